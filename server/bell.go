@@ -1,0 +1,107 @@
+package server
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+
+	"redstalk/storage"
+)
+
+const (
+	// lookEvery is how often the waiting are served without a hint, in case
+	// one was lost.
+	lookEvery = time.Second
+
+	// lagWorthLogging is how late the bell may ring unremarked.
+	lagWorthLogging = 250 * time.Millisecond
+
+	// retryTick is when a Tick that failed is tried again.
+	retryTick = 100 * time.Millisecond
+)
+
+// bell is the one timer of a server. It calls the store's Tick when the next
+// thing is due, and at least every lookEvery, when it also has the hall look.
+type bell struct {
+	store storage.Store
+	hall  *hall
+	log   *slog.Logger
+
+	quit chan struct{}
+	done chan struct{}
+
+	mu    sync.Mutex
+	timer *time.Timer
+	rings time.Time // when the timer fires; far in the future while ticking
+}
+
+func newBell(store storage.Store, h *hall, log *slog.Logger) *bell {
+	return &bell{
+		store: store, hall: h, log: log,
+		quit: make(chan struct{}), done: make(chan struct{}),
+		timer: time.NewTimer(0), rings: time.Now(),
+	}
+}
+
+func (b *bell) start() { go b.run() }
+
+func (b *bell) stop() {
+	close(b.quit)
+	<-b.done
+}
+
+// Due implements storage.Listener.
+func (b *bell) Due(in time.Duration) {
+	b.set(time.Now().Add(min(in, lookEvery)), false)
+}
+
+// set arms the timer for at; unless again, only to make it earlier.
+func (b *bell) set(at time.Time, again bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if again || at.Before(b.rings) {
+		b.rings = at
+		b.timer.Reset(time.Until(at))
+	}
+}
+
+func (b *bell) run() {
+	defer close(b.done)
+	defer b.timer.Stop()
+	lastLook := time.Now()
+	for {
+		select {
+		case <-b.quit:
+			return
+		case <-b.timer.C:
+		}
+		b.noteLag()
+		// From here on a Due must win over what Tick returned earlier, so
+		// the timer is armed before Tick and only moved forward after it.
+		now := time.Now()
+		b.set(now.Add(lookEvery), true)
+		if now.Sub(lastLook) >= lookEvery {
+			lastLook = now
+			b.hall.look()
+		}
+		b.Due(b.tick())
+	}
+}
+
+func (b *bell) noteLag() {
+	b.mu.Lock()
+	lag := time.Since(b.rings)
+	b.mu.Unlock()
+	if lag > lagWorthLogging {
+		b.log.Warn("the timer rang late; delays and TTRs are late with it", "by", lag)
+	}
+}
+
+func (b *bell) tick() time.Duration {
+	next, err := b.store.Tick()
+	if err != nil {
+		b.log.Debug("tick failed", "err", err)
+		return retryTick
+	}
+	return next
+}

@@ -1,0 +1,254 @@
+package server
+
+import (
+	"container/list"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+// maxServed bounds how many of one tube's waiters the usher serves in a batch.
+const maxServed = 64
+
+// hall is where connections wait for a job, first come first served. A hint
+// that a tube has a job makes the usher, a goroutine, take one for the first
+// in line; while that works he goes on, for twice as many each time.
+//
+// No hint is lost on somebody who is just coming in: he remembers knocks from
+// before he looked for a job by himself, and if it has changed when he has
+// joined, the usher looks for him.
+type hall struct {
+	store storage.Store
+	bell  chan struct{} // capacity 1: there is something in dirty
+	quit  chan struct{}
+	done  chan struct{}
+
+	knocks atomic.Uint64 // hints so far
+	size   atomic.Int64  // waiters
+
+	mu    sync.Mutex
+	lines map[string]*list.List // of *waiter, by tube, by arrival
+	dirty map[string]int        // tubes to serve, and how many of each line
+}
+
+// waiter is a connection in the hall.
+type waiter struct {
+	holder tube.Holder
+	tubes  []string
+	conn   net.Conn // its read deadline is pulled to wake the reader
+
+	// served gets exactly one answer if leave returned false or was not
+	// called; NotFound in it means that he left while being served.
+	served chan storage.Answer
+
+	// guarded by hall.mu
+	places  []*list.Element // in the lines of tubes, by their order; nil when not waiting
+	serving bool            // the usher is taking a job for him
+	leaving bool            // wants to go once that is decided
+}
+
+func newHall(store storage.Store) *hall {
+	return &hall{
+		store: store,
+		bell:  make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}),
+		lines: make(map[string]*list.List), dirty: make(map[string]int),
+	}
+}
+
+func (h *hall) start() { go h.usher() }
+
+func (h *hall) stop() {
+	close(h.quit)
+	<-h.done
+}
+
+// Ready implements storage.Listener.
+func (h *hall) Ready(tube string) bool {
+	h.knocks.Add(1)
+	if h.size.Load() == 0 {
+		return false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.call(tube)
+}
+
+// call notes that the line of the tube is to be served; false if it is empty.
+// The lock is held.
+func (h *hall) call(tube string) bool {
+	if h.lines[tube] == nil {
+		return false
+	}
+	if h.dirty[tube] == 0 {
+		h.dirty[tube] = 1
+	}
+	select {
+	case h.bell <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+// look has the first in every line served, in case a hint was lost.
+func (h *hall) look() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for tube := range h.lines {
+		h.call(tube)
+	}
+}
+
+// Waiting implements storage.Listener.
+func (h *hall) Waiting(tube string) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if line := h.lines[tube]; line != nil {
+		return line.Len()
+	}
+	return 0
+}
+
+// join puts w at the end of the lines of its tubes. knocks is what h.knocks
+// was before w looked for a job by itself.
+func (h *hall) join(w *waiter, knocks uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.size.Add(1)
+	for _, name := range w.tubes {
+		line := h.lines[name]
+		if line == nil {
+			line = list.New()
+			h.lines[name] = line
+		}
+		w.places = append(w.places, line.PushBack(w))
+	}
+	if h.knocks.Load() != knocks {
+		for _, name := range w.tubes {
+			h.call(name)
+		}
+	}
+}
+
+// leave takes w out of the hall and returns true, or, if it is being or has
+// been served, returns false: then w.served has or gets the answer.
+func (h *hall) leave(w *waiter) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if w.serving {
+		w.leaving = true
+		return false
+	}
+	if w.places == nil {
+		return false
+	}
+	h.strike(w)
+	return true
+}
+
+// strike removes w from its lines. The lock is held.
+func (h *hall) strike(w *waiter) {
+	for i, name := range w.tubes {
+		line := h.lines[name]
+		line.Remove(w.places[i])
+		if line.Len() == 0 {
+			delete(h.lines, name)
+		}
+	}
+	w.places = nil
+	h.size.Add(-1)
+}
+
+// usher serves those in the lines of dirty tubes until the hall is closed.
+func (h *hall) usher() {
+	defer close(h.done)
+	for {
+		select {
+		case <-h.quit:
+			return
+		case <-h.bell:
+		}
+		for {
+			round := h.pick()
+			if len(round.waiters) == 0 {
+				break
+			}
+			storage.DoWait(h.store, round.takes)
+			h.settle(round)
+		}
+	}
+}
+
+// round is one batch of takes by the usher.
+type round struct {
+	waiters []*waiter
+	takes   []storage.Op
+	tubes   []string       // for whose line each of the waiters was picked
+	quota   map[string]int // how many of each line were to be picked
+}
+
+// pick chooses who is served next: the first of each dirty line.
+func (h *hall) pick() round {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r := round{quota: h.dirty}
+	h.dirty = make(map[string]int)
+	for name, quota := range r.quota {
+		line := h.lines[name]
+		if line == nil {
+			continue
+		}
+		for e := line.Front(); e != nil && quota > 0; e = e.Next() {
+			w := e.Value.(*waiter)
+			if w.serving {
+				continue // for another of its tubes
+			}
+			w.serving = true
+			quota--
+			r.waiters = append(r.waiters, w)
+			r.tubes = append(r.tubes, name)
+			r.takes = append(r.takes, storage.Op{Kind: storage.Take, Holder: w.holder, Tubes: w.tubes, Wait: true})
+		}
+	}
+	return r
+}
+
+// settle gives out what the usher has taken, and has him go on with the lines
+// in which everybody picked got a job.
+func (h *hall) settle(r round) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i, w := range r.waiters {
+		answer := r.takes[i].Answer
+		w.serving = false
+		if got := answer.Err == nil && !answer.NotFound; got || w.leaving {
+			h.strike(w)
+			w.serve(answer)
+			if got {
+				continue
+			}
+		}
+		delete(r.quota, r.tubes[i])
+	}
+	for name, quota := range r.quota {
+		if h.call(name) {
+			h.dirty[name] = min(2*quota, maxServed)
+		}
+	}
+}
+
+// longAgo as a read deadline wakes whoever reads.
+var longAgo = time.Unix(1, 0)
+
+// serve wakes w with the answer. The deadline is pulled before the answer is
+// sent, so that whoever has received it may set a new one.
+func (w *waiter) serve(answer storage.Answer) {
+	if answer.Err != nil {
+		answer = storage.Answer{NotFound: true}
+	}
+	w.conn.SetReadDeadline(longAgo)
+	w.served <- answer
+}

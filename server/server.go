@@ -1,0 +1,229 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"redstalk/protocol"
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+// Config says how a Server behaves. The zero value is useful.
+type Config struct {
+	// MaxJobSize is the largest body of a job, in bytes. 0 means
+	// DefaultMaxJobSize.
+	MaxJobSize int
+
+	// Version is printed on the stats page.
+	Version string
+
+	// QuoteStats puts double quotes around every string of the stats pages,
+	// as beanstalkd 1.13 does.
+	QuoteStats bool
+
+	// Log gets what an operator should know; nil means slog.Default. Accepted
+	// and closed connections are logged at LevelInfo, each command and reply
+	// word at LevelDebug.
+	Log *slog.Logger
+}
+
+// DefaultMaxJobSize is beanstalkd's default for the largest body, in bytes.
+const DefaultMaxJobSize = 65535
+
+// Server serves the beanstalk protocol from one store to any number of
+// listeners.
+type Server struct {
+	config Config
+	log    *slog.Logger
+	store  storage.Store
+	hall   *hall
+	bell   *bell
+	id     string // of the stats page: 16 hexadecimal digits, random
+	begun  time.Time
+
+	figures  figures
+	lastConn atomic.Uint64
+	draining atomic.Bool
+	closing  atomic.Bool
+
+	mu        sync.Mutex
+	listeners map[net.Listener]struct{}
+	sessions  map[*session]struct{}
+	alive     sync.WaitGroup // sessions
+}
+
+// ErrServerClosed is what Serve returns after Shutdown.
+var ErrServerClosed = errors.New("server closed")
+
+// New returns a server of the store, whose listener it becomes. The store
+// must be fresh: nothing may have been asked of it. It stays the caller's to
+// close, after Shutdown.
+func New(store storage.Store, config Config) *Server {
+	if config.MaxJobSize == 0 {
+		config.MaxJobSize = DefaultMaxJobSize
+	}
+	if config.Log == nil {
+		config.Log = slog.Default()
+	}
+	s := &Server{
+		config: config, log: config.Log, store: store, id: newID(), begun: time.Now(),
+		listeners: make(map[net.Listener]struct{}),
+		sessions:  make(map[*session]struct{}),
+	}
+	s.hall = newHall(store)
+	s.bell = newBell(store, s.hall, s.log)
+	store.Listen(listener{s.hall, s.bell})
+	// The tube "default" needs no attendance: it always exists.
+	s.hall.start()
+	s.bell.start()
+	return s
+}
+
+func newID() string {
+	var b [8]byte
+	rand.Read(b[:]) // never fails, see crypto/rand
+	return hex.EncodeToString(b[:])
+}
+
+// listener joins those who listen to the store.
+type listener struct {
+	*hall
+	*bell
+}
+
+// Serve accepts connections from l until Shutdown, or until accepting fails
+// for good. It always returns an error: ErrServerClosed or the cause.
+func (s *Server) Serve(l net.Listener) error {
+	if !s.addListener(l) {
+		return ErrServerClosed
+	}
+	defer l.Close()
+	var pause backoff
+	for {
+		conn, err := l.Accept()
+		switch {
+		case err == nil:
+			pause.reset()
+			s.admit(conn)
+		case s.closing.Load():
+			return ErrServerClosed
+		case isTemporary(err):
+			if first := pause.wait(); first {
+				s.log.Error("cannot accept connections; trying again until it works", "err", err)
+			}
+		default:
+			return err
+		}
+	}
+}
+
+func (s *Server) addListener(l net.Listener) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing.Load() {
+		return false
+	}
+	s.listeners[l] = struct{}{}
+	return true
+}
+
+// ServeConn serves one connection and returns when it has ended.
+func (s *Server) ServeConn(conn net.Conn) {
+	if ss := s.enter(conn); ss != nil {
+		ss.run()
+		s.exit(ss)
+	}
+}
+
+func (s *Server) admit(conn net.Conn) {
+	if ss := s.enter(conn); ss != nil {
+		go func() {
+			ss.run()
+			s.exit(ss)
+		}()
+	}
+}
+
+// enter registers a session for conn, or closes conn and returns nil when the
+// server is closing.
+func (s *Server) enter(conn net.Conn) *session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing.Load() {
+		conn.Close()
+		return nil
+	}
+	ss := newSession(s, conn, tube.Holder(s.lastConn.Add(1)))
+	s.sessions[ss] = struct{}{}
+	s.alive.Add(1)
+	s.figures.connections.Add(1)
+	return ss
+}
+
+func (s *Server) exit(ss *session) {
+	s.figures.connections.Add(-1)
+	s.mu.Lock()
+	delete(s.sessions, ss)
+	s.mu.Unlock()
+	s.alive.Done()
+}
+
+// Drain makes every later put be answered DRAINING, for good.
+func (s *Server) Drain() { s.draining.Store(true) }
+
+// Shutdown stops accepting, lets every connection finish the commands it has
+// sent, gives back what they hold, and closes them. Connections waiting in a
+// reserve are closed without an answer. When ctx ends first the rest is cut
+// off, and ctx's error is returned.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.mu.Lock()
+	s.closing.Store(true)
+	for l := range s.listeners {
+		l.Close()
+	}
+	for ss := range s.sessions {
+		ss.interrupt()
+	}
+	s.mu.Unlock()
+
+	err := s.awaitSessions(ctx)
+	s.hall.stop()
+	s.bell.stop()
+	return err
+}
+
+func (s *Server) awaitSessions(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() {
+		s.alive.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	for ss := range s.sessions {
+		ss.conn.Close()
+	}
+	s.mu.Unlock()
+	<-done
+	return ctx.Err()
+}
+
+// figures are the server's own counts on the stats page.
+type figures struct {
+	commands    [protocol.NumVerbs]atomic.Uint64
+	connections atomic.Int64
+	producers   atomic.Int64
+	workers     atomic.Int64
+}

@@ -1,0 +1,206 @@
+package server
+
+import (
+	"slices"
+	"time"
+
+	"redstalk/protocol"
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+// handler is how a command is turned into an operation and its answer into a
+// reply. plan may set r.word when the reply does not depend on the store; a
+// nil plan needs nothing of it. answer is not called for an error, nor for an
+// answer that is NotFound.
+type handler struct {
+	plan   func(s *session, c *protocol.Command, r *request)
+	answer func(s *session, r *request, a *storage.Answer)
+}
+
+var handlers [protocol.NumVerbs]handler
+
+func init() {
+	handlers = [protocol.NumVerbs]handler{
+		protocol.Put:                {planPut, func(s *session, _ *request, a *storage.Answer) { s.out.Inserted(a.ID) }},
+		protocol.Reserve:            {planReserve, answerReserved},
+		protocol.ReserveWithTimeout: {planReserve, answerReserved},
+		protocol.ReserveJob:         {planReserveJob, answerReservedJob},
+		protocol.Delete:             {planMove(tube.Delete), word((*protocol.Writer).Deleted)},
+		protocol.Release:            {planMove(tube.Release), word((*protocol.Writer).Released)},
+		protocol.Bury:               {planMove(tube.Bury), word((*protocol.Writer).Buried)},
+		protocol.Touch:              {planMove(tube.Touch), word((*protocol.Writer).Touched)},
+		protocol.KickJob:            {planMove(tube.KickJob), word((*protocol.Writer).KickedJob)},
+		protocol.Kick:               {planKick, func(s *session, _ *request, a *storage.Answer) { s.out.Kicked(uint64(a.Count)) }},
+		protocol.Peek:               {planPeek, answerFound},
+		protocol.PeekReady:          {planPeekHead(tube.Ready), answerFound},
+		protocol.PeekDelayed:        {planPeekHead(tube.Delayed), answerFound},
+		protocol.PeekBuried:         {planPeekHead(tube.Buried), answerFound},
+		protocol.Use:                {planUse, func(s *session, r *request, _ *storage.Answer) { s.out.Using(r.name) }},
+		protocol.Watch:              {planWatch, answerWatching},
+		protocol.Ignore:             {planIgnore, answerWatching},
+		protocol.ListTubeUsed:       {planUsed, func(s *session, r *request, _ *storage.Answer) { s.out.Using(r.name) }},
+		protocol.ListTubesWatched:   {planWatched, func(s *session, r *request, _ *storage.Answer) { s.list(r.names) }},
+		protocol.ListTubes:          {planTubes, func(s *session, _ *request, a *storage.Answer) { s.list(a.Names) }},
+		protocol.PauseTube:          {planPause, word((*protocol.Writer).Paused)},
+		protocol.Stats:              {planStats, answerStats},
+		protocol.StatsJob:           {planStatsJob, answerStatsJob},
+		protocol.StatsTube:          {planStatsTube, answerStatsTube},
+		protocol.Quit:               {planQuit, func(*session, *request, *storage.Answer) {}},
+	}
+}
+
+// plan appends what is to be done for the command to the burst.
+func (s *session) plan(c *protocol.Command) {
+	s.requests = append(s.requests, request{verb: c.Verb, fault: c.Fault, counted: c.Counted, op: -1})
+	r := &s.requests[len(s.requests)-1]
+	if c.Producer && !s.producer {
+		s.producer = true
+		s.server.figures.producers.Add(1)
+	}
+	if c.Fault == protocol.NoFault {
+		handlers[c.Verb].plan(s, c, r)
+	}
+}
+
+// do appends the operation whose answer r is waiting for.
+func (s *session) do(r *request, op storage.Op) {
+	r.op = len(s.batch.Ops)
+	s.batch.Ops = append(s.batch.Ops, op)
+}
+
+// word makes a handler's answer of a reply without arguments.
+func word(write func(*protocol.Writer)) func(*session, *request, *storage.Answer) {
+	return func(s *session, _ *request, _ *storage.Answer) { write(s.out) }
+}
+
+func planPut(s *session, c *protocol.Command, r *request) {
+	if s.server.draining.Load() {
+		r.word = func(s *session) { s.out.Draining() }
+		return
+	}
+	s.bytes += len(c.Body)
+	s.do(r, storage.Op{Kind: storage.Put, Tube: s.used, Pri: c.Pri, Delay: c.Delay, TTR: c.TTR, Body: c.Body})
+	c.Body = nil
+}
+
+func planReserve(s *session, c *protocol.Command, r *request) {
+	s.becomeWorker()
+	r.timeout = storage.Forever
+	if c.Verb == protocol.ReserveWithTimeout {
+		r.timeout = time.Duration(c.Timeout) * time.Second
+	}
+	r.waits = r.timeout > 0 && !s.halfClosed
+	s.blocking = s.blocking || r.waits
+	s.do(r, storage.Op{Kind: storage.Take, Holder: s.holder, Tubes: s.watched, Wait: r.waits})
+}
+
+func (s *session) becomeWorker() {
+	if !s.worker {
+		s.worker = true
+		s.server.figures.workers.Add(1)
+	}
+}
+
+func answerReserved(s *session, _ *request, a *storage.Answer) { s.out.Reserved(a.ID, a.Body) }
+
+func planReserveJob(s *session, c *protocol.Command, r *request) {
+	s.do(r, storage.Op{Kind: storage.Move, Move: tube.ReserveJob, Holder: s.holder, ID: c.ID})
+}
+
+func answerReservedJob(s *session, r *request, a *storage.Answer) {
+	s.becomeWorker()
+	answerReserved(s, r, a)
+}
+
+func planMove(m tube.Move) func(*session, *protocol.Command, *request) {
+	return func(s *session, c *protocol.Command, r *request) {
+		s.do(r, storage.Op{Kind: storage.Move, Move: m, Holder: s.holder, ID: c.ID, Pri: c.Pri, Delay: c.Delay})
+	}
+}
+
+func planKick(s *session, c *protocol.Command, r *request) {
+	s.do(r, storage.Op{Kind: storage.Kick, Tube: s.used, Bound: c.Bound})
+}
+
+func planPeek(s *session, c *protocol.Command, r *request) {
+	s.do(r, storage.Op{Kind: storage.Peek, ID: c.ID})
+}
+
+func planPeekHead(state tube.State) func(*session, *protocol.Command, *request) {
+	return func(s *session, _ *protocol.Command, r *request) {
+		s.do(r, storage.Op{Kind: storage.PeekHead, Tube: s.used, State: state})
+	}
+}
+
+func answerFound(s *session, _ *request, a *storage.Answer) { s.out.Found(a.ID, a.Body) }
+
+func planUse(s *session, c *protocol.Command, r *request) {
+	if string(c.Name) != s.used {
+		name := string(c.Name)
+		s.attend(tube.Using, 1, name)
+		s.attend(tube.Using, -1, s.used)
+		s.used = name
+	}
+	r.name = s.used
+}
+
+func planUsed(s *session, _ *protocol.Command, r *request) { r.name = s.used }
+
+func planWatch(s *session, c *protocol.Command, r *request) {
+	if !slices.Contains(s.watched, string(c.Name)) {
+		name := string(c.Name)
+		s.attend(tube.Watching, 1, name)
+		s.watched = append(slices.Clip(s.watched), name)
+	}
+	r.names = s.watched
+}
+
+func planIgnore(s *session, c *protocol.Command, r *request) {
+	i := slices.Index(s.watched, string(c.Name))
+	switch {
+	case i >= 0 && len(s.watched) == 1:
+		r.word = func(s *session) { s.out.NotIgnored() }
+	case i >= 0:
+		s.attend(tube.Watching, -1, s.watched[i])
+		s.watched = without(s.watched, i)
+	}
+	r.names = s.watched
+}
+
+// without returns a copy of names in which the last has taken the place of
+// the i-th, as beanstalkd removes from its sets.
+func without(names []string, i int) []string {
+	last := len(names) - 1
+	kept := slices.Clone(names[:last])
+	if i < last {
+		kept[i] = names[last]
+	}
+	return kept
+}
+
+func answerWatching(s *session, r *request, _ *storage.Answer) { s.out.Watching(len(r.names)) }
+
+func planWatched(s *session, _ *protocol.Command, r *request) { r.names = s.watched }
+
+func planTubes(s *session, _ *protocol.Command, r *request) {
+	s.do(r, storage.Op{Kind: storage.Tubes})
+}
+
+func planPause(s *session, c *protocol.Command, r *request) {
+	s.do(r, storage.Op{Kind: storage.Pause, Tube: string(c.Name), Delay: c.Delay})
+}
+
+func planStats(s *session, _ *protocol.Command, r *request) {
+	s.do(r, storage.Op{Kind: storage.Stats})
+}
+
+func planStatsJob(s *session, c *protocol.Command, r *request) {
+	s.do(r, storage.Op{Kind: storage.JobStats, ID: c.ID})
+}
+
+func planStatsTube(s *session, c *protocol.Command, r *request) {
+	s.do(r, storage.Op{Kind: storage.TubeStats, Tube: string(c.Name)})
+}
+
+func planQuit(s *session, _ *protocol.Command, _ *request) { s.quit = true }

@@ -1,0 +1,106 @@
+package embedded
+
+import (
+	"sync"
+	"time"
+
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+// tickLimit bounds how many due things one Tick does under the lock.
+const tickLimit = 1000
+
+// Engine is a storage.Store on a tube.Machine.
+type Engine struct {
+	start    time.Time // the clock: start's wall time plus what has passed
+	listener storage.Listener
+
+	mu      sync.Mutex
+	machine *tube.Machine
+	roused  []string // scratch of apply, taken out of the lock
+	closed  bool
+}
+
+// NewMemory returns an engine that keeps its jobs in memory only.
+func NewMemory() *Engine {
+	return &Engine{start: time.Now(), machine: tube.NewMachine(), listener: deaf{}}
+}
+
+// deaf is the listener until there is one.
+type deaf struct{}
+
+func (deaf) Ready(string) bool  { return false }
+func (deaf) Waiting(string) int { return 0 }
+func (deaf) Due(time.Duration)  {}
+
+// Listen implements storage.Store.
+func (e *Engine) Listen(l storage.Listener) { e.listener = l }
+
+// now reads the clock. It follows the wall clock at the start and the
+// monotonic one from then on, so that a step of the former moves no deadline.
+func (e *Engine) now() tube.Instant {
+	return tube.Instant(e.start.UnixNano() + int64(time.Since(e.start)))
+}
+
+// Do implements storage.Store. The batch is done when Do returns.
+func (e *Engine) Do(b *storage.Batch) {
+	e.mu.Lock()
+	now := e.now()
+	due := e.machine.Next()
+	for i := range b.Ops {
+		op := &b.Ops[i]
+		op.Answer = storage.Answer{}
+		if e.closed {
+			op.Answer.Err = storage.ErrClosed
+			continue
+		}
+		e.apply(now, op)
+	}
+	next := e.machine.Next()
+	roused := e.takeRoused()
+	e.mu.Unlock()
+
+	e.tell(roused)
+	if next < due {
+		e.listener.Due(next.Until(now))
+	}
+	b.Done()
+}
+
+// Tick implements storage.Store.
+func (e *Engine) Tick() (time.Duration, error) {
+	e.mu.Lock()
+	if e.closed {
+		e.mu.Unlock()
+		return storage.Forever, storage.ErrClosed
+	}
+	now := e.now()
+	next := e.machine.Tick(now, tickLimit)
+	roused := e.takeRoused()
+	e.mu.Unlock()
+
+	e.tell(roused)
+	return next.Until(now), nil
+}
+
+// takeRoused collects the tubes to hint at. The lock is held.
+func (e *Engine) takeRoused() []string {
+	var names []string
+	e.machine.Roused(func(tube string) { names = append(names, tube) })
+	return names
+}
+
+func (e *Engine) tell(roused []string) {
+	for _, name := range roused {
+		e.listener.Ready(name)
+	}
+}
+
+// Close implements storage.Store.
+func (e *Engine) Close() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.closed = true
+	return nil
+}

@@ -1,0 +1,124 @@
+package tube
+
+import "time"
+
+// Instant is a point in time, in nanoseconds since the Unix epoch. The rules
+// only compare and add; which clock it was read from is the engine's matter.
+type Instant int64
+
+// Never is later than every instant that can be reached.
+const Never Instant = 1<<63 - 1
+
+// After returns the instant that many whole seconds later. Seconds are
+// unsigned 32-bit numbers on the wire, which always fits.
+func (t Instant) After(seconds uint32) Instant {
+	return t + Instant(seconds)*Instant(time.Second)
+}
+
+// Until returns the time from now to t; negative if t has passed.
+func (t Instant) Until(now Instant) time.Duration {
+	if t == Never {
+		return time.Duration(Never)
+	}
+	return time.Duration(t - now)
+}
+
+const (
+	// Margin is how long before the nearest TTR deadline of its jobs a
+	// connection that would have to wait gets DEADLINE_SOON instead.
+	Margin = time.Second
+
+	// UrgentBelow is the priority below which a ready job counts as urgent.
+	UrgentBelow = 1024
+
+	// MinTTR, in seconds, is what a smaller TTR becomes.
+	MinTTR = 1
+
+	// Default is the name of the tube that always exists.
+	Default = "default"
+)
+
+// Holder names whoever can hold a reservation: one connection of a server.
+// Zero is nobody.
+type Holder uint64
+
+// State says where a job is. The zero State means that there is no such job.
+type State uint8
+
+// The states of a job, by the words that stats-job prints.
+const (
+	Gone State = iota
+	Ready
+	Reserved
+	Delayed
+	Buried
+	numStates
+)
+
+// String returns the word that stats-job prints for the state.
+func (s State) String() string {
+	return [numStates]string{"invalid", "ready", "reserved", "delayed", "buried"}[s]
+}
+
+// Counter names one of a job's five counters.
+type Counter uint8
+
+// The counters of a job, in the order in which stats-job prints them.
+const (
+	Reserves Counter = iota
+	Timeouts
+	Releases
+	Buries
+	Kicks
+	NumCounters
+	NoCounter = NumCounters
+)
+
+// Counters are the five counters of a job, indexed by Counter. They wrap at
+// 32 bits, as beanstalkd's do.
+type Counters [NumCounters]uint32
+
+// Job is a job inside a Machine. It belongs to the Machine: outside, only ID
+// and Body may be kept, both of which never change.
+type Job struct {
+	ID   uint64
+	Body []byte
+
+	tube    *Tube
+	holding *holding // nil unless Reserved
+	created Instant
+
+	// rank orders the job in its present queue: the priority when ready, the
+	// due time when delayed, the TTR deadline when reserved, the number of
+	// the burial when buried.
+	rank int64
+
+	pri, delay, ttr uint32
+	counters        Counters
+	pos             int32 // index in its present queue
+	state           State
+}
+
+// JobStats is what stats-job tells about a job.
+type JobStats struct {
+	ID              uint64
+	Tube            string
+	State           State
+	Pri, Delay, TTR uint32        // delay and TTR in seconds, as last set
+	Age             time.Duration // since the put
+	TimeLeft        time.Duration // delayed and reserved jobs: until due; may be negative
+	File            int           // number of the file that holds the record; 0 if none
+	Counters        Counters
+}
+
+func (j *Job) stats(now Instant) JobStats {
+	s := JobStats{
+		ID: j.ID, Tube: j.tube.name, State: j.state,
+		Pri: j.pri, Delay: j.delay, TTR: j.ttr,
+		Age: time.Duration(now - j.created), Counters: j.counters,
+	}
+	if j.state == Reserved || j.state == Delayed {
+		s.TimeLeft = time.Duration(Instant(j.rank) - now)
+	}
+	return s
+}

@@ -1,0 +1,331 @@
+package tube
+
+// Machine is all jobs, tubes and reservations of one server, in memory. Its
+// methods are pure apart from changing the Machine: now is always an
+// argument and must not go backwards. It is not safe for concurrent use.
+type Machine struct {
+	jobs     map[uint64]*Job
+	tubes    map[string]*Tube
+	order    []*Tube // as list-tubes prints them
+	holdings map[Holder]*holding
+	alarms   alarms
+	roused   []*Tube // tubes in which a job became ready, see Roused
+	lastID   uint64
+	burials  int64 // number of the last burial
+	totals   Totals
+}
+
+// holding is what one holder has reserved.
+type holding struct {
+	holder Holder
+	jobs   queue
+	alarm  alarm
+}
+
+// Totals are the counts over all tubes, as stats prints them.
+type Totals struct {
+	Urgent, Ready, Reserved, Delayed, Buried uint64 // jobs now
+	Jobs                                     uint64 // jobs ever put
+	Timeouts                                 uint64 // reservations that ran out
+	Tubes                                    uint64
+}
+
+// NewMachine returns a Machine without jobs, in which only the tube "default"
+// exists. The first job gets the id 1.
+func NewMachine() *Machine {
+	m := &Machine{
+		jobs:     make(map[uint64]*Job),
+		tubes:    make(map[string]*Tube),
+		holdings: make(map[Holder]*holding),
+	}
+	m.open(Default)
+	return m
+}
+
+// NewJob is what a put asks for. Delay and TTR are seconds.
+type NewJob struct {
+	Tube            string
+	Pri, Delay, TTR uint32
+	Body            []byte // kept, not copied
+}
+
+// Put makes a job and returns it. The tube comes into being if it is not
+// there.
+func (m *Machine) Put(now Instant, p NewJob) *Job {
+	t := m.open(p.Tube)
+	m.lastID++
+	j := &Job{
+		ID: m.lastID, Body: p.Body, tube: t, created: now,
+		pri: p.Pri, delay: p.Delay, ttr: max(p.TTR, MinTTR),
+	}
+	m.jobs[j.ID] = j
+	t.jobs++
+	t.total++
+	m.totals.Jobs++
+	m.settle(now, j, Delayed, nil)
+	return j
+}
+
+// Terms are what release and bury set: Pri both, Delay (seconds) release.
+type Terms struct{ Pri, Delay uint32 }
+
+// Move does what the table says for this move of job id, asked for by h. It
+// returns the job as it is afterwards, or nil when there is no such job, no
+// row for its state, or somebody else holds it: NOT_FOUND. Reserve, which
+// chooses its job by itself, is Take.
+func (m *Machine) Move(now Instant, move Move, h Holder, id uint64, terms Terms) *Job {
+	j := m.jobs[id]
+	if j == nil {
+		return nil
+	}
+	arrow := arrowAt[move][j.state]
+	if arrow == nil || arrow.Held && j.holding.holder != h {
+		return nil
+	}
+	switch move {
+	case Release:
+		j.pri, j.delay = terms.Pri, terms.Delay
+	case Bury:
+		j.pri = terms.Pri
+	case Delete:
+		j.tube.deletes++
+	}
+	m.follow(now, j, arrow, h)
+	return j
+}
+
+// follow takes j along the arrow, on behalf of h.
+func (m *Machine) follow(now Instant, j *Job, arrow *Arrow, h Holder) {
+	if arrow.Counts != NoCounter {
+		j.counters[arrow.Counts]++
+	}
+	var to *holding
+	if arrow.To == Reserved {
+		to = m.hold(h)
+	}
+	m.leavePlace(j)
+	// The delay was for the way through Delayed; a kicked or matured job
+	// keeps it for stats-job but goes where the arrow says.
+	m.settle(now, j, arrow.To, to)
+}
+
+// settle gives j, which is in no queue, its new state and place. It is the
+// only code that changes a job's state.
+func (m *Machine) settle(now Instant, j *Job, to State, h *holding) {
+	if to == Delayed && j.delay == 0 {
+		to = Ready
+	}
+	j.state = to
+	t := j.tube
+	switch to {
+	case Ready:
+		j.rank = int64(j.pri)
+		t.ready.add(j)
+		m.countReady(j, 1)
+		m.rouse(t)
+	case Delayed:
+		j.rank = int64(now.After(j.delay))
+		t.delayed.add(j)
+		m.totals.Delayed++
+		m.rearm(t)
+	case Buried:
+		m.burials++
+		j.rank = m.burials
+		t.buried.add(j)
+		m.totals.Buried++
+	case Reserved:
+		j.rank = int64(now.After(j.ttr))
+		j.holding = h
+		h.jobs.add(j)
+		t.reserved++
+		m.totals.Reserved++
+		m.alarms.set(&h.alarm, Instant(h.jobs[0].rank))
+	case Gone:
+		delete(m.jobs, j.ID)
+		t.jobs--
+		m.dropUnused(t)
+	}
+}
+
+// leavePlace takes j out of the queue in which it is.
+func (m *Machine) leavePlace(j *Job) {
+	t := j.tube
+	switch j.state {
+	case Ready:
+		t.ready.remove(j)
+		m.countReady(j, -1)
+	case Delayed:
+		t.delayed.remove(j)
+		m.totals.Delayed--
+		m.rearm(t)
+	case Buried:
+		t.buried.remove(j)
+		m.totals.Buried--
+	case Reserved:
+		h := j.holding
+		j.holding = nil
+		h.jobs.remove(j)
+		t.reserved--
+		m.totals.Reserved--
+		m.alarms.set(&h.alarm, h.nextDue())
+	}
+}
+
+// countReady counts j in or out of the ready and, by its rank, the urgent
+// jobs. The rank, not the priority: release and bury change the latter while
+// the job is elsewhere.
+func (m *Machine) countReady(j *Job, by int) {
+	m.totals.Ready += uint64(by)
+	if j.rank < UrgentBelow {
+		j.tube.urgent += by
+		m.totals.Urgent += uint64(by)
+	}
+}
+
+func (h *holding) nextDue() Instant {
+	if j := h.jobs.head(); j != nil {
+		return Instant(j.rank)
+	}
+	return Never
+}
+
+// hold returns what h holds, ready to take more.
+func (m *Machine) hold(h Holder) *holding {
+	held := m.holdings[h]
+	if held == nil {
+		held = &holding{holder: h}
+		held.alarm = alarm{pos: -1, holding: held}
+		m.holdings[h] = held
+	}
+	return held
+}
+
+// Take reserves for h the job with the smallest (priority, id) among the
+// ready ones of those of the named tubes that are not paused. If there is
+// none it returns nil and the instant from which h, waiting, is to be told
+// DEADLINE_SOON: Margin before the nearest deadline of what h holds, or Never.
+func (m *Machine) Take(now Instant, h Holder, tubes []string) (*Job, Instant) {
+	var best *Job
+	for _, name := range tubes {
+		t := m.tubes[name]
+		if t == nil || t.paused() {
+			continue
+		}
+		if j := t.ready.head(); j != nil && (best == nil || before(j, best)) {
+			best = j
+		}
+	}
+	if best == nil {
+		return nil, m.soon(h)
+	}
+	m.follow(now, best, arrowAt[Reserve][Ready], h)
+	return best, Never
+}
+
+func (m *Machine) soon(h Holder) Instant {
+	held := m.holdings[h]
+	if held == nil || len(held.jobs) == 0 {
+		return Never
+	}
+	return held.nextDue() - Instant(Margin)
+}
+
+// Kick moves up to bound jobs of the tube to ready and returns how many:
+// buried ones in the order of burying if there is any, else delayed ones by
+// due time; never both.
+func (m *Machine) Kick(now Instant, tube string, bound uint32) int {
+	t := m.tubes[tube]
+	if t == nil {
+		return 0
+	}
+	q := &t.buried
+	if len(*q) == 0 {
+		q = &t.delayed
+	}
+	n := min(int(bound), len(*q))
+	for range n {
+		j := q.head()
+		m.follow(now, j, arrowAt[KickJob][j.state], 0)
+	}
+	return n
+}
+
+// Leave makes everything that h holds ready, without counting anything, and
+// forgets h.
+func (m *Machine) Leave(now Instant, h Holder) {
+	held := m.holdings[h]
+	if held == nil {
+		return
+	}
+	for len(held.jobs) > 0 {
+		m.follow(now, held.jobs.head(), arrowAt[GiveBack][Reserved], h)
+	}
+	delete(m.holdings, h)
+}
+
+// Tick does up to limit things that are due: it makes delayed jobs ready,
+// ends pauses and takes back reservations whose TTR has run out. It returns
+// when the next thing is due; that is now or earlier if limit was reached.
+func (m *Machine) Tick(now Instant, limit int) Instant {
+	for ; limit > 0 && m.alarms.next() <= now; limit-- {
+		m.ring(now, m.alarms[0])
+	}
+	return m.alarms.next()
+}
+
+// Next returns when the next thing is due.
+func (m *Machine) Next() Instant { return m.alarms.next() }
+
+func (m *Machine) ring(now Instant, a *alarm) {
+	if h := a.holding; h != nil {
+		m.totals.Timeouts++
+		m.follow(now, h.jobs.head(), arrowAt[Expire][Reserved], h.holder)
+		return
+	}
+	t := a.tube
+	if j := t.delayed.head(); j != nil && Instant(j.rank) <= now {
+		m.follow(now, j, arrowAt[Mature][Delayed], 0)
+		return
+	}
+	t.resume()
+	m.rearm(t)
+	m.rouse(t)
+}
+
+// Find returns job id, or nil.
+func (m *Machine) Find(id uint64) *Job { return m.jobs[id] }
+
+// Head returns the first job of a tube in the state: the next to be reserved,
+// the next to become ready, or the one buried first. It returns nil if there
+// is none.
+func (m *Machine) Head(tube string, s State) *Job {
+	t := m.tubes[tube]
+	if t == nil {
+		return nil
+	}
+	switch s {
+	case Ready:
+		return t.ready.head()
+	case Delayed:
+		return t.delayed.head()
+	case Buried:
+		return t.buried.head()
+	}
+	return nil
+}
+
+// JobStats tells about job id; false if there is none.
+func (m *Machine) JobStats(now Instant, id uint64) (JobStats, bool) {
+	j := m.jobs[id]
+	if j == nil {
+		return JobStats{}, false
+	}
+	return j.stats(now), true
+}
+
+// Totals returns the counts over all tubes.
+func (m *Machine) Totals() Totals {
+	t := m.totals
+	t.Tubes = uint64(len(m.order))
+	return t
+}

@@ -1,0 +1,167 @@
+package tube
+
+import "time"
+
+// Tube is one named queue inside a Machine.
+type Tube struct {
+	name string
+
+	ready, delayed, buried queue
+	reserved               int // of its jobs, in whatever holding
+	urgent                 int
+
+	jobs            int // in any state
+	using, watching int // connections
+
+	total, deletes, pauses uint64
+
+	pauseSeconds uint32
+	pauseUntil   Instant // 0: not paused
+	alarm        alarm   // the first delayed job or the end of the pause
+	roused       bool    // is among Machine.roused
+	index        int     // in Machine.order
+}
+
+// TubeStats is what stats-tube tells about a tube.
+type TubeStats struct {
+	Name                                     string
+	Urgent, Ready, Reserved, Delayed, Buried uint64
+	Total                                    uint64 // jobs ever put here
+	Using, Watching                          uint64 // connections
+	Waiting                                  uint64 // connections blocked in a reserve; counted by whoever lets them wait
+	Deletes, Pauses                          uint64 // successful deletes; pause-tube commands
+	Pause                                    uint32 // seconds asked for; 0 when not paused
+	PauseLeft                                time.Duration
+}
+
+// Role says in which way connections attend a tube.
+type Role uint8
+
+// The roles. Both keep a tube alive.
+const (
+	Using Role = iota
+	Watching
+)
+
+// Attend counts delta more connections in the given role at a tube, which
+// comes into being or vanishes accordingly.
+func (m *Machine) Attend(name string, role Role, delta int) {
+	t := m.tubes[name]
+	if t == nil {
+		if delta <= 0 {
+			return
+		}
+		t = m.open(name)
+	}
+	if role == Using {
+		t.using += delta
+	} else {
+		t.watching += delta
+	}
+	if delta < 0 {
+		m.dropUnused(t)
+	}
+}
+
+// Pause stops reserves from the tube for that many seconds; 0 lets them go on
+// at the next Tick. It returns false if there is no such tube.
+func (m *Machine) Pause(now Instant, name string, seconds uint32) bool {
+	t := m.tubes[name]
+	if t == nil {
+		return false
+	}
+	t.pauses++
+	t.pauseSeconds = seconds
+	t.pauseUntil = max(now.After(seconds), now+1)
+	m.rearm(t)
+	return true
+}
+
+func (t *Tube) paused() bool { return t.pauseUntil != 0 }
+
+func (t *Tube) resume() { t.pauseSeconds, t.pauseUntil = 0, 0 }
+
+// TubeStats tells about a tube; false if there is none of that name.
+func (m *Machine) TubeStats(now Instant, name string) (TubeStats, bool) {
+	t := m.tubes[name]
+	if t == nil {
+		return TubeStats{}, false
+	}
+	s := TubeStats{
+		Name: name, Urgent: uint64(t.urgent), Ready: uint64(len(t.ready)),
+		Reserved: uint64(t.reserved), Delayed: uint64(len(t.delayed)), Buried: uint64(len(t.buried)),
+		Total: t.total, Deletes: t.deletes, Pauses: t.pauses, Pause: t.pauseSeconds,
+		Using: uint64(t.using), Watching: uint64(t.watching),
+	}
+	if t.paused() {
+		s.PauseLeft = max(t.pauseUntil.Until(now), 0)
+	}
+	return s, true
+}
+
+// Tubes returns the names of all tubes in beanstalkd's order: by creation,
+// but the last one moves into the place of one that vanishes.
+func (m *Machine) Tubes() []string {
+	names := make([]string, len(m.order))
+	for i, t := range m.order {
+		names[i] = t.name
+	}
+	return names
+}
+
+// open returns the tube of that name, made if need be.
+func (m *Machine) open(name string) *Tube {
+	t := m.tubes[name]
+	if t == nil {
+		t = &Tube{name: name, index: len(m.order)}
+		t.alarm = alarm{pos: -1, tube: t}
+		m.tubes[name] = t
+		m.order = append(m.order, t)
+	}
+	return t
+}
+
+// dropUnused forgets t if nothing keeps it.
+func (m *Machine) dropUnused(t *Tube) {
+	if t.jobs > 0 || t.using > 0 || t.watching > 0 || t.name == Default {
+		return
+	}
+	m.alarms.set(&t.alarm, Never)
+	delete(m.tubes, t.name)
+	last := len(m.order) - 1
+	m.order[t.index] = m.order[last]
+	m.order[t.index].index = t.index
+	m.order[last] = nil
+	m.order = m.order[:last]
+}
+
+// rearm sets the tube's alarm to what is due first in it.
+func (m *Machine) rearm(t *Tube) {
+	at := Never
+	if j := t.delayed.head(); j != nil {
+		at = Instant(j.rank)
+	}
+	if t.paused() {
+		at = min(at, t.pauseUntil)
+	}
+	m.alarms.set(&t.alarm, at)
+}
+
+// rouse notes that a job may now be taken from t.
+func (m *Machine) rouse(t *Tube) {
+	if !t.roused && !t.paused() && len(t.ready) > 0 {
+		t.roused = true
+		m.roused = append(m.roused, t)
+	}
+}
+
+// Roused calls tell with the name of each tube in which a job has become
+// ready to be taken since the last call. Some may have been taken since.
+func (m *Machine) Roused(tell func(tube string)) {
+	for i, t := range m.roused {
+		t.roused = false
+		m.roused[i] = nil
+		tell(t.name)
+	}
+	m.roused = m.roused[:0]
+}
