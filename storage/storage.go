@@ -8,8 +8,8 @@
 // An operation is a value (Op). A connection hands over everything that it
 // has read so far as one Batch; a store may join the batches of all
 // connections and carry them out together. Within a batch the operations take
-// effect in their order, and no other batch comes between them. An
-// acknowledged change (an answer without an error) is as safe as the store
+// effect in their order, and no other batch comes between them, except before
+// a Leave and during and after a long Kick. An acknowledged change (an answer without an error) is as safe as the store
 // promises before Done is called.
 //
 // Nothing waits in a store. Take says that there is no job; waiting for one

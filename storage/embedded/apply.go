@@ -13,10 +13,14 @@ func (e *Engine) apply(now tube.Instant, op *storage.Op) {
 		a.ID = m.Put(now, tube.NewJob{Tube: op.Tube, Pri: op.Pri, Delay: op.Delay, TTR: op.TTR, Body: op.Body}).ID
 	case storage.Take:
 		job, soon := m.Take(now, op.Holder, op.Tubes)
-		answerJob(a, job)
-		a.Soon = soon.Until(now)
+		if answerJob(a, job); job == nil {
+			a.Soon = soon.Until(now)
+		}
 	case storage.Move:
-		answerJob(a, m.Move(now, op.Move, op.Holder, op.ID, tube.Terms{Pri: op.Pri, Delay: op.Delay}))
+		job := m.Move(now, op.Move, op.Holder, op.ID, tube.Terms{Pri: op.Pri, Delay: op.Delay})
+		if a.NotFound = job == nil; op.Move == tube.ReserveJob {
+			answerJob(a, job)
+		}
 	case storage.Kick:
 		a.Count = m.Kick(now, op.Tube, op.Bound)
 	case storage.Peek:

@@ -13,7 +13,8 @@ const tickLimit = 1000
 
 // Engine is a storage.Store on a tube.Machine.
 type Engine struct {
-	start    time.Time // the clock: start's wall time plus what has passed
+	start    time.Time // see now
+	clock    func() time.Time
 	listener storage.Listener
 
 	mu      sync.Mutex
@@ -24,7 +25,7 @@ type Engine struct {
 
 // NewMemory returns an engine that keeps its jobs in memory only.
 func NewMemory() *Engine {
-	return &Engine{start: time.Now(), machine: tube.NewMachine(), listener: deaf{}}
+	return &Engine{start: time.Now(), clock: time.Now, machine: tube.NewMachine(), listener: deaf{}}
 }
 
 // deaf is the listener until there is one.
@@ -40,7 +41,7 @@ func (e *Engine) Listen(l storage.Listener) { e.listener = l }
 // now reads the clock. It follows the wall clock at the start and the
 // monotonic one from then on, so that a step of the former moves no deadline.
 func (e *Engine) now() tube.Instant {
-	return tube.Instant(e.start.UnixNano() + int64(time.Since(e.start)))
+	return tube.Instant(e.start.UnixNano() + int64(e.clock().Sub(e.start)))
 }
 
 // Do implements storage.Store. The batch is done when Do returns.

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"time"
+)
+
+// nap is how long a driver leaves a session that waits, and the most by which
+// a put of a rate-limited producer is late.
+const nap = time.Millisecond
+
+// A wire is one connection under load and the session it follows.
+type wire struct {
+	conn net.Conn
+	s    session
+	t    *tally
+}
+
+// driveBlocking follows each session in a goroutine of its own and returns when
+// all are done or the run quits. It works wherever Go does; the epoll loop of
+// drive_linux.go costs the machine less.
+func driveBlocking(r *run, wires []*wire) error {
+	var group sync.WaitGroup
+	for _, w := range wires {
+		group.Go(func() {
+			if err := w.follow(r); err != nil {
+				w.t.fail(err.Error())
+			}
+		})
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		<-r.quit
+		for _, w := range wires {
+			w.conn.SetDeadline(time.Unix(1, 0))
+		}
+	}()
+	group.Wait()
+	r.end()
+	<-ended
+	return nil
+}
+
+// follow sends the session's stages and hands it the answers until it is done,
+// which is no error, nor is quitting.
+func (w *wire) follow(r *run) error {
+	c := client{conn: w.conn}
+	now := r.now()
+	for {
+		st, state := w.s.next(now)
+		if state == done {
+			return nil
+		}
+		if state == waits {
+			time.Sleep(nap)
+			now = r.now()
+			continue
+		}
+		sent := now
+		if err := c.send(st.out); err != nil {
+			return quitting(err)
+		}
+		for range st.answers {
+			a, err := c.receive()
+			if err != nil {
+				return quitting(err)
+			}
+			now = r.now()
+			w.s.answer(a, now)
+		}
+		if st.timed {
+			w.t.latency.add(now - sent)
+		}
+	}
+}
+
+// quitting gives nil for the error that a run's quitting makes.
+func quitting(err error) error {
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil
+	case errors.Is(err, io.EOF):
+		return fmt.Errorf("the server closed a connection: %w", err)
+	}
+	return err
+}

@@ -1,0 +1,270 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"runtime"
+	"syscall"
+)
+
+// A link is a wire as the epoll loop sees it: a non-blocking descriptor.
+type link struct {
+	fd       int
+	index    int // in its loop's links
+	w        *wire
+	in       inbox
+	unsent   []byte // what the socket did not take yet
+	awaiting int    // answers to come
+	timed    bool
+	sent     int64 // when the stage was sent
+	closed   bool
+}
+
+// A loop drives many links from one thread.
+type loop struct {
+	r      *run
+	epoll  int
+	links  []*link
+	parked []*link // links whose sessions wait
+	spare  []*link // the array the next parked is built in
+	live   int     // links not closed
+	a      answer
+}
+
+// drive follows the sessions in one epoll loop. It returns when all are done or
+// the run quits.
+func drive(r *run, wires []*wire) error {
+	epoll, err := syscall.EpollCreate1(syscall.EPOLL_CLOEXEC)
+	if err != nil {
+		return fmt.Errorf("making an epoll descriptor: %w", err)
+	}
+	lp := &loop{r: r, epoll: epoll}
+	defer lp.close()
+	for _, w := range wires {
+		if err := lp.adopt(w); err != nil {
+			return err
+		}
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	return lp.run()
+}
+
+// adopt takes a wire into the loop. Its descriptor is duplicated and the
+// original closed, so that Go's own poller is not woken by its traffic.
+func (lp *loop) adopt(w *wire) error {
+	fd, err := duplicate(w.conn)
+	if err != nil {
+		return fmt.Errorf("taking over a connection: %w", err)
+	}
+	w.conn.Close()
+	ev := syscall.EpollEvent{Events: syscall.EPOLLIN, Fd: int32(len(lp.links))}
+	lp.links = append(lp.links, &link{fd: fd, index: len(lp.links), w: w})
+	lp.live++
+	if err := syscall.EpollCtl(lp.epoll, syscall.EPOLL_CTL_ADD, fd, &ev); err != nil {
+		return fmt.Errorf("watching a connection: %w", err)
+	}
+	return nil
+}
+
+// duplicate gives a descriptor of conn that the caller is to close.
+func duplicate(conn net.Conn) (int, error) {
+	sc, ok := conn.(syscall.Conn)
+	if !ok {
+		return 0, fmt.Errorf("a %T has no descriptor", conn)
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var fd int
+	var failed error
+	err = raw.Control(func(old uintptr) {
+		fd, failed = syscall.Dup(int(old))
+		if failed == nil {
+			syscall.CloseOnExec(fd)
+		}
+	})
+	return fd, errors.Join(err, failed)
+}
+
+func (lp *loop) close() {
+	for _, l := range lp.links {
+		if !l.closed {
+			syscall.Close(l.fd)
+		}
+	}
+	syscall.Close(lp.epoll)
+}
+
+// pollMillis is how soon an idle loop sees that the run quits.
+const pollMillis = 20
+
+func (lp *loop) run() error {
+	events := make([]syscall.EpollEvent, 256)
+	now := lp.r.now()
+	for _, l := range lp.links {
+		lp.advance(l, now)
+	}
+	for lp.live > 0 && !lp.r.quits() {
+		timeout := pollMillis
+		if len(lp.parked) > 0 {
+			timeout = int(nap.Milliseconds())
+		}
+		n, err := syscall.EpollWait(lp.epoll, events, timeout)
+		if err != nil && err != syscall.EINTR {
+			return fmt.Errorf("awaiting answers: %w", err)
+		}
+		for _, ev := range events[:max(n, 0)] {
+			lp.handle(lp.links[ev.Fd], ev.Events)
+		}
+		lp.unpark()
+	}
+	return nil
+}
+
+// unpark asks the waiting sessions again.
+func (lp *loop) unpark() {
+	if len(lp.parked) == 0 {
+		return
+	}
+	waiting := lp.parked
+	lp.parked = lp.spare[:0]
+	now := lp.r.now()
+	for _, l := range waiting {
+		lp.advance(l, now)
+	}
+	lp.spare = waiting
+}
+
+// handle does what one readiness event of a link calls for.
+func (lp *loop) handle(l *link, events uint32) {
+	if l.closed {
+		return
+	}
+	if events&syscall.EPOLLOUT != 0 {
+		lp.flush(l)
+	}
+	if events&^syscall.EPOLLOUT != 0 && !l.closed {
+		lp.read(l)
+	}
+}
+
+// read takes what the socket has, once; the poll is level-triggered and tells
+// again if there is more.
+func (lp *loop) read(l *link) {
+	n, err := syscall.Read(l.fd, l.in.space())
+	if err == syscall.EAGAIN || err == syscall.EINTR {
+		return
+	}
+	if n <= 0 {
+		if err == nil {
+			err = io.EOF
+		}
+		lp.lose(l, quitting(err))
+		return
+	}
+	l.in.took(n)
+	now := lp.r.now()
+	for !l.closed {
+		ok, err := l.in.next(&lp.a)
+		if err != nil {
+			lp.lose(l, err)
+			return
+		}
+		if !ok {
+			return
+		}
+		lp.deliver(l, now)
+	}
+}
+
+// deliver hands the parsed answer to the link's session, and moves on if it was
+// the stage's last.
+func (lp *loop) deliver(l *link, now int64) {
+	if l.awaiting == 0 {
+		lp.lose(l, fmt.Errorf("an answer nobody awaits: %.60q", lp.a.line))
+		return
+	}
+	l.w.s.answer(&lp.a, now)
+	if l.awaiting--; l.awaiting > 0 {
+		return
+	}
+	if l.timed {
+		l.w.t.latency.add(now - l.sent)
+	}
+	lp.advance(l, now)
+}
+
+// advance sends the session's next stage, parks the link or closes it.
+func (lp *loop) advance(l *link, now int64) {
+	if l.closed {
+		return
+	}
+	st, state := l.w.s.next(now)
+	switch state {
+	case done:
+		lp.drop(l)
+	case waits:
+		lp.parked = append(lp.parked, l)
+	default:
+		l.unsent, l.awaiting, l.timed, l.sent = st.out, st.answers, st.timed, now
+		n, err := syscall.Write(l.fd, l.unsent)
+		if n == len(l.unsent) {
+			l.unsent = nil
+			return
+		}
+		lp.wrote(l, n, err)
+		lp.await(l, syscall.EPOLLIN|syscall.EPOLLOUT)
+	}
+}
+
+// flush goes on with a write that the socket did not take whole.
+func (lp *loop) flush(l *link) {
+	n, err := syscall.Write(l.fd, l.unsent)
+	lp.wrote(l, n, err)
+	if len(l.unsent) == 0 {
+		lp.await(l, syscall.EPOLLIN)
+	}
+}
+
+// wrote takes the outcome of a write into account.
+func (lp *loop) wrote(l *link, n int, err error) {
+	if n > 0 {
+		l.unsent = l.unsent[n:]
+	}
+	if err != nil && err != syscall.EAGAIN && err != syscall.EINTR {
+		lp.lose(l, fmt.Errorf("sending commands: %w", err))
+	}
+}
+
+// await sets what events of the link the loop is told of.
+func (lp *loop) await(l *link, events uint32) {
+	if l.closed {
+		return
+	}
+	ev := syscall.EpollEvent{Events: events, Fd: int32(l.index)}
+	if err := syscall.EpollCtl(lp.epoll, syscall.EPOLL_CTL_MOD, l.fd, &ev); err != nil {
+		lp.lose(l, fmt.Errorf("watching a connection: %w", err))
+	}
+}
+
+// lose counts err and closes the link.
+func (lp *loop) lose(l *link, err error) {
+	if err != nil {
+		l.w.t.fail(err.Error())
+	}
+	lp.drop(l)
+}
+
+// drop closes the link; the kernel takes it out of the epoll set.
+func (lp *loop) drop(l *link) {
+	if l.closed {
+		return
+	}
+	l.closed = true
+	lp.live--
+	syscall.Close(l.fd)
+}

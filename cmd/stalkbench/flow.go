@@ -1,0 +1,156 @@
+package main
+
+import (
+	"bytes"
+	"encoding/binary"
+	"strconv"
+	"sync/atomic"
+	"time"
+)
+
+// stampLen is how many bytes at the front of a body tell when its put was sent,
+// in nanoseconds since the run's start, little-endian.
+const stampLen = 8
+
+// A flow joins the producers and consumers of one run.
+type flow struct {
+	// outstanding counts jobs sent but not deleted; it gates producers.
+	outstanding atomic.Int64
+	producing   atomic.Int64 // producers not done
+	window      int64        // most jobs outstanding; 0 for no limit
+	interval    int64        // ns between two puts of one producer; 0 for none
+	delay       int          // of each job, in seconds
+}
+
+// newFlow sets the gates of load l with so many producers and consumers. A
+// window of two jobs per consumer keeps the tube near empty, so that reserves
+// wait for jobs and jobs do not wait for reserves.
+func newFlow(l *load, producers, consumers int) *flow {
+	f := &flow{}
+	f.producing.Store(int64(producers))
+	if l.Mode == modeDelayed {
+		f.delay = l.Delay
+		f.interval = int64(time.Second) * int64(producers*l.Pipeline) / int64(l.Rate)
+		return f
+	}
+	f.window = int64(max(2*consumers, l.Pipeline))
+	return f
+}
+
+// idle tells that all jobs have been put and deleted.
+func (f *flow) idle() bool {
+	return f.producing.Load() == 0 && f.outstanding.Load() <= 0
+}
+
+// A producer puts stamped jobs, N in one write, as its flow lets it.
+type producer struct {
+	t      *tally
+	f      *flow
+	n      int
+	puts   []byte // N puts
+	stamps []int  // where in puts the bodies begin
+	last   uint64
+	due    int64 // when the next puts may go
+}
+
+// newProducer makes the producer whose first puts go at the time due.
+func newProducer(l *load, t *tally, f *flow, body []byte, due int64) *producer {
+	p := &producer{t: t, f: f, n: l.Pipeline, due: due}
+	for range l.Pipeline {
+		p.puts = appendPut(p.puts, f.delay, body)
+		p.stamps = append(p.stamps, len(p.puts)-len(body)-len("\r\n"))
+	}
+	return p
+}
+
+func (p *producer) next(now int64) (stage, status) {
+	if now >= p.t.r.deadline.Load() {
+		p.f.producing.Add(-1)
+		return stage{}, done
+	}
+	if now < p.due {
+		return stage{}, waits
+	}
+	n := int64(p.n)
+	if sum := p.f.outstanding.Add(n); p.f.window > 0 && sum > p.f.window {
+		p.f.outstanding.Add(-n)
+		return stage{}, waits
+	}
+	p.due += p.f.interval
+	for _, at := range p.stamps {
+		binary.LittleEndian.PutUint64(p.puts[at:], uint64(now))
+	}
+	return stage{p.puts, p.n, true}, sends
+}
+
+func (p *producer) answer(a *answer, now int64) {
+	p.t.count(now)
+	if !takeInserted(p.t, a, &p.last) {
+		p.f.outstanding.Add(-1)
+	}
+}
+
+// A consumer reserves, blocking, and deletes what it gets. With joined the
+// delete and the next reserve go in one write. How long a reserve blocks says
+// nothing of the server, so what is timed is the delete, and for each job its
+// journey.
+type consumer struct {
+	t      *tally
+	f      *flow
+	body   []byte // what follows the stamp
+	joined bool
+	out    []byte
+
+	held      uint64 // job reserved and not deleted, or 0
+	expecting phase  // the command whose answer is next
+}
+
+func newConsumer(l *load, t *tally, f *flow, body []byte) *consumer {
+	return &consumer{t: t, f: f, body: body[stampLen:], joined: l.Pipeline > 1, expecting: reserving}
+}
+
+func (c *consumer) next(int64) (stage, status) {
+	c.out = c.out[:0]
+	if c.held == 0 {
+		c.expecting = reserving
+		return stage{out: append(c.out, reserveCommand...), answers: 1}, sends
+	}
+	c.out = appendDelete(c.out, c.held)
+	c.held, c.expecting = 0, deleting
+	if c.joined {
+		c.out = append(c.out, reserveCommand...)
+		return stage{out: c.out, answers: 2}, sends
+	}
+	return stage{out: c.out, answers: 1, timed: true}, sends
+}
+
+func (c *consumer) answer(a *answer, now int64) {
+	c.t.count(now)
+	if c.expecting == deleting {
+		c.expecting = reserving
+		takeDeleted(c.t, a)
+		c.f.outstanding.Add(-1)
+		return
+	}
+	c.reserved(a, now)
+}
+
+// reserved verifies a job's body and times its journey.
+func (c *consumer) reserved(a *answer, now int64) {
+	if a.word != wordReserved {
+		c.t.wrong("reserve", a)
+		return
+	}
+	c.t.reserves++
+	c.held = a.id
+	if len(a.body) < stampLen || !bytes.Equal(a.body[stampLen:], c.body) {
+		c.t.fail("reserve answered with a body that was not put")
+		return
+	}
+	sent := int64(binary.LittleEndian.Uint64(a.body))
+	journey := now - sent - int64(c.f.delay)*int64(time.Second)
+	if journey < 0 {
+		c.t.fail("a job came " + strconv.Itoa(c.f.delay) + " s delayed but early")
+	}
+	c.t.journey.add(journey)
+}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// The modes of a load.
+const (
+	modePut     = "put"     // only puts
+	modeCycle   = "cycle"   // put, reserve, delete
+	modePC      = "pc"      // producers and consumers on separate connections
+	modeDelayed = "delayed" // the same, with delayed jobs at a set rate
+)
+
+// A load is what to do to a server. Sizes are in bytes.
+type load struct {
+	Name        string        `json:"name,omitempty"`
+	Mode        string        `json:"mode"`
+	Conns       int           `json:"conns"`
+	Pipeline    int           `json:"pipeline"` // commands in one write
+	Body        int           `json:"body"`
+	Tubes       int           `json:"tubes"`      // over which connections spread
+	IdleTubes   int           `json:"idle_tubes"` // with one ready job each
+	Backlog     int           `json:"backlog"`    // jobs ready beforehand
+	BacklogSame bool          `json:"backlog_same"`
+	Delay       int           `json:"delay_s"` // delayed: seconds
+	Rate        int           `json:"rate"`    // delayed: jobs a second in all
+	Duration    time.Duration `json:"duration_ns"`
+	Threads     int           `json:"threads"` // of the generator
+	Blocking    bool          `json:"blocking"`
+	Keep        bool          `json:"keep"`
+}
+
+// baseLoad is a load with the usual settings.
+func baseLoad() load {
+	return load{
+		Mode: modeCycle, Conns: 50, Pipeline: 1, Body: 128, Tubes: 1,
+		Delay: 1, Rate: 5000, Duration: 5 * time.Second, Threads: 1,
+	}
+}
+
+// check tells what is wrong with a load.
+func (l *load) check() error {
+	paired := l.Mode == modePC || l.Mode == modeDelayed
+	switch {
+	case l.Mode != modePut && l.Mode != modeCycle && !paired:
+		return fmt.Errorf("unknown mode %q: use put, cycle, pc or delayed", l.Mode)
+	case l.Conns < 1 || l.Pipeline < 1 || l.Tubes < 1 || l.Threads < 1:
+		return errors.New("connections, pipeline, tubes and threads must be 1 or more")
+	case l.Body < 0 || l.Body > maxBody || l.IdleTubes < 0 || l.Backlog < 0:
+		return errors.New("body, idle tubes and backlog must not be negative, nor a body above 1 GiB")
+	case paired && l.Body < stampLen:
+		return fmt.Errorf("mode %s needs a body of %d bytes or more", l.Mode, stampLen)
+	case paired && l.Conns < 2*l.Tubes:
+		return fmt.Errorf("mode %s needs two connections or more per tube", l.Mode)
+	case paired && l.BacklogSame:
+		return fmt.Errorf("mode %s cannot have a backlog in its own tube", l.Mode)
+	case l.Mode == modeDelayed && (l.Delay < 0 || l.Rate < 1):
+		return errors.New("mode delayed needs a delay of 0 or more and a rate of 1 or more")
+	case l.Duration <= 0:
+		return errors.New("the duration must be above zero")
+	}
+	return nil
+}
+
+// String describes the load in a few words.
+func (l *load) String() string {
+	parts := []string{fmt.Sprintf("%s, %d connections", l.Mode, l.Conns)}
+	if l.Pipeline > 1 {
+		parts = append(parts, fmt.Sprintf("pipeline %d", l.Pipeline))
+	}
+	parts = append(parts, fmt.Sprintf("%d-byte bodies", l.Body))
+	if l.Tubes > 1 {
+		parts = append(parts, fmt.Sprintf("%d tubes", l.Tubes))
+	}
+	if l.IdleTubes > 0 {
+		parts = append(parts, fmt.Sprintf("%d more tubes with a job each", l.IdleTubes))
+	}
+	if l.Backlog > 0 {
+		where := "another tube"
+		if l.BacklogSame {
+			where = "the same tube"
+		}
+		parts = append(parts, fmt.Sprintf("%d jobs ready in %s", l.Backlog, where))
+	}
+	if l.Mode == modeDelayed {
+		parts = append(parts, fmt.Sprintf("%d jobs/s delayed %d s", l.Rate, l.Delay))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// namedLoads are the loads that compare knows by name, in order of display. Each
+// changes the base load.
+var namedLoads = []struct {
+	name   string
+	change func(*load)
+}{
+	{"1c", func(l *load) { l.Conns = 1 }},
+	{"50c", func(*load) {}},
+	{"500c", func(l *load) { l.Conns = 500 }},
+	{"50c-p16", func(l *load) { l.Pipeline = 16 }},
+	{"50c-put", func(l *load) { l.Mode = modePut }},
+	{"50c-p32-put", func(l *load) { l.Mode, l.Pipeline = modePut, 32 }},
+	{"tubes10k", func(l *load) { l.Tubes, l.IdleTubes = 50, 10_000 }},
+	{"backlog100k", func(l *load) { l.Backlog = 100_000 }},
+	{"backlog100k-same", func(l *load) { l.Backlog, l.BacklogSame = 100_000, true }},
+	{"50c-4k", func(l *load) { l.Body = 4096 }},
+	{"50c-pc", func(l *load) { l.Mode = modePC }},
+	{"delayed", func(l *load) { l.Mode = modeDelayed }},
+}
+
+// defaultLoads are the names compare runs unless told which.
+const defaultLoads = "50c,50c-p16,50c-p32-put,500c,1c,tubes10k"
+
+// loadNamed finds a load by its name.
+func loadNamed(name string) (load, error) {
+	var known []string
+	for _, n := range namedLoads {
+		if n.name == name {
+			l := baseLoad()
+			l.Name = name
+			n.change(&l)
+			return l, nil
+		}
+		known = append(known, n.name)
+	}
+	return load{}, fmt.Errorf("unknown load %q: use %s", name, strings.Join(known, ", "))
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := newApp().RunContext(ctx, spreadServers(os.Args)); err != nil {
+		fmt.Fprintln(os.Stderr, "stalkbench:", err)
+		os.Exit(1)
+	}
+}
+
+func newApp() *cli.App {
+	return &cli.App{
+		Name:                      "stalkbench",
+		Usage:                     "load a beanstalk server and say what it cost",
+		DisableSliceFlagSeparator: true, // a server's command line may hold commas
+		Commands:                  []*cli.Command{runCommand(), compareCommand()},
+	}
+}
+
+// runCommand is "stalkbench run": one load on a server that is already there.
+func runCommand() *cli.Command {
+	l := baseLoad()
+	return &cli.Command{
+		Name:  "run",
+		Usage: "put one load on a running server",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "addr", Value: "127.0.0.1:11300", Usage: "`HOST:PORT` or unix:PATH of the server"},
+			&cli.StringFlag{Name: "load", Usage: "start from the load `NAME` of compare; the other flags change it"},
+			&cli.StringFlag{Name: "mode", Value: l.Mode, Usage: "put, cycle, pc or delayed"},
+			&cli.IntFlag{Name: "conns", Value: l.Conns, Usage: "connections"},
+			&cli.IntFlag{Name: "pipeline", Value: l.Pipeline, Usage: "commands in one write"},
+			&cli.IntFlag{Name: "body", Value: l.Body, Usage: "`BYTES` of a job's body"},
+			&cli.IntFlag{Name: "tubes", Value: l.Tubes, Usage: "tubes over which the connections spread"},
+			&cli.IntFlag{Name: "idle-tubes", Usage: "more tubes, with one ready job each"},
+			&cli.IntFlag{Name: "backlog", Usage: "jobs put beforehand, into a tube of their own"},
+			&cli.BoolFlag{Name: "backlog-same", Usage: "put the backlog into the tubes under load"},
+			&cli.IntFlag{Name: "delay", Value: l.Delay, Usage: "mode delayed: `SECONDS` of each job's delay"},
+			&cli.IntFlag{Name: "rate", Value: l.Rate, Usage: "mode delayed: jobs put per second in all"},
+			&cli.DurationFlag{Name: "duration", Value: l.Duration, Usage: "how long to load the server"},
+			&cli.IntFlag{Name: "threads", Value: l.Threads, Usage: "threads of the generator"},
+			&cli.BoolFlag{Name: "blocking", Usage: "a goroutine per connection instead of an epoll loop"},
+			&cli.BoolFlag{Name: "keep", Usage: "leave the jobs on the server"},
+			&cli.IntSliceFlag{Name: "pid", Usage: "measure process `PID`; may be given several times"},
+			&cli.BoolFlag{Name: "json", Usage: "print the result as JSON"},
+		},
+		Action: runAction,
+	}
+}
+
+func runAction(c *cli.Context) error {
+	if c.Args().Present() {
+		return fmt.Errorf("unexpected argument %q", c.Args().First())
+	}
+	l, err := loadOf(c)
+	if err != nil {
+		return err
+	}
+	res, err := runLoad(c.Context, c.String("addr"), l, c.IntSlice("pid"))
+	if err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		if err := res.writeJSON(c.App.Writer); err != nil {
+			return fmt.Errorf("writing the result: %w", err)
+		}
+	} else {
+		res.writeText(c.App.Writer)
+	}
+	return res.verdict()
+}
+
+// loadOf reads a load from the flags: those given change the named load, or the
+// base one.
+func loadOf(c *cli.Context) (load, error) {
+	l := baseLoad()
+	if name := c.String("load"); name != "" {
+		var err error
+		if l, err = loadNamed(name); err != nil {
+			return l, err
+		}
+	}
+	ints := map[string]*int{
+		"conns": &l.Conns, "pipeline": &l.Pipeline, "body": &l.Body, "tubes": &l.Tubes,
+		"idle-tubes": &l.IdleTubes, "backlog": &l.Backlog, "delay": &l.Delay,
+		"rate": &l.Rate, "threads": &l.Threads,
+	}
+	for name, to := range ints {
+		if c.IsSet(name) {
+			*to = c.Int(name)
+		}
+	}
+	bools := map[string]*bool{"backlog-same": &l.BacklogSame, "blocking": &l.Blocking, "keep": &l.Keep}
+	for name, to := range bools {
+		if c.IsSet(name) {
+			*to = c.Bool(name)
+		}
+	}
+	if c.IsSet("mode") {
+		l.Mode = c.String("mode")
+	}
+	if c.IsSet("duration") {
+		l.Duration = c.Duration("duration")
+	}
+	return l, l.check()
+}

@@ -1,0 +1,220 @@
+package main
+
+import (
+	"fmt"
+	"sync"
+	"time"
+)
+
+// A stock is the jobs and tubes one run made beside its load, and how they are
+// put away again.
+type stock struct {
+	addr   string
+	prefix string   // of every tube's name
+	ids    []uint64 // jobs to delete by id
+	put    int64    // jobs put by the stock itself
+}
+
+// newStock names tubes after the process and the time, so that no two runs on a
+// server share one.
+func newStock(addr string) *stock {
+	now := time.Now()
+	return &stock{addr: addr, prefix: fmt.Sprintf("stalkbench-%x-%x", now.Unix(), now.Nanosecond())}
+}
+
+// tube names the i-th tube under load.
+func (s *stock) tube(i int) string { return fmt.Sprintf("%s-%d", s.prefix, i) }
+
+// batchJobs and batchBytes bound one write of preparing and cleaning.
+const (
+	batchJobs  = 500
+	batchBytes = 256 << 10
+)
+
+// prepare puts the idle tubes' jobs and the backlog.
+func (s *stock) prepare(l *load, body []byte) error {
+	if l.IdleTubes == 0 && l.Backlog == 0 {
+		return nil
+	}
+	c, err := newClient(s.addr)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	idle := func(out []byte, i int) []byte {
+		return appendPut(fmt.Appendf(out, "use %s-idle-%d\r\n", s.prefix, i), 0, body)
+	}
+	if err := s.putAll(c, l.IdleTubes, 2, idle); err != nil {
+		return fmt.Errorf("putting a job into each idle tube: %w", err)
+	}
+	for i := range l.Tubes {
+		n, tube := l.Backlog, s.prefix+"-backlog"
+		if l.BacklogSame {
+			n, tube = share(l.Backlog, l.Tubes, i), s.tube(i)
+		} else if i > 0 {
+			break
+		}
+		if err := c.settle(tube); err != nil {
+			return err
+		}
+		plain := func(out []byte, _ int) []byte { return appendPut(out, 0, body) }
+		if err := s.putAll(c, n, 1, plain); err != nil {
+			return fmt.Errorf("putting the backlog: %w", err)
+		}
+	}
+	return nil
+}
+
+// share gives the i-th part of n cut into parts that differ by one at most.
+func share(n, parts, i int) int { return n*(i+1)/parts - n*i/parts }
+
+// putAll puts n jobs in batches; each appends the commands, of which each has
+// so many answers, for one job.
+func (s *stock) putAll(c *client, n, answers int, each func(out []byte, i int) []byte) error {
+	take := func(a *answer) error {
+		switch a.word {
+		case wordUsing:
+		case wordInserted:
+			s.ids = append(s.ids, a.id)
+			s.put++
+		default:
+			return fmt.Errorf("unexpected answer %q", a.line)
+		}
+		return nil
+	}
+	var out []byte
+	for i := 0; i < n; {
+		out = out[:0]
+		first := i
+		for i < n && i-first < batchJobs && len(out) < batchBytes {
+			out = each(out, i)
+			i++
+		}
+		if err := c.ask(out, (i-first)*answers, take); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cleaners is how many connections delete jobs at once.
+const cleaners = 4
+
+// deleteAll deletes the stock's ids and tells how many were there to delete.
+func (s *stock) deleteAll() (int64, error) {
+	var group sync.WaitGroup
+	counts, errs := make([]int64, cleaners), make([]error, cleaners)
+	for i := range cleaners {
+		from, to := len(s.ids)*i/cleaners, len(s.ids)*(i+1)/cleaners
+		if from == to {
+			continue
+		}
+		group.Go(func() {
+			counts[i], errs[i] = deleteIDs(s.addr, s.ids[from:to])
+		})
+	}
+	group.Wait()
+	var sum int64
+	for i := range cleaners {
+		if errs[i] != nil {
+			return sum, fmt.Errorf("deleting jobs: %w", errs[i])
+		}
+		sum += counts[i]
+	}
+	return sum, nil
+}
+
+// deleteIDs deletes jobs by id on one connection of its own.
+func deleteIDs(addr string, ids []uint64) (int64, error) {
+	c, err := newClient(addr)
+	if err != nil {
+		return 0, err
+	}
+	defer c.close()
+	return deleteOn(c, ids)
+}
+
+// deleteOn deletes jobs by id and tells how many there were.
+func deleteOn(c *client, ids []uint64) (int64, error) {
+	var deleted int64
+	take := func(a *answer) error {
+		switch a.word {
+		case wordDeleted:
+			deleted++
+		case wordNotFound:
+		default:
+			return fmt.Errorf("unexpected answer %q", a.line)
+		}
+		return nil
+	}
+	var out []byte
+	for len(ids) > 0 {
+		n := min(len(ids), batchJobs)
+		out = out[:0]
+		for _, id := range ids[:n] {
+			out = appendDelete(out, id)
+		}
+		if err := c.ask(out, n, take); err != nil {
+			return deleted, err
+		}
+		ids = ids[n:]
+	}
+	return deleted, nil
+}
+
+// drain deletes every job of the first tubes tubes under load, the delayed
+// ones too, and tells how many there were.
+func (s *stock) drain(tubes int) (int64, error) {
+	var sum int64
+	for i := range tubes {
+		n, err := s.drainTube(s.tube(i))
+		sum += n
+		if err != nil {
+			return sum, fmt.Errorf("draining a tube: %w", err)
+		}
+	}
+	return sum, nil
+}
+
+// drainTube kicks what is delayed, then reserves and deletes until a whole
+// batch of reserves comes back empty.
+func (s *stock) drainTube(tube string) (int64, error) {
+	c, err := newClient(s.addr)
+	if err != nil {
+		return 0, err
+	}
+	defer c.close()
+	if err := c.settle(tube); err != nil {
+		return 0, err
+	}
+	if err := c.ask([]byte("kick 1000000000\r\n"), 1, expect(wordKicked)); err != nil {
+		return 0, err
+	}
+	var reserves []byte
+	const batch = 100
+	for range batch {
+		reserves = append(reserves, "reserve-with-timeout 0\r\n"...)
+	}
+	var sum int64
+	var ids []uint64
+	take := func(a *answer) error {
+		switch a.word {
+		case wordReserved:
+			ids = append(ids, a.id)
+		case wordTimedOut:
+		default:
+			return fmt.Errorf("unexpected answer %q", a.line)
+		}
+		return nil
+	}
+	for {
+		ids = ids[:0]
+		if err := c.ask(reserves, batch, take); err != nil || len(ids) == 0 {
+			return sum, err
+		}
+		n, err := deleteOn(c, ids)
+		if sum += n; err != nil {
+			return sum, err
+		}
+	}
+}

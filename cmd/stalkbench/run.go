@@ -1,0 +1,231 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A run is one load on one server, from the first connection to the clean end.
+type run struct {
+	load  load
+	addr  string
+	stock *stock
+	wires []*wire
+	flow  *flow // pc and delayed only
+	made  []*cycler
+
+	began    time.Time
+	deadline atomic.Int64 // ns since began; no new cycle begins after it
+	quitOnce sync.Once
+	quit     chan struct{}
+	quitting atomic.Bool
+}
+
+// now is the time since the run began, in nanoseconds.
+func (r *run) now() int64 { return int64(time.Since(r.began)) }
+
+// end makes the drivers stop, whatever their sessions await.
+func (r *run) end() {
+	r.quitOnce.Do(func() {
+		r.quitting.Store(true)
+		close(r.quit)
+	})
+}
+
+func (r *run) quits() bool { return r.quitting.Load() }
+
+// runLoad puts load l on the server at addr and measures it and the processes
+// pids. If ctx ends first, the load stops early and is cleaned up all the same.
+func runLoad(ctx context.Context, addr string, l load, pids []int) (*result, error) {
+	if err := l.check(); err != nil {
+		return nil, err
+	}
+	r := &run{load: l, addr: addr, stock: newStock(addr), quit: make(chan struct{})}
+	body := makeBody(l.Body)
+	err := r.stock.prepare(&l, body)
+	var res *result
+	if err == nil {
+		res, err = r.measure(ctx, body, pids)
+	}
+	r.disconnect()
+	if l.Keep {
+		return res, err
+	}
+	cleaned, cleanErr := r.clean()
+	if err = errors.Join(err, cleanErr); err != nil {
+		return nil, err
+	}
+	res.account(cleaned)
+	return res, nil
+}
+
+// measure connects, runs the load to its end and draws up the result.
+func (r *run) measure(ctx context.Context, body []byte, pids []int) (*result, error) {
+	tallies, err := r.connect(body)
+	if err != nil {
+		return nil, err
+	}
+	watch := newWatch(pids)
+	r.began = time.Now()
+	r.deadline.Store(int64(r.load.Duration))
+	if err := watch.start(); err != nil {
+		return nil, err
+	}
+	ended := r.launch()
+	select {
+	case <-time.After(r.load.Duration):
+	case <-ctx.Done():
+		r.deadline.Store(r.now())
+	case err := <-ended: // before its time: all connections are lost
+		r.deadline.Store(r.now())
+		ended <- err
+	}
+	usage, usageErr := watch.stop()
+	all := &tally{r: r}
+	late := r.settleDown(ended, all)
+	for _, t := range tallies {
+		all.merge(t)
+	}
+	if err := errors.Join(late, usageErr); err != nil {
+		return nil, err
+	}
+	return newResult(r, all, usage), nil
+}
+
+// connect makes the connections, settles each in its tube and gives it a
+// session. It gives the tallies, which are the drivers' until they end.
+func (r *run) connect(body []byte) ([]*tally, error) {
+	l := &r.load
+	var tallies []*tally
+	for range min(l.Threads, l.Conns) {
+		tallies = append(tallies, &tally{r: r})
+	}
+	if l.Mode == modePC || l.Mode == modeDelayed {
+		r.flow = newFlow(l, l.Conns/2, l.Conns-l.Conns/2)
+	}
+	for i := range l.Conns {
+		if l.Blocking && i >= len(tallies) {
+			tallies = append(tallies, &tally{r: r})
+		}
+		conn, err := settled(r.addr, r.stock.tube(r.tubeOf(i)))
+		if err != nil {
+			return nil, fmt.Errorf("making connection %d of %d: %w", i+1, l.Conns, err)
+		}
+		t := tallies[i%len(tallies)]
+		r.wires = append(r.wires, &wire{conn: conn, t: t, s: r.newSession(i, t, body)})
+	}
+	return tallies, nil
+}
+
+// tubeOf gives which tube connection i uses. Producers and consumers take turns
+// among the connections, so those go two by two.
+func (r *run) tubeOf(i int) int {
+	if r.flow != nil {
+		i /= 2
+	}
+	return i % r.load.Tubes
+}
+
+// newSession gives connection i its part in the load.
+func (r *run) newSession(i int, t *tally, body []byte) session {
+	if r.flow == nil {
+		c := newCycler(&r.load, t, body)
+		r.made = append(r.made, c)
+		return c
+	}
+	if i%2 == 0 || i == r.load.Conns { // an odd last connection consumes
+		return newConsumer(&r.load, t, r.flow, body)
+	}
+	producers := int64(r.load.Conns / 2)
+	due := r.flow.interval * int64(i/2) / producers
+	return newProducer(&r.load, t, r.flow, body, due)
+}
+
+// settled connects to the server and settles in a tube.
+func settled(addr, tube string) (net.Conn, error) {
+	c, err := newClient(addr)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.settle(tube); err != nil {
+		c.close()
+		return nil, err
+	}
+	return c.conn, nil
+}
+
+// launch starts the drivers; the channel gives their error when all have ended.
+func (r *run) launch() chan error {
+	ended := make(chan error, 1)
+	if r.load.Blocking {
+		go func() { ended <- driveBlocking(r, r.wires) }()
+		return ended
+	}
+	threads := min(r.load.Threads, r.load.Conns)
+	errs := make(chan error, threads)
+	for i := range threads {
+		var mine []*wire
+		for j := i; j < len(r.wires); j += threads {
+			mine = append(mine, r.wires[j])
+		}
+		go func() { errs <- drive(r, mine) }()
+	}
+	go func() {
+		var err error
+		for range threads {
+			err = errors.Join(err, <-errs)
+		}
+		ended <- err
+	}()
+	return ended
+}
+
+// grace is how long after the duration answers may still come.
+const grace = 10 * time.Second
+
+// settleDown lets the sessions finish what they began, then ends the drivers.
+// What is not finished within the grace is counted in t as an error.
+func (r *run) settleDown(ended chan error, t *tally) error {
+	limit := time.After(grace + time.Duration(r.load.Delay)*time.Second)
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-ended:
+			return err
+		case <-limit:
+			t.fail(fmt.Sprintf("the load did not finish within %v of its end", grace))
+			r.end()
+			return <-ended
+		case <-tick.C:
+			if r.flow != nil && r.flow.idle() {
+				r.end()
+			}
+		}
+	}
+}
+
+// disconnect closes the connections that are still the run's.
+func (r *run) disconnect() {
+	for _, w := range r.wires {
+		w.conn.Close()
+	}
+}
+
+// clean deletes all jobs the run made and tells how many it found.
+func (r *run) clean() (int64, error) {
+	for _, c := range r.made {
+		r.stock.ids = append(r.stock.ids, c.made...)
+	}
+	deleted, err := r.stock.deleteAll()
+	if err != nil || r.load.Mode == modePut {
+		return deleted, err
+	}
+	drained, err := r.stock.drain(min(r.load.Tubes, r.load.Conns))
+	return deleted + drained, err
+}

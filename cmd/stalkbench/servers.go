@@ -1,0 +1,268 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A server is one that compare starts, as told on the command line.
+type server struct {
+	name   string
+	argv   []string
+	helper []string // started before the server; may be nil
+}
+
+// helperMark and helperEnd set a helper's command line off from the server's.
+const (
+	helperMark = "pre:"
+	helperEnd  = ";;"
+)
+
+// parseServer reads "name=command" or "name=pre: helper command ;; command".
+func parseServer(spec string) (server, error) {
+	name, rest, found := strings.Cut(spec, "=")
+	if !found || name == "" || strings.ContainsAny(name, " /|") {
+		return server{}, fmt.Errorf("server %q: want name=command", spec)
+	}
+	s := server{name: name}
+	rest = strings.TrimSpace(rest)
+	if after, ok := strings.CutPrefix(rest, helperMark); ok {
+		helper, main, found := strings.Cut(after, helperEnd)
+		if !found {
+			return server{}, fmt.Errorf("server %s: want %q between its helper and itself", name, helperEnd)
+		}
+		var err error
+		if s.helper, err = splitWords(helper); err != nil || len(s.helper) == 0 {
+			return server{}, fmt.Errorf("server %s: reading its helper's command %q: %w", name, helper, orEmpty(err))
+		}
+		rest = main
+	}
+	var err error
+	if s.argv, err = splitWords(rest); err != nil || len(s.argv) == 0 {
+		return server{}, fmt.Errorf("server %s: reading its command %q: %w", name, rest, orEmpty(err))
+	}
+	return s, nil
+}
+
+// orEmpty gives err, or that the command is empty if it is nil.
+func orEmpty(err error) error {
+	if err == nil {
+		return errors.New("it is empty")
+	}
+	return err
+}
+
+// splitWords splits a command line at blanks. Single and double quotes keep
+// blanks and make empty words; nothing else is special.
+func splitWords(line string) ([]string, error) {
+	var words []string
+	var word strings.Builder
+	var quote rune
+	inWord := false
+	for _, r := range line {
+		switch {
+		case quote != 0 && r == quote:
+			quote = 0
+		case quote == 0 && (r == '\'' || r == '"'):
+			quote, inWord = r, true
+		case quote == 0 && (r == ' ' || r == '\t' || r == '\n'):
+			if inWord {
+				words = append(words, word.String())
+				word.Reset()
+			}
+			inWord = false
+		default:
+			word.WriteRune(r)
+			inWord = true
+		}
+	}
+	if quote != 0 {
+		return nil, fmt.Errorf("a %c is not closed", quote)
+	}
+	if inWord {
+		words = append(words, word.String())
+	}
+	return words, nil
+}
+
+// A running is a server that was started, with its helper.
+type running struct {
+	addr   string
+	server *process
+	helper *process // or nil
+	dir    string   // removed when it is stopped
+}
+
+// acceptTimeout bounds how long a server may take until it accepts, and
+// termTimeout how long it may take to end once it was sent SIGTERM.
+const (
+	acceptTimeout = 10 * time.Second
+	termTimeout   = 3 * time.Second
+)
+
+// start starts the helper, then the server, each once the one before accepts.
+func (s *server) start(ctx context.Context) (_ *running, err error) {
+	dir, err := os.MkdirTemp("", "stalkbench-"+s.name+"-")
+	if err != nil {
+		return nil, fmt.Errorf("making a directory for %s: %w", s.name, err)
+	}
+	r := &running{dir: dir}
+	defer func() {
+		if err != nil {
+			r.stop()
+		}
+	}()
+	ports, err := freePorts(2)
+	if err != nil {
+		return nil, err
+	}
+	data := filepath.Join(dir, "data")
+	if err := os.Mkdir(data, 0o700); err != nil {
+		return nil, fmt.Errorf("making a directory for %s: %w", s.name, err)
+	}
+	fill := strings.NewReplacer("{port}", ports[0], "{port2}", ports[1], "{dir}", data)
+	if s.helper != nil {
+		if r.helper, err = spawn(s.helper, fill, filepath.Join(dir, "helper.log")); err != nil {
+			return nil, err
+		}
+		if strings.Contains(strings.Join(s.helper, " "), "{port2}") {
+			if err := r.helper.await(ctx, "127.0.0.1:"+ports[1]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if r.server, err = spawn(s.argv, fill, filepath.Join(dir, "server.log")); err != nil {
+		return nil, err
+	}
+	r.addr = "127.0.0.1:" + ports[0]
+	return r, r.server.await(ctx, r.addr)
+}
+
+// pids are the processes to measure: the server, then its helper.
+func (r *running) pids() []int {
+	pids := []int{r.server.cmd.Process.Pid}
+	if r.helper != nil {
+		pids = append(pids, r.helper.cmd.Process.Pid)
+	}
+	return pids
+}
+
+// stop ends what was started and removes its directory.
+func (r *running) stop() {
+	for _, p := range []*process{r.server, r.helper} {
+		if p != nil {
+			p.stop()
+		}
+	}
+	os.RemoveAll(r.dir)
+}
+
+// freePorts finds so many free loopback ports, all different.
+func freePorts(n int) ([]string, error) {
+	var ports []string
+	for range n {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, fmt.Errorf("finding a free port: %w", err)
+		}
+		defer ln.Close()
+		ports = append(ports, strconv.Itoa(ln.Addr().(*net.TCPAddr).Port))
+	}
+	return ports, nil
+}
+
+// A process is a child and the file that holds its output.
+type process struct {
+	cmd   *exec.Cmd
+	log   string
+	ended chan struct{} // closed when it has ended and been waited for
+}
+
+// spawn starts a command whose words fill has filled in.
+func spawn(argv []string, fill *strings.Replacer, log string) (*process, error) {
+	words := make([]string, len(argv))
+	for i, w := range argv {
+		words[i] = fill.Replace(w)
+	}
+	out, err := os.Create(log)
+	if err != nil {
+		return nil, fmt.Errorf("making a log for %s: %w", words[0], err)
+	}
+	defer out.Close()
+	p := &process{cmd: exec.Command(words[0], words[1:]...), log: log, ended: make(chan struct{})}
+	p.cmd.Stdout, p.cmd.Stderr = out, out
+	// Ctrl-C is for us: we then stop our children in order.
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := p.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting %s: %w", words[0], err)
+	}
+	go func() {
+		p.cmd.Wait()
+		close(p.ended)
+	}()
+	return p, nil
+}
+
+// await waits until the process accepts connections at addr.
+func (p *process) await(ctx context.Context, addr string) error {
+	limit := time.After(acceptTimeout)
+	for {
+		conn, err := net.DialTimeout("tcp", addr, time.Second)
+		if err == nil {
+			return conn.Close()
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-p.ended:
+			return fmt.Errorf("%s ended (%v) before it accepted at %s: %s", p.cmd.Path, p.cmd.ProcessState, addr, p.said())
+		case <-limit:
+			return fmt.Errorf("%s does not accept at %s after %v: %s", p.cmd.Path, addr, acceptTimeout, p.said())
+		}
+	}
+}
+
+// said gives the end of what the process wrote.
+func (p *process) said() string {
+	raw, err := os.ReadFile(p.log)
+	if err != nil || len(raw) == 0 {
+		return "it said nothing"
+	}
+	return string(raw[max(0, len(raw)-1000):])
+}
+
+// stop sends SIGTERM, and SIGKILL if that does not do, and waits for the end.
+func (p *process) stop() {
+	p.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-p.ended:
+		return
+	case <-time.After(termTimeout):
+	}
+	p.cmd.Process.Kill()
+	<-p.ended
+}
+
+// versionOf asks a program its version with -v; "" if it does not say.
+func versionOf(program string) string {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, "-v")
+	cmd.WaitDelay = 100 * time.Millisecond
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return ""
+	}
+	line, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	return strings.TrimSpace(line)
+}

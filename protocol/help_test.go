@@ -1,0 +1,114 @@
+package protocol
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+// show writes a command the way the tables of these tests expect it: the verb
+// and what it carries, or the verb and its fault.
+func show(c *Command) string {
+	if c.Fault != NoFault {
+		s := c.Verb.String() + " " + c.Fault.String()
+		if c.Counted {
+			s += " counted"
+		}
+		if c.Producer {
+			s += " producer"
+		}
+		return s
+	}
+	if !c.Counted || c.Producer != (c.Verb == Put) || (c.Body != nil) != (c.Verb == Put) {
+		return fmt.Sprintf("inconsistent: %+v", *c)
+	}
+	switch c.Verb {
+	case Put:
+		return fmt.Sprintf("put %d %d %d %q", c.Pri, c.Delay, c.TTR, c.Body)
+	case Release:
+		return fmt.Sprintf("release %d %d %d", c.ID, c.Pri, c.Delay)
+	case Bury:
+		return fmt.Sprintf("bury %d %d", c.ID, c.Pri)
+	case Kick:
+		return fmt.Sprintf("kick %d", c.Bound)
+	case ReserveWithTimeout:
+		return fmt.Sprintf("reserve-with-timeout %d", c.Timeout)
+	case PauseTube:
+		return fmt.Sprintf("pause-tube %s %d", c.Name, c.Delay)
+	case Use, Watch, Ignore, StatsTube:
+		return fmt.Sprintf("%v %s", c.Verb, c.Name)
+	case Peek, ReserveJob, Delete, KickJob, Touch, StatsJob:
+		return fmt.Sprintf("%v %d", c.Verb, c.ID)
+	}
+	return c.Verb.String()
+}
+
+// pieces is a source that hands out its data in pieces of the lengths that cut
+// returns, then io.EOF.
+type pieces struct {
+	data string
+	cut  func() int
+}
+
+func (p *pieces) Read(b []byte) (int, error) {
+	if p.data == "" {
+		return 0, io.EOF
+	}
+	n := copy(b, p.data[:min(max(p.cut(), 1), len(p.data))])
+	p.data = p.data[n:]
+	return n, nil
+}
+
+func whole() int   { return 1 << 30 }
+func oneByte() int { return 1 }
+
+// randomly cuts into pieces that are mostly small, sometimes large.
+func randomly(seed uint64) func() int {
+	rnd := rand.New(rand.NewPCG(seed, seed))
+	return func() int { return 1 << rnd.IntN(13) >> rnd.IntN(8) }
+}
+
+// commands reads everything there is and checks on the way that the Reader
+// holds no more than it may.
+func commands(t testing.TB, input string, maxBody int, cut func() int) (got []string, r *Reader) {
+	t.Helper()
+	r = NewReader(&pieces{input, cut}, maxBody)
+	var c Command
+	for {
+		for r.Next(&c) {
+			got = append(got, show(&c))
+			if len(got) > len(input) {
+				t.Fatalf("more commands than bytes from %q", input)
+			}
+		}
+		if r.state == inLine && r.Buffered() >= MaxLine {
+			t.Fatalf("%d bytes left in line state", r.Buffered())
+		}
+		if len(r.buf) > maxBuffer || cap(r.body) > max(maxBuffer, 2*len(input)) {
+			t.Fatalf("buffer %d, body %d bytes for input of %d", len(r.buf), cap(r.body), len(input))
+		}
+		if err := r.Fill(); err == io.EOF {
+			return got, r
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// check runs input through the Reader in many splits.
+func check(t *testing.T, input string, maxBody int, want ...string) {
+	t.Helper()
+	cuts := map[string]func() int{"whole": whole, "byte by byte": oneByte}
+	for seed := range uint64(20) {
+		cuts[fmt.Sprint("split ", seed)] = randomly(seed)
+	}
+	for name, cut := range cuts {
+		got, _ := commands(t, input, maxBody, cut)
+		if g, w := strings.Join(got, "\n"), strings.Join(want, "\n"); g != w {
+			t.Errorf("%.80q, %s:\n got  %.200q\n want %.200q", input, name, g, w)
+			return
+		}
+	}
+}

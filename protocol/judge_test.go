@@ -1,0 +1,123 @@
+package protocol
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestJudge asks a true beanstalkd what it makes of random lines. It runs only
+// with REDSTALK_BEANSTALKD=/usr/bin/beanstalkd (1.12 or 1.13), and leaves out
+// what is mended or differs between the two: framing faults and
+// reserve-with-timeout.
+func TestJudge(t *testing.T) {
+	conn := startJudge(t)
+	in := bufio.NewReader(conn)
+	rnd := rand.New(rand.NewPCG(1, uint64(time.Now().UnixNano())))
+	for range 20_000 {
+		line := randomLine(rnd)
+		var c Command
+		parseLine(&c, []byte(line))
+		if c.Verb == Quit || c.Verb == ReserveWithTimeout || c.Verb == Reserve && c.Fault == NoFault {
+			continue
+		}
+		const limit = 10
+		want, body := c.Fault, ""
+		if c.Verb == Put && c.Fault == NoFault {
+			switch {
+			case c.size > 100_000:
+				continue
+			case c.size > limit:
+				want, body = JobTooBig, strings.Repeat("b", int(c.size)+2)
+			case c.junk:
+				want = BadFormat
+			case rnd.IntN(2) == 0:
+				want, body = ExpectedCRLF, strings.Repeat("b", int(c.size)+2)
+			default:
+				body = strings.Repeat("b", int(c.size)) + "\r\n"
+			}
+		}
+		// list-tube-used closes the round: whatever the answer was, it ends there.
+		fmt.Fprintf(conn, "%s\r\n%slist-tube-used\r\n", line, body)
+		first, err := in.ReadString('\n')
+		if err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		got := NoFault
+		for f := BadFormat; f <= ExpectedCRLF; f++ {
+			if first == f.String()+"\r\n" {
+				got = f
+			}
+		}
+		if got != want {
+			t.Errorf("%q: beanstalkd says %q, we say %q", line, first, want)
+		}
+		if c.Verb == Use && got == NoFault || c.Verb == ListTubeUsed && got == NoFault {
+			in.ReadString('\n')
+			continue
+		}
+		for last := ""; !strings.HasPrefix(last, "USING "); {
+			if last, err = in.ReadString('\n'); err != nil {
+				t.Fatalf("%q: %v", line, err)
+			}
+		}
+	}
+}
+
+func startJudge(t *testing.T) net.Conn {
+	path := os.Getenv("REDSTALK_BEANSTALKD")
+	if path == "" {
+		t.Skip("REDSTALK_BEANSTALKD is not set")
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(ln.Addr().String())
+	ln.Close()
+	cmd := exec.Command(path, "-l", "127.0.0.1", "-p", port, "-z", "10")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	for range 100 {
+		conn, err := net.Dial("tcp", "127.0.0.1:"+port)
+		if err == nil {
+			conn.SetDeadline(time.Now().Add(time.Minute))
+			t.Cleanup(func() { conn.Close() })
+			return conn
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Fatal("beanstalkd does not listen")
+	return nil
+}
+
+// randomLine is a word, mostly whole, with arguments that are mostly near
+// something legal.
+func randomLine(rnd *rand.Rand) string {
+	pick := func(from ...string) string { return from[rnd.IntN(len(from))] }
+	v := Unknown + 1 + Verb(rnd.IntN(int(NumVerbs)-1))
+	var line bytes.Buffer
+	line.WriteString(v.Spec().Prefix)
+	if rnd.IntN(8) == 0 {
+		line.Truncate(rnd.IntN(line.Len() + 1))
+	}
+	for range rnd.IntN(6) {
+		line.WriteString(pick("0", "1", "7", "12", "007", "4294967295", "4294967296", "18446744073709551615", "18446744073709551616",
+			"-1", "+1", "-", "x", "a", "tube", "-a", ".5", strings.Repeat("n", 200), strings.Repeat("n", 201), "\t", "\n", "\xff", ":", "99999999999999999999"))
+		line.WriteString(pick(" ", " ", " ", "", "", "  ", "\t"))
+	}
+	out := line.String()
+	if rnd.IntN(2) == 0 {
+		out = strings.TrimRight(out, " ")
+	}
+	return out[:min(len(out), MaxLine-2)]
+}

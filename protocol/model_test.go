@@ -1,0 +1,211 @@
+package protocol
+
+import (
+	"fmt"
+	"math/big"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// model is a second, naive reading of the reference: the whole input at once,
+// regular expressions, big numbers. It gives what show would.
+func model(input string, maxBody uint64) (got []string) {
+	for {
+		line, rest, found := strings.Cut(input, "\r\n")
+		if !found {
+			return got
+		}
+		input = rest
+		m := &modelLine{}
+		if len(line)+2 > MaxLine || strings.ContainsAny(line, "\r\x00") {
+			m.verb, m.fault = "unknown", "BAD_FORMAT"
+		} else {
+			m.read(line)
+		}
+		if m.verb == "put" && m.fault == "" {
+			size := m.n[3]
+			junk := m.rest != ""
+			if size <= maxBody && junk {
+				m.fault, m.counted = "BAD_FORMAT", true
+			} else {
+				if uint64(len(input)) < size+2 {
+					return got
+				}
+				body, end := input[:size], input[size:size+2]
+				input = input[size+2:]
+				m.text = fmt.Sprintf("put %d %d %d %q", m.n[0], m.n[1], m.n[2], body)
+				if size > maxBody {
+					m.fault, m.counted = "JOB_TOO_BIG", true
+				} else if end != "\r\n" {
+					m.fault, m.counted, m.producer = "EXPECTED_CRLF", true, true
+				}
+			}
+		}
+		got = append(got, m.show())
+	}
+}
+
+type modelLine struct {
+	verb, fault, text, rest string
+	counted, producer       bool
+	n                       []uint64
+}
+
+func (m *modelLine) show() string {
+	if m.fault == "" {
+		return m.text
+	}
+	s := m.verb + " " + m.fault
+	if m.counted {
+		s += " counted"
+	}
+	if m.producer {
+		s += " producer"
+	}
+	return s
+}
+
+// shapes: what follows the word. Q is a 64-bit number, D a 32-bit one; after
+// them the line ends unless the shape ends in "…".
+var shapes = map[string]string{
+	"put_": "DDDD…", "peek_": "Q", "reserve-with-timeout_": "D…", "reserve-job_": "Q", "delete_": "Q",
+	"release_": "QDD", "bury_": "QD", "kick-job_": "Q", "touch_": "Q", "stats-job_": "Q",
+}
+
+var (
+	modelNumber = regexp.MustCompile(`(?s)^ *([0-9]+)(.*)$`)
+	modelName   = regexp.MustCompile(`^[A-Za-z0-9+/;.$_()][A-Za-z0-9+/;.$_()-]{0,199}$`)
+	modelPause  = regexp.MustCompile(`(?s)^ *([A-Za-z0-9+/;.$_()-]+)(.*)$`)
+	modelKick   = regexp.MustCompile(`(?s)^[ \t\n\v\f\r]*([+-]?)([0-9]+)`)
+)
+
+func (m *modelLine) read(line string) {
+	for _, w := range strings.Split(matchOrder, ", ") {
+		args, found := strings.CutPrefix(line, strings.ReplaceAll(w, "_", " "))
+		if !found {
+			continue
+		}
+		m.verb = strings.TrimSuffix(w, "_")
+		if !m.args(w, args) && m.fault == "" {
+			m.fault = "BAD_FORMAT"
+		}
+		return
+	}
+	m.verb, m.fault = "unknown", "UNKNOWN_COMMAND"
+}
+
+func (m *modelLine) args(w, args string) bool {
+	m.text = m.verb
+	switch w {
+	case "quit":
+		return true
+	case "use_", "watch_", "ignore_", "stats-tube_":
+		m.text += " " + args
+		return modelName.MatchString(args)
+	case "pause-tube":
+		p := modelPause.FindStringSubmatch(args)
+		if p == nil || !m.numbers("D", p[2]) {
+			return false
+		}
+		m.counted = true
+		m.text = fmt.Sprintf("pause-tube %s %d", p[1], m.n[0])
+		return modelName.MatchString(p[1])
+	case "kick_":
+		k := modelKick.FindStringSubmatch(args)
+		if k == nil {
+			return false
+		}
+		n, _ := new(big.Int).SetString(k[2], 10)
+		if n.BitLen() > 64 {
+			return false
+		}
+		if k[1] == "-" {
+			n.Neg(n)
+		}
+		m.text = "kick " + n.Mod(n, big.NewInt(1<<32)).String()
+		return true
+	}
+	shape, found := shapes[w]
+	if !found {
+		return args == ""
+	}
+	ok := m.numbers(shape, args)
+	for _, n := range m.n {
+		m.text += fmt.Sprint(" ", n)
+	}
+	return ok && !(w == "reserve-with-timeout_" && m.n[0] > 2147483647)
+}
+
+func (m *modelLine) numbers(shape, args string) bool {
+	for _, s := range strings.TrimSuffix(shape, "…") {
+		p := modelNumber.FindStringSubmatch(args)
+		if p == nil {
+			return false
+		}
+		n, _ := new(big.Int).SetString(p[1], 10)
+		if s == 'D' && n.BitLen() > 32 || n.BitLen() > 64 {
+			return false
+		}
+		m.n, args = append(m.n, n.Uint64()), p[2]
+	}
+	m.rest = args
+	return args == "" || strings.HasSuffix(shape, "…")
+}
+
+// FuzzReader: however the input is split, the commands are the same, and they
+// are those of the model.
+func FuzzReader(f *testing.F) {
+	for _, seed := range []string{
+		"put 1 2 3 4\r\nabcd\r\nreserve\r\ndelete 1\r\n",
+		"put 0 0 1 3\r\nabcde\r\nput 0 0 1 101 x\r\n" + strings.Repeat("z", 103) + "stats\r\n",
+		"put 0 0 1 1 \r\nput 0 0 1 4294967296\r\n",
+		"foo\rbar\r\nlist-tube-used\r\r\nuse a\x00b\r\nuse a\r\n",
+		strings.Repeat("a", 223) + "\r\nlist-tubes\r\n" + strings.Repeat("a\r", 300) + "\nquit now\r\n",
+		"kick \t-1x\r\nkick +18446744073709551616\r\nreserve-with-timeout 2147483648\r\nreserve-with-timeout 0 x\r\n",
+		"pause-tube  -a 5\r\npause-tubea 5\r\npause-tube a 4294967295 \r\nstats-tube a-b\r\n",
+		"release 1  2   3\r\nbury 1 2\r\nkick-job 0001\r\nstatsx\r\npeek-ready\r\nwatch a b\r\nignore " + strings.Repeat("n", 201) + "\r\n",
+		"put 0 0 0 5000\r\n" + strings.Repeat("b", 5000) + "\r\nput 0 0 0 0\r\n\r\n",
+	} {
+		f.Add([]byte(seed), uint16(100), uint64(1))
+		f.Add([]byte(seed), uint16(6000), uint64(2))
+	}
+	f.Fuzz(func(t *testing.T, data []byte, maxBody uint16, seed uint64) {
+		input := string(data)
+		want := strings.Join(model(input, uint64(maxBody)), "\n")
+		for name, cut := range map[string]func() int{"whole": whole, "byte by byte": oneByte, "split": randomly(seed)} {
+			got, _ := commands(t, input, int(maxBody), cut)
+			if g := strings.Join(got, "\n"); g != want {
+				t.Fatalf("%s:\ngot  %q\nwant %q", name, g, want)
+			}
+		}
+	})
+}
+
+// FuzzLine spends its time on the line parser alone.
+func FuzzLine(f *testing.F) {
+	for v := Unknown + 1; v < NumVerbs; v++ {
+		for _, args := range []string{"", "1", " 1 2 3", "18446744073709551616", "-1", "a 5", "\t0x"} {
+			f.Add(v.Spec().Prefix + args)
+		}
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		if len(line) > MaxLine-2 || strings.ContainsAny(line, "\r\x00") {
+			return
+		}
+		var c Command
+		parseLine(&c, []byte(line))
+		m := &modelLine{}
+		m.read(line)
+		if c.Verb == Put && c.Fault == NoFault {
+			c.Producer, c.Body = true, []byte{}
+			m.text = fmt.Sprintf("put %d %d %d %q", m.n[0], m.n[1], m.n[2], "")
+			if c.junk != (m.rest != "") || uint64(c.size) != m.n[3] {
+				t.Fatalf("%q: size %d, junk %v", line, c.size, c.junk)
+			}
+		}
+		if got, want := show(&c), m.show(); got != want {
+			t.Fatalf("%q:\ngot  %q\nwant %q", line, got, want)
+		}
+	})
+}

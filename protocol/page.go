@@ -1,0 +1,104 @@
+package protocol
+
+import "strconv"
+
+// Page builds the YAML of the stats and list commands, in beanstalkd's own
+// layout: a line of three dashes, then a line for each key or item. Clients
+// take these pages apart line by line, without a YAML parser, so the bytes
+// matter: one space after the colon, no empty line at the end, and no quotes
+// but where Quoted puts them.
+//
+// The zero Page is empty and ready. Keys and bare values are written as they
+// are and must not contain a line end.
+type Page struct{ b []byte }
+
+const pageHead = "---\n"
+
+// Reset empties the page. What Bytes returned before is no longer valid.
+func (p *Page) Reset() {
+	if cap(p.b) > keepBuffer {
+		p.b = nil
+	}
+	p.b = p.b[:0]
+}
+
+// Bytes is the page so far, valid until the page is next changed.
+func (p *Page) Bytes() []byte {
+	p.head()
+	return p.b
+}
+
+func (p *Page) head() {
+	if len(p.b) == 0 {
+		p.b = append(p.b, pageHead...)
+	}
+}
+
+// key begins a line "key: ".
+func (p *Page) key(key string) {
+	p.head()
+	p.b = append(p.b, key...)
+	p.b = append(p.b, ':', ' ')
+}
+
+// Uint adds a whole number.
+func (p *Page) Uint(key string, v uint64) {
+	p.key(key)
+	p.b = strconv.AppendUint(p.b, v, 10)
+	p.b = append(p.b, '\n')
+}
+
+// Int adds a whole number that may be negative.
+func (p *Page) Int(key string, v int64) {
+	p.key(key)
+	p.b = strconv.AppendInt(p.b, v, 10)
+	p.b = append(p.b, '\n')
+}
+
+// Bool adds true or false.
+func (p *Page) Bool(key string, v bool) {
+	p.key(key)
+	p.b = strconv.AppendBool(p.b, v)
+	p.b = append(p.b, '\n')
+}
+
+// Bare adds a string without quotes.
+func (p *Page) Bare(key, v string) {
+	p.key(key)
+	p.b = append(p.b, v...)
+	p.b = append(p.b, '\n')
+}
+
+// Quoted adds a string in double quotes; a double quote or backslash in it is
+// escaped with a backslash.
+func (p *Page) Quoted(key, v string) {
+	p.key(key)
+	p.b = append(p.b, '"')
+	for i := range len(v) {
+		if v[i] == '"' || v[i] == '\\' {
+			p.b = append(p.b, '\\')
+		}
+		p.b = append(p.b, v[i])
+	}
+	p.b = append(p.b, '"', '\n')
+}
+
+// Seconds adds a time of sec seconds and usec microseconds (0 to 999,999) with
+// exactly six decimals.
+func (p *Page) Seconds(key string, sec, usec int64) {
+	p.key(key)
+	p.b = strconv.AppendInt(p.b, sec, 10)
+	p.b = append(p.b, '.')
+	for unit := int64(100_000); unit > 0; unit /= 10 {
+		p.b = append(p.b, '0'+byte(usec/unit%10))
+	}
+	p.b = append(p.b, '\n')
+}
+
+// Item adds a line "- name" to a list.
+func (p *Page) Item(name string) {
+	p.head()
+	p.b = append(p.b, '-', ' ')
+	p.b = append(p.b, name...)
+	p.b = append(p.b, '\n')
+}

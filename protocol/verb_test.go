@@ -1,0 +1,82 @@
+package protocol
+
+import (
+	"strings"
+	"testing"
+)
+
+// The match order, as the reference (1.2) writes it: _ is the required space.
+const matchOrder = "put_, peek_, peek-ready, peek-delayed, peek-buried, reserve-with-timeout_, reserve-job_, reserve, delete_, release_, " +
+	"bury_, kick_, kick-job_, touch_, stats-job_, stats-tube_, stats, use_, watch_, ignore_, list-tubes-watched, " +
+	"list-tube-used, list-tubes, quit, pause-tube"
+
+func TestTable(t *testing.T) {
+	words := strings.Split(matchOrder, ", ")
+	if len(words) != int(NumVerbs)-1 {
+		t.Fatalf("%d words, %d verbs", len(words), NumVerbs-1)
+	}
+	for i, w := range words {
+		v := Verb(i + 1)
+		if got := v.Spec().Prefix; got != strings.ReplaceAll(w, "_", " ") {
+			t.Errorf("verb %d is %q, want %q", v, got, w)
+		}
+		if got := v.String(); got != strings.TrimSuffix(w, "_") {
+			t.Errorf("verb %d is called %q", v, got)
+		}
+		if c := v.Counter(); c != "" && c != "cmd-"+v.String() {
+			t.Errorf("%v is counted as %q", v, c)
+		}
+		if v.Spec().Exact && v.Spec().parse != nil {
+			t.Errorf("%v takes arguments and does not", v)
+		}
+	}
+	for _, v := range []Verb{Unknown, NumVerbs, 255} {
+		if v.String() != "unknown" || v.Counter() != "" {
+			t.Errorf("verb %d: %q %q", uint8(v), v, v.Counter())
+		}
+	}
+}
+
+// The index by first byte finds what a walk over the whole table would.
+func TestLookup(t *testing.T) {
+	slow := func(line string) Verb {
+		for v := Unknown + 1; v < NumVerbs; v++ {
+			if strings.HasPrefix(line, table[v].Prefix) {
+				return v
+			}
+		}
+		return Unknown
+	}
+	for v := Unknown + 1; v < NumVerbs; v++ {
+		p := table[v].Prefix
+		if slow(p) != v {
+			t.Errorf("%q is hidden by %v", p, slow(p))
+		}
+		for n := range len(p) + 1 {
+			for _, end := range []string{"", " ", "x", "-", " 1", "\t"} {
+				line := p[:n] + end
+				if got, want := lookup([]byte(line)), slow(line); got != want {
+					t.Errorf("%q is %v, want %v", line, got, want)
+				}
+			}
+		}
+	}
+}
+
+func TestStatVerbs(t *testing.T) {
+	var keys []string
+	seen := map[Verb]bool{}
+	for _, v := range StatVerbs() {
+		keys = append(keys, v.Counter())
+		seen[v] = true
+	}
+	const want = "cmd-put, cmd-peek, cmd-peek-ready, cmd-peek-delayed, cmd-peek-buried, cmd-reserve, cmd-reserve-with-timeout, cmd-delete, cmd-release, cmd-use, cmd-watch, cmd-ignore, cmd-bury, cmd-kick, cmd-touch, cmd-stats, cmd-stats-job, cmd-stats-tube, cmd-list-tubes, cmd-list-tube-used, cmd-list-tubes-watched, cmd-pause-tube"
+	if got := strings.Join(keys, ", "); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	for v := Unknown; v < NumVerbs; v++ {
+		if seen[v] != (v.Counter() != "") {
+			t.Errorf("%v: counter %q, on the page: %v", v, v.Counter(), seen[v])
+		}
+	}
+}

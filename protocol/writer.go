@@ -1,0 +1,231 @@
+package protocol
+
+import (
+	"io"
+	"net"
+	"strconv"
+)
+
+const (
+	// byReference is the size in bytes from which a body is sent from where it
+	// lies; below, copying is cheaper than one more element for writev.
+	byReference = 4 << 10
+	// keepBuffer is the largest buffer that a Writer or Page keeps for reuse.
+	keepBuffer = 64 << 10
+	// keepRefs is the same for the list of bodies sent by reference.
+	keepRefs = 1 << 10
+)
+
+// Writer collects replies and sends them with Flush, one system call a burst.
+// Its methods only append; none fails. It grows without bound between two
+// flushes: a caller that answers many commands looks at Buffered.
+//
+// A Writer belongs to one goroutine at a time.
+type Writer struct {
+	dst  io.Writer
+	buf  []byte
+	refs []ref
+	held int    // bytes of all refs
+	last string // word of the last reply
+	err  error  // of the first flush that failed
+
+	// bufs is the memory behind vec; net.Buffers eats its way through vec and
+	// would lose the beginning.
+	bufs, vec net.Buffers
+}
+
+// ref is a body that goes out between buf[:at] and buf[at:].
+type ref struct {
+	at   int
+	body []byte
+}
+
+// NewWriter sends replies to dst.
+func NewWriter(dst io.Writer) *Writer { return &Writer{dst: dst} }
+
+// Buffered is the number of bytes that the next Flush will send.
+func (w *Writer) Buffered() int { return len(w.buf) + w.held }
+
+// Last is the word of the last reply ("RESERVED"), "" before the first. It is
+// meant for the log of a verbose server.
+func (w *Writer) Last() string { return w.last }
+
+// Flush sends everything collected: with one Write, or, if large bodies are
+// among it, as net.Buffers, which is one writev on a TCP or unix socket and a
+// Write for each piece elsewhere. Once it has failed the connection is beyond
+// repair: this and every later Flush drops what was collected and returns the
+// first error.
+func (w *Writer) Flush() error {
+	if w.err == nil && len(w.buf) > 0 {
+		w.err = w.send()
+	}
+	if cap(w.buf) > keepBuffer {
+		w.buf = nil
+	}
+	w.buf = w.buf[:0]
+	clear(w.refs)
+	if w.refs = w.refs[:0]; cap(w.refs) > keepRefs {
+		w.refs, w.bufs = nil, nil
+	}
+	w.held = 0
+	return w.err
+}
+
+func (w *Writer) send() error {
+	if len(w.refs) == 0 {
+		n, err := w.dst.Write(w.buf)
+		if err == nil && n < len(w.buf) {
+			err = io.ErrShortWrite
+		}
+		return err
+	}
+	w.bufs = w.bufs[:0]
+	from := 0
+	for _, ref := range w.refs {
+		w.bufs = append(w.bufs, w.buf[from:ref.at], ref.body)
+		from = ref.at
+	}
+	w.bufs = append(w.bufs, w.buf[from:])
+	w.vec = w.bufs
+	n, err := w.vec.WriteTo(w.dst)
+	if err == nil && n < int64(w.Buffered()) {
+		err = io.ErrShortWrite
+	}
+	clear(w.bufs) // after an error some bodies are still in it
+	w.vec = nil
+	return err
+}
+
+// word appends a reply that is only a word.
+func (w *Writer) word(word string) {
+	w.last = word
+	w.buf = append(w.buf, word...)
+	w.buf = append(w.buf, '\r', '\n')
+}
+
+// number appends a word and a number.
+func (w *Writer) number(word string, n uint64) {
+	w.last = word
+	w.buf = append(w.buf, word...)
+	w.buf = append(w.buf, ' ')
+	w.buf = strconv.AppendUint(w.buf, n, 10)
+	w.buf = append(w.buf, '\r', '\n')
+}
+
+// job appends a word, an id and a body.
+func (w *Writer) job(word string, id uint64, body []byte) {
+	w.last = word
+	w.buf = append(w.buf, word...)
+	w.buf = append(w.buf, ' ')
+	w.buf = strconv.AppendUint(w.buf, id, 10)
+	w.buf = append(w.buf, ' ')
+	w.buf = strconv.AppendUint(w.buf, uint64(len(body)), 10)
+	w.buf = append(w.buf, '\r', '\n')
+	if len(body) >= byReference {
+		w.refs = append(w.refs, ref{len(w.buf), body})
+		w.held += len(body)
+	} else {
+		w.buf = append(w.buf, body...)
+	}
+	w.buf = append(w.buf, '\r', '\n')
+}
+
+// Inserted answers put: "INSERTED id".
+func (w *Writer) Inserted(id uint64) { w.number("INSERTED", id) }
+
+// BuriedPut answers a put whose job was buried at once for want of memory or
+// disk: "BURIED id".
+func (w *Writer) BuriedPut(id uint64) { w.number("BURIED", id) }
+
+// Buried answers bury, and a release that ended in a bury: "BURIED".
+func (w *Writer) Buried() { w.word("BURIED") }
+
+// Reserved answers the reserve commands: "RESERVED id n", body. The body may be
+// sent from where it lies and must not change before the next Flush.
+func (w *Writer) Reserved(id uint64, body []byte) { w.job("RESERVED", id, body) }
+
+// Found answers the peek commands: "FOUND id n", body. The body may be sent
+// from where it lies and must not change before the next Flush.
+func (w *Writer) Found(id uint64, body []byte) { w.job("FOUND", id, body) }
+
+// Deleted answers delete.
+func (w *Writer) Deleted() { w.word("DELETED") }
+
+// Released answers release.
+func (w *Writer) Released() { w.word("RELEASED") }
+
+// Touched answers touch.
+func (w *Writer) Touched() { w.word("TOUCHED") }
+
+// Kicked answers kick: "KICKED n", n being how many were kicked.
+func (w *Writer) Kicked(n uint64) { w.number("KICKED", n) }
+
+// KickedJob answers kick-job: "KICKED", without a number.
+func (w *Writer) KickedJob() { w.word("KICKED") }
+
+// NotFound says that there is no such job or tube, or not in such a state, or
+// that it is held by somebody else.
+func (w *Writer) NotFound() { w.word("NOT_FOUND") }
+
+// Using answers use and list-tube-used: "USING name".
+func (w *Writer) Using(name string) {
+	w.last = "USING"
+	w.buf = append(w.buf, "USING "...)
+	w.buf = append(w.buf, name...)
+	w.buf = append(w.buf, '\r', '\n')
+}
+
+// Watching answers watch and ignore: "WATCHING n", n being how many tubes the
+// connection watches now.
+func (w *Writer) Watching(n int) { w.number("WATCHING", uint64(n)) }
+
+// NotIgnored answers an ignore of the only tube watched.
+func (w *Writer) NotIgnored() { w.word("NOT_IGNORED") }
+
+// Paused answers pause-tube.
+func (w *Writer) Paused() { w.word("PAUSED") }
+
+// TimedOut answers a reserve that got no job in its time.
+func (w *Writer) TimedOut() { w.word("TIMED_OUT") }
+
+// DeadlineSoon answers a reserve when a job held is about to be taken back.
+func (w *Writer) DeadlineSoon() { w.word("DEADLINE_SOON") }
+
+// Draining answers put when the server takes no new jobs.
+func (w *Writer) Draining() { w.word("DRAINING") }
+
+// BadFormat answers a line that is malformed.
+func (w *Writer) BadFormat() { w.word("BAD_FORMAT") }
+
+// UnknownCommand answers a line that begins with no known word.
+func (w *Writer) UnknownCommand() { w.word("UNKNOWN_COMMAND") }
+
+// JobTooBig answers a put above the limit.
+func (w *Writer) JobTooBig() { w.word("JOB_TOO_BIG") }
+
+// ExpectedCRLF answers a put whose body does not end in CRLF.
+func (w *Writer) ExpectedCRLF() { w.word("EXPECTED_CRLF") }
+
+// OutOfMemory says that there is no room for what was asked.
+func (w *Writer) OutOfMemory() { w.word("OUT_OF_MEMORY") }
+
+// InternalError says that the server could not do what it should have.
+func (w *Writer) InternalError() { w.word("INTERNAL_ERROR") }
+
+// Fault answers a command with a Fault. NoFault, which nobody should answer so,
+// gives INTERNAL_ERROR, because a missing reply would shift all later ones.
+func (w *Writer) Fault(f Fault) {
+	if f.String() == "" {
+		w.InternalError()
+		return
+	}
+	w.word(f.String())
+}
+
+// OK answers the stats and list commands: "OK n", page. The page is copied, so
+// that a [Page] can be used again at once.
+func (w *Writer) OK(page []byte) {
+	w.number("OK", uint64(len(page)))
+	w.buf = append(w.buf, page...)
+	w.buf = append(w.buf, '\r', '\n')
+}

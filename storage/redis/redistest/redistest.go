@@ -1,0 +1,121 @@
+// Package redistest starts real redis-servers for tests: each on a free
+// loopback port, with a directory of its own, ended by its pid.
+package redistest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os/exec"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+)
+
+// startLimit is how long a server may take to answer.
+const startLimit = 20 * time.Second
+
+// Server is a running redis-server.
+type Server struct {
+	Addr string // host:port
+	Dir  string
+
+	args   []string
+	cmd    *exec.Cmd
+	output bytes.Buffer
+	exited chan struct{}
+}
+
+// Start starts a redis-server that keeps nothing on disk unless the arguments,
+// written as in its configuration, say otherwise. It ends with the test.
+func Start(tb testing.TB, args ...string) *Server {
+	tb.Helper()
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		tb.Fatalf("these tests need redis-server, which `make deps` installs: %v", err)
+	}
+	port := freePort(tb)
+	s := &Server{Addr: net.JoinHostPort("127.0.0.1", port), Dir: tb.TempDir()}
+	s.args = append([]string{"--port", port, "--bind", "127.0.0.1", "--dir", s.Dir, "--save", "", "--daemonize", "no"}, args...)
+	tb.Cleanup(s.Kill)
+	if err := s.Restart(); err != nil {
+		tb.Fatal(err)
+	}
+	return s
+}
+
+// Restart starts the server again after Kill, on the same port and directory.
+func (s *Server) Restart() error {
+	s.cmd = exec.Command("redis-server", s.args...)
+	s.cmd.Stdout, s.cmd.Stderr = &s.output, &s.output
+	s.exited = make(chan struct{})
+	if err := s.cmd.Start(); err != nil {
+		return fmt.Errorf("starting redis-server: %w", err)
+	}
+	go func(cmd *exec.Cmd, exited chan struct{}) {
+		cmd.Wait()
+		close(exited)
+	}(s.cmd, s.exited)
+	return s.awaitAnswer()
+}
+
+// URL is how an engine reaches the server.
+func (s *Server) URL() string { return "redis://" + s.Addr + "/0" }
+
+// Client returns a client of the server, which ends with the test.
+func (s *Server) Client(tb testing.TB) *goredis.Client {
+	c := goredis.NewClient(&goredis.Options{Addr: s.Addr})
+	tb.Cleanup(func() { c.Close() })
+	return c
+}
+
+// Kill ends the server at once. It may be called twice.
+func (s *Server) Kill() {
+	if s.cmd == nil || s.cmd.Process == nil {
+		return
+	}
+	s.cmd.Process.Kill() // it may be gone already
+	<-s.exited
+}
+
+func (s *Server) awaitAnswer() error {
+	c := goredis.NewClient(&goredis.Options{Addr: s.Addr, MaxRetries: -1})
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
+	defer cancel()
+	for {
+		err := c.Ping(ctx).Err()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-s.exited:
+			return fmt.Errorf("redis-server has ended: %s", s.output.String())
+		case <-ctx.Done():
+			return fmt.Errorf("redis-server does not answer: %w", err)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// given are the ports handed out by this process: a port is free again as
+// soon as it was found to be, and must not be found twice.
+var given sync.Map
+
+func freePort(tb testing.TB) string {
+	tb.Helper()
+	for {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			tb.Fatal(err)
+		}
+		port := l.Addr().(*net.TCPAddr).Port
+		l.Close()
+		if _, taken := given.LoadOrStore(port, true); !taken {
+			return strconv.Itoa(port)
+		}
+	}
+}
