@@ -19,7 +19,7 @@ import (
 // Config says how a Server behaves. The zero value is useful.
 type Config struct {
 	// MaxJobSize is the largest body of a job, in bytes. 0 means
-	// DefaultMaxJobSize.
+	// DefaultMaxJobSize, a negative number that bodies must be empty.
 	MaxJobSize int
 
 	// Version is printed on the stats page.
@@ -53,6 +53,7 @@ type Server struct {
 	lastConn atomic.Uint64
 	draining atomic.Bool
 	closing  atomic.Bool
+	stopping chan struct{} // closed when closing is set
 
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}
@@ -70,11 +71,13 @@ func New(store storage.Store, config Config) *Server {
 	if config.MaxJobSize == 0 {
 		config.MaxJobSize = DefaultMaxJobSize
 	}
+	config.MaxJobSize = max(config.MaxJobSize, 0)
 	if config.Log == nil {
 		config.Log = slog.Default()
 	}
 	s := &Server{
 		config: config, log: config.Log, store: store, id: newID(), begun: time.Now(),
+		stopping:  make(chan struct{}),
 		listeners: make(map[net.Listener]struct{}),
 		sessions:  make(map[*session]struct{}),
 	}
@@ -182,10 +185,12 @@ func (s *Server) Drain() { s.draining.Store(true) }
 // Shutdown stops accepting, lets every connection finish the commands it has
 // sent, gives back what they hold, and closes them. Connections waiting in a
 // reserve are closed without an answer. When ctx ends first the rest is cut
-// off, and ctx's error is returned.
+// off, and ctx's error is returned. It is called once.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
-	s.closing.Store(true)
+	if !s.closing.Swap(true) {
+		close(s.stopping)
+	}
 	for l := range s.listeners {
 		l.Close()
 	}
@@ -194,16 +199,11 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	s.mu.Unlock()
 
-	err := s.awaitSessions(ctx)
-	s.hall.stop()
-	s.bell.stop()
-	return err
-}
-
-func (s *Server) awaitSessions(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
 		s.alive.Wait()
+		s.hall.stop()
+		s.bell.stop()
 		close(done)
 	}()
 	select {
@@ -211,13 +211,25 @@ func (s *Server) awaitSessions(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 	}
+	s.cutOff()
+	select {
+	case <-done:
+	case <-time.After(lastGrace): // the store does not answer
+	}
+	return ctx.Err()
+}
+
+// lastGrace is how long Shutdown waits for the store after its context has
+// ended and all connections were cut off.
+const lastGrace = time.Second
+
+// cutOff closes all connections.
+func (s *Server) cutOff() {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	for ss := range s.sessions {
 		ss.conn.Close()
 	}
-	s.mu.Unlock()
-	<-done
-	return ctx.Err()
 }
 
 // figures are the server's own counts on the stats page.

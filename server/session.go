@@ -89,14 +89,14 @@ func (s *session) interrupt() { s.conn.SetReadDeadline(longAgo) }
 // run serves the connection until it ends.
 func (s *session) run() {
 	defer s.conn.Close()
-	s.server.log.Info("connection accepted", "conn", uint64(s.holder), "from", s.conn.RemoteAddr())
+	s.server.log.Info("connection accepted", "conn", uint64(s.holder), "from", s.conn.RemoteAddr().String())
 	s.attend(tube.Using, 1, s.used)
 	s.attend(tube.Watching, 1, s.watched...)
 	s.submit()
 	s.forget()
 	cause := s.serve()
 	s.leave()
-	s.server.log.Info("connection closed", "conn", uint64(s.holder), "cause", cause)
+	s.server.log.Info("connection closed", "conn", uint64(s.holder), "cause", cause.Error())
 }
 
 // serve reads and answers until the connection ends, and returns why.
@@ -211,7 +211,7 @@ func (s *session) reply(r *request) error {
 	}
 	err := s.respond(r)
 	if s.log != nil {
-		s.log.Debug("command", "verb", r.verb, "reply", s.out.Last())
+		s.log.Debug("command", "verb", r.verb.String(), "reply", s.out.Last())
 	}
 	return err
 }
@@ -242,7 +242,7 @@ func (s *session) respond(r *request) error {
 
 // fail answers a command that the store could not do.
 func (s *session) fail(r *request, err error) {
-	s.server.log.Warn("the store failed", "verb", r.verb, "err", err)
+	s.server.log.Warn("the store failed", "verb", r.verb.String(), "err", err)
 	if errors.Is(err, storage.ErrNoSpace) {
 		s.out.OutOfMemory()
 	} else {

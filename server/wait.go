@@ -62,6 +62,9 @@ func (s *session) await(limit time.Time) (storage.Answer, error) {
 	s.waited = true
 	s.conn.SetReadDeadline(limit)
 	s.server.hall.join(w, s.knocks)
+	if s.server.closing.Load() {
+		s.interrupt() // again: limit may have taken the place of the first
+	}
 	answer, err := s.readUntilServed(w, limit)
 	s.conn.SetReadDeadline(time.Time{})
 	if err == nil && s.server.closing.Load() {
@@ -113,6 +116,7 @@ func (s *session) waitUntilServed(w *waiter, limit time.Time) storage.Answer {
 	case answer := <-w.served:
 		return answer
 	case <-timer.C:
+	case <-s.server.stopping:
 	}
 	if s.server.hall.leave(w) {
 		return storage.Answer{NotFound: true}

@@ -97,6 +97,15 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
+func init() {
+	// What go-redis would print by itself comes back as errors too.
+	goredis.SetLogger(quiet{})
+}
+
+type quiet struct{}
+
+func (quiet) Printf(context.Context, string, ...any) {}
+
 // deaf is the listener until there is one.
 type deaf struct{}
 

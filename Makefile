@@ -1,0 +1,57 @@
+# redstalk: make without a target prints what there is.
+
+GO      ?= go
+STORE   ?= memory:
+LISTEN  ?= 127.0.0.1
+PORT    ?= 11300
+VERSION ?= 0.1.0
+FUZZTIME ?= 30s
+
+# What the tests need beside Go, by apt: the true beanstalkd is the judge of
+# behaviour, and the Redis engine is tested on a real redis-server.
+APT_TOOLS = redis-server beanstalkd
+
+.DEFAULT_GOAL := help
+
+.PHONY: help build run test deps bench oracle record fuzz check clean
+
+help: ## print this list
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+
+build: ## build bin/redstalkd and the tools beside it
+	$(GO) build -trimpath -ldflags "-X main.Version=$(VERSION)" -o bin/ ./cmd/...
+
+run: build ## build and serve on 127.0.0.1:11300; STORE=redis://127.0.0.1:6379/0 serves from Redis
+	bin/redstalkd -l $(LISTEN) -p $(PORT) --store '$(STORE)'
+
+test: deps ## run all tests, installing what they need
+	$(GO) vet ./...
+	$(GO) test -race -timeout 14m ./...
+
+deps: ## install redis-server and beanstalkd by apt where they are missing
+	@sh tools/deps.sh $(APT_TOOLS)
+
+bench: build deps ## compare beanstalkd and redstalk on this machine, side by side
+	bin/stalkbench compare --rounds 3 --duration 3s \
+	  --servers 'beanstalkd=beanstalkd -l 127.0.0.1 -p {port}' \
+	  --servers 'memory=bin/redstalkd -p {port} --store memory:' \
+	  --servers "redis=pre: redis-server --port {port2} --dir {dir} --save '' ;; bin/redstalkd -p {port} --store redis://127.0.0.1:{port2}/0"
+
+oracle: build deps ## play the transcripts on the true beanstalkd
+	bin/transcript oracle testdata/transcripts/*.txt
+
+record: build deps ## write the transcripts anew from what the true beanstalkd answers
+	bin/transcript record testdata/transcripts/*.txt
+
+fuzz: ## fuzz the parser and the rules, FUZZTIME each
+	$(GO) test ./protocol -run '^$$' -fuzz '^FuzzReader$$' -fuzztime $(FUZZTIME)
+	$(GO) test ./protocol -run '^$$' -fuzz '^FuzzLine$$' -fuzztime $(FUZZTIME)
+	$(GO) test ./tube -run '^$$' -fuzz '^FuzzMachine$$' -fuzztime $(FUZZTIME)
+
+check: ## gofmt, vet and staticcheck
+	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt would change: $$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
+
+clean: ## remove what was built
+	rm -rf bin

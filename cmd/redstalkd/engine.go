@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"redstalk/storage"
+	"redstalk/storage/embedded"
+)
+
+// engine is what is known about the store to be opened.
+type engine struct {
+	url       string // memory:, embedded:DIR, or a Redis URL
+	namespace string // Redis: prefix of every key
+	log       *slog.Logger
+
+	syncEvery time.Duration // embedded: 0 is before every reply; see neverSync
+	fileSize  int64         // embedded: bytes of one file
+}
+
+// neverSync as engine.syncEvery leaves it to the operating system when changes
+// get to the disk.
+const neverSync time.Duration = -1
+
+// errLocked is in the chain of openStore's error when another process has the
+// directory.
+var errLocked = errors.New("another process has it")
+
+// openStore opens the engine that the URL's scheme names.
+func openStore(ctx context.Context, e engine) (storage.Store, error) {
+	switch scheme, rest, _ := strings.Cut(e.url, ":"); scheme {
+	case "memory":
+		return embedded.NewMemory(), nil
+	case "embedded":
+		return openEmbedded(rest, e)
+	case "redis", "rediss", "unix":
+		return openRedis(ctx, e)
+	default:
+		return nil, fmt.Errorf("there is no engine %q", scheme)
+	}
+}
+
+// openEmbedded must never fall back to memory: whoever names a directory
+// counts on it.
+//
+// TODO: open the journal in dir with e.syncEvery and e.fileSize, and turn the
+// engine's error for a directory in use into errLocked.
+func openEmbedded(dir string, e engine) (storage.Store, error) {
+	return nil, errors.New("the embedded engine cannot keep jobs in a directory yet")
+}
+
+// describe adds to the error of opening the store which store it was, and the
+// exit code.
+func describe(e engine, err error) error {
+	code := exitFailure
+	if errors.Is(err, errLocked) {
+		code = exitLocked
+	}
+	return failure(code, "opening the store %s: %w", redact(e.url), scrub(e.url, err))
+}

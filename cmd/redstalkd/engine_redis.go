@@ -1,0 +1,16 @@
+package main
+
+import (
+	"context"
+
+	"redstalk/storage"
+	"redstalk/storage/redis"
+)
+
+func openRedis(ctx context.Context, e engine) (storage.Store, error) {
+	store, err := redis.Open(ctx, redis.Options{URL: e.url, Namespace: e.namespace, Log: e.log})
+	if err != nil {
+		return nil, err // and not store: a nil *redis.Store in a Store is not nil
+	}
+	return store, nil
+}

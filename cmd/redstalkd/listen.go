@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	unixPrefix = "unix:"
+
+	// maxUnixPath is what fits into a sockaddr_un, less the NUL.
+	maxUnixPath = 107
+
+	// probeLimit bounds how long it may take to see whether anybody answers
+	// on a socket.
+	probeLimit = 2 * time.Second
+)
+
+// listen returns the socket of the program: the one that systemd passed, or
+// else one of its own. Every error has the exit code for that.
+func (p *program) listen(ctx context.Context) (net.Listener, error) {
+	l, err := p.inherit()
+	if err != nil {
+		return nil, failure(exitListen, "using the socket passed by systemd: %w", err)
+	}
+	switch path, isUnix := strings.CutPrefix(p.addr, unixPrefix); {
+	case l != nil:
+	case isUnix:
+		l, err = listenUnix(ctx, path)
+	default:
+		l, err = listenTCP(ctx, p.addr, p.port)
+	}
+	if err != nil {
+		return nil, failure(exitListen, "cannot listen: %w", scrub(p.addr, err))
+	}
+	return l, nil
+}
+
+// listenTCP listens on the first address of the host that can be had.
+func listenTCP(ctx context.Context, host string, port int) (net.Listener, error) {
+	ips, err := net.DefaultResolver.LookupIPAddr(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	if len(ips) == 0 {
+		return nil, fmt.Errorf("the host %q has no address", host)
+	}
+	var errs []error
+	for _, ip := range ips {
+		// With plain "tcp", 0.0.0.0 would stand for IPv6 as well.
+		network := "tcp"
+		if ip.IP.To4() != nil {
+			network = "tcp4"
+		}
+		var config net.ListenConfig
+		l, err := config.Listen(ctx, network, net.JoinHostPort(ip.String(), strconv.Itoa(port)))
+		if err == nil {
+			return l, nil
+		}
+		errs = append(errs, err)
+	}
+	return nil, errors.Join(errs...)
+}
+
+// listenUnix listens on a socket file, in place of one that a dead server has
+// left.
+func listenUnix(ctx context.Context, path string) (net.Listener, error) {
+	if len(path) > maxUnixPath {
+		return nil, fmt.Errorf("the path of a unix socket has at most %d bytes, this one %d: %s", maxUnixPath, len(path), path)
+	}
+	if err := removeStale(ctx, path); err != nil {
+		return nil, err
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: fileName(path), Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	l.SetUnlinkOnClose(false)
+	info, err := os.Lstat(path)
+	if err != nil {
+		l.Close()
+		return nil, err
+	}
+	return &socketFile{Listener: l, path: path, info: info}, nil
+}
+
+// fileName is path as package net must be given it: to that, a leading @ means
+// a socket without a file.
+func fileName(path string) string {
+	if strings.HasPrefix(path, "@") {
+		return "./" + path
+	}
+	return path
+}
+
+// removeStale makes room for a socket at path, unless there is something that
+// is not ours to remove: a server that answers, or another kind of file.
+func removeStale(ctx context.Context, path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case info.Mode().Type() != os.ModeSocket:
+		return fmt.Errorf("%s exists and is not a socket", path)
+	}
+	dialer := net.Dialer{Timeout: probeLimit}
+	conn, err := dialer.DialContext(ctx, "unix", fileName(path))
+	switch {
+	case err == nil:
+		conn.Close()
+		return fmt.Errorf("another server answers on %s", path)
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case !errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("%s is in use: %w", path, err)
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("removing the socket of a dead server: %w", err)
+	}
+	return nil
+}
+
+// socketFile is a listener that removes its file when it is closed, unless
+// somebody has put another there.
+type socketFile struct {
+	net.Listener
+	path string
+	info os.FileInfo
+	once sync.Once
+}
+
+func (s *socketFile) Close() error {
+	s.once.Do(func() {
+		if info, err := os.Lstat(s.path); err == nil && os.SameFile(info, s.info) {
+			os.Remove(s.path) // in vain if -u lost the right: the next start does it
+		}
+	})
+	return s.Listener.Close()
+}

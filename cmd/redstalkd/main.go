@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"redstalk/storage"
+)
+
+// Version is that of this program. The linker may set another one:
+// -ldflags "-X main.Version=1.2.3".
+var Version = "0.1.0"
+
+// serverVersion is what the stats page tells. Clients that read it as
+// beanstalkd's find the version whose behaviour they get.
+func serverVersion() string { return "1.13+redstalk." + Version }
+
+func main() {
+	signal.Ignore(syscall.SIGPIPE)
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGUSR1)
+	m := Main{LookupEnv: os.LookupEnv, Signals: signals}
+	os.Exit(m.Run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// Main is the whole program. The zero value has an empty environment and gets
+// no signals.
+type Main struct {
+	// LookupEnv is the environment, as os.LookupEnv.
+	LookupEnv func(name string) (value string, found bool)
+
+	// Signals brings SIGUSR1, SIGTERM and SIGINT.
+	Signals <-chan os.Signal
+
+	// Ready, if not nil, is called once when connections are being served.
+	Ready func(net.Addr)
+
+	// For tests: in place of openStore and storeLimit.
+	open       func(context.Context, engine) (storage.Store, error)
+	storeLimit time.Duration
+}
+
+// Run runs the program and returns its exit code. The end of ctx works like
+// SIGTERM.
+func (m *Main) Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	err := m.run(ctx, args, stdout, stderr)
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintf(stderr, "redstalkd: %s\n", oneLine(err.Error()))
+	return exitCode(err)
+}
+
+func (m *Main) run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	env := m.LookupEnv
+	if env == nil {
+		env = func(string) (string, bool) { return "", false }
+	}
+	s, err := configure(args, env, stdout)
+	if err != nil || s == nil {
+		return err
+	}
+	s.engine.log = newLog(stderr, s)
+	p := &program{
+		settings: s, log: s.engine.log, env: env, signals: m.Signals,
+		ready: m.Ready, open: m.open, drain: make(chan struct{}), storeLimit: m.storeLimit,
+	}
+	if p.ready == nil {
+		p.ready = func(net.Addr) {}
+	}
+	if p.open == nil {
+		p.open = openStore
+	}
+	if p.storeLimit == 0 {
+		p.storeLimit = storeLimit
+	}
+	for _, w := range s.warnings {
+		p.log.Warn(w)
+	}
+	return p.run(ctx)
+}
+
+// newLog says warnings and errors only, more with every -V.
+func newLog(w io.Writer, s *settings) *slog.Logger {
+	level := slog.LevelWarn
+	switch {
+	case s.verbosity == 1:
+		level = slog.LevelInfo
+	case s.verbosity > 1:
+		level = slog.LevelDebug
+	}
+	options := &slog.HandlerOptions{Level: level, ReplaceAttr: spell}
+	if s.logJSON {
+		return slog.New(slog.NewJSONHandler(w, options))
+	}
+	return slog.New(slog.NewTextHandler(w, options))
+}
+
+// spell has values that know how to write themselves do so in JSON, too,
+// where addresses would be structures and durations nanoseconds.
+func spell(_ []string, a slog.Attr) slog.Attr {
+	if text, ok := a.Value.Any().(fmt.Stringer); ok && a.Value.Kind() != slog.KindTime {
+		a.Value = slog.StringValue(text.String())
+	}
+	return a
+}
+
+// The exit codes, see the package's essay.
+const (
+	exitFailure    = 1
+	exitUsage      = 5
+	exitLocked     = 10
+	exitUserLookup = 32
+	exitNoUser     = 33
+	exitBecome     = 34
+	exitListen     = 111
+)
+
+// exitError is an error that has an exit code of its own.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string { return e.err.Error() }
+func (e *exitError) Unwrap() error { return e.err }
+
+// failure is fmt.Errorf for an error with an exit code.
+func failure(code int, format string, args ...any) error {
+	return &exitError{code, fmt.Errorf(format, args...)}
+}
+
+func exitCode(err error) int {
+	if e, ok := errors.AsType[*exitError](err); ok {
+		return e.code
+	}
+	return exitFailure
+}
+
+func oneLine(s string) string { return strings.Join(strings.FieldsFunc(s, isNewline), "; ") }
+
+func isNewline(r rune) bool { return r == '\n' || r == '\r' }

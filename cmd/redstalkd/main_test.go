@@ -1,0 +1,398 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"redstalk/storage"
+	"redstalk/storage/embedded"
+)
+
+func TestPrintAndExit(t *testing.T) {
+	for _, flag := range []string{"-v", "--version", "-Vv"} {
+		if code, out, _ := run(t, command(flag)); code != 0 || out != "redstalkd 0.1.0\n" {
+			t.Errorf("%s: %d, %q", flag, code, out)
+		}
+	}
+	for _, flag := range []string{"-h", "--help"} {
+		if code, out, _ := run(t, command(flag)); code != 0 || !strings.Contains(out, "--max-job-size") {
+			t.Errorf("%s: %d, %q", flag, code, out)
+		}
+	}
+}
+
+// Every failure to start says one line and has its code.
+func TestFailures(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, []byte("kept"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	_, takenPort, _ := net.SplitHostPort(taken.Addr().String())
+
+	tests := []struct {
+		args []string
+		env  string
+		code int
+		want string
+	}{
+		{args: []string{"-x"}, code: 5, want: "unknown flag -x"},
+		{args: []string{"-p"}, code: 5, want: "flag -p needs a value"},
+		{args: []string{"stray"}, code: 5, want: "unexpected argument"},
+		{args: []string{"-z", "5x"}, code: 5, want: "not a number"},
+		{args: []string{"-p", "99999"}, code: 5, want: "neither a port"},
+		{env: "REDSTALK_PORT=99999", code: 5, want: "REDSTALK_PORT"},
+		{args: []string{"-p0", "-u", "no such user"}, code: 33, want: `no user "no such user"`},
+		{args: []string{"-p", takenPort}, code: 111, want: "address already in use"},
+		{args: []string{"-l", "256.1.1.1"}, code: 111, want: "256.1.1.1"},
+		{args: []string{"-l", "unix:" + file}, code: 111, want: "is not a socket"},
+		{args: []string{"-l", "unix:" + filepath.Join(dir, "no", "dir")}, code: 111, want: "no such file"},
+		{args: []string{"-l", "unix:" + strings.Repeat("x", 108)}, code: 111, want: "at most 107 bytes"},
+		{args: []string{"-p0", "--store", "redis://u:p@127.0.0.1:port"}, code: 1, want: "redis://u:xxxxx@127.0.0.1:port"},
+		{args: []string{"-p0", "-b", dir}, code: 1, want: "opening the store embedded:" + dir},
+	}
+	for _, test := range tests {
+		cmd := command(test.args...)
+		cmd.Env = append(cmd.Env, test.env)
+		code, out, text := run(t, cmd)
+		if code != test.code || out != "" || !strings.Contains(text, test.want) {
+			t.Errorf("%q: %d, %q, %q, want %d and %q", test.args, code, out, text, test.code, test.want)
+		}
+		if !strings.HasPrefix(text, "redstalkd: ") || strings.Count(text, "\n") != 1 {
+			t.Errorf("%q: not one line: %q", test.args, text)
+		}
+	}
+	if kept, err := os.ReadFile(file); err != nil || string(kept) != "kept" {
+		t.Errorf("the file was touched: %q, %v", kept, err)
+	}
+}
+
+// The line names the address, and comes in a time that a supervisor has.
+func TestRedisUnreachable(t *testing.T) {
+	code, _, text := run(t, command("-p0", "--store", "redis://u:open-sesame@127.0.0.1:1/0"))
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	last := lines[len(lines)-1]
+	if code != 1 || !strings.HasPrefix(last, "redstalkd: opening the store redis://u:xxxxx@127.0.0.1:1/0: ") ||
+		!strings.Contains(last, "connection refused") || strings.Contains(text, "sesame") {
+		t.Errorf("%d, %s", code, text)
+	}
+}
+
+func TestLockedDirectory(t *testing.T) {
+	m := &Main{open: func(context.Context, engine) (storage.Store, error) {
+		return nil, fmt.Errorf("locking dir: %w", errLocked)
+	}}
+	p := runInside(t, m, "-p0", "-b", "dir")
+	if code := receive(t, p.code); code != 10 || !strings.Contains(p.stderr.String(), "embedded:dir") {
+		t.Errorf("%d, %s", code, p.stderr)
+	}
+}
+
+func TestIdentify(t *testing.T) {
+	answers := func(u *user.User, err error) func(string) (*user.User, error) {
+		return func(string) (*user.User, error) { return u, err }
+	}
+	if uid, gid, err := identify("x", answers(&user.User{Uid: "3", Gid: "4"}, nil)); uid != 3 || gid != 4 || err != nil {
+		t.Error(uid, gid, err)
+	}
+	if _, _, err := identify("x", answers(nil, user.UnknownUserError("x"))); exitCode(err) != 33 {
+		t.Error(err)
+	}
+	if _, _, err := identify("x", answers(nil, errors.New("broken"))); exitCode(err) != 32 {
+		t.Error(err)
+	}
+	if _, _, err := identify("x", answers(&user.User{Uid: "S-1-5", Gid: "4"}, nil)); exitCode(err) != 32 {
+		t.Error(err)
+	}
+}
+
+func needRoot(t *testing.T) *user.User {
+	nobody, err := user.Lookup("nobody")
+	if os.Geteuid() != 0 || err != nil {
+		t.Skip("needs root and a user nobody")
+	}
+	return nobody
+}
+
+func TestBecomeUser(t *testing.T) {
+	nobody := needRoot(t)
+	p, addr := serve(t, "-p0", "-u", "nobody")
+	dial(t, addr).ask("put 0 0 9 1\r\na\r\n", "INSERTED 1")
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		t.Skip(err)
+	}
+	four := func(id string) string { return strings.Repeat("\t"+id, 4) + "\n" }
+	for _, want := range []string{
+		"\nUid:" + four(nobody.Uid), "\nGid:" + four(nobody.Gid), "\nGroups:\t" + nobody.Gid + " \n",
+	} {
+		if !strings.Contains(string(status), want) {
+			t.Errorf("no %q in\n%s", want, status)
+		}
+	}
+}
+
+func TestBecomeUserRefused(t *testing.T) {
+	needRoot(t)
+	cmd := command("-p0", "-u", "root")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	if code, _, text := run(t, cmd); code != 34 || !strings.Contains(text, `becoming the user "root"`) {
+		t.Errorf("%d, %s", code, text)
+	}
+}
+
+// What is not served yet is not refused either: it waits in the backlog.
+func TestListensBeforeTheStoreIsOpen(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	opening, open := make(chan struct{}), make(chan struct{})
+	m := &Main{open: func(context.Context, engine) (storage.Store, error) {
+		close(opening)
+		<-open
+		return embedded.NewMemory(), nil
+	}}
+	runInside(t, m, "-l", "unix:"+path)
+	receive(t, opening)
+	c := dial(t, path)
+	c.send("put 0 0 9 1\r\na\r\n")
+	close(open)
+	c.ask("", "INSERTED 1")
+}
+
+func TestDrain(t *testing.T) {
+	p, addr := serve(t, "-p0")
+	c := dial(t, addr)
+	c.ask("put 0 0 9 1\r\na\r\n", "INSERTED 1")
+	p.signal(t, syscall.SIGUSR1)
+	p.stderr.await(t, "msg=.draining")
+	c.ask("put 0 0 9 1\r\nb\r\n", "DRAINING")
+	p.signal(t, syscall.SIGUSR1)
+	c.ask("reserve\r\n", "RESERVED 1 1", "a")
+	c.ask("delete 1\r\n", "DELETED")
+}
+
+// SIGTERM while one holds a job, one waits for one and one is in the middle
+// of a long burst: no reply is cut short, all are closed, and it is soon over.
+func TestTerminate(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		p, addr := serve(t, "-p0", "--grace", "15s")
+		holder, waiter, producer := dial(t, addr), dial(t, addr), dial(t, addr)
+		holder.ask("put 0 0 99 1\r\na\r\n", "INSERTED 1")
+		holder.ask("reserve\r\n", "RESERVED 1 1", "a")
+		waiter.ask("watch other\r\n", "WATCHING 2")
+		waiter.send("reserve\r\n")
+		for stats := ""; !strings.Contains(stats, "current-waiting: 1\n"); {
+			stats = holder.stats()
+		}
+		go producer.conn.Write([]byte(strings.Repeat("use t\r\nput 0 0 9 1\r\nb\r\n", 20_000)))
+		producer.ask("", "USING t", "INSERTED 2")
+
+		begun := time.Now()
+		p.signal(t, sig)
+		for _, c := range []*client{holder, waiter} {
+			if rest, _ := io.ReadAll(c.in); len(rest) != 0 {
+				t.Errorf("%q instead of the end", rest)
+			}
+		}
+		rest, _ := io.ReadAll(producer.in)
+		if len(rest) != 0 && !strings.HasSuffix(string(rest), "\r\n") {
+			t.Errorf("half a reply: %q", rest[max(0, len(rest)-40):])
+		}
+		if code := p.code(t); code != 0 || !strings.Contains(p.stderr.String(), "msg=ended\n") {
+			t.Errorf("%d\n%s", code, p.stderr)
+		}
+		if took := time.Since(begun); took > 10*time.Second {
+			t.Errorf("%v took %v", sig, took)
+		}
+	}
+}
+
+// stats returns the page of stats.
+func (c *client) stats() string {
+	c.t.Helper()
+	c.send("stats\r\n")
+	var size int
+	if _, err := fmt.Sscanf(c.line(), "OK %d", &size); err != nil {
+		c.t.Fatal(err)
+	}
+	page := make([]byte, size+2)
+	if _, err := io.ReadFull(c.in, page); err != nil {
+		c.t.Fatal(err)
+	}
+	return string(page)
+}
+
+// A client that does not read its replies is cut off at the end of the grace
+// period.
+func TestGraceIsBounded(t *testing.T) {
+	p, addr := serve(t, "-p0", "--grace", "100ms")
+	c := dial(t, addr)
+	c.conn.SetWriteDeadline(time.Now().Add(time.Second)) // by then its buffers are full
+	c.conn.Write([]byte(strings.Repeat("stats\r\n", 1<<20)))
+	p.signal(t, syscall.SIGTERM)
+	if code := p.code(t); code != 0 || !strings.Contains(p.stderr.String(), "cut off") {
+		t.Errorf("%d\n%s", code, p.stderr)
+	}
+}
+
+// stuck is a store whose Close waits.
+type stuck struct {
+	storage.Store
+	closing chan struct{}
+	release chan error
+}
+
+func (s stuck) Close() error {
+	close(s.closing)
+	return <-s.release
+}
+
+func newStuck(t *testing.T) (stuck, *Main) {
+	s := stuck{embedded.NewMemory(), make(chan struct{}), make(chan error)}
+	t.Cleanup(func() { close(s.release) })
+	return s, &Main{open: func(context.Context, engine) (storage.Store, error) { return s, nil }}
+}
+
+func TestSecondSignal(t *testing.T) {
+	s, m := newStuck(t)
+	p := runInside(t, m, "-p0")
+	receive(t, p.addr)
+	p.signals <- syscall.SIGTERM
+	receive(t, s.closing)
+	p.signals <- syscall.SIGUSR1 // does not count
+	p.signals <- syscall.SIGINT
+	if code := receive(t, p.code); code != 1 || !strings.Contains(p.stderr.String(), "second signal") {
+		t.Errorf("%d, %s", code, p.stderr)
+	}
+}
+
+func TestStoreThatDoesNotClose(t *testing.T) {
+	_, m := newStuck(t)
+	m.storeLimit = time.Millisecond
+	p := runInside(t, m, "-p0", "--grace", "0")
+	receive(t, p.addr)
+	p.signals <- syscall.SIGTERM
+	if code := receive(t, p.code); code != 1 || !strings.Contains(p.stderr.String(), "did not come to an end") {
+		t.Errorf("%d, %s", code, p.stderr)
+	}
+}
+
+func TestStoreThatFailsToClose(t *testing.T) {
+	s, m := newStuck(t)
+	p := runInside(t, m, "-p0", "--store", "redis://u:secret@h")
+	receive(t, p.addr)
+	p.stop()
+	receive(t, s.closing)
+	s.release <- errors.New("disk full at redis://u:secret@h")
+	if code := receive(t, p.code); code != 1 || !strings.Contains(p.stderr.String(), "redis://u:xxxxx@h: disk full at redis://u:xxxxx@h") {
+		t.Errorf("%d, %s", code, p.stderr)
+	}
+}
+
+// The end of the context, and a signal while the store is still being opened.
+func TestEarlyEnd(t *testing.T) {
+	opening := make(chan struct{}, 1)
+	m := &Main{open: func(ctx context.Context, _ engine) (storage.Store, error) {
+		opening <- struct{}{}
+		<-ctx.Done()
+		return nil, errors.New("interrupted")
+	}}
+	p := runInside(t, m, "-p0")
+	receive(t, opening)
+	p.signals <- syscall.SIGTERM
+	if code := receive(t, p.code); code != 0 || p.stderr.String() != "" {
+		t.Errorf("%d, %s", code, p.stderr)
+	}
+}
+
+func TestQuietByDefault(t *testing.T) {
+	p := runInside(t, &Main{}, "-p0")
+	c := dial(t, receive(t, p.addr).String())
+	c.ask("put 0 0 9 1\r\na\r\nnonsense\r\n", "INSERTED 1", "UNKNOWN_COMMAND")
+	c.conn.Close()
+	p.stop()
+	if code := receive(t, p.code); code != 0 || p.stderr.String() != "" {
+		t.Errorf("%d, %q", code, p.stderr)
+	}
+}
+
+func TestVerbosity(t *testing.T) {
+	for _, test := range []struct {
+		flag     string
+		commands bool
+	}{{"-V", false}, {"-VV", true}} {
+		p := runInside(t, &Main{}, "-p0", test.flag)
+		c := dial(t, receive(t, p.addr).String())
+		c.ask("put 0 0 9 1\r\na\r\nquit\r\n", "INSERTED 1")
+		p.stderr.await(t, "connection closed")
+		text := p.stderr.String()
+		if !strings.Contains(text, "connection accepted") || strings.Contains(text, "level=DEBUG") != test.commands {
+			t.Errorf("%s: %s", test.flag, text)
+		}
+		p.stop()
+		receive(t, p.code)
+	}
+}
+
+func TestJSONLog(t *testing.T) {
+	p := runInside(t, &Main{}, "-p0", "-Vc", "--log-format=json")
+	addr := receive(t, p.addr).String()
+	p.stderr.await(t, `"level":"WARN","msg":"flag -c is out of use and ignored"`)
+	p.stderr.await(t, `"msg":"serving","addr":"`+addr+`","store":"memory:"`)
+	dial(t, addr).ask("watch a\r\n", "WATCHING 2")
+	p.stderr.await(t, `"msg":"connection accepted",.*"from":"127.0.0.1:`)
+}
+
+// The password is in no output, whatever goes right or wrong.
+func TestPasswordIsNotPrinted(t *testing.T) {
+	const secret = "open-sesame"
+	var out strings.Builder
+	for _, store := range []string{
+		"redis://u:" + secret + "@127.0.0.1:1/0", // nobody listens there
+		"rediss://u:" + secret + "@127.0.0.1:1/0",
+		"redis://:" + secret + "@127.0.0.1:1",
+		"redis://u:" + secret + "@127.0.0.1:port",
+		"redis://u:" + secret + "@127.0.0.1:1/nodb",
+		"unix://u:" + secret + "@/nonexistent/redis.sock",
+		"redis//u:" + secret + "@127.0.0.1:1",
+		"reddis://u:" + secret + "@127.0.0.1:1",
+	} {
+		for _, args := range [][]string{
+			{"-VVp0", "--store", store}, {"-VVp0", "--store=" + store}, {"-VVp0", store},
+			{"-VVp0", "-u", store}, {"-VVp0", "-l", store}, {"-z", store},
+		} {
+			code, stdout, stderr := run(t, command(args...))
+			if code == 0 {
+				t.Errorf("%q: %d", args, code)
+			}
+			fmt.Fprintf(&out, "%q\n%s%s", strings.ReplaceAll(strings.Join(args, " "), secret, "*"), stdout, stderr)
+		}
+		cmd := command("-VVp0", "--log-format", "json")
+		cmd.Env = append(cmd.Env, "REDSTALK_STORE="+store)
+		_, stdout, stderr := run(t, cmd)
+		out.WriteString(stdout + stderr)
+	}
+	m := &Main{open: func(context.Context, engine) (storage.Store, error) { return embedded.NewMemory(), nil }}
+	p := runInside(t, m, "-VVp0", "--store", "redis://u:"+secret+"@h")
+	dial(t, receive(t, p.addr).String()).ask("watch a\r\n", "WATCHING 2")
+	p.stop()
+	receive(t, p.code)
+	out.WriteString(p.stderr.String())
+	if strings.Contains(out.String(), secret) {
+		t.Error(out.String())
+	}
+}

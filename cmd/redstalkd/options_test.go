@@ -1,0 +1,186 @@
+package main
+
+import (
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// read configures from arguments and variables, both separated by spaces.
+func read(args, env string) (*settings, error) {
+	return configure(strings.Fields(args), environment(env), io.Discard)
+}
+
+// environment is made of NAME=value pairs, the names without REDSTALK_.
+func environment(pairs string) func(string) (string, bool) {
+	m := make(map[string]string)
+	for _, pair := range strings.Fields(pairs) {
+		name, value, _ := strings.Cut(pair, "=")
+		m["REDSTALK_"+name] = value
+	}
+	return func(name string) (string, bool) {
+		value, found := m[name]
+		return value, found
+	}
+}
+
+func TestConfigure(t *testing.T) {
+	ms := time.Millisecond
+	tests := []struct {
+		args, env string
+		get       func(*settings) any
+		want      any
+	}{
+		{"", "", func(s *settings) any { return s.addr }, "127.0.0.1"},
+		{"", "", func(s *settings) any { return s.port }, 11300},
+		{"", "", func(s *settings) any { return s.maxJobSize }, 65535},
+		{"", "", func(s *settings) any { return s.grace }, 5 * time.Second},
+		{"", "", func(s *settings) any { return s.engine }, engine{url: "memory:", namespace: "redstalk", fileSize: 10 << 20}},
+
+		{"-l ::1", "", func(s *settings) any { return s.addr }, "::1"},
+		{"--listen=unix:/x", "", func(s *settings) any { return s.addr }, "unix:/x"},
+		{"-p0", "", func(s *settings) any { return s.port }, 0},
+		{"-p 1 -p 2", "", func(s *settings) any { return s.port }, 2},
+		{"-p http", "", func(s *settings) any { return s.port }, 80},
+		{"-p 65535", "", func(s *settings) any { return s.port }, 65535},
+
+		{"-z 12", "", func(s *settings) any { return s.maxJobSize }, 12},
+		{"-z 0", "", func(s *settings) any { return s.maxJobSize }, -1},
+		{"-z 1073741824", "", func(s *settings) any { return s.maxJobSize }, 1 << 30},
+		{"-z 1073741825", "", func(s *settings) any { return s.maxJobSize }, 1 << 30},
+		{"-z -1", "", func(s *settings) any { return s.maxJobSize }, 1 << 30},
+		{"-z 99999999999999999999", "", func(s *settings) any { return s.maxJobSize }, 1 << 30},
+
+		{"-f0", "", func(s *settings) any { return s.engine.syncEvery }, 0 * ms},
+		{"-f 50", "", func(s *settings) any { return s.engine.syncEvery }, 50 * ms},
+		{"-F", "", func(s *settings) any { return s.engine.syncEvery }, neverSync},
+		{"-F -f50", "", func(s *settings) any { return s.engine.syncEvery }, 50 * ms},
+		{"-f50 -F", "", func(s *settings) any { return s.engine.syncEvery }, neverSync},
+		{"-f50", "NO_FSYNC=1", func(s *settings) any { return s.engine.syncEvery }, 50 * ms},
+		{"-F", "FSYNC_MS=50", func(s *settings) any { return s.engine.syncEvery }, neverSync},
+		{"-f -1", "", func(s *settings) any { return s.engine.syncEvery }, math.MaxInt64 / ms * ms},
+		{"-s 4096", "", func(s *settings) any { return s.engine.fileSize }, int64(4096)},
+		{"-s -1", "", func(s *settings) any { return s.engine.fileSize }, int64(math.MaxInt64)},
+
+		{"-b d", "", func(s *settings) any { return s.engine.url }, "embedded:d"},
+		{"-b d", "STORE=redis://h", func(s *settings) any { return s.engine.url }, "embedded:d"},
+		{"--store memory:", "BINLOG=d", func(s *settings) any { return s.engine.url }, "memory:"},
+		{"--store redis://u:p@h:1/2", "", func(s *settings) any { return s.engine.url }, "redis://u:p@h:1/2"},
+		{"--namespace n", "", func(s *settings) any { return s.engine.namespace }, "n"},
+		{"-u who", "", func(s *settings) any { return s.user }, "who"},
+		{"--quote-stats", "", func(s *settings) any { return s.quoteStats }, true},
+		{"--quote-stats=false", "QUOTE_STATS=1", func(s *settings) any { return s.quoteStats }, false},
+		{"-VVV", "", func(s *settings) any { return s.verbosity }, 3},
+		{"--verbose --verbose", "", func(s *settings) any { return s.verbosity }, 2},
+		{"-V", "VERBOSE=2", func(s *settings) any { return s.verbosity }, 1},
+		{"--grace 0", "", func(s *settings) any { return s.grace }, time.Duration(0)},
+		{"--log-format json", "", func(s *settings) any { return s.logJSON }, true},
+
+		{"", "LISTEN=unix:/x", func(s *settings) any { return s.addr }, "unix:/x"},
+		{"", "PORT=5", func(s *settings) any { return s.port }, 5},
+		{"-p 6", "PORT=5", func(s *settings) any { return s.port }, 6},
+		{"-p 6", "PORT=wrong", func(s *settings) any { return s.port }, 6},
+		{"", "PORT=", func(s *settings) any { return s.port }, 11300},
+		{"", "MAX_JOB_SIZE=7", func(s *settings) any { return s.maxJobSize }, 7},
+		{"", "BINLOG=d", func(s *settings) any { return s.engine.url }, "embedded:d"},
+		{"", "STORE=redis://h", func(s *settings) any { return s.engine.url }, "redis://h"},
+		{"", "NAMESPACE=n", func(s *settings) any { return s.engine.namespace }, "n"},
+		{"", "FSYNC_MS=9", func(s *settings) any { return s.engine.syncEvery }, 9 * ms},
+		{"", "NO_FSYNC=true", func(s *settings) any { return s.engine.syncEvery }, neverSync},
+		{"", "BINLOG_SIZE=9", func(s *settings) any { return s.engine.fileSize }, int64(9)},
+		{"", "USER=who", func(s *settings) any { return s.user }, "who"},
+		{"", "QUOTE_STATS=1", func(s *settings) any { return s.quoteStats }, true},
+		{"", "VERBOSE=2", func(s *settings) any { return s.verbosity }, 2},
+		{"", "GRACE=1m", func(s *settings) any { return s.grace }, time.Minute},
+		{"", "LOG_FORMAT=json", func(s *settings) any { return s.logJSON }, true},
+	}
+	for _, test := range tests {
+		s, err := read(test.args, test.env)
+		if err != nil {
+			t.Errorf("%q with %q: %v", test.args, test.env, err)
+			continue
+		}
+		if got := test.get(s); got != test.want {
+			t.Errorf("%q with %q: %v, want %v", test.args, test.env, got, test.want)
+		}
+	}
+}
+
+func TestConfigureRefuses(t *testing.T) {
+	tests := []struct{ args, env, want string }{
+		{"-z 5x", "", `-z, --max-job-size: "5x" is not a number`},
+		{"-z --1", "", `-z, --max-job-size: "--1" is not a number`},
+		{"--max-job-size=", "", `-z, --max-job-size: "" is not a number`},
+		{"-f x", "", `-f, --fsync-ms: "x" is not a number`},
+		{"-s 1k", "", `-s, --binlog-size: "1k" is not a number`},
+		{"-p 65536", "", `-p, --port: "65536" is neither`},
+		{"-p -1", "", `-p, --port: "-1" is neither`},
+		{"-p nosuchservice", "", `-p, --port: "nosuchservice" is neither`},
+		{"--port=", "", `-p, --port: "" is neither`},
+		{"--listen=", "", "-l, --listen: empty address"},
+		{"-l unix:", "", "-l, --listen: unix: needs a path"},
+		{"-l redis://u:secret@h", "", `-l, --listen: "redis://u:xxxxx@h" is a URL`},
+		{"--store nonsense", "", `--store: "nonsense" is none of`},
+		{"--store embedded:", "", `--store: "embedded:" is none of`},
+		{"--store memory:x", "", `--store: "memory:x" is none of`},
+		{"--store redis:h", "", `--store: "redis:h" is none of`},
+		{"--store reddis://u:secret@h", "", `--store: "reddis://u:xxxxx@h" is none of`},
+		{"--binlog=", "", "-b, --binlog: empty"},
+		{"-b d --store memory:", "", "-b and --store both"},
+		{"", "BINLOG=d STORE=memory:", "REDSTALK_BINLOG and REDSTALK_STORE both"},
+		{"--namespace=", "", "--namespace: empty"},
+		{"--user=", "", "-u, --user: empty"},
+		{"--grace 5", "", `--grace: "5" is not a duration`},
+		{"--grace -5s", "", `--grace: "-5s" is not a duration`},
+		{"--log-format xml", "", `--log-format: "xml" is neither`},
+		{"--quote-stats=perhaps", "", `--quote-stats: "perhaps" is neither`},
+		{"--verbose=much", "", `-V, --verbose: "much" is not`},
+		{"", "PORT=99999", `REDSTALK_PORT: "99999" is neither`},
+		{"", "MAX_JOB_SIZE=5x", `REDSTALK_MAX_JOB_SIZE: "5x" is not a number`},
+		{"", "STORE=reddis://u:secret@h", `REDSTALK_STORE: "reddis://u:xxxxx@h" is none of`},
+		{"", "NO_FSYNC=perhaps", `REDSTALK_NO_FSYNC: "perhaps" is neither`},
+		{"", "VERBOSE=-1", `REDSTALK_VERBOSE: "-1" is not`},
+	}
+	for _, test := range tests {
+		_, err := read(test.args, test.env)
+		if err == nil || !strings.HasPrefix(err.Error(), test.want) || exitCode(err) != exitUsage {
+			t.Errorf("%q with %q: %v, want %q", test.args, test.env, err, test.want)
+		}
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	s, err := read("-c -n -z -1", "")
+	want := []string{
+		"flag -c is out of use and ignored",
+		"flag -n is out of use and ignored",
+		"maximum job size was set to 1073741824",
+	}
+	if err != nil || !slices.Equal(s.warnings, want) {
+		t.Errorf("%q, %v", s.warnings, err)
+	}
+}
+
+// Every flag of the table is in the help, with its variable.
+func TestHelp(t *testing.T) {
+	var out strings.Builder
+	s, err := configure([]string{"-h"}, environment("PORT=wrong"), &out)
+	if s != nil || err != nil {
+		t.Fatal(s, err)
+	}
+	for _, o := range defaults().options() {
+		line := "\n  " + o.title()
+		if o.short == 0 {
+			line = "\n      " + o.title()
+		}
+		if o.hidden == (strings.Contains(out.String(), line+" ") || strings.Contains(out.String(), line+"\n")) {
+			t.Errorf("%s: hidden is %v", o.title(), o.hidden)
+		}
+		if o.set != nil && !o.hidden && !strings.Contains(out.String(), "["+o.env()+"]") {
+			t.Errorf("%s is missing", o.env())
+		}
+	}
+}

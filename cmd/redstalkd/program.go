@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"redstalk/server"
+	"redstalk/storage"
+)
+
+// storeLimit is long enough for a store that has much to write.
+const storeLimit = 10 * time.Second
+
+// program is one run of Main, when it is known what is wanted.
+type program struct {
+	*settings
+	log     *slog.Logger
+	env     func(string) (string, bool)
+	signals <-chan os.Signal
+	ready   func(net.Addr)
+	open    func(context.Context, engine) (storage.Store, error)
+	drain   chan struct{} // closed by the first SIGUSR1
+
+	// storeLimit bounds how long the end waits for the store, after the grace
+	// period of connections is over.
+	storeLimit time.Duration
+}
+
+// run serves until it is told to end, and minds the signals meanwhile.
+func (p *program) run(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- p.serve(ctx) }()
+	var drain sync.Once
+	for {
+		select {
+		case err := <-ended:
+			return err
+		case sig := <-p.signals:
+			switch {
+			case sig == syscall.SIGUSR1:
+				drain.Do(func() { close(p.drain) })
+			case ctx.Err() == nil:
+				p.log.Info("ending", "signal", sig)
+				stop()
+			default:
+				return failure(exitFailure, "ended at once by a second signal (%v)", sig)
+			}
+		}
+	}
+}
+
+// serve is the program from listening to the end, which ctx brings about.
+func (p *program) serve(ctx context.Context) error {
+	l, err := p.listen(ctx)
+	if err != nil {
+		return endedEarly(ctx, err)
+	}
+	defer l.Close()
+	p.log.Info("listening", "addr", l.Addr(), "version", Version, "pid", os.Getpid())
+	if p.user != "" {
+		if err := become(p.user); err != nil {
+			return err
+		}
+	}
+	store, err := p.open(ctx, p.engine)
+	if err != nil {
+		return endedEarly(ctx, describe(p.engine, err))
+	}
+	return p.serveStore(ctx, l, store)
+}
+
+// endedEarly is err, unless the program was told to end: then it has.
+func endedEarly(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+func (p *program) serveStore(ctx context.Context, l net.Listener, store storage.Store) error {
+	s := server.New(store, server.Config{
+		MaxJobSize: p.maxJobSize, Version: serverVersion(), QuoteStats: p.quoteStats, Log: p.log,
+	})
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	p.log.Info("serving", "addr", l.Addr(), "store", redact(p.engine.url))
+	p.ready(l.Addr())
+
+	err, drain := error(nil), p.drain
+	for running := true; running; {
+		select {
+		case <-drain:
+			s.Drain()
+			p.log.Info("draining: every put is refused from now on")
+			drain = nil
+		case err = <-served:
+			err = failure(exitFailure, "accepting connections: %w", err)
+			running = false
+		case <-ctx.Done():
+			running = false
+		}
+	}
+	return errors.Join(err, p.end(s, store))
+}
+
+// end stops the server and then the store. It gives up on a store that does
+// not answer.
+func (p *program) end(s *server.Server, store storage.Store) error {
+	done := make(chan error, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), p.grace)
+		defer cancel()
+		if err := s.Shutdown(ctx); err != nil {
+			p.log.Warn("connections were cut off at the end of the grace period", "grace", p.grace)
+		}
+		done <- store.Close()
+	}()
+	limit := time.NewTimer(p.grace + p.storeLimit)
+	defer limit.Stop()
+	select {
+	case err := <-done:
+		if err != nil {
+			return failure(exitFailure, "closing the store %s: %w", redact(p.engine.url), scrub(p.engine.url, err))
+		}
+		p.log.Info("ended")
+		return nil
+	case <-limit.C:
+		return failure(exitFailure, "connections or the store did not come to an end in %v", p.grace+p.storeLimit)
+	}
+}

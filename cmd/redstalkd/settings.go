@@ -1,0 +1,256 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// settings is what the command line and the environment ask for.
+type settings struct {
+	addr       string // to listen on: IP address, host name, or unix:PATH
+	port       int    // 0: any that is free
+	user       string // to become; "": nobody else
+	maxJobSize int    // bytes, as server.Config has it; negative: empty bodies only
+	quoteStats bool
+	verbosity  int
+	logJSON    bool
+	grace      time.Duration
+	engine     engine
+
+	said     map[string]bool // listen, port, store, binlog: given, wherever
+	warnings []string
+}
+
+const (
+	defaultMaxJobSize = 65535
+	maxMaxJobSize     = 1 << 30
+	defaultFileSize   = 10 << 20
+)
+
+func defaults() *settings {
+	return &settings{
+		addr: "127.0.0.1", port: 11300, maxJobSize: defaultMaxJobSize, grace: 5 * time.Second,
+		engine: engine{url: "memory:", namespace: "redstalk", fileSize: defaultFileSize},
+		said:   make(map[string]bool),
+	}
+}
+
+// options is the table of flags, in the order of the help. Each but the last
+// few has an environment variable named after it.
+func (s *settings) options() []*option {
+	return []*option{
+		{short: 'l', name: "listen", value: "ADDR", set: s.setListen, initial: s.addr,
+			help: "listen on this IP address or host name, or on unix:PATH"},
+		{short: 'p', name: "port", value: "PORT", set: s.setPort, initial: strconv.Itoa(s.port),
+			help: "listen on this port, a number or the name of a service; 0 is any free one"},
+		{name: "store", value: "URL", set: s.setStore, initial: s.engine.url, rivals: []string{"binlog"},
+			help: "where jobs are kept: memory: (they end with the process), embedded:DIR,\n" +
+				"redis://USER:PASSWORD@HOST:PORT/DB, rediss://... or unix:///PATH?db=N;\n" +
+				"a password is safer in the variable, which other users cannot see"},
+		{name: "namespace", value: "NAME", set: notEmpty(&s.engine.namespace), initial: s.engine.namespace,
+			help: "prefix of every key in Redis"},
+		{short: 'b', name: "binlog", value: "DIR", set: s.setBinlog, rivals: []string{"store"},
+			help: "keep jobs in this directory: the same as --store embedded:DIR"},
+		{short: 'f', name: "fsync-ms", value: "MS", set: s.setSync, rivals: []string{"no-fsync"}, initial: "0",
+			help: "with -b, fsync at most once every MS milliseconds;\n0 is before every reply"},
+		{short: 'F', name: "no-fsync", set: s.setNoSync, rivals: []string{"fsync-ms"},
+			help: "with -b, never fsync; of -f and -F the last one counts"},
+		{short: 's', name: "binlog-size", value: "BYTES", set: s.setFileSize, initial: strconv.Itoa(defaultFileSize),
+			help: "with -b, size of each file"},
+		{short: 'z', name: "max-job-size", value: "BYTES", set: s.setMaxJobSize, initial: strconv.Itoa(defaultMaxJobSize),
+			help: fmt.Sprintf("largest body of a job, at most %d", maxMaxJobSize)},
+		{short: 'u', name: "user", value: "USER", set: notEmpty(&s.user),
+			help: "become this user and their primary group, after listening"},
+		{name: "grace", value: "DURATION", set: s.setGrace, initial: s.grace.String(),
+			help: "how long connections may take to finish what they have sent, at the end"},
+		{name: "quote-stats", set: setBool(&s.quoteStats),
+			help: "put strings on stats pages in quotes, as beanstalkd 1.13 does"},
+		{name: "log-format", value: "FORMAT", set: s.setLogFormat, initial: "text",
+			help: "text or json, on standard error"},
+		{short: 'V', name: "verbose", set: s.setVerbose,
+			help: "log more than warnings and errors: connections, with -VV commands as well;\nthe variable is a number"},
+		{short: 'v', name: "version", help: "print the version"},
+		{short: 'h', name: "help", help: "print this help"},
+		{short: 'c', name: "c", hidden: true, set: s.ignore("-c")},
+		{short: 'n', name: "n", hidden: true, set: s.ignore("-n")},
+	}
+}
+
+// finish checks what can only be seen when everything has been read.
+func (s *settings) finish(line *commandLine) error {
+	switch both := s.said["binlog"] && s.said["store"]; {
+	case both && line.said["binlog"]:
+		return usageError("-b and --store both say where jobs are kept: give one of them")
+	case both:
+		return failure(exitUsage, "REDSTALK_BINLOG and REDSTALK_STORE both say where jobs are kept: set one of them")
+	}
+	return nil
+}
+
+func (s *settings) warn(format string, args ...any) {
+	s.warnings = append(s.warnings, fmt.Sprintf(format, args...))
+}
+
+func (s *settings) setListen(v string) error {
+	switch {
+	case v == "":
+		return errors.New("empty address; 0.0.0.0 is every one of this machine")
+	case v == unixPrefix:
+		return errors.New("unix: needs a path")
+	case strings.Contains(v, "://"):
+		return fmt.Errorf("%q is a URL, not an address", v)
+	}
+	s.addr, s.said["listen"] = v, true
+	return nil
+}
+
+func (s *settings) setPort(v string) error {
+	port, err := net.LookupPort("tcp", v)
+	if err != nil || v == "" {
+		return fmt.Errorf("%q is neither a port from 0 to 65535 nor a known service", v)
+	}
+	s.port, s.said["port"] = port, true
+	return nil
+}
+
+func (s *settings) setStore(v string) error {
+	scheme, rest, found := strings.Cut(v, ":")
+	authority := strings.HasPrefix(rest, "//") && len(rest) > 2
+	switch {
+	case !found:
+	case scheme == "memory" && rest == "",
+		scheme == "embedded" && rest != "",
+		(scheme == "redis" || scheme == "rediss" || scheme == "unix") && authority:
+		s.engine.url, s.said["store"] = v, true
+		return nil
+	}
+	return fmt.Errorf("%q is none of memory:, embedded:DIR, redis://..., rediss://... and unix:///PATH", v)
+}
+
+func (s *settings) setBinlog(dir string) error {
+	if dir == "" {
+		return errors.New("empty directory name")
+	}
+	s.engine.url, s.said["binlog"] = "embedded:"+dir, true
+	return nil
+}
+
+func (s *settings) setSync(v string) error {
+	ms, err := parseSize(v)
+	s.engine.syncEvery = time.Duration(min(ms, math.MaxInt64/uint64(time.Millisecond))) * time.Millisecond
+	return err
+}
+
+func (s *settings) setNoSync(v string) error {
+	var never bool
+	err := setBool(&never)(v)
+	if never {
+		s.engine.syncEvery = neverSync
+	}
+	return err
+}
+
+func (s *settings) setFileSize(v string) error {
+	n, err := parseSize(v)
+	s.engine.fileSize = int64(min(n, math.MaxInt64))
+	return err
+}
+
+func (s *settings) setMaxJobSize(v string) error {
+	n, err := parseSize(v)
+	if err != nil {
+		return err
+	}
+	if n > maxMaxJobSize {
+		n = maxMaxJobSize
+		s.warn("maximum job size was set to %d", n)
+	}
+	s.maxJobSize = int(n)
+	if n == 0 {
+		s.maxJobSize = -1 // 0 asks the server for its default
+	}
+	return nil
+}
+
+func (s *settings) setGrace(v string) error {
+	d, err := time.ParseDuration(v)
+	if err != nil || d < 0 {
+		return fmt.Errorf("%q is not a duration such as 5s or 500ms", v)
+	}
+	s.grace = d
+	return nil
+}
+
+func (s *settings) setLogFormat(v string) error {
+	if v != "text" && v != "json" {
+		return fmt.Errorf("%q is neither text nor json", v)
+	}
+	s.logJSON = v == "json"
+	return nil
+}
+
+// setVerbose counts, or is told the number.
+func (s *settings) setVerbose(v string) error {
+	if v == "true" {
+		s.verbosity++
+		return nil
+	}
+	n, err := strconv.ParseUint(v, 10, 8)
+	if err != nil {
+		return fmt.Errorf("%q is not a number of times", v)
+	}
+	s.verbosity = int(n)
+	return nil
+}
+
+func (s *settings) ignore(flag string) func(string) error {
+	return func(string) error {
+		s.warn("flag %s is out of use and ignored", flag)
+		return nil
+	}
+}
+
+func setBool(to *bool) func(string) error {
+	return func(v string) error {
+		b, err := strconv.ParseBool(v)
+		if err != nil {
+			return fmt.Errorf("%q is neither true nor false", v)
+		}
+		*to = b
+		return nil
+	}
+}
+
+func notEmpty(to *string) func(string) error {
+	return func(v string) error {
+		if v == "" {
+			return errors.New("empty name")
+		}
+		*to = v
+		return nil
+	}
+}
+
+// parseSize reads a number as beanstalkd does, with C's strtoul: too large a
+// number is the largest, and a negative one counts down from there.
+func parseSize(v string) (uint64, error) {
+	digits := strings.TrimPrefix(v, "-")
+	if digits == v {
+		digits = strings.TrimPrefix(v, "+")
+	}
+	n, err := strconv.ParseUint(digits, 10, 64)
+	switch {
+	case errors.Is(err, strconv.ErrRange):
+		return math.MaxUint64, nil
+	case err != nil:
+		return 0, fmt.Errorf("%q is not a number", v)
+	case digits != v && v[0] == '-':
+		return -n, nil
+	}
+	return n, nil
+}

@@ -1,0 +1,208 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"redstalk/storage"
+	"redstalk/storage/embedded"
+)
+
+// world is a server on a memory engine inside a bubble of virtual time.
+type world struct {
+	*testing.T
+	server *Server
+	store  *door
+}
+
+// inWorld runs test in a bubble, in which sleeping takes no time.
+func inWorld(t *testing.T, test func(*world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		store := &door{Store: embedded.NewMemory()}
+		w := &world{T: t, store: store}
+		w.server = New(store, Config{Version: "1.13+test", Log: slog.New(slog.DiscardHandler)})
+		test(w)
+		if err := w.server.Shutdown(context.Background()); err != nil {
+			t.Errorf("shutdown: %v", err)
+		}
+		store.Close()
+	})
+}
+
+// door is a store through which a test can let operations fail and hints get
+// lost.
+type door struct {
+	storage.Store
+	mu       sync.Mutex
+	fail     func(*storage.Op) error
+	deafness bool
+	batches  int
+}
+
+func (d *door) set(change func(*door)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	change(d)
+}
+
+func (d *door) Do(b *storage.Batch) {
+	d.mu.Lock()
+	fail := d.fail
+	d.batches++
+	d.mu.Unlock()
+	if fail == nil {
+		d.Store.Do(b)
+		return
+	}
+	for i := range b.Ops {
+		if err := fail(&b.Ops[i]); err != nil {
+			for j := range b.Ops {
+				b.Ops[j].Answer = storage.Answer{Err: err}
+			}
+			b.Done()
+			return
+		}
+	}
+	d.Store.Do(b)
+}
+
+func (d *door) Listen(l storage.Listener) { d.Store.Listen(doorListener{l, d}) }
+
+type doorListener struct {
+	storage.Listener
+	door *door
+}
+
+func (l doorListener) Ready(tube string) bool {
+	l.door.mu.Lock()
+	deaf := l.door.deafness
+	l.door.mu.Unlock()
+	return deaf || l.Listener.Ready(tube)
+}
+
+// client is a connection to the world's server. What the server sends is
+// collected at once, so that it never blocks on us.
+type client struct {
+	w     *world
+	conn  net.Conn
+	lines chan string // replies, bodies and pages as lines of their own
+	ended chan struct{}
+}
+
+func (w *world) connect() *client {
+	w.Helper()
+	ours, theirs := net.Pipe()
+	c := &client{w: w, conn: ours, lines: make(chan string, 100_000), ended: make(chan struct{})}
+	go w.server.ServeConn(theirs)
+	go c.collect()
+	return c
+}
+
+func (c *client) collect() {
+	defer close(c.ended)
+	r := bufio.NewReader(c.conn)
+	for {
+		line, err := r.ReadString('\n')
+		if err != nil {
+			return
+		}
+		c.lines <- strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")
+	}
+}
+
+// send sends commands, each a line.
+func (c *client) send(commands ...string) {
+	c.w.Helper()
+	c.sendRaw(strings.Join(commands, "\r\n") + "\r\n")
+}
+
+func (c *client) sendRaw(text string) {
+	c.w.Helper()
+	if _, err := io.WriteString(c.conn, text); err != nil {
+		c.w.Fatalf("sending %.60q: %v", text, err)
+	}
+}
+
+// want checks the next lines of what has come, and waits for them.
+func (c *client) want(lines ...string) {
+	c.w.Helper()
+	for _, want := range lines {
+		select {
+		case got := <-c.lines:
+			if got != want {
+				c.w.Fatalf("got %q, want %q", got, want)
+			}
+		case <-time.After(time.Hour):
+			c.w.Fatalf("got nothing, want %q", want)
+		}
+	}
+}
+
+// silent checks that nothing has come.
+func (c *client) silent() {
+	c.w.Helper()
+	synctest.Wait()
+	select {
+	case got := <-c.lines:
+		c.w.Fatalf("got %q, want nothing", got)
+	default:
+	}
+}
+
+// ask sends one command and returns the first line of the reply.
+func (c *client) ask(command string) string {
+	c.w.Helper()
+	c.send(command)
+	return <-c.lines
+}
+
+// wantWithin checks the next line and when it comes, since begun.
+func (c *client) wantWithin(begun time.Time, after time.Duration, line string) {
+	c.w.Helper()
+	c.want(line)
+	if took := time.Since(begun); took < after || took > after+5*time.Millisecond {
+		c.w.Errorf("%q came after %v, want %v", line, took, after)
+	}
+}
+
+// put puts a job with this TTR and returns its id.
+func (c *client) put(ttr int, body string) string {
+	c.w.Helper()
+	var id string
+	c.sendRaw(fmt.Sprintf("put 0 0 %d %d\r\n%s\r\n", ttr, len(body), body))
+	if _, err := fmt.Sscanf(<-c.lines, "INSERTED %s", &id); err != nil {
+		c.w.Fatalf("putting a job: %v", err)
+	}
+	return id
+}
+
+// figure reads one number off a page of statistics.
+func (c *client) figure(command, key string) string {
+	c.w.Helper()
+	c.send(command)
+	value := "missing"
+	for line := range c.lines {
+		if line == "" {
+			return value
+		}
+		if rest, is := strings.CutPrefix(line, key+": "); is {
+			value = rest
+		}
+	}
+	return value
+}
+
+func (c *client) close() {
+	c.conn.Close()
+	<-c.ended
+}

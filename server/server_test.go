@@ -1,0 +1,522 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"redstalk/storage"
+)
+
+func TestFirstComeFirstServed(t *testing.T) {
+	inWorld(t, func(w *world) {
+		producer := w.connect()
+		var waiters []*client
+		for i := range 200 {
+			c := w.connect()
+			if i%3 == 0 {
+				c.send("watch other")
+				c.want("WATCHING 2")
+			}
+			c.send("reserve")
+			synctest.Wait() // it is in line now
+			waiters = append(waiters, c)
+		}
+		if got := producer.figure("stats-tube default", "current-waiting"); got != "200" {
+			t.Errorf("current-waiting is %s, want 200", got)
+		}
+		for i, c := range waiters {
+			id := producer.put(60, fmt.Sprint("job ", i))
+			c.want("RESERVED "+id+" "+fmt.Sprint(len(fmt.Sprint("job ", i))), fmt.Sprint("job ", i))
+		}
+		for _, c := range waiters {
+			c.silent()
+			c.close()
+		}
+	})
+}
+
+// TestBurstForWaiters gives many jobs at once to many that wait: each gets one.
+func TestBurstForWaiters(t *testing.T) {
+	inWorld(t, func(w *world) {
+		const n = 1000
+		producer := w.connect()
+		var waiters []*client
+		for range n {
+			c := w.connect()
+			c.send("reserve")
+			waiters = append(waiters, c)
+		}
+		synctest.Wait()
+		producer.sendRaw(strings.Repeat("put 0 0 60 1\r\nx\r\n", n))
+		seen := make(map[string]bool)
+		for _, c := range waiters {
+			line := <-c.lines
+			if seen[line] || !strings.HasPrefix(line, "RESERVED ") {
+				t.Fatalf("somebody got %q, perhaps again", line)
+			}
+			seen[line] = true
+			c.want("x")
+		}
+	})
+}
+
+func TestReserveTimeouts(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c := w.connect()
+		begun := time.Now()
+		c.send("reserve-with-timeout 0")
+		c.wantWithin(begun, 0, "TIMED_OUT")
+		c.send("reserve-with-timeout 30")
+		c.wantWithin(begun, 30*time.Second, "TIMED_OUT")
+		if got := c.figure("stats", "current-waiting"); got != "0" {
+			t.Errorf("current-waiting is %s after all was answered", got)
+		}
+	})
+}
+
+func TestDeadlineSoon(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c, other := w.connect(), w.connect()
+		id := c.put(3, "x")
+		c.send("reserve")
+		c.want("RESERVED "+id+" 1", "x")
+		begun := time.Now()
+		c.send("reserve")
+		c.wantWithin(begun, 2*time.Second, "DEADLINE_SOON")
+		c.send("reserve-with-timeout 0")
+		c.wantWithin(begun, 2*time.Second, "DEADLINE_SOON")
+		c.send("touch "+id, "reserve-with-timeout 1")
+		c.want("TOUCHED")
+		c.wantWithin(begun, 3*time.Second, "TIMED_OUT")
+		c.send("reserve-with-timeout 100")
+		c.wantWithin(begun, 4*time.Second, "DEADLINE_SOON")
+		other.send("reserve")
+		other.want("RESERVED "+id+" 1", "x")
+		if took := time.Since(begun); took < 5*time.Second || took > 5*time.Second+5*time.Millisecond {
+			t.Errorf("the job was taken back after %v, want 5s", took)
+		}
+	})
+}
+
+// TestManyIdleHolders is what beanstalkd fails: holders that do nothing lose
+// their jobs at the deadline, all of them.
+func TestManyIdleHolders(t *testing.T) {
+	inWorld(t, func(w *world) {
+		producer := w.connect()
+		for range 60 {
+			producer.put(5, "x")
+			c := w.connect()
+			c.send("reserve")
+			<-c.lines
+		}
+		time.Sleep(4999 * time.Millisecond)
+		if got := producer.figure("stats", "current-jobs-reserved"); got != "60" {
+			t.Errorf("just before the deadline %s are reserved, want 60", got)
+		}
+		time.Sleep(5 * time.Millisecond)
+		if got := producer.figure("stats", "current-jobs-ready"); got != "60" {
+			t.Errorf("after the deadline %s are ready, want 60", got)
+		}
+	})
+}
+
+// TestDelayLateness checks that delays end on time with many different ones.
+func TestDelayLateness(t *testing.T) {
+	inWorld(t, func(w *world) {
+		producer, worker := w.connect(), w.connect()
+		due := make(map[string]time.Time)
+		for i := range 100 {
+			time.Sleep(7 * time.Millisecond)
+			producer.sendRaw(fmt.Sprintf("put 0 %d 60 1\r\nx\r\n", 1+i%3))
+			id := strings.TrimPrefix(<-producer.lines, "INSERTED ")
+			due[id] = time.Now().Add(time.Duration(1+i%3) * time.Second)
+		}
+		for range 100 {
+			worker.send("reserve")
+			id := strings.Fields(<-worker.lines)[1]
+			worker.want("x")
+			if late := time.Since(due[id]); late > 2*time.Millisecond {
+				// Those due before the worker came wait for it.
+				if due[id].After(time.Now().Add(-time.Millisecond)) {
+					t.Errorf("job %s is %v late", id, late)
+				}
+			} else if late < 0 {
+				t.Errorf("job %s is early by %v", id, -late)
+			}
+		}
+	})
+}
+
+// TestPipelinedReserves has one connection send reserves and other commands
+// at once: they are answered in order as jobs come.
+func TestPipelinedReserves(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c, producer := w.connect(), w.connect()
+		c.send("reserve", "reserve-with-timeout 10", "use a-tube", "reserve-with-timeout 5", "list-tube-used")
+		c.silent()
+		producer.put(60, "one")
+		c.want("RESERVED 1 3", "one")
+		c.silent()
+		time.Sleep(9 * time.Second) // the second reserve began to wait with the first answer
+		producer.put(60, "two")
+		c.want("RESERVED 2 3", "two", "USING a-tube")
+		begun := time.Now()
+		c.wantWithin(begun, 5*time.Second, "TIMED_OUT")
+		c.want("USING a-tube")
+	})
+}
+
+// TestSecondReserveKnowsTheFirstJob: the job that the first of two pipelined
+// reserves gets after waiting brings the second into the margin.
+func TestSecondReserveKnowsTheFirstJob(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c, producer := w.connect(), w.connect()
+		c.send("reserve", "reserve")
+		c.silent()
+		producer.put(1, "x")
+		c.want("RESERVED 1 1", "x", "DEADLINE_SOON")
+	})
+}
+
+// TestMoreThanTheBufferWhileWaiting: a client may send more than is read
+// ahead while it waits.
+func TestMoreThanTheBufferWhileWaiting(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c, producer := w.connect(), w.connect()
+		const n = 20_000
+		go io.WriteString(c.conn, "reserve\r\n"+strings.Repeat("list-tube-used\r\n", n))
+		c.silent()
+		producer.put(60, "x")
+		c.want("RESERVED 1 1", "x")
+		for range n {
+			c.want("USING default")
+		}
+	})
+}
+
+func TestTimeoutWithFullBuffer(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c := w.connect()
+		begun := time.Now()
+		go io.WriteString(c.conn, "reserve-with-timeout 7\r\n"+strings.Repeat("list-tube-used\r\n", 10_000))
+		c.wantWithin(begun, 7*time.Second, "TIMED_OUT")
+	})
+}
+
+func TestConnectionGone(t *testing.T) {
+	inWorld(t, func(w *world) {
+		holder, waiter, other := w.connect(), w.connect(), w.connect()
+		other.put(60, "x")
+		holder.send("reserve", "use somewhere", "watch somewhere")
+		holder.want("RESERVED 1 1", "x", "USING somewhere", "WATCHING 2")
+		waiter.send("reserve")
+		waiter.silent()
+		holder.close()
+		waiter.want("RESERVED 1 1", "x")
+		if got := other.ask("stats-tube somewhere"); got != "NOT_FOUND" {
+			t.Errorf("the tube of a connection that is gone: %s", got)
+		}
+		for key, want := range map[string]string{"reserves": "2", "timeouts": "0", "releases": "0"} {
+			if got := other.figure("stats-job 1", key); got != want {
+				t.Errorf("%s: %s, want %s", key, got, want)
+			}
+		}
+	})
+}
+
+// TestGoneWhileWaiting: a job is never handed to a waiter that is gone.
+func TestGoneWhileWaiting(t *testing.T) {
+	inWorld(t, func(w *world) {
+		gone, waiter, producer := w.connect(), w.connect(), w.connect()
+		gone.send("reserve")
+		gone.silent()
+		waiter.send("reserve")
+		waiter.silent()
+		gone.close()
+		producer.put(60, "x")
+		waiter.want("RESERVED 1 1", "x")
+		if got := producer.figure("stats-tube default", "current-waiting"); got != "0" {
+			t.Errorf("current-waiting is %s, want 0", got)
+		}
+	})
+}
+
+func TestLostHint(t *testing.T) {
+	inWorld(t, func(w *world) {
+		waiter, producer := w.connect(), w.connect()
+		waiter.send("reserve")
+		waiter.silent()
+		w.store.set(func(d *door) { d.deafness = true })
+		begun := time.Now()
+		producer.put(60, "x")
+		waiter.want("RESERVED 1 1")
+		if took := time.Since(begun); took > lookEvery+10*time.Millisecond {
+			t.Errorf("served %v after the lost hint, want at most %v", took, lookEvery)
+		}
+	})
+}
+
+func TestStoreFails(t *testing.T) {
+	cause := errors.New("the disk is on fire")
+	inWorld(t, func(w *world) {
+		waiter, c := w.connect(), w.connect()
+		waiter.send("reserve")
+		waiter.silent()
+		w.store.set(func(d *door) { d.fail = func(*storage.Op) error { return cause } })
+		for _, command := range []string{"delete 1", "peek-ready", "stats", "reserve", "reserve-with-timeout 3"} {
+			if got := c.ask(command); got != "INTERNAL_ERROR" {
+				t.Errorf("%s: %s", command, got)
+			}
+		}
+		w.store.set(func(d *door) {
+			d.fail = func(*storage.Op) error { return fmt.Errorf("%w: %w", storage.ErrNoSpace, cause) }
+		})
+		c.sendRaw("put 0 0 60 1\r\nx\r\n")
+		c.want("OUT_OF_MEMORY")
+		time.Sleep(3 * time.Second) // the usher fails meanwhile
+		waiter.silent()
+		w.store.set(func(d *door) { d.fail = nil })
+		id := c.put(60, "x") // the connection is in step
+		waiter.want("RESERVED "+id+" 1", "x")
+	})
+}
+
+// TestTakeFailsForWaiter: the usher cannot take a job that is there; the
+// waiter gets it when the store works again.
+func TestTakeFailsForWaiter(t *testing.T) {
+	inWorld(t, func(w *world) {
+		waiter, c := w.connect(), w.connect()
+		waiter.send("reserve")
+		waiter.silent()
+		w.store.set(func(d *door) {
+			d.fail = func(op *storage.Op) error {
+				if op.Kind == storage.Take {
+					return storage.ErrUnavailable
+				}
+				return nil
+			}
+		})
+		c.put(60, "x")
+		waiter.silent()
+		w.store.set(func(d *door) { d.fail = nil })
+		begun := time.Now()
+		waiter.want("RESERVED 1 1", "x")
+		if took := time.Since(begun); took > lookEvery {
+			t.Errorf("served after %v", took)
+		}
+	})
+}
+
+func TestOneBatchPerBurst(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c := w.connect()
+		c.send("list-tube-used")
+		c.want("USING default")
+		before := w.store.batches
+		c.sendRaw(strings.Repeat("put 0 0 60 1\r\nx\r\n", 20) + strings.Repeat("reserve\r\n", 20))
+		for range 20 {
+			<-c.lines
+		}
+		for range 20 {
+			<-c.lines
+			<-c.lines
+		}
+		if got := w.store.batches - before; got != 1 {
+			t.Errorf("40 pipelined commands took %d batches, want 1", got)
+		}
+	})
+}
+
+// TestCountersInOrder: what stats says is as of its place in the pipeline.
+func TestCountersInOrder(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c := w.connect()
+		c.sendRaw("put 0 0 60 1\r\nx\r\n")
+		c.want("INSERTED 1")
+		c.send("stats", "list-tubes", "peek 1")
+		var page []string
+		for line := range c.lines {
+			if line == "" {
+				break
+			}
+			page = append(page, line)
+		}
+		text := strings.Join(page, "\n")
+		for _, want := range []string{"cmd-put: 1", "cmd-stats: 1", "cmd-list-tubes: 0", "cmd-peek: 0"} {
+			if !strings.Contains(text, want+"\n") {
+				t.Errorf("the page lacks %q", want)
+			}
+		}
+	})
+}
+
+func TestDrain(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c := w.connect()
+		c.put(60, "x")
+		w.server.Drain()
+		c.sendRaw("put 0 0 60 1\r\nx\r\n")
+		c.want("DRAINING")
+		c.sendRaw("put 0 0 60 99999\r\n" + strings.Repeat("x", 99999) + "\r\n")
+		c.want("JOB_TOO_BIG")
+		c.send("reserve")
+		c.want("RESERVED 1 1", "x")
+		if got := c.figure("stats", "draining"); got != "true" {
+			t.Errorf("draining: %s", got)
+		}
+	})
+}
+
+func TestShutdown(t *testing.T) {
+	inWorld(t, func(w *world) {
+		holder, waiter, idle := w.connect(), w.connect(), w.connect()
+		id := holder.put(60, "x")
+		holder.send("reserve")
+		holder.want("RESERVED "+id+" 1", "x")
+		waiter.send("reserve")
+		waiter.silent()
+		if err := w.server.Shutdown(context.Background()); err != nil {
+			t.Errorf("shutdown: %v", err)
+		}
+		for _, c := range []*client{holder, waiter, idle} {
+			<-c.ended
+		}
+		ops := []storage.Op{{Kind: storage.JobStats, ID: 1}}
+		storage.DoWait(w.store, ops)
+		if got := ops[0].Answer.Job.State.String(); got != "ready" {
+			t.Errorf("a job that was held is %s", got)
+		}
+		ours, theirs := net.Pipe()
+		w.server.ServeConn(theirs) // returns at once
+		ours.Close()
+		w.server = New(w.store, Config{}) // for inWorld to shut down
+	})
+}
+
+// TestShutdownWhileWaiting: neither a full read buffer nor a reserve that is
+// just beginning to wait keeps the server from ending.
+func TestShutdownWhileWaiting(t *testing.T) {
+	inWorld(t, func(w *world) {
+		full := w.connect()
+		go io.WriteString(full.conn, "reserve\r\n"+strings.Repeat("list-tube-used\r\n", 10_000))
+		synctest.Wait()
+		var others []*client
+		for range 50 {
+			c := w.connect()
+			go io.WriteString(c.conn, "reserve\r\n")
+			others = append(others, c)
+		}
+		begun := time.Now()
+		if err := w.server.Shutdown(context.Background()); err != nil {
+			t.Errorf("shutdown: %v", err)
+		}
+		if took := time.Since(begun); took > 0 {
+			t.Errorf("shutdown took %v", took)
+		}
+		for _, c := range append(others, full) {
+			<-c.ended
+		}
+		w.server = New(w.store, Config{})
+	})
+}
+
+// TestShutdownOfADeadStore: a store that never answers does not hold up the
+// end for long.
+func TestShutdownOfADeadStore(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c := w.connect()
+		c.put(60, "x")
+		never := make(chan struct{})
+		w.store.set(func(d *door) { d.fail = func(*storage.Op) error { <-never; return nil } })
+		c.send("reserve")
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		begun := time.Now()
+		if err := w.server.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("shutdown: %v", err)
+		}
+		if took := time.Since(begun); took > time.Second+lastGrace {
+			t.Errorf("shutdown took %v", took)
+		}
+		close(never)
+		w.store.set(func(d *door) { d.fail = nil })
+		synctest.Wait()
+		w.server = New(w.store, Config{})
+	})
+}
+
+// TestShutdownIsBounded: a client that does not read its replies holds
+// Shutdown up only until its context ends.
+func TestShutdownIsBounded(t *testing.T) {
+	inWorld(t, func(w *world) {
+		ours, theirs := net.Pipe()
+		go w.server.ServeConn(theirs)
+		go ours.Write([]byte(strings.Repeat("stats\r\n", 1000)))
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+		defer cancel()
+		begun := time.Now()
+		if err := w.server.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("shutdown: %v", err)
+		}
+		if took := time.Since(begun); took != 3*time.Second {
+			t.Errorf("shutdown took %v, want 3s", took)
+		}
+		w.server = New(w.store, Config{})
+	})
+}
+
+func TestQuoteStats(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c := w.connect()
+		for quote, want := range map[bool]string{false: "default", true: `"default"`} {
+			w.server.config.QuoteStats = quote
+			if got := c.figure("stats-tube default", "name"); got != want {
+				t.Errorf("quoting %v: name is %s, want %s", quote, got, want)
+			}
+		}
+	})
+}
+
+// failingListener fails to accept some times before it works.
+type failingListener struct {
+	net.Listener
+	failures int
+}
+
+func (l *failingListener) Accept() (net.Conn, error) {
+	if l.failures > 0 {
+		l.failures--
+		return nil, &net.OpError{Op: "accept", Err: syscall.EMFILE}
+	}
+	return l.Listener.Accept()
+}
+
+// TestOutOfDescriptors: when accepting fails for a while the server waits
+// rather than spins, and goes on.
+func TestOutOfDescriptors(t *testing.T) {
+	inWorld(t, func(w *world) {
+		real, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		real.Close() // accepting fails for good once the failures are used up
+		begun := time.Now()
+		err = w.server.Serve(&failingListener{real, 10})
+		if err == nil || isTemporary(err) {
+			t.Errorf("serve: %v", err)
+		}
+		if took := time.Since(begun); took < time.Second || took > 10*time.Second {
+			t.Errorf("ten failures took %v", took)
+		}
+	})
+}

@@ -1,0 +1,21 @@
+#!/bin/sh
+# Installs the Debian packages named as arguments whose program of the same
+# name is missing, and keeps apt from starting their services.
+set -eu
+
+missing=
+for tool in "$@"; do
+  command -v "$tool" >/dev/null 2>&1 || missing="$missing $tool"
+done
+[ -n "$missing" ] || exit 0
+
+if ! command -v apt-get >/dev/null 2>&1; then
+  echo "please install:$missing" >&2
+  exit 1
+fi
+as_root=
+[ "$(id -u)" = 0 ] || as_root=sudo
+echo "installing$missing"
+$as_root apt-get update -q
+# RUNLEVEL=1 has the packages' scripts start no service.
+$as_root env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y -q --no-install-recommends $missing

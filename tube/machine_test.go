@@ -1,0 +1,183 @@
+package tube
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// TestArrows holds the table against the transitions of beanstalkd, written
+// as a matrix: rows are moves; columns ready, delayed, buried, reserved by who
+// asks, reserved by somebody else. A dot is NOT_FOUND.
+func TestArrows(t *testing.T) {
+	want := map[Move][5]string{
+		Reserve:    {"reserved+reserves", ".", ".", ".", "."},
+		ReserveJob: {"reserved+reserves", "reserved+reserves", "reserved+reserves", ".", "."},
+		Delete:     {"invalid", "invalid", "invalid", "invalid", "."},
+		Release:    {".", ".", ".", "delayed+releases", "."},
+		Bury:       {".", ".", ".", "buried+buries", "."},
+		Touch:      {".", ".", ".", "reserved", "."},
+		KickJob:    {".", "ready+kicks", "ready+kicks", ".", "."},
+		Expire:     {".", ".", ".", "ready+timeouts", "ready+timeouts"},
+		GiveBack:   {".", ".", ".", "ready", "."},
+		Mature:     {".", "ready", ".", ".", "."},
+	}
+	names := [NumCounters]string{"reserves", "timeouts", "releases", "buries", "kicks"}
+	for move := range NumMoves {
+		for column, state := range []State{Ready, Delayed, Buried, Reserved, Reserved} {
+			got := "."
+			if a := arrowAt[move][state]; a != nil && !(a.Held && column == 4) {
+				got = a.To.String()
+				if a.Counts != NoCounter {
+					got += "+" + names[a.Counts]
+				}
+			}
+			if got != want[move][column] {
+				t.Errorf("%v, column %d: %s, want %s", move, column, got, want[move][column])
+			}
+		}
+	}
+}
+
+// check fails the test if the machine contradicts itself.
+func (m *Machine) check(t testing.TB) {
+	t.Helper()
+	var sum Totals
+	for _, j := range m.jobs {
+		if where := m.whereIs(j); where != j.state {
+			t.Fatalf("job %d is %v but lies with the %v ones", j.ID, j.state, where)
+		}
+	}
+	jobs := 0
+	for i, tb := range m.order {
+		if tb.index != i || m.tubes[tb.name] != tb {
+			t.Fatalf("tube %s is not where it should be", tb.name)
+		}
+		sum.Ready += uint64(len(tb.ready))
+		sum.Delayed += uint64(len(tb.delayed))
+		sum.Buried += uint64(len(tb.buried))
+		sum.Reserved += uint64(tb.reserved)
+		sum.Urgent += uint64(tb.urgent)
+		jobs += tb.jobs
+	}
+	sum.Jobs, sum.Timeouts = m.totals.Jobs, m.totals.Timeouts
+	if sum != m.totals || jobs != len(m.jobs) {
+		t.Fatalf("totals %+v of %d jobs, want %+v of %d", m.totals, jobs, sum, len(m.jobs))
+	}
+	for i, a := range m.alarms {
+		if a.pos != i {
+			t.Fatalf("alarm %d believes to be at %d", i, a.pos)
+		}
+	}
+}
+
+// whereIs finds in which queue a job lies.
+func (m *Machine) whereIs(j *Job) State {
+	holds := func(q queue) bool { return int(j.pos) < len(q) && q[j.pos] == j }
+	switch {
+	case j.holding != nil && holds(j.holding.jobs):
+		return Reserved
+	case holds(j.tube.ready):
+		return Ready
+	case holds(j.tube.delayed):
+		return Delayed
+	case holds(j.tube.buried):
+		return Buried
+	}
+	return Gone
+}
+
+// FuzzMachine has the machine do whatever the bytes say: it must never panic
+// nor contradict itself.
+func FuzzMachine(f *testing.F) {
+	f.Add([]byte("put and take and bury and kick"))
+	f.Add([]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})
+	f.Fuzz(func(t *testing.T, script []byte) {
+		m, now := NewMachine(), Instant(time.Hour)
+		for len(script) >= 3 {
+			perform(m, &now, script[0], script[1], script[2])
+			script = script[3:]
+			m.check(t)
+		}
+	})
+}
+
+func perform(m *Machine, now *Instant, what, a, b byte) {
+	name, holder, id := fmt.Sprint("t", a%3), Holder(b%3+1), uint64(a)%(m.lastID+2)
+	switch what % 9 {
+	case 0:
+		m.Put(*now, NewJob{Tube: name, Pri: uint32(b) * 8, Delay: uint32(b % 4), TTR: uint32(a % 4)})
+	case 1:
+		m.Take(*now, holder, []string{name, "t0", Default})
+	case 2, 3:
+		m.Move(*now, ReserveJob+Move(what>>4)%NumMoves%(Expire-ReserveJob), holder, id, Terms{Pri: uint32(b), Delay: uint32(a % 3)})
+	case 4:
+		m.Kick(*now, name, uint32(b%4))
+	case 5:
+		m.Leave(*now, holder)
+	case 6:
+		*now += Instant(b) * Instant(20*time.Millisecond)
+		m.Tick(*now, int(a))
+	case 7:
+		m.Pause(*now, name, uint32(b%3))
+	case 8:
+		m.attendSometimes(name, Role(a%2), b)
+	}
+}
+
+// attendSometimes begins an attendance, or ends one that there is.
+func (m *Machine) attendSometimes(name string, role Role, b byte) {
+	t := m.tubes[name]
+	switch {
+	case b%2 == 0:
+		m.Attend(name, role, 1)
+	case t != nil && (role == Using && t.using > 0 || role == Watching && t.watching > 0):
+		m.Attend(name, role, -1)
+	}
+}
+
+func TestTickLimit(t *testing.T) {
+	m := NewMachine()
+	for range 10 {
+		m.Put(0, NewJob{Tube: "t", Delay: 1})
+	}
+	now := Instant(2 * time.Second)
+	if next := m.Tick(now, 4); next > now {
+		t.Errorf("after a part of the ticks the next thing is due at %d, past now", next)
+	}
+	if got := m.Totals().Ready; got != 4 {
+		t.Errorf("%d jobs are ready, want 4", got)
+	}
+	if next := m.Tick(now, 100); next != Never {
+		t.Errorf("after all of them the next thing is due at %d", next)
+	}
+}
+
+func TestUntil(t *testing.T) {
+	if got := Never.Until(-5); got != time.Duration(Never) {
+		t.Errorf("until never: %v", got)
+	}
+	if got := Instant(100).After(4294967295); got != 4294967295*Instant(time.Second)+100 {
+		t.Errorf("after the most seconds: %d", got)
+	}
+}
+
+func BenchmarkCycle(b *testing.B) {
+	for _, backlog := range []int{1, 100_000} {
+		b.Run(fmt.Sprint("backlog ", backlog), func(b *testing.B) {
+			m, body := NewMachine(), make([]byte, 128)
+			for range backlog {
+				m.Put(0, NewJob{Tube: Default, TTR: 60, Body: body})
+			}
+			tubes := []string{Default}
+			now := Instant(0)
+			for b.Loop() {
+				now++
+				m.Put(now, NewJob{Tube: Default, TTR: 60, Body: body})
+				j, _ := m.Take(now, 1, tubes)
+				m.Move(now, Delete, 1, j.ID, Terms{})
+				m.Roused(func(string) {})
+			}
+		})
+	}
+}

@@ -1,0 +1,66 @@
+package tube
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// TestQueue compares the heap with a sorted slice under random additions and
+// removals, from the head and from the middle.
+func TestQueue(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 8 {
+		var q queue
+		var naive []*Job
+		for id := uint64(1); id < 3000; id++ {
+			if len(naive) == 0 || random.IntN(100) < 55 {
+				j := &Job{ID: id, rank: int64(random.IntN(20))}
+				q.add(j)
+				naive = append(naive, j)
+			} else {
+				slices.SortFunc(naive, func(a, b *Job) int {
+					if before(a, b) {
+						return -1
+					}
+					return 1
+				})
+				if q.head() != naive[0] {
+					t.Fatalf("head is job %d, want %d", q.head().ID, naive[0].ID)
+				}
+				i := random.IntN(len(naive))
+				if random.IntN(2) == 0 {
+					i = 0
+				}
+				q.remove(naive[i])
+				naive = slices.Delete(naive, i, i+1)
+			}
+			checkPlaces(t, q)
+		}
+	}
+}
+
+func checkPlaces(t *testing.T, q queue) {
+	t.Helper()
+	for i, j := range q {
+		if int(j.pos) != i {
+			t.Fatalf("job %d at %d believes to be at %d", j.ID, i, j.pos)
+		}
+		if parent := (i - 1) / 4; i > 0 && before(j, q[parent]) {
+			t.Fatalf("job %d at %d comes before its parent", j.ID, i)
+		}
+	}
+}
+
+func TestQueueGivesMemoryBack(t *testing.T) {
+	var q queue
+	for id := range uint64(100_000) {
+		q.add(&Job{ID: id})
+	}
+	for len(q) > 10 {
+		q.remove(q.head())
+	}
+	if cap(q) > 2048 {
+		t.Errorf("a queue of %d jobs keeps room for %d", len(q), cap(q))
+	}
+}
