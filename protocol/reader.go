@@ -109,6 +109,16 @@ func (r *Reader) Next(c *Command) bool {
 	return true
 }
 
+// Begun tells of a put whose line has come but not all of its body: whether it
+// counts in cmd-put, and whether it makes the connection a producer, both of
+// which beanstalkd does with the line. It tells only once, and the Command that
+// Next returns at last does not tell again.
+func (r *Reader) Begun() (counted, producer bool) {
+	counted, producer = r.put.Counted, r.put.Producer
+	r.put.Counted, r.put.Producer = false, false
+	return counted, producer
+}
+
 var crlf = []byte("\r\n")
 
 // lineEnd finds the first CRLF: the length of the line before it, -1 if it is

@@ -3,6 +3,7 @@ package protocol
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"runtime"
 	"strings"
@@ -597,4 +598,58 @@ func BenchmarkNext(b *testing.B) {
 			}
 		})
 	}
+}
+
+// TestBegun: a put counts when its line has come, once.
+func TestBegun(t *testing.T) {
+	for _, size := range []int{10, 10_000, 70_000} {
+		pipe := &drip{}
+		r := NewReader(pipe, 65535)
+		var c Command
+		pipe.add(fmt.Sprintf("put 0 0 1 %d\r\nabc", size))
+		for range 3 {
+			if r.Next(&c) {
+				t.Fatalf("%d bytes: the put is complete", size)
+			}
+			counted, producer := r.Begun()
+			if r.Buffered() == 0 && size == 10 && counted {
+				t.Fatalf("%d bytes: counted before the line", size)
+			}
+			if counted {
+				if producer != (size <= 65535) {
+					t.Errorf("%d bytes: producer %v", size, producer)
+				}
+				break
+			}
+			r.Fill()
+		}
+		if counted, producer := r.Begun(); counted || producer {
+			t.Errorf("%d bytes: told twice", size)
+		}
+		pipe.add(strings.Repeat("x", size-3) + "\r\n")
+		for !r.Next(&c) {
+			if err := r.Fill(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if c.Verb != Put || c.Counted || c.Producer {
+			t.Errorf("%d bytes: the command tells again: %+v", size, c)
+		}
+	}
+}
+
+// drip is a source to which a test adds what is to be read next.
+type drip struct{ rest strings.Builder }
+
+func (p *drip) add(s string) { p.rest.WriteString(s) }
+
+func (p *drip) Read(b []byte) (int, error) {
+	s := p.rest.String()
+	n := copy(b, s)
+	p.rest.Reset()
+	p.rest.WriteString(s[n:])
+	if n == 0 {
+		return 0, io.EOF
+	}
+	return n, nil
 }

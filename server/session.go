@@ -140,6 +140,11 @@ var (
 // fill reads once. The end of the client's sending is not an error but noted
 // in halfClosed.
 func (s *session) fill() error {
+	counted, producer := s.in.Begun()
+	if counted {
+		s.server.figures.commands[protocol.Put].Add(1)
+	}
+	s.noteProducer(producer)
 	err := s.in.Fill()
 	switch {
 	case err == nil:

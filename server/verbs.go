@@ -54,12 +54,17 @@ func init() {
 func (s *session) plan(c *protocol.Command) {
 	s.requests = append(s.requests, request{verb: c.Verb, fault: c.Fault, counted: c.Counted, op: -1})
 	r := &s.requests[len(s.requests)-1]
-	if c.Producer && !s.producer {
-		s.producer = true
-		s.server.figures.producers.Add(1)
-	}
+	s.noteProducer(c.Producer)
 	if c.Fault == protocol.NoFault {
 		handlers[c.Verb].plan(s, c, r)
+	}
+}
+
+// noteProducer counts the connection as a producer if it is one now.
+func (s *session) noteProducer(is bool) {
+	if is && !s.producer {
+		s.producer = true
+		s.server.figures.producers.Add(1)
 	}
 }
 

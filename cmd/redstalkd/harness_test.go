@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"flag"
 	"fmt"
 	"net"
 	"os"
@@ -22,7 +23,11 @@ const patience = 20 * time.Second
 // binary is the program, built once.
 var binary string
 
+// TestMain lets many tests run at the same time on few processors: most of
+// their time they wait.
 func TestMain(m *testing.M) {
+	flag.Parse()
+	flag.Set("test.parallel", "16")
 	os.Exit(buildAndRun(m))
 }
 

@@ -19,7 +19,6 @@ type Engine struct {
 
 	mu      sync.Mutex
 	machine *tube.Machine
-	roused  []string // scratch of apply, taken out of the lock
 	closed  bool
 }
 

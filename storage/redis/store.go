@@ -196,7 +196,10 @@ func (s *Store) Close() error {
 	var err error
 	for finished := false; !finished && err == nil; {
 		err = s.part.do(func(c *call) {
-			c.add(func(r *reply) { finished = r.found() && r.found() }, "resign", maxMoves)
+			c.add(func(r *reply) {
+				r.found()
+				finished = r.found()
+			}, "resign", maxMoves)
 		})
 	}
 	s.part.end()

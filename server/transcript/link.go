@@ -1,0 +1,201 @@
+package transcript
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// A link is one connection to the server under test. A goroutine of its own
+// reads and stamps what comes, so that a reply's time does not depend on when
+// the player looks.
+type link struct {
+	name     string
+	conn     net.Conn
+	lastSend time.Time
+	done     chan struct{} // closed when the reader has ended
+	news     chan struct{} // holds a token when something has come
+
+	mu     sync.Mutex
+	buf    []byte  // come and not yet taken
+	stamps []stamp // when the bytes of buf came
+	eof    error   // why the reader ended
+	eofAt  time.Time
+}
+
+// A stamp says that the bytes of buf before end had come at the time at.
+type stamp struct {
+	end int
+	at  time.Time
+}
+
+// A reply is one answer of the server: a line and, for data replies, a body.
+type reply struct {
+	head, body []byte // without their CR LF
+	data       bool   // whether there is a body
+	at         time.Time
+}
+
+func newLink(name string, conn net.Conn) *link {
+	l := &link{name: name, conn: conn, lastSend: time.Now(), done: make(chan struct{}), news: make(chan struct{}, 1)}
+	go l.read()
+	return l
+}
+
+func (l *link) read() {
+	defer close(l.done)
+	chunk := make([]byte, 64<<10)
+	for {
+		n, err := l.conn.Read(chunk)
+		now := time.Now()
+		l.mu.Lock()
+		if n > 0 {
+			l.buf = append(l.buf, chunk[:n]...)
+			l.stamps = append(l.stamps, stamp{len(l.buf), now})
+		}
+		l.eof, l.eofAt = err, now
+		l.mu.Unlock()
+		select {
+		case l.news <- struct{}{}:
+		default:
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// close ends the connection and its goroutine.
+func (l *link) close() {
+	_ = l.conn.Close()
+	<-l.done
+}
+
+// unread is what has come and was not taken.
+func (l *link) unread() []byte {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return bytes.Clone(l.buf)
+}
+
+// ended says whether the server has closed, and when.
+func (l *link) ended() (bool, time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.eof != nil, l.eofAt
+}
+
+// take removes the first reply, if it has come whole.
+func (l *link) take() (reply, bool, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r, n, err := cutReply(l.buf)
+	if n == 0 || err != nil {
+		return r, false, err
+	}
+	for i, s := range l.stamps {
+		if s.end >= n {
+			r.at = s.at
+			l.stamps = l.stamps[i:]
+			break
+		}
+	}
+	for i := range l.stamps {
+		l.stamps[i].end -= n
+	}
+	l.buf = l.buf[n:]
+	return r, true, nil
+}
+
+// whole says whether a reply has come whole (or can never be).
+func (l *link) whole() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, n, err := cutReply(l.buf)
+	return n > 0 || err != nil
+}
+
+// until waits until ok, the deadline or the connection's end. It returns only
+// the context's error.
+func (l *link) until(ctx context.Context, deadline time.Time, ok func() bool) error {
+	t := time.NewTimer(time.Until(deadline))
+	defer t.Stop()
+	for !ok() {
+		select {
+		case <-l.news:
+		case <-l.done:
+			return nil
+		case <-t.C:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+var crlf = []byte("\r\n")
+
+// cutReply finds the reply at the start of buf and its length, which is 0 if
+// it is not there whole. The error says that the counts do not agree.
+func cutReply(buf []byte) (reply, int, error) {
+	i := bytes.Index(buf, crlf)
+	if i < 0 {
+		return reply{}, 0, nil
+	}
+	r := reply{head: bytes.Clone(buf[:i])}
+	size, data := bodySize(r.head)
+	if !data {
+		return r, i + 2, nil
+	}
+	end := i + 2 + size
+	if len(buf) < end+2 {
+		return r, 0, nil
+	}
+	r.body, r.data = bytes.Clone(buf[i+2:end]), true
+	if !bytes.Equal(buf[end:end+2], crlf) {
+		return r, 0, fmt.Errorf("no CR LF after the %d bytes of %q", size, r.head)
+	}
+	return r, end + 2, nil
+}
+
+// bodySize reads the count of a data reply.
+func bodySize(head []byte) (int, bool) {
+	f := bytes.Split(head, []byte(" "))
+	switch word := string(f[0]); {
+	case word == "OK" && len(f) == 2, (word == "RESERVED" || word == "FOUND") && len(f) == 3:
+		n, err := strconv.ParseUint(string(f[len(f)-1]), 10, 31)
+		return int(n), err == nil
+	}
+	return 0, false
+}
+
+// closeWrite shuts down the sending side.
+func (l *link) closeWrite() error {
+	if c, ok := l.conn.(interface{ CloseWrite() error }); ok {
+		return c.CloseWrite()
+	}
+	return fmt.Errorf("%T cannot be half-closed", l.conn)
+}
+
+// reset makes the next close an RST, where the network knows such a thing.
+func (l *link) reset() error {
+	if c, ok := l.conn.(*net.TCPConn); ok {
+		return c.SetLinger(0)
+	}
+	return nil
+}
+
+// send writes, giving up after the time given.
+func (l *link) send(data []byte, limit time.Duration) error {
+	if err := l.conn.SetWriteDeadline(time.Now().Add(limit)); err != nil {
+		return err
+	}
+	_, err := io.Copy(l.conn, bytes.NewReader(data))
+	return err
+}

@@ -1,0 +1,132 @@
+package transcript
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// ErrNoBeanstalkd says that there is no beanstalkd binary to judge by.
+var ErrNoBeanstalkd = errors.New("no beanstalkd binary on the path")
+
+// A Server is a server process of our own. Stop ends it.
+type Server struct {
+	kind    string
+	cmd     *exec.Cmd
+	network string
+	addr    string
+}
+
+// StartBeanstalkd runs the real beanstalkd on a free loopback port, with dir
+// as its working directory, and returns when it listens. It returns
+// [ErrNoBeanstalkd] if the binary is missing.
+func StartBeanstalkd(dir string, flags ...string) (*Server, error) {
+	bin, err := findBeanstalkd()
+	if err != nil {
+		return nil, err
+	}
+	version, err := exec.Command(bin, "-v").Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s -v: %w", bin, err)
+	}
+	s := &Server{network: "tcp", kind: strings.Join(strings.Fields(string(version)), "-")}
+	s.cmd = exec.Command(bin, append([]string{"-V", "-l", "127.0.0.1", "-p", "0"}, flags...)...)
+	s.cmd.Dir = dir
+	out, err := s.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.cmd.Start(); err != nil {
+		return nil, err
+	}
+	if s.addr, err = boundAddress(out); err != nil {
+		s.Stop()
+		return nil, err
+	}
+	return s, nil
+}
+
+func findBeanstalkd() (string, error) {
+	for _, name := range []string{"beanstalkd", "/usr/bin/beanstalkd", "/usr/sbin/beanstalkd"} {
+		if bin, err := exec.LookPath(name); err == nil {
+			return bin, nil
+		}
+	}
+	return "", ErrNoBeanstalkd
+}
+
+// boundAddress reads the port that beanstalkd -V -p 0 tells, and goes on
+// reading so that the server's log never blocks it. The reader ends with the
+// process.
+func boundAddress(out io.Reader) (string, error) {
+	r := bufio.NewReader(out)
+	for {
+		line, err := r.ReadString('\n')
+		if err != nil {
+			return "", fmt.Errorf("beanstalkd ended before it listened: %w", err)
+		}
+		if f := strings.Fields(line); len(f) == 3 && f[0] == "bind" {
+			go func() { _, _ = io.Copy(io.Discard, r) }()
+			return f[2], nil
+		}
+	}
+}
+
+// Start runs another server that knows beanstalkd's -l flag, on a unix socket
+// in dir, and returns when it listens. Kind is what its Target says. What the
+// server writes to its standard error is in dir/stderr.
+func Start(kind, binary, dir string, flags ...string) (*Server, error) {
+	s := &Server{kind: kind, network: "unix", addr: filepath.Join(dir, "sock")}
+	s.cmd = exec.Command(binary, append([]string{"-l", "unix:" + s.addr}, flags...)...)
+	log, err := os.Create(filepath.Join(dir, "stderr"))
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close() // the server has its own descriptor
+	s.cmd.Dir, s.cmd.Stderr = dir, log
+	if err := s.cmd.Start(); err != nil {
+		return nil, err
+	}
+	for range 500 {
+		if _, err := os.Stat(s.addr); err == nil {
+			return s, nil
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	s.Stop()
+	said, _ := os.ReadFile(log.Name())
+	return nil, fmt.Errorf("%s did not listen on %s within 5 s: %s", binary, s.addr, said)
+}
+
+// Target is what Play needs to play on this server.
+func (s *Server) Target() Target {
+	return Target{Kind: s.kind, Dial: s.dial, Signal: s.cmd.Process.Signal}
+}
+
+// dial connects; a server that has bound but does not listen yet is given a
+// second.
+func (s *Server) dial() (net.Conn, error) {
+	deadline := time.Now().Add(time.Second)
+	for {
+		conn, err := net.Dial(s.network, s.addr)
+		if err == nil || !errors.Is(err, syscall.ECONNREFUSED) || time.Now().After(deadline) {
+			return conn, err
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// Stop kills the process, which is how beanstalkd is stopped, and waits for
+// its end.
+func (s *Server) Stop() {
+	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Wait()
+}
