@@ -174,6 +174,24 @@ func TestPipelinedReserves(t *testing.T) {
 	})
 }
 
+// TestPipelinedReservesGetAllJobs: once the first of a run of reserves has
+// waited, the later ones must look anew, every one of them.
+func TestPipelinedReservesGetAllJobs(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c, producer := w.connect(), w.connect()
+		c.send("reserve", "reserve", "reserve", "reserve")
+		c.silent()
+		begun := time.Now()
+		producer.sendRaw(strings.Repeat("put 0 0 60 1\r\nx\r\n", 4))
+		for id := range 4 {
+			c.want(fmt.Sprintf("RESERVED %d 1", id+1), "x")
+		}
+		if took := time.Since(begun); took > 0 {
+			t.Errorf("it took %v, as if hints were lost", took)
+		}
+	})
+}
+
 // TestSecondReserveKnowsTheFirstJob: the job that the first of two pipelined
 // reserves gets after waiting brings the second into the margin.
 func TestSecondReserveKnowsTheFirstJob(t *testing.T) {

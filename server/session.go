@@ -230,6 +230,7 @@ func (s *session) respond(r *request) error {
 	case r.op < 0:
 		handlers[r.verb].answer(s, r, nil)
 	default:
+		s.refresh(r)
 		a := &s.batch.Ops[r.op].Answer
 		switch {
 		case a.Err != nil:

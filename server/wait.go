@@ -16,11 +16,6 @@ func isEOF(err error) bool {
 // noJob answers a reserve for which there was no job: at once if it may not
 // wait, else when there is one or the time has come to say that there is not.
 func (s *session) noJob(r *request, a *storage.Answer) error {
-	if s.waited {
-		if s.lookAgain(r); a.Err != nil || !a.NotFound {
-			return s.respond(r)
-		}
-	}
 	switch {
 	case a.Soon <= 0:
 		s.out.DeadlineSoon()
@@ -46,10 +41,13 @@ func (s *session) noJob(r *request, a *storage.Answer) error {
 	return nil
 }
 
-// lookAgain repeats the take of r, which was done before another reserve of
-// the same burst had to wait.
-func (s *session) lookAgain(r *request) {
-	s.waited = false
+// refresh repeats the take of r if it found nothing and was done before
+// another reserve of the same burst had to wait: since then a job may have
+// come, and what this connection holds has changed.
+func (s *session) refresh(r *request) {
+	if !s.waited || !isReserve(r.verb) || !s.batch.Ops[r.op].Answer.NotFound {
+		return
+	}
 	s.knocks = s.server.hall.knocks.Load()
 	storage.DoWait(s.server.store, s.batch.Ops[r.op:r.op+1])
 }

@@ -10,12 +10,14 @@ import (
 	"github.com/beanstalkd/go-beanstalk"
 )
 
-func TestLifeInMemory(t *testing.T) { life(t, "memory:") }
+func TestLife(t *testing.T) {
+	onEngines(t, func(t *testing.T, store func() []string) { life(t, store()...) })
+}
 
 // life leads a job through all that can happen to it, with a client that
-// others wrote, on the binary with this store.
-func life(t *testing.T, store string, args ...string) {
-	p, addr := serve(t, append([]string{"-p0", "--store", store}, args...)...)
+// others wrote, on the binary with these arguments.
+func life(t *testing.T, args ...string) {
+	p, addr := serve(t, append([]string{"-p0"}, args...)...)
 	c, err := beanstalk.Dial("tcp", addr)
 	if err != nil {
 		t.Fatal(err)
@@ -121,6 +123,6 @@ func TestServerFlags(t *testing.T) {
 	c.ask("put 0 0 9 0\r\n\r\n", "INSERTED 1")
 	c.ask("put 0 0 9 1\r\na\r\n", "JOB_TOO_BIG")
 	if stats := c.stats(); !strings.Contains(stats, "\nmax-job-size: 0\n") {
-		t.Log("server.Config cannot express -z 0; stats says otherwise")
+		t.Error(stats)
 	}
 }

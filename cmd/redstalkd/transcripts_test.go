@@ -2,13 +2,10 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	dialogue "redstalk/server/transcript"
-	"redstalk/storage/redis/redistest"
 )
 
 // transcriptSlack is how late a timed reply may come while many transcripts
@@ -22,23 +19,14 @@ func TestTranscripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	redis := redistest.Start(t)
-	var namespaces atomic.Int64
-	for engine, flags := range map[string]func() []string{
-		"memory": func() []string { return []string{"--store", "memory:"} },
-		"redis": func() []string {
-			return []string{"--store", redis.URL(), "--namespace", fmt.Sprint("transcript", namespaces.Add(1))}
-		},
-	} {
-		t.Run(engine, func(t *testing.T) {
-			for _, tr := range all {
-				t.Run(tr.Name, func(t *testing.T) {
-					t.Parallel()
-					play(t, tr, append(flags(), tr.Flags()...))
-				})
-			}
-		})
-	}
+	onEngines(t, func(t *testing.T, store func() []string) {
+		for _, tr := range all {
+			t.Run(tr.Name, func(t *testing.T) {
+				t.Parallel()
+				play(t, tr, append(store(), tr.Flags()...))
+			})
+		}
+	})
 }
 
 func play(t *testing.T, tr *dialogue.Transcript, flags []string) {

@@ -1,0 +1,24 @@
+package main
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"redstalk/storage/redis/redistest"
+)
+
+// onEngines runs a test with each engine. store returns the arguments for a
+// store of its own, empty, at every call.
+func onEngines(t *testing.T, test func(t *testing.T, store func() []string)) {
+	t.Run("memory", func(t *testing.T) {
+		test(t, func() []string { return []string{"--store", "memory:"} })
+	})
+	t.Run("redis", func(t *testing.T) {
+		redis := redistest.Start(t)
+		var namespaces atomic.Int64
+		test(t, func() []string {
+			return []string{"--store", redis.URL(), "--namespace", fmt.Sprint("test", namespaces.Add(1))}
+		})
+	})
+}

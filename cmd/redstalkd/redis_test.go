@@ -1,0 +1,260 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/beanstalkd/go-beanstalk"
+
+	"redstalk/storage/redis/redistest"
+)
+
+// TestKilledOnRedis kills the program with ten thousand jobs in Redis and
+// starts it again: all are there, in their states, and what was reserved is
+// ready again.
+func TestKilledOnRedis(t *testing.T) {
+	const n = 10_000
+	redis := redistest.Start(t)
+	args := []string{"-p0", "--store", redis.URL(), "--namespace", "killed"}
+	p, addr := serve(t, args...)
+	c := must(beanstalk.Dial("tcp", addr))(t)
+	tube, tubes := beanstalk.NewTube(c, "work"), beanstalk.NewTubeSet(c, "work")
+	fill(t, tube, tubes, n)
+	// Counters to find again: kicked, released with another priority, reserved.
+	must(tube.Kick(1))(t)
+	kicked, _, _ := tube.PeekReady()
+	released := reserveOne(t, tubes)
+	if err := c.Release(released, 3, 0); err != nil {
+		t.Fatal(err)
+	}
+	held := must(tube.Put([]byte("held"), 1, 0, time.Minute))(t)
+	if got := reserveOne(t, tubes); got != held {
+		t.Fatalf("reserved %d, want %d", got, held)
+	}
+	before := must(tube.Stats())(t)
+	p.signal(t, syscall.SIGKILL)
+	p.code(t)
+	begun := time.Now()
+
+	_, addr = serve(t, args...)
+	client := dial(t, addr)
+	client.awaitFigure("stats-tube work", "current-jobs-reserved", "0")
+	t.Logf("the reservation of the killed instance was given back %v after it was killed", time.Since(begun))
+	c = must(beanstalk.Dial("tcp", addr))(t)
+	tube = beanstalk.NewTube(c, "work")
+	after := must(tube.Stats())(t)
+	for _, key := range []string{"current-jobs-delayed", "current-jobs-buried", "total-jobs", "cmd-delete"} {
+		if before[key] != after[key] {
+			t.Errorf("%s: %s before, %s after", key, before[key], after[key])
+		}
+	}
+	if got, want := after["current-jobs-ready"], fmt.Sprint(n/3+3); got != want {
+		t.Errorf("%s jobs are ready, want %s", got, want)
+	}
+	for id, want := range map[uint64]string{
+		held:     "state=ready pri=1 reserves=1 releases=0 timeouts=0",
+		released: "state=ready pri=3 reserves=2 releases=1 timeouts=0",
+		kicked:   "state=ready",
+	} {
+		s := must(c.StatsJob(id))(t)
+		for _, pair := range strings.Fields(want) {
+			key, value, _ := strings.Cut(pair, "=")
+			if s[key] != value {
+				t.Errorf("job %d: %s is %s, want %s", id, key, s[key], value)
+			}
+		}
+	}
+	checkKeys(t, redis, "killed:{0}:")
+}
+
+// fill puts n jobs, a third each delayed, buried, ready; and one more of the
+// last two for n not divisible.
+func fill(t *testing.T, tube *beanstalk.Tube, tubes *beanstalk.TubeSet, n int) {
+	t.Helper()
+	for i := range n / 3 {
+		must(tube.Put(fmt.Append(nil, "buried ", i), 100, 0, time.Minute))(t)
+	}
+	for range n / 3 {
+		id := reserveOne(t, tubes)
+		if err := tube.Conn.Bury(id, 200); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range n / 3 {
+		must(tube.Put(fmt.Append(nil, "delayed ", i), 100, time.Hour, time.Minute))(t)
+	}
+	for i := range n/3 + 1 {
+		must(tube.Put(fmt.Append(nil, "ready ", i), 1000, 0, time.Minute))(t)
+	}
+}
+
+func reserveOne(t *testing.T, tubes *beanstalk.TubeSet) uint64 {
+	t.Helper()
+	id, _, err := tubes.Reserve(5 * time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// checkKeys checks that Redis holds nothing outside of the namespace, and what
+// it does hold is of the kinds that the layout names.
+func checkKeys(t *testing.T, redis *redistest.Server, prefix string) {
+	t.Helper()
+	ctx, client := context.Background(), redis.Client(t)
+	kinds := map[string]string{
+		"job": "string", "ready": "zset", "delayed": "zset", "buried": "zset", "reserved": "zset",
+		"tube": "hash", "tubes": "zset", "paused": "hash", "timers": "zset", "attending": "hash",
+		"waiting": "zset", "mail": "list", "instances": "zset", "counts": "hash", "layout": "hash",
+	}
+	seen := make(map[string]bool)
+	for _, key := range must(client.Keys(ctx, "*").Result())(t) {
+		rest, is := strings.CutPrefix(key, prefix)
+		kind, _, _ := strings.Cut(rest, ":")
+		if !is || kinds[kind] == "" {
+			t.Errorf("there is a key %s", key)
+			continue
+		}
+		if seen[kind] {
+			continue
+		}
+		seen[kind] = true
+		if got := must(client.Type(ctx, key).Result())(t); got != kinds[kind] {
+			t.Errorf("%s is a %s, want a %s", key, got, kinds[kind])
+		}
+	}
+	for _, kind := range []string{"job", "ready", "delayed", "buried", "tube", "timers", "counts"} {
+		if !seen[kind] {
+			t.Errorf("there is no %s key", kind)
+		}
+	}
+}
+
+// twoInstances starts two instances on one Redis.
+func twoInstances(t *testing.T) (a, b *process, addrA, addrB string) {
+	t.Helper()
+	redis := redistest.Start(t)
+	a, addrA = serve(t, "-p0", "--store", redis.URL())
+	b, addrB = serve(t, "-p0", "--store", redis.URL())
+	return a, b, addrA, addrB
+}
+
+// TestTwoInstances: clients of two instances on one Redis see one server.
+func TestTwoInstances(t *testing.T) {
+	_, _, addrA, addrB := twoInstances(t)
+	a, b := dial(t, addrA), dial(t, addrB)
+	a.ask("use both\r\n", "USING both")
+	b.ask("watch both\r\nignore default\r\n", "WATCHING 2", "WATCHING 1")
+	a.ask("put 9 0 60 2\r\na1\r\n", "INSERTED 1")
+	b.ask("reserve\r\n", "RESERVED 1 2", "a1")
+	a.ask("release 1 0 0\r\n", "NOT_FOUND")
+	a.ask("delete 1\r\n", "NOT_FOUND")
+	b.ask("bury 1 5\r\n", "BURIED")
+	a.ask("peek-buried\r\n", "FOUND 1 2", "a1")
+	a.ask("kick 1\r\n", "KICKED 1")
+	b.ask("reserve\r\n", "RESERVED 1 2", "a1")
+	a.ask("pause-tube both 100\r\n", "PAUSED")
+	a.ask("put 1 0 60 2\r\na2\r\n", "INSERTED 2")
+	b.ask("reserve-with-timeout 0\r\n", "TIMED_OUT")
+	b.ask("pause-tube both 0\r\n", "PAUSED")
+	b.ask("reserve\r\n", "RESERVED 2 2", "a2")
+	b.send("reserve\r\n")
+	for key, want := range map[string]string{"current-using": "1", "current-watching": "1", "current-waiting": "1", "current-jobs-reserved": "2"} {
+		begun := time.Now()
+		a.awaitFigure("stats-tube both", key, want)
+		if took := time.Since(begun); took > 2*time.Second {
+			t.Errorf("%s was known after %v", key, took)
+		}
+	}
+	b.conn.Close()
+	a.awaitFigure("stats-tube both", "current-watching", "0")
+	a.awaitFigure("stats-tube both", "current-jobs-ready", "2")
+}
+
+// TestWakeAcrossInstances: a put on one instance wakes a reserve that waits on
+// another, at once rather than by the poll that is there for lost signals.
+func TestWakeAcrossInstances(t *testing.T) {
+	_, _, addrA, addrB := twoInstances(t)
+	a, b := dial(t, addrA), dial(t, addrB)
+	watcher := dial(t, addrB)
+	var took []time.Duration
+	for i := range 200 {
+		b.send("reserve\r\n")
+		watcher.awaitFigure("stats", "current-waiting", "1")
+		begun := time.Now()
+		a.ask("put 0 0 60 1\r\nx\r\n", fmt.Sprint("INSERTED ", i+1))
+		if line := b.line(); !strings.HasPrefix(line, "RESERVED ") {
+			t.Fatal(line)
+		}
+		took = append(took, time.Since(begun))
+		b.line()
+	}
+	slices.Sort(took)
+	p50, p99 := took[len(took)/2], took[len(took)*99/100]
+	t.Logf("from put on one instance to the job on another: p50 %v, p99 %v", p50, p99)
+	if p50 > 100*time.Millisecond {
+		t.Errorf("half of the wake-ups took %v", p50)
+	}
+}
+
+// TestWaitersOnTwoInstances: connections wait on two instances, jobs come in
+// through both; each gets one, soon.
+func TestWaitersOnTwoInstances(t *testing.T) {
+	_, _, addrA, addrB := twoInstances(t)
+	const n = 200
+	var waiters []*client
+	for i := range n {
+		c := dial(t, []string{addrA, addrB}[i%2])
+		c.send("reserve\r\n")
+		waiters = append(waiters, c)
+	}
+	a, b := dial(t, addrA), dial(t, addrB)
+	a.awaitFigure("stats", "current-waiting", fmt.Sprint(n/2))
+	b.awaitFigure("stats", "current-waiting", fmt.Sprint(n/2))
+	begun := time.Now()
+	for i := range n {
+		[]*client{a, b}[i/2%2].ask("put 0 0 60 1\r\nx\r\n", fmt.Sprint("INSERTED ", i+1))
+	}
+	seen := make(map[string]bool)
+	for _, c := range waiters {
+		line := c.line()
+		if seen[line] || !strings.HasPrefix(line, "RESERVED ") {
+			t.Fatalf("%q, perhaps again", line)
+		}
+		seen[line] = true
+	}
+	t.Logf("%d waiters on two instances were served in %v", n, time.Since(begun))
+	if took := time.Since(begun); took > time.Second {
+		t.Errorf("it took %v, as if wake-ups were lost", took)
+	}
+}
+
+// TestInstanceKilled: what an instance held is ready again soon after it was
+// killed, long before the TTR, and a waiter elsewhere gets it.
+func TestInstanceKilled(t *testing.T) {
+	_, killed, addrA, addrB := twoInstances(t)
+	a, b := dial(t, addrA), dial(t, addrB)
+	a.ask("put 0 0 600 1\r\nx\r\n", "INSERTED 1")
+	b.ask("watch gone\r\nuse gone\r\nreserve\r\n", "WATCHING 2", "USING gone", "RESERVED 1 1", "x")
+	b.send("reserve\r\n")
+	a.awaitFigure("stats-tube gone", "current-waiting", "1")
+	a.send("reserve\r\n")
+	begun := time.Now()
+	killed.signal(t, syscall.SIGKILL)
+	if line := a.line(); line != "RESERVED 1 1" {
+		t.Fatal(line)
+	}
+	a.line()
+	t.Logf("the job was handed out again %v after its instance was killed", time.Since(begun))
+	if took := time.Since(begun); took > 6*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	if line := a.figure("stats-tube gone", "name"); line != "NOT_FOUND" {
+		t.Errorf("the tube of the killed instance is there: %s", line)
+	}
+}
