@@ -78,26 +78,30 @@ const (
 // 32 bits, as beanstalkd's do.
 type Counters [NumCounters]uint32
 
-// Job is a job inside a Machine. It belongs to the Machine: outside, only ID
-// and Body may be kept, both of which never change.
+// Job is a job inside a Machine. It belongs to the Machine and is good until
+// the next call of one of its methods. It holds no pointer, see slab.
 type Job struct {
-	ID   uint64
-	Body []byte
-
-	tube    *Tube
-	holding *holding // nil unless Reserved
-	created Instant
+	ID uint64
 
 	// rank orders the job in its present queue: the priority when ready, the
 	// due time when delayed, the TTR deadline when reserved, the number of
-	// the burial when buried.
+	// the burial when buried. In a free slot it is the next free one.
 	rank int64
+
+	created Instant
+	holder  Holder // 0 unless Reserved
 
 	pri, delay, ttr uint32
 	counters        Counters
-	pos             int32 // index in its present queue
+	size            uint32 // of the body, in bytes
+	tube            uint32 // index in Machine.handles
+	pos             int32  // index in its present queue
+	self            ref
 	state           State
 }
+
+// Size returns the length of the body in bytes.
+func (j *Job) Size() int { return int(j.size) }
 
 // JobStats is what stats-job tells about a job.
 type JobStats struct {
@@ -111,11 +115,12 @@ type JobStats struct {
 	Counters        Counters
 }
 
-func (j *Job) stats(now Instant) JobStats {
+// jobStats tells about j.
+func (m *Machine) jobStats(now Instant, j *Job) JobStats {
 	s := JobStats{
-		ID: j.ID, Tube: j.tube.name, State: j.state,
+		ID: j.ID, Tube: m.tubeOf(j).name, State: j.state,
 		Pri: j.pri, Delay: j.delay, TTR: j.ttr,
-		Age: time.Duration(now - j.created), Counters: j.counters,
+		Age: time.Duration(max(now-j.created, 0)), Counters: j.counters,
 	}
 	if j.state == Reserved || j.state == Delayed {
 		s.TimeLeft = time.Duration(Instant(j.rank) - now)

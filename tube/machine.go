@@ -4,9 +4,12 @@ package tube
 // methods are pure apart from changing the Machine: now is always an
 // argument and must not go backwards. It is not safe for concurrent use.
 type Machine struct {
-	jobs     map[uint64]*Job
+	slab     slab
+	jobs     index
 	tubes    map[string]*Tube
-	order    []*Tube // as list-tubes prints them
+	order    []*Tube  // as list-tubes prints them
+	handles  []*Tube  // by Job.tube; a tube keeps its place here
+	spare    []uint32 // places in handles that are free
 	holdings map[Holder]*holding
 	alarms   alarms
 	roused   []*Tube // tubes in which a job became ready, see Roused
@@ -34,7 +37,7 @@ type Totals struct {
 // exists. The first job gets the id 1.
 func NewMachine() *Machine {
 	m := &Machine{
-		jobs:     make(map[uint64]*Job),
+		jobs:     newIndex(),
 		tubes:    make(map[string]*Tube),
 		holdings: make(map[Holder]*holding),
 	}
@@ -54,11 +57,11 @@ type NewJob struct {
 func (m *Machine) Put(now Instant, p NewJob) *Job {
 	t := m.open(p.Tube)
 	m.lastID++
-	j := &Job{
-		ID: m.lastID, Body: p.Body, tube: t, created: now,
-		pri: p.Pri, delay: p.Delay, ttr: max(p.TTR, MinTTR),
-	}
-	m.jobs[j.ID] = j
+	j := m.slab.alloc()
+	j.ID, j.tube, j.created = m.lastID, t.handle, now
+	j.pri, j.delay, j.ttr, j.size = p.Pri, p.Delay, max(p.TTR, MinTTR), uint32(len(p.Body))
+	m.slab.keep(j, p.Body)
+	m.jobs.set(j.ID, j.self)
 	t.jobs++
 	t.total++
 	m.totals.Jobs++
@@ -69,17 +72,20 @@ func (m *Machine) Put(now Instant, p NewJob) *Job {
 // Terms are what release and bury set: Pri both, Delay (seconds) release.
 type Terms struct{ Pri, Delay uint32 }
 
+// gone is what Move returns for a job that it has deleted.
+var gone Job
+
 // Move does what the table says for this move of job id, asked for by h. It
 // returns the job as it is afterwards, or nil when there is no such job, no
 // row for its state, or somebody else holds it: NOT_FOUND. Reserve, which
 // chooses its job by itself, is Take.
 func (m *Machine) Move(now Instant, move Move, h Holder, id uint64, terms Terms) *Job {
-	j := m.jobs[id]
+	j := m.Find(id)
 	if j == nil {
 		return nil
 	}
 	arrow := arrowAt[move][j.state]
-	if arrow == nil || arrow.Held && j.holding.holder != h {
+	if arrow == nil || arrow.Held && j.holder != h {
 		return nil
 	}
 	switch move {
@@ -88,9 +94,12 @@ func (m *Machine) Move(now Instant, move Move, h Holder, id uint64, terms Terms)
 	case Bury:
 		j.pri = terms.Pri
 	case Delete:
-		j.tube.deletes++
+		m.tubeOf(j).deletes++
 	}
 	m.follow(now, j, arrow, h)
+	if arrow.To == Gone {
+		return &gone
+	}
 	return j
 }
 
@@ -116,32 +125,33 @@ func (m *Machine) settle(now Instant, j *Job, to State, h *holding) {
 		to = Ready
 	}
 	j.state = to
-	t := j.tube
+	t, s := m.tubeOf(j), &m.slab
 	switch to {
 	case Ready:
 		j.rank = int64(j.pri)
-		t.ready.add(j)
+		t.ready.add(s, j)
 		m.countReady(j, 1)
 		m.rouse(t)
 	case Delayed:
 		j.rank = int64(now.After(j.delay))
-		t.delayed.add(j)
+		t.delayed.add(s, j)
 		m.totals.Delayed++
 		m.rearm(t)
 	case Buried:
 		m.burials++
 		j.rank = m.burials
-		t.buried.add(j)
+		t.buried.add(s, j)
 		m.totals.Buried++
 	case Reserved:
 		j.rank = int64(now.After(j.ttr))
-		j.holding = h
-		h.jobs.add(j)
+		j.holder = h.holder
+		h.jobs.add(s, j)
 		t.reserved++
 		m.totals.Reserved++
-		m.alarms.set(&h.alarm, Instant(h.jobs[0].rank))
+		m.alarms.set(&h.alarm, m.nextDue(h))
 	case Gone:
-		delete(m.jobs, j.ID)
+		m.jobs.delete(j.ID)
+		s.release(j)
 		t.jobs--
 		m.dropUnused(t)
 	}
@@ -149,25 +159,25 @@ func (m *Machine) settle(now Instant, j *Job, to State, h *holding) {
 
 // leavePlace takes j out of the queue in which it is.
 func (m *Machine) leavePlace(j *Job) {
-	t := j.tube
+	t, s := m.tubeOf(j), &m.slab
 	switch j.state {
 	case Ready:
-		t.ready.remove(j)
+		t.ready.remove(s, j)
 		m.countReady(j, -1)
 	case Delayed:
-		t.delayed.remove(j)
+		t.delayed.remove(s, j)
 		m.totals.Delayed--
 		m.rearm(t)
 	case Buried:
-		t.buried.remove(j)
+		t.buried.remove(s, j)
 		m.totals.Buried--
 	case Reserved:
-		h := j.holding
-		j.holding = nil
-		h.jobs.remove(j)
+		h := m.holdings[j.holder]
+		j.holder = 0
+		h.jobs.remove(s, j)
 		t.reserved--
 		m.totals.Reserved--
-		m.alarms.set(&h.alarm, h.nextDue())
+		m.alarms.set(&h.alarm, m.nextDue(h))
 	}
 }
 
@@ -177,13 +187,14 @@ func (m *Machine) leavePlace(j *Job) {
 func (m *Machine) countReady(j *Job, by int) {
 	m.totals.Ready += uint64(by)
 	if j.rank < UrgentBelow {
-		j.tube.urgent += by
+		m.tubeOf(j).urgent += by
 		m.totals.Urgent += uint64(by)
 	}
 }
 
-func (h *holding) nextDue() Instant {
-	if j := h.jobs.head(); j != nil {
+// nextDue is the nearest deadline of what h holds, or Never.
+func (m *Machine) nextDue(h *holding) Instant {
+	if j := h.jobs.head(&m.slab); j != nil {
 		return Instant(j.rank)
 	}
 	return Never
@@ -211,7 +222,7 @@ func (m *Machine) Take(now Instant, h Holder, tubes []string) (*Job, Instant) {
 		if t == nil || t.paused() {
 			continue
 		}
-		if j := t.ready.head(); j != nil && (best == nil || before(j, best)) {
+		if j := t.ready.head(&m.slab); j != nil && (best == nil || before(j, best)) {
 			best = j
 		}
 	}
@@ -227,7 +238,7 @@ func (m *Machine) soon(h Holder) Instant {
 	if held == nil || len(held.jobs) == 0 {
 		return Never
 	}
-	return held.nextDue() - Instant(Margin)
+	return m.nextDue(held) - Instant(Margin)
 }
 
 // Kick moves up to bound jobs of the tube to ready and returns how many:
@@ -244,7 +255,7 @@ func (m *Machine) Kick(now Instant, tube string, bound uint32) int {
 	}
 	n := min(int(bound), len(*q))
 	for range n {
-		j := q.head()
+		j := q.head(&m.slab)
 		m.follow(now, j, arrowAt[KickJob][j.state], 0)
 	}
 	return n
@@ -258,7 +269,7 @@ func (m *Machine) Leave(now Instant, h Holder) {
 		return
 	}
 	for len(held.jobs) > 0 {
-		m.follow(now, held.jobs.head(), arrowAt[GiveBack][Reserved], h)
+		m.follow(now, held.jobs.head(&m.slab), arrowAt[GiveBack][Reserved], h)
 	}
 	delete(m.holdings, h)
 }
@@ -279,11 +290,11 @@ func (m *Machine) Next() Instant { return m.alarms.next() }
 func (m *Machine) ring(now Instant, a *alarm) {
 	if h := a.holding; h != nil {
 		m.totals.Timeouts++
-		m.follow(now, h.jobs.head(), arrowAt[Expire][Reserved], h.holder)
+		m.follow(now, h.jobs.head(&m.slab), arrowAt[Expire][Reserved], h.holder)
 		return
 	}
 	t := a.tube
-	if j := t.delayed.head(); j != nil && Instant(j.rank) <= now {
+	if j := t.delayed.head(&m.slab); j != nil && Instant(j.rank) <= now {
 		m.follow(now, j, arrowAt[Mature][Delayed], 0)
 		return
 	}
@@ -293,7 +304,20 @@ func (m *Machine) ring(now Instant, a *alarm) {
 }
 
 // Find returns job id, or nil.
-func (m *Machine) Find(id uint64) *Job { return m.jobs[id] }
+func (m *Machine) Find(id uint64) *Job {
+	if r := m.jobs.get(id); r != 0 {
+		return m.slab.at(r)
+	}
+	return nil
+}
+
+// Body returns the body of j, if it is kept here: nil if there is none or it
+// was dropped.
+func (m *Machine) Body(j *Job) []byte { return m.slab.body(j) }
+
+// DropBody forgets the body of j, which is from now on somebody else's to
+// keep.
+func (m *Machine) DropBody(j *Job) { m.slab.keep(j, nil) }
 
 // Head returns the first job of a tube in the state: the next to be reserved,
 // the next to become ready, or the one buried first. It returns nil if there
@@ -305,22 +329,22 @@ func (m *Machine) Head(tube string, s State) *Job {
 	}
 	switch s {
 	case Ready:
-		return t.ready.head()
+		return t.ready.head(&m.slab)
 	case Delayed:
-		return t.delayed.head()
+		return t.delayed.head(&m.slab)
 	case Buried:
-		return t.buried.head()
+		return t.buried.head(&m.slab)
 	}
 	return nil
 }
 
 // JobStats tells about job id; false if there is none.
 func (m *Machine) JobStats(now Instant, id uint64) (JobStats, bool) {
-	j := m.jobs[id]
+	j := m.Find(id)
 	if j == nil {
 		return JobStats{}, false
 	}
-	return j.stats(now), true
+	return m.jobStats(now, j), true
 }
 
 // Totals returns the counts over all tubes.

@@ -43,7 +43,11 @@ func TestArrows(t *testing.T) {
 func (m *Machine) check(t testing.TB) {
 	t.Helper()
 	var sum Totals
-	for _, j := range m.jobs {
+	for id, r := range m.jobs.refs {
+		j := m.slab.at(r)
+		if j.ID != id || j.self != r {
+			t.Fatalf("job %d is not where it should be", id)
+		}
 		if where := m.whereIs(j); where != j.state {
 			t.Fatalf("job %d is %v but lies with the %v ones", j.ID, j.state, where)
 		}
@@ -61,8 +65,8 @@ func (m *Machine) check(t testing.TB) {
 		jobs += tb.jobs
 	}
 	sum.Jobs, sum.Timeouts = m.totals.Jobs, m.totals.Timeouts
-	if sum != m.totals || jobs != len(m.jobs) {
-		t.Fatalf("totals %+v of %d jobs, want %+v of %d", m.totals, jobs, sum, len(m.jobs))
+	if sum != m.totals || jobs != m.jobs.len() {
+		t.Fatalf("totals %+v of %d jobs, want %+v of %d", m.totals, jobs, sum, m.jobs.len())
 	}
 	for i, a := range m.alarms {
 		if a.pos != i {
@@ -73,15 +77,16 @@ func (m *Machine) check(t testing.TB) {
 
 // whereIs finds in which queue a job lies.
 func (m *Machine) whereIs(j *Job) State {
-	holds := func(q queue) bool { return int(j.pos) < len(q) && q[j.pos] == j }
+	holds := func(q queue) bool { return int(j.pos) < len(q) && q[j.pos] == j.self }
+	tb := m.tubeOf(j)
 	switch {
-	case j.holding != nil && holds(j.holding.jobs):
+	case j.holder != 0 && holds(m.holdings[j.holder].jobs):
 		return Reserved
-	case holds(j.tube.ready):
+	case holds(tb.ready):
 		return Ready
-	case holds(j.tube.delayed):
+	case holds(tb.delayed):
 		return Delayed
-	case holds(j.tube.buried):
+	case holds(tb.buried):
 		return Buried
 	}
 	return Gone

@@ -1,8 +1,9 @@
 package tube
 
 // queue is a heap of jobs ordered by (rank, id), four children to a node. Each
-// job knows its place, so that any one can be taken out in O(log n).
-type queue []*Job
+// job knows its place, so that any one can be taken out in O(log n). The slab
+// in which the jobs are is handed in by whoever calls.
+type queue []ref
 
 func before(a, b *Job) bool {
 	if a.rank != b.rank {
@@ -12,75 +13,70 @@ func before(a, b *Job) bool {
 }
 
 // head returns the first job, or nil.
-func (q queue) head() *Job {
+func (q queue) head(s *slab) *Job {
 	if len(q) == 0 {
 		return nil
 	}
-	return q[0]
+	return s.at(q[0])
 }
 
 // add puts j, whose rank is set and must not change while it is in here.
-func (q *queue) add(j *Job) {
-	*q = append(*q, j)
-	q.up(len(*q)-1, j)
+func (q *queue) add(s *slab, j *Job) {
+	*q = append(*q, j.self)
+	q.up(s, len(*q)-1, j)
 }
 
 // remove takes out j, which must be in here.
-func (q *queue) remove(j *Job) {
+func (q *queue) remove(s *slab, j *Job) {
 	last := len(*q) - 1
 	moved := (*q)[last]
-	(*q)[last] = nil
 	*q = (*q)[:last]
-	if moved != j {
-		q.mend(int(j.pos), moved)
+	if moved != j.self {
+		q.mend(s, int(j.pos), s.at(moved))
 	}
 	q.shrink()
 }
 
 // mend places j into the hole at i, up or down as its order demands.
-func (q *queue) mend(i int, j *Job) {
-	if i > 0 && before(j, (*q)[(i-1)/4]) {
-		q.up(i, j)
+func (q queue) mend(s *slab, i int, j *Job) {
+	if i > 0 && before(j, s.at(q[(i-1)/4])) {
+		q.up(s, i, j)
 	} else {
-		q.down(i, j)
+		q.down(s, i, j)
 	}
 }
 
-func (q queue) up(i int, j *Job) {
+func (q queue) up(s *slab, i int, j *Job) {
 	for i > 0 {
-		parent := (i - 1) / 4
-		if !before(j, q[parent]) {
+		parent := s.at(q[(i-1)/4])
+		if !before(j, parent) {
 			break
 		}
-		q.set(i, q[parent])
-		i = parent
+		q.set(i, parent)
+		i = (i - 1) / 4
 	}
 	q.set(i, j)
 }
 
-func (q queue) down(i int, j *Job) {
-	for {
-		first := 4*i + 1
-		if first >= len(q) {
-			break
-		}
-		least := first
+func (q queue) down(s *slab, i int, j *Job) {
+	for first := 4*i + 1; first < len(q); first = 4*i + 1 {
+		at, least := first, s.at(q[first])
 		for c := first + 1; c < min(first+4, len(q)); c++ {
-			if before(q[c], q[least]) {
-				least = c
+			if child := s.at(q[c]); before(child, least) {
+				at, least = c, child
 			}
 		}
-		if !before(q[least], j) {
+		if !before(least, j) {
 			break
 		}
-		q.set(i, q[least])
-		i = least
+		q.set(i, least)
+		i = at
 	}
 	q.set(i, j)
 }
 
 func (q queue) set(i int, j *Job) {
-	q[i] = j
+	q[i] = j.self
 	j.pos = int32(i)
 }
 

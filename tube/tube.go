@@ -20,6 +20,7 @@ type Tube struct {
 	alarm        alarm   // the first delayed job or the end of the pause
 	roused       bool    // is among Machine.roused
 	index        int     // in Machine.order
+	handle       uint32  // in Machine.handles
 }
 
 // TubeStats is what stats-tube tells about a tube.
@@ -113,12 +114,27 @@ func (m *Machine) Tubes() []string {
 func (m *Machine) open(name string) *Tube {
 	t := m.tubes[name]
 	if t == nil {
-		t = &Tube{name: name, index: len(m.order)}
+		t = &Tube{name: name, index: len(m.order), handle: m.newHandle()}
+		m.handles[t.handle] = t
 		t.alarm = alarm{pos: -1, tube: t}
 		m.tubes[name] = t
 		m.order = append(m.order, t)
 	}
 	return t
+}
+
+// tubeOf returns the tube of j.
+func (m *Machine) tubeOf(j *Job) *Tube { return m.handles[j.tube] }
+
+// newHandle returns an index for a new tube in handles.
+func (m *Machine) newHandle() uint32 {
+	if n := len(m.spare); n > 0 {
+		h := m.spare[n-1]
+		m.spare = m.spare[:n-1]
+		return h
+	}
+	m.handles = append(m.handles, nil)
+	return uint32(len(m.handles) - 1)
 }
 
 // dropUnused forgets t if nothing keeps it.
@@ -128,6 +144,8 @@ func (m *Machine) dropUnused(t *Tube) {
 	}
 	m.alarms.set(&t.alarm, Never)
 	delete(m.tubes, t.name)
+	m.handles[t.handle] = nil
+	m.spare = append(m.spare, t.handle)
 	last := len(m.order) - 1
 	m.order[t.index] = m.order[last]
 	m.order[t.index].index = t.index
@@ -138,7 +156,7 @@ func (m *Machine) dropUnused(t *Tube) {
 // rearm sets the tube's alarm to what is due first in it.
 func (m *Machine) rearm(t *Tube) {
 	at := Never
-	if j := t.delayed.head(); j != nil {
+	if j := t.delayed.head(&m.slab); j != nil {
 		at = Instant(j.rank)
 	}
 	if t.paused() {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -190,6 +191,10 @@ func (c *client) send(text string) {
 		c.t.Fatal(err)
 	}
 }
+
+// sendAside sends from a goroutine of its own; if that fails the replies will
+// be missing.
+func (c *client) sendAside(text string) { io.WriteString(c.conn, text) }
 
 func (c *client) line() string {
 	c.t.Helper()

@@ -22,7 +22,7 @@ func TestManyWaiters(t *testing.T) {
 			waiters[i].send("reserve\r\n")
 		}
 		producer.awaitFigure("stats", "current-waiting", fmt.Sprint(n))
-		go producer.send(strings.Repeat("put 0 0 60 4\r\nbody\r\n", n))
+		go producer.sendAside(strings.Repeat("put 0 0 60 4\r\nbody\r\n", n))
 		seen := make(map[string]bool)
 		for _, c := range waiters {
 			line := c.line()
@@ -148,7 +148,7 @@ func (c *client) arrivals(n int) map[int]time.Time {
 // job was handed to somebody else.
 func expiries(t *testing.T, addr string, n int) []time.Duration {
 	producer := dial(t, addr)
-	go producer.send("use ttr\r\n" + strings.Repeat("put 0 0 3 1\r\nx\r\n", n))
+	go producer.sendAside("use ttr\r\n" + strings.Repeat("put 0 0 3 1\r\nx\r\n", n))
 	producer.line()
 	for range n {
 		producer.line()

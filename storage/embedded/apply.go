@@ -13,20 +13,20 @@ func (e *Engine) apply(now tube.Instant, op *storage.Op) {
 		a.ID = m.Put(now, tube.NewJob{Tube: op.Tube, Pri: op.Pri, Delay: op.Delay, TTR: op.TTR, Body: op.Body}).ID
 	case storage.Take:
 		job, soon := m.Take(now, op.Holder, op.Tubes)
-		if answerJob(a, job); job == nil {
+		if e.answerJob(a, job); job == nil {
 			a.Soon = soon.Until(now)
 		}
 	case storage.Move:
 		job := m.Move(now, op.Move, op.Holder, op.ID, tube.Terms{Pri: op.Pri, Delay: op.Delay})
 		if a.NotFound = job == nil; op.Move == tube.ReserveJob {
-			answerJob(a, job)
+			e.answerJob(a, job)
 		}
 	case storage.Kick:
 		a.Count = m.Kick(now, op.Tube, op.Bound)
 	case storage.Peek:
-		answerJob(a, m.Find(op.ID))
+		e.answerJob(a, m.Find(op.ID))
 	case storage.PeekHead:
-		answerJob(a, m.Head(op.Tube, op.State))
+		e.answerJob(a, m.Head(op.Tube, op.State))
 	case storage.Pause:
 		a.NotFound = !m.Pause(now, op.Tube, op.Delay)
 	case storage.Attend:
@@ -64,10 +64,10 @@ func (e *Engine) report(now tube.Instant, op *storage.Op) {
 }
 
 // answerJob copies what may leave the lock: both fields never change.
-func answerJob(a *storage.Answer, j *tube.Job) {
+func (e *Engine) answerJob(a *storage.Answer, j *tube.Job) {
 	if j == nil {
 		a.NotFound = true
 		return
 	}
-	a.ID, a.Body = j.ID, j.Body
+	a.ID, a.Body = j.ID, e.machine.Body(j)
 }

@@ -1,0 +1,126 @@
+package tube
+
+// ref names a job's slot. It is half as large as a pointer, and the garbage
+// collector does not follow it: queues and the index of a million jobs cost it
+// nothing. Zero names no job.
+type ref uint32
+
+const (
+	slotBits = 12
+	perChunk = 1 << slotBits
+)
+
+// slab is where the jobs are: chunks of slots without a pointer in them. A
+// chunk that is empty again is given back.
+type slab struct {
+	chunks []*chunk
+	open   []uint32 // numbers of chunks with a free slot, some of them given back
+}
+
+// chunk is a part of a slab.
+type chunk struct {
+	jobs   *[perChunk]Job
+	bodies *[perChunk][]byte // nil while no body is kept
+	kept   int               // bodies that are
+	used   int               // slots that hold a job
+	free   int32             // first free slot, -1 if there is none; its rank is the next
+}
+
+func newChunk() *chunk {
+	c := &chunk{jobs: new([perChunk]Job)}
+	for i := range c.jobs {
+		c.jobs[i].rank = int64(i) + 1
+	}
+	c.jobs[perChunk-1].rank = -1
+	return c
+}
+
+// at returns the job in a slot. It stays where it is until it is released.
+func (s *slab) at(r ref) *Job {
+	n := uint32(r) - 1
+	return &s.chunks[n>>slotBits].jobs[n&(perChunk-1)]
+}
+
+// alloc returns a slot for a new job, cleared but for self.
+func (s *slab) alloc() *Job {
+	if len(s.open) == 0 {
+		s.open = append(s.open, uint32(len(s.chunks)))
+		s.chunks = append(s.chunks, nil)
+	}
+	number := s.open[len(s.open)-1]
+	c := s.chunks[number]
+	if c == nil {
+		c = newChunk()
+		s.chunks[number] = c
+	}
+	slot := c.free
+	j := &c.jobs[slot]
+	c.free = int32(j.rank)
+	c.used++
+	if c.free < 0 {
+		s.open = s.open[:len(s.open)-1]
+	}
+	*j = Job{self: ref(number<<slotBits|uint32(slot)) + 1}
+	return j
+}
+
+// release frees the slot of j, which must not be used any more.
+func (s *slab) release(j *Job) {
+	s.keep(j, nil)
+	n := uint32(j.self) - 1
+	number, slot := n>>slotBits, n&(perChunk-1)
+	c := s.chunks[number]
+	if c.free < 0 {
+		s.dropEmpty()
+		s.open = append(s.open, number)
+	}
+	*j = Job{rank: int64(c.free)}
+	c.free = int32(slot)
+	if c.used--; c.used == 0 && number != s.open[len(s.open)-1] {
+		s.chunks[number] = nil // its number stays open
+	}
+}
+
+// dropEmpty gives back the chunk from which slots were taken so far if it is
+// empty. Until another takes its place it is kept, so that a store with few
+// jobs does not give it back and make it anew all the time.
+func (s *slab) dropEmpty() {
+	if len(s.open) == 0 {
+		return
+	}
+	last := s.open[len(s.open)-1]
+	if c := s.chunks[last]; c != nil && c.used == 0 {
+		s.chunks[last] = nil
+	}
+}
+
+// body returns the body that is kept for j, nil if none is.
+func (s *slab) body(j *Job) []byte {
+	n := uint32(j.self) - 1
+	if bodies := s.chunks[n>>slotBits].bodies; bodies != nil {
+		return bodies[n&(perChunk-1)]
+	}
+	return nil
+}
+
+// keep keeps a body for j, or none any more if it is nil.
+func (s *slab) keep(j *Job, body []byte) {
+	n := uint32(j.self) - 1
+	c, slot := s.chunks[n>>slotBits], n&(perChunk-1)
+	if c.bodies == nil {
+		if body == nil {
+			return
+		}
+		c.bodies = new([perChunk][]byte)
+	}
+	if c.bodies[slot] != nil {
+		c.kept--
+	}
+	if body != nil {
+		c.kept++
+	}
+	c.bodies[slot] = body
+	if c.kept == 0 {
+		c.bodies = nil
+	}
+}
