@@ -12,6 +12,7 @@ type Machine struct {
 	spare    []uint32 // places in handles that are free
 	holdings map[Holder]*holding
 	alarms   alarms
+	journal  Journal // nil if nothing is to survive
 	roused   []*Tube // tubes in which a job became ready, see Roused
 	lastID   uint64
 	burials  int64 // number of the last burial
@@ -60,12 +61,17 @@ func (m *Machine) Put(now Instant, p NewJob) *Job {
 	j := m.slab.alloc()
 	j.ID, j.tube, j.created = m.lastID, t.handle, now
 	j.pri, j.delay, j.ttr, j.size = p.Pri, p.Delay, max(p.TTR, MinTTR), uint32(len(p.Body))
-	m.slab.keep(j, p.Body)
+	if len(p.Body) > 0 {
+		m.slab.keep(j, p.Body)
+	}
 	m.jobs.set(j.ID, j.self)
 	t.jobs++
 	t.total++
 	m.totals.Jobs++
 	m.settle(now, j, Delayed, nil)
+	if m.journal != nil {
+		m.journal.Put(m.record(j), p.Body)
+	}
 	return j
 }
 
@@ -115,45 +121,62 @@ func (m *Machine) follow(now Instant, j *Job, arrow *Arrow, h Holder) {
 	m.leavePlace(j)
 	// The delay was for the way through Delayed; a kicked or matured job
 	// keeps it for stats-job but goes where the arrow says.
+	id := j.ID
 	m.settle(now, j, arrow.To, to)
+	switch {
+	case m.journal == nil:
+	case arrow.To == Gone:
+		m.journal.Deleted(id)
+	case arrow.lasting():
+		m.journal.Changed(m.record(j))
+	}
 }
 
-// settle gives j, which is in no queue, its new state and place. It is the
-// only code that changes a job's state.
+// settle gives j, which is in no queue, its new state and place.
 func (m *Machine) settle(now Instant, j *Job, to State, h *holding) {
 	if to == Delayed && j.delay == 0 {
 		to = Ready
 	}
-	j.state = to
+	switch to {
+	case Ready:
+		m.place(j, Ready, int64(j.pri))
+	case Delayed:
+		m.place(j, Delayed, int64(now.After(j.delay)))
+	case Buried:
+		m.burials++
+		m.place(j, Buried, m.burials)
+	case Reserved:
+		j.holder = h.holder
+		j.state, j.rank = Reserved, int64(now.After(j.ttr))
+		h.jobs.add(&m.slab, j)
+		m.tubeOf(j).reserved++
+		m.totals.Reserved++
+		m.alarms.set(&h.alarm, m.nextDue(h))
+	case Gone:
+		t := m.tubeOf(j)
+		m.jobs.delete(j.ID)
+		m.slab.release(j)
+		t.jobs--
+		m.dropUnused(t)
+	}
+}
+
+// place puts j, which is in no queue, into the queue of its tube for a state.
+func (m *Machine) place(j *Job, to State, rank int64) {
+	j.state, j.rank = to, rank
 	t, s := m.tubeOf(j), &m.slab
 	switch to {
 	case Ready:
-		j.rank = int64(j.pri)
 		t.ready.add(s, j)
 		m.countReady(j, 1)
 		m.rouse(t)
 	case Delayed:
-		j.rank = int64(now.After(j.delay))
 		t.delayed.add(s, j)
 		m.totals.Delayed++
 		m.rearm(t)
 	case Buried:
-		m.burials++
-		j.rank = m.burials
 		t.buried.add(s, j)
 		m.totals.Buried++
-	case Reserved:
-		j.rank = int64(now.After(j.ttr))
-		j.holder = h.holder
-		h.jobs.add(s, j)
-		t.reserved++
-		m.totals.Reserved++
-		m.alarms.set(&h.alarm, m.nextDue(h))
-	case Gone:
-		m.jobs.delete(j.ID)
-		s.release(j)
-		t.jobs--
-		m.dropUnused(t)
 	}
 }
 
@@ -298,7 +321,7 @@ func (m *Machine) ring(now Instant, a *alarm) {
 		m.follow(now, j, arrowAt[Mature][Delayed], 0)
 		return
 	}
-	t.resume()
+	m.resume(t)
 	m.rearm(t)
 	m.rouse(t)
 }
@@ -314,6 +337,9 @@ func (m *Machine) Find(id uint64) *Job {
 // Body returns the body of j, if it is kept here: nil if there is none or it
 // was dropped.
 func (m *Machine) Body(j *Job) []byte { return m.slab.body(j) }
+
+// BodyBytes returns the sum of the sizes of all bodies that are kept.
+func (m *Machine) BodyBytes() int64 { return m.slab.bytes }
 
 // DropBody forgets the body of j, which is from now on somebody else's to
 // keep.

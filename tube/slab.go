@@ -15,6 +15,7 @@ const (
 type slab struct {
 	chunks []*chunk
 	open   []uint32 // numbers of chunks with a free slot, some of them given back
+	bytes  int64    // of the bodies that are kept
 }
 
 // chunk is a part of a slab.
@@ -113,6 +114,7 @@ func (s *slab) keep(j *Job, body []byte) {
 		}
 		c.bodies = new([perChunk][]byte)
 	}
+	s.bytes += int64(len(body)) - int64(len(c.bodies[slot]))
 	if c.bodies[slot] != nil {
 		c.kept--
 	}

@@ -75,12 +75,24 @@ func (m *Machine) Pause(now Instant, name string, seconds uint32) bool {
 	t.pauseSeconds = seconds
 	t.pauseUntil = max(now.After(seconds), now+1)
 	m.rearm(t)
+	if m.journal != nil {
+		m.journal.Paused(name, seconds, t.pauseUntil)
+	}
 	return true
 }
 
 func (t *Tube) paused() bool { return t.pauseUntil != 0 }
 
-func (t *Tube) resume() { t.pauseSeconds, t.pauseUntil = 0, 0 }
+// resume ends the pause of t, if it has one.
+func (m *Machine) resume(t *Tube) {
+	if !t.paused() {
+		return
+	}
+	t.pauseSeconds, t.pauseUntil = 0, 0
+	if m.journal != nil {
+		m.journal.Paused(t.name, 0, 0)
+	}
+}
 
 // TubeStats tells about a tube; false if there is none of that name.
 func (m *Machine) TubeStats(now Instant, name string) (TubeStats, bool) {
@@ -142,6 +154,7 @@ func (m *Machine) dropUnused(t *Tube) {
 	if t.jobs > 0 || t.using > 0 || t.watching > 0 || t.name == Default {
 		return
 	}
+	m.resume(t)
 	m.alarms.set(&t.alarm, Never)
 	delete(m.tubes, t.name)
 	m.handles[t.handle] = nil

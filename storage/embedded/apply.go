@@ -10,23 +10,23 @@ func (e *Engine) apply(now tube.Instant, op *storage.Op) {
 	m, a := e.machine, &op.Answer
 	switch op.Kind {
 	case storage.Put:
-		a.ID = m.Put(now, tube.NewJob{Tube: op.Tube, Pri: op.Pri, Delay: op.Delay, TTR: op.TTR, Body: op.Body}).ID
+		e.put(now, op)
 	case storage.Take:
 		job, soon := m.Take(now, op.Holder, op.Tubes)
-		if e.answerJob(a, job); job == nil {
+		if e.answerJob(op, job); job == nil {
 			a.Soon = soon.Until(now)
 		}
 	case storage.Move:
 		job := m.Move(now, op.Move, op.Holder, op.ID, tube.Terms{Pri: op.Pri, Delay: op.Delay})
 		if a.NotFound = job == nil; op.Move == tube.ReserveJob {
-			e.answerJob(a, job)
+			e.answerJob(op, job)
 		}
 	case storage.Kick:
 		a.Count = m.Kick(now, op.Tube, op.Bound)
 	case storage.Peek:
-		e.answerJob(a, m.Find(op.ID))
+		e.answerJob(op, m.Find(op.ID))
 	case storage.PeekHead:
-		e.answerJob(a, m.Head(op.Tube, op.State))
+		e.answerJob(op, m.Head(op.Tube, op.State))
 	case storage.Pause:
 		a.NotFound = !m.Pause(now, op.Tube, op.Delay)
 	case storage.Attend:
@@ -40,34 +40,47 @@ func (e *Engine) apply(now tube.Instant, op *storage.Op) {
 	}
 }
 
+func (e *Engine) put(now tube.Instant, op *storage.Op) {
+	if e.journal != nil && !e.journal.guard.room(len(op.Body)) {
+		op.Answer.Err = storage.ErrNoSpace
+		return
+	}
+	j := e.machine.Put(now, tube.NewJob{Tube: op.Tube, Pri: op.Pri, Delay: op.Delay, TTR: op.TTR, Body: op.Body})
+	op.Answer.ID = j.ID
+}
+
 // report carries out an operation that only tells. The lock is held.
 func (e *Engine) report(now tube.Instant, op *storage.Op) {
 	m, a := e.machine, &op.Answer
 	switch op.Kind {
 	case storage.JobStats:
-		if s, found := m.JobStats(now, op.ID); found {
+		s, found := m.JobStats(now, op.ID)
+		if a.NotFound = !found; found {
+			s.File = e.journal.file()
 			a.Job = &s
-		} else {
-			a.NotFound = true
 		}
 	case storage.TubeStats:
-		if s, found := m.TubeStats(now, op.Tube); found {
+		s, found := m.TubeStats(now, op.Tube)
+		if a.NotFound = !found; found {
 			a.TubeStats = &s
-		} else {
-			a.NotFound = true
 		}
 	case storage.Stats:
-		a.Stats = &storage.Figures{Totals: m.Totals()}
+		a.Stats = &storage.Figures{Totals: m.Totals(), Log: e.journal.figures()}
 	case storage.Tubes:
 		a.Names = m.Tubes()
 	}
 }
 
-// answerJob copies what may leave the lock: both fields never change.
-func (e *Engine) answerJob(a *storage.Answer, j *tube.Job) {
+// answerJob copies what may leave the lock: both fields never change. A body
+// that is not in memory is noted in absent.
+func (e *Engine) answerJob(op *storage.Op, j *tube.Job) {
+	a := &op.Answer
 	if j == nil {
 		a.NotFound = true
 		return
 	}
 	a.ID, a.Body = j.ID, e.machine.Body(j)
+	if a.Body == nil && j.Size() > 0 {
+		e.absent = append(e.absent, op)
+	}
 }

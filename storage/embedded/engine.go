@@ -16,15 +16,19 @@ type Engine struct {
 	start    time.Time // see now
 	clock    func() time.Time
 	listener storage.Listener
+	journal  *journal // nil: in memory only
 
 	mu      sync.Mutex
 	machine *tube.Machine
+	absent  []*storage.Op // of the batch being carried out: whose body is not in memory
 	closed  bool
 }
 
 // NewMemory returns an engine that keeps its jobs in memory only.
-func NewMemory() *Engine {
-	return &Engine{start: time.Now(), clock: time.Now, machine: tube.NewMachine(), listener: deaf{}}
+func NewMemory() *Engine { return newEngine(time.Now) }
+
+func newEngine(clock func() time.Time) *Engine {
+	return &Engine{start: clock(), clock: clock, machine: tube.NewMachine(), listener: deaf{}}
 }
 
 // deaf is the listener until there is one.
@@ -43,7 +47,7 @@ func (e *Engine) now() tube.Instant {
 	return tube.Instant(e.start.UnixNano() + int64(e.clock().Sub(e.start)))
 }
 
-// Do implements storage.Store. The batch is done when Do returns.
+// Do implements storage.Store.
 func (e *Engine) Do(b *storage.Batch) {
 	e.mu.Lock()
 	now := e.now()
@@ -59,13 +63,37 @@ func (e *Engine) Do(b *storage.Batch) {
 	}
 	next := e.machine.Next()
 	roused := e.takeRoused()
+	absent := e.takeAbsent()
+	waits := absent == nil && e.await(b)
 	e.mu.Unlock()
 
 	e.tell(roused)
 	if next < due {
 		e.listener.Due(next.Until(now))
 	}
-	b.Done()
+	switch {
+	case absent != nil:
+		e.fetch(absent)
+		e.finish(b)
+	case !waits:
+		b.Done()
+	}
+}
+
+// finish ends a batch whose bodies had to be fetched.
+func (e *Engine) finish(b *storage.Batch) {
+	e.mu.Lock()
+	waits := e.await(b)
+	e.mu.Unlock()
+	if !waits {
+		b.Done()
+	}
+}
+
+// await has the journal end b if it must wait for a commit; false if it need
+// not. The lock is held.
+func (e *Engine) await(b *storage.Batch) bool {
+	return e.journal != nil && !e.closed && e.journal.await(b)
 }
 
 // Tick implements storage.Store.
@@ -100,7 +128,11 @@ func (e *Engine) tell(roused []string) {
 // Close implements storage.Store.
 func (e *Engine) Close() error {
 	e.mu.Lock()
-	defer e.mu.Unlock()
+	already := e.closed
 	e.closed = true
-	return nil
+	e.mu.Unlock()
+	if already || e.journal == nil {
+		return nil
+	}
+	return e.journal.close()
 }

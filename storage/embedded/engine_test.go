@@ -1,25 +1,78 @@
 package embedded
 
 import (
+	"log/slog"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"redstalk/storage"
 	"redstalk/storage/storetest"
 )
 
+// handClock is a clock that moves only when told.
+type handClock struct {
+	start time.Time
+	ahead atomic.Int64
+}
+
+func newHandClock() *handClock { return &handClock{start: time.Now()} }
+
+func (c *handClock) now() time.Time { return c.start.Add(time.Duration(c.ahead.Load())) }
+
+func (c *handClock) advance(d time.Duration) { c.ahead.Add(int64(d)) }
+
 func TestMemory(t *testing.T) {
 	storetest.Run(t, func(testing.TB) *storetest.Engine {
-		var ahead atomic.Int64
+		clock := newHandClock()
 		return &storetest.Engine{
-			Open: func(testing.TB) storage.Store {
-				e := NewMemory()
-				start := e.start
-				e.clock = func() time.Time { return start.Add(time.Duration(ahead.Load())) }
-				return e
-			},
-			Advance: func(d time.Duration) { ahead.Add(int64(d)) },
+			Open:    func(testing.TB) storage.Store { return newEngine(clock.now) },
+			Advance: clock.advance,
 		}
 	})
+}
+
+// disk is a directory that outlives engines, in memory, of which a power cut
+// leaves only what was synced.
+type disk struct {
+	fs    *vfs.MemFS
+	clock *handClock
+}
+
+func newDisk() *disk { return &disk{fs: vfs.NewCrashableMem(), clock: newHandClock()} }
+
+func (d *disk) options(t testing.TB) Options {
+	return Options{
+		Dir: "jobs", Log: slog.New(slog.DiscardHandler), fs: d.fs, clock: d.clock.now,
+		Fatal: func(err error) { t.Errorf("fatal: %v", err); select {} },
+	}
+}
+
+func (d *disk) open(t testing.TB) storage.Store {
+	t.Helper()
+	e, err := Open(d.options(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// cutPower ends an engine and leaves what was synced.
+func (d *disk) cutPower(s storage.Store) {
+	left := d.fs.CrashClone(vfs.CrashCloneCfg{})
+	s.Close() // on the file system that nobody looks at any more
+	d.fs = left
+}
+
+func (d *disk) engine(restartEvery int) *storetest.Engine {
+	return &storetest.Engine{
+		Open: d.open, Advance: d.clock.advance, Crash: d.cutPower,
+		Durable: true, CleanCrash: true, RestartEvery: restartEvery,
+	}
+}
+
+func TestJournal(t *testing.T) {
+	storetest.Run(t, func(testing.TB) *storetest.Engine { return newDisk().engine(20) })
 }

@@ -34,7 +34,7 @@ func (e *engines) fresh(testing.TB) *storetest.Engine {
 		},
 		Crash:   func(s storage.Store) { s.(*Store).crash() },
 		Advance: func(d time.Duration) { ahead.Add(int64(d)) },
-		Durable: true,
+		Durable: true, KeepsTubes: true,
 	}
 }
 

@@ -23,6 +23,18 @@ type Engine struct {
 
 	// Durable says that another Open finds what was acknowledged before.
 	Durable bool
+
+	// KeepsTubes says that another Open finds the counters and the order of
+	// tubes as well, and the totals.
+	KeepsTubes bool
+
+	// RestartEvery is after how many steps on average a random history has
+	// the store opened anew; 0 means 100.
+	RestartEvery int
+
+	// CleanCrash says that after a Crash another Open finds nobody holding
+	// anything, as after Close; histories restart in both ways then.
+	CleanCrash bool
 }
 
 // Run runs the suite. fresh returns an engine with no data.

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -84,13 +85,13 @@ var tubeNames = []string{"a", "b", "c", tube.Default}
 
 // step does one thing to engine and model.
 func (h *history) step() {
-	switch n := h.random.IntN(100); {
-	case n < 6:
+	if h.random.IntN(100) < 6 {
 		h.pass(time.Duration(1+h.random.IntN(4)) * time.Second)
-	case n < 7 && h.engine.Durable:
-		h.reopen()
-	default:
+	} else {
 		h.compare(h.randomBatch())
+	}
+	if h.engine.Durable && h.random.IntN(cmp.Or(h.engine.RestartEvery, 100)) == 0 {
+		h.reopen()
 	}
 	h.advance(breath)
 }
@@ -102,10 +103,15 @@ func (h *history) pass(d time.Duration) {
 }
 
 func (h *history) reopen() {
-	h.note("closed and opened again")
-	h.close()
+	if h.engine.CleanCrash && h.random.IntN(2) == 0 {
+		h.note("crashed and opened again")
+		h.engine.Crash(h.store)
+	} else {
+		h.note("closed and opened again")
+		h.close()
+	}
 	h.open()
-	h.model.Reopen()
+	h.model.Reopen(h.engine.KeepsTubes)
 }
 
 func (h *history) note(format string, args ...any) {

@@ -296,8 +296,9 @@ func (m *Model) Tick(then time.Duration) {
 }
 
 // Reopen is what closing a store and opening it again does: nobody holds or
-// attends anything.
-func (m *Model) Reopen() {
+// attends anything. Unless the store keeps tubes, their counters and the
+// totals begin anew, and they stand in the order of their oldest jobs.
+func (m *Model) Reopen(keepsTubes bool) {
 	for _, j := range m.jobs {
 		if j.state == tube.Reserved {
 			j.state = tube.Ready
@@ -307,6 +308,18 @@ func (m *Model) Reopen() {
 		t.using, t.watching = 0, 0
 	}
 	m.drop()
+	if keepsTubes {
+		return
+	}
+	m.total, m.timeouts, m.tubes = 0, 0, m.tubes[:1]
+	for _, j := range m.jobs {
+		if !slices.Contains(m.tubes, j.tube) {
+			m.tubes = append(m.tubes, j.tube)
+		}
+	}
+	for _, t := range m.tubes {
+		t.total, t.deletes, t.pauses = 0, 0, 0
+	}
 }
 
 func (m *Model) count(s tube.State, in func(*modelJob) bool) (n, urgent uint64) {

@@ -1,0 +1,69 @@
+package embedded
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+const (
+	// guardEvery is how often the disk is asked how much room it has.
+	guardEvery = 100 * time.Millisecond
+
+	// perPut is what a put takes on disk beside its body: record, keys, and
+	// what is written again when files are compacted.
+	perPut = 512
+)
+
+// guard refuses puts while less than a reserve is free on the disk, so that
+// deletes and all other changes still find room. It is asked under the
+// engine's lock.
+type guard struct {
+	fs      vfs.FS
+	dir     string
+	reserve int64
+	log     *slog.Logger
+	clock   func() time.Time
+
+	asked time.Time
+	left  int64 // above the reserve when asked, less what was put since
+	blind bool  // the file system does not tell
+	low   bool  // puts are being refused
+}
+
+// room tells whether a body of that many bytes may be put.
+func (g *guard) room(bytes int) bool {
+	if g.reserve <= 0 || g.blind {
+		return true
+	}
+	if now := g.clock(); now.Sub(g.asked) >= guardEvery {
+		g.asked = now
+		g.ask()
+	}
+	// A body is written twice at least: to the log and to a table.
+	need := 2*int64(bytes) + perPut
+	if g.left < need {
+		return false
+	}
+	g.left -= need
+	return true
+}
+
+func (g *guard) ask() {
+	usage, err := g.fs.GetDiskUsage(g.dir)
+	if err != nil {
+		g.log.Warn("the free space of the disk is not known; it is not watched", "dir", g.dir, "err", err)
+		g.blind = true
+		return
+	}
+	g.left = int64(usage.AvailBytes) - g.reserve
+	switch low := g.left < perPut; {
+	case low && !g.low:
+		g.log.Error("the disk is nearly full: every put is refused", "dir", g.dir, "free", usage.AvailBytes, "reserve", g.reserve)
+		g.low = true
+	case !low && g.low:
+		g.log.Warn("the disk has room again", "dir", g.dir, "free", usage.AvailBytes)
+		g.low = false
+	}
+}
