@@ -1,7 +1,7 @@
 # redstalk: make without a target prints what there is.
 
 GO      ?= go
-STORE   ?= memory:
+STORE   ?= embedded:./redstalk-data
 LISTEN  ?= 127.0.0.1
 PORT    ?= 11300
 VERSION ?= 0.1.0

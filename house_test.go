@@ -15,7 +15,7 @@ var mayImport = map[string][]string{
 	"redstalk/protocol":          nil,
 	"redstalk/tube":              nil,
 	"redstalk/storage":           {"redstalk/tube"},
-	"redstalk/storage/embedded":  {"redstalk/storage", "redstalk/tube"},
+	"redstalk/storage/embedded":  {"redstalk/storage", "redstalk/tube", "github.com/cockroachdb/pebble/v2"},
 	"redstalk/storage/redis":     {"redstalk/storage", "redstalk/tube", "github.com/redis/go-redis/v9"},
 	"redstalk/storage/storetest": {"redstalk/storage", "redstalk/tube"},
 	"redstalk/server":            {"redstalk/protocol", "redstalk/storage", "redstalk/tube"},
@@ -24,8 +24,9 @@ var mayImport = map[string][]string{
 
 // onlyHere says which package alone may import a module directly.
 var onlyHere = map[string][]string{
-	"github.com/redis/go-redis/v9": {"redstalk/storage/redis", "redstalk/storage/redis/redistest"},
-	"github.com/urfave/cli/v2":     {"redstalk/cmd/redstalkd", "redstalk/cmd/stalkbench", "redstalk/cmd/transcript"},
+	"github.com/redis/go-redis/v9":     {"redstalk/storage/redis", "redstalk/storage/redis/redistest"},
+	"github.com/cockroachdb/pebble/v2": {"redstalk/storage/embedded"},
+	"github.com/urfave/cli/v2":         {"redstalk/cmd/redstalkd", "redstalk/cmd/stalkbench", "redstalk/cmd/transcript"},
 }
 
 func list(t *testing.T, args ...string) []string {

@@ -19,16 +19,13 @@ type engine struct {
 	log       *slog.Logger
 
 	syncEvery time.Duration // embedded: 0 is before every reply; see neverSync
-	fileSize  int64         // embedded: bytes of one file
+	fileSize  int64         // embedded: bytes of one file of the log
+	reserve   int64         // embedded: bytes of the disk that stay free
 }
 
 // neverSync as engine.syncEvery leaves it to the operating system when changes
 // get to the disk.
 const neverSync time.Duration = -1
-
-// errLocked is in the chain of openStore's error when another process has the
-// directory.
-var errLocked = errors.New("another process has it")
 
 // openStore opens the engine that the URL's scheme names.
 func openStore(ctx context.Context, e engine) (storage.Store, error) {
@@ -44,20 +41,21 @@ func openStore(ctx context.Context, e engine) (storage.Store, error) {
 	}
 }
 
-// openEmbedded must never fall back to memory: whoever names a directory
-// counts on it.
-//
-// TODO: open the journal in dir with e.syncEvery and e.fileSize, and turn the
-// engine's error for a directory in use into errLocked.
 func openEmbedded(dir string, e engine) (storage.Store, error) {
-	return nil, errors.New("the embedded engine cannot keep jobs in a directory yet")
+	store, err := embedded.Open(embedded.Options{
+		Dir: dir, SyncEvery: e.syncEvery, FileSize: e.fileSize, Reserve: e.reserve, Log: e.log,
+	})
+	if err != nil {
+		return nil, err // and not store: a nil *embedded.Engine in a Store is not nil
+	}
+	return store, nil
 }
 
 // describe adds to the error of opening the store which store it was, and the
 // exit code.
 func describe(e engine, err error) error {
 	code := exitFailure
-	if errors.Is(err, errLocked) {
+	if errors.Is(err, embedded.ErrLocked) {
 		code = exitLocked
 	}
 	return failure(code, "opening the store %s: %w", redact(e.url), scrub(e.url, err))

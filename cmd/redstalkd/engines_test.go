@@ -14,6 +14,9 @@ func onEngines(t *testing.T, test func(t *testing.T, store func() []string)) {
 	t.Run("memory", func(t *testing.T) {
 		test(t, func() []string { return []string{"--store", "memory:"} })
 	})
+	t.Run("embedded", func(t *testing.T) {
+		test(t, func() []string { return []string{"--store", "embedded:" + t.TempDir()} })
+	})
 	t.Run("redis", func(t *testing.T) {
 		redis := redistest.Start(t)
 		var namespaces atomic.Int64

@@ -98,10 +98,11 @@ type process struct {
 	ended  chan struct{}
 }
 
-// command is the binary with these arguments and an environment of its own.
+// command is the binary with these arguments and an environment of its own, in
+// which jobs are kept in memory.
 func command(args ...string) *exec.Cmd {
 	cmd := exec.Command(binary, args...)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "REDSTALK_STORE=memory:"}
 	return cmd
 }
 
@@ -232,6 +233,13 @@ func runInside(t *testing.T, m *Main, args ...string) *inside {
 	p := &inside{
 		signals: make(chan os.Signal, 2), addr: make(chan net.Addr, 1), code: make(chan int, 1),
 		stderr: newTranscript(), stop: stop,
+	}
+	if m.LookupEnv == nil {
+		env := map[string]string{"REDSTALK_STORE": "memory:"}
+		m.LookupEnv = func(name string) (string, bool) {
+			value, is := env[name]
+			return value, is
+		}
 	}
 	m.Signals, m.Ready = p.signals, func(a net.Addr) { p.addr <- a }
 	go func() { p.code <- m.Run(ctx, args, newTranscript(), p.stderr) }()

@@ -38,6 +38,10 @@ func TestFailures(t *testing.T) {
 	if err := os.WriteFile(file, []byte("kept"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	foreign := t.TempDir()
+	if err := os.WriteFile(filepath.Join(foreign, "binlog.7"), nil, 0o400); err != nil {
+		t.Fatal(err)
+	}
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +68,8 @@ func TestFailures(t *testing.T) {
 		{args: []string{"-l", "unix:" + filepath.Join(dir, "no", "dir")}, code: 111, want: "no such file"},
 		{args: []string{"-l", "unix:" + strings.Repeat("x", 108)}, code: 111, want: "at most 107 bytes"},
 		{args: []string{"-p0", "--store", "redis://u:p@127.0.0.1:port"}, code: 1, want: "redis://u:xxxxx@127.0.0.1:port"},
-		{args: []string{"-p0", "-b", dir}, code: 1, want: "opening the store embedded:" + dir},
+		{args: []string{"-p0", "-b", file}, code: 1, want: "opening the store embedded:" + file},
+		{args: []string{"-p0", "-b", foreign}, code: 1, want: "there is a binlog of beanstalkd (binlog.7)"},
 	}
 	for _, test := range tests {
 		cmd := command(test.args...)
@@ -94,7 +99,7 @@ func TestRedisUnreachable(t *testing.T) {
 
 func TestLockedDirectory(t *testing.T) {
 	m := &Main{open: func(context.Context, engine) (storage.Store, error) {
-		return nil, fmt.Errorf("locking dir: %w", errLocked)
+		return nil, fmt.Errorf("locking dir: %w", embedded.ErrLocked)
 	}}
 	p := runInside(t, m, "-p0", "-b", "dir")
 	if code := receive(t, p.code); code != 10 || !strings.Contains(p.stderr.String(), "embedded:dir") {

@@ -30,12 +30,14 @@ const (
 	defaultMaxJobSize = 65535
 	maxMaxJobSize     = 1 << 30
 	defaultFileSize   = 10 << 20
+	defaultReserve    = 64 << 20
+	defaultStore      = "embedded:./redstalk-data"
 )
 
 func defaults() *settings {
 	return &settings{
 		addr: "127.0.0.1", port: 11300, maxJobSize: defaultMaxJobSize, grace: 5 * time.Second,
-		engine: engine{url: "memory:", namespace: "redstalk", fileSize: defaultFileSize},
+		engine: engine{url: defaultStore, namespace: "redstalk", fileSize: defaultFileSize, reserve: defaultReserve},
 		said:   make(map[string]bool),
 	}
 }
@@ -49,7 +51,7 @@ func (s *settings) options() []*option {
 		{short: 'p', name: "port", value: "PORT", set: s.setPort, initial: strconv.Itoa(s.port),
 			help: "listen on this port, a number or the name of a service; 0 is any free one"},
 		{name: "store", value: "URL", set: s.setStore, initial: s.engine.url, rivals: []string{"binlog"},
-			help: "where jobs are kept: memory: (they end with the process), embedded:DIR,\n" +
+			help: "where jobs are kept: embedded:DIR, memory: (they end with the process),\n" +
 				"redis://USER:PASSWORD@HOST:PORT/DB, rediss://... or unix:///PATH?db=N;\n" +
 				"a password is safer in the variable, which other users cannot see"},
 		{name: "namespace", value: "NAME", set: notEmpty(&s.engine.namespace), initial: s.engine.namespace,
@@ -57,11 +59,13 @@ func (s *settings) options() []*option {
 		{short: 'b', name: "binlog", value: "DIR", set: s.setBinlog, rivals: []string{"store"},
 			help: "keep jobs in this directory: the same as --store embedded:DIR"},
 		{short: 'f', name: "fsync-ms", value: "MS", set: s.setSync, rivals: []string{"no-fsync"}, initial: "0",
-			help: "with -b, fsync at most once every MS milliseconds;\n0 is before every reply"},
+			help: "with embedded:DIR, sync to the disk within MS milliseconds;\n0 is before every reply"},
 		{short: 'F', name: "no-fsync", set: s.setNoSync, rivals: []string{"fsync-ms"},
-			help: "with -b, never fsync; of -f and -F the last one counts"},
+			help: "with embedded:DIR, never sync; of -f and -F the last one counts"},
 		{short: 's', name: "binlog-size", value: "BYTES", set: s.setFileSize, initial: strconv.Itoa(defaultFileSize),
-			help: "with -b, size of each file"},
+			help: "with embedded:DIR, about the size of each file of the log"},
+		{name: "disk-reserve", value: "BYTES", set: s.setReserve, initial: strconv.Itoa(defaultReserve),
+			help: "with embedded:DIR, refuse puts while less than this is free on the disk; 0 for never"},
 		{short: 'z', name: "max-job-size", value: "BYTES", set: s.setMaxJobSize, initial: strconv.Itoa(defaultMaxJobSize),
 			help: fmt.Sprintf("largest body of a job, at most %d", maxMaxJobSize)},
 		{short: 'u', name: "user", value: "USER", set: notEmpty(&s.user),
@@ -158,6 +162,12 @@ func (s *settings) setNoSync(v string) error {
 func (s *settings) setFileSize(v string) error {
 	n, err := parseSize(v)
 	s.engine.fileSize = int64(min(n, math.MaxInt64))
+	return err
+}
+
+func (s *settings) setReserve(v string) error {
+	n, err := parseSize(v)
+	s.engine.reserve = int64(min(n, math.MaxInt64))
 	return err
 }
 

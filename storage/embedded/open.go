@@ -123,6 +123,9 @@ func openJournal(o *Options, e *Engine) (*journal, error) {
 		return nil, err
 	}
 	lock, err := pebble.LockDirectory(o.Dir, o.fs)
+	if errors.Is(err, os.ErrPermission) {
+		return nil, err
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrLocked, err)
 	}
