@@ -8,8 +8,9 @@ VERSION ?= 0.1.0
 FUZZTIME ?= 30s
 
 # What the tests need beside Go, by apt: the true beanstalkd is the judge of
-# behaviour, and the Redis engine is tested on a real redis-server.
-APT_TOOLS = redis-server beanstalkd
+# behaviour, the Redis engine is tested on a real redis-server, and the race
+# detector needs a C compiler.
+APT_TOOLS = redis-server beanstalkd gcc
 
 .DEFAULT_GOAL := help
 
@@ -35,6 +36,7 @@ bench: build deps ## compare beanstalkd and redstalk on this machine, side by si
 	bin/stalkbench compare --rounds 3 --duration 3s \
 	  --servers 'beanstalkd=beanstalkd -l 127.0.0.1 -p {port}' \
 	  --servers 'memory=bin/redstalkd -p {port} --store memory:' \
+	  --servers 'embedded=bin/redstalkd -p {port} --store embedded:{dir}' \
 	  --servers "redis=pre: redis-server --port {port2} --dir {dir} --save '' ;; bin/redstalkd -p {port} --store redis://127.0.0.1:{port2}/0"
 
 oracle: build deps ## play the transcripts on the true beanstalkd

@@ -5,7 +5,9 @@ set -eu
 
 missing=
 for tool in "$@"; do
-  command -v "$tool" >/dev/null 2>&1 || missing="$missing $tool"
+  command -v "$tool" >/dev/null 2>&1 && continue
+  missing="$missing $tool"
+  [ "$tool" != gcc ] || missing="$missing libc6-dev"
 done
 [ -n "$missing" ] || exit 0
 

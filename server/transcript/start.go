@@ -85,6 +85,13 @@ func boundAddress(out io.Reader) (string, error) {
 // server writes to its standard error is in dir/stderr.
 func Start(kind, binary, dir string, flags ...string) (*Server, error) {
 	s := &Server{kind: kind, network: "unix", addr: filepath.Join(dir, "sock")}
+	if strings.ContainsRune(binary, filepath.Separator) {
+		absolute, err := filepath.Abs(binary) // the process works in dir
+		if err != nil {
+			return nil, err
+		}
+		binary = absolute
+	}
 	s.cmd = exec.Command(binary, append([]string{"-l", "unix:" + s.addr}, flags...)...)
 	log, err := os.Create(filepath.Join(dir, "stderr"))
 	if err != nil {

@@ -68,3 +68,11 @@ func (a attendance) tell(name string, waiting int) (using, watching int) {
 	at.told = [3]int{at.using, at.watching, waiting}
 	return at.using, at.watching
 }
+
+// forget notes that it is not known what Redis knows, because a call failed:
+// all is told anew with the next sign of life.
+func (a attendance) forget() {
+	for _, at := range a {
+		at.told = [3]int{-1, -1, -1}
+	}
+}

@@ -145,6 +145,7 @@ func (p *partition) carryOut(units []*unit) {
 	r, err := p.invoke()
 	if err != nil {
 		p.log.Warn("Redis has not carried out a batch", "operations", p.call.ops, "err", err)
+		p.attendance.forget()
 		err = classify(err)
 	}
 	if r != nil {
