@@ -105,6 +105,7 @@ func (h *history) pass(d time.Duration) {
 func (h *history) reopen() {
 	if h.engine.CleanCrash && h.random.IntN(2) == 0 {
 		h.note("crashed and opened again")
+		h.totals() // answered: so what expired before, which nobody was told, is kept too
 		h.engine.Crash(h.store)
 	} else {
 		h.note("closed and opened again")
@@ -151,6 +152,9 @@ func (h *history) randomBatch() []storage.Op {
 	batch := make([]storage.Op, n)
 	for i := range batch {
 		batch[i] = h.randomOp()
+		if i > 0 {
+			batch[i].Delta = max(batch[i].Delta, -batch[i].Delta) // an end must not come twice
+		}
 	}
 	return batch
 }
@@ -203,12 +207,35 @@ func (h *history) randomOp() storage.Op {
 	return op
 }
 
-// randomID is mostly that of a job.
+// randomID is mostly that of a job, every other time of one in a state drawn
+// first, so that jobs in rare states get their share.
 func (h *history) randomID() uint64 {
+	if h.random.IntN(2) == 0 {
+		state := []tube.State{tube.Ready, tube.Reserved, tube.Delayed, tube.Buried}[h.random.IntN(4)]
+		if n, _ := h.model.count(state, everywhere); n > 0 {
+			return h.nth(state, h.random.IntN(int(n)))
+		}
+	}
 	if n := len(h.model.jobs); n > 0 && h.random.IntN(10) > 0 {
 		return h.model.jobs[h.random.IntN(n)].id
 	}
 	return uint64(h.random.IntN(int(h.model.lastID) + 3))
+}
+
+func everywhere(*modelJob) bool { return true }
+
+// nth returns the id of the n-th job in a state.
+func (h *history) nth(state tube.State, n int) uint64 {
+	for _, j := range h.model.jobs {
+		if j.state != state {
+			continue
+		}
+		if n == 0 {
+			return j.id
+		}
+		n--
+	}
+	return 0
 }
 
 // randomAttend begins or ends an attendance, never one that there is not.
