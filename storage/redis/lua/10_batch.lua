@@ -60,6 +60,7 @@ end
 local counts = { ready = 0, urgent = 0, delayed = 0, buried = 0, total = 0, deleted = 0, timeouts = 0 }
 local totals, deletes, pauses = {}, {}, {} -- by tube
 local put_into = {} -- the tubes in totals, in the order of the first put
+local deletion, deleted_at = 0, {} -- number of the last delete, in all and by tube
 local function count(per_tube, tube)
   per_tube[tube] = (per_tube[tube] or 0) + 1
 end

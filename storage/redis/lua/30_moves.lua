@@ -81,6 +81,8 @@ local function follow(j, arrow, holder)
     call('DEL', PREFIX .. 'job:' .. j.member)
     counts.deleted = counts.deleted + 1
     count(deletes, j.tube)
+    deletion = deletion + 1
+    deleted_at[j.tube] = deletion
   else
     enter(j, to, holder)
     save(j)

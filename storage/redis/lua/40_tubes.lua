@@ -43,7 +43,10 @@ local function flush()
   local emptier = deletes
   for tube, by in pairs(emptier) do call('HINCRBY', PREFIX .. 'tube:' .. tube, 'deletes', by) end
   totals, deletes, pauses, put_into = {}, {}, {}, {}
-  for tube in pairs(emptier) do drop_unused(tube) end
+  local order = {}
+  for tube in pairs(emptier) do order[#order + 1] = tube end
+  table.sort(order, function(a, b) return deleted_at[a] < deleted_at[b] end)
+  for _, tube in ipairs(order) do drop_unused(tube) end
 end
 
 -- Whether any instance attends a tube is looked up once in a batch.

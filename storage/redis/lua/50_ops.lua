@@ -25,7 +25,11 @@ OPS['put'] = function(i)
   }
   enter(j, 'D')
   call('SET', PREFIX .. 'job:' .. j.member, header_of(j) .. string.char(#tube) .. tube .. ARGV[i + 4])
-  if not totals[tube] then put_into[#put_into + 1] = tube end
+  if not totals[tube] then
+    -- A new tube comes behind what has vanished before it.
+    if next(deletes) and not tube_exists(tube) then flush() end
+    put_into[#put_into + 1] = tube
+  end
   count(totals, tube)
   counts.total = counts.total + 1
   answer(id)
