@@ -32,8 +32,9 @@
 //
 // A durable engine keeps everything except reservations: states, priorities
 // as the last release or bury set them, delays as absolute due times, the
-// order of buried jobs, the five counters of a job, tube pauses, and the next
-// id. A job that was reserved is ready. An id is never used twice.
+// order of buried jobs, the five counters of a job, the pauses of tubes that
+// have jobs, and the next id. A job that was reserved is ready. An id is never
+// used twice.
 //
 // # Adding a command that moves a job
 //
