@@ -712,38 +712,42 @@ func testReopened(b *bench, end func()) {
 	}
 }
 
+// transition is one way in which a job moves when it is asked to.
+type transition struct {
+	state tube.State // of the job before
+	mine  bool       // reserved by who asks
+	move  tube.Move
+	to    tube.State
+	grows tube.Counter
+}
+
+// transitions are all there are; whatever is not here is NOT_FOUND.
+var transitions = []transition{
+	{tube.Ready, false, tube.ReserveJob, tube.Reserved, tube.Reserves},
+	{tube.Ready, false, tube.Delete, tube.Gone, tube.NoCounter},
+	{tube.Delayed, false, tube.ReserveJob, tube.Reserved, tube.Reserves},
+	{tube.Delayed, false, tube.Delete, tube.Gone, tube.NoCounter},
+	{tube.Delayed, false, tube.KickJob, tube.Ready, tube.Kicks},
+	{tube.Buried, false, tube.ReserveJob, tube.Reserved, tube.Reserves},
+	{tube.Buried, false, tube.Delete, tube.Gone, tube.NoCounter},
+	{tube.Buried, false, tube.KickJob, tube.Ready, tube.Kicks},
+	{tube.Reserved, true, tube.Delete, tube.Gone, tube.NoCounter},
+	{tube.Reserved, true, tube.Release, tube.Ready, tube.Releases},
+	{tube.Reserved, true, tube.Bury, tube.Buried, tube.Buries},
+	{tube.Reserved, true, tube.Touch, tube.Reserved, tube.NoCounter},
+}
+
+func findTransition(state tube.State, mine bool, move tube.Move) *transition {
+	for i := range transitions {
+		if t := &transitions[i]; t.state == state && t.mine == mine && t.move == move {
+			return t
+		}
+	}
+	return nil
+}
+
 // testMatrix goes through every state, move and holder.
 func testMatrix(b *bench) {
-	type row struct {
-		state tube.State // of the job before
-		mine  bool       // reserved by who asks
-		move  tube.Move
-		to    tube.State // Gone with applies false: NOT_FOUND
-		grows tube.Counter
-	}
-	const none = tube.NoCounter
-	rows := []row{
-		{tube.Ready, false, tube.ReserveJob, tube.Reserved, tube.Reserves},
-		{tube.Ready, false, tube.Delete, tube.Gone, none},
-		{tube.Delayed, false, tube.ReserveJob, tube.Reserved, tube.Reserves},
-		{tube.Delayed, false, tube.Delete, tube.Gone, none},
-		{tube.Delayed, false, tube.KickJob, tube.Ready, tube.Kicks},
-		{tube.Buried, false, tube.ReserveJob, tube.Reserved, tube.Reserves},
-		{tube.Buried, false, tube.Delete, tube.Gone, none},
-		{tube.Buried, false, tube.KickJob, tube.Ready, tube.Kicks},
-		{tube.Reserved, true, tube.Delete, tube.Gone, none},
-		{tube.Reserved, true, tube.Release, tube.Ready, tube.Releases},
-		{tube.Reserved, true, tube.Bury, tube.Buried, tube.Buries},
-		{tube.Reserved, true, tube.Touch, tube.Reserved, none},
-	}
-	find := func(state tube.State, mine bool, move tube.Move) *row {
-		for i := range rows {
-			if rows[i].state == state && rows[i].mine == mine && rows[i].move == move {
-				return &rows[i]
-			}
-		}
-		return nil
-	}
 	tried := 0
 	for _, state := range []tube.State{tube.Ready, tube.Delayed, tube.Buried, tube.Reserved} {
 		for _, mine := range []bool{false, true} {
@@ -755,7 +759,7 @@ func testMatrix(b *bench) {
 				before := b.job(id)
 				applied := b.move(move, 1, id, before.Pri, 0)
 				after := b.job(id)
-				want := find(state, mine, move)
+				want := findTransition(state, mine, move)
 				tried++
 				if applied != (want != nil) {
 					b.Errorf("%v job (mine: %v), %v: applied %v", state, mine, move, applied)
@@ -770,7 +774,7 @@ func testMatrix(b *bench) {
 						b.Errorf("%v job (mine: %v), %v: not gone but %+v", state, mine, move, after)
 					}
 				} else {
-					if want.grows != none {
+					if want.grows != tube.NoCounter {
 						counters[want.grows]++
 					}
 					if after.State != want.to || after.Counters != counters || after.Pri != before.Pri {
