@@ -51,8 +51,8 @@ func (w *Writer) Buffered() int { return len(w.buf) + w.held }
 func (w *Writer) Last() string { return w.last }
 
 // Flush sends everything collected: with one Write, or, if large bodies are
-// among it, as net.Buffers, which is one writev on a TCP or unix socket and a
-// Write for each piece elsewhere. Once it has failed the connection is beyond
+// among it, in pieces: to a [VecWriter] at once, else as net.Buffers, which is
+// one writev on a TCP or unix socket and a Write for each piece elsewhere. Once it has failed the connection is beyond
 // repair: this and every later Flush drops what was collected and returns the
 // first error.
 func (w *Writer) Flush() error {
@@ -86,12 +86,26 @@ func (w *Writer) send() error {
 		from = ref.at
 	}
 	w.bufs = append(w.bufs, w.buf[from:])
+	err := w.sendPieces()
+	clear(w.bufs)
+	return err
+}
+
+// VecWriter is a destination that takes several pieces at once, all of them
+// or none.
+type VecWriter interface {
+	WriteVec(pieces [][]byte) error
+}
+
+func (w *Writer) sendPieces() error {
+	if v, is := w.dst.(VecWriter); is {
+		return v.WriteVec(w.bufs)
+	}
 	w.vec = w.bufs
 	n, err := w.vec.WriteTo(w.dst)
 	if err == nil && n < int64(w.Buffered()) {
 		err = io.ErrShortWrite
 	}
-	clear(w.bufs) // after an error some bodies are still in it
 	w.vec = nil
 	return err
 }

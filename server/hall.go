@@ -2,10 +2,8 @@ package server
 
 import (
 	"container/list"
-	"net"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"redstalk/storage"
 	"redstalk/tube"
@@ -39,16 +37,14 @@ type hall struct {
 type waiter struct {
 	holder tube.Holder
 	tubes  []string
-	conn   net.Conn // its read deadline is pulled to wake the reader
-
-	// served gets exactly one answer if leave returned false or was not
-	// called; NotFound in it means that he left while being served.
-	served chan storage.Answer
+	notify func() // called once there is an outcome, unless leave returned true
 
 	// guarded by hall.mu
 	places  []*list.Element // in the lines of tubes, by their order; nil when not waiting
 	serving bool            // the usher is taking a job for him
 	leaving bool            // wants to go once that is decided
+	decided bool            // he is out of the hall, with this answer:
+	answer  storage.Answer  // NotFound if he left while being served
 }
 
 func newHall(store storage.Store) *hall {
@@ -134,7 +130,7 @@ func (h *hall) join(w *waiter, knocks uint64) {
 }
 
 // leave takes w out of the hall and returns true, or, if it is being or has
-// been served, returns false: then w.served has or gets the answer.
+// been served, returns false: then there is or will be an outcome.
 func (h *hall) leave(w *waiter) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -147,6 +143,13 @@ func (h *hall) leave(w *waiter) bool {
 	}
 	h.strike(w)
 	return true
+}
+
+// outcome returns what w has got, once that is decided.
+func (h *hall) outcome(w *waiter) (answer storage.Answer, decided bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return w.answer, w.decided
 }
 
 // strike removes w from its lines. The lock is held.
@@ -177,7 +180,9 @@ func (h *hall) usher() {
 				break
 			}
 			storage.DoWait(h.store, round.takes)
-			h.settle(round)
+			for _, w := range h.settle(round) {
+				w.notify()
+			}
 		}
 	}
 }
@@ -217,8 +222,8 @@ func (h *hall) pick() round {
 }
 
 // settle gives out what the usher has taken, and has him go on with the lines
-// in which everybody picked got a job.
-func (h *hall) settle(r round) {
+// in which everybody picked got a job. It returns who has an outcome.
+func (h *hall) settle(r round) (decided []*waiter) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i, w := range r.waiters {
@@ -226,7 +231,11 @@ func (h *hall) settle(r round) {
 		w.serving = false
 		if got := answer.Err == nil && !answer.NotFound; got || w.leaving {
 			h.strike(w)
-			w.serve(answer)
+			if answer.Err != nil {
+				answer = storage.Answer{NotFound: true}
+			}
+			w.answer, w.decided = answer, true
+			decided = append(decided, w)
 			if got {
 				continue
 			}
@@ -238,17 +247,5 @@ func (h *hall) settle(r round) {
 			h.dirty[name] = min(2*quota, maxServed)
 		}
 	}
-}
-
-// longAgo as a read deadline wakes whoever reads.
-var longAgo = time.Unix(1, 0)
-
-// serve wakes w with the answer. The deadline is pulled before the answer is
-// sent, so that whoever has received it may set a new one.
-func (w *waiter) serve(answer storage.Answer) {
-	if answer.Err != nil {
-		answer = storage.Answer{NotFound: true}
-	}
-	w.conn.SetReadDeadline(longAgo)
-	w.served <- answer
+	return decided
 }

@@ -55,7 +55,13 @@ func (d *door) set(change func(*door)) {
 	change(d)
 }
 
-func (d *door) Do(b *storage.Batch) {
+func (d *door) Do(batches ...*storage.Batch) {
+	for _, b := range batches {
+		d.do(b)
+	}
+}
+
+func (d *door) do(b *storage.Batch) {
 	d.mu.Lock()
 	fail := d.fail
 	d.batches++

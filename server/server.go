@@ -6,7 +6,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"log/slog"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -46,6 +48,7 @@ type Server struct {
 	store  storage.Store
 	hall   *hall
 	bell   *bell
+	loops  loops
 	id     string // of the stats page: 16 hexadecimal digits, random
 	begun  time.Time
 
@@ -53,7 +56,6 @@ type Server struct {
 	lastConn atomic.Uint64
 	draining atomic.Bool
 	closing  atomic.Bool
-	stopping chan struct{} // closed when closing is set
 
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}
@@ -77,10 +79,10 @@ func New(store storage.Store, config Config) *Server {
 	}
 	s := &Server{
 		config: config, log: config.Log, store: store, id: newID(), begun: time.Now(),
-		stopping:  make(chan struct{}),
 		listeners: make(map[net.Listener]struct{}),
 		sessions:  make(map[*session]struct{}),
 	}
+	s.loops.store, s.loops.log = store, s.log
 	s.hall = newHall(store)
 	s.bell = newBell(store, s.hall, s.log)
 	store.Listen(listener{s.hall, s.bell})
@@ -140,34 +142,26 @@ func (s *Server) addListener(l net.Listener) bool {
 
 // ServeConn serves one connection and returns when it has ended.
 func (s *Server) ServeConn(conn net.Conn) {
-	if ss := s.enter(conn); ss != nil {
-		ss.run()
-		s.exit(ss)
+	if ss := s.admit(conn); ss != nil {
+		<-ss.gone
 	}
 }
 
-func (s *Server) admit(conn net.Conn) {
-	if ss := s.enter(conn); ss != nil {
-		go func() {
-			ss.run()
-			s.exit(ss)
-		}()
-	}
-}
-
-// enter registers a session for conn, or closes conn and returns nil when the
+// admit begins a session for conn, or closes conn and returns nil when the
 // server is closing.
-func (s *Server) enter(conn net.Conn) *session {
+func (s *Server) admit(conn net.Conn) *session {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.closing.Load() {
+		s.mu.Unlock()
 		conn.Close()
 		return nil
 	}
-	ss := newSession(s, conn, tube.Holder(s.lastConn.Add(1)))
+	ss := newSession(s, tube.Holder(s.lastConn.Add(1)))
 	s.sessions[ss] = struct{}{}
 	s.alive.Add(1)
 	s.figures.connections.Add(1)
+	s.mu.Unlock()
+	ss.begin(conn)
 	return ss
 }
 
@@ -176,7 +170,15 @@ func (s *Server) exit(ss *session) {
 	s.mu.Lock()
 	delete(s.sessions, ss)
 	s.mu.Unlock()
+	close(ss.gone)
 	s.alive.Done()
+}
+
+// all returns the sessions there are.
+func (s *Server) all() []*session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.sessions))
 }
 
 // Drain makes every later put be answered DRAINING, for good.
@@ -188,20 +190,19 @@ func (s *Server) Drain() { s.draining.Store(true) }
 // off, and ctx's error is returned. It is called once.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
-	if !s.closing.Swap(true) {
-		close(s.stopping)
-	}
+	s.closing.Store(true)
 	for l := range s.listeners {
 		l.Close()
 	}
-	for ss := range s.sessions {
-		ss.interrupt()
-	}
 	s.mu.Unlock()
+	for _, ss := range s.all() {
+		ss.signal(halted, nil)
+	}
 
 	done := make(chan struct{})
 	go func() {
 		s.alive.Wait()
+		s.loops.stop()
 		s.hall.stop()
 		s.bell.stop()
 		close(done)
@@ -211,7 +212,9 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 	}
-	s.cutOff()
+	for _, ss := range s.all() {
+		ss.signal(doomed, nil)
+	}
 	select {
 	case <-done:
 	case <-time.After(lastGrace): // the store does not answer
@@ -222,15 +225,6 @@ func (s *Server) Shutdown(ctx context.Context) error {
 // lastGrace is how long Shutdown waits for the store after its context has
 // ended and all connections were cut off.
 const lastGrace = time.Second
-
-// cutOff closes all connections.
-func (s *Server) cutOff() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for ss := range s.sessions {
-		ss.conn.Close()
-	}
-}
 
 // figures are the server's own counts on the stats page.
 type figures struct {

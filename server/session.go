@@ -3,10 +3,11 @@ package server
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
-	"os"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"redstalk/protocol"
@@ -25,17 +26,30 @@ const (
 	// flushAt is how many bytes of replies are written before more commands
 	// are looked at.
 	flushAt = 64 << 10
+
+	// maxFills is how many reads a connection gets before others have their
+	// turn.
+	maxFills = 16
 )
 
-// session is one connection. All of it belongs to the goroutine in run, but
-// for interrupt and closing conn, which anybody may do.
+// session is one connection. It never blocks: whatever happens to it is a
+// signal, and whoever signals runs it until there is nothing left to do but to
+// wait for the next one. One goroutine runs it at a time; all fields but
+// events belong to that goroutine.
 type session struct {
 	server *Server
-	conn   net.Conn
+	wire   wire
 	in     *protocol.Reader
 	out    *protocol.Writer
 	log    *slog.Logger // nil unless commands are logged
 	holder tube.Holder
+
+	events   atomic.Uint32 // signals not yet looked at, and running
+	gone     chan struct{} // closed when it has ended
+	phase    phase
+	readable bool  // the wire may have something
+	fills    int   // reads since it was last signalled
+	cause    error // why the connection ends
 
 	used    string
 	watched []string // never changed in place: operations under way refer to it
@@ -43,18 +57,47 @@ type session struct {
 	command  protocol.Command // the one being planned
 	held     bool             // command was read but must wait for a reserve before it
 	requests []request
+	next     int  // of requests: the first without its reply
 	blocking bool // a request of this burst may have to wait
 	waited   bool // one had to, so that what was taken after it is out of date
 	knocks   uint64
 	bytes    int // of bodies in this burst
 	batch    storage.Batch
-	done     chan struct{} // capacity 1: the batch is done
-	served   chan storage.Answer
+	again    storage.Batch // see retake
+	handing  [1]*storage.Batch
+
+	waiter  *waiter // in phase waiting
+	limit   time.Time
+	timer   *time.Timer
+	leaving bool // the hall was told so while serving
 
 	halfClosed       bool // the client will send no more
 	quit             bool
 	producer, worker bool
 }
+
+// phase is what a session is in the middle of.
+type phase uint8
+
+const (
+	acting  phase = iota // nothing: it reads, plans and answers
+	storing              // the store has its batch
+	waiting              // it is in the hall
+	ending               // the store gives back what it held
+	ended
+)
+
+// The signals of a session. running is set while a goroutine runs it.
+const (
+	running uint32 = 1 << iota
+	begun
+	woken  // by the wire
+	stored // the store is done
+	served // by the hall
+	late   // the timer rang
+	halted // the server closes
+	doomed // the server has waited long enough
+)
 
 // request is a command that was read, on its way to its reply.
 type request struct {
@@ -66,70 +109,122 @@ type request struct {
 	name    string         // of a tube
 	names   []string       // of tubes
 	timeout time.Duration  // of a reserve
+	fresh   bool           // a reserve that was retaken
+	waited  bool           // a reserve that has been in the hall
 	word    func(*session) // the reply, if it is known already
 }
 
-func newSession(s *Server, conn net.Conn, holder tube.Holder) *session {
-	ss := &session{
-		server: s, conn: conn, holder: holder,
-		in: protocol.NewReader(conn, s.config.MaxJobSize), out: protocol.NewWriter(conn),
-		used: tube.Default, watched: []string{tube.Default},
-		done: make(chan struct{}, 1), served: make(chan storage.Answer, 1),
-	}
-	ss.batch.Done = func() { ss.done <- struct{}{} }
+func newSession(s *Server, holder tube.Holder) *session {
+	ss := &session{server: s, holder: holder, gone: make(chan struct{}), used: tube.Default, watched: []string{tube.Default}}
+	ss.batch.Done = func() { ss.signal(stored, nil) }
+	ss.again.Done = ss.batch.Done
 	if s.log.Enabled(context.Background(), slog.LevelDebug) {
 		ss.log = s.log.With("conn", uint64(holder))
 	}
 	return ss
 }
 
-// interrupt wakes the session from reading, to see that the server closes.
-func (s *session) interrupt() { s.conn.SetReadDeadline(longAgo) }
-
-// run serves the connection until it ends.
-func (s *session) run() {
-	defer s.conn.Close()
-	s.server.log.Info("connection accepted", "conn", uint64(s.holder), "from", s.conn.RemoteAddr().String())
-	s.attend(tube.Using, 1, s.used)
-	s.attend(tube.Watching, 1, s.watched...)
-	s.submit()
-	s.forget()
-	cause := s.serve()
-	s.leave()
-	s.server.log.Info("connection closed", "conn", uint64(s.holder), "cause", cause.Error())
+// begin serves a connection.
+func (s *session) begin(conn net.Conn) {
+	s.server.log.Info("connection accepted", "conn", uint64(s.holder), "from", conn.RemoteAddr())
+	s.events.Store(running) // until all fields are set
+	s.wire = s.server.newWire(conn, s.wake)
+	s.in = protocol.NewReader(s.wire, s.server.config.MaxJobSize)
+	s.out = protocol.NewWriter(s.wire)
+	s.events.Or(begun)
+	s.run(nil)
 }
 
-// serve reads and answers until the connection ends, and returns why.
-func (s *session) serve() error {
+func (s *session) wake(t *turn) { s.signal(woken, t) }
+
+// signal tells the session that something has happened, and runs it unless
+// another goroutine does. t is the turn of the loop that calls, nil elsewhere.
+func (s *session) signal(event uint32, t *turn) {
+	if s.events.Or(event|running)&running == 0 {
+		s.run(t)
+	}
+}
+
+// run looks at signals until there are none. It is called with running set.
+func (s *session) run(t *turn) {
+	s.fills = 0
 	for {
-		for s.collect() {
-			s.submit()
-			if err := s.answer(); err != nil {
-				return err
-			}
-			if s.quit {
-				s.out.Flush()
-				return errQuit
-			}
-			if s.out.Buffered() >= flushAt {
-				if err := s.out.Flush(); err != nil {
-					return err
-				}
-			}
+		events := s.events.Swap(running) &^ running
+		if events == 0 && s.events.CompareAndSwap(running, 0) {
+			return
 		}
-		if err := s.out.Flush(); err != nil {
-			return err
-		}
-		if s.halfClosed {
-			return errHalfClosed
-		}
-		if s.server.closing.Load() {
-			return ErrServerClosed
-		}
-		if err := s.fill(); err != nil {
-			return err
+		s.note(events, t)
+		for s.step(t) {
 		}
 	}
+}
+
+// note takes down what signals mean.
+func (s *session) note(events uint32, t *turn) {
+	if events&begun != 0 {
+		s.attend(tube.Using, 1, s.used)
+		s.attend(tube.Watching, 1, s.watched...)
+		s.submit(t)
+	}
+	if events&woken != 0 {
+		s.readable = true
+	}
+	if events&doomed != 0 && s.phase != ended {
+		s.wire.Cut()
+	}
+	if events&stored == 0 {
+		return
+	}
+	switch s.phase {
+	case storing:
+		s.phase = acting
+	case ending:
+		s.depart()
+	}
+}
+
+// step does the next thing. It returns false when there is nothing to do
+// before the next signal.
+func (s *session) step(t *turn) bool {
+	switch s.phase {
+	case waiting:
+		return s.wait()
+	case acting:
+		if more, err := s.act(t); err != nil {
+			s.end(err, t)
+		} else {
+			return more
+		}
+	}
+	return false
+}
+
+// act answers what can be answered, or plans what has come, or reads.
+func (s *session) act(t *turn) (more bool, err error) {
+	switch {
+	case s.wire.Kept() > 0:
+		return false, nil // the client reads too little: nothing is done for it until it does
+	case s.next < len(s.requests):
+		return s.answer(t)
+	case s.collect():
+		s.submit(t)
+		return true, nil
+	case s.out.Buffered() > 0:
+		return true, s.out.Flush()
+	case s.quit:
+		return false, errQuit
+	case s.halfClosed:
+		return false, errHalfClosed
+	case s.server.closing.Load():
+		return false, ErrServerClosed
+	case !s.readable:
+		return false, nil
+	case s.fills == maxFills:
+		go s.wake(nil)
+		return false, nil
+	}
+	s.fills++
+	return true, s.fill()
 }
 
 var (
@@ -145,23 +240,34 @@ func (s *session) fill() error {
 		s.server.figures.commands[protocol.Put].Add(1)
 	}
 	s.noteProducer(producer)
-	err := s.in.Fill()
+	return s.noteRead(s.in.Fill())
+}
+
+// noteRead sorts out how a read has ended.
+func (s *session) noteRead(err error) error {
 	switch {
 	case err == nil:
+		s.readable = s.wire.More()
+		return nil
+	case errors.Is(err, errNothing):
+		s.readable = false
 		return nil
 	case isEOF(err):
-		s.halfClosed = true
+		s.readable, s.halfClosed = false, true
 		return nil
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil // interrupted: whoever did it has left a sign
 	}
 	return err
+}
+
+func isEOF(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // collect plans the commands that have come, as many as may go to the store
 // together, and returns whether there is any.
 func (s *session) collect() bool {
-	s.requests, s.bytes = s.requests[:0], 0
+	s.forget()
+	s.requests, s.next, s.bytes = s.requests[:0], 0, 0
 	s.blocking, s.waited = false, false
 	for len(s.requests) < maxBurst && s.bytes < maxBurstBytes && !s.quit {
 		if !s.held && !s.in.Next(&s.command) {
@@ -181,27 +287,46 @@ func isReserve(v protocol.Verb) bool {
 	return v == protocol.Reserve || v == protocol.ReserveWithTimeout
 }
 
-// submit has the store carry out what was planned, and waits for that.
-func (s *session) submit() {
+// submit has the store carry out what was planned, with a turn at its end.
+func (s *session) submit(t *turn) {
 	if len(s.batch.Ops) == 0 {
 		return
 	}
 	if s.blocking {
 		s.knocks = s.server.hall.knocks.Load()
 	}
-	s.server.store.Do(&s.batch)
-	<-s.done
+	s.phase = storing
+	s.hand(&s.batch, t)
 }
 
-// answer writes the replies of the burst, waiting where a reserve must.
-func (s *session) answer() error {
-	for i := range s.requests {
-		if err := s.reply(&s.requests[i]); err != nil {
-			return err
+func (s *session) hand(b *storage.Batch, t *turn) {
+	if t != nil {
+		t.batches = append(t.batches, b)
+		return
+	}
+	s.handing[0] = b
+	s.server.store.Do(s.handing[:]...)
+}
+
+// answer writes the replies of the burst, as far as the store has answered and
+// the client reads.
+func (s *session) answer(t *turn) (more bool, err error) {
+	for s.phase == acting && s.next < len(s.requests) {
+		r := &s.requests[s.next]
+		switch {
+		case s.stale(r):
+			s.retake(r, t)
+			return true, nil
+		case s.mustWait(r):
+			return true, s.enterHall(r)
+		}
+		s.next++
+		s.reply(r)
+		if s.out.Buffered() >= flushAt {
+			return true, s.out.Flush()
 		}
 	}
-	s.forget()
-	return nil
+	return true, nil
 }
 
 // forget lets go of bodies and pages.
@@ -210,40 +335,46 @@ func (s *session) forget() {
 	s.batch.Ops = s.batch.Ops[:0]
 }
 
-func (s *session) reply(r *request) error {
-	if r.counted {
-		s.server.figures.commands[r.verb].Add(1)
-	}
-	err := s.respond(r)
+// reply writes the reply to a command that need not wait any more.
+func (s *session) reply(r *request) {
+	s.count(r)
+	s.respond(r)
 	if s.log != nil {
 		s.log.Debug("command", "verb", r.verb.String(), "reply", s.out.Last())
 	}
-	return err
 }
 
-func (s *session) respond(r *request) error {
+// count counts a command, when it is answered or begins to wait.
+func (s *session) count(r *request) {
+	if r.counted {
+		r.counted = false
+		s.server.figures.commands[r.verb].Add(1)
+	}
+}
+
+func (s *session) respond(r *request) {
 	switch {
 	case r.fault != protocol.NoFault:
 		s.out.Fault(r.fault)
+		return
 	case r.word != nil:
 		r.word(s)
+		return
 	case r.op < 0:
 		handlers[r.verb].answer(s, r, nil)
-	default:
-		s.refresh(r)
-		a := &s.batch.Ops[r.op].Answer
-		switch {
-		case a.Err != nil:
-			s.fail(r, a.Err)
-		case a.NotFound && isReserve(r.verb):
-			return s.noJob(r, a)
-		case a.NotFound:
-			s.out.NotFound()
-		default:
-			handlers[r.verb].answer(s, r, a)
-		}
+		return
 	}
-	return nil
+	a := &s.batch.Ops[r.op].Answer
+	switch {
+	case a.Err != nil:
+		s.fail(r, a.Err)
+	case a.NotFound && isReserve(r.verb):
+		s.noJob(r, a)
+	case a.NotFound:
+		s.out.NotFound()
+	default:
+		handlers[r.verb].answer(s, r, a)
+	}
 }
 
 // fail answers a command that the store could not do.
@@ -261,13 +392,20 @@ func (s *session) attend(role tube.Role, delta int, names ...string) {
 	s.batch.Ops = append(s.batch.Ops, storage.Op{Kind: storage.Attend, Role: role, Delta: delta, Tubes: names})
 }
 
-// leave gives back everything the connection has.
-func (s *session) leave() {
+// end begins the end of the connection: the store gives back everything that
+// it has.
+func (s *session) end(cause error, t *turn) {
+	s.cause, s.phase = cause, ending
 	s.forget()
 	s.batch.Ops = append(s.batch.Ops, storage.Op{Kind: storage.Leave, Holder: s.holder})
 	s.attend(tube.Using, -1, s.used)
 	s.attend(tube.Watching, -1, s.watched...)
-	s.submit()
+	s.hand(&s.batch, t)
+}
+
+// depart is the rest of the end, when the store is done.
+func (s *session) depart() {
+	s.phase = ended
 	for i := range s.batch.Ops {
 		if err := s.batch.Ops[i].Answer.Err; err != nil && !errors.Is(err, storage.ErrClosed) {
 			s.server.log.Warn("what a closed connection held is given back late", "conn", uint64(s.holder), "err", err)
@@ -280,4 +418,10 @@ func (s *session) leave() {
 	if s.worker {
 		s.server.figures.workers.Add(-1)
 	}
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+	s.wire.Close()
+	s.server.log.Info("connection closed", "conn", uint64(s.holder), "cause", s.cause)
+	s.server.exit(s)
 }

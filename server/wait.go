@@ -1,123 +1,116 @@
 package server
 
 import (
-	"errors"
-	"io"
-	"os"
 	"time"
 
 	"redstalk/storage"
 )
 
-func isEOF(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+// stale tells whether the take of r found nothing and was done before another
+// reserve of the same burst had to wait: since then a job may have come, and
+// what this connection holds has changed.
+func (s *session) stale(r *request) bool {
+	return s.waited && !r.fresh && !r.waited && r.op >= 0 && isReserve(r.verb) && s.batch.Ops[r.op].Answer.NotFound
 }
 
-// noJob answers a reserve for which there was no job: at once if it may not
-// wait, else when there is one or the time has come to say that there is not.
-func (s *session) noJob(r *request, a *storage.Answer) error {
-	switch {
-	case a.Soon <= 0:
-		s.out.DeadlineSoon()
-		return nil
-	case !r.waits || s.halfClosed:
-		s.out.TimedOut()
-		return nil
+// retake repeats the take of r.
+func (s *session) retake(r *request, t *turn) {
+	r.fresh = true
+	s.knocks = s.server.hall.knocks.Load()
+	s.again.Ops = s.batch.Ops[r.op : r.op+1]
+	s.phase = storing
+	s.hand(&s.again, t)
+}
+
+// mustWait tells whether r is a reserve that found no job and has time to
+// wait for one.
+func (s *session) mustWait(r *request) bool {
+	if !r.waits || r.waited || s.halfClosed {
+		return false
 	}
-	if err := s.out.Flush(); err != nil {
-		return err
-	}
-	answer, err := s.await(time.Now().Add(min(r.timeout, a.Soon)))
+	a := &s.batch.Ops[r.op].Answer
+	return a.Err == nil && a.NotFound && a.Soon > 0
+}
+
+// noJob answers a reserve that found no job and cannot wait (any more).
+func (s *session) noJob(r *request, a *storage.Answer) {
 	switch {
-	case err != nil:
-		return err
-	case !answer.NotFound:
-		handlers[r.verb].answer(s, r, &answer)
-	case a.Soon <= r.timeout && !s.halfClosed:
+	case a.Soon <= 0, r.waited && a.Soon <= r.timeout && !s.halfClosed:
 		s.out.DeadlineSoon()
 	default:
 		s.out.TimedOut()
 	}
+}
+
+// enterHall begins the waiting of r for a job.
+func (s *session) enterHall(r *request) error {
+	if err := s.out.Flush(); err != nil {
+		return err
+	}
+	s.count(r)
+	s.phase, s.waited = waiting, true
+	s.waiter = &waiter{holder: s.holder, tubes: s.watched, notify: s.isServed}
+	wait := min(r.timeout, s.batch.Ops[r.op].Answer.Soon)
+	if s.limit = (time.Time{}); wait < storage.Forever {
+		s.limit = time.Now().Add(wait)
+		s.setTimer(wait)
+	}
+	s.server.hall.join(s.waiter, s.knocks)
 	return nil
 }
 
-// refresh repeats the take of r if it found nothing and was done before
-// another reserve of the same burst had to wait: since then a job may have
-// come, and what this connection holds has changed.
-func (s *session) refresh(r *request) {
-	if !s.waited || !isReserve(r.verb) || !s.batch.Ops[r.op].Answer.NotFound {
+func (s *session) isServed() { s.signal(served, nil) }
+
+func (s *session) setTimer(in time.Duration) {
+	if s.timer == nil {
+		s.timer = time.AfterFunc(in, func() { s.signal(late, nil) })
 		return
 	}
-	s.knocks = s.server.hall.knocks.Load()
-	storage.DoWait(s.server.store, s.batch.Ops[r.op:r.op+1])
+	s.timer.Reset(in)
 }
 
-// await waits in the hall until there is a job, the limit has come, or the
-// client sends no more; in the latter two cases the answer is NotFound. What
-// the client sends meanwhile is read into the buffer, as far as there is room.
-func (s *session) await(limit time.Time) (storage.Answer, error) {
-	w := &waiter{holder: s.holder, tubes: s.watched, conn: s.conn, served: s.served}
-	s.waited = true
-	s.conn.SetReadDeadline(limit)
-	s.server.hall.join(w, s.knocks)
-	if s.server.closing.Load() {
-		s.interrupt() // again: limit may have taken the place of the first
-	}
-	answer, err := s.readUntilServed(w, limit)
-	s.conn.SetReadDeadline(time.Time{})
-	if err == nil && s.server.closing.Load() {
-		err = ErrServerClosed
-	}
-	return answer, err
-}
-
-func (s *session) readUntilServed(w *waiter, limit time.Time) (storage.Answer, error) {
-	for {
-		if s.in.Full() {
-			return s.waitUntilServed(w, limit), nil
-		}
-		err := s.in.Fill()
-		select {
-		case answer := <-w.served:
-			return answer, s.noteEnd(err)
-		default:
-		}
-		if err == nil {
-			continue
-		}
-		if s.server.hall.leave(w) {
-			return storage.Answer{NotFound: true}, s.noteEnd(err)
-		}
-		return <-w.served, s.noteEnd(err)
-	}
-}
-
-// noteEnd sorts out why reading has ended; nil if that is no reason to end
-// the connection at once.
-func (s *session) noteEnd(err error) error {
+// wait is a step in the hall: until there is a job, the limit has come, or the
+// client or the server ends. What the client sends meanwhile is read into the
+// buffer, as far as there is room, so that its end is noticed.
+func (s *session) wait() (more bool) {
+	answer, decided := s.server.hall.outcome(s.waiter)
 	switch {
-	case err == nil, errors.Is(err, os.ErrDeadlineExceeded):
-		return nil
-	case isEOF(err):
-		s.halfClosed = true
-		return nil
+	case decided:
+		s.leaveHall(answer)
+		return true
+	case s.leaving:
+		return false // it is just being served: the outcome follows
+	case s.cause != nil, s.halfClosed, s.server.closing.Load(), s.isLate():
+		s.leaving = true
+		if s.server.hall.leave(s.waiter) {
+			s.leaveHall(storage.Answer{NotFound: true})
+		}
+		return true
+	case !s.readable || s.in.Full() || s.wire.Kept() > 0:
+		return false
 	}
-	return err
+	s.cause = s.noteRead(s.in.Fill())
+	return true
 }
 
-// waitUntilServed is for a client that has sent more than the buffer takes:
-// nothing more can be read, so that its end shows only when it is served.
-func (s *session) waitUntilServed(w *waiter, limit time.Time) storage.Answer {
-	timer := time.NewTimer(time.Until(limit))
-	defer timer.Stop()
-	select {
-	case answer := <-w.served:
-		return answer
-	case <-timer.C:
-	case <-s.server.stopping:
+func (s *session) isLate() bool { return !s.limit.IsZero() && !time.Now().Before(s.limit) }
+
+// leaveHall goes on with the reserve that has waited. If the connection is to
+// end, a job that came at the last moment is given back with all the others.
+func (s *session) leaveHall(answer storage.Answer) {
+	s.phase, s.waiter, s.leaving = acting, nil, false
+	if s.timer != nil {
+		s.timer.Stop()
 	}
-	if s.server.hall.leave(w) {
-		return storage.Answer{NotFound: true}
+	r := &s.requests[s.next]
+	r.waited = true
+	if !answer.NotFound {
+		s.batch.Ops[r.op].Answer = answer
 	}
-	return <-w.served
+	if s.cause == nil && s.server.closing.Load() {
+		s.cause = ErrServerClosed
+	}
+	if s.cause != nil {
+		s.end(s.cause, nil)
+	}
 }

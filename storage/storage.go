@@ -38,9 +38,12 @@ import (
 
 // Store keeps jobs. All methods may be called from any goroutine.
 type Store interface {
-	// Do carries out a batch. It may return before or after that is done; it
-	// calls b.Done when it is, exactly once, with every Answer set.
-	Do(b *Batch)
+	// Do carries out batches, in their order. It may return before or after
+	// that is done; it calls the Done of each when it is, exactly once, with
+	// every Answer set. Batches that are handed over together can become one
+	// commit. The slice stays the caller's, the batches are the store's until
+	// their Done.
+	Do(batches ...*Batch)
 
 	// Tick does what is due by time and returns how long until the next
 	// thing is due, as far as is known now; Forever if nothing is.

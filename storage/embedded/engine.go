@@ -48,23 +48,17 @@ func (e *Engine) now() tube.Instant {
 }
 
 // Do implements storage.Store.
-func (e *Engine) Do(b *storage.Batch) {
+func (e *Engine) Do(batches ...*storage.Batch) {
 	e.mu.Lock()
 	now := e.now()
 	due := e.machine.Next()
-	for i := range b.Ops {
-		op := &b.Ops[i]
-		op.Answer = storage.Answer{}
-		if e.closed {
-			op.Answer.Err = storage.ErrClosed
-			continue
-		}
-		e.apply(now, op)
+	for _, b := range batches {
+		e.carryOut(now, b)
 	}
 	next := e.machine.Next()
 	roused := e.takeRoused()
 	absent := e.takeAbsent()
-	waits := absent == nil && e.await(b)
+	waits := absent == nil && e.await(batches)
 	e.mu.Unlock()
 
 	e.tell(roused)
@@ -74,26 +68,45 @@ func (e *Engine) Do(b *storage.Batch) {
 	switch {
 	case absent != nil:
 		e.fetch(absent)
-		e.finish(b)
+		e.finish(batches)
 	case !waits:
+		done(batches)
+	}
+}
+
+// carryOut does the operations of a batch. The lock is held.
+func (e *Engine) carryOut(now tube.Instant, b *storage.Batch) {
+	for i := range b.Ops {
+		op := &b.Ops[i]
+		op.Answer = storage.Answer{}
+		if e.closed {
+			op.Answer.Err = storage.ErrClosed
+			continue
+		}
+		e.apply(now, op)
+	}
+}
+
+func done(batches []*storage.Batch) {
+	for _, b := range batches {
 		b.Done()
 	}
 }
 
-// finish ends a batch whose bodies had to be fetched.
-func (e *Engine) finish(b *storage.Batch) {
+// finish ends batches of which bodies had to be fetched.
+func (e *Engine) finish(batches []*storage.Batch) {
 	e.mu.Lock()
-	waits := e.await(b)
+	waits := e.await(batches)
 	e.mu.Unlock()
 	if !waits {
-		b.Done()
+		done(batches)
 	}
 }
 
-// await has the journal end b if it must wait for a commit; false if it need
-// not. The lock is held.
-func (e *Engine) await(b *storage.Batch) bool {
-	return e.journal != nil && !e.closed && e.journal.await(b)
+// await has the journal end the batches if they must wait for a commit; false
+// if they need not. The lock is held.
+func (e *Engine) await(batches []*storage.Batch) bool {
+	return e.journal != nil && !e.closed && e.journal.await(batches)
 }
 
 // Tick implements storage.Store.
@@ -106,6 +119,9 @@ func (e *Engine) Tick() (time.Duration, error) {
 	now := e.now()
 	next := e.machine.Tick(now, tickLimit)
 	roused := e.takeRoused()
+	if e.journal != nil {
+		e.journal.await(nil)
+	}
 	e.mu.Unlock()
 
 	e.tell(roused)

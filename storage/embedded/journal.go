@@ -34,10 +34,11 @@ type journal struct {
 	mu         *sync.Mutex
 	more       *sync.Cond // filling or ending has changed
 	filling    *group
-	committing *group // nil if none is
-	spare      *group // to fill next
-	written    uint64 // records so far
+	committing *group   // nil if none is
+	spare      []*group // to fill next
+	written    uint64   // records so far
 	ending     bool
+	idle       bool // run waits for more
 	done       chan struct{}
 
 	key, value []byte // scratch
@@ -54,8 +55,9 @@ type group struct {
 func (g *group) empty() bool { return g.records.Empty() }
 
 func (j *journal) newGroup() *group {
-	if g := j.spare; g != nil {
-		j.spare = nil
+	if n := len(j.spare); n > 0 {
+		g := j.spare[n-1]
+		j.spare = j.spare[:n-1]
 		return g
 	}
 	return &group{records: j.db.NewBatch()}
@@ -92,7 +94,6 @@ func (j *journal) Deleted(id uint64) {
 	j.key[0] = bodyKey
 	j.check(j.filling.records.SingleDelete(j.key, nil))
 	j.written++
-	j.more.Signal()
 }
 
 // Paused implements tube.Journal.
@@ -100,7 +101,6 @@ func (j *journal) Paused(name string, seconds uint32, until tube.Instant) {
 	j.key = append(append(j.key[:0], pauseKey), name...)
 	if until == 0 {
 		j.check(j.filling.records.Delete(j.key, nil))
-		j.more.Signal()
 		return
 	}
 	j.value = binary.BigEndian.AppendUint32(j.value[:0], seconds)
@@ -111,7 +111,6 @@ func (j *journal) Paused(name string, seconds uint32, until tube.Instant) {
 func (j *journal) set(key, value []byte) {
 	j.check(j.filling.records.Set(key, value, nil))
 	j.written++
-	j.more.Signal()
 }
 
 // check is for errors that a batch in memory cannot have.
@@ -121,49 +120,68 @@ func (j *journal) check(err error) {
 	}
 }
 
-// await has b done when everything that is not yet committed is; false if that
-// is nothing. The lock is held.
-func (j *journal) await(b *storage.Batch) bool {
+// await has the batches done when everything that is not yet committed is;
+// false if that is nothing. The lock is held.
+func (j *journal) await(batches []*storage.Batch) bool {
 	switch {
 	case !j.filling.empty():
-		j.filling.waiters = append(j.filling.waiters, b)
+		j.filling.waiters = append(j.filling.waiters, batches...)
+		if j.idle {
+			j.idle = false
+			j.more.Signal()
+		}
 	case j.committing != nil:
-		j.committing.waiters = append(j.committing.waiters, b)
+		j.committing.waiters = append(j.committing.waiters, batches...)
 	default:
 		return false
 	}
 	return true
 }
 
-// run commits groups until the journal ends.
+// run commits groups until the journal ends. While the disk syncs one group,
+// the batches that waited for the one before are ended; and the next one has
+// begun to be synced before that is done for this one.
 func (j *journal) run() {
 	defer close(j.done)
-	for {
-		g := j.next()
-		if g == nil {
-			return
-		}
+	for g := j.next(true); g != nil; {
 		// An error of writing or syncing does not come back from here: it
 		// ends in the logger's Fatalf.
-		if err := j.db.Apply(g.records, pebble.Sync); err != nil {
+		if err := g.records.SyncWait(); err != nil {
 			panic(fmt.Errorf("committing a group: %w", err))
 		}
 		waiters := j.settle(g)
+		following := j.next(false)
 		for _, b := range waiters {
 			b.Done()
 		}
 		clear(waiters)
 		g.waiters = waiters[:0]
 		j.recycle(g)
+		if g = following; g == nil {
+			g = j.next(true)
+		}
 	}
 }
 
-// next waits for a group with something in it, and has another one fill. It
-// returns nil when the journal ends.
-func (j *journal) next() *group {
+// next begins to commit the group that is being filled, and has another one
+// fill. If there is nothing to commit it returns nil, or waits for something
+// and returns nil only when the journal ends.
+func (j *journal) next(wait bool) *group {
+	g := j.take(wait)
+	if g == nil {
+		return nil
+	}
+	if err := j.db.ApplyNoSyncWait(g.records, pebble.Sync); err != nil {
+		panic(fmt.Errorf("committing a group: %w", err))
+	}
+	return g
+}
+
+func (j *journal) take(wait bool) *group {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for j.filling.empty() && !j.ending {
+	for wait && j.filling.empty() && !j.ending {
+		j.idle = true
 		j.more.Wait()
 	}
 	g := j.filling
@@ -196,7 +214,7 @@ func (j *journal) recycle(g *group) {
 	g.records.Reset()
 	g.shed, g.lastID = g.shed[:0], false
 	j.mu.Lock()
-	j.spare = g
+	j.spare = append(j.spare, g)
 	j.mu.Unlock()
 }
 

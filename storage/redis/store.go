@@ -151,7 +151,13 @@ func (s *Store) Listen(l storage.Listener) {
 }
 
 // Do implements storage.Store.
-func (s *Store) Do(b *storage.Batch) {
+func (s *Store) Do(batches ...*storage.Batch) {
+	for _, b := range batches {
+		s.do(b)
+	}
+}
+
+func (s *Store) do(b *storage.Batch) {
 	if s.part.submit(&unit{batch: b}) {
 		return
 	}

@@ -1,0 +1,409 @@
+package server
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"runtime"
+	"sync"
+	"syscall"
+	"unsafe"
+
+	"redstalk/storage"
+)
+
+// maxEvents is how many ready connections one turn takes.
+const maxEvents = 256
+
+// loops are the loops of a server, which share its connections. They begin
+// with the first connection.
+type loops struct {
+	store storage.Store
+	log   *slog.Logger
+
+	mu     sync.Mutex
+	all    []*loop
+	next   int // gets the next connection
+	failed bool
+}
+
+// numLoops leaves processors to the store: half of what goes through a loop is
+// waiting for the kernel to move bytes, and the other half is the store's.
+func numLoops() int { return max(1, runtime.NumCPU()/2) }
+
+// adopt makes a wire of conn if it has a descriptor to watch; nil if not.
+func (ls *loops) adopt(conn net.Conn, wake func(*turn)) wire {
+	sc, is := conn.(syscall.Conn)
+	if !is {
+		return nil
+	}
+	l := ls.pick()
+	if l == nil {
+		return nil
+	}
+	fd, err := duplicate(sc)
+	if err != nil {
+		return nil
+	}
+	w := &epollWire{loop: l, fd: fd, wake: wake}
+	if err := l.add(w); err != nil {
+		ls.log.Error("a connection cannot be watched by epoll", "err", err)
+		syscall.Close(fd)
+		return nil
+	}
+	conn.Close() // the duplicate stays
+	return w
+}
+
+// duplicate gives a connection's descriptor a second number, which the
+// runtime's own poller does not watch.
+func duplicate(sc syscall.Conn) (fd int, err error) {
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return -1, err
+	}
+	var errno syscall.Errno
+	err = raw.Control(func(original uintptr) {
+		var r uintptr
+		r, _, errno = syscall.Syscall(syscall.SYS_FCNTL, original, syscall.F_DUPFD_CLOEXEC, 0)
+		fd = int(r)
+	})
+	if err == nil && errno != 0 {
+		err = errno
+	}
+	return fd, err
+}
+
+// pick chooses the loop of a new connection, and starts the loops first.
+func (ls *loops) pick() *loop {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	for len(ls.all) < numLoops() && !ls.failed {
+		l, err := newLoop(ls.store)
+		if err != nil {
+			ls.log.Error("no epoll; connections get goroutines of their own", "err", err)
+			ls.failed = true
+			break
+		}
+		ls.all = append(ls.all, l)
+		go l.run()
+	}
+	if len(ls.all) == 0 {
+		return nil
+	}
+	ls.next = (ls.next + 1) % len(ls.all)
+	return ls.all[ls.next]
+}
+
+// stop ends the loops. Their connections must have ended.
+func (ls *loops) stop() {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	for _, l := range ls.all {
+		l.stop()
+	}
+	ls.all = nil
+}
+
+// loop watches many connections with one epoll descriptor, edge-triggered, on a
+// goroutine of its own: a turn is one wait, the sessions of all connections on
+// which something happened, and one call of the store.
+type loop struct {
+	store  storage.Store
+	epoll  int
+	waker  [2]int // a pipe: closing its writing end stops the loop
+	done   chan struct{}
+	turn   turn
+	awoken []*epollWire // of the turn
+
+	mu    sync.Mutex
+	wires map[int32]*epollWire // by descriptor
+}
+
+func newLoop(store storage.Store) (*loop, error) {
+	l := &loop{store: store, done: make(chan struct{}), wires: make(map[int32]*epollWire)}
+	var err error
+	if l.epoll, err = syscall.EpollCreate1(syscall.EPOLL_CLOEXEC); err != nil {
+		return nil, err
+	}
+	if err = syscall.Pipe2(l.waker[:], syscall.O_CLOEXEC|syscall.O_NONBLOCK); err != nil {
+		syscall.Close(l.epoll)
+		return nil, err
+	}
+	event := syscall.EpollEvent{Events: syscall.EPOLLIN, Fd: int32(l.waker[0])}
+	if err = syscall.EpollCtl(l.epoll, syscall.EPOLL_CTL_ADD, l.waker[0], &event); err != nil {
+		syscall.Close(l.waker[1])
+		l.close()
+		return nil, err
+	}
+	return l, nil
+}
+
+func (l *loop) stop() {
+	syscall.Close(l.waker[1])
+	<-l.done
+}
+
+func (l *loop) close() {
+	syscall.Close(l.waker[0])
+	syscall.Close(l.epoll)
+}
+
+// edges is what a connection is watched for. EPOLLET is negative in package
+// syscall.
+const edges = syscall.EPOLLIN | syscall.EPOLLOUT | syscall.EPOLLRDHUP | 1<<31
+
+// add begins to watch w. Its session may be woken before add returns.
+func (l *loop) add(w *epollWire) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.wires[int32(w.fd)] = w
+	event := syscall.EpollEvent{Events: edges, Fd: int32(w.fd)}
+	err := syscall.EpollCtl(l.epoll, syscall.EPOLL_CTL_ADD, w.fd, &event)
+	if err != nil {
+		delete(l.wires, int32(w.fd))
+	}
+	return err
+}
+
+func (l *loop) run() {
+	defer close(l.done)
+	defer l.close()
+	events := make([]syscall.EpollEvent, maxEvents)
+	for {
+		n, err := syscall.EpollWait(l.epoll, events, -1)
+		if err != nil && !errors.Is(err, syscall.EINTR) {
+			panic("epoll_wait: " + err.Error()) // the descriptor is ours alone
+		}
+		if !l.find(events[:max(n, 0)]) {
+			return
+		}
+		for _, w := range l.awoken {
+			w.wake(&l.turn)
+		}
+		clear(l.awoken)
+		l.turn.end(l.store)
+	}
+}
+
+// find collects whom the events concern; false if the loop is to stop.
+func (l *loop) find(events []syscall.EpollEvent) bool {
+	l.awoken = l.awoken[:0]
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range events {
+		if events[i].Fd == int32(l.waker[0]) {
+			return false
+		}
+		// An event may be for a descriptor that was closed since, or has even
+		// been given out again: being woken in vain does no harm.
+		if w := l.wires[events[i].Fd]; w != nil && w.note(events[i].Events) {
+			l.awoken = append(l.awoken, w)
+		}
+	}
+	return true
+}
+
+// epollWire is a wire on a descriptor that a loop watches.
+type epollWire struct {
+	loop *loop
+	fd   int
+	wake func(*turn)
+	full bool // the last read filled the buffer; belongs to the session
+
+	mu     sync.Mutex
+	kept   []byte // to be sent when there is room
+	err    error  // of writing, or that it was cut
+	hungUp bool   // the client's end has come, or is to be read
+	closed bool
+}
+
+// note takes down what an event says, and returns whether the session should
+// be woken.
+func (w *epollWire) note(events uint32) bool {
+	const fromClient = syscall.EPOLLIN | syscall.EPOLLRDHUP | syscall.EPOLLHUP | syscall.EPOLLERR
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if events&(syscall.EPOLLRDHUP|syscall.EPOLLHUP|syscall.EPOLLERR) != 0 {
+		w.hungUp = true
+	}
+	waiting := len(w.kept) > 0
+	if waiting {
+		w.drain()
+	}
+	return events&fromClient != 0 || waiting && len(w.kept) == 0
+}
+
+// drain sends what was kept back. The lock is held.
+func (w *epollWire) drain() {
+	if w.closed || w.err != nil {
+		w.kept = nil
+		return
+	}
+	n, err := send(w.fd, w.kept)
+	w.kept = w.kept[n:]
+	if len(w.kept) == 0 {
+		w.kept = nil
+	}
+	if err != nil {
+		w.err, w.kept = err, nil
+	}
+}
+
+// send writes until nothing is left or there is no room.
+func send(fd int, p []byte) (sent int, err error) {
+	for sent < len(p) {
+		n, err := syscall.Write(fd, p[sent:])
+		switch {
+		case n > 0:
+			sent += n
+		case err == syscall.EAGAIN:
+			return sent, nil
+		case err != nil && err != syscall.EINTR:
+			return sent, err
+		}
+	}
+	return sent, nil
+}
+
+// Read implements wire. A read that does not fill the buffer has emptied the
+// socket: what comes later is a new edge. That is not so for the end of the
+// stream, so that after a hang-up reading goes on until it shows.
+func (w *epollWire) Read(p []byte) (int, error) {
+	for {
+		n, err := syscall.Read(w.fd, p)
+		w.full = n == len(p)
+		switch {
+		case n > 0:
+			return n, nil
+		case err == nil:
+			return 0, io.EOF
+		case err == syscall.EAGAIN:
+			return 0, w.whyNothing()
+		case err != syscall.EINTR:
+			return 0, err
+		}
+	}
+}
+
+func (w *epollWire) whyNothing() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err != nil {
+		return w.err
+	}
+	return errNothing
+}
+
+// More implements wire.
+func (w *epollWire) More() bool {
+	if w.full {
+		return true
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.hungUp || w.err != nil
+}
+
+// Write implements wire.
+func (w *epollWire) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err != nil {
+		return 0, w.err
+	}
+	n := 0
+	if len(w.kept) == 0 {
+		if n, w.err = send(w.fd, p); w.err != nil {
+			return n, w.err
+		}
+	}
+	w.kept = append(w.kept, p[n:]...)
+	return len(p), nil
+}
+
+// WriteVec is Write of several pieces with one system call, which
+// protocol.Writer prefers for large bodies.
+func (w *epollWire) WriteVec(pieces [][]byte) error {
+	w.mu.Lock()
+	n := 0
+	if len(w.kept) == 0 && w.err == nil {
+		n, w.err = sendVec(w.fd, pieces)
+	}
+	w.mu.Unlock()
+	for _, p := range pieces {
+		skip := min(n, len(p))
+		n -= skip
+		if skip == len(p) {
+			continue
+		}
+		if _, err := w.Write(p[skip:]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxVec is how many pieces go into one system call; the kernel takes 1024.
+const maxVec = 64
+
+// sendVec sends the first pieces and returns how many bytes went out.
+func sendVec(fd int, pieces [][]byte) (int, error) {
+	var vec [maxVec]syscall.Iovec
+	n := 0
+	for _, p := range pieces {
+		if len(p) == 0 {
+			continue
+		}
+		if n == maxVec {
+			break
+		}
+		vec[n].Base = &p[0]
+		vec[n].SetLen(len(p))
+		n++
+	}
+	if n == 0 {
+		return 0, nil
+	}
+	sent, _, errno := syscall.Syscall(syscall.SYS_WRITEV, uintptr(fd), uintptr(unsafe.Pointer(&vec[0])), uintptr(n))
+	runtime.KeepAlive(pieces)
+	switch errno {
+	case 0:
+		return int(sent), nil
+	case syscall.EAGAIN, syscall.EINTR:
+		return 0, nil
+	}
+	return 0, errno
+}
+
+// Kept implements wire.
+func (w *epollWire) Kept() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.kept)
+}
+
+// Close implements wire.
+func (w *epollWire) Close() {
+	w.loop.mu.Lock()
+	delete(w.loop.wires, int32(w.fd))
+	w.loop.mu.Unlock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.closed {
+		w.closed, w.kept = true, nil
+		syscall.Close(w.fd)
+	}
+}
+
+// Cut implements wire.
+func (w *epollWire) Cut() {
+	w.mu.Lock()
+	if !w.closed {
+		w.err, w.kept = errCut, nil
+		syscall.Shutdown(w.fd, syscall.SHUT_RDWR)
+	}
+	w.mu.Unlock()
+	w.wake(nil)
+}

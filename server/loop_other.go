@@ -1,0 +1,20 @@
+//go:build !linux
+
+package server
+
+import (
+	"log/slog"
+	"net"
+
+	"redstalk/storage"
+)
+
+// loops are nothing where there is no epoll: every connection is a pump.
+type loops struct {
+	store storage.Store
+	log   *slog.Logger
+}
+
+func (*loops) adopt(net.Conn, func(*turn)) wire { return nil }
+
+func (*loops) stop() {}

@@ -1,0 +1,147 @@
+package server
+
+import (
+	"net"
+	"sync"
+)
+
+// pumpBuffer is how many bytes a pump reads ahead.
+const pumpBuffer = 4 << 10
+
+// pump is a wire over any net.Conn. A goroutine reads ahead, and another one
+// writes while there is something to write. It serves what no loop can watch:
+// connections in memory, and systems without epoll.
+type pump struct {
+	conn  net.Conn
+	wake  func(*turn)
+	taken chan struct{} // capacity 1: what was read ahead is used up
+
+	mu      sync.Mutex
+	in      []byte // read ahead
+	inErr   error  // why no more will be read; comes after in
+	out     []byte // to be written
+	kept    int    // len(out) and what is being written
+	writing bool   // there is a goroutine that writes
+	outErr  error
+}
+
+func newPump(conn net.Conn, wake func(*turn)) *pump {
+	p := &pump{conn: conn, wake: wake, taken: make(chan struct{}, 1)}
+	go p.readAhead()
+	return p
+}
+
+func (p *pump) readAhead() {
+	buf := make([]byte, pumpBuffer)
+	for {
+		n, err := p.conn.Read(buf)
+		p.mu.Lock()
+		p.in = buf[:n]
+		if p.inErr == nil {
+			p.inErr = err
+		}
+		p.mu.Unlock()
+		p.wake(nil)
+		if err != nil {
+			return
+		}
+		if n > 0 {
+			<-p.taken
+		}
+	}
+}
+
+// Read implements wire.
+func (p *pump) Read(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.in) == 0 {
+		if p.inErr != nil {
+			return 0, p.inErr
+		}
+		return 0, errNothing
+	}
+	n := copy(b, p.in)
+	if p.in = p.in[n:]; len(p.in) == 0 {
+		p.goOn()
+	}
+	return n, nil
+}
+
+// goOn lets the reading goroutine go on; the lock is held.
+func (p *pump) goOn() {
+	select {
+	case p.taken <- struct{}{}:
+	default:
+	}
+}
+
+// More implements wire.
+func (p *pump) More() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.in) > 0 || p.inErr != nil
+}
+
+// Write implements wire.
+func (p *pump) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.outErr != nil {
+		return 0, p.outErr
+	}
+	p.out = append(p.out, b...)
+	p.kept += len(b)
+	if !p.writing {
+		p.writing = true
+		go p.writeOut()
+	}
+	return len(b), nil
+}
+
+// writeOut writes until nothing is left.
+func (p *pump) writeOut() {
+	p.mu.Lock()
+	for len(p.out) > 0 && p.outErr == nil {
+		chunk := p.out
+		p.out = nil
+		p.mu.Unlock()
+		_, err := p.conn.Write(chunk)
+		p.mu.Lock()
+		p.kept -= len(chunk)
+		if p.outErr == nil {
+			p.outErr = err
+		}
+	}
+	p.writing = false
+	p.mu.Unlock()
+	p.wake(nil)
+}
+
+// Kept implements wire.
+func (p *pump) Kept() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.outErr != nil {
+		return 0
+	}
+	return p.kept
+}
+
+// Close implements wire.
+func (p *pump) Close() {
+	p.mu.Lock()
+	p.in = nil
+	p.goOn()
+	p.mu.Unlock()
+	p.conn.Close()
+}
+
+// Cut implements wire.
+func (p *pump) Cut() {
+	p.mu.Lock()
+	p.inErr, p.outErr = errCut, errCut
+	p.mu.Unlock()
+	p.conn.Close()
+	p.wake(nil)
+}
