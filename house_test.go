@@ -12,20 +12,23 @@ import (
 // mayImport says which packages of the module, and which others outside the
 // standard library, a package may depend on, directly or not.
 var mayImport = map[string][]string{
-	"redstalk/protocol":          nil,
-	"redstalk/tube":              nil,
-	"redstalk/storage":           {"redstalk/tube"},
-	"redstalk/storage/embedded":  {"redstalk/storage", "redstalk/tube", "github.com/cockroachdb/pebble/v2"},
-	"redstalk/storage/redis":     {"redstalk/storage", "redstalk/tube", "github.com/redis/go-redis/v9"},
-	"redstalk/storage/storetest": {"redstalk/storage", "redstalk/tube"},
-	"redstalk/server":            {"redstalk/protocol", "redstalk/storage", "redstalk/tube"},
-	"redstalk/server/transcript": nil,
+	"redstalk/protocol":             nil,
+	"redstalk/tube":                 nil,
+	"redstalk/storage":              {"redstalk/tube"},
+	"redstalk/storage/embedded":     {"redstalk/storage", "redstalk/tube", "github.com/cockroachdb/pebble/v2"},
+	"redstalk/storage/embedded/wal": {"github.com/cockroachdb/pebble/v2"},
+	"redstalk/storage/redis":        {"redstalk/storage", "redstalk/tube", "github.com/redis/go-redis/v9"},
+	"redstalk/storage/storetest":    {"redstalk/storage", "redstalk/tube"},
+	"redstalk/server":               {"redstalk/protocol", "redstalk/storage", "redstalk/tube"},
+	"redstalk/server/transcript":    nil,
+	"redstalk/server/differ":        nil,
+	"redstalk/server/ledger":        {"github.com/beanstalkd/go-beanstalk"},
 }
 
 // onlyHere says which package alone may import a module directly.
 var onlyHere = map[string][]string{
 	"github.com/redis/go-redis/v9":     {"redstalk/storage/redis", "redstalk/storage/redis/redistest"},
-	"github.com/cockroachdb/pebble/v2": {"redstalk/storage/embedded"},
+	"github.com/cockroachdb/pebble/v2": {"redstalk/storage/embedded", "redstalk/storage/embedded/wal"},
 	"github.com/urfave/cli/v2":         {"redstalk/cmd/redstalkd", "redstalk/cmd/stalkbench", "redstalk/cmd/transcript"},
 }
 

@@ -101,17 +101,18 @@ const (
 
 // request is a command that was read, on its way to its reply.
 type request struct {
-	verb    protocol.Verb
-	fault   protocol.Fault
-	counted bool
-	waits   bool           // a reserve that waits if there is no job
-	op      int            // index in batch.Ops, -1 if it needs none
-	name    string         // of a tube
-	names   []string       // of tubes
-	timeout time.Duration  // of a reserve
-	fresh   bool           // a reserve that was retaken
-	waited  bool           // a reserve that has been in the hall
-	word    func(*session) // the reply, if it is known already
+	verb     protocol.Verb
+	fault    protocol.Fault
+	counted  bool
+	producer bool           // makes the connection one
+	waits    bool           // a reserve that waits if there is no job
+	op       int            // index in batch.Ops, -1 if it needs none
+	name     string         // of a tube
+	names    []string       // of tubes
+	timeout  time.Duration  // of a reserve
+	fresh    bool           // a reserve that was retaken
+	waited   bool           // a reserve that has been in the hall
+	word     func(*session) // the reply, if it is known already
 }
 
 func newSession(s *Server, holder tube.Holder) *session {
@@ -218,6 +219,7 @@ func (s *session) act(t *turn) (more bool, err error) {
 	case s.server.closing.Load():
 		return false, ErrServerClosed
 	case !s.readable:
+		s.noteBegun()
 		return false, nil
 	case s.fills == maxFills:
 		go s.wake(nil)
@@ -235,12 +237,17 @@ var (
 // fill reads once. The end of the client's sending is not an error but noted
 // in halfClosed.
 func (s *session) fill() error {
+	s.noteBegun()
+	return s.noteRead(s.in.Fill())
+}
+
+// noteBegun counts a put whose body is still to come.
+func (s *session) noteBegun() {
 	counted, producer := s.in.Begun()
 	if counted {
 		s.server.figures.commands[protocol.Put].Add(1)
 	}
 	s.noteProducer(producer)
-	return s.noteRead(s.in.Fill())
 }
 
 // noteRead sorts out how a read has ended.
@@ -344,8 +351,13 @@ func (s *session) reply(r *request) {
 	}
 }
 
-// count counts a command, when it is answered or begins to wait.
+// count counts a command, when it is answered or begins to wait, and what it
+// makes of the connection.
 func (s *session) count(r *request) {
+	s.noteProducer(r.producer)
+	if isReserve(r.verb) && r.fault == protocol.NoFault {
+		s.becomeWorker()
+	}
 	if r.counted {
 		r.counted = false
 		s.server.figures.commands[r.verb].Add(1)
@@ -398,8 +410,13 @@ func (s *session) end(cause error, t *turn) {
 	s.cause, s.phase = cause, ending
 	s.forget()
 	s.batch.Ops = append(s.batch.Ops, storage.Op{Kind: storage.Leave, Holder: s.holder})
+	// beanstalkd takes the first from its list until it is empty, and the
+	// last takes that one's place.
+	for len(s.watched) > 0 {
+		s.attend(tube.Watching, -1, s.watched[0])
+		s.watched = without(s.watched, 0)
+	}
 	s.attend(tube.Using, -1, s.used)
-	s.attend(tube.Watching, -1, s.watched...)
 	s.hand(&s.batch, t)
 }
 

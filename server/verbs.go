@@ -52,9 +52,8 @@ func init() {
 
 // plan appends what is to be done for the command to the burst.
 func (s *session) plan(c *protocol.Command) {
-	s.requests = append(s.requests, request{verb: c.Verb, fault: c.Fault, counted: c.Counted, op: -1})
+	s.requests = append(s.requests, request{verb: c.Verb, fault: c.Fault, counted: c.Counted, producer: c.Producer, op: -1})
 	r := &s.requests[len(s.requests)-1]
-	s.noteProducer(c.Producer)
 	if c.Fault == protocol.NoFault {
 		handlers[c.Verb].plan(s, c, r)
 	}
@@ -90,7 +89,6 @@ func planPut(s *session, c *protocol.Command, r *request) {
 }
 
 func planReserve(s *session, c *protocol.Command, r *request) {
-	s.becomeWorker()
 	r.timeout = storage.Forever
 	if c.Verb == protocol.ReserveWithTimeout {
 		r.timeout = time.Duration(c.Timeout) * time.Second

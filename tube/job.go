@@ -100,6 +100,9 @@ type Job struct {
 	state           State
 }
 
+// State returns the state.
+func (j *Job) State() State { return j.state }
+
 // Size returns the length of the body in bytes.
 func (j *Job) Size() int { return int(j.size) }
 

@@ -12,8 +12,8 @@ type Journal interface {
 	// Changed tells what a job has become.
 	Changed(r Record)
 
-	// Deleted tells that a job is gone.
-	Deleted(id uint64)
+	// Deleted tells that a job is gone, whose body had that many bytes.
+	Deleted(id uint64, size uint32)
 
 	// Paused tells until when a tube is paused, having been asked to for that
 	// many seconds; an until of 0 says that it is not any more.
@@ -56,9 +56,19 @@ func (m *Machine) record(j *Job) Record {
 // would do by itself: let a delay be over.
 func (a *Arrow) lasting() bool { return a.Counts != NoCounter }
 
-// Restore brings back a job from its record, in any order. Its body is not
-// kept.
-func (m *Machine) Restore(now Instant, r Record) error {
+// Record returns what is to survive of a job, and its body if that is kept
+// here.
+func (m *Machine) Record(id uint64) (r Record, body []byte, found bool) {
+	j := m.Find(id)
+	if j == nil {
+		return r, nil, false
+	}
+	return m.record(j), m.Body(j), true
+}
+
+// Restore brings back a job from its record, in any order. Its body is kept
+// unless it is nil, for then it is somebody else's to keep.
+func (m *Machine) Restore(now Instant, r Record, body []byte) error {
 	if r.ID == 0 || m.jobs.get(r.ID) != 0 {
 		return fmt.Errorf("job %d is there twice, or cannot be", r.ID)
 	}
@@ -66,6 +76,9 @@ func (m *Machine) Restore(now Instant, r Record) error {
 	j := m.slab.alloc()
 	j.ID, j.tube, j.created = r.ID, t.handle, r.Created
 	j.pri, j.delay, j.ttr, j.size, j.counters = r.Pri, r.Delay, max(r.TTR, MinTTR), r.Size, r.Counters
+	if len(body) > 0 {
+		m.slab.keep(j, body)
+	}
 	m.jobs.set(j.ID, j.self)
 	m.lastID = max(m.lastID, j.ID)
 	t.jobs++

@@ -121,12 +121,12 @@ func (m *Machine) follow(now Instant, j *Job, arrow *Arrow, h Holder) {
 	m.leavePlace(j)
 	// The delay was for the way through Delayed; a kicked or matured job
 	// keeps it for stats-job but goes where the arrow says.
-	id := j.ID
+	id, size := j.ID, j.size
 	m.settle(now, j, arrow.To, to)
 	switch {
 	case m.journal == nil:
 	case arrow.To == Gone:
-		m.journal.Deleted(id)
+		m.journal.Deleted(id, size)
 	case arrow.lasting():
 		m.journal.Changed(m.record(j))
 	}

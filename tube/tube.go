@@ -64,16 +64,22 @@ func (m *Machine) Attend(name string, role Role, delta int) {
 	}
 }
 
-// Pause stops reserves from the tube for that many seconds; 0 lets them go on
-// at the next Tick. It returns false if there is no such tube.
+// Pause stops reserves from the tube for that many seconds; 0 lets them go on.
+// It returns false if there is no such tube.
 func (m *Machine) Pause(now Instant, name string, seconds uint32) bool {
 	t := m.tubes[name]
 	if t == nil {
 		return false
 	}
 	t.pauses++
+	if seconds == 0 {
+		m.resume(t)
+		m.rearm(t)
+		m.rouse(t)
+		return true
+	}
 	t.pauseSeconds = seconds
-	t.pauseUntil = max(now.After(seconds), now+1)
+	t.pauseUntil = now.After(seconds)
 	m.rearm(t)
 	if m.journal != nil {
 		m.journal.Paused(name, seconds, t.pauseUntil)

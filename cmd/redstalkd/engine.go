@@ -14,9 +14,13 @@ import (
 
 // engine is what is known about the store to be opened.
 type engine struct {
-	url       string // memory:, embedded:DIR, or a Redis URL
-	namespace string // Redis: prefix of every key
-	log       *slog.Logger
+	url       string        // memory:, embedded:DIR, or a Redis URL
+	namespace string        // Redis: prefix of every key
+	timeout   time.Duration // Redis: see redis.Options.Timeout
+
+	waitReplicas  int  // Redis: how many must have a change before its reply
+	allowEviction bool // Redis: though it may delete jobs
+	log           *slog.Logger
 
 	syncEvery time.Duration // embedded: 0 is before every reply; see neverSync
 	fileSize  int64         // embedded: bytes of one file of the log

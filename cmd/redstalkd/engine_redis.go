@@ -8,7 +8,10 @@ import (
 )
 
 func openRedis(ctx context.Context, e engine) (storage.Store, error) {
-	store, err := redis.Open(ctx, redis.Options{URL: e.url, Namespace: e.namespace, Log: e.log})
+	store, err := redis.Open(ctx, redis.Options{
+		URL: e.url, Namespace: e.namespace, Log: e.log,
+		Timeout: e.timeout, WaitReplicas: e.waitReplicas, AllowEviction: e.allowEviction,
+	})
 	if err != nil {
 		return nil, err // and not store: a nil *redis.Store in a Store is not nil
 	}

@@ -38,7 +38,7 @@ func TestConfigure(t *testing.T) {
 		{"", "", func(s *settings) any { return s.port }, 11300},
 		{"", "", func(s *settings) any { return s.maxJobSize }, 65535},
 		{"", "", func(s *settings) any { return s.grace }, 5 * time.Second},
-		{"", "", func(s *settings) any { return s.engine }, engine{url: "embedded:./redstalk-data", namespace: "redstalk", fileSize: 10 << 20, reserve: 64 << 20}},
+		{"", "", func(s *settings) any { return s.engine }, engine{url: "embedded:./redstalk-data", namespace: "redstalk", fileSize: 10 << 20, reserve: 64 << 20, timeout: 5 * time.Second}},
 
 		{"-l ::1", "", func(s *settings) any { return s.addr }, "::1"},
 		{"--listen=unix:/x", "", func(s *settings) any { return s.addr }, "unix:/x"},

@@ -32,12 +32,14 @@ const (
 	defaultFileSize   = 10 << 20
 	defaultReserve    = 64 << 20
 	defaultStore      = "embedded:./redstalk-data"
+
+	defaultStoreTimeout = 5 * time.Second
 )
 
 func defaults() *settings {
 	return &settings{
 		addr: "127.0.0.1", port: 11300, maxJobSize: defaultMaxJobSize, grace: 5 * time.Second,
-		engine: engine{url: defaultStore, namespace: "redstalk", fileSize: defaultFileSize, reserve: defaultReserve},
+		engine: engine{url: defaultStore, namespace: "redstalk", fileSize: defaultFileSize, reserve: defaultReserve, timeout: defaultStoreTimeout},
 		said:   make(map[string]bool),
 	}
 }
@@ -56,6 +58,12 @@ func (s *settings) options() []*option {
 				"a password is safer in the variable, which other users cannot see"},
 		{name: "namespace", value: "NAME", set: notEmpty(&s.engine.namespace), initial: s.engine.namespace,
 			help: "prefix of every key in Redis"},
+		{name: "store-timeout", value: "DURATION", set: s.setStoreTimeout, initial: s.engine.timeout.String(),
+			help: "hold commands up for so long while Redis fails, before INTERNAL_ERROR"},
+		{name: "wait-replicas", value: "N", set: s.setWaitReplicas, initial: "0",
+			help: "with Redis, reply when so many replicas have the change"},
+		{name: "allow-eviction", set: setBool(&s.engine.allowEviction),
+			help: "serve from a Redis that deletes keys of its choice, jobs among them, when it is full"},
 		{short: 'b', name: "binlog", value: "DIR", set: s.setBinlog, rivals: []string{"store"},
 			help: "keep jobs in this directory: the same as --store embedded:DIR"},
 		{short: 'f', name: "fsync-ms", value: "MS", set: s.setSync, rivals: []string{"no-fsync"}, initial: "0",
@@ -193,6 +201,24 @@ func (s *settings) setGrace(v string) error {
 		return fmt.Errorf("%q is not a duration such as 5s or 500ms", v)
 	}
 	s.grace = d
+	return nil
+}
+
+func (s *settings) setStoreTimeout(v string) error {
+	d, err := time.ParseDuration(v)
+	if err != nil || d <= 0 {
+		return fmt.Errorf("%q is not a duration such as 5s or 500ms", v)
+	}
+	s.engine.timeout = d
+	return nil
+}
+
+func (s *settings) setWaitReplicas(v string) error {
+	n, err := strconv.ParseUint(v, 10, 16)
+	if err != nil {
+		return fmt.Errorf("%q is not a number of replicas", v)
+	}
+	s.engine.waitReplicas = int(n)
 	return nil
 }
 

@@ -6,27 +6,27 @@ import (
 )
 
 // apply carries out one operation on the machine. The lock is held.
-func (e *Engine) apply(now tube.Instant, op *storage.Op) {
+func (e *Engine) apply(now tube.Instant, b *storage.Batch, op *storage.Op) {
 	m, a := e.machine, &op.Answer
 	switch op.Kind {
 	case storage.Put:
 		e.put(now, op)
 	case storage.Take:
 		job, soon := m.Take(now, op.Holder, op.Tubes)
-		if e.answerJob(op, job); job == nil {
+		if e.answerJob(b, op, job); job == nil {
 			a.Soon = soon.Until(now)
 		}
 	case storage.Move:
 		job := m.Move(now, op.Move, op.Holder, op.ID, tube.Terms{Pri: op.Pri, Delay: op.Delay})
 		if a.NotFound = job == nil; op.Move == tube.ReserveJob {
-			e.answerJob(op, job)
+			e.answerJob(b, op, job)
 		}
 	case storage.Kick:
 		a.Count = m.Kick(now, op.Tube, op.Bound)
 	case storage.Peek:
-		e.answerJob(op, m.Find(op.ID))
+		e.answerJob(b, op, m.Find(op.ID))
 	case storage.PeekHead:
-		e.answerJob(op, m.Head(op.Tube, op.State))
+		e.answerJob(b, op, m.Head(op.Tube, op.State))
 	case storage.Pause:
 		a.NotFound = !m.Pause(now, op.Tube, op.Delay)
 	case storage.Attend:
@@ -73,7 +73,7 @@ func (e *Engine) report(now tube.Instant, op *storage.Op) {
 
 // answerJob copies what may leave the lock: both fields never change. A body
 // that is not in memory is noted in absent.
-func (e *Engine) answerJob(op *storage.Op, j *tube.Job) {
+func (e *Engine) answerJob(b *storage.Batch, op *storage.Op, j *tube.Job) {
 	a := &op.Answer
 	if j == nil {
 		a.NotFound = true
@@ -81,6 +81,6 @@ func (e *Engine) answerJob(op *storage.Op, j *tube.Job) {
 	}
 	a.ID, a.Body = j.ID, e.machine.Body(j)
 	if a.Body == nil && j.Size() > 0 {
-		e.absent = append(e.absent, op)
+		e.absent = append(e.absent, absent{b, op})
 	}
 }

@@ -20,7 +20,8 @@ type Engine struct {
 
 	mu      sync.Mutex
 	machine *tube.Machine
-	absent  []*storage.Op // of the batch being carried out: whose body is not in memory
+	absent  []absent // of the batches being carried out
+	scratch sorted
 	closed  bool
 }
 
@@ -50,6 +51,9 @@ func (e *Engine) now() tube.Instant {
 // Do implements storage.Store.
 func (e *Engine) Do(batches ...*storage.Batch) {
 	e.mu.Lock()
+	if e.journal != nil {
+		e.journal.throttle()
+	}
 	now := e.now()
 	due := e.machine.Next()
 	for _, b := range batches {
@@ -57,21 +61,97 @@ func (e *Engine) Do(batches ...*storage.Batch) {
 	}
 	next := e.machine.Next()
 	roused := e.takeRoused()
-	absent := e.takeAbsent()
-	waits := absent == nil && e.await(batches)
+	if e.journal == nil || e.closed {
+		e.mu.Unlock()
+		e.announce(now, due, next, roused)
+		done(batches)
+		return
+	}
+	s := e.sort(batches)
+	lead, rest := e.journal.submit(s.early, s.bound)
 	e.mu.Unlock()
 
+	e.announce(now, due, next, roused)
+	for _, free := range rest {
+		done(free)
+	}
+	if lead != nil {
+		e.journal.lead(lead)
+	}
+}
+
+// announce tells the listener what has come of a call.
+func (e *Engine) announce(now, due, next tube.Instant, roused []string) {
 	e.tell(roused)
 	if next < due {
 		e.listener.Due(next.Until(now))
 	}
-	switch {
-	case absent != nil:
-		e.fetch(absent)
-		e.finish(batches)
-	case !waits:
-		done(batches)
+}
+
+// sorted is batches by what they wait for.
+type sorted struct {
+	early []*storage.Batch // their trace is with the operating system
+	bound []*storage.Batch // what they have changed or seen is on the disk
+}
+
+func (s *sorted) reset() *sorted {
+	clear(s.early)
+	clear(s.bound)
+	s.early, s.bound = s.early[:0], s.bound[:0]
+	return s
+}
+
+func (s *sorted) add(b *storage.Batch, early bool) {
+	if early {
+		s.early = append(s.early, b)
+	} else {
+		s.bound = append(s.bound, b)
 	}
+}
+
+// sort sorts batches that were carried out. Those that lack bodies are left
+// out: they are finished aside. The lock is held until the result is used.
+func (e *Engine) sort(batches []*storage.Batch) *sorted {
+	s := e.scratch.reset()
+	absent := e.absent
+	var slow sorted
+	for _, b := range batches {
+		early := e.onlyReserves(b)
+		n := 0
+		for n < len(absent) && absent[n].batch == b {
+			n++
+		}
+		if absent = absent[n:]; n > 0 {
+			slow.add(b, early)
+		} else {
+			s.add(b, early)
+		}
+	}
+	if len(e.absent) > 0 {
+		if len(slow.bound) > 0 {
+			s.bound = append(s.bound, nobody...) // they join when they have their bodies
+		}
+		e.fetchAside(slow)
+	}
+	return s
+}
+
+// onlyReserves tells whether a batch has changed and seen nothing but
+// reservations of jobs that are on the disk. A reservation does not survive a
+// restart, so that there is no reason to wait for the disk. The lock is held.
+func (e *Engine) onlyReserves(b *storage.Batch) bool {
+	for i := range b.Ops {
+		switch op := &b.Ops[i]; {
+		case op.Kind == storage.Attend, op.Kind == storage.Leave:
+		case op.Kind == storage.Take, op.Kind == storage.Move && op.Move == tube.ReserveJob:
+			if op.Answer.ID > e.journal.durable {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return true
 }
 
 // carryOut does the operations of a batch. The lock is held.
@@ -83,7 +163,7 @@ func (e *Engine) carryOut(now tube.Instant, b *storage.Batch) {
 			op.Answer.Err = storage.ErrClosed
 			continue
 		}
-		e.apply(now, op)
+		e.apply(now, b, op)
 	}
 }
 
@@ -93,21 +173,9 @@ func done(batches []*storage.Batch) {
 	}
 }
 
-// finish ends batches of which bodies had to be fetched.
-func (e *Engine) finish(batches []*storage.Batch) {
-	e.mu.Lock()
-	waits := e.await(batches)
-	e.mu.Unlock()
-	if !waits {
-		done(batches)
-	}
-}
-
-// await has the journal end the batches if they must wait for a commit; false
-// if they need not. The lock is held.
-func (e *Engine) await(batches []*storage.Batch) bool {
-	return e.journal != nil && !e.closed && e.journal.await(batches)
-}
+// nobody is a batch that has changes brought to the disk for which nobody
+// waits, or not yet.
+var nobody = []*storage.Batch{{Done: func() {}}}
 
 // Tick implements storage.Store.
 func (e *Engine) Tick() (time.Duration, error) {
@@ -119,11 +187,15 @@ func (e *Engine) Tick() (time.Duration, error) {
 	now := e.now()
 	next := e.machine.Tick(now, tickLimit)
 	roused := e.takeRoused()
+	var lead *group
 	if e.journal != nil {
-		e.journal.await(nil)
+		lead, _ = e.journal.submit(nil, nobody)
 	}
 	e.mu.Unlock()
 
+	if lead != nil {
+		e.journal.lead(lead)
+	}
 	e.tell(roused)
 	return next.Until(now), nil
 }

@@ -37,21 +37,23 @@ func TestMemory(t *testing.T) {
 // disk is a directory that outlives engines, in memory, of which a power cut
 // leaves only what was synced.
 type disk struct {
-	fs    *vfs.MemFS
-	clock *handClock
+	fs     *vfs.MemFS
+	clock  *handClock
+	opened int // times
 }
 
 func newDisk() *disk { return &disk{fs: vfs.NewCrashableMem(), clock: newHandClock()} }
 
 func (d *disk) options(t testing.TB) Options {
 	return Options{
-		Dir: "jobs", Log: slog.New(slog.DiscardHandler), fs: d.fs, clock: d.clock.now,
+		Dir: "jobs", FileSize: minFileSize, Log: slog.New(slog.DiscardHandler), fs: d.fs, clock: d.clock.now,
 		Fatal: func(err error) { t.Errorf("fatal: %v", err); select {} },
 	}
 }
 
 func (d *disk) open(t testing.TB) storage.Store {
 	t.Helper()
+	d.opened++
 	e, err := Open(d.options(t))
 	if err != nil {
 		t.Fatal(err)
@@ -69,10 +71,31 @@ func (d *disk) cutPower(s storage.Store) {
 func (d *disk) engine(restartEvery int) *storetest.Engine {
 	return &storetest.Engine{
 		Open: d.open, Advance: d.clock.advance, Crash: d.cutPower,
-		Durable: true, CleanCrash: true, RestartEvery: restartEvery,
+		Durable: true, CleanCrash: true, LateReserves: true, RestartEvery: restartEvery,
 	}
 }
 
 func TestJournal(t *testing.T) {
 	storetest.Run(t, func(testing.TB) *storetest.Engine { return newDisk().engine(20) })
+}
+
+// TestJournalAlwaysReopened has the store closed, or its power cut, and opened
+// again after every step.
+func TestJournalAlwaysReopened(t *testing.T) {
+	var disks []*disk
+	storetest.Run(t, func(testing.TB) *storetest.Engine {
+		d := newDisk()
+		disks = append(disks, d)
+		e := d.engine(1)
+		e.Brief, e.LargeBodies = 16, 20
+		return e
+	})
+	opened := 0
+	for _, d := range disks {
+		opened += d.opened
+	}
+	t.Logf("opened %d times for %d cases and histories", opened, len(disks))
+	if opened < 10*len(disks) {
+		t.Errorf("opened only %d times for %d cases and histories", opened, len(disks))
+	}
 }

@@ -10,50 +10,81 @@ import (
 	"redstalk/tube"
 )
 
-// absent is the operations of a batch whose answers lack their bodies, and the
-// journal as it was when they were carried out: what happens to the jobs
-// meanwhile does not matter.
+// absent is an operation whose answer lacks its body, which is on disk only.
 type absent struct {
-	ops      []*storage.Op
-	snapshot *pebble.Snapshot
+	batch *storage.Batch
+	op    *storage.Op
 }
 
-// takeAbsent collects what answerJob has noted; nil if nothing. The lock is
-// held.
-func (e *Engine) takeAbsent() *absent {
-	if len(e.absent) == 0 {
-		return nil
-	}
-	a := &absent{ops: e.absent, snapshot: e.journal.db.NewSnapshot()}
+// fetchAside has the bodies that answerJob has noted read on a goroutine of its
+// own, and the batches ended after that. They are read from the journal as it
+// was when the operations were carried out: what happens to the jobs meanwhile
+// does not matter. The lock is held.
+func (e *Engine) fetchAside(slow sorted) {
+	wanted, snapshot := e.absent, e.journal.tables.db.NewSnapshot()
 	e.absent = nil
-	return a
-}
-
-// fetch reads the bodies. A job whose body cannot be read is given back if it
-// was reserved for the reply.
-func (e *Engine) fetch(a *absent) {
-	defer a.snapshot.Close()
-	for _, op := range a.ops {
-		body, err := read(a.snapshot, op.Answer.ID)
-		if err == nil {
-			op.Answer.Body = body
-			continue
+	e.journal.fetching.Add(1)
+	go func() {
+		defer e.journal.fetching.Done()
+		for _, a := range wanted {
+			e.fetch(snapshot, a.op)
 		}
-		e.journal.log.Error("a body cannot be read from the journal", "job", op.Answer.ID, "err", err)
+		snapshot.Close()
 		e.mu.Lock()
-		if op.Kind == storage.Take || op.Kind == storage.Move {
-			e.machine.Move(e.now(), tube.GiveBack, op.Holder, op.Answer.ID, tube.Terms{})
-		}
+		lead, rest := e.journal.submit(slow.early, slow.bound)
 		e.mu.Unlock()
-		op.Answer = storage.Answer{Err: fmt.Errorf("%w: %w", storage.ErrUnavailable, err)}
-	}
+		for _, free := range rest {
+			done(free)
+		}
+		if lead != nil {
+			e.journal.lead(lead)
+		}
+	}()
 }
 
+// fetch reads a body. A job whose body cannot be read is given back if it was
+// reserved for the reply.
+func (e *Engine) fetch(from pebble.Reader, op *storage.Op) {
+	body, err := read(from, op.Answer.ID)
+	if err == nil {
+		op.Answer.Body = body
+		return
+	}
+	e.journal.slog.Error("a body cannot be read from the journal", "job", op.Answer.ID, "err", err)
+	if op.Kind == storage.Take || op.Kind == storage.Move {
+		e.mu.Lock()
+		e.machine.Move(e.now(), tube.GiveBack, op.Holder, op.Answer.ID, tube.Terms{})
+		e.mu.Unlock()
+	}
+	op.Answer = storage.Answer{Err: fmt.Errorf("%w: %w", storage.ErrUnavailable, err)}
+}
+
+// read reads the body of a job that has one.
 func read(from pebble.Reader, id uint64) ([]byte, error) {
-	value, closer, err := from.Get(idKey(nil, bodyKey, id))
+	body, err := readInline(from, id)
+	if err == nil && len(body) == 0 {
+		body, err = get(from, idKey(nil, bodyKey, id), func(value []byte) ([]byte, error) { return value, nil })
+	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the body of job %d: %w", id, err)
 	}
+	return body, nil
+}
+
+func readInline(from pebble.Reader, id uint64) ([]byte, error) {
+	return get(from, idKey(nil, jobKey, id), func(value []byte) ([]byte, error) {
+		_, body, err := decodeRecord(id, value, func([]byte) string { return "" })
+		return body, err
+	})
+}
+
+// get returns a copy of a part of the value of key.
+func get(from pebble.Reader, key []byte, part func([]byte) ([]byte, error)) ([]byte, error) {
+	value, closer, err := from.Get(key)
+	if err != nil {
+		return nil, err
+	}
 	defer closer.Close()
-	return bytes.Clone(value), nil
+	p, err := part(value)
+	return bytes.Clone(p), err
 }

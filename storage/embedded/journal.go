@@ -1,58 +1,74 @@
 package embedded
 
 import (
-	"encoding/binary"
 	"fmt"
 	"log/slog"
-	"path/filepath"
-	"strconv"
-	"strings"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"redstalk/storage"
+	"redstalk/storage/embedded/wal"
 	"redstalk/tube"
 )
 
-// journal writes what the machine says has changed, in groups: one is being
-// committed while the next one fills. All fields behind mu are guarded by the
-// engine's lock, which mu is.
+// lateSync is how long the trace of a reservation, for which no reply waits,
+// may be with the operating system before it is synced with nothing else.
+const lateSync = 10 * time.Millisecond
+
+// journal writes what the machine says has changed to the log, in groups. Who
+// has changed something and finds nobody writing leads: he writes and syncs the
+// group on his own goroutine. What comes meanwhile fills the next group, which
+// the follower, a goroutine of the journal, writes. All fields behind mu are
+// guarded by the engine's lock, which mu is.
 type journal struct {
-	db      *pebble.DB
+	log     *wal.Log
+	tables  *tables
 	lock    *pebble.Lock
-	fs      vfs.FS
-	lazy    *lazyFS // nil if every commit is synced at once
+	eager   bool // the log is synced before batches that are bound to it end
+	fatal   func(error)
 	dir     string
 	guard   *guard
 	machine *tube.Machine
-	log     *slog.Logger
+	slog    *slog.Logger
 	keep    int64 // bytes of bodies to keep in memory at most
 	maxSize uint64
 
-	mu         *sync.Mutex
-	more       *sync.Cond // filling or ending has changed
-	filling    *group
-	committing *group   // nil if none is
-	spare      []*group // to fill next
-	written    uint64   // records so far
-	ending     bool
-	idle       bool // run waits for more
-	done       chan struct{}
+	mu      *sync.Mutex
+	more    *sync.Cond // for the follower: handed or ending has changed
+	room    *sync.Cond // behind has shrunk
+	filling *group
+	writing *group // nil if nobody leads
+	handed  bool   // writing is the follower's
+	spare   []*group
+	durable uint64 // ids up to this one were put on the disk
+	written uint64 // entries so far
+	window  *window
+	behind  int  // windows that are not in the tables yet
+	closing bool // close waits until nobody leads
+	ending  bool
 
-	key, value []byte // scratch
+	follower    sync.WaitGroup
+	checkpoints chan *window
+	checkpoint  sync.WaitGroup
+	fetching    sync.WaitGroup // goroutines that read bodies
 }
 
-// group is changes that are committed together.
+// group is changes that are written together, as a frame of the log.
 type group struct {
-	records *pebble.Batch
-	waiters []*storage.Batch // done when it is committed
-	shed    []uint64         // jobs whose bodies need not stay in memory then
-	lastID  bool             // ids were given out
+	frame   []byte
+	early   []*storage.Batch // done when it is written
+	bound   []*storage.Batch // done when it is on the disk
+	unbound bool             // it is written, and nobody waits for the disk
+	lastID  uint64           // when it was taken
 }
 
-func (g *group) empty() bool { return g.records.Empty() }
+func (g *group) empty() bool { return len(g.frame) == wal.HeaderSize }
+
+// keepFrame is the largest frame whose memory is used again, in bytes.
+const keepFrame = 1 << 20
 
 func (j *journal) newGroup() *group {
 	if n := len(j.spare); n > 0 {
@@ -60,175 +76,226 @@ func (j *journal) newGroup() *group {
 		j.spare = j.spare[:n-1]
 		return g
 	}
-	return &group{records: j.db.NewBatch()}
+	return &group{frame: make([]byte, wal.HeaderSize)}
+}
+
+// recycle makes g ready to be filled again. The lock is held.
+func (j *journal) recycle(g *group) {
+	if cap(g.frame) > keepFrame {
+		g.frame = make([]byte, wal.HeaderSize)
+	}
+	clear(g.early)
+	clear(g.bound)
+	g.frame, g.early, g.bound, g.unbound = g.frame[:wal.HeaderSize], g.early[:0], g.bound[:0], false
+	j.spare = append(j.spare, g)
 }
 
 // Put implements tube.Journal.
 func (j *journal) Put(r tube.Record, body []byte) {
-	j.write(&r)
-	j.filling.lastID = true
-	if len(body) == 0 {
-		return
-	}
-	j.key = idKey(j.key[:0], bodyKey, r.ID)
-	j.set(j.key, body)
-	if r.State != tube.Ready || j.machine.BodyBytes() > j.keep {
-		j.filling.shed = append(j.filling.shed, r.ID)
-	}
+	g := j.filling
+	g.frame = encodeRecord(appendEntry(g.frame, putEntry, r.ID), &r)
+	g.frame = append(g.frame, body...)
+	j.window.put(r.ID)
+	j.written++
 }
 
 // Changed implements tube.Journal.
-func (j *journal) Changed(r tube.Record) { j.write(&r) }
-
-func (j *journal) write(r *tube.Record) {
-	j.key = idKey(j.key[:0], jobKey, r.ID)
-	j.value = encodeRecord(j.value[:0], r)
-	j.set(j.key, j.value)
+func (j *journal) Changed(r tube.Record) {
+	g := j.filling
+	g.frame = encodeRecord(appendEntry(g.frame, changedEntry, r.ID), &r)
+	j.window.changed(r.ID)
+	j.written++
 }
 
-// Deleted implements tube.Journal. A body is written once and so can be
-// deleted by the cheaper way.
-func (j *journal) Deleted(id uint64) {
-	j.key = idKey(j.key[:0], jobKey, id)
-	j.check(j.filling.records.Delete(j.key, nil))
-	j.key[0] = bodyKey
-	j.check(j.filling.records.SingleDelete(j.key, nil))
+// Deleted implements tube.Journal.
+func (j *journal) Deleted(id uint64, size uint32) {
+	g := j.filling
+	g.frame = appendEntry(g.frame, deletedEntry, id)
+	j.window.deleted(id, inline(size))
 	j.written++
 }
 
 // Paused implements tube.Journal.
 func (j *journal) Paused(name string, seconds uint32, until tube.Instant) {
-	j.key = append(append(j.key[:0], pauseKey), name...)
-	if until == 0 {
-		j.check(j.filling.records.Delete(j.key, nil))
-		return
-	}
-	j.value = binary.BigEndian.AppendUint32(j.value[:0], seconds)
-	j.value = binary.BigEndian.AppendUint64(j.value, uint64(until))
-	j.set(j.key, j.value)
-}
-
-func (j *journal) set(key, value []byte) {
-	j.check(j.filling.records.Set(key, value, nil))
+	g, p := j.filling, pause{seconds, until}
+	g.frame = append(append(g.frame, pausedEntry, byte(len(name))), name...)
+	g.frame = encodePause(g.frame, p)
+	j.window.pauses[name] = p
 	j.written++
 }
 
-// check is for errors that a batch in memory cannot have.
-func (j *journal) check(err error) {
-	if err != nil {
-		panic(fmt.Errorf("adding to a group: %w", err))
+// submit takes over batches that were carried out: early ones are to be done
+// when what has changed so far is with the operating system, bound ones when it
+// is on the disk. If the caller has to lead it returns the group to write. What
+// it returns in rest is not waiting for anything. The lock is held.
+func (j *journal) submit(early, bound []*storage.Batch) (lead *group, rest [2][]*storage.Batch) {
+	g := j.filling
+	if g.empty() && j.writing == nil {
+		return nil, copies(early, bound)
 	}
+	if g.empty() && j.writing.unbound {
+		return nil, copies(early, bound)
+	}
+	if g.empty() {
+		// What these have seen is being written: they are not done before it.
+		j.writing.bound = append(j.writing.bound, bound...)
+		return nil, copies(early)
+	}
+	g.early, g.bound = append(g.early, early...), append(g.bound, bound...)
+	if j.writing != nil {
+		return nil, rest
+	}
+	return j.take(), rest
 }
 
-// await has the batches done when everything that is not yet committed is;
-// false if that is nothing. The lock is held.
-func (j *journal) await(batches []*storage.Batch) bool {
-	switch {
-	case !j.filling.empty():
-		j.filling.waiters = append(j.filling.waiters, batches...)
-		if j.idle {
-			j.idle = false
-			j.more.Signal()
-		}
-	case j.committing != nil:
-		j.committing.waiters = append(j.committing.waiters, batches...)
-	default:
-		return false
+func copies(lists ...[]*storage.Batch) (c [2][]*storage.Batch) {
+	for i, list := range lists {
+		c[i] = slices.Clone(list)
 	}
-	return true
+	return c
 }
 
-// run commits groups until the journal ends. While the disk syncs one group,
-// the batches that waited for the one before are ended; and the next one has
-// begun to be synced before that is done for this one.
-func (j *journal) run() {
-	defer close(j.done)
-	for g := j.next(true); g != nil; {
-		// An error of writing or syncing does not come back from here: it
-		// ends in the logger's Fatalf.
-		if err := g.records.SyncWait(); err != nil {
-			panic(fmt.Errorf("committing a group: %w", err))
-		}
-		waiters := j.settle(g)
-		following := j.next(false)
-		for _, b := range waiters {
-			b.Done()
-		}
-		clear(waiters)
-		g.waiters = waiters[:0]
-		j.recycle(g)
-		if g = following; g == nil {
-			g = j.next(true)
-		}
-	}
-}
-
-// next begins to commit the group that is being filled, and has another one
-// fill. If there is nothing to commit it returns nil, or waits for something
-// and returns nil only when the journal ends.
-func (j *journal) next(wait bool) *group {
-	g := j.take(wait)
-	if g == nil {
-		return nil
-	}
-	if err := j.db.ApplyNoSyncWait(g.records, pebble.Sync); err != nil {
-		panic(fmt.Errorf("committing a group: %w", err))
-	}
+// take makes the group that was filled the one that is being written. The lock
+// is held.
+func (j *journal) take() *group {
+	g := j.filling
+	g.lastID = j.machine.LastID()
+	j.writing, j.filling = g, j.newGroup()
 	return g
 }
 
-func (j *journal) take(wait bool) *group {
+// lead writes a group, ends its batches, and hands the next one to the
+// follower if there is one. It does not return if the disk fails.
+func (j *journal) lead(g *group) {
+	var err error
+	if g.frame, err = j.log.Append(g.frame); err != nil {
+		j.fatal(err)
+	}
+	done(g.early)
+	if j.eager && j.isBound(g) {
+		if err := j.log.Sync(); err != nil {
+			j.fatal(err)
+		}
+	}
+	if j.log.Full() {
+		j.rotate()
+	}
+	j.settle(g)
+	done(g.bound)
+	j.mu.Lock()
+	j.recycle(g)
+	j.mu.Unlock()
+}
+
+// isBound tells whether anybody waits for g to be on the disk. If not, nobody
+// will.
+func (j *journal) isBound(g *group) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for wait && j.filling.empty() && !j.ending {
-		j.idle = true
+	g.unbound = len(g.bound) == 0
+	return !g.unbound
+}
+
+// settle notes that g is as safe as was asked for. Nobody joins it any more.
+func (j *journal) settle(g *group) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if len(g.bound) > 0 {
+		j.durable = max(j.durable, g.lastID)
+	}
+	if j.writing = nil; !j.filling.empty() {
+		j.take()
+		j.handed = true
+		j.more.Signal()
+	} else if j.closing {
+		j.more.Broadcast()
+	}
+}
+
+// follow writes the groups that are handed over, until the journal ends.
+func (j *journal) follow() {
+	defer j.follower.Done()
+	for g := j.handedOver(); g != nil; g = j.handedOver() {
+		j.lead(g)
+	}
+}
+
+// handedOver waits for a group of the follower's; nil when the journal ends.
+func (j *journal) handedOver() *group {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for !j.handed && !j.ending {
 		j.more.Wait()
 	}
-	g := j.filling
-	if g.empty() {
+	if !j.handed {
 		return nil
 	}
-	if g.lastID {
-		value := binary.BigEndian.AppendUint64(nil, j.machine.LastID())
-		j.check(g.records.Set([]byte{lastIDKey}, value, nil))
-	}
-	j.committing, j.filling = g, j.newGroup()
-	return g
+	j.handed = false
+	return j.writing
 }
 
-// settle notes that g is committed and returns who has waited for it.
-func (j *journal) settle(g *group) []*storage.Batch {
+// rotate begins a new segment of the log, and has what the ones before it say
+// written to the tables.
+func (j *journal) rotate() {
+	ended, err := j.log.Rotate()
+	if err != nil {
+		j.fatal(err)
+	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.committing = nil
-	for _, id := range g.shed {
-		if job := j.machine.Find(id); job != nil {
-			j.machine.DropBody(job)
-		}
+	j.endWindow(ended)
+}
+
+// endWindow hands the changes so far to the checkpoints. The lock is held.
+func (j *journal) endWindow(segment uint64) {
+	w := j.window
+	w.segment, w.lastID = segment, j.machine.LastID()
+	j.window = newWindow()
+	j.behind++
+	j.checkpoints <- w // has room for maxWindows
+}
+
+const (
+	// maxBehind is how many windows may wait for the tables before changes
+	// have to wait for them.
+	maxBehind = 8
+
+	// maxWindows is how many there can be then, with changes under way.
+	maxWindows = 1000
+)
+
+// throttle waits while the tables are too far behind the log. The lock is
+// held, but not while it waits.
+func (j *journal) throttle() {
+	for j.behind > maxBehind && !j.ending {
+		j.room.Wait()
 	}
-	return g.waiters
 }
 
-// recycle makes g ready to be filled again.
-func (j *journal) recycle(g *group) {
-	g.records.Reset()
-	g.shed, g.lastID = g.shed[:0], false
-	j.mu.Lock()
-	j.spare = append(j.spare, g)
-	j.mu.Unlock()
-}
-
-// close commits what there is and closes the files.
+// close writes what there is and closes the files.
 func (j *journal) close() error {
+	j.fetching.Wait()
+	j.mu.Lock()
+	j.closing = true
+	for j.writing != nil {
+		j.more.Wait()
+	}
+	lead, _ := j.submit(nil, nil)
+	j.mu.Unlock()
+	if lead != nil {
+		j.lead(lead)
+	}
 	j.mu.Lock()
 	j.ending = true
-	j.more.Signal()
+	j.more.Broadcast()
+	j.room.Broadcast()
 	j.mu.Unlock()
-	<-j.done
-	j.filling.records.Close()
-	err := j.db.Close()
-	if j.lazy != nil {
-		j.lazy.stop()
+	j.follower.Wait()
+	close(j.checkpoints)
+	j.checkpoint.Wait()
+	err := j.log.Close()
+	if e := j.tables.close(); err == nil {
+		err = e
 	}
 	if e := j.lock.Close(); err == nil {
 		err = e
@@ -248,27 +315,15 @@ func (j *journal) file() int {
 	return 1
 }
 
-// figures are the journal's numbers on the stats page. Records are never
-// migrated by hand: Pebble compacts by itself.
+// figures are the journal's numbers on the stats page. What is written to the
+// tables is what beanstalkd calls migrated. The lock is held.
 func (j *journal) figures() storage.Log {
 	if j == nil {
 		return storage.Log{}
 	}
-	l := storage.Log{RecordsWritten: j.written, MaxSize: j.maxSize}
-	names, err := j.fs.List(j.dir)
-	if err != nil {
-		return l
+	oldest, current := j.log.Segments()
+	return storage.Log{
+		OldestIndex: oldest, CurrentIndex: current, MaxSize: j.maxSize,
+		RecordsWritten: j.written, RecordsMigrated: j.tables.migrated.Load(),
 	}
-	for _, name := range names {
-		number, is := strings.CutSuffix(filepath.Base(name), ".log")
-		n, err := strconv.ParseUint(number, 10, 64)
-		if !is || err != nil {
-			continue
-		}
-		if l.OldestIndex == 0 || n < l.OldestIndex {
-			l.OldestIndex = n
-		}
-		l.CurrentIndex = max(l.CurrentIndex, n)
-	}
-	return l
 }

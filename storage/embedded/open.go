@@ -1,7 +1,6 @@
 package embedded
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"redstalk/storage/embedded/wal"
 	"redstalk/tube"
 )
 
@@ -59,12 +59,12 @@ const (
 	// DefaultKeepBodies is enough for a queue that is kept short.
 	DefaultKeepBodies = 64 << 20
 
+	// memTableSize is how much of what is on its way to the tables is in
+	// memory, in bytes.
+	memTableSize = 16 << 20
+
 	// cacheSize is how much of the files Pebble keeps in memory, in bytes.
 	cacheSize = 32 << 20
-
-	// progressEvery is how often the operator is told that jobs are still
-	// being read.
-	progressEvery = time.Second
 )
 
 // ErrLocked is in the chain of Open's error when another process has the
@@ -105,18 +105,13 @@ func Open(o Options) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the journal in %s: %w", o.Dir, err)
 	}
-	if err := j.load(e.now()); err != nil {
-		j.abandon()
-		return nil, fmt.Errorf("reading the journal in %s: %w", o.Dir, err)
-	}
 	e.journal = j
 	e.machine.SetJournal(j)
-	go j.run()
 	return e, nil
 }
 
 func openJournal(o *Options, e *Engine) (*journal, error) {
-	if err := o.fs.MkdirAll(o.Dir, 0o755); err != nil {
+	if err := makeDir(o.fs, o.Dir); err != nil {
 		return nil, err
 	}
 	if err := refuseForeign(o.fs, o.Dir); err != nil {
@@ -130,36 +125,103 @@ func openJournal(o *Options, e *Engine) (*journal, error) {
 		return nil, fmt.Errorf("%w: %w", ErrLocked, err)
 	}
 	j := &journal{
-		lock: lock, fs: o.fs, dir: o.Dir, machine: e.machine, log: o.Log, keep: o.KeepBodies,
-		maxSize: uint64(o.FileSize), mu: &e.mu, more: sync.NewCond(&e.mu), done: make(chan struct{}),
+		lock: lock, eager: o.SyncEvery == 0, fatal: o.Fatal, dir: o.Dir, machine: e.machine, slog: o.Log,
+		keep: o.KeepBodies, maxSize: uint64(o.FileSize),
+		mu: &e.mu, more: sync.NewCond(&e.mu), room: sync.NewCond(&e.mu),
+		window: newWindow(), checkpoints: make(chan *window, maxWindows),
 		guard: &guard{fs: o.fs, dir: o.Dir, reserve: o.Reserve, log: o.Log, clock: o.clock},
 	}
-	fs := o.fs
-	if o.SyncEvery != 0 {
-		j.lazy = newLazyFS(o.fs, o.SyncEvery, o.Fatal)
-		fs = j.lazy
-	}
-	if j.db, err = openPebble(o, fs, lock); err != nil {
+	if err := j.open(o, e.now()); err != nil {
 		lock.Close()
 		return nil, err
 	}
-	j.filling = j.newGroup()
 	return j, nil
 }
 
-func openPebble(o *Options, fs vfs.FS, lock *pebble.Lock) (*pebble.DB, error) {
+// open opens tables and log, brings back what is in them, and begins to work.
+func (j *journal) open(o *Options, now tube.Instant) error {
+	db, err := openPebble(o)
+	if err != nil {
+		return fmt.Errorf("opening the tables: %w", err)
+	}
+	j.tables = &tables{db: db}
+	first, err := j.tables.checkLayout()
+	if err != nil {
+		return errors.Join(fmt.Errorf("reading the tables: %w", err), db.Close())
+	}
+	later := newHistory(make(interner))
+	if j.log, err = openLog(o, first, later.replay); err != nil {
+		return errors.Join(err, db.Close())
+	}
+	j.filling = j.newGroup()
+	if err := j.load(later, now); err != nil {
+		j.log.Abandon()
+		return errors.Join(fmt.Errorf("reading the tables: %w", err), db.Close())
+	}
+	j.begin()
+	return nil
+}
+
+func openLog(o *Options, first uint64, replay func([]byte) error) (*wal.Log, error) {
+	every := o.SyncEvery
+	if every == 0 {
+		every = lateSync
+	}
+	return wal.Open(wal.Options{
+		FS: o.fs, Dir: o.Dir, Size: o.FileSize, SyncEvery: every, Never: o.SyncEvery < 0, Log: o.Log, Fatal: o.Fatal,
+	}, first, replay)
+}
+
+func (j *journal) load(later *history, now tube.Instant) error {
+	lastID, err := j.tables.number(lastIDKey)
+	if err != nil {
+		return err
+	}
+	j.machine.SkipTo(lastID)
+	l := &loader{
+		tables: j.tables, machine: j.machine, now: now, log: j.slog, later: later, window: j.window, keep: j.keep,
+	}
+	if err := l.load(); err != nil {
+		return err
+	}
+	for _, name := range l.over {
+		j.Paused(name, 0, 0) // or it would come back if the log is replayed once more
+	}
+	return nil
+}
+
+// begin starts the journal's goroutines, and has the tables catch up with the
+// log that was replayed.
+func (j *journal) begin() {
+	j.durable = j.machine.LastID()
+	j.follower.Add(1)
+	go j.follow()
+	j.checkpoint.Add(1)
+	go j.writeWindows()
+	if oldest, current := j.log.Segments(); oldest < current {
+		j.mu.Lock()
+		j.endWindow(current - 1)
+		j.mu.Unlock()
+	}
+}
+
+// tablesDir is where Pebble's files are, in the engine's directory.
+const tablesDir = "tables"
+
+func openPebble(o *Options) (*pebble.DB, error) {
 	cache := pebble.NewCache(cacheSize)
 	defer cache.Unref()
-	return pebble.Open(o.Dir, &pebble.Options{
-		FS: fs, Lock: lock, Cache: cache,
-		MemTableSize:                uint64(o.FileSize),
+	return pebble.Open(o.fs.PathJoin(o.Dir, tablesDir), &pebble.Options{
+		FS: o.fs, Cache: cache,
+		DisableWAL:                  true,
+		MemTableSize:                memTableSize,
 		MemTableStopWritesThreshold: 4,
 		L0CompactionThreshold:       4,
 		L0StopWritesThreshold:       1000,
 		FormatMajorVersion:          pebble.FormatNewest,
 		Logger:                      pebbleLog{o.Log, o.Fatal},
 		EventListener: &pebble.EventListener{BackgroundError: func(err error) {
-			o.Log.Error("the journal's files cannot be tidied up; trying again", "dir", o.Dir, "err", err)
+			o.Log.Error("the journal's tables cannot be written; trying again", "dir", o.Dir, "err", err)
 		}},
 	})
 }
@@ -180,6 +242,28 @@ func (l pebbleLog) Errorf(format string, args ...any) {
 
 func (l pebbleLog) Fatalf(format string, args ...any) { l.fatal(fmt.Errorf(format, args...)) }
 
+// makeDir makes a directory and those above it, and syncs what it has made, so
+// that a power cut does not take all jobs away with the directory.
+func makeDir(fs vfs.FS, dir string) error {
+	if _, err := fs.Stat(dir); err == nil {
+		return nil
+	}
+	parent := fs.PathDir(dir)
+	if parent != dir {
+		if err := makeDir(fs, parent); err != nil {
+			return err
+		}
+	}
+	if err := fs.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	d, err := fs.OpenDir(parent)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
 // refuseForeign tells a directory with a binlog of beanstalkd, which we cannot
 // read and whose jobs would seem to be lost.
 func refuseForeign(fs vfs.FS, dir string) error {
@@ -193,112 +277,4 @@ func refuseForeign(fs vfs.FS, dir string) error {
 		}
 	}
 	return nil
-}
-
-// abandon closes what was opened when the journal turned out to be unusable.
-func (j *journal) abandon() {
-	j.filling.records.Close()
-	j.db.Close()
-	if j.lazy != nil {
-		j.lazy.stop()
-	}
-	j.lock.Close()
-}
-
-// load brings the machine back from the records.
-func (j *journal) load(now tube.Instant) error {
-	if err := j.checkLayout(); err != nil {
-		return err
-	}
-	if err := j.loadJobs(now); err != nil {
-		return err
-	}
-	if err := j.loadPauses(now); err != nil {
-		return err
-	}
-	value, closer, err := j.db.Get([]byte{lastIDKey})
-	switch {
-	case errors.Is(err, pebble.ErrNotFound):
-		return nil
-	case err != nil:
-		return fmt.Errorf("reading the last id: %w", err)
-	}
-	defer closer.Close()
-	if len(value) != 8 {
-		return fmt.Errorf("reading the last id: it has %d bytes", len(value))
-	}
-	j.machine.SkipTo(binary.BigEndian.Uint64(value))
-	return nil
-}
-
-// checkLayout marks a new journal and refuses one of another layout.
-func (j *journal) checkLayout() error {
-	value, closer, err := j.db.Get([]byte{layoutKey})
-	switch {
-	case errors.Is(err, pebble.ErrNotFound):
-		return j.db.Set([]byte{layoutKey}, []byte{layoutVersion}, pebble.Sync)
-	case err != nil:
-		return fmt.Errorf("reading the layout: %w", err)
-	}
-	defer closer.Close()
-	if len(value) != 1 || value[0] != layoutVersion {
-		return fmt.Errorf("its layout is %x, and this redstalk knows %d", value, layoutVersion)
-	}
-	return nil
-}
-
-func (j *journal) loadJobs(now tube.Instant) error {
-	names := make(map[string]string) // one string for each tube
-	intern := func(b []byte) string {
-		if s, have := names[string(b)]; have {
-			return s
-		}
-		s := string(b)
-		names[s] = s
-		return s
-	}
-	begun, told, n := time.Now(), time.Now(), 0
-	err := j.each(jobKey, func(key, value []byte) error {
-		r, err := decodeRecord(key, value, intern)
-		if err != nil {
-			return err
-		}
-		if n++; n%10_000 == 0 && time.Since(told) >= progressEvery {
-			told = time.Now()
-			j.log.Warn("reading the jobs; clients wait until that is done", "so far", n)
-		}
-		return j.machine.Restore(now, r)
-	})
-	if err == nil {
-		j.log.Info("the jobs are read", "jobs", n, "took", time.Since(begun))
-	}
-	return err
-}
-
-func (j *journal) loadPauses(now tube.Instant) error {
-	return j.each(pauseKey, func(key, value []byte) error {
-		if len(value) != 12 {
-			return fmt.Errorf("reading the pause of tube %q: it has %d bytes", key[1:], len(value))
-		}
-		seconds, until := binary.BigEndian.Uint32(value), tube.Instant(binary.BigEndian.Uint64(value[4:]))
-		if j.machine.RestorePause(now, string(key[1:]), seconds, until) {
-			return nil
-		}
-		return j.db.Delete(key, pebble.NoSync)
-	})
-}
-
-// each calls do with every entry whose key begins with kind.
-func (j *journal) each(kind byte, do func(key, value []byte) error) error {
-	it, err := j.db.NewIter(&pebble.IterOptions{LowerBound: []byte{kind}, UpperBound: []byte{kind + 1}})
-	if err != nil {
-		return err
-	}
-	for it.First(); it.Valid() && err == nil; it.Next() {
-		err = do(it.Key(), it.Value())
-	}
-	if closeErr := it.Close(); err == nil {
-		err = closeErr
-	}
-	return err
 }

@@ -8,31 +8,9 @@ import (
 	"redstalk/tube"
 )
 
-// The keys of the journal. Numbers in keys are big-endian, so that jobs are
-// found in the order of their ids.
-//
-//	v          layout version, one byte
-//	n          8 bytes: the largest id ever given out
-//	j ID       record of a job, see encodeRecord
-//	b ID       its body; missing if empty; written once
-//	p TUBE     pause: seconds (4 bytes), until (8 bytes, ns since the epoch)
-const (
-	layoutKey byte = 'v'
-	lastIDKey byte = 'n'
-	jobKey    byte = 'j'
-	bodyKey   byte = 'b'
-	pauseKey  byte = 'p'
-
-	layoutVersion = 1
-)
-
-// idKey appends the key of a job's record or body.
-func idKey(to []byte, kind byte, id uint64) []byte {
-	return binary.BigEndian.AppendUint64(append(to, kind), id)
-}
-
 // encodeRecord appends a record: the state, pri, delay, ttr, size and the five
-// counters as varints, created and rank in 8 bytes each, the name of the tube.
+// counters as varints, created and rank in 8 bytes each, the length of the
+// tube's name in one byte, and the name.
 func encodeRecord(to []byte, r *tube.Record) []byte {
 	to = append(to, byte(r.State))
 	for _, n := range [...]uint32{r.Pri, r.Delay, r.TTR, r.Size} {
@@ -43,35 +21,69 @@ func encodeRecord(to []byte, r *tube.Record) []byte {
 	}
 	to = binary.BigEndian.AppendUint64(to, uint64(r.Created))
 	to = binary.BigEndian.AppendUint64(to, uint64(r.Rank))
-	return append(to, r.Tube...)
+	return append(append(to, byte(len(r.Tube))), r.Tube...)
 }
 
 var errRecord = errors.New("it is not a record of a job")
 
-// decodeRecord reads a record. name makes a string of the tube's name.
-func decodeRecord(key, value []byte, name func([]byte) string) (tube.Record, error) {
-	var r tube.Record
-	if len(key) != 9 || len(value) < 1 {
-		return r, fmt.Errorf("reading the record %x: %w", key, errRecord)
+// decodeRecord reads the record of a job and returns what is behind it. name
+// makes a string of the tube's name.
+func decodeRecord(id uint64, value []byte, name func([]byte) string) (r tube.Record, rest []byte, err error) {
+	fail := func() (tube.Record, []byte, error) {
+		return r, nil, fmt.Errorf("reading the record of job %d: %w", id, errRecord)
 	}
-	r.ID, r.State = binary.BigEndian.Uint64(key[1:]), tube.State(value[0])
-	rest := value[1:]
-	fields := []*uint32{&r.Pri, &r.Delay, &r.TTR, &r.Size}
+	if len(value) < 1 {
+		return fail()
+	}
+	r.ID, r.State = id, tube.State(value[0])
+	rest = value[1:]
+	fields := [4 + len(r.Counters)]*uint32{&r.Pri, &r.Delay, &r.TTR, &r.Size}
 	for c := range r.Counters {
-		fields = append(fields, &r.Counters[c])
+		fields[4+c] = &r.Counters[c]
 	}
 	for _, field := range fields {
 		n, size := binary.Uvarint(rest)
 		if size <= 0 || n > 1<<32-1 {
-			return r, fmt.Errorf("reading the record of job %d: %w", r.ID, errRecord)
+			return fail()
 		}
 		*field, rest = uint32(n), rest[size:]
 	}
-	if len(rest) < 16 {
-		return r, fmt.Errorf("reading the record of job %d: %w", r.ID, errRecord)
+	if len(rest) < 17 || len(rest) < 17+int(rest[16]) {
+		return fail()
 	}
 	r.Created = tube.Instant(binary.BigEndian.Uint64(rest))
 	r.Rank = int64(binary.BigEndian.Uint64(rest[8:]))
-	r.Tube = name(rest[16:])
-	return r, nil
+	end := 17 + int(rest[16])
+	r.Tube = name(rest[17:end])
+	return r, rest[end:], nil
+}
+
+// A pause is what is recorded of a paused tube; until is 0 if it is not any
+// more.
+type pause struct {
+	seconds uint32
+	until   tube.Instant
+}
+
+const pauseSize = 12
+
+func encodePause(to []byte, p pause) []byte {
+	to = binary.BigEndian.AppendUint32(to, p.seconds)
+	return binary.BigEndian.AppendUint64(to, uint64(p.until))
+}
+
+func decodePause(b []byte) pause {
+	return pause{binary.BigEndian.Uint32(b), tube.Instant(binary.BigEndian.Uint64(b[4:]))}
+}
+
+// interner makes one string for each tube.
+type interner map[string]string
+
+func (in interner) name(b []byte) string {
+	if s, have := in[string(b)]; have {
+		return s
+	}
+	s := string(b)
+	in[s] = s
+	return s
 }

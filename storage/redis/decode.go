@@ -3,116 +3,240 @@ package redis
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"redstalk/storage"
 	"redstalk/tube"
 )
 
-// reply is what a call of the script has returned, being read from the front.
-// The first value that is missing or of the wrong type is remembered in err.
+// reply is what a call of the script has returned, being read from the front,
+// see lua/10_batch.lua. The first thing that is not as expected is remembered
+// in err.
 type reply struct {
-	answers  []any
-	earliest time.Duration // until the first thing that the call made due; negative: none
-	hints    []any
-	at       int
-	err      error
+	clock    int64 // of Redis, ms; 0 in an answer given again
+	recorded bool
+	id       uint64        // number of the next job put
+	due      time.Duration // until the first thing that the call made due; negative: none
+	hints    []string
+
+	said    string // what is not read yet
+	records []any  // of jobs taken in bulk, not given out yet
+	err     error
 }
 
 var errReply = errors.New("the script returned something else than expected")
 
-// parseReply takes apart what the script returns, see lua/10_batch.lua.
+// parseReply reads what comes before the answers.
 func parseReply(raw any) (*reply, error) {
 	parts, ok := raw.([]any)
-	if !ok || len(parts) != 3 {
+	if !ok || len(parts) == 0 {
 		return nil, fmt.Errorf("%w: %T", errReply, raw)
 	}
-	answers, ok1 := parts[0].([]any)
-	earliest, ok2 := parts[1].(int64)
-	hints, ok3 := parts[2].([]any)
-	if !ok1 || !ok2 || !ok3 {
-		return nil, errReply
+	r := &reply{records: parts[1:]}
+	if r.said, ok = parts[0].(string); !ok {
+		return nil, fmt.Errorf("%w: %T", errReply, parts[0])
 	}
-	return &reply{answers: answers, earliest: time.Duration(earliest) * time.Microsecond, hints: hints}, nil
+	r.clock = r.int64()*1000 + r.int64()/1000
+	r.recorded = r.found()
+	r.id = uint64(r.int64())
+	r.due = time.Duration(r.int64()) * time.Microsecond
+	for range r.int64() {
+		r.hints = append(r.hints, r.text())
+	}
+	return r, r.err
 }
 
-func (r *reply) next() any {
-	if r.at >= len(r.answers) {
-		r.err = errReply
-		return nil
+// until reads up to a mark.
+func (r *reply) until(mark byte) string {
+	at := strings.IndexByte(r.said, mark)
+	if at < 0 {
+		r.err, r.said = errReply, ""
+		return ""
 	}
-	r.at++
-	return r.answers[r.at-1]
+	head := r.said[:at]
+	r.said = r.said[at+1:]
+	return head
 }
 
-func (r *reply) int64() int64 {
-	n, ok := r.next().(int64)
-	if !ok {
+// first reads n bytes.
+func (r *reply) first(n int) string {
+	if n < 0 || n > len(r.said) {
+		r.err, r.said = errReply, ""
+		return ""
+	}
+	head := r.said[:n]
+	r.said = r.said[n:]
+	return head
+}
+
+func (r *reply) parse(digits string) int64 {
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil {
 		r.err = errReply
 	}
 	return n
 }
 
+func (r *reply) int64() int64 { return r.parse(r.until(';')) }
 func (r *reply) int() int     { return int(r.int64()) }
-func (r *reply) id() uint64   { return uint64(r.int64()) }
 func (r *reply) found() bool  { return r.int64() == 1 }
-func (r *reply) body() []byte { return []byte(r.text()) }
+func (r *reply) text() string { return r.first(int(r.parse(r.until(':')))) }
 
-func (r *reply) text() string {
-	s, ok := r.next().(string)
-	if !ok {
-		r.err = errReply
-	}
-	return s
-}
+// member reads an id as members of ZSETs have it.
+func (r *reply) member() uint64 { return uint64(r.parse(r.first(memberLen))) }
 
 // ms reads milliseconds.
 func (r *reply) ms() time.Duration { return time.Duration(r.int64()) * time.Millisecond }
 
-// readTake reads the job of a take, or says how soon DEADLINE_SOON is.
-func (p *partition) readTake(r *reply, op *storage.Op) {
-	a := &op.Answer
-	if a.NotFound = !r.found(); a.NotFound {
-		a.Soon = p.holdings.soon(op.Holder, p.now())
+// record reads the record of a job.
+func (r *reply) record() record {
+	rec := record(r.text())
+	if !rec.valid() {
+		r.err = errReply
+		return ""
+	}
+	return rec
+}
+
+// nextTaken returns the record of the next job taken in bulk.
+func (r *reply) nextTaken() record {
+	if len(r.records) == 0 {
+		r.err = errReply
+		return ""
+	}
+	text, _ := r.records[0].(string)
+	r.records = r.records[1:]
+	if rec := record(text); rec.valid() {
+		return rec
+	}
+	r.err = errReply
+	return ""
+}
+
+// readPuts numbers the jobs of a run.
+func (p *partition) readPuts(r *reply, ops []*storage.Op) {
+	for _, op := range ops {
+		op.Answer.ID = r.id*uint64(p.of) + uint64(p.number)
+		r.id++
+	}
+}
+
+// readTakes reads a run of takes, of which the first have got a job.
+func (p *partition) readTakes(r *reply, ops []*storage.Op) {
+	got := r.int()
+	for i, op := range ops {
+		if i >= got {
+			p.noJob(op)
+			continue
+		}
+		p.take(r, op, r.member(), r.nextTaken())
+	}
+}
+
+// readTakeAny reads a take from several tubes.
+func (p *partition) readTakeAny(r *reply, ops []*storage.Op) {
+	if op := ops[0]; r.found() {
+		p.take(r, op, r.member(), r.nextTaken())
+	} else {
+		p.noJob(op)
+	}
+}
+
+// readOwnTake reads a take whose connection may go on with the job in the same
+// batch.
+func (p *partition) readOwnTake(r *reply, ops []*storage.Op) {
+	if op := ops[0]; r.found() {
+		id := uint64(r.int64())
+		p.take(r, op, id, r.record())
+	} else {
+		p.noJob(op)
+	}
+}
+
+func (p *partition) take(r *reply, op *storage.Op, id uint64, rec record) {
+	if r.err != nil {
 		return
 	}
-	a.ID, a.Body = r.id(), r.body()
-	p.holdings.hold(op.Holder, a.ID, p.sent.Add(r.ms()))
+	op.Answer.ID, op.Answer.Body = id, rec.body()
+	p.holdings.hold(op.Holder, id, nameFor(op, rec.tube()), time.Duration(rec.ttr())*time.Second, p.sent)
+}
+
+// nameFor returns the name of the tube of a job that op has taken; mostly one
+// that is in op. A part of the record would keep the body in memory.
+func nameFor(op *storage.Op, name string) string {
+	for _, its := range op.Tubes {
+		if its == name {
+			return its
+		}
+	}
+	return strings.Clone(name)
+}
+
+func (p *partition) noJob(op *storage.Op) {
+	op.Answer.NotFound = true
+	op.Answer.Soon = p.holdings.soon(op.Holder, p.now())
+}
+
+// readGone reads a run of deletes of jobs that their connections held.
+func (p *partition) readGone(r *reply, ops []*storage.Op) {
+	each := ""
+	if !r.found() {
+		each = r.text()
+	}
+	for i, op := range ops {
+		p.holdings.drop(op.ID)
+		op.Answer.NotFound = each != "" && each[min(i, len(each)-1)] == '0'
+	}
 }
 
 // readMove reads the answer of a move, and keeps in step what the holder has.
-func (p *partition) readMove(r *reply, op *storage.Op) {
+func (p *partition) readMove(r *reply, ops []*storage.Op) {
+	op := ops[0]
 	a := &op.Answer
 	if a.NotFound = !r.found(); a.NotFound {
 		return
 	}
-	if left := r.ms(); left > 0 {
-		p.holdings.hold(op.Holder, op.ID, p.sent.Add(left))
-	} else {
-		p.holdings.drop(op.Holder, op.ID)
-	}
-	if op.Move == tube.ReserveJob {
-		a.ID, a.Body = r.id(), r.body()
-	}
-}
-
-func readPeek(r *reply, a *storage.Answer) {
-	if a.NotFound = !r.found(); !a.NotFound {
-		a.ID, a.Body = r.id(), r.body()
+	switch reserved := r.found(); {
+	case op.Move == tube.ReserveJob:
+		id, rec := uint64(r.int64()), r.record()
+		p.take(r, op, id, rec)
+	case reserved:
+		p.holdings.touch(op.ID, p.sent)
+	default:
+		p.holdings.drop(op.ID)
 	}
 }
 
-func readJobStats(r *reply, op *storage.Op) {
-	if op.Answer.NotFound = !r.found(); op.Answer.NotFound {
+func readPeek(r *reply, ops []*storage.Op) {
+	a := &ops[0].Answer
+	if a.NotFound = !r.found(); a.NotFound {
 		return
 	}
-	s := &tube.JobStats{ID: op.ID, Tube: r.text(), State: stateOf(r.text())}
-	s.Pri, s.Delay, s.TTR = uint32(r.int64()), uint32(r.int64()), uint32(r.int64())
-	s.Age, s.TimeLeft = r.ms(), r.ms()
-	for c := range s.Counters {
-		s.Counters[c] = uint32(r.int64())
+	a.ID = uint64(r.int64())
+	if rec := r.record(); r.err == nil {
+		a.Body = rec.body()
 	}
-	op.Answer.Job = s
+}
+
+func readFound(r *reply, ops []*storage.Op) { ops[0].Answer.NotFound = !r.found() }
+
+func readJobStats(r *reply, ops []*storage.Op) {
+	a := &ops[0].Answer
+	if a.NotFound = !r.found(); a.NotFound {
+		return
+	}
+	s := &tube.JobStats{ID: ops[0].ID, State: stateOf(r.text()), Age: r.ms(), TimeLeft: r.ms()}
+	rec := r.record()
+	if r.err != nil {
+		return
+	}
+	s.Tube, s.Pri, s.Delay, s.TTR, s.Counters = rec.tube(), rec.pri(), rec.delay(), rec.ttr(), rec.counters()
+	if s.State == tube.Reserved {
+		s.Counters[tube.Reserves]++ // the record has it when it is over
+	}
+	a.Job = s
 }
 
 // readTubeStats reads what Redis knows of a tube; using and watching are how
@@ -121,26 +245,25 @@ func readTubeStats(r *reply, op *storage.Op, using, watching int) {
 	if op.Answer.NotFound = !r.found(); op.Answer.NotFound {
 		return
 	}
-	s := &tube.TubeStats{Name: op.Tube, Urgent: r.id(), Ready: r.id(), Delayed: r.id(), Buried: r.id(), Total: r.id(), Deletes: r.id(), Pauses: r.id()}
+	s := &tube.TubeStats{Name: op.Tube, Urgent: r.count(), Ready: r.count(), Delayed: r.count(), Buried: r.count(), Total: r.count(), Deletes: r.count(), Pauses: r.count()}
 	s.Pause, s.PauseLeft = uint32(r.int64()), r.ms()
-	s.Using, s.Watching, s.Waiting = r.id()+uint64(using), r.id()+uint64(watching), r.id()
+	s.Using, s.Watching, s.Waiting = r.count()+uint64(using), r.count()+uint64(watching), r.count()
 	s.Reserved = s.Total - s.Deletes - s.Ready - s.Delayed - s.Buried
 	op.Answer.TubeStats = s
 }
 
-func readStats(r *reply, op *storage.Op) {
-	r.found()
-	t := tube.Totals{Urgent: r.id(), Ready: r.id(), Delayed: r.id(), Buried: r.id(), Jobs: r.id()}
-	deleted := r.id()
-	t.Timeouts, t.Tubes = r.id(), r.id()
-	t.Reserved = t.Jobs - deleted - t.Ready - t.Delayed - t.Buried
-	op.Answer.Stats = &storage.Figures{Totals: t}
+func (r *reply) count() uint64 { return uint64(r.int64()) }
+
+func readStats(r *reply, ops []*storage.Op) {
+	t := tube.Totals{Urgent: r.count(), Ready: r.count(), Reserved: r.count(), Delayed: r.count(), Buried: r.count(), Jobs: r.count()}
+	t.Timeouts, t.Tubes = r.count(), r.count()
+	ops[0].Answer.Stats = &storage.Figures{Totals: t}
 }
 
-func readTubes(r *reply, op *storage.Op) {
-	names := make([]string, r.int())
-	for i := range names {
-		names[i] = r.text()
+func readTubes(r *reply, ops []*storage.Op) {
+	var names []string
+	for range r.int64() {
+		names = append(names, r.text())
 	}
-	op.Answer.Names = names
+	ops[0].Answer.Names = names
 }

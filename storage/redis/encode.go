@@ -2,154 +2,180 @@ package redis
 
 import (
 	"fmt"
-	"strconv"
+	"slices"
+	"time"
 
 	"redstalk/storage"
 	"redstalk/tube"
 )
 
-const (
-	// maxOps bounds how many operations go into one script call, and so how
-	// long Redis does nothing else: about a millisecond.
-	maxOps = 256
+// unit is what is carried out together: a batch of a connection, or upkeep.
+type unit struct {
+	batch    *storage.Batch
+	since    time.Time // when it came
+	at       int       // operations of the batch that are encoded
+	begun    int       // of these, in earlier calls than the present one
+	attends  int       // attending operations that attendance knows
+	seen     int       // attending operations that are encoded
+	before   int       // of these, in earlier calls than the present one
+	kicked   int       // by a long kick that is under way
+	kickFrom string    // the state from which it kicks
 
-	// maxBytes bounds the bodies in one script call; one may be larger.
-	maxBytes = 1 << 20
+	upkeep func(*call)     // encodes an operation of the engine itself
+	after  func(err error) // called when upkeep is done, if not nil
+	keep   bool            // upkeep that must be done, however long it takes
 
-	// maxMoves bounds how many jobs a single operation moves in one call.
-	maxMoves = 500
-
-	// maxID is the largest id there can be: clients and Lua read ids as
-	// doubles.
-	maxID = 1<<53 - 1
-)
-
-// call is one call of the script being put together, and what to do with its
-// answers.
-type call struct {
-	args   []any
-	puts   int
-	ops    int
-	bytes  int
-	decode []func(*reply)
+	abandoned bool // the batch was answered with an error
 }
-
-// fixedArgs are how many of the arguments stand before the operations.
-const fixedArgs = 5
-
-func (c *call) reset() {
-	clear(c.args)
-	c.args = append(c.args[:0], make([]any, fixedArgs)...)
-	c.decode = c.decode[:0]
-	c.puts, c.ops, c.bytes = 0, 0, 0
-}
-
-func (c *call) full() bool { return c.ops >= maxOps || c.bytes >= maxBytes }
-
-// add appends an operation and how its answer is to be read.
-func (c *call) add(decode func(*reply), words ...any) {
-	c.args = append(c.args, words...)
-	c.decode = append(c.decode, decode)
-	c.ops++
-}
-
-// member is how keys and ZSETs name a job.
-func member(id uint64) string {
-	if id > maxID {
-		return "-" // no job has that id
-	}
-	var b [16]byte
-	for i := range b {
-		b[len(b)-1-i] = byte('0' + id%10)
-		id /= 10
-	}
-	return string(b[:])
-}
-
-func holderArg(h tube.Holder) string { return strconv.FormatUint(uint64(h), 10) }
 
 // encode appends the operations of u, from where it stands, and advances it.
 // It stops behind an operation that may not be finished by one call, and
-// before one that depends on answers of this call.
+// before one that depends on the answers.
 func (p *partition) encode(u *unit) {
+	u.begun = u.at
+	c := &p.call
 	if u.upkeep != nil {
-		u.upkeep(&p.call)
+		u.upkeep(c)
 		return
 	}
-	first := u.at
-	for ops := u.batch.Ops; u.at < len(ops); {
-		op := &ops[u.at]
-		if op.Kind == storage.Leave && u.at > first {
-			return // what the holder has is not known before the answers are
+	u.before = u.seen
+	ops := u.batch.Ops
+	if u.at == 0 && len(ops) > 0 {
+		if section := p.sort(ops); section != nil {
+			p.encodeAll(u, section)
+			return
 		}
-		op.Answer = storage.Answer{}
-		u.at++
-		if op.Kind == storage.Kick && op.Bound > maxMoves {
+	}
+	from := u.at
+	u.at = until(ops, from)
+	for i := range ops[from:u.at] {
+		p.weigh(&ops[from+i])
+	}
+	p.encodeRuns(pointers(ops[from:u.at]), u)
+}
+
+// until returns before which operation a call ends that begins with ops[from].
+func until(ops []storage.Op, from int) int {
+	for i := from; i < len(ops); i++ {
+		if ops[i].Kind == storage.Leave && i > from {
+			return i
+		}
+		if isLong(&ops[i]) {
+			return i + 1
+		}
+	}
+	return len(ops)
+}
+
+// isLong returns whether an operation may take several calls.
+func isLong(op *storage.Op) bool { return op.Kind == storage.Kick && op.Bound > maxMoves }
+
+// encodeAll puts all operations of u into a section of the call.
+func (p *partition) encodeAll(u *unit, section *[]*storage.Op) {
+	for i := range u.batch.Ops {
+		op := &u.batch.Ops[i]
+		if p.weigh(op); p.full && op.Kind == storage.Put {
+			continue
+		}
+		*section = append(*section, op)
+	}
+	u.at = len(u.batch.Ops)
+}
+
+// weigh notes what an operation adds to the call, and begins its answer.
+func (p *partition) weigh(op *storage.Op) {
+	op.Answer = storage.Answer{}
+	p.call.ops++
+	if op.Kind == storage.Put {
+		p.call.bytes += len(op.Body)
+		if p.full {
+			op.Answer.Err = p.fullErr
+		}
+	}
+}
+
+func pointers(ops []storage.Op) []*storage.Op {
+	all := make([]*storage.Op, len(ops))
+	for i := range ops {
+		all[i] = &ops[i]
+	}
+	return all
+}
+
+// encodeOp appends an operation that comes alone. u is the unit that it comes
+// from.
+func (p *partition) encodeOp(u *unit, op *storage.Op) {
+	c := &p.call
+	var read func(*partition, *reply, []*storage.Op)
+	plain := func(f func(*reply, []*storage.Op)) {
+		read = func(_ *partition, r *reply, ops []*storage.Op) { f(r, ops) }
+	}
+	switch op.Kind {
+	case storage.Move:
+		_, mine := p.holdings.has(op.Holder, op.ID, p.serial)
+		c.args = append(c.args, "move", op.Move.String(), flag(mine), holderArg(op.Holder))
+		c.addMember(op.ID)
+		c.args = append(c.args, &op.Pri, &op.Delay)
+		if mine && (op.Move == tube.Release || op.Move == tube.Bury) {
+			p.holdings.spend(op.ID, p.serial)
+		}
+		read = (*partition).readMove
+	case storage.Attend:
+		p.encodeAttend(u, op)
+		return
+	case storage.Kick:
+		if isLong(op) {
 			p.encodeLongKick(u, op)
 			return
 		}
-		p.encodeOp(op)
-	}
-}
-
-func (p *partition) encodeOp(op *storage.Op) {
-	c, a := &p.call, &op.Answer
-	switch op.Kind {
-	case storage.Put:
-		c.puts++
-		c.bytes += len(op.Body)
-		c.add(func(r *reply) { a.ID = r.id() }, "put", op.Tube, op.Pri, op.Delay, max(op.TTR, tube.MinTTR), op.Body)
-	case storage.Take:
-		p.encodeTake(op)
-	case storage.Move:
-		c.add(func(r *reply) { p.readMove(r, op) }, "move", op.Move.String(), holderArg(op.Holder), member(op.ID), op.Pri, op.Delay)
-	case storage.Kick:
-		c.add(func(r *reply) { a.Count, _ = r.int(), r.text() }, "kick", op.Tube, op.Bound, "")
+		c.args = append(c.args, "kick", &op.Tube, &op.Bound, "")
+		plain(func(r *reply, ops []*storage.Op) { ops[0].Answer.Count, _ = r.int(), r.text() })
 	case storage.Peek:
-		c.add(func(r *reply) { readPeek(r, a) }, "peek", member(op.ID))
+		c.args = append(c.args, "peek")
+		c.addMember(op.ID)
+		plain(readPeek)
 	case storage.PeekHead:
-		c.add(func(r *reply) { readPeek(r, a) }, "head", op.State.String(), op.Tube)
+		c.args = append(c.args, "head", op.State.String(), &op.Tube)
+		plain(readPeek)
 	case storage.Pause:
-		c.add(func(r *reply) { a.NotFound = !r.found() }, "pause", op.Tube, op.Delay)
-	case storage.Attend:
-		p.encodeAttend(op)
+		c.args = append(c.args, "pause", &op.Tube, &op.Delay)
+		plain(readFound)
 	case storage.Leave:
 		p.encodeLeave(op)
+		return
 	default:
 		p.encodeReport(op)
+		return
 	}
-}
-
-func (p *partition) encodeTake(op *storage.Op) {
-	wait := "0"
-	if op.Wait {
-		wait = "1"
-	}
-	c := &p.call
-	c.add(func(r *reply) { p.readTake(r, op) }, "take", holderArg(op.Holder), wait, len(op.Tubes))
-	for _, name := range op.Tubes {
-		c.args = append(c.args, name)
-	}
+	c.steps = append(c.steps, step{[]*storage.Op{op}, read})
 }
 
 // encodeLongKick asks for the next part of a kick that may be too long for one
 // call. The first part decides from which state it kicks.
 func (p *partition) encodeLongKick(u *unit, op *storage.Op) {
 	part := min(int(op.Bound)-u.kicked, maxMoves)
-	p.call.add(func(r *reply) {
+	p.call.args = append(p.call.args, "kick", op.Tube, part, u.kickFrom)
+	p.call.steps = append(p.call.steps, step{[]*storage.Op{op}, func(_ *partition, r *reply, ops []*storage.Op) {
 		n, state := r.int(), r.text()
 		u.kicked += n
-		if n == maxMoves && u.kicked < int(op.Bound) {
+		if n == maxMoves && u.kicked < int(ops[0].Bound) {
 			u.kickFrom = state
 			u.at-- // once more
 			return
 		}
-		op.Answer.Count = u.kicked
+		ops[0].Answer.Count = u.kicked
 		u.kicked, u.kickFrom = 0, ""
-	}, "kick", op.Tube, part, u.kickFrom)
+	}})
 }
 
-func (p *partition) encodeAttend(op *storage.Op) {
+// encodeAttend counts who attends a tube here, once, and tells Redis if it
+// must know at once.
+func (p *partition) encodeAttend(u *unit, op *storage.Op) {
+	u.seen++
+	if u.seen <= u.attends {
+		return // counted for a call that was not carried out; Redis is owed the tubes since
+	}
+	u.attends = u.seen
 	for _, name := range op.Tubes {
 		if p.attendance.count(name, op.Role, op.Delta) {
 			p.encodeAttendance(name)
@@ -164,47 +190,69 @@ func (p *partition) encodeAttendance(name string) {
 		waiting = p.listener.Waiting(name)
 	}
 	using, watching := p.attendance.tell(name, waiting)
+	p.call.told = append(p.call.told, name)
 	p.call.add(func(r *reply) { r.found() }, "attend", name, using, watching, waiting)
 }
 
 // encodeLeave gives back what a connection holds. If that is very much, the
 // rest follows in calls of its own.
 func (p *partition) encodeLeave(op *storage.Op) {
-	ids := p.holdings.leave(op.Holder)
-	if len(ids) == 0 {
-		return
-	}
+	ids := slices.Clone(p.holdings.of(op.Holder))
 	first := ids[:min(len(ids), maxMoves)]
-	p.encodeGiveBack(op.Holder, first)
-	for rest := ids[len(first):]; len(rest) > 0; {
-		part := rest[:min(len(rest), maxMoves)]
-		rest = rest[len(part):]
-		p.submit(&unit{upkeep: func(*call) { p.encodeGiveBack(op.Holder, part) }})
+	p.encodeGiveBack(first)
+	for rest := range slices.Chunk(ids[len(first):], maxMoves) {
+		p.giveBack(rest)
 	}
 }
 
-func (p *partition) encodeGiveBack(h tube.Holder, ids []uint64) {
+// giveBack has jobs that nobody wants given back later.
+func (p *partition) giveBack(ids []uint64) {
+	p.submit(&unit{keep: true, upkeep: func(*call) { p.encodeGiveBack(ids) }})
+}
+
+// encodeGiveBack gives back those of the jobs that this instance still has.
+func (p *partition) encodeGiveBack(ids []uint64) {
+	ids = slices.DeleteFunc(slices.Clone(ids), func(id uint64) bool {
+		_, has := p.holdings.jobs[id]
+		return !has
+	})
+	if len(ids) == 0 {
+		return
+	}
 	c := &p.call
-	c.add(func(r *reply) { r.found() }, "give-back", holderArg(h), len(ids))
+	c.add(func(r *reply) {
+		r.found()
+		for _, id := range ids {
+			p.holdings.drop(id)
+		}
+	}, "give-back", len(ids))
 	for _, id := range ids {
-		c.args = append(c.args, member(id))
+		c.addMember(id)
+		p.holdings.spend(id, p.serial)
 	}
 	c.ops += len(ids)
 }
 
 func (p *partition) encodeReport(op *storage.Op) {
 	c := &p.call
+	read := readJobStats
 	switch op.Kind {
 	case storage.JobStats:
-		c.add(func(r *reply) { readJobStats(r, op) }, "job-stats", member(op.ID))
+		c.args = append(c.args, "job-stats")
+		c.addMember(op.ID)
 	case storage.TubeStats:
 		using, watching := p.attendance.now(op.Tube)
-		c.add(func(r *reply) { readTubeStats(r, op, using, watching) }, "tube-stats", op.Tube)
+		c.args = append(c.args, "tube-stats", &op.Tube)
+		read = func(r *reply, ops []*storage.Op) { readTubeStats(r, ops[0], using, watching) }
 	case storage.Stats:
-		c.add(func(r *reply) { readStats(r, op) }, "stats")
+		c.args = append(c.args, "stats")
+		read = readStats
 	case storage.Tubes:
-		c.add(func(r *reply) { readTubes(r, op) }, "tubes")
+		c.args = append(c.args, "tubes")
+		read = readTubes
 	default:
 		op.Answer.Err = fmt.Errorf("%w: no such operation: %d", storage.ErrUnavailable, op.Kind)
+		return
 	}
+	c.steps = append(c.steps, step{[]*storage.Op{op}, func(_ *partition, r *reply, ops []*storage.Op) { read(r, ops) }})
 }

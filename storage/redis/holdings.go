@@ -1,7 +1,6 @@
 package redis
 
 import (
-	"container/heap"
 	"time"
 
 	"redstalk/storage"
@@ -9,106 +8,119 @@ import (
 )
 
 // holdings is what the connections of this instance have reserved, and until
-// when by the local clock. Redis decides; this is for DEADLINE_SOON, and to
-// know what to give back when a connection ends. It may name a job that has
-// expired or was taken away since, which the script notices.
-type holdings map[tube.Holder]*held
+// when by the local clock. Redis knows which jobs the instance has; which of
+// its connections has them is known here only, which spares Redis the trouble.
+// It is exact as long as batches are recorded one after the other: nobody else
+// takes a job from an instance without having given it up, and then the script
+// says so (errLost).
+type holdings struct {
+	jobs    map[uint64]holding
+	holders map[tube.Holder]*held
+	spare   []*held // empty ones
+}
+
+type holding struct {
+	holder tube.Holder
+	place  int // in held.ids
+	until  time.Time
+	ttr    time.Duration
+	tube   string
+	spent  uint64 // number of the last call in which the holder gives it up
+}
 
 // held is what one connection has reserved.
-type held struct {
-	until map[uint64]time.Time // by job id
-	first deadlines            // may hold out-of-date entries
+type held struct{ ids []uint64 }
+
+func newHoldings() *holdings {
+	return &holdings{jobs: make(map[uint64]holding), holders: make(map[tube.Holder]*held)}
 }
 
-type deadline struct {
-	at time.Time
-	id uint64
-}
-
-// hold notes that h has job id until then, or longer than before.
-func (hs holdings) hold(h tube.Holder, id uint64, until time.Time) {
-	held := hs[h]
-	if held == nil {
-		held = newHeld()
-		hs[h] = held
+// hold notes that h has got job id of a tube.
+func (hs *holdings) hold(h tube.Holder, id uint64, name string, ttr time.Duration, now time.Time) {
+	hs.drop(id) // it was given up, or has expired, in this very batch
+	its := hs.holders[h]
+	if its == nil {
+		its = hs.newHeld()
+		hs.holders[h] = its
 	}
-	held.until[id] = until
-	heap.Push(&held.first, deadline{until, id})
-	if len(held.first) > 2*len(held.until)+16 {
-		held.rebuild()
-	}
+	hs.jobs[id] = holding{holder: h, place: len(its.ids), until: now.Add(ttr), ttr: ttr, tube: name}
+	its.ids = append(its.ids, id)
 }
 
-// drop notes that h no longer has job id.
-func (hs holdings) drop(h tube.Holder, id uint64) {
-	if held := hs[h]; held != nil {
-		delete(held.until, id)
-		if len(held.until) == 0 {
-			delete(hs, h)
+func (hs *holdings) newHeld() *held {
+	if n := len(hs.spare); n > 0 {
+		its := hs.spare[n-1]
+		hs.spare = hs.spare[:n-1]
+		return its
+	}
+	return &held{}
+}
+
+// drop notes that nobody here has job id any more.
+func (hs *holdings) drop(id uint64) {
+	was, has := hs.jobs[id]
+	if !has {
+		return
+	}
+	delete(hs.jobs, id)
+	its := hs.holders[was.holder]
+	last := len(its.ids) - 1
+	if moved := its.ids[last]; moved != id {
+		its.ids[was.place] = moved
+		h := hs.jobs[moved]
+		h.place = was.place
+		hs.jobs[moved] = h
+	}
+	its.ids = its.ids[:last]
+	if last == 0 {
+		delete(hs.holders, was.holder)
+		if cap(its.ids) < 1024 {
+			hs.spare = append(hs.spare, its)
 		}
+	}
+}
+
+// has returns whether h has job id, and does not give it up earlier in the
+// same call.
+func (hs *holdings) has(h tube.Holder, id, call uint64) (holding, bool) {
+	its, has := hs.jobs[id]
+	return its, has && its.holder == h && its.spent != call
+}
+
+// spend notes that the holder of job id gives it up in a call.
+func (hs *holdings) spend(id, call uint64) {
+	if its, has := hs.jobs[id]; has {
+		its.spent = call
+		hs.jobs[id] = its
+	}
+}
+
+// touch notes that the TTR of job id begins anew.
+func (hs *holdings) touch(id uint64, now time.Time) {
+	if its, has := hs.jobs[id]; has {
+		its.until = now.Add(its.ttr)
+		hs.jobs[id] = its
 	}
 }
 
 // soon is how long until the holder must be told DEADLINE_SOON.
-func (hs holdings) soon(h tube.Holder, now time.Time) time.Duration {
-	held := hs[h]
-	if held == nil {
-		return storage.Forever
-	}
-	for len(held.first) > 0 {
-		d := held.first[0]
-		switch until, has := held.until[d.id]; {
-		case !has || !until.Equal(d.at):
-			heap.Pop(&held.first) // given up or touched since
-		case until.Before(now):
-			heap.Pop(&held.first) // expired
-			delete(held.until, d.id)
-		default:
-			return until.Sub(now) - tube.Margin
+func (hs *holdings) soon(h tube.Holder, now time.Time) time.Duration {
+	soon := storage.Forever
+	if its := hs.holders[h]; its != nil {
+		for _, id := range its.ids {
+			if left := hs.jobs[id].until.Sub(now); left >= 0 {
+				soon = min(soon, left-tube.Margin)
+			}
 		}
 	}
-	return storage.Forever
+	return soon
 }
 
-// leave forgets h and returns the ids of what it had.
-func (hs holdings) leave(h tube.Holder) []uint64 {
-	held := hs[h]
-	if held == nil {
-		return nil
+// of returns the ids of what h has; they change with the next call of a
+// method.
+func (hs *holdings) of(h tube.Holder) []uint64 {
+	if its := hs.holders[h]; its != nil {
+		return its.ids
 	}
-	ids := make([]uint64, 0, len(held.until))
-	for id := range held.until {
-		ids = append(ids, id)
-	}
-	delete(hs, h)
-	return ids
-}
-
-func newHeld() *held { return &held{until: make(map[uint64]time.Time)} }
-
-// rebuild drops the entries that are out of date.
-func (h *held) rebuild() {
-	h.first = h.first[:0]
-	for id, until := range h.until {
-		h.first = append(h.first, deadline{until, id})
-	}
-	heap.Init(&h.first)
-}
-
-// deadlines is a container/heap, the nearest first.
-type deadlines []deadline
-
-func (d deadlines) Len() int           { return len(d) }
-func (d deadlines) Less(i, j int) bool { return d[i].at.Before(d[j].at) }
-func (d deadlines) Swap(i, j int)      { d[i], d[j] = d[j], d[i] }
-
-// Push and Pop are for container/heap only.
-func (d *deadlines) Push(x any) { *d = append(*d, x.(deadline)) }
-
-// Pop is for container/heap only.
-func (d *deadlines) Pop() any {
-	old := *d
-	x := old[len(old)-1]
-	*d = old[:len(old)-1]
-	return x
+	return nil
 }

@@ -11,7 +11,7 @@ import (
 const (
 	// layoutVersion is that of lua/10_batch.lua. A namespace written by
 	// another one is not touched.
-	layoutVersion = 1
+	layoutVersion = 2
 
 	// partitions is how many there are on a standalone Redis, so that ids
 	// are 1, 2, 3 …
@@ -20,7 +20,7 @@ const (
 
 // prepare checks that Redis answers and that the namespace is ours to use,
 // marking it if it is new. The mark is the hash NAMESPACE:{0}:layout.
-func prepare(ctx context.Context, client *goredis.Client, namespace string) error {
+func prepare(ctx context.Context, client goredis.UniversalClient, namespace string) error {
 	key := keyPrefix(namespace, 0) + "layout"
 	want := map[string]int{"version": layoutVersion, "partitions": partitions}
 	for field, value := range want {

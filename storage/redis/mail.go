@@ -12,9 +12,8 @@ import (
 // mail reads what other instances tell this one: names of tubes in which there
 // is a job for somebody waiting here.
 type mail struct {
-	client *goredis.Client
+	client goredis.UniversalClient
 	part   *partition
-	key    string
 	log    *slog.Logger
 
 	cancel context.CancelFunc
@@ -29,11 +28,8 @@ const (
 	mailRetry = 100 * time.Millisecond
 )
 
-func newMail(client *goredis.Client, p *partition, log *slog.Logger) *mail {
-	return &mail{
-		client: client, part: p, key: p.keys[0] + "mail:" + p.instance, log: log,
-		cancel: func() {},
-	}
+func newMail(client goredis.UniversalClient, p *partition, log *slog.Logger) *mail {
+	return &mail{client: client, part: p, log: log, cancel: func() {}}
 }
 
 func (m *mail) start() {
@@ -53,7 +49,7 @@ func (m *mail) wait() {
 func (m *mail) run(ctx context.Context) {
 	defer close(m.done)
 	for ctx.Err() == nil {
-		got, err := m.client.BLPop(ctx, mailWait, m.key).Result()
+		got, err := m.client.BLPop(ctx, mailWait, m.part.prefix+"mail:"+*m.part.instance.Load()).Result()
 		switch {
 		case err == nil:
 			m.part.hint(got[1])

@@ -2,11 +2,10 @@ package redis
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -14,49 +13,59 @@ import (
 	"redstalk/storage"
 )
 
+// worthWaking is from how many operations on it is better to wake run than to
+// wait for Redis oneself: more can be collected meanwhile.
+const worthWaking = 64
+
 // partition is one part of the tubes and their jobs, which lives on one Redis
-// node. Its goroutine, run, joins what all connections want into calls of the
-// script, one call at a time: the next fills while one is under way.
+// node. It joins what all connections want into calls of the script, one call
+// at a time: the next fills while one is under way.
+//
+// Whoever hands over a unit while no call is under way makes one himself, which
+// saves waking another goroutine. What has come meanwhile is left to run, which
+// goes on until there is nothing more.
 type partition struct {
-	client   goredis.Scripter
-	keys     []string // the prefix
-	instance string
+	client   goredis.UniversalClient
+	prefix   string // of all keys
 	number   int
 	of       int // partitions in all
-	skew     func() time.Duration
-	listener storage.Listener
+	options  Options
 	log      *slog.Logger
+	listener storage.Listener
+	instance atomic.Pointer[string]
 
 	mu     sync.Mutex
-	more   *sync.Cond // queue or ending has changed
+	more   *sync.Cond // handed, busy or ending has changed
 	queue  []*unit
+	busy   bool // somebody is making a call
+	handed bool // run is to go on with that
 	ending bool // nothing more is accepted; run ends with the queue
 	done   chan struct{}
 
-	// The rest belongs to run.
+	// The rest belongs to whoever has set busy.
 	call       call
+	units      []*unit   // in the call
+	serial     uint64    // of the call
+	previous   string    // number of the last batch that Redis has recorded
 	sent       time.Time // when the call was sent, by now
-	holdings   holdings
-	attendance attendance
+	created    int64     // the time for new jobs, by the clock of Redis
+	ahead      int64     // how many ms the clock of Redis is ahead of the local one
+	full       bool      // the call is for a Redis without memory
+	fullErr    error
+	void       bool // the call asks for its number only, see trouble.go
+	failed     error
+	trouble    time.Time // when a call last failed, by the local clock
+	holdings   *holdings
+	attendance *attendance
 }
 
-// unit is what is carried out together: a batch of a connection, or upkeep.
-type unit struct {
-	batch    *storage.Batch
-	at       int    // operations of the batch that are encoded
-	kicked   int    // by a long kick that is under way
-	kickFrom string // the state from which it kicks
-
-	upkeep func(*call)     // encodes an operation of the engine itself
-	after  func(err error) // called when upkeep is done, if not nil
-}
-
-func newPartition(client goredis.Scripter, namespace, instance string, number, of int, log *slog.Logger) *partition {
+func newPartition(client goredis.UniversalClient, o Options, number, of int) *partition {
 	p := &partition{
-		client: client, keys: []string{keyPrefix(namespace, number)}, instance: instance,
-		number: number, of: of, log: log, skew: func() time.Duration { return 0 },
-		holdings: make(holdings), attendance: make(attendance), done: make(chan struct{}),
+		client: client, prefix: keyPrefix(o.Namespace, number), number: number, of: of,
+		options: o, log: o.Log, listener: deaf{}, done: make(chan struct{}),
+		holdings: newHoldings(), attendance: newAttendance(),
 	}
+	p.rename()
 	p.more = sync.NewCond(&p.mu)
 	return p
 }
@@ -66,8 +75,15 @@ func keyPrefix(namespace string, number int) string {
 	return fmt.Sprintf("%s:{%d}:", namespace, number)
 }
 
+// rename begins anew as an instance that nobody knows.
+func (p *partition) rename() {
+	name := newInstance()
+	p.instance.Store(&name)
+	p.previous = ""
+}
+
 // now is the local time, moved as the clock of Redis is in tests.
-func (p *partition) now() time.Time { return time.Now().Add(p.skew()) }
+func (p *partition) now() time.Time { return time.Now().Add(p.options.skew()) }
 
 // listen names the listener. Whoever submits later is sure to be heard by it.
 func (p *partition) listen(l storage.Listener) {
@@ -76,16 +92,40 @@ func (p *partition) listen(l storage.Listener) {
 	p.mu.Unlock()
 }
 
-// submit queues a unit; false if the partition has ended.
-func (p *partition) submit(u *unit) bool {
+// submit queues units, and has them carried out if nobody else does that
+// already; false if the partition has ended.
+func (p *partition) submit(units ...*unit) bool {
+	now := time.Now()
+	for _, u := range units {
+		u.since = now
+	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	if p.ending {
+		p.mu.Unlock()
 		return false
 	}
-	p.queue = append(p.queue, u)
-	p.more.Signal()
+	p.queue = append(p.queue, units...)
+	lead := !p.busy && opsOf(units) < worthWaking
+	if !p.busy && !lead {
+		p.handed = true
+		p.more.Signal()
+	}
+	p.busy = true
+	p.mu.Unlock()
+	if lead {
+		p.lead()
+	}
 	return true
+}
+
+func opsOf(units []*unit) int {
+	n := 0
+	for _, u := range units {
+		if n++; u.batch != nil {
+			n += len(u.batch.Ops) - 1
+		}
+	}
+	return n
 }
 
 // do queues upkeep and waits for it.
@@ -106,66 +146,121 @@ func (p *partition) end() {
 	<-p.done
 }
 
+// lead makes one call, and leaves the rest, trouble above all, to run.
+func (p *partition) lead() {
+	p.fill()
+	r, err := p.attempt()
+	if p.failed = err; err == nil {
+		p.finish(r)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err != nil || len(p.queue) > 0 {
+		p.handed = true
+	} else {
+		p.busy = false
+	}
+	p.more.Signal()
+}
+
+// run makes calls while there is something to do.
 func (p *partition) run() {
 	defer close(p.done)
-	var taken []*unit
-	for {
-		taken = p.fill(taken[:0])
-		if len(taken) == 0 {
-			return
+	for p.await() {
+		if err := p.failed; err != nil {
+			p.failed = nil
+			p.finish(p.recover(err))
 		}
-		p.carryOut(taken)
-		clear(taken)
+		for p.fill() {
+			r, err := p.attempt()
+			if err != nil {
+				r = p.recover(err)
+			}
+			p.finish(r)
+		}
 	}
 }
 
-// fill waits for units and encodes as many as go into one call. It returns
-// none when the partition has ended.
-func (p *partition) fill(taken []*unit) []*unit {
+// await returns when it is for run to make calls; false if the partition has
+// ended.
+func (p *partition) await() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for len(p.queue) == 0 && !p.ending {
+	for !p.handed {
+		if p.ending && !p.busy {
+			return false
+		}
 		p.more.Wait()
 	}
-	p.call.reset()
+	p.handed = false
+	return true
+}
+
+// fill encodes as many units as go into one call; false if there are none, and
+// then nobody is busy any more.
+func (p *partition) fill() bool {
+	p.begin()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.queue) == 0 {
+		p.busy = false
+		return false
+	}
 	for len(p.queue) > 0 && !p.call.full() {
 		u := p.queue[0]
 		p.queue[0] = nil
 		p.queue = p.queue[1:]
-		taken = append(taken, u)
+		p.units = append(p.units, u)
 		p.mu.Unlock() // encoding may ask the listener, or submit
 		p.encode(u)
 		p.mu.Lock()
 	}
-	return taken
+	p.encodeSections()
+	return true
 }
 
-// carryOut calls the script with what is encoded and hands out the answers.
-func (p *partition) carryOut(units []*unit) {
-	r, err := p.invoke()
-	if err != nil {
-		p.log.Warn("Redis has not carried out a batch", "operations", p.call.ops, "err", err)
-		p.attendance.forget()
-		err = classify(err)
-	}
-	if r != nil {
-		p.tell(r)
-	}
-	for _, u := range units {
-		p.finish(u, err)
+// begin begins another call.
+func (p *partition) begin() {
+	p.serial++
+	clear(p.units)
+	p.units = p.units[:0]
+	p.full = false
+	p.reset()
+}
+
+// reset forgets what is encoded.
+func (p *partition) reset() {
+	p.call.reset()
+	p.created = p.now().UnixMilli() + p.ahead
+	if p.previous == "" {
+		p.encodeBeat(&p.call)
 	}
 }
 
-// invoke calls the script, unless nothing is encoded, and reads the answers.
-func (p *partition) invoke() (*reply, error) {
+// encodeSections appends what units had put into the sections of the call.
+func (p *partition) encodeSections() {
 	c := &p.call
-	if c.ops == 0 {
+	for _, section := range [][]*storage.Op{c.gone, c.put, c.taken} {
+		p.encodeRuns(section, nil)
+	}
+	for _, encode := range c.last {
+		encode(c)
+	}
+}
+
+// attempt calls the script, unless nothing is encoded, and reads the answers.
+func (p *partition) attempt() (*reply, error) {
+	c := &p.call
+	if len(c.args) == headArgs && !p.void {
 		return nil, nil
 	}
-	c.args[0], c.args[1], c.args[2] = p.instance, p.skew().Milliseconds(), c.puts
-	c.args[3], c.args[4] = p.of, p.number
+	p.head()
+	begun := time.Now()
 	p.sent = p.now()
-	raw, err := script.Run(context.Background(), p.client, p.keys, c.args...).Result()
+	raw, err := p.invoke()
+	if err != nil || time.Since(begun) > slow {
+		p.trouble = time.Now()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -173,25 +268,95 @@ func (p *partition) invoke() (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, decode := range c.decode {
-		decode(r)
+	if r.clock != 0 {
+		p.ahead = r.clock - time.Now().UnixMilli()
+	}
+	if r.recorded {
+		p.previous = numberArg(p.serial)
+	}
+	if r.said == voided {
+		return r, nil
+	}
+	for i := range c.steps {
+		if r.err != nil {
+			return nil, r.err
+		}
+		c.steps[i].read(p, r, c.steps[i].ops)
 	}
 	return r, r.err
 }
 
-// finish hands a unit back, or queues it again at the front if a part of it
-// is still to do.
-func (p *partition) finish(u *unit, err error) {
+// head fills in what comes before the operations.
+func (p *partition) head() {
+	a, puts, options := p.call.args, p.call.puts, ""
+	if p.of > 1 {
+		options += fmt.Sprintf("partitions=%d number=%d ", p.of, p.number)
+	}
+	if ahead := p.options.skew().Milliseconds(); ahead != 0 {
+		options += fmt.Sprintf("ahead=%d ", ahead)
+	}
+	if p.full || p.void {
+		options += "full=1 "
+	}
+	if p.void {
+		options += "void=1 "
+		a, puts = a[:headArgs], 0
+	}
+	a[0], a[1], a[2], a[3] = "evalsha", script.Hash(), 1, p.prefix
+	a[4], a[5], a[6], a[7], a[8] = *p.instance.Load(), numberArg(p.serial), p.previous, puts, options
+}
+
+func numberArg(n uint64) string { return fmt.Sprintf("%016d", n) }
+
+// invoke sends the call, by its source where Redis does not know the script.
+func (p *partition) invoke() (any, error) {
+	ctx, args := context.Background(), p.call.args
+	if p.void {
+		args = args[:headArgs]
+	}
+	raw, err := p.send(ctx, args)
+	if err != nil && codeOf(err) == "NOSCRIPT" {
+		args[0], args[1] = "eval", scriptText
+		raw, err = p.send(ctx, args)
+	}
+	return raw, err
+}
+
+func (p *partition) send(ctx context.Context, args []any) (any, error) {
+	if p.options.WaitReplicas > 0 {
+		return p.awaitReplicas(ctx, args)
+	}
+	cmd := goredis.NewCmd(ctx, args...)
+	err := p.client.Process(ctx, cmd)
+	return cmd.Val(), err
+}
+
+// finish hands out what came of the call; r is nil if its units are answered
+// already, or nothing was sent.
+func (p *partition) finish(r *reply) {
+	if r != nil {
+		p.tell(r)
+	}
+	for _, u := range p.units {
+		if u.abandoned {
+			continue
+		}
+		if u.batch != nil && u.at < len(u.batch.Ops) {
+			p.mu.Lock()
+			p.queue = append([]*unit{u}, p.queue...)
+			p.mu.Unlock()
+			continue
+		}
+		u.end(nil)
+	}
+}
+
+// end hands a unit back.
+func (u *unit) end(err error) {
 	if u.upkeep != nil {
 		if u.after != nil {
 			u.after(err)
 		}
-		return
-	}
-	if err == nil && u.at < len(u.batch.Ops) {
-		p.mu.Lock()
-		p.queue = append([]*unit{u}, p.queue...)
-		p.mu.Unlock()
 		return
 	}
 	if err != nil {
@@ -204,13 +369,11 @@ func (p *partition) finish(u *unit, err error) {
 
 // tell passes on what else a call has said.
 func (p *partition) tell(r *reply) {
-	for _, hint := range r.hints {
-		if name, ok := hint.(string); ok {
-			p.hint(name)
-		}
+	for _, tube := range r.hints {
+		p.hint(tube)
 	}
-	if r.earliest >= 0 {
-		p.listener.Due(r.earliest)
+	if r.due >= 0 {
+		p.listener.Due(r.due)
 	}
 }
 
@@ -222,43 +385,27 @@ func (p *partition) hint(tube string) {
 	}
 }
 
-// classify turns an error of Redis into one of package storage.
-func classify(err error) error {
-	var answer goredis.Error
-	if errors.As(err, &answer) && strings.HasPrefix(answer.Error(), "OOM") {
-		return fmt.Errorf("%w: %w", storage.ErrNoSpace, err)
-	}
-	return fmt.Errorf("%w: %w", storage.ErrUnavailable, err)
-}
-
-// encodeBeat gives the sign of life, and tells what has changed of who
-// attends which tube here; all of it if the other instances have given this
-// one up, which they tell by not knowing it.
+// encodeBeat gives the sign of life, and tells what has changed of who attends
+// which tube here.
 func (p *partition) encodeBeat(c *call) {
-	c.add(func(r *reply) {
-		if r.found(); !r.found() {
-			p.reintroduce()
-		}
-	}, "beat", silence.Milliseconds(), maxMoves)
-	for _, name := range p.attendance.untold(p.listener.Waiting, false) {
+	c.add(func(r *reply) { r.found() }, "beat", p.patience().Milliseconds(), maxMoves)
+	for _, name := range p.attendance.untold(p.listener.Waiting) {
 		p.encodeAttendance(name)
 	}
 }
 
-// reintroduce is for an instance that is new, or was silent for so long that
-// others have given back what it had reserved.
-func (p *partition) reintroduce() {
-	if len(p.holdings) > 0 {
-		p.log.Warn("this instance was silent for too long; its reservations were given back")
-	}
-	p.holdings = make(holdings)
-	names := p.attendance.untold(p.listener.Waiting, true)
-	if len(names) == 0 {
-		return
-	}
-	p.submit(&unit{upkeep: func(*call) {
-		for _, name := range names {
-			p.encodeAttendance(name)
-		}
-	}})
+// encodeTick does what is due, and has next called with how long until the
+// next thing is. It comes last in the call: what expires in it is no longer
+// held, which those before it need not know.
+func (p *partition) encodeTick(c *call, next func(time.Duration)) {
+	c.last = append(c.last, func(c *call) {
+		c.add(func(r *reply) {
+			for range r.int64() {
+				p.holdings.drop(r.member())
+			}
+			if r.due >= 0 {
+				next(r.due)
+			}
+		}, "tick", tickLimit)
+	})
 }

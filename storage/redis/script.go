@@ -10,31 +10,47 @@ import (
 	"redstalk/tube"
 )
 
-//go:embed lua/*.lua
+//go:embed lua/*.lua lua/rare/*.lua
 var luaFiles embed.FS
 
-// script is the one script of the engine: the table of arrows and the files
-// in lua/, in the order of their names.
-var script = goredis.NewScript(source())
+// scriptText is the one script of the engine.
+var scriptText = source()
 
+// script knows its hash.
+var script = goredis.NewScript(scriptText)
+
+// source joins the files in lua/, in the order of their names, and before the
+// last of them those in lua/rare with the table of arrows, as a function.
 func source() string {
-	files, err := luaFiles.ReadDir("lua")
+	hot, last := luaText("lua"), luaText("lua/rare")
+	run := len(hot) - 1
+	parts := append([]string{}, hot[:run]...)
+	parts = append(parts, "local function rare()\n", arrowTable())
+	parts = append(parts, last...)
+	return strings.Join(append(parts, "end\n", hot[run]), "")
+}
+
+// luaText returns the files of a directory, in the order of their names.
+func luaText(dir string) []string {
+	files, err := luaFiles.ReadDir(dir)
 	if err != nil {
 		panic(err) // it is compiled in
 	}
-	var s strings.Builder
-	s.WriteString(arrowTable())
+	var texts []string
 	for _, f := range files {
-		text, err := luaFiles.ReadFile("lua/" + f.Name())
+		if f.IsDir() {
+			continue
+		}
+		text, err := luaFiles.ReadFile(dir + "/" + f.Name())
 		if err != nil {
 			panic(err)
 		}
-		s.Write(text)
+		texts = append(texts, string(text))
 	}
-	return s.String()
+	return texts
 }
 
-// stateLetter is how a record names a state.
+// stateLetter is how the script names a state.
 var stateLetter = map[tube.State]string{
 	tube.Gone: "-", tube.Ready: "R", tube.Reserved: "V", tube.Delayed: "D", tube.Buried: "B",
 }
@@ -49,7 +65,9 @@ func stateOf(letter string) tube.State {
 	return tube.Gone
 }
 
-// arrowTable is tube.Arrows in Lua, as lua/10_batch.lua describes it.
+// arrowTable is tube.Arrows in Lua: move .. state letter → held flag, new state
+// letter, counter digit; 'deleteV' = 'h--': only by the holder, gone, no
+// counter.
 func arrowTable() string {
 	var s strings.Builder
 	s.WriteString("local ARROWS = {\n")

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"log/slog"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -27,8 +29,12 @@ const (
 	// tickLimit bounds how many due things one tick does in Redis.
 	tickLimit = 250
 
-	// patience is how long Redis may take to answer.
-	patience = 5 * time.Second
+	// DefaultTimeout is how long an operation is held up while Redis fails.
+	DefaultTimeout = 5 * time.Second
+
+	// longestAttempt is how long Redis may take to answer a call before the
+	// call is sent again.
+	longestAttempt = time.Second
 )
 
 // DefaultNamespace begins every key unless Options say otherwise.
@@ -44,6 +50,19 @@ type Options struct {
 	// the same one on the same Redis share their jobs.
 	Namespace string
 
+	// Timeout is how long an operation is held up while Redis fails, before it
+	// is answered with storage.ErrUnavailable; 0 means DefaultTimeout.
+	Timeout time.Duration
+
+	// AllowEviction opens a store even if Redis deletes keys of its choice when
+	// its memory is full, and so jobs.
+	AllowEviction bool
+
+	// WaitReplicas is how many replicas must have a change before it is
+	// acknowledged. While there are fewer, operations are held up as while
+	// Redis fails.
+	WaitReplicas int
+
 	// Log gets what an operator should know; nil means slog.Default.
 	Log *slog.Logger
 
@@ -53,11 +72,10 @@ type Options struct {
 
 // Store is a storage.Store in Redis.
 type Store struct {
-	client   *goredis.Client
-	instance string
-	part     *partition
-	mail     *mail
-	log      *slog.Logger
+	client goredis.UniversalClient
+	part   *partition
+	mail   *mail
+	log    *slog.Logger
 
 	mu   sync.Mutex
 	beat time.Time // when the last sign of life was asked for
@@ -66,27 +84,17 @@ type Store struct {
 // Open connects to Redis, checks that what is under the namespace can be
 // served, and announces the instance.
 func Open(ctx context.Context, o Options) (*Store, error) {
-	if o.Namespace == "" {
-		o.Namespace = DefaultNamespace
-	}
-	if o.Log == nil {
-		o.Log = slog.Default()
-	}
-	options, err := parseURL(o.URL)
+	o = o.withDefaults()
+	options, err := parseURL(o)
 	if err != nil {
 		return nil, err
 	}
 	client := goredis.NewClient(options)
-	if err := prepare(ctx, client, o.Namespace); err != nil {
+	if err := ready(ctx, client, o); err != nil {
 		client.Close()
 		return nil, fmt.Errorf("using Redis at %s: %w", options.Addr, err)
 	}
-	s := &Store{client: client, instance: newInstance(), log: o.Log}
-	s.part = newPartition(client, o.Namespace, s.instance, 0, 1, o.Log)
-	if o.skew != nil {
-		s.part.skew = o.skew
-	}
-	s.part.listener = deaf{}
+	s := &Store{client: client, log: o.Log, part: newPartition(client, o, 0, 1)}
 	go s.part.run()
 	if err := s.giveSign(); err != nil {
 		s.part.end()
@@ -96,6 +104,27 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s.mail = newMail(client, s.part, o.Log)
 	return s, nil
 }
+
+// ready checks that Redis and the namespace are fit to be used.
+func ready(ctx context.Context, client goredis.UniversalClient, o Options) error {
+	if err := guard(ctx, client, o); err != nil {
+		return err
+	}
+	return prepare(ctx, client, o.Namespace)
+}
+
+func (o Options) withDefaults() Options {
+	o.Namespace = cmp.Or(o.Namespace, DefaultNamespace)
+	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
+	o.Log = cmp.Or(o.Log, slog.Default())
+	if o.skew == nil {
+		o.skew = func() time.Duration { return 0 }
+	}
+	return o
+}
+
+// attempt is how long Redis may take to answer a call before it is sent again.
+func (o Options) attempt() time.Duration { return min(longestAttempt, o.Timeout/2) }
 
 func init() {
 	// What go-redis would print by itself comes back as errors too.
@@ -115,8 +144,8 @@ func (deaf) Due(time.Duration)  {}
 
 // parseURL reads a URL; its errors do not repeat the URL, which may hold a
 // password.
-func parseURL(text string) (*goredis.Options, error) {
-	options, err := goredis.ParseURL(text)
+func parseURL(o Options) (*goredis.Options, error) {
+	options, err := goredis.ParseURL(o.URL)
 	if err != nil {
 		var bad *url.Error
 		if errors.As(err, &bad) {
@@ -125,8 +154,13 @@ func parseURL(text string) (*goredis.Options, error) {
 		return nil, fmt.Errorf("reading the URL of Redis: %w", err)
 	}
 	options.Protocol = 2
-	options.MaxRetries = -1 // a batch sent twice is done twice
-	options.ReadTimeout, options.WriteTimeout = patience, patience
+	options.MaxRetries = -1 // the partition does that, see trouble.go
+	if err := checkUser(options); err != nil {
+		return nil, err
+	}
+	limit := o.attempt()
+	options.DialTimeout, options.ReadTimeout, options.WriteTimeout = limit, limit, limit
+	options.DialerRetries = 1
 	options.DisableIdentity = true
 	options.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	return options, nil
@@ -150,21 +184,19 @@ func (s *Store) Listen(l storage.Listener) {
 	s.mail.start()
 }
 
-// Do implements storage.Store.
+// Do implements storage.Store. If Redis has nothing to do, it returns when the
+// batches are done, or Redis has failed.
 func (s *Store) Do(batches ...*storage.Batch) {
-	for _, b := range batches {
-		s.do(b)
+	units, all := make([]unit, len(batches)), make([]*unit, len(batches))
+	for i, b := range batches {
+		units[i].batch = b
+		all[i] = &units[i]
 	}
-}
-
-func (s *Store) do(b *storage.Batch) {
-	if s.part.submit(&unit{batch: b}) {
-		return
+	if !s.part.submit(all...) {
+		for _, u := range all {
+			u.end(storage.ErrClosed)
+		}
 	}
-	for i := range b.Ops {
-		b.Ops[i].Answer = storage.Answer{Err: storage.ErrClosed}
-	}
-	b.Done()
 }
 
 // Tick implements storage.Store. It also gives the sign of life when that is
@@ -178,16 +210,12 @@ func (s *Store) Tick() (time.Duration, error) {
 			return 0, err
 		}
 	}
-	next := storage.Forever
+	var next atomic.Int64 // the answer may come after do has returned with an error
+	next.Store(int64(beatEvery))
 	err := s.part.do(func(c *call) {
-		c.add(func(r *reply) {
-			r.found()
-			if r.earliest >= 0 {
-				next = r.earliest
-			}
-		}, "tick", tickLimit)
+		s.part.encodeTick(c, func(in time.Duration) { next.Store(int64(in)) })
 	})
-	return min(next, beatEvery), err
+	return min(time.Duration(next.Load()), beatEvery), err
 }
 
 func (s *Store) giveSign() error {
@@ -200,12 +228,10 @@ func (s *Store) giveSign() error {
 // Close implements storage.Store.
 func (s *Store) Close() error {
 	var err error
-	for finished := false; !finished && err == nil; {
+	var finished atomic.Bool
+	for !finished.Load() && err == nil {
 		err = s.part.do(func(c *call) {
-			c.add(func(r *reply) {
-				r.found()
-				finished = r.found()
-			}, "resign", maxMoves)
+			c.add(func(r *reply) { finished.Store(r.found()) }, "resign", maxMoves)
 		})
 	}
 	s.part.end()

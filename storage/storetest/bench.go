@@ -29,8 +29,20 @@ type Engine struct {
 	KeepsTubes bool
 
 	// RestartEvery is after how many steps on average a random history has
-	// the store opened anew; 0 means 100.
+	// the store opened anew; 0 means 100. 1 is after every step, and after
+	// every batch of a case at which nothing ends that way.
 	RestartEvery int
+
+	// Brief makes random histories that many times shorter; 0 means 1.
+	Brief int
+
+	// LargeBodies says that of so many bodies in a random history one is
+	// large, up to 100 KB; 0 means none.
+	LargeBodies int
+
+	// LateReserves says that a Crash may lose the trace of the last
+	// reservations: all after the last acknowledged change of another kind.
+	LateReserves bool
 
 	// CleanCrash says that after a Crash another Open finds nobody holding
 	// anything, as after Close; histories restart in both ways then.
@@ -41,7 +53,9 @@ type Engine struct {
 func Run(t *testing.T, fresh func(testing.TB) *Engine) {
 	for name, test := range cases {
 		t.Run(name, func(t *testing.T) {
-			test(newBench(t, fresh(t)))
+			b := newBench(t, fresh(t))
+			b.restless = b.engine.RestartEvery == 1 && b.engine.Durable && !countsOn[name]
+			test(b)
 		})
 	}
 	t.Run("histories", func(t *testing.T) { runHistories(t, fresh) })
@@ -53,6 +67,10 @@ type bench struct {
 	engine *Engine
 	store  storage.Store
 	ear    *ear
+
+	restless  bool // has the store opened anew wherever it can, see restart
+	restarts  int
+	attending int
 }
 
 func newBench(t testing.TB, e *Engine) *bench {
@@ -118,7 +136,36 @@ func (b *bench) batch(ops ...storage.Op) []storage.Op {
 			b.Fatalf("operation %d (%v): %v", i, ops[i].Kind, err)
 		}
 	}
+	if b.restless {
+		b.restart(ops)
+	}
 	return ops
+}
+
+// restart opens the store anew after these operations, by turns closed and
+// crashed before, unless a reservation or an attendance would end with that.
+// Whoever listens does not notice.
+func (b *bench) restart(done []storage.Op) {
+	b.Helper()
+	for i := range done {
+		if op := &done[i]; op.Kind == storage.Attend {
+			b.attending += op.Delta * len(op.Tubes)
+		}
+	}
+	stats := []storage.Op{{Kind: storage.Stats}}
+	storage.DoWait(b.store, stats)
+	if b.attending != 0 || stats[0].Answer.Stats.Reserved > 0 {
+		return
+	}
+	if b.restarts++; b.restarts%2 == 0 && b.engine.CleanCrash {
+		b.engine.Crash(b.store)
+	} else {
+		b.close()
+	}
+	ear := b.ear
+	b.open()
+	b.ear = ear
+	b.store.Listen(ear)
 }
 
 func (b *bench) do(op storage.Op) storage.Answer {

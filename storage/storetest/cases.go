@@ -43,6 +43,9 @@ var cases = map[string]func(*bench){
 	"what a crash keeps": testCrash,
 }
 
+// countsOn are the cases that look at counters which a restart may begin anew.
+var countsOn = map[string]bool{"pause": true, "TTR": true, "tube counters": true, "totals": true}
+
 func testIDs(b *bench) {
 	for want := uint64(1); want <= 3; want++ {
 		if id := b.put("t", 0); id != want {

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"cmp"
+	"encoding/binary"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -33,21 +34,27 @@ const tolerance = 900 * time.Millisecond
 // runHistories takes the engine and the model through the same random
 // histories and compares every answer.
 func runHistories(t *testing.T, fresh func(testing.TB) *Engine) {
-	covered := make(map[string]int)
+	covered, brief := make(map[string]int), 1
 	for i := range uint64(*histories) {
 		seed := *firstSeed + i
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
-			h := &history{
-				bench: newBench(t, fresh(t)), model: NewModel(), covered: covered,
-				random: rand.New(rand.NewPCG(seed, 0)),
-			}
-			for range *steps {
+			h := newHistory(t, fresh(t), seed)
+			h.covered = covered
+			brief = max(h.engine.Brief, 1)
+			for range *steps / brief {
 				h.step()
 			}
 		})
 	}
-	if *histories*(*steps) >= 8000 {
+	if *histories*(*steps)/brief >= 8000 {
 		reportCoverage(t, covered)
+	}
+}
+
+func newHistory(t testing.TB, e *Engine, seed uint64) *history {
+	return &history{
+		bench: newBench(t, e), model: NewModel(), covered: make(map[string]int),
+		random: rand.New(rand.NewPCG(seed, 0)),
 	}
 }
 
@@ -79,6 +86,9 @@ type history struct {
 	random  *rand.Rand
 	log     []string
 	covered map[string]int
+
+	trail *trail // nil unless somebody takes the steps, see Walk
+	ended bool   // the store has, which only a Walk's may
 }
 
 var tubeNames = []string{"a", "b", "c", tube.Default}
@@ -90,6 +100,9 @@ func (h *history) step() {
 	} else {
 		h.compare(h.randomBatch())
 	}
+	if h.ended {
+		return
+	}
 	if h.engine.Durable && h.random.IntN(cmp.Or(h.engine.RestartEvery, 100)) == 0 {
 		h.reopen()
 	}
@@ -98,12 +111,16 @@ func (h *history) step() {
 
 func (h *history) pass(d time.Duration) {
 	h.note("%v pass", d)
-	h.advance(d)
 	h.model.Tick(h.model.now + d)
+	h.trail.happened(h.model)
+	h.advance(d)
 }
 
 func (h *history) reopen() {
 	if h.engine.CleanCrash && h.random.IntN(2) == 0 {
+		if h.engine.LateReserves {
+			h.compare([]storage.Op{{Kind: storage.Put, Tube: "a", TTR: 1, Body: []byte("the last change")}})
+		}
 		h.note("crashed and opened again")
 		h.totals() // answered: so what expired before, which nobody was told, is kept too
 		h.engine.Crash(h.store)
@@ -113,6 +130,7 @@ func (h *history) reopen() {
 	}
 	h.open()
 	h.model.Reopen(h.engine.KeepsTubes)
+	h.trail.happened(h.model)
 }
 
 func (h *history) note(format string, args ...any) {
@@ -126,7 +144,17 @@ func (h *history) compare(batch []storage.Op) {
 		h.cover(&mine[i])
 		h.model.Do(&mine[i])
 	}
-	storage.DoWait(h.store, batch)
+	n, done := h.trail.happened(h.model), make(chan struct{})
+	h.store.Do(&storage.Batch{Ops: batch, Done: func() {
+		if !hasEnded(batch) && !(h.engine.LateReserves && onlyReserves(batch)) {
+			h.trail.acknowledged(n)
+		}
+		close(done)
+	}})
+	<-done
+	if h.ended = h.trail != nil && hasEnded(batch); h.ended {
+		return
+	}
 	for i := range batch {
 		h.note("%s → %s", describe(&batch[i]), show(&batch[i].Answer))
 		if diff := differ(&batch[i].Answer, &mine[i].Answer); diff != "" {
@@ -172,7 +200,7 @@ func (h *history) randomOp() storage.Op {
 	}
 	switch n := r.IntN(100); {
 	case n < 22:
-		op.Kind, op.Body = storage.Put, fmt.Append(nil, "body ", r.IntN(1000))
+		op.Kind, op.Body = storage.Put, h.randomBody()
 	case n < 40:
 		op.Kind, op.Wait = storage.Take, r.IntN(2) == 0
 		for _, i := range r.Perm(len(tubeNames))[:1+r.IntN(3)] {
@@ -205,6 +233,30 @@ func (h *history) randomOp() storage.Op {
 		op.Kind = storage.Tubes
 	}
 	return op
+}
+
+// onlyReserves tells whether a batch does nothing but reserve, attend or leave.
+func onlyReserves(batch []storage.Op) bool {
+	for i := range batch {
+		switch op := &batch[i]; {
+		case op.Kind == storage.Take, op.Kind == storage.Attend, op.Kind == storage.Leave:
+		case op.Kind == storage.Move && op.Move == tube.ReserveJob:
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+func (h *history) randomBody() []byte {
+	body := fmt.Append(nil, "body ", h.random.IntN(1000))
+	if h.engine.LargeBodies == 0 || h.random.IntN(h.engine.LargeBodies) > 0 {
+		return body
+	}
+	for n := h.random.IntN(100_000); len(body) < n; { // nothing that would compress
+		body = binary.LittleEndian.AppendUint64(body, h.random.Uint64())
+	}
+	return body
 }
 
 // randomID is mostly that of a job, every other time of one in a state drawn
@@ -330,5 +382,5 @@ func show(a *storage.Answer) string {
 	case a.Names != nil:
 		return fmt.Sprint(a.Names)
 	}
-	return fmt.Sprintf("job %d %q, count %d", a.ID, a.Body, a.Count)
+	return fmt.Sprintf("job %d %.40q of %d bytes, count %d", a.ID, a.Body, len(a.Body), a.Count)
 }

@@ -255,7 +255,7 @@ func (m *Model) pause(op *storage.Op) {
 	if op.Answer.NotFound = t == nil; t == nil {
 		return
 	}
-	t.paused, t.pause, t.until = true, op.Delay, m.now+time.Duration(op.Delay)*time.Second
+	t.paused, t.pause, t.until = op.Delay > 0, op.Delay, m.now+time.Duration(op.Delay)*time.Second
 	t.pauses++
 }
 

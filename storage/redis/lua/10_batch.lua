@@ -1,31 +1,49 @@
 -- The one script of the engine: it carries out a batch of operations in their
--- order. This file and the others in this directory are joined in the order of
--- their names, behind the table of arrows, which the engine writes from
--- tube.Arrows:
---
---   ARROWS  move .. state letter → held flag, new state letter, counter digit;
---           'deleteV' = 'h--': only by the holder, gone, no counter
+-- order, once. What nearly every batch does is at the top level; the rest, in
+-- rare/, is wrapped into a function by the engine and only set up when an
+-- operation asks for it, because Redis runs all of this anew in every call.
 --
 -- KEYS[1]  prefix of every key of the partition, such as 'redstalk:{0}:'.
 --          All other keys begin with it and so live in the same slot.
 -- ARGV[1]  name of this instance, 8 characters
--- ARGV[2]  milliseconds to add to the clock (0 but in tests)
--- ARGV[3]  how many jobs the batch puts
--- ARGV[4]  partitions in all, [5] number of this one
--- ARGV[6…] the operations, each a word and its arguments, as OPS says
+-- ARGV[2]  number of this batch, 16 digits
+-- ARGV[3]  number of the last batch that was recorded, '' before the first
+-- ARGV[4]  how many jobs the batch puts
+-- ARGV[5]  '', or what is out of the ordinary, words with a value each:
+--            partitions=N  in all, if not 1
+--            number=N      of this partition, if not 0
+--            ahead=MS      to add to the clock, in tests
+--            full=1        Redis has refused to write for want of memory: do
+--                          what is asked all the same, which puts nothing
+--            void=1        say 'void;' and record that: the batch is not to be
+--                          carried out any more
+-- ARGV[6…] the operations, each a word and its arguments, as their functions say
 --
--- Reply: { answers, earliest, hints }
---   answers   of all operations in a row, each as OPS says
---   earliest  microseconds until the first thing that this batch made due, -1 if none
---   hints     names of tubes in which somebody at this instance may take a job
+-- Reply: { said, records… }, or the error LOST, see below
+--   said     in a row: seconds of the clock, 0 in an answer given again, and
+--            microseconds; 1 if the batch was recorded, else 0; the number of the first job
+--            put; microseconds until the first thing that this batch made due,
+--            -1 if none; how many hints and the hints, which are names of
+--            tubes in which somebody at this instance may take a job; and the
+--            answers of all operations. Numbers end with ';', texts begin with
+--            their length and ':'
+--   records  of the jobs that takes in bulk have taken, in their order
+--
+-- A batch that changes something records its number and what was said. Sent
+-- again, because the answer was lost, it gets the same answer and changes
+-- nothing. A batch must follow the one recorded: else Redis has lost data, or
+-- others have given up this instance, or the batch was held up on its way and
+-- its sender knows better by now. Then nothing is done, and LOST said.
 --
 -- Keys, behind the prefix:
---   job:ID          string: header (20_record.lua), name of the tube, body
+--   job:ID          string: header (rare/20_record.lua), name of the tube, body
 --   ready:TUBE      ZSET of ids by priority
 --   delayed:TUBE    ZSET of ids by due time
 --   buried:TUBE     ZSET of ids by the number of the burial. Not a list: to
 --                   take one job out of a long list means to scan it
---   reserved:INST   ZSET of ids by TTR deadline
+--   reserved:INST   ZSET of ids by TTR deadline. Who of the instance's
+--                   connections holds a job only the instance knows
+--   batch:INST      string: number of the last batch, and its answer
 --   tube:TUBE       hash: total, deletes, pauses
 --   tubes           ZSET of the names of all tubes, in the order of list-tubes
 --   paused          hash of paused tubes: 'seconds until'
@@ -36,45 +54,71 @@
 --   mail:INST       list of tubes: what instances tell each other
 --   instances       ZSET of instances by their last sign of life
 --   counts          hash: ids, burials, opened (numbers given out);
---                   ready, urgent, delayed, buried, total, deleted, timeouts
+--                   urgent, delayed, buried, deleted, timeouts
 --
 -- ID in keys and members is the decimal number with 16 digits, so that equal
 -- scores come out in the order of ids. Times are ms since the epoch.
+--
+-- What makes a call dear: each redis.call (half a microsecond and what it does),
+-- each function set up, by the locals it refers to; and numbers printed, which
+-- redis.call does with 17 digits, so they are given to it as text.
 
-local PREFIX, ME = KEYS[1], ARGV[1]
-local call, pack, unpack_, format = redis.call, struct.pack, struct.unpack, string.format
+local PREFIX, ME, NUMBER, OPTIONS = KEYS[1], ARGV[1], ARGV[2], ARGV[5]
+local call, sub, format, concat = redis.call, string.sub, string.format, table.concat
+local JOB, READY, BATCH = PREFIX .. 'job:', PREFIX .. 'ready:', PREFIX .. 'batch:' .. ME
+local RESERVED, COUNTS = PREFIX .. 'reserved:' .. ME, PREFIX .. 'counts'
+local URGENT_BELOW = 1024
+
+local partitions, partition, ahead, void = 1, 0, 0, false
+if OPTIONS ~= '' then
+  local option = {}
+  for name, value in string.gmatch(OPTIONS, '(%l+)=(%-?%d+)') do option[name] = tonumber(value) end
+  partitions, partition, ahead = option.partitions or 1, option.number or 0, option.ahead or 0
+  void = option.void == 1
+  -- Redis lets a script write that has written before memory ran out; so the
+  -- first write, here, is one that needs none.
+  if option.full then call('DEL', PREFIX .. 'none') end
+end
+
+-- The recorded batch: its number, how many jobs it took in bulk, their ids,
+-- and what it said.
+local recorded = call('GET', BATCH) or ''
+if sub(recorded, 1, 16) ~= ARGV[3] then
+  if sub(recorded, 1, 16) ~= NUMBER then
+    return redis.error_reply('LOST the batch does not follow the last one of its instance')
+  end
+  -- Written again: whoever waits for replicas has to wait for something.
+  redis.pcall('SET', BATCH, recorded)
+  local n, at = string.match(recorded, '^%d+;(%d+);()')
+  local again = { sub(recorded, at + 16 * n) }
+  for k = 1, n do
+    again[k + 1] = call('GET', JOB .. sub(recorded, at + 16 * k - 16, at + 16 * k - 1)) or ''
+  end
+  return again
+end
 
 -- NOW is for asking whether something is due, NOW_UP for saying when it will
--- be: rounded so that nothing is ever early.
+-- be: so that nothing is ever early.
 local clock = call('TIME')
-local MS = tonumber(clock[1]) * 1000 + tonumber(clock[2]) / 1000 + tonumber(ARGV[2])
-local NOW, NOW_UP = math.floor(MS), math.ceil(MS)
+local MS = clock[1] * 1000 + clock[2] / 1000 + ahead
+local NOW = MS - MS % 1
+local NOW_UP = NOW + 1
 
-local answers, answered = {}, 0
-local function answer(value)
-  answered = answered + 1
-  answers[answered] = value
-end
+-- If Redis has no memory for a batch that puts, this says so, and as it is the
+-- first write, nothing has happened yet.
+local first_id = 0
+if ARGV[4] ~= '0' then first_id = call('HINCRBY', COUNTS, 'ids', ARGV[4]) - ARGV[4] + 1 end
 
--- What the batch changes in the counters, written at its end.
-local counts = { ready = 0, urgent = 0, delayed = 0, buried = 0, total = 0, deleted = 0, timeouts = 0 }
-local totals, deletes, pauses = {}, {}, {} -- by tube
-local put_into = {} -- the tubes in totals, in the order of the first put
-local deletion, deleted_at = 0, {} -- number of the last delete, in all and by tube
-local function count(per_tube, tube)
-  per_tube[tube] = (per_tube[tube] or 0) + 1
-end
-
--- How many jobs became ready in a tube, and what is due first.
-local roused = {}
-local earliest = math.huge
-local function due_at(at)
-  if at < earliest then earliest = at end
-end
-
-local function number(name)
-  return call('HINCRBY', PREFIX .. 'counts', name, 1)
-end
+-- What the batch comes to, for the functions in rare/ to add to: whether it
+-- has changed anything that must not be done twice; how many of its jobs are
+-- put, and taken in bulk; when the first thing is due that it made so; and by
+-- how much the counters change. The number of ready jobs is not among these:
+-- it follows from the others.
+local sum = { changed = void, puts = 0, takes = 0, earliest = math.huge,
+  urgent = 0, delayed = 0, buried = 0, deleted = 0, timeouts = 0 }
+local totals, deletes, roused = {}, {}, {} -- by tube: jobs put, deleted, become ready
+local said, taken, records = {}, {}, {} -- see the reply; taken are the ids of records
+if void then said[1] = 'void;' end
 
 -- Paused tubes are looked up once in a batch, when first asked for.
 local paused
@@ -86,6 +130,59 @@ local function is_paused(tube)
   return paused[tube]
 end
 
-local function member_of(id)
-  return format('%016.0f', id)
+-- Ids are formatted; mostly only the last six digits change. Records of new
+-- jobs are written together, before anything may read them.
+local million, with_million
+local news, words = {}, 0
+local function write_news()
+  if words > 0 then call('MSET', unpack(news, 1, words)) end
+  words = 0
+end
+
+-- new_job names the next job of the batch, and keeps its record to be written.
+local function new_job(record)
+  local id = (first_id + sum.puts) * partitions + partition
+  local low = id % 1000000
+  if million ~= id - low then
+    million = id - low
+    with_million = format('%010.0f', million / 1000000) .. '%06d'
+  end
+  local member = format(with_million, low)
+  sum.puts = sum.puts + 1
+  news[words + 1], news[words + 2] = JOB .. member, record
+  words = words + 2
+  if words >= 1000 then write_news() end
+  return member
+end
+
+-- reserve_first takes up to n ready jobs of a tube and returns how many it
+-- got, and whether there may be more. Jobs whose record is lost are dropped.
+-- The TTR is in bytes 2 to 5 of a record; deadlines are kept by these.
+local deadlines = {}
+local function reserve_first(tube, n)
+  local popped = call('ZPOPMIN', READY .. tube, n)
+  local found = #popped / 2
+  if found == 0 then return 0, false end
+  local before, takes, keys, entries, last = sum.takes, sum.takes, {}, {}, 0
+  for k = 1, found do keys[k] = JOB .. popped[2 * k - 1] end
+  local got = call('MGET', unpack(keys))
+  for k = 1, found do
+    local record = got[k]
+    if record then
+      local ttr, member = sub(record, 2, 5), popped[2 * k - 1]
+      if not deadlines[ttr] then
+        local at = NOW_UP + struct.unpack('>I4', ttr) * 1000
+        if at < sum.earliest then sum.earliest = at end
+        deadlines[ttr] = format('%.0f', at)
+      end
+      entries[last + 1], entries[last + 2] = deadlines[ttr], member
+      last, takes = last + 2, takes + 1
+      taken[takes], records[takes + 1] = member, record
+    end
+  end
+  if last > 0 then call('ZADD', RESERVED, unpack(entries)) end
+  local urgent = found
+  while urgent > 0 and tonumber(popped[2 * urgent]) >= URGENT_BELOW do urgent = urgent - 1 end
+  sum.urgent, sum.takes, sum.changed = sum.urgent - urgent, takes, true
+  return takes - before, found == tonumber(n)
 end

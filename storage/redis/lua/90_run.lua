@@ -1,10 +1,110 @@
--- Carry out the batch.
+-- What most batches consist of, for many jobs at once. at is where an operation
+-- begins in ARGV; what it says is written above it. The other operations are
+-- functions in rare/, as is what becomes of tubes that nobody attends.
 
+local R -- what rare returns, once it is needed
 local at = 6
-while ARGV[at] do at = OPS[ARGV[at]](at + 1) end
-
-flush()
-for tube, n in pairs(roused) do
-  if n > 0 and not is_paused(tube) then signal(tube, n) end
+while ARGV[at] do
+  local word, tube = ARGV[at], ARGV[at + 1]
+  if word == 'put' then
+    -- put tube known n urgent, n times (pri, record): new jobs without a delay.
+    -- known is 1 if the tube is sure to exist.
+    local n, entries, last = tonumber(ARGV[at + 3]), {}, at + 3
+    for k = 1, 2 * n, 2 do
+      last = last + 2
+      entries[k], entries[k + 1] = ARGV[last], new_job(ARGV[last + 1])
+    end
+    call('ZADD', READY .. tube, unpack(entries))
+    sum.changed, sum.urgent = true, sum.urgent + ARGV[at + 4]
+    roused[tube] = (roused[tube] or 0) + n
+    totals[tube] = (totals[tube] or 0) + n
+    if ARGV[at + 2] ~= '1' then
+      R = R or rare()
+      R.put_in(tube)
+    end
+    at = last + 2
+  elseif word == 'take' then
+    -- take tube wait n → m, m ids: the first m of n takes got a job, see the
+    -- reply. If wait is 1 and not all did, the instance is told of the next.
+    write_news()
+    local n, got, more = tonumber(ARGV[at + 3]), 0, not is_paused(tube)
+    local before, left = sum.takes, ARGV[at + 3]
+    while more do
+      got, more = reserve_first(tube, left)
+      left = format('%d', n - (sum.takes - before))
+      more = more and left ~= '0'
+    end
+    if left ~= '0' and ARGV[at + 2] == '1' then
+      call('ZADD', PREFIX .. 'waiting:' .. tube, 'NX', format('%.0f', NOW), ME)
+    end
+    said[#said + 1] = format('%d;', sum.takes - before) .. concat(taken, '', before + 1, sum.takes)
+    at = at + 4
+  elseif word == 'gone' then
+    -- gone tube known n ids… → 1, or 0 and a text with 1 or 0 for each. The
+    -- jobs, which connections of this instance hold, are deleted. All are there
+    -- unless somebody has been at the keys; then those found are deleted.
+    local n, keys, last = tonumber(ARGV[at + 3]), {}, at + 3 + ARGV[at + 3]
+    write_news()
+    for k = 1, n do keys[k] = JOB .. ARGV[at + 3 + k] end
+    if call('ZREM', RESERVED, unpack(ARGV, at + 4, last)) == n then
+      call('DEL', unpack(keys))
+      said[#said + 1] = '1;'
+    else
+      R = R or rare()
+      n = R.delete_each(tube, keys, at + 3)
+    end
+    sum.changed, sum.deleted = true, sum.deleted + n
+    deletes[tube] = (deletes[tube] or 0) + n
+    if ARGV[at + 2] ~= '1' then
+      R = R or rare()
+      R.gone_from(tube)
+    end
+    at = last + 1
+  else
+    write_news()
+    R = R or rare()
+    at = R[word](at + 1)
+  end
 end
-return { answers, earliest < math.huge and math.max(math.ceil((earliest - MS) * 1000), 0) or -1, hints }
+write_news()
+
+for tube, by in pairs(totals) do
+  -- A tube that has its first jobs may be one that is not there yet.
+  if call('HINCRBY', PREFIX .. 'tube:' .. tube, 'total', format('%d', by)) == by then
+    R = R or rare()
+    R.open_tube(tube)
+  end
+end
+for tube, by in pairs(deletes) do call('HINCRBY', PREFIX .. 'tube:' .. tube, 'deletes', format('%d', by)) end
+if sum.deleted ~= 0 then call('HINCRBY', COUNTS, 'deleted', format('%d', sum.deleted)) end
+if sum.urgent ~= 0 then call('HINCRBY', COUNTS, 'urgent', format('%d', sum.urgent)) end
+if R then R.count() end
+
+-- hints are the tubes of which this instance is told. Of those instances that
+-- wait for a job of a tube as many are told as there are jobs, the one that
+-- waits longest first. It is told once and asks again.
+local hints, hinted = '', 0
+for tube, n in pairs(roused) do
+  local waiting = PREFIX .. 'waiting:' .. tube
+  if n > 0 and call('EXISTS', waiting) == 1 and not is_paused(tube) then
+    local told = call('ZPOPMIN', waiting, format('%d', n))
+    for k = 1, #told, 2 do
+      if told[k] == ME then
+        hints, hinted = hints .. #tube .. ':' .. tube, hinted + 1
+      else
+        call('RPUSH', PREFIX .. 'mail:' .. told[k], tube)
+      end
+    end
+  end
+end
+
+local text = (sum.changed and '1;' or '0;')
+  .. (sum.puts > 0 and format('%.0f;', first_id) or '0;')
+  .. (sum.earliest < math.huge and format('%.0f;', math.max((sum.earliest - MS) * 1000 + 1, 0)) or '-1;')
+  .. (hinted > 0 and hinted .. ';' .. hints or '0;')
+  .. concat(said)
+if sum.changed then
+  call('SET', BATCH, NUMBER .. ';' .. sum.takes .. ';' .. concat(taken) .. '0;0;' .. text)
+end
+records[1] = clock[1] .. ';' .. clock[2] .. ';' .. text
+return records

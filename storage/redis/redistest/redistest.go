@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"strconv"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -80,6 +81,12 @@ func (s *Server) Kill() {
 	s.cmd.Process.Kill() // it may be gone already
 	<-s.exited
 }
+
+// Stop suspends the server, as a machine that is stopped for a while.
+func (s *Server) Stop() { s.cmd.Process.Signal(syscall.SIGSTOP) }
+
+// Continue undoes Stop.
+func (s *Server) Continue() { s.cmd.Process.Signal(syscall.SIGCONT) }
 
 func (s *Server) awaitAnswer() error {
 	c := goredis.NewClient(&goredis.Options{Addr: s.Addr, MaxRetries: -1})

@@ -1,0 +1,271 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"redstalk/storage/redis/redistest"
+)
+
+// withClients says whether what tools/clients.sh installs is there.
+var withClients = flag.Bool("clients", false, "run the programs in testdata/clients, each with a client that others wrote")
+
+// clientsFolder holds a folder for each client.
+const clientsFolder = "../../testdata/clients"
+
+// clientPatience bounds one run of one program, which takes about 20 s.
+const clientPatience = 3 * time.Minute
+
+// clientStall is how long the machine may stand still during a run. The first
+// parts of a program say how late replies may be, and DEADLINE_SOON leaves a
+// client one second: if others use the machine so much that one of these parts
+// fails after a longer stall, that says nothing and is repeated, at most clientRuns
+// times in all. A failure after that, of a restart or the ledger, always counts.
+const (
+	clientStall = 400 * time.Millisecond
+	clientRuns  = 4
+)
+
+// clientLedger is how many jobs a program at least does after its last restart.
+const clientLedger = 500
+
+// clientPrograms are the command lines of the programs, to which host and port
+// are added. (go-beanstalk's own tests speak to no server, hence a program of
+// ours for it, too.)
+func clientPrograms(t *testing.T) map[string][]string {
+	golang := filepath.Join(t.TempDir(), "go-beanstalk")
+	if out, err := exec.Command("go", "build", "-o", golang, clientsFolder+"/go").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return map[string][]string{
+		"go-beanstalk": {golang},
+		"pheanstalk":   {"php", clientsFolder + "/php/life.php"},
+		"beaneater":    {"ruby", clientsFolder + "/ruby/life.rb"},
+		"jackd":        {"node", clientsFolder + "/node/life.js"},
+		"nc":           {"bash", clientsFolder + "/nc/life.bash"},
+	}
+}
+
+// TestClients runs the programs on the binary with each durable engine, and on
+// the true beanstalkd, which is the judge of the programs.
+//
+// A program prints "restart" on a line of its own when it wants its server
+// stopped and started again, and reads a line when that was done. It leaves no
+// job behind, and exits with 0 if all was as it should be.
+func TestClients(t *testing.T) {
+	if !*withClients {
+		t.Skip("wants -clients")
+	}
+	programs := clientPrograms(t)
+	onDurableServers(t, func(t *testing.T, server func(t *testing.T) func(port string) *exec.Cmd) {
+		for name, program := range programs {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				for run := 1; ; run++ {
+					stalled := watchMachine()
+					err := tryClient(t, server(t), program)
+					stall := stalled()
+					if err == nil {
+						return
+					}
+					if stall < clientStall || run == clientRuns || !errors.Is(err, errTimed) {
+						t.Fatalf("%v\n(the machine stood still for up to %v)", err, stall)
+					}
+					t.Logf("to be repeated, as the machine stood still for %v: %v", stall, err)
+				}
+			})
+		}
+	})
+}
+
+// onDurableServers runs a test with each server that remembers its jobs when it is
+// started again. What server returns is the command line for a store of its own.
+func onDurableServers(t *testing.T, test func(t *testing.T, server func(t *testing.T) func(port string) *exec.Cmd)) {
+	t.Run("beanstalkd", func(t *testing.T) {
+		test(t, func(t *testing.T) func(string) *exec.Cmd {
+			dir, limit := t.TempDir(), "65535"
+			return func(port string) *exec.Cmd {
+				cmd := exec.Command("beanstalkd", "-l", "127.0.0.1", "-p", port, "-b", dir, "-z", limit)
+				limit = "65537" // or it refuses to read back a body of 65535 bytes, and all that follow
+				return cmd
+			}
+		})
+	})
+	t.Run("embedded", func(t *testing.T) {
+		test(t, func(t *testing.T) func(string) *exec.Cmd {
+			dir := t.TempDir()
+			return func(port string) *exec.Cmd { return command("-p", port, "--store", "embedded:"+dir) }
+		})
+	})
+	t.Run("redis", func(t *testing.T) {
+		test(t, func(t *testing.T) func(string) *exec.Cmd {
+			url := redistest.Start(t).URL()
+			return func(port string) *exec.Cmd { return command("-p", port, "--store", url) }
+		})
+	})
+}
+
+// restartable is a server that is stopped and started again, always on the
+// same port and with the same data.
+type restartable struct {
+	command  func(port string) *exec.Cmd
+	port     string
+	running  *process
+	restarts int
+}
+
+// start returns when the server answers.
+func (s *restartable) start(t *testing.T) {
+	t.Helper()
+	s.running = start(t, s.command(s.port))
+	for limit := time.Now().Add(patience); time.Now().Before(limit); time.Sleep(5 * time.Millisecond) {
+		if conn, err := net.Dial("tcp", s.addr()); err == nil {
+			conn.Close()
+			c := dial(t, s.addr())
+			c.ask("list-tube-used\r\n", "USING default")
+			c.conn.Close()
+			return
+		}
+	}
+	t.Fatalf("nobody listens on %s:\n%s", s.addr(), s.running.stderr)
+}
+
+// restart stops the server, politely the first time and after that by force.
+func (s *restartable) restart(t *testing.T) {
+	t.Helper()
+	s.restarts++
+	sig := syscall.SIGTERM
+	if s.restarts > 1 {
+		sig = syscall.SIGKILL
+	}
+	s.running.signal(t, sig)
+	s.running.code(t)
+	s.start(t)
+}
+
+func (s *restartable) addr() string { return net.JoinHostPort("127.0.0.1", s.port) }
+
+// steadyPort is a free port that nobody is given by chance while the server is
+// away: systems take the ports of outgoing connections from above.
+func steadyPort(t *testing.T) string {
+	t.Helper()
+	for range 100 {
+		port := strconv.Itoa(20_000 + rand.IntN(12_000))
+		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
+			l.Close()
+			return port
+		}
+	}
+	t.Fatal("no port is free")
+	return ""
+}
+
+// errTimed says that a program failed where seconds matter to it.
+var errTimed = errors.New("in one of the parts that measure time")
+
+// watchMachine begins to measure how long the machine stands still. The function
+// returned ends that and tells the longest time.
+func watchMachine() (longest func() time.Duration) {
+	stop, result := make(chan struct{}), make(chan time.Duration)
+	go func() {
+		const step = 10 * time.Millisecond
+		var stall time.Duration
+		for {
+			begun := time.Now()
+			select {
+			case <-time.After(step):
+				stall = max(stall, time.Since(begun)-step)
+			case <-stop:
+				result <- stall
+				return
+			}
+		}
+	}()
+	return func() time.Duration {
+		close(stop)
+		return <-result
+	}
+}
+
+// tryClient is one run of a program on a server with a store of its own.
+func tryClient(t *testing.T, command func(port string) *exec.Cmd, program []string) error {
+	t.Helper()
+	s := &restartable{command: command, port: steadyPort(t)}
+	s.start(t)
+	defer func() { s.running.cmd.Process.Kill() }()
+	said, err := runClient(t, s, program)
+	if err != nil && !strings.Contains(said.String(), "ok waiting\n") {
+		err = fmt.Errorf("%w: %w", errTimed, err)
+	}
+	if err != nil {
+		return fmt.Errorf("%w\n%s", err, said)
+	}
+	if s.restarts != 2 {
+		return fmt.Errorf("the program wanted %d restarts, not 2:\n%s", s.restarts, said)
+	}
+	return checkLeftNothing(t, s)
+}
+
+// runClient runs a program, and does what it asks for.
+func runClient(t *testing.T, s *restartable, program []string) (said *transcript, err error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), clientPatience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program[0], append(program[1:len(program):len(program)], "127.0.0.1", s.port)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // with all that it has started
+	said = newTranscript()
+	cmd.Stderr = said
+	in, out := must(cmd.StdinPipe())(t), must(cmd.StdoutPipe())(t)
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("%v; tools/clients.sh installs what is missing", err)
+	}
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		fmt.Fprintln(said, lines.Text())
+		if lines.Text() == "restart" {
+			s.restart(t)
+			io.WriteString(in, "restarted\n")
+		}
+	}
+	err = cmd.Wait()
+	if ctx.Err() != nil {
+		err = fmt.Errorf("it has not come to an end: %w", ctx.Err())
+	}
+	return said, err
+}
+
+// checkLeftNothing asks the server whether the program has done its work: the
+// programs are not the only ones to judge themselves.
+func checkLeftNothing(t *testing.T, s *restartable) error {
+	t.Helper()
+	c := dial(t, s.addr())
+	for _, state := range []string{"ready", "reserved", "delayed", "buried"} {
+		if left := c.figure("stats", "current-jobs-"+state); left != "0" {
+			return fmt.Errorf("%s jobs are left %s", left, state)
+		}
+	}
+	for _, key := range []string{"cmd-put", "cmd-delete"} {
+		if n, err := strconv.Atoi(c.figure("stats", key)); n < clientLedger || err != nil {
+			return fmt.Errorf("%s is %d, want at least %d", key, n, clientLedger)
+		}
+	}
+	c.awaitFigure("stats", "current-connections", "1")
+	c.send("list-tubes\r\n")
+	if head, names := c.line(), c.line()+c.line(); !strings.HasPrefix(head, "OK ") || names != "---\n- default\n" {
+		return fmt.Errorf("list-tubes says %q, %q", head, names)
+	}
+	return nil
+}

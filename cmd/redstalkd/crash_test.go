@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"redstalk/server/ledger"
+)
+
+var (
+	crashRounds = flag.Int("crash-rounds", 4, "how many times TestCrash kills the program, with each way of syncing")
+	crashSeed   = flag.Uint64("crash-seed", 0, "what makes the choices of TestCrash; 0: the clock")
+)
+
+// auditLimit bounds an audit; none is expected to come near.
+const auditLimit = time.Minute
+
+// TestCrash kills the program at random moments under load, starts it again on
+// the same directory and port, and compares what is there with what it had
+// acknowledged. That the kernel goes on is why -f 50 and -F lose nothing,
+// either; what is lost with the kernel is the business of storage/embedded.
+func TestCrash(t *testing.T) {
+	t.Parallel()
+	seed := *crashSeed
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("-crash-seed %d", seed)
+	for i, flags := range [][]string{{"-f", "0"}, {"-f", "50"}, {"-F"}} {
+		t.Run(strings.Join(flags, ""), func(t *testing.T) {
+			t.Parallel()
+			newVictim(t, seed+uint64(i), flags...).suffer(t, *crashRounds)
+		})
+	}
+}
+
+// victim is a program that is killed now and then, and the load on it.
+type victim struct {
+	args  []string
+	rng   *rand.Rand
+	books *ledger.Ledger
+	*process
+}
+
+func newVictim(t *testing.T, seed uint64, flags ...string) *victim {
+	t.Helper()
+	port := quietPort(t)
+	v := &victim{
+		args:  append([]string{"-p", port, "-s", "1048576", "-b", t.TempDir()}, flags...),
+		rng:   rand.New(rand.NewPCG(seed, 0)),
+		books: ledger.New(ledger.Config{Addrs: []string{"127.0.0.1:" + port}, Seed: seed, Producers: 16, Consumers: 16, Kickers: 1}),
+	}
+	v.process, _ = serve(t, v.args...)
+	return v
+}
+
+// quietPort returns a port of the loopback address that is free and stays so
+// while nobody listens on it: the system gives higher ones to clients.
+func quietPort(t *testing.T) string {
+	t.Helper()
+	for range 100 {
+		port := fmt.Sprint(10_000 + rand.IntN(20_000))
+		l, err := net.Listen("tcp", "127.0.0.1:"+port)
+		if err == nil {
+			l.Close()
+			return port
+		}
+	}
+	t.Fatal("no port is free")
+	return ""
+}
+
+// suffer kills the program as often as that, and in the end asks it to end,
+// each time under load; the books are checked each time.
+func (v *victim) suffer(t *testing.T, rounds int) {
+	for round := range rounds {
+		v.round(t, syscall.SIGKILL, fmt.Sprint("round ", round+1))
+	}
+	v.round(t, syscall.SIGTERM, "the round of SIGTERM")
+	ctx, cancel := context.WithTimeout(context.Background(), auditLimit)
+	defer cancel()
+	if err := v.books.Drain(ctx); err != nil {
+		t.Error(err)
+	}
+	r := v.books.Report()
+	t.Logf("%d rounds: %v", rounds+1, r)
+	if r.PutsAcked < 20*rounds || r.DeletesAcked < 10*rounds || r.Broken == 0 || r.InternalErrors > 0 {
+		t.Errorf("that was no load: %v", r)
+	}
+}
+
+// round ends the program under load and starts it again. Half of the time the
+// load goes on meanwhile, and some of the time the program is killed once more
+// while it starts.
+func (v *victim) round(t *testing.T, sig syscall.Signal, name string) {
+	t.Helper()
+	onwards := v.rng.IntN(2) == 0
+	ctx, stop := context.WithCancel(context.Background())
+	var load sync.WaitGroup
+	load.Go(func() { v.books.Run(ctx) })
+	defer load.Wait()
+	defer stop()
+
+	<-time.After(v.upTo(300 * time.Millisecond))
+	v.end(t, sig)
+	if !onwards {
+		stop()
+		load.Wait()
+	}
+	if v.rng.IntN(3) == 0 {
+		v.process = start(t, command(append([]string{"-V"}, v.args...)...))
+		<-time.After(v.upTo(60 * time.Millisecond))
+		v.end(t, syscall.SIGKILL)
+	}
+	v.process, _ = serve(t, v.args...)
+	if onwards {
+		<-time.After(v.upTo(100 * time.Millisecond))
+		stop()
+		load.Wait()
+	}
+	v.check(t, name)
+}
+
+func (v *victim) upTo(d time.Duration) time.Duration {
+	return 10*time.Millisecond + time.Duration(v.rng.Int64N(int64(d)))
+}
+
+func (v *victim) end(t *testing.T, sig syscall.Signal) {
+	t.Helper()
+	v.signal(t, sig)
+	if code := v.code(t); sig == syscall.SIGTERM && code != 0 {
+		t.Errorf("asked to end: %d\n%s", code, v.stderr)
+	}
+}
+
+func (v *victim) check(t *testing.T, name string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), auditLimit)
+	defer cancel()
+	if err := v.books.Check(ctx); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+}

@@ -1,0 +1,360 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"redstalk/server/ledger"
+)
+
+const mib = 1 << 20
+
+// mountDisk returns a directory on a disk of its own, of that size.
+func mountDisk(t *testing.T, size int) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprint("size=", size))
+	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES) {
+		t.Skipf("a small disk must be mounted for this test, which is not permitted: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Errorf("unmounting %s: %v", dir, err)
+		}
+	})
+	return dir
+}
+
+func growDisk(t *testing.T, dir string, size int) {
+	t.Helper()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT, fmt.Sprint("size=", size)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func freeOn(t *testing.T, dir string) int {
+	t.Helper()
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(dir, &fs); err != nil {
+		t.Fatal(err)
+	}
+	return int(fs.Bavail) * int(fs.Bsize)
+}
+
+// hoard is a load that only puts. refused is called for each put that is.
+func hoard(port string, refused func(error)) *ledger.Ledger {
+	return ledger.New(ledger.Config{
+		Addrs: []string{"127.0.0.1:" + port}, Producers: hoarders, Backlog: 1 << 20,
+		MinBody: 1000, MaxBody: 60_000, Refused: refused, Patience: 2 * time.Second,
+	})
+}
+
+const hoarders = 4
+
+// TestDiskReserve fills the disk down to the reserve, again and again: then
+// puts are refused and nothing else is, not even a start after a kill. When
+// jobs have been deleted there is room for others.
+func TestDiskReserve(t *testing.T) {
+	t.Parallel()
+	const size, reserve = 64 * mib, 32 * mib
+	dir, port := mountDisk(t, size), quietPort(t)
+	args := []string{"-p", port, "-b", dir + "/jobs", "-s", strconv.Itoa(mib), "--disk-reserve", strconv.Itoa(reserve)}
+	p, addr := serve(t, args...)
+	c := dial(t, addr)
+	c.conn.SetDeadline(time.Now().Add(2 * patience)) // filling takes its time
+	c.ask("use mine\r\nwatch mine\r\nignore default\r\n", "USING mine", "WATCHING 2", "WATCHING 1")
+	for i := range 3 {
+		c.ask(fmt.Sprintf("put %d 0 600 1\r\nx\r\n", i), fmt.Sprint("INSERTED ", i+1))
+	}
+	refused := make(chan error, 1)
+	books := hoard(port, func(err error) {
+		select {
+		case refused <- err:
+		default:
+		}
+	})
+	fill := func() {
+		t.Helper()
+		putUntilRefused(t, books, refused)
+		free := freeOn(t, dir)
+		t.Logf("%d MiB of %d are free, %d are to be: %v", free/mib, size/mib, reserve/mib, books.Report())
+		if free < reserve/2 {
+			t.Errorf("%d bytes are free, %d were to be", free, reserve)
+		}
+	}
+	drain := func() {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(context.Background(), auditLimit)
+		defer cancel()
+		if err := books.Drain(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	fill()
+	allButPut(c)
+	drain()
+	awaitRoom(t, dir, addr, 300)
+	fill()
+	p.signal(t, syscall.SIGKILL)
+	p.code(t)
+	_, addr = serve(t, args...)
+	dial(t, addr).ask("peek 2\r\n", "FOUND 2 1", "x")
+	drain()
+	if r := books.Report(); r.PutsAcked < 500 {
+		t.Errorf("that was no load: %v", r)
+	}
+}
+
+// putUntilRefused runs the load until puts have been refused for a while:
+// tidying up may make room for a few more at first.
+func putUntilRefused(t *testing.T, books *ledger.Ledger, refused <-chan error) {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	var load sync.WaitGroup
+	load.Go(func() { books.Run(ctx) })
+	defer load.Wait()
+	defer stop()
+	for range 100 {
+		receive(t, refused)
+	}
+}
+
+// allButPut does what a worker does, with the jobs 1 to 3 of the watched tube.
+func allButPut(c *client) {
+	c.t.Helper()
+	big := strings.Repeat("x", 60_000)
+	c.refused(fmt.Sprintf("put 0 0 60 %d\r\n%s\r\n", len(big), big))
+	c.ask("reserve\r\n", "RESERVED 1 1", "x")
+	c.ask("touch 1\r\n", "TOUCHED")
+	c.ask("release 1 5 0\r\n", "RELEASED")
+	c.ask("reserve\r\n", "RESERVED 2 1", "x")
+	c.ask("bury 2 7\r\n", "BURIED")
+	c.ask("kick 10\r\n", "KICKED 1")
+	c.ask("reserve\r\n", "RESERVED 3 1", "x")
+	c.ask("release 3 0 1000\r\n", "RELEASED")
+	c.ask("kick-job 3\r\n", "KICKED")
+	c.ask("pause-tube mine 0\r\n", "PAUSED")
+	c.ask("delete 3\r\n", "DELETED")
+}
+
+// refused repeats a put until it is refused, which is at once unless old files
+// have just been removed.
+func (c *client) refused(put string) {
+	c.t.Helper()
+	line := ""
+	for range 1000 {
+		c.send(put)
+		if line = c.line(); line == "OUT_OF_MEMORY" {
+			return
+		}
+	}
+	c.t.Fatalf("a put is answered %q", line)
+}
+
+// awaitRoom puts again and again until n jobs of 60,000 bytes are accepted:
+// when files are removed is the journal's business, and there is no event to
+// wait for.
+func awaitRoom(t *testing.T, dir, addr string, n int) {
+	t.Helper()
+	c, begun, accepted := dial(t, addr), time.Now(), 0
+	put := fmt.Sprintf("put 0 0 60 60000\r\n%s\r\n", strings.Repeat("x", 60_000))
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for time.Since(begun) < patience*3/4 {
+		c.send(put)
+		if !strings.HasPrefix(c.line(), "INSERTED ") {
+			<-again.C
+			continue
+		}
+		if accepted++; accepted == 1 || accepted == n {
+			t.Logf("%v after the last job was deleted %d puts have been accepted; %d MiB are free",
+				time.Since(begun), accepted, freeOn(t, dir)/mib)
+		}
+		if accepted == n {
+			return
+		}
+	}
+	t.Errorf("%v after every job was deleted %d puts have been accepted, want %d; %d MiB are free",
+		time.Since(begun), accepted, n, freeOn(t, dir)/mib)
+}
+
+// TestDiskFull lets the disk get full to the last byte. Either the program
+// ends with a line that says why, or it leaves everybody without a reply; it
+// says no more than an operator can read; and when there is room it goes on
+// with every job that it had acknowledged.
+func TestDiskFull(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name  string
+		flags []string
+		ends  bool
+	}{
+		{"no room for the log", []string{"-f", "0", "-s", strconv.Itoa(512 * mib)}, true},
+		{"no room for the log of -f 50", []string{"-f", "50", "-s", strconv.Itoa(512 * mib)}, true},
+		{"no room for the log or for tables", []string{"-f", "0", "-s", strconv.Itoa(mib)}, false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			dir, port := mountDisk(t, 16*mib), quietPort(t)
+			args := append([]string{"-p", port, "-b", dir, "--disk-reserve", "0"}, test.flags...)
+			p, _ := serve(t, args...)
+			books := hoard(port, nil)
+			ended := fillUp(t, p, dir, books)
+			t.Logf("ended: %v; %v", ended, books.Report())
+			if test.ends && !ended {
+				t.Error("the program goes on")
+			}
+			if ended {
+				verifyLastWords(t, p)
+				p = startOnFullDisk(t, args)
+			}
+			growDisk(t, dir, 64*mib)
+			if p.endsWithin(100 * time.Millisecond) {
+				p, _ = serve(t, args...)
+			}
+			p.serving(t)
+			verifyBooks(t, books)
+			if n := len(p.stderr.String()); n > 64<<10 {
+				t.Errorf("%d bytes on standard error", n)
+			}
+		})
+	}
+}
+
+// fillUp puts until the program has ended, or nobody gets a reply any more.
+func fillUp(t *testing.T, p *process, dir string, books *ledger.Ledger) (ended bool) {
+	t.Helper()
+	ctx, stop := context.WithTimeout(context.Background(), 2*patience)
+	defer stop()
+	var load sync.WaitGroup
+	load.Go(func() { books.Run(ctx) })
+	defer load.Wait()
+	defer stop()
+	look := time.NewTicker(20 * time.Millisecond)
+	defer look.Stop()
+	for broken := 0; ; {
+		select {
+		case <-p.ended:
+			return true
+		case <-ctx.Done():
+			t.Fatalf("the disk does not get full: %v", books.Report())
+		case <-look.C:
+			switch now := books.Report().Broken; {
+			case freeOn(t, dir) > mib:
+				broken = now // because of something else
+			case now >= broken+hoarders:
+				return p.endsWithin(time.Second)
+			}
+		}
+	}
+}
+
+func (p *process) endsWithin(d time.Duration) bool {
+	select {
+	case <-p.ended:
+		return true
+	case <-time.After(d):
+		return false
+	}
+}
+
+// verifyLastWords checks what a program says that has to end because of a full
+// disk. An operator must find the cause in the last line.
+func verifyLastWords(t *testing.T, p *process) {
+	t.Helper()
+	text := p.stderr.String()
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	last := lines[len(lines)-1]
+	if code := p.code(t); code != 1 || !strings.Contains(last, "no space left on device") ||
+		strings.Contains(text, "goroutine ") || len(text) > 64<<10 {
+		t.Errorf("exit code %d, and the last of %d bytes on standard error are:\n%s", code, len(text), text[max(0, len(text)-1500):])
+	}
+}
+
+// startOnFullDisk starts the program where there is no room, and returns when
+// it has said so.
+func startOnFullDisk(t *testing.T, args []string) *process {
+	t.Helper()
+	p := start(t, command(append([]string{"-V"}, args...)...))
+	p.stderr.await(t, `no space left on device|msg=serving`)
+	return p
+}
+
+// verifyBooks takes all jobs out.
+func verifyBooks(t *testing.T, books *ledger.Ledger) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), auditLimit)
+	defer cancel()
+	if err := books.Drain(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if r := books.Report(); r.PutsAcked < 100 || r.PutsUnknown == 0 || r.DeletesAcked < r.PutsAcked {
+		t.Errorf("that was no load: %v", r)
+	}
+}
+
+// TestSyncedByTimer looks at the system calls: with -f 100 a lone write is
+// synced without any other to follow.
+func TestSyncedByTimer(t *testing.T) {
+	t.Parallel()
+	strace, err := exec.LookPath("strace")
+	if err != nil {
+		t.Skip("strace is needed to see what is synced")
+	}
+	p, addr := serve(t, "-p0", "-b", t.TempDir(), "-f", "100")
+	c := dial(t, addr)
+	tracer := start(t, exec.Command(strace, "-f", "-y", "-e", "trace=fsync,fdatasync,sync_file_range", "-p", strconv.Itoa(p.cmd.Process.Pid)))
+	select {
+	case <-tracer.ended:
+		t.Skipf("strace cannot attach here: %s", tracer.stderr)
+	case <-tracer.attached(p.cmd.Process.Pid):
+	case <-time.After(patience):
+		t.Fatalf("strace does not attach: %s", tracer.stderr)
+	}
+	const synced = `(?:fsync|fdatasync|sync_file_range)\([^)]*\.log>`
+	pattern := synced
+	for i := range 3 {
+		// The sync of the put before has just begun, and this one comes
+		// after it.
+		c.ask("put 0 0 60 1\r\nx\r\n", fmt.Sprint("INSERTED ", i+1))
+		tracer.stderr.await(t, pattern)
+		pattern += `[\s\S]*` + synced
+	}
+}
+
+// attached is closed when strace says that it is, or has ended.
+func (p *process) attached(pid int) <-chan struct{} {
+	attached := make(chan struct{})
+	go func() {
+		defer close(attached)
+		for {
+			p.stderr.mu.Lock()
+			text, changed := p.stderr.text.String(), p.stderr.changed
+			p.stderr.mu.Unlock()
+			if strings.Contains(text, fmt.Sprintf("Process %d attached", pid)) {
+				return
+			}
+			select {
+			case <-changed:
+			case <-p.ended:
+				return
+			}
+		}
+	}()
+	return attached
+}

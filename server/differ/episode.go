@@ -1,0 +1,419 @@
+package differ
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// episode is one script played on one pair of fresh servers.
+type episode struct {
+	judge, subject *side
+	timed          bool
+	max            int // the longest body allowed
+	patience       time.Duration
+
+	conns map[int]*conn
+	gone  map[int]bool // connections that have ended
+	sums  sums
+
+	jobs      map[int]*job // by label
+	byJudge   map[uint64]int
+	bySubject map[uint64]int
+	fresh     int   // the last label given to a job that the script does not name
+	alive     []int // labels, by insertion, of jobs not known to be deleted
+
+	// census: what was done last has no reply that shows that it is done, so
+	// the figures must.
+	census   bool
+	draining bool
+
+	events []event // what is due, if timed
+	begun  time.Time
+	delays map[uint64]bool // long ones that were sent, by what is apart
+
+	frameAfter *framer // of the step last previewed
+	script     []step  // what was admitted
+	log        []entry
+	compared   int // commands
+	covered    Coverage
+}
+
+// conn is a connection as far as it must be known what may be sent on it.
+type conn struct {
+	frame      *framer
+	pending    []*asked // commands sent of which the reply has not come
+	used       string
+	watched    []string
+	held       map[int]bool // labels of jobs reserved
+	halfClosed bool
+	behind     int // bytes sent behind a waiting reserve
+}
+
+type job struct {
+	judge, subject uint64 // ids
+	ttr            int
+}
+
+// entry is one thing that was done, for the printed script.
+type entry struct {
+	step step
+	at   time.Time
+	came []answer
+	end  []int // connections that the servers closed
+}
+
+// answer is a reply of the judge.
+type answer struct {
+	conn  int
+	to    *asked
+	reply reply
+}
+
+// Fault is a reply, or the lack of one, in which the subject differs. For a
+// stats page Want and Got are the line that differs.
+type Fault struct {
+	Conn      int
+	Verb      string
+	Want, Got string
+}
+
+// Error tells what differs.
+func (f *Fault) Error() string {
+	return fmt.Sprintf("connection %s, %s: want %s, got %s", connName(f.Conn), f.Verb, f.Want, f.Got)
+}
+
+// like says whether two faults look like the same one.
+func (f *Fault) like(other *Fault) bool { return f.kind() == other.kind() }
+
+func (f *Fault) kind() string {
+	word := func(s string) string {
+		w, _, _ := strings.Cut(strings.Trim(s, `"`), " ")
+		return w
+	}
+	return f.Verb + ": " + word(f.Want) + " / " + word(f.Got)
+}
+
+// errVoid says that the machine was too slow for a timed script.
+var errVoid = errors.New("a step came too near an event")
+
+func newConn(maxBody int, sums *sums) *conn {
+	return &conn{
+		frame: &framer{max: maxBody, sums: sums}, used: "default",
+		watched: []string{"default"}, held: make(map[int]bool),
+	}
+}
+
+// waits says, of a server at rest, that the connection waits in a reserve.
+func (c *conn) waits() bool { return len(c.pending) > 0 }
+
+// over says that the server is to close the connection.
+func (c *conn) over() bool { return c.halfClosed || c.frame.over }
+
+func (e *episode) judgeID(label int) (uint64, bool) {
+	j := e.jobs[label]
+	if j == nil {
+		return 0, false
+	}
+	return j.judge, true
+}
+
+func (e *episode) subjectID(label int) (uint64, bool) {
+	j := e.jobs[label]
+	if j == nil {
+		return 0, false
+	}
+	return j.subject, true
+}
+
+// play makes the steps that next hands out until there are no more. What is
+// not admitted is left out.
+func (e *episode) play(next func() (step, bool)) error {
+	for {
+		s, more := next()
+		if !more {
+			return nil
+		}
+		if e.admit(s) != "" {
+			continue
+		}
+		if e.timed {
+			arming := slices.ContainsFunc(e.foreseen(s), func(a *asked) bool { return e.arms(s.conn, a) })
+			if err := e.passTime(arming); err != nil {
+				return err
+			}
+			if e.admit(s) != "" { // what has happened meanwhile may forbid it
+				continue
+			}
+		}
+		e.script = append(e.script, s)
+		if err := e.perform(s); err != nil {
+			return err
+		}
+	}
+}
+
+// foreseen are the commands that will be done because of a step.
+func (e *episode) foreseen(s step) []*asked {
+	c := e.conns[s.conn]
+	if s.act != send {
+		return nil
+	}
+	if c == nil {
+		c = newConn(e.max, &e.sums)
+	}
+	return append(slices.Clone(c.pending), e.preview(c, s)...)
+}
+
+// perform makes one step and has both servers come to rest.
+func (e *episode) perform(s step) error {
+	e.begun = time.Now()
+	e.log = append(e.log, entry{step: s, at: e.begun})
+	if err := e.do(s); err != nil {
+		return err
+	}
+	if err := e.settle(); err != nil {
+		return err
+	}
+	return e.checkClock()
+}
+
+func (e *episode) do(s step) error {
+	switch s.act {
+	case drain:
+		e.draining, e.census = true, true
+		if err := e.judge.server.Signal(syscall.SIGUSR1); err != nil {
+			return err
+		}
+		return e.subject.server.Signal(syscall.SIGUSR1)
+	case hangUp:
+		e.forget(s.conn)
+		return nil
+	case half:
+		return e.halfClose(s.conn)
+	}
+	c := e.conns[s.conn]
+	if c == nil {
+		c = newConn(e.max, &e.sums)
+		for _, side := range []*side{e.judge, e.subject} {
+			if err := side.open(s.conn); err != nil {
+				return err
+			}
+		}
+		// A connection that is not accepted yet would come after another
+		// that is opened later.
+		e.conns[s.conn], e.census = c, true
+		if err := e.settle(); err != nil {
+			return err
+		}
+		e.census = true
+	}
+	if err := e.transmit(s, c); err != nil {
+		return err
+	}
+	if s.fin && !c.frame.over {
+		return e.halfClose(s.conn)
+	}
+	return nil
+}
+
+// transmit sends the packet to both servers.
+func (e *episode) transmit(s step, c *conn) error {
+	var forJudge, forSubject []byte
+	for _, cmd := range s.commands {
+		b := cmd.bytes(e.judgeID)
+		for _, a := range c.frame.feed(b, cmd.label) {
+			a.probesJudge, a.probesSubject = e.judge.probes, e.subject.probes
+			if n, is := a.longDelay(); is {
+				e.delays[n/apart], a.delayed = true, true
+			}
+			c.pending = append(c.pending, a)
+		}
+		forJudge = append(forJudge, b...)
+		c.behind += len(b)
+		forSubject = append(forSubject, cmd.bytes(e.subjectID)...)
+	}
+	if c.frame.over || !c.frame.idle() {
+		e.census = true
+	}
+	if err := e.judge.write(s.conn, forJudge, s.cuts); err != nil {
+		return fmt.Errorf("%s: %w", e.judge.name, err)
+	}
+	if err := e.subject.write(s.conn, forSubject, s.cuts); err != nil {
+		return &Fault{s.conn, "send", "the connection to stay open", err.Error()}
+	}
+	return nil
+}
+
+func (e *episode) halfClose(id int) error {
+	e.conns[id].halfClosed, e.census = true, true
+	if err := e.judge.closeWrite(id); err != nil {
+		return err
+	}
+	return e.subject.closeWrite(id)
+}
+
+// forget ends a connection on our side.
+func (e *episode) forget(id int) {
+	e.judge.drop(id)
+	e.subject.drop(id)
+	delete(e.conns, id)
+	e.gone[id], e.census = true, true
+}
+
+// consume compares the replies that both have sent, n[id] of each connection,
+// and learns from them.
+func (e *episode) consume(n map[int]int) error {
+	type pair struct {
+		to           *asked
+		conn         int
+		judge, other reply
+	}
+	var pairs []pair
+	for _, id := range slices.Sorted(maps.Keys(n)) {
+		c := e.conns[id]
+		theirs, ours := e.judge.take(id, n[id]), e.subject.take(id, n[id])
+		for i := range theirs {
+			pairs = append(pairs, pair{c.pending[i], id, theirs[i], ours[i]})
+		}
+		if c.pending = c.pending[n[id]:]; !c.waits() {
+			c.behind = 0
+		}
+	}
+	last := &e.log[len(e.log)-1]
+	for _, p := range pairs {
+		last.came = append(last.came, answer{p.conn, p.to, p.judge})
+		e.bind(p.to, p.judge.head, p.other.head)
+	}
+	for _, p := range pairs {
+		e.compared++
+		e.covered.add(p.to.verb, p.judge.head)
+		if f := e.differs(p.to, p.judge, p.other); f != nil {
+			f.Conn, f.Verb = p.conn, p.to.verb
+			return f
+		}
+		e.learn(p.conn, p.to, p.judge)
+	}
+	return nil
+}
+
+// logRest notes what the judge has answered beyond what the subject has, for
+// the transcript.
+func (e *episode) logRest() {
+	last := &e.log[len(e.log)-1]
+	for _, id := range slices.Sorted(maps.Keys(e.conns)) {
+		c := e.conns[id]
+		rest := e.judge.take(id, min(len(e.judge.peek(id)), len(c.pending)))
+		for i, r := range rest {
+			e.bind(c.pending[i], r.head, "INSERTED 0")
+			last.came = append(last.came, answer{id, c.pending[i], r})
+		}
+		if _, ended := e.judge.came(id); ended && c.over() {
+			last.end = append(last.end, id)
+		}
+	}
+}
+
+func show(r reply) string {
+	if !r.data {
+		return fmt.Sprintf("%q", r.head)
+	}
+	return fmt.Sprintf("%q and %.400q", r.head, r.body)
+}
+
+// bind remembers the ids of a job that both have inserted.
+func (e *episode) bind(a *asked, judge, subject string) {
+	theirs, ok1 := strings.CutPrefix(judge, "INSERTED ")
+	ours, ok2 := strings.CutPrefix(subject, "INSERTED ")
+	if !ok1 || !ok2 {
+		return
+	}
+	label := a.label
+	if label == 0 || e.jobs[label] != nil {
+		e.fresh++
+		label = e.fresh
+	}
+	j := &job{}
+	j.judge, _ = strconv.ParseUint(theirs, 10, 64)
+	j.subject, _ = strconv.ParseUint(ours, 10, 64)
+	if times := a.seconds(); len(times) == 2 {
+		j.ttr = int(min(times[1], latest))
+	}
+	e.jobs[label], e.byJudge[j.judge] = j, label
+	if e.bySubject[j.subject] == 0 {
+		e.bySubject[j.subject] = label
+	}
+	e.alive = append(e.alive, label)
+}
+
+// differs says in what two replies differ, nil if in nothing.
+func (e *episode) differs(a *asked, judge, subject reply) *Fault {
+	j, s := strings.Fields(judge.head), strings.Fields(subject.head)
+	fault := &Fault{Want: show(judge), Got: show(subject)}
+	if len(j) == 0 || len(s) == 0 || j[0] != s[0] || len(j) != len(s) || judge.data != subject.data {
+		return fault
+	}
+	same := judge.head == subject.head
+	switch j[0] {
+	case "INSERTED":
+		same = e.sameInserted(j[1], s[1])
+	case "RESERVED", "FOUND":
+		same = e.sameJob(j[1], s[1]) && j[2] == s[2] && judge.body == subject.body
+	case "OK":
+		if !strings.HasPrefix(a.verb, "list-") {
+			return e.differsPage(a, judge.body, subject.body)
+		}
+		same = judge.body == subject.body
+	}
+	if same {
+		return nil
+	}
+	return fault
+}
+
+// sameInserted: ids must be new and grow.
+func (e *episode) sameInserted(judge, subject string) bool {
+	if !e.sameJob(judge, subject) {
+		return false
+	}
+	mine := e.jobs[e.byLabelOfJudge(judge)]
+	for _, other := range e.alive {
+		if o := e.jobs[other]; o.judge < mine.judge && o.subject >= mine.subject {
+			return false
+		}
+	}
+	return true
+}
+
+func (e *episode) byLabelOfJudge(id string) int {
+	n, _ := strconv.ParseUint(id, 10, 64)
+	return e.byJudge[n]
+}
+
+func (e *episode) sameJob(judge, subject string) bool {
+	n, err := strconv.ParseUint(subject, 10, 64)
+	label := e.byLabelOfJudge(judge)
+	return err == nil && label != 0 && label == e.bySubject[n]
+}
+
+func (e *episode) differsPage(a *asked, judge, subject string) *Fault {
+	want := readPage(judge).withoutControl(a.verb, a.probesJudge)
+	got := readPage(subject).withoutControl(a.verb, a.probesSubject)
+	if a.verb == "stats-job" && e.sameJob(want.value("id"), got.value("id")) {
+		got.set("id", want.value("id"))
+	}
+	return comparePages(want, got)
+}
+
+func (p page) set(key, value string) {
+	for i := range p.lines {
+		if p.lines[i].key == key {
+			p.lines[i].value = value
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package differ
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const jobPage = "---\nid: 1\ntube: t\nstate: reserved\nage: 1\ntime-left: 5\nfile: 0\n"
+
+// TestComparePages: a page may differ in what is in the table and in nothing
+// else.
+func TestComparePages(t *testing.T) {
+	swap := func(old, new string) string { return strings.Replace(jobPage, old, new, 1) }
+	for _, c := range []struct{ got, why string }{
+		{jobPage, ""},
+		{swap("tube: t", `tube: "t"`), ""},
+		{swap("age: 1", "age: 2"), ""},
+		{swap("time-left: 5", "time-left: 4"), ""},
+		{swap("file: 0", "file: 12"), ""},
+		{jobPage + "more: 1\n", ""},
+		{swap("age: 1", "age: 3"), "age: 3"},
+		{swap("age: 1", "age: x"), "age: x"},
+		{swap("file: 0", "file: "), "file: "},
+		{swap("state: reserved", "state: ready"), "state: ready"},
+		{swap("id: 1", "id: 2"), "id: 2"},
+		{swap("age: 1\n", ""), "time-left: 5"},
+		{swap("file: 0\n", ""), "the end of the page"},
+		{jobPage + "age: 1\n", "age: 1"},
+		{swap("age: 1", "age"), `the line "age"`},
+		{strings.TrimSuffix(jobPage, "\n"), "no page"},
+		{"", "no page"},
+	} {
+		why := ""
+		if f := comparePages(readPage(jobPage), readPage(c.got)); f != nil {
+			why = f.Got
+		}
+		if why != c.why {
+			t.Errorf("%q: %q differs, want %q", c.got, why, c.why)
+		}
+	}
+	ready := swap("state: reserved", "state: ready")
+	if f := comparePages(readPage(ready), readPage(strings.Replace(ready, "time-left: 5", "time-left: 4", 1))); f == nil {
+		t.Error("time-left of a ready job may differ")
+	}
+}
+
+// TestDifferencesAreShown: the table has every transcript in which beanstalkd
+// and redstalk are written to differ, and names none that is not there.
+func TestDifferencesAreShown(t *testing.T) {
+	const folder = "../../testdata/transcripts/"
+	listed := make(map[string]bool)
+	for _, d := range Differences {
+		if d.Name == "" || d.Reason == "" || d.Means == "" {
+			t.Errorf("%+v is not complete", d)
+		}
+		listed[d.Transcript] = true
+		if _, err := os.Stat(folder + d.Transcript + ".txt"); d.Transcript != "" && err != nil {
+			t.Error(err)
+		}
+	}
+	files, err := filepath.Glob(folder + "*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := strings.TrimSuffix(filepath.Base(file), ".txt")
+		if strings.Contains(string(text), "\nonly ") && !listed[name] {
+			t.Errorf("%s.txt shows a difference that is not in the table", name)
+		}
+	}
+}

@@ -1,0 +1,392 @@
+package differ
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// admit says whether a step may be made now: "" or why not. What it keeps out
+// is in Differences, or would make it chance what a server does. A step that
+// is not admitted is left out on both sides, in a script that was cut down as
+// in one that is being made.
+func (e *episode) admit(s step) string {
+	if s.act == drain {
+		return ""
+	}
+	c := e.conns[s.conn]
+	if c == nil {
+		if e.gone[s.conn] || s.act != send {
+			return "no connection"
+		}
+		c = newConn(e.max, &e.sums)
+	}
+	if c.halfClosed || c.frame.over {
+		return "nothing can be sent any more"
+	}
+	if s.act == hangUp {
+		return e.admitHangUp(s.conn, c)
+	}
+	coming := e.preview(c, s)
+	all := append(slices.Clone(c.pending), coming...)
+	for _, rule := range []func(int, *conn, []*asked, step) string{
+		e.admitLines, e.admitBehind, e.admitIDs, e.admitTimes, e.admitPuts, e.admitWaiting, e.admitWaking, e.admitEnd,
+	} {
+		if why := rule(s.conn, c, all, s); why != "" {
+			return why
+		}
+	}
+	if e.timed && !e.frameAfter.idle() && s.act == send && !s.fin {
+		return "time would pass in the middle of a command"
+	}
+	return ""
+}
+
+// preview returns the commands that would be complete after the step.
+func (e *episode) preview(c *conn, s step) (coming []*asked) {
+	coming, e.frameAfter = e.commands(c, s, e.judgeID)
+	return coming
+}
+
+func (e *episode) commands(c *conn, s step, id func(int) (uint64, bool)) (coming []*asked, after *framer) {
+	after = c.frame.clone()
+	for _, cmd := range s.commands {
+		coming = append(coming, after.feed(cmd.bytes(id), cmd.label)...)
+	}
+	return coming, after
+}
+
+// beyond is above all ids that a script can come to.
+const beyond = 1_000_000_000
+
+// admitIDs keeps out ids that are not the same job to both, or not yet a job.
+func (e *episode) admitIDs(_ int, c *conn, all []*asked, s step) string {
+	for i, cmd := range s.commands {
+		before := step{commands: s.commands[:i]}
+		if _, f := e.commands(c, before, e.judgeID); f.put != nil && refs.MatchString(cmd.line) {
+			return "an id would become part of a body"
+		}
+	}
+	subject, _ := e.commands(c, s, e.subjectID)
+	judge := all[len(all)-min(len(all), len(subject)):]
+	for i, a := range judge {
+		theirs, is := a.id()
+		ours, isToo := subject[i].id()
+		label := e.byJudge[theirs]
+		switch {
+		case !is && !isToo:
+		case label != e.bySubject[ours], label == 0 && 0 < theirs && theirs < beyond:
+			return "put-failed-ids"
+		}
+	}
+	return ""
+}
+
+var idLine = regexp.MustCompile(`^(peek|reserve-job|delete|release|bury|kick-job|touch|stats-job) +([0-9]+)`)
+
+// id is the job that a command names, if it names one.
+func (a *asked) id() (uint64, bool) {
+	m := idLine.FindStringSubmatch(a.line)
+	if m == nil {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(m[2], 10, 64)
+	return n, err == nil
+}
+
+// admitLines keeps out what the two are known to read differently, and what
+// has no end.
+func (e *episode) admitLines(_ int, _ *conn, all []*asked, _ step) string {
+	behind := false
+	for _, a := range all {
+		if a.flaw != "" {
+			return a.flaw
+		}
+		if behind && a.verb == "stats" {
+			return "own-questions"
+		}
+		behind = behind || a.blocks
+	}
+	switch f := e.frameAfter; {
+	case f.lost:
+		return "something is sent behind quit"
+	case len(f.line) > 8*lineMax:
+		return "a line without end"
+	}
+	return ""
+}
+
+// behindMost is how many bytes are sent behind a waiting reserve at most.
+const behindMost = 50_000
+
+// admitBehind keeps out more than a subject reads ahead.
+func (e *episode) admitBehind(_ int, c *conn, all []*asked, s step) string {
+	bytes := c.behind
+	for _, cmd := range s.commands {
+		bytes += len(cmd.line) + len(cmd.rest)
+	}
+	blocks := slices.ContainsFunc(all, func(a *asked) bool { return a.blocks })
+	if blocks && bytes > behindMost {
+		return "waiting-then-gone"
+	}
+	return ""
+}
+
+var (
+	releaseLine = regexp.MustCompile(`^release +([0-9]+) +([0-9]+) +([0-9]+)$`)
+	pauseLine   = regexp.MustCompile(`^pause-tube *([-A-Za-z0-9+/;.$_()]+) +([0-9]+)$`)
+)
+
+// seconds are the times that a command names, if it may be accepted.
+func (a *asked) seconds() []uint64 {
+	var m []string
+	switch a.verb {
+	case "put":
+		if m = putLine.FindStringSubmatch(a.line); m != nil && a.whole {
+			ttr := m[3]
+			if strings.Trim(ttr, "0") == "" {
+				ttr = "1"
+			}
+			m = []string{m[2], ttr}
+		} else {
+			m = nil
+		}
+	case "release":
+		if m = releaseLine.FindStringSubmatch(a.line); m != nil {
+			m = m[3:]
+		}
+	case "pause-tube":
+		if m = pauseLine.FindStringSubmatch(a.line); m != nil {
+			m = m[2:]
+		}
+	case "reserve-with-timeout":
+		if m = timeoutLine.FindStringSubmatch(a.line); m != nil {
+			m = m[1:]
+		}
+	}
+	var all []uint64
+	for _, digits := range m {
+		if n, err := strconv.ParseUint(digits, 10, 64); err == nil {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+const (
+	soonest = 3    // seconds: the longest time that a timed script waits for
+	latest  = 1000 // seconds: what a script never waits for begins here
+	apart   = 100  // seconds: between longer delays, more than a script takes
+)
+
+// longDelay is the delay that a put or release names, if it is a long one.
+func (a *asked) longDelay() (uint64, bool) {
+	times := a.seconds()
+	is := len(times) > 0 && times[0] >= latest && (a.verb == "put" || a.verb == "release")
+	if !is {
+		return 0, false
+	}
+	return times[0], true
+}
+
+// admitTimes keeps times apart that a script waits for and those that it does
+// not; and has no more than one event set off by one step.
+func (e *episode) admitTimes(id int, c *conn, all []*asked, s step) string {
+	if put := e.frameAfter.put; put != nil && put.whole {
+		all = append(all, put)
+	}
+	arming := 0
+	seen := maps.Clone(e.delays)
+	for _, a := range all {
+		if n, is := a.longDelay(); is && seen[n/apart] && !a.delayed {
+			return "delay-due-order"
+		} else if is {
+			seen[n/apart] = true
+		}
+		for _, n := range a.seconds() {
+			if n > 0 && n < latest && (!e.timed || n > soonest) {
+				return "a time between"
+			}
+		}
+		if e.arms(id, a) {
+			arming++
+		}
+	}
+	if e.timed && arming > 1 {
+		return "two events at a time"
+	}
+	return ""
+}
+
+// arms says whether a command may set off an event.
+func (e *episode) arms(id int, a *asked) bool {
+	if !e.timed {
+		return false
+	}
+	short := false
+	for i, n := range a.seconds() {
+		short = short || n > 0 && n <= soonest && (a.verb != "put" || i == 0)
+	}
+	switch a.verb {
+	case "reserve", "reserve-job", "touch":
+		return true
+	case "reserve-with-timeout":
+		return true
+	case "put", "kick", "kick-job", "release", "pause-tube":
+		return short || e.waiting(id) > 0
+	}
+	return short
+}
+
+// waiting counts the connections, other than this one, that wait.
+func (e *episode) waiting(but int) int {
+	n := 0
+	for id, c := range e.conns {
+		if id != but && c.waits() {
+			n++
+		}
+	}
+	return n
+}
+
+// admitPuts keeps the order of ids the same: beanstalkd gives them to lines,
+// the subject to complete bodies.
+func (e *episode) admitPuts(id int, c *conn, all []*asked, _ step) string {
+	for _, a := range all {
+		for other, o := range e.conns {
+			if a.begun > 0 && other != id && o.frame.put != nil && o.frame.put.begun > 0 && o.frame.put.begun < a.begun {
+				return "put-half-received"
+			}
+		}
+	}
+	return ""
+}
+
+// admitWaiting keeps connections from waiting for the same tube.
+func (e *episode) admitWaiting(id int, c *conn, all []*asked, _ step) string {
+	if !slices.ContainsFunc(all, func(a *asked) bool { return a.blocks }) {
+		return ""
+	}
+	mine := c.mayWatch(all)
+	for other, o := range e.conns {
+		if other == id || !o.waits() {
+			continue
+		}
+		for _, name := range o.mayWatch(o.pending) {
+			if slices.Contains(mine, name) {
+				return "waiters-fifo"
+			}
+		}
+	}
+	return ""
+}
+
+// mayWatch are the tubes that a connection watches or will have watched when
+// the commands given are done.
+func (c *conn) mayWatch(commands []*asked) []string {
+	names := slices.Clone(c.watched)
+	for _, a := range commands {
+		if name, is := strings.CutPrefix(a.line, "watch "); is {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// admitWaking keeps out packets that wake somebody and then do something of
+// which the outcome depends on how soon he takes his job.
+func (e *episode) admitWaking(id int, c *conn, all []*asked, _ step) string {
+	others := e.waiting(id)
+	first := slices.IndexFunc(all, func(a *asked) bool { return a.blocks })
+	tail := first >= 0 && first < len(all)-1
+	if others == 0 && !tail {
+		return ""
+	}
+	otherTail := e.otherTail(id)
+	if tail && otherTail {
+		return "two have something to do behind a reserve"
+	}
+	suspect := all
+	if others == 0 {
+		suspect = all[first+1:]
+	}
+	woken, counts := false, false
+	for _, a := range suspect {
+		if woken && (otherTail || !a.inert()) || counts && a.wakes() {
+			return "burst-and-waiter"
+		}
+		woken, counts = woken || a.wakes(), counts || a.verb == "stats"
+		if a.verb == "kick" && a.line != "kick 1" && a.line != "kick 0" {
+			return "kick-many-serves-one"
+		}
+	}
+	return ""
+}
+
+// otherTail says whether another connection has sent something behind a
+// waiting reserve.
+func (e *episode) otherTail(id int) bool {
+	for other, o := range e.conns {
+		if other != id && len(o.pending) > 1 {
+			return true
+		}
+	}
+	return false
+}
+
+// wakes says whether a command can make a job ready, or let one be taken.
+func (a *asked) wakes() bool {
+	switch a.verb {
+	case "put", "release", "kick", "kick-job", "pause-tube", "quit":
+		return true
+	}
+	return false
+}
+
+// inert says that a command neither changes a job nor tells of one.
+func (a *asked) inert() bool {
+	switch a.verb {
+	case unknown, "use", "watch", "ignore", "list-tube-used", "list-tubes-watched":
+		return true
+	}
+	return false
+}
+
+// admitEnd keeps a connection from giving several jobs back at once, and from
+// ending where it would be chance how much was done before.
+func (e *episode) admitEnd(id int, c *conn, all []*asked, s step) string {
+	quits := len(all) > 0 && all[len(all)-1].verb == "quit"
+	if !quits && !s.fin && s.act != half {
+		return ""
+	}
+	held := len(c.held)
+	for _, a := range all {
+		if strings.HasPrefix(a.verb, "reserve") {
+			held++
+		}
+	}
+	if held > 1 && e.waiting(id) > 0 {
+		return "disconnect-serves-one"
+	}
+	if e.otherTail(id) {
+		return "burst-and-waiter"
+	}
+	if quits && slices.ContainsFunc(all, func(a *asked) bool { return a.blocks }) {
+		return "quit behind a reserve"
+	}
+	return ""
+}
+
+func (e *episode) admitHangUp(id int, c *conn) string {
+	switch {
+	case len(c.held) > 1 && e.waiting(id) > 0:
+		return "disconnect-serves-one"
+	case e.otherTail(id):
+		return "burst-and-waiter"
+	case len(c.pending) > 1 || len(c.pending) == 1 && !c.frame.idle():
+		return "it would be chance how much is still done"
+	}
+	return ""
+}

@@ -1,0 +1,151 @@
+package differ
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// shrinker makes a failing script smaller while it goes on to fail alike.
+type shrinker struct {
+	fails    func([]step) bool // on fresh servers
+	parallel int
+	deadline time.Time
+}
+
+// shrink tries to leave out more and more: the end, connections, steps,
+// commands; then to make what is left simpler.
+func (s *shrinker) shrink(script []step) []step {
+	for {
+		size := weight(script)
+		script = s.dropConns(script)
+		script = s.dropSteps(script)
+		script = s.dropCommands(script)
+		script = s.simplify(script)
+		if weight(script) >= size || time.Now().After(s.deadline) {
+			return script
+		}
+	}
+}
+
+// weight is how much there is to read.
+func weight(script []step) int {
+	n := 0
+	for _, s := range script {
+		n += 2 + 2*len(s.commands) + len(s.cuts)
+		if s.fin {
+			n++
+		}
+	}
+	return n
+}
+
+// first returns the first of the candidates that fails, nil if none does. A
+// few are tried at a time.
+func (s *shrinker) first(candidates [][]step) []step {
+	for batch := range slices.Chunk(candidates, s.parallel) {
+		if time.Now().After(s.deadline) {
+			return nil
+		}
+		failed := make([]bool, len(batch))
+		var wg sync.WaitGroup
+		for i, c := range batch {
+			wg.Go(func() { failed[i] = s.fails(c) })
+		}
+		wg.Wait()
+		if i := slices.Index(failed, true); i >= 0 {
+			return batch[i]
+		}
+	}
+	return nil
+}
+
+func (s *shrinker) dropConns(script []step) []step {
+	ids := make(map[int]bool)
+	for _, st := range script {
+		ids[st.conn] = true
+	}
+	for id := range ids {
+		without := slices.DeleteFunc(slices.Clone(script), func(st step) bool { return st.conn == id })
+		if smaller := s.first([][]step{without}); smaller != nil {
+			script = smaller
+		}
+	}
+	return script
+}
+
+// dropSteps leaves out runs of steps: long ones first.
+func (s *shrinker) dropSteps(script []step) []step {
+	for size := max(1, len(script)/2); size > 0; size /= 2 {
+		for again := true; again; {
+			var candidates [][]step
+			for at := len(script) - size; at >= 0; at -= size {
+				candidates = append(candidates, slices.Delete(slices.Clone(script), at, at+size))
+			}
+			smaller := s.first(candidates)
+			if again = smaller != nil; again {
+				script = smaller
+			}
+		}
+	}
+	return script
+}
+
+// dropCommands leaves out runs of commands of one packet.
+func (s *shrinker) dropCommands(script []step) []step {
+	for i := 0; i < len(script); i++ {
+		for size := len(script[i].commands) / 2; size > 0; size /= 2 {
+			for at := 0; at+size <= len(script[i].commands) && len(script[i].commands) > 1; {
+				smaller := slices.Clone(script)
+				smaller[i].commands = slices.Delete(slices.Clone(script[i].commands), at, at+size)
+				if s.first([][]step{smaller}) != nil {
+					script = smaller
+				} else {
+					at += size
+				}
+			}
+		}
+	}
+	return script
+}
+
+// simplify sends packets in one piece, and their commands one by one.
+func (s *shrinker) simplify(script []step) []step {
+	for i := 0; i < len(script); i++ {
+		for _, simpler := range [][]step{alone(script, i), whole(script, i), spelledOut(script, i)} {
+			if simpler != nil && s.first([][]step{simpler}) != nil {
+				script = simpler
+			}
+		}
+	}
+	return script
+}
+
+func alone(script []step, i int) []step {
+	if !script[i].fin {
+		return nil
+	}
+	out := slices.Clone(script)
+	out[i].fin = false
+	return out
+}
+
+func whole(script []step, i int) []step {
+	if len(script[i].cuts) == 0 {
+		return nil
+	}
+	out := slices.Clone(script)
+	out[i].cuts = nil
+	return out
+}
+
+func spelledOut(script []step, i int) []step {
+	if script[i].fin || len(script[i].commands) < 2 {
+		return nil
+	}
+	var singles []step
+	for _, c := range script[i].commands {
+		singles = append(singles, step{conn: script[i].conn, commands: []command{c}})
+	}
+	return slices.Concat(script[:i], singles, script[i+1:])
+}

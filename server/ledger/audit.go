@@ -1,0 +1,203 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/beanstalkd/go-beanstalk"
+)
+
+// auditors is how many connections an audit has.
+const auditors = 4
+
+// Check looks at every job that may be there, and at every one that was
+// deleted since the last audit, changing nothing; then the load can go on. The
+// error is that of Report, or says that ctx ended before there was an answer.
+func (l *Ledger) Check(ctx context.Context) error {
+	return l.conclude(l.check(ctx, func(e *entry) bool { return !e.verified }))
+}
+
+// Drain checks everything that ever was, takes out and deletes every job, and
+// checks once more. What it has not found by then is not there, so no command
+// may be under way any more, in a server that is slow or cut off.
+func (l *Ledger) Drain(ctx context.Context) error {
+	everything := func(*entry) bool { return true }
+	if err := l.check(ctx, everything); err != nil {
+		return l.conclude(err)
+	}
+	if err := l.drain(ctx); err != nil {
+		return l.conclude(err)
+	}
+	if err := l.check(ctx, everything); err != nil {
+		return l.conclude(err)
+	}
+	l.mu.Lock()
+	for _, e := range l.entries {
+		e.refused = e.refused || e.id == 0
+	}
+	l.mu.Unlock()
+	return l.conclude(nil)
+}
+
+func (l *Ledger) conclude(err error) error {
+	if err != nil {
+		return fmt.Errorf("the audit came to no end: %w; so far: %v", err, l.Report())
+	}
+	return l.Report().Err()
+}
+
+// check looks at the jobs that are chosen and have an id, and counts them all.
+func (l *Ledger) check(ctx context.Context, chosen func(*entry) bool) error {
+	var look []*entry
+	l.mu.Lock()
+	for _, e := range l.ids {
+		if e.id != 0 && chosen(e) {
+			look = append(look, e)
+		}
+	}
+	l.mu.Unlock()
+	share := (len(look) + auditors - 1) / auditors
+	l.audit(func(c *client, number int) {
+		mine := look[min(number*share, len(look)):min((number+1)*share, len(look))]
+		for _, e := range mine {
+			for c.connect(ctx) && !c.look(e) {
+				pause(ctx)
+			}
+		}
+	})
+	if ctx.Err() == nil {
+		l.recount(ctx)
+	}
+	return ctx.Err()
+}
+
+// audit has auditors work, each with a connection.
+func (l *Ledger) audit(work func(c *client, number int)) {
+	var group sync.WaitGroup
+	for i := range auditors {
+		c := l.newClient()
+		group.Go(func() {
+			defer c.retire()
+			work(c, i)
+		})
+	}
+	group.Wait()
+}
+
+// look judges one job; false if there was no answer.
+func (c *client) look(e *entry) bool {
+	var body []byte
+	sent := c.ledger.sending()
+	end, _ := c.ask(0, func(conn *beanstalk.Conn) (err error) {
+		body, err = conn.Peek(e.id)
+		return err
+	})
+	switch end {
+	case done:
+		c.ledger.sighted(e.id, body, sent)
+	case refused:
+		c.ledger.missing(e)
+	}
+	return end != unknown
+}
+
+// missing judges that a job is not there.
+func (l *Ledger) missing(e *entry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e.gone == 0 && e.open == 0 {
+		l.fault(&l.report.Lost, "%v is not there, and no delete was sent", e)
+	}
+	e.verified = true
+	l.leave(e)
+}
+
+// recount compares how many jobs the stats pages tell of with the books.
+func (l *Ledger) recount(ctx context.Context) {
+	told, ok := l.live(ctx)
+	if !ok {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	sure, perhaps := 0, 0
+	for _, e := range l.entries {
+		switch {
+		case e.id != 0 && e.gone == 0:
+			sure++
+		case e.id == 0 && !e.refused:
+			perhaps++
+		}
+	}
+	l.report.Live = sure
+	if told < sure || told > sure+perhaps {
+		l.fault(&l.report.Miscounted, "the pages tell of %d jobs, there are %d and perhaps %d more", told, sure, perhaps)
+	}
+}
+
+// live asks how many jobs are in the tubes; false if ctx ended.
+func (l *Ledger) live(ctx context.Context) (n int, ok bool) {
+	c := l.newClient()
+	defer c.retire()
+	for _, name := range l.tubes {
+		jobs, end := 0, unknown
+		for end == unknown {
+			if !c.connect(ctx) {
+				return 0, false
+			}
+			if jobs, end = c.statsTube(name); end == unknown {
+				pause(ctx)
+			}
+		}
+		n += jobs
+	}
+	return n, true
+}
+
+// drain empties the tubes. Jobs that are held by an instance that nobody has
+// missed yet come later than others.
+func (l *Ledger) drain(ctx context.Context) error {
+	for {
+		n, ok := l.live(ctx)
+		switch {
+		case !ok:
+			return ctx.Err()
+		case n == 0:
+			return nil
+		}
+		l.audit(func(c *client, _ int) {
+			for _, name := range l.tubes {
+				c.kickAll(ctx, name)
+			}
+			c.deleteAll(ctx)
+		})
+		pause(ctx)
+	}
+}
+
+// kickAll kicks the buried jobs of a tube and then the delayed ones.
+func (c *client) kickAll(ctx context.Context, name string) {
+	for c.connect(ctx) {
+		switch n, end := c.kickTube(name, 1000); {
+		case end == unknown:
+			pause(ctx)
+		case n == 0:
+			return
+		}
+	}
+}
+
+// deleteAll deletes what is ready.
+func (c *client) deleteAll(ctx context.Context) {
+	for c.connect(ctx) {
+		switch id, e, end := c.reserve(ctx, 0); end {
+		case done:
+			c.delete(id, e)
+		case refused:
+			return
+		default:
+			pause(ctx)
+		}
+	}
+}

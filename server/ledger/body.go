@@ -1,0 +1,37 @@
+package ledger
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+)
+
+// body is the body of a put: a first line that names it, and bytes of all
+// values that follow from the seed.
+func (l *Ledger) body(e *entry) []byte {
+	body := fmt.Appendf(nil, "%s %d %d\r\n", l.config.Name, e.producer, e.seq)
+	head := len(body)
+	body = append(body, make([]byte, e.size)...)
+	var seed [32]byte
+	for i, n := range []uint64{l.config.Seed, uint64(e.producer), uint64(e.seq)} {
+		binary.LittleEndian.PutUint64(seed[8*i:], n)
+	}
+	rand.NewChaCha8(seed).Read(body[head:])
+	return body
+}
+
+var errBody = errors.New("the body has no first line of this ledger")
+
+// parse reads which put a body belongs to.
+func (l *Ledger) parse(body []byte) (putKey, error) {
+	var key putKey
+	line, _, found := bytes.Cut(body, []byte("\r\n"))
+	name, numbers, _ := bytes.Cut(line, []byte(" "))
+	if !found || string(name) != l.config.Name {
+		return key, errBody
+	}
+	_, err := fmt.Sscanf(string(numbers), "%d %d", &key.producer, &key.seq)
+	return key, err
+}

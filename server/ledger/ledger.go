@@ -1,0 +1,275 @@
+package ledger
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Config says what the load is like.
+type Config struct {
+	// Addrs are the servers, all of them in front of the same jobs: host:port,
+	// or the path of a unix socket.
+	Addrs []string
+
+	// How many connections of each kind; if all are 0, 4, 4 and 1.
+	Producers, Consumers, Kickers int
+
+	// Name begins the name of each tube and the body of each job; "ledger" if
+	// empty.
+	Name string
+
+	// Tubes is how many tubes there are; 3 if 0.
+	Tubes int
+
+	// Backlog is how many jobs there are at most that were acknowledged and
+	// not deleted; producers wait then. 2000 if 0.
+	Backlog int
+
+	// MinBody and MaxBody bound the bodies, in bytes, but for the few that a
+	// body's first line takes; 0 and 4096 if both are 0.
+	MinBody, MaxBody int
+
+	// Patience is how long a reply is waited for before the connection is
+	// given up; 5 s if 0.
+	Patience time.Duration
+
+	// Seed makes all choices; the order of events is the machine's.
+	Seed uint64
+
+	// Refused, if not nil, is called by producers when a put is answered
+	// OUT_OF_MEMORY or DRAINING.
+	Refused func(error)
+}
+
+func (c *Config) setDefaults() {
+	if c.Producers == 0 && c.Consumers == 0 && c.Kickers == 0 {
+		c.Producers, c.Consumers, c.Kickers = 4, 4, 1
+	}
+	if c.MinBody == 0 && c.MaxBody == 0 {
+		c.MaxBody = 4096
+	}
+	if c.Name == "" {
+		c.Name = "ledger"
+	}
+	if c.Tubes == 0 {
+		c.Tubes = 3
+	}
+	if c.Backlog == 0 {
+		c.Backlog = 2000
+	}
+	if c.Patience == 0 {
+		c.Patience = 5 * time.Second
+	}
+	if c.Refused == nil {
+		c.Refused = func(error) {}
+	}
+}
+
+// Ledger is the books of one load. Run, Check and Drain are called one at a
+// time; the rest may be called at any.
+type Ledger struct {
+	config Config
+	tubes  []string
+	places chan struct{} // of the backlog: one in it for each that is taken
+
+	lastBuried atomic.Uint64 // an id, for the kickers
+
+	mu      sync.Mutex
+	events  uint64 // counted so far
+	clients int    // so far
+	next    []int  // number of the next put of each producer
+	entries map[putKey]*entry
+	ids     map[uint64]*entry // every id that was ever seen
+	report  Report
+}
+
+// putKey names a put; it is in the body.
+type putKey struct{ producer, seq int }
+
+// entry is what is known of one put and its job.
+type entry struct {
+	putKey
+	size  int    // of the body, without its first line
+	id    uint64 // 0: neither acknowledged nor seen
+	place bool   // it takes one in the backlog
+
+	refused  bool   // the put; later also: it was unknown, and there is no job
+	open     int    // deletes under way or of unknown outcome
+	deleted  bool   // acknowledged
+	gone     uint64 // the event that showed that it is not there any more, 0 if none has
+	verified bool   // an audit has found that it is
+}
+
+func (e *entry) String() string {
+	return fmt.Sprintf("job %d (put %d of producer %d)", e.id, e.seq, e.producer)
+}
+
+// New returns an empty ledger.
+func New(config Config) *Ledger {
+	config.setDefaults()
+	l := &Ledger{
+		config: config, places: make(chan struct{}, config.Backlog), next: make([]int, config.Producers),
+		entries: make(map[putKey]*entry), ids: make(map[uint64]*entry),
+	}
+	for i := range config.Tubes {
+		l.tubes = append(l.tubes, fmt.Sprintf("%s-%d", config.Name, i))
+	}
+	return l
+}
+
+// event counts one and returns its number. The lock is held.
+func (l *Ledger) event() uint64 {
+	l.events++
+	return l.events
+}
+
+// sending returns the moment, as an event, after which a reply may rest on
+// anything.
+func (l *Ledger) sending() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.event()
+}
+
+// fault counts what the server did wrong. The lock is held.
+func (l *Ledger) fault(count *int, format string, args ...any) {
+	*count++
+	if len(l.report.Faults) < maxFaults {
+		l.report.Faults = append(l.report.Faults, fmt.Sprintf(format, args...))
+	}
+}
+
+// begin opens the entry of a put that is about to be sent.
+func (l *Ledger) begin(producer, size int) *entry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := &entry{putKey: putKey{producer, l.next[producer]}, size: size}
+	l.next[producer]++
+	l.entries[e.putKey] = e
+	l.report.Puts++
+	return e
+}
+
+// inserted notes how a put ended.
+func (l *Ledger) inserted(e *entry, id uint64, end outcome) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch end {
+	case done:
+		l.report.PutsAcked++
+		l.learn(e, id)
+		if e.gone == 0 {
+			e.place = true
+			return
+		}
+	case refused:
+		l.report.PutsRefused++
+		e.refused = true
+		if e.id != 0 {
+			l.fault(&l.report.Strange, "%v was handed out, and then its put was refused", e)
+		}
+	default:
+		l.report.PutsUnknown++
+	}
+	<-l.places
+}
+
+// learn notes that a put has made the job id. The lock is held.
+func (l *Ledger) learn(e *entry, id uint64) {
+	if other := l.ids[id]; other != nil && other != e {
+		l.fault(&l.report.Reused, "%v: its id was given to put %d of producer %d, too", other, e.seq, e.producer)
+		return
+	}
+	switch {
+	case e.id == 0:
+		e.id = id
+		l.ids[id] = e
+	case e.id != id:
+		l.fault(&l.report.Twice, "%v is there as job %d, too", e, id)
+		l.ids[id] = e
+	}
+}
+
+// sighted notes that a job was handed out or shown in reply to a command sent
+// at that event, and returns its entry; nil if it is not to be found.
+func (l *Ledger) sighted(id uint64, body []byte, sent uint64) *entry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	key, err := l.parse(body)
+	e := l.entries[key]
+	if err != nil || e == nil {
+		if e = l.ids[id]; e == nil {
+			l.fault(&l.report.Strange, "job %d was put by nobody: %.40q", id, body)
+			return nil
+		}
+		l.fault(&l.report.Changed, "%v has another body: %.40q", e, body)
+		return e
+	}
+	if want := l.body(e); string(want) != string(body) {
+		l.fault(&l.report.Changed, "%v has a body of %d bytes that is not the one of %d that was put", e, len(body), len(want))
+	}
+	l.learn(e, id)
+	switch {
+	case e.refused:
+		l.fault(&l.report.Strange, "%v is there though its put was refused, or an audit has not found it", e)
+	case e.gone != 0 && sent > e.gone:
+		l.fault(&l.report.Undead, "%v is there again", e)
+	}
+	return e
+}
+
+// deleting notes that a delete is about to be sent.
+func (l *Ledger) deleting(e *entry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e.open++
+	l.report.Deletes++
+}
+
+// deletion notes how a delete ended.
+func (l *Ledger) deletion(e *entry, end outcome) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch end {
+	case done:
+		e.open--
+		l.report.DeletesAcked++
+		if e.deleted {
+			l.fault(&l.report.Undead, "%v could be deleted twice", e)
+		}
+		e.deleted = true
+		l.leave(e)
+	case refused:
+		e.open--
+		l.report.Overtaken++
+	default:
+		l.report.DeletesUnknown++
+	}
+}
+
+// leave notes that the job is gone. The lock is held.
+func (l *Ledger) leave(e *entry) {
+	if e.gone == 0 {
+		e.gone = l.event()
+	}
+	if e.place {
+		e.place = false
+		<-l.places
+	}
+}
+
+// overtaken counts a NOT_FOUND for what its client held.
+func (l *Ledger) overtaken() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.report.Overtaken++
+}
+
+// count adds to a figure of the report.
+func (l *Ledger) count(figure func(*Report)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	figure(&l.report)
+}

@@ -1,0 +1,312 @@
+package embedded
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"redstalk/storage"
+	"redstalk/storage/storetest"
+	"redstalk/tube"
+)
+
+var (
+	walks     = flag.Int("walks", 8, "random histories in which the power is cut after and within every step")
+	walkSteps = flag.Int("walksteps", 70, "steps of such a history")
+)
+
+// tapFS is a file system that has tap called before and after everything that
+// changes a file or a directory.
+type tapFS struct {
+	vfs.FS
+	tap func(what string)
+}
+
+func (fs *tapFS) Unwrap() vfs.FS { return fs.FS }
+
+func (fs *tapFS) around(what string, do func() error) error {
+	fs.tap("before " + what)
+	err := do()
+	fs.tap("after " + what)
+	return err
+}
+
+func (fs *tapFS) Create(name string, c vfs.DiskWriteCategory) (f vfs.File, err error) {
+	err = fs.around("create "+name, func() error {
+		f, err = fs.FS.Create(name, c)
+		return err
+	})
+	return fs.wrap(name, f, err)
+}
+
+func (fs *tapFS) ReuseForWrite(from, to string, c vfs.DiskWriteCategory) (f vfs.File, err error) {
+	err = fs.around("reuse "+from+" as "+to, func() error {
+		f, err = fs.FS.ReuseForWrite(from, to, c)
+		return err
+	})
+	return fs.wrap(to, f, err)
+}
+
+func (fs *tapFS) OpenDir(name string) (vfs.File, error) {
+	f, err := fs.FS.OpenDir(name)
+	return fs.wrap(name, f, err)
+}
+
+func (fs *tapFS) wrap(name string, f vfs.File, err error) (vfs.File, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &tapFile{File: f, fs: fs, name: name}, nil
+}
+
+func (fs *tapFS) Remove(name string) error {
+	return fs.around("remove "+name, func() error { return fs.FS.Remove(name) })
+}
+
+func (fs *tapFS) Rename(from, to string) error {
+	return fs.around("rename "+from+" to "+to, func() error { return fs.FS.Rename(from, to) })
+}
+
+type tapFile struct {
+	vfs.File
+	fs   *tapFS
+	name string
+}
+
+func (f *tapFile) Write(p []byte) (n int, err error) {
+	err = f.fs.around("write "+f.name, func() error {
+		n, err = f.File.Write(p)
+		return err
+	})
+	return n, err
+}
+
+func (f *tapFile) WriteAt(p []byte, at int64) (n int, err error) {
+	err = f.fs.around("write "+f.name, func() error {
+		n, err = f.File.WriteAt(p, at)
+		return err
+	})
+	return n, err
+}
+
+func (f *tapFile) Sync() error {
+	return f.fs.around("sync "+f.name, f.File.Sync)
+}
+
+func (f *tapFile) SyncData() error {
+	return f.fs.around("sync "+f.name, f.File.SyncData)
+}
+
+// remains is what a power cut left.
+type remains struct {
+	fs    *vfs.MemFS
+	when  string
+	acked int // number of the last state that was acknowledged by then
+}
+
+// crasher takes clones of what a power cut would leave of a disk.
+type crasher struct {
+	*disk
+	mark func() int // nil until there is something to compare with
+
+	mu      sync.Mutex // of all below: Pebble writes on several goroutines
+	random  *rand.Rand
+	rarely  int // a clone is taken at one of so many points
+	most    int // clones are kept at once at most
+	remains []remains
+	writing vfs.FS // whose points count
+}
+
+func newCrasher(seed uint64) *crasher {
+	return &crasher{disk: newDisk(), random: rand.New(rand.NewPCG(seed, 1)), rarely: 8, most: 2}
+}
+
+// leaves returns what a power cut leaves now: what was synced, and of the rest
+// no block, any block, or all, drawn anew each time.
+func (c *crasher) leaves(fs *vfs.MemFS) *vfs.MemFS {
+	percent := []int{0, 10, 50, 90, 100}[c.random.IntN(5)]
+	return fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: c.random})
+}
+
+// point is where a file was changed or is about to be.
+func (c *crasher) point(on vfs.FS, fs *vfs.MemFS, what string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mark == nil || on != c.writing || len(c.remains) >= c.most || c.random.IntN(c.rarely) > 0 {
+		return
+	}
+	acked := c.mark()
+	c.remains = append(c.remains, remains{fs: c.leaves(fs), when: what, acked: acked})
+}
+
+// taken returns the clones that were taken since the last call.
+func (c *crasher) taken() []remains {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := c.remains
+	c.remains = nil
+	return t
+}
+
+// options opens the disk with every change to it as a point at which the power
+// may be cut. Bodies leave the memory at once.
+func (c *crasher) options(t testing.TB) Options {
+	o := c.disk.options(t)
+	fs, tap := c.fs, &tapFS{FS: c.fs}
+	tap.tap = func(what string) { c.point(tap, fs, what) }
+	c.mu.Lock()
+	c.writing = tap
+	c.mu.Unlock()
+	o.fs, o.KeepBodies, o.FileSize = tap, 1, minFileSize
+	return o
+}
+
+// engine crashes into what leaves returns, and goes on from there.
+func (c *crasher) engine() *storetest.Engine {
+	e := c.disk.engine(20)
+	e.LargeBodies = 12
+	e.Open = func(t testing.TB) storage.Store {
+		t.Helper()
+		s, err := Open(c.options(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	e.Crash = func(s storage.Store) {
+		c.mu.Lock()
+		left := c.leaves(c.fs)
+		c.writing = nil
+		c.mu.Unlock()
+		s.Close()
+		c.fs = left
+	}
+	return e
+}
+
+// check opens an engine on what was left and wants it to be one of the states.
+// exact, if not nil, is the engine that goes on, with which it must agree on
+// every instant as well.
+func (r *remains) check(t testing.TB, clock *handClock, states []*storetest.Model, exact storage.Store) (diff string) {
+	t.Helper()
+	d := &disk{fs: r.fs, clock: clock}
+	e, err := Open(d.options(t))
+	if err != nil {
+		return fmt.Sprintf("it cannot be opened: %+v", err)
+	}
+	defer e.Close()
+	now := states[len(states)-1]
+	for i, m := range states {
+		m = m.Reopened(false, now)
+		one := m.Differs(e)
+		if one == "" && exact != nil {
+			one = sameInstants(e, exact, m.LastID())
+		}
+		if one == "" {
+			return m.DiffersApart(e)
+		}
+		diff += fmt.Sprintf("from state %d of %d: %s\n", i+1, len(states), one)
+	}
+	return diff
+}
+
+// sameInstants compares what must not differ by a nanosecond: ages and times
+// left of jobs, and ends of pauses.
+func sameInstants(reopened, running storage.Store, lastID uint64) string {
+	ops := func() []storage.Op {
+		var ops []storage.Op
+		for id := range lastID {
+			ops = append(ops, storage.Op{Kind: storage.JobStats, ID: id + 1})
+		}
+		for _, name := range []string{"a", "b", "c", tube.Default} {
+			ops = append(ops, storage.Op{Kind: storage.TubeStats, Tube: name})
+		}
+		return ops
+	}
+	got, want := ops(), ops()
+	storage.DoWait(reopened, got)
+	storage.DoWait(running, want)
+	for i := range got {
+		g, w := got[i].Answer, want[i].Answer
+		switch {
+		case w.Job != nil:
+			job := *w.Job
+			if job.State == tube.Reserved {
+				job.State, job.TimeLeft = tube.Ready, 0
+			}
+			if *g.Job != job {
+				return fmt.Sprintf("job: %+v\nwant: %+v", *g.Job, job)
+			}
+		case w.TubeStats != nil && g.TubeStats != nil && g.TubeStats.PauseLeft != w.TubeStats.PauseLeft:
+			return fmt.Sprintf("tube: %+v\nwant: %+v", *g.TubeStats, *w.TubeStats)
+		}
+	}
+	return ""
+}
+
+// keep saves what was left where it can be looked at.
+func (r *remains) keep(t testing.TB) string {
+	dir, err := os.MkdirTemp("", "powercut")
+	if err == nil {
+		_, err = vfs.Clone(r.fs, vfs.Default, "jobs", dir)
+	}
+	if err != nil {
+		t.Log(err)
+	}
+	return dir
+}
+
+// TestPowerCut takes the engine through random histories. After every step and
+// at points within it, it opens what a power cut would leave: all that was
+// acknowledged must be there, and of what was not, each batch wholly or not at
+// all, none without those before it.
+func TestPowerCut(t *testing.T) {
+	cuts, within := 0, 0
+	for i := range uint64(*walks) {
+		seed := storetest.FirstSeed() + i
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+			c := newCrasher(seed)
+			w := storetest.NewWalk(t, c.engine(), seed)
+			c.mark = w.Mark
+			for n := range *walkSteps {
+				first := w.Mark()
+				w.Step()
+				w.Settle()
+				for _, r := range c.taken() {
+					within++
+					verify(t, w, &r, c.clock, w.Since(max(first, r.acked)), nil)
+				}
+				c.mu.Lock()
+				r := remains{fs: c.leaves(c.fs), when: fmt.Sprintf("after step %d", n), acked: w.Mark()}
+				c.mu.Unlock()
+				cuts++
+				verify(t, w, &r, c.clock, w.Since(r.acked), w.Store())
+			}
+			c.mu.Lock()
+			c.mark = nil
+			c.mu.Unlock()
+		})
+	}
+	t.Logf("power cut after %d steps and %d times within one", cuts, within)
+	if cuts > 100 && within < cuts/2 {
+		t.Errorf("only %d power cuts within steps", within)
+	}
+}
+
+func verify(t *testing.T, w *storetest.Walk, r *remains, clock *handClock, states []*storetest.Model, exact storage.Store) {
+	t.Helper()
+	if diff := r.check(t, clock, states, exact); diff != "" {
+		t.Fatalf("power cut %s: %s\nwhat it left is in %s\nagain: go test ./storage/embedded -run '%s' -seed %d -walks 1 -walksteps %d\nhistory:\n%s",
+			r.when, diff, r.keep(t), "TestPowerCut", storetest.FirstSeed(), *walkSteps, w.Log())
+	}
+}
+
+var _ = io.EOF
+var _ = slog.Default

@@ -1,0 +1,39 @@
+// Package wal is a write-ahead log: frames of bytes, appended to segments, and
+// read back in their order. It knows nothing of jobs.
+//
+// It exists because a sync of the disk is what a durable reply costs, and so
+// nothing may stand beside it: a frame is one write into a file that has its
+// full size already, and one sync of just that file, both on the goroutine that
+// wants them.
+//
+// # Segments
+//
+// A segment is a file log.N. Its first 64 bytes say which number it has, where
+// the one before it ended, and whether all of that was on the disk by then.
+// Frames follow, at offsets that are multiples of 8:
+//
+//	length   4 bytes  of the payload
+//	checksum 4 bytes  CRC-32C of number, offset and everything but itself
+//	synced   8 bytes  how much of this segment was on the disk for certain
+//	                  when the frame was written
+//	payload
+//
+// All numbers are big-endian. Number and offset are part of the checksum, so
+// what an earlier life of the file has left behind is never taken for a frame.
+// The next segment is prepared while one is filled: of an old one, or of zeros.
+//
+// # Torn or damaged
+//
+// After a power cut the log may end in the middle of what was never synced, and
+// that is no loss. A frame that was synced and cannot be read is one. The two
+// are told apart by the synced marks of later frames: if any says that the bad
+// place had been on the disk, Open fails and names the file and the place. The
+// last frames of all have no later ones to vouch for them, but for those of a
+// log that was closed in peace, which ends with a frame for just that.
+//
+// # Who calls
+//
+// Append and Rotate belong to one goroutine at a time, everything else to any.
+// After an error of Append, Sync or Rotate the log is of no use any more: what
+// is on the disk is not known.
+package wal

@@ -1,0 +1,276 @@
+package redis
+
+import (
+	"slices"
+	"strconv"
+
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+const (
+	// maxOps bounds how many operations go into one script call, and so how
+	// long Redis does nothing else: about a millisecond.
+	maxOps = 256
+
+	// maxBytes bounds the bodies in one script call; one may be larger.
+	maxBytes = 1 << 20
+
+	// maxMoves bounds how many jobs a single operation moves in one call.
+	maxMoves = 500
+
+	// maxRun bounds how many jobs one command of Redis is about: Lua hands
+	// over a few thousand arguments at most.
+	maxRun = 250
+
+	// maxID is the largest id there can be: clients and Lua read ids as
+	// doubles.
+	maxID = 1<<53 - 1
+
+	// headArgs are how many arguments come before the operations.
+	headArgs = 9
+
+	// memberLen is the length of an id in keys and ZSETs.
+	memberLen = 16
+)
+
+// call is one call of the script being put together, and how its answers are
+// to be read. What is in args may point into the operations: they stay as they
+// are until they are done.
+type call struct {
+	args  []any // of EVALSHA: headArgs, then the operations, see lua/
+	steps []step
+	puts  int
+	ops   int
+	bytes int
+	told  []string // tubes whose attendance is told
+	text  []byte   // what args point into
+
+	// The operations of whole units that are all of one kind. They come last
+	// in the call, in this order, as runs: it is the same to their
+	// connections which of them is first.
+	gone, put, taken []*storage.Op
+
+	last []func(*call) // encode what has to come after all that
+}
+
+// step reads the answers of a run of operations.
+type step struct {
+	ops  []*storage.Op
+	read func(*partition, *reply, []*storage.Op)
+}
+
+func (c *call) reset() {
+	clear(c.args)
+	clear(c.steps)
+	clear(c.gone)
+	clear(c.put)
+	clear(c.taken)
+	c.args = append(c.args[:0], make([]any, headArgs)...)
+	c.steps, c.text = c.steps[:0], c.text[:0]
+	c.gone, c.put, c.taken = c.gone[:0], c.put[:0], c.taken[:0]
+	c.puts, c.ops, c.bytes, c.told = 0, 0, 0, c.told[:0]
+	clear(c.last)
+	c.last = c.last[:0]
+}
+
+func (c *call) full() bool { return c.ops >= maxOps || c.bytes >= maxBytes }
+
+// add appends an operation and how its answer is to be read.
+func (c *call) add(read func(*reply), words ...any) {
+	c.args = append(c.args, words...)
+	c.steps = append(c.steps, step{read: func(_ *partition, r *reply, _ []*storage.Op) { read(r) }})
+	c.ops++
+}
+
+// member is how keys and ZSETs name a job.
+func member(id uint64) string {
+	return string(appendMember(nil, id))
+}
+
+func appendMember(b []byte, id uint64) []byte {
+	if id > maxID {
+		return append(b, '-') // no job has that id
+	}
+	var digits [memberLen]byte
+	for i := range digits {
+		digits[memberLen-1-i] = byte('0' + id%10)
+		id /= 10
+	}
+	return append(b, digits[:]...)
+}
+
+// addMember appends an id.
+func (c *call) addMember(id uint64) {
+	from := len(c.text)
+	c.text = appendMember(c.text, id)
+	c.args = append(c.args, c.text[from:])
+}
+
+func (c *call) addRecord(op *storage.Op, created int64) {
+	from := len(c.text)
+	c.text = appendRecord(c.text, op, created)
+	c.args = append(c.args, c.text[from:len(c.text):len(c.text)])
+}
+
+func flag(is bool) string {
+	if is {
+		return "1"
+	}
+	return "0"
+}
+
+// sort tells in which section of the call all these operations may go; nil if
+// they have to stay together among others.
+func (p *partition) sort(ops []storage.Op) *[]*storage.Op {
+	section := p.sectionOf(&ops[0])
+	for i := 1; section != nil && i < len(ops); i++ {
+		if p.sectionOf(&ops[i]) != section {
+			return nil
+		}
+	}
+	return section
+}
+
+func (p *partition) sectionOf(op *storage.Op) *[]*storage.Op {
+	switch c := &p.call; {
+	case op.Kind == storage.Put:
+		return &c.put
+	case op.Kind == storage.Take:
+		return &c.taken
+	case p.gone(op):
+		return &c.gone
+	}
+	return nil
+}
+
+// gone returns whether op deletes a job that its connection is sure to hold.
+func (p *partition) gone(op *storage.Op) bool {
+	if op.Kind != storage.Move || op.Move != tube.Delete {
+		return false
+	}
+	_, has := p.holdings.has(op.Holder, op.ID, p.serial)
+	return has
+}
+
+// encodeRuns appends operations, those of a kind that follow each other as one.
+// If they are those of one unit, u, its connection may go on with what it has
+// just taken.
+func (p *partition) encodeRuns(ops []*storage.Op, u *unit) {
+	for len(ops) > 0 {
+		op, n := ops[0], 1
+		switch {
+		case op.Kind == storage.Put && p.full:
+		case op.Kind == storage.Put:
+			n = p.encodePuts(ops)
+		case op.Kind == storage.Take && u != nil && goesOn(ops):
+			p.encodeTakeAny(op, holderArg(op.Holder), (*partition).readOwnTake)
+		case op.Kind == storage.Take && len(op.Tubes) == 1:
+			n = p.encodeTakes(ops)
+		case op.Kind == storage.Take:
+			p.encodeTakeAny(op, "", (*partition).readTakeAny)
+		case p.gone(op):
+			n = p.encodeGone(ops)
+		default:
+			p.encodeOp(u, op)
+		}
+		ops = ops[n:]
+	}
+}
+
+// run returns how many of ops are like the first.
+func run(ops []*storage.Op, like func(*storage.Op) bool) int {
+	n := 1
+	for n < min(len(ops), maxRun) && like(ops[n]) {
+		n++
+	}
+	return n
+}
+
+// goesOn returns whether the connection of ops[0] moves a job later on.
+func goesOn(ops []*storage.Op) bool {
+	return slices.ContainsFunc(ops[1:], func(op *storage.Op) bool {
+		return op.Kind == storage.Move && op.Holder == ops[0].Holder
+	})
+}
+
+// encodePuts appends a run of puts to one tube.
+func (p *partition) encodePuts(ops []*storage.Op) int {
+	c, first := &p.call, ops[0]
+	n := 1
+	if first.Delay == 0 {
+		n = run(ops, func(op *storage.Op) bool {
+			return op.Kind == storage.Put && op.Delay == 0 && op.Tube == first.Tube
+		})
+	}
+	ops = ops[:n]
+	known := flag(p.attendance.known(first.Tube))
+	if first.Delay > 0 {
+		c.args = append(c.args, "put-delayed", &first.Tube, known, &first.Delay)
+		c.addRecord(first, p.created)
+	} else {
+		urgent := 0
+		for _, op := range ops {
+			if op.Pri < tube.UrgentBelow {
+				urgent++
+			}
+		}
+		c.args = append(c.args, "put", &first.Tube, known, n, urgent)
+		for _, op := range ops {
+			c.args = append(c.args, &op.Pri)
+			c.addRecord(op, p.created)
+		}
+	}
+	c.puts += n
+	c.steps = append(c.steps, step{ops, (*partition).readPuts})
+	return n
+}
+
+// encodeTakes appends a run of takes from one tube.
+func (p *partition) encodeTakes(ops []*storage.Op) int {
+	first, wait := ops[0], false
+	n := run(ops, func(op *storage.Op) bool {
+		return op.Kind == storage.Take && len(op.Tubes) == 1 && op.Tubes[0] == first.Tubes[0]
+	})
+	for _, op := range ops[:n] {
+		wait = wait || op.Wait
+	}
+	c := &p.call
+	c.args = append(c.args, "take", &first.Tubes[0], flag(wait), n)
+	c.steps = append(c.steps, step{ops[:n], (*partition).readTakes})
+	return n
+}
+
+// encodeTakeAny appends a take from several tubes, or one whose connection may
+// go on with the job.
+func (p *partition) encodeTakeAny(op *storage.Op, holder string, read func(*partition, *reply, []*storage.Op)) {
+	c := &p.call
+	c.args = append(c.args, "take-any", holder, flag(op.Wait), len(op.Tubes))
+	for i := range op.Tubes {
+		c.args = append(c.args, &op.Tubes[i])
+	}
+	c.steps = append(c.steps, step{[]*storage.Op{op}, read})
+}
+
+// encodeGone appends a run of deletes of jobs, all of one tube, that their
+// connections hold.
+func (p *partition) encodeGone(ops []*storage.Op) int {
+	its, _ := p.holdings.has(ops[0].Holder, ops[0].ID, p.serial)
+	p.holdings.spend(ops[0].ID, p.serial)
+	n := run(ops, func(op *storage.Op) bool {
+		if !p.gone(op) || p.holdings.jobs[op.ID].tube != its.tube {
+			return false
+		}
+		p.holdings.spend(op.ID, p.serial)
+		return true
+	})
+	c := &p.call
+	c.args = append(c.args, "gone", its.tube, flag(p.attendance.known(its.tube)), n)
+	for _, op := range ops[:n] {
+		c.addMember(op.ID)
+	}
+	c.steps = append(c.steps, step{ops[:n], (*partition).readGone})
+	return n
+}
+
+func holderArg(h tube.Holder) string { return strconv.FormatUint(uint64(h), 10) }

@@ -1,0 +1,229 @@
+package redis
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"redstalk/storage"
+	"redstalk/storage/redis/redistest"
+	"redstalk/tube"
+)
+
+// BenchmarkCost says what an operation costs Redis: its own processor time, by
+// INFO, which a busy machine distorts less than the clock on the wall. One
+// operation is one command, of which size many go to the store together; a
+// cycle is put, reserve and delete. floor is what plain commands cost, those
+// that move the same job without any logic, pipelined in the same sizes.
+//
+//	go test ./storage/redis -run '^$' -bench Cost -benchtime 60000x
+func BenchmarkCost(b *testing.B) {
+	for _, size := range []int{1, 16, 64, 256} {
+		for _, mode := range []string{"put", "reserve", "delete", "cycle"} {
+			b.Run(fmt.Sprintf("floor/%s/%d", mode, size), func(b *testing.B) {
+				server := redistest.Start(b)
+				benchmarkCost(b, server, mode, size, &plain{client: server.Client(b)})
+			})
+			b.Run(fmt.Sprintf("store/%s/%d", mode, size), func(b *testing.B) {
+				server := redistest.Start(b)
+				benchmarkCost(b, server, mode, size, &throughStore{store: openOn(b, server, "cost")})
+			})
+		}
+	}
+}
+
+// BenchmarkMemory says what a job of 128 bytes costs Redis in memory.
+//
+//	go test ./storage/redis -run '^$' -bench Memory -benchtime 100000x
+func BenchmarkMemory(b *testing.B) {
+	server := redistest.Start(b)
+	client := server.Client(b)
+	w := &throughStore{store: openOn(b, server, "cost")}
+	w.put(1)
+	before := used(b, client, "used_memory")
+	for left := b.N; left > 0; left -= 64 {
+		w.put(min(left, 64))
+	}
+	b.ReportMetric((used(b, client, "used_memory")-before)/float64(b.N), "B/job")
+	b.ReportMetric(0, "ns/op")
+}
+
+// worker moves the next n jobs along.
+type worker interface {
+	put(n int)
+	reserve(n int)
+	delete(n int)
+}
+
+func openOn(b *testing.B, server *redistest.Server, namespace string) *Store {
+	s, err := Open(context.Background(), Options{URL: server.URL(), Namespace: namespace, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	s.Listen(deaf{})
+	b.Cleanup(func() { s.Close() })
+	return s
+}
+
+func benchmarkCost(b *testing.B, server *redistest.Server, mode string, size int, w worker) {
+	client := server.Client(b)
+	turns := max(b.N/size, 1)
+	each := func(do func(int), turns int) {
+		for range turns {
+			do(size)
+		}
+	}
+	measured := map[string]func(){
+		"put":     func() { each(w.put, turns) },
+		"reserve": func() { each(w.reserve, turns) },
+		"delete":  func() { each(w.delete, turns) },
+		"cycle": func() {
+			for range max(turns/3, 1) {
+				w.put(size)
+				w.reserve(size)
+				w.delete(size)
+			}
+		},
+	}
+	each(w.put, 20)
+	each(w.reserve, 20)
+	each(w.delete, 20)
+	if mode != "put" && mode != "cycle" {
+		each(w.put, turns)
+	}
+	if mode == "delete" {
+		each(w.reserve, turns)
+	}
+	redisBefore, goBefore := cpuOf(b, client), ownCPU()
+	b.ResetTimer()
+	measured[mode]()
+	b.StopTimer()
+	ops := float64(turns * size)
+	if mode == "cycle" {
+		ops = float64(max(turns/3, 1) * 3 * size)
+	}
+	b.ReportMetric((cpuOf(b, client)-redisBefore)/ops, "redis-µs/op")
+	b.ReportMetric((ownCPU()-goBefore)/ops, "own-µs/op")
+}
+
+// cpuOf is the processor time that Redis has used, in µs.
+func cpuOf(b *testing.B, client *goredis.Client) float64 {
+	return 1e6 * (used(b, client, "used_cpu_sys") + used(b, client, "used_cpu_user"))
+}
+
+func used(b *testing.B, client *goredis.Client, name string) float64 {
+	info, err := client.Info(context.Background()).Result()
+	if err != nil {
+		b.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(info, "\n"+name+":")
+	text, _, _ := strings.Cut(rest, "\r")
+	value, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return value
+}
+
+// ownCPU is the processor time that this process has used, in µs.
+func ownCPU() float64 {
+	var u syscall.Rusage
+	syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return float64(time.Duration(u.Utime.Nano()+u.Stime.Nano())) / 1e3
+}
+
+var costBody = bytes.Repeat([]byte("x"), 128)
+
+// throughStore works through a store.
+type throughStore struct {
+	store storage.Store
+	held  []uint64
+	ops   []storage.Op
+}
+
+func (w *throughStore) do(n int, op func() storage.Op) {
+	w.ops = w.ops[:0]
+	for range n {
+		w.ops = append(w.ops, op())
+	}
+	storage.DoWait(w.store, w.ops)
+	for i := range w.ops {
+		if a := &w.ops[i].Answer; a.Err != nil || a.NotFound {
+			panic(fmt.Sprintf("operation %d: %+v", i, a))
+		}
+	}
+}
+
+func (w *throughStore) put(n int) {
+	w.do(n, func() storage.Op {
+		return storage.Op{Kind: storage.Put, Tube: "default", Pri: 1024, TTR: 60, Body: costBody}
+	})
+}
+
+func (w *throughStore) reserve(n int) {
+	w.do(n, func() storage.Op {
+		return storage.Op{Kind: storage.Take, Holder: 1, Tubes: []string{"default"}, Wait: true}
+	})
+	for i := range w.ops {
+		w.held = append(w.held, w.ops[i].Answer.ID)
+	}
+}
+
+func (w *throughStore) delete(n int) {
+	w.do(n, func() storage.Op {
+		id := w.held[0]
+		w.held = w.held[1:]
+		return storage.Op{Kind: storage.Move, Move: tube.Delete, Holder: 1, ID: id}
+	})
+}
+
+// plain works by plain commands.
+type plain struct {
+	client               *goredis.Client
+	last, taken, deleted uint64 // ids
+}
+
+func (w *plain) pipe(n int, add func(goredis.Pipeliner)) {
+	pipe := w.client.Pipeline()
+	for range n {
+		add(pipe)
+	}
+	if _, err := pipe.Exec(context.Background()); err != nil {
+		panic(err)
+	}
+}
+
+func (w *plain) put(n int) {
+	w.pipe(n, func(p goredis.Pipeliner) {
+		w.last++
+		p.Set(context.Background(), "redstalk:{0}:job:"+member(w.last), costBody, 0)
+		p.ZAdd(context.Background(), "redstalk:{0}:ready:default", goredis.Z{Score: 1024, Member: member(w.last)})
+	})
+}
+
+func (w *plain) reserve(n int) {
+	w.pipe(n, func(p goredis.Pipeliner) {
+		w.taken++
+		id := member(w.taken)
+		p.ZPopMin(context.Background(), "redstalk:{0}:ready:default")
+		p.ZAdd(context.Background(), "redstalk:{0}:reserved:12345678", goredis.Z{Score: 1.8e12, Member: id})
+		p.Get(context.Background(), "redstalk:{0}:job:"+id)
+	})
+}
+
+func (w *plain) delete(n int) {
+	w.pipe(n, func(p goredis.Pipeliner) {
+		w.deleted++
+		id := member(w.deleted)
+		p.ZRem(context.Background(), "redstalk:{0}:reserved:12345678", id)
+		p.Del(context.Background(), "redstalk:{0}:job:"+id)
+	})
+}

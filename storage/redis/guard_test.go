@@ -1,0 +1,109 @@
+package redis
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"redstalk/storage"
+	"redstalk/storage/redis/redistest"
+)
+
+// tryOpen opens a store and closes it again, and returns the log and the error.
+func tryOpen(o Options) (string, error) {
+	var log bytes.Buffer
+	o.Log = slog.New(slog.NewTextHandler(&log, nil))
+	s, err := Open(context.Background(), o)
+	if err == nil {
+		s.Close()
+	}
+	return log.String(), err
+}
+
+func TestEviction(t *testing.T) {
+	server := redistest.Start(t, "--maxmemory-policy", "allkeys-lru")
+	if _, err := tryOpen(Options{URL: server.URL()}); err == nil || !strings.Contains(err.Error(), "allkeys-lru") {
+		t.Errorf("opened on a Redis that evicts: %v", err)
+	}
+	if log, err := tryOpen(Options{URL: server.URL(), AllowEviction: true}); err != nil || !strings.Contains(log, "allkeys-lru") {
+		t.Errorf("though eviction is allowed: %v, %s", err, log)
+	}
+}
+
+func TestPersistenceWarning(t *testing.T) {
+	const warning = "neither an append-only file nor a replica"
+	if log, _ := tryOpen(Options{URL: redistest.Start(t).URL()}); !strings.Contains(log, warning) {
+		t.Errorf("no warning: %s", log)
+	}
+	if log, _ := tryOpen(Options{URL: redistest.Start(t, "--appendonly", "yes").URL()}); strings.Contains(log, warning) {
+		t.Errorf("a warning with AOF: %s", log)
+	}
+}
+
+func TestOtherLayout(t *testing.T) {
+	server := redistest.Start(t)
+	server.Client(t).HSet(context.Background(), "redstalk:{0}:layout", "version", 1, "partitions", 1)
+	if _, err := tryOpen(Options{URL: server.URL()}); err == nil || !strings.Contains(err.Error(), "has version 1") {
+		t.Errorf("opened another layout: %v", err)
+	}
+}
+
+func TestUserWithoutPassword(t *testing.T) {
+	if _, err := tryOpen(Options{URL: "redis://secret@127.0.0.1:1/0"}); err == nil || !strings.Contains(err.Error(), "no password") || strings.Contains(err.Error(), "secret") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestPermissions takes permissions away and looks for them in the error.
+func TestPermissions(t *testing.T) {
+	server := redistest.Start(t)
+	client, ctx := server.Client(t), context.Background()
+	open := func(less ...any) error {
+		rules := []any{"acl", "setuser", "u", "reset", "on", ">p", "~redstalk:{0}:*", "+@all"}
+		if err := client.Do(ctx, append(rules, less...)...).Err(); err != nil {
+			t.Fatal(err)
+		}
+		_, err := tryOpen(Options{URL: "redis://u:p@" + server.Addr + "/0"})
+		return err
+	}
+	if err := open(); err != nil {
+		t.Errorf("with all permissions: %v", err)
+	}
+	for _, command := range []string{"ZPOPMIN", "SETRANGE", "MSET", "EVALSHA", "HSETNX"} {
+		if err := open("-" + strings.ToLower(command)); err == nil || !strings.Contains(strings.ToUpper(err.Error()), command) {
+			t.Errorf("without %s: %v", command, err)
+		}
+	}
+}
+
+// TestWaitReplicas: an answer waits until a replica has the change.
+func TestWaitReplicas(t *testing.T) {
+	primary := redistest.Start(t)
+	s, err := Open(context.Background(), Options{URL: primary.URL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	s, err = Open(context.Background(), Options{URL: primary.URL(), WaitReplicas: 1, Timeout: hasty})
+	if err == nil {
+		s.Listen(deaf{})
+		t.Cleanup(func() { s.Close() })
+		if a := do(s, put("x")); !errors.Is(a.Err, storage.ErrUnavailable) {
+			t.Errorf("without a replica: %+v", a)
+		}
+	}
+	host, port, _ := strings.Cut(primary.Addr, ":")
+	redistest.Start(t, "--replicaof", host+" "+port, "--repl-diskless-sync-delay", "0")
+	s2, err := Open(context.Background(), Options{URL: primary.URL(), WaitReplicas: 1, Timeout: patient})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s2.Listen(deaf{})
+	t.Cleanup(func() { s2.Close() })
+	if a := do(s2, put("y")); a.Err != nil {
+		t.Errorf("with a replica: %+v", a)
+	}
+}

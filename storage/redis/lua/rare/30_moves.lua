@@ -1,0 +1,111 @@
+-- How a job moves: out of its place, along an arrow, into its new place.
+
+-- The jobs that were taken in this batch for a connection that goes on with
+-- them in the same batch: its number by id.
+local took = {}
+
+-- locate says what state a job is in, and whether who asks holds it. mine is
+-- what the instance knows of that from before this batch.
+local function locate(j, mine, holder)
+  local by = took[j.member]
+  j.mine = mine or by ~= nil and by == holder
+  if j.state == 'R' and (j.mine or by or not call('ZSCORE', READY .. j.tube, j.member)) then j.state = 'V' end
+end
+
+local function ready_in(j)
+  call('ZADD', READY .. j.tube, format('%.0f', j.pri), j.member)
+  if j.pri < URGENT_BELOW then sum.urgent = sum.urgent + 1 end
+  roused[j.tube] = (roused[j.tube] or 0) + 1
+end
+
+-- delayed_at puts a job among the delayed ones. The timer of a tube may ring
+-- before its first delayed job is due, never after it. Removing a job leaves
+-- it as it is.
+local function delayed_at(tube, member, delay)
+  local due = NOW_UP + delay * 1000
+  call('ZADD', PREFIX .. 'delayed:' .. tube, format('%.0f', due), member)
+  sum.delayed = sum.delayed + 1
+  local rings = call('ZSCORE', PREFIX .. 'timers', 'd:' .. tube)
+  if not rings or tonumber(rings) > due then
+    call('ZADD', PREFIX .. 'timers', format('%.0f', due), 'd:' .. tube)
+  end
+  due_at(due)
+end
+
+local function reserved_in(j)
+  j.due = NOW_UP + j.ttr * 1000
+  call('ZADD', RESERVED, format('%.0f', j.due), j.member)
+  due_at(j.due)
+end
+
+-- enter puts a job, which is nowhere, into a state. It is the only place
+-- where a state is set.
+local function enter(j, state)
+  if state == 'D' and j.delay == 0 then state = 'R' end
+  j.state = state
+  if state == 'V' then
+    reserved_in(j)
+  elseif state == 'R' then
+    ready_in(j)
+  elseif state == 'D' then
+    delayed_at(j.tube, j.member, j.delay)
+  elseif state == 'B' then
+    call('ZADD', PREFIX .. 'buried:' .. j.tube, format('%.0f', count_up(COUNTS, 'burials', 1)), j.member)
+    sum.buried = sum.buried + 1
+  end
+end
+
+-- leave_place takes a job out of the ZSET in which it is; pri must still be
+-- the one with which it went in. A reserved one must be this instance's.
+local function leave_place(j)
+  local state = j.state
+  if state == 'V' then
+    call('ZREM', RESERVED, j.member)
+    took[j.member] = nil
+  elseif state == 'R' then
+    call('ZREM', READY .. j.tube, j.member)
+    if j.pri < URGENT_BELOW then sum.urgent = sum.urgent - 1 end
+  elseif state == 'D' then
+    call('ZREM', PREFIX .. 'delayed:' .. j.tube, j.member)
+    sum.delayed = sum.delayed - 1
+  elseif state == 'B' then
+    call('ZREM', PREFIX .. 'buried:' .. j.tube, j.member)
+    sum.buried = sum.buried - 1
+  end
+end
+
+local function arrow_to(arrow)
+  return sub(arrow, 2, 2)
+end
+
+-- grow adds one to a counter of a job. Being reserved counts when it is over.
+local function grow(j, counter)
+  if counter then j[counter] = (j[counter] + 1) % 4294967296 end
+end
+
+-- follow takes a job that is in no place, and was in state from, along an
+-- arrow, and writes it.
+local function follow(j, arrow)
+  local from, to = j.state, arrow_to(arrow)
+  sum.changed = true
+  if to == '-' then
+    call('DEL', JOB .. j.member)
+    sum.deleted = sum.deleted + 1
+    deletes[j.tube] = (deletes[j.tube] or 0) + 1
+    OPS.gone_from(j.tube)
+    return
+  end
+  if from == 'V' and to ~= 'V' then grow(j, 'reserves') end
+  if to ~= 'V' then grow(j, COUNTERS[tonumber(sub(arrow, 3, 3))]) end
+  enter(j, to)
+  save(j)
+end
+
+-- arrow_for finds the arrow of a move for a job that was located; nil if there
+-- is none or it is only for the holder.
+local function arrow_for(j, move)
+  local arrow = ARROWS[move .. j.state]
+  if not arrow then return nil end
+  if sub(arrow, 1, 1) == 'h' and not j.mine then return nil end
+  return arrow
+end

@@ -1,0 +1,154 @@
+-- The operations of clients that move single jobs. 0 alone always means not
+-- found.
+
+-- put-delayed tube known delay record
+OPS['put-delayed'] = function(i)
+  local tube, member = ARGV[i], new_job(ARGV[i + 3])
+  sum.changed = true
+  delayed_at(tube, member, tonumber(ARGV[i + 2]))
+  totals[tube] = (totals[tube] or 0) + 1
+  if ARGV[i + 1] ~= '1' then OPS.put_in(tube) end
+  return i + 4
+end
+
+-- best_of returns the unpaused one of the tubes at ARGV[from … upto] that has
+-- the best ready job; nil if there is none.
+local function best_of(from, upto)
+  local best, best_pri, best_tube
+  for k = from, upto do
+    local tube = ARGV[k]
+    if not is_paused(tube) then
+      local head = call('ZRANGE', READY .. tube, '0', '0', 'WITHSCORES')
+      local member, pri = head[1], tonumber(head[2])
+      if member and (not best or pri < best_pri or pri == best_pri and member < best) then
+        best, best_pri, best_tube = member, pri, tube
+      end
+    end
+  end
+  return best_tube
+end
+
+-- take-any holder wait n tubes… → 1, see taken and records; or 0, and if wait
+-- is 1 the instance is told of the next job. holder is '' if nothing else in
+-- this batch is done for that connection.
+OPS['take-any'] = function(i)
+  local from, upto, got = i + 3, i + 2 + ARGV[i + 2], 0
+  repeat
+    local tube = best_of(from, upto)
+    if tube then got = reserve_first(tube, '1') end
+  until got == 1 or not tube
+  answer(got)
+  if got == 1 then
+    local takes = sum.takes
+    if ARGV[i] ~= '' then
+      -- The record may be gone when this is answered again: say it here.
+      took[taken[takes]] = ARGV[i]
+      answer(tonumber(taken[takes]))
+      answer_text(records[takes + 1])
+      taken[takes], records[takes + 1] = nil, nil
+      sum.takes = takes - 1
+    else
+      say(taken[takes])
+    end
+  elseif ARGV[i + 1] == '1' then
+    for k = from, upto do call('ZADD', PREFIX .. 'waiting:' .. ARGV[k], 'NX', format('%.0f', NOW), ME) end
+  end
+  return upto + 1
+end
+
+-- move name mine holder id pri delay → 1, 1 if the job is now reserved (else
+-- 0); for reserve-job also id, record. mine is 1 if the connection held the
+-- job before this batch. pri and delay are for release, pri for bury.
+OPS['move'] = function(i)
+  local move, whole = ARGV[i], ARGV[i] == 'reserve-job'
+  local j = (whole and load_whole or load)(ARGV[i + 3])
+  if j then locate(j, ARGV[i + 1] == '1', ARGV[i + 2]) end
+  local arrow = j and arrow_for(j, move)
+  if not arrow then
+    answer(0)
+    return i + 6
+  end
+  leave_place(j)
+  if move == 'release' then
+    j.pri, j.delay = tonumber(ARGV[i + 4]), tonumber(ARGV[i + 5])
+  elseif move == 'bury' then
+    j.pri = tonumber(ARGV[i + 4])
+  end
+  follow(j, arrow)
+  answer(1)
+  if arrow_to(arrow) == 'V' then
+    took[j.member] = ARGV[i + 2]
+    answer(1)
+  else
+    answer(0)
+  end
+  if whole then answer_job(j) end
+  return i + 6
+end
+
+-- kick tube bound state → n, state. bound is what one batch may kick at most;
+-- state is where from, '' to choose as the rules say.
+OPS['kick'] = function(i)
+  local tube, bound, state = ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2]
+  if state == '' then
+    state = call('EXISTS', PREFIX .. 'buried:' .. tube) == 1 and 'B' or 'D'
+  end
+  local queue = PREFIX .. (state == 'B' and 'buried:' or 'delayed:') .. tube
+  local members = bound > 0 and call('ZRANGE', queue, '0', format('%d', bound - 1)) or {}
+  for _, member in ipairs(members) do
+    local j = load(member)
+    if j then
+      leave_place(j)
+      follow(j, ARROWS['kick-job' .. state])
+    else
+      call('ZREM', queue, member)
+    end
+  end
+  answer(#members)
+  answer_text(state)
+  return i + 3
+end
+
+local function peek(member)
+  local j = member and load_whole(member)
+  if j then
+    answer(1)
+    answer_job(j)
+  else
+    answer(0)
+  end
+end
+
+-- peek id → 1, id, record
+OPS['peek'] = function(i)
+  peek(ARGV[i])
+  return i + 1
+end
+
+-- head queue tube → 1, id, record; queue is ready, delayed or buried
+OPS['head'] = function(i)
+  peek(call('ZRANGE', PREFIX .. ARGV[i] .. ':' .. ARGV[i + 1], '0', '0')[1])
+  return i + 2
+end
+
+-- give_back makes a job ready that an instance has reserved.
+local function give_back(queue, member, arrow)
+  if call('ZREM', queue, member) == 0 then return end
+  sum.changed = true
+  local j = load(member)
+  if j then
+    j.state = 'V'
+    follow(j, arrow)
+  end
+end
+
+-- give-back n ids… → 1
+OPS['give-back'] = function(i)
+  local upto = i + ARGV[i]
+  for k = i + 1, upto do
+    took[ARGV[k]] = nil
+    give_back(RESERVED, ARGV[k], ARROWS['give-backV'])
+  end
+  answer(1)
+  return upto + 1
+end

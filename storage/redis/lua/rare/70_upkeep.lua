@@ -1,0 +1,114 @@
+-- The operations by which instances keep time, and an eye on each other.
+
+-- expire gives back what connections of this instance have held for too long,
+-- and returns the ids.
+local function expire(limit)
+  local members = call('ZRANGEBYSCORE', RESERVED, '-inf', format('%.0f', NOW), 'LIMIT', '0', format('%d', limit))
+  for _, member in ipairs(members) do
+    sum.timeouts = sum.timeouts + 1
+    took[member] = nil
+    give_back(RESERVED, member, ARROWS['expireV'])
+  end
+  return members
+end
+
+local function mature(tube, limit)
+  local queue = PREFIX .. 'delayed:' .. tube
+  local members = call('ZRANGEBYSCORE', queue, '-inf', format('%.0f', NOW), 'LIMIT', '0', format('%d', limit))
+  for _, member in ipairs(members) do
+    local j = load(member)
+    if j then
+      leave_place(j)
+      follow(j, ARROWS['matureD'])
+    else
+      call('ZREM', queue, member)
+    end
+  end
+  local head = call('ZRANGE', queue, '0', '0', 'WITHSCORES')
+  if head[1] then
+    call('ZADD', PREFIX .. 'timers', head[2], 'd:' .. tube)
+  else
+    call('ZREM', PREFIX .. 'timers', 'd:' .. tube)
+  end
+  return #members
+end
+
+-- tick limit → n, ids…: does up to about limit things that are due. The ids
+-- are of jobs that connections of this instance hold no longer.
+OPS['tick'] = function(i)
+  local left, expired = tonumber(ARGV[i]), {}
+  while left > 0 do
+    local timer = call('ZRANGEBYSCORE', PREFIX .. 'timers', '-inf', format('%.0f', NOW), 'LIMIT', '0', '1')[1]
+    if not timer then break end
+    left = left - 1
+    local tube = sub(timer, 3)
+    if sub(timer, 1, 1) == 'p' then
+      resume(tube)
+    else
+      left = left - mature(tube, left + 1)
+    end
+  end
+  if left > 0 then expired = expire(left) end
+  local timer = call('ZRANGE', PREFIX .. 'timers', '0', '0', 'WITHSCORES')[2]
+  local reserved = call('ZRANGE', RESERVED, '0', '0', 'WITHSCORES')[2]
+  if timer then due_at(tonumber(timer)) end
+  if reserved then due_at(tonumber(reserved)) end
+  answer(#expired)
+  for _, member in ipairs(expired) do say(member) end
+  return i + 1
+end
+
+-- reclaim gives back what an instance has reserved, and when that is all
+-- forgets it. It returns whether it did.
+local function reclaim(inst, limit)
+  local queue = PREFIX .. 'reserved:' .. inst
+  sum.changed = true
+  call('DEL', PREFIX .. 'batch:' .. inst)
+  for _, member in ipairs(call('ZRANGE', queue, '0', format('%d', limit - 1))) do
+    give_back(queue, member, ARROWS['give-backV'])
+  end
+  if call('EXISTS', queue) == 1 then return false end
+  flush()
+  for _, tube in ipairs(call('ZRANGE', PREFIX .. 'tubes', '0', '-1')) do
+    call('ZREM', PREFIX .. 'waiting:' .. tube, inst)
+    if call('HDEL', PREFIX .. 'attending:' .. tube, inst) == 1 then
+      attended[tube] = nil
+      drop_unused(tube)
+    end
+  end
+  call('DEL', PREFIX .. 'mail:' .. inst)
+  call('ZREM', PREFIX .. 'instances', inst)
+  return true
+end
+
+-- beat silence limit → 1: a sign of life. Instances that gave none for
+-- silence ms are given up: what they have reserved is given back, up to limit
+-- jobs of each, and they have no batch to go on from.
+OPS['beat'] = function(i)
+  open_tube('default')
+  call('ZADD', PREFIX .. 'instances', format('%.0f', NOW), ME)
+  local silent = call('ZRANGEBYSCORE', PREFIX .. 'instances', '-inf', format('%.0f', NOW - ARGV[i]))
+  for _, inst in ipairs(silent) do
+    if inst ~= ME and not reclaim(inst, tonumber(ARGV[i + 1])) then due_at(NOW) end
+  end
+  answer(1)
+  return i + 2
+end
+
+-- resign limit → done: this instance ends; 0 if more than limit jobs were to
+-- be given back, and it has to be said again
+OPS['resign'] = function(i)
+  local done = reclaim(ME, tonumber(ARGV[i]))
+  if done then sum.changed = false end -- leave no record behind
+  answer(done and 1 or 0)
+  return i + 1
+end
+
+-- pass tube → 1: nobody here wants the job of which this instance was told
+OPS['pass'] = function(i)
+  if call('EXISTS', READY .. ARGV[i]) == 1 then roused[ARGV[i]] = (roused[ARGV[i]] or 0) + 1 end
+  answer(1)
+  return i + 1
+end
+
+return OPS

@@ -1,0 +1,145 @@
+package redistest
+
+import (
+	"net"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Proxy stands between a client and a server, and lets connections break at a
+// chosen moment.
+type Proxy struct {
+	Addr string // host:port
+
+	to       string
+	listener net.Listener
+	wait     sync.WaitGroup
+
+	mu       sync.Mutex
+	conns    map[net.Conn]bool
+	request  func([]byte) Fate
+	answer   func([]byte) Fate
+	refusing bool
+}
+
+// Fate is what becomes of a piece of the traffic.
+type Fate int
+
+// The fates.
+const (
+	Pass Fate = iota // goes through
+	Cut              // is lost, and the connection with it
+	Last             // goes through, and then the connection breaks
+	Drop             // is lost, as on a line that is dead
+)
+
+// NewProxy returns a proxy before the server. It ends with the test.
+func NewProxy(tb testing.TB, s *Server) *Proxy {
+	tb.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	p := &Proxy{Addr: l.Addr().String(), to: s.Addr, listener: l, conns: make(map[net.Conn]bool)}
+	p.wait.Add(1)
+	go p.accept()
+	tb.Cleanup(func() {
+		l.Close()
+		p.Break()
+		p.wait.Wait()
+	})
+	return p
+}
+
+// URL is how an engine reaches the server through the proxy.
+func (p *Proxy) URL() string { return "redis://" + p.Addr + "/0" }
+
+// Judge has every piece of a request and of an answer judged; nil lets all
+// pass. A piece is what comes in one read.
+func (p *Proxy) Judge(request, answer func([]byte) Fate) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.request, p.answer = request, answer
+}
+
+// Refuse has new connections closed at once, and breaks all there are; or not
+// any more.
+func (p *Proxy) Refuse(is bool) {
+	p.mu.Lock()
+	p.refusing = is
+	p.mu.Unlock()
+	if is {
+		p.Break()
+	}
+}
+
+// Break breaks all connections.
+func (p *Proxy) Break() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		c.Close()
+	}
+}
+
+func (p *Proxy) accept() {
+	defer p.wait.Done()
+	for {
+		c, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		p.mu.Lock()
+		refusing := p.refusing
+		p.mu.Unlock()
+		server, err := net.DialTimeout("tcp", p.to, time.Second)
+		if refusing || err != nil {
+			c.Close()
+			if err == nil {
+				server.Close()
+			}
+			continue
+		}
+		p.mu.Lock()
+		p.conns[c], p.conns[server] = true, true
+		p.mu.Unlock()
+		p.wait.Add(2)
+		go p.copy(server, c, func() func([]byte) Fate { return p.request })
+		go p.copy(c, server, func() func([]byte) Fate { return p.answer })
+	}
+}
+
+// copy passes on what one side says, as its judge decides.
+func (p *Proxy) copy(to, from net.Conn, judge func() func([]byte) Fate) {
+	defer p.wait.Done()
+	defer func() {
+		to.Close()
+		from.Close()
+		p.mu.Lock()
+		delete(p.conns, to)
+		delete(p.conns, from)
+		p.mu.Unlock()
+	}()
+	buf := make([]byte, 1<<20)
+	for {
+		n, err := from.Read(buf)
+		if err != nil {
+			return
+		}
+		p.mu.Lock()
+		decide, fate := judge(), Pass
+		p.mu.Unlock()
+		if decide != nil {
+			fate = decide(buf[:n])
+		}
+		if fate == Pass || fate == Last {
+			if _, err := to.Write(buf[:n]); err != nil {
+				return
+			}
+		}
+		if fate == Cut || fate == Last {
+			return
+		}
+	}
+}

@@ -1,0 +1,425 @@
+package redis
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"redstalk/storage"
+	"redstalk/storage/redis/redistest"
+	"redstalk/tube"
+)
+
+// patient and hasty are timeouts: one that no trouble of these tests outlasts,
+// and one that every one does.
+const (
+	patient = 20 * time.Second
+	hasty   = 300 * time.Millisecond
+)
+
+func openAt(t *testing.T, url string, timeout time.Duration) *Store {
+	t.Helper()
+	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	s, err := Open(context.Background(), Options{URL: url, Timeout: timeout, Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Listen(deaf{})
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// do carries out one operation.
+func do(s *Store, op storage.Op) storage.Answer {
+	ops := []storage.Op{op}
+	storage.DoWait(s, ops)
+	return ops[0].Answer
+}
+
+func put(body string) storage.Op {
+	return storage.Op{Kind: storage.Put, Tube: "t", TTR: 600, Body: []byte(body)}
+}
+
+func take(h tube.Holder) storage.Op {
+	return storage.Op{Kind: storage.Take, Holder: h, Tubes: []string{"t"}}
+}
+
+func move(m tube.Move, h tube.Holder, id uint64) storage.Op {
+	return storage.Op{Kind: storage.Move, Move: m, Holder: h, ID: id}
+}
+
+// figures asks for the totals, again while that fails.
+func figures(t *testing.T, s *Store) tube.Totals {
+	t.Helper()
+	for range 200 {
+		if a := do(s, storage.Op{Kind: storage.Stats}); a.Err == nil {
+			return a.Stats.Totals
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Fatal("the store does not recover")
+	panic("unreachable")
+}
+
+// awaitReserved waits until so many jobs are reserved.
+func awaitReserved(t *testing.T, s *Store, want uint64) {
+	t.Helper()
+	for range 200 {
+		if figures(t, s).Reserved == want {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Fatalf("%d jobs are reserved, want %d", figures(t, s).Reserved, want)
+}
+
+// isCall tells calls of the script that carry operations from all else.
+func isCall(piece []byte) bool { return bytes.Contains(piece, []byte("evalsha")) }
+
+// once returns a judge that gives the n-th piece that matches a fate.
+func once(fate redistest.Fate, n int64, matches func([]byte) bool) func([]byte) redistest.Fate {
+	var seen atomic.Int64
+	return func(piece []byte) redistest.Fate {
+		if matches(piece) && seen.Add(1) == n {
+			return fate
+		}
+		return redistest.Pass
+	}
+}
+
+// breaks are the moments at which a connection can break under a call.
+var breaks = map[string]func(p *redistest.Proxy){
+	"before the request": func(p *redistest.Proxy) { p.Break() },
+	"in the request":     func(p *redistest.Proxy) { p.Judge(once(redistest.Cut, 1, isCall), nil) },
+	"behind the request": func(p *redistest.Proxy) { p.Judge(once(redistest.Last, 1, isCall), nil) },
+	"before the answer":  func(p *redistest.Proxy) { p.Judge(nil, once(redistest.Cut, 1, isAnswer)) },
+	"no answer":          func(p *redistest.Proxy) { p.Judge(nil, once(redistest.Drop, 1, isAnswer)) },
+}
+
+// isAnswer tells answers of the script, which are lists, from the empty ones
+// that looks into the mailbox get.
+func isAnswer(piece []byte) bool { return piece[0] == '*' && !bytes.HasPrefix(piece, []byte("*-1")) }
+
+// TestBrokenOnce breaks the connection at every moment of every operation:
+// each is carried out, once, and answered as if nothing had been.
+func TestBrokenOnce(t *testing.T) {
+	for name, brk := range breaks {
+		t.Run(name, func(t *testing.T) {
+			proxy := redistest.NewProxy(t, redistest.Start(t))
+			s := openAt(t, proxy.URL(), patient)
+			broken := func(op storage.Op) storage.Answer {
+				t.Helper()
+				brk(proxy)
+				a := do(s, op)
+				proxy.Judge(nil, nil)
+				if a.Err != nil || a.NotFound {
+					t.Fatalf("%v: %+v", op.Kind, a)
+				}
+				return a
+			}
+			for id := uint64(1); id <= 3; id++ {
+				if a := broken(put("body")); a.ID != id {
+					t.Fatalf("put job %d, want %d", a.ID, id)
+				}
+			}
+			for id := uint64(1); id <= 3; id++ {
+				if a := broken(take(1)); a.ID != id || string(a.Body) != "body" {
+					t.Fatalf("took job %d, %q, want %d", a.ID, a.Body, id)
+				}
+			}
+			broken(move(tube.Release, 1, 1))
+			broken(move(tube.Bury, 1, 2))
+			broken(move(tube.Delete, 1, 3))
+			broken(storage.Op{Kind: storage.Kick, Tube: "t", Bound: 9})
+			got := figures(t, s)
+			want := tube.Totals{Urgent: 2, Ready: 2, Jobs: 3, Tubes: 2}
+			if got != want {
+				t.Errorf("got  %+v\nwant %+v", got, want)
+			}
+		})
+	}
+}
+
+// TestUnheard has clients given up on while Redis is away, with the answer of
+// a batch that was carried out lost for good: jobs that were reserved for them
+// are given back, and jobs that they put are there once.
+func TestUnheard(t *testing.T) {
+	proxy := redistest.NewProxy(t, redistest.Start(t))
+	s := openAt(t, proxy.URL(), hasty)
+	for range 3 {
+		do(s, put("x"))
+	}
+	proxy.Judge(nil, func(piece []byte) redistest.Fate {
+		if isAnswer(piece) || piece[0] == '-' {
+			return redistest.Cut
+		}
+		return redistest.Pass
+	})
+	begun := time.Now()
+	ops := []storage.Op{take(1), put("y"), take(1)}
+	storage.DoWait(s, ops)
+	for i := range ops {
+		if !errors.Is(ops[i].Answer.Err, storage.ErrUnavailable) {
+			t.Errorf("operation %d: %+v", i, ops[i].Answer)
+		}
+	}
+	if took := time.Since(begun); took < hasty || took > 4*hasty {
+		t.Errorf("gave up after %v, want %v", took, hasty)
+	}
+	if a := do(s, take(2)); !errors.Is(a.Err, storage.ErrUnavailable) {
+		t.Errorf("while Redis is away: %+v", a)
+	}
+	proxy.Judge(nil, nil)
+	awaitReserved(t, s, 0)
+	if got := figures(t, s); got.Jobs != 4 || got.Ready != 4 {
+		t.Errorf("afterwards: %+v", got)
+	}
+}
+
+// TestNeverSent has clients given up on while Redis cannot be reached: nothing
+// of what they wanted happens later, but that their connections end does,
+// whether that was under way or waiting behind something else.
+func TestNeverSent(t *testing.T) {
+	for name, first := range map[string]bool{"under way": true, "behind": false} {
+		t.Run(name, func(t *testing.T) { testNeverSent(t, first) })
+	}
+}
+
+func testNeverSent(t *testing.T, first bool) {
+	proxy := redistest.NewProxy(t, redistest.Start(t))
+	s := openAt(t, proxy.URL(), hasty)
+	attend := func(delta int) storage.Op {
+		return storage.Op{Kind: storage.Attend, Role: tube.Watching, Delta: delta, Tubes: []string{"t", "gone"}}
+	}
+	do(s, attend(1))
+	do(s, put("x"))
+	if a := do(s, take(1)); a.ID != 1 {
+		t.Fatalf("%+v", a)
+	}
+	fails := func(ops ...storage.Op) {
+		t.Helper()
+		if storage.DoWait(s, ops); !errors.Is(ops[0].Answer.Err, storage.ErrUnavailable) {
+			t.Errorf("%+v", ops[0].Answer)
+		}
+	}
+	proxy.Refuse(true)
+	if first {
+		fails(storage.Op{Kind: storage.Leave, Holder: 1}, attend(-1))
+		fails(put("y"))
+	} else {
+		fails(put("y"))
+		fails(storage.Op{Kind: storage.Leave, Holder: 1}, attend(-1))
+	}
+	if _, err := s.Tick(); err == nil {
+		t.Error("a tick without Redis")
+	}
+	proxy.Refuse(false)
+	awaitReserved(t, s, 0)
+	there := true
+	for i := 0; i < 100 && there; i++ {
+		s.Tick()
+		there = !do(s, storage.Op{Kind: storage.TubeStats, Tube: "gone"}).NotFound
+		time.Sleep(20 * time.Millisecond)
+	}
+	if got, want := figures(t, s), (tube.Totals{Urgent: 1, Ready: 1, Jobs: 1, Tubes: 2}); got != want {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+// TestStoppedServer stops Redis for longer than clients wait. It carries out
+// what it finds on its connections when it goes on, all attempts of it.
+func TestStoppedServer(t *testing.T) {
+	server := redistest.Start(t)
+	s := openAt(t, server.URL(), hasty)
+	do(s, put("x"))
+	server.Stop()
+	results := make(chan storage.Answer, 3)
+	for _, op := range []storage.Op{put("y"), take(1), put("z")} {
+		go func() { results <- do(s, op) }()
+	}
+	for range 3 {
+		if a := <-results; !errors.Is(a.Err, storage.ErrUnavailable) {
+			t.Errorf("%+v", a)
+		}
+	}
+	server.Continue()
+	awaitReserved(t, s, 0)
+	got := figures(t, s)
+	seen := make(map[string]bool)
+	for a := do(s, take(2)); !a.NotFound; a = do(s, take(2)) {
+		if seen[string(a.Body)] {
+			t.Errorf("job %s is there twice", a.Body)
+		}
+		seen[string(a.Body)] = true
+	}
+	if !seen["x"] || got.Jobs != got.Ready || len(seen) != int(got.Jobs) {
+		t.Errorf("afterwards: %+v, %v", got, seen)
+	}
+}
+
+// TestPassingErrors: what Redis refuses for a while is held up.
+func TestPassingErrors(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client(t)
+	ctx := context.Background()
+	s := openAt(t, server.URL(), patient)
+	troubles := map[string]struct{ begin, end []any }{
+		"NOSCRIPT":   {[]any{"script", "flush"}, []any{"ping"}},
+		"NOREPLICAS": {[]any{"config", "set", "min-replicas-to-write", "1"}, []any{"config", "set", "min-replicas-to-write", "0"}},
+		"READONLY":   {[]any{"replicaof", "127.0.0.1", "1"}, []any{"replicaof", "no", "one"}},
+		"pause":      {[]any{"client", "pause", "1500", "all"}, nil},
+	}
+	for name, trouble := range troubles {
+		t.Run(name, func(t *testing.T) {
+			before := figures(t, s)
+			if err := client.Do(ctx, trouble.begin...).Err(); err != nil {
+				t.Fatal(err)
+			}
+			done := make(chan storage.Answer, 1)
+			go func() { done <- do(s, put(name)) }()
+			time.Sleep(200 * time.Millisecond)
+			if trouble.end != nil {
+				if err := client.Do(ctx, trouble.end...).Err(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if a := <-done; a.Err != nil {
+				t.Errorf("%+v", a)
+			}
+			if got := figures(t, s); got.Jobs != before.Jobs+1 || got.Ready != before.Ready+1 {
+				t.Errorf("before %+v, after %+v", before, got)
+			}
+		})
+	}
+}
+
+// TestFull: without memory Redis takes no jobs, and all else goes on, also in
+// the same batch.
+func TestFull(t *testing.T) {
+	server := redistest.Start(t)
+	ctx, client := context.Background(), server.Client(t)
+	s := openAt(t, server.URL(), patient)
+	for range 4 {
+		do(s, put("x"))
+	}
+	storage.DoWait(s, []storage.Op{take(1), take(1), take(1)})
+	if err := client.ConfigSet(ctx, "maxmemory", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	ops := []storage.Op{put("y"), move(tube.Release, 1, 1), put("z"), move(tube.Bury, 1, 2), move(tube.Delete, 1, 3), take(2)}
+	storage.DoWait(s, ops)
+	for i, op := range ops {
+		if op.Kind == storage.Put {
+			if !errors.Is(op.Answer.Err, storage.ErrNoSpace) {
+				t.Errorf("put: %+v", op.Answer)
+			}
+		} else if op.Answer.Err != nil || op.Answer.NotFound {
+			t.Errorf("operation %d: %+v", i, op.Answer)
+		}
+	}
+	if a := do(s, put("alone")); !errors.Is(a.Err, storage.ErrNoSpace) {
+		t.Errorf("put: %+v", a)
+	}
+	if a := do(s, move(tube.Touch, 2, 1)); a.Err != nil || a.NotFound {
+		t.Errorf("touch: %+v", a)
+	}
+	if err := s.giveSign(); err != nil {
+		t.Errorf("sign of life: %v", err)
+	}
+	if err := client.ConfigSet(ctx, "maxmemory", "0").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := figures(t, s), (tube.Totals{Urgent: 1, Ready: 1, Reserved: 1, Buried: 1, Jobs: 4, Tubes: 2}); got != want {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	if a := do(s, put("again")); a.Err != nil || a.ID != 5 {
+		t.Errorf("put when there is memory again: %+v", a)
+	}
+}
+
+// TestLostData: Redis comes back empty. The instance goes on as a new one.
+func TestLostData(t *testing.T) {
+	server := redistest.Start(t)
+	s := openAt(t, server.URL(), patient)
+	do(s, storage.Op{Kind: storage.Attend, Role: tube.Using, Delta: 1, Tubes: []string{"mine"}})
+	do(s, put("x"))
+	do(s, take(1))
+	if err := server.Client(t).FlushAll(context.Background()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if a := do(s, put("y")); a.Err != nil || a.ID != 1 {
+		t.Errorf("%+v", a)
+	}
+	if a := do(s, take(2)); a.ID != 1 || string(a.Body) != "y" {
+		t.Errorf("%+v", a)
+	}
+	if a := do(s, storage.Op{Kind: storage.TubeStats, Tube: "mine"}); a.NotFound {
+		t.Error("a tube that is used is not there")
+	}
+}
+
+// TestRestart restarts Redis, which keeps everything, under load: every put
+// that was acknowledged is there, none twice, and nothing stays reserved.
+func TestRestart(t *testing.T) {
+	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+	proxy := redistest.NewProxy(t, server)
+	s := openAt(t, proxy.URL(), patient)
+	const workers, each = 8, 40
+	results := make(chan map[string]bool, workers)
+	for w := range workers {
+		go func() {
+			mine := make(map[string]bool)
+			for i := range each {
+				body := fmt.Sprintf("%d/%d", w, i)
+				if a := do(s, put(body)); a.Err == nil {
+					mine[body] = true
+				}
+				if a := do(s, take(tube.Holder(w+1))); a.Err == nil && !a.NotFound && i%2 == 0 {
+					do(s, move(tube.Release, tube.Holder(w+1), a.ID))
+				}
+				time.Sleep(2 * time.Millisecond)
+			}
+			results <- mine
+		}()
+	}
+	for range 4 {
+		time.Sleep(30 * time.Millisecond)
+		proxy.Break()
+	}
+	server.Kill()
+	if err := server.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	acknowledged := make(map[string]bool)
+	for range workers {
+		for body := range <-results {
+			acknowledged[body] = true
+		}
+	}
+	for w := range workers {
+		do(s, storage.Op{Kind: storage.Leave, Holder: tube.Holder(w + 1)})
+	}
+	awaitReserved(t, s, 0)
+	seen := make(map[string]int)
+	for {
+		a := do(s, take(1))
+		if a.NotFound || a.Err != nil {
+			break
+		}
+		seen[string(a.Body)]++
+	}
+	for body := range acknowledged {
+		if seen[body] != 1 {
+			t.Errorf("job %s was put and is there %d times", body, seen[body])
+		}
+	}
+	if len(seen) != workers*each {
+		t.Errorf("%d jobs are there, want %d", len(seen), workers*each)
+	}
+}
