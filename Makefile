@@ -6,6 +6,8 @@ LISTEN  ?= 127.0.0.1
 PORT    ?= 11300
 VERSION ?= 0.1.0
 FUZZTIME ?= 30s
+CRASH_ROUNDS ?= 50
+COMMANDS ?= 200000
 
 # What the tests need beside Go, by apt: the true beanstalkd is the judge of
 # behaviour, the Redis engine is tested on a real redis-server, and the race
@@ -14,7 +16,7 @@ APT_TOOLS = redis-server beanstalkd gcc
 
 .DEFAULT_GOAL := help
 
-.PHONY: help build run test deps bench oracle record fuzz check clean
+.PHONY: help build run test test-clients deps bench crash oracle record fuzz check clean
 
 help: ## print this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -36,11 +38,23 @@ bench: build deps ## compare beanstalkd and redstalk on this machine, side by si
 	bin/stalkbench compare --rounds 3 --duration 3s \
 	  --servers 'beanstalkd=beanstalkd -l 127.0.0.1 -p {port}' \
 	  --servers 'memory=bin/redstalkd -p {port} --store memory:' \
+	  --servers 'beanstalkd-f0=beanstalkd -l 127.0.0.1 -p {port} -b {dir} -f0' \
 	  --servers 'embedded=bin/redstalkd -p {port} --store embedded:{dir}' \
-	  --servers "redis=pre: redis-server --port {port2} --dir {dir} --save '' ;; bin/redstalkd -p {port} --store redis://127.0.0.1:{port2}/0"
+	  --servers 'embedded-f50=bin/redstalkd -p {port} --store embedded:{dir} -f 50' \
+	  --servers "redis=pre: redis-server --port {port2} --dir {dir} --save '' ;; bin/redstalkd -p {port} --store redis://127.0.0.1:{port2}/0" \
+	  --servers "redis-aof=pre: redis-server --port {port2} --dir {dir} --save '' --appendonly yes ;; bin/redstalkd -p {port} --store redis://127.0.0.1:{port2}/0" \
+	  --markdown bin/bench.md --svg bin/bench.svg
 
-oracle: build deps ## play the transcripts on the true beanstalkd
+test-clients: deps ## run clients that others wrote (PHP, Ruby, Node, Go, nc) on beanstalkd and on both engines
+	@sh tools/clients.sh
+	$(GO) test -count=1 -timeout 20m -run '^TestClients$$' ./cmd/redstalkd -args -clients
+
+crash: deps ## kill the server under load, CRASH_ROUNDS times, and audit what its clients were told
+	$(GO) test -count=1 -timeout 60m -v -run '^TestCrash' ./cmd/redstalkd -args -crash-rounds $(CRASH_ROUNDS)
+
+oracle: build deps ## play the transcripts, and random scripts, on the true beanstalkd and compare
 	bin/transcript oracle testdata/transcripts/*.txt
+	$(GO) test -count=1 -timeout 60m -v -run '^TestDiffer' ./cmd/redstalkd -args -differ-commands $(COMMANDS)
 
 record: build deps ## write the transcripts anew from what the true beanstalkd answers
 	bin/transcript record testdata/transcripts/*.txt

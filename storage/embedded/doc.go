@@ -1,44 +1,69 @@
 // Package embedded is the engine that lives inside the process: a
 // tube.Machine, which decides everything and holds the index of all jobs in
-// memory, and a journal in Pebble that can bring it back.
+// memory, and a journal that can bring it back.
 //
 // # What lives here
 //
 //   - Engine: the lock around the Machine, the clock, and the translation of
 //     operations into calls.
-//   - journal: what the Machine says has changed, as records in a group; the
-//     committer, which writes one group while the next one fills; reading
-//     bodies that are no longer in memory.
-//   - Open: bringing the Machine back from the records, and telling a broken
+//   - journal: what the Machine says has changed, as entries in a group, which
+//     becomes one frame of the log (package wal); who writes it, and when the
+//     batches that wait for it are done.
+//   - window: which jobs have changed since a segment of the log began.
+//   - tables: where jobs are once the log that tells of them is to be used
+//     again, in Pebble; the checkpoint writes window after window there.
+//   - fetch: reading bodies that are in the tables but no longer in memory.
+//   - Open: bringing the Machine back from tables and log, and telling a broken
 //     or foreign directory from a good one.
-//   - lazyFS: when the operating system is told to sync.
 //   - guard: how much room the disk has left.
 //
 // What does not: the rules (package tube) and waiting (package server).
 // Without a journal (NewMemory) it is the same engine, and the jobs end with
 // the process.
 //
+// # Log and tables
+//
+// A change is an entry in the log first. When a segment of the log is full, the
+// jobs that have changed in it are written to the tables as they are by then,
+// and the segment is used again. A job that came and went within a segment never
+// gets to the tables at all, which is what happens to most jobs of a queue that
+// keeps up; and whatever was changed after the segment is in a later one as
+// well, so that replaying the log over the tables comes out right however far
+// the checkpoint had got.
+//
+// # Who writes
+//
+// A call of Do leads if nobody else does: it writes what it has changed, has
+// the disk sync it, and ends the batches, all on the caller's goroutine. A
+// durable reply so costs one write and one sync, and wakes nobody. What other
+// callers change meanwhile fills the next group, which the follower writes.
+//
 // # What is promised
 //
-// No reply leaves before every change that it could show or rest on is
-// written: a batch is done when the group that was filling when it was carried
-// out has been committed. What committed means is the operator's choice:
+// No reply leaves before every change that it could show or rest on is as safe
+// as the operator has asked for:
 //
-//   - SyncEvery 0: the change is on the disk. It outlives the process and the
-//     machine.
-//   - SyncEvery d: the change is with the operating system, which writes it to
+//   - SyncEvery 0: it is on the disk. It outlives the process and the machine.
+//   - SyncEvery d: it is with the operating system, which has written it to
 //     the disk within d, by a timer. It outlives the process; of the last d a
 //     machine that loses power may lose changes.
 //   - SyncEvery < 0: the same, but the operating system decides when.
 //
-// Everything survives but reservations, see package tube. Time goes on while
-// the process is down: a delay that is over by then is over.
+// There is one exception. A reservation does not survive a restart, so the
+// reply to a reserve waits until its trace, the counter of reserves, is with the
+// operating system, and not for the disk; it does wait for the put of the job.
+// The trace is on the disk with the next change of any other kind, and within
+// 10 ms. If the machine loses power before that, the counter is short by one.
+//
+// Everything else survives, see package tube. Time goes on while the process is
+// down: a delay that is over by then is over.
 //
 // # Invariants
 //
 // A batch is carried out under one hold of the lock, and no listener is called
-// under it. Groups are committed in the order in which they were filled. A
-// body that is not in memory is in a committed group. When a write or a sync
-// fails the process ends (Options.Fatal) rather than let a reply out: what is
-// on disk then is not known, and only the next start can find out.
+// under it. Groups are written in the order in which they were filled, one at a
+// time. Everything that a segment says is in the tables before the segment is
+// given up. A body that is not in memory is in the tables. When a write or a
+// sync fails the process ends (Options.Fatal) rather than let a reply out: what
+// is on disk then is not known, and only the next start can find out.
 package embedded
