@@ -3,6 +3,8 @@ package embedded
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -31,14 +33,17 @@ func (j *journal) writeWindows() {
 // writeWindow writes what has changed in a window, as it is now: what has
 // changed since is in a later part of the log as well, and so comes out right.
 func (j *journal) writeWindow(w *window) error {
-	ids := make([]uint64, 0, len(w.jobs))
-	for id := range w.jobs {
-		ids = append(ids, id)
-	}
+	// In the order of their keys they are quickest to write.
+	ids := slices.Sorted(maps.Keys(w.jobs))
 	for from := 0; from < len(ids); from += perHold {
 		if err := j.writeJobs(w, ids[from:min(from+perHold, len(ids))]); err != nil {
 			return err
 		}
+	}
+	// A table of its own for what is written each time: one that held jobs as
+	// well would span, and have to be merged with, the tables of all others.
+	if err := j.tables.db.Flush(); err != nil {
+		return err
 	}
 	b := j.tables.db.NewBatch()
 	defer b.Close()
