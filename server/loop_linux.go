@@ -179,12 +179,23 @@ func (l *loop) run() {
 		if !l.find(events[:max(n, 0)]) {
 			return
 		}
-		for _, w := range l.awoken {
-			w.wake(&l.turn)
+		l.wakeAll()
+		if len(l.turn.batches) > 1 {
+			// What has come meanwhile can join this turn, and share its sync.
+			if n, _ = syscall.EpollWait(l.epoll, events, 0); l.find(events[:max(n, 0)]) {
+				l.wakeAll()
+			}
 		}
-		clear(l.awoken)
 		l.turn.end(l.store)
 	}
+}
+
+func (l *loop) wakeAll() {
+	for _, w := range l.awoken {
+		w.wake(&l.turn)
+	}
+	clear(l.awoken)
+	l.awoken = l.awoken[:0]
 }
 
 // find collects whom the events concern; false if the loop is to stop.

@@ -21,7 +21,6 @@ type Engine struct {
 	mu      sync.Mutex
 	machine *tube.Machine
 	absent  []absent // of the batches being carried out
-	scratch sorted
 	closed  bool
 }
 
@@ -67,16 +66,16 @@ func (e *Engine) Do(batches ...*storage.Batch) {
 		done(batches)
 		return
 	}
-	s := e.sort(batches)
-	lead, rest := e.journal.submit(s.early, s.bound)
+	bound := !e.onlyReserve(batches)
+	ready := e.fetchAside(batches, bound)
+	lead, waits := e.journal.submit(ready, bound)
 	e.mu.Unlock()
 
 	e.announce(now, due, next, roused)
-	for _, free := range rest {
-		done(free)
-	}
 	if lead != nil {
 		e.journal.lead(lead)
+	} else if !waits {
+		done(ready)
 	}
 }
 
@@ -88,67 +87,21 @@ func (e *Engine) announce(now, due, next tube.Instant, roused []string) {
 	}
 }
 
-// sorted is batches by what they wait for.
-type sorted struct {
-	early []*storage.Batch // their trace is with the operating system
-	bound []*storage.Batch // what they have changed or seen is on the disk
-}
-
-func (s *sorted) reset() *sorted {
-	clear(s.early)
-	clear(s.bound)
-	s.early, s.bound = s.early[:0], s.bound[:0]
-	return s
-}
-
-func (s *sorted) add(b *storage.Batch, early bool) {
-	if early {
-		s.early = append(s.early, b)
-	} else {
-		s.bound = append(s.bound, b)
-	}
-}
-
-// sort sorts batches that were carried out. Those that lack bodies are left
-// out: they are finished aside. The lock is held until the result is used.
-func (e *Engine) sort(batches []*storage.Batch) *sorted {
-	s := e.scratch.reset()
-	absent := e.absent
-	var slow sorted
-	for _, b := range batches {
-		early := e.onlyReserves(b)
-		n := 0
-		for n < len(absent) && absent[n].batch == b {
-			n++
-		}
-		if absent = absent[n:]; n > 0 {
-			slow.add(b, early)
-		} else {
-			s.add(b, early)
-		}
-	}
-	if len(e.absent) > 0 {
-		if len(slow.bound) > 0 {
-			s.bound = append(s.bound, nobody...) // they join when they have their bodies
-		}
-		e.fetchAside(slow)
-	}
-	return s
-}
-
-// onlyReserves tells whether a batch has changed and seen nothing but
+// onlyReserve tells whether batches have changed and seen nothing but
 // reservations of jobs that are on the disk. A reservation does not survive a
 // restart, so that there is no reason to wait for the disk. The lock is held.
-func (e *Engine) onlyReserves(b *storage.Batch) bool {
-	for i := range b.Ops {
-		switch op := &b.Ops[i]; {
-		case op.Kind == storage.Attend, op.Kind == storage.Leave:
-		case op.Kind == storage.Take, op.Kind == storage.Move && op.Move == tube.ReserveJob:
-			if op.Answer.ID > e.journal.durable {
+func (e *Engine) onlyReserve(batches []*storage.Batch) bool {
+	for _, b := range batches {
+		for i := range b.Ops {
+			switch op := &b.Ops[i]; {
+			case op.Kind == storage.Attend, op.Kind == storage.Leave:
+			case op.Kind == storage.Take, op.Kind == storage.Move && op.Move == tube.ReserveJob:
+				if op.Answer.ID > e.journal.durable {
+					return false
+				}
+			default:
 				return false
 			}
-		default:
-			return false
 		}
 	}
 	return true
@@ -173,10 +126,6 @@ func done(batches []*storage.Batch) {
 	}
 }
 
-// nobody is a batch that has changes brought to the disk for which nobody
-// waits, or not yet.
-var nobody = []*storage.Batch{{Done: func() {}}}
-
 // Tick implements storage.Store.
 func (e *Engine) Tick() (time.Duration, error) {
 	e.mu.Lock()
@@ -189,7 +138,7 @@ func (e *Engine) Tick() (time.Duration, error) {
 	roused := e.takeRoused()
 	var lead *group
 	if e.journal != nil {
-		lead, _ = e.journal.submit(nil, nobody)
+		lead, _ = e.journal.submit(nil, true)
 	}
 	e.mu.Unlock()
 

@@ -3,6 +3,7 @@ package embedded
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -17,12 +18,24 @@ type absent struct {
 }
 
 // fetchAside has the bodies that answerJob has noted read on a goroutine of its
-// own, and the batches ended after that. They are read from the journal as it
-// was when the operations were carried out: what happens to the jobs meanwhile
-// does not matter. The lock is held.
-func (e *Engine) fetchAside(slow sorted) {
+// own, and the batches that lack them ended after that; it returns the others.
+// The bodies are read from the tables as they were when the operations were
+// carried out: what happens to the jobs meanwhile does not matter. The lock is
+// held.
+func (e *Engine) fetchAside(batches []*storage.Batch, bound bool) (ready []*storage.Batch) {
+	if len(e.absent) == 0 {
+		return batches
+	}
 	wanted, snapshot := e.absent, e.journal.tables.db.NewSnapshot()
 	e.absent = nil
+	var slow []*storage.Batch
+	for _, b := range batches {
+		if slices.ContainsFunc(wanted, func(a absent) bool { return a.batch == b }) {
+			slow = append(slow, b)
+		} else {
+			ready = append(ready, b)
+		}
+	}
 	e.journal.fetching.Add(1)
 	go func() {
 		defer e.journal.fetching.Done()
@@ -31,15 +44,15 @@ func (e *Engine) fetchAside(slow sorted) {
 		}
 		snapshot.Close()
 		e.mu.Lock()
-		lead, rest := e.journal.submit(slow.early, slow.bound)
+		lead, waits := e.journal.submit(slow, bound)
 		e.mu.Unlock()
-		for _, free := range rest {
-			done(free)
-		}
 		if lead != nil {
 			e.journal.lead(lead)
+		} else if !waits {
+			done(slow)
 		}
 	}()
+	return ready
 }
 
 // fetch reads a body. A job whose body cannot be read is given back if it was

@@ -3,7 +3,6 @@ package embedded
 import (
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -27,7 +26,7 @@ type journal struct {
 	log     *wal.Log
 	tables  *tables
 	lock    *pebble.Lock
-	eager   bool // the log is synced before batches that are bound to it end
+	eager   bool // the log is synced before batches that need that are done
 	fatal   func(error)
 	dir     string
 	guard   *guard
@@ -43,7 +42,7 @@ type journal struct {
 	writing *group // nil if nobody leads
 	handed  bool   // writing is the follower's
 	spare   []*group
-	durable uint64 // ids up to this one were put on the disk
+	durable uint64 // the puts of ids up to this one are as safe as was asked for
 	written uint64 // entries so far
 	window  *window
 	behind  int  // windows that are not in the tables yet
@@ -59,9 +58,9 @@ type journal struct {
 // group is changes that are written together, as a frame of the log.
 type group struct {
 	frame   []byte
-	early   []*storage.Batch // done when it is written
-	bound   []*storage.Batch // done when it is on the disk
-	unbound bool             // it is written, and nobody waits for the disk
+	waiters []*storage.Batch // done when it is as safe as they need
+	bound   bool             // one of them needs it on the disk
+	decided bool             // it is written, and whether it is synced will not change
 	lastID  uint64           // when it was taken
 }
 
@@ -84,9 +83,8 @@ func (j *journal) recycle(g *group) {
 	if cap(g.frame) > keepFrame {
 		g.frame = make([]byte, wal.HeaderSize)
 	}
-	clear(g.early)
-	clear(g.bound)
-	g.frame, g.early, g.bound, g.unbound = g.frame[:wal.HeaderSize], g.early[:0], g.bound[:0], false
+	clear(g.waiters)
+	g.frame, g.waiters, g.bound, g.decided = g.frame[:wal.HeaderSize], g.waiters[:0], false, false
 	j.spare = append(j.spare, g)
 }
 
@@ -124,35 +122,26 @@ func (j *journal) Paused(name string, seconds uint32, until tube.Instant) {
 	j.written++
 }
 
-// submit takes over batches that were carried out: early ones are to be done
-// when what has changed so far is with the operating system, bound ones when it
-// is on the disk. If the caller has to lead it returns the group to write. What
-// it returns in rest is not waiting for anything. The lock is held.
-func (j *journal) submit(early, bound []*storage.Batch) (lead *group, rest [2][]*storage.Batch) {
+// submit takes over batches that were carried out, to be done when what has
+// changed so far is with the operating system, or, if they are bound to it, on
+// the disk. The slice stays the caller's. waits is false if there is nothing to
+// wait for. If the caller has to lead, submit returns the group to write. The
+// lock is held.
+func (j *journal) submit(batches []*storage.Batch, bound bool) (lead *group, waits bool) {
 	g := j.filling
-	if g.empty() && j.writing == nil {
-		return nil, copies(early, bound)
-	}
-	if g.empty() && j.writing.unbound {
-		return nil, copies(early, bound)
-	}
 	if g.empty() {
-		// What these have seen is being written: they are not done before it.
-		j.writing.bound = append(j.writing.bound, bound...)
-		return nil, copies(early)
+		// What these have seen may be just being written.
+		if w := j.writing; bound && w != nil && (w.bound || !w.decided) {
+			w.waiters, w.bound = append(w.waiters, batches...), true
+			return nil, true
+		}
+		return nil, false
 	}
-	g.early, g.bound = append(g.early, early...), append(g.bound, bound...)
-	if j.writing != nil {
-		return nil, rest
+	g.waiters, g.bound = append(g.waiters, batches...), g.bound || bound
+	if j.writing == nil {
+		lead = j.take()
 	}
-	return j.take(), rest
-}
-
-func copies(lists ...[]*storage.Batch) (c [2][]*storage.Batch) {
-	for i, list := range lists {
-		c[i] = slices.Clone(list)
-	}
-	return c
+	return lead, true
 }
 
 // take makes the group that was filled the one that is being written. The lock
@@ -171,8 +160,7 @@ func (j *journal) lead(g *group) {
 	if g.frame, err = j.log.Append(g.frame); err != nil {
 		j.fatal(err)
 	}
-	done(g.early)
-	if j.eager && j.isBound(g) {
+	if j.decide(g) && j.eager {
 		if err := j.log.Sync(); err != nil {
 			j.fatal(err)
 		}
@@ -181,26 +169,26 @@ func (j *journal) lead(g *group) {
 		j.rotate()
 	}
 	j.settle(g)
-	done(g.bound)
+	done(g.waiters)
 	j.mu.Lock()
 	j.recycle(g)
 	j.mu.Unlock()
 }
 
-// isBound tells whether anybody waits for g to be on the disk. If not, nobody
-// will.
-func (j *journal) isBound(g *group) bool {
+// decide tells whether g, which is written, is to be synced as well. If not,
+// nobody joins it any more who would need that.
+func (j *journal) decide(g *group) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	g.unbound = len(g.bound) == 0
-	return !g.unbound
+	g.decided = true
+	return g.bound
 }
 
 // settle notes that g is as safe as was asked for. Nobody joins it any more.
 func (j *journal) settle(g *group) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if len(g.bound) > 0 {
+	if g.bound {
 		j.durable = max(j.durable, g.lastID)
 	}
 	if j.writing = nil; !j.filling.empty() {
@@ -280,7 +268,7 @@ func (j *journal) close() error {
 	for j.writing != nil {
 		j.more.Wait()
 	}
-	lead, _ := j.submit(nil, nil)
+	lead, _ := j.submit(nil, true)
 	j.mu.Unlock()
 	if lead != nil {
 		j.lead(lead)
