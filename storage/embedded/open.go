@@ -220,10 +220,27 @@ func openPebble(o *Options) (*pebble.DB, error) {
 		L0StopWritesThreshold:       1000,
 		FormatMajorVersion:          pebble.FormatNewest,
 		Logger:                      pebbleLog{o.Log, o.Fatal},
-		EventListener: &pebble.EventListener{BackgroundError: func(err error) {
-			o.Log.Error("the journal's tables cannot be written; trying again", "dir", o.Dir, "err", err)
-		}},
+		EventListener:               &pebble.EventListener{BackgroundError: complaint(o)},
 	})
+}
+
+// complainEvery is how often the operator is told of what goes on failing.
+const complainEvery = 10 * time.Second
+
+// complaint tells the operator of errors in the background, which Pebble meets
+// with trying again at once. Their texts are put in words here because they
+// carry the stack, which a log handler would print.
+func complaint(o *Options) func(error) {
+	var mu sync.Mutex
+	var last time.Time
+	return func(err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if now := time.Now(); now.Sub(last) >= complainEvery {
+			last = now
+			o.Log.Error("the journal's tables cannot be written; trying again", "dir", o.Dir, "err", err.Error())
+		}
+	}
 }
 
 // pebbleLog passes on what Pebble says.

@@ -109,7 +109,10 @@ func (l *Log) begin(r *reader, unused uint64, numbers []uint64) error {
 			return fmt.Errorf("removing an unused segment: %w", err)
 		}
 	}
-	s, err := l.prepare(unused, "")
+	s, err := l.prepare(unused, "", min(l.size, maxZeros))
+	if err != nil {
+		s, err = l.prepare(unused, "", 0) // on a full disk there is room for less
+	}
 	if err != nil {
 		return err
 	}

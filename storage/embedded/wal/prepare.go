@@ -23,7 +23,7 @@ func (l *Log) makeNext(number uint64) {
 	spare := l.spare
 	l.spare = ""
 	l.mu.Unlock()
-	s, err := l.prepare(number, spare)
+	s, err := l.prepare(number, spare, min(l.size, maxZeros))
 	if err != nil {
 		l.log.Warn("the next segment of the log cannot be prepared; the current one grows", "err", err)
 	}
@@ -33,11 +33,12 @@ func (l *Log) makeNext(number uint64) {
 	l.idle.Broadcast()
 }
 
-// prepare makes a segment without a header, of the file spare if there is one.
+// prepare makes a segment without a header, of the file spare if there is one,
+// else of so many zeros.
 // A sync of bytes that overwrite others is one write to the disk; where a file
 // grows, its inode is a second one. So a segment has its full size beforehand.
-func (l *Log) prepare(number uint64, spare string) (*segment, error) {
-	file, err := l.makeFile(l.path(number), spare)
+func (l *Log) prepare(number uint64, spare string, zeros int64) (*segment, error) {
+	file, err := l.makeFile(l.path(number), spare, zeros)
 	if err != nil {
 		return nil, fmt.Errorf("preparing %s: %w", l.path(number), err)
 	}
@@ -53,7 +54,7 @@ func (l *Log) prepare(number uint64, spare string) (*segment, error) {
 	return &segment{number, file}, nil
 }
 
-func (l *Log) makeFile(path, spare string) (vfs.File, error) {
+func (l *Log) makeFile(path, spare string, zeros int64) (vfs.File, error) {
 	if spare != "" {
 		return l.fs.ReuseForWrite(spare, path, vfs.WriteCategoryUnspecified)
 	}
@@ -61,7 +62,7 @@ func (l *Log) makeFile(path, spare string) (vfs.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := fill(f, min(l.size, maxZeros)); err != nil {
+	if err := fill(f, zeros); err != nil {
 		f.Close()
 		l.fs.Remove(path)
 		return nil, err
@@ -71,7 +72,7 @@ func (l *Log) makeFile(path, spare string) (vfs.File, error) {
 
 // fill writes zeros and syncs them.
 func fill(f vfs.File, size int64) error {
-	zeros := make([]byte, min(size, 256<<10))
+	zeros := make([]byte, max(min(size, 256<<10), 1))
 	for left := size; left > 0; left -= int64(len(zeros)) {
 		if _, err := f.Write(zeros[:min(left, int64(len(zeros)))]); err != nil {
 			return err
