@@ -5,12 +5,18 @@
 // # What lives here
 //
 //   - Server: accepting, draining, stopping, and the figures of the stats page.
-//   - session: one connection. Its goroutine reads what has come, plans every
-//     whole command in it as an operation, hands all of them to the store at
-//     once, and answers in order with one write.
+//   - session: one connection, as a state machine that never blocks. It reads
+//     what has come, plans every whole command in it as an operation, hands
+//     all of them to the store at once, and answers in order with one write.
+//     Whoever signals it runs it.
+//   - loop: watches many connections with epoll. What all its sessions want in
+//     one turn goes to the store in one call.
+//   - pump: the same for connections that no loop can watch. Sessions see
+//     either as a wire.
 //   - hall: who waits for a job, first come first served, and the usher who
 //     takes jobs for them.
-//   - bell: the one timer.
+//   - bell: the timer of the store.
+//   - sweeper: has sessions look now and then whether they are idle or stuck.
 //
 // # What does not
 //
@@ -20,6 +26,7 @@
 //
 // # Invariants
 //
+// One goroutine runs a session at a time: a loop's, or whoever ends its batch.
 // A reply goes out in the order of its command, after the store has
 // acknowledged the operation. A reserve that finds nothing ends its burst: no
 // later command of the connection is planned before it is answered. A

@@ -51,10 +51,14 @@
 //   - Without -l it listens on 127.0.0.1 only. The protocol has no passwords.
 //   - A port above 65535, or the name of an unknown service, is an error of
 //     usage (5).
-//   - -f defaults to 0: a reply is sent when the change is on disk.
+//   - -f defaults to 0: a reply is sent when the change is on disk, but for the
+//     count of reservations, see package embedded.
 //   - -u also drops the supplementary groups.
 //   - The socket of another server that still answers is not taken away from
 //     it, and the own socket's file is removed at the end.
+//   - Connections are limited (--max-connections), by default so that 128
+//     descriptors are left to the store and all else, and clients that do not
+//     read their replies are cut off after a minute (--write-timeout).
 //   - Logs go to standard error.
 //
 // # Adding a flag
