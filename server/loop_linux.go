@@ -24,8 +24,8 @@ type loops struct {
 
 	mu     sync.Mutex
 	all    []*loop
-	next   int // gets the next connection
-	failed bool
+	next   int  // gets the next connection
+	failed bool // to make a loop, which is said once
 }
 
 // numLoops leaves processors to the store: half of what goes through a loop is
@@ -79,10 +79,12 @@ func duplicate(sc syscall.Conn) (fd int, err error) {
 func (ls *loops) pick() *loop {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	for len(ls.all) < numLoops() && !ls.failed {
+	for len(ls.all) < numLoops() {
 		l, err := newLoop(ls.store)
 		if err != nil {
-			ls.log.Error("no epoll; connections get goroutines of their own", "err", err)
+			if !ls.failed {
+				ls.log.Error("no epoll now; connections get goroutines of their own", "err", err)
+			}
 			ls.failed = true
 			break
 		}
@@ -112,13 +114,17 @@ func (ls *loops) stop() {
 type loop struct {
 	store  storage.Store
 	epoll  int
-	waker  [2]int // a pipe: closing its writing end stops the loop
+	waker  [2]int // a pipe: a byte in it ends the wait
 	done   chan struct{}
 	turn   turn
 	awoken []*epollWire // of the turn
 
-	mu    sync.Mutex
-	wires map[int32]*epollWire // by descriptor
+	mu       sync.Mutex
+	wires    map[int32]*epollWire // by descriptor
+	batches  []*storage.Batch     // to be handed over with the next turn
+	again    []*epollWire         // to be woken in the next turn
+	asleep   bool                 // it waits, or is about to, for events only
+	stopping bool
 }
 
 func newLoop(store storage.Store) (*loop, error) {
@@ -133,7 +139,6 @@ func newLoop(store storage.Store) (*loop, error) {
 	}
 	event := syscall.EpollEvent{Events: syscall.EPOLLIN, Fd: int32(l.waker[0])}
 	if err = syscall.EpollCtl(l.epoll, syscall.EPOLL_CTL_ADD, l.waker[0], &event); err != nil {
-		syscall.Close(l.waker[1])
 		l.close()
 		return nil, err
 	}
@@ -141,18 +146,42 @@ func newLoop(store storage.Store) (*loop, error) {
 }
 
 func (l *loop) stop() {
-	syscall.Close(l.waker[1])
+	l.ask(func() { l.stopping = true })
 	<-l.done
 }
 
 func (l *loop) close() {
+	syscall.Close(l.waker[1])
 	syscall.Close(l.waker[0])
 	syscall.Close(l.epoll)
 }
 
+// ask changes what the next turn does, and sees to it that there is one.
+func (l *loop) ask(change func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	change()
+	if l.asleep {
+		l.asleep = false
+		syscall.Write(l.waker[1], []byte{0})
+	}
+}
+
+// patience is how long the next wait may take: no time if something was asked
+// for, else for ever.
+func (l *loop) patience() (ms int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stopping || len(l.batches) > 0 || len(l.again) > 0 {
+		return 0
+	}
+	l.asleep = true
+	return -1
+}
+
 // edges is what a connection is watched for. EPOLLET is negative in package
 // syscall.
-const edges = syscall.EPOLLIN | syscall.EPOLLOUT | syscall.EPOLLRDHUP | 1<<31
+const edges = syscall.EPOLLIN | syscall.EPOLLOUT | syscall.EPOLLRDHUP | syscall.EPOLLPRI | 1<<31
 
 // add begins to watch w. Its session may be woken before add returns.
 func (l *loop) add(w *epollWire) error {
@@ -172,7 +201,7 @@ func (l *loop) run() {
 	defer l.close()
 	events := make([]syscall.EpollEvent, maxEvents)
 	for {
-		n, err := syscall.EpollWait(l.epoll, events, -1)
+		n, err := syscall.EpollWait(l.epoll, events, l.patience())
 		if err != nil && !errors.Is(err, syscall.EINTR) {
 			panic("epoll_wait: " + err.Error()) // the descriptor is ours alone
 		}
@@ -198,14 +227,22 @@ func (l *loop) wakeAll() {
 	l.awoken = l.awoken[:0]
 }
 
-// find collects whom the events concern; false if the loop is to stop.
+// find collects whom the events concern, and what was asked for; false if the
+// loop is to stop.
 func (l *loop) find(events []syscall.EpollEvent) bool {
-	l.awoken = l.awoken[:0]
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.asleep = false
+	l.awoken = append(l.awoken, l.again...)
+	l.turn.batches = append(l.turn.batches, l.batches...)
+	clear(l.again)
+	clear(l.batches)
+	l.again, l.batches = l.again[:0], l.batches[:0]
 	for i := range events {
 		if events[i].Fd == int32(l.waker[0]) {
-			return false
+			var spent [8]byte
+			syscall.Read(l.waker[0], spent[:])
+			continue
 		}
 		// An event may be for a descriptor that was closed since, or has even
 		// been given out again: being woken in vain does no harm.
@@ -213,7 +250,7 @@ func (l *loop) find(events []syscall.EpollEvent) bool {
 			l.awoken = append(l.awoken, w)
 		}
 	}
-	return true
+	return !l.stopping
 }
 
 // epollWire is a wire on a descriptor that a loop watches.
@@ -223,11 +260,12 @@ type epollWire struct {
 	wake func(*turn)
 	full bool // the last read filled the buffer; belongs to the session
 
-	mu     sync.Mutex
-	kept   []byte // to be sent when there is room
-	err    error  // of writing, or that it was cut
-	hungUp bool   // the client's end has come, or is to be read
-	closed bool
+	mu      sync.Mutex
+	kept    []byte // to be sent when there is room
+	drained uint64 // bytes that were kept and then sent
+	err     error  // of writing, or that it was cut
+	eager   bool   // a short read does not mean that the socket is empty
+	closed  bool
 }
 
 // note takes down what an event says, and returns whether the session should
@@ -236,8 +274,8 @@ func (w *epollWire) note(events uint32) bool {
 	const fromClient = syscall.EPOLLIN | syscall.EPOLLRDHUP | syscall.EPOLLHUP | syscall.EPOLLERR
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if events&(syscall.EPOLLRDHUP|syscall.EPOLLHUP|syscall.EPOLLERR) != 0 {
-		w.hungUp = true
+	if events&(syscall.EPOLLRDHUP|syscall.EPOLLHUP|syscall.EPOLLERR|syscall.EPOLLPRI) != 0 {
+		w.eager = true
 	}
 	waiting := len(w.kept) > 0
 	if waiting {
@@ -254,6 +292,7 @@ func (w *epollWire) drain() {
 	}
 	n, err := send(w.fd, w.kept)
 	w.kept = w.kept[n:]
+	w.drained += uint64(n)
 	if len(w.kept) == 0 {
 		w.kept = nil
 	}
@@ -280,7 +319,8 @@ func send(fd int, p []byte) (sent int, err error) {
 
 // Read implements wire. A read that does not fill the buffer has emptied the
 // socket: what comes later is a new edge. That is not so for the end of the
-// stream, so that after a hang-up reading goes on until it shows.
+// stream, nor does a read go past a byte of urgent data: after either reading
+// goes on until nothing is left.
 func (w *epollWire) Read(p []byte) (int, error) {
 	for {
 		n, err := syscall.Read(w.fd, p)
@@ -314,7 +354,7 @@ func (w *epollWire) More() bool {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.hungUp || w.err != nil
+	return w.eager || w.err != nil
 }
 
 // Write implements wire.
@@ -393,6 +433,23 @@ func (w *epollWire) Kept() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.kept)
+}
+
+// Drained implements wire.
+func (w *epollWire) Drained() uint64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.drained
+}
+
+// Hand implements wire.
+func (w *epollWire) Hand(b *storage.Batch) {
+	w.loop.ask(func() { w.loop.batches = append(w.loop.batches, b) })
+}
+
+// Again implements wire.
+func (w *epollWire) Again() {
+	w.loop.ask(func() { w.loop.again = append(w.loop.again, w) })
 }
 
 // Close implements wire.

@@ -3,6 +3,8 @@ package server
 import (
 	"net"
 	"sync"
+
+	"redstalk/storage"
 )
 
 // pumpBuffer is how many bytes a pump reads ahead.
@@ -13,6 +15,7 @@ const pumpBuffer = 4 << 10
 // connections in memory, and systems without epoll.
 type pump struct {
 	conn  net.Conn
+	store storage.Store
 	wake  func(*turn)
 	taken chan struct{} // capacity 1: what was read ahead is used up
 
@@ -21,14 +24,22 @@ type pump struct {
 	inErr   error  // why no more will be read; comes after in
 	out     []byte // to be written
 	kept    int    // len(out) and what is being written
-	writing bool   // there is a goroutine that writes
+	drained uint64
+	writing bool // there is a goroutine that writes
 	outErr  error
 }
 
-func newPump(conn net.Conn, wake func(*turn)) *pump {
-	p := &pump{conn: conn, wake: wake, taken: make(chan struct{}, 1)}
+func newPump(conn net.Conn, store storage.Store, wake func(*turn)) *pump {
+	p := &pump{conn: conn, store: store, wake: wake, taken: make(chan struct{}, 1)}
 	go p.readAhead()
 	return p
+}
+
+// rouse wakes the session with a turn of its own.
+func (p *pump) rouse() {
+	var t turn
+	p.wake(&t)
+	t.end(p.store)
 }
 
 func (p *pump) readAhead() {
@@ -41,7 +52,7 @@ func (p *pump) readAhead() {
 			p.inErr = err
 		}
 		p.mu.Unlock()
-		p.wake(nil)
+		p.rouse()
 		if err != nil {
 			return
 		}
@@ -99,24 +110,40 @@ func (p *pump) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// writeOut writes until nothing is left.
+// writeOut writes until nothing is left, in pieces by which a client that
+// reads slowly can be told from one that does not read.
 func (p *pump) writeOut() {
 	p.mu.Lock()
 	for len(p.out) > 0 && p.outErr == nil {
-		chunk := p.out
-		p.out = nil
+		chunk := p.out[:min(len(p.out), pumpBuffer)]
+		p.out = p.out[len(chunk):]
 		p.mu.Unlock()
-		_, err := p.conn.Write(chunk)
+		n, err := p.conn.Write(chunk)
 		p.mu.Lock()
 		p.kept -= len(chunk)
+		p.drained += uint64(n)
 		if p.outErr == nil {
 			p.outErr = err
 		}
 	}
+	p.out = nil
 	p.writing = false
 	p.mu.Unlock()
-	p.wake(nil)
+	p.rouse()
 }
+
+// Drained implements wire.
+func (p *pump) Drained() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.drained
+}
+
+// Hand implements wire.
+func (p *pump) Hand(b *storage.Batch) { go p.store.Do(b) }
+
+// Again implements wire.
+func (p *pump) Again() { go p.rouse() }
 
 // Kept implements wire.
 func (p *pump) Kept() int {
@@ -130,11 +157,11 @@ func (p *pump) Kept() int {
 
 // Close implements wire.
 func (p *pump) Close() {
+	p.conn.Close() // first: the reading goroutine must not get any more to hand over
 	p.mu.Lock()
 	p.in = nil
 	p.goOn()
 	p.mu.Unlock()
-	p.conn.Close()
 }
 
 // Cut implements wire.

@@ -31,6 +31,20 @@ type Config struct {
 	// as beanstalkd 1.13 does.
 	QuoteStats bool
 
+	// MaxConnections is how many connections are served at a time. One more
+	// is accepted and closed at once. 0 means no limit.
+	MaxConnections int
+
+	// IdleTimeout is after how long a connection is closed on which nothing
+	// comes and nothing happens: it neither waits in a reserve nor holds a
+	// job. 0 means never.
+	IdleTimeout time.Duration
+
+	// WriteTimeout is after how long a connection is closed whose client
+	// reads nothing of the replies that are kept for it. 0 means
+	// DefaultWriteTimeout, a negative duration never.
+	WriteTimeout time.Duration
+
 	// Log gets what an operator should know; nil means slog.Default. Accepted
 	// and closed connections are logged at LevelInfo, each command and reply
 	// word at LevelDebug.
@@ -40,6 +54,9 @@ type Config struct {
 // DefaultMaxJobSize is beanstalkd's default for the largest body, in bytes.
 const DefaultMaxJobSize = 65535
 
+// DefaultWriteTimeout is the default of Config.WriteTimeout.
+const DefaultWriteTimeout = time.Minute
+
 // Server serves the beanstalk protocol from one store to any number of
 // listeners.
 type Server struct {
@@ -48,6 +65,7 @@ type Server struct {
 	store  storage.Store
 	hall   *hall
 	bell   *bell
+	sweeps *sweeper
 	loops  loops
 	id     string // of the stats page: 16 hexadecimal digits, random
 	begun  time.Time
@@ -56,6 +74,7 @@ type Server struct {
 	lastConn atomic.Uint64
 	draining atomic.Bool
 	closing  atomic.Bool
+	refused  flood
 
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}
@@ -74,6 +93,9 @@ func New(store storage.Store, config Config) *Server {
 		config.MaxJobSize = DefaultMaxJobSize
 	}
 	config.MaxJobSize = max(config.MaxJobSize, 0)
+	if config.WriteTimeout == 0 {
+		config.WriteTimeout = DefaultWriteTimeout
+	}
 	if config.Log == nil {
 		config.Log = slog.Default()
 	}
@@ -89,6 +111,8 @@ func New(store storage.Store, config Config) *Server {
 	// The tube "default" needs no attendance: it always exists.
 	s.hall.start()
 	s.bell.start()
+	s.sweeps = newSweeper(&s.config)
+	s.sweeps.start(s)
 	return s
 }
 
@@ -148,12 +172,17 @@ func (s *Server) ServeConn(conn net.Conn) {
 }
 
 // admit begins a session for conn, or closes conn and returns nil when the
-// server is closing.
+// server is closing or full.
 func (s *Server) admit(conn net.Conn) *session {
 	s.mu.Lock()
-	if s.closing.Load() {
+	switch {
+	case s.closing.Load():
 		s.mu.Unlock()
 		conn.Close()
+		return nil
+	case s.isFull():
+		s.mu.Unlock()
+		s.refuse(conn)
 		return nil
 	}
 	ss := newSession(s, tube.Holder(s.lastConn.Add(1)))
@@ -201,6 +230,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 
 	done := make(chan struct{})
 	go func() {
+		s.sweeps.stop()
 		s.alive.Wait()
 		s.loops.stop()
 		s.hall.stop()

@@ -47,8 +47,9 @@ type session struct {
 	events   atomic.Uint32 // signals not yet looked at, and running
 	gone     chan struct{} // closed when it has ended
 	phase    phase
-	readable bool  // the wire may have something
-	fills    int   // reads since it was last signalled
+	readable bool // the wire may have something
+	fills    int  // reads since the wire last signalled
+	reads    uint64
 	cause    error // why the connection ends
 
 	used    string
@@ -64,12 +65,12 @@ type session struct {
 	bytes    int // of bodies in this burst
 	batch    storage.Batch
 	again    storage.Batch // see retake
-	handing  [1]*storage.Batch
 
 	waiter  *waiter // in phase waiting
 	limit   time.Time
 	timer   *time.Timer
 	leaving bool // the hall was told so while serving
+	vigil   vigil
 
 	halfClosed       bool // the client will send no more
 	quit             bool
@@ -95,6 +96,7 @@ const (
 	stored // the store is done
 	served // by the hall
 	late   // the timer rang
+	swept  // time to look at the limits
 	halted // the server closes
 	doomed // the server has waited long enough
 )
@@ -119,6 +121,8 @@ func newSession(s *Server, holder tube.Holder) *session {
 	ss := &session{server: s, holder: holder, gone: make(chan struct{}), used: tube.Default, watched: []string{tube.Default}}
 	ss.batch.Done = func() { ss.signal(stored, nil) }
 	ss.again.Done = ss.batch.Done
+	ss.vigil.quietSince = time.Now()
+	ss.events.Store(running) // until begin has set all fields
 	if s.log.Enabled(context.Background(), slog.LevelDebug) {
 		ss.log = s.log.With("conn", uint64(holder))
 	}
@@ -128,7 +132,6 @@ func newSession(s *Server, holder tube.Holder) *session {
 // begin serves a connection.
 func (s *session) begin(conn net.Conn) {
 	s.server.log.Info("connection accepted", "conn", uint64(s.holder), "from", conn.RemoteAddr())
-	s.events.Store(running) // until all fields are set
 	s.wire = s.server.newWire(conn, s.wake)
 	s.in = protocol.NewReader(s.wire, s.server.config.MaxJobSize)
 	s.out = protocol.NewWriter(s.wire)
@@ -148,7 +151,6 @@ func (s *session) signal(event uint32, t *turn) {
 
 // run looks at signals until there are none. It is called with running set.
 func (s *session) run(t *turn) {
-	s.fills = 0
 	for {
 		events := s.events.Swap(running) &^ running
 		if events == 0 && s.events.CompareAndSwap(running, 0) {
@@ -168,17 +170,26 @@ func (s *session) note(events uint32, t *turn) {
 		s.submit(t)
 	}
 	if events&woken != 0 {
-		s.readable = true
+		s.readable, s.fills = true, 0
 	}
 	if events&doomed != 0 && s.phase != ended {
 		s.wire.Cut()
 	}
-	if events&stored == 0 {
-		return
+	if events&stored != 0 {
+		s.noteStored(t)
 	}
+	if events&swept != 0 {
+		s.inspect(time.Now(), t)
+	}
+}
+
+func (s *session) noteStored(t *turn) {
 	switch s.phase {
 	case storing:
 		s.phase = acting
+		if s.vigil.asking {
+			s.noteHoldings(t)
+		}
 	case ending:
 		s.depart()
 	}
@@ -222,7 +233,7 @@ func (s *session) act(t *turn) (more bool, err error) {
 		s.noteBegun()
 		return false, nil
 	case s.fills == maxFills:
-		go s.wake(nil)
+		s.wire.Again()
 		return false, nil
 	}
 	s.fills++
@@ -254,6 +265,7 @@ func (s *session) noteBegun() {
 func (s *session) noteRead(err error) error {
 	switch {
 	case err == nil:
+		s.reads++
 		s.readable = s.wire.More()
 		return nil
 	case errors.Is(err, errNothing):
@@ -306,13 +318,16 @@ func (s *session) submit(t *turn) {
 	s.hand(&s.batch, t)
 }
 
+// hand has the store carry out b at the end of this turn or of the next one.
+// Without a turn it must not call the store by itself: whoever runs the session
+// may be the store, in a Done in which many others are waiting for theirs, and
+// to which a store that writes in the caller's goroutine would come back.
 func (s *session) hand(b *storage.Batch, t *turn) {
 	if t != nil {
 		t.batches = append(t.batches, b)
 		return
 	}
-	s.handing[0] = b
-	s.server.store.Do(s.handing[:]...)
+	s.wire.Hand(b)
 }
 
 // answer writes the replies of the burst, as far as the store has answered and

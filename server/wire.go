@@ -4,6 +4,8 @@ import (
 	"errors"
 	"io"
 	"net"
+
+	"redstalk/storage"
 )
 
 // wire is the bytes of one connection as its session sees them. No method
@@ -26,6 +28,16 @@ type wire interface {
 	// Write returns.
 	Kept() int
 
+	// Drained is how many bytes were kept back and sent later, up to now.
+	Drained() uint64
+
+	// Hand has the batch carried out by the store soon, and not within this
+	// call.
+	Hand(*storage.Batch)
+
+	// Again wakes the session once more when others have had their turn.
+	Again()
+
 	// Close ends the connection. What is kept back is lost.
 	Close()
 
@@ -42,10 +54,10 @@ var errCut = errors.New("the connection was cut")
 
 // newWire makes a wire of a connection: one of a loop's, if conn has a file
 // descriptor that a loop can watch, else one with goroutines of its own. conn
-// must not be used any more. wake is called with a nil turn or that of a loop.
+// must not be used any more. wake is called with a nil turn, that of a loop, or one of its own.
 func (s *Server) newWire(conn net.Conn, wake func(*turn)) wire {
 	if w := s.loops.adopt(conn, wake); w != nil {
 		return w
 	}
-	return newPump(conn, wake)
+	return newPump(conn, s.store, wake)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"strings"
 	"time"
 
@@ -48,6 +49,10 @@ func openStore(ctx context.Context, e engine) (storage.Store, error) {
 func openEmbedded(dir string, e engine) (storage.Store, error) {
 	store, err := embedded.Open(embedded.Options{
 		Dir: dir, SyncEvery: e.syncEvery, FileSize: e.fileSize, Reserve: e.reserve, Log: e.log,
+		Fatal: func(err error) {
+			fmt.Fprintf(os.Stderr, "redstalkd: the journal in %s cannot go on; what was acknowledged is kept: %s\n", dir, err.Error())
+			os.Exit(exitFailure)
+		},
 	})
 	if err != nil {
 		return nil, err // and not store: a nil *embedded.Engine in a Store is not nil

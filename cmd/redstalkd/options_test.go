@@ -77,6 +77,15 @@ func TestConfigure(t *testing.T) {
 		{"--verbose --verbose", "", func(s *settings) any { return s.verbosity }, 2},
 		{"-V", "VERBOSE=2", func(s *settings) any { return s.verbosity }, 1},
 		{"--grace 0", "", func(s *settings) any { return s.grace }, time.Duration(0)},
+		{"", "", func(s *settings) any { return s.limits }, limits{autoConnections, 0, time.Minute}},
+		{"--max-connections 0", "MAX_CONNECTIONS=5", func(s *settings) any { return s.limits.connections }, 0},
+		{"--max-connections 7", "", func(s *settings) any { return s.limits.connections }, 7},
+		{"--max-connections auto", "MAX_CONNECTIONS=5", func(s *settings) any { return s.limits.connections }, autoConnections},
+		{"--idle-timeout 1m", "", func(s *settings) any { return s.limits.idleTimeout }, time.Minute},
+		{"--write-timeout 0", "", func(s *settings) any { return s.limits.writeTimeout }, time.Duration(0)},
+		{"", "MAX_CONNECTIONS=5", func(s *settings) any { return s.limits.connections }, 5},
+		{"", "IDLE_TIMEOUT=2s", func(s *settings) any { return s.limits.idleTimeout }, 2 * time.Second},
+		{"", "WRITE_TIMEOUT=2s", func(s *settings) any { return s.limits.writeTimeout }, 2 * time.Second},
 		{"--log-format json", "", func(s *settings) any { return s.logJSON }, true},
 
 		{"", "LISTEN=unix:/x", func(s *settings) any { return s.addr }, "unix:/x"},
@@ -133,6 +142,11 @@ func TestConfigureRefuses(t *testing.T) {
 		{"", "BINLOG=d STORE=memory:", "REDSTALK_BINLOG and REDSTALK_STORE both"},
 		{"--namespace=", "", "--namespace: empty"},
 		{"--user=", "", "-u, --user: empty"},
+		{"--max-connections -1", "", `--max-connections: "-1" is neither`},
+		{"--max-connections=", "", `--max-connections: "" is neither`},
+		{"--idle-timeout 5", "", `--idle-timeout: "5" is not a duration`},
+		{"--write-timeout -5s", "", `--write-timeout: "-5s" is not a duration`},
+		{"", "IDLE_TIMEOUT=soon", `REDSTALK_IDLE_TIMEOUT: "soon" is not a duration`},
 		{"--grace 5", "", `--grace: "5" is not a duration`},
 		{"--grace -5s", "", `--grace: "-5s" is not a duration`},
 		{"--log-format xml", "", `--log-format: "xml" is neither`},
@@ -148,6 +162,14 @@ func TestConfigureRefuses(t *testing.T) {
 		_, err := read(test.args, test.env)
 		if err == nil || !strings.HasPrefix(err.Error(), test.want) || exitCode(err) != exitUsage {
 			t.Errorf("%q with %q: %v, want %q", test.args, test.env, err, test.want)
+		}
+	}
+}
+
+func TestConnectionsFor(t *testing.T) {
+	for descriptors, want := range map[uint64]int{0: 0, 64: 32, 256: 128, 1024: 896, 1 << 20: 1<<20 - 128, math.MaxUint64: 0} {
+		if got := connectionsFor(descriptors); got != want {
+			t.Errorf("%d descriptors: %d connections, want %d", descriptors, got, want)
 		}
 	}
 }

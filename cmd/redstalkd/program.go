@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"net"
 	"os"
 	"sync"
@@ -70,11 +71,31 @@ func (p *program) serve(ctx context.Context) error {
 			return err
 		}
 	}
-	store, err := p.open(ctx, p.engine)
+	store, err := p.openStore(ctx)
 	if err != nil {
 		return endedEarly(ctx, describe(p.engine, err))
 	}
 	return p.serveStore(ctx, l, store)
+}
+
+// openStore opens the store, and gives up waiting for that when ctx ends: then
+// the process does, too.
+func (p *program) openStore(ctx context.Context) (storage.Store, error) {
+	type opened struct {
+		store storage.Store
+		err   error
+	}
+	done := make(chan opened, 1)
+	go func() {
+		store, err := p.open(ctx, p.engine)
+		done <- opened{store, err}
+	}()
+	select {
+	case o := <-done:
+		return o.store, o.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // endedEarly is err, unless the program was told to end: then it has.
@@ -85,10 +106,42 @@ func endedEarly(ctx context.Context, err error) error {
 	return err
 }
 
-func (p *program) serveStore(ctx context.Context, l net.Listener, store storage.Store) error {
-	s := server.New(store, server.Config{
+func (p *program) serverConfig() server.Config {
+	c := server.Config{
 		MaxJobSize: p.maxJobSize, Version: serverVersion(), QuoteStats: p.quoteStats, Log: p.log,
-	})
+		MaxConnections: p.limits.connections, IdleTimeout: p.limits.idleTimeout, WriteTimeout: p.limits.writeTimeout,
+	}
+	if c.MaxConnections == autoConnections {
+		c.MaxConnections = connectionsFor(descriptors())
+	}
+	if c.WriteTimeout == 0 {
+		c.WriteTimeout = -1 // 0 asks the server for its default
+	}
+	return c
+}
+
+// descriptors is how many file descriptors this process may have; 0 if that
+// cannot be told.
+func descriptors() uint64 {
+	var limit syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {
+		return 0
+	}
+	return uint64(limit.Cur)
+}
+
+// connectionsFor is how many connections leave enough of so many descriptors
+// to everything else.
+func connectionsFor(descriptors uint64) int {
+	const others = 128
+	if descriptors > math.MaxInt32 {
+		return 0
+	}
+	return int(descriptors - min(others, descriptors/2))
+}
+
+func (p *program) serveStore(ctx context.Context, l net.Listener, store storage.Store) error {
+	s := server.New(store, p.serverConfig())
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()
 	p.log.Info("serving", "addr", l.Addr(), "store", redact(p.engine.url))

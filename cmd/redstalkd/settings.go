@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"redstalk/server"
 )
 
 // settings is what the command line and the environment ask for.
@@ -20,11 +22,24 @@ type settings struct {
 	verbosity  int
 	logJSON    bool
 	grace      time.Duration
+	limits     limits
 	engine     engine
 
 	said     map[string]bool // listen, port, store, binlog: given, wherever
 	warnings []string
 }
+
+// limits are those of connections.
+type limits struct {
+	connections  int           // 0: none; autoConnections: by the limit of descriptors
+	idleTimeout  time.Duration // 0: never
+	writeTimeout time.Duration // 0: never
+}
+
+// autoConnections asks for as many connections as there are descriptors,
+// except those that the store may need: one that cannot open its next file has
+// to end the program.
+const autoConnections = -1
 
 const (
 	defaultMaxJobSize = 65535
@@ -39,6 +54,7 @@ const (
 func defaults() *settings {
 	return &settings{
 		addr: "127.0.0.1", port: 11300, maxJobSize: defaultMaxJobSize, grace: 5 * time.Second,
+		limits: limits{connections: autoConnections, writeTimeout: server.DefaultWriteTimeout},
 		engine: engine{url: defaultStore, namespace: "redstalk", fileSize: defaultFileSize, reserve: defaultReserve, timeout: defaultStoreTimeout},
 		said:   make(map[string]bool),
 	}
@@ -78,6 +94,14 @@ func (s *settings) options() []*option {
 			help: fmt.Sprintf("largest body of a job, at most %d", maxMaxJobSize)},
 		{short: 'u', name: "user", value: "USER", set: notEmpty(&s.user),
 			help: "become this user and their primary group, after listening"},
+		{name: "max-connections", value: "N", set: s.setMaxConnections, initial: "auto",
+			help: "close connections beyond so many at once; 0 for no limit; auto leaves some of\n" +
+				"the process's file descriptors to the store"},
+		{name: "idle-timeout", value: "DURATION", set: setLimit(&s.limits.idleTimeout), initial: "0",
+			help: "close a connection that has sent nothing for so long, unless it waits in a\n" +
+				"reserve or holds a job; 0 for never"},
+		{name: "write-timeout", value: "DURATION", set: setLimit(&s.limits.writeTimeout), initial: s.limits.writeTimeout.String(),
+			help: "close a connection that has read none of its waiting replies for so long;\n0 for never"},
 		{name: "grace", value: "DURATION", set: s.setGrace, initial: s.grace.String(),
 			help: "how long connections may take to finish what they have sent, at the end"},
 		{name: "quote-stats", set: setBool(&s.quoteStats),
@@ -202,6 +226,31 @@ func (s *settings) setGrace(v string) error {
 	}
 	s.grace = d
 	return nil
+}
+
+func (s *settings) setMaxConnections(v string) error {
+	if v == "auto" {
+		s.limits.connections = autoConnections
+		return nil
+	}
+	n, err := strconv.ParseUint(v, 10, 31)
+	if err != nil {
+		return fmt.Errorf("%q is neither a number of connections nor auto", v)
+	}
+	s.limits.connections = int(n)
+	return nil
+}
+
+// setLimit takes a duration, of which 0 means that there is no limit.
+func setLimit(to *time.Duration) func(string) error {
+	return func(v string) error {
+		d, err := time.ParseDuration(v)
+		if err != nil || d < 0 {
+			return fmt.Errorf("%q is not a duration such as 5s or 500ms", v)
+		}
+		*to = d
+		return nil
+	}
 }
 
 func (s *settings) setStoreTimeout(v string) error {

@@ -25,12 +25,13 @@ type event struct {
 	lo, hi time.Time
 	job    int
 	conn   int
+	waiter *asked // which times out
 }
 
 const (
 	guard   = 40 * time.Millisecond  // no step is begun this long before an event
-	lag     = 100 * time.Millisecond // nor this long after, when it must have happened
-	spacing = 180 * time.Millisecond // between any two events, more than guard and lag
+	lag     = 150 * time.Millisecond // nor this long after, when it must have happened
+	spacing = 240 * time.Millisecond // between any two events, more than guard and lag
 )
 
 // arm notes what a command of the present step has set off.
@@ -64,7 +65,7 @@ func (e *episode) armTimeouts() {
 		a := c.pending[0]
 		a.armed = true
 		if times := a.seconds(); len(times) == 1 {
-			e.arm(event{kind: timesOut, conn: id}, times[0])
+			e.arm(event{kind: timesOut, conn: id, waiter: a}, times[0])
 		}
 	}
 }
@@ -136,6 +137,7 @@ func (e *episode) happened() error {
 		return fmt.Errorf("%w: two events have happened, and in which order shows", errVoid)
 	}
 	e.events = slices.DeleteFunc(e.events, func(ev event) bool { return slices.Contains(over, ev) })
+	e.insist(over)
 	if err := e.remind(over); err != nil {
 		return err
 	}
@@ -152,6 +154,20 @@ func (e *episode) muddled(over []event, now time.Time) bool {
 	return slices.ContainsFunc(e.events, func(ev event) bool {
 		return ev.lo.After(first.hi) && ev.lo.Add(-guard).Before(now)
 	})
+}
+
+// insist notes which reserves may wait no longer, however late their answers
+// are.
+func (e *episode) insist(over []event) {
+	for _, ev := range over {
+		c := e.conns[ev.conn]
+		if c == nil || !c.waits() {
+			continue
+		}
+		if ev.waiter == c.pending[0] || ev.kind == presses && c.held[ev.job] {
+			c.pending[0].blocks = false
+		}
+	}
 }
 
 // remind has holders whose TTR has run out send something, see

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -26,7 +27,7 @@ type Config struct {
 	Parallel int    // plain scripts at a time; 3 if 0
 	Crowd    int    // timed scripts at a time; 24 if 0
 
-	// Patience is how long a reply is waited for; 5 s if 0.
+	// Patience is how long a reply of the subject is waited for; 5 s if 0.
 	Patience time.Duration
 	// Shrink is how long a failing script may be made smaller; a minute if 0.
 	Shrink time.Duration
@@ -40,7 +41,8 @@ type Config struct {
 // Report is what came of a run.
 type Report struct {
 	Plain, Timed int // commands compared
-	Scripts      int
+	Scripts      int // of both kinds
+	TimedScripts int
 	Voided       int // timed scripts that a slow machine has cut short
 	Doubtful     int // timed scripts that failed once and not again
 	Coverage     Coverage
@@ -172,6 +174,7 @@ func (r *run) count(e *episode, timed bool) {
 	r.report.Scripts++
 	if timed {
 		r.report.Timed += e.compared
+		r.report.TimedScripts++
 	} else {
 		r.report.Plain += e.compared
 	}
@@ -272,10 +275,8 @@ func (r *run) fail(f failure) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, other := range r.failed {
-		if other.fault.like(f.fault) {
-			return
-		}
+	if len(r.failed) >= r.Faults || slices.ContainsFunc(r.failed, func(o failure) bool { return o.fault.like(f.fault) }) {
+		return
 	}
 	r.failed = append(r.failed, f)
 }

@@ -70,7 +70,7 @@ var Differences = []Difference{
 		"must be there; the value is free"},
 	{"clock", "",
 		"whole seconds of age, time-left and pause-time-left change at other moments",
-		"may differ by one"},
+		"may differ by one; by more when the machine has stood still"},
 }
 
 // agreement is how a value of a stats page is compared.

@@ -35,7 +35,10 @@ type episode struct {
 
 	events []event // what is due, if timed
 	begun  time.Time
-	delays map[uint64]bool // long ones that were sent, by what is apart
+	// stalled is how many seconds a step has taken at most, rounded up if it
+	// was not done at once: by so much the clocks of jobs may differ.
+	stalled int
+	delays  map[uint64]bool // long ones that were sent, by what is apart
 
 	frameAfter *framer // of the step last previewed
 	script     []step  // what was admitted
@@ -76,7 +79,8 @@ type answer struct {
 }
 
 // Fault is a reply, or the lack of one, in which the subject differs. For a
-// stats page Want and Got are the line that differs.
+// stats page Want and Got are the line that differs. Conn is -1 if it is that the
+// server does not come to rest.
 type Fault struct {
 	Conn      int
 	Verb      string
@@ -85,7 +89,11 @@ type Fault struct {
 
 // Error tells what differs.
 func (f *Fault) Error() string {
-	return fmt.Sprintf("connection %s, %s: want %s, got %s", connName(f.Conn), f.Verb, f.Want, f.Got)
+	where := "connection " + connName(f.Conn) + ", " + f.Verb
+	if f.Conn < 0 {
+		where = "the server at rest, by its stats"
+	}
+	return fmt.Sprintf("%s: want %s, got %s", where, f.Want, f.Got)
 }
 
 // like says whether two faults look like the same one.
@@ -179,6 +187,9 @@ func (e *episode) perform(s step) error {
 	}
 	if err := e.settle(); err != nil {
 		return err
+	}
+	if took := time.Since(e.begun); took > time.Second/4 {
+		e.stalled = max(e.stalled, int(took/time.Second)+1)
 	}
 	return e.checkClock()
 }
@@ -407,7 +418,7 @@ func (e *episode) differsPage(a *asked, judge, subject string) *Fault {
 	if a.verb == "stats-job" && e.sameJob(want.value("id"), got.value("id")) {
 		got.set("id", want.value("id"))
 	}
-	return comparePages(want, got)
+	return comparePages(want, got, 1+e.stalled)
 }
 
 func (p page) set(key, value string) {

@@ -67,7 +67,8 @@ func (p page) withoutControl(verb string, probes int) page {
 }
 
 // comparePages returns what differs between two pages, nil if nothing does.
-func comparePages(want, got page) *Fault {
+// Clocks may differ by so many seconds.
+func comparePages(want, got page, seconds int) *Fault {
 	if got.bad != want.bad {
 		return &Fault{Want: "a page", Got: got.bad}
 	}
@@ -75,7 +76,7 @@ func comparePages(want, got page) *Fault {
 		if i >= len(got.lines) {
 			return &Fault{Want: w.String(), Got: "the end of the page"}
 		}
-		if g := got.lines[i]; g.key != w.key || !valuesAgree(w.key, w.value, g.value, want) {
+		if g := got.lines[i]; g.key != w.key || !valuesAgree(w.key, w.value, g.value, want, seconds) {
 			return &Fault{Want: w.String(), Got: g.String()}
 		}
 	}
@@ -89,14 +90,14 @@ func comparePages(want, got page) *Fault {
 
 func (l pageLine) String() string { return l.key + ": " + l.value }
 
-func valuesAgree(key, want, got string, all page) bool {
+func valuesAgree(key, want, got string, all page, seconds int) bool {
 	switch ruleFor(key, all) {
 	case free:
 		return got != ""
 	case near:
 		w, err1 := strconv.Atoi(want)
 		g, err2 := strconv.Atoi(got)
-		return err1 == nil && err2 == nil && -1 <= g-w && g-w <= 1
+		return err1 == nil && err2 == nil && -seconds <= g-w && g-w <= seconds
 	case quoting:
 		return strings.Trim(want, `"`) == strings.Trim(got, `"`)
 	}

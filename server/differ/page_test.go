@@ -33,7 +33,7 @@ func TestComparePages(t *testing.T) {
 		{"", "no page"},
 	} {
 		why := ""
-		if f := comparePages(readPage(jobPage), readPage(c.got)); f != nil {
+		if f := comparePages(readPage(jobPage), readPage(c.got), 1); f != nil {
 			why = f.Got
 		}
 		if why != c.why {
@@ -41,7 +41,7 @@ func TestComparePages(t *testing.T) {
 		}
 	}
 	ready := swap("state: reserved", "state: ready")
-	if f := comparePages(readPage(ready), readPage(strings.Replace(ready, "time-left: 5", "time-left: 4", 1))); f == nil {
+	if f := comparePages(readPage(ready), readPage(strings.Replace(ready, "time-left: 5", "time-left: 4", 1)), 1); f == nil {
 		t.Error("time-left of a ready job may differ")
 	}
 }

@@ -96,9 +96,15 @@ func (a *asked) id() (uint64, bool) {
 	return n, err == nil
 }
 
+// mostCommands is how many commands a packet has at most.
+const mostCommands = 300
+
 // admitLines keeps out what the two are known to read differently, and what
 // has no end.
 func (e *episode) admitLines(_ int, _ *conn, all []*asked, _ step) string {
+	if len(all) > mostCommands {
+		return "a body is read as too many commands"
+	}
 	behind := false
 	for _, a := range all {
 		if a.flaw != "" {

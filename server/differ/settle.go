@@ -80,7 +80,7 @@ func (e *episode) settle() error {
 // before it was asked, and it has not counted a reserve behind them, nothing
 // is on its way.
 func (e *episode) settleJudge() error {
-	deadline := time.Now().Add(e.patience)
+	deadline := time.Now().Add(probeLimit)
 	for pause := 100 * time.Microsecond; ; {
 		r := e.outstanding(e.judge)
 		switch {

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -8,11 +9,18 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"redstalk/storage"
 	"redstalk/tube"
 )
 
-// perHold is how many jobs are looked at under one hold of the lock.
-const perHold = 256
+const (
+	// perHold is how many jobs are looked at under one hold of the lock.
+	perHold = 256
+
+	// perCatchUp is how many jobs are written to the tables for one sync of
+	// the log.
+	perCatchUp = 16 * perHold
+)
 
 // writeWindows writes window after window to the tables, and gives up the log
 // that they came from.
@@ -23,6 +31,9 @@ func (j *journal) writeWindows() {
 			j.fatal(fmt.Errorf("writing to the tables: %w", err))
 		}
 		j.log.Release(w.segment)
+		if w.reclaim {
+			j.reclaim()
+		}
 		j.mu.Lock()
 		j.behind--
 		j.room.Broadcast()
@@ -35,10 +46,13 @@ func (j *journal) writeWindows() {
 func (j *journal) writeWindow(w *window) error {
 	// In the order of their keys they are quickest to write.
 	ids := slices.Sorted(maps.Keys(w.jobs))
-	for from := 0; from < len(ids); from += perHold {
-		if err := j.writeJobs(w, ids[from:min(from+perHold, len(ids))]); err != nil {
+	for chunk := range slices.Chunk(ids, perCatchUp) {
+		if err := j.writeJobs(w, chunk); err != nil {
 			return err
 		}
+	}
+	if err := j.catchUp(); err != nil { // with the pauses
+		return err
 	}
 	// A table of its own for what is written each time: one that held jobs as
 	// well would span, and have to be merged with, the tables of all others.
@@ -61,6 +75,14 @@ func (j *journal) writeWindow(w *window) error {
 	return nil
 }
 
+// reclaim has Pebble give up what was deleted in the tables.
+func (j *journal) reclaim() {
+	err := j.tables.db.Compact(context.Background(), []byte{bodyKey}, []byte{jobKey + 1}, false)
+	if err != nil {
+		j.slog.Warn("the tables cannot be made smaller", "dir", j.dir, "err", err.Error())
+	}
+}
+
 // current is a job as it is.
 type current struct {
 	record tube.Record
@@ -69,13 +91,52 @@ type current struct {
 }
 
 func (j *journal) writeJobs(w *window, ids []uint64) error {
-	var now [perHold]current
-	j.mu.Lock()
-	for i, id := range ids {
-		c := &now[i]
-		c.record, c.body, c.found = j.machine.Record(id)
+	now := make([]current, 0, len(ids))
+	for part := range slices.Chunk(ids, perHold) {
+		now = j.look(now, part)
 	}
+	if err := j.catchUp(); err != nil {
+		return err
+	}
+	for part := range slices.Chunk(ids, perHold) {
+		if err := j.commitJobs(w, part, now[:len(part)]); err != nil {
+			return err
+		}
+		now = now[len(part):]
+	}
+	return nil
+}
+
+// look appends jobs as they are now.
+func (j *journal) look(to []current, ids []uint64) []current {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, id := range ids {
+		var c current
+		c.record, c.body, c.found = j.machine.Record(id)
+		to = append(to, c)
+	}
+	return to
+}
+
+// catchUp returns when all that has changed so far is on the disk as a part of
+// the log. If the tables got what the log may still lose, they would have one
+// half of a batch without the other, or lack a job that the log goes on about.
+func (j *journal) catchUp() error {
+	written := make(chan struct{})
+	j.mu.Lock()
+	lead, waits := j.submit([]*storage.Batch{{Done: func() { close(written) }}}, true)
 	j.mu.Unlock()
+	if lead != nil {
+		j.lead(lead)
+	}
+	if waits {
+		<-written
+	}
+	return j.log.Sync()
+}
+
+func (j *journal) commitJobs(w *window, ids []uint64, now []current) error {
 	b := j.tables.db.NewBatch()
 	defer b.Close()
 	for i, id := range ids {

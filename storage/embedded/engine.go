@@ -138,7 +138,9 @@ func (e *Engine) Tick() (time.Duration, error) {
 	roused := e.takeRoused()
 	var lead *group
 	if e.journal != nil {
-		lead, _ = e.journal.submit(nil, true)
+		if lead, _ = e.journal.submit(nil, true); lead == nil {
+			lead = e.journal.tidy()
+		}
 	}
 	e.mu.Unlock()
 

@@ -16,6 +16,9 @@ const (
 	perPut = 512
 )
 
+// reclaimEvery is how often files are tidied up for want of room.
+const reclaimEvery = time.Second
+
 // guard refuses puts while less than a reserve is free on the disk, so that
 // deletes and all other changes still find room. It is asked under the
 // engine's lock.
@@ -26,10 +29,12 @@ type guard struct {
 	log     *slog.Logger
 	clock   func() time.Time
 
-	asked time.Time
-	left  int64 // above the reserve when asked, less what was put since
-	blind bool  // the file system does not tell
-	low   bool  // puts are being refused
+	asked     time.Time
+	left      int64 // above the reserve when asked, less what was put since
+	blind     bool  // the file system does not tell
+	low       bool  // the last put was refused
+	told      time.Time
+	reclaimed time.Time // when files were last tidied up for want of room
 }
 
 // room tells whether a body of that many bytes may be put.
@@ -43,7 +48,8 @@ func (g *guard) room(bytes int) bool {
 	}
 	// A body is written twice at least: to the log and to a table.
 	need := 2*int64(bytes) + perPut
-	if g.left < need {
+	g.note(g.left < need)
+	if g.low {
 		return false
 	}
 	g.left -= need
@@ -58,12 +64,32 @@ func (g *guard) ask() {
 		return
 	}
 	g.left = int64(usage.AvailBytes) - g.reserve
-	switch low := g.left < perPut; {
-	case low && !g.low:
-		g.log.Error("the disk is nearly full: every put is refused", "dir", g.dir, "free", usage.AvailBytes, "reserve", g.reserve)
-		g.low = true
-	case !low && g.low:
-		g.log.Warn("the disk has room again", "dir", g.dir, "free", usage.AvailBytes)
-		g.low = false
+}
+
+// note tells the operator when puts begin or cease to be refused, but not at
+// every turn of a disk that is just about full.
+func (g *guard) note(low bool) {
+	if low == g.low {
+		return
 	}
+	g.low = low
+	if now := g.clock(); now.Sub(g.told) >= complainEvery {
+		g.told = now
+		free := g.left + g.reserve
+		if low {
+			g.log.Error("the disk is nearly full: puts are refused", "dir", g.dir, "free", free, "reserve", g.reserve)
+		} else {
+			g.log.Warn("the disk has room for puts again", "dir", g.dir, "free", free)
+		}
+	}
+}
+
+// wanting tells whether files should be tidied up because a put was refused.
+func (g *guard) wanting() bool {
+	now := g.clock()
+	if !g.low || now.Sub(g.reclaimed) < reclaimEvery {
+		return false
+	}
+	g.reclaimed = now
+	return true
 }

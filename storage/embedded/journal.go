@@ -60,6 +60,7 @@ type group struct {
 	frame   []byte
 	waiters []*storage.Batch // done when it is as safe as they need
 	bound   bool             // one of them needs it on the disk
+	reclaim bool             // files are to be tidied up behind it
 	decided bool             // it is written, and whether it is synced will not change
 	lastID  uint64           // when it was taken
 }
@@ -85,6 +86,7 @@ func (j *journal) recycle(g *group) {
 	}
 	clear(g.waiters)
 	g.frame, g.waiters, g.bound, g.decided = g.frame[:wal.HeaderSize], g.waiters[:0], false, false
+	g.reclaim = false
 	j.spare = append(j.spare, g)
 }
 
@@ -144,11 +146,20 @@ func (j *journal) submit(batches []*storage.Batch, bound bool) (lead *group, wai
 	return lead, true
 }
 
+// tidy returns a group to lead though nothing has changed, if a put was refused
+// for want of room and files should be tidied up; nil if not. The lock is held.
+func (j *journal) tidy() *group {
+	if j.writing != nil || !j.guard.low || j.guard.clock().Sub(j.guard.reclaimed) < reclaimEvery {
+		return nil
+	}
+	return j.take()
+}
+
 // take makes the group that was filled the one that is being written. The lock
 // is held.
 func (j *journal) take() *group {
 	g := j.filling
-	g.lastID = j.machine.LastID()
+	g.lastID, g.reclaim = j.machine.LastID(), j.guard.wanting()
 	j.writing, j.filling = g, j.newGroup()
 	return g
 }
@@ -165,8 +176,8 @@ func (j *journal) lead(g *group) {
 			j.fatal(err)
 		}
 	}
-	if j.log.Full() {
-		j.rotate()
+	if j.log.Full() || g.reclaim && j.log.CanRotate() {
+		j.rotate(g.reclaim)
 	}
 	j.settle(g)
 	done(g.waiters)
@@ -223,14 +234,16 @@ func (j *journal) handedOver() *group {
 }
 
 // rotate begins a new segment of the log, and has what the ones before it say
-// written to the tables.
-func (j *journal) rotate() {
+// written to the tables, and those made as small as they can be if reclaim is
+// set.
+func (j *journal) rotate(reclaim bool) {
 	ended, err := j.log.Rotate()
 	if err != nil {
 		j.fatal(err)
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	j.window.reclaim = reclaim
 	j.endWindow(ended)
 }
 

@@ -154,7 +154,13 @@ func (j *journal) open(o *Options, now tube.Instant) error {
 		return errors.Join(err, db.Close())
 	}
 	j.filling = j.newGroup()
-	if err := j.load(later, now); err != nil {
+	if first == 0 {
+		err = j.tables.mark()
+	}
+	if err == nil {
+		err = j.load(later, now)
+	}
+	if err != nil {
 		j.log.Abandon()
 		return errors.Join(fmt.Errorf("reading the tables: %w", err), db.Close())
 	}

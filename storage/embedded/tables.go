@@ -75,13 +75,14 @@ func (t *tables) number(kind byte) (uint64, error) {
 	return binary.BigEndian.Uint64(value), nil
 }
 
-// checkLayout marks new tables and refuses those of another layout. It returns
-// the first segment of the log that is not in the tables.
+// checkLayout refuses tables of another layout. It returns the first segment of
+// the log that is not in the tables; 0 if they are new, and so are to be marked
+// once there is a log: from then on its segments must be there.
 func (t *tables) checkLayout() (first uint64, err error) {
 	value, closer, err := t.db.Get([]byte{layoutKey})
 	switch {
 	case errors.Is(err, pebble.ErrNotFound):
-		return 1, t.mark()
+		return 0, nil
 	case err != nil:
 		return 0, fmt.Errorf("reading the layout: %w", err)
 	}
@@ -89,7 +90,10 @@ func (t *tables) checkLayout() (first uint64, err error) {
 	if len(value) != 1 || value[0] != layoutVersion {
 		return 0, fmt.Errorf("its layout is %x, and this redstalk knows %d", value, layoutVersion)
 	}
-	return t.number(segmentKey)
+	if first, err = t.number(segmentKey); err == nil && first == 0 {
+		err = errors.New("the key s is missing")
+	}
+	return first, err
 }
 
 func (t *tables) mark() error {

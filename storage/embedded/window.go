@@ -6,6 +6,7 @@ type window struct {
 	jobs    map[uint64]staleness
 	pauses  map[string]pause
 	lastID  uint64 // at its end
+	reclaim bool   // the tables are to be made as small as they can be
 	segment uint64 // of the log: this and all before it are in the tables once the window is
 }
 

@@ -8,28 +8,35 @@
 //
 // # Segments
 //
-// A segment is a file log.N. Its first 64 bytes say which number it has, where
-// the one before it ended, and whether all of that was on the disk by then.
-// Frames follow, at offsets that are multiples of 8:
+// A segment is a file log.N. Its first 64 bytes, of which a disk writes all or
+// none, say which number it has and whether it was used, where the one before it
+// ended, whether all of that was on the disk by then, and, once the log is
+// closed, where it ends itself. Frames follow, at offsets that are multiples of
+// 8:
 //
 //	length   4 bytes  of the payload
-//	checksum 4 bytes  CRC-32C of number, offset and everything but itself
-//	synced   8 bytes  how much of this segment was on the disk for certain
-//	                  when the frame was written
+//	checksum 4 bytes  CRC-32C of the payload
+//	synced   4 bytes  how much of this segment, in units of 8 bytes, was on
+//	                  the disk for certain when the frame was written, and all
+//	                  segments before it with that
+//	checksum 4 bytes  CRC-32C of number, offset and the three fields before
 //	payload
 //
 // All numbers are big-endian. Number and offset are part of the checksum, so
 // what an earlier life of the file has left behind is never taken for a frame.
 // The next segment is prepared while one is filled: of an old one, or of zeros.
+// It gets its name only when its header is on the disk. The last frame of a
+// segment that was followed by another has the length 2^32-1 and no payload.
 //
 // # Torn or damaged
 //
 // After a power cut the log may end in the middle of what was never synced, and
 // that is no loss. A frame that was synced and cannot be read is one. The two
-// are told apart by the synced marks of later frames: if any says that the bad
+// are told apart by what later frames and headers say: if any says that the bad
 // place had been on the disk, Open fails and names the file and the place. The
-// last frames of all have no later ones to vouch for them, but for those of a
-// log that was closed in peace, which ends with a frame for just that.
+// same goes for a segment that is missing or has no header. The last frames of
+// all have no later ones to vouch for them, but for those of a log that was
+// closed in peace, whose last header does.
 //
 // # Who calls
 //

@@ -1,8 +1,10 @@
 package wal
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"sync"
 	"time"
 
@@ -19,7 +21,7 @@ type Options struct {
 	// of Sync; 0 or less means for ever.
 	SyncEvery time.Duration
 
-	// Never says that not even a full segment is synced.
+	// Never says that not even a full segment is synced, but by a call of Sync.
 	Never bool
 
 	Log   *slog.Logger
@@ -36,19 +38,22 @@ type Log struct {
 	log   *slog.Logger
 	fatal func(error)
 
-	file   vfs.File // of the current segment; guarded by syncing for closing it
-	number uint64   // of the current segment; changed by Rotate under mu
+	file   vfs.File // of the current segment; changed by Rotate under syncing
+	header header   // of the current segment; changed by Rotate under mu
 
-	syncing sync.RWMutex // held for reading while the current file is synced
+	syncing sync.Mutex // held while a file is synced
 	mu      sync.Mutex
 	end     int64  // of the current segment
 	synced  int64  // of the current segment
+	kept    uint64 // the first segment that is not on the disk for certain
 	oldest  uint64 // segment
 	next    *segment
 	spare   string // path of a segment to use again, "" if none
 	making  bool   // the next segment is being prepared
+	retry   int64  // preparing it has failed: where the current one has grown enough to try again
 	idle    sync.Cond
 	timer   *time.Timer // nil unless something waits to be synced
+	failed  error       // what is on the disk is not known since
 	closed  bool
 }
 
@@ -58,10 +63,12 @@ type segment struct {
 	file   vfs.File
 }
 
-// Open opens the log in a directory, replays its frames from segment first on
-// (1 for a new log), and begins a new segment. The payload that replay gets is
-// its own to keep.
+// Open opens the log in a directory, replays its frames from segment first on,
+// and begins a new segment. If first is 0 there may be no log yet: all there is
+// of one is replayed. The payload that replay gets is its own to keep.
 func Open(o Options, first uint64, replay func(payload []byte) error) (*Log, error) {
+	must := first > 0
+	first = max(first, 1)
 	l := &Log{
 		fs: o.FS, dir: o.Dir, size: max(o.Size, segmentHeader), every: o.SyncEvery, never: o.Never,
 		log: o.Log, fatal: o.Fatal, oldest: first,
@@ -78,7 +85,7 @@ func Open(o Options, first uint64, replay func(payload []byte) error) (*Log, err
 		numbers = numbers[1:]
 	}
 	r := &reader{Log: l, replay: replay}
-	unused, err := r.read(first, numbers)
+	unused, err := r.read(first, must, numbers)
 	if err != nil {
 		return nil, err
 	}
@@ -89,22 +96,14 @@ func Open(o Options, first uint64, replay func(payload []byte) error) (*Log, err
 	return l, nil
 }
 
-// begin removes the segments from unused on and begins that one anew, behind
-// what r has read.
+// begin begins segment unused anew, behind what r has read, and removes those
+// behind it.
 func (l *Log) begin(r *reader, unused uint64, numbers []uint64) error {
-	if r.number != 0 {
-		// What was replayed will be vouched for.
-		if err := syncFile(l.fs, l.path(r.number)); err != nil {
-			return err
-		}
-	}
 	for _, number := range numbers {
-		if number < unused {
+		if number <= unused {
 			continue
 		}
-		if number > unused {
-			l.log.Warn("a segment behind the torn end of the log is dropped", "file", l.path(number))
-		}
+		l.log.Warn("a segment behind the torn end of the log is dropped", "file", l.path(number))
 		if err := l.fs.Remove(l.path(number)); err != nil {
 			return fmt.Errorf("removing an unused segment: %w", err)
 		}
@@ -116,7 +115,29 @@ func (l *Log) begin(r *reader, unused uint64, numbers []uint64) error {
 	if err != nil {
 		return err
 	}
-	return l.use(s, header{number: unused, prevEnd: r.end, durable: true})
+	if err := l.vouch(r); err != nil {
+		s.file.Close()
+		return err
+	}
+	return l.use(s, header{number: unused, used: true, prevEnd: r.end, durable: true})
+}
+
+// vouch has all that was replayed on the disk, and says at its end that there
+// is a segment behind it.
+func (l *Log) vouch(r *reader) error {
+	if r.number == 0 {
+		return nil
+	}
+	for number := l.oldest; number < r.number; number++ {
+		if err := syncFile(l.fs, l.path(number), nil, 0); err != nil {
+			return err
+		}
+	}
+	var end []byte
+	if !r.goesOn {
+		end = sealGoesOn(place{r.number, r.end}, 0)
+	}
+	return syncFile(l.fs, l.path(r.number), end, r.end)
 }
 
 // use makes s the current segment.
@@ -126,7 +147,10 @@ func (l *Log) use(s *segment, h header) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.file, l.number, l.end, l.synced = s.file, s.number, segmentHeader, 0
+	l.file, l.header, l.end, l.synced, l.retry = s.file, h, segmentHeader, 0, 0
+	if h.durable {
+		l.kept = h.number
+	}
 	return nil
 }
 
@@ -135,11 +159,17 @@ func (l *Log) use(s *segment, h header) error {
 // operating system then.
 func (l *Log) Append(frame []byte) ([]byte, error) {
 	l.mu.Lock()
-	at, synced := place{l.number, l.end}, l.synced
+	at, synced, failed := place{l.header.number, l.end}, l.synced, l.failed
 	l.mu.Unlock()
+	if failed != nil {
+		return frame, failed
+	}
+	if len(frame)-HeaderSize > maxPayload {
+		return frame, l.fail(fmt.Errorf("writing to %s: a frame of %d bytes is too large", l.path(at.segment), len(frame)))
+	}
 	frame = seal(frame, at, synced)
 	if _, err := l.file.WriteAt(frame, at.offset); err != nil {
-		return frame, fmt.Errorf("writing to %s: %w", l.path(l.number), err)
+		return frame, l.fail(fmt.Errorf("writing to %s: %w", l.path(at.segment), err))
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -150,22 +180,60 @@ func (l *Log) Append(frame []byte) ([]byte, error) {
 	return frame, nil
 }
 
+// fail notes that the log is of no use any more: an operating system tells of a
+// failed sync once, and the next one may well succeed without the lost data.
+func (l *Log) fail(err error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.failed == nil {
+		l.failed = err
+	}
+	return err
+}
+
 // Sync returns when all frames appended before it was called are on the disk.
 func (l *Log) Sync() error {
-	l.syncing.RLock()
-	defer l.syncing.RUnlock()
+	l.syncing.Lock()
+	defer l.syncing.Unlock()
+	return l.sync()
+}
+
+// sync does what Sync does. The lock syncing is held.
+func (l *Log) sync() error {
 	l.mu.Lock()
-	number, end, done := l.number, l.end, l.synced == l.end || l.closed
+	number, end := l.header.number, l.end
+	done, failed := l.synced == l.end || l.closed, l.failed
 	l.mu.Unlock()
-	if done {
-		return nil // a rotation has synced what was before it
+	if done || failed != nil {
+		return failed
+	}
+	if err := l.syncEnded(number); err != nil {
+		return l.fail(err)
 	}
 	if err := l.file.SyncData(); err != nil {
-		return fmt.Errorf("syncing %s: %w", l.path(number), err)
+		return l.fail(fmt.Errorf("syncing %s: %w", l.path(number), err))
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.synced = max(l.synced, end)
+	l.synced = end
+	return nil
+}
+
+// syncEnded syncs the segments before the current one that were not when they
+// ended, so that a frame's synced mark vouches for all that came before.
+func (l *Log) syncEnded(current uint64) error {
+	l.mu.Lock()
+	from := max(l.kept, l.oldest)
+	l.mu.Unlock()
+	for number := from; number < current; number++ {
+		err := syncFile(l.fs, l.path(number), nil, 0)
+		if err != nil && !errors.Is(err, os.ErrNotExist) { // it was released meanwhile
+			return err
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.kept = max(l.kept, current)
 	return nil
 }
 
@@ -178,40 +246,66 @@ func (l *Log) syncByTimer() {
 	}
 }
 
+// CanRotate tells whether the next segment is there.
+func (l *Log) CanRotate() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.next != nil
+}
+
 // Full tells whether Rotate would begin a new segment.
 func (l *Log) Full() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.end >= l.size && l.next == nil && !l.making {
+	if l.end >= max(l.size, l.retry) && l.next == nil && !l.making {
 		l.making = true // it has failed before
-		go l.makeNext(l.number + 1)
+		go l.makeNext(l.header.number + 1)
 	}
 	return l.end >= l.size && l.next != nil
 }
 
 // Rotate ends the current segment, whose number it returns, and begins the
-// next. It must be Full.
+// next. It must be Full, or at least CanRotate.
 func (l *Log) Rotate() (ended uint64, err error) {
-	if !l.never {
-		if err := l.Sync(); err != nil {
-			return 0, err
-		}
-	}
 	l.syncing.Lock()
 	defer l.syncing.Unlock()
-	l.mu.Lock()
-	next, file := l.next, l.file
-	h := header{number: next.number, prevEnd: l.end, durable: !l.never}
-	ended, l.next = l.number, nil
-	l.mu.Unlock()
-	if err := l.use(next, h); err != nil {
+	if err := l.endSegment(); err != nil {
 		return 0, err
 	}
+	l.mu.Lock()
+	next, file := l.next, l.file
+	h := header{number: next.number, used: true, prevEnd: l.end, durable: !l.never}
+	ended, l.next = l.header.number, nil
+	l.mu.Unlock()
+	if err := l.use(next, h); err != nil {
+		return 0, l.fail(err)
+	}
 	if err := file.Close(); err != nil {
-		return 0, fmt.Errorf("closing %s: %w", l.path(ended), err)
+		return 0, l.fail(fmt.Errorf("closing %s: %w", l.path(ended), err))
 	}
 	l.prepareNext()
 	return ended, nil
+}
+
+// endSegment says at the end of the current segment that there is another one,
+// and syncs it. The lock syncing is held.
+func (l *Log) endSegment() error {
+	l.mu.Lock()
+	at, synced, failed := place{l.header.number, l.end}, l.synced, l.failed
+	l.mu.Unlock()
+	if failed != nil {
+		return failed
+	}
+	if _, err := l.file.WriteAt(sealGoesOn(at, synced), at.offset); err != nil {
+		return l.fail(fmt.Errorf("writing to %s: %w", l.path(at.segment), err))
+	}
+	if l.never {
+		return nil
+	}
+	if err := l.file.SyncData(); err != nil {
+		return l.fail(fmt.Errorf("syncing %s: %w", l.path(at.segment), err))
+	}
+	return nil
 }
 
 // Release says that the segments up to number are needed no more.
@@ -244,10 +338,11 @@ func (l *Log) keepSpare(path string) bool {
 func (l *Log) Segments() (oldest, current uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.oldest, l.number
+	return l.oldest, l.header.number
 }
 
-// Close ends the log with a frame that vouches for all others.
+// Close syncs all there is, and says in the header of the current segment where
+// it ends.
 func (l *Log) Close() error {
 	err := l.finish()
 	l.mu.Lock()
@@ -267,19 +362,27 @@ func (l *Log) Close() error {
 	l.syncing.Lock()
 	defer l.syncing.Unlock()
 	if e := l.file.Close(); err == nil && e != nil {
-		err = fmt.Errorf("closing %s: %w", l.path(l.number), e)
+		err = fmt.Errorf("closing %s: %w", l.path(l.header.number), e)
 	}
 	return err
 }
 
 func (l *Log) finish() error {
-	if err := l.Sync(); err != nil {
+	l.syncing.Lock()
+	defer l.syncing.Unlock()
+	if err := l.sync(); err != nil {
 		return err
 	}
-	if _, err := l.Append(make([]byte, HeaderSize)); err != nil {
-		return err
+	h := l.header
+	h.closed = l.end
+	path := l.path(h.number)
+	if _, err := l.file.WriteAt(h.encode(), 0); err != nil {
+		return fmt.Errorf("writing the header of %s: %w", path, err)
 	}
-	return l.Sync()
+	if err := l.file.SyncData(); err != nil {
+		return fmt.Errorf("syncing %s: %w", path, err)
+	}
+	return nil
 }
 
 // Abandon closes the files and leaves everything as it is.

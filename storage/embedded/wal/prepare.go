@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -15,7 +16,7 @@ func (l *Log) prepareNext() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.making = true
-	go l.makeNext(l.number + 1)
+	go l.makeNext(l.header.number + 1)
 }
 
 func (l *Log) makeNext(number uint64) {
@@ -29,40 +30,61 @@ func (l *Log) makeNext(number uint64) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.next, l.making = s, false
+	l.next, l.making, l.retry = s, false, l.end+l.size/8
 	l.idle.Broadcast()
 }
 
-// prepare makes a segment without a header, of the file spare if there is one,
-// else of so many zeros.
+// making is the name of a segment that is being prepared.
+const making = prefix + "new"
+
+// prepare makes a segment that is not used yet, of the file spare if there is
+// one, else of so many zeros.
 // A sync of bytes that overwrite others is one write to the disk; where a file
 // grows, its inode is a second one. So a segment has its full size beforehand.
+// It gets its name when all of it is on the disk, so that one without a header
+// is damaged.
 func (l *Log) prepare(number uint64, spare string, zeros int64) (*segment, error) {
-	file, err := l.makeFile(l.path(number), spare, zeros)
-	if err != nil {
-		return nil, fmt.Errorf("preparing %s: %w", l.path(number), err)
-	}
-	dir, err := l.fs.OpenDir(l.dir)
+	path, made := l.path(number), l.fs.PathJoin(l.dir, making)
+	file, err := l.makeFile(made, number, spare, zeros)
 	if err == nil {
-		err = dir.Sync()
-		dir.Close()
+		if err = errors.Join(l.fs.Rename(made, path), l.syncDir()); err != nil {
+			file.Close()
+		}
 	}
 	if err != nil {
-		file.Close()
-		return nil, fmt.Errorf("preparing %s: %w", l.path(number), err)
+		return nil, fmt.Errorf("preparing %s: %w", path, err)
 	}
 	return &segment{number, file}, nil
 }
 
-func (l *Log) makeFile(path, spare string, zeros int64) (vfs.File, error) {
-	if spare != "" {
-		return l.fs.ReuseForWrite(spare, path, vfs.WriteCategoryUnspecified)
+func (l *Log) syncDir() error {
+	dir, err := l.fs.OpenDir(l.dir)
+	if err != nil {
+		return err
 	}
-	f, err := l.fs.Create(path, vfs.WriteCategoryUnspecified)
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+func (l *Log) makeFile(path string, number uint64, spare string, zeros int64) (f vfs.File, err error) {
+	if spare != "" {
+		f, err = l.fs.ReuseForWrite(spare, path, vfs.WriteCategoryUnspecified)
+	} else {
+		f, err = l.fs.Create(path, vfs.WriteCategoryUnspecified)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if err := fill(f, zeros); err != nil {
+	if spare == "" {
+		err = fill(f, zeros)
+	}
+	if err == nil {
+		h := header{number: number}
+		_, err = f.WriteAt(h.encode(), 0)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err != nil {
 		f.Close()
 		l.fs.Remove(path)
 		return nil, err
@@ -70,7 +92,7 @@ func (l *Log) makeFile(path, spare string, zeros int64) (vfs.File, error) {
 	return f, nil
 }
 
-// fill writes zeros and syncs them.
+// fill writes zeros.
 func fill(f vfs.File, size int64) error {
 	zeros := make([]byte, max(min(size, 256<<10), 1))
 	for left := size; left > 0; left -= int64(len(zeros)) {
@@ -78,15 +100,21 @@ func fill(f vfs.File, size int64) error {
 			return err
 		}
 	}
-	return f.Sync()
+	return nil
 }
 
-func syncFile(fs vfs.FS, path string) error {
+// syncFile syncs a segment by its name, with b at an offset if it is not nil.
+func syncFile(fs vfs.FS, path string, b []byte, offset int64) error {
 	f, err := fs.OpenReadWrite(path, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return fmt.Errorf("opening a segment: %w", err)
 	}
 	defer f.Close()
+	if b != nil {
+		if _, err := f.WriteAt(b, offset); err != nil {
+			return fmt.Errorf("writing to %s: %w", path, err)
+		}
+	}
 	if err := f.Sync(); err != nil {
 		return fmt.Errorf("syncing %s: %w", path, err)
 	}

@@ -43,66 +43,81 @@ type reader struct {
 	*Log
 	replay func(payload []byte) error
 
-	number uint64 // of the last segment with a header
+	number uint64 // of the last segment that was replayed; 0 if none
+	header header // its
 	end    int64  // where its frames end
+	goesOn bool   // a frame there says that the next segment is there
 	data   []byte // all of it
 }
 
 // read replays all segments from first on. It returns the first one that does
-// not count: it was prepared but not used, or is behind a torn end.
-func (r *reader) read(first uint64, numbers []uint64) (unused uint64, err error) {
+// not count: it was prepared but not used, or is behind a torn end. must says
+// that the first segment is there.
+func (r *reader) read(first uint64, must bool, numbers []uint64) (unused uint64, err error) {
 	for i, number := range numbers {
 		if want := first + uint64(i); number != want {
-			return 0, fmt.Errorf("%w: %s is missing", ErrDamaged, r.path(want))
+			return 0, r.missing(want)
 		}
-		data, err := readFile(r.fs, r.path(number))
+		h, data, err := r.segment(number)
 		if err != nil {
 			return 0, err
 		}
-		h, ok := decodeHeader(data, number)
-		switch torn, err := r.check(h, ok, number, data); {
-		case err != nil:
-			return 0, err
-		case torn:
+		if !r.follows(h) {
+			if err := r.checkEnd(vouches(h, data)); err != nil {
+				return 0, err
+			}
 			return number, r.checkUnused(numbers[i+1:])
 		}
-		r.number, r.data = number, data
+		r.number, r.header, r.data = number, h, data
 		if err := r.frames(); err != nil {
 			return 0, fmt.Errorf("reading %s: %w", r.path(number), err)
 		}
 	}
-	if err := r.checkEnd(false); err != nil {
-		return 0, err
+	unused = first + uint64(len(numbers))
+	if r.goesOn || must && len(numbers) == 0 {
+		return 0, r.missing(unused)
 	}
-	return first + uint64(len(numbers)), nil
+	return unused, r.checkEnd(false)
 }
 
-// check tells whether segment number goes on where the one before it has
-// ended. If not, that one has lost its end, or this one was never begun: torn
-// if that may be so, an error if it may not.
-func (r *reader) check(h header, ok bool, number uint64, data []byte) (torn bool, err error) {
+func (r *reader) missing(number uint64) error {
+	return fmt.Errorf("%w: %s is missing", ErrDamaged, r.path(number))
+}
+
+// segment reads a segment, which gets its name only when its header is on the
+// disk.
+func (r *reader) segment(number uint64) (h header, data []byte, err error) {
+	if data, err = readFile(r.fs, r.path(number)); err != nil {
+		return h, nil, err
+	}
+	h, ok := decodeHeader(data, number)
 	if !ok {
-		if provenAfter(data, place{number, segmentHeader}) > 0 {
-			return false, fmt.Errorf("%w: %s has no header", ErrDamaged, r.path(number))
-		}
-		return true, r.checkEnd(false)
+		return h, nil, fmt.Errorf("%w: %s has no header of segment %d", ErrDamaged, r.path(number), number)
 	}
-	if r.number == 0 || h.prevEnd == r.end {
-		return false, nil
-	}
-	proof := h.durable || provenAfter(data, place{number, segmentHeader}) > 0
-	return true, r.checkEnd(proof)
+	return h, data, nil
+}
+
+// follows tells whether a segment was used and goes on where the last one ends.
+// If not, that one has lost its end.
+func (r *reader) follows(h header) bool {
+	return h.used && (r.number == 0 || h.prevEnd == r.end)
+}
+
+// vouches tells whether all segments before this one had been on the disk: a
+// sync of one comes after the syncs of those before it.
+func vouches(h header, data []byte) bool {
+	return h.used && (h.durable || h.closed > 0 || provenAfter(data, place{h.number, segmentHeader}) > 0)
 }
 
 // checkUnused fails if one of the segments behind an unused one holds frames
 // that were on the disk.
 func (r *reader) checkUnused(numbers []uint64) error {
 	for _, number := range numbers {
-		data, err := readFile(r.fs, r.path(number))
+		h, data, err := r.segment(number)
 		if err != nil {
 			return err
 		}
-		if h, ok := decodeHeader(data, number); ok && h.durable || provenAfter(data, place{number, segmentHeader}) > 0 {
+		if vouches(h, data) {
 			return fmt.Errorf("%w: %s goes on where nothing can be read", ErrDamaged, r.path(number))
 		}
 	}
@@ -112,26 +127,35 @@ func (r *reader) checkUnused(numbers []uint64) error {
 // checkEnd fails if there were frames behind the place where those of the last
 // segment end; proven tells that there were.
 func (r *reader) checkEnd(proven bool) error {
-	if proven || r.number != 0 && provenAfter(r.data, place{r.number, r.end}) > r.end {
-		return fmt.Errorf("%w: there is no frame at byte %d of %s, where one had been written", ErrDamaged, r.end, r.path(r.number))
+	switch {
+	case r.number == 0:
+		return nil
+	case proven, r.header.closed > r.end:
+	case r.goesOn, provenAfter(r.data, place{r.number, r.end}) <= r.end:
+		return nil
 	}
-	return nil
+	return fmt.Errorf("%w: there is no frame at byte %d of %s, where one had been written", ErrDamaged, r.end, r.path(r.number))
 }
 
 // frames replays the frames of the segment in r.data.
 func (r *reader) frames() error {
-	r.end = segmentHeader
+	r.end, r.goesOn = segmentHeader, false
 	for {
-		payload, _, next, ok := frameAt(r.data, place{r.number, r.end})
+		f, ok := headerAt(r.data, place{r.number, r.end})
 		if !ok {
 			return nil
 		}
-		if len(payload) > 0 {
-			if err := r.replay(payload); err != nil {
-				return fmt.Errorf("frame at byte %d: %w", r.end, err)
-			}
+		if r.goesOn = f.length == goesOn; r.goesOn {
+			return nil
 		}
-		r.end = next
+		payload, ok := f.payload(r.data, r.end)
+		if !ok {
+			return nil
+		}
+		if err := r.replay(payload); err != nil {
+			return fmt.Errorf("frame at byte %d: %w", r.end, err)
+		}
+		r.end = f.next(r.end)
 	}
 }
 

@@ -1,0 +1,150 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"redstalk/protocol"
+	"redstalk/storage"
+	"redstalk/storage/embedded"
+)
+
+// fuzzJobSize is the largest body in FuzzConnection: small, so that bodies
+// that are too big are soon made.
+const fuzzJobSize = 32
+
+// FuzzConnection sends any bytes, cut into packets as cuts says, to a session.
+// Afterwards there is a reply for every command up to the first quit, the
+// session has ended, and nothing is reserved or attended to.
+func FuzzConnection(f *testing.F) {
+	for _, seed := range []string{
+		"put 1 0 60 1\r\nx\r\nreserve\r\ndelete 1\r\n",
+		"put 0 0 60 3\r\na\r\n\r\nreserve-with-timeout 1\r\nreserve-with-timeout 0\r\nlist-tube-used\r\n",
+		"use t\r\nwatch t\r\nignore default\r\nignore t\r\nlist-tubes-watched\r\nput 0 9 0 0\r\n\r\nkick 5\r\npeek-ready\r\nreserve-job 1\r\n",
+		"put 0 0 1 99\r\nbody\r\nput 0 0 1 1\r\nxx\r\nput x\r\n\x00\r\nstats\r\nstats-job 1\r\nstats-tube t\r\n",
+		"put 0 0 60 1\r\nx\r\nreserve\r\nbury 1 0\r\npeek-buried\r\nkick-job 1\r\nreserve-job 1\r\ntouch 1\r\nrelease 1 0 1\r\npeek-delayed\r\nquit\r\nstats\r\n",
+		"reserve\r\nreserve\r\nput 0 0 60 1\r\nx\r\n",
+		"pause-tube default 1\r\nlist-tubes\r\npeek 1\r\nput 0 0 4294967295 4294967295\r\nx",
+	} {
+		f.Add([]byte(seed), []byte{1, 5, 200})
+		f.Add([]byte(seed), []byte(nil))
+	}
+	f.Fuzz(func(t *testing.T, data, cuts []byte) {
+		if len(data) > 4<<10 {
+			t.Skip("long inputs are many short ones")
+		}
+		synctest.Test(t, func(t *testing.T) { fuzzConnection(t, data, cuts) })
+	})
+}
+
+func fuzzConnection(t *testing.T, data, cuts []byte) {
+	store := embedded.NewMemory()
+	s := New(store, Config{MaxJobSize: fuzzJobSize, Log: slog.New(slog.DiscardHandler)})
+	ours, theirs := net.Pipe()
+	replies := &packets{Conn: theirs, in: data, cuts: cuts}
+	defer ours.Close()
+	begun := time.Now()
+	s.ServeConn(replies)
+	if took := time.Since(begun); took > 0 {
+		t.Errorf("the session went on for %v after its client had ended", took)
+	}
+	ops := []storage.Op{{Kind: storage.Stats}, {Kind: storage.TubeStats, Tube: "default"}}
+	storage.DoWait(store, ops)
+	if n := ops[0].Answer.Stats.Reserved; n != 0 {
+		t.Errorf("%d jobs are still reserved", n)
+	}
+	if st := ops[1].Answer.TubeStats; st.Using != 0 || st.Watching != 0 || s.hall.size.Load() != 0 {
+		t.Errorf("somebody is still there: %+v, %d waiting", st, s.hall.size.Load())
+	}
+	got, want := countReplies(t, replies.out.Bytes()), countCommands(data)
+	if got != want {
+		t.Errorf("%d replies to %d commands:\n%q", got, want, replies.out.Bytes())
+	}
+	if err := s.Shutdown(context.Background()); err != nil {
+		t.Error(err)
+	}
+	store.Close()
+}
+
+// packets is a connection whose client has sent in, in packets of the sizes in
+// cuts over and over, and ended.
+type packets struct {
+	net.Conn
+	in, cuts []byte
+	at       int
+	mu       sync.Mutex
+	out      bytes.Buffer
+}
+
+func (p *packets) Read(b []byte) (int, error) {
+	if len(p.in) == 0 {
+		return 0, io.EOF
+	}
+	n := len(p.in)
+	if len(p.cuts) > 0 {
+		n = min(n, 1+int(p.cuts[p.at%len(p.cuts)]))
+		p.at++
+	}
+	n = copy(b, p.in[:n])
+	p.in = p.in[n:]
+	return n, nil
+}
+
+func (p *packets) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.out.Write(b)
+}
+
+// countCommands is how many replies the bytes call for.
+func countCommands(data []byte) (n int) {
+	r := protocol.NewReader(bytes.NewReader(data), fuzzJobSize)
+	for {
+		for c := (protocol.Command{}); r.Next(&c); n++ {
+			if c.Fault == protocol.NoFault && c.Verb == protocol.Quit {
+				return n
+			}
+		}
+		if r.Fill() != nil {
+			return n
+		}
+	}
+}
+
+// countReplies takes replies apart, and the bodies and pages in them by the
+// sizes that they announce.
+func countReplies(t *testing.T, text []byte) (n int) {
+	for ; len(text) > 0; n++ {
+		line, rest, whole := bytes.Cut(text, []byte("\r\n"))
+		if !whole {
+			t.Fatalf("half a reply: %q", text)
+		}
+		if size, has := announced(line); has {
+			if len(rest) < size+2 || string(rest[size:size+2]) != "\r\n" {
+				t.Fatalf("%q is followed by %q", line, rest)
+			}
+			rest = rest[size+2:]
+		}
+		text = rest
+	}
+	return n
+}
+
+// announced is the size of the body or page that comes after a reply's line.
+func announced(line []byte) (size int, has bool) {
+	words := bytes.Fields(line)
+	if word := string(words[0]); word != "OK" && word != "RESERVED" && word != "FOUND" {
+		return 0, false
+	}
+	for _, digit := range words[len(words)-1] {
+		size = 10*size + int(digit-'0')
+	}
+	return size, true
+}

@@ -1,0 +1,334 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"redstalk/storage"
+	"redstalk/storage/embedded"
+)
+
+// inLimits is inWorld with a server of this configuration.
+func inLimits(t *testing.T, c Config, test func(w *world, log *safeBuffer)) {
+	t.Helper()
+	inWorld(t, func(w *world) {
+		log := &safeBuffer{}
+		c.Log = slog.New(slog.NewTextHandler(log, nil))
+		w.server.Shutdown(context.Background())
+		w.server = New(w.store, c)
+		test(w, log)
+	})
+}
+
+// safeBuffer is a buffer for many goroutines.
+type safeBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *safeBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *safeBuffer) count(s string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return strings.Count(b.text.String(), s)
+}
+
+// endsBetween checks when the server closes the connection.
+func (c *client) endsBetween(begun time.Time, earliest, latest time.Duration) {
+	c.w.Helper()
+	<-c.ended
+	if took := time.Since(begun); took < earliest || took > latest {
+		c.w.Errorf("closed after %v, want %v to %v", took, earliest, latest)
+	}
+}
+
+func TestMaxConnections(t *testing.T) {
+	inLimits(t, Config{MaxConnections: 2}, func(w *world, log *safeBuffer) {
+		flood := func(n int) {
+			for range n {
+				<-w.connect().ended
+			}
+		}
+		a, b := w.connect(), w.connect()
+		a.put(60, "x")
+		b.put(60, "x")
+		flood(100)
+		a.close()
+		synctest.Wait()
+		c := w.connect()
+		c.put(60, "x")
+		flood(100)
+		b.put(60, "x")
+		if n := log.count("too many connections"); n != 1 {
+			t.Errorf("%d lines about one flood", n)
+		}
+		time.Sleep(2 * floodPause)
+		flood(3)
+		if n := log.count("too many connections"); n != 2 {
+			t.Errorf("%d lines about two floods", n)
+		}
+		if got := b.figure("stats", "current-connections"); got != "2" {
+			t.Errorf("current-connections: %s", got)
+		}
+	})
+}
+
+func TestIdleTimeout(t *testing.T) {
+	const limit = 10 * time.Second
+	inLimits(t, Config{IdleTimeout: limit, WriteTimeout: -1}, func(w *world, log *safeBuffer) {
+		begun := time.Now()
+		mute, waiter, holder, chatty := w.connect(), w.connect(), w.connect(), w.connect()
+		waiter.send("watch nothing", "ignore default", "reserve")
+		waiter.want("WATCHING 2", "WATCHING 1")
+		id := holder.put(100, "x")
+		holder.send("reserve")
+		holder.want("RESERVED "+id+" 1", "x")
+		chatty.put(60, "one more")
+		checked := make(chan struct{})
+		go func() {
+			mute.endsBetween(begun, limit, limit*5/4)
+			close(checked)
+		}()
+		for range 10 {
+			time.Sleep(limit / 2)
+			chatty.sendRaw("p") // a byte of a command is enough
+		}
+		<-checked
+		holder.send("delete " + id)
+		holder.want("DELETED")
+		deleted := time.Now()
+		holder.endsBetween(deleted, limit, limit*5/4)
+		chatty.endsBetween(deleted, 0, limit*5/4)
+		producer := w.connect()
+		producer.send("use nothing")
+		producer.want("USING nothing")
+		producer.put(60, "x")
+		waiter.want("RESERVED 3 1", "x")
+		if n := log.count("cause=idle"); n != 3 {
+			t.Errorf("%d connections were idle, want 3", n)
+		}
+	})
+}
+
+// TestIdleTimeoutAsksTheStore: without an answer nobody is closed, and a
+// connection that comes to life while the store is asked goes on.
+func TestIdleTimeoutAsksTheStore(t *testing.T) {
+	const limit = 10 * time.Second
+	inLimits(t, Config{IdleTimeout: limit}, func(w *world, _ *safeBuffer) {
+		c := w.connect()
+		c.put(60, "x")
+		w.store.set(func(d *door) { d.fail = func(*storage.Op) error { return storage.ErrUnavailable } })
+		time.Sleep(5 * limit)
+		if got := c.ask("peek 1"); got != "INTERNAL_ERROR" {
+			t.Errorf("got %q", got)
+		}
+		asked, release := make(chan struct{}), make(chan struct{})
+		w.store.set(func(d *door) {
+			d.fail = func(op *storage.Op) error {
+				if op.Kind == storage.Take {
+					close(asked)
+					<-release
+				}
+				return nil
+			}
+		})
+		<-asked
+		w.store.set(func(d *door) { d.fail = nil })
+		c.send("peek 1")
+		synctest.Wait()
+		close(release)
+		c.want("FOUND 1 1", "x")
+		begun := time.Now()
+		c.endsBetween(begun, limit, limit*5/4)
+	})
+}
+
+// stuckClient is a connection that sends text and reads nothing.
+func (w *world) stuckClient(text string) net.Conn {
+	ours, theirs := net.Pipe()
+	go w.server.ServeConn(theirs)
+	go io.WriteString(ours, text)
+	return ours
+}
+
+func TestWriteTimeout(t *testing.T) {
+	const limit = 8 * time.Second
+	inLimits(t, Config{WriteTimeout: limit}, func(w *world, log *safeBuffer) {
+		c := w.connect()
+		c.put(600, "x")
+		cutOff := func(commands string) {
+			t.Helper()
+			begun := time.Now()
+			w.stuckClient(commands)
+			synctest.Wait()
+			for c.figure("stats", "current-connections") != "1" && time.Since(begun) < 2*limit {
+				time.Sleep(limit / 16)
+			}
+			if took := time.Since(begun); took < limit || took > limit*3/2 {
+				t.Errorf("%.20q: closed after %v, want %v", commands, took, limit)
+			}
+		}
+		cutOff("reserve\r\n" + strings.Repeat("stats\r\n", 10_000)) // has more to do
+		c.send("reserve")
+		c.want("RESERVED 1 1", "x")
+		cutOff("list-tube-used\r\nreserve\r\n") // waits, with a reply kept back
+		if got := c.figure("stats", "current-waiting"); got != "0" {
+			t.Errorf("current-waiting: %s", got)
+		}
+		if n := log.count("did not read"); n != 2 {
+			t.Errorf("%d connections closed for that, want 2", n)
+		}
+	})
+}
+
+// TestSlowReader: who reads little, but something, is never cut off.
+func TestSlowReader(t *testing.T) {
+	const limit = 8 * time.Second
+	inLimits(t, Config{WriteTimeout: limit, IdleTimeout: limit}, func(w *world, _ *safeBuffer) {
+		const n = 2000
+		ours := w.stuckClient(strings.Repeat("list-tube-used\r\n", n) + "quit\r\n")
+		var got int
+		for buf := make([]byte, 2*pumpBuffer); ; {
+			time.Sleep(limit / 2)
+			n, err := io.ReadFull(ours, buf)
+			if got += n; err != nil {
+				break
+			}
+		}
+		if want := n * len("USING default\r\n"); got != want {
+			t.Errorf("%d bytes came, want %d", got, want)
+		}
+	})
+}
+
+// lastBreath is a connection on which bytes come as long as it is not closed,
+// and which takes its time to close.
+type lastBreath struct {
+	net.Conn
+	closed chan struct{}
+}
+
+func (c *lastBreath) Read(p []byte) (int, error) {
+	select {
+	case <-c.closed:
+		return 0, net.ErrClosed
+	default:
+		return 1, nil
+	}
+}
+
+func (c *lastBreath) Close() error {
+	synctest.Wait()
+	close(c.closed)
+	return nil
+}
+
+// TestPumpEnds: bytes that come while a connection is closed do not keep its
+// goroutine. Else the bubble does not end.
+func TestPumpEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPump(&lastBreath{closed: make(chan struct{})}, nil, func(*turn) {})
+		synctest.Wait()
+		p.Close()
+	})
+}
+
+// TestSignalBeforeBegin: the server may end, or sweep, between the moment when
+// it knows a session and the one when the session begins.
+func TestSignalBeforeBegin(t *testing.T) {
+	inWorld(t, func(w *world) {
+		ss := newSession(w.server, 99)
+		ss.signal(halted, nil)
+		ss.signal(swept, nil)
+		if ss.events.Load() != running|halted|swept {
+			t.Errorf("signals: %b", ss.events.Load())
+		}
+	})
+}
+
+// deepStore is a memory engine that says how deep calls of Do are nested.
+type deepStore struct {
+	storage.Store
+	t *testing.T
+}
+
+func (d *deepStore) Do(batches ...*storage.Batch) {
+	pcs := make([]uintptr, 256)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(1, pcs)])
+	depth := 0
+	for {
+		f, more := frames.Next()
+		if strings.HasSuffix(f.Function, "(*deepStore).Do") {
+			depth++
+		}
+		if !more {
+			break
+		}
+	}
+	if depth > 1 {
+		d.t.Errorf("the store was called from within its own Done, %d deep", depth)
+	}
+	d.Store.Do(batches...)
+}
+
+// TestDoneDoesNotCallTheStore: what a session does next when its batch is done
+// is not done in the goroutine of the store.
+func TestDoneDoesNotCallTheStore(t *testing.T) {
+	for _, network := range []string{"pipe", "tcp"} {
+		t.Run(network, func(t *testing.T) {
+			store := &deepStore{embedded.NewMemory(), t}
+			s := New(store, Config{Log: slog.New(slog.DiscardHandler)})
+			ours, theirs := connected(t, network)
+			go s.ServeConn(theirs)
+			const n = 500
+			go io.WriteString(ours, "reserve\r\n"+strings.Repeat("peek-ready\r\nput 0 0 9 0\r\n\r\n", n)+"quit\r\n")
+			other, theirs := connected(t, network)
+			go s.ServeConn(theirs)
+			io.WriteString(other, "put 0 0 9 1\r\nx\r\n")
+			replies, err := io.ReadAll(ours)
+			if lines := bytes.Count(replies, []byte("\r\n")); err != nil || lines < 2+2*n {
+				t.Errorf("%d lines, %v", lines, err)
+			}
+			other.Close()
+			if err := s.Shutdown(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// connected returns both ends of a connection.
+func connected(t *testing.T, network string) (ours, theirs net.Conn) {
+	t.Helper()
+	if network == "pipe" {
+		ours, theirs = net.Pipe()
+	} else {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		if ours, err = net.Dial("tcp", l.Addr().String()); err != nil {
+			t.Fatal(err)
+		}
+		if theirs, err = l.Accept(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { ours.Close() })
+	return ours, theirs
+}

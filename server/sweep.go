@@ -1,0 +1,133 @@
+package server
+
+import (
+	"errors"
+	"time"
+
+	"redstalk/storage"
+)
+
+// sweeper has every session look at its limits of time now and then, so that
+// no connection needs a timer for them and no command has to set one. What it
+// enforces comes late by a quarter of the limit at most.
+type sweeper struct {
+	every time.Duration
+	quit  chan struct{}
+	done  chan struct{}
+}
+
+// minSweep bounds how often is swept, whatever the limits.
+const minSweep = 10 * time.Millisecond
+
+func newSweeper(c *Config) *sweeper {
+	w := &sweeper{quit: make(chan struct{}), done: make(chan struct{})}
+	for _, limit := range []time.Duration{c.IdleTimeout, c.WriteTimeout} {
+		if limit > 0 && (w.every == 0 || limit/8 < w.every) {
+			w.every = max(limit/8, minSweep)
+		}
+	}
+	return w
+}
+
+func (w *sweeper) start(s *Server) {
+	if w.every == 0 {
+		close(w.done)
+		return
+	}
+	go w.run(s)
+}
+
+func (w *sweeper) run(s *Server) {
+	defer close(w.done)
+	ticker := time.NewTicker(w.every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-w.quit:
+			return
+		case <-ticker.C:
+		}
+		for _, ss := range s.all() {
+			ss.signal(swept, nil)
+		}
+	}
+}
+
+func (w *sweeper) stop() {
+	close(w.quit)
+	<-w.done
+}
+
+// vigil is what a session remembers from one sweep to the next.
+type vigil struct {
+	reads      uint64    // that had brought something by then
+	quietSince time.Time // nothing came and nothing was done
+	drained    uint64    // bytes that the wire had sent late by then
+	stuckSince time.Time // the client reads none of what is kept back; zero if nothing is
+	asking     bool      // the store is asked whether the connection holds anything
+}
+
+var (
+	errStuck = errors.New("the client did not read its replies")
+	errIdle  = errors.New("idle")
+)
+
+// inspect looks at the limits.
+func (s *session) inspect(now time.Time, t *turn) {
+	v := &s.vigil
+	switch {
+	case s.phase >= ending, v.asking:
+		return
+	case s.wire.Kept() > 0:
+		v.quietSince = now
+		s.inspectStuck(now, t)
+		return
+	}
+	v.stuckSince = time.Time{}
+	if s.phase != acting || s.readable || s.next < len(s.requests) || s.reads != v.reads {
+		v.reads, v.quietSince = s.reads, now
+		return
+	}
+	if limit := s.server.config.IdleTimeout; limit > 0 && now.Sub(v.quietSince) >= limit {
+		s.askHoldings(t)
+	}
+}
+
+// inspectStuck ends a connection whose client has read nothing for too long.
+func (s *session) inspectStuck(now time.Time, t *turn) {
+	v, limit := &s.vigil, s.server.config.WriteTimeout
+	drained := s.wire.Drained()
+	switch {
+	case limit <= 0:
+	case v.stuckSince.IsZero(), v.drained != drained:
+		v.stuckSince, v.drained = now, drained
+	case now.Sub(v.stuckSince) < limit:
+	case s.phase == acting:
+		s.end(errStuck, t)
+	default:
+		s.cause = errStuck // see wait
+	}
+}
+
+// nowhere is a tube that no client can name. A take from it finds nothing, but
+// its answer tells whether the holder has any deadline to be warned of.
+const nowhere = "-"
+
+// askHoldings asks the store whether a connection that is idle holds jobs.
+func (s *session) askHoldings(t *turn) {
+	s.vigil.asking = true
+	s.phase = storing
+	s.again.Ops = []storage.Op{{Kind: storage.Take, Holder: s.holder, Tubes: []string{nowhere}}}
+	s.hand(&s.again, t)
+}
+
+// noteHoldings ends the idle connection, unless it holds jobs or has come to
+// life meanwhile. If it does it is asked again after as long a time.
+func (s *session) noteHoldings(t *turn) {
+	s.vigil.asking = false
+	s.vigil.quietSince = time.Now()
+	a := &s.again.Ops[0].Answer
+	if a.Err == nil && a.Soon == storage.Forever && !s.readable {
+		s.end(errIdle, t)
+	}
+}

@@ -1,0 +1,151 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"redstalk/storage/embedded"
+)
+
+// onTCP runs a server on a loopback address, with loops where there are any.
+func onTCP(t *testing.T, c Config) (s *Server, dial func() (net.Conn, *bufio.Reader)) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Log = slog.New(slog.DiscardHandler)
+	s = New(embedded.NewMemory(), c)
+	go s.Serve(l)
+	return s, func() (net.Conn, *bufio.Reader) {
+		t.Helper()
+		conn, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn.SetDeadline(time.Now().Add(20 * time.Second))
+		t.Cleanup(func() { conn.Close() })
+		return conn, bufio.NewReader(conn)
+	}
+}
+
+func wantLine(t *testing.T, r *bufio.Reader, want string) {
+	t.Helper()
+	if got, err := r.ReadString('\n'); got != want+"\r\n" {
+		t.Fatalf("got %q (%v), want %q", got, err, want)
+	}
+}
+
+// openFiles is how many descriptors this process has; 0 where that cannot be
+// seen.
+func openFiles() int {
+	entries, _ := os.ReadDir("/proc/self/fd")
+	return len(entries)
+}
+
+// TestShutdownOnTCP ends a server with a holder, one who waits, one in the
+// middle of a command, one that has half closed, and one that does nothing.
+// Nothing is left of it.
+func TestShutdownOnTCP(t *testing.T) {
+	files, goroutines := openFiles(), runtime.NumGoroutine()
+	s, dial := onTCP(t, Config{})
+	var all []net.Conn
+	for _, test := range []struct{ send, first string }{
+		{"put 0 0 60 1\r\nx\r\n", "INSERTED 1"},
+		{"reserve\r\n", "RESERVED 1 1"},
+		{"list-tube-used\r\nreserve\r\n", "USING default"},
+		{"list-tube-used\r\nput 0 0 60 5\r\nab", "USING default"},
+		{"list-tube-used\r\n", "USING default"},
+	} {
+		conn, r := dial()
+		io.WriteString(conn, test.send)
+		wantLine(t, r, test.first)
+		all = append(all, conn)
+	}
+	half, r := dial()
+	io.WriteString(half, "reserve-with-timeout 9\r\n")
+	half.(*net.TCPConn).CloseWrite()
+	wantLine(t, r, "TIMED_OUT")
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := s.Shutdown(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, conn := range append(all, half) {
+		if _, err := io.Copy(io.Discard, conn); err != nil {
+			t.Errorf("instead of the end: %v", err)
+		}
+		conn.Close()
+	}
+	limit := time.Now().Add(10 * time.Second)
+	for openFiles() > files || runtime.NumGoroutine() > goroutines {
+		if time.Now().After(limit) {
+			t.Fatalf("%d files, at first %d; %d goroutines, at first %d", openFiles(), files, runtime.NumGoroutine(), goroutines)
+		}
+		runtime.Gosched()
+	}
+}
+
+// TestShutdownCutsOffOnTCP: a client that does not read holds Shutdown up only
+// until its context ends.
+func TestShutdownCutsOffOnTCP(t *testing.T) {
+	s, dial := onTCP(t, Config{WriteTimeout: -1})
+	conn, _ := dial()
+	conn.(*net.TCPConn).SetReadBuffer(4 << 10)
+	go io.WriteString(conn, strings.Repeat("stats\r\n", 100_000))
+	awaitKept(t, s)
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	begun := time.Now()
+	if err := s.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("shutdown: %v", err)
+	}
+	if took := time.Since(begun); took > lastGrace {
+		t.Errorf("shutdown took %v, as if the connection had not been cut", took)
+	}
+}
+
+// TestWriteTimeoutOnTCP: as with the pump.
+func TestWriteTimeoutOnTCP(t *testing.T) {
+	s, dial := onTCP(t, Config{WriteTimeout: 200 * time.Millisecond})
+	conn, _ := dial()
+	conn.(*net.TCPConn).SetReadBuffer(4 << 10)
+	go io.WriteString(conn, strings.Repeat("stats\r\n", 100_000))
+	begun := awaitKept(t, s)
+	for s.figures.connections.Load() > 0 {
+		if time.Since(begun) > 10*time.Second {
+			t.Fatal("the connection is not closed")
+		}
+		runtime.Gosched()
+	}
+	if took := time.Since(begun); took < 150*time.Millisecond {
+		t.Errorf("closed after %v", took)
+	}
+	if err := s.Shutdown(context.Background()); err != nil {
+		t.Error(err)
+	}
+}
+
+// awaitKept waits until replies are kept back from the one client, and returns
+// when that began.
+func awaitKept(t *testing.T, s *Server) time.Time {
+	t.Helper()
+	for limit := time.Now().Add(10 * time.Second); time.Now().Before(limit); runtime.Gosched() {
+		for _, ss := range s.all() {
+			if ss.events.Load()&running == 0 && ss.wire.Kept() > 0 {
+				return time.Now()
+			}
+		}
+	}
+	t.Fatal("nothing is kept back")
+	panic("unreachable")
+}

@@ -1,0 +1,84 @@
+package embedded
+
+import (
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+// TestTablesAreNotAheadOfTheLog cuts the power while the deletion of a job is
+// not synced yet, but the checkpoint writes the window in which it was put. The
+// job must not be gone from the tables, nor the log that has it, while what is
+// on the disk of the log goes on about it.
+func TestTablesAreNotAheadOfTheLog(t *testing.T) {
+	d := newDisk()
+	fs := newHooked(d.fs)
+	o := d.options(t)
+	o.fs = fs
+	e := mustOpen(t, o)
+
+	tablesMay := make(chan struct{})
+	fs.set(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpCreate && isTable(op) {
+			<-tablesMay
+		}
+		return nil
+	})
+	fillSegment(t, e) // whose window has to wait for a table
+	job := do(t, e, storage.Op{Kind: storage.Put, Tube: "a", Delay: 1000, Body: []byte("job")})[0].Answer.ID
+	fillSegment(t, e)
+	do(t, e, storage.Op{Kind: storage.Move, Move: tube.KickJob, ID: job})
+
+	syncing, logMay := make(chan struct{}), make(chan struct{})
+	fs.set(func(op errorfs.Op) error {
+		switch {
+		case op.Kind == errorfs.OpCreate && isTable(op):
+			<-tablesMay
+		case op.Kind == errorfs.OpFileSyncData && isLog(op):
+			syncing <- struct{}{}
+			<-logMay
+		}
+		return nil
+	})
+	deleted := make(chan struct{})
+	go func() {
+		defer close(deleted)
+		do(t, e, storage.Op{Kind: storage.Move, Move: tube.Delete, ID: job},
+			storage.Op{Kind: storage.Put, Tube: "a", Body: []byte("instead")})
+	}()
+	<-syncing
+	go func() { // further syncs wait for nothing
+		for range syncing {
+		}
+	}()
+	close(tablesMay)
+	oldest := uint64(0)
+	eventually(t, "the checkpoint to write the window, or to wait for the log", func() bool {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		oldest, _ = segments(e)
+		return oldest == 3 || e.journal.writing != nil && len(e.journal.writing.waiters) == 2
+	})
+
+	left := &disk{fs: d.fs.CrashClone(vfs.CrashCloneCfg{}), clock: d.clock}
+	close(logMay)
+	<-deleted
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+	close(syncing)
+	e, err := Open(left.options(t))
+	if err != nil {
+		t.Fatalf("after a power cut, with the log from segment %d on: %v", oldest, err)
+	}
+	defer e.Close()
+	ops := []storage.Op{{Kind: storage.Peek, ID: job}, {Kind: storage.PeekHead, Tube: "a", State: tube.Ready}}
+	storage.DoWait(e, ops)
+	if ops[0].Answer.NotFound || string(ops[1].Answer.Body) != "job" {
+		t.Errorf("half of what was not on the disk was done: %+v", ops)
+	}
+}

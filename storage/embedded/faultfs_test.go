@@ -1,0 +1,117 @@
+package embedded
+
+import (
+	"path"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"redstalk/storage"
+)
+
+// hooked is a file system that asks before everything it does. The hook may
+// block, or answer with an error.
+type hooked struct {
+	*errorfs.FS
+	inner vfs.FS
+	mu    sync.Mutex
+	hook  func(errorfs.Op) error
+}
+
+func newHooked(fs vfs.FS) *hooked {
+	h := &hooked{inner: fs}
+	h.FS = errorfs.Wrap(fs, errorfs.InjectorFunc(h.ask))
+	return h
+}
+
+func (h *hooked) ask(op errorfs.Op) error {
+	h.mu.Lock()
+	hook := h.hook
+	h.mu.Unlock()
+	if hook == nil {
+		return nil
+	}
+	return hook(op)
+}
+
+func (h *hooked) set(hook func(errorfs.Op) error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.hook = hook
+}
+
+// ReuseForWrite is overridden because the one of errorfs does not ask for what
+// becomes of the file.
+func (h *hooked) ReuseForWrite(from, to string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	if err := h.ask(errorfs.Op{Kind: errorfs.OpReuseForWrite, Path: from}); err != nil {
+		return nil, err
+	}
+	f, err := h.inner.ReuseForWrite(from, to, c)
+	if err != nil {
+		return nil, err
+	}
+	return errorfs.WrapFile(f, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		op.Path = to
+		return h.ask(op)
+	})), nil
+}
+
+func isTable(op errorfs.Op) bool { return strings.HasSuffix(op.Path, ".sst") }
+
+// isLog tells whether it is a file of the log.
+func isLog(op errorfs.Op) bool { return strings.HasPrefix(path.Base(op.Path), "log.") }
+
+func isSync(op errorfs.Op) bool {
+	return op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData || op.Kind == errorfs.OpFileSyncTo
+}
+
+// eventually waits until cond is true.
+func eventually(t testing.TB, what string, cond func() bool) {
+	t.Helper()
+	deadline := time.After(30 * time.Second)
+	for !cond() {
+		select {
+		case <-deadline:
+			t.Fatalf("waited in vain for %s", what)
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// segments returns the numbers of the oldest and the current segment of the log.
+func segments(e *Engine) (oldest, current uint64) { return e.journal.log.Segments() }
+
+// do carries out operations, none of which may fail.
+func do(t testing.TB, s storage.Store, ops ...storage.Op) []storage.Op {
+	t.Helper()
+	storage.DoWait(s, ops)
+	for i := range ops {
+		if a := &ops[i].Answer; a.Err != nil || a.NotFound {
+			t.Fatalf("operation %d: %+v", i, a)
+		}
+	}
+	return ops
+}
+
+// fillSegment puts jobs until a new segment of the log begins.
+func fillSegment(t testing.TB, e *Engine) {
+	t.Helper()
+	_, begun := segments(e)
+	body := make([]byte, 64<<10)
+	for _, current := segments(e); current == begun; _, current = segments(e) {
+		do(t, e, storage.Op{Kind: storage.Put, Tube: "filler", Body: body})
+	}
+}
+
+func mustOpen(t testing.TB, o Options) *Engine {
+	t.Helper()
+	e, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
