@@ -73,11 +73,13 @@ func TestMaxConnections(t *testing.T) {
 		c.put(60, "x")
 		flood(100)
 		b.put(60, "x")
+		synctest.Wait()
 		if n := log.count("too many connections"); n != 1 {
 			t.Errorf("%d lines about one flood", n)
 		}
 		time.Sleep(2 * floodPause)
 		flood(3)
+		synctest.Wait()
 		if n := log.count("too many connections"); n != 2 {
 			t.Errorf("%d lines about two floods", n)
 		}
