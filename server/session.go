@@ -226,6 +226,7 @@ func (s *session) act(t *turn) (more bool, err error) {
 	case s.quit:
 		return false, errQuit
 	case s.halfClosed:
+		s.noteBegun()
 		return false, errHalfClosed
 	case s.server.closing.Load():
 		return false, ErrServerClosed

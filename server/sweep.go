@@ -126,8 +126,8 @@ func (s *session) askHoldings(t *turn) {
 func (s *session) noteHoldings(t *turn) {
 	s.vigil.asking = false
 	s.vigil.quietSince = time.Now()
-	a := &s.again.Ops[0].Answer
-	if a.Err == nil && a.Soon == storage.Forever && !s.readable {
+	// An answer that is an error sets no Soon.
+	if s.again.Ops[0].Answer.Soon == storage.Forever && !s.readable {
 		s.end(errIdle, t)
 	}
 }

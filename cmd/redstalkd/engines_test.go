@@ -15,7 +15,7 @@ func onEngines(t *testing.T, test func(t *testing.T, store func() []string)) {
 		test(t, func() []string { return []string{"--store", "memory:"} })
 	})
 	t.Run("embedded", func(t *testing.T) {
-		test(t, func() []string { return []string{"--store", "embedded:" + t.TempDir()} })
+		test(t, func() []string { return []string{"--store", "embedded:" + t.TempDir(), "-s", "1048576"} })
 	})
 	t.Run("redis", func(t *testing.T) {
 		redis := redistest.Start(t)
