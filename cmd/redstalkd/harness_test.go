@@ -29,6 +29,7 @@ var binary string
 func TestMain(m *testing.M) {
 	flag.Parse()
 	flag.Set("test.parallel", "16")
+	os.Setenv("REDSTALK_STORE", "memory:") // unless a test says otherwise
 	os.Exit(buildAndRun(m))
 }
 
