@@ -179,7 +179,6 @@ func (e *episode) remind(over []event) error {
 			continue
 		}
 		delete(c.held, ev.job)
-		e.expired = ev.job
 		replies, _ := e.judge.came(ev.conn)
 		if replies < len(c.pending) || c.over() || !c.frame.idle() {
 			continue

@@ -117,7 +117,7 @@ func TestFindsForgeries(t *testing.T) {
 			t.Parallel()
 			forger := forged(start, c.change...)
 			report := compare(t, differ.Config{
-				Judge: start, Subject: forger, Seed: *seed, Plain: 100_000, Patience: 400 * time.Millisecond, Shrink: 15 * time.Second,
+				Judge: start, Subject: forger, Seed: *seed, Plain: 100_000, Patience: 400 * time.Millisecond, Shrink: 2 * time.Minute,
 			})
 			if len(report.Found) == 0 {
 				t.Fatal("it was not found out")

@@ -27,7 +27,6 @@ type episode struct {
 	bySubject map[uint64]int
 	fresh     int   // the last label given to a job that the script does not name
 	alive     []int // labels, by insertion, of jobs not known to be deleted
-	expired   int   // label of the job of which the TTR has run out last
 
 	// census: what was done last has no reply that shows that it is done, so
 	// the figures must.

@@ -13,12 +13,11 @@ import (
 type generator struct {
 	*rand.Rand
 	e       *episode
-	conns   int            // opened so far
-	labels  int            // given so far
-	left    int            // steps to make
-	drained int            // steps before the end at which draining begins; 0: never
-	rest    map[int]string // of commands, by connection, of which the beginning was sent
-	plot    []step         // to be made next, with others in between
+	conns   int // opened so far
+	labels  int // given so far
+	left    int // steps to make
+	drained int // steps before the end at which draining begins; 0: never
+	rest    map[int]string
 }
 
 func newGenerator(e *episode, random *rand.Rand, steps int) *generator {
@@ -57,15 +56,8 @@ func pick[T any](g *generator, from ...T) T { return from[g.IntN(len(from))] }
 
 func (g *generator) step() step {
 	open := slices.Sorted(maps.Keys(g.e.conns))
-	switch {
-	case len(open) < 2 || len(open) < 6 && g.one(30):
+	if len(open) < 2 || len(open) < 6 && g.one(30) {
 		return g.packet(g.newConn())
-	case len(g.plot) > 0 && g.one(2):
-		s := g.plot[0]
-		g.plot = g.plot[1:]
-		return s
-	case len(g.plot) == 0 && g.one(60):
-		g.plot = g.pausedTube(pick(g, open...), pick(g, open...))
 	}
 	id := pick(g, open...)
 	if g.e.conns[id].waits() && !g.one(12) {
@@ -82,32 +74,6 @@ func (g *generator) step() step {
 		return s
 	}
 	return g.packet(id)
-}
-
-// pausedTube is a plot in which several reserves of one connection wait for a
-// tube with several jobs: alone, such a thing would hardly ever come about.
-func (g *generator) pausedTube(a, b int) []step {
-	tube := g.tube()
-	lines := func(id int, all ...string) step {
-		s := step{conn: id}
-		for _, line := range all {
-			s.commands = append(s.commands, command{line: line, rest: "\r\n"})
-		}
-		return s
-	}
-	fill := lines(a, "use "+tube, fmt.Sprint("pause-tube ", tube, " ", latest+g.IntN(9000)))
-	for range 1 + g.IntN(4) {
-		g.labels++
-		body := g.bytes(g.IntN(9))
-		line := fmt.Sprintf("put %s 0 5000 %d", g.pri(), len(body))
-		fill.commands = append(fill.commands, command{line: line, rest: "\r\n" + body + "\r\n", label: g.labels})
-	}
-	reserves := lines(b, "watch "+tube, "ignore default")
-	for range 1 + g.IntN(4) {
-		line := pick(g, "reserve", "reserve-with-timeout 0", "reserve-with-timeout 5000")
-		reserves.commands = append(reserves.commands, command{line: line, rest: "\r\n"})
-	}
-	return []step{fill, reserves, lines(a, "pause-tube "+tube+" 0")}
 }
 
 // packet is what is sent at once: mostly one command, sometimes many, in one
@@ -257,8 +223,6 @@ func (g *generator) job(id int, mine bool) string {
 	switch n := g.IntN(20); {
 	case mine && n < 16 && len(held) > 0:
 		return ref(pick(g, held...))
-	case n == 12 && g.e.expired > 0:
-		return ref(g.e.expired)
 	case n == 0 || len(alive) == 0:
 		return pick(g, "0", "18446744073709551615", noSuchJob, ref(max(1, g.labels-1)))
 	case n < 10:
