@@ -274,7 +274,9 @@ func TestPowerCut(t *testing.T) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			c := newCrasher(seed)
 			w := storetest.NewWalk(t, c.engine(), seed)
+			c.mu.Lock()
 			c.mark = w.Mark
+			c.mu.Unlock()
 			for n := range *walkSteps {
 				first := w.Mark()
 				w.Step()

@@ -218,7 +218,7 @@ func openPebble(o *Options) (*pebble.DB, error) {
 	cache := pebble.NewCache(cacheSize)
 	defer cache.Unref()
 	return pebble.Open(o.fs.PathJoin(o.Dir, tablesDir), &pebble.Options{
-		FS: o.fs, Cache: cache,
+		FS: tablesFS{o.fs}, Cache: cache,
 		DisableWAL:                  true,
 		MemTableSize:                memTableSize,
 		MemTableStopWritesThreshold: 4,
@@ -280,11 +280,7 @@ func makeDir(fs vfs.FS, dir string) error {
 	if err := fs.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	d, err := fs.OpenDir(parent)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return syncDir(fs, parent)
 }
 
 // refuseForeign tells a directory with a binlog of beanstalkd, which we cannot
