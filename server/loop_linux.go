@@ -113,11 +113,14 @@ func (ls *loops) stop() {
 // which something happened, and one call of the store.
 type loop struct {
 	store  storage.Store
+	shares storage.Gatherer // the store, if it is one
 	epoll  int
 	waker  [2]int // a pipe: a byte in it ends the wait
 	done   chan struct{}
+	events []syscall.EpollEvent
 	turn   turn
-	awoken []*epollWire // of the turn
+	within turn         // of more
+	awoken []*epollWire // of the look
 
 	mu       sync.Mutex
 	wires    map[int32]*epollWire // by descriptor
@@ -129,6 +132,8 @@ type loop struct {
 
 func newLoop(store storage.Store) (*loop, error) {
 	l := &loop{store: store, done: make(chan struct{}), wires: make(map[int32]*epollWire)}
+	l.shares, _ = store.(storage.Gatherer)
+	l.events = make([]syscall.EpollEvent, maxEvents)
 	var err error
 	if l.epoll, err = syscall.EpollCreate1(syscall.EPOLL_CLOEXEC); err != nil {
 		return nil, err
@@ -199,32 +204,44 @@ func (l *loop) add(w *epollWire) error {
 func (l *loop) run() {
 	defer close(l.done)
 	defer l.close()
-	events := make([]syscall.EpollEvent, maxEvents)
-	for {
-		n, err := syscall.EpollWait(l.epoll, events, l.patience())
-		if err != nil && !errors.Is(err, syscall.EINTR) {
-			panic("epoll_wait: " + err.Error()) // the descriptor is ours alone
+	more := l.more // once, as it is allocated
+	for l.look(&l.turn, l.patience()) {
+		switch {
+		case len(l.turn.batches) < 2:
+			l.turn.end(l.store) // as nobody seems to be there to share with
+		case l.shares != nil:
+			l.shares.DoGathering(more, l.turn.batches...)
+			l.turn.clear()
+		default:
+			l.look(&l.turn, 0) // what has come meanwhile can join this turn
+			l.turn.end(l.store)
 		}
-		if !l.find(events[:max(n, 0)]) {
-			return
-		}
-		l.wakeAll()
-		if len(l.turn.batches) > 1 {
-			// What has come meanwhile can join this turn, and share its sync.
-			if n, _ = syscall.EpollWait(l.epoll, events, 0); l.find(events[:max(n, 0)]) {
-				l.wakeAll()
-			}
-		}
-		l.turn.end(l.store)
 	}
 }
 
-func (l *loop) wakeAll() {
+// look waits for events and has the sessions that they concern add to a turn;
+// false if the loop is to stop.
+func (l *loop) look(t *turn, ms int) bool {
+	n, err := syscall.EpollWait(l.epoll, l.events, ms)
+	if err != nil && !errors.Is(err, syscall.EINTR) {
+		panic("epoll_wait: " + err.Error()) // the descriptor is ours alone
+	}
+	if !l.find(l.events[:max(n, 0)]) {
+		return false
+	}
 	for _, w := range l.awoken {
-		w.wake(&l.turn)
+		w.wake(t)
 	}
 	clear(l.awoken)
 	l.awoken = l.awoken[:0]
+	return true
+}
+
+// more is what a turn within a turn comes to, for storage.Gatherer.
+func (l *loop) more() int {
+	l.look(&l.within, 0)
+	defer l.within.end(l.store)
+	return len(l.within.batches)
 }
 
 // find collects whom the events concern, and what was asked for; false if the

@@ -26,6 +26,7 @@ type pump struct {
 	kept    int    // len(out) and what is being written
 	drained uint64
 	writing bool // there is a goroutine that writes
+	closed  bool
 	outErr  error
 }
 
@@ -46,12 +47,9 @@ func (p *pump) readAhead() {
 	buf := make([]byte, pumpBuffer)
 	for {
 		n, err := p.conn.Read(buf)
-		p.mu.Lock()
-		p.in = buf[:n]
-		if p.inErr == nil {
-			p.inErr = err
+		if !p.offer(buf[:n], err) {
+			return
 		}
-		p.mu.Unlock()
 		p.rouse()
 		if err != nil {
 			return
@@ -60,6 +58,17 @@ func (p *pump) readAhead() {
 			<-p.taken
 		}
 	}
+}
+
+// offer has the session find what was read; false if it has ended.
+func (p *pump) offer(read []byte, err error) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.in = read
+	if p.inErr == nil {
+		p.inErr = err
+	}
+	return !p.closed
 }
 
 // Read implements wire.
@@ -159,7 +168,7 @@ func (p *pump) Kept() int {
 func (p *pump) Close() {
 	p.conn.Close() // first: the reading goroutine must not get any more to hand over
 	p.mu.Lock()
-	p.in = nil
+	p.in, p.closed = nil, true
 	p.goOn()
 	p.mu.Unlock()
 }

@@ -14,6 +14,10 @@ func (t *turn) end(store storage.Store) {
 		return
 	}
 	store.Do(t.batches...)
+	t.clear()
+}
+
+func (t *turn) clear() {
 	clear(t.batches)
 	t.batches = t.batches[:0]
 }

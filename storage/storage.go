@@ -57,6 +57,18 @@ type Store interface {
 	Close() error
 }
 
+// Gatherer is a Store that does something slow for many batches at once, as a
+// sync of the disk.
+type Gatherer interface {
+	Store
+
+	// DoGathering does what Do does, but asks for more before it begins what
+	// is slow: more carries out, by Do, what has come meanwhile, and returns
+	// how many batches these were. It is called any number of times, on the
+	// caller's goroutine, before DoGathering returns.
+	DoGathering(more func() int, batches ...*Batch)
+}
+
 // Forever is a duration that never ends.
 const Forever = time.Duration(1<<63 - 1)
 

@@ -43,7 +43,7 @@ func TestArrows(t *testing.T) {
 func (m *Machine) check(t testing.TB) {
 	t.Helper()
 	var sum Totals
-	for id, r := range m.jobs.refs {
+	for id, r := range m.jobs.all(t) {
 		j := m.slab.at(r)
 		if j.ID != id || j.self != r {
 			t.Fatalf("job %d is not where it should be", id)

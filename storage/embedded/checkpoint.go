@@ -125,14 +125,13 @@ func (j *journal) look(to []current, ids []uint64) []current {
 func (j *journal) catchUp() error {
 	written := make(chan struct{})
 	j.mu.Lock()
-	lead, waits := j.submit([]*storage.Batch{{Done: func() { close(written) }}}, true)
+	lead, ready := j.submit(nil, []*storage.Batch{{Done: func() { close(written) }}}, true)
 	j.mu.Unlock()
+	done(ready)
 	if lead != nil {
-		j.lead(lead)
+		j.lead(lead, nil)
 	}
-	if waits {
-		<-written
-	}
+	<-written
 	return j.log.Sync()
 }
 

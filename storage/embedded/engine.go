@@ -48,7 +48,10 @@ func (e *Engine) now() tube.Instant {
 }
 
 // Do implements storage.Store.
-func (e *Engine) Do(batches ...*storage.Batch) {
+func (e *Engine) Do(batches ...*storage.Batch) { e.DoGathering(nil, batches...) }
+
+// DoGathering implements storage.Gatherer: what is slow is a sync of the log.
+func (e *Engine) DoGathering(more func() int, batches ...*storage.Batch) {
 	e.mu.Lock()
 	if e.journal != nil {
 		e.journal.throttle()
@@ -66,16 +69,15 @@ func (e *Engine) Do(batches ...*storage.Batch) {
 		done(batches)
 		return
 	}
-	bound := !e.onlyReserve(batches)
-	ready := e.fetchAside(batches, bound)
-	lead, waits := e.journal.submit(ready, bound)
+	batches, needs := e.fetchAside(batches)
+	free, bound := e.divide(batches)
+	lead, ready := e.journal.submit(free, bound, needs)
 	e.mu.Unlock()
 
 	e.announce(now, due, next, roused)
+	done(ready)
 	if lead != nil {
-		e.journal.lead(lead)
-	} else if !waits {
-		done(ready)
+		e.journal.lead(lead, more)
 	}
 }
 
@@ -87,21 +89,35 @@ func (e *Engine) announce(now, due, next tube.Instant, roused []string) {
 	}
 }
 
-// onlyReserve tells whether batches have changed and seen nothing but
+// divide tells the batches that have to wait for the disk from those that are
+// free to be done before. The lock is held.
+func (e *Engine) divide(batches []*storage.Batch) (free, bound []*storage.Batch) {
+	n := len(batches)
+	room := make([]*storage.Batch, 2*n)
+	free, bound = room[:0:n], room[n:n]
+	for _, b := range batches {
+		if e.onlyReserves(b) {
+			free = append(free, b)
+		} else {
+			bound = append(bound, b)
+		}
+	}
+	return free, bound
+}
+
+// onlyReserves tells whether a batch has changed and seen nothing but
 // reservations of jobs that are on the disk. A reservation does not survive a
 // restart, so that there is no reason to wait for the disk. The lock is held.
-func (e *Engine) onlyReserve(batches []*storage.Batch) bool {
-	for _, b := range batches {
-		for i := range b.Ops {
-			switch op := &b.Ops[i]; {
-			case op.Kind == storage.Attend, op.Kind == storage.Leave:
-			case op.Kind == storage.Take, op.Kind == storage.Move && op.Move == tube.ReserveJob:
-				if op.Answer.ID > e.journal.durable {
-					return false
-				}
-			default:
+func (e *Engine) onlyReserves(b *storage.Batch) bool {
+	for i := range b.Ops {
+		switch op := &b.Ops[i]; {
+		case op.Kind == storage.Attend, op.Kind == storage.Leave:
+		case op.Kind == storage.Take, op.Kind == storage.Move && op.Move == tube.ReserveJob:
+			if op.Answer.ID > e.journal.durable {
 				return false
 			}
+		default:
+			return false
 		}
 	}
 	return true
@@ -138,14 +154,14 @@ func (e *Engine) Tick() (time.Duration, error) {
 	roused := e.takeRoused()
 	var lead *group
 	if e.journal != nil {
-		if lead, _ = e.journal.submit(nil, true); lead == nil {
+		if lead, _ = e.journal.submit(nil, nil, true); lead == nil {
 			lead = e.journal.tidy()
 		}
 	}
 	e.mu.Unlock()
 
 	if lead != nil {
-		e.journal.lead(lead)
+		e.journal.lead(lead, nil)
 	}
 	e.tell(roused)
 	return next.Until(now), nil

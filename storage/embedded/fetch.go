@@ -18,13 +18,13 @@ type absent struct {
 }
 
 // fetchAside has the bodies that answerJob has noted read on a goroutine of its
-// own, and the batches that lack them ended after that; it returns the others.
-// The bodies are read from the tables as they were when the operations were
-// carried out: what happens to the jobs meanwhile does not matter. The lock is
-// held.
-func (e *Engine) fetchAside(batches []*storage.Batch, bound bool) (ready []*storage.Batch) {
+// own, and the batches that lack them ended after that; it returns the others,
+// and whether one of the former is bound to the disk. The bodies are read from
+// the tables as they were when the operations were carried out: what happens to
+// the jobs meanwhile does not matter. The lock is held.
+func (e *Engine) fetchAside(batches []*storage.Batch) (ready []*storage.Batch, needs bool) {
 	if len(e.absent) == 0 {
-		return batches
+		return batches, false
 	}
 	wanted, snapshot := e.absent, e.journal.tables.db.NewSnapshot()
 	e.absent = nil
@@ -36,6 +36,7 @@ func (e *Engine) fetchAside(batches []*storage.Batch, bound bool) (ready []*stor
 			ready = append(ready, b)
 		}
 	}
+	free, bound := e.divide(slow)
 	e.journal.fetching.Add(1)
 	go func() {
 		defer e.journal.fetching.Done()
@@ -44,15 +45,14 @@ func (e *Engine) fetchAside(batches []*storage.Batch, bound bool) (ready []*stor
 		}
 		snapshot.Close()
 		e.mu.Lock()
-		lead, waits := e.journal.submit(slow, bound)
+		lead, ready := e.journal.submit(free, bound, false)
 		e.mu.Unlock()
+		done(ready)
 		if lead != nil {
-			e.journal.lead(lead)
-		} else if !waits {
-			done(slow)
+			e.journal.lead(lead, nil)
 		}
 	}()
-	return ready
+	return ready, len(bound) > 0
 }
 
 // fetch reads a body. A job whose body cannot be read is given back if it was

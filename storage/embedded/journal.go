@@ -58,8 +58,9 @@ type journal struct {
 // group is changes that are written together, as a frame of the log.
 type group struct {
 	frame   []byte
-	waiters []*storage.Batch // done when it is as safe as they need
-	bound   bool             // one of them needs it on the disk
+	free    []*storage.Batch // done when it is written
+	waiters []*storage.Batch // done when it is as safe as was asked for
+	bound   bool             // there is a change in it that needs that
 	reclaim bool             // files are to be tidied up behind it
 	decided bool             // it is written, and whether it is synced will not change
 	lastID  uint64           // when it was taken
@@ -84,9 +85,10 @@ func (j *journal) recycle(g *group) {
 	if cap(g.frame) > keepFrame {
 		g.frame = make([]byte, wal.HeaderSize)
 	}
+	clear(g.free)
 	clear(g.waiters)
-	g.frame, g.waiters, g.bound, g.decided = g.frame[:wal.HeaderSize], g.waiters[:0], false, false
-	g.reclaim = false
+	g.frame, g.free, g.waiters = g.frame[:wal.HeaderSize], g.free[:0], g.waiters[:0]
+	g.bound, g.decided, g.reclaim = false, false, false
 	j.spare = append(j.spare, g)
 }
 
@@ -125,25 +127,26 @@ func (j *journal) Paused(name string, seconds uint32, until tube.Instant) {
 }
 
 // submit takes over batches that were carried out, to be done when what has
-// changed so far is with the operating system, or, if they are bound to it, on
-// the disk. The slice stays the caller's. waits is false if there is nothing to
-// wait for. If the caller has to lead, submit returns the group to write. The
-// lock is held.
-func (j *journal) submit(batches []*storage.Batch, bound bool) (lead *group, waits bool) {
+// changed so far is with the operating system (free), or as safe as was asked
+// for (bound; and needs, for a change that no batch waits for). It returns those
+// for which there is nothing to wait, and, if the caller has to lead, the group
+// to write. The lock is held.
+func (j *journal) submit(free, bound []*storage.Batch, needs bool) (lead *group, ready []*storage.Batch) {
+	needs = needs || len(bound) > 0
 	g := j.filling
 	if g.empty() {
 		// What these have seen may be just being written.
-		if w := j.writing; bound && w != nil && (w.bound || !w.decided) {
-			w.waiters, w.bound = append(w.waiters, batches...), true
-			return nil, true
+		if w := j.writing; needs && w != nil && (w.bound || !w.decided) {
+			w.waiters, w.bound = append(w.waiters, bound...), true
+			return nil, free
 		}
-		return nil, false
+		return nil, append(free, bound...)
 	}
-	g.waiters, g.bound = append(g.waiters, batches...), g.bound || bound
+	g.free, g.waiters, g.bound = append(g.free, free...), append(g.waiters, bound...), g.bound || needs
 	if j.writing == nil {
 		lead = j.take()
 	}
-	return lead, true
+	return lead, nil
 }
 
 // tidy returns a group to lead though nothing has changed, if a put was refused
@@ -165,11 +168,12 @@ func (j *journal) take() *group {
 }
 
 // lead writes a group, ends its batches, and hands the next one to the
-// follower if there is one. It does not return if the disk fails.
-func (j *journal) lead(g *group) {
-	var err error
-	if g.frame, err = j.log.Append(g.frame); err != nil {
-		j.fatal(err)
+// follower if there is one. It asks for more, unless that is nil, before it
+// syncs the log. It does not return if the disk fails.
+func (j *journal) lead(g *group, more func() int) {
+	j.write(g)
+	if more != nil && g.bound && j.eager {
+		j.gather(g, more)
 	}
 	if j.decide(g) && j.eager {
 		if err := j.log.Sync(); err != nil {
@@ -184,6 +188,68 @@ func (j *journal) lead(g *group) {
 	j.mu.Lock()
 	j.recycle(g)
 	j.mu.Unlock()
+}
+
+// write hands a group to the operating system, and ends the batches that wait
+// for no more than that.
+func (j *journal) write(g *group) {
+	var err error
+	if g.frame, err = j.log.Append(g.frame); err != nil {
+		j.fatal(err)
+	}
+	done(g.free)
+}
+
+const (
+	// maxGather is how many times more is asked for. The replies that need no
+	// sync go out in between: who gets one may have sent the next command
+	// before the last of them is written.
+	maxGather = 4
+
+	// worthGathering is how many batches make it worth while to ask again.
+	worthGathering = 3
+)
+
+// gather writes what has come since g was written, for g's sync to serve that
+// as well.
+func (j *journal) gather(g *group, more func() int) {
+	for range maxGather {
+		if !j.canGather() {
+			return
+		}
+		n := more()
+		if next := j.takeMore(g); next != nil {
+			j.write(next)
+			j.mu.Lock()
+			j.recycle(next)
+			j.mu.Unlock()
+		}
+		if n < worthGathering {
+			return
+		}
+	}
+}
+
+// canGather tells whether changes may be made by who leads: if they had to wait
+// for the tables, these would wait for him.
+func (j *journal) canGather() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.behind <= maxBehind
+}
+
+// takeMore makes the group that was filled while g is written a part of g, and
+// returns it; nil if it is empty.
+func (j *journal) takeMore(g *group) *group {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	next := j.filling
+	if next.empty() {
+		return nil
+	}
+	g.waiters, g.bound = append(g.waiters, next.waiters...), g.bound || next.bound
+	g.lastID, j.filling = j.machine.LastID(), j.newGroup()
+	return next
 }
 
 // decide tells whether g, which is written, is to be synced as well. If not,
@@ -215,7 +281,7 @@ func (j *journal) settle(g *group) {
 func (j *journal) follow() {
 	defer j.follower.Done()
 	for g := j.handedOver(); g != nil; g = j.handedOver() {
-		j.lead(g)
+		j.lead(g, nil)
 	}
 }
 
@@ -281,10 +347,10 @@ func (j *journal) close() error {
 	for j.writing != nil {
 		j.more.Wait()
 	}
-	lead, _ := j.submit(nil, true)
+	lead, _ := j.submit(nil, nil, true)
 	j.mu.Unlock()
 	if lead != nil {
-		j.lead(lead)
+		j.lead(lead, nil)
 	}
 	j.mu.Lock()
 	j.ending = true
