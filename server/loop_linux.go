@@ -226,7 +226,7 @@ func (l *loop) look(t *turn, ms int) bool {
 	if err != nil && !errors.Is(err, syscall.EINTR) {
 		panic("epoll_wait: " + err.Error()) // the descriptor is ours alone
 	}
-	if !l.find(l.events[:max(n, 0)]) {
+	if !l.find(t, l.events[:max(n, 0)]) {
 		return false
 	}
 	for _, w := range l.awoken {
@@ -244,14 +244,14 @@ func (l *loop) more() int {
 	return len(l.within.batches)
 }
 
-// find collects whom the events concern, and what was asked for; false if the
-// loop is to stop.
-func (l *loop) find(events []syscall.EpollEvent) bool {
+// find collects whom the events concern, and what was asked for, which is t's;
+// false if the loop is to stop.
+func (l *loop) find(t *turn, events []syscall.EpollEvent) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.asleep = false
 	l.awoken = append(l.awoken, l.again...)
-	l.turn.batches = append(l.turn.batches, l.batches...)
+	t.batches = append(t.batches, l.batches...)
 	clear(l.again)
 	clear(l.batches)
 	l.again, l.batches = l.again[:0], l.batches[:0]

@@ -1,0 +1,58 @@
+package server
+
+import (
+	"bytes"
+	"io"
+	"log/slog"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"redstalk/storage"
+	"redstalk/storage/embedded"
+)
+
+// gatherer is a memory engine that asks for more until nothing comes.
+type gatherer struct {
+	storage.Store
+	rounds atomic.Int64 // in which something came
+}
+
+func (g *gatherer) DoGathering(more func() int, batches ...*storage.Batch) {
+	g.Do(batches...)
+	for more() > 0 {
+		g.rounds.Add(1)
+	}
+}
+
+// TestGathering has several clients send bursts in which sessions ask their
+// loop for a further turn, while the loop is within one: no batch is lost.
+func TestGathering(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("there are no loops here")
+	}
+	store := &gatherer{Store: embedded.NewMemory()}
+	s := New(store, Config{Log: slog.New(slog.DiscardHandler)})
+	const clients, n = 8, 300
+	var all sync.WaitGroup
+	for range clients {
+		ours, theirs := connected(t, "tcp")
+		go s.ServeConn(theirs)
+		go io.WriteString(ours, strings.Repeat("put 0 0 9 0\r\n\r\nreserve\r\npeek-ready\r\n", n)+"quit\r\n")
+		all.Go(func() {
+			replies, err := io.ReadAll(ours)
+			if lines := bytes.Count(replies, []byte("\r\n")); err != nil || lines < 3*n {
+				t.Errorf("%d lines, %v", lines, err)
+			}
+		})
+	}
+	all.Wait()
+	if store.rounds.Load() == 0 {
+		t.Error("nothing was gathered")
+	}
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
