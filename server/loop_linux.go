@@ -7,6 +7,7 @@ import (
 	"net"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"unsafe"
 
@@ -277,8 +278,10 @@ type epollWire struct {
 	wake func(*turn)
 	full bool // the last read filled the buffer; belongs to the session
 
+	pending atomic.Int64 // len(kept), for whoever does not hold the lock
+
 	mu      sync.Mutex
-	kept    []byte // to be sent when there is room
+	kept    []byte // to be sent when there is room; changed by keep
 	drained uint64 // bytes that were kept and then sent
 	err     error  // of writing, or that it was cut
 	eager   bool   // a short read does not mean that the socket is empty
@@ -304,18 +307,26 @@ func (w *epollWire) note(events uint32) bool {
 // drain sends what was kept back. The lock is held.
 func (w *epollWire) drain() {
 	if w.closed || w.err != nil {
-		w.kept = nil
+		w.keep(nil)
 		return
 	}
 	n, err := send(w.fd, w.kept)
-	w.kept = w.kept[n:]
 	w.drained += uint64(n)
-	if len(w.kept) == 0 {
-		w.kept = nil
-	}
+	w.keep(w.kept[n:])
 	if err != nil {
-		w.err, w.kept = err, nil
+		w.err = err
+		w.keep(nil)
 	}
+}
+
+// keep keeps p to be sent later, instead of what was kept so far. The lock is
+// held.
+func (w *epollWire) keep(p []byte) {
+	if len(p) == 0 {
+		p = nil
+	}
+	w.kept = p
+	w.pending.Store(int64(len(p)))
 }
 
 // send writes until nothing is left or there is no room.
@@ -387,7 +398,9 @@ func (w *epollWire) Write(p []byte) (int, error) {
 			return n, w.err
 		}
 	}
-	w.kept = append(w.kept, p[n:]...)
+	if n < len(p) {
+		w.keep(append(w.kept, p[n:]...))
+	}
 	return len(p), nil
 }
 
@@ -446,11 +459,7 @@ func sendVec(fd int, pieces [][]byte) (int, error) {
 }
 
 // Kept implements wire.
-func (w *epollWire) Kept() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return len(w.kept)
-}
+func (w *epollWire) Kept() int { return int(w.pending.Load()) }
 
 // Drained implements wire.
 func (w *epollWire) Drained() uint64 {
@@ -477,7 +486,8 @@ func (w *epollWire) Close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.closed {
-		w.closed, w.kept = true, nil
+		w.closed = true
+		w.keep(nil)
 		syscall.Close(w.fd)
 	}
 }
@@ -486,7 +496,8 @@ func (w *epollWire) Close() {
 func (w *epollWire) Cut() {
 	w.mu.Lock()
 	if !w.closed {
-		w.err, w.kept = errCut, nil
+		w.err = errCut
+		w.keep(nil)
 		syscall.Shutdown(w.fd, syscall.SHUT_RDWR)
 	}
 	w.mu.Unlock()

@@ -2,33 +2,30 @@ package embedded
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
-
-	"github.com/cockroachdb/pebble/v2"
+	"time"
 
 	"redstalk/storage"
 	"redstalk/tube"
 )
 
-const (
-	// perHold is how many jobs are looked at under one hold of the lock.
-	perHold = 256
+// perHold is how many jobs are looked at under one hold of the lock.
+const perHold = 256
 
-	// perCatchUp is how many jobs are written to the tables for one sync of
-	// the log.
-	perCatchUp = 16 * perHold
-)
+// retryTables is how long to wait until the tables are tried again. Until then
+// the log keeps what they lack.
+const retryTables = 250 * time.Millisecond
 
 // writeWindows writes window after window to the tables, and gives up the log
 // that they came from.
 func (j *journal) writeWindows() {
 	defer j.checkpoint.Done()
 	for w := range j.checkpoints {
-		if err := j.writeWindow(w); err != nil {
-			j.fatal(fmt.Errorf("writing to the tables: %w", err))
+		if !j.writeUntilDone(w) {
+			continue // the journal ends, and the log has what the tables lack
 		}
 		j.log.Release(w.segment)
 		if w.reclaim {
@@ -41,38 +38,47 @@ func (j *journal) writeWindows() {
 	}
 }
 
+// writeUntilDone writes a window, again and again while that fails: there may
+// be no room now, and some later. It gives up, and returns false, when the
+// journal ends.
+func (j *journal) writeUntilDone(w *window) bool {
+	for !j.gaveUp {
+		err := j.writeWindow(w)
+		if err == nil {
+			return true
+		}
+		j.complain(err)
+		select {
+		case <-time.After(retryTables):
+		case <-j.ended:
+			j.gaveUp = true // the windows after this one rest on it
+		}
+	}
+	return false
+}
+
 // writeWindow writes what has changed in a window, as it is now: what has
 // changed since is in a later part of the log as well, and so comes out right.
 func (j *journal) writeWindow(w *window) error {
-	// In the order of their keys they are quickest to write.
-	ids := slices.Sorted(maps.Keys(w.jobs))
-	for chunk := range slices.Chunk(ids, perCatchUp) {
-		if err := j.writeJobs(w, chunk); err != nil {
-			return err
-		}
-	}
-	if err := j.catchUp(); err != nil { // with the pauses
+	d := newDraft(j.tables.fs, j.dir, j.tables.db)
+	defer d.drop()
+	if err := w.chunks(perHold, func(ids []uint64) error { return j.writeJobs(d, w, ids) }); err != nil {
 		return err
 	}
-	// A table of its own for what is written each time: one that held jobs as
-	// well would span, and have to be merged with, the tables of all others.
-	if err := j.tables.db.Flush(); err != nil {
+	if err := j.writeOthers(d, w); err != nil {
 		return err
 	}
-	b := j.tables.db.NewBatch()
-	defer b.Close()
-	for name, p := range w.pauses {
-		j.writePause(b, name, p)
+	if err := j.catchUp(); err != nil {
+		j.fatal(err)
 	}
-	j.tables.setNumber(b, lastIDKey, w.lastID)
-	j.tables.setNumber(b, segmentKey, w.segment+1)
-	if err := errors.Join(b.Commit(pebble.NoSync), j.tables.db.Flush()); err != nil {
+	if err := d.takeOver(j.tables.db); err != nil {
 		return err
 	}
-	for from := 0; from < len(ids); from += perHold {
-		j.shed(ids[from:min(from+perHold, len(ids))])
-	}
-	return nil
+	j.tables.migrated.Add(d.records)
+	return w.chunks(perHold, func(ids []uint64) error {
+		j.shed(ids)
+		return nil
+	})
 }
 
 // reclaim has Pebble give up what was deleted in the tables.
@@ -90,23 +96,6 @@ type current struct {
 	found  bool
 }
 
-func (j *journal) writeJobs(w *window, ids []uint64) error {
-	now := make([]current, 0, len(ids))
-	for part := range slices.Chunk(ids, perHold) {
-		now = j.look(now, part)
-	}
-	if err := j.catchUp(); err != nil {
-		return err
-	}
-	for part := range slices.Chunk(ids, perHold) {
-		if err := j.commitJobs(w, part, now[:len(part)]); err != nil {
-			return err
-		}
-		now = now[len(part):]
-	}
-	return nil
-}
-
 // look appends jobs as they are now.
 func (j *journal) look(to []current, ids []uint64) []current {
 	j.mu.Lock()
@@ -117,6 +106,74 @@ func (j *journal) look(to []current, ids []uint64) []current {
 		to = append(to, c)
 	}
 	return to
+}
+
+func (j *journal) writeJobs(d *draft, w *window, ids []uint64) error {
+	d.now = j.look(d.now[:0], ids)
+	for i := range d.now {
+		if err := j.writeJob(d, w, ids[i], &d.now[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (j *journal) writeJob(d *draft, w *window, id uint64, c *current) error {
+	jobs, bodies := oldJobs, oldBodies
+	if id > w.base {
+		jobs, bodies = newJobs, newBodies
+	}
+	t, s := j.tables, w.staleness(id)
+	t.key, t.value = idKey(t.key[:0], jobKey, id), t.value[:0]
+	switch {
+	case s == isGone || s == isGoneLarge:
+		return removeJob(d, t.key, s == isGoneLarge)
+	case !c.found:
+		return nil // it went after the window, or in it: a later one deletes it, or need not
+	case s == isChanged:
+		t.value = encodeRecord(t.value, &c.record)
+		t.key[0] = changeKey
+		d.records++
+		return d.set(changes, t.key, t.value)
+	}
+	t.value = encodeRecord(t.value, &c.record)
+	d.records++
+	if inline(c.record.Size) {
+		t.value = append(t.value, c.body...)
+		return d.set(jobs, t.key, t.value)
+	}
+	if err := d.set(jobs, t.key, t.value); err != nil {
+		return err
+	}
+	t.key[0] = bodyKey
+	return d.set(bodies, t.key, c.body)
+}
+
+// removeJob removes the keys of an old job, of which key is the first.
+func removeJob(d *draft, key []byte, large bool) error {
+	d.records++
+	err := d.remove(oldJobs, key)
+	key[0] = changeKey
+	err = errors.Join(err, d.remove(changes, key))
+	if large {
+		key[0] = bodyKey
+		err = errors.Join(err, d.remove(oldBodies, key))
+	}
+	return err
+}
+
+// writeOthers writes what is not about a job, in the order of its keys.
+func (j *journal) writeOthers(d *draft, w *window) error {
+	err := d.set(others, []byte{lastIDKey}, binary.BigEndian.AppendUint64(nil, w.lastID))
+	for _, name := range slices.Sorted(maps.Keys(w.pauses)) {
+		p, key := w.pauses[name], append([]byte{pauseKey}, name...)
+		if p.until == 0 {
+			err = errors.Join(err, d.remove(others, key))
+		} else {
+			err = errors.Join(err, d.set(others, key, encodePause(nil, p)))
+		}
+	}
+	return errors.Join(err, d.set(others, []byte{segmentKey}, binary.BigEndian.AppendUint64(nil, w.segment+1)))
 }
 
 // catchUp returns when all that has changed so far is on the disk as a part of
@@ -133,56 +190,6 @@ func (j *journal) catchUp() error {
 	}
 	<-written
 	return j.log.Sync()
-}
-
-func (j *journal) commitJobs(w *window, ids []uint64, now []current) error {
-	b := j.tables.db.NewBatch()
-	defer b.Close()
-	for i, id := range ids {
-		j.writeJob(b, id, w.jobs[id], &now[i])
-	}
-	return b.Commit(pebble.NoSync)
-}
-
-func (j *journal) writeJob(b *pebble.Batch, id uint64, s staleness, c *current) {
-	t := j.tables
-	t.key = idKey(t.key[:0], jobKey, id)
-	t.value = t.value[:0]
-	switch {
-	case s == isGone || s == isGoneLarge:
-		b.Delete(t.key, nil)
-		t.key[0] = changeKey
-		b.Delete(t.key, nil)
-		if s == isGoneLarge {
-			t.key[0] = bodyKey
-			b.Delete(t.key, nil)
-		}
-	case !c.found:
-		return // it went after the window: a later one deletes it
-	case s == isNew:
-		t.value = encodeRecord(t.value, &c.record)
-		if inline(c.record.Size) {
-			t.value = append(t.value, c.body...)
-		}
-		b.Set(t.key, t.value, nil)
-		if !inline(c.record.Size) {
-			t.key[0] = bodyKey
-			b.Set(t.key, c.body, nil)
-		}
-	default:
-		t.key[0] = changeKey
-		b.Set(t.key, encodeRecord(t.value, &c.record), nil)
-	}
-	t.migrated.Add(1)
-}
-
-func (j *journal) writePause(b *pebble.Batch, name string, p pause) {
-	key := append([]byte{pauseKey}, name...)
-	if p.until == 0 {
-		b.Delete(key, nil)
-		return
-	}
-	b.Set(key, encodePause(nil, p), nil)
 }
 
 // shed lets go of bodies that the tables have now, unless they are likely to

@@ -74,6 +74,10 @@ func (fs *tapFS) Rename(from, to string) error {
 	return fs.around("rename "+from+" to "+to, func() error { return fs.FS.Rename(from, to) })
 }
 
+func (fs *tapFS) Link(from, to string) error {
+	return fs.around("link "+from+" to "+to, func() error { return fs.FS.Link(from, to) })
+}
+
 type tapFile struct {
 	vfs.File
 	fs   *tapFS
@@ -106,7 +110,7 @@ func (f *tapFile) SyncData() error {
 
 // remains is what a power cut left.
 type remains struct {
-	fs    *vfs.MemFS
+	fs    *memFS
 	when  string
 	acked int // number of the last state that was acknowledged by then
 }
@@ -130,13 +134,13 @@ func newCrasher(seed uint64) *crasher {
 
 // leaves returns what a power cut leaves now: what was synced, and of the rest
 // no block, any block, or all, drawn anew each time.
-func (c *crasher) leaves(fs *vfs.MemFS) *vfs.MemFS {
+func (c *crasher) leaves(fs *memFS) *memFS {
 	percent := []int{0, 10, 50, 90, 100}[c.random.IntN(5)]
 	return fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: c.random})
 }
 
 // point is where a file was changed or is about to be.
-func (c *crasher) point(on vfs.FS, fs *vfs.MemFS, what string) {
+func (c *crasher) point(on vfs.FS, fs *memFS, what string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.mark == nil || on != c.writing || len(c.remains) >= c.most || c.random.IntN(c.rarely) > 0 {

@@ -11,7 +11,8 @@
 //     batches that wait for it are done.
 //   - window: which jobs have changed since a segment of the log began.
 //   - tables: where jobs are once the log that tells of them is to be used
-//     again, in Pebble; the checkpoint writes window after window there.
+//     again, in Pebble; the checkpoint has window after window taken over there,
+//     as files that it writes itself (draft).
 //   - fetch: reading bodies that are in the tables but no longer in memory.
 //   - Open: bringing the Machine back from tables and log, and telling a broken
 //     or foreign directory from a good one.
@@ -35,8 +36,10 @@
 //
 // A call of Do leads if nobody else does: it writes what it has changed, has
 // the disk sync it, and ends the batches, all on the caller's goroutine. A
-// durable reply so costs one write and one sync, and wakes nobody. What other
-// callers change meanwhile fills the next group, which the follower writes.
+// durable reply so costs one write and one sync, and wakes nobody. Before the
+// sync it asks its caller for more, which that serves as well (DoGathering).
+// What other callers change meanwhile fills the next group, which the follower
+// writes.
 //
 // # What is promised
 //

@@ -70,8 +70,8 @@ func (e *Engine) DoGathering(more func() int, batches ...*storage.Batch) {
 		return
 	}
 	batches, needs := e.fetchAside(batches)
-	free, bound := e.divide(batches)
-	lead, ready := e.journal.submit(free, bound, needs)
+	early, bound := e.divide(batches)
+	lead, ready := e.journal.submit(early, bound, needs)
 	e.mu.Unlock()
 
 	e.announce(now, due, next, roused)
@@ -90,19 +90,19 @@ func (e *Engine) announce(now, due, next tube.Instant, roused []string) {
 }
 
 // divide tells the batches that have to wait for the disk from those that are
-// free to be done before. The lock is held.
-func (e *Engine) divide(batches []*storage.Batch) (free, bound []*storage.Batch) {
+// early ones. The lock is held.
+func (e *Engine) divide(batches []*storage.Batch) (early, bound []*storage.Batch) {
 	n := len(batches)
 	room := make([]*storage.Batch, 2*n)
-	free, bound = room[:0:n], room[n:n]
+	early, bound = room[:0:n], room[n:n]
 	for _, b := range batches {
 		if e.onlyReserves(b) {
-			free = append(free, b)
+			early = append(early, b)
 		} else {
 			bound = append(bound, b)
 		}
 	}
-	return free, bound
+	return early, bound
 }
 
 // onlyReserves tells whether a batch has changed and seen nothing but

@@ -37,12 +37,12 @@ func TestMemory(t *testing.T) {
 // disk is a directory that outlives engines, in memory, of which a power cut
 // leaves only what was synced.
 type disk struct {
-	fs     *vfs.MemFS
+	fs     *memFS
 	clock  *handClock
 	opened int // times
 }
 
-func newDisk() *disk { return &disk{fs: vfs.NewCrashableMem(), clock: newHandClock()} }
+func newDisk() *disk { return &disk{fs: newMem(), clock: newHandClock()} }
 
 func (d *disk) options(t testing.TB) Options {
 	return Options{

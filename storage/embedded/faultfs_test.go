@@ -115,3 +115,30 @@ func mustOpen(t testing.TB, o Options) *Engine {
 	}
 	return e
 }
+
+// memFS is a file system in memory of which a power cut can be made. Pebble's
+// takes its lock for reading twice to make a link, and so waits for ever if
+// somebody wants to make a clone in between.
+type memFS struct {
+	*vfs.MemFS
+	cloning *sync.Mutex
+}
+
+func newMem() *memFS { return &memFS{vfs.NewCrashableMem(), new(sync.Mutex)} }
+
+// Unwrap implements vfs.FS.
+func (fs *memFS) Unwrap() vfs.FS { return fs.MemFS }
+
+// Link implements vfs.FS.
+func (fs *memFS) Link(from, to string) error {
+	fs.cloning.Lock()
+	defer fs.cloning.Unlock()
+	return fs.MemFS.Link(from, to)
+}
+
+// CrashClone returns what a power cut would leave.
+func (fs *memFS) CrashClone(c vfs.CrashCloneCfg) *memFS {
+	fs.cloning.Lock()
+	defer fs.cloning.Unlock()
+	return &memFS{fs.MemFS.CrashClone(c), new(sync.Mutex)}
+}

@@ -36,7 +36,7 @@ func (e *Engine) fetchAside(batches []*storage.Batch) (ready []*storage.Batch, n
 			ready = append(ready, b)
 		}
 	}
-	free, bound := e.divide(slow)
+	early, bound := e.divide(slow)
 	e.journal.fetching.Add(1)
 	go func() {
 		defer e.journal.fetching.Done()
@@ -45,7 +45,7 @@ func (e *Engine) fetchAside(batches []*storage.Batch) (ready []*storage.Batch, n
 		}
 		snapshot.Close()
 		e.mu.Lock()
-		lead, ready := e.journal.submit(free, bound, false)
+		lead, ready := e.journal.submit(early, bound, false)
 		e.mu.Unlock()
 		done(ready)
 		if lead != nil {

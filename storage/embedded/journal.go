@@ -48,17 +48,20 @@ type journal struct {
 	behind  int  // windows that are not in the tables yet
 	closing bool // close waits until nobody leads
 	ending  bool
+	ended   chan struct{} // closed with ending
 
 	follower    sync.WaitGroup
 	checkpoints chan *window
 	checkpoint  sync.WaitGroup
+	complain    func(error)    // of tables that cannot be written
+	gaveUp      bool           // writing them; belongs to the checkpoint
 	fetching    sync.WaitGroup // goroutines that read bodies
 }
 
 // group is changes that are written together, as a frame of the log.
 type group struct {
 	frame   []byte
-	free    []*storage.Batch // done when it is written
+	early   []*storage.Batch // done when it is written
 	waiters []*storage.Batch // done when it is as safe as was asked for
 	bound   bool             // there is a change in it that needs that
 	reclaim bool             // files are to be tidied up behind it
@@ -85,9 +88,9 @@ func (j *journal) recycle(g *group) {
 	if cap(g.frame) > keepFrame {
 		g.frame = make([]byte, wal.HeaderSize)
 	}
-	clear(g.free)
+	clear(g.early)
 	clear(g.waiters)
-	g.frame, g.free, g.waiters = g.frame[:wal.HeaderSize], g.free[:0], g.waiters[:0]
+	g.frame, g.early, g.waiters = g.frame[:wal.HeaderSize], g.early[:0], g.waiters[:0]
 	g.bound, g.decided, g.reclaim = false, false, false
 	j.spare = append(j.spare, g)
 }
@@ -127,22 +130,22 @@ func (j *journal) Paused(name string, seconds uint32, until tube.Instant) {
 }
 
 // submit takes over batches that were carried out, to be done when what has
-// changed so far is with the operating system (free), or as safe as was asked
+// changed so far is with the operating system (early), or as safe as was asked
 // for (bound; and needs, for a change that no batch waits for). It returns those
 // for which there is nothing to wait, and, if the caller has to lead, the group
 // to write. The lock is held.
-func (j *journal) submit(free, bound []*storage.Batch, needs bool) (lead *group, ready []*storage.Batch) {
+func (j *journal) submit(early, bound []*storage.Batch, needs bool) (lead *group, ready []*storage.Batch) {
 	needs = needs || len(bound) > 0
 	g := j.filling
 	if g.empty() {
 		// What these have seen may be just being written.
 		if w := j.writing; needs && w != nil && (w.bound || !w.decided) {
 			w.waiters, w.bound = append(w.waiters, bound...), true
-			return nil, free
+			return nil, early
 		}
-		return nil, append(free, bound...)
+		return nil, append(early, bound...)
 	}
-	g.free, g.waiters, g.bound = append(g.free, free...), append(g.waiters, bound...), g.bound || needs
+	g.early, g.waiters, g.bound = append(g.early, early...), append(g.waiters, bound...), g.bound || needs
 	if j.writing == nil {
 		lead = j.take()
 	}
@@ -197,7 +200,7 @@ func (j *journal) write(g *group) {
 	if g.frame, err = j.log.Append(g.frame); err != nil {
 		j.fatal(err)
 	}
-	done(g.free)
+	done(g.early)
 }
 
 const (
@@ -317,7 +320,7 @@ func (j *journal) rotate(reclaim bool) {
 func (j *journal) endWindow(segment uint64) {
 	w := j.window
 	w.segment, w.lastID = segment, j.machine.LastID()
-	j.window = newWindow()
+	j.window = newWindow(w.lastID)
 	j.behind++
 	j.checkpoints <- w // has room for maxWindows
 }
@@ -354,6 +357,7 @@ func (j *journal) close() error {
 	}
 	j.mu.Lock()
 	j.ending = true
+	close(j.ended)
 	j.more.Broadcast()
 	j.room.Broadcast()
 	j.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -59,9 +60,9 @@ const (
 	// DefaultKeepBodies is enough for a queue that is kept short.
 	DefaultKeepBodies = 64 << 20
 
-	// memTableSize is how much of what is on its way to the tables is in
-	// memory, in bytes.
-	memTableSize = 16 << 20
+	// memTableSize is how much Pebble keeps in memory before it writes a table,
+	// in bytes. Nearly all gets there as a table already, see draft.
+	memTableSize = 1 << 20
 
 	// cacheSize is how much of the files Pebble keeps in memory, in bytes.
 	cacheSize = 32 << 20
@@ -128,7 +129,8 @@ func openJournal(o *Options, e *Engine) (*journal, error) {
 		lock: lock, eager: o.SyncEvery == 0, fatal: o.Fatal, dir: o.Dir, machine: e.machine, slog: o.Log,
 		keep: o.KeepBodies, maxSize: uint64(o.FileSize),
 		mu: &e.mu, more: sync.NewCond(&e.mu), room: sync.NewCond(&e.mu),
-		window: newWindow(), checkpoints: make(chan *window, maxWindows),
+		window: newWindow(0), checkpoints: make(chan *window, maxWindows),
+		ended: make(chan struct{}), complain: complaint(o),
 		guard: &guard{fs: o.fs, dir: o.Dir, reserve: o.Reserve, log: o.Log, clock: o.clock},
 	}
 	if err := j.open(o, e.now()); err != nil {
@@ -140,11 +142,14 @@ func openJournal(o *Options, e *Engine) (*journal, error) {
 
 // open opens tables and log, brings back what is in them, and begins to work.
 func (j *journal) open(o *Options, now tube.Instant) error {
+	if err := wantMarker(o.fs, o.fs.PathJoin(o.Dir, tablesDir)); err != nil {
+		return fmt.Errorf("opening the tables: %w", err)
+	}
 	db, err := openPebble(o)
 	if err != nil {
 		return fmt.Errorf("opening the tables: %w", err)
 	}
-	j.tables = &tables{db: db}
+	j.tables = &tables{fs: o.fs, db: db}
 	first, err := j.tables.checkLayout()
 	if err != nil {
 		return errors.Join(fmt.Errorf("reading the tables: %w", err), db.Close())
@@ -164,7 +169,7 @@ func (j *journal) open(o *Options, now tube.Instant) error {
 		j.log.Abandon()
 		return errors.Join(fmt.Errorf("reading the tables: %w", err), db.Close())
 	}
-	j.begin()
+	j.begin(o)
 	return nil
 }
 
@@ -198,8 +203,10 @@ func (j *journal) load(later *history, now tube.Instant) error {
 
 // begin starts the journal's goroutines, and has the tables catch up with the
 // log that was replayed.
-func (j *journal) begin() {
+func (j *journal) begin(o *Options) {
 	j.durable = j.machine.LastID()
+	j.window.base, j.window.last = j.durable, j.durable
+	newDraft(o.fs, o.Dir, j.tables.db).drop() // the process may have ended over one
 	j.follower.Add(1)
 	go j.follow()
 	j.checkpoint.Add(1)
@@ -214,24 +221,53 @@ func (j *journal) begin() {
 // tablesDir is where Pebble's files are, in the engine's directory.
 const tablesDir = "tables"
 
+// wantMarker refuses tables without the file that says which manifest is the
+// current one: Pebble would take them for none at all, and remove them.
+func wantMarker(fs vfs.FS, dir string) error {
+	names, err := fs.List(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	has := func(is func(name string) bool) bool { return slices.ContainsFunc(names, is) }
+	isTable := func(name string) bool { return strings.HasSuffix(name, ".sst") }
+	isMarker := func(name string) bool { return strings.HasPrefix(name, "marker.manifest.") }
+	if err == nil && has(isTable) && !has(isMarker) {
+		err = fmt.Errorf("the file marker.manifest.* is missing in %s", dir)
+	}
+	return err
+}
+
 func openPebble(o *Options) (*pebble.DB, error) {
 	cache := pebble.NewCache(cacheSize)
 	defer cache.Unref()
 	return pebble.Open(o.fs.PathJoin(o.Dir, tablesDir), &pebble.Options{
-		FS: tablesFS{o.fs}, Cache: cache,
+		FS: &tablesFS{o.fs, o.Fatal}, Cache: cache,
 		DisableWAL:                  true,
 		MemTableSize:                memTableSize,
 		MemTableStopWritesThreshold: 4,
 		L0CompactionThreshold:       4,
 		L0StopWritesThreshold:       1000,
 		FormatMajorVersion:          pebble.FormatNewest,
-		Logger:                      pebbleLog{o.Log, o.Fatal},
-		EventListener:               &pebble.EventListener{BackgroundError: complaint(o)},
+		Logger:                      pebbleLog{o.Log, o.Fatal, o.Dir},
+		EventListener:               listener(o),
 	})
 }
 
 // complainEvery is how often the operator is told of what goes on failing.
 const complainEvery = 10 * time.Second
+
+// listener hears from Pebble what goes wrong in the background. By default it
+// ends the process where it finds a damaged file: then the jobs in all others
+// could not be had any more.
+func listener(o *Options) *pebble.EventListener {
+	damage := complaint(o)
+	return &pebble.EventListener{
+		BackgroundError: complaint(o),
+		DataCorruption: func(i pebble.DataCorruptionInfo) {
+			damage(fmt.Errorf("%s is damaged: %w", i.Path, i.Details))
+		},
+	}
+}
 
 // complaint tells the operator of errors in the background, which Pebble meets
 // with trying again at once. Their texts are put in words here because they
@@ -244,7 +280,7 @@ func complaint(o *Options) func(error) {
 		defer mu.Unlock()
 		if now := time.Now(); now.Sub(last) >= complainEvery {
 			last = now
-			o.Log.Error("the journal's tables cannot be written; trying again", "dir", o.Dir, "err", err.Error())
+			o.Log.Error("the journal's tables cannot be read or written; trying again", "dir", o.Dir, "err", err.Error())
 		}
 	}
 }
@@ -253,6 +289,7 @@ func complaint(o *Options) func(error) {
 type pebbleLog struct {
 	log   *slog.Logger
 	fatal func(error)
+	dir   string
 }
 
 func (l pebbleLog) Infof(format string, args ...any) {
@@ -263,7 +300,25 @@ func (l pebbleLog) Errorf(format string, args ...any) {
 	l.log.Error(fmt.Sprintf(format, args...), "from", "pebble")
 }
 
-func (l pebbleLog) Fatalf(format string, args ...any) { l.fatal(fmt.Errorf(format, args...)) }
+func (l pebbleLog) Fatalf(format string, args ...any) {
+	err := &pebbleError{text: fmt.Sprintf(format, args...)}
+	for _, a := range args {
+		if cause, is := a.(error); is {
+			err.causes = append(err.causes, cause)
+		}
+	}
+	l.fatal(fmt.Errorf("writing the tables in %s: %w", l.dir, err))
+}
+
+// pebbleError is what Pebble ends with.
+type pebbleError struct {
+	text   string
+	causes []error
+}
+
+func (e *pebbleError) Error() string { return e.text }
+
+func (e *pebbleError) Unwrap() []error { return e.causes }
 
 // makeDir makes a directory and those above it, and syncs what it has made, so
 // that a power cut does not take all jobs away with the directory.

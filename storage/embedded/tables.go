@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"redstalk/tube"
 )
@@ -53,6 +54,7 @@ func idKey(to []byte, kind byte, id uint64) []byte {
 // tables are where jobs are once the log that tells of them is to be used
 // again: in Pebble, without a log of its own.
 type tables struct {
+	fs       vfs.FS
 	db       *pebble.DB
 	migrated atomic.Uint64 // records that came here since the start
 

@@ -1,0 +1,454 @@
+package embedded
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+// peaceful is a directory whose engine was closed in peace: jobs of both kinds in
+// the tables, in several files, and others in the log only.
+type peaceful struct {
+	fs    *memFS
+	clock *handClock
+	books *ledger
+}
+
+func newPeaceful(t *testing.T) *peaceful {
+	d := newDisk()
+	p := &peaceful{fs: d.fs, clock: d.clock, books: newLedger()}
+	e := mustOpen(t, d.options(t))
+	for round := range 3 {
+		for i := range 40 {
+			tag := fmt.Sprintf("job-%d-%d", round, i)
+			p.books.do(e, p.books.put(tag, "a", 300), p.books.put(tag+"-large", "a", 2000))
+		}
+		fillSegment(t, e)
+		do(t, e, storage.Op{Kind: storage.Pause, Tube: "a", Delay: uint32(round)})
+	}
+	fillers := deleteAll(t, e, "filler")
+	if fillers < 3 {
+		t.Fatalf("only %d fillers", fillers)
+	}
+	eventually(t, "the tables to have all but the last segment", func() bool {
+		oldest, current := segments(e)
+		return oldest == current
+	})
+	for _, tag := range p.books.tags("a", ready)[:20] {
+		p.books.do(e, p.books.move(tube.Delete, 1, tag))
+	}
+	p.books.do(e, p.books.put("last", "a", 700))
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// deleteAll deletes all jobs of a tube and returns how many these were.
+func deleteAll(t *testing.T, e *Engine, name string) (n int) {
+	t.Helper()
+	for ; ; n++ {
+		ops := []storage.Op{{Kind: storage.PeekHead, Tube: name, State: tube.Ready}}
+		if storage.DoWait(e, ops); ops[0].Answer.NotFound {
+			return n
+		}
+		do(t, e, storage.Op{Kind: storage.Move, Move: tube.Delete, ID: ops[0].Answer.ID})
+	}
+}
+
+// copied returns a copy of the directory, to be damaged.
+func (p *peaceful) copied() *memFS { return clone(p.fs, 100) }
+
+// files returns the paths of the files whose names begin and end so.
+func (p *peaceful) files(t *testing.T, in, prefix, suffix string) (paths []string) {
+	t.Helper()
+	names, err := p.fs.List(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, prefix) && strings.HasSuffix(name, suffix) {
+			paths = append(paths, path.Join(in, name))
+		}
+	}
+	if len(paths) == 0 {
+		t.Fatalf("there is no file %s*%s in %s", prefix, suffix, in)
+	}
+	return paths
+}
+
+func readAll(t *testing.T, fs vfs.FS, name string) []byte {
+	t.Helper()
+	f, err := fs.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func rewrite(t *testing.T, fs vfs.FS, name string, data []byte) {
+	t.Helper()
+	f, err := fs.Create(name, vfs.WriteCategoryUnspecified)
+	if err == nil {
+		_, err = f.Write(data)
+	}
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// flip changes one bit of a file.
+func flip(t *testing.T, fs vfs.FS, name string, at int) {
+	t.Helper()
+	data := readAll(t, fs, name)
+	data[at] ^= 0x10
+	rewrite(t, fs, name, data)
+}
+
+// outcome is what came of opening a damaged directory.
+type outcome int
+
+const (
+	refused  outcome = iota // by Open
+	harmless                // every job is there
+	gaveUp                  // through Fatal
+	lazily                  // every job is there, and some bodies cannot be read
+)
+
+// open opens a damaged directory. It must be refused with an error that names
+// one of the files or directories, or have all the jobs. What Pebble finds out
+// aside must not end the process: all other jobs could not be had any more.
+func (p *peaceful) open(t *testing.T, fs *memFS, what string, names ...string) outcome {
+	t.Helper()
+	fatal, found := make(chan error, 10), make(chan outcome, 1)
+	o := (&disk{fs: fs, clock: p.clock}).options(t)
+	o.Fatal = func(err error) { fatal <- err; select {} }
+	go func() { found <- p.look(t, o, what, names) }()
+	select {
+	case err := <-fatal:
+		t.Errorf("%s: the engine gives up: %.200v", what, err)
+		return gaveUp
+	case o := <-found:
+		return o
+	}
+}
+
+// look does what open does, unless the engine gives up meanwhile.
+func (p *peaceful) look(t *testing.T, o Options, what string, names []string) (is outcome) {
+	e, err := Open(o)
+	if err != nil {
+		if !slices.ContainsFunc(names, func(name string) bool { return strings.Contains(err.Error(), name) }) {
+			t.Errorf("%s: the error names none of %q: %.300v", what, names, err)
+		}
+		return refused
+	}
+	if p.missed(t, e, what) > 0 {
+		is = lazily
+		p.reserveAll(t, e, what)
+	} else {
+		is = harmless
+	}
+	if err := e.Close(); err != nil {
+		t.Errorf("%s: %v", what, err)
+	}
+	return is
+}
+
+// missed counts the jobs whose bodies cannot be read. All others must be as they
+// were, and none may be missing or too many.
+func (p *peaceful) missed(t *testing.T, e *Engine, what string) (unreadable int) {
+	t.Helper()
+	for tag, a := range p.books.jobs {
+		ops := []storage.Op{{Kind: storage.Peek, ID: a.id}, {Kind: storage.JobStats, ID: a.id}}
+		storage.DoWait(e, ops)
+		body, stats := &ops[0].Answer, &ops[1].Answer
+		switch {
+		case errors.Is(body.Err, storage.ErrUnavailable):
+			unreadable++
+		case a.now == missing && body.NotFound:
+		case a.now == missing || body.NotFound || !bytes.Equal(body.Body, bodyOf(tag, a.size)):
+			t.Errorf("%s: job %q, which is %s, is read as %d bytes, not found %t", what, tag, a.now, len(body.Body), body.NotFound)
+		case stats.Job == nil || stats.Job.State != tube.Ready:
+			t.Errorf("%s: job %q: %+v", what, tag, stats)
+		}
+	}
+	return unreadable
+}
+
+// reserveAll reserves each job: one whose body cannot be read must not become
+// the holder's, nor be gone.
+func (p *peaceful) reserveAll(t *testing.T, e *Engine, what string) {
+	t.Helper()
+	for tag, a := range p.books.jobs {
+		if a.now == missing {
+			continue
+		}
+		ops := []storage.Op{{Kind: storage.Move, Move: tube.ReserveJob, Holder: 1, ID: a.id}}
+		storage.DoWait(e, ops)
+		want := tube.Reserved
+		if ops[0].Answer.Err != nil {
+			want = tube.Ready
+		}
+		got := do(t, e, storage.Op{Kind: storage.JobStats, ID: a.id})[0].Answer.Job
+		if got.State != want {
+			t.Errorf("%s: job %q is %v after a reserve that said %v", what, tag, got.State, ops[0].Answer.Err)
+		}
+	}
+}
+
+// mendable wants all to be well again when the file that was damaged is put
+// back: a start that fails must not make things worse.
+func (p *peaceful) mendable(t *testing.T, fs *memFS, what, name string) {
+	t.Helper()
+	rewrite(t, fs, name, readAll(t, p.fs, name))
+	if o := p.open(t, fs, what+", but mended", "no error at all"); o != harmless {
+		t.Errorf("%s: it is not whole with the file put back (%d)", what, o)
+	}
+}
+
+// number is what Pebble calls a table.
+func number(name string) string { return strings.TrimSuffix(path.Base(name), ".sst") }
+
+// TestDamagedTable flips bits of the tables' files all over.
+func TestDamagedTable(t *testing.T) {
+	t.Parallel()
+	p := newPeaceful(t)
+	outcomes := make(map[outcome]int)
+	for _, name := range p.files(t, "jobs/tables", "", ".sst") {
+		size := len(readAll(t, p.fs, name))
+		for i := range 4 {
+			fs, at := p.copied(), i*size/4
+			flip(t, fs, name, at)
+			outcomes[p.open(t, fs, fmt.Sprintf("%s, bit flipped at %d of %d", name, at, size), path.Base(name), "file "+number(name))]++
+		}
+	}
+	t.Logf("refused %d times, found by reading %d times, harmless %d times", outcomes[refused], outcomes[lazily], outcomes[harmless])
+	if outcomes[refused] == 0 || outcomes[lazily] == 0 {
+		t.Error("not every kind of damage was met")
+	}
+}
+
+// TestCutOrRemoved cuts files short or removes them, one at a time. Every one of
+// them is needed.
+func TestCutOrRemoved(t *testing.T) {
+	t.Parallel()
+	p := newPeaceful(t)
+	names := append(p.files(t, "jobs/tables", "", ".sst"), p.files(t, "jobs/tables", "MANIFEST-", "")...)
+	for _, name := range names {
+		whole := readAll(t, p.fs, name)
+		for _, left := range []int{0, len(whole) / 2, len(whole) - 1} {
+			fs, what := p.copied(), fmt.Sprintf("%s, cut to %d of %d", name, left, len(whole))
+			rewrite(t, fs, name, whole[:left])
+			if o := p.open(t, fs, what, path.Base(name), "jobs"); o != refused && !strings.Contains(name, "MANIFEST") {
+				t.Errorf("%s: it was opened (%d)", what, o)
+			}
+		}
+		fs, what := p.copied(), name+" removed"
+		if err := fs.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+		if o := p.open(t, fs, what, path.Base(name), "jobs"); o != refused {
+			t.Errorf("%s: it was opened (%d)", what, o)
+		}
+		p.mendable(t, fs, what, name)
+	}
+}
+
+// TestDamagedManifest flips bits of the file that says which tables there are.
+func TestDamagedManifest(t *testing.T) {
+	t.Parallel()
+	p := newPeaceful(t)
+	name := p.files(t, "jobs/tables", "MANIFEST-", "")[0]
+	size := len(readAll(t, p.fs, name))
+	for i := range 6 {
+		fs, at := p.copied(), i*size/6
+		flip(t, fs, name, at)
+		what := fmt.Sprintf("%s, bit flipped at %d of %d", name, at, size)
+		if p.open(t, fs, what, "jobs") == refused {
+			p.mendable(t, fs, what, name)
+		}
+	}
+}
+
+// TestWithoutTheMarker removes the file that says which manifest is the one:
+// what Pebble takes for a directory without tables must not be taken for one
+// without jobs, nor be made one.
+func TestWithoutTheMarker(t *testing.T) {
+	t.Parallel()
+	p := newPeaceful(t)
+	name := p.files(t, "jobs/tables", "marker.manifest.", "")[0]
+	fs := p.copied()
+	if err := fs.Remove(name); err != nil {
+		t.Fatal(err)
+	}
+	if o := p.open(t, fs, name+" removed", "jobs"); o != refused {
+		t.Errorf("it was opened (%d)", o)
+	}
+	for _, table := range p.files(t, "jobs/tables", "", ".sst") {
+		if _, err := fs.Stat(table); err != nil {
+			t.Errorf("the start that failed has made things worse: %v", err)
+		}
+	}
+}
+
+// TestWithoutTheTables removes all tables while the log, of which they have got
+// the beginning, remains. Only as long as no segment of that beginning was used
+// again can all jobs still be there.
+func TestWithoutTheTables(t *testing.T) {
+	t.Parallel()
+	p := newPeaceful(t)
+	fs := p.copied()
+	if err := fs.RemoveAll("jobs/tables"); err != nil {
+		t.Fatal(err)
+	}
+	if o := p.open(t, fs, "tables removed", "jobs"); o != refused && o != harmless {
+		t.Errorf("it was opened (%d)", o)
+	}
+}
+
+// TestDamagedLog flips bits of the last segment, as far as it was used, removes
+// it, and cuts it short.
+func TestDamagedLog(t *testing.T) {
+	t.Parallel()
+	p := newPeaceful(t)
+	name := p.lastSegment(t)
+	whole := readAll(t, p.fs, name)
+	used := int(binary.BigEndian.Uint64(whole[32:])) // where the header says that it was closed
+	outcomes := make(map[outcome]int)
+	for i := range 6 {
+		fs, at := p.copied(), i*used/6
+		flip(t, fs, name, at)
+		what := fmt.Sprintf("%s, bit flipped at %d of %d", name, at, used)
+		o := p.open(t, fs, what, name)
+		if outcomes[o]++; o == refused {
+			p.mendable(t, fs, what, name)
+		}
+	}
+	for _, left := range []int{0, 63, 64, used / 2, used - 1} {
+		fs, what := p.copied(), fmt.Sprintf("%s, cut to %d of %d", name, left, used)
+		rewrite(t, fs, name, whole[:left])
+		if o := p.open(t, fs, what, name); o != refused && left < used-8 {
+			t.Errorf("%s: it was opened (%d)", what, o)
+		}
+	}
+	fs := p.copied()
+	fs.Remove(name)
+	if o := p.open(t, fs, "last segment removed", name); o != refused {
+		t.Errorf("the last segment removed: it was opened (%d)", o)
+	}
+	t.Logf("refused %d times, harmless %d times", outcomes[refused], outcomes[harmless])
+	if outcomes[lazily] > 0 || outcomes[refused] < 3 { // but for the bytes that pad a frame
+		t.Errorf("opened with a damaged log: %v", outcomes)
+	}
+}
+
+// lastSegment is the segment that was current when the engine was closed.
+func (p *peaceful) lastSegment(t *testing.T) string {
+	t.Helper()
+	last := ""
+	for _, name := range p.files(t, "jobs", "log.", "") {
+		if len(name) > len(last) || len(name) == len(last) && name > last {
+			last = name
+		}
+	}
+	return last
+}
+
+// TestSegmentRemoved removes each segment of a log of several, which the tables
+// have not got yet when the power is cut.
+func TestSegmentRemoved(t *testing.T) {
+	t.Parallel()
+	d := newDisk()
+	fs := newHooked(d.fs)
+	o := d.options(t)
+	o.fs = fs
+	e := mustOpen(t, o)
+	may := holdTables(fs)
+	p := &peaceful{clock: d.clock, books: newLedger()}
+	for i := range 3 {
+		p.books.do(e, p.books.put(fmt.Sprint("job-", i), "a", 300))
+		fillSegment(t, e)
+	}
+	p.books.do(e, p.books.put("last", "a", 300))
+	oldest, current := segments(e)
+	p.fs = clone(d.fs, 0)
+	close(may)
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+	if current-oldest < 3 {
+		t.Fatalf("only segments %d to %d", oldest, current)
+	}
+	for n := oldest; n < current; n++ {
+		name := fmt.Sprintf("jobs/log.%d", n)
+		fs := p.copied()
+		if err := fs.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+		if o := p.open(t, fs, name+" removed", name); o != refused {
+			t.Errorf("%s removed: it was opened (%d)", name, o)
+		}
+		p.mendable(t, fs, name+" removed", name)
+	}
+}
+
+// holdTables has no table begun until the channel is closed.
+func holdTables(fs *hooked) (may chan struct{}) {
+	may = make(chan struct{})
+	fs.set(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpCreate && isTable(op) {
+			<-may
+		}
+		return nil
+	})
+	return may
+}
+
+// TestWrongLayout: tables of another layout are not touched.
+func TestWrongLayout(t *testing.T) {
+	t.Parallel()
+	p := newPeaceful(t)
+	for _, layout := range [][]byte{{layoutVersion - 1}, {layoutVersion + 1}, {}, {layoutVersion, 0}} {
+		fs := p.copied()
+		p.set(t, fs, layout)
+		if o := p.open(t, fs, fmt.Sprintf("layout %x", layout), "jobs"); o != refused {
+			t.Errorf("layout %x: it was opened (%d)", layout, o)
+		}
+		p.set(t, fs, []byte{layoutVersion})
+		if o := p.open(t, fs, "the right layout again"); o != harmless {
+			t.Errorf("it cannot be opened with the right layout again")
+		}
+	}
+}
+
+// set writes the layout to tables that nobody has open.
+func (p *peaceful) set(t *testing.T, fs *memFS, layout []byte) {
+	t.Helper()
+	o := (&disk{fs: fs, clock: p.clock}).options(t)
+	db, err := openPebble(&o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.Set([]byte{layoutKey}, layout, pebble.NoSync)
+	if err = errors.Join(err, db.Flush(), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,329 @@
+package embedded
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"redstalk/tube"
+)
+
+var faults = flag.Int("faults", 5, "of each kind of operation so many fail, in a life each; 0: all of them, once and for good")
+
+// errDisk is what a file system with a fault answers. Unlike the errors of a
+// real one it does not name the file, so that what does is the engine's.
+var errDisk = errors.New("injected by the test")
+
+// fault is what goes wrong: the nth of some operations on files of the log or of
+// the tables, and if it lasts also those after it, until it is mended. So that
+// every life comes to its end, it mends itself if it is met very often.
+type fault struct {
+	meets func(errorfs.Op) bool
+	nth   int
+	lasts bool
+	ofDir bool // it is about syncs of the tables' directory only, see isTablesDirSync
+
+	mu     sync.Mutex
+	seen   int
+	struck int
+	mended bool
+	first  errorfs.Op // that failed
+}
+
+// patience is how often a lasting fault is met before it mends itself: Pebble
+// tries again at once what it does aside, for ever.
+const patience = 100
+
+func (f *fault) hook(op errorfs.Op) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.mended || isTablesDirSync(op) != f.ofDir || !f.meets(op) {
+		return nil
+	}
+	if f.seen++; f.seen < f.nth {
+		return nil
+	}
+	if f.struck++; f.struck == 1 {
+		f.first = op
+	}
+	f.mended = !f.lasts || f.struck == patience
+	return errDisk
+}
+
+// mend ends a fault that lasts, if it was met.
+func (f *fault) mend() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.mended = f.mended || f.lasts && f.struck > 0
+}
+
+func (f *fault) hasStruck() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.struck > 0
+}
+
+func (f *fault) String() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return fmt.Sprintf("fault %d (%s, lasts: %t)", f.nth, f.first.Path, f.lasts)
+}
+
+// isTablesDirSync tells whether names in the tables' directory are synced: that
+// has a test of its own, TestSyncOfTheTablesDirectory.
+func isTablesDirSync(op errorfs.Op) bool {
+	return op.Kind == errorfs.OpFileSync && op.Path == "jobs/"+tablesDir
+}
+
+// inTables tells whether it is one of Pebble's files, or to become one, or their
+// directory.
+func inTables(op errorfs.Op) bool { return strings.Contains(op.Path, "/"+tablesDir) || isTable(op) }
+
+// ofLog tells whether it is a file of the log, or the directory of both.
+func ofLog(op errorfs.Op) bool { return !inTables(op) && !strings.HasSuffix(op.Path, "LOCK") }
+
+func isWrite(op errorfs.Op) bool {
+	return op.Kind == errorfs.OpFileWrite || op.Kind == errorfs.OpFileWriteAt
+}
+
+func isCreate(op errorfs.Op) bool {
+	return op.Kind == errorfs.OpCreate || op.Kind == errorfs.OpReuseForWrite || op.Kind == errorfs.OpMkdirAll
+}
+
+func isRename(op errorfs.Op) bool { return op.Kind == errorfs.OpRename }
+func isRemove(op errorfs.Op) bool { return op.Kind == errorfs.OpRemove }
+func isLink(op errorfs.Op) bool   { return op.Kind == errorfs.OpLink }
+func isOpen(op errorfs.Op) bool   { return op.Kind == errorfs.OpOpen || op.Kind == errorfs.OpOpenDir }
+
+// faultyLife is an engine's life on a disk with a fault, and its books.
+type faultyLife struct {
+	*ledger
+	t     *testing.T
+	disk  *disk
+	fs    *hooked
+	fault *fault
+	fatal chan error // what ended it
+	ended chan error // how it ended: nil, or an error of Open or Close
+	e     atomic.Pointer[Engine]
+	puts  int
+}
+
+func newFaultyLife(t *testing.T, f *fault) *faultyLife {
+	d := newDisk()
+	l := &faultyLife{
+		ledger: newLedger(), t: t, disk: d, fs: newHooked(d.fs), fault: f,
+		fatal: make(chan error, 100), ended: make(chan error, 1),
+	}
+	l.fs.set(f.hook)
+	return l
+}
+
+func (l *faultyLife) open() error {
+	o := l.disk.options(l.t)
+	o.fs, o.KeepBodies, o.Log = l.fs, 1, slog.New(slog.DiscardHandler)
+	o.Fatal = func(err error) { l.fatal <- err; select {} }
+	e, err := Open(o)
+	l.e.Store(e)
+	return err
+}
+
+// close mends what lasts only when the engine is closed.
+func (l *faultyLife) close() error {
+	defer l.fault.mend()
+	return l.e.Load().Close()
+}
+
+// live has jobs of both kinds put, moved and deleted over several segments and
+// checkpoints, before and after the engine is closed and opened again.
+func (l *faultyLife) live() error {
+	if err := l.open(); err != nil {
+		return err
+	}
+	l.work("a")
+	if err := l.close(); err != nil {
+		return err
+	}
+	if err := l.open(); err != nil {
+		return err
+	}
+	l.work("b")
+	return l.close()
+}
+
+// work fills a segment of the log and a half in a few large batches.
+func (l *faultyLife) work(name string) {
+	e := l.e.Load()
+	for range 4 {
+		var orders []order
+		for range 7 {
+			l.puts++
+			orders = append(orders, l.put(fmt.Sprintf("%s%d", name, l.puts), name, 55<<10),
+				l.put(fmt.Sprintf("%s%d-small", name, l.puts), name, 100))
+		}
+		l.do(e, orders...)
+		have := l.tags(name, ready)
+		l.do(e, l.move(tube.Delete, 1, have[0]), l.move(tube.Delete, 1, have[1]))
+		l.do(e, l.move(tube.ReserveJob, 1, have[2]))
+		l.do(e, l.move(tube.Bury, 1, have[2]), l.move(tube.Delete, 1, have[len(have)-1]))
+		e.Tick()
+	}
+}
+
+// run lets the life go on until it ends or the engine gives up, and then holds
+// what is on the disk against the books.
+func (l *faultyLife) run() {
+	go func() { l.ended <- l.live() }()
+	select {
+	case err := <-l.ended:
+		if err != nil {
+			l.checkCause("Open or Close", err)
+		}
+		if !l.fault.hasStruck() && err == nil && len(l.tags("b", ready)) == 0 {
+			l.t.Error("a life without a fault has done nothing")
+		}
+	case err := <-l.fatal:
+		l.checkCause("Fatal", err)
+		l.knock()
+	}
+	if l.copy().refused != nil {
+		l.t.Errorf("%s: refused: %v", l.fault, l.copy().refused)
+	}
+	// With no unsynced data last: by then a batch that was ended though it
+	// must not have is in the books.
+	for _, percent := range [...][]int{{100, 0}, {50, 0}}[l.fault.nth%2] {
+		l.checkLeft(percent)
+	}
+}
+
+// checkCause wants an error to wrap what the disk has said, and to name a file
+// or the directory.
+func (l *faultyLife) checkCause(of string, err error) {
+	if !errors.Is(err, errDisk) {
+		l.t.Errorf("%s: the error of %s does not wrap the disk's: %v", l.fault, of, err)
+	}
+	if !strings.Contains(err.Error(), "jobs") {
+		l.t.Errorf("%s: the error of %s names no file nor directory: %v", l.fault, of, err)
+	}
+}
+
+// knock has a batch done by an engine that has given up. It may be done, if it
+// was not the log that has failed, or never be.
+func (l *faultyLife) knock() {
+	e := l.e.Load()
+	if e == nil {
+		return // it was not even open
+	}
+	go e.Do(l.batch(nil, l.put("late", "late", 10)))
+}
+
+// checkLeft opens what a power cut at this moment leaves.
+func (l *faultyLife) checkLeft(percent int) {
+	l.t.Helper()
+	before, books := l.t.Failed(), l.copy()
+	d := &disk{fs: clone(l.disk.fs, percent), clock: l.disk.clock}
+	e, err := Open(d.options(l.t))
+	if err != nil {
+		l.t.Errorf("%s: after a power cut with %d percent of what was not synced: %v", l.fault, percent, err)
+		return
+	}
+	books.compare(l.t, e)
+	if err := e.Close(); err != nil {
+		l.t.Error(err)
+	}
+	if !before && l.t.Failed() {
+		l.t.Fatalf("so it is with %s and %d percent of what was not synced", l.fault, percent)
+	}
+}
+
+// TestFaults lets everything fail in turn that is done to files: whatever it is,
+// the engine goes on as if nothing was, or Open or Close says so, or it gives up
+// through Fatal. In any case nothing is lost that was acknowledged, and nothing
+// comes back whose deletion was.
+func TestFaults(t *testing.T) {
+	places := map[string]func(errorfs.Op) bool{"log": ofLog, "tables": inTables}
+	kinds := map[string]func(errorfs.Op) bool{
+		"write": isWrite, "sync": isSync, "create": isCreate, "rename": isRename, "remove": isRemove, "open": isOpen, "link": isLink,
+	}
+	for where, in := range places {
+		for what, is := range kinds {
+			if what == "link" && where == "log" {
+				continue // there is none
+			}
+			t.Run(what+" of "+where, func(t *testing.T) {
+				t.Parallel()
+				eachFault(t, func(op errorfs.Op) bool { return in(op) && is(op) })
+			})
+		}
+	}
+}
+
+// eachFault counts some operations in a life in which all is well, and then has
+// life after life with one of them failing, by turns once or from then on.
+func eachFault(t *testing.T, meets func(errorfs.Op) bool) {
+	well := &fault{meets: meets, nth: math.MaxInt}
+	newFaultyLife(t, well).run()
+	step := 1
+	if *faults > 0 {
+		step = max(1, (well.seen+*faults-1) / *faults)
+	}
+	tried := 0
+	for n := 1 + rand.IntN(step); n <= well.seen; n += step {
+		for _, lasts := range []bool{n/step%2 == 0, n/step%2 != 0} {
+			newFaultyLife(t, &fault{meets: meets, nth: n, lasts: lasts}).run()
+			if tried++; *faults > 0 {
+				break
+			}
+		}
+	}
+	t.Logf("%d faults for %d operations", tried, well.seen)
+	if tried == 0 {
+		t.Error("no fault at all")
+	}
+}
+
+// TestSyncOfTheTablesDirectory: when the names of Pebble's files cannot be
+// synced, that is an error of Open, or Fatal, and no panic.
+func TestSyncOfTheTablesDirectory(t *testing.T) {
+	for nth := 1; nth <= 4; nth++ {
+		d := newDisk()
+		o := d.options(t)
+		fs, fatal, ended := newHooked(d.fs), make(chan error, 10), make(chan error, 1)
+		f := &fault{meets: isTablesDirSync, nth: nth, ofDir: true}
+		fs.set(f.hook)
+		o.fs, o.Fatal = fs, func(err error) { fatal <- err; select {} }
+		go func() { ended <- openRecovering(o) }()
+		select {
+		case err := <-ended:
+			if err != nil && !errors.Is(err, errDisk) {
+				t.Errorf("sync %d: %v", nth, err)
+			}
+		case err := <-fatal:
+			if !errors.Is(err, errDisk) {
+				t.Errorf("sync %d: %v", nth, err)
+			}
+		}
+	}
+}
+
+// openRecovering opens an engine and closes it, and makes an error of a panic.
+func openRecovering(o Options) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	e, err := Open(o)
+	if err != nil {
+		return err
+	}
+	return e.Close()
+}

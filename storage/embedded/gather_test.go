@@ -1,0 +1,335 @@
+package embedded
+
+import (
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"redstalk/storage"
+)
+
+// isLogSync tells whether frames of the log are being synced, by whoever leads
+// or by the timer.
+func isLogSync(op errorfs.Op) bool { return op.Kind == errorfs.OpFileSyncData && isLog(op) }
+
+// gathering is an engine on a disk in memory, in whose file system tests wait.
+type gathering struct {
+	*Engine
+	fs *hooked
+	d  *disk
+}
+
+func newGathering(t *testing.T, change func(*Options)) *gathering {
+	d := newDisk()
+	g := &gathering{fs: newHooked(d.fs), d: d}
+	o := d.options(t)
+	o.fs = g.fs
+	if change != nil {
+		change(&o)
+	}
+	g.Engine = mustOpen(t, o)
+	return g
+}
+
+func (g *gathering) close(t *testing.T) {
+	t.Helper()
+	g.fs.set(nil)
+	if err := g.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// left opens what a power cut at this moment leaves, with so many percent of
+// what was not synced, and returns how many jobs are ready in a tube.
+func (g *gathering) left(t *testing.T, percent int, name string) int {
+	t.Helper()
+	d := &disk{fs: clone(g.d.fs, percent), clock: g.d.clock}
+	e := mustOpen(t, d.options(t))
+	defer e.Close()
+	ops := []storage.Op{{Kind: storage.TubeStats, Tube: name}}
+	storage.DoWait(e, ops)
+	if ops[0].Answer.TubeStats == nil {
+		return 0
+	}
+	return int(ops[0].Answer.TubeStats.Ready)
+}
+
+// puts makes batches of a put each, which count when they are done.
+func puts(n int, name string, done *atomic.Int64) []*storage.Batch {
+	batches := make([]*storage.Batch, n)
+	for i := range batches {
+		batches[i] = counted(done, storage.Op{Kind: storage.Put, Tube: name, TTR: 100, Body: []byte("body")})
+	}
+	return batches
+}
+
+// counted makes a batch that counts when it is done.
+func counted(done *atomic.Int64, ops ...storage.Op) *storage.Batch {
+	return &storage.Batch{Ops: ops, Done: func() { done.Add(1) }}
+}
+
+// counting counts the syncs of the log.
+func counting(syncs *atomic.Int64) func(errorfs.Op) error {
+	return func(op errorfs.Op) error {
+		if isLogSync(op) {
+			syncs.Add(1)
+		}
+		return nil
+	}
+}
+
+// blocking has every sync of the log wait until may is closed, and tells of it.
+func blocking() (hook func(errorfs.Op) error, syncing chan struct{}, may chan struct{}) {
+	syncing, may = make(chan struct{}, 100), make(chan struct{})
+	return func(op errorfs.Op) error {
+		if isLogSync(op) {
+			syncing <- struct{}{}
+			<-may
+		}
+		return nil
+	}, syncing, may
+}
+
+// TestOneSyncServesAllRounds: what more has done is done when DoGathering
+// returns, and the log was synced once for all of it. The timer may have synced
+// as well, if this took long.
+func TestOneSyncServesAllRounds(t *testing.T) {
+	g := newGathering(t, nil)
+	defer g.close(t)
+	var syncs, done atomic.Int64
+	g.fs.set(counting(&syncs))
+	rounds, begun := 0, time.Now()
+	g.DoGathering(func() int {
+		rounds++
+		g.Do(puts(5, "a", &done)...)
+		if n := done.Load(); n > 0 && syncs.Load() == 0 {
+			t.Errorf("round %d: %d batches are done before any sync", rounds, n)
+		}
+		return 5
+	}, puts(2, "a", &done)...)
+	most := 1 + int64(time.Since(begun)/lateSync)
+	if rounds != maxGather || done.Load() != 2+5*maxGather {
+		t.Errorf("%d rounds and %d batches done, want %d and %d", rounds, done.Load(), maxGather, 2+5*maxGather)
+	}
+	if n := syncs.Load(); n < 1 || n > most {
+		t.Errorf("%d syncs for all rounds, want at most %d", n, most)
+	}
+	if n := g.left(t, 0, "a"); n != 2+5*maxGather {
+		t.Errorf("a power cut leaves %d jobs that were acknowledged, of %d", n, 2+5*maxGather)
+	}
+}
+
+// TestHowOftenMoreIsAsked: as long as enough comes and the log has to be synced,
+// but not for ever.
+func TestHowOftenMoreIsAsked(t *testing.T) {
+	put := storage.Op{Kind: storage.Put, Tube: "a", Body: []byte("body")}
+	reserve := storage.Op{Kind: storage.Take, Holder: 1, Tubes: []string{"a"}}
+	for _, c := range []struct {
+		name   string
+		come   []int // to each round, the last for all further ones
+		op     storage.Op
+		late   bool // the log is not synced before replies
+		rounds int
+	}{
+		{"many come", []int{100}, put, false, maxGather},
+		{"nobody comes", []int{0}, put, false, 1},
+		{"few come", []int{worthGathering - 1}, put, false, 1},
+		{"just enough come", []int{worthGathering}, put, false, maxGather},
+		{"few come at last", []int{100, worthGathering, 1}, put, false, 3},
+		{"nothing to sync", []int{100}, reserve, false, 0},
+		{"nobody waits for a sync", []int{100}, put, true, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := newGathering(t, func(o *Options) {
+				if c.late {
+					o.SyncEvery = -1
+				}
+			})
+			defer g.close(t)
+			do(t, g, put)
+			rounds := 0
+			var done atomic.Int64
+			g.DoGathering(func() int {
+				rounds++
+				return c.come[min(rounds, len(c.come))-1]
+			}, counted(&done, c.op))
+			if rounds != c.rounds {
+				t.Errorf("asked %d times, want %d", rounds, c.rounds)
+			}
+			if done.Load() != 1 {
+				t.Errorf("done %d times", done.Load())
+			}
+		})
+	}
+}
+
+// TestFreeBeforeTheSync: reserves of jobs that are on the disk are answered
+// before the sync begins, those of the first call and those of a round; all
+// else, also a reserve of a job that was just put, when it has ended. A power
+// cut before that takes it away.
+func TestFreeBeforeTheSync(t *testing.T) {
+	g := newGathering(t, nil)
+	defer g.close(t)
+	put := storage.Op{Kind: storage.Put, Tube: "old", TTR: 100, Body: []byte("body")}
+	do(t, g, put, put, put, put, put)
+	take := func(from string) storage.Op {
+		return storage.Op{Kind: storage.Take, Holder: 1, Tubes: []string{from}}
+	}
+	var free, bound atomic.Int64
+	hook, syncing, may := blocking()
+	g.fs.set(hook)
+	returned := make(chan struct{})
+	go func() {
+		defer close(returned)
+		rounds := 0
+		g.DoGathering(func() int {
+			rounds++
+			g.Do(append(puts(2, "new", &bound), counted(&free, take("old")), counted(&bound, take("new")),
+				counted(&bound, take("old"), put))...)
+			return 5 * (2 - rounds)
+		}, append(puts(1, "new", &bound), counted(&free, take("old")))...)
+	}()
+	<-syncing
+	eventually(t, "the free batches to be done while the sync is blocked", func() bool { return free.Load() == 3 })
+	if n := bound.Load(); n != 0 {
+		t.Errorf("%d bound batches are done before the sync", n)
+	}
+	if n := g.left(t, 0, "new"); n != 0 {
+		t.Errorf("%d jobs are there after a power cut before the sync", n)
+	}
+	if n := g.left(t, 100, "new"); n != 5 {
+		t.Errorf("%d jobs are there after an end of the process before the sync, want 5", n)
+	}
+	if n := bound.Load(); n != 0 {
+		t.Errorf("%d bound batches are done before the sync", n)
+	}
+	close(may)
+	<-returned
+	if n := bound.Load(); n != 9 {
+		t.Errorf("%d of 9 bound batches are done after the sync", n)
+	}
+	if n := g.left(t, 0, "new"); n != 5 {
+		t.Errorf("%d jobs are there after a power cut after the sync, want 5", n)
+	}
+}
+
+// TestFailingSyncEndsNothing: when the sync fails, neither what led to it nor
+// what was gathered is acknowledged, nor anything that comes after.
+func TestFailingSyncEndsNothing(t *testing.T) {
+	fatal := make(chan error, 10)
+	g := newGathering(t, func(o *Options) {
+		o.Fatal = func(err error) { fatal <- err; select {} }
+	})
+	do(t, g, storage.Op{Kind: storage.Put, Tube: "old", TTR: 100, Body: []byte("body")})
+	broken := errors.New("broken")
+	gathered := make(chan struct{})
+	g.fs.set(func(op errorfs.Op) error {
+		if !isLogSync(op) {
+			return nil
+		}
+		<-gathered // the timer's may come first
+		return broken
+	})
+	var bound atomic.Int64
+	go g.DoGathering(func() int {
+		g.Do(puts(3, "new", &bound)...)
+		close(gathered)
+		return 0
+	}, puts(2, "new", &bound)...)
+	if err := <-fatal; !errors.Is(err, broken) {
+		t.Errorf("fatal: %v", err)
+	}
+	late := make(chan struct{})
+	go func() {
+		defer close(late)
+		g.DoGathering(func() int { return 0 }, puts(1, "new", &bound)...)
+	}()
+	select {
+	case <-late:
+	case <-fatal:
+	}
+	if n := g.left(t, 0, "new"); n != 0 {
+		t.Errorf("%d jobs are there that the sync has failed for", n)
+	}
+	if n := bound.Load(); n != 0 {
+		t.Errorf("%d batches are done though the sync has failed", n)
+	}
+}
+
+// TestGatheringBehindTheTables: as long as more may be asked for, its Do does
+// not wait for the tables, for which nobody could make room. When they are too
+// far behind, DoGathering waits like Do, and goes on when they have caught up.
+func TestGatheringBehindTheTables(t *testing.T) {
+	g := newGathering(t, nil)
+	defer g.close(t)
+	tablesMay := make(chan struct{})
+	g.fs.set(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpCreate && isTable(op) {
+			<-tablesMay
+		}
+		return nil
+	})
+	behind := func() int {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return g.journal.behind
+	}
+	for behind() < maxBehind {
+		fillSegment(t, g.Engine)
+	}
+	var done atomic.Int64
+	big := func(n int) []*storage.Batch {
+		batches := puts(n, "new", &done)
+		for _, b := range batches {
+			b.Ops[0].Body = make([]byte, 256<<10)
+		}
+		return batches
+	}
+	want := int64(0)
+	for behind() <= maxBehind { // a round may have to be waited for until a segment is prepared
+		rounds := 0
+		g.DoGathering(func() int { rounds++; g.Do(big(3)...); return 3 }, big(1)...)
+		if want += 1 + 3*int64(rounds); rounds != maxGather || done.Load() != want {
+			t.Fatalf("%d rounds, and %d of %d batches done", rounds, done.Load(), want)
+		}
+	}
+	waiting, returned := make(chan struct{}), make(chan struct{})
+	go func() {
+		close(waiting)
+		defer close(returned)
+		g.DoGathering(func() int { g.Do(big(1)...); return 1 }, big(1)...)
+	}()
+	<-waiting
+	if n := done.Load(); n != want {
+		t.Errorf("%d batches done, want %d: nothing waits for the tables", n, want)
+	}
+	close(tablesMay)
+	<-returned
+	eventually(t, "all to be done", func() bool { return done.Load() == want+2 })
+}
+
+// TestGatheringFromManySides: who finds somebody writing does not ask for more,
+// and what it hands over is done all the same.
+func TestGatheringFromManySides(t *testing.T) {
+	g := newGathering(t, nil)
+	defer g.close(t)
+	hook, syncing, may := blocking()
+	g.fs.set(hook)
+	var done, asked atomic.Int64
+	go g.Do(puts(1, "a", &done)...)
+	<-syncing
+	for range 3 {
+		g.DoGathering(func() int { asked.Add(1); return 0 }, puts(2, "a", &done)...)
+	}
+	if done.Load() != 0 || asked.Load() != 0 {
+		t.Errorf("%d batches done and more asked for %d times while somebody else syncs", done.Load(), asked.Load())
+	}
+	close(may)
+	eventually(t, "all batches to be done", func() bool { return done.Load() == 7 })
+	if n := g.left(t, 0, "a"); n != 7 {
+		t.Errorf("a power cut leaves %d jobs that were acknowledged, of 7", n)
+	}
+}

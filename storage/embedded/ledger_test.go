@@ -1,0 +1,270 @@
+package embedded
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+// standing is what a restart keeps of where a job is.
+type standing uint8
+
+const (
+	missing standing = iota // not put yet, or deleted
+	ready                   // or reserved, which is ready after a restart
+	buried
+)
+
+func (s standing) String() string { return [...]string{"missing", "ready", "buried"}[s] }
+
+// account is what a ledger has of one job.
+type account struct {
+	id   uint64 // 0 until the put is acknowledged
+	tube string
+	size int
+	now  standing // as acknowledged last
+	next standing // as now, or what a change under way leads to
+	ever [3]bool  // the standings it may have had since some moment, see since
+}
+
+// may tells whether the job may have that standing.
+func (a *account) may(s standing) bool { return s == a.now || s == a.next || a.ever[s] }
+
+// ledger is what clients of an engine write down of what they ask for and what
+// they are told, to be held against the engine that is opened later. A job is
+// known by its tag, with which its body begins, since the id of a put that was
+// never acknowledged is not known. Of a job only one change is under way at a
+// time.
+type ledger struct {
+	mu      sync.Mutex
+	jobs    map[string]*account
+	live    map[string][]string // tags of a tube's jobs that may be there, as they were put
+	acked   int                 // batches
+	refused error               // the first answer that was none
+}
+
+func newLedger() *ledger {
+	return &ledger{jobs: make(map[string]*account), live: make(map[string][]string)}
+}
+
+// order is an operation with what it leads to.
+type order struct {
+	op   storage.Op
+	tag  string
+	next standing
+}
+
+// bodyOf is the body of the job with a tag.
+func bodyOf(tag string, size int) []byte {
+	return bytes.Repeat([]byte(tag+" "), size/(len(tag)+1)+1)[:max(size, len(tag)+1)]
+}
+
+func tagOf(body []byte) string {
+	tag, _, _ := strings.Cut(string(body[:min(len(body), 64)]), " ")
+	return tag
+}
+
+func (l *ledger) put(tag, in string, size int) order {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.jobs[tag] = &account{tube: in, size: size}
+	l.live[in] = append(l.live[in], tag)
+	return order{storage.Op{Kind: storage.Put, Tube: in, TTR: 1000, Body: bodyOf(tag, size)}, tag, ready}
+}
+
+// move is a move by whoever may hold the job.
+func (l *ledger) move(m tube.Move, holder tube.Holder, tag string) order {
+	next := map[tube.Move]standing{tube.Delete: missing, tube.Bury: buried, tube.KickJob: ready, tube.ReserveJob: ready}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return order{storage.Op{Kind: storage.Move, Move: m, Holder: holder, ID: l.jobs[tag].id}, tag, next[m]}
+}
+
+// batch makes a batch of orders. They are under way from now on, and written
+// down as carried out before finished, which may be nil, is called.
+func (l *ledger) batch(finished func(), orders ...order) *storage.Batch {
+	b := &storage.Batch{}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, o := range orders {
+		l.jobs[o.tag].next = o.next
+		b.Ops = append(b.Ops, o.op)
+	}
+	b.Done = func() {
+		l.note(b, orders)
+		if finished != nil {
+			finished()
+		}
+	}
+	return b
+}
+
+func (l *ledger) note(b *storage.Batch, orders []order) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.acked++
+	for i, o := range orders {
+		a := &b.Ops[i].Answer
+		if a.Err != nil || a.NotFound {
+			if l.refused == nil {
+				l.refused = fmt.Errorf("%s to %s: %+v", o.tag, o.next, *a)
+			}
+			continue
+		}
+		account := l.jobs[o.tag]
+		account.id, account.now = max(account.id, a.ID), o.next
+	}
+}
+
+// do carries out orders as one batch and returns when it is done.
+func (l *ledger) do(s storage.Store, orders ...order) {
+	done := make(chan struct{})
+	s.Do(l.batch(func() { close(done) }, orders...))
+	<-done
+}
+
+// copy is the ledger as it is now: what is acknowledged later is not in it.
+func (l *ledger) copy() *ledger {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := newLedger()
+	for tag, a := range l.jobs {
+		account := *a
+		c.jobs[tag] = &account
+	}
+	c.acked, c.refused = l.acked, l.refused
+	return c
+}
+
+// since is what may be found on a disk that was looked at some time between two
+// copies, of which l is the later one. It changes l.
+func (l *ledger) since(earlier *ledger) *ledger {
+	for tag, a := range l.jobs {
+		was := earlier.jobs[tag]
+		if was == nil {
+			was = &account{}
+		}
+		a.ever = [3]bool{}
+		for _, s := range []standing{was.now, was.next, a.now, a.next} {
+			a.ever[s] = true
+		}
+		if a.now != was.now || a.next != was.next {
+			a.ever = [3]bool{true, true, true}
+		}
+	}
+	return l
+}
+
+// tags returns those of the jobs of a tube that have a standing for certain.
+func (l *ledger) tags(in string, s standing) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.live[in] = slices.DeleteFunc(l.live[in], func(tag string) bool {
+		a := l.jobs[tag]
+		return a.id > 0 && a.now == missing
+	})
+	var tags []string
+	for _, tag := range l.live[in] {
+		if a := l.jobs[tag]; a.now == s && a.next == s {
+			tags = append(tags, tag)
+		}
+	}
+	return tags
+}
+
+// found is a job that an engine has.
+type found struct {
+	id   uint64
+	now  standing
+	body []byte
+}
+
+// survey returns all jobs of an engine by their tags, and the ids of those whose
+// bodies cannot be read.
+func survey(t testing.TB, e *Engine) (jobs map[string]found, unreadable []uint64) {
+	t.Helper()
+	jobs = make(map[string]found)
+	e.mu.Lock()
+	last := e.machine.LastID()
+	e.mu.Unlock()
+	for id := uint64(1); id <= last; id++ {
+		ops := []storage.Op{{Kind: storage.Peek, ID: id}, {Kind: storage.JobStats, ID: id}}
+		storage.DoWait(e, ops)
+		switch a := &ops[0].Answer; {
+		case a.NotFound:
+			continue
+		case a.Err != nil:
+			unreadable = append(unreadable, id)
+			continue
+		}
+		now := ready
+		if ops[1].Answer.Job.State == tube.Buried {
+			now = buried
+		}
+		body := ops[0].Answer.Body
+		if twin, have := jobs[tagOf(body)]; have {
+			t.Errorf("job %q is there as %d and as %d", tagOf(body), twin.id, id)
+		}
+		jobs[tagOf(body)] = found{id, now, body}
+	}
+	return jobs, unreadable
+}
+
+// compare holds the ledger against an engine that was opened after a crash or
+// in peace: what was acknowledged must be there, and what was not may be. The
+// ids of jobs that are gone are not used again.
+func (l *ledger) compare(t testing.TB, e *Engine) {
+	t.Helper()
+	jobs, unreadable := survey(t, e)
+	if len(unreadable) > 0 {
+		t.Errorf("bodies that cannot be read: %d", unreadable)
+	}
+	var largest uint64
+	for tag, a := range l.jobs {
+		f := jobs[tag]
+		delete(jobs, tag)
+		largest = max(largest, a.id)
+		if !a.may(f.now) {
+			t.Errorf("job %q (%d) is %s, but was acknowledged as %s, going to be %s", tag, a.id, f.now, a.now, a.next)
+		}
+		if f.now != missing && (!bytes.Equal(f.body, bodyOf(tag, a.size)) || a.id > 0 && a.id != f.id) {
+			t.Errorf("job %q is %d with %d bytes, want %d with %d", tag, f.id, len(f.body), a.id, a.size)
+		}
+	}
+	for tag, f := range jobs {
+		t.Errorf("job %q (%d) is there, but nobody has put it", tag, f.id)
+	}
+	if id := do(t, e, storage.Op{Kind: storage.Put, Tube: "after", Body: []byte("after ")})[0].Answer.ID; id <= largest {
+		t.Errorf("the id %d is used again: the largest one acknowledged was %d", id, largest)
+	}
+}
+
+// comparePart does so where the disk may have lost the end of what was
+// acknowledged: every job must be as it was once.
+func (l *ledger) comparePart(t testing.TB, e *Engine) {
+	t.Helper()
+	jobs, unreadable := survey(t, e)
+	if len(unreadable) > 0 {
+		t.Errorf("bodies that cannot be read: %d", unreadable)
+	}
+	for tag, f := range jobs {
+		if a := l.jobs[tag]; a == nil || !bytes.Equal(f.body, bodyOf(tag, a.size)) || a.id > 0 && a.id != f.id {
+			t.Errorf("job %q (%d) with %d bytes is not what anybody has put: %+v", tag, f.id, len(f.body), a)
+		}
+	}
+}
+
+// clone is what a power cut leaves of a disk, with so many percent of what was
+// not synced. With 100 it is what the end of the process leaves.
+func clone(fs *memFS, percent int) *memFS {
+	return fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rand.New(rand.NewPCG(1, uint64(percent)))})
+}

@@ -1,0 +1,316 @@
+package embedded
+
+import (
+	"flag"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+var stressFor = flag.Duration("stress", time.Second, "how long each engine is under load at least")
+
+// load is many clients of one engine, by all ways in which a server calls it.
+type load struct {
+	*ledger
+	t       *testing.T
+	e       *Engine
+	ending  chan struct{}
+	workers sync.WaitGroup
+	batches chan *storage.Batch // for the loop
+	rounds  atomic.Int64        // in which the loop was asked for more and had some
+}
+
+const (
+	directly = 4 // clients that call Do themselves
+	looped   = 8 // clients that hand their batches to the loop
+)
+
+// startLoad lets the clients begin. Each has its own tube, and so knows what it
+// has to find there.
+func startLoad(t *testing.T, e *Engine, seed uint64) *load {
+	l := &load{
+		ledger: newLedger(), t: t, e: e,
+		ending: make(chan struct{}), batches: make(chan *storage.Batch, 3*looped),
+	}
+	for i := range directly + looped {
+		c := &client{load: l, holder: tube.Holder(i + 1), tube: fmt.Sprint("tube", i), random: rand.New(rand.NewPCG(seed, uint64(i)))}
+		c.do = func(b ...*storage.Batch) { e.Do(b...) }
+		if i >= directly {
+			c.do = l.enqueue
+		}
+		l.workers.Go(c.work)
+	}
+	l.workers.Go(l.tick)
+	go l.loop()
+	return l
+}
+
+// stop ends the clients and then the loop.
+func (l *load) stop() {
+	close(l.ending)
+	l.workers.Wait()
+	close(l.batches)
+}
+
+func (l *load) over() bool {
+	select {
+	case <-l.ending:
+		return true
+	default:
+		return false
+	}
+}
+
+func (l *load) enqueue(batches ...*storage.Batch) {
+	for _, b := range batches {
+		l.batches <- b
+	}
+}
+
+// loop does what a loop of the server does: it hands over together what has
+// come, and while that is being written what comes then.
+func (l *load) loop() {
+	for b := range l.batches {
+		l.e.DoGathering(func() int {
+			more := l.soon()
+			if len(more) > 0 {
+				l.rounds.Add(1)
+				l.e.Do(more...)
+			}
+			return len(more)
+		}, l.waiting(b)...)
+	}
+}
+
+// waiting returns first, if it is not nil, and what else has come.
+func (l *load) waiting(first *storage.Batch) (batches []*storage.Batch) {
+	if first != nil {
+		batches = append(batches, first)
+	}
+	for {
+		select {
+		case b := <-l.batches:
+			if b == nil {
+				return batches // the load is over
+			}
+			batches = append(batches, b)
+		default:
+			return batches
+		}
+	}
+}
+
+// soon returns what comes until there is something, or nothing for some time.
+func (l *load) soon() []*storage.Batch {
+	select {
+	case b := <-l.batches:
+		return l.waiting(b)
+	case <-time.After(2 * time.Millisecond):
+		return nil
+	}
+}
+
+func (l *load) tick() {
+	for !l.over() {
+		if _, err := l.e.Tick(); err != nil {
+			l.t.Error(err)
+		}
+		select {
+		case <-l.ending:
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// client is a producer and consumer of the jobs in its own tube.
+type client struct {
+	*load
+	holder tube.Holder
+	tube   string
+	random *rand.Rand
+	do     func(...*storage.Batch)
+	puts   int
+}
+
+func (c *client) work() {
+	for !c.over() {
+		switch have := c.tags(c.tube, ready); {
+		case len(have) < 5 || len(have) < 60 && c.random.IntN(2) == 0:
+			c.send(c.some(), c.some())
+		case c.random.IntN(4) == 0:
+			c.send([]order{c.move(tube.ReserveJob, c.holder, have[0])})
+			c.send([]order{c.move(tube.Bury, c.holder, have[0])}, []order{c.move(tube.Delete, c.holder, have[1])})
+		default:
+			c.consume()
+		}
+		if hidden := c.tags(c.tube, buried); len(hidden) > 3 {
+			c.send([]order{c.move(tube.KickJob, 0, hidden[0]), c.move(tube.Delete, c.holder, hidden[1])})
+		}
+	}
+}
+
+// some makes puts of bodies of all sizes.
+func (c *client) some() (orders []order) {
+	for range 1 + c.random.IntN(4) {
+		c.puts++
+		size := []int{20, maxInline, maxInline + 1, 8000, 40_000}[c.random.IntN(5)]
+		orders = append(orders, c.put(fmt.Sprintf("%s-%d", c.tube, c.puts), c.tube, size))
+	}
+	return orders
+}
+
+// send hands over batches in one call and waits until all are done.
+func (c *client) send(orders ...[]order) {
+	var done sync.WaitGroup
+	var batches []*storage.Batch
+	for _, o := range orders {
+		done.Add(1)
+		batches = append(batches, c.batch(done.Done, o...))
+	}
+	c.do(batches...)
+	done.Wait()
+}
+
+// consume reserves whatever is first and deletes it. What it gets must be what
+// the books say is there.
+func (c *client) consume() {
+	done := make(chan struct{})
+	b := &storage.Batch{
+		Ops:  []storage.Op{{Kind: storage.Take, Holder: c.holder, Tubes: []string{c.tube}}},
+		Done: func() { close(done) },
+	}
+	c.do(b)
+	<-done
+	a := &b.Ops[0].Answer
+	tag := tagOf(a.Body)
+	c.mu.Lock()
+	account := c.jobs[tag]
+	known := account != nil && account.id == a.ID && account.now == ready && len(a.Body) == len(bodyOf(tag, account.size))
+	c.mu.Unlock()
+	if a.Err != nil || a.NotFound || !known {
+		c.t.Errorf("a reserve in %s got %d with %d bytes, not found %t, %v; the books: %+v", c.tube, a.ID, len(a.Body), a.NotFound, a.Err, account)
+		return
+	}
+	c.send([]order{c.move(tube.Delete, c.holder, tag)})
+}
+
+// stressed are the ways to sync.
+var stressed = map[string]time.Duration{"sync before replies": 0, "sync every 20 ms": 20 * time.Millisecond, "no sync": -1}
+
+// stressOptions has segments as small as can be, and no body stay in memory.
+func stressOptions(t *testing.T, fs vfs.FS, dir string, every time.Duration) Options {
+	return Options{
+		Dir: dir, FileSize: minFileSize, KeepBodies: 1, SyncEvery: every, fs: fs, Log: slog.New(slog.DiscardHandler),
+		Fatal: func(err error) { t.Errorf("fatal: %v", err); select {} },
+	}
+}
+
+// TestStress has many clients at work on a real disk until several segments of
+// the log were filled and written to the tables, closes in peace, and finds
+// everything as it was when the engine is opened again.
+func TestStress(t *testing.T) {
+	for name, every := range stressed {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := stressOptions(t, nil, t.TempDir(), every)
+			e := mustOpen(t, o)
+			l := startLoad(t, e, 1)
+			until := time.After(*stressFor)
+			eventually(t, "several checkpoints", func() bool { oldest, _ := segments(e); return oldest > 3 })
+			<-until
+			l.stop()
+			_, current := segments(e)
+			if err := e.Close(); err != nil {
+				t.Fatal(err)
+			}
+			l.verdict(current)
+			e = mustOpen(t, o)
+			l.compare(t, e)
+			if err := e.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// verdict looks at what the load was.
+func (l *load) verdict(segments uint64) {
+	l.t.Logf("%d segments, %d batches, %d rounds of more", segments, l.acked, l.rounds.Load())
+	if l.refused != nil {
+		l.t.Error(l.refused)
+	}
+	if l.rounds.Load() == 0 && l.e.journal.eager {
+		l.t.Error("nothing was gathered")
+	}
+}
+
+// TestStressAndCrash takes what a power cut and an end of the process leave,
+// again and again while the clients are at work. Syncing before replies, all
+// that was acknowledged outlives both; else the end of the process, and of a
+// power cut it outlives what there is whole.
+func TestStressAndCrash(t *testing.T) {
+	for name, every := range stressed {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			fs := newMem()
+			e := mustOpen(t, stressOptions(t, fs, "jobs", every))
+			l := startLoad(t, e, 2)
+			var crashes []crash
+			for _, percent := range []int{0, 100, 50} {
+				_, begun := segments(e)
+				eventually(t, "the next segments", func() bool { _, current := segments(e); return current > begun+1 })
+				crashes = append(crashes, l.crash(fs, percent))
+			}
+			l.stop()
+			_, current := segments(e)
+			if err := e.Close(); err != nil {
+				t.Fatal(err)
+			}
+			l.verdict(current)
+			for _, c := range append(crashes, l.crash(fs, 0)) {
+				c.check(t, every)
+			}
+		})
+	}
+}
+
+// crash is what is left at some moment of the load, and the books then.
+type crash struct {
+	left     *memFS
+	books    *ledger
+	percent  int
+	peaceful bool // the engine was closed
+}
+
+// crash has in its books what was acknowledged before, and what may have been
+// done until all was copied.
+func (l *load) crash(fs *memFS, percent int) crash {
+	before := l.copy()
+	left := clone(fs, percent)
+	return crash{left, l.copy().since(before), percent, l.over()}
+}
+
+func (c *crash) check(t *testing.T, every time.Duration) {
+	t.Helper()
+	e, err := Open(stressOptions(t, c.left, "jobs", every))
+	if err != nil {
+		t.Fatalf("after a crash with %d percent: %v", c.percent, err)
+	}
+	if every == 0 || c.percent == 100 || c.peaceful {
+		c.books.compare(t, e)
+	} else {
+		c.books.comparePart(t, e)
+	}
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+}

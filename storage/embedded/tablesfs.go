@@ -1,0 +1,72 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// tablesFS is the file system as Pebble sees it.
+//
+// It has the name of a new manifest on the disk before Pebble writes the marker
+// that says that it is the current one. Pebble syncs the directory only behind
+// the marker, and a file system may keep, of two names that were made since,
+// the later one alone: the tables could not be opened then.
+//
+// And it ends the journal when the directory cannot be synced, where Pebble
+// would panic.
+type tablesFS struct {
+	vfs.FS
+	fatal func(error)
+}
+
+// Unwrap implements vfs.FS.
+func (fs *tablesFS) Unwrap() vfs.FS { return fs.FS }
+
+// Create implements vfs.FS.
+func (fs *tablesFS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	f, err := fs.FS.Create(name, c)
+	if err != nil || !strings.HasPrefix(fs.PathBase(name), "MANIFEST-") {
+		return f, err
+	}
+	if err := syncDir(fs, fs.PathDir(name)); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// OpenDir implements vfs.FS.
+func (fs *tablesFS) OpenDir(name string) (vfs.File, error) {
+	f, err := fs.FS.OpenDir(name)
+	if err != nil {
+		return nil, err
+	}
+	return &tablesDirectory{f, name, fs.fatal}, nil
+}
+
+// tablesDirectory is the directory of the tables.
+type tablesDirectory struct {
+	vfs.File
+	name  string
+	fatal func(error)
+}
+
+// Sync implements vfs.File.
+func (d *tablesDirectory) Sync() error {
+	err := d.File.Sync()
+	if err != nil {
+		d.fatal(fmt.Errorf("syncing the directory %s: %w", d.name, err))
+	}
+	return err
+}
+
+// syncDir has the names in a directory on the disk.
+func syncDir(fs vfs.FS, path string) error {
+	dir, err := fs.OpenDir(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
