@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -27,7 +28,25 @@ type peaceful struct {
 	books *ledger
 }
 
+// peace is made once, and only read and copied afterwards.
+var peace struct {
+	sync.Mutex
+	*peaceful
+}
+
+// thePeaceful is the one directory that tests make damaged copies of.
+func thePeaceful(t *testing.T) *peaceful {
+	t.Helper()
+	peace.Lock()
+	defer peace.Unlock()
+	if peace.peaceful == nil {
+		peace.peaceful = newPeaceful(t)
+	}
+	return peace.peaceful
+}
+
 func newPeaceful(t *testing.T) *peaceful {
+	t.Helper()
 	d := newDisk()
 	p := &peaceful{fs: d.fs, clock: d.clock, books: newLedger()}
 	e := mustOpen(t, d.options(t))
@@ -230,12 +249,12 @@ func number(name string) string { return strings.TrimSuffix(path.Base(name), ".s
 // TestDamagedTable flips bits of the tables' files all over.
 func TestDamagedTable(t *testing.T) {
 	t.Parallel()
-	p := newPeaceful(t)
+	p := thePeaceful(t)
 	outcomes := make(map[outcome]int)
 	for _, name := range p.files(t, "jobs/tables", "", ".sst") {
 		size := len(readAll(t, p.fs, name))
-		for i := range 4 {
-			fs, at := p.copied(), i*size/4
+		for i := range 2 {
+			fs, at := p.copied(), i*size/2
 			flip(t, fs, name, at)
 			outcomes[p.open(t, fs, fmt.Sprintf("%s, bit flipped at %d of %d", name, at, size), path.Base(name), "file "+number(name))]++
 		}
@@ -250,11 +269,11 @@ func TestDamagedTable(t *testing.T) {
 // them is needed.
 func TestCutOrRemoved(t *testing.T) {
 	t.Parallel()
-	p := newPeaceful(t)
+	p := thePeaceful(t)
 	names := append(p.files(t, "jobs/tables", "", ".sst"), p.files(t, "jobs/tables", "MANIFEST-", "")...)
 	for _, name := range names {
 		whole := readAll(t, p.fs, name)
-		for _, left := range []int{0, len(whole) / 2, len(whole) - 1} {
+		for _, left := range []int{0, len(whole) - 1} {
 			fs, what := p.copied(), fmt.Sprintf("%s, cut to %d of %d", name, left, len(whole))
 			rewrite(t, fs, name, whole[:left])
 			if o := p.open(t, fs, what, path.Base(name), "jobs"); o != refused && !strings.Contains(name, "MANIFEST") {
@@ -275,11 +294,11 @@ func TestCutOrRemoved(t *testing.T) {
 // TestDamagedManifest flips bits of the file that says which tables there are.
 func TestDamagedManifest(t *testing.T) {
 	t.Parallel()
-	p := newPeaceful(t)
+	p := thePeaceful(t)
 	name := p.files(t, "jobs/tables", "MANIFEST-", "")[0]
 	size := len(readAll(t, p.fs, name))
-	for i := range 6 {
-		fs, at := p.copied(), i*size/6
+	for i := range 4 {
+		fs, at := p.copied(), i*size/4
 		flip(t, fs, name, at)
 		what := fmt.Sprintf("%s, bit flipped at %d of %d", name, at, size)
 		if p.open(t, fs, what, "jobs") == refused {
@@ -293,9 +312,10 @@ func TestDamagedManifest(t *testing.T) {
 // without jobs, nor be made one.
 func TestWithoutTheMarker(t *testing.T) {
 	t.Parallel()
-	p := newPeaceful(t)
+	p := thePeaceful(t)
 	name := p.files(t, "jobs/tables", "marker.manifest.", "")[0]
 	fs := p.copied()
+	fs.Remove("jobs/log.1") // it was given up, and may be there still
 	if err := fs.Remove(name); err != nil {
 		t.Fatal(err)
 	}
@@ -310,16 +330,16 @@ func TestWithoutTheMarker(t *testing.T) {
 }
 
 // TestWithoutTheTables removes all tables while the log, of which they have got
-// the beginning, remains. Only as long as no segment of that beginning was used
-// again can all jobs still be there.
+// the beginning, remains.
 func TestWithoutTheTables(t *testing.T) {
 	t.Parallel()
-	p := newPeaceful(t)
+	p := thePeaceful(t)
 	fs := p.copied()
+	fs.Remove("jobs/log.1") // it was given up, and may be there still
 	if err := fs.RemoveAll("jobs/tables"); err != nil {
 		t.Fatal(err)
 	}
-	if o := p.open(t, fs, "tables removed", "jobs"); o != refused && o != harmless {
+	if o := p.open(t, fs, "tables removed", "jobs"); o != refused {
 		t.Errorf("it was opened (%d)", o)
 	}
 }
@@ -328,13 +348,13 @@ func TestWithoutTheTables(t *testing.T) {
 // it, and cuts it short.
 func TestDamagedLog(t *testing.T) {
 	t.Parallel()
-	p := newPeaceful(t)
+	p := thePeaceful(t)
 	name := p.lastSegment(t)
 	whole := readAll(t, p.fs, name)
 	used := int(binary.BigEndian.Uint64(whole[32:])) // where the header says that it was closed
 	outcomes := make(map[outcome]int)
-	for i := range 6 {
-		fs, at := p.copied(), i*used/6
+	for i := range 4 {
+		fs, at := p.copied(), i*used/4
 		flip(t, fs, name, at)
 		what := fmt.Sprintf("%s, bit flipped at %d of %d", name, at, used)
 		o := p.open(t, fs, what, name)
@@ -342,10 +362,10 @@ func TestDamagedLog(t *testing.T) {
 			p.mendable(t, fs, what, name)
 		}
 	}
-	for _, left := range []int{0, 63, 64, used / 2, used - 1} {
+	for _, left := range []int{0, 63, 64, used - 9} {
 		fs, what := p.copied(), fmt.Sprintf("%s, cut to %d of %d", name, left, used)
 		rewrite(t, fs, name, whole[:left])
-		if o := p.open(t, fs, what, name); o != refused && left < used-8 {
+		if o := p.open(t, fs, what, name); o != refused {
 			t.Errorf("%s: it was opened (%d)", what, o)
 		}
 	}
@@ -355,7 +375,7 @@ func TestDamagedLog(t *testing.T) {
 		t.Errorf("the last segment removed: it was opened (%d)", o)
 	}
 	t.Logf("refused %d times, harmless %d times", outcomes[refused], outcomes[harmless])
-	if outcomes[lazily] > 0 || outcomes[refused] < 3 { // but for the bytes that pad a frame
+	if outcomes[lazily] > 0 || outcomes[refused] < 2 { // but for the bytes that pad a frame
 		t.Errorf("opened with a damaged log: %v", outcomes)
 	}
 }
@@ -425,8 +445,8 @@ func holdTables(fs *hooked) (may chan struct{}) {
 // TestWrongLayout: tables of another layout are not touched.
 func TestWrongLayout(t *testing.T) {
 	t.Parallel()
-	p := newPeaceful(t)
-	for _, layout := range [][]byte{{layoutVersion - 1}, {layoutVersion + 1}, {}, {layoutVersion, 0}} {
+	p := thePeaceful(t)
+	for _, layout := range [][]byte{{layoutVersion + 1}, {}} {
 		fs := p.copied()
 		p.set(t, fs, layout)
 		if o := p.open(t, fs, fmt.Sprintf("layout %x", layout), "jobs"); o != refused {

@@ -17,7 +17,7 @@ import (
 	"redstalk/tube"
 )
 
-var faults = flag.Int("faults", 5, "of each kind of operation so many fail, in a life each; 0: all of them, once and for good")
+var faults = flag.Int("faults", 2, "of each kind of operation so many fail, in a life each; 0: all of them, once and for good")
 
 // errDisk is what a file system with a fault answers. Unlike the errors of a
 // real one it does not name the file, so that what does is the engine's.

@@ -175,7 +175,7 @@ func (j *journal) take() *group {
 // syncs the log. It does not return if the disk fails.
 func (j *journal) lead(g *group, more func() int) {
 	j.write(g)
-	if more != nil && g.bound && j.eager {
+	if more != nil && j.eager {
 		j.gather(g, more)
 	}
 	if j.decide(g) && j.eager {
@@ -217,7 +217,7 @@ const (
 // as well.
 func (j *journal) gather(g *group, more func() int) {
 	for range maxGather {
-		if !j.canGather() {
+		if !j.gathers(g) {
 			return
 		}
 		n := more()
@@ -233,12 +233,12 @@ func (j *journal) gather(g *group, more func() int) {
 	}
 }
 
-// canGather tells whether changes may be made by who leads: if they had to wait
-// for the tables, these would wait for him.
-func (j *journal) canGather() bool {
+// gathers tells whether g will be synced, and changes may be made by who leads:
+// if they had to wait for the tables, these would wait for him.
+func (j *journal) gathers(g *group) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.behind <= maxBehind
+	return g.bound && j.behind <= maxBehind
 }
 
 // takeMore makes the group that was filled while g is written a part of g, and

@@ -142,7 +142,7 @@ func openJournal(o *Options, e *Engine) (*journal, error) {
 
 // open opens tables and log, brings back what is in them, and begins to work.
 func (j *journal) open(o *Options, now tube.Instant) error {
-	if err := wantMarker(o.fs, o.fs.PathJoin(o.Dir, tablesDir)); err != nil {
+	if err := lookAtTables(o); err != nil {
 		return fmt.Errorf("opening the tables: %w", err)
 	}
 	db, err := openPebble(o)
@@ -221,20 +221,48 @@ func (j *journal) begin(o *Options) {
 // tablesDir is where Pebble's files are, in the engine's directory.
 const tablesDir = "tables"
 
-// wantMarker refuses tables without the file that says which manifest is the
-// current one: Pebble would take them for none at all, and remove them.
-func wantMarker(fs vfs.FS, dir string) error {
-	names, err := fs.List(dir)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
+// lookAtTables refuses tables that lack something which the log does not have
+// any more. Pebble would not: it takes a damaged record of its manifest for the
+// end of it, and a directory without the marker of one for new, and removes the
+// files that are unknown to it then. So they are opened to be read first.
+func lookAtTables(o *Options) error {
+	numbers, err := wal.Numbers(o.fs, o.Dir)
+	if err != nil {
+		return err
 	}
-	has := func(is func(name string) bool) bool { return slices.ContainsFunc(names, is) }
-	isTable := func(name string) bool { return strings.HasSuffix(name, ".sst") }
-	isMarker := func(name string) bool { return strings.HasPrefix(name, "marker.manifest.") }
-	if err == nil && has(isTable) && !has(isMarker) {
-		err = fmt.Errorf("the file marker.manifest.* is missing in %s", dir)
+	oldest := oldestOf(numbers)
+	if oldest <= 1 {
+		return nil // there is nothing, or all of it is in the log
 	}
-	return err
+	db, err := pebble.Open(o.fs.PathJoin(o.Dir, tablesDir), &pebble.Options{
+		FS: o.fs, ReadOnly: true, ErrorIfNotExists: true, FormatMajorVersion: pebble.FormatNewest,
+		Logger: pebbleLog{o.Log, o.Fatal, o.Dir}, EventListener: listener(o),
+	})
+	if err != nil {
+		return err
+	}
+	first, err := (&tables{db: db}).checkLayout()
+	if err == nil && first < oldest {
+		missing := max(first, 1)
+		for slices.Contains(numbers, missing) {
+			missing++
+		}
+		err = fmt.Errorf("%w: %s/log.%d is missing", wal.ErrDamaged, o.Dir, missing)
+	}
+	return errors.Join(err, db.Close())
+}
+
+// oldestOf returns the segment from which on none is missing; 0 if there is no
+// log. One before it may be left to be used again.
+func oldestOf(numbers []uint64) uint64 {
+	if len(numbers) == 0 {
+		return 0
+	}
+	i := len(numbers) - 1
+	for i > 0 && numbers[i-1] == numbers[i]-1 {
+		i--
+	}
+	return numbers[i]
 }
 
 func openPebble(o *Options) (*pebble.DB, error) {

@@ -74,7 +74,7 @@ func Open(o Options, first uint64, replay func(payload []byte) error) (*Log, err
 		log: o.Log, fatal: o.Fatal, oldest: first,
 	}
 	l.idle.L = &l.mu
-	numbers, err := l.list()
+	numbers, err := Numbers(o.FS, o.Dir)
 	if err != nil {
 		return nil, err
 	}

@@ -21,9 +21,9 @@ func (l *Log) path(number uint64) string {
 	return l.fs.PathJoin(l.dir, prefix+strconv.FormatUint(number, 10))
 }
 
-// list returns the numbers of the segments there are, in order.
-func (l *Log) list() ([]uint64, error) {
-	names, err := l.fs.List(l.dir)
+// Numbers returns the numbers of the segments in a directory, in their order.
+func Numbers(fs vfs.FS, dir string) ([]uint64, error) {
+	names, err := fs.List(dir)
 	if err != nil {
 		return nil, fmt.Errorf("listing the segments: %w", err)
 	}
