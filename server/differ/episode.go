@@ -160,8 +160,9 @@ func (e *episode) play(next func() (step, bool)) error {
 			}
 		}
 		e.script = append(e.script, s)
+		due := e.nextEvent()
 		if err := e.perform(s); err != nil {
-			return err
+			return e.excuse(err, due)
 		}
 	}
 }
