@@ -7,6 +7,7 @@ PORT    ?= 11300
 VERSION ?= 0.1.0
 FUZZTIME ?= 30s
 CRASH_ROUNDS ?= 50
+CHAOS_ROUNDS ?= 10
 COMMANDS ?= 200000
 
 # What the tests need beside Go, by apt: the true beanstalkd is the judge of
@@ -16,7 +17,7 @@ APT_TOOLS = redis-server beanstalkd gcc
 
 .DEFAULT_GOAL := help
 
-.PHONY: help build run test test-clients deps bench crash oracle record fuzz check clean
+.PHONY: help build run test test-clients deps bench crash chaos oracle record fuzz check clean
 
 help: ## print this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -51,6 +52,9 @@ test-clients: deps ## run clients that others wrote (PHP, Ruby, Node, Go, nc) on
 
 crash: deps ## kill the server under load, CRASH_ROUNDS times, and audit what its clients were told
 	$(GO) test -count=1 -timeout 60m -v -run '^TestCrash' ./cmd/redstalkd -args -crash-rounds $(CRASH_ROUNDS)
+
+chaos: deps ## kill, freeze and fail over instances and Redis nodes, CHAOS_ROUNDS times each, and audit what clients were told
+	$(GO) test -count=$(CHAOS_ROUNDS) -timeout 120m -v -run 'Failover|Frozen|Migration|InstanceKilled' ./cmd/redstalkd -args -ha-long
 
 oracle: build deps ## play the transcripts, and random scripts, on the true beanstalkd and compare
 	bin/transcript oracle testdata/transcripts/*.txt

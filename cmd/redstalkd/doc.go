@@ -27,6 +27,9 @@
 // than in a flag, where every user of the machine can read it; it is never
 // printed, wherever it was given.
 //
+// The first word may be fsck: then jobs in Redis are checked, and nothing is
+// served.
+//
 // # The end
 //
 // SIGTERM and SIGINT let connections finish what they have sent, for --grace
@@ -36,6 +39,7 @@
 //
 //	0    asked to end, and ended; also -h and -v
 //	1    everything that has no code of its own: the store cannot be opened or closed
+//	4    fsck has found something wrong
 //	5    the command line or the environment is wrong
 //	10   another process has the directory of the embedded engine
 //	32   the user of -u cannot be looked up

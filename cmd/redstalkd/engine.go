@@ -19,6 +19,8 @@ type engine struct {
 	namespace string        // Redis: prefix of every key
 	timeout   time.Duration // Redis: see redis.Options.Timeout
 
+	partitions int // Redis: 0 is the usual number
+
 	waitReplicas  int  // Redis: how many must have a change before its reply
 	allowEviction bool // Redis: though it may delete jobs
 	log           *slog.Logger
@@ -34,12 +36,12 @@ const neverSync time.Duration = -1
 
 // openStore opens the engine that the URL's scheme names.
 func openStore(ctx context.Context, e engine) (storage.Store, error) {
-	switch scheme, rest, _ := strings.Cut(e.url, ":"); scheme {
-	case "memory":
+	switch scheme, rest, _ := strings.Cut(e.url, ":"); {
+	case scheme == "memory":
 		return embedded.NewMemory(), nil
-	case "embedded":
+	case scheme == "embedded":
 		return openEmbedded(rest, e)
-	case "redis", "rediss", "unix":
+	case redisSchemes[scheme]:
 		return openRedis(ctx, e)
 	default:
 		return nil, fmt.Errorf("there is no engine %q", scheme)

@@ -7,9 +7,16 @@ import (
 	"redstalk/storage/redis"
 )
 
+// redisSchemes are those of the URLs that storage/redis reads.
+var redisSchemes = map[string]bool{
+	"redis": true, "redis+sentinel": true, "redis+cluster": true,
+	"rediss": true, "rediss+sentinel": true, "rediss+cluster": true,
+	"unix": true,
+}
+
 func openRedis(ctx context.Context, e engine) (storage.Store, error) {
 	store, err := redis.Open(ctx, redis.Options{
-		URL: e.url, Namespace: e.namespace, Log: e.log,
+		URL: e.url, Namespace: e.namespace, Partitions: e.partitions, Log: e.log,
 		Timeout: e.timeout, WaitReplicas: e.waitReplicas, AllowEviction: e.allowEviction,
 	})
 	if err != nil {

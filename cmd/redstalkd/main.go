@@ -65,6 +65,9 @@ func (m *Main) run(ctx context.Context, args []string, stdout, stderr io.Writer)
 	if env == nil {
 		env = func(string) (string, bool) { return "", false }
 	}
+	if len(args) > 0 && args[0] == "fsck" {
+		return m.fsck(ctx, args[1:], env, stdout, stderr)
+	}
 	s, err := configure(args, env, stdout)
 	if err != nil || s == nil {
 		return err

@@ -171,6 +171,7 @@ func newApp(options []*option, r *reading, stdout io.Writer) *cli.App {
 }
 
 const helpTemplate = `Use: {{.Name}} [OPTIONS]
+     {{.Name}} fsck [--repair] [OPTIONS]   compare the jobs in Redis with the queues
 
 {{.Name}} is {{.Usage}}.
 An option overrides its environment variable, named in brackets.

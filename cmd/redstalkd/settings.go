@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"redstalk/server"
+	"redstalk/storage/redis"
 )
 
 // settings is what the command line and the environment ask for.
@@ -71,9 +72,12 @@ func (s *settings) options() []*option {
 		{name: "store", value: "URL", set: s.setStore, initial: s.engine.url, rivals: []string{"binlog"},
 			help: "where jobs are kept: embedded:DIR, memory: (they end with the process),\n" +
 				"redis://USER:PASSWORD@HOST:PORT/DB, rediss://... or unix:///PATH?db=N;\n" +
+				"redis+sentinel://HOST:PORT,HOST:PORT/NAME/DB, redis+cluster://HOST:PORT,HOST:PORT;\n" +
 				"a password is safer in the variable, which other users cannot see"},
 		{name: "namespace", value: "NAME", set: notEmpty(&s.engine.namespace), initial: s.engine.namespace,
 			help: "prefix of every key in Redis"},
+		{name: "partitions", value: "N", set: s.setPartitions, initial: "1, on a cluster 16",
+			help: "parts that the tubes are divided into in Redis, for ever"},
 		{name: "store-timeout", value: "DURATION", set: s.setStoreTimeout, initial: s.engine.timeout.String(),
 			help: "hold commands up for so long while Redis fails, before INTERNAL_ERROR"},
 		{name: "wait-replicas", value: "N", set: s.setWaitReplicas, initial: "0",
@@ -161,11 +165,20 @@ func (s *settings) setStore(v string) error {
 	case !found:
 	case scheme == "memory" && rest == "",
 		scheme == "embedded" && rest != "",
-		(scheme == "redis" || scheme == "rediss" || scheme == "unix") && authority:
+		redisSchemes[scheme] && authority:
 		s.engine.url, s.said["store"] = v, true
 		return nil
 	}
-	return fmt.Errorf("%q is none of memory:, embedded:DIR, redis://..., rediss://... and unix:///PATH", v)
+	return fmt.Errorf("%q is none of memory:, embedded:DIR, redis://..., rediss://..., redis+sentinel://..., redis+cluster://... and unix:///PATH", v)
+}
+
+func (s *settings) setPartitions(v string) error {
+	n, err := strconv.ParseUint(v, 10, 16)
+	if err != nil || n == 0 || n > redis.MaxPartitions {
+		return fmt.Errorf("%q is not a number of partitions, 1 to %d", v, redis.MaxPartitions)
+	}
+	s.engine.partitions = int(n)
+	return nil
 }
 
 func (s *settings) setBinlog(dir string) error {

@@ -113,16 +113,16 @@ func (c *call) addRecord(op *storage.Op, created int64) {
 	c.args = append(c.args, c.text[from:len(c.text):len(c.text)])
 }
 
-func flag(is bool) string {
+func boolArg(is bool) string {
 	if is {
 		return "1"
 	}
 	return "0"
 }
 
-// sort tells in which section of the call all these operations may go; nil if
+// sectionFor tells in which section of the call all these operations may go; nil if
 // they have to stay together among others.
-func (p *partition) sort(ops []storage.Op) *[]*storage.Op {
+func (p *partition) sectionFor(ops []storage.Op) *[]*storage.Op {
 	section := p.sectionOf(&ops[0])
 	for i := 1; section != nil && i < len(ops); i++ {
 		if p.sectionOf(&ops[i]) != section {
@@ -178,8 +178,8 @@ func (p *partition) encodeRuns(ops []*storage.Op, u *unit) {
 	}
 }
 
-// run returns how many of ops are like the first.
-func run(ops []*storage.Op, like func(*storage.Op) bool) int {
+// alike returns how many of ops are like the first.
+func alike(ops []*storage.Op, like func(*storage.Op) bool) int {
 	n := 1
 	for n < min(len(ops), maxRun) && like(ops[n]) {
 		n++
@@ -199,12 +199,12 @@ func (p *partition) encodePuts(ops []*storage.Op) int {
 	c, first := &p.call, ops[0]
 	n := 1
 	if first.Delay == 0 {
-		n = run(ops, func(op *storage.Op) bool {
+		n = alike(ops, func(op *storage.Op) bool {
 			return op.Kind == storage.Put && op.Delay == 0 && op.Tube == first.Tube
 		})
 	}
 	ops = ops[:n]
-	known := flag(p.attendance.known(first.Tube))
+	known := boolArg(p.attendance.known(first.Tube))
 	if first.Delay > 0 {
 		c.args = append(c.args, "put-delayed", &first.Tube, known, &first.Delay)
 		c.addRecord(first, p.created)
@@ -229,14 +229,14 @@ func (p *partition) encodePuts(ops []*storage.Op) int {
 // encodeTakes appends a run of takes from one tube.
 func (p *partition) encodeTakes(ops []*storage.Op) int {
 	first, wait := ops[0], false
-	n := run(ops, func(op *storage.Op) bool {
+	n := alike(ops, func(op *storage.Op) bool {
 		return op.Kind == storage.Take && len(op.Tubes) == 1 && op.Tubes[0] == first.Tubes[0]
 	})
 	for _, op := range ops[:n] {
 		wait = wait || op.Wait
 	}
 	c := &p.call
-	c.args = append(c.args, "take", &first.Tubes[0], flag(wait), n)
+	c.args = append(c.args, "take", &first.Tubes[0], boolArg(wait), n)
 	c.steps = append(c.steps, step{ops[:n], (*partition).readTakes})
 	return n
 }
@@ -245,11 +245,23 @@ func (p *partition) encodeTakes(ops []*storage.Op) int {
 // go on with the job.
 func (p *partition) encodeTakeAny(op *storage.Op, holder string, read func(*partition, *reply, []*storage.Op)) {
 	c := &p.call
-	c.args = append(c.args, "take-any", holder, flag(op.Wait), len(op.Tubes))
+	c.args = append(c.args, "take-any", holder, boolArg(op.Wait), len(op.Tubes))
 	for i := range op.Tubes {
 		c.args = append(c.args, &op.Tubes[i])
 	}
 	c.steps = append(c.steps, step{[]*storage.Op{op}, read})
+}
+
+// encodeTakeBefore appends a take of a job that comes before another one.
+func (p *partition) encodeTakeBefore(op *storage.Op, other *head) {
+	c := &p.call
+	c.args = append(c.args, "take-before", other.pri)
+	c.addMember(other.id)
+	c.args = append(c.args, len(op.Tubes))
+	for i := range op.Tubes {
+		c.args = append(c.args, &op.Tubes[i])
+	}
+	c.steps = append(c.steps, step{[]*storage.Op{op}, (*partition).readTakeAny})
 }
 
 // encodeGone appends a run of deletes of jobs, all of one tube, that their
@@ -257,7 +269,7 @@ func (p *partition) encodeTakeAny(op *storage.Op, holder string, read func(*part
 func (p *partition) encodeGone(ops []*storage.Op) int {
 	its, _ := p.holdings.has(ops[0].Holder, ops[0].ID, p.serial)
 	p.holdings.spend(ops[0].ID, p.serial)
-	n := run(ops, func(op *storage.Op) bool {
+	n := alike(ops, func(op *storage.Op) bool {
 		if !p.gone(op) || p.holdings.jobs[op.ID].tube != its.tube {
 			return false
 		}
@@ -265,7 +277,7 @@ func (p *partition) encodeGone(ops []*storage.Op) int {
 		return true
 	})
 	c := &p.call
-	c.args = append(c.args, "gone", its.tube, flag(p.attendance.known(its.tube)), n)
+	c.args = append(c.args, "gone", its.tube, boolArg(p.attendance.known(its.tube)), n)
 	for _, op := range ops[:n] {
 		c.addMember(op.ID)
 	}

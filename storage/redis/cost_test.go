@@ -34,7 +34,7 @@ func BenchmarkCost(b *testing.B) {
 			})
 			b.Run(fmt.Sprintf("store/%s/%d", mode, size), func(b *testing.B) {
 				server := redistest.Start(b)
-				benchmarkCost(b, server, mode, size, &throughStore{store: openOn(b, server, "cost")})
+				benchmarkCost(b, server, mode, size, &throughStore{store: openOn(b, server, "cost"), tube: "default"})
 			})
 		}
 	}
@@ -46,13 +46,67 @@ func BenchmarkCost(b *testing.B) {
 func BenchmarkMemory(b *testing.B) {
 	server := redistest.Start(b)
 	client := server.Client(b)
-	w := &throughStore{store: openOn(b, server, "cost")}
+	w := &throughStore{store: openOn(b, server, "cost"), tube: "default"}
 	w.put(1)
 	before := used(b, client, "used_memory")
 	for left := b.N; left > 0; left -= 64 {
 		w.put(min(left, 64))
 	}
 	b.ReportMetric((used(b, client, "used_memory")-before)/float64(b.N), "B/job")
+	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkSpread says what an operation of a cycle costs all the nodes of a
+// cluster together, and the busiest of them, which bounds what the cluster can
+// do: 64 operations in a batch, in 16 tubes, each in a partition of its own.
+//
+//	go test ./storage/redis -run '^$' -bench Spread -benchtime 500000x
+func BenchmarkSpread(b *testing.B) {
+	for _, nodes := range []int{1, 3, 6} {
+		b.Run(fmt.Sprintf("nodes/%d", nodes), func(b *testing.B) {
+			cluster := redistest.StartCluster(b, nodes, 0)
+			s, err := Open(context.Background(), Options{URL: cluster.URL(), Log: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				b.Fatal(err)
+			}
+			s.Listen(deaf{})
+			b.Cleanup(func() { s.Close() })
+			benchmarkSpread(b, s, cluster)
+		})
+	}
+}
+
+func benchmarkSpread(b *testing.B, s *Store, cluster *redistest.Cluster) {
+	const size = 64
+	each := max(b.N/len(s.parts)/size/3, 1)
+	cycles := func(n int) {
+		s.each(func(p *partition) error {
+			w := &throughStore{store: s, tube: tubeIn(p.number, p.of)}
+			for range n {
+				w.put(size)
+				w.reserve(size)
+				w.delete(size)
+			}
+			return nil
+		})
+	}
+	cycles(2)
+	var before []float64
+	for _, node := range cluster.Primaries {
+		before = append(before, cpuOf(b, node.Client(b)))
+	}
+	own := ownCPU()
+	b.ResetTimer()
+	cycles(each)
+	b.StopTimer()
+	ops, all, busiest := float64(each*size*3*len(s.parts)), 0.0, 0.0
+	b.ReportMetric((ownCPU()-own)/ops, "own-µs/op")
+	for i, node := range cluster.Primaries {
+		used := (cpuOf(b, node.Client(b)) - before[i]) / ops
+		all, busiest = all+used, max(busiest, used)
+	}
+	b.ReportMetric(all, "redis-µs/op")
+	b.ReportMetric(busiest, "busiest-µs/op")
 	b.ReportMetric(0, "ns/op")
 }
 
@@ -145,6 +199,7 @@ var costBody = bytes.Repeat([]byte("x"), 128)
 // throughStore works through a store.
 type throughStore struct {
 	store storage.Store
+	tube  string
 	held  []uint64
 	ops   []storage.Op
 }
@@ -164,13 +219,13 @@ func (w *throughStore) do(n int, op func() storage.Op) {
 
 func (w *throughStore) put(n int) {
 	w.do(n, func() storage.Op {
-		return storage.Op{Kind: storage.Put, Tube: "default", Pri: 1024, TTR: 60, Body: costBody}
+		return storage.Op{Kind: storage.Put, Tube: w.tube, Pri: 1024, TTR: 60, Body: costBody}
 	})
 }
 
 func (w *throughStore) reserve(n int) {
 	w.do(n, func() storage.Op {
-		return storage.Op{Kind: storage.Take, Holder: 1, Tubes: []string{"default"}, Wait: true}
+		return storage.Op{Kind: storage.Take, Holder: 1, Tubes: []string{w.tube}, Wait: true}
 	})
 	for i := range w.ops {
 		w.held = append(w.held, w.ops[i].Answer.ID)

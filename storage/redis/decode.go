@@ -121,6 +121,7 @@ func (p *partition) readPuts(r *reply, ops []*storage.Op) {
 		op.Answer.ID = r.id*uint64(p.of) + uint64(p.number)
 		r.id++
 	}
+	p.order.saw(r.id - 1)
 }
 
 // readTakes reads a run of takes, of which the first have got a job.

@@ -9,18 +9,29 @@
 //   - partition: joins what all connections want into batches, one script call
 //     at a time. call and encode turn operations into arguments, decode turns
 //     replies into answers, record knows the record of a job.
+//   - route, search and place: which partitions a batch concerns, in what order
+//     it goes through them, and takes from tubes of several.
+//   - address and link: what a URL says, and on which server a partition is, be
+//     it alone, the primary of sentinels, or a node of a cluster.
 //   - trouble: what is done when a call fails.
+//   - upkeep: signs of life, and what is due, by partition.
 //   - holdings and attendance: what the connections of this instance hold,
 //     use and watch.
 //   - mail: how another instance tells this one that there is a job.
-//   - guard and layout: what is checked before anything is touched.
+//   - guard and layout: what is checked before anything is touched; check: what
+//     is compared when somebody asks for it (redstalkd fsck).
 //
 // # What does not
 //
 // Rules (package tube), waiting (package server), and any knowledge of keys
-// outside of the script, but for the one that records the layout.
+// outside of the scripts, but for the one that records the layout and the kinds
+// that check looks for.
 //
 // # Invariants
+//
+// Nothing that one partition does waits for another: each has its own calls, its
+// own signs of life under a name of its own, its own troubles. Only a batch that
+// concerns several goes through them one after the other.
 //
 // Everything that a batch changes is changed in one script call, so nobody
 // sees half of it; and it is changed once, however often the batch is sent.

@@ -20,6 +20,7 @@ type unit struct {
 	before   int       // of these, in earlier calls than the present one
 	kicked   int       // by a long kick that is under way
 	kickFrom string    // the state from which it kicks
+	limit    *head     // the batch is one take, of a job that comes before this one; nil if of any
 
 	upkeep func(*call)     // encodes an operation of the engine itself
 	after  func(err error) // called when upkeep is done, if not nil
@@ -40,8 +41,14 @@ func (p *partition) encode(u *unit) {
 	}
 	u.before = u.seen
 	ops := u.batch.Ops
+	if u.limit != nil {
+		p.weigh(&ops[0])
+		p.encodeTakeBefore(&ops[0], u.limit)
+		u.at = 1
+		return
+	}
 	if u.at == 0 && len(ops) > 0 {
-		if section := p.sort(ops); section != nil {
+		if section := p.sectionFor(ops); section != nil {
 			p.encodeAll(u, section)
 			return
 		}
@@ -113,7 +120,7 @@ func (p *partition) encodeOp(u *unit, op *storage.Op) {
 	switch op.Kind {
 	case storage.Move:
 		_, mine := p.holdings.has(op.Holder, op.ID, p.serial)
-		c.args = append(c.args, "move", op.Move.String(), flag(mine), holderArg(op.Holder))
+		c.args = append(c.args, "move", op.Move.String(), boolArg(mine), holderArg(op.Holder))
 		c.addMember(op.ID)
 		c.args = append(c.args, &op.Pri, &op.Delay)
 		if mine && (op.Move == tube.Release || op.Move == tube.Bury) {

@@ -5,7 +5,9 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
+	"sync"
 
 	goredis "github.com/redis/go-redis/v9"
 )
@@ -13,27 +15,63 @@ import (
 //go:embed lua/check/permissions.lua
 var permissionCheck string
 
-// guard checks at the start what would cost jobs or fail later on.
-func guard(ctx context.Context, client goredis.UniversalClient, o Options) error {
-	missing, err := client.Eval(ctx, permissionCheck, []string{keyPrefix(o.Namespace, 0)}).StringSlice()
-	if err != nil {
+// guard checks at the start what would cost jobs or fail later on, on every
+// server that has jobs or may come to have some.
+func guard(ctx context.Context, l *link, o Options) error {
+	if err := checkPermissions(ctx, l, o); err != nil {
 		return err
 	}
-	if len(missing) > 0 {
-		return fmt.Errorf("the user of Redis may not run these commands in scripts: %s", strings.Join(missing, ", "))
-	}
-	info, err := client.Info(ctx).Result()
-	if codeOf(err) == "NOPERM" {
-		o.Log.Warn("Redis does not let this user run INFO, so it cannot be checked whether Redis may lose jobs")
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return checkInfo(info, o)
+	var mu sync.Mutex // servers are looked at at the same time
+	return l.each(ctx, func(ctx context.Context, node *goredis.Client) error {
+		info, err := node.Info(ctx).Result()
+		mu.Lock()
+		defer mu.Unlock()
+		return inspect(node.Options().Addr, info, err, o)
+	})
 }
 
-func checkInfo(info string, o Options) error {
+// checkPermissions tries the commands of the script in every partition.
+func checkPermissions(ctx context.Context, l *link, o Options) error {
+	for number := range o.Partitions {
+		prefix := keyPrefix(o.Namespace, number)
+		node, err := l.node(ctx, prefix)
+		if err != nil {
+			return err
+		}
+		missing, err := node.Eval(ctx, permissionCheck, []string{prefix}).StringSlice()
+		if err != nil {
+			return err
+		}
+		if len(missing) > 0 {
+			return fmt.Errorf("the user of Redis may not run these commands in scripts: %s", strings.Join(missing, ", "))
+		}
+	}
+	return nil
+}
+
+// inspect looks at what a server says of itself, if it does.
+func inspect(addr, info string, err error, o Options) error {
+	log := o.Log
+	if addr == "FailoverClient" { // go-redis's word
+		addr = "the primary"
+	}
+	if o.kind != single {
+		log = log.With("server", addr)
+	}
+	switch {
+	case codeOf(err) == "NOPERM":
+		log.Warn("Redis does not let this user run INFO, so it cannot be checked whether Redis may lose jobs")
+		return nil
+	case err != nil && o.kind != single: // those that are needed are asked for more than this
+		log.Warn("a server does not answer, so it cannot be checked whether it may lose jobs", "err", err)
+		return nil
+	case err != nil:
+		return err
+	}
+	return checkInfo(addr, info, log, o)
+}
+
+func checkInfo(addr, info string, log *slog.Logger, o Options) error {
 	value := func(name string) string {
 		_, rest, _ := strings.Cut(info, "\n"+name+":")
 		text, _, _ := strings.Cut(rest, "\n")
@@ -41,12 +79,12 @@ func checkInfo(info string, o Options) error {
 	}
 	if policy := value("maxmemory_policy"); strings.HasPrefix(policy, "allkeys") {
 		if !o.AllowEviction {
-			return fmt.Errorf("the maxmemory-policy of Redis is %s, by which it deletes jobs when memory is full: set it to noeviction", policy)
+			return fmt.Errorf("the maxmemory-policy of Redis at %s is %s, by which it deletes jobs when memory is full: set it to noeviction", addr, policy)
 		}
-		o.Log.Warn("Redis deletes jobs when its memory is full", "maxmemory-policy", policy)
+		log.Warn("Redis deletes jobs when its memory is full", "maxmemory-policy", policy)
 	}
-	if value("aof_enabled") == "0" && value("connected_slaves") == "0" {
-		o.Log.Warn("Redis has neither an append-only file nor a replica: jobs are lost when it ends")
+	if value("role") == "master" && value("aof_enabled") == "0" && value("connected_slaves") == "0" {
+		log.Warn("Redis has neither an append-only file nor a replica: jobs are lost when it ends")
 	}
 	return nil
 }
@@ -65,9 +103,9 @@ var errFewReplicas = errors.New("too few replicas have the batch")
 
 // awaitReplicas sends a call and has Redis wait until enough replicas have
 // what it wrote, both on one connection, as WAIT asks for.
-func (p *partition) awaitReplicas(ctx context.Context, args []any) (any, error) {
+func (p *partition) awaitReplicas(ctx context.Context, node *goredis.Client, args []any) (any, error) {
 	limit := p.options.attempt() / 2
-	pipe := p.client.Pipeline()
+	pipe := node.Pipeline()
 	call := pipe.Do(ctx, args...)
 	wait := pipe.Do(ctx, "wait", p.options.WaitReplicas, limit.Milliseconds())
 	pipe.Exec(ctx) // its error is that of one of the two

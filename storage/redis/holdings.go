@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"sync"
 	"time"
 
 	"redstalk/storage"
@@ -12,8 +13,14 @@ import (
 // its connections has them is known here only, which spares Redis the trouble.
 // It is exact as long as batches are recorded one after the other: nobody else
 // takes a job from an instance without having given it up, and then the script
-// says so (errLost).
+// says so (LOST).
+//
+// It belongs to whoever makes the calls of the partition; only soon and any may
+// be called by others, if it is shared.
 type holdings struct {
+	shared bool
+	mu     sync.Mutex // held when anything changes, or others look; if shared
+
 	jobs    map[uint64]holding
 	holders map[tube.Holder]*held
 	spare   []*held // empty ones
@@ -31,13 +38,35 @@ type holding struct {
 // held is what one connection has reserved.
 type held struct{ ids []uint64 }
 
-func newHoldings() *holdings {
-	return &holdings{jobs: make(map[uint64]holding), holders: make(map[tube.Holder]*held)}
+func newHoldings(shared bool) *holdings {
+	return &holdings{shared: shared, jobs: make(map[uint64]holding), holders: make(map[tube.Holder]*held)}
+}
+
+func (hs *holdings) lock() {
+	if hs.shared {
+		hs.mu.Lock()
+	}
+}
+
+func (hs *holdings) unlock() {
+	if hs.shared {
+		hs.mu.Unlock()
+	}
+}
+
+// clear forgets everything.
+func (hs *holdings) clear() {
+	hs.lock()
+	defer hs.unlock()
+	clear(hs.jobs)
+	clear(hs.holders)
 }
 
 // hold notes that h has got job id of a tube.
 func (hs *holdings) hold(h tube.Holder, id uint64, name string, ttr time.Duration, now time.Time) {
-	hs.drop(id) // it was given up, or has expired, in this very batch
+	hs.lock()
+	defer hs.unlock()
+	hs.remove(id) // it was given up, or has expired, in this very batch
 	its := hs.holders[h]
 	if its == nil {
 		its = hs.newHeld()
@@ -58,6 +87,12 @@ func (hs *holdings) newHeld() *held {
 
 // drop notes that nobody here has job id any more.
 func (hs *holdings) drop(id uint64) {
+	hs.lock()
+	defer hs.unlock()
+	hs.remove(id)
+}
+
+func (hs *holdings) remove(id uint64) {
 	was, has := hs.jobs[id]
 	if !has {
 		return
@@ -89,6 +124,8 @@ func (hs *holdings) has(h tube.Holder, id, call uint64) (holding, bool) {
 
 // spend notes that the holder of job id gives it up in a call.
 func (hs *holdings) spend(id, call uint64) {
+	hs.lock()
+	defer hs.unlock()
 	if its, has := hs.jobs[id]; has {
 		its.spent = call
 		hs.jobs[id] = its
@@ -97,6 +134,8 @@ func (hs *holdings) spend(id, call uint64) {
 
 // touch notes that the TTR of job id begins anew.
 func (hs *holdings) touch(id uint64, now time.Time) {
+	hs.lock()
+	defer hs.unlock()
 	if its, has := hs.jobs[id]; has {
 		its.until = now.Add(its.ttr)
 		hs.jobs[id] = its
@@ -105,6 +144,8 @@ func (hs *holdings) touch(id uint64, now time.Time) {
 
 // soon is how long until the holder must be told DEADLINE_SOON.
 func (hs *holdings) soon(h tube.Holder, now time.Time) time.Duration {
+	hs.lock()
+	defer hs.unlock()
 	soon := storage.Forever
 	if its := hs.holders[h]; its != nil {
 		for _, id := range its.ids {
@@ -114,6 +155,13 @@ func (hs *holdings) soon(h tube.Holder, now time.Time) time.Duration {
 		}
 	}
 	return soon
+}
+
+// any returns whether h has anything.
+func (hs *holdings) any(h tube.Holder) bool {
+	hs.lock()
+	defer hs.unlock()
+	return hs.holders[h] != nil
 }
 
 // of returns the ids of what h has; they change with the next call of a

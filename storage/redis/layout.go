@@ -13,28 +13,54 @@ const (
 	// another one is not touched.
 	layoutVersion = 2
 
-	// partitions is how many there are on a standalone Redis, so that ids
-	// are 1, 2, 3 …
-	partitions = 1
+	// usualPartitions is how many there are on a single server, so that ids
+	// are 1, 2, 3 …, and clusterPartitions on a cluster.
+	usualPartitions   = 1
+	clusterPartitions = 16
+
+	// MaxPartitions bounds them: each costs every instance a connection, and
+	// a call now and then.
+	MaxPartitions = 1024
 )
 
-// prepare checks that Redis answers and that the namespace is ours to use,
-// marking it if it is new. The mark is the hash NAMESPACE:{0}:layout.
-func prepare(ctx context.Context, client goredis.UniversalClient, namespace string) error {
-	key := keyPrefix(namespace, 0) + "layout"
-	want := map[string]int{"version": layoutVersion, "partitions": partitions}
-	for field, value := range want {
-		if err := client.HSetNX(ctx, key, field, value).Err(); err != nil {
+// partitionsFor returns how many partitions there are if so many were asked
+// for, 0 being the usual number.
+func partitionsFor(asked int, k kind) (int, error) {
+	switch {
+	case asked < 0 || asked > MaxPartitions:
+		return 0, fmt.Errorf("there can be 1 to %d partitions, not %d", MaxPartitions, asked)
+	case asked > 0:
+		return asked, nil
+	case k == cluster:
+		return clusterPartitions, nil
+	}
+	return usualPartitions, nil
+}
+
+// prepare checks that the namespace is ours to use, marking it if it is new.
+// The mark is the hash NAMESPACE:{0}:layout.
+func prepare(ctx context.Context, node *goredis.Client, o Options) error {
+	key := keyPrefix(o.Namespace, 0) + "layout"
+	want := []struct {
+		field string
+		value int
+		hint  string
+	}{
+		{"version", layoutVersion, "choose another namespace"},
+		{"partitions", o.Partitions, "choose another namespace, or the same number for all instances"},
+	}
+	for _, w := range want {
+		if err := node.HSetNX(ctx, key, w.field, w.value).Err(); err != nil {
 			return err
 		}
 	}
-	have, err := client.HGetAll(ctx, key).Result()
+	have, err := node.HGetAll(ctx, key).Result()
 	if err != nil {
 		return err
 	}
-	for field, value := range want {
-		if have[field] != strconv.Itoa(value) {
-			return fmt.Errorf("the namespace %q has %s %s, and this redstalk needs %d: choose another namespace", namespace, field, have[field], value)
+	for _, w := range want {
+		if have[w.field] != strconv.Itoa(w.value) {
+			return fmt.Errorf("the namespace %q has %s %s, and this redstalk needs %d: %s", o.Namespace, w.field, have[w.field], w.value, w.hint)
 		}
 	}
 	return nil

@@ -12,9 +12,8 @@ import (
 // mail reads what other instances tell this one: names of tubes in which there
 // is a job for somebody waiting here.
 type mail struct {
-	client goredis.UniversalClient
-	part   *partition
-	log    *slog.Logger
+	part *partition
+	log  *slog.Logger
 
 	cancel context.CancelFunc
 	done   chan struct{} // nil until started
@@ -28,8 +27,8 @@ const (
 	mailRetry = 100 * time.Millisecond
 )
 
-func newMail(client goredis.UniversalClient, p *partition, log *slog.Logger) *mail {
-	return &mail{client: client, part: p, log: log, cancel: func() {}}
+func newMail(p *partition) *mail {
+	return &mail{part: p, log: p.log, cancel: func() {}}
 }
 
 func (m *mail) start() {
@@ -49,7 +48,7 @@ func (m *mail) wait() {
 func (m *mail) run(ctx context.Context) {
 	defer close(m.done)
 	for ctx.Err() == nil {
-		got, err := m.client.BLPop(ctx, mailWait, m.part.prefix+"mail:"+*m.part.instance.Load()).Result()
+		got, err := m.look(ctx)
 		switch {
 		case err == nil:
 			m.part.hint(got[1])
@@ -59,4 +58,13 @@ func (m *mail) run(ctx context.Context) {
 			time.Sleep(mailRetry)
 		}
 	}
+}
+
+// look waits for a letter.
+func (m *mail) look(ctx context.Context) ([]string, error) {
+	node, err := m.part.link.node(ctx, m.part.prefix)
+	if err != nil {
+		return nil, err
+	}
+	return node.BLPop(ctx, mailWait, m.part.prefix+"mail:"+*m.part.instance.Load()).Result()
 }

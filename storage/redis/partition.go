@@ -11,6 +11,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"redstalk/storage"
+	"redstalk/tube"
 )
 
 // worthWaking is from how many operations on it is better to wake run than to
@@ -23,16 +24,21 @@ const worthWaking = 64
 //
 // Whoever hands over a unit while no call is under way makes one himself, which
 // saves waking another goroutine. What has come meanwhile is left to run, which
-// goes on until there is nothing more.
+// goes on until there is nothing more. If there are several partitions, run
+// makes all calls: nobody who has something for one of them waits for another.
 type partition struct {
-	client   goredis.UniversalClient
+	link     *link
 	prefix   string // of all keys
 	number   int
-	of       int // partitions in all
+	of       int    // partitions in all
+	shape    string // of them, as the script is told; "" if there is one
+	order    *order // of ids, common to all partitions
 	options  Options
 	log      *slog.Logger
 	listener storage.Listener
 	instance atomic.Pointer[string]
+	ailing   atomic.Bool // calls fail, see recover
+	upkeep   upkeep
 
 	mu     sync.Mutex
 	more   *sync.Cond // handed, busy or ending has changed
@@ -59,11 +65,15 @@ type partition struct {
 	attendance *attendance
 }
 
-func newPartition(client goredis.UniversalClient, o Options, number, of int) *partition {
+func newPartition(l *link, o Options, ids *order, number int) *partition {
 	p := &partition{
-		client: client, prefix: keyPrefix(o.Namespace, number), number: number, of: of,
+		link: l, prefix: keyPrefix(o.Namespace, number), number: number, of: o.Partitions, order: ids,
 		options: o, log: o.Log, listener: deaf{}, done: make(chan struct{}),
-		holdings: newHoldings(), attendance: newAttendance(),
+		holdings: newHoldings(o.Partitions > 1), attendance: newAttendance(),
+	}
+	if p.of > 1 {
+		p.shape = fmt.Sprintf("partitions=%d number=%d ", p.of, p.number)
+		p.log = o.Log.With("partition", number)
 	}
 	p.rename()
 	p.more = sync.NewCond(&p.mu)
@@ -97,7 +107,9 @@ func (p *partition) listen(l storage.Listener) {
 func (p *partition) submit(units ...*unit) bool {
 	now := time.Now()
 	for _, u := range units {
-		u.since = now
+		if u.since.IsZero() {
+			u.since = now
+		}
 	}
 	p.mu.Lock()
 	if p.ending {
@@ -105,7 +117,7 @@ func (p *partition) submit(units ...*unit) bool {
 		return false
 	}
 	p.queue = append(p.queue, units...)
-	lead := !p.busy && opsOf(units) < worthWaking
+	lead := !p.busy && p.of == 1 && opsOf(units) < worthWaking
 	if !p.busy && !lead {
 		p.handed = true
 		p.more.Signal()
@@ -199,13 +211,12 @@ func (p *partition) await() bool {
 // fill encodes as many units as go into one call; false if there are none, and
 // then nobody is busy any more.
 func (p *partition) fill() bool {
+	if !p.wanted() {
+		return false
+	}
 	p.begin()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.queue) == 0 {
-		p.busy = false
-		return false
-	}
 	for len(p.queue) > 0 && !p.call.full() {
 		u := p.queue[0]
 		p.queue[0] = nil
@@ -217,6 +228,14 @@ func (p *partition) fill() bool {
 	}
 	p.encodeSections()
 	return true
+}
+
+// wanted returns whether there is anything to do; else nobody is busy any more.
+func (p *partition) wanted() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.busy = len(p.queue) > 0
+	return p.busy
 }
 
 // begin begins another call.
@@ -262,6 +281,7 @@ func (p *partition) attempt() (*reply, error) {
 		p.trouble = time.Now()
 	}
 	if err != nil {
+		p.link.doubt()
 		return nil, err
 	}
 	r, err := parseReply(raw)
@@ -288,9 +308,9 @@ func (p *partition) attempt() (*reply, error) {
 
 // head fills in what comes before the operations.
 func (p *partition) head() {
-	a, puts, options := p.call.args, p.call.puts, ""
-	if p.of > 1 {
-		options += fmt.Sprintf("partitions=%d number=%d ", p.of, p.number)
+	a, puts, options := p.call.args, p.call.puts, p.shape
+	if p.of > 1 && puts > 0 {
+		options += fmt.Sprintf("least=%d ", p.order.last.Load())
 	}
 	if ahead := p.options.skew().Milliseconds(); ahead != 0 {
 		options += fmt.Sprintf("ahead=%d ", ahead)
@@ -323,11 +343,15 @@ func (p *partition) invoke() (any, error) {
 }
 
 func (p *partition) send(ctx context.Context, args []any) (any, error) {
+	node, err := p.link.node(ctx, p.prefix)
+	if err != nil {
+		return nil, err
+	}
 	if p.options.WaitReplicas > 0 {
-		return p.awaitReplicas(ctx, args)
+		return p.awaitReplicas(ctx, node, args)
 	}
 	cmd := goredis.NewCmd(ctx, args...)
-	err := p.client.Process(ctx, cmd)
+	err = node.Process(ctx, cmd)
 	return cmd.Val(), err
 }
 
@@ -369,43 +393,45 @@ func (u *unit) end(err error) {
 
 // tell passes on what else a call has said.
 func (p *partition) tell(r *reply) {
-	for _, tube := range r.hints {
-		p.hint(tube)
+	for _, name := range r.hints {
+		p.hint(name)
 	}
 	if r.due >= 0 {
+		p.upkeep.dueIn(p.now(), r.due)
 		p.listener.Due(r.due)
 	}
 }
 
-// hint tells the listener that there may be a job in the tube, or, if nobody
+// hint tells the listener that there may be a job in a tube, or, if nobody
 // here wants it, asks Redis to tell another instance.
-func (p *partition) hint(tube string) {
-	if !p.listener.Ready(tube) {
-		p.submit(&unit{upkeep: func(c *call) { c.add(func(r *reply) { r.found() }, "pass", tube) }})
+func (p *partition) hint(name string) {
+	if !p.listener.Ready(name) {
+		p.submit(&unit{upkeep: func(c *call) { c.add(func(r *reply) { r.found() }, "pass", name) }})
 	}
 }
 
 // encodeBeat gives the sign of life, and tells what has changed of who attends
 // which tube here.
 func (p *partition) encodeBeat(c *call) {
-	c.add(func(r *reply) { r.found() }, "beat", p.patience().Milliseconds(), maxMoves)
+	home := boolArg(placeOf(tube.Default, p.of) == p.number)
+	c.add(func(r *reply) { r.found() }, "beat", p.patience().Milliseconds(), maxMoves, home)
+	if p.of > 1 {
+		c.add(func(r *reply) { p.order.saw(uint64(r.int64())) }, "ids", p.order.last.Load())
+	}
 	for _, name := range p.attendance.untold(p.listener.Waiting) {
 		p.encodeAttendance(name)
 	}
 }
 
-// encodeTick does what is due, and has next called with how long until the
-// next thing is. It comes last in the call: what expires in it is no longer
-// held, which those before it need not know.
-func (p *partition) encodeTick(c *call, next func(time.Duration)) {
+// encodeTick does what is due. It comes last in the call: what expires in it is
+// no longer held, which those before it need not know.
+func (p *partition) encodeTick(c *call) {
 	c.last = append(c.last, func(c *call) {
 		c.add(func(r *reply) {
 			for range r.int64() {
 				p.holdings.drop(r.member())
 			}
-			if r.due >= 0 {
-				next(r.due)
-			}
+			p.upkeep.nothingDue()
 		}, "tick", tickLimit)
 	})
 }

@@ -4,16 +4,12 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"log/slog"
-	"net/url"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"redstalk/storage"
 )
@@ -42,13 +38,25 @@ const DefaultNamespace = "redstalk"
 
 // Options say where the jobs are.
 type Options struct {
-	// URL is redis://user:password@host:port/db, rediss:// for TLS, or
-	// unix:///path?db=N.
+	// URL is redis://user:password@host:port/db, or unix:///path?db=N;
+	// redis+sentinel://user:password@host:port,host:port/name/db, where name
+	// is what the sentinels at these addresses call the primary; or
+	// redis+cluster://user:password@host:port,host:port, some nodes of a
+	// cluster. With rediss for redis it is TLS; then ca, cert, key and
+	// server_name may be given as parameters: names of files in PEM, and the
+	// name that the servers' certificates are to have. For sentinels that
+	// want the same user and password, sentinel_auth is same.
 	URL string
 
 	// Namespace begins every key; empty means DefaultNamespace. Stores with
 	// the same one on the same Redis share their jobs.
 	Namespace string
+
+	// Partitions is how many parts the tubes are divided into, at most
+	// MaxPartitions; 0 means 1, and 16 on a cluster. It is the same for all
+	// stores with the same namespace, for ever: an id tells its partition by
+	// it.
+	Partitions int
 
 	// Timeout is how long an operation is held up while Redis fails, before it
 	// is answered with storage.ErrUnavailable; 0 means DefaultTimeout.
@@ -66,51 +74,68 @@ type Options struct {
 	// Log gets what an operator should know; nil means slog.Default.
 	Log *slog.Logger
 
+	kind kind // of what the URL names
+
 	// skew moves the clock, for tests.
 	skew func() time.Duration
 }
 
 // Store is a storage.Store in Redis.
 type Store struct {
-	client goredis.UniversalClient
-	part   *partition
-	mail   *mail
-	log    *slog.Logger
-
-	mu   sync.Mutex
-	beat time.Time // when the last sign of life was asked for
+	link  *link
+	parts []*partition
+	mails []*mail // of each partition
+	log   *slog.Logger
 }
 
 // Open connects to Redis, checks that what is under the namespace can be
 // served, and announces the instance.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	o = o.withDefaults()
-	options, err := parseURL(o)
+	a, err := parseAddress(o)
 	if err != nil {
 		return nil, err
 	}
-	client := goredis.NewClient(options)
-	if err := ready(ctx, client, o); err != nil {
-		client.Close()
-		return nil, fmt.Errorf("using Redis at %s: %w", options.Addr, err)
+	o.kind = a.kind
+	if o.Partitions, err = partitionsFor(o.Partitions, a.kind); err != nil {
+		return nil, err
 	}
-	s := &Store{client: client, log: o.Log, part: newPartition(client, o, 0, 1)}
-	go s.part.run()
-	if err := s.giveSign(); err != nil {
-		s.part.end()
-		client.Close()
-		return nil, fmt.Errorf("using Redis at %s: %w", options.Addr, err)
+	l := newLink(a, o)
+	if err := ready(ctx, l, o); err != nil {
+		l.Close()
+		return nil, fmt.Errorf("using Redis at %s: %w", a.where(), err)
 	}
-	s.mail = newMail(client, s.part, o.Log)
+	s := newStore(l, o)
+	if err := s.each(func(p *partition) error { return p.do(p.encodeBeat) }); err != nil {
+		s.hangUp()
+		s.end()
+		return nil, fmt.Errorf("using Redis at %s: %w", a.where(), err)
+	}
 	return s, nil
 }
 
+// newStore sets up the partitions.
+func newStore(l *link, o Options) *Store {
+	s, ids := &Store{link: l, log: o.Log}, &order{}
+	for number := range o.Partitions {
+		p := newPartition(l, o, ids, number)
+		s.parts = append(s.parts, p)
+		s.mails = append(s.mails, newMail(p))
+		go p.run()
+	}
+	return s
+}
+
 // ready checks that Redis and the namespace are fit to be used.
-func ready(ctx context.Context, client goredis.UniversalClient, o Options) error {
-	if err := guard(ctx, client, o); err != nil {
+func ready(ctx context.Context, l *link, o Options) error {
+	if err := guard(ctx, l, o); err != nil {
 		return err
 	}
-	return prepare(ctx, client, o.Namespace)
+	node, err := l.node(ctx, keyPrefix(o.Namespace, 0))
+	if err != nil {
+		return err
+	}
+	return prepare(ctx, node, o)
 }
 
 func (o Options) withDefaults() Options {
@@ -142,99 +167,61 @@ func (deaf) Ready(string) bool  { return true }
 func (deaf) Waiting(string) int { return 0 }
 func (deaf) Due(time.Duration)  {}
 
-// parseURL reads a URL; its errors do not repeat the URL, which may hold a
-// password.
-func parseURL(o Options) (*goredis.Options, error) {
-	options, err := goredis.ParseURL(o.URL)
-	if err != nil {
-		var bad *url.Error
-		if errors.As(err, &bad) {
-			err = bad.Err
-		}
-		return nil, fmt.Errorf("reading the URL of Redis: %w", err)
-	}
-	options.Protocol = 2
-	options.MaxRetries = -1 // the partition does that, see trouble.go
-	if err := checkUser(options); err != nil {
-		return nil, err
-	}
-	limit := o.attempt()
-	options.DialTimeout, options.ReadTimeout, options.WriteTimeout = limit, limit, limit
-	options.DialerRetries = 1
-	options.DisableIdentity = true
-	options.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	return options, nil
-}
-
-// Redact returns the URL without its password, for logs.
-func Redact(text string) string {
-	u, err := url.Parse(text)
-	if err != nil {
-		return "(not a URL)"
-	}
-	return u.Redacted()
-}
-
 // newInstance makes up a name of 8 characters.
 func newInstance() string { return rand.Text()[:8] }
 
 // Listen implements storage.Store.
 func (s *Store) Listen(l storage.Listener) {
-	s.part.listen(l)
-	s.mail.start()
+	for i, p := range s.parts {
+		p.listen(l)
+		s.mails[i].start()
+	}
 }
 
-// Do implements storage.Store. If Redis has nothing to do, it returns when the
-// batches are done, or Redis has failed.
+// Do implements storage.Store. If Redis has nothing to do, and there is one
+// partition, it returns when the batches are done, or Redis has failed.
 func (s *Store) Do(batches ...*storage.Batch) {
+	if len(s.parts) > 1 {
+		s.route(batches)
+		return
+	}
 	units, all := make([]unit, len(batches)), make([]*unit, len(batches))
 	for i, b := range batches {
 		units[i].batch = b
 		all[i] = &units[i]
 	}
-	if !s.part.submit(all...) {
-		for _, u := range all {
+	s.parts[0].carryOut(all...)
+}
+
+// carryOut submits units, or says that the partition has ended.
+func (p *partition) carryOut(units ...*unit) {
+	if !p.submit(units...) {
+		for _, u := range units {
 			u.end(storage.ErrClosed)
 		}
 	}
 }
 
-// Tick implements storage.Store. It also gives the sign of life when that is
-// due; the time until then bounds what it returns.
-func (s *Store) Tick() (time.Duration, error) {
-	s.mu.Lock()
-	beat := s.part.now().Sub(s.beat) >= beatEvery
-	s.mu.Unlock()
-	if beat {
-		if err := s.giveSign(); err != nil {
-			return 0, err
+// each does something with all partitions at once, and returns the first
+// error.
+func (s *Store) each(do func(*partition) error) error {
+	ended := make(chan error, len(s.parts))
+	for _, p := range s.parts {
+		go func() { ended <- do(p) }()
+	}
+	var first error
+	for range s.parts {
+		if err := <-ended; first == nil {
+			first = err
 		}
 	}
-	var next atomic.Int64 // the answer may come after do has returned with an error
-	next.Store(int64(beatEvery))
-	err := s.part.do(func(c *call) {
-		s.part.encodeTick(c, func(in time.Duration) { next.Store(int64(in)) })
-	})
-	return min(time.Duration(next.Load()), beatEvery), err
-}
-
-func (s *Store) giveSign() error {
-	s.mu.Lock()
-	s.beat = s.part.now()
-	s.mu.Unlock()
-	return s.part.do(s.part.encodeBeat)
+	return first
 }
 
 // Close implements storage.Store.
 func (s *Store) Close() error {
-	var err error
-	var finished atomic.Bool
-	for !finished.Load() && err == nil {
-		err = s.part.do(func(c *call) {
-			c.add(func(r *reply) { finished.Store(r.found()) }, "resign", maxMoves)
-		})
-	}
-	s.part.end()
+	err := s.each((*partition).resign)
+	s.end()
 	if closeErr := s.hangUp(); err == nil {
 		err = closeErr
 	}
@@ -244,10 +231,34 @@ func (s *Store) Close() error {
 	return nil
 }
 
+// resign gives back everything that the instance has.
+func (p *partition) resign() error {
+	var err error
+	var finished atomic.Bool
+	for !finished.Load() && err == nil {
+		err = p.do(func(c *call) {
+			c.add(func(r *reply) { finished.Store(r.found()) }, "resign", maxMoves)
+		})
+	}
+	return err
+}
+
+// end lets the partitions finish what they have to do.
+func (s *Store) end() {
+	s.each(func(p *partition) error {
+		p.end()
+		return nil
+	})
+}
+
 // hangUp ends everything that talks to Redis.
 func (s *Store) hangUp() error {
-	s.mail.cancel()
-	err := s.client.Close()
-	s.mail.wait()
+	for _, m := range s.mails {
+		m.cancel()
+	}
+	err := s.link.Close()
+	for _, m := range s.mails {
+		m.wait()
+	}
 	return err
 }

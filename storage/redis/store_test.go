@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -12,39 +13,66 @@ import (
 	"redstalk/storage/storetest"
 )
 
-// engines opens stores on one Redis server, each engine in a namespace of its
-// own, with a clock that is moved by hand.
+// engines opens stores on one Redis, each engine in a namespace of its own, with
+// a clock that is moved by hand.
 type engines struct {
-	server *redistest.Server
-	opened int
+	url        string
+	partitions int // 0: as many as usual
+	brief      int // see storetest.Engine
+	opened     int
 }
 
 func (e *engines) fresh(testing.TB) *storetest.Engine {
 	e.opened++
-	namespace := fmt.Sprintf("test%d", e.opened)
 	var ahead atomic.Int64
-	skew := func() time.Duration { return time.Duration(ahead.Load()) }
-	return &storetest.Engine{
-		Open: func(t testing.TB) storage.Store {
-			s, err := Open(context.Background(), Options{URL: e.server.URL(), Namespace: namespace, skew: skew})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return s
-		},
+	o := Options{
+		URL: e.url, Namespace: fmt.Sprintf("test%d", e.opened), Partitions: e.partitions,
+		skew: func() time.Duration { return time.Duration(ahead.Load()) },
+	}
+	open := func(t testing.TB) storage.Store {
+		s, err := Open(context.Background(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	engine := &storetest.Engine{
+		Open:    open,
 		Crash:   func(s storage.Store) { s.(*Store).crash() },
 		Advance: func(d time.Duration) { ahead.Add(int64(d)) },
-		Durable: true, KeepsTubes: true,
+		Durable: true, KeepsTubes: true, Brief: e.brief,
 	}
+	if e.partitions == 1 {
+		return engine
+	}
+	all := newRenumbered()
+	engine.Open = func(t testing.TB) storage.Store { return all.opened(open(t)) }
+	engine.Crash = func(storage.Store) { all.store.(*Store).crash() }
+	engine.Advance = func(d time.Duration) {
+		ahead.Add(int64(d))
+		all.advance(d)
+	}
+	return engine
 }
 
 // crash ends a store without saying a word to Redis.
 func (s *Store) crash() {
 	s.hangUp()
-	s.part.end()
+	s.end()
 }
 
 func TestSuite(t *testing.T) {
-	e := &engines{server: redistest.Start(t)}
+	e := &engines{url: redistest.Start(t).URL(), partitions: 1}
+	storetest.Run(t, e.fresh)
+}
+
+// suitePartitions is how many there are in the suite: fewer than a cluster has,
+// because a busy machine takes so long over the upkeep of all that tests of time
+// notice.
+var suitePartitions = flag.Int("suite-partitions", 4, "partitions in the suite")
+
+// TestSuiteInPartitions is the suite on a single server with partitions.
+func TestSuiteInPartitions(t *testing.T) {
+	e := &engines{url: redistest.Start(t).URL(), partitions: *suitePartitions}
 	storetest.Run(t, e.fresh)
 }

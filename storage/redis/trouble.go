@@ -94,7 +94,8 @@ func reactionTo(err error) reaction {
 // or later.
 func unknown(err error) bool {
 	var op *net.OpError
-	return codeOf(err) == "" && !(errors.As(err, &op) && op.Op == "dial") && !errors.Is(err, goredis.ErrPoolTimeout)
+	sent := !(errors.As(err, &op) && op.Op == "dial") && !errors.Is(err, goredis.ErrPoolTimeout) && !errors.Is(err, errNoNode)
+	return codeOf(err) == "" && sent
 }
 
 // recover goes on with a call that has failed until it is known what became of
@@ -104,7 +105,11 @@ func (p *partition) recover(err error) *reply {
 	if reactionTo(err) != withhold {
 		p.log.Warn("Redis has not carried out a batch", "operations", p.call.ops, "err", err)
 	}
-	defer func() { p.listener.Due(0) }() // what came due meanwhile
+	defer func() { // what came due meanwhile
+		p.ailing.Store(false)
+		p.upkeep.dueIn(p.now(), 0)
+		p.listener.Due(0)
+	}()
 	for {
 		uncertain = uncertain || unknown(err)
 		switch what := reactionTo(err); {
@@ -132,6 +137,7 @@ func (p *partition) recover(err error) *reply {
 				p.cancel()
 				return nil
 			}
+			p.ailing.Store(true)
 			time.Sleep(pause)
 			pause = min(2*pause, longestPause)
 		}
@@ -214,7 +220,7 @@ func (p *partition) abandon(err error) {
 		if u.batch == nil {
 			continue
 		}
-		mine := slices.Clone(u.batch.Ops)
+		mine := cloneOps(u.batch.Ops)
 		for i := range mine {
 			copies[&u.batch.Ops[i]] = &mine[i]
 		}
@@ -230,6 +236,16 @@ func (p *partition) abandon(err error) {
 	for _, u := range waiting {
 		u.end(err)
 	}
+}
+
+// cloneOps copies operations that their connection will take back while the
+// copies are still under way.
+func cloneOps(ops []storage.Op) []storage.Op {
+	all := slices.Clone(ops)
+	for i := range all {
+		all[i].Tubes = slices.Clone(all[i].Tubes)
+	}
+	return all
 }
 
 // settle deals with the answer to a call whose units may have been answered
@@ -321,7 +337,7 @@ func (p *partition) renew() {
 	if len(p.holdings.jobs) > 0 {
 		p.log.Warn("Redis does not know this instance any more; its reservations are given back", "jobs", len(p.holdings.jobs))
 	}
-	p.holdings = newHoldings()
+	p.holdings.clear()
 	p.attendance.oweAll()
 	p.rename()
 }

@@ -274,11 +274,11 @@ func testTTR(b *bench) {
 	b.advance(1010 * time.Millisecond)
 	b.wantTake(2, "t", zero)
 	b.advance(1 * time.Second)
-	b.advance(2980 * time.Millisecond)
+	b.advance(2900 * time.Millisecond)
 	if s := b.job(id); s.State != tube.Reserved || s.TimeLeft > time.Second {
 		b.Errorf("just before the deadline: %+v", s)
 	}
-	b.advance(30 * time.Millisecond)
+	b.advance(110 * time.Millisecond)
 	if s := b.job(id); s.State != tube.Ready || s.Counters != (tube.Counters{tube.Reserves: 1, tube.Timeouts: 1}) {
 		b.Errorf("after the deadline: %+v", s)
 	}

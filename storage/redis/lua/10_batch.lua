@@ -12,6 +12,8 @@
 -- ARGV[5]  '', or what is out of the ordinary, words with a value each:
 --            partitions=N  in all, if not 1
 --            number=N      of this partition, if not 0
+--            least=N       the number of the first job put is to be above this,
+--                          so that ids of several partitions grow with time
 --            ahead=MS      to add to the clock, in tests
 --            full=1        Redis has refused to write for want of memory: do
 --                          what is asked all the same, which puts nothing
@@ -53,8 +55,8 @@
 --   waiting:TUBE    ZSET of instances where somebody waits for a job, by time
 --   mail:INST       list of tubes: what instances tell each other
 --   instances       ZSET of instances by their last sign of life
---   counts          hash: ids, burials, opened (numbers given out);
---                   urgent, delayed, buried, deleted, timeouts
+--   counts          hash: ids, burials, opened (numbers given out), skipped
+--                   (of ids); urgent, delayed, buried, deleted, timeouts
 --
 -- ID in keys and members is the decimal number with 16 digits, so that equal
 -- scores come out in the order of ids. Times are ms since the epoch.
@@ -69,11 +71,12 @@ local JOB, READY, BATCH = PREFIX .. 'job:', PREFIX .. 'ready:', PREFIX .. 'batch
 local RESERVED, COUNTS = PREFIX .. 'reserved:' .. ME, PREFIX .. 'counts'
 local URGENT_BELOW = 1024
 
-local partitions, partition, ahead, void = 1, 0, 0, false
+local partitions, partition, least, ahead, void = 1, 0, 0, 0, false
 if OPTIONS ~= '' then
   local option = {}
   for name, value in string.gmatch(OPTIONS, '(%l+)=(%-?%d+)') do option[name] = tonumber(value) end
   partitions, partition, ahead = option.partitions or 1, option.number or 0, option.ahead or 0
+  least = option.least or 0
   void = option.void == 1
   -- Redis lets a script write that has written before memory ran out; so the
   -- first write, here, is one that needs none.
@@ -107,7 +110,15 @@ local NOW_UP = NOW + 1
 -- If Redis has no memory for a batch that puts, this says so, and as it is the
 -- first write, nothing has happened yet.
 local first_id = 0
-if ARGV[4] ~= '0' then first_id = call('HINCRBY', COUNTS, 'ids', ARGV[4]) - ARGV[4] + 1 end
+if ARGV[4] ~= '0' then
+  first_id = call('HINCRBY', COUNTS, 'ids', ARGV[4]) - ARGV[4] + 1
+  if first_id <= least then
+    local by = format('%.0f', least + 1 - first_id)
+    call('HINCRBY', COUNTS, 'ids', by)
+    call('HINCRBY', COUNTS, 'skipped', by)
+    first_id = least + 1
+  end
+end
 
 -- What the batch comes to, for the functions in rare/ to add to: whether it
 -- has changed anything that must not be done twice; how many of its jobs are

@@ -1,5 +1,7 @@
-// Package redistest starts real redis-servers for tests: each on a free
-// loopback port, with a directory of its own, ended by its pid.
+// Package redistest starts real redis-servers for tests: alone, with replicas and
+// sentinels, or as a cluster; each on a free loopback port, with a directory of
+// its own, ended by its pid. It kills, stops and restarts them, moves the slots
+// of a cluster, and breaks connections to them.
 package redistest
 
 import (
@@ -9,6 +11,7 @@ import (
 	"net"
 	"os/exec"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -26,6 +29,7 @@ type Server struct {
 	Dir  string
 
 	args   []string
+	bus    string // port between the nodes of a cluster
 	cmd    *exec.Cmd
 	output bytes.Buffer
 	exited chan struct{}
@@ -95,7 +99,7 @@ func (s *Server) awaitAnswer() error {
 	defer cancel()
 	for {
 		err := c.Ping(ctx).Err()
-		if err == nil {
+		if err == nil || strings.HasPrefix(err.Error(), "NOAUTH") {
 			return nil
 		}
 		select {

@@ -12,7 +12,7 @@ OPS['put-delayed'] = function(i)
 end
 
 -- best_of returns the unpaused one of the tubes at ARGV[from … upto] that has
--- the best ready job; nil if there is none.
+-- the best ready job, the job's priority and its id; nil if there is none.
 local function best_of(from, upto)
   local best, best_pri, best_tube
   for k = from, upto do
@@ -25,7 +25,12 @@ local function best_of(from, upto)
       end
     end
   end
-  return best_tube
+  return best_tube, best_pri, best
+end
+
+-- await has the instance told of the next job in the tubes at ARGV[from … upto].
+local function await(from, upto)
+  for k = from, upto do call('ZADD', PREFIX .. 'waiting:' .. ARGV[k], 'NX', format('%.0f', NOW), ME) end
 end
 
 -- take-any holder wait n tubes… → 1, see taken and records; or 0, and if wait
@@ -51,8 +56,39 @@ OPS['take-any'] = function(i)
       say(taken[takes])
     end
   elseif ARGV[i + 1] == '1' then
-    for k = from, upto do call('ZADD', PREFIX .. 'waiting:' .. ARGV[k], 'NX', format('%.0f', NOW), ME) end
+    await(from, upto)
   end
+  return upto + 1
+end
+
+-- The next two are a take from the tubes of several partitions, see search.go.
+
+-- best wait n tubes… → 1, pri, id: the best ready job of the tubes; or 0, and if
+-- wait is 1 the instance is told of the next one.
+OPS['best'] = function(i)
+  local from, upto = i + 2, i + 1 + ARGV[i + 1]
+  local tube, pri, member = best_of(from, upto)
+  answer(tube and 1 or 0)
+  if tube then
+    answer(pri)
+    say(member)
+  elseif ARGV[i] == '1' then
+    await(from, upto)
+  end
+  return upto + 1
+end
+
+-- take-before pri id n tubes… → 1, see taken and records; or 0: the tubes' best
+-- ready job is taken if it comes before the job id with the priority pri.
+OPS['take-before'] = function(i)
+  local pri, id, from, upto, got = tonumber(ARGV[i]), ARGV[i + 1], i + 3, i + 2 + ARGV[i + 2], 0
+  repeat
+    local tube, its, member = best_of(from, upto)
+    local is = tube and (its < pri or its == pri and member < id)
+    if is then got = reserve_first(tube, '1') end
+  until got == 1 or not is
+  answer(got)
+  if got == 1 then say(taken[sum.takes]) end
   return upto + 1
 end
 

@@ -136,10 +136,10 @@ OPS['stats'] = function(i)
     if inst == ME then me_too = false end
   end
   if me_too then reserved = reserved + call('ZCARD', RESERVED) end
-  local have = call('HMGET', COUNTS, 'urgent', 'delayed', 'buried', 'ids', 'deleted', 'timeouts')
-  for k = 1, 6 do have[k] = tonumber(have[k] or 0) end
+  local have = call('HMGET', COUNTS, 'urgent', 'delayed', 'buried', 'ids', 'deleted', 'timeouts', 'skipped')
+  for k = 1, 7 do have[k] = tonumber(have[k] or 0) end
   -- Jobs that the batch has still to put have their numbers already.
-  local total = have[4] - (tonumber(ARGV[4]) - sum.puts)
+  local total = have[4] - have[7] - (tonumber(ARGV[4]) - sum.puts)
   have[1], have[2], have[3] = have[1] + sum.urgent, have[2] + sum.delayed, have[3] + sum.buried
   answer(have[1])
   answer(total - have[5] - sum.deleted - have[2] - have[3] - reserved)

@@ -81,18 +81,30 @@ local function reclaim(inst, limit)
   return true
 end
 
--- beat silence limit → 1: a sign of life. Instances that gave none for
+-- ids least → n: the number of the last job put, which is made this one at least
+OPS['ids'] = function(i)
+  local least, last = tonumber(ARGV[i]), tonumber(call('HGET', COUNTS, 'ids') or 0)
+  if last < least then
+    count_up(COUNTS, 'skipped', least - last)
+    last = count_up(COUNTS, 'ids', least - last)
+  end
+  answer(last)
+  return i + 1
+end
+
+-- beat silence limit home → 1: a sign of life. Instances that gave none for
 -- silence ms are given up: what they have reserved is given back, up to limit
--- jobs of each, and they have no batch to go on from.
+-- jobs of each, and they have no batch to go on from. home is 1 if the tube
+-- 'default', which is always there, belongs to this partition.
 OPS['beat'] = function(i)
-  open_tube('default')
+  if ARGV[i + 2] == '1' then open_tube('default') end
   call('ZADD', PREFIX .. 'instances', format('%.0f', NOW), ME)
   local silent = call('ZRANGEBYSCORE', PREFIX .. 'instances', '-inf', format('%.0f', NOW - ARGV[i]))
   for _, inst in ipairs(silent) do
     if inst ~= ME and not reclaim(inst, tonumber(ARGV[i + 1])) then due_at(NOW) end
   end
   answer(1)
-  return i + 2
+  return i + 3
 end
 
 -- resign limit → done: this instance ends; 0 if more than limit jobs were to

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"redstalk/storage/redis"
+)
+
+// exitWrong is the exit code of fsck when something is wrong, and is still.
+const exitWrong = 4
+
+// fsck is `redstalkd fsck [--repair] OPTIONS`: it compares the jobs in Redis with
+// the queues, and says on stdout what is wrong. The options are those of the
+// server, of which it needs --store and --namespace.
+func (m *Main) fsck(ctx context.Context, args []string, env func(string) (string, bool), stdout, stderr io.Writer) error {
+	n := len(args)
+	args = slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == "--repair" })
+	repair := len(args) < n
+	s, err := configure(args, env, stdout)
+	if err != nil || s == nil {
+		return err
+	}
+	if scheme, _, _ := strings.Cut(s.engine.url, ":"); !redisSchemes[scheme] {
+		return failure(exitUsage, "fsck is for jobs in Redis, and --store is %s", redact(s.engine.url))
+	}
+	wrong := 0
+	jobs, err := redis.Check(ctx, redis.Options{
+		URL: s.engine.url, Namespace: s.engine.namespace, Timeout: s.engine.timeout, Log: newLog(stderr, s),
+	}, repair, func(partition int, what string) {
+		wrong++
+		fmt.Fprintf(stdout, "{%d} %s\n", partition, what)
+	})
+	switch {
+	case errors.Is(err, redis.ErrInstances):
+		return failure(exitUsage, "%w", scrub(s.engine.url, err))
+	case err != nil:
+		return describe(s.engine, err)
+	}
+	fmt.Fprintf(stdout, "%d jobs, %d faults\n", jobs, wrong)
+	if wrong > 0 && !repair {
+		return failure(exitWrong, "there are faults; stop all instances and say fsck --repair")
+	}
+	return nil
+}

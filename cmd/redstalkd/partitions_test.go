@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"redstalk/server/differ"
+	dialogue "redstalk/server/transcript"
+	"redstalk/storage/redis/redistest"
+)
+
+// TestDifferInPartitions plays random scripts on the program, whose tubes are in
+// as many partitions as on a cluster, and on the true beanstalkd.
+func TestDifferInPartitions(t *testing.T) {
+	redis, judge := redistest.Start(t), t.TempDir()
+	var namespaces atomic.Int64
+	report, err := differ.Run(context.Background(), differ.Config{
+		Judge: func(flags ...string) (differ.Server, error) {
+			srv, err := dialogue.StartBeanstalkd(judge, flags...)
+			s, err := asServer(srv, err)
+			return withSortedLists(s), err
+		},
+		Subject: func(flags ...string) (differ.Server, error) {
+			store := []string{"--store", redis.URL(), "--partitions", "16", "--namespace", fmt.Sprint("test", namespaces.Add(1))}
+			s, err := startSubject(append(store, flags...))
+			return withSortedLists(s), err
+		},
+		Seed: *differSeed, Plain: *differCommands / 4,
+		Faults: *differFaults, Shrink: *differShrink, Log: t.Logf,
+	})
+	if errors.Is(err, dialogue.ErrNoBeanstalkd) {
+		t.Skip("there is no beanstalkd here to judge by; `make deps` installs it")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d commands compared", report.Plain)
+	for _, f := range report.Found {
+		t.Error(f)
+	}
+}
+
+// TestWakeInPartitions: a put on one instance wakes a reserve that waits on
+// another for tubes of several partitions, at once.
+func TestWakeInPartitions(t *testing.T) {
+	redis := redistest.Start(t)
+	args := []string{"-p0", "--store", redis.URL(), "--partitions", "16"}
+	_, addrA := serve(t, args...)
+	_, addrB := serve(t, args...)
+	a, b, watcher := dial(t, addrA), dial(t, addrB), dial(t, addrB)
+	const tubes = 6
+	for i := range tubes {
+		b.ask(fmt.Sprintf("watch tube%d\r\n", i), fmt.Sprint("WATCHING ", i+2))
+	}
+	var took []time.Duration
+	for i := range 60 {
+		b.send("reserve\r\n")
+		watcher.awaitFigure("stats", "current-waiting", "1")
+		begun := time.Now()
+		a.ask(fmt.Sprintf("use tube%d\r\n", i%tubes), fmt.Sprint("USING tube", i%tubes))
+		a.send("put 0 0 60 1\r\nx\r\n")
+		for _, c := range []*client{a, b} {
+			if line := c.line(); !strings.HasPrefix(line, "INSERTED ") && !strings.HasPrefix(line, "RESERVED ") {
+				t.Fatal(line)
+			}
+		}
+		took = append(took, time.Since(begun))
+		b.line()
+	}
+	slices.Sort(took)
+	p50, p99 := took[len(took)/2], took[len(took)*99/100]
+	t.Logf("from put on one instance to the job on another: p50 %v, p99 %v", p50, p99)
+	if p50 > 100*time.Millisecond {
+		t.Errorf("half of the wake-ups took %v", p50)
+	}
+}
+
+// TestInstanceKilledInPartitions: what an instance held in several partitions is
+// ready again soon after it was killed, and a waiter elsewhere gets it.
+func TestInstanceKilledInPartitions(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t)
+	args := []string{"-p0", "--store", redis.URL(), "--partitions", "16"}
+	_, addrA := serve(t, args...)
+	victim, addrB := serve(t, args...)
+	a, b := dial(t, addrA), dial(t, addrB)
+	const tubes = 5
+	for i := range tubes {
+		for _, c := range []*client{a, b} {
+			c.ask(fmt.Sprintf("watch tube%d\r\n", i), fmt.Sprint("WATCHING ", i+2))
+		}
+		b.ask(fmt.Sprintf("use tube%d\r\n", i), fmt.Sprint("USING tube", i))
+		b.send("put 0 0 600 1\r\nx\r\nreserve\r\n")
+		for _, want := range []string{"INSERTED ", "RESERVED ", "x"} {
+			if line := b.line(); !strings.HasPrefix(line, want) {
+				t.Fatalf("%q, want %q", line, want)
+			}
+		}
+	}
+	a.awaitFigure("stats", "current-jobs-reserved", fmt.Sprint(tubes))
+	begun := time.Now()
+	victim.signal(t, syscall.SIGKILL)
+	for range tubes {
+		a.send("reserve\r\n")
+		if line := a.line(); !strings.HasPrefix(line, "RESERVED ") {
+			t.Fatal(line)
+		}
+		a.line()
+	}
+	t.Logf("all was handed out again %v after its instance was killed", time.Since(begun))
+	if took := time.Since(begun); took > 6*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	if line := a.figure("stats", "current-tubes"); line != fmt.Sprint(tubes+1) {
+		t.Errorf("there are %s tubes, want %d", line, tubes+1)
+	}
+}

@@ -1,0 +1,61 @@
+package redis
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestAddress(t *testing.T) {
+	tests := []struct {
+		url    string
+		kind   kind
+		hosts  string
+		master string
+		user   string // user:password
+		db     int
+		tls    bool
+	}{
+		{"redis://h", single, "h:6379", "", ":", 0, false},
+		{"rediss://u:p@h:1/2", single, "h:1", "", "u:p", 2, true},
+		{"unix://u:p@/a/b?db=3", single, "/a/b", "", "u:p", 3, false},
+		{"redis+sentinel://a,b:1,[::1]:2,[::2]/jobs/4", sentinels, "a:26379 b:1 [::1]:2 [::2]:26379", "jobs", ":", 4, false},
+		{"redis+sentinel://a/jobs", sentinels, "a:26379", "jobs", ":", 0, false},
+		{"rediss+sentinel://u:p%40@a/jobs/1?skip_verify=true", sentinels, "a:26379", "jobs", "u:p@", 1, true},
+		{"redis+cluster://a,b:7", cluster, "a:6379 b:7", "", ":", 0, false},
+		{"rediss+cluster://:p@a:7/0?pool_size=99", cluster, "a:7", "", ":p", 0, true},
+	}
+	for _, test := range tests {
+		a, err := parseAddress(Options{URL: test.url}.withDefaults())
+		if err != nil {
+			t.Errorf("%s: %v", test.url, err)
+			continue
+		}
+		user := a.options.Username + ":" + a.options.Password
+		if a.kind != test.kind || !slices.Equal(a.hosts, strings.Fields(test.hosts)) || a.master != test.master ||
+			user != test.user || a.options.DB != test.db || (a.options.TLSConfig != nil) != test.tls {
+			t.Errorf("%s: %+v, %s, DB %d", test.url, a, user, a.options.DB)
+		}
+	}
+}
+
+func TestAddressRefuses(t *testing.T) {
+	for url, want := range map[string]string{
+		"redis+raft://u:secret@h":                "begins with none of",
+		"redis+cluster://u:secret@a,,b":          "a host is missing",
+		"redis+cluster://u:secret@a/1":           "no database but 0",
+		"redis+sentinel://u:secret@a,b":          "name that the sentinels have",
+		"redis+sentinel://u:secret@a/jobs/x":     "invalid database number",
+		"redis://:secret@h?ca=/nowhere":          "for rediss://",
+		"rediss://:secret@h?ca=/nowhere":         "no such file",
+		"rediss://:secret@h?cert=/nowhere":       "certificate and key",
+		"rediss+cluster://:secret@h?nonsense=1":  "unexpected option",
+		"redis+sentinel://secret@a/jobs":         "no password",
+		"rediss+cluster://:secret@a:b:c:d/e:f@x": "no database but 0",
+	} {
+		_, err := parseAddress(Options{URL: url}.withDefaults())
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v, want %s", url, err, want)
+		}
+	}
+}

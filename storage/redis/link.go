@@ -1,0 +1,143 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"regexp"
+
+	goredis "github.com/redis/go-redis/v9"
+)
+
+// link is how this instance reaches Redis, however that is run.
+//
+// Scripts are never sent through a cluster's client but through that of the
+// node which has the partition. The cluster's would follow an ASK: it means
+// that the keys of the partition are being moved, and on neither side are they
+// all. A script must run where they are, so it waits until they are together.
+type link struct {
+	address *address
+	one     *goredis.Client        // of the only server, or the one that sentinels call primary
+	cluster *goredis.ClusterClient // nil if there is none
+}
+
+// connections is how many an instance may need to one server: every partition
+// has one that waits for mail, and makes one call at a time.
+func connections(o Options) int { return 2*o.Partitions + 8 }
+
+// newLink prepares to connect.
+func newLink(a *address, o Options) *link {
+	l := &link{address: a}
+	if a.kind != single || o.Partitions > 1 {
+		a.options.PoolSize = max(a.options.PoolSize, connections(o))
+	}
+	switch a.kind {
+	case single:
+		l.one = goredis.NewClient(a.options)
+	case sentinels:
+		l.one = goredis.NewFailoverClient(a.failover())
+	case cluster:
+		l.cluster = goredis.NewClusterClient(a.cluster())
+	}
+	return l
+}
+
+func (a *address) failover() *goredis.FailoverOptions {
+	o := a.options
+	f := &goredis.FailoverOptions{
+		MasterName: a.master, SentinelAddrs: a.hosts,
+		Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLSConfig,
+		Protocol: o.Protocol, MaxRetries: o.MaxRetries, PoolSize: o.PoolSize,
+		DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout,
+		DialerRetries: o.DialerRetries, DisableIdentity: true,
+	}
+	if a.known {
+		f.SentinelUsername, f.SentinelPassword = o.Username, o.Password
+	}
+	return f
+}
+
+func (a *address) cluster() *goredis.ClusterOptions {
+	o := a.options
+	return &goredis.ClusterOptions{
+		Addrs:    a.hosts,
+		Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig,
+		Protocol: o.Protocol, MaxRetries: o.MaxRetries, MaxRedirects: -1, PoolSize: o.PoolSize,
+		DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout,
+		DialerRetries: o.DialerRetries, DisableIdentity: true,
+		MaintNotificationsConfig: o.MaintNotificationsConfig,
+	}
+}
+
+// errNoNode: it is not known where a partition is, so nothing was sent.
+var errNoNode = errors.New("no node of the cluster says who has the partition")
+
+// node returns a client of the server that has the keys with this prefix, as
+// far as is known.
+func (l *link) node(ctx context.Context, prefix string) (*goredis.Client, error) {
+	if l.cluster == nil {
+		return l.one, nil
+	}
+	node, err := l.cluster.MasterForKey(ctx, prefix)
+	switch {
+	case errors.Is(err, goredis.ErrClosed):
+		return nil, err
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", errNoNode, err)
+	}
+	return node, nil
+}
+
+// doubt has it found out anew which node has what, after a call has failed.
+func (l *link) doubt() {
+	if l.cluster != nil {
+		l.cluster.ReloadState(context.Background())
+	}
+}
+
+// each calls do with every server that may have keys, now or after a failover,
+// and returns the first error. What sentinels may choose is asked of the
+// primary.
+func (l *link) each(ctx context.Context, do func(context.Context, *goredis.Client) error) error {
+	switch l.address.kind {
+	case cluster:
+		return l.cluster.ForEachShard(ctx, do)
+	case sentinels:
+		if err := l.eachReplica(ctx, do); err != nil {
+			return err
+		}
+	}
+	return do(ctx, l.one)
+}
+
+// eachReplica calls do with the replicas of the primary.
+func (l *link) eachReplica(ctx context.Context, do func(context.Context, *goredis.Client) error) error {
+	info, err := l.one.Info(ctx, "replication").Result()
+	if err != nil {
+		return nil // the same is said of the primary itself
+	}
+	for _, is := range replicaLine.FindAllStringSubmatch(info, -1) {
+		options := *l.address.options
+		options.Addr = net.JoinHostPort(is[1], is[2])
+		node := goredis.NewClient(&options)
+		err := do(ctx, node)
+		node.Close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var replicaLine = regexp.MustCompile(`(?m)^slave\d+:ip=([^,]+),port=(\d+),`)
+
+// Close ends all connections.
+func (l *link) Close() error {
+	var c io.Closer = l.one
+	if l.cluster != nil {
+		c = l.cluster
+	}
+	return c.Close()
+}

@@ -1,0 +1,248 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"redstalk/storage"
+	"redstalk/storage/redis/redistest"
+	"redstalk/storage/storetest"
+	"redstalk/tube"
+)
+
+// TestSuiteOnCluster is the suite on three primaries with a replica each.
+func TestSuiteOnCluster(t *testing.T) {
+	e := &engines{url: redistest.StartCluster(t, 3, 1).URL(), partitions: *suitePartitions, brief: 4}
+	storetest.Run(t, e.fresh)
+}
+
+// TestSuiteBySentinels is the suite on a primary that sentinels name.
+func TestSuiteBySentinels(t *testing.T) {
+	e := &engines{url: redistest.StartSentinels(t, 1).URL(), partitions: 1, brief: 8}
+	storetest.Run(t, e.fresh)
+}
+
+// tubeIn returns the name of a tube that belongs to a partition.
+func tubeIn(partition, of int) string {
+	for i := 0; ; i++ {
+		if name := fmt.Sprint("tube", i); placeOf(name, of) == partition {
+			return name
+		}
+	}
+}
+
+func putIn(name string, pri uint32) storage.Op {
+	return storage.Op{Kind: storage.Put, Tube: name, Pri: pri, TTR: 600, Body: []byte(name)}
+}
+
+func takeFrom(h tube.Holder, wait bool, names ...string) storage.Op {
+	return storage.Op{Kind: storage.Take, Holder: h, Tubes: names, Wait: wait}
+}
+
+// TestStuckNode stops one node of a cluster. What needs only the others goes on
+// as if nothing were, and what needs that one is held up and then refused.
+func TestStuckNode(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	redis := redistest.StartCluster(t, 3, 0)
+	for _, node := range redis.Primaries {
+		if err := node.Client(t).ConfigSet(ctx, "cluster-require-full-coverage", "no").Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := openAt(t, redis.URL(), hasty)
+	of := len(s.parts)
+	stuck := redis.Owner(t, s.parts[0].prefix, redis.Primaries[0])
+	bad, good := tubeIn(0, of), ""
+	for p := range of {
+		if redis.Owner(t, s.parts[p].prefix, redis.Primaries[0]) != stuck {
+			good = tubeIn(p, of)
+		}
+	}
+	do(s, putIn(good, 5))
+	do(s, storage.Op{Kind: storage.Put, Tube: good, Pri: 10, Delay: 1, TTR: 600})
+	stuck.Stop()
+	failing := make(chan storage.Answer, 2)
+	go func() { failing <- do(s, putIn(bad, 1)) }()
+	go func() { failing <- do(s, storage.Op{Kind: storage.Stats}) }()
+	for end := time.Now().Add(1500 * time.Millisecond); time.Now().Before(end); {
+		if a := do(s, putIn(good, 9)); a.Err != nil {
+			t.Fatalf("put on another node: %+v", a)
+		}
+		s.Tick()
+	}
+	for range 2 {
+		if a := <-failing; !errors.Is(a.Err, storage.ErrUnavailable) {
+			t.Errorf("on the node that is stuck: %+v", a)
+		}
+	}
+	if a := do(s, storage.Op{Kind: storage.TubeStats, Tube: good}); a.TubeStats == nil || a.TubeStats.Delayed != 0 {
+		t.Errorf("the delay on another node is not over: %+v", a.TubeStats)
+	}
+	if a := do(s, takeFrom(1, true, bad, good)); string(a.Body) != good || a.Err != nil {
+		t.Errorf("a take from both: %+v", a)
+	}
+	if a := do(s, takeFrom(1, true, bad)); !a.NotFound || a.Err != nil {
+		t.Errorf("who waits for a job is not told to wait: %+v", a)
+	}
+	begun := time.Now()
+	comes := storage.Op{Kind: storage.Attend, Role: tube.Using, Delta: 1, Tubes: []string{bad, good}}
+	for _, op := range []storage.Op{comes, {Kind: storage.Leave, Holder: 7}} {
+		if a := do(s, op); a.Err != nil || time.Since(begun) > hasty/2 {
+			t.Errorf("a connection that comes or goes is held up for %v: %+v", time.Since(begun), a)
+		}
+	}
+	stuck.Continue()
+	awaitReserved(t, s, 1)
+	if a := do(s, storage.Op{Kind: storage.TubeStats, Tube: bad}); a.TubeStats == nil || a.TubeStats.Using != 1 {
+		t.Errorf("the connection that came is not known: %+v", a)
+	}
+	if a := do(s, putIn(bad, 1)); a.Err != nil {
+		t.Errorf("when the node works again: %+v", a)
+	}
+}
+
+// TestClusterDown: when the cluster finds that a part of it is missing, it stops
+// as a whole. What it is asked for meanwhile is done when it goes on.
+func TestClusterDown(t *testing.T) {
+	t.Parallel()
+	redis := redistest.StartCluster(t, 3, 0)
+	s := openAt(t, redis.URL(), patient)
+	state := redis.Primaries[1].Client(t)
+	await := func(want string) {
+		for info := ""; !strings.Contains(info, want); time.Sleep(10 * time.Millisecond) {
+			info, _ = state.ClusterInfo(context.Background()).Result()
+		}
+	}
+	redis.Primaries[0].Stop()
+	await("cluster_state:fail")
+	of := len(s.parts)
+	done := make(chan storage.Answer, of)
+	for p := range of {
+		go func() { done <- do(s, putIn(tubeIn(p, of), 0)) }()
+	}
+	select {
+	case a := <-done:
+		t.Errorf("while the cluster is down: %+v", a)
+	case <-time.After(hasty):
+	}
+	redis.Primaries[0].Continue()
+	for range of {
+		if a := <-done; a.Err != nil {
+			t.Errorf("when it is up again: %+v", a)
+		}
+	}
+	if got := figures(t, s); got.Jobs != uint64(of) || got.Ready != uint64(of) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestMovedAway moves a partition from node to node: every operation of it is
+// carried out, and once, while its keys are on both sides too.
+func TestMovedAway(t *testing.T) {
+	t.Parallel()
+	redis := redistest.StartCluster(t, 3, 0)
+	s := openAt(t, redis.URL(), patient)
+	name := tubeIn(3, len(s.parts))
+	const jobs = 250
+	for range jobs {
+		do(s, putIn(name, 0))
+	}
+	for round := range 3 {
+		from := redis.Owner(t, s.parts[3].prefix, redis.Primaries[0])
+		to := redis.Primaries[round]
+		done, steps := make(chan storage.Answer, 100), 0
+		redis.Migrate(t, s.parts[3].prefix, from, to, func() {
+			steps++
+			go func() { done <- do(s, putIn(name, 1)) }()
+		})
+		for range steps {
+			if a := <-done; a.Err != nil {
+				t.Errorf("while keys were moved: %+v", a)
+			}
+		}
+		if got := do(s, storage.Op{Kind: storage.TubeStats, Tube: name}).TubeStats; got == nil || got.Total != got.Ready || got.Total < jobs {
+			t.Errorf("after the move: %+v", got)
+		}
+	}
+	seen := make(map[uint64]bool)
+	total := int(do(s, storage.Op{Kind: storage.TubeStats, Tube: name}).TubeStats.Total)
+	for range total {
+		a := do(s, takeFrom(1, false, name))
+		if a.Err != nil || a.NotFound || seen[a.ID] {
+			t.Fatalf("job %d of %d: %+v", len(seen), total, a)
+		}
+		seen[a.ID] = true
+	}
+}
+
+// TestGuardsOfCluster: every node is looked at.
+func TestGuardsOfCluster(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	redis := redistest.StartCluster(t, 3, 1)
+	if log, err := tryOpen(Options{URL: redis.URL()}); err != nil || strings.Contains(log, "neither an append-only") {
+		t.Errorf("in order: %v, %s", err, log)
+	}
+	if _, err := tryOpen(Options{URL: redis.URL(), Partitions: 8}); err == nil || !strings.Contains(err.Error(), "has partitions 16, and this redstalk needs 8") {
+		t.Errorf("another number of partitions: %v", err)
+	}
+	redis.AwaitListed(t)
+	last := redis.Replicas[2]
+	last.Client(t).ConfigSet(ctx, "maxmemory-policy", "allkeys-lfu")
+	if _, err := tryOpen(Options{URL: redis.URL()}); err == nil || !strings.Contains(err.Error(), last.Addr+" is allkeys-lfu") {
+		t.Errorf("with a replica that evicts: %v", err)
+	}
+	last.Client(t).ConfigSet(ctx, "maxmemory-policy", "noeviction")
+	for _, node := range redis.Nodes() {
+		rules := []any{"acl", "setuser", "u", "on", ">p", "~redstalk:*", "resetchannels", "-@all"}
+		for _, name := range strings.Fields(documented) {
+			rules = append(rules, "+"+name)
+		}
+		if err := node.Client(t).Do(ctx, rules...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	url := strings.Replace(redis.URL(), "://", "://u:p@", 1)
+	if log, err := tryOpen(Options{URL: url, WaitReplicas: 1}); err != nil || strings.Contains(log, "WARN") {
+		t.Errorf("with what is documented: %v, %s", err, log)
+	}
+	if err := redis.Primaries[2].Client(t).Do(ctx, "acl", "setuser", "u", "-zpopmin").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tryOpen(Options{URL: url}); err == nil || !strings.Contains(err.Error(), "ZPOPMIN") {
+		t.Errorf("without a permission on one node: %v", err)
+	}
+}
+
+// TestPasswordsBySentinels: the password is for Redis, and for the sentinels too
+// if the URL says so.
+func TestPasswordsBySentinels(t *testing.T) {
+	url := strings.Replace(redistest.StartLocked(t, "secret").URL(), "://", "://:secret@", 1)
+	if _, err := tryOpen(Options{URL: url + "?sentinel_auth=same"}); err != nil {
+		t.Errorf("with the password: %v", err)
+	}
+	if _, err := tryOpen(Options{URL: url}); err == nil || strings.Contains(err.Error(), "secret") {
+		t.Errorf("without one for the sentinel: %v", err)
+	}
+}
+
+// documented are the permissions in docs/redis.md.
+const documented = `evalsha eval blpop rpush hsetnx hset hget hmget hgetall hdel hincrby hkeys
+	get set mget mset getrange setrange del exists
+	zadd zrem zpopmin zrange zrangebyscore zrevrange zscore zcard zcount
+	time info wait cluster|slots`
+
+// TestGuardsBySentinels: a replica that evicts would lose jobs some day.
+func TestGuardsBySentinels(t *testing.T) {
+	t.Parallel()
+	redis := redistest.StartSentinels(t, 1)
+	redis.Servers[1].Client(t).ConfigSet(context.Background(), "maxmemory-policy", "allkeys-lru")
+	if _, err := tryOpen(Options{URL: redis.URL()}); err == nil || !strings.Contains(err.Error(), redis.Servers[1].Addr+" is allkeys-lru") {
+		t.Errorf("with a replica that evicts: %v", err)
+	}
+}

@@ -1,0 +1,71 @@
+-- Which counters differ from what is there, and what has no timer. It changes
+-- nothing unless it is to repair: then it sets them right.
+--
+-- KEYS[1]  prefix of every key of the partition
+-- ARGV[1]  1 to repair, else 0
+-- ARGV[2…] instances that had reserved jobs lately
+--
+-- Reply: a text for each that is wrong
+
+local PREFIX, repair, wrong = KEYS[1], ARGV[1] == '1', {}
+local call = redis.call
+
+local function number(text) return tonumber(text or 0) end
+
+-- differs notes a counter that is wrong, and sets it.
+local function differs(key, field, is)
+  local says = number(call('HGET', PREFIX .. key, field))
+  if says == is then return end
+  wrong[#wrong + 1] = string.format('%s of %s is %.0f, and should be %.0f', field, key, says, is)
+  if repair then call('HSET', PREFIX .. key, field, string.format('%.0f', is)) end
+end
+
+local instances = {}
+for k = 2, #ARGV do instances[ARGV[k]] = true end
+for _, inst in ipairs(call('ZRANGE', PREFIX .. 'instances', '0', '-1')) do instances[inst] = true end
+
+local reserved, held = {}, 0
+for inst in pairs(instances) do
+  for _, id in ipairs(call('ZRANGE', PREFIX .. 'reserved:' .. inst, '0', '-1')) do
+    local raw = call('GETRANGE', PREFIX .. 'job:' .. id, '41', '241')
+    local tube = string.sub(raw, 2, 1 + (string.byte(raw, 1) or 0))
+    reserved[tube], held = (reserved[tube] or 0) + 1, held + 1
+  end
+end
+
+local function check_timer(tube)
+  local due = call('ZRANGE', PREFIX .. 'delayed:' .. tube, '0', '0', 'WITHSCORES')[2]
+  local rings = call('ZSCORE', PREFIX .. 'timers', 'd:' .. tube)
+  if due and (not rings or number(rings) > number(due)) then
+    wrong[#wrong + 1] = 'tube ' .. tube .. ': no timer for its first delayed job'
+    if repair then call('ZADD', PREFIX .. 'timers', due, 'd:' .. tube) end
+  end
+  local pause = call('HGET', PREFIX .. 'paused', tube)
+  if pause and not call('ZSCORE', PREFIX .. 'timers', 'p:' .. tube) then
+    wrong[#wrong + 1] = 'tube ' .. tube .. ': no timer for the end of its pause'
+    if repair then call('ZADD', PREFIX .. 'timers', string.match(pause, '%d+$'), 'p:' .. tube) end
+  end
+end
+
+local sum = { urgent = 0, ready = 0, delayed = 0, buried = 0 }
+for _, tube in ipairs(call('ZRANGE', PREFIX .. 'tubes', '0', '-1')) do
+  local here = reserved[tube] or 0
+  for _, queue in ipairs({ 'ready', 'delayed', 'buried' }) do
+    local n = call('ZCARD', PREFIX .. queue .. ':' .. tube)
+    sum[queue], here = sum[queue] + n, here + n
+  end
+  sum.urgent = sum.urgent + call('ZCOUNT', PREFIX .. 'ready:' .. tube, '-inf', '(1024')
+  local total = number(call('HGET', PREFIX .. 'tube:' .. tube, 'total'))
+  if total < here then
+    differs('tube:' .. tube, 'total', here + number(call('HGET', PREFIX .. 'tube:' .. tube, 'deletes')))
+  else
+    differs('tube:' .. tube, 'deletes', total - here)
+  end
+  check_timer(tube)
+end
+
+for _, name in ipairs({ 'urgent', 'delayed', 'buried' }) do differs('counts', name, sum[name]) end
+local have = call('HMGET', PREFIX .. 'counts', 'ids', 'skipped')
+local there = sum.ready + sum.delayed + sum.buried + held
+differs('counts', 'deleted', math.max(number(have[1]) - number(have[2]) - there, 0))
+return wrong

@@ -1,0 +1,82 @@
+-- Which of these jobs are not where their records say, or in two places. It
+-- changes nothing unless it is to repair: then it takes each of them out of all
+-- places and puts it where its record says, a reserved one among the ready, a
+-- delayed one that is nowhere as due.
+--
+-- KEYS[1]  prefix of every key of the partition
+-- ARGV[1]  1 to repair, else 0
+-- ARGV[2…] ids, 16 digits
+--
+-- Reply: a text for each that is wrong
+
+local PREFIX, wrong = KEYS[1], {}
+local instances = redis.call('ZRANGE', PREFIX .. 'instances', '0', '-1')
+local clock = redis.call('TIME')
+local NOW = string.format('%.0f', clock[1] * 1000)
+
+-- places returns the keys in which a job is, and the score by the last of them.
+local function places(id, tube)
+  local found, score = {}, nil
+  local function look(key)
+    local at = redis.call('ZSCORE', PREFIX .. key, id)
+    if at then
+      found[#found + 1] = key
+      score = at
+    end
+  end
+  for _, queue in ipairs({ 'ready:', 'delayed:', 'buried:' }) do look(queue .. tube) end
+  for _, inst in ipairs(instances) do look('reserved:' .. inst) end
+  return found, score
+end
+
+local QUEUE = { R = 'ready:', D = 'delayed:', B = 'buried:' }
+
+local function fits(letter, tube, found)
+  if #found ~= 1 then return false end
+  if found[1] == QUEUE[letter] .. tube then return true end
+  return letter == 'R' and string.sub(found[1], 1, 9) == 'reserved:'
+end
+
+local function list(tube)
+  if not redis.call('ZSCORE', PREFIX .. 'tubes', tube) then
+    redis.call('ZADD', PREFIX .. 'tubes', redis.call('HINCRBY', PREFIX .. 'counts', 'opened', '1'), tube)
+  end
+end
+
+local function put_right(id, letter, tube, pri, found, score)
+  for _, key in ipairs(found) do redis.call('ZREM', PREFIX .. key, id) end
+  local queue = PREFIX .. QUEUE[letter] .. tube
+  if letter == 'R' then
+    redis.call('ZADD', queue, string.format('%.0f', pri), id)
+  elseif letter == 'B' then
+    redis.call('ZADD', queue, redis.call('HINCRBY', PREFIX .. 'counts', 'burials', '1'), id)
+  else
+    local due = #found == 1 and score or NOW
+    redis.call('ZADD', queue, due, id)
+    redis.call('ZADD', PREFIX .. 'timers', '0', 'd:' .. tube)
+  end
+  list(tube)
+end
+
+for k = 2, #ARGV do
+  local id = ARGV[k]
+  local raw = redis.call('GETRANGE', PREFIX .. 'job:' .. id, '0', '241')
+  if #raw > 41 then
+    local letter, _, pri = struct.unpack('>c1I4I4', raw)
+    local tube = string.sub(raw, 43, 42 + string.byte(raw, 42))
+    local found, score = places(id, tube)
+    if not QUEUE[letter] then
+      wrong[#wrong + 1] = 'job ' .. id .. ': its record is broken'
+    elseif not fits(letter, tube, found) then
+      local where = #found > 0 and 'in ' .. table.concat(found, ', ') or 'nowhere'
+      wrong[#wrong + 1] = 'job ' .. id .. ': by its record it should be in ' .. QUEUE[letter] .. tube .. ', and it is ' .. where
+      if ARGV[1] == '1' then put_right(id, letter, tube, pri, found, score) end
+    elseif not redis.call('ZSCORE', PREFIX .. 'tubes', tube) then
+      wrong[#wrong + 1] = 'job ' .. id .. ': its tube ' .. tube .. ' is not listed'
+      if ARGV[1] == '1' then list(tube) end
+    end
+  elseif raw ~= '' then
+    wrong[#wrong + 1] = 'job ' .. id .. ': its record is broken'
+  end
+end
+return wrong

@@ -1,0 +1,72 @@
+package redis
+
+import (
+	"sync/atomic"
+
+	"redstalk/storage"
+)
+
+// Where things are: a tube belongs to a partition by the hash of its name, and
+// the number of a job's partition is the remainder of its id.
+
+// placeOf returns the partition of a tube, of so many. It is FNV-1a; another
+// one would not find the jobs that are there.
+func placeOf(tube string, of int) int {
+	if of == 1 {
+		return 0
+	}
+	hash := uint32(2166136261)
+	for i := range len(tube) {
+		hash = (hash ^ uint32(tube[i])) * 16777619
+	}
+	return int(hash % uint32(of))
+}
+
+// several is the place of an operation that concerns more than one partition.
+const several = -1
+
+// placeOfTubes returns the partition that all of the tubes belong to; several
+// if there is none.
+func placeOfTubes(tubes []string, of int) int {
+	at := 0
+	for i, name := range tubes {
+		switch is := placeOf(name, of); {
+		case i == 0:
+			at = is
+		case is != at:
+			return several
+		}
+	}
+	return at
+}
+
+// placeOfOp returns the partition that an operation concerns.
+func placeOfOp(op *storage.Op, of int) int {
+	switch op.Kind {
+	case storage.Put, storage.Kick, storage.PeekHead, storage.TubeStats, storage.Pause:
+		return placeOf(op.Tube, of)
+	case storage.Move, storage.Peek, storage.JobStats:
+		return int(op.ID % uint64(of))
+	case storage.Take, storage.Attend:
+		return placeOfTubes(op.Tubes, of)
+	}
+	return several
+}
+
+// order gives the jobs of all partitions ids that grow: whoever puts a job
+// tells its partition the largest number that is known, and gets one above it.
+// So a job has a larger id than all that were put before and that the instance
+// knew of, and jobs of the same priority come out in the order in which they
+// were put, whatever their tubes. Instances learn of each other's numbers with
+// every sign of life.
+type order struct{ last atomic.Uint64 }
+
+// saw notes that a number was given out.
+func (o *order) saw(n uint64) {
+	for {
+		was := o.last.Load()
+		if n <= was || o.last.CompareAndSwap(was, n) {
+			return
+		}
+	}
+}

@@ -1,0 +1,125 @@
+package redis
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"redstalk/storage"
+	"redstalk/storage/storetest"
+)
+
+// renumbered makes a store of several partitions look like one of a single
+// partition, which the suite expects: its ids are 1, 2, 3 …, and tubes are
+// listed in the order of storetest's model, as long as they are the same ones.
+// It lives as long as the data.
+type renumbered struct {
+	store storage.Store // open now
+
+	mu    sync.Mutex
+	real  []uint64 // ids, real[0] being that of job 1
+	model *storetest.Model
+	now   time.Duration
+}
+
+func newRenumbered() *renumbered { return &renumbered{model: storetest.NewModel()} }
+
+// opened goes on with the data in another store.
+func (r *renumbered) opened(s storage.Store) storage.Store {
+	if r.store != nil {
+		r.model.Reopen(true)
+	}
+	r.store = s
+	return r
+}
+
+func (r *renumbered) advance(d time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if d >= time.Second { // less is only there to tell things apart
+		r.now += d
+		r.model.Tick(r.now)
+	}
+}
+
+func (r *renumbered) Listen(l storage.Listener)    { r.store.Listen(l) }
+func (r *renumbered) Tick() (time.Duration, error) { return r.store.Tick() }
+func (r *renumbered) Close() error                 { return r.store.Close() }
+
+func (r *renumbered) Do(batches ...*storage.Batch) {
+	for _, b := range batches {
+		r.part(b, 0)
+	}
+}
+
+// part carries out the operations of a batch from that one on, as far as the
+// ids in them are known, and then the rest.
+func (r *renumbered) part(b *storage.Batch, from int) {
+	if from == len(b.Ops) {
+		b.Done()
+		return
+	}
+	ops := slices.Clone(b.Ops[from:])
+	for i := range ops {
+		id, known := r.realID(ops[i].ID)
+		if !known && puts(ops[:i]) {
+			ops = ops[:i]
+			break
+		}
+		ops[i].ID = id
+	}
+	r.store.Do(&storage.Batch{Ops: ops, Done: func() {
+		r.answer(ops, b.Ops[from:from+len(ops)])
+		r.part(b, from+len(ops))
+	}})
+}
+
+func puts(ops []storage.Op) bool {
+	return slices.ContainsFunc(ops, func(op storage.Op) bool { return op.Kind == storage.Put })
+}
+
+// realID returns the id of a job as the store has it.
+func (r *renumbered) realID(id uint64) (uint64, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case id == 0 || id > 1<<40:
+		return id, true
+	case id > uint64(len(r.real)):
+		return 1<<50 + id, false
+	}
+	return r.real[id-1], true
+}
+
+// answer translates what the store has answered.
+func (r *renumbered) answer(done, to []storage.Op) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range done {
+		a := done[i].Answer
+		modelled := to[i]
+		r.model.Do(&modelled)
+		if done[i].Kind == storage.Put && a.Err == nil {
+			r.real = append(r.real, a.ID)
+		}
+		if a.ID != 0 {
+			a.ID = r.shown(a.ID)
+		}
+		if a.Job != nil {
+			job := *a.Job
+			job.ID = r.shown(job.ID)
+			a.Job = &job
+		}
+		if slices.Equal(sorted(a.Names), sorted(modelled.Answer.Names)) {
+			a.Names = modelled.Answer.Names
+		}
+		to[i].Answer = a
+	}
+}
+
+// shown returns the id of a job as the suite has it. The lock is held.
+func (r *renumbered) shown(id uint64) uint64 {
+	return uint64(slices.Index(r.real, id) + 1)
+}
+
+func sorted(names []string) []string { return slices.Sorted(slices.Values(names)) }

@@ -1,0 +1,324 @@
+package redis
+
+import (
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+// When there are several partitions, the batch of a connection is a trip: legs
+// that are under way at the same time, then the next ones when these have
+// answered. What a trip does is as if its operations were carried out in their
+// order, though other connections may see things happen between them.
+
+// trip is a batch on its way through the partitions.
+type trip struct {
+	store *Store
+	batch *storage.Batch
+	since time.Time
+	next  int // operation that is not under way yet
+
+	legs []*leg       // under way
+	left atomic.Int32 // of these, not answered
+}
+
+// leg is what a trip has one partition do.
+type leg struct {
+	unit unit
+	at   int          // partition
+	ops  []storage.Op // of the batch, or copies
+	from []int        // which operations of the batch they copy; nil if they are those of the batch
+}
+
+// dispatch collects legs of several trips, so that those to the same partition
+// get into the same call.
+type dispatch [][]*unit
+
+// route begins a trip for each batch.
+func (s *Store) route(batches []*storage.Batch) {
+	now, out := time.Now(), make(dispatch, len(s.parts))
+	for _, b := range batches {
+		t := &trip{store: s, batch: b, since: now}
+		t.advance(out)
+	}
+	s.send(out)
+}
+
+// send submits what was collected.
+func (s *Store) send(out dispatch) {
+	for at, units := range out {
+		if len(units) > 0 {
+			s.parts[at].carryOut(units...)
+		}
+	}
+}
+
+// advance begins the next legs, or the search for a job; at the end it says
+// that the batch is done.
+func (t *trip) advance(out dispatch) {
+	for t.next < len(t.batch.Ops) {
+		op := &t.batch.Ops[t.next]
+		at := placeOfOp(op, len(t.store.parts))
+		switch {
+		case t.store.idle(op, at):
+			t.next++
+			op.Answer = storage.Answer{NotFound: true, Soon: t.store.soon(op.Holder, several)}
+			continue
+		case at == several && op.Kind == storage.Take:
+			t.next++
+			newSearch(t, op).look(out)
+			return
+		case at == several && op.Kind != storage.Attend:
+			t.next++
+			t.legs = t.everywhere(op)
+		default:
+			t.legs = t.gather()
+		}
+		if t.begin(out) {
+			return
+		}
+	}
+	t.batch.Done()
+}
+
+// idle returns whether an operation on a partition may as well wait until it
+// works again: a take of somebody who waits for a job. The usher, who takes for
+// all who wait, is not held up.
+func (s *Store) idle(op *storage.Op, at int) bool {
+	return at != several && op.Kind == storage.Take && op.Wait && s.parts[at].ailing.Load()
+}
+
+// begin has the legs carried out, and returns whether there is an answer to wait
+// for.
+func (t *trip) begin(out dispatch) bool {
+	t.legs = slices.DeleteFunc(t.legs, func(l *leg) bool {
+		leave := t.store.parts[l.at].ailing.Load() && l.mayFollow()
+		if leave {
+			l.detach()
+			out[l.at] = append(out[l.at], &l.unit)
+		}
+		return leave
+	})
+	t.left.Store(int32(len(t.legs)))
+	for _, l := range t.legs {
+		l.unit = unit{batch: &storage.Batch{Ops: l.ops, Done: t.arrive}, since: t.since}
+		out[l.at] = append(out[l.at], &l.unit)
+	}
+	return len(t.legs) > 0
+}
+
+// mayFollow returns whether the trip may go on before the leg is done, in a
+// partition that fails: when it only says who attends and who leaves, which is
+// made up for whatever becomes of it. So connections can come and go while it
+// is not their tubes that fail.
+func (l *leg) mayFollow() bool {
+	return !slices.ContainsFunc(l.ops, func(op storage.Op) bool {
+		return op.Kind != storage.Attend && op.Kind != storage.Leave
+	})
+}
+
+// detach answers the operations of a leg, and has copies of them carried out.
+func (l *leg) detach() {
+	l.unit = unit{batch: &storage.Batch{Ops: cloneOps(l.ops), Done: func() {}}}
+	for i := range l.ops {
+		l.ops[i].Answer = storage.Answer{}
+	}
+}
+
+// arrive is called when a leg has been answered.
+func (t *trip) arrive() {
+	if t.left.Add(-1) > 0 {
+		return
+	}
+	for _, l := range t.legs {
+		t.collect(l)
+	}
+	t.legs = nil
+	t.goOn()
+}
+
+// goOn begins what comes next.
+func (t *trip) goOn() {
+	out := make(dispatch, len(t.store.parts))
+	t.advance(out)
+	t.store.send(out)
+}
+
+// collect takes over the answers of a leg.
+func (t *trip) collect(l *leg) {
+	for i := range l.ops {
+		op := &l.ops[i]
+		if op.Kind == storage.Take && op.Answer.NotFound {
+			op.Answer.Soon = min(op.Answer.Soon, t.store.soon(op.Holder, l.at))
+		}
+		if l.from != nil {
+			merge(&t.batch.Ops[l.from[i]], &op.Answer)
+		}
+	}
+}
+
+// merge adds the answer of one partition to that of an operation.
+func merge(op *storage.Op, a *storage.Answer) {
+	whole := &op.Answer
+	switch {
+	case whole.Err != nil:
+	case a.Err != nil:
+		*whole = storage.Answer{Err: a.Err}
+	case op.Kind == storage.Stats && whole.Stats != nil:
+		addTotals(&whole.Stats.Totals, &a.Stats.Totals)
+	case op.Kind == storage.Tubes:
+		whole.Names = append(whole.Names, a.Names...)
+	default:
+		*whole = *a
+	}
+}
+
+func addTotals(to, t *tube.Totals) {
+	to.Urgent += t.Urgent
+	to.Ready += t.Ready
+	to.Reserved += t.Reserved
+	to.Delayed += t.Delayed
+	to.Buried += t.Buried
+	to.Jobs += t.Jobs
+	to.Timeouts += t.Timeouts
+	to.Tubes += t.Tubes
+}
+
+// soon is how long until a holder must be told DEADLINE_SOON for what it has in
+// partitions other than that one.
+func (s *Store) soon(h tube.Holder, but int) time.Duration {
+	soon := storage.Forever
+	for at, p := range s.parts {
+		if at != but {
+			soon = min(soon, p.holdings.soon(h, p.now()))
+		}
+	}
+	return soon
+}
+
+// everywhere returns the legs of an operation that concerns all partitions, or
+// those where its holder has something.
+func (t *trip) everywhere(op *storage.Op) (legs []*leg) {
+	op.Answer = storage.Answer{}
+	for at, p := range t.store.parts {
+		if op.Kind != storage.Leave || p.holdings.any(op.Holder) {
+			legs = append(legs, &leg{at: at, ops: []storage.Op{*op}, from: []int{t.next - 1}})
+		}
+	}
+	return legs
+}
+
+// gather returns the legs of as many of the next operations as may be under
+// way together.
+func (t *trip) gather() []*leg {
+	ops, first := t.batch.Ops, t.next
+	run := newRun()
+	for t.next < len(ops) {
+		op := &ops[t.next]
+		at := placeOfOp(op, len(t.store.parts))
+		if t.store.idle(op, at) || !run.takes(op, at) {
+			break
+		}
+		t.next++
+	}
+	if run.same {
+		return []*leg{{at: run.first, ops: ops[first:t.next]}}
+	}
+	var legs []*leg
+	for i := first; i < t.next; i++ {
+		legs = t.divide(legs, i)
+	}
+	return legs
+}
+
+// divide adds an operation to the legs of its partitions.
+func (t *trip) divide(legs []*leg, i int) []*leg {
+	op, of := &t.batch.Ops[i], len(t.store.parts)
+	op.Answer = storage.Answer{}
+	if op.Kind != storage.Attend {
+		l := legTo(&legs, placeOfOp(op, of))
+		l.ops, l.from = append(l.ops, *op), append(l.from, i)
+		return legs
+	}
+	for _, name := range op.Tubes {
+		l := legTo(&legs, placeOf(name, of))
+		if n := len(l.from); n > 0 && l.from[n-1] == i {
+			l.ops[n-1].Tubes = append(l.ops[n-1].Tubes, name)
+			continue
+		}
+		part := *op
+		part.Tubes = []string{name}
+		l.ops, l.from = append(l.ops, part), append(l.from, i)
+	}
+	return legs
+}
+
+// legTo returns the leg to a partition, a new one if need be.
+func legTo(legs *[]*leg, at int) *leg {
+	for _, l := range *legs {
+		if l.at == at {
+			return l
+		}
+	}
+	l := &leg{at: at}
+	*legs = append(*legs, l)
+	return l
+}
+
+// run is operations that follow each other and may be under way together: those
+// of one partition, and with them, in all, who attends a tube, which is
+// independent of everything elsewhere; or nothing but reads, or nothing but
+// takes.
+type run struct {
+	first  int  // the partition of the first operation; several if there is none
+	same   bool // all are of that one
+	where  int  // the partition of the first that does not attend
+	sort   sort // of those that do not attend
+	spread bool // some of these are of other partitions
+}
+
+// sort is what operations must have in common to be spread.
+type sort int
+
+const (
+	writes sort = iota // or mixed
+	reads
+	takes
+)
+
+func newRun() *run { return &run{first: several, same: true, where: several} }
+
+// takes adds an operation on a partition, if it may be in the run.
+func (r *run) takes(op *storage.Op, at int) bool {
+	switch its := sortOf(op); {
+	case op.Kind == storage.Attend:
+	case at == several:
+		return false
+	case r.where == several:
+		r.where, r.sort = at, its
+	case r.sort == its && its != writes:
+		r.spread = r.spread || at != r.where
+	case r.spread || at != r.where:
+		return false
+	default:
+		r.sort = writes
+	}
+	if r.first == several {
+		r.first = at
+	}
+	r.same = r.same && at != several && at == r.first
+	return true
+}
+
+func sortOf(op *storage.Op) sort {
+	switch op.Kind {
+	case storage.Peek, storage.PeekHead, storage.JobStats, storage.TubeStats:
+		return reads
+	case storage.Take:
+		return takes
+	}
+	return writes
+}

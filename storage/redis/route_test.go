@@ -1,0 +1,335 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"redstalk/storage"
+	"redstalk/storage/redis/redistest"
+	"redstalk/tube"
+)
+
+// TestRuns: what may be under way together. An operation is a letter and the
+// partitions that it concerns: put, take, read, attend; Leave is all of them.
+func TestRuns(t *testing.T) {
+	for script, want := range map[string]string{
+		"p0 p0 t0 r0":          "[p0 p0 t0 r0]",
+		"p0 p1 p1 p0":          "[p0] [p1 p1] [p0]",
+		"a0 a1 p1 p0":          "[a0; a1 p1] [p0]",
+		"p1 a0 p1 a1 p1":       "[p1 p1 a1 p1; a0]",
+		"a0 a1 a2":             "[a0; a1; a2]",
+		"a01 p1":               "[a0; a1 p1]",
+		"r0 r1 r0 p0":          "[r0 r0; r1] [p0]",
+		"r0 p0 r1":             "[r0 p0] [r1]",
+		"p0 r1":                "[p0] [r1]",
+		"t0 t1 t0 t2":          "[t0 t0; t1; t2]",
+		"t0 t1 r1":             "[t0; t1] [r1]",
+		"t0 r0 t1":             "[t0 r0] [t1]",
+		"p0 t01 p1":            "[p0] t01 [p1]",
+		"L a0 a0":              "L [a0 a0]",
+		"a3 p3 a2 p2 a1 r1 r2": "[a3 p3; a2] [p2; a1] [r1; r2]",
+	} {
+		if got := planned(script); got != want {
+			t.Errorf("%s: %s, want %s", script, got, want)
+		}
+	}
+}
+
+// planned goes through the runs of a script in four partitions.
+func planned(script string) string {
+	s := &Store{}
+	for range 4 {
+		s.parts = append(s.parts, &partition{holdings: newHoldings(true)})
+	}
+	words := strings.Fields(script)
+	var ops []storage.Op
+	for _, word := range words {
+		ops = append(ops, opOf(word))
+	}
+	trip, said := &trip{store: s, batch: &storage.Batch{Ops: ops}}, []string{}
+	for trip.next < len(ops) {
+		if op := &ops[trip.next]; placeOfOp(op, 4) == several && op.Kind != storage.Attend {
+			said = append(said, words[trip.next])
+			trip.next++
+			continue
+		}
+		first := trip.next
+		var legs []string
+		for _, l := range trip.gather() {
+			var its []string
+			for i := range l.ops {
+				from := first + i
+				if l.from != nil {
+					from = l.from[i]
+				}
+				its = append(its, fmt.Sprintf("%c%d", words[from][0], l.at))
+			}
+			legs = append(legs, strings.Join(its, " "))
+		}
+		said = append(said, "["+strings.Join(legs, "; ")+"]")
+	}
+	return strings.Join(said, " ")
+}
+
+// opOf returns the operation that a word of a script stands for.
+func opOf(word string) storage.Op {
+	kinds := map[byte]storage.Kind{'p': storage.Put, 't': storage.Take, 'r': storage.TubeStats, 'a': storage.Attend, 'L': storage.Leave}
+	op := storage.Op{Kind: kinds[word[0]]}
+	for _, digit := range word[1:] {
+		op.Tube = tubeIn(int(digit-'0'), 4)
+		op.Tubes = append(op.Tubes, op.Tube)
+	}
+	return op
+}
+
+// openInParts opens a store with as many partitions as a cluster has.
+func openInParts(t *testing.T, url string, l storage.Listener) *Store {
+	t.Helper()
+	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	s, err := Open(context.Background(), Options{URL: url, Partitions: clusterPartitions, Timeout: patient, Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Listen(l)
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// tubesApart returns names of tubes, each in another partition.
+func tubesApart(n int) (names []string) {
+	for p := range n {
+		names = append(names, tubeIn(p, clusterPartitions))
+	}
+	return names
+}
+
+// TestOrderOverPartitions: jobs come out by priority and then in the order in
+// which they were put, whatever their tubes, and whichever instance put them.
+func TestOrderOverPartitions(t *testing.T) {
+	redis := redistest.Start(t)
+	a, b := openInParts(t, redis.URL(), deaf{}), openInParts(t, redis.URL(), deaf{})
+	names, rng := tubesApart(6), rand.New(rand.NewPCG(1, 1))
+	last, want := uint64(0), make(map[uint32][]uint64)
+	for i := range 60 {
+		pri, its := rng.Uint32N(3), a
+		if i >= 30 {
+			its = b
+		}
+		if i == 30 { // b hears of a's ids with its next sign of life
+			if err := b.each(func(p *partition) error { return p.do(p.encodeBeat) }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		id := do(its, putIn(names[rng.IntN(len(names))], pri)).ID
+		if id <= last {
+			t.Errorf("job %d was put after job %d", id, last)
+		}
+		last, want[pri] = id, append(want[pri], id)
+	}
+	for pri := range uint32(3) {
+		for _, id := range want[pri] {
+			if got := do(b, takeFrom(1, false, names...)); got.ID != id {
+				t.Fatalf("took job %d, want %d", got.ID, id)
+			}
+		}
+	}
+	if got := do(a, takeFrom(1, false, names...)); !got.NotFound || got.Err != nil {
+		t.Errorf("one too many: %+v", got)
+	}
+}
+
+// TestTakersOverPartitions: many take from tubes of several partitions, on two
+// instances, while jobs are put: each job is taken once.
+func TestTakersOverPartitions(t *testing.T) {
+	redis := redistest.Start(t)
+	stores := []*Store{openInParts(t, redis.URL(), deaf{}), openInParts(t, redis.URL(), deaf{})}
+	names := tubesApart(4)
+	const takers, jobs = 6, 40
+	taken := make(chan uint64, takers*jobs)
+	var all sync.WaitGroup
+	for n := range takers {
+		s, h := stores[n%2], tube.Holder(n+1)
+		all.Go(func() {
+			for i := range jobs {
+				if a := do(s, putIn(names[(n+i)%len(names)], uint32(i%3))); a.Err != nil {
+					t.Error(a.Err)
+				}
+				if a := do(s, takeFrom(h, i%2 == 0, names...)); a.Err != nil {
+					t.Error(a.Err)
+				} else if !a.NotFound {
+					taken <- a.ID
+				}
+			}
+		})
+	}
+	all.Wait()
+	rest := takeFrom(9, false, names...)
+	for a := do(stores[0], rest); !a.NotFound; a = do(stores[0], rest) {
+		taken <- a.ID
+	}
+	close(taken)
+	seen := make(map[uint64]bool)
+	for id := range taken {
+		if seen[id] {
+			t.Errorf("job %d was taken twice", id)
+		}
+		seen[id] = true
+	}
+	if len(seen) != takers*jobs {
+		t.Errorf("%d jobs were taken, want %d", len(seen), takers*jobs)
+	}
+}
+
+// TestManySearches: takes for many holders in one batch, as the usher's, from
+// tubes of several partitions: who is first in the batch gets a job, as long as
+// there are any, and each gets another one.
+func TestManySearches(t *testing.T) {
+	s, names := openInParts(t, redistest.Start(t).URL(), deaf{}), tubesApart(4)
+	const jobs, takers = 30, 50
+	for i := range jobs {
+		do(s, putIn(names[i%len(names)], uint32(i%2)))
+	}
+	var ops []storage.Op
+	for h := range tube.Holder(takers) {
+		ops = append(ops, takeFrom(h+1, true, names...))
+	}
+	storage.DoWait(s, ops)
+	seen := make(map[uint64]bool)
+	for i, op := range ops {
+		if a := op.Answer; a.Err != nil || a.NotFound != (i >= jobs) || seen[a.ID] {
+			t.Errorf("take %d: %+v", i, a)
+		} else if !a.NotFound {
+			seen[a.ID] = true
+		}
+	}
+}
+
+// TestBrokenInPartitions breaks connections again and again while several
+// connections put into tubes of many partitions and take from several: every
+// put that was acknowledged is there once, and nothing stays reserved.
+func TestBrokenInPartitions(t *testing.T) {
+	proxy := redistest.NewProxy(t, redistest.Start(t))
+	s, names := openInParts(t, proxy.URL(), deaf{}), tubesApart(clusterPartitions)
+	const workers, each = 8, 30
+	broken := make(chan struct{})
+	var all sync.WaitGroup
+	for w := range workers {
+		h := tube.Holder(w + 1)
+		all.Go(func() {
+			for i := range each {
+				body := storage.Op{Kind: storage.Put, Tube: names[(w+i)%len(names)], TTR: 600, Body: fmt.Append(nil, w, "/", i)}
+				if a := do(s, body); a.Err != nil {
+					t.Error(a.Err)
+				}
+				if a := do(s, takeFrom(h, i%2 == 0, names[i%8:i%8+5]...)); a.Err != nil {
+					t.Error(a.Err)
+				}
+				if i%8 == 7 {
+					do(s, storage.Op{Kind: storage.Leave, Holder: h})
+				}
+			}
+			do(s, storage.Op{Kind: storage.Leave, Holder: h})
+		})
+	}
+	go func() {
+		all.Wait()
+		close(broken)
+	}()
+	for n := 0; ; n++ {
+		select {
+		case <-broken:
+			checkAll(t, s, workers*each, names)
+			return
+		case <-time.After(5 * time.Millisecond):
+			proxy.Judge(once(redistest.Last, 2, isCall), once(redistest.Cut, 3, isAnswer))
+			if n%4 == 0 {
+				proxy.Break()
+			}
+		}
+	}
+}
+
+// checkAll takes everything, and checks that it is what was put.
+func checkAll(t *testing.T, s *Store, jobs int, names []string) {
+	t.Helper()
+	awaitReserved(t, s, 0)
+	seen := make(map[string]bool)
+	for {
+		a := do(s, takeFrom(1, false, names...))
+		if a.Err != nil || a.NotFound {
+			break
+		}
+		if seen[string(a.Body)] {
+			t.Errorf("job %s is there twice", a.Body)
+		}
+		seen[string(a.Body)] = true
+	}
+	if len(seen) != jobs {
+		t.Errorf("%d jobs are there, want %d", len(seen), jobs)
+	}
+}
+
+// ears hear of tubes with jobs.
+type ears struct {
+	deaf
+	heard chan string
+}
+
+func (e ears) Ready(name string) bool {
+	e.heard <- name
+	return true
+}
+
+// TestHintsOverPartitions: whoever waits for tubes of several partitions is told
+// of a job in any of them that another instance puts.
+func TestHintsOverPartitions(t *testing.T) {
+	redis := redistest.Start(t)
+	e := ears{heard: make(chan string, 100)}
+	a, b := openInParts(t, redis.URL(), deaf{}), openInParts(t, redis.URL(), e)
+	names := tubesApart(5)
+	for _, name := range names {
+		if got := do(b, takeFrom(1, true, names...)); !got.NotFound {
+			t.Fatalf("there is a job: %+v", got)
+		}
+		do(a, putIn(name, 0))
+		for heard := ""; heard != name; {
+			select {
+			case heard = <-e.heard:
+			case <-time.After(patient):
+				t.Fatalf("nobody said that there is a job in %s", name)
+			}
+		}
+		if got := do(b, takeFrom(1, true, names...)); string(got.Body) != name {
+			t.Fatalf("%+v", got)
+		}
+	}
+}
+
+// TestSoonOverPartitions: what is held in one partition counts when a take from
+// another finds nothing.
+func TestSoonOverPartitions(t *testing.T) {
+	s, names := openInParts(t, redistest.Start(t).URL(), deaf{}), tubesApart(3)
+	do(s, storage.Op{Kind: storage.Put, Tube: names[0], TTR: 60})
+	do(s, takeFrom(1, false, names[0]))
+	for _, from := range [][]string{names[1:2], names[1:], names} {
+		for _, wait := range []bool{false, true} {
+			if a := do(s, takeFrom(1, wait, from...)); !a.NotFound || a.Soon > 59*time.Second || a.Soon < 40*time.Second {
+				t.Errorf("from %v: %+v", from, a)
+			}
+			if a := do(s, takeFrom(2, wait, from...)); !a.NotFound || a.Soon != storage.Forever {
+				t.Errorf("for somebody else, from %v: %+v", from, a)
+			}
+		}
+	}
+	do(s, storage.Op{Kind: storage.Leave, Holder: 1})
+	if a := do(s, takeFrom(2, false, names...)); a.NotFound {
+		t.Error("what was held was not given back")
+	}
+}

@@ -1,0 +1,194 @@
+package redis
+
+import (
+	"sync/atomic"
+
+	"redstalk/storage"
+)
+
+// search is a take from tubes of several partitions. It looks at the best ready
+// job of each, all at the same time, and takes the best of these, if it still
+// comes before the second best: else somebody was quicker, and it looks again.
+//
+// When there is none at all, and whoever asks will wait, it looks once more and
+// has each partition, in the same call, note that the instance is to be told of
+// the next one.
+type search struct {
+	trip   *trip
+	op     *storage.Op
+	places []place
+	wait   bool // this look is the one before waiting
+	rounds int
+
+	heads []head       // of the places, in this round
+	left  atomic.Int32 // of these, not known
+}
+
+// place is what a search may find in one partition.
+type place struct {
+	at    int // partition
+	tubes []string
+}
+
+// head is the best ready job of a place.
+type head struct {
+	err   error
+	found bool
+	pri   uint32
+	id    uint64
+}
+
+// maxRounds is after how many looks in vain the best is taken whatever came
+// meanwhile.
+const maxRounds = 16
+
+func newSearch(t *trip, op *storage.Op) *search {
+	op.Answer = storage.Answer{}
+	s := &search{trip: t, op: op}
+	for _, name := range op.Tubes {
+		s.add(placeOf(name, len(t.store.parts)), name)
+	}
+	return s
+}
+
+func (s *search) add(at int, name string) {
+	for i := range s.places {
+		if s.places[i].at == at {
+			s.places[i].tubes = append(s.places[i].tubes, name)
+			return
+		}
+	}
+	s.places = append(s.places, place{at, []string{name}})
+}
+
+// look begins a round. Partitions that fail are left out, unless none of the
+// others has a job and nobody waits for one.
+func (s *search) look(out dispatch) {
+	s.rounds++
+	heads := make([]head, len(s.places)) // of this round only: what fails may answer later
+	s.heads = heads
+	var asked []int
+	for i := range s.places {
+		if s.trip.store.parts[s.places[i].at].ailing.Load() && (!s.wait || s.op.Wait) {
+			heads[i].err = storage.ErrUnavailable
+			continue
+		}
+		asked = append(asked, i)
+	}
+	if len(asked) == 0 {
+		s.none(storage.ErrUnavailable, out)
+		return
+	}
+	s.left.Store(int32(len(asked)))
+	for _, i := range asked {
+		at := s.places[i].at
+		out[at] = append(out[at], s.ask(&s.places[i], &heads[i]))
+	}
+}
+
+// ask returns the unit that finds out what is best in a place.
+func (s *search) ask(p *place, h *head) *unit {
+	read := func(r *reply) {
+		if h.found = r.found(); h.found {
+			h.pri, h.id = uint32(r.int64()), r.member()
+		}
+	}
+	waits := boolArg(s.wait && s.op.Wait)
+	return &unit{
+		since: s.trip.since,
+		upkeep: func(c *call) {
+			c.add(read, "best", waits, len(p.tubes))
+			for i := range p.tubes {
+				c.args = append(c.args, &p.tubes[i])
+			}
+		},
+		after: func(err error) {
+			if err != nil {
+				h.err = err
+			}
+			s.seen()
+		},
+	}
+}
+
+// seen is called for each head that is known, and when all are decides.
+func (s *search) seen() {
+	if s.left.Add(-1) > 0 {
+		return
+	}
+	best, second, err := s.rank()
+	out := make(dispatch, len(s.trip.store.parts))
+	if best >= 0 {
+		s.takeFrom(best, second, out)
+	} else {
+		s.none(err, out)
+	}
+	s.trip.store.send(out)
+}
+
+// none is for a round that has found no job, perhaps because of an error.
+func (s *search) none(err error, out dispatch) {
+	switch {
+	case !s.wait && (err != nil || s.op.Wait):
+		s.wait = true
+		s.look(out)
+	case err != nil && !s.op.Wait:
+		s.op.Answer = storage.Answer{Err: err}
+		s.trip.advance(out)
+	default:
+		s.op.Answer = storage.Answer{NotFound: true, Soon: s.trip.store.soon(s.op.Holder, several)}
+		s.trip.advance(out)
+	}
+}
+
+// rank returns the place with the best job, negative if there is none, and the
+// second best job.
+func (s *search) rank() (best int, second *head, err error) {
+	best = -1
+	for i := range s.heads {
+		h := &s.heads[i]
+		switch {
+		case h.err != nil:
+			err = h.err
+		case !h.found:
+		case best < 0:
+			best = i
+		case h.before(&s.heads[best]):
+			best, second = i, &s.heads[best]
+		case second == nil || h.before(second):
+			second = h
+		}
+	}
+	return best, second, err
+}
+
+func (h *head) before(other *head) bool {
+	return h.pri < other.pri || h.pri == other.pri && h.id < other.id
+}
+
+// takeFrom takes the best job of a place, if it comes before another.
+func (s *search) takeFrom(best int, second *head, out dispatch) {
+	at := s.places[best].at
+	ops := []storage.Op{{Kind: storage.Take, Holder: s.op.Holder, Tubes: s.places[best].tubes}}
+	u := &unit{since: s.trip.since, batch: &storage.Batch{Ops: ops}}
+	if s.rounds < maxRounds {
+		u.limit = second
+	}
+	u.batch.Done = func() { s.taken(&ops[0].Answer) }
+	out[at] = append(out[at], u)
+}
+
+// taken ends the search, or begins another round if somebody was quicker.
+func (s *search) taken(a *storage.Answer) {
+	out := make(dispatch, len(s.trip.store.parts))
+	if a.NotFound && s.rounds < maxRounds {
+		s.wait = false
+		s.look(out)
+	} else {
+		if s.op.Answer = *a; a.NotFound {
+			s.op.Answer.Soon = s.trip.store.soon(s.op.Holder, several)
+		}
+		s.trip.advance(out)
+	}
+	s.trip.store.send(out)
+}

@@ -1,0 +1,149 @@
+package redis
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"redstalk/storage"
+)
+
+const (
+	// tickPatience is how long a tick waits for its partitions, if there are
+	// several: while one fails, what is due in the others is not to be late.
+	tickPatience = 250 * time.Millisecond
+
+	// tickAgain is when a tick is to be tried again that failed in some.
+	tickAgain = 100 * time.Millisecond
+)
+
+// upkeep is what a partition has done now and then, whatever connections want:
+// giving a sign of life, and doing what is due. Times are by the local clock,
+// moved as that of Redis is in tests.
+type upkeep struct {
+	mu      sync.Mutex
+	running bool
+	beat    time.Time // of the last sign of life that was asked for
+	due     time.Time // of the next thing, as far as is known
+}
+
+// never is a time that does not come.
+var never = time.Unix(1<<40, 0)
+
+// dueIn notes that something is due in so long.
+func (u *upkeep) dueIn(now time.Time, in time.Duration) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if at := now.Add(in); at.Before(u.due) {
+		u.due = at
+	}
+}
+
+// nothingDue notes that whatever was known to be due is done, or is told again.
+func (u *upkeep) nothingDue() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.due = never
+}
+
+// left is how long until the next thing.
+func (u *upkeep) left(now time.Time) time.Duration {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.due.Sub(now)
+}
+
+// begin returns whether there is something to do, and none under way, and
+// whether that is a sign of life, too.
+func (u *upkeep) begin(now time.Time, always bool) (is, beat bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	beat = now.Sub(u.beat) >= beatEvery
+	if u.running || !always && !beat && u.due.After(now) {
+		return false, false
+	}
+	if beat {
+		u.beat = now
+	}
+	u.running = true
+	return true, beat
+}
+
+func (u *upkeep) end() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.running = false
+}
+
+// tick begins the upkeep of the partition; false if there is nothing to do, or
+// it is under way still. Otherwise how it ended comes over the channel.
+func (p *partition) tick(ended chan<- error) bool {
+	is, beat := p.upkeep.begin(p.now(), p.of == 1)
+	if !is {
+		return false
+	}
+	u := &unit{upkeep: func(c *call) {
+		if beat {
+			p.encodeBeat(c)
+		}
+		p.encodeTick(c)
+	}}
+	u.after = func(err error) {
+		p.upkeep.end()
+		if p.of > 1 { // whoever began it may not have waited
+			p.listener.Due(p.upkeep.left(p.now()))
+		}
+		ended <- err
+	}
+	if !p.submit(u) {
+		p.upkeep.end()
+		ended <- storage.ErrClosed
+	}
+	return true
+}
+
+// Tick implements storage.Store. It also gives the signs of life when they are
+// due; the time until then bounds what it returns. Each partition has its own
+// upkeep, so one that fails holds up none of the others.
+func (s *Store) Tick() (time.Duration, error) {
+	ended, begun := make(chan error, len(s.parts)), 0
+	for _, p := range s.parts {
+		if p.tick(ended) {
+			begun++
+		}
+	}
+	errs := s.await(ended, begun)
+	next := beatEvery
+	for _, p := range s.parts {
+		next = min(next, p.upkeep.left(p.now()))
+	}
+	if len(errs) > 0 {
+		if len(errs) == len(s.parts) {
+			return 0, errors.Join(errs...)
+		}
+		next = max(next, tickAgain)
+	}
+	return next, nil
+}
+
+// await collects how the upkeep of that many partitions has ended, if there are
+// several not longer than tickPatience.
+func (s *Store) await(ended <-chan error, begun int) (errs []error) {
+	var enough <-chan time.Time
+	if len(s.parts) > 1 && begun > 0 {
+		timer := time.NewTimer(tickPatience)
+		defer timer.Stop()
+		enough = timer.C
+	}
+	for range begun {
+		select {
+		case err := <-ended:
+			if err != nil {
+				errs = append(errs, err)
+			}
+		case <-enough:
+			return append(errs, storage.ErrUnavailable)
+		}
+	}
+	return errs
+}
