@@ -1,7 +1,6 @@
 package differ
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -191,33 +190,6 @@ func (e *episode) remind(over []event) error {
 		}
 	}
 	return nil
-}
-
-// nextEvent is when something may happen at the earliest.
-func (e *episode) nextEvent() time.Time {
-	next := time.Now().Add(time.Hour)
-	for _, ev := range e.events {
-		if ev.lo.Before(next) {
-			next = ev.lo
-		}
-	}
-	return next
-}
-
-// longStall is how long a server on a slow machine or disk may take for a step.
-// One that takes longer has no excuse.
-const longStall = 3 * time.Second
-
-// excuse makes an err of a step void if the step went on until an event was due
-// that was not near when it began: a server that was held up that long has met
-// the command after the event.
-func (e *episode) excuse(err error, due time.Time) error {
-	var fault *Fault
-	now := time.Now()
-	if e.timed && errors.As(err, &fault) && due.Add(-guard/2).Before(now) && now.Sub(e.begun) < longStall {
-		return fmt.Errorf("%w: it took %v, and then differed: %v", errVoid, now.Sub(e.begun), err)
-	}
-	return err
 }
 
 // checkClock fails if what was just done has come near an event after all.

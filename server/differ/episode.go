@@ -160,9 +160,8 @@ func (e *episode) play(next func() (step, bool)) error {
 			}
 		}
 		e.script = append(e.script, s)
-		due := e.nextEvent()
 		if err := e.perform(s); err != nil {
-			return e.excuse(err, due)
+			return err
 		}
 	}
 }
