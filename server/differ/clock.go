@@ -75,6 +75,14 @@ func (e *episode) disarm(label int) {
 	e.events = slices.DeleteFunc(e.events, func(ev event) bool { return label != 0 && ev.job == label })
 }
 
+// disarmDelay forgets when a delayed job was to become ready. Somebody who has
+// waited may have it already: the end of his TTR stays.
+func (e *episode) disarmDelay(label int) {
+	e.events = slices.DeleteFunc(e.events, func(ev event) bool {
+		return label != 0 && ev.job == label && ev.kind == matures
+	})
+}
+
 // passTime waits until a step can be made: not near an event, and if it sets
 // off an event itself, when that will not fall near another.
 func (e *episode) passTime(arming bool) error {

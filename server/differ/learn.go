@@ -40,7 +40,7 @@ func (e *episode) learn(id int, a *asked, r reply) {
 		e.disarm(e.labelIn(a.line))
 	case "KICKED":
 		if a.verb == "kick-job" {
-			e.disarm(e.labelIn(a.line))
+			e.disarmDelay(e.labelIn(a.line))
 		}
 	case "DELETED":
 		e.learnDeleted(e.labelIn(a.line))
