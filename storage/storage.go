@@ -9,8 +9,9 @@
 // has read so far as one Batch; a store may join the batches of all
 // connections and carry them out together. Within a batch the operations take
 // effect in their order, and no other batch comes between them, except before
-// a Leave and during and after a long Kick. An acknowledged change (an answer without an error) is as safe as the store
-// promises before Done is called.
+// a Leave, during and after a long Kick, and, in a store that is divided, where
+// they go on to another part of it. An acknowledged change (an answer without
+// an error) is as safe as the store promises before Done is called.
 //
 // Nothing waits in a store. Take says that there is no job; waiting for one
 // is the server's business, and the Listener's Ready tells it when looking
