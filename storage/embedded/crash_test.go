@@ -129,7 +129,9 @@ type crasher struct {
 }
 
 func newCrasher(seed uint64) *crasher {
-	return &crasher{disk: newDisk(), random: rand.New(rand.NewPCG(seed, 1)), rarely: 8, most: 2}
+	d := newDisk()
+	d.segment = crashSegment
+	return &crasher{disk: d, random: rand.New(rand.NewPCG(seed, 1)), rarely: 8, most: 2}
 }
 
 // leaves returns what a power cut leaves now: what was synced, and of the rest
@@ -159,6 +161,10 @@ func (c *crasher) taken() []remains {
 	return t
 }
 
+// crashSegment is small, so that segments end often, and are soon looked through
+// for what comes behind a torn end.
+const crashSegment = 64 << 10
+
 // options opens the disk with every change to it as a point at which the power
 // may be cut. Bodies leave the memory at once.
 func (c *crasher) options(t testing.TB) Options {
@@ -168,7 +174,7 @@ func (c *crasher) options(t testing.TB) Options {
 	c.mu.Lock()
 	c.writing = tap
 	c.mu.Unlock()
-	o.fs, o.KeepBodies, o.FileSize = tap, 1, minFileSize
+	o.fs, o.KeepBodies = tap, 1
 	return o
 }
 
@@ -200,7 +206,7 @@ func (c *crasher) engine() *storetest.Engine {
 // every instant as well.
 func (r *remains) check(t testing.TB, clock *handClock, states []*storetest.Model, exact storage.Store) (diff string) {
 	t.Helper()
-	d := &disk{fs: r.fs, clock: clock}
+	d := &disk{fs: r.fs, clock: clock, segment: crashSegment}
 	e, err := Open(d.options(t))
 	if err != nil {
 		return fmt.Sprintf("it cannot be opened: %+v", err)

@@ -37,16 +37,17 @@ func TestMemory(t *testing.T) {
 // disk is a directory that outlives engines, in memory, of which a power cut
 // leaves only what was synced.
 type disk struct {
-	fs     *memFS
-	clock  *handClock
-	opened int // times
+	fs      *memFS
+	clock   *handClock
+	segment int64 // bytes; 0 is the smallest that a user may have
+	opened  int   // times
 }
 
 func newDisk() *disk { return &disk{fs: newMem(), clock: newHandClock()} }
 
 func (d *disk) options(t testing.TB) Options {
 	return Options{
-		Dir: "jobs", FileSize: minFileSize, Log: slog.New(slog.DiscardHandler), fs: d.fs, clock: d.clock.now,
+		Dir: "jobs", FileSize: minFileSize, segment: d.segment, Log: slog.New(slog.DiscardHandler), fs: d.fs, clock: d.clock.now,
 		Fatal: func(err error) { t.Errorf("fatal: %v", err); select {} },
 	}
 }
@@ -85,6 +86,7 @@ func TestJournalAlwaysReopened(t *testing.T) {
 	var disks []*disk
 	storetest.Run(t, func(testing.TB) *storetest.Engine {
 		d := newDisk()
+		d.segment = crashSegment
 		disks = append(disks, d)
 		e := d.engine(1)
 		e.Brief, e.LargeBodies = 16, 20

@@ -45,8 +45,9 @@ type Options struct {
 	// not return; nil logs the cause and ends the process with code 1.
 	Fatal func(error)
 
-	fs    vfs.FS           // for tests; nil is the real one
-	clock func() time.Time // for tests; nil is time.Now
+	segment int64            // for tests; bytes, instead of FileSize if it is not 0
+	fs      vfs.FS           // for tests; nil is the real one
+	clock   func() time.Time // for tests; nil is time.Now
 }
 
 const (
@@ -79,6 +80,9 @@ func (o *Options) setDefaults() {
 	o.FileSize = min(max(o.FileSize, minFileSize), maxFileSize)
 	if o.KeepBodies == 0 {
 		o.KeepBodies = DefaultKeepBodies
+	}
+	if o.segment > 0 {
+		o.FileSize = o.segment
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()

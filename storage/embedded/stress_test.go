@@ -270,6 +270,7 @@ func TestStressAndCrash(t *testing.T) {
 				eventually(t, "the next segments", func() bool { _, current := segments(e); return current > begun+1 })
 				crashes = append(crashes, l.crash(fs, percent))
 			}
+			eventually(t, "something to gather", func() bool { return l.rounds.Load() > 0 || every != 0 })
 			l.stop()
 			_, current := segments(e)
 			if err := e.Close(); err != nil {
