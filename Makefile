@@ -50,7 +50,8 @@ test-clients: deps ## run clients that others wrote (PHP, Ruby, Node, Go, nc) on
 	@sh tools/clients.sh
 	$(GO) test -count=1 -timeout 20m -run '^TestClients$$' ./cmd/redstalkd -args -clients
 
-crash: deps ## kill the server under load, CRASH_ROUNDS times, and audit what its clients were told
+crash: deps ## kill the server under load, CRASH_ROUNDS times, and have all fail that is done to files; audit what clients were told
+	$(GO) test -count=1 -timeout 10m -v -run '^TestFaults$$' ./storage/embedded -args -faults 0
 	$(GO) test -count=1 -timeout 60m -v -run '^TestCrash' ./cmd/redstalkd -args -crash-rounds $(CRASH_ROUNDS)
 
 chaos: deps ## kill, freeze and fail over instances and Redis nodes, CHAOS_ROUNDS times each, and audit what clients were told
