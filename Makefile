@@ -48,6 +48,7 @@ bench: build deps ## compare beanstalkd and redstalk on this machine, side by si
 
 test-clients: deps ## run clients that others wrote (PHP, Ruby, Node, Go, nc) on beanstalkd and on both engines
 	@sh tools/clients.sh
+	$(GO) test -count=1 github.com/beanstalkd/go-beanstalk
 	$(GO) test -count=1 -timeout 20m -run '^TestClients$$' ./cmd/redstalkd -args -clients
 
 crash: deps ## kill the server under load, CRASH_ROUNDS times, and have all fail that is done to files; audit what clients were told

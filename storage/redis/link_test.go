@@ -114,7 +114,12 @@ func TestClusterDown(t *testing.T) {
 	s := openAt(t, redis.URL(), patient)
 	state := redis.Primaries[1].Client(t)
 	await := func(want string) {
+		t.Helper()
+		limit := time.Now().Add(time.Minute)
 		for info := ""; !strings.Contains(info, want); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(limit) {
+				t.Fatalf("waited in vain for %s", want)
+			}
 			info, _ = state.ClusterInfo(context.Background()).Result()
 		}
 	}
