@@ -478,6 +478,36 @@ func (w *epollWire) Again() {
 	w.loop.ask(func() { w.loop.again = append(w.loop.again, w) })
 }
 
+// maxDiscard is how much Settled throws away at a time.
+const maxDiscard = 16 << 10
+
+// Settled implements wire.
+func (w *epollWire) Settled() bool {
+	var discarded [maxDiscard]byte
+	n, err := syscall.Read(w.fd, discarded[:])
+	if n < 0 && err != syscall.EAGAIN && err != syscall.EINTR {
+		return true
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err != nil || len(w.kept) == 0 && unsent(w.fd) == 0
+}
+
+// unsent is how many bytes the kernel has been given that the other side has
+// not confirmed. It is 0 where the kernel cannot tell, and for a socket of the
+// file system, where what was written is with the other side already.
+func unsent(fd int) int {
+	if domain, err := syscall.GetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_DOMAIN); err != nil || domain == syscall.AF_UNIX {
+		return 0
+	}
+	var n int32
+	_, _, errno := syscall.Syscall(syscall.SYS_IOCTL, uintptr(fd), syscall.TIOCOUTQ, uintptr(unsafe.Pointer(&n)))
+	if errno != 0 {
+		return 0
+	}
+	return int(n)
+}
+
 // Close implements wire.
 func (w *epollWire) Close() {
 	w.loop.mu.Lock()

@@ -164,6 +164,10 @@ func (p *pump) Kept() int {
 	return p.kept
 }
 
+// Settled implements wire. What a system without epoll has not sent it does
+// not tell.
+func (p *pump) Settled() bool { return true }
+
 // Close implements wire.
 func (p *pump) Close() {
 	p.conn.Close() // first: the reading goroutine must not get any more to hand over

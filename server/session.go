@@ -71,6 +71,7 @@ type session struct {
 	timer   *time.Timer
 	leaving bool // the hall was told so while serving
 	vigil   vigil
+	pause   time.Duration // between looks while settling
 
 	halfClosed       bool // the client will send no more
 	quit             bool
@@ -81,10 +82,11 @@ type session struct {
 type phase uint8
 
 const (
-	acting  phase = iota // nothing: it reads, plans and answers
-	storing              // the store has its batch
-	waiting              // it is in the hall
-	ending               // the store gives back what it held
+	acting   phase = iota // nothing: it reads, plans and answers
+	storing               // the store has its batch
+	waiting               // it is in the hall
+	ending                // the store gives back what it held
+	settling              // the last replies are on their way
 	ended
 )
 
@@ -207,6 +209,8 @@ func (s *session) step(t *turn) bool {
 		} else {
 			return more
 		}
+	case settling:
+		s.settle()
 	}
 	return false
 }
@@ -438,7 +442,6 @@ func (s *session) end(cause error, t *turn) {
 
 // depart is the rest of the end, when the store is done.
 func (s *session) depart() {
-	s.phase = ended
 	for i := range s.batch.Ops {
 		if err := s.batch.Ops[i].Answer.Err; err != nil && !errors.Is(err, storage.ErrClosed) {
 			s.server.log.Warn("what a closed connection held is given back late", "conn", uint64(s.holder), "err", err)
@@ -454,6 +457,24 @@ func (s *session) depart() {
 	if s.timer != nil {
 		s.timer.Stop()
 	}
+	s.phase, s.pause = settling, settlePause
+}
+
+// settlePause is after what time a connection is looked at again whose last
+// replies have not all arrived. It grows with every look.
+const settlePause = time.Millisecond
+
+// settle closes the connection: at once if the client has ended it, else when
+// the last replies have arrived. A client that does not expect the end of a
+// server that stops may still be sending, which would cost it the rest of the
+// replies if the connection were closed already.
+func (s *session) settle() {
+	if errors.Is(s.cause, ErrServerClosed) && !s.wire.Settled() {
+		s.setTimer(s.pause)
+		s.pause = min(2*s.pause, 64*settlePause)
+		return
+	}
+	s.phase = ended
 	s.wire.Close()
 	s.server.log.Info("connection closed", "conn", uint64(s.holder), "cause", s.cause)
 	s.server.exit(s)

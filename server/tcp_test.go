@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"redstalk/protocol"
 	"redstalk/storage/embedded"
 )
 
@@ -148,4 +149,48 @@ func awaitKept(t *testing.T, s *Server) time.Time {
 	}
 	t.Fatal("nothing is kept back")
 	panic("unreachable")
+}
+
+// TestShutdownCutsNoReplyShort: a client that reads late, and goes on sending,
+// gets whole replies up to the end. The kernel answers what comes to a closed
+// connection with a reset, for which it throws away what it has not yet sent.
+func TestShutdownCutsNoReplyShort(t *testing.T) {
+	s, dial := onTCP(t, Config{})
+	conn, r := dial()
+	go io.WriteString(conn, strings.Repeat("list-tube-used\r\n", 1_000_000))
+	awaitKept(t, s)
+	ended := make(chan error, 1)
+	go func() { ended <- s.Shutdown(context.Background()) }()
+	for !s.closing.Load() {
+		runtime.Gosched()
+	}
+	text, _ := io.ReadAll(r)
+	if rest := strings.ReplaceAll(string(text), "USING default\r\n", ""); rest != "" || len(text) == 0 {
+		t.Errorf("of %d bytes these are no replies: %q", len(text), rest[max(0, len(rest)-80):])
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestShutdownWaitsForNoReader: a client that does not take its last replies
+// holds Shutdown up until its context ends, and no longer.
+func TestShutdownWaitsForNoReader(t *testing.T) {
+	s, dial := onTCP(t, Config{})
+	conn, _ := dial()
+	conn.(*net.TCPConn).SetReadBuffer(4 << 10)
+	const commands = 10_000
+	io.WriteString(conn, strings.Repeat("list-tube-used\r\n", commands))
+	for s.figures.commands[protocol.ListTubeUsed].Load() < commands {
+		runtime.Gosched()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	begun := time.Now()
+	if err := s.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("shutdown: %v", err)
+	}
+	if took := time.Since(begun); took > lastGrace {
+		t.Errorf("shutdown took %v, as if the connection had not been cut", took)
+	}
 }

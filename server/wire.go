@@ -38,7 +38,12 @@ type wire interface {
 	// Again wakes the session once more when others have had their turn.
 	Again()
 
-	// Close ends the connection. What is kept back is lost.
+	// Settled throws away what has come, and tells whether all that was
+	// written has arrived, or never will. It wakes nobody when that changes.
+	Settled() bool
+
+	// Close ends the connection. What is kept back is lost, and what has not
+	// arrived may be.
 	Close()
 
 	// Cut makes every later Read and Write fail, and wakes the session.
