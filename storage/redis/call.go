@@ -11,7 +11,7 @@ import (
 const (
 	// maxOps bounds how many operations go into one script call, and so how
 	// long Redis does nothing else: about a millisecond.
-	maxOps = 256
+	maxOps = 512
 
 	// maxBytes bounds the bodies in one script call; one may be larger.
 	maxBytes = 1 << 20
@@ -51,7 +51,8 @@ type call struct {
 	// connections which of them is first.
 	gone, put, taken []*storage.Op
 
-	last []func(*call) // encode what has to come after all that
+	last   []func(*call) // encode what has to come after all that
+	sealed bool          // nothing is added any more
 }
 
 // step reads the answers of a run of operations.
@@ -71,7 +72,7 @@ func (c *call) reset() {
 	c.gone, c.put, c.taken = c.gone[:0], c.put[:0], c.taken[:0]
 	c.puts, c.ops, c.bytes, c.told = 0, 0, 0, c.told[:0]
 	clear(c.last)
-	c.last = c.last[:0]
+	c.last, c.sealed = c.last[:0], false
 }
 
 func (c *call) full() bool { return c.ops >= maxOps || c.bytes >= maxBytes }

@@ -21,6 +21,12 @@ type link struct {
 	address *address
 	one     *goredis.Client        // of the only server, or the one that sentinels call primary
 	cluster *goredis.ClusterClient // nil if there is none
+
+	// meanwhile is called once in each call of the script, when it is sent; nil
+	// if there is nothing to do. It belongs to whoever makes the call: where
+	// there are several partitions, whose calls overlap each other anyway, it
+	// is nil.
+	meanwhile func()
 }
 
 // connections is how many an instance may need to one server: every partition
@@ -33,6 +39,7 @@ func newLink(a *address, o Options) *link {
 	if a.kind != single || o.Partitions > 1 {
 		a.options.PoolSize = max(a.options.PoolSize, connections(o))
 	}
+	a.options.Dialer = l.dialer(a.options)
 	switch a.kind {
 	case single:
 		l.one = goredis.NewClient(a.options)
@@ -51,7 +58,7 @@ func (a *address) failover() *goredis.FailoverOptions {
 		Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLSConfig,
 		Protocol: o.Protocol, MaxRetries: o.MaxRetries, PoolSize: o.PoolSize,
 		DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout,
-		DialerRetries: o.DialerRetries, DisableIdentity: true,
+		DialerRetries: o.DialerRetries, DisableIdentity: true, Dialer: o.Dialer,
 	}
 	if a.known {
 		f.SentinelUsername, f.SentinelPassword = o.Username, o.Password
@@ -66,7 +73,7 @@ func (a *address) cluster() *goredis.ClusterOptions {
 		Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig,
 		Protocol: o.Protocol, MaxRetries: o.MaxRetries, MaxRedirects: -1, PoolSize: o.PoolSize,
 		DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout,
-		DialerRetries: o.DialerRetries, DisableIdentity: true,
+		DialerRetries: o.DialerRetries, DisableIdentity: true, Dialer: o.Dialer,
 		MaintNotificationsConfig: o.MaintNotificationsConfig,
 	}
 }

@@ -49,20 +49,28 @@ type partition struct {
 	done   chan struct{}
 
 	// The rest belongs to whoever has set busy.
-	call       call
-	units      []*unit   // in the call
-	serial     uint64    // of the call
-	previous   string    // number of the last batch that Redis has recorded
-	sent       time.Time // when the call was sent, by now
-	created    int64     // the time for new jobs, by the clock of Redis
-	ahead      int64     // how many ms the clock of Redis is ahead of the local one
-	full       bool      // the call is for a Redis without memory
+	flight             // the call that is put together, or made
+	overlap    overlap // what goes on beside it
+	serials    uint64  // the last one given out
+	previous   string  // number of the last batch that Redis has recorded
+	created    int64   // the time for new jobs, by the clock of Redis
+	ahead      int64   // how many ms the clock of Redis is ahead of the local one
+	full       bool    // the call is for a Redis without memory
 	fullErr    error
 	void       bool // the call asks for its number only, see trouble.go
 	failed     error
 	trouble    time.Time // when a call last failed, by the local clock
 	holdings   *holdings
 	attendance *attendance
+}
+
+// flight is a call, and whose it is.
+type flight struct {
+	call   call
+	units  []*unit
+	serial uint64    // number of the call
+	sent   time.Time // when it was sent, by now
+	answer *reply
 }
 
 func newPartition(l *link, o Options, ids *order, number int) *partition {
@@ -104,7 +112,11 @@ func (p *partition) listen(l storage.Listener) {
 
 // submit queues units, and has them carried out if nobody else does that
 // already; false if the partition has ended.
-func (p *partition) submit(units ...*unit) bool {
+func (p *partition) submit(units ...*unit) bool { return p.submitGathering(nil, units...) }
+
+// submitGathering is submit for a caller who has more to submit now and then,
+// which more does. It makes the calls as long as there is anything.
+func (p *partition) submitGathering(more func() int, units ...*unit) bool {
 	now := time.Now()
 	for _, u := range units {
 		if u.since.IsZero() {
@@ -117,7 +129,7 @@ func (p *partition) submit(units ...*unit) bool {
 		return false
 	}
 	p.queue = append(p.queue, units...)
-	lead := !p.busy && p.of == 1 && opsOf(units) < worthWaking
+	lead := !p.busy && p.of == 1 && (more != nil || opsOf(units) < worthWaking)
 	if !p.busy && !lead {
 		p.handed = true
 		p.more.Signal()
@@ -125,7 +137,7 @@ func (p *partition) submit(units ...*unit) bool {
 	p.busy = true
 	p.mu.Unlock()
 	if lead {
-		p.lead()
+		p.lead(more)
 	}
 	return true
 }
@@ -158,23 +170,6 @@ func (p *partition) end() {
 	<-p.done
 }
 
-// lead makes one call, and leaves the rest, trouble above all, to run.
-func (p *partition) lead() {
-	p.fill()
-	r, err := p.attempt()
-	if p.failed = err; err == nil {
-		p.finish(r)
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if err != nil || len(p.queue) > 0 {
-		p.handed = true
-	} else {
-		p.busy = false
-	}
-	p.more.Signal()
-}
-
 // run makes calls while there is something to do.
 func (p *partition) run() {
 	defer close(p.done)
@@ -184,11 +179,9 @@ func (p *partition) run() {
 			p.finish(p.recover(err))
 		}
 		for p.fill() {
-			r, err := p.attempt()
-			if err != nil {
-				r = p.recover(err)
+			if err := p.makeCalls(p.of == 1, nil); err != nil {
+				p.finish(p.recover(err))
 			}
-			p.finish(r)
 		}
 	}
 }
@@ -215,6 +208,12 @@ func (p *partition) fill() bool {
 		return false
 	}
 	p.begin()
+	p.load()
+	return true
+}
+
+// load encodes units from the queue until it is empty or the call full.
+func (p *partition) load() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for len(p.queue) > 0 && !p.call.full() {
@@ -226,8 +225,6 @@ func (p *partition) fill() bool {
 		p.encode(u)
 		p.mu.Lock()
 	}
-	p.encodeSections()
-	return true
 }
 
 // wanted returns whether there is anything to do; else nobody is busy any more.
@@ -235,16 +232,25 @@ func (p *partition) wanted() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.busy = len(p.queue) > 0
+	if p.ending {
+		p.more.Signal()
+	}
 	return p.busy
 }
 
 // begin begins another call.
 func (p *partition) begin() {
-	p.serial++
+	p.renumber()
 	clear(p.units)
 	p.units = p.units[:0]
 	p.full = false
 	p.reset()
+}
+
+// renumber gives the call a number that none had before.
+func (p *partition) renumber() {
+	p.serials++
+	p.serial = p.serials
 }
 
 // reset forgets what is encoded.
@@ -256,9 +262,13 @@ func (p *partition) reset() {
 	}
 }
 
-// encodeSections appends what units had put into the sections of the call.
-func (p *partition) encodeSections() {
+// seal ends the call with what units had put into its sections.
+func (p *partition) seal() {
 	c := &p.call
+	if c.sealed {
+		return
+	}
+	c.sealed = true
 	for _, section := range [][]*storage.Op{c.gone, c.put, c.taken} {
 		p.encodeRuns(section, nil)
 	}
@@ -267,10 +277,23 @@ func (p *partition) encodeSections() {
 	}
 }
 
-// attempt calls the script, unless nothing is encoded, and reads the answers.
+// attempt makes the call, and reads the answers to its operations.
 func (p *partition) attempt() (*reply, error) {
-	c := &p.call
-	if len(c.args) == headArgs && !p.void {
+	r, err := p.exchange()
+	if err == nil {
+		err = p.read(r)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// exchange calls the script, unless nothing is encoded, and reads what comes
+// before the answers.
+func (p *partition) exchange() (*reply, error) {
+	p.seal()
+	if len(p.call.args) == headArgs && !p.void {
 		return nil, nil
 	}
 	p.head()
@@ -294,16 +317,22 @@ func (p *partition) attempt() (*reply, error) {
 	if r.recorded {
 		p.previous = numberArg(p.serial)
 	}
-	if r.said == voided {
-		return r, nil
+	return r, nil
+}
+
+// read reads the answers to the operations; r is nil if nothing was sent.
+func (p *partition) read(r *reply) error {
+	if r == nil || r.said == voided {
+		return nil
 	}
-	for i := range c.steps {
+	for i := range p.call.steps {
 		if r.err != nil {
-			return nil, r.err
+			return r.err
 		}
-		c.steps[i].read(p, r, c.steps[i].ops)
+		s := &p.call.steps[i]
+		s.read(p, r, s.ops)
 	}
-	return r, r.err
+	return r.err
 }
 
 // head fills in what comes before the operations.

@@ -51,7 +51,7 @@ func (s *Store) route(batches []*storage.Batch) {
 func (s *Store) send(out dispatch) {
 	for at, units := range out {
 		if len(units) > 0 {
-			s.parts[at].carryOut(units...)
+			s.parts[at].carryOut(nil, units...)
 		}
 	}
 }

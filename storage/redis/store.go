@@ -180,7 +180,10 @@ func (s *Store) Listen(l storage.Listener) {
 
 // Do implements storage.Store. If Redis has nothing to do, and there is one
 // partition, it returns when the batches are done, or Redis has failed.
-func (s *Store) Do(batches ...*storage.Batch) {
+func (s *Store) Do(batches ...*storage.Batch) { s.DoGathering(nil, batches...) }
+
+// DoGathering implements storage.Gatherer.
+func (s *Store) DoGathering(more func() int, batches ...*storage.Batch) {
 	if len(s.parts) > 1 {
 		s.route(batches)
 		return
@@ -190,12 +193,12 @@ func (s *Store) Do(batches ...*storage.Batch) {
 		units[i].batch = b
 		all[i] = &units[i]
 	}
-	s.parts[0].carryOut(all...)
+	s.parts[0].carryOut(more, all...)
 }
 
 // carryOut submits units, or says that the partition has ended.
-func (p *partition) carryOut(units ...*unit) {
-	if !p.submit(units...) {
+func (p *partition) carryOut(more func() int, units ...*unit) {
+	if !p.submitGathering(more, units...) {
 		for _, u := range units {
 			u.end(storage.ErrClosed)
 		}

@@ -162,7 +162,7 @@ func (p *partition) stay() bool {
 // encodeAgain encodes the units anew, of which nothing was carried out.
 func (p *partition) encodeAgain() {
 	p.oweTold()
-	p.serial++
+	p.renumber()
 	p.reset()
 	for _, u := range p.units {
 		u.at, u.seen = u.begun, u.before
@@ -170,7 +170,6 @@ func (p *partition) encodeAgain() {
 			p.encode(u)
 		}
 	}
-	p.encodeSections()
 }
 
 // oweTold notes that Redis was not told what the call was to tell.

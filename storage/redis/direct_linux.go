@@ -1,0 +1,191 @@
+package redis
+
+import (
+	"io"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// direct is a connection that the runtime's poller does not watch: whoever
+// waits for it does so with a thread.
+type direct struct {
+	net.Conn // the same, closed; it knows the addresses
+	fd       int
+
+	reads, writes atomic.Int64 // deadlines, ns since the epoch; 0 if none
+
+	mu     sync.Mutex
+	users  int // who is reading or writing
+	closed bool
+}
+
+// takeOut returns a connection that does what c did; c itself if that cannot be
+// watched otherwise.
+func takeOut(c net.Conn) net.Conn {
+	its, is := c.(syscall.Conn)
+	if !is {
+		return c
+	}
+	raw, err := its.SyscallConn()
+	if err != nil {
+		return c
+	}
+	d := &direct{Conn: c, fd: -1}
+	raw.Control(func(fd uintptr) {
+		if n, err := unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0); err == nil {
+			d.fd = n
+		}
+	})
+	if d.fd < 0 {
+		return c
+	}
+	c.Close()
+	return d
+}
+
+// enter keeps the descriptor from being closed until leave.
+func (d *direct) enter() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return false
+	}
+	d.users++
+	return true
+}
+
+func (d *direct) leave() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.users--; d.closed && d.users == 0 {
+		unix.Close(d.fd)
+	}
+}
+
+// Close implements net.Conn. Whoever reads or writes is told.
+func (d *direct) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return net.ErrClosed
+	}
+	d.closed = true
+	if d.users == 0 {
+		return unix.Close(d.fd)
+	}
+	return unix.Shutdown(d.fd, unix.SHUT_RDWR)
+}
+
+// Read implements net.Conn.
+func (d *direct) Read(p []byte) (int, error) {
+	n, err := d.try("read", unix.POLLIN, &d.reads, func() (int, error) { return unix.Read(d.fd, p) })
+	if n == 0 && err == nil && len(p) > 0 {
+		return 0, io.EOF
+	}
+	return n, err
+}
+
+// Write implements net.Conn.
+func (d *direct) Write(p []byte) (int, error) {
+	sent := 0
+	for sent < len(p) {
+		n, err := d.try("write", unix.POLLOUT, &d.writes, func() (int, error) { return unix.Write(d.fd, p[sent:]) })
+		if err != nil {
+			return sent, err
+		}
+		sent += n
+	}
+	return sent, nil
+}
+
+// try does something once that is possible, or the deadline over.
+func (d *direct) try(what string, event int16, deadline *atomic.Int64, do func() (int, error)) (int, error) {
+	if !d.enter() {
+		return 0, d.failed(what, net.ErrClosed)
+	}
+	defer d.leave()
+	for {
+		n, err := do()
+		switch err {
+		case nil:
+			return n, nil
+		case unix.EINTR:
+			continue
+		case unix.EAGAIN:
+			err = d.await(event, deadline.Load())
+		}
+		if err != nil {
+			return 0, d.failed(what, err)
+		}
+	}
+}
+
+func (d *direct) failed(what string, err error) error {
+	if err == io.EOF {
+		return err
+	}
+	return &net.OpError{Op: what, Net: d.RemoteAddr().Network(), Source: d.LocalAddr(), Addr: d.RemoteAddr(), Err: err}
+}
+
+// await blocks the thread until the event, or until the deadline.
+func (d *direct) await(event int16, deadline int64) error {
+	timeout := -1
+	if deadline != 0 {
+		left := time.Until(time.Unix(0, deadline))
+		if left <= 0 {
+			return os.ErrDeadlineExceeded
+		}
+		timeout = int((left + time.Millisecond - 1) / time.Millisecond)
+	}
+	_, err := unix.Poll([]unix.PollFd{{Fd: int32(d.fd), Events: event}}, timeout)
+	if err == unix.EINTR {
+		return nil
+	}
+	return err
+}
+
+// SetDeadline implements net.Conn. A deadline holds for reads and writes that
+// begin later.
+func (d *direct) SetDeadline(t time.Time) error {
+	d.SetReadDeadline(t)
+	return d.SetWriteDeadline(t)
+}
+
+// SetReadDeadline implements net.Conn, see SetDeadline.
+func (d *direct) SetReadDeadline(t time.Time) error { return setDeadline(&d.reads, t) }
+
+// SetWriteDeadline implements net.Conn, see SetDeadline.
+func (d *direct) SetWriteDeadline(t time.Time) error { return setDeadline(&d.writes, t) }
+
+func setDeadline(of *atomic.Int64, t time.Time) error {
+	ns := int64(0)
+	if !t.IsZero() {
+		ns = t.UnixNano()
+	}
+	of.Store(ns)
+	return nil
+}
+
+// SyscallConn implements syscall.Conn.
+func (d *direct) SyscallConn() (syscall.RawConn, error) { return rawDirect{d}, nil }
+
+// rawDirect is the descriptor of a direct. Nothing is waited for.
+type rawDirect struct{ d *direct }
+
+func (r rawDirect) Control(do func(uintptr)) error {
+	if !r.d.enter() {
+		return net.ErrClosed
+	}
+	defer r.d.leave()
+	do(uintptr(r.d.fd))
+	return nil
+}
+
+func (r rawDirect) Read(do func(uintptr) bool) error  { return r.Control(func(fd uintptr) { do(fd) }) }
+func (r rawDirect) Write(do func(uintptr) bool) error { return r.Control(func(fd uintptr) { do(fd) }) }

@@ -1,0 +1,151 @@
+package redis
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"redstalk/storage"
+	"redstalk/storage/redis/redistest"
+	"redstalk/tube"
+)
+
+// crowd hands over operations as a loop does: one first, and whenever it is
+// asked for more a few others, each as the batch of another connection.
+type crowd struct {
+	t       *testing.T
+	s       *Store
+	ops     []storage.Op
+	next    int
+	pending atomic.Int64 // handed over and not answered
+	early   int          // handed over while others were pending
+}
+
+func (c *crowd) submit(more func() int) {
+	op := &storage.Batch{Ops: c.ops[c.next : c.next+1]}
+	c.next++
+	op.Done = func() { c.pending.Add(-1) }
+	c.pending.Add(1)
+	if more == nil {
+		c.s.Do(op)
+	} else {
+		c.s.DoGathering(more, op)
+	}
+}
+
+func (c *crowd) more() int {
+	n := min(3, len(c.ops)-c.next)
+	for range n {
+		if c.pending.Load() > 0 {
+			c.early++
+		}
+		c.submit(nil)
+	}
+	return n
+}
+
+// do carries out the operations, and returns their answers.
+func (c *crowd) do(ops []storage.Op) []storage.Op {
+	c.t.Helper()
+	c.ops, c.next, c.early = ops, 0, 0
+	for c.next < len(ops) {
+		c.submit(c.more)
+	}
+	for limit := time.Now().Add(patient); c.pending.Load() > 0; {
+		if time.Now().After(limit) {
+			c.t.Fatalf("%d of %d operations are not answered", c.pending.Load(), len(ops))
+		}
+		time.Sleep(time.Millisecond)
+	}
+	for i := range ops {
+		if a := &ops[i].Answer; a.Err != nil || a.NotFound {
+			c.t.Fatalf("%v %d: %+v", ops[i].Kind, i, a)
+		}
+	}
+	return ops
+}
+
+// TestOverlap has calls put together while others are under way, of which one
+// breaks: each operation is carried out once.
+func TestOverlap(t *testing.T) {
+	breaks := map[string]func(*redistest.Proxy){"never": func(*redistest.Proxy) {}}
+	for name, brk := range breaksInCalls(3) {
+		breaks[name] = brk
+	}
+	for name, brk := range breaks {
+		t.Run(name, func(t *testing.T) {
+			proxy := redistest.NewProxy(t, redistest.Start(t))
+			c := &crowd{t: t, s: openAt(t, proxy.URL(), patient)}
+			const n = 40
+			var puts, takes, deletes []storage.Op
+			for range n {
+				puts = append(puts, put("body"))
+			}
+			brk(proxy)
+			c.do(puts)
+			if name == "never" && c.early < n/2 {
+				t.Errorf("only %d of %d puts were handed over while others were under way", c.early, n)
+			}
+			seen := make(map[uint64]bool)
+			for i := range n {
+				takes = append(takes, take(tube.Holder(i+1)))
+			}
+			brk(proxy)
+			for i, op := range c.do(takes) {
+				seen[op.Answer.ID] = true
+				deletes = append(deletes, move(tube.Delete, tube.Holder(i+1), op.Answer.ID))
+			}
+			if len(seen) != n {
+				t.Errorf("%d of %d jobs were taken", len(seen), n)
+			}
+			brk(proxy)
+			c.do(deletes)
+			proxy.Judge(nil, nil)
+			if got := figures(t, c.s); got.Jobs != n || got.Ready+got.Reserved+got.Delayed+got.Buried != 0 {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+// breaksInCalls are the moments at which the n-th of the following calls can
+// break.
+func breaksInCalls(n int64) map[string]func(*redistest.Proxy) {
+	return map[string]func(*redistest.Proxy){
+		"in the request":     func(p *redistest.Proxy) { p.Judge(once(redistest.Cut, n, isCall), nil) },
+		"behind the request": func(p *redistest.Proxy) { p.Judge(once(redistest.Last, n, isCall), nil) },
+		"before the answer":  func(p *redistest.Proxy) { p.Judge(nil, once(redistest.Cut, n, isAnswer)) },
+		"no answer":          func(p *redistest.Proxy) { p.Judge(nil, once(redistest.Drop, n, isAnswer)) },
+	}
+}
+
+// TestUpkeepIsAlone: what expires in a tick is no longer its holder's, which a
+// call that is put together before the answer would not know. So nothing is,
+// while the call under way has upkeep in it.
+func TestUpkeepIsAlone(t *testing.T) {
+	p := openAt(t, redistest.Start(t).URL(), patient).parts[0]
+	answered := false
+	batch := &storage.Batch{Ops: []storage.Op{put("x")}, Done: func() { answered = true }}
+	for _, test := range []struct {
+		name  string
+		first *unit
+		alone bool
+	}{
+		{"a batch", &unit{batch: batch}, false},
+		{"upkeep", &unit{upkeep: p.encodeTick, after: func(error) { answered = true }}, true},
+	} {
+		answered = false
+		handed, early := false, false
+		p.submitGathering(func() int {
+			if handed {
+				return 0
+			}
+			handed = true
+			p.submit(&unit{upkeep: func(*call) { early = !answered }})
+			return 1
+		}, test.first)
+		if !handed || early == test.alone {
+			t.Errorf("behind %s: handed over %v, put together before its answer %v", test.name, handed, early)
+		}
+	}
+}
