@@ -13,8 +13,10 @@ const (
 	// one was lost.
 	lookEvery = time.Second
 
-	// lagWorthLogging is how late the bell may ring unremarked.
+	// lagWorthLogging is how late the bell may ring unremarked, and lagEvery how
+	// often that is remarked on.
 	lagWorthLogging = 250 * time.Millisecond
+	lagEvery        = 10 * time.Second
 
 	// retryTick is when a Tick that failed is tried again.
 	retryTick = 100 * time.Millisecond
@@ -33,6 +35,11 @@ type bell struct {
 	mu    sync.Mutex
 	timer *time.Timer
 	rings time.Time // when the timer fires; far in the future while ticking
+
+	// The rest belongs to run.
+	lagTold time.Time     // when a lag was last remarked on
+	lags    int           // since then
+	mostLag time.Duration // of these
 }
 
 func newBell(store storage.Store, h *hall, log *slog.Logger) *bell {
@@ -92,8 +99,13 @@ func (b *bell) noteLag() {
 	b.mu.Lock()
 	lag := time.Since(b.rings)
 	b.mu.Unlock()
-	if lag > lagWorthLogging {
-		b.log.Warn("the timer rang late; delays and TTRs are late with it", "by", lag)
+	if lag <= lagWorthLogging {
+		return
+	}
+	b.lags, b.mostLag = b.lags+1, max(b.mostLag, lag)
+	if now := time.Now(); now.Sub(b.lagTold) >= lagEvery {
+		b.log.Warn("the timer rang late; delays and TTRs are late with it", "by", b.mostLag, "times", b.lags)
+		b.lagTold, b.lags, b.mostLag = now, 0, 0
 	}
 }
 

@@ -10,7 +10,8 @@ import (
 	"redstalk/tube"
 )
 
-// answerStats writes the page of stats: beanstalkd's keys in its order.
+// answerStats writes the page of stats: beanstalkd's keys in its order, and
+// behind them how many instances there are, if there may be several.
 func answerStats(s *session, _ *request, a *storage.Answer) {
 	var p protocol.Page
 	v, t := s.server, &a.Stats.Totals
@@ -40,6 +41,9 @@ func answerStats(s *session, _ *request, a *storage.Answer) {
 	p.Bool("draining", v.draining.Load())
 	p.Bare("id", v.id)
 	s.server.describeMachine(&p)
+	if a.Stats.Instances > 0 {
+		p.Uint("redstalk-instances", a.Stats.Instances)
+	}
 	s.out.OK(p.Bytes())
 }
 

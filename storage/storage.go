@@ -183,6 +183,10 @@ type Answer struct {
 type Figures struct {
 	tube.Totals
 	Log Log
+
+	// Instances is how many servers share the store at present, as far as is
+	// known; 0 for a store that only one can have.
+	Instances uint64
 }
 
 // Log describes a store's files, in the words of beanstalkd's binlog.

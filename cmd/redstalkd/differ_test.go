@@ -5,11 +5,13 @@ import (
 	"errors"
 	"flag"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
 	"redstalk/server/differ"
 	dialogue "redstalk/server/transcript"
+	"redstalk/storage/redis/redistest"
 )
 
 var (
@@ -26,38 +28,107 @@ const allCovered = 50_000
 // TestDiffer plays random scripts on the program, with each engine, and on the
 // true beanstalkd, and compares every reply.
 func TestDiffer(t *testing.T) {
-	judge := t.TempDir()
-	startJudge := func(flags ...string) (differ.Server, error) {
-		srv, err := dialogue.StartBeanstalkd(judge, flags...)
-		return asServer(srv, err)
-	}
 	onEngines(t, func(t *testing.T, store func() []string) {
-		report, err := differ.Run(context.Background(), differ.Config{
-			Judge: startJudge,
+		missing := compare(t, differ.Config{
+			Judge: startJudge(t),
 			Subject: func(flags ...string) (differ.Server, error) {
 				return startSubject(append(store(), flags...))
 			},
-			Seed: *differSeed, Plain: *differCommands, Timed: 250 + *differCommands/20,
-			Faults: *differFaults, Shrink: *differShrink, Log: t.Logf,
-		})
-		if errors.Is(err, dialogue.ErrNoBeanstalkd) {
-			t.Skip("there is no beanstalkd here to judge by; `make deps` installs it")
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Logf("%d commands compared without time and %d with, in %d and %d scripts; of the latter %d were cut short by a slow machine, and %d failed once and not again\n%v",
-			report.Plain, report.Timed, report.Scripts-report.TimedScripts, report.TimedScripts, report.Voided, report.Doubtful, report.Coverage)
-		for _, f := range report.Found {
-			t.Error(f)
-		}
-		if report.Doubtful > 2+report.TimedScripts/4 {
-			t.Errorf("too many timed scripts failed once and not again: the machine cannot be the cause of all")
-		}
-		if missing := report.Coverage.Missing(); *differCommands >= allCovered && len(missing) > 0 {
+			Plain: *differCommands, Timed: 250 + *differCommands/20,
+		}).Coverage.Missing()
+		if *differCommands >= allCovered && len(missing) > 0 {
 			t.Errorf("never seen: %q", missing)
 		}
 	})
+}
+
+// othersLag is how long an instance is given to learn what connections the
+// others have: 2 s are promised, and TestTwoInstances looks at those. The rest
+// is for a machine that has too much to do.
+const othersLag = 3 * time.Second
+
+// TestDifferOnTwoInstances: two instances on one Redis are one beanstalkd. The
+// connections of a script are dealt to them in turn.
+func TestDifferOnTwoInstances(t *testing.T) {
+	store := patiently(namespaces(redistest.Start(t).URL()))
+	compare(t, differ.Config{
+		Judge: startJudge(t),
+		Subject: func(flags ...string) (differ.Server, error) {
+			return startFront(2, append(store(), flags...))
+		},
+		Plain: *differCommands, Timed: 250 + *differCommands/20,
+		Lag: othersLag, Parallel: 6, Crowd: 12,
+	})
+}
+
+// TestDifferInPartitions: the same with one instance, and tubes in as many
+// partitions as on a cluster, on one Redis.
+func TestDifferInPartitions(t *testing.T) {
+	compareSpread(t, *differCommands/4, redistest.Start(t).URL(), "--partitions", "16")
+}
+
+// TestDifferOnCluster: the same on three nodes of a cluster.
+func TestDifferOnCluster(t *testing.T) {
+	compareSpread(t, *differCommands, redistest.StartCluster(t, 3, 0).URL())
+}
+
+// compareSpread is for a store with partitions, where the order of list-tubes is
+// another one. There is one instance only: what two of them put within a second,
+// in different partitions, has ids in whatever order.
+func compareSpread(t *testing.T, commands int, url string, more ...string) {
+	t.Helper()
+	store, judge := patiently(namespaces(url)), startJudge(t)
+	compare(t, differ.Config{
+		Judge: func(flags ...string) (differ.Server, error) {
+			s, err := judge(flags...)
+			return withSortedLists(s), err
+		},
+		Subject: func(flags ...string) (differ.Server, error) {
+			s, err := startSubject(slices.Concat(store(), more, flags))
+			return withSortedLists(s), err
+		},
+		Plain: commands, Timed: 100 + commands/20,
+		Crowd: 12,
+	})
+}
+
+// standstill is longer than a machine stands still that does other things.
+const standstill = 5 * time.Minute
+
+// patiently has the engine wait for Redis for so long.
+func patiently(store func() []string) func() []string {
+	return func() []string { return append(store(), "--store-timeout", standstill.String()) }
+}
+
+// compare plays scripts and reports what differs.
+func compare(t *testing.T, c differ.Config) *differ.Report {
+	t.Helper()
+	c.Seed, c.Faults, c.Shrink, c.Log = *differSeed, *differFaults, *differShrink, t.Logf
+	report, err := differ.Run(context.Background(), c)
+	if errors.Is(err, dialogue.ErrNoBeanstalkd) {
+		t.Skip("there is no beanstalkd here to judge by; `make deps` installs it")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d commands compared without time and %d with, in %d and %d scripts; of the latter %d were cut short by a slow machine, and %d failed once and not again\n%v",
+		report.Plain, report.Timed, report.Scripts-report.TimedScripts, report.TimedScripts, report.Voided, report.Doubtful, report.Coverage)
+	for _, f := range report.Found {
+		t.Error(f)
+	}
+	if report.Doubtful > 2+report.TimedScripts/4 {
+		t.Errorf("too many timed scripts failed once and not again: the machine cannot be the cause of all")
+	}
+	return report
+}
+
+// startJudge starts true beanstalkds.
+func startJudge(t *testing.T) func(flags ...string) (differ.Server, error) {
+	dir := t.TempDir()
+	return func(flags ...string) (differ.Server, error) {
+		srv, err := dialogue.StartBeanstalkd(dir, flags...)
+		return asServer(srv, err)
+	}
 }
 
 // startSubject starts the program in a directory of its own.

@@ -18,10 +18,15 @@ func onEngines(t *testing.T, test func(t *testing.T, store func() []string)) {
 		test(t, func() []string { return []string{"--store", "embedded:" + t.TempDir(), "-s", "1048576"} })
 	})
 	t.Run("redis", func(t *testing.T) {
-		redis := redistest.Start(t)
-		var namespaces atomic.Int64
-		test(t, func() []string {
-			return []string{"--store", redis.URL(), "--namespace", fmt.Sprint("test", namespaces.Add(1))}
-		})
+		test(t, namespaces(redistest.Start(t).URL()))
 	})
+}
+
+// namespaces returns the arguments for another namespace on a Redis at every
+// call.
+func namespaces(url string) func() []string {
+	var last atomic.Int64
+	return func() []string {
+		return []string{"--store", url, "--namespace", fmt.Sprint("test", last.Add(1))}
+	}
 }

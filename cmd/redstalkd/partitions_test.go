@@ -1,50 +1,14 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
-	"redstalk/server/differ"
-	dialogue "redstalk/server/transcript"
 	"redstalk/storage/redis/redistest"
 )
-
-// TestDifferInPartitions plays random scripts on the program, whose tubes are in
-// as many partitions as on a cluster, and on the true beanstalkd.
-func TestDifferInPartitions(t *testing.T) {
-	redis, judge := redistest.Start(t), t.TempDir()
-	var namespaces atomic.Int64
-	report, err := differ.Run(context.Background(), differ.Config{
-		Judge: func(flags ...string) (differ.Server, error) {
-			srv, err := dialogue.StartBeanstalkd(judge, flags...)
-			s, err := asServer(srv, err)
-			return withSortedLists(s), err
-		},
-		Subject: func(flags ...string) (differ.Server, error) {
-			store := []string{"--store", redis.URL(), "--partitions", "16", "--namespace", fmt.Sprint("test", namespaces.Add(1))}
-			s, err := startSubject(append(store, flags...))
-			return withSortedLists(s), err
-		},
-		Seed: *differSeed, Plain: *differCommands / 4,
-		Faults: *differFaults, Shrink: *differShrink, Log: t.Logf,
-	})
-	if errors.Is(err, dialogue.ErrNoBeanstalkd) {
-		t.Skip("there is no beanstalkd here to judge by; `make deps` installs it")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("%d commands compared", report.Plain)
-	for _, f := range report.Found {
-		t.Error(f)
-	}
-}
 
 // TestWakeInPartitions: a put on one instance wakes a reserve that waits on
 // another for tubes of several partitions, at once.

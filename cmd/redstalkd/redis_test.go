@@ -265,3 +265,79 @@ func TestInstanceKilled(t *testing.T) {
 		t.Errorf("the tube of the killed instance is there: %s", line)
 	}
 }
+
+// TestHowManyInstances: stats ends with how many instances there are, whichever
+// is asked; one that is started counts at once, one that is killed soon does not.
+func TestHowManyInstances(t *testing.T) {
+	t.Parallel()
+	const key = "redstalk-instances"
+	for name, flags := range map[string][]string{"one partition": nil, "partitions": {"--partitions", "16"}} {
+		t.Run(name, func(t *testing.T) {
+			args := append([]string{"-p0", "--store", redistest.Start(t).URL()}, flags...)
+			_, addr := serve(t, args...)
+			first := dial(t, addr)
+			if got := first.figure("stats", key); got != "1" {
+				t.Errorf("%s instances, want 1", got)
+			}
+			_, addr = serve(t, args...)
+			clients := []*client{first, dial(t, addr)}
+			victim, _ := serve(t, args...)
+			for _, c := range clients {
+				if got := c.figure("stats", key); got != "3" {
+					t.Errorf("%s instances, want 3", got)
+				}
+			}
+			begun := time.Now()
+			victim.signal(t, syscall.SIGKILL)
+			for _, c := range clients {
+				c.awaitFigure("stats", key, "2")
+			}
+			if took := time.Since(begun); took > 5*time.Second {
+				t.Errorf("the killed one counted for %v", took)
+			}
+			if page := first.page("stats"); !strings.HasSuffix(page, "\n"+key+": 2\n") {
+				t.Errorf("%s is not the last key of\n%s", key, page)
+			}
+		})
+	}
+	for _, store := range []string{"memory:", "embedded:" + t.TempDir()} {
+		_, addr := serve(t, "-p0", "--store", store)
+		if page := dial(t, addr).page("stats"); !strings.HasPrefix(page[strings.LastIndex(page[:len(page)-1], "\n"):], "\nplatform: ") {
+			t.Errorf("with %s something follows beanstalkd's last key:\n%s", store, page)
+		}
+	}
+}
+
+// TestAllStoodStill stops Redis and both instances for longer than an instance
+// may be silent, as a machine that is suspended does: none gives up the other
+// for what was not its fault.
+func TestAllStoodStill(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t)
+	var instances []*process
+	var clients []*client
+	for i := range 2 {
+		p, addr := serve(t, "-p0", "--store", redis.URL())
+		c := dial(t, addr)
+		c.ask("put 0 0 600 1\r\nx\r\nreserve\r\n", fmt.Sprint("INSERTED ", i+1), fmt.Sprintf("RESERVED %d 1", i+1), "x")
+		instances, clients = append(instances, p), append(clients, c)
+	}
+	redis.Stop()
+	for _, p := range instances {
+		p.signal(t, syscall.SIGSTOP)
+	}
+	time.Sleep(5 * time.Second) // nothing happens that could be awaited
+	redis.Continue()
+	for _, p := range instances {
+		p.signal(t, syscall.SIGCONT)
+	}
+	for range 2 * time.Second / (50 * time.Millisecond) { // while both give signs of life
+		time.Sleep(50 * time.Millisecond)
+		if got := clients[0].figure("stats", "current-jobs-reserved"); got != "2" {
+			t.Fatalf("%s jobs are reserved, want 2", got)
+		}
+	}
+	for i, c := range clients {
+		c.ask(fmt.Sprintf("delete %d\r\n", i+1), "DELETED")
+	}
+}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -56,21 +57,36 @@ func (c *client) awaitFigure(page, key, want string) {
 	c.t.Fatalf("%s, %s: %s, want %s", page, key, got, want)
 }
 
-// figure reads a value off a page of statistics.
+// figure reads a value off a page of statistics, or what is answered instead.
 func (c *client) figure(page, key string) string {
 	c.t.Helper()
-	c.send(page + "\r\n")
+	text := c.page(page)
+	if !strings.HasPrefix(text, "---\n") {
+		return text
+	}
+	_, rest, is := strings.Cut(text, "\n"+key+": ")
+	if !is {
+		return "missing"
+	}
+	value, _, _ := strings.Cut(rest, "\n")
+	return strings.TrimSpace(value)
+}
+
+// page asks for a page of statistics, and returns it, or what is answered
+// instead.
+func (c *client) page(command string) string {
+	c.t.Helper()
+	c.send(command + "\r\n")
 	head := c.line()
-	if !strings.HasPrefix(head, "OK ") {
+	n, err := strconv.Atoi(strings.TrimPrefix(head, "OK "))
+	if err != nil {
 		return head
 	}
-	value := "missing"
-	for line := c.line(); line != ""; line = c.line() {
-		if rest, is := strings.CutPrefix(line, key+": "); is {
-			value = strings.TrimSpace(rest)
-		}
+	page := make([]byte, n+2)
+	if _, err := io.ReadFull(c.in, page); err != nil {
+		c.t.Fatal(err)
 	}
-	return value
+	return string(page[:n])
 }
 
 // TestLateness measures how late delayed jobs become ready and how late

@@ -27,6 +27,9 @@ type Config struct {
 	Parallel int    // plain scripts at a time; 3 if 0
 	Crowd    int    // timed scripts at a time; 24 if 0
 
+	// Lag is how long the figures in lagging may be behind, because the subject
+	// is several processes; 0: they never are.
+	Lag time.Duration
 	// Patience is how long a reply of the subject is waited for; 5 s if 0.
 	Patience time.Duration
 	// Shrink is how long a failing script may be made smaller; a minute if 0.
@@ -225,7 +228,7 @@ var maxima = []int{40, 300, defaultMax}
 // episode starts a pair of servers for the script of that number.
 func (r *run) episode(number int, timed bool) (*episode, error) {
 	e := &episode{
-		timed: timed, max: maxima[number%len(maxima)], patience: r.Patience,
+		timed: timed, max: maxima[number%len(maxima)], patience: r.Patience, lag: r.Lag,
 		conns: make(map[int]*conn), gone: make(map[int]bool),
 		jobs: make(map[int]*job), byJudge: make(map[uint64]int), bySubject: make(map[uint64]int),
 		delays: make(map[uint64]bool), fresh: unnamed, covered: make(Coverage),

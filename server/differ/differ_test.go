@@ -104,20 +104,22 @@ func TestFindsForgeries(t *testing.T) {
 		name   string
 		change []string
 		sends  int // packets in the smallest script
+		lag    time.Duration
 	}{
-		{"word", []string{"NOT_IGNORED\r\n", "WATCHING 1\r\n"}, 1},
-		{"missing", []string{"RELEASED\r\n", ""}, 3},
-		{"extra", []string{"BURIED\r\n", "BURIED\r\nBURIED\r\n"}, 3},
-		{"page", []string{"total-jobs: 2\n", "total-jobs: 3\n"}, 3},
-		{"list", []string{"- u\n- v\n", "- v\n- u\n"}, 3},
-		{"count", []string{"KICKED 2\r\n", "KICKED 1\r\n"}, 3},
-		{"waiting", []string{"current-waiting: 1\n", "current-waiting: 0\n"}, 1},
+		{"word", []string{"NOT_IGNORED\r\n", "WATCHING 1\r\n"}, 1, 0},
+		{"missing", []string{"RELEASED\r\n", ""}, 3, 0},
+		{"extra", []string{"BURIED\r\n", "BURIED\r\nBURIED\r\n"}, 3, 0},
+		{"page", []string{"total-jobs: 2\n", "total-jobs: 3\n"}, 3, 0},
+		{"list", []string{"- u\n- v\n", "- v\n- u\n"}, 3, 0},
+		{"count", []string{"KICKED 2\r\n", "KICKED 1\r\n"}, 3, 0},
+		{"waiting", []string{"current-waiting: 1\n", "current-waiting: 0\n"}, 1, 0},
+		{"never settled", []string{"current-watching: 2\n", "current-watching: 1\n"}, 6, 20 * time.Millisecond},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			forger := forged(start, c.change...)
 			report := compare(t, differ.Config{
-				Judge: start, Subject: forger, Seed: *seed, Plain: 100_000, Patience: 400 * time.Millisecond, Shrink: 2 * time.Minute,
+				Judge: start, Subject: forger, Seed: *seed, Plain: 100_000, Patience: 400 * time.Millisecond, Shrink: 2 * time.Minute, Lag: c.lag,
 			})
 			if len(report.Found) == 0 {
 				t.Fatal("it was not found out")

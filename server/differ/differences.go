@@ -68,10 +68,17 @@ var Differences = []Difference{
 	{"stats-own", "",
 		"process, version and files are the server's own: pid, version, rusage, uptime, id, binlog-*, file",
 		"must be there; the value is free"},
+	{"others-figures", "",
+		"a subject of several processes learns now and then how many connections of the others use, watch and wait for a tube",
+		"if there is a lag: whatever was done last, the figures in lagging are not compared until nothing was done for so long; then they are exact"},
 	{"clock", "",
 		"whole seconds of age, time-left and pause-time-left change at other moments",
 		"may differ by one; by more when the machine has stood still"},
 }
+
+// lagging are the figures of stats-tube that a subject of several processes may
+// not know at once, see Config.Lag.
+var lagging = []string{"current-using", "current-watching", "current-waiting"}
 
 // agreement is how a value of a stats page is compared.
 type agreement uint8

@@ -51,6 +51,15 @@
 // script counts for nothing. Timed scripts spend their time waiting, so many
 // run at once.
 //
+// # Several processes
+//
+// A subject may be several processes that share the jobs, if the caller makes
+// them look like one: deals the connections to them, and adds up what stats tells
+// of each alone. What they tell each other now and then only, [Config.Lag] says
+// how late: then plain scripts stand still for so long every few hundred steps,
+// and ask on each connection about every tube. In between the figures concerned
+// are not compared.
+//
 // # Invariants
 //
 // Everything that was compared was equal but for what is in differences.go.

@@ -18,6 +18,7 @@ type generator struct {
 	left    int // steps to make
 	drained int // steps before the end at which draining begins; 0: never
 	rest    map[int]string
+	looks   []int // connections that are to look at all tubes, while no figure lags
 }
 
 func newGenerator(e *episode, random *rand.Rand, steps int) *generator {
@@ -36,12 +37,37 @@ func (g *generator) next() (step, bool) {
 	if g.left == g.drained && g.drained > 0 {
 		return step{act: drain}, true
 	}
+	if g.left%lookEvery == lookEvery/2 && g.e.admit(step{act: quiet}) == "" {
+		g.looks = slices.Sorted(maps.Keys(g.e.conns))
+		return step{act: quiet}, true
+	}
+	if s, is := g.look(); is {
+		return s, true
+	}
 	for range 50 {
 		if s := g.step(); g.e.admit(s) == "" {
 			return s, true
 		}
 	}
 	return step{conn: g.newConn(), commands: []command{{line: "list-tubes", rest: "\r\n"}}}, true
+}
+
+// lookEvery is how many steps are between two looks at figures that lag.
+const lookEvery = 200
+
+// look has the next connection that is to do so ask about every tube.
+func (g *generator) look() (step, bool) {
+	for len(g.looks) > 0 {
+		s := step{conn: g.looks[0], commands: []command{{line: "list-tubes", rest: "\r\n"}}}
+		g.looks = g.looks[1:]
+		for _, name := range tubeNames {
+			s.commands = append(s.commands, command{line: "stats-tube " + name, rest: "\r\n"})
+		}
+		if c := g.e.conns[s.conn]; c != nil && !c.waits() && g.rest[s.conn] == "" && g.e.admit(s) == "" {
+			return s, true
+		}
+	}
+	return step{}, false
 }
 
 func (g *generator) newConn() int {

@@ -13,7 +13,10 @@ import (
 // is not admitted is left out on both sides, in a script that was cut down as
 // in one that is being made.
 func (e *episode) admit(s step) string {
-	if s.act == drain {
+	switch {
+	case s.act == quiet && (e.lag == 0 || e.timed):
+		return "nothing lags, or time must not pass"
+	case s.act == drain, s.act == quiet:
 		return ""
 	}
 	c := e.conns[s.conn]

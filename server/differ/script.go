@@ -13,6 +13,7 @@ const (
 	half              // shut down the sending side
 	hangUp            // close the connection
 	drain             // SIGUSR1 to the servers; conn means nothing
+	quiet             // nothing, until no figure of the subject lags; conn means nothing
 )
 
 // step is what happens at once; both servers must come to rest after it.

@@ -45,6 +45,28 @@ func (e *episode) outstanding(s *side) rest {
 // package, or something in beanstalkd that nobody knows of.
 var errJudge = errors.New("the judge is not at rest")
 
+const (
+	// judgePatience is how long a reply of the judge is waited for.
+	judgePatience = 10 * time.Second
+
+	// longestLook is how long is waited at once.
+	longestLook = 50 * time.Millisecond
+)
+
+// budget is how long a side is still waited for. If the machine stands still with
+// all that is on it, that is not held against the side.
+type budget struct {
+	side *side
+	left time.Duration
+}
+
+// wait returns when something has come, or after that time.
+func (b *budget) wait(d time.Duration) {
+	begun := time.Now()
+	b.side.wait(d)
+	b.left -= min(time.Since(begun), 4*longestLook)
+}
+
 // settle waits until both servers are at rest and compares what has come.
 func (e *episode) settle() error {
 	if err := e.settleJudge(); err != nil {
@@ -80,7 +102,7 @@ func (e *episode) settle() error {
 // before it was asked, and it has not counted a reserve behind them, nothing
 // is on its way.
 func (e *episode) settleJudge() error {
-	deadline := time.Now().Add(probeLimit)
+	limit := budget{e.judge, judgePatience}
 	for pause := 100 * time.Microsecond; ; {
 		r := e.outstanding(e.judge)
 		switch {
@@ -89,17 +111,17 @@ func (e *episode) settleJudge() error {
 		case r.more:
 			return fmt.Errorf("%w: it has answered more than was asked", errJudge)
 		case r.busy:
-			e.judge.wait(time.Until(deadline))
+			limit.wait(longestLook)
 		case r.maybe == 0 && !e.census:
 			return nil
 		default:
 			if rests, err := e.rests(e.judge, r.maybe); err != nil || rests {
 				return err
 			}
-			e.judge.wait(pause)
+			limit.wait(pause)
 			pause = min(2*pause, 10*time.Millisecond)
 		}
-		if time.Now().After(deadline) {
+		if limit.left < 0 {
 			return fmt.Errorf("%w: %+v", errJudge, r)
 		}
 	}
@@ -137,7 +159,7 @@ func (e *episode) atRest(s *side, waiting int) state {
 // settleSubject waits until the subject has sent as many replies as the judge
 // and is at rest.
 func (e *episode) settleSubject(owed map[int]int) error {
-	deadline := time.Now().Add(e.patience)
+	limit := budget{e.subject, e.patience}
 	for pause := 100 * time.Microsecond; ; {
 		r := e.outstanding(e.subject)
 		missing, extra := e.compareCounts(owed)
@@ -148,17 +170,17 @@ func (e *episode) settleSubject(owed map[int]int) error {
 			n := owed[extra]
 			return e.fault(extra, "no reply", show(e.subject.peek(extra)[n]))
 		case missing >= 0 || r.busy:
-			e.subject.wait(time.Until(deadline))
+			limit.wait(longestLook)
 		case r.maybe == 0 && !e.census:
 			return nil
 		default:
 			if rests, err := e.rests(e.subject, r.maybe); err != nil || rests {
 				return err
 			}
-			e.subject.wait(pause)
+			limit.wait(pause)
 			pause = min(2*pause, 10*time.Millisecond)
 		}
-		if time.Now().After(deadline) {
+		if limit.left < 0 {
 			return e.late(missing, owed, r)
 		}
 	}
@@ -168,6 +190,7 @@ func (e *episode) settleSubject(owed map[int]int) error {
 func (e *episode) late(missing int, owed map[int]int, r rest) error {
 	if missing >= 0 {
 		n, _ := e.subject.came(missing)
+		n = min(n, owed[missing]-1) // it may have come just now
 		return e.fault(missing, show(e.judge.peek(missing)[n]), "no reply")
 	}
 	for id, c := range e.conns {

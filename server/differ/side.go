@@ -232,8 +232,8 @@ func (s *side) probe() (state, error) {
 	return st, nil
 }
 
-// probeLimit is how long a stats page may take.
-const probeLimit = 10 * time.Second
+// probeLimit is how long a stats page may take; more than a machine stands still.
+const probeLimit = 5 * time.Minute
 
 // write sends a packet, in fragments if there are cuts.
 func (s *side) write(id int, data []byte, cuts []int) error {

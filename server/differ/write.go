@@ -49,6 +49,8 @@ func (w *writer) entry(en entry) {
 	switch en.step.act {
 	case drain:
 		w.WriteString("signal USR1\n")
+	case quiet:
+		fmt.Fprintf(w, "wait %dms\n", w.e.lag.Milliseconds())
 	case half:
 		fmt.Fprintf(w, "halfclose %s\n", name)
 	case hangUp:

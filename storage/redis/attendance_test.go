@@ -1,9 +1,15 @@
 package redis
 
 import (
+	"context"
+	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"redstalk/storage"
+	"redstalk/storage/redis/redistest"
 	"redstalk/tube"
 )
 
@@ -35,5 +41,45 @@ func TestAttendance(t *testing.T) {
 	}
 	if a.count("t", tube.Using, -1) || !a.count("t", tube.Watching, -1) {
 		t.Error("only the last connection at a tube is worth telling at once")
+	}
+}
+
+// TestInstances: an instance counts until it ends, or has been silent for too
+// long, whether or not others have given it up.
+func TestInstances(t *testing.T) {
+	for _, partitions := range []int{1, 4} {
+		t.Run(fmt.Sprint(partitions), func(t *testing.T) {
+			var ahead atomic.Int64
+			o := Options{
+				URL: redistest.Start(t).URL(), Partitions: partitions,
+				skew: func() time.Duration { return time.Duration(ahead.Load()) },
+			}
+			var stores []*Store
+			for range 3 {
+				s, err := Open(context.Background(), o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				stores = append(stores, s)
+			}
+			asked := stores[0]
+			defer asked.Close()
+			do(asked, put("x")) // without a batch on record every call gives a sign of life, and gives up others
+			want := func(n uint64) {
+				t.Helper()
+				a := do(asked, storage.Op{Kind: storage.Stats})
+				if a.Stats == nil || a.Stats.Instances != n {
+					t.Errorf("%+v, want %d instances", a.Stats, n)
+				}
+			}
+			want(3)
+			stores[1].Close()
+			want(2)
+			stores[2].crash()
+			ahead.Add(int64(silence - time.Second))
+			want(2)
+			ahead.Add(int64(2 * time.Second))
+			want(1)
+		})
 	}
 }

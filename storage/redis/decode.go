@@ -258,7 +258,7 @@ func (r *reply) count() uint64 { return uint64(r.int64()) }
 func readStats(r *reply, ops []*storage.Op) {
 	t := tube.Totals{Urgent: r.count(), Ready: r.count(), Reserved: r.count(), Delayed: r.count(), Buried: r.count(), Jobs: r.count()}
 	t.Timeouts, t.Tubes = r.count(), r.count()
-	ops[0].Answer.Stats = &storage.Figures{Totals: t}
+	ops[0].Answer.Stats = &storage.Figures{Totals: t, Instances: r.count()}
 }
 
 func readTubes(r *reply, ops []*storage.Op) {

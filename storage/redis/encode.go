@@ -252,7 +252,7 @@ func (p *partition) encodeReport(op *storage.Op) {
 		c.args = append(c.args, "tube-stats", &op.Tube)
 		read = func(r *reply, ops []*storage.Op) { readTubeStats(r, ops[0], using, watching) }
 	case storage.Stats:
-		c.args = append(c.args, "stats")
+		c.args = append(c.args, "stats", silence.Milliseconds())
 		read = readStats
 	case storage.Tubes:
 		c.args = append(c.args, "tubes")

@@ -113,7 +113,10 @@ func (p *partition) awaitReplicas(ctx context.Context, node *goredis.Client, arg
 		return nil, err
 	}
 	n, err := wait.Int()
-	if err == nil && n < p.options.WaitReplicas {
+	switch {
+	case err != nil: // which is not about the call: that was carried out
+		err = fmt.Errorf("%w: %v", errFewReplicas, err)
+	case n < p.options.WaitReplicas:
 		err = fmt.Errorf("%w: %d of %d", errFewReplicas, n, p.options.WaitReplicas)
 	}
 	return call.Val(), err

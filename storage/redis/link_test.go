@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -249,5 +252,97 @@ func TestGuardsBySentinels(t *testing.T) {
 	redis.Servers[1].Client(t).ConfigSet(context.Background(), "maxmemory-policy", "allkeys-lru")
 	if _, err := tryOpen(Options{URL: redis.URL()}); err == nil || !strings.Contains(err.Error(), redis.Servers[1].Addr+" is allkeys-lru") {
 		t.Errorf("with a replica that evicts: %v", err)
+	}
+}
+
+// TestAllNodesGone: when no node of a cluster can be reached, not even to be asked
+// where things are, operations are held up and then refused; and when the nodes
+// are back, all goes on.
+func TestAllNodesGone(t *testing.T) {
+	t.Parallel()
+	redis := redistest.StartCluster(t, 3, 0)
+	s := openAt(t, redis.URL(), hasty)
+	of := len(s.parts)
+	here, there := tubeIn(0, of), tubeIn(1, of)
+	for _, node := range redis.Primaries {
+		node.Kill()
+	}
+	for i, op := range []storage.Op{putIn(here, 1), takeFrom(1, false, here, there), {Kind: storage.Tubes}} {
+		begun := time.Now()
+		if a := do(s, op); !errors.Is(a.Err, storage.ErrUnavailable) {
+			t.Errorf("operation %d: %+v", i, a)
+		}
+		if took := time.Since(begun); took > patient/2 {
+			t.Errorf("operation %d was refused after %v", i, took)
+		}
+	}
+	if a := do(s, takeFrom(1, true, here, there)); a.Err != nil || !a.NotFound {
+		t.Errorf("a take that can wait: %+v", a)
+	}
+	for _, node := range redis.Primaries {
+		if err := node.Restart(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	figures(t, s)
+	for _, op := range []storage.Op{putIn(here, 1), takeFrom(1, false, here, there)} {
+		if a := do(s, op); a.Err != nil || a.NotFound {
+			t.Errorf("when they are back: %+v", a)
+		}
+	}
+}
+
+// TestDemotedWhileWaiting: Redis becomes a replica for a moment, as in a failover
+// by hand, while a call that was carried out waits for replicas: it answers
+// UNBLOCKED. The call counts, once, and the instance keeps what it has.
+func TestDemotedWhileWaiting(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	primary := redistest.Start(t)
+	host, port, _ := net.SplitHostPort(primary.Addr)
+	replica := redistest.Start(t, "--replicaof", host+" "+port, "--repl-diskless-sync-delay", "0")
+	client := primary.Client(t)
+	info := func(section, what string) bool {
+		text, err := client.Info(ctx, section).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Contains(text, what)
+	}
+	awaitInfo := func(section, what string) {
+		t.Helper()
+		for limit := time.Now().Add(patient); !info(section, what); time.Sleep(time.Millisecond) {
+			if time.Now().After(limit) {
+				t.Fatalf("waited in vain for %s", what)
+			}
+		}
+	}
+	awaitInfo("replication", "state=online")
+	s, err := Open(ctx, Options{URL: primary.URL(), WaitReplicas: 1, Timeout: patient, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	do(s, put("x"))
+	held := do(s, take(3)).ID
+	replica.Stop()
+	done := make(chan storage.Answer, 1)
+	go func() { done <- do(s, put("y")) }()
+	awaitInfo("clients", "blocked_clients:1")
+	for _, of := range [][2]string{{"127.0.0.1", "1"}, {"no", "one"}} {
+		if err := client.Do(ctx, "replicaof", of[0], of[1]).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	awaitInfo("errorstats", "errorstat_UNBLOCKED")
+	replica.Continue()
+	if a := <-done; a.Err != nil {
+		t.Errorf("put: %+v", a)
+	}
+	if got := figures(t, s); got.Jobs != 2 || got.Ready != 1 || got.Reserved != 1 {
+		t.Errorf("%+v", got)
+	}
+	if a := do(s, move(tube.Delete, 3, held)); a.Err != nil || a.NotFound {
+		t.Errorf("delete of what was reserved: %+v", a)
 	}
 }

@@ -40,6 +40,8 @@ type partition struct {
 	ailing   atomic.Bool // calls fail, see recover
 	upkeep   upkeep
 
+	tardiness *tardiness // common to all partitions
+
 	mu     sync.Mutex
 	more   *sync.Cond // handed, busy or ending has changed
 	queue  []*unit
@@ -58,8 +60,10 @@ type partition struct {
 	full       bool    // the call is for a Redis without memory
 	fullErr    error
 	void       bool // the call asks for its number only, see trouble.go
+	garbled    bool // an answer could not be read, so nobody knows what this instance has
 	failed     error
 	trouble    time.Time // when a call last failed, by the local clock
+	beaten     time.Time // when it last gave a sign of life, by the local clock
 	holdings   *holdings
 	attendance *attendance
 }
@@ -73,9 +77,9 @@ type flight struct {
 	answer *reply
 }
 
-func newPartition(l *link, o Options, ids *order, number int) *partition {
+func newPartition(l *link, o Options, ids *order, late *tardiness, number int) *partition {
 	p := &partition{
-		link: l, prefix: keyPrefix(o.Namespace, number), number: number, of: o.Partitions, order: ids,
+		link: l, prefix: keyPrefix(o.Namespace, number), number: number, of: o.Partitions, order: ids, tardiness: late,
 		options: o, log: o.Log, listener: deaf{}, done: make(chan struct{}),
 		holdings: newHoldings(o.Partitions > 1), attendance: newAttendance(),
 	}
@@ -97,7 +101,7 @@ func keyPrefix(namespace string, number int) string {
 func (p *partition) rename() {
 	name := newInstance()
 	p.instance.Store(&name)
-	p.previous = ""
+	p.previous, p.garbled = "", false
 }
 
 // now is the local time, moved as the clock of Redis is in tests.
@@ -325,13 +329,11 @@ func (p *partition) read(r *reply) error {
 	if r == nil || r.said == voided {
 		return nil
 	}
-	for i := range p.call.steps {
-		if r.err != nil {
-			return r.err
-		}
-		s := &p.call.steps[i]
-		s.read(p, r, s.ops)
+	for i := 0; i < len(p.call.steps) && r.err == nil; i++ {
+		st := &p.call.steps[i]
+		st.read(p, r, st.ops)
 	}
+	p.garbled = p.garbled || r.err != nil
 	return r.err
 }
 
@@ -353,6 +355,9 @@ func (p *partition) head() {
 	}
 	a[0], a[1], a[2], a[3] = "evalsha", script.Hash(), 1, p.prefix
 	a[4], a[5], a[6], a[7], a[8] = *p.instance.Load(), numberArg(p.serial), p.previous, puts, options
+	if p.garbled {
+		a[6] = numberArg(0) // which no batch has: the script says LOST, and all is begun anew
+	}
 }
 
 func numberArg(n uint64) string { return fmt.Sprintf("%016d", n) }
@@ -457,6 +462,7 @@ func (p *partition) encodeBeat(c *call) {
 func (p *partition) encodeTick(c *call) {
 	c.last = append(c.last, func(c *call) {
 		c.add(func(r *reply) {
+			p.tardiness.note(r.ms())
 			for range r.int64() {
 				p.holdings.drop(r.member())
 			}

@@ -169,6 +169,7 @@ func merge(op *storage.Op, a *storage.Answer) {
 		*whole = storage.Answer{Err: a.Err}
 	case op.Kind == storage.Stats && whole.Stats != nil:
 		addTotals(&whole.Stats.Totals, &a.Stats.Totals)
+		whole.Stats.Instances = max(whole.Stats.Instances, a.Stats.Instances)
 	case op.Kind == storage.Tubes:
 		whole.Names = append(whole.Names, a.Names...)
 	default:

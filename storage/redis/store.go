@@ -116,9 +116,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 
 // newStore sets up the partitions.
 func newStore(l *link, o Options) *Store {
-	s, ids := &Store{link: l, log: o.Log}, &order{}
+	s, ids, late := &Store{link: l, log: o.Log}, &order{}, &tardiness{log: o.Log}
 	for number := range o.Partitions {
-		p := newPartition(l, o, ids, number)
+		p := newPartition(l, o, ids, late, number)
 		s.parts = append(s.parts, p)
 		s.mails = append(s.mails, newMail(p))
 		go p.run()

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"redstalk/storage/redis/redistest"
+	"redstalk/tube"
 )
 
 // TestTLS: the certificates of server and client are checked by both.
@@ -35,4 +36,92 @@ func TestTLS(t *testing.T) {
 			t.Errorf("with %v: %v, want %s", pairs, err, want)
 		}
 	}
+}
+
+// newLock is a lock for a user with the documented permissions.
+func newLock(t *testing.T) *redistest.Lock {
+	rules := []string{"~redstalk:*", "resetchannels", "-@all"}
+	for _, name := range strings.Fields(documented) {
+		rules = append(rules, "+"+name)
+	}
+	return &redistest.Lock{
+		Certificates: redistest.NewCertificates(t), User: "app", Password: "sesame", Rules: rules,
+		SentinelRules: []string{"resetchannels", "&+switch-master", "&+replica-reconf-done", "-@all", "+sentinel", "+subscribe"},
+	}
+}
+
+// wantShut checks that nobody is let in with less than the URL says.
+func wantShut(t *testing.T, whole string) {
+	t.Helper()
+	at, err := url.Parse(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	without := func(keys ...string) string {
+		query := at.Query()
+		for _, key := range keys {
+			query.Del(key)
+		}
+		less := *at
+		less.RawQuery = query.Encode()
+		return less.String()
+	}
+	for what, shut := range map[string]string{
+		"no authority":   without("ca"),
+		"no certificate": without("cert", "key"),
+		"wrong password": strings.Replace(whole, ":sesame@", ":simsim@", 1),
+		"wrong user":     strings.Replace(whole, "app:", "ape:", 1),
+		"wrong server":   whole + "&server_name=blah",
+		"no TLS":         "redis" + strings.TrimPrefix(without("ca", "cert", "key"), "rediss"),
+	} {
+		if shut == whole {
+			t.Fatalf("%s is the same as all", what)
+		}
+		_, err := tryOpen(Options{URL: shut, Timeout: hasty})
+		if err == nil || strings.Contains(err.Error(), "sesame") {
+			t.Errorf("with %s: %v", what, err)
+		}
+		t.Logf("with %s: %v", what, err)
+	}
+}
+
+// worksIn checks that jobs can be put and taken in every partition.
+func worksIn(t *testing.T, s *Store) {
+	t.Helper()
+	of := len(s.parts)
+	for p := range of {
+		name := tubeIn(p, of)
+		put, took := do(s, putIn(name, 1)), do(s, takeFrom(1, false, name))
+		gone := do(s, move(tube.Delete, 1, took.ID))
+		if put.Err != nil || took.Err != nil || took.ID != put.ID || gone.Err != nil || gone.NotFound {
+			t.Errorf("in partition %d: %+v, %+v, %+v", p, put, took, gone)
+		}
+	}
+}
+
+// TestTLSBySentinels: sentinels, primary and replicas speak only TLS, to clients
+// with a certificate, and know a user with the permissions in docs/redis.md. All
+// works, also when a replica has taken over.
+func TestTLSBySentinels(t *testing.T) {
+	t.Parallel()
+	redis := redistest.StartLockedSentinels(t, newLock(t), 1)
+	url := redis.URL() + "&sentinel_auth=same"
+	s := openAt(t, url, patient)
+	worksIn(t, s)
+	wantShut(t, url)
+	redis.Servers[0].Kill()
+	redis.AwaitPrimary(t, redis.Servers[0])
+	worksIn(t, s)
+}
+
+// TestTLSOnCluster: the same with the nodes of a cluster.
+func TestTLSOnCluster(t *testing.T) {
+	t.Parallel()
+	redis := redistest.StartLockedCluster(t, newLock(t), 3, 1)
+	s := openAt(t, redis.URL(), patient)
+	worksIn(t, s)
+	wantShut(t, redis.URL())
+	redis.Primaries[1].Kill()
+	redis.AwaitTakeover(t, "redstalk:{1}:", redis.Primaries[1])
+	worksIn(t, s)
 }

@@ -59,7 +59,7 @@ const (
 
 // passing are the beginnings of errors that pass by themselves, or when
 // another server takes over. Nothing was carried out.
-var passing = []string{"LOADING", "BUSY", "READONLY", "MASTERDOWN", "NOREPLICAS", "NOSCRIPT", "CLUSTERDOWN", "TRYAGAIN", "MISCONF", "MOVED", "ASK"}
+var passing = []string{"LOADING", "BUSY", "READONLY", "MASTERDOWN", "NOREPLICAS", "NOSCRIPT", "CLUSTERDOWN", "TRYAGAIN", "MISCONF", "MOVED", "ASK", "UNBLOCKED"}
 
 // codeOf returns the first word of an error that Redis has answered, "" if it
 // has not. Before Redis 7 errors within a script are wrapped in others.
@@ -341,10 +341,17 @@ func (p *partition) renew() {
 	p.rename()
 }
 
-// patience is after how much silence other instances are given up. If Redis
-// was away, they have all been silent and need the time to say something.
+// patience is after how much silence other instances are given up, asked with
+// every sign of life. If Redis was away, or this instance has been silent itself,
+// as on a machine that stood still, they may all have been, and need the time to
+// say something.
 func (p *partition) patience() time.Duration {
-	if time.Since(p.trouble) < silence+slow {
+	now := time.Now()
+	if !p.beaten.IsZero() && now.Sub(p.beaten) > beatEvery+slow {
+		p.trouble = now
+	}
+	p.beaten = now
+	if now.Sub(p.trouble) < silence+slow {
 		return 24 * time.Hour
 	}
 	return silence

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"errors"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -15,6 +16,11 @@ const (
 
 	// tickAgain is when a tick is to be tried again that failed in some.
 	tickAgain = 100 * time.Millisecond
+
+	// lateWorthLogging is how late a delay, a TTR or a pause may end unremarked,
+	// and lateEvery how often that is remarked on.
+	lateWorthLogging = time.Second
+	lateEvery        = 10 * time.Second
 )
 
 // upkeep is what a partition has done now and then, whatever connections want:
@@ -146,4 +152,30 @@ func (s *Store) await(ended <-chan error, begun int) (errs []error) {
 		}
 	}
 	return errs
+}
+
+// tardiness tells the operator when what was due was done late: because the
+// machine or Redis has too much to do, or more was due at once than can be done
+// at once, or there was no instance.
+type tardiness struct {
+	log *slog.Logger
+
+	mu    sync.Mutex
+	told  time.Time     // when it was last remarked on
+	times int           // since then
+	most  time.Duration // of these
+}
+
+// note takes down how late the latest was of what a tick has done.
+func (t *tardiness) note(late time.Duration) {
+	if late < lateWorthLogging {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.times, t.most = t.times+1, max(t.most, late)
+	if now := time.Now(); now.Sub(t.told) >= lateEvery {
+		t.log.Warn("delays, TTRs or pauses have ended late", "by", t.most, "times", t.times)
+		t.told, t.times, t.most = now, 0, 0
+	}
 }

@@ -25,9 +25,14 @@ type Cluster struct {
 // replicas. It ends with the test.
 func StartCluster(tb testing.TB, primaries, replicas int) *Cluster {
 	tb.Helper()
+	return startCluster(tb, nil, primaries, replicas)
+}
+
+func startCluster(tb testing.TB, lock *Lock, primaries, replicas int) *Cluster {
+	tb.Helper()
 	c := &Cluster{ids: make(map[*Server]string)}
 	for i := range primaries * (1 + replicas) {
-		node := startNode(tb)
+		node := startNode(tb, lock)
 		if i < primaries {
 			c.Primaries = append(c.Primaries, node)
 		} else {
@@ -52,10 +57,10 @@ func StartCluster(tb testing.TB, primaries, replicas int) *Cluster {
 	return c
 }
 
-func startNode(tb testing.TB) *Server {
+func startNode(tb testing.TB, lock *Lock) *Server {
 	tb.Helper()
 	bus := freePort(tb)
-	s := Start(tb, "--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "1000",
+	s := start(tb, lock, "--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "1000",
 		"--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0")
 	s.bus = bus
 	return s
@@ -72,13 +77,13 @@ func (c *Cluster) URL() string {
 	for _, node := range c.Nodes() {
 		hosts = append(hosts, node.Addr)
 	}
-	return "redis+cluster://" + strings.Join(hosts, ",")
+	return c.Primaries[0].lock.url("redis", "+cluster://"+strings.Join(hosts, ","))
 }
 
 // tell has a node carry out a command.
 func (c *Cluster) tell(tb testing.TB, node *Server, words ...any) string {
 	tb.Helper()
-	client := goredis.NewClient(&goredis.Options{Addr: node.Addr})
+	client := goredis.NewClient(node.options())
 	defer client.Close()
 	answer, err := client.Do(context.Background(), words...).Result()
 	if err != nil {

@@ -20,6 +20,7 @@ type Proxy struct {
 	conns    map[net.Conn]bool
 	request  func([]byte) Fate
 	answer   func([]byte) Fate
+	instead  func([]byte) string
 	refusing bool
 }
 
@@ -61,6 +62,14 @@ func (p *Proxy) Judge(request, answer func([]byte) Fate) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.request, p.answer = request, answer
+}
+
+// Answer has requests answered by the proxy, unless they are to get "", and never
+// reach the server; nil lets all pass. Each must come in one read.
+func (p *Proxy) Answer(instead func(request []byte) string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.instead = instead
 }
 
 // Refuse has new connections closed at once, and breaks all there are; or not
@@ -105,8 +114,27 @@ func (p *Proxy) accept() {
 		p.conns[c], p.conns[server] = true, true
 		p.mu.Unlock()
 		p.wait.Add(2)
-		go p.copy(server, c, func() func([]byte) Fate { return p.request })
+		go p.copy(server, c, func() func([]byte) Fate { return p.answering(c) })
 		go p.copy(c, server, func() func([]byte) Fate { return p.answer })
+	}
+}
+
+// answering returns the judge of requests, which answers some to the client. The
+// lock is held.
+func (p *Proxy) answering(client net.Conn) func([]byte) Fate {
+	instead, judge := p.instead, p.request
+	if instead == nil {
+		return judge
+	}
+	return func(piece []byte) Fate {
+		if text := instead(piece); text != "" {
+			client.Write([]byte(text)) // if that fails the client is gone
+			return Drop
+		}
+		if judge == nil {
+			return Pass
+		}
+		return judge(piece)
 	}
 }
 

@@ -30,6 +30,7 @@ type Server struct {
 
 	args   []string
 	bus    string // port between the nodes of a cluster
+	lock   *Lock
 	cmd    *exec.Cmd
 	output bytes.Buffer
 	exited chan struct{}
@@ -39,12 +40,19 @@ type Server struct {
 // written as in its configuration, say otherwise. It ends with the test.
 func Start(tb testing.TB, args ...string) *Server {
 	tb.Helper()
+	return start(tb, nil, args...)
+}
+
+// start starts a redis-server behind a lock, if that is not nil.
+func start(tb testing.TB, lock *Lock, args ...string) *Server {
+	tb.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		tb.Fatalf("these tests need redis-server, which `make deps` installs: %v", err)
 	}
 	port := freePort(tb)
-	s := &Server{Addr: net.JoinHostPort("127.0.0.1", port), Dir: tb.TempDir()}
-	s.args = append([]string{"--port", port, "--bind", "127.0.0.1", "--dir", s.Dir, "--save", "", "--daemonize", "no"}, args...)
+	s := &Server{Addr: net.JoinHostPort("127.0.0.1", port), Dir: tb.TempDir(), lock: lock}
+	s.args = append(lock.listen(port), "--bind", "127.0.0.1", "--dir", s.Dir, "--save", "", "--daemonize", "no")
+	s.args = append(append(s.args, lock.admit()...), args...)
 	tb.Cleanup(s.Kill)
 	if err := s.Restart(); err != nil {
 		tb.Fatal(err)
@@ -72,9 +80,14 @@ func (s *Server) URL() string { return "redis://" + s.Addr + "/0" }
 
 // Client returns a client of the server, which ends with the test.
 func (s *Server) Client(tb testing.TB) *goredis.Client {
-	c := goredis.NewClient(&goredis.Options{Addr: s.Addr})
+	c := goredis.NewClient(s.options())
 	tb.Cleanup(func() { c.Close() })
 	return c
+}
+
+// options are those of a client that may do everything.
+func (s *Server) options() *goredis.Options {
+	return &goredis.Options{Addr: s.Addr, TLSConfig: s.lock.config()}
 }
 
 // Kill ends the server at once. It may be called twice.
@@ -93,7 +106,9 @@ func (s *Server) Stop() { s.cmd.Process.Signal(syscall.SIGSTOP) }
 func (s *Server) Continue() { s.cmd.Process.Signal(syscall.SIGCONT) }
 
 func (s *Server) awaitAnswer() error {
-	c := goredis.NewClient(&goredis.Options{Addr: s.Addr, MaxRetries: -1})
+	options := s.options()
+	options.MaxRetries = -1
+	c := goredis.NewClient(options)
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
 	defer cancel()

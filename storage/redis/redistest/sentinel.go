@@ -27,13 +27,18 @@ type Sentinels struct {
 // StartSentinels starts them, with so many replicas. They end with the test.
 func StartSentinels(tb testing.TB, replicas int) *Sentinels {
 	tb.Helper()
-	s := &Sentinels{Servers: []*Server{Start(tb, "--repl-diskless-sync-delay", "0")}}
+	return startSentinels(tb, nil, replicas)
+}
+
+func startSentinels(tb testing.TB, lock *Lock, replicas int) *Sentinels {
+	tb.Helper()
+	s := &Sentinels{Servers: []*Server{start(tb, lock, "--repl-diskless-sync-delay", "0")}}
 	host, port, _ := net.SplitHostPort(s.Servers[0].Addr)
 	for range replicas {
-		s.Servers = append(s.Servers, Start(tb, "--replicaof", host+" "+port, "--repl-diskless-sync-delay", "0"))
+		s.Servers = append(s.Servers, start(tb, lock, "--replicaof", host+" "+port, "--repl-diskless-sync-delay", "0"))
 	}
 	for range 3 {
-		s.Sentinels = append(s.Sentinels, startSentinel(tb, host, port, 2))
+		s.Sentinels = append(s.Sentinels, startSentinel(tb, lock, host, port, 2))
 	}
 	primary := s.Servers[0].Client(tb)
 	await(tb, "the replicas to be there", func(ctx context.Context) bool {
@@ -41,7 +46,7 @@ func StartSentinels(tb testing.TB, replicas int) *Sentinels {
 		return strings.Count(info, "state=online") == replicas
 	})
 	for _, its := range s.Sentinels {
-		client := goredis.NewSentinelClient(&goredis.Options{Addr: its.Addr})
+		client := goredis.NewSentinelClient(its.options())
 		tb.Cleanup(func() { client.Close() })
 		await(tb, "the sentinels to know each other and the replicas", func(ctx context.Context) bool {
 			m, _ := client.Master(ctx, MasterName).Result()
@@ -57,13 +62,13 @@ func StartLocked(tb testing.TB, password string) *Sentinels {
 	tb.Helper()
 	s := &Sentinels{Servers: []*Server{Start(tb, "--requirepass", password)}}
 	host, port, _ := net.SplitHostPort(s.Servers[0].Addr)
-	s.Sentinels = []*Server{startSentinel(tb, host, port, 1,
+	s.Sentinels = []*Server{startSentinel(tb, nil, host, port, 1,
 		"sentinel auth-pass "+MasterName+" "+password, "requirepass "+password)}
 	return s
 }
 
 // startSentinel starts a sentinel, of which so many are a majority.
-func startSentinel(tb testing.TB, host, port string, majority int, more ...string) *Server {
+func startSentinel(tb testing.TB, lock *Lock, host, port string, majority int, more ...string) *Server {
 	tb.Helper()
 	dir := tb.TempDir()
 	file := filepath.Join(dir, "sentinel.conf") // which it writes to
@@ -73,8 +78,9 @@ func startSentinel(tb testing.TB, host, port string, majority int, more ...strin
 		tb.Fatal(err)
 	}
 	own := freePort(tb)
-	s := &Server{Addr: net.JoinHostPort("127.0.0.1", own), Dir: dir}
-	s.args = []string{file, "--sentinel", "--port", own, "--bind", "127.0.0.1", "--dir", dir, "--daemonize", "no"}
+	s := &Server{Addr: net.JoinHostPort("127.0.0.1", own), Dir: dir, lock: lock}
+	s.args = append([]string{file, "--sentinel", "--bind", "127.0.0.1", "--dir", dir, "--daemonize", "no"}, lock.listen(own)...)
+	s.args = append(s.args, lock.admitToSentinel()...)
 	tb.Cleanup(s.Kill)
 	if err := s.Restart(); err != nil {
 		tb.Fatal(err)
@@ -88,14 +94,14 @@ func (s *Sentinels) URL() string {
 	for _, its := range s.Sentinels {
 		hosts = append(hosts, its.Addr)
 	}
-	return "redis+sentinel://" + strings.Join(hosts, ",") + "/" + MasterName + "/0"
+	return s.Servers[0].lock.url("redis", "+sentinel://"+strings.Join(hosts, ",")+"/"+MasterName+"/0")
 }
 
 // AwaitPrimary waits until the sentinels name another primary than that, and it
 // is one, and returns it.
 func (s *Sentinels) AwaitPrimary(tb testing.TB, not *Server) *Server {
 	tb.Helper()
-	client := goredis.NewSentinelClient(&goredis.Options{Addr: s.Sentinels[0].Addr})
+	client := goredis.NewSentinelClient(s.Sentinels[0].options())
 	defer client.Close()
 	var is *Server
 	await(tb, "a replica to take over", func(ctx context.Context) bool {

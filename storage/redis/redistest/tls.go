@@ -4,13 +4,16 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"math/big"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -83,7 +86,84 @@ func (c *certificate) write(tb testing.TB, certFile, keyFile string) {
 func StartTLS(tb testing.TB, c *Certificates) (s *Server, addr string) {
 	tb.Helper()
 	port := freePort(tb)
-	s = Start(tb, "--tls-port", port, "--tls-ca-cert-file", c.CA, "--tls-cert-file", c.ServerCert,
-		"--tls-key-file", c.ServerKey, "--tls-auth-clients", "yes")
+	s = Start(tb, append([]string{"--tls-port", port}, c.flags()...)...)
 	return s, net.JoinHostPort("127.0.0.1", port)
+}
+
+// flags are those of a server that asks its clients for a certificate.
+func (c *Certificates) flags() []string {
+	return []string{"--tls-ca-cert-file", c.CA, "--tls-cert-file", c.ServerCert, "--tls-key-file", c.ServerKey, "--tls-auth-clients", "yes"}
+}
+
+// Lock is what clients need to be let in by servers that speak nothing but TLS,
+// to clients and to each other. Nil is none. The user may do what Rules say, in
+// the words of ACL SETUSER, and with sentinels what SentinelRules say.
+type Lock struct {
+	*Certificates
+	User, Password       string
+	Rules, SentinelRules []string
+}
+
+// StartLockedSentinels is StartSentinels behind a lock.
+func StartLockedSentinels(tb testing.TB, lock *Lock, replicas int) *Sentinels {
+	tb.Helper()
+	return startSentinels(tb, lock, replicas)
+}
+
+// StartLockedCluster is StartCluster behind a lock.
+func StartLockedCluster(tb testing.TB, lock *Lock, primaries, replicas int) *Cluster {
+	tb.Helper()
+	return startCluster(tb, lock, primaries, replicas)
+}
+
+// listen are the flags by which a server listens on a port.
+func (l *Lock) listen(port string) []string {
+	if l == nil {
+		return []string{"--port", port}
+	}
+	return append([]string{"--port", "0", "--tls-port", port, "--tls-replication", "yes", "--tls-cluster", "yes"}, l.flags()...)
+}
+
+// admit are the flags by which a server knows the user.
+func (l *Lock) admit() []string {
+	if l == nil {
+		return nil
+	}
+	return append([]string{"--user", l.User, "on", ">" + l.Password}, l.Rules...)
+}
+
+func (l *Lock) admitToSentinel() []string {
+	if l == nil {
+		return nil
+	}
+	return append([]string{"--user", l.User, "on", ">" + l.Password}, l.SentinelRules...)
+}
+
+// config is for clients of the tests themselves.
+func (l *Lock) config() *tls.Config {
+	if l == nil {
+		return nil
+	}
+	text, err := os.ReadFile(l.CA)
+	if err != nil {
+		panic(err) // the test has just written it
+	}
+	own, err := tls.LoadX509KeyPair(l.ClientCert, l.ClientKey)
+	if err != nil {
+		panic(err)
+	}
+	c := &tls.Config{RootCAs: x509.NewCertPool(), Certificates: []tls.Certificate{own}}
+	c.RootCAs.AppendCertsFromPEM(text)
+	return c
+}
+
+// url is how an engine opens the lock; rest begins behind the scheme's first
+// word.
+func (l *Lock) url(scheme, rest string) string {
+	if l == nil {
+		return scheme + rest
+	}
+	rest = strings.Replace(rest, "://", "://"+l.User+":"+l.Password+"@", 1)
+	query := url.Values{"ca": {l.CA}, "cert": {l.ClientCert}, "key": {l.ClientKey}}
+	return scheme + "s" + rest + "?" + query.Encode()
 }

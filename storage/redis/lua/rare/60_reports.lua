@@ -127,15 +127,19 @@ OPS['tube-stats'] = function(i)
   return i + 1
 end
 
--- stats → urgent, ready, reserved, delayed, buried, total, timeouts, tubes
+-- stats silence → urgent, ready, reserved, delayed, buried, total, timeouts,
+-- tubes, instances: this one, and those that gave a sign of life in the last
+-- silence ms
 OPS['stats'] = function(i)
   flush()
-  local reserved, me_too = 0, true
-  for _, inst in ipairs(call('ZRANGE', PREFIX .. 'instances', '0', '-1')) do
-    reserved = reserved + call('ZCARD', PREFIX .. 'reserved:' .. inst)
-    if inst == ME then me_too = false end
+  local reserved, living = call('ZCARD', RESERVED), 1
+  local seen = call('ZRANGE', PREFIX .. 'instances', '0', '-1', 'WITHSCORES')
+  for k = 1, #seen, 2 do
+    if seen[k] ~= ME then
+      reserved = reserved + call('ZCARD', PREFIX .. 'reserved:' .. seen[k])
+      if tonumber(seen[k + 1]) > NOW - ARGV[i] then living = living + 1 end
+    end
   end
-  if me_too then reserved = reserved + call('ZCARD', RESERVED) end
   local have = call('HMGET', COUNTS, 'urgent', 'delayed', 'buried', 'ids', 'deleted', 'timeouts', 'skipped')
   for k = 1, 7 do have[k] = tonumber(have[k] or 0) end
   -- Jobs that the batch has still to put have their numbers already.
@@ -149,7 +153,8 @@ OPS['stats'] = function(i)
   answer(total)
   answer(have[6] + sum.timeouts)
   answer(call('ZCARD', PREFIX .. 'tubes'))
-  return i
+  answer(living)
+  return i + 1
 end
 
 -- tubes → n, names…

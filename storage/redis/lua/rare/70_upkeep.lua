@@ -1,15 +1,18 @@
 -- The operations by which instances keep time, and an eye on each other.
 
 -- expire gives back what connections of this instance have held for too long,
--- and returns the ids.
+-- and returns the ids, and for how long at most.
 local function expire(limit)
-  local members = call('ZRANGEBYSCORE', RESERVED, '-inf', format('%.0f', NOW), 'LIMIT', '0', format('%d', limit))
-  for _, member in ipairs(members) do
+  local members = {}
+  local over = call('ZRANGEBYSCORE', RESERVED, '-inf', format('%.0f', NOW), 'WITHSCORES', 'LIMIT', '0', format('%d', limit))
+  for k = 1, #over, 2 do
+    local member = over[k]
+    members[#members + 1] = member
     sum.timeouts = sum.timeouts + 1
     took[member] = nil
     give_back(RESERVED, member, ARROWS['expireV'])
   end
-  return members
+  return members, over[2] and NOW - over[2] or 0
 end
 
 local function mature(tube, limit)
@@ -33,14 +36,16 @@ local function mature(tube, limit)
   return #members
 end
 
--- tick limit → n, ids…: does up to about limit things that are due. The ids
--- are of jobs that connections of this instance hold no longer.
+-- tick limit → late, n, ids…: does up to about limit things that are due. late
+-- is by how many ms the latest of them is late. The ids are of jobs that
+-- connections of this instance hold no longer.
 OPS['tick'] = function(i)
-  local left, expired = tonumber(ARGV[i]), {}
+  local left, expired, late, held = tonumber(ARGV[i]), {}, 0, 0
   while left > 0 do
-    local timer = call('ZRANGEBYSCORE', PREFIX .. 'timers', '-inf', format('%.0f', NOW), 'LIMIT', '0', '1')[1]
+    local first = call('ZRANGEBYSCORE', PREFIX .. 'timers', '-inf', format('%.0f', NOW), 'WITHSCORES', 'LIMIT', '0', '1')
+    local timer = first[1]
     if not timer then break end
-    left = left - 1
+    left, late = left - 1, math.max(late, NOW - first[2])
     local tube = sub(timer, 3)
     if sub(timer, 1, 1) == 'p' then
       resume(tube)
@@ -48,11 +53,12 @@ OPS['tick'] = function(i)
       left = left - mature(tube, left + 1)
     end
   end
-  if left > 0 then expired = expire(left) end
+  if left > 0 then expired, held = expire(left) end
   local timer = call('ZRANGE', PREFIX .. 'timers', '0', '0', 'WITHSCORES')[2]
   local reserved = call('ZRANGE', RESERVED, '0', '0', 'WITHSCORES')[2]
   if timer then due_at(tonumber(timer)) end
   if reserved then due_at(tonumber(reserved)) end
+  answer(math.max(late, held))
   answer(#expired)
   for _, member in ipairs(expired) do say(member) end
   return i + 1

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"redstalk/storage/redis/redistest"
+)
+
+// doorTimeout is the --store-timeout of the instance in TestFaultDoor that is to
+// give up.
+const doorTimeout = time.Second
+
+// trouble is a way in which Redis fails calls of the script.
+type trouble struct {
+	name   string
+	says   string         // what it answers; if that is empty, the fate is what happens
+	fate   redistest.Fate // of calls, or of their answers
+	behind bool           // it is of the answers
+	reply  string         // to a put; INTERNAL_ERROR if empty
+	atOnce bool           // that comes at once, as waiting does not help
+}
+
+var troubles = []trouble{
+	{name: "LOADING", says: "LOADING Redis is loading the dataset in memory"},
+	{name: "BUSY", says: "BUSY Redis is busy running a script."},
+	{name: "READONLY", says: "READONLY You can't write against a read only replica."},
+	{name: "MASTERDOWN", says: "MASTERDOWN Link with MASTER is down."},
+	{name: "NOREPLICAS", says: "NOREPLICAS Not enough good replicas to write."},
+	{name: "NOSCRIPT", says: "NOSCRIPT No matching script. Please use EVAL."},
+	{name: "CLUSTERDOWN", says: "CLUSTERDOWN The cluster is down"},
+	{name: "TRYAGAIN", says: "TRYAGAIN Multiple keys request during rehashing of slot"},
+	{name: "MISCONF", says: "MISCONF Redis is configured to save RDB snapshots, but is currently unable to persist to disk."},
+	{name: "MOVED", says: "MOVED 3999 127.0.0.1:1"},
+	{name: "ASK", says: "ASK 3999 127.0.0.1:1"},
+	{name: "UNBLOCKED", says: "UNBLOCKED force unblock from blocking operation"},
+	{name: "cut-before", fate: redistest.Cut},
+	{name: "cut-behind", fate: redistest.Cut, behind: true},
+	{name: "black-hole", fate: redistest.Drop},
+	{name: "black-hole-behind", fate: redistest.Drop, behind: true},
+	{name: "OOM", says: "OOM command not allowed when used memory > 'maxmemory'.", reply: "OUT_OF_MEMORY", atOnce: true},
+	{name: "NOPERM", says: "NOPERM this user has no permissions to run the 'evalsha' command", atOnce: true},
+	{name: "NOAUTH", says: "NOAUTH Authentication required.", atOnce: true},
+	{name: "WRONGPASS", says: "WRONGPASS invalid username-password pair or user is disabled.", atOnce: true},
+}
+
+// begin has calls fail, and returns how many have.
+func (tr *trouble) begin(proxy *redistest.Proxy) *atomic.Int64 {
+	failed := new(atomic.Int64)
+	fails := func(piece []byte) bool {
+		is := bytes.Contains(piece, []byte("\r\nevalsha\r\n")) || bytes.Contains(piece, []byte("\r\neval\r\n"))
+		if tr.behind {
+			is = piece[0] == '*' && !bytes.HasPrefix(piece, []byte("*-1")) // not of an empty mailbox
+		}
+		if is && strings.HasPrefix(tr.says, "OOM") {
+			is = !bytes.Contains(piece, []byte("full=1")) // such a call can do without memory
+		}
+		if is {
+			failed.Add(1)
+		}
+		return is
+	}
+	judge := func(piece []byte) redistest.Fate {
+		if fails(piece) {
+			return tr.fate
+		}
+		return redistest.Pass
+	}
+	switch {
+	case tr.behind:
+		proxy.Judge(nil, judge)
+	case tr.says == "":
+		proxy.Judge(judge, nil)
+	default:
+		proxy.Answer(func(piece []byte) string {
+			if fails(piece) {
+				return "-" + tr.says + "\r\n"
+			}
+			return ""
+		})
+	}
+	return failed
+}
+
+func (tr *trouble) end(proxy *redistest.Proxy) {
+	proxy.Judge(nil, nil)
+	proxy.Answer(nil)
+}
+
+// TestFaultDoor has Redis fail in every way, for long and for a moment, under the
+// whole program: who waits for a job goes on waiting, who wants something is held
+// up, connections are kept, and a job is there once, or not at all if its put was
+// not acknowledged. One instance gives up soon, the other one is patient.
+func TestFaultDoor(t *testing.T) {
+	t.Parallel()
+	proxy := redistest.NewProxy(t, redistest.Start(t))
+	_, hasty := serve(t, "-p0", "--store", proxy.URL(), "--store-timeout", doorTimeout.String())
+	_, patient := serve(t, "-p0", "--store", proxy.URL(), "--store-timeout", patience.String())
+	refused, heldUp, worker := dial(t, hasty), dial(t, patient), dial(t, hasty)
+	for _, tr := range troubles {
+		goesOn := t.Run(tr.name, func(t *testing.T) {
+			for _, c := range []*client{refused, heldUp, worker} {
+				c.t = t
+				c.conn.SetDeadline(time.Now().Add(patience))
+			}
+			worker.send("reserve\r\n")
+			refused.awaitFigure("stats", "current-waiting", "1")
+			tr.long(proxy, refused)
+			tr.short(proxy, heldUp)
+			seen := worker.drain()
+			if seen["short-"+tr.name] != 1 || seen["long-"+tr.name] > 1 || len(seen) > 2 {
+				t.Errorf("these jobs were there: %v", seen)
+			}
+		})
+		if !goesOn {
+			return // replies may be outstanding
+		}
+	}
+}
+
+// long has the trouble outlast the limit.
+func (tr *trouble) long(proxy *redistest.Proxy, c *client) {
+	c.t.Helper()
+	tr.begin(proxy)
+	defer tr.end(proxy)
+	begun, want := time.Now(), tr.reply
+	if want == "" {
+		want = "INTERNAL_ERROR"
+	}
+	c.ask(putLine("long-"+tr.name), want)
+	if took := time.Since(begun); (took < doorTimeout) != tr.atOnce {
+		c.t.Errorf("%s came after %v", want, took)
+	}
+	if tr.atOnce { // and the one who waits is looked after once a second, in vain
+		time.Sleep(time.Until(begun.Add(1500 * time.Millisecond)))
+	}
+}
+
+// short has it pass within the limit, or if it does not make anybody wait before
+// the put.
+func (tr *trouble) short(proxy *redistest.Proxy, c *client) {
+	c.t.Helper()
+	if !tr.atOnce {
+		failed := tr.begin(proxy)
+		c.send(putLine("short-" + tr.name))
+		for failed.Load() < 2 && tr.fate != redistest.Drop || failed.Load() < 1 {
+			time.Sleep(time.Millisecond)
+		}
+		tr.end(proxy)
+	} else {
+		c.send(putLine("short-" + tr.name))
+	}
+	if line := c.line(); !strings.HasPrefix(line, "INSERTED ") {
+		c.t.Errorf("when it was over: %q", line)
+	}
+}
+
+func putLine(body string) string { return fmt.Sprintf("put 0 0 60 %d\r\n%s\r\n", len(body), body) }
+
+// drain reads the job that was waited for, and all that are there, deletes them,
+// and returns their bodies.
+func (c *client) drain() map[string]int {
+	c.t.Helper()
+	seen := make(map[string]int)
+	for line := c.line(); line != "TIMED_OUT"; line = c.line() {
+		words := strings.Fields(line)
+		if len(words) != 3 || words[0] != "RESERVED" {
+			c.t.Fatal(line)
+		}
+		seen[c.line()]++
+		c.ask("delete "+words[1]+"\r\n", "DELETED")
+		c.send("reserve-with-timeout 0\r\n")
+	}
+	return seen
+}

@@ -1,0 +1,74 @@
+package redis
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"redstalk/storage"
+	"redstalk/storage/redis/redistest"
+)
+
+// lateLine is what is logged about what was done late.
+var lateLine = regexp.MustCompile(`level=WARN msg="delays, TTRs or pauses have ended late" by=(\S+) times=(\d+)`)
+
+// TestTardinessIsLogged: what ends late is remarked on, but not every time; what
+// ends in time is not.
+func TestTardinessIsLogged(t *testing.T) {
+	url := redistest.Start(t).URL()
+	begin := map[string]func(s *Store){
+		"delay": func(s *Store) {
+			do(s, storage.Op{Kind: storage.Put, Tube: "t", Delay: 1, TTR: 600})
+		},
+		"TTR": func(s *Store) {
+			do(s, storage.Op{Kind: storage.Put, Tube: "u", TTR: 1})
+			do(s, takeFrom(7, false, "u"))
+		},
+		"pause": func(s *Store) {
+			do(s, storage.Op{Kind: storage.Pause, Tube: "t", Delay: 1})
+		},
+	}
+	for _, partitions := range []int{1, 4} {
+		for what, begin := range begin {
+			t.Run(fmt.Sprint(what, partitions), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { testTardiness(t, url, partitions, begin) })
+			})
+		}
+	}
+}
+
+func testTardiness(t *testing.T, url string, partitions int, begin func(s *Store)) {
+	var log bytes.Buffer
+	o := Options{URL: url, Partitions: partitions, Namespace: fmt.Sprint(t.Name(), partitions), Log: slog.New(slog.NewTextHandler(&log, nil))}
+	h := build(t, o)
+	defer h.Close()
+	late := func(by time.Duration, want ...string) {
+		t.Helper()
+		log.Reset()
+		begin(h.Store)
+		h.ahead.Add(int64(time.Second + by))
+		h.Tick()
+		got := lateLine.FindStringSubmatch(log.String())
+		if (len(got) > 0) != (len(want) > 0) {
+			t.Fatalf("late by %v: logged %q", by, log.String())
+		}
+		if len(got) == 0 {
+			return
+		}
+		most, err := time.ParseDuration(got[1])
+		least, _ := time.ParseDuration(want[0])
+		if err != nil || most < least-10*time.Millisecond || most > least+500*time.Millisecond || got[2] != want[1] {
+			t.Errorf("late by %v: logged %q, want by=%s times=%s", by, got[0], want[0], want[1])
+		}
+	}
+	late(300 * time.Millisecond)
+	late(4*time.Second, "4s", "1")
+	late(6 * time.Second)
+	late(2 * time.Second)
+	time.Sleep(lateEvery)
+	late(3*time.Second, "6s", "3")
+}
