@@ -7,7 +7,8 @@ PORT    ?= 11300
 VERSION ?= 0.1.0
 FUZZTIME ?= 30s
 CRASH_ROUNDS ?= 50
-CHAOS_ROUNDS ?= 10
+CHAOS_ROUNDS ?= 30
+CHAOS_SEED ?= 0
 COMMANDS ?= 200000
 
 # What the tests need beside Go, by apt: the true beanstalkd is the judge of
@@ -55,8 +56,9 @@ crash: deps ## kill the server under load, CRASH_ROUNDS times, and have all fail
 	$(GO) test -count=1 -timeout 10m -v -run '^TestFaults$$' ./storage/embedded -args -faults 0
 	$(GO) test -count=1 -timeout 60m -v -run '^TestCrash' ./cmd/redstalkd -args -crash-rounds $(CRASH_ROUNDS)
 
-chaos: deps ## kill, freeze and fail over instances and Redis nodes, CHAOS_ROUNDS times each, and audit what clients were told
-	$(GO) test -count=$(CHAOS_ROUNDS) -timeout 120m -v -run 'Failover|Frozen|Migration|InstanceKilled' ./cmd/redstalkd -args -ha-long
+chaos: deps ## kill, freeze, cut off and fail over instances and Redis under load, CHAOS_ROUNDS rounds on each way of running it; audit what clients were told
+	$(GO) test -count=1 -timeout 30m -v -run 'Failover|Frozen|Migration|InstanceKilled' ./cmd/redstalkd -args -ha-long
+	$(GO) test -count=1 -timeout 180m -v -run '^TestChaos$$' ./cmd/redstalkd -args -ha-long -chaos-rounds $(CHAOS_ROUNDS) -chaos-seed $(CHAOS_SEED)
 
 oracle: build deps ## play the transcripts, and random scripts, on the true beanstalkd and compare
 	bin/transcript oracle testdata/transcripts/*.txt

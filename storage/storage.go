@@ -59,14 +59,15 @@ type Store interface {
 }
 
 // Gatherer is a Store that does something slow for many batches at once, as a
-// sync of the disk.
+// sync of the disk, or a call to another process.
 type Gatherer interface {
 	Store
 
 	// DoGathering does what Do does, but asks for more before it begins what
-	// is slow: more carries out, by Do, what has come meanwhile, and returns
-	// how many batches these were. It is called any number of times, on the
-	// caller's goroutine, before DoGathering returns.
+	// is slow, or while that goes on elsewhere: more carries out, by Do, what
+	// has come meanwhile, and returns how many batches these were. It is called
+	// any number of times, on the caller's goroutine, before DoGathering
+	// returns.
 	DoGathering(more func() int, batches ...*Batch)
 }
 

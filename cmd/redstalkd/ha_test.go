@@ -126,7 +126,7 @@ func TestFrozenPrimary(t *testing.T) {
 	frozen := redis.Servers[0]
 	underLoad(t, redis.URL(), func(p *probe) {
 		frozen.Stop()
-		redis.AwaitPrimary(t, frozen)
+		redis.AwaitFollowed(t, redis.AwaitPrimary(t, frozen)) // by the other replica, which confirms nothing to the frozen one any more
 		t.Logf("service was back %v after the decision", p.awaitService(1))
 		frozen.Continue()
 		redis.AwaitReplica(t, frozen)

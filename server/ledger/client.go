@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -31,11 +32,16 @@ const (
 type client struct {
 	ledger *Ledger
 	rng    *rand.Rand
-	addr   int // index of the next address
+	addr   int              // index of the next address
+	at     string           // address of the last connection
+	holds  map[*entry]*hold // what the connection has reserved; with the ledger's lock
+	kept   []*entry         // of these, those that it has done nothing with yet
+	ending bool             // it is about to be interrupted; with the ledger's lock
 
 	conn  *beanstalk.Conn // nil while there is none
 	wire  *wire           // below conn
 	since time.Time       // of the first try that has no reply yet; zero if there is none
+	asked []string        // where it has asked since then
 }
 
 // wire notes that reading has failed: the client library takes a line that
@@ -62,7 +68,7 @@ func (l *Ledger) newClient() *client {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.clients++
-	return &client{ledger: l, rng: rand.New(rand.NewPCG(l.config.Seed, uint64(l.clients))), addr: l.clients}
+	return &client{ledger: l, rng: rand.New(rand.NewPCG(l.config.Seed, uint64(l.clients))), addr: l.clients, holds: make(map[*entry]*hold)}
 }
 
 // connect makes sure that there is a connection; false if ctx ended first.
@@ -76,8 +82,10 @@ func (c *client) connect(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
-func pause(ctx context.Context) {
-	timer := time.NewTimer(retryPause)
+func pause(ctx context.Context) { rest(ctx, retryPause) }
+
+func rest(ctx context.Context, how time.Duration) {
+	timer := time.NewTimer(how)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -105,6 +113,10 @@ func (c *client) dial(ctx context.Context) error {
 		conn.Close()
 		return errSelf
 	}
+	c.at = addr
+	if !slices.Contains(c.asked, addr) {
+		c.asked = append(c.asked, addr)
+	}
 	c.wire = &wire{Conn: conn}
 	c.conn = beanstalk.NewConn(c.wire)
 	return nil
@@ -113,6 +125,8 @@ func (c *client) dial(ctx context.Context) error {
 // close ends the connection, and with it the reservations.
 func (c *client) close() {
 	if c.conn != nil {
+		c.letGo(false)
+		c.kept = nil
 		c.conn.Close()
 		c.conn = nil
 	}
@@ -121,7 +135,10 @@ func (c *client) close() {
 // asking notes that from now on a reply is missing.
 func (c *client) asking() {
 	if c.since.IsZero() {
-		c.since = time.Now()
+		c.since, c.asked = time.Now(), []string{c.at}
+		c.ledger.mu.Lock()
+		defer c.ledger.mu.Unlock()
+		c.ledger.asking[c] = c.since
 	}
 }
 
@@ -130,7 +147,13 @@ func (c *client) asking() {
 func (c *client) heard(wait time.Duration) {
 	silence := time.Since(c.since) - wait
 	c.since = time.Time{}
-	c.ledger.count(func(r *Report) { r.LongestSilence = max(r.LongestSilence, silence) })
+	l := c.ledger
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.asking, c)
+	l.report.LongestSilence = max(l.report.LongestSilence, silence)
+	where := strings.Join(c.asked, " ")
+	l.silences[where] = max(l.silences[where], silence)
 }
 
 // retire ends the client.

@@ -37,8 +37,14 @@
 // is held against the server only if its command was sent after the contrary
 // was known.
 //
-// A NOT_FOUND to the holder of a job is no fault, since reservations end with
-// their TTR or their instance; such replies are counted as Overtaken.
+// A NOT_FOUND to the holder of a job is counted as Overtaken: reservations end
+// with their TTR or their server. With Config.Excuse, which knows what was done
+// to the servers, reservations are judged, too. As long as a client has a job,
+// its TTR has not run out, and there is no excuse,
+//
+//   - nobody else gets the job (Contested; with an excuse, Shared),
+//   - and its commands are not NOT_FOUND (Robbed), as they are if somebody is
+//     obeyed who had the job before.
 //
 // # The invariant
 //

@@ -31,6 +31,13 @@ type Config struct {
 	// body's first line takes; 0 and 4096 if both are 0.
 	MinBody, MaxBody int
 
+	// Pace is how long a producer rests after each put.
+	Pace time.Duration
+
+	// Hold is how long a consumer keeps a job at most before it does
+	// something with it.
+	Hold time.Duration
+
 	// Patience is how long a reply is waited for before the connection is
 	// given up; 5 s if 0.
 	Patience time.Duration
@@ -41,6 +48,12 @@ type Config struct {
 	// Refused, if not nil, is called by producers when a put is answered
 	// OUT_OF_MEMORY or DRAINING.
 	Refused func(error)
+
+	// Excuse, if not nil, returns why a server may have given up what its
+	// clients had reserved since that moment, and still had: it was killed,
+	// or cut off. It is "" if there is no reason. Without Excuse nothing is
+	// held against anyone that concerns reservations.
+	Excuse func(addr string, since time.Time) string
 }
 
 func (c *Config) setDefaults() {
@@ -83,6 +96,9 @@ type Ledger struct {
 	entries map[putKey]*entry
 	ids     map[uint64]*entry // every id that was ever seen
 	report  Report
+
+	asking   map[*client]time.Time    // who has no reply yet, and since when
+	silences map[string]time.Duration // see TakeSilences
 }
 
 // putKey names a put; it is in the body.
@@ -91,9 +107,11 @@ type putKey struct{ producer, seq int }
 // entry is what is known of one put and its job.
 type entry struct {
 	putKey
-	size  int    // of the body, without its first line
-	id    uint64 // 0: neither acknowledged nor seen
-	place bool   // it takes one in the backlog
+	size  int           // of the body, without its first line
+	ttr   time.Duration // of the job
+	id    uint64        // 0: neither acknowledged nor seen
+	place bool          // it takes one in the backlog
+	held  []*hold       // reservations that were not given up
 
 	refused  bool   // the put; later also: it was unknown, and there is no job
 	open     int    // deletes under way or of unknown outcome
@@ -112,6 +130,8 @@ func New(config Config) *Ledger {
 	l := &Ledger{
 		config: config, places: make(chan struct{}, config.Backlog), next: make([]int, config.Producers),
 		entries: make(map[putKey]*entry), ids: make(map[uint64]*entry),
+		report: Report{Shared: make(map[string]int)},
+		asking: make(map[*client]time.Time), silences: make(map[string]time.Duration),
 	}
 	for i := range config.Tubes {
 		l.tubes = append(l.tubes, fmt.Sprintf("%s-%d", config.Name, i))
@@ -142,10 +162,10 @@ func (l *Ledger) fault(count *int, format string, args ...any) {
 }
 
 // begin opens the entry of a put that is about to be sent.
-func (l *Ledger) begin(producer, size int) *entry {
+func (l *Ledger) begin(producer, size int, ttr time.Duration) *entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	e := &entry{putKey: putKey{producer, l.next[producer]}, size: size}
+	e := &entry{putKey: putKey{producer, l.next[producer]}, size: size, ttr: ttr}
 	l.next[producer]++
 	l.entries[e.putKey] = e
 	l.report.Puts++
@@ -228,25 +248,33 @@ func (l *Ledger) deleting(e *entry) {
 	l.report.Deletes++
 }
 
-// deletion notes how a delete ended.
-func (l *Ledger) deletion(e *entry, end outcome) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// deletion notes how a delete ended. h is how its client had the job.
+func (l *Ledger) deletion(e *entry, h *hold, end outcome) {
 	switch end {
 	case done:
-		e.open--
-		l.report.DeletesAcked++
-		if e.deleted {
-			l.fault(&l.report.Undead, "%v could be deleted twice", e)
-		}
-		e.deleted = true
-		l.leave(e)
+		l.deleted(e)
 	case refused:
-		e.open--
-		l.report.Overtaken++
-	default:
-		l.report.DeletesUnknown++
+		l.denied(e, h)
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if end == unknown {
+		l.report.DeletesUnknown++
+	} else {
+		e.open--
+	}
+}
+
+// deleted notes that a delete was acknowledged.
+func (l *Ledger) deleted(e *entry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.report.DeletesAcked++
+	if e.deleted {
+		l.fault(&l.report.Undead, "%v could be deleted twice", e)
+	}
+	e.deleted = true
+	l.leave(e)
 }
 
 // leave notes that the job is gone. The lock is held.
@@ -258,13 +286,6 @@ func (l *Ledger) leave(e *entry) {
 		e.place = false
 		<-l.places
 	}
-}
-
-// overtaken counts a NOT_FOUND for what its client held.
-func (l *Ledger) overtaken() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.report.Overtaken++
 }
 
 // count adds to a figure of the report.

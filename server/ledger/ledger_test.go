@@ -214,6 +214,56 @@ func TestLies(t *testing.T) {
 
 func isPut(op *storage.Op) bool { return op.Kind == storage.Put }
 
+// TestReservations: a server that takes jobs from who has them is found out,
+// unless there is an excuse.
+func TestReservations(t *testing.T) {
+	mean := func(s storage.Store, op *storage.Op) {
+		honestly(s, op)
+		if op.Kind == storage.Take && op.Answer.ID%3 == 1 {
+			honestly(s, &storage.Op{Kind: storage.Move, Move: tube.Release, Holder: op.Holder, ID: op.Answer.ID})
+		}
+	}
+	tests := []struct {
+		name   string
+		do     func(storage.Store, *storage.Op)
+		excuse string
+		enough func(ledger.Report) bool
+		want   bool // that it is found out
+	}{
+		{"honest", honestly, "", func(r ledger.Report) bool { return r.PutsAcked > 300 && r.DeletesAcked > 200 }, false},
+		{"no excuse", mean, "", func(r ledger.Report) bool { return r.Contested > 0 && r.Robbed > 0 }, true},
+		{"an excuse", mean, "killed", func(r ledger.Report) bool { return r.Shared["killed"] > 20 && r.Overtaken > 20 }, false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			addr := serve(t, &liar{embedded.NewMemory(), test.do}, asIs)
+			books := ledger.New(ledger.Config{
+				Addrs: []string{addr}, Seed: 1, MaxBody: 300, Consumers: 8, Producers: 4,
+				Excuse: func(is string, _ time.Time) string {
+					if is != addr {
+						t.Errorf("an excuse for %s, not %s", is, addr)
+					}
+					return test.excuse
+				},
+			})
+			ctx, stop := context.WithTimeout(context.Background(), patience)
+			defer stop()
+			go func() {
+				for ctx.Err() == nil && !test.enough(books.Report()) {
+					time.Sleep(time.Millisecond)
+				}
+				stop()
+			}()
+			books.Run(ctx)
+			r := books.Report()
+			if found := r.Contested+r.Robbed > 0; found != test.want || !test.enough(r) {
+				t.Errorf("not what was to be seen: %v", r)
+			}
+		})
+	}
+}
+
 // TestMiscount: the pages tell of one job too many.
 func TestMiscount(t *testing.T) {
 	report, checked, _ := load(t, func(s storage.Store, op *storage.Op, count func() bool) {
@@ -237,7 +287,7 @@ func TestGarbled(t *testing.T) {
 		if op.Kind == storage.Put {
 			count()
 		}
-	}, 10, func(l net.Listener) net.Listener { return garbling{l} })
+	}, 50, func(l net.Listener) net.Listener { return garbling{l} })
 	if checked == nil || report.Garbled == 0 || report.Broken < report.Garbled {
 		t.Errorf("not found out: %v", report)
 	}

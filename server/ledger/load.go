@@ -56,14 +56,15 @@ func (l *Ledger) produce(ctx context.Context, c *client, producer int) {
 		}
 		if end != done {
 			pause(ctx)
+		} else if l.config.Pace > 0 {
+			rest(ctx, l.config.Pace)
 		}
 	}
 }
 
 func (c *client) put(producer int) (outcome, error) {
 	l := c.ledger
-	e := l.begin(producer, l.config.MinBody+c.rng.IntN(l.config.MaxBody-l.config.MinBody+1))
-	body, name := l.body(e), l.tubes[c.rng.IntN(len(l.tubes))]
+	size := l.config.MinBody + c.rng.IntN(l.config.MaxBody-l.config.MinBody+1)
 	pri, delay, ttr := c.rng.Uint32N(100), time.Duration(0), longTTR
 	if c.rng.IntN(20) == 0 {
 		delay = time.Second
@@ -71,6 +72,8 @@ func (c *client) put(producer int) (outcome, error) {
 	if c.rng.IntN(20) == 0 {
 		ttr = shortTTR
 	}
+	e := l.begin(producer, size, ttr)
+	body, name := l.body(e), l.tubes[c.rng.IntN(len(l.tubes))]
 	var id uint64
 	end, err := c.ask(0, func(conn *beanstalk.Conn) (err error) {
 		id, err = beanstalk.NewTube(conn, name).Put(body, pri, delay, ttr)
@@ -85,69 +88,103 @@ func (l *Ledger) consume(ctx context.Context, c *client, _ int) {
 	for c.connect(ctx) {
 		wait := time.Duration(c.rng.IntN(2)) * time.Second
 		id, e, end := c.reserve(ctx, wait)
-		if end == done {
-			c.dispose(id, e)
-		} else {
+		if end != done {
 			pause(ctx)
+			continue
+		}
+		if c.ledger.config.Hold > 0 {
+			rest(ctx, time.Duration(c.rng.Int64N(int64(c.ledger.config.Hold))))
+		}
+		c.dispose(id, e)
+		if len(c.kept) > 0 && c.rng.IntN(50) == 0 {
+			oldest := c.kept[0]
+			c.kept = c.kept[1:]
+			c.delete(oldest.id, oldest)
 		}
 	}
 }
 
 // reserve takes a job. The end of ctx cuts the connection rather than wait.
 func (c *client) reserve(ctx context.Context, wait time.Duration) (id uint64, e *entry, end outcome) {
-	defer context.AfterFunc(ctx, c.wire.interrupt)()
+	its := c.wire
+	defer context.AfterFunc(ctx, func() {
+		c.letGo(true)
+		its.interrupt()
+	})()
 	var body []byte
-	sent := c.ledger.sending()
+	sent, since := c.ledger.sending(), time.Now()
 	end, _ = c.ask(wait, func(conn *beanstalk.Conn) (err error) {
 		id, body, err = beanstalk.NewTubeSet(conn, c.ledger.tubes...).Reserve(wait)
 		return err
 	})
 	if end == done {
 		e = c.ledger.sighted(id, body, sent)
+		c.handedOut(e, since)
 	}
 	return id, e, end
 }
 
 // dispose does something with a job that was reserved.
 func (c *client) dispose(id uint64, e *entry) {
+	release := func(conn *beanstalk.Conn, delay time.Duration) error {
+		return conn.Release(id, c.rng.Uint32N(100), delay)
+	}
 	switch n := c.rng.IntN(100); {
 	case e == nil || n < 55:
 		c.delete(id, e)
 	case n < 60:
-		if c.holding(func(conn *beanstalk.Conn) error { return conn.Touch(id) }) == done {
+		if c.touch(id, e) == done {
 			c.delete(id, e)
 		}
 	case n < 80:
-		c.holding(func(conn *beanstalk.Conn) error { return conn.Release(id, c.rng.Uint32N(100), 0) })
+		c.without(e, func(conn *beanstalk.Conn) error { return release(conn, 0) })
 	case n < 85:
-		c.holding(func(conn *beanstalk.Conn) error { return conn.Release(id, c.rng.Uint32N(100), time.Second) })
+		c.without(e, func(conn *beanstalk.Conn) error { return release(conn, time.Second) })
 	case n < 98:
-		if c.holding(func(conn *beanstalk.Conn) error { return conn.Bury(id, c.rng.Uint32N(100)) }) == done {
+		if c.without(e, func(conn *beanstalk.Conn) error { return conn.Bury(id, c.rng.Uint32N(100)) }) == done {
 			c.ledger.lastBuried.Store(id)
 		}
-	case n < 99: // keeps it
+	case n < 99: // keeps it for a while
+		c.kept = append(c.kept, e)
 	default:
 		c.close()
 	}
 }
 
-// holding carries out a command on a job that the client has reserved.
-func (c *client) holding(exchange func(*beanstalk.Conn) error) outcome {
+// without carries out a command that gives up a job that the client has
+// reserved.
+func (c *client) without(e *entry, exchange func(*beanstalk.Conn) error) outcome {
+	return c.holding(e, c.giveUp(e), exchange)
+}
+
+// touch has the TTR of a job begin anew.
+func (c *client) touch(id uint64, e *entry) outcome {
+	c.ledger.mu.Lock()
+	h := c.holds[e]
+	c.ledger.mu.Unlock()
+	return c.holding(e, h, func(conn *beanstalk.Conn) error { return conn.Touch(id) })
+}
+
+// holding carries out a command that only the holder may give. h is how the
+// client has the job.
+func (c *client) holding(e *entry, h *hold, exchange func(*beanstalk.Conn) error) outcome {
 	end, _ := c.ask(0, exchange)
 	if end == refused {
-		c.ledger.overtaken()
+		c.ledger.denied(e, h)
 	}
 	return end
 }
 
 // delete deletes a job; e is nil if it is not in the books.
 func (c *client) delete(id uint64, e *entry) {
+	var h *hold
 	if e != nil {
+		h = c.giveUp(e)
 		c.ledger.deleting(e)
 	}
 	end, _ := c.ask(0, func(conn *beanstalk.Conn) error { return conn.Delete(id) })
 	if e != nil {
-		c.ledger.deletion(e, end)
+		c.ledger.deletion(e, h, end)
 	}
 }
 

@@ -1,7 +1,10 @@
 package ledger
 
 import (
+	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 )
@@ -25,8 +28,13 @@ type Report struct {
 	// INTERNAL_ERROR is no answer, and a reserve's timeout is not counted.
 	LongestSilence time.Duration
 
+	// Shared counts, with Config.Excuse, jobs that were handed out while
+	// another client had them, by the reason for which that is no fault.
+	Shared map[string]int
+
 	// What a server that keeps its word has none of; see the package comment.
 	Lost, Undead, Twice, Reused, Changed, Strange, Miscounted, Garbled int
+	Contested, Robbed                                                  int
 
 	// Faults tells the first of them in words.
 	Faults []string
@@ -38,7 +46,39 @@ func (l *Ledger) Report() Report {
 	defer l.mu.Unlock()
 	r := l.report
 	r.Faults = append([]string(nil), r.Faults...)
+	r.Shared = maps.Clone(r.Shared)
 	return r
+}
+
+// TakeSilences returns the longest silences since it was last called, of those
+// that are over, by the addresses that the client has asked meanwhile, with a
+// space between them.
+func (l *Ledger) TakeSilences() map[string]time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := l.silences
+	l.silences = make(map[string]time.Duration)
+	return all
+}
+
+// AwaitHeard waits until no client is without a reply that was so before that
+// moment. The error is that of ctx.
+func (l *Ledger) AwaitHeard(ctx context.Context, moment time.Time) error {
+	for ctx.Err() == nil && l.anyAsking(moment) {
+		pause(ctx)
+	}
+	return ctx.Err()
+}
+
+func (l *Ledger) anyAsking(before time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, since := range l.asking {
+		if since.Before(before) {
+			return true
+		}
+	}
+	return false
 }
 
 // Err is nil if nothing was found wrong.
@@ -65,10 +105,15 @@ func (r Report) String() string {
 	}{
 		{"ids reused", r.Reused}, {"bodies changed", r.Changed}, {"strange jobs", r.Strange},
 		{"miscounted", r.Miscounted}, {"garbled replies", r.Garbled},
+		{"handed out though another client had it", r.Contested},
+		{"taken from who had it", r.Robbed},
 	} {
 		if rare.n > 0 {
 			s += fmt.Sprintf(", %s %d", rare.name, rare.n)
 		}
+	}
+	for _, why := range slices.Sorted(maps.Keys(r.Shared)) {
+		s += fmt.Sprintf(", handed out again (%s) %d", why, r.Shared[why])
 	}
 	return s
 }

@@ -8,7 +8,8 @@
 //     opening comment (10_batch.lua) is the reference of the layout.
 //   - partition: joins what all connections want into batches, one script call
 //     at a time. call and encode turn operations into arguments, decode turns
-//     replies into answers, record knows the record of a job.
+//     replies into answers, record knows the record of a job. overlap: what is
+//     done while a call is under way; conn and direct: how that is noticed.
 //   - route, search and place: which partitions a batch concerns, in what order
 //     it goes through them, and takes from tubes of several.
 //   - address and link: what a URL says, and on which server a partition is, be

@@ -76,7 +76,9 @@ func TestStuckNode(t *testing.T) {
 		if a := do(s, putIn(good, 9)); a.Err != nil {
 			t.Fatalf("put on another node: %+v", a)
 		}
-		s.Tick()
+		if next, _ := s.Tick(); next < -tickAgain {
+			t.Fatalf("the next tick is due in %v, which it is again and again", next)
+		}
 	}
 	for range 2 {
 		if a := <-failing; !errors.Is(a.Err, storage.ErrUnavailable) {

@@ -62,7 +62,7 @@ type partition struct {
 	void       bool // the call asks for its number only, see trouble.go
 	garbled    bool // an answer could not be read, so nobody knows what this instance has
 	failed     error
-	trouble    time.Time // when a call last failed, by the local clock
+	trouble    time.Time // when a call last failed, or the instance began, by now
 	beaten     time.Time // when it last gave a sign of life, by the local clock
 	holdings   *holdings
 	attendance *attendance
@@ -87,6 +87,7 @@ func newPartition(l *link, o Options, ids *order, late *tardiness, number int) *
 		p.shape = fmt.Sprintf("partitions=%d number=%d ", p.of, p.number)
 		p.log = o.Log.With("partition", number)
 	}
+	p.trouble = p.now() // Redis may have been away until now, see patience
 	p.rename()
 	p.more = sync.NewCond(&p.mu)
 	return p
@@ -305,7 +306,7 @@ func (p *partition) exchange() (*reply, error) {
 	p.sent = p.now()
 	raw, err := p.invoke()
 	if err != nil || time.Since(begun) > slow {
-		p.trouble = time.Now()
+		p.trouble = p.now()
 	}
 	if err != nil {
 		p.link.doubt()
@@ -448,7 +449,7 @@ func (p *partition) hint(name string) {
 // which tube here.
 func (p *partition) encodeBeat(c *call) {
 	home := boolArg(placeOf(tube.Default, p.of) == p.number)
-	c.add(func(r *reply) { r.found() }, "beat", p.patience().Milliseconds(), maxMoves, home)
+	c.add(func(r *reply) { r.found() }, "beat", p.patience().Milliseconds(), maxMoves, home, p.created)
 	if p.of > 1 {
 		c.add(func(r *reply) { p.order.saw(uint64(r.int64())) }, "ids", p.order.last.Load())
 	}

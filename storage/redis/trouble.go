@@ -344,14 +344,14 @@ func (p *partition) renew() {
 // patience is after how much silence other instances are given up, asked with
 // every sign of life. If Redis was away, or this instance has been silent itself,
 // as on a machine that stood still, they may all have been, and need the time to
-// say something.
+// say something. One that has just begun does not know whether they were.
 func (p *partition) patience() time.Duration {
 	now := time.Now()
 	if !p.beaten.IsZero() && now.Sub(p.beaten) > beatEvery+slow {
-		p.trouble = now
+		p.trouble = p.now()
 	}
 	p.beaten = now
-	if now.Sub(p.trouble) < silence+slow {
+	if p.now().Sub(p.trouble) < silence+slow {
 		return 24 * time.Hour
 	}
 	return silence

@@ -52,10 +52,14 @@ func (u *upkeep) nothingDue() {
 	u.due = never
 }
 
-// left is how long until the next thing.
+// left is how long until the next thing; while upkeep is under way nothing more
+// is due, or whoever asks would do so again and again.
 func (u *upkeep) left(now time.Time) time.Duration {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	if u.running {
+		return beatEvery
+	}
 	return u.due.Sub(now)
 }
 
@@ -97,7 +101,11 @@ func (p *partition) tick(ended chan<- error) bool {
 	u.after = func(err error) {
 		p.upkeep.end()
 		if p.of > 1 { // whoever began it may not have waited
-			p.listener.Due(p.upkeep.left(p.now()))
+			left := p.upkeep.left(p.now())
+			if err != nil {
+				left = max(left, tickAgain)
+			}
+			p.listener.Due(left)
 		}
 		ended <- err
 	}

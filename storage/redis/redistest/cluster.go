@@ -6,6 +6,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 )
@@ -22,17 +23,17 @@ type Cluster struct {
 }
 
 // StartCluster starts a cluster of so many primaries, each with so many
-// replicas. It ends with the test.
-func StartCluster(tb testing.TB, primaries, replicas int) *Cluster {
+// replicas; the arguments are for all nodes. It ends with the test.
+func StartCluster(tb testing.TB, primaries, replicas int, args ...string) *Cluster {
 	tb.Helper()
-	return startCluster(tb, nil, primaries, replicas)
+	return startCluster(tb, nil, primaries, replicas, args...)
 }
 
-func startCluster(tb testing.TB, lock *Lock, primaries, replicas int) *Cluster {
+func startCluster(tb testing.TB, lock *Lock, primaries, replicas int, args ...string) *Cluster {
 	tb.Helper()
 	c := &Cluster{ids: make(map[*Server]string)}
 	for i := range primaries * (1 + replicas) {
-		node := startNode(tb, lock)
+		node := startNode(tb, lock, args)
 		if i < primaries {
 			c.Primaries = append(c.Primaries, node)
 		} else {
@@ -53,15 +54,15 @@ func startCluster(tb testing.TB, lock *Lock, primaries, replicas int) *Cluster {
 	for i, node := range c.Replicas {
 		c.tell(tb, node, "cluster", "replicate", c.ids[c.Primaries[i%primaries]])
 	}
-	c.awaitReady(tb)
+	c.AwaitWhole(tb)
 	return c
 }
 
-func startNode(tb testing.TB, lock *Lock) *Server {
+func startNode(tb testing.TB, lock *Lock, args []string) *Server {
 	tb.Helper()
 	bus := freePort(tb)
-	s := start(tb, lock, "--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "1000",
-		"--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0")
+	s := start(tb, lock, append([]string{"--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "1000",
+		"--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0"}, args...)...)
 	s.bus = bus
 	return s
 }
@@ -102,22 +103,51 @@ func (c *Cluster) awaitKnown(tb testing.TB) {
 	}
 }
 
-// awaitReady waits until every node finds the cluster in order, and every
+// AwaitWhole waits until every node finds the cluster in order, and every
 // replica follows.
-func (c *Cluster) awaitReady(tb testing.TB) {
+func (c *Cluster) AwaitWhole(tb testing.TB) {
 	tb.Helper()
 	for _, node := range c.Nodes() {
-		await(tb, "the cluster to be in order", func(context.Context) bool {
-			nodes := c.tell(tb, node, "cluster", "nodes")
-			return strings.Contains(c.tell(tb, node, "cluster", "info"), "cluster_state:ok") &&
-				strings.Count(nodes, "slave ") == len(c.Replicas) && !strings.Contains(nodes, "fail")
+		await(tb, "the cluster to be in order", func(ctx context.Context) bool {
+			nodes := c.ask(ctx, node, "cluster", "nodes")
+			return strings.Contains(c.ask(ctx, node, "cluster", "info"), "cluster_state:ok") &&
+				strings.Count(nodes, "slave ") == len(c.Replicas) && !strings.Contains(nodes, "fail") &&
+				!strings.Contains(node.info(ctx, "replication"), "master_link_status:down")
 		})
 	}
-	for _, node := range c.Replicas {
-		await(tb, "the replicas to follow", func(context.Context) bool {
-			return strings.Contains(c.tell(tb, node, "info", "replication"), "master_link_status:up")
-		})
+}
+
+// ask is tell of a node that may not answer: then it returns "".
+func (c *Cluster) ask(ctx context.Context, node *Server, words ...any) string {
+	options := node.options()
+	options.MaxRetries = -1
+	client := goredis.NewClient(options)
+	defer client.Close()
+	answer, err := client.Do(ctx, words...).Text()
+	if err != nil {
+		return ""
 	}
+	return answer
+}
+
+// Now returns which nodes are primaries and which are replicas, as the first of
+// them says. That is for when the cluster is whole.
+func (c *Cluster) Now(tb testing.TB) (primaries, replicas []*Server) {
+	tb.Helper()
+	role := make(map[string]string) // by id, among other flags
+	for _, line := range strings.Split(c.tell(tb, c.Primaries[0], "cluster", "nodes"), "\n") {
+		if words := strings.Fields(line); len(words) > 2 {
+			role[words[0]] = words[2]
+		}
+	}
+	for _, node := range c.Nodes() {
+		if strings.Contains(role[c.ids[node]], "slave") {
+			replicas = append(replicas, node)
+		} else {
+			primaries = append(primaries, node)
+		}
+	}
+	return primaries, replicas
 }
 
 // AwaitListed waits until nodes tell clients of all replicas, which they do some
@@ -187,6 +217,53 @@ func (c *Cluster) AwaitTakeover(tb testing.TB, key string, not *Server) *Server 
 	return owner
 }
 
+// AwaitReplaced waits until all other nodes know that another one has the slots
+// of a primary that has failed.
+func (c *Cluster) AwaitReplaced(tb testing.TB, failed *Server) {
+	tb.Helper()
+	for _, node := range c.Nodes() {
+		if node == failed {
+			continue
+		}
+		await(tb, "a replica to take over", func(ctx context.Context) bool {
+			nodes := c.ask(ctx, node, "cluster", "nodes")
+			return nodes != "" && slotsOf(nodes, c.ids[failed]) == 0
+		})
+	}
+}
+
+// FailOver has a replica take over from its primary by agreement, and waits until
+// all nodes know. An attempt for which the nodes had no time comes to nothing, so
+// there may be several.
+func (c *Cluster) FailOver(tb testing.TB, replica *Server) {
+	tb.Helper()
+	const attempt = 6 * time.Second
+	var begun time.Time
+	for _, node := range c.Nodes() {
+		await(tb, "a replica to be promoted", func(ctx context.Context) bool {
+			if slotsOf(c.ask(ctx, node, "cluster", "nodes"), c.ids[replica]) > 0 {
+				return true
+			}
+			if time.Since(begun) > attempt {
+				begun = time.Now()
+				c.ask(ctx, replica, "cluster", "failover")
+			}
+			return false
+		})
+	}
+}
+
+// slotsOf returns how many ranges of slots a node has, by the answer of CLUSTER
+// NODES.
+func slotsOf(nodes, id string) int {
+	for _, line := range strings.Split(nodes, "\n") {
+		if words := strings.Fields(line); len(words) >= 8 && words[0] == id {
+			return len(words) - 8
+		}
+	}
+	return 0
+}
+
 // Migrate moves the slot of a key, with all that is in it, from one node to
 // another, few keys at a time, as redis-cli does. each, if not nil, is called
 // before every step.
@@ -220,7 +297,8 @@ func (c *Cluster) Migrate(tb testing.TB, key string, from, to *Server, each func
 	for _, node := range []*Server{to, from} {
 		c.tell(tb, node, "cluster", "setslot", slot, "node", c.ids[to])
 	}
-	for _, node := range c.Primaries {
+	primaries, _ := c.Now(tb)
+	for _, node := range primaries {
 		if node != to && node != from {
 			c.tell(tb, node, "cluster", "setslot", slot, "node", c.ids[to])
 		}

@@ -38,11 +38,18 @@ const (
 // NewProxy returns a proxy before the server. It ends with the test.
 func NewProxy(tb testing.TB, s *Server) *Proxy {
 	tb.Helper()
+	return NewProxyTo(tb, s.Addr)
+}
+
+// NewProxyTo returns a proxy before whoever listens at an address, host:port. It
+// ends with the test.
+func NewProxyTo(tb testing.TB, addr string) *Proxy {
+	tb.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		tb.Fatal(err)
 	}
-	p := &Proxy{Addr: l.Addr().String(), to: s.Addr, listener: l, conns: make(map[net.Conn]bool)}
+	p := &Proxy{Addr: l.Addr().String(), to: addr, listener: l, conns: make(map[net.Conn]bool)}
 	p.wait.Add(1)
 	go p.accept()
 	tb.Cleanup(func() {
@@ -72,6 +79,18 @@ func (p *Proxy) Answer(instead func(request []byte) string) {
 	p.instead = instead
 }
 
+// Swallow has connections accepted, and nothing pass, as on a line that is dead;
+// or not any more. What was swallowed is lost, so then all connections break.
+func (p *Proxy) Swallow(is bool) {
+	all := func([]byte) Fate { return Drop }
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.request, p.answer = all, all; !is {
+		p.breakAll() // first: no connection may go on with a part missing
+		p.request, p.answer = nil, nil
+	}
+}
+
 // Refuse has new connections closed at once, and breaks all there are; or not
 // any more.
 func (p *Proxy) Refuse(is bool) {
@@ -87,6 +106,11 @@ func (p *Proxy) Refuse(is bool) {
 func (p *Proxy) Break() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.breakAll()
+}
+
+// breakAll closes all connections. The lock is held.
+func (p *Proxy) breakAll() {
 	for c := range p.conns {
 		c.Close()
 	}

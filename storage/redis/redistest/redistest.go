@@ -9,7 +9,9 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,8 +22,8 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// startLimit is how long a server may take to answer.
-const startLimit = 20 * time.Second
+// startLimit is how long a server may take to answer, or several to agree.
+const startLimit = time.Minute
 
 // Server is a running redis-server.
 type Server struct {
@@ -53,10 +55,33 @@ func start(tb testing.TB, lock *Lock, args ...string) *Server {
 	s := &Server{Addr: net.JoinHostPort("127.0.0.1", port), Dir: tb.TempDir(), lock: lock}
 	s.args = append(lock.listen(port), "--bind", "127.0.0.1", "--dir", s.Dir, "--save", "", "--daemonize", "no")
 	s.args = append(append(s.args, lock.admit()...), args...)
+	s.begin(tb)
+	return s
+}
+
+// begin starts the server until the test ends.
+func (s *Server) begin(tb testing.TB) {
+	tb.Helper()
 	tb.Cleanup(s.Kill)
 	if err := s.Restart(); err != nil {
 		tb.Fatal(err)
 	}
+}
+
+// startByFile starts a redis-server, or a sentinel, with a configuration file of
+// its own that says this, to which it writes what it is told later. So it comes
+// back as what it was last.
+func startByFile(tb testing.TB, lock *Lock, text string, args ...string) *Server {
+	tb.Helper()
+	dir, port := tb.TempDir(), freePort(tb)
+	file := filepath.Join(dir, "redis.conf")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	s := &Server{Addr: net.JoinHostPort("127.0.0.1", port), Dir: dir, lock: lock}
+	s.args = append([]string{file}, args...)
+	s.args = append(append(s.args, lock.listen(port)...), "--bind", "127.0.0.1", "--dir", dir, "--daemonize", "no")
+	s.begin(tb)
 	return s
 }
 
@@ -77,6 +102,17 @@ func (s *Server) Restart() error {
 
 // URL is how an engine reaches the server.
 func (s *Server) URL() string { return "redis://" + s.Addr + "/0" }
+
+// info returns a section of what the server says of itself; "" if it does not
+// answer.
+func (s *Server) info(ctx context.Context, section string) string {
+	options := s.options()
+	options.MaxRetries = -1
+	c := goredis.NewClient(options)
+	defer c.Close()
+	text, _ := c.Info(ctx, section).Result()
+	return text
+}
 
 // Client returns a client of the server, which ends with the test.
 func (s *Server) Client(tb testing.TB) *goredis.Client {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -24,36 +22,91 @@ type Sentinels struct {
 	Sentinels []*Server
 }
 
-// StartSentinels starts them, with so many replicas. They end with the test.
-func StartSentinels(tb testing.TB, replicas int) *Sentinels {
+// StartSentinels starts them, with so many replicas; the arguments are for all
+// but the sentinels. They end with the test.
+func StartSentinels(tb testing.TB, replicas int, args ...string) *Sentinels {
 	tb.Helper()
-	return startSentinels(tb, nil, replicas)
+	return startSentinels(tb, nil, replicas, args...)
 }
 
-func startSentinels(tb testing.TB, lock *Lock, replicas int) *Sentinels {
+func startSentinels(tb testing.TB, lock *Lock, replicas int, args ...string) *Sentinels {
 	tb.Helper()
-	s := &Sentinels{Servers: []*Server{start(tb, lock, "--repl-diskless-sync-delay", "0")}}
+	args = append([]string{"--repl-diskless-sync-delay", "0", "--save", ""}, append(lock.admit(), args...)...)
+	s := &Sentinels{Servers: []*Server{startByFile(tb, lock, "", args...)}}
 	host, port, _ := net.SplitHostPort(s.Servers[0].Addr)
 	for range replicas {
-		s.Servers = append(s.Servers, start(tb, lock, "--replicaof", host+" "+port, "--repl-diskless-sync-delay", "0"))
+		s.Servers = append(s.Servers, startByFile(tb, lock, "replicaof "+host+" "+port+"\n", args...))
 	}
 	for range 3 {
 		s.Sentinels = append(s.Sentinels, startSentinel(tb, lock, host, port, 2))
 	}
-	primary := s.Servers[0].Client(tb)
 	await(tb, "the replicas to be there", func(ctx context.Context) bool {
-		info, _ := primary.Info(ctx, "replication").Result()
-		return strings.Count(info, "state=online") == replicas
+		return strings.Count(s.Servers[0].info(ctx, "replication"), "state=online") == replicas
 	})
-	for _, its := range s.Sentinels {
-		client := goredis.NewSentinelClient(its.options())
-		tb.Cleanup(func() { client.Close() })
-		await(tb, "the sentinels to know each other and the replicas", func(ctx context.Context) bool {
-			m, _ := client.Master(ctx, MasterName).Result()
-			return m["num-other-sentinels"] == "2" && m["num-slaves"] == fmt.Sprint(replicas)
-		})
-	}
+	await(tb, "the sentinels to know each other and the replicas", s.agree)
 	return s
+}
+
+// agree returns whether all sentinels are there, and name the same primary and
+// as many replicas as there are.
+func (s *Sentinels) agree(ctx context.Context) bool {
+	port := ""
+	for _, its := range s.Sentinels {
+		client := its.sentinelClient()
+		m, _ := client.Master(ctx, MasterName).Result()
+		client.Close()
+		if port == "" {
+			port = m["port"]
+		}
+		if port == "" || m["port"] != port || m["flags"] != "master" ||
+			m["num-other-sentinels"] != fmt.Sprint(len(s.Sentinels)-1) || m["num-slaves"] != fmt.Sprint(len(s.Servers)-1) {
+			return false
+		}
+	}
+	return true
+}
+
+// AwaitWhole waits until the sentinels agree on the primary, all others are
+// replicas of it, and it has all that they have; and returns it.
+func (s *Sentinels) AwaitWhole(tb testing.TB) *Server {
+	tb.Helper()
+	var is *Server
+	await(tb, "the replicas to follow the primary that all sentinels name", func(ctx context.Context) bool {
+		if is = s.named(ctx); is == nil || !s.agree(ctx) {
+			return false
+		}
+		_, port, _ := net.SplitHostPort(is.Addr)
+		for _, server := range s.Servers {
+			info := server.info(ctx, "replication")
+			follows := strings.Contains(info, "role:slave") && strings.Contains(info, "master_port:"+port+"\r") &&
+				strings.Contains(info, "master_link_status:up")
+			leads := strings.Contains(info, "role:master") && strings.Count(info, "state=online") == len(s.Servers)-1
+			if server == is && !leads || server != is && !follows {
+				return false
+			}
+		}
+		return true
+	})
+	return is
+}
+
+// named returns the server that is the primary, by the first sentinel that
+// answers; nil if there is none.
+func (s *Sentinels) named(ctx context.Context) *Server {
+	for _, its := range s.Sentinels {
+		client := its.sentinelClient()
+		at, err := client.GetMasterAddrByName(ctx, MasterName).Result()
+		client.Close()
+		if err != nil || len(at) != 2 {
+			continue
+		}
+		for _, server := range s.Servers {
+			if server.Addr == net.JoinHostPort(at[0], at[1]) {
+				return server
+			}
+		}
+	}
+	return nil
 }
 
 // StartLocked starts a primary, and a sentinel that watches it, both of which want
@@ -70,22 +123,9 @@ func StartLocked(tb testing.TB, password string) *Sentinels {
 // startSentinel starts a sentinel, of which so many are a majority.
 func startSentinel(tb testing.TB, lock *Lock, host, port string, majority int, more ...string) *Server {
 	tb.Helper()
-	dir := tb.TempDir()
-	file := filepath.Join(dir, "sentinel.conf") // which it writes to
 	text := fmt.Sprintf("sentinel monitor %[1]s %[2]s %[3]s %[4]d\nsentinel down-after-milliseconds %[1]s 500\n"+
 		"sentinel failover-timeout %[1]s 3000\nsentinel parallel-syncs %[1]s 2\n", MasterName, host, port, majority) + strings.Join(more, "\n") + "\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		tb.Fatal(err)
-	}
-	own := freePort(tb)
-	s := &Server{Addr: net.JoinHostPort("127.0.0.1", own), Dir: dir, lock: lock}
-	s.args = append([]string{file, "--sentinel", "--bind", "127.0.0.1", "--dir", dir, "--daemonize", "no"}, lock.listen(own)...)
-	s.args = append(s.args, lock.admitToSentinel()...)
-	tb.Cleanup(s.Kill)
-	if err := s.Restart(); err != nil {
-		tb.Fatal(err)
-	}
-	return s
+	return startByFile(tb, lock, text, append([]string{"--sentinel"}, lock.admitToSentinel()...)...)
 }
 
 // URL is how an engine reaches the primary, whichever it is.
@@ -97,34 +137,54 @@ func (s *Sentinels) URL() string {
 	return s.Servers[0].lock.url("redis", "+sentinel://"+strings.Join(hosts, ",")+"/"+MasterName+"/0")
 }
 
+// sentinelClient returns a client of a sentinel that asks once.
+func (s *Server) sentinelClient() *goredis.SentinelClient {
+	options := s.options()
+	options.MaxRetries = -1
+	return goredis.NewSentinelClient(options)
+}
+
+// FailOver asks the sentinels to choose another primary, until one agrees to.
+func (s *Sentinels) FailOver(tb testing.TB) {
+	tb.Helper()
+	await(tb, "a sentinel to begin a failover", func(ctx context.Context) bool {
+		for _, its := range s.Sentinels {
+			client := its.sentinelClient()
+			err := client.Failover(ctx, MasterName).Err()
+			client.Close()
+			if err == nil {
+				return true
+			}
+		}
+		return false
+	})
+}
+
 // AwaitPrimary waits until the sentinels name another primary than that, and it
 // is one, and returns it.
 func (s *Sentinels) AwaitPrimary(tb testing.TB, not *Server) *Server {
 	tb.Helper()
-	client := goredis.NewSentinelClient(s.Sentinels[0].options())
-	defer client.Close()
 	var is *Server
 	await(tb, "a replica to take over", func(ctx context.Context) bool {
-		at, err := client.GetMasterAddrByName(ctx, MasterName).Result()
-		if err != nil || len(at) != 2 {
-			return false
-		}
-		for _, server := range s.Servers {
-			if server != not && server.Addr == net.JoinHostPort(at[0], at[1]) {
-				is = server
-			}
-		}
-		return is != nil
+		is = s.named(ctx)
+		return is != nil && is != not && strings.Contains(is.info(ctx, "replication"), "role:master")
 	})
 	return is
+}
+
+// AwaitFollowed waits until a primary has a replica.
+func (s *Sentinels) AwaitFollowed(tb testing.TB, primary *Server) {
+	tb.Helper()
+	await(tb, "a replica of the new primary", func(ctx context.Context) bool {
+		return strings.Contains(primary.info(ctx, "replication"), "state=online")
+	})
 }
 
 // AwaitReplica waits until a server follows another one.
 func (s *Sentinels) AwaitReplica(tb testing.TB, server *Server) {
 	tb.Helper()
-	client := server.Client(tb)
 	await(tb, "the old primary to be a replica", func(ctx context.Context) bool {
-		info, _ := client.Info(ctx, "replication").Result()
+		info := server.info(ctx, "replication")
 		return strings.Contains(info, "role:slave") && strings.Contains(info, "master_link_status:up")
 	})
 }

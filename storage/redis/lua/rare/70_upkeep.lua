@@ -98,19 +98,24 @@ OPS['ids'] = function(i)
   return i + 1
 end
 
--- beat silence limit home → 1: a sign of life. Instances that gave none for
+-- beat silence limit home sent → 1: a sign of life. Instances that gave none for
 -- silence ms are given up: what they have reserved is given back, up to limit
 -- jobs of each, and they have no batch to go on from. home is 1 if the tube
--- 'default', which is always there, belongs to this partition.
+-- 'default', which is always there, belongs to this partition. sent is when it
+-- was first sent: one that was held up for a second gives up nobody, since the
+-- others' were held up as well, and may be right behind it.
 OPS['beat'] = function(i)
   if ARGV[i + 2] == '1' then open_tube('default') end
   call('ZADD', PREFIX .. 'instances', format('%.0f', NOW), ME)
-  local silent = call('ZRANGEBYSCORE', PREFIX .. 'instances', '-inf', format('%.0f', NOW - ARGV[i]))
+  local silent = {}
+  if NOW - ARGV[i + 3] < 1000 then
+    silent = call('ZRANGEBYSCORE', PREFIX .. 'instances', '-inf', format('%.0f', NOW - ARGV[i]))
+  end
   for _, inst in ipairs(silent) do
     if inst ~= ME and not reclaim(inst, tonumber(ARGV[i + 1])) then due_at(NOW) end
   end
   answer(1)
-  return i + 3
+  return i + 4
 end
 
 -- resign limit → done: this instance ends; 0 if more than limit jobs were to

@@ -1,0 +1,448 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"redstalk/server/ledger"
+	"redstalk/storage/redis/redistest"
+)
+
+var (
+	chaosRounds = flag.Int("chaos-rounds", 3, "how many rounds of faults TestChaos has, on each way of running Redis")
+	chaosFaults = flag.String("chaos-faults", "", "a pattern: only faults with such a name happen in TestChaos")
+	chaosSeed   = flag.Uint64("chaos-seed", 0, "what makes the choices of TestChaos; 0: the clock")
+)
+
+const (
+	// chaosPatience bounds every wait of TestChaos: it is long, since the
+	// machine may have other things to do.
+	chaosPatience = 5 * time.Minute
+
+	// instances is how many serve the same jobs in TestChaos.
+	instances = 3
+)
+
+// TestChaos has producers and consumers at work on three instances, while in
+// each round one or two faults happen to instances, Redis and the connections
+// between them, drawn by a seed. Throughout and at the end the ledger holds the
+// books against what is there: what was acknowledged is neither lost nor comes
+// back, and no job is handed out while another client has it, except where
+// that client's instance was killed, frozen or cut off, or the TTR ran out.
+// After each round and at the end fsck must find nothing.
+//
+// The seed decides which faults happen, to whom and for how long, not how they
+// fall in with the load: the same seed need not find the same fault of the
+// server again.
+func TestChaos(t *testing.T) {
+	if !*haLong {
+		t.Parallel()
+	}
+	seed := *chaosSeed
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("-chaos-seed %d", seed)
+	for i, one := range []struct {
+		name  string
+		start func(*testing.T) *setup
+		long  bool
+	}{
+		{"redis", chaosRedis, false},
+		{"sentinel", chaosSentinel, true},
+		{"sentinel-one", chaosSentinelOne, true},
+		{"cluster", chaosCluster, true},
+	} {
+		t.Run(one.name, func(t *testing.T) {
+			if one.long && !*haLong {
+				t.Skip("-ha-long runs it")
+			}
+			newChaos(t, one.start(t), seed+uint64(i)).suffer(*chaosRounds)
+		})
+	}
+}
+
+// setup is a way of running Redis.
+type setup struct {
+	url    string
+	urls   [instances]string // of each instance, if not url
+	flags  []string          // for instances
+	limit  time.Duration     // how long they hold up commands
+	tubes  int               // so many are likely to be in all partitions
+	faults []*fault          // that can happen to it
+	whole  func()            // waits until it is as safe as at the beginning
+}
+
+// chaos is a run: what is there, and what has come of it.
+type chaos struct {
+	*setup
+	t         *testing.T
+	rng       *rand.Rand
+	instances []*chaosInstance
+	books     *ledger.Ledger
+	done      *history
+	bag       []*fault // faults still to be drawn before any comes again
+	results   []result
+}
+
+// chaosInstance is one of those that serve the jobs. It has the same address for
+// ever, however often it is killed.
+type chaosInstance struct {
+	args  []string
+	addr  string           // where clients find it
+	own   string           // where it listens
+	front *redistest.Proxy // between the two; nil if they are the same
+	*process
+	before []*process // which it was earlier
+}
+
+func newChaos(t *testing.T, s *setup, seed uint64) *chaos {
+	t.Helper()
+	c := &chaos{setup: s, t: t, rng: rand.New(rand.NewPCG(seed, 0)), done: watchHistory(t)}
+	wanted := regexp.MustCompile(*chaosFaults)
+	c.faults = slices.DeleteFunc(append(c.faults, instanceFaults...), func(f *fault) bool { return !wanted.MatchString(f.name) })
+	var addrs []string
+	for i := range instances {
+		in := c.newInstance(i)
+		c.instances = append(c.instances, in)
+		addrs = append(addrs, in.addr)
+		c.launch(in)
+	}
+	c.books = ledger.New(ledger.Config{
+		Addrs: addrs, Seed: seed, Tubes: 8, Producers: 6, Consumers: 9, Kickers: 1, MaxBody: 600,
+		Pace: 25 * time.Millisecond, Hold: 30 * time.Millisecond, Patience: chaosPatience, Excuse: c.done.excuse,
+	})
+	return c
+}
+
+// newInstance prepares an instance; the clients of the last one reach it through
+// a proxy.
+func (c *chaos) newInstance(number int) *chaosInstance {
+	port, url := quietPort(c.t), c.urls[number]
+	if url == "" {
+		url = c.url
+	}
+	in := &chaosInstance{own: "127.0.0.1:" + port}
+	in.args = append([]string{"-V", "-l", "127.0.0.1", "-p", port, "--store", url, "--store-timeout", c.limit.String()}, c.flags...)
+	if in.addr = in.own; number == instances-1 {
+		in.front = redistest.NewProxyTo(c.t, in.own)
+		in.addr = in.front.Addr
+	}
+	return in
+}
+
+// launch starts an instance, again and again while Redis is not fit to be used.
+func (c *chaos) launch(in *chaosInstance) {
+	c.t.Helper()
+	for limit := time.Now().Add(chaosPatience); time.Now().Before(limit); {
+		if in.process != nil {
+			in.before = append(in.before, in.process)
+		}
+		if in.process = start(c.t, command(in.args...)); in.serves() {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	c.t.Fatalf("an instance does not start:\n%s", in.stderr)
+}
+
+// serves waits until the process serves; false if it ends instead.
+func (p *process) serves() bool {
+	for !strings.Contains(p.stderr.String(), "msg=serving") {
+		select {
+		case <-p.ended:
+			return false
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	return true
+}
+
+// suffer goes through so many rounds under load, and then audits.
+func (c *chaos) suffer(rounds int) {
+	c.t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	var load sync.WaitGroup
+	load.Go(func() { c.books.Run(ctx) })
+	defer load.Wait()
+	defer stop()
+	defer c.tellLogs()
+	c.awaitPuts(100)
+	for number := range rounds {
+		c.round(number)
+	}
+	stop()
+	load.Wait()
+	c.fsck("when the load has ended")
+	c.audit(rounds)
+	c.t.Log(c.table())
+}
+
+// round has faults happen, and waits until all is well again.
+func (c *chaos) round(number int) {
+	c.t.Helper()
+	drawn := c.draw()
+	c.books.TakeSilences()
+	errors, stalls, begun := c.books.Report().InternalErrors, c.done.stalls.Load(), time.Now()
+	var ends []func()
+	for _, f := range drawn {
+		ends = append(ends, f.begin(c))
+	}
+	back := c.probe(begun)
+	together(ends)
+	r := result{name: nameOf(drawn), back: <-back}
+	c.whole()
+	ctx, cancel := context.WithTimeout(context.Background(), chaosPatience)
+	defer cancel()
+	if err := c.books.AwaitHeard(ctx, time.Now()); err != nil {
+		c.t.Fatalf("a client gets no answer: %v", err)
+	}
+	c.awaitPuts(50)
+	for where, silence := range c.books.TakeSilences() {
+		r.silence = max(r.silence, silence)
+		if !c.done.disturbed(where, begun) {
+			r.elsewhere = max(r.elsewhere, silence)
+		}
+	}
+	r.errors = c.books.Report().InternalErrors - errors
+	r.stalled = c.done.stalls.Load() > stalls
+	c.results = append(c.results, r)
+	c.t.Logf("round %d, %s: %v", number+1, begun.UTC().Format("15:04:05.000"), r)
+	if r.errors > 0 && r.silence < c.limit && !c.done.disturbed("", begun) {
+		c.t.Errorf("round %d: commands were not held up for %v before INTERNAL_ERROR", number+1, c.limit)
+	}
+	c.fsck(fmt.Sprint("after round ", number+1))
+}
+
+// together calls all at the same time, and returns when all have returned.
+func together(all []func()) {
+	var group sync.WaitGroup
+	for _, do := range all {
+		group.Go(do)
+	}
+	group.Wait()
+}
+
+// draw returns the fault of a round, or two. All come equally often.
+func (c *chaos) draw() []*fault {
+	first := c.next(func(*fault) bool { return true })
+	if c.rng.IntN(3) > 0 {
+		return []*fault{first}
+	}
+	second := c.next(func(f *fault) bool { return f.class != first.class })
+	if second == nil {
+		return []*fault{first}
+	}
+	if second.class < first.class {
+		first, second = second, first
+	}
+	return []*fault{first, second}
+}
+
+// next takes a fault out of the bag that is as wanted, nil if there is none in
+// it. An empty bag is filled first.
+func (c *chaos) next(wanted func(*fault) bool) *fault {
+	if len(c.bag) == 0 {
+		for _, at := range c.rng.Perm(len(c.faults)) {
+			c.bag = append(c.bag, c.faults[at])
+		}
+	}
+	for i, f := range c.bag {
+		if wanted(f) {
+			c.bag = append(c.bag[:i:i], c.bag[i+1:]...)
+			return f
+		}
+	}
+	return nil
+}
+
+// probe has a client at each instance ask for service, until all have it, and
+// then says how long after that moment that was.
+func (c *chaos) probe(begun time.Time) <-chan time.Duration {
+	var all sync.WaitGroup
+	for _, in := range c.instances {
+		all.Go(func() {
+			for limit := time.Now().Add(chaosPatience); !c.works(in.addr); time.Sleep(10 * time.Millisecond) {
+				if time.Now().After(limit) {
+					c.t.Errorf("%s does not work again", in.addr)
+					return
+				}
+			}
+		})
+	}
+	back := make(chan time.Duration, 1)
+	go func() {
+		all.Wait()
+		back <- time.Since(begun)
+	}()
+	return back
+}
+
+// awaitPuts waits until so many more puts are acknowledged.
+func (c *chaos) awaitPuts(n int) {
+	c.t.Helper()
+	want, limit := c.books.Report().PutsAcked+n, time.Now().Add(chaosPatience)
+	for c.books.Report().PutsAcked < want {
+		if time.Now().After(limit) {
+			c.t.Fatalf("the load has come to a stop: %v", c.books.Report())
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// fsck has the program compare records, queues and counters; again if it could
+// not, as when the machine stood still.
+func (c *chaos) fsck(when string) {
+	c.t.Helper()
+	for try := 1; ; try++ {
+		p := start(c.t, command("fsck", "--store", c.url))
+		<-p.ended
+		code := p.cmd.ProcessState.ExitCode()
+		if code == 0 {
+			return
+		}
+		if code == exitWrong || try == 10 {
+			c.t.Errorf("fsck %s: code %d\n%s%s", when, code, p.stdout, p.stderr)
+			return
+		}
+	}
+}
+
+// audit takes out all jobs and looks at the books.
+func (c *chaos) audit(rounds int) {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), chaosPatience)
+	defer cancel()
+	if err := c.books.Drain(ctx); err != nil {
+		c.t.Error(err)
+	}
+	c.fsck("at the end")
+	if r := c.books.Report(); r.PutsAcked < 50*rounds || r.DeletesAcked < 25*rounds {
+		c.t.Errorf("that was no load: %v", r)
+	}
+}
+
+// tellLogs shows what instances had to say, if something went wrong.
+func (c *chaos) tellLogs() {
+	if !c.t.Failed() {
+		return
+	}
+	for i, in := range c.instances {
+		for _, p := range append(in.before, in.process) {
+			lines := slices.DeleteFunc(strings.Split(p.stderr.String(), "\n"), func(line string) bool {
+				return !strings.Contains(line, "level=WARN") && !strings.Contains(line, "level=ERROR")
+			})
+			for _, line := range lines[max(0, len(lines)-300):] {
+				c.t.Logf("instance %d: %.300s", i, line)
+			}
+		}
+	}
+}
+
+// history is what was done to instances, and when.
+type history struct {
+	stalls atomic.Int64 // how often nothing at all went on
+	ticked atomic.Int64 // when this program was last seen to go on, in ns since begun
+	begun  time.Time
+
+	mu  sync.Mutex
+	all []*disturbance
+}
+
+// disturbance is one of them.
+type disturbance struct {
+	addr string // of the instance, as clients know it; "" for all
+	what string
+	over time.Time // zero while it goes on
+}
+
+const (
+	// aftermath is how long after a disturbance others may still give up an
+	// instance, until it has given a sign of life.
+	aftermath = 3 * time.Second
+
+	// stillFor is how long this program may not get to run: beyond that, the
+	// instances have not either, and whichever goes on first finds that the
+	// others were silent.
+	stillFor = 1500 * time.Millisecond
+)
+
+// watchHistory returns an empty history, to which the machine's standing still
+// is added until the test ends.
+func watchHistory(t *testing.T) *history {
+	h := &history{begun: time.Now()}
+	ended := make(chan struct{})
+	t.Cleanup(func() { close(ended) })
+	go func() {
+		tick := time.NewTicker(stillFor / 15)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				if h.stalled() {
+					h.stalls.Add(1)
+					h.begin("", "the machine stood still")()
+				}
+				h.ticked.Store(int64(time.Since(h.begun)))
+			case <-ended:
+				return
+			}
+		}
+	}()
+	return h
+}
+
+func (h *history) stalled() bool {
+	return time.Since(h.begun)-time.Duration(h.ticked.Load()) > stillFor
+}
+
+// begin notes that something is being done to an instance, until end is called.
+func (h *history) begin(addr, what string) (end func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	d := &disturbance{addr: addr, what: what}
+	h.all = append(h.all, d)
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		d.over = time.Now()
+	}
+}
+
+// excuse returns why an instance may have given up since then what its clients
+// had.
+func (h *history) excuse(addr string, since time.Time) string {
+	if h.stalled() {
+		return "the machine stood still"
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, d := range h.all {
+		if (d.addr == addr || d.addr == "") && (d.over.IsZero() || since.Before(d.over.Add(aftermath))) {
+			return d.what
+		}
+	}
+	return ""
+}
+
+// disturbed returns whether something was done since then to an instance whose
+// address is in the text; to any if it is empty.
+func (h *history) disturbed(where string, since time.Time) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, d := range h.all {
+		if (where == "" || d.addr != "" && strings.Contains(where, d.addr)) && (d.over.IsZero() || since.Before(d.over)) {
+			return true
+		}
+	}
+	return false
+}

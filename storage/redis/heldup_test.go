@@ -1,0 +1,63 @@
+package redis
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"redstalk/storage/redis/redistest"
+)
+
+// TestSigns: a sign of life that was held up on its way does not give up an
+// instance that could not give one either; nor does the first one of an instance
+// that has just begun, perhaps because Redis was away.
+func TestSigns(t *testing.T) {
+	t.Parallel()
+	var ahead atomic.Int64
+	server := redistest.Start(t)
+	open := func() *Store {
+		s, err := Open(context.Background(), Options{
+			URL: server.URL(), Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+			skew: func() time.Duration { return time.Duration(ahead.Load()) },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		return s
+	}
+	a := open()
+	do(a, put("x"))
+	if got := do(a, take(1)); got.ID != 1 {
+		t.Fatalf("%+v", got)
+	}
+	ahead.Add(int64(silence)) // nobody ticks, so a gives no sign
+	b := open()
+	of := b.parts[0]
+	beat := func(heldUp time.Duration) {
+		t.Helper()
+		err := of.do(func(c *call) {
+			of.created -= heldUp.Milliseconds()
+			of.encodeBeat(c)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	do(b, put("y")) // from now on only beat gives a sign
+	if got := figures(t, b); got.Reserved != 1 {
+		t.Errorf("after the first one: %+v", got)
+	}
+	ahead.Add(int64(silence + slow))
+	beat(slow)
+	if got := figures(t, b); got.Reserved != 1 {
+		t.Errorf("after one that was held up: %+v", got)
+	}
+	beat(0)
+	if got := figures(t, b); got.Reserved != 0 || got.Ready != 2 {
+		t.Errorf("after one that was not: %+v", got)
+	}
+}
