@@ -89,8 +89,8 @@ func TestDiskReserve(t *testing.T) {
 	fill := func() {
 		t.Helper()
 		putUntilRefused(t, books, refused)
-		free := freeOn(t, dir)
-		t.Logf("%d MiB of %d are free, %d are to be: %v", free/mib, size/mib, reserve/mib, books.Report())
+		free, waited := awaitFree(t, dir, reserve/2)
+		t.Logf("%d MiB of %d are free after %v, %d are to be: %v", free/mib, size/mib, waited, reserve/mib, books.Report())
 		if free < reserve/2 {
 			t.Errorf("%d bytes are free, %d were to be", free, reserve)
 		}
@@ -117,6 +117,21 @@ func TestDiskReserve(t *testing.T) {
 	if r := books.Report(); r.PutsAcked < 500 {
 		t.Errorf("that was no load: %v", r)
 	}
+}
+
+// awaitFree returns how much is free, and after how long it was so much, or not
+// for a while: files that are written anew to tidy up take their room from the
+// reserve until the old ones are removed, of which there is no event.
+func awaitFree(t *testing.T, dir string, want int) (free int, waited time.Duration) {
+	t.Helper()
+	begun := time.Now()
+	look := time.NewTicker(20 * time.Millisecond)
+	defer look.Stop()
+	for free = freeOn(t, dir); free < want && waited < patience/4; waited = time.Since(begun) {
+		<-look.C
+		free = freeOn(t, dir)
+	}
+	return free, waited
 }
 
 // putUntilRefused runs the load until puts have been refused for a while:
