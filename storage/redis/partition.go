@@ -23,8 +23,9 @@ const worthWaking = 64
 // at a time: the next fills while one is under way.
 //
 // Whoever hands over a unit while no call is under way makes one himself, which
-// saves waking another goroutine. What has come meanwhile is left to run, which
-// goes on until there is nothing more. If there are several partitions, run
+// saves waking another goroutine, and goes on if he can ask for more (overlap.go).
+// Otherwise what has come meanwhile is left to run, which goes on until there
+// is nothing more. If there are several partitions, run
 // makes all calls: nobody who has something for one of them waits for another.
 type partition struct {
 	link     *link
