@@ -3,6 +3,7 @@ package redis
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"redstalk/storage"
 	"redstalk/tube"
@@ -30,14 +31,16 @@ const (
 	// headArgs are how many arguments come before the operations.
 	headArgs = 9
 
-	// memberLen is the length of an id in keys and ZSETs.
-	memberLen = 16
+	// idLen is the length of an id in keys.
+	idLen = 16
 )
 
 // call is one call of the script being put together, and how its answers are
 // to be read. What is in args may point into the operations: they stay as they
 // are until they are done.
 type call struct {
+	prefix string // of all keys of the partition
+
 	args  []any // of EVALSHA: headArgs, then the operations, see lua/
 	steps []step
 	puts  int
@@ -61,7 +64,8 @@ type step struct {
 	read func(*partition, *reply, []*storage.Op)
 }
 
-func (c *call) reset() {
+func (c *call) reset(prefix string) {
+	c.prefix = prefix
 	clear(c.args)
 	clear(c.steps)
 	clear(c.gone)
@@ -84,27 +88,29 @@ func (c *call) add(read func(*reply), words ...any) {
 	c.ops++
 }
 
-// member is how keys and ZSETs name a job.
-func member(id uint64) string {
-	return string(appendMember(nil, id))
-}
-
-func appendMember(b []byte, id uint64) []byte {
+// appendID appends how the key of a job ends.
+func appendID(b []byte, id uint64) []byte {
 	if id > maxID {
 		return append(b, '-') // no job has that id
 	}
-	var digits [memberLen]byte
+	var digits [idLen]byte
 	for i := range digits {
-		digits[memberLen-1-i] = byte('0' + id%10)
+		digits[idLen-1-i] = byte('0' + id%10)
 		id /= 10
 	}
 	return append(b, digits[:]...)
 }
 
-// addMember appends an id.
-func (c *call) addMember(id uint64) {
+// isID returns whether that is how the key of a job ends.
+func isID(key string) bool {
+	return len(key) == idLen && strings.Trim(key, "0123456789") == ""
+}
+
+// addID appends the key of a job, which is also its name in ZSETs.
+func (c *call) addID(id uint64) {
 	from := len(c.text)
-	c.text = appendMember(c.text, id)
+	c.text = append(c.text, c.prefix...)
+	c.text = appendID(c.text, id)
 	c.args = append(c.args, c.text[from:])
 }
 
@@ -257,7 +263,7 @@ func (p *partition) encodeTakeAny(op *storage.Op, holder string, read func(*part
 func (p *partition) encodeTakeBefore(op *storage.Op, other *head) {
 	c := &p.call
 	c.args = append(c.args, "take-before", other.pri)
-	c.addMember(other.id)
+	c.addID(other.id)
 	c.args = append(c.args, len(op.Tubes))
 	for i := range op.Tubes {
 		c.args = append(c.args, &op.Tubes[i])
@@ -280,7 +286,7 @@ func (p *partition) encodeGone(ops []*storage.Op) int {
 	c := &p.call
 	c.args = append(c.args, "gone", its.tube, boolArg(p.attendance.known(its.tube)), n)
 	for _, op := range ops[:n] {
-		c.addMember(op.ID)
+		c.addID(op.ID)
 	}
 	c.steps = append(c.steps, step{ops[:n], (*partition).readGone})
 	return n

@@ -162,11 +162,13 @@ func (c *checker) scan(ctx context.Context, node *goredis.Client) error {
 // note takes down a key of a partition, and looks at jobs when there are many.
 func (c *checker) note(ctx context.Context, number int, key string) error {
 	p := &c.parts[number]
-	switch kind, name, _ := strings.Cut(key, ":"); kind {
-	case "job":
-		if p.jobs = append(p.jobs, name); len(p.jobs) >= checkPart {
+	if isID(key) {
+		if p.jobs = append(p.jobs, p.prefix+key); len(p.jobs) >= checkPart {
 			return c.lookAtJobs(ctx, number)
 		}
+		return nil
+	}
+	switch kind, name, _ := strings.Cut(key, ":"); kind {
 	case "reserved":
 		p.holders = append(p.holders, name)
 		p.queues = append(p.queues, key)

@@ -82,9 +82,9 @@ func TestRepair(t *testing.T) {
 	s := openAt(t, redis.URL(), patient)
 	fillStates(s)
 	s.Close()
-	client.ZRem(ctx, p+"ready:t", member(1))                                           // is nowhere
-	client.Del(ctx, p+"job:"+member(2))                                                // is a member of ready:t
-	client.ZAdd(ctx, p+"buried:t", goredis.Z{Score: 9, Member: member(3)})             // is in two places
+	client.ZRem(ctx, p+"ready:t", p+digits(1))                                         // is nowhere
+	client.Del(ctx, p+digits(2))                                                       // is a member of ready:t
+	client.ZAdd(ctx, p+"buried:t", goredis.Z{Score: 9, Member: p + digits(3)})         // is in two places
 	client.ZAdd(ctx, p+"ready:u", goredis.Z{Score: 9, Member: "0000000000000099"})     // is no job
 	client.ZRem(ctx, p+"tubes", "u")                                                   // is not listed
 	client.ZRem(ctx, p+"timers", "d:t")                                                // will not be due
@@ -94,11 +94,11 @@ func TestRepair(t *testing.T) {
 	_, wrong := checkAt(t, redis.URL(), false)
 	text := strings.Join(wrong, "\n")
 	for _, want := range []string{
-		"job " + member(1) + ": by its record it should be in ready:t, and it is nowhere",
-		"ready:t has " + member(2) + ": there is no such job",
-		"job " + member(3) + ": by its record it should be in delayed:t, and it is in delayed:t, buried:t",
+		"job " + digits(1) + ": by its record it should be in ready:t, and it is nowhere",
+		"ready:t has " + digits(2) + ": there is no such job",
+		"job " + digits(3) + ": by its record it should be in delayed:t, and it is in delayed:t, buried:t",
 		"ready:u has 0000000000000099: there is no such job",
-		"job " + member(4) + ": its tube u is not listed",
+		"job " + digits(4) + ": its tube u is not listed",
 		"tube t: no timer for its first delayed job",
 		"urgent of counts is 77", "delayed of counts is 77", "buried of counts is 77",
 		"of tube:t is", "reserved:nobody has 000000000077: there is no such job",
@@ -123,3 +123,6 @@ func TestRepair(t *testing.T) {
 		t.Errorf("took %+v, want job 1", a)
 	}
 }
+
+// digits is how the key of a job ends.
+func digits(id uint64) string { return string(appendID(nil, id)) }

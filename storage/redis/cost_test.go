@@ -259,26 +259,26 @@ func (w *plain) pipe(n int, add func(goredis.Pipeliner)) {
 func (w *plain) put(n int) {
 	w.pipe(n, func(p goredis.Pipeliner) {
 		w.last++
-		p.Set(context.Background(), "redstalk:{0}:job:"+member(w.last), costBody, 0)
-		p.ZAdd(context.Background(), "redstalk:{0}:ready:default", goredis.Z{Score: 1024, Member: member(w.last)})
+		p.Set(context.Background(), "redstalk:{0}:"+digits(w.last), costBody, 0)
+		p.ZAdd(context.Background(), "redstalk:{0}:ready:default", goredis.Z{Score: 1024, Member: digits(w.last)})
 	})
 }
 
 func (w *plain) reserve(n int) {
 	w.pipe(n, func(p goredis.Pipeliner) {
 		w.taken++
-		id := member(w.taken)
+		id := digits(w.taken)
 		p.ZPopMin(context.Background(), "redstalk:{0}:ready:default")
 		p.ZAdd(context.Background(), "redstalk:{0}:reserved:12345678", goredis.Z{Score: 1.8e12, Member: id})
-		p.Get(context.Background(), "redstalk:{0}:job:"+id)
+		p.Get(context.Background(), "redstalk:{0}:"+id)
 	})
 }
 
 func (w *plain) delete(n int) {
 	w.pipe(n, func(p goredis.Pipeliner) {
 		w.deleted++
-		id := member(w.deleted)
+		id := digits(w.deleted)
 		p.ZRem(context.Background(), "redstalk:{0}:reserved:12345678", id)
-		p.Del(context.Background(), "redstalk:{0}:job:"+id)
+		p.Del(context.Background(), "redstalk:{0}:"+id)
 	})
 }

@@ -21,20 +21,21 @@ type reply struct {
 	due      time.Duration // until the first thing that the call made due; negative: none
 	hints    []string
 
-	said    string // what is not read yet
-	records []any  // of jobs taken in bulk, not given out yet
-	err     error
+	prefixed int    // bytes of a key before the id
+	said     string // what is not read yet
+	records  []any  // of jobs taken in bulk, not given out yet
+	err      error
 }
 
 var errReply = errors.New("the script returned something else than expected")
 
 // parseReply reads what comes before the answers.
-func parseReply(raw any) (*reply, error) {
+func parseReply(raw any, prefix string) (*reply, error) {
 	parts, ok := raw.([]any)
 	if !ok || len(parts) == 0 {
 		return nil, fmt.Errorf("%w: %T", errReply, raw)
 	}
-	r := &reply{records: parts[1:]}
+	r := &reply{records: parts[1:], prefixed: len(prefix)}
 	if r.said, ok = parts[0].(string); !ok {
 		return nil, fmt.Errorf("%w: %T", errReply, parts[0])
 	}
@@ -84,8 +85,11 @@ func (r *reply) int() int     { return int(r.int64()) }
 func (r *reply) found() bool  { return r.int64() == 1 }
 func (r *reply) text() string { return r.first(int(r.parse(r.until(':')))) }
 
-// member reads an id as members of ZSETs have it.
-func (r *reply) member() uint64 { return uint64(r.parse(r.first(memberLen))) }
+// key reads the id of a job from its key.
+func (r *reply) key() uint64 {
+	r.first(r.prefixed)
+	return uint64(r.parse(r.first(idLen)))
+}
 
 // ms reads milliseconds.
 func (r *reply) ms() time.Duration { return time.Duration(r.int64()) * time.Millisecond }
@@ -132,14 +136,14 @@ func (p *partition) readTakes(r *reply, ops []*storage.Op) {
 			p.noJob(op)
 			continue
 		}
-		p.take(r, op, r.member(), r.nextTaken())
+		p.take(r, op, r.key(), r.nextTaken())
 	}
 }
 
 // readTakeAny reads a take from several tubes.
 func (p *partition) readTakeAny(r *reply, ops []*storage.Op) {
 	if op := ops[0]; r.found() {
-		p.take(r, op, r.member(), r.nextTaken())
+		p.take(r, op, r.key(), r.nextTaken())
 	} else {
 		p.noJob(op)
 	}

@@ -121,7 +121,7 @@ func (p *partition) encodeOp(u *unit, op *storage.Op) {
 	case storage.Move:
 		_, mine := p.holdings.has(op.Holder, op.ID, p.serial)
 		c.args = append(c.args, "move", op.Move.String(), boolArg(mine), holderArg(op.Holder))
-		c.addMember(op.ID)
+		c.addID(op.ID)
 		c.args = append(c.args, &op.Pri, &op.Delay)
 		if mine && (op.Move == tube.Release || op.Move == tube.Bury) {
 			p.holdings.spend(op.ID, p.serial)
@@ -139,7 +139,7 @@ func (p *partition) encodeOp(u *unit, op *storage.Op) {
 		plain(func(r *reply, ops []*storage.Op) { ops[0].Answer.Count, _ = r.int(), r.text() })
 	case storage.Peek:
 		c.args = append(c.args, "peek")
-		c.addMember(op.ID)
+		c.addID(op.ID)
 		plain(readPeek)
 	case storage.PeekHead:
 		c.args = append(c.args, "head", op.State.String(), &op.Tube)
@@ -234,7 +234,7 @@ func (p *partition) encodeGiveBack(ids []uint64) {
 		}
 	}, "give-back", len(ids))
 	for _, id := range ids {
-		c.addMember(id)
+		c.addID(id)
 		p.holdings.spend(id, p.serial)
 	}
 	c.ops += len(ids)
@@ -246,7 +246,7 @@ func (p *partition) encodeReport(op *storage.Op) {
 	switch op.Kind {
 	case storage.JobStats:
 		c.args = append(c.args, "job-stats")
-		c.addMember(op.ID)
+		c.addID(op.ID)
 	case storage.TubeStats:
 		using, watching := p.attendance.now(op.Tube)
 		c.args = append(c.args, "tube-stats", &op.Tube)

@@ -261,7 +261,7 @@ func (p *partition) renumber() {
 
 // reset forgets what is encoded.
 func (p *partition) reset() {
-	p.call.reset()
+	p.call.reset(p.prefix)
 	p.created = p.now().UnixMilli() + p.ahead
 	if p.previous == "" {
 		p.encodeBeat(&p.call)
@@ -313,7 +313,7 @@ func (p *partition) exchange() (*reply, error) {
 		p.link.doubt()
 		return nil, err
 	}
-	r, err := parseReply(raw)
+	r, err := parseReply(raw, p.prefix)
 	if err != nil {
 		return nil, err
 	}
@@ -466,7 +466,7 @@ func (p *partition) encodeTick(c *call) {
 		c.add(func(r *reply) {
 			p.tardiness.note(r.ms())
 			for range r.int64() {
-				p.holdings.drop(r.member())
+				p.holdings.drop(r.key())
 			}
 			p.upkeep.nothingDue()
 		}, "tick", tickLimit)

@@ -25,7 +25,7 @@ func source() string {
 	hot, last := luaText("lua"), luaText("lua/rare")
 	run := len(hot) - 1
 	parts := append([]string{}, hot[:run]...)
-	parts = append(parts, "local function rare()\n", arrowTable())
+	parts = append(parts, "function rare()\n", arrowTable())
 	parts = append(parts, last...)
 	return strings.Join(append(parts, "end\n", hot[run]), "")
 }

@@ -90,7 +90,7 @@ func (s *search) look(out dispatch) {
 func (s *search) ask(p *place, h *head) *unit {
 	read := func(r *reply) {
 		if h.found = r.found(); h.found {
-			h.pri, h.id = uint32(r.int64()), r.member()
+			h.pri, h.id = uint32(r.int64()), r.key()
 		}
 	}
 	waits := boolArg(s.wait && s.op.Wait)

@@ -38,7 +38,7 @@
 -- its sender knows better by now. Then nothing is done, and LOST said.
 --
 -- Keys, behind the prefix:
---   job:ID          string: header (rare/20_record.lua), name of the tube, body
+--   ID              string: header, name of the tube, body of a job (rare/20_record.lua)
 --   ready:TUBE      ZSET of ids by priority
 --   delayed:TUBE    ZSET of ids by due time
 --   buried:TUBE     ZSET of ids by the number of the burial. Not a list: to
@@ -58,16 +58,19 @@
 --   counts          hash: ids, burials, opened (numbers given out), skipped
 --                   (of ids); urgent, delayed, buried, deleted, timeouts
 --
--- ID in keys and members is the decimal number with 16 digits, so that equal
--- scores come out in the order of ids. Times are ms since the epoch.
+-- ID is the decimal number with 16 digits, so that equal scores come out in the
+-- order of ids. What ZSETs have as ids, and operations are given and answer as
+-- such, are the whole keys of the jobs: nothing has to be joined to go from one
+-- to the other. Times are ms since the epoch.
 --
 -- What makes a call dear: each redis.call (half a microsecond and what it does),
--- each function set up, by the locals it refers to; and numbers printed, which
--- redis.call does with 17 digits, so they are given to it as text.
+-- each function set up, by the locals it refers to; numbers printed, which
+-- redis.call does with 17 digits, so they are given to it as text; and strings:
+-- Lua looks at each byte of every new one to find out whether it has it already.
 
 local PREFIX, ME, NUMBER, OPTIONS = KEYS[1], ARGV[1], ARGV[2], ARGV[5]
 local call, sub, format, concat = redis.call, string.sub, string.format, table.concat
-local JOB, READY, BATCH = PREFIX .. 'job:', PREFIX .. 'ready:', PREFIX .. 'batch:' .. ME
+local READY, BATCH = PREFIX .. 'ready:', PREFIX .. 'batch:' .. ME
 local RESERVED, COUNTS = PREFIX .. 'reserved:' .. ME, PREFIX .. 'counts'
 local URGENT_BELOW = 1024
 
@@ -93,9 +96,10 @@ if sub(recorded, 1, 16) ~= ARGV[3] then
   -- Written again: whoever waits for replicas has to wait for something.
   redis.pcall('SET', BATCH, recorded)
   local n, at = string.match(recorded, '^%d+;(%d+);()')
-  local again = { sub(recorded, at + 16 * n) }
+  local len = #PREFIX + 16
+  local again = { sub(recorded, at + len * n) }
   for k = 1, n do
-    again[k + 1] = call('GET', JOB .. sub(recorded, at + 16 * k - 16, at + 16 * k - 1)) or ''
+    again[k + 1] = call('GET', sub(recorded, at + len * (k - 1), at + len * k - 1)) or ''
   end
   return again
 end
@@ -131,6 +135,8 @@ local totals, deletes, roused = {}, {}, {} -- by tube: jobs put, deleted, become
 local said, taken, records = {}, {}, {} -- see the reply; taken are the ids of records
 if void then said[1] = 'void;' end
 
+local rare, R -- the function of rare/, and what it has returned, once it is needed
+
 -- Paused tubes are looked up once in a batch, when first asked for.
 local paused
 local function is_paused(tube)
@@ -141,9 +147,9 @@ local function is_paused(tube)
   return paused[tube]
 end
 
--- Ids are formatted; mostly only the last six digits change. Records of new
--- jobs are written together, before anything may read them.
-local million, with_million
+-- Mostly only the last six digits of ids change: stem is what comes before
+-- them. Records of new jobs are written together, before anything may read them.
+local million, stem
 local news, words = {}, 0
 local function write_news()
   if words > 0 then call('MSET', unpack(news, 1, words)) end
@@ -156,31 +162,57 @@ local function new_job(record)
   local low = id % 1000000
   if million ~= id - low then
     million = id - low
-    with_million = format('%010.0f', million / 1000000) .. '%06d'
+    stem = PREFIX .. format('%010.0f', million / 1000000)
   end
-  local member = format(with_million, low)
+  local member = format('%s%06d', stem, low)
   sum.puts = sum.puts + 1
-  news[words + 1], news[words + 2] = JOB .. member, record
+  news[words + 1], news[words + 2] = member, record
   words = words + 2
   if words >= 1000 then write_news() end
   return member
 end
 
+-- add_all adds entries, scores and members, to a ZSET. One that stays small is
+-- kept as a list by Redis and searched for each entry, until it has grown. If
+-- that is to be expected, a member too long for such a list keeps it from
+-- becoming one.
+local LONG = string.rep('-', 65)
+local function add_all(key, entries)
+  local n = #entries / 2
+  if n >= 8 then
+    local have = call('ZCARD', key)
+    if have < 128 and have + n > 64 then
+      call('ZADD', key, '0', LONG, unpack(entries))
+      call('ZREM', key, LONG)
+      return
+    end
+  end
+  call('ZADD', key, unpack(entries))
+end
+
+-- is_urgent asks a record. The priority is in bytes 6 to 9.
+local function is_urgent(record)
+  return sub(record, 6, 7) == '\0\0' and string.byte(record, 8) < URGENT_BELOW / 256
+end
+
 -- reserve_first takes up to n ready jobs of a tube and returns how many it
 -- got, and whether there may be more. Jobs whose record is lost are dropped.
 -- The TTR is in bytes 2 to 5 of a record; deadlines are kept by these.
+-- ZPOPMIN would do, but prints all scores, and looks for each member anew.
 local deadlines = {}
 local function reserve_first(tube, n)
-  local popped = call('ZPOPMIN', READY .. tube, n)
-  local found = #popped / 2
+  local members = call('ZRANGE', READY .. tube, '0', format('%d', n - 1))
+  local found = #members
   if found == 0 then return 0, false end
-  local before, takes, keys, entries, last = sum.takes, sum.takes, {}, {}, 0
-  for k = 1, found do keys[k] = JOB .. popped[2 * k - 1] end
-  local got = call('MGET', unpack(keys))
+  local before, takes, entries, last = sum.takes, sum.takes, {}, 0
+  local urgent, all_urgent = 0, true
+  local got = call('MGET', unpack(members))
   for k = 1, found do
     local record = got[k]
     if record then
-      local ttr, member = sub(record, 2, 5), popped[2 * k - 1]
+      local ttr, member = sub(record, 2, 5), members[k]
+      all_urgent = all_urgent and is_urgent(record)
+      if all_urgent then urgent = urgent + 1 end
       if not deadlines[ttr] then
         local at = NOW_UP + struct.unpack('>I4', ttr) * 1000
         if at < sum.earliest then sum.earliest = at end
@@ -191,9 +223,12 @@ local function reserve_first(tube, n)
       taken[takes], records[takes + 1] = member, record
     end
   end
-  if last > 0 then call('ZADD', RESERVED, unpack(entries)) end
-  local urgent = found
-  while urgent > 0 and tonumber(popped[2 * urgent]) >= URGENT_BELOW do urgent = urgent - 1 end
+  if takes - before < found then
+    R = R or rare()
+    urgent = R.urgent_among(tube, found)
+  end
+  call('ZREMRANGEBYRANK', READY .. tube, '0', format('%d', found - 1))
+  if last > 0 then add_all(RESERVED, entries) end
   sum.urgent, sum.takes, sum.changed = sum.urgent - urgent, takes, true
-  return takes - before, found == tonumber(n)
+  return takes - before, found == n
 end

@@ -2,7 +2,6 @@
 -- begins in ARGV; what it says is written above it. The other operations are
 -- functions in rare/, as is what becomes of tubes that nobody attends.
 
-local R -- what rare returns, once it is needed
 local at = 6
 while ARGV[at] do
   local word, tube = ARGV[at], ARGV[at + 1]
@@ -14,7 +13,7 @@ while ARGV[at] do
       last = last + 2
       entries[k], entries[k + 1] = ARGV[last], new_job(ARGV[last + 1])
     end
-    call('ZADD', READY .. tube, unpack(entries))
+    add_all(READY .. tube, entries)
     sum.changed, sum.urgent = true, sum.urgent + ARGV[at + 4]
     roused[tube] = (roused[tube] or 0) + n
     totals[tube] = (totals[tube] or 0) + n
@@ -27,14 +26,14 @@ while ARGV[at] do
     -- take tube wait n → m, m ids: the first m of n takes got a job, see the
     -- reply. If wait is 1 and not all did, the instance is told of the next.
     write_news()
-    local n, got, more = tonumber(ARGV[at + 3]), 0, not is_paused(tube)
-    local before, left = sum.takes, ARGV[at + 3]
+    local before, left, more = sum.takes, tonumber(ARGV[at + 3]), not is_paused(tube)
     while more do
+      local got
       got, more = reserve_first(tube, left)
-      left = format('%d', n - (sum.takes - before))
-      more = more and left ~= '0'
+      left = left - got
+      more = more and left > 0
     end
-    if left ~= '0' and ARGV[at + 2] == '1' then
+    if left > 0 and ARGV[at + 2] == '1' then
       call('ZADD', PREFIX .. 'waiting:' .. tube, 'NX', format('%.0f', NOW), ME)
     end
     said[#said + 1] = format('%d;', sum.takes - before) .. concat(taken, '', before + 1, sum.takes)
@@ -43,15 +42,14 @@ while ARGV[at] do
     -- gone tube known n ids… → 1, or 0 and a text with 1 or 0 for each. The
     -- jobs, which connections of this instance hold, are deleted. All are there
     -- unless somebody has been at the keys; then those found are deleted.
-    local n, keys, last = tonumber(ARGV[at + 3]), {}, at + 3 + ARGV[at + 3]
+    local n, last = tonumber(ARGV[at + 3]), at + 3 + ARGV[at + 3]
     write_news()
-    for k = 1, n do keys[k] = JOB .. ARGV[at + 3 + k] end
     if call('ZREM', RESERVED, unpack(ARGV, at + 4, last)) == n then
-      call('DEL', unpack(keys))
+      call('DEL', unpack(ARGV, at + 4, last))
       said[#said + 1] = '1;'
     else
       R = R or rare()
-      n = R.delete_each(tube, keys, at + 3)
+      n = R.delete_each(tube, at + 4, last)
     end
     sum.changed, sum.deleted = true, sum.deleted + n
     deletes[tube] = (deletes[tube] or 0) + n

@@ -27,7 +27,8 @@ for _, inst in ipairs(call('ZRANGE', PREFIX .. 'instances', '0', '-1')) do insta
 local reserved, held = {}, 0
 for inst in pairs(instances) do
   for _, id in ipairs(call('ZRANGE', PREFIX .. 'reserved:' .. inst, '0', '-1')) do
-    local raw = call('GETRANGE', PREFIX .. 'job:' .. id, '41', '241')
+    local raw = ''
+    if string.sub(id, 1, #PREFIX) == PREFIX then raw = call('GETRANGE', id, '41', '241') end
     local tube = string.sub(raw, 2, 1 + (string.byte(raw, 1) or 0))
     reserved[tube], held = (reserved[tube] or 0) + 1, held + 1
   end

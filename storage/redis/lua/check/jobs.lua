@@ -5,7 +5,7 @@
 --
 -- KEYS[1]  prefix of every key of the partition
 -- ARGV[1]  1 to repair, else 0
--- ARGV[2…] ids, 16 digits
+-- ARGV[2…] ids, whole keys
 --
 -- Reply: a text for each that is wrong
 
@@ -60,23 +60,23 @@ end
 
 for k = 2, #ARGV do
   local id = ARGV[k]
-  local raw = redis.call('GETRANGE', PREFIX .. 'job:' .. id, '0', '241')
+  local raw = redis.call('GETRANGE', id, '0', '241')
   if #raw > 41 then
     local letter, _, pri = struct.unpack('>c1I4I4', raw)
     local tube = string.sub(raw, 43, 42 + string.byte(raw, 42))
     local found, score = places(id, tube)
     if not QUEUE[letter] then
-      wrong[#wrong + 1] = 'job ' .. id .. ': its record is broken'
+      wrong[#wrong + 1] = 'job ' .. string.sub(id, -16) .. ': its record is broken'
     elseif not fits(letter, tube, found) then
       local where = #found > 0 and 'in ' .. table.concat(found, ', ') or 'nowhere'
-      wrong[#wrong + 1] = 'job ' .. id .. ': by its record it should be in ' .. QUEUE[letter] .. tube .. ', and it is ' .. where
+      wrong[#wrong + 1] = 'job ' .. string.sub(id, -16) .. ': by its record it should be in ' .. QUEUE[letter] .. tube .. ', and it is ' .. where
       if ARGV[1] == '1' then put_right(id, letter, tube, pri, found, score) end
     elseif not redis.call('ZSCORE', PREFIX .. 'tubes', tube) then
-      wrong[#wrong + 1] = 'job ' .. id .. ': its tube ' .. tube .. ' is not listed'
+      wrong[#wrong + 1] = 'job ' .. string.sub(id, -16) .. ': its tube ' .. tube .. ' is not listed'
       if ARGV[1] == '1' then list(tube) end
     end
   elseif raw ~= '' then
-    wrong[#wrong + 1] = 'job ' .. id .. ': its record is broken'
+    wrong[#wrong + 1] = 'job ' .. string.sub(id, -16) .. ': its record is broken'
   end
 end
 return wrong

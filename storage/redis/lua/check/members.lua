@@ -5,7 +5,7 @@
 -- ARGV[1]  1 to repair, else 0
 -- ARGV[2]  the queue, a key behind the prefix: ready:TUBE, delayed:TUBE,
 --          buried:TUBE or reserved:INST
--- ARGV[3…] ids
+-- ARGV[3…] ids, whole keys
 --
 -- Reply: a text for each that is wrong
 
@@ -14,7 +14,8 @@ local kind, name = string.match(queue, '^(%l+):(.*)$')
 for k = 3, #ARGV do
   local id, what = ARGV[k], nil
   if redis.call('ZSCORE', PREFIX .. queue, id) then
-    local raw = redis.call('GETRANGE', PREFIX .. 'job:' .. id, '0', '241')
+    local raw = ''
+    if string.sub(id, 1, #PREFIX) == PREFIX then raw = redis.call('GETRANGE', id, '0', '241') end
     if raw == '' then
       what = 'there is no such job'
     elseif kind ~= 'reserved' and string.sub(raw, 43, 42 + (string.byte(raw, 42) or 0)) ~= name then
@@ -22,7 +23,7 @@ for k = 3, #ARGV do
     end
   end
   if what then
-    wrong[#wrong + 1] = queue .. ' has ' .. id .. ': ' .. what
+    wrong[#wrong + 1] = queue .. ' has ' .. string.gsub(id, '^.*:', '') .. ': ' .. what
     if ARGV[1] == '1' then redis.call('ZREM', PREFIX .. queue, id) end
   end
 end

@@ -85,18 +85,25 @@ function OPS.gone_from(tube)
   end
 end
 
--- delete_each deletes those jobs that are there, says which, and returns how
--- many; their ids are in ARGV behind from.
-function OPS.delete_each(tube, keys, from)
+-- delete_each deletes those jobs at ARGV[from … upto] that are there, says
+-- which, and returns how many.
+function OPS.delete_each(tube, from, upto)
   local each, found = {}, 0
-  for k = 1, #keys do
-    each[k] = call('DEL', keys[k])
-    found = found + each[k]
-    call('ZREM', RESERVED, ARGV[from + k])
-    call('ZREM', READY .. tube, ARGV[from + k])
+  for k = from, upto do
+    local is = call('DEL', ARGV[k])
+    each[#each + 1], found = is, found + is
+    call('ZREM', RESERVED, ARGV[k])
+    call('ZREM', READY .. tube, ARGV[k])
   end
-  say(format('0;%d:', #keys) .. concat(each))
+  say(format('0;%d:', #each) .. concat(each))
   return found
+end
+
+-- urgent_among counts the urgent ones of the first n ready jobs of a tube.
+function OPS.urgent_among(tube, n)
+  local scores, urgent = call('ZRANGE', READY .. tube, '0', format('%d', n - 1), 'WITHSCORES'), 0
+  while urgent < n and tonumber(scores[2 * urgent + 2]) < URGENT_BELOW do urgent = urgent + 1 end
+  return urgent
 end
 
 -- count writes the counters over all tubes that only what is here changes.

@@ -28,25 +28,25 @@ end
 
 -- load reads a job without its body; nil if there is none.
 local function load(member)
-  local raw = call('GETRANGE', JOB .. member, '0', format('%d', MOST))
+  local raw = call('GETRANGE', member, '0', format('%d', MOST))
   if raw == '' then return nil end
   return parse(member, raw)
 end
 
 local function load_whole(member)
-  local raw = call('GET', JOB .. member)
+  local raw = call('GET', member)
   if not raw then return nil end
   return parse(member, raw)
 end
 
 local function save(j)
   local letter = j.state == 'V' and 'R' or j.state
-  call('SETRANGE', JOB .. j.member, '0', struct.pack(HEADER, letter, j.ttr, j.pri, j.delay, j.created,
+  call('SETRANGE', j.member, '0', struct.pack(HEADER, letter, j.ttr, j.pri, j.delay, j.created,
     j.reserves, j.timeouts, j.releases, j.buries, j.kicks))
 end
 
 -- answer_job answers with the id and the record of a job that was loaded whole.
 local function answer_job(j)
-  answer(tonumber(j.member))
+  answer(tonumber(sub(j.member, -16)))
   answer_text(j.raw)
 end

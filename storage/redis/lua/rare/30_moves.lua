@@ -89,7 +89,7 @@ local function follow(j, arrow)
   local from, to = j.state, arrow_to(arrow)
   sum.changed = true
   if to == '-' then
-    call('DEL', JOB .. j.member)
+    call('DEL', j.member)
     sum.deleted = sum.deleted + 1
     deletes[j.tube] = (deletes[j.tube] or 0) + 1
     OPS.gone_from(j.tube)

@@ -40,7 +40,7 @@ OPS['take-any'] = function(i)
   local from, upto, got = i + 3, i + 2 + ARGV[i + 2], 0
   repeat
     local tube = best_of(from, upto)
-    if tube then got = reserve_first(tube, '1') end
+    if tube then got = reserve_first(tube, 1) end
   until got == 1 or not tube
   answer(got)
   if got == 1 then
@@ -48,7 +48,7 @@ OPS['take-any'] = function(i)
     if ARGV[i] ~= '' then
       -- The record may be gone when this is answered again: say it here.
       took[taken[takes]] = ARGV[i]
-      answer(tonumber(taken[takes]))
+      answer(tonumber(sub(taken[takes], -16)))
       answer_text(records[takes + 1])
       taken[takes], records[takes + 1] = nil, nil
       sum.takes = takes - 1
@@ -85,7 +85,7 @@ OPS['take-before'] = function(i)
   repeat
     local tube, its, member = best_of(from, upto)
     local is = tube and (its < pri or its == pri and member < id)
-    if is then got = reserve_first(tube, '1') end
+    if is then got = reserve_first(tube, 1) end
   until got == 1 or not is
   answer(got)
   if got == 1 then say(taken[sum.takes]) end
