@@ -30,9 +30,11 @@ type loops struct {
 	failed bool // to make a loop, which is said once
 }
 
-// numLoops leaves processors to the store: half of what goes through a loop is
-// waiting for the kernel to move bytes, and the other half is the store's.
-func numLoops() int { return max(1, runtime.NumCPU()/2) }
+// Loops returns how many goroutines of a server watch all its connections, and so
+// wait in the kernel much of the time. They leave processors to the store: half
+// of what goes through a loop is waiting for the kernel to move bytes, and the
+// other half is the store's.
+func Loops() int { return max(1, runtime.NumCPU()/2) }
 
 // adopt makes a wire of conn if it has a descriptor to watch; nil if not.
 func (ls *loops) adopt(conn net.Conn, wake func(*turn)) wire {
@@ -81,7 +83,7 @@ func duplicate(sc syscall.Conn) (fd int, err error) {
 func (ls *loops) pick() *loop {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	for len(ls.all) < numLoops() {
+	for len(ls.all) < Loops() {
 		l, err := newLoop(ls.store)
 		if err != nil {
 			if !ls.failed {

@@ -9,10 +9,12 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
 
+	"redstalk/server"
 	"redstalk/storage"
 )
 
@@ -25,11 +27,23 @@ var Version = "0.1.0"
 func serverVersion() string { return "1.13+redstalk." + Version }
 
 func main() {
+	makeRoom(os.LookupEnv)
 	signal.Ignore(syscall.SIGPIPE)
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGUSR1)
 	m := Main{LookupEnv: os.LookupEnv, Signals: signals}
 	os.Exit(m.Run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// makeRoom has the runtime use a thread more for each loop of the server, unless
+// GOMAXPROCS says how many there are to be. A loop waits in the kernel for its
+// connections, and for the disk or Redis: until the runtime has noticed, which
+// may take 10 ms, timers and goroutines have one thread fewer, and on a machine
+// with two processors sometimes none.
+func makeRoom(env func(string) (string, bool)) {
+	if _, set := env("GOMAXPROCS"); !set {
+		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + server.Loops())
+	}
 }
 
 // Main is the whole program. The zero value has an empty environment and gets

@@ -9,11 +9,13 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"redstalk/server"
 	"redstalk/storage"
 	"redstalk/storage/embedded"
 )
@@ -398,5 +400,20 @@ func TestPasswordIsNotPrinted(t *testing.T) {
 	out.WriteString(p.stderr.String())
 	if strings.Contains(out.String(), secret) {
 		t.Error(out.String())
+	}
+}
+
+// Loops do not take threads from the rest of the program, unless it is said how
+// many there are to be.
+func TestMakeRoom(t *testing.T) {
+	usual := runtime.GOMAXPROCS(0)
+	defer runtime.GOMAXPROCS(usual)
+	makeRoom(func(string) (string, bool) { return "2", true })
+	if got := runtime.GOMAXPROCS(0); got != usual {
+		t.Errorf("with GOMAXPROCS set: %d threads, want %d", got, usual)
+	}
+	makeRoom(func(string) (string, bool) { return "", false })
+	if got := runtime.GOMAXPROCS(0); got != usual+server.Loops() {
+		t.Errorf("%d threads, want %d and one for each of %d loops", got, usual, server.Loops())
 	}
 }

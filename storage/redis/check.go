@@ -40,7 +40,7 @@ func Check(ctx context.Context, o Options, repair bool, found func(partition int
 		return 0, err
 	}
 	o.kind, o.Partitions = a.kind, max(o.Partitions, 1)
-	l := newLink(a, o)
+	l := newLink(a, o, false)
 	defer l.Close()
 	c := &checker{link: l, namespace: o.Namespace, repair: boolArg(repair), found: found}
 	if err := c.run(ctx); err != nil {

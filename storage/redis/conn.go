@@ -14,9 +14,10 @@ import (
 // answer to a call of the script is awaited. The client knows nothing of that:
 // to it a read just takes its time.
 //
-// With the first call the connection is taken out of the runtime's poller,
-// where there is a way: the goroutine that makes a call has its thread wait in
-// the kernel, and no other thread is woken to find out what has happened.
+// With the first call the connection of a direct link is taken out of the
+// runtime's poller, where there is a way: the goroutine that makes a call has its
+// thread wait in the kernel, and no other thread is woken to find out what has
+// happened.
 type conn struct {
 	net.Conn
 	link    *link
@@ -36,7 +37,7 @@ func callsScript(request []byte) bool {
 func (c *conn) Write(p []byte) (int, error) {
 	if !c.calling && callsScript(p) {
 		c.calling = true
-		if !c.direct {
+		if c.link.direct && !c.direct {
 			c.direct, c.Conn = true, takeOut(c.Conn)
 		}
 	}

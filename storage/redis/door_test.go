@@ -574,7 +574,7 @@ func TestMailGoesOn(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		s.link.one.AddHook(&door{mail: passes["UNBLOCKED"], unread: 3})
+		s.letters.one.AddHook(&door{mail: passes["UNBLOCKED"], unread: 3})
 		s.Listen(e)
 		if a := do(s, takeFrom(1, true, "t")); !a.NotFound {
 			t.Fatalf("%+v", a)

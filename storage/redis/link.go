@@ -22,6 +22,12 @@ type link struct {
 	one     *goredis.Client        // of the only server, or the one that sentinels call primary
 	cluster *goredis.ClusterClient // nil if there is none
 
+	// direct has calls wait in the kernel (conn.go). The runtime knows of a
+	// thread that does so only after milliseconds, and until then it is one
+	// fewer that runs goroutines: so there must not be more than one at a time,
+	// nor one that waits for long.
+	direct bool
+
 	// meanwhile is called once in each call of the script, when it is sent; nil
 	// if there is nothing to do. It belongs to whoever makes the call: where
 	// there are several partitions, whose calls overlap each other anyway, it
@@ -34,8 +40,11 @@ type link struct {
 func connections(o Options) int { return 2*o.Partitions + 8 }
 
 // newLink prepares to connect.
-func newLink(a *address, o Options) *link {
-	l := &link{address: a}
+func newLink(a *address, o Options, direct bool) *link {
+	own, its := *a, *a.options
+	a = &own
+	a.options = &its
+	l := &link{address: a, direct: direct}
 	if a.kind != single || o.Partitions > 1 {
 		a.options.PoolSize = max(a.options.PoolSize, connections(o))
 	}

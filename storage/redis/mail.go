@@ -13,6 +13,7 @@ import (
 // is a job for somebody waiting here.
 type mail struct {
 	part *partition
+	link *link
 	log  *slog.Logger
 
 	cancel context.CancelFunc
@@ -27,8 +28,8 @@ const (
 	mailRetry = 100 * time.Millisecond
 )
 
-func newMail(p *partition) *mail {
-	return &mail{part: p, log: p.log, cancel: func() {}}
+func newMail(p *partition, l *link) *mail {
+	return &mail{part: p, link: l, log: p.log, cancel: func() {}}
 }
 
 func (m *mail) start() {
@@ -62,7 +63,7 @@ func (m *mail) run(ctx context.Context) {
 
 // look waits for a letter.
 func (m *mail) look(ctx context.Context) ([]string, error) {
-	node, err := m.part.link.node(ctx, m.part.prefix)
+	node, err := m.link.node(ctx, m.part.prefix)
 	if err != nil {
 		return nil, err
 	}

@@ -82,10 +82,11 @@ type Options struct {
 
 // Store is a storage.Store in Redis.
 type Store struct {
-	link  *link
-	parts []*partition
-	mails []*mail // of each partition
-	log   *slog.Logger
+	link    *link
+	letters *link // may be the same
+	parts   []*partition
+	mails   []*mail // of each partition
+	log     *slog.Logger
 }
 
 // Open connects to Redis, checks that what is under the namespace can be
@@ -100,12 +101,16 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.Partitions, err = partitionsFor(o.Partitions, a.kind); err != nil {
 		return nil, err
 	}
-	l := newLink(a, o)
+	l := newLink(a, o, o.Partitions == 1)
 	if err := ready(ctx, l, o); err != nil {
 		l.Close()
 		return nil, fmt.Errorf("using Redis at %s: %w", a.where(), err)
 	}
-	s := newStore(l, o)
+	letters := l
+	if l.direct {
+		letters = newLink(a, o, false) // to wait for letters takes long
+	}
+	s := newStore(l, letters, o)
 	if err := s.each(func(p *partition) error { return p.do(p.encodeBeat) }); err != nil {
 		s.hangUp()
 		s.end()
@@ -114,13 +119,14 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
-// newStore sets up the partitions.
-func newStore(l *link, o Options) *Store {
-	s, ids, late := &Store{link: l, log: o.Log}, &order{}, &tardiness{log: o.Log}
+// newStore sets up the partitions. Letters have a link of their own if not that
+// of the calls.
+func newStore(l, letters *link, o Options) *Store {
+	s, ids, late := &Store{link: l, letters: letters, log: o.Log}, &order{}, &tardiness{log: o.Log}
 	for number := range o.Partitions {
 		p := newPartition(l, o, ids, late, number)
 		s.parts = append(s.parts, p)
-		s.mails = append(s.mails, newMail(p))
+		s.mails = append(s.mails, newMail(p, letters))
 		go p.run()
 	}
 	return s
@@ -260,6 +266,9 @@ func (s *Store) hangUp() error {
 		m.cancel()
 	}
 	err := s.link.Close()
+	if s.letters != s.link {
+		err = cmp.Or(err, s.letters.Close())
+	}
 	for _, m := range s.mails {
 		m.wait()
 	}
