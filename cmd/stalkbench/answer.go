@@ -18,6 +18,7 @@ const (
 	wordWatching
 	wordKicked
 	wordTimedOut
+	wordDeadlineSoon
 	wordNotFound
 )
 
@@ -38,6 +39,8 @@ func wordOf(b []byte) word {
 		return wordKicked
 	case "TIMED_OUT":
 		return wordTimedOut
+	case "DEADLINE_SOON":
+		return wordDeadlineSoon
 	case "NOT_FOUND":
 		return wordNotFound
 	}

@@ -26,6 +26,7 @@ func TestParseAnswers(t *testing.T) {
 		{"WATCHING 2\r\n", wordWatching, 0, ""},
 		{"KICKED 0\r\n", wordKicked, 0, ""},
 		{"TIMED_OUT\r\n", wordTimedOut, 0, ""},
+		{"DEADLINE_SOON\r\n", wordDeadlineSoon, 0, ""},
 		{"NOT_FOUND\r\n", wordNotFound, 0, ""},
 		{"BURIED 3\r\n", wordOther, 0, ""},
 		{"OUT_OF_MEMORY\r\n", wordOther, 0, ""},

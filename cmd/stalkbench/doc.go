@@ -46,8 +46,8 @@
 //
 // # The parts
 //
-// answer.go reads the protocol, client.go asks and awaits; session.go and
-// flow.go hold the loads as state machines; drive.go and drive_linux.go move
+// answer.go reads the protocol, client.go asks and awaits; session.go, flow.go
+// and expire.go hold the loads as state machines; drive.go and drive_linux.go move
 // them; prepare.go makes and cleans jobs; run.go puts one load together and
 // report.go shows it. loads.go names the usual loads; compare.go, servers.go,
 // table.go and svg.go run them over several servers and draw up the result.

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/binary"
-	"strconv"
 	"sync/atomic"
 	"time"
 )
@@ -20,6 +19,7 @@ type flow struct {
 	window      int64        // most jobs outstanding; 0 for no limit
 	interval    int64        // ns between two puts of one producer; 0 for none
 	delay       int          // of each job, in seconds
+	ends        ends         // of TTRs, if jobs come by these
 }
 
 // newFlow sets the gates of load l with so many producers and consumers. A
@@ -28,8 +28,10 @@ type flow struct {
 func newFlow(l *load, producers, consumers int) *flow {
 	f := &flow{}
 	f.producing.Store(int64(producers))
-	if l.Mode == modeDelayed {
-		f.delay = l.Delay
+	if l.timed() {
+		if f.delay = l.Delay; l.Mode == modeExpire {
+			f.delay, f.ends.ttr = 0, l.TTR
+		}
 		f.interval = int64(time.Second) * int64(producers*l.Pipeline) / int64(l.Rate)
 		return f
 	}
@@ -147,10 +149,9 @@ func (c *consumer) reserved(a *answer, now int64) {
 		c.t.fail("reserve answered with a body that was not put")
 		return
 	}
-	sent := int64(binary.LittleEndian.Uint64(a.body))
-	journey := now - sent - int64(c.f.delay)*int64(time.Second)
-	if journey < 0 {
-		c.t.fail("a job came " + strconv.Itoa(c.f.delay) + " s delayed but early")
+	journey, err := c.f.journey(a, now)
+	if err != nil {
+		c.t.fail(err.Error())
 	}
 	c.t.journey.add(journey)
 }

@@ -13,6 +13,7 @@ const (
 	modeCycle   = "cycle"   // put, reserve, delete
 	modePC      = "pc"      // producers and consumers on separate connections
 	modeDelayed = "delayed" // the same, with delayed jobs at a set rate
+	modeExpire  = "expire"  // the same, with jobs whose holders let the TTR end
 )
 
 // A load is what to do to a server. Sizes are in bytes.
@@ -27,7 +28,8 @@ type load struct {
 	Backlog     int           `json:"backlog"`    // jobs ready beforehand
 	BacklogSame bool          `json:"backlog_same"`
 	Delay       int           `json:"delay_s"` // delayed: seconds
-	Rate        int           `json:"rate"`    // delayed: jobs a second in all
+	TTR         int           `json:"ttr_s"`   // expire: seconds
+	Rate        int           `json:"rate"`    // delayed, expire: jobs a second in all
 	Duration    time.Duration `json:"duration_ns"`
 	Threads     int           `json:"threads"` // of the generator
 	Blocking    bool          `json:"blocking"`
@@ -38,16 +40,24 @@ type load struct {
 func baseLoad() load {
 	return load{
 		Mode: modeCycle, Conns: 50, Pipeline: 1, Body: 128, Tubes: 1,
-		Delay: 1, Rate: 5000, Duration: 5 * time.Second, Threads: 1,
+		Delay: 1, TTR: 1, Rate: 5000, Duration: 5 * time.Second, Threads: 1,
 	}
 }
 
+// timed tells whether jobs are put at a set rate, and what counts is when they
+// come.
+func (l *load) timed() bool { return l.Mode == modeDelayed || l.Mode == modeExpire }
+
+// paired tells whether half of the connections put jobs, and the others wait for
+// them.
+func (l *load) paired() bool { return l.Mode == modePC || l.timed() }
+
 // check tells what is wrong with a load.
 func (l *load) check() error {
-	paired := l.Mode == modePC || l.Mode == modeDelayed
+	paired := l.paired()
 	switch {
 	case l.Mode != modePut && l.Mode != modeCycle && !paired:
-		return fmt.Errorf("unknown mode %q: use put, cycle, pc or delayed", l.Mode)
+		return fmt.Errorf("unknown mode %q: use put, cycle, pc, delayed or expire", l.Mode)
 	case l.Conns < 1 || l.Pipeline < 1 || l.Tubes < 1 || l.Threads < 1:
 		return errors.New("connections, pipeline, tubes and threads must be 1 or more")
 	case l.Body < 0 || l.Body > maxBody || l.IdleTubes < 0 || l.Backlog < 0:
@@ -58,8 +68,8 @@ func (l *load) check() error {
 		return fmt.Errorf("mode %s needs two connections or more per tube", l.Mode)
 	case paired && l.BacklogSame:
 		return fmt.Errorf("mode %s cannot have a backlog in its own tube", l.Mode)
-	case l.Mode == modeDelayed && (l.Delay < 0 || l.Rate < 1):
-		return errors.New("mode delayed needs a delay of 0 or more and a rate of 1 or more")
+	case l.timed() && (l.Delay < 0 || l.TTR < 1 || l.Rate < 1):
+		return fmt.Errorf("mode %s needs a delay of 0 or more, and a TTR and a rate of 1 or more", l.Mode)
 	case l.Duration <= 0:
 		return errors.New("the duration must be above zero")
 	}
@@ -89,6 +99,9 @@ func (l *load) String() string {
 	if l.Mode == modeDelayed {
 		parts = append(parts, fmt.Sprintf("%d jobs/s delayed %d s", l.Rate, l.Delay))
 	}
+	if l.Mode == modeExpire {
+		parts = append(parts, fmt.Sprintf("%d jobs/s reserved for a TTR of %d s", l.Rate, l.TTR))
+	}
 	return strings.Join(parts, ", ")
 }
 
@@ -110,6 +123,7 @@ var namedLoads = []struct {
 	{"50c-4k", func(l *load) { l.Body = 4096 }},
 	{"50c-pc", func(l *load) { l.Mode = modePC }},
 	{"delayed", func(l *load) { l.Mode = modeDelayed }},
+	{"expire", func(l *load) { l.Mode = modeExpire }},
 }
 
 // defaultLoads are the names compare runs unless told which.

@@ -37,7 +37,7 @@ func runCommand() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "addr", Value: "127.0.0.1:11300", Usage: "`HOST:PORT` or unix:PATH of the server"},
 			&cli.StringFlag{Name: "load", Usage: "start from the load `NAME` of compare; the other flags change it"},
-			&cli.StringFlag{Name: "mode", Value: l.Mode, Usage: "put, cycle, pc or delayed"},
+			&cli.StringFlag{Name: "mode", Value: l.Mode, Usage: "put, cycle, pc, delayed or expire"},
 			&cli.IntFlag{Name: "conns", Value: l.Conns, Usage: "connections"},
 			&cli.IntFlag{Name: "pipeline", Value: l.Pipeline, Usage: "commands in one write"},
 			&cli.IntFlag{Name: "body", Value: l.Body, Usage: "`BYTES` of a job's body"},
@@ -46,7 +46,8 @@ func runCommand() *cli.Command {
 			&cli.IntFlag{Name: "backlog", Usage: "jobs put beforehand, into a tube of their own"},
 			&cli.BoolFlag{Name: "backlog-same", Usage: "put the backlog into the tubes under load"},
 			&cli.IntFlag{Name: "delay", Value: l.Delay, Usage: "mode delayed: `SECONDS` of each job's delay"},
-			&cli.IntFlag{Name: "rate", Value: l.Rate, Usage: "mode delayed: jobs put per second in all"},
+			&cli.IntFlag{Name: "ttr", Value: l.TTR, Usage: "mode expire: `SECONDS` of each job's TTR"},
+			&cli.IntFlag{Name: "rate", Value: l.Rate, Usage: "modes delayed and expire: jobs put per second in all"},
 			&cli.DurationFlag{Name: "duration", Value: l.Duration, Usage: "how long to load the server"},
 			&cli.IntFlag{Name: "threads", Value: l.Threads, Usage: "threads of the generator"},
 			&cli.BoolFlag{Name: "blocking", Usage: "a goroutine per connection instead of an epoll loop"},
@@ -93,7 +94,7 @@ func loadOf(c *cli.Context) (load, error) {
 	ints := map[string]*int{
 		"conns": &l.Conns, "pipeline": &l.Pipeline, "body": &l.Body, "tubes": &l.Tubes,
 		"idle-tubes": &l.IdleTubes, "backlog": &l.Backlog, "delay": &l.Delay,
-		"rate": &l.Rate, "threads": &l.Threads,
+		"ttr": &l.TTR, "rate": &l.Rate, "threads": &l.Threads,
 	}
 	for name, to := range ints {
 		if c.IsSet(name) {

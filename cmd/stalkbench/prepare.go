@@ -201,7 +201,7 @@ func (s *stock) drainTube(tube string) (int64, error) {
 		switch a.word {
 		case wordReserved:
 			ids = append(ids, a.id)
-		case wordTimedOut:
+		case wordTimedOut, wordDeadlineSoon: // of a job taken just before, if its TTR is short
 		default:
 			return fmt.Errorf("unexpected answer %q", a.line)
 		}

@@ -18,7 +18,7 @@ type result struct {
 	OpsPerSec float64          `json:"ops_per_s"`
 	Latency   percentiles      `json:"latency"`            // of a command, or of a pipelined stage
 	Delivery  *percentiles     `json:"delivery,omitempty"` // pc: put sent to job received
-	Lateness  *percentiles     `json:"lateness,omitempty"` // delayed: job received after it was due
+	Lateness  *percentiles     `json:"lateness,omitempty"` // delayed, expire: job received after it was due
 	Procs     []procUse        `json:"procs"`              // those asked for, then the generator
 	Jobs      jobs             `json:"jobs"`
 	Errors    int64            `json:"errors"`
@@ -50,7 +50,7 @@ func newResult(r *run, t *tally, uses []procUse) *result {
 	switch r.load.Mode {
 	case modePC:
 		res.Delivery = &journey
-	case modeDelayed:
+	case modeDelayed, modeExpire:
 		res.Lateness = &journey
 	}
 	for i := range uses {

@@ -16,7 +16,7 @@ type run struct {
 	addr  string
 	stock *stock
 	wires []*wire
-	flow  *flow // pc and delayed only
+	flow  *flow // of paired loads only
 	made  []*cycler
 
 	began    time.Time
@@ -105,7 +105,7 @@ func (r *run) connect(body []byte) ([]*tally, error) {
 	for range min(l.Threads, l.Conns) {
 		tallies = append(tallies, &tally{r: r})
 	}
-	if l.Mode == modePC || l.Mode == modeDelayed {
+	if l.paired() {
 		r.flow = newFlow(l, l.Conns/2, l.Conns-l.Conns/2)
 	}
 	for i := range l.Conns {
@@ -143,6 +143,9 @@ func (r *run) newSession(i int, t *tally, body []byte) session {
 	}
 	producers := int64(r.load.Conns / 2)
 	due := r.flow.interval * int64(i/2) / producers
+	if r.load.Mode == modeExpire {
+		return newHolder(&r.load, t, r.flow, body, due)
+	}
 	return newProducer(&r.load, t, r.flow, body, due)
 }
 
@@ -191,7 +194,7 @@ const grace = 10 * time.Second
 // settleDown lets the sessions finish what they began, then ends the drivers.
 // What is not finished within the grace is counted in t as an error.
 func (r *run) settleDown(ended chan error, t *tally) error {
-	limit := time.After(grace + time.Duration(r.load.Delay)*time.Second)
+	limit := time.After(grace + time.Duration(max(r.load.Delay, r.load.TTR))*time.Second)
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for {

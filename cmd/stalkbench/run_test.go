@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -90,6 +91,35 @@ func TestEveryModeOnBeanstalkd(t *testing.T) {
 				t.Errorf("%d jobs are left behind", n)
 			}
 		})
+	}
+}
+
+// beanstalkd lets jobs lie whose holders do nothing more, so this is for a server
+// that does not.
+func TestExpire(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "redstalkd")
+	if out, err := exec.Command("go", "build", "-o", program, "redstalk/cmd/redstalkd").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	s := server{name: "redstalkd", argv: []string{program, "-p", "{port}", "--store", "memory:"}}
+	r, err := s.start(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.stop)
+	for _, pipeline := range []int{1, 4} {
+		l := baseLoad()
+		l.Mode, l.Conns, l.Duration, l.Rate, l.Pipeline = modeExpire, 11, 200*time.Millisecond, 500, pipeline
+		res, err := runLoad(context.Background(), r.addr, l, r.pids())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := res.verdict(); err != nil {
+			t.Errorf("by %d: %v: %v", pipeline, err, res.Samples)
+		}
+		if jobs := res.Jobs; jobs.Put == 0 || jobs.Reserved != 2*jobs.Put || jobs.Deleted != jobs.Put || res.Lateness.Count != uint64(jobs.Put) {
+			t.Errorf("by %d: %+v, %+v", pipeline, jobs, res.Lateness)
+		}
 	}
 }
 
@@ -291,6 +321,7 @@ func TestLoadsAreGood(t *testing.T) {
 		func(l *load) { l.Mode, l.Body = modePC, 7 },
 		func(l *load) { l.Mode, l.Conns = modePC, 1 },
 		func(l *load) { l.Mode, l.Rate = modeDelayed, 0 },
+		func(l *load) { l.Mode, l.TTR = modeExpire, 0 },
 		func(l *load) { l.Duration = 0 },
 	} {
 		l := baseLoad()

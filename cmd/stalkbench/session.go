@@ -43,7 +43,7 @@ type tally struct {
 	errors   int64
 	samples  map[string]int64 // the first few kinds of error, with counts
 	latency  histogram        // of timed stages
-	journey  histogram        // pc: put sent to job received; delayed: lateness
+	journey  histogram        // pc: put sent to job received; delayed, expire: lateness
 }
 
 // maxSamples bounds how many kinds of error are kept by name.
@@ -91,9 +91,16 @@ func (t *tally) merge(o *tally) {
 // appendPut appends a put of body to out. TTR is long beside any stage, so a job
 // comes back only if its connection dies. Delay is in seconds.
 func appendPut(out []byte, delay int, body []byte) []byte {
+	return appendPutTTR(out, delay, 120, body)
+}
+
+// appendPutTTR appends a put of body with a TTR in seconds.
+func appendPutTTR(out []byte, delay, ttr int, body []byte) []byte {
 	out = append(out, "put 0 "...)
 	out = strconv.AppendInt(out, int64(delay), 10)
-	out = append(out, " 120 "...)
+	out = append(out, ' ')
+	out = strconv.AppendInt(out, int64(ttr), 10)
+	out = append(out, ' ')
 	out = strconv.AppendInt(out, int64(len(body)), 10)
 	out = append(out, "\r\n"...)
 	out = append(out, body...)

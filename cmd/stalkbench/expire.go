@@ -1,0 +1,105 @@
+package main
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// untaken is the delay in seconds of jobs that are only to come by the end of
+// their TTR: nobody gets them before.
+const untaken = 3600
+
+// ends knows when the TTRs of jobs began, at the earliest: when the holder's
+// reserve-job was sent, in nanoseconds since the run's start, by the job's id.
+type ends struct {
+	ttr   int // of each job, in seconds
+	began sync.Map
+}
+
+// late tells by how much a job that came at now is behind the end of its TTR.
+func (e *ends) late(id uint64, now int64) (ns int64, known bool) {
+	began, known := e.began.LoadAndDelete(id)
+	if !known {
+		return 0, false
+	}
+	return now - began.(int64) - int64(e.ttr)*int64(time.Second), true
+}
+
+// A holder puts jobs that nobody gets, reserves them by their ids and lets their
+// TTRs end: so they come to the consumers.
+type holder struct {
+	producer
+	out  []byte
+	held []uint64 // jobs to be reserved, or being so
+	from int      // how many of these are answered
+	over bool     // nothing more is put
+}
+
+// newHolder makes the holder whose first puts go at the time due.
+func newHolder(l *load, t *tally, f *flow, body []byte, due int64) *holder {
+	h := &holder{producer: producer{t: t, f: f, n: l.Pipeline, due: due}}
+	for range l.Pipeline {
+		h.puts = appendPutTTR(h.puts, untaken, l.TTR, body)
+		h.stamps = append(h.stamps, len(h.puts)-len(body)-len("\r\n"))
+	}
+	return h
+}
+
+func (h *holder) next(now int64) (stage, status) {
+	if h.over {
+		return stage{}, waits // the jobs come back at once if the connection ends
+	}
+	if len(h.held) == 0 {
+		s, what := h.producer.next(now)
+		if h.over = what == done; h.over {
+			what = waits
+		}
+		return s, what
+	}
+	h.out, h.from = h.out[:0], 0
+	for _, id := range h.held {
+		h.f.ends.began.Store(id, now)
+		h.out = append(h.out, "reserve-job "...)
+		h.out = strconv.AppendUint(h.out, id, 10)
+		h.out = append(h.out, "\r\n"...)
+	}
+	return stage{h.out, len(h.held), true}, sends
+}
+
+func (h *holder) answer(a *answer, now int64) {
+	if len(h.out) == 0 {
+		h.producer.answer(a, now)
+		if a.word == wordInserted {
+			h.held = append(h.held, a.id)
+		}
+		return
+	}
+	h.t.count(now)
+	if a.word != wordReserved || a.id != h.held[h.from] {
+		h.t.wrong("reserve-job", a)
+	}
+	h.t.reserves++
+	if h.from++; h.from == len(h.held) {
+		h.held, h.out = h.held[:0], h.out[:0]
+	}
+}
+
+// journey tells how long a job took to come that came at now: since it was put,
+// or since it was due.
+func (f *flow) journey(a *answer, now int64) (ns int64, err error) {
+	if f.ends.ttr > 0 {
+		late, known := f.ends.late(a.id, now)
+		if !known || late < 0 {
+			return 0, fmt.Errorf("a job came before the end of its TTR of %d s", f.ends.ttr)
+		}
+		return late, nil
+	}
+	ns = now - int64(binary.LittleEndian.Uint64(a.body)) - int64(f.delay)*int64(time.Second)
+	if ns < 0 {
+		return ns, fmt.Errorf("a job came %d s delayed but early", f.delay)
+	}
+	return ns, nil
+}
