@@ -74,10 +74,12 @@ fuzz: ## fuzz the parser, the rules, whole connections and the log, FUZZTIME eac
 	$(GO) test ./server -run '^$$' -fuzz '^FuzzConnection$$' -fuzztime $(FUZZTIME)
 	$(GO) test ./storage/embedded/wal -run '^$$' -fuzz '^FuzzReplay$$' -fuzztime $(FUZZTIME)
 
-check: ## gofmt, vet and staticcheck
+check: ## gofmt, vet, staticcheck, and builds for other systems
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt would change: $$unformatted"; exit 1; fi
 	$(GO) vet ./...
 	$(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
+	GOOS=darwin $(GO) build -o /dev/null ./cmd/redstalkd
+	GOOS=freebsd $(GO) build -o /dev/null ./cmd/redstalkd
 
 clean: ## remove what was built
 	rm -rf bin

@@ -77,25 +77,6 @@ func (s *Server) text(p *protocol.Page, key, value string) {
 
 type machine struct{ hostname, os, platform string }
 
-func uname() machine {
-	var u syscall.Utsname
-	syscall.Uname(&u) // cannot fail with this argument
-	return machine{cString(u.Nodename[:]), cString(u.Version[:]), cString(u.Machine[:])}
-}
-
-// cString is the text before the first NUL. Whether C's char is signed
-// depends on the platform.
-func cString[char int8 | uint8](field []char) string {
-	text := make([]byte, 0, len(field))
-	for _, c := range field {
-		if c == 0 {
-			break
-		}
-		text = append(text, byte(c))
-	}
-	return string(text)
-}
-
 func answerStatsJob(s *session, _ *request, a *storage.Answer) {
 	var p protocol.Page
 	j := a.Job
