@@ -47,9 +47,16 @@
 // answer. Timed ones use delays, TTRs, pauses and timeouts of 1 to 3 seconds.
 // Each sets off an event at a known moment. No step is made near an event, and
 // no event is set off that would fall near another, so that what happens first
-// is the same on both. If the machine was too slow for that, the rest of the
-// script counts for nothing. Timed scripts spend their time waiting, so many
-// run at once.
+// is the same on both. An event may set off another: a TTR runs out, somebody
+// who waits gets the job, and from then on his own TTR runs. How late beanstalkd
+// does that is chance, up to the reminder that its holder sends (see
+// ttr-expiry-idle-holder); so the second is known to come no sooner than a TTR
+// after the first was due, and no later than a TTR after both have answered.
+//
+// If the machine was too slow for that, the rest of the script counts for
+// nothing. A script that fails is played again, and it proves nothing to fail while
+// this process itself is woken too late, or the judge is slow. Timed scripts spend
+// their time waiting, so many run at once.
 //
 // # Several processes
 //

@@ -36,9 +36,21 @@ type episode struct {
 	draining bool
 
 	events []event // what is due, if timed
-	begun  time.Time
-	// stalled is how many seconds a step has taken at most, rounded up if it
-	// was not done at once: by so much the clocks of jobs may differ.
+
+	// What is being learned of was done between begun and done: it is not known
+	// better when a server did it.
+	begun, done time.Time
+	// slow is by how much this process was woken too late, or how long the judge
+	// has taken to come to rest, at most: the machine stood still, or had too
+	// much to do.
+	slow time.Duration
+	// void: something has lasted until near an event, where it is chance what
+	// happens first.
+	void bool
+
+	// stalled is how many seconds a step, an event or a put has taken at most,
+	// rounded up if it was not done at once: by so much the clocks of jobs may
+	// differ.
 	stalled int
 	delays  map[uint64]bool // long ones that were sent, by what is apart
 
@@ -119,8 +131,9 @@ func newConn(maxBody int, sums *sums) *conn {
 	}
 }
 
-// waits says, of a server at rest, that the connection waits in a reserve.
-func (c *conn) waits() bool { return len(c.pending) > 0 }
+// waits says, of a server that is at rest or has only been reminded of a TTR,
+// that the connection waits in a reserve.
+func (c *conn) waits() bool { return len(c.pending) > 0 && c.pending[0].blocks }
 
 // over says that the server is to close the connection.
 func (c *conn) over() bool { return c.halfClosed || c.frame.over }
@@ -188,13 +201,7 @@ func (e *episode) perform(s step) error {
 	if err := e.do(s); err != nil {
 		return err
 	}
-	if err := e.settle(); err != nil {
-		return err
-	}
-	if took := time.Since(e.begun); took > time.Second/4 {
-		e.stalled = max(e.stalled, int(took/time.Second)+1)
-	}
-	return e.checkClock()
+	return e.finish()
 }
 
 func (e *episode) do(s step) error {
@@ -284,6 +291,17 @@ func (e *episode) forget(id int) {
 	e.gone[id], e.census = true, true
 }
 
+// tooSlow says that what was seen may be the fault of the machine: if this process
+// was so late, the servers may have been later than is allowed for.
+func (e *episode) tooSlow() bool { return e.slow > lag/2 }
+
+// lasted notes how long something has taken by now.
+func (e *episode) lasted(since time.Time) {
+	if took := time.Since(since); took > time.Second/4 {
+		e.stalled = max(e.stalled, int(took/time.Second)+1)
+	}
+}
+
 // consume compares the replies that both have sent, n[id] of each connection,
 // and learns from them.
 func (e *episode) consume(n map[int]int) error {
@@ -292,6 +310,7 @@ func (e *episode) consume(n map[int]int) error {
 		conn         int
 		judge, other reply
 	}
+	e.lasted(e.begun)
 	var pairs []pair
 	for _, id := range slices.Sorted(maps.Keys(n)) {
 		c := e.conns[id]
@@ -315,6 +334,7 @@ func (e *episode) consume(n map[int]int) error {
 			f.Conn, f.Verb = p.conn, p.to.verb
 			return f
 		}
+		e.done = maxTime(p.judge.at, p.other.at)
 		e.learn(p.conn, p.to, p.judge)
 	}
 	return nil
@@ -351,6 +371,7 @@ func (e *episode) bind(a *asked, judge, subject string) {
 	if !ok1 || !ok2 {
 		return
 	}
+	e.lasted(a.since)
 	label := a.label
 	if label == 0 || e.jobs[label] != nil {
 		e.fresh++

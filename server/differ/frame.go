@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // verbs in the order in which a line is tried against them.
@@ -27,14 +28,15 @@ const (
 // alone.
 type asked struct {
 	verb, line string
-	label      int    // of the job, if it is a put
-	whole      bool   // a put whose body is complete and ends as it should
-	blocks     bool   // a reserve that waits if there is no job
-	flaw       string // the name of a difference that it would show
-	begun      int    // a put with a body, to be kept or swallowed: its place among them
-	counted    bool   // a put or reserve that is well-formed, so that stats counts it
-	armed      bool   // what its waiting sets off was noted
-	delayed    bool   // its long delay was noted
+	label      int       // of the job, if it is a put
+	whole      bool      // a put whose body is complete and ends as it should
+	blocks     bool      // a reserve that waits if there is no job
+	flaw       string    // the name of a difference that it would show
+	begun      int       // a put with a body, to be kept or swallowed: its place among them
+	since      time.Time // then: when its line was complete
+	counted    bool      // a put or reserve that is well-formed, so that stats counts it
+	armed      bool      // what its waiting sets off was noted
+	delayed    bool      // its long delay was noted
 
 	// How many stats pages had been asked of the two for other reasons.
 	probesJudge, probesSubject int
@@ -177,7 +179,7 @@ func (f *framer) beginPut(a *asked, label int) {
 	}
 	f.left = int64(size) + 2
 	f.sums.begun++
-	a.whole, a.label, a.begun = !big, label, f.sums.begun
+	a.whole, a.label, a.begun, a.since = !big, label, f.sums.begun, time.Now()
 }
 
 // number32 reads digits that are a number below 2^32.

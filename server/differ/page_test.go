@@ -1,10 +1,12 @@
 package differ
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 const jobPage = "---\nid: 1\ntube: t\nstate: reserved\nage: 1\ntime-left: 5\nfile: 0\n"
@@ -43,6 +45,40 @@ func TestComparePages(t *testing.T) {
 	ready := swap("state: reserved", "state: ready")
 	if f := comparePages(readPage(ready), readPage(strings.Replace(ready, "time-left: 5", "time-left: 4", 1)), 1); f == nil {
 		t.Error("time-left of a ready job may differ")
+	}
+}
+
+// TestAge: if the machine has stood still since a step was begun, one of the two
+// may have carried it out before that and the other after it. And a job's age
+// begins with the line of its put for beanstalkd, with its body for the subject.
+func TestAge(t *testing.T) {
+	for _, c := range []struct {
+		step, put time.Duration // ago, when they were begun
+		age       int           // according to the judge; to the subject it is 0
+		same      bool
+	}{
+		{0, 0, 1, true},
+		{0, 0, 2, false},
+		{38 * time.Second, 0, 38, true},
+		{38 * time.Second, 0, 41, false},
+		{0, 2 * time.Second, 3, true},
+		{0, 2 * time.Second, 5, false},
+	} {
+		says := func(age int) *side {
+			body := fmt.Sprintf("---\nid: 1\nstate: ready\nage: %d\n", age)
+			replies := []reply{{head: "INSERTED 1"}, {head: "OK 9", body: body, data: true}}
+			return &side{links: map[int]*link{1: {replies: replies}}}
+		}
+		now := time.Now()
+		put := &asked{verb: "put", line: "put 0 0 1 1", whole: true, since: now.Add(-c.put)}
+		e := &episode{
+			begun: now.Add(-c.step), judge: says(c.age), subject: says(0), covered: make(Coverage), log: []entry{{}},
+			jobs: make(map[int]*job), byJudge: make(map[uint64]int), bySubject: make(map[uint64]int),
+			conns: map[int]*conn{1: {pending: []*asked{put, {verb: "stats-job", line: "stats-job 1"}}}},
+		}
+		if err := e.consume(map[int]int{1: 2}); err == nil != c.same {
+			t.Errorf("%+v: %v", c, err)
+		}
 	}
 }
 

@@ -56,6 +56,7 @@ const (
 // budget is how long a side is still waited for. If the machine stands still with
 // all that is on it, that is not held against the side.
 type budget struct {
+	*episode
 	side *side
 	left time.Duration
 }
@@ -64,14 +65,18 @@ type budget struct {
 func (b *budget) wait(d time.Duration) {
 	begun := time.Now()
 	b.side.wait(d)
-	b.left -= min(time.Since(begun), 4*longestLook)
+	took := time.Since(begun)
+	b.left -= min(took, 4*longestLook)
+	b.slow = max(b.slow, took-d)
 }
 
 // settle waits until both servers are at rest and compares what has come.
 func (e *episode) settle() error {
+	begun := time.Now()
 	if err := e.settleJudge(); err != nil {
 		return err
 	}
+	e.slow = max(e.slow, time.Since(begun))
 	owed, fault := make(map[int]int), error(nil)
 	for id := range e.conns {
 		owed[id], _ = e.judge.came(id)
@@ -102,7 +107,7 @@ func (e *episode) settle() error {
 // before it was asked, and it has not counted a reserve behind them, nothing
 // is on its way.
 func (e *episode) settleJudge() error {
-	limit := budget{e.judge, judgePatience}
+	limit := budget{e, e.judge, judgePatience}
 	for pause := 100 * time.Microsecond; ; {
 		r := e.outstanding(e.judge)
 		switch {
@@ -159,7 +164,7 @@ func (e *episode) atRest(s *side, waiting int) state {
 // settleSubject waits until the subject has sent as many replies as the judge
 // and is at rest.
 func (e *episode) settleSubject(owed map[int]int) error {
-	limit := budget{e.subject, e.patience}
+	limit := budget{e, e.subject, e.patience}
 	for pause := 100 * time.Microsecond; ; {
 		r := e.outstanding(e.subject)
 		missing, extra := e.compareCounts(owed)

@@ -54,6 +54,7 @@ type reply struct {
 	head string
 	body string
 	data bool
+	at   time.Time // when it had come
 }
 
 func newSide(name string, server Server) (*side, error) {
@@ -127,7 +128,7 @@ func (l *link) cut() {
 		if !found {
 			return
 		}
-		r := reply{head: string(head)}
+		r := reply{head: string(head), at: time.Now()}
 		if size, data := bodySize(r.head); data {
 			if len(after) < size+2 {
 				return
