@@ -113,7 +113,9 @@ func TestFindsForgeries(t *testing.T) {
 		{"list", []string{"- u\n- v\n", "- v\n- u\n"}, 3, 0},
 		{"count", []string{"KICKED 2\r\n", "KICKED 1\r\n"}, 3, 0},
 		{"waiting", []string{"current-waiting: 1\n", "current-waiting: 0\n"}, 1, 0},
-		{"never settled", []string{"current-watching: 2\n", "current-watching: 1\n"}, 6, 20 * time.Millisecond},
+		// The tester's own connection uses default, so this is another tube, whose
+		// figures are the same without the tester.
+		{"never settled", []string{"current-using: 0\ncurrent-watching: 2\n", "current-using: 0\ncurrent-watching: 1\n"}, 6, 20 * time.Millisecond},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
