@@ -9,6 +9,7 @@ FUZZTIME ?= 30s
 CRASH_ROUNDS ?= 50
 CHAOS_ROUNDS ?= 30
 CHAOS_SEED ?= 0
+GROWTH ?= 10s
 COMMANDS ?= 200000
 
 # What the tests need beside Go, by apt: the true beanstalkd is the judge of
@@ -18,7 +19,7 @@ APT_TOOLS = redis-server beanstalkd gcc
 
 .DEFAULT_GOAL := help
 
-.PHONY: help build run test test-clients deps bench crash chaos oracle record fuzz check clean
+.PHONY: help build run test test-clients deps bench bench-cluster crash chaos oracle record fuzz check clean
 
 help: ## print this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -47,6 +48,9 @@ bench: build deps ## compare beanstalkd and redstalk on this machine, side by si
 	  --servers "redis-aof=pre: redis-server --port {port2} --dir {dir} --save '' --appendonly yes ;; bin/redstalkd -p {port} --store redis://127.0.0.1:{port2}/0" \
 	  --markdown bin/bench.md --svg bin/bench.svg
 
+bench-cluster: deps ## say what an operation costs each node of a Redis Cluster of 1, 2, 3 and 6 primaries, under GROWTH of load from one instance each
+	$(GO) test -count=1 -timeout 20m -v -run '^TestGrowth$$' ./cmd/redstalkd -args -growth $(GROWTH)
+
 test-clients: deps ## run clients that others wrote (PHP, Ruby, Node, Go, nc) on beanstalkd and on both engines
 	@sh tools/clients.sh
 	$(GO) test -count=1 github.com/beanstalkd/go-beanstalk
@@ -57,7 +61,7 @@ crash: deps ## kill the server under load, CRASH_ROUNDS times, and have all fail
 	$(GO) test -count=1 -timeout 60m -v -run '^TestCrash' ./cmd/redstalkd -args -crash-rounds $(CRASH_ROUNDS)
 
 chaos: deps ## kill, freeze, cut off and fail over instances and Redis under load, CHAOS_ROUNDS rounds on each way of running it; audit what clients were told
-	$(GO) test -count=1 -timeout 30m -v -run 'Failover|Frozen|Migration|InstanceKilled' ./cmd/redstalkd -args -ha-long
+	$(GO) test -count=1 -timeout 30m -v -run 'Failover|Frozen|Migration|InstanceKilled|GoneAndBack' ./cmd/redstalkd -args -ha-long
 	$(GO) test -count=1 -timeout 180m -v -run '^TestChaos$$' ./cmd/redstalkd -args -ha-long -chaos-rounds $(CHAOS_ROUNDS) -chaos-seed $(CHAOS_SEED)
 
 oracle: build deps ## play the transcripts, and random scripts, on the true beanstalkd and compare

@@ -14,23 +14,32 @@ import (
 
 // fault is something that happens in a round.
 type fault struct {
-	name    string
-	class   class
-	livesOn bool                      // sentinels may replace a primary that goes on, or comes back before they have
-	begin   func(*chaos) (end func()) // end returns when nothing more is done
+	name   string // as in docs/high-availability.md
+	class  class
+	traits traits
+	begin  func(*chaos) (end func()) // end returns when nothing more is done
 }
 
+type traits int
+
+const (
+	livesOn   traits = 1 << iota // sentinels may replace a primary that goes on, or comes back before they have
+	aside                        // it is done to one instance, and may be felt at others
+	takesOver                    // sentinels replace the primary, once
+)
+
 // class says what a fault concerns. Two faults happen at once only if they are
-// of different classes. For then what was acknowledged is safe:
+// of different classes; they begin in the order of these. For then what was
+// acknowledged is safe:
 //
-//   - Whatever happens to instances, and to connections to them, cannot lose
-//     anything, and two are always left.
-//   - Of the servers of Redis only one at a time is killed, frozen or moved
-//     from, and all must be whole again before the next round. With two, the
-//     primary and the only replica that has confirmed a change could be gone;
-//     or a slot's keys, which are not waited for, on a node that is new to them.
-//     All have an append-only file, so those that are restarted at once come
-//     back with what they had.
+//   - Whatever happens to instances, and to connections to and from them, cannot
+//     lose anything, and two are always left.
+//   - Of the servers of Redis only one at a time is killed, frozen, cut off from
+//     the others or moved from, and all must be whole again before the next
+//     round. With two, the primary and the only replica that has confirmed a
+//     change could be gone; or a slot's keys, which are not waited for, on a node
+//     that is new to them. All have an append-only file, so those that are
+//     restarted at once come back with what they had.
 //   - A sentinel that is killed leaves two of three, who can decide; and a
 //     script that is forgotten is sent again.
 //
@@ -41,7 +50,8 @@ type fault struct {
 type class int
 
 const (
-	ofRedis     class = iota // its servers, and what they do to their connections
+	ofLinks     class = iota // connections of instances to Redis; first, as long as all know who is primary
+	ofRedis                  // its servers, and what they do to their connections
 	ofInstances              // and connections to them
 	ofOthers                 // all else, which nobody is to notice
 )
@@ -61,28 +71,19 @@ func (c *chaos) upTo(most time.Duration) time.Duration {
 	return least + time.Duration(c.rng.Int64N(int64(min(most, longestFault())-least)))
 }
 
-// pauses draws those between blows.
-func (c *chaos) pauses() []time.Duration {
-	pauses := make([]time.Duration, 5)
-	for i := range pauses {
-		pauses[i] = c.upTo(500 * time.Millisecond)
-	}
-	return pauses
-}
-
 // someInstance draws one.
 func (c *chaos) someInstance() *chaosInstance { return c.instances[c.rng.IntN(len(c.instances))] }
 
 var instanceFaults = []*fault{
-	{"instance killed, another one started", ofInstances, false, killInstance},
-	{"instance frozen", ofInstances, false, freezeInstance},
-	{"connections of clients cut", ofInstances, false, func(c *chaos) func() {
+	{"an instance is killed, another one started 0.2 to 1 s later", ofInstances, 0, killInstance},
+	{"an instance is frozen", ofInstances, aside, freezeInstance},
+	{"connections of clients are cut, before, in and behind requests and answers", ofInstances, 0, func(c *chaos) func() {
 		in := c.instances[instances-1]
-		return during(c.done.begin(in.addr, "cut off from clients"), c.cuts(in.front, always, always, redistest.Last))
+		return during(c.done.begin(in.addr, "cut off from clients"), c.cuts(in.front.Whole(), moments{always, always, nil}, redistest.Last))
 	}},
-	{"clients' packets swallowed", ofInstances, false, func(c *chaos) func() {
+	{"packets of clients are swallowed", ofInstances, aside, func(c *chaos) func() {
 		in := c.instances[instances-1]
-		return during(c.done.begin(in.addr, "cut off from clients"), c.swallow(in.front))
+		return during(c.done.begin(in.addr, "cut off from clients"), c.swallow(in.front.Whole()))
 	}},
 }
 
@@ -126,33 +127,50 @@ func during(over, end func()) func() {
 	}
 }
 
+// moments tells pieces of the traffic in which it is cut. The last is for what
+// comes behind an answer and belongs to it, nil if nothing does.
+type moments struct{ request, answer, rest func([]byte) bool }
+
 // always is for cuts in any piece of the traffic.
 func always([]byte) bool { return true }
 
-// cuts breaks the connections through a proxy five times, in an order that is
-// drawn: all of them between two pieces; in the next request or answer that
-// matches; behind the request; and behind the answer, or as late suffers
-// something else.
-func (c *chaos) cuts(p *redistest.Proxy, request, answer func([]byte) bool, late redistest.Fate) func() {
+// cuts breaks connections through a proxy, one time each, in an order that is
+// drawn: all of them between two pieces, with and without a word; before the next
+// request or answer; behind the request; and behind the answer, or as late
+// suffers something else. Whatever has a rest is cut before that, too.
+func (c *chaos) cuts(part *redistest.Part, at moments, late redistest.Fate) func() {
 	blows := []func(){
-		p.Break,
-		func() { p.Judge(once(redistest.Cut, request), nil) },
-		func() { p.Judge(once(redistest.Last, request), nil) },
-		func() { p.Judge(nil, once(redistest.Cut, answer)) },
-		func() { p.Judge(nil, once(late, answer)) },
+		part.Break,
+		part.Reset,
+		func() { part.Judge(once(redistest.Cut, at.request), nil) },
+		func() { part.Judge(once(redistest.Last, at.request), nil) },
+		func() { part.Judge(nil, once(redistest.Cut, at.answer)) },
+		func() { part.Judge(nil, once(late, at.answer)) },
 	}
-	pauses, order := c.pauses(), c.rng.Perm(len(blows))
+	if at.rest != nil {
+		blows = append(blows, func() { part.Judge(nil, once(redistest.Cut, at.rest)) })
+	}
+	pauses, order := c.pauses(len(blows)), c.rng.Perm(len(blows))
 	return func() {
 		for i, pause := range pauses {
 			blows[order[i]]()
 			<-time.After(pause)
 		}
-		p.Judge(nil, nil)
+		part.End()
 	}
 }
 
+// pauses draws so many, between blows.
+func (c *chaos) pauses(n int) []time.Duration {
+	pauses := make([]time.Duration, n)
+	for i := range pauses {
+		pauses[i] = c.upTo(500 * time.Millisecond)
+	}
+	return pauses
+}
+
 // once returns a judge that has the next piece that matches suffer a fate.
-func once(fate redistest.Fate, matches func([]byte) bool) func([]byte) redistest.Fate {
+func once(fate redistest.Fate, matches func([]byte) bool) redistest.Judge {
 	var seen atomic.Bool
 	return func(piece []byte) redistest.Fate {
 		if matches(piece) && seen.CompareAndSwap(false, true) {
@@ -162,10 +180,19 @@ func once(fate redistest.Fate, matches func([]byte) bool) func([]byte) redistest
 	}
 }
 
-// swallow makes a black hole of a proxy for a while.
-func (c *chaos) swallow(p *redistest.Proxy) func() {
-	p.Swallow(true)
-	return inTime(c.upTo(longestFault()), func() { p.Swallow(false) })
+// swallow makes black holes of proxies for a while.
+func (c *chaos) swallow(parts ...*redistest.Part) func() {
+	for _, part := range parts {
+		part.Swallow(true)
+	}
+	return inTime(c.upTo(longestFault()), func() { heal(parts) })
+}
+
+func heal(parts []*redistest.Part) {
+	for _, part := range parts {
+		part.Swallow(false)
+		part.End()
+	}
 }
 
 // servers are those of Redis to which something may happen: all, for what
@@ -177,13 +204,13 @@ type servers struct {
 
 // faults are those that every way of running Redis has.
 func (s servers) faults() []*fault {
-	return []*fault{
-		{"SCRIPT FLUSH", ofOthers, false, func(c *chaos) func() {
+	return append(s.linkFaults(),
+		&fault{"`SCRIPT FLUSH`", ofOthers, 0, func(c *chaos) func() {
 			c.tell(s.all(), "script", "flush")
 			return func() {}
 		}},
-		{"CLIENT KILL of all connections, five times", ofRedis, true, func(c *chaos) func() {
-			pauses := c.pauses()
+		&fault{"`CLIENT KILL` of all connections, five times", ofRedis, livesOn, func(c *chaos) func() {
+			pauses := c.pauses(5)
 			return func() {
 				for _, pause := range pauses {
 					c.tell(s.all(), "client", "kill", "type", "normal")
@@ -191,18 +218,64 @@ func (s servers) faults() []*fault {
 				}
 			}
 		}},
-		{"CLIENT PAUSE", ofRedis, true, func(c *chaos) func() {
+		&fault{"`CLIENT PAUSE` of a primary for 0.2 to 3 s", ofRedis, livesOn, func(c *chaos) func() {
 			pause := c.upTo(3 * time.Second)
 			c.tell([]*redistest.Server{s.one(c)}, "client", "pause", pause.Milliseconds(), "all")
 			return inTime(pause, func() {})
 		}},
-		{"primary frozen", ofRedis, true, func(c *chaos) func() { return c.freeze(s.one(c)) }},
-		{"primary killed and restarted at once", ofRedis, true, func(c *chaos) func() {
+		&fault{"a primary is frozen", ofRedis, livesOn, func(c *chaos) func() { return c.freeze(s.one(c)) }},
+		&fault{"a primary is killed and restarted at once", ofRedis, livesOn, func(c *chaos) func() {
 			victim := s.one(c)
 			victim.Kill()
 			return func() { c.restart(victim) }
 		}},
+	)
+}
+
+// linkFaults happen to the connections of one instance to one primary, all
+// others see nothing of it.
+func (s servers) linkFaults() []*fault {
+	return []*fault{
+		// An instance that is cut off so briefly has no excuse.
+		{"connections of an instance to a primary are cut, likewise; once an answer is lost without a word", ofLinks, 0, func(c *chaos) func() {
+			part := s.one(c).Front.Of(c.someInstance().pid())
+			return c.cuts(part, moments{isCall, isAnswer, isConfirmation}, redistest.Drop)
+		}},
+		{"packets between an instance and a primary are swallowed", ofLinks, aside, func(c *chaos) func() {
+			return c.cutOff([]*redistest.Server{s.one(c)})
+		}},
 	}
+}
+
+// cutOff has packets between an instance and these servers swallowed for a while.
+func (c *chaos) cutOff(from []*redistest.Server) func() {
+	in := c.someInstance()
+	var parts []*redistest.Part
+	for _, server := range from {
+		parts = append(parts, server.Front.Of(in.pid()))
+	}
+	return during(c.done.begin(in.addr, "instance cut off from Redis"), c.swallow(parts...))
+}
+
+// apart returns what goes between one server and others, sentinels among them,
+// in either direction.
+func apart(one *redistest.Server, others []*redistest.Server) (parts []*redistest.Part) {
+	var pids []int
+	for _, other := range others {
+		pids = append(pids, other.Pid())
+		for _, before := range other.Proxies() {
+			parts = append(parts, before.Of(one.Pid()))
+		}
+	}
+	for _, before := range one.Proxies() {
+		parts = append(parts, before.Of(pids...))
+	}
+	return parts
+}
+
+// without returns all servers but one.
+func without(all []*redistest.Server, one *redistest.Server) []*redistest.Server {
+	return slices.DeleteFunc(slices.Clone(all), func(s *redistest.Server) bool { return s == one })
 }
 
 // freeze stops a server for a while.
@@ -244,26 +317,20 @@ func (c *chaos) killed(victim *redistest.Server) func() {
 // onDisk has a server write everything to disk before it answers.
 var onDisk = []string{"--appendonly", "yes", "--appendfsync", "always"}
 
-// chaosRedis is one Redis. Two instances talk to it through a proxy each.
+// chaosRedis is one Redis.
 func chaosRedis(t *testing.T) *setup {
-	redis := redistest.Start(t, onDisk...)
+	redis := redistest.StartBehind(t, onDisk...)
 	its := servers{
 		all: func() []*redistest.Server { return []*redistest.Server{redis} },
 		one: func(*chaos) *redistest.Server { return redis },
 	}
-	cut, swallowing := redistest.NewProxy(t, redis), redistest.NewProxy(t, redis)
 	s := &setup{url: redis.URL(), limit: 5 * time.Second, tubes: 1, whole: func() {}}
-	s.urls[0], s.urls[1] = cut.URL(), swallowing.URL()
-	s.faults = append(its.faults(),
-		&fault{"primary killed and restarted later", ofRedis, false, func(c *chaos) func() { return c.killed(redis) }},
-		// An instance that is cut off so briefly has no excuse.
-		&fault{"connections of an instance to Redis cut", ofRedis, false, func(c *chaos) func() { return c.cuts(cut, isCall, isAnswer, redistest.Drop) }},
-		&fault{"an instance's packets to Redis swallowed", ofRedis, false, func(c *chaos) func() {
-			return during(c.done.begin(c.instances[1].addr, "instance cut off from Redis"), c.swallow(swallowing))
-		}},
-	)
+	s.faults = append(its.faults(), &fault{killedLater, ofRedis, 0, func(c *chaos) func() { return c.killed(redis) }})
 	return s
 }
+
+// killedLater is a fault that has one name and two forms.
+const killedLater = "a primary is killed and restarted 0.2 to 3 s later; where it can be, after another one has taken over"
 
 // isCall tells calls of the script from other requests.
 func isCall(piece []byte) bool { return len(piece) > 60 }
@@ -272,21 +339,28 @@ func isCall(piece []byte) bool { return len(piece) > 60 }
 // looks into the mailbox get.
 func isAnswer(piece []byte) bool { return len(piece) > 1 && piece[0] == '*' && piece[1] != '-' }
 
+// isConfirmation tells how many replicas have what a call wrote, if that comes
+// later than its answer.
+func isConfirmation(piece []byte) bool { return piece[0] == ':' }
+
 // chaosSentinel is a primary with two replicas, and three sentinels; every answer
 // waits for both replicas.
 func chaosSentinel(t *testing.T) *setup {
-	redis := redistest.StartSentinels(t, 2, onDisk...)
+	redis := redistest.StartSentinelsBehind(t, 2, onDisk...)
 	return sentinelSetup(t, redis, 2)
 }
 
 // chaosSentinelOne is the same, but answers wait for one of the replicas. Then a
 // primary that goes on while another one is chosen, and the replica that does
 // not know of that yet, can acknowledge what is thrown away when they do. So
-// whatever happens to a primary here, it is dead before and after.
+// whatever happens to a primary here, it is dead before and after, or cut off
+// from all replicas until they follow another one. If the sentinels replace one
+// on top of that, as they do when the machine stands still, the books say nothing.
 func chaosSentinelOne(t *testing.T) *setup {
-	redis := redistest.StartSentinels(t, 2, onDisk...)
+	redis := redistest.StartSentinelsBehind(t, 2, onDisk...)
 	s := sentinelSetup(t, redis, 1)
-	s.faults = slices.DeleteFunc(s.faults, func(f *fault) bool { return f.livesOn })
+	s.faults = slices.DeleteFunc(s.faults, func(f *fault) bool { return f.traits&livesOn != 0 })
+	s.switches = redis.CountSwitches(t)
 	return s
 }
 
@@ -295,19 +369,16 @@ func sentinelSetup(t *testing.T, redis *redistest.Sentinels, replicas int) *setu
 		all: func() []*redistest.Server { return redis.Servers },
 		one: func(*chaos) *redistest.Server { return redis.AwaitWhole(t) },
 	}
-	replica := func(c *chaos) *redistest.Server {
-		primary, at := redis.AwaitWhole(t), c.rng.IntN(len(redis.Servers)-1)
-		if redis.Servers[at] == primary {
-			at++
-		}
-		return redis.Servers[at]
+	replica := func(c *chaos) (primary, is *redistest.Server) {
+		primary = redis.AwaitWhole(t)
+		return primary, without(redis.Servers, primary)[c.rng.IntN(len(redis.Servers)-1)]
 	}
 	s := &setup{
 		url: redis.URL(), flags: []string{"--wait-replicas", fmt.Sprint(replicas)}, limit: 5 * time.Second, tubes: 1,
 		whole: func() { redis.AwaitWhole(t) },
 	}
-	s.faults = append(its.faults(),
-		&fault{"primary killed, restarted after the failover", ofRedis, false, func(c *chaos) func() {
+	s.faults = append(append(its.faults(), followerFaults(replica)...),
+		&fault{killedLater, ofRedis, takesOver, func(c *chaos) func() {
 			victim := its.one(c)
 			victim.Kill()
 			return func() {
@@ -315,38 +386,72 @@ func sentinelSetup(t *testing.T, redis *redistest.Sentinels, replicas int) *setu
 				c.restart(victim)
 			}
 		}},
-		&fault{"replica killed and restarted", ofRedis, false, func(c *chaos) func() { return c.killed(replica(c)) }},
-		&fault{"replica frozen", ofRedis, false, func(c *chaos) func() { return c.freeze(replica(c)) }},
-		&fault{"sentinel killed and restarted", ofOthers, false, func(c *chaos) func() {
+		&fault{"a sentinel is killed and restarted", ofOthers, 0, func(c *chaos) func() {
 			return c.killed(redis.Sentinels[c.rng.IntN(len(redis.Sentinels))])
 		}},
-		&fault{"SENTINEL FAILOVER", ofRedis, true, func(c *chaos) func() {
+		&fault{"`SENTINEL FAILOVER`, `CLUSTER FAILOVER`", ofRedis, livesOn, func(c *chaos) func() {
 			old := its.one(c)
 			redis.FailOver(t)
 			return func() { redis.AwaitPrimary(t, old) }
+		}},
+		&fault{apartForAWhile, ofRedis, livesOn, func(c *chaos) func() {
+			primary := its.one(c)
+			return c.swallow(apart(primary, append(without(redis.Servers, primary), redis.Sentinels...))...)
+		}},
+		&fault{apartForAWhile + ", until another one has taken over", ofRedis, takesOver, func(c *chaos) func() {
+			primary := its.one(c)
+			parts := apart(primary, append(without(redis.Servers, primary), redis.Sentinels...))
+			for _, part := range parts {
+				part.Swallow(true)
+			}
+			return func() {
+				defer heal(parts) // also if that comes to nothing
+				redis.AwaitReplaced(t, primary)
+			}
 		}},
 	)
 	return s
 }
 
+const apartForAWhile = "packets between a primary and all other servers are swallowed, but not those of instances"
+
+// followerFaults are what happens to replicas; which is drawn with its primary.
+func followerFaults(draw func(*chaos) (primary, replica *redistest.Server)) []*fault {
+	return []*fault{
+		{"a replica is killed and restarted 0.2 to 3 s later", ofRedis, 0, func(c *chaos) func() {
+			_, victim := draw(c)
+			return c.killed(victim)
+		}},
+		{"a replica is frozen", ofRedis, 0, func(c *chaos) func() {
+			_, victim := draw(c)
+			return c.freeze(victim)
+		}},
+		{"packets between a replica and its primary are swallowed", ofRedis, 0, func(c *chaos) func() {
+			primary, victim := draw(c)
+			return c.swallow(primary.Front.Of(victim.Pid()))
+		}},
+	}
+}
+
 // chaosCluster is three primaries with a replica each.
 func chaosCluster(t *testing.T) *setup {
-	redis := redistest.StartCluster(t, 3, 1, onDisk...)
+	redis := redistest.StartClusterBehind(t, 3, 1, onDisk...)
 	somePrimary := func(c *chaos) *redistest.Server {
 		primaries, _ := redis.Now(t)
 		return primaries[c.rng.IntN(len(primaries))]
 	}
-	someReplica := func(c *chaos) *redistest.Server {
+	someReplica := func(c *chaos) (primary, is *redistest.Server) {
 		_, replicas := redis.Now(t)
-		return replicas[c.rng.IntN(len(replicas))]
+		is = replicas[c.rng.IntN(len(replicas))]
+		return redis.PrimaryOf(t, is), is
 	}
 	its := servers{all: redis.Nodes, one: somePrimary}
 	s := &setup{
 		url: redis.URL(), flags: []string{"--wait-replicas", "1"}, limit: 8 * time.Second, tubes: 32,
 		whole: func() { redis.AwaitWhole(t) },
 	}
-	s.faults = append(its.faults(),
-		&fault{"primary killed, restarted after the failover", ofRedis, false, func(c *chaos) func() {
+	s.faults = append(append(its.faults(), followerFaults(someReplica)...),
+		&fault{killedLater, ofRedis, 0, func(c *chaos) func() {
 			victim := somePrimary(c)
 			victim.Kill()
 			return func() {
@@ -354,18 +459,23 @@ func chaosCluster(t *testing.T) *setup {
 				c.restart(victim)
 			}
 		}},
-		&fault{"replica killed and restarted", ofRedis, false, func(c *chaos) func() { return c.killed(someReplica(c)) }},
-		&fault{"replica frozen", ofRedis, false, func(c *chaos) func() { return c.freeze(someReplica(c)) }},
-		&fault{"four partitions moved", ofRedis, false, func(c *chaos) func() {
+		&fault{"`SENTINEL FAILOVER`, `CLUSTER FAILOVER`", ofRedis, 0, func(c *chaos) func() {
+			_, replica := someReplica(c)
+			return func() { redis.FailOver(t, replica) }
+		}},
+		&fault{"packets between an instance and all nodes are swallowed", ofLinks, aside, func(c *chaos) func() {
+			return c.cutOff(redis.Nodes())
+		}},
+		&fault{apartForAWhile, ofRedis, livesOn, func(c *chaos) func() {
+			victim := somePrimary(c)
+			return c.swallow(apart(victim, without(redis.Nodes(), victim))...)
+		}},
+		&fault{"four partitions are moved, one after the other", ofRedis, 0, func(c *chaos) func() {
 			for range 4 {
 				key, to := fmt.Sprintf("redstalk:{%d}:", c.rng.IntN(16)), somePrimary(c)
 				redis.Migrate(t, key, redis.Owner(t, key, to), to, nil)
 			}
 			return func() {}
-		}},
-		&fault{"CLUSTER FAILOVER", ofRedis, false, func(c *chaos) func() {
-			replica := someReplica(c)
-			return func() { redis.FailOver(t, replica) }
 		}},
 	)
 	return s

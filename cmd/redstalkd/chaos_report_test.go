@@ -13,16 +13,22 @@ import (
 
 // result is what came of a round.
 type result struct {
-	name      string        // of its fault, or both
+	drawn     []*fault
 	silence   time.Duration // the longest that a client was without an answer
 	elsewhere time.Duration // the same, of clients of instances to which nothing was done
 	back      time.Duration // from the beginning until all instances served all tubes
 	errors    int           // INTERNAL_ERROR
+	hasty     bool          // before its time
 	stalled   bool          // nothing at all went on for a while, so times say nothing
 }
 
 func (r result) String() string {
-	s := fmt.Sprintf("%s: longest silence %v, elsewhere %v; service after %v", r.name, brief(r.silence), brief(r.elsewhere), brief(r.back))
+	var names []string
+	for _, f := range r.drawn {
+		names = append(names, f.name)
+	}
+	s := fmt.Sprintf("%s: longest silence %s s, elsewhere %s s; service after %s s",
+		strings.Join(names, " + "), inSeconds(r.silence), inSeconds(r.elsewhere), inSeconds(r.back))
 	if r.errors > 0 {
 		s += fmt.Sprintf("; %d INTERNAL_ERROR", r.errors)
 	}
@@ -32,67 +38,121 @@ func (r result) String() string {
 	return s
 }
 
-func brief(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }
+func inSeconds(d time.Duration) string { return fmt.Sprintf("%.2f", d.Seconds()) }
 
-const twoAtOnce = "two of these at once"
-
-func nameOf(faults []*fault) string {
-	var names []string
-	for _, f := range faults {
-		names = append(names, f.name)
-	}
-	return strings.Join(names, " + ")
-}
-
-// table is the results by kind of fault, and the books. Rounds in which the
-// machine stood still count, but their times do not.
-func (c *chaos) table() string {
-	kinds := make(map[string][]result)
-	for _, r := range c.results {
-		name := r.name
-		if strings.Contains(name, " + ") {
-			name = twoAtOnce
-		}
-		kinds[name] = append(kinds[name], r)
-	}
+// tableOfBooks is what became of jobs, a row for each way of running Redis.
+func tableOfBooks(runs []*chaos) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d rounds\n| fault | rounds | longest silence | of clients elsewhere | until all served | INTERNAL_ERROR |\n|---|--:|---|---|---|--:|\n", len(c.results))
-	names := slices.SortedFunc(maps.Keys(kinds), func(x, y string) int {
-		if (x == twoAtOnce) != (y == twoAtOnce) {
-			return len(y) - len(x) + 1000*strings.Compare(y, x)
+	b.WriteString("| | rounds (with two faults) | jobs acknowledged | deletes acknowledged | lost | back from the dead | put twice | " +
+		"handed out again without a reason | `INTERNAL_ERROR` before its time | faults by `fsck` |\n" +
+		"|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
+	for _, c := range runs {
+		double, hasty, books := 0, 0, c.books.Report()
+		for _, r := range c.results {
+			if len(r.drawn) > 1 {
+				double++
+			}
+			if r.hasty {
+				hasty++
+			}
 		}
-		return strings.Compare(x, y)
-	})
-	for _, name := range names {
-		all := kinds[name]
-		errors := 0
-		for _, r := range all {
-			errors += r.errors
-		}
-		fmt.Fprintf(&b, "| %s | %d | %s | %s | %s | %d |\n", name, len(all),
-			spread(all, func(r result) time.Duration { return r.silence }),
-			spread(all, func(r result) time.Duration { return r.elsewhere }),
-			spread(all, func(r result) time.Duration { return r.back }), errors)
+		fmt.Fprintf(&b, "| %s | %d (%d) | %s | %s | %d | %d | %d | %d | %d | %d |\n", c.title, len(c.results), double,
+			thousands(books.PutsAcked), thousands(books.DeletesAcked), books.Lost, books.Undead, books.Twice,
+			books.Contested+books.Robbed, hasty, c.unsound)
 	}
-	fmt.Fprint(&b, c.books.Report())
 	return b.String()
 }
 
-// spread is the least, the middle and the most of some times.
-func spread(all []result, of func(result) time.Duration) string {
-	var times []time.Duration
-	for _, r := range all {
-		if !r.stalled {
-			times = append(times, of(r))
+// wordsOn is what belongs under the table of books: what happened to jobs for a
+// reason, and what clients were not told.
+func wordsOn(runs []*chaos) string {
+	var b strings.Builder
+	for _, c := range runs {
+		errors, still, books := 0, 0, c.books.Report()
+		for _, r := range c.results {
+			errors += r.errors
+			if r.stalled {
+				still++
+			}
+		}
+		fmt.Fprintf(&b, "%s: not known to their clients are %d puts and %d deletes; `INTERNAL_ERROR` %d; the machine stood still in %d rounds",
+			c.name, books.PutsUnknown, books.DeletesUnknown, errors, still)
+		for _, why := range slices.Sorted(maps.Keys(books.Shared)) {
+			fmt.Fprintf(&b, "; handed out again, %s: %d", why, books.Shared[why])
+		}
+		b.WriteString(".\n")
+	}
+	return b.String()
+}
+
+// tableOfSilences has a row for each fault, of rounds that had no other one and
+// in which the machine did not stand still, in the order in which faults are
+// defined; and a column for each way of running Redis.
+func tableOfSilences(runs []*chaos) string {
+	var b, rule strings.Builder
+	var names []string
+	b.WriteString("| fault |")
+	for _, c := range runs {
+		fmt.Fprintf(&b, " %s |", c.name)
+		rule.WriteString("---|")
+		for _, f := range c.faults {
+			if !slices.Contains(names, f.name) {
+				names = append(names, f.name)
+			}
 		}
 	}
-	if slices.Sort(times); len(times) == 0 {
+	fmt.Fprintf(&b, "\n|---|%s\n", rule.String())
+	for _, name := range names {
+		silences, elsewhere := "", ""
+		for _, c := range runs {
+			its, others := c.silences(name)
+			silences += " " + spread(its) + " |"
+			elsewhere += " " + spread(others) + " |"
+		}
+		switch {
+		case strings.Trim(silences, " |") == "": // it did not happen alone
+		case strings.Trim(elsewhere, " |") == "":
+			fmt.Fprintf(&b, "| %s |%s\n", name, silences)
+		default:
+			fmt.Fprintf(&b, "| %s: clients of this instance |%s\n| the same: clients of the others |%s\n", name, silences, elsewhere)
+		}
+	}
+	return b.String()
+}
+
+// silences returns how long clients were without an answer in rounds with this
+// fault; and those of other instances than that to which it was done, if it is
+// about one.
+func (c *chaos) silences(name string) (all, elsewhere []time.Duration) {
+	for _, r := range c.results {
+		if len(r.drawn) > 1 || r.drawn[0].name != name || r.stalled {
+			continue
+		}
+		all = append(all, r.silence)
+		if r.drawn[0].traits&aside != 0 {
+			elsewhere = append(elsewhere, r.elsewhere)
+		}
+	}
+	return all, elsewhere
+}
+
+// spread is the least, the middle and the most of some times, in seconds.
+func spread(times []time.Duration) string {
+	switch slices.Sort(times); len(times) {
+	case 0:
 		return ""
+	case 1:
+		return "**" + inSeconds(times[0]) + "**"
 	}
-	if len(times) == 1 {
-		return "**" + brief(times[0]) + "**"
+	return fmt.Sprintf("%s – **%s** – %s", inSeconds(times[0]), inSeconds(times[len(times)/2]), inSeconds(times[len(times)-1]))
+}
+
+// thousands writes a number with commas.
+func thousands(n int) string {
+	if n < 1000 {
+		return fmt.Sprint(n)
 	}
-	return fmt.Sprintf("%.2f – **%.2f** – %s", times[0].Seconds(), times[len(times)/2].Seconds(), brief(times[len(times)-1]))
+	return fmt.Sprintf("%s,%03d", thousands(n/1000), n%1000)
 }
 
 // works returns whether puts in all tubes are acknowledged at an address.

@@ -52,15 +52,15 @@ func (u *upkeep) nothingDue() {
 	u.due = never
 }
 
-// left is how long until the next thing; while upkeep is under way nothing more
-// is due, or whoever asks would do so again and again.
+// left is how long until the next thing, or the next sign of life; while upkeep is
+// under way nothing more is due, or whoever asks would do so again and again.
 func (u *upkeep) left(now time.Time) time.Duration {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.running {
 		return beatEvery
 	}
-	return u.due.Sub(now)
+	return min(u.due.Sub(now), u.beat.Add(beatEvery).Sub(now))
 }
 
 // begin returns whether there is something to do, and none under way, and

@@ -72,3 +72,31 @@ func testTardiness(t *testing.T, url string, partitions int, begin func(s *Store
 	time.Sleep(lateEvery)
 	late(3*time.Second, "6s", "3")
 }
+
+// TestSignsOfLifeAreRegular: something that is done shortly before the next sign of
+// life does not put that off.
+func TestSignsOfLifeAreRegular(t *testing.T) {
+	var u upkeep
+	u.nothingDue()
+	begun := time.Now()
+	for _, step := range []struct {
+		at   time.Duration
+		beat bool
+		left time.Duration
+	}{
+		{0, true, beatEvery},
+		{beatEvery - time.Millisecond, false, time.Millisecond},
+		{beatEvery, true, beatEvery},
+		{2*beatEvery + time.Millisecond, true, beatEvery},
+	} {
+		now := begun.Add(step.at)
+		is, beat := u.begin(now, true)
+		if !is || beat != step.beat {
+			t.Errorf("after %v: upkeep %v, a sign of life %v, want %v", step.at, is, beat, step.beat)
+		}
+		u.end()
+		if left := u.left(now); left != step.left {
+			t.Errorf("after %v: the next thing in %v, want %v", step.at, left, step.left)
+		}
+	}
+}

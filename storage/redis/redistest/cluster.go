@@ -26,14 +26,21 @@ type Cluster struct {
 // replicas; the arguments are for all nodes. It ends with the test.
 func StartCluster(tb testing.TB, primaries, replicas int, args ...string) *Cluster {
 	tb.Helper()
-	return startCluster(tb, nil, primaries, replicas, args...)
+	return startCluster(tb, terms{}, primaries, replicas, args...)
 }
 
-func startCluster(tb testing.TB, lock *Lock, primaries, replicas int, args ...string) *Cluster {
+// StartClusterBehind is StartCluster with each node behind proxies, one for
+// clients and replicas, and one for other nodes.
+func StartClusterBehind(tb testing.TB, primaries, replicas int, args ...string) *Cluster {
+	tb.Helper()
+	return startCluster(tb, terms{behind: true}, primaries, replicas, args...)
+}
+
+func startCluster(tb testing.TB, on terms, primaries, replicas int, args ...string) *Cluster {
 	tb.Helper()
 	c := &Cluster{ids: make(map[*Server]string)}
 	for i := range primaries * (1 + replicas) {
-		node := startNode(tb, lock, args)
+		node, bus := startNode(tb, on, args)
 		if i < primaries {
 			c.Primaries = append(c.Primaries, node)
 		} else {
@@ -41,10 +48,10 @@ func startCluster(tb testing.TB, lock *Lock, primaries, replicas int, args ...st
 		}
 		c.ids[node] = c.tell(tb, node, "cluster", "myid")
 		c.tell(tb, node, "cluster", "set-config-epoch", i+1)
-		first := c.Primaries[0]
-		host, port, _ := net.SplitHostPort(first.Addr)
-		if node != first {
-			c.tell(tb, node, "cluster", "meet", host, port, first.bus)
+		if i > 0 {
+			first := c.Primaries[0]
+			host, port, _ := net.SplitHostPort(node.Announced())
+			c.tell(tb, first, "cluster", "meet", host, port, bus)
 		}
 	}
 	for i, node := range c.Primaries {
@@ -58,13 +65,20 @@ func startCluster(tb testing.TB, lock *Lock, primaries, replicas int, args ...st
 	return c
 }
 
-func startNode(tb testing.TB, lock *Lock, args []string) *Server {
+// startNode starts one, and returns the port at which it is announced to others.
+func startNode(tb testing.TB, on terms, args []string) (s *Server, bus string) {
 	tb.Helper()
-	bus := freePort(tb)
-	s := start(tb, lock, append([]string{"--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "1000",
-		"--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0"}, args...)...)
-	s.bus = bus
-	return s
+	bus = freePort(tb)
+	s = newServer(tb, on)
+	s.args = append([]string{"--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "1000",
+		"--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0"}, args...)
+	if on.behind {
+		s.Bus = NewProxyTo(tb, net.JoinHostPort("127.0.0.1", bus))
+		bus = portOf(s.Bus.Addr)
+		s.args = append(s.args, "--cluster-announce-port", portOf(s.Front.Addr), "--cluster-announce-bus-port", bus)
+	}
+	s.serve(tb)
+	return s, bus
 }
 
 // Nodes are all servers of the cluster.
@@ -76,7 +90,7 @@ func (c *Cluster) Nodes() []*Server {
 func (c *Cluster) URL() string {
 	var hosts []string
 	for _, node := range c.Nodes() {
-		hosts = append(hosts, node.Addr)
+		hosts = append(hosts, node.Announced())
 	}
 	return c.Primaries[0].lock.url("redis", "+cluster://"+strings.Join(hosts, ","))
 }
@@ -148,6 +162,19 @@ func (c *Cluster) Now(tb testing.TB) (primaries, replicas []*Server) {
 		}
 	}
 	return primaries, replicas
+}
+
+// PrimaryOf returns the node whose replica that one is, as it says.
+func (c *Cluster) PrimaryOf(tb testing.TB, replica *Server) *Server {
+	tb.Helper()
+	info := replica.info(context.Background(), "replication")
+	for _, node := range c.Nodes() {
+		if strings.Contains(info, "master_port:"+portOf(node.Announced())+"\r") {
+			return node
+		}
+	}
+	tb.Fatalf("a node is no replica of any:\n%s", info)
+	return nil
 }
 
 // AwaitListed waits until nodes tell clients of all replicas, which they do some

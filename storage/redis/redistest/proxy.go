@@ -1,25 +1,28 @@
 package redistest
 
 import (
+	"errors"
+	"fmt"
 	"net"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
 
-// Proxy stands between a client and a server, and lets connections break at a
-// chosen moment.
+// Proxy stands between clients and a server, and lets connections break at a
+// chosen moment: all of them, or by Of those of some clients.
 type Proxy struct {
 	Addr string // host:port
 
-	to       string
-	listener net.Listener
-	wait     sync.WaitGroup
+	to   string
+	all  *Part
+	wait sync.WaitGroup
 
 	mu       sync.Mutex
-	conns    map[net.Conn]bool
-	request  func([]byte) Fate
-	answer   func([]byte) Fate
+	listener net.Listener // nil while nobody would accept connections
+	links    map[*link]bool
+	parts    []*Part // that are being judged, besides all
 	instead  func([]byte) string
 	refusing bool
 }
@@ -32,8 +35,28 @@ const (
 	Pass Fate = iota // goes through
 	Cut              // is lost, and the connection with it
 	Last             // goes through, and then the connection breaks
-	Drop             // is lost, as on a line that is dead
+	Drop             // is lost with all that comes behind it, as on a line that is dead
+
+	answered // is not passed on, as the proxy itself has answered it
 )
+
+// Judge decides about a piece, which is what comes in one read. Nil lets all
+// pass.
+type Judge func(piece []byte) Fate
+
+// link is a connection of a client, and the one to the server that goes with it.
+type link struct{ client, server net.Conn }
+
+// sever ends both. A reset tells the client that something is wrong; otherwise
+// the server seems to have ended the connection in order.
+func (l *link) sever(reset bool) {
+	for _, c := range []net.Conn{l.client, l.server} {
+		if is, tcp := c.(*net.TCPConn); tcp && reset {
+			is.SetLinger(0)
+		}
+		c.Close()
+	}
+}
 
 // NewProxy returns a proxy before the server. It ends with the test.
 func NewProxy(tb testing.TB, s *Server) *Proxy {
@@ -45,31 +68,63 @@ func NewProxy(tb testing.TB, s *Server) *Proxy {
 // ends with the test.
 func NewProxyTo(tb testing.TB, addr string) *Proxy {
 	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
+	p := &Proxy{Addr: "127.0.0.1:0", to: addr, links: make(map[*link]bool)}
+	p.all = &Part{p: p}
+	if err := p.open(); err != nil {
 		tb.Fatal(err)
 	}
-	p := &Proxy{Addr: l.Addr().String(), to: addr, listener: l, conns: make(map[net.Conn]bool)}
-	p.wait.Add(1)
-	go p.accept()
 	tb.Cleanup(func() {
-		l.Close()
-		p.Break()
+		p.shut()
 		p.wait.Wait()
 	})
 	return p
 }
 
+// open has connections accepted, always at the same address. It may be called
+// twice.
+func (p *Proxy) open() error {
+	p.mu.Lock()
+	is := p.listener != nil
+	p.mu.Unlock()
+	if is {
+		return nil
+	}
+	var l net.Listener
+	var err error
+	for limit := time.Now().Add(startLimit); ; time.Sleep(10 * time.Millisecond) {
+		l, err = net.Listen("tcp", p.Addr)
+		if !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(limit) {
+			break // somebody's connection may have the port for a while
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("opening a proxy: %w", err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.listener, p.Addr = l, l.Addr().String()
+	p.wait.Add(1)
+	go p.accept(l)
+	return nil
+}
+
+// shut has connections refused as where nobody listens, and breaks all there
+// are, until open is called. It may be called twice.
+func (p *Proxy) shut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.listener != nil {
+		p.listener.Close()
+		p.listener = nil
+	}
+	p.breakThose(nil, false)
+}
+
 // URL is how an engine reaches the server through the proxy.
 func (p *Proxy) URL() string { return "redis://" + p.Addr + "/0" }
 
-// Judge has every piece of a request and of an answer judged; nil lets all
-// pass. A piece is what comes in one read.
-func (p *Proxy) Judge(request, answer func([]byte) Fate) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.request, p.answer = request, answer
-}
+// Judge has every piece of a request and of an answer judged.
+func (p *Proxy) Judge(request, answer Judge) { p.all.Judge(request, answer) }
 
 // Answer has requests answered by the proxy, unless they are to get "", and never
 // reach the server; nil lets all pass. Each must come in one read.
@@ -79,17 +134,8 @@ func (p *Proxy) Answer(instead func(request []byte) string) {
 	p.instead = instead
 }
 
-// Swallow has connections accepted, and nothing pass, as on a line that is dead;
-// or not any more. What was swallowed is lost, so then all connections break.
-func (p *Proxy) Swallow(is bool) {
-	all := func([]byte) Fate { return Drop }
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.request, p.answer = all, all; !is {
-		p.breakAll() // first: no connection may go on with a part missing
-		p.request, p.answer = nil, nil
-	}
-}
+// Swallow is that of Part, for all connections.
+func (p *Proxy) Swallow(is bool) { p.all.Swallow(is) }
 
 // Refuse has new connections closed at once, and breaks all there are; or not
 // any more.
@@ -103,23 +149,21 @@ func (p *Proxy) Refuse(is bool) {
 }
 
 // Break breaks all connections.
-func (p *Proxy) Break() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.breakAll()
-}
+func (p *Proxy) Break() { p.all.Break() }
 
-// breakAll closes all connections. The lock is held.
-func (p *Proxy) breakAll() {
-	for c := range p.conns {
-		c.Close()
+// breakThose breaks the connections of a part; nil: all. The lock is held.
+func (p *Proxy) breakThose(of *Part, reset bool) {
+	for l := range p.links {
+		if of == nil || of.has(l) {
+			l.sever(reset)
+		}
 	}
 }
 
-func (p *Proxy) accept() {
+func (p *Proxy) accept(from net.Listener) {
 	defer p.wait.Done()
 	for {
-		c, err := p.listener.Accept()
+		c, err := from.Accept()
 		if err != nil {
 			return
 		}
@@ -134,57 +178,77 @@ func (p *Proxy) accept() {
 			}
 			continue
 		}
+		l := &link{c, server}
 		p.mu.Lock()
-		p.conns[c], p.conns[server] = true, true
+		p.links[l] = true
+		if p.listener != from { // it was shut meanwhile
+			l.sever(false)
+		}
 		p.mu.Unlock()
 		p.wait.Add(2)
-		go p.copy(server, c, func() func([]byte) Fate { return p.answering(c) })
-		go p.copy(c, server, func() func([]byte) Fate { return p.answer })
+		go p.copy(l, server, c, p.request)
+		go p.copy(l, c, server, p.answer)
 	}
 }
 
-// answering returns the judge of requests, which answers some to the client. The
-// lock is held.
-func (p *Proxy) answering(client net.Conn) func([]byte) Fate {
-	instead, judge := p.instead, p.request
-	if instead == nil {
-		return judge
-	}
-	return func(piece []byte) Fate {
+// request decides about a piece of a request.
+func (p *Proxy) request(l *link, piece []byte) Fate {
+	p.mu.Lock()
+	instead := p.instead
+	p.mu.Unlock()
+	if instead != nil {
 		if text := instead(piece); text != "" {
-			client.Write([]byte(text)) // if that fails the client is gone
-			return Drop
+			l.client.Write([]byte(text)) // if that fails the client is gone
+			return answered
 		}
-		if judge == nil {
-			return Pass
-		}
-		return judge(piece)
 	}
+	return p.judge(l, piece, func(of *Part) Judge { return of.request })
 }
 
-// copy passes on what one side says, as its judge decides.
-func (p *Proxy) copy(to, from net.Conn, judge func() func([]byte) Fate) {
+// answer decides about a piece of an answer.
+func (p *Proxy) answer(l *link, piece []byte) Fate {
+	return p.judge(l, piece, func(of *Part) Judge { return of.answer })
+}
+
+// judge returns the first fate that any part to which the connection belongs has
+// for the piece.
+func (p *Proxy) judge(l *link, piece []byte, its func(*Part) Judge) Fate {
+	var judges []Judge
+	p.mu.Lock()
+	for _, of := range append([]*Part{p.all}, p.parts...) {
+		if decide := its(of); decide != nil && of.has(l) {
+			judges = append(judges, decide)
+		}
+	}
+	p.mu.Unlock()
+	for _, decide := range judges {
+		if fate := decide(piece); fate != Pass {
+			return fate
+		}
+	}
+	return Pass
+}
+
+// copy passes on what one side says, as decide wants it.
+func (p *Proxy) copy(l *link, to, from net.Conn, decide func(*link, []byte) Fate) {
 	defer p.wait.Done()
 	defer func() {
-		to.Close()
-		from.Close()
 		p.mu.Lock()
-		delete(p.conns, to)
-		delete(p.conns, from)
-		p.mu.Unlock()
+		defer p.mu.Unlock()
+		l.sever(false)
+		delete(p.links, l)
 	}()
-	buf := make([]byte, 1<<20)
+	buf, dead := make([]byte, 1<<20), false
 	for {
 		n, err := from.Read(buf)
 		if err != nil {
 			return
 		}
-		p.mu.Lock()
-		decide, fate := judge(), Pass
-		p.mu.Unlock()
-		if decide != nil {
-			fate = decide(buf[:n])
+		fate := Drop
+		if !dead {
+			fate = decide(l, buf[:n])
 		}
+		dead = fate == Drop
 		if fate == Pass || fate == Last {
 			if _, err := to.Write(buf[:n]); err != nil {
 				return

@@ -2,6 +2,12 @@
 // sentinels, or as a cluster; each on a free loopback port, with a directory of
 // its own, ended by its pid. It kills, stops and restarts them, moves the slots
 // of a cluster, and breaks connections to them.
+//
+// Whoever finds a server by asking sentinels or nodes of a cluster goes where
+// they say. So those that are started behind proxies (Behind…) announce the
+// proxy's address as their own: engines, sentinels, replicas and other nodes all
+// come that way, and any of them can be cut off. Only what the tests themselves
+// want to know or do goes straight to a server.
 package redistest
 
 import (
@@ -12,6 +18,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,41 +30,91 @@ import (
 )
 
 // startLimit is how long a server may take to answer, or several to agree.
-const startLimit = time.Minute
+const startLimit = 3 * time.Minute
 
 // Server is a running redis-server.
 type Server struct {
 	Addr string // host:port
 	Dir  string
 
+	// Front is before Addr, and Bus before the port for other nodes of a
+	// cluster; nil unless it was started behind proxies. While the server is
+	// dead they refuse connections, as it would.
+	Front, Bus *Proxy
+
 	args   []string
-	bus    string // port between the nodes of a cluster
 	lock   *Lock
 	cmd    *exec.Cmd
 	output bytes.Buffer
 	exited chan struct{}
 }
 
+// terms are on which servers are started.
+type terms struct {
+	lock   *Lock // nil: there is none
+	behind bool  // proxies
+}
+
 // Start starts a redis-server that keeps nothing on disk unless the arguments,
 // written as in its configuration, say otherwise. It ends with the test.
 func Start(tb testing.TB, args ...string) *Server {
 	tb.Helper()
-	return start(tb, nil, args...)
+	return start(tb, terms{}, args...)
 }
 
-// start starts a redis-server behind a lock, if that is not nil.
-func start(tb testing.TB, lock *Lock, args ...string) *Server {
+// StartBehind is Start behind a proxy.
+func StartBehind(tb testing.TB, args ...string) *Server {
+	tb.Helper()
+	return start(tb, terms{behind: true}, args...)
+}
+
+func start(tb testing.TB, on terms, args ...string) *Server {
+	tb.Helper()
+	s := newServer(tb, on)
+	s.args = args
+	s.serve(tb)
+	return s
+}
+
+// serve starts a server with nothing on disk that its arguments do not want
+// there.
+func (s *Server) serve(tb testing.TB) {
+	tb.Helper()
+	all := append(s.lock.listen(s.port()), "--bind", "127.0.0.1", "--dir", s.Dir, "--save", "", "--daemonize", "no")
+	s.args = append(append(all, s.lock.admit()...), s.args...)
+	s.begin(tb)
+}
+
+// newServer prepares one that has not begun.
+func newServer(tb testing.TB, on terms) *Server {
 	tb.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		tb.Fatalf("these tests need redis-server, which `make deps` installs: %v", err)
 	}
-	port := freePort(tb)
-	s := &Server{Addr: net.JoinHostPort("127.0.0.1", port), Dir: tb.TempDir(), lock: lock}
-	s.args = append(lock.listen(port), "--bind", "127.0.0.1", "--dir", s.Dir, "--save", "", "--daemonize", "no")
-	s.args = append(append(s.args, lock.admit()...), args...)
-	s.begin(tb)
+	s := &Server{Addr: net.JoinHostPort("127.0.0.1", freePort(tb)), Dir: tb.TempDir(), lock: on.lock}
+	if on.behind {
+		s.Front = NewProxyTo(tb, s.Addr)
+	}
 	return s
 }
+
+func (s *Server) port() string { return portOf(s.Addr) }
+
+func portOf(addr string) string {
+	_, port, _ := net.SplitHostPort(addr)
+	return port
+}
+
+// Announced is where others are told to find the server, host:port.
+func (s *Server) Announced() string {
+	if s.Front != nil {
+		return s.Front.Addr
+	}
+	return s.Addr
+}
+
+// Pid is that of the process, which is another one after Restart.
+func (s *Server) Pid() int { return s.cmd.Process.Pid }
 
 // begin starts the server until the test ends.
 func (s *Server) begin(tb testing.TB) {
@@ -71,16 +128,18 @@ func (s *Server) begin(tb testing.TB) {
 // startByFile starts a redis-server, or a sentinel, with a configuration file of
 // its own that says this, to which it writes what it is told later. So it comes
 // back as what it was last.
-func startByFile(tb testing.TB, lock *Lock, text string, args ...string) *Server {
+func startByFile(tb testing.TB, on terms, text string, args ...string) *Server {
 	tb.Helper()
-	dir, port := tb.TempDir(), freePort(tb)
-	file := filepath.Join(dir, "redis.conf")
+	s := newServer(tb, on)
+	if s.Front != nil {
+		text += "replica-announce-port " + portOf(s.Front.Addr) + "\n"
+	}
+	file := filepath.Join(s.Dir, "redis.conf")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		tb.Fatal(err)
 	}
-	s := &Server{Addr: net.JoinHostPort("127.0.0.1", port), Dir: dir, lock: lock}
 	s.args = append([]string{file}, args...)
-	s.args = append(append(s.args, lock.listen(port)...), "--bind", "127.0.0.1", "--dir", dir, "--daemonize", "no")
+	s.args = append(append(s.args, on.lock.listen(s.port())...), "--bind", "127.0.0.1", "--dir", s.Dir, "--daemonize", "no")
 	s.begin(tb)
 	return s
 }
@@ -97,11 +156,21 @@ func (s *Server) Restart() error {
 		cmd.Wait()
 		close(exited)
 	}(s.cmd, s.exited)
+	for _, before := range s.Proxies() {
+		if err := before.open(); err != nil {
+			return err
+		}
+	}
 	return s.awaitAnswer()
 }
 
+// Proxies are those before the server, none if it was not started behind any.
+func (s *Server) Proxies() []*Proxy {
+	return slices.DeleteFunc([]*Proxy{s.Front, s.Bus}, func(p *Proxy) bool { return p == nil })
+}
+
 // URL is how an engine reaches the server.
-func (s *Server) URL() string { return "redis://" + s.Addr + "/0" }
+func (s *Server) URL() string { return "redis://" + s.Announced() + "/0" }
 
 // info returns a section of what the server says of itself; "" if it does not
 // answer.
@@ -133,6 +202,9 @@ func (s *Server) Kill() {
 	}
 	s.cmd.Process.Kill() // it may be gone already
 	<-s.exited
+	for _, before := range s.Proxies() {
+		before.shut()
+	}
 }
 
 // Stop suspends the server, as a machine that is stopped for a while.

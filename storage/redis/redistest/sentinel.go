@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,19 +27,26 @@ type Sentinels struct {
 // but the sentinels. They end with the test.
 func StartSentinels(tb testing.TB, replicas int, args ...string) *Sentinels {
 	tb.Helper()
-	return startSentinels(tb, nil, replicas, args...)
+	return startSentinels(tb, terms{}, replicas, args...)
 }
 
-func startSentinels(tb testing.TB, lock *Lock, replicas int, args ...string) *Sentinels {
+// StartSentinelsBehind is StartSentinels with each server, but no sentinel,
+// behind a proxy.
+func StartSentinelsBehind(tb testing.TB, replicas int, args ...string) *Sentinels {
 	tb.Helper()
-	args = append([]string{"--repl-diskless-sync-delay", "0", "--save", ""}, append(lock.admit(), args...)...)
-	s := &Sentinels{Servers: []*Server{startByFile(tb, lock, "", args...)}}
-	host, port, _ := net.SplitHostPort(s.Servers[0].Addr)
+	return startSentinels(tb, terms{behind: true}, replicas, args...)
+}
+
+func startSentinels(tb testing.TB, on terms, replicas int, args ...string) *Sentinels {
+	tb.Helper()
+	args = append([]string{"--repl-diskless-sync-delay", "0", "--save", ""}, append(on.lock.admit(), args...)...)
+	s := &Sentinels{Servers: []*Server{startByFile(tb, on, "", args...)}}
+	host, port, _ := net.SplitHostPort(s.Servers[0].Announced())
 	for range replicas {
-		s.Servers = append(s.Servers, startByFile(tb, lock, "replicaof "+host+" "+port+"\n", args...))
+		s.Servers = append(s.Servers, startByFile(tb, on, "replicaof "+host+" "+port+"\n", args...))
 	}
 	for range 3 {
-		s.Sentinels = append(s.Sentinels, startSentinel(tb, lock, host, port, 2))
+		s.Sentinels = append(s.Sentinels, startSentinel(tb, on.lock, host, port, 2))
 	}
 	await(tb, "the replicas to be there", func(ctx context.Context) bool {
 		return strings.Count(s.Servers[0].info(ctx, "replication"), "state=online") == replicas
@@ -75,17 +83,13 @@ func (s *Sentinels) AwaitWhole(tb testing.TB) *Server {
 		if is = s.named(ctx); is == nil || !s.agree(ctx) {
 			return false
 		}
-		_, port, _ := net.SplitHostPort(is.Addr)
 		for _, server := range s.Servers {
-			info := server.info(ctx, "replication")
-			follows := strings.Contains(info, "role:slave") && strings.Contains(info, "master_port:"+port+"\r") &&
-				strings.Contains(info, "master_link_status:up")
-			leads := strings.Contains(info, "role:master") && strings.Count(info, "state=online") == len(s.Servers)-1
-			if server == is && !leads || server != is && !follows {
+			if server != is && !server.follows(ctx, is) {
 				return false
 			}
 		}
-		return true
+		info := is.info(ctx, "replication")
+		return strings.Contains(info, "role:master") && strings.Count(info, "state=online") == len(s.Servers)-1
 	})
 	return is
 }
@@ -101,7 +105,7 @@ func (s *Sentinels) named(ctx context.Context) *Server {
 			continue
 		}
 		for _, server := range s.Servers {
-			if server.Addr == net.JoinHostPort(at[0], at[1]) {
+			if server.Announced() == net.JoinHostPort(at[0], at[1]) {
 				return server
 			}
 		}
@@ -125,7 +129,7 @@ func startSentinel(tb testing.TB, lock *Lock, host, port string, majority int, m
 	tb.Helper()
 	text := fmt.Sprintf("sentinel monitor %[1]s %[2]s %[3]s %[4]d\nsentinel down-after-milliseconds %[1]s 500\n"+
 		"sentinel failover-timeout %[1]s 3000\nsentinel parallel-syncs %[1]s 2\n", MasterName, host, port, majority) + strings.Join(more, "\n") + "\n"
-	return startByFile(tb, lock, text, append([]string{"--sentinel"}, lock.admitToSentinel()...)...)
+	return startByFile(tb, terms{lock: lock}, text, append([]string{"--sentinel"}, lock.admitToSentinel()...)...)
 }
 
 // URL is how an engine reaches the primary, whichever it is.
@@ -160,6 +164,36 @@ func (s *Sentinels) FailOver(tb testing.TB) {
 	})
 }
 
+// CountSwitches returns what says how often the sentinels have replaced a primary
+// since then: as often as any of them has noticed.
+func (s *Sentinels) CountSwitches(tb testing.TB) (count func() int) {
+	tb.Helper()
+	noticed := make([]atomic.Int64, len(s.Sentinels))
+	for i, its := range s.Sentinels {
+		client := goredis.NewSentinelClient(its.options())
+		switches := client.Subscribe(context.Background(), "+switch-master")
+		if _, err := switches.Receive(context.Background()); err != nil {
+			tb.Fatal(err)
+		}
+		tb.Cleanup(func() {
+			switches.Close()
+			client.Close()
+		})
+		go func() {
+			for range switches.Channel() {
+				noticed[i].Add(1)
+			}
+		}()
+	}
+	return func() int {
+		most := 0
+		for i := range noticed {
+			most = max(most, int(noticed[i].Load()))
+		}
+		return most
+	}
+}
+
 // AwaitPrimary waits until the sentinels name another primary than that, and it
 // is one, and returns it.
 func (s *Sentinels) AwaitPrimary(tb testing.TB, not *Server) *Server {
@@ -170,6 +204,28 @@ func (s *Sentinels) AwaitPrimary(tb testing.TB, not *Server) *Server {
 		return is != nil && is != not && strings.Contains(is.info(ctx, "replication"), "role:master")
 	})
 	return is
+}
+
+// AwaitReplaced waits until another one is the primary, and all others follow it.
+func (s *Sentinels) AwaitReplaced(tb testing.TB, old *Server) {
+	tb.Helper()
+	is := s.AwaitPrimary(tb, old)
+	await(tb, "the replicas to follow the new primary", func(ctx context.Context) bool {
+		for _, server := range s.Servers {
+			if server != old && server != is && !server.follows(ctx, is) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// follows returns whether a server is a replica of that one, and has all that it
+// has.
+func (s *Server) follows(ctx context.Context, primary *Server) bool {
+	info := s.info(ctx, "replication")
+	return strings.Contains(info, "role:slave") && strings.Contains(info, "master_port:"+portOf(primary.Announced())+"\r") &&
+		strings.Contains(info, "master_link_status:up")
 }
 
 // AwaitFollowed waits until a primary has a replica.

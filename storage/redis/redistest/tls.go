@@ -107,13 +107,13 @@ type Lock struct {
 // StartLockedSentinels is StartSentinels behind a lock.
 func StartLockedSentinels(tb testing.TB, lock *Lock, replicas int) *Sentinels {
 	tb.Helper()
-	return startSentinels(tb, lock, replicas)
+	return startSentinels(tb, terms{lock: lock}, replicas)
 }
 
 // StartLockedCluster is StartCluster behind a lock.
 func StartLockedCluster(tb testing.TB, lock *Lock, primaries, replicas int) *Cluster {
 	tb.Helper()
-	return startCluster(tb, lock, primaries, replicas)
+	return startCluster(tb, terms{lock: lock}, primaries, replicas)
 }
 
 // listen are the flags by which a server listens on a port.

@@ -1,0 +1,86 @@
+package redistest
+
+import "slices"
+
+// Part is what goes through a proxy for some of its clients, to which something
+// can happen while all others go on.
+type Part struct {
+	p    *Proxy
+	pids []int // of the clients; nil: all there are
+
+	// These belong to the proxy's lock. Once a connection was found to be of one
+	// of the clients, or not, that does not change.
+	request, answer Judge
+	known           map[*link]bool
+}
+
+// Of returns the part of these processes, by their pids. Until End is called they
+// are looked up for every connection to which something may happen.
+func (p *Proxy) Of(pids ...int) *Part {
+	return p.part(slices.Clip(append([]int{}, pids...)))
+}
+
+// Whole returns the part of all clients.
+func (p *Proxy) Whole() *Part { return p.part(nil) }
+
+func (p *Proxy) part(pids []int) *Part {
+	of := &Part{p: p, pids: pids, known: make(map[*link]bool)}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.parts = append(p.parts, of)
+	return of
+}
+
+// End lets all pass, and nothing can happen to the part any more.
+func (of *Part) End() {
+	of.p.mu.Lock()
+	defer of.p.mu.Unlock()
+	of.request, of.answer = nil, nil
+	of.p.parts = slices.DeleteFunc(of.p.parts, func(is *Part) bool { return is == of })
+}
+
+// Judge has every piece of a request and of an answer judged.
+func (of *Part) Judge(request, answer Judge) {
+	of.p.mu.Lock()
+	defer of.p.mu.Unlock()
+	of.request, of.answer = request, answer
+}
+
+// Swallow has connections accepted, and nothing pass, as on a line that is dead;
+// or not any more. What was swallowed is lost, so then all connections break.
+func (of *Part) Swallow(is bool) {
+	all := func([]byte) Fate { return Drop }
+	of.p.mu.Lock()
+	defer of.p.mu.Unlock()
+	if of.request, of.answer = all, all; !is {
+		of.p.breakThose(of, false) // first: no connection may go on with a part missing
+		of.request, of.answer = nil, nil
+	}
+}
+
+// Break breaks the connections.
+func (of *Part) Break() {
+	of.p.mu.Lock()
+	defer of.p.mu.Unlock()
+	of.p.breakThose(of, false)
+}
+
+// Reset breaks them, and both ends are told that it was not in order.
+func (of *Part) Reset() {
+	of.p.mu.Lock()
+	defer of.p.mu.Unlock()
+	of.p.breakThose(of, true)
+}
+
+// has returns whether a connection is one of the part. The proxy's lock is held.
+func (of *Part) has(l *link) bool {
+	if of.pids == nil {
+		return true
+	}
+	is, known := of.known[l]
+	if !known {
+		is = madeBy(l.client, of.pids)
+		of.known[l] = is
+	}
+	return is
+}
