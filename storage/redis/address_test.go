@@ -59,3 +59,17 @@ func TestAddressRefuses(t *testing.T) {
 		}
 	}
 }
+
+// The name that connections are to have, for CLIENT LIST, is that however Redis is
+// run.
+func TestAddressNamesConnections(t *testing.T) {
+	for _, url := range []string{"redis://h?client_name=me", "redis+sentinel://a/jobs?client_name=me", "redis+cluster://a?client_name=me"} {
+		a, err := parseAddress(Options{URL: url}.withDefaults())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.options.ClientName != "me" || a.failover().ClientName != "me" || a.cluster().ClientName != "me" {
+			t.Errorf("%s: %q, %q, %q", url, a.options.ClientName, a.failover().ClientName, a.cluster().ClientName)
+		}
+	}
+}

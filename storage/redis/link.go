@@ -63,7 +63,7 @@ func newLink(a *address, o Options, direct bool) *link {
 func (a *address) failover() *goredis.FailoverOptions {
 	o := a.options
 	f := &goredis.FailoverOptions{
-		MasterName: a.master, SentinelAddrs: a.hosts,
+		MasterName: a.master, SentinelAddrs: a.hosts, ClientName: o.ClientName,
 		Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLSConfig,
 		Protocol: o.Protocol, MaxRetries: o.MaxRetries, PoolSize: o.PoolSize,
 		DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout,
@@ -78,7 +78,7 @@ func (a *address) failover() *goredis.FailoverOptions {
 func (a *address) cluster() *goredis.ClusterOptions {
 	o := a.options
 	return &goredis.ClusterOptions{
-		Addrs:    a.hosts,
+		Addrs: a.hosts, ClientName: o.ClientName,
 		Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig,
 		Protocol: o.Protocol, MaxRetries: o.MaxRetries, MaxRedirects: -1, PoolSize: o.PoolSize,
 		DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout,
