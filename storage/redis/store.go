@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// beatEvery is how often an instance gives a sign of life.
+	// beatEvery is how often an instance gives a sign of life, which may come
+	// half as early and half as late again.
 	beatEvery = time.Second
 
 	// silence is how long an instance may give none before the others give

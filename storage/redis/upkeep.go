@@ -52,23 +52,24 @@ func (u *upkeep) nothingDue() {
 	u.due = never
 }
 
-// left is how long until the next thing, or the next sign of life; while upkeep is
-// under way nothing more is due, or whoever asks would do so again and again.
+// left is how long until the next thing; while upkeep is under way nothing more
+// is due, or whoever asks would do so again and again.
 func (u *upkeep) left(now time.Time) time.Duration {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.running {
 		return beatEvery
 	}
-	return min(u.due.Sub(now), u.beat.Add(beatEvery).Sub(now))
+	return u.due.Sub(now)
 }
 
 // begin returns whether there is something to do, and none under way, and
-// whether that is a sign of life, too.
+// whether that is a sign of life, too. It is asked again after beatEvery at the
+// latest: a sign is given if the next one would come late then.
 func (u *upkeep) begin(now time.Time, always bool) (is, beat bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	beat = now.Sub(u.beat) >= beatEvery
+	beat = now.Sub(u.beat) >= beatEvery/2
 	if u.running || !always && !beat && u.due.After(now) {
 		return false, false
 	}
