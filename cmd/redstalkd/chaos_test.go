@@ -303,13 +303,7 @@ func (c *chaos) probe(begun time.Time) <-chan time.Duration {
 // awaitPuts waits until so many more puts are acknowledged.
 func (c *chaos) awaitPuts(n int) {
 	c.t.Helper()
-	want, limit := c.books.Report().PutsAcked+n, time.Now().Add(chaosPatience)
-	for c.books.Report().PutsAcked < want {
-		if time.Now().After(limit) {
-			c.t.Fatalf("the load has come to a stop: %v", c.books.Report())
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+	awaitPuts(c.t, c.books, n, chaosPatience)
 }
 
 // fsck has the program compare records, queues and counters; again if it could

@@ -59,10 +59,17 @@ type probe struct {
 // awaitPuts waits until so many more puts are acknowledged.
 func (p *probe) awaitPuts(n int) {
 	p.t.Helper()
-	want, limit := p.books.Report().PutsAcked+n, time.Now().Add(patience)
-	for p.books.Report().PutsAcked < want {
+	awaitPuts(p.t, p.books, n, patience)
+}
+
+// awaitPuts waits until so many more puts are acknowledged, if that takes no
+// longer than patience.
+func awaitPuts(t *testing.T, books *ledger.Ledger, n int, patience time.Duration) {
+	t.Helper()
+	want, limit := books.Report().PutsAcked+n, time.Now().Add(patience)
+	for books.Report().PutsAcked < want {
 		if time.Now().After(limit) {
-			p.t.Fatalf("the load has come to a stop: %v", p.books.Report())
+			t.Fatalf("the load has come to a stop: %v", books.Report())
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
