@@ -24,6 +24,10 @@ const (
 	// over a few thousand arguments at most.
 	maxRun = 250
 
+	// runFrom is from how many puts that follow each other with one priority
+	// their jobs are made a run, see lua/10_batch.lua.
+	runFrom = 4
+
 	// maxID is the largest id there can be: clients and Lua read ids as
 	// doubles.
 	maxID = 1<<53 - 1
@@ -204,11 +208,9 @@ func goesOn(ops []*storage.Op) bool {
 // encodePuts appends a run of puts to one tube.
 func (p *partition) encodePuts(ops []*storage.Op) int {
 	c, first := &p.call, ops[0]
-	n := 1
+	n, same := 1, false
 	if first.Delay == 0 {
-		n = alike(ops, func(op *storage.Op) bool {
-			return op.Kind == storage.Put && op.Delay == 0 && op.Tube == first.Tube
-		})
+		n, same = putsTogether(ops)
 	}
 	ops = ops[:n]
 	known := boolArg(p.attendance.known(first.Tube))
@@ -223,14 +225,45 @@ func (p *partition) encodePuts(ops []*storage.Op) int {
 			}
 		}
 		c.args = append(c.args, "put", &first.Tube, known, n, urgent)
+		if same {
+			c.args = append(c.args, &first.Pri)
+		} else {
+			c.args = append(c.args, "")
+		}
 		for _, op := range ops {
-			c.args = append(c.args, &op.Pri)
+			if !same {
+				c.args = append(c.args, &op.Pri)
+			}
 			c.addRecord(op, p.created)
 		}
 	}
 	c.puts += n
 	c.steps = append(c.steps, step{ops, (*partition).readPuts})
 	return n
+}
+
+// putsTogether returns how many of the puts without a delay, that ops begins
+// with, are one operation: all to one tube, and either of the same priority,
+// or of such as do not stay the same for long.
+func putsTogether(ops []*storage.Op) (n int, same bool) {
+	first := ops[0]
+	streak := 0 // of how many the last ones have the same priority
+	n = alike(ops, func(op *storage.Op) bool {
+		return op.Kind == storage.Put && op.Delay == 0 && op.Tube == first.Tube
+	})
+	for i := range n {
+		if streak > 0 && ops[i].Pri != ops[i-1].Pri {
+			if streak == i && streak >= runFrom {
+				return i, true
+			}
+			streak = 0
+		}
+		streak++
+		if streak >= runFrom && streak <= i {
+			return i + 1 - streak, false
+		}
+	}
+	return n, streak == n && n >= runFrom
 }
 
 // encodeTakes appends a run of takes from one tube.

@@ -2,7 +2,6 @@ package redis
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,14 +12,11 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-//go:embed lua/check/jobs.lua
-var jobsCheck string
-
-//go:embed lua/check/members.lua
-var membersCheck string
-
-//go:embed lua/check/counts.lua
-var countsCheck string
+var (
+	jobsCheck    = checkSource("jobs.lua")
+	membersCheck = checkSource("members.lua")
+	countsCheck  = checkSource("counts.lua")
+)
 
 // checkPart is how many jobs or members one script looks at.
 const checkPart = 200
@@ -203,17 +199,19 @@ func (c *checker) lookAtJobs(ctx context.Context, number int) error {
 func (c *checker) lookAtQueue(ctx context.Context, number int, queue string) error {
 	p := &c.parts[number]
 	var members []string
+	jobs := 0
 	all := p.node.ZScan(ctx, p.prefix+queue, 0, "", checkPart).Iterator()
 	for all.Next(ctx) {
 		members = append(members, all.Val())
+		jobs += p.jobsOf(all.Val())
 		if !all.Next(ctx) { // its score
 			break
 		}
-		if len(members) >= checkPart {
+		if jobs >= checkPart {
 			if err := c.ask(ctx, number, membersCheck, queue, members); err != nil {
 				return err
 			}
-			members = members[:0]
+			members, jobs = members[:0], 0
 		}
 	}
 	if err := all.Err(); err != nil {
@@ -222,9 +220,20 @@ func (c *checker) lookAtQueue(ctx context.Context, number int, queue string) err
 	return c.ask(ctx, number, membersCheck, queue, members)
 }
 
+// jobsOf returns how many jobs a member of a queue is, which may be a run.
+func (p *checked) jobsOf(member string) int {
+	if at := len(p.prefix) + idLen + 1; len(member) > at {
+		many, _, _ := strings.Cut(member[at:], ";")
+		if n, err := strconv.Atoi(many); err == nil {
+			return n
+		}
+	}
+	return 1
+}
+
 // ask runs a script, and tells what it has found.
 func (c *checker) ask(ctx context.Context, number int, script, queue string, names []string) error {
-	p, args := &c.parts[number], []any{c.repair}
+	p, args := &c.parts[number], []any{c.repair, len(c.parts)}
 	if queue != "" {
 		args = append(args, queue)
 	}

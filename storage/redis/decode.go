@@ -23,22 +23,31 @@ type reply struct {
 
 	prefixed int    // bytes of a key before the id
 	said     string // what is not read yet
-	records  []any  // of jobs taken in bulk, not given out yet
 	err      error
+
+	// Of jobs taken in bulk, what is not given out yet.
+	taken   string // ids
+	records []any
+	run     int    // how many more jobs of the run that is being read
+	last    uint64 // the last one
+	step    uint64 // from one of its ids to the next
 }
 
 var errReply = errors.New("the script returned something else than expected")
 
 // parseReply reads what comes before the answers.
-func parseReply(raw any, prefix string) (*reply, error) {
+func parseReply(raw any, prefix string, partitions int) (*reply, error) {
 	parts, ok := raw.([]any)
-	if !ok || len(parts) == 0 {
+	if !ok || len(parts) < 2 {
 		return nil, fmt.Errorf("%w: %T", errReply, raw)
 	}
-	r := &reply{records: parts[1:], prefixed: len(prefix)}
-	if r.said, ok = parts[0].(string); !ok {
-		return nil, fmt.Errorf("%w: %T", errReply, parts[0])
+	r := &reply{records: parts[2:], prefixed: len(prefix), step: uint64(partitions)}
+	said, is := parts[0].(string)
+	taken, are := parts[1].(string)
+	if !is || !are {
+		return nil, fmt.Errorf("%w: %T, %T", errReply, parts[0], parts[1])
 	}
+	r.said, r.taken = said, taken
 	r.clock = r.int64()*1000 + r.int64()/1000
 	r.recorded = r.found()
 	r.id = uint64(r.int64())
@@ -104,19 +113,42 @@ func (r *reply) record() record {
 	return rec
 }
 
-// nextTaken returns the record of the next job taken in bulk.
-func (r *reply) nextTaken() record {
+// nextTaken returns the next job taken in bulk.
+func (r *reply) nextTaken() (id uint64, rec record) {
 	if len(r.records) == 0 {
 		r.err = errReply
-		return ""
+		return 0, ""
 	}
 	text, _ := r.records[0].(string)
 	r.records = r.records[1:]
-	if rec := record(text); rec.valid() {
-		return rec
+	if rec = record(text); !rec.valid() {
+		r.err = errReply
+		return 0, ""
 	}
-	r.err = errReply
-	return ""
+	return r.nextID(), rec
+}
+
+// nextID reads the next of the ids of jobs taken in bulk: 'KEY', or for a run
+// 'KEY;how many', and whatever follows up to a comma.
+func (r *reply) nextID() uint64 {
+	if r.run > 0 {
+		r.run--
+		r.last += r.step
+		return r.last
+	}
+	end := r.prefixed + idLen
+	if len(r.taken) < end {
+		r.err = errReply
+		return 0
+	}
+	r.last = uint64(r.parse(r.taken[r.prefixed:end]))
+	behind, rest, _ := strings.Cut(r.taken[end:], ",")
+	r.taken = rest
+	if behind != "" {
+		many, _, _ := strings.Cut(behind[1:], ";")
+		r.run = int(r.parse(many)) - 1
+	}
+	return r.last
 }
 
 // readPuts numbers the jobs of a run.
@@ -136,14 +168,16 @@ func (p *partition) readTakes(r *reply, ops []*storage.Op) {
 			p.noJob(op)
 			continue
 		}
-		p.take(r, op, r.key(), r.nextTaken())
+		id, rec := r.nextTaken()
+		p.take(r, op, id, rec)
 	}
 }
 
 // readTakeAny reads a take from several tubes.
 func (p *partition) readTakeAny(r *reply, ops []*storage.Op) {
 	if op := ops[0]; r.found() {
-		p.take(r, op, r.key(), r.nextTaken())
+		id, rec := r.nextTaken()
+		p.take(r, op, id, rec)
 	} else {
 		p.noJob(op)
 	}

@@ -515,8 +515,10 @@ func TestGarbled(t *testing.T) {
 		"nothing":       func([]any) any { return nil },
 		"empty":         func([]any) any { return []any{} },
 		"a number":      func([]any) any { return []any{int64(1)} },
-		"no records":    func(parts []any) any { return parts[:1] },
-		"short records": func(parts []any) any { return append(parts[:1:1], "R", "R") },
+		"no ids":        func(parts []any) any { return parts[:1] },
+		"short ids":     func(parts []any) any { return append([]any{parts[0], "1"}, parts[2:]...) },
+		"no records":    func(parts []any) any { return parts[:2] },
+		"short records": func(parts []any) any { return append(parts[:2:2], "R", "R") },
 		"a wrong digit": func(parts []any) any {
 			return append([]any{strings.Replace(parts[0].(string), ";", "x;", 1)}, parts[1:]...)
 		},

@@ -313,7 +313,7 @@ func (p *partition) exchange() (*reply, error) {
 		p.link.doubt()
 		return nil, err
 	}
-	r, err := parseReply(raw, p.prefix)
+	r, err := parseReply(raw, p.prefix, p.of)
 	if err != nil {
 		return nil, err
 	}

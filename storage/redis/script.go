@@ -10,7 +10,7 @@ import (
 	"redstalk/tube"
 )
 
-//go:embed lua/*.lua lua/rare/*.lua
+//go:embed lua
 var luaFiles embed.FS
 
 // scriptText is the one script of the engine.
@@ -20,14 +20,25 @@ var scriptText = source()
 var script = goredis.NewScript(scriptText)
 
 // source joins the files in lua/, in the order of their names, and before the
-// last of them those in lua/rare with the table of arrows, as a function.
+// last of them those in lua/shared and lua/rare with the table of arrows, as a
+// function.
 func source() string {
-	hot, last := luaText("lua"), luaText("lua/rare")
+	hot := luaText("lua")
 	run := len(hot) - 1
 	parts := append([]string{}, hot[:run]...)
 	parts = append(parts, "function rare()\n", arrowTable())
-	parts = append(parts, last...)
+	parts = append(parts, luaText("lua/shared")...)
+	parts = append(parts, luaText("lua/rare")...)
 	return strings.Join(append(parts, "end\n", hot[run]), "")
+}
+
+// checkSource joins what a check shares with the script and the check itself.
+func checkSource(name string) string {
+	text, err := luaFiles.ReadFile("lua/check/" + name)
+	if err != nil {
+		panic(err) // it is compiled in
+	}
+	return "local LENGTH = #KEYS[1] + 16\n" + strings.Join(luaText("lua/shared"), "") + string(text)
 }
 
 // luaText returns the files of a directory, in the order of their names.

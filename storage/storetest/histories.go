@@ -173,6 +173,12 @@ func (h *history) cover(op *storage.Op) {
 }
 
 func (h *history) randomBatch() []storage.Op {
+	switch h.random.IntN(20) {
+	case 0:
+		return h.manyPuts()
+	case 1:
+		return h.manyTakes()
+	}
 	n := 1
 	if h.random.IntN(4) == 0 {
 		n += h.random.IntN(5)
@@ -183,6 +189,36 @@ func (h *history) randomBatch() []storage.Op {
 		if i > 0 {
 			batch[i].Delta = max(batch[i].Delta, -batch[i].Delta) // an end must not come twice
 		}
+	}
+	return batch
+}
+
+// manyPuts makes up puts into one tube, mostly with one priority, which an engine
+// may do as one.
+func (h *history) manyPuts() []storage.Op {
+	r := h.random
+	pri := []uint32{5, 1024}[r.IntN(2)]
+	batch := make([]storage.Op, 2+r.IntN(10))
+	for i := range batch {
+		if r.IntN(12) == 0 {
+			pri ^= 1024
+		}
+		batch[i] = storage.Op{
+			Kind: storage.Put, Tube: tubeNames[r.IntN(len(tubeNames))], Pri: pri, TTR: uint32(r.IntN(8)), Body: h.randomBody(),
+		}
+		if i > 0 && r.IntN(30) > 0 {
+			batch[i].Tube = batch[i-1].Tube
+		}
+	}
+	return batch
+}
+
+// manyTakes makes up takes from one tube.
+func (h *history) manyTakes() []storage.Op {
+	r := h.random
+	batch, tubes := make([]storage.Op, 2+r.IntN(10)), []string{tubeNames[r.IntN(len(tubeNames))]}
+	for i := range batch {
+		batch[i] = storage.Op{Kind: storage.Take, Holder: tube.Holder(1 + r.IntN(3)), Tubes: tubes}
 	}
 	return batch
 }

@@ -21,7 +21,7 @@
 --                          carried out any more
 -- ARGV[6…] the operations, each a word and its arguments, as their functions say
 --
--- Reply: { said, records… }, or the error LOST, see below
+-- Reply: { said, ids, records… }, or the error LOST, see below
 --   said     in a row: seconds of the clock, 0 in an answer given again, and
 --            microseconds; 1 if the batch was recorded, else 0; the number of the first job
 --            put; microseconds until the first thing that this batch made due,
@@ -29,7 +29,10 @@
 --            tubes in which somebody at this instance may take a job; and the
 --            answers of all operations. Numbers end with ';', texts begin with
 --            their length and ':'
---   records  of the jobs that takes in bulk have taken, in their order
+--   ids      of the jobs that takes in bulk have taken, in their order, and with
+--            commas between them; for a run of them, see below, that of the
+--            first, ';' and how many
+--   records  of these jobs
 --
 -- A batch that changes something records its number and what was said. Sent
 -- again, because the answer was lost, it gets the same answer and changes
@@ -39,14 +42,18 @@
 --
 -- Keys, behind the prefix:
 --   ID              string: header, name of the tube, body of a job (rare/20_record.lua)
---   ready:TUBE      ZSET of ids by priority
+--   ready:TUBE      ZSET of ids by priority, and of runs: jobs put together whose
+--                   numbers follow each other, all with one priority, are one
+--                   member, 'ID;how many;priority', until they are taken
 --   delayed:TUBE    ZSET of ids by due time
 --   buried:TUBE     ZSET of ids by the number of the burial. Not a list: to
 --                   take one job out of a long list means to scan it
 --   reserved:INST   ZSET of ids by TTR deadline. Who of the instance's
 --                   connections holds a job only the instance knows
 --   batch:INST      string: number of the last batch, and its answer
---   tube:TUBE       hash: total, deletes, pauses
+--   tube:TUBE       hash: total, deletes, pauses; joined: how many more ready
+--                   jobs there are than members, because of runs; joined-urgent:
+--                   the urgent ones of these
 --   tubes           ZSET of the names of all tubes, in the order of list-tubes
 --   paused          hash of paused tubes: 'seconds until'
 --   timers          ZSET by time: 'd:TUBE' first delayed job (or earlier),
@@ -86,8 +93,10 @@ if OPTIONS ~= '' then
   if option.full then call('DEL', PREFIX .. 'none') end
 end
 
--- The recorded batch: its number, how many jobs it took in bulk, their ids,
--- and what it said.
+local LENGTH = #PREFIX + 16 -- of the key of a job
+
+-- The recorded batch: its number, the ids of the jobs that it took in bulk, with
+-- their length, and what it said.
 local recorded = call('GET', BATCH) or ''
 if sub(recorded, 1, 16) ~= ARGV[3] then
   if sub(recorded, 1, 16) ~= NUMBER then
@@ -95,11 +104,17 @@ if sub(recorded, 1, 16) ~= ARGV[3] then
   end
   -- Written again: whoever waits for replicas has to wait for something.
   redis.pcall('SET', BATCH, recorded)
-  local n, at = string.match(recorded, '^%d+;(%d+);()')
-  local len = #PREFIX + 16
-  local again = { sub(recorded, at + len * n) }
-  for k = 1, n do
-    again[k + 1] = call('GET', sub(recorded, at + len * (k - 1), at + len * k - 1)) or ''
+  local len, at = string.match(recorded, '^%d+;(%d+);()')
+  local ids, from = sub(recorded, at, at + len - 1), 1
+  local again = { sub(recorded, at + len), ids }
+  while from < #ids do
+    local first = sub(ids, from, from + LENGTH - 1)
+    local n, behind = string.match(ids, '^;?(%d*)[^,]*,?()', from + LENGTH)
+    for k = 1, tonumber(n) or 1 do
+      local id = tonumber(sub(first, -16)) + (k - 1) * partitions
+      again[#again + 1] = call('GET', PREFIX .. format('%016.0f', id)) or ''
+    end
+    from = behind
   end
   return again
 end
@@ -132,7 +147,8 @@ end
 local sum = { changed = void, puts = 0, takes = 0, earliest = math.huge,
   urgent = 0, delayed = 0, buried = 0, deleted = 0, timeouts = 0 }
 local totals, deletes, roused = {}, {}, {} -- by tube: jobs put, deleted, become ready
-local said, taken, records = {}, {}, {} -- see the reply; taken are the ids of records
+local joined, joined_urgent = {}, {} -- the same, as in the keys
+local said, taken, records = {}, {}, { '', '' } -- see the reply; taken are the ids
 if void then said[1] = 'void;' end
 
 local rare, R -- the function of rare/, and what it has returned, once it is needed
@@ -147,29 +163,45 @@ local function is_paused(tube)
   return paused[tube]
 end
 
--- Mostly only the last six digits of ids change: stem is what comes before
--- them. Records of new jobs are written together, before anything may read them.
+-- key_of names a job. Mostly only the last six digits change: stem is what comes
+-- before them.
 local million, stem
+local function key_of(id)
+  local low = id % 1000000
+  if million ~= id - low then
+    million = id - low
+    stem = PREFIX .. format('%010.0f', million / 1000000)
+  end
+  return format('%s%06d', stem, low)
+end
+
+-- new_job names the next job of the batch, and keeps its record to be written:
+-- records of new jobs are written together, before anything may read them.
 local news, words = {}, 0
 local function write_news()
   if words > 0 then call('MSET', unpack(news, 1, words)) end
   words = 0
 end
 
--- new_job names the next job of the batch, and keeps its record to be written.
 local function new_job(record)
-  local id = (first_id + sum.puts) * partitions + partition
-  local low = id % 1000000
-  if million ~= id - low then
-    million = id - low
-    stem = PREFIX .. format('%010.0f', million / 1000000)
-  end
-  local member = format('%s%06d', stem, low)
+  local member = key_of((first_id + sum.puts) * partitions + partition)
   sum.puts = sum.puts + 1
   news[words + 1], news[words + 2] = member, record
   words = words + 2
   if words >= 1000 then write_news() end
   return member
+end
+
+-- run_of names a run that begins with a job; one job needs none.
+local function run_of(key, n, pri)
+  if n == 1 then return key end
+  return key .. ';' .. n .. ';' .. pri
+end
+
+-- join counts how many more jobs than members there are of a priority.
+local function join(tube, pri, by)
+  joined[tube] = (joined[tube] or 0) + by
+  if tonumber(pri) < URGENT_BELOW then joined_urgent[tube] = (joined_urgent[tube] or 0) + by end
 end
 
 -- add_all adds entries, scores and members, to a ZSET. One that stays small is
@@ -195,22 +227,56 @@ local function is_urgent(record)
   return sub(record, 6, 7) == '\0\0' and string.byte(record, 8) < URGENT_BELOW / 256
 end
 
+-- first_ready returns up to n ready jobs of a tube, how many members of its ZSET
+-- they are, what of these has been taken in for them (see ids in the reply), and what is
+-- left of the last one, if it is a run, and its priority. It asks for a few
+-- members first, as they may be runs.
+local FEW = 8
+local function first_ready(tube, n)
+  local keys, found, used, names, rest, rest_pri = {}, 0, 0, {}, nil, nil
+  repeat
+    local want = used == 0 and n > FEW and FEW or n - found
+    local members = call('ZRANGE', READY .. tube, format('%d', used), format('%d', used + want - 1))
+    local k = 0
+    while k < #members and found < n do
+      k = k + 1
+      local member = members[k]
+      found, used = found + 1, used + 1
+      keys[found], names[used] = member, member
+      if #member > LENGTH then
+        local len, pri = string.match(member, '^;(%d+);(%d+)', LENGTH + 1)
+        local key, m = sub(member, 1, LENGTH), math.min(len, n - found + 1)
+        local id, left = tonumber(sub(key, -16)), len - m
+        keys[found] = key
+        for i = 1, m - 1 do keys[found + i] = key_of(id + i * partitions) end
+        found = found + m - 1
+        join(tube, pri, math.max(left - 1, 0) - (len - 1))
+        if left > 0 then
+          names[used] = run_of(key, m, pri)
+          rest, rest_pri = run_of(key_of(id + m * partitions), left, pri), pri
+        end
+      end
+    end
+  until found == n or #members < want
+  return keys, used, names, rest, rest_pri
+end
+
 -- reserve_first takes up to n ready jobs of a tube and returns how many it
--- got, and whether there may be more. Jobs whose record is lost are dropped.
--- The TTR is in bytes 2 to 5 of a record; deadlines are kept by these.
+-- got, whether there may be more, and the last one. Jobs whose record is lost
+-- are dropped. The TTR is in bytes 2 to 5 of a record; deadlines are kept by these.
 -- ZPOPMIN would do, but prints all scores, and looks for each member anew.
 local deadlines = {}
 local function reserve_first(tube, n)
-  local members = call('ZRANGE', READY .. tube, '0', format('%d', n - 1))
-  local found = #members
+  local keys, used, names, rest, rest_pri = first_ready(tube, n)
+  local found = #keys
   if found == 0 then return 0, false end
-  local before, takes, entries, last = sum.takes, sum.takes, {}, 0
+  local takes, entries, last = sum.takes, {}, 0
   local urgent, all_urgent = 0, true
-  local got = call('MGET', unpack(members))
+  local got = call('MGET', unpack(keys))
   for k = 1, found do
     local record = got[k]
     if record then
-      local ttr, member = sub(record, 2, 5), members[k]
+      local ttr = sub(record, 2, 5)
       all_urgent = all_urgent and is_urgent(record)
       if all_urgent then urgent = urgent + 1 end
       if not deadlines[ttr] then
@@ -218,17 +284,19 @@ local function reserve_first(tube, n)
         if at < sum.earliest then sum.earliest = at end
         deadlines[ttr] = format('%.0f', at)
       end
-      entries[last + 1], entries[last + 2] = deadlines[ttr], member
+      entries[last + 1], entries[last + 2] = deadlines[ttr], keys[k]
       last, takes = last + 2, takes + 1
-      taken[takes], records[takes + 1] = member, record
+      records[takes + 2] = record
     end
   end
-  if takes - before < found then
+  if last < 2 * found then
     R = R or rare()
-    urgent = R.urgent_among(tube, found)
+    urgent, names = R.of_first(tube, found, entries)
   end
-  call('ZREMRANGEBYRANK', READY .. tube, '0', format('%d', found - 1))
+  call('ZREMRANGEBYRANK', READY .. tube, '0', format('%d', used - 1))
+  if rest then call('ZADD', READY .. tube, rest_pri, rest) end
   if last > 0 then add_all(RESERVED, entries) end
+  for k = 1, #names do taken[#taken + 1] = names[k] end
   sum.urgent, sum.takes, sum.changed = sum.urgent - urgent, takes, true
-  return takes - before, found == n
+  return last / 2, found == n, entries[last]
 end

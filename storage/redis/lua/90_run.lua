@@ -6,14 +6,24 @@ local at = 6
 while ARGV[at] do
   local word, tube = ARGV[at], ARGV[at + 1]
   if word == 'put' then
-    -- put tube known n urgent, n times (pri, record): new jobs without a delay.
-    -- known is 1 if the tube is sure to exist.
-    local n, entries, last = tonumber(ARGV[at + 3]), {}, at + 3
-    for k = 1, 2 * n, 2 do
-      last = last + 2
-      entries[k], entries[k + 1] = ARGV[last], new_job(ARGV[last + 1])
+    -- put tube known n urgent pri records…: new jobs without a delay, of one
+    -- priority. known is 1 if the tube is sure to exist. If pri is '', each
+    -- record has its priority before it.
+    local n, pri, last = tonumber(ARGV[at + 3]), ARGV[at + 5], at + 5
+    if pri ~= '' then
+      local first = new_job(ARGV[last + 1])
+      for k = last + 2, last + n do new_job(ARGV[k]) end
+      call('ZADD', READY .. tube, pri, run_of(first, n, pri))
+      join(tube, pri, n - 1)
+      last = last + n
+    else
+      local entries = {}
+      for k = 1, 2 * n, 2 do
+        last = last + 2
+        entries[k], entries[k + 1] = ARGV[last - 1], new_job(ARGV[last])
+      end
+      add_all(READY .. tube, entries)
     end
-    add_all(READY .. tube, entries)
     sum.changed, sum.urgent = true, sum.urgent + ARGV[at + 4]
     roused[tube] = (roused[tube] or 0) + n
     totals[tube] = (totals[tube] or 0) + n
@@ -21,10 +31,9 @@ while ARGV[at] do
       R = R or rare()
       R.put_in(tube)
     end
-    at = last + 2
+    at = last + 1
   elseif word == 'take' then
-    -- take tube wait n → m, m ids: the first m of n takes got a job, see the
-    -- reply. If wait is 1 and not all did, the instance is told of the next.
+    -- take tube wait n → m: the first m of n takes got a job, see the reply. If wait is 1 and not all did, the instance is told of the next.
     write_news()
     local before, left, more = sum.takes, tonumber(ARGV[at + 3]), not is_paused(tube)
     while more do
@@ -36,7 +45,7 @@ while ARGV[at] do
     if left > 0 and ARGV[at + 2] == '1' then
       call('ZADD', PREFIX .. 'waiting:' .. tube, 'NX', format('%.0f', NOW), ME)
     end
-    said[#said + 1] = format('%d;', sum.takes - before) .. concat(taken, '', before + 1, sum.takes)
+    said[#said + 1] = format('%d;', sum.takes - before)
     at = at + 4
   elseif word == 'gone' then
     -- gone tube known n ids… → 1, or 0 and a text with 1 or 0 for each. The
@@ -73,6 +82,12 @@ for tube, by in pairs(totals) do
     R.open_tube(tube)
   end
 end
+for tube, by in pairs(joined) do
+  if by ~= 0 then call('HINCRBY', PREFIX .. 'tube:' .. tube, 'joined', format('%d', by)) end
+end
+for tube, by in pairs(joined_urgent) do
+  if by ~= 0 then call('HINCRBY', PREFIX .. 'tube:' .. tube, 'joined-urgent', format('%d', by)) end
+end
 for tube, by in pairs(deletes) do call('HINCRBY', PREFIX .. 'tube:' .. tube, 'deletes', format('%d', by)) end
 if sum.deleted ~= 0 then call('HINCRBY', COUNTS, 'deleted', format('%d', sum.deleted)) end
 if sum.urgent ~= 0 then call('HINCRBY', COUNTS, 'urgent', format('%d', sum.urgent)) end
@@ -101,8 +116,7 @@ local text = (sum.changed and '1;' or '0;')
   .. (sum.earliest < math.huge and format('%.0f;', math.max((sum.earliest - MS) * 1000 + 1, 0)) or '-1;')
   .. (hinted > 0 and hinted .. ';' .. hints or '0;')
   .. concat(said)
-if sum.changed then
-  call('SET', BATCH, NUMBER .. ';' .. sum.takes .. ';' .. concat(taken) .. '0;0;' .. text)
-end
-records[1] = clock[1] .. ';' .. clock[2] .. ';' .. text
+local ids = concat(taken, ',')
+if sum.changed then call('SET', BATCH, NUMBER .. ';' .. #ids .. ';' .. ids .. '0;0;' .. text) end
+records[1], records[2] = clock[1] .. ';' .. clock[2] .. ';' .. text, ids
 return records

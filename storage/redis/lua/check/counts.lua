@@ -3,7 +3,8 @@
 --
 -- KEYS[1]  prefix of every key of the partition
 -- ARGV[1]  1 to repair, else 0
--- ARGV[2…] instances that had reserved jobs lately
+-- ARGV[2]  number of partitions
+-- ARGV[3…] instances that had reserved jobs lately
 --
 -- Reply: a text for each that is wrong
 
@@ -21,7 +22,7 @@ local function differs(key, field, is)
 end
 
 local instances = {}
-for k = 2, #ARGV do instances[ARGV[k]] = true end
+for k = 3, #ARGV do instances[ARGV[k]] = true end
 for _, inst in ipairs(call('ZRANGE', PREFIX .. 'instances', '0', '-1')) do instances[inst] = true end
 
 local reserved, held = {}, 0
@@ -48,14 +49,35 @@ local function check_timer(tube)
   end
 end
 
+-- How many more ready jobs than members a tube has takes looking at all of them,
+-- which is not for while instances serve, if there are many.
+local MANY = 10000
+
+local function check_joined(tube)
+  if not repair and redis.call('ZCARD', PREFIX .. 'ready:' .. tube) > MANY then return end
+  local all, urgent = 0, 0
+  for _, member in ipairs(call('ZRANGE', PREFIX .. 'ready:' .. tube, '0', '-1')) do
+    local n, pri = string.match(member, '^;(%d+);(%d+)$', LENGTH + 1)
+    if n then
+      all = all + n - 1
+      if number(pri) < 1024 then urgent = urgent + n - 1 end
+    end
+  end
+  differs('tube:' .. tube, 'joined', all)
+  differs('tube:' .. tube, 'joined-urgent', urgent)
+end
+
 local sum = { urgent = 0, ready = 0, delayed = 0, buried = 0 }
 for _, tube in ipairs(call('ZRANGE', PREFIX .. 'tubes', '0', '-1')) do
   local here = reserved[tube] or 0
+  check_joined(tube)
   for _, queue in ipairs({ 'ready', 'delayed', 'buried' }) do
     local n = call('ZCARD', PREFIX .. queue .. ':' .. tube)
+    if queue == 'ready' then n = n + number(call('HGET', PREFIX .. 'tube:' .. tube, 'joined')) end
     sum[queue], here = sum[queue] + n, here + n
   end
   sum.urgent = sum.urgent + call('ZCOUNT', PREFIX .. 'ready:' .. tube, '-inf', '(1024')
+    + number(call('HGET', PREFIX .. 'tube:' .. tube, 'joined-urgent'))
   local total = number(call('HGET', PREFIX .. 'tube:' .. tube, 'total'))
   if total < here then
     differs('tube:' .. tube, 'total', here + number(call('HGET', PREFIX .. 'tube:' .. tube, 'deletes')))

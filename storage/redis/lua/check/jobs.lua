@@ -5,17 +5,19 @@
 --
 -- KEYS[1]  prefix of every key of the partition
 -- ARGV[1]  1 to repair, else 0
--- ARGV[2…] ids, whole keys
+-- ARGV[2]  number of partitions
+-- ARGV[3…] ids, whole keys
 --
 -- Reply: a text for each that is wrong
 
-local PREFIX, wrong = KEYS[1], {}
+local PREFIX, STEP, wrong = KEYS[1], tonumber(ARGV[2]), {}
 local instances = redis.call('ZRANGE', PREFIX .. 'instances', '0', '-1')
 local clock = redis.call('TIME')
 local NOW = string.format('%.0f', clock[1] * 1000)
 
--- places returns the keys in which a job is, and the score by the last of them.
-local function places(id, tube)
+-- places returns the keys in which a job is, the score by the last of them, and
+-- the run in which it is.
+local function places(id, tube, pri)
   local found, score = {}, nil
   local function look(key)
     local at = redis.call('ZSCORE', PREFIX .. key, id)
@@ -26,7 +28,9 @@ local function places(id, tube)
   end
   for _, queue in ipairs({ 'ready:', 'delayed:', 'buried:' }) do look(queue .. tube) end
   for _, inst in ipairs(instances) do look('reserved:' .. inst) end
-  return found, score
+  local run = find_run(PREFIX .. 'ready:' .. tube, id, pri, STEP)
+  if run then found[#found + 1] = 'ready:' .. tube end
+  return found, score, run
 end
 
 local QUEUE = { R = 'ready:', D = 'delayed:', B = 'buried:' }
@@ -43,7 +47,8 @@ local function list(tube)
   end
 end
 
-local function put_right(id, letter, tube, pri, found, score)
+local function put_right(id, letter, tube, pri, found, score, run)
+  if run then take_apart(PREFIX .. 'ready:' .. tube, run, STEP, { [id] = true }) end
   for _, key in ipairs(found) do redis.call('ZREM', PREFIX .. key, id) end
   local queue = PREFIX .. QUEUE[letter] .. tube
   if letter == 'R' then
@@ -58,19 +63,19 @@ local function put_right(id, letter, tube, pri, found, score)
   list(tube)
 end
 
-for k = 2, #ARGV do
+for k = 3, #ARGV do
   local id = ARGV[k]
   local raw = redis.call('GETRANGE', id, '0', '241')
   if #raw > 41 then
     local letter, _, pri = struct.unpack('>c1I4I4', raw)
     local tube = string.sub(raw, 43, 42 + string.byte(raw, 42))
-    local found, score = places(id, tube)
+    local found, score, run = places(id, tube, pri)
     if not QUEUE[letter] then
       wrong[#wrong + 1] = 'job ' .. string.sub(id, -16) .. ': its record is broken'
     elseif not fits(letter, tube, found) then
       local where = #found > 0 and 'in ' .. table.concat(found, ', ') or 'nowhere'
       wrong[#wrong + 1] = 'job ' .. string.sub(id, -16) .. ': by its record it should be in ' .. QUEUE[letter] .. tube .. ', and it is ' .. where
-      if ARGV[1] == '1' then put_right(id, letter, tube, pri, found, score) end
+      if ARGV[1] == '1' then put_right(id, letter, tube, pri, found, score, run) end
     elseif not redis.call('ZSCORE', PREFIX .. 'tubes', tube) then
       wrong[#wrong + 1] = 'job ' .. string.sub(id, -16) .. ': its tube ' .. tube .. ' is not listed'
       if ARGV[1] == '1' then list(tube) end

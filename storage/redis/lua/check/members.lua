@@ -3,28 +3,36 @@
 --
 -- KEYS[1]  prefix of every key of the partition
 -- ARGV[1]  1 to repair, else 0
--- ARGV[2]  the queue, a key behind the prefix: ready:TUBE, delayed:TUBE,
+-- ARGV[2]  number of partitions
+-- ARGV[3]  the queue, a key behind the prefix: ready:TUBE, delayed:TUBE,
 --          buried:TUBE or reserved:INST
--- ARGV[3…] ids, whole keys
+-- ARGV[4…] ids, whole keys, and runs
 --
 -- Reply: a text for each that is wrong
 
-local PREFIX, queue, wrong = KEYS[1], ARGV[2], {}
+local PREFIX, STEP, queue, wrong = KEYS[1], tonumber(ARGV[2]), ARGV[3], {}
 local kind, name = string.match(queue, '^(%l+):(.*)$')
-for k = 3, #ARGV do
-  local id, what = ARGV[k], nil
-  if redis.call('ZSCORE', PREFIX .. queue, id) then
-    local raw = ''
-    if string.sub(id, 1, #PREFIX) == PREFIX then raw = redis.call('GETRANGE', id, '0', '241') end
-    if raw == '' then
-      what = 'there is no such job'
-    elseif kind ~= 'reserved' and string.sub(raw, 43, 42 + (string.byte(raw, 42) or 0)) ~= name then
-      what = 'the job is of another tube'
+
+-- what_of says what is wrong with a job in the queue, by itself or in a run.
+local function what_of(id, in_run)
+  local raw = ''
+  if string.sub(id, 1, #PREFIX) == PREFIX then raw = redis.call('GETRANGE', id, '0', '241') end
+  if raw == '' then return 'there is no such job' end
+  if kind ~= 'reserved' and string.sub(raw, 43, 42 + (string.byte(raw, 42) or 0)) ~= name then
+    return 'the job is of another tube'
+  end
+  if in_run and redis.call('ZSCORE', PREFIX .. queue, id) then return 'it is in a run and by itself' end
+end
+
+for k = 4, #ARGV do
+  local member, bad = ARGV[k], {}
+  if redis.call('ZSCORE', PREFIX .. queue, member) then
+    local ids = kind == 'ready' and keys_of(member, STEP) or { member }
+    for _, id in ipairs(ids) do
+      bad[id] = what_of(id, #ids > 1)
+      if bad[id] then wrong[#wrong + 1] = queue .. ' has ' .. string.gsub(id, '^.*:', '') .. ': ' .. bad[id] end
     end
   end
-  if what then
-    wrong[#wrong + 1] = queue .. ' has ' .. string.gsub(id, '^.*:', '') .. ': ' .. what
-    if ARGV[1] == '1' then redis.call('ZREM', PREFIX .. queue, id) end
-  end
+  if next(bad) and ARGV[1] == '1' then take_apart(PREFIX .. queue, member, STEP, bad) end
 end
 return wrong

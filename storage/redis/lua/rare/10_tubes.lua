@@ -69,6 +69,14 @@ local function flush()
     count_up(PREFIX .. 'tube:' .. tube, 'deletes', by)
     deletes[tube] = nil
   end
+  for tube, by in pairs(joined) do
+    count_up(PREFIX .. 'tube:' .. tube, 'joined', by)
+    joined[tube] = nil
+  end
+  for tube, by in pairs(joined_urgent) do
+    count_up(PREFIX .. 'tube:' .. tube, 'joined-urgent', by)
+    joined_urgent[tube] = nil
+  end
 end
 
 -- put_in and gone_from are for when totals and deletes have grown. A tube that
@@ -99,11 +107,21 @@ function OPS.delete_each(tube, from, upto)
   return found
 end
 
--- urgent_among counts the urgent ones of the first n ready jobs of a tube.
-function OPS.urgent_among(tube, n)
-  local scores, urgent = call('ZRANGE', READY .. tube, '0', format('%d', n - 1), 'WITHSCORES'), 0
-  while urgent < n and tonumber(scores[2 * urgent + 2]) < URGENT_BELOW do urgent = urgent + 1 end
-  return urgent
+-- of_first counts the urgent ones of the first n ready jobs of a tube, not all of
+-- which have a record; and returns the ids of those that have, which entries
+-- has, each by itself.
+function OPS.of_first(tube, n, entries)
+  local scores = call('ZRANGE', READY .. tube, '0', format('%d', n - 1), 'WITHSCORES')
+  local jobs, urgent, k = 0, 0, 1
+  while jobs < n do
+    local len = tonumber(string.match(scores[k], '^;(%d+)', LENGTH + 1) or 1)
+    len = math.min(len, n - jobs)
+    if tonumber(scores[k + 1]) < URGENT_BELOW then urgent = urgent + len end
+    jobs, k = jobs + len, k + 2
+  end
+  local ids = {}
+  for e = 2, #entries, 2 do ids[e / 2] = entries[e] end
+  return urgent, ids
 end
 
 -- count writes the counters over all tubes that only what is here changes.

@@ -4,12 +4,42 @@
 -- them in the same batch: its number by id.
 local took = {}
 
+-- joined_in returns how many more ready jobs than members a tube has.
+local function joined_in(tube)
+  return tonumber(call('HGET', PREFIX .. 'tube:' .. tube, 'joined') or 0) + (joined[tube] or 0)
+end
+
+-- is_ready returns whether a job is among the ready ones. If it is in a run, it
+-- is noted which one, how many jobs that has, and how many of them come before.
+local function is_ready(j)
+  if call('ZSCORE', READY .. j.tube, j.member) then return true end
+  if joined_in(j.tube) == 0 then return false end
+  j.run, j.run_has, j.run_before = find_run(READY .. j.tube, j.member, j.pri, partitions)
+  return j.run ~= nil
+end
+
+-- leave_run takes a ready job out of its run, which becomes up to two.
+local function leave_run(j)
+  local pri, behind, parts = format('%.0f', j.pri), j.run_has - j.run_before - 1, {}
+  local function part(first, n)
+    if n == 0 then return end
+    parts[#parts + 1], parts[#parts + 2] = pri, run_of(first, n, pri)
+    join(j.tube, pri, n - 1)
+  end
+  part(sub(j.run, 1, LENGTH), j.run_before)
+  part(key_of(tonumber(sub(j.member, -16)) + partitions), behind)
+  call('ZREM', READY .. j.tube, j.run)
+  call('ZADD', READY .. j.tube, unpack(parts))
+  join(j.tube, pri, 1 - j.run_has)
+  j.run = nil
+end
+
 -- locate says what state a job is in, and whether who asks holds it. mine is
 -- what the instance knows of that from before this batch.
 local function locate(j, mine, holder)
   local by = took[j.member]
   j.mine = mine or by ~= nil and by == holder
-  if j.state == 'R' and (j.mine or by or not call('ZSCORE', READY .. j.tube, j.member)) then j.state = 'V' end
+  if j.state == 'R' and (j.mine or by or not is_ready(j)) then j.state = 'V' end
 end
 
 local function ready_in(j)
@@ -63,7 +93,11 @@ local function leave_place(j)
     call('ZREM', RESERVED, j.member)
     took[j.member] = nil
   elseif state == 'R' then
-    call('ZREM', READY .. j.tube, j.member)
+    if j.run then
+      leave_run(j)
+    else
+      call('ZREM', READY .. j.tube, j.member)
+    end
     if j.pri < URGENT_BELOW then sum.urgent = sum.urgent - 1 end
   elseif state == 'D' then
     call('ZREM', PREFIX .. 'delayed:' .. j.tube, j.member)

@@ -19,7 +19,7 @@ local function best_of(from, upto)
     local tube = ARGV[k]
     if not is_paused(tube) then
       local head = call('ZRANGE', READY .. tube, '0', '0', 'WITHSCORES')
-      local member, pri = head[1], tonumber(head[2])
+      local member, pri = head[1] and sub(head[1], 1, LENGTH), tonumber(head[2])
       if member and (not best or pri < best_pri or pri == best_pri and member < best) then
         best, best_pri, best_tube = member, pri, tube
       end
@@ -37,23 +37,21 @@ end
 -- is 1 the instance is told of the next job. holder is '' if nothing else in
 -- this batch is done for that connection.
 OPS['take-any'] = function(i)
-  local from, upto, got = i + 3, i + 2 + ARGV[i + 2], 0
+  local from, upto, got, more, member = i + 3, i + 2 + ARGV[i + 2], 0, nil, nil
   repeat
     local tube = best_of(from, upto)
-    if tube then got = reserve_first(tube, 1) end
+    if tube then got, more, member = reserve_first(tube, 1) end
   until got == 1 or not tube
   answer(got)
   if got == 1 then
-    local takes = sum.takes
     if ARGV[i] ~= '' then
       -- The record may be gone when this is answered again: say it here.
-      took[taken[takes]] = ARGV[i]
-      answer(tonumber(sub(taken[takes], -16)))
-      answer_text(records[takes + 1])
-      taken[takes], records[takes + 1] = nil, nil
+      local takes = sum.takes
+      took[member] = ARGV[i]
+      answer(tonumber(sub(member, -16)))
+      answer_text(records[takes + 2])
+      taken[#taken], records[takes + 2] = nil, nil
       sum.takes = takes - 1
-    else
-      say(taken[takes])
     end
   elseif ARGV[i + 1] == '1' then
     await(from, upto)
@@ -88,7 +86,6 @@ OPS['take-before'] = function(i)
     if is then got = reserve_first(tube, 1) end
   until got == 1 or not is
   answer(got)
-  if got == 1 then say(taken[sum.takes]) end
   return upto + 1
 end
 
@@ -163,7 +160,8 @@ end
 
 -- head queue tube → 1, id, record; queue is ready, delayed or buried
 OPS['head'] = function(i)
-  peek(call('ZRANGE', PREFIX .. ARGV[i] .. ':' .. ARGV[i + 1], '0', '0')[1])
+  local first = call('ZRANGE', PREFIX .. ARGV[i] .. ':' .. ARGV[i + 1], '0', '0')[1]
+  peek(first and sub(first, 1, LENGTH))
   return i + 2
 end
 

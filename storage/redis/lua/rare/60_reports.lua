@@ -11,7 +11,7 @@ local function resume(tube)
   call('HDEL', PREFIX .. 'paused', tube)
   if paused then paused[tube] = nil end
   sum.changed = true
-  roused[tube] = (roused[tube] or 0) + call('ZCARD', READY .. tube)
+  roused[tube] = (roused[tube] or 0) + call('ZCARD', READY .. tube) + joined_in(tube)
 end
 
 -- pause tube seconds → 1; 0 seconds end a pause
@@ -105,10 +105,12 @@ OPS['tube-stats'] = function(i)
     return i + 1
   end
   answer(1)
-  answer(call('ZCOUNT', READY .. tube, '-inf', '(' .. URGENT_BELOW))
-  for _, queue in ipairs({ 'ready:', 'delayed:', 'buried:' }) do answer(call('ZCARD', PREFIX .. queue .. tube)) end
-  local have = call('HMGET', PREFIX .. 'tube:' .. tube, 'total', 'deletes', 'pauses')
-  for k = 1, 3 do answer(tonumber(have[k] or 0)) end
+  local have = call('HMGET', PREFIX .. 'tube:' .. tube, 'total', 'deletes', 'pauses', 'joined', 'joined-urgent')
+  for k = 1, 5 do have[k] = tonumber(have[k] or 0) end
+  answer(call('ZCOUNT', READY .. tube, '-inf', '(' .. URGENT_BELOW) + have[5])
+  answer(call('ZCARD', READY .. tube) + have[4])
+  for _, queue in ipairs({ 'delayed:', 'buried:' }) do answer(call('ZCARD', PREFIX .. queue .. tube)) end
+  for k = 1, 3 do answer(have[k]) end
   local seconds, till = string.match(call('HGET', PREFIX .. 'paused', tube) or '0 0', '(%d+) (%d+)')
   answer(tonumber(seconds))
   answer(math.max(left(tonumber(till)), 0))

@@ -1,0 +1,62 @@
+-- Runs, for the script and for the checks. A member of ready:TUBE is the key of
+-- a job or, if it is longer, a run: 'KEY;how many;priority'. Who has this in it
+-- has said what LENGTH is, that of a key.
+
+-- in_run returns how many jobs a member has, and how many of them come before a
+-- job; nil if it is no run, or the job is not in it. step is by what the ids of
+-- a run differ, the number of partitions.
+local function in_run(member, key, step)
+  local n = member and tonumber(string.match(member, '^;(%d+)', LENGTH + 1))
+  if not n then return nil end
+  local before = (tonumber(string.sub(key, -16)) - tonumber(string.sub(member, LENGTH - 15, LENGTH))) / step
+  if before < 0 or before >= n then return nil end
+  return n, before
+end
+
+-- find_run finds the run in which a job of a priority is: its name, how many
+-- jobs it has, and how many of them come before this one; nil if it is in none.
+--
+-- If all jobs have one priority the members are in the order of their bytes, and
+-- Redis can find it. Else what it finds may be wrong, and then it is looked for
+-- among those of the priority, which are in the order of their first jobs.
+local function find_run(queue, key, pri, step)
+  local member = redis.call('ZREVRANGEBYLEX', queue, '[' .. key .. '~', '-', 'LIMIT', '0', '1')[1]
+  local n, before = in_run(member, key, step)
+  if n then return member, n, before end
+  local upto, best = string.format('%.0f', pri), nil
+  local low, high = redis.call('ZCOUNT', queue, '-inf', '(' .. upto), redis.call('ZCOUNT', queue, '-inf', upto)
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    local at = string.format('%d', middle)
+    member = redis.call('ZRANGE', queue, at, at)[1]
+    if string.sub(member, 1, LENGTH) <= key then
+      low, best = middle + 1, member
+    else
+      high = middle
+    end
+  end
+  n, before = in_run(best, key, step)
+  if n then return best, n, before end
+  return nil
+end
+
+-- keys_of returns the keys of the jobs of a member, which may be a run.
+local function keys_of(member, step)
+  local n = tonumber(string.match(member, '^;(%d+);%d+$', LENGTH + 1))
+  if not n then return { member } end
+  local keys, first = {}, tonumber(string.sub(member, LENGTH - 15, LENGTH))
+  for k = 1, n do
+    keys[k] = string.sub(member, 1, LENGTH - 16) .. string.format('%016.0f', first + (k - 1) * step)
+  end
+  return keys
+end
+
+-- take_apart makes a run members of its own, but for those jobs that are not to
+-- be there. The counters of runs are not set right.
+local function take_apart(queue, member, step, without)
+  local score = redis.call('ZSCORE', queue, member)
+  redis.call('ZREM', queue, member)
+  for _, key in ipairs(keys_of(member, step)) do
+    if not without[key] then redis.call('ZADD', queue, score, key) end
+  end
+end

@@ -1,0 +1,216 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"redstalk/storage"
+	"redstalk/storage/redis/redistest"
+	"redstalk/tube"
+)
+
+// putMany puts n jobs with a priority at once, with their numbers as bodies, and
+// returns the id of the first.
+func putMany(t *testing.T, s *Store, n int, pri uint32) uint64 {
+	t.Helper()
+	ops := make([]storage.Op, n)
+	for i := range ops {
+		ops[i] = put(fmt.Sprint("body ", i))
+		ops[i].Pri = pri
+	}
+	storage.DoWait(s, ops)
+	for i := range ops {
+		if a := ops[i].Answer; a.Err != nil || a.ID != ops[0].Answer.ID+uint64(i) {
+			t.Fatalf("put %d: %+v", i, a)
+		}
+	}
+	return ops[0].Answer.ID
+}
+
+// takeMany takes n jobs at once and returns their ids and bodies.
+func takeMany(t *testing.T, s *Store, n int) (ids []uint64, bodies []string) {
+	t.Helper()
+	ops := make([]storage.Op, n)
+	for i := range ops {
+		ops[i] = take(1)
+	}
+	storage.DoWait(s, ops)
+	for i := range ops {
+		a := ops[i].Answer
+		if a.Err != nil {
+			t.Fatal(a.Err)
+		}
+		if !a.NotFound {
+			ids, bodies = append(ids, a.ID), append(bodies, string(a.Body))
+		}
+	}
+	return ids, bodies
+}
+
+// TestReadyRuns: jobs that are put together are one member of the sorted set, and
+// whatever happens to one of them leaves the others as they are.
+func TestReadyRuns(t *testing.T) {
+	server := redistest.Start(t)
+	client, ctx := server.Client(t), context.Background()
+	s := openAt(t, server.URL(), patient)
+	const prefix = "redstalk:{0}:"
+	look := func(what string, urgent, ready uint64, want ...string) {
+		t.Helper()
+		var got []string
+		for _, member := range client.ZRange(ctx, prefix+"ready:t", 0, -1).Val() {
+			id, run, _ := strings.Cut(strings.TrimPrefix(member, prefix), ";")
+			got = append(got, strings.TrimSuffix(strings.TrimLeft(id, "0")+";"+run, ";"))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: ready:t has %q, want %q", what, got, want)
+		}
+		its := do(s, storage.Op{Kind: storage.TubeStats, Tube: "t"}).TubeStats
+		if sum := figures(t, s); its.Urgent != urgent || its.Ready != ready || sum.Urgent != urgent || sum.Ready != ready {
+			t.Errorf("%s: %d urgent and %d ready jobs in the tube, %d and %d in all; want %d and %d",
+				what, its.Urgent, its.Ready, sum.Urgent, sum.Ready, urgent, ready)
+		}
+		if _, wrong := checkAt(t, server.URL(), false); len(wrong) > 0 {
+			t.Errorf("%s: %q", what, wrong)
+		}
+	}
+	putMany(t, s, runFrom-1, 5)
+	look("too few for a run", 3, 3, "1", "2", "3")
+	putMany(t, s, 10, 5)
+	look("ten", 13, 13, "1", "2", "3", "4;10;5")
+	putMany(t, s, 6, 5000)
+	look("six that are not urgent", 13, 19, "1", "2", "3", "4;10;5", "14;6;5000")
+	if ids, _ := takeMany(t, s, 4); !slices.Equal(ids, []uint64{1, 2, 3, 4}) {
+		t.Errorf("took %d", ids)
+	}
+	look("part of a run taken", 9, 15, "5;9;5", "14;6;5000")
+	if a := do(s, move(tube.Delete, 1, 8)); a.NotFound || a.Err != nil {
+		t.Errorf("%+v", a)
+	}
+	look("deleted in the middle", 8, 14, "5;3;5", "9;5;5", "14;6;5000")
+	if a := do(s, move(tube.ReserveJob, 1, 19)); a.NotFound || string(a.Body) != "body 5" {
+		t.Errorf("%+v", a)
+	}
+	look("the last one reserved by its id", 8, 13, "5;3;5", "9;5;5", "14;5;5000")
+	for id, found := range map[uint64]bool{8: false, 19: false, 5: true} {
+		if a := do(s, move(tube.ReserveJob, 2, id)); a.NotFound == found {
+			t.Errorf("job %d: %+v", id, a)
+		}
+	}
+	look("the first one reserved by its id", 7, 12, "6;2;5", "9;5;5", "14;5;5000")
+	do(s, move(tube.Delete, 1, 7))
+	look("one is left of a run", 6, 11, "6", "9;5;5", "14;5;5000")
+	release := move(tube.Release, 1, 19)
+	release.Pri = 5
+	do(s, release)
+	look("released among urgent ones", 7, 12, "6", "9;5;5", "19", "14;5;5000")
+	if a := do(s, move(tube.Delete, 1, 16)); a.NotFound {
+		t.Error("job 16 was not found, behind one of another priority")
+	}
+	look("deleted in the middle, with another order", 7, 11, "6", "9;5;5", "19", "14;2;5000", "17;2;5000")
+	if a := do(s, storage.Op{Kind: storage.Peek, ID: 17}); a.NotFound || string(a.Body) != "body 3" {
+		t.Errorf("%+v", a)
+	}
+	if ids, _ := takeMany(t, s, 20); !slices.Equal(ids, []uint64{6, 9, 10, 11, 12, 13, 19, 14, 15, 17, 18}) {
+		t.Errorf("took %d", ids)
+	}
+	look("all taken", 0, 0)
+}
+
+// TestReadyRunsPastLostRecord: jobs of a run whose record somebody has deleted are
+// dropped, and those that are left counted all the same.
+func TestReadyRunsPastLostRecord(t *testing.T) {
+	server := redistest.Start(t)
+	s := openAt(t, server.URL(), patient)
+	putMany(t, s, 6, 5)
+	putMany(t, s, 6, 5000)
+	server.Client(t).Del(context.Background(), "redstalk:{0}:"+digits(2), "redstalk:{0}:"+digits(8))
+	ids, bodies := takeMany(t, s, 8)
+	if want := []uint64{1, 3, 4, 5, 6, 7, 9, 10}; !slices.Equal(ids, want) || bodies[7] != "body 3" {
+		t.Errorf("took %d, %q, want %d", ids, bodies, want)
+	}
+	if got := figures(t, s); got.Urgent != 0 || got.Reserved != 8 {
+		t.Errorf("%+v", got)
+	}
+	if got := do(s, storage.Op{Kind: storage.TubeStats, Tube: "t"}).TubeStats; got.Ready != 2 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestReadyRunsTakenOnce: who asks again for what was taken, as the answer was lost, is
+// told of the same jobs.
+func TestReadyRunsTakenOnce(t *testing.T) {
+	for _, name := range []string{"redstalk", "with,a;comma"} {
+		t.Run(name, func(t *testing.T) {
+			proxy := redistest.NewProxy(t, redistest.Start(t))
+			s, err := Open(context.Background(), Options{URL: proxy.URL(), Timeout: patient, Namespace: name, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			s.Listen(deaf{})
+			do(s, put("single"))
+			putMany(t, s, 4, 0)
+			putMany(t, s, 9, 0)
+			for _, want := range []struct {
+				ids    []uint64
+				bodies []string
+			}{
+				{[]uint64{1, 2, 3, 4, 5, 6, 7}, []string{"single", "body 0", "body 1", "body 2", "body 3", "body 0", "body 1"}},
+				{[]uint64{8}, []string{"body 2"}},
+				{[]uint64{9, 10, 11, 12, 13, 14}, []string{"body 3", "body 4", "body 5", "body 6", "body 7", "body 8"}},
+			} {
+				proxy.Judge(nil, once(redistest.Drop, 1, isAnswer))
+				ids, bodies := takeMany(t, s, len(want.ids))
+				proxy.Judge(nil, nil)
+				if !slices.Equal(ids, want.ids) || !slices.Equal(bodies, want.bodies) {
+					t.Errorf("took %d, %q; want %d, %q", ids, bodies, want.ids, want.bodies)
+				}
+			}
+			if got := figures(t, s); got.Ready != 0 || got.Reserved != 14 {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+// TestRepairRuns damages runs, and has it found and set right.
+func TestRepairRuns(t *testing.T) {
+	redis := redistest.Start(t)
+	ctx, client, p := context.Background(), redis.Client(t), "redstalk:{0}:"
+	s := openAt(t, redis.URL(), patient)
+	putMany(t, s, 5, 5)
+	putMany(t, s, 5, 5000)
+	s.Close()
+	client.Del(ctx, p+digits(2))                                                 // is in the first run
+	client.ZAdd(ctx, p+"ready:t", goredis.Z{Score: 5000, Member: p + digits(7)}) // twice
+	client.HSet(ctx, p+"tube:t", "joined", 77, "joined-urgent", 77)              // are wrong
+	_, wrong := checkAt(t, redis.URL(), false)
+	text := strings.Join(wrong, "\n")
+	for _, want := range []string{
+		"ready:t has " + digits(2) + ": there is no such job",
+		"ready:t has " + digits(7) + ": it is in a run and by itself",
+		"joined of tube:t is 77, and should be 8", "joined-urgent of tube:t is 77, and should be 4",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("not found: %s\nin %s", want, text)
+		}
+	}
+	checkAt(t, redis.URL(), true)
+	if _, left := checkAt(t, redis.URL(), false); len(left) > 0 {
+		t.Errorf("still wrong after the repair: %q", left)
+	}
+	s = openAt(t, redis.URL(), patient)
+	if ids, _ := takeMany(t, s, 20); !slices.Equal(ids, []uint64{1, 3, 4, 5, 6, 7, 8, 9, 10}) {
+		t.Errorf("took %d", ids)
+	}
+	if got := figures(t, s); got.Urgent != 0 || got.Ready != 0 || got.Reserved != 9 {
+		t.Errorf("%+v", got)
+	}
+}
