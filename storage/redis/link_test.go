@@ -244,7 +244,7 @@ func TestPasswordsBySentinels(t *testing.T) {
 // documented are the permissions in docs/redis.md.
 const documented = `evalsha eval blpop rpush hsetnx hset hget hmget hgetall hdel hincrby hkeys
 	get set mget mset getrange setrange del exists
-	zadd zrem zpopmin zremrangebyrank zrange zrangebyscore zrevrange zscore zcard zcount
+	zadd zrem zpopmin zremrangebyrank zrange zrangebyscore zrevrange zrevrangebylex zscore zcard zcount
 	time info wait cluster|slots`
 
 // TestGuardsBySentinels: a replica that evicts would lose jobs some day.

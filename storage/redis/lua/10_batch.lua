@@ -76,7 +76,7 @@
 -- Lua looks at each byte of every new one to find out whether it has it already.
 
 local PREFIX, ME, NUMBER, OPTIONS = KEYS[1], ARGV[1], ARGV[2], ARGV[5]
-local call, sub, format, concat = redis.call, string.sub, string.format, table.concat
+local call, sub, byte, format, concat = redis.call, string.sub, string.byte, string.format, table.concat
 local READY, BATCH = PREFIX .. 'ready:', PREFIX .. 'batch:' .. ME
 local RESERVED, COUNTS = PREFIX .. 'reserved:' .. ME, PREFIX .. 'counts'
 local URGENT_BELOW = 1024
@@ -163,16 +163,17 @@ local function is_paused(tube)
   return paused[tube]
 end
 
--- key_of names a job. Mostly only the last six digits change: stem is what comes
--- before them.
-local million, stem
+-- key_of names a job. Mostly only the last two digits change: stem is what comes
+-- before them. To look these up is cheaper than to print them.
+local DIGITS = '00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434445464748495051525354555657585960616263646566676869707172737475767778798081828384858687888990919293949596979899'
+local hundred, stem
 local function key_of(id)
-  local low = id % 1000000
-  if million ~= id - low then
-    million = id - low
-    stem = PREFIX .. format('%010.0f', million / 1000000)
+  local low = id % 100
+  if hundred ~= id - low then
+    hundred = id - low
+    stem = PREFIX .. format('%014.0f', hundred / 100)
   end
-  return format('%s%06d', stem, low)
+  return stem .. sub(DIGITS, 2 * low + 1, 2 * low + 2)
 end
 
 -- new_job names the next job of the batch, and keeps its record to be written:
@@ -222,11 +223,6 @@ local function add_all(key, entries)
   call('ZADD', key, unpack(entries))
 end
 
--- is_urgent asks a record. The priority is in bytes 6 to 9.
-local function is_urgent(record)
-  return sub(record, 6, 7) == '\0\0' and string.byte(record, 8) < URGENT_BELOW / 256
-end
-
 -- first_ready returns up to n ready jobs of a tube, how many members of its ZSET
 -- they are, what of these has been taken in for them (see ids in the reply), and what is
 -- left of the last one, if it is a run, and its priority. It asks for a few
@@ -263,9 +259,17 @@ end
 
 -- reserve_first takes up to n ready jobs of a tube and returns how many it
 -- got, whether there may be more, and the last one. Jobs whose record is lost
--- are dropped. The TTR is in bytes 2 to 5 of a record; deadlines are kept by these.
--- ZPOPMIN would do, but prints all scores, and looks for each member anew.
+-- are dropped. The TTR is in bytes 2 to 5 of a record, the priority in 6 to 9.
+-- Deadlines are kept by TTR. ZPOPMIN would do, but prints all scores, and looks
+-- for each member anew.
 local deadlines = {}
+local function deadline_for(ttr)
+  local at = NOW_UP + ttr * 1000
+  if at < sum.earliest then sum.earliest = at end
+  deadlines[ttr] = format('%.0f', at)
+  return deadlines[ttr]
+end
+
 local function reserve_first(tube, n)
   local keys, used, names, rest, rest_pri = first_ready(tube, n)
   local found = #keys
@@ -276,15 +280,11 @@ local function reserve_first(tube, n)
   for k = 1, found do
     local record = got[k]
     if record then
-      local ttr = sub(record, 2, 5)
-      all_urgent = all_urgent and is_urgent(record)
+      local t1, t2, t3, t4, p1, p2, p3 = byte(record, 2, 8)
+      local ttr = ((t1 * 256 + t2) * 256 + t3) * 256 + t4
+      all_urgent = all_urgent and p1 == 0 and p2 == 0 and p3 < URGENT_BELOW / 256
       if all_urgent then urgent = urgent + 1 end
-      if not deadlines[ttr] then
-        local at = NOW_UP + struct.unpack('>I4', ttr) * 1000
-        if at < sum.earliest then sum.earliest = at end
-        deadlines[ttr] = format('%.0f', at)
-      end
-      entries[last + 1], entries[last + 2] = deadlines[ttr], keys[k]
+      entries[last + 1], entries[last + 2] = deadlines[ttr] or deadline_for(ttr), keys[k]
       last, takes = last + 2, takes + 1
       records[takes + 2] = record
     end

@@ -28,7 +28,7 @@ local function places(id, tube, pri)
   end
   for _, queue in ipairs({ 'ready:', 'delayed:', 'buried:' }) do look(queue .. tube) end
   for _, inst in ipairs(instances) do look('reserved:' .. inst) end
-  local run = find_run(PREFIX .. 'ready:' .. tube, id, pri, STEP)
+  local run = run_by_priority(PREFIX .. 'ready:' .. tube, id, pri, STEP)
   if run then found[#found + 1] = 'ready:' .. tube end
   return found, score, run
 end

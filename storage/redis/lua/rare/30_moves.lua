@@ -13,8 +13,10 @@ end
 -- is noted which one, how many jobs that has, and how many of them come before.
 local function is_ready(j)
   if call('ZSCORE', READY .. j.tube, j.member) then return true end
-  if joined_in(j.tube) == 0 then return false end
-  j.run, j.run_has, j.run_before = find_run(READY .. j.tube, j.member, j.pri, partitions)
+  j.run, j.run_has, j.run_before = run_by_bytes(READY .. j.tube, j.member, partitions)
+  if not j.run and joined_in(j.tube) ~= 0 then
+    j.run, j.run_has, j.run_before = run_by_priority(READY .. j.tube, j.member, j.pri, partitions)
+  end
   return j.run ~= nil
 end
 

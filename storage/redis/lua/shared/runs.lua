@@ -13,29 +13,34 @@ local function in_run(member, key, step)
   return n, before
 end
 
--- find_run finds the run in which a job of a priority is: its name, how many
--- jobs it has, and how many of them come before this one; nil if it is in none.
---
--- If all jobs have one priority the members are in the order of their bytes, and
--- Redis can find it. Else what it finds may be wrong, and then it is looked for
--- among those of the priority, which are in the order of their first jobs.
-local function find_run(queue, key, pri, step)
+-- The next two find the run in which a job is: its name, how many jobs it has,
+-- and how many of them come before this one; nil if it is in none.
+
+-- run_by_bytes relies on all jobs having one priority, as then members are in the
+-- order of their bytes. Else it may find nothing.
+local function run_by_bytes(queue, key, step)
   local member = redis.call('ZREVRANGEBYLEX', queue, '[' .. key .. '~', '-', 'LIMIT', '0', '1')[1]
   local n, before = in_run(member, key, step)
   if n then return member, n, before end
+  return nil
+end
+
+-- run_by_priority looks among the members of the job's priority, which are in the
+-- order of their first jobs.
+local function run_by_priority(queue, key, pri, step)
   local upto, best = string.format('%.0f', pri), nil
   local low, high = redis.call('ZCOUNT', queue, '-inf', '(' .. upto), redis.call('ZCOUNT', queue, '-inf', upto)
   while low < high do
     local middle = math.floor((low + high) / 2)
     local at = string.format('%d', middle)
-    member = redis.call('ZRANGE', queue, at, at)[1]
+    local member = redis.call('ZRANGE', queue, at, at)[1]
     if string.sub(member, 1, LENGTH) <= key then
       low, best = middle + 1, member
     else
       high = middle
     end
   end
-  n, before = in_run(best, key, step)
+  local n, before = in_run(best, key, step)
   if n then return best, n, before end
   return nil
 end
