@@ -21,6 +21,10 @@ var (
 // checkPart is how many jobs or members one script looks at.
 const checkPart = 200
 
+// checkWhole is of how many members of a queue at most one script looks at all,
+// while instances may be running.
+const checkWhole = 10_000
+
 // ErrInstances: a namespace cannot be repaired while instances serve from it.
 var ErrInstances = errors.New("instances of redstalk are running")
 
@@ -185,7 +189,7 @@ func (c *checker) look(ctx context.Context, number int) error {
 			return err
 		}
 	}
-	return c.ask(ctx, number, countsCheck, "", p.holders)
+	return c.ask(ctx, number, countsCheck, strconv.Itoa(checkWhole), p.holders)
 }
 
 func (c *checker) lookAtJobs(ctx context.Context, number int) error {
@@ -231,11 +235,12 @@ func (p *checked) jobsOf(member string) int {
 	return 1
 }
 
-// ask runs a script, and tells what it has found.
-func (c *checker) ask(ctx context.Context, number int, script, queue string, names []string) error {
+// ask runs a script, and tells what it has found. about is an argument of its own,
+// unless it is "".
+func (c *checker) ask(ctx context.Context, number int, script, about string, names []string) error {
 	p, args := &c.parts[number], []any{c.repair, len(c.parts)}
-	if queue != "" {
-		args = append(args, queue)
+	if about != "" {
+		args = append(args, about)
 	}
 	for _, name := range names {
 		args = append(args, name)

@@ -214,3 +214,70 @@ func TestRepairRuns(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// TestCheckManyRuns: runs are looked at in parts, and if there are more members than
+// a script should look at while instances serve, their number is believed.
+func TestCheckManyRuns(t *testing.T) {
+	redis := redistest.Start(t)
+	ctx, client, p := context.Background(), redis.Client(t), "redstalk:{0}:"
+	s := openAt(t, redis.URL(), patient)
+	putMany(t, s, 3*maxRun, 5)
+	if got := client.ZCard(ctx, p+"ready:t").Val(); got != 3 {
+		t.Errorf("%d members, want 3 runs", got)
+	}
+	client.Del(ctx, p+digits(2), p+digits(3*maxRun-1))
+	client.HIncrBy(ctx, p+"counts", "deleted", 2)
+	client.HIncrBy(ctx, p+"tube:t", "joined", 1)
+	client.HIncrBy(ctx, p+"tube:t", "total", 1)
+	want := []string{
+		"joined of tube:t is 748, and should be 747",
+		"ready:t has " + digits(2) + ": there is no such job",
+		"ready:t has " + digits(3*maxRun-1) + ": there is no such job",
+	}
+	jobs, wrong := checkAt(t, redis.URL(), false)
+	wrong = slices.DeleteFunc(wrong, func(what string) bool { return strings.Contains(what, "deleted") || strings.Contains(what, "deletes") })
+	if jobs != 3*maxRun-2 || !slices.Equal(wrong, want) {
+		t.Errorf("%d jobs, %q", jobs, wrong)
+	}
+	var many []goredis.Z
+	for i := range checkWhole {
+		many = append(many, goredis.Z{Score: 5, Member: p + digits(uint64(10_000+i))})
+	}
+	client.ZAdd(ctx, p+"ready:t", many...)
+	if _, wrong := checkAt(t, redis.URL(), false); strings.Contains(strings.Join(wrong, "\n"), "joined") {
+		t.Error("all of a large queue was looked at")
+	}
+	s.Close()
+	if _, wrong := checkAt(t, redis.URL(), true); !strings.Contains(strings.Join(wrong, "\n"), "joined of tube:t") {
+		t.Error("a repair does not look at all of a large queue")
+	}
+	if _, wrong := checkAt(t, redis.URL(), false); len(wrong) > 0 {
+		t.Errorf("still wrong after the repair: %q", wrong)
+	}
+}
+
+func TestPutsTogether(t *testing.T) {
+	for _, test := range []struct {
+		pris string // of puts, a letter each; upper case: to another tube
+		n    int
+		same bool
+	}{
+		{"a", 1, false}, {"aaa", 3, false}, {"aaaa", 4, true}, {"aaaaa", 5, true},
+		{"aaaab", 4, true}, {"aaab", 4, false}, {"ab", 2, false}, {"abab", 4, false},
+		{"abbbb", 1, false}, {"aabbbbb", 2, false}, {"aabbcccc", 4, false}, {"aaaabbbb", 4, true},
+		{"aaaaA", 4, true}, {"abA", 2, false}, {"aabbbA", 5, false},
+	} {
+		var ops []*storage.Op
+		for _, letter := range test.pris {
+			op := put("x")
+			op.Pri = uint32(letter | 0x20)
+			if letter < 'a' {
+				op.Tube = "other"
+			}
+			ops = append(ops, &op)
+		}
+		if n, same := putsTogether(ops); n != test.n || same != test.same {
+			t.Errorf("%s: %d, %v, want %d, %v", test.pris, n, same, test.n, test.same)
+		}
+	}
+}

@@ -4,7 +4,8 @@
 -- KEYS[1]  prefix of every key of the partition
 -- ARGV[1]  1 to repair, else 0
 -- ARGV[2]  number of partitions
--- ARGV[3…] instances that had reserved jobs lately
+-- ARGV[3]  of how many members of a queue at most all are looked at
+-- ARGV[4…] instances that had reserved jobs lately
 --
 -- Reply: a text for each that is wrong
 
@@ -22,7 +23,7 @@ local function differs(key, field, is)
 end
 
 local instances = {}
-for k = 3, #ARGV do instances[ARGV[k]] = true end
+for k = 4, #ARGV do instances[ARGV[k]] = true end
 for _, inst in ipairs(call('ZRANGE', PREFIX .. 'instances', '0', '-1')) do instances[inst] = true end
 
 local reserved, held = {}, 0
@@ -51,16 +52,18 @@ end
 
 -- How many more ready jobs than members a tube has takes looking at all of them,
 -- which is not for while instances serve, if there are many.
-local MANY = 10000
-
 local function check_joined(tube)
-  if not repair and redis.call('ZCARD', PREFIX .. 'ready:' .. tube) > MANY then return end
+  local members = call('ZCARD', PREFIX .. 'ready:' .. tube)
+  if not repair and members > number(ARGV[3]) then return end
   local all, urgent = 0, 0
-  for _, member in ipairs(call('ZRANGE', PREFIX .. 'ready:' .. tube, '0', '-1')) do
-    local n, pri = string.match(member, '^;(%d+);(%d+)$', LENGTH + 1)
-    if n then
-      all = all + n - 1
-      if number(pri) < 1024 then urgent = urgent + n - 1 end
+  for from = 0, members - 1, 1000 do
+    local part = call('ZRANGE', PREFIX .. 'ready:' .. tube, string.format('%d', from), string.format('%d', from + 999))
+    for _, member in ipairs(part) do
+      local n, pri = string.match(member, '^;(%d+);(%d+)$', LENGTH + 1)
+      if n then
+        all = all + n - 1
+        if number(pri) < 1024 then urgent = urgent + n - 1 end
+      end
     end
   end
   differs('tube:' .. tube, 'joined', all)
