@@ -34,8 +34,11 @@ type command struct {
 	label int    // of the job that a put makes; 0 if it is no put
 }
 
+// refStart begins the reference to a job in a line.
+const refStart = "\x02"
+
 // ref writes a job's id into a line.
-func ref(label int) string { return "\x02" + strconv.Itoa(label) + "\x03" }
+func ref(label int) string { return refStart + strconv.Itoa(label) + "\x03" }
 
 var refs = regexp.MustCompile("\x02([0-9]+)\x03")
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"math/rand/v2"
 	"net"
 	"testing"
 	"time"
@@ -69,4 +70,21 @@ func played(t *testing.T, text string, n int) []byte {
 		t.Fatalf("%v\n%s", err, text)
 	}
 	return <-got
+}
+
+// TestSpoiltLength: no line with the id of a job is just as long as a line may be, as
+// ids have different lengths on different servers.
+func TestSpoiltLength(t *testing.T) {
+	g, long := &generator{Rand: rand.New(rand.NewPCG(1, 2))}, 0
+	for range 20_000 {
+		line := g.spoil("bury " + ref(24) + " 5")
+		if n := len(line); n > lineMax-30 && n < lineMax+30 {
+			t.Fatalf("%d bytes: %q", n, line)
+		} else if n > lineMax {
+			long++
+		}
+	}
+	if long == 0 {
+		t.Error("no line was too long")
+	}
 }
