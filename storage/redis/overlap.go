@@ -10,6 +10,12 @@ package redis
 // connection has one batch at a time. Upkeep, which is about what connections
 // hold and is asked for by nobody in particular, has Redis to itself.
 
+// fewOps is below how many operations a call costs Redis more by being one than
+// by what is in it. If so few have come while Redis worked, and fewer than were
+// in that call, its units are told before the next one is sent: they may want
+// to be in it.
+const fewOps = 128
+
 // overlap is what goes on beside the call that is under way.
 type overlap struct {
 	more   func() int // see submitGathering; nil if nobody is to be asked
@@ -65,6 +71,10 @@ func (p *partition) makeCalls(overlapping bool, more func() int) error {
 			p.gather()
 		}
 		p.flight, o.past, o.untold = o.past, p.flight, true
+		if o.loaded && o.next.call.ops < min(fewOps, o.past.call.ops) {
+			p.tellPast()
+			p.gather()
+		}
 		if !o.loaded {
 			p.tellPast()
 			return nil

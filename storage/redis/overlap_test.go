@@ -1,6 +1,9 @@
 package redis
 
 import (
+	"context"
+	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -147,5 +150,49 @@ func TestUpkeepIsAlone(t *testing.T) {
 		if !handed || early == test.alone {
 			t.Errorf("behind %s: handed over %v, put together before its answer %v", test.name, handed, early)
 		}
+	}
+}
+
+// TestFewWait: what little has come while a call was under way waits for what those
+// want next who were in that call.
+func TestFewWait(t *testing.T) {
+	server := redistest.Start(t)
+	s, client := openAt(t, server.URL(), patient), server.Client(t)
+	do(s, put("first"))
+	calls := func() (n int) {
+		_, stats, _ := strings.Cut(client.Info(context.Background(), "commandstats").Val(), "cmdstat_evalsha:calls=")
+		fmt.Sscan(strings.SplitN(stats, ",", 2)[0], &n)
+		return n
+	}
+	var answered, inTime atomic.Int64
+	many := &storage.Batch{Ops: make([]storage.Op, 40), Done: func() { answered.Add(1) }}
+	for i := range many.Ops {
+		many.Ops[i] = put("many")
+	}
+	comes := []int{1, 5} // when first asked for more, and then
+	before := calls()
+	s.DoGathering(func() (n int) {
+		if len(comes) > 0 {
+			n, comes = comes[0], comes[1:]
+			inTime.Store(answered.Load())
+		}
+		for range n {
+			s.Do(&storage.Batch{Ops: []storage.Op{put("few")}, Done: func() { answered.Add(1) }})
+		}
+		return n
+	}, many)
+	for limit := time.Now().Add(patient); answered.Load() < 7; time.Sleep(time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatalf("%d of 7 batches were answered", answered.Load())
+		}
+	}
+	if got := calls() - before; got != 2 {
+		t.Errorf("%d calls, want one for the first and one for all that came later", got)
+	}
+	if inTime.Load() != 1 {
+		t.Error("the first were not answered before the last came")
+	}
+	if got := figures(t, s); got.Ready != 47 {
+		t.Errorf("%+v", got)
 	}
 }
