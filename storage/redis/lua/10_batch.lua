@@ -224,9 +224,9 @@ local function add_all(key, entries)
 end
 
 -- first_ready returns up to n ready jobs of a tube, how many members of its ZSET
--- they are, what of these has been taken in for them (see ids in the reply), and what is
--- left of the last one, if it is a run, and its priority. It asks for a few
--- members first, as they may be runs.
+-- these are, what the reply calls each of these, and if the last one is a run of
+-- which something is left, that and its priority. It asks for a few members
+-- first, as they may be runs.
 local FEW = 8
 local function first_ready(tube, n)
   local keys, found, used, names, rest, rest_pri = {}, 0, 0, {}, nil, nil
