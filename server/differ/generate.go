@@ -45,9 +45,11 @@ func (g *generator) next() (step, bool) {
 		return s, true
 	}
 	for range 50 {
+		rest := maps.Clone(g.rest)
 		if s := g.step(); g.e.admit(s) == "" {
 			return s, true
 		}
+		g.rest = rest // else a line would go on in the next one, and an id get into the name of a tube
 	}
 	return step{conn: g.newConn(), commands: []command{{line: "list-tubes", rest: "\r\n"}}}, true
 }
