@@ -55,7 +55,7 @@ var Differences = []Difference{
 		"jobs are compared by the order in which they were inserted"},
 	{"put-half-received", "put-half-received",
 		"with beanstalkd a job has its id, and shows, before its body is complete; its age counts from there",
-		"its id is not used before INSERTED; while a body is incomplete, no put that began later is completed; clocks may differ by as much as a put has taken"},
+		"its id is not used before INSERTED; while a body is incomplete, no put that began later is completed; none is left incomplete while another connection has a put behind a waiting reserve; clocks may differ by as much as a put has taken"},
 	{"stats", "stats",
 		"the subject quotes os; 1.13 quotes more",
 		"quotes around values are taken off"},

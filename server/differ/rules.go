@@ -261,16 +261,38 @@ func (e *episode) waiting(but int) int {
 }
 
 // admitPuts keeps the order of ids the same: beanstalkd gives them to lines,
-// the subject to complete bodies.
-func (e *episode) admitPuts(id int, c *conn, all []*asked, _ step) string {
-	for _, a := range all {
-		for other, o := range e.conns {
-			if a.begun > 0 && other != id && o.frame.put != nil && o.frame.put.begun > 0 && o.frame.put.begun < a.begun {
-				return "put-half-received"
-			}
+// the subject to complete bodies. A line behind a waiting reserve is read when
+// that is answered, which another's step may bring about, or time. If a body
+// were incomplete then, its put would have begun before the one behind the
+// reserve, which may be complete first. Without that, puts that meet are read in
+// the order in which they were sent, and it is enough that none sent later is
+// completed first.
+func (e *episode) admitPuts(id int, _ *conn, all []*asked, _ step) string {
+	mine := e.frameAfter.put
+	for other, o := range e.conns {
+		if other == id {
+			continue
+		}
+		theirs := o.frame.put
+		overtakes := theirs != nil && slices.ContainsFunc(all, func(a *asked) bool { return a.begun > theirs.begun })
+		if overtakes || mine != nil && putHeldUp(o.pending, theirs) {
+			return "put-half-received"
 		}
 	}
 	return ""
+}
+
+// putHeldUp says whether a put among the commands, or the incomplete one behind
+// them, if any, may have to wait until a reserve is answered.
+func putHeldUp(commands []*asked, incomplete *asked) bool {
+	behind := false
+	for _, a := range commands {
+		if behind && a.begun > 0 {
+			return true
+		}
+		behind = behind || a.blocks
+	}
+	return behind && incomplete != nil
 }
 
 // admitWaiting keeps connections from waiting for the same tube.
