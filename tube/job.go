@@ -95,9 +95,10 @@ type Job struct {
 	counters        Counters
 	size            uint32 // of the body, in bytes
 	tube            uint32 // index in Machine.handles
-	pos             int32  // index in its present queue
+	pos             uint32 // in the row or the tree of its present queue
 	self            ref
 	state           State
+	inRow           bool // see queue
 }
 
 // State returns the state.

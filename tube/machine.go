@@ -11,6 +11,7 @@ type Machine struct {
 	handles  []*Tube  // by Job.tube; a tube keeps its place here
 	spare    []uint32 // places in handles that are free
 	holdings map[Holder]*holding
+	recent   *holding // the one that was used last, nil if that is gone
 	alarms   alarms
 	journal  Journal // nil if nothing is to survive
 	roused   []*Tube // tubes in which a job became ready, see Roused
@@ -195,7 +196,7 @@ func (m *Machine) leavePlace(j *Job) {
 		t.buried.remove(s, j)
 		m.totals.Buried--
 	case Reserved:
-		h := m.holdings[j.holder]
+		h := m.holdingOf(j.holder)
 		j.holder = 0
 		h.jobs.remove(s, j)
 		t.reserved--
@@ -223,9 +224,18 @@ func (m *Machine) nextDue(h *holding) Instant {
 	return Never
 }
 
+// holdingOf returns what h holds, nil if it never held anything. Mostly it is
+// asked for many times in a row for one holder, who has sent many commands.
+func (m *Machine) holdingOf(h Holder) *holding {
+	if m.recent == nil || m.recent.holder != h {
+		m.recent = m.holdings[h]
+	}
+	return m.recent
+}
+
 // hold returns what h holds, ready to take more.
 func (m *Machine) hold(h Holder) *holding {
-	held := m.holdings[h]
+	held := m.holdingOf(h)
 	if held == nil {
 		held = &holding{holder: h}
 		held.alarm = alarm{pos: -1, holding: held}
@@ -257,8 +267,8 @@ func (m *Machine) Take(now Instant, h Holder, tubes []string) (*Job, Instant) {
 }
 
 func (m *Machine) soon(h Holder) Instant {
-	held := m.holdings[h]
-	if held == nil || len(held.jobs) == 0 {
+	held := m.holdingOf(h)
+	if held == nil || held.jobs.len() == 0 {
 		return Never
 	}
 	return m.nextDue(held) - Instant(Margin)
@@ -273,10 +283,10 @@ func (m *Machine) Kick(now Instant, tube string, bound uint32) int {
 		return 0
 	}
 	q := &t.buried
-	if len(*q) == 0 {
+	if q.len() == 0 {
 		q = &t.delayed
 	}
-	n := min(int(bound), len(*q))
+	n := min(int(bound), q.len())
 	for range n {
 		j := q.head(&m.slab)
 		m.follow(now, j, arrowAt[KickJob][j.state], 0)
@@ -291,10 +301,11 @@ func (m *Machine) Leave(now Instant, h Holder) {
 	if held == nil {
 		return
 	}
-	for len(held.jobs) > 0 {
+	for held.jobs.len() > 0 {
 		m.follow(now, held.jobs.head(&m.slab), arrowAt[GiveBack][Reserved], h)
 	}
 	delete(m.holdings, h)
+	m.recent = nil
 }
 
 // Tick does up to limit things that are due: it makes delayed jobs ready,

@@ -57,9 +57,9 @@ func (m *Machine) check(t testing.TB) {
 		if tb.index != i || m.tubes[tb.name] != tb {
 			t.Fatalf("tube %s is not where it should be", tb.name)
 		}
-		sum.Ready += uint64(len(tb.ready))
-		sum.Delayed += uint64(len(tb.delayed))
-		sum.Buried += uint64(len(tb.buried))
+		sum.Ready += uint64(tb.ready.len())
+		sum.Delayed += uint64(tb.delayed.len())
+		sum.Buried += uint64(tb.buried.len())
 		sum.Reserved += uint64(tb.reserved)
 		sum.Urgent += uint64(tb.urgent)
 		jobs += tb.jobs
@@ -77,7 +77,12 @@ func (m *Machine) check(t testing.TB) {
 
 // whereIs finds in which queue a job lies.
 func (m *Machine) whereIs(j *Job) State {
-	holds := func(q queue) bool { return int(j.pos) < len(q) && q[j.pos] == j.self }
+	holds := func(q queue) bool {
+		if j.inRow {
+			return len(q.row.ring) > 0 && *q.row.at(j.pos) == j.self && j.pos-q.row.from < q.row.to-q.row.from
+		}
+		return int(j.pos) < len(q.tree) && q.tree[j.pos] == j.self
+	}
 	tb := m.tubeOf(j)
 	switch {
 	case j.holder != 0 && holds(m.holdings[j.holder].jobs):

@@ -1,54 +1,73 @@
 package tube
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
 )
 
-// TestQueue compares the heap with a sorted slice under random additions and
-// removals, from the head and from the middle.
+// TestQueue compares queues with a sorted slice under random additions and
+// removals, from the head and from the middle: with few and with many jobs that
+// come out of order, and with places about to run over.
 func TestQueue(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	for range 8 {
-		var q queue
-		var sl slab
-		var naive []*Job
-		for id := uint64(1); id < 3000; id++ {
-			if len(naive) == 0 || random.IntN(100) < 55 {
-				j := sl.alloc()
-				j.ID, j.rank = id, int64(random.IntN(20))
-				q.add(&sl, j)
-				naive = append(naive, j)
-			} else {
-				slices.SortFunc(naive, func(a, b *Job) int {
-					if before(a, b) {
-						return -1
-					}
-					return 1
-				})
-				if q.head(&sl) != naive[0] {
-					t.Fatalf("head is job %d, want %d", q.head(&sl).ID, naive[0].ID)
-				}
-				i := random.IntN(len(naive))
-				if random.IntN(2) == 0 {
-					i = 0
-				}
-				q.remove(&sl, naive[i])
-				sl.release(naive[i])
-				naive = slices.Delete(naive, i, i+1)
-			}
-			checkPlaces(t, &sl, q)
+	for _, disorder := range []int{0, 1, 10, 100} {
+		for range 4 {
+			q := queue{row: row{from: math.MaxUint32 - 100, to: math.MaxUint32 - 100}}
+			playQueue(t, random, &q, disorder)
 		}
 	}
 }
 
-func checkPlaces(t *testing.T, s *slab, q queue) {
+// playQueue uses q, of whose jobs that many in 100 come out of order.
+func playQueue(t *testing.T, random *rand.Rand, q *queue, disorder int) {
+	t.Helper()
+	var sl slab
+	var naive []*Job
+	for id := uint64(1); id < 3000; id++ {
+		if len(naive) == 0 || random.IntN(100) < 55 {
+			j := sl.alloc()
+			j.ID, j.rank = id, int64(id/100)
+			if random.IntN(100) < disorder {
+				j.rank = int64(random.IntN(20))
+			}
+			q.add(&sl, j)
+			i, _ := slices.BinarySearchFunc(naive, j, order)
+			naive = slices.Insert(naive, i, j)
+		} else {
+			if q.head(&sl) != naive[0] {
+				t.Fatalf("head is job %d, want %d", q.head(&sl).ID, naive[0].ID)
+			}
+			i := random.IntN(len(naive))
+			if random.IntN(2) == 0 {
+				i = 0
+			}
+			q.remove(&sl, naive[i])
+			sl.release(naive[i])
+			naive = slices.Delete(naive, i, i+1)
+		}
+		checkTree(t, &sl, q.tree)
+		checkRow(t, &sl, &q.row)
+		if q.len() != len(naive) || disorder == 0 && len(q.tree) > 0 {
+			t.Fatalf("%d jobs, %d of them in the tree, want %d", q.len(), len(q.tree), len(naive))
+		}
+	}
+}
+
+func order(a, b *Job) int {
+	if before(a, b) {
+		return -1
+	}
+	return 1
+}
+
+func checkTree(t *testing.T, s *slab, q tree) {
 	t.Helper()
 	for i := range q {
 		j := s.at(q[i])
-		if int(j.pos) != i {
-			t.Fatalf("job %d at %d believes to be at %d", j.ID, i, j.pos)
+		if j.inRow || int(j.pos) != i {
+			t.Fatalf("job %d at %d of the tree believes to be at %d, in the row %v", j.ID, i, j.pos, j.inRow)
 		}
 		if parent := (i - 1) / 4; i > 0 && before(j, s.at(q[parent])) {
 			t.Fatalf("job %d at %d comes before its parent", j.ID, i)
@@ -56,29 +75,95 @@ func checkPlaces(t *testing.T, s *slab, q queue) {
 	}
 }
 
-func TestQueueGivesMemoryBack(t *testing.T) {
+func checkRow(t *testing.T, s *slab, r *row) {
+	t.Helper()
+	gaps, last := uint32(0), (*Job)(nil)
+	for place := r.from; place != r.to; place++ {
+		if *r.at(place) == 0 {
+			gaps++
+			continue
+		}
+		j := s.at(*r.at(place))
+		if !j.inRow || j.pos != place {
+			t.Fatalf("job %d at %d of the row believes to be at %d, in the row %v", j.ID, place, j.pos, j.inRow)
+		}
+		if last != nil && !before(last, j) {
+			t.Fatalf("job %d stands before job %d", last.ID, j.ID)
+		}
+		last = j
+	}
+	if gaps != r.gaps || r.from != r.to && (*r.at(r.from) == 0 || *r.at(r.to - 1) == 0) {
+		t.Fatalf("%d gaps are counted, there are %d, or one is at an end", r.gaps, gaps)
+	}
+}
+
+// TestQueueWithoutOrder has each job come before all others: one stands in the
+// row, the others are in the tree.
+func TestQueueWithoutOrder(t *testing.T) {
 	var q queue
 	var s slab
-	for id := range uint64(100_000) {
+	for id := range uint64(100) {
 		j := s.alloc()
-		j.ID, j.rank = id, 0
+		j.ID, j.rank = id, -int64(id)
 		q.add(&s, j)
 	}
-	for len(q) > 10 {
+	for id := int64(99); id >= 0; id-- {
 		j := q.head(&s)
+		if j.ID != uint64(id) {
+			t.Fatalf("head is job %d, want %d", j.ID, id)
+		}
 		q.remove(&s, j)
 		s.release(j)
 	}
-	chunks := 0
-	for _, c := range s.chunks {
-		if c != nil {
-			chunks++
+}
+
+// TestQueueOfGaps has jobs come and go behind one that stays: the room that
+// they leave is used again.
+func TestQueueOfGaps(t *testing.T) {
+	var q queue
+	var s slab
+	var previous *Job
+	for id := range uint64(100_000) {
+		j := s.alloc()
+		j.ID = id
+		q.add(&s, j)
+		if id%1000 > 1 {
+			q.remove(&s, previous)
+			s.release(previous)
 		}
+		previous = j
 	}
-	if chunks > 2 {
-		t.Errorf("a slab of 10 jobs keeps %d chunks", chunks)
+	checkRow(t, &s, &q.row)
+	if q.len() != 200 || len(q.row.ring) > 2048 {
+		t.Errorf("a row of %d jobs keeps room for %d", q.len(), len(q.row.ring))
 	}
-	if cap(q) > 2048 {
-		t.Errorf("a queue of %d jobs keeps room for %d", len(q), cap(q))
+}
+
+func TestQueueGivesMemoryBack(t *testing.T) {
+	for _, step := range []int64{1, -1} {
+		var q queue
+		var s slab
+		for id := range int64(100_000) {
+			j := s.alloc()
+			j.ID, j.rank = uint64(id), step*id
+			q.add(&s, j)
+		}
+		for q.len() > 10 {
+			j := q.head(&s)
+			q.remove(&s, j)
+			s.release(j)
+		}
+		chunks := 0
+		for _, c := range s.chunks {
+			if c != nil {
+				chunks++
+			}
+		}
+		if chunks > 2 {
+			t.Errorf("a slab of 10 jobs keeps %d chunks", chunks)
+		}
+		if room := cap(q.tree) + len(q.row.ring); room > 2048 {
+			t.Errorf("a queue of %d jobs keeps room for %d", q.len(), room)
+		}
 	}
 }

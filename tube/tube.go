@@ -107,8 +107,8 @@ func (m *Machine) TubeStats(now Instant, name string) (TubeStats, bool) {
 		return TubeStats{}, false
 	}
 	s := TubeStats{
-		Name: name, Urgent: uint64(t.urgent), Ready: uint64(len(t.ready)),
-		Reserved: uint64(t.reserved), Delayed: uint64(len(t.delayed)), Buried: uint64(len(t.buried)),
+		Name: name, Urgent: uint64(t.urgent), Ready: uint64(t.ready.len()),
+		Reserved: uint64(t.reserved), Delayed: uint64(t.delayed.len()), Buried: uint64(t.buried.len()),
 		Total: t.total, Deletes: t.deletes, Pauses: t.pauses, Pause: t.pauseSeconds,
 		Using: uint64(t.using), Watching: uint64(t.watching),
 	}
@@ -186,7 +186,7 @@ func (m *Machine) rearm(t *Tube) {
 
 // rouse notes that a job may now be taken from t.
 func (m *Machine) rouse(t *Tube) {
-	if !t.roused && !t.paused() && len(t.ready) > 0 {
+	if !t.roused && !t.paused() && t.ready.len() > 0 {
 		t.roused = true
 		m.roused = append(m.roused, t)
 	}
