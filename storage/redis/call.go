@@ -51,6 +51,7 @@ type call struct {
 	ops   int
 	bytes int
 	told  []string // tubes whose attendance is told
+	over  []string // groups of which it is told that they are over
 	text  []byte   // what args point into
 
 	// The operations of whole units that are all of one kind. They come last
@@ -78,7 +79,7 @@ func (c *call) reset(prefix string) {
 	c.args = append(c.args[:0], make([]any, headArgs)...)
 	c.steps, c.text = c.steps[:0], c.text[:0]
 	c.gone, c.put, c.taken = c.gone[:0], c.put[:0], c.taken[:0]
-	c.puts, c.ops, c.bytes, c.told = 0, 0, 0, c.told[:0]
+	c.puts, c.ops, c.bytes, c.told, c.over = 0, 0, 0, c.told[:0], nil
 	clear(c.last)
 	c.last, c.sealed = c.last[:0], false
 }
@@ -305,24 +306,39 @@ func (p *partition) encodeTakeBefore(op *storage.Op, other *head) {
 }
 
 // encodeGone appends a run of deletes of jobs, all of one tube, that their
-// connections hold.
+// connections hold; all in groups, or none.
 func (p *partition) encodeGone(ops []*storage.Op) int {
 	its, _ := p.holdings.has(ops[0].Holder, ops[0].ID, p.serial)
 	p.holdings.spend(ops[0].ID, p.serial)
+	grouped := p.holdings.grouped(ops[0].ID)
 	n := alike(ops, func(op *storage.Op) bool {
-		if !p.gone(op) || p.holdings.jobs[op.ID].tube != its.tube {
+		if !p.gone(op) || p.holdings.jobs[op.ID].tube != its.tube || p.holdings.grouped(op.ID) != grouped {
 			return false
 		}
 		p.holdings.spend(op.ID, p.serial)
 		return true
 	})
 	c := &p.call
-	c.args = append(c.args, "gone", its.tube, boolArg(p.attendance.known(its.tube)), n)
+	c.args = append(c.args, "gone", its.tube, boolArg(p.attendance.known(its.tube)), boolArg(grouped), n)
 	for _, op := range ops[:n] {
 		c.addID(op.ID)
 	}
 	c.steps = append(c.steps, step{ops[:n], (*partition).readGone})
 	return n
+}
+
+// encodeOver tells of groups that are over, in a call that is made anyway.
+func (p *partition) encodeOver() {
+	c := &p.call
+	if len(p.holdings.over) == 0 || len(c.args) == headArgs {
+		return
+	}
+	n := min(len(p.holdings.over), maxRun)
+	c.over, p.holdings.over = p.holdings.over[:n:n], p.holdings.over[n:]
+	c.args = append(c.args, "over", n)
+	for i := range c.over {
+		c.args = append(c.args, c.over[i])
+	}
 }
 
 func holderArg(h tube.Holder) string { return strconv.FormatUint(uint64(h), 10) }

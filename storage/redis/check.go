@@ -172,6 +172,8 @@ func (c *checker) note(ctx context.Context, number int, key string) error {
 	case "reserved":
 		p.holders = append(p.holders, name)
 		p.queues = append(p.queues, key)
+	case "groups":
+		p.holders = append(p.holders, name)
 	case "ready", "delayed", "buried":
 		p.queues = append(p.queues, key)
 	}

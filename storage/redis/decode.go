@@ -29,6 +29,7 @@ type reply struct {
 	taken   string // ids
 	records []any
 	run     int    // how many more jobs of the run that is being read
+	group   *group // in which they and the last one are, nil if in none
 	last    uint64 // the last one
 	step    uint64 // from one of its ids to the next
 }
@@ -129,7 +130,7 @@ func (r *reply) nextTaken() (id uint64, rec record) {
 }
 
 // nextID reads the next of the ids of jobs taken in bulk: 'KEY', or for a run
-// 'KEY;how many', and whatever follows up to a comma.
+// 'KEY;how many;' and its priority, or the deadline of the group that it is.
 func (r *reply) nextID() uint64 {
 	if r.run > 0 {
 		r.run--
@@ -142,11 +143,15 @@ func (r *reply) nextID() uint64 {
 		return 0
 	}
 	r.last = uint64(r.parse(r.taken[r.prefixed:end]))
+	key := r.taken[:end]
 	behind, rest, _ := strings.Cut(r.taken[end:], ",")
-	r.taken = rest
+	r.taken, r.group = rest, nil
 	if behind != "" {
-		many, _, _ := strings.Cut(behind[1:], ";")
+		many, what, _ := strings.Cut(behind[1:], ";")
 		r.run = int(r.parse(many)) - 1
+		if strings.HasPrefix(what, "g") {
+			r.group = &group{name: key + behind, left: r.run + 1}
+		}
 	}
 	return r.last
 }
@@ -169,7 +174,7 @@ func (p *partition) readTakes(r *reply, ops []*storage.Op) {
 			continue
 		}
 		id, rec := r.nextTaken()
-		p.take(r, op, id, rec)
+		p.take(r, op, id, rec, r.group)
 	}
 }
 
@@ -177,7 +182,7 @@ func (p *partition) readTakes(r *reply, ops []*storage.Op) {
 func (p *partition) readTakeAny(r *reply, ops []*storage.Op) {
 	if op := ops[0]; r.found() {
 		id, rec := r.nextTaken()
-		p.take(r, op, id, rec)
+		p.take(r, op, id, rec, r.group)
 	} else {
 		p.noJob(op)
 	}
@@ -188,18 +193,18 @@ func (p *partition) readTakeAny(r *reply, ops []*storage.Op) {
 func (p *partition) readOwnTake(r *reply, ops []*storage.Op) {
 	if op := ops[0]; r.found() {
 		id := uint64(r.int64())
-		p.take(r, op, id, r.record())
+		p.take(r, op, id, r.record(), nil)
 	} else {
 		p.noJob(op)
 	}
 }
 
-func (p *partition) take(r *reply, op *storage.Op, id uint64, rec record) {
+func (p *partition) take(r *reply, op *storage.Op, id uint64, rec record, in *group) {
 	if r.err != nil {
 		return
 	}
 	op.Answer.ID, op.Answer.Body = id, rec.body()
-	p.holdings.hold(op.Holder, id, nameFor(op, rec.tube()), time.Duration(rec.ttr())*time.Second, p.sent)
+	p.holdings.hold(op.Holder, id, nameFor(op, rec.tube()), time.Duration(rec.ttr())*time.Second, p.sent, in)
 }
 
 // nameFor returns the name of the tube of a job that op has taken; mostly one
@@ -240,7 +245,7 @@ func (p *partition) readMove(r *reply, ops []*storage.Op) {
 	switch reserved := r.found(); {
 	case op.Move == tube.ReserveJob:
 		id, rec := uint64(r.int64()), r.record()
-		p.take(r, op, id, rec)
+		p.take(r, op, id, rec, nil)
 	case reserved:
 		p.holdings.touch(op.ID, p.sent)
 	default:

@@ -123,6 +123,9 @@ func (p *partition) encodeOp(u *unit, op *storage.Op) {
 		c.args = append(c.args, "move", op.Move.String(), boolArg(mine), holderArg(op.Holder))
 		c.addID(op.ID)
 		c.args = append(c.args, &op.Pri, &op.Delay)
+		if mine {
+			p.holdings.split(op.ID)
+		}
 		if mine && (op.Move == tube.Release || op.Move == tube.Bury) {
 			p.holdings.spend(op.ID, p.serial)
 		}
@@ -235,6 +238,7 @@ func (p *partition) encodeGiveBack(ids []uint64) {
 	}, "give-back", len(ids))
 	for _, id := range ids {
 		c.addID(id)
+		p.holdings.split(id)
 		p.holdings.spend(id, p.serial)
 	}
 	c.ops += len(ids)

@@ -23,7 +23,8 @@ type holdings struct {
 
 	jobs    map[uint64]holding
 	holders map[tube.Holder]*held
-	spare   []*held // empty ones
+	spare   []*held  // empty ones
+	over    []string // groups all of whose jobs are deleted, of which Redis was not told
 }
 
 type holding struct {
@@ -33,6 +34,16 @@ type holding struct {
 	ttr    time.Duration
 	tube   string
 	spent  uint64 // number of the last call in which the holder gives it up
+	group  *group // in which Redis has it; nil if by itself
+}
+
+// group is jobs that Redis has reserved together, see lua/10_batch.lua. Once
+// something was sent that splits it, its jobs count as being by themselves; the
+// script can tell if they are not, because it was never carried out.
+type group struct {
+	name  string
+	left  int // of its jobs, that were not deleted
+	split bool
 }
 
 // held is what one connection has reserved.
@@ -60,10 +71,11 @@ func (hs *holdings) clear() {
 	defer hs.unlock()
 	clear(hs.jobs)
 	clear(hs.holders)
+	hs.over = nil
 }
 
-// hold notes that h has got job id of a tube.
-func (hs *holdings) hold(h tube.Holder, id uint64, name string, ttr time.Duration, now time.Time) {
+// hold notes that h has got job id of a tube, in a group unless that is nil.
+func (hs *holdings) hold(h tube.Holder, id uint64, name string, ttr time.Duration, now time.Time, in *group) {
 	hs.lock()
 	defer hs.unlock()
 	hs.remove(id) // it was given up, or has expired, in this very batch
@@ -72,7 +84,7 @@ func (hs *holdings) hold(h tube.Holder, id uint64, name string, ttr time.Duratio
 		its = hs.newHeld()
 		hs.holders[h] = its
 	}
-	hs.jobs[id] = holding{holder: h, place: len(its.ids), until: now.Add(ttr), ttr: ttr, tube: name}
+	hs.jobs[id] = holding{holder: h, place: len(its.ids), until: now.Add(ttr), ttr: ttr, tube: name, group: in}
 	its.ids = append(its.ids, id)
 }
 
@@ -98,6 +110,11 @@ func (hs *holdings) remove(id uint64) {
 		return
 	}
 	delete(hs.jobs, id)
+	if g := was.group; g != nil {
+		if g.left--; g.left == 0 && !g.split {
+			hs.over = append(hs.over, g.name)
+		}
+	}
 	its := hs.holders[was.holder]
 	last := len(its.ids) - 1
 	if moved := its.ids[last]; moved != id {
@@ -129,6 +146,20 @@ func (hs *holdings) spend(id, call uint64) {
 	if its, has := hs.jobs[id]; has {
 		its.spent = call
 		hs.jobs[id] = its
+	}
+}
+
+// grouped returns whether Redis is sure to have job id in a group.
+func (hs *holdings) grouped(id uint64) bool {
+	g := hs.jobs[id].group
+	return g != nil && !g.split
+}
+
+// split notes that something was sent that takes job id out of its group other
+// than by deleting it, so that the group is split.
+func (hs *holdings) split(id uint64) {
+	if g := hs.jobs[id].group; g != nil {
+		g.split = true
 	}
 }
 

@@ -281,6 +281,7 @@ func (p *partition) seal() {
 	for _, encode := range c.last {
 		encode(c)
 	}
+	p.encodeOver()
 }
 
 // attempt makes the call, and reads the answers to its operations.
@@ -347,6 +348,9 @@ func (p *partition) head() {
 	}
 	if ahead := p.options.skew().Milliseconds(); ahead != 0 {
 		options += fmt.Sprintf("ahead=%d ", ahead)
+	}
+	if n := p.options.groupFrom; n != 0 {
+		options += fmt.Sprintf("group=%d ", n)
 	}
 	if p.full || p.void {
 		options += "full=1 "

@@ -79,6 +79,10 @@ type Options struct {
 
 	// skew moves the clock, for tests.
 	skew func() time.Duration
+
+	// groupFrom is how many jobs reserved together make a group; 0: as many
+	// as usual. Small ones are for tests.
+	groupFrom int
 }
 
 // Store is a storage.Store in Redis.

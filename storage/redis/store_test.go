@@ -14,7 +14,7 @@ import (
 )
 
 // engines opens stores on one Redis, each engine in a namespace of its own, with
-// a clock that is moved by hand.
+// a clock that is moved by hand, and with groups of two jobs.
 type engines struct {
 	url        string
 	partitions int // 0: as many as usual
@@ -27,7 +27,8 @@ func (e *engines) fresh(testing.TB) *storetest.Engine {
 	var ahead atomic.Int64
 	o := Options{
 		URL: e.url, Namespace: fmt.Sprintf("test%d", e.opened), Partitions: e.partitions,
-		skew: func() time.Duration { return time.Duration(ahead.Load()) },
+		skew:      func() time.Duration { return time.Duration(ahead.Load()) },
+		groupFrom: 2,
 	}
 	open := func(t testing.TB) storage.Store {
 		s, err := Open(context.Background(), o)
@@ -64,6 +65,19 @@ func (s *Store) crash() {
 func TestSuite(t *testing.T) {
 	e := &engines{url: redistest.Start(t).URL(), partitions: 1}
 	storetest.Run(t, e.fresh)
+	e.check(t)
+}
+
+// check has fsck look at what the engines have left.
+func (e *engines) check(t *testing.T) {
+	t.Helper()
+	for n := range e.opened {
+		o := Options{URL: e.url, Namespace: fmt.Sprintf("test%d", n+1)}
+		_, err := Check(context.Background(), o, false, func(_ int, what string) { t.Errorf("%s: %s", o.Namespace, what) })
+		if err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // suitePartitions is how many there are in the suite: fewer than a cluster has,
@@ -75,4 +89,5 @@ var suitePartitions = flag.Int("suite-partitions", 4, "partitions in the suite")
 func TestSuiteInPartitions(t *testing.T) {
 	e := &engines{url: redistest.Start(t).URL(), partitions: *suitePartitions}
 	storetest.Run(t, e.fresh)
+	e.check(t)
 }

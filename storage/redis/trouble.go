@@ -177,6 +177,8 @@ func (p *partition) oweTold() {
 	for _, name := range p.call.told {
 		p.attendance.owe(name)
 	}
+	p.holdings.over = append(p.holdings.over, p.call.over...)
+	p.call.over = nil
 }
 
 // overdue answers those whose time is over.

@@ -15,6 +15,7 @@
 --            least=N       the number of the first job put is to be above this,
 --                          so that ids of several partitions grow with time
 --            ahead=MS      to add to the clock, in tests
+--            group=N       how many jobs make a group, in tests
 --            full=1        Redis has refused to write for want of memory: do
 --                          what is asked all the same, which puts nothing
 --            void=1        say 'void;' and record that: the batch is not to be
@@ -31,7 +32,7 @@
 --            their length and ':'
 --   ids      of the jobs that takes in bulk have taken, in their order, and with
 --            commas between them; for a run of them, see below, that of the
---            first, ';' and how many
+--            first, ';' and how many, and whatever; if they are a group, its name
 --   records  of these jobs
 --
 -- A batch that changes something records its number and what was said. Sent
@@ -48,8 +49,14 @@
 --   delayed:TUBE    ZSET of ids by due time
 --   buried:TUBE     ZSET of ids by the number of the burial. Not a list: to
 --                   take one job out of a long list means to scan it
---   reserved:INST   ZSET of ids by TTR deadline. Who of the instance's
---                   connections holds a job only the instance knows
+--   reserved:INST   ZSET of ids, and of groups, by TTR deadline. Who of the
+--                   instance's connections holds a job only the instance knows
+--   groups:INST     ZSET of groups, all with score 0. Jobs of a run that were
+--                   reserved together, with one TTR, are one member of this and
+--                   of the former, 'ID;how many;gDEADLINE'. Those that were
+--                   deleted stay in it, and have no record any more. Before
+--                   anything else becomes of one the group is split: those that
+--                   are left become members of their own
 --   batch:INST      string: number of the last batch, and its answer
 --   tube:TUBE       hash: total, deletes, pauses; joined: how many more ready
 --                   jobs there are than members, because of runs; joined-urgent:
@@ -63,7 +70,8 @@
 --   mail:INST       list of tubes: what instances tell each other
 --   instances       ZSET of instances by their last sign of life
 --   counts          hash: ids, burials, opened (numbers given out), skipped
---                   (of ids); urgent, delayed, buried, deleted, timeouts
+--                   (of ids); urgent, delayed, buried, deleted, timeouts;
+--                   grouped: jobs in groups, but for the deleted ones
 --
 -- ID is the decimal number with 16 digits, so that equal scores come out in the
 -- order of ids. What ZSETs have as ids, and operations are given and answer as
@@ -78,15 +86,16 @@
 local PREFIX, ME, NUMBER, OPTIONS = KEYS[1], ARGV[1], ARGV[2], ARGV[5]
 local call, sub, byte, format, concat = redis.call, string.sub, string.byte, string.format, table.concat
 local READY, BATCH = PREFIX .. 'ready:', PREFIX .. 'batch:' .. ME
-local RESERVED, COUNTS = PREFIX .. 'reserved:' .. ME, PREFIX .. 'counts'
+local RESERVED, GROUPS = PREFIX .. 'reserved:' .. ME, PREFIX .. 'groups:' .. ME
+local COUNTS = PREFIX .. 'counts'
 local URGENT_BELOW = 1024
 
-local partitions, partition, least, ahead, void = 1, 0, 0, 0, false
+local partitions, partition, least, ahead, void, group_from = 1, 0, 0, 0, false, 16
 if OPTIONS ~= '' then
   local option = {}
   for name, value in string.gmatch(OPTIONS, '(%l+)=(%-?%d+)') do option[name] = tonumber(value) end
   partitions, partition, ahead = option.partitions or 1, option.number or 0, option.ahead or 0
-  least = option.least or 0
+  least, group_from = option.least or 0, option.group or group_from
   void = option.void == 1
   -- Redis lets a script write that has written before memory ran out; so the
   -- first write, here, is one that needs none.
@@ -145,7 +154,7 @@ end
 -- how much the counters change. The number of ready jobs is not among these:
 -- it follows from the others.
 local sum = { changed = void, puts = 0, takes = 0, earliest = math.huge,
-  urgent = 0, delayed = 0, buried = 0, deleted = 0, timeouts = 0 }
+  urgent = 0, delayed = 0, buried = 0, deleted = 0, timeouts = 0, grouped = 0 }
 local totals, deletes, roused = {}, {}, {} -- by tube: jobs put, deleted, become ready
 local joined, joined_urgent = {}, {} -- the same, as in the keys
 local said, taken, records = {}, {}, { '', '' } -- see the reply; taken are the ids
@@ -224,12 +233,12 @@ local function add_all(key, entries)
 end
 
 -- first_ready returns up to n ready jobs of a tube, how many members of its ZSET
--- these are, what the reply calls each of these, and if the last one is a run of
--- which something is left, that and its priority. It asks for a few members
--- first, as they may be runs.
+-- these are, what the reply calls each of these, how many jobs it has, and if the
+-- last one is a run of which something is left, that and its priority. It asks for
+-- a few members first, as they may be runs.
 local FEW = 8
 local function first_ready(tube, n)
-  local keys, found, used, names, rest, rest_pri = {}, 0, 0, {}, nil, nil
+  local keys, found, used, names, sizes, rest, rest_pri = {}, 0, 0, {}, {}, nil, nil
   repeat
     local want = used == 0 and n > FEW and FEW or n - found
     local members = call('ZRANGE', READY .. tube, format('%d', used), format('%d', used + want - 1))
@@ -238,14 +247,14 @@ local function first_ready(tube, n)
       k = k + 1
       local member = members[k]
       found, used = found + 1, used + 1
-      keys[found], names[used] = member, member
+      keys[found], names[used], sizes[used] = member, member, 1
       if #member > LENGTH then
         local len, pri = string.match(member, '^;(%d+);(%d+)', LENGTH + 1)
         local key, m = sub(member, 1, LENGTH), math.min(len, n - found + 1)
         local id, left = tonumber(sub(key, -16)), len - m
         keys[found] = key
         for i = 1, m - 1 do keys[found + i] = key_of(id + i * partitions) end
-        found = found + m - 1
+        found, sizes[used] = found + m - 1, m
         join(tube, pri, math.max(left - 1, 0) - (len - 1))
         if left > 0 then
           names[used] = run_of(key, m, pri)
@@ -254,14 +263,16 @@ local function first_ready(tube, n)
       end
     end
   until found == n or #members < want
-  return keys, used, names, rest, rest_pri
+  return keys, used, names, sizes, rest, rest_pri
 end
 
--- reserve_first takes up to n ready jobs of a tube and returns how many it
--- got, whether there may be more, and the last one. Jobs whose record is lost
--- are dropped. The TTR is in bytes 2 to 5 of a record, the priority in 6 to 9.
--- Deadlines are kept by TTR. ZPOPMIN would do, but prints all scores, and looks
--- for each member anew.
+-- The TTR is in bytes 2 to 5 of a record, the priority in 6 to 9. Deadlines are
+-- kept by TTR.
+local function terms_of(record)
+  local t1, t2, t3, t4, p1, p2, p3 = byte(record, 2, 8)
+  return ((t1 * 256 + t2) * 256 + t3) * 256 + t4, p1 == 0 and p2 == 0 and p3 < URGENT_BELOW / 256
+end
+
 local deadlines = {}
 local function deadline_for(ttr)
   local at = NOW_UP + ttr * 1000
@@ -270,33 +281,70 @@ local function deadline_for(ttr)
   return deadlines[ttr]
 end
 
+-- hold_all puts jobs among the reserved ones, whose records are behind the first
+-- base ones; those of one name, as first_ready has it, as a group if they are many
+-- with one TTR. That then is their name. ttr is that of all of them, nil if they
+-- differ.
+local function hold_all(keys, names, sizes, base, ttr)
+  local entries, last, groups, k = {}, 0, nil, 0
+  for i = 1, #names do
+    local n = sizes[i]
+    local its = ttr or terms_of(records[base + k + 1])
+    local due, alike = deadlines[its] or deadline_for(its), n >= group_from
+    for at = k + 2, (ttr or not alike) and 0 or k + n do
+      if terms_of(records[base + at]) ~= its then alike = false end
+    end
+    if alike then
+      names[i] = sub(names[i], 1, LENGTH) .. ';' .. n .. ';g' .. due
+      entries[last + 1], entries[last + 2], last = due, names[i], last + 2
+      groups = groups or {}
+      groups[#groups + 1], groups[#groups + 2] = '0', names[i]
+      sum.grouped = sum.grouped + n
+    else
+      for at = k + 1, k + n do
+        its = ttr or terms_of(records[base + at])
+        entries[last + 1], entries[last + 2] = deadlines[its] or deadline_for(its), keys[at]
+        last = last + 2
+      end
+    end
+    k = k + n
+  end
+  if last > 0 then add_all(RESERVED, entries) end
+  if groups then call('ZADD', GROUPS, unpack(groups)) end
+end
+
+-- reserve_first takes up to n ready jobs of a tube and returns how many it
+-- got, whether there may be more, and the last one. Jobs whose record is lost
+-- are dropped. ZPOPMIN would do, but prints all scores, and looks for each
+-- member anew.
 local function reserve_first(tube, n)
-  local keys, used, names, rest, rest_pri = first_ready(tube, n)
+  local keys, used, names, sizes, rest, rest_pri = first_ready(tube, n)
   local found = #keys
   if found == 0 then return 0, false end
-  local takes, entries, last = sum.takes, {}, 0
-  local urgent, all_urgent = 0, true
-  local got = call('MGET', unpack(keys))
+  local base, urgent, terms, ttr, is_urgent, one_ttr = sum.takes + 2, 0, nil, nil, nil, nil
+  local got, at = call('MGET', unpack(keys)), base
   for k = 1, found do
     local record = got[k]
     if record then
-      local t1, t2, t3, t4, p1, p2, p3 = byte(record, 2, 8)
-      local ttr = ((t1 * 256 + t2) * 256 + t3) * 256 + t4
-      all_urgent = all_urgent and p1 == 0 and p2 == 0 and p3 < URGENT_BELOW / 256
-      if all_urgent then urgent = urgent + 1 end
-      entries[last + 1], entries[last + 2] = deadlines[ttr] or deadline_for(ttr), keys[k]
-      last, takes = last + 2, takes + 1
-      records[takes + 2] = record
+      local its = sub(record, 2, 9)
+      if its ~= terms then
+        terms, ttr, is_urgent = its, terms_of(record)
+        one_ttr = (at == base or one_ttr == ttr) and ttr
+      end
+      if is_urgent then urgent = urgent + 1 end
+      at = at + 1
+      records[at] = record
     end
   end
-  if last < 2 * found then
+  if at < base + found then
     R = R or rare()
-    urgent, names = R.of_first(tube, found, entries)
+    urgent, keys, sizes = R.of_first(tube, keys, got)
+    names = keys
   end
   call('ZREMRANGEBYRANK', READY .. tube, '0', format('%d', used - 1))
   if rest then call('ZADD', READY .. tube, rest_pri, rest) end
-  if last > 0 then add_all(RESERVED, entries) end
+  hold_all(keys, names, sizes, base, one_ttr)
   for k = 1, #names do taken[#taken + 1] = names[k] end
-  sum.urgent, sum.takes, sum.changed = sum.urgent - urgent, takes, true
-  return last / 2, found == n, entries[last]
+  sum.urgent, sum.takes, sum.changed = sum.urgent - urgent, at - 2, true
+  return at - base, found == n, keys[#keys]
 end

@@ -48,17 +48,21 @@ while ARGV[at] do
     said[#said + 1] = format('%d;', sum.takes - before)
     at = at + 4
   elseif word == 'gone' then
-    -- gone tube known n ids… → 1, or 0 and a text with 1 or 0 for each. The
-    -- jobs, which connections of this instance hold, are deleted. All are there
-    -- unless somebody has been at the keys; then those found are deleted.
-    local n, last = tonumber(ARGV[at + 3]), at + 3 + ARGV[at + 3]
+    -- gone tube known grouped n ids… → 1, or 0 and a text with 1 or 0 for each.
+    -- The jobs, which connections of this instance hold, are deleted. All are
+    -- there unless somebody has been at the keys; then those found are deleted.
+    -- grouped is 1 if they are in groups, which they must be then.
+    local n, last = tonumber(ARGV[at + 4]), at + 4 + ARGV[at + 4]
     write_news()
-    if call('ZREM', RESERVED, unpack(ARGV, at + 4, last)) == n then
-      call('DEL', unpack(ARGV, at + 4, last))
+    if ARGV[at + 3] == '1' then
+      n = call('DEL', unpack(ARGV, at + 5, last))
+      said[#said + 1], sum.grouped = '1;', sum.grouped - n
+    elseif call('ZREM', RESERVED, unpack(ARGV, at + 5, last)) == n then
+      call('DEL', unpack(ARGV, at + 5, last))
       said[#said + 1] = '1;'
     else
       R = R or rare()
-      n = R.delete_each(tube, at + 4, last)
+      n = R.delete_each(tube, at + 5, last)
     end
     sum.changed, sum.deleted = true, sum.deleted + n
     deletes[tube] = (deletes[tube] or 0) + n
@@ -66,6 +70,12 @@ while ARGV[at] do
       R = R or rare()
       R.gone_from(tube)
     end
+    at = last + 1
+  elseif word == 'over' then
+    -- over n groups… : all of their jobs have been deleted. It says nothing.
+    local last = at + 1 + ARGV[at + 1]
+    call('ZREM', RESERVED, unpack(ARGV, at + 2, last))
+    call('ZREM', GROUPS, unpack(ARGV, at + 2, last))
     at = last + 1
   else
     write_news()
@@ -91,6 +101,7 @@ end
 for tube, by in pairs(deletes) do call('HINCRBY', PREFIX .. 'tube:' .. tube, 'deletes', format('%d', by)) end
 if sum.deleted ~= 0 then call('HINCRBY', COUNTS, 'deleted', format('%d', sum.deleted)) end
 if sum.urgent ~= 0 then call('HINCRBY', COUNTS, 'urgent', format('%d', sum.urgent)) end
+if sum.grouped ~= 0 then call('HINCRBY', COUNTS, 'grouped', format('%d', sum.grouped)) end
 if R then R.count() end
 
 -- hints are the tubes of which this instance is told. Of those instances that

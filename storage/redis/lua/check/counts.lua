@@ -1,5 +1,6 @@
--- Which counters differ from what is there, and what has no timer. It changes
--- nothing unless it is to repair: then it sets them right.
+-- Which counters differ from what is there, which groups are in one place only,
+-- and what has no timer. It changes nothing unless it is to repair: then it sets
+-- that right.
 --
 -- KEYS[1]  prefix of every key of the partition
 -- ARGV[1]  1 to repair, else 0
@@ -9,7 +10,7 @@
 --
 -- Reply: a text for each that is wrong
 
-local PREFIX, repair, wrong = KEYS[1], ARGV[1] == '1', {}
+local PREFIX, repair, STEP, wrong = KEYS[1], ARGV[1] == '1', tonumber(ARGV[2]), {}
 local call = redis.call
 
 local function number(text) return tonumber(text or 0) end
@@ -26,13 +27,41 @@ local instances = {}
 for k = 4, #ARGV do instances[ARGV[k]] = true end
 for _, inst in ipairs(call('ZRANGE', PREFIX .. 'instances', '0', '-1')) do instances[inst] = true end
 
-local reserved, held = {}, 0
+-- Jobs of a group that have no record any more were deleted.
+local reserved, held, grouped = {}, 0, 0
+local function count_reserved(id, in_group)
+  local raw = ''
+  if string.sub(id, 1, #PREFIX) == PREFIX then raw = call('GETRANGE', id, '41', '241') end
+  if in_group and raw == '' then return end
+  local tube = string.sub(raw, 2, 1 + (string.byte(raw, 1) or 0))
+  reserved[tube], held = (reserved[tube] or 0) + 1, held + 1
+  if in_group then grouped = grouped + 1 end
+end
+
+-- check_group looks whether the other one of the two ZSETs has a group, too. Those
+-- in groups:INST count as reserved, and so are members of their own afterwards. A job
+-- for which there is only the other ZSET seemed to be nowhere, and is among the ready
+-- ones by now.
+local function check_group(inst, group, here, there)
+  if call('ZSCORE', PREFIX .. there .. inst, group) then return end
+  wrong[#wrong + 1] = here .. inst .. ' has a group that is not in ' .. there .. inst
+  if not repair then return end
+  if here == 'groups:' then
+    split_group(PREFIX, inst, group, STEP)
+  else
+    call('ZREM', PREFIX .. here .. inst, group)
+  end
+end
+
 for inst in pairs(instances) do
-  for _, id in ipairs(call('ZRANGE', PREFIX .. 'reserved:' .. inst, '0', '-1')) do
-    local raw = ''
-    if string.sub(id, 1, #PREFIX) == PREFIX then raw = call('GETRANGE', id, '41', '241') end
-    local tube = string.sub(raw, 2, 1 + (string.byte(raw, 1) or 0))
-    reserved[tube], held = (reserved[tube] or 0) + 1, held + 1
+  for _, group in ipairs(call('ZRANGE', PREFIX .. 'groups:' .. inst, '0', '-1')) do
+    check_group(inst, group, 'groups:', 'reserved:')
+  end
+  for _, member in ipairs(call('ZRANGE', PREFIX .. 'reserved:' .. inst, '0', '-1')) do
+    if #member > LENGTH then check_group(inst, member, 'reserved:', 'groups:') end
+  end
+  for _, member in ipairs(call('ZRANGE', PREFIX .. 'reserved:' .. inst, '0', '-1')) do
+    for _, id in ipairs(keys_of(member, STEP)) do count_reserved(id, id ~= member) end
   end
 end
 
@@ -91,6 +120,7 @@ for _, tube in ipairs(call('ZRANGE', PREFIX .. 'tubes', '0', '-1')) do
 end
 
 for _, name in ipairs({ 'urgent', 'delayed', 'buried' }) do differs('counts', name, sum[name]) end
+differs('counts', 'grouped', grouped)
 local have = call('HMGET', PREFIX .. 'counts', 'ids', 'skipped')
 local there = sum.ready + sum.delayed + sum.buried + held
 differs('counts', 'deleted', math.max(number(have[1]) - number(have[2]) - there, 0))

@@ -15,8 +15,8 @@ local instances = redis.call('ZRANGE', PREFIX .. 'instances', '0', '-1')
 local clock = redis.call('TIME')
 local NOW = string.format('%.0f', clock[1] * 1000)
 
--- places returns the keys in which a job is, the score by the last of them, and
--- the run in which it is.
+-- places returns the keys in which a job is, the score by the last of them, the run
+-- in which it is, and its group and whose that is.
 local function places(id, tube, pri)
   local found, score = {}, nil
   local function look(key)
@@ -27,10 +27,18 @@ local function places(id, tube, pri)
     end
   end
   for _, queue in ipairs({ 'ready:', 'delayed:', 'buried:' }) do look(queue .. tube) end
-  for _, inst in ipairs(instances) do look('reserved:' .. inst) end
+  local group, whose
+  for _, inst in ipairs(instances) do
+    look('reserved:' .. inst)
+    local its = run_by_bytes(PREFIX .. 'groups:' .. inst, id, STEP)
+    if its then
+      found[#found + 1] = 'reserved:' .. inst
+      group, whose = its, inst
+    end
+  end
   local run = run_by_priority(PREFIX .. 'ready:' .. tube, id, pri, STEP)
   if run then found[#found + 1] = 'ready:' .. tube end
-  return found, score, run
+  return found, score, run, group, whose
 end
 
 local QUEUE = { R = 'ready:', D = 'delayed:', B = 'buried:' }
@@ -47,7 +55,8 @@ local function list(tube)
   end
 end
 
-local function put_right(id, letter, tube, pri, found, score, run)
+local function put_right(id, letter, tube, pri, found, score, run, group, whose)
+  if group then split_group(PREFIX, whose, group, STEP) end
   if run then take_apart(PREFIX .. 'ready:' .. tube, run, STEP, { [id] = true }) end
   for _, key in ipairs(found) do redis.call('ZREM', PREFIX .. key, id) end
   local queue = PREFIX .. QUEUE[letter] .. tube
@@ -69,13 +78,13 @@ for k = 3, #ARGV do
   if #raw > 41 then
     local letter, _, pri = struct.unpack('>c1I4I4', raw)
     local tube = string.sub(raw, 43, 42 + string.byte(raw, 42))
-    local found, score, run = places(id, tube, pri)
+    local found, score, run, group, whose = places(id, tube, pri)
     if not QUEUE[letter] then
       wrong[#wrong + 1] = 'job ' .. string.sub(id, -16) .. ': its record is broken'
     elseif not fits(letter, tube, found) then
       local where = #found > 0 and 'in ' .. table.concat(found, ', ') or 'nowhere'
       wrong[#wrong + 1] = 'job ' .. string.sub(id, -16) .. ': by its record it should be in ' .. QUEUE[letter] .. tube .. ', and it is ' .. where
-      if ARGV[1] == '1' then put_right(id, letter, tube, pri, found, score, run) end
+      if ARGV[1] == '1' then put_right(id, letter, tube, pri, found, score, run, group, whose) end
     elseif not redis.call('ZSCORE', PREFIX .. 'tubes', tube) then
       wrong[#wrong + 1] = 'job ' .. string.sub(id, -16) .. ': its tube ' .. tube .. ' is not listed'
       if ARGV[1] == '1' then list(tube) end

@@ -100,17 +100,19 @@ function OPS.delete_each(tube, from, upto)
   for k = from, upto do
     local is = call('DEL', ARGV[k])
     each[#each + 1], found = is, found + is
-    call('ZREM', RESERVED, ARGV[k])
+    if call('ZREM', RESERVED, ARGV[k]) == 0 and run_by_bytes(GROUPS, ARGV[k], partitions) then
+      sum.grouped = sum.grouped - is
+    end
     call('ZREM', READY .. tube, ARGV[k])
   end
   say(format('0;%d:', #each) .. concat(each))
   return found
 end
 
--- of_first counts the urgent ones of the first n ready jobs of a tube, not all of
--- which have a record; and returns the ids of those that have, which entries
--- has, each by itself.
-function OPS.of_first(tube, n, entries)
+-- of_first counts the urgent ones of the first ready jobs of a tube, not all of
+-- which have a record, and returns the ids of those that have, and as many ones.
+function OPS.of_first(tube, ids, got)
+  local n = #ids
   local scores = call('ZRANGE', READY .. tube, '0', format('%d', n - 1), 'WITHSCORES')
   local jobs, urgent, k = 0, 0, 1
   while jobs < n do
@@ -119,9 +121,11 @@ function OPS.of_first(tube, n, entries)
     if tonumber(scores[k + 1]) < URGENT_BELOW then urgent = urgent + len end
     jobs, k = jobs + len, k + 2
   end
-  local ids = {}
-  for e = 2, #entries, 2 do ids[e / 2] = entries[e] end
-  return urgent, ids
+  local left, ones = {}, {}
+  for at = 1, n do
+    if got[at] then left[#left + 1], ones[#ones + 1] = ids[at], 1 end
+  end
+  return urgent, left, ones
 end
 
 -- count writes the counters over all tubes that only what is here changes.

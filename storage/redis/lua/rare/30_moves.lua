@@ -87,12 +87,30 @@ local function enter(j, state)
   end
 end
 
+-- split makes members of their own of what is left of an instance's group, and
+-- returns it.
+local function split(inst, group)
+  local left = split_group(PREFIX, inst, group, partitions)
+  sum.changed, sum.grouped = true, sum.grouped - #left
+  return left
+end
+
+-- unreserve takes a job out of what an instance has reserved, and returns whether
+-- it was there.
+local function unreserve(inst, member)
+  if call('ZREM', PREFIX .. 'reserved:' .. inst, member) == 1 then return true end
+  local group = run_by_bytes(PREFIX .. 'groups:' .. inst, member, partitions)
+  if not group then return false end
+  split(inst, group)
+  return call('ZREM', PREFIX .. 'reserved:' .. inst, member) == 1
+end
+
 -- leave_place takes a job out of the ZSET in which it is; pri must still be
 -- the one with which it went in. A reserved one must be this instance's.
 local function leave_place(j)
   local state = j.state
   if state == 'V' then
-    call('ZREM', RESERVED, j.member)
+    unreserve(ME, j.member)
     took[j.member] = nil
   elseif state == 'R' then
     if j.run then

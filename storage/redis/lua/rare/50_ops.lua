@@ -166,8 +166,8 @@ OPS['head'] = function(i)
 end
 
 -- give_back makes a job ready that an instance has reserved.
-local function give_back(queue, member, arrow)
-  if call('ZREM', queue, member) == 0 then return end
+local function give_back(inst, member, arrow)
+  if not unreserve(inst, member) then return end
   sum.changed = true
   local j = load(member)
   if j then
@@ -181,7 +181,7 @@ OPS['give-back'] = function(i)
   local upto = i + ARGV[i]
   for k = i + 1, upto do
     took[ARGV[k]] = nil
-    give_back(RESERVED, ARGV[k], ARROWS['give-backV'])
+    give_back(ME, ARGV[k], ARROWS['give-backV'])
   end
   answer(1)
   return upto + 1

@@ -64,11 +64,13 @@ end
 -- reserved_until finds the deadline of a reserved job, whichever instance has
 -- it; NOW if none has.
 local function reserved_until(member)
-  local at = call('ZSCORE', RESERVED, member)
-  if at then return tonumber(at) end
-  for _, inst in ipairs(call('ZRANGE', PREFIX .. 'instances', '0', '-1')) do
-    at = call('ZSCORE', PREFIX .. 'reserved:' .. inst, member)
+  local instances = call('ZRANGE', PREFIX .. 'instances', '0', '-1')
+  table.insert(instances, 1, ME)
+  for _, inst in ipairs(instances) do
+    local at = call('ZSCORE', PREFIX .. 'reserved:' .. inst, member)
     if at then return tonumber(at) end
+    local group = run_by_bytes(PREFIX .. 'groups:' .. inst, member, partitions)
+    if group then return tonumber(string.match(group, '%d+$')) end
   end
   return NOW
 end
@@ -129,23 +131,29 @@ OPS['tube-stats'] = function(i)
   return i + 1
 end
 
+-- held counts what an instance has reserved, but for what is in groups.
+local function held(inst)
+  return call('ZCARD', PREFIX .. 'reserved:' .. inst) - call('ZCARD', PREFIX .. 'groups:' .. inst)
+end
+
 -- stats silence → urgent, ready, reserved, delayed, buried, total, timeouts,
 -- tubes, instances: this one, and those that gave a sign of life in the last
 -- silence ms
 OPS['stats'] = function(i)
   flush()
-  local reserved, living = call('ZCARD', RESERVED), 1
+  local reserved, living = held(ME), 1
   local seen = call('ZRANGE', PREFIX .. 'instances', '0', '-1', 'WITHSCORES')
   for k = 1, #seen, 2 do
     if seen[k] ~= ME then
-      reserved = reserved + call('ZCARD', PREFIX .. 'reserved:' .. seen[k])
+      reserved = reserved + held(seen[k])
       if tonumber(seen[k + 1]) > NOW - ARGV[i] then living = living + 1 end
     end
   end
-  local have = call('HMGET', COUNTS, 'urgent', 'delayed', 'buried', 'ids', 'deleted', 'timeouts', 'skipped')
-  for k = 1, 7 do have[k] = tonumber(have[k] or 0) end
+  local have = call('HMGET', COUNTS, 'urgent', 'delayed', 'buried', 'ids', 'deleted', 'timeouts', 'skipped', 'grouped')
+  for k = 1, 8 do have[k] = tonumber(have[k] or 0) end
   -- Jobs that the batch has still to put have their numbers already.
   local total = have[4] - have[7] - (tonumber(ARGV[4]) - sum.puts)
+  reserved = reserved + have[8] + sum.grouped
   have[1], have[2], have[3] = have[1] + sum.urgent, have[2] + sum.delayed, have[3] + sum.buried
   answer(have[1])
   answer(total - have[5] - sum.deleted - have[2] - have[3] - reserved)

@@ -1,18 +1,29 @@
 -- The operations by which instances keep time, and an eye on each other.
 
+-- give_back_first gives back those of the members of an instance's reserved
+-- jobs that come first, up to about limit jobs, and returns their ids. A group goes
+-- as a whole, so that nobody who believes in it is mistaken about its rest.
+local function give_back_first(inst, members, step, limit, arrow)
+  local ids = {}
+  for k = 1, #members, step do
+    local member = members[k]
+    for _, id in ipairs(#member > LENGTH and split(inst, member) or { member }) do
+      ids[#ids + 1] = id
+      give_back(inst, id, arrow)
+    end
+    if #ids >= limit then break end
+  end
+  return ids
+end
+
 -- expire gives back what connections of this instance have held for too long,
 -- and returns the ids, and for how long at most.
 local function expire(limit)
-  local members = {}
   local over = call('ZRANGEBYSCORE', RESERVED, '-inf', format('%.0f', NOW), 'WITHSCORES', 'LIMIT', '0', format('%d', limit))
-  for k = 1, #over, 2 do
-    local member = over[k]
-    members[#members + 1] = member
-    sum.timeouts = sum.timeouts + 1
-    took[member] = nil
-    give_back(RESERVED, member, ARROWS['expireV'])
-  end
-  return members, over[2] and NOW - over[2] or 0
+  local ids = give_back_first(ME, over, 2, limit, ARROWS['expireV'])
+  sum.timeouts = sum.timeouts + #ids
+  for _, id in ipairs(ids) do took[id] = nil end
+  return ids, over[2] and NOW - over[2] or 0
 end
 
 local function mature(tube, limit)
@@ -70,9 +81,7 @@ local function reclaim(inst, limit)
   local queue = PREFIX .. 'reserved:' .. inst
   sum.changed = true
   call('DEL', PREFIX .. 'batch:' .. inst)
-  for _, member in ipairs(call('ZRANGE', queue, '0', format('%d', limit - 1))) do
-    give_back(queue, member, ARROWS['give-backV'])
-  end
+  give_back_first(inst, call('ZRANGE', queue, '0', format('%d', limit - 1)), 1, limit, ARROWS['give-backV'])
   if call('EXISTS', queue) == 1 then return false end
   flush()
   for _, tube in ipairs(call('ZRANGE', PREFIX .. 'tubes', '0', '-1')) do

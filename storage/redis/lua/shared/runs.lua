@@ -1,8 +1,9 @@
--- Runs, for the script and for the checks. A member of ready:TUBE is the key of
--- a job or, if it is longer, a run: 'KEY;how many;priority'. Who has this in it
--- has said what LENGTH is, that of a key.
+-- Runs and groups, for the script and for the checks. A member of ready:TUBE is
+-- the key of a job or, if it is longer, a run: 'KEY;how many;priority'; one of
+-- reserved:INST a job or a group: 'KEY;how many;gDEADLINE'. Who has this in it has
+-- said what LENGTH is, that of a key.
 
--- in_run returns how many jobs a member has, and how many of them come before a
+-- in_run returns how many jobs a run or group has, and how many of them come before a
 -- job; nil if it is no run, or the job is not in it. step is by what the ids of
 -- a run differ, the number of partitions.
 local function in_run(member, key, step)
@@ -17,7 +18,7 @@ end
 -- and how many of them come before this one; nil if it is in none.
 
 -- run_by_bytes relies on all jobs having one priority, as then members are in the
--- order of their bytes. Else it may find nothing.
+-- order of their bytes. Else it may find nothing. It is also for groups:INST.
 local function run_by_bytes(queue, key, step)
   local member = redis.call('ZREVRANGEBYLEX', queue, '[' .. key .. '~', '-', 'LIMIT', '0', '1')[1]
   local n, before = in_run(member, key, step)
@@ -45,9 +46,9 @@ local function run_by_priority(queue, key, pri, step)
   return nil
 end
 
--- keys_of returns the keys of the jobs of a member, which may be a run.
+-- keys_of returns the keys of the jobs of a member, which may be a run or a group.
 local function keys_of(member, step)
-  local n = tonumber(string.match(member, '^;(%d+);%d+$', LENGTH + 1))
+  local n = tonumber(string.match(member, '^;(%d+);g?%d+$', LENGTH + 1))
   if not n then return { member } end
   local keys, first = {}, tonumber(string.sub(member, LENGTH - 15, LENGTH))
   for k = 1, n do
@@ -64,4 +65,21 @@ local function take_apart(queue, member, step, without)
   for _, key in ipairs(keys_of(member, step)) do
     if not without[key] then redis.call('ZADD', queue, score, key) end
   end
+end
+
+-- split_group makes members of their own of those jobs of an instance's group that
+-- are still there, and returns their keys. The counter of grouped jobs is not set
+-- right.
+local function split_group(prefix, inst, member, step)
+  local reserved, left = prefix .. 'reserved:' .. inst, {}
+  local due = string.match(member, 'g(%d+)$')
+  redis.call('ZREM', reserved, member)
+  redis.call('ZREM', prefix .. 'groups:' .. inst, member)
+  for _, key in ipairs(due and keys_of(member, step) or {}) do
+    if redis.call('EXISTS', key) == 1 then
+      redis.call('ZADD', reserved, due, key)
+      left[#left + 1] = key
+    end
+  end
+  return left
 end

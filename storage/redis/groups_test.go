@@ -1,0 +1,379 @@
+package redis
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"redstalk/storage"
+	"redstalk/storage/redis/redistest"
+	"redstalk/tube"
+)
+
+// groupLab is an instance, and what Redis has of its reserved jobs.
+type groupLab struct {
+	t      *testing.T
+	redis  *redistest.Server
+	client *goredis.Client
+	s      *Store
+	ahead  atomic.Int64
+}
+
+func newGroupLab(t *testing.T) *groupLab {
+	t.Helper()
+	lab := &groupLab{t: t, redis: redistest.Start(t)}
+	lab.client = lab.redis.Client(t)
+	lab.s = lab.open(lab.redis.URL(), patient)
+	return lab
+}
+
+func (lab *groupLab) open(url string, timeout time.Duration) *Store {
+	lab.t.Helper()
+	s, err := Open(context.Background(), Options{
+		URL: url, Timeout: timeout, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		skew: func() time.Duration { return time.Duration(lab.ahead.Load()) },
+	})
+	if err != nil {
+		lab.t.Fatal(err)
+	}
+	s.Listen(deaf{})
+	lab.t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// members returns a sorted set of the instance: ids without zeros in front, and
+// for groups how many jobs they have.
+func (lab *groupLab) members(kind string) []string {
+	const prefix = "redstalk:{0}:"
+	got := []string{}
+	key := prefix + kind + ":" + *lab.s.parts[0].instance.Load()
+	for _, member := range lab.client.ZRange(context.Background(), key, 0, -1).Val() {
+		member, _, _ = strings.Cut(strings.TrimPrefix(member, prefix), ";g")
+		got = append(got, strings.TrimLeft(member, "0"))
+	}
+	return got
+}
+
+// look compares what Redis has reserved with what is wanted, ids or groups; the
+// figures with how many jobs that is; and has fsck find nothing.
+func (lab *groupLab) look(what string, reserved uint64, want ...string) {
+	lab.t.Helper()
+	groups := slices.DeleteFunc(slices.Clone(want), func(m string) bool { return !strings.Contains(m, ";") })
+	if got := lab.members("reserved"); !slices.Equal(got, want) && len(got)+len(want) > 0 {
+		lab.t.Errorf("%s: %q are reserved, want %q", what, got, want)
+	}
+	if got := lab.members("groups"); !slices.Equal(got, groups) && len(got)+len(groups) > 0 {
+		lab.t.Errorf("%s: the groups are %q, want %q", what, got, groups)
+	}
+	got, of := figures(lab.t, lab.s).Reserved, uint64(0)
+	if its := do(lab.s, storage.Op{Kind: storage.TubeStats, Tube: "t"}).TubeStats; its != nil {
+		of = its.Reserved
+	}
+	if got != reserved || of != reserved {
+		lab.t.Errorf("%s: %d jobs are reserved, %d of the tube, want %d", what, got, of, reserved)
+	}
+	if _, wrong := checkAt(lab.t, lab.redis.URL(), false); len(wrong) > 0 {
+		lab.t.Errorf("%s: %q", what, wrong)
+	}
+}
+
+// remove has holder 1 delete jobs at once.
+func (lab *groupLab) remove(ids ...uint64) {
+	lab.t.Helper()
+	var ops []storage.Op
+	for _, id := range ids {
+		ops = append(ops, move(tube.Delete, 1, id))
+	}
+	storage.DoWait(lab.s, ops)
+	for i := range ops {
+		if a := ops[i].Answer; a.NotFound || a.Err != nil {
+			lab.t.Errorf("delete of %d: %+v", ops[i].ID, a)
+		}
+	}
+}
+
+// TestGroups: jobs of a run that are reserved together are one member of the
+// sorted sets, until the last one is deleted, or something else becomes of one.
+func TestGroups(t *testing.T) {
+	lab := newGroupLab(t)
+	s := lab.s
+	putMany(t, s, 15, 5)
+	takeMany(t, s, 15)
+	lab.look("too few for a group", 15, "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15")
+	lab.remove(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
+	lab.look("deleted", 0)
+	putMany(t, s, 50, 5)
+	takeMany(t, s, 16)
+	takeMany(t, s, 17)
+	lab.look("two groups", 33, "16;16", "32;17")
+	lab.remove(17, 18, 40, 31)
+	lab.look("some are deleted", 29, "16;16", "32;17")
+	lab.remove(16, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29)
+	do(s, storage.Op{Kind: storage.Peek, ID: 1}) // a call that would tell
+	lab.look("all of one are deleted but for one", 17, "16;16", "32;17")
+	lab.remove(30)
+	do(s, storage.Op{Kind: storage.Peek, ID: 1}) // a call that tells
+	lab.look("all of one are deleted", 16, "32;17")
+	if a := do(s, move(tube.Touch, 2, 33)); !a.NotFound {
+		t.Errorf("touched by somebody else: %+v", a)
+	}
+	lab.look("touched by somebody else", 16, "32;17")
+	release := move(tube.Release, 1, 35)
+	release.Pri = 3
+	do(s, release)
+	lab.look("one is released", 15, "32", "33", "34", "36", "37", "38", "39", "41", "42", "43", "44", "45", "46", "47", "48")
+	if ids, _ := takeMany(t, s, 1); !slices.Equal(ids, []uint64{35}) {
+		t.Errorf("took %d after a release", ids)
+	}
+	lab.remove(32, 33, 34, 35, 36, 37, 38, 39, 41, 42, 43, 44, 45, 46, 47, 48)
+	lab.look("all deleted", 0)
+	takeMany(t, s, 17)
+	lab.look("the rest of the run is taken", 17, "49;17")
+	do(s, storage.Op{Kind: storage.Leave, Holder: 1})
+	lab.look("the holder has left", 0)
+	if got := figures(t, s); got.Ready != 17 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestGroupsOfTwo: two connections have jobs in one group, and one has others beside it.
+func TestGroupsOfTwo(t *testing.T) {
+	lab := newGroupLab(t)
+	putMany(t, lab.s, 40, 5)
+	takes := make([]storage.Op, 30)
+	for i := range takes {
+		takes[i] = take(tube.Holder(1 + i/20))
+	}
+	storage.DoWait(lab.s, takes)
+	takeMany(t, lab.s, 2)
+	lab.look("reserved", 32, "1;30", "31", "32")
+	lab.remove(1, 31, 2, 32, 3)
+	lab.look("deleted in the group and beside it", 27, "1;30")
+	do(lab.s, storage.Op{Kind: storage.Leave, Holder: 2})
+	if got := figures(t, lab.s); got.Ready != 18 || got.Reserved != 17 {
+		t.Errorf("one of them has left: %+v", got)
+	}
+	lab.remove(4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19)
+	lab.look("deleted by the other one", 1, "20")
+}
+
+// TestGroupsGivenBackInParts: as many groups are given back in one call as have the
+// jobs that one may have.
+func TestGroupsGivenBackInParts(t *testing.T) {
+	lab := newGroupLab(t)
+	other := lab.open(lab.redis.URL(), patient)
+	putMany(t, lab.s, 5*maxRun, 5)
+	for range 5 {
+		takeMany(t, lab.s, maxRun)
+	}
+	do(other, storage.Op{Kind: storage.Pause, Tube: tube.Default}) // its first call, which has a sign of life of its own
+	lab.s.crash()
+	lab.ahead.Add(int64(10 * time.Second))
+	for _, want := range []uint64{maxMoves, 2 * maxMoves, 5 * maxRun} {
+		lab.ahead.Add(int64(beatEvery))
+		other.Tick()
+		if got := figures(t, other); got.Ready != want || got.Reserved != 5*maxRun-want {
+			t.Errorf("%d are ready and %d reserved, want %d ready", got.Ready, got.Reserved, want)
+		}
+	}
+}
+
+// TestGroupsOfOneTTR: a group has one deadline.
+func TestGroupsOfOneTTR(t *testing.T) {
+	lab := newGroupLab(t)
+	ops := make([]storage.Op, 40)
+	for i := range ops {
+		ops[i] = put("x")
+		if i == 19 {
+			ops[i].TTR = 601
+		}
+	}
+	storage.DoWait(lab.s, ops)
+	takeMany(t, lab.s, 20)
+	takeMany(t, lab.s, 20)
+	got := lab.members("reserved")
+	if len(got) != 21 || !slices.Contains(got, "21;20") || !slices.Contains(got, "20") {
+		t.Errorf("%q are reserved, want 1 to 20 each, and the others as a group", got)
+	}
+	for id, want := range map[uint64]time.Duration{19: 600, 20: 601, 21: 600} {
+		job := do(lab.s, storage.Op{Kind: storage.JobStats, ID: id}).Job
+		if left := want*time.Second - job.TimeLeft; left < 0 || left > 30*time.Second {
+			t.Errorf("job %d has %v left, want %d s", id, job.TimeLeft, want)
+		}
+	}
+}
+
+// TestGroupsOfOthers: another instance knows when a job in a group is due, may not
+// touch it, and gives back what is left of the group when its instance is dead.
+func TestGroupsOfOthers(t *testing.T) {
+	lab := newGroupLab(t)
+	other := lab.open(lab.redis.URL(), patient)
+	putMany(t, lab.s, 20, 5)
+	takeMany(t, lab.s, 20)
+	lab.remove(1, 2, 7)
+	job := do(other, storage.Op{Kind: storage.JobStats, ID: 9}).Job
+	if job == nil || job.State != tube.Reserved || job.TimeLeft < 570*time.Second || job.TimeLeft > 600*time.Second {
+		t.Errorf("%+v", job)
+	}
+	for _, m := range []tube.Move{tube.Delete, tube.Touch, tube.Bury, tube.ReserveJob} {
+		if a := do(other, move(m, 1, 9)); !a.NotFound {
+			t.Errorf("%v by another instance: %+v", m, a)
+		}
+	}
+	if got := figures(t, other); got.Reserved != 17 || got.Ready != 0 {
+		t.Errorf("%+v", got)
+	}
+	lab.s.crash()
+	lab.ahead.Add(int64(10 * time.Second))
+	other.Tick()
+	if got := figures(t, other); got.Ready != 17 || got.Reserved != 0 {
+		t.Errorf("given back: %+v", got)
+	}
+	if left := lab.members("groups"); len(left) > 0 {
+		t.Errorf("groups are left: %q", left)
+	}
+	if ids, _ := takeMany(t, other, 20); len(ids) != 17 || ids[0] != 3 {
+		t.Errorf("took %d", ids)
+	}
+	if _, wrong := checkAt(t, lab.redis.URL(), false); len(wrong) > 0 {
+		t.Errorf("%q", wrong)
+	}
+}
+
+// TestGroupsExpire: when the TTR of a group runs out, what is left of it is ready,
+// and counts as run out.
+func TestGroupsExpire(t *testing.T) {
+	lab := newGroupLab(t)
+	putMany(t, lab.s, 20, 5)
+	takeMany(t, lab.s, 20)
+	lab.remove(3, 4)
+	lab.ahead.Add(int64(601 * time.Second))
+	lab.s.Tick()
+	lab.look("the TTR has run out", 0)
+	if got := figures(t, lab.s); got.Ready != 18 || got.Timeouts != 18 {
+		t.Errorf("%+v", got)
+	}
+	if a := do(lab.s, move(tube.Delete, 1, 5)); a.NotFound {
+		t.Errorf("%+v", a)
+	}
+	if a := do(lab.s, move(tube.Release, 1, 6)); !a.NotFound {
+		t.Errorf("released by a former holder: %+v", a)
+	}
+}
+
+// TestGroupsAskedAgain: a call that takes, deletes or releases is carried out once if
+// its answer is lost, and one that never was leaves the group as it is.
+func TestGroupsAskedAgain(t *testing.T) {
+	lab := newGroupLab(t)
+	proxy := redistest.NewProxy(t, lab.redis)
+	lab.s.Close()
+	lab.s = lab.open(proxy.URL(), hasty)
+	putMany(t, lab.s, 40, 5)
+	losing := func(what func()) {
+		proxy.Judge(nil, once(redistest.Drop, 1, isAnswer))
+		what()
+		proxy.Judge(nil, nil)
+	}
+	away := func(what func()) {
+		proxy.Judge(func([]byte) redistest.Fate { return redistest.Drop }, nil)
+		what()
+		proxy.Judge(nil, nil)
+		figures(t, lab.s)
+	}
+	losing(func() { takeMany(t, lab.s, 20) })
+	lab.look("taken", 20, "1;20")
+	losing(func() { lab.remove(1, 2, 3) })
+	lab.look("deleted", 17, "1;20")
+	losing(func() { do(lab.s, storage.Op{Kind: storage.Peek, ID: 1}) })
+	// The instance believes that the group is split, which was never carried out.
+	away(func() {
+		if a := do(lab.s, move(tube.Release, 1, 4)); a.Err == nil {
+			t.Errorf("released by a Redis that is away: %+v", a)
+		}
+	})
+	lab.look("not released", 17, "1;20")
+	lab.remove(5, 6)
+	lab.look("deleted one by one", 15, "1;20")
+	takeMany(t, lab.s, 20)
+	lab.remove(21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40)
+	away(func() {
+		if a := do(lab.s, storage.Op{Kind: storage.Peek, ID: 1}); a.Err == nil {
+			t.Errorf("%+v", a)
+		}
+	})
+	do(lab.s, storage.Op{Kind: storage.Peek, ID: 1}) // tells what that one could not
+	lab.look("another group is over", 15, "1;20")
+	do(lab.s, move(tube.Touch, 1, 7))
+	lab.look("touched", 15, "4", "8", "9", "10", "11", "12", "13", "14", "15", "16", "17", "18", "19", "20", "7")
+}
+
+// TestGroupsPastLostRecord: jobs whose record somebody has deleted are in no group,
+// and are deleted without ado.
+func TestGroupsPastLostRecord(t *testing.T) {
+	lab := newGroupLab(t)
+	putMany(t, lab.s, 40, 5)
+	lab.client.Del(context.Background(), "redstalk:{0}:"+digits(2), "redstalk:{0}:"+digits(30))
+	if ids, _ := takeMany(t, lab.s, 19); len(ids) != 19 || len(lab.members("groups")) > 0 {
+		t.Errorf("took %d, in the groups %q", ids, lab.members("groups"))
+	}
+	takeMany(t, lab.s, 9)
+	putMany(t, lab.s, 20, 5)
+	takeMany(t, lab.s, 10)
+	takeMany(t, lab.s, 20)
+	lab.client.Del(context.Background(), "redstalk:{0}:"+digits(45))
+	lab.remove(44, 45, 46)
+	if got := lab.client.HGet(context.Background(), "redstalk:{0}:counts", "grouped").Val(); got != "18" {
+		t.Errorf("%s jobs are in groups, want 18: the lost one only fsck knows", got)
+	}
+}
+
+// TestRepairGroups damages groups, and has it found and set right.
+func TestRepairGroups(t *testing.T) {
+	lab := newGroupLab(t)
+	ctx, p := context.Background(), "redstalk:{0}:"
+	putMany(t, lab.s, 80, 5)
+	for range 4 {
+		takeMany(t, lab.s, 20)
+	}
+	lab.look("groups", 80, "1;20", "21;20", "41;20", "61;20")
+	reserved, groups := p+"reserved:"+*lab.s.parts[0].instance.Load(), p+"groups:"+*lab.s.parts[0].instance.Load()
+	members := lab.client.ZRange(ctx, groups, 0, -1).Val()
+	lab.s.crash()
+	lab.client.ZRem(ctx, reserved, members[0])
+	lab.client.ZRem(ctx, groups, members[1])
+	lab.client.ZAdd(ctx, p+"ready:t", goredis.Z{Score: 5, Member: p + digits(42)})
+	lab.client.ZAdd(ctx, reserved, goredis.Z{Score: 1.8e12, Member: p + digits(63)})
+	lab.client.HIncrBy(ctx, p+"counts", "grouped", 7)
+	_, wrong := checkAt(t, lab.redis.URL(), false)
+	text := strings.Join(wrong, "\n")
+	inst := strings.TrimPrefix(reserved, p+"reserved:")
+	for _, want := range []string{
+		"groups:" + inst + " has a group that is not in reserved:" + inst,
+		"reserved:" + inst + " has a group that is not in groups:" + inst,
+		"job " + digits(42) + ": by its record it should be in ready:t, and it is in ready:t, reserved:" + inst,
+		"reserved:" + inst + " has " + digits(63) + ": it is in a run and by itself",
+		"grouped of counts is 87",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("not found: %s\nin %s", want, text)
+		}
+	}
+	lab.client.ZAdd(ctx, p+"instances", goredis.Z{Score: 1, Member: inst})
+	checkAt(t, lab.redis.URL(), true)
+	if _, left := checkAt(t, lab.redis.URL(), false); len(left) > 0 {
+		t.Errorf("still wrong after the repair: %q", left)
+	}
+	s := lab.open(lab.redis.URL(), patient)
+	lab.ahead.Add(int64(10 * time.Second))
+	s.Tick()
+	if got := figures(t, s); got.Ready != 80 || got.Reserved != 0 {
+		t.Errorf("given back: %+v", got)
+	}
+}
