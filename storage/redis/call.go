@@ -161,8 +161,7 @@ func (p *partition) gone(op *storage.Op) bool {
 	if op.Kind != storage.Move || op.Move != tube.Delete {
 		return false
 	}
-	_, has := p.holdings.has(op.Holder, op.ID, p.serial)
-	return has
+	return p.holdings.has(op.Holder, op.ID, p.serial) != nil
 }
 
 // encodeRuns appends operations, those of a kind that follow each other as one.
@@ -308,18 +307,21 @@ func (p *partition) encodeTakeBefore(op *storage.Op, other *head) {
 // encodeGone appends a run of deletes of jobs, all of one tube, that their
 // connections hold; all in groups, or none.
 func (p *partition) encodeGone(ops []*storage.Op) int {
-	its, _ := p.holdings.has(ops[0].Holder, ops[0].ID, p.serial)
-	p.holdings.spend(ops[0].ID, p.serial)
-	grouped := p.holdings.grouped(ops[0].ID)
+	first := p.holdings.has(ops[0].Holder, ops[0].ID, p.serial)
+	first.spent = p.serial
 	n := alike(ops, func(op *storage.Op) bool {
-		if !p.gone(op) || p.holdings.jobs[op.ID].tube != its.tube || p.holdings.grouped(op.ID) != grouped {
+		if op.Kind != storage.Move || op.Move != tube.Delete {
 			return false
 		}
-		p.holdings.spend(op.ID, p.serial)
+		its := p.holdings.has(op.Holder, op.ID, p.serial)
+		if its == nil || its.tube != first.tube || its.grouped() != first.grouped() {
+			return false
+		}
+		its.spent = p.serial
 		return true
 	})
 	c := &p.call
-	c.args = append(c.args, "gone", its.tube, boolArg(p.attendance.known(its.tube)), boolArg(grouped), n)
+	c.args = append(c.args, "gone", first.tube, boolArg(p.attendance.known(first.tube)), boolArg(first.grouped()), n)
 	for _, op := range ops[:n] {
 		c.addID(op.ID)
 	}

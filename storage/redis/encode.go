@@ -119,15 +119,15 @@ func (p *partition) encodeOp(u *unit, op *storage.Op) {
 	}
 	switch op.Kind {
 	case storage.Move:
-		_, mine := p.holdings.has(op.Holder, op.ID, p.serial)
-		c.args = append(c.args, "move", op.Move.String(), boolArg(mine), holderArg(op.Holder))
+		its := p.holdings.has(op.Holder, op.ID, p.serial)
+		c.args = append(c.args, "move", op.Move.String(), boolArg(its != nil), holderArg(op.Holder))
 		c.addID(op.ID)
 		c.args = append(c.args, &op.Pri, &op.Delay)
-		if mine {
-			p.holdings.split(op.ID)
-		}
-		if mine && (op.Move == tube.Release || op.Move == tube.Bury) {
-			p.holdings.spend(op.ID, p.serial)
+		if its != nil {
+			its.split()
+			if op.Move == tube.Release || op.Move == tube.Bury {
+				its.spent = p.serial
+			}
 		}
 		read = (*partition).readMove
 	case storage.Attend:
@@ -238,8 +238,9 @@ func (p *partition) encodeGiveBack(ids []uint64) {
 	}, "give-back", len(ids))
 	for _, id := range ids {
 		c.addID(id)
-		p.holdings.split(id)
-		p.holdings.spend(id, p.serial)
+		its := p.holdings.jobs[id]
+		its.split()
+		its.spent = p.serial
 	}
 	c.ops += len(ids)
 }

@@ -21,12 +21,17 @@ type holdings struct {
 	shared bool
 	mu     sync.Mutex // held when anything changes, or others look; if shared
 
-	jobs    map[uint64]holding
+	jobs    map[uint64]*holding
 	holders map[tube.Holder]*held
-	spare   []*held  // empty ones
-	over    []string // groups all of whose jobs are deleted, of which Redis was not told
+	spare   []*held    // empty ones
+	used    []*holding // to be used again
+	over    []string   // groups all of whose jobs are deleted, of which Redis was not told
 }
 
+// maxUsed bounds how many holdings are kept to be used again.
+const maxUsed = 1024
+
+// holding is one job. It is good until the job is dropped.
 type holding struct {
 	holder tube.Holder
 	place  int // in held.ids
@@ -50,7 +55,7 @@ type group struct {
 type held struct{ ids []uint64 }
 
 func newHoldings(shared bool) *holdings {
-	return &holdings{shared: shared, jobs: make(map[uint64]holding), holders: make(map[tube.Holder]*held)}
+	return &holdings{shared: shared, jobs: make(map[uint64]*holding), holders: make(map[tube.Holder]*held)}
 }
 
 func (hs *holdings) lock() {
@@ -84,8 +89,19 @@ func (hs *holdings) hold(h tube.Holder, id uint64, name string, ttr time.Duratio
 		its = hs.newHeld()
 		hs.holders[h] = its
 	}
-	hs.jobs[id] = holding{holder: h, place: len(its.ids), until: now.Add(ttr), ttr: ttr, tube: name, group: in}
+	job := hs.newHolding()
+	*job = holding{holder: h, place: len(its.ids), until: now.Add(ttr), ttr: ttr, tube: name, group: in}
+	hs.jobs[id] = job
 	its.ids = append(its.ids, id)
+}
+
+func (hs *holdings) newHolding() *holding {
+	if n := len(hs.used); n > 0 {
+		job := hs.used[n-1]
+		hs.used = hs.used[:n-1]
+		return job
+	}
+	return new(holding)
 }
 
 func (hs *holdings) newHeld() *held {
@@ -105,11 +121,14 @@ func (hs *holdings) drop(id uint64) {
 }
 
 func (hs *holdings) remove(id uint64) {
-	was, has := hs.jobs[id]
-	if !has {
+	was := hs.jobs[id]
+	if was == nil {
 		return
 	}
 	delete(hs.jobs, id)
+	if len(hs.used) < maxUsed {
+		hs.used = append(hs.used, was)
+	}
 	if g := was.group; g != nil {
 		if g.left--; g.left == 0 && !g.split {
 			hs.over = append(hs.over, g.name)
@@ -119,9 +138,7 @@ func (hs *holdings) remove(id uint64) {
 	last := len(its.ids) - 1
 	if moved := its.ids[last]; moved != id {
 		its.ids[was.place] = moved
-		h := hs.jobs[moved]
-		h.place = was.place
-		hs.jobs[moved] = h
+		hs.jobs[moved].place = was.place
 	}
 	its.ids = its.ids[:last]
 	if last == 0 {
@@ -132,34 +149,23 @@ func (hs *holdings) remove(id uint64) {
 	}
 }
 
-// has returns whether h has job id, and does not give it up earlier in the
-// same call.
-func (hs *holdings) has(h tube.Holder, id, call uint64) (holding, bool) {
-	its, has := hs.jobs[id]
-	return its, has && its.holder == h && its.spent != call
-}
-
-// spend notes that the holder of job id gives it up in a call.
-func (hs *holdings) spend(id, call uint64) {
-	hs.lock()
-	defer hs.unlock()
-	if its, has := hs.jobs[id]; has {
-		its.spent = call
-		hs.jobs[id] = its
+// has returns job id if h has it, and does not give it up earlier in the same
+// call; nil if not.
+func (hs *holdings) has(h tube.Holder, id, call uint64) *holding {
+	if its := hs.jobs[id]; its != nil && its.holder == h && its.spent != call {
+		return its
 	}
+	return nil
 }
 
-// grouped returns whether Redis is sure to have job id in a group.
-func (hs *holdings) grouped(id uint64) bool {
-	g := hs.jobs[id].group
-	return g != nil && !g.split
-}
+// grouped returns whether Redis is sure to have the job in a group.
+func (h *holding) grouped() bool { return h.group != nil && !h.group.split }
 
-// split notes that something was sent that takes job id out of its group other
+// split notes that something was sent that takes the job out of its group other
 // than by deleting it, so that the group is split.
-func (hs *holdings) split(id uint64) {
-	if g := hs.jobs[id].group; g != nil {
-		g.split = true
+func (h *holding) split() {
+	if h.group != nil {
+		h.group.split = true
 	}
 }
 
@@ -167,9 +173,8 @@ func (hs *holdings) split(id uint64) {
 func (hs *holdings) touch(id uint64, now time.Time) {
 	hs.lock()
 	defer hs.unlock()
-	if its, has := hs.jobs[id]; has {
+	if its := hs.jobs[id]; its != nil {
 		its.until = now.Add(its.ttr)
-		hs.jobs[id] = its
 	}
 }
 
