@@ -31,7 +31,7 @@ var Differences = []Difference{
 		"nobody kicks more than one job while another waits"},
 	{"burst-and-waiter", "",
 		"a subject may carry out a packet of commands as one step and look after those who wait when it is over",
-		"while others wait, a packet has at most one command that may wake one of them, and behind it none that could tell; the same for what is sent behind a waiting reserve"},
+		"while others wait, a packet has at most one command that may wake one of them, and behind it none that could tell, nor does it end a connection that holds a job; the same for what is sent behind a waiting reserve"},
 	{"delay-due-order", "delay-due-order",
 		"what is due within the same few milliseconds may happen in any order, and so may it be peeked at and kicked",
 		"no event is set off that falls near another, and no two long delays are alike"},

@@ -401,7 +401,8 @@ func (e *episode) admitEnd(id int, c *conn, all []*asked, s step) string {
 	if held > 1 && e.waiting(id) > 0 {
 		return "disconnect-serves-one"
 	}
-	if e.otherTail(id) {
+	wakesBefore := slices.ContainsFunc(all, func(a *asked) bool { return a.wakes() && a.verb != "quit" })
+	if e.otherTail(id) || held > 0 && e.waiting(id) > 0 && wakesBefore {
 		return "burst-and-waiter"
 	}
 	if quits && slices.ContainsFunc(all, func(a *asked) bool { return a.blocks }) {

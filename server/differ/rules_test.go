@@ -202,3 +202,36 @@ func TestAdmitPuts(t *testing.T) {
 		}
 	}
 }
+
+// TestAdmitEnd: who holds a job and ends with a packet wakes nobody else in it, or it
+// would be chance which of two jobs that one gets.
+func TestAdmitEnd(t *testing.T) {
+	const kick = "kick 1\r\n"
+	for _, c := range []struct {
+		name          string
+		waits, holds  bool
+		sent          string
+		ends, refused bool
+	}{
+		{"kicks and ends", true, true, kick, true, true},
+		{"puts and ends", true, true, putStart + putEnd, true, true},
+		{"kicks and quits", true, true, kick + "quit\r\n", false, true},
+		{"kicks and stays", true, true, kick, false, false},
+		{"nobody waits", false, true, kick, true, false},
+		{"holds nothing", true, false, kick, true, false},
+		{"wakes nobody else", true, true, "list-tubes\r\n", true, false},
+		{"quits", true, true, "quit\r\n", false, false},
+	} {
+		m := newPutModel(0)
+		if c.waits {
+			m.send(1, "reserve\r\n")
+		}
+		if c.holds {
+			m.e.conns[2].held[1] = true
+		}
+		why := m.e.admit(step{conn: 2, commands: []command{{rest: c.sent}}, fin: c.ends})
+		if want := map[bool]string{true: "burst-and-waiter"}[c.refused]; why != want {
+			t.Errorf("%s: refused because of %q, want %q", c.name, why, want)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package differ
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -14,11 +15,13 @@ type shrinker struct {
 }
 
 // shrink tries to leave out more and more: the end, connections, steps,
-// commands; then to make what is left simpler.
+// commands; to let one connection do what two did; then to make what is left
+// simpler.
 func (s *shrinker) shrink(script []step) []step {
 	for {
 		size := weight(script)
 		script = s.dropConns(script)
+		script = s.joinConns(script)
 		script = s.dropSteps(script)
 		script = s.dropCommands(script)
 		script = s.simplify(script)
@@ -60,12 +63,38 @@ func (s *shrinker) first(candidates [][]step) []step {
 	return nil
 }
 
-func (s *shrinker) dropConns(script []step) []step {
+// connsOf returns the connections of a script.
+func connsOf(script []step) []int {
 	ids := make(map[int]bool)
 	for _, st := range script {
 		ids[st.conn] = true
 	}
-	for id := range ids {
+	return slices.Sorted(maps.Keys(ids))
+}
+
+// joinConns has one connection do what several did, so that what each of them did to
+// be ready can be left out.
+func (s *shrinker) joinConns(script []step) []step {
+	ids := connsOf(script)
+	for i, from := range ids {
+		for _, to := range ids[i+1:] {
+			joined := slices.Clone(script)
+			for at := range joined {
+				if joined[at].conn == from {
+					joined[at].conn = to
+				}
+			}
+			if s.first([][]step{joined}) != nil {
+				script = joined
+				break
+			}
+		}
+	}
+	return script
+}
+
+func (s *shrinker) dropConns(script []step) []step {
+	for _, id := range connsOf(script) {
 		without := slices.DeleteFunc(slices.Clone(script), func(st step) bool { return st.conn == id })
 		if smaller := s.first([][]step{without}); smaller != nil {
 			script = smaller

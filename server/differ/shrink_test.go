@@ -43,3 +43,27 @@ func linesOf(script []step) (lines []string) {
 	}
 	return lines
 }
+
+// TestShrinkJoins: what two connections each needed to be ready is left out once if
+// one can do what both did.
+func TestShrinkJoins(t *testing.T) {
+	var script []step
+	for conn := range 3 {
+		script = append(script, step{conn: conn, commands: []command{{line: "use"}}}, step{conn: conn, commands: []command{{line: fmt.Sprint("put ", conn)}}})
+	}
+	s := shrinker{parallel: 1, deadline: time.Now().Add(time.Minute), fails: func(script []step) bool {
+		ready, puts := make(map[int]bool), 0
+		for _, st := range script {
+			switch {
+			case st.commands[0].line == "use":
+				ready[st.conn] = true
+			case ready[st.conn]:
+				puts++
+			}
+		}
+		return puts == 3
+	}}
+	if got, want := linesOf(s.shrink(script)), []string{"use", "put 0", "put 1", "put 2"}; !slices.Equal(got, want) {
+		t.Errorf("%q is left, want %q", got, want)
+	}
+}
