@@ -510,7 +510,15 @@ func (w *epollWire) Settled() bool {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.err != nil || len(w.kept) == 0 && unsent(w.fd) == 0
+	return w.err != nil || len(w.kept) == 0 && (unsent(w.fd) == 0 || isReset(w.fd))
+}
+
+// isReset returns whether the other side refuses what was sent to it, as one does
+// that closed the connection before. A read does not tell, as it sees the end of
+// the stream first, and the kernel goes on counting what was never confirmed.
+func isReset(fd int) bool {
+	cause, err := syscall.GetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_ERROR)
+	return err != nil || cause != 0
 }
 
 // unsent is how many bytes the kernel has been given that the other side has
