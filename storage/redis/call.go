@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,7 +26,7 @@ const (
 	maxRun = 250
 
 	// runFrom is from how many puts that follow each other with one priority
-	// their jobs are made a run, see lua/10_batch.lua.
+	// and TTR their jobs are made a run, see lua/10_batch.lua.
 	runFrom = 4
 
 	// maxID is the largest id there can be: clients and Lua read ids as
@@ -33,7 +34,7 @@ const (
 	maxID = 1<<53 - 1
 
 	// headArgs are how many arguments come before the operations.
-	headArgs = 9
+	headArgs = 10
 
 	// idLen is the length of an id in keys.
 	idLen = 16
@@ -52,6 +53,7 @@ type call struct {
 	bytes int
 	told  []string // tubes whose attendance is told
 	over  []string // groups of which it is told that they are over
+	since uint64   // the first job that it was told is remembered
 	text  []byte   // what args point into
 
 	// The operations of whole units that are all of one kind. They come last
@@ -80,6 +82,7 @@ func (c *call) reset(prefix string) {
 	c.steps, c.text = c.steps[:0], c.text[:0]
 	c.gone, c.put, c.taken = c.gone[:0], c.put[:0], c.taken[:0]
 	c.puts, c.ops, c.bytes, c.told, c.over = 0, 0, 0, c.told[:0], nil
+	c.since = 0
 	clear(c.last)
 	c.last, c.sealed = c.last[:0], false
 }
@@ -213,6 +216,7 @@ func (p *partition) encodePuts(ops []*storage.Op) int {
 		n, same = putsTogether(ops)
 	}
 	ops = ops[:n]
+	read := (*partition).readPuts
 	known := boolArg(p.attendance.known(first.Tube))
 	if first.Delay > 0 {
 		c.args = append(c.args, "put-delayed", &first.Tube, known, &first.Delay)
@@ -226,9 +230,14 @@ func (p *partition) encodePuts(ops []*storage.Op) int {
 		}
 		c.args = append(c.args, "put", &first.Tube, known, n, urgent)
 		if same {
-			c.args = append(c.args, &first.Pri)
+			its := fmt.Sprintf("%d;%d;", first.Pri, max(first.TTR, tube.MinTTR))
+			if p.memory.room() {
+				its += *p.instance.Load()
+				read = (*partition).readOwnRun
+			}
+			c.args = append(c.args, &first.Pri, its)
 		} else {
-			c.args = append(c.args, "")
+			c.args = append(c.args, "", "")
 		}
 		for _, op := range ops {
 			if !same {
@@ -238,21 +247,21 @@ func (p *partition) encodePuts(ops []*storage.Op) int {
 		}
 	}
 	c.puts += n
-	c.steps = append(c.steps, step{ops, (*partition).readPuts})
+	c.steps = append(c.steps, step{ops, read})
 	return n
 }
 
 // putsTogether returns how many of the puts without a delay, that ops begins
-// with, are one operation: all to one tube, and either of the same priority,
-// or of such as do not stay the same for long.
+// with, are one operation: all to one tube, and either of the same priority and
+// TTR, or of such as do not stay the same for long.
 func putsTogether(ops []*storage.Op) (n int, same bool) {
 	first := ops[0]
-	streak := 0 // of how many the last ones have the same priority
+	streak := 0 // of how many the last ones have the same priority and TTR
 	n = alike(ops, func(op *storage.Op) bool {
 		return op.Kind == storage.Put && op.Delay == 0 && op.Tube == first.Tube
 	})
 	for i := range n {
-		if streak > 0 && ops[i].Pri != ops[i-1].Pri {
+		if streak > 0 && (ops[i].Pri != ops[i-1].Pri || ops[i].TTR != ops[i-1].TTR) {
 			if streak == i && streak >= runFrom {
 				return i, true
 			}

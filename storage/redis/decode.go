@@ -32,6 +32,8 @@ type reply struct {
 	group   *group // in which they and the last one are, nil if in none
 	last    uint64 // the last one
 	step    uint64 // from one of its ids to the next
+
+	remembered bool // they and the last one are, and have no records here
 }
 
 var errReply = errors.New("the script returned something else than expected")
@@ -114,23 +116,46 @@ func (r *reply) record() record {
 	return rec
 }
 
+// job is what is to be known of a job that was taken.
+type job struct {
+	body []byte
+	tube string
+	ttr  time.Duration
+}
+
+func (r record) job() job {
+	return job{r.body(), r.tube(), time.Duration(r.ttr()) * time.Second}
+}
+
 // nextTaken returns the next job taken in bulk.
-func (r *reply) nextTaken() (id uint64, rec record) {
+func (p *partition) nextTaken(r *reply) (id uint64, its job) {
+	if id = r.nextID(); r.err != nil {
+		return 0, job{}
+	}
+	if r.remembered {
+		its, ok := p.memory.take(id)
+		if !ok {
+			r.err = fmt.Errorf("%w: job %d is not remembered", errReply, id)
+		}
+		return id, its
+	}
 	if len(r.records) == 0 {
 		r.err = errReply
-		return 0, ""
+		return 0, job{}
 	}
 	text, _ := r.records[0].(string)
 	r.records = r.records[1:]
-	if rec = record(text); !rec.valid() {
+	rec := record(text)
+	if !rec.valid() {
 		r.err = errReply
-		return 0, ""
+		return 0, job{}
 	}
-	return r.nextID(), rec
+	return id, rec.job()
 }
 
 // nextID reads the next of the ids of jobs taken in bulk: 'KEY', or for a run
-// 'KEY;how many;' and its priority, or the deadline of the group that it is.
+// 'KEY;how many;' and its terms, or the deadline of the group that it is. At the
+// end there is '!' if the instance remembers them.
 func (r *reply) nextID() uint64 {
 	if r.run > 0 {
 		r.run--
@@ -146,7 +171,7 @@ func (r *reply) nextID() uint64 {
 	key := r.taken[:end]
 	behind, rest, _ := strings.Cut(r.taken[end:], ",")
 	r.taken, r.group = rest, nil
-	if behind != "" {
+	if behind, r.remembered = strings.CutSuffix(behind, "!"); behind != "" {
 		many, what, _ := strings.Cut(behind[1:], ";")
 		r.run = int(r.parse(many)) - 1
 		if strings.HasPrefix(what, "g") {
@@ -165,6 +190,12 @@ func (p *partition) readPuts(r *reply, ops []*storage.Op) {
 	p.order.saw(r.id - 1)
 }
 
+// readOwnRun is readPuts for a run whose bodies are to be remembered.
+func (p *partition) readOwnRun(r *reply, ops []*storage.Op) {
+	p.readPuts(r, ops)
+	p.memory.keep(ops, p.sent)
+}
+
 // readTakes reads a run of takes, of which the first have got a job.
 func (p *partition) readTakes(r *reply, ops []*storage.Op) {
 	got := r.int()
@@ -173,16 +204,16 @@ func (p *partition) readTakes(r *reply, ops []*storage.Op) {
 			p.noJob(op)
 			continue
 		}
-		id, rec := r.nextTaken()
-		p.take(r, op, id, rec, r.group)
+		id, its := p.nextTaken(r)
+		p.take(r, op, id, its, r.group)
 	}
 }
 
 // readTakeAny reads a take from several tubes.
 func (p *partition) readTakeAny(r *reply, ops []*storage.Op) {
 	if op := ops[0]; r.found() {
-		id, rec := r.nextTaken()
-		p.take(r, op, id, rec, r.group)
+		id, its := p.nextTaken(r)
+		p.take(r, op, id, its, r.group)
 	} else {
 		p.noJob(op)
 	}
@@ -193,18 +224,25 @@ func (p *partition) readTakeAny(r *reply, ops []*storage.Op) {
 func (p *partition) readOwnTake(r *reply, ops []*storage.Op) {
 	if op := ops[0]; r.found() {
 		id := uint64(r.int64())
-		p.take(r, op, id, r.record(), nil)
+		p.takeWhole(r, op, id, r.record())
 	} else {
 		p.noJob(op)
 	}
 }
 
-func (p *partition) take(r *reply, op *storage.Op, id uint64, rec record, in *group) {
+func (p *partition) take(r *reply, op *storage.Op, id uint64, its job, in *group) {
 	if r.err != nil {
 		return
 	}
-	op.Answer.ID, op.Answer.Body = id, rec.body()
-	p.holdings.hold(op.Holder, id, nameFor(op, rec.tube()), time.Duration(rec.ttr())*time.Second, p.sent, in)
+	op.Answer.ID, op.Answer.Body = id, its.body
+	p.holdings.hold(op.Holder, id, nameFor(op, its.tube), its.ttr, p.sent, in)
+}
+
+// takeWhole is take of a job that is by itself.
+func (p *partition) takeWhole(r *reply, op *storage.Op, id uint64, rec record) {
+	if r.err == nil {
+		p.take(r, op, id, rec.job(), nil)
+	}
 }
 
 // nameFor returns the name of the tube of a job that op has taken; mostly one
@@ -245,7 +283,7 @@ func (p *partition) readMove(r *reply, ops []*storage.Op) {
 	switch reserved := r.found(); {
 	case op.Move == tube.ReserveJob:
 		id, rec := uint64(r.int64()), r.record()
-		p.take(r, op, id, rec, nil)
+		p.takeWhole(r, op, id, rec)
 	case reserved:
 		p.holdings.touch(op.ID, p.sent)
 	default:

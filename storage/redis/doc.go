@@ -17,7 +17,7 @@
 //   - trouble: what is done when a call fails.
 //   - upkeep: signs of life, and what is due, by partition.
 //   - holdings and attendance: what the connections of this instance hold,
-//     use and watch.
+//     use and watch; remember: bodies of jobs that it has put.
 //   - mail: how another instance tells this one that there is a job.
 //   - guard and layout: what is checked before anything is touched; check: what
 //     is compared when somebody asks for it (redstalkd fsck).

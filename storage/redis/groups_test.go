@@ -185,26 +185,22 @@ func TestGroupsGivenBackInParts(t *testing.T) {
 	}
 }
 
-// TestGroupsOfOneTTR: a group has one deadline.
+// TestGroupsOfOneTTR: a run and a group have one TTR, and so one deadline.
 func TestGroupsOfOneTTR(t *testing.T) {
 	lab := newGroupLab(t)
-	ops := make([]storage.Op, 40)
+	ops := make([]storage.Op, 60)
 	for i := range ops {
 		ops[i] = put("x")
-		if i == 19 {
+		if i >= 30 {
 			ops[i].TTR = 601
 		}
 	}
 	storage.DoWait(lab.s, ops)
-	takeMany(t, lab.s, 20)
-	takeMany(t, lab.s, 20)
-	got := lab.members("reserved")
-	if len(got) != 21 || !slices.Contains(got, "21;20") || !slices.Contains(got, "20") {
-		t.Errorf("%q are reserved, want 1 to 20 each, and the others as a group", got)
-	}
-	for id, want := range map[uint64]time.Duration{19: 600, 20: 601, 21: 600} {
+	takeMany(t, lab.s, 60)
+	lab.look("reserved", 60, "1;30", "31;30")
+	for id, want := range map[uint64]time.Duration{30: 600, 31: 601} {
 		job := do(lab.s, storage.Op{Kind: storage.JobStats, ID: id}).Job
-		if left := want*time.Second - job.TimeLeft; left < 0 || left > 30*time.Second {
+		if left := want*time.Second - job.TimeLeft; left < 0 || left > 30*time.Second || job.TTR != uint32(want) {
 			t.Errorf("job %d has %v left, want %d s", id, job.TimeLeft, want)
 		}
 	}
@@ -318,7 +314,7 @@ func TestGroupsAskedAgain(t *testing.T) {
 // and are deleted without ado.
 func TestGroupsPastLostRecord(t *testing.T) {
 	lab := newGroupLab(t)
-	putMany(t, lab.s, 40, 5)
+	putMany(t, lab.open(lab.redis.URL(), patient), 40, 5)
 	lab.client.Del(context.Background(), "redstalk:{0}:"+digits(2), "redstalk:{0}:"+digits(30))
 	if ids, _ := takeMany(t, lab.s, 19); len(ids) != 19 || len(lab.members("groups")) > 0 {
 		t.Errorf("took %d, in the groups %q", ids, lab.members("groups"))

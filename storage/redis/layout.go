@@ -11,7 +11,7 @@ import (
 const (
 	// layoutVersion is that of lua/10_batch.lua. A namespace written by
 	// another one is not touched.
-	layoutVersion = 5
+	layoutVersion = 6
 
 	// usualPartitions is how many there are on a single server, so that ids
 	// are 1, 2, 3 …, and clusterPartitions on a cluster.

@@ -66,6 +66,7 @@ type partition struct {
 	trouble    time.Time // when a call last failed, or the instance began, by now
 	beaten     time.Time // when it last gave a sign of life, by the local clock
 	holdings   *holdings
+	memory     *memory
 	attendance *attendance
 }
 
@@ -82,7 +83,7 @@ func newPartition(l *link, o Options, ids *order, late *tardiness, number int) *
 	p := &partition{
 		link: l, prefix: keyPrefix(o.Namespace, number), number: number, of: o.Partitions, order: ids, tardiness: late,
 		options: o, log: o.Log, listener: deaf{}, done: make(chan struct{}),
-		holdings: newHoldings(o.Partitions > 1), attendance: newAttendance(),
+		holdings: newHoldings(o.Partitions > 1), memory: newMemory(o), attendance: newAttendance(),
 	}
 	if p.of > 1 {
 		p.shape = fmt.Sprintf("partitions=%d number=%d ", p.of, p.number)
@@ -336,6 +337,7 @@ func (p *partition) read(r *reply) error {
 		st := &p.call.steps[i]
 		st.read(p, r, st.ops)
 	}
+	p.memory.forget(p.call.since)
 	p.garbled = p.garbled || r.err != nil
 	return r.err
 }
@@ -361,6 +363,8 @@ func (p *partition) head() {
 	}
 	a[0], a[1], a[2], a[3] = "evalsha", script.Hash(), 1, p.prefix
 	a[4], a[5], a[6], a[7], a[8] = *p.instance.Load(), numberArg(p.serial), p.previous, puts, options
+	p.call.since = p.memory.since(p.now())
+	a[9] = p.call.since
 	if p.garbled {
 		a[6] = numberArg(0) // which no batch has: the script says LOST, and all is begun anew
 	}

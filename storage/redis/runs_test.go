@@ -66,6 +66,7 @@ func TestReadyRuns(t *testing.T) {
 		var got []string
 		for _, member := range client.ZRange(ctx, prefix+"ready:t", 0, -1).Val() {
 			id, run, _ := strings.Cut(strings.TrimPrefix(member, prefix), ";")
+			run = strings.TrimSuffix(run, ";600;"+*s.parts[0].instance.Load())
 			got = append(got, strings.TrimSuffix(strings.TrimLeft(id, "0")+";"+run, ";"))
 		}
 		if !slices.Equal(got, want) {
@@ -128,8 +129,9 @@ func TestReadyRuns(t *testing.T) {
 func TestReadyRunsPastLostRecord(t *testing.T) {
 	server := redistest.Start(t)
 	s := openAt(t, server.URL(), patient)
-	putMany(t, s, 6, 5)
-	putMany(t, s, 6, 5000)
+	other := openAt(t, server.URL(), patient)
+	putMany(t, other, 6, 5)
+	putMany(t, other, 6, 5000)
 	server.Client(t).Del(context.Background(), "redstalk:{0}:"+digits(2), "redstalk:{0}:"+digits(8))
 	ids, bodies := takeMany(t, s, 8)
 	if want := []uint64{1, 3, 4, 5, 6, 7, 9, 10}; !slices.Equal(ids, want) || bodies[7] != "body 3" {
@@ -146,10 +148,13 @@ func TestReadyRunsPastLostRecord(t *testing.T) {
 // TestReadyRunsTakenOnce: who asks again for what was taken, as the answer was lost, is
 // told of the same jobs.
 func TestReadyRunsTakenOnce(t *testing.T) {
-	for _, name := range []string{"redstalk", "with,a;comma"} {
+	for _, name := range []string{"redstalk", "with,a;comma", "forgetful!"} {
 		t.Run(name, func(t *testing.T) {
-			proxy := redistest.NewProxy(t, redistest.Start(t))
-			s, err := Open(context.Background(), Options{URL: proxy.URL(), Timeout: patient, Namespace: name, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+			server := redistest.Start(t)
+			proxy := redistest.NewProxy(t, server)
+			s, err := Open(context.Background(), Options{
+				URL: proxy.URL(), Timeout: patient, Namespace: name, forgetful: name == "forgetful!", Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -158,13 +163,15 @@ func TestReadyRunsTakenOnce(t *testing.T) {
 			do(s, put("single"))
 			putMany(t, s, 4, 0)
 			putMany(t, s, 9, 0)
+			putMany(t, openWith(t, Options{URL: server.URL(), Timeout: patient, Namespace: name}), 9, 0)
 			for _, want := range []struct {
 				ids    []uint64
 				bodies []string
 			}{
 				{[]uint64{1, 2, 3, 4, 5, 6, 7}, []string{"single", "body 0", "body 1", "body 2", "body 3", "body 0", "body 1"}},
 				{[]uint64{8}, []string{"body 2"}},
-				{[]uint64{9, 10, 11, 12, 13, 14}, []string{"body 3", "body 4", "body 5", "body 6", "body 7", "body 8"}},
+				{[]uint64{9, 10, 11, 12}, bodiesFrom(3, 7)},
+				{[]uint64{13, 14, 15, 16}, []string{"body 7", "body 8", "body 0", "body 1"}},
 			} {
 				proxy.Judge(nil, once(redistest.Drop, 1, isAnswer))
 				ids, bodies := takeMany(t, s, len(want.ids))
@@ -173,7 +180,7 @@ func TestReadyRunsTakenOnce(t *testing.T) {
 					t.Errorf("took %d, %q; want %d, %q", ids, bodies, want.ids, want.bodies)
 				}
 			}
-			if got := figures(t, s); got.Ready != 0 || got.Reserved != 14 {
+			if got := figures(t, s); got.Ready != 7 || got.Reserved != 16 {
 				t.Errorf("%+v", got)
 			}
 		})
@@ -258,7 +265,7 @@ func TestCheckManyRuns(t *testing.T) {
 
 func TestPutsTogether(t *testing.T) {
 	for _, test := range []struct {
-		pris string // of puts, a letter each; upper case: to another tube
+		pris string // of puts, a letter each; upper case: to another tube; z: a with another TTR
 		n    int
 		same bool
 	}{
@@ -266,6 +273,7 @@ func TestPutsTogether(t *testing.T) {
 		{"aaaab", 4, true}, {"aaab", 4, false}, {"ab", 2, false}, {"abab", 4, false},
 		{"abbbb", 1, false}, {"aabbbbb", 2, false}, {"aabbcccc", 4, false}, {"aaaabbbb", 4, true},
 		{"aaaaA", 4, true}, {"abA", 2, false}, {"aabbbA", 5, false},
+		{"aaaaz", 4, true}, {"aaaz", 4, false}, {"azzzz", 1, false}, {"aazbbbb", 3, false},
 	} {
 		var ops []*storage.Op
 		for _, letter := range test.pris {
@@ -273,6 +281,9 @@ func TestPutsTogether(t *testing.T) {
 			op.Pri = uint32(letter | 0x20)
 			if letter < 'a' {
 				op.Tube = "other"
+			}
+			if letter == 'z' {
+				op.Pri, op.TTR = 'a', op.TTR+1
 			}
 			ops = append(ops, &op)
 		}

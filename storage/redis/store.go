@@ -83,6 +83,9 @@ type Options struct {
 	// groupFrom is how many jobs reserved together make a group; 0: as many
 	// as usual. Small ones are for tests.
 	groupFrom int
+
+	// forgetful is an instance that remembers no bodies, for tests.
+	forgetful bool
 }
 
 // Store is a storage.Store in Redis.

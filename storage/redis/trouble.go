@@ -339,6 +339,7 @@ func (p *partition) renew() {
 		p.log.Warn("Redis does not know this instance any more; its reservations are given back", "jobs", len(p.holdings.jobs))
 	}
 	p.holdings.clear()
+	p.memory.clear()
 	p.attendance.oweAll()
 	p.rename()
 }

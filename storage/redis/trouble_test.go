@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"sync/atomic"
 	"testing"
@@ -25,8 +24,13 @@ const (
 
 func openAt(t *testing.T, url string, timeout time.Duration) *Store {
 	t.Helper()
-	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	s, err := Open(context.Background(), Options{URL: url, Timeout: timeout, Log: log})
+	return openWith(t, Options{URL: url, Timeout: timeout})
+}
+
+func openWith(t *testing.T, o Options) *Store {
+	t.Helper()
+	o.Log = slog.New(slog.DiscardHandler)
+	s, err := Open(context.Background(), o)
 	if err != nil {
 		t.Fatal(err)
 	}

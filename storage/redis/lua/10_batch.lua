@@ -20,7 +20,9 @@
 --                          what is asked all the same, which puts nothing
 --            void=1        say 'void;' and record that: the batch is not to be
 --                          carried out any more
--- ARGV[6…] the operations, each a word and its arguments, as their functions say
+-- ARGV[6]  the instance remembers the bodies of its own runs from the job of this
+--          number on, see below
+-- ARGV[7…] the operations, each a word and its arguments, as their functions say
 --
 -- Reply: { said, ids, records… }, or the error LOST, see below
 --   said     in a row: seconds of the clock, 0 in an answer given again, and
@@ -32,8 +34,9 @@
 --            their length and ':'
 --   ids      of the jobs that takes in bulk have taken, in their order, and with
 --            commas between them; for a run of them, see below, that of the
---            first, ';' and how many, and whatever; if they are a group, its name
---   records  of these jobs
+--            first, ';' and how many, and whatever; if they are a group, its
+--            name. Behind those that the instance remembers there is '!'
+--   records  of those that it does not
 --
 -- A batch that changes something records its number and what was said. Sent
 -- again, because the answer was lost, it gets the same answer and changes
@@ -44,8 +47,10 @@
 -- Keys, behind the prefix:
 --   ID              string: header, name of the tube, body of a job (rare/20_record.lua)
 --   ready:TUBE      ZSET of ids by priority, and of runs: jobs put together whose
---                   numbers follow each other, all with one priority, are one
---                   member, 'ID;how many;priority', until they are taken
+--                   numbers follow each other, all with one priority and TTR, are
+--                   one member, 'ID;how many;priority;TTR;INST', until they are
+--                   taken. INST is who has put them, if that instance remembers
+--                   their bodies for a while; else there is nothing
 --   delayed:TUBE    ZSET of ids by due time
 --   buried:TUBE     ZSET of ids by the number of the burial. Not a list: to
 --                   take one job out of a long list means to scan it
@@ -86,6 +91,7 @@
 local PREFIX, ME, NUMBER, OPTIONS = KEYS[1], ARGV[1], ARGV[2], ARGV[5]
 local call, sub, byte, format, concat = redis.call, string.sub, string.byte, string.format, table.concat
 local READY, BATCH = PREFIX .. 'ready:', PREFIX .. 'batch:' .. ME
+local REMEMBERED = tonumber(ARGV[6])
 local RESERVED, GROUPS = PREFIX .. 'reserved:' .. ME, PREFIX .. 'groups:' .. ME
 local COUNTS = PREFIX .. 'counts'
 local URGENT_BELOW = 1024
@@ -118,8 +124,8 @@ if sub(recorded, 1, 16) ~= ARGV[3] then
   local again = { sub(recorded, at + len), ids }
   while from < #ids do
     local first = sub(ids, from, from + LENGTH - 1)
-    local n, behind = string.match(ids, '^;?(%d*)[^,]*,?()', from + LENGTH)
-    for k = 1, tonumber(n) or 1 do
+    local n, remembered, behind = string.match(ids, '^;?(%d*)[^,!]*(!?),?()', from + LENGTH)
+    for k = 1, remembered == '' and (tonumber(n) or 1) or 0 do
       local id = tonumber(sub(first, -16)) + (k - 1) * partitions
       again[#again + 1] = call('GET', PREFIX .. format('%016.0f', id)) or ''
     end
@@ -202,10 +208,11 @@ local function new_job(record)
   return member
 end
 
--- run_of names a run that begins with a job; one job needs none.
-local function run_of(key, n, pri)
+-- run_of names a run that begins with a job; one job needs none. terms are what
+-- comes behind how many there are.
+local function run_of(key, n, terms)
   if n == 1 then return key end
-  return key .. ';' .. n .. ';' .. pri
+  return key .. ';' .. n .. ';' .. terms
 end
 
 -- join counts how many more jobs than members there are of a priority.
@@ -232,13 +239,17 @@ local function add_all(key, entries)
   call('ZADD', key, unpack(entries))
 end
 
--- first_ready returns up to n ready jobs of a tube, how many members of its ZSET
--- these are, what the reply calls each of these, how many jobs it has, and if the
--- last one is a run of which something is left, that and its priority. It asks for
--- a few members first, as they may be runs.
+-- first_ready finds up to n ready jobs of a tube: how many, their keys, and of the
+-- members of its ZSET that these are what the reply calls them, how many jobs each
+-- has, the TTR of runs, and which of them this instance remembers, unless whole;
+-- how many jobs of runs are urgent; and if the last member is a run of which
+-- something is left, that and its priority. It asks for a few members first, as
+-- they may be runs. Nobody needs the keys of those that are remembered and become
+-- a group; they are left out.
 local FEW = 8
-local function first_ready(tube, n)
-  local keys, found, used, names, sizes, rest, rest_pri = {}, 0, 0, {}, {}, nil, nil
+local function first_ready(tube, n, whole)
+  local keys, names, sizes, ttrs, own, owns = {}, {}, {}, {}, {}, false
+  local found, used, urgent, rest, rest_pri = 0, 0, 0, nil, nil
   repeat
     local want = used == 0 and n > FEW and FEW or n - found
     local members = call('ZRANGE', READY .. tube, format('%d', used), format('%d', used + want - 1))
@@ -249,21 +260,40 @@ local function first_ready(tube, n)
       found, used = found + 1, used + 1
       keys[found], names[used], sizes[used] = member, member, 1
       if #member > LENGTH then
-        local len, pri = string.match(member, '^;(%d+);(%d+)', LENGTH + 1)
-        local key, m = sub(member, 1, LENGTH), math.min(len, n - found + 1)
-        local id, left = tonumber(sub(key, -16)), len - m
-        keys[found] = key
-        for i = 1, m - 1 do keys[found + i] = key_of(id + i * partitions) end
-        found, sizes[used] = found + m - 1, m
+        local len, terms, pri, ttr, inst = string.match(member, '^;(%d+);((%d+);(%d+);(.*))', LENGTH + 1)
+        local key = sub(member, 1, LENGTH)
+        local id, m = tonumber(sub(key, -16)), math.min(len, n - found + 1)
+        local left = len - m
+        own[used] = inst == ME and id >= REMEMBERED and not whole
+        owns = owns or own[used]
+        if not own[used] or m < group_from then
+          keys[found] = key
+          for i = 1, m - 1 do keys[found + i] = key_of(id + i * partitions) end
+        end
+        found, sizes[used], ttrs[used] = found + m - 1, m, tonumber(ttr)
         join(tube, pri, math.max(left - 1, 0) - (len - 1))
+        if tonumber(pri) < URGENT_BELOW then urgent = urgent + m end
         if left > 0 then
-          names[used] = run_of(key, m, pri)
-          rest, rest_pri = run_of(key_of(id + m * partitions), left, pri), pri
+          names[used] = run_of(key, m, terms)
+          rest, rest_pri = run_of(key_of(id + m * partitions), left, terms), pri
         end
       end
     end
   until found == n or #members < want
-  return keys, used, names, sizes, rest, rest_pri
+  return { found = found, keys = keys, names = names, sizes = sizes, ttrs = ttrs, own = own, owns = owns,
+    urgent = urgent, rest = rest, rest_pri = rest_pri }
+end
+
+-- not_remembered returns the keys of those jobs that first_ready has found whose
+-- records are needed.
+local function not_remembered(f)
+  if not f.owns then return f.keys end
+  local wanted, k = {}, 0
+  for i, n in ipairs(f.sizes) do
+    for at = k + 1, f.own[i] and k or k + n do wanted[#wanted + 1] = f.keys[at] end
+    k = k + n
+  end
+  return wanted
 end
 
 -- The TTR is in bytes 2 to 5 of a record, the priority in 6 to 9. Deadlines are
@@ -281,70 +311,70 @@ local function deadline_for(ttr)
   return deadlines[ttr]
 end
 
--- hold_all puts jobs among the reserved ones, whose records are behind the first
--- base ones; those of one name, as first_ready has it, as a group if they are many
--- with one TTR. That then is their name. ttr is that of all of them, nil if they
--- differ.
-local function hold_all(keys, names, sizes, base, ttr)
-  local entries, last, groups, k = {}, 0, nil, 0
-  for i = 1, #names do
-    local n = sizes[i]
-    local its = ttr or terms_of(records[base + k + 1])
-    local due, alike = deadlines[its] or deadline_for(its), n >= group_from
-    for at = k + 2, (ttr or not alike) and 0 or k + n do
-      if terms_of(records[base + at]) ~= its then alike = false end
+-- hold_all puts jobs that first_ready has found among the reserved ones; those of
+-- one name as a group if they are many, which then is their name. The records of
+-- those that the instance does not remember are behind the first base ones. It
+-- returns how many of the single ones are urgent.
+local function hold_all(f, base)
+  local entries, last, groups, k, urgent = {}, 0, nil, 0, 0
+  local terms, its_ttr, is_urgent
+  for i, name in ipairs(f.names) do
+    local n, ttr = f.sizes[i], f.ttrs[i]
+    if not ttr then
+      local its = sub(records[base + 1], 2, 9)
+      if its ~= terms then
+        terms, its_ttr, is_urgent = its, terms_of(records[base + 1])
+      end
+      ttr = its_ttr
+      if is_urgent then urgent = urgent + 1 end
     end
-    if alike then
-      names[i] = sub(names[i], 1, LENGTH) .. ';' .. n .. ';g' .. due
-      entries[last + 1], entries[last + 2], last = due, names[i], last + 2
+    local due = deadlines[ttr] or deadline_for(ttr)
+    if n >= group_from then
+      name = sub(name, 1, LENGTH) .. ';' .. n .. ';g' .. due
+      entries[last + 1], entries[last + 2], last = due, name, last + 2
       groups = groups or {}
-      groups[#groups + 1], groups[#groups + 2] = '0', names[i]
+      groups[#groups + 1], groups[#groups + 2] = '0', name
       sum.grouped = sum.grouped + n
     else
       for at = k + 1, k + n do
-        its = ttr or terms_of(records[base + at])
-        entries[last + 1], entries[last + 2] = deadlines[its] or deadline_for(its), keys[at]
-        last = last + 2
+        entries[last + 1], entries[last + 2], last = due, f.keys[at], last + 2
       end
     end
-    k = k + n
+    if f.own[i] then
+      name = name .. '!'
+    else
+      base = base + n
+    end
+    taken[#taken + 1], k = name, k + n
   end
   if last > 0 then add_all(RESERVED, entries) end
   if groups then call('ZADD', GROUPS, unpack(groups)) end
+  return urgent
 end
 
 -- reserve_first takes up to n ready jobs of a tube and returns how many it
--- got, whether there may be more, and the last one. Jobs whose record is lost
--- are dropped. ZPOPMIN would do, but prints all scores, and looks for each
--- member anew.
-local function reserve_first(tube, n)
-  local keys, used, names, sizes, rest, rest_pri = first_ready(tube, n)
-  local found = #keys
+-- got, whether there may be more, and the last one if whole. Jobs whose record is
+-- lost are dropped. All records are in the reply if whole is true. ZPOPMIN would do,
+-- but prints all scores, and looks for each member anew.
+local function reserve_first(tube, n, whole)
+  local f = first_ready(tube, n, whole)
+  local found, used, base = f.found, #f.names, #records
   if found == 0 then return 0, false end
-  local base, urgent, terms, ttr, is_urgent, one_ttr = sum.takes + 2, 0, nil, nil, nil, nil
-  local got, at = call('MGET', unpack(keys)), base
-  for k = 1, found do
-    local record = got[k]
-    if record then
-      local its = sub(record, 2, 9)
-      if its ~= terms then
-        terms, ttr, is_urgent = its, terms_of(record)
-        one_ttr = (at == base or one_ttr == ttr) and ttr
-      end
-      if is_urgent then urgent = urgent + 1 end
+  local wanted, at = not_remembered(f), base
+  local got = wanted[1] and call('MGET', unpack(wanted))
+  for k = 1, #wanted do
+    if got[k] then
       at = at + 1
-      records[at] = record
+      records[at] = got[k]
     end
   end
-  if at < base + found then
+  if at < base + #wanted then
     R = R or rare()
-    urgent, keys, sizes = R.of_first(tube, keys, got)
-    names = keys
+    R.drop_lost(tube, f, base)
   end
   call('ZREMRANGEBYRANK', READY .. tube, '0', format('%d', used - 1))
-  if rest then call('ZADD', READY .. tube, rest_pri, rest) end
-  hold_all(keys, names, sizes, base, one_ttr)
-  for k = 1, #names do taken[#taken + 1] = names[k] end
-  sum.urgent, sum.takes, sum.changed = sum.urgent - urgent, at - 2, true
-  return at - base, found == n, keys[#keys]
+  if f.rest then call('ZADD', READY .. tube, f.rest_pri, f.rest) end
+  sum.urgent = sum.urgent - f.urgent - hold_all(f, base)
+  sum.takes, sum.changed = sum.takes + f.found, true
+  return f.found, found == n, f.keys[f.found]
 end

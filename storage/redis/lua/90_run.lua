@@ -2,18 +2,18 @@
 -- begins in ARGV; what it says is written above it. The other operations are
 -- functions in rare/, as is what becomes of tubes that nobody attends.
 
-local at = 6
+local at = 7
 while ARGV[at] do
   local word, tube = ARGV[at], ARGV[at + 1]
   if word == 'put' then
-    -- put tube known n urgent pri records…: new jobs without a delay, of one
-    -- priority. known is 1 if the tube is sure to exist. If pri is '', each
-    -- record has its priority before it.
-    local n, pri, last = tonumber(ARGV[at + 3]), ARGV[at + 5], at + 5
+    -- put tube known n urgent pri terms records…: new jobs without a delay. known
+    -- is 1 if the tube is sure to exist. They are a run, 'priority;TTR;INST' are
+    -- its terms; if pri and terms are '', each record has its priority before it.
+    local n, pri, last = tonumber(ARGV[at + 3]), ARGV[at + 5], at + 6
     if pri ~= '' then
       local first = new_job(ARGV[last + 1])
       for k = last + 2, last + n do new_job(ARGV[k]) end
-      call('ZADD', READY .. tube, pri, run_of(first, n, pri))
+      call('ZADD', READY .. tube, pri, run_of(first, n, ARGV[at + 6]))
       join(tube, pri, n - 1)
       last = last + n
     else

@@ -88,7 +88,7 @@ local function check_joined(tube)
   for from = 0, members - 1, 1000 do
     local part = call('ZRANGE', PREFIX .. 'ready:' .. tube, string.format('%d', from), string.format('%d', from + 999))
     for _, member in ipairs(part) do
-      local n, pri = string.match(member, '^;(%d+);(%d+)$', LENGTH + 1)
+      local n, pri = string.match(member, '^;(%d+);(%d+);%d+;%w*$', LENGTH + 1)
       if n then
         all = all + n - 1
         if number(pri) < 1024 then urgent = urgent + n - 1 end

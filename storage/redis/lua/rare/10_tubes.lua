@@ -109,23 +109,26 @@ function OPS.delete_each(tube, from, upto)
   return found
 end
 
--- of_first counts the urgent ones of the first ready jobs of a tube, not all of
--- which have a record, and returns the ids of those that have, and as many ones.
-function OPS.of_first(tube, ids, got)
-  local n = #ids
-  local scores = call('ZRANGE', READY .. tube, '0', format('%d', n - 1), 'WITHSCORES')
-  local jobs, urgent, k = 0, 0, 1
-  while jobs < n do
-    local len = tonumber(string.match(scores[k], '^;(%d+)', LENGTH + 1) or 1)
-    len = math.min(len, n - jobs)
-    if tonumber(scores[k + 1]) < URGENT_BELOW then urgent = urgent + len end
-    jobs, k = jobs + len, k + 2
-  end
+-- drop_lost leaves of what first_ready has found the jobs that have a record, all
+-- as single ones. Their records are behind the first base ones then. The urgent ones
+-- of the others are no longer counted.
+function OPS.drop_lost(tube, f, base)
+  local scores = call('ZRANGE', READY .. tube, '0', format('%d', #f.names - 1), 'WITHSCORES')
   local left, ones = {}, {}
-  for at = 1, n do
-    if got[at] then left[#left + 1], ones[#ones + 1] = ids[at], 1 end
+  for at = #records, base + 1, -1 do records[at] = nil end
+  for k, name in ipairs(f.names) do
+    local first = tonumber(sub(name, LENGTH - 15, LENGTH))
+    for i = 0, f.sizes[k] - 1 do
+      local key = key_of(first + i * partitions)
+      local record = call('GET', key)
+      if record then
+        left[#left + 1], ones[#ones + 1], records[#records + 1] = key, 1, record
+      elseif tonumber(scores[2 * k]) < URGENT_BELOW then
+        sum.urgent = sum.urgent - 1
+      end
+    end
   end
-  return urgent, left, ones
+  f.found, f.keys, f.names, f.sizes, f.ttrs, f.own, f.urgent = #left, left, left, ones, {}, {}, 0
 end
 
 -- count writes the counters over all tubes that only what is here changes.

@@ -23,9 +23,10 @@ end
 -- leave_run takes a ready job out of its run, which becomes up to two.
 local function leave_run(j)
   local pri, behind, parts = format('%.0f', j.pri), j.run_has - j.run_before - 1, {}
+  local terms = string.match(j.run, '^;%d+;(.*)', LENGTH + 1)
   local function part(first, n)
     if n == 0 then return end
-    parts[#parts + 1], parts[#parts + 2] = pri, run_of(first, n, pri)
+    parts[#parts + 1], parts[#parts + 2] = pri, run_of(first, n, terms)
     join(j.tube, pri, n - 1)
   end
   part(sub(j.run, 1, LENGTH), j.run_before)

@@ -40,18 +40,17 @@ OPS['take-any'] = function(i)
   local from, upto, got, more, member = i + 3, i + 2 + ARGV[i + 2], 0, nil, nil
   repeat
     local tube = best_of(from, upto)
-    if tube then got, more, member = reserve_first(tube, 1) end
+    if tube then got, more, member = reserve_first(tube, 1, ARGV[i] ~= '') end
   until got == 1 or not tube
   answer(got)
   if got == 1 then
     if ARGV[i] ~= '' then
       -- The record may be gone when this is answered again: say it here.
-      local takes = sum.takes
       took[member] = ARGV[i]
       answer(tonumber(sub(member, -16)))
-      answer_text(records[takes + 2])
-      taken[#taken], records[takes + 2] = nil, nil
-      sum.takes = takes - 1
+      answer_text(records[#records])
+      taken[#taken], records[#records] = nil, nil
+      sum.takes = sum.takes - 1
     end
   elseif ARGV[i + 1] == '1' then
     await(from, upto)

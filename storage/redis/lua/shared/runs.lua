@@ -1,6 +1,6 @@
 -- Runs and groups, for the script and for the checks. A member of ready:TUBE is
--- the key of a job or, if it is longer, a run: 'KEY;how many;priority'; one of
--- reserved:INST a job or a group: 'KEY;how many;gDEADLINE'. Who has this in it has
+-- the key of a job or, if it is longer, a run: 'KEY;how many;priority;TTR;INST'; one
+-- of reserved:INST a job or a group: 'KEY;how many;gDEADLINE'. Who has this in it has
 -- said what LENGTH is, that of a key.
 
 -- in_run returns how many jobs a run or group has, and how many of them come before a
@@ -48,7 +48,7 @@ end
 
 -- keys_of returns the keys of the jobs of a member, which may be a run or a group.
 local function keys_of(member, step)
-  local n = tonumber(string.match(member, '^;(%d+);g?%d+$', LENGTH + 1))
+  local n = tonumber(string.match(member, '^;(%d+);%d+;%d+;%w*$', LENGTH + 1) or string.match(member, '^;(%d+);g%d+$', LENGTH + 1))
   if not n then return { member } end
   local keys, first = {}, tonumber(string.sub(member, LENGTH - 15, LENGTH))
   for k = 1, n do

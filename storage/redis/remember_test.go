@@ -1,0 +1,284 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"redstalk/storage"
+	"redstalk/storage/redis/redistest"
+	"redstalk/tube"
+)
+
+// recordsRead returns how many commands have read records since it was last asked.
+func recordsRead(t *testing.T, client *goredis.Client) int {
+	t.Helper()
+	ctx, n := context.Background(), 0
+	for _, line := range strings.Fields(client.Info(ctx, "commandstats").Val()) {
+		var calls int
+		if name, rest, ok := strings.Cut(line, ":calls="); ok && name == "cmdstat_mget" {
+			fmt.Sscanf(rest, "%d", &calls)
+			n += calls
+		}
+	}
+	client.ConfigResetStat(ctx)
+	return n
+}
+
+// bodiesFrom is what putMany has put.
+func bodiesFrom(from, upto int) []string {
+	var all []string
+	for i := from; i < upto; i++ {
+		all = append(all, fmt.Sprint("body ", i))
+	}
+	return all
+}
+
+// TestOwnBodies: what an instance has put into a run a short while ago Redis does
+// not send back, whether jobs are a group then or not; what others have put, or was
+// put long ago, or became a job by itself, it does.
+func TestOwnBodies(t *testing.T) {
+	lab := newGroupLab(t)
+	other := lab.open(lab.redis.URL(), patient)
+	recordsRead(t, lab.client)
+	taken := func(what string, s *Store, reads int, want []string) {
+		t.Helper()
+		_, bodies := takeMany(t, s, len(want))
+		if !slices.Equal(bodies, want) {
+			t.Errorf("%s: took %q, want %q", what, bodies, want)
+		}
+		if got := recordsRead(t, lab.client); got != reads {
+			t.Errorf("%s: records were read %d times, want %d", what, got, reads)
+		}
+	}
+	putMany(t, lab.s, 50, 5)
+	taken("its own", lab.s, 0, bodiesFrom(0, 7))
+	taken("a group of its own", lab.s, 0, bodiesFrom(7, 30))
+	taken("those of another instance", other, 1, bodiesFrom(30, 35))
+	taken("what that one has left", lab.s, 0, bodiesFrom(35, 50))
+	putMany(t, lab.s, 10, 5)
+	putMany(t, other, 10, 5)
+	taken("its own and those of another", lab.s, 1, slices.Concat(bodiesFrom(0, 10), bodiesFrom(0, 10)))
+	first := putMany(t, lab.s, 10, 5)
+	do(lab.s, move(tube.Delete, 1, first+4))
+	do(lab.s, storage.Op{Kind: storage.Move, Move: tube.ReserveJob, Holder: 7, ID: first + 8})
+	do(lab.s, move(tube.Release, 7, first+8)) // urgent, it is before the others
+	recordsRead(t, lab.client)
+	taken("out of the middle", lab.s, 1, slices.Concat(bodiesFrom(8, 9), bodiesFrom(0, 4), bodiesFrom(5, 8), bodiesFrom(9, 10)))
+	putMany(t, lab.s, 10, 5)
+	lab.ahead.Add(int64(rememberFor))
+	taken("long ago", lab.s, 1, bodiesFrom(0, 10))
+	memory := lab.s.parts[0].memory
+	putMany(t, lab.s, 10, 5)
+	if memory.bytes <= 0 || len(memory.runs) == 0 {
+		t.Errorf("%d bytes in %d runs are remembered", memory.bytes, len(memory.runs))
+	}
+	taken("a moment ago", lab.s, 0, bodiesFrom(0, 10))
+	do(lab.s, storage.Op{Kind: storage.Peek, ID: 1})
+	if memory.bytes != 0 || len(memory.runs) != 0 {
+		t.Errorf("%d bytes in %d runs are remembered of what is gone", memory.bytes, len(memory.runs))
+	}
+	memory.limit = 100
+	putMany(t, lab.s, 10, 5)
+	putMany(t, lab.s, 10, 5)
+	taken("a run, and another one for which there was no room", lab.s, 1, slices.Concat(bodiesFrom(0, 10), bodiesFrom(0, 10)))
+	if _, wrong := checkAt(t, lab.redis.URL(), false); len(wrong) > 0 {
+		t.Errorf("%q", wrong)
+	}
+}
+
+// TestOwnBodyGoesOn: a connection that takes a job of a run of its instance goes on
+// with it in the same batch.
+func TestOwnBodyGoesOn(t *testing.T) {
+	lab := newGroupLab(t)
+	first := putMany(t, lab.s, 10, 5)
+	ops := []storage.Op{take(1), move(tube.Delete, 1, first), take(1), take(2)}
+	storage.DoWait(lab.s, ops)
+	for i, want := range map[int]string{0: "body 0", 2: "body 1", 3: "body 2"} {
+		if a := ops[i].Answer; a.Err != nil || string(a.Body) != want {
+			t.Errorf("operation %d: %+v, want %q", i, a, want)
+		}
+	}
+	if a := ops[1].Answer; a.Err != nil || a.NotFound {
+		t.Errorf("%+v", a)
+	}
+	lab.look("one deleted, two reserved", 2, "2", "3")
+}
+
+// TestForgottenWithRedis: where Redis has lost all, ids begin anew, and are those of
+// other jobs.
+func TestForgottenWithRedis(t *testing.T) {
+	lab := newGroupLab(t)
+	putMany(t, lab.s, 10, 5)
+	lab.client.FlushDB(context.Background())
+	prepare(context.Background(), lab.client, lab.s.parts[0].options)
+	ops := make([]storage.Op, 10)
+	for i := range ops {
+		ops[i] = put(fmt.Sprint("new ", i))
+	}
+	other := lab.open(lab.redis.URL(), patient)
+	storage.DoWait(other, ops)
+	_, bodies := takeMany(t, lab.s, 10)
+	if len(bodies) != 10 || bodies[0] != "new 0" || ops[0].Answer.ID != 1 {
+		t.Errorf("took %q, of which the first is job %d", bodies, ops[0].Answer.ID)
+	}
+	if memory := lab.s.parts[0].memory; memory.bytes != 0 {
+		t.Errorf("%d bytes are remembered", memory.bytes)
+	}
+	putMany(t, lab.s, 10, 5)
+	recordsRead(t, lab.client)
+	takeMany(t, lab.s, 10)
+	if n := recordsRead(t, lab.client); n != 0 {
+		t.Errorf("what was put since is not remembered: records were read %d times", n)
+	}
+}
+
+// TestBodiesOfMany has two instances put, take, release and delete jobs of one tube
+// at random, in several partitions or in one, and looks at every body.
+func TestBodiesOfMany(t *testing.T) {
+	for _, partitions := range []int{1, 3} {
+		t.Run(fmt.Sprint(partitions), func(t *testing.T) {
+			server := redistest.Start(t)
+			m := &many{t: t, rng: rand.New(rand.NewPCG(5, uint64(partitions))), bodies: make(map[uint64]string), held: make(map[uint64]int)}
+			for range 2 {
+				m.stores = append(m.stores, openWith(t, Options{URL: server.URL(), Partitions: partitions, Timeout: patient}))
+			}
+			for range 600 {
+				m.step()
+			}
+			if m.taken < 1000 {
+				t.Errorf("only %d jobs were taken", m.taken)
+			}
+		})
+	}
+}
+
+// many is what TestBodiesOfMany has put and taken.
+type many struct {
+	t      *testing.T
+	rng    *rand.Rand
+	stores []*Store
+	bodies map[uint64]string
+	held   map[uint64]int // by which instance
+	taken  int
+}
+
+func (m *many) step() {
+	at := m.rng.IntN(len(m.stores))
+	var ops []storage.Op
+	n := 1 + m.rng.IntN(20)
+	switch m.rng.IntN(5) {
+	case 0, 1:
+		for range n {
+			op := put(fmt.Sprint("body ", m.rng.Uint64()))
+			op.Tube = fmt.Sprint("t", n%3)
+			ops = append(ops, op)
+		}
+	case 2, 3:
+		for range n {
+			op := take(1)
+			op.Tubes = []string{"t0", "t1", "t2"}[n%3 : n%3+1]
+			ops = append(ops, op)
+		}
+	default:
+		for _, id := range slices.Sorted(maps.Keys(m.held)) {
+			if m.held[id] == at && len(ops) < n {
+				ops = append(ops, move([]tube.Move{tube.Delete, tube.Release}[m.rng.IntN(2)], 1, id))
+			}
+		}
+	}
+	storage.DoWait(m.stores[at], ops)
+	for i := range ops {
+		m.note(at, &ops[i])
+	}
+}
+
+func (m *many) note(at int, op *storage.Op) {
+	a := op.Answer
+	switch {
+	case a.Err != nil || op.Kind == storage.Move && a.NotFound:
+		m.t.Fatalf("%+v", *op)
+	case op.Kind == storage.Put:
+		m.bodies[a.ID] = string(op.Body)
+	case op.Kind == storage.Take && !a.NotFound:
+		if m.taken++; string(a.Body) != m.bodies[a.ID] {
+			m.t.Errorf("job %d has the body %q, want %q", a.ID, a.Body, m.bodies[a.ID])
+		}
+		m.held[a.ID] = at
+	case op.Kind == storage.Move:
+		delete(m.held, op.ID)
+	}
+}
+
+// TestMemory keeps, takes and forgets runs, in a partition of three.
+func TestMemory(t *testing.T) {
+	m := newMemory(Options{Partitions: 3})
+	begun := time.Unix(1000, 0)
+	keep := func(first uint64, after time.Duration, bodies ...string) {
+		var puts []*storage.Op
+		for i, body := range bodies {
+			op := put(body)
+			if body == "" {
+				op.Body = nil
+			}
+			op.Answer.ID = first + 3*uint64(i)
+			puts = append(puts, &op)
+		}
+		m.keep(puts, begun.Add(after))
+	}
+	want := func(id uint64, body string, is bool) {
+		t.Helper()
+		its, ok := m.take(id)
+		if ok != is || string(its.body) != body || is && (its.tube != "t" || its.ttr != 600*time.Second) {
+			t.Errorf("job %d: %+v, %v; want %q, %v", id, its, ok, body, is)
+		}
+	}
+	want(1, "", false)
+	keep(10, 0, "a", "b", "")
+	keep(40, time.Second, "d", "e")
+	keep(70, 2*time.Second, "f")
+	want(13, "b", true)
+	want(13, "", false)
+	want(16, "", true)
+	want(70, "f", true)
+	want(43, "e", true)
+	for _, id := range []uint64{1, 11, 19, 46, 73} {
+		want(id, "", false)
+	}
+	if at := m.since(begun.Add(rememberFor - 1)); at != 0 {
+		t.Errorf("remembers from %d on, want all", at)
+	}
+	if at := m.since(begun.Add(rememberFor)); at != 19 {
+		t.Errorf("remembers from %d on, want 19", at)
+	}
+	want(10, "a", true) // a call that was made before
+	m.forget(19)
+	want(40, "d", true)
+	m.forget(19)
+	if m.bytes != 0 || m.done != 0 || len(m.runs) != 0 || m.since(begun.Add(time.Hour)) != 19 {
+		t.Errorf("%+v is left", m)
+	}
+	keep(100, 0, "first")
+	for i := range uint64(1000) {
+		keep(200+3*i, 0, "x")
+		want(200+3*i, "x", true)
+	}
+	if len(m.runs) > 200 {
+		t.Errorf("%d runs are kept of which nothing is left", len(m.runs))
+	}
+	want(100, "first", true)
+	keep(5000, 0, "z")
+	if m.since(begun.Add(time.Hour)) != 5003 {
+		t.Error("the last run is not old")
+	}
+	if m.forget(5003); m.bytes != 0 || len(m.runs) != 0 {
+		t.Errorf("%+v is left", m)
+	}
+}
