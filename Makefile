@@ -38,7 +38,7 @@ deps: ## install redis-server and beanstalkd by apt where they are missing
 	@sh tools/deps.sh $(APT_TOOLS)
 
 bench: build deps ## compare beanstalkd and redstalk on this machine, side by side
-	bin/stalkbench compare --rounds 3 --duration 3s \
+	bin/stalkbench compare --rounds 5 --duration 2s \
 	  --servers 'beanstalkd=beanstalkd -l 127.0.0.1 -p {port}' \
 	  --servers 'memory=bin/redstalkd -p {port} --store memory:' \
 	  --servers 'beanstalkd-f0=beanstalkd -l 127.0.0.1 -p {port} -b {dir} -f0' \

@@ -96,7 +96,7 @@ type comparison struct {
 	loads    []load
 	rounds   int
 	progress io.Writer
-	results  map[cell][]*result // in order of rounds
+	results  map[cell][]*result // of each round, nil if there is none
 }
 
 // A cell is one server under one load, by their places.
@@ -120,11 +120,11 @@ func (c *comparison) run(ctx context.Context) error {
 					failed = append(failed, err)
 					fmt.Fprintf(c.progress, "round %d/%d  %v\n", round+1, c.rounds, err)
 				}
+				at := cell{si, li}
+				c.results[at] = append(c.results[at], res)
 				if res == nil {
 					continue
 				}
-				at := cell{si, li}
-				c.results[at] = append(c.results[at], res)
 				fmt.Fprintf(c.progress, "round %d/%d  %-16s %-16s %9.0f ops/s\n",
 					round+1, c.rounds, c.servers[si].name, c.loads[li].Name, res.OpsPerSec)
 			}

@@ -336,13 +336,17 @@ func TestMedianAndRows(t *testing.T) {
 	made := func(ops float64) *result {
 		return &result{OpsPerSec: ops, Procs: []procUse{{PerOp: 6}, {PerOp: 2}}}
 	}
-	c := comparison{servers: []server{{name: "a"}, {name: "b"}}, loads: []load{{Name: "l"}}, results: map[cell][]*result{
-		{0, 0}: {made(30), made(10), made(20)},
-		{1, 0}: {made(50), made(30)},
+	c := comparison{servers: []server{{name: "a"}, {name: "b"}, {name: "c"}}, loads: []load{{Name: "l"}, {Name: "m"}}, results: map[cell][]*result{
+		{0, 0}: {made(30), made(10), made(20), nil},
+		{1, 0}: {made(90), made(20), nil, made(1000)},
+		{2, 0}: {nil, nil, nil, nil},
+		{0, 1}: {nil, nil, nil, nil},
+		{1, 1}: {made(50), made(30), nil, nil},
 	}}
 	rows := c.rows()
-	if len(rows) != 2 || rows[0].ops != 20 || rows[0].min != 10 || rows[0].max != 30 ||
-		rows[1].ops != 40 || rows[1].ratio != 2 || rows[1].cpu != 6 || rows[1].generator != 2 {
+	if len(rows) != 3 || rows[0].ops != 20 || rows[0].min != 10 || rows[0].max != 30 || rows[0].ratio != 1 ||
+		rows[1].ops != 90 || rows[1].ratio != 2.5 || rows[1].cpu != 6 || rows[1].generator != 2 ||
+		rows[2].ops != 40 || rows[2].ratio != 0 {
 		t.Errorf("%+v", rows)
 	}
 }

@@ -13,11 +13,12 @@ import (
 )
 
 // A row is what the rounds of one load on one server come to: medians, and the
-// extremes of throughput.
+// extremes of throughput. The ratio is the median of those of the rounds, as what
+// else the machine does changes from round to round more than within one.
 type row struct {
 	load, server  string
 	ops, min, max float64 // per second
-	ratio         float64 // to the first server under this load; 0 if it has no result
+	ratio         float64 // to the first server under this load; 0 if there is none
 	cpu           float64 // µs per operation
 	helper        float64 // µs per operation, or below zero if there is no helper
 	generator     float64 // µs per operation
@@ -25,36 +26,50 @@ type row struct {
 	p50, p99      float64 // µs
 }
 
-// median gives the middle of the values f has over results, the mean of the
-// middle two if there is no middle. There must be one result or more.
+// median gives the middle of the values f has over results, see middle.
 func median(results []*result, f func(*result) float64) float64 {
 	values := make([]float64, len(results))
 	for i, r := range results {
 		values[i] = f(r)
 	}
-	slices.Sort(values)
+	return middle(values)
+}
+
+// middle gives the middle one of values, the mean of two if there is none, and 0
+// of nothing. It sorts them.
+func middle(values []float64) float64 {
 	n := len(values)
+	if n == 0 {
+		return 0
+	}
+	slices.Sort(values)
 	return (values[(n-1)/2] + values[n/2]) / 2
+}
+
+// ratio gives the middle of how many times as much results have than base has in
+// the same round.
+func ratio(results, base []*result) float64 {
+	var ratios []float64
+	for round, r := range results {
+		if of := base[round]; r != nil && of != nil && of.OpsPerSec > 0 {
+			ratios = append(ratios, r.OpsPerSec/of.OpsPerSec)
+		}
+	}
+	return middle(ratios)
 }
 
 // rows sums the results up, load by load; runs that gave none have no row.
 func (c *comparison) rows() []row {
 	var rows []row
 	for li, l := range c.loads {
-		var base float64
 		for si := range c.servers {
-			results := c.results[cell{si, li}]
+			all := c.results[cell{si, li}]
+			results := slices.DeleteFunc(slices.Clone(all), func(r *result) bool { return r == nil })
 			if len(results) == 0 {
 				continue
 			}
 			r := sumUp(results, c.servers[si].helper != nil)
-			r.load, r.server = l.Name, c.servers[si].name
-			if si == 0 {
-				base = r.ops
-			}
-			if base > 0 {
-				r.ratio = r.ops / base
-			}
+			r.load, r.server, r.ratio = l.Name, c.servers[si].name, ratio(all, c.results[cell{0, li}])
 			rows = append(rows, r)
 		}
 	}
