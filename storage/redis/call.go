@@ -211,16 +211,15 @@ func goesOn(ops []*storage.Op) bool {
 // encodePuts appends a run of puts to one tube.
 func (p *partition) encodePuts(ops []*storage.Op) int {
 	c, first := &p.call, ops[0]
-	n, same := 1, false
-	if first.Delay == 0 {
-		n, same = putsTogether(ops)
-	}
+	n, same := putsTogether(ops)
 	ops = ops[:n]
 	read := (*partition).readPuts
 	known := boolArg(p.attendance.known(first.Tube))
 	if first.Delay > 0 {
-		c.args = append(c.args, "put-delayed", &first.Tube, known, &first.Delay)
-		c.addRecord(first, p.created)
+		c.args = append(c.args, "put-delayed", &first.Tube, known, &first.Delay, n)
+		for _, op := range ops {
+			c.addRecord(op, p.created)
+		}
 	} else {
 		urgent := 0
 		for _, op := range ops {
@@ -251,15 +250,18 @@ func (p *partition) encodePuts(ops []*storage.Op) int {
 	return n
 }
 
-// putsTogether returns how many of the puts without a delay, that ops begins
-// with, are one operation: all to one tube, and either of the same priority and
-// TTR, or of such as do not stay the same for long.
+// putsTogether returns how many of the puts that ops begins with are one
+// operation: all to one tube with one delay, and unless there is one either of the
+// same priority and TTR, or of such as do not stay the same for long.
 func putsTogether(ops []*storage.Op) (n int, same bool) {
 	first := ops[0]
 	streak := 0 // of how many the last ones have the same priority and TTR
 	n = alike(ops, func(op *storage.Op) bool {
-		return op.Kind == storage.Put && op.Delay == 0 && op.Tube == first.Tube
+		return op.Kind == storage.Put && op.Delay == first.Delay && op.Tube == first.Tube
 	})
+	if first.Delay > 0 {
+		return n, false
+	}
 	for i := range n {
 		if streak > 0 && (ops[i].Pri != ops[i-1].Pri || ops[i].TTR != ops[i-1].TTR) {
 			if streak == i && streak >= runFrom {

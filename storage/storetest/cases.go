@@ -11,36 +11,37 @@ import (
 
 // cases are the tests of single rules.
 var cases = map[string]func(*bench){
-	"ids":                testIDs,
-	"bodies":             testBodies,
-	"ready order":        testReadyOrder,
-	"several tubes":      testSeveralTubes,
-	"delayed order":      testDelayedOrder,
-	"buried order":       testBuriedOrder,
-	"life of a job":      testMatrix,
-	"release":            testRelease,
-	"kick":               testKick,
-	"long kick":          testLongKick,
-	"pause":              testPause,
-	"TTR":                testTTR,
-	"touch":              testTouch,
-	"deadline soon":      testSoon,
-	"leave":              testLeave,
-	"leave with much":    testLeaveWithMuch,
-	"urgent":             testUrgent,
-	"tube lifetime":      testTubeLifetime,
-	"tube order":         testTubeOrder,
-	"tube counters":      testTubeCounters,
-	"totals":             testTotals,
-	"hints":              testHints,
-	"due":                testDue,
-	"batch order":        testBatchOrder,
-	"large batch":        testLargeBatch,
-	"many connections":   testManyConnections,
-	"after close":        testAfterClose,
-	"unknown ids":        testUnknownIDs,
-	"what survives":      testSurvival,
-	"what a crash keeps": testCrash,
+	"ids":                 testIDs,
+	"bodies":              testBodies,
+	"ready order":         testReadyOrder,
+	"several tubes":       testSeveralTubes,
+	"delayed order":       testDelayedOrder,
+	"buried order":        testBuriedOrder,
+	"life of a job":       testMatrix,
+	"release":             testRelease,
+	"kick":                testKick,
+	"long kick":           testLongKick,
+	"pause":               testPause,
+	"TTR":                 testTTR,
+	"touch":               testTouch,
+	"deadline soon":       testSoon,
+	"leave":               testLeave,
+	"leave with much":     testLeaveWithMuch,
+	"urgent":              testUrgent,
+	"tube lifetime":       testTubeLifetime,
+	"tube order":          testTubeOrder,
+	"tube counters":       testTubeCounters,
+	"totals":              testTotals,
+	"hints":               testHints,
+	"due":                 testDue,
+	"batch order":         testBatchOrder,
+	"kicked and released": testKickedAndReleased,
+	"large batch":         testLargeBatch,
+	"many connections":    testManyConnections,
+	"after close":         testAfterClose,
+	"unknown ids":         testUnknownIDs,
+	"what survives":       testSurvival,
+	"what a crash keeps":  testCrash,
 }
 
 // countsOn are the cases that look at counters which a restart may begin anew.
@@ -579,6 +580,27 @@ func testBatchOrder(b *bench) {
 	}
 	if s := done[9].Answer.Stats; s == nil || s.Reserved != 1 || s.Ready != 0 || s.Jobs != 2 {
 		b.Errorf("all tubes: %+v", s)
+	}
+}
+
+// testKickedAndReleased: in one batch jobs are kicked, and after that another one
+// released; all are ready then.
+func testKickedAndReleased(b *bench) {
+	take := storage.Op{Kind: storage.Take, Holder: 1, Tubes: []string{"t"}}
+	put := storage.Op{Kind: storage.Put, Tube: "t", TTR: 60, Pri: 7}
+	move := func(m tube.Move, id uint64) storage.Op {
+		return storage.Op{Kind: storage.Move, Move: m, Holder: 1, ID: id, Pri: 7}
+	}
+	b.batch(put, put, put, take, take, take)
+	done := b.batch(move(tube.Bury, 1), move(tube.Bury, 2), storage.Op{Kind: storage.Kick, Tube: "t", Bound: 9}, move(tube.Release, 3),
+		storage.Op{Kind: storage.TubeStats, Tube: "t"}, take, take, take)
+	if s := done[4].Answer.TubeStats; s == nil || s.Ready != 3 || s.Buried != 0 || s.Reserved != 0 {
+		b.Errorf("the tube: %+v", s)
+	}
+	for i := range uint64(3) {
+		if got := done[5+i].Answer.ID; got != i+1 {
+			b.Errorf("took job %d, want %d", got, i+1)
+		}
 	}
 }
 

@@ -78,7 +78,7 @@ while ARGV[at] do
     call('ZREM', GROUPS, unpack(ARGV, at + 2, last))
     at = last + 1
   else
-    write_news()
+    if word ~= 'put-delayed' then write_news() end
     R = R or rare()
     at = R[word](at + 1)
   end

@@ -45,19 +45,31 @@ local function locate(j, mine, holder)
   if j.state == 'R' and (j.mine or by or not is_ready(j)) then j.state = 'V' end
 end
 
+-- gathered is what is to be added to the ready jobs, by tube, while many become
+-- ready at once.
+local gathered
+
 local function ready_in(j)
-  call('ZADD', READY .. j.tube, format('%.0f', j.pri), j.member)
+  local pri, entries = format('%.0f', j.pri), gathered and (gathered[j.tube] or {})
+  if entries then
+    entries[#entries + 1], entries[#entries + 2], gathered[j.tube] = pri, j.member, entries
+  else
+    call('ZADD', READY .. j.tube, pri, j.member)
+  end
   if j.pri < URGENT_BELOW then sum.urgent = sum.urgent + 1 end
   roused[j.tube] = (roused[j.tube] or 0) + 1
 end
 
--- delayed_at puts a job among the delayed ones. The timer of a tube may ring
--- before its first delayed job is due, never after it. Removing a job leaves
--- it as it is.
-local function delayed_at(tube, member, delay)
-  local due = NOW_UP + delay * 1000
-  call('ZADD', PREFIX .. 'delayed:' .. tube, format('%.0f', due), member)
-  sum.delayed = sum.delayed + 1
+-- delayed_in puts jobs of a tube among the delayed ones, all with one delay. The
+-- timer of a tube may ring before its first delayed job is due, never after it.
+-- Removing a job leaves it as it is.
+local function delayed_in(tube, delay, members)
+  local due, entries = NOW_UP + delay * 1000, {}
+  for _, member in ipairs(members) do
+    entries[#entries + 1], entries[#entries + 2] = format('%.0f', due), member
+  end
+  add_all(PREFIX .. 'delayed:' .. tube, entries)
+  sum.delayed = sum.delayed + #members
   local rings = call('ZSCORE', PREFIX .. 'timers', 'd:' .. tube)
   if not rings or tonumber(rings) > due then
     call('ZADD', PREFIX .. 'timers', format('%.0f', due), 'd:' .. tube)
@@ -81,7 +93,7 @@ local function enter(j, state)
   elseif state == 'R' then
     ready_in(j)
   elseif state == 'D' then
-    delayed_at(j.tube, j.member, j.delay)
+    delayed_in(j.tube, j.delay, { j.member })
   elseif state == 'B' then
     call('ZADD', PREFIX .. 'buried:' .. j.tube, format('%.0f', count_up(COUNTS, 'burials', 1)), j.member)
     sum.buried = sum.buried + 1
@@ -163,4 +175,23 @@ local function arrow_for(j, move)
   if not arrow then return nil end
   if sub(arrow, 1, 1) == 'h' and not j.mine then return nil end
   return arrow
+end
+
+-- follow_all takes jobs along an arrow that are the members of a queue, and in
+-- one state; those that have no record leave it, too.
+local function follow_all(queue, state, members, arrow)
+  if #members == 0 then return end
+  call('ZREM', queue, unpack(members))
+  sum.changed, gathered = true, {}
+  for _, member in ipairs(members) do
+    local j = load(member)
+    if j then
+      j.state = state
+      if state == 'D' then sum.delayed = sum.delayed - 1 end
+      if state == 'B' then sum.buried = sum.buried - 1 end
+      follow(j, arrow)
+    end
+  end
+  for tube, entries in pairs(gathered) do add_all(READY .. tube, entries) end
+  gathered = nil
 end

@@ -1,14 +1,15 @@
 -- The operations of clients that move single jobs. 0 alone always means not
 -- found.
 
--- put-delayed tube known delay record
+-- put-delayed tube known delay n records…: new jobs with a delay
 OPS['put-delayed'] = function(i)
-  local tube, member = ARGV[i], new_job(ARGV[i + 3])
+  local tube, upto, members = ARGV[i], i + 3 + ARGV[i + 3], {}
+  for k = i + 4, upto do members[#members + 1] = new_job(ARGV[k]) end
   sum.changed = true
-  delayed_at(tube, member, tonumber(ARGV[i + 2]))
-  totals[tube] = (totals[tube] or 0) + 1
+  delayed_in(tube, tonumber(ARGV[i + 2]), members)
+  totals[tube] = (totals[tube] or 0) + #members
   if ARGV[i + 1] ~= '1' then OPS.put_in(tube) end
-  return i + 4
+  return upto + 1
 end
 
 -- best_of returns the unpaused one of the tubes at ARGV[from … upto] that has
@@ -127,15 +128,7 @@ OPS['kick'] = function(i)
   end
   local queue = PREFIX .. (state == 'B' and 'buried:' or 'delayed:') .. tube
   local members = bound > 0 and call('ZRANGE', queue, '0', format('%d', bound - 1)) or {}
-  for _, member in ipairs(members) do
-    local j = load(member)
-    if j then
-      leave_place(j)
-      follow(j, ARROWS['kick-job' .. state])
-    else
-      call('ZREM', queue, member)
-    end
-  end
+  follow_all(queue, state, members, ARROWS['kick-job' .. state])
   answer(#members)
   answer_text(state)
   return i + 3

@@ -7,12 +7,10 @@ local function give_back_first(inst, members, step, limit, arrow)
   local ids = {}
   for k = 1, #members, step do
     local member = members[k]
-    for _, id in ipairs(#member > LENGTH and split(inst, member) or { member }) do
-      ids[#ids + 1] = id
-      give_back(inst, id, arrow)
-    end
+    for _, id in ipairs(#member > LENGTH and split(inst, member) or { member }) do ids[#ids + 1] = id end
     if #ids >= limit then break end
   end
+  follow_all(PREFIX .. 'reserved:' .. inst, 'V', ids, arrow)
   return ids
 end
 
@@ -29,15 +27,7 @@ end
 local function mature(tube, limit)
   local queue = PREFIX .. 'delayed:' .. tube
   local members = call('ZRANGEBYSCORE', queue, '-inf', format('%.0f', NOW), 'LIMIT', '0', format('%d', limit))
-  for _, member in ipairs(members) do
-    local j = load(member)
-    if j then
-      leave_place(j)
-      follow(j, ARROWS['matureD'])
-    else
-      call('ZREM', queue, member)
-    end
-  end
+  follow_all(queue, 'D', members, ARROWS['matureD'])
   local head = call('ZRANGE', queue, '0', '0', 'WITHSCORES')
   if head[1] then
     call('ZADD', PREFIX .. 'timers', head[2], 'd:' .. tube)
