@@ -13,15 +13,18 @@ import (
 const maxServed = 64
 
 // hall is where connections wait for a job, first come first served. A hint
-// that a tube has a job makes the usher, a goroutine, take one for the first
-// in line; while that works he goes on, for twice as many each time.
+// that a tube has a job has one taken for the first in line; while that works it
+// goes on, for twice as many each time. One such round is under way at a time.
+// They belong to the loops, which make a round part of their next turn, as long
+// as one is awake: to wake another thread takes longer than all the rest. If none
+// is, the usher, a goroutine, does.
 //
 // No hint is lost on somebody who is just coming in: he remembers knocks from
 // before he looked for a job by himself, and if it has changed when he has
 // joined, the usher looks for him.
 type hall struct {
 	store storage.Store
-	bell  chan struct{} // capacity 1: there is something in dirty
+	bell  chan struct{} // capacity 1: there is something in dirty, for the usher
 	quit  chan struct{}
 	done  chan struct{}
 
@@ -31,6 +34,8 @@ type hall struct {
 	mu    sync.Mutex
 	lines map[string]*list.List // of *waiter, by tube, by arrival
 	dirty map[string]int        // tubes to serve, and how many of each line
+	busy  bool                  // a round is under way
+	awake int                   // loops that ask for a round before they sleep
 }
 
 // waiter is a connection in the hall.
@@ -41,7 +46,7 @@ type waiter struct {
 
 	// guarded by hall.mu
 	places  []*list.Element // in the lines of tubes, by their order; nil when not waiting
-	serving bool            // the usher is taking a job for him
+	serving bool            // a round is taking a job for him
 	leaving bool            // wants to go once that is decided
 	decided bool            // he is out of the hall, with this answer:
 	answer  storage.Answer  // NotFound if he left while being served
@@ -82,11 +87,50 @@ func (h *hall) call(tube string) bool {
 	if h.dirty[tube] == 0 {
 		h.dirty[tube] = 1
 	}
+	h.ring()
+	return true
+}
+
+// ring calls the usher, if there is something that nobody else will see to. The
+// lock is held.
+func (h *hall) ring() {
+	if h.busy || h.awake > 0 || len(h.dirty) == 0 {
+		return
+	}
 	select {
 	case h.bell <- struct{}{}:
 	default:
 	}
-	return true
+}
+
+// rise notes that a loop is awake: it will call rest.
+func (h *hall) rise() {
+	h.mu.Lock()
+	h.awake++
+	h.mu.Unlock()
+}
+
+// rest is for a loop that is about to sleep. It returns a round to be carried out
+// before, or nil: then the loop does not count as awake any more.
+func (h *hall) rest() *storage.Batch {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	b := h.begin()
+	if b == nil {
+		h.awake--
+		h.ring() // what became dirty while another round is under way
+	}
+	return b
+}
+
+// glance returns a round to be carried out, or nil.
+func (h *hall) glance() *storage.Batch {
+	if h.size.Load() == 0 {
+		return nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.begin()
 }
 
 // look has the first in every line served, in case a hint was lost.
@@ -174,20 +218,31 @@ func (h *hall) usher() {
 			return
 		case <-h.bell:
 		}
-		for {
-			round := h.pick()
-			if len(round.waiters) == 0 {
-				break
-			}
-			storage.DoWait(h.store, round.takes)
-			for _, w := range h.settle(round) {
-				w.notify()
-			}
+		for b := h.glance(); b != nil; b = h.glance() {
+			storage.DoBatch(h.store, b)
 		}
 	}
 }
 
-// round is one batch of takes by the usher.
+// begin begins a round for those in the lines of dirty tubes; nil if one is under
+// way, or nobody is to be served. The lock is held.
+func (h *hall) begin() *storage.Batch {
+	if h.busy || len(h.dirty) == 0 {
+		return nil
+	}
+	r := h.pick()
+	if len(r.waiters) == 0 {
+		return nil
+	}
+	h.busy = true
+	return &storage.Batch{Ops: r.takes, Done: func() {
+		for _, w := range h.settle(r) {
+			w.notify()
+		}
+	}}
+}
+
+// round is one batch of takes for those who wait.
 type round struct {
 	waiters []*waiter
 	takes   []storage.Op
@@ -195,10 +250,8 @@ type round struct {
 	quota   map[string]int // how many of each line were to be picked
 }
 
-// pick chooses who is served next: the first of each dirty line.
+// pick chooses who is served next: the first of each dirty line. The lock is held.
 func (h *hall) pick() round {
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	r := round{quota: h.dirty}
 	h.dirty = make(map[string]int)
 	for name, quota := range r.quota {
@@ -221,8 +274,8 @@ func (h *hall) pick() round {
 	return r
 }
 
-// settle gives out what the usher has taken, and has him go on with the lines
-// in which everybody picked got a job. It returns who has an outcome.
+// settle ends a round: it gives out what was taken, and calls for another one for
+// the lines in which everybody picked got a job. It returns who has an outcome.
 func (h *hall) settle(r round) (decided []*waiter) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -247,5 +300,7 @@ func (h *hall) settle(r round) (decided []*waiter) {
 			h.dirty[name] = min(2*quota, maxServed)
 		}
 	}
+	h.busy = false
+	h.ring()
 	return decided
 }

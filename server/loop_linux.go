@@ -22,6 +22,7 @@ const maxEvents = 256
 // with the first connection.
 type loops struct {
 	store storage.Store
+	hall  *hall
 	log   *slog.Logger
 
 	mu     sync.Mutex
@@ -84,7 +85,7 @@ func (ls *loops) pick() *loop {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	for len(ls.all) < Loops() {
-		l, err := newLoop(ls.store)
+		l, err := newLoop(ls.store, ls.hall)
 		if err != nil {
 			if !ls.failed {
 				ls.log.Error("no epoll now; connections get goroutines of their own", "err", err)
@@ -117,6 +118,7 @@ func (ls *loops) stop() {
 // which something happened, and one call of the store.
 type loop struct {
 	store   storage.Store
+	hall    *hall
 	shares  storage.Gatherer // the store, if it is one
 	epoll   int
 	waker   [2]int // a pipe: a byte in it ends the wait
@@ -126,6 +128,7 @@ type loop struct {
 	within  turn         // of more
 	awoken  []*epollWire // of the look
 	yielded time.Time    // when it last let others run
+	resting bool         // it does not count as awake in the hall
 
 	mu       sync.Mutex
 	wires    map[int32]*epollWire // by descriptor
@@ -135,8 +138,8 @@ type loop struct {
 	stopping bool
 }
 
-func newLoop(store storage.Store) (*loop, error) {
-	l := &loop{store: store, done: make(chan struct{}), wires: make(map[int32]*epollWire)}
+func newLoop(store storage.Store, h *hall) (*loop, error) {
+	l := &loop{store: store, hall: h, done: make(chan struct{}), wires: make(map[int32]*epollWire)}
 	l.shares, _ = store.(storage.Gatherer)
 	l.events = make([]syscall.EpollEvent, maxEvents)
 	var err error
@@ -178,14 +181,18 @@ func (l *loop) ask(change func()) {
 }
 
 // patience is how long the next wait may take: no time if something was asked
-// for, else for ever.
+// for, or somebody is to be served who waits in the hall, else for ever.
 func (l *loop) patience() (ms int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.stopping || len(l.batches) > 0 || len(l.again) > 0 {
 		return 0
 	}
-	l.asleep = true
+	if round := l.hall.rest(); round != nil {
+		l.batches = append(l.batches, round)
+		return 0
+	}
+	l.resting, l.asleep = true, true
 	return -1
 }
 
@@ -209,10 +216,12 @@ func (l *loop) add(w *epollWire) error {
 func (l *loop) run() {
 	defer close(l.done)
 	defer l.close()
+	l.hall.rise()
+	defer l.leaveHall()
 	more := l.more // once, as it is allocated
 	for l.look(&l.turn, l.patience()) {
 		switch {
-		case len(l.turn.batches) < 2:
+		case len(l.turn.batches) < 2 && l.hall.size.Load() == 0:
 			l.turn.end(l.store) // as nobody seems to be there to share with
 		case l.shares != nil:
 			l.shares.DoGathering(more, l.turn.batches...)
@@ -220,6 +229,16 @@ func (l *loop) run() {
 		default:
 			l.look(&l.turn, 0) // what has come meanwhile can join this turn
 			l.turn.end(l.store)
+		}
+	}
+}
+
+// leaveHall is for a loop that ends, and leaves to the usher who waits.
+func (l *loop) leaveHall() {
+	for !l.resting {
+		round := l.hall.rest()
+		if l.resting = round == nil; !l.resting {
+			storage.DoBatch(l.store, round)
 		}
 	}
 }
@@ -265,9 +284,15 @@ func (l *loop) more() int {
 	return len(l.within.batches)
 }
 
-// find collects whom the events concern, and what was asked for, which is t's;
-// false if the loop is to stop.
+// find collects whom the events concern, and what was asked for, which is t's,
+// as is a round for those in the hall; false if the loop is to stop.
 func (l *loop) find(t *turn, events []syscall.EpollEvent) bool {
+	if l.resting {
+		l.resting = false
+		l.hall.rise()
+	} else if round := l.hall.glance(); round != nil {
+		t.batches = append(t.batches, round)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.asleep = false

@@ -12,6 +12,7 @@ import (
 // loops are nothing where there is no epoll: every connection is a pump.
 type loops struct {
 	store storage.Store
+	hall  *hall
 	log   *slog.Logger
 }
 

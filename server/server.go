@@ -104,8 +104,8 @@ func New(store storage.Store, config Config) *Server {
 		listeners: make(map[net.Listener]struct{}),
 		sessions:  make(map[*session]struct{}),
 	}
-	s.loops.store, s.loops.log = store, s.log
 	s.hall = newHall(store)
+	s.loops.store, s.loops.hall, s.loops.log = store, s.hall, s.log
 	s.bell = newBell(store, s.hall, s.log)
 	store.Listen(listener{s.hall, s.bell})
 	// The tube "default" needs no attendance: it always exists.

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -190,5 +191,32 @@ func wantCutOff(t *testing.T, s *Server) {
 	}
 	if took := time.Since(begun); took > lastGrace {
 		t.Errorf("shutdown took %v, as if the connection had not been cut", took)
+	}
+}
+
+// TestWaitersOnTCP: connections that wait get jobs that others put, that a delay
+// ends for while nobody says anything, and that come while they begin to wait.
+func TestWaitersOnTCP(t *testing.T) {
+	s, dial := onTCP(t, Config{})
+	worker, jobs := dial()
+	producer, replies := dial()
+	io.WriteString(producer, "put 0 1 60 1\r\nd\r\n")
+	wantLine(t, replies, "INSERTED 1")
+	io.WriteString(worker, "list-tube-used\r\nreserve\r\n")
+	wantLine(t, jobs, "USING default")
+	wantLine(t, jobs, "RESERVED 1 1") // a second later
+	wantLine(t, jobs, "d")
+	for i := range 200 {
+		id := strconv.Itoa(i + 2)
+		io.WriteString(worker, "reserve\r\n")
+		io.WriteString(producer, "put 0 0 60 1\r\nx\r\n")
+		wantLine(t, replies, "INSERTED "+id)
+		wantLine(t, jobs, "RESERVED "+id+" 1")
+		wantLine(t, jobs, "x")
+	}
+	s.hall.mu.Lock()
+	defer s.hall.mu.Unlock()
+	if s.hall.awake < 0 || s.hall.awake > Loops() {
+		t.Errorf("%d of %d loops are awake", s.hall.awake, Loops())
 	}
 }

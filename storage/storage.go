@@ -209,8 +209,14 @@ var ErrUnavailable = errors.New("the store is not available")
 var ErrClosed = errors.New("the store is closed")
 
 // DoWait carries out a batch of these operations and returns when it is done.
-func DoWait(s Store, ops []Op) {
+func DoWait(s Store, ops []Op) { DoBatch(s, &Batch{Ops: ops, Done: func() {}}) }
+
+// DoBatch carries out a batch and returns when its Done has.
+func DoBatch(s Store, b *Batch) {
 	done := make(chan struct{})
-	s.Do(&Batch{Ops: ops, Done: func() { close(done) }})
+	s.Do(&Batch{Ops: b.Ops, Done: func() {
+		defer close(done)
+		b.Done()
+	}})
 	<-done
 }
