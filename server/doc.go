@@ -13,8 +13,8 @@
 //     one turn goes to the store in one call.
 //   - pump: the same for connections that no loop can watch. Sessions see
 //     either as a wire.
-//   - hall: who waits for a job, first come first served, and the usher who
-//     takes jobs for them.
+//   - hall: who waits for a job, first come first served. Jobs are taken for
+//     them by loops, or if all sleep by the usher.
 //   - bell: the timer of the store.
 //   - sweeper: has sessions look now and then whether they are idle or stuck.
 //
