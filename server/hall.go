@@ -235,7 +235,8 @@ func (h *hall) begin() *storage.Batch {
 		return nil
 	}
 	h.busy = true
-	return &storage.Batch{Ops: r.takes, Done: func() {
+	// Whoever has released the job may have asked before that how many wait.
+	return &storage.Batch{Ops: r.takes, InTurn: true, Done: func() {
 		for _, w := range h.settle(r) {
 			w.notify()
 		}

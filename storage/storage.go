@@ -98,6 +98,10 @@ type Batch struct {
 	// Done is called when all operations are answered, perhaps before Do
 	// returns and perhaps on a goroutine of the store. It must not block.
 	Done func()
+
+	// InTurn is a batch whose Done must not come before those of the batches that
+	// the same goroutine has handed over before.
+	InTurn bool
 }
 
 // Kind says what an operation does.
@@ -214,7 +218,7 @@ func DoWait(s Store, ops []Op) { DoBatch(s, &Batch{Ops: ops, Done: func() {}}) }
 // DoBatch carries out a batch and returns when its Done has.
 func DoBatch(s Store, b *Batch) {
 	done := make(chan struct{})
-	s.Do(&Batch{Ops: b.Ops, Done: func() {
+	s.Do(&Batch{Ops: b.Ops, InTurn: b.InTurn, Done: func() {
 		defer close(done)
 		b.Done()
 	}})

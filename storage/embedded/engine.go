@@ -96,7 +96,7 @@ func (e *Engine) divide(batches []*storage.Batch) (early, bound []*storage.Batch
 	room := make([]*storage.Batch, 2*n)
 	early, bound = room[:0:n], room[n:n]
 	for _, b := range batches {
-		if e.onlyReserves(b) {
+		if !b.InTurn && e.onlyReserves(b) {
 			early = append(early, b)
 		} else {
 			bound = append(bound, b)

@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"errors"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"redstalk/storage"
+	"redstalk/tube"
 )
 
 // isLogSync tells whether frames of the log are being synced, by whoever leads
@@ -331,5 +333,39 @@ func TestGatheringFromManySides(t *testing.T) {
 	eventually(t, "all batches to be done", func() bool { return done.Load() == 7 })
 	if n := g.left(t, 0, "a"); n != 7 {
 		t.Errorf("a power cut leaves %d jobs that were acknowledged, of 7", n)
+	}
+}
+
+// TestGatheredInTurn: a reserve of a job that is on the disk overtakes a release
+// that has yet to be synced, unless it is to be done in its turn.
+func TestGatheredInTurn(t *testing.T) {
+	for _, inTurn := range []bool{false, true} {
+		g := newGathering(t, nil)
+		take := storage.Op{Kind: storage.Take, Holder: 1, Tubes: []string{"t"}}
+		storage.DoWait(g, []storage.Op{{Kind: storage.Put, Tube: "t", TTR: 100}, take})
+		var order []string
+		batch := func(name string, op storage.Op) *storage.Batch {
+			return &storage.Batch{Ops: []storage.Op{op}, Done: func() { order = append(order, name) }}
+		}
+		release := batch("release", storage.Op{Kind: storage.Move, Move: tube.Release, Holder: 1, ID: 1})
+		reserve := batch("reserve", storage.Op{Kind: storage.Take, Holder: 2, Tubes: []string{"t"}})
+		reserve.InTurn = inTurn
+		asked := false
+		g.DoGathering(func() int {
+			if asked {
+				return 0
+			}
+			asked = true
+			g.Do(reserve)
+			return 1
+		}, release)
+		want := []string{"reserve", "release"}
+		if inTurn {
+			want = []string{"release", "reserve"}
+		}
+		if !slices.Equal(order, want) || reserve.Ops[0].Answer.ID != 1 {
+			t.Errorf("in turn %v: done in the order %q, want %q; took job %d", inTurn, order, want, reserve.Ops[0].Answer.ID)
+		}
+		g.close(t)
 	}
 }

@@ -22,7 +22,8 @@ import (
 // INFO, which a busy machine distorts less than the clock on the wall. One
 // operation is one command, of which size many go to the store together; a
 // cycle is put, reserve and delete. floor is what plain commands cost, those
-// that move the same job without any logic, pipelined in the same sizes.
+// that move the same job without any logic, pipelined in the same sizes; others is
+// the store where another instance has put the jobs, whose bodies it must read.
 //
 //	go test ./storage/redis -run '^$' -bench Cost -benchtime 60000x
 func BenchmarkCost(b *testing.B) {
@@ -35,6 +36,14 @@ func BenchmarkCost(b *testing.B) {
 			b.Run(fmt.Sprintf("store/%s/%d", mode, size), func(b *testing.B) {
 				server := redistest.Start(b)
 				benchmarkCost(b, server, mode, size, &throughStore{store: openOn(b, server, "cost"), tube: "default"})
+			})
+			if mode == "put" || mode == "delete" {
+				continue
+			}
+			b.Run(fmt.Sprintf("others/%s/%d", mode, size), func(b *testing.B) {
+				server := redistest.Start(b)
+				s := openBy(b, Options{URL: server.URL(), Namespace: "cost", forgetful: true})
+				benchmarkCost(b, server, mode, size, &throughStore{store: s, tube: "default"})
 			})
 		}
 	}
@@ -118,7 +127,12 @@ type worker interface {
 }
 
 func openOn(b *testing.B, server *redistest.Server, namespace string) *Store {
-	s, err := Open(context.Background(), Options{URL: server.URL(), Namespace: namespace, Log: slog.New(slog.DiscardHandler)})
+	return openBy(b, Options{URL: server.URL(), Namespace: namespace})
+}
+
+func openBy(b *testing.B, o Options) *Store {
+	o.Log = slog.New(slog.DiscardHandler)
+	s, err := Open(context.Background(), o)
 	if err != nil {
 		b.Fatal(err)
 	}
