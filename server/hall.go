@@ -21,7 +21,7 @@ const maxServed = 64
 //
 // No hint is lost on somebody who is just coming in: he remembers knocks from
 // before he looked for a job by himself, and if it has changed when he has
-// joined, the usher looks for him.
+// joined, a round is made for him.
 type hall struct {
 	store storage.Store
 	bell  chan struct{} // capacity 1: there is something in dirty, for the usher
@@ -235,7 +235,8 @@ func (h *hall) begin() *storage.Batch {
 		return nil
 	}
 	h.busy = true
-	// Whoever has released the job may have asked before that how many wait.
+	// In its turn: whoever has released the job may have asked before that how
+	// many wait, and is to be told of this one.
 	return &storage.Batch{Ops: r.takes, InTurn: true, Done: func() {
 		for _, w := range h.settle(r) {
 			w.notify()
