@@ -2,8 +2,6 @@ package redis
 
 import (
 	"fmt"
-	"slices"
-	"strconv"
 	"strings"
 
 	"redstalk/storage"
@@ -55,6 +53,9 @@ type call struct {
 	over  []string // groups of which it is told that they are over
 	since uint64   // the first job that it was told is remembered
 	text  []byte   // what args point into
+	most  int      // bytes of the largest record put
+
+	largest int // what Redis is told of that, if it is news, else 0
 
 	// The operations of whole units that are all of one kind. They come last
 	// in the call, in this order, as runs: it is the same to their
@@ -82,7 +83,7 @@ func (c *call) reset(prefix string) {
 	c.steps, c.text = c.steps[:0], c.text[:0]
 	c.gone, c.put, c.taken = c.gone[:0], c.put[:0], c.taken[:0]
 	c.puts, c.ops, c.bytes, c.told, c.over = 0, 0, 0, c.told[:0], nil
-	c.since = 0
+	c.since, c.most, c.largest = 0, 0, 0
 	clear(c.last)
 	c.last, c.sealed = c.last[:0], false
 }
@@ -126,6 +127,7 @@ func (c *call) addRecord(op *storage.Op, created int64) {
 	from := len(c.text)
 	c.text = appendRecord(c.text, op, created)
 	c.args = append(c.args, c.text[from:len(c.text):len(c.text)])
+	c.most = max(c.most, len(c.text)-from)
 }
 
 func boolArg(is bool) string {
@@ -168,8 +170,7 @@ func (p *partition) gone(op *storage.Op) bool {
 }
 
 // encodeRuns appends operations, those of a kind that follow each other as one.
-// If they are those of one unit, u, its connection may go on with what it has
-// just taken.
+// u is the unit that they come from, nil if they are those of several.
 func (p *partition) encodeRuns(ops []*storage.Op, u *unit) {
 	for len(ops) > 0 {
 		op, n := ops[0], 1
@@ -177,12 +178,10 @@ func (p *partition) encodeRuns(ops []*storage.Op, u *unit) {
 		case op.Kind == storage.Put && p.full:
 		case op.Kind == storage.Put:
 			n = p.encodePuts(ops)
-		case op.Kind == storage.Take && u != nil && goesOn(ops):
-			p.encodeTakeAny(op, holderArg(op.Holder), (*partition).readOwnTake)
 		case op.Kind == storage.Take && len(op.Tubes) == 1:
 			n = p.encodeTakes(ops)
 		case op.Kind == storage.Take:
-			p.encodeTakeAny(op, "", (*partition).readTakeAny)
+			p.encodeTakeAny(op)
 		case p.gone(op):
 			n = p.encodeGone(ops)
 		default:
@@ -199,13 +198,6 @@ func alike(ops []*storage.Op, like func(*storage.Op) bool) int {
 		n++
 	}
 	return n
-}
-
-// goesOn returns whether the connection of ops[0] moves a job later on.
-func goesOn(ops []*storage.Op) bool {
-	return slices.ContainsFunc(ops[1:], func(op *storage.Op) bool {
-		return op.Kind == storage.Move && op.Holder == ops[0].Holder
-	})
 }
 
 // encodePuts appends a run of puts to one tube.
@@ -292,15 +284,14 @@ func (p *partition) encodeTakes(ops []*storage.Op) int {
 	return n
 }
 
-// encodeTakeAny appends a take from several tubes, or one whose connection may
-// go on with the job.
-func (p *partition) encodeTakeAny(op *storage.Op, holder string, read func(*partition, *reply, []*storage.Op)) {
+// encodeTakeAny appends a take from several tubes.
+func (p *partition) encodeTakeAny(op *storage.Op) {
 	c := &p.call
-	c.args = append(c.args, "take-any", holder, boolArg(op.Wait), len(op.Tubes))
+	c.args = append(c.args, "take-any", boolArg(op.Wait), len(op.Tubes))
 	for i := range op.Tubes {
 		c.args = append(c.args, &op.Tubes[i])
 	}
-	c.steps = append(c.steps, step{[]*storage.Op{op}, read})
+	c.steps = append(c.steps, step{[]*storage.Op{op}, (*partition).readTakeAny})
 }
 
 // encodeTakeBefore appends a take of a job that comes before another one.
@@ -353,5 +344,3 @@ func (p *partition) encodeOver() {
 		c.args = append(c.args, c.over[i])
 	}
 }
-
-func holderArg(h tube.Holder) string { return strconv.FormatUint(uint64(h), 10) }

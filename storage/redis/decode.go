@@ -34,6 +34,37 @@ type reply struct {
 	step    uint64 // from one of its ids to the next
 
 	remembered bool // they and the last one are, and have no records here
+
+	bare bool                 // it has no records, see void in lua/10_batch.lua
+	cut  map[*storage.Op]bool // operations that have to be asked for again
+}
+
+// cutOff notes that operations have to be asked for again.
+func (r *reply) cutOff(ops []*storage.Op) {
+	if r.cut == nil {
+		r.cut = make(map[*storage.Op]bool)
+	}
+	for _, op := range ops {
+		r.cut[op] = true
+	}
+}
+
+// verdict is what an operation that brings a body came to.
+type verdict int64
+
+const (
+	refused verdict = iota // there is no such job
+	done
+	cutOff // it has to be asked for again
+)
+
+// verdict reads one, and takes down if the operation was cut.
+func (r *reply) verdict(op *storage.Op) verdict {
+	v := verdict(r.int64())
+	if v == cutOff {
+		r.cutOff([]*storage.Op{op})
+	}
+	return v
 }
 
 var errReply = errors.New("the script returned something else than expected")
@@ -139,6 +170,9 @@ func (p *partition) nextTaken(r *reply) (id uint64, its job) {
 		}
 		return id, its
 	}
+	if r.bare {
+		return id, job{}
+	}
 	if len(r.records) == 0 {
 		r.err = errReply
 		return 0, job{}
@@ -196,9 +230,15 @@ func (p *partition) readOwnRun(r *reply, ops []*storage.Op) {
 	p.memory.keep(ops, p.sent)
 }
 
-// readTakes reads a run of takes, of which the first have got a job.
+// readTakes reads a run of takes, of which the first have got a job. The others
+// have none, or are cut.
 func (p *partition) readTakes(r *reply, ops []*storage.Op) {
 	got := r.int()
+	if got < 0 {
+		got = min(-got-1, len(ops))
+		r.cutOff(ops[got:])
+		ops = ops[:got]
+	}
 	for i, op := range ops {
 		if i >= got {
 			p.noJob(op)
@@ -211,21 +251,11 @@ func (p *partition) readTakes(r *reply, ops []*storage.Op) {
 
 // readTakeAny reads a take from several tubes.
 func (p *partition) readTakeAny(r *reply, ops []*storage.Op) {
-	if op := ops[0]; r.found() {
+	switch op := ops[0]; r.verdict(op) {
+	case done:
 		id, its := p.nextTaken(r)
 		p.take(r, op, id, its, r.group)
-	} else {
-		p.noJob(op)
-	}
-}
-
-// readOwnTake reads a take whose connection may go on with the job in the same
-// batch.
-func (p *partition) readOwnTake(r *reply, ops []*storage.Op) {
-	if op := ops[0]; r.found() {
-		id := uint64(r.int64())
-		p.takeWhole(r, op, id, r.record())
-	} else {
+	case refused:
 		p.noJob(op)
 	}
 }
@@ -276,8 +306,11 @@ func (p *partition) readGone(r *reply, ops []*storage.Op) {
 // readMove reads the answer of a move, and keeps in step what the holder has.
 func (p *partition) readMove(r *reply, ops []*storage.Op) {
 	op := ops[0]
-	a := &op.Answer
-	if a.NotFound = !r.found(); a.NotFound {
+	switch r.verdict(op) {
+	case refused:
+		op.Answer.NotFound = true
+		return
+	case cutOff:
 		return
 	}
 	switch reserved := r.found(); {
@@ -291,9 +324,10 @@ func (p *partition) readMove(r *reply, ops []*storage.Op) {
 	}
 }
 
-func readPeek(r *reply, ops []*storage.Op) {
+func (p *partition) readPeek(r *reply, ops []*storage.Op) {
 	a := &ops[0].Answer
-	if a.NotFound = !r.found(); a.NotFound {
+	v := r.verdict(ops[0])
+	if a.NotFound = v == refused; v != done {
 		return
 	}
 	a.ID = uint64(r.int64())

@@ -500,8 +500,8 @@ func TestEmptyAfterALostAnswer(t *testing.T) {
 		if got := figures(t, h.Store); got.Jobs != 0 {
 			t.Errorf("%+v", got)
 		}
-		if a := do(h.Store, put("z")); a.Err != nil || a.ID != 1 {
-			t.Errorf("%+v", a)
+		if a := do(h.Store, put("z")); a.Err != nil || a.ID <= 4 {
+			t.Errorf("%+v", a) // clients know the ids up to 4
 		}
 	})
 }

@@ -27,6 +27,7 @@ type unit struct {
 	keep   bool            // upkeep that must be done, however long it takes
 
 	abandoned bool // the batch was answered with an error
+	cut       bool // what came of the last call was as much as one reply brings
 }
 
 // encode appends the operations of u, from where it stands, and advances it.
@@ -54,7 +55,7 @@ func (p *partition) encode(u *unit) {
 		}
 	}
 	from := u.at
-	u.at = until(ops, from)
+	u.at = p.until(ops, from)
 	for i := range ops[from:u.at] {
 		p.weigh(&ops[from+i])
 	}
@@ -62,20 +63,45 @@ func (p *partition) encode(u *unit) {
 }
 
 // until returns before which operation a call ends that begins with ops[from].
-func until(ops []storage.Op, from int) int {
+// Behind an operation that brings a body there are only others of its kind: so
+// what is cut, see lua/10_batch.lua, is asked for again before anything that comes
+// behind it is done, and what a connection does with a job that it takes is in a
+// later call.
+func (p *partition) until(ops []storage.Op, from int) int {
 	for i := from; i < len(ops); i++ {
-		if ops[i].Kind == storage.Leave && i > from {
+		switch {
+		case ops[i].Kind == storage.Leave && i > from:
 			return i
-		}
-		if isLong(&ops[i]) {
+		case p.isLong(&ops[i]):
+			return i + 1
+		case bringsBody(&ops[i]) && i+1 < len(ops) && !sameKind(&ops[i], &ops[i+1]):
 			return i + 1
 		}
 	}
 	return len(ops)
 }
 
+// bringsBody returns whether the answer to an operation may have a body.
+func bringsBody(op *storage.Op) bool {
+	switch op.Kind {
+	case storage.Take, storage.Peek, storage.PeekHead:
+		return true
+	}
+	return op.Kind == storage.Move && op.Move == tube.ReserveJob
+}
+
+func sameKind(a, b *storage.Op) bool { return a.Kind == b.Kind && a.Move == b.Move }
+
 // isLong returns whether an operation may take several calls.
-func isLong(op *storage.Op) bool { return op.Kind == storage.Kick && op.Bound > maxMoves }
+func (p *partition) isLong(op *storage.Op) bool {
+	switch op.Kind {
+	case storage.Kick:
+		return op.Bound > maxMoves
+	case storage.Leave:
+		return p.holdings.count(op.Holder) > maxMoves
+	}
+	return false
+}
 
 // encodeAll puts all operations of u into a section of the call.
 func (p *partition) encodeAll(u *unit, section *[]*storage.Op) {
@@ -119,8 +145,12 @@ func (p *partition) encodeOp(u *unit, op *storage.Op) {
 	}
 	switch op.Kind {
 	case storage.Move:
+		if finishes(op.Move) && p.holdings.lost(op.Holder, op.ID) {
+			op.Answer.NotFound = true
+			return
+		}
 		its := p.holdings.has(op.Holder, op.ID, p.serial)
-		c.args = append(c.args, "move", op.Move.String(), boolArg(its != nil), holderArg(op.Holder))
+		c.args = append(c.args, "move", op.Move.String(), boolArg(its != nil))
 		c.addID(op.ID)
 		c.args = append(c.args, &op.Pri, &op.Delay)
 		if its != nil {
@@ -134,7 +164,7 @@ func (p *partition) encodeOp(u *unit, op *storage.Op) {
 		p.encodeAttend(u, op)
 		return
 	case storage.Kick:
-		if isLong(op) {
+		if p.isLong(op) {
 			p.encodeLongKick(u, op)
 			return
 		}
@@ -143,21 +173,30 @@ func (p *partition) encodeOp(u *unit, op *storage.Op) {
 	case storage.Peek:
 		c.args = append(c.args, "peek")
 		c.addID(op.ID)
-		plain(readPeek)
+		read = (*partition).readPeek
 	case storage.PeekHead:
 		c.args = append(c.args, "head", op.State.String(), &op.Tube)
-		plain(readPeek)
+		read = (*partition).readPeek
 	case storage.Pause:
 		c.args = append(c.args, "pause", &op.Tube, &op.Delay)
 		plain(readFound)
 	case storage.Leave:
-		p.encodeLeave(op)
+		p.encodeLeave(u, op)
 		return
 	default:
 		p.encodeReport(op)
 		return
 	}
 	c.steps = append(c.steps, step{[]*storage.Op{op}, read})
+}
+
+// finishes returns whether a move is for the holder of a job.
+func finishes(m tube.Move) bool {
+	switch m {
+	case tube.Delete, tube.Release, tube.Bury, tube.Touch:
+		return true
+	}
+	return false
 }
 
 // encodeLongKick asks for the next part of a kick that may be too long for one
@@ -204,15 +243,36 @@ func (p *partition) encodeAttendance(name string) {
 	p.call.add(func(r *reply) { r.found() }, "attend", name, using, watching, waiting)
 }
 
-// encodeLeave gives back what a connection holds. If that is very much, the
-// rest follows in calls of its own.
-func (p *partition) encodeLeave(op *storage.Op) {
-	ids := slices.Clone(p.holdings.of(op.Holder))
-	first := ids[:min(len(ids), maxMoves)]
-	p.encodeGiveBack(first)
-	for rest := range slices.Chunk(ids[len(first):], maxMoves) {
-		p.giveBack(rest)
+// encodeLeave gives back what a connection that is gone holds. If that is very much
+// it takes several calls, and those of others come in between.
+func (p *partition) encodeLeave(u *unit, op *storage.Op) {
+	h := op.Holder
+	p.holdings.forget(h)
+	p.encodeGiveBackSome(h, func() { u.at, u.cut = u.at-1, true })
+}
+
+// encodeGiveBackSome gives back what a connection holds, as much as one call may.
+// more is called if something is left.
+func (p *partition) encodeGiveBackSome(h tube.Holder, more func()) {
+	ids := p.holdings.some(h, maxMoves)
+	if len(ids) == 0 {
+		return
 	}
+	p.encodeGiveBack(ids)
+	p.call.steps = append(p.call.steps, step{read: func(p *partition, _ *reply, _ []*storage.Op) {
+		if p.holdings.count(h) > 0 {
+			more()
+		}
+	}})
+}
+
+// leaveLater has what a connection that is gone holds given back in calls of their
+// own.
+func (p *partition) leaveLater(h tube.Holder) {
+	p.holdings.forget(h)
+	p.submit(&unit{keep: true, upkeep: func(*call) {
+		p.encodeGiveBackSome(h, func() { p.leaveLater(h) })
+	}})
 }
 
 // giveBack has jobs that nobody wants given back later.

@@ -72,11 +72,7 @@ func inspect(addr, info string, err error, o Options) error {
 }
 
 func checkInfo(addr, info string, log *slog.Logger, o Options) error {
-	value := func(name string) string {
-		_, rest, _ := strings.Cut(info, "\n"+name+":")
-		text, _, _ := strings.Cut(rest, "\n")
-		return strings.TrimSpace(text)
-	}
+	value := func(name string) string { return infoValue(info, name) }
 	if policy := value("maxmemory_policy"); strings.HasPrefix(policy, "allkeys") {
 		if !o.AllowEviction {
 			return fmt.Errorf("the maxmemory-policy of Redis at %s is %s, by which it deletes jobs when memory is full: set it to noeviction", addr, policy)

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"container/heap"
 	"sync"
 	"time"
 
@@ -26,6 +27,11 @@ type holdings struct {
 	spare   []*held    // empty ones
 	used    []*holding // to be used again
 	over    []string   // groups all of whose jobs are deleted, of which Redis was not told
+
+	// forfeited are reservations that were lost with the name of the instance.
+	// Their jobs may be anybody's by now, or even others with the same ids: what
+	// their holders still say of them is not meant for these.
+	forfeited map[tube.Holder]map[uint64]bool
 }
 
 // maxUsed bounds how many holdings are kept to be used again.
@@ -33,8 +39,9 @@ const maxUsed = 1024
 
 // holding is one job. It is good until the job is dropped.
 type holding struct {
+	id     uint64
 	holder tube.Holder
-	place  int // in held.ids
+	place  int // in held
 	until  time.Time
 	ttr    time.Duration
 	tube   string
@@ -51,11 +58,51 @@ type group struct {
 	split bool
 }
 
-// held is what one connection has reserved.
-type held struct{ ids []uint64 }
+// held is what one connection has reserved: a heap, of which the first is the
+// next to expire.
+type held struct{ jobs []*holding }
+
+// Len, Less, Swap, Push and Pop implement heap.Interface.
+func (h *held) Len() int           { return len(h.jobs) }
+func (h *held) Less(i, k int) bool { return h.jobs[i].until.Before(h.jobs[k].until) }
+
+func (h *held) Swap(i, k int) {
+	h.jobs[i], h.jobs[k] = h.jobs[k], h.jobs[i]
+	h.jobs[i].place, h.jobs[k].place = i, k
+}
+
+func (h *held) Push(job any) {
+	its := job.(*holding)
+	its.place = len(h.jobs)
+	h.jobs = append(h.jobs, its)
+}
+
+func (h *held) Pop() any {
+	last := len(h.jobs) - 1
+	job := h.jobs[last]
+	h.jobs[last] = nil
+	h.jobs = h.jobs[:last]
+	return job
+}
+
+// next returns how long it is until the first job expires that has not yet, of
+// those below a place in the heap. It looks at no more jobs than twice those that
+// have.
+func (h *held) next(at int, now time.Time) time.Duration {
+	if at >= len(h.jobs) {
+		return storage.Forever
+	}
+	if left := h.jobs[at].until.Sub(now); left >= 0 {
+		return left
+	}
+	return min(h.next(2*at+1, now), h.next(2*at+2, now))
+}
 
 func newHoldings(shared bool) *holdings {
-	return &holdings{shared: shared, jobs: make(map[uint64]*holding), holders: make(map[tube.Holder]*held)}
+	return &holdings{
+		shared: shared, jobs: make(map[uint64]*holding), holders: make(map[tube.Holder]*held),
+		forfeited: make(map[tube.Holder]map[uint64]bool),
+	}
 }
 
 func (hs *holdings) lock() {
@@ -70,10 +117,18 @@ func (hs *holdings) unlock() {
 	}
 }
 
-// clear forgets everything.
-func (hs *holdings) clear() {
+// forfeit notes that all reservations are lost.
+func (hs *holdings) forfeit() {
 	hs.lock()
 	defer hs.unlock()
+	for id, its := range hs.jobs {
+		lost := hs.forfeited[its.holder]
+		if lost == nil {
+			lost = make(map[uint64]bool)
+			hs.forfeited[its.holder] = lost
+		}
+		lost[id] = true
+	}
 	clear(hs.jobs)
 	clear(hs.holders)
 	hs.over = nil
@@ -90,9 +145,26 @@ func (hs *holdings) hold(h tube.Holder, id uint64, name string, ttr time.Duratio
 		hs.holders[h] = its
 	}
 	job := hs.newHolding()
-	*job = holding{holder: h, place: len(its.ids), until: now.Add(ttr), ttr: ttr, tube: name, group: in}
+	*job = holding{id: id, holder: h, until: now.Add(ttr), ttr: ttr, tube: name, group: in}
 	hs.jobs[id] = job
-	its.ids = append(its.ids, id)
+	heap.Push(its, job)
+	if lost := hs.forfeited[h]; lost != nil {
+		delete(lost, id)
+	}
+}
+
+// lost returns whether h had job id reserved, but not any more since all
+// reservations were lost.
+func (hs *holdings) lost(h tube.Holder, id uint64) bool { return hs.forfeited[h][id] }
+
+// forget is for a holder that is gone.
+func (hs *holdings) forget(h tube.Holder) {
+	if len(hs.forfeited) == 0 {
+		return
+	}
+	hs.lock()
+	defer hs.unlock()
+	delete(hs.forfeited, h)
 }
 
 func (hs *holdings) newHolding() *holding {
@@ -126,26 +198,21 @@ func (hs *holdings) remove(id uint64) {
 		return
 	}
 	delete(hs.jobs, id)
-	if len(hs.used) < maxUsed {
-		hs.used = append(hs.used, was)
-	}
 	if g := was.group; g != nil {
 		if g.left--; g.left == 0 && !g.split {
 			hs.over = append(hs.over, g.name)
 		}
 	}
 	its := hs.holders[was.holder]
-	last := len(its.ids) - 1
-	if moved := its.ids[last]; moved != id {
-		its.ids[was.place] = moved
-		hs.jobs[moved].place = was.place
-	}
-	its.ids = its.ids[:last]
-	if last == 0 {
+	heap.Remove(its, was.place)
+	if len(its.jobs) == 0 {
 		delete(hs.holders, was.holder)
-		if cap(its.ids) < 1024 {
+		if cap(its.jobs) < 1024 {
 			hs.spare = append(hs.spare, its)
 		}
+	}
+	if len(hs.used) < maxUsed {
+		hs.used = append(hs.used, was)
 	}
 }
 
@@ -175,6 +242,7 @@ func (hs *holdings) touch(id uint64, now time.Time) {
 	defer hs.unlock()
 	if its := hs.jobs[id]; its != nil {
 		its.until = now.Add(its.ttr)
+		heap.Fix(hs.holders[its.holder], its.place)
 	}
 }
 
@@ -182,29 +250,42 @@ func (hs *holdings) touch(id uint64, now time.Time) {
 func (hs *holdings) soon(h tube.Holder, now time.Time) time.Duration {
 	hs.lock()
 	defer hs.unlock()
-	soon := storage.Forever
-	if its := hs.holders[h]; its != nil {
-		for _, id := range its.ids {
-			if left := hs.jobs[id].until.Sub(now); left >= 0 {
-				soon = min(soon, left-tube.Margin)
-			}
-		}
+	its := hs.holders[h]
+	if its == nil {
+		return storage.Forever
 	}
-	return soon
+	left := its.next(0, now)
+	if left == storage.Forever {
+		return left
+	}
+	return left - tube.Margin
 }
 
-// any returns whether h has anything.
+// any returns whether h has anything, or had.
 func (hs *holdings) any(h tube.Holder) bool {
 	hs.lock()
 	defer hs.unlock()
-	return hs.holders[h] != nil
+	return hs.holders[h] != nil || hs.forfeited[h] != nil
 }
 
-// of returns the ids of what h has; they change with the next call of a
-// method.
-func (hs *holdings) of(h tube.Holder) []uint64 {
+// count returns how many jobs h has.
+func (hs *holdings) count(h tube.Holder) int {
 	if its := hs.holders[h]; its != nil {
-		return its.ids
+		return len(its.jobs)
 	}
-	return nil
+	return 0
+}
+
+// some returns the ids of some of what h has, n at most.
+func (hs *holdings) some(h tube.Holder, n int) []uint64 {
+	its := hs.holders[h]
+	if its == nil {
+		return nil
+	}
+	n = min(n, len(its.jobs))
+	ids := make([]uint64, n)
+	for i := range ids {
+		ids[i] = its.jobs[i].id
+	}
+	return ids
 }

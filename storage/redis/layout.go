@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -37,6 +38,9 @@ func partitionsFor(asked int, k kind) (int, error) {
 	return usualPartitions, nil
 }
 
+// errLayout: a namespace is laid out in another way than this instance needs.
+var errLayout = errors.New("another layout")
+
 // prepare checks that the namespace is ours to use, marking it if it is new.
 // The mark is the hash NAMESPACE:{0}:layout.
 func prepare(ctx context.Context, node *goredis.Client, o Options) error {
@@ -60,7 +64,7 @@ func prepare(ctx context.Context, node *goredis.Client, o Options) error {
 	}
 	for _, w := range want {
 		if have[w.field] != strconv.Itoa(w.value) {
-			return fmt.Errorf("the namespace %q has %s %s, and this redstalk needs %d: %s", o.Namespace, w.field, have[w.field], w.value, w.hint)
+			return fmt.Errorf("%w: the namespace %q has %s %s, and this redstalk needs %d: %s", errLayout, o.Namespace, w.field, have[w.field], w.value, w.hint)
 		}
 	}
 	return nil

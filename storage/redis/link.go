@@ -33,6 +33,8 @@ type link struct {
 	// there are several partitions, whose calls overlap each other anyway, it
 	// is nil.
 	meanwhile func()
+
+	servers *servers // that its connections have met
 }
 
 // connections is how many an instance may need to one server: every partition
@@ -44,7 +46,8 @@ func newLink(a *address, o Options, direct bool) *link {
 	own, its := *a, *a.options
 	a = &own
 	a.options = &its
-	l := &link{address: a, direct: direct}
+	l := &link{address: a, direct: direct, servers: &servers{cluster: a.kind == cluster, runs: make(map[string]string)}}
+	a.options.OnConnect = l.servers.greet
 	if a.kind != single || o.Partitions > 1 {
 		a.options.PoolSize = max(a.options.PoolSize, connections(o))
 	}
@@ -67,7 +70,7 @@ func (a *address) failover() *goredis.FailoverOptions {
 		Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLSConfig,
 		Protocol: o.Protocol, MaxRetries: o.MaxRetries, PoolSize: o.PoolSize,
 		DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout,
-		DialerRetries: o.DialerRetries, DisableIdentity: true, Dialer: o.Dialer,
+		DialerRetries: o.DialerRetries, DisableIdentity: true, Dialer: o.Dialer, OnConnect: o.OnConnect,
 	}
 	if a.known {
 		f.SentinelUsername, f.SentinelPassword = o.Username, o.Password
@@ -82,7 +85,7 @@ func (a *address) cluster() *goredis.ClusterOptions {
 		Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig,
 		Protocol: o.Protocol, MaxRetries: o.MaxRetries, MaxRedirects: -1, PoolSize: o.PoolSize,
 		DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout,
-		DialerRetries: o.DialerRetries, DisableIdentity: true, Dialer: o.Dialer,
+		DialerRetries: o.DialerRetries, DisableIdentity: true, Dialer: o.Dialer, OnConnect: o.OnConnect,
 		MaintNotificationsConfig: o.MaintNotificationsConfig,
 	}
 }
@@ -137,6 +140,7 @@ func (l *link) eachReplica(ctx context.Context, do func(context.Context, *goredi
 	for _, is := range replicaLine.FindAllStringSubmatch(info, -1) {
 		options := *l.address.options
 		options.Addr = net.JoinHostPort(is[1], is[2])
+		options.OnConnect = nil
 		node := goredis.NewClient(&options)
 		err := do(ctx, node)
 		node.Close()

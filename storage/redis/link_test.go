@@ -242,10 +242,10 @@ func TestPasswordsBySentinels(t *testing.T) {
 }
 
 // documented are the permissions in docs/redis.md.
-const documented = `evalsha eval blpop rpush hsetnx hset hget hmget hgetall hdel hincrby hkeys
-	get set mget mset getrange setrange del exists
+const documented = `evalsha eval blpop rpush hsetnx hset hget hmget hgetall hdel hincrby
+	get set strlen mget mset getrange setrange del exists
 	zadd zrem zpopmin zremrangebyrank zrange zrangebyscore zrevrange zrevrangebylex zscore zcard zcount
-	time info wait cluster|slots`
+	time info wait cluster|slots cluster|myid`
 
 // TestGuardsBySentinels: a replica that evicts would lose jobs some day.
 func TestGuardsBySentinels(t *testing.T) {

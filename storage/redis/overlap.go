@@ -20,6 +20,7 @@ const fewOps = 128
 type overlap struct {
 	more   func() int // see submitGathering; nil if nobody is to be asked
 	past   flight     // answered by Redis
+	unread bool       // and the answer is not read
 	untold bool       // and its units have not been told
 	next   flight     // put together
 	loaded bool       // with something in it
@@ -66,17 +67,18 @@ func (p *partition) makeCalls(overlapping bool, more func() int) error {
 			p.unload()
 			return err
 		}
+		p.vouchForPast(p.sent)
 		p.answer = r
 		if overlapping && !o.loaded {
 			p.gather()
 		}
-		p.flight, o.past, o.untold = o.past, p.flight, true
+		p.flight, o.past, o.unread, o.untold = o.past, p.flight, true, true
 		if o.loaded && o.next.call.ops < min(fewOps, o.past.call.ops) {
 			p.tellPast()
 			p.gather()
 		}
 		if !o.loaded {
-			p.tellPast()
+			p.vouchForPast(o.past.sent)
 			return nil
 		}
 		p.flight, o.next, o.loaded = o.next, p.flight, false
@@ -113,23 +115,29 @@ func (p *partition) alone() bool {
 	return false
 }
 
-// tellPast hands out what came of the call before the one under way.
+// tellPast hands out what came of the call before the one under way, unless it is
+// stale: then the next answer of Redis decides, see stale.go.
 func (p *partition) tellPast() {
 	o := &p.overlap
 	if !o.untold {
 		return
 	}
-	o.untold = false
 	p.flight, o.past = o.past, p.flight
-	r := p.answer
-	if err := p.read(r); err != nil {
-		p.log.Error("the answer to a batch cannot be understood", "err", err)
-		p.abandon(classify(err))
-		p.cancel()
-		r = nil
+	defer func() { p.flight, o.past = o.past, p.flight }()
+	if o.unread {
+		o.unread = false
+		if err := p.read(p.answer); err != nil {
+			p.log.Error("the answer to a batch cannot be understood", "err", err)
+			p.abandon(classify(err))
+			p.cancel()
+			p.answer = nil
+		}
 	}
-	p.finish(r)
-	p.flight, o.past = o.past, p.flight
+	if p.isStale() {
+		return
+	}
+	o.untold = false
+	p.finish(p.answer)
 }
 
 // loadNext adds what is in the queue to the next call.

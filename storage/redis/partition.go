@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math/bits"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -52,31 +54,47 @@ type partition struct {
 	done   chan struct{}
 
 	// The rest belongs to whoever has set busy.
-	flight             // the call that is put together, or made
-	overlap    overlap // what goes on beside it
-	serials    uint64  // the last one given out
-	previous   string  // number of the last batch that Redis has recorded
-	created    int64   // the time for new jobs, by the clock of Redis
-	ahead      int64   // how many ms the clock of Redis is ahead of the local one
-	full       bool    // the call is for a Redis without memory
-	fullErr    error
-	void       bool // the call asks for its number only, see trouble.go
-	garbled    bool // an answer could not be read, so nobody knows what this instance has
-	failed     error
-	trouble    time.Time // when a call last failed, or the instance began, by now
-	beaten     time.Time // when it last gave a sign of life, by the local clock
-	holdings   *holdings
-	memory     *memory
-	attendance *attendance
+	flight               // the call that is put together, or made
+	overlap      overlap // what goes on beside it
+	serials      uint64  // the last one given out
+	previous     string  // number of the last batch that Redis has recorded; "" before the registration
+	registration uint64  // number of that
+	renamed      bool    // it is not the first under this instance
+	server       met
+	counted      time.Time // when it was last known how many ids were given out; zero if never
+	skipping     bool      // the next job has to have an id beyond those that order knows
+	created      int64     // the time for new jobs, by the clock of Redis
+	ahead        int64     // how many ms the clock of Redis is ahead of the local one
+	synchronised bool      // that is known
+	largest      int       // no record that was put here has more bytes, as Redis knows
+	full         bool      // the call is for a Redis without memory
+	fullErr      error
+	void         bool // the call asks for its number only, see trouble.go
+	garbled      bool // an answer could not be read, so nobody knows what this instance has
+	failed       error
+	trouble      time.Time // when a call last failed, or the instance began, by now
+	beaten       time.Time // when it last gave a sign of life, by the local clock
+	holdings     *holdings
+	memory       *memory
+	attendance   *attendance
 }
 
 // flight is a call, and whose it is.
 type flight struct {
-	call   call
-	units  []*unit
-	serial uint64    // number of the call
-	sent   time.Time // when it was sent, by now
-	answer *reply
+	call      call
+	units     []*unit
+	serial    uint64    // number of the call
+	sent      time.Time // when it was sent, by now
+	confirmed time.Time // when a later call was sent that Redis has answered
+	answer    *reply
+}
+
+// vouched is when the instance is known to have been alive.
+func (f *flight) vouched() time.Time {
+	if f.confirmed.After(f.sent) {
+		return f.confirmed
+	}
+	return f.sent
 }
 
 func newPartition(l *link, o Options, ids *order, late *tardiness, number int) *partition {
@@ -102,9 +120,12 @@ func keyPrefix(namespace string, number int) string {
 
 // rename begins anew as an instance that nobody knows.
 func (p *partition) rename() {
+	p.renamed = p.instance.Load() != nil
 	name := newInstance()
 	p.instance.Store(&name)
-	p.previous, p.garbled = "", false
+	p.serials++
+	p.registration = p.serials
+	p.previous, p.garbled, p.largest = "", false, 0
 }
 
 // now is the local time, moved as the clock of Redis is in tests.
@@ -183,14 +204,21 @@ func (p *partition) run() {
 	for p.await() {
 		if err := p.failed; err != nil {
 			p.failed = nil
-			p.finish(p.recover(err))
+			p.goOnAfter(err)
 		}
 		for p.fill() {
 			if err := p.makeCalls(p.of == 1, nil); err != nil {
-				p.finish(p.recover(err))
+				p.goOnAfter(err)
 			}
 		}
 	}
+}
+
+// goOnAfter sees a call through that has failed, and then the one before it, should
+// that have waited for it.
+func (p *partition) goOnAfter(err error) {
+	p.finish(p.recover(err))
+	p.vouchForPast(p.overlap.past.sent)
 }
 
 // await returns when it is for run to make calls; false if the partition has
@@ -250,7 +278,7 @@ func (p *partition) begin() {
 	p.renumber()
 	clear(p.units)
 	p.units = p.units[:0]
-	p.full = false
+	p.full, p.confirmed = false, time.Time{}
 	p.reset()
 }
 
@@ -264,9 +292,6 @@ func (p *partition) renumber() {
 func (p *partition) reset() {
 	p.call.reset(p.prefix)
 	p.created = p.now().UnixMilli() + p.ahead
-	if p.previous == "" {
-		p.encodeBeat(&p.call)
-	}
 }
 
 // seal ends the call with what units had put into its sections.
@@ -288,6 +313,9 @@ func (p *partition) seal() {
 // attempt makes the call, and reads the answers to its operations.
 func (p *partition) attempt() (*reply, error) {
 	r, err := p.exchange()
+	if err == nil && r != nil {
+		r.bare = p.void
+	}
 	if err == nil {
 		err = p.read(r)
 	}
@@ -301,13 +329,132 @@ func (p *partition) attempt() (*reply, error) {
 // before the answers.
 func (p *partition) exchange() (*reply, error) {
 	p.seal()
-	if len(p.call.args) == headArgs && !p.void {
+	if p.previous == "" {
+		if err := p.register(); err != nil {
+			return nil, err
+		}
+	}
+	c := &p.call
+	if len(c.args) == headArgs && !p.void {
 		return nil, nil
 	}
-	p.head()
+	args, extra := c.args, ""
+	if p.void {
+		args, extra = args[:headArgs], "void=1 "
+	}
+	if p.full || p.void {
+		extra += "full=1 "
+	}
+	node, err := p.node()
+	if err != nil {
+		return nil, err
+	}
+	p.head(c, p.serial, extra)
+	r, err := p.invoke(node, args)
+	if err != nil {
+		return nil, err
+	}
+	if r.recorded {
+		p.previous = numberArg(p.serial)
+		p.largest = max(p.largest, c.largest)
+		p.skipping = p.skipping && c.puts == 0
+	}
+	return r, nil
+}
+
+// read reads the answers to the operations; r is nil if nothing was sent.
+func (p *partition) read(r *reply) error {
+	if r == nil || r.said == voided {
+		return nil
+	}
+	err := p.readSteps(&p.call, r)
+	p.memory.forget(p.call.since)
+	p.garbled = p.garbled || err != nil
+	p.rewind(r)
+	return err
+}
+
+func (p *partition) readSteps(c *call, r *reply) error {
+	for i := 0; i < len(c.steps) && r.err == nil; i++ {
+		st := &c.steps[i]
+		st.read(p, r, st.ops)
+	}
+	return r.err
+}
+
+// rewind has units go on from their first operation that was cut. Their connections
+// did get something, so their time begins anew.
+func (p *partition) rewind(r *reply) {
+	if len(r.cut) == 0 {
+		return
+	}
+	for _, u := range p.units {
+		if u.batch == nil {
+			continue
+		}
+		for i := u.begun; i < u.at; i++ {
+			if r.cut[&u.batch.Ops[i]] {
+				u.at, u.cut, u.since = i, true, time.Now()
+				break
+			}
+		}
+	}
+}
+
+// head fills in what comes before the operations of a call.
+func (p *partition) head(c *call, serial uint64, extra string) {
+	puts := c.puts
+	if strings.Contains(extra, "void=1") {
+		puts = 0
+	}
+	a := c.args
+	a[0], a[1], a[2], a[3] = "evalsha", script.Hash(), 1, p.prefix
+	a[4], a[5], a[6], a[7] = *p.instance.Load(), numberArg(serial), p.previous, puts
+	a[8] = p.terms(c, puts) + extra
+	c.since = p.memory.since(p.now())
+	a[9] = c.since
+	if p.garbled {
+		a[6] = numberArg(0) // which no batch has: the script says LOST, and all is begun anew
+	}
+}
+
+// terms are the words that say what is out of the ordinary about a call.
+func (p *partition) terms(c *call, puts int) string {
+	terms := p.shape
+	if puts > 0 && (p.of > 1 || p.skipping) {
+		terms += fmt.Sprintf("least=%d ", p.order.last.Load())
+	}
+	if puts > 0 && c.most > p.largest {
+		c.largest = 1 << bits.Len(uint(c.most))
+		terms += fmt.Sprintf("largest=%d ", c.largest)
+	}
+	if ahead := p.options.skew().Milliseconds(); ahead != 0 {
+		terms += fmt.Sprintf("ahead=%d ", ahead)
+	}
+	if p.options.redisStep != nil {
+		terms += fmt.Sprintf("step=%d ", p.options.redisStep().Milliseconds())
+	}
+	if n := p.options.groupFrom; n != 0 {
+		terms += fmt.Sprintf("group=%d ", n)
+	}
+	if n := p.options.budget; n != 0 {
+		terms += fmt.Sprintf("budget=%d ", n)
+	}
+	return terms
+}
+
+func numberArg(n uint64) string { return fmt.Sprintf("%016d", n) }
+
+// invoke sends a call, by its source where Redis does not know the script, and
+// reads what comes before the answers to its operations.
+func (p *partition) invoke(node *goredis.Client, args []any) (*reply, error) {
 	begun := time.Now()
 	p.sent = p.now()
-	raw, err := p.invoke()
+	raw, err := p.send(node, args)
+	if err != nil && codeOf(err) == "NOSCRIPT" {
+		args[0], args[1] = "eval", scriptText
+		raw, err = p.send(node, args)
+	}
 	if err != nil || time.Since(begun) > slow {
 		p.trouble = p.now()
 	}
@@ -320,82 +467,42 @@ func (p *partition) exchange() (*reply, error) {
 		return nil, err
 	}
 	if r.clock != 0 {
-		p.ahead = r.clock - time.Now().UnixMilli()
-	}
-	if r.recorded {
-		p.previous = numberArg(p.serial)
+		p.noteClock(r.clock)
 	}
 	return r, nil
 }
 
-// read reads the answers to the operations; r is nil if nothing was sent.
-func (p *partition) read(r *reply) error {
-	if r == nil || r.said == voided {
-		return nil
+// clockStep is by how much the clock of Redis may go ahead of the local one, or
+// fall behind it, from one call to the next without being taken for set anew.
+const clockStep = 500 * time.Millisecond
+
+// noteClock compares the clock of Redis, in ms, with the local one. If either was
+// set anew, the heartbeats in Redis say nothing for a while.
+func (p *partition) noteClock(redis int64) {
+	ahead := redis - time.Now().UnixMilli()
+	by := time.Duration(ahead-p.ahead) * time.Millisecond
+	if p.synchronised && by.Abs() > clockStep && !p.options.clocksApart {
+		p.trouble = p.now()
 	}
-	for i := 0; i < len(p.call.steps) && r.err == nil; i++ {
-		st := &p.call.steps[i]
-		st.read(p, r, st.ops)
-	}
-	p.memory.forget(p.call.since)
-	p.garbled = p.garbled || r.err != nil
-	return r.err
+	p.ahead, p.synchronised = ahead, true
 }
 
-// head fills in what comes before the operations.
-func (p *partition) head() {
-	a, puts, options := p.call.args, p.call.puts, p.shape
-	if p.of > 1 && puts > 0 {
-		options += fmt.Sprintf("least=%d ", p.order.last.Load())
+// node returns a client of the server that has the partition.
+func (p *partition) node() (*goredis.Client, error) {
+	node, err := p.link.node(context.Background(), p.prefix)
+	if err == nil {
+		p.lookOut(node)
 	}
-	if ahead := p.options.skew().Milliseconds(); ahead != 0 {
-		options += fmt.Sprintf("ahead=%d ", ahead)
-	}
-	if n := p.options.groupFrom; n != 0 {
-		options += fmt.Sprintf("group=%d ", n)
-	}
-	if p.full || p.void {
-		options += "full=1 "
-	}
-	if p.void {
-		options += "void=1 "
-		a, puts = a[:headArgs], 0
-	}
-	a[0], a[1], a[2], a[3] = "evalsha", script.Hash(), 1, p.prefix
-	a[4], a[5], a[6], a[7], a[8] = *p.instance.Load(), numberArg(p.serial), p.previous, puts, options
-	p.call.since = p.memory.since(p.now())
-	a[9] = p.call.since
-	if p.garbled {
-		a[6] = numberArg(0) // which no batch has: the script says LOST, and all is begun anew
-	}
+	return node, err
 }
 
-func numberArg(n uint64) string { return fmt.Sprintf("%016d", n) }
-
-// invoke sends the call, by its source where Redis does not know the script.
-func (p *partition) invoke() (any, error) {
-	ctx, args := context.Background(), p.call.args
-	if p.void {
-		args = args[:headArgs]
-	}
-	raw, err := p.send(ctx, args)
-	if err != nil && codeOf(err) == "NOSCRIPT" {
-		args[0], args[1] = "eval", scriptText
-		raw, err = p.send(ctx, args)
-	}
-	return raw, err
-}
-
-func (p *partition) send(ctx context.Context, args []any) (any, error) {
-	node, err := p.link.node(ctx, p.prefix)
-	if err != nil {
-		return nil, err
-	}
+func (p *partition) send(node *goredis.Client, args []any) (any, error) {
+	ctx := context.Background()
 	if p.options.WaitReplicas > 0 {
 		return p.awaitReplicas(ctx, node, args)
 	}
 	cmd := goredis.NewCmd(ctx, args...)
-	err = node.Process(ctx, cmd)
+	err := node.Process(ctx, cmd)
 	return cmd.Val(), err
 }
 
@@ -410,12 +517,23 @@ func (p *partition) finish(r *reply) {
 			continue
 		}
 		if u.batch != nil && u.at < len(u.batch.Ops) {
-			p.mu.Lock()
-			p.queue = append([]*unit{u}, p.queue...)
-			p.mu.Unlock()
+			p.requeue(u)
 			continue
 		}
 		u.end(nil)
+	}
+}
+
+// requeue has a unit go on with its next call: the first there is, unless it was
+// cut. Others are not held up by who takes very much.
+func (p *partition) requeue(u *unit) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if u.cut {
+		u.cut = false
+		p.queue = append(p.queue, u)
+	} else {
+		p.queue = append([]*unit{u}, p.queue...)
 	}
 }
 
@@ -454,16 +572,32 @@ func (p *partition) hint(name string) {
 	}
 }
 
-// encodeBeat gives the sign of life, and tells what has changed of who attends
-// which tube here.
+// encodeBeat gives the sign of life, and exchanges how far ids are.
 func (p *partition) encodeBeat(c *call) {
 	home := boolArg(placeOf(tube.Default, p.of) == p.number)
 	c.add(func(r *reply) { r.found() }, "beat", p.patience().Milliseconds(), maxMoves, home, p.created)
-	if p.of > 1 {
-		c.add(func(r *reply) { p.order.saw(uint64(r.int64())) }, "ids", p.order.last.Load())
+	least := uint64(0)
+	if p.of > 1 || p.skipping {
+		least = p.order.last.Load()
 	}
-	for _, name := range p.attendance.untold(p.listener.Waiting) {
+	c.add(func(r *reply) {
+		p.order.saw(uint64(r.int64()))
+		p.counted = p.sent
+	}, "ids", least)
+}
+
+// maxTold bounds of how many tubes one call tells who attends them.
+const maxTold = 250
+
+// encodeAttendances tells what has changed of who attends which tube here. What is
+// too much for one call is told by the next ones.
+func (p *partition) encodeAttendances(c *call) {
+	names := p.attendance.untold(p.listener.Waiting)
+	for _, name := range names[:min(len(names), maxTold)] {
 		p.encodeAttendance(name)
+	}
+	if len(names) > maxTold {
+		p.submit(&unit{upkeep: p.encodeAttendances})
 	}
 }
 

@@ -80,9 +80,20 @@ type Options struct {
 	// skew moves the clock, for tests.
 	skew func() time.Duration
 
+	// redisStep moves the clock of Redis only, for tests; nil: not at all.
+	redisStep func() time.Duration
+
+	// clocksApart: the local clock and that of Redis are moved by hand, so that
+	// it says nothing if they do not go together.
+	clocksApart bool
+
 	// groupFrom is how many jobs reserved together make a group; 0: as many
 	// as usual. Small ones are for tests.
 	groupFrom int
+
+	// budget is how many bytes of records a reply brings; 0: as many as usual.
+	// A small one is for tests.
+	budget int
 
 	// forgetful is an instance that remembers no bodies, for tests.
 	forgetful bool
@@ -119,7 +130,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		letters = newLink(a, o, false) // to wait for letters takes long
 	}
 	s := newStore(l, letters, o)
-	if err := s.each(func(p *partition) error { return p.do(p.encodeBeat) }); err != nil {
+	if err := s.each(func(p *partition) error { return p.do(func(*call) {}) }); err != nil {
 		s.hangUp()
 		s.end()
 		return nil, fmt.Errorf("using Redis at %s: %w", a.where(), err)
@@ -156,6 +167,7 @@ func (o Options) withDefaults() Options {
 	o.Namespace = cmp.Or(o.Namespace, DefaultNamespace)
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	o.Log = cmp.Or(o.Log, slog.Default())
+	o.clocksApart = o.skew != nil
 	if o.skew == nil {
 		o.skew = func() time.Duration { return 0 }
 	}

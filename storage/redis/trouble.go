@@ -95,7 +95,8 @@ func reactionTo(err error) reaction {
 func unknown(err error) bool {
 	var op *net.OpError
 	sent := !(errors.As(err, &op) && op.Op == "dial") && !errors.Is(err, goredis.ErrPoolTimeout) && !errors.Is(err, errNoNode)
-	return codeOf(err) == "" && sent
+	var registering registrationError
+	return codeOf(err) == "" && sent && !errors.Is(err, errOtherServer) && !errors.As(err, &registering)
 }
 
 // recover goes on with a call that has failed until it is known what became of
@@ -121,7 +122,7 @@ func (p *partition) recover(err error) *reply {
 			if p.void || uncertain {
 				p.abandon(classify(err))
 			}
-			if p.renew(); p.void {
+			if p.renew(err); p.void {
 				p.cancel()
 				return nil
 			}
@@ -164,6 +165,9 @@ func (p *partition) encodeAgain() {
 	p.oweTold()
 	p.renumber()
 	p.reset()
+	if p.previous == "" {
+		p.encodeAttendances(&p.call)
+	}
 	for _, u := range p.units {
 		u.at, u.seen = u.begun, u.before
 		if !u.abandoned {
@@ -325,8 +329,7 @@ func (p *partition) forgoFrom(u *unit, from int) {
 				p.attendance.owe(name)
 			}
 		case storage.Leave:
-			h := op.Holder
-			p.submit(&unit{keep: true, upkeep: func(*call) { p.encodeGiveBack(p.holdings.of(h)) }})
+			p.leaveLater(op.Holder)
 		}
 	}
 }
@@ -334,14 +337,29 @@ func (p *partition) forgoFrom(u *unit, from int) {
 // renew begins anew as another instance, after others have given up this one,
 // or Redis has lost data. The other name is given up like that of a dead
 // instance.
-func (p *partition) renew() {
+func (p *partition) renew(err error) {
+	if p.overlap.untold {
+		p.withdraw(err)
+	}
 	if len(p.holdings.jobs) > 0 {
 		p.log.Warn("Redis does not know this instance any more; its reservations are given back", "jobs", len(p.holdings.jobs))
 	}
-	p.holdings.clear()
+	p.holdings.forfeit()
 	p.memory.clear()
 	p.attendance.oweAll()
+	p.skipIDs()
 	p.rename()
+	p.wakeAll()
+}
+
+// wakeAll has everybody who waits look again: Redis does not know any more that
+// this instance is to be told of jobs.
+func (p *partition) wakeAll() {
+	for name, at := range p.attendance.tubes {
+		if at.watching > 0 {
+			p.listener.Ready(name)
+		}
+	}
 }
 
 // patience is after how much silence other instances are given up, asked with

@@ -96,6 +96,7 @@ func (p *partition) tick(ended chan<- error) bool {
 	u := &unit{upkeep: func(c *call) {
 		if beat {
 			p.encodeBeat(c)
+			p.encodeAttendances(c)
 		}
 		p.encodeTick(c)
 	}}

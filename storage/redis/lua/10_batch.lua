@@ -7,15 +7,22 @@
 --          All other keys begin with it and so live in the same slot.
 -- ARGV[1]  name of this instance, 8 characters
 -- ARGV[2]  number of this batch, 16 digits
--- ARGV[3]  number of the last batch that was recorded, '' before the first
+-- ARGV[3]  number of the last batch that was recorded, '' before the first, which
+--          has to be a registration
 -- ARGV[4]  how many jobs the batch puts
 -- ARGV[5]  '', or what is out of the ordinary, words with a value each:
 --            partitions=N  in all, if not 1
 --            number=N      of this partition, if not 0
 --            least=N       the number of the first job put is to be above this,
 --                          so that ids of several partitions grow with time
+--            register=1    the batch is the first under this name: it says that
+--                          there is an instance, and does nothing else
+--            largest=N     no record that the batch puts has more bytes; other
+--                          batches may have put none as large
 --            ahead=MS      to add to the clock, in tests
+--            step=MS       the same, and the reply tells the clock with it
 --            group=N       how many jobs make a group, in tests
+--            budget=N      bytes of records that one reply brings, in tests
 --            full=1        Redis has refused to write for want of memory: do
 --                          what is asked all the same, which puts nothing
 --            void=1        say 'void;' and record that: the batch is not to be
@@ -40,9 +47,16 @@
 --
 -- A batch that changes something records its number and what was said. Sent
 -- again, because the answer was lost, it gets the same answer and changes
--- nothing. A batch must follow the one recorded: else Redis has lost data, or
--- others have given up this instance, or the batch was held up on its way and
--- its sender knows better by now. Then nothing is done, and LOST said.
+-- nothing; asked whether it is void, it gets it without records. A batch must follow
+-- the one recorded: else Redis has lost data, or others have declared this instance
+-- dead, or the batch was held up on its way and its sender knows better by now.
+-- Then nothing is done, and LOST said. Only a registration follows nothing. So a
+-- batch that does work is never done again once its instance was declared dead,
+-- and whoever reserves a job is known to the others before.
+--
+-- A reply brings records of about BUDGET bytes at most, or a single one. A take
+-- beyond that is answered as cut: there may be a job, and it has to be asked for
+-- again in another call.
 --
 -- Keys, behind the prefix:
 --   ID              string: header, name of the tube, body of a job (rare/20_record.lua)
@@ -76,7 +90,8 @@
 --   instances       ZSET of instances by their last sign of life
 --   counts          hash: ids, burials, opened (numbers given out), skipped
 --                   (of ids); urgent, delayed, buried, deleted, timeouts;
---                   grouped: jobs in groups, but for the deleted ones
+--                   grouped: jobs in groups, but for the deleted ones; largest:
+--                   no record has more bytes than this, if it is there
 --
 -- ID is the decimal number with 16 digits, so that equal scores come out in the
 -- order of ids. What ZSETs have as ids, and operations are given and answer as
@@ -97,12 +112,15 @@ local COUNTS = PREFIX .. 'counts'
 local URGENT_BELOW = 1024
 
 local partitions, partition, least, ahead, void, group_from = 1, 0, 0, 0, false, 16
+local registering, largest_put, BUDGET, step = false, nil, 1048576, 0
 if OPTIONS ~= '' then
   local option = {}
   for name, value in string.gmatch(OPTIONS, '(%l+)=(%-?%d+)') do option[name] = tonumber(value) end
   partitions, partition, ahead = option.partitions or 1, option.number or 0, option.ahead or 0
   least, group_from = option.least or 0, option.group or group_from
-  void = option.void == 1
+  void, registering = option.void == 1, option.register == 1
+  largest_put, BUDGET = option.largest, option.budget or BUDGET
+  step = option.step or 0
   -- Redis lets a script write that has written before memory ran out; so the
   -- first write, here, is one that needs none.
   if option.full then call('DEL', PREFIX .. 'none') end
@@ -113,19 +131,22 @@ local LENGTH = #PREFIX + 16 -- of the key of a job
 -- The recorded batch: its number, the ids of the jobs that it took in bulk, with
 -- their length, and what it said.
 local recorded = call('GET', BATCH) or ''
-if sub(recorded, 1, 16) ~= ARGV[3] then
-  if sub(recorded, 1, 16) ~= NUMBER then
+local last = sub(recorded, 1, 16)
+if last ~= ARGV[3] or last == '' and not registering then
+  if last ~= NUMBER then
     return redis.error_reply('LOST the batch does not follow the last one of its instance')
   end
-  -- Written again: whoever waits for replicas has to wait for something.
-  redis.pcall('SET', BATCH, recorded)
+  -- Written again: whoever waits for replicas has to wait for something. The first
+  -- of the two needs no memory, and so allows for the second where there is none.
+  call('DEL', PREFIX .. 'none')
+  call('SET', BATCH, recorded)
   local len, at = string.match(recorded, '^%d+;(%d+);()')
   local ids, from = sub(recorded, at, at + len - 1), 1
   local again = { sub(recorded, at + len), ids }
   while from < #ids do
     local first = sub(ids, from, from + LENGTH - 1)
     local n, remembered, behind = string.match(ids, '^;?(%d*)[^,!]*(!?),?()', from + LENGTH)
-    for k = 1, remembered == '' and (tonumber(n) or 1) or 0 do
+    for k = 1, remembered == '' and not void and (tonumber(n) or 1) or 0 do
       local id = tonumber(sub(first, -16)) + (k - 1) * partitions
       again[#again + 1] = call('GET', PREFIX .. format('%016.0f', id)) or ''
     end
@@ -137,9 +158,15 @@ end
 -- NOW is for asking whether something is due, NOW_UP for saying when it will
 -- be: so that nothing is ever early.
 local clock = call('TIME')
+if step ~= 0 then clock[1] = format('%.0f', clock[1] + (step - step % 1000) / 1000) end
 local MS = clock[1] * 1000 + clock[2] / 1000 + ahead
 local NOW = MS - MS % 1
 local NOW_UP = NOW + 1
+
+if largest_put then
+  local most = call('HGET', COUNTS, 'largest')
+  if most and tonumber(most) < largest_put then call('HSET', COUNTS, 'largest', format('%d', largest_put)) end
+end
 
 -- If Redis has no memory for a batch that puts, this says so, and as it is the
 -- first write, nothing has happened yet.
@@ -168,15 +195,19 @@ if void then said[1] = 'void;' end
 
 local rare, R -- the function of rare/, and what it has returned, once it is needed
 
--- Paused tubes are looked up once in a batch, when first asked for.
-local paused
+-- Each tube is looked up once in a batch, when first asked for; none if no tube at
+-- all is paused.
+local paused, any_paused = {}, nil
 local function is_paused(tube)
-  if not paused then
-    paused = {}
-    for _, name in ipairs(call('HKEYS', PREFIX .. 'paused')) do paused[name] = true end
-  end
+  if any_paused == nil then any_paused = call('EXISTS', PREFIX .. 'paused') == 1 end
+  if not any_paused then return false end
+  if paused[tube] == nil then paused[tube] = call('HGET', PREFIX .. 'paused', tube) ~= false end
   return paused[tube]
 end
+
+-- carried is how many bytes of records the reply brings so far; largest is how many
+-- one may have, once that is asked.
+local carried, largest = 0, nil
 
 -- key_of names a job. Mostly only the last two digits change: stem is what comes
 -- before them. To look these up is cheaper than to print them.
@@ -241,14 +272,15 @@ end
 
 -- first_ready finds up to n ready jobs of a tube: how many, their keys, and of the
 -- members of its ZSET that these are what the reply calls them, how many jobs each
--- has, the TTR of runs, and which of them this instance remembers, unless whole;
+-- has, the TTR of runs, and which of them this instance remembers;
 -- how many jobs of runs are urgent; and if the last member is a run of which
 -- something is left, that and its priority. It asks for a few members first, as
 -- they may be runs. Nobody needs the keys of those that are remembered and become
--- a group; they are left out.
+-- a group; they are left out. Nothing is changed, not even the counters of runs: joins
+-- are priorities, and by how much these are to change.
 local FEW = 8
-local function first_ready(tube, n, whole)
-  local keys, names, sizes, ttrs, own, owns = {}, {}, {}, {}, {}, false
+local function first_ready(tube, n)
+  local keys, names, sizes, ttrs, own, owns, joins = {}, {}, {}, {}, {}, false, {}
   local found, used, urgent, rest, rest_pri = 0, 0, 0, nil, nil
   repeat
     local want = used == 0 and n > FEW and FEW or n - found
@@ -264,14 +296,14 @@ local function first_ready(tube, n, whole)
         local key = sub(member, 1, LENGTH)
         local id, m = tonumber(sub(key, -16)), math.min(len, n - found + 1)
         local left = len - m
-        own[used] = inst == ME and id >= REMEMBERED and not whole
+        own[used] = inst == ME and id >= REMEMBERED
         owns = owns or own[used]
         if not own[used] or m < group_from then
           keys[found] = key
           for i = 1, m - 1 do keys[found + i] = key_of(id + i * partitions) end
         end
         found, sizes[used], ttrs[used] = found + m - 1, m, tonumber(ttr)
-        join(tube, pri, math.max(left - 1, 0) - (len - 1))
+        joins[#joins + 1], joins[#joins + 2] = pri, math.max(left - 1, 0) - (len - 1)
         if tonumber(pri) < URGENT_BELOW then urgent = urgent + m end
         if left > 0 then
           names[used] = run_of(key, m, terms)
@@ -281,7 +313,7 @@ local function first_ready(tube, n, whole)
     end
   until found == n or #members < want
   return { found = found, keys = keys, names = names, sizes = sizes, ttrs = ttrs, own = own, owns = owns,
-    urgent = urgent, rest = rest, rest_pri = rest_pri }
+    urgent = urgent, rest = rest, rest_pri = rest_pri, joins = joins }
 end
 
 -- not_remembered returns the keys of those jobs that first_ready has found whose
@@ -353,19 +385,27 @@ local function hold_all(f, base)
 end
 
 -- reserve_first takes up to n ready jobs of a tube and returns how many it
--- got, whether there may be more, and the last one if whole. Jobs whose record is
--- lost are dropped. All records are in the reply if whole is true. ZPOPMIN would do,
--- but prints all scores, and looks for each member anew.
-local function reserve_first(tube, n, whole)
-  local f = first_ready(tube, n, whole)
-  local found, used, base = f.found, #f.names, #records
-  if found == 0 then return 0, false end
+-- got, whether there may be more, and whether it got fewer because their records
+-- are too large. Jobs whose record is lost are dropped. ZPOPMIN would do, but
+-- prints all scores, and looks for each member anew.
+local function reserve_first(tube, n)
+  local f, cut = first_ready(tube, n), false
+  if f.found == 0 then return 0, false, false end
+  largest = largest or tonumber(call('HGET', COUNTS, 'largest') or math.huge)
+  if carried + f.found * largest > BUDGET then
+    R = R or rare()
+    f, cut = R.fit(tube, f)
+    if f.found == 0 then return 0, false, true end
+  end
+  local found, base = f.found, #records
+  local used = #f.names
+  for k = 1, #f.joins, 2 do join(tube, f.joins[k], f.joins[k + 1]) end
   local wanted, at = not_remembered(f), base
   local got = wanted[1] and call('MGET', unpack(wanted))
   for k = 1, #wanted do
     if got[k] then
       at = at + 1
-      records[at] = got[k]
+      records[at], carried = got[k], carried + #got[k]
     end
   end
   if at < base + #wanted then
@@ -376,5 +416,5 @@ local function reserve_first(tube, n, whole)
   if f.rest then call('ZADD', READY .. tube, f.rest_pri, f.rest) end
   sum.urgent = sum.urgent - f.urgent - hold_all(f, base)
   sum.takes, sum.changed = sum.takes + f.found, true
-  return f.found, found == n, f.keys[f.found]
+  return f.found, found == n and not cut, cut
 end

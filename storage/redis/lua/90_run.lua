@@ -33,19 +33,22 @@ while ARGV[at] do
     end
     at = last + 1
   elseif word == 'take' then
-    -- take tube wait n → m: the first m of n takes got a job, see the reply. If wait is 1 and not all did, the instance is told of the next.
+    -- take tube wait n → m: the first m of n takes got a job, see the reply; -m - 1 if
+    -- the others are cut. If wait is 1 and no job is left for them, the instance is
+    -- told of the next.
     write_news()
-    local before, left, more = sum.takes, tonumber(ARGV[at + 3]), not is_paused(tube)
+    local before, left, more, cut = sum.takes, tonumber(ARGV[at + 3]), not is_paused(tube), false
     while more do
       local got
-      got, more = reserve_first(tube, left)
+      got, more, cut = reserve_first(tube, left)
       left = left - got
       more = more and left > 0
     end
-    if left > 0 and ARGV[at + 2] == '1' then
+    if left > 0 and not cut and ARGV[at + 2] == '1' then
       call('ZADD', PREFIX .. 'waiting:' .. tube, 'NX', format('%.0f', NOW), ME)
     end
-    said[#said + 1] = format('%d;', sum.takes - before)
+    local m = sum.takes - before
+    said[#said + 1] = format('%d;', cut and left > 0 and -m - 1 or m)
     at = at + 4
   elseif word == 'gone' then
     -- gone tube known grouped n ids… → 1, or 0 and a text with 1 or 0 for each.

@@ -55,7 +55,7 @@ local function drop_unused(tube)
   call('DEL', PREFIX .. 'tube:' .. tube, PREFIX .. 'waiting:' .. tube)
   call('HDEL', PREFIX .. 'paused', tube)
   call('ZREM', PREFIX .. 'timers', 'd:' .. tube, 'p:' .. tube)
-  if paused then paused[tube] = nil end
+  paused[tube] = false
 end
 
 -- flush writes what has changed in the counters of tubes so far. A tube that

@@ -47,6 +47,36 @@ end
 
 -- answer_job answers with the id and the record of a job that was loaded whole.
 local function answer_job(j)
+  carried = carried + #j.raw
   answer(tonumber(sub(j.member, -16)))
   answer_text(j.raw)
+end
+
+-- fits returns whether the reply may bring the record of a job. The first always
+-- may.
+local function fits(member)
+  return carried == 0 or carried + call('STRLEN', member) <= BUDGET
+end
+
+-- how_many_fit returns of how many of the jobs that first_ready has found the reply
+-- may bring the records.
+local function how_many_fit(f)
+  local k, bytes = 0, carried
+  for i, n in ipairs(f.sizes) do
+    for at = k + 1, f.own[i] and k or k + n do
+      bytes = bytes + call('STRLEN', f.keys[at])
+      if bytes > BUDGET and (at > 1 or carried > 0) then return at - 1 end
+    end
+    k = k + n
+  end
+  return k
+end
+
+-- fit leaves of what first_ready has found as much as fits, and returns whether
+-- that is less.
+function OPS.fit(tube, f)
+  local k = how_many_fit(f)
+  if k == f.found then return f, false end
+  if k == 0 then return { found = 0 }, true end
+  return first_ready(tube, k), true
 end

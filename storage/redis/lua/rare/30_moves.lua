@@ -1,9 +1,5 @@
 -- How a job moves: out of its place, along an arrow, into its new place.
 
--- The jobs that were taken in this batch for a connection that goes on with
--- them in the same batch: its number by id.
-local took = {}
-
 -- joined_in returns how many more ready jobs than members a tube has.
 local function joined_in(tube)
   return tonumber(call('HGET', PREFIX .. 'tube:' .. tube, 'joined') or 0) + (joined[tube] or 0)
@@ -38,11 +34,11 @@ local function leave_run(j)
 end
 
 -- locate says what state a job is in, and whether who asks holds it. mine is
--- what the instance knows of that from before this batch.
-local function locate(j, mine, holder)
-  local by = took[j.member]
-  j.mine = mine or by ~= nil and by == holder
-  if j.state == 'R' and (j.mine or by or not is_ready(j)) then j.state = 'V' end
+-- what the instance knows of that from before this batch: what a connection does
+-- with a job is never in the batch in which it gets it.
+local function locate(j, mine)
+  j.mine = mine
+  if j.state == 'R' and (mine or not is_ready(j)) then j.state = 'V' end
 end
 
 -- gathered is what is to be added to the ready jobs, by tube, while many become
@@ -124,7 +120,6 @@ local function leave_place(j)
   local state = j.state
   if state == 'V' then
     unreserve(ME, j.member)
-    took[j.member] = nil
   elseif state == 'R' then
     if j.run then
       leave_run(j)

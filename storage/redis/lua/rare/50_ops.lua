@@ -34,28 +34,26 @@ local function await(from, upto)
   for k = from, upto do call('ZADD', PREFIX .. 'waiting:' .. ARGV[k], 'NX', format('%.0f', NOW), ME) end
 end
 
--- take-any holder wait n tubes… → 1, see taken and records; or 0, and if wait
--- is 1 the instance is told of the next job. holder is '' if nothing else in
--- this batch is done for that connection.
-OPS['take-any'] = function(i)
-  local from, upto, got, more, member = i + 3, i + 2 + ARGV[i + 2], 0, nil, nil
-  repeat
-    local tube = best_of(from, upto)
-    if tube then got, more, member = reserve_first(tube, 1, ARGV[i] ~= '') end
-  until got == 1 or not tube
-  answer(got)
-  if got == 1 then
-    if ARGV[i] ~= '' then
-      -- The record may be gone when this is answered again: say it here.
-      took[member] = ARGV[i]
-      answer(tonumber(sub(member, -16)))
-      answer_text(records[#records])
-      taken[#taken], records[#records] = nil, nil
-      sum.takes = sum.takes - 1
-    end
-  elseif ARGV[i + 1] == '1' then
-    await(from, upto)
+-- take_best takes the best ready job of the tubes at ARGV[from … upto] unless
+-- refuses, a function of its priority and id, says no. It returns 1 if it did, 2 if
+-- the record is too large for the reply, and 0 if there is no such job.
+local function take_best(from, upto, refuses)
+  while true do
+    local tube, pri, member = best_of(from, upto)
+    if not tube or refuses and refuses(pri, member) then return 0 end
+    local got, _, cut = reserve_first(tube, 1)
+    if got == 1 then return 1 end
+    if cut then return 2 end
   end
+end
+
+-- take-any wait n tubes… → 1, see taken and records; 2 if it is cut; or 0, and if
+-- wait is 1 the instance is told of the next job.
+OPS['take-any'] = function(i)
+  local from, upto = i + 2, i + 1 + ARGV[i + 1]
+  local got = take_best(from, upto)
+  answer(got)
+  if got == 0 and ARGV[i] == '1' then await(from, upto) end
   return upto + 1
 end
 
@@ -76,47 +74,43 @@ OPS['best'] = function(i)
   return upto + 1
 end
 
--- take-before pri id n tubes… → 1, see taken and records; or 0: the tubes' best
--- ready job is taken if it comes before the job id with the priority pri.
+-- take-before pri id n tubes… → 1, see taken and records; 2 if it is cut; or 0: the
+-- tubes' best ready job is taken if it comes before the job id with the priority pri.
 OPS['take-before'] = function(i)
-  local pri, id, from, upto, got = tonumber(ARGV[i]), ARGV[i + 1], i + 3, i + 2 + ARGV[i + 2], 0
-  repeat
-    local tube, its, member = best_of(from, upto)
-    local is = tube and (its < pri or its == pri and member < id)
-    if is then got = reserve_first(tube, 1) end
-  until got == 1 or not is
-  answer(got)
+  local pri, id, from, upto = tonumber(ARGV[i]), ARGV[i + 1], i + 3, i + 2 + ARGV[i + 2]
+  answer(take_best(from, upto, function(its, member) return not (its < pri or its == pri and member < id) end))
   return upto + 1
 end
 
--- move name mine holder id pri delay → 1, 1 if the job is now reserved (else
--- 0); for reserve-job also id, record. mine is 1 if the connection held the
--- job before this batch. pri and delay are for release, pri for bury.
+-- move name mine id pri delay → 1, 1 if the job is now reserved (else 0); for
+-- reserve-job also id, record; 2 if that is cut; 0 if not found. mine is 1 if the
+-- connection held the job before this batch. pri and delay are for release, pri for
+-- bury.
 OPS['move'] = function(i)
-  local move, whole = ARGV[i], ARGV[i] == 'reserve-job'
-  local j = (whole and load_whole or load)(ARGV[i + 3])
-  if j then locate(j, ARGV[i + 1] == '1', ARGV[i + 2]) end
+  local move, member = ARGV[i], ARGV[i + 2]
+  local whole = move == 'reserve-job'
+  if whole and not fits(member) then
+    answer(2)
+    return i + 5
+  end
+  local j = (whole and load_whole or load)(member)
+  if j then locate(j, ARGV[i + 1] == '1') end
   local arrow = j and arrow_for(j, move)
   if not arrow then
     answer(0)
-    return i + 6
+    return i + 5
   end
   leave_place(j)
   if move == 'release' then
-    j.pri, j.delay = tonumber(ARGV[i + 4]), tonumber(ARGV[i + 5])
+    j.pri, j.delay = tonumber(ARGV[i + 3]), tonumber(ARGV[i + 4])
   elseif move == 'bury' then
-    j.pri = tonumber(ARGV[i + 4])
+    j.pri = tonumber(ARGV[i + 3])
   end
   follow(j, arrow)
   answer(1)
-  if arrow_to(arrow) == 'V' then
-    took[j.member] = ARGV[i + 2]
-    answer(1)
-  else
-    answer(0)
-  end
+  answer(arrow_to(arrow) == 'V' and 1 or 0)
   if whole then answer_job(j) end
-  return i + 6
+  return i + 5
 end
 
 -- kick tube bound state → n, state. bound is what one batch may kick at most;
@@ -135,6 +129,10 @@ OPS['kick'] = function(i)
 end
 
 local function peek(member)
+  if member and not fits(member) then
+    answer(2)
+    return
+  end
   local j = member and load_whole(member)
   if j then
     answer(1)
@@ -144,13 +142,13 @@ local function peek(member)
   end
 end
 
--- peek id → 1, id, record
+-- peek id → 1, id, record; 2 if that is cut
 OPS['peek'] = function(i)
   peek(ARGV[i])
   return i + 1
 end
 
--- head queue tube → 1, id, record; queue is ready, delayed or buried
+-- head queue tube → 1, id, record; 2 if that is cut; queue is ready, delayed or buried
 OPS['head'] = function(i)
   local first = call('ZRANGE', PREFIX .. ARGV[i] .. ':' .. ARGV[i + 1], '0', '0')[1]
   peek(first and sub(first, 1, LENGTH))
@@ -172,7 +170,6 @@ end
 OPS['give-back'] = function(i)
   local upto = i + ARGV[i]
   for k = i + 1, upto do
-    took[ARGV[k]] = nil
     give_back(ME, ARGV[k], ARROWS['give-backV'])
   end
   answer(1)

@@ -9,7 +9,7 @@ end
 local function resume(tube)
   call('ZREM', PREFIX .. 'timers', 'p:' .. tube)
   call('HDEL', PREFIX .. 'paused', tube)
-  if paused then paused[tube] = nil end
+  paused[tube] = false
   sum.changed = true
   roused[tube] = (roused[tube] or 0) + call('ZCARD', READY .. tube) + joined_in(tube)
 end
@@ -32,7 +32,7 @@ OPS['pause'] = function(i)
   local till = NOW_UP + seconds * 1000
   call('HSET', PREFIX .. 'paused', tube, format('%.0f %.0f', seconds, till))
   call('ZADD', PREFIX .. 'timers', format('%.0f', till), 'p:' .. tube)
-  if paused then paused[tube] = true end
+  paused[tube], any_paused = true, true
   due_at(till)
   return i + 2
 end
@@ -82,7 +82,7 @@ OPS['job-stats'] = function(i)
     answer(0)
     return i + 1
   end
-  locate(j, false, '')
+  locate(j, false)
   local ends = 0
   if j.state == 'V' then
     ends = left(reserved_until(j.member))

@@ -20,7 +20,6 @@ local function expire(limit)
   local over = call('ZRANGEBYSCORE', RESERVED, '-inf', format('%.0f', NOW), 'WITHSCORES', 'LIMIT', '0', format('%d', limit))
   local ids = give_back_first(ME, over, 2, limit, ARROWS['expireV'])
   sum.timeouts = sum.timeouts + #ids
-  for _, id in ipairs(ids) do took[id] = nil end
   return ids, over[2] and NOW - over[2] or 0
 end
 
@@ -105,6 +104,14 @@ end
 -- others' were held up as well, and may be right behind it.
 OPS['beat'] = function(i)
   if ARGV[i + 2] == '1' then open_tube('default') end
+  if registering then
+    sum.changed = true -- it has to be recorded
+    -- Of records that were put before anybody noted their sizes, nothing is known.
+    local have = call('HMGET', COUNTS, 'ids', 'skipped', 'deleted')
+    if not have[1] or call('EXISTS', PREFIX .. 'instances') == 0 and have[1] - (have[2] or 0) == tonumber(have[3] or 0) then
+      call('HSET', COUNTS, 'largest', '0')
+    end
+  end
   call('ZADD', PREFIX .. 'instances', format('%.0f', NOW), ME)
   local silent = {}
   if NOW - ARGV[i + 3] < 1000 then

@@ -1,0 +1,75 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Before anything else is sent under a name, Redis has to know it: by a call of
+// its own, a registration, which says that there is an instance and does no work.
+// Only a registration may follow nothing (lua/10_batch.lua). So work that comes
+// late or twice, after the others have declared the instance dead, is told from
+// work of a new instance; and what is reserved under a name is given back if the
+// instance dies, however soon.
+
+// registrationError is that of a call that does no work, so it does not matter
+// what became of it.
+type registrationError struct{ error }
+
+func (e registrationError) Unwrap() error { return e.error }
+
+// register has Redis know this instance by its present name.
+func (p *partition) register() error {
+	if err := p.enlist(); err != nil {
+		return registrationError{fmt.Errorf("registering the instance: %w", err)}
+	}
+	return nil
+}
+
+func (p *partition) enlist() error {
+	if p.renamed {
+		if err := p.prepareAgain(); err != nil {
+			return err
+		}
+	}
+	node, err := p.node()
+	if err != nil {
+		return err
+	}
+	c := &call{}
+	c.reset(p.prefix)
+	p.encodeBeat(c)
+	p.head(c, p.registration, "register=1 ")
+	r, err := p.invoke(node, c.args)
+	if err == nil {
+		err = p.readSteps(c, r)
+	}
+	if err == nil && !r.recorded {
+		err = errReply
+	}
+	if err != nil {
+		return err
+	}
+	p.previous = numberArg(p.registration)
+	return nil
+}
+
+// errOtherLayout: somebody else has begun to use the namespace meanwhile, and in
+// another way.
+var errOtherLayout = errors.New("the namespace is not what it was when this instance began")
+
+// prepareAgain marks the layout of a namespace that may have been emptied, or looks
+// whether it is still this instance's.
+func (p *partition) prepareAgain() error {
+	ctx := context.Background()
+	node, err := p.link.node(ctx, keyPrefix(p.options.Namespace, 0))
+	if err != nil {
+		return err
+	}
+	err = prepare(ctx, node, p.options)
+	if err != nil && errors.Is(err, errLayout) {
+		return fmt.Errorf("%w: %w", errOtherLayout, err)
+	}
+	return err
+}

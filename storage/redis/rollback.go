@@ -1,0 +1,123 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+)
+
+// Redis can go back in time: it restarts from an older snapshot, a replica takes
+// over that lacks the end, somebody runs FLUSHALL. Then it would give out ids once
+// more that clients know, and a late delete would hit another job. An instance
+// notices in two ways: the script says LOST, or it meets another process than
+// before at the other end. From then on it puts jobs with ids beyond all that
+// anybody can have been given meanwhile.
+
+// maxIDRate is more ids than all instances together can be given in a second by
+// one partition.
+const maxIDRate = 1_000_000
+
+// errOtherServer: a new connection leads to another Redis process than those
+// before. Nothing was sent by it. The next call goes out with ids in mind.
+var errOtherServer = errors.New("another Redis process answers than before")
+
+// servers remembers the processes that a link has met, by their run ids.
+type servers struct {
+	cluster bool
+
+	mu      sync.Mutex
+	runs    map[string]string // run ids by the id of the node, "" outside of a cluster
+	changes uint64            // how often there was another one
+}
+
+// greet looks which process a new connection leads to, and refuses it once if it
+// is another one than before.
+func (s *servers) greet(ctx context.Context, cn *goredis.Conn) error {
+	info, err := cn.Info(ctx, "server").Result()
+	if err != nil || infoValue(info, "redis_mode") == "sentinel" {
+		return nil // if it may not be asked, or fails, the call will tell
+	}
+	node := ""
+	if s.cluster {
+		if node, err = s.nodeOf(ctx, cn); err != nil {
+			return nil
+		}
+	}
+	if s.isOther(node, infoValue(info, "run_id")) {
+		return errOtherServer
+	}
+	return nil
+}
+
+// nodeOf returns the id of a node of a cluster, which outlives its process.
+func (s *servers) nodeOf(ctx context.Context, cn *goredis.Conn) (string, error) {
+	cmd := goredis.NewStringCmd(ctx, "cluster", "myid")
+	err := cn.Process(ctx, cmd)
+	return cmd.Val(), err
+}
+
+// isOther takes down the run id of a node, and returns whether it had another one
+// before.
+func (s *servers) isOther(node, run string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was, known := s.runs[node]
+	s.runs[node] = run
+	if !known || was == run {
+		return false
+	}
+	s.changes++
+	return true
+}
+
+// seen is how often another process than before was met.
+func (s *servers) seen() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.changes
+}
+
+// infoValue returns a field of what INFO says; "" if it is not there.
+func infoValue(info, name string) string {
+	_, rest, _ := strings.Cut("\n"+info, "\n"+name+":")
+	text, _, _ := strings.Cut(rest, "\n")
+	return strings.TrimSpace(text)
+}
+
+// lookOut notices that the calls go to another process than before.
+func (p *partition) lookOut(node *goredis.Client) {
+	changes, addr := p.link.servers.seen(), node.Options().Addr
+	if p.server.addr != "" && (addr != p.server.addr || changes != p.server.changes) {
+		p.skipIDs()
+	}
+	p.server.addr, p.server.changes = addr, changes
+}
+
+// met is what a partition knows of the process that it calls.
+type met struct {
+	addr    string
+	changes uint64 // see servers.seen
+}
+
+// skipIDs has the next jobs get ids beyond all that can have been given out since
+// this instance last knew how far they are.
+func (p *partition) skipIDs() {
+	now := p.now()
+	if p.counted.IsZero() {
+		return // it knows of none
+	}
+	since := max(elapsed(p.counted, now), 0) + time.Second
+	p.order.saw(p.order.last.Load() + uint64(since.Seconds()*maxIDRate))
+	p.counted, p.skipping = now, true
+}
+
+// elapsed is the time from one moment to a later one, by the clock that has gone
+// further: the one on the wall stands still while nobody sets it, the other one
+// while the machine sleeps.
+func elapsed(from, to time.Time) time.Duration {
+	return max(to.Sub(from), to.Round(0).Sub(from.Round(0)))
+}

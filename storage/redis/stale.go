@@ -1,0 +1,116 @@
+package redis
+
+import (
+	"time"
+
+	"redstalk/storage"
+)
+
+// An instance may stand still: its process is stopped, its machine sleeps. If that
+// takes longer than the others wait for its heartbeat, they declare it dead and give
+// its jobs to somebody else. So when it goes on with the answer to a call in its
+// hands, the jobs in it may not be its own any more. An answer that gives somebody a
+// job and is older than freshFor is not handed out before Redis has said, by
+// answering another call, that the instance is alive.
+
+// freshFor is how long after it was asked for an answer is sure to be good: the
+// others wait longer before they declare an instance dead.
+const freshFor = 2 * time.Second
+
+// isStale returns whether the answer to the call gives somebody a job, and it has
+// been too long since Redis confirmed that the instance is alive.
+func (p *partition) isStale() bool {
+	if elapsed(p.vouched(), p.now()) <= freshFor {
+		return false
+	}
+	for _, u := range p.units {
+		if u.batch == nil || u.abandoned {
+			continue
+		}
+		for i := u.begun; i < u.at; i++ {
+			if givesJob(&u.batch.Ops[i]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// givesJob returns whether an operation that was answered has reserved a job.
+func givesJob(op *storage.Op) bool {
+	takes := op.Kind == storage.Take || op.Kind == storage.Move && bringsBody(op)
+	return takes && op.Answer.ID != 0
+}
+
+// vouchForPast hands out what came of the last call, if it is still to be handed
+// out. Redis has answered a call that was sent at that time. Until the instance is
+// known to be alive lately it asks again; if it is not, or Redis does not say, nobody
+// gets a job.
+func (p *partition) vouchForPast(sent time.Time) {
+	o, begun, pause := &p.overlap, time.Now(), firstPause
+	for o.untold {
+		o.past.confirmed = sent
+		if p.tellPast(); !o.untold {
+			return
+		}
+		sent = p.now()
+		switch err := p.confirm(); {
+		case err == nil:
+		case reactionTo(err) == hold && time.Since(begun) < p.options.Timeout:
+			time.Sleep(pause)
+			pause = min(2*pause, longestPause)
+			sent = o.past.confirmed
+		default:
+			p.withdraw(err)
+		}
+	}
+}
+
+// confirm asks Redis whether this instance is alive, by a call that does nothing
+// and so leaves no record.
+func (p *partition) confirm() error {
+	c := &call{}
+	c.reset(p.prefix)
+	node, err := p.node()
+	if err != nil {
+		return err
+	}
+	p.serials++
+	p.head(c, p.serials, "")
+	was := p.sent // that of the call whose answer is at hand
+	_, err = p.invoke(node, c.args)
+	p.sent = was
+	return err
+}
+
+// withdraw takes back the jobs that the past call has given to somebody, who has
+// not been told. If others have them the next call says so (LOST); if that is not
+// known they are given back.
+func (p *partition) withdraw(err error) {
+	o := &p.overlap
+	p.flight, o.past = o.past, p.flight
+	var ids []uint64
+	for _, u := range p.units {
+		if u.batch == nil || u.abandoned {
+			continue
+		}
+		for i := u.begun; i < u.at; i++ {
+			if op := &u.batch.Ops[i]; givesJob(op) {
+				ids = append(ids, op.Answer.ID)
+				op.Answer = withdrawn(err)
+			}
+		}
+	}
+	p.log.Warn("this instance stood still; jobs that it had reserved are not handed out", "jobs", len(ids), "err", err)
+	p.flight, o.past = o.past, p.flight
+	p.giveBack(ids)
+}
+
+// withdrawn is the answer to an operation whose job is somebody else's: there was
+// none.
+func withdrawn(err error) storage.Answer {
+	if codeOf(err) == lost {
+		return storage.Answer{NotFound: true, Soon: storage.Forever}
+	}
+	return storage.Answer{Err: classify(err)}
+}
