@@ -16,6 +16,9 @@ const (
 	// maxBytes bounds the bodies in one script call; one may be larger.
 	maxBytes = 1 << 20
 
+	// maxTubes bounds in how many tubes one operation looks, or how many it lists.
+	maxTubes = 1000
+
 	// maxMoves bounds how many jobs a single operation moves in one call.
 	maxMoves = 500
 

@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
+	"sync/atomic"
 	"syscall"
+	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 )
@@ -18,12 +21,21 @@ import (
 // runtime's poller, where there is a way: the goroutine that makes a call has its
 // thread wait in the kernel, and no other thread is woken to find out what has
 // happened.
+//
+// The client sets a deadline for a whole answer, and for a whole request. Here it is
+// one for progress: it begins anew with every piece. So a large body may take its
+// time on a slow line, and a line that is dead is noticed as soon.
 type conn struct {
 	net.Conn
 	link    *link
 	direct  bool // taken out of the poller, if possible
 	calling bool // a call was written, and its answer not asked for
+
+	reads, writes atomic.Int64 // how long a piece may take, as a time.Duration; 0: for ever
 }
+
+// maxPiece is how many bytes are written before the deadline begins anew.
+const maxPiece = 64 << 10
 
 // callBegins is how a call of the script begins, behind the number of its
 // words.
@@ -41,7 +53,17 @@ func (c *conn) Write(p []byte) (int, error) {
 			c.direct, c.Conn = true, takeOut(c.Conn)
 		}
 	}
-	return c.Conn.Write(p)
+	sent := 0
+	for {
+		n, err := c.Conn.Write(p[sent:min(len(p), sent+maxPiece)])
+		sent += n
+		if err != nil || sent == len(p) {
+			return sent, err
+		}
+		if limit := time.Duration(c.writes.Load()); limit > 0 {
+			c.Conn.SetWriteDeadline(time.Now().Add(limit))
+		}
+	}
 }
 
 // Read implements net.Conn.
@@ -52,7 +74,36 @@ func (c *conn) Read(p []byte) (int, error) {
 			meanwhile()
 		}
 	}
-	return c.Conn.Read(p)
+	n, err := c.Conn.Read(p)
+	if limit := time.Duration(c.reads.Load()); n > 0 && limit > 0 {
+		c.Conn.SetReadDeadline(time.Now().Add(limit))
+	}
+	return n, err
+}
+
+// SetDeadline implements net.Conn.
+func (c *conn) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
+}
+
+// SetReadDeadline implements net.Conn, see conn.
+func (c *conn) SetReadDeadline(t time.Time) error {
+	c.reads.Store(int64(limitUntil(t)))
+	return c.Conn.SetReadDeadline(t)
+}
+
+// SetWriteDeadline implements net.Conn, see conn.
+func (c *conn) SetWriteDeadline(t time.Time) error {
+	c.writes.Store(int64(limitUntil(t)))
+	return c.Conn.SetWriteDeadline(t)
+}
+
+// limitUntil is how long it is until a deadline, 0 if there is none.
+func limitUntil(t time.Time) time.Duration {
+	if t.IsZero() {
+		return 0
+	}
+	return max(time.Until(t), 1)
 }
 
 // SyscallConn lets the client's pool find out whether Redis has closed the

@@ -375,11 +375,3 @@ func readStats(r *reply, ops []*storage.Op) {
 	t.Timeouts, t.Tubes = r.count(), r.count()
 	ops[0].Answer.Stats = &storage.Figures{Totals: t, Instances: r.count()}
 }
-
-func readTubes(r *reply, ops []*storage.Op) {
-	var names []string
-	for range r.int64() {
-		names = append(names, r.text())
-	}
-	ops[0].Answer.Names = names
-}

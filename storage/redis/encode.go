@@ -20,6 +20,7 @@ type unit struct {
 	before   int       // of these, in earlier calls than the present one
 	kicked   int       // by a long kick that is under way
 	kickFrom string    // the state from which it kicks
+	listing  listing   // a list of tubes that is under way
 	limit    *head     // the batch is one take, of a job that comes before this one; nil if of any
 
 	upkeep func(*call)     // encodes an operation of the engine itself
@@ -48,7 +49,7 @@ func (p *partition) encode(u *unit) {
 		u.at = 1
 		return
 	}
-	if u.at == 0 && len(ops) > 0 {
+	if u.at == 0 && len(ops) > 0 && load(ops) < maxMoves {
 		if section := p.sectionFor(ops); section != nil {
 			p.encodeAll(u, section)
 			return
@@ -68,17 +69,40 @@ func (p *partition) encode(u *unit) {
 // behind it is done, and what a connection does with a job that it takes is in a
 // later call.
 func (p *partition) until(ops []storage.Op, from int) int {
+	much := 0
 	for i := from; i < len(ops); i++ {
+		much += loadOf(&ops[i])
 		switch {
 		case ops[i].Kind == storage.Leave && i > from:
 			return i
 		case p.isLong(&ops[i]):
+			return i + 1
+		case much >= maxMoves:
 			return i + 1
 		case bringsBody(&ops[i]) && i+1 < len(ops) && !sameKind(&ops[i], &ops[i+1]):
 			return i + 1
 		}
 	}
 	return len(ops)
+}
+
+// load is how much operations are that may be very much each: how many jobs are
+// kicked, and in how many tubes is looked for one.
+func load(ops []storage.Op) (all int) {
+	for i := range ops {
+		all += loadOf(&ops[i])
+	}
+	return all
+}
+
+func loadOf(op *storage.Op) int {
+	switch op.Kind {
+	case storage.Kick:
+		return min(int(op.Bound), maxMoves)
+	case storage.Take:
+		return len(op.Tubes) - 1
+	}
+	return 0
 }
 
 // bringsBody returns whether the answer to an operation may have a body.
@@ -99,6 +123,8 @@ func (p *partition) isLong(op *storage.Op) bool {
 		return op.Bound > maxMoves
 	case storage.Leave:
 		return p.holdings.count(op.Holder) > maxMoves
+	case storage.Tubes:
+		return true
 	}
 	return false
 }
@@ -119,6 +145,7 @@ func (p *partition) encodeAll(u *unit, section *[]*storage.Op) {
 func (p *partition) weigh(op *storage.Op) {
 	op.Answer = storage.Answer{}
 	p.call.ops++
+	p.call.ops += loadOf(op)
 	if op.Kind == storage.Put {
 		p.call.bytes += len(op.Body)
 		if p.full {
@@ -184,7 +211,7 @@ func (p *partition) encodeOp(u *unit, op *storage.Op) {
 		p.encodeLeave(u, op)
 		return
 	default:
-		p.encodeReport(op)
+		p.encodeReport(u, op)
 		return
 	}
 	c.steps = append(c.steps, step{[]*storage.Op{op}, read})
@@ -305,7 +332,7 @@ func (p *partition) encodeGiveBack(ids []uint64) {
 	c.ops += len(ids)
 }
 
-func (p *partition) encodeReport(op *storage.Op) {
+func (p *partition) encodeReport(u *unit, op *storage.Op) {
 	c := &p.call
 	read := readJobStats
 	switch op.Kind {
@@ -320,11 +347,51 @@ func (p *partition) encodeReport(op *storage.Op) {
 		c.args = append(c.args, "stats", silence.Milliseconds())
 		read = readStats
 	case storage.Tubes:
-		c.args = append(c.args, "tubes")
-		read = readTubes
+		p.encodeTubes(u, op)
+		return
 	default:
 		op.Answer.Err = fmt.Errorf("%w: no such operation: %d", storage.ErrUnavailable, op.Kind)
 		return
 	}
 	c.steps = append(c.steps, step{[]*storage.Op{op}, func(_ *partition, r *reply, ops []*storage.Op) { read(r, ops) }})
+}
+
+// listing is a list of tubes that is read in parts, from its end.
+type listing struct {
+	from  int // where the next part ends, behind the first; 0 if none was read
+	names []string
+}
+
+// encodeTubes asks for the next part of the list of tubes.
+func (p *partition) encodeTubes(u *unit, op *storage.Op) {
+	l := &u.listing
+	from := l.from
+	if from == 0 {
+		from = -1
+	}
+	p.call.args = append(p.call.args, "tubes", from, maxTubes)
+	p.call.steps = append(p.call.steps, step{[]*storage.Op{op}, func(_ *partition, r *reply, ops []*storage.Op) {
+		l.from = r.int()
+		names := make([]string, r.int())
+		for i := range names {
+			names[i] = r.text()
+		}
+		l.names = append(names, l.names...)
+		if l.from > 0 {
+			u.at, u.cut = u.at-1, true // once more
+			return
+		}
+		ops[0].Answer.Names = firsts(l.names)
+		*l = listing{}
+	}})
+}
+
+// firsts returns names without those that come twice.
+func firsts(names []string) []string {
+	seen := make(map[string]bool, len(names))
+	return slices.DeleteFunc(names, func(name string) bool {
+		was := seen[name]
+		seen[name] = true
+		return was
+	})
 }

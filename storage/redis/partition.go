@@ -30,18 +30,19 @@ const worthWaking = 64
 // is nothing more. If there are several partitions, run
 // makes all calls: nobody who has something for one of them waits for another.
 type partition struct {
-	link     *link
-	prefix   string // of all keys
-	number   int
-	of       int    // partitions in all
-	shape    string // of them, as the script is told; "" if there is one
-	order    *order // of ids, common to all partitions
-	options  Options
-	log      *slog.Logger
-	listener storage.Listener
-	instance atomic.Pointer[string]
-	ailing   atomic.Bool // calls fail, see recover
-	upkeep   upkeep
+	link      *link
+	prefix    string // of all keys
+	number    int
+	of        int    // partitions in all
+	shape     string // of them, as the script is told; "" if there is one
+	order     *order // of ids, common to all partitions
+	options   Options
+	log       *slog.Logger
+	listener  storage.Listener
+	instance  atomic.Pointer[string]
+	ailing    atomic.Bool // calls fail, see recover
+	elsewhere atomic.Bool // the last tick has found something due that another instance has to do
+	upkeep    upkeep
 
 	tardiness *tardiness // common to all partitions
 
@@ -575,7 +576,7 @@ func (p *partition) hint(name string) {
 // encodeBeat gives the sign of life, and exchanges how far ids are.
 func (p *partition) encodeBeat(c *call) {
 	home := boolArg(placeOf(tube.Default, p.of) == p.number)
-	c.add(func(r *reply) { r.found() }, "beat", p.patience().Milliseconds(), maxMoves, home, p.created)
+	c.add(p.readBeat, "beat", p.patience().Milliseconds(), maxMoves, home, p.created)
 	least := uint64(0)
 	if p.of > 1 || p.skipping {
 		least = p.order.last.Load()
@@ -584,6 +585,32 @@ func (p *partition) encodeBeat(c *call) {
 		p.order.saw(uint64(r.int64()))
 		p.counted = p.sent
 	}, "ids", least)
+}
+
+// readBeat has what is left to do about instances that were declared dead done with
+// further calls.
+func (p *partition) readBeat(r *reply) {
+	for range r.int64() {
+		inst := r.text()
+		p.reclaimLater(inst, r.int64())
+	}
+}
+
+// reclaimed is what the script says of an instance about which nothing is left to
+// do.
+const reclaimed = -2
+
+// reclaimLater has the next part done of what is to be done about an instance that
+// was declared dead, from where the last one ended. The calls of others come in
+// between. Should this fail another instance does it after some time.
+func (p *partition) reclaimLater(inst string, from int64) {
+	p.submit(&unit{upkeep: func(c *call) {
+		c.add(func(r *reply) {
+			if next := r.int64(); next != reclaimed && r.err == nil {
+				p.reclaimLater(inst, next)
+			}
+		}, "reclaim", inst, maxMoves, from)
+	}})
 }
 
 // maxTold bounds of how many tubes one call tells who attends them.
@@ -607,6 +634,7 @@ func (p *partition) encodeTick(c *call) {
 	c.last = append(c.last, func(c *call) {
 		c.add(func(r *reply) {
 			p.tardiness.note(r.ms())
+			p.elsewhere.Store(r.found())
 			for range r.int64() {
 				p.holdings.drop(r.key())
 			}

@@ -22,7 +22,8 @@ func placeOf(tube string, of int) int {
 	return int(hash % uint32(of))
 }
 
-// several is the place of an operation that concerns more than one partition.
+// several is the place of an operation that concerns more than one partition, or so
+// many tubes of one that it takes several calls.
 const several = -1
 
 // placeOfTubes returns the partition that all of the tubes belong to; several
@@ -47,7 +48,12 @@ func placeOfOp(op *storage.Op, of int) int {
 		return placeOf(op.Tube, of)
 	case storage.Move, storage.Peek, storage.JobStats:
 		return int(op.ID % uint64(of))
-	case storage.Take, storage.Attend:
+	case storage.Take:
+		if len(op.Tubes) > maxTubes {
+			return several
+		}
+		return placeOfTubes(op.Tubes, of)
+	case storage.Attend:
 		return placeOfTubes(op.Tubes, of)
 	}
 	return several

@@ -6,9 +6,10 @@ import (
 	"redstalk/storage"
 )
 
-// search is a take from tubes of several partitions. It looks at the best ready
-// job of each, all at the same time, and takes the best of these, if it still
-// comes before the second best: else somebody was quicker, and it looks again.
+// search is a take from tubes of several places: of several partitions, or more of
+// one than a call looks at. It looks at the best ready job of each, all at the same
+// time, and takes the best of these, if it still comes before the second best: else
+// somebody was quicker, and it looks again.
 //
 // When there is none at all, and whoever asks will wait, it looks once more and
 // has each partition, in the same call, note that the instance is to be told of
@@ -24,7 +25,7 @@ type search struct {
 	left  atomic.Int32 // of these, not known
 }
 
-// place is what a search may find in one partition.
+// place is some tubes of one partition, and what a search may find there.
 type place struct {
 	at    int // partition
 	tubes []string
@@ -52,9 +53,9 @@ func newSearch(t *trip, op *storage.Op) *search {
 }
 
 func (s *search) add(at int, name string) {
-	for i := range s.places {
-		if s.places[i].at == at {
-			s.places[i].tubes = append(s.places[i].tubes, name)
+	for i := len(s.places) - 1; i >= 0 && i >= len(s.places)-len(s.trip.store.parts); i-- {
+		if its := &s.places[i]; its.at == at && len(its.tubes) < maxTubes {
+			its.tubes = append(its.tubes, name)
 			return
 		}
 	}

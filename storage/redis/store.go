@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -210,7 +211,7 @@ func (s *Store) Do(batches ...*storage.Batch) { s.DoGathering(nil, batches...) }
 
 // DoGathering implements storage.Gatherer.
 func (s *Store) DoGathering(more func() int, batches ...*storage.Batch) {
-	if len(s.parts) > 1 {
+	if len(s.parts) > 1 || slices.ContainsFunc(batches, searches) {
 		s.route(batches)
 		return
 	}
@@ -220,6 +221,17 @@ func (s *Store) DoGathering(more func() int, batches ...*storage.Batch) {
 		all[i] = &units[i]
 	}
 	s.parts[0].carryOut(more, all...)
+}
+
+// searches returns whether a batch looks for a job in so many tubes that it takes
+// several calls.
+func searches(b *storage.Batch) bool {
+	for i := range b.Ops {
+		if op := &b.Ops[i]; op.Kind == storage.Take && len(op.Tubes) > maxTubes {
+			return true
+		}
+	}
+	return false
 }
 
 // carryOut submits units, or says that the partition has ended.
@@ -263,10 +275,10 @@ func (s *Store) Close() error {
 // resign gives back everything that the instance has.
 func (p *partition) resign() error {
 	var err error
-	var finished atomic.Bool
-	for !finished.Load() && err == nil {
+	var from atomic.Int64
+	for from.Store(-1); from.Load() != reclaimed && err == nil; {
 		err = p.do(func(c *call) {
-			c.add(func(r *reply) { finished.Store(r.found()) }, "resign", maxMoves)
+			c.add(func(r *reply) { from.Store(r.int64()) }, "resign", maxMoves, from.Load())
 		})
 	}
 	return err

@@ -3,6 +3,7 @@ package redis
 import (
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -122,6 +123,30 @@ func (p *partition) tick(ended chan<- error) bool {
 // due; the time until then bounds what it returns. Each partition has its own
 // upkeep, so one that fails holds up none of the others.
 func (s *Store) Tick() (time.Duration, error) {
+	next, err := s.tickOnce()
+	for begun := time.Now(); err == nil && s.elsewhere() && time.Since(begun) < elsewherePatience; {
+		time.Sleep(elsewhereAgain)
+		next, err = s.tickOnce()
+	}
+	return next, err
+}
+
+const (
+	// elsewherePatience is how long a tick waits for another instance to give back
+	// what has run out there, and elsewhereAgain how often it looks: so that all
+	// that was due is done when a tick returns, whosever it was to do.
+	elsewherePatience = 200 * time.Millisecond
+	elsewhereAgain    = 3 * time.Millisecond
+)
+
+// elsewhere returns whether the last tick of a partition has found something due
+// that another instance has to do.
+func (s *Store) elsewhere() bool {
+	return slices.ContainsFunc(s.parts, func(p *partition) bool { return p.elsewhere.Load() })
+}
+
+// tickOnce does what is due by this instance.
+func (s *Store) tickOnce() (time.Duration, error) {
 	ended, begun := make(chan error, len(s.parts)), 0
 	for _, p := range s.parts {
 		if p.tick(ended) {

@@ -11,7 +11,7 @@ local tries = {
   'TIME', 'SET 0', 'GET', 'STRLEN', 'GETRANGE 0 1', 'SETRANGE 0 x', 'EXISTS', 'DEL', 'MSET 0', 'MGET', 'DEL',
   'HSET a 0', 'HGET a', 'HMGET a', 'HGETALL', 'HINCRBY a 1', 'HDEL a', 'DEL',
   'ZADD 0 a', 'ZCARD', 'ZCOUNT 0 1', 'ZSCORE a', 'ZRANGE 0 0', 'ZREVRANGE 0 0', 'ZREVRANGEBYLEX + -', 'ZRANGEBYSCORE 0 1',
-  'ZPOPMIN', 'ZREMRANGEBYRANK 0 0', 'ZREM a', 'DEL', 'RPUSH a', 'DEL',
+  'ZPOPMIN', 'ZREMRANGEBYRANK 0 0', 'ZREM a', 'DEL', 'RPUSH a', 'LPOP', 'DEL',
 }
 local missing, seen = {}, {}
 for _, try in ipairs(tries) do

@@ -167,11 +167,18 @@ OPS['stats'] = function(i)
   return i + 1
 end
 
--- tubes → n, names…
+-- tubes from limit → where the next part goes on, 0 if that was the last; n, names…:
+-- those of up to limit tubes. The list is read from its end, where from is -1: when a
+-- tube is dropped the last one takes its place, so that none is missed, though some
+-- may come twice.
 OPS['tubes'] = function(i)
   flush()
-  local names = call('ZRANGE', PREFIX .. 'tubes', '0', '-1')
+  local from = tonumber(ARGV[i])
+  if from < 0 then from = call('ZCARD', PREFIX .. 'tubes') end
+  local low = math.max(from - ARGV[i + 1], 0)
+  local names = from > 0 and call('ZRANGE', PREFIX .. 'tubes', format('%d', low), format('%d', from - 1)) or {}
+  answer(low)
   answer(#names)
   for _, name in ipairs(names) do answer_text(name) end
-  return i
+  return i + 2
 end

@@ -1,5 +1,10 @@
 -- The operations by which instances keep time, and an eye on each other.
 
+-- rouse has the next instance told that waits for a job of a tube, if there is one.
+function OPS.rouse(tube)
+  if call('EXISTS', READY .. tube) == 1 then roused[tube] = (roused[tube] or 0) + 1 end
+end
+
 -- give_back_first gives back those of the members of an instance's reserved
 -- jobs that come first, up to about limit jobs, and returns their ids. A group goes
 -- as a whole, so that nobody who believes in it is mistaken about its rest.
@@ -36,9 +41,23 @@ local function mature(tube, limit)
   return #members
 end
 
--- tick limit → late, n, ids…: does up to about limit things that are due. late
--- is by how many ms the latest of them is late. The ids are of jobs that
--- connections of this instance hold no longer.
+-- overdue_elsewhere returns whether a reservation of another instance has just run
+-- out, and that instance has still to see to it.
+local RECENT = 500
+local function overdue_elsewhere()
+  for _, inst in ipairs(call('ZRANGE', PREFIX .. 'instances', '0', '-1')) do
+    if inst ~= ME then
+      local due = call('ZRANGE', PREFIX .. 'reserved:' .. inst, '0', '0', 'WITHSCORES')[2]
+      if due and tonumber(due) <= NOW and tonumber(due) > NOW - RECENT then return true end
+    end
+  end
+  return false
+end
+
+-- tick limit → late, elsewhere, n, ids…: does up to about limit things that are due.
+-- late is by how many ms the latest of them is late. elsewhere is 1 if something that
+-- is due is another instance's to do. The ids are of jobs that connections of this
+-- instance hold no longer.
 OPS['tick'] = function(i)
   local left, expired, late, held = tonumber(ARGV[i]), {}, 0, 0
   while left > 0 do
@@ -59,30 +78,55 @@ OPS['tick'] = function(i)
   if timer then due_at(tonumber(timer)) end
   if reserved then due_at(tonumber(reserved)) end
   answer(math.max(late, held))
+  answer(overdue_elsewhere() and 1 or 0)
   answer(#expired)
   for _, member in ipairs(expired) do say(member) end
   return i + 1
 end
 
--- reclaim gives back what an instance has reserved, and when that is all
--- forgets it. It returns whether it did.
-local function reclaim(inst, limit)
+-- reclaim gives back what an instance has reserved, and then forgets the instance:
+-- a part of that, about limit jobs or tubes. It returns where the next part goes on,
+-- nil if there is none. from is what the part before has returned, -1 for the first.
+-- Tubes are gone through from the last to the first: when one is dropped the last
+-- takes its place, which is done already.
+local function reclaim(inst, limit, from)
   local queue = PREFIX .. 'reserved:' .. inst
   sum.changed = true
-  call('DEL', PREFIX .. 'batch:' .. inst)
   give_back_first(inst, call('ZRANGE', queue, '0', format('%d', limit - 1)), 1, limit, ARROWS['give-backV'])
-  if call('EXISTS', queue) == 1 then return false end
+  if call('EXISTS', queue) == 1 then return from end
   flush()
-  for _, tube in ipairs(call('ZRANGE', PREFIX .. 'tubes', '0', '-1')) do
-    call('ZREM', PREFIX .. 'waiting:' .. tube, inst)
-    if call('HDEL', PREFIX .. 'attending:' .. tube, inst) == 1 then
-      attended[tube] = nil
-      drop_unused(tube)
+  if from < 0 then from = call('ZCARD', PREFIX .. 'tubes') end
+  local low = math.max(from - limit, 0)
+  local names = from > 0 and call('ZRANGE', PREFIX .. 'tubes', format('%d', low), format('%d', from - 1)) or {}
+  for k = #names, 1, -1 do
+    call('ZREM', PREFIX .. 'waiting:' .. names[k], inst)
+    if call('HDEL', PREFIX .. 'attending:' .. names[k], inst) == 1 then
+      attended[names[k]] = nil
+      drop_unused(names[k])
     end
   end
-  call('DEL', PREFIX .. 'mail:' .. inst)
-  call('ZREM', PREFIX .. 'instances', inst)
-  return true
+  if low > 0 then return low end
+  -- What the instance was told and did not read is told to the next one.
+  for _ = 1, limit do
+    local letter = call('LPOP', PREFIX .. 'mail:' .. inst)
+    if not letter then
+      call('ZREM', PREFIX .. 'instances', inst)
+      return nil
+    end
+    OPS.rouse(letter)
+  end
+  return 0
+end
+
+-- reclaim inst limit from → where the next part goes on, -2 if there is none: the
+-- instance was declared dead, and a part of what is to be done about it is done.
+OPS['reclaim'] = function(i)
+  local inst, left = ARGV[i], nil
+  if call('EXISTS', PREFIX .. 'batch:' .. inst) == 0 then -- else it has just registered
+    left = reclaim(inst, tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]))
+  end
+  answer(left or -2)
+  return i + 3
 end
 
 -- ids least → n: the number of the last job put, which is made this one at least
@@ -96,12 +140,35 @@ OPS['ids'] = function(i)
   return i + 1
 end
 
--- beat silence limit home sent → 1: a sign of life. Instances that gave none for
--- silence ms are given up: what they have reserved is given back, up to limit
--- jobs of each, and they have no batch to go on from. home is 1 if the tube
--- 'default', which is always there, belongs to this partition. sent is when it
--- was first sent: one that was held up for a second gives up nobody, since the
--- others' were held up as well, and may be right behind it.
+-- bury_silent declares those instances dead that gave no heartbeat for silence ms:
+-- they have no batch to go on from. Whoever does that gives back what they have
+-- reserved, and if they are still there after a long time, anybody. It returns, for
+-- those of which about limit jobs and tubes were not all, the names and where to go
+-- on.
+local function bury_silent(silence, limit)
+  local silent = call('ZRANGEBYSCORE', PREFIX .. 'instances', '-inf', format('%.0f', NOW - silence), 'WITHSCORES')
+  local names, rests = {}, {}
+  for k = 1, #silent, 2 do
+    local inst = silent[k]
+    if inst ~= ME then
+      local first = call('DEL', PREFIX .. 'batch:' .. inst) == 1
+      sum.changed = sum.changed or first
+      if first or NOW - silent[k + 1] >= 3 * silence then
+        local rest = -1
+        if limit > 0 then rest = reclaim(inst, limit, -1) end
+        limit = 0
+        if rest then names[#names + 1], rests[#rests + 1] = inst, rest end
+      end
+    end
+  end
+  return names, rests
+end
+
+-- beat silence limit home sent → n, and n times a name and where to go on: a
+-- heartbeat; and instances that gave none for silence ms are declared dead. home is 1
+-- if the tube 'default', which is always there, belongs to this partition. sent is
+-- when it was first sent: one that was held up for a second declares nobody dead,
+-- since the others' were held up as well, and may be right behind it.
 OPS['beat'] = function(i)
   if ARGV[i + 2] == '1' then open_tube('default') end
   if registering then
@@ -113,29 +180,31 @@ OPS['beat'] = function(i)
     end
   end
   call('ZADD', PREFIX .. 'instances', format('%.0f', NOW), ME)
-  local silent = {}
-  if NOW - ARGV[i + 3] < 1000 then
-    silent = call('ZRANGEBYSCORE', PREFIX .. 'instances', '-inf', format('%.0f', NOW - ARGV[i]))
+  local names, rests = {}, {}
+  if NOW - ARGV[i + 3] < 1000 then names, rests = bury_silent(tonumber(ARGV[i]), tonumber(ARGV[i + 1])) end
+  answer(#names)
+  for k, inst in ipairs(names) do
+    answer_text(inst)
+    answer(rests[k])
   end
-  for _, inst in ipairs(silent) do
-    if inst ~= ME and not reclaim(inst, tonumber(ARGV[i + 1])) then due_at(NOW) end
-  end
-  answer(1)
   return i + 4
 end
 
--- resign limit → done: this instance ends; 0 if more than limit jobs were to
--- be given back, and it has to be said again
+-- resign limit from → where the next part goes on, -2 if that was the last: this
+-- instance ends, and does about limit jobs or tubes of what that takes
 OPS['resign'] = function(i)
-  local done = reclaim(ME, tonumber(ARGV[i]))
-  if done then sum.changed = false end -- leave no record behind
-  answer(done and 1 or 0)
-  return i + 1
+  local rest = reclaim(ME, tonumber(ARGV[i]), tonumber(ARGV[i + 1]))
+  if not rest then
+    call('DEL', BATCH)
+    sum.changed = false -- leave no record behind
+  end
+  answer(rest or -2)
+  return i + 2
 end
 
 -- pass tube → 1: nobody here wants the job of which this instance was told
 OPS['pass'] = function(i)
-  if call('EXISTS', READY .. ARGV[i]) == 1 then roused[ARGV[i]] = (roused[ARGV[i]] or 0) + 1 end
+  OPS.rouse(ARGV[i])
   answer(1)
   return i + 1
 end
