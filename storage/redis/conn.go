@@ -24,7 +24,9 @@ import (
 //
 // The client sets a deadline for a whole answer, and for a whole request. Here it is
 // one for progress: it begins anew with every piece. So a large body may take its
-// time on a slow line, and a line that is dead is noticed as soon.
+// time on a slow line, and a line that is dead is noticed as soon. What was written may
+// still be on its way when the answer is awaited, which nobody sees: for a large
+// request the first deadline is later by what it takes at slowestLine.
 type conn struct {
 	net.Conn
 	link    *link
@@ -32,7 +34,11 @@ type conn struct {
 	calling bool // a call was written, and its answer not asked for
 
 	reads, writes atomic.Int64 // how long a piece may take, as a time.Duration; 0: for ever
+	written       int          // bytes, since the last read
 }
+
+// slowestLine is at what rate a large request is sure to arrive, in bytes a second.
+const slowestLine = 1 << 20
 
 // maxPiece is how many bytes are written before the deadline begins anew.
 const maxPiece = 64 << 10
@@ -57,6 +63,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	for {
 		n, err := c.Conn.Write(p[sent:min(len(p), sent+maxPiece)])
 		sent += n
+		c.written += n
 		if err != nil || sent == len(p) {
 			return sent, err
 		}
@@ -74,8 +81,14 @@ func (c *conn) Read(p []byte) (int, error) {
 			meanwhile()
 		}
 	}
+	limit := time.Duration(c.reads.Load())
+	if c.written > maxPiece && limit > 0 {
+		onItsWay := time.Duration(c.written) * time.Second / slowestLine
+		c.Conn.SetReadDeadline(time.Now().Add(limit + onItsWay))
+	}
+	c.written = 0
 	n, err := c.Conn.Read(p)
-	if limit := time.Duration(c.reads.Load()); n > 0 && limit > 0 {
+	if n > 0 && limit > 0 {
 		c.Conn.SetReadDeadline(time.Now().Add(limit))
 	}
 	return n, err

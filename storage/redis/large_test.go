@@ -1,0 +1,217 @@
+package redis
+
+import (
+	"bytes"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"redstalk/storage"
+	"redstalk/storage/redis/redistest"
+	"redstalk/tube"
+)
+
+// putLarge puts n jobs with bodies of so many bytes.
+func putLarge(t *testing.T, s *Store, n, bytes int) {
+	t.Helper()
+	for range n {
+		body := make([]byte, bytes)
+		if a := do(s, storage.Op{Kind: storage.Put, Tube: "t", TTR: 600, Body: body}); a.Err != nil {
+			t.Fatal(a.Err)
+		}
+	}
+}
+
+// takers begins a batch of n takes for each of so many holders, all at the same
+// time, and returns what they got when all are answered.
+func takers(s *Store, holders, n int) []storage.Answer {
+	var all sync.WaitGroup
+	var batches []*storage.Batch
+	for h := range holders {
+		ops := make([]storage.Op, n)
+		for i := range ops {
+			ops[i] = take(tube.Holder(h + 1))
+		}
+		all.Add(1)
+		batches = append(batches, &storage.Batch{Ops: ops, Done: all.Done})
+	}
+	s.Do(batches...)
+	all.Wait()
+	var answers []storage.Answer
+	for _, b := range batches {
+		for i := range b.Ops {
+			answers = append(answers, b.Ops[i].Answer)
+		}
+	}
+	return answers
+}
+
+// TestLargeTakes: what one call brings is bounded, whoever has put the jobs; all are
+// taken, each once.
+func TestLargeTakes(t *testing.T) {
+	const jobs, size = 24, 1 << 20
+	server := redistest.Start(t)
+	putLarge(t, openAt(t, server.URL(), patient), jobs, size)
+	s := openAt(t, server.URL(), patient)
+	before := scriptCalls(t, server)
+	seen := make(map[uint64]bool)
+	for _, a := range takers(s, 4, 8) {
+		switch {
+		case a.Err != nil:
+			t.Fatal(a.Err)
+		case a.NotFound:
+		case seen[a.ID], len(a.Body) != size:
+			t.Errorf("job %d with %d bytes, got before: %v", a.ID, len(a.Body), seen[a.ID])
+		default:
+			seen[a.ID] = true
+		}
+	}
+	if len(seen) != jobs {
+		t.Errorf("%d jobs were taken, want %d", len(seen), jobs)
+	}
+	if n := scriptCalls(t, server) - before; n < jobs {
+		t.Errorf("%d MiB came with %d calls", jobs, n)
+	}
+}
+
+// TestSmallTakesBesideLarge: jobs of all sizes in one queue come in their order, and
+// those that are small many at once.
+func TestSmallTakesBesideLarge(t *testing.T) {
+	server := redistest.Start(t)
+	s := openWith(t, Options{URL: server.URL(), Timeout: patient, budget: 1000, forgetful: true})
+	sizes := []int{10, 10, 900, 5000, 10, 10, 10, 300, 300, 300, 10, 2000, 2000, 10}
+	for _, size := range sizes {
+		putLarge(t, s, 1, size)
+	}
+	before := scriptCalls(t, server)
+	for i, a := range takers(s, 1, len(sizes)+1) {
+		if last := i == len(sizes); a.Err != nil || a.NotFound != last || !last && len(a.Body) != sizes[i] {
+			t.Errorf("take %d: job %d with %d bytes, %v", i, a.ID, len(a.Body), a.Err)
+		}
+	}
+	if n := scriptCalls(t, server) - before; n < 6 || n > 9 {
+		t.Errorf("it took %d calls", n)
+	}
+}
+
+// TestLargeLooks: peeks and reserve-job are cut like takes, and what comes behind them
+// in their batch is done behind them.
+func TestLargeLooks(t *testing.T) {
+	s := openWith(t, Options{URL: redistest.Start(t).URL(), Timeout: patient, budget: 1000})
+	putLarge(t, s, 4, 800)
+	peek := func(id uint64) storage.Op { return storage.Op{Kind: storage.Peek, ID: id} }
+	head := storage.Op{Kind: storage.PeekHead, Tube: "t", State: tube.Ready}
+	ops := []storage.Op{
+		peek(1), peek(2), head, head,
+		move(tube.ReserveJob, 1, 3), move(tube.ReserveJob, 1, 4), move(tube.Delete, 1, 3), move(tube.Delete, 2, 4),
+		peek(3), take(1), move(tube.Release, 1, 1), head,
+	}
+	storage.DoWait(s, ops)
+	want := []uint64{1, 2, 1, 1, 3, 4, 0, 0, 0, 1, 0, 1}
+	for i := range ops {
+		a := ops[i].Answer
+		if a.Err != nil || a.ID != want[i] || want[i] != 0 && len(a.Body) != 800 || a.NotFound != (i == 7 || i == 8) {
+			t.Errorf("operation %d: %+v", i, a)
+		}
+	}
+}
+
+// TestOthersBesideLargeTakes: who puts a small job need not wait until others have
+// got all their large ones.
+func TestOthersBesideLargeTakes(t *testing.T) {
+	const jobs = 60
+	server := redistest.Start(t)
+	putLarge(t, openAt(t, server.URL(), patient), jobs, 1<<20)
+	proxy := redistest.NewProxy(t, server)
+	s := openAt(t, proxy.URL(), patient)
+	taken := make(chan int64)
+	calls := atomic.Int64{}
+	begun := make(chan bool)
+	proxy.Judge(func(piece []byte) redistest.Fate {
+		if isCall(piece) && calls.Add(1) == 3 {
+			close(begun)
+		}
+		return redistest.Pass
+	}, nil)
+	go func() {
+		takers(s, 4, jobs/4)
+		taken <- calls.Load()
+	}()
+	<-begun
+	if a := do(s, put("small")); a.Err != nil {
+		t.Fatal(a.Err)
+	}
+	at := calls.Load()
+	if all := <-taken; at > all/2 {
+		t.Errorf("the put was answered after %d of %d calls", at, all)
+	}
+}
+
+// TestSlowLine: an answer may take longer than Redis may take to answer, as long as
+// it goes on coming.
+func TestSlowLine(t *testing.T) {
+	const size = 2 << 20
+	server := redistest.Start(t)
+	putLarge(t, openAt(t, server.URL(), patient), 1, size)
+	proxy := redistest.NewProxy(t, server)
+	s := openAt(t, proxy.URL(), patient)
+	calls := atomic.Int64{}
+	slowly := func(piece []byte) redistest.Fate {
+		if isCall(piece) {
+			calls.Add(1)
+		}
+		time.Sleep(longestAttempt * time.Duration(len(piece)) / (size * 2 / 3))
+		return redistest.Pass
+	}
+	proxy.Judge(slowly, slowly)
+	begun := time.Now()
+	if a := do(s, take(1)); a.Err != nil || len(a.Body) != size {
+		t.Errorf("%d bytes, %v", len(a.Body), a.Err)
+	}
+	if took := time.Since(begun); took < longestAttempt {
+		t.Errorf("the line is not slow: %v", took)
+	}
+	if a := do(s, storage.Op{Kind: storage.Put, Tube: "t", TTR: 60, Body: make([]byte, size)}); a.Err != nil {
+		t.Error(a.Err)
+	}
+	if n := calls.Load(); n != 2 {
+		t.Errorf("%d calls were sent, want 2", n)
+	}
+}
+
+// TestVoidBringsNoBodies: when clients were given up on, the question what became of
+// their batch does not bring the bodies of its jobs again and again.
+func TestVoidBringsNoBodies(t *testing.T) {
+	const jobs, size = 8, 100 << 10
+	server := redistest.Start(t)
+	putLarge(t, openAt(t, server.URL(), patient), jobs, size)
+	proxy := redistest.NewProxy(t, server)
+	s := openAt(t, proxy.URL(), hasty)
+	var given atomic.Bool // up
+	var behind atomic.Int64
+	proxy.Judge(nil, func(piece []byte) redistest.Fate {
+		if given.Load() {
+			behind.Add(int64(len(piece)))
+			return redistest.Pass
+		}
+		if bytes.HasPrefix(piece, []byte("*")) && !bytes.HasPrefix(piece, []byte("*-1")) {
+			return redistest.Cut
+		}
+		return redistest.Pass
+	})
+	for _, a := range takers(s, 1, jobs) {
+		if !errors.Is(a.Err, storage.ErrUnavailable) {
+			t.Fatalf("%d: %v", a.ID, a.Err)
+		}
+	}
+	given.Store(true)
+	awaitReserved(t, s, 0)
+	if n := behind.Load(); n > size {
+		t.Errorf("%d bytes came to find out what became of it", n)
+	}
+	if got := figures(t, s); got.Ready != jobs {
+		t.Errorf("%+v", got)
+	}
+}

@@ -1,0 +1,118 @@
+package redis
+
+import (
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"redstalk/storage"
+	"redstalk/storage/redis/redistest"
+)
+
+// TestFirstBatchOnce: the first work under a name is not done again after the
+// instance was declared dead, though its record is gone by then: neither when it has
+// just begun nor when it goes on under another name.
+func TestFirstBatchOnce(t *testing.T) {
+	for name, before := range map[string]func(*groupLab, *Store){
+		"first name": func(*groupLab, *Store) {},
+		"another name": func(lab *groupLab, s *Store) {
+			do(s, put("before"))
+			lab.client.Del(t.Context(), "redstalk:{0}:batch:"+*s.parts[0].instance.Load())
+			do(s, storage.Op{Kind: storage.Peek, ID: 1})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lab := newGroupLab(t)
+			proxy := redistest.NewProxy(t, lab.redis)
+			s := lab.open(proxy.URL(), patient)
+			before(lab, s)
+			had := figures(t, lab.s).Jobs
+			lab.s.parts[0].do(func(*call) { lab.s.parts[0].trouble = time.Time{} })
+			var deaf, dropped atomic.Bool
+			deaf.Store(true)
+			proxy.Judge(nil, func(piece []byte) redistest.Fate {
+				if deaf.Load() && isAnswer(piece) {
+					dropped.Store(true)
+					return redistest.Drop
+				}
+				return redistest.Pass
+			})
+			answered := make(chan storage.Answer)
+			go func() { answered <- do(s, put("once")) }()
+			for !dropped.Load() {
+				time.Sleep(time.Millisecond)
+			}
+			lab.ahead.Add(int64(10 * time.Second))
+			lab.s.Tick()
+			for lab.client.Exists(t.Context(), "redstalk:{0}:batch:"+*s.parts[0].instance.Load()).Val() > 0 {
+				lab.ahead.Add(int64(time.Second))
+				lab.s.Tick()
+			}
+			deaf.Store(false)
+			if a := <-answered; a.Err != nil && !errors.Is(a.Err, storage.ErrUnavailable) {
+				t.Errorf("%+v", a)
+			}
+			if got := figures(t, lab.s).Jobs - had; got != 1 {
+				t.Errorf("the job is there %d times", got)
+			}
+		})
+	}
+}
+
+// TestNewNameIsKnown: what is taken under another name is given back if the instance
+// dies before its next heartbeat.
+func TestNewNameIsKnown(t *testing.T) {
+	lab := newGroupLab(t)
+	s := lab.open(lab.redis.URL(), patient)
+	do(lab.s, put("x"))
+	lab.client.Del(t.Context(), "redstalk:{0}:batch:"+*s.parts[0].instance.Load())
+	if a := do(s, take(1)); a.ID != 1 {
+		t.Fatalf("%+v", a)
+	}
+	s.crash()
+	lab.s.parts[0].do(func(*call) { lab.s.parts[0].trouble = time.Time{} })
+	lab.ahead.Add(int64(10 * time.Second))
+	lab.s.Tick()
+	awaitReserved(t, lab.s, 0)
+	if a := do(lab.s, take(2)); a.ID != 1 {
+		t.Errorf("%+v", a)
+	}
+}
+
+// TestLateRegistration: a registration that comes after its instance was declared dead
+// and forgotten does no harm, and work behind it is refused that was meant for before.
+func TestLateRegistration(t *testing.T) {
+	lab := newGroupLab(t)
+	p := lab.s.parts[0]
+	p.do(func(*call) {
+		c := &call{}
+		c.reset(p.prefix)
+		was := *p.instance.Load()
+		late := "LATECOMR"
+		p.instance.Store(&late)
+		number := p.previous
+		p.previous = ""
+		c.add(func(r *reply) {}, "beat", int64(3000), maxMoves, "1", p.created)
+		p.head(c, 1, "register=1 ")
+		node, _ := p.node()
+		if _, err := p.invoke(node, c.args); err != nil {
+			t.Errorf("a registration: %v", err)
+		}
+		p.previous = numberArg(77)
+		p.head(c, 78, "")
+		if _, err := p.invoke(node, c.args); codeOf(err) != lost {
+			t.Errorf("work that follows another batch: %v", err)
+		}
+		p.previous = ""
+		p.head(c, 79, "")
+		if _, err := p.invoke(node, c.args); codeOf(err) != lost {
+			t.Errorf("work that follows nothing: %v", err)
+		}
+		p.instance.Store(&was)
+		p.previous = number
+	})
+	if a := do(lab.s, put("x")); a.ID != 1 {
+		t.Errorf("%+v", a)
+	}
+}

@@ -1,0 +1,218 @@
+package redis
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"redstalk/storage"
+	"redstalk/storage/redis/redistest"
+	"redstalk/tube"
+)
+
+// rollbacks are the ways in which Redis loses what was done since save was called.
+var rollbacks = map[string]struct {
+	save, lose func(t *testing.T, server *redistest.Server)
+}{
+	"an older snapshot": {
+		func(t *testing.T, server *redistest.Server) {
+			if err := server.Client(t).Save(context.Background()).Err(); err != nil {
+				t.Fatal(err)
+			}
+		},
+		func(t *testing.T, server *redistest.Server) {
+			server.Kill()
+			if err := server.Restart(); err != nil {
+				t.Fatal(err)
+			}
+		},
+	},
+	"FLUSHALL": {
+		func(*testing.T, *redistest.Server) {},
+		func(t *testing.T, server *redistest.Server) {
+			if err := server.Client(t).FlushAll(context.Background()).Err(); err != nil {
+				t.Fatal(err)
+			}
+		},
+	},
+}
+
+// TestIDsGoOn: after Redis went back in time no id is given out that any instance has
+// given out before, and what a connection still says of a job that it had is not
+// meant for another one. One of the instances did nothing since, so it has lost
+// nothing and cannot know by itself.
+func TestIDsGoOn(t *testing.T) {
+	for name, how := range rollbacks {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			a, b := openAt(t, server.URL(), patient), openAt(t, server.URL(), patient)
+			for range 3 {
+				do(b, put("x"))
+			}
+			how.save(t, server)
+			var last, held uint64
+			for range 5 {
+				last = do(a, put("y")).ID
+			}
+			for range 8 {
+				held = do(a, take(1)).ID
+			}
+			if held != last || last != 8 {
+				t.Fatalf("job %d is held, and %d the last one", held, last)
+			}
+			how.lose(t, server)
+			for range 5 {
+				got := do(b, put("z"))
+				if got.Err != nil || got.ID <= last {
+					t.Fatalf("an id that is known to clients: %+v", got)
+				}
+				for id := range last + 1 { // whoever does not hold a job may delete it
+					if id > 3 && do(b, storage.Op{Kind: storage.Peek, ID: id}).Body != nil {
+						t.Errorf("there is a job %d", id)
+					}
+				}
+			}
+			for _, m := range []tube.Move{tube.Delete, tube.Release, tube.Bury, tube.Touch} {
+				if got := do(a, move(m, 1, held)); got.Err != nil || !got.NotFound {
+					t.Errorf("%v of a job that was lost: %+v", m, got)
+				}
+			}
+		})
+	}
+}
+
+// TestForfeited: what a connection held when its instance lost touch is not its own
+// any more, even where there is a job of that id; once it has the job again it is.
+func TestForfeited(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client(t)
+	s := openAt(t, server.URL(), patient)
+	for range 2 {
+		do(s, put("x"))
+	}
+	do(s, take(1))
+	do(s, take(1))
+	if err := client.Del(context.Background(), "redstalk:{0}:batch:"+*s.parts[0].instance.Load()).Err(); err != nil {
+		t.Fatal(err) // as if others had declared it dead
+	}
+	do(s, put("y"))
+	for _, id := range []uint64{1, 2} { // as they have given the jobs back
+		whole := client.ZRange(context.Background(), "redstalk:{0}:ready:t", 0, -1).Val()
+		if got := do(s, move(tube.Delete, 1, id)); !got.NotFound {
+			t.Errorf("job %d, with %q ready: %+v", id, whole, got)
+		}
+	}
+	other := openAt(t, server.URL(), patient)
+	instance := *s.parts[0].instance.Load()
+	for key := range map[string]bool{"redstalk:{0}:reserved:": true} {
+		for _, old := range client.Keys(context.Background(), key+"*").Val() {
+			if old == key+instance {
+				continue
+			}
+			if err := other.parts[0].do(func(c *call) {
+				c.add(func(r *reply) { r.int64() }, "reclaim", old[len(key):], maxMoves, -1)
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if got := do(s, move(tube.Delete, 1, 1)); !got.NotFound {
+		t.Errorf("deleted while it is ready for others: %+v", got)
+	}
+	if got := do(s, move(tube.ReserveJob, 1, 1)); got.ID != 1 {
+		t.Fatalf("%+v", got)
+	}
+	if got := do(s, move(tube.Delete, 1, 1)); got.NotFound || got.Err != nil {
+		t.Errorf("had again: %+v", got)
+	}
+	if got := do(s, move(tube.Delete, 2, 2)); got.NotFound || got.Err != nil {
+		t.Errorf("by another connection: %+v", got)
+	}
+	do(s, storage.Op{Kind: storage.Leave, Holder: 1})
+	if n := len(s.parts[0].holdings.forfeited); n != 0 {
+		t.Errorf("%d holders that are gone are remembered", n)
+	}
+}
+
+// TestLayoutIsMarkedAgain: a namespace that was emptied under a living instance is
+// marked as soon as it goes on, so that another number of partitions is refused.
+func TestLayoutIsMarkedAgain(t *testing.T) {
+	server := redistest.Start(t)
+	s := openAt(t, server.URL(), patient)
+	if err := server.Client(t).FlushAll(context.Background()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if a := do(s, put("x")); a.Err != nil {
+		t.Fatal(a.Err)
+	}
+	if _, err := Open(context.Background(), Options{URL: server.URL(), Partitions: 3}); err == nil {
+		t.Error("an instance with other partitions was let in")
+	}
+	o := Options{URL: server.URL()}
+	if _, err := Check(context.Background(), o, false, func(_ int, what string) { t.Error(what) }); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestClockStep: when the clock of Redis is set forward, those who gave a heartbeat
+// before are not dead.
+func TestClockStep(t *testing.T) {
+	server := redistest.Start(t)
+	var step time.Duration
+	o := Options{URL: server.URL(), Timeout: patient, redisStep: func() time.Duration { return step }}
+	a, b := openWith(t, o), openWith(t, o)
+	p := a.parts[0]
+	p.do(func(*call) { p.trouble = time.Time{} }) // as if it had been there for long
+	do(b, put("x"))
+	if got := do(b, take(1)); got.ID != 1 {
+		t.Fatalf("%+v", got)
+	}
+	step = 10 * time.Second
+	for range 3 {
+		p.do(func(c *call) {
+			p.beaten = time.Time{}
+			p.encodeBeat(c)
+		})
+	}
+	if got := do(a, take(2)); !got.NotFound {
+		t.Errorf("a job of a living instance was given away: %+v", got)
+	}
+	if got := do(b, move(tube.Delete, 1, 1)); got.Err != nil || got.NotFound {
+		t.Errorf("its holder: %+v", got)
+	}
+}
+
+// TestRepeatIsWritten: the answer to a batch that is asked for again is written again,
+// though Redis has no memory: whoever waits for replicas waits for something.
+func TestRepeatIsWritten(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client(t)
+	ctx := context.Background()
+	proxy := redistest.NewProxy(t, server)
+	s := openAt(t, proxy.URL(), patient)
+	do(s, put("x"))
+	changes := func() string {
+		return infoValue(client.Info(ctx, "persistence").Val(), "rdb_changes_since_last_save")
+	}
+	var before string
+	var first sync.Once
+	proxy.Judge(nil, func(piece []byte) redistest.Fate {
+		fate := redistest.Pass
+		if isAnswer(piece) {
+			first.Do(func() {
+				client.ConfigSet(ctx, "maxmemory", "1")
+				before, fate = changes(), redistest.Cut
+			})
+		}
+		return fate
+	})
+	if a := do(s, take(1)); a.ID != 1 || string(a.Body) != "x" {
+		t.Errorf("%+v", a)
+	}
+	if after := changes(); before == "" || after == before {
+		t.Errorf("nothing was written: %s changes before, %s after", before, after)
+	}
+	client.ConfigSet(ctx, "maxmemory", "0")
+}

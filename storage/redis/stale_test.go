@@ -1,0 +1,84 @@
+package redis
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"redstalk/storage"
+	"redstalk/storage/redis/redistest"
+	"redstalk/tube"
+)
+
+// between has something done while the answer to a call is on its way that carries
+// a word: that of the next call, once.
+func between(proxy *redistest.Proxy, word string, what func()) {
+	held := make(chan bool, 1)
+	proxy.Judge(func(piece []byte) redistest.Fate {
+		if isCall(piece) && bytes.Contains(piece, []byte(word)) {
+			select {
+			case held <- true:
+			default:
+			}
+		}
+		return redistest.Pass
+	}, func(piece []byte) redistest.Fate {
+		if len(held) > 0 && isAnswer(piece) && what != nil {
+			its := what
+			what = nil
+			its()
+		}
+		return redistest.Pass
+	})
+}
+
+// TestStoodStill: an instance that stood still with the answer to a take in its hands
+// does not hand out the job, if the others have declared it dead meanwhile; if they
+// have not it does. What else was in the call was done, and is answered so.
+func TestStoodStill(t *testing.T) {
+	for name, dead := range map[string]bool{"declared dead": true, "still alive": false} {
+		for kind, ops := range map[string][]storage.Op{
+			"take":        {put("new"), take(1)},
+			"reserve-job": {put("new"), move(tube.ReserveJob, 1, 1)},
+		} {
+			t.Run(name+" "+kind, func(t *testing.T) {
+				lab := newGroupLab(t)
+				proxy := redistest.NewProxy(t, lab.redis)
+				a := lab.open(proxy.URL(), patient)
+				do(lab.s, put("old"))
+				lab.s.parts[0].do(func(*call) { lab.s.parts[0].trouble = time.Time{} })
+				between(proxy, "move", nil)
+				between(proxy, "old", nil)
+				word := "take"
+				if kind == "reserve-job" {
+					word = "reserve-job"
+				}
+				between(proxy, word, func() {
+					lab.ahead.Add(int64(10 * time.Second))
+					if dead {
+						lab.s.Tick()
+						awaitReserved(t, lab.s, 0)
+						if got := do(lab.s, take(7)); got.ID != 1 {
+							t.Errorf("the other one: %+v", got)
+						}
+					}
+				})
+				storage.DoWait(a, ops)
+				if got := ops[0].Answer; got.Err != nil || got.ID != 2 {
+					t.Errorf("the put: %+v", got)
+				}
+				switch got := ops[1].Answer; {
+				case dead && (got.Err != nil || !got.NotFound || got.ID != 0):
+					t.Errorf("handed out: %+v", got)
+				case !dead && (got.ID != 1 || string(got.Body) != "old"):
+					t.Errorf("not handed out: %+v", got)
+				}
+				if dead {
+					if got := do(lab.s, move(tube.Delete, 7, 1)); got.Err != nil || got.NotFound {
+						t.Errorf("its new holder: %+v", got)
+					}
+				}
+			})
+		}
+	}
+}
