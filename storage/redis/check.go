@@ -35,6 +35,9 @@ var ErrInstances = errors.New("instances of redstalk are running")
 // be, and what is wrong is set right.
 func Check(ctx context.Context, o Options, repair bool, found func(partition int, what string)) (jobs int, err error) {
 	o = o.withDefaults()
+	if err := CheckNamespace(o.Namespace); err != nil {
+		return 0, err
+	}
 	a, err := parseAddress(o)
 	if err != nil {
 		return 0, err
@@ -44,7 +47,7 @@ func Check(ctx context.Context, o Options, repair bool, found func(partition int
 	defer l.Close()
 	c := &checker{link: l, namespace: o.Namespace, repair: boolArg(repair), found: found}
 	if err := c.run(ctx); err != nil {
-		return c.jobs, fmt.Errorf("checking Redis at %s: %w", a.where(), err)
+		return c.jobs, fmt.Errorf("checking Redis at %s: %w", a.where(), a.hide(err))
 	}
 	return c.jobs, nil
 }
