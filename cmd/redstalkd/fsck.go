@@ -31,10 +31,10 @@ func (m *Main) fsck(ctx context.Context, args []string, env func(string) (string
 	wrong := 0
 	jobs, err := redis.Check(ctx, redis.Options{
 		URL: s.engine.url, Namespace: s.engine.namespace, Timeout: s.engine.timeout, Log: newLog(stderr, s),
-	}, repair, func(partition int, what string) {
+	}, repair, redis.Report{Found: func(partition int, what string) {
 		wrong++
 		fmt.Fprintf(stdout, "{%d} %s\n", partition, what)
-	})
+	}})
 	switch {
 	case errors.Is(err, redis.ErrInstances):
 		return failure(exitUsage, "%w", scrub(s.engine.url, err))

@@ -17,7 +17,7 @@ import (
 // checkAt checks a namespace and returns what is wrong, without the ids.
 func checkAt(t *testing.T, url string, repair bool) (jobs int, wrong []string) {
 	t.Helper()
-	jobs, err := Check(context.Background(), Options{URL: url}, repair, func(_ int, what string) { wrong = append(wrong, what) })
+	jobs, err := Check(context.Background(), Options{URL: url}, repair, Report{Found: func(_ int, what string) { wrong = append(wrong, what) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,11 +47,11 @@ func TestCheckFindsNothing(t *testing.T) {
 	if jobs, wrong := checkAt(t, redis.URL(), false); jobs != 5 || len(wrong) > 0 {
 		t.Errorf("%d jobs, %q", jobs, wrong)
 	}
-	_, err := Check(context.Background(), Options{URL: redis.URL()}, true, func(int, string) {})
+	_, err := Check(context.Background(), Options{URL: redis.URL()}, true, Report{})
 	if !errors.Is(err, ErrInstances) {
 		t.Errorf("repairing while an instance runs: %v", err)
 	}
-	_, err = Check(context.Background(), Options{URL: redis.URL(), Namespace: "other"}, false, func(int, string) {})
+	_, err = Check(context.Background(), Options{URL: redis.URL(), Namespace: "other"}, false, Report{})
 	if err == nil || !strings.Contains(err.Error(), `"other" is not one of layout`) {
 		t.Errorf("a namespace that is not there: %v", err)
 	}

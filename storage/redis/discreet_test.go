@@ -109,7 +109,7 @@ func TestServersThatQuoteSecrets(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), hidden) || tells(err.Error()+log.String(), secret) {
 		t.Errorf("%v\n%s", err, log.String())
 	}
-	if _, err = Check(context.Background(), o, false, func(int, string) {}); err == nil || tells(err.Error(), secret) {
+	if _, err = Check(context.Background(), o, false, Report{}); err == nil || tells(err.Error(), secret) {
 		t.Errorf("%v", err)
 	}
 	a, _ := parseAddress(o.withDefaults())

@@ -33,7 +33,7 @@ func TestNamespaces(t *testing.T) {
 	ctx := context.Background()
 	bad := Options{URL: "redis://127.0.0.1:1", Namespace: "a{1}"}
 	_, opening := Open(ctx, bad)
-	_, checking := Check(ctx, bad, false, func(int, string) {})
+	_, checking := Check(ctx, bad, false, Report{})
 	for _, err := range []error{opening, checking} {
 		if err == nil || !strings.Contains(err.Error(), "brace") {
 			t.Errorf("%v", err)
@@ -45,7 +45,7 @@ func TestNamespaces(t *testing.T) {
 		for range n + 1 {
 			do(s, put("x"))
 		}
-		jobs, err := Check(ctx, Options{URL: redis.URL(), Namespace: name}, false, func(_ int, what string) { t.Errorf("%q: %s", name, what) })
+		jobs, err := Check(ctx, Options{URL: redis.URL(), Namespace: name}, false, Report{Found: func(_ int, what string) { t.Errorf("%q: %s", name, what) }})
 		if jobs != n+1 || err != nil {
 			t.Errorf("%q: %d jobs, %v", name, jobs, err)
 		}
