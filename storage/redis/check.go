@@ -15,19 +15,23 @@ import (
 )
 
 var (
-	jobsCheck    = newCheck("jobs.lua")
-	membersCheck = newCheck("members.lua")
+	jobsCheck    = newCheck("places.lua", "jobs.lua")
+	membersCheck = newCheck("places.lua", "members.lua")
 	countsCheck  = newCheck("counts.lua")
 )
 
-// newCheck returns the script of a check.
-func newCheck(name string) *goredis.Script {
-	alone, err := luaFiles.ReadFile("lua/check/alone.lua")
-	if err != nil {
-		panic(err) // it is compiled in
+// newCheck returns the script that these files are.
+func newCheck(names ...string) *goredis.Script {
+	text := fmt.Sprintf("local SILENCE = %d\n", (silence + time.Second).Milliseconds())
+	text += "local LENGTH = #KEYS[1] + 16\n" + strings.Join(luaText("lua/shared"), "")
+	for _, name := range append([]string{"alone.lua"}, names...) {
+		part, err := luaFiles.ReadFile("lua/check/" + name)
+		if err != nil {
+			panic(err) // it is compiled in
+		}
+		text += string(part)
 	}
-	limit := fmt.Sprintf("local SILENCE = %d\n", (silence + time.Second).Milliseconds())
-	return goredis.NewScript(limit + string(alone) + checkSource(name))
+	return goredis.NewScript(text)
 }
 
 const (
