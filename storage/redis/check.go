@@ -37,12 +37,12 @@ func newCheck(names ...string) *goredis.Script {
 const (
 	// checkWork is how much one script does, in calls of Redis, about: a few
 	// milliseconds.
-	checkWork = 4000
+	checkWork = 2500
 
 	// checkJobs and checkMembers are how many jobs, and jobs that are members of
 	// queues, a script is given to look at.
-	checkJobs    = 200
-	checkMembers = 500
+	checkJobs    = 150
+	checkMembers = 300
 
 	// checkQueues is of how many queues the first members are asked for at once.
 	checkQueues = 50

@@ -13,7 +13,7 @@ import (
 
 const (
 	// checkTubes is how many tubes a script is given to look at.
-	checkTubes = 200
+	checkTubes = 150
 
 	// checkAgain is how many are looked at again at once, while instances run.
 	checkAgain = 20

@@ -246,7 +246,7 @@ func TestCheckManyTubes(t *testing.T) {
 	client.ZRem(ctx, p+"reserved:GONE", p+digits(tubes+others+11))
 	want := []string{
 		"deletes of tube:tube59999 is 2, and should be 0",
-		"grouped of counts is 4007, and should be 4000",
+		fmt.Sprintf("grouped of counts is %d, and should be %d", others/2+7, others/2),
 		"job " + digits(tubes+others+11) + ": by its record it should be in ready:tube1, and it is nowhere",
 		"joined of tube:large is 7, and should be 0",
 	}
