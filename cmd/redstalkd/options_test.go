@@ -141,6 +141,8 @@ func TestConfigureRefuses(t *testing.T) {
 		{"-b d --store memory:", "", "-b and --store both"},
 		{"", "BINLOG=d STORE=memory:", "REDSTALK_BINLOG and REDSTALK_STORE both"},
 		{"--namespace=", "", "--namespace: empty"},
+		{"--namespace a{0}", "", `--namespace: the namespace "a{0}" has a brace`},
+		{"--store redis://h", "NAMESPACE=a\x7fb", `REDSTALK_NAMESPACE: the namespace "a\x7fb" has a control`},
 		{"--user=", "", "-u, --user: empty"},
 		{"--max-connections -1", "", `--max-connections: "-1" is neither`},
 		{"--max-connections=", "", `--max-connections: "" is neither`},
