@@ -5,6 +5,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"redstalk/storage/redis/redistest"
 )
@@ -33,4 +34,29 @@ func TestFsck(t *testing.T) {
 	fsck(5, "fsck is for jobs in Redis, and --store is memory:")
 	_, addr = serve(t, append(store, "-p0")...)
 	dial(t, addr).ask("reserve\r\n", "RESERVED 1 1", "x")
+}
+
+// TestProgress: one line is written anew, not too often, and taken away.
+func TestProgress(t *testing.T) {
+	var out strings.Builder
+	now := time.Now()
+	p := &progress{to: &out, now: func() time.Time { return now }}
+	p.clear()
+	for n := range 5 {
+		p.show("jobs", n)
+		now = now.Add(progressEvery / 2)
+	}
+	p.clear()
+	p.clear()
+	const line = "\r\033[K"
+	if want := line + "looking at jobs: 0" + line + "looking at jobs: 2" + line + "looking at jobs: 4" + line; out.String() != want {
+		t.Errorf("got  %q\nwant %q", out.String(), want)
+	}
+	none := newProgress(&out)
+	out.Reset()
+	none.show("jobs", 1)
+	none.clear()
+	if out.Len() > 0 {
+		t.Errorf("without a terminal: %q", out.String())
+	}
 }

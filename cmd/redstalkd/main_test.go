@@ -69,7 +69,7 @@ func TestFailures(t *testing.T) {
 		{args: []string{"-l", "unix:" + file}, code: 111, want: "is not a socket"},
 		{args: []string{"-l", "unix:" + filepath.Join(dir, "no", "dir")}, code: 111, want: "no such file"},
 		{args: []string{"-l", "unix:" + strings.Repeat("x", 108)}, code: 111, want: "at most 107 bytes"},
-		{args: []string{"-p0", "--store", "redis://u:p@127.0.0.1:port"}, code: 1, want: "redis://u:xxxxx@127.0.0.1:port"},
+		{args: []string{"-p0", "--store", "redis://u:p@127.0.0.1:port"}, code: 1, want: "redis://xxxxx@127.0.0.1:port"},
 		{args: []string{"-p0", "-b", file}, code: 1, want: "opening the store embedded:" + file},
 		{args: []string{"-p0", "-b", foreign}, code: 1, want: "there is a binlog of beanstalkd (binlog.7)"},
 	}
@@ -93,7 +93,7 @@ func TestFailures(t *testing.T) {
 func TestRedisUnreachable(t *testing.T) {
 	code, _, text := run(t, command("-p0", "--store", "redis://u:open-sesame@127.0.0.1:1/0"))
 	line := strings.TrimSpace(text)
-	if code != 1 || strings.Contains(line, "\n") || !strings.HasPrefix(line, "redstalkd: opening the store redis://u:xxxxx@127.0.0.1:1/0: ") ||
+	if code != 1 || strings.Contains(line, "\n") || !strings.HasPrefix(line, "redstalkd: opening the store redis://xxxxx@127.0.0.1:1/0: ") ||
 		!strings.Contains(line, "connection refused") || strings.Contains(text, "sesame") {
 		t.Errorf("%d, %s", code, text)
 	}
@@ -304,7 +304,7 @@ func TestStoreThatFailsToClose(t *testing.T) {
 	p.stop()
 	receive(t, s.closing)
 	s.release <- errors.New("disk full at redis://u:secret@h")
-	if code := receive(t, p.code); code != 1 || !strings.Contains(p.stderr.String(), "redis://u:xxxxx@h: disk full at redis://u:xxxxx@h") {
+	if code := receive(t, p.code); code != 1 || !strings.Contains(p.stderr.String(), "redis://xxxxx@h: disk full at redis://xxxxx@h") {
 		t.Errorf("%d, %s", code, p.stderr)
 	}
 }

@@ -2,44 +2,67 @@ package main
 
 import (
 	"net/url"
+	"regexp"
+	"strconv"
 	"strings"
 )
 
 const hidden = "xxxxx"
 
-// redact returns s without the password of the URL that it is, or holds, or
-// was meant to be: it is used on what was mistyped, too, so it does not count
-// on s being well formed. A user name alone is taken for a password, which is
-// what people mean by redis://secret@host.
+// shortestSecret is how long a password is at least to be looked for in other texts:
+// shorter ones would be found in any.
+const shortestSecret = 4
+
+// redact returns s without the user and password of the URL that it is, or holds, or
+// was meant to be: it is used on what was mistyped, too, so it does not count on s
+// being well formed.
 func redact(s string) string {
-	from, to := password(s)
-	if from == to {
-		return s
-	}
-	return s[:from] + hidden + s[to:]
+	from, to := userInfo(s)
+	return s[:from] + hide(s[from:to]) + s[to:]
 }
 
-// password returns where the password of a URL is in s: s[from:to].
-func password(s string) (from, to int) {
-	to = strings.LastIndexByte(s, '@')
-	if to < 0 || isPath(s) {
+// hide returns what is shown of a secret, if there is one.
+func hide(secret string) string {
+	if secret == "" {
+		return ""
+	}
+	return hidden
+}
+
+// userInfo returns where user and password of a URL are in s: s[from:to]. If there
+// is no @ behind which a host comes, that is all that is no host.
+func userInfo(s string) (from, to int) {
+	if isPath(s) {
 		return 0, 0
 	}
-	if slashes := strings.Index(s[:to], "//"); slashes >= 0 {
+	if slashes := strings.Index(s, "//"); slashes >= 0 {
 		from = slashes + len("//")
+	} else if scheme, _, found := strings.Cut(s, ":"); redisSchemes[scheme] && found {
+		from = len(scheme) + len(":")
 	}
-	if user, _, found := strings.Cut(s[from:to], ":"); found {
-		from += len(user) + len(":")
+	if at := strings.LastIndexByte(s[from:], '@'); at >= 0 {
+		return from, from + at
 	}
-	return from, to
+	if from == 0 || onlyHosts.MatchString(s[from:]) {
+		return 0, 0
+	}
+	return from, len(s)
 }
+
+// onlyHosts matches what follows the slashes of a URL if none of it can be a password
+// in the place of a host: hosts with ports, a name and a number, and parameters.
+var onlyHosts = regexp.MustCompile(strings.ReplaceAll(
+	`^HOST(,HOST)*(/[\w.-]*){0,2}(\?(\w+=[^&#]*&?)*)?$`, "HOST", `(\[[0-9a-fA-F:.%]*\]|[^][:,/?#]*)(:\d{0,5})?`))
 
 // isPath tells whether an @ in s is but a letter of a file's name.
 func isPath(s string) bool {
+	if socket, is := strings.CutPrefix(s, "unix:///"); is {
+		return !strings.Contains(socket, "@/")
+	}
 	return !strings.Contains(s, "://") && (strings.HasPrefix(s, "embedded:") || strings.HasPrefix(s, unixPrefix+"/"))
 }
 
-// scrubbed is an error whose text holds no password, though those it wraps may.
+// scrubbed is an error whose text holds no user and password, though those it wraps may.
 type scrubbed struct {
 	text string
 	err  error
@@ -48,21 +71,36 @@ type scrubbed struct {
 func (s *scrubbed) Error() string { return s.text }
 func (s *scrubbed) Unwrap() error { return s.err }
 
-// scrub hides the password of rawURL in what err says, as it stands in the URL
-// and decoded. Errors of package url, for one, quote all of the URL.
+// scrub hides user and password of rawURL in what err says, together and the password
+// alone, as they stand in the URL, in quotes, and decoded.
 func scrub(rawURL string, err error) error {
-	from, to := password(rawURL)
-	secret := rawURL[from:to]
-	text := err.Error()
-	if plain, e := url.PathUnescape(secret); e == nil && plain != secret {
-		text = hide(text, plain)
+	from, to := userInfo(rawURL)
+	text, both := err.Error(), rawURL[from:to]
+	_, password, found := strings.Cut(both, ":")
+	if !found {
+		password = both
 	}
-	return &scrubbed{hide(text, secret), err}
+	if both != "" {
+		text = strings.ReplaceAll(text, rawURL, redact(rawURL))
+		text = strings.ReplaceAll(text, quoteless(rawURL), redact(rawURL))
+	}
+	for _, secret := range []string{both, quoteless(both), decoded(both), password, quoteless(password), decoded(password)} {
+		if len(secret) >= shortestSecret {
+			text = strings.ReplaceAll(text, secret, hidden)
+		}
+	}
+	return &scrubbed{text, err}
 }
 
-func hide(text, secret string) string {
-	if secret == "" {
-		return text
+// quoteless is how s stands between quotes.
+func quoteless(s string) string {
+	quoted := strconv.Quote(s)
+	return quoted[1 : len(quoted)-1]
+}
+
+func decoded(s string) string {
+	if plain, err := url.PathUnescape(s); err == nil {
+		return plain
 	}
-	return strings.ReplaceAll(text, secret, hidden)
+	return s
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"net/url"
 	"strings"
 	"testing"
@@ -12,17 +13,17 @@ func TestRedact(t *testing.T) {
 		"memory:":                      "memory:",
 		"embedded:/a@b":                "embedded:/a@b",
 		"redis://h:1/2":                "redis://h:1/2",
-		"redis://u:secret@h:1/2":       "redis://u:xxxxx@h:1/2",
-		"redis://:secret@h":            "redis://:xxxxx@h",
+		"redis://u:secret@h:1/2":       "redis://xxxxx@h:1/2",
+		"redis://:secret@h":            "redis://xxxxx@h",
 		"redis://secret@h":             "redis://xxxxx@h",
-		"redis://u:sec@ret/?#:x@h:1/2": "redis://u:xxxxx@h:1/2",
-		"unix://u:secret@/run/r.sock":  "unix://u:xxxxx@/run/r.sock",
+		"redis://u:sec@ret/?#:x@h:1/2": "redis://xxxxx@h:1/2",
+		"unix://u:secret@/run/r.sock":  "unix://xxxxx@/run/r.sock",
 		"unix:/a@b":                    "unix:/a@b",
-		"redis//u:secret@h":            "redis//u:xxxxx@h",
+		"redis//u:secret@h":            "redis//xxxxx@h",
 		"redis:u:secret@h":             "redis:xxxxx@h",
-		"u:secret@h":                   "u:xxxxx@h",
-		"embedded:redis://u:secret@h":  "embedded:redis://u:xxxxx@h",
-		"redis://u:@h":                 "redis://u:@h",
+		"u:secret@h":                   "xxxxx@h",
+		"embedded:redis://u:secret@h":  "embedded:redis://xxxxx@h",
+		"redis://u:@h":                 "redis://xxxxx@h",
 	} {
 		if got := redact(in); got != want {
 			t.Errorf("redact(%q) = %q, want %q", in, got, want)
@@ -48,6 +49,54 @@ func TestScrub(t *testing.T) {
 		}
 		if !errors.Is(err, cause) {
 			t.Errorf("%v does not wrap its cause", err)
+		}
+	}
+}
+
+// tells returns whether a text tells a part of a secret, of four characters or more.
+func tells(text, secret string) bool {
+	for at := range len(secret) - 3 {
+		if strings.Contains(text, secret[at:at+4]) {
+			return true
+		}
+	}
+	return false
+}
+
+// TestNothingTellsSecrets runs the program with passwords that have every printable
+// character in them, raw and encoded, in whatever may be mistyped.
+func TestNothingTellsSecrets(t *testing.T) {
+	forms := []string{
+		"redis://u:%s@127.0.0.1:1/0", "redis://:%s@127.0.0.1:port", "redis+cluster://u:%s@127.0.0.1:1,127.0.0.1:2",
+		"unix://u:%s@/nowhere/r.sock", "rediss://u:%s@127.0.0.1:1?ca=/nowhere", "redis+sentinel://u:%s@127.0.0.1:1",
+		"redis//u:%s@h", "reddis://u:%s@h", "redis:u:%s@h", "redis://u:%s", "redis:/u:%s@h",
+	}
+	for c := byte(' '); c <= '~'; c++ {
+		secret := "Zq7x" + string(c) + "Wv9k" + string(c) + "8Jy4"
+		for i, form := range forms {
+			raw, encoded := fmt.Sprintf(form, secret), fmt.Sprintf(form, strings.ReplaceAll(url.PathEscape(secret), "@", "%40"))
+			if c == '@' && !strings.Contains(form, "@") {
+				continue // what is behind the last @ is a host
+			}
+			lines := [][]string{{"--store", raw}, {"--store=" + encoded, "-VV"}, {"fsck", "--store", raw}}
+			if i == 0 {
+				lines = append(lines, []string{"-p", raw}, []string{"-l", raw}, []string{raw}, []string{"--" + raw}, []string{"-z", raw}, []string{"--store", raw, "-h"})
+			}
+			for _, args := range lines {
+				var out strings.Builder
+				set := map[string]string{}
+				if i%2 == 0 {
+					set["REDSTALK_STORE"] = raw
+				}
+				m := Main{LookupEnv: func(name string) (string, bool) { return set[name], set[name] != "" }}
+				if args[0] != "-p" && args[0] != "fsck" {
+					args = append([]string{"-p0"}, args...)
+				}
+				code := m.Run(t.Context(), args, &out, &out)
+				if tells(out.String(), secret) || code == 0 && !strings.Contains(out.String(), "Use:") {
+					t.Errorf("%q: code %d, %s", args, code, out.String())
+				}
+			}
 		}
 	}
 }

@@ -74,7 +74,7 @@ func (s *settings) options() []*option {
 				"redis://USER:PASSWORD@HOST:PORT/DB, rediss://... or unix:///PATH?db=N;\n" +
 				"redis+sentinel://HOST:PORT,HOST:PORT/NAME/DB, redis+cluster://HOST:PORT,HOST:PORT;\n" +
 				"a password is safer in the variable, which other users cannot see"},
-		{name: "namespace", value: "NAME", set: notEmpty(&s.engine.namespace), initial: s.engine.namespace,
+		{name: "namespace", value: "NAME", set: s.setNamespace, initial: s.engine.namespace,
 			help: "prefix of every key in Redis"},
 		{name: "partitions", value: "N", set: s.setPartitions, initial: "1, on a cluster 16",
 			help: "parts that the tubes are divided into in Redis, for ever"},
@@ -170,6 +170,11 @@ func (s *settings) setStore(v string) error {
 		return nil
 	}
 	return fmt.Errorf("%q is none of memory:, embedded:DIR, redis://..., rediss://..., redis+sentinel://..., redis+cluster://... and unix:///PATH", v)
+}
+
+func (s *settings) setNamespace(v string) error {
+	s.engine.namespace = v
+	return redis.CheckNamespace(v)
 }
 
 func (s *settings) setPartitions(v string) error {

@@ -17,7 +17,7 @@ func TestRedisURLs(t *testing.T) {
 		}
 	}
 	for args, want := range map[string]string{
-		"--store redis+sentinels://u:secret@a": `--store: "redis+sentinels://u:xxxxx@a" is none of`,
+		"--store redis+sentinels://u:secret@a": `--store: "redis+sentinels://xxxxx@a" is none of`,
 		"--store redis+cluster:a":              `--store: "redis+cluster:a" is none of`,
 		"--partitions 0":                       `--partitions: "0" is not a number of partitions, 1 to 1024`,
 		"--partitions 1025":                    `--partitions: "1025" is not a number`,

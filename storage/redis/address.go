@@ -8,7 +8,9 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
+	"unicode"
 
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
@@ -61,37 +63,92 @@ func parseAddress(o Options) (*address, error) {
 	return a, nil
 }
 
+// howToEncode is said instead of what is wrong, which may be a piece of a password.
+const howToEncode = "in a user or password, characters such as # / ? @ : and % must be written %23 %2F %3F %40 %3A and %25, " +
+	"and behind them an @ must be, too"
+
+var (
+	errMalformed = errors.New("it is malformed: " + howToEncode)
+	errPort      = errors.New("the port of a host is no number from 1 to 65535; " + howToEncode)
+)
+
+// written is a URL in the parts in which it is written.
+type written struct {
+	scheme, word string // redis, rediss or unix, and what follows a +
+	several      bool   // there is a +
+	user         *url.Userinfo
+	hosts        string
+	path         string // from its / on
+	query        url.Values
+}
+
+// cutURL takes a URL apart. It refuses what may be a user or password with
+// characters in it that end these in a URL: then the rest would be taken for
+// hosts, files or options, and be named in errors.
+func cutURL(text string) (w written, err error) {
+	scheme, rest, _ := strings.Cut(text, "://")
+	w.scheme, w.word, w.several = strings.Cut(scheme, "+")
+	if strings.Contains(rest, "#") || strings.ContainsFunc(rest, unicode.IsControl) {
+		return w, errMalformed
+	}
+	rest, query, _ := strings.Cut(rest, "?")
+	authority, _, _ := strings.Cut(rest, "/")
+	w.path = rest[len(authority):]
+	at := strings.LastIndexByte(authority, '@') + 1
+	w.hosts = authority[at:]
+	if strings.Contains(query, "@") || strings.Contains(w.path, "@") && !w.isSocket() {
+		return w, errMalformed
+	}
+	if at > 0 {
+		its, err := url.Parse("redis://" + authority[:at] + "host")
+		if err != nil || w.scheme == "unix" && w.hosts != "" {
+			return w, errMalformed
+		}
+		w.user = its.User
+	}
+	if w.query, err = url.ParseQuery(query); err != nil {
+		return w, errors.New("what is behind the ? is malformed")
+	}
+	return w, nil
+}
+
+// isSocket returns whether the path is that of a unix socket, whose name may have
+// an @ in it: redis@1.sock. In front of a / it may be the end of a password.
+func (w *written) isSocket() bool {
+	return w.scheme == "unix" && w.hosts == "" && !strings.Contains(w.path, "@/")
+}
+
 // splitURL reads REDIS[S][+KIND]://USER:PASSWORD@HOSTS/PATH?QUERY or unix://….
 func splitURL(text string) (*address, error) {
-	scheme, rest, _ := strings.Cut(text, "://")
-	base, word, several := strings.Cut(scheme, "+")
-	rest, query, _ := strings.Cut(rest, "?")
-	its, err := url.ParseQuery(query)
+	w, err := cutURL(text)
 	if err != nil {
-		return nil, errors.New("what is behind the ? is malformed")
+		return nil, err
 	}
+	its := w.query
 	a := &address{known: its.Get("sentinel_auth") == "same"}
-	its.Del("sentinel_auth")
 	files := tlsFiles{its.Get("ca"), its.Get("cert"), its.Get("key"), its.Get("server_name")}
-	for _, name := range []string{"ca", "cert", "key", "server_name"} {
+	for _, name := range []string{"sentinel_auth", "ca", "cert", "key", "server_name"} {
 		its.Del(name)
 	}
-	if several {
-		if rest, err = a.split(word, rest); err != nil {
+	rest := w.hosts + w.path
+	if w.several {
+		if rest, err = a.split(&w); err != nil {
 			return nil, err
 		}
+	} else if err := checkPort(w.hosts); err != nil {
+		return nil, err
 	}
-	if text = base + "://" + rest; len(its) > 0 {
+	if text = w.scheme + "://" + rest; len(its) > 0 {
 		text += "?" + its.Encode()
 	}
 	if a.options, err = goredis.ParseURL(text); err != nil {
-		var bad *url.Error
-		if errors.As(err, &bad) {
-			err = bad.Err
-		}
-		return nil, err
+		return nil, withoutValues(err)
 	}
-	if !several {
+	if w.user != nil {
+		a.options.Username = w.user.Username()
+		a.options.Password, _ = w.user.Password()
+	}
+	if !w.several {
 		a.hosts = []string{a.options.Addr}
 	} else if a.options.TLSConfig != nil {
 		a.options.TLSConfig.ServerName = "" // each server is to have its own
@@ -99,26 +156,48 @@ func splitURL(text string) (*address, error) {
 	return a, files.into(a.options)
 }
 
+// withoutValues returns what go-redis says of a URL, but nothing of the URL itself.
+func withoutValues(err error) error {
+	if _, malformed := errors.AsType[*url.Error](err); malformed {
+		return errMalformed
+	}
+	what, _, _ := strings.Cut(strings.TrimPrefix(err.Error(), "redis: "), ":")
+	return errors.New(what)
+}
+
+// checkPort checks the port of a host, if it has one.
+func checkPort(host string) error {
+	colon := strings.LastIndexByte(host, ':') + 1
+	if colon == 0 || colon == len(host) || strings.HasSuffix(host, "]") {
+		return nil
+	}
+	if port, err := strconv.ParseUint(host[colon:], 10, 16); err != nil || port == 0 {
+		return errPort
+	}
+	return nil
+}
+
 // split takes down the hosts and what follows them, and returns what a URL of
-// the first host would say: [user@]host/db.
-func (a *address) split(word, rest string) (string, error) {
-	is, known := kinds[word]
+// the first host would say: host/db.
+func (a *address) split(w *written) (string, error) {
+	is, known := kinds[w.word]
 	if !known {
 		return "", errors.New("it begins with none of redis, redis+sentinel and redis+cluster, nor with rediss for TLS")
 	}
 	a.kind = is.kind
-	authority, path, _ := strings.Cut(rest, "/")
-	at := strings.LastIndexByte(authority, '@') + 1
-	for _, host := range strings.Split(authority[at:], ",") {
+	for _, host := range strings.Split(w.hosts, ",") {
 		if host == "" {
 			return "", errors.New("a host is missing")
+		}
+		if err := checkPort(host); err != nil {
+			return "", err
 		}
 		if _, _, err := net.SplitHostPort(host); err != nil {
 			host = net.JoinHostPort(strings.Trim(host, "[]"), is.port)
 		}
 		a.hosts = append(a.hosts, host)
 	}
-	db := strings.Trim(path, "/")
+	db := strings.Trim(w.path, "/")
 	if a.kind == sentinels {
 		a.master, db, _ = strings.Cut(db, "/")
 		if a.master == "" {
@@ -127,7 +206,7 @@ func (a *address) split(word, rest string) (string, error) {
 	} else if db != "" && db != "0" {
 		return "", errors.New("a cluster has no database but 0")
 	}
-	return authority[:at] + a.hosts[0] + "/" + db, nil
+	return a.hosts[0] + "/" + db, nil
 }
 
 // where names the servers, for errors.

@@ -51,7 +51,7 @@ func TestAddressRefuses(t *testing.T) {
 		"rediss://:secret@h?cert=/nowhere":       "certificate and key",
 		"rediss+cluster://:secret@h?nonsense=1":  "unexpected option",
 		"redis+sentinel://secret@a/jobs":         "no password",
-		"rediss+cluster://:secret@a:b:c:d/e:f@x": "no database but 0",
+		"rediss+cluster://:secret@a:b:c:d/e:f@x": "must be written %23",
 	} {
 		_, err := parseAddress(Options{URL: url}.withDefaults())
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {

@@ -1,8 +1,11 @@
 package redis
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -14,10 +17,24 @@ import (
 	"redstalk/tube"
 )
 
-// checkAt checks a namespace and returns what is wrong, without the ids.
+// checkAt checks a namespace and returns what is wrong, sorted. In many small steps,
+// as a large namespace is checked, that must be the same; a repair is made in these.
 func checkAt(t *testing.T, url string, repair bool) (jobs int, wrong []string) {
 	t.Helper()
-	jobs, err := Check(context.Background(), Options{URL: url}, repair, func(_ int, what string) { wrong = append(wrong, what) })
+	jobs, wrong = checkBy(t, url, repair, 10)
+	if repair {
+		return jobs, wrong
+	}
+	if whole, atOnce := checkBy(t, url, false, checkWork); whole != jobs || !slices.Equal(wrong, atOnce) {
+		t.Errorf("%d jobs, %q at once; %d, %q in steps", whole, atOnce, jobs, wrong)
+	}
+	return jobs, wrong
+}
+
+// checkBy checks a namespace by calls that do so much each.
+func checkBy(t *testing.T, url string, repair bool, work int) (jobs int, wrong []string) {
+	t.Helper()
+	jobs, err := check(context.Background(), Options{URL: url}, repair, Report{Found: func(_ int, what string) { wrong = append(wrong, what) }}, work)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,11 +64,11 @@ func TestCheckFindsNothing(t *testing.T) {
 	if jobs, wrong := checkAt(t, redis.URL(), false); jobs != 5 || len(wrong) > 0 {
 		t.Errorf("%d jobs, %q", jobs, wrong)
 	}
-	_, err := Check(context.Background(), Options{URL: redis.URL()}, true, func(int, string) {})
+	_, err := Check(context.Background(), Options{URL: redis.URL()}, true, Report{})
 	if !errors.Is(err, ErrInstances) {
 		t.Errorf("repairing while an instance runs: %v", err)
 	}
-	_, err = Check(context.Background(), Options{URL: redis.URL(), Namespace: "other"}, false, func(int, string) {})
+	_, err = Check(context.Background(), Options{URL: redis.URL(), Namespace: "other"}, false, Report{})
 	if err == nil || !strings.Contains(err.Error(), `"other" is not one of layout`) {
 		t.Errorf("a namespace that is not there: %v", err)
 	}
@@ -126,3 +143,175 @@ func TestRepair(t *testing.T) {
 
 // digits is how the key of a job ends.
 func digits(id uint64) string { return string(appendID(nil, id)) }
+
+// fillMany puts jobs into a namespace, past any instance: one into each of so many
+// tubes, so many others into the tube large, and as many again that are reserved by an
+// instance that is gone, half of them in groups of ten.
+func fillMany(t *testing.T, redis *redistest.Server, tubes, others int) {
+	t.Helper()
+	pipe, p, id := redis.Client(t).Pipeline(), "redstalk:{0}:", uint64(0)
+	ctx := context.Background()
+	add := func(name string) string {
+		id++
+		op := storage.Op{Kind: storage.Put, Tube: name, Pri: 5000, TTR: 60}
+		pipe.Set(ctx, p+digits(id), appendRecord(nil, &op, 1), 0)
+		pipe.HIncrBy(ctx, p+"tube:"+name, "total", 1)
+		return p + digits(id)
+	}
+	for k := range tubes {
+		name := fmt.Sprint("tube", k)
+		pipe.ZAdd(ctx, p+"ready:"+name, goredis.Z{Score: 5000, Member: add(name)})
+		pipe.ZAdd(ctx, p+"tubes", goredis.Z{Score: float64(k + 2), Member: name})
+	}
+	pipe.ZAdd(ctx, p+"tubes", goredis.Z{Score: 1, Member: "large"})
+	for range others {
+		pipe.ZAdd(ctx, p+"ready:large", goredis.Z{Score: 5000, Member: add("large")})
+	}
+	for k := range others {
+		key := add(fmt.Sprint("tube", k/10))
+		if k%20 >= 10 {
+			pipe.ZAdd(ctx, p+"reserved:GONE", goredis.Z{Score: 9, Member: key})
+		} else if k%20 == 0 {
+			pipe.ZAdd(ctx, p+"reserved:GONE", goredis.Z{Score: 9, Member: key + ";10;g9"})
+			pipe.ZAdd(ctx, p+"groups:GONE", goredis.Z{Member: key + ";10;g9"})
+		}
+	}
+	pipe.ZAdd(ctx, p+"instances", goredis.Z{Score: 1, Member: "GONE"})
+	pipe.HSet(ctx, p+"layout", "version", layoutVersion, "partitions", 1)
+	pipe.HSet(ctx, p+"counts", "ids", tubes+2*others, "opened", tubes+1, "grouped", others/2)
+	if _, err := pipe.Exec(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// longestCalls listens to what a server does until stopped, and returns how many calls
+// of Redis the busiest script has made, and how many arguments the longest call had.
+func longestCalls(t *testing.T, redis *redistest.Server) (stop func() (calls, args int)) {
+	t.Helper()
+	conn, err := net.Dial("tcp", redis.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprint(conn, "MONITOR\r\n")
+	lines := bufio.NewReaderSize(conn, 1<<20)
+	if ok, err := lines.ReadString('\n'); err != nil || ok != "+OK\r\n" {
+		t.Fatal(ok, err)
+	}
+	calls, args, ended := 0, 0, make(chan struct{})
+	go func() {
+		defer close(ended)
+		for now := 0; ; {
+			line, err := lines.ReadString('\n')
+			if err != nil || strings.Contains(line, "the-end") {
+				return
+			}
+			if now++; !strings.Contains(line, "[0 lua]") {
+				now = 0
+			}
+			calls, args = max(calls, now), max(args, strings.Count(line, `" "`))
+		}
+	}()
+	return func() (int, int) {
+		redis.Client(t).Echo(context.Background(), "the-end")
+		<-ended
+		conn.Close()
+		return calls, args
+	}
+}
+
+// TestCheckInSteps: no call of a check does more than its share, whatever there is much
+// of.
+func TestCheckInSteps(t *testing.T) {
+	redis := redistest.Start(t)
+	fillMany(t, redis, checkWork, 2*checkWork)
+	stop := longestCalls(t, redis)
+	if jobs, wrong := checkBy(t, redis.URL(), false, checkWork); jobs != 5*checkWork || len(wrong) > 0 {
+		t.Errorf("%d jobs, %d wrong: %.200q", jobs, len(wrong), wrong)
+	}
+	if calls, args := stop(); calls > checkWork+checkWork/4 || calls < checkWork/4 || args > checkWork {
+		t.Errorf("a call did %d things, one had %d arguments", calls, args)
+	}
+}
+
+// TestCheckManyTubes: what is wrong among many tubes is found and put right; and whoever
+// wants to is told how far it is.
+func TestCheckManyTubes(t *testing.T) {
+	const tubes, others = 60_000, 2 * checkWork
+	redis := redistest.Start(t)
+	ctx, client, p := context.Background(), redis.Client(t), "redstalk:{0}:"
+	fillMany(t, redis, tubes, others)
+	client.HIncrBy(ctx, p+"tube:tube59999", "deletes", 2)
+	client.HSet(ctx, p+"tube:large", "joined", 7)
+	client.HIncrBy(ctx, p+"counts", "grouped", 7)
+	client.ZRem(ctx, p+"reserved:GONE", p+digits(tubes+others+11))
+	want := []string{
+		"deletes of tube:tube59999 is 2, and should be 0",
+		fmt.Sprintf("grouped of counts is %d, and should be %d", others/2+7, others/2),
+		"job " + digits(tubes+others+11) + ": by its record it should be in ready:tube1, and it is nowhere",
+		"joined of tube:large is 7, and should be 0",
+	}
+	for _, repair := range []bool{false, true} {
+		var wrong []string
+		seen := make(map[string]int)
+		jobs, err := Check(ctx, Options{URL: redis.URL()}, repair, Report{
+			Found:   func(_ int, what string) { wrong = append(wrong, what) },
+			Looking: func(what string, n int) { seen[what] = max(seen[what], n) },
+		})
+		wrong = slices.DeleteFunc(wrong, func(what string) bool { // what follows from the others
+			return strings.HasPrefix(what, "deleted of") || strings.HasPrefix(what, "deletes of tube:tube1 ") || strings.HasPrefix(what, "total of tube:large")
+		})
+		if slices.Sort(wrong); jobs != tubes+2*others || err != nil || !slices.Equal(wrong, want) {
+			t.Errorf("%d jobs, %v, %.500q", jobs, err, wrong)
+		}
+		if seen["jobs"] != jobs || seen["tubes"] != tubes+1 {
+			t.Errorf("seen %v", seen)
+		}
+	}
+}
+
+// TestCheckBesideInstances: while an instance changes things between any two looks,
+// nothing is found that is not wrong, and what is wrong with a tube all the same.
+func TestCheckBesideInstances(t *testing.T) {
+	redis := redistest.Start(t)
+	s := openAt(t, redis.URL(), patient)
+	for k := range 30 {
+		do(s, storage.Op{Kind: storage.Put, Tube: fmt.Sprint("tube", k), TTR: 600})
+	}
+	putMany(t, s, 20, 5)
+	redis.Client(t).HIncrBy(context.Background(), "redstalk:{0}:tube:tube7", "deletes", 2)
+	var wrong, skipped []string
+	_, err := check(context.Background(), Options{URL: redis.URL()}, false, Report{
+		Found:   func(_ int, what string) { wrong = append(wrong, what) },
+		Skipped: func(_ int, what string) { skipped = append(skipped, what) },
+		Looking: func(string, int) {
+			do(s, take(1))
+			do(s, put("x"))
+		},
+	}, 100)
+	if err != nil || !slices.Equal(wrong, []string{"deletes of tube:tube7 is 2, and should be 0"}) {
+		t.Errorf("%v, %q", err, wrong)
+	}
+	if len(skipped) == 0 || !strings.Contains(skipped[len(skipped)-1], "over all tubes were not compared") {
+		t.Errorf("not compared: %q", skipped)
+	}
+}
+
+// TestRepairStops as soon as an instance starts.
+func TestRepairStops(t *testing.T) {
+	redis := redistest.Start(t)
+	s := openAt(t, redis.URL(), patient)
+	fillStates(s)
+	s.Close()
+	_, err := check(context.Background(), Options{URL: redis.URL()}, true, Report{
+		Found: func(_ int, what string) { t.Error(what) },
+		Looking: func(what string, n int) {
+			if s != nil {
+				openAt(t, redis.URL(), patient)
+			}
+			s = nil
+		},
+	}, 10)
+	if !errors.Is(err, ErrInstances) {
+		t.Errorf("%v", err)
+	}
+}

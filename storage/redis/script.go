@@ -32,15 +32,6 @@ func source() string {
 	return strings.Join(append(parts, "end\n", hot[run]), "")
 }
 
-// checkSource joins what a check shares with the script and the check itself.
-func checkSource(name string) string {
-	text, err := luaFiles.ReadFile("lua/check/" + name)
-	if err != nil {
-		panic(err) // it is compiled in
-	}
-	return "local LENGTH = #KEYS[1] + 16\n" + strings.Join(luaText("lua/shared"), "") + string(text)
-}
-
 // luaText returns the files of a directory, in the order of their names.
 func luaText(dir string) []string {
 	files, err := luaFiles.ReadDir(dir)

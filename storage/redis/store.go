@@ -113,18 +113,21 @@ type Store struct {
 // served, and announces the instance.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	o = o.withDefaults()
+	if err := CheckNamespace(o.Namespace); err != nil {
+		return nil, err
+	}
 	a, err := parseAddress(o)
 	if err != nil {
 		return nil, err
 	}
-	o.kind = a.kind
+	o.kind, o.Log = a.kind, a.discreet(o.Log)
 	if o.Partitions, err = partitionsFor(o.Partitions, a.kind); err != nil {
 		return nil, err
 	}
 	l := newLink(a, o, o.Partitions == 1)
 	if err := ready(ctx, l, o); err != nil {
 		l.Close()
-		return nil, fmt.Errorf("using Redis at %s: %w", a.where(), err)
+		return nil, fmt.Errorf("using Redis at %s: %w", a.where(), a.hide(err))
 	}
 	letters := l
 	if l.direct {
@@ -134,7 +137,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err := s.each(func(p *partition) error { return p.do(func(*call) {}) }); err != nil {
 		s.hangUp()
 		s.end()
-		return nil, fmt.Errorf("using Redis at %s: %w", a.where(), err)
+		return nil, fmt.Errorf("using Redis at %s: %w", a.where(), a.hide(err))
 	}
 	return s, nil
 }

@@ -74,7 +74,7 @@ func (e *engines) check(t *testing.T) {
 	t.Helper()
 	for n := range e.opened {
 		o := Options{URL: e.url, Namespace: fmt.Sprintf("test%d", n+1)}
-		_, err := Check(context.Background(), o, false, func(_ int, what string) { t.Errorf("%s: %s", o.Namespace, what) })
+		_, err := Check(context.Background(), o, false, Report{Found: func(_ int, what string) { t.Errorf("%s: %s", o.Namespace, what) }})
 		if err != nil {
 			t.Error(err)
 		}
