@@ -151,7 +151,7 @@ func TestLayoutIsMarkedAgain(t *testing.T) {
 		t.Error("an instance with other partitions was let in")
 	}
 	o := Options{URL: server.URL()}
-	if _, err := Check(context.Background(), o, false, func(_ int, what string) { t.Error(what) }); err != nil {
+	if _, err := Check(context.Background(), o, false, Report{Found: func(_ int, what string) { t.Error(what) }}); err != nil {
 		t.Error(err)
 	}
 }

@@ -99,6 +99,7 @@ func (s *search) ask(p *place, h *head) *unit {
 		since: s.trip.since,
 		upkeep: func(c *call) {
 			c.add(read, "best", waits, len(p.tubes))
+			c.ops += len(p.tubes)
 			for i := range p.tubes {
 				c.args = append(c.args, &p.tubes[i])
 			}

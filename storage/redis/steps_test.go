@@ -1,0 +1,266 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"redstalk/storage"
+	"redstalk/storage/redis/redistest"
+	"redstalk/tube"
+)
+
+// Here: what costs grows with something that there may be very many of is done in
+// steps. How long a step takes depends on the machine; what it does is counted.
+
+// names returns n names of tubes.
+func names(n int) []string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = "tube" + strconv.Itoa(i)
+	}
+	return all
+}
+
+// attendAll has connections of s use all tubes, in batches as a server hands over.
+func attendAll(s *Store, tubes []string) {
+	for part := range slices.Chunk(tubes, 500) {
+		do(s, storage.Op{Kind: storage.Attend, Role: tube.Watching, Delta: 1, Tubes: part})
+	}
+}
+
+// atMost runs something, and fails if the calls of the script had more commands each,
+// on average, than so many.
+func atMost(t *testing.T, server *redistest.Server, most int64, commands []string, what func()) {
+	t.Helper()
+	count := func() (calls, all int64) {
+		for _, name := range commands {
+			all += commandStat(t, server, name, "calls")
+		}
+		return scriptCalls(t, server), all
+	}
+	calls, all := count()
+	what()
+	callsAfter, allAfter := count()
+	if n := (allAfter - all) / max(callsAfter-calls, 1); n > most {
+		t.Errorf("%d of %v in a call, want %d at most", n, commands, most)
+	}
+}
+
+// TestDeadInstanceInSteps: all that a dead instance held and attended is given back
+// at once, but in calls that are short each.
+func TestDeadInstanceInSteps(t *testing.T) {
+	const jobs, tubes = 6000, 5000
+	lab := newGroupLab(t)
+	s := lab.open(lab.redis.URL(), patient)
+	putMany(t, s, jobs, 5)
+	for range jobs / maxRun {
+		takeMany(t, s, maxRun)
+	}
+	attendAll(s, names(tubes))
+	s.crash()
+	lab.s.parts[0].do(func(*call) { lab.s.parts[0].trouble = time.Time{} })
+	lab.ahead.Add(int64(10 * time.Second))
+	atMost(t, lab.redis, 3*maxMoves, []string{"setrange", "hdel", "zscore"}, func() {
+		lab.s.Tick() // one, as in a second
+		awaitReserved(t, lab.s, 0)
+		for limit := time.Now().Add(patient); figures(t, lab.s).Tubes > 2; {
+			if time.Now().After(limit) {
+				t.Fatalf("%d tubes are left", figures(t, lab.s).Tubes)
+			}
+		}
+	})
+	if got := figures(t, lab.s); got.Ready != jobs {
+		t.Errorf("%+v", got)
+	}
+	if n := lab.client.ZCard(context.Background(), "redstalk:{0}:instances").Val(); n != 1 {
+		t.Errorf("%d instances are known", n)
+	}
+}
+
+// TestHintsOfTheDead: what a dead instance was told and did not read is told to the
+// next one that waits.
+func TestHintsOfTheDead(t *testing.T) {
+	lab := newGroupLab(t)
+	dead := lab.open(lab.redis.URL(), patient)
+	waiting := take(1)
+	waiting.Wait = true
+	dead.parts[0].do(func(c *call) { // nobody reads its mail
+		for _, m := range dead.mails {
+			m.cancel()
+			m.wait()
+		}
+	})
+	do(dead, waiting)
+	lab.ahead.Add(int64(time.Second)) // the other one comes behind it
+	told := make(chan string, 1)
+	lab.s.Listen(&hearer{told})
+	do(lab.s, waiting)
+	putter := lab.open(lab.redis.URL(), patient)
+	do(putter, put("x"))
+	select {
+	case name := <-told:
+		t.Fatalf("the second one was told of %s first", name)
+	default:
+	}
+	dead.crash()
+	lab.s.parts[0].do(func(*call) { lab.s.parts[0].trouble = time.Time{} })
+	lab.ahead.Add(int64(10 * time.Second))
+	lab.s.Tick()
+	select {
+	case name := <-told:
+		if name != "t" {
+			t.Errorf("told of %s", name)
+		}
+	case <-time.After(patient):
+		t.Error("the hint is lost")
+	}
+}
+
+// hearer passes on what it is told.
+type hearer struct{ told chan string }
+
+func (h *hearer) Ready(name string) bool {
+	select {
+	case h.told <- name:
+	default:
+	}
+	return true
+}
+func (*hearer) Waiting(string) int { return 0 }
+func (*hearer) Due(time.Duration)  {}
+
+// TestManyTubesInSteps: who looks in very many tubes, or lists them, does so in short
+// calls, and finds what is best.
+func TestManyTubesInSteps(t *testing.T) {
+	const tubes = 3*maxTubes + 10
+	server := redistest.Start(t)
+	s := openAt(t, server.URL(), patient)
+	all := names(tubes)
+	attendAll(s, all)
+	wide := storage.Op{Kind: storage.Take, Holder: 1, Tubes: all, Wait: true}
+	reads := []string{"zrange", "zadd"}
+	atMost(t, server, 3*maxTubes, reads, func() {
+		if a := do(s, wide); a.Err != nil || !a.NotFound || a.Soon != storage.Forever {
+			t.Errorf("with no job there: %+v", a)
+		}
+	})
+	for i, at := range []int{2500, 10, tubes - 1, 1500} {
+		op := put(fmt.Sprint(i))
+		op.Tube, op.Pri = all[at], uint32(10-i%2)
+		do(s, op)
+	}
+	var got []uint64
+	atMost(t, server, maxTubes+maxOps, []string{"zrange"}, func() {
+		ops := []storage.Op{wide, wide, wide, wide, wide}
+		storage.DoWait(s, ops)
+		for i := range ops {
+			got = append(got, ops[i].Answer.ID)
+		}
+	})
+	if want := []uint64{2, 4, 1, 3, 0}; !slices.Equal(got, want) {
+		t.Errorf("took %v, want %v", got, want)
+	}
+	before := scriptCalls(t, server)
+	listed := do(s, storage.Op{Kind: storage.Tubes}).Names
+	if want := append([]string{tube.Default}, all...); !slices.Equal(listed, want) {
+		t.Errorf("%d tubes are listed, want %d in the order of their creation", len(listed), len(want))
+	}
+	if n := scriptCalls(t, server) - before; n < tubes/maxTubes {
+		t.Errorf("%d tubes were listed in %d calls", tubes, n)
+	}
+}
+
+// TestPausedTubesCostNothing: a take looks at the pauses of its own tubes only.
+func TestPausedTubesCostNothing(t *testing.T) {
+	server := redistest.Start(t)
+	s := openAt(t, server.URL(), patient)
+	client := server.Client(t)
+	for _, name := range names(500) {
+		client.HSet(context.Background(), "redstalk:{0}:paused", name, "100 99999999999999")
+	}
+	paused := take(1)
+	paused.Tubes = []string{"t", "tube7"}
+	do(s, put("x"))
+	op := put("y")
+	op.Tube = "tube7"
+	do(s, op)
+	usec := commandStat(t, server, "hkeys", "calls") + commandStat(t, server, "hgetall", "calls")
+	if a := do(s, paused); a.ID != 1 {
+		t.Errorf("%+v", a)
+	}
+	if a := do(s, paused); !a.NotFound {
+		t.Errorf("a paused one: %+v", a)
+	}
+	if n := commandStat(t, server, "hkeys", "calls") + commandStat(t, server, "hgetall", "calls") - usec; n != 0 {
+		t.Errorf("all paused tubes were looked at %d times", n)
+	}
+}
+
+// TestSoonOfMany: how long until the next deadline is found without looking at all
+// that a connection holds.
+func TestSoonOfMany(t *testing.T) {
+	hs, now := newHoldings(false), time.Now()
+	const n = 1000
+	for id := range uint64(n) {
+		hs.hold(1, id, "t", time.Duration(100+(id*7919)%n)*time.Second, now, nil)
+	}
+	hs.hold(2, n, "t", 5*time.Second, now, nil)
+	for left := n; left > 0; left -= 100 {
+		want := storage.Forever
+		for _, its := range hs.jobs {
+			if its.holder == 1 {
+				want = min(want, its.until.Sub(now)-tube.Margin)
+			}
+		}
+		if got := hs.soon(1, now); got != want {
+			t.Fatalf("%d left: %v, want %v", left, got, want)
+		}
+		for _, id := range hs.some(1, 50) {
+			hs.touch(id, now.Add(time.Duration(id)*time.Second))
+		}
+		for _, id := range hs.some(1, 100) {
+			hs.drop(id)
+		}
+	}
+	if got := hs.soon(1, now); got != storage.Forever || hs.any(1) {
+		t.Errorf("nothing is left: %v", got)
+	}
+	hs.hold(3, 1, "t", time.Second, now.Add(-time.Hour), nil)
+	hs.hold(3, 2, "t", 10*time.Second, now, nil)
+	if got := hs.soon(3, now); got != 9*time.Second {
+		t.Errorf("beside one that is over: %v", got)
+	}
+}
+
+// TestKicksInSteps: many kicks in one packet move no more in one call than one does.
+func TestKicksInSteps(t *testing.T) {
+	const jobs = 4 * maxMoves
+	server := redistest.Start(t)
+	s := openAt(t, server.URL(), patient)
+	for range jobs / 50 {
+		ops := make([]storage.Op, 50)
+		for i := range ops {
+			ops[i] = put("x")
+			ops[i].Delay = 1000
+		}
+		storage.DoWait(s, ops)
+	}
+	ops := make([]storage.Op, 8)
+	for i := range ops {
+		ops[i] = storage.Op{Kind: storage.Kick, Tube: "t", Bound: jobs / 8}
+	}
+	before := scriptCalls(t, server)
+	storage.DoWait(s, ops)
+	for i := range ops {
+		if ops[i].Answer.Count != jobs/8 {
+			t.Errorf("kick %d: %d", i, ops[i].Answer.Count)
+		}
+	}
+	if n := scriptCalls(t, server) - before; n < 4 {
+		t.Errorf("%d jobs were kicked in %d calls", jobs, n)
+	}
+}
