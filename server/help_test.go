@@ -30,7 +30,7 @@ func inWorld(t *testing.T, test func(*world)) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &door{Store: embedded.NewMemory()}
 		w := &world{T: t, store: store}
-		w.server = New(store, Config{Version: "1.13+test", Log: slog.New(slog.DiscardHandler)})
+		w.server = New(store, Config{Version: "0.1.0-test", Log: slog.New(slog.DiscardHandler)})
 		test(w)
 		if err := w.server.Shutdown(context.Background()); err != nil {
 			t.Errorf("shutdown: %v", err)

@@ -22,10 +22,6 @@ import (
 // -ldflags "-X main.Version=1.2.3".
 var Version = "0.1.0"
 
-// serverVersion is what the stats page tells. Clients that read it as
-// beanstalkd's find the version whose behaviour they get.
-func serverVersion() string { return "1.13+redstalk." + Version }
-
 func main() {
 	makeRoom(os.LookupEnv)
 	signal.Ignore(syscall.SIGPIPE)
