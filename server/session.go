@@ -68,6 +68,7 @@ type session struct {
 
 	waiter  *waiter // in phase waiting
 	limit   time.Time
+	lapsed  bool // the hall was told that the limit has come
 	timer   *time.Timer
 	leaving bool // the hall was told so while serving
 	vigil   vigil
