@@ -47,11 +47,14 @@ type door struct {
 	fail     func(*storage.Op) error
 	deafness bool
 	batches  int
-	takes    int                                                        // operations
-	looks    int                                                        // tubes in them
-	largest  int                                                        // of all batches, in operations
-	onDo     func(*storage.Batch)                                       // before it is carried out
-	tick     func(func() (time.Duration, error)) (time.Duration, error) // in place of Tick, with that
+	takes    int // operations
+	looks    int // tubes in them
+	largest  int // of all batches, in operations
+
+	mostLooks, mostAttended int // tubes of one batch
+
+	onDo func(*storage.Batch)                                       // before it is carried out
+	tick func(func() (time.Duration, error)) (time.Duration, error) // in place of Tick, with that
 }
 
 func (d *door) set(change func(*door)) {
@@ -80,12 +83,18 @@ func (d *door) do(b *storage.Batch) {
 	fail, onDo := d.fail, d.onDo
 	d.batches++
 	d.largest = max(d.largest, len(b.Ops))
+	looks, attended := 0, 0
 	for i := range b.Ops {
-		if op := &b.Ops[i]; op.Kind == storage.Take {
+		switch op := &b.Ops[i]; op.Kind {
+		case storage.Take:
 			d.takes++
-			d.looks += len(op.Tubes)
+			looks += len(op.Tubes)
+		case storage.Attend:
+			attended += len(op.Tubes)
 		}
 	}
+	d.looks += looks
+	d.mostLooks, d.mostAttended = max(d.mostLooks, looks), max(d.mostAttended, attended)
 	d.mu.Unlock()
 	if onDo != nil {
 		onDo(b)

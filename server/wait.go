@@ -54,7 +54,7 @@ func (s *session) enterHall(r *request) error {
 	}
 	s.count(r)
 	s.phase, s.waited = waiting, true
-	s.waiter = &waiter{holder: s.holder, tubes: s.watched, notify: s.isServed}
+	s.waiter = &waiter{holder: s.holder, tubes: s.batch.Ops[r.op].Tubes, notify: s.isServed}
 	wait := min(r.timeout, s.batch.Ops[r.op].Answer.Soon)
 	if s.limit, s.lapsed = (time.Time{}), false; wait < storage.Forever {
 		wait += limitGrace
