@@ -207,10 +207,14 @@ func (h *hall) join(w *waiter, knocks uint64) {
 	defer h.mu.Unlock()
 	h.size.Add(1)
 	w.places = places
+	var spare []line // allocated together, as a waiter may need very many
 	for i, name := range w.tubes {
 		l := h.lines[name]
 		if l == nil {
-			l = new(line)
+			if len(spare) == 0 {
+				spare = make([]line, min(len(w.tubes)-i, 32))
+			}
+			l, spare = &spare[0], spare[1:]
 			h.lines[name] = l
 		}
 		places[i] = place{waiter: w, line: l}
