@@ -77,3 +77,25 @@ func (c *client) reserveLine(command string) string {
 	}
 	return line
 }
+
+// TestManyWatchedTubesGo: all tubes that a connection has watched are gone after its
+// end, though it stops watching them a part at a time.
+func TestManyWatchedTubesGo(t *testing.T) {
+	t.Parallel()
+	const n = 2500
+	onEngines(t, func(t *testing.T, store func() []string) {
+		_, addr := serve(t, append(store(), "-p0")...)
+		c, other := dial(t, addr), dial(t, addr)
+		var text strings.Builder
+		for i := range n {
+			fmt.Fprintf(&text, "watch t%d\r\n", i)
+		}
+		go c.sendAside(text.String())
+		for range n {
+			c.line()
+		}
+		other.awaitFigure("stats", "current-tubes", fmt.Sprint(n+1))
+		c.conn.Close()
+		other.awaitFigure("stats", "current-tubes", "1")
+	})
+}
