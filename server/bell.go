@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// lookEvery is how often the waiting are served without a hint, in case
-	// one was lost.
+	// lookEvery is how often some of those in the hall are served without a hint,
+	// in case one was lost.
 	lookEvery = time.Second
 
 	// lagWorthLogging is how late the bell may ring unremarked, and lagEvery how
@@ -23,7 +23,8 @@ const (
 )
 
 // bell is the one timer of a server. It calls the store's Tick when the next
-// thing is due, and at least every lookEvery, when it also has the hall look.
+// thing is due, when the limit of somebody in the hall has come, and at least
+// every lookEvery, when it also has the hall look.
 type bell struct {
 	store storage.Store
 	hall  *hall
@@ -91,7 +92,10 @@ func (b *bell) run() {
 			lastLook = now
 			b.hall.look()
 		}
-		b.Due(b.tick())
+		b.hall.tickBegins()
+		next := b.tick()
+		b.hall.tickEnded(next > 0)
+		b.Due(next)
 	}
 }
 
@@ -109,6 +113,8 @@ func (b *bell) noteLag() {
 	}
 }
 
+// tick returns when the next thing is due, zero or less if that is now. A Tick that
+// fails is tried again later.
 func (b *bell) tick() time.Duration {
 	next, err := b.store.Tick()
 	if err != nil {

@@ -14,7 +14,9 @@
 //   - pump: the same for connections that no loop can watch. Sessions see
 //     either as a wire.
 //   - hall: who waits for a job, first come first served. Jobs are taken for
-//     them by loops, or if all sleep by the usher.
+//     them in rounds, by loops, or if all sleep by the usher. A wait with a limit
+//     ends after one more tick and take.
+//   - watchlist: the tubes that a connection watches.
 //   - bell: the timer of the store.
 //   - sweeper: has sessions look now and then whether they are idle or stuck.
 //
@@ -30,7 +32,9 @@
 // A reply goes out in the order of its command, after the store has
 // acknowledged the operation. A reserve that finds nothing ends its burst: no
 // later command of the connection is planned before it is answered. A
-// connection that ends gives back what it holds, whatever the reason.
+// connection that ends gives back what it holds, whatever the reason. Whatever
+// grows with the number of tubes of a connection is linear in it, and is handed
+// to the store in pieces.
 //
 // # Adding a command
 //

@@ -4,13 +4,11 @@ import (
 	"container/list"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"redstalk/storage"
 	"redstalk/tube"
 )
-
-// maxServed bounds how many of one tube's waiters the usher serves in a batch.
-const maxServed = 64
 
 // hall is where connections wait for a job, first come first served. A hint
 // that a tube has a job has one taken for the first in line; while that works it
@@ -21,21 +19,29 @@ const maxServed = 64
 //
 // No hint is lost on somebody who is just coming in: he remembers knocks from
 // before he looked for a job by himself, and if it has changed when he has
-// joined, a round is made for him.
+// joined, and he is the first in a line, one is taken for him. In the other lines
+// the hint has found somebody else, and goes on from there.
+//
+// rounds.go says who is served in a round, lapse.go how a wait ends.
 type hall struct {
 	store storage.Store
-	bell  chan struct{} // capacity 1: there is something in dirty, for the usher
+	bell  chan struct{} // capacity 1: somebody is to be served, for the usher
 	quit  chan struct{}
 	done  chan struct{}
 
 	knocks atomic.Uint64 // hints so far
 	size   atomic.Int64  // waiters
 
-	mu    sync.Mutex
-	lines map[string]*list.List // of *waiter, by tube, by arrival
-	dirty map[string]int        // tubes to serve, and how many of each line
-	busy  bool                  // a round is under way
-	awake int                   // loops that ask for a round before they sleep
+	mu     sync.Mutex
+	lines  map[string]*line // by tube, where somebody waits
+	dirty  map[string]int   // tubes to serve, and how many of each line
+	called []*waiter        // to be served as well, in this order
+	firsts list.List        // of *waiter, each first in some line, see look
+	credit int              // tubes that look may still ask for
+	busy   bool             // a round is under way
+	begun  time.Time        // when it began
+	awake  int              // loops that ask for a round before they sleep
+	lapses lapses
 }
 
 // waiter is a connection in the hall.
@@ -45,18 +51,40 @@ type waiter struct {
 	notify func() // called once there is an outcome, unless leave returned true
 
 	// guarded by hall.mu
-	places  []*list.Element // in the lines of tubes, by their order; nil when not waiting
-	serving bool            // a round is taking a job for him
-	leaving bool            // wants to go once that is decided
-	decided bool            // he is out of the hall, with this answer:
-	answer  storage.Answer  // NotFound if he left while being served
+	places  []place       // in the lines of tubes, by their order; nil when not waiting
+	turn    *list.Element // in hall.firsts, nil if it is first in no line
+	called  bool          // it is in hall.called
+	leaving bool          // wants to go once the round that serves it has ended
+	lapsed  time.Time     // when its limit has come, see lapse
+	final   bool          // the next take is its last
+	decided bool          // it is out of the hall, with this answer:
+	answer  storage.Answer
+
+	// while a round is taking a job for it
+	serving bool
+	passing bool // it was called, and if it gets a job, others may
+	last    bool // if it gets none it is out of the hall
+	got     bool // the round has brought it a job
+}
+
+// line is who waits for a job of one tube, by arrival.
+type line struct {
+	first, last *place
+	n           int
+}
+
+// place is that of a waiter in one line.
+type place struct {
+	waiter     *waiter
+	line       *line
+	prev, next *place
 }
 
 func newHall(store storage.Store) *hall {
 	return &hall{
 		store: store,
 		bell:  make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}),
-		lines: make(map[string]*list.List), dirty: make(map[string]int),
+		lines: make(map[string]*line), dirty: make(map[string]int),
 	}
 }
 
@@ -65,6 +93,7 @@ func (h *hall) start() { go h.usher() }
 func (h *hall) stop() {
 	close(h.quit)
 	<-h.done
+	h.stopLapses()
 }
 
 // Ready implements storage.Listener.
@@ -75,26 +104,33 @@ func (h *hall) Ready(tube string) bool {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.call(tube)
+	is := h.mark(tube, 1)
+	h.ring()
+	return is
 }
 
-// call notes that the line of the tube is to be served; false if it is empty.
-// The lock is held.
-func (h *hall) call(tube string) bool {
+// mark notes that so many in the line of the tube are to be served; false if it is
+// empty. The lock is held.
+func (h *hall) mark(tube string, quota int) bool {
 	if h.lines[tube] == nil {
 		return false
 	}
-	if h.dirty[tube] == 0 {
-		h.dirty[tube] = 1
-	}
-	h.ring()
+	h.dirty[tube] = max(h.dirty[tube], quota)
 	return true
+}
+
+// call notes that w is to be served, whatever its lines say. The lock is held.
+func (h *hall) call(w *waiter) {
+	if !w.called {
+		w.called = true
+		h.called = append(h.called, w)
+	}
 }
 
 // ring calls the usher, if there is something that nobody else will see to. The
 // lock is held.
 func (h *hall) ring() {
-	if h.busy || h.awake > 0 || len(h.dirty) == 0 {
+	if h.busy || h.awake > 0 || len(h.dirty) == 0 && len(h.called) == 0 {
 		return
 	}
 	select {
@@ -118,7 +154,7 @@ func (h *hall) rest() *storage.Batch {
 	b := h.begin()
 	if b == nil {
 		h.awake--
-		h.ring() // what became dirty while another round is under way
+		h.ring() // what is to be done after the round that is under way
 	}
 	return b
 }
@@ -133,13 +169,24 @@ func (h *hall) glance() *storage.Batch {
 	return h.begin()
 }
 
-// look has the first in every line served, in case a hint was lost.
+// looksAtOnce bounds the tubes that are asked for in one look.
+const looksAtOnce = 2000
+
+// look has those served who are first in a line, in case a hint was lost: as many
+// of them as looksAtOnce allows, and the next time the next ones. Who watches more
+// tubes than that uses up several looks.
 func (h *hall) look() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for tube := range h.lines {
-		h.call(tube)
+	h.credit = min(h.credit+looksAtOnce, looksAtOnce)
+	for n := h.firsts.Len(); n > 0 && h.credit > 0; n-- {
+		e := h.firsts.Front()
+		h.firsts.MoveToBack(e)
+		w := e.Value.(*waiter)
+		h.credit -= len(w.tubes)
+		h.call(w)
 	}
+	h.ring()
 }
 
 // Waiting implements storage.Listener.
@@ -147,7 +194,7 @@ func (h *hall) Waiting(tube string) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if line := h.lines[tube]; line != nil {
-		return line.Len()
+		return line.n
 	}
 	return 0
 }
@@ -155,21 +202,65 @@ func (h *hall) Waiting(tube string) int {
 // join puts w at the end of the lines of its tubes. knocks is what h.knocks
 // was before w looked for a job by itself.
 func (h *hall) join(w *waiter, knocks uint64) {
+	places := make([]place, len(w.tubes))
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.size.Add(1)
-	for _, name := range w.tubes {
-		line := h.lines[name]
-		if line == nil {
-			line = list.New()
-			h.lines[name] = line
+	w.places = places
+	var spare []line // allocated together, as a waiter may need very many
+	for i, name := range w.tubes {
+		l := h.lines[name]
+		if l == nil {
+			if len(spare) == 0 {
+				spare = make([]line, min(len(w.tubes)-i, 32))
+			}
+			l, spare = &spare[0], spare[1:]
+			h.lines[name] = l
 		}
-		w.places = append(w.places, line.PushBack(w))
+		places[i] = place{waiter: w, line: l}
+		h.push(&places[i])
 	}
-	if h.knocks.Load() != knocks {
-		for _, name := range w.tubes {
-			h.call(name)
-		}
+	if w.turn != nil && h.knocks.Load() != knocks {
+		h.call(w)
+		h.ring()
+	}
+}
+
+// push puts p at the end of its line. The lock is held.
+func (h *hall) push(p *place) {
+	l := p.line
+	l.n++
+	if p.prev, l.last = l.last, p; p.prev != nil {
+		p.prev.next = p
+		return
+	}
+	l.first = p
+	h.leads(p.waiter)
+}
+
+// cut takes p out of its line. The lock is held.
+func (h *hall) cut(p *place) {
+	l := p.line
+	l.n--
+	if p.next != nil {
+		p.next.prev = p.prev
+	} else {
+		l.last = p.prev
+	}
+	if p.prev != nil {
+		p.prev.next = p.next
+		return
+	}
+	if l.first = p.next; l.first != nil {
+		h.leads(l.first.waiter)
+	}
+}
+
+// leads notes that w is the first in a line, which it is until it leaves. The lock
+// is held.
+func (h *hall) leads(w *waiter) {
+	if w.turn == nil {
+		w.turn = h.firsts.PushBack(w)
 	}
 }
 
@@ -185,7 +276,8 @@ func (h *hall) leave(w *waiter) bool {
 	if w.places == nil {
 		return false
 	}
-	h.strike(w)
+	h.strike(w, w.called)
+	h.ring()
 	return true
 }
 
@@ -196,113 +288,26 @@ func (h *hall) outcome(w *waiter) (answer storage.Answer, decided bool) {
 	return w.answer, w.decided
 }
 
-// strike removes w from its lines. The lock is held.
-func (h *hall) strike(w *waiter) {
-	for i, name := range w.tubes {
-		line := h.lines[name]
-		line.Remove(w.places[i])
-		if line.Len() == 0 {
-			delete(h.lines, name)
+// strike removes w from its lines, and has those served who are left there if
+// pass is set. The lock is held.
+func (h *hall) strike(w *waiter, pass bool) {
+	for i := range w.places {
+		p := &w.places[i]
+		if h.cut(p); p.line.n == 0 {
+			delete(h.lines, w.tubes[i])
+		} else if pass {
+			h.mark(w.tubes[i], 1)
 		}
 	}
-	w.places = nil
+	if w.turn != nil {
+		h.firsts.Remove(w.turn)
+	}
+	w.places, w.turn = nil, nil
 	h.size.Add(-1)
 }
 
-// usher serves those in the lines of dirty tubes until the hall is closed.
-func (h *hall) usher() {
-	defer close(h.done)
-	for {
-		select {
-		case <-h.quit:
-			return
-		case <-h.bell:
-		}
-		for b := h.glance(); b != nil; b = h.glance() {
-			storage.DoBatch(h.store, b)
-		}
-	}
-}
-
-// begin begins a round for those in the lines of dirty tubes; nil if one is under
-// way, or nobody is to be served. The lock is held.
-func (h *hall) begin() *storage.Batch {
-	if h.busy || len(h.dirty) == 0 {
-		return nil
-	}
-	r := h.pick()
-	if len(r.waiters) == 0 {
-		return nil
-	}
-	h.busy = true
-	// In its turn: whoever has released the job may have asked before that how
-	// many wait, and is to be told of this one.
-	return &storage.Batch{Ops: r.takes, InTurn: true, Done: func() {
-		for _, w := range h.settle(r) {
-			w.notify()
-		}
-	}}
-}
-
-// round is one batch of takes for those who wait.
-type round struct {
-	waiters []*waiter
-	takes   []storage.Op
-	tubes   []string       // for whose line each of the waiters was picked
-	quota   map[string]int // how many of each line were to be picked
-}
-
-// pick chooses who is served next: the first of each dirty line. The lock is held.
-func (h *hall) pick() round {
-	r := round{quota: h.dirty}
-	h.dirty = make(map[string]int)
-	for name, quota := range r.quota {
-		line := h.lines[name]
-		if line == nil {
-			continue
-		}
-		for e := line.Front(); e != nil && quota > 0; e = e.Next() {
-			w := e.Value.(*waiter)
-			if w.serving {
-				continue // for another of its tubes
-			}
-			w.serving = true
-			quota--
-			r.waiters = append(r.waiters, w)
-			r.tubes = append(r.tubes, name)
-			r.takes = append(r.takes, storage.Op{Kind: storage.Take, Holder: w.holder, Tubes: w.tubes, Wait: true})
-		}
-	}
-	return r
-}
-
-// settle ends a round: it gives out what was taken, and calls for another one for
-// the lines in which everybody picked got a job. It returns who has an outcome.
-func (h *hall) settle(r round) (decided []*waiter) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for i, w := range r.waiters {
-		answer := r.takes[i].Answer
-		w.serving = false
-		if got := answer.Err == nil && !answer.NotFound; got || w.leaving {
-			h.strike(w)
-			if answer.Err != nil {
-				answer = storage.Answer{NotFound: true}
-			}
-			w.answer, w.decided = answer, true
-			decided = append(decided, w)
-			if got {
-				continue
-			}
-		}
-		delete(r.quota, r.tubes[i])
-	}
-	for name, quota := range r.quota {
-		if h.call(name) {
-			h.dirty[name] = min(2*quota, maxServed)
-		}
-	}
-	h.busy = false
-	h.ring()
-	return decided
+// decide takes w out of the hall with an answer. The lock is held.
+func (h *hall) decide(w *waiter, answer storage.Answer, pass bool) {
+	h.strike(w, pass)
+	w.answer, w.decided = answer, true
 }

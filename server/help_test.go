@@ -30,7 +30,7 @@ func inWorld(t *testing.T, test func(*world)) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &door{Store: embedded.NewMemory()}
 		w := &world{T: t, store: store}
-		w.server = New(store, Config{Version: "1.13+test", Log: slog.New(slog.DiscardHandler)})
+		w.server = New(store, Config{Version: "0.1.0-test", Log: slog.New(slog.DiscardHandler)})
 		test(w)
 		if err := w.server.Shutdown(context.Background()); err != nil {
 			t.Errorf("shutdown: %v", err)
@@ -47,12 +47,29 @@ type door struct {
 	fail     func(*storage.Op) error
 	deafness bool
 	batches  int
+	takes    int // operations
+	looks    int // tubes in them
+	largest  int // of all batches, in operations
+
+	mostLooks, mostAttended int // tubes of one batch
+
+	onDo func(*storage.Batch)                                       // before it is carried out
+	tick func(func() (time.Duration, error)) (time.Duration, error) // in place of Tick, with that
 }
 
 func (d *door) set(change func(*door)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	change(d)
+}
+
+// counts returns how many takes there were, in how many tubes, and how large the
+// largest batch was.
+func (d *door) counts() (takes, looks, largest int) {
+	synctest.Wait()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.takes, d.looks, d.largest
 }
 
 func (d *door) Do(batches ...*storage.Batch) {
@@ -63,9 +80,25 @@ func (d *door) Do(batches ...*storage.Batch) {
 
 func (d *door) do(b *storage.Batch) {
 	d.mu.Lock()
-	fail := d.fail
+	fail, onDo := d.fail, d.onDo
 	d.batches++
+	d.largest = max(d.largest, len(b.Ops))
+	looks, attended := 0, 0
+	for i := range b.Ops {
+		switch op := &b.Ops[i]; op.Kind {
+		case storage.Take:
+			d.takes++
+			looks += len(op.Tubes)
+		case storage.Attend:
+			attended += len(op.Tubes)
+		}
+	}
+	d.looks += looks
+	d.mostLooks, d.mostAttended = max(d.mostLooks, looks), max(d.mostAttended, attended)
 	d.mu.Unlock()
+	if onDo != nil {
+		onDo(b)
+	}
 	if fail == nil {
 		d.Store.Do(b)
 		return
@@ -80,6 +113,16 @@ func (d *door) do(b *storage.Batch) {
 		}
 	}
 	d.Store.Do(b)
+}
+
+func (d *door) Tick() (time.Duration, error) {
+	d.mu.Lock()
+	tick := d.tick
+	d.mu.Unlock()
+	if tick == nil {
+		return d.Store.Tick()
+	}
+	return tick(d.Store.Tick)
 }
 
 func (d *door) Listen(l storage.Listener) { d.Store.Listen(doorListener{l, d}) }
@@ -105,10 +148,23 @@ type client struct {
 	ended chan struct{}
 }
 
-func (w *world) connect() *client {
+func (w *world) connect() *client { return w.connectFor(100_000) }
+
+// connectMany returns clients who are sent a command each, and few lines.
+func (w *world) connectMany(n int, command string) (all []*client) {
+	for range n {
+		c := w.connectFor(10)
+		c.send(command)
+		all = append(all, c)
+	}
+	return all
+}
+
+// connectFor is for so many lines that nobody has read yet.
+func (w *world) connectFor(lines int) *client {
 	w.Helper()
 	ours, theirs := net.Pipe()
-	c := &client{w: w, conn: ours, lines: make(chan string, 100_000), ended: make(chan struct{})}
+	c := &client{w: w, conn: ours, lines: make(chan string, lines), ended: make(chan struct{})}
 	go w.server.ServeConn(theirs)
 	go c.collect()
 	return c

@@ -24,7 +24,8 @@ type Config struct {
 	// DefaultMaxJobSize, a negative number that bodies must be empty.
 	MaxJobSize int
 
-	// Version is printed on the stats page.
+	// Version is that of the program. It is the last key of the stats page,
+	// redstalk-version, unless it is empty.
 	Version string
 
 	// QuoteStats puts double quotes around every string of the stats pages,

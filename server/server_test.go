@@ -538,3 +538,28 @@ func TestOutOfDescriptors(t *testing.T) {
 		}
 	})
 }
+
+// TestVersion: clients compare the version as a number, so that beanstalkd's
+// stands alone in its place and ours comes last.
+func TestVersion(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c := w.connect()
+		for quote, want := range map[bool]string{false: "redstalk-version: 0.1.0-test", true: `redstalk-version: "0.1.0-test"`} {
+			w.server.config.QuoteStats = quote
+			if got := c.figure("stats", "version"); got != `"1.13"` {
+				t.Errorf("version: %s", got)
+			}
+			c.send("stats")
+			last := ""
+			for line := range c.lines {
+				if line == "" {
+					break
+				}
+				last = line
+			}
+			if last != want {
+				t.Errorf("the last line is %s, want %s", last, want)
+			}
+		}
+	})
+}

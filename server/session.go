@@ -53,7 +53,8 @@ type session struct {
 	cause    error // why the connection ends
 
 	used    string
-	watched []string // never changed in place: operations under way refer to it
+	watched watchlist
+	parting []string // tubes that it has to stop watching as it ends
 
 	command  protocol.Command // the one being planned
 	held     bool             // command was read but must wait for a reserve before it
@@ -62,12 +63,15 @@ type session struct {
 	blocking bool // a request of this burst may have to wait
 	waited   bool // one had to, so that what was taken after it is out of date
 	knocks   uint64
-	bytes    int // of bodies in this burst
+	bytes    int  // of bodies in this burst
+	looks    int  // tubes that are named or looked in by this burst
+	heavy    bool // others should have their turn before the next burst
 	batch    storage.Batch
 	again    storage.Batch // see retake
 
 	waiter  *waiter // in phase waiting
 	limit   time.Time
+	lapsed  bool // the hall was told that the limit has come
 	timer   *time.Timer
 	leaving bool // the hall was told so while serving
 	vigil   vigil
@@ -113,6 +117,7 @@ type request struct {
 	op       int            // index in batch.Ops, -1 if it needs none
 	name     string         // of a tube
 	names    []string       // of tubes
+	watching int            // how many tubes are watched
 	timeout  time.Duration  // of a reserve
 	fresh    bool           // a reserve that was retaken
 	waited   bool           // a reserve that has been in the hall
@@ -120,7 +125,7 @@ type request struct {
 }
 
 func newSession(s *Server, holder tube.Holder) *session {
-	ss := &session{server: s, holder: holder, gone: make(chan struct{}), used: tube.Default, watched: []string{tube.Default}}
+	ss := &session{server: s, holder: holder, gone: make(chan struct{}), used: tube.Default, watched: newWatchlist(tube.Default)}
 	ss.batch.Done = func() { ss.signal(stored, nil) }
 	ss.again.Done = ss.batch.Done
 	ss.vigil.quietSince = time.Now()
@@ -168,7 +173,7 @@ func (s *session) run(t *turn) {
 func (s *session) note(events uint32, t *turn) {
 	if events&begun != 0 {
 		s.attend(tube.Using, 1, s.used)
-		s.attend(tube.Watching, 1, s.watched...)
+		s.attend(tube.Watching, 1, tube.Default)
 		s.submit(t)
 	}
 	if events&woken != 0 {
@@ -193,7 +198,7 @@ func (s *session) noteStored(t *turn) {
 			s.noteHoldings(t)
 		}
 	case ending:
-		s.depart()
+		s.notePart(t)
 	}
 }
 
@@ -222,6 +227,10 @@ func (s *session) act(t *turn) (more bool, err error) {
 		return false, nil // the client reads too little: nothing is done for it until it does
 	case s.next < len(s.requests):
 		return s.answer(t)
+	case s.heavy:
+		s.heavy = false
+		s.wire.Again()
+		return false, nil
 	case s.collect():
 		s.submit(t)
 		return true, nil
@@ -291,20 +300,27 @@ func isEOF(err error) bool {
 // together, and returns whether there is any.
 func (s *session) collect() bool {
 	s.forget()
-	s.requests, s.next, s.bytes = s.requests[:0], 0, 0
+	s.watched.returned()
+	s.requests, s.next, s.bytes, s.looks = s.requests[:0], 0, 0, 0
 	s.blocking, s.waited = false, false
-	for len(s.requests) < maxBurst && s.bytes < maxBurstBytes && !s.quit {
+	for len(s.requests) < maxBurst && s.bytes < maxBurstBytes && s.looks < maxLooks && !s.quit {
 		if !s.held && !s.in.Next(&s.command) {
 			break
 		}
-		s.held = s.blocking && !isReserve(s.command.Verb)
-		if s.held {
+		if s.held = s.mustHold(s.command.Verb); s.held {
 			s.command.Name = slices.Clone(s.command.Name) // outlives reading on
 			break
 		}
 		s.plan(&s.command)
 	}
 	return len(s.requests) > 0
+}
+
+// mustHold tells whether a command of this verb must wait for what was planned
+// before it: for a reserve that may have to wait, or because it would have to copy
+// a long list that is lent.
+func (s *session) mustHold(v protocol.Verb) bool {
+	return s.blocking && !isReserve(v) || v == protocol.Ignore && s.watched.lent && s.watched.many()
 }
 
 func isReserve(v protocol.Verb) bool {
@@ -314,6 +330,7 @@ func isReserve(v protocol.Verb) bool {
 // submit has the store carry out what was planned, with a turn at its end.
 func (s *session) submit(t *turn) {
 	if len(s.batch.Ops) == 0 {
+		s.heavy = s.looks >= maxLooks // or others would not have their turn
 		return
 	}
 	if s.blocking {
@@ -430,24 +447,47 @@ func (s *session) end(cause error, t *turn) {
 	s.cause, s.phase = cause, ending
 	s.forget()
 	s.batch.Ops = append(s.batch.Ops, storage.Op{Kind: storage.Leave, Holder: s.holder})
-	// beanstalkd takes the first from its list until it is empty, and the
-	// last takes that one's place.
-	for len(s.watched) > 0 {
-		s.attend(tube.Watching, -1, s.watched[0])
-		s.watched = without(s.watched, 0)
+	s.parting = s.watched.empty()
+	s.part(maxParting, t)
+}
+
+// maxParting is how many tubes a connection stops watching at once, so that one
+// that watches very many does not hold up all others when it ends.
+const maxParting = 1000
+
+// part goes on with the end: up to n tubes are not watched any more.
+func (s *session) part(n int, t *turn) {
+	n = min(n, len(s.parting))
+	s.attend(tube.Watching, -1, s.parting[:n]...)
+	if s.parting = s.parting[n:]; len(s.parting) == 0 {
+		s.attend(tube.Using, -1, s.used)
 	}
-	s.attend(tube.Using, -1, s.used)
 	s.hand(&s.batch, t)
+}
+
+// notePart goes on with the end when the store has done a part of it. If the store
+// fails the rest is handed over together.
+func (s *session) notePart(t *turn) {
+	n, parted := maxParting, len(s.parting) == 0
+	for i := range s.batch.Ops {
+		if err := s.batch.Ops[i].Answer.Err; err != nil {
+			n = len(s.parting)
+			if !errors.Is(err, storage.ErrClosed) {
+				s.server.log.Warn("what a closed connection held is given back late", "conn", uint64(s.holder), "err", err)
+			}
+			break
+		}
+	}
+	if parted {
+		s.depart()
+		return
+	}
+	s.forget()
+	s.part(n, t)
 }
 
 // depart is the rest of the end, when the store is done.
 func (s *session) depart() {
-	for i := range s.batch.Ops {
-		if err := s.batch.Ops[i].Answer.Err; err != nil && !errors.Is(err, storage.ErrClosed) {
-			s.server.log.Warn("what a closed connection held is given back late", "conn", uint64(s.holder), "err", err)
-			break
-		}
-	}
 	if s.producer {
 		s.server.figures.producers.Add(-1)
 	}

@@ -10,8 +10,13 @@ import (
 	"redstalk/tube"
 )
 
+// beanstalkdVersion is the version of stats: that of the beanstalkd whose
+// behaviour clients get. It must be a plain number, as clients compare it.
+const beanstalkdVersion = "1.13"
+
 // answerStats writes the page of stats: beanstalkd's keys in its order, and
-// behind them how many instances there are, if there may be several.
+// behind them how many instances there are, if there may be several, and the
+// version of this program.
 func answerStats(s *session, _ *request, a *storage.Answer) {
 	var p protocol.Page
 	v, t := s.server, &a.Stats.Totals
@@ -44,6 +49,9 @@ func answerStats(s *session, _ *request, a *storage.Answer) {
 	if a.Stats.Instances > 0 {
 		p.Uint("redstalk-instances", a.Stats.Instances)
 	}
+	if v.config.Version != "" {
+		v.text(&p, "redstalk-version", v.config.Version)
+	}
 	s.out.OK(p.Bytes())
 }
 
@@ -52,7 +60,7 @@ func (s *Server) describeProcess(p *protocol.Page) {
 	var use syscall.Rusage
 	syscall.Getrusage(syscall.RUSAGE_SELF, &use) // cannot fail with these arguments
 	p.Int("pid", int64(os.Getpid()))
-	p.Quoted("version", s.config.Version)
+	p.Quoted("version", beanstalkdVersion)
 	p.Seconds("rusage-utime", int64(use.Utime.Sec), int64(use.Utime.Usec))
 	p.Seconds("rusage-stime", int64(use.Stime.Sec), int64(use.Stime.Usec))
 	p.Int("uptime", int64(time.Since(s.begun)/time.Second))

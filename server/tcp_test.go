@@ -194,6 +194,82 @@ func wantCutOff(t *testing.T, s *Server) {
 	}
 }
 
+// watchManyOnTCP has a connection watch n tubes.
+func watchManyOnTCP(t *testing.T, conn net.Conn, in *bufio.Reader, n int) {
+	t.Helper()
+	var text strings.Builder
+	for i := range n {
+		text.WriteString("watch t" + strconv.Itoa(i) + "\r\n")
+	}
+	go io.WriteString(conn, text.String())
+	for i := range n {
+		wantLine(t, in, "WATCHING "+strconv.Itoa(i+2))
+	}
+}
+
+// listLength is how long the answer to list-tubes-watched is for default and n tubes
+// of watchManyOnTCP.
+func listLength(n int) int {
+	var p protocol.Page
+	p.Item("default")
+	for i := range n {
+		p.Item("t" + strconv.Itoa(i))
+	}
+	size := len(p.Bytes())
+	return len("OK \r\n\r\n") + len(strconv.Itoa(size)) + size
+}
+
+// TestOthersHaveTheirTurn: a connection that watches very many tubes holds up nobody
+// while it looks for jobs in all of them, lists them, or ends. It took seconds.
+func TestOthersHaveTheirTurn(t *testing.T) {
+	const tubes, most = 20_000, 500 * time.Millisecond
+	s, dial := onTCP(t, Config{})
+	many, in := dial()
+	watchManyOnTCP(t, many, in, tubes)
+	other, replies := dial()
+	busy := func(what string, done func() bool) {
+		for id := 1; !done(); id++ {
+			begun := time.Now()
+			io.WriteString(other, "put 0 0 60 1\r\nx\r\npeek-buried\r\n")
+			if _, err := replies.ReadString('\n'); err != nil {
+				t.Fatal(err)
+			}
+			wantLine(t, replies, "NOT_FOUND")
+			if took := time.Since(begun); took > most {
+				t.Errorf("%s: a put took %v", what, took)
+			}
+		}
+	}
+	io.WriteString(other, "use elsewhere\r\n")
+	wantLine(t, replies, "USING elsewhere")
+
+	for command, reply := range map[string]int{"reserve-with-timeout 0": len("TIMED_OUT\r\n"), "list-tubes-watched": listLength(tubes)} {
+		answered := make(chan struct{})
+		go func() {
+			defer close(answered)
+			const n = 30
+			io.WriteString(many, strings.Repeat(command+"\r\n", n))
+			if _, err := io.CopyN(io.Discard, in, int64(n*reply)); err != nil {
+				t.Error(err)
+			}
+		}()
+		busy(command, func() bool {
+			select {
+			case <-answered:
+				return true
+			default:
+				return false
+			}
+		})
+	}
+
+	many.Close()
+	busy("the end", func() bool { return len(s.all()) == 1 })
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestWaitersOnTCP: connections that wait get jobs that others put, that a delay
 // ends for while nobody says anything, and that come while they begin to wait.
 func TestWaitersOnTCP(t *testing.T) {

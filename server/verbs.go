@@ -1,7 +1,6 @@
 package server
 
 import (
-	"slices"
 	"time"
 
 	"redstalk/protocol"
@@ -95,7 +94,8 @@ func planReserve(s *session, c *protocol.Command, r *request) {
 	}
 	r.waits = r.timeout > 0 && !s.halfClosed
 	s.blocking = s.blocking || r.waits
-	s.do(r, storage.Op{Kind: storage.Take, Holder: s.holder, Tubes: s.watched, Wait: r.waits})
+	s.looks += s.watched.len()
+	s.do(r, storage.Op{Kind: storage.Take, Holder: s.holder, Tubes: s.watched.lend(), Wait: r.waits})
 }
 
 func (s *session) becomeWorker() {
@@ -151,40 +151,32 @@ func planUse(s *session, c *protocol.Command, r *request) {
 func planUsed(s *session, _ *protocol.Command, r *request) { r.name = s.used }
 
 func planWatch(s *session, c *protocol.Command, r *request) {
-	if !slices.Contains(s.watched, string(c.Name)) {
+	if s.watched.find(c.Name) < 0 {
 		name := string(c.Name)
 		s.attend(tube.Watching, 1, name)
-		s.watched = append(slices.Clip(s.watched), name)
+		s.watched.add(name)
 	}
-	r.names = s.watched
+	r.watching = s.watched.len()
 }
 
 func planIgnore(s *session, c *protocol.Command, r *request) {
-	i := slices.Index(s.watched, string(c.Name))
+	i := s.watched.find(c.Name)
 	switch {
-	case i >= 0 && len(s.watched) == 1:
+	case i >= 0 && s.watched.len() == 1:
 		r.word = func(s *session) { s.out.NotIgnored() }
 	case i >= 0:
-		s.attend(tube.Watching, -1, s.watched[i])
-		s.watched = without(s.watched, i)
+		s.attend(tube.Watching, -1, s.watched.names[i])
+		s.watched.remove(i)
 	}
-	r.names = s.watched
+	r.watching = s.watched.len()
 }
 
-// without returns a copy of names in which the last has taken the place of
-// the i-th, as beanstalkd removes from its sets.
-func without(names []string, i int) []string {
-	last := len(names) - 1
-	kept := slices.Clone(names[:last])
-	if i < last {
-		kept[i] = names[last]
-	}
-	return kept
+func answerWatching(s *session, r *request, _ *storage.Answer) { s.out.Watching(r.watching) }
+
+func planWatched(s *session, _ *protocol.Command, r *request) {
+	s.looks += s.watched.len()
+	r.names = s.watched.lend()
 }
-
-func answerWatching(s *session, r *request, _ *storage.Answer) { s.out.Watching(len(r.names)) }
-
-func planWatched(s *session, _ *protocol.Command, r *request) { r.names = s.watched }
 
 func planTubes(s *session, _ *protocol.Command, r *request) {
 	s.do(r, storage.Op{Kind: storage.Tubes})

@@ -42,6 +42,11 @@ func (s *session) noJob(r *request, a *storage.Answer) {
 	}
 }
 
+// limitGrace is how much longer a wait is than was asked for. What the client has
+// made due at the end of it must be due by then by the clock of the store, too,
+// and the Redis engine rounds what is due up to whole milliseconds, by up to 2.
+const limitGrace = 2 * time.Millisecond
+
 // enterHall begins the waiting of r for a job.
 func (s *session) enterHall(r *request) error {
 	if err := s.out.Flush(); err != nil {
@@ -49,9 +54,10 @@ func (s *session) enterHall(r *request) error {
 	}
 	s.count(r)
 	s.phase, s.waited = waiting, true
-	s.waiter = &waiter{holder: s.holder, tubes: s.watched, notify: s.isServed}
+	s.waiter = &waiter{holder: s.holder, tubes: s.batch.Ops[r.op].Tubes, notify: s.isServed}
 	wait := min(r.timeout, s.batch.Ops[r.op].Answer.Soon)
-	if s.limit = (time.Time{}); wait < storage.Forever {
+	if s.limit, s.lapsed = (time.Time{}), false; wait < storage.Forever {
+		wait += limitGrace
 		s.limit = time.Now().Add(wait)
 		s.setTimer(wait)
 	}
@@ -80,11 +86,16 @@ func (s *session) wait() (more bool) {
 		return true
 	case s.leaving:
 		return false // it is just being served: the outcome follows
-	case s.cause != nil, s.halfClosed, s.server.closing.Load(), s.isLate():
+	case s.cause != nil, s.halfClosed, s.server.closing.Load():
 		s.leaving = true
 		if s.server.hall.leave(s.waiter) {
 			s.leaveHall(storage.Answer{NotFound: true})
 		}
+		return true
+	case !s.lapsed && s.isLate():
+		s.lapsed = true
+		s.server.hall.lapse(s.waiter) // which decides
+		s.server.bell.Due(0)
 		return true
 	case !s.readable || s.in.Full() || s.wire.Kept() > 0:
 		return false

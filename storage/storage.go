@@ -47,7 +47,9 @@ type Store interface {
 	Do(batches ...*Batch)
 
 	// Tick does what is due by time and returns how long until the next
-	// thing is due, as far as is known now; Forever if nothing is.
+	// thing is due, as far as is known now; Forever if nothing is. If that is
+	// more than zero, all that was due in the store when Tick was called is done,
+	// no matter which server has made it due, and the hints were given.
 	Tick() (time.Duration, error)
 
 	// Listen names the one listener, before the first Do.

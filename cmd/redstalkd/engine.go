@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"strings"
 	"time"
 
@@ -24,6 +23,8 @@ type engine struct {
 	waitReplicas  int  // Redis: how many must have a change before its reply
 	allowEviction bool // Redis: though it may delete jobs
 	log           *slog.Logger
+
+	logging *logging // where the log goes
 
 	syncEvery time.Duration // embedded: 0 is before every reply; see neverSync
 	fileSize  int64         // embedded: bytes of one file of the log
@@ -52,8 +53,7 @@ func openEmbedded(dir string, e engine) (storage.Store, error) {
 	store, err := embedded.Open(embedded.Options{
 		Dir: dir, SyncEvery: e.syncEvery, FileSize: e.fileSize, Reserve: e.reserve, Log: e.log,
 		Fatal: func(err error) {
-			fmt.Fprintf(os.Stderr, "redstalkd: the journal in %s cannot go on; what was acknowledged is kept: %s\n", dir, err.Error())
-			os.Exit(exitFailure)
+			e.logging.exit(exitFailure, fmt.Sprintf("redstalkd: the journal in %s cannot go on; what was acknowledged is kept: %s\n", dir, err.Error()))
 		},
 	})
 	if err != nil {

@@ -86,7 +86,7 @@ func life(t *testing.T, args ...string) {
 	reserve()
 	do(c.Delete(id))
 
-	if s := must(c.Stats())(t); !strings.HasPrefix(strings.Trim(s["version"], `"`), "1.13+redstalk.") {
+	if s := must(c.Stats())(t); strings.Trim(s["version"], `"`) != "1.13" || s["redstalk-version"] != Version {
 		t.Fatal(s)
 	}
 	if _, err := tube.Put(make([]byte, defaultMaxJobSize+1), 7, 0, 0); !errors.Is(err, beanstalk.ErrJobTooBig) {

@@ -22,10 +22,6 @@ import (
 // -ldflags "-X main.Version=1.2.3".
 var Version = "0.1.0"
 
-// serverVersion is what the stats page tells. Clients that read it as
-// beanstalkd's find the version whose behaviour they get.
-func serverVersion() string { return "1.13+redstalk." + Version }
-
 func main() {
 	makeRoom(os.LookupEnv)
 	signal.Ignore(syscall.SIGPIPE)
@@ -74,15 +70,37 @@ type Main struct {
 // Run runs the program and returns its exit code. The end of ctx works like
 // SIGTERM.
 func (m *Main) Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	err := m.run(ctx, args, stdout, stderr)
+	end := func(line string) { io.WriteString(stderr, line) }
+	log := stderr
+	if mayBlock(stderr) {
+		sink := newLineSink(stderr)
+		log, end = sink, sink.close
+	}
+	err := m.run(ctx, args, stdout, stderr, &logging{log, end})
 	if err == nil {
+		end("")
 		return 0
 	}
-	fmt.Fprintf(stderr, "redstalkd: %s\n", oneLine(err.Error()))
+	end(fmt.Sprintf("redstalkd: %s\n", oneLine(err.Error())))
 	return exitCode(err)
 }
 
-func (m *Main) run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+// logging is where the log goes.
+type logging struct {
+	io.Writer
+
+	// end writes a last line, and what waits before it, as far as somebody reads
+	// that.
+	end func(line string)
+}
+
+// exit ends the process with a last line.
+func (l *logging) exit(code int, line string) {
+	l.end(line)
+	os.Exit(code)
+}
+
+func (m *Main) run(ctx context.Context, args []string, stdout, stderr io.Writer, log *logging) error {
 	env := m.LookupEnv
 	if env == nil {
 		env = func(string) (string, bool) { return "", false }
@@ -94,7 +112,7 @@ func (m *Main) run(ctx context.Context, args []string, stdout, stderr io.Writer)
 	if err != nil || s == nil {
 		return err
 	}
-	s.engine.log = newLog(stderr, s)
+	s.engine.log, s.engine.logging = newLog(log.Writer, s), log
 	p := &program{
 		settings: s, log: s.engine.log, env: env, signals: m.Signals,
 		ready: m.Ready, open: m.open, drain: make(chan struct{}), storeLimit: m.storeLimit,
@@ -124,10 +142,16 @@ func newLog(w io.Writer, s *settings) *slog.Logger {
 		level = slog.LevelDebug
 	}
 	options := &slog.HandlerOptions{Level: level, ReplaceAttr: spell}
+	to := func(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, options)) }
 	if s.logJSON {
-		return slog.New(slog.NewJSONHandler(w, options))
+		to = func(w io.Writer) *slog.Logger { return slog.New(slog.NewJSONHandler(w, options)) }
 	}
-	return slog.New(slog.NewTextHandler(w, options))
+	if sink, is := w.(*lineSink); is {
+		sink.dropped = func(w io.Writer, lines int) {
+			to(w).Warn("lines of the log were dropped here, as nobody read them in time", "lines", lines)
+		}
+	}
+	return to(w)
 }
 
 // spell has values that know how to write themselves do so in JSON, too,

@@ -108,7 +108,7 @@ func endedEarly(ctx context.Context, err error) error {
 
 func (p *program) serverConfig() server.Config {
 	c := server.Config{
-		MaxJobSize: p.maxJobSize, Version: serverVersion(), QuoteStats: p.quoteStats, Log: p.log,
+		MaxJobSize: p.maxJobSize, Version: Version, QuoteStats: p.quoteStats, Log: p.log,
 		MaxConnections: p.limits.connections, IdleTimeout: p.limits.idleTimeout, WriteTimeout: p.limits.writeTimeout,
 	}
 	if c.MaxConnections == autoConnections {

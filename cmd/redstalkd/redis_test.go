@@ -269,7 +269,7 @@ func TestInstanceKilled(t *testing.T) {
 	}
 }
 
-// TestHowManyInstances: stats ends with how many instances there are, whichever
+// TestHowManyInstances: stats tells how many instances there are, whichever
 // is asked; one that is started counts at once, one that is killed soon does not.
 func TestHowManyInstances(t *testing.T) {
 	t.Parallel()

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"sync"
+	"time"
+)
+
+const (
+	// maxWaiting is how many bytes of lines wait to be written at most.
+	maxWaiting = 1 << 20
+
+	// lastLines is how long the end of the process waits for its last lines to
+	// be written.
+	lastLines = 500 * time.Millisecond
+)
+
+// lineSink writes lines, one for each Write, without ever waiting for whoever
+// reads them: they wait in memory while a goroutine writes those before. If too
+// many wait, further ones are dropped, and when there is room again a line says
+// how many those were.
+type lineSink struct {
+	w       io.Writer
+	dropped func(io.Writer, int) // writes that line
+	wake    chan struct{}        // capacity 1: there is something to write, or close was called
+	ended   chan struct{}
+
+	mu      sync.Mutex
+	waiting []byte
+	missing int // lines dropped since the last one that waits
+	closed  bool
+}
+
+func newLineSink(w io.Writer) *lineSink {
+	s := &lineSink{w: w, dropped: func(io.Writer, int) {}, wake: make(chan struct{}, 1), ended: make(chan struct{})}
+	go s.run()
+	return s
+}
+
+// mayBlock tells whether to write to w may take as long as somebody else likes: it
+// is a pipe, a socket or a terminal.
+func mayBlock(w io.Writer) bool {
+	f, is := w.(*os.File)
+	if !is {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && !info.Mode().IsRegular()
+}
+
+// Write implements io.Writer. It keeps no reference to the line.
+func (s *lineSink) Write(line []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+	case s.missing > 0, len(s.waiting)+len(line) > maxWaiting:
+		s.missing++
+	default:
+		s.waiting = append(s.waiting, line...)
+		s.rouse()
+	}
+	return len(line), nil
+}
+
+// rouse has run look again. The lock is held.
+func (s *lineSink) rouse() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (s *lineSink) run() {
+	defer close(s.ended)
+	for {
+		lines, more := s.take()
+		switch {
+		case len(lines) > 0:
+			s.w.Write(lines) // there is nobody to tell of an error
+		case more:
+			<-s.wake
+		default:
+			return
+		}
+	}
+}
+
+// take returns the lines that wait, and whether more may come.
+func (s *lineSink) take() (lines []byte, more bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.confess()
+	lines, s.waiting = s.waiting, nil
+	return lines, !s.closed
+}
+
+// confess adds the line that says how many are missing, if any are. The lock is
+// held.
+func (s *lineSink) confess() {
+	if s.missing == 0 {
+		return
+	}
+	var line bytes.Buffer
+	s.dropped(&line, s.missing)
+	s.waiting, s.missing = append(s.waiting, line.Bytes()...), 0
+}
+
+// close ends the sink with a last line, which is not dropped, and waits some time
+// until all is written.
+func (s *lineSink) close(line string) {
+	s.mu.Lock()
+	if !s.closed {
+		s.confess()
+		s.waiting = append(s.waiting, line...)
+		s.closed = true
+		s.rouse()
+	}
+	s.mu.Unlock()
+	select {
+	case <-s.ended:
+	case <-time.After(lastLines):
+	}
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// reader reads lines of a log, and counts those that were dropped.
+type reader struct {
+	lines, dropped int
+	last           string
+	told           func() // called when the first line says that some were dropped
+}
+
+var droppedLine = regexp.MustCompile(`were dropped.*lines=(\d+)`)
+
+func (r *reader) read(from io.Reader) {
+	for in := bufio.NewScanner(from); in.Scan(); {
+		if m := droppedLine.FindStringSubmatch(in.Text()); m != nil {
+			n, _ := strconv.Atoi(m[1])
+			if r.dropped += n; r.dropped == n && r.told != nil {
+				r.told()
+			}
+			continue
+		}
+		r.lines, r.last = r.lines+1, in.Text()
+	}
+}
+
+// TestLineSink: lines come in their order, and those that are missing are counted
+// where they are missing.
+func TestLineSink(t *testing.T) {
+	out, w := io.Pipe()
+	s := newLineSink(w)
+	newLog(s, &settings{})
+	const writers, each = 4, 20_000
+	var all sync.WaitGroup
+	for i := range writers {
+		all.Go(func() {
+			for n := range each {
+				fmt.Fprintf(s, "writer %d line %05d %s\n", i, n, strings.Repeat("x", 40))
+			}
+		})
+	}
+	all.Wait() // nobody reads
+	var r reader
+	ended := make(chan struct{})
+	next := make([]int, writers)
+	go func() {
+		defer close(ended)
+		for in := bufio.NewScanner(out); in.Scan(); {
+			var i, n int
+			if _, err := fmt.Sscanf(in.Text(), "writer %d line %d", &i, &n); err != nil {
+				r.read(strings.NewReader(in.Text() + "\n"))
+				continue
+			}
+			if n < next[i] {
+				t.Errorf("line %d of writer %d after line %d", n, i, next[i]-1)
+			}
+			next[i], r.lines = n+1, r.lines+1
+		}
+	}()
+	s.close("the last line\n")
+	<-s.ended
+	w.Close()
+	<-ended
+	if r.dropped == 0 || r.lines-1+r.dropped != writers*each || r.last != "the last line" {
+		t.Errorf("%d lines came and %d were dropped of %d; the last is %q", r.lines-1, r.dropped, writers*each, r.last)
+	}
+}
+
+// TestLineSinkEnds: who reads nothing does not keep the process from ending.
+func TestLineSinkEnds(t *testing.T) {
+	_, w := io.Pipe()
+	s := newLineSink(w)
+	s.Write([]byte("a line\n"))
+	begun := time.Now()
+	s.close("the last line\n")
+	if took := time.Since(begun); took > 10*lastLines {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// TestLogNobodyReads: a server whose log goes into a pipe that nobody reads goes on
+// answering, tells later how much is missing, and ends when it is told to.
+func TestLogNobodyReads(t *testing.T) {
+	t.Parallel()
+	out, theirs, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	cmd := command("-VV", "-p0")
+	cmd.Stderr = theirs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Process.Kill()
+	theirs.Close()
+	log, addr := bufio.NewReader(out), ""
+	for addr == "" {
+		line, err := log.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m := regexp.MustCompile(`msg=serving addr=(\S+)`).FindStringSubmatch(line); m != nil {
+			addr = m[1]
+		}
+	}
+	const n = 30_000
+	c := dial(t, addr)
+	go c.sendAside(strings.Repeat("list-tube-used\r\n", n))
+	for range n {
+		c.line()
+	}
+	ended, told := make(chan struct{}), make(chan struct{})
+	r := reader{told: func() { close(told) }}
+	go func() {
+		defer close(ended)
+		r.read(log)
+	}()
+	<-told
+	begun := time.Now()
+	cmd.Process.Signal(syscall.SIGTERM)
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(begun); took > patience/2 {
+		t.Errorf("it took %v to end", took)
+	}
+	<-ended
+	if all := r.lines + r.dropped; r.dropped == 0 || all < n || all > n+10 || !strings.Contains(r.last, "msg=ended") {
+		t.Errorf("of %d lines %d came and %d were dropped; the last is %s", n, r.lines, r.dropped, r.last)
+	}
+}

@@ -1,0 +1,213 @@
+package server
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+// watchMany has a client watch n tubes, whose names begin so.
+func (c *client) watchMany(prefix string, n int) {
+	c.w.Helper()
+	var text strings.Builder
+	for i := range n {
+		fmt.Fprintf(&text, "watch %s%d\r\n", prefix, i)
+	}
+	c.sendRaw(text.String())
+	for range n {
+		<-c.lines
+	}
+}
+
+// TestIdleWaitingIsCheap: the number of tubes in which is looked while nothing
+// happens does not grow with their square, nor with the waiters.
+func TestIdleWaitingIsCheap(t *testing.T) {
+	for name, test := range map[string]struct {
+		clients, tubes int
+		same           bool
+		most           int // looks in a second
+	}{
+		"one on many tubes":         {1, 301, true, 302},
+		"many on the same tubes":    {20, 301, true, 302},
+		"many on different tubes":   {20, 301, false, looksAtOnce + 302},
+		"one on more than one look": {1, 2 * looksAtOnce, true, looksAtOnce + looksAtOnce/5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				for i := range test.clients {
+					c, prefix := w.connectFor(2*test.tubes), "t"
+					if !test.same {
+						prefix = fmt.Sprint("t", i, "-")
+					}
+					c.watchMany(prefix, test.tubes)
+					c.send("reserve")
+				}
+				synctest.Wait()
+				const seconds = 20
+				w.store.set(func(d *door) { d.looks = 0 })
+				time.Sleep(seconds * time.Second)
+				if _, looks, _ := w.store.counts(); looks/seconds > test.most {
+					t.Errorf("%d looks a second, want at most %d", looks/seconds, test.most)
+				}
+			})
+		})
+	}
+}
+
+// TestEverybodyIsLookedFor: a lost hint is made up for whoever waits for it, in
+// turn if there are many.
+func TestEverybodyIsLookedFor(t *testing.T) {
+	const clients, tubes = 10, looksAtOnce / 4
+	inWorld(t, func(w *world) {
+		var all []*client
+		for i := range clients {
+			c := w.connectFor(2 * tubes)
+			c.watchMany(fmt.Sprint("t", i, "-"), tubes)
+			c.send("ignore default", "reserve")
+			<-c.lines
+			all = append(all, c)
+		}
+		synctest.Wait()
+		w.store.set(func(d *door) { d.deafness = true })
+		begun, producer := time.Now(), w.connect()
+		for i := range clients {
+			producer.send(fmt.Sprintf("use t%d-%d", i, i))
+			<-producer.lines
+			producer.put(60, "x")
+		}
+		for i, c := range all {
+			c.want(fmt.Sprintf("RESERVED %d 1", i+1), "x")
+		}
+		if took := time.Since(begun); took > (clients/4+1)*lookEvery {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
+// TestHintsForOneWaiter: hints for all tubes of a waiter are one take, in one round,
+// whether they came before it joined or after.
+func TestHintsForOneWaiter(t *testing.T) {
+	for _, before := range []bool{true, false} {
+		lab := newHallLab(t)
+		var tubes []string
+		for i := range 100 {
+			tubes = append(tubes, fmt.Sprint("t", i))
+		}
+		knocks := lab.knocks.Load()
+		if before {
+			lab.Ready("t7")
+		}
+		lab.join(&waiter{holder: 1, tubes: tubes, notify: func() {}}, knocks)
+		for _, name := range tubes {
+			if !before {
+				lab.Ready(name)
+			}
+		}
+		lab.serve("all hints", lab.glance(), 1, 0)
+		if b := lab.glance(); b != nil {
+			t.Errorf("another round for %d", len(b.Ops))
+		}
+	}
+}
+
+// TestMissedHintIsPassedOn: of two jobs that came while nobody was in the hall the
+// second goes to who has joined behind the first, even if that one leaves.
+func TestMissedHintIsPassedOn(t *testing.T) {
+	for _, leaves := range []bool{true, false} {
+		lab := newHallLab(t)
+		knocks := lab.knocks.Load()
+		lab.Ready("b")
+		lab.Ready("b")
+		first := &waiter{holder: 1, tubes: []string{"a", "b"}, notify: func() {}}
+		lab.join(first, knocks)
+		lab.join(&waiter{holder: 2, tubes: []string{"b", "c"}, notify: func() {}}, lab.knocks.Load())
+		if leaves {
+			lab.leave(first)
+		} else {
+			lab.serve("who has missed it", lab.glance(), 1, 1)
+		}
+		lab.serve("who came then", lab.glance(), 1, 0)
+		if lab.size.Load() != 1 {
+			t.Errorf("%d wait", lab.size.Load())
+		}
+	}
+}
+
+// TestLineGoesOn: a line is served again if everybody who was considered for it got
+// a job, in this tube or in another one.
+func TestLineGoesOn(t *testing.T) {
+	lab := newHallLab(t)
+	for h := range 3 {
+		lab.join(&waiter{holder: tube.Holder(h + 1), tubes: []string{"a", "b"}, notify: func() {}}, 0)
+	}
+	lab.Ready("a")
+	lab.Ready("b")
+	lab.serve("both tubes", lab.glance(), 1, 1)
+	lab.serve("both again", lab.glance(), 2, 1)
+	if b := lab.glance(); b != nil {
+		t.Errorf("another round for %d", len(b.Ops))
+	}
+}
+
+// TestNoHintIsLost: workers on many tubes each get every job without any time going
+// by, in which a lost hint would have been made up for.
+func TestNoHintIsLost(t *testing.T) {
+	const tubes, workers, producers, each = 12, 30, 6, 200
+	inWorld(t, func(w *world) {
+		begun := time.Now()
+		for i := range workers {
+			c, random := w.connect(), rand.New(rand.NewPCG(1, uint64(i)))
+			for t := range tubes {
+				if i == t || random.IntN(3) == 0 {
+					c.send(fmt.Sprint("watch t", t))
+					<-c.lines
+				}
+			}
+			go c.work()
+		}
+		for i := range producers {
+			c, random := w.connect(), rand.New(rand.NewPCG(2, uint64(i)))
+			for range each {
+				c.sendRaw(fmt.Sprintf("use t%d\r\nput 0 0 60 1\r\nx\r\n", random.IntN(tubes)))
+			}
+		}
+		synctest.Wait()
+		if took := time.Since(begun); took > 0 {
+			t.Errorf("it took %v", took)
+		}
+		ops := []storage.Op{{Kind: storage.Stats}}
+		storage.DoWait(w.store, ops)
+		if s := ops[0].Answer.Stats; s.Jobs != producers*each || s.Ready+s.Reserved != 0 {
+			t.Errorf("of %d jobs %d are ready and %d reserved", s.Jobs, s.Ready, s.Reserved)
+		}
+	})
+}
+
+// work reserves and deletes jobs until the end.
+func (c *client) work() {
+	for {
+		if _, err := c.conn.Write([]byte("reserve\r\n")); err != nil {
+			return
+		}
+		var id, size int
+		select {
+		case line := <-c.lines:
+			if _, err := fmt.Sscanf(line, "RESERVED %d %d", &id, &size); err != nil {
+				return
+			}
+		case <-c.ended:
+			return
+		}
+		<-c.lines
+		if _, err := fmt.Fprintf(c.conn, "delete %d\r\n", id); err != nil {
+			return
+		}
+		<-c.lines
+	}
+}

@@ -1,0 +1,230 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"redstalk/storage"
+)
+
+// dueIn1 are ways to have a job become ready after a second; w makes it so, and
+// returns with which tube watched a client is to get it.
+var dueIn1 = map[string]func(w *world) (tube string){
+	"put with delay": func(w *world) string {
+		w.connect().sendRaw("put 0 1 60 1\r\nx\r\n")
+		return "default"
+	},
+	"release with delay": func(w *world) string {
+		c := w.connect()
+		c.put(60, "x")
+		c.send("reserve", "release 1 0 1")
+		c.want("RESERVED 1 1", "x", "RELEASED")
+		return "default"
+	},
+	"pause": func(w *world) string {
+		c := w.connect()
+		c.send("use t")
+		c.want("USING t")
+		c.put(60, "x")
+		c.send("pause-tube t 1")
+		c.want("PAUSED")
+		return "t"
+	},
+	"TTR": func(w *world) string {
+		c := w.connect()
+		c.put(1, "x")
+		c.send("reserve")
+		c.want("RESERVED 1 1", "x")
+		return "default"
+	},
+}
+
+// TestDueAtTheLimit: what becomes due before the limit of a wait is handed out,
+// even if the store needs longer for that.
+func TestDueAtTheLimit(t *testing.T) {
+	for name, make1 := range dueIn1 {
+		for _, within := range []time.Duration{0, time.Millisecond, 3 * time.Millisecond} {
+			t.Run(fmt.Sprint(name, " ", within), func(t *testing.T) {
+				inWorld(t, func(w *world) {
+					tube := make1(w)
+					synctest.Wait()
+					w.store.set(func(d *door) {
+						d.tick = func(tick func() (time.Duration, error)) (time.Duration, error) {
+							time.Sleep(5 * time.Millisecond)
+							return tick()
+						}
+					})
+					time.Sleep(within)
+					c := w.connect()
+					c.send("watch "+tube, "reserve-with-timeout 1")
+					<-c.lines
+					c.want("RESERVED 1 1", "x")
+				})
+			})
+		}
+	}
+}
+
+// TestDueInTurnsAtTheLimit: a tick that has done only some of what is due is not
+// enough.
+func TestDueInTurnsAtTheLimit(t *testing.T) {
+	inWorld(t, func(w *world) {
+		tube, due := dueIn1["put with delay"](w), time.Now().Add(time.Second)
+		synctest.Wait()
+		early := 0
+		w.store.set(func(d *door) {
+			d.tick = func(tick func() (time.Duration, error)) (time.Duration, error) {
+				if time.Now().Before(due) {
+					return tick()
+				}
+				if early++; early < 5 {
+					time.Sleep(2 * time.Millisecond)
+					return 0, nil
+				}
+				return tick()
+			}
+		})
+		c := w.connect()
+		c.send("watch "+tube, "reserve-with-timeout 1")
+		c.want("WATCHING 1", "RESERVED 1 1", "x")
+	})
+}
+
+// TestLimitOfADeadTimer: a Tick that fails or hangs holds nobody up for long.
+func TestLimitOfADeadTimer(t *testing.T) {
+	for name, tick := range map[string]func(func() (time.Duration, error)) (time.Duration, error){
+		"fails":      func(func() (time.Duration, error)) (time.Duration, error) { return 0, errors.New("no") },
+		"never ends": func(func() (time.Duration, error)) (time.Duration, error) { time.Sleep(time.Minute); return 0, nil },
+		"never enough": func(func() (time.Duration, error)) (time.Duration, error) {
+			time.Sleep(time.Millisecond)
+			return 0, nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.store.set(func(d *door) { d.tick = tick })
+				begun := time.Now()
+				all := w.connectMany(10, "reserve-with-timeout 3")
+				for _, c := range all {
+					c.want("TIMED_OUT")
+				}
+				if took := time.Since(begun); took < 3*time.Second || took > 3*time.Second+tickPatience+10*time.Millisecond {
+					t.Errorf("told after %v", took)
+				}
+			})
+		})
+	}
+}
+
+// TestLimitOfADeadStore: who is not just being served is told in time, and the
+// others when the store answers; nobody is told twice.
+func TestLimitOfADeadStore(t *testing.T) {
+	inWorld(t, func(w *world) {
+		all := w.connectMany(2*maxTakes, "reserve-with-timeout 3")
+		synctest.Wait()
+		answers := make(chan struct{})
+		w.store.set(func(d *door) {
+			d.onDo = func(b *storage.Batch) {
+				if b.Ops[0].Kind == storage.Take {
+					<-answers
+				}
+			}
+		})
+		time.Sleep(3*time.Second + tickPatience + 2*roundPatience)
+		synctest.Wait()
+		told := 0
+		for _, c := range all {
+			told += len(c.lines)
+		}
+		if least := len(all) - maxTakes; told < least || told == len(all) {
+			t.Errorf("%d of %d were told, want at least %d", told, len(all), least)
+		}
+		close(answers)
+		for _, c := range all {
+			c.want("TIMED_OUT")
+		}
+		for _, c := range all {
+			c.silent()
+		}
+	})
+}
+
+// TestManyLimitsAtOnce: thousands whose limits come at the same time are served
+// in batches that are not too large, and get the jobs that are due then, one each.
+func TestManyLimitsAtOnce(t *testing.T) {
+	const n, jobs = 1500, 700
+	inWorld(t, func(w *world) {
+		w.connect().sendRaw(strings.Repeat("put 0 1 60 1\r\nx\r\n", jobs))
+		synctest.Wait()
+		w.store.set(func(d *door) { d.takes = 0 })
+		all := w.connectMany(n, "reserve-with-timeout 1")
+		seen := make(map[string]bool)
+		for _, c := range all {
+			line := <-c.lines
+			if line == "TIMED_OUT" {
+				continue
+			}
+			if seen[line] || !strings.HasPrefix(line, "RESERVED ") {
+				t.Fatalf("somebody got %q, perhaps again", line)
+			}
+			seen[line] = true
+			c.want("x")
+		}
+		if len(seen) != jobs {
+			t.Errorf("%d jobs were handed out, want %d", len(seen), jobs)
+		}
+		if takes, _, largest := w.store.counts(); largest > maxTakes || takes > 3*n {
+			t.Errorf("there were %d takes, up to %d in a batch", takes, largest)
+		}
+	})
+}
+
+// TestGoneAtTheLimit: who is gone when the last take is made gets no job.
+func TestGoneAtTheLimit(t *testing.T) {
+	inWorld(t, func(w *world) {
+		gone, other := w.connect(), w.connect()
+		gone.send("reserve-with-timeout 1")
+		synctest.Wait()
+		w.store.set(func(d *door) {
+			d.tick = func(tick func() (time.Duration, error)) (time.Duration, error) {
+				time.Sleep(20 * time.Millisecond)
+				return tick()
+			}
+		})
+		time.Sleep(time.Second + 10*time.Millisecond) // it has lapsed
+		gone.close()
+		other.put(60, "x")
+		time.Sleep(time.Second)
+		other.send("reserve-with-timeout 0")
+		other.want("RESERVED 1 1", "x")
+		if got := other.figure("stats-job 1", "reserves"); got != "1" {
+			t.Errorf("%s reserves, want 1", got)
+		}
+	})
+}
+
+// TestShutdownAtTheLimit: who has lapsed is not waited for.
+func TestShutdownAtTheLimit(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c := w.connect()
+		c.send("reserve-with-timeout 1")
+		synctest.Wait()
+		w.store.set(func(d *door) {
+			d.tick = func(func() (time.Duration, error)) (time.Duration, error) {
+				time.Sleep(100 * time.Millisecond)
+				return time.Second, nil
+			}
+		})
+		time.Sleep(time.Second + 10*time.Millisecond)
+		if err := w.server.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+		<-c.ended
+		w.server = New(w.store, Config{})
+	})
+}

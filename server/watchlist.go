@@ -1,0 +1,107 @@
+package server
+
+import "slices"
+
+// watchlist is the tubes that a connection watches, in beanstalkd's order: a new
+// one comes last, and the last one takes the place of one that is removed.
+type watchlist struct {
+	names  []string
+	places map[string]int32 // by name, if there are many
+
+	// lent: operations under way refer to names. What is appended does not
+	// concern them, but the names that are there must not be changed.
+	lent bool
+}
+
+// manyWatched is how many tubes are found by a map rather than one by one.
+const manyWatched = 32
+
+func newWatchlist(name string) watchlist { return watchlist{names: []string{name}} }
+
+func (l *watchlist) len() int { return len(l.names) }
+
+// many tells whether the list is so long that it is not to be copied each time
+// that a name is removed.
+func (l *watchlist) many() bool { return len(l.names) > manyWatched }
+
+// lend returns the names, for an operation.
+func (l *watchlist) lend() []string {
+	l.lent = true
+	return slices.Clip(l.names)
+}
+
+// returned notes that no operation refers to the names any more.
+func (l *watchlist) returned() { l.lent = false }
+
+// find returns the place of a name, -1 if it is not there.
+func (l *watchlist) find(name []byte) int {
+	if l.places == nil {
+		return slices.IndexFunc(l.names, func(n string) bool { return n == string(name) })
+	}
+	if i, is := l.places[string(name)]; is {
+		return int(i)
+	}
+	return -1
+}
+
+// add appends a name that is not there.
+func (l *watchlist) add(name string) {
+	l.names = append(l.names, name)
+	if l.places != nil {
+		l.places[name] = int32(len(l.names) - 1)
+	} else if l.many() {
+		l.index()
+	}
+}
+
+// index makes the map of places anew.
+func (l *watchlist) index() {
+	if l.places = nil; !l.many() {
+		return
+	}
+	l.places = make(map[string]int32, len(l.names))
+	for i, name := range l.names {
+		l.places[name] = int32(i)
+	}
+}
+
+// remove removes the i-th name. If the names are lent it copies them.
+func (l *watchlist) remove(i int) {
+	if l.lent {
+		l.names, l.lent = slices.Clone(l.names), false
+	}
+	last := len(l.names) - 1
+	if l.places != nil {
+		delete(l.places, l.names[i])
+		if i < last {
+			l.places[l.names[last]] = int32(i)
+		}
+	}
+	l.names[i] = l.names[last]
+	l.names[last] = ""
+	l.names = l.names[:last]
+	l.shrink()
+}
+
+// shrink gives memory back when little of it is used any more.
+func (l *watchlist) shrink() {
+	if n := len(l.names); cap(l.names) > 2*manyWatched && n < cap(l.names)/4 {
+		l.names = append(make([]string, 0, 2*n), l.names...)
+		l.index()
+	}
+}
+
+// empty takes all names from the list and returns them in the order in which
+// beanstalkd removes them at the end of a connection: always the first one, whose
+// place the last one takes.
+func (l *watchlist) empty() []string {
+	names := l.names
+	if l.lent {
+		names = slices.Clone(names)
+	}
+	*l = watchlist{}
+	if len(names) > 0 {
+		slices.Reverse(names[1:])
+	}
+	return names
+}

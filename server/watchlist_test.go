@@ -1,0 +1,207 @@
+package server
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"redstalk/protocol"
+	"redstalk/storage"
+)
+
+// TestWatchlist compares a list with what beanstalkd does to its own, and sees to
+// it that what was lent stays as it was.
+func TestWatchlist(t *testing.T) {
+	for seed := range uint64(20) {
+		random := rand.New(rand.NewPCG(3, seed))
+		l, model := newWatchlist("default"), []string{"default"}
+		var lent, copies [][]string
+		for range 3000 {
+			name := fmt.Sprint("t", random.IntN(int(10+seed*20)))
+			i := slices.Index(model, name)
+			if got := l.find([]byte(name)); got != i {
+				t.Fatalf("%s is at %d, want %d of %v", name, got, i, model)
+			}
+			switch do := random.IntN(12); {
+			case do == 0:
+				lent = append(lent, l.lend())
+				copies = append(copies, slices.Clone(model))
+			case do == 1:
+				l.returned()
+				lent, copies = nil, nil
+			case i < 0 && do < 8:
+				l.add(name)
+				model = append(model, name)
+			case i >= 0 && len(model) > 1:
+				l.remove(i)
+				model[i] = model[len(model)-1]
+				model = model[:len(model)-1]
+			}
+			if !slices.Equal(l.names, model) {
+				t.Fatalf("%v, want %v", l.names, model)
+			}
+			for n := range lent {
+				if !slices.Equal(lent[n], copies[n]) {
+					t.Fatalf("lent as %v, is %v", copies[n], lent[n])
+				}
+			}
+		}
+		if got, want := l.empty(), parted(model); !slices.Equal(got, want) {
+			t.Fatalf("removed in the order %v, want %v", got, want)
+		}
+	}
+}
+
+// parted is the order in which beanstalkd empties a list.
+func parted(names []string) (order []string) {
+	for len(names) > 0 {
+		last := len(names) - 1
+		order = append(order, names[0])
+		names[0] = names[last]
+		names = names[:last]
+	}
+	return order
+}
+
+// TestWatchlistShrinks: what was watched once costs nothing later.
+func TestWatchlistShrinks(t *testing.T) {
+	l := newWatchlist("default")
+	for i := range 10_000 {
+		l.add(fmt.Sprint("t", i))
+	}
+	for l.len() > 1 {
+		l.remove(l.len() - 1)
+	}
+	if cap(l.names) > 4*manyWatched || l.places != nil {
+		t.Errorf("there is room for %d names, and a map of %d", cap(l.names), len(l.places))
+	}
+}
+
+// allocated returns how many bytes are allocated meanwhile.
+func allocated(do func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	do()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// manyTubes is how many are watched where cost must not grow with their square.
+const manyTubes = 5000
+
+// TestWatchingManyTubes: to watch, to ignore and the end of a connection cost as
+// much for each tube, however many there are.
+func TestWatchingManyTubes(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c, other := w.connect(), w.connect()
+		got := allocated(func() {
+			c.watchMany("t", manyTubes)
+			for i := range manyTubes / 2 {
+				c.send(fmt.Sprint("ignore t", i), "reserve-with-timeout 0")
+				<-c.lines
+				<-c.lines
+			}
+			c.close()
+			synctest.Wait()
+		})
+		if most := uint64(manyTubes * 8 << 10); got > most {
+			t.Errorf("%d bytes were allocated, want at most %d", got, most)
+		}
+		if got := other.figure("stats", "current-tubes"); got != "1" {
+			t.Errorf("%s tubes are left", got)
+		}
+		if w.store.mostAttended > maxParting+1 {
+			t.Errorf("%d tubes were not watched any more at once", w.store.mostAttended)
+		}
+	})
+}
+
+// TestEndInPieces: a connection that ends gives back its jobs first, and stops
+// watching its tubes in the order of beanstalkd, even if the store fails meanwhile.
+func TestEndInPieces(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		inWorld(t, func(w *world) {
+			c := w.connect()
+			c.watchMany("t", 2*maxParting)
+			c.put(60, "x")
+			c.send("reserve")
+			c.want("RESERVED 1 1", "x")
+			names := []string{"default"}
+			for i := range 2 * maxParting {
+				names = append(names, fmt.Sprint("t", i))
+			}
+			var kinds []storage.Kind
+			var order []string
+			w.store.set(func(d *door) {
+				d.onDo = func(b *storage.Batch) {
+					for i := range b.Ops {
+						kinds = append(kinds, b.Ops[i].Kind)
+						order = append(order, b.Ops[i].Tubes...)
+					}
+				}
+				if fails {
+					d.fail = func(*storage.Op) error { return storage.ErrUnavailable }
+				}
+			})
+			c.close()
+			synctest.Wait()
+			if kinds[0] != storage.Leave || slices.Contains(kinds[1:], storage.Leave) {
+				t.Errorf("the end of the connection is %v", kinds)
+			}
+			if want := append(parted(names), "default"); !slices.Equal(order, want) {
+				t.Errorf("tubes are left in the order\n%v, want\n%v", order, want)
+			}
+			if batches := len(kinds) - 2; batches != 3 && !fails || batches != 2 && fails {
+				t.Errorf("the end took %d batches", batches)
+			}
+			w.store.set(func(d *door) { d.fail, d.onDo = nil, nil })
+		})
+	}
+}
+
+// TestBurstIsBoundedByTubes: what is looked for in very many tubes is handed over in
+// pieces.
+func TestBurstIsBoundedByTubes(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c := w.connect()
+		c.watchMany("t", manyTubes)
+		c.sendRaw(strings.Repeat("reserve-with-timeout 0\r\n", 50))
+		for range 50 {
+			c.want("TIMED_OUT")
+		}
+		if most := maxLooks + manyTubes; w.store.mostLooks > most {
+			t.Errorf("a batch looks in %d tubes, want at most %d", w.store.mostLooks, most)
+		}
+	})
+}
+
+// TestIgnoreWithinBurst: a reserve looks in the tubes that were watched when its
+// turn came, also if the list is too long to be copied.
+func TestIgnoreWithinBurst(t *testing.T) {
+	for _, n := range []int{1, manyWatched, 3 * manyWatched} {
+		inWorld(t, func(w *world) {
+			c, producer := w.connect(), w.connect()
+			c.watchMany("t", n)
+			producer.send("use t0")
+			<-producer.lines
+			producer.put(60, "x")
+			producer.put(60, "y")
+			c.send("reserve-with-timeout 0", "list-tubes-watched", "ignore t0", "reserve-with-timeout 0",
+				"watch t0", "reserve-with-timeout 0")
+			c.want("RESERVED 1 1", "x")
+			var p protocol.Page
+			p.Item("default")
+			for i := range n {
+				p.Item(fmt.Sprint("t", i))
+			}
+			page := string(p.Bytes())
+			c.want(fmt.Sprint("OK ", len(page)))
+			c.want(strings.Split(page, "\n")...)
+			c.want(fmt.Sprint("WATCHING ", n), "TIMED_OUT", fmt.Sprint("WATCHING ", n+1), "RESERVED 2 1", "y")
+		})
+	}
+}
