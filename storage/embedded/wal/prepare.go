@@ -24,8 +24,11 @@ func (l *Log) makeNext(number uint64) {
 	spare := l.spare
 	l.spare = ""
 	l.mu.Unlock()
-	s, err := l.prepare(number, spare, min(l.size, maxZeros))
+	var s *segment
+	err := l.Check()
 	if err != nil {
+		l.fail(err) // a new segment might take the place of one of somebody else's
+	} else if s, err = l.prepare(number, spare, min(l.size, maxZeros)); err != nil {
 		l.log.Warn("the next segment of the log cannot be prepared; the current one grows", "err", err)
 	}
 	l.mu.Lock()
@@ -45,7 +48,7 @@ const making = prefix + "new"
 // is damaged.
 func (l *Log) prepare(number uint64, spare string, zeros int64) (*segment, error) {
 	path, made := l.path(number), l.fs.PathJoin(l.dir, making)
-	file, err := l.makeFile(made, number, spare, zeros)
+	file, info, err := l.makeFile(made, number, spare, zeros)
 	if err == nil {
 		if err = errors.Join(l.fs.Rename(made, path), l.syncDir()); err != nil {
 			file.Close()
@@ -54,7 +57,7 @@ func (l *Log) prepare(number uint64, spare string, zeros int64) (*segment, error
 	if err != nil {
 		return nil, fmt.Errorf("preparing %s: %w", path, err)
 	}
-	return &segment{number, file}, nil
+	return &segment{number, file, info}, nil
 }
 
 func (l *Log) syncDir() error {
@@ -65,20 +68,23 @@ func (l *Log) syncDir() error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-func (l *Log) makeFile(path string, number uint64, spare string, zeros int64) (f vfs.File, err error) {
+func (l *Log) makeFile(path string, number uint64, spare string, zeros int64) (f vfs.File, info vfs.FileInfo, err error) {
 	if spare != "" {
 		f, err = l.fs.ReuseForWrite(spare, path, vfs.WriteCategoryUnspecified)
 	} else {
 		f, err = l.fs.Create(path, vfs.WriteCategoryUnspecified)
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if spare == "" {
-		err = fill(f, zeros)
+		err = fill(f, max(zeros, segmentHeader))
 	}
 	if err == nil {
-		h := header{number: number}
+		info, err = f.Stat()
+	}
+	if err == nil {
+		h := header{number: number, size: info.Size()}
 		_, err = f.WriteAt(h.encode(), 0)
 	}
 	if err == nil {
@@ -87,9 +93,9 @@ func (l *Log) makeFile(path string, number uint64, spare string, zeros int64) (f
 	if err != nil {
 		f.Close()
 		l.fs.Remove(path)
-		return nil, err
+		return nil, nil, err
 	}
-	return f, nil
+	return f, info, nil
 }
 
 // fill writes zeros.
