@@ -463,7 +463,7 @@ func TestWrongLayout(t *testing.T) {
 func (p *peaceful) set(t *testing.T, fs *memFS, layout []byte) {
 	t.Helper()
 	o := (&disk{fs: fs, clock: p.clock}).options(t)
-	db, err := openPebble(&o)
+	db, err := openPebble(&o, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,8 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2"
-
 	"redstalk/storage"
 	"redstalk/storage/embedded/wal"
 	"redstalk/tube"
@@ -25,7 +23,8 @@ const lateSync = 10 * time.Millisecond
 type journal struct {
 	log     *wal.Log
 	tables  *tables
-	lock    *pebble.Lock
+	lock    *directoryLock
+	own     *ownership
 	eager   bool // the log is synced before batches that need that are done
 	fatal   func(error)
 	dir     string
@@ -174,6 +173,9 @@ func (j *journal) take() *group {
 // follower if there is one. It asks for more, unless that is nil, before it
 // syncs the log. It does not return if the disk fails.
 func (j *journal) lead(g *group, more func() int) {
+	if err := j.own.lately(); err != nil {
+		j.fatal(err)
+	}
 	j.write(g)
 	if more != nil && j.eager {
 		j.gather(g, more)
@@ -306,6 +308,7 @@ func (j *journal) handedOver() *group {
 // written to the tables, and those made as small as they can be if reclaim is
 // set.
 func (j *journal) rotate(reclaim bool) {
+	j.mustOwn()
 	ended, err := j.log.Rotate()
 	if err != nil {
 		j.fatal(err)
@@ -364,7 +367,10 @@ func (j *journal) close() error {
 	j.follower.Wait()
 	close(j.checkpoints)
 	j.checkpoint.Wait()
-	err := j.log.Close()
+	err := j.own.check()
+	if e := j.log.Close(); err == nil {
+		err = e
+	}
 	if e := j.tables.close(); err == nil {
 		err = e
 	}

@@ -122,15 +122,12 @@ func openJournal(o *Options, e *Engine) (*journal, error) {
 	if err := refuseForeign(o.fs, o.Dir); err != nil {
 		return nil, err
 	}
-	lock, err := pebble.LockDirectory(o.Dir, o.fs)
-	if errors.Is(err, os.ErrPermission) {
+	lock, err := lockDirectory(o)
+	if err != nil {
 		return nil, err
 	}
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrLocked, err)
-	}
 	j := &journal{
-		lock: lock, eager: o.SyncEvery == 0, fatal: o.Fatal, dir: o.Dir, machine: e.machine, slog: o.Log,
+		lock: lock, own: &ownership{dir: lock.dir, clock: o.clock}, eager: o.SyncEvery == 0, fatal: o.Fatal, dir: o.Dir, machine: e.machine, slog: o.Log,
 		keep: o.KeepBodies, maxSize: uint64(o.FileSize),
 		mu: &e.mu, more: sync.NewCond(&e.mu), room: sync.NewCond(&e.mu),
 		window: newWindow(0), checkpoints: make(chan *window, maxWindows),
@@ -144,24 +141,51 @@ func openJournal(o *Options, e *Engine) (*journal, error) {
 	return j, nil
 }
 
+// directoryLock is the two locks on the engine's directory: on itself, and on a
+// file in it, which older programs look at, and which holds where the other one
+// is not known.
+type directoryLock struct {
+	dir  *directory
+	file *pebble.Lock
+}
+
+func lockDirectory(o *Options) (*directoryLock, error) {
+	dir, err := openDirectory(o.fs, o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := dir.lock(); err != nil {
+		return nil, errors.Join(fmt.Errorf("%w: %w", ErrLocked, err), dir.file.Close())
+	}
+	file, err := pebble.LockDirectory(o.Dir, o.fs)
+	if err == nil {
+		return &directoryLock{dir, file}, nil
+	}
+	if !errors.Is(err, os.ErrPermission) {
+		err = fmt.Errorf("%w: %w", ErrLocked, err)
+	}
+	return nil, errors.Join(err, dir.file.Close())
+}
+
+// Close gives the directory to whoever wants it.
+func (l *directoryLock) Close() error { return errors.Join(l.file.Close(), l.dir.file.Close()) }
+
 // open opens tables and log, brings back what is in them, and begins to work.
 func (j *journal) open(o *Options, now tube.Instant) error {
-	if err := lookAtTables(o); err != nil {
-		return fmt.Errorf("opening the tables: %w", err)
-	}
-	db, err := openPebble(o)
+	db, dir, err := openTables(o)
 	if err != nil {
 		return fmt.Errorf("opening the tables: %w", err)
 	}
-	j.tables = &tables{fs: o.fs, db: db}
+	j.tables = &tables{fs: o.fs, db: db, dir: dir}
 	first, err := j.tables.checkLayout()
 	if err != nil {
-		return errors.Join(fmt.Errorf("reading the tables: %w", err), db.Close())
+		return errors.Join(fmt.Errorf("reading the tables: %w", err), j.tables.close())
 	}
 	later := newHistory(make(interner))
 	if j.log, err = openLog(o, first, later.replay); err != nil {
-		return errors.Join(err, db.Close())
+		return errors.Join(err, j.tables.close())
 	}
+	j.own.tables, j.own.log = dir, j.log
 	j.filling = j.newGroup()
 	if first == 0 {
 		err = j.tables.mark()
@@ -171,7 +195,7 @@ func (j *journal) open(o *Options, now tube.Instant) error {
 	}
 	if err != nil {
 		j.log.Abandon()
-		return errors.Join(fmt.Errorf("reading the tables: %w", err), db.Close())
+		return errors.Join(fmt.Errorf("reading the tables: %w", err), j.tables.close())
 	}
 	j.begin(o)
 	return nil
@@ -215,6 +239,7 @@ func (j *journal) begin(o *Options) {
 	go j.follow()
 	j.checkpoint.Add(1)
 	go j.writeWindows()
+	go j.watch()
 	if oldest, current := j.log.Segments(); oldest < current {
 		j.mu.Lock()
 		j.endWindow(current - 1)
@@ -269,11 +294,32 @@ func oldestOf(numbers []uint64) uint64 {
 	return numbers[i]
 }
 
-func openPebble(o *Options) (*pebble.DB, error) {
+// openTables opens the tables and their directory, and makes them if there are
+// none.
+func openTables(o *Options) (*pebble.DB, *directory, error) {
+	if err := lookAtTables(o); err != nil {
+		return nil, nil, err
+	}
+	path := o.fs.PathJoin(o.Dir, tablesDir)
+	if err := makeDir(o.fs, path); err != nil {
+		return nil, nil, err
+	}
+	dir, err := openDirectory(o.fs, path)
+	if err != nil {
+		return nil, nil, err
+	}
+	db, err := openPebble(o, dir)
+	if err != nil {
+		return nil, nil, errors.Join(err, dir.file.Close())
+	}
+	return db, dir, nil
+}
+
+func openPebble(o *Options, dir *directory) (*pebble.DB, error) {
 	cache := pebble.NewCache(cacheSize)
 	defer cache.Unref()
 	return pebble.Open(o.fs.PathJoin(o.Dir, tablesDir), &pebble.Options{
-		FS: &tablesFS{o.fs, o.Fatal}, Cache: cache,
+		FS: &tablesFS{o.fs, o.Fatal, dir}, Cache: cache,
 		DisableWAL:                  true,
 		MemTableSize:                memTableSize,
 		MemTableStopWritesThreshold: 4,

@@ -14,6 +14,9 @@ import (
 // would not be found by the next Open.
 var ErrGone = errors.New("somebody else has changed what is on the disk")
 
+// ErrReplaced is ErrGone where there is another file or directory instead.
+var ErrReplaced = fmt.Errorf("%w", ErrGone)
+
 // LeadsTo fails with ErrGone if a path no longer leads to a file or directory
 // that is open, of which info is what Stat has said. If the operating system
 // does not tell, that is no reason to fail.
@@ -32,7 +35,7 @@ func follow(fs vfs.FS, path string, info vfs.FileInfo) (now vfs.FileInfo, err er
 	case err != nil:
 		return nil, nil
 	case !sameFile(now, info):
-		return nil, fmt.Errorf("%w: %s has been replaced by another one", ErrGone, path)
+		return nil, fmt.Errorf("%w: %s has been replaced by another one", ErrReplaced, path)
 	}
 	return now, nil
 }
