@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"redstalk/storage"
@@ -49,17 +50,29 @@ func openStore(ctx context.Context, e engine) (storage.Store, error) {
 }
 
 func openEmbedded(dir string, e engine) (storage.Store, error) {
+	var once sync.Once // whoever notices next waits for the end
 	store, err := embedded.Open(embedded.Options{
 		Dir: dir, SyncEvery: e.syncEvery, FileSize: e.fileSize, Reserve: e.reserve, Log: e.log,
 		Fatal: func(err error) {
-			fmt.Fprintf(os.Stderr, "redstalkd: the journal in %s cannot go on; what was acknowledged is kept: %s\n", dir, err.Error())
-			os.Exit(exitFailure)
+			once.Do(func() {
+				fmt.Fprintln(os.Stderr, lastWords(dir, err))
+				os.Exit(exitFailure)
+			})
 		},
 	})
 	if err != nil {
 		return nil, err // and not store: a nil *embedded.Engine in a Store is not nil
 	}
 	return store, nil
+}
+
+// lastWords says why the embedded engine ends the process.
+func lastWords(dir string, err error) string {
+	kept := "what was acknowledged is kept"
+	if errors.Is(err, embedded.ErrGone) {
+		kept = "what was acknowledged is where its files are now, if anywhere"
+	}
+	return fmt.Sprintf("redstalkd: the journal in %s cannot go on; %s: %s", dir, kept, oneLine(err.Error()))
 }
 
 // describe adds to the error of opening the store which store it was, and the

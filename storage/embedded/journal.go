@@ -45,6 +45,7 @@ type journal struct {
 	written uint64 // entries so far
 	window  *window
 	behind  int  // windows that are not in the tables yet
+	failing bool // the oldest of them could not be written when that was last tried
 	closing bool // close waits until nobody leads
 	ending  bool
 	ended   chan struct{} // closed with ending
@@ -52,7 +53,7 @@ type journal struct {
 	follower    sync.WaitGroup
 	checkpoints chan *window
 	checkpoint  sync.WaitGroup
-	complain    func(error)    // of tables that cannot be written
+	trouble     *trouble
 	gaveUp      bool           // writing them; belongs to the checkpoint
 	fetching    sync.WaitGroup // goroutines that read bodies
 }
@@ -315,14 +316,19 @@ func (j *journal) rotate(reclaim bool) {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.window.reclaim = reclaim
+	j.window.reclaim = j.window.reclaim || reclaim
 	j.endWindow(ended)
 }
 
-// endWindow hands the changes so far to the checkpoints. The lock is held.
+// endWindow hands the changes so far to the checkpoints. If the tables are too
+// far behind for that, the window goes on, with the next segment as well. The
+// lock is held.
 func (j *journal) endWindow(segment uint64) {
 	w := j.window
 	w.segment, w.lastID = segment, j.machine.LastID()
+	if j.behind > maxBehind {
+		return
+	}
 	j.window = newWindow(w.lastID)
 	j.behind++
 	j.checkpoints <- w // has room for maxWindows
@@ -333,14 +339,15 @@ const (
 	// have to wait for them.
 	maxBehind = 8
 
-	// maxWindows is how many there can be then, with changes under way.
-	maxWindows = 1000
+	// maxWindows is how many there can be, see endWindow.
+	maxWindows = maxBehind + 1
 )
 
-// throttle waits while the tables are too far behind the log. The lock is
-// held, but not while it waits.
+// throttle waits while the tables are too far behind the log, unless they cannot
+// be written: that may last for ever, and so puts are refused instead. The lock
+// is held, but not while it waits.
 func (j *journal) throttle() {
-	for j.behind > maxBehind && !j.ending {
+	for j.behind > maxBehind && !j.failing && !j.ending {
 		j.room.Wait()
 	}
 }

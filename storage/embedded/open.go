@@ -96,7 +96,7 @@ func (o *Options) setDefaults() {
 	if o.Fatal == nil {
 		log := o.Log
 		o.Fatal = func(err error) {
-			log.Error("the journal cannot go on; what was acknowledged is on disk", "err", err)
+			log.Error("the journal cannot go on", "err", err)
 			os.Exit(1)
 		}
 	}
@@ -131,9 +131,10 @@ func openJournal(o *Options, e *Engine) (*journal, error) {
 		keep: o.KeepBodies, maxSize: uint64(o.FileSize),
 		mu: &e.mu, more: sync.NewCond(&e.mu), room: sync.NewCond(&e.mu),
 		window: newWindow(0), checkpoints: make(chan *window, maxWindows),
-		ended: make(chan struct{}), complain: complaint(o),
+		ended: make(chan struct{}), trouble: &trouble{log: o.Log, dir: o.Dir},
 		guard: &guard{fs: o.fs, dir: o.Dir, reserve: o.Reserve, log: o.Log, clock: o.clock},
 	}
+	j.guard.stuck = j.stuck
 	if err := j.open(o, e.now()); err != nil {
 		lock.Close()
 		return nil, err
@@ -265,7 +266,7 @@ func lookAtTables(o *Options) error {
 	}
 	db, err := pebble.Open(o.fs.PathJoin(o.Dir, tablesDir), &pebble.Options{
 		FS: o.fs, ReadOnly: true, ErrorIfNotExists: true, FormatMajorVersion: pebble.FormatNewest,
-		Logger: pebbleLog{o.Log, o.Fatal, o.Dir}, EventListener: listener(o),
+		Logger: pebbleLog{o.Log, o.Fatal, o.Dir, new(seldom)}, EventListener: listener(o),
 	})
 	if err != nil {
 		return err
@@ -326,21 +327,18 @@ func openPebble(o *Options, dir *directory) (*pebble.DB, error) {
 		L0CompactionThreshold:       4,
 		L0StopWritesThreshold:       1000,
 		FormatMajorVersion:          pebble.FormatNewest,
-		Logger:                      pebbleLog{o.Log, o.Fatal, o.Dir},
+		Logger:                      pebbleLog{o.Log, o.Fatal, o.Dir, new(seldom)},
 		EventListener:               listener(o),
 	})
 }
-
-// complainEvery is how often the operator is told of what goes on failing.
-const complainEvery = 10 * time.Second
 
 // listener hears from Pebble what goes wrong in the background. By default it
 // ends the process where it finds a damaged file: then the jobs in all others
 // could not be had any more.
 func listener(o *Options) *pebble.EventListener {
-	damage := complaint(o)
+	background, damage := complaint(o), complaint(o)
 	return &pebble.EventListener{
-		BackgroundError: complaint(o),
+		BackgroundError: background,
 		DataCorruption: func(i pebble.DataCorruptionInfo) {
 			damage(fmt.Errorf("%s is damaged: %w", i.Path, i.Details))
 		},
@@ -351,13 +349,9 @@ func listener(o *Options) *pebble.EventListener {
 // with trying again at once. Their texts are put in words here because they
 // carry the stack, which a log handler would print.
 func complaint(o *Options) func(error) {
-	var mu sync.Mutex
-	var last time.Time
+	var limit seldom
 	return func(err error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if now := time.Now(); now.Sub(last) >= complainEvery {
-			last = now
+		if limit.now() {
 			o.Log.Error("the journal's tables cannot be read or written; trying again", "dir", o.Dir, "err", err.Error())
 		}
 	}
@@ -368,6 +362,7 @@ type pebbleLog struct {
 	log   *slog.Logger
 	fatal func(error)
 	dir   string
+	limit *seldom
 }
 
 func (l pebbleLog) Infof(format string, args ...any) {
@@ -375,7 +370,9 @@ func (l pebbleLog) Infof(format string, args ...any) {
 }
 
 func (l pebbleLog) Errorf(format string, args ...any) {
-	l.log.Error(fmt.Sprintf(format, args...), "from", "pebble")
+	if l.limit.now() {
+		l.log.Error(fmt.Sprintf(format, args...), "from", "pebble", "dir", l.dir)
+	}
 }
 
 func (l pebbleLog) Fatalf(format string, args ...any) {
