@@ -49,7 +49,7 @@ func (d *directory) removed() bool {
 const (
 	// ownEvery is how often it is checked at most, while there are changes,
 	// that the directory is still the engine's: that takes a few microseconds.
-	ownEvery = 100 * time.Millisecond
+	ownEvery = 10 * time.Millisecond
 
 	// ownAnyway is how often that is checked though nothing changes.
 	ownAnyway = 500 * time.Millisecond

@@ -49,9 +49,10 @@ type Log struct {
 	kept    uint64 // the first segment that is not on the disk for certain
 	oldest  uint64 // segment
 	next    *segment
-	spare   string // path of a segment to use again, "" if none
-	making  bool   // the next segment is being prepared
-	retry   int64  // preparing it has failed: where the current one has grown enough to try again
+	spare   string    // path of a segment to use again, "" if none
+	making  bool      // the next segment is being prepared
+	retry   int64     // preparing it has failed: where the current one has grown enough to try again
+	told    time.Time // when it was last said that it has failed
 	idle    sync.Cond
 	timer   *time.Timer // nil unless something waits to be synced
 	failed  error       // what is on the disk is not known since

@@ -3,6 +3,7 @@ package wal
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -29,12 +30,25 @@ func (l *Log) makeNext(number uint64) {
 	if err != nil {
 		l.fail(err) // a new segment might take the place of one of somebody else's
 	} else if s, err = l.prepare(number, spare, min(l.size, maxZeros)); err != nil {
-		l.log.Warn("the next segment of the log cannot be prepared; the current one grows", "err", err)
+		l.complain(err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.next, l.making, l.retry = s, false, l.end+l.size/8
 	l.idle.Broadcast()
+}
+
+// complainEvery is how often it is said that a segment cannot be prepared, while
+// that goes on.
+const complainEvery = 10 * time.Second
+
+// complain tells the operator why the current segment grows. Nobody else does
+// at the same time: one segment is prepared at a time.
+func (l *Log) complain(err error) {
+	if now := time.Now(); now.Sub(l.told) >= complainEvery {
+		l.told = now
+		l.log.Warn("the next segment of the log cannot be prepared; the current one grows", "err", err)
+	}
 }
 
 // making is the name of a segment that is being prepared.
