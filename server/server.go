@@ -75,7 +75,8 @@ type Server struct {
 	lastConn atomic.Uint64
 	draining atomic.Bool
 	closing  atomic.Bool
-	refused  flood
+	refused  flood // connections
+	full     flood // commands, for want of room
 
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}

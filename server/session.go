@@ -428,8 +428,11 @@ func (s *session) respond(r *request) {
 
 // fail answers a command that the store could not do.
 func (s *session) fail(r *request, err error) {
-	s.server.log.Warn("the store failed", "verb", r.verb.String(), "err", err)
-	if errors.Is(err, storage.ErrNoSpace) {
+	full := errors.Is(err, storage.ErrNoSpace)
+	if !full || s.server.full.begins(time.Now()) { // every put may be refused for long, and the store says why
+		s.server.log.Warn("the store failed", "verb", r.verb.String(), "err", err)
+	}
+	if full {
 		s.out.OutOfMemory()
 	} else {
 		s.out.InternalError()

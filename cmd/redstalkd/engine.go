@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"time"
 
 	"redstalk/storage"
@@ -50,16 +51,26 @@ func openStore(ctx context.Context, e engine) (storage.Store, error) {
 }
 
 func openEmbedded(dir string, e engine) (storage.Store, error) {
+	var once sync.Once // whoever notices next waits for the end
 	store, err := embedded.Open(embedded.Options{
 		Dir: dir, SyncEvery: e.syncEvery, FileSize: e.fileSize, Reserve: e.reserve, Log: e.log,
 		Fatal: func(err error) {
-			e.logging.exit(exitFailure, fmt.Sprintf("redstalkd: the journal in %s cannot go on; what was acknowledged is kept: %s\n", dir, err.Error()))
+			once.Do(func() { e.logging.exit(exitFailure, lastWords(dir, err)+"\n") })
 		},
 	})
 	if err != nil {
 		return nil, err // and not store: a nil *embedded.Engine in a Store is not nil
 	}
 	return store, nil
+}
+
+// lastWords says why the embedded engine ends the process.
+func lastWords(dir string, err error) string {
+	kept := "what was acknowledged is kept"
+	if errors.Is(err, embedded.ErrGone) {
+		kept = "what was acknowledged is where its files are now, if anywhere"
+	}
+	return fmt.Sprintf("redstalkd: the journal in %s cannot go on; %s: %s", dir, kept, oneLine(err.Error()))
 }
 
 // describe adds to the error of opening the store which store it was, and the

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -15,9 +16,19 @@ import (
 // perHold is how many jobs are looked at under one hold of the lock.
 const perHold = 256
 
-// retryTables is how long to wait until the tables are tried again. Until then
-// the log keeps what they lack.
-const retryTables = 250 * time.Millisecond
+// retryTables is how long to wait until the tables are tried again, and twice as
+// long each time that it has failed once more, up to retrySeldom: a window may be
+// written to the last byte before it is found that there is no room for it.
+// Until then the log keeps what they lack.
+const (
+	retryTables = 250 * time.Millisecond
+	retrySeldom = 2 * time.Second
+)
+
+// enoughForTables is how many bytes of the disk have to be free before Pebble is
+// given files to take over: if it cannot say so in its manifest, it ends the
+// process.
+const enoughForTables = 256 << 10
 
 // writeWindows writes window after window to the tables, and gives up the log
 // that they came from.
@@ -27,29 +38,42 @@ func (j *journal) writeWindows() {
 		if !j.writeUntilDone(w) {
 			continue // the journal ends, and the log has what the tables lack
 		}
+		j.mustOwn() // or what is given up would be somebody else's
 		j.log.Release(w.segment)
 		if w.reclaim {
 			j.reclaim()
 		}
-		j.mu.Lock()
-		j.behind--
-		j.room.Broadcast()
-		j.mu.Unlock()
+		j.windowDone()
 	}
+}
+
+// windowDone notes that a window is in the tables. If it was the last one, and
+// more segments of the log have ended since than there were windows for, it
+// hands over the next one.
+func (j *journal) windowDone() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.behind--
+	if j.failing = false; j.behind == 0 && j.window.segment > 0 && !j.ending {
+		j.endWindow(j.window.segment)
+	}
+	j.room.Broadcast()
 }
 
 // writeUntilDone writes a window, again and again while that fails: there may
 // be no room now, and some later. It gives up, and returns false, when the
 // journal ends.
 func (j *journal) writeUntilDone(w *window) bool {
-	for !j.gaveUp {
+	for wait := retryTables; !j.gaveUp; wait = min(2*wait, retrySeldom) {
+		j.mustOwn()
 		err := j.writeWindow(w)
 		if err == nil {
+			j.trouble.over()
 			return true
 		}
-		j.complain(err)
+		j.trouble.tell(err, j.noteFailure())
 		select {
-		case <-time.After(retryTables):
+		case <-time.After(wait):
 		case <-j.ended:
 			j.gaveUp = true // the windows after this one rest on it
 		}
@@ -57,9 +81,27 @@ func (j *journal) writeUntilDone(w *window) bool {
 	return false
 }
 
+// noteFailure notes that a window could not be written, and tells whether puts
+// are refused for that. Who waits for the tables does not any more.
+func (j *journal) noteFailure() (refusing bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.failing = true
+	j.room.Broadcast()
+	return j.stuck()
+}
+
+// stuck tells whether the tables are far behind the log and cannot be written.
+// Then puts are refused, and everything else goes on, in the log. The lock is
+// held.
+func (j *journal) stuck() bool { return j.failing && j.behind > maxBehind }
+
 // writeWindow writes what has changed in a window, as it is now: what has
 // changed since is in a later part of the log as well, and so comes out right.
 func (j *journal) writeWindow(w *window) error {
+	if err := j.tables.dir.check(); err != nil {
+		return err
+	}
 	d := newDraft(j.tables.fs, j.dir, j.tables.db)
 	defer d.drop()
 	if err := w.chunks(perHold, func(ids []uint64) error { return j.writeJobs(d, w, ids) }); err != nil {
@@ -71,6 +113,9 @@ func (j *journal) writeWindow(w *window) error {
 	if err := j.catchUp(); err != nil {
 		j.fatal(err)
 	}
+	if err := j.roomForTables(); err != nil {
+		return err
+	}
 	if err := d.takeOver(j.tables.db); err != nil {
 		return err
 	}
@@ -79,6 +124,15 @@ func (j *journal) writeWindow(w *window) error {
 		j.shed(ids)
 		return nil
 	})
+}
+
+// roomForTables fails if the disk is full but for a few blocks.
+func (j *journal) roomForTables() error {
+	usage, err := j.tables.fs.GetDiskUsage(j.dir)
+	if err == nil && usage.AvailBytes < enoughForTables {
+		return fmt.Errorf("taking over tables in %s: only %d bytes of the disk are free", j.dir, usage.AvailBytes)
+	}
+	return nil
 }
 
 // reclaim has Pebble give up what was deleted in the tables.

@@ -380,6 +380,46 @@ func TestDamagedLog(t *testing.T) {
 	}
 }
 
+// TestCutShort cuts off each segment of a log whose process was killed, of which
+// all that was acknowledged was synced: nothing is missing, and if it is the last
+// segment it is refused, wherever that was done.
+func TestCutShort(t *testing.T) {
+	t.Parallel()
+	d := newDisk()
+	d.segment = crashSegment
+	e := mustOpen(t, d.options(t))
+	p := &peaceful{clock: d.clock, books: newLedger()}
+	for i := range 30 {
+		p.books.do(e, p.books.put(fmt.Sprint("job-", i), "a", 300))
+	}
+	fillSegment(t, e)
+	for i := range 20 { // one of which makes the segment grow
+		p.books.do(e, p.books.put(fmt.Sprint("later-", i), "a", 300+i/19*crashSegment))
+	}
+	p.fs = clone(d.fs, 100)
+	_, current := segments(e)
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+	if o := p.open(t, p.copied(), "nothing cut"); o != harmless {
+		t.Fatalf("it is not whole as it was left (%d)", o)
+	}
+	for _, name := range p.files(t, "jobs", "log.", "") {
+		whole := readAll(t, p.fs, name)
+		for _, left := range []int{0, 63, 64, 65, 1000, crashSegment / 2, len(whole) - crashSegment/2, len(whole) - 1} {
+			fs, what := p.copied(), fmt.Sprintf("%s, cut to %d of %d", name, left, len(whole))
+			rewrite(t, fs, name, whole[:left])
+			o := p.open(t, fs, what, name)
+			if o != refused && (o != harmless || name == fmt.Sprint("jobs/log.", current)) {
+				t.Errorf("%s: it was opened (%d)", what, o)
+			}
+			if o == refused {
+				p.mendable(t, fs, what, name)
+			}
+		}
+	}
+}
+
 // lastSegment is the segment that was current when the engine was closed.
 func (p *peaceful) lastSegment(t *testing.T) string {
 	t.Helper()
@@ -463,7 +503,7 @@ func TestWrongLayout(t *testing.T) {
 func (p *peaceful) set(t *testing.T, fs *memFS, layout []byte) {
 	t.Helper()
 	o := (&disk{fs: fs, clock: p.clock}).options(t)
-	db, err := openPebble(&o)
+	db, err := openPebble(&o, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,9 @@
 //   - fetch: reading bodies that are in the tables but no longer in memory.
 //   - Open: bringing the Machine back from tables and log, and telling a broken
 //     or foreign directory from a good one.
-//   - guard: how much room the disk has left.
+//   - guard: how much room the disk has left, and whether puts are refused.
+//   - directory: keeping the directory for this process, and noticing when it is
+//     not its own any more.
 //
 // What does not: the rules (package tube) and waiting (package server).
 // Without a journal (NewMemory) it is the same engine, and the jobs end with
@@ -60,6 +62,24 @@
 //
 // Everything else survives, see package tube. Time goes on while the process is
 // down: a delay that is over by then is over.
+//
+// # What others may do to the directory
+//
+// The directory may be removed, renamed, or replaced by another one, and so may
+// the current segment of the log and the tables. What is written then would not
+// be found by the next start, and so the process ends (Options.Fatal, ErrGone).
+// Before changes are written it is checked that all is in its place, unless that
+// was done less than 10 ms ago; so it is before a segment is begun, before a
+// window is written, and every half a second. What is acknowledged within these
+// 10 ms is where the files are: with a directory that was renamed, or nowhere.
+//
+// Tables that cannot be written (no room, no right, a directory that was renamed
+// and may come back) are tried again until they can. The log keeps what they
+// lack. Once they are maxBehind windows behind, puts are answered ErrNoSpace, and
+// everything else goes on. For that the log grows, up to the end of the disk;
+// when the log cannot be written the process ends. Bodies that are in the tables
+// only cannot be read while these are not there. While the tables are merely
+// slow, calls wait for them.
 //
 // # Invariants
 //

@@ -20,8 +20,8 @@ const (
 const reclaimEvery = time.Second
 
 // guard refuses puts while less than a reserve is free on the disk, so that
-// deletes and all other changes still find room. It is asked under the
-// engine's lock.
+// deletes and all other changes still find room, and while the tables cannot be
+// written and are far behind. It is asked under the engine's lock.
 type guard struct {
 	fs      vfs.FS
 	dir     string
@@ -29,6 +29,7 @@ type guard struct {
 	log     *slog.Logger
 	clock   func() time.Time
 
+	stuck     func() bool // the tables cannot be written, and it is time to refuse puts
 	asked     time.Time
 	left      int64 // above the reserve when asked, less what was put since
 	blind     bool  // the file system does not tell
@@ -39,6 +40,9 @@ type guard struct {
 
 // room tells whether a body of that many bytes may be put.
 func (g *guard) room(bytes int) bool {
+	if g.stuck() {
+		return false
+	}
 	if g.reserve <= 0 || g.blind {
 		return true
 	}

@@ -6,8 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2"
-
 	"redstalk/storage"
 	"redstalk/storage/embedded/wal"
 	"redstalk/tube"
@@ -25,7 +23,8 @@ const lateSync = 10 * time.Millisecond
 type journal struct {
 	log     *wal.Log
 	tables  *tables
-	lock    *pebble.Lock
+	lock    *directoryLock
+	own     *ownership
 	eager   bool // the log is synced before batches that need that are done
 	fatal   func(error)
 	dir     string
@@ -46,6 +45,7 @@ type journal struct {
 	written uint64 // entries so far
 	window  *window
 	behind  int  // windows that are not in the tables yet
+	failing bool // the oldest of them could not be written when that was last tried
 	closing bool // close waits until nobody leads
 	ending  bool
 	ended   chan struct{} // closed with ending
@@ -53,7 +53,7 @@ type journal struct {
 	follower    sync.WaitGroup
 	checkpoints chan *window
 	checkpoint  sync.WaitGroup
-	complain    func(error)    // of tables that cannot be written
+	trouble     *trouble
 	gaveUp      bool           // writing them; belongs to the checkpoint
 	fetching    sync.WaitGroup // goroutines that read bodies
 }
@@ -174,6 +174,9 @@ func (j *journal) take() *group {
 // follower if there is one. It asks for more, unless that is nil, before it
 // syncs the log. It does not return if the disk fails.
 func (j *journal) lead(g *group, more func() int) {
+	if err := j.own.lately(); err != nil {
+		j.fatal(err)
+	}
 	j.write(g)
 	if more != nil && j.eager {
 		j.gather(g, more)
@@ -306,20 +309,26 @@ func (j *journal) handedOver() *group {
 // written to the tables, and those made as small as they can be if reclaim is
 // set.
 func (j *journal) rotate(reclaim bool) {
+	j.mustOwn()
 	ended, err := j.log.Rotate()
 	if err != nil {
 		j.fatal(err)
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.window.reclaim = reclaim
+	j.window.reclaim = j.window.reclaim || reclaim
 	j.endWindow(ended)
 }
 
-// endWindow hands the changes so far to the checkpoints. The lock is held.
+// endWindow hands the changes so far to the checkpoints. If the tables are too
+// far behind for that, the window goes on, with the next segment as well. The
+// lock is held.
 func (j *journal) endWindow(segment uint64) {
 	w := j.window
 	w.segment, w.lastID = segment, j.machine.LastID()
+	if j.behind > maxBehind {
+		return
+	}
 	j.window = newWindow(w.lastID)
 	j.behind++
 	j.checkpoints <- w // has room for maxWindows
@@ -330,14 +339,15 @@ const (
 	// have to wait for them.
 	maxBehind = 8
 
-	// maxWindows is how many there can be then, with changes under way.
-	maxWindows = 1000
+	// maxWindows is how many there can be, see endWindow.
+	maxWindows = maxBehind + 1
 )
 
-// throttle waits while the tables are too far behind the log. The lock is
-// held, but not while it waits.
+// throttle waits while the tables are too far behind the log, unless they cannot
+// be written: that may last for ever, and so puts are refused instead. The lock
+// is held, but not while it waits.
 func (j *journal) throttle() {
-	for j.behind > maxBehind && !j.ending {
+	for j.behind > maxBehind && !j.failing && !j.ending {
 		j.room.Wait()
 	}
 }
@@ -364,7 +374,10 @@ func (j *journal) close() error {
 	j.follower.Wait()
 	close(j.checkpoints)
 	j.checkpoint.Wait()
-	err := j.log.Close()
+	err := j.own.check()
+	if e := j.log.Close(); err == nil {
+		err = e
+	}
 	if e := j.tables.close(); err == nil {
 		err = e
 	}

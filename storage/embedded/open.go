@@ -96,7 +96,7 @@ func (o *Options) setDefaults() {
 	if o.Fatal == nil {
 		log := o.Log
 		o.Fatal = func(err error) {
-			log.Error("the journal cannot go on; what was acknowledged is on disk", "err", err)
+			log.Error("the journal cannot go on", "err", err)
 			os.Exit(1)
 		}
 	}
@@ -122,21 +122,19 @@ func openJournal(o *Options, e *Engine) (*journal, error) {
 	if err := refuseForeign(o.fs, o.Dir); err != nil {
 		return nil, err
 	}
-	lock, err := pebble.LockDirectory(o.Dir, o.fs)
-	if errors.Is(err, os.ErrPermission) {
+	lock, err := lockDirectory(o)
+	if err != nil {
 		return nil, err
 	}
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrLocked, err)
-	}
 	j := &journal{
-		lock: lock, eager: o.SyncEvery == 0, fatal: o.Fatal, dir: o.Dir, machine: e.machine, slog: o.Log,
+		lock: lock, own: &ownership{dir: lock.dir, clock: o.clock}, eager: o.SyncEvery == 0, fatal: o.Fatal, dir: o.Dir, machine: e.machine, slog: o.Log,
 		keep: o.KeepBodies, maxSize: uint64(o.FileSize),
 		mu: &e.mu, more: sync.NewCond(&e.mu), room: sync.NewCond(&e.mu),
 		window: newWindow(0), checkpoints: make(chan *window, maxWindows),
-		ended: make(chan struct{}), complain: complaint(o),
+		ended: make(chan struct{}), trouble: &trouble{log: o.Log, dir: o.Dir},
 		guard: &guard{fs: o.fs, dir: o.Dir, reserve: o.Reserve, log: o.Log, clock: o.clock},
 	}
+	j.guard.stuck = j.stuck
 	if err := j.open(o, e.now()); err != nil {
 		lock.Close()
 		return nil, err
@@ -144,24 +142,51 @@ func openJournal(o *Options, e *Engine) (*journal, error) {
 	return j, nil
 }
 
+// directoryLock is the two locks on the engine's directory: on itself, and on a
+// file in it, which older programs look at, and which holds where the other one
+// is not known.
+type directoryLock struct {
+	dir  *directory
+	file *pebble.Lock
+}
+
+func lockDirectory(o *Options) (*directoryLock, error) {
+	dir, err := openDirectory(o.fs, o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := dir.lock(); err != nil {
+		return nil, errors.Join(fmt.Errorf("%w: %w", ErrLocked, err), dir.file.Close())
+	}
+	file, err := pebble.LockDirectory(o.Dir, o.fs)
+	if err == nil {
+		return &directoryLock{dir, file}, nil
+	}
+	if !errors.Is(err, os.ErrPermission) {
+		err = fmt.Errorf("%w: %w", ErrLocked, err)
+	}
+	return nil, errors.Join(err, dir.file.Close())
+}
+
+// Close gives the directory to whoever wants it.
+func (l *directoryLock) Close() error { return errors.Join(l.file.Close(), l.dir.file.Close()) }
+
 // open opens tables and log, brings back what is in them, and begins to work.
 func (j *journal) open(o *Options, now tube.Instant) error {
-	if err := lookAtTables(o); err != nil {
-		return fmt.Errorf("opening the tables: %w", err)
-	}
-	db, err := openPebble(o)
+	db, dir, err := openTables(o)
 	if err != nil {
 		return fmt.Errorf("opening the tables: %w", err)
 	}
-	j.tables = &tables{fs: o.fs, db: db}
+	j.tables = &tables{fs: o.fs, db: db, dir: dir}
 	first, err := j.tables.checkLayout()
 	if err != nil {
-		return errors.Join(fmt.Errorf("reading the tables: %w", err), db.Close())
+		return errors.Join(fmt.Errorf("reading the tables: %w", err), j.tables.close())
 	}
 	later := newHistory(make(interner))
 	if j.log, err = openLog(o, first, later.replay); err != nil {
-		return errors.Join(err, db.Close())
+		return errors.Join(err, j.tables.close())
 	}
+	j.own.tables, j.own.log = dir, j.log
 	j.filling = j.newGroup()
 	if first == 0 {
 		err = j.tables.mark()
@@ -171,7 +196,7 @@ func (j *journal) open(o *Options, now tube.Instant) error {
 	}
 	if err != nil {
 		j.log.Abandon()
-		return errors.Join(fmt.Errorf("reading the tables: %w", err), db.Close())
+		return errors.Join(fmt.Errorf("reading the tables: %w", err), j.tables.close())
 	}
 	j.begin(o)
 	return nil
@@ -215,6 +240,7 @@ func (j *journal) begin(o *Options) {
 	go j.follow()
 	j.checkpoint.Add(1)
 	go j.writeWindows()
+	go j.watch()
 	if oldest, current := j.log.Segments(); oldest < current {
 		j.mu.Lock()
 		j.endWindow(current - 1)
@@ -240,7 +266,7 @@ func lookAtTables(o *Options) error {
 	}
 	db, err := pebble.Open(o.fs.PathJoin(o.Dir, tablesDir), &pebble.Options{
 		FS: o.fs, ReadOnly: true, ErrorIfNotExists: true, FormatMajorVersion: pebble.FormatNewest,
-		Logger: pebbleLog{o.Log, o.Fatal, o.Dir}, EventListener: listener(o),
+		Logger: pebbleLog{o.Log, o.Fatal, o.Dir, new(seldom)}, EventListener: listener(o),
 	})
 	if err != nil {
 		return err
@@ -269,32 +295,50 @@ func oldestOf(numbers []uint64) uint64 {
 	return numbers[i]
 }
 
-func openPebble(o *Options) (*pebble.DB, error) {
+// openTables opens the tables and their directory, and makes them if there are
+// none.
+func openTables(o *Options) (*pebble.DB, *directory, error) {
+	if err := lookAtTables(o); err != nil {
+		return nil, nil, err
+	}
+	path := o.fs.PathJoin(o.Dir, tablesDir)
+	if err := makeDir(o.fs, path); err != nil {
+		return nil, nil, err
+	}
+	dir, err := openDirectory(o.fs, path)
+	if err != nil {
+		return nil, nil, err
+	}
+	db, err := openPebble(o, dir)
+	if err != nil {
+		return nil, nil, errors.Join(err, dir.file.Close())
+	}
+	return db, dir, nil
+}
+
+func openPebble(o *Options, dir *directory) (*pebble.DB, error) {
 	cache := pebble.NewCache(cacheSize)
 	defer cache.Unref()
 	return pebble.Open(o.fs.PathJoin(o.Dir, tablesDir), &pebble.Options{
-		FS: &tablesFS{o.fs, o.Fatal}, Cache: cache,
+		FS: &tablesFS{o.fs, o.Fatal, dir}, Cache: cache,
 		DisableWAL:                  true,
 		MemTableSize:                memTableSize,
 		MemTableStopWritesThreshold: 4,
 		L0CompactionThreshold:       4,
 		L0StopWritesThreshold:       1000,
 		FormatMajorVersion:          pebble.FormatNewest,
-		Logger:                      pebbleLog{o.Log, o.Fatal, o.Dir},
+		Logger:                      pebbleLog{o.Log, o.Fatal, o.Dir, new(seldom)},
 		EventListener:               listener(o),
 	})
 }
-
-// complainEvery is how often the operator is told of what goes on failing.
-const complainEvery = 10 * time.Second
 
 // listener hears from Pebble what goes wrong in the background. By default it
 // ends the process where it finds a damaged file: then the jobs in all others
 // could not be had any more.
 func listener(o *Options) *pebble.EventListener {
-	damage := complaint(o)
+	background, damage := complaint(o), complaint(o)
 	return &pebble.EventListener{
-		BackgroundError: complaint(o),
+		BackgroundError: background,
 		DataCorruption: func(i pebble.DataCorruptionInfo) {
 			damage(fmt.Errorf("%s is damaged: %w", i.Path, i.Details))
 		},
@@ -305,13 +349,9 @@ func listener(o *Options) *pebble.EventListener {
 // with trying again at once. Their texts are put in words here because they
 // carry the stack, which a log handler would print.
 func complaint(o *Options) func(error) {
-	var mu sync.Mutex
-	var last time.Time
+	var limit seldom
 	return func(err error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if now := time.Now(); now.Sub(last) >= complainEvery {
-			last = now
+		if limit.now() {
 			o.Log.Error("the journal's tables cannot be read or written; trying again", "dir", o.Dir, "err", err.Error())
 		}
 	}
@@ -322,6 +362,7 @@ type pebbleLog struct {
 	log   *slog.Logger
 	fatal func(error)
 	dir   string
+	limit *seldom
 }
 
 func (l pebbleLog) Infof(format string, args ...any) {
@@ -329,7 +370,9 @@ func (l pebbleLog) Infof(format string, args ...any) {
 }
 
 func (l pebbleLog) Errorf(format string, args ...any) {
-	l.log.Error(fmt.Sprintf(format, args...), "from", "pebble")
+	if l.limit.now() {
+		l.log.Error(fmt.Sprintf(format, args...), "from", "pebble", "dir", l.dir)
+	}
 }
 
 func (l pebbleLog) Fatalf(format string, args ...any) {

@@ -56,6 +56,7 @@ func idKey(to []byte, kind byte, id uint64) []byte {
 type tables struct {
 	fs       vfs.FS
 	db       *pebble.DB
+	dir      *directory
 	migrated atomic.Uint64 // records that came here since the start
 
 	key, value []byte // scratch of the one who writes
@@ -132,7 +133,7 @@ func (t *tables) iterator(kind byte) (*pebble.Iterator, error) {
 	return t.db.NewIter(&pebble.IterOptions{LowerBound: []byte{kind}, UpperBound: []byte{kind + 1}})
 }
 
-func (t *tables) close() error { return t.db.Close() }
+func (t *tables) close() error { return errors.Join(t.db.Close(), t.dir.file.Close()) }
 
 // loader brings back jobs and pauses from the tables and from what the log
 // says beyond them.

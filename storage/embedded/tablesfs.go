@@ -15,11 +15,55 @@ import (
 // the marker, and a file system may keep, of two names that were made since,
 // the later one alone: the tables could not be opened then.
 //
-// And it ends the journal when the directory cannot be synced, where Pebble
-// would panic.
+// It ends the journal when the directory cannot be synced, where Pebble would
+// panic.
+//
+// And it answers with ErrGone while the directory is not under its name: Pebble
+// would take a missing table for damage, and what it writes might get to another
+// directory.
 type tablesFS struct {
 	vfs.FS
 	fatal func(error)
+	dir   *directory // nil: it is not looked whether it is there
+}
+
+func (fs *tablesFS) here() error {
+	if fs.dir == nil {
+		return nil
+	}
+	return fs.dir.check()
+}
+
+// Open implements vfs.FS.
+func (fs *tablesFS) Open(name string, o ...vfs.OpenOption) (vfs.File, error) {
+	if err := fs.here(); err != nil {
+		return nil, err
+	}
+	return fs.FS.Open(name, o...)
+}
+
+// Link implements vfs.FS.
+func (fs *tablesFS) Link(from, to string) error {
+	if err := fs.here(); err != nil {
+		return err
+	}
+	return fs.FS.Link(from, to)
+}
+
+// Rename implements vfs.FS.
+func (fs *tablesFS) Rename(from, to string) error {
+	if err := fs.here(); err != nil {
+		return err
+	}
+	return fs.FS.Rename(from, to)
+}
+
+// Remove implements vfs.FS.
+func (fs *tablesFS) Remove(name string) error {
+	if err := fs.here(); err != nil {
+		return err
+	}
+	return fs.FS.Remove(name)
 }
 
 // Unwrap implements vfs.FS.
@@ -27,6 +71,9 @@ func (fs *tablesFS) Unwrap() vfs.FS { return fs.FS }
 
 // Create implements vfs.FS.
 func (fs *tablesFS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	if err := fs.here(); err != nil {
+		return nil, err
+	}
 	f, err := fs.FS.Create(name, c)
 	if err != nil || !strings.HasPrefix(fs.PathBase(name), "MANIFEST-") {
 		return f, err

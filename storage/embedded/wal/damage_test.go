@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -216,17 +217,56 @@ func TestFlippedBits(t *testing.T) {
 	})
 }
 
-// TestTruncated cuts every segment off at every byte.
+// TestTruncated cuts every segment off at every byte: whatever was synced is
+// there, or the log is refused. That holds for the last segment as well, which
+// has grown beyond the size that it was made with.
 func TestTruncated(t *testing.T) {
 	each(t, func(t *testing.T, w *written) {
+		if grown := len(w.files[w.last]); grown <= 300 {
+			t.Fatalf("%s has only %d bytes", w.last, grown)
+		}
 		for _, name := range w.names {
 			data := w.files[name]
 			for at := range data {
-				must := w.vouched(name, int64(at), int64(len(data)))
-				w.judge(t, fmt.Sprintf("%s cut off at %d", name, at), map[string][]byte{name: data[:at:at]}, must)
+				w.judge(t, fmt.Sprintf("%s cut off at %d", name, at), map[string][]byte{name: data[:at:at]}, len(w.frames))
 			}
 		}
 	})
+}
+
+// TestOlderSegments: a header that does not say how long its file was, as those
+// of older programs, refuses none.
+func TestOlderSegments(t *testing.T) {
+	each(t, func(t *testing.T, w *written) {
+		older := make(map[string][]byte)
+		for _, name := range w.names {
+			data := bytes.Clone(w.files[name])
+			h, ok := decodeHeader(data, number(t, name))
+			if !ok || h.size == 0 || h.size > int64(len(data)) {
+				t.Fatalf("%s of %d bytes: %+v", name, len(data), h)
+			}
+			h.size = 0
+			copy(data, h.encode())
+			older[name] = data
+		}
+		got, err := w.open(t, older)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, got, w.frames)
+		last := older[w.last]
+		older[w.last] = last[:len(last)-1]
+		w.judge(t, "an older log cut off", older, w.begin)
+	})
+}
+
+func number(t *testing.T, name string) uint64 {
+	t.Helper()
+	n, err := strconv.ParseUint(strings.TrimPrefix(name, prefix), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // TestOverwritten zeroes ranges, and writes rubbish or other parts of the log

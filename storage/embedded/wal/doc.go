@@ -10,8 +10,8 @@
 //
 // A segment is a file log.N. Its first 64 bytes, of which a disk writes all or
 // none, say which number it has and whether it was used, where the one before it
-// ended, whether all of that was on the disk by then, and, once the log is
-// closed, where it ends itself. Frames follow, at offsets that are multiples of
+// ended, whether all of that was on the disk by then, how long the file was
+// made, and, once the log is closed, where it ends itself. Frames follow, at offsets that are multiples of
 // 8:
 //
 //	length   4 bytes  of the payload
@@ -34,9 +34,21 @@
 // that is no loss. A frame that was synced and cannot be read is one. The two
 // are told apart by what later frames and headers say: if any says that the bad
 // place had been on the disk, Open fails and names the file and the place. The
-// same goes for a segment that is missing or has no header. The last frames of
-// all have no later ones to vouch for them, but for those of a log that was
-// closed in peace, whose last header does.
+// same goes for a segment that is missing or has no header, and for one that is
+// shorter than its header says: a file gets its name only when all of it is on
+// the disk. A segment that has grown beyond the size it was made with says so in
+// its header after each sync. So no frame that was synced can be cut off without
+// being missed, unless the power is cut right after its sync as well: that note
+// gets to the disk with the next frame. Where a file has kept its length and the
+// last frames of all were overwritten, no later ones vouch for them, but for
+// those of a log that was closed in peace, whose last header does. And what was
+// never synced (Options.Never) is vouched for by the length of its file alone.
+//
+// # Somebody else
+//
+// Check tells whether the current segment is still the file under its name. If
+// not, the directory was removed, renamed or replaced, and what is written would
+// not be found again. No segment is begun, nor prepared, if that is so.
 //
 // # Who calls
 //

@@ -133,17 +133,19 @@ type header struct {
 	prevEnd int64 // of the segment before
 	durable bool  // all of that, and of those before it, was on the disk
 	closed  int64 // where the frames end, if the log was closed then; or 0
+	size    int64 // bytes of the file that were on the disk, at least; 0 if an older program wrote this
 }
 
 const (
 	usedFlag    byte = 1
 	durableFlag byte = 2
 
+	sizeOffset = 48
 	headerBody = segmentHeader - 4
 )
 
-// encode: magic, number, prevEnd, closed, flags in one byte, zeros, and a
-// checksum of all that.
+// encode: magic, number, prevEnd, closed, flags in one byte, 7 zeros, size,
+// zeros, and a checksum of all that.
 func (h *header) encode() []byte {
 	b := make([]byte, 0, segmentHeader)
 	b = append(b, magic...)
@@ -158,6 +160,7 @@ func (h *header) encode() []byte {
 		flags |= durableFlag
 	}
 	b = append(b, flags)[:headerBody]
+	binary.BigEndian.PutUint64(b[sizeOffset:], uint64(h.size))
 	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
@@ -172,6 +175,7 @@ func decodeHeader(data []byte, number uint64) (h header, ok bool) {
 	h.number = binary.BigEndian.Uint64(data[len(magic):])
 	h.prevEnd = int64(binary.BigEndian.Uint64(data[len(magic)+8:]))
 	h.closed = int64(binary.BigEndian.Uint64(data[len(magic)+16:]))
+	h.size = int64(binary.BigEndian.Uint64(data[sizeOffset:]))
 	flags := data[len(magic)+24]
 	h.used, h.durable = flags&usedFlag != 0, flags&durableFlag != 0
 	return h, h.number == number

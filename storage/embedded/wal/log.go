@@ -38,8 +38,9 @@ type Log struct {
 	log   *slog.Logger
 	fatal func(error)
 
-	file   vfs.File // of the current segment; changed by Rotate under syncing
-	header header   // of the current segment; changed by Rotate under mu
+	file   vfs.File     // of the current segment; changed by Rotate under syncing
+	header header       // of the current segment; changed under syncing and mu
+	info   vfs.FileInfo // of file when it got its name; changed by Rotate under mu
 
 	syncing sync.Mutex // held while a file is synced
 	mu      sync.Mutex
@@ -48,9 +49,10 @@ type Log struct {
 	kept    uint64 // the first segment that is not on the disk for certain
 	oldest  uint64 // segment
 	next    *segment
-	spare   string // path of a segment to use again, "" if none
-	making  bool   // the next segment is being prepared
-	retry   int64  // preparing it has failed: where the current one has grown enough to try again
+	spare   string    // path of a segment to use again, "" if none
+	making  bool      // the next segment is being prepared
+	retry   int64     // preparing it has failed: where the current one has grown enough to try again
+	told    time.Time // when it was last said that it has failed
 	idle    sync.Cond
 	timer   *time.Timer // nil unless something waits to be synced
 	failed  error       // what is on the disk is not known since
@@ -61,6 +63,7 @@ type Log struct {
 type segment struct {
 	number uint64
 	file   vfs.File
+	info   vfs.FileInfo
 }
 
 // Open opens the log in a directory, replays its frames from segment first on,
@@ -142,12 +145,13 @@ func (l *Log) vouch(r *reader) error {
 
 // use makes s the current segment.
 func (l *Log) use(s *segment, h header) error {
+	h.size = s.info.Size()
 	if _, err := s.file.WriteAt(h.encode(), 0); err != nil {
 		return fmt.Errorf("writing the header of %s: %w", l.path(s.number), err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.file, l.header, l.end, l.synced, l.retry = s.file, h, segmentHeader, 0, 0
+	l.file, l.info, l.header, l.end, l.synced, l.retry = s.file, s.info, h, segmentHeader, 0, 0
 	if h.durable {
 		l.kept = h.number
 	}
@@ -213,9 +217,32 @@ func (l *Log) sync() error {
 	if err := l.file.SyncData(); err != nil {
 		return l.fail(fmt.Errorf("syncing %s: %w", l.path(number), err))
 	}
+	if err := l.noteGrowth(end); err != nil {
+		return l.fail(err)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.synced = end
+	return nil
+}
+
+// noteGrowth has the header say that the segment has so many bytes on the disk,
+// if these are more than it was made with. The last frame that was synced has
+// none behind it that would prove it, but the end of the file does. The header
+// is not synced for that: it outlives the process, and gets to the disk with
+// the next frame. The lock syncing is held.
+func (l *Log) noteGrowth(end int64) error {
+	if end <= l.header.size {
+		return nil
+	}
+	h := l.header
+	h.size = end
+	if _, err := l.file.WriteAt(h.encode(), 0); err != nil {
+		return fmt.Errorf("writing the header of %s: %w", l.path(h.number), err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.header = h
 	return nil
 }
 
@@ -269,11 +296,16 @@ func (l *Log) Full() bool {
 func (l *Log) Rotate() (ended uint64, err error) {
 	l.syncing.Lock()
 	defer l.syncing.Unlock()
+	l.mu.Lock()
+	next, file := l.next, l.file
+	l.mu.Unlock()
+	if err := LeadsTo(l.fs, l.path(next.number), next.info); err != nil {
+		return 0, l.fail(err) // before the current one says that it goes on there
+	}
 	if err := l.endSegment(); err != nil {
 		return 0, err
 	}
 	l.mu.Lock()
-	next, file := l.next, l.file
 	h := header{number: next.number, used: true, prevEnd: l.end, durable: !l.never}
 	ended, l.next = l.header.number, nil
 	l.mu.Unlock()

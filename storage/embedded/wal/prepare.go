@@ -3,6 +3,7 @@ package wal
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -24,14 +25,30 @@ func (l *Log) makeNext(number uint64) {
 	spare := l.spare
 	l.spare = ""
 	l.mu.Unlock()
-	s, err := l.prepare(number, spare, min(l.size, maxZeros))
+	var s *segment
+	err := l.Check()
 	if err != nil {
-		l.log.Warn("the next segment of the log cannot be prepared; the current one grows", "err", err)
+		l.fail(err) // a new segment might take the place of one of somebody else's
+	} else if s, err = l.prepare(number, spare, min(l.size, maxZeros)); err != nil {
+		l.complain(err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.next, l.making, l.retry = s, false, l.end+l.size/8
 	l.idle.Broadcast()
+}
+
+// complainEvery is how often it is said that a segment cannot be prepared, while
+// that goes on.
+const complainEvery = 10 * time.Second
+
+// complain tells the operator why the current segment grows. Nobody else does
+// at the same time: one segment is prepared at a time.
+func (l *Log) complain(err error) {
+	if now := time.Now(); now.Sub(l.told) >= complainEvery {
+		l.told = now
+		l.log.Warn("the next segment of the log cannot be prepared; the current one grows", "err", err)
+	}
 }
 
 // making is the name of a segment that is being prepared.
@@ -45,7 +62,7 @@ const making = prefix + "new"
 // is damaged.
 func (l *Log) prepare(number uint64, spare string, zeros int64) (*segment, error) {
 	path, made := l.path(number), l.fs.PathJoin(l.dir, making)
-	file, err := l.makeFile(made, number, spare, zeros)
+	file, info, err := l.makeFile(made, number, spare, zeros)
 	if err == nil {
 		if err = errors.Join(l.fs.Rename(made, path), l.syncDir()); err != nil {
 			file.Close()
@@ -54,7 +71,7 @@ func (l *Log) prepare(number uint64, spare string, zeros int64) (*segment, error
 	if err != nil {
 		return nil, fmt.Errorf("preparing %s: %w", path, err)
 	}
-	return &segment{number, file}, nil
+	return &segment{number, file, info}, nil
 }
 
 func (l *Log) syncDir() error {
@@ -65,20 +82,23 @@ func (l *Log) syncDir() error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-func (l *Log) makeFile(path string, number uint64, spare string, zeros int64) (f vfs.File, err error) {
+func (l *Log) makeFile(path string, number uint64, spare string, zeros int64) (f vfs.File, info vfs.FileInfo, err error) {
 	if spare != "" {
 		f, err = l.fs.ReuseForWrite(spare, path, vfs.WriteCategoryUnspecified)
 	} else {
 		f, err = l.fs.Create(path, vfs.WriteCategoryUnspecified)
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if spare == "" {
-		err = fill(f, zeros)
+		err = fill(f, max(zeros, segmentHeader))
 	}
 	if err == nil {
-		h := header{number: number}
+		info, err = f.Stat()
+	}
+	if err == nil {
+		h := header{number: number, size: info.Size()}
 		_, err = f.WriteAt(h.encode(), 0)
 	}
 	if err == nil {
@@ -87,9 +107,9 @@ func (l *Log) makeFile(path string, number uint64, spare string, zeros int64) (f
 	if err != nil {
 		f.Close()
 		l.fs.Remove(path)
-		return nil, err
+		return nil, nil, err
 	}
-	return f, nil
+	return f, info, nil
 }
 
 // fill writes zeros.

@@ -94,6 +94,9 @@ func (r *reader) segment(number uint64) (h header, data []byte, err error) {
 	if !ok {
 		return h, nil, fmt.Errorf("%w: %s has no header of segment %d", ErrDamaged, r.path(number), number)
 	}
+	if int64(len(data)) < h.size {
+		return h, nil, fmt.Errorf("%w: %s ends at byte %d, and it had %d bytes", ErrDamaged, r.path(number), len(data), h.size)
+	}
 	return h, data, nil
 }
 

@@ -1,0 +1,270 @@
+//go:build unix
+
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+// onDisk is an engine in a real directory, and what it ends with.
+type onDisk struct {
+	*Engine
+	dir   string
+	clock *handClock
+	fatal chan error
+}
+
+// newOnDisk opens an engine in a directory of its own that has something in its
+// tables, and whose bodies are not kept in memory once they are there.
+func newOnDisk(t *testing.T) *onDisk {
+	t.Helper()
+	d := &onDisk{dir: filepath.Join(t.TempDir(), "jobs"), clock: newHandClock(), fatal: make(chan error, 100)}
+	d.Engine = mustOpen(t, d.options())
+	fillTables(t, d.Engine)
+	return d
+}
+
+func (d *onDisk) options() Options {
+	return Options{
+		Dir: d.dir, segment: crashSegment, KeepBodies: 1, Log: slog.New(slog.DiscardHandler), clock: d.clock.now,
+		Fatal: func(err error) { d.fatal <- err; select {} },
+	}
+}
+
+// fillTables puts job 1 and others until it is in the tables, and its body only
+// there.
+func fillTables(t *testing.T, e *Engine) {
+	t.Helper()
+	do(t, e, storage.Op{Kind: storage.Put, Tube: "first", Body: []byte("the first one")})
+	fillSegment(t, e)
+	eventually(t, "the first segment to be in the tables", func() bool {
+		oldest, current := segments(e)
+		return oldest == current
+	})
+}
+
+// put has a job put aside, and returns what is closed when that is answered
+// without an error.
+func (d *onDisk) put() (acked chan struct{}) {
+	acked = make(chan struct{})
+	b := &storage.Batch{Ops: []storage.Op{{Kind: storage.Put, Tube: "a", Body: []byte("body")}}}
+	b.Done = func() {
+		if b.Ops[0].Answer.Err == nil {
+			close(acked)
+		}
+	}
+	go d.Do(b)
+	return acked
+}
+
+// copyDirectory copies a directory with all that is in it.
+func copyDirectory(from, to string) error { return os.CopyFS(to, os.DirFS(from)) }
+
+// removeLike removes the files of a directory that are called so.
+func removeLike(pattern string) error {
+	names, err := filepath.Glob(pattern)
+	for _, name := range names {
+		err = errors.Join(err, os.Remove(name))
+	}
+	return err
+}
+
+// removeAll removes a directory, in which somebody may just be making a file.
+func removeAll(dir string) (err error) {
+	for range 100 {
+		if err = os.RemoveAll(dir); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// takings are the ways in which a directory is taken from an engine, and which
+// file or directory the error has to name.
+var takings = map[string]struct {
+	take  func(dir string) error
+	names string
+}{
+	"removed": {removeAll, ""},
+	"renamed": {func(dir string) error { return os.Rename(dir, dir+".old") }, ""},
+	"replaced by a copy": {func(dir string) error {
+		return errors.Join(os.Rename(dir, dir+".old"), copyDirectory(dir+".old", dir))
+	}, ""},
+	"replaced by an empty one": {func(dir string) error {
+		return errors.Join(os.Rename(dir, dir+".old"), os.Mkdir(dir, 0o755))
+	}, ""},
+	"replaced by a file": {func(dir string) error {
+		return errors.Join(os.Rename(dir, dir+".old"), os.WriteFile(dir, nil, 0o644))
+	}, ""},
+	"without its log":    {func(dir string) error { return removeLike(dir + "/log.*") }, "/log."},
+	"without its tables": {func(dir string) error { return removeAll(dir + "/tables") }, "/tables"},
+	"with other tables": {func(dir string) error {
+		return errors.Join(os.Rename(dir+"/tables", dir+"/aside"), copyDirectory(dir+"/aside", dir+"/tables"))
+	}, "/tables"},
+}
+
+func (d *onDisk) wantsGone(t *testing.T, names string) {
+	t.Helper()
+	select {
+	case err := <-d.fatal:
+		if !errors.Is(err, ErrGone) || !strings.Contains(err.Error(), d.dir+names) {
+			t.Errorf("it ends with: %v", err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("nobody has noticed")
+	}
+}
+
+// TestDirectoryIsTaken: nothing is acknowledged in a directory that is not the
+// engine's any more.
+func TestDirectoryIsTaken(t *testing.T) {
+	for what, taking := range takings {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			d := newOnDisk(t)
+			if err := taking.take(d.dir); err != nil {
+				t.Fatal(err)
+			}
+			d.clock.advance(ownEvery)
+			acked := d.put()
+			d.wantsGone(t, taking.names)
+			select {
+			case <-acked:
+				t.Error("a put was acknowledged")
+			default:
+			}
+		})
+	}
+}
+
+// TestDirectoryIsTakenInPeace: it is noticed though nobody changes anything.
+func TestDirectoryIsTakenInPeace(t *testing.T) {
+	for what, taking := range takings {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			d := newOnDisk(t)
+			if err := taking.take(d.dir); err != nil {
+				t.Fatal(err)
+			}
+			d.wantsGone(t, taking.names)
+		})
+	}
+}
+
+// TestClosedElsewhere: an engine that is closed before anybody has noticed says
+// so.
+func TestClosedElsewhere(t *testing.T) {
+	d := newOnDisk(t)
+	if err := os.Rename(d.dir, d.dir+".old"); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); !errors.Is(err, ErrGone) || !strings.Contains(err.Error(), d.dir) {
+		t.Errorf("closing an engine whose directory was renamed: %v", err)
+	}
+}
+
+// TestNothingIsMadeElsewhere: what a directory holds that has taken the place of
+// the engine's is not touched, though segments and windows end.
+func TestNothingIsMadeElsewhere(t *testing.T) {
+	d := newOnDisk(t)
+	if err := errors.Join(os.Rename(d.dir, d.dir+".old"), os.CopyFS(d.dir, os.DirFS(d.dir+".old"))); err != nil {
+		t.Fatal(err)
+	}
+	before := listing(t, d.dir)
+	go func() { // without advancing the clock, so that only what begins a segment looks
+		for {
+			d.Do(&storage.Batch{Ops: []storage.Op{{Kind: storage.Put, Tube: "a", Body: make([]byte, 10_000)}}, Done: func() {}})
+		}
+	}()
+	d.wantsGone(t, "")
+	if after := listing(t, d.dir); after != before {
+		t.Errorf("before:\n%s\nafter:\n%s", before, after)
+	}
+}
+
+// listing is which files there are, how long they are, and when they were written.
+func listing(t *testing.T, dir string) (all string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil {
+			all += fmt.Sprintln(path, info.Size(), info.ModTime())
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// TestLockedWithoutLockFile: who has the directory keeps it, though the files by
+// which others lock it are removed.
+func TestLockedWithoutLockFile(t *testing.T) {
+	d := newOnDisk(t)
+	for _, name := range []string{"LOCK", "tables/LOCK"} {
+		if err := os.Remove(filepath.Join(d.dir, name)); err != nil {
+			t.Fatal(err)
+		}
+		if e, err := Open(d.options()); !errors.Is(err, ErrLocked) {
+			t.Fatalf("opened beside another one without %s: %v, %v", name, e, err)
+		}
+		os.Create(filepath.Join(d.dir, name)) // the one that was refused may have made it anew
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	e := mustOpen(t, d.options())
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTablesRenamed: while the tables are under another name puts are refused at
+// last, and everything else goes on but reading bodies that are there only; when
+// they are back, so is everything.
+func TestTablesRenamed(t *testing.T) {
+	d := newOnDisk(t)
+	tables, aside := filepath.Join(d.dir, tablesDir), filepath.Join(d.dir, "aside")
+	if err := os.Rename(tables, aside); err != nil {
+		t.Fatal(err)
+	}
+	ids := putUntilRefused(t, d.Engine)
+	do(t, d, storage.Op{Kind: storage.Peek, ID: ids[len(ids)-1]})
+	soon(t, d, storage.Op{Kind: storage.Peek, ID: 1}) // which may fail now
+	for _, id := range ids[:len(ids)/2] {
+		do(t, d, storage.Op{Kind: storage.Move, Move: tube.Delete, ID: id})
+	}
+	if err := os.Rename(aside, tables); err != nil {
+		t.Fatal(err)
+	}
+	awaitPut(t, d.Engine)
+	if got := do(t, d, storage.Op{Kind: storage.Peek, ID: 1})[0].Answer.Body; string(got) != "the first one" {
+		t.Errorf("the body of the first job is %q", got)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	e := mustOpen(t, d.options())
+	defer e.Close()
+	for i, id := range ids {
+		ops := []storage.Op{{Kind: storage.Peek, ID: id}}
+		if storage.DoWait(e, ops); ops[0].Answer.NotFound != (i < len(ids)/2) {
+			t.Errorf("job %d of %d: %+v", i, len(ids), ops[0].Answer.NotFound)
+		}
+	}
+}

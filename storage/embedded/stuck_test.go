@@ -1,0 +1,238 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+// allSoon carries out operations, and fails if that is not done within half a
+// minute.
+func allSoon(t *testing.T, s storage.Store, ops []storage.Op) []storage.Op {
+	t.Helper()
+	done := make(chan struct{})
+	go s.Do(&storage.Batch{Ops: ops, Done: func() { close(done) }})
+	select {
+	case <-done:
+	case <-time.After(30 * time.Second):
+		t.Fatalf("operations of kind %d are held up", ops[0].Kind)
+	}
+	return ops
+}
+
+func soon(t *testing.T, s storage.Store, op storage.Op) *storage.Answer {
+	t.Helper()
+	return &allSoon(t, s, []storage.Op{op})[0].Answer
+}
+
+// putUntilRefused puts jobs until there is no room, and returns their ids.
+func putUntilRefused(t *testing.T, e *Engine) (ids []uint64) {
+	t.Helper()
+	for {
+		a := soon(t, e, storage.Op{Kind: storage.Put, Tube: "a", TTR: 100, Body: make([]byte, 4<<10)})
+		switch {
+		case errors.Is(a.Err, storage.ErrNoSpace):
+			return ids
+		case a.Err != nil:
+			t.Fatal(a.Err)
+		}
+		if ids = append(ids, a.ID); len(ids) > 10_000 {
+			t.Fatal("puts are never refused")
+		}
+	}
+}
+
+// awaitPut puts until one is accepted.
+func awaitPut(t *testing.T, e *Engine) {
+	t.Helper()
+	eventually(t, "a put to be accepted", func() bool {
+		return soon(t, e, storage.Op{Kind: storage.Put, Tube: "b", Body: []byte("x")}).Err == nil
+	})
+}
+
+// lines keeps what is logged.
+type lines struct {
+	slog.Handler
+	mu   sync.Mutex
+	said []string
+}
+
+func (l *lines) Enabled(context.Context, slog.Level) bool { return true }
+
+func (l *lines) Handle(_ context.Context, r slog.Record) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.said = append(l.said, r.Message)
+	return nil
+}
+
+// count tells how many lines have a word in them.
+func (l *lines) count(word string) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, line := range l.said {
+		if strings.Contains(line, word) {
+			n++
+		}
+	}
+	return n
+}
+
+// stuck is an engine whose tables cannot be written.
+type stuck struct {
+	*Engine
+	disk *disk
+	fs   *hooked
+	said *lines
+}
+
+func newStuck(t *testing.T) *stuck {
+	d := newDisk()
+	d.segment = crashSegment
+	s := &stuck{disk: d, fs: newHooked(d.fs), said: &lines{Handler: slog.DiscardHandler}}
+	o := d.options(t)
+	o.fs, o.Log = s.fs, slog.New(s.said)
+	s.Engine = mustOpen(t, o)
+	s.fs.set(func(op errorfs.Op) error {
+		if isTable(op) && (isLink(op) || isCreate(op)) {
+			return errDisk
+		}
+		return nil
+	})
+	return s
+}
+
+// left opens what a power cut leaves.
+func (s *stuck) left(t *testing.T) *Engine {
+	t.Helper()
+	d := &disk{fs: clone(s.disk.fs, 0), clock: s.disk.clock, segment: crashSegment}
+	return mustOpen(t, d.options(t))
+}
+
+// TestTablesCannotBeWritten: puts are refused when the tables are too far
+// behind, and all else goes on, over many segments of the log; nothing is lost
+// when the power is cut then; and when they can be written again they catch up,
+// and the log is given up.
+func TestTablesCannotBeWritten(t *testing.T) {
+	begun := time.Now()
+	s := newStuck(t)
+	ids := putUntilRefused(t, s.Engine)
+	_, first := segments(s.Engine)
+	for current := first; current < first+2*maxBehind; _, current = segments(s.Engine) {
+		workOn(t, s.Engine, ids)
+	}
+	for _, id := range ids[:10] {
+		soon(t, s, storage.Op{Kind: storage.Move, Move: tube.Delete, ID: id})
+	}
+	wantJobs(t, s.left(t), ids)
+	eventually(t, "it to be said that puts are refused", func() bool { return s.said.count("puts are refused") > 0 })
+	told, most := s.said.count("puts are refused"), 1+int(time.Since(begun)/complainEvery)
+	if told > most || s.said.count("cannot be written") > 2*most {
+		t.Errorf("it was said %d times that puts are refused", told)
+	}
+
+	s.fs.set(nil)
+	awaitPut(t, s.Engine)
+	eventually(t, "the tables to catch up", func() bool {
+		oldest, current := segments(s.Engine)
+		return oldest == current
+	})
+	wantJobs(t, s.left(t), ids)
+	if s.said.count("can be written again") < 1 {
+		t.Error("nobody was told that the tables can be written again")
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// workOn has jobs reserved, released, buried and kicked.
+func workOn(t *testing.T, e *Engine, ids []uint64) {
+	t.Helper()
+	for _, m := range []tube.Move{tube.ReserveJob, tube.Release, tube.ReserveJob, tube.Bury, tube.KickJob} {
+		var ops []storage.Op
+		for _, id := range ids {
+			ops = append(ops, storage.Op{Kind: storage.Move, Move: m, Holder: 1, ID: id, Pri: 7})
+		}
+		for i, op := range allSoon(t, e, ops) {
+			if a := &op.Answer; a.Err != nil || a.NotFound {
+				t.Fatalf("move %d of job %d: %+v", m, ids[i], a)
+			}
+		}
+	}
+}
+
+// wantJobs wants jobs to be there and ready, but for the first ten, which are
+// deleted, and closes the engine.
+func wantJobs(t *testing.T, e *Engine, ids []uint64) {
+	t.Helper()
+	for i, id := range ids {
+		ops := []storage.Op{{Kind: storage.JobStats, ID: id}, {Kind: storage.Peek, ID: id}}
+		storage.DoWait(e, ops)
+		job, body := ops[0].Answer.Job, ops[1].Answer.Body
+		if i < 10 && job != nil || i >= 10 && (job == nil || job.State != tube.Ready || len(body) != 4<<10) {
+			t.Errorf("job %d of %d: %+v with %d bytes", i, len(ids), job, len(body))
+		}
+	}
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSlowTablesAreWaitedFor: puts that come faster than the tables can be
+// written wait, and are not refused.
+func TestSlowTablesAreWaitedFor(t *testing.T) {
+	s := newStuck(t)
+	may := holdTables(s.fs)
+	var puts sync.WaitGroup
+	acked := make(chan error, 1000)
+	for range 4 {
+		puts.Go(func() {
+			for range 250 {
+				ops := []storage.Op{{Kind: storage.Put, Tube: "a", Body: make([]byte, 4<<10)}}
+				storage.DoWait(s, ops)
+				acked <- ops[0].Answer.Err
+			}
+		})
+	}
+	eventually(t, "the tables to be far behind", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.journal.behind > maxBehind
+	})
+	close(may)
+	puts.Wait()
+	close(acked)
+	for err := range acked {
+		if err != nil {
+			t.Fatal(fmt.Errorf("a put that had to wait: %w", err))
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestClosedWhileStuck: an engine whose tables cannot be written can be closed,
+// and nothing is lost.
+func TestClosedWhileStuck(t *testing.T) {
+	s := newStuck(t)
+	ids := putUntilRefused(t, s.Engine)
+	for _, id := range ids[:10] {
+		soon(t, s, storage.Op{Kind: storage.Move, Move: tube.Delete, ID: id})
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wantJobs(t, s.left(t), ids)
+}

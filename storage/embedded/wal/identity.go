@@ -1,0 +1,67 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// ErrGone is in the chain of an error when a file or directory that is open has
+// been removed, renamed or replaced by somebody else: what is written to it
+// would not be found by the next Open.
+var ErrGone = errors.New("somebody else has changed what is on the disk")
+
+// ErrReplaced is ErrGone where there is another file or directory instead.
+var ErrReplaced = fmt.Errorf("%w", ErrGone)
+
+// LeadsTo fails with ErrGone if a path no longer leads to a file or directory
+// that is open, of which info is what Stat has said. If the operating system
+// does not tell, that is no reason to fail.
+func LeadsTo(fs vfs.FS, path string, info vfs.FileInfo) error {
+	_, err := follow(fs, path, info)
+	return err
+}
+
+// follow does what LeadsTo does, and returns what Stat says now; nil if it does
+// not tell.
+func follow(fs vfs.FS, path string, info vfs.FileInfo) (now vfs.FileInfo, err error) {
+	now, err = fs.Stat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ESTALE):
+		return nil, fmt.Errorf("%w: %s has been removed or renamed", ErrGone, path)
+	case err != nil:
+		return nil, nil
+	case !sameFile(now, info):
+		return nil, fmt.Errorf("%w: %s has been replaced by another one", ErrReplaced, path)
+	}
+	return now, nil
+}
+
+// Check fails with ErrGone if the current segment is no longer the file under
+// its name, or has been cut short.
+func (l *Log) Check() error {
+	for {
+		l.mu.Lock()
+		number, info, end, closed := l.header.number, l.info, l.end, l.closed
+		l.mu.Unlock()
+		err := l.checkSegment(number, info, end)
+		if err == nil || closed {
+			return nil
+		}
+		if _, current := l.Segments(); current == number {
+			return err
+		}
+	}
+}
+
+func (l *Log) checkSegment(number uint64, info vfs.FileInfo, end int64) error {
+	path := l.path(number)
+	now, err := follow(l.fs, path, info)
+	if err == nil && now != nil && now.Size() < end {
+		return fmt.Errorf("%w: %s has been cut short to %d bytes, of which %d were written", ErrGone, path, now.Size(), end)
+	}
+	return err
+}
