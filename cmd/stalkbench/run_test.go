@@ -7,6 +7,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -150,11 +151,8 @@ func TestRunOnUnixSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.stop()
-	for i := 0; i < 100; i++ {
-		if _, err := os.Stat(path); err == nil {
-			break
-		}
-		time.Sleep(20 * time.Millisecond)
+	if err := p.await(context.Background(), "unix:"+path); err != nil {
+		t.Fatal(err)
 	}
 	l := baseLoad()
 	l.Conns, l.Duration = 5, 200*time.Millisecond
@@ -163,6 +161,38 @@ func TestRunOnUnixSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkResult(t, res)
+}
+
+// The file of a unix socket is there before anybody listens on it.
+func TestAwaitListener(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	stale, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stale.(*net.UnixListener).SetUnlinkOnClose(false)
+	stale.Close()
+	p, err := spawn([]string{"/bin/sleep", "60"}, strings.NewReplacer(), "/dev/null")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.stop()
+	awaited := make(chan error, 1)
+	go func() { awaited <- p.await(context.Background(), "unix:"+path) }()
+	select {
+	case err := <-awaited:
+		t.Fatalf("nobody listens yet, and it did not wait: %v", err)
+	case <-time.After(100 * time.Millisecond):
+	}
+	os.Remove(path)
+	ln, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	if err := <-awaited; err != nil {
+		t.Error(err)
+	}
 }
 
 func TestCancelCleansUp(t *testing.T) {
