@@ -23,23 +23,26 @@ func TestTranscripts(t *testing.T) {
 		for _, tr := range all {
 			t.Run(tr.Name, func(t *testing.T) {
 				t.Parallel()
-				play(t, tr, append(store(), tr.Flags()...))
+				play(t, tr, store)
 			})
 		}
 	})
 }
 
-func play(t *testing.T, tr *dialogue.Transcript, flags []string) {
-	srv, err := dialogue.Start("redstalk", binary, t.TempDir(), flags...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer srv.Stop()
-	target := srv.Target()
-	target.Slack = transcriptSlack
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+// play plays a transcript on the program, on a store of its own each time.
+func play(t *testing.T, tr *dialogue.Transcript, store func() []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	if err := dialogue.Play(ctx, tr, target); err != nil {
+	err := dialogue.PlayInTime(ctx, tr, func() (dialogue.Target, func(), error) {
+		srv, err := dialogue.Start("redstalk", binary, t.TempDir(), append(store(), tr.Flags()...)...)
+		if err != nil {
+			return dialogue.Target{}, nil, err
+		}
+		target := srv.Target()
+		target.Slack = transcriptSlack
+		return target, srv.Stop, nil
+	})
+	if err != nil {
 		t.Error(err)
 	}
 }
