@@ -3,13 +3,14 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
-
-	"github.com/beanstalkd/go-beanstalk"
 )
 
-// auditors is how many connections an audit has.
-const auditors = 4
+const (
+	auditors = 4   // connections of an audit
+	glance   = 100 // jobs that one of them looks at with one packet
+)
 
 // Check looks at every job that may be there, and at every one that was
 // deleted since the last audit, changing nothing; then the load can go on. The
@@ -60,9 +61,11 @@ func (l *Ledger) check(ctx context.Context, chosen func(*entry) bool) error {
 	share := (len(look) + auditors - 1) / auditors
 	l.audit(func(c *client, number int) {
 		mine := look[min(number*share, len(look)):min((number+1)*share, len(look))]
-		for _, e := range mine {
-			for c.connect(ctx) && !c.look(e) {
-				pause(ctx)
+		for some := range slices.Chunk(mine, glance) {
+			for len(some) > 0 && c.connect(ctx) {
+				if some = c.look(some); len(some) > 0 {
+					pause(ctx)
+				}
 			}
 		}
 	})
@@ -85,21 +88,24 @@ func (l *Ledger) audit(work func(c *client, number int)) {
 	group.Wait()
 }
 
-// look judges one job; false if there was no answer.
-func (c *client) look(e *entry) bool {
-	var body []byte
+// look judges some jobs, and returns those for which there was no answer.
+func (c *client) look(some []*entry) (left []*entry) {
+	var requests []request
 	sent := c.ledger.sending()
-	end, _ := c.ask(0, func(conn *beanstalk.Conn) (err error) {
-		body, err = conn.Peek(e.id)
-		return err
-	})
-	switch end {
-	case done:
-		c.ledger.sighted(e.id, body, sent)
-	case refused:
-		c.ledger.missing(e)
+	for _, e := range some {
+		requests = append(requests, request{fmt.Sprintf("peek %d\r\n", e.id), "FOUND", func(r reply) {
+			switch r.end {
+			case done:
+				c.ledger.sighted(e.id, r.body, sent)
+			case refused:
+				c.ledger.missing(e)
+			default:
+				left = append(left, e)
+			}
+		}})
 	}
-	return end != unknown
+	c.exchange(requests, nil)
+	return left
 }
 
 // missing judges that a job is not there.
