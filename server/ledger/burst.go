@@ -142,7 +142,10 @@ func (b *burster) finish() []request {
 func (b *burster) deleted(e *entry) request {
 	h := b.giveUp(e)
 	b.ledger.deleting(e)
-	return request{fmt.Sprintf("delete %d\r\n", e.id), "DELETED", func(r reply) { b.ledger.deletion(e, h, r.end) }}
+	return request{fmt.Sprintf("delete %d\r\n", e.id), "DELETED", func(r reply) {
+		b.gaveUp(e, r.end)
+		b.ledger.deletion(e, h, r.end)
+	}}
 }
 
 func (b *burster) touched(e *entry) request {
@@ -153,7 +156,22 @@ func (b *burster) touched(e *entry) request {
 }
 
 func (b *burster) givenUp(e *entry, text, want string) request {
-	return b.asHolder(e, b.giveUp(e), text, want)
+	r := b.asHolder(e, b.giveUp(e), text, want)
+	judge := r.settle
+	r.settle = func(r reply) {
+		b.gaveUp(e, r.end)
+		judge(r)
+	}
+	return r
+}
+
+// gaveUp notes how a command ended that gives up a job. A reserve before it in the
+// same packet may have got the job once more, after its TTR had run out: then it
+// was that reservation that was given up.
+func (b *burster) gaveUp(e *entry, end outcome) {
+	if end != refused {
+		b.giveUp(e)
+	}
 }
 
 // asHolder is a command that only the holder may give. h is how the client has
