@@ -37,7 +37,7 @@ type burster struct {
 	nap      *nap
 
 	used     string // tube of the connection below
-	watching *wire  // the connection that watches all tubes; another one does not yet
+	watching *wire  // the connection that watches tubes of the ledger; another one does not yet
 }
 
 // packet makes a burst: most are small, one in four is as large as may be.
@@ -63,13 +63,19 @@ func (b *burster) packet() []request {
 	return requests
 }
 
-// watch has a connection that is new watch all tubes.
+// watch has a connection that is new watch all tubes, or one: so that some packets
+// have to look for each job in many places, and most have not.
 func (b *burster) watch() (requests []request) {
 	if b.watching == b.wire {
 		return nil
 	}
 	b.watching, b.used = b.wire, "default"
-	for _, name := range b.ledger.tubes {
+	tubes := b.ledger.tubes
+	if b.rng.IntN(3) > 0 {
+		at := b.rng.IntN(len(tubes))
+		tubes = tubes[at : at+1]
+	}
+	for _, name := range tubes {
 		requests = append(requests, request{fmt.Sprintf("watch %s\r\n", name), "WATCHING", none})
 	}
 	return append(requests, request{"ignore default\r\n", "WATCHING", none})

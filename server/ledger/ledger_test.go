@@ -392,7 +392,11 @@ func TestHonest(t *testing.T) {
 				if err := errors.Join(checked, drained); err != nil {
 					t.Error(err)
 				}
-				if report.PutsAcked < 300 || report.DeletesAcked+report.DeletesUnknown < report.PutsAcked || report.Live != 0 || !test.saw(report) {
+				saw := test.saw(report)
+				if kind == "bursts" { // of a packet that is torn one reply is missing, of whatever
+					saw = saw || report.Broken > 0 && report.DeletesUnknown > 0
+				}
+				if report.PutsAcked < 300 || report.DeletesAcked+report.DeletesUnknown < report.PutsAcked || report.Live != 0 || !saw {
 					t.Errorf("not what was to be seen: %v", report)
 				}
 			})
