@@ -158,12 +158,13 @@ func thousands(n int) string {
 
 // works returns whether puts in all tubes are acknowledged at an address.
 func (c *chaos) works(addr string) bool {
-	conn, err := net.DialTimeout("tcp", addr, patience)
+	const limit = 20 * time.Second // an instance that answers later is asked anew
+	conn, err := net.DialTimeout("tcp", addr, limit)
 	if err != nil {
 		return false
 	}
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(patience))
+	conn.SetDeadline(time.Now().Add(limit))
 	var all strings.Builder
 	for i := range c.tubes {
 		fmt.Fprintf(&all, "use probe-%d\r\nput 0 0 60 1\r\nx\r\n", i)

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -50,8 +52,16 @@ func jobsLeft(t *testing.T, addr string) (sum int) {
 	if err := c.send([]byte("stats\r\n")); err != nil {
 		t.Fatal(err)
 	}
-	c.conn.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
-	raw, _ := io.ReadAll(c.conn)
+	c.conn.SetReadDeadline(time.Now().Add(acceptTimeout))
+	size := 0
+	in := bufio.NewReader(c.conn)
+	if _, err := fmt.Fscanf(in, "OK %d\r\n", &size); err != nil {
+		t.Fatal(err)
+	}
+	raw := make([]byte, size)
+	if _, err := io.ReadFull(in, raw); err != nil {
+		t.Fatal(err)
+	}
 	for line := range strings.Lines(string(raw)) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
 		switch name {
