@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 )
 
@@ -27,6 +28,10 @@ func (e *LateError) Error() string {
 // Unwrap returns what went wrong.
 func (e *LateError) Unwrap() error { return e.Err }
 
+// replays lets one transcript be played again at a time: many at once may be why
+// they are late.
+var replays sync.Mutex
+
 // PlayInTime plays t until a play holds, or fails in time. Each play is on a
 // server of its own, which fresh starts and stop ends. If all of five plays were
 // late and failed, the error says so and is that of the last one.
@@ -39,14 +44,23 @@ func PlayInTime(ctx context.Context, t *Transcript, fresh func() (target Target,
 		defer stop()
 		return Play(ctx, t, target)
 	}
-	var err error
-	for range maxPlays {
-		err = play()
+	err := play()
+	for plays := 1; ; plays++ {
 		if _, late := errors.AsType[*LateError](err); !late {
 			return err
 		}
+		if plays == maxPlays {
+			break
+		}
+		err = alone(play)
 	}
 	return fmt.Errorf("failed in each of %d plays, all of them late; the last: %w", maxPlays, err)
+}
+
+func alone(play func() error) error {
+	replays.Lock()
+	defer replays.Unlock()
+	return play()
 }
 
 // blame makes a LateError of a mismatch if lateness may be why it came.
