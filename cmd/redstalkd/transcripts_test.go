@@ -31,7 +31,7 @@ func TestTranscripts(t *testing.T) {
 
 // play plays a transcript on the program, on a store of its own each time.
 func play(t *testing.T, tr *dialogue.Transcript, store func() []string) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	err := dialogue.PlayInTime(ctx, tr, func() (dialogue.Target, func(), error) {
 		srv, err := dialogue.Start("redstalk", binary, t.TempDir(), append(store(), tr.Flags()...)...)
