@@ -29,6 +29,31 @@ func TestTranscripts(t *testing.T) {
 	})
 }
 
+// TestWaitsThatEndWhenDue plays some transcripts many times, as it was chance on
+// which side of its end a wait was answered.
+func TestWaitsThatEndWhenDue(t *testing.T) {
+	const times = 20
+	var some []*dialogue.Transcript
+	for _, name := range []string{"wait-ends-when-due", "wait-ends-with-ttr"} {
+		tr, err := dialogue.LoadFile("../../testdata/transcripts/" + name + ".txt")
+		if err != nil {
+			t.Fatal(err)
+		}
+		tr.Name = name
+		some = append(some, tr)
+	}
+	onEngines(t, func(t *testing.T, store func() []string) {
+		for _, tr := range some {
+			for range times {
+				t.Run(tr.Name, func(t *testing.T) {
+					t.Parallel()
+					play(t, tr, store)
+				})
+			}
+		}
+	})
+}
+
 // play plays a transcript on the program, on a store of its own each time.
 func play(t *testing.T, tr *dialogue.Transcript, store func() []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
