@@ -19,7 +19,7 @@ APT_TOOLS = redis-server beanstalkd gcc
 
 .DEFAULT_GOAL := help
 
-.PHONY: help build run test test-clients deps bench bench-cluster crash chaos oracle record fuzz check clean
+.PHONY: help build run test test-long test-clients deps bench bench-cluster crash chaos oracle record fuzz check clean
 
 help: ## print this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -30,9 +30,16 @@ build: ## build bin/redstalkd and the tools beside it
 run: build ## build and serve on 127.0.0.1:11300; STORE=redis://127.0.0.1:6379/0 serves from Redis
 	bin/redstalkd -l $(LISTEN) -p $(PORT) --store '$(STORE)'
 
-test: deps ## run all tests, installing what they need
+test: deps ## run all tests, installing what they need: 5 minutes
 	$(GO) vet ./...
-	$(GO) test -race -timeout 14m ./...
+	$(GO) test -race -timeout 15m ./...
+
+test-long: deps ## run those tests at more length that play at random: 10 minutes
+	$(GO) test -race -count=1 -timeout 15m -run '^(TestMemory|TestJournal|TestPowerCut)$$' ./storage/embedded -args -histories 40 -walks 20
+	$(GO) test -race -count=1 -timeout 15m -run '^TestAgainstItself$$' ./server/differ -args -plain 6000 -timed 600
+	$(GO) test -race -count=1 -timeout 15m -run '^TestCrash' ./cmd/redstalkd -args -crash-rounds 10
+	$(GO) test -race -count=1 -timeout 30m -run '^TestDiffer' ./cmd/redstalkd -args -differ-commands 10000
+	$(GO) test -race -count=1 -timeout 30m -run '^TestChaos$$' ./cmd/redstalkd -args -ha-long -chaos-rounds 3
 
 deps: ## install redis-server and beanstalkd by apt where they are missing
 	@sh tools/deps.sh $(APT_TOOLS)

@@ -100,7 +100,11 @@ func killInstance(c *chaos) func() {
 }
 
 func freezeInstance(c *chaos) func() {
-	in, enough := c.someInstance(), c.upTo(longestFault())
+	in := c.someInstance()
+	enough := c.upTo(longestFault())
+	if c.rng.IntN(2) == 0 { // so long that others give it up
+		enough = enough*2/3 + longestFault()
+	}
 	over := c.done.begin(in.addr, "instance frozen")
 	in.signal(c.t, syscall.SIGSTOP)
 	return inTime(enough, func() {

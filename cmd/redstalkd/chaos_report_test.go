@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -43,9 +44,9 @@ func inSeconds(d time.Duration) string { return fmt.Sprintf("%.2f", d.Seconds())
 // tableOfBooks is what became of jobs, a row for each way of running Redis.
 func tableOfBooks(runs []*chaos) string {
 	var b strings.Builder
-	b.WriteString("| | rounds (with two faults) | jobs acknowledged | deletes acknowledged | lost | back from the dead | put twice | " +
+	b.WriteString("| | rounds (with two faults) | jobs acknowledged | deletes acknowledged | lost | back from the dead | deleted twice | put twice | ids given twice | " +
 		"handed out again without a reason | `INTERNAL_ERROR` before its time | faults by `fsck` |\n" +
-		"|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
+		"|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
 	for _, c := range runs {
 		double, hasty, books := 0, 0, c.books.Report()
 		for _, r := range c.results {
@@ -56,8 +57,8 @@ func tableOfBooks(runs []*chaos) string {
 				hasty++
 			}
 		}
-		fmt.Fprintf(&b, "| %s | %d (%d) | %s | %s | %d | %d | %d | %d | %d | %d |\n", c.title, len(c.results), double,
-			thousands(books.PutsAcked), thousands(books.DeletesAcked), books.Lost, books.Undead, books.Twice,
+		fmt.Fprintf(&b, "| %s | %d (%d) | %s | %s | %d | %d | %d | %d | %d | %d | %d | %d |\n", c.title, len(c.results), double,
+			thousands(books.PutsAcked), thousands(books.DeletesAcked), books.Lost, books.Undead, books.DeletedTwice, books.Twice, books.Reused,
 			books.Contested+books.Robbed, hasty, c.unsound)
 	}
 	return b.String()
@@ -157,12 +158,13 @@ func thousands(n int) string {
 
 // works returns whether puts in all tubes are acknowledged at an address.
 func (c *chaos) works(addr string) bool {
-	conn, err := net.DialTimeout("tcp", addr, patience)
+	const limit = 20 * time.Second // an instance that answers later is asked anew
+	conn, err := net.DialTimeout("tcp", addr, limit)
 	if err != nil {
 		return false
 	}
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(patience))
+	conn.SetDeadline(time.Now().Add(limit))
 	var all strings.Builder
 	for i := range c.tubes {
 		fmt.Fprintf(&all, "use probe-%d\r\nput 0 0 60 1\r\nx\r\n", i)
@@ -173,8 +175,12 @@ func (c *chaos) works(addr string) bool {
 	in := bufio.NewReader(conn)
 	for range c.tubes {
 		for _, want := range []string{"USING ", "INSERTED "} {
-			if line, err := in.ReadString('\n'); err != nil || !strings.HasPrefix(line, want) {
+			line, err := in.ReadString('\n')
+			if err != nil || !strings.HasPrefix(line, want) {
 				return false
+			}
+			if id, err := strconv.ParseUint(strings.TrimSpace(strings.TrimPrefix(line, "INSERTED ")), 10, 64); err == nil {
+				c.books.Foreign(id)
 			}
 		}
 	}

@@ -28,6 +28,9 @@ const (
 	// machine may have other things to do.
 	chaosPatience = 5 * time.Minute
 
+	// chaosJobSize is the -z of the instances; a few jobs are as large.
+	chaosJobSize = 1 << 20
+
 	// instances is how many serve the same jobs in TestChaos.
 	instances = 3
 )
@@ -36,9 +39,14 @@ const (
 // each round one or two faults happen to instances, Redis and the connections
 // between them, drawn by a seed. Throughout and at the end the ledger holds the
 // books against what is there: what was acknowledged is neither lost nor comes
-// back, and no job is handed out while another client has it, except where
-// that client's instance was killed, frozen or cut off, or the TTR ran out.
-// After each round and at the end fsck must find nothing.
+// back, no id is given to two puts, no job is deleted twice, and none is handed
+// out while another client has it, except where that client's instance was killed,
+// frozen or cut off, or the TTR ran out. After each round and at the end fsck must
+// find nothing.
+//
+// Some clients put, reserve and finish up to 512 jobs with one packet. Bodies are
+// up to -z long. A tenth of those that hold jobs are frozen at any time, with
+// -ha-long for 3 to 10 s, and then try to finish what they held.
 //
 // The seed decides which faults happen, to whom and for how long, not how they
 // fall in with the load: the same seed need not find the same fault of the
@@ -131,7 +139,8 @@ func newChaos(t *testing.T, s *setup, seed uint64) *chaos {
 		c.launch(in)
 	}
 	c.books = ledger.New(ledger.Config{
-		Addrs: addrs, Seed: seed, Tubes: 8, Producers: 6, Consumers: 9, Kickers: 1, MaxBody: 600,
+		Addrs: addrs, Seed: seed, Tubes: 8, Producers: 6, Consumers: 9, Kickers: 1, MaxBody: 600, LargestBody: chaosJobSize,
+		Bursters: 3, BurstPace: 500 * time.Millisecond, MinFreeze: longestFault() / 2, MaxFreeze: 10 * longestFault() / 6,
 		Pace: 25 * time.Millisecond, Hold: 30 * time.Millisecond, Patience: chaosPatience, Excuse: c.done.excuse,
 	})
 	return c
@@ -142,7 +151,8 @@ func newChaos(t *testing.T, s *setup, seed uint64) *chaos {
 func (c *chaos) newInstance(number int) *chaosInstance {
 	port := quietPort(c.t)
 	in := &chaosInstance{own: "127.0.0.1:" + port}
-	in.args = append([]string{"-V", "-l", "127.0.0.1", "-p", port, "--store", c.url, "--store-timeout", c.limit.String()}, c.flags...)
+	in.args = append([]string{"-V", "-l", "127.0.0.1", "-p", port, "-z", fmt.Sprint(chaosJobSize),
+		"--store", c.url, "--store-timeout", c.limit.String()}, c.flags...)
 	if in.addr = in.own; number == instances-1 {
 		in.front = redistest.NewProxyTo(c.t, in.own)
 		in.addr = in.front.Addr

@@ -44,11 +44,11 @@ func testGoneAndBack(t *testing.T, other, late *client, leave func() (back func(
 	for i := range jobs {
 		late.ask("put 0 0 600 1\r\nx\r\nreserve\r\n", fmt.Sprint("INSERTED ", i+1), fmt.Sprintf("RESERVED %d 1", i+1), "x")
 	}
-	back, begun := leave(), time.Now()
+	back, watch := leave(), startWatch()
 	for i := range jobs - 1 {
 		other.ask("reserve\r\n", fmt.Sprintf("RESERVED %d 1", i+1), "x")
 	}
-	if took := time.Since(begun); took > 6*time.Second { // 5 s, and one for a machine that is busy
+	if took := watch.took(); took > 6*time.Second { // 5 s, and one for a machine that is busy
 		t.Errorf("what it held was handed out again after %v", took)
 	}
 	late.send("delete 1\r\nrelease 2 0 0\r\nbury 3 0\r\ntouch 4\r\ndelete 6\r\n")
@@ -87,14 +87,14 @@ func TestLostMail(t *testing.T) {
 	})
 	b.send("reserve\r\n")
 	a.awaitFigure("stats-tube default", "current-waiting", "1")
-	begun := time.Now()
+	watch := startWatch()
 	a.ask("put 0 0 60 1\r\nx\r\n", "INSERTED 1")
 	for _, want := range []string{"RESERVED 1 1", "x"} {
 		if got := b.line(); got != want {
 			t.Fatal(got)
 		}
 	}
-	took := time.Since(begun)
+	took := watch.took()
 	if lost.Load() == 0 {
 		t.Errorf("nothing was lost, and the waiter was served after %v", took)
 	}

@@ -79,7 +79,7 @@ func awaitPuts(t *testing.T, books *ledger.Ledger, n int, patience time.Duration
 // how long that took.
 func (p *probe) awaitService(n int) time.Duration {
 	p.t.Helper()
-	begun := time.Now()
+	watch := startWatch()
 	var all sync.WaitGroup
 	for i := range n {
 		c := dial(p.t, p.addr)
@@ -97,7 +97,7 @@ func (p *probe) awaitService(n int) time.Duration {
 		})
 	}
 	all.Wait()
-	return time.Since(begun)
+	return watch.took()
 }
 
 // TestSentinelFailover kills the primary under load. A replica takes over, and

@@ -63,6 +63,8 @@ func TestFailures(t *testing.T) {
 		{args: []string{"-z", "5x"}, code: 5, want: "not a number"},
 		{args: []string{"-p", "99999"}, code: 5, want: "neither a port"},
 		{env: "REDSTALK_PORT=99999", code: 5, want: "REDSTALK_PORT"},
+		{env: "REDSTALK_FSYNC_MS=-1", code: 5, want: `REDSTALK_FSYNC_MS: "-1" is not a number from 0 to`},
+		{env: "REDSTALK_BINLOG_SIZE=99999999999999999999", code: 5, want: "REDSTALK_BINLOG_SIZE"},
 		{args: []string{"-p0", "-u", "no such user"}, code: 33, want: `no user "no such user"`},
 		{args: []string{"-p", takenPort}, code: 111, want: "address already in use"},
 		{args: []string{"-l", "256.1.1.1"}, code: 111, want: "256.1.1.1"},

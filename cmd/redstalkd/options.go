@@ -19,7 +19,11 @@ type option struct {
 	initial string // its value if it is not given, for the help
 	hidden  bool   // known, but neither told in the help nor read from the environment
 
-	set    func(value string) error
+	set func(value string) error
+	// checkVariable, if not nil, refuses values of the variable that the flag takes:
+	// where the flag is as lenient as beanstalkd's, the variable need not be.
+	checkVariable func(value string) error
+
 	rivals []string // options that override it as if they were its own name
 
 	reading *reading // while being parsed
@@ -89,10 +93,19 @@ func (o *option) Apply(set *flag.FlagSet) error {
 	if value == "" {
 		return nil
 	}
-	if err := o.set(value); err != nil {
+	if err := o.setFromVariable(value); err != nil {
 		return failure(exitUsage, "%s: %w", o.env(), scrub(value, err))
 	}
 	return nil
+}
+
+func (o *option) setFromVariable(value string) error {
+	if o.checkVariable != nil {
+		if err := o.checkVariable(value); err != nil {
+			return err
+		}
+	}
+	return o.set(value)
 }
 
 func (o *option) overridden() bool {

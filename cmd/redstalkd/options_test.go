@@ -168,6 +168,52 @@ func TestConfigureRefuses(t *testing.T) {
 	}
 }
 
+// Values of variables come from files and charts, so what is not the number that was
+// meant is refused, also where the flag takes it as beanstalkd does.
+func TestNumericVariables(t *testing.T) {
+	huge := "99999999999999999999"
+	tests := []struct {
+		name      string
+		good, bad []string
+	}{
+		{"PORT", []string{"0", "65535", "http"}, []string{"65536", huge, "-1", "-0", "+80", " 80", "80 ", "8 0", "1e3", "0x50"}},
+		{"FSYNC_MS", []string{"0", "50", "007", "9223372036854"}, []string{"9223372036855", huge, "-1", "+5", " 5", "5ms", "0.5"}},
+		{"BINLOG_SIZE", []string{"0", "4096", "9223372036854775807"}, []string{"9223372036854775808", huge, "-1", "+5", "5 ", "1k", "1e6"}},
+		{"DISK_RESERVE", []string{"0", "1"}, []string{"9223372036854775808", huge, "-1", "+5", " 5", "64M"}},
+		{"MAX_JOB_SIZE", []string{"0", "65535", "1073741825"}, []string{"9223372036854775808", huge, "-1", "+5", "5 ", "64k"}},
+		{"MAX_CONNECTIONS", []string{"0", "auto"}, []string{"2147483648", huge, "-1", "+5", " 5", "many"}},
+		{"PARTITIONS", []string{"1", "16"}, []string{"0", "65536", huge, "-1", "+5", " 5"}},
+		{"WAIT_REPLICAS", []string{"0", "65535"}, []string{"65536", huge, "-1", "+1", "1 "}},
+		{"VERBOSE", []string{"0", "2"}, []string{"256", huge, "-1", "+1", " 1"}},
+		{"GRACE", []string{"0", "5s", "1h30m"}, []string{"-1s", "5", huge + "s", " 5s", "5 s"}},
+		{"IDLE_TIMEOUT", []string{"0", "5s"}, []string{"-1s", "5", huge + "s", " 5s"}},
+		{"WRITE_TIMEOUT", []string{"0", "5s"}, []string{"-1s", "5", huge + "s", "5s "}},
+		{"STORE_TIMEOUT", []string{"5s"}, []string{"0", "-1s", "5", huge + "s", " 5s"}},
+	}
+	for _, test := range tests {
+		name := "REDSTALK_" + test.name
+		try := func(value string) error {
+			variables := map[string]string{name: value}
+			_, err := configure(nil, func(name string) (string, bool) {
+				value, found := variables[name]
+				return value, found
+			}, io.Discard)
+			return err
+		}
+		for _, value := range append(test.good, "") {
+			if err := try(value); err != nil {
+				t.Errorf("%s=%q: %v", name, value, err)
+			}
+		}
+		for _, value := range append(test.bad, "NaN", "Inf", "x", " ", "1\n", "1,000", "１") {
+			err := try(value)
+			if err == nil || !strings.HasPrefix(err.Error(), name+": ") || exitCode(err) != exitUsage {
+				t.Errorf("%s=%q: %v", name, value, err)
+			}
+		}
+	}
+}
+
 func TestConnectionsFor(t *testing.T) {
 	for descriptors, want := range map[uint64]int{0: 0, 64: 32, 256: 128, 1024: 896, 1 << 20: 1<<20 - 128, math.MaxUint64: 0} {
 		if got := connectionsFor(descriptors); got != want {

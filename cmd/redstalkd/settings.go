@@ -50,6 +50,9 @@ const (
 	defaultStore      = "embedded:./redstalk-data"
 
 	defaultStoreTimeout = 5 * time.Second
+
+	// maxSyncMS is the longest time in milliseconds that a Duration can hold.
+	maxSyncMS = math.MaxInt64 / uint64(time.Millisecond)
 )
 
 func defaults() *settings {
@@ -67,7 +70,7 @@ func (s *settings) options() []*option {
 	return []*option{
 		{short: 'l', name: "listen", value: "ADDR", set: s.setListen, initial: s.addr,
 			help: "listen on this IP address or host name, or on unix:PATH"},
-		{short: 'p', name: "port", value: "PORT", set: s.setPort, initial: strconv.Itoa(s.port),
+		{short: 'p', name: "port", value: "PORT", set: s.setPort, checkVariable: plainPort, initial: strconv.Itoa(s.port),
 			help: "listen on this port, a number or the name of a service; 0 is any free one"},
 		{name: "store", value: "URL", set: s.setStore, initial: s.engine.url, rivals: []string{"binlog"},
 			help: "where jobs are kept: embedded:DIR, memory: (they end with the process),\n" +
@@ -86,15 +89,15 @@ func (s *settings) options() []*option {
 			help: "serve from a Redis that deletes keys of its choice, jobs among them, when it is full"},
 		{short: 'b', name: "binlog", value: "DIR", set: s.setBinlog, rivals: []string{"store"},
 			help: "keep jobs in this directory: the same as --store embedded:DIR"},
-		{short: 'f', name: "fsync-ms", value: "MS", set: s.setSync, rivals: []string{"no-fsync"}, initial: "0",
+		{short: 'f', name: "fsync-ms", value: "MS", set: s.setSync, checkVariable: wholeNumber(maxSyncMS), rivals: []string{"no-fsync"}, initial: "0",
 			help: "with embedded:DIR, sync to the disk within MS milliseconds;\n0 is before every reply"},
 		{short: 'F', name: "no-fsync", set: s.setNoSync, rivals: []string{"fsync-ms"},
 			help: "with embedded:DIR, never sync; of -f and -F the last one counts"},
-		{short: 's', name: "binlog-size", value: "BYTES", set: s.setFileSize, initial: strconv.Itoa(defaultFileSize),
+		{short: 's', name: "binlog-size", value: "BYTES", set: s.setFileSize, checkVariable: wholeNumber(math.MaxInt64), initial: strconv.Itoa(defaultFileSize),
 			help: "with embedded:DIR, about the size of each file of the log"},
-		{name: "disk-reserve", value: "BYTES", set: s.setReserve, initial: strconv.Itoa(defaultReserve),
+		{name: "disk-reserve", value: "BYTES", set: s.setReserve, checkVariable: wholeNumber(math.MaxInt64), initial: strconv.Itoa(defaultReserve),
 			help: "with embedded:DIR, refuse puts while less than this is free on the disk; 0 for never"},
-		{short: 'z', name: "max-job-size", value: "BYTES", set: s.setMaxJobSize, initial: strconv.Itoa(defaultMaxJobSize),
+		{short: 'z', name: "max-job-size", value: "BYTES", set: s.setMaxJobSize, checkVariable: wholeNumber(math.MaxInt64), initial: strconv.Itoa(defaultMaxJobSize),
 			help: fmt.Sprintf("largest body of a job, at most %d", maxMaxJobSize)},
 		{short: 'u', name: "user", value: "USER", set: notEmpty(&s.user),
 			help: "become this user and their primary group, after listening"},
@@ -196,7 +199,7 @@ func (s *settings) setBinlog(dir string) error {
 
 func (s *settings) setSync(v string) error {
 	ms, err := parseSize(v)
-	s.engine.syncEvery = time.Duration(min(ms, math.MaxInt64/uint64(time.Millisecond))) * time.Millisecond
+	s.engine.syncEvery = time.Duration(min(ms, maxSyncMS)) * time.Millisecond
 	return err
 }
 
@@ -337,6 +340,25 @@ func notEmpty(to *string) func(string) error {
 		*to = v
 		return nil
 	}
+}
+
+// wholeNumber accepts decimal digits only, of a number up to most.
+func wholeNumber(most uint64) func(string) error {
+	return func(v string) error {
+		n, err := strconv.ParseUint(v, 10, 64)
+		if err != nil || n > most {
+			return fmt.Errorf("%q is not a number from 0 to %d", v, most)
+		}
+		return nil
+	}
+}
+
+// plainPort refuses what looking up a port would skip or ignore: signs and blanks.
+func plainPort(v string) error {
+	if v[0] == '-' || v[0] == '+' || strings.ContainsAny(v, " \t\r\n") {
+		return fmt.Errorf("%q is neither a port from 0 to 65535 nor a known service", v)
+	}
+	return nil
 }
 
 // parseSize reads a number as beanstalkd does, with C's strtoul: too large a

@@ -23,23 +23,51 @@ func TestTranscripts(t *testing.T) {
 		for _, tr := range all {
 			t.Run(tr.Name, func(t *testing.T) {
 				t.Parallel()
-				play(t, tr, append(store(), tr.Flags()...))
+				play(t, tr, store)
 			})
 		}
 	})
 }
 
-func play(t *testing.T, tr *dialogue.Transcript, flags []string) {
-	srv, err := dialogue.Start("redstalk", binary, t.TempDir(), flags...)
-	if err != nil {
-		t.Fatal(err)
+// TestWaitsThatEndWhenDue plays some transcripts many times, as it was chance on
+// which side of its end a wait was answered.
+func TestWaitsThatEndWhenDue(t *testing.T) {
+	const times = 20
+	var some []*dialogue.Transcript
+	for _, name := range []string{"wait-ends-when-due", "wait-ends-with-ttr"} {
+		tr, err := dialogue.LoadFile("../../testdata/transcripts/" + name + ".txt")
+		if err != nil {
+			t.Fatal(err)
+		}
+		tr.Name = name
+		some = append(some, tr)
 	}
-	defer srv.Stop()
-	target := srv.Target()
-	target.Slack = transcriptSlack
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	onEngines(t, func(t *testing.T, store func() []string) {
+		for _, tr := range some {
+			for range times {
+				t.Run(tr.Name, func(t *testing.T) {
+					t.Parallel()
+					play(t, tr, store)
+				})
+			}
+		}
+	})
+}
+
+// play plays a transcript on the program, on a store of its own each time.
+func play(t *testing.T, tr *dialogue.Transcript, store func() []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
-	if err := dialogue.Play(ctx, tr, target); err != nil {
+	err := dialogue.PlayInTime(ctx, tr, func() (dialogue.Target, func(), error) {
+		srv, err := dialogue.Start("redstalk", binary, t.TempDir(), append(store(), tr.Flags()...)...)
+		if err != nil {
+			return dialogue.Target{}, nil, err
+		}
+		target := srv.Target()
+		target.Slack = transcriptSlack
+		return target, srv.Stop, nil
+	})
+	if err != nil {
 		t.Error(err)
 	}
 }

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -49,8 +52,16 @@ func jobsLeft(t *testing.T, addr string) (sum int) {
 	if err := c.send([]byte("stats\r\n")); err != nil {
 		t.Fatal(err)
 	}
-	c.conn.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
-	raw, _ := io.ReadAll(c.conn)
+	c.conn.SetReadDeadline(time.Now().Add(acceptTimeout))
+	size := 0
+	in := bufio.NewReader(c.conn)
+	if _, err := fmt.Fscanf(in, "OK %d\r\n", &size); err != nil {
+		t.Fatal(err)
+	}
+	raw := make([]byte, size)
+	if _, err := io.ReadFull(in, raw); err != nil {
+		t.Fatal(err)
+	}
 	for line := range strings.Lines(string(raw)) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
 		switch name {
@@ -150,11 +161,8 @@ func TestRunOnUnixSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.stop()
-	for i := 0; i < 100; i++ {
-		if _, err := os.Stat(path); err == nil {
-			break
-		}
-		time.Sleep(20 * time.Millisecond)
+	if err := p.await(context.Background(), "unix:"+path); err != nil {
+		t.Fatal(err)
 	}
 	l := baseLoad()
 	l.Conns, l.Duration = 5, 200*time.Millisecond
@@ -163,6 +171,38 @@ func TestRunOnUnixSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkResult(t, res)
+}
+
+// The file of a unix socket is there before anybody listens on it.
+func TestAwaitListener(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	stale, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stale.(*net.UnixListener).SetUnlinkOnClose(false)
+	stale.Close()
+	p, err := spawn([]string{"/bin/sleep", "60"}, strings.NewReplacer(), "/dev/null")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.stop()
+	awaited := make(chan error, 1)
+	go func() { awaited <- p.await(context.Background(), "unix:"+path) }()
+	select {
+	case err := <-awaited:
+		t.Fatalf("nobody listens yet, and it did not wait: %v", err)
+	case <-time.After(100 * time.Millisecond):
+	}
+	os.Remove(path)
+	ln, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	if err := <-awaited; err != nil {
+		t.Error(err)
+	}
 }
 
 func TestCancelCleansUp(t *testing.T) {

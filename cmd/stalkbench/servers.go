@@ -212,11 +212,11 @@ func spawn(argv []string, fill *strings.Replacer, log string) (*process, error) 
 	return p, nil
 }
 
-// await waits until the process accepts connections at addr.
+// await waits until the process accepts connections at addr, which is as dial has it.
 func (p *process) await(ctx context.Context, addr string) error {
 	limit := time.After(acceptTimeout)
 	for {
-		conn, err := net.DialTimeout("tcp", addr, time.Second)
+		conn, err := dial(addr)
 		if err == nil {
 			return conn.Close()
 		}

@@ -63,19 +63,20 @@ type player func(ctx context.Context, t *transcript.Transcript) error
 // on plays on a server that start runs for the occasion.
 func on(c *cli.Context, start func(dir string, flags ...string) (*transcript.Server, error)) player {
 	return func(ctx context.Context, t *transcript.Transcript) error {
-		dir, err := os.MkdirTemp("", "transcript")
-		if err != nil {
-			return err
-		}
-		defer os.RemoveAll(dir)
-		srv, err := start(dir, t.Flags()...)
-		if err != nil {
-			return err
-		}
-		defer srv.Stop()
-		target := srv.Target()
-		target.Slack = c.Duration("slack")
-		return transcript.Play(ctx, t, target)
+		return transcript.PlayInTime(ctx, t, func() (transcript.Target, func(), error) {
+			dir, err := os.MkdirTemp("", "transcript")
+			if err != nil {
+				return transcript.Target{}, nil, err
+			}
+			srv, err := start(dir, t.Flags()...)
+			if err != nil {
+				os.RemoveAll(dir)
+				return transcript.Target{}, nil, err
+			}
+			target := srv.Target()
+			target.Slack = c.Duration("slack")
+			return target, func() { srv.Stop(); os.RemoveAll(dir) }, nil
+		})
 	}
 }
 

@@ -96,6 +96,12 @@ func (e *episode) passTime(arming bool) error {
 	for {
 		now := time.Now()
 		if i := slices.IndexFunc(e.events, func(ev event) bool { return !now.Before(ev.hi.Add(lag)) }); i >= 0 {
+			if over := e.overWith(e.events[i]); over.After(now) {
+				if err := e.linger(over); err != nil {
+					return err
+				}
+				continue
+			}
 			if err := e.happened(); err != nil {
 				return err
 			}
@@ -117,6 +123,18 @@ func (e *episode) passTime(arming bool) error {
 			return err
 		}
 	}
+}
+
+// overWith is when an event is over, and the one that was set off by the same step,
+// see closeWait.
+func (e *episode) overWith(one event) time.Time {
+	over := one.hi.Add(lag)
+	for _, ev := range e.events {
+		if ev.lo.Equal(one.lo) {
+			over = maxTime(over, ev.hi.Add(lag))
+		}
+	}
+	return over
 }
 
 // linger does nothing until then, but for reminders.

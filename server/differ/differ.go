@@ -275,7 +275,7 @@ func (r *run) fail(f failure) {
 		r.Log("script %d: the machine was slow, up to %v late", f.number, f.slow)
 	}
 	failed, inTime := true, true
-	if f.timed {
+	if f.timed && !f.fault.certain {
 		failed, inTime = again(f, func() (*episode, *Fault) { return r.replay(f.script, f.number, true) })
 	}
 	if !inTime {
@@ -347,6 +347,9 @@ func (r *run) replay(script []step, number int, timed bool) (*episode, *Fault) {
 
 // reduce makes a failing script as small as it gets in the time.
 func (r *run) reduce(f failure) Finding {
+	if f.fault.certain { // but not again each time, so that it cannot be made smaller
+		return Finding{Fault: f.fault, Seed: r.Seed, Number: f.number, Transcript: f.played}
+	}
 	r.Patience = min(r.Patience, 2*time.Second)
 	fails := func(script []step) bool {
 		_, fault := r.replay(script, f.number, f.timed)

@@ -47,7 +47,9 @@
 // answer. Timed ones use delays, TTRs, pauses and timeouts of 1 to 3 seconds.
 // Each sets off an event at a known moment. No step is made near an event, and
 // no event is set off that would fall near another, so that what happens first
-// is the same on both. An event may set off another: a TTR runs out, somebody
+// is the same on both. The exception is a packet that has something be due in some
+// seconds and then waits for as long: what is due comes first, though by a moment
+// only. An event may set off another: a TTR runs out, somebody
 // who waits gets the job, and from then on his own TTR runs. How late beanstalkd
 // does that is chance, up to the reminder that its holder sends (see
 // ttr-expiry-idle-holder); so the second is known to come no sooner than a TTR

@@ -99,6 +99,9 @@ type Fault struct {
 	Conn      int
 	Verb      string
 	Want, Got string
+
+	// certain: the machine cannot be why, however slow it was.
+	certain bool
 }
 
 // Error tells what differs.
@@ -134,6 +137,14 @@ func newConn(maxBody int, sums *sums) *conn {
 // waits says, of a server that is at rest or has only been reminded of a TTR,
 // that the connection waits in a reserve.
 func (c *conn) waits() bool { return len(c.pending) > 0 && c.pending[0].blocks }
+
+// heldBy are the jobs that a connection has reserved, in the order of their labels.
+func (e *episode) heldBy(id int) []int {
+	if c := e.conns[id]; c != nil {
+		return slices.Sorted(maps.Keys(c.held))
+	}
+	return nil
+}
 
 // over says that the server is to close the connection.
 func (c *conn) over() bool { return c.halfClosed || c.frame.over }
@@ -249,6 +260,7 @@ func (e *episode) do(s step) error {
 
 // transmit sends the packet to both servers.
 func (e *episode) transmit(s step, c *conn) error {
+	closeWait := e.endsWithCloseWait(s, c)
 	var forJudge, forSubject []byte
 	for _, cmd := range s.commands {
 		b := cmd.bytes(e.judgeID)
@@ -263,6 +275,9 @@ func (e *episode) transmit(s step, c *conn) error {
 		c.behind += len(b)
 		forSubject = append(forSubject, cmd.bytes(e.subjectID)...)
 	}
+	if closeWait {
+		c.pending[len(c.pending)-1].closeWait = true
+	}
 	if c.frame.over || !c.frame.idle() {
 		e.census = true
 	}
@@ -270,7 +285,7 @@ func (e *episode) transmit(s step, c *conn) error {
 		return fmt.Errorf("%s: %w", e.judge.name, err)
 	}
 	if err := e.subject.write(s.conn, forSubject, s.cuts); err != nil {
-		return &Fault{s.conn, "send", "the connection to stay open", err.Error()}
+		return &Fault{Conn: s.conn, Verb: "send", Want: "the connection to stay open", Got: err.Error()}
 	}
 	return nil
 }
@@ -332,6 +347,7 @@ func (e *episode) consume(n map[int]int) error {
 		e.covered.add(p.to.verb, p.judge.head)
 		if f := e.differs(p.to, p.judge, p.other); f != nil {
 			f.Conn, f.Verb = p.conn, p.to.verb
+			f.certain = p.to.closeWait && strings.HasPrefix(p.judge.head, "RESERVED ") && p.other.head == "TIMED_OUT"
 			return f
 		}
 		e.done = maxTime(p.judge.at, p.other.at)

@@ -37,6 +37,7 @@ type asked struct {
 	counted    bool      // a put or reserve that is well-formed, so that stats counts it
 	armed      bool      // what its waiting sets off was noted
 	delayed    bool      // its long delay was noted
+	closeWait  bool      // a reserve whose wait ends just behind what is due, see episode.closeWait
 
 	// How many stats pages had been asked of the two for other reasons.
 	probesJudge, probesSubject int

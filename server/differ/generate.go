@@ -119,6 +119,9 @@ func (g *generator) packet(id int) step {
 		n = pick(g, 2, 10, 20, 70, 130)
 	}
 	if g.e.timed {
+		if g.one(6) {
+			return g.closeWait(s)
+		}
 		n = min(n, 4)
 	}
 	for range n {
@@ -143,6 +146,32 @@ func (g *generator) packet(id int) step {
 	return s
 }
 
+// closeWait is a packet in which something is to be due in a second, and behind it
+// a reserve that waits for as long: it ends at most some milliseconds later.
+func (g *generator) closeWait(s step) step {
+	const tube = "t"
+	lines := []string{"use " + tube, "watch " + tube}
+	held := g.e.heldBy(s.conn)
+	switch n := g.IntN(3); {
+	case n == 0 && len(held) > 0:
+		lines = []string{"release " + ref(pick(g, held...)) + " " + g.pri() + " 1"}
+	case n == 1:
+		lines = append(lines, fmt.Sprintf("put %s 0 5000 %d", g.pri(), g.IntN(30)), "pause-tube "+tube+" 1")
+	default:
+		lines = append(lines, fmt.Sprintf("put %s 1 5000 %d", g.pri(), g.IntN(30)))
+	}
+	for range g.IntN(3) {
+		lines = append(lines, pick(g, "list-tube-used", "list-tubes-watched"))
+	}
+	for _, line := range append(lines, "reserve-with-timeout 1") {
+		s.commands = append(s.commands, g.whole(line))
+	}
+	for range g.IntN(4) {
+		s.cuts = append(s.cuts, g.IntN(300))
+	}
+	return s
+}
+
 func (g *generator) command(id int) command {
 	line := g.line(id)
 	if g.one(10) {
@@ -151,7 +180,11 @@ func (g *generator) command(id int) command {
 	if len(line) > 0 && g.one(40) {
 		line = g.junk()
 	}
-	line = strings.ReplaceAll(clean(line), "\r", "")
+	return g.whole(strings.ReplaceAll(clean(line), "\r", ""))
+}
+
+// whole is a line with what belongs to it.
+func (g *generator) whole(line string) command {
 	if !strings.HasPrefix(line, "put ") {
 		return command{line: line, rest: "\r\n"}
 	}
@@ -243,10 +276,7 @@ func (g *generator) timeout() string {
 // job names a job: one that this connection holds if mine is asked for and
 // there is one, a recent one, any one, or none.
 func (g *generator) job(id int, mine bool) string {
-	var held []int
-	if c := g.e.conns[id]; c != nil {
-		held = slices.Sorted(maps.Keys(c.held))
-	}
+	held := g.e.heldBy(id)
 	alive := g.e.alive
 	switch n := g.IntN(20); {
 	case mine && n < 16 && len(held) > 0:

@@ -223,10 +223,48 @@ func (e *episode) admitTimes(id int, c *conn, all []*asked, s step) string {
 			arming++
 		}
 	}
-	if e.timed && arming > 1 {
+	if e.timed && arming > 1 && !e.closeWait(id, c, all, arming) {
 		return "two events at a time"
 	}
 	return ""
+}
+
+// closeWait says whether of two commands that set off an event the second is a
+// reserve that may wait for as long as it takes until what the first does is due. So
+// that is due a moment before the limit of the wait, and comes before it. Nobody
+// else may wait, to whom the order of the two would show.
+func (e *episode) closeWait(id int, c *conn, all []*asked, arming int) bool {
+	if len(all) == 0 || arming != 2 {
+		return false
+	}
+	last := all[len(all)-1]
+	if last.verb != "reserve-with-timeout" || len(c.pending) > 0 || e.waiting(id) > 0 {
+		return false
+	}
+	limit := last.seconds()
+	for _, a := range all[:len(all)-1] {
+		if !e.arms(id, a) {
+			continue
+		}
+		due := a.seconds()
+		return a.verb != "reserve-with-timeout" && len(due) > 0 && len(limit) == 1 && due[0] == limit[0]
+	}
+	return false
+}
+
+// endsWithCloseWait says whether a step is such a packet. Both times are the
+// server's, so there is only one right answer, however slow the machine is.
+func (e *episode) endsWithCloseWait(s step, c *conn) bool {
+	if !e.timed {
+		return false
+	}
+	coming, arming := e.preview(c, s), 0
+	for _, a := range coming {
+		if e.arms(s.conn, a) {
+			arming++
+		}
+	}
+	return e.closeWait(s.conn, c, coming, arming)
 }
 
 // arms says whether a command may set off an event.

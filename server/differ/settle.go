@@ -208,7 +208,7 @@ func (e *episode) late(missing int, owed map[int]int, r rest) error {
 		return err
 	}
 	want := e.atRest(e.subject, r.maybe)
-	return &Fault{-1, "rest", fmt.Sprintf("%+v", want), fmt.Sprintf("%+v", st)}
+	return &Fault{Conn: -1, Verb: "rest", Want: fmt.Sprintf("%+v", want), Got: fmt.Sprintf("%+v", st)}
 }
 
 // compareCounts names a connection on which the subject has sent fewer replies
@@ -233,7 +233,7 @@ func (e *episode) fault(id int, want, got string) *Fault {
 	if c := e.conns[id]; n < len(c.pending) {
 		verb = c.pending[n].verb
 	}
-	return &Fault{id, verb, want, got}
+	return &Fault{Conn: id, Verb: verb, Want: want, Got: got}
 }
 
 // buryTheDead forgets connections that both servers have closed.

@@ -3,13 +3,16 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
-
-	"github.com/beanstalkd/go-beanstalk"
+	"time"
 )
 
-// auditors is how many connections an audit has.
-const auditors = 4
+const (
+	auditors = 4   // connections of an audit
+	glance   = 100 // jobs that one of them looks at with one packet
+	drainBy  = 50  // jobs that one of them takes out with one packet
+)
 
 // Check looks at every job that may be there, and at every one that was
 // deleted since the last audit, changing nothing; then the load can go on. The
@@ -60,9 +63,11 @@ func (l *Ledger) check(ctx context.Context, chosen func(*entry) bool) error {
 	share := (len(look) + auditors - 1) / auditors
 	l.audit(func(c *client, number int) {
 		mine := look[min(number*share, len(look)):min((number+1)*share, len(look))]
-		for _, e := range mine {
-			for c.connect(ctx) && !c.look(e) {
-				pause(ctx)
+		for some := range slices.Chunk(mine, glance) {
+			for len(some) > 0 && c.connect(ctx) {
+				if some = c.look(some); len(some) > 0 {
+					pause(ctx)
+				}
 			}
 		}
 	})
@@ -85,21 +90,24 @@ func (l *Ledger) audit(work func(c *client, number int)) {
 	group.Wait()
 }
 
-// look judges one job; false if there was no answer.
-func (c *client) look(e *entry) bool {
-	var body []byte
+// look judges some jobs, and returns those for which there was no answer.
+func (c *client) look(some []*entry) (left []*entry) {
+	var requests []request
 	sent := c.ledger.sending()
-	end, _ := c.ask(0, func(conn *beanstalk.Conn) (err error) {
-		body, err = conn.Peek(e.id)
-		return err
-	})
-	switch end {
-	case done:
-		c.ledger.sighted(e.id, body, sent)
-	case refused:
-		c.ledger.missing(e)
+	for _, e := range some {
+		requests = append(requests, request{fmt.Sprintf("peek %d\r\n", e.id), "FOUND", func(r reply) {
+			switch r.end {
+			case done:
+				c.ledger.sighted(e.id, r.body, sent)
+			case refused:
+				c.ledger.missing(e)
+			default:
+				left = append(left, e)
+			}
+		}})
 	}
-	return end != unknown
+	c.exchange(requests, nil)
+	return left
 }
 
 // missing judges that a job is not there.
@@ -166,11 +174,11 @@ func (l *Ledger) drain(ctx context.Context) error {
 		case n == 0:
 			return nil
 		}
-		l.audit(func(c *client, _ int) {
-			for _, name := range l.tubes {
-				c.kickAll(ctx, name)
+		l.audit(func(c *client, number int) {
+			for i := number; i < len(l.tubes); i += auditors {
+				c.kickAll(ctx, l.tubes[i])
+				c.deleteAll(ctx, l.tubes[i])
 			}
-			c.deleteAll(ctx)
 		})
 		pause(ctx)
 	}
@@ -188,16 +196,55 @@ func (c *client) kickAll(ctx context.Context, name string) {
 	}
 }
 
-// deleteAll deletes what is ready.
-func (c *client) deleteAll(ctx context.Context) {
+// deleteAll deletes what is ready in a tube, many jobs with one packet. It ends the
+// connection, which watches that tube only.
+func (c *client) deleteAll(ctx context.Context, name string) {
+	defer c.close()
+	c.close()
 	for c.connect(ctx) {
-		switch id, e, end := c.reserve(ctx, 0); end {
-		case done:
-			c.delete(id, e)
-		case refused:
-			return
-		default:
-			pause(ctx)
+		requests := []request{
+			{fmt.Sprintf("watch %s\r\n", name), "WATCHING", none},
+			{"ignore default\r\n", "WATCHING", none},
 		}
+		var got []func() request
+		unsure := false
+		sent, since := c.ledger.sending(), time.Now()
+		for range drainBy {
+			requests = append(requests, request{"reserve-with-timeout 0\r\n", "RESERVED", func(r reply) {
+				unsure = unsure || r.end == unknown
+				if r.end == done {
+					got = append(got, c.toDelete(r, sent, since))
+				}
+			}})
+		}
+		c.exchange(requests, nil)
+		switch {
+		case len(got) > 0 && c.conn != nil:
+			var deletes []request
+			for _, command := range got {
+				deletes = append(deletes, command())
+			}
+			c.exchange(deletes, nil)
+		case len(got) > 0 || unsure:
+			pause(ctx)
+		case len(got) == 0:
+			return
+		}
+	}
+}
+
+// toDelete judges a job that was handed out, and returns what notes that it is about
+// to be deleted, and the command.
+func (c *client) toDelete(r reply, sent uint64, since time.Time) func() request {
+	text := fmt.Sprintf("delete %d\r\n", r.id)
+	e := c.ledger.sighted(r.id, r.body, sent)
+	if e == nil {
+		return func() request { return request{text, "DELETED", none} }
+	}
+	c.handedOut(e, sent, since)
+	return func() request {
+		h := c.giveUp(e)
+		c.ledger.deleting(e)
+		return request{text, "DELETED", func(r reply) { c.ledger.deletion(e, h, r.end) }}
 	}
 }

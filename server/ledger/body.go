@@ -11,7 +11,7 @@ import (
 // body is the body of a put: a first line that names it, and bytes of all
 // values that follow from the seed.
 func (l *Ledger) body(e *entry) []byte {
-	body := fmt.Appendf(nil, "%s %d %d\r\n", l.config.Name, e.producer, e.seq)
+	body := l.head(e.putKey)
 	head := len(body)
 	body = append(body, make([]byte, e.size)...)
 	var seed [32]byte
@@ -20,6 +20,18 @@ func (l *Ledger) body(e *entry) []byte {
 	}
 	rand.NewChaCha8(seed).Read(body[head:])
 	return body
+}
+
+// head is the first line of a body.
+func (l *Ledger) head(key putKey) []byte {
+	return fmt.Appendf(nil, "%s %d %d\r\n", l.config.Name, key.producer, key.seq)
+}
+
+// headSize is the length of the first line of a producer's next body.
+func (l *Ledger) headSize(producer int) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.head(putKey{producer, l.next[producer]}))
 }
 
 var errBody = errors.New("the body has no first line of this ledger")

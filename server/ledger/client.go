@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -40,6 +41,7 @@ type client struct {
 
 	conn  *beanstalk.Conn // nil while there is none
 	wire  *wire           // below conn
+	in    *bufio.Reader   // of wire, for packets of many commands
 	since time.Time       // of the first try that has no reply yet; zero if there is none
 	asked []string        // where it has asked since then
 }
@@ -118,7 +120,7 @@ func (c *client) dial(ctx context.Context) error {
 		c.asked = append(c.asked, addr)
 	}
 	c.wire = &wire{Conn: conn}
-	c.conn = beanstalk.NewConn(c.wire)
+	c.conn, c.in = beanstalk.NewConn(c.wire), bufio.NewReader(c.wire)
 	return nil
 }
 

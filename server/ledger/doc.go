@@ -8,7 +8,9 @@
 //     deleted, and the judgement of everything that is seen later.
 //   - Run: the load. Producers put jobs with bodies that occur once; consumers
 //     reserve them and delete, release, bury, touch or abandon them; kickers
-//     kick. A connection that breaks is made anew, to the next address.
+//     kick; bursters do all of that with up to 512 commands in one packet. A
+//     connection that breaks is made anew, to the next address. Consumers and
+//     bursters may freeze now and then with jobs that they hold, and go on.
 //   - Check and Drain: the audits.
 //   - Report: the figures, and what was found wrong.
 //
@@ -26,9 +28,10 @@
 //   - A put that was acknowledged, or whose job was ever seen, is there with
 //     its id and its body until a delete of it is sent. If not, it is Lost.
 //   - A job whose delete was acknowledged, or that an audit has found gone, is
-//     never handed out by a command sent later, and never deleted again. If it
-//     is, it is Undead.
-//   - No put makes two jobs (Twice), no id stands for two puts (Reused), no
+//     never handed out by a command sent later, else it is Undead. It is never
+//     deleted again (DeletedTwice).
+//   - No put makes two jobs (Twice), no id stands for two puts (Reused), ever, nor
+//     for one of the ledger's and one of somebody else ([Ledger.Foreign]), no
 //     body differs from what was put (Changed), and nothing is there that
 //     nobody put or whose put was refused (Strange).
 //   - At an audit the stats pages count the jobs that are there (Miscounted).
@@ -43,8 +46,9 @@
 // its TTR has not run out, and there is no excuse,
 //
 //   - nobody else gets the job (Contested; with an excuse, Shared),
-//   - and its commands are not NOT_FOUND (Robbed), as they are if somebody is
-//     obeyed who had the job before.
+//   - it was not deleted by somebody else when the client got it (the same),
+//   - and its commands are not NOT_FOUND, nor is somebody else's delete DELETED
+//     (Robbed), as they are if somebody is obeyed who had the job before.
 //
 // # The invariant
 //

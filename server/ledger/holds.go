@@ -25,8 +25,9 @@ func (l *Ledger) excused(e *entry, h *hold) string {
 }
 
 // handedOut notes that the client has got a job for which it has asked at that
-// moment. Nobody else may have it, unless there is an excuse.
-func (c *client) handedOut(e *entry, since time.Time) {
+// event and moment. Nobody else may have it, nor have deleted it meanwhile, unless
+// there is an excuse.
+func (c *client) handedOut(e *entry, sent uint64, since time.Time) {
 	l := c.ledger
 	if e == nil || l.config.Excuse == nil {
 		return
@@ -34,6 +35,13 @@ func (c *client) handedOut(e *entry, since time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	h := &hold{addr: c.at, since: since}
+	if e.deleted && sent <= e.gone {
+		if why := l.excused(e, h); why != "" {
+			l.report.Shared[why+", and it was deleted by then"]++
+		} else {
+			l.fault(&l.report.Contested, "%v was handed out by %s, and deleted by somebody else before that was heard", e, h.addr)
+		}
+	}
 	for _, other := range e.held {
 		why := l.excused(e, other)
 		if why == "" {
@@ -50,6 +58,17 @@ func (c *client) handedOut(e *entry, since time.Time) {
 		c.drop(e)
 		e.held = append(e.held, h)
 		c.holds[e] = h
+	}
+}
+
+// takenFromHolders judges a delete that was acknowledged: nobody else may have the
+// job. The lock is held.
+func (l *Ledger) takenFromHolders(e *entry) {
+	for _, other := range e.held {
+		if l.excused(e, other) == "" {
+			l.fault(&l.report.Robbed, "%v was deleted by somebody else, while a client of %s had it for %v",
+				e, other.addr, time.Since(other.since))
+		}
 	}
 }
 

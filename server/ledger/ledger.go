@@ -13,8 +13,15 @@ type Config struct {
 	// or the path of a unix socket.
 	Addrs []string
 
-	// How many connections of each kind; if all are 0, 4, 4 and 1.
-	Producers, Consumers, Kickers int
+	// How many connections of each kind; if all are 0, there are 4, 4, 1
+	// and none. Bursters do what producers and consumers do, with many commands in
+	// one packet.
+	Producers, Consumers, Kickers, Bursters int
+
+	// MaxBurst is how many commands a packet of a burster has at most, 512 if 0,
+	// and BurstPace how long one rests after each, on average.
+	MaxBurst  int
+	BurstPace time.Duration
 
 	// Name begins the name of each tube and the body of each job; "ledger" if
 	// empty.
@@ -31,12 +38,21 @@ type Config struct {
 	// body's first line takes; 0 and 4096 if both are 0.
 	MinBody, MaxBody int
 
+	// LargestBody, if not 0, is the size of the whole body of a few jobs: one in
+	// 500. Others, in a hundred, have up to 64 KiB.
+	LargestBody int
+
 	// Pace is how long a producer rests after each put.
 	Pace time.Duration
 
 	// Hold is how long a consumer keeps a job at most before it does
 	// something with it.
 	Hold time.Duration
+
+	// MinFreeze and MaxFreeze are how long consumers and bursters freeze now and
+	// then, while they hold jobs: each for a tenth of its time. If both are 0 they
+	// do not.
+	MinFreeze, MaxFreeze time.Duration
 
 	// Patience is how long a reply is waited for before the connection is
 	// given up; 5 s if 0.
@@ -57,7 +73,7 @@ type Config struct {
 }
 
 func (c *Config) setDefaults() {
-	if c.Producers == 0 && c.Consumers == 0 && c.Kickers == 0 {
+	if c.Producers == 0 && c.Consumers == 0 && c.Bursters == 0 && c.Kickers == 0 {
 		c.Producers, c.Consumers, c.Kickers = 4, 4, 1
 	}
 	if c.MinBody == 0 && c.MaxBody == 0 {
@@ -71,6 +87,9 @@ func (c *Config) setDefaults() {
 	}
 	if c.Backlog == 0 {
 		c.Backlog = 2000
+	}
+	if c.MaxBurst == 0 {
+		c.MaxBurst = 512
 	}
 	if c.Patience == 0 {
 		c.Patience = 5 * time.Second
@@ -95,6 +114,7 @@ type Ledger struct {
 	next    []int  // number of the next put of each producer
 	entries map[putKey]*entry
 	ids     map[uint64]*entry // every id that was ever seen
+	others  map[uint64]bool   // ids of jobs that somebody else has put, see Foreign
 	report  Report
 
 	asking   map[*client]time.Time    // who has no reply yet, and since when
@@ -128,8 +148,8 @@ func (e *entry) String() string {
 func New(config Config) *Ledger {
 	config.setDefaults()
 	l := &Ledger{
-		config: config, places: make(chan struct{}, config.Backlog), next: make([]int, config.Producers),
-		entries: make(map[putKey]*entry), ids: make(map[uint64]*entry),
+		config: config, places: make(chan struct{}, config.Backlog), next: make([]int, config.Producers+config.Bursters),
+		entries: make(map[putKey]*entry), ids: make(map[uint64]*entry), others: make(map[uint64]bool),
 		report: Report{Shared: make(map[string]int)},
 		asking: make(map[*client]time.Time), silences: make(map[string]time.Duration),
 	}
@@ -202,6 +222,9 @@ func (l *Ledger) learn(e *entry, id uint64) {
 		l.fault(&l.report.Reused, "%v: its id was given to put %d of producer %d, too", other, e.seq, e.producer)
 		return
 	}
+	if l.others[id] {
+		l.fault(&l.report.Reused, "%v: its id %d was given to a put of somebody else, too", e, id)
+	}
 	switch {
 	case e.id == 0:
 		e.id = id
@@ -210,6 +233,17 @@ func (l *Ledger) learn(e *entry, id uint64) {
 		l.fault(&l.report.Twice, "%v is there as job %d, too", e, id)
 		l.ids[id] = e
 	}
+}
+
+// Foreign notes that a put of somebody else was given this id, so that no put of
+// the ledger may have it.
+func (l *Ledger) Foreign(id uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e := l.ids[id]; e != nil || l.others[id] {
+		l.fault(&l.report.Reused, "the id %d was given to a put of somebody else, too", id)
+	}
+	l.others[id] = true
 }
 
 // sighted notes that a job was handed out or shown in reply to a command sent
@@ -271,9 +305,10 @@ func (l *Ledger) deleted(e *entry) {
 	defer l.mu.Unlock()
 	l.report.DeletesAcked++
 	if e.deleted {
-		l.fault(&l.report.Undead, "%v could be deleted twice", e)
+		l.fault(&l.report.DeletedTwice, "%v could be deleted twice", e)
 	}
 	e.deleted = true
+	l.takenFromHolders(e)
 	l.leave(e)
 }
 

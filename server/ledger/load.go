@@ -16,6 +16,10 @@ const (
 	// shortTTR is that of a few jobs, so that some reservations run out.
 	shortTTR = time.Second
 
+	// mediumTTR is that of a few where holders freeze: it runs out in the course
+	// of that.
+	mediumTTR = 4 * time.Second
+
 	kickEvery = 10 * time.Millisecond
 )
 
@@ -35,6 +39,7 @@ func (l *Ledger) Run(ctx context.Context) {
 	begin(l.config.Producers, l.produce)
 	begin(l.config.Consumers, l.consume)
 	begin(l.config.Kickers, l.kick)
+	begin(l.config.Bursters, l.burst)
 	workers.Wait()
 }
 
@@ -64,15 +69,8 @@ func (l *Ledger) produce(ctx context.Context, c *client, producer int) {
 
 func (c *client) put(producer int) (outcome, error) {
 	l := c.ledger
-	size := l.config.MinBody + c.rng.IntN(l.config.MaxBody-l.config.MinBody+1)
-	pri, delay, ttr := c.rng.Uint32N(100), time.Duration(0), longTTR
-	if c.rng.IntN(20) == 0 {
-		delay = time.Second
-	}
-	if c.rng.IntN(20) == 0 {
-		ttr = shortTTR
-	}
-	e := l.begin(producer, size, ttr)
+	pri, delay, ttr := c.jobTimes()
+	e := l.begin(producer, c.bodySize(producer), ttr)
 	body, name := l.body(e), l.tubes[c.rng.IntN(len(l.tubes))]
 	var id uint64
 	end, err := c.ask(0, func(conn *beanstalk.Conn) (err error) {
@@ -83,8 +81,41 @@ func (c *client) put(producer int) (outcome, error) {
 	return end, err
 }
 
+// jobTimes draws what a job is put with.
+func (c *client) jobTimes() (pri uint32, delay, ttr time.Duration) {
+	pri, ttr = c.rng.Uint32N(100), longTTR
+	if c.rng.IntN(20) == 0 {
+		delay = time.Second
+	}
+	switch n := c.rng.IntN(40); {
+	case n < 2:
+		ttr = shortTTR
+	case n < 4 && c.ledger.config.MaxFreeze > 0:
+		ttr = mediumTTR
+	}
+	return pri, delay, ttr
+}
+
+// bodySize draws the size of the next body of a producer, without its first line.
+func (c *client) bodySize(producer int) int {
+	config := &c.ledger.config
+	usual := config.MinBody + c.rng.IntN(config.MaxBody-config.MinBody+1)
+	if config.LargestBody == 0 {
+		return usual
+	}
+	most := config.LargestBody - c.ledger.headSize(producer)
+	switch n := c.rng.IntN(1000); {
+	case n < 2:
+		return most
+	case n < 12:
+		return min(most, usual+c.rng.IntN(64<<10))
+	}
+	return min(most, usual)
+}
+
 // consume reserves jobs and does with them what comes to mind.
 func (l *Ledger) consume(ctx context.Context, c *client, _ int) {
+	nap := l.newNap(c.rng)
 	for c.connect(ctx) {
 		wait := time.Duration(c.rng.IntN(2)) * time.Second
 		id, e, end := c.reserve(ctx, wait)
@@ -94,6 +125,9 @@ func (l *Ledger) consume(ctx context.Context, c *client, _ int) {
 		}
 		if c.ledger.config.Hold > 0 {
 			rest(ctx, time.Duration(c.rng.Int64N(int64(c.ledger.config.Hold))))
+		}
+		if nap.due() {
+			nap.take(ctx, l)
 		}
 		c.dispose(id, e)
 		if len(c.kept) > 0 && c.rng.IntN(50) == 0 {
@@ -119,7 +153,7 @@ func (c *client) reserve(ctx context.Context, wait time.Duration) (id uint64, e 
 	})
 	if end == done {
 		e = c.ledger.sighted(id, body, sent)
-		c.handedOut(e, since)
+		c.handedOut(e, sent, since)
 	}
 	return id, e, end
 }

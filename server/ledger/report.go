@@ -23,6 +23,7 @@ type Report struct {
 	Overtaken      int // NOT_FOUND for the holder of a job
 	InternalErrors int // replies; the outcomes are unknown
 	Broken         int // connections
+	Frozen         int // times that a client was frozen with jobs that it held
 
 	// LongestSilence is how long a client asked in vain at most:
 	// INTERNAL_ERROR is no answer, and a reserve's timeout is not counted.
@@ -33,8 +34,8 @@ type Report struct {
 	Shared map[string]int
 
 	// What a server that keeps its word has none of; see the package comment.
-	Lost, Undead, Twice, Reused, Changed, Strange, Miscounted, Garbled int
-	Contested, Robbed                                                  int
+	Lost, Undead, DeletedTwice, Twice, Reused, Changed, Strange, Miscounted, Garbled int
+	Contested, Robbed                                                                int
 
 	// Faults tells the first of them in words.
 	Faults []string
@@ -98,12 +99,16 @@ func (r Report) String() string {
 	if r.InternalErrors > 0 {
 		s += fmt.Sprintf(", internal errors %d", r.InternalErrors)
 	}
-	s += fmt.Sprintf("; lost %d, back from the dead %d, twice %d", r.Lost, r.Undead, r.Twice)
+	if r.Frozen > 0 {
+		s += fmt.Sprintf(", clients frozen %d", r.Frozen)
+	}
+	s += fmt.Sprintf("; lost %d, back from the dead %d, deleted twice %d, put twice %d, ids reused %d",
+		r.Lost, r.Undead, r.DeletedTwice, r.Twice, r.Reused)
 	for _, rare := range []struct {
 		name string
 		n    int
 	}{
-		{"ids reused", r.Reused}, {"bodies changed", r.Changed}, {"strange jobs", r.Strange},
+		{"bodies changed", r.Changed}, {"strange jobs", r.Strange},
 		{"miscounted", r.Miscounted}, {"garbled replies", r.Garbled},
 		{"handed out though another client had it", r.Contested},
 		{"taken from who had it", r.Robbed},

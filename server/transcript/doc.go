@@ -77,6 +77,14 @@
 // and another one sends next, the player first pauses for [Target.Settle], so
 // that the server sees the two in the order of the file.
 //
+// # When the machine is slow
+//
+// The player adds up by how much its steps, and the replies that it waits for,
+// take longer than the transcript says. A timed transcript that goes wrong after
+// that was more than [Target.Tolerance] proves nothing: [Play] returns a
+// [LateError], and [PlayInTime] plays it again on a fresh server, five times at
+// most. What goes wrong in time, or in a transcript without times, counts at once.
+//
 // # How to add a transcript
 //
 // Write the sent lines, put the file into testdata/transcripts, run
@@ -91,11 +99,13 @@
 //			if !tr.Plays("redstalk") {
 //				t.Skip("not for redstalk")
 //			}
-//			srv := startFreshServer(t, tr.Flags()) // an empty store each time
-//			err := transcript.Play(ctx, tr, transcript.Target{
-//				Kind:   "redstalk",
-//				Dial:   srv.Dial,
-//				Signal: func(os.Signal) error { srv.Drain(); return nil },
+//			err := transcript.PlayInTime(ctx, tr, func() (transcript.Target, func(), error) {
+//				srv := startFreshServer(t, tr.Flags()) // an empty store each time
+//				return transcript.Target{
+//					Kind:   "redstalk",
+//					Dial:   srv.Dial,
+//					Signal: func(os.Signal) error { srv.Drain(); return nil },
+//				}, srv.Stop, nil
 //			})
 //			if err != nil {
 //				t.Error(err)

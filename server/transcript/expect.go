@@ -32,8 +32,9 @@ func (p *player) due(l *link, w *window) (due, error) {
 		from = m
 	}
 	d := due{timed: true, from: from, earliest: w.lo - granularity, latest: w.hi + p.target.Slack}
+	p.clock.allowUntil(from.Add(w.hi))
 	// Wait on for a while, to tell late from never.
-	d.giveUp = from.Add(d.latest + time.Second)
+	d.giveUp = from.Add(d.latest + p.target.Patience)
 	return d, nil
 }
 
@@ -59,6 +60,7 @@ func (e *expectStep) play(p *player) error {
 	if q == nil || !q.again || q.conn != e.conn {
 		return err
 	}
+	p.clock.allow(p.target.Patience)
 	var m *Mismatch
 	for end := time.Now().Add(p.target.Patience); errors.As(err, &m) && time.Now().Before(end); err = e.hear(p) {
 		if err := p.sleep(10 * time.Millisecond); err != nil {
@@ -106,6 +108,7 @@ func (e *expectStep) await(p *player) (reply, due, error) {
 	case !ok && over:
 		return r, d, p.mismatch(e.base(), e.String(), "the end of the connection")
 	case !ok:
+		p.clock.allowUntil(d.giveUp)
 		return r, d, p.mismatch(e.base(), e.String(), "nothing")
 	}
 	p.log.add(r.at, e.conn, "< "+r.String())

@@ -49,25 +49,36 @@ func TestOracle(t *testing.T) {
 	for _, tr := range all {
 		t.Run(tr.Name, func(t *testing.T) {
 			t.Parallel()
-			srv, err := transcript.StartBeanstalkd(t.TempDir(), tr.Flags()...)
-			if errors.Is(err, transcript.ErrNoBeanstalkd) {
-				t.Skip("there is no beanstalkd here to judge by; install the package beanstalkd")
-			}
+			err := transcript.PlayInTime(context.Background(), tr, func() (transcript.Target, func(), error) {
+				srv, err := transcript.StartBeanstalkd(t.TempDir(), tr.Flags()...)
+				if errors.Is(err, transcript.ErrNoBeanstalkd) {
+					t.Skip("there is no beanstalkd here to judge by; install the package beanstalkd")
+				}
+				if err != nil {
+					return transcript.Target{}, nil, err
+				}
+				target := srv.Target()
+				target.Slack = slack(t)
+				if why := notToPlay(tr, target.Kind); why != "" {
+					srv.Stop()
+					t.Skip(why)
+				}
+				return target, srv.Stop, nil
+			})
 			if err != nil {
-				t.Fatal(err)
-			}
-			defer srv.Stop()
-			target := srv.Target()
-			if !strings.HasPrefix(target.Kind, "beanstalkd-1.12") && !strings.HasPrefix(target.Kind, "beanstalkd-1.13") {
-				t.Skip("this is " + target.Kind + "; the transcripts are about 1.12 and later")
-			}
-			if !tr.Plays(target.Kind) {
-				t.Skip("not for " + target.Kind)
-			}
-			target.Slack = slack(t)
-			if err := transcript.Play(context.Background(), tr, target); err != nil {
 				t.Error(err)
 			}
 		})
 	}
+}
+
+// notToPlay says why a transcript is not for a server of that kind; "" if it is.
+func notToPlay(tr *transcript.Transcript, kind string) string {
+	if !strings.HasPrefix(kind, "beanstalkd-1.12") && !strings.HasPrefix(kind, "beanstalkd-1.13") {
+		return "this is " + kind + "; the transcripts are about 1.12 and later"
+	}
+	if !tr.Plays(kind) {
+		return "not for " + kind
+	}
+	return ""
 }

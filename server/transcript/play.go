@@ -25,6 +25,9 @@ type Target struct {
 	Slack time.Duration
 	// Patience is how long a reply without a time is waited for; 5 s if zero.
 	Patience time.Duration
+	// Tolerance is how much longer a timed transcript's steps may take than they
+	// should, in all, before its play counts as late; 50 ms if zero. See LateError.
+	Tolerance time.Duration
 	// Settle is the pause before another connection sends when the server
 	// may still be busy with the one before; 20 ms or a quarter of Slack,
 	// whichever is more, if zero.
@@ -43,6 +46,7 @@ func (t Target) withDefaults() Target {
 	}
 	set(&t.Slack, 50*time.Millisecond)
 	set(&t.Patience, 5*time.Second)
+	set(&t.Tolerance, 50*time.Millisecond)
 	set(&t.Settle, max(20*time.Millisecond, t.Slack/4))
 	return t
 }
@@ -62,8 +66,9 @@ func (m *Mismatch) Error() string {
 }
 
 // Play plays t on the server and returns nil if all went as written. A
-// *Mismatch says where it did not; other errors come from the connections or
-// from ctx. The server must be fresh, started with the transcript's Flags.
+// *Mismatch says where it did not, within a *LateError if the transcript is
+// timed and was played late; other errors come from the connections or from
+// ctx. The server must be fresh, started with the transcript's Flags.
 func Play(ctx context.Context, t *Transcript, target Target) error {
 	p := newPlayer(ctx, t, target)
 	defer p.closeAll()
@@ -72,10 +77,10 @@ func Play(ctx context.Context, t *Transcript, target Target) error {
 			continue
 		}
 		if err := p.run(s); err != nil {
-			return err
+			return p.blame(err)
 		}
 	}
-	return p.nothingLeft()
+	return p.blame(p.nothingLeft())
 }
 
 // A player is one performance of a transcript.
@@ -90,6 +95,7 @@ type player struct {
 	log    dialog
 	// question is the step before, if that may be sent again.
 	question *sendStep
+	clock    clock
 	// unsettled is the connection that has sent something and has no answer
 	// yet, or anybody.
 	unsettled string
@@ -109,7 +115,9 @@ func newPlayer(ctx context.Context, t *Transcript, target Target) *player {
 
 // run plays one step; errors that are no Mismatch get file and line.
 func (p *player) run(s step) error {
+	p.clock.begin()
 	err := s.play(p)
+	p.clock.end()
 	p.question, _ = s.(*sendStep)
 	var m *Mismatch
 	if err == nil || errors.As(err, &m) {
@@ -148,6 +156,7 @@ func (p *player) mismatch(at *place, want, got string) error {
 }
 
 func (p *player) sleep(d time.Duration) error {
+	p.clock.allow(d)
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -299,6 +308,7 @@ func (s *silentStep) play(p *player) error {
 }
 
 func (s *raceStep) play(p *player) error {
+	p.clock.allow(p.target.Patience)
 	deadline := time.Now().Add(p.target.Patience)
 	for time.Now().Before(deadline) {
 		for i, name := range s.conns {
@@ -352,6 +362,7 @@ func (s *eofStep) play(p *player) error {
 	}
 	end, at := l.ended()
 	if !end {
+		p.clock.allowUntil(due.giveUp)
 		return p.mismatch(s.base(), "the end of "+s.conn, "nothing")
 	}
 	if miss := due.misses(at); miss != "" {

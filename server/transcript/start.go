@@ -102,15 +102,15 @@ func Start(kind, binary, dir string, flags ...string) (*Server, error) {
 	if err := s.cmd.Start(); err != nil {
 		return nil, err
 	}
-	for range 500 {
+	for range startLimit / startPause {
 		if _, err := os.Stat(s.addr); err == nil {
 			return s, nil
 		}
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(startPause)
 	}
 	s.Stop()
 	said, _ := os.ReadFile(log.Name())
-	return nil, fmt.Errorf("%s did not listen on %s within 5 s: %s", binary, s.addr, said)
+	return nil, fmt.Errorf("%s did not listen on %s within %v: %s", binary, s.addr, startLimit, said)
 }
 
 // Target is what Play needs to play on this server.
@@ -118,10 +118,14 @@ func (s *Server) Target() Target {
 	return Target{Kind: s.kind, Dial: s.dial, Signal: s.cmd.Process.Signal}
 }
 
-// dial connects; a server that has bound but does not listen yet is given a
-// second.
+const (
+	startLimit = 20 * time.Second // how long a server may take until it listens
+	startPause = 10 * time.Millisecond
+)
+
+// dial connects; a server that has bound but does not listen yet is waited for.
 func (s *Server) dial() (net.Conn, error) {
-	deadline := time.Now().Add(time.Second)
+	deadline := time.Now().Add(startLimit)
 	for {
 		conn, err := net.Dial(s.network, s.addr)
 		if err == nil || !errors.Is(err, syscall.ECONNREFUSED) || time.Now().After(deadline) {
