@@ -34,6 +34,7 @@ func (j *journal) writeWindows() {
 		j.mu.Lock()
 		j.behind--
 		j.room.Broadcast()
+		j.roomMade()
 		j.mu.Unlock()
 	}
 }

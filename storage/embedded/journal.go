@@ -35,20 +35,24 @@ type journal struct {
 	keep    int64 // bytes of bodies to keep in memory at most
 	maxSize uint64
 
-	mu      *sync.Mutex
-	more    *sync.Cond // for the follower: handed or ending has changed
-	room    *sync.Cond // behind has shrunk
-	filling *group
-	writing *group // nil if nobody leads
-	handed  bool   // writing is the follower's
-	spare   []*group
-	durable uint64 // the puts of ids up to this one are as safe as was asked for
-	written uint64 // entries so far
-	window  *window
-	behind  int  // windows that are not in the tables yet
-	closing bool // close waits until nobody leads
-	ending  bool
-	ended   chan struct{} // closed with ending
+	mu        *sync.Mutex
+	more      *sync.Cond // for the follower: handed or ending has changed
+	room      *sync.Cond // behind has shrunk
+	filling   *group
+	writing   *group // nil if nobody leads
+	handed    bool   // writing is the follower's
+	spare     []*group
+	durable   uint64 // the puts of ids up to this one are as safe as was asked for
+	written   uint64 // entries so far
+	window    *window
+	behind    int    // windows that are not in the tables yet
+	unwritten int64  // bytes of bodies that are not written yet
+	roomMade  func() // called when unwritten or behind have shrunk
+	frameSize int    // for tests; bytes, instead of maxFrame if it is not 0
+	reads     reads
+	closing   bool // close waits until nobody leads
+	ending    bool
+	ended     chan struct{} // closed with ending
 
 	follower    sync.WaitGroup
 	checkpoints chan *window
@@ -58,9 +62,17 @@ type journal struct {
 	fetching    sync.WaitGroup // goroutines that read bodies
 }
 
-// group is changes that are written together, as a frame of the log.
+// group is changes that are written together, as one frame of the log, or as
+// several if there is much of it.
+//
+// The frames stand in frames one behind the other, each with room for its header,
+// but without the large bodies, which are not copied.
 type group struct {
-	frame   []byte
+	frames  []byte
+	large   []largeBody
+	cuts    []int            // where the second and further frames begin
+	size    int              // bytes of the last frame, with large bodies
+	bodies  int64            // bytes of all bodies
 	early   []*storage.Batch // done when it is written
 	waiters []*storage.Batch // done when it is as safe as was asked for
 	bound   bool             // there is a change in it that needs that
@@ -69,9 +81,9 @@ type group struct {
 	lastID  uint64           // when it was taken
 }
 
-func (g *group) empty() bool { return len(g.frame) == wal.HeaderSize }
+func (g *group) empty() bool { return len(g.frames) == wal.HeaderSize }
 
-// keepFrame is the largest frame whose memory is used again, in bytes.
+// keepFrame is up to how many bytes the memory of frames is used again.
 const keepFrame = 1 << 20
 
 func (j *journal) newGroup() *group {
@@ -80,53 +92,23 @@ func (j *journal) newGroup() *group {
 		j.spare = j.spare[:n-1]
 		return g
 	}
-	return &group{frame: make([]byte, wal.HeaderSize)}
+	return &group{frames: make([]byte, wal.HeaderSize)}
 }
 
 // recycle makes g ready to be filled again. The lock is held.
 func (j *journal) recycle(g *group) {
-	if cap(g.frame) > keepFrame {
-		g.frame = make([]byte, wal.HeaderSize)
+	if cap(g.frames) > keepFrame {
+		g.frames = make([]byte, wal.HeaderSize)
 	}
+	j.unwritten -= g.bodies
 	clear(g.early)
 	clear(g.waiters)
-	g.frame, g.early, g.waiters = g.frame[:wal.HeaderSize], g.early[:0], g.waiters[:0]
+	clear(g.large)
+	g.frames, g.early, g.waiters = g.frames[:wal.HeaderSize], g.early[:0], g.waiters[:0]
+	g.large, g.cuts, g.size, g.bodies = g.large[:0], g.cuts[:0], 0, 0
 	g.bound, g.decided, g.reclaim = false, false, false
 	j.spare = append(j.spare, g)
-}
-
-// Put implements tube.Journal.
-func (j *journal) Put(r tube.Record, body []byte) {
-	g := j.filling
-	g.frame = encodeRecord(appendEntry(g.frame, putEntry, r.ID), &r)
-	g.frame = append(g.frame, body...)
-	j.window.put(r.ID)
-	j.written++
-}
-
-// Changed implements tube.Journal.
-func (j *journal) Changed(r tube.Record) {
-	g := j.filling
-	g.frame = encodeRecord(appendEntry(g.frame, changedEntry, r.ID), &r)
-	j.window.changed(r.ID)
-	j.written++
-}
-
-// Deleted implements tube.Journal.
-func (j *journal) Deleted(id uint64, size uint32) {
-	g := j.filling
-	g.frame = appendEntry(g.frame, deletedEntry, id)
-	j.window.deleted(id, inline(size))
-	j.written++
-}
-
-// Paused implements tube.Journal.
-func (j *journal) Paused(name string, seconds uint32, until tube.Instant) {
-	g, p := j.filling, pause{seconds, until}
-	g.frame = append(append(g.frame, pausedEntry, byte(len(name))), name...)
-	g.frame = encodePause(g.frame, p)
-	j.window.pauses[name] = p
-	j.written++
+	j.roomMade()
 }
 
 // submit takes over batches that were carried out, to be done when what has
@@ -197,7 +179,12 @@ func (j *journal) lead(g *group, more func() int) {
 // for no more than that.
 func (j *journal) write(g *group) {
 	var err error
-	if g.frame, err = j.log.Append(g.frame); err != nil {
+	if len(g.cuts) == 0 && len(g.large) == 0 {
+		g.frames, err = j.log.Append(g.frames)
+	} else {
+		err = g.each(j.log.AppendPieces)
+	}
+	if err != nil {
 		j.fatal(err)
 	}
 	done(g.early)
@@ -273,11 +260,16 @@ func (j *journal) settle(g *group) {
 	}
 	if j.writing = nil; !j.filling.empty() {
 		j.take()
-		j.handed = true
-		j.more.Signal()
+		j.hand()
 	} else if j.closing {
 		j.more.Broadcast()
 	}
+}
+
+// hand has the follower write the group that was taken. The lock is held.
+func (j *journal) hand() {
+	j.handed = true
+	j.more.Broadcast() // close may be waiting as well
 }
 
 // follow writes the groups that are handed over, until the journal ends.
@@ -344,7 +336,6 @@ func (j *journal) throttle() {
 
 // close writes what there is and closes the files.
 func (j *journal) close() error {
-	j.fetching.Wait()
 	j.mu.Lock()
 	j.closing = true
 	for j.writing != nil {

@@ -135,6 +135,7 @@ func openJournal(o *Options, e *Engine) (*journal, error) {
 		mu: &e.mu, more: sync.NewCond(&e.mu), room: sync.NewCond(&e.mu),
 		window: newWindow(0), checkpoints: make(chan *window, maxWindows),
 		ended: make(chan struct{}), complain: complaint(o),
+		roomMade: e.roomMade, reads: reads{log: o.Log, clock: o.clock},
 		guard: &guard{fs: o.fs, dir: o.Dir, reserve: o.Reserve, log: o.Log, clock: o.clock},
 	}
 	if err := j.open(o, e.now()); err != nil {
