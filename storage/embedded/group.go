@@ -38,7 +38,11 @@ type largeBody struct {
 // crowded tells whether further puts have to wait until others are written, or
 // have come to the tables. The lock is held.
 func (j *journal) crowded() bool {
-	return j.unwritten > maxUnwritten || j.behind > 0 && j.machine.BodyBytes() > j.keep+maxUnkept
+	limit := int64(maxUnwritten)
+	if j.most > 0 {
+		limit = j.most
+	}
+	return j.unwritten > limit || j.behind > 0 && j.machine.BodyBytes() > j.keep+maxUnkept
 }
 
 // Put implements tube.Journal.

@@ -49,6 +49,7 @@ type journal struct {
 	unwritten int64  // bytes of bodies that are not written yet
 	roomMade  func() // called when unwritten or behind have shrunk
 	frameSize int    // for tests; bytes, instead of maxFrame if it is not 0
+	most      int64  // for tests; bytes, instead of maxUnwritten if it is not 0
 	reads     reads
 	closing   bool // close waits until nobody leads
 	ending    bool
