@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -37,13 +38,17 @@ type Engine struct {
 	working bool
 	pending int        // tasks that are not ended
 	idle    *sync.Cond // for Close: pending is 0
+
+	quiet   quiet
+	free    func() // gives memory back
+	freeing sync.WaitGroup
 }
 
 // NewMemory returns an engine that keeps its jobs in memory only.
 func NewMemory() *Engine { return newEngine(time.Now) }
 
 func newEngine(clock func() time.Time) *Engine {
-	e := &Engine{start: clock(), clock: clock, machine: tube.NewMachine(), listener: deaf{}}
+	e := &Engine{start: clock(), clock: clock, machine: tube.NewMachine(), listener: deaf{}, free: debug.FreeOSMemory}
 	e.idle = sync.NewCond(&e.mu)
 	return e
 }
@@ -74,6 +79,7 @@ func (e *Engine) DoGathering(more func() int, batches ...*storage.Batch) {
 		e.journal.throttle()
 	}
 	h := e.begin()
+	e.quiet.worked += uint64(len(batches))
 	for _, b := range batches {
 		if t := e.run(h.now, b, 0, progress{}); t != nil {
 			e.unfinished = append(e.unfinished, t)
@@ -185,6 +191,9 @@ func (e *Engine) Tick() (time.Duration, error) {
 		return storage.Forever, storage.ErrClosed
 	}
 	now, next := e.now(), e.machine.Next()
+	if e.quiet.over(now) {
+		e.freeing.Go(e.free)
+	}
 	var lead *group
 	if e.journal != nil {
 		if len(e.crowd) > 0 && now-e.roomAt > maxWait {
@@ -239,6 +248,7 @@ func (e *Engine) Close() error {
 		e.idle.Wait()
 	}
 	e.mu.Unlock()
+	e.freeing.Wait()
 	if already || e.journal == nil {
 		return nil
 	}

@@ -84,6 +84,7 @@ func (e *Engine) put(now tube.Instant, op *storage.Op, p *progress) bool {
 	}
 	j := e.machine.Put(now, tube.NewJob{Tube: op.Tube, Pri: op.Pri, Delay: op.Delay, TTR: op.TTR, Body: op.Body})
 	op.Answer.ID = j.ID
+	e.quiet.worked += uint64(len(op.Body) / bytesPerWork)
 	return true
 }
 
