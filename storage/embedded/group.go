@@ -6,8 +6,11 @@ import (
 )
 
 const (
-	// maxFrame is the size in bytes from which on a frame ends with its batch.
-	maxFrame = 16 << 20
+	// maxFrame is the size in bytes from which on a frame ends with its batch, and
+	// maxEntries that without the bodies that are not copied: to make more room
+	// for these takes long, and the lock is held meanwhile.
+	maxFrame   = 16 << 20
+	maxEntries = 1 << 20
 
 	// maxBatch is the size in bytes of a frame within which a batch is changed
 	// as a whole or not at all by a power cut. What is more gets a further frame.
@@ -28,11 +31,16 @@ const (
 	maxUnkept    = 256 << 20
 )
 
-// largeBody is a body that belongs behind the first at bytes of a group's
-// frames.
+// largeBody is a body that belongs behind the first at bytes of a frame.
 type largeBody struct {
 	at   int
 	body []byte
+}
+
+// endedFrame is a frame that is complete, but not written yet.
+type endedFrame struct {
+	frame []byte
+	large []largeBody
 }
 
 // crowded tells whether further puts have to wait until others are written, or
@@ -51,14 +59,14 @@ func (j *journal) Put(r tube.Record, body []byte) {
 	if g.size > 0 && g.size+len(body) > maxBatch {
 		g.cut()
 	}
-	begun := len(g.frames)
-	g.frames = encodeRecord(appendEntry(g.frames, putEntry, r.ID), &r)
+	begun := len(g.frame)
+	g.frame = encodeRecord(appendEntry(g.frame, putEntry, r.ID), &r)
 	if len(body) < minLarge {
-		g.frames = append(g.frames, body...)
-		g.size += len(g.frames) - begun
+		g.frame = append(g.frame, body...)
+		g.size += len(g.frame) - begun
 	} else {
-		g.large = append(g.large, largeBody{len(g.frames), body})
-		g.size += len(g.frames) - begun + len(body)
+		g.large = append(g.large, largeBody{len(g.frame), body})
+		g.size += len(g.frame) - begun + len(body)
 	}
 	g.bodies += int64(len(body))
 	j.unwritten += int64(len(body))
@@ -69,9 +77,9 @@ func (j *journal) Put(r tube.Record, body []byte) {
 // Changed implements tube.Journal.
 func (j *journal) Changed(r tube.Record) {
 	g := j.filling
-	begun := len(g.frames)
-	g.frames = encodeRecord(appendEntry(g.frames, changedEntry, r.ID), &r)
-	g.size += len(g.frames) - begun
+	begun := len(g.frame)
+	g.frame = encodeRecord(appendEntry(g.frame, changedEntry, r.ID), &r)
+	g.size += len(g.frame) - begun
 	j.window.changed(r.ID)
 	j.written++
 }
@@ -79,9 +87,9 @@ func (j *journal) Changed(r tube.Record) {
 // Deleted implements tube.Journal.
 func (j *journal) Deleted(id uint64, size uint32) {
 	g := j.filling
-	begun := len(g.frames)
-	g.frames = appendEntry(g.frames, deletedEntry, id)
-	g.size += len(g.frames) - begun
+	begun := len(g.frame)
+	g.frame = appendEntry(g.frame, deletedEntry, id)
+	g.size += len(g.frame) - begun
 	j.window.deleted(id, inline(size))
 	j.written++
 }
@@ -89,10 +97,10 @@ func (j *journal) Deleted(id uint64, size uint32) {
 // Paused implements tube.Journal.
 func (j *journal) Paused(name string, seconds uint32, until tube.Instant) {
 	g, p := j.filling, pause{seconds, until}
-	begun := len(g.frames)
-	g.frames = append(append(g.frames, pausedEntry, byte(len(name))), name...)
-	g.frames = encodePause(g.frames, p)
-	g.size += len(g.frames) - begun
+	begun := len(g.frame)
+	g.frame = append(append(g.frame, pausedEntry, byte(len(name))), name...)
+	g.frame = encodePause(g.frame, p)
+	g.size += len(g.frame) - begun
 	j.window.pauses[name] = p
 	j.written++
 }
@@ -104,40 +112,41 @@ func (j *journal) endFrame() {
 	if j.frameSize > 0 {
 		limit = j.frameSize
 	}
-	if j.filling.size > limit {
-		j.filling.cut()
+	if g := j.filling; g.size > limit || len(g.frame) > maxEntries {
+		g.cut()
 	}
 }
 
 // cut ends a frame and begins the next one.
 func (g *group) cut() {
-	g.cuts = append(g.cuts, len(g.frames))
-	g.frames = append(g.frames, make([]byte, wal.HeaderSize)...)
-	g.size = 0
+	g.ended = append(g.ended, endedFrame{g.frame, g.large})
+	g.frame, g.large, g.size = make([]byte, wal.HeaderSize, min(len(g.frame), maxEntries)), nil, 0
 }
 
 // heavy tells whether writing g takes long.
-func (g *group) heavy() bool { return len(g.frames) > heavyGroup || g.bodies > heavyGroup }
+func (g *group) heavy() bool {
+	return len(g.ended) > 0 || len(g.frame) > heavyGroup || g.bodies > heavyGroup
+}
 
 // each calls do with the pieces of each frame.
 func (g *group) each(do func(pieces [][]byte) error) error {
-	from, large := 0, g.large
-	for i := range len(g.cuts) + 1 {
-		to := len(g.frames)
-		if i < len(g.cuts) {
-			to = g.cuts[i]
-		} else if to == from+wal.HeaderSize {
-			return nil // it was begun, but there is nothing in it
-		}
-		var pieces [][]byte
-		for ; len(large) > 0 && large[0].at <= to; large = large[1:] {
-			pieces = append(pieces, g.frames[from:large[0].at], large[0].body)
-			from = large[0].at
-		}
-		if err := do(append(pieces, g.frames[from:to])); err != nil {
+	for _, f := range g.ended {
+		if err := do(f.pieces()); err != nil {
 			return err
 		}
-		from = to
 	}
-	return nil
+	if len(g.frame) == wal.HeaderSize {
+		return nil
+	}
+	return do(endedFrame{g.frame, g.large}.pieces())
+}
+
+// pieces returns the entries of a frame with the large bodies between them.
+func (f endedFrame) pieces() (pieces [][]byte) {
+	from := 0
+	for _, l := range f.large {
+		pieces = append(pieces, f.frame[from:l.at], l.body)
+		from = l.at
+	}
+	return append(pieces, f.frame[from:])
 }

@@ -66,14 +66,14 @@ type journal struct {
 // group is changes that are written together, as one frame of the log, or as
 // several if there is much of it.
 //
-// The frames stand in frames one behind the other, each with room for its header,
-// but without the large bodies, which are not copied.
+// What is being filled is the last frame: room for its header and its entries,
+// without the large bodies, which are not copied.
 type group struct {
-	frames  []byte
+	frame   []byte
 	large   []largeBody
-	cuts    []int            // where the second and further frames begin
-	size    int              // bytes of the last frame, with large bodies
-	bodies  int64            // bytes of all bodies
+	size    int // bytes of this frame, with large bodies
+	ended   []endedFrame
+	bodies  int64 // bytes of all bodies
 	early   []*storage.Batch // done when it is written
 	waiters []*storage.Batch // done when it is as safe as was asked for
 	bound   bool             // there is a change in it that needs that
@@ -82,7 +82,7 @@ type group struct {
 	lastID  uint64           // when it was taken
 }
 
-func (g *group) empty() bool { return len(g.frames) == wal.HeaderSize }
+func (g *group) empty() bool { return len(g.frame) == wal.HeaderSize && len(g.ended) == 0 }
 
 // keepFrame is up to how many bytes the memory of frames is used again.
 const keepFrame = 1 << 20
@@ -93,20 +93,19 @@ func (j *journal) newGroup() *group {
 		j.spare = j.spare[:n-1]
 		return g
 	}
-	return &group{frames: make([]byte, wal.HeaderSize)}
+	return &group{frame: make([]byte, wal.HeaderSize)}
 }
 
 // recycle makes g ready to be filled again. The lock is held.
 func (j *journal) recycle(g *group) {
-	if cap(g.frames) > keepFrame {
-		g.frames = make([]byte, wal.HeaderSize)
+	if cap(g.frame) > keepFrame {
+		g.frame = make([]byte, wal.HeaderSize)
 	}
 	j.unwritten -= g.bodies
 	clear(g.early)
 	clear(g.waiters)
-	clear(g.large)
-	g.frames, g.early, g.waiters = g.frames[:wal.HeaderSize], g.early[:0], g.waiters[:0]
-	g.large, g.cuts, g.size, g.bodies = g.large[:0], g.cuts[:0], 0, 0
+	g.frame, g.early, g.waiters = g.frame[:wal.HeaderSize], g.early[:0], g.waiters[:0]
+	g.large, g.ended, g.size, g.bodies = nil, nil, 0, 0
 	g.bound, g.decided, g.reclaim = false, false, false
 	j.spare = append(j.spare, g)
 	j.roomMade()
@@ -180,8 +179,8 @@ func (j *journal) lead(g *group, more func() int) {
 // for no more than that.
 func (j *journal) write(g *group) {
 	var err error
-	if len(g.cuts) == 0 && len(g.large) == 0 {
-		g.frames, err = j.log.Append(g.frames)
+	if len(g.ended) == 0 && len(g.large) == 0 {
+		g.frame, err = j.log.Append(g.frame)
 	} else {
 		err = g.each(j.log.AppendPieces)
 	}
