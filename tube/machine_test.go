@@ -165,7 +165,7 @@ func perform(m *Machine, now *Instant, what, a, b byte) {
 // takeOfMany takes from a long list of names, twice, and panics if the job is not
 // the one that a look at each of them finds.
 func (m *Machine) takeOfMany(now Instant, h Holder, from int) {
-	names := make([]string, 0, 2*fewTubes)
+	names := make([]string, 0, 2*FewTubes)
 	for i := range cap(names) {
 		names = append(names, fmt.Sprint("t", (from+i)%40))
 	}
@@ -272,11 +272,12 @@ func TestLooks(t *testing.T) {
 	}
 	looks := func(what string, takes, want int) {
 		t.Helper()
-		before := m.Looks()
+		count := func() uint64 { tubes, names := m.Looks(); return tubes + names }
+		before := count()
 		for range takes {
 			m.Take(0, 1, names)
 		}
-		if got := int(m.Looks() - before); got > want {
+		if got := int(count() - before); got > want {
 			t.Errorf("%d takes %s look at %d tubes, want %d at most", takes, what, got, want)
 		}
 	}

@@ -1,17 +1,19 @@
 package tube
 
-// fewTubes is up to how many tubes a Take just looks at one after the other.
-const fewTubes = 16
+// FewTubes is up to how many tubes a Take just looks at one after the other. What
+// it costs is not counted, see Looks.
+const FewTubes = 16
 
 // watched remembers the tubes of a list of names from one Take to the next, so
 // that a connection that watches very many and sends many reserves at once does
 // not have each of them look up all names. It is good only as long as the list
 // cannot change, see ForgetWatched.
 type watched struct {
-	names []string
-	tubes []*Tube // those of names that exist
-	stamp uint64  // what Tube.listed of these is
-	looks uint64  // tubes that were looked at for Takes of many, ever
+	names   []string
+	tubes   []*Tube // those of names that exist
+	stamp   uint64  // what Tube.listed of these is
+	looks   uint64  // tubes that were looked at for Takes of many, ever
+	lookups uint64  // names that were looked up for these
 }
 
 // best returns the job that a Take from these tubes gets, or nil.
@@ -19,7 +21,7 @@ func (m *Machine) best(names []string) (best *Job) {
 	if len(m.takeable) == 0 {
 		return nil
 	}
-	if len(names) > fewTubes {
+	if len(names) > FewTubes {
 		return m.bestOfMany(names)
 	}
 	for _, name := range names {
@@ -70,7 +72,7 @@ func (m *Machine) list(names []string) {
 	w := &m.watched
 	w.names, w.tubes = names, w.tubes[:0]
 	w.stamp++
-	w.looks += uint64(len(names))
+	w.lookups += uint64(len(names))
 	for _, name := range names {
 		if t := m.tubes[name]; t != nil && t.listed != w.stamp {
 			t.listed = w.stamp
@@ -89,8 +91,10 @@ func (m *Machine) ForgetWatched() {
 	}
 }
 
-// Looks returns how many tubes were looked at so far for Takes from many.
-func (m *Machine) Looks() uint64 { return m.watched.looks }
+// Looks returns what the Takes from many tubes have cost so far: how many tubes
+// were looked at, and how many names were looked up, which is done once for Takes
+// of one list that follow each other.
+func (m *Machine) Looks() (tubes, names uint64) { return m.watched.looks, m.watched.lookups }
 
 // noteTakeable is called when t may have got its first ready job, lost its
 // last one, or its pause has begun or ended.

@@ -29,6 +29,7 @@ type Engine struct {
 	closed  bool
 
 	left       int      // work that may be begun under this hold of the lock
+	listed     bool     // names were looked up under it
 	absent     []absent // of the batches being carried out
 	unfinished []*task  // of these batches
 
@@ -108,7 +109,7 @@ type hold struct {
 
 // begin begins a hold of the lock, which is held.
 func (e *Engine) begin() hold {
-	e.left = partWork
+	e.left, e.listed = partWork, false
 	return hold{now: e.now(), due: e.machine.Next()}
 }
 

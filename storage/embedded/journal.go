@@ -73,7 +73,7 @@ type group struct {
 	large   []largeBody
 	size    int // bytes of this frame, with large bodies
 	ended   []endedFrame
-	bodies  int64 // bytes of all bodies
+	bodies  int64            // bytes of all bodies
 	early   []*storage.Batch // done when it is written
 	waiters []*storage.Batch // done when it is as safe as was asked for
 	bound   bool             // there is a change in it that needs that

@@ -42,7 +42,7 @@ func (t *task) ended() bool { return t.next == len(t.batch.Ops) }
 // run carries out the operations of a batch from the next one on, whose
 // progress is p. If that is too much for one hold of the lock it returns what is
 // left as a task. The lock is held.
-func (e *Engine) run(now tube.Instant, b *storage.Batch, next int, p progress) *task {
+func (e *Engine) run(now tube.Instant, b *storage.Batch, next int, p progress) (rest *task) {
 	for ; next < len(b.Ops); next++ {
 		op := &b.Ops[next]
 		if !p.begun {
@@ -53,14 +53,15 @@ func (e *Engine) run(now tube.Instant, b *storage.Batch, next int, p progress) *
 			break
 		}
 		if !e.apply(now, b, op, &p) {
-			return &task{batch: b, next: next, progress: p}
+			rest = &task{batch: b, next: next, progress: p}
+			break
 		}
 		p = progress{}
 	}
 	if e.journal != nil {
 		e.journal.endFrame()
 	}
-	return nil
+	return rest
 }
 
 // refuse answers a batch that comes after Close. One that was begun before is
@@ -96,16 +97,31 @@ func (e *Engine) mayBegin() bool { return e.left > 0 }
 
 // take carries out a Take. It returns false if it has to be tried again.
 func (e *Engine) take(now tube.Instant, b *storage.Batch, op *storage.Op) bool {
-	if len(op.Tubes) > looksPerMove && !e.mayBegin() {
+	many := len(op.Tubes) > tube.FewTubes
+	if many && !e.mayBegin() {
 		return false
 	}
-	before := e.machine.Looks()
+	looks, lookups := e.machine.Looks()
 	job, soon := e.machine.Take(now, op.Holder, op.Tubes)
-	e.spend(int(e.machine.Looks()-before) / looksPerMove)
 	if e.answerJob(b, op, job); job == nil {
 		op.Answer.Soon = soon.Until(now)
 	}
+	if many {
+		e.spendLooks(looks, lookups)
+	}
 	return true
+}
+
+// spendLooks uses up the work of a take from many tubes, before which the machine
+// had counted so much. The first list of names under a hold of the lock is for
+// nothing: else every take of a long one would have it looked up anew.
+func (e *Engine) spendLooks(looks, lookups uint64) {
+	l, u := e.machine.Looks()
+	e.spend(int(l-looks) / looksPerMove)
+	if e.listed {
+		e.spend(int(u-lookups) / looksPerMove)
+	}
+	e.listed = e.listed || u > lookups
 }
 
 // kick carries out a Kick, or a part of it.

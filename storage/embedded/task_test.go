@@ -97,7 +97,7 @@ func TestOthersComeBetween(t *testing.T) {
 				case <-ended:
 				}
 				do(t, e, storage.Op{Kind: storage.Put, Tube: "other", Body: []byte("x")})
-				if s := statsOf(t, e, "long"); s.Ready == 0 || s.Ready > 2*(partWork+1) {
+				if s := statsOf(t, e, "long"); s.Ready == 0 || s.Ready > many/2 {
 					t.Errorf("%d of %d jobs were ready when others had their turn", s.Ready, many)
 				}
 				close(d.may)
