@@ -9,8 +9,10 @@
 // has read so far as one Batch; a store may join the batches of all
 // connections and carry them out together. Within a batch the operations take
 // effect in their order, and no other batch comes between them, except before
-// a Leave, during and after a long Kick, and, in a store that is divided, where
-// they go on to another part of it. An acknowledged change (an answer without
+// a Leave, where a batch is so much work, or waits for so much room, that others
+// must not wait for it (in the middle of a long Kick, Leave or Attend, before any
+// other operation that needs much work, and before a Put), and, in a store that is
+// divided, where they go on to another part of it. An acknowledged change (an answer without
 // an error) is as safe as the store promises before Done is called.
 //
 // Nothing waits in a store. Take says that there is no job; waiting for one
@@ -102,7 +104,8 @@ type Batch struct {
 	Done func()
 
 	// InTurn is a batch whose Done must not come before those of the batches that
-	// the same goroutine has handed over before.
+	// the same goroutine has handed over before, but for those that others come
+	// between, or that wait for bodies.
 	InTurn bool
 }
 
@@ -137,7 +140,8 @@ const (
 	Pause
 	// Attend: Tubes, Role, Delta; never NotFound.
 	Attend
-	// Leave: Holder; gives back all it holds; never NotFound.
+	// Leave: Holder; gives back all it holds, of very much a part at a time;
+	// never NotFound.
 	Leave
 )
 

@@ -9,6 +9,10 @@
 //     job can move. The Go Machine walks the table, and so does the Lua of
 //     the Redis engine, to which it travels as data.
 //   - Machine: all jobs of one server in memory, obeying the table.
+//   - Parts of what may be very long (KickSome, LeaveSome, Tick with a limit), for
+//     engines in which others must not wait for all of it.
+//   - SetAside, the one change of state that no row of the table is about: an
+//     engine buries a job whose body it cannot read. Nothing is counted.
 //   - The constants of the rules: Margin, UrgentBelow, MinTTR.
 //
 // # What does not

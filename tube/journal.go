@@ -104,6 +104,7 @@ func (m *Machine) RestorePause(now Instant, name string, seconds uint32, until I
 		return false
 	}
 	t.pauseSeconds, t.pauseUntil = seconds, until
+	m.noteTakeable(t)
 	m.rearm(t)
 	return true
 }

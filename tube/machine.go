@@ -1,5 +1,7 @@
 package tube
 
+import "math"
+
 // Machine is all jobs, tubes and reservations of one server, in memory. Its
 // methods are pure apart from changing the Machine: now is always an
 // argument and must not go backwards. It is not safe for concurrent use.
@@ -15,6 +17,8 @@ type Machine struct {
 	alarms   alarms
 	journal  Journal // nil if nothing is to survive
 	roused   []*Tube // tubes in which a job became ready, see Roused
+	takeable []*Tube // tubes that are not paused and have a ready job
+	watched  watched // the tubes of the last Take of many
 	lastID   uint64
 	burials  int64 // number of the last burial
 	totals   Totals
@@ -169,6 +173,7 @@ func (m *Machine) place(j *Job, to State, rank int64) {
 	switch to {
 	case Ready:
 		t.ready.add(s, j)
+		m.noteTakeable(t)
 		m.countReady(j, 1)
 		m.rouse(t)
 	case Delayed:
@@ -187,6 +192,7 @@ func (m *Machine) leavePlace(j *Job) {
 	switch j.state {
 	case Ready:
 		t.ready.remove(s, j)
+		m.noteTakeable(t)
 		m.countReady(j, -1)
 	case Delayed:
 		t.delayed.remove(s, j)
@@ -249,16 +255,7 @@ func (m *Machine) hold(h Holder) *holding {
 // none it returns nil and the instant from which h, waiting, is to be told
 // DEADLINE_SOON: Margin before the nearest deadline of what h holds, or Never.
 func (m *Machine) Take(now Instant, h Holder, tubes []string) (*Job, Instant) {
-	var best *Job
-	for _, name := range tubes {
-		t := m.tubes[name]
-		if t == nil || t.paused() {
-			continue
-		}
-		if j := t.ready.head(&m.slab); j != nil && (best == nil || before(j, best)) {
-			best = j
-		}
-	}
+	best := m.best(tubes)
 	if best == nil {
 		return nil, m.soon(h)
 	}
@@ -278,18 +275,38 @@ func (m *Machine) soon(h Holder) Instant {
 // buried ones in the order of burying if there is any, else delayed ones by
 // due time; never both.
 func (m *Machine) Kick(now Instant, tube string, bound uint32) int {
+	from, n := m.Kickable(tube)
+	return m.KickSome(now, tube, from, min(int(bound), n))
+}
+
+// Kickable returns in which state the jobs are that a kick of the tube would
+// move, and how many are in it.
+func (m *Machine) Kickable(tube string) (from State, jobs int) {
+	t := m.tubes[tube]
+	switch {
+	case t == nil:
+		return Buried, 0
+	case t.buried.len() > 0:
+		return Buried, t.buried.len()
+	}
+	return Delayed, t.delayed.len()
+}
+
+// KickSome is a part of a kick, whose jobs are in the state from: it moves up
+// to limit of them to ready, and returns how many. Fewer than limit means that
+// there are no more.
+func (m *Machine) KickSome(now Instant, tube string, from State, limit int) int {
 	t := m.tubes[tube]
 	if t == nil {
 		return 0
 	}
 	q := &t.buried
-	if q.len() == 0 {
+	if from == Delayed {
 		q = &t.delayed
 	}
-	n := min(int(bound), q.len())
+	n := min(limit, q.len())
 	for range n {
-		j := q.head(&m.slab)
-		m.follow(now, j, arrowAt[KickJob][j.state], 0)
+		m.follow(now, q.head(&m.slab), arrowAt[KickJob][from], 0)
 	}
 	return n
 }
@@ -297,15 +314,43 @@ func (m *Machine) Kick(now Instant, tube string, bound uint32) int {
 // Leave makes everything that h holds ready, without counting anything, and
 // forgets h.
 func (m *Machine) Leave(now Instant, h Holder) {
+	for left := true; left; {
+		_, left = m.LeaveSome(now, h, math.MaxInt)
+	}
+}
+
+// LeaveSome is a part of Leave: it gives back up to limit jobs and returns how
+// many, and whether any are left. When none are, h is forgotten.
+func (m *Machine) LeaveSome(now Instant, h Holder, limit int) (n int, left bool) {
 	held := m.holdings[h]
 	if held == nil {
-		return
+		return 0, false
 	}
-	for held.jobs.len() > 0 {
+	for ; held.jobs.len() > 0; n++ {
+		if n == limit {
+			return n, true
+		}
 		m.follow(now, held.jobs.head(&m.slab), arrowAt[GiveBack][Reserved], h)
 	}
 	delete(m.holdings, h)
 	m.recent = nil
+	return n, false
+}
+
+// SetAside buries job id, whose body cannot be read, unless somebody other than
+// h has reserved it. No client has asked for that, so no counter grows. It
+// returns false if there is nothing to bury.
+func (m *Machine) SetAside(now Instant, h Holder, id uint64) bool {
+	j := m.Find(id)
+	if j == nil || j.state == Buried || j.state == Reserved && j.holder != h {
+		return false
+	}
+	m.leavePlace(j)
+	m.settle(now, j, Buried, nil)
+	if m.journal != nil {
+		m.journal.Changed(m.record(j))
+	}
+	return true
 }
 
 // Tick does up to limit things that are due: it makes delayed jobs ready,

@@ -63,6 +63,14 @@ func (m *Machine) check(t testing.TB) {
 		sum.Reserved += uint64(tb.reserved)
 		sum.Urgent += uint64(tb.urgent)
 		jobs += tb.jobs
+		m.checkTakeable(t, tb)
+	}
+	takeable := 0
+	for _, tb := range m.order {
+		takeable += min(tb.place, 1)
+	}
+	if takeable != len(m.takeable) {
+		t.Fatalf("%d tubes are takeable, and %d listed as such", takeable, len(m.takeable))
 	}
 	sum.Jobs, sum.Timeouts = m.totals.Jobs, m.totals.Timeouts
 	if sum != m.totals || jobs != m.jobs.len() {
@@ -72,6 +80,16 @@ func (m *Machine) check(t testing.TB) {
 		if a.pos != i {
 			t.Fatalf("alarm %d believes to be at %d", i, a.pos)
 		}
+	}
+}
+
+// checkTakeable fails the test if a tube is wrongly among the takeable ones, or
+// wrongly is not.
+func (m *Machine) checkTakeable(t testing.TB, tb *Tube) {
+	t.Helper()
+	want := tb.ready.len() > 0 && !tb.paused()
+	if is := tb.place > 0 && tb.place <= len(m.takeable) && m.takeable[tb.place-1] == tb; is != want || !is && tb.place != 0 {
+		t.Fatalf("tube %s is at %d of %d takeable ones, want %v", tb.name, tb.place, len(m.takeable), want)
 	}
 }
 
@@ -114,7 +132,7 @@ func FuzzMachine(f *testing.F) {
 
 func perform(m *Machine, now *Instant, what, a, b byte) {
 	name, holder, id := fmt.Sprint("t", a%3), Holder(b%3+1), uint64(a)%(m.lastID+2)
-	switch what % 9 {
+	switch what % 13 {
 	case 0:
 		m.Put(*now, NewJob{Tube: name, Pri: uint32(b) * 8, Delay: uint32(b % 4), TTR: uint32(a % 4)})
 	case 1:
@@ -132,7 +150,43 @@ func perform(m *Machine, now *Instant, what, a, b byte) {
 		m.Pause(*now, name, uint32(b%3))
 	case 8:
 		m.attendSometimes(name, Role(a%2), b)
+	case 9:
+		from, jobs := m.Kickable(name)
+		m.KickSome(*now, name, from, min(int(b%4), jobs))
+	case 10:
+		m.LeaveSome(*now, holder, int(a%4))
+	case 11:
+		m.SetAside(*now, holder, id)
+	case 12:
+		m.takeOfMany(*now, holder, int(a%32))
 	}
+}
+
+// takeOfMany takes from a long list of names, twice, and panics if the job is not
+// the one that a look at each of them finds.
+func (m *Machine) takeOfMany(now Instant, h Holder, from int) {
+	names := make([]string, 0, 2*FewTubes)
+	for i := range cap(names) {
+		names = append(names, fmt.Sprint("t", (from+i)%40))
+	}
+	for range 2 {
+		var want uint64
+		var best *Job
+		for _, name := range names {
+			if t := m.tubes[name]; t != nil && !t.paused() {
+				best = m.better(best, t)
+			}
+		}
+		if best != nil {
+			want = best.ID
+		}
+		j, _ := m.Take(now, h, names)
+		if j == nil && want != 0 || j != nil && j.ID != want {
+			panic(fmt.Sprintf("took %+v, want job %d", j, want))
+		}
+		m.Put(now, NewJob{Tube: names[0], Pri: 1})
+	}
+	m.ForgetWatched()
 }
 
 // attendSometimes begins an attendance, or ends one that there is.
@@ -161,6 +215,102 @@ func TestTickLimit(t *testing.T) {
 	if next := m.Tick(now, 100); next != Never {
 		t.Errorf("after all of them the next thing is due at %d", next)
 	}
+}
+
+// TestParts: many parts of a kick or of a leaving come to the same as the whole.
+func TestParts(t *testing.T) {
+	for _, part := range []int{1, 3, 10, 1000} {
+		m := NewMachine()
+		for range 10 {
+			m.Put(0, NewJob{Tube: "t", Delay: 9})
+		}
+		from, jobs := m.Kickable("t")
+		for jobs > 0 {
+			jobs -= m.KickSome(1, "t", from, min(part, jobs))
+		}
+		for range 10 {
+			m.Take(1, 1, []string{"t"})
+		}
+		parts := 0
+		for left := true; left; parts++ {
+			var n int
+			if n, left = m.LeaveSome(1, 1, part); n > part {
+				t.Errorf("%d jobs are given back at once, want %d at most", n, part)
+			}
+		}
+		if got := m.Totals(); got.Ready != 10 || len(m.holdings) != 0 || parts < 10/part {
+			t.Errorf("by %d: %+v, %d holders, in %d parts", part, got, len(m.holdings), parts)
+		}
+		m.check(t)
+	}
+}
+
+// TestKickKeepsItsState: a part of a kick of buried jobs moves no delayed ones
+// when the buried ones are gone.
+func TestKickKeepsItsState(t *testing.T) {
+	m := NewMachine()
+	m.Put(0, NewJob{Tube: "t", Delay: 9})
+	j := m.Put(0, NewJob{Tube: "t"})
+	m.Take(0, 1, []string{"t"})
+	m.Move(0, Bury, 1, j.ID, Terms{})
+	from, jobs := m.Kickable("t")
+	if from != Buried || jobs != 1 {
+		t.Errorf("a kick would move %d %v jobs", jobs, from)
+	}
+	if a, b := m.KickSome(0, "t", from, 5), m.KickSome(0, "t", from, 5); a != 1 || b != 0 {
+		t.Errorf("%d and %d jobs kicked", a, b)
+	}
+}
+
+// TestLooks counts at how many tubes a Take from very many looks.
+func TestLooks(t *testing.T) {
+	m := NewMachine()
+	names := make([]string, 10_000)
+	for i := range names {
+		names[i] = fmt.Sprint("t", i)
+		m.Attend(names[i], Watching, 1)
+	}
+	looks := func(what string, takes, want int) {
+		t.Helper()
+		count := func() uint64 { tubes, names := m.Looks(); return tubes + names }
+		before := count()
+		for range takes {
+			m.Take(0, 1, names)
+		}
+		if got := int(count() - before); got > want {
+			t.Errorf("%d takes %s look at %d tubes, want %d at most", takes, what, got, want)
+		}
+	}
+	looks("from empty tubes", 1000, 0)
+	m.Put(0, NewJob{Tube: "other"})
+	looks("while another tube has a job", 1000, len(names)+1000)
+	for range 10 {
+		m.Put(0, NewJob{Tube: "t5000"})
+	}
+	looks("of ten jobs of one tube", 10, 20)
+	m.ForgetWatched()
+	m.Put(0, NewJob{Tube: "t1"})
+	looks("of a list that may have changed", 1, len(names)+2)
+	m.Pause(0, "other", 9)
+	looks("while the only tube with a job is paused", 1000, 0)
+}
+
+// TestSetAside: a job that is set aside is buried, and nothing is counted.
+func TestSetAside(t *testing.T) {
+	m := NewMachine()
+	id := m.Put(0, NewJob{Tube: "t"}).ID
+	m.Take(0, 1, []string{"t"})
+	if m.SetAside(0, 2, id) {
+		t.Error("somebody else's job is set aside")
+	}
+	if !m.SetAside(0, 1, id) || m.SetAside(0, 1, id) {
+		t.Error("a job is set aside not once")
+	}
+	s, _ := m.JobStats(0, id)
+	if s.State != Buried || s.Counters != (Counters{Reserves: 1}) {
+		t.Errorf("set aside: %+v", s)
+	}
+	m.check(t)
 }
 
 func TestUntil(t *testing.T) {

@@ -19,6 +19,8 @@ type Tube struct {
 	pauseUntil   Instant // 0: not paused
 	alarm        alarm   // the first delayed job or the end of the pause
 	roused       bool    // is among Machine.roused
+	place        int     // in Machine.takeable, counted from 1; 0: it is not there
+	listed       uint64  // see watched
 	index        int     // in Machine.order
 	handle       uint32  // in Machine.handles
 }
@@ -80,6 +82,7 @@ func (m *Machine) Pause(now Instant, name string, seconds uint32) bool {
 	}
 	t.pauseSeconds = seconds
 	t.pauseUntil = now.After(seconds)
+	m.noteTakeable(t)
 	m.rearm(t)
 	if m.journal != nil {
 		m.journal.Paused(name, seconds, t.pauseUntil)
@@ -95,6 +98,7 @@ func (m *Machine) resume(t *Tube) {
 		return
 	}
 	t.pauseSeconds, t.pauseUntil = 0, 0
+	m.noteTakeable(t)
 	if m.journal != nil {
 		m.journal.Paused(t.name, 0, 0)
 	}
@@ -137,6 +141,7 @@ func (m *Machine) open(name string) *Tube {
 		t.alarm = alarm{pos: -1, tube: t}
 		m.tubes[name] = t
 		m.order = append(m.order, t)
+		m.ForgetWatched()
 	}
 	return t
 }

@@ -5,24 +5,22 @@ import (
 	"redstalk/tube"
 )
 
-// apply carries out one operation on the machine. The lock is held.
-func (e *Engine) apply(now tube.Instant, b *storage.Batch, op *storage.Op) {
+// apply carries out one operation on the machine, of which p is done already.
+// It returns false if it is to be gone on with later. The lock is held.
+func (e *Engine) apply(now tube.Instant, b *storage.Batch, op *storage.Op, p *progress) bool {
 	m, a := e.machine, &op.Answer
 	switch op.Kind {
 	case storage.Put:
-		e.put(now, op)
+		return e.put(now, op, p)
 	case storage.Take:
-		job, soon := m.Take(now, op.Holder, op.Tubes)
-		if e.answerJob(b, op, job); job == nil {
-			a.Soon = soon.Until(now)
-		}
+		return e.take(now, b, op)
 	case storage.Move:
 		job := m.Move(now, op.Move, op.Holder, op.ID, tube.Terms{Pri: op.Pri, Delay: op.Delay})
 		if a.NotFound = job == nil; op.Move == tube.ReserveJob {
 			e.answerJob(b, op, job)
 		}
 	case storage.Kick:
-		a.Count = m.Kick(now, op.Tube, op.Bound)
+		return e.kick(now, op, p)
 	case storage.Peek:
 		e.answerJob(b, op, m.Find(op.ID))
 	case storage.PeekHead:
@@ -30,23 +28,15 @@ func (e *Engine) apply(now tube.Instant, b *storage.Batch, op *storage.Op) {
 	case storage.Pause:
 		a.NotFound = !m.Pause(now, op.Tube, op.Delay)
 	case storage.Attend:
-		for _, name := range op.Tubes {
-			m.Attend(name, op.Role, op.Delta)
-		}
+		return e.attend(op, p)
 	case storage.Leave:
-		m.Leave(now, op.Holder)
+		return e.leave(now, op, p)
+	case storage.Tubes:
+		return e.tubes(op)
 	default:
 		e.report(now, op)
 	}
-}
-
-func (e *Engine) put(now tube.Instant, op *storage.Op) {
-	if e.journal != nil && !e.journal.guard.room(len(op.Body)) {
-		op.Answer.Err = storage.ErrNoSpace
-		return
-	}
-	j := e.machine.Put(now, tube.NewJob{Tube: op.Tube, Pri: op.Pri, Delay: op.Delay, TTR: op.TTR, Body: op.Body})
-	op.Answer.ID = j.ID
+	return true
 }
 
 // report carries out an operation that only tells. The lock is held.
@@ -66,9 +56,21 @@ func (e *Engine) report(now tube.Instant, op *storage.Op) {
 		}
 	case storage.Stats:
 		a.Stats = &storage.Figures{Totals: m.Totals(), Log: e.journal.figures()}
-	case storage.Tubes:
-		a.Names = m.Tubes()
 	}
+}
+
+// namesPerMove is how many names of tubes are listed in the time in which a job
+// is moved.
+const namesPerMove = 32
+
+// tubes carries out a Tubes. It returns false if it has to be tried again.
+func (e *Engine) tubes(op *storage.Op) bool {
+	if !e.mayBegin() {
+		return false
+	}
+	op.Answer.Names = e.machine.Tubes()
+	e.spend(len(op.Answer.Names) / namesPerMove)
+	return true
 }
 
 // answerJob copies what may leave the lock: both fields never change. A body

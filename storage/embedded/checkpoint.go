@@ -58,6 +58,7 @@ func (j *journal) windowDone() {
 		j.endWindow(j.window.segment)
 	}
 	j.room.Broadcast()
+	j.roomMade()
 }
 
 // writeUntilDone writes a window, again and again while that fails: there may
@@ -88,6 +89,7 @@ func (j *journal) noteFailure() (refusing bool) {
 	defer j.mu.Unlock()
 	j.failing = true
 	j.room.Broadcast()
+	j.roomMade()
 	return j.stuck()
 }
 

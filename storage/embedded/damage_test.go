@@ -212,8 +212,8 @@ func (p *peaceful) missed(t *testing.T, e *Engine, what string) (unreadable int)
 	return unreadable
 }
 
-// reserveAll reserves each job: one whose body cannot be read must not become
-// the holder's, nor be gone.
+// reserveAll reserves each job: one whose body cannot be read must be buried, and not
+// become the holder's, nor be gone.
 func (p *peaceful) reserveAll(t *testing.T, e *Engine, what string) {
 	t.Helper()
 	for tag, a := range p.books.jobs {
@@ -224,7 +224,7 @@ func (p *peaceful) reserveAll(t *testing.T, e *Engine, what string) {
 		storage.DoWait(e, ops)
 		want := tube.Reserved
 		if ops[0].Answer.Err != nil {
-			want = tube.Ready
+			want = tube.Buried
 		}
 		got := do(t, e, storage.Op{Kind: storage.JobStats, ID: a.id})[0].Answer.Job
 		if got.State != want {

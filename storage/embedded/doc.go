@@ -6,14 +6,18 @@
 //
 //   - Engine: the lock around the Machine, the clock, and the translation of
 //     operations into calls.
+//   - task: a batch that is carried out in parts, or waits for room. The worker, a
+//     goroutine that is there while there are any, does a part of each in turn.
 //   - journal: what the Machine says has changed, as entries in a group, which
-//     becomes one frame of the log (package wal); who writes it, and when the
-//     batches that wait for it are done.
+//     becomes one frame of the log (package wal) or, if there is much, several;
+//     who writes it, and when the batches that wait for it are done.
 //   - window: which jobs have changed since a segment of the log began.
 //   - tables: where jobs are once the log that tells of them is to be used
 //     again, in Pebble; the checkpoint has window after window taken over there,
 //     as files that it writes itself (draft).
-//   - fetch: reading bodies that are in the tables but no longer in memory.
+//   - fetch: reading bodies that are in the tables but no longer in memory. A job
+//     whose body cannot be read is buried when it is to be reserved.
+//   - quiet: when memory is given back to the operating system.
 //   - Open: bringing the Machine back from tables and log, and telling a broken
 //     or foreign directory from a good one.
 //   - guard: how much room the disk has left, and whether puts are refused.
@@ -41,7 +45,9 @@
 // durable reply so costs one write and one sync, and wakes nobody. Before the
 // sync it asks its caller for more, which that serves as well (DoGathering).
 // What other callers change meanwhile fills the next group, which the follower
-// writes.
+// writes, as it does groups of more than a MiB. While 64 MiB of bodies wait to be
+// written, or 256 MiB more than are to be kept wait for the tables, further puts
+// wait as tasks; nobody else does.
 //
 // # What is promised
 //
@@ -83,8 +89,11 @@
 //
 // # Invariants
 //
-// A batch is carried out under one hold of the lock, and no listener is called
-// under it. Groups are written in the order in which they were filled, one at a
+// A batch is carried out under one hold of the lock, unless it is a task, and no
+// listener is called under it. Under one hold no more than partWork jobs are
+// moved beyond one for each operation. Of a batch that is no task, and of each
+// part of one that is, a power cut leaves all or nothing, up to 1 GiB: it is in
+// one frame. Groups are written in the order in which they were filled, one at a
 // time. Everything that a segment says is in the tables before the segment is
 // given up. A body that is not in memory is in the tables. When a write or a
 // sync fails the process ends (Options.Fatal) rather than let a reply out: what

@@ -42,6 +42,11 @@ const (
 // draftName is what the files are called, by part.
 const draftName = "new-%d.sst"
 
+// syncTables is after how many bytes the operating system is told to begin to
+// write them to the disk. If it got all of a large file at once, in the end, the
+// syncs of the log would have to wait for that.
+const syncTables = 512 << 10
+
 // newDraft begins a draft, in place of what may be left of another.
 func newDraft(fs vfs.FS, dir string, db *pebble.DB) *draft {
 	var o pebble.Options
@@ -77,6 +82,7 @@ func (d *draft) part(p part) (*sstable.Writer, error) {
 		if err != nil {
 			return nil, fmt.Errorf("creating a table: %w", err)
 		}
+		f = vfs.NewSyncingFile(f, vfs.SyncingFileOptions{BytesPerSync: syncTables})
 		d.parts[p] = sstable.NewWriter(objstorageprovider.NewFileWritable(f), d.options)
 	}
 	return d.parts[p], nil

@@ -1,6 +1,8 @@
 package embedded
 
 import (
+	"runtime"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -8,8 +10,12 @@ import (
 	"redstalk/tube"
 )
 
-// tickLimit bounds how many due things one Tick does under the lock.
-const tickLimit = 1000
+// tickPart is how many due things are done under one hold of the lock, and
+// tickParts how many such parts one Tick does at most.
+const (
+	tickPart  = 256
+	tickParts = 16
+)
 
 // Engine is a storage.Store on a tube.Machine.
 type Engine struct {
@@ -20,15 +26,32 @@ type Engine struct {
 
 	mu      sync.Mutex
 	machine *tube.Machine
-	absent  []absent // of the batches being carried out
 	closed  bool
+
+	left       int      // work that may be begun under this hold of the lock
+	listed     bool     // names were looked up under it
+	absent     []absent // of the batches being carried out
+	unfinished []*task  // of these batches
+
+	tasks   []*task // for the worker to go on with
+	crowd   []*task // waiting until the journal has room
+	roomAt  tube.Instant
+	working bool
+	pending int        // tasks that are not ended
+	idle    *sync.Cond // for Close: pending is 0
+
+	quiet   quiet
+	free    func() // gives memory back
+	freeing sync.WaitGroup
 }
 
 // NewMemory returns an engine that keeps its jobs in memory only.
 func NewMemory() *Engine { return newEngine(time.Now) }
 
 func newEngine(clock func() time.Time) *Engine {
-	return &Engine{start: clock(), clock: clock, machine: tube.NewMachine(), listener: deaf{}}
+	e := &Engine{start: clock(), clock: clock, machine: tube.NewMachine(), listener: deaf{}, free: debug.FreeOSMemory}
+	e.idle = sync.NewCond(&e.mu)
+	return e
 }
 
 // deaf is the listener until there is one.
@@ -56,37 +79,62 @@ func (e *Engine) DoGathering(more func() int, batches ...*storage.Batch) {
 	if e.journal != nil {
 		e.journal.throttle()
 	}
-	now := e.now()
-	due := e.machine.Next()
+	h := e.begin()
+	e.quiet.worked += uint64(len(batches))
 	for _, b := range batches {
-		e.carryOut(now, b)
+		if t := e.run(h.now, b, 0, progress{}); t != nil {
+			e.unfinished = append(e.unfinished, t)
+		}
 	}
-	next := e.machine.Next()
-	roused := e.takeRoused()
-	if e.journal == nil || e.closed {
-		e.mu.Unlock()
-		e.announce(now, due, next, roused)
-		done(batches)
-		return
+	e.end(&h, batches)
+	if h.lead != nil && h.lead.heavy() {
+		e.journal.hand()
+		h.lead = nil
 	}
-	batches, needs := e.fetchAside(batches)
-	early, bound := e.divide(batches)
-	lead, ready := e.journal.submit(early, bound, needs)
 	e.mu.Unlock()
 
-	e.announce(now, due, next, roused)
-	done(ready)
-	if lead != nil {
-		e.journal.lead(lead, more)
+	e.follow(&h)
+	if h.lead != nil {
+		e.journal.lead(h.lead, more)
 	}
 }
 
-// announce tells the listener what has come of a call.
-func (e *Engine) announce(now, due, next tube.Instant, roused []string) {
-	e.tell(roused)
-	if next < due {
-		e.listener.Due(next.Until(now))
+// hold is one hold of the lock, and what has come of it.
+type hold struct {
+	now, due, next tube.Instant // due and next: when the next thing was and is due
+	roused         []string
+	ready          []*storage.Batch // are done
+	lead           *group           // to be written by the caller, or handed to the follower
+}
+
+// begin begins a hold of the lock, which is held.
+func (e *Engine) begin() hold {
+	e.left, e.listed = partWork, false
+	return hold{now: e.now(), due: e.machine.Next()}
+}
+
+// end ends a hold of the lock, under which batches were carried out.
+func (e *Engine) end(h *hold, batches []*storage.Batch) {
+	e.machine.ForgetWatched()
+	h.next = e.machine.Next()
+	h.roused = e.takeRoused()
+	batches, needs := e.aside(batches)
+	if e.journal == nil || e.closed && e.pending == 0 {
+		h.ready = batches
+		return
 	}
+	early, bound := e.divide(batches)
+	h.lead, h.ready = e.journal.submit(early, bound, needs)
+}
+
+// follow tells the listener what has come of a hold, and ends batches. The lock
+// is not held.
+func (e *Engine) follow(h *hold) {
+	e.tell(h.roused)
+	if h.next < h.due {
+		e.listener.Due(h.next.Until(h.now))
+	}
+	done(h.ready)
 }
 
 // divide tells the batches that have to wait for the disk from those that are
@@ -123,19 +171,6 @@ func (e *Engine) onlyReserves(b *storage.Batch) bool {
 	return true
 }
 
-// carryOut does the operations of a batch. The lock is held.
-func (e *Engine) carryOut(now tube.Instant, b *storage.Batch) {
-	for i := range b.Ops {
-		op := &b.Ops[i]
-		op.Answer = storage.Answer{}
-		if e.closed {
-			op.Answer.Err = storage.ErrClosed
-			continue
-		}
-		e.apply(now, b, op)
-	}
-}
-
 func done(batches []*storage.Batch) {
 	for _, b := range batches {
 		b.Done()
@@ -144,16 +179,27 @@ func done(batches []*storage.Batch) {
 
 // Tick implements storage.Store.
 func (e *Engine) Tick() (time.Duration, error) {
+	for range tickParts - 1 {
+		next, now, err := e.tickPart()
+		if err != nil || next > now {
+			break
+		}
+		runtime.Gosched()
+	}
 	e.mu.Lock()
 	if e.closed {
 		e.mu.Unlock()
 		return storage.Forever, storage.ErrClosed
 	}
-	now := e.now()
-	next := e.machine.Tick(now, tickLimit)
-	roused := e.takeRoused()
+	now, next := e.now(), e.machine.Next()
+	if e.quiet.over(now) {
+		e.freeing.Go(e.free)
+	}
 	var lead *group
 	if e.journal != nil {
+		if len(e.crowd) > 0 && now-e.roomAt > maxWait {
+			e.admit(true)
+		}
 		if lead, _ = e.journal.submit(nil, nil, true); lead == nil {
 			lead = e.journal.tidy()
 		}
@@ -163,8 +209,22 @@ func (e *Engine) Tick() (time.Duration, error) {
 	if lead != nil {
 		e.journal.lead(lead, nil)
 	}
-	e.tell(roused)
 	return next.Until(now), nil
+}
+
+// tickPart does a part of what is due.
+func (e *Engine) tickPart() (next, now tube.Instant, err error) {
+	e.mu.Lock()
+	if e.closed {
+		e.mu.Unlock()
+		return 0, 0, storage.ErrClosed
+	}
+	now = e.now()
+	next = e.machine.Tick(now, tickPart)
+	roused := e.takeRoused()
+	e.mu.Unlock()
+	e.tell(roused)
+	return next, now, nil
 }
 
 // takeRoused collects the tubes to hint at. The lock is held.
@@ -185,7 +245,11 @@ func (e *Engine) Close() error {
 	e.mu.Lock()
 	already := e.closed
 	e.closed = true
+	for e.pending > 0 {
+		e.idle.Wait()
+	}
 	e.mu.Unlock()
+	e.freeing.Wait()
 	if already || e.journal == nil {
 		return nil
 	}

@@ -9,8 +9,8 @@ import (
 	"redstalk/tube"
 )
 
-// A frame of the log is what one call of the engine has changed: entries, each
-// of which begins with its kind in one byte and, but for a pause, the id of the
+// A frame of the log is what one call of the engine has changed, or some of its
+// batches: entries, each of which begins with its kind in one byte and, but for a pause, the id of the
 // job as a varint.
 const (
 	putEntry     byte = 1 // record, body

@@ -2,8 +2,11 @@ package embedded
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
-	"slices"
+	"log/slog"
+	"sync/atomic"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -17,59 +20,149 @@ type absent struct {
 	op    *storage.Op
 }
 
-// fetchAside has the bodies that answerJob has noted read on a goroutine of its
-// own, and the batches that lack them ended after that; it returns the others,
-// and whether one of the former is bound to the disk. The bodies are read from
-// the tables as they were when the operations were carried out: what happens to
-// the jobs meanwhile does not matter. The lock is held.
-func (e *Engine) fetchAside(batches []*storage.Batch) (ready []*storage.Batch, needs bool) {
-	if len(e.absent) == 0 {
-		return batches, false
-	}
-	wanted, snapshot := e.absent, e.journal.tables.db.NewSnapshot()
-	e.absent = nil
-	var slow []*storage.Batch
-	for _, b := range batches {
-		if slices.ContainsFunc(wanted, func(a absent) bool { return a.batch == b }) {
-			slow = append(slow, b)
-		} else {
-			ready = append(ready, b)
-		}
-	}
-	early, bound := e.divide(slow)
-	e.journal.fetching.Add(1)
+// fetchAside has the bodies that tasks lack read on a goroutine of its own, and
+// the tasks ended or gone on with after that. The bodies are read from the tables
+// as they were when the operations were carried out: what happens to the jobs
+// meanwhile does not matter. The lock is held.
+func (e *Engine) fetchAside(tasks []*task) {
+	snapshot := e.journal.tables.db.NewSnapshot()
 	go func() {
-		defer e.journal.fetching.Done()
-		for _, a := range wanted {
-			e.fetch(snapshot, a.op)
+		for _, t := range tasks {
+			for _, op := range t.absent {
+				e.fetch(snapshot, op)
+			}
+			t.absent = nil
 		}
 		snapshot.Close()
-		e.mu.Lock()
-		lead, ready := e.journal.submit(early, bound, false)
-		e.mu.Unlock()
-		done(ready)
-		if lead != nil {
-			e.journal.lead(lead, nil)
-		}
+		e.fetched(tasks)
 	}()
-	return ready, len(bound) > 0
 }
 
-// fetch reads a body. A job whose body cannot be read is given back if it was
-// reserved for the reply.
+// fetched ends tasks whose bodies are there, or has the worker go on with them.
+func (e *Engine) fetched(tasks []*task) {
+	var ended []*storage.Batch
+	e.mu.Lock()
+	for _, t := range tasks {
+		if t.ended() {
+			ended = append(ended, t.batch)
+		} else {
+			e.enqueue(t)
+		}
+	}
+	early, bound := e.divide(ended)
+	lead, ready := e.journal.submit(early, bound, false)
+	e.mu.Unlock()
+	done(ready)
+	if lead != nil {
+		e.journal.lead(lead, nil)
+	}
+	e.leaveTask(len(ended))
+}
+
+// fetch reads the body of an answer. A job whose body cannot be read is set
+// aside if it was reserved for the reply, and a take goes on with the next one.
 func (e *Engine) fetch(from pebble.Reader, op *storage.Op) {
 	body, err := read(from, op.Answer.ID)
-	if err == nil {
-		op.Answer.Body = body
+	if err != nil {
+		defer e.announce()
+	}
+	for err != nil {
+		snapshot := e.unreadable(op, err)
+		if snapshot == nil {
+			return
+		}
+		body, err = read(snapshot, op.Answer.ID)
+		snapshot.Close()
+	}
+	op.Answer.Body = body
+	e.journal.reads.succeeded()
+}
+
+// announce tells the listener how things are now.
+func (e *Engine) announce() {
+	e.mu.Lock()
+	roused, next, now := e.takeRoused(), e.machine.Next(), e.now()
+	e.mu.Unlock()
+	e.tell(roused)
+	e.listener.Due(next.Until(now))
+}
+
+// unreadable is called when the body of an answer cannot be read. If another
+// job is taken instead, whose body is on disk as well, it returns what that is
+// to be read from; nil if the answer stands.
+func (e *Engine) unreadable(op *storage.Op, err error) *pebble.Snapshot {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	id, now := op.Answer.ID, e.now()
+	op.Answer = storage.Answer{Err: fmt.Errorf("%w: %w", storage.ErrUnavailable, err)}
+	reserved := op.Kind == storage.Take || op.Kind == storage.Move
+	if !reserved || !e.journal.reads.failed(err) {
+		e.journal.reads.tell("a body cannot be read from the journal", id, err)
+		if reserved {
+			e.machine.Move(now, tube.GiveBack, op.Holder, id, tube.Terms{})
+		}
+		return nil
+	}
+	e.machine.SetAside(now, op.Holder, id)
+	e.journal.reads.tell("a job whose body cannot be read from the journal is buried", id, err)
+	if op.Kind == storage.Move {
+		return nil
+	}
+	op.Answer = storage.Answer{}
+	job, soon := e.machine.Take(now, op.Holder, op.Tubes)
+	e.machine.ForgetWatched()
+	if job == nil {
+		op.Answer.NotFound, op.Answer.Soon = true, soon.Until(now)
+		return nil
+	}
+	op.Answer.ID, op.Answer.Body = job.ID, e.machine.Body(job)
+	if op.Answer.Body != nil || job.Size() == 0 {
+		return nil
+	}
+	return e.journal.tables.db.NewSnapshot()
+}
+
+// reads is what has become of reading bodies lately.
+type reads struct {
+	failures atomic.Int64 // in a row
+
+	// guarded by the engine's lock
+	log   *slog.Logger
+	clock func() time.Time
+	told  time.Time
+	quiet int // failures that the operator was not told of since
+}
+
+// maxFailures is after how many failures in a row it is taken for the disk that
+// fails rather than for files that are damaged: no further jobs are set aside
+// until something can be read again.
+const maxFailures = 256
+
+func (r *reads) succeeded() {
+	if r.failures.Load() != 0 {
+		r.failures.Store(0)
+	}
+}
+
+// failed notes a failure, and tells whether the job should be set aside.
+func (r *reads) failed(err error) bool {
+	return isDamage(err) || r.failures.Add(1) <= maxFailures
+}
+
+// isDamage tells whether trying again cannot help.
+func isDamage(err error) bool {
+	return errors.Is(err, pebble.ErrCorruption) || errors.Is(err, pebble.ErrNotFound) || errors.Is(err, errRecord)
+}
+
+// tell tells the operator, but not of each of very many.
+func (r *reads) tell(what string, job uint64, err error) {
+	now := r.clock()
+	if now.Sub(r.told) < complainEvery {
+		r.quiet++
 		return
 	}
-	e.journal.slog.Error("a body cannot be read from the journal", "job", op.Answer.ID, "err", err)
-	if op.Kind == storage.Take || op.Kind == storage.Move {
-		e.mu.Lock()
-		e.machine.Move(e.now(), tube.GiveBack, op.Holder, op.Answer.ID, tube.Terms{})
-		e.mu.Unlock()
-	}
-	op.Answer = storage.Answer{Err: fmt.Errorf("%w: %w", storage.ErrUnavailable, err)}
+	r.log.Error(what, "job", job, "err", err.Error(), "not told before", r.quiet)
+	r.told, r.quiet = now, 0
 }
 
 // read reads the body of a job that has one.

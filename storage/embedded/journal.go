@@ -34,21 +34,26 @@ type journal struct {
 	keep    int64 // bytes of bodies to keep in memory at most
 	maxSize uint64
 
-	mu      *sync.Mutex
-	more    *sync.Cond // for the follower: handed or ending has changed
-	room    *sync.Cond // behind has shrunk
-	filling *group
-	writing *group // nil if nobody leads
-	handed  bool   // writing is the follower's
-	spare   []*group
-	durable uint64 // the puts of ids up to this one are as safe as was asked for
-	written uint64 // entries so far
-	window  *window
-	behind  int  // windows that are not in the tables yet
-	failing bool // the oldest of them could not be written when that was last tried
-	closing bool // close waits until nobody leads
-	ending  bool
-	ended   chan struct{} // closed with ending
+	mu        *sync.Mutex
+	more      *sync.Cond // for the follower: handed or ending has changed
+	room      *sync.Cond // behind has shrunk
+	filling   *group
+	writing   *group // nil if nobody leads
+	handed    bool   // writing is the follower's
+	spare     []*group
+	durable   uint64 // the puts of ids up to this one are as safe as was asked for
+	written   uint64 // entries so far
+	window    *window
+	behind    int    // windows that are not in the tables yet
+	failing   bool   // the oldest of them could not be written when that was last tried
+	unwritten int64  // bytes of bodies that are not written yet
+	roomMade  func() // called when unwritten or behind have shrunk
+	frameSize int    // for tests; bytes, instead of maxFrame if it is not 0
+	most      int64  // for tests; bytes, instead of maxUnwritten if it is not 0
+	reads     reads
+	closing   bool // close waits until nobody leads
+	ending    bool
+	ended     chan struct{} // closed with ending
 
 	follower    sync.WaitGroup
 	checkpoints chan *window
@@ -58,9 +63,17 @@ type journal struct {
 	fetching    sync.WaitGroup // goroutines that read bodies
 }
 
-// group is changes that are written together, as a frame of the log.
+// group is changes that are written together, as one frame of the log, or as
+// several if there is much of it.
+//
+// What is being filled is the last frame: room for its header and its entries,
+// without the large bodies, which are not copied.
 type group struct {
 	frame   []byte
+	large   []largeBody
+	size    int // bytes of this frame, with large bodies
+	ended   []endedFrame
+	bodies  int64            // bytes of all bodies
 	early   []*storage.Batch // done when it is written
 	waiters []*storage.Batch // done when it is as safe as was asked for
 	bound   bool             // there is a change in it that needs that
@@ -69,9 +82,9 @@ type group struct {
 	lastID  uint64           // when it was taken
 }
 
-func (g *group) empty() bool { return len(g.frame) == wal.HeaderSize }
+func (g *group) empty() bool { return len(g.frame) == wal.HeaderSize && len(g.ended) == 0 }
 
-// keepFrame is the largest frame whose memory is used again, in bytes.
+// keepFrame is up to how many bytes the memory of frames is used again.
 const keepFrame = 1 << 20
 
 func (j *journal) newGroup() *group {
@@ -88,45 +101,14 @@ func (j *journal) recycle(g *group) {
 	if cap(g.frame) > keepFrame {
 		g.frame = make([]byte, wal.HeaderSize)
 	}
+	j.unwritten -= g.bodies
 	clear(g.early)
 	clear(g.waiters)
 	g.frame, g.early, g.waiters = g.frame[:wal.HeaderSize], g.early[:0], g.waiters[:0]
+	g.large, g.ended, g.size, g.bodies = nil, nil, 0, 0
 	g.bound, g.decided, g.reclaim = false, false, false
 	j.spare = append(j.spare, g)
-}
-
-// Put implements tube.Journal.
-func (j *journal) Put(r tube.Record, body []byte) {
-	g := j.filling
-	g.frame = encodeRecord(appendEntry(g.frame, putEntry, r.ID), &r)
-	g.frame = append(g.frame, body...)
-	j.window.put(r.ID)
-	j.written++
-}
-
-// Changed implements tube.Journal.
-func (j *journal) Changed(r tube.Record) {
-	g := j.filling
-	g.frame = encodeRecord(appendEntry(g.frame, changedEntry, r.ID), &r)
-	j.window.changed(r.ID)
-	j.written++
-}
-
-// Deleted implements tube.Journal.
-func (j *journal) Deleted(id uint64, size uint32) {
-	g := j.filling
-	g.frame = appendEntry(g.frame, deletedEntry, id)
-	j.window.deleted(id, inline(size))
-	j.written++
-}
-
-// Paused implements tube.Journal.
-func (j *journal) Paused(name string, seconds uint32, until tube.Instant) {
-	g, p := j.filling, pause{seconds, until}
-	g.frame = append(append(g.frame, pausedEntry, byte(len(name))), name...)
-	g.frame = encodePause(g.frame, p)
-	j.window.pauses[name] = p
-	j.written++
+	j.roomMade()
 }
 
 // submit takes over batches that were carried out, to be done when what has
@@ -200,7 +182,12 @@ func (j *journal) lead(g *group, more func() int) {
 // for no more than that.
 func (j *journal) write(g *group) {
 	var err error
-	if g.frame, err = j.log.Append(g.frame); err != nil {
+	if len(g.ended) == 0 && len(g.large) == 0 {
+		g.frame, err = j.log.Append(g.frame)
+	} else {
+		err = g.each(j.log.AppendPieces)
+	}
+	if err != nil {
 		j.fatal(err)
 	}
 	done(g.early)
@@ -276,11 +263,16 @@ func (j *journal) settle(g *group) {
 	}
 	if j.writing = nil; !j.filling.empty() {
 		j.take()
-		j.handed = true
-		j.more.Signal()
+		j.hand()
 	} else if j.closing {
 		j.more.Broadcast()
 	}
+}
+
+// hand has the follower write the group that was taken. The lock is held.
+func (j *journal) hand() {
+	j.handed = true
+	j.more.Broadcast() // close may be waiting as well
 }
 
 // follow writes the groups that are handed over, until the journal ends.
@@ -354,7 +346,6 @@ func (j *journal) throttle() {
 
 // close writes what there is and closes the files.
 func (j *journal) close() error {
-	j.fetching.Wait()
 	j.mu.Lock()
 	j.closing = true
 	for j.writing != nil {

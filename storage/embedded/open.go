@@ -132,6 +132,7 @@ func openJournal(o *Options, e *Engine) (*journal, error) {
 		mu: &e.mu, more: sync.NewCond(&e.mu), room: sync.NewCond(&e.mu),
 		window: newWindow(0), checkpoints: make(chan *window, maxWindows),
 		ended: make(chan struct{}), trouble: &trouble{log: o.Log, dir: o.Dir},
+		roomMade: e.roomMade, reads: reads{log: o.Log, clock: o.clock},
 		guard: &guard{fs: o.fs, dir: o.Dir, reserve: o.Reserve, log: o.Log, clock: o.clock},
 	}
 	j.guard.stuck = j.stuck

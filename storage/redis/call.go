@@ -20,7 +20,7 @@ const (
 	maxTubes = 1000
 
 	// maxMoves bounds how many jobs a single operation moves in one call.
-	maxMoves = 500
+	maxMoves = 250
 
 	// maxRun bounds how many jobs one command of Redis is about: Lua hands
 	// over a few thousand arguments at most.

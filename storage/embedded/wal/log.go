@@ -175,13 +175,18 @@ func (l *Log) Append(frame []byte) ([]byte, error) {
 	if _, err := l.file.WriteAt(frame, at.offset); err != nil {
 		return frame, l.fail(fmt.Errorf("writing to %s: %w", l.path(at.segment), err))
 	}
+	l.appended(int64(len(frame)))
+	return frame, nil
+}
+
+// appended notes that so many bytes were written to the current segment.
+func (l *Log) appended(bytes int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.end += int64(len(frame))
+	l.end += bytes
 	if l.every > 0 && l.timer == nil && !l.closed {
 		l.timer = time.AfterFunc(l.every, l.syncByTimer)
 	}
-	return frame, nil
 }
 
 // fail notes that the log is of no use any more: an operating system tells of a

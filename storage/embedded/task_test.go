@@ -1,0 +1,325 @@
+package embedded
+
+import (
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+// onBoth runs a test on an engine in memory and on one with a journal.
+func onBoth(t *testing.T, test func(t *testing.T, e *Engine)) {
+	t.Run("memory", func(t *testing.T) { test(t, NewMemory()) })
+	t.Run("journal", func(t *testing.T) { test(t, mustOpen(t, newDisk().options(t))) })
+}
+
+const many = 20 * partWork
+
+// putMany puts many jobs, by 64 in a batch.
+func putMany(t *testing.T, e *Engine, name string, delay uint32) {
+	t.Helper()
+	op := storage.Op{Kind: storage.Put, Tube: name, Delay: delay, TTR: 1000, Body: []byte("body")}
+	for range many / 64 {
+		do(t, e, slices.Repeat([]storage.Op{op}, 64)...)
+	}
+}
+
+func takeMany(t *testing.T, e *Engine, holder tube.Holder, name string) {
+	t.Helper()
+	op := storage.Op{Kind: storage.Take, Holder: holder, Tubes: []string{name}}
+	for range many / 64 {
+		do(t, e, slices.Repeat([]storage.Op{op}, 64)...)
+	}
+}
+
+func statsOf(t *testing.T, e *Engine, name string) tube.TubeStats {
+	t.Helper()
+	return *do(t, e, storage.Op{Kind: storage.TubeStats, Tube: name})[0].Answer.TubeStats
+}
+
+// doorkeeper holds up whoever tells of a job in one tube, but for the first, who
+// may be the one that has the log to write.
+type doorkeeper struct {
+	deaf
+	tube  string
+	told  atomic.Int64
+	there chan struct{} // closed when somebody is held up
+	may   chan struct{}
+}
+
+func newDoorkeeper(tube string) *doorkeeper {
+	return &doorkeeper{tube: tube, there: make(chan struct{}), may: make(chan struct{})}
+}
+
+func (d *doorkeeper) Ready(name string) bool {
+	if name == d.tube {
+		switch d.told.Add(1) {
+		case 1:
+			return false
+		case 2:
+			close(d.there)
+		}
+		<-d.may
+	}
+	return false
+}
+
+// TestOthersComeBetween holds up a long kick, and the end of a holder of many
+// jobs, after their first part: others' batches are answered meanwhile, and see
+// that no more than a part is done.
+func TestOthersComeBetween(t *testing.T) {
+	long := map[string]struct {
+		op    storage.Op
+		delay uint32
+		prior func(t *testing.T, e *Engine)
+	}{
+		"kick":  {storage.Op{Kind: storage.Kick, Tube: "long", Bound: 1 << 31}, 1000, func(*testing.T, *Engine) {}},
+		"leave": {storage.Op{Kind: storage.Leave, Holder: 7}, 0, func(t *testing.T, e *Engine) { takeMany(t, e, 7, "long") }},
+	}
+	for name, l := range long {
+		t.Run(name, func(t *testing.T) {
+			onBoth(t, func(t *testing.T, e *Engine) {
+				putMany(t, e, "long", l.delay)
+				l.prior(t, e)
+				d := newDoorkeeper("long")
+				e.Listen(d)
+				ended := make(chan struct{})
+				b := &storage.Batch{Ops: []storage.Op{l.op}, Done: func() { close(ended) }}
+				go e.Do(b)
+				select {
+				case <-d.there:
+				case <-ended:
+				}
+				do(t, e, storage.Op{Kind: storage.Put, Tube: "other", Body: []byte("x")})
+				if s := statsOf(t, e, "long"); s.Ready == 0 || s.Ready > many/2 {
+					t.Errorf("%d of %d jobs were ready when others had their turn", s.Ready, many)
+				}
+				close(d.may)
+				<-ended
+				if s := statsOf(t, e, "long"); s.Ready != many {
+					t.Errorf("%d of %d jobs are ready in the end", s.Ready, many)
+				}
+				if l.op.Kind == storage.Kick && b.Ops[0].Answer.Count != many {
+					t.Errorf("kicked %d, want %d", b.Ops[0].Answer.Count, many)
+				}
+				if err := e.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// withoutWorker has the tasks of an engine be gone on with by hand.
+func withoutWorker(e *Engine) { e.working = true }
+
+// TestTasksShare: of several long batches a part of each is done in turn, also of
+// one that attends very many tubes, or takes from them, and small ones go first.
+func TestTasksShare(t *testing.T) {
+	e := NewMemory()
+	withoutWorker(e)
+	names := make([]string, many)
+	for i := range names {
+		names[i] = fmt.Sprint("t", i)
+	}
+	var order []string
+	batch := func(name string, ops ...storage.Op) *storage.Batch {
+		return &storage.Batch{Ops: ops, Done: func() { order = append(order, name) }}
+	}
+	put := storage.Op{Kind: storage.Put, Tube: "t9"}
+	take := storage.Op{Kind: storage.Take, Holder: 1, Tubes: names}
+	e.Do(
+		batch("attend", storage.Op{Kind: storage.Attend, Tubes: names, Role: tube.Watching, Delta: 1}),
+		batch("takes", slices.Repeat([]storage.Op{put, take}, 40)...),
+		batch("small", put),
+	)
+	if len(order) != 1 || order[0] != "small" || len(e.tasks) != 2 {
+		t.Fatalf("done: %q; %d tasks", order, len(e.tasks))
+	}
+	if done := e.tasks[0].done; done != partWork+1 {
+		t.Errorf("%d names were attended at once, want %d", done, partWork+1)
+	}
+	e.workPart()
+	if done := e.tasks[1].done; done != 2*(partWork+1) || e.tasks[0].batch.Ops[0].Kind != storage.Put {
+		t.Errorf("after its next part %d names are attended, and the first task has %d operations done", done, e.tasks[0].next)
+	}
+	for e.workPart() {
+	}
+	if len(order) != 3 || e.pending != 0 {
+		t.Errorf("done: %q; %d tasks pending", order, e.pending)
+	}
+	if n := len(do(t, e, storage.Op{Kind: storage.Tubes})[0].Answer.Names); n != many+1 {
+		t.Errorf("%d tubes, want %d", n, many+1)
+	}
+}
+
+// TestCloseEndsTasks: Close waits for what was begun, and the journal has all of
+// it.
+func TestCloseEndsTasks(t *testing.T) {
+	d := newDisk()
+	e := mustOpen(t, d.options(t))
+	putMany(t, e, "long", 1000)
+	var ended atomic.Bool
+	e.Do(&storage.Batch{Ops: []storage.Op{{Kind: storage.Kick, Tube: "long", Bound: many}}, Done: func() { ended.Store(true) }})
+	if err := e.Close(); err != nil || !ended.Load() {
+		t.Errorf("closed: %v; the kick was done: %v", err, ended.Load())
+	}
+	e = mustOpen(t, d.options(t))
+	defer e.Close()
+	if s := statsOf(t, e, "long"); s.Ready != many {
+		t.Errorf("%d of %d jobs are ready after a restart", s.Ready, many)
+	}
+}
+
+// TestTickInParts counts how many things are done under one hold of the lock, by
+// what is told between.
+func TestTickInParts(t *testing.T) {
+	clock := newHandClock()
+	e := newEngine(clock.now)
+	putMany(t, e, "long", 1)
+	clock.advance(2 * time.Second)
+	d := newDoorkeeper("long")
+	e.Listen(d)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for next, err := e.Tick(); next <= 0 && err == nil; next, err = e.Tick() {
+		}
+	}()
+	select {
+	case <-d.there:
+	case <-ended:
+	}
+	if s := statsOf(t, e, "long"); s.Ready == 0 || s.Ready > 2*tickPart {
+		t.Errorf("%d of %d jobs were made ready at once", s.Ready, many)
+	}
+	close(d.may)
+	<-ended
+	if s := statsOf(t, e, "long"); s.Ready != many {
+		t.Errorf("%d of %d jobs are ready in the end", s.Ready, many)
+	}
+}
+
+// TestCrowd: while the log cannot be written, puts wait beyond a bound, but
+// neither their caller nor anybody who only looks, and all are done later.
+func TestCrowd(t *testing.T) {
+	g := newGathering(t, nil)
+	defer g.close(t)
+	g.journal.most = 4000
+	hook, syncing, may := blocking()
+	g.fs.set(hook)
+	var done atomic.Int64
+	puts := func(n int) (batches []*storage.Batch) {
+		for range n {
+			batches = append(batches, counted(&done, storage.Op{Kind: storage.Put, Tube: "a", TTR: 9, Body: make([]byte, 1000)}))
+		}
+		return batches
+	}
+	go g.Do(puts(1)...)
+	<-syncing
+	g.DoGathering(func() int { g.Do(puts(10)...); return 10 }, puts(10)...)
+	g.mu.Lock()
+	crowd, unwritten := len(g.crowd), g.journal.unwritten
+	g.mu.Unlock()
+	if unwritten > 5000 || crowd < 5 {
+		t.Errorf("%d bytes wait to be written and %d batches for that", unwritten, crowd)
+	}
+	close(may)
+	eventually(t, "all to be done", func() bool { return done.Load() == 11 })
+	if n := g.left(t, 0, "a"); n != 11 {
+		t.Errorf("a power cut leaves %d jobs that were acknowledged, of 11", n)
+	}
+}
+
+// TestCrowdIsForced: who waits for room that is never made goes on in the end.
+func TestCrowdIsForced(t *testing.T) {
+	d := newDisk()
+	e := mustOpen(t, d.options(t))
+	defer e.Close()
+	e.journal.most = 1
+	e.journal.unwritten = 2 // of which nothing ever gets written
+	ended := make(chan struct{})
+	e.Do(&storage.Batch{Ops: []storage.Op{{Kind: storage.Put, Tube: "a", Body: []byte("x")}}, Done: func() { close(ended) }})
+	if _, err := e.Tick(); err != nil || len(e.crowd) != 1 {
+		t.Fatalf("tick: %v; %d batches wait", err, len(e.crowd))
+	}
+	d.clock.advance(time.Duration(maxWait) + time.Second)
+	if _, err := e.Tick(); err != nil {
+		t.Error(err)
+	}
+	<-ended
+}
+
+// TestFrames has batches of one call written as several frames, some of them in
+// pieces, of which a power cut leaves all that was acknowledged.
+func TestFrames(t *testing.T) {
+	for _, size := range []int{100, minLarge, 3 * minLarge} {
+		d := newDisk()
+		e := mustOpen(t, d.options(t))
+		e.journal.frameSize = 4 * size
+		var batches []*storage.Batch
+		left := make(chan struct{}, 50)
+		for i := range 50 {
+			body := make([]byte, size+i)
+			body[0], body[len(body)-1] = byte(i), byte(i)
+			batches = append(batches, &storage.Batch{
+				Ops:  []storage.Op{{Kind: storage.Put, Tube: "a", TTR: 9, Body: body}},
+				Done: func() { left <- struct{}{} },
+			})
+		}
+		sizes := frameSizes(e, func() { e.Do(batches...) })
+		for range batches {
+			<-left
+		}
+		if len(sizes) < 10 || slices.Max(sizes) > 6*(size+200) {
+			t.Errorf("bodies of %d bytes: frames of %d bytes", size, sizes)
+		}
+		d.cutPower(e)
+		e = mustOpen(t, d.options(t))
+		for i, b := range batches {
+			got := do(t, e, storage.Op{Kind: storage.Peek, ID: b.Ops[0].Answer.ID})[0].Answer.Body
+			if !slices.Equal(got, b.Ops[0].Body) {
+				t.Errorf("job %d comes back with %d bytes, not its %d", i, len(got), len(b.Ops[0].Body))
+			}
+		}
+		e.Close()
+	}
+}
+
+// frameSizes returns how large the frames are of the group that do fills.
+func frameSizes(e *Engine, do func()) (sizes []int) {
+	e.mu.Lock()
+	e.journal.writing = new(group) // somebody seems to be writing
+	e.mu.Unlock()
+	do()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.journal.filling.each(func(pieces [][]byte) error {
+		n := 0
+		for _, p := range pieces {
+			n += len(p)
+		}
+		sizes = append(sizes, n)
+		return nil
+	})
+	e.journal.writing = nil
+	e.journal.take()
+	e.journal.hand()
+	return sizes
+}
+
+// failReads has every look into a table fail.
+func failReads(err error) func(errorfs.Op) error {
+	return func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpFileReadAt && isTable(op) {
+			return err
+		}
+		return nil
+	}
+}

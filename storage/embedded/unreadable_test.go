@@ -1,0 +1,159 @@
+package embedded
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path"
+	"testing"
+
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+// damaged is a copy of the peaceful directory in which some bodies of the tube a
+// cannot be read.
+func damaged(t *testing.T, log *slog.Logger) (o Options, fs *memFS) {
+	t.Helper()
+	p := thePeaceful(t)
+	for _, name := range p.files(t, "jobs/tables", "", ".sst") {
+		fs := p.copied()
+		flip(t, fs, name, 0)
+		o := (&disk{fs: fs, clock: p.clock}).options(t)
+		o.Log = log
+		e, err := Open(o)
+		if err != nil {
+			continue
+		}
+		n := p.missed(t, e, path.Base(name))
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if n > 0 {
+			return o, fs
+		}
+	}
+	t.Fatal("no damage makes only bodies unreadable")
+	return o, nil
+}
+
+func countUnreadable(t *testing.T, e *Engine) int {
+	t.Helper()
+	_, unreadable := survey(t, e)
+	return len(unreadable)
+}
+
+// TestUnreadableIsSetAside: a reserve goes on behind jobs whose bodies cannot be
+// read. They are buried, which outlives a restart, and nothing is counted.
+func TestUnreadableIsSetAside(t *testing.T) {
+	t.Parallel()
+	var said bytes.Buffer
+	o, _ := damaged(t, slog.New(slog.DiscardHandler))
+	o.Log = slog.New(slog.NewTextHandler(&said, nil))
+	e := mustOpen(t, o)
+	do(t, e, storage.Op{Kind: storage.Pause, Tube: "a"})
+	broken := countUnreadable(t, e)
+	total := statsOf(t, e, "a").Ready
+	got := uint64(0)
+	for ; got < 2*total; got++ {
+		ops := []storage.Op{{Kind: storage.Take, Holder: 1, Tubes: []string{"a"}}}
+		storage.DoWait(e, ops)
+		if ops[0].Answer.Err != nil {
+			t.Fatalf("reserve %d: %v", got, ops[0].Answer.Err)
+		}
+		if ops[0].Answer.NotFound {
+			break
+		}
+		if len(ops[0].Answer.Body) == 0 {
+			t.Errorf("job %d comes without its body", ops[0].Answer.ID)
+		}
+	}
+	if got != total-uint64(broken) || broken == 0 {
+		t.Errorf("%d of %d jobs came, and %d cannot be read", got, total, broken)
+	}
+	if !bytes.Contains(said.Bytes(), []byte("job=")) || !bytes.Contains(said.Bytes(), []byte("file 0")) {
+		t.Errorf("the operator is told: %s", said.Bytes())
+	}
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	e = mustOpen(t, o)
+	defer e.Close()
+	if s := statsOf(t, e, "a"); s.Buried != uint64(broken) {
+		t.Errorf("after a restart %d jobs are buried, want %d", s.Buried, broken)
+	}
+	kicked := do(t, e, storage.Op{Kind: storage.Kick, Tube: "a", Bound: 1000})[0].Answer.Count
+	if s := statsOf(t, e, "a"); kicked != broken || s.Buried != 0 {
+		t.Errorf("%d jobs kicked, want %d", kicked, broken)
+	}
+}
+
+// TestUnreadableWithReserveJob: reserve-job of such a job fails and buries it,
+// peek of it fails and leaves it as it is.
+func TestUnreadableWithReserveJob(t *testing.T) {
+	t.Parallel()
+	o, _ := damaged(t, slog.New(slog.DiscardHandler))
+	e := mustOpen(t, o)
+	defer e.Close()
+	_, unreadable := survey(t, e)
+	for i, op := range []storage.Op{
+		{Kind: storage.Peek, ID: unreadable[0]},
+		{Kind: storage.Move, Move: tube.ReserveJob, Holder: 1, ID: unreadable[0]},
+		{Kind: storage.Move, Move: tube.ReserveJob, Holder: 1, ID: unreadable[0]},
+	} {
+		ops := []storage.Op{op}
+		storage.DoWait(e, ops)
+		stats := do(t, e, storage.Op{Kind: storage.JobStats, ID: unreadable[0]})[0].Answer.Job
+		want := tube.Buried
+		if i == 0 {
+			want = tube.Ready
+		}
+		if !errors.Is(ops[0].Answer.Err, storage.ErrUnavailable) || stats.State != want || stats.Counters[tube.Buries] != 0 {
+			t.Errorf("operation %d: %v; then the job is %+v", i, ops[0].Answer.Err, stats)
+		}
+	}
+}
+
+// TestFailingDiskBuriesNotAll: when nothing at all can be read, jobs stay where
+// they are.
+func TestFailingDiskBuriesNotAll(t *testing.T) {
+	t.Parallel()
+	d := newDisk()
+	o := d.options(t)
+	fs := newHooked(d.fs)
+	o.fs, o.KeepBodies = fs, 1
+	e := mustOpen(t, o)
+	for i := range 10 {
+		do(t, e, storage.Op{Kind: storage.Put, Tube: "a", TTR: 9, Body: []byte(fmt.Sprintf("%01000d", i))})
+	}
+	fillSegment(t, e)
+	eventually(t, "the jobs to be in the tables", func() bool { oldest, current := segments(e); return oldest == current })
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	e = mustOpen(t, o)
+	defer e.Close()
+	fs.set(failReads(errors.New("broken")))
+	e.journal.reads.failures.Store(maxFailures - 3)
+	take := func() *storage.Answer {
+		ops := []storage.Op{{Kind: storage.Take, Holder: 1, Tubes: []string{"a"}}}
+		storage.DoWait(e, ops)
+		return &ops[0].Answer
+	}
+	for range 2 {
+		if a := take(); a.Err == nil {
+			t.Errorf("with a broken disk a reserve got %+v", a)
+		}
+		if s := statsOf(t, e, "a"); s.Buried != 3 || s.Ready != 7 {
+			t.Errorf("%d jobs buried and %d ready, want 3 and 7", s.Buried, s.Ready)
+		}
+	}
+	fs.set(nil)
+	if a := take(); a.Err != nil || a.NotFound {
+		t.Errorf("with the disk mended: %+v", a)
+	}
+	if n := e.journal.reads.failures.Load(); n != 0 {
+		t.Errorf("%d failures are counted after a success", n)
+	}
+}
