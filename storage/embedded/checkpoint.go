@@ -93,10 +93,13 @@ func (j *journal) noteFailure() (refusing bool) {
 	return j.stuck()
 }
 
-// stuck tells whether the tables are far behind the log and cannot be written.
+// stuck tells whether the tables are far behind the log, or very much in memory
+// waits for them, and they cannot be written.
 // Then puts are refused, and everything else goes on, in the log. The lock is
 // held.
-func (j *journal) stuck() bool { return j.failing && j.behind > maxBehind }
+func (j *journal) stuck() bool {
+	return j.failing && (j.behind > maxBehind || j.machine.BodyBytes() > j.keep+maxUnkept)
+}
 
 // writeWindow writes what has changed in a window, as it is now: what has
 // changed since is in a later part of the log as well, and so comes out right.

@@ -146,6 +146,9 @@ func (r *reads) succeeded() {
 
 // failed notes a failure, and tells whether the job should be set aside.
 func (r *reads) failed(err error) bool {
+	if errors.Is(err, ErrGone) {
+		return false // the tables are not where they were, the job is sound
+	}
 	return isDamage(err) || r.failures.Add(1) <= maxFailures
 }
 
