@@ -92,8 +92,7 @@ func (b *bell) run() {
 			lastLook = now
 			b.hall.look()
 		}
-		b.hall.tickBegins()
-		next := b.tick()
+		next := b.tick(b.hall.tickBegins())
 		b.hall.tickEnded(next > 0)
 		b.Due(next)
 	}
@@ -113,10 +112,15 @@ func (b *bell) noteLag() {
 	}
 }
 
-// tick returns when the next thing is due, zero or less if that is now. A Tick that
+// tick returns when the next thing is due, zero or less if that is now. Where
+// somebody waits for all to be done that is due, it is made sure of that. A Tick that
 // fails is tried again later.
-func (b *bell) tick() time.Duration {
-	next, err := b.store.Tick()
+func (b *bell) tick(settle bool) time.Duration {
+	tick := b.store.Tick
+	if its, is := b.store.(storage.Settler); is && settle {
+		tick = its.Settle
+	}
+	next, err := tick()
 	if err != nil {
 		b.log.Debug("tick failed", "err", err)
 		return retryTick

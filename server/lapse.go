@@ -64,14 +64,16 @@ func (h *hall) stopLapses() {
 	}
 }
 
-// tickBegins notes that the store's Tick is about to be called.
-func (h *hall) tickBegins() {
+// tickBegins notes that the store's Tick is about to be called, and returns whether
+// somebody waits for it.
+func (h *hall) tickBegins() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	l := &h.lapses
 	l.ticking = append(l.ticking, l.asking...)
 	clear(l.asking)
 	l.asking = l.asking[:0]
+	return len(l.ticking) > 0
 }
 
 // tickEnded notes that a Tick has ended, and whether that was all that was due, or

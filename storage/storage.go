@@ -50,8 +50,8 @@ type Store interface {
 
 	// Tick does what is due by time and returns how long until the next
 	// thing is due, as far as is known now; Forever if nothing is. If that is
-	// more than zero, all that was due in the store when Tick was called is done,
-	// no matter which server has made it due, and the hints were given.
+	// more than zero, all that was due when Tick was called is done, but for what
+	// another server on the same store has to do.
 	Tick() (time.Duration, error)
 
 	// Listen names the one listener, before the first Do.
@@ -73,6 +73,16 @@ type Gatherer interface {
 	// any number of times, on the caller's goroutine, before DoGathering
 	// returns.
 	DoGathering(more func() int, batches ...*Batch)
+}
+
+// Settler is a Store that several servers share.
+type Settler interface {
+	Store
+
+	// Settle is a Tick that sees to what other servers have made due, too: if
+	// it returns more than zero, all that was due when it was called is done. It
+	// waits for other servers to do their part, but not for long.
+	Settle() (time.Duration, error)
 }
 
 // Forever is a duration that never ends.

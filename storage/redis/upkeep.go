@@ -3,7 +3,6 @@ package redis
 import (
 	"errors"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -87,10 +86,11 @@ func (u *upkeep) end() {
 	u.running = false
 }
 
-// tick begins the upkeep of the partition; false if there is nothing to do, or
-// it is under way still. Otherwise how it ended comes over the channel.
-func (p *partition) tick(ended chan<- error) bool {
-	is, beat := p.upkeep.begin(p.now(), p.of == 1)
+// tick begins the upkeep of the partition; false if nothing is known to be due,
+// unless it is always to be done, or it is under way still. Otherwise how it ended
+// comes over the channel.
+func (p *partition) tick(ended chan<- error, always bool) bool {
+	is, beat := p.upkeep.begin(p.now(), always || p.of == 1)
 	if !is {
 		return false
 	}
@@ -121,50 +121,56 @@ func (p *partition) tick(ended chan<- error) bool {
 
 // Tick implements storage.Store. It also gives the signs of life when they are
 // due; the time until then bounds what it returns. Each partition has its own
-// upkeep, so one that fails holds up none of the others.
+// upkeep, so one that fails holds up none of the others. What other instances know
+// to be due is left to them.
 func (s *Store) Tick() (time.Duration, error) {
-	next, err := s.tickOnce()
-	for begun := time.Now(); err == nil && s.elsewhere() && time.Since(begun) < elsewherePatience; {
-		time.Sleep(elsewhereAgain)
-		next, err = s.tickOnce()
-	}
+	next, _, err := s.tick(false)
 	return next, err
 }
 
 const (
-	// elsewherePatience is how long a tick waits for another instance to give back
-	// what has run out there, and elsewhereAgain how often it looks: so that all
-	// that was due is done when a tick returns, whosever it was to do.
-	elsewherePatience = 200 * time.Millisecond
-	elsewhereAgain    = 3 * time.Millisecond
+	// settlePatience is how long Settle waits for others to do what is theirs to
+	// do, and settleAgain how often it looks.
+	settlePatience = 200 * time.Millisecond
+	settleAgain    = 3 * time.Millisecond
 )
 
-// elsewhere returns whether the last tick of a partition has found something due
-// that another instance has to do.
-func (s *Store) elsewhere() bool {
-	return slices.ContainsFunc(s.parts, func(p *partition) bool { return p.elsewhere.Load() })
+// Settle implements storage.Settler. It ticks in all partitions, also where it knows
+// of nothing that is due, and while a reservation of another instance has just run
+// out, or upkeep is under way that may have begun too early, it does so again.
+func (s *Store) Settle() (time.Duration, error) {
+	for begun := time.Now(); ; time.Sleep(settleAgain) {
+		next, all, err := s.tick(true)
+		if err != nil || all || time.Since(begun) > settlePatience {
+			return next, err
+		}
+	}
 }
 
-// tickOnce does what is due by this instance.
-func (s *Store) tickOnce() (time.Duration, error) {
+// tick has the upkeep of those partitions done for which something is due, or of
+// all. It returns when the next thing is due, and whether, as far as can be told,
+// all is done that was.
+func (s *Store) tick(everywhere bool) (next time.Duration, all bool, err error) {
 	ended, begun := make(chan error, len(s.parts)), 0
 	for _, p := range s.parts {
-		if p.tick(ended) {
+		if p.tick(ended, everywhere) {
 			begun++
 		}
 	}
+	all = begun == len(s.parts)
 	errs := s.await(ended, begun)
-	next := beatEvery
+	next = beatEvery
 	for _, p := range s.parts {
 		next = min(next, p.upkeep.left(p.now()))
+		all = all && !p.elsewhere.Load()
 	}
 	if len(errs) > 0 {
 		if len(errs) == len(s.parts) {
-			return 0, errors.Join(errs...)
+			return 0, false, errors.Join(errs...)
 		}
 		next = max(next, tickAgain)
 	}
-	return next, nil
+	return next, all, nil
 }
 
 // await collects how the upkeep of that many partitions has ended, if there are
