@@ -456,7 +456,7 @@ func (s *session) end(cause error, t *turn) {
 
 // maxParting is how many tubes a connection stops watching at once, so that one
 // that watches very many does not hold up all others when it ends.
-const maxParting = 1000
+const maxParting = 500
 
 // part goes on with the end: up to n tubes are not watched any more.
 func (s *session) part(n int, t *turn) {

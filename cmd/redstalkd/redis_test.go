@@ -298,15 +298,16 @@ func TestHowManyInstances(t *testing.T) {
 			if took := watch.took(); took > 5*time.Second {
 				t.Errorf("the killed one counted for %v", took)
 			}
-			if page := first.page("stats"); !strings.HasSuffix(page, "\n"+key+": 2\n") {
-				t.Errorf("%s is not the last key of\n%s", key, page)
+			if page := first.page("stats"); !strings.HasSuffix(page, "\n"+key+": 2\nredstalk-version: "+Version+"\n") {
+				t.Errorf("%s and the version are not the last keys of\n%s", key, page)
 			}
 		})
 	}
 	for _, store := range []string{"memory:", "embedded:" + t.TempDir()} {
 		_, addr := serve(t, "-p0", "--store", store)
-		if page := dial(t, addr).page("stats"); !strings.HasPrefix(page[strings.LastIndex(page[:len(page)-1], "\n"):], "\nplatform: ") {
-			t.Errorf("with %s something follows beanstalkd's last key:\n%s", store, page)
+		page := strings.TrimSuffix(dial(t, addr).page("stats"), "\nredstalk-version: "+Version+"\n")
+		if !strings.HasPrefix(page[strings.LastIndex(page, "\n"):], "\nplatform: ") {
+			t.Errorf("with %s something else than the version follows beanstalkd's last key:\n%s", store, page)
 		}
 	}
 }

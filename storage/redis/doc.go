@@ -14,7 +14,9 @@
 //     it goes through them, and takes from tubes of several.
 //   - address and link: what a URL says, and on which server a partition is, be
 //     it alone, the primary of sentinels, or a node of a cluster.
-//   - trouble: what is done when a call fails.
+//   - trouble: what is done when a call fails. registration: how Redis gets to
+//     know an instance; rollback: that ids go on after Redis has gone back in time;
+//     stale: that nobody gets a job from an instance that has been declared dead.
 //   - upkeep: signs of life, and what is due, by partition.
 //   - holdings and attendance: what the connections of this instance hold,
 //     use and watch; remember: bodies of jobs that it has put.

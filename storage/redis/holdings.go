@@ -28,9 +28,8 @@ type holdings struct {
 	used    []*holding // to be used again
 	over    []string   // groups all of whose jobs are deleted, of which Redis was not told
 
-	// forfeited are reservations that were lost with the name of the instance.
-	// Their jobs may be anybody's by now, or even others with the same ids: what
-	// their holders still say of them is not meant for these.
+	// forfeited are reservations that Redis has lost. There may be other jobs with
+	// the same ids by now: what their holders still say is not meant for these.
 	forfeited map[tube.Holder]map[uint64]bool
 }
 
@@ -117,10 +116,18 @@ func (hs *holdings) unlock() {
 	}
 }
 
-// forfeit notes that all reservations are lost.
-func (hs *holdings) forfeit() {
+// clear forgets all reservations: others have given back their jobs.
+func (hs *holdings) clear() {
 	hs.lock()
 	defer hs.unlock()
+	clear(hs.jobs)
+	clear(hs.holders)
+	hs.over = nil
+}
+
+// forfeit notes that all reservations are lost, and perhaps their jobs, too.
+func (hs *holdings) forfeit() {
+	hs.lock()
 	for id, its := range hs.jobs {
 		lost := hs.forfeited[its.holder]
 		if lost == nil {
@@ -129,9 +136,8 @@ func (hs *holdings) forfeit() {
 		}
 		lost[id] = true
 	}
-	clear(hs.jobs)
-	clear(hs.holders)
-	hs.over = nil
+	hs.unlock()
+	hs.clear()
 }
 
 // hold notes that h has got job id of a tube, in a group unless that is nil.

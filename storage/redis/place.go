@@ -1,7 +1,9 @@
 package redis
 
 import (
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"redstalk/storage"
 )
@@ -65,7 +67,24 @@ func placeOfOp(op *storage.Op, of int) int {
 // knew of, and jobs of the same priority come out in the order in which they
 // were put, whatever their tubes. Instances learn of each other's numbers with
 // every sign of life.
-type order struct{ last atomic.Uint64 }
+type order struct {
+	last atomic.Uint64
+
+	mu      sync.Mutex
+	from    uint64    // last, before it was skipped
+	skipped time.Time // when that was
+}
+
+// skip has ids go on beyond the next so many. Partitions that do so at about the same
+// time, for one reason, skip the same ones.
+func (o *order) skip(now time.Time, ids uint64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if now.Sub(o.skipped) > time.Second {
+		o.from, o.skipped = o.last.Load(), now
+	}
+	o.saw(o.from + ids)
+}
 
 // saw notes that a number was given out.
 func (o *order) saw(n uint64) {

@@ -110,10 +110,14 @@ func (p *partition) skipIDs() {
 	if p.counted.IsZero() {
 		return // it knows of none
 	}
-	since := max(elapsed(p.counted, now), 0) + time.Second
-	p.order.saw(p.order.last.Load() + uint64(since.Seconds()*maxIDRate))
+	since := min(max(elapsed(p.counted, now), 0), maxAway) + time.Second
+	p.order.skip(now, uint64(since.Seconds()*maxIDRate))
 	p.counted, p.skipping = now, true
 }
+
+// maxAway bounds for how long others may have put jobs, of whom this instance knew
+// nothing, without Redis having kept any of them.
+const maxAway = 24 * time.Hour
 
 // elapsed is the time from one moment to a later one, by the clock that has gone
 // further: the one on the wall stands still while nobody sets it, the other one

@@ -77,6 +77,9 @@ func TestStoodStill(t *testing.T) {
 					if got := do(lab.s, move(tube.Delete, 7, 1)); got.Err != nil || got.NotFound {
 						t.Errorf("its new holder: %+v", got)
 					}
+					if got := do(a, put("newer")); got.ID != 3 { // Redis has lost nothing
+						t.Errorf("the next job: %+v", got)
+					}
 				}
 			})
 		}

@@ -47,6 +47,10 @@ const (
 // the last one that Redis knows of this instance.
 const lost = "LOST"
 
+// declaredDead is in that error if others have declared the instance dead. Then Redis
+// has lost nothing.
+const declaredDead = "declared dead"
+
 // reaction is what is done about a failed call.
 type reaction int
 
@@ -344,10 +348,14 @@ func (p *partition) renew(err error) {
 	if len(p.holdings.jobs) > 0 {
 		p.log.Warn("Redis does not know this instance any more; its reservations are given back", "jobs", len(p.holdings.jobs))
 	}
-	p.holdings.forfeit()
+	if strings.Contains(err.Error(), declaredDead) {
+		p.holdings.clear()
+	} else {
+		p.holdings.forfeit()
+		p.skipIDs()
+	}
 	p.memory.clear()
 	p.attendance.oweAll()
-	p.skipIDs()
 	p.rename()
 	p.wakeAll()
 }

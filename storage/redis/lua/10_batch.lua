@@ -76,7 +76,8 @@
 --                   deleted stay in it, and have no record any more. Before
 --                   anything else becomes of one the group is split: those that
 --                   are left become members of their own
---   batch:INST      string: number of the last batch, and its answer
+--   batch:INST      string: number of the last batch, and its answer; or 'dead', for a
+--                   day, where the instance was declared dead
 --   tube:TUBE       hash: total, deletes, pauses; joined: how many more ready
 --                   jobs there are than members, because of runs; joined-urgent:
 --                   the urgent ones of these
@@ -133,6 +134,7 @@ local LENGTH = #PREFIX + 16 -- of the key of a job
 local recorded = call('GET', BATCH) or ''
 local last = sub(recorded, 1, 16)
 if last ~= ARGV[3] or last == '' and not registering then
+  if last == 'dead' then return redis.error_reply('LOST the instance was declared dead') end
   if last ~= NUMBER then
     return redis.error_reply('LOST the batch does not follow the last one of its instance')
   end

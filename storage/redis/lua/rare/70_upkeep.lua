@@ -122,7 +122,8 @@ end
 -- instance was declared dead, and a part of what is to be done about it is done.
 OPS['reclaim'] = function(i)
   local inst, left = ARGV[i], nil
-  if call('EXISTS', PREFIX .. 'batch:' .. inst) == 0 then -- else it has just registered
+  local last = call('GETRANGE', PREFIX .. 'batch:' .. inst, '0', '3')
+  if last == '' or last == 'dead' then -- else it is alive
     left = reclaim(inst, tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]))
   end
   answer(left or -2)
@@ -151,8 +152,12 @@ local function bury_silent(silence, limit)
   for k = 1, #silent, 2 do
     local inst = silent[k]
     if inst ~= ME then
-      local first = call('DEL', PREFIX .. 'batch:' .. inst) == 1
-      sum.changed = sum.changed or first
+      local last = call('GETRANGE', PREFIX .. 'batch:' .. inst, '0', '3')
+      local first = last ~= '' and last ~= 'dead'
+      if first then
+        call('SET', PREFIX .. 'batch:' .. inst, 'dead', 'EX', '86400')
+        sum.changed = true
+      end
       if first or NOW - silent[k + 1] >= 3 * silence then
         local rest = -1
         if limit > 0 then rest = reclaim(inst, limit, -1) end
