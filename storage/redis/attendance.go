@@ -1,15 +1,28 @@
 package redis
 
-import "redstalk/tube"
+import (
+	"maps"
+	"slices"
+
+	"redstalk/tube"
+)
 
 // attendance counts the connections of this instance that use and watch each
 // tube. Redis keeps a copy for the other instances: at once when a tube gets
 // its first or loses its last connection here, which decides whether it
 // exists, and otherwise with the next sign of life.
+//
+// A heartbeat looks at maxReviewed tubes at most, and as few as maxTold are told of in
+// one call: where there are more, the numbers that others see are older.
 type attendance struct {
-	tubes map[string]*attendants
-	owed  map[string]bool // Redis must be told whatever it was told last
+	tubes  map[string]*attendants
+	owed   map[string]bool // Redis must be told whatever it was told last
+	unseen []string        // of the tubes, those that the next heartbeats look at
+	untold []string        // of which Redis is to be told
 }
+
+// maxReviewed bounds at how many tubes one heartbeat looks.
+const maxReviewed = 10_000
 
 func newAttendance() *attendance {
 	return &attendance{tubes: make(map[string]*attendants), owed: make(map[string]bool)}
@@ -57,22 +70,44 @@ func (a *attendance) known(name string) bool {
 	return at != nil && at.told[0]+at.told[1] > 0
 }
 
-// untold returns the tubes of whose numbers Redis knows others.
-func (a *attendance) untold(waiting func(string) int) []string {
-	var names []string
-	for name := range a.owed {
-		names = append(names, name)
+// review finds the tubes of whose numbers Redis knows others, unless what it found
+// last is not all told yet.
+func (a *attendance) review(waiting func(string) int) {
+	if len(a.untold) > 0 {
+		return
 	}
-	for name, at := range a.tubes {
-		is := [3]int{at.using, at.watching, 0}
+	for name := range a.owed {
+		a.untold = append(a.untold, name)
+	}
+	if len(a.unseen) == 0 {
+		a.unseen = slices.Collect(maps.Keys(a.tubes))
+	}
+	n := min(len(a.unseen), maxReviewed)
+	for _, name := range a.unseen[:n] {
+		if at := a.tubes[name]; at != nil && !a.owed[name] && a.numbers(name, waiting) != at.told {
+			a.untold = append(a.untold, name)
+		}
+	}
+	a.unseen = a.unseen[n:]
+}
+
+// next returns up to n of the tubes that review has found.
+func (a *attendance) next(n int) []string {
+	n = min(n, len(a.untold))
+	names := a.untold[:n:n]
+	a.untold = a.untold[n:]
+	return names
+}
+
+// numbers is how many connections use and watch a tube, and wait for it.
+func (a *attendance) numbers(name string, waiting func(string) int) (is [3]int) {
+	if at := a.tubes[name]; at != nil {
+		is = [3]int{at.using, at.watching, 0}
 		if at.watching > 0 {
 			is[2] = waiting(name)
 		}
-		if is != at.told && !a.owed[name] {
-			names = append(names, name)
-		}
 	}
-	return names
+	return is
 }
 
 // tell notes that Redis is being told these numbers of a tube.
@@ -98,6 +133,7 @@ func (a *attendance) owe(name string) {
 // oweAll notes that Redis knows nothing of this instance.
 func (a *attendance) oweAll() {
 	clear(a.owed) // tubes that are not attended need not be told
+	a.untold = nil
 	for name := range a.tubes {
 		a.owe(name)
 	}

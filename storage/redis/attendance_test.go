@@ -15,14 +15,18 @@ import (
 
 func TestAttendance(t *testing.T) {
 	a, nobody := newAttendance(), func(string) int { return 0 }
+	untold := func() []string {
+		a.review(nobody)
+		return a.next(maxTold)
+	}
 	if !a.count("t", tube.Using, 1) || a.count("t", tube.Watching, 1) {
 		t.Error("only the first connection at a tube is worth telling at once")
 	}
-	if got := a.untold(nobody); !slices.Equal(got, []string{"t"}) {
+	if got := untold(); !slices.Equal(got, []string{"t"}) {
 		t.Errorf("untold: %v", got)
 	}
 	a.tell("t", 0)
-	if got := a.untold(nobody); len(got) != 0 {
+	if got := untold(); len(got) != 0 {
 		t.Errorf("untold after it was told: %v", got)
 	}
 	if !a.known("t") {
@@ -32,11 +36,11 @@ func TestAttendance(t *testing.T) {
 	if a.known("t") {
 		t.Error("it is owed and known")
 	}
-	if got := a.untold(nobody); !slices.Equal(got, []string{"t"}) {
+	if got := untold(); !slices.Equal(got, []string{"t"}) {
 		t.Errorf("untold after the call failed: %v", got)
 	}
 	a.tell("t", 0)
-	if got := a.untold(nobody); len(got) != 0 {
+	if got := untold(); len(got) != 0 {
 		t.Errorf("untold after it was told again: %v", got)
 	}
 	if a.count("t", tube.Using, -1) || !a.count("t", tube.Watching, -1) {
@@ -81,5 +85,39 @@ func TestInstances(t *testing.T) {
 			ahead.Add(int64(2 * time.Second))
 			want(1)
 		})
+	}
+}
+
+// TestManyAttended: a heartbeat looks at a bounded number of tubes, and in the end at
+// all; they are told of in parts.
+func TestManyAttended(t *testing.T) {
+	const tubes = 3*maxReviewed + 7
+	a, asked := newAttendance(), 0
+	for _, name := range names(tubes) {
+		a.count(name, tube.Watching, 1)
+		a.tell(name, 0)
+	}
+	told := make(map[string]bool)
+	for range 4 {
+		before := asked
+		a.review(func(string) int {
+			asked++
+			return 1
+		})
+		if n := asked - before; n > maxReviewed {
+			t.Fatalf("%d tubes were looked at", n)
+		}
+		for part := a.next(maxTold); len(part) > 0; part = a.next(maxTold) {
+			if len(part) > maxTold {
+				t.Fatalf("%d are told at once", len(part))
+			}
+			for _, name := range part {
+				told[name] = true
+				a.tell(name, 1)
+			}
+		}
+	}
+	if len(told) != tubes || asked != tubes {
+		t.Errorf("%d tubes were told of, and %d looked at, want %d", len(told), asked, tubes)
 	}
 }

@@ -616,15 +616,20 @@ func (p *partition) reclaimLater(inst string, from int64) {
 // maxTold bounds of how many tubes one call tells who attends them.
 const maxTold = 250
 
-// encodeAttendances tells what has changed of who attends which tube here. What is
-// too much for one call is told by the next ones.
-func (p *partition) encodeAttendances(c *call) {
-	names := p.attendance.untold(p.listener.Waiting)
-	for _, name := range names[:min(len(names), maxTold)] {
+// encodeAttendances tells what has changed of who attends which tube here.
+func (p *partition) encodeAttendances() {
+	p.attendance.review(p.listener.Waiting)
+	p.encodeUntold()
+}
+
+// encodeUntold tells of tubes that were reviewed. What is too much for one call is
+// told by the next ones.
+func (p *partition) encodeUntold() {
+	for _, name := range p.attendance.next(maxTold) {
 		p.encodeAttendance(name)
 	}
-	if len(names) > maxTold {
-		p.submit(&unit{upkeep: p.encodeAttendances})
+	if len(p.attendance.untold) > 0 {
+		p.submit(&unit{upkeep: func(*call) { p.encodeUntold() }})
 	}
 }
 

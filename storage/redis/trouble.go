@@ -170,7 +170,7 @@ func (p *partition) encodeAgain() {
 	p.renumber()
 	p.reset()
 	if p.previous == "" {
-		p.encodeAttendances(&p.call)
+		p.encodeAttendances()
 	}
 	for _, u := range p.units {
 		u.at, u.seen = u.begun, u.before

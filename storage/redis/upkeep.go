@@ -97,7 +97,7 @@ func (p *partition) tick(ended chan<- error, always bool) bool {
 	u := &unit{upkeep: func(c *call) {
 		if beat {
 			p.encodeBeat(c)
-			p.encodeAttendances(c)
+			p.encodeAttendances()
 		}
 		p.encodeTick(c)
 	}}
