@@ -27,15 +27,53 @@ type unit struct {
 	after  func(err error) // called when upkeep is done, if not nil
 	keep   bool            // upkeep that must be done, however long it takes
 
-	abandoned bool // the batch was answered with an error
-	cut       bool // what came of the last call was as much as one reply brings
+	abandoned bool         // the batch was answered with an error
+	yields    bool         // it has had as much of a call as one may have; others come first
+	cut       bool         // something of it was cut, see rewind
+	answered  map[int]bool // operations that were, though one before them was cut
+}
+
+// rewind goes back to the first operation that was cut, and returns whether there is
+// one. It yields to others if it has got something.
+func (u *unit) rewind(cut map[*storage.Op]bool) bool {
+	ops, first := u.batch.Ops, u.begun
+	for first < u.at && !cut[&ops[first]] {
+		first++
+	}
+	if first == u.at {
+		return false
+	}
+	u.cut, u.yields = true, first > u.begun
+	for i := first + 1; i < u.at; i++ {
+		if !cut[&ops[i]] && !u.answered[i] {
+			if u.answered == nil {
+				u.answered = make(map[int]bool)
+			}
+			u.answered[i], u.yields = true, true
+		}
+	}
+	u.at = first
+	return true
+}
+
+// given returns the operations that have given somebody a job, as far as u has got.
+func (u *unit) given() (ops []*storage.Op) {
+	if u.batch == nil {
+		return nil
+	}
+	for i := range u.batch.Ops {
+		if op := &u.batch.Ops[i]; (i < u.at || u.answered[i]) && givesJob(op) {
+			ops = append(ops, op)
+		}
+	}
+	return ops
 }
 
 // encode appends the operations of u, from where it stands, and advances it.
 // It stops behind an operation that may not be finished by one call, and
 // before one that depends on the answers.
 func (p *partition) encode(u *unit) {
-	u.begun = u.at
+	u.begun, u.yields = u.at, false
 	c := &p.call
 	if u.upkeep != nil {
 		u.upkeep(c)
@@ -49,7 +87,7 @@ func (p *partition) encode(u *unit) {
 		u.at = 1
 		return
 	}
-	if u.at == 0 && len(ops) > 0 && load(ops) < maxMoves {
+	if u.at == 0 && !u.cut && len(ops) > 0 && load(ops) < maxMoves {
 		if section := p.sectionFor(ops); section != nil {
 			p.encodeAll(u, section)
 			return
@@ -57,10 +95,23 @@ func (p *partition) encode(u *unit) {
 	}
 	from := u.at
 	u.at = p.until(ops, from)
-	for i := range ops[from:u.at] {
-		p.weigh(&ops[from+i])
+	u.yields = load(ops[from:u.at]) >= maxMoves
+	open := u.open(from)
+	for _, op := range open {
+		p.weigh(op)
 	}
-	p.encodeRuns(pointers(ops[from:u.at]), u)
+	p.encodeRuns(open, u)
+}
+
+// open returns the operations, from one as far as u has got, that were not answered.
+func (u *unit) open(from int) []*storage.Op {
+	ops := make([]*storage.Op, 0, u.at-from)
+	for i := from; i < u.at; i++ {
+		if !u.answered[i] {
+			ops = append(ops, &u.batch.Ops[i])
+		}
+	}
+	return ops
 }
 
 // until returns before which operation a call ends that begins with ops[from].
@@ -152,14 +203,6 @@ func (p *partition) weigh(op *storage.Op) {
 			op.Answer.Err = p.fullErr
 		}
 	}
-}
-
-func pointers(ops []storage.Op) []*storage.Op {
-	all := make([]*storage.Op, len(ops))
-	for i := range ops {
-		all[i] = &ops[i]
-	}
-	return all
 }
 
 // encodeOp appends an operation that comes alone. u is the unit that it comes
@@ -275,7 +318,7 @@ func (p *partition) encodeAttendance(name string) {
 func (p *partition) encodeLeave(u *unit, op *storage.Op) {
 	h := op.Holder
 	p.holdings.forget(h)
-	p.encodeGiveBackSome(h, func() { u.at, u.cut = u.at-1, true })
+	p.encodeGiveBackSome(h, func() { u.at, u.yields = u.at-1, true })
 }
 
 // encodeGiveBackSome gives back what a connection holds, as much as one call may.
@@ -378,7 +421,7 @@ func (p *partition) encodeTubes(u *unit, op *storage.Op) {
 		}
 		l.names = append(names, l.names...)
 		if l.from > 0 {
-			u.at, u.cut = u.at-1, true // once more
+			u.at, u.yields = u.at-1, true // once more
 			return
 		}
 		ops[0].Answer.Names = firsts(l.names)

@@ -78,7 +78,9 @@ func (p *partition) makeCalls(overlapping bool, more func() int) error {
 			p.gather()
 		}
 		if !o.loaded {
-			p.vouchForPast(o.past.sent)
+			p.vouchForPast(o.past.sent) // which may load something
+		}
+		if !o.loaded {
 			return nil
 		}
 		p.flight, o.next, o.loaded = o.next, p.flight, false

@@ -357,6 +357,8 @@ func (p *partition) exchange() (*reply, error) {
 	}
 	if r.recorded {
 		p.previous = numberArg(p.serial)
+	}
+	if r.recorded && r.said != voided {
 		p.largest = max(p.largest, c.largest)
 		p.skipping = p.skipping && c.puts == 0
 	}
@@ -383,8 +385,8 @@ func (p *partition) readSteps(c *call, r *reply) error {
 	return r.err
 }
 
-// rewind has units go on from their first operation that was cut. Their connections
-// did get something, so their time begins anew.
+// rewind has units go on from their first operation that was cut. What was answered
+// behind it is not asked for again. Redis does answer, so their time begins anew.
 func (p *partition) rewind(r *reply) {
 	if len(r.cut) == 0 {
 		return
@@ -393,11 +395,8 @@ func (p *partition) rewind(r *reply) {
 		if u.batch == nil {
 			continue
 		}
-		for i := u.begun; i < u.at; i++ {
-			if r.cut[&u.batch.Ops[i]] {
-				u.at, u.cut, u.since = i, true, time.Now()
-				break
-			}
+		if u.rewind(r.cut) {
+			u.since = time.Now()
 		}
 	}
 }
@@ -508,34 +507,37 @@ func (p *partition) send(node *goredis.Client, args []any) (any, error) {
 }
 
 // finish hands out what came of the call; r is nil if its units are answered
-// already, or nothing was sent.
+// already, or nothing was sent. Units that are not done go on with the next call, or
+// after those who have come meanwhile: others are not held up by who asks for very
+// much.
 func (p *partition) finish(r *reply) {
 	if r != nil {
 		p.tell(r)
 	}
+	var first, last []*unit
 	for _, u := range p.units {
-		if u.abandoned {
-			continue
+		switch {
+		case u.abandoned:
+		case u.batch == nil || u.at == len(u.batch.Ops):
+			u.end(nil)
+		case u.yields:
+			u.yields = false
+			last = append(last, u)
+		default:
+			first = append(first, u)
 		}
-		if u.batch != nil && u.at < len(u.batch.Ops) {
-			p.requeue(u)
-			continue
-		}
-		u.end(nil)
 	}
+	p.requeue(first, last)
 }
 
-// requeue has a unit go on with its next call: the first there is, unless it was
-// cut. Others are not held up by who takes very much.
-func (p *partition) requeue(u *unit) {
+// requeue has units go on before those that wait, and others behind them.
+func (p *partition) requeue(first, last []*unit) {
+	if len(first) == 0 && len(last) == 0 {
+		return
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if u.cut {
-		u.cut = false
-		p.queue = append(p.queue, u)
-	} else {
-		p.queue = append([]*unit{u}, p.queue...)
-	}
+	p.queue = append(append(first, p.queue...), last...)
 }
 
 // end hands a unit back.

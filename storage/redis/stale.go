@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"slices"
 	"time"
 
 	"redstalk/storage"
@@ -91,19 +92,33 @@ func (p *partition) withdraw(err error) {
 	p.flight, o.past = o.past, p.flight
 	var ids []uint64
 	for _, u := range p.units {
-		if u.batch == nil || u.abandoned {
+		if u.abandoned {
 			continue
 		}
-		for i := u.begun; i < u.at; i++ {
-			if op := &u.batch.Ops[i]; givesJob(op) {
-				ids = append(ids, op.Answer.ID)
-				op.Answer = withdrawn(err)
-			}
+		for _, op := range p.holding(u) {
+			ids = append(ids, op.Answer.ID)
+			op.Answer = withdrawn(err)
 		}
 	}
 	p.log.Warn("this instance stood still; jobs that it had reserved are not handed out", "jobs", len(ids), "err", err)
 	p.flight, o.past = o.past, p.flight
 	p.giveBack(ids)
+}
+
+// withdrawEarlier takes back the jobs that units have got by earlier calls and were
+// not told of, because they are not done.
+func (p *partition) withdrawEarlier(err error) {
+	p.mu.Lock()
+	units := append(slices.Clone(p.queue), p.units...)
+	p.mu.Unlock()
+	for _, u := range units {
+		if u.abandoned {
+			continue
+		}
+		for _, op := range p.holding(u) {
+			op.Answer = withdrawn(err)
+		}
+	}
 }
 
 // withdrawn is the answer to an operation whose job is somebody else's: there was

@@ -12,7 +12,6 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"redstalk/storage"
-	"redstalk/tube"
 )
 
 // When a call fails, its units are held up until it succeeds or their time is
@@ -205,6 +204,7 @@ func (p *partition) overdue(err error) {
 		return is
 	})
 	p.mu.Unlock()
+	p.giveBackUnheard(late...)
 	for _, u := range late {
 		p.forgo(u)
 		u.end(err)
@@ -268,21 +268,23 @@ func (p *partition) settle(r *reply) *reply {
 		return nil
 	}
 	p.void = false
-	var unheard []uint64
 	for _, u := range p.units {
-		if !u.abandoned || u.batch == nil {
-			continue
+		if u.abandoned {
+			p.forgoFrom(u, u.at)
 		}
-		for i := range u.batch.Ops[:u.at] {
-			op := &u.batch.Ops[i]
-			if op.Kind != storage.Take && op.Move != tube.ReserveJob {
-				continue
-			}
-			if _, has := p.holdings.jobs[op.Answer.ID]; has {
-				unheard = append(unheard, op.Answer.ID)
-			}
+	}
+	p.giveBackUnheard(p.units...)
+	return r
+}
+
+// giveBackUnheard gives back what was reserved for units that were answered with an
+// error, or are about to be.
+func (p *partition) giveBackUnheard(units ...*unit) {
+	var unheard []uint64
+	for _, u := range units {
+		for _, op := range p.holding(u) {
+			unheard = append(unheard, op.Answer.ID)
 		}
-		p.forgoFrom(u, u.at)
 	}
 	if len(unheard) > 0 {
 		p.log.Info("jobs that were reserved for clients who were not told are given back", "jobs", len(unheard))
@@ -290,7 +292,15 @@ func (p *partition) settle(r *reply) *reply {
 	for part := range slices.Chunk(unheard, maxMoves) {
 		p.giveBack(part)
 	}
-	return r
+}
+
+// holding returns the operations of a unit that have given somebody a job, which that
+// connection still has.
+func (p *partition) holding(u *unit) []*storage.Op {
+	return slices.DeleteFunc(u.given(), func(op *storage.Op) bool {
+		its := p.holdings.jobs[op.Answer.ID]
+		return its == nil || its.holder != op.Holder
+	})
 }
 
 // cancel is for a call that was not carried out, and will not be: what must be
@@ -307,6 +317,7 @@ func (p *partition) cancel() {
 		}
 		p.forgoFrom(u, u.begun)
 	}
+	p.giveBackUnheard(p.units...)
 }
 
 // forgo is for a unit that was never sent.
@@ -345,6 +356,7 @@ func (p *partition) renew(err error) {
 	if p.overlap.untold {
 		p.withdraw(err)
 	}
+	p.withdrawEarlier(err)
 	if len(p.holdings.jobs) > 0 {
 		p.log.Warn("Redis does not know this instance any more; its reservations are given back", "jobs", len(p.holdings.jobs))
 	}

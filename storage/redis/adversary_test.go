@@ -1,0 +1,279 @@
+package redis
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"redstalk/storage"
+	"redstalk/storage/redis/redistest"
+	"redstalk/tube"
+)
+
+// putSized puts a job with so many bytes into a tube.
+func putSized(t *testing.T, s *Store, name string, bytes int) uint64 {
+	t.Helper()
+	a := do(s, storage.Op{Kind: storage.Put, Tube: name, TTR: 600, Body: make([]byte, bytes)})
+	if a.Err != nil {
+		t.Fatal(a.Err)
+	}
+	return a.ID
+}
+
+func takeOf(h tube.Holder, names ...string) storage.Op {
+	return storage.Op{Kind: storage.Take, Holder: h, Tubes: names}
+}
+
+// TestCutInTheMiddle: where one reply cannot bring all that a batch asks for, what
+// would still fit behind the gap waits as well. Nothing is reserved for a connection
+// that it is not told of.
+func TestCutInTheMiddle(t *testing.T) {
+	for name, ops := range map[string][]storage.Op{
+		"reserve-job": {move(tube.ReserveJob, 1, 1), move(tube.ReserveJob, 1, 2), move(tube.ReserveJob, 1, 3)},
+		"tubes":       {takeOf(1, "a"), takeOf(1, "b"), takeOf(1, "c")},
+		"many tubes":  {takeOf(1, "a", "x"), takeOf(1, "b", "x"), takeOf(1, "c", "x")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := redistest.Start(t)
+			s := openWith(t, Options{URL: server.URL(), Timeout: patient, budget: 1000, forgetful: true})
+			putSized(t, s, "a", 100)
+			putSized(t, s, "b", 900)
+			putSized(t, s, "c", 100)
+			putSized(t, s, "c", 100)
+			storage.DoWait(s, ops)
+			for i := range ops {
+				if a := ops[i].Answer; a.Err != nil || a.ID != uint64(i+1) {
+					t.Errorf("operation %d: %+v", i, a)
+				}
+			}
+			if n := figures(t, s).Reserved; n != 3 {
+				t.Errorf("%d jobs are reserved, and the connection was told of 3", n)
+			}
+		})
+	}
+}
+
+// cutsAnswers has Redis's answers lost from the n-th call of the script on.
+func cutsAnswers(proxy *redistest.Proxy, from int64) {
+	var calls atomic.Int64
+	proxy.Judge(func(piece []byte) redistest.Fate {
+		if isCall(piece) && bytes.Contains(piece, []byte("\r\ntake\r\n")) && calls.Add(1) >= from {
+			return redistest.Cut
+		}
+		return redistest.Pass
+	}, func(piece []byte) redistest.Fate {
+		if calls.Load() >= from {
+			return redistest.Cut
+		}
+		return redistest.Pass
+	})
+}
+
+// TestCutAndGivenUp: what the first calls of a batch have reserved is given back if
+// its client is given up on in a later one.
+func TestCutAndGivenUp(t *testing.T) {
+	server := redistest.Start(t)
+	putLarge(t, openAt(t, server.URL(), patient), 4, 800)
+	proxy := redistest.NewProxy(t, server)
+	s := openWith(t, Options{URL: proxy.URL(), Timeout: hasty, budget: 1000})
+	cutsAnswers(proxy, 3)
+	for i, a := range takers(s, 1, 4) {
+		if a.Err == nil {
+			t.Errorf("take %d: %+v", i, a)
+		}
+	}
+	proxy.Judge(nil, nil)
+	awaitReserved(t, s, 0)
+}
+
+// TestCutAndDeclaredDead: what the first calls of a batch have reserved is not handed
+// out if the others have given the instance up before the last one.
+func TestCutAndDeclaredDead(t *testing.T) {
+	lab := newGroupLab(t)
+	proxy := redistest.NewProxy(t, lab.redis)
+	s := openWith(t, Options{
+		URL: proxy.URL(), Timeout: patient, budget: 1000,
+		skew: func() time.Duration { return time.Duration(lab.ahead.Load()) },
+	})
+	putLarge(t, lab.s, 3, 800)
+	lab.s.parts[0].do(func(*call) { lab.s.parts[0].trouble = time.Time{} })
+	var calls atomic.Int64
+	var other uint64
+	proxy.Judge(func(piece []byte) redistest.Fate {
+		if isCall(piece) && bytes.Contains(piece, []byte("\r\ntake\r\n")) && calls.Add(1) == 2 {
+			lab.ahead.Add(int64(10 * time.Second))
+			lab.s.Tick()
+			awaitReserved(t, lab.s, 0)
+			other = do(lab.s, take(7)).ID
+		}
+		return redistest.Pass
+	}, nil)
+	ops := []storage.Op{take(1), take(1)}
+	storage.DoWait(s, ops)
+	if other != 1 {
+		t.Fatalf("the other instance got job %d", other)
+	}
+	for i := range ops {
+		if a := ops[i].Answer; a.ID == other {
+			t.Errorf("take %d: job %d was given to two", i, other)
+		}
+	}
+}
+
+// TestLargeTakeBesideLooks: who takes a job as large as a reply may be gets it,
+// however many others look at small ones all the time.
+func TestLargeTakeBesideLooks(t *testing.T) {
+	s := openWith(t, Options{URL: redistest.Start(t).URL(), Timeout: patient, budget: 1000, forgetful: true})
+	putSized(t, s, "small", 10)
+	putSized(t, s, "t", 990)
+	ctx, stop := context.WithCancel(context.Background())
+	var lookers sync.WaitGroup
+	for range 64 {
+		lookers.Go(func() {
+			for ctx.Err() == nil {
+				do(s, storage.Op{Kind: storage.Peek, ID: 1})
+			}
+		})
+	}
+	time.Sleep(50 * time.Millisecond)
+	got := make(chan storage.Answer, 1)
+	begun := time.Now()
+	go func() { got <- do(s, take(1)) }()
+	select {
+	case a := <-got:
+		t.Logf("after %v", time.Since(begun))
+		if a.ID != 2 {
+			t.Errorf("%+v", a)
+		}
+	case <-time.After(3 * time.Second):
+		t.Error("nothing for 3 s")
+	}
+	stop()
+	lookers.Wait()
+}
+
+// TestVoidPuts: a put that was given up on, and so was not carried out, has not told
+// Redis how large its record is, nor moved the ids on.
+func TestVoidPuts(t *testing.T) {
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server)
+	s := openAt(t, proxy.URL(), hasty)
+	p := s.parts[0]
+	do(s, put("x"))
+	p.do(func(*call) {
+		p.skipping = true
+		p.order.saw(1000)
+	})
+	proxy.Judge(func(piece []byte) redistest.Fate {
+		if isCall(piece) {
+			return redistest.Cut
+		}
+		return redistest.Pass
+	}, nil)
+	if a := do(s, storage.Op{Kind: storage.Put, Tube: "t", TTR: 60, Body: make([]byte, 5000)}); a.Err == nil {
+		t.Fatalf("%+v", a)
+	}
+	proxy.Judge(nil, nil)
+	for range 100 {
+		if figures(t, s); !p.ailing.Load() {
+			break
+		}
+	}
+	a := do(s, storage.Op{Kind: storage.Put, Tube: "t", TTR: 60, Body: make([]byte, 5000)})
+	if a.Err != nil || a.ID <= 1000 {
+		t.Errorf("job %d, %v: want one beyond 1000", a.ID, a.Err)
+	}
+	if n, _ := server.Client(t).HGet(context.Background(), "redstalk:{0}:counts", "largest").Int(); n < 5000 {
+		t.Errorf("no record has more than %d bytes, Redis thinks", n)
+	}
+}
+
+// TestLoadedWhileConfirming: what comes while an instance that stood still asks whether
+// it is alive is carried out, whether anything comes behind it or not.
+func TestLoadedWhileConfirming(t *testing.T) {
+	var ahead atomic.Int64
+	var armed atomic.Bool
+	var s *Store
+	answered := make(chan storage.Answer, 1)
+	o := Options{Timeout: patient}
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server)
+	o.URL = proxy.URL()
+	o.skew = func() time.Duration {
+		if ahead.Load() > 0 && armed.CompareAndSwap(true, false) {
+			go func() { answered <- do(s, put("late")) }()
+			for queued := false; !queued; time.Sleep(time.Millisecond) {
+				s.parts[0].mu.Lock()
+				queued = len(s.parts[0].queue) > 0
+				s.parts[0].mu.Unlock()
+			}
+		}
+		return time.Duration(ahead.Load())
+	}
+	s = openWith(t, o)
+	do(s, put("x"))
+	between(proxy, "take", func() {
+		ahead.Store(int64(10 * time.Second))
+		time.Sleep(10 * time.Millisecond)
+	})
+	skips := 0
+	_ = skips
+	armed.Store(true)
+	took := make(chan storage.Answer, 1)
+	s.DoGathering(func() int { return 0 }, &storage.Batch{Ops: []storage.Op{take(1)}, Done: func() { took <- storage.Answer{} }})
+	<-took
+	select {
+	case a := <-answered:
+		if a.ID != 2 {
+			t.Errorf("%+v", a)
+		}
+	case <-time.After(3 * time.Second):
+		t.Error("not answered for 3 s")
+	}
+}
+
+// TestOthersBesideWideTakes: who puts a job need not wait until a connection that looks
+// in very many tubes has had all its takes, whatever the number of partitions.
+func TestOthersBesideWideTakes(t *testing.T) {
+	const takes = 100
+	for _, partitions := range []int{1, 2} {
+		t.Run(fmt.Sprint(partitions), func(t *testing.T) {
+			server := redistest.Start(t)
+			proxy := redistest.NewProxy(t, server)
+			s := openWith(t, Options{URL: proxy.URL(), Partitions: partitions, Timeout: patient})
+			var all []string
+			for _, name := range names(5 * maxTubes) {
+				if placeOf(name, partitions) == 0 && len(all) < maxTubes {
+					all = append(all, name)
+				}
+			}
+			var calls atomic.Int64
+			begun := make(chan bool)
+			proxy.Judge(func(piece []byte) redistest.Fate {
+				if bytes.Contains(piece, []byte("take-any")) && calls.Add(1) == 3 {
+					close(begun)
+				}
+				return redistest.Pass
+			}, nil)
+			done := make(chan bool)
+			go func() {
+				ops := make([]storage.Op, takes)
+				for i := range ops {
+					ops[i] = takeOf(1, all...)
+				}
+				storage.DoWait(s, ops)
+				close(done)
+			}()
+			<-begun
+			putSized(t, s, all[0], 1)
+			at := calls.Load()
+			if <-done; at > calls.Load()/2 {
+				t.Errorf("the put was answered after %d of %d calls", at, calls.Load())
+			}
+		})
+	}
+}
