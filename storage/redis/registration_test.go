@@ -45,10 +45,12 @@ func TestFirstBatchOnce(t *testing.T) {
 			}
 			lab.ahead.Add(int64(10 * time.Second))
 			lab.s.Tick()
-			for lab.client.Exists(t.Context(), "redstalk:{0}:batch:"+*s.parts[0].instance.Load()).Val() > 0 {
+			record := "redstalk:{0}:batch:" + *s.parts[0].instance.Load()
+			for lab.client.Get(t.Context(), record).Val() != "dead" {
 				lab.ahead.Add(int64(time.Second))
 				lab.s.Tick()
 			}
+			lab.client.Del(t.Context(), record) // as after a day
 			deaf.Store(false)
 			if a := <-answered; a.Err != nil && !errors.Is(a.Err, storage.ErrUnavailable) {
 				t.Errorf("%+v", a)
