@@ -181,6 +181,7 @@ func (l *faultyLife) work(name string) {
 // run lets the life go on until it ends or the engine gives up, and then holds
 // what is on the disk against the books.
 func (l *faultyLife) run() {
+	defer l.fs.set(standStill) // an engine that has given up would go on trying
 	go func() { l.ended <- l.live() }()
 	select {
 	case err := <-l.ended:
@@ -203,6 +204,9 @@ func (l *faultyLife) run() {
 		l.checkLeft(percent)
 	}
 }
+
+// standStill is a hook for engines that nobody needs any more, nor can close.
+func standStill(errorfs.Op) error { select {} }
 
 // checkCause wants an error to wrap what the disk has said, and to name a file
 // or the directory.
@@ -311,6 +315,7 @@ func TestSyncOfTheTablesDirectory(t *testing.T) {
 				t.Errorf("sync %d: %v", nth, err)
 			}
 		}
+		fs.set(standStill)
 	}
 }
 

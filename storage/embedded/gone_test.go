@@ -10,8 +10,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"redstalk/storage"
 	"redstalk/tube"
@@ -23,13 +26,50 @@ type onDisk struct {
 	dir   string
 	clock *handClock
 	fatal chan error
+	fs    *leftFS
 }
+
+// leftFS is the file system of an engine that gives up. Nobody can close one, and
+// its Pebble, whose files are gone, would try again and again to compact them,
+// beside all the tests that follow: once left, what it asks for does not return.
+type leftFS struct {
+	vfs.FS
+	left atomic.Bool
+}
+
+func (fs *leftFS) stand() {
+	if fs.left.Load() {
+		select {}
+	}
+}
+
+// Open implements vfs.FS.
+func (fs *leftFS) Open(name string, o ...vfs.OpenOption) (vfs.File, error) {
+	fs.stand()
+	return fs.FS.Open(name, o...)
+}
+
+// Create implements vfs.FS.
+func (fs *leftFS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	fs.stand()
+	return fs.FS.Create(name, c)
+}
+
+// Stat implements vfs.FS. The tables ask for their directory so, before all else.
+func (fs *leftFS) Stat(name string) (vfs.FileInfo, error) {
+	fs.stand()
+	return fs.FS.Stat(name)
+}
+
+// Unwrap implements vfs.FS.
+func (fs *leftFS) Unwrap() vfs.FS { return fs.FS }
 
 // newOnDisk opens an engine in a directory of its own that has something in its
 // tables, and whose bodies are not kept in memory once they are there.
 func newOnDisk(t *testing.T) *onDisk {
 	t.Helper()
-	d := &onDisk{dir: filepath.Join(t.TempDir(), "jobs"), clock: newHandClock(), fatal: make(chan error, 100)}
+	d := &onDisk{dir: filepath.Join(t.TempDir(), "jobs"), clock: newHandClock(), fatal: make(chan error, 100), fs: &leftFS{FS: vfs.Default}}
+	t.Cleanup(func() { d.fs.left.Store(true) })
 	d.Engine = mustOpen(t, d.options())
 	fillTables(t, d.Engine)
 	return d
@@ -37,7 +77,7 @@ func newOnDisk(t *testing.T) *onDisk {
 
 func (d *onDisk) options() Options {
 	return Options{
-		Dir: d.dir, segment: crashSegment, KeepBodies: 1, Log: slog.New(slog.DiscardHandler), clock: d.clock.now,
+		Dir: d.dir, segment: crashSegment, KeepBodies: 1, Log: slog.New(slog.DiscardHandler), clock: d.clock.now, fs: d.fs,
 		Fatal: func(err error) { d.fatal <- err; select {} },
 	}
 }

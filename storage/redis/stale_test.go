@@ -2,6 +2,8 @@ package redis
 
 import (
 	"bytes"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,20 +15,16 @@ import (
 // between has something done while the answer to a call is on its way that carries
 // a word: that of the next call, once.
 func between(proxy *redistest.Proxy, word string, what func()) {
-	held := make(chan bool, 1)
+	var seen atomic.Bool
+	var once sync.Once
 	proxy.Judge(func(piece []byte) redistest.Fate {
 		if isCall(piece) && bytes.Contains(piece, []byte(word)) {
-			select {
-			case held <- true:
-			default:
-			}
+			seen.Store(true)
 		}
 		return redistest.Pass
 	}, func(piece []byte) redistest.Fate {
-		if len(held) > 0 && isAnswer(piece) && what != nil {
-			its := what
-			what = nil
-			its()
+		if what != nil && seen.Load() && isAnswer(piece) {
+			once.Do(what)
 		}
 		return redistest.Pass
 	})
