@@ -102,24 +102,24 @@ func TestCutAndDeclaredDead(t *testing.T) {
 	putLarge(t, lab.s, 3, 800)
 	lab.s.parts[0].do(func(*call) { lab.s.parts[0].trouble = time.Time{} })
 	var calls atomic.Int64
-	var other uint64
+	var other atomic.Uint64
 	proxy.Judge(func(piece []byte) redistest.Fate {
 		if isCall(piece) && bytes.Contains(piece, []byte("\r\ntake\r\n")) && calls.Add(1) == 2 {
 			lab.ahead.Add(int64(10 * time.Second))
 			lab.s.Tick()
 			awaitReserved(t, lab.s, 0)
-			other = do(lab.s, take(7)).ID
+			other.Store(do(lab.s, take(7)).ID)
 		}
 		return redistest.Pass
 	}, nil)
 	ops := []storage.Op{take(1), take(1)}
 	storage.DoWait(s, ops)
-	if other != 1 {
-		t.Fatalf("the other instance got job %d", other)
+	if other.Load() != 1 {
+		t.Fatalf("the other instance got job %d", other.Load())
 	}
 	for i := range ops {
-		if a := ops[i].Answer; a.ID == other {
-			t.Errorf("take %d: job %d was given to two", i, other)
+		if a := ops[i].Answer; a.ID == other.Load() {
+			t.Errorf("take %d: job %d was given to two", i, a.ID)
 		}
 	}
 }
