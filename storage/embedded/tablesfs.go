@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -69,9 +70,14 @@ func (fs *tablesFS) Remove(name string) error {
 // Unwrap implements vfs.FS.
 func (fs *tablesFS) Unwrap() vfs.FS { return fs.FS }
 
+// gonePause is how long Pebble waits for a table that it cannot make while the
+// directory is gone. It tries again at once, and without end.
+const gonePause = 100 * time.Millisecond
+
 // Create implements vfs.FS.
 func (fs *tablesFS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	if err := fs.here(); err != nil {
+		time.Sleep(gonePause)
 		return nil, err
 	}
 	f, err := fs.FS.Create(name, c)

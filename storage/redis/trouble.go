@@ -188,10 +188,13 @@ func (p *partition) oweTold() {
 	p.call.over = nil
 }
 
-// overdue answers those whose time is over.
+// overdue answers those whose time is over; of the call under way all together, when
+// it is over for the last of them.
 func (p *partition) overdue(err error) {
 	limit := time.Now().Add(-p.options.Timeout)
-	if !p.void && slices.ContainsFunc(p.units, func(u *unit) bool { return !u.keep && u.since.Before(limit) }) {
+	waits := func(u *unit) bool { return !u.keep && !u.abandoned }
+	early := func(u *unit) bool { return waits(u) && !u.since.Before(limit) }
+	if !p.void && slices.ContainsFunc(p.units, waits) && !slices.ContainsFunc(p.units, early) {
 		p.abandon(err)
 	}
 	p.mu.Lock()
