@@ -324,11 +324,11 @@ func (p *partition) encodeLeave(u *unit, op *storage.Op) {
 // encodeGiveBackSome gives back what a connection holds, as much as one call may.
 // more is called if something is left.
 func (p *partition) encodeGiveBackSome(h tube.Holder, more func()) {
-	ids := p.holdings.some(h, maxMoves)
-	if len(ids) == 0 {
+	some := p.holdings.some(h, maxMoves)
+	if len(some) == 0 {
 		return
 	}
-	p.encodeGiveBack(ids)
+	p.encodeGiveBack(some)
 	p.call.steps = append(p.call.steps, step{read: func(p *partition, _ *reply, _ []*storage.Op) {
 		if p.holdings.count(h) > 0 {
 			more()
@@ -346,33 +346,31 @@ func (p *partition) leaveLater(h tube.Holder) {
 }
 
 // giveBack has jobs that nobody wants given back later.
-func (p *partition) giveBack(ids []uint64) {
-	p.submit(&unit{keep: true, upkeep: func(*call) { p.encodeGiveBack(ids) }})
+func (p *partition) giveBack(all []reservation) {
+	p.submit(&unit{keep: true, upkeep: func(*call) { p.encodeGiveBack(all) }})
 }
 
-// encodeGiveBack gives back those of the jobs that this instance still has.
-func (p *partition) encodeGiveBack(ids []uint64) {
-	ids = slices.DeleteFunc(slices.Clone(ids), func(id uint64) bool {
-		_, has := p.holdings.jobs[id]
-		return !has
-	})
-	if len(ids) == 0 {
+// encodeGiveBack gives back those of the jobs that this instance still has, by the
+// same reservations: somebody else here may have reserved one again meanwhile.
+func (p *partition) encodeGiveBack(all []reservation) {
+	all = slices.DeleteFunc(slices.Clone(all), func(r reservation) bool { return !p.holdings.stands(r) })
+	if len(all) == 0 {
 		return
 	}
 	c := &p.call
 	c.add(func(r *reply) {
 		r.found()
-		for _, id := range ids {
-			p.holdings.drop(id)
+		for _, its := range all {
+			p.holdings.drop(its.id)
 		}
-	}, "give-back", len(ids))
-	for _, id := range ids {
-		c.addID(id)
-		its := p.holdings.jobs[id]
+	}, "give-back", len(all))
+	for _, r := range all {
+		c.addID(r.id)
+		its := p.holdings.jobs[r.id]
 		its.split()
 		its.spent = p.serial
 	}
-	c.ops += len(ids)
+	c.ops += len(all)
 }
 
 func (p *partition) encodeReport(u *unit, op *storage.Op) {

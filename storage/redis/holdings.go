@@ -24,6 +24,7 @@ type holdings struct {
 
 	jobs    map[uint64]*holding
 	holders map[tube.Holder]*held
+	begun   uint64     // reservations so far
 	spare   []*held    // empty ones
 	used    []*holding // to be used again
 	over    []string   // groups all of whose jobs are deleted, of which Redis was not told
@@ -38,7 +39,7 @@ const maxUsed = 1024
 
 // holding is one job. It is good until the job is dropped.
 type holding struct {
-	id     uint64
+	reservation
 	holder tube.Holder
 	place  int // in held
 	until  time.Time
@@ -46,6 +47,12 @@ type holding struct {
 	tube   string
 	spent  uint64 // number of the last call in which the holder gives it up
 	group  *group // in which Redis has it; nil if by itself
+}
+
+// reservation names one that this instance has: a job may be reserved again and again.
+type reservation struct {
+	id     uint64 // of the job
+	number uint64 // that no other reservation has
 }
 
 // group is jobs that Redis has reserved together, see lua/10_batch.lua. Once
@@ -151,7 +158,8 @@ func (hs *holdings) hold(h tube.Holder, id uint64, name string, ttr time.Duratio
 		hs.holders[h] = its
 	}
 	job := hs.newHolding()
-	*job = holding{id: id, holder: h, until: now.Add(ttr), ttr: ttr, tube: name, group: in}
+	hs.begun++
+	*job = holding{reservation: reservation{id, hs.begun}, holder: h, until: now.Add(ttr), ttr: ttr, tube: name, group: in}
 	hs.jobs[id] = job
 	heap.Push(its, job)
 	if lost := hs.forfeited[h]; lost != nil {
@@ -282,16 +290,22 @@ func (hs *holdings) count(h tube.Holder) int {
 	return 0
 }
 
-// some returns the ids of some of what h has, n at most.
-func (hs *holdings) some(h tube.Holder, n int) []uint64 {
+// stands returns whether a reservation has not been given up yet.
+func (hs *holdings) stands(r reservation) bool {
+	its := hs.jobs[r.id]
+	return its != nil && its.number == r.number
+}
+
+// some returns some of what h has, n at most.
+func (hs *holdings) some(h tube.Holder, n int) []reservation {
 	its := hs.holders[h]
 	if its == nil {
 		return nil
 	}
 	n = min(n, len(its.jobs))
-	ids := make([]uint64, n)
-	for i := range ids {
-		ids[i] = its.jobs[i].id
+	some := make([]reservation, n)
+	for i := range some {
+		some[i] = its.jobs[i].reservation
 	}
-	return ids
+	return some
 }

@@ -90,19 +90,19 @@ func (p *partition) confirm() error {
 func (p *partition) withdraw(err error) {
 	o := &p.overlap
 	p.flight, o.past = o.past, p.flight
-	var ids []uint64
+	var unheard []reservation
 	for _, u := range p.units {
 		if u.abandoned {
 			continue
 		}
 		for _, op := range p.holding(u) {
-			ids = append(ids, op.Answer.ID)
+			unheard = append(unheard, p.holdings.jobs[op.Answer.ID].reservation)
 			op.Answer = withdrawn(err)
 		}
 	}
-	p.log.Warn("this instance stood still; jobs that it had reserved are not handed out", "jobs", len(ids), "err", err)
+	p.log.Warn("this instance stood still; jobs that it had reserved are not handed out", "jobs", len(unheard), "err", err)
 	p.flight, o.past = o.past, p.flight
-	p.giveBack(ids)
+	p.giveBack(unheard)
 }
 
 // withdrawEarlier takes back the jobs that units have got by earlier calls and were

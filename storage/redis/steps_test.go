@@ -219,11 +219,11 @@ func TestSoonOfMany(t *testing.T) {
 		if got := hs.soon(1, now); got != want {
 			t.Fatalf("%d left: %v, want %v", left, got, want)
 		}
-		for _, id := range hs.some(1, 50) {
-			hs.touch(id, now.Add(time.Duration(id)*time.Second))
+		for _, its := range hs.some(1, 50) {
+			hs.touch(its.id, now.Add(time.Duration(its.id)*time.Second))
 		}
-		for _, id := range hs.some(1, 100) {
-			hs.drop(id)
+		for _, its := range hs.some(1, 100) {
+			hs.drop(its.id)
 		}
 	}
 	if got := hs.soon(1, now); got != storage.Forever || hs.any(1) {
@@ -262,5 +262,26 @@ func TestKicksInSteps(t *testing.T) {
 	}
 	if n := scriptCalls(t, server) - before; n < 4 {
 		t.Errorf("%d jobs were kicked in %d calls", jobs, n)
+	}
+}
+
+// TestGivenBackOnce: what is given back for who was not told is that reservation, not
+// another one of the same job by somebody else here.
+func TestGivenBackOnce(t *testing.T) {
+	s := openAt(t, redistest.Start(t).URL(), patient)
+	p := s.parts[0]
+	do(s, put("x"))
+	do(s, take(1))
+	old := p.holdings.some(1, 1)
+	p.do(func(*call) { p.encodeGiveBack(old) })
+	if a := do(s, take(2)); a.ID != 1 {
+		t.Fatalf("%+v", a)
+	}
+	p.do(func(*call) { p.encodeGiveBack(old) }) // once more, late
+	if a := do(s, take(3)); !a.NotFound {
+		t.Errorf("given to a third one: %+v", a)
+	}
+	if a := do(s, move(tube.Delete, 2, 1)); a.Err != nil || a.NotFound {
+		t.Errorf("the second one: %+v", a)
 	}
 }

@@ -283,10 +283,10 @@ func (p *partition) settle(r *reply) *reply {
 // giveBackUnheard gives back what was reserved for units that were answered with an
 // error, or are about to be.
 func (p *partition) giveBackUnheard(units ...*unit) {
-	var unheard []uint64
+	var unheard []reservation
 	for _, u := range units {
 		for _, op := range p.holding(u) {
-			unheard = append(unheard, op.Answer.ID)
+			unheard = append(unheard, p.holdings.jobs[op.Answer.ID].reservation)
 		}
 	}
 	if len(unheard) > 0 {
