@@ -30,7 +30,7 @@ build: ## build bin/redstalkd and the tools beside it
 run: build ## build and serve on 127.0.0.1:11300; STORE=redis://127.0.0.1:6379/0 serves from Redis
 	bin/redstalkd -l $(LISTEN) -p $(PORT) --store '$(STORE)'
 
-test: deps ## run all tests, installing what they need: 5 minutes
+test: deps ## run all tests, installing what they need
 	$(GO) vet ./...
 	$(GO) test -race -timeout 15m ./...
 
