@@ -13,7 +13,10 @@ const burstBytes = 4 << 20
 // burst sends packets of many commands each, which put jobs, reserve some, and
 // finish what was reserved before.
 func (l *Ledger) burst(ctx context.Context, c *client, number int) {
-	b := &burster{client: c, ctx: ctx, producer: l.config.Producers + number, nap: l.newNap(c.rng)}
+	b := &burster{
+		client: c, ctx: ctx, producer: l.config.Producers + number, nap: l.newNap(c.rng),
+		ahead: make(map[*entry]bool),
+	}
 	for c.connect(ctx) {
 		requests := b.packet()
 		if frozen := b.nap.due() && len(c.kept) > 0; frozen && c.rng.IntN(2) == 0 {
@@ -36,8 +39,9 @@ type burster struct {
 	producer int
 	nap      *nap
 
-	used     string // tube of the connection below
-	watching *wire  // the connection that watches tubes of the ledger; another one does not yet
+	ahead    map[*entry]bool // jobs that a request gives up whose reply is still to come
+	used     string          // tube of the connection below
+	watching *wire           // the connection that watches tubes of the ledger; another one does not yet
 }
 
 // packet makes a burst: most are small, one in four is as large as may be.
@@ -113,7 +117,7 @@ func (b *burster) take() request {
 			return
 		}
 		if e := b.ledger.sighted(r.id, r.body, sent); e != nil {
-			b.handedOut(e, sent, since)
+			b.handedOut(e, sent, since, b.givenUpBehind(e))
 			b.kept = append(b.kept, e)
 		}
 	}}
@@ -145,8 +149,19 @@ func (b *burster) finish() []request {
 	return []request{b.givenUp(e, fmt.Sprintf("bury %d %d\r\n", e.id, b.rng.IntN(100)), "BURIED")}
 }
 
+// givenUpBehind returns why somebody else may have got a job before this client
+// hears that it has reserved it: a later command of the same packet gives it up.
+// It was meant for an earlier reservation, whose TTR had run out.
+func (b *burster) givenUpBehind(e *entry) string {
+	if b.ahead[e] {
+		return "given up in the same packet"
+	}
+	return ""
+}
+
 func (b *burster) deleted(e *entry) request {
 	h := b.giveUp(e)
+	b.ahead[e] = true
 	b.ledger.deleting(e)
 	return request{fmt.Sprintf("delete %d\r\n", e.id), "DELETED", func(r reply) {
 		b.gaveUp(e, r.end)
@@ -163,6 +178,7 @@ func (b *burster) touched(e *entry) request {
 
 func (b *burster) givenUp(e *entry, text, want string) request {
 	r := b.asHolder(e, b.giveUp(e), text, want)
+	b.ahead[e] = true
 	judge := r.settle
 	r.settle = func(r reply) {
 		b.gaveUp(e, r.end)
@@ -175,6 +191,7 @@ func (b *burster) givenUp(e *entry, text, want string) request {
 // same packet may have got the job once more, after its TTR had run out: then it
 // was that reservation that was given up.
 func (b *burster) gaveUp(e *entry, end outcome) {
+	delete(b.ahead, e)
 	if end != refused {
 		b.giveUp(e)
 	}

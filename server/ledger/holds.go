@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -26,8 +27,8 @@ func (l *Ledger) excused(e *entry, h *hold) string {
 
 // handedOut notes that the client has got a job for which it has asked at that
 // event and moment. Nobody else may have it, nor have deleted it meanwhile, unless
-// there is an excuse.
-func (c *client) handedOut(e *entry, sent uint64, since time.Time) {
+// there is an excuse, or why says one.
+func (c *client) handedOut(e *entry, sent uint64, since time.Time, why string) {
 	l := c.ledger
 	if e == nil || l.config.Excuse == nil {
 		return
@@ -36,18 +37,14 @@ func (c *client) handedOut(e *entry, sent uint64, since time.Time) {
 	defer l.mu.Unlock()
 	h := &hold{addr: c.at, since: since}
 	if e.deleted && sent <= e.gone {
-		if why := l.excused(e, h); why != "" {
+		if why := cmp.Or(why, l.excused(e, h)); why != "" {
 			l.report.Shared[why+", and it was deleted by then"]++
 		} else {
 			l.fault(&l.report.Contested, "%v was handed out by %s, and deleted by somebody else before that was heard", e, h.addr)
 		}
 	}
 	for _, other := range e.held {
-		why := l.excused(e, other)
-		if why == "" {
-			why = l.excused(e, h)
-		}
-		if why != "" {
+		if why := cmp.Or(why, l.excused(e, other), l.excused(e, h)); why != "" {
 			l.report.Shared[why]++
 		} else {
 			l.fault(&l.report.Contested, "%v was handed out by %s, while a client of %s had it for %v",
