@@ -1,8 +1,10 @@
 package redis
 
 import (
+	"bufio"
 	"context"
 	"fmt"
+	"net"
 	"strings"
 	"testing"
 
@@ -30,4 +32,42 @@ func commandStat(t *testing.T, server *redistest.Server, command, figure string)
 func scriptCalls(t *testing.T, server *redistest.Server) int64 {
 	t.Helper()
 	return commandStat(t, server, "evalsha", "calls") + commandStat(t, server, "eval", "calls")
+}
+
+// busiest returns how many commands of Redis that call of the script has made which
+// has made most of them, while something is done.
+func busiest(t *testing.T, server *redistest.Server, what func()) int {
+	t.Helper()
+	conn, err := net.Dial("tcp", server.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	lines := bufio.NewReader(conn)
+	const end = "that is all"
+	most := make(chan int, 1)
+	watch := func() (line string, err error) { return lines.ReadString('\n') }
+	if _, err = conn.Write([]byte("MONITOR\r\n")); err == nil {
+		_, err = watch()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		n, all := 0, 0
+		for line, err := watch(); err == nil && !strings.Contains(line, end); line, err = watch() {
+			if !strings.Contains(line[:min(len(line), 40)], " lua] ") {
+				n = 0 // it comes from a client, and behind it are the commands of its script
+				continue
+			}
+			n++
+			all = max(all, n)
+		}
+		most <- all
+	}()
+	what()
+	if err := server.Client(t).Echo(context.Background(), end).Err(); err != nil {
+		t.Fatal(err)
+	}
+	return <-most
 }

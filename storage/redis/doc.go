@@ -17,7 +17,8 @@
 //   - trouble: what is done when a call fails. registration: how Redis gets to
 //     know an instance; rollback: that ids go on after Redis has gone back in time;
 //     stale: that nobody gets a job from an instance that has been declared dead.
-//   - upkeep: signs of life, and what is due, by partition.
+//   - upkeep: signs of life, and what is due, by partition. pulse: signs of life
+//     beside a call that takes long.
 //   - holdings and attendance: what the connections of this instance hold,
 //     use and watch; remember: bodies of jobs that it has put.
 //   - mail: how another instance tells this one that there is a job.

@@ -591,3 +591,28 @@ func TestMailGoesOn(t *testing.T) {
 		}
 	}
 }
+
+// TestDeclaredDeadAgainAndAgain: when every call comes too late, because the others
+// have declared the instance dead again meanwhile, clients are told in time.
+func TestDeclaredDeadAgainAndAgain(t *testing.T) {
+	failures := map[string]error{"LOST": said(lost + " the instance was " + declaredDead)}
+	inVirtualTime(t, Options{Timeout: DefaultTimeout}, failures, func(h *house, failure error, before fate) {
+		if before.before == nil {
+			return
+		}
+		h.set(before)
+		answered := make(chan bool)
+		go func() {
+			answers, _ := h.bustle()
+			h.wantNone(answers, storage.ErrUnavailable)
+			close(answered)
+		}()
+		select {
+		case <-answered:
+		case <-time.After(3 * DefaultTimeout):
+			t.Error("nobody is answered")
+		}
+		h.set(fate{})
+		<-answered
+	})
+}

@@ -38,8 +38,9 @@ type link struct {
 }
 
 // connections is how many an instance may need to one server: every partition
-// has one that waits for mail, and makes one call at a time.
-func connections(o Options) int { return 2*o.Partitions + 8 }
+// has one that waits for mail, makes one call at a time, and may give a heartbeat
+// beside it.
+func connections(o Options) int { return 3*o.Partitions + 8 }
 
 // newLink prepares to connect.
 func newLink(a *address, o Options, direct bool) *link {

@@ -43,6 +43,7 @@ type partition struct {
 	ailing    atomic.Bool // calls fail, see recover
 	elsewhere atomic.Bool // the last tick has found something due that another instance has to do
 	upkeep    upkeep
+	calling   calling
 
 	tardiness *tardiness // common to all partitions
 
@@ -450,6 +451,8 @@ func numberArg(n uint64) string { return fmt.Sprintf("%016d", n) }
 func (p *partition) invoke(node *goredis.Client, args []any) (*reply, error) {
 	begun := time.Now()
 	p.sent = p.now()
+	p.calling.begin(begun)
+	defer p.calling.end()
 	raw, err := p.send(node, args)
 	if err != nil && codeOf(err) == "NOSCRIPT" {
 		args[0], args[1] = "eval", scriptText

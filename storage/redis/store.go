@@ -106,6 +106,7 @@ type Store struct {
 	letters *link // may be the same
 	parts   []*partition
 	mails   []*mail // of each partition
+	pulses  []*pulse
 	log     *slog.Logger
 }
 
@@ -150,6 +151,7 @@ func newStore(l, letters *link, o Options) *Store {
 		p := newPartition(l, o, ids, late, number)
 		s.parts = append(s.parts, p)
 		s.mails = append(s.mails, newMail(p, letters))
+		s.pulses = append(s.pulses, newPulse(p, letters))
 		go p.run()
 	}
 	return s
@@ -300,12 +302,18 @@ func (s *Store) hangUp() error {
 	for _, m := range s.mails {
 		m.cancel()
 	}
+	for _, is := range s.pulses {
+		is.cancel()
+	}
 	err := s.link.Close()
 	if s.letters != s.link {
 		err = cmp.Or(err, s.letters.Close())
 	}
 	for _, m := range s.mails {
 		m.wait()
+	}
+	for _, is := range s.pulses {
+		<-is.done
 	}
 	return err
 }

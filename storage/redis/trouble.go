@@ -105,7 +105,11 @@ func unknown(err error) bool {
 // recover goes on with a call that has failed until it is known what became of
 // it, and returns the answer. The units are answered by then if it is nil.
 func (p *partition) recover(err error) *reply {
-	begun, pause, uncertain := time.Now(), firstPause, false
+	begun, pause, uncertain, renewed := time.Now(), firstPause, false, false
+	rest := func() {
+		time.Sleep(pause)
+		pause = min(2*pause, longestPause)
+	}
 	if reactionTo(err) != withhold {
 		p.log.Warn("Redis has not carried out a batch", "operations", p.call.ops, "err", err)
 	}
@@ -125,6 +129,11 @@ func (p *partition) recover(err error) *reply {
 			if p.void || uncertain {
 				p.abandon(classify(err))
 			}
+			if renewed { // again and again: it may be the call that takes too long
+				p.overdue(classify(err))
+				rest()
+			}
+			renewed = true
 			if p.renew(err); p.void {
 				p.cancel()
 				return nil
@@ -142,8 +151,7 @@ func (p *partition) recover(err error) *reply {
 				return nil
 			}
 			p.ailing.Store(true)
-			time.Sleep(pause)
-			pause = min(2*pause, longestPause)
+			rest()
 		}
 		var r *reply
 		if r, err = p.attempt(); err == nil {

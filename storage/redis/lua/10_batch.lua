@@ -25,6 +25,8 @@
 --            budget=N      bytes of records that one reply brings, in tests
 --            full=1        Redis has refused to write for want of memory: do
 --                          what is asked all the same, which puts nothing
+--            pulse=1       a heartbeat beside a batch that takes long: it does
+--                          nothing else, whatever the numbers, and says nothing
 --            void=1        say 'void;' and record that: the batch is not to be
 --                          carried out any more
 -- ARGV[6]  the instance remembers the bodies of its own runs from the job of this
@@ -113,13 +115,14 @@ local COUNTS = PREFIX .. 'counts'
 local URGENT_BELOW = 1024
 
 local partitions, partition, least, ahead, void, group_from = 1, 0, 0, 0, false, 16
-local registering, largest_put, BUDGET, step = false, nil, 1048576, 0
+local registering, pulse, largest_put, BUDGET, step = false, false, nil, 1048576, 0
 if OPTIONS ~= '' then
   local option = {}
   for name, value in string.gmatch(OPTIONS, '(%l+)=(%-?%d+)') do option[name] = tonumber(value) end
   partitions, partition, ahead = option.partitions or 1, option.number or 0, option.ahead or 0
   least, group_from = option.least or 0, option.group or group_from
   void, registering = option.void == 1, option.register == 1
+  pulse = option.pulse == 1
   largest_put, BUDGET = option.largest, option.budget or BUDGET
   step = option.step or 0
   -- Redis lets a script write that has written before memory ran out; so the
@@ -129,12 +132,24 @@ end
 
 local LENGTH = #PREFIX + 16 -- of the key of a job
 
+-- NOW is for asking whether something is due, NOW_UP for saying when it will
+-- be: so that nothing is ever early.
+local clock = call('TIME')
+if step ~= 0 then clock[1] = format('%.0f', clock[1] + (step - step % 1000) / 1000) end
+local MS = clock[1] * 1000 + clock[2] / 1000 + ahead
+local NOW = MS - MS % 1
+local NOW_UP = NOW + 1
+
 -- The recorded batch: its number, the ids of the jobs that it took in bulk, with
 -- their length, and what it said.
 local recorded = call('GET', BATCH) or ''
 local last = sub(recorded, 1, 16)
 if last ~= ARGV[3] or last == '' and not registering then
   if last == 'dead' then return redis.error_reply('LOST the instance was declared dead') end
+  if pulse and last ~= '' then
+    call('ZADD', PREFIX .. 'instances', 'XX', format('%.0f', NOW), ME)
+    return 1
+  end
   if last ~= NUMBER then
     return redis.error_reply('LOST the batch does not follow the last one of its instance')
   end
@@ -156,14 +171,6 @@ if last ~= ARGV[3] or last == '' and not registering then
   end
   return again
 end
-
--- NOW is for asking whether something is due, NOW_UP for saying when it will
--- be: so that nothing is ever early.
-local clock = call('TIME')
-if step ~= 0 then clock[1] = format('%.0f', clock[1] + (step - step % 1000) / 1000) end
-local MS = clock[1] * 1000 + clock[2] / 1000 + ahead
-local NOW = MS - MS % 1
-local NOW_UP = NOW + 1
 
 if largest_put then
   local most = call('HGET', COUNTS, 'largest')
