@@ -16,7 +16,7 @@ import (
 )
 
 var (
-	histories = flag.Int("histories", 20, "random histories that each engine is taken through")
+	histories = flag.Int("histories", 10, "random histories that each engine is taken through")
 	steps     = flag.Int("steps", 400, "operations of a random history")
 	firstSeed = flag.Uint64("seed", 1, "seed of the first random history")
 )
@@ -46,7 +46,7 @@ func runHistories(t *testing.T, fresh func(testing.TB) *Engine) {
 			}
 		})
 	}
-	if *histories*(*steps)/brief >= 8000 {
+	if *histories*(*steps)/brief >= 4000 {
 		reportCoverage(t, covered)
 	}
 }
