@@ -30,12 +30,17 @@ build: ## build bin/redstalkd and the tools beside it
 run: build ## build and serve on 127.0.0.1:11300; STORE=redis://127.0.0.1:6379/0 serves from Redis
 	bin/redstalkd -l $(LISTEN) -p $(PORT) --store '$(STORE)'
 
+# Most packages wait more than they compute, so several are tested at a time.
 test: deps ## run all tests, installing what they need
 	$(GO) vet ./...
-	$(GO) test -race -timeout 15m ./...
+	$(GO) test -race -p 3 -timeout 15m ./...
 
-test-long: deps ## run those tests at more length that play at random: 10 minutes
-	$(GO) test -race -count=1 -timeout 15m -run '^(TestMemory|TestJournal|TestPowerCut)$$' ./storage/embedded -args -histories 40 -walks 20
+test-long: deps ## run those tests at more length that play at random
+	$(GO) test -race -count=1 -timeout 15m -run '^(TestMemory|TestJournal|TestPowerCut)$$' ./storage/embedded -args -histories 40 -walks 20 -large-segments 4
+	$(GO) test -race -count=1 -timeout 15m -run '^TestJournalAlwaysReopened$$' ./storage/embedded -args -histories 30
+	$(GO) test -race -count=1 -timeout 15m -run '^(TestFaults|TestStress|TestStressAndCrash)$$' ./storage/embedded -args -faults 4 -stress 5s
+	$(GO) test -race -count=1 -timeout 15m -run '^TestPowerCut$$' ./storage/embedded/wal -args -histories 40
+	$(GO) test -race -count=1 -timeout 15m -run '^(TestSuite|TestSuiteInPartitions|TestSuiteOnCluster|TestSuiteBySentinels)$$' ./storage/redis -args -histories 25
 	$(GO) test -race -count=1 -timeout 15m -run '^TestAgainstItself$$' ./server/differ -args -plain 6000 -timed 600
 	$(GO) test -race -count=1 -timeout 15m -run '^TestCrash' ./cmd/redstalkd -args -crash-rounds 10
 	$(GO) test -race -count=1 -timeout 30m -run '^TestDiffer' ./cmd/redstalkd -args -differ-commands 10000

@@ -14,8 +14,8 @@ import (
 )
 
 var (
-	plain = flag.Int("plain", 1500, "commands to compare in scripts without time")
-	timed = flag.Int("timed", 200, "commands to compare in scripts with time")
+	plain = flag.Int("plain", 800, "commands to compare in scripts without time")
+	timed = flag.Int("timed", 100, "commands to compare in scripts with time")
 	seed  = flag.Uint64("seed", 1, "seed of the scripts")
 )
 

@@ -89,8 +89,12 @@ func (f *framer) feed(data []byte, label int) (done []*asked) {
 			}
 			continue
 		}
-		f.line = append(f.line, data[0])
-		data = data[1:]
+		n := bytes.IndexByte(data, '\n') + 1
+		if n == 0 {
+			n = len(data)
+		}
+		f.line = append(f.line, data[:n]...)
+		data = data[n:]
 		if !bytes.HasSuffix(f.line, []byte("\r\n")) {
 			continue
 		}

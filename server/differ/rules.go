@@ -66,11 +66,12 @@ const beyond = 1_000_000_000
 
 // admitIDs keeps out ids that are not the same job to both, or not yet a job.
 func (e *episode) admitIDs(_ int, c *conn, all []*asked, s step) string {
-	for i, cmd := range s.commands {
-		before := step{commands: s.commands[:i]}
-		if _, f := e.commands(c, before, e.judgeID); f.put != nil && refs.MatchString(cmd.line) {
+	f := c.frame.clone()
+	for _, cmd := range s.commands {
+		if f.put != nil && refs.MatchString(cmd.line) {
 			return "an id would become part of a body"
 		}
+		f.feed(cmd.bytes(e.judgeID), cmd.label)
 	}
 	subject, _ := e.commands(c, s, e.subjectID)
 	judge := all[len(all)-min(len(all), len(subject)):]
@@ -87,15 +88,18 @@ func (e *episode) admitIDs(_ int, c *conn, all []*asked, s step) string {
 	return ""
 }
 
-var idLine = regexp.MustCompile(`^(peek|reserve-job|delete|release|bury|kick-job|touch|stats-job) +([0-9]+)`)
-
-// id is the job that a command names, if it names one.
+// id is the job that a command names, if it names one. It is asked of every
+// command of every packet that might be sent.
 func (a *asked) id() (uint64, bool) {
-	m := idLine.FindStringSubmatch(a.line)
-	if m == nil {
+	verb, rest, _ := strings.Cut(a.line, " ")
+	switch verb {
+	case "peek", "reserve-job", "delete", "release", "bury", "kick-job", "touch", "stats-job":
+	default:
 		return 0, false
 	}
-	n, err := strconv.ParseUint(m[2], 10, 64)
+	rest = strings.TrimLeft(rest, " ")
+	digits := rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789"))]
+	n, err := strconv.ParseUint(digits, 10, 64)
 	return n, err == nil
 }
 

@@ -3,6 +3,7 @@ package differ
 import (
 	"regexp"
 	"strconv"
+	"strings"
 )
 
 // act is what a step does.
@@ -47,18 +48,24 @@ const noSuchJob = "99999999999"
 
 // bytes is the packet for a server on which jobs have the ids that id tells.
 func (c command) bytes(id func(label int) (uint64, bool)) []byte {
-	line := refs.ReplaceAllStringFunc(c.line, func(r string) string {
-		label, _ := strconv.Atoi(r[1 : len(r)-1])
-		if n, ok := id(label); ok {
-			return strconv.FormatUint(n, 10)
-		}
-		return noSuchJob
-	})
+	line := c.line
+	if strings.Contains(line, refStart) {
+		line = refs.ReplaceAllStringFunc(line, func(r string) string {
+			label, _ := strconv.Atoi(r[1 : len(r)-1])
+			if n, ok := id(label); ok {
+				return strconv.FormatUint(n, 10)
+			}
+			return noSuchJob
+		})
+	}
 	return []byte(line + c.rest)
 }
 
 // clean drops what is left of references that were cut up.
 func clean(line string) string {
+	if !strings.ContainsAny(line, "\x02\x03") {
+		return line
+	}
 	whole := refs.FindAllStringIndex(line, -1)
 	kept := make([]byte, 0, len(line))
 	for i := range len(line) {

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"flag"
 	"log/slog"
 	"sync/atomic"
 	"testing"
@@ -76,13 +77,15 @@ func (d *disk) engine(restartEvery int) *storetest.Engine {
 	}
 }
 
-// TestJournal has small segments three times of four: to look through large ones at
-// every opening takes most of the test's time.
+var largeSegments = flag.Int("large-segments", 8, "one of so many disks of TestJournal has segments as large as a user's")
+
+// TestJournal has small segments mostly: to look through large ones at every
+// opening takes most of the test's time.
 func TestJournal(t *testing.T) {
 	disks := 0
 	storetest.Run(t, func(testing.TB) *storetest.Engine {
 		d := newDisk()
-		if disks++; disks%4 != 0 {
+		if disks++; disks%*largeSegments != 0 {
 			d.segment = crashSegment
 		}
 		return d.engine(20)

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 
@@ -144,44 +146,79 @@ func TestRepair(t *testing.T) {
 // digits is how the key of a job ends.
 func digits(id uint64) string { return string(appendID(nil, id)) }
 
+// bulk is many commands for Redis, which go there at once. A pipeline of the client
+// would take most of a test's time.
+type bulk struct {
+	commands []byte
+	n        int
+}
+
+func (b *bulk) add(args ...string) {
+	b.commands = fmt.Appendf(b.commands, "*%d\r\n", len(args))
+	for _, arg := range args {
+		b.commands = strconv.AppendInt(append(b.commands, '$'), int64(len(arg)), 10)
+		b.commands = append(b.commands, "\r\n"...)
+		b.commands = append(b.commands, arg...)
+		b.commands = append(b.commands, "\r\n"...)
+	}
+	b.n++
+}
+
+// send has the commands carried out, each of which must be answered with a number
+// or OK.
+func (b *bulk) send(t *testing.T, redis *redistest.Server) {
+	t.Helper()
+	conn, err := net.Dial("tcp", redis.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(3 * patient))
+	go conn.Write(b.commands)
+	answers := bufio.NewScanner(conn)
+	for range b.n {
+		if !answers.Scan() || answers.Text()[0] != ':' && answers.Text() != "+OK" {
+			t.Fatalf("Redis answers %q, %v", answers.Text(), answers.Err())
+		}
+	}
+}
+
 // fillMany puts jobs into a namespace, past any instance: one into each of so many
 // tubes, so many others into the tube large, and as many again that are reserved by an
 // instance that is gone, half of them in groups of ten.
 func fillMany(t *testing.T, redis *redistest.Server, tubes, others int) {
 	t.Helper()
-	pipe, p, id := redis.Client(t).Pipeline(), "redstalk:{0}:", uint64(0)
-	ctx := context.Background()
+	var all bulk
+	p, id := "redstalk:{0}:", uint64(0)
 	add := func(name string) string {
 		id++
 		op := storage.Op{Kind: storage.Put, Tube: name, Pri: 5000, TTR: 60}
-		pipe.Set(ctx, p+digits(id), appendRecord(nil, &op, 1), 0)
-		pipe.HIncrBy(ctx, p+"tube:"+name, "total", 1)
+		all.add("SET", p+digits(id), string(appendRecord(nil, &op, 1)))
+		all.add("HINCRBY", p+"tube:"+name, "total", "1")
 		return p + digits(id)
 	}
 	for k := range tubes {
 		name := fmt.Sprint("tube", k)
-		pipe.ZAdd(ctx, p+"ready:"+name, goredis.Z{Score: 5000, Member: add(name)})
-		pipe.ZAdd(ctx, p+"tubes", goredis.Z{Score: float64(k + 2), Member: name})
+		all.add("ZADD", p+"ready:"+name, "5000", add(name))
+		all.add("ZADD", p+"tubes", strconv.Itoa(k+2), name)
 	}
-	pipe.ZAdd(ctx, p+"tubes", goredis.Z{Score: 1, Member: "large"})
+	all.add("ZADD", p+"tubes", "1", "large")
 	for range others {
-		pipe.ZAdd(ctx, p+"ready:large", goredis.Z{Score: 5000, Member: add("large")})
+		all.add("ZADD", p+"ready:large", "5000", add("large"))
 	}
 	for k := range others {
 		key := add(fmt.Sprint("tube", k/10))
 		if k%20 >= 10 {
-			pipe.ZAdd(ctx, p+"reserved:GONE", goredis.Z{Score: 9, Member: key})
+			all.add("ZADD", p+"reserved:GONE", "9", key)
 		} else if k%20 == 0 {
-			pipe.ZAdd(ctx, p+"reserved:GONE", goredis.Z{Score: 9, Member: key + ";10;g9"})
-			pipe.ZAdd(ctx, p+"groups:GONE", goredis.Z{Member: key + ";10;g9"})
+			all.add("ZADD", p+"reserved:GONE", "9", key+";10;g9")
+			all.add("ZADD", p+"groups:GONE", "0", key+";10;g9")
 		}
 	}
-	pipe.ZAdd(ctx, p+"instances", goredis.Z{Score: 1, Member: "GONE"})
-	pipe.HSet(ctx, p+"layout", "version", layoutVersion, "partitions", 1)
-	pipe.HSet(ctx, p+"counts", "ids", tubes+2*others, "opened", tubes+1, "grouped", others/2)
-	if _, err := pipe.Exec(ctx); err != nil {
-		t.Fatal(err)
-	}
+	all.add("ZADD", p+"instances", "1", "GONE")
+	all.add("HSET", p+"layout", "version", fmt.Sprint(layoutVersion), "partitions", "1")
+	all.add("HSET", p+"counts", "ids", strconv.Itoa(tubes+2*others), "opened", strconv.Itoa(tubes+1), "grouped", strconv.Itoa(others/2))
+	all.send(t, redis)
 }
 
 // longestCalls listens to what a server does until stopped, and returns how many calls

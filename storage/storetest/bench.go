@@ -33,6 +33,11 @@ type Engine struct {
 	// every batch of a case at which nothing ends that way.
 	RestartEvery int
 
+	// Unit is how many seconds the times of random histories are multiples of; 0
+	// means 1. It is for a store whose clock goes on by itself: on a machine that
+	// has much to do, a second passes within few operations.
+	Unit int
+
 	// Brief makes random histories that many times shorter; 0 means 1.
 	Brief int
 

@@ -16,20 +16,38 @@ import (
 )
 
 var (
-	histories = flag.Int("histories", 20, "random histories that each engine is taken through")
+	histories = flag.Int("histories", 10, "random histories that each engine is taken through")
 	steps     = flag.Int("steps", 400, "operations of a random history")
 	firstSeed = flag.Uint64("seed", 1, "seed of the first random history")
 )
 
 // breath is between any two operations, so that no two of them have the same
 // time: engines may order what is due at the same time as they like. The
-// model's clock moves by whole seconds only, as do delays and TTRs, and the
+// model's clock moves by whole units only, as do delays and TTRs, and the
 // clock of a real store goes on by itself; so what is due must agree while the
-// breaths of a few seconds make up less than one.
+// breaths of a few seconds make up less than one, and what really passes
+// meanwhile less than a unit of the engine's.
 const breath = 2 * time.Millisecond
 
-// tolerance is by how much times may differ for these reasons.
+// tolerance is by how much times may differ for these reasons, with a unit of one
+// second.
 const tolerance = 900 * time.Millisecond
+
+// unit is what the times of the engine's histories are multiples of, in seconds.
+func (e *Engine) unit() int { return max(e.Unit, 1) }
+
+// stretch makes the times of operations multiples of the engine's unit. If that is
+// more than a second no TTR is 0, which means a second.
+func (e *Engine) stretch(batch []storage.Op) {
+	unit := uint32(e.unit())
+	for i := range batch {
+		op := &batch[i]
+		op.Delay *= unit
+		if unit > 1 {
+			op.TTR = max(op.TTR, 1) * unit
+		}
+	}
+}
 
 // runHistories takes the engine and the model through the same random
 // histories and compares every answer.
@@ -46,7 +64,7 @@ func runHistories(t *testing.T, fresh func(testing.TB) *Engine) {
 			}
 		})
 	}
-	if *histories*(*steps)/brief >= 8000 {
+	if *histories*(*steps)/brief >= 4000 {
 		reportCoverage(t, covered)
 	}
 }
@@ -96,7 +114,7 @@ var tubeNames = []string{"a", "b", "c", tube.Default}
 // step does one thing to engine and model.
 func (h *history) step() {
 	if h.random.IntN(100) < 6 {
-		h.pass(time.Duration(1+h.random.IntN(4)) * time.Second)
+		h.pass(time.Duration((1+h.random.IntN(4))*h.engine.unit()) * time.Second)
 	} else {
 		h.compare(h.randomBatch())
 	}
@@ -139,6 +157,7 @@ func (h *history) note(format string, args ...any) {
 
 // compare carries out a batch on both sides.
 func (h *history) compare(batch []storage.Op) {
+	h.engine.stretch(batch)
 	mine := slices.Clone(batch)
 	for i := range mine {
 		h.cover(&mine[i])
@@ -157,7 +176,7 @@ func (h *history) compare(batch []storage.Op) {
 	}
 	for i := range batch {
 		h.note("%s → %s", describe(&batch[i]), show(&batch[i].Answer))
-		if diff := differ(&batch[i].Answer, &mine[i].Answer); diff != "" {
+		if diff := differ(&batch[i].Answer, &mine[i].Answer, h.engine.unit()); diff != "" {
 			h.Fatalf("the store and the model differ: %s\nmodel: %s\nafter:\n%s", diff, show(&mine[i].Answer), strings.Join(h.log, "\n"))
 		}
 	}
@@ -341,7 +360,8 @@ func (h *history) randomAttend(op storage.Op) storage.Op {
 }
 
 // differ compares answers and says where they differ, "" if nowhere.
-func differ(got, want *storage.Answer) string {
+func differ(got, want *storage.Answer, unit int) string {
+	most := time.Duration(unit) * tolerance
 	switch {
 	case got.Err != nil:
 		return "error: " + got.Err.Error()
@@ -353,15 +373,15 @@ func differ(got, want *storage.Answer) string {
 		return "body"
 	case got.Count != want.Count:
 		return "count"
-	case !near(got.Soon, want.Soon):
+	case !near(got.Soon, want.Soon, most):
 		return "deadline soon"
 	case !slices.Equal(got.Names, want.Names):
 		return "names"
 	case (got.Job == nil) != (want.Job == nil), (got.TubeStats == nil) != (want.TubeStats == nil), (got.Stats == nil) != (want.Stats == nil):
 		return "kind of answer"
-	case got.Job != nil && !sameJob(*got.Job, *want.Job):
+	case got.Job != nil && !sameJob(*got.Job, *want.Job, most):
 		return "job"
-	case got.TubeStats != nil && !sameTube(*got.TubeStats, *want.TubeStats):
+	case got.TubeStats != nil && !sameTube(*got.TubeStats, *want.TubeStats, most):
 		return "tube"
 	case got.Stats != nil && got.Stats.Totals != want.Stats.Totals:
 		return "totals"
@@ -369,16 +389,16 @@ func differ(got, want *storage.Answer) string {
 	return ""
 }
 
-func near(a, b time.Duration) bool { return a == b || (a-b).Abs() < tolerance }
+func near(a, b, most time.Duration) bool { return a == b || (a-b).Abs() < most }
 
-func sameJob(got, want tube.JobStats) bool {
-	same := near(got.TimeLeft, want.TimeLeft)
+func sameJob(got, want tube.JobStats, most time.Duration) bool {
+	same := near(got.TimeLeft, want.TimeLeft, most)
 	got.TimeLeft, got.Age, got.File = want.TimeLeft, want.Age, want.File
 	return same && got == want
 }
 
-func sameTube(got, want tube.TubeStats) bool {
-	same := near(got.PauseLeft, want.PauseLeft)
+func sameTube(got, want tube.TubeStats, most time.Duration) bool {
+	same := near(got.PauseLeft, want.PauseLeft, most)
 	got.PauseLeft = want.PauseLeft
 	return same && got == want
 }

@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"bytes"
 	"encoding/binary"
 	"hash/crc32"
 	"math"
@@ -113,6 +114,10 @@ func (f frame) next(offset int64) int64 {
 func provenAfter(data []byte, at place) int64 {
 	var proven int64
 	for at.offset < int64(len(data)) {
+		if n := zerosAt(data, at.offset); n > 0 {
+			at.offset += n
+			continue
+		}
 		f, ok := headerAt(data, at)
 		if !ok {
 			at.offset += align
@@ -122,6 +127,17 @@ func provenAfter(data []byte, at place) int64 {
 		at.offset = f.next(at.offset)
 	}
 	return proven
+}
+
+var blank [256]byte
+
+// zerosAt tells by how many bytes to go on from an offset because there are only
+// zeros, and so no header begins before that; 0 if it may begin here.
+func zerosAt(data []byte, offset int64) int64 {
+	if int64(len(data))-offset < int64(len(blank)) || !bytes.Equal(data[offset:][:len(blank)], blank[:]) {
+		return 0
+	}
+	return int64(len(blank)) - HeaderSize + align
 }
 
 const magic = "redstalk log 02\n"

@@ -112,10 +112,12 @@ func (l *Log) makeFile(path string, number uint64, spare string, zeros int64) (f
 	return f, info, nil
 }
 
-// fill writes zeros.
+// fill writes zeros. They are made anew for each write, which may change what it
+// is given, see vfs.File.
 func fill(f vfs.File, size int64) error {
 	zeros := make([]byte, max(min(size, 256<<10), 1))
 	for left := size; left > 0; left -= int64(len(zeros)) {
+		clear(zeros)
 		if _, err := f.Write(zeros[:min(left, int64(len(zeros)))]); err != nil {
 			return err
 		}

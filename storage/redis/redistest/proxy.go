@@ -229,6 +229,10 @@ func (p *Proxy) judge(l *link, piece []byte, its func(*Part) Judge) Fate {
 	return Pass
 }
 
+// pieces are buffers of copy. They are used again, for tests open very many
+// connections.
+var pieces = sync.Pool{New: func() any { return new([1 << 20]byte) }}
+
 // copy passes on what one side says, as decide wants it.
 func (p *Proxy) copy(l *link, to, from net.Conn, decide func(*link, []byte) Fate) {
 	defer p.wait.Done()
@@ -238,7 +242,9 @@ func (p *Proxy) copy(l *link, to, from net.Conn, decide func(*link, []byte) Fate
 		l.sever(false)
 		delete(p.links, l)
 	}()
-	buf, dead := make([]byte, 1<<20), false
+	piece, dead := pieces.Get().(*[1 << 20]byte), false
+	defer pieces.Put(piece)
+	buf := piece[:]
 	for {
 		n, err := from.Read(buf)
 		if err != nil {
