@@ -36,7 +36,7 @@ test: deps ## run all tests, installing what they need
 
 test-long: deps ## run those tests at more length that play at random: 10 minutes
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestMemory|TestJournal|TestPowerCut)$$' ./storage/embedded -args -histories 40 -walks 20
-	$(GO) test -race -count=1 -timeout 15m -run '^TestAgainstItself$$' ./server/differ -args -plain 6000 -timed 600
+	$(GO) test -race -count=1 -timeout 15m -run '^TestAgainstItself$$' ./protocol/conformance/differ -args -plain 6000 -timed 600
 	$(GO) test -race -count=1 -timeout 15m -run '^TestCrash' ./cmd/redstalkd -args -crash-rounds 10
 	$(GO) test -race -count=1 -timeout 30m -run '^TestDiffer' ./cmd/redstalkd -args -differ-commands 10000
 	$(GO) test -race -count=1 -timeout 30m -run '^TestChaos$$' ./cmd/redstalkd -args -ha-long -chaos-rounds 3

@@ -12,18 +12,25 @@ import (
 // mayImport says which packages of the module, and which others outside the
 // standard library, a package may depend on, directly or not.
 var mayImport = map[string][]string{
-	"redstalk/protocol":             nil,
-	"redstalk/tube":                 nil,
-	"redstalk/storage":              {"redstalk/tube"},
-	"redstalk/storage/embedded":     {"redstalk/storage", "redstalk/tube", "github.com/cockroachdb/pebble/v2"},
-	"redstalk/storage/embedded/wal": {"github.com/cockroachdb/pebble/v2"},
-	"redstalk/storage/redis":        {"redstalk/storage", "redstalk/tube", "github.com/redis/go-redis/v9"},
-	"redstalk/storage/storetest":    {"redstalk/storage", "redstalk/tube"},
-	"redstalk/server":               {"redstalk/protocol", "redstalk/storage", "redstalk/tube"},
-	"redstalk/server/transcript":    nil,
-	"redstalk/server/differ":        nil,
-	"redstalk/server/ledger":        {"github.com/beanstalkd/go-beanstalk"},
+	"redstalk/protocol":                        nil,
+	"redstalk/protocol/conformance":            nil,
+	"redstalk/protocol/conformance/differ":     nil,
+	"redstalk/protocol/conformance/ledger":     {"github.com/beanstalkd/go-beanstalk"},
+	"redstalk/protocol/conformance/transcript": nil,
+	"redstalk/tube":                            nil,
+	"redstalk/storage":                         {"redstalk/tube"},
+	"redstalk/storage/embedded":                {"redstalk/storage", "redstalk/tube", "github.com/cockroachdb/pebble/v2"},
+	"redstalk/storage/embedded/wal":            {"github.com/cockroachdb/pebble/v2"},
+	"redstalk/storage/redis":                   {"redstalk/storage", "redstalk/tube", "github.com/redis/go-redis/v9"},
+	"redstalk/storage/storetest":               {"redstalk/storage", "redstalk/tube"},
+	"redstalk/server":                          {"redstalk/protocol", "redstalk/storage", "redstalk/tube"},
 }
+
+// judges is the directory of the packages that judge any beanstalk server.
+const judges = "redstalk/protocol/conformance"
+
+// tools may import a judge. Besides them only tests and other judges may.
+var tools = []string{"redstalk/cmd/stalkbench", "redstalk/cmd/transcript"}
 
 // onlyHere says which package alone may import a module directly.
 var onlyHere = map[string][]string{
@@ -67,6 +74,22 @@ func TestModulesAreKnownToOneRoom(t *testing.T) {
 				if within(dep, module) && !slices.Contains(rooms, pkg) {
 					t.Errorf("%s must not import %s", pkg, dep)
 				}
+			}
+		}
+	}
+}
+
+// TestJudgesAreIndependent: what judges a server shares no code with it, in
+// neither direction. Tests may import a judge, so only what is built counts.
+func TestJudgesAreIndependent(t *testing.T) {
+	for _, pkg := range list(t, "./...") {
+		judge := within(pkg, judges)
+		for _, dep := range list(t, "-f", `{{join .Imports "\n"}}`, pkg) {
+			if judge && within(dep, "redstalk") && !within(dep, judges) {
+				t.Errorf("%s judges servers and must not import %s", pkg, dep)
+			}
+			if !judge && within(dep, judges) && !slices.Contains(tools, pkg) {
+				t.Errorf("%s is neither a test nor a tool and must not import %s", pkg, dep)
 			}
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"redstalk/server/ledger"
+	"redstalk/protocol/conformance/ledger"
 	"redstalk/storage/redis/redistest"
 )
 

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"redstalk/server/ledger"
+	"redstalk/protocol/conformance/ledger"
 )
 
 const mib = 1 << 20

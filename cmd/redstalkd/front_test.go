@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"redstalk/server/differ"
+	"redstalk/protocol/conformance/differ"
 )
 
 // front makes several instances look like one server: connections are dealt to

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"redstalk/server/ledger"
+	"redstalk/protocol/conformance/ledger"
 	"redstalk/storage/redis/redistest"
 )
 

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"redstalk/protocol/conformance/ledger"
 	"redstalk/server"
-	"redstalk/server/ledger"
 	"redstalk/storage"
 	"redstalk/storage/embedded"
 	"redstalk/tube"

@@ -85,7 +85,7 @@ func TestAge(t *testing.T) {
 // TestDifferencesAreShown: the table has every transcript in which beanstalkd
 // and redstalk are written to differ, and names none that is not there.
 func TestDifferencesAreShown(t *testing.T) {
-	const folder = "../../testdata/transcripts/"
+	const folder = "../../../testdata/transcripts/"
 	listed := make(map[string]bool)
 	for _, d := range Differences {
 		if d.Name == "" || d.Reason == "" || d.Means == "" {

@@ -9,7 +9,7 @@
 // is played on two fresh servers at the same time, the judge (beanstalkd) and
 // the subject, and every reply is compared byte for byte. When one differs the
 // script is cut down to the few commands that show it, and printed in the
-// format of server/transcript, ready to be put into testdata/transcripts.
+// format of protocol/conformance/transcript, ready to be put into testdata/transcripts.
 //
 //   - [Run] plays scripts until enough commands have been compared.
 //   - differences.go: all that may differ, each with its reason.

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"redstalk/server/transcript"
+	"redstalk/protocol/conformance/transcript"
 )
 
-const folder = "../../testdata/transcripts"
+const folder = "../../../testdata/transcripts"
 
 // TestMain lets many transcripts play at the same time on few processors: they
 // spend their time waiting.

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"redstalk/server/differ"
-	"redstalk/server/transcript"
+	"redstalk/protocol/conformance/differ"
+	"redstalk/protocol/conformance/transcript"
 )
 
 var (

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"redstalk/server/transcript"
+	"redstalk/protocol/conformance/transcript"
 )
 
 // TestPacketIsWhatWasSent: a packet of any bytes, printed and played, is the

@@ -22,7 +22,7 @@ type writer struct {
 }
 
 // transcript is the script as it was played, in the format of
-// server/transcript, with the replies of the judge.
+// protocol/conformance/transcript, with the replies of the judge.
 func (e *episode) transcript(comment string) string {
 	w := &writer{e: e}
 	for _, line := range strings.Split(strings.TrimSpace(comment), "\n") {
