@@ -13,6 +13,7 @@ import (
 // standard library, a package may depend on, directly or not.
 var mayImport = map[string][]string{
 	"redstalk/protocol":                        nil,
+	"redstalk/protocol/client":                 nil,
 	"redstalk/protocol/conformance":            nil,
 	"redstalk/protocol/conformance/differ":     nil,
 	"redstalk/protocol/conformance/ledger":     {"github.com/beanstalkd/go-beanstalk"},

@@ -9,125 +9,44 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"redstalk/protocol/client"
 )
 
-func TestParseAnswers(t *testing.T) {
-	for _, c := range []struct {
-		in   string
-		word word
-		id   uint64
-		body string
-	}{
-		{"INSERTED 17\r\n", wordInserted, 17, ""},
-		{"RESERVED 18446744073709551 5\r\nab\r\nc\r\n", wordReserved, 18446744073709551, "ab\r\nc"},
-		{"RESERVED 1 0\r\n\r\n", wordReserved, 1, ""},
-		{"DELETED\r\n", wordDeleted, 0, ""},
-		{"USING a\r\n", wordUsing, 0, ""},
-		{"WATCHING 2\r\n", wordWatching, 0, ""},
-		{"KICKED 0\r\n", wordKicked, 0, ""},
-		{"TIMED_OUT\r\n", wordTimedOut, 0, ""},
-		{"DEADLINE_SOON\r\n", wordDeadlineSoon, 0, ""},
-		{"NOT_FOUND\r\n", wordNotFound, 0, ""},
-		{"BURIED 3\r\n", wordOther, 0, ""},
-		{"OUT_OF_MEMORY\r\n", wordOther, 0, ""},
-	} {
-		var a answer
-		for cut := range len(c.in) {
-			if n, err := a.parse([]byte(c.in[:cut])); n != 0 || err != nil {
-				t.Errorf("%q cut to %d: %d, %v", c.in, cut, n, err)
-			}
-		}
-		n, err := a.parse([]byte(c.in + "DELETED\r\n"))
-		if err != nil || n != len(c.in) || a.word != c.word || a.id != c.id || string(a.body) != c.body {
-			t.Errorf("%q: %d, %v, %+v", c.in, n, err, a)
-		}
-	}
-}
-
-func TestParseNonsense(t *testing.T) {
-	for _, in := range []string{
-		"DELETED\n", "\n", "INSERTED\r\n", "INSERTED x\r\n", "INSERTED 1 2\r\n", "RESERVED 1\r\n",
-		"RESERVED 1 x\r\n", "RESERVED x 1\r\n", "RESERVED 1 2\r\nabcd", "RESERVED 1 9999999999\r\n",
-		"RESERVED 1 -1\r\n", strings.Repeat("x", maxLine+1),
-	} {
-		var a answer
-		if _, err := a.parse([]byte(in)); err == nil {
-			t.Errorf("%.40q: no error", in)
-		}
-	}
-}
-
-func TestParseDoesNotAllocate(t *testing.T) {
-	in := []byte("RESERVED 123456 5\r\nhello\r\n")
-	var a answer
-	if n := testing.AllocsPerRun(100, func() { a.parse(in) }); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
-}
-
-// scripted serves one connection: for each step it insists on reading want and
-// writes answer, in pieces of a few bytes.
+// scripted serves one connection: for each step it insists on reading the first
+// text and writes the second.
 func scripted(t *testing.T, conn net.Conn, steps [][2]string) {
 	t.Helper()
 	for _, s := range steps {
 		got := make([]byte, len(s[0]))
 		if _, err := io.ReadFull(conn, got); err != nil || string(got) != s[0] {
-			t.Errorf("server read %q, %v, want %q", got, err, s[0])
+			t.Errorf("server reads %q, %v, want %q", got, err, s[0])
 			return
 		}
-		for rest := s[1]; rest != ""; {
-			n := min(7, len(rest))
-			if _, err := io.WriteString(conn, rest[:n]); err != nil {
-				t.Errorf("server writing: %v", err)
-				return
-			}
-			rest = rest[n:]
+		if _, err := io.WriteString(conn, s[1]); err != nil {
+			t.Errorf("server writing: %v", err)
+			return
 		}
 	}
 }
 
-func TestClientOnPipe(t *testing.T) {
+func TestDelete(t *testing.T) {
 	near, far := net.Pipe()
 	defer near.Close()
-	big := strings.Repeat("x", 3*inboxSize)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		scripted(t, far, [][2]string{
-			{"use a\r\n", "USING a\r\n"},
-			{"watch a\r\nignore default\r\n", "WATCHING 2\r\nWATCHING 1\r\n"},
-			{"reserve\r\n", fmt.Sprintf("RESERVED 9 %d\r\n%s\r\n", len(big), big)},
-			{"delete 9\r\ndelete 8\r\n", "DELETED\r\nNOT_FOUND\r\n"},
-			{"delete 7\r\n", "INTERNAL_ERROR\r\n"},
-		})
-	}()
-	c := &client{conn: near}
-	if err := c.settle("a"); err != nil {
-		t.Fatal(err)
-	}
-	err := c.ask([]byte("reserve\r\n"), 1, func(a *answer) error {
-		if a.word != wordReserved || a.id != 9 || string(a.body) != big {
-			t.Errorf("reserved job %d with %d bytes", a.id, len(a.body))
-		}
-		return nil
+	go scripted(t, far, [][2]string{
+		{"delete 9\r\ndelete 8\r\n", "DELETED\r\nNOT_FOUND\r\n"},
+		{"delete 7\r\n", "INTERNAL_ERROR\r\n"},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := client.New(near)
 	if n, err := deleteOn(c, []uint64{9, 8}); n != 1 || err != nil {
 		t.Errorf("deleted %d, %v, want 1", n, err)
 	}
 	if _, err := deleteOn(c, []uint64{7}); err == nil || !strings.Contains(err.Error(), "INTERNAL_ERROR") {
-		t.Errorf("a wrong answer gives %v", err)
-	}
-	<-ended
-	far.Close()
-	if _, err := c.receive(); err == nil {
-		t.Error("no error from a closed connection")
+		t.Errorf("a wrong reply gives %v", err)
 	}
 }
 
-// liar serves a beanstalk protocol that is wrong in one way: every answer to
+// liar serves a beanstalk protocol that is wrong in one way: every reply to
 // the command named is the given one. It keeps no jobs.
 func liar(t *testing.T, command, lie string) string {
 	t.Helper()
@@ -178,7 +97,7 @@ func TestLiesAreCounted(t *testing.T) {
 		{"reserve", "DEADLINE_SOON\r\n", `reserve answered "DEADLINE_SOON"`},
 		{"reserve", "RESERVED 5 8\r\nabcdefgX\r\n", "reserve answered with a body that was not put"},
 		{"delete", "NOT_FOUND\r\n", `delete answered "NOT_FOUND"`},
-		{"delete", "DELETED\n", errNoCRLF.Error()},
+		{"delete", "DELETED\n", client.ErrNoCRLF.Error()},
 	} {
 		for _, blocking := range []bool{false, true} {
 			l := baseLoad()
