@@ -1,15 +1,13 @@
 package main
 
 import (
-	"bufio"
 	"fmt"
-	"io"
 	"maps"
-	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
+
+	protoclient "redstalk/protocol/client"
 )
 
 // result is what came of a round.
@@ -159,30 +157,25 @@ func thousands(n int) string {
 // works returns whether puts in all tubes are acknowledged at an address.
 func (c *chaos) works(addr string) bool {
 	const limit = 20 * time.Second // an instance that answers later is asked anew
-	conn, err := net.DialTimeout("tcp", addr, limit)
+	conn, err := protoclient.Dial(addr, limit)
 	if err != nil {
 		return false
 	}
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(limit))
-	var all strings.Builder
+	conn.Patience = limit
+	var commands []byte
 	for i := range c.tubes {
-		fmt.Fprintf(&all, "use probe-%d\r\nput 0 0 60 1\r\nx\r\n", i)
+		commands = protoclient.AppendPut(fmt.Appendf(commands, "use probe-%d\r\n", i), 0, 0, 60, []byte("x"))
 	}
-	if _, err := io.WriteString(conn, all.String()); err != nil {
-		return false
-	}
-	in := bufio.NewReader(conn)
-	for range c.tubes {
-		for _, want := range []string{"USING ", "INSERTED "} {
-			line, err := in.ReadString('\n')
-			if err != nil || !strings.HasPrefix(line, want) {
-				return false
-			}
-			if id, err := strconv.ParseUint(strings.TrimSpace(strings.TrimPrefix(line, "INSERTED ")), 10, 64); err == nil {
-				c.books.Foreign(id)
-			}
+	wanted, other := protoclient.Using, protoclient.Inserted
+	return conn.Ask(commands, 2*c.tubes, func(reply *protoclient.Reply) error {
+		if reply.Word != wanted {
+			return reply.Unexpected()
 		}
-	}
-	return true
+		if wanted == protoclient.Inserted {
+			c.books.Foreign(reply.ID)
+		}
+		wanted, other = other, wanted
+		return nil
+	}) == nil
 }

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"flag"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -162,60 +160,6 @@ func run(t *testing.T, cmd *exec.Cmd) (code int, stdout, stderr string) {
 	p := start(t, cmd)
 	code = p.code(t)
 	return code, p.stdout.String(), p.stderr.String()
-}
-
-// client is a connection that speaks lines.
-type client struct {
-	t    *testing.T
-	conn net.Conn
-	in   *bufio.Reader
-}
-
-// dial connects to an address as it is logged: host:port or a path.
-func dial(t *testing.T, addr string) *client {
-	t.Helper()
-	network := "tcp"
-	if strings.Contains(addr, "/") {
-		network = "unix"
-	}
-	conn, err := net.DialTimeout(network, addr, patience)
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn.SetDeadline(time.Now().Add(patience))
-	t.Cleanup(func() { conn.Close() })
-	return &client{t, conn, bufio.NewReader(conn)}
-}
-
-func (c *client) send(text string) {
-	c.t.Helper()
-	if _, err := c.conn.Write([]byte(text)); err != nil {
-		c.t.Fatal(err)
-	}
-}
-
-// sendAside sends from a goroutine of its own; if that fails the replies will
-// be missing.
-func (c *client) sendAside(text string) { io.WriteString(c.conn, text) }
-
-func (c *client) line() string {
-	c.t.Helper()
-	line, err := c.in.ReadString('\n')
-	if err != nil {
-		c.t.Fatalf("after %q: %v", line, err)
-	}
-	return strings.TrimSuffix(line, "\r\n")
-}
-
-// ask sends a command and expects these lines.
-func (c *client) ask(text string, want ...string) {
-	c.t.Helper()
-	c.send(text)
-	for _, w := range want {
-		if got := c.line(); got != w {
-			c.t.Fatalf("%q: %q, want %q", text, got, w)
-		}
-	}
 }
 
 // inside runs Main in this process until the test ends.

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	protoclient "redstalk/protocol/client"
 )
 
 // usage is what the process has of the system.
@@ -93,13 +95,6 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// alive checks that the client is served.
-func (c *client) alive() {
-	c.t.Helper()
-	c.conn.SetDeadline(time.Now().Add(patience))
-	c.ask("list-tube-used\r\n", "USING default")
-}
-
 func attackNoise(t *testing.T, p *process, addr string, good *client) {
 	const connections, atATime = 10_000, 100
 	var wg sync.WaitGroup
@@ -175,12 +170,8 @@ func attackUnread(t *testing.T, p *process, addr string, good *client) {
 	}
 	c.conn.SetDeadline(time.Now().Add(patience))
 	for i := range n {
-		var size int
-		if _, err := fmt.Sscanf(c.line(), "OK %d", &size); err != nil {
-			t.Fatalf("reply %d: %v", i, err)
-		}
-		if _, err := c.in.Discard(size + 2); err != nil {
-			t.Fatalf("page %d: %v", i, err)
+		if reply, err := c.conn.Receive(); err != nil || reply.Word != protoclient.OK {
+			t.Fatalf("reply %d: %v, %v", i, reply, err)
 		}
 	}
 	<-sent
@@ -192,7 +183,7 @@ func attackUnread(t *testing.T, p *process, addr string, good *client) {
 // between the bytes of commands.
 func attackUrgent(t *testing.T, p *process, addr string, good *client) {
 	c := dial(t, addr)
-	raw := must(c.conn.(*net.TCPConn).SyscallConn())(t)
+	raw := must(c.conn.Conn.(*net.TCPConn).SyscallConn())(t)
 	for range 200 {
 		c.send("list-tube")
 		var err error
@@ -210,15 +201,15 @@ func attackHalfClosed(t *testing.T, p *process, addr string, good *client) {
 	good.ask("put 0 0 600 1\r\nx\r\n", "INSERTED 1")
 	for range 10 {
 		c := dial(t, addr)
-		c.conn.(*net.TCPConn).SetReadBuffer(4 << 10)
+		c.conn.Conn.(*net.TCPConn).SetReadBuffer(4 << 10)
 		go func() {
 			c.sendAside("reserve-with-timeout 0\r\n" + strings.Repeat("stats\r\n", 20_000))
-			c.conn.(*net.TCPConn).CloseWrite()
+			c.conn.Conn.(*net.TCPConn).CloseWrite()
 		}()
 	}
 	good.ask("watch nothing\r\nignore nothing\r\n", "WATCHING 2", "WATCHING 1")
 	good.conn.SetDeadline(time.Now().Add(patience))
-	for !strings.Contains(good.stats(), "\ncurrent-connections: 1\n") {
+	for !strings.Contains(good.page("stats"), "\ncurrent-connections: 1\n") {
 		runtime.Gosched() // until all have been closed, or the deadline ends it
 	}
 	good.ask("delete 1\r\n", "DELETED") // was given back
@@ -267,7 +258,7 @@ func TestIdleConnectionIsClosed(t *testing.T) {
 	_, addr := serve(t, "-p0", "--idle-timeout", "200ms")
 	waiter, idle := dial(t, addr), dial(t, addr)
 	waiter.send("reserve\r\n")
-	if rest, err := io.ReadAll(idle.in); len(rest) != 0 || err != nil {
+	if rest, err := io.ReadAll(idle.conn); len(rest) != 0 || err != nil {
 		t.Errorf("%q, %v instead of the end", rest, err)
 	}
 	dial(t, addr).ask("put 0 0 9 1\r\na\r\n", "INSERTED 1")

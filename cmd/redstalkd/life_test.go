@@ -114,7 +114,7 @@ func TestServerFlags(t *testing.T) {
 	c := dial(t, addr)
 	c.ask("put 0 0 9 3\r\nabc\r\n", "INSERTED 1")
 	c.ask("put 0 0 9 4\r\nabcd\r\n", "JOB_TOO_BIG")
-	if stats := c.stats(); !strings.Contains(stats, "\nmax-job-size: 3\n") || !strings.Contains(stats, "\nhostname: \"") {
+	if stats := c.page("stats"); !strings.Contains(stats, "\nmax-job-size: 3\n") || !strings.Contains(stats, "\nhostname: \"") {
 		t.Error(stats)
 	}
 
@@ -122,7 +122,7 @@ func TestServerFlags(t *testing.T) {
 	c = dial(t, addr)
 	c.ask("put 0 0 9 0\r\n\r\n", "INSERTED 1")
 	c.ask("put 0 0 9 1\r\na\r\n", "JOB_TOO_BIG")
-	if stats := c.stats(); !strings.Contains(stats, "\nmax-job-size: 0\n") {
+	if stats := c.page("stats"); !strings.Contains(stats, "\nmax-job-size: 0\n") {
 		t.Error(stats)
 	}
 }

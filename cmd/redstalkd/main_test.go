@@ -204,7 +204,7 @@ func TestTerminate(t *testing.T) {
 		waiter.ask("watch other\r\n", "WATCHING 2")
 		waiter.send("reserve\r\n")
 		for stats := ""; !strings.Contains(stats, "current-waiting: 1\n"); {
-			stats = holder.stats()
+			stats = holder.page("stats")
 		}
 		go producer.conn.Write([]byte(strings.Repeat("use t\r\nput 0 0 9 1\r\nb\r\n", 20_000)))
 		producer.ask("", "USING t", "INSERTED 2")
@@ -212,11 +212,11 @@ func TestTerminate(t *testing.T) {
 		begun := time.Now()
 		p.signal(t, sig)
 		for _, c := range []*client{holder, waiter} {
-			if rest, _ := io.ReadAll(c.in); len(rest) != 0 {
+			if rest, _ := io.ReadAll(c.conn); len(rest) != 0 {
 				t.Errorf("%q instead of the end", rest)
 			}
 		}
-		rest, _ := io.ReadAll(producer.in)
+		rest, _ := io.ReadAll(producer.conn)
 		if len(rest) != 0 && !strings.HasSuffix(string(rest), "\r\n") {
 			t.Errorf("half a reply: %q", rest[max(0, len(rest)-40):])
 		}
@@ -227,21 +227,6 @@ func TestTerminate(t *testing.T) {
 			t.Errorf("%v took %v", sig, took)
 		}
 	}
-}
-
-// stats returns the page of stats.
-func (c *client) stats() string {
-	c.t.Helper()
-	c.send("stats\r\n")
-	var size int
-	if _, err := fmt.Sscanf(c.line(), "OK %d", &size); err != nil {
-		c.t.Fatal(err)
-	}
-	page := make([]byte, size+2)
-	if _, err := io.ReadFull(c.in, page); err != nil {
-		c.t.Fatal(err)
-	}
-	return string(page)
 }
 
 // A client that does not read its replies is cut off at the end of the grace

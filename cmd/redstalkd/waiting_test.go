@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,50 +42,6 @@ func TestManyWaiters(t *testing.T) {
 		producer.awaitFigure("stats", "current-jobs-reserved", fmt.Sprint(n))
 		producer.awaitFigure("stats", "current-waiting", "0")
 	})
-}
-
-// awaitFigure asks for a page of statistics until a value on it is as wanted.
-func (c *client) awaitFigure(page, key, want string) {
-	c.t.Helper()
-	limit, got := time.Now().Add(patience), ""
-	for time.Now().Before(limit) {
-		if got = c.figure(page, key); got == want {
-			return
-		}
-	}
-	c.t.Fatalf("%s, %s: %s, want %s", page, key, got, want)
-}
-
-// figure reads a value off a page of statistics, or what is answered instead.
-func (c *client) figure(page, key string) string {
-	c.t.Helper()
-	text := c.page(page)
-	if !strings.HasPrefix(text, "---\n") {
-		return text
-	}
-	_, rest, is := strings.Cut(text, "\n"+key+": ")
-	if !is {
-		return "missing"
-	}
-	value, _, _ := strings.Cut(rest, "\n")
-	return strings.TrimSpace(value)
-}
-
-// page asks for a page of statistics, and returns it, or what is answered
-// instead.
-func (c *client) page(command string) string {
-	c.t.Helper()
-	c.send(command + "\r\n")
-	head := c.line()
-	n, err := strconv.Atoi(strings.TrimPrefix(head, "OK "))
-	if err != nil {
-		return head
-	}
-	page := make([]byte, n+2)
-	if _, err := io.ReadFull(c.in, page); err != nil {
-		c.t.Fatal(err)
-	}
-	return string(page[:n])
 }
 
 // TestLateness measures how late delayed jobs become ready and how late
@@ -152,7 +107,7 @@ func delays(t *testing.T, addr string, n int) []time.Duration {
 func (c *client) arrivals(n int) map[int]time.Time {
 	came := make(map[int]time.Time)
 	for len(came) < n {
-		line, err := c.in.ReadString('\n')
+		line, err := c.conn.Line()
 		if err != nil {
 			break
 		}

@@ -33,13 +33,16 @@ const (
 	batchBytes = 256 << 10
 )
 
+// dialTimeout bounds the making of a connection.
+const dialTimeout = 5 * time.Second
+
 // askTimeout bounds one Ask. A server that needs longer for a batch of commands
 // that never block is taken for dead.
 const askTimeout = 30 * time.Second
 
 // dial connects to "host:port" or "unix:PATH".
 func dial(addr string) (*client.Conn, error) {
-	c, err := client.Dial(addr)
+	c, err := client.Dial(addr, dialTimeout)
 	if err != nil {
 		return nil, err
 	}

@@ -7,9 +7,6 @@ import (
 	"time"
 )
 
-// DialTimeout bounds the making of a connection.
-const DialTimeout = 5 * time.Second
-
 // A Conn is a connection to a server. Its methods block, within the deadlines
 // that are set on it.
 type Conn struct {
@@ -22,15 +19,16 @@ type Conn struct {
 	reply Reply
 }
 
-// Dial connects to "host:port", "unix:PATH" or a path that has a slash.
-func Dial(addr string) (*Conn, error) {
+// Dial connects to "host:port", "unix:PATH" or a path that has a slash, within the
+// limit.
+func Dial(addr string, limit time.Duration) (*Conn, error) {
 	network, at := "tcp", addr
 	if path, is := strings.CutPrefix(addr, "unix:"); is {
 		network, at = "unix", path
 	} else if strings.Contains(addr, "/") {
 		network = "unix"
 	}
-	conn, err := net.DialTimeout(network, at, DialTimeout)
+	conn, err := net.DialTimeout(network, at, limit)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to %s: %w", addr, err)
 	}
