@@ -30,7 +30,10 @@ var mayImport = map[string][]string{
 // judges is the directory of the packages that judge any beanstalk server.
 const judges = "redstalk/protocol/conformance"
 
-// tools may import a judge. Besides them only tests and other judges may.
+// forTools are the directories that nothing the server is built of may import.
+var forTools = []string{judges, "redstalk/protocol/client"}
+
+// tools may import them, besides tests and the packages in these directories.
 var tools = []string{"redstalk/cmd/stalkbench", "redstalk/cmd/transcript"}
 
 // onlyHere says which package alone may import a module directly.
@@ -47,6 +50,12 @@ func list(t *testing.T, args ...string) []string {
 		t.Fatalf("go list %v: %v", args, err)
 	}
 	return strings.Fields(string(out))
+}
+
+// imports returns what a package imports itself, its tests left out.
+func imports(t *testing.T, pkg string) []string {
+	t.Helper()
+	return list(t, "-f", `{{join .Imports "\n"}}`, pkg)
 }
 
 func TestHouse(t *testing.T) {
@@ -70,7 +79,7 @@ func within(pkg, root string) bool { return pkg == root || strings.HasPrefix(pkg
 
 func TestModulesAreKnownToOneRoom(t *testing.T) {
 	for _, pkg := range list(t, "./...") {
-		for _, dep := range list(t, "-f", `{{join .Imports "\n"}}`, pkg) {
+		for _, dep := range imports(t, pkg) {
 			for module, rooms := range onlyHere {
 				if within(dep, module) && !slices.Contains(rooms, pkg) {
 					t.Errorf("%s must not import %s", pkg, dep)
@@ -80,17 +89,26 @@ func TestModulesAreKnownToOneRoom(t *testing.T) {
 	}
 }
 
-// TestJudgesAreIndependent: what judges a server shares no code with it, in
-// neither direction. Tests may import a judge, so only what is built counts.
+// TestJudgesAreIndependent: what judges a server shares no code with it.
 func TestJudgesAreIndependent(t *testing.T) {
-	for _, pkg := range list(t, "./...") {
-		judge := within(pkg, judges)
-		for _, dep := range list(t, "-f", `{{join .Imports "\n"}}`, pkg) {
-			if judge && within(dep, "redstalk") && !within(dep, judges) {
+	for _, pkg := range list(t, judges+"/...") {
+		for _, dep := range imports(t, pkg) {
+			if within(dep, "redstalk") && !within(dep, judges) {
 				t.Errorf("%s judges servers and must not import %s", pkg, dep)
 			}
-			if !judge && within(dep, judges) && !slices.Contains(tools, pkg) {
-				t.Errorf("%s is neither a test nor a tool and must not import %s", pkg, dep)
+		}
+	}
+}
+
+// TestToolsStayOutside: what was made for tools and tests is in no server. Tests
+// may import it, so only what is built counts.
+func TestToolsStayOutside(t *testing.T) {
+	for _, pkg := range list(t, "./...") {
+		for _, dep := range imports(t, pkg) {
+			for _, dir := range forTools {
+				if within(dep, dir) && !within(pkg, dir) && !slices.Contains(tools, pkg) {
+					t.Errorf("%s is neither a test nor a tool and must not import %s", pkg, dep)
+				}
 			}
 		}
 	}
