@@ -82,8 +82,8 @@ func (e *episode) disarm(label int) {
 	e.events = slices.DeleteFunc(e.events, func(ev event) bool { return label != 0 && ev.job == label })
 }
 
-// disarmDelay forgets when a delayed job was to become ready. Somebody who has
-// waited may have it already: the end of his TTR stays.
+// disarmDelay forgets when a delayed job was to become ready. A waiting
+// connection may have it already, so the end of its TTR stays.
 func (e *episode) disarmDelay(label int) {
 	e.events = slices.DeleteFunc(e.events, func(ev event) bool {
 		return label != 0 && ev.job == label && ev.kind == matures
@@ -97,7 +97,7 @@ func (e *episode) passTime(arming bool) error {
 		now := time.Now()
 		if i := slices.IndexFunc(e.events, func(ev event) bool { return !now.Before(ev.hi.Add(lag)) }); i >= 0 {
 			if over := e.overWith(e.events[i]); over.After(now) {
-				if err := e.linger(over); err != nil {
+				if err := e.sleepReminding(over); err != nil {
 					return err
 				}
 				continue
@@ -119,7 +119,7 @@ func (e *episode) passTime(arming bool) error {
 		if until.Equal(now) {
 			return nil
 		}
-		if err := e.linger(until); err != nil {
+		if err := e.sleepReminding(until); err != nil {
 			return err
 		}
 	}
@@ -137,8 +137,8 @@ func (e *episode) overWith(one event) time.Time {
 	return over
 }
 
-// linger does nothing until then, but for reminders.
-func (e *episode) linger(until time.Time) error {
+// sleepReminding does nothing until then, but for reminders.
+func (e *episode) sleepReminding(until time.Time) error {
 	for {
 		first := -1
 		for i, ev := range e.events {
@@ -265,15 +265,15 @@ func (e *episode) remind(ev event) error {
 	if replies < len(c.pending) || c.over() || !c.frame.idle() {
 		return nil
 	}
-	s := step{conn: ev.conn, commands: []command{{line: "list-tube-used", rest: "\r\n"}}}
+	s := step{conn: ev.conn, commands: []command{{line: "list-tube-used", payload: "\r\n"}}}
 	e.log = append(e.log, entry{step: s, at: time.Now()})
 	return e.do(s)
 }
 
-// finish has both servers come to rest. If they differ, and it has come near an
+// finish has both servers become idle. If they differ, and it has come near an
 // event, the event may be why; or else the subject was waited for in vain.
 func (e *episode) finish() error {
-	err := e.settle()
+	err := e.awaitBoth()
 	near := e.checkClock()
 	e.void = e.void || near != nil
 	if err != nil {

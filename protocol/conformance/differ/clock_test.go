@@ -85,7 +85,7 @@ func TestReminded(t *testing.T) {
 				}
 			}()
 		}
-		if err := e.linger(hi.Add(lag)); err != nil {
+		if err := e.sleepReminding(hi.Add(lag)); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()

@@ -66,7 +66,7 @@ var Differences = []Difference{
 		"1.13 quotes tube",
 		"the same"},
 	{"own-questions", "",
-		"whether a server is at rest is asked with stats, which counts itself",
+		"whether a server is idle is asked with stats, which counts itself",
 		"what was asked is taken off; behind a reserve, where it is chance how often that was, stats is not sent"},
 	{"stats-own", "",
 		"process, version and files are the server's own: pid, version, rusage, uptime, id, binlog-*, file",

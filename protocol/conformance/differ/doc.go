@@ -15,11 +15,14 @@
 //   - differences.go: all that may differ, each with its reason.
 //   - generate.go: what is sent. rules.go: what is not, because the order of
 //     events on a server would be chance.
-//   - episode.go: one script on one pair of servers. settle.go: how it knows
-//     that all replies have come. clock.go: what happens by time.
-//   - frame.go: how many commands a stream of bytes is, for that and nothing
-//     else. The rules of the queue are not known here; the judge knows them.
-//   - shrink.go, write.go: from a failing script to a small transcript.
+//   - episode.go: one script on one pair of servers. idle.go: how it knows
+//     that all replies have come. compare.go: whether they are equal. clock.go:
+//     what happens by time.
+//   - frame.go, asked.go: which commands a stream of bytes is, and what their
+//     bytes alone tell. The rules of the queue are not known here; the judge
+//     knows them.
+//   - failing.go, shrink.go, write.go: from a failing script to a small
+//     transcript.
 //   - coverage.go: which replies to which commands were seen.
 //
 // # What does not
@@ -30,7 +33,7 @@
 // # Why it can tell without a model
 //
 // One step is made at a time: a packet, a disconnect. Then both servers must
-// come to rest before the next. A command is answered by one reply, so it is
+// become idle before the next. A command is answered by one reply, so it is
 // known how many are due; the only exception is a reserve, which may wait.
 // Whether it does, the server says itself: when as many connections are
 // waiting by its stats page as have a reserve unanswered, nothing more will
@@ -49,11 +52,13 @@
 // no event is set off that would fall near another, so that what happens first
 // is the same on both. The exception is a packet that has something be due in some
 // seconds and then waits for as long: what is due comes first, though by a moment
-// only. An event may set off another: a TTR runs out, somebody
-// who waits gets the job, and from then on his own TTR runs. How late beanstalkd
-// does that is chance, up to the reminder that its holder sends (see
-// ttr-expiry-idle-holder); so the second is known to come no sooner than a TTR
-// after the first was due, and no later than a TTR after both have answered.
+// only.
+//
+// An event may set off another: a TTR runs out, a waiting connection gets the
+// job, and the TTR begins anew for that connection. How late beanstalkd does that
+// is chance, up to the reminder that the old holder sends (see
+// ttr-expiry-idle-holder). So the second event comes no sooner than a TTR after
+// the first was due, and no later than a TTR after both have answered.
 //
 // If the machine was too slow for that, the rest of the script counts for
 // nothing. A script that fails is played again, and it proves nothing to fail while

@@ -24,25 +24,6 @@ const (
 	unknown = "unknown"
 )
 
-// asked is a command that was sent whole, and what can be told from its bytes
-// alone.
-type asked struct {
-	verb, line string
-	label      int       // of the job, if it is a put
-	whole      bool      // a put whose body is complete and ends as it should
-	blocks     bool      // a reserve that waits if there is no job
-	flaw       string    // the name of a difference that it would show
-	begun      int       // a put with a body, to be kept or swallowed: its place among them
-	since      time.Time // then: when its line was complete
-	counted    bool      // a put or reserve that is well-formed, so that stats counts it
-	armed      bool      // what its waiting sets off was noted
-	delayed    bool      // its long delay was noted
-	closeWait  bool      // a reserve whose wait ends just behind what is due, see episode.closeWait
-
-	// How many stats pages had been asked of the two for other reasons.
-	probesJudge, probesSubject int
-}
-
 // framer cuts the bytes sent on one connection into commands.
 type framer struct {
 	max  int    // the longest body allowed

@@ -13,17 +13,17 @@ import (
 type generator struct {
 	*rand.Rand
 	e       *episode
-	conns   int // opened so far
-	labels  int // given so far
-	left    int // steps to make
-	drained int // steps before the end at which draining begins; 0: never
-	rest    map[int]string
-	looks   []int // connections that are to look at all tubes, while no figure lags
+	conns   int            // opened so far
+	labels  int            // given so far
+	left    int            // steps to make
+	drained int            // steps before the end at which draining begins; 0: never
+	unsent  map[int]string // by connection: the end of a command that was sent in part
+	askers  []int          // connections that are to ask about all tubes, while no figure lags
 }
 
 func newGenerator(e *episode, random *rand.Rand, steps int) *generator {
-	g := &generator{Rand: random, e: e, left: steps, rest: make(map[int]string)}
-	if g.one(4) {
+	g := &generator{Rand: random, e: e, left: steps, unsent: make(map[int]string)}
+	if g.oneIn(4) {
 		g.drained = 12
 	}
 	return g
@@ -37,35 +37,35 @@ func (g *generator) next() (step, bool) {
 	if g.left == g.drained && g.drained > 0 {
 		return step{act: drain}, true
 	}
-	if g.left%lookEvery == lookEvery/2 && g.e.admit(step{act: quiet}) == "" {
-		g.looks = slices.Sorted(maps.Keys(g.e.conns))
+	if g.left%askEvery == askEvery/2 && g.e.admit(step{act: quiet}) == "" {
+		g.askers = slices.Sorted(maps.Keys(g.e.conns))
 		return step{act: quiet}, true
 	}
-	if s, is := g.look(); is {
+	if s, is := g.askAbout(); is {
 		return s, true
 	}
 	for range 50 {
-		rest := maps.Clone(g.rest)
+		unsent := maps.Clone(g.unsent)
 		if s := g.step(); g.e.admit(s) == "" {
 			return s, true
 		}
-		g.rest = rest // else a line would go on in the next one, and an id get into the name of a tube
+		g.unsent = unsent // else a line would go on in the next one, and an id get into the name of a tube
 	}
-	return step{conn: g.newConn(), commands: []command{{line: "list-tubes", rest: "\r\n"}}}, true
+	return step{conn: g.newConn(), commands: []command{{line: "list-tubes", payload: "\r\n"}}}, true
 }
 
-// lookEvery is how many steps are between two looks at figures that lag.
-const lookEvery = 200
+// askEvery is how many steps are between two rounds of asking for figures that lag.
+const askEvery = 200
 
-// look has the next connection that is to do so ask about every tube.
-func (g *generator) look() (step, bool) {
-	for len(g.looks) > 0 {
-		s := step{conn: g.looks[0], commands: []command{{line: "list-tubes", rest: "\r\n"}}}
-		g.looks = g.looks[1:]
+// askAbout has the next of the askers ask about every tube.
+func (g *generator) askAbout() (step, bool) {
+	for len(g.askers) > 0 {
+		s := step{conn: g.askers[0], commands: []command{{line: "list-tubes", payload: "\r\n"}}}
+		g.askers = g.askers[1:]
 		for _, name := range tubeNames {
-			s.commands = append(s.commands, command{line: "stats-tube " + name, rest: "\r\n"})
+			s.commands = append(s.commands, command{line: "stats-tube " + name, payload: "\r\n"})
 		}
-		if c := g.e.conns[s.conn]; c != nil && !c.waits() && g.rest[s.conn] == "" && g.e.admit(s) == "" {
+		if c := g.e.conns[s.conn]; c != nil && !c.waits() && g.unsent[s.conn] == "" && g.e.admit(s) == "" {
 			return s, true
 		}
 	}
@@ -77,18 +77,18 @@ func (g *generator) newConn() int {
 	return g.conns
 }
 
-// one says yes in one of n cases.
-func (g *generator) one(n int) bool { return g.IntN(n) == 0 }
+// oneIn says yes in one of n cases.
+func (g *generator) oneIn(n int) bool { return g.IntN(n) == 0 }
 
 func pick[T any](g *generator, from ...T) T { return from[g.IntN(len(from))] }
 
 func (g *generator) step() step {
 	open := slices.Sorted(maps.Keys(g.e.conns))
-	if len(open) < 2 || len(open) < 6 && g.one(30) {
+	if len(open) < 2 || len(open) < 6 && g.oneIn(30) {
 		return g.packet(g.newConn())
 	}
 	id := pick(g, open...)
-	if g.e.conns[id].waits() && !g.one(12) {
+	if g.e.conns[id].waits() && !g.oneIn(12) {
 		id = pick(g, open...) // let others do something for it
 	}
 	switch n := g.IntN(200); {
@@ -108,8 +108,8 @@ func (g *generator) step() step {
 // piece or not, whole or not.
 func (g *generator) packet(id int) step {
 	s := step{conn: id}
-	if rest, cut := g.rest[id]; cut && g.e.conns[id] != nil {
-		s.commands = append(s.commands, command{rest: rest})
+	if end, cut := g.unsent[id]; cut && g.e.conns[id] != nil {
+		s.commands = append(s.commands, command{payload: end})
 	}
 	n := 1
 	switch g.IntN(20) {
@@ -119,7 +119,7 @@ func (g *generator) packet(id int) step {
 		n = pick(g, 2, 10, 20, 70, 130)
 	}
 	if g.e.timed {
-		if g.one(6) {
+		if g.oneIn(6) {
 			return g.closeWait(s)
 		}
 		n = min(n, 4)
@@ -127,19 +127,19 @@ func (g *generator) packet(id int) step {
 	for range n {
 		s.commands = append(s.commands, g.command(id))
 	}
-	if g.one(12) {
+	if g.oneIn(12) {
 		for range 1 + g.IntN(4) {
 			s.cuts = append(s.cuts, g.IntN(300))
 		}
 	}
-	delete(g.rest, id)
-	if last := &s.commands[len(s.commands)-1]; !g.e.timed && g.one(15) && last.rest != "" {
-		at := g.IntN(len(last.rest))
+	delete(g.unsent, id)
+	if last := &s.commands[len(s.commands)-1]; !g.e.timed && g.oneIn(15) && last.payload != "" {
+		at := g.IntN(len(last.payload))
 		trial := s
 		trial.commands = slices.Clone(s.commands)
-		trial.commands[len(s.commands)-1].rest = last.rest[:at]
+		trial.commands[len(s.commands)-1].payload = last.payload[:at]
 		if g.e.admit(trial) == "" {
-			g.rest[id] = last.rest[at:]
+			g.unsent[id] = last.payload[at:]
 			return trial
 		}
 	}
@@ -174,10 +174,10 @@ func (g *generator) closeWait(s step) step {
 
 func (g *generator) command(id int) command {
 	line := g.line(id)
-	if g.one(10) {
+	if g.oneIn(10) {
 		line = g.spoil(line)
 	}
-	if len(line) > 0 && g.one(40) {
+	if len(line) > 0 && g.oneIn(40) {
 		line = g.junk()
 	}
 	return g.whole(strings.ReplaceAll(clean(line), "\r", ""))
@@ -186,10 +186,10 @@ func (g *generator) command(id int) command {
 // whole is a line with what belongs to it.
 func (g *generator) whole(line string) command {
 	if !strings.HasPrefix(line, "put ") {
-		return command{line: line, rest: "\r\n"}
+		return command{line: line, payload: "\r\n"}
 	}
 	g.labels++
-	return command{line: line, rest: "\r\n" + g.bodyFor(line), label: g.labels}
+	return command{line: line, payload: "\r\n" + g.bodyFor(line), label: g.labels}
 }
 
 // bodyFor is a body for a put line, mostly as long as it says.
@@ -205,13 +205,13 @@ func (g *generator) bodyFor(line string) string {
 	}
 	body := g.bytes(int(size))
 	switch {
-	case g.one(40):
+	case g.oneIn(40):
 		return body + "x\r\n"
-	case g.one(40):
+	case g.oneIn(40):
 		return body + g.bytes(g.IntN(20)+2)
-	case g.one(60) && size > 0:
+	case g.oneIn(60) && size > 0:
 		return body[1:] + "\r\n"
-	case g.one(60):
+	case g.oneIn(60):
 		return body + "\n\r"
 	}
 	return body + "\r\n"
@@ -241,7 +241,7 @@ func (g *generator) bytes(n int) string {
 var tubeNames = []string{"t", "u", "v", "w", "default", "-t", "a/b;c.d$e_f(g)+h", "1", strings.Repeat("n", 200), strings.Repeat("n", 201)}
 
 func (g *generator) tube() string {
-	if g.one(4) {
+	if g.oneIn(4) {
 		return pick(g, tubeNames...)
 	}
 	return pick(g, tubeNames[:5]...)
@@ -316,8 +316,8 @@ func (g *generator) size() int {
 func (g *generator) line(id int) string {
 	many := len(g.e.alive) > 60
 	n := g.IntN(132)
-	if many && g.one(2) {
-		return "delete " + g.job(id, g.one(2))
+	if many && g.oneIn(2) {
+		return "delete " + g.job(id, g.oneIn(2))
 	}
 	switch {
 	case n < 20:
@@ -329,8 +329,8 @@ func (g *generator) line(id int) string {
 	case n < 40:
 		return "reserve-job " + g.job(id, false)
 	case n < 47:
-		return "delete " + g.job(id, g.one(2))
-	case n < 66 && g.holdsNothing(id) && !g.one(4): // it would mostly be NOT_FOUND
+		return "delete " + g.job(id, g.oneIn(2))
+	case n < 66 && g.holdsNothing(id) && !g.oneIn(4): // it would mostly be NOT_FOUND
 		return pick(g, "reserve-with-timeout "+g.timeout(), "reserve-job "+g.job(id, false))
 	case n < 55:
 		return "release " + g.job(id, true) + " " + g.pri() + " " + g.seconds()
@@ -369,7 +369,7 @@ func (g *generator) question(id, n int) string {
 		return pick(g, "list-tubes", "list-tube-used", "list-tubes-watched")
 	case n < 131:
 		return pick(g, "pause-tube ", "pause-tube ", "pause-tube ", "pause-tube   ", "pause-tube") + g.tube() + " " + g.seconds()
-	case g.one(4):
+	case g.oneIn(4):
 		return pick(g, "quit", "quitter", "quit now please")
 	}
 	return "list-tubes"

@@ -52,7 +52,7 @@ func (p page) add(key string, n int) {
 }
 
 // withoutControl takes off what the connection that asks whether the server is
-// at rest adds to a page.
+// idle adds to a page.
 func (p page) withoutControl(verb string, probes int) page {
 	if verb == "stats" {
 		p.add("cmd-stats", -probes)
@@ -102,4 +102,12 @@ func valuesAgree(key, want, got string, all page, seconds int) bool {
 		return strings.Trim(want, `"`) == strings.Trim(got, `"`)
 	}
 	return want == got
+}
+
+func (p page) set(key, value string) {
+	for i := range p.lines {
+		if p.lines[i].key == key {
+			p.lines[i].value = value
+		}
+	}
 }

@@ -2,9 +2,7 @@ package differ
 
 import (
 	"maps"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -87,18 +85,6 @@ func (e *episode) admitIDs(_ int, c *conn, all []*asked, s step) string {
 	return ""
 }
 
-var idLine = regexp.MustCompile(`^(peek|reserve-job|delete|release|bury|kick-job|touch|stats-job) +([0-9]+)`)
-
-// id is the job that a command names, if it names one.
-func (a *asked) id() (uint64, bool) {
-	m := idLine.FindStringSubmatch(a.line)
-	if m == nil {
-		return 0, false
-	}
-	n, err := strconv.ParseUint(m[2], 10, 64)
-	return n, err == nil
-}
-
 // mostCommands is how many commands a packet has at most.
 const mostCommands = 300
 
@@ -134,70 +120,13 @@ const behindMost = 50_000
 func (e *episode) admitBehind(_ int, c *conn, all []*asked, s step) string {
 	bytes := c.behind
 	for _, cmd := range s.commands {
-		bytes += len(cmd.line) + len(cmd.rest)
+		bytes += len(cmd.line) + len(cmd.payload)
 	}
 	blocks := slices.ContainsFunc(all, func(a *asked) bool { return a.blocks })
 	if blocks && bytes > behindMost {
 		return "waiting-then-gone"
 	}
 	return ""
-}
-
-var (
-	releaseLine = regexp.MustCompile(`^release +([0-9]+) +([0-9]+) +([0-9]+)$`)
-	pauseLine   = regexp.MustCompile(`^pause-tube *([-A-Za-z0-9+/;.$_()]+) +([0-9]+)$`)
-)
-
-// seconds are the times that a command names, if it may be accepted.
-func (a *asked) seconds() []uint64 {
-	var m []string
-	switch a.verb {
-	case "put":
-		if m = putLine.FindStringSubmatch(a.line); m != nil && a.whole {
-			ttr := m[3]
-			if strings.Trim(ttr, "0") == "" {
-				ttr = "1"
-			}
-			m = []string{m[2], ttr}
-		} else {
-			m = nil
-		}
-	case "release":
-		if m = releaseLine.FindStringSubmatch(a.line); m != nil {
-			m = m[3:]
-		}
-	case "pause-tube":
-		if m = pauseLine.FindStringSubmatch(a.line); m != nil {
-			m = m[2:]
-		}
-	case "reserve-with-timeout":
-		if m = timeoutLine.FindStringSubmatch(a.line); m != nil {
-			m = m[1:]
-		}
-	}
-	var all []uint64
-	for _, digits := range m {
-		if n, err := strconv.ParseUint(digits, 10, 64); err == nil {
-			all = append(all, n)
-		}
-	}
-	return all
-}
-
-const (
-	soonest = 3    // seconds: the longest time that a timed script waits for
-	latest  = 1000 // seconds: what a script never waits for begins here
-	apart   = 100  // seconds: between longer delays, more than a script takes
-)
-
-// longDelay is the delay that a put or release names, if it is a long one.
-func (a *asked) longDelay() (uint64, bool) {
-	times := a.seconds()
-	is := len(times) > 0 && times[0] >= latest && (a.verb == "put" || a.verb == "release")
-	if !is {
-		return 0, false
-	}
-	return times[0], true
 }
 
 // admitTimes keeps times apart that a script waits for and those that it does
@@ -364,8 +293,8 @@ func (c *conn) mayWatch(commands []*asked) []string {
 	return names
 }
 
-// admitWaking keeps out packets that wake somebody and then do something of
-// which the outcome depends on how soon he takes his job.
+// admitWaking keeps out packets that wake a waiting connection and then do
+// something whose outcome depends on how soon that connection takes its job.
 func (e *episode) admitWaking(id int, c *conn, all []*asked, _ step) string {
 	others := e.waiting(id)
 	first := slices.IndexFunc(all, func(a *asked) bool { return a.blocks })
@@ -401,24 +330,6 @@ func (e *episode) otherTail(id int) bool {
 		if other != id && len(o.pending) > 1 {
 			return true
 		}
-	}
-	return false
-}
-
-// wakes says whether a command can make a job ready, or let one be taken.
-func (a *asked) wakes() bool {
-	switch a.verb {
-	case "put", "release", "kick", "kick-job", "pause-tube", "quit":
-		return true
-	}
-	return false
-}
-
-// inert says that a command neither changes a job nor tells of one.
-func (a *asked) inert() bool {
-	switch a.verb {
-	case unknown, "use", "watch", "ignore", "list-tube-used", "list-tubes-watched":
-		return true
 	}
 	return false
 }

@@ -49,7 +49,7 @@ func newPutModel(number uint64) *putModel {
 func (m *putModel) send(id int, pieces ...string) (why string) {
 	s := step{conn: id}
 	for _, p := range pieces {
-		s.commands = append(s.commands, command{rest: p})
+		s.commands = append(s.commands, command{payload: p})
 	}
 	if why = m.e.admit(s); why != "" {
 		return why
@@ -196,7 +196,7 @@ func TestAdmitPuts(t *testing.T) {
 		if c.refused {
 			want = "put-half-received"
 		}
-		s := step{conn: c.last.conn, commands: []command{{rest: c.last.sent}}}
+		s := step{conn: c.last.conn, commands: []command{{payload: c.last.sent}}}
 		if why := m.e.admit(s); why != want {
 			t.Errorf("%s: refused because of %q, want %q", c.name, why, want)
 		}
@@ -229,7 +229,7 @@ func TestAdmitEnd(t *testing.T) {
 		if c.holds {
 			m.e.conns[2].held[1] = true
 		}
-		why := m.e.admit(step{conn: 2, commands: []command{{rest: c.sent}}, fin: c.ends})
+		why := m.e.admit(step{conn: 2, commands: []command{{payload: c.sent}}, fin: c.ends})
 		if want := map[bool]string{true: "burst-and-waiter"}[c.refused]; why != want {
 			t.Errorf("%s: refused because of %q, want %q", c.name, why, want)
 		}

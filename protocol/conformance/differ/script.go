@@ -16,7 +16,7 @@ const (
 	quiet             // nothing, until no figure of the subject lags; conn means nothing
 )
 
-// step is what happens at once; both servers must come to rest after it.
+// step is what happens at once; both servers must become idle after it.
 type step struct {
 	act      act
 	conn     int // opened when it is first named
@@ -29,9 +29,9 @@ type step struct {
 // and what belongs to it. In a line, \x02 5 \x03 stands for the id of the job
 // with label 5, which differs from server to server.
 type command struct {
-	line  string
-	rest  string // CRLF, a body
-	label int    // of the job that a put makes; 0 if it is no put
+	line    string
+	payload string // CRLF, a body
+	label   int    // of the job that a put makes; 0 if it is no put
 }
 
 // refStart begins the reference to a job in a line.
@@ -54,7 +54,7 @@ func (c command) bytes(id func(label int) (uint64, bool)) []byte {
 		}
 		return noSuchJob
 	})
-	return []byte(line + c.rest)
+	return []byte(line + c.payload)
 }
 
 // clean drops what is left of references that were cut up.

@@ -28,7 +28,7 @@ type Server struct {
 type side struct {
 	name    string
 	server  Server
-	control net.Conn // for asking whether the server is at rest
+	control net.Conn // for asking whether the server is idle
 	answers *bufio.Reader
 	probes  int // pages asked for there
 

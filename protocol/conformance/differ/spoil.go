@@ -49,13 +49,13 @@ func (g *generator) spoil(line string) string {
 // junk is a word, mostly whole, and whatever behind it.
 func (g *generator) junk() string {
 	line := pick(g, verbs...)
-	if g.one(4) {
+	if g.oneIn(4) {
 		line = line[:g.IntN(len(line)+1)]
 	}
 	for range g.IntN(5) {
 		line += pick(g, numbers...) + pick(g, " ", " ", "", "  ")
 	}
-	if g.one(6) {
+	if g.oneIn(6) {
 		return ""
 	}
 	return line

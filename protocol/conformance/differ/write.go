@@ -123,7 +123,7 @@ func (w *writer) parts(c command) (parts []part) {
 		named = true
 		parts = append(parts, part{name: jobName(n)})
 	}
-	return append(parts, part{text: line + c.rest, afterName: named})
+	return append(parts, part{text: line + c.payload, afterName: named})
 }
 
 func jobName(label int) string { return fmt.Sprint("j", label) }

@@ -21,14 +21,14 @@ func TestPacketIsWhatWasSent(t *testing.T) {
 	}
 	e := &episode{jobs: map[int]*job{3: {judge: 17}, 4: {judge: 18}}, byJudge: map[uint64]int{17: 3, 18: 4}}
 	commands := []command{
-		{line: "put 0 0 1 256", rest: "\r\n" + string(every) + "\r\n"},
-		{line: "delete " + ref(3) + "x " + ref(4), rest: "\r\n"},
-		{line: "peek 00" + ref(3), rest: "\r\n"},
-		{line: "delete " + ref(5), rest: "\r\n"}, // never made
-		{line: "", rest: "\r\n"},
-		{line: " use $job {x*3} \\", rest: "\r\n"},
-		{line: "put 0 0 1 90", rest: "\r\n" + string(bytes.Repeat([]byte("{"), 45)) + string(bytes.Repeat([]byte{0}, 45)) + "\r\n"},
-		{line: "put 0 0 1 9", rest: "\r\n \r\n $a "},
+		{line: "put 0 0 1 256", payload: "\r\n" + string(every) + "\r\n"},
+		{line: "delete " + ref(3) + "x " + ref(4), payload: "\r\n"},
+		{line: "peek 00" + ref(3), payload: "\r\n"},
+		{line: "delete " + ref(5), payload: "\r\n"}, // never made
+		{line: "", payload: "\r\n"},
+		{line: " use $job {x*3} \\", payload: "\r\n"},
+		{line: "put 0 0 1 90", payload: "\r\n" + string(bytes.Repeat([]byte("{"), 45)) + string(bytes.Repeat([]byte{0}, 45)) + "\r\n"},
+		{line: "put 0 0 1 9", payload: "\r\n \r\n $a "},
 	}
 	w := &writer{e: e}
 	w.WriteString("a> put\na< INSERTED $j3\na> put\na< INSERTED $j4\n\n")

@@ -74,7 +74,7 @@
 //	end                 in "beanstalkd-1.12"); the reason must be given
 //
 // When a connection was left without an answer (a waiting reserve, a close)
-// and another one sends next, the player first pauses for [Target.Settle], so
+// and another one sends next, the player first pauses for [Target.Pause], so
 // that the server sees the two in the order of the file.
 //
 // # When the machine is slow

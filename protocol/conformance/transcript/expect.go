@@ -4,53 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 )
-
-// due is when something must happen, and how long to wait to see.
-type due struct {
-	timed            bool
-	from             time.Time
-	earliest, latest time.Duration // after from
-	giveUp           time.Time
-}
-
-// due reckons a window; w may be nil.
-func (p *player) due(l *link, w *window) (due, error) {
-	if w == nil {
-		return due{giveUp: time.Now().Add(p.target.Patience)}, nil
-	}
-	from := l.lastSend
-	if w.mark != "" {
-		m, ok := p.marks[w.mark]
-		if !ok {
-			return due{}, fmt.Errorf("no mark %s", w.mark)
-		}
-		from = m
-	}
-	d := due{timed: true, from: from, earliest: w.lo - granularity, latest: w.hi + p.target.Slack}
-	p.clock.allowUntil(from.Add(w.hi))
-	// Wait on for a while, to tell late from never.
-	d.giveUp = from.Add(d.latest + p.target.Patience)
-	return d, nil
-}
-
-// misses says how at lies outside of d, or nothing.
-func (d due) misses(at time.Time) string {
-	after := at.Sub(d.from)
-	switch {
-	case !d.timed:
-		return ""
-	case after < d.earliest:
-		return fmt.Sprintf("it too early, after %v", after.Round(time.Microsecond))
-	case after > d.latest:
-		return fmt.Sprintf("it too late, after %v", after.Round(time.Microsecond))
-	}
-	return ""
-}
 
 // play hears one reply. If it answers a question that may be asked again, it
 // asks until the answer is right or Patience is over.
@@ -112,8 +69,8 @@ func (e *expectStep) await(p *player) (reply, due, error) {
 		return r, d, p.mismatch(e.base(), e.String(), "nothing")
 	}
 	p.log.add(r.at, e.conn, "< "+r.String())
-	if p.unsettled == l.name {
-		p.unsettled = ""
+	if p.unanswered == l.name {
+		p.unanswered = ""
 	}
 	return r, d, nil
 }
@@ -239,104 +196,4 @@ func (e *expectStep) comparePage(p *player, page []pageLine) string {
 // accepts compares a value, as it is or without its quotes.
 func (k keyed) accepts(l pageLine, v *vars) bool {
 	return k.value.match([]byte(l.value), v, nil) || k.value.match([]byte(unquote(l.value)), v, nil)
-}
-
-func unquote(s string) string {
-	if n := len(s); n >= 2 && s[0] == '"' && s[n-1] == '"' {
-		return s[1 : n-1]
-	}
-	return s
-}
-
-// pageLine is one line of a stats page as it came.
-type pageLine struct{ key, value string }
-
-var pageKey = regexp.MustCompile(`^[a-z-]+$`)
-
-// yaml splits the body of an OK reply into its lines.
-func yaml(r reply) ([]string, error) {
-	body, ok := strings.CutPrefix(string(r.body), "---\n")
-	switch {
-	case !r.data || !bytes.HasPrefix(r.head, []byte("OK ")):
-		return nil, fmt.Errorf("not a page")
-	case !ok:
-		return nil, fmt.Errorf("the page does not start with ---")
-	case !strings.HasSuffix(body, "\n"):
-		return nil, fmt.Errorf("the page does not end with a line end")
-	}
-	return strings.Split(strings.TrimSuffix(body, "\n"), "\n"), nil
-}
-
-// parsePage reads a dictionary: every line key: value, no key twice.
-func parsePage(r reply) ([]pageLine, error) {
-	lines, err := yaml(r)
-	if err != nil {
-		return nil, err
-	}
-	var page []pageLine
-	seen := map[string]bool{}
-	for _, s := range lines {
-		k, v, ok := strings.Cut(s, ": ")
-		if !ok || !pageKey.MatchString(k) || v == "" || v != strings.TrimSpace(v) || seen[k] {
-			return nil, fmt.Errorf("bad line %q in the page", s)
-		}
-		seen[k] = true
-		page = append(page, pageLine{k, v})
-	}
-	return page, nil
-}
-
-func parseList(r reply) ([]string, error) {
-	lines, err := yaml(r)
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	for _, s := range lines {
-		name, ok := strings.CutPrefix(s, "- ")
-		if !ok {
-			return nil, fmt.Errorf("bad line %q in the list", s)
-		}
-		names = append(names, name)
-	}
-	return names, nil
-}
-
-// String is the reply as a transcript would write it, shortened.
-func (r reply) String() string {
-	if !r.data {
-		return clip(r.head)
-	}
-	return clip(r.head) + " / " + clip(r.body)
-}
-
-// clip quotes b, leaving out the middle if it is long.
-func clip(b []byte) string {
-	s := quote(b)
-	if len(s) > 2000 {
-		s = s[:1000] + " ... " + s[len(s)-900:]
-	}
-	return s
-}
-
-// A dialog is what was said, for error messages.
-type dialog struct {
-	start time.Time
-	lines []string
-}
-
-func (d *dialog) add(at time.Time, conn, what string) {
-	if n := len(what); n > 300 {
-		what = what[:200] + " ... " + what[n-80:]
-	}
-	d.lines = append(d.lines, fmt.Sprintf("  %8.3fs %s %s", at.Sub(d.start).Seconds(), conn, what))
-}
-
-// String is the last part of the dialogue.
-func (d *dialog) String() string {
-	lines := d.lines
-	if len(lines) > 40 {
-		lines = append([]string{"  ..."}, lines[len(lines)-40:]...)
-	}
-	return strings.Join(lines, "\n")
 }

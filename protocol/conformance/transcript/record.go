@@ -136,8 +136,8 @@ func (r *recorder) drain(name string) error {
 		}
 		r.log.add(rep.at, name, "< "+rep.String())
 		r.new[r.last] = append(r.new[r.last], r.write(name, rep)...)
-		if r.unsettled == name {
-			r.unsettled = ""
+		if r.unanswered == name {
+			r.unanswered = ""
 		}
 	}
 }

@@ -321,10 +321,10 @@ func TestPlayEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// TestRecord starts from a draft without replies, and from one with wrong
+// TestRecord starts from an outline without replies, and from one with wrong
 // ones, and ends at the same script.
 func TestRecord(t *testing.T) {
-	const want = `# A draft.
+	const want = `# An outline.
 
 a> put a
 a< INSERTED $j1
@@ -342,9 +342,9 @@ a< NONSENSE
 end
 `
 	wrong := strings.NewReplacer("a= ab", "a= q", "list a b", "list c", "pri: 5", "pri: 7").Replace(want)
-	draft := strings.NewReplacer("a< INSERTED $j1\n", "", "a< FOUND $j1 2\na= ab\n", "\n", "a< OK list a b\n", "").Replace(want)
+	outline := strings.NewReplacer("a< INSERTED $j1\n", "", "a< FOUND $j1 2\na= ab\n", "\n", "a< OK list a b\n", "").Replace(want)
 	surplus := strings.Replace(want, "a= ab\n", "a= ab\na< MORE\n", 1)
-	for _, text := range []string{want, wrong, draft, surplus} {
+	for _, text := range []string{want, wrong, outline, surplus} {
 		synctest.Test(t, func(t *testing.T) {
 			tr, err := Parse("x", text)
 			if err != nil {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// rest is what must still come from a side before it is at rest.
-type rest struct {
+// owing is what must still come from a side before it is idle.
+type owing struct {
 	busy  bool // something that must come by itself
 	maybe int  // connections of which the next reply is a reserve's, which may wait
 	lost  int  // a connection that has ended too early, -1 if none
@@ -17,8 +17,8 @@ type rest struct {
 }
 
 // outstanding says what a side still owes.
-func (e *episode) outstanding(s *side) rest {
-	r := rest{lost: -1}
+func (e *episode) outstanding(s *side) owing {
+	r := owing{lost: -1}
 	for id, c := range e.conns {
 		replies, ended := s.came(id)
 		due := len(c.pending)
@@ -43,14 +43,14 @@ func (e *episode) outstanding(s *side) rest {
 
 // errJudge says that the judge has not answered as it must: a mistake of this
 // package, or something in beanstalkd that nobody knows of.
-var errJudge = errors.New("the judge is not at rest")
+var errJudge = errors.New("the judge is not idle")
 
 const (
 	// judgePatience is how long a reply of the judge is waited for.
 	judgePatience = 10 * time.Second
 
-	// longestLook is how long is waited at once.
-	longestLook = 50 * time.Millisecond
+	// longestWait is how long is waited at once.
+	longestWait = 50 * time.Millisecond
 )
 
 // budget is how long a side is still waited for. If the machine stands still with
@@ -66,14 +66,14 @@ func (b *budget) wait(d time.Duration) {
 	begun := time.Now()
 	b.side.wait(d)
 	took := time.Since(begun)
-	b.left -= min(took, 4*longestLook)
+	b.left -= min(took, 4*longestWait)
 	b.slow = max(b.slow, took-d)
 }
 
-// settle waits until both servers are at rest and compares what has come.
-func (e *episode) settle() error {
+// awaitBoth waits until both servers are idle and compares what has come.
+func (e *episode) awaitBoth() error {
 	begun := time.Now()
-	if err := e.settleJudge(); err != nil {
+	if err := e.awaitJudge(); err != nil {
 		return err
 	}
 	e.slow = max(e.slow, time.Since(begun))
@@ -81,7 +81,7 @@ func (e *episode) settle() error {
 	for id := range e.conns {
 		owed[id], _ = e.judge.came(id)
 	}
-	if fault = e.settleSubject(owed); fault != nil {
+	if fault = e.awaitSubject(owed); fault != nil {
 		for id := range owed { // compare what there is: that tells more
 			n, _ := e.subject.came(id)
 			owed[id] = min(owed[id], n)
@@ -91,22 +91,22 @@ func (e *episode) settle() error {
 		fault = err
 	}
 	if fault != nil {
-		e.logRest()
+		e.logUnmatched()
 		return fault
 	}
 	e.census = false
-	e.buryTheDead()
+	e.forgetClosed()
 	if e.timed {
 		e.armTimeouts()
 	}
 	return nil
 }
 
-// settleJudge waits until the judge is at rest. If a reserve may be waiting,
+// awaitJudge waits until the judge is idle. If a reserve may be waiting,
 // only the judge can tell: when as many wait as were left without an answer
 // before it was asked, and it has not counted a reserve behind them, nothing
 // is on its way.
-func (e *episode) settleJudge() error {
+func (e *episode) awaitJudge() error {
 	limit := budget{e, e.judge, judgePatience}
 	for pause := 100 * time.Microsecond; ; {
 		r := e.outstanding(e.judge)
@@ -116,11 +116,11 @@ func (e *episode) settleJudge() error {
 		case r.more:
 			return fmt.Errorf("%w: it has answered more than was asked", errJudge)
 		case r.busy:
-			limit.wait(longestLook)
+			limit.wait(longestWait)
 		case r.maybe == 0 && !e.census:
 			return nil
 		default:
-			if rests, err := e.rests(e.judge, r.maybe); err != nil || rests {
+			if idle, err := e.isIdle(e.judge, r.maybe); err != nil || idle {
 				return err
 			}
 			limit.wait(pause)
@@ -132,17 +132,17 @@ func (e *episode) settleJudge() error {
 	}
 }
 
-// rests asks a side whether that many of the connections wait and nothing else
+// isIdle asks a side whether that many of the connections wait and nothing else
 // is left to be done.
-func (e *episode) rests(s *side, waiting int) (bool, error) {
-	want := e.atRest(s, waiting)
+func (e *episode) isIdle(s *side, waiting int) (bool, error) {
+	want := e.idleState(s, waiting)
 	st, err := s.probe()
 	return st == want, err
 }
 
-// atRest is what a side says of itself when that many wait and nothing else is
+// idleState is what a side says of itself when that many wait and nothing else is
 // left to be done.
-func (e *episode) atRest(s *side, waiting int) state {
+func (e *episode) idleState(s *side, waiting int) state {
 	st := state{waiting: waiting, draining: e.draining, counted: e.sums.counted}
 	for id, c := range e.conns {
 		replies, ended := s.came(id)
@@ -161,9 +161,9 @@ func (e *episode) atRest(s *side, waiting int) state {
 	return st
 }
 
-// settleSubject waits until the subject has sent as many replies as the judge
-// and is at rest.
-func (e *episode) settleSubject(owed map[int]int) error {
+// awaitSubject waits until the subject has sent as many replies as the judge
+// and is idle.
+func (e *episode) awaitSubject(owed map[int]int) error {
 	limit := budget{e, e.subject, e.patience}
 	for pause := 100 * time.Microsecond; ; {
 		r := e.outstanding(e.subject)
@@ -175,11 +175,11 @@ func (e *episode) settleSubject(owed map[int]int) error {
 			n := owed[extra]
 			return e.fault(extra, "no reply", show(e.subject.peek(extra)[n]))
 		case missing >= 0 || r.busy:
-			limit.wait(longestLook)
+			limit.wait(longestWait)
 		case r.maybe == 0 && !e.census:
 			return nil
 		default:
-			if rests, err := e.rests(e.subject, r.maybe); err != nil || rests {
+			if idle, err := e.isIdle(e.subject, r.maybe); err != nil || idle {
 				return err
 			}
 			limit.wait(pause)
@@ -191,8 +191,8 @@ func (e *episode) settleSubject(owed map[int]int) error {
 	}
 }
 
-// late is the fault of a subject that did not come to rest.
-func (e *episode) late(missing int, owed map[int]int, r rest) error {
+// late is the fault of a subject that did not become idle.
+func (e *episode) late(missing int, owed map[int]int, r owing) error {
 	if missing >= 0 {
 		n, _ := e.subject.came(missing)
 		n = min(n, owed[missing]-1) // it may have come just now
@@ -207,8 +207,8 @@ func (e *episode) late(missing int, owed map[int]int, r rest) error {
 	if err != nil {
 		return err
 	}
-	want := e.atRest(e.subject, r.maybe)
-	return &Fault{Conn: -1, Verb: "rest", Want: fmt.Sprintf("%+v", want), Got: fmt.Sprintf("%+v", st)}
+	want := e.idleState(e.subject, r.maybe)
+	return &Fault{Conn: -1, Verb: "idle", Want: fmt.Sprintf("%+v", want), Got: fmt.Sprintf("%+v", st)}
 }
 
 // compareCounts names a connection on which the subject has sent fewer replies
@@ -236,8 +236,8 @@ func (e *episode) fault(id int, want, got string) *Fault {
 	return &Fault{Conn: id, Verb: verb, Want: want, Got: got}
 }
 
-// buryTheDead forgets connections that both servers have closed.
-func (e *episode) buryTheDead() {
+// forgetClosed forgets connections that both servers have closed.
+func (e *episode) forgetClosed() {
 	for _, id := range slices.Sorted(maps.Keys(e.conns)) {
 		c := e.conns[id]
 		if !c.over() {
