@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	auditors = 4   // connections of an audit
-	glance   = 100 // jobs that one of them looks at with one packet
-	drainBy  = 50  // jobs that one of them takes out with one packet
+	auditors   = 4   // connections of an audit
+	peekBatch  = 100 // jobs that one of them peeks at with one packet
+	drainBatch = 50  // jobs that one of them takes out with one packet
 )
 
 // Check looks at every job that may be there, and at every one that was
@@ -52,20 +52,20 @@ func (l *Ledger) conclude(err error) error {
 
 // check looks at the jobs that are chosen and have an id, and counts them all.
 func (l *Ledger) check(ctx context.Context, chosen func(*entry) bool) error {
-	var look []*entry
+	var jobs []*entry
 	l.mu.Lock()
 	for _, e := range l.ids {
 		if e.id != 0 && chosen(e) {
-			look = append(look, e)
+			jobs = append(jobs, e)
 		}
 	}
 	l.mu.Unlock()
-	share := (len(look) + auditors - 1) / auditors
+	share := (len(jobs) + auditors - 1) / auditors
 	l.audit(func(c *client, number int) {
-		mine := look[min(number*share, len(look)):min((number+1)*share, len(look))]
-		for some := range slices.Chunk(mine, glance) {
+		mine := jobs[min(number*share, len(jobs)):min((number+1)*share, len(jobs))]
+		for some := range slices.Chunk(mine, peekBatch) {
 			for len(some) > 0 && c.connect(ctx) {
-				if some = c.look(some); len(some) > 0 {
+				if some = c.peekAll(some); len(some) > 0 {
 					pause(ctx)
 				}
 			}
@@ -90,8 +90,8 @@ func (l *Ledger) audit(work func(c *client, number int)) {
 	group.Wait()
 }
 
-// look judges some jobs, and returns those for which there was no answer.
-func (c *client) look(some []*entry) (left []*entry) {
+// peekAll judges some jobs, and returns those for which there was no answer.
+func (c *client) peekAll(some []*entry) (left []*entry) {
 	var requests []request
 	sent := c.ledger.sending()
 	for _, e := range some {
@@ -118,7 +118,7 @@ func (l *Ledger) missing(e *entry) {
 		l.fault(&l.report.Lost, "%v is not there, and no delete was sent", e)
 	}
 	e.verified = true
-	l.leave(e)
+	l.markGone(e)
 }
 
 // recount compares how many jobs the stats pages tell of with the books.
@@ -209,7 +209,7 @@ func (c *client) deleteAll(ctx context.Context, name string) {
 		var got []func() request
 		unsure := false
 		sent, since := c.ledger.sending(), time.Now()
-		for range drainBy {
+		for range drainBatch {
 			requests = append(requests, request{"reserve-with-timeout 0\r\n", "RESERVED", func(r reply) {
 				unsure = unsure || r.end == unknown
 				if r.end == done {

@@ -24,7 +24,7 @@ func (l *Ledger) burst(ctx context.Context, c *client, number int) {
 				b.nap.take(ctx, l)
 			}
 		}
-		rest(ctx, time.Duration(c.rng.Int64N(int64(2*l.config.BurstPace)+1)))
+		sleep(ctx, time.Duration(c.rng.Int64N(int64(2*l.config.BurstPace)+1)))
 	}
 }
 

@@ -84,10 +84,10 @@ func (c *client) connect(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
-func pause(ctx context.Context) { rest(ctx, retryPause) }
+func pause(ctx context.Context) { sleep(ctx, retryPause) }
 
-func rest(ctx context.Context, how time.Duration) {
-	timer := time.NewTimer(how)
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

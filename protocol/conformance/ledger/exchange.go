@@ -53,11 +53,11 @@ func (c *client) exchange(requests []request, meanwhile func()) {
 	if meanwhile != nil {
 		meanwhile()
 	}
-	settled := c.hear(requests)
-	if settled < len(requests) {
+	heard := c.hear(requests)
+	if heard < len(requests) {
 		c.hangUp()
 	}
-	for _, r := range requests[settled:] {
+	for _, r := range requests[heard:] {
 		r.settle(reply{end: unknown})
 	}
 	<-sent

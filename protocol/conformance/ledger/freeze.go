@@ -35,6 +35,6 @@ func (n *nap) length() time.Duration {
 // take freezes the client whose nap it is.
 func (n *nap) take(ctx context.Context, l *Ledger) {
 	l.count(func(r *Report) { r.Frozen++ })
-	rest(ctx, n.length())
+	sleep(ctx, n.length())
 	n.next = time.Now().Add(awake * n.length())
 }

@@ -27,7 +27,7 @@ const (
 // goes on where it was.
 func (l *Ledger) Run(ctx context.Context) {
 	var workers sync.WaitGroup
-	begin := func(n int, work func(context.Context, *client, int)) {
+	start := func(n int, work func(context.Context, *client, int)) {
 		for i := range n {
 			c := l.newClient()
 			workers.Go(func() {
@@ -36,10 +36,10 @@ func (l *Ledger) Run(ctx context.Context) {
 			})
 		}
 	}
-	begin(l.config.Producers, l.produce)
-	begin(l.config.Consumers, l.consume)
-	begin(l.config.Kickers, l.kick)
-	begin(l.config.Bursters, l.burst)
+	start(l.config.Producers, l.produce)
+	start(l.config.Consumers, l.consume)
+	start(l.config.Kickers, l.kick)
+	start(l.config.Bursters, l.burst)
 	workers.Wait()
 }
 
@@ -62,7 +62,7 @@ func (l *Ledger) produce(ctx context.Context, c *client, producer int) {
 		if end != done {
 			pause(ctx)
 		} else if l.config.Pace > 0 {
-			rest(ctx, l.config.Pace)
+			sleep(ctx, l.config.Pace)
 		}
 	}
 }
@@ -124,7 +124,7 @@ func (l *Ledger) consume(ctx context.Context, c *client, _ int) {
 			continue
 		}
 		if c.ledger.config.Hold > 0 {
-			rest(ctx, time.Duration(c.rng.Int64N(int64(c.ledger.config.Hold))))
+			sleep(ctx, time.Duration(c.rng.Int64N(int64(c.ledger.config.Hold))))
 		}
 		if nap.due() {
 			nap.take(ctx, l)
