@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	protoclient "redstalk/protocol/client"
 )
 
 // result is what came of a round.
@@ -152,30 +150,4 @@ func thousands(n int) string {
 		return fmt.Sprint(n)
 	}
 	return fmt.Sprintf("%s,%03d", thousands(n/1000), n%1000)
-}
-
-// works returns whether puts in all tubes are acknowledged at an address.
-func (c *chaos) works(addr string) bool {
-	const limit = 20 * time.Second // an instance that answers later is asked anew
-	conn, err := protoclient.Dial(addr, limit)
-	if err != nil {
-		return false
-	}
-	defer conn.Close()
-	conn.Patience = limit
-	var commands []byte
-	for i := range c.tubes {
-		commands = protoclient.AppendPut(fmt.Appendf(commands, "use probe-%d\r\n", i), 0, 0, 60, []byte("x"))
-	}
-	wanted, other := protoclient.Using, protoclient.Inserted
-	return conn.Ask(commands, 2*c.tubes, func(reply *protoclient.Reply) error {
-		if reply.Word != wanted {
-			return reply.Unexpected()
-		}
-		if wanted == protoclient.Inserted {
-			c.books.Foreign(reply.ID)
-		}
-		wanted, other = other, wanted
-		return nil
-	}) == nil
 }

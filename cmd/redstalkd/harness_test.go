@@ -1,16 +1,11 @@
 package main
 
 import (
-	"context"
 	"flag"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
-	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -47,53 +42,11 @@ func buildAndRun(m *testing.M) int {
 	return m.Run()
 }
 
-// transcript collects what is written to it, and lets one wait for it.
-type transcript struct {
-	mu      sync.Mutex
-	text    strings.Builder
-	changed chan struct{} // closed by the next write
-}
-
-func newTranscript() *transcript { return &transcript{changed: make(chan struct{})} }
-
-func (s *transcript) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	close(s.changed)
-	s.changed = make(chan struct{})
-	return s.text.Write(p)
-}
-
-func (s *transcript) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.String()
-}
-
-// await waits for a match and returns its last group.
-func (s *transcript) await(t *testing.T, pattern string) string {
-	t.Helper()
-	re, limit := regexp.MustCompile(pattern), time.After(patience)
-	for {
-		s.mu.Lock()
-		text, changed := s.text.String(), s.changed
-		s.mu.Unlock()
-		if m := re.FindStringSubmatch(text); m != nil {
-			return m[len(m)-1]
-		}
-		select {
-		case <-changed:
-		case <-limit:
-			t.Fatalf("no %q in:\n%s", pattern, text)
-		}
-	}
-}
-
 // process is a run of the binary.
 type process struct {
 	cmd    *exec.Cmd
-	stdout *transcript
-	stderr *transcript
+	stdout *output
+	stderr *output
 	ended  chan struct{}
 }
 
@@ -107,7 +60,7 @@ func command(args ...string) *exec.Cmd {
 
 func start(t *testing.T, cmd *exec.Cmd) *process {
 	t.Helper()
-	p := &process{cmd: cmd, stdout: newTranscript(), stderr: newTranscript(), ended: make(chan struct{})}
+	p := &process{cmd: cmd, stdout: newOutput(), stderr: newOutput(), ended: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = p.stdout, p.stderr
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -160,35 +113,6 @@ func run(t *testing.T, cmd *exec.Cmd) (code int, stdout, stderr string) {
 	p := start(t, cmd)
 	code = p.code(t)
 	return code, p.stdout.String(), p.stderr.String()
-}
-
-// inside runs Main in this process until the test ends.
-type inside struct {
-	signals chan os.Signal
-	addr    chan net.Addr
-	code    chan int
-	stderr  *transcript
-	stop    context.CancelFunc
-}
-
-func runInside(t *testing.T, m *Main, args ...string) *inside {
-	t.Helper()
-	ctx, stop := context.WithCancel(context.Background())
-	t.Cleanup(stop)
-	p := &inside{
-		signals: make(chan os.Signal, 2), addr: make(chan net.Addr, 1), code: make(chan int, 1),
-		stderr: newTranscript(), stop: stop,
-	}
-	if m.LookupEnv == nil {
-		env := map[string]string{"REDSTALK_STORE": "memory:"}
-		m.LookupEnv = func(name string) (string, bool) {
-			value, is := env[name]
-			return value, is
-		}
-	}
-	m.Signals, m.Ready = p.signals, func(a net.Addr) { p.addr <- a }
-	go func() { p.code <- m.Run(ctx, args, newTranscript(), p.stderr) }()
-	return p
 }
 
 func receive[T any](t *testing.T, from <-chan T) T {
