@@ -38,7 +38,7 @@ const (
 //     change could be gone; or a slot's keys, which are not waited for, on a node
 //     that is new to them. All have an append-only file, so those that are
 //     restarted at once come back with what they had.
-//   - A sentinel that is killed leaves two of three, who can decide; and a
+//   - A sentinel that is killed leaves two of three, which can decide. A
 //     script that is forgotten is sent again.
 //
 // What Sentinel chooses after its primary is killed is the replica that has
@@ -48,14 +48,14 @@ const (
 type class int
 
 const (
-	ofLinks     class = iota // connections of instances to Redis; first, as long as all know who is primary
+	ofLinks     class = iota // connections of instances to Redis; first, as long as all know the primary
 	ofRedis                  // its servers, and what they do to their connections
 	ofInstances              // and connections to them
-	ofOthers                 // all else, which nobody is to notice
+	ofOthers                 // all else, which clients are not to notice
 )
 
 // longestFault bounds how long something is frozen or cut off: long enough that
-// others give up the instance, and decide about Redis.
+// others declare the instance dead, and decide about Redis.
 func longestFault() time.Duration {
 	if *haLong {
 		return 6 * time.Second

@@ -206,7 +206,7 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// fillUp puts until the program has ended, or nobody gets a reply any more.
+// fillUp puts until the program has ended, or no client gets a reply any more.
 func fillUp(t *testing.T, p *process, dir string, books *ledger.Ledger) (ended bool) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(context.Background(), 2*patience)

@@ -11,8 +11,8 @@ import (
 type logging struct {
 	io.Writer
 
-	// end writes a last line, and what waits before it, as far as somebody reads
-	// that.
+	// end writes a last line, and the lines that wait before it, as far as there
+	// is a reader.
 	end func(line string)
 }
 

@@ -50,7 +50,7 @@ func (s *restartable) restart(t *testing.T) {
 
 func (s *restartable) addr() string { return net.JoinHostPort("127.0.0.1", s.port) }
 
-// steadyPort is a free port that nobody is given by chance while the server is
+// steadyPort is a free port that no program is given by chance while the server is
 // away: systems take the ports of outgoing connections from above.
 func steadyPort(t *testing.T) string {
 	t.Helper()

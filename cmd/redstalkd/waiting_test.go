@@ -74,7 +74,7 @@ func reportLateness(t *testing.T, measure func() []time.Duration) {
 }
 
 // delays puts n jobs with a delay of 1 s, spread over a second, and returns
-// how long after its due time each was handed to whoever waits for it.
+// how long after its due time each was handed to the waiting connection.
 func delays(t *testing.T, addr string, n int) []time.Duration {
 	producer, worker := dial(t, addr), dial(t, addr)
 	worker.send(strings.Repeat("reserve\r\n", n))
@@ -121,7 +121,7 @@ func (c *client) arrivals(n int) map[int]time.Time {
 
 // expiries has n connections reserve a job with TTR 3 each, spread over two
 // seconds, and then do nothing. It returns how long after its deadline each
-// job was handed to somebody else.
+// job was handed to another connection.
 func expiries(t *testing.T, addr string, n int) []time.Duration {
 	producer := dial(t, addr)
 	go producer.sendAside("use ttr\r\n" + strings.Repeat("put 0 0 3 1\r\nx\r\n", n))

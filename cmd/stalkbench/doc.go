@@ -23,8 +23,8 @@
 // On a small machine the generator takes its cycles from the server it
 // measures. Three things keep it small. A connection is a state machine (a
 // [session]) rather than a goroutine, and a few threads each drive many of them
-// from one epoll loop: per stage one read and one write, and one look at the
-// clock. The bytes of puts and reserves are made once and sent again and again.
+// from one epoll loop: per stage one read and one write, and one reading of
+// the clock. The bytes of puts and reserves are made once and sent again and again.
 // Replies are parsed in place, out of the buffer they were read into, and
 // nothing on this path allocates. Where there is no epoll, a goroutine per
 // connection drives the same sessions; --blocking asks for that everywhere.

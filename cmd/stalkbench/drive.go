@@ -82,7 +82,7 @@ func (w *wire) follow(r *run) error {
 	}
 }
 
-// quitting gives nil for the error that a run's quitting makes.
+// quitting returns nil for the error that a run's quitting makes.
 func quitting(err error) error {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):

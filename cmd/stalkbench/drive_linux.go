@@ -71,7 +71,7 @@ func (lp *loop) adopt(w *wire) error {
 	return nil
 }
 
-// duplicate gives a descriptor of conn that the caller is to close.
+// duplicate returns a descriptor of conn that the caller is to close.
 func duplicate(conn net.Conn) (int, error) {
 	sc, ok := conn.(syscall.Conn)
 	if !ok {

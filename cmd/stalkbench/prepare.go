@@ -84,7 +84,7 @@ func (s *stock) prepare(l *load, body []byte) error {
 	return nil
 }
 
-// share gives the i-th part of n cut into parts that differ by one at most.
+// share returns the i-th part of n cut into parts that differ by one at most.
 func share(n, parts, i int) int { return n*(i+1)/parts - n*i/parts }
 
 // putAll puts n jobs in batches; each appends the commands, of which each has

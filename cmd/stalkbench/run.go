@@ -122,7 +122,7 @@ func (r *run) connect(body []byte) ([]*tally, error) {
 	return tallies, nil
 }
 
-// tubeOf gives which tube connection i uses. Producers and consumers take turns
+// tubeOf returns which tube connection i uses. Producers and consumers take turns
 // among the connections, so those go two by two.
 func (r *run) tubeOf(i int) int {
 	if r.flow != nil {
@@ -131,7 +131,7 @@ func (r *run) tubeOf(i int) int {
 	return i % r.load.Tubes
 }
 
-// newSession gives connection i its part in the load.
+// newSession returns the part of connection i in the load.
 func (r *run) newSession(i int, t *tally, body []byte) session {
 	if r.flow == nil {
 		c := newCycler(&r.load, t, body)

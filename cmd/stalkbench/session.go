@@ -38,7 +38,7 @@ func appendPut(out []byte, delay int, body []byte) []byte {
 	return client.AppendPut(out, 0, delay, longTTR, body)
 }
 
-// makeBody gives a body of n printable bytes.
+// makeBody returns a body of n printable bytes.
 func makeBody(n int) []byte {
 	body := make([]byte, n)
 	for i := range body {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestKickedForAWaiter: who waits may have got a job before the one who has
-// kicked it is told so. That the TTR runs must not be forgotten then.
+// TestKickedForAWaiter: a waiting connection may get a job before the connection
+// that kicked it has its reply. The TTR that runs by then must not be forgotten.
 func TestKickedForAWaiter(t *testing.T) {
 	e := &episode{
 		timed: true, begun: time.Now(), done: time.Now(), jobs: map[int]*job{7: {ttr: 1}}, byJudge: map[uint64]int{3: 7},
@@ -39,9 +39,9 @@ func holding(expiry event) *episode {
 	return e
 }
 
-// TestGotByAnothersTTR: a TTR that begins when another runs out began when that
-// was due at the soonest, and when both have said so at the latest; not when
-// this package has had a look.
+// TestGotByAnothersTTR: a TTR that begins when another one runs out begins no
+// sooner than that was due, and no later than both servers have said so. When this
+// package reads the replies does not count.
 func TestGotByAnothersTTR(t *testing.T) {
 	now := time.Now()
 	lo, hi := now.Add(-lag-4*time.Millisecond), now.Add(-lag-time.Millisecond)
@@ -67,7 +67,7 @@ func TestGotByAnothersTTR(t *testing.T) {
 }
 
 // TestReminded: the holder sends something as soon as its TTR must have run out,
-// once, and is not taken for one who waits.
+// once, and is not taken for a waiting connection.
 func TestReminded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// learn notes what a reply of the judge says about what may be sent next: who
-// watches and holds what, and what will be due.
+// learn notes what a reply of the judge says about what may be sent next: which
+// connection watches and holds what, and what will be due.
 func (e *episode) learn(id int, a *asked, r reply) {
 	c := e.conns[id]
 	words := strings.Fields(r.head)

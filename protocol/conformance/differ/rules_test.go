@@ -100,7 +100,7 @@ func (m *putModel) serve(but int) {
 	}
 }
 
-// readOn reads what those have sent who were served.
+// readOn reads what the connections that were served have sent.
 func (m *putModel) readOn() {
 	for len(m.woken) > 0 {
 		id := m.woken[0]
@@ -111,7 +111,7 @@ func (m *putModel) readOn() {
 	}
 }
 
-// anything makes up a packet, or has time serve somebody.
+// anything makes up a packet, or has time serve a waiting connection.
 func (m *putModel) anything() {
 	if m.IntN(4) == 0 {
 		m.serve(-1)
@@ -133,7 +133,7 @@ func (m *putModel) anything() {
 }
 
 // TestOrderOfPuts: of two puts the one whose line is read first is complete
-// first, whenever those who wait are served.
+// first, whenever waiting connections are served.
 func TestOrderOfPuts(t *testing.T) {
 	puts, heldUp := 0, 0
 	for number := range uint64(300) {
@@ -203,8 +203,8 @@ func TestAdmitPuts(t *testing.T) {
 	}
 }
 
-// TestAdmitEnd: who holds a job and ends with a packet wakes nobody else in it, or it
-// would be chance which of two jobs that one gets.
+// TestAdmitEnd: a connection that holds a job and ends with a packet wakes no other
+// one in it. Else it would be chance which of two jobs that one gets.
 func TestAdmitEnd(t *testing.T) {
 	const kick = "kick 1\r\n"
 	for _, c := range []struct {

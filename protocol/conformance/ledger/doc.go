@@ -30,10 +30,10 @@
 //   - A job whose delete was acknowledged, or that an audit has found gone, is
 //     never handed out by a command sent later, else it is Undead. It is never
 //     deleted again (DeletedTwice).
-//   - No put makes two jobs (Twice), no id stands for two puts (Reused), ever, nor
-//     for one of the ledger's and one of somebody else ([Ledger.Foreign]), no
-//     body differs from what was put (Changed), and nothing is there that
-//     nobody put or whose put was refused (Strange).
+//   - No put makes two jobs (Twice). No id ever stands for two puts (Reused), nor
+//     for a put of the ledger and a put of another program ([Ledger.Foreign]). No
+//     body differs from what was put (Changed). Nothing is there that was not put,
+//     or whose put was refused (Strange).
 //   - At an audit the stats pages count the jobs that are there (Miscounted).
 //
 // "Later" is by the ledger's own count of events, not by the clock: a finding
@@ -45,10 +45,10 @@
 // to the servers, reservations are judged, too. As long as a client has a job,
 // its TTR has not run out, and there is no excuse,
 //
-//   - nobody else gets the job (Contested; with an excuse, Shared),
-//   - it was not deleted by somebody else when the client got it (the same),
-//   - and its commands are not NOT_FOUND, nor is somebody else's delete DELETED
-//     (Robbed), as they are if somebody is obeyed who had the job before.
+//   - no other client gets the job (Contested; with an excuse, Shared),
+//   - it was not deleted by another client when this one got it (the same),
+//   - and this client's commands are not answered NOT_FOUND, nor another client's
+//     delete DELETED (Robbed). Both happen if a server obeys an earlier holder.
 //
 // # The invariant
 //

@@ -102,8 +102,8 @@ func (c *client) letGo(forGood bool) {
 }
 
 // denied judges that the client was told that it does not hold the job. h is how
-// it had it. So a command of somebody else that was obeyed though the job was
-// this client's is found out by who had it.
+// it had it. So, if another client's command was obeyed though this client held
+// the job, this client finds it out.
 func (l *Ledger) denied(e *entry, h *hold) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -22,10 +22,10 @@ type Ledger struct {
 	next    []int  // number of the next put of each producer
 	entries map[putKey]*entry
 	ids     map[uint64]*entry // every id that was ever seen
-	others  map[uint64]bool   // ids of jobs that somebody else has put, see Foreign
+	others  map[uint64]bool   // ids of jobs that other programs have put, see Foreign
 	report  Report
 
-	asking   map[*client]time.Time    // who has no reply yet, and since when
+	asking   map[*client]time.Time    // clients that have no reply yet, and since when
 	silences map[string]time.Duration // see TakeSilences
 }
 
@@ -143,7 +143,7 @@ func (l *Ledger) learn(e *entry, id uint64) {
 	}
 }
 
-// Foreign notes that a put of somebody else was given this id, so that no put of
+// Foreign notes that a put of another program was given this id, so that no put of
 // the ledger may have it.
 func (l *Ledger) Foreign(id uint64) {
 	l.mu.Lock()

@@ -234,8 +234,8 @@ type reservations struct {
 	freeze time.Duration // how long holders do, at least
 }
 
-// TestReservations: a server that takes jobs from who has them is found out,
-// unless there is an excuse.
+// TestReservations: a server that takes jobs from their holders is found out, unless
+// there is an excuse.
 func TestReservations(t *testing.T) {
 	mean := func(s storage.Store, op *storage.Op) {
 		honestly(s, op)
@@ -243,7 +243,7 @@ func TestReservations(t *testing.T) {
 			honestly(s, &storage.Op{Kind: storage.Move, Move: tube.Release, Holder: op.Holder, ID: op.Answer.ID})
 		}
 	}
-	// obliging says to whoever asks that it has done it, whoever has the job.
+	// obliging acknowledges every command, also of a client that does not hold the job.
 	obliging := func(s storage.Store, op *storage.Op) {
 		if mean(s, op); op.Answer.NotFound && op.Kind == storage.Move {
 			op.Answer = storage.Answer{}
@@ -293,7 +293,7 @@ func (test *reservations) check(t *testing.T, bursters int) {
 	}
 }
 
-// TestForeign: an id that somebody else's put was given, and one of the ledger's.
+// TestForeign: an id is given to a put of another program, and to one of the ledger's.
 func TestForeign(t *testing.T) {
 	books := ledger.New(ledger.Config{
 		Addrs: []string{serve(t, embedded.NewMemory(), asIs)}, Producers: 1,
