@@ -12,18 +12,29 @@ import (
 // mayImport says which packages of the module, and which others outside the
 // standard library, a package may depend on, directly or not.
 var mayImport = map[string][]string{
-	"redstalk/protocol":             nil,
-	"redstalk/tube":                 nil,
-	"redstalk/storage":              {"redstalk/tube"},
-	"redstalk/storage/embedded":     {"redstalk/storage", "redstalk/tube", "github.com/cockroachdb/pebble/v2"},
-	"redstalk/storage/embedded/wal": {"github.com/cockroachdb/pebble/v2"},
-	"redstalk/storage/redis":        {"redstalk/storage", "redstalk/tube", "github.com/redis/go-redis/v9"},
-	"redstalk/storage/storetest":    {"redstalk/storage", "redstalk/tube"},
-	"redstalk/server":               {"redstalk/protocol", "redstalk/storage", "redstalk/tube"},
-	"redstalk/server/transcript":    nil,
-	"redstalk/server/differ":        nil,
-	"redstalk/server/ledger":        {"github.com/beanstalkd/go-beanstalk"},
+	"redstalk/protocol":                        nil,
+	"redstalk/protocol/client":                 nil,
+	"redstalk/protocol/conformance":            nil,
+	"redstalk/protocol/conformance/differ":     nil,
+	"redstalk/protocol/conformance/ledger":     {"github.com/beanstalkd/go-beanstalk"},
+	"redstalk/protocol/conformance/transcript": nil,
+	"redstalk/tube":                            nil,
+	"redstalk/storage":                         {"redstalk/tube"},
+	"redstalk/storage/embedded":                {"redstalk/storage", "redstalk/tube", "github.com/cockroachdb/pebble/v2"},
+	"redstalk/storage/embedded/wal":            {"github.com/cockroachdb/pebble/v2"},
+	"redstalk/storage/redis":                   {"redstalk/storage", "redstalk/tube", "github.com/redis/go-redis/v9"},
+	"redstalk/storage/storetest":               {"redstalk/storage", "redstalk/tube"},
+	"redstalk/server":                          {"redstalk/protocol", "redstalk/storage", "redstalk/tube"},
 }
+
+// judges is the directory of the packages that judge any beanstalk server.
+const judges = "redstalk/protocol/conformance"
+
+// forTools are the directories that nothing the server is built of may import.
+var forTools = []string{judges, "redstalk/protocol/client"}
+
+// tools may import them, besides tests and the packages in these directories.
+var tools = []string{"redstalk/cmd/stalkbench", "redstalk/cmd/transcript"}
 
 // onlyHere says which package alone may import a module directly.
 var onlyHere = map[string][]string{
@@ -39,6 +50,12 @@ func list(t *testing.T, args ...string) []string {
 		t.Fatalf("go list %v: %v", args, err)
 	}
 	return strings.Fields(string(out))
+}
+
+// imports returns what a package imports itself, its tests left out.
+func imports(t *testing.T, pkg string) []string {
+	t.Helper()
+	return list(t, "-f", `{{join .Imports "\n"}}`, pkg)
 }
 
 func TestHouse(t *testing.T) {
@@ -62,10 +79,35 @@ func within(pkg, root string) bool { return pkg == root || strings.HasPrefix(pkg
 
 func TestModulesAreKnownToOneRoom(t *testing.T) {
 	for _, pkg := range list(t, "./...") {
-		for _, dep := range list(t, "-f", `{{join .Imports "\n"}}`, pkg) {
+		for _, dep := range imports(t, pkg) {
 			for module, rooms := range onlyHere {
 				if within(dep, module) && !slices.Contains(rooms, pkg) {
 					t.Errorf("%s must not import %s", pkg, dep)
+				}
+			}
+		}
+	}
+}
+
+// TestJudgesAreIndependent: what judges a server shares no code with it.
+func TestJudgesAreIndependent(t *testing.T) {
+	for _, pkg := range list(t, judges+"/...") {
+		for _, dep := range imports(t, pkg) {
+			if within(dep, "redstalk") && !within(dep, judges) {
+				t.Errorf("%s judges servers and must not import %s", pkg, dep)
+			}
+		}
+	}
+}
+
+// TestToolsStayOutside: what was made for tools and tests is in no server. Tests
+// may import it, so only what is built counts.
+func TestToolsStayOutside(t *testing.T) {
+	for _, pkg := range list(t, "./...") {
+		for _, dep := range imports(t, pkg) {
+			for _, dir := range forTools {
+				if within(dep, dir) && !within(pkg, dir) && !slices.Contains(tools, pkg) {
+					t.Errorf("%s is neither a test nor a tool and must not import %s", pkg, dep)
 				}
 			}
 		}

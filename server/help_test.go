@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -13,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	protoclient "redstalk/protocol/client"
 	"redstalk/storage"
 	"redstalk/storage/embedded"
 )
@@ -172,13 +172,13 @@ func (w *world) connectFor(lines int) *client {
 
 func (c *client) collect() {
 	defer close(c.ended)
-	r := bufio.NewReader(c.conn)
+	r := protoclient.New(c.conn)
 	for {
-		line, err := r.ReadString('\n')
+		line, err := r.Line()
 		if err != nil {
 			return
 		}
-		c.lines <- strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")
+		c.lines <- strings.TrimSuffix(line, "\n")
 	}
 }
 

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -15,11 +14,12 @@ import (
 	"time"
 
 	"redstalk/protocol"
+	protoclient "redstalk/protocol/client"
 	"redstalk/storage/embedded"
 )
 
 // onTCP runs a server on a loopback address, with loops where there are any.
-func onTCP(t *testing.T, c Config) (s *Server, dial func() (net.Conn, *bufio.Reader)) {
+func onTCP(t *testing.T, c Config) (s *Server, dial func() (net.Conn, *protoclient.Conn)) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -28,7 +28,7 @@ func onTCP(t *testing.T, c Config) (s *Server, dial func() (net.Conn, *bufio.Rea
 	c.Log = slog.New(slog.DiscardHandler)
 	s = New(embedded.NewMemory(), c)
 	go s.Serve(l)
-	return s, func() (net.Conn, *bufio.Reader) {
+	return s, func() (net.Conn, *protoclient.Conn) {
 		t.Helper()
 		conn, err := net.Dial("tcp", l.Addr().String())
 		if err != nil {
@@ -36,13 +36,13 @@ func onTCP(t *testing.T, c Config) (s *Server, dial func() (net.Conn, *bufio.Rea
 		}
 		conn.SetDeadline(time.Now().Add(20 * time.Second))
 		t.Cleanup(func() { conn.Close() })
-		return conn, bufio.NewReader(conn)
+		return conn, protoclient.New(conn)
 	}
 }
 
-func wantLine(t *testing.T, r *bufio.Reader, want string) {
+func wantLine(t *testing.T, r *protoclient.Conn, want string) {
 	t.Helper()
-	if got, err := r.ReadString('\n'); got != want+"\r\n" {
+	if got, err := r.Line(); got != want || err != nil {
 		t.Fatalf("got %q (%v), want %q", got, err, want)
 	}
 }
@@ -195,7 +195,7 @@ func wantCutOff(t *testing.T, s *Server) {
 }
 
 // watchManyOnTCP has a connection watch n tubes.
-func watchManyOnTCP(t *testing.T, conn net.Conn, in *bufio.Reader, n int) {
+func watchManyOnTCP(t *testing.T, conn net.Conn, in *protoclient.Conn, n int) {
 	t.Helper()
 	var text strings.Builder
 	for i := range n {
@@ -231,7 +231,7 @@ func TestOthersHaveTheirTurn(t *testing.T) {
 		for id := 1; !done(); id++ {
 			begun := time.Now()
 			io.WriteString(other, "put 0 0 60 1\r\nx\r\npeek-buried\r\n")
-			if _, err := replies.ReadString('\n'); err != nil {
+			if _, err := replies.Line(); err != nil {
 				t.Fatal(err)
 			}
 			wantLine(t, replies, "NOT_FOUND")

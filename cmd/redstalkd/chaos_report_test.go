@@ -1,13 +1,9 @@
 package main
 
 import (
-	"bufio"
 	"fmt"
-	"io"
 	"maps"
-	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -154,35 +150,4 @@ func thousands(n int) string {
 		return fmt.Sprint(n)
 	}
 	return fmt.Sprintf("%s,%03d", thousands(n/1000), n%1000)
-}
-
-// works returns whether puts in all tubes are acknowledged at an address.
-func (c *chaos) works(addr string) bool {
-	const limit = 20 * time.Second // an instance that answers later is asked anew
-	conn, err := net.DialTimeout("tcp", addr, limit)
-	if err != nil {
-		return false
-	}
-	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(limit))
-	var all strings.Builder
-	for i := range c.tubes {
-		fmt.Fprintf(&all, "use probe-%d\r\nput 0 0 60 1\r\nx\r\n", i)
-	}
-	if _, err := io.WriteString(conn, all.String()); err != nil {
-		return false
-	}
-	in := bufio.NewReader(conn)
-	for range c.tubes {
-		for _, want := range []string{"USING ", "INSERTED "} {
-			line, err := in.ReadString('\n')
-			if err != nil || !strings.HasPrefix(line, want) {
-				return false
-			}
-			if id, err := strconv.ParseUint(strings.TrimSpace(strings.TrimPrefix(line, "INSERTED ")), 10, 64); err == nil {
-				c.books.Foreign(id)
-			}
-		}
-	}
-	return true
 }

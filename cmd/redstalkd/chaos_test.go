@@ -9,11 +9,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"redstalk/server/ledger"
+	protoclient "redstalk/protocol/client"
+	"redstalk/protocol/conformance/ledger"
 	"redstalk/storage/redis/redistest"
 )
 
@@ -84,20 +84,6 @@ func TestChaos(t *testing.T) {
 		})
 	}
 	t.Logf("for docs/high-availability.md:\n\n%s\n%s\n%s", tableOfBooks(runs), wordsOn(runs), tableOfSilences(runs))
-}
-
-// setup is a way of running Redis.
-type setup struct {
-	url    string
-	flags  []string      // for instances
-	limit  time.Duration // how long they hold up commands
-	tubes  int           // so many are likely to be in all partitions
-	faults []*fault      // that can happen to it
-	whole  func()        // waits until it is as safe as at the beginning
-
-	// switches is how often a primary was replaced, if what is acknowledged is
-	// safe only as long as that is done by faults that say so; or nil.
-	switches func() int
 }
 
 // chaos is a run: what is there, and what has come of it.
@@ -387,101 +373,28 @@ func (c *chaos) tellLogs() {
 	}
 }
 
-// history is what was done to instances, and when.
-type history struct {
-	stalls atomic.Int64 // how often nothing at all went on
-	ticked atomic.Int64 // when this program was last seen to go on, in ns since begun
-	begun  time.Time
-
-	mu  sync.Mutex
-	all []*disturbance
-}
-
-// disturbance is one of them.
-type disturbance struct {
-	addr string // of the instance, as clients know it; "" for all
-	what string
-	over time.Time // zero while it goes on
-}
-
-const (
-	// aftermath is how long after a disturbance others may still give up an
-	// instance, until it has given a sign of life.
-	aftermath = 3 * time.Second
-
-	// stillFor is how long this program may not get to run: beyond that, the
-	// instances have not either, and whichever goes on first finds that the
-	// others were silent.
-	stillFor = 1500 * time.Millisecond
-)
-
-// watchHistory returns an empty history, to which the machine's standing still
-// is added until the test ends.
-func watchHistory(t *testing.T) *history {
-	h := &history{begun: time.Now()}
-	ended := make(chan struct{})
-	t.Cleanup(func() { close(ended) })
-	go func() {
-		tick := time.NewTicker(stillFor / 15)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				if h.stalled() {
-					h.stalls.Add(1)
-					h.begin("", "the machine stood still")()
-				}
-				h.ticked.Store(int64(time.Since(h.begun)))
-			case <-ended:
-				return
-			}
+// works returns whether puts in all tubes are acknowledged at an address.
+func (c *chaos) works(addr string) bool {
+	const limit = 20 * time.Second // an instance that answers later is asked anew
+	conn, err := protoclient.Dial(addr, limit)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	conn.Patience = limit
+	var commands []byte
+	for i := range c.tubes {
+		commands = protoclient.AppendPut(fmt.Appendf(commands, "use probe-%d\r\n", i), 0, 0, 60, []byte("x"))
+	}
+	wanted, other := protoclient.Using, protoclient.Inserted
+	return conn.Ask(commands, 2*c.tubes, func(reply *protoclient.Reply) error {
+		if reply.Word != wanted {
+			return reply.Unexpected()
 		}
-	}()
-	return h
-}
-
-func (h *history) stalled() bool {
-	return time.Since(h.begun)-time.Duration(h.ticked.Load()) > stillFor
-}
-
-// begin notes that something is being done to an instance, until end is called.
-func (h *history) begin(addr, what string) (end func()) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	d := &disturbance{addr: addr, what: what}
-	h.all = append(h.all, d)
-	return func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		d.over = time.Now()
-	}
-}
-
-// excuse returns why an instance may have given up since then what its clients
-// had.
-func (h *history) excuse(addr string, since time.Time) string {
-	if h.stalled() {
-		return "the machine stood still"
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, d := range h.all {
-		if (d.addr == addr || d.addr == "") && (d.over.IsZero() || since.Before(d.over.Add(aftermath))) {
-			return d.what
+		if wanted == protoclient.Inserted {
+			c.books.Foreign(reply.ID)
 		}
-	}
-	return ""
-}
-
-// disturbed returns whether something was done since then to an instance whose
-// address is in the text; to any if it is empty.
-func (h *history) disturbed(where string, since time.Time) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, d := range h.all {
-		if (where == "" || d.addr != "" && strings.Contains(where, d.addr)) && (d.over.IsZero() || since.Before(d.over)) {
-			return true
-		}
-	}
-	return false
+		wanted, other = other, wanted
+		return nil
+	}) == nil
 }

@@ -7,8 +7,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -118,61 +116,6 @@ func onDurableServers(t *testing.T, test func(t *testing.T, server func(t *testi
 	})
 }
 
-// restartable is a server that is stopped and started again, always on the
-// same port and with the same data.
-type restartable struct {
-	command  func(port string) *exec.Cmd
-	port     string
-	running  *process
-	restarts int
-}
-
-// start returns when the server answers.
-func (s *restartable) start(t *testing.T) {
-	t.Helper()
-	s.running = start(t, s.command(s.port))
-	for limit := time.Now().Add(patience); time.Now().Before(limit); time.Sleep(5 * time.Millisecond) {
-		if conn, err := net.Dial("tcp", s.addr()); err == nil {
-			conn.Close()
-			c := dial(t, s.addr())
-			c.ask("list-tube-used\r\n", "USING default")
-			c.conn.Close()
-			return
-		}
-	}
-	t.Fatalf("nobody listens on %s:\n%s", s.addr(), s.running.stderr)
-}
-
-// restart stops the server, politely the first time and after that by force.
-func (s *restartable) restart(t *testing.T) {
-	t.Helper()
-	s.restarts++
-	sig := syscall.SIGTERM
-	if s.restarts > 1 {
-		sig = syscall.SIGKILL
-	}
-	s.running.signal(t, sig)
-	s.running.code(t)
-	s.start(t)
-}
-
-func (s *restartable) addr() string { return net.JoinHostPort("127.0.0.1", s.port) }
-
-// steadyPort is a free port that nobody is given by chance while the server is
-// away: systems take the ports of outgoing connections from above.
-func steadyPort(t *testing.T) string {
-	t.Helper()
-	for range 100 {
-		port := strconv.Itoa(20_000 + rand.IntN(12_000))
-		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
-			l.Close()
-			return port
-		}
-	}
-	t.Fatal("no port is free")
-	return ""
-}
-
 // errTimed says that a program failed where seconds matter to it.
 var errTimed = errors.New("in one of the parts that measure time")
 
@@ -220,14 +163,14 @@ func tryClient(t *testing.T, command func(port string) *exec.Cmd, program []stri
 }
 
 // runClient runs a program, and does what it asks for.
-func runClient(t *testing.T, s *restartable, program []string) (said *transcript, err error) {
+func runClient(t *testing.T, s *restartable, program []string) (said *output, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), clientPatience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program[0], append(program[1:len(program):len(program)], "127.0.0.1", s.port)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // with all that it has started
-	said = newTranscript()
+	said = newOutput()
 	cmd.Stderr = said
 	in, out := must(cmd.StdinPipe())(t), must(cmd.StdoutPipe())(t)
 	if err := cmd.Start(); err != nil {
@@ -263,9 +206,8 @@ func checkLeftNothing(t *testing.T, s *restartable) error {
 		}
 	}
 	c.awaitFigure("stats", "current-connections", "1")
-	c.send("list-tubes\r\n")
-	if head, names := c.line(), c.line()+c.line(); !strings.HasPrefix(head, "OK ") || names != "---\n- default\n" {
-		return fmt.Errorf("list-tubes says %q, %q", head, names)
+	if names := c.page("list-tubes"); names != "---\n- default\n" {
+		return fmt.Errorf("list-tubes says %q", names)
 	}
 	return nil
 }

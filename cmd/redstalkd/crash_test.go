@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"redstalk/server/ledger"
+	"redstalk/protocol/conformance/ledger"
 )
 
 var (

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"redstalk/server/differ"
-	dialogue "redstalk/server/transcript"
+	"redstalk/protocol/conformance/differ"
+	dialogue "redstalk/protocol/conformance/transcript"
 	"redstalk/storage/redis/redistest"
 )
 

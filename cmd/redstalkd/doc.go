@@ -67,6 +67,7 @@
 //
 // # Adding a flag
 //
-// A field of settings and a row in settings.options. Adding an engine: a case
-// in openStore and its scheme in setStore.
+// A field of settings (settings.go), a row in settings.options (flags.go) and,
+// if no other flag has values of that kind, a function that reads its value
+// (setters.go). Adding an engine: a case in openStore and its scheme in setStore.
 package main

@@ -11,8 +11,8 @@ import (
 	"redstalk/storage/redis/redistest"
 )
 
-// doorTimeout is the --store-timeout of the instance in TestFaultDoor that is to
-// give up.
+// doorTimeout is the --store-timeout of the instance in TestFaultDoor that soon
+// answers with an error.
 const doorTimeout = time.Second
 
 // trouble is a way in which Redis fails calls of the script.
@@ -54,7 +54,7 @@ func (tr *trouble) begin(proxy *redistest.Proxy) *atomic.Int64 {
 	fails := func(piece []byte) bool {
 		is := bytes.Contains(piece, []byte("\r\nevalsha\r\n")) || bytes.Contains(piece, []byte("\r\neval\r\n"))
 		if tr.behind {
-			is = piece[0] == '*' && !bytes.HasPrefix(piece, []byte("*-1")) // not of an empty mailbox
+			is = piece[0] == '*' && !bytes.HasPrefix(piece, []byte("*-1")) // not that there is no notification
 		}
 		if is && strings.HasPrefix(tr.says, "OOM") {
 			is = !bytes.Contains(piece, []byte("full=1")) // such a call can do without memory
@@ -92,9 +92,10 @@ func (tr *trouble) end(proxy *redistest.Proxy) {
 }
 
 // TestFaultDoor has Redis fail in every way, for long and for a moment, under the
-// whole program: who waits for a job goes on waiting, who wants something is held
-// up, connections are kept, and a job is there once, or not at all if its put was
-// not acknowledged. One instance gives up soon, the other one is patient.
+// whole program. A client that waits for a job goes on waiting, other commands are
+// held up, and connections are kept. A job is there once, or not at all if its put
+// was not acknowledged. One instance answers with an error soon, the other one is
+// patient.
 func TestFaultDoor(t *testing.T) {
 	t.Parallel()
 	proxy := redistest.NewProxy(t, redistest.Start(t))
@@ -135,13 +136,13 @@ func (tr *trouble) long(proxy *redistest.Proxy, c *client) {
 	if took := time.Since(begun); (took < doorTimeout) != tr.atOnce {
 		c.t.Errorf("%s came after %v", want, took)
 	}
-	if tr.atOnce { // and the one who waits is looked after once a second, in vain
+	if tr.atOnce { // and the waiter is served once a second, in vain
 		time.Sleep(time.Until(begun.Add(1500 * time.Millisecond)))
 	}
 }
 
-// short has it pass within the limit, or if it does not make anybody wait before
-// the put.
+// short has the trouble pass within the limit, or before the put if it does not
+// hold commands up.
 func (tr *trouble) short(proxy *redistest.Proxy, c *client) {
 	c.t.Helper()
 	if !tr.atOnce {

@@ -51,7 +51,7 @@ func openStore(ctx context.Context, e engine) (storage.Store, error) {
 }
 
 func openEmbedded(dir string, e engine) (storage.Store, error) {
-	var once sync.Once // whoever notices next waits for the end
+	var once sync.Once // a second caller waits for the end
 	store, err := embedded.Open(embedded.Options{
 		Dir: dir, SyncEvery: e.syncEvery, FileSize: e.fileSize, Reserve: e.reserve, Log: e.log,
 		Fatal: func(err error) {

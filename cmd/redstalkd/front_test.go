@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"slices"
@@ -15,7 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"redstalk/server/differ"
+	protoclient "redstalk/protocol/client"
+	"redstalk/protocol/conformance/differ"
 )
 
 // front makes several instances look like one server: connections are dealt to
@@ -31,8 +31,7 @@ type front struct {
 
 type instance struct {
 	differ.Server // pages are as the instance sends them
-	aside         net.Conn
-	answers       *bufio.Reader
+	aside         *protoclient.Conn
 	asked         map[string]int // of what, how often: by the key that counts it
 }
 
@@ -61,9 +60,12 @@ func startFront(n int, flags []string) (differ.Server, error) {
 	return differ.Server{Dial: f.dial, Signal: f.signal, Stop: f.stop}, nil
 }
 
-func (i *instance) open() (err error) {
-	i.aside, err = i.Dial()
-	i.answers = bufio.NewReader(i.aside)
+func (i *instance) open() error {
+	conn, err := i.Dial()
+	if err == nil {
+		i.aside = protoclient.New(conn)
+		i.aside.Patience = standstill
+	}
 	return err
 }
 
@@ -85,19 +87,8 @@ func (f *front) settle() error {
 func (i *instance) ask(command string) (string, error) {
 	verb, _, _ := strings.Cut(command, " ")
 	i.asked["cmd-"+verb]++
-	i.aside.SetDeadline(time.Now().Add(standstill))
-	io.WriteString(i.aside, command+"\r\n") // if that fails, so does reading
-	head, err := i.answers.ReadString('\n')
-	if err != nil {
-		return "", err
-	}
-	n, err := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(head, "OK ")))
-	if err != nil {
-		return "", fmt.Errorf("%s: %q", command, head)
-	}
-	page := make([]byte, n+2)
-	_, err = io.ReadFull(i.answers, page)
-	return string(page[:n]), err
+	page, err := i.aside.Page(command)
+	return string(page), err
 }
 
 func (f *front) dial() (net.Conn, error) {
@@ -186,8 +177,7 @@ func onPage(page string, change func(key string, n int) int) string {
 
 // valueOn reads a value off a page.
 func valueOn(page, key string) string {
-	_, rest, _ := strings.Cut(page, "\n"+key+": ")
-	value, _, _ := strings.Cut(rest, "\n")
+	value, _ := protoclient.Page(page).Value(key)
 	return value
 }
 
@@ -208,7 +198,7 @@ func TestFront(t *testing.T) {
 		}
 	}()
 	a := &instance{asked: map[string]int{"cmd-stats": 2}}
-	b := &instance{asked: make(map[string]int), aside: ours, answers: bufio.NewReader(ours)}
+	b := &instance{asked: make(map[string]int), aside: protoclient.New(ours)}
 	f := &front{instances: []*instance{a, b}}
 	want := "---\ncurrent-jobs-urgent: 7\ncmd-put: 3\ncmd-stats: 6\ncurrent-connections: 3\nuptime: 9\ndraining: of some\n"
 	if got, err := f.whole(a, page); got != want || err != nil {

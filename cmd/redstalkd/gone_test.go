@@ -14,9 +14,9 @@ import (
 
 // TestGoneAndBack: an instance stands still, or its machine is cut off without a
 // word to anybody, and comes back later. What it held is ready again soon, long
-// before the TTR. What its clients say too late is NOT_FOUND where somebody else
-// has the job by then, and the others are not disturbed; a job that nobody has
-// taken can be deleted. Then it serves as before.
+// before the TTR. Commands that its clients send too late are answered NOT_FOUND
+// where another client has the job by then, and the other client keeps it; a job
+// that nobody has taken can be deleted. Then the instance serves as before.
 func TestGoneAndBack(t *testing.T) {
 	for name, leave := range map[string]func(*testing.T, *process, *redistest.Proxy) (back func()){
 		"frozen": func(t *testing.T, p *process, _ *redistest.Proxy) func() {
@@ -68,10 +68,10 @@ func testGoneAndBack(t *testing.T, other, late *client, leave func() (back func(
 	}
 }
 
-// TestLostMail: what one instance writes to another that somebody waits there for
-// a job gets lost on the way. The waiter is served all the same, by the look that
-// is there for that.
-func TestLostMail(t *testing.T) {
+// TestLostNotification: an instance notifies another one, where a client waits,
+// of a job, and the notification gets lost. The waiter is served all the same, as
+// instances also ask for jobs now and then.
+func TestLostNotification(t *testing.T) {
 	t.Parallel()
 	redis := redistest.StartBehind(t)
 	_, putsHere := serve(t, "-p0", "--store", redis.URL())

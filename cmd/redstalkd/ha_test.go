@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"redstalk/server/ledger"
+	"redstalk/protocol/conformance/ledger"
 	"redstalk/storage/redis/redistest"
 )
 
@@ -86,10 +86,10 @@ func (p *probe) awaitService(n int) time.Duration {
 		all.Go(func() {
 			defer c.conn.Close()
 			c.sendAside(fmt.Sprintf("use probe-%d\r\n", i))
-			_, err := c.in.ReadString('\n')
+			_, err := c.conn.Line()
 			for line := ""; err == nil && !strings.HasPrefix(line, "INSERTED"); {
 				c.sendAside("put 0 0 60 1\r\nx\r\n")
-				line, err = c.in.ReadString('\n')
+				line, err = c.conn.Line()
 			}
 			if err != nil {
 				p.t.Error(err)

@@ -1,18 +1,11 @@
 package main
 
 import (
-	"bufio"
-	"context"
 	"flag"
 	"fmt"
-	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
-	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -49,53 +42,11 @@ func buildAndRun(m *testing.M) int {
 	return m.Run()
 }
 
-// transcript collects what is written to it, and lets one wait for it.
-type transcript struct {
-	mu      sync.Mutex
-	text    strings.Builder
-	changed chan struct{} // closed by the next write
-}
-
-func newTranscript() *transcript { return &transcript{changed: make(chan struct{})} }
-
-func (s *transcript) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	close(s.changed)
-	s.changed = make(chan struct{})
-	return s.text.Write(p)
-}
-
-func (s *transcript) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.String()
-}
-
-// await waits for a match and returns its last group.
-func (s *transcript) await(t *testing.T, pattern string) string {
-	t.Helper()
-	re, limit := regexp.MustCompile(pattern), time.After(patience)
-	for {
-		s.mu.Lock()
-		text, changed := s.text.String(), s.changed
-		s.mu.Unlock()
-		if m := re.FindStringSubmatch(text); m != nil {
-			return m[len(m)-1]
-		}
-		select {
-		case <-changed:
-		case <-limit:
-			t.Fatalf("no %q in:\n%s", pattern, text)
-		}
-	}
-}
-
 // process is a run of the binary.
 type process struct {
 	cmd    *exec.Cmd
-	stdout *transcript
-	stderr *transcript
+	stdout *output
+	stderr *output
 	ended  chan struct{}
 }
 
@@ -109,7 +60,7 @@ func command(args ...string) *exec.Cmd {
 
 func start(t *testing.T, cmd *exec.Cmd) *process {
 	t.Helper()
-	p := &process{cmd: cmd, stdout: newTranscript(), stderr: newTranscript(), ended: make(chan struct{})}
+	p := &process{cmd: cmd, stdout: newOutput(), stderr: newOutput(), ended: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = p.stdout, p.stderr
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -162,89 +113,6 @@ func run(t *testing.T, cmd *exec.Cmd) (code int, stdout, stderr string) {
 	p := start(t, cmd)
 	code = p.code(t)
 	return code, p.stdout.String(), p.stderr.String()
-}
-
-// client is a connection that speaks lines.
-type client struct {
-	t    *testing.T
-	conn net.Conn
-	in   *bufio.Reader
-}
-
-// dial connects to an address as it is logged: host:port or a path.
-func dial(t *testing.T, addr string) *client {
-	t.Helper()
-	network := "tcp"
-	if strings.Contains(addr, "/") {
-		network = "unix"
-	}
-	conn, err := net.DialTimeout(network, addr, patience)
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn.SetDeadline(time.Now().Add(patience))
-	t.Cleanup(func() { conn.Close() })
-	return &client{t, conn, bufio.NewReader(conn)}
-}
-
-func (c *client) send(text string) {
-	c.t.Helper()
-	if _, err := c.conn.Write([]byte(text)); err != nil {
-		c.t.Fatal(err)
-	}
-}
-
-// sendAside sends from a goroutine of its own; if that fails the replies will
-// be missing.
-func (c *client) sendAside(text string) { io.WriteString(c.conn, text) }
-
-func (c *client) line() string {
-	c.t.Helper()
-	line, err := c.in.ReadString('\n')
-	if err != nil {
-		c.t.Fatalf("after %q: %v", line, err)
-	}
-	return strings.TrimSuffix(line, "\r\n")
-}
-
-// ask sends a command and expects these lines.
-func (c *client) ask(text string, want ...string) {
-	c.t.Helper()
-	c.send(text)
-	for _, w := range want {
-		if got := c.line(); got != w {
-			c.t.Fatalf("%q: %q, want %q", text, got, w)
-		}
-	}
-}
-
-// inside runs Main in this process until the test ends.
-type inside struct {
-	signals chan os.Signal
-	addr    chan net.Addr
-	code    chan int
-	stderr  *transcript
-	stop    context.CancelFunc
-}
-
-func runInside(t *testing.T, m *Main, args ...string) *inside {
-	t.Helper()
-	ctx, stop := context.WithCancel(context.Background())
-	t.Cleanup(stop)
-	p := &inside{
-		signals: make(chan os.Signal, 2), addr: make(chan net.Addr, 1), code: make(chan int, 1),
-		stderr: newTranscript(), stop: stop,
-	}
-	if m.LookupEnv == nil {
-		env := map[string]string{"REDSTALK_STORE": "memory:"}
-		m.LookupEnv = func(name string) (string, bool) {
-			value, is := env[name]
-			return value, is
-		}
-	}
-	m.Signals, m.Ready = p.signals, func(a net.Addr) { p.addr <- a }
-	go func() { p.code <- m.Run(ctx, args, newTranscript(), p.stderr) }()
-	return p
 }
 
 func receive[T any](t *testing.T, from <-chan T) T {

@@ -1,55 +1,19 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
-	"os"
 	"os/exec"
-	"regexp"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	protoclient "redstalk/protocol/client"
 )
-
-// usage is what the process has of the system.
-type usage struct {
-	files int
-	rss   int // KiB
-	cpu   time.Duration
-}
-
-func (p *process) usage(t *testing.T) usage {
-	t.Helper()
-	dir := fmt.Sprintf("/proc/%d/", p.cmd.Process.Pid)
-	files, err := os.ReadDir(dir + "fd")
-	if err != nil {
-		t.Skip("this needs /proc: ", err)
-	}
-	u := usage{files: len(files)}
-	status := must(os.ReadFile(dir + "status"))(t)
-	u.rss = must(strconv.Atoi(string(regexp.MustCompile(`VmRSS:\s+(\d+) kB`).FindSubmatch(status)[1])))(t)
-	stat := strings.Fields(string(must(os.ReadFile(dir + "stat"))(t)))
-	for _, ticks := range stat[13:15] {
-		u.cpu += time.Duration(must(strconv.Atoi(ticks))(t)) * 10 * time.Millisecond
-	}
-	return u
-}
-
-// awaitFiles waits until the process has no more descriptors than that.
-func (p *process) awaitFiles(t *testing.T, most int) {
-	t.Helper()
-	for limit := time.Now().Add(patience); p.usage(t).files > most; runtime.Gosched() {
-		if time.Now().After(limit) {
-			t.Fatalf("%d descriptors are open, want %d", p.usage(t).files, most)
-		}
-	}
-}
 
 const (
 	mostGrowth     = 48 << 10 // KiB of memory, in all of TestHostile
@@ -91,13 +55,6 @@ func TestHostile(t *testing.T) {
 	if n := strings.Count(p.stderr.String(), "\ngoroutine "); n == 0 || n > mostGoroutines {
 		t.Errorf("%d goroutines are left, want at most %d", n, mostGoroutines)
 	}
-}
-
-// alive checks that the client is served.
-func (c *client) alive() {
-	c.t.Helper()
-	c.conn.SetDeadline(time.Now().Add(patience))
-	c.ask("list-tube-used\r\n", "USING default")
 }
 
 func attackNoise(t *testing.T, p *process, addr string, good *client) {
@@ -175,12 +132,8 @@ func attackUnread(t *testing.T, p *process, addr string, good *client) {
 	}
 	c.conn.SetDeadline(time.Now().Add(patience))
 	for i := range n {
-		var size int
-		if _, err := fmt.Sscanf(c.line(), "OK %d", &size); err != nil {
-			t.Fatalf("reply %d: %v", i, err)
-		}
-		if _, err := c.in.Discard(size + 2); err != nil {
-			t.Fatalf("page %d: %v", i, err)
+		if reply, err := c.conn.Receive(); err != nil || reply.Word != protoclient.OK {
+			t.Fatalf("reply %d: %v, %v", i, reply, err)
 		}
 	}
 	<-sent
@@ -192,7 +145,7 @@ func attackUnread(t *testing.T, p *process, addr string, good *client) {
 // between the bytes of commands.
 func attackUrgent(t *testing.T, p *process, addr string, good *client) {
 	c := dial(t, addr)
-	raw := must(c.conn.(*net.TCPConn).SyscallConn())(t)
+	raw := must(c.conn.Conn.(*net.TCPConn).SyscallConn())(t)
 	for range 200 {
 		c.send("list-tube")
 		var err error
@@ -210,15 +163,15 @@ func attackHalfClosed(t *testing.T, p *process, addr string, good *client) {
 	good.ask("put 0 0 600 1\r\nx\r\n", "INSERTED 1")
 	for range 10 {
 		c := dial(t, addr)
-		c.conn.(*net.TCPConn).SetReadBuffer(4 << 10)
+		c.conn.Conn.(*net.TCPConn).SetReadBuffer(4 << 10)
 		go func() {
 			c.sendAside("reserve-with-timeout 0\r\n" + strings.Repeat("stats\r\n", 20_000))
-			c.conn.(*net.TCPConn).CloseWrite()
+			c.conn.Conn.(*net.TCPConn).CloseWrite()
 		}()
 	}
 	good.ask("watch nothing\r\nignore nothing\r\n", "WATCHING 2", "WATCHING 1")
 	good.conn.SetDeadline(time.Now().Add(patience))
-	for !strings.Contains(good.stats(), "\ncurrent-connections: 1\n") {
+	for !strings.Contains(good.page("stats"), "\ncurrent-connections: 1\n") {
 		runtime.Gosched() // until all have been closed, or the deadline ends it
 	}
 	good.ask("delete 1\r\n", "DELETED") // was given back
@@ -267,7 +220,7 @@ func TestIdleConnectionIsClosed(t *testing.T) {
 	_, addr := serve(t, "-p0", "--idle-timeout", "200ms")
 	waiter, idle := dial(t, addr), dial(t, addr)
 	waiter.send("reserve\r\n")
-	if rest, err := io.ReadAll(idle.in); len(rest) != 0 || err != nil {
+	if rest, err := io.ReadAll(idle.conn); len(rest) != 0 || err != nil {
 		t.Errorf("%q, %v instead of the end", rest, err)
 	}
 	dial(t, addr).ask("put 0 0 9 1\r\na\r\n", "INSERTED 1")

@@ -23,78 +23,108 @@ func life(t *testing.T, args ...string) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	tube, tubes := beanstalk.NewTube(c, "life"), beanstalk.NewTubeSet(c, "life", "default")
+	j := &living{T: t, conn: c, tube: beanstalk.NewTube(c, "life"), tubes: beanstalk.NewTubeSet(c, "life", "default")}
+	j.put(0)
+	j.everyState()
+	j.deleted()
 
-	id := must(tube.Put([]byte("birth\r\nand death"), 7, 0, time.Minute))(t)
-	reserve := func() {
-		t.Helper()
-		got, body, err := tubes.Reserve(5 * time.Second)
-		if got != id || string(body) != "birth\r\nand death" || err != nil {
-			t.Fatal(got, string(body), err)
-		}
-	}
-	state := func(want string) {
-		t.Helper()
-		if s := must(c.StatsJob(id))(t); s["state"] != want || s["tube"] != "life" {
-			t.Fatalf("%v, want %s", s, want)
-		}
-	}
-	do := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	state("ready")
-	reserve()
-	state("reserved")
-	do(c.Touch(id))
-	do(c.Release(id, 8, 0))
-	state("ready")
-	reserve()
-	do(c.Release(id, 8, time.Hour))
-	state("delayed")
-	do(c.KickJob(id))
-	reserve()
-	do(c.Bury(id, 9))
-	state("buried")
-	if got, _, err := tube.PeekBuried(); got != id || err != nil {
-		t.Fatal(got, err)
-	}
-	if n := must(tube.Kick(5))(t); n != 1 {
-		t.Fatal(n)
-	}
-	if body := must(c.Peek(id))(t); string(body) != "birth\r\nand death" {
-		t.Fatal(string(body))
-	}
-	must(c.ReserveJob(id))(t)
-	state("reserved")
-	if s := must(c.StatsJob(id))(t); s["reserves"] != "4" || s["releases"] != "2" || s["buries"] != "1" || s["kicks"] != "2" {
-		t.Fatal(s)
-	}
-	do(c.Delete(id))
-	if _, err := c.StatsJob(id); !errors.Is(err, beanstalk.ErrNotFound) {
-		t.Fatal(err)
-	}
-	if _, _, err := tubes.Reserve(0); !errors.Is(err, beanstalk.ErrTimeout) {
-		t.Fatal(err)
-	}
-
-	// A job that comes due while somebody waits for it.
-	id = must(tube.Put([]byte("birth\r\nand death"), 7, time.Second, time.Minute))(t)
-	state("delayed")
-	reserve()
-	do(c.Delete(id))
+	// A job that comes due while a client waits for it.
+	j.put(time.Second)
+	j.state("delayed")
+	j.reserve()
+	j.do(c.Delete(j.id))
 
 	if s := must(c.Stats())(t); strings.Trim(s["version"], `"`) != "1.13" || s["redstalk-version"] != Version {
 		t.Fatal(s)
 	}
-	if _, err := tube.Put(make([]byte, defaultMaxJobSize+1), 7, 0, 0); !errors.Is(err, beanstalk.ErrJobTooBig) {
+	if _, err := j.tube.Put(make([]byte, defaultMaxJobSize+1), 7, 0, 0); !errors.Is(err, beanstalk.ErrJobTooBig) {
 		t.Fatal(err)
 	}
 	p.signal(t, syscall.SIGTERM)
 	if code := p.code(t); code != 0 {
 		t.Fatalf("%d\n%s", code, p.stderr)
+	}
+}
+
+// living is a job and the connection that does everything with it.
+type living struct {
+	*testing.T
+	conn  *beanstalk.Conn
+	tube  *beanstalk.Tube
+	tubes *beanstalk.TubeSet
+	id    uint64
+}
+
+const livingBody = "birth\r\nand death"
+
+func (j *living) put(delay time.Duration) {
+	j.Helper()
+	j.id = must(j.tube.Put([]byte(livingBody), 7, delay, time.Minute))(j.T)
+}
+
+func (j *living) reserve() {
+	j.Helper()
+	got, body, err := j.tubes.Reserve(5 * time.Second)
+	if got != j.id || string(body) != livingBody || err != nil {
+		j.Fatal(got, string(body), err)
+	}
+}
+
+func (j *living) state(want string) {
+	j.Helper()
+	if s := must(j.conn.StatsJob(j.id))(j.T); s["state"] != want || s["tube"] != "life" {
+		j.Fatalf("%v, want %s", s, want)
+	}
+}
+
+func (j *living) do(err error) {
+	j.Helper()
+	if err != nil {
+		j.Fatal(err)
+	}
+}
+
+// everyState leads the job, which is ready, through all states and ends with a
+// reservation.
+func (j *living) everyState() {
+	c := j.conn
+	j.state("ready")
+	j.reserve()
+	j.state("reserved")
+	j.do(c.Touch(j.id))
+	j.do(c.Release(j.id, 8, 0))
+	j.state("ready")
+	j.reserve()
+	j.do(c.Release(j.id, 8, time.Hour))
+	j.state("delayed")
+	j.do(c.KickJob(j.id))
+	j.reserve()
+	j.do(c.Bury(j.id, 9))
+	j.state("buried")
+	if got, _, err := j.tube.PeekBuried(); got != j.id || err != nil {
+		j.Fatal(got, err)
+	}
+	if n := must(j.tube.Kick(5))(j.T); n != 1 {
+		j.Fatal(n)
+	}
+	if body := must(c.Peek(j.id))(j.T); string(body) != livingBody {
+		j.Fatal(string(body))
+	}
+	must(c.ReserveJob(j.id))(j.T)
+	j.state("reserved")
+	if s := must(c.StatsJob(j.id))(j.T); s["reserves"] != "4" || s["releases"] != "2" || s["buries"] != "1" || s["kicks"] != "2" {
+		j.Fatal(s)
+	}
+}
+
+// deleted deletes the job: then it is not there.
+func (j *living) deleted() {
+	j.do(j.conn.Delete(j.id))
+	if _, err := j.conn.StatsJob(j.id); !errors.Is(err, beanstalk.ErrNotFound) {
+		j.Fatal(err)
+	}
+	if _, _, err := j.tubes.Reserve(0); !errors.Is(err, beanstalk.ErrTimeout) {
+		j.Fatal(err)
 	}
 }
 
@@ -114,7 +144,7 @@ func TestServerFlags(t *testing.T) {
 	c := dial(t, addr)
 	c.ask("put 0 0 9 3\r\nabc\r\n", "INSERTED 1")
 	c.ask("put 0 0 9 4\r\nabcd\r\n", "JOB_TOO_BIG")
-	if stats := c.stats(); !strings.Contains(stats, "\nmax-job-size: 3\n") || !strings.Contains(stats, "\nhostname: \"") {
+	if stats := c.page("stats"); !strings.Contains(stats, "\nmax-job-size: 3\n") || !strings.Contains(stats, "\nhostname: \"") {
 		t.Error(stats)
 	}
 
@@ -122,7 +152,7 @@ func TestServerFlags(t *testing.T) {
 	c = dial(t, addr)
 	c.ask("put 0 0 9 0\r\n\r\n", "INSERTED 1")
 	c.ask("put 0 0 9 1\r\na\r\n", "JOB_TOO_BIG")
-	if stats := c.stats(); !strings.Contains(stats, "\nmax-job-size: 0\n") {
+	if stats := c.page("stats"); !strings.Contains(stats, "\nmax-job-size: 0\n") {
 		t.Error(stats)
 	}
 }

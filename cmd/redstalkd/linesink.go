@@ -17,10 +17,9 @@ const (
 	lastLines = 500 * time.Millisecond
 )
 
-// lineSink writes lines, one for each Write, without ever waiting for whoever
-// reads them: they wait in memory while a goroutine writes those before. If too
-// many wait, further ones are dropped, and when there is room again a line says
-// how many those were.
+// lineSink writes lines, one for each Write, and never waits for their reader:
+// they wait in memory while a goroutine writes the lines before. If too many wait,
+// further lines are dropped. When there is room again, a line says how many were.
 type lineSink struct {
 	w       io.Writer
 	dropped func(io.Writer, int) // writes that line
@@ -39,8 +38,8 @@ func newLineSink(w io.Writer) *lineSink {
 	return s
 }
 
-// mayBlock tells whether to write to w may take as long as somebody else likes: it
-// is a pipe, a socket or a terminal.
+// mayBlock tells whether a write to w may take as long as its reader likes: w is a
+// pipe, a socket or a terminal.
 func mayBlock(w io.Writer) bool {
 	f, is := w.(*os.File)
 	if !is {
@@ -60,13 +59,13 @@ func (s *lineSink) Write(line []byte) (int, error) {
 		s.missing++
 	default:
 		s.waiting = append(s.waiting, line...)
-		s.rouse()
+		s.wakeRun()
 	}
 	return len(line), nil
 }
 
-// rouse has run look again. The lock is held.
-func (s *lineSink) rouse() {
+// wakeRun has run take what waits. The lock is held.
+func (s *lineSink) wakeRun() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
@@ -92,14 +91,14 @@ func (s *lineSink) run() {
 func (s *lineSink) take() (lines []byte, more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.confess()
+	s.addMissing()
 	lines, s.waiting = s.waiting, nil
 	return lines, !s.closed
 }
 
-// confess adds the line that says how many are missing, if any are. The lock is
+// addMissing adds the line that says how many are missing, if any are. The lock is
 // held.
-func (s *lineSink) confess() {
+func (s *lineSink) addMissing() {
 	if s.missing == 0 {
 		return
 	}
@@ -113,10 +112,10 @@ func (s *lineSink) confess() {
 func (s *lineSink) close(line string) {
 	s.mu.Lock()
 	if !s.closed {
-		s.confess()
+		s.addMissing()
 		s.waiting = append(s.waiting, line...)
 		s.closed = true
-		s.rouse()
+		s.wakeRun()
 	}
 	s.mu.Unlock()
 	select {

@@ -78,7 +78,8 @@ func TestLineSink(t *testing.T) {
 	}
 }
 
-// TestLineSinkEnds: who reads nothing does not keep the process from ending.
+// TestLineSinkEnds: a reader that reads nothing does not keep the process from
+// ending.
 func TestLineSinkEnds(t *testing.T) {
 	_, w := io.Pipe()
 	s := newLineSink(w)

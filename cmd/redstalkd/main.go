@@ -2,15 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"os"
 	"os/signal"
 	"runtime"
-	"strings"
 	"syscall"
 	"time"
 
@@ -85,21 +82,6 @@ func (m *Main) Run(ctx context.Context, args []string, stdout, stderr io.Writer)
 	return exitCode(err)
 }
 
-// logging is where the log goes.
-type logging struct {
-	io.Writer
-
-	// end writes a last line, and what waits before it, as far as somebody reads
-	// that.
-	end func(line string)
-}
-
-// exit ends the process with a last line.
-func (l *logging) exit(code int, line string) {
-	l.end(line)
-	os.Exit(code)
-}
-
 func (m *Main) run(ctx context.Context, args []string, stdout, stderr io.Writer, log *logging) error {
 	env := m.LookupEnv
 	if env == nil {
@@ -131,70 +113,3 @@ func (m *Main) run(ctx context.Context, args []string, stdout, stderr io.Writer,
 	}
 	return p.run(ctx)
 }
-
-// newLog says warnings and errors only, more with every -V.
-func newLog(w io.Writer, s *settings) *slog.Logger {
-	level := slog.LevelWarn
-	switch {
-	case s.verbosity == 1:
-		level = slog.LevelInfo
-	case s.verbosity > 1:
-		level = slog.LevelDebug
-	}
-	options := &slog.HandlerOptions{Level: level, ReplaceAttr: spell}
-	to := func(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, options)) }
-	if s.logJSON {
-		to = func(w io.Writer) *slog.Logger { return slog.New(slog.NewJSONHandler(w, options)) }
-	}
-	if sink, is := w.(*lineSink); is {
-		sink.dropped = func(w io.Writer, lines int) {
-			to(w).Warn("lines of the log were dropped here, as nobody read them in time", "lines", lines)
-		}
-	}
-	return to(w)
-}
-
-// spell has values that know how to write themselves do so in JSON, too,
-// where addresses would be structures and durations nanoseconds.
-func spell(_ []string, a slog.Attr) slog.Attr {
-	if text, ok := a.Value.Any().(fmt.Stringer); ok && a.Value.Kind() != slog.KindTime {
-		a.Value = slog.StringValue(text.String())
-	}
-	return a
-}
-
-// The exit codes, see the package's essay.
-const (
-	exitFailure    = 1
-	exitUsage      = 5
-	exitLocked     = 10
-	exitUserLookup = 32
-	exitNoUser     = 33
-	exitBecome     = 34
-	exitListen     = 111
-)
-
-// exitError is an error that has an exit code of its own.
-type exitError struct {
-	code int
-	err  error
-}
-
-func (e *exitError) Error() string { return e.err.Error() }
-func (e *exitError) Unwrap() error { return e.err }
-
-// failure is fmt.Errorf for an error with an exit code.
-func failure(code int, format string, args ...any) error {
-	return &exitError{code, fmt.Errorf(format, args...)}
-}
-
-func exitCode(err error) int {
-	if e, ok := errors.AsType[*exitError](err); ok {
-		return e.code
-	}
-	return exitFailure
-}
-
-func oneLine(s string) string { return strings.Join(strings.FieldsFunc(s, isNewline), "; ") }
-
-func isNewline(r rune) bool { return r == '\n' || r == '\r' }

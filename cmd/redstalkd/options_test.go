@@ -27,86 +27,95 @@ func environment(pairs string) func(string) (string, bool) {
 	}
 }
 
+// configured is a command line, an environment and a setting that follows from them.
+type configured struct {
+	args, env string
+	get       func(*settings) any
+	want      any
+}
+
+const ms = time.Millisecond
+
+var readDefaults = []configured{
+	{"", "", func(s *settings) any { return s.addr }, "127.0.0.1"},
+	{"", "", func(s *settings) any { return s.port }, 11300},
+	{"", "", func(s *settings) any { return s.maxJobSize }, 65535},
+	{"", "", func(s *settings) any { return s.grace }, 5 * time.Second},
+	{"", "", func(s *settings) any { return s.engine }, engine{url: "embedded:./redstalk-data", namespace: "redstalk", fileSize: 10 << 20, reserve: 64 << 20, timeout: 5 * time.Second}},
+}
+
+var readFlags = []configured{
+	{"-l ::1", "", func(s *settings) any { return s.addr }, "::1"},
+	{"--listen=unix:/x", "", func(s *settings) any { return s.addr }, "unix:/x"},
+	{"-p0", "", func(s *settings) any { return s.port }, 0},
+	{"-p 1 -p 2", "", func(s *settings) any { return s.port }, 2},
+	{"-p http", "", func(s *settings) any { return s.port }, 80},
+	{"-p 65535", "", func(s *settings) any { return s.port }, 65535},
+
+	{"-z 12", "", func(s *settings) any { return s.maxJobSize }, 12},
+	{"-z 0", "", func(s *settings) any { return s.maxJobSize }, -1},
+	{"-z 1073741824", "", func(s *settings) any { return s.maxJobSize }, 1 << 30},
+	{"-z 1073741825", "", func(s *settings) any { return s.maxJobSize }, 1 << 30},
+	{"-z -1", "", func(s *settings) any { return s.maxJobSize }, 1 << 30},
+	{"-z 99999999999999999999", "", func(s *settings) any { return s.maxJobSize }, 1 << 30},
+
+	{"-f0", "", func(s *settings) any { return s.engine.syncEvery }, 0 * ms},
+	{"-f 50", "", func(s *settings) any { return s.engine.syncEvery }, 50 * ms},
+	{"-F", "", func(s *settings) any { return s.engine.syncEvery }, neverSync},
+	{"-F -f50", "", func(s *settings) any { return s.engine.syncEvery }, 50 * ms},
+	{"-f50 -F", "", func(s *settings) any { return s.engine.syncEvery }, neverSync},
+	{"-f50", "NO_FSYNC=1", func(s *settings) any { return s.engine.syncEvery }, 50 * ms},
+	{"-F", "FSYNC_MS=50", func(s *settings) any { return s.engine.syncEvery }, neverSync},
+	{"-f -1", "", func(s *settings) any { return s.engine.syncEvery }, math.MaxInt64 / ms * ms},
+	{"-s 4096", "", func(s *settings) any { return s.engine.fileSize }, int64(4096)},
+	{"-s -1", "", func(s *settings) any { return s.engine.fileSize }, int64(math.MaxInt64)},
+
+	{"-b d", "", func(s *settings) any { return s.engine.url }, "embedded:d"},
+	{"-b d", "STORE=redis://h", func(s *settings) any { return s.engine.url }, "embedded:d"},
+	{"--store memory:", "BINLOG=d", func(s *settings) any { return s.engine.url }, "memory:"},
+	{"--store redis://u:p@h:1/2", "", func(s *settings) any { return s.engine.url }, "redis://u:p@h:1/2"},
+	{"--namespace n", "", func(s *settings) any { return s.engine.namespace }, "n"},
+	{"-u who", "", func(s *settings) any { return s.user }, "who"},
+	{"--quote-stats", "", func(s *settings) any { return s.quoteStats }, true},
+	{"--quote-stats=false", "QUOTE_STATS=1", func(s *settings) any { return s.quoteStats }, false},
+	{"-VVV", "", func(s *settings) any { return s.verbosity }, 3},
+	{"--verbose --verbose", "", func(s *settings) any { return s.verbosity }, 2},
+	{"-V", "VERBOSE=2", func(s *settings) any { return s.verbosity }, 1},
+	{"--grace 0", "", func(s *settings) any { return s.grace }, time.Duration(0)},
+	{"", "", func(s *settings) any { return s.limits }, limits{autoConnections, 0, time.Minute}},
+	{"--max-connections 0", "MAX_CONNECTIONS=5", func(s *settings) any { return s.limits.connections }, 0},
+	{"--max-connections 7", "", func(s *settings) any { return s.limits.connections }, 7},
+	{"--max-connections auto", "MAX_CONNECTIONS=5", func(s *settings) any { return s.limits.connections }, autoConnections},
+	{"--idle-timeout 1m", "", func(s *settings) any { return s.limits.idleTimeout }, time.Minute},
+	{"--write-timeout 0", "", func(s *settings) any { return s.limits.writeTimeout }, time.Duration(0)},
+	{"", "MAX_CONNECTIONS=5", func(s *settings) any { return s.limits.connections }, 5},
+	{"", "IDLE_TIMEOUT=2s", func(s *settings) any { return s.limits.idleTimeout }, 2 * time.Second},
+	{"", "WRITE_TIMEOUT=2s", func(s *settings) any { return s.limits.writeTimeout }, 2 * time.Second},
+	{"--log-format json", "", func(s *settings) any { return s.logJSON }, true},
+}
+
+var readVariables = []configured{
+	{"", "LISTEN=unix:/x", func(s *settings) any { return s.addr }, "unix:/x"},
+	{"", "PORT=5", func(s *settings) any { return s.port }, 5},
+	{"-p 6", "PORT=5", func(s *settings) any { return s.port }, 6},
+	{"-p 6", "PORT=wrong", func(s *settings) any { return s.port }, 6},
+	{"", "PORT=", func(s *settings) any { return s.port }, 11300},
+	{"", "MAX_JOB_SIZE=7", func(s *settings) any { return s.maxJobSize }, 7},
+	{"", "BINLOG=d", func(s *settings) any { return s.engine.url }, "embedded:d"},
+	{"", "STORE=redis://h", func(s *settings) any { return s.engine.url }, "redis://h"},
+	{"", "NAMESPACE=n", func(s *settings) any { return s.engine.namespace }, "n"},
+	{"", "FSYNC_MS=9", func(s *settings) any { return s.engine.syncEvery }, 9 * ms},
+	{"", "NO_FSYNC=true", func(s *settings) any { return s.engine.syncEvery }, neverSync},
+	{"", "BINLOG_SIZE=9", func(s *settings) any { return s.engine.fileSize }, int64(9)},
+	{"", "USER=who", func(s *settings) any { return s.user }, "who"},
+	{"", "QUOTE_STATS=1", func(s *settings) any { return s.quoteStats }, true},
+	{"", "VERBOSE=2", func(s *settings) any { return s.verbosity }, 2},
+	{"", "GRACE=1m", func(s *settings) any { return s.grace }, time.Minute},
+	{"", "LOG_FORMAT=json", func(s *settings) any { return s.logJSON }, true},
+}
+
 func TestConfigure(t *testing.T) {
-	ms := time.Millisecond
-	tests := []struct {
-		args, env string
-		get       func(*settings) any
-		want      any
-	}{
-		{"", "", func(s *settings) any { return s.addr }, "127.0.0.1"},
-		{"", "", func(s *settings) any { return s.port }, 11300},
-		{"", "", func(s *settings) any { return s.maxJobSize }, 65535},
-		{"", "", func(s *settings) any { return s.grace }, 5 * time.Second},
-		{"", "", func(s *settings) any { return s.engine }, engine{url: "embedded:./redstalk-data", namespace: "redstalk", fileSize: 10 << 20, reserve: 64 << 20, timeout: 5 * time.Second}},
-
-		{"-l ::1", "", func(s *settings) any { return s.addr }, "::1"},
-		{"--listen=unix:/x", "", func(s *settings) any { return s.addr }, "unix:/x"},
-		{"-p0", "", func(s *settings) any { return s.port }, 0},
-		{"-p 1 -p 2", "", func(s *settings) any { return s.port }, 2},
-		{"-p http", "", func(s *settings) any { return s.port }, 80},
-		{"-p 65535", "", func(s *settings) any { return s.port }, 65535},
-
-		{"-z 12", "", func(s *settings) any { return s.maxJobSize }, 12},
-		{"-z 0", "", func(s *settings) any { return s.maxJobSize }, -1},
-		{"-z 1073741824", "", func(s *settings) any { return s.maxJobSize }, 1 << 30},
-		{"-z 1073741825", "", func(s *settings) any { return s.maxJobSize }, 1 << 30},
-		{"-z -1", "", func(s *settings) any { return s.maxJobSize }, 1 << 30},
-		{"-z 99999999999999999999", "", func(s *settings) any { return s.maxJobSize }, 1 << 30},
-
-		{"-f0", "", func(s *settings) any { return s.engine.syncEvery }, 0 * ms},
-		{"-f 50", "", func(s *settings) any { return s.engine.syncEvery }, 50 * ms},
-		{"-F", "", func(s *settings) any { return s.engine.syncEvery }, neverSync},
-		{"-F -f50", "", func(s *settings) any { return s.engine.syncEvery }, 50 * ms},
-		{"-f50 -F", "", func(s *settings) any { return s.engine.syncEvery }, neverSync},
-		{"-f50", "NO_FSYNC=1", func(s *settings) any { return s.engine.syncEvery }, 50 * ms},
-		{"-F", "FSYNC_MS=50", func(s *settings) any { return s.engine.syncEvery }, neverSync},
-		{"-f -1", "", func(s *settings) any { return s.engine.syncEvery }, math.MaxInt64 / ms * ms},
-		{"-s 4096", "", func(s *settings) any { return s.engine.fileSize }, int64(4096)},
-		{"-s -1", "", func(s *settings) any { return s.engine.fileSize }, int64(math.MaxInt64)},
-
-		{"-b d", "", func(s *settings) any { return s.engine.url }, "embedded:d"},
-		{"-b d", "STORE=redis://h", func(s *settings) any { return s.engine.url }, "embedded:d"},
-		{"--store memory:", "BINLOG=d", func(s *settings) any { return s.engine.url }, "memory:"},
-		{"--store redis://u:p@h:1/2", "", func(s *settings) any { return s.engine.url }, "redis://u:p@h:1/2"},
-		{"--namespace n", "", func(s *settings) any { return s.engine.namespace }, "n"},
-		{"-u who", "", func(s *settings) any { return s.user }, "who"},
-		{"--quote-stats", "", func(s *settings) any { return s.quoteStats }, true},
-		{"--quote-stats=false", "QUOTE_STATS=1", func(s *settings) any { return s.quoteStats }, false},
-		{"-VVV", "", func(s *settings) any { return s.verbosity }, 3},
-		{"--verbose --verbose", "", func(s *settings) any { return s.verbosity }, 2},
-		{"-V", "VERBOSE=2", func(s *settings) any { return s.verbosity }, 1},
-		{"--grace 0", "", func(s *settings) any { return s.grace }, time.Duration(0)},
-		{"", "", func(s *settings) any { return s.limits }, limits{autoConnections, 0, time.Minute}},
-		{"--max-connections 0", "MAX_CONNECTIONS=5", func(s *settings) any { return s.limits.connections }, 0},
-		{"--max-connections 7", "", func(s *settings) any { return s.limits.connections }, 7},
-		{"--max-connections auto", "MAX_CONNECTIONS=5", func(s *settings) any { return s.limits.connections }, autoConnections},
-		{"--idle-timeout 1m", "", func(s *settings) any { return s.limits.idleTimeout }, time.Minute},
-		{"--write-timeout 0", "", func(s *settings) any { return s.limits.writeTimeout }, time.Duration(0)},
-		{"", "MAX_CONNECTIONS=5", func(s *settings) any { return s.limits.connections }, 5},
-		{"", "IDLE_TIMEOUT=2s", func(s *settings) any { return s.limits.idleTimeout }, 2 * time.Second},
-		{"", "WRITE_TIMEOUT=2s", func(s *settings) any { return s.limits.writeTimeout }, 2 * time.Second},
-		{"--log-format json", "", func(s *settings) any { return s.logJSON }, true},
-
-		{"", "LISTEN=unix:/x", func(s *settings) any { return s.addr }, "unix:/x"},
-		{"", "PORT=5", func(s *settings) any { return s.port }, 5},
-		{"-p 6", "PORT=5", func(s *settings) any { return s.port }, 6},
-		{"-p 6", "PORT=wrong", func(s *settings) any { return s.port }, 6},
-		{"", "PORT=", func(s *settings) any { return s.port }, 11300},
-		{"", "MAX_JOB_SIZE=7", func(s *settings) any { return s.maxJobSize }, 7},
-		{"", "BINLOG=d", func(s *settings) any { return s.engine.url }, "embedded:d"},
-		{"", "STORE=redis://h", func(s *settings) any { return s.engine.url }, "redis://h"},
-		{"", "NAMESPACE=n", func(s *settings) any { return s.engine.namespace }, "n"},
-		{"", "FSYNC_MS=9", func(s *settings) any { return s.engine.syncEvery }, 9 * ms},
-		{"", "NO_FSYNC=true", func(s *settings) any { return s.engine.syncEvery }, neverSync},
-		{"", "BINLOG_SIZE=9", func(s *settings) any { return s.engine.fileSize }, int64(9)},
-		{"", "USER=who", func(s *settings) any { return s.user }, "who"},
-		{"", "QUOTE_STATS=1", func(s *settings) any { return s.quoteStats }, true},
-		{"", "VERBOSE=2", func(s *settings) any { return s.verbosity }, 2},
-		{"", "GRACE=1m", func(s *settings) any { return s.grace }, time.Minute},
-		{"", "LOG_FORMAT=json", func(s *settings) any { return s.logJSON }, true},
-	}
-	for _, test := range tests {
+	for _, test := range slices.Concat(readDefaults, readFlags, readVariables) {
 		s, err := read(test.args, test.env)
 		if err != nil {
 			t.Errorf("%q with %q: %v", test.args, test.env, err)

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"redstalk/server/differ"
+	"redstalk/protocol/conformance/differ"
 )
 
 // withPages returns a server whose pages (the bodies of OK) are changed on their

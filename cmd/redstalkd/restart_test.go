@@ -13,8 +13,8 @@ import (
 )
 
 // TestRestart leads jobs into every state and restarts the program in the
-// middle, in good order and by force: everything is as it was, but that what
-// was reserved is ready, and time has gone on.
+// middle, in good order and by force. Everything is as it was, except that reserved
+// jobs are ready and time has gone on.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	for name, signals := range map[string][]syscall.Signal{

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// lost is for how long in all this process has not run though it wanted to, as
-// the machine had other things to do.
+// lost is how long in all this process was ready to run but did not, as the machine
+// was busy, in nanoseconds.
 var lost struct {
 	atomic.Int64
 	watched sync.Once

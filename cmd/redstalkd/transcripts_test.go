@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	dialogue "redstalk/server/transcript"
+	dialogue "redstalk/protocol/conformance/transcript"
 )
 
 // transcriptSlack is how late a timed reply may come while many transcripts

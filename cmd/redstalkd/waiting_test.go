@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,50 +44,6 @@ func TestManyWaiters(t *testing.T) {
 	})
 }
 
-// awaitFigure asks for a page of statistics until a value on it is as wanted.
-func (c *client) awaitFigure(page, key, want string) {
-	c.t.Helper()
-	limit, got := time.Now().Add(patience), ""
-	for time.Now().Before(limit) {
-		if got = c.figure(page, key); got == want {
-			return
-		}
-	}
-	c.t.Fatalf("%s, %s: %s, want %s", page, key, got, want)
-}
-
-// figure reads a value off a page of statistics, or what is answered instead.
-func (c *client) figure(page, key string) string {
-	c.t.Helper()
-	text := c.page(page)
-	if !strings.HasPrefix(text, "---\n") {
-		return text
-	}
-	_, rest, is := strings.Cut(text, "\n"+key+": ")
-	if !is {
-		return "missing"
-	}
-	value, _, _ := strings.Cut(rest, "\n")
-	return strings.TrimSpace(value)
-}
-
-// page asks for a page of statistics, and returns it, or what is answered
-// instead.
-func (c *client) page(command string) string {
-	c.t.Helper()
-	c.send(command + "\r\n")
-	head := c.line()
-	n, err := strconv.Atoi(strings.TrimPrefix(head, "OK "))
-	if err != nil {
-		return head
-	}
-	page := make([]byte, n+2)
-	if _, err := io.ReadFull(c.in, page); err != nil {
-		c.t.Fatal(err)
-	}
-	return string(page[:n])
-}
-
 // TestLateness measures how late delayed jobs become ready and how late
 // reservations run out, a thousand each. Never early is a promise; how late
 // depends on the machine, so that the bound is only against what is broken.
@@ -119,7 +74,7 @@ func reportLateness(t *testing.T, measure func() []time.Duration) {
 }
 
 // delays puts n jobs with a delay of 1 s, spread over a second, and returns
-// how long after its due time each was handed to whoever waits for it.
+// how long after its due time each was handed to the waiting connection.
 func delays(t *testing.T, addr string, n int) []time.Duration {
 	producer, worker := dial(t, addr), dial(t, addr)
 	worker.send(strings.Repeat("reserve\r\n", n))
@@ -152,7 +107,7 @@ func delays(t *testing.T, addr string, n int) []time.Duration {
 func (c *client) arrivals(n int) map[int]time.Time {
 	came := make(map[int]time.Time)
 	for len(came) < n {
-		line, err := c.in.ReadString('\n')
+		line, err := c.conn.Line()
 		if err != nil {
 			break
 		}
@@ -166,7 +121,7 @@ func (c *client) arrivals(n int) map[int]time.Time {
 
 // expiries has n connections reserve a job with TTR 3 each, spread over two
 // seconds, and then do nothing. It returns how long after its deadline each
-// job was handed to somebody else.
+// job was handed to another connection.
 func expiries(t *testing.T, addr string, n int) []time.Duration {
 	producer := dial(t, addr)
 	go producer.sendAside("use ttr\r\n" + strings.Repeat("put 0 0 3 1\r\nx\r\n", n))

@@ -3,13 +3,13 @@
 // # What is measured
 //
 // One operation is one command: a job that is put, reserved and deleted is
-// three. A command is counted when its answer has been read, verified, and the
+// three. A command is counted when its reply has been read, verified, and the
 // load's duration has not yet passed; what is answered later, while the last
 // cycles close and the jobs are cleaned away, is work but not score.
 //
 // The load is a closed loop. Every connection sends a stage — one command, or
 // with a pipeline of N the same command N times in one write — and sends the
-// next only when all its answers have come. A latency is therefore that of a
+// next only when all its replies have come. A latency is therefore that of a
 // stage, and with a pipeline of one that of a command. A closed loop slows down
 // with the server, so its percentiles tell how long a client waited, not how
 // long a client would wait under a load that does not care.
@@ -23,9 +23,9 @@
 // On a small machine the generator takes its cycles from the server it
 // measures. Three things keep it small. A connection is a state machine (a
 // [session]) rather than a goroutine, and a few threads each drive many of them
-// from one epoll loop: per stage one read and one write, and one look at the
-// clock. The bytes of puts and reserves are made once and sent again and again.
-// Answers are parsed in place, out of the buffer they were read into, and
+// from one epoll loop: per stage one read and one write, and one reading of
+// the clock. The bytes of puts and reserves are made once and sent again and again.
+// Replies are parsed in place, out of the buffer they were read into, and
 // nothing on this path allocates. Where there is no epoll, a goroutine per
 // connection drives the same sessions; --blocking asks for that everywhere.
 //
@@ -42,13 +42,14 @@
 // the end the jobs are deleted, by id where the ids are known and else by
 // draining the tube, and the account must close: jobs put, less jobs deleted,
 // less jobs cleaned, is jobs lost, and a lost job is an error like a wrong
-// answer is. The body of every reserved job is compared with what was put.
+// reply is. The body of every reserved job is compared with what was put.
 //
 // # The parts
 //
-// answer.go reads the protocol, client.go asks and awaits; session.go, flow.go
-// and expire.go hold the loads as state machines; drive.go and drive_linux.go move
-// them; prepare.go makes and cleans jobs; run.go puts one load together and
-// report.go shows it. loads.go names the usual loads; compare.go, servers.go,
-// table.go and svg.go run them over several servers and draw up the result.
+// session.go says what a load is to its driver; cycle.go, flow.go and expire.go
+// hold the loads as state machines, and tally.go verifies and counts replies.
+// drive.go and drive_linux.go drive them. prepare.go makes and cleans jobs; run.go
+// puts one load together and report.go shows it. loads.go names the usual loads;
+// compare.go, servers.go, table.go and svg.go run them over several servers and
+// draw up the result. The protocol is read by package protocol/client.
 package main

@@ -8,6 +8,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"redstalk/protocol/client"
 )
 
 // nap is how long a driver leaves a session that waits, and the most by which
@@ -47,10 +49,10 @@ func driveBlocking(r *run, wires []*wire) error {
 	return nil
 }
 
-// follow sends the session's stages and hands it the answers until it is done,
+// follow sends the session's stages and hands it the replies until it is done,
 // which is no error, nor is quitting.
 func (w *wire) follow(r *run) error {
-	c := client{conn: w.conn}
+	c := client.New(w.conn)
 	now := r.now()
 	for {
 		st, state := w.s.next(now)
@@ -63,16 +65,16 @@ func (w *wire) follow(r *run) error {
 			continue
 		}
 		sent := now
-		if err := c.send(st.out); err != nil {
+		if err := c.Send(st.out); err != nil {
 			return quitting(err)
 		}
-		for range st.answers {
-			a, err := c.receive()
+		for range st.replies {
+			reply, err := c.Receive()
 			if err != nil {
 				return quitting(err)
 			}
 			now = r.now()
-			w.s.answer(a, now)
+			w.s.replied(reply, now)
 		}
 		if st.timed {
 			w.t.latency.add(now - sent)
@@ -80,7 +82,7 @@ func (w *wire) follow(r *run) error {
 	}
 }
 
-// quitting gives nil for the error that a run's quitting makes.
+// quitting returns nil for the error that a run's quitting makes.
 func quitting(err error) error {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):

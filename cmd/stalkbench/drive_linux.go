@@ -7,6 +7,8 @@ import (
 	"net"
 	"runtime"
 	"syscall"
+
+	"redstalk/protocol/client"
 )
 
 // A link is a wire as the epoll loop sees it: a non-blocking descriptor.
@@ -14,9 +16,9 @@ type link struct {
 	fd       int
 	index    int // in its loop's links
 	w        *wire
-	in       inbox
+	in       client.Decoder
 	unsent   []byte // what the socket did not take yet
-	awaiting int    // answers to come
+	awaiting int    // replies to come
 	timed    bool
 	sent     int64 // when the stage was sent
 	closed   bool
@@ -30,7 +32,7 @@ type loop struct {
 	parked []*link // links whose sessions wait
 	spare  []*link // the array the next parked is built in
 	live   int     // links not closed
-	a      answer
+	reply  client.Reply
 }
 
 // drive follows the sessions in one epoll loop. It returns when all are done or
@@ -69,7 +71,7 @@ func (lp *loop) adopt(w *wire) error {
 	return nil
 }
 
-// duplicate gives a descriptor of conn that the caller is to close.
+// duplicate returns a descriptor of conn that the caller is to close.
 func duplicate(conn net.Conn) (int, error) {
 	sc, ok := conn.(syscall.Conn)
 	if !ok {
@@ -115,7 +117,7 @@ func (lp *loop) run() error {
 		}
 		n, err := syscall.EpollWait(lp.epoll, events, timeout)
 		if err != nil && err != syscall.EINTR {
-			return fmt.Errorf("awaiting answers: %w", err)
+			return fmt.Errorf("awaiting replies: %w", err)
 		}
 		for _, ev := range events[:max(n, 0)] {
 			lp.handle(lp.links[ev.Fd], ev.Events)
@@ -155,7 +157,7 @@ func (lp *loop) handle(l *link, events uint32) {
 // read takes what the socket has, once; the poll is level-triggered and tells
 // again if there is more.
 func (lp *loop) read(l *link) {
-	n, err := syscall.Read(l.fd, l.in.space())
+	n, err := syscall.Read(l.fd, l.in.Space())
 	if err == syscall.EAGAIN || err == syscall.EINTR {
 		return
 	}
@@ -166,10 +168,10 @@ func (lp *loop) read(l *link) {
 		lp.lose(l, quitting(err))
 		return
 	}
-	l.in.took(n)
+	l.in.Filled(n)
 	now := lp.r.now()
 	for !l.closed {
-		ok, err := l.in.next(&lp.a)
+		ok, err := l.in.Next(&lp.reply)
 		if err != nil {
 			lp.lose(l, err)
 			return
@@ -181,14 +183,14 @@ func (lp *loop) read(l *link) {
 	}
 }
 
-// deliver hands the parsed answer to the link's session, and moves on if it was
+// deliver hands the parsed reply to the link's session, and moves on if it was
 // the stage's last.
 func (lp *loop) deliver(l *link, now int64) {
 	if l.awaiting == 0 {
-		lp.lose(l, fmt.Errorf("an answer nobody awaits: %.60q", lp.a.line))
+		lp.lose(l, fmt.Errorf("a reply nobody awaits: %.60q", lp.reply.Line))
 		return
 	}
-	l.w.s.answer(&lp.a, now)
+	l.w.s.replied(&lp.reply, now)
 	if l.awaiting--; l.awaiting > 0 {
 		return
 	}
@@ -210,7 +212,7 @@ func (lp *loop) advance(l *link, now int64) {
 	case waits:
 		lp.parked = append(lp.parked, l)
 	default:
-		l.unsent, l.awaiting, l.timed, l.sent = st.out, st.answers, st.timed, now
+		l.unsent, l.awaiting, l.timed, l.sent = st.out, st.replies, st.timed, now
 		n, err := syscall.Write(l.fd, l.unsent)
 		if n == len(l.unsent) {
 			l.unsent = nil

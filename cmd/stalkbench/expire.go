@@ -3,9 +3,10 @@ package main
 import (
 	"encoding/binary"
 	"fmt"
-	"strconv"
 	"sync"
 	"time"
+
+	"redstalk/protocol/client"
 )
 
 // untaken is the delay in seconds of jobs that are only to come by the end of
@@ -42,7 +43,7 @@ type holder struct {
 func newHolder(l *load, t *tally, f *flow, body []byte, due int64) *holder {
 	h := &holder{producer: producer{t: t, f: f, n: l.Pipeline, due: due}}
 	for range l.Pipeline {
-		h.puts = appendPutTTR(h.puts, untaken, l.TTR, body)
+		h.puts = client.AppendPut(h.puts, 0, untaken, l.TTR, body)
 		h.stamps = append(h.stamps, len(h.puts)-len(body)-len("\r\n"))
 	}
 	return h
@@ -62,24 +63,22 @@ func (h *holder) next(now int64) (stage, status) {
 	h.out, h.from = h.out[:0], 0
 	for _, id := range h.held {
 		h.f.ends.began.Store(id, now)
-		h.out = append(h.out, "reserve-job "...)
-		h.out = strconv.AppendUint(h.out, id, 10)
-		h.out = append(h.out, "\r\n"...)
+		h.out = client.AppendReserveJob(h.out, id)
 	}
 	return stage{h.out, len(h.held), true}, sends
 }
 
-func (h *holder) answer(a *answer, now int64) {
+func (h *holder) replied(reply *client.Reply, now int64) {
 	if len(h.out) == 0 {
-		h.producer.answer(a, now)
-		if a.word == wordInserted {
-			h.held = append(h.held, a.id)
+		h.producer.replied(reply, now)
+		if reply.Word == client.Inserted {
+			h.held = append(h.held, reply.ID)
 		}
 		return
 	}
 	h.t.count(now)
-	if a.word != wordReserved || a.id != h.held[h.from] {
-		h.t.wrong("reserve-job", a)
+	if reply.Word != client.Reserved || reply.ID != h.held[h.from] {
+		h.t.wrong("reserve-job", reply)
 	}
 	h.t.reserves++
 	if h.from++; h.from == len(h.held) {
@@ -89,15 +88,15 @@ func (h *holder) answer(a *answer, now int64) {
 
 // journey tells how long a job took to come that came at now: since it was put,
 // or since it was due.
-func (f *flow) journey(a *answer, now int64) (ns int64, err error) {
+func (f *flow) journey(reply *client.Reply, now int64) (ns int64, err error) {
 	if f.ends.ttr > 0 {
-		late, known := f.ends.late(a.id, now)
+		late, known := f.ends.late(reply.ID, now)
 		if !known || late < 0 {
 			return 0, fmt.Errorf("a job came before the end of its TTR of %d s", f.ends.ttr)
 		}
 		return late, nil
 	}
-	ns = now - int64(binary.LittleEndian.Uint64(a.body)) - int64(f.delay)*int64(time.Second)
+	ns = now - int64(binary.LittleEndian.Uint64(reply.Body)) - int64(f.delay)*int64(time.Second)
 	if ns < 0 {
 		return ns, fmt.Errorf("a job came %d s delayed but early", f.delay)
 	}

@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"sync/atomic"
 	"time"
+
+	"redstalk/protocol/client"
 )
 
 // stampLen is how many bytes at the front of a body tell when its put was sent,
@@ -85,9 +87,9 @@ func (p *producer) next(now int64) (stage, status) {
 	return stage{p.puts, p.n, true}, sends
 }
 
-func (p *producer) answer(a *answer, now int64) {
+func (p *producer) replied(reply *client.Reply, now int64) {
 	p.t.count(now)
-	if !takeInserted(p.t, a, &p.last) {
+	if !takeInserted(p.t, reply, &p.last) {
 		p.f.outstanding.Add(-1)
 	}
 }
@@ -104,7 +106,7 @@ type consumer struct {
 	out    []byte
 
 	held      uint64 // job reserved and not deleted, or 0
-	expecting phase  // the command whose answer is next
+	expecting phase  // the command whose reply is next
 }
 
 func newConsumer(l *load, t *tally, f *flow, body []byte) *consumer {
@@ -115,41 +117,41 @@ func (c *consumer) next(int64) (stage, status) {
 	c.out = c.out[:0]
 	if c.held == 0 {
 		c.expecting = reserving
-		return stage{out: append(c.out, reserveCommand...), answers: 1}, sends
+		return stage{out: append(c.out, reserveCommand...), replies: 1}, sends
 	}
-	c.out = appendDelete(c.out, c.held)
+	c.out = client.AppendDelete(c.out, c.held)
 	c.held, c.expecting = 0, deleting
 	if c.joined {
 		c.out = append(c.out, reserveCommand...)
-		return stage{out: c.out, answers: 2}, sends
+		return stage{out: c.out, replies: 2}, sends
 	}
-	return stage{out: c.out, answers: 1, timed: true}, sends
+	return stage{out: c.out, replies: 1, timed: true}, sends
 }
 
-func (c *consumer) answer(a *answer, now int64) {
+func (c *consumer) replied(reply *client.Reply, now int64) {
 	c.t.count(now)
 	if c.expecting == deleting {
 		c.expecting = reserving
-		takeDeleted(c.t, a)
+		takeDeleted(c.t, reply)
 		c.f.outstanding.Add(-1)
 		return
 	}
-	c.reserved(a, now)
+	c.reserved(reply, now)
 }
 
 // reserved verifies a job's body and times its journey.
-func (c *consumer) reserved(a *answer, now int64) {
-	if a.word != wordReserved {
-		c.t.wrong("reserve", a)
+func (c *consumer) reserved(reply *client.Reply, now int64) {
+	if reply.Word != client.Reserved {
+		c.t.wrong("reserve", reply)
 		return
 	}
 	c.t.reserves++
-	c.held = a.id
-	if len(a.body) < stampLen || !bytes.Equal(a.body[stampLen:], c.body) {
+	c.held = reply.ID
+	if len(reply.Body) < stampLen || !bytes.Equal(reply.Body[stampLen:], c.body) {
 		c.t.fail("reserve answered with a body that was not put")
 		return
 	}
-	journey, err := c.f.journey(a, now)
+	journey, err := c.f.journey(reply, now)
 	if err != nil {
 		c.t.fail(err.Error())
 	}

@@ -20,7 +20,7 @@ type histogram struct {
 	max    int64
 }
 
-// bucketOf gives the bucket of v; anything below zero counts as zero and
+// bucketOf returns the bucket of v; anything below zero counts as zero and
 // anything at 2^histTop or above falls in the last bucket.
 func bucketOf(v int64) int {
 	if v < histSub {
@@ -33,7 +33,7 @@ func bucketOf(v int64) int {
 	return shift*histSub + int(v>>shift)
 }
 
-// bucketMid gives the middle of bucket i, the value reported for it.
+// bucketMid returns the middle of bucket i, the value reported for it.
 func bucketMid(i int) int64 {
 	if i < 2*histSub {
 		return int64(i)
@@ -61,7 +61,7 @@ func (h *histogram) merge(o *histogram) {
 	h.max = max(h.max, o.max)
 }
 
-// quantile gives the duration, in nanoseconds, that the share q (0 to 1) of the
+// quantile returns the duration, in nanoseconds, that the share q (0 to 1) of the
 // counted ones do not exceed; 0 if nothing was counted.
 func (h *histogram) quantile(q float64) int64 {
 	if h.total == 0 {

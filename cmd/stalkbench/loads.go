@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"redstalk/protocol/client"
 )
 
 // The modes of a load.
@@ -60,7 +62,7 @@ func (l *load) check() error {
 		return fmt.Errorf("unknown mode %q: use put, cycle, pc, delayed or expire", l.Mode)
 	case l.Conns < 1 || l.Pipeline < 1 || l.Tubes < 1 || l.Threads < 1:
 		return errors.New("connections, pipeline, tubes and threads must be 1 or more")
-	case l.Body < 0 || l.Body > maxBody || l.IdleTubes < 0 || l.Backlog < 0:
+	case l.Body < 0 || l.Body > client.MaxBody || l.IdleTubes < 0 || l.Backlog < 0:
 		return errors.New("body, idle tubes and backlog must not be negative, nor a body above 1 GiB")
 	case paired && l.Body < stampLen:
 		return fmt.Errorf("mode %s needs a body of %d bytes or more", l.Mode, stampLen)

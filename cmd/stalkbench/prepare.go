@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"redstalk/protocol/client"
 )
 
 // A stock is the jobs and tubes one run made beside its load, and how they are
@@ -31,16 +33,33 @@ const (
 	batchBytes = 256 << 10
 )
 
+// dialTimeout bounds the making of a connection.
+const dialTimeout = 5 * time.Second
+
+// askTimeout bounds one Ask. A server that needs longer for a batch of commands
+// that never block is taken for dead.
+const askTimeout = 30 * time.Second
+
+// dial connects to "host:port" or "unix:PATH".
+func dial(addr string) (*client.Conn, error) {
+	c, err := client.Dial(addr, dialTimeout)
+	if err != nil {
+		return nil, err
+	}
+	c.Patience = askTimeout
+	return c, nil
+}
+
 // prepare puts the idle tubes' jobs and the backlog.
 func (s *stock) prepare(l *load, body []byte) error {
 	if l.IdleTubes == 0 && l.Backlog == 0 {
 		return nil
 	}
-	c, err := newClient(s.addr)
+	c, err := dial(s.addr)
 	if err != nil {
 		return err
 	}
-	defer c.close()
+	defer c.Close()
 	idle := func(out []byte, i int) []byte {
 		return appendPut(fmt.Appendf(out, "use %s-idle-%d\r\n", s.prefix, i), 0, body)
 	}
@@ -54,7 +73,7 @@ func (s *stock) prepare(l *load, body []byte) error {
 		} else if i > 0 {
 			break
 		}
-		if err := c.settle(tube); err != nil {
+		if err := c.UseOnly(tube); err != nil {
 			return err
 		}
 		plain := func(out []byte, _ int) []byte { return appendPut(out, 0, body) }
@@ -65,20 +84,20 @@ func (s *stock) prepare(l *load, body []byte) error {
 	return nil
 }
 
-// share gives the i-th part of n cut into parts that differ by one at most.
+// share returns the i-th part of n cut into parts that differ by one at most.
 func share(n, parts, i int) int { return n*(i+1)/parts - n*i/parts }
 
 // putAll puts n jobs in batches; each appends the commands, of which each has
-// so many answers, for one job.
-func (s *stock) putAll(c *client, n, answers int, each func(out []byte, i int) []byte) error {
-	take := func(a *answer) error {
-		switch a.word {
-		case wordUsing:
-		case wordInserted:
-			s.ids = append(s.ids, a.id)
+// so many replies, for one job.
+func (s *stock) putAll(c *client.Conn, n, replies int, each func(out []byte, i int) []byte) error {
+	take := func(reply *client.Reply) error {
+		switch reply.Word {
+		case client.Using:
+		case client.Inserted:
+			s.ids = append(s.ids, reply.ID)
 			s.put++
 		default:
-			return fmt.Errorf("unexpected answer %q", a.line)
+			return reply.Unexpected()
 		}
 		return nil
 	}
@@ -90,7 +109,7 @@ func (s *stock) putAll(c *client, n, answers int, each func(out []byte, i int) [
 			out = each(out, i)
 			i++
 		}
-		if err := c.ask(out, (i-first)*answers, take); err != nil {
+		if err := c.Ask(out, (i-first)*replies, take); err != nil {
 			return err
 		}
 	}
@@ -126,24 +145,24 @@ func (s *stock) deleteAll() (int64, error) {
 
 // deleteIDs deletes jobs by id on one connection of its own.
 func deleteIDs(addr string, ids []uint64) (int64, error) {
-	c, err := newClient(addr)
+	c, err := dial(addr)
 	if err != nil {
 		return 0, err
 	}
-	defer c.close()
+	defer c.Close()
 	return deleteOn(c, ids)
 }
 
 // deleteOn deletes jobs by id and tells how many there were.
-func deleteOn(c *client, ids []uint64) (int64, error) {
+func deleteOn(c *client.Conn, ids []uint64) (int64, error) {
 	var deleted int64
-	take := func(a *answer) error {
-		switch a.word {
-		case wordDeleted:
+	take := func(reply *client.Reply) error {
+		switch reply.Word {
+		case client.Deleted:
 			deleted++
-		case wordNotFound:
+		case client.NotFound:
 		default:
-			return fmt.Errorf("unexpected answer %q", a.line)
+			return reply.Unexpected()
 		}
 		return nil
 	}
@@ -152,9 +171,9 @@ func deleteOn(c *client, ids []uint64) (int64, error) {
 		n := min(len(ids), batchJobs)
 		out = out[:0]
 		for _, id := range ids[:n] {
-			out = appendDelete(out, id)
+			out = client.AppendDelete(out, id)
 		}
-		if err := c.ask(out, n, take); err != nil {
+		if err := c.Ask(out, n, take); err != nil {
 			return deleted, err
 		}
 		ids = ids[n:]
@@ -179,15 +198,15 @@ func (s *stock) drain(tubes int) (int64, error) {
 // drainTube kicks what is delayed, then reserves and deletes until a whole
 // batch of reserves comes back empty.
 func (s *stock) drainTube(tube string) (int64, error) {
-	c, err := newClient(s.addr)
+	c, err := dial(s.addr)
 	if err != nil {
 		return 0, err
 	}
-	defer c.close()
-	if err := c.settle(tube); err != nil {
+	defer c.Close()
+	if err := c.UseOnly(tube); err != nil {
 		return 0, err
 	}
-	if err := c.ask([]byte("kick 1000000000\r\n"), 1, expect(wordKicked)); err != nil {
+	if err := c.Ask([]byte("kick 1000000000\r\n"), 1, client.Expect(client.Kicked)); err != nil {
 		return 0, err
 	}
 	var reserves []byte
@@ -197,19 +216,19 @@ func (s *stock) drainTube(tube string) (int64, error) {
 	}
 	var sum int64
 	var ids []uint64
-	take := func(a *answer) error {
-		switch a.word {
-		case wordReserved:
-			ids = append(ids, a.id)
-		case wordTimedOut, wordDeadlineSoon: // of a job taken just before, if its TTR is short
+	take := func(reply *client.Reply) error {
+		switch reply.Word {
+		case client.Reserved:
+			ids = append(ids, reply.ID)
+		case client.TimedOut, client.DeadlineSoon: // of a job taken just before, if its TTR is short
 		default:
-			return fmt.Errorf("unexpected answer %q", a.line)
+			return reply.Unexpected()
 		}
 		return nil
 	}
 	for {
 		ids = ids[:0]
-		if err := c.ask(reserves, batch, take); err != nil || len(ids) == 0 {
+		if err := c.Ask(reserves, batch, take); err != nil || len(ids) == 0 {
 			return sum, err
 		}
 		n, err := deleteOn(c, ids)

@@ -106,8 +106,8 @@ func (w *watch) start() error {
 	return nil
 }
 
-// stop gives the use of each process; PerOp is left to whoever knows the
-// operations.
+// stop returns the use of each process; PerOp is left to the caller, who knows
+// the operations.
 func (w *watch) stop() ([]procUse, error) {
 	self := cpuOfSelf() - w.self
 	var uses []procUse

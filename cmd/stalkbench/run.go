@@ -87,7 +87,7 @@ func (r *run) measure(ctx context.Context, body []byte, pids []int) (*result, er
 	}
 	usage, usageErr := watch.stop()
 	all := &tally{r: r}
-	late := r.settleDown(ended, all)
+	late := r.awaitSessions(ended, all)
 	for _, t := range tallies {
 		all.merge(t)
 	}
@@ -97,8 +97,8 @@ func (r *run) measure(ctx context.Context, body []byte, pids []int) (*result, er
 	return newResult(r, all, usage), nil
 }
 
-// connect makes the connections, settles each in its tube and gives it a
-// session. It gives the tallies, which are the drivers' until they end.
+// connect makes the connections, sets each to its tube and gives it a
+// session. It returns the tallies, which are the drivers' until they end.
 func (r *run) connect(body []byte) ([]*tally, error) {
 	l := &r.load
 	var tallies []*tally
@@ -112,7 +112,7 @@ func (r *run) connect(body []byte) ([]*tally, error) {
 		if l.Blocking && i >= len(tallies) {
 			tallies = append(tallies, &tally{r: r})
 		}
-		conn, err := settled(r.addr, r.stock.tube(r.tubeOf(i)))
+		conn, err := dialTube(r.addr, r.stock.tube(r.tubeOf(i)))
 		if err != nil {
 			return nil, fmt.Errorf("making connection %d of %d: %w", i+1, l.Conns, err)
 		}
@@ -122,7 +122,7 @@ func (r *run) connect(body []byte) ([]*tally, error) {
 	return tallies, nil
 }
 
-// tubeOf gives which tube connection i uses. Producers and consumers take turns
+// tubeOf returns which tube connection i uses. Producers and consumers take turns
 // among the connections, so those go two by two.
 func (r *run) tubeOf(i int) int {
 	if r.flow != nil {
@@ -131,7 +131,7 @@ func (r *run) tubeOf(i int) int {
 	return i % r.load.Tubes
 }
 
-// newSession gives connection i its part in the load.
+// newSession returns the part of connection i in the load.
 func (r *run) newSession(i int, t *tally, body []byte) session {
 	if r.flow == nil {
 		c := newCycler(&r.load, t, body)
@@ -149,17 +149,18 @@ func (r *run) newSession(i int, t *tally, body []byte) session {
 	return newProducer(&r.load, t, r.flow, body, due)
 }
 
-// settled connects to the server and settles in a tube.
-func settled(addr, tube string) (net.Conn, error) {
-	c, err := newClient(addr)
+// dialTube connects to the server, for one tube alone. Nothing is read ahead of
+// what the connection gives.
+func dialTube(addr, tube string) (net.Conn, error) {
+	c, err := dial(addr)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.settle(tube); err != nil {
-		c.close()
+	if err := c.UseOnly(tube); err != nil {
+		c.Close()
 		return nil, err
 	}
-	return c.conn, nil
+	return c.Conn, nil
 }
 
 // launch starts the drivers; the channel gives their error when all have ended.
@@ -188,12 +189,12 @@ func (r *run) launch() chan error {
 	return ended
 }
 
-// grace is how long after the duration answers may still come.
+// grace is how long after the duration replies may still come.
 const grace = 10 * time.Second
 
-// settleDown lets the sessions finish what they began, then ends the drivers.
+// awaitSessions lets the sessions finish what they began, then ends the drivers.
 // What is not finished within the grace is counted in t as an error.
-func (r *run) settleDown(ended chan error, t *tally) error {
+func (r *run) awaitSessions(ended chan error, t *tally) error {
 	limit := time.After(grace + time.Duration(max(r.load.Delay, r.load.TTR))*time.Second)
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()

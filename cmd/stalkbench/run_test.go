@@ -1,19 +1,18 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"encoding/xml"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -44,31 +43,22 @@ func needBeanstalkd(t *testing.T) {
 // jobsLeft reads how many ready, reserved, delayed and buried jobs a server has.
 func jobsLeft(t *testing.T, addr string) (sum int) {
 	t.Helper()
-	c, err := newClient(addr)
+	c, err := dial(addr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.close()
-	if err := c.send([]byte("stats\r\n")); err != nil {
+	defer c.Close()
+	page, err := c.Page("stats")
+	if err != nil {
 		t.Fatal(err)
 	}
-	c.conn.SetReadDeadline(time.Now().Add(acceptTimeout))
-	size := 0
-	in := bufio.NewReader(c.conn)
-	if _, err := fmt.Fscanf(in, "OK %d\r\n", &size); err != nil {
-		t.Fatal(err)
-	}
-	raw := make([]byte, size)
-	if _, err := io.ReadFull(in, raw); err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(raw)) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
-		switch name {
-		case "current-jobs-ready", "current-jobs-reserved", "current-jobs-delayed", "current-jobs-buried":
-			n, _, _ := number([]byte(value))
-			sum += int(n)
+	for _, state := range []string{"ready", "reserved", "delayed", "buried"} {
+		value, _ := page.Value("current-jobs-" + state)
+		n, err := strconv.Atoi(value)
+		if err != nil {
+			t.Fatal(err)
 		}
+		sum += n
 	}
 	return sum
 }

@@ -53,7 +53,7 @@ func parseServer(spec string) (server, error) {
 	return s, nil
 }
 
-// orEmpty gives err, or that the command is empty if it is nil.
+// orEmpty returns err, or that the command is empty if it is nil.
 func orEmpty(err error) error {
 	if err == nil {
 		return errors.New("it is empty")
@@ -232,7 +232,7 @@ func (p *process) await(ctx context.Context, addr string) error {
 	}
 }
 
-// said gives the end of what the process wrote.
+// said returns the end of what the process wrote.
 func (p *process) said() string {
 	raw, err := os.ReadFile(p.log)
 	if err != nil || len(raw) == 0 {

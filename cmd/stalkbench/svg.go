@@ -48,7 +48,7 @@ func newPlot(rows []row) *plot {
 	return p
 }
 
-// niceStep gives the least of 1, 2, 5, 10, 20, ... that is at least v.
+// niceStep returns the least of 1, 2, 5, 10, 20, ... that is at least v.
 func niceStep(v float64) float64 {
 	step := math.Pow(10, math.Floor(math.Log10(max(v, 1))))
 	for _, m := range []float64{1, 2, 5} {
@@ -66,7 +66,7 @@ func (p *plot) width() int {
 	return max(bars, plotLeft+len(p.servers)*legendStep)
 }
 
-// y gives the height on the page of a throughput.
+// y returns the height on the page of a throughput.
 func (p *plot) y(ops float64) float64 {
 	return plotTop + plotHeight*(1-ops/p.top)
 }
@@ -95,7 +95,7 @@ func writeSVG(w io.Writer, rows []row) {
 	fmt.Fprintln(w, `</svg>`)
 }
 
-// groupLeft gives where the bars of the i-th load begin.
+// groupLeft returns where the bars of the i-th load begin.
 func (p *plot) groupLeft(i int) int {
 	return plotLeft + groupGap/2 + i*max(p.groupWidth(), 100)
 }

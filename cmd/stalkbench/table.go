@@ -26,7 +26,7 @@ type row struct {
 	p50, p99      float64 // µs
 }
 
-// median gives the middle of the values f has over results, see middle.
+// median returns the middle of the values f has over results, see middle.
 func median(results []*result, f func(*result) float64) float64 {
 	values := make([]float64, len(results))
 	for i, r := range results {
@@ -35,7 +35,7 @@ func median(results []*result, f func(*result) float64) float64 {
 	return middle(values)
 }
 
-// middle gives the middle one of values, the mean of two if there is none, and 0
+// middle returns the middle one of values, the mean of two if there is none, and 0
 // of nothing. It sorts them.
 func middle(values []float64) float64 {
 	n := len(values)
@@ -46,7 +46,7 @@ func middle(values []float64) float64 {
 	return (values[(n-1)/2] + values[n/2]) / 2
 }
 
-// ratio gives the middle of how many times as much results have than base has in
+// ratio returns the middle of how many times as much results have than base has in
 // the same round.
 func ratio(results, base []*result) float64 {
 	var ratios []float64

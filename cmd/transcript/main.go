@@ -1,7 +1,7 @@
 // Command transcript plays the transcripts of testdata/transcripts by hand: on
 // a server of one's choice (check), on the real beanstalkd (oracle), or on the
 // real beanstalkd with its answers written back into the files (record). See
-// package redstalk/server/transcript for the format.
+// package redstalk/protocol/conformance/transcript for the format.
 package main
 
 import (
@@ -16,7 +16,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"redstalk/server/transcript"
+	"redstalk/protocol/conformance/transcript"
 )
 
 func main() {

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"redstalk/storage/redis/redistest"
+)
+
+// onDisk has a server write everything to disk before it answers.
+var onDisk = []string{"--appendonly", "yes", "--appendfsync", "always"}
+
+// chaosRedis is one Redis.
+func chaosRedis(t *testing.T) *setup {
+	redis := redistest.StartBehind(t, onDisk...)
+	its := servers{
+		all: func() []*redistest.Server { return []*redistest.Server{redis} },
+		one: func(*chaos) *redistest.Server { return redis },
+	}
+	s := &setup{url: redis.URL(), limit: 5 * time.Second, tubes: 1, whole: func() {}}
+	s.faults = append(its.faults(), &fault{killedLater, ofRedis, 0, func(c *chaos) func() { return c.killed(redis) }})
+	return s
+}
+
+// killedLater is a fault that has one name and two forms.
+const killedLater = "a primary is killed and restarted 0.2 to 3 s later; where it can be, after another one has taken over"
+
+// isCall tells calls of the script from other requests.
+func isCall(piece []byte) bool { return len(piece) > 60 }
+
+// isAnswer tells answers of the script, which are lists, from the empty ones to
+// asking for notifications.
+func isAnswer(piece []byte) bool { return len(piece) > 1 && piece[0] == '*' && piece[1] != '-' }
+
+// isConfirmation tells how many replicas have what a call wrote, if that comes
+// later than its answer.
+func isConfirmation(piece []byte) bool { return piece[0] == ':' }
+
+// chaosSentinel is a primary with two replicas, and three sentinels; every answer
+// waits for both replicas.
+func chaosSentinel(t *testing.T) *setup {
+	redis := redistest.StartSentinelsBehind(t, 2, onDisk...)
+	return sentinelSetup(t, redis, 2)
+}
+
+// chaosSentinelOne is the same, but answers wait for one of the replicas. Then a
+// primary that goes on while another one is chosen, and the replica that does
+// not know of that yet, can acknowledge what is thrown away when they do. So
+// whatever happens to a primary here, it is dead before and after, or cut off
+// from all replicas until they follow another one. If the sentinels replace one
+// on top of that, as they do when the machine stands still, the books say nothing.
+func chaosSentinelOne(t *testing.T) *setup {
+	redis := redistest.StartSentinelsBehind(t, 2, onDisk...)
+	s := sentinelSetup(t, redis, 1)
+	s.faults = slices.DeleteFunc(s.faults, func(f *fault) bool { return f.traits&livesOn != 0 })
+	s.switches = redis.CountSwitches(t)
+	return s
+}
+
+func sentinelSetup(t *testing.T, redis *redistest.Sentinels, replicas int) *setup {
+	its := servers{
+		all: func() []*redistest.Server { return redis.Servers },
+		one: func(*chaos) *redistest.Server { return redis.AwaitWhole(t) },
+	}
+	replica := func(c *chaos) (primary, is *redistest.Server) {
+		primary = redis.AwaitWhole(t)
+		return primary, without(redis.Servers, primary)[c.rng.IntN(len(redis.Servers)-1)]
+	}
+	s := &setup{
+		url: redis.URL(), flags: []string{"--wait-replicas", fmt.Sprint(replicas)}, limit: 5 * time.Second, tubes: 1,
+		whole: func() { redis.AwaitWhole(t) },
+	}
+	s.faults = append(append(its.faults(), followerFaults(replica)...),
+		&fault{killedLater, ofRedis, takesOver, func(c *chaos) func() {
+			victim := its.one(c)
+			victim.Kill()
+			return func() {
+				redis.AwaitFollowed(t, redis.AwaitPrimary(t, victim))
+				c.restart(victim)
+			}
+		}},
+		&fault{"a sentinel is killed and restarted", ofOthers, 0, func(c *chaos) func() {
+			return c.killed(redis.Sentinels[c.rng.IntN(len(redis.Sentinels))])
+		}},
+		&fault{"`SENTINEL FAILOVER`, `CLUSTER FAILOVER`", ofRedis, livesOn, func(c *chaos) func() {
+			old := its.one(c)
+			redis.FailOver(t)
+			return func() { redis.AwaitPrimary(t, old) }
+		}},
+		&fault{apartForAWhile, ofRedis, livesOn, func(c *chaos) func() {
+			primary := its.one(c)
+			return c.swallow(apart(primary, append(without(redis.Servers, primary), redis.Sentinels...))...)
+		}},
+		&fault{apartForAWhile + ", until another one has taken over", ofRedis, takesOver, func(c *chaos) func() {
+			primary := its.one(c)
+			parts := apart(primary, append(without(redis.Servers, primary), redis.Sentinels...))
+			for _, part := range parts {
+				part.Swallow(true)
+			}
+			return func() {
+				defer heal(parts) // also if that comes to nothing
+				redis.AwaitReplaced(t, primary)
+			}
+		}},
+	)
+	return s
+}
+
+const apartForAWhile = "packets between a primary and all other servers are swallowed, but not those of instances"
+
+// followerFaults are what happens to replicas; which is drawn with its primary.
+func followerFaults(draw func(*chaos) (primary, replica *redistest.Server)) []*fault {
+	return []*fault{
+		{"a replica is killed and restarted 0.2 to 3 s later", ofRedis, 0, func(c *chaos) func() {
+			_, victim := draw(c)
+			return c.killed(victim)
+		}},
+		{"a replica is frozen", ofRedis, 0, func(c *chaos) func() {
+			_, victim := draw(c)
+			return c.freeze(victim)
+		}},
+		{"packets between a replica and its primary are swallowed", ofRedis, 0, func(c *chaos) func() {
+			primary, victim := draw(c)
+			return c.swallow(primary.Front.Of(victim.Pid()))
+		}},
+	}
+}
+
+// chaosCluster is three primaries with a replica each.
+func chaosCluster(t *testing.T) *setup {
+	redis := redistest.StartClusterBehind(t, 3, 1, onDisk...)
+	somePrimary := func(c *chaos) *redistest.Server {
+		primaries, _ := redis.Now(t)
+		return primaries[c.rng.IntN(len(primaries))]
+	}
+	someReplica := func(c *chaos) (primary, is *redistest.Server) {
+		_, replicas := redis.Now(t)
+		is = replicas[c.rng.IntN(len(replicas))]
+		return redis.PrimaryOf(t, is), is
+	}
+	its := servers{all: redis.Nodes, one: somePrimary}
+	s := &setup{
+		url: redis.URL(), flags: []string{"--wait-replicas", "1"}, limit: 8 * time.Second, tubes: 32,
+		whole: func() { redis.AwaitWhole(t) },
+	}
+	s.faults = append(append(its.faults(), followerFaults(someReplica)...),
+		&fault{killedLater, ofRedis, 0, func(c *chaos) func() {
+			victim := somePrimary(c)
+			victim.Kill()
+			return func() {
+				redis.AwaitReplaced(t, victim)
+				c.restart(victim)
+			}
+		}},
+		&fault{"`SENTINEL FAILOVER`, `CLUSTER FAILOVER`", ofRedis, 0, func(c *chaos) func() {
+			_, replica := someReplica(c)
+			return func() { redis.FailOver(t, replica) }
+		}},
+		&fault{"packets between an instance and all nodes are swallowed", ofLinks, aside, func(c *chaos) func() {
+			return c.cutOff(redis.Nodes())
+		}},
+		&fault{apartForAWhile, ofRedis, livesOn, func(c *chaos) func() {
+			victim := somePrimary(c)
+			return c.swallow(apart(victim, without(redis.Nodes(), victim))...)
+		}},
+		&fault{"four partitions are moved, one after the other", ofRedis, 0, func(c *chaos) func() {
+			for range 4 {
+				key, to := fmt.Sprintf("redstalk:{%d}:", c.rng.IntN(16)), somePrimary(c)
+				redis.Migrate(t, key, redis.Owner(t, key, to), to, nil)
+			}
+			return func() {}
+		}},
+	)
+	return s
+}
+
+// setup is a way of running Redis.
+type setup struct {
+	url    string
+	flags  []string      // for instances
+	limit  time.Duration // how long they hold up commands
+	tubes  int           // so many are likely to be in all partitions
+	faults []*fault      // that can happen to it
+	whole  func()        // waits until it is as safe as at the beginning
+
+	// switches is how often a primary was replaced, if what is acknowledged is
+	// safe only as long as that is done by faults that say so; or nil.
+	switches func() int
+}

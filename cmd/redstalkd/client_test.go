@@ -1,0 +1,108 @@
+package main
+
+import (
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	protoclient "redstalk/protocol/client"
+)
+
+// client is a connection whose failures end the test. A test speaks in lines.
+type client struct {
+	t    *testing.T
+	conn *protoclient.Conn
+}
+
+// dial connects to an address as it is logged: host:port or a path.
+func dial(t *testing.T, addr string) *client {
+	t.Helper()
+	conn, err := protoclient.Dial(addr, patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.SetDeadline(time.Now().Add(patience))
+	t.Cleanup(func() { conn.Close() })
+	return &client{t, conn}
+}
+
+func (c *client) send(text string) {
+	c.t.Helper()
+	if err := c.conn.Send([]byte(text)); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// sendAside sends from a goroutine of its own. If that fails, the replies will
+// be missing.
+func (c *client) sendAside(text string) { io.WriteString(c.conn, text) }
+
+// line awaits a line of a reply, a body or a page.
+func (c *client) line() string {
+	c.t.Helper()
+	line, err := c.conn.Line()
+	if err != nil {
+		c.t.Fatalf("after %q: %v", line, err)
+	}
+	return line
+}
+
+// ask sends a command and expects these lines.
+func (c *client) ask(text string, want ...string) {
+	c.t.Helper()
+	c.send(text)
+	for _, w := range want {
+		if got := c.line(); got != w {
+			c.t.Fatalf("%q: %q, want %q", text, got, w)
+		}
+	}
+}
+
+// alive checks that the client is served.
+func (c *client) alive() {
+	c.t.Helper()
+	c.conn.SetDeadline(time.Now().Add(patience))
+	c.ask("list-tube-used\r\n", "USING default")
+}
+
+// awaitFigure asks for a page of statistics until a value on it is as wanted.
+func (c *client) awaitFigure(page, key, want string) {
+	c.t.Helper()
+	limit, got := time.Now().Add(patience), ""
+	for time.Now().Before(limit) {
+		if got = c.figure(page, key); got == want {
+			return
+		}
+	}
+	c.t.Fatalf("%s, %s: %s, want %s", page, key, got, want)
+}
+
+// figure reads a value off a page of statistics, or returns the reply if that is
+// no page.
+func (c *client) figure(page, key string) string {
+	c.t.Helper()
+	text := c.page(page)
+	if !strings.HasPrefix(text, "---\n") {
+		return text
+	}
+	value, is := protoclient.Page(text).Value(key)
+	if !is {
+		return "missing"
+	}
+	return strings.TrimSpace(value)
+}
+
+// page asks for a page and returns it, or the reply if that is no page.
+func (c *client) page(command string) string {
+	c.t.Helper()
+	c.send(command + "\r\n")
+	reply, err := c.conn.Receive()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if reply.Word != protoclient.OK {
+		return string(reply.Line)
+	}
+	return string(reply.Body)
+}

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+)
+
+// logging is where the log goes.
+type logging struct {
+	io.Writer
+
+	// end writes a last line, and the lines that wait before it, as far as there
+	// is a reader.
+	end func(line string)
+}
+
+// exit ends the process with a last line.
+func (l *logging) exit(code int, line string) {
+	l.end(line)
+	os.Exit(code)
+}
+
+// newLog says warnings and errors only, more with every -V.
+func newLog(w io.Writer, s *settings) *slog.Logger {
+	level := slog.LevelWarn
+	switch {
+	case s.verbosity == 1:
+		level = slog.LevelInfo
+	case s.verbosity > 1:
+		level = slog.LevelDebug
+	}
+	options := &slog.HandlerOptions{Level: level, ReplaceAttr: spell}
+	to := func(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, options)) }
+	if s.logJSON {
+		to = func(w io.Writer) *slog.Logger { return slog.New(slog.NewJSONHandler(w, options)) }
+	}
+	if sink, is := w.(*lineSink); is {
+		sink.dropped = func(w io.Writer, lines int) {
+			to(w).Warn("lines of the log were dropped here, as nobody read them in time", "lines", lines)
+		}
+	}
+	return to(w)
+}
+
+// spell has values that know how to write themselves do so in JSON, too,
+// where addresses would be structures and durations nanoseconds.
+func spell(_ []string, a slog.Attr) slog.Attr {
+	if text, ok := a.Value.Any().(fmt.Stringer); ok && a.Value.Kind() != slog.KindTime {
+		a.Value = slog.StringValue(text.String())
+	}
+	return a
+}

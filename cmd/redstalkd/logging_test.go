@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"redstalk/storage"
+	"redstalk/storage/embedded"
+)
+
+func TestQuietByDefault(t *testing.T) {
+	p := runInside(t, &Main{}, "-p0")
+	c := dial(t, receive(t, p.addr).String())
+	c.ask("put 0 0 9 1\r\na\r\nnonsense\r\n", "INSERTED 1", "UNKNOWN_COMMAND")
+	c.conn.Close()
+	p.stop()
+	if code := receive(t, p.code); code != 0 || p.stderr.String() != "" {
+		t.Errorf("%d, %q", code, p.stderr)
+	}
+}
+
+func TestVerbosity(t *testing.T) {
+	for _, test := range []struct {
+		flag     string
+		commands bool
+	}{{"-V", false}, {"-VV", true}} {
+		p := runInside(t, &Main{}, "-p0", test.flag)
+		c := dial(t, receive(t, p.addr).String())
+		c.ask("put 0 0 9 1\r\na\r\nquit\r\n", "INSERTED 1")
+		p.stderr.await(t, "connection closed")
+		text := p.stderr.String()
+		if !strings.Contains(text, "connection accepted") || strings.Contains(text, "level=DEBUG") != test.commands {
+			t.Errorf("%s: %s", test.flag, text)
+		}
+		p.stop()
+		receive(t, p.code)
+	}
+}
+
+func TestJSONLog(t *testing.T) {
+	p := runInside(t, &Main{}, "-p0", "-Vc", "--log-format=json")
+	addr := receive(t, p.addr).String()
+	p.stderr.await(t, `"level":"WARN","msg":"flag -c is out of use and ignored"`)
+	p.stderr.await(t, `"msg":"serving","addr":"`+addr+`","store":"memory:"`)
+	dial(t, addr).ask("watch a\r\n", "WATCHING 2")
+	p.stderr.await(t, `"msg":"connection accepted",.*"from":"127.0.0.1:`)
+}
+
+// The password is in no output, whatever goes right or wrong.
+func TestPasswordIsNotPrinted(t *testing.T) {
+	const secret = "open-sesame"
+	var out strings.Builder
+	for _, store := range []string{
+		"redis://u:" + secret + "@127.0.0.1:1/0", // nobody listens there
+		"rediss://u:" + secret + "@127.0.0.1:1/0",
+		"redis://:" + secret + "@127.0.0.1:1",
+		"redis://u:" + secret + "@127.0.0.1:port",
+		"redis://u:" + secret + "@127.0.0.1:1/nodb",
+		"unix://u:" + secret + "@/nonexistent/redis.sock",
+		"redis//u:" + secret + "@127.0.0.1:1",
+		"reddis://u:" + secret + "@127.0.0.1:1",
+	} {
+		for _, args := range [][]string{
+			{"-VVp0", "--store", store}, {"-VVp0", "--store=" + store}, {"-VVp0", store},
+			{"-VVp0", "-u", store}, {"-VVp0", "-l", store}, {"-z", store},
+		} {
+			code, stdout, stderr := run(t, command(args...))
+			if code == 0 {
+				t.Errorf("%q: %d", args, code)
+			}
+			fmt.Fprintf(&out, "%q\n%s%s", strings.ReplaceAll(strings.Join(args, " "), secret, "*"), stdout, stderr)
+		}
+		cmd := command("-VVp0", "--log-format", "json")
+		cmd.Env = append(cmd.Env, "REDSTALK_STORE="+store)
+		_, stdout, stderr := run(t, cmd)
+		out.WriteString(stdout + stderr)
+	}
+	m := &Main{open: func(context.Context, engine) (storage.Store, error) { return embedded.NewMemory(), nil }}
+	p := runInside(t, m, "-VVp0", "--store", "redis://u:"+secret+"@h")
+	dial(t, receive(t, p.addr).String()).ask("watch a\r\n", "WATCHING 2")
+	p.stop()
+	receive(t, p.code)
+	out.WriteString(p.stderr.String())
+	if strings.Contains(out.String(), secret) {
+		t.Error(out.String())
+	}
+}

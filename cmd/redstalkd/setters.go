@@ -1,0 +1,216 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"redstalk/storage/redis"
+)
+
+func (s *settings) setListen(v string) error {
+	switch {
+	case v == "":
+		return errors.New("empty address; 0.0.0.0 is every one of this machine")
+	case v == unixPrefix:
+		return errors.New("unix: needs a path")
+	case strings.Contains(v, "://"):
+		return fmt.Errorf("%q is a URL, not an address", v)
+	}
+	s.addr, s.said["listen"] = v, true
+	return nil
+}
+
+func (s *settings) setPort(v string) error {
+	port, err := net.LookupPort("tcp", v)
+	if err != nil || v == "" {
+		return fmt.Errorf("%q is neither a port from 0 to 65535 nor a known service", v)
+	}
+	s.port, s.said["port"] = port, true
+	return nil
+}
+
+func (s *settings) setStore(v string) error {
+	scheme, rest, found := strings.Cut(v, ":")
+	authority := strings.HasPrefix(rest, "//") && len(rest) > 2
+	switch {
+	case !found:
+	case scheme == "memory" && rest == "",
+		scheme == "embedded" && rest != "",
+		redisSchemes[scheme] && authority:
+		s.engine.url, s.said["store"] = v, true
+		return nil
+	}
+	return fmt.Errorf("%q is none of memory:, embedded:DIR, redis://..., rediss://..., redis+sentinel://..., redis+cluster://... and unix:///PATH", v)
+}
+
+func (s *settings) setNamespace(v string) error {
+	s.engine.namespace = v
+	return redis.CheckNamespace(v)
+}
+
+func (s *settings) setPartitions(v string) error {
+	n, err := strconv.ParseUint(v, 10, 16)
+	if err != nil || n == 0 || n > redis.MaxPartitions {
+		return fmt.Errorf("%q is not a number of partitions, 1 to %d", v, redis.MaxPartitions)
+	}
+	s.engine.partitions = int(n)
+	return nil
+}
+
+func (s *settings) setBinlog(dir string) error {
+	if dir == "" {
+		return errors.New("empty directory name")
+	}
+	s.engine.url, s.said["binlog"] = "embedded:"+dir, true
+	return nil
+}
+
+func (s *settings) setSync(v string) error {
+	ms, err := parseSize(v)
+	s.engine.syncEvery = time.Duration(min(ms, maxSyncMS)) * time.Millisecond
+	return err
+}
+
+func (s *settings) setNoSync(v string) error {
+	var never bool
+	err := setBool(&never)(v)
+	if never {
+		s.engine.syncEvery = neverSync
+	}
+	return err
+}
+
+func (s *settings) setFileSize(v string) error {
+	n, err := parseSize(v)
+	s.engine.fileSize = int64(min(n, math.MaxInt64))
+	return err
+}
+
+func (s *settings) setReserve(v string) error {
+	n, err := parseSize(v)
+	s.engine.reserve = int64(min(n, math.MaxInt64))
+	return err
+}
+
+func (s *settings) setMaxJobSize(v string) error {
+	n, err := parseSize(v)
+	if err != nil {
+		return err
+	}
+	if n > maxMaxJobSize {
+		n = maxMaxJobSize
+		s.warn("maximum job size was set to %d", n)
+	}
+	s.maxJobSize = int(n)
+	if n == 0 {
+		s.maxJobSize = -1 // 0 asks the server for its default
+	}
+	return nil
+}
+
+func (s *settings) setGrace(v string) error {
+	d, err := time.ParseDuration(v)
+	if err != nil || d < 0 {
+		return fmt.Errorf("%q is not a duration such as 5s or 500ms", v)
+	}
+	s.grace = d
+	return nil
+}
+
+func (s *settings) setMaxConnections(v string) error {
+	if v == "auto" {
+		s.limits.connections = autoConnections
+		return nil
+	}
+	n, err := strconv.ParseUint(v, 10, 31)
+	if err != nil {
+		return fmt.Errorf("%q is neither a number of connections nor auto", v)
+	}
+	s.limits.connections = int(n)
+	return nil
+}
+
+// setLimit takes a duration, of which 0 means that there is no limit.
+func setLimit(to *time.Duration) func(string) error {
+	return func(v string) error {
+		d, err := time.ParseDuration(v)
+		if err != nil || d < 0 {
+			return fmt.Errorf("%q is not a duration such as 5s or 500ms", v)
+		}
+		*to = d
+		return nil
+	}
+}
+
+func (s *settings) setStoreTimeout(v string) error {
+	d, err := time.ParseDuration(v)
+	if err != nil || d <= 0 {
+		return fmt.Errorf("%q is not a duration such as 5s or 500ms", v)
+	}
+	s.engine.timeout = d
+	return nil
+}
+
+func (s *settings) setWaitReplicas(v string) error {
+	n, err := strconv.ParseUint(v, 10, 16)
+	if err != nil {
+		return fmt.Errorf("%q is not a number of replicas", v)
+	}
+	s.engine.waitReplicas = int(n)
+	return nil
+}
+
+func (s *settings) setLogFormat(v string) error {
+	if v != "text" && v != "json" {
+		return fmt.Errorf("%q is neither text nor json", v)
+	}
+	s.logJSON = v == "json"
+	return nil
+}
+
+// setVerbose counts, or is told the number.
+func (s *settings) setVerbose(v string) error {
+	if v == "true" {
+		s.verbosity++
+		return nil
+	}
+	n, err := strconv.ParseUint(v, 10, 8)
+	if err != nil {
+		return fmt.Errorf("%q is not a number of times", v)
+	}
+	s.verbosity = int(n)
+	return nil
+}
+
+func (s *settings) ignore(flag string) func(string) error {
+	return func(string) error {
+		s.warn("flag %s is out of use and ignored", flag)
+		return nil
+	}
+}
+
+func setBool(to *bool) func(string) error {
+	return func(v string) error {
+		b, err := strconv.ParseBool(v)
+		if err != nil {
+			return fmt.Errorf("%q is neither true nor false", v)
+		}
+		*to = b
+		return nil
+	}
+}
+
+func notEmpty(to *string) func(string) error {
+	return func(v string) error {
+		if v == "" {
+			return errors.New("empty name")
+		}
+		*to = v
+		return nil
+	}
+}

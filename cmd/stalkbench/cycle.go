@@ -1,0 +1,91 @@
+package main
+
+import (
+	"bytes"
+
+	"redstalk/protocol/client"
+)
+
+// A phase is the command whose replies a cycler awaits.
+type phase uint8
+
+const (
+	betweenCycles phase = iota
+	putting
+	reserving
+	deleting
+)
+
+// A cycler puts N jobs, reserves as many as were taken and deletes those, over
+// and over; with putOnly it only puts, and remembers the ids for cleaning. Since
+// it reserves no more than it put, a reserve never waits for a job that nobody
+// will put, even when all connections share a tube.
+type cycler struct {
+	t        *tally
+	pipeline int
+	putOnly  bool
+	body     []byte
+	puts     []byte // N puts
+	reserves []byte // N reserves
+	deletes  []byte // built anew for each stage
+
+	phase phase
+	last  uint64   // id of the last job put
+	put   int      // jobs this cycle put
+	held  []uint64 // jobs this cycle reserved
+	made  []uint64 // putOnly: every job put
+}
+
+func newCycler(l *load, t *tally, body []byte) *cycler {
+	c := &cycler{t: t, pipeline: l.Pipeline, putOnly: l.Mode == modePut, body: body}
+	for range l.Pipeline {
+		c.puts = appendPut(c.puts, 0, body)
+	}
+	c.reserves = bytes.Repeat([]byte(reserveCommand), l.Pipeline)
+	return c
+}
+
+// next moves to the stage that follows; a cycle that began before the deadline
+// is finished after it.
+func (c *cycler) next(now int64) (stage, status) {
+	if c.phase == putting && !c.putOnly && c.put > 0 {
+		c.phase, c.held = reserving, c.held[:0]
+		return stage{c.reserves[:c.put*len(reserveCommand)], c.put, true}, sends
+	}
+	if c.phase == reserving && len(c.held) > 0 {
+		c.phase, c.deletes = deleting, c.deletes[:0]
+		for _, id := range c.held {
+			c.deletes = client.AppendDelete(c.deletes, id)
+		}
+		return stage{c.deletes, len(c.held), true}, sends
+	}
+	if now >= c.t.r.deadline.Load() {
+		c.phase = betweenCycles
+		return stage{}, done
+	}
+	c.phase, c.put = putting, 0
+	return stage{c.puts, c.pipeline, true}, sends
+}
+
+func (c *cycler) replied(reply *client.Reply, now int64) {
+	c.t.count(now)
+	switch c.phase {
+	case putting:
+		c.inserted(reply)
+	case reserving:
+		if takeReserved(c.t, reply, c.body) {
+			c.held = append(c.held, reply.ID)
+		}
+	default:
+		takeDeleted(c.t, reply)
+	}
+}
+
+func (c *cycler) inserted(reply *client.Reply) {
+	if takeInserted(c.t, reply, &c.last) {
+		c.put++
+		if c.putOnly {
+			c.made = append(c.made, reply.ID)
+		}
+	}
+}

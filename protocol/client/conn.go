@@ -1,0 +1,156 @@
+package client
+
+import (
+	"fmt"
+	"net"
+	"strings"
+	"time"
+)
+
+// A Conn is a connection to a server. Its methods block, within the deadlines
+// that are set on it.
+type Conn struct {
+	net.Conn
+
+	// Patience bounds each Ask. 0: the deadlines stay as they are.
+	Patience time.Duration
+
+	in    Decoder
+	reply Reply
+}
+
+// Dial connects to "host:port", "unix:PATH" or a path that has a slash, within the
+// limit.
+func Dial(addr string, limit time.Duration) (*Conn, error) {
+	network, at := "tcp", addr
+	if path, is := strings.CutPrefix(addr, "unix:"); is {
+		network, at = "unix", path
+	} else if strings.Contains(addr, "/") {
+		network = "unix"
+	}
+	conn, err := net.DialTimeout(network, at, limit)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to %s: %w", addr, err)
+	}
+	return New(conn), nil
+}
+
+// New makes a Conn of a connection from which nothing has been read yet.
+func New(conn net.Conn) *Conn { return &Conn{Conn: conn} }
+
+// Read reads bytes as they come, those first that Receive or Line has read ahead.
+func (c *Conn) Read(p []byte) (int, error) {
+	if n := copy(p, c.in.take(len(p))); n > 0 {
+		return n, nil
+	}
+	return c.Conn.Read(p)
+}
+
+// Send writes commands and does not await their replies.
+func (c *Conn) Send(commands []byte) error {
+	if _, err := c.Conn.Write(commands); err != nil {
+		return fmt.Errorf("sending commands: %w", err)
+	}
+	return nil
+}
+
+// Receive awaits one reply. It is good until the next call.
+func (c *Conn) Receive() (*Reply, error) {
+	for {
+		ok, err := c.in.Next(&c.reply)
+		if err != nil {
+			return nil, fmt.Errorf("reading a reply: %w", err)
+		}
+		if ok {
+			return &c.reply, nil
+		}
+		if err := c.fill(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// Line awaits one line, which may be of a reply, a body or a page, and returns
+// it without CR LF. A LF alone at its end is left in place. With an error comes
+// what there is of the line.
+func (c *Conn) Line() (string, error) {
+	for {
+		if line := c.in.NextLine(); line != nil {
+			return strings.TrimSuffix(string(line), "\r\n"), nil
+		}
+		if err := c.fill(); err != nil {
+			return string(c.in.take(len(c.in.buf))), err
+		}
+	}
+}
+
+// fill reads what the connection has, at least one byte.
+func (c *Conn) fill() error {
+	n, err := c.Conn.Read(c.in.Space())
+	c.in.Filled(n)
+	if n == 0 && err != nil {
+		return fmt.Errorf("awaiting a reply: %w", err)
+	}
+	return nil
+}
+
+// Ask sends commands in one write, and hands each of n replies to take, until
+// that returns an error.
+func (c *Conn) Ask(commands []byte, n int, take func(*Reply) error) error {
+	if c.Patience > 0 {
+		c.SetDeadline(time.Now().Add(c.Patience))
+		defer c.SetDeadline(time.Time{})
+	}
+	if err := c.Send(commands); err != nil {
+		return err
+	}
+	for range n {
+		r, err := c.Receive()
+		if err != nil {
+			return err
+		}
+		if err := take(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Page asks for a page: stats, list-tubes and their like. The command has no CR
+// LF. An error that is the server's names its reply.
+func (c *Conn) Page(command string) (page Page, err error) {
+	err = c.Ask([]byte(command+"\r\n"), 1, func(r *Reply) error {
+		if r.Word != OK {
+			return r.Unexpected()
+		}
+		page = Page(r.Body)
+		return nil
+	})
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", command, err)
+	}
+	return page, nil
+}
+
+// UseOnly makes the connection put into, and reserve from, this tube alone. It
+// must watch default, and nothing else.
+func (c *Conn) UseOnly(tube string) error {
+	if err := c.Ask(fmt.Appendf(nil, "use %s\r\n", tube), 1, Expect(Using)); err != nil {
+		return fmt.Errorf("using tube %s: %w", tube, err)
+	}
+	commands := fmt.Appendf(nil, "watch %s\r\nignore default\r\n", tube)
+	if err := c.Ask(commands, 2, Expect(Watching)); err != nil {
+		return fmt.Errorf("watching tube %s: %w", tube, err)
+	}
+	return nil
+}
+
+// Expect returns what Ask hands replies to if they must all begin with one word.
+func Expect(w Word) func(*Reply) error {
+	return func(r *Reply) error {
+		if r.Word != w {
+			return r.Unexpected()
+		}
+		return nil
+	}
+}

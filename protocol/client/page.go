@@ -1,0 +1,18 @@
+package client
+
+import "strings"
+
+// A Page is what a server sends after OK: a list or a dictionary in YAML, with
+// the line "---" first and "\n" at the end of each line.
+type Page string
+
+// Value returns the value of a key of a dictionary as it stands there, and
+// whether the key is there.
+func (p Page) Value(key string) (value string, is bool) {
+	_, rest, is := strings.Cut(string(p), "\n"+key+": ")
+	if !is {
+		return "", false
+	}
+	value, _, _ = strings.Cut(rest, "\n")
+	return value, true
+}

@@ -1,0 +1,152 @@
+package client
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+)
+
+// A Word is the first word of a reply.
+type Word uint8
+
+// The words that our tools tell apart.
+const (
+	Other Word = iota // any other word; see Reply.Line
+	Inserted
+	Reserved
+	Found
+	OK
+	Deleted
+	Using
+	Watching
+	Kicked
+	TimedOut
+	DeadlineSoon
+	NotFound
+)
+
+// wordOf returns which word the bytes spell.
+func wordOf(b []byte) Word {
+	switch string(b) { // does not allocate
+	case "INSERTED":
+		return Inserted
+	case "RESERVED":
+		return Reserved
+	case "FOUND":
+		return Found
+	case "OK":
+		return OK
+	case "DELETED":
+		return Deleted
+	case "USING":
+		return Using
+	case "WATCHING":
+		return Watching
+	case "KICKED":
+		return Kicked
+	case "TIMED_OUT":
+		return TimedOut
+	case "DEADLINE_SOON":
+		return DeadlineSoon
+	case "NOT_FOUND":
+		return NotFound
+	}
+	return Other
+}
+
+// A Reply is one parsed reply. Its slices lie in the buffer it was read into
+// and are good until the next read only.
+type Reply struct {
+	Word Word
+	ID   uint64 // of the job: INSERTED, RESERVED and FOUND
+	Body []byte // a job's body (RESERVED, FOUND) or a page (OK), without CR LF
+	Line []byte // the first line as it came, without CR LF
+}
+
+// MaxLine bounds a reply's line, in bytes. The longest true one is well below
+// it, so what is longer is not the beanstalk protocol.
+const MaxLine = 1024
+
+// MaxBody bounds a body, in bytes: the most beanstalkd can be told to take (-z).
+const MaxBody = 1 << 30
+
+// ErrNoCRLF says that a line or a body of a reply does not end in CR LF.
+var ErrNoCRLF = errors.New("a reply does not end in CR LF")
+
+// Parse reads one reply from the front of buf and returns its length in bytes,
+// or 0 if it has not all come yet. After an error the stream cannot be
+// understood any further.
+func (r *Reply) Parse(buf []byte) (int, error) {
+	end := bytes.IndexByte(buf, '\n')
+	if end < 0 {
+		if len(buf) > MaxLine {
+			return 0, fmt.Errorf("a reply's line is longer than %d bytes", MaxLine)
+		}
+		return 0, nil
+	}
+	if end == 0 || buf[end-1] != '\r' {
+		return 0, ErrNoCRLF
+	}
+	r.Line, r.Body, r.ID = buf[:end-1], nil, 0
+	first, rest := r.Line, []byte(nil)
+	if i := bytes.IndexByte(r.Line, ' '); i >= 0 {
+		first, rest = r.Line[:i], r.Line[i+1:]
+	}
+	r.Word = wordOf(first)
+	switch r.Word {
+	case Inserted:
+		id, left, ok := number(rest)
+		if !ok || len(left) != 0 {
+			return 0, r.unreadable()
+		}
+		r.ID = id
+	case Reserved, Found:
+		return r.parseJob(buf, end+1, rest)
+	case OK:
+		return r.parseBody(buf, end+1, rest)
+	}
+	return end + 1, nil
+}
+
+// parseJob reads the id and the size in rest, and the body that begins at
+// buf[at:].
+func (r *Reply) parseJob(buf []byte, at int, rest []byte) (int, error) {
+	id, rest, ok := number(rest)
+	if !ok || len(rest) < 2 || rest[0] != ' ' {
+		return 0, r.unreadable()
+	}
+	r.ID = id
+	return r.parseBody(buf, at, rest[1:])
+}
+
+// parseBody reads the size in rest, and the body that begins at buf[at:].
+func (r *Reply) parseBody(buf []byte, at int, rest []byte) (int, error) {
+	size, rest, ok := number(rest)
+	if !ok || len(rest) != 0 || size > MaxBody {
+		return 0, r.unreadable()
+	}
+	end := at + int(size)
+	if len(buf) < end+2 {
+		return 0, nil
+	}
+	if buf[end] != '\r' || buf[end+1] != '\n' {
+		return 0, ErrNoCRLF
+	}
+	r.Body = buf[at:end]
+	return end + 2, nil
+}
+
+// Unexpected is the error of a caller who wanted another reply.
+func (r *Reply) Unexpected() error { return fmt.Errorf("unexpected reply %q", r.Line) }
+
+func (r *Reply) unreadable() error { return fmt.Errorf("cannot read %q", r.Line) }
+
+// number reads a decimal number from the front of b and returns what follows it.
+func number(b []byte) (n uint64, rest []byte, ok bool) {
+	i := 0
+	for i < len(b) && b[i] >= '0' && b[i] <= '9' {
+		n = n*10 + uint64(b[i]-'0')
+		i++
+	}
+	return n, b[i:], i > 0 && i < 20
+}

@@ -1,0 +1,117 @@
+package differ
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// asked is a command that was sent whole, and what can be told from its bytes
+// alone.
+type asked struct {
+	verb, line string
+	label      int       // of the job, if it is a put
+	whole      bool      // a put whose body is complete and ends as it should
+	blocks     bool      // a reserve that waits if there is no job
+	flaw       string    // the name of a difference that it would show
+	begun      int       // a put with a body, to be kept or swallowed: its place among them
+	since      time.Time // then: when its line was complete
+	counted    bool      // a put or reserve that is well-formed, so that stats counts it
+	armed      bool      // what its waiting sets off was noted
+	delayed    bool      // its long delay was noted
+	closeWait  bool      // a reserve whose wait ends just behind what is due, see episode.closeWait
+
+	// How many stats pages had been asked of the two for other reasons.
+	probesJudge, probesSubject int
+}
+
+// id is the job that a command names, if it names one. It is asked of every
+// command of every packet that might be sent.
+func (a *asked) id() (uint64, bool) {
+	verb, rest, _ := strings.Cut(a.line, " ")
+	switch verb {
+	case "peek", "reserve-job", "delete", "release", "bury", "kick-job", "touch", "stats-job":
+	default:
+		return 0, false
+	}
+	rest = strings.TrimLeft(rest, " ")
+	digits := rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789"))]
+	n, err := strconv.ParseUint(digits, 10, 64)
+	return n, err == nil
+}
+
+var (
+	releaseLine = regexp.MustCompile(`^release +([0-9]+) +([0-9]+) +([0-9]+)$`)
+	pauseLine   = regexp.MustCompile(`^pause-tube *([-A-Za-z0-9+/;.$_()]+) +([0-9]+)$`)
+)
+
+// seconds are the times that a command names, if it may be accepted.
+func (a *asked) seconds() []uint64 {
+	var m []string
+	switch a.verb {
+	case "put":
+		if m = putLine.FindStringSubmatch(a.line); m != nil && a.whole {
+			ttr := m[3]
+			if strings.Trim(ttr, "0") == "" {
+				ttr = "1"
+			}
+			m = []string{m[2], ttr}
+		} else {
+			m = nil
+		}
+	case "release":
+		if m = releaseLine.FindStringSubmatch(a.line); m != nil {
+			m = m[3:]
+		}
+	case "pause-tube":
+		if m = pauseLine.FindStringSubmatch(a.line); m != nil {
+			m = m[2:]
+		}
+	case "reserve-with-timeout":
+		if m = timeoutLine.FindStringSubmatch(a.line); m != nil {
+			m = m[1:]
+		}
+	}
+	var all []uint64
+	for _, digits := range m {
+		if n, err := strconv.ParseUint(digits, 10, 64); err == nil {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+const (
+	soonest = 3    // seconds: the longest time that a timed script waits for
+	latest  = 1000 // seconds: what a script never waits for begins here
+	apart   = 100  // seconds: between longer delays, more than a script takes
+)
+
+// longDelay is the delay that a put or release names, if it is a long one.
+func (a *asked) longDelay() (uint64, bool) {
+	times := a.seconds()
+	is := len(times) > 0 && times[0] >= latest && (a.verb == "put" || a.verb == "release")
+	if !is {
+		return 0, false
+	}
+	return times[0], true
+}
+
+// wakes says whether a command can make a job ready, or let one be taken.
+func (a *asked) wakes() bool {
+	switch a.verb {
+	case "put", "release", "kick", "kick-job", "pause-tube", "quit":
+		return true
+	}
+	return false
+}
+
+// inert says that a command neither changes a job nor tells of one.
+func (a *asked) inert() bool {
+	switch a.verb {
+	case unknown, "use", "watch", "ignore", "list-tube-used", "list-tubes-watched":
+		return true
+	}
+	return false
+}

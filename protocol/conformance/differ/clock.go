@@ -1,0 +1,294 @@
+package differ
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// occasion is why something happens by itself.
+type occasion uint8
+
+const (
+	matures  occasion = iota // a delay is over
+	expires                  // a TTR is over
+	presses                  // a second before that: DEADLINE_SOON
+	resumes                  // a pause is over
+	timesOut                 // a reserve
+)
+
+// event is something that will happen on both servers between lo and hi, or
+// on an idle machine a little later. What set it off was done on both between
+// the same times before: if that was an event itself, not before that was due.
+type event struct {
+	kind     occasion
+	lo, hi   time.Time
+	job      int
+	conn     int
+	waiter   *asked // which times out
+	reminded bool   // its holder has sent something since, see remind
+}
+
+const (
+	guard   = 40 * time.Millisecond  // no step is begun this long before an event
+	lag     = 150 * time.Millisecond // nor this long after, when it must have happened
+	spacing = 240 * time.Millisecond // between any two events, more than guard and lag
+
+	// prompt is how long after a TTR has run out its holder sends something. The
+	// sooner, the less it is unknown when beanstalkd has given the job to another.
+	prompt = 10 * time.Millisecond
+)
+
+// arm notes what was set off between begun and done.
+func (e *episode) arm(ev event, seconds uint64) {
+	if !e.timed || seconds == 0 || seconds > soonest {
+		return
+	}
+	d := time.Duration(seconds) * time.Second
+	ev.lo, ev.hi = e.begun.Add(d), e.done.Add(d)
+	e.events = append(e.events, ev)
+}
+
+// armReserved notes when a job that was just reserved is lost again.
+func (e *episode) armReserved(id, label int) {
+	j := e.jobs[label]
+	if j == nil {
+		return
+	}
+	e.arm(event{kind: expires, job: label, conn: id}, uint64(j.ttr))
+	if j.ttr > 1 {
+		e.arm(event{kind: presses, job: label, conn: id}, uint64(j.ttr-1))
+	}
+}
+
+// armTimeouts notes the reserves that have begun to wait.
+func (e *episode) armTimeouts() {
+	e.done = time.Now()
+	for id, c := range e.conns {
+		if len(c.pending) == 0 || c.pending[0].armed || c.pending[0].verb != "reserve-with-timeout" {
+			continue
+		}
+		a := c.pending[0]
+		a.armed = true
+		if times := a.seconds(); len(times) == 1 {
+			e.arm(event{kind: timesOut, conn: id, waiter: a}, times[0])
+		}
+	}
+}
+
+// disarm forgets what was due for a job that has gone elsewhere.
+func (e *episode) disarm(label int) {
+	e.events = slices.DeleteFunc(e.events, func(ev event) bool { return label != 0 && ev.job == label })
+}
+
+// disarmDelay forgets when a delayed job was to become ready. A waiting
+// connection may have it already, so the end of its TTR stays.
+func (e *episode) disarmDelay(label int) {
+	e.events = slices.DeleteFunc(e.events, func(ev event) bool {
+		return label != 0 && ev.job == label && ev.kind == matures
+	})
+}
+
+// passTime waits until a step can be made: not near an event, and if it sets
+// off an event itself, when that will not fall near another.
+func (e *episode) passTime(arming bool) error {
+	for {
+		now := time.Now()
+		if i := slices.IndexFunc(e.events, func(ev event) bool { return !now.Before(ev.hi.Add(lag)) }); i >= 0 {
+			if over := e.overWith(e.events[i]); over.After(now) {
+				if err := e.sleepReminding(over); err != nil {
+					return err
+				}
+				continue
+			}
+			if err := e.happened(); err != nil {
+				return err
+			}
+			continue
+		}
+		until := now
+		for _, ev := range e.events {
+			if now.After(ev.lo.Add(-guard)) {
+				until = maxTime(until, ev.hi.Add(lag))
+			}
+		}
+		if until.Equal(now) && arming && e.crowded(now) {
+			until = now.Add(guard / 4)
+		}
+		if until.Equal(now) {
+			return nil
+		}
+		if err := e.sleepReminding(until); err != nil {
+			return err
+		}
+	}
+}
+
+// overWith is when an event is over, and the one that was set off by the same step,
+// see closeWait.
+func (e *episode) overWith(one event) time.Time {
+	over := one.hi.Add(lag)
+	for _, ev := range e.events {
+		if ev.lo.Equal(one.lo) {
+			over = maxTime(over, ev.hi.Add(lag))
+		}
+	}
+	return over
+}
+
+// sleepReminding does nothing until then, but for reminders.
+func (e *episode) sleepReminding(until time.Time) error {
+	for {
+		first := -1
+		for i, ev := range e.events {
+			if ev.kind == expires && !ev.reminded && (first < 0 || ev.hi.Before(e.events[first].hi)) {
+				first = i
+			}
+		}
+		if first < 0 || !e.events[first].hi.Add(prompt).Before(until) {
+			e.sleep(until)
+			return nil
+		}
+		e.sleep(e.events[first].hi.Add(prompt))
+		e.events[first].reminded = true
+		if err := e.remind(e.events[first]); err != nil {
+			return err
+		}
+	}
+}
+
+// sleep notes by how much it lasts longer than it should. If the machine stood
+// still, so may the servers have: they get time to do what is overdue.
+func (e *episode) sleep(until time.Time) {
+	for {
+		time.Sleep(time.Until(until))
+		late := time.Since(until)
+		if e.slow = max(e.slow, late); late < lag {
+			return
+		}
+		until = time.Now().Add(lag)
+	}
+}
+
+func maxTime(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+func minTime(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// crowded says that an event set off now would be near another. As all times
+// are whole seconds it is enough to look at fractions of a second.
+func (e *episode) crowded(now time.Time) bool {
+	for _, ev := range e.events {
+		away := math.Mod(ev.lo.Sub(now).Seconds()+60, 1)
+		if away < spacing.Seconds() || away+(ev.hi.Sub(ev.lo)+spacing).Seconds() > 1 {
+			return true
+		}
+	}
+	return false
+}
+
+// happened lets the outcome of events that are over come in.
+func (e *episode) happened() error {
+	now := time.Now()
+	over := e.past(now)
+	if e.waiting(-1) > 0 && e.muddled(over, now) {
+		return fmt.Errorf("%w: two events have happened, and in which order shows", errVoid)
+	}
+	e.insist(over)
+	for _, ev := range over {
+		if ev.kind == expires && !ev.reminded {
+			if err := e.remind(ev); err != nil {
+				return err
+			}
+		}
+	}
+	return e.finish()
+}
+
+// past takes the events that have happened by now out of those that are due.
+// What they have set off was begun when the first was due, not when it is seen.
+func (e *episode) past(now time.Time) (over []event) {
+	e.begun = now
+	e.events = slices.DeleteFunc(e.events, func(ev event) bool {
+		is := !now.Before(ev.hi.Add(lag))
+		if is {
+			over = append(over, ev)
+			e.begun = minTime(e.begun, ev.lo)
+		}
+		return is
+	})
+	return over
+}
+
+// muddled says whether another event has come before the outcome of the first
+// was seen.
+func (e *episode) muddled(over []event, now time.Time) bool {
+	first := slices.MinFunc(over, func(a, b event) int { return a.lo.Compare(b.lo) })
+	return slices.ContainsFunc(slices.Concat(over, e.events), func(ev event) bool {
+		return ev.lo.After(first.hi) && ev.lo.Add(-guard).Before(now)
+	})
+}
+
+// insist notes which reserves may wait no longer, however late their answers
+// are.
+func (e *episode) insist(over []event) {
+	for _, ev := range over {
+		c := e.conns[ev.conn]
+		if c == nil || !c.waits() {
+			continue
+		}
+		if ev.waiter == c.pending[0] || ev.kind == presses && c.held[ev.job] {
+			c.pending[0].blocks = false
+		}
+	}
+}
+
+// remind has the holder whose TTR has run out send something, see
+// ttr-expiry-idle-holder.
+func (e *episode) remind(ev event) error {
+	c := e.conns[ev.conn]
+	if c == nil || !c.held[ev.job] {
+		return nil
+	}
+	delete(c.held, ev.job)
+	replies, _ := e.judge.came(ev.conn)
+	if replies < len(c.pending) || c.over() || !c.frame.idle() {
+		return nil
+	}
+	s := step{conn: ev.conn, commands: []command{{line: "list-tube-used", payload: "\r\n"}}}
+	e.log = append(e.log, entry{step: s, at: time.Now()})
+	return e.do(s)
+}
+
+// finish has both servers become idle. If they differ, and it has come near an
+// event, the event may be why; or else the subject was waited for in vain.
+func (e *episode) finish() error {
+	err := e.awaitBoth()
+	near := e.checkClock()
+	e.void = e.void || near != nil
+	if err != nil {
+		return err
+	}
+	return near
+}
+
+// checkClock fails if what was just done has come near an event after all.
+func (e *episode) checkClock() error {
+	now := time.Now()
+	for _, ev := range e.events {
+		if e.timed && ev.lo.Add(-guard/2).Before(now) {
+			return fmt.Errorf("%w: %v after it", errVoid, now.Sub(ev.lo))
+		}
+	}
+	return nil
+}

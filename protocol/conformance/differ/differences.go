@@ -1,0 +1,116 @@
+package differ
+
+// Difference is something in which the subject may differ from beanstalkd, or
+// that is chance on either, and how this package keeps it out of its verdict.
+// Transcript names the file in testdata/transcripts that shows it; those with
+// an `only` block are all here, and a test says so.
+type Difference struct {
+	Name       string
+	Transcript string // without its ending; "" if none can show it
+	Reason     string
+	Means      string
+}
+
+// Differences is everything that is not compared, in one place.
+// docs/compatibility.md says the same in the words of users.
+var Differences = []Difference{
+	{"ttr-expiry-idle-holder", "ttr-expiry-idle-holder",
+		"beanstalkd often forgets to take a job back from a holder that does nothing; the next command of the holder reminds it",
+		"after a TTR has run out the holder sends list-tube-used, to both servers"},
+	{"ttr-expiry-idle-holder", "wait-ends-with-ttr",
+		"the same, so that a wait that is to end with somebody's TTR may get the job or not",
+		"the same"},
+	{"ttr-after-deadline-soon", "ttr-after-deadline-soon",
+		"the same, by another bug",
+		"the same"},
+	{"waiters-fifo", "waiters-fifo",
+		"beanstalkd serves waiting connections in no useful order, the subject first come first served",
+		"no two connections wait for the same tube"},
+	{"disconnect-serves-one", "disconnect-serves-one",
+		"of several jobs given back at once a waiting connection gets any",
+		"nobody hangs up with more than one job while another waits"},
+	{"kick-many-serves-one", "kick-many-serves-one",
+		"of several jobs kicked at once a waiting connection gets any",
+		"nobody kicks more than one job while another waits"},
+	{"burst-and-waiter", "",
+		"a subject may carry out a packet of commands as one step and look after those who wait when it is over",
+		"while others wait, a packet has at most one command that may wake one of them, and behind it none that could tell, nor does it end a connection that holds a job; the same for what is sent behind a waiting reserve"},
+	{"delay-due-order", "delay-due-order",
+		"what is due within the same few milliseconds may happen in any order, and so may it be peeked at and kicked",
+		"no event is set off that falls near another, but for the limit of a wait behind what is due in the same packet, and no two long delays are alike"},
+	{"waiting-then-gone", "",
+		"a client that waits and has sent more than 64 KiB behind its reserve is noticed to be gone only when it is served",
+		"not so much is sent behind a reserve"},
+	{"framing-lone-cr", "framing-lone-cr",
+		"beanstalkd hangs on a CR without LF",
+		"never sent as part of a line"},
+	{"framing-line-of-223", "framing-line-of-223",
+		"beanstalkd misses the end of such a line",
+		"never sent"},
+	{"numbers-reserve-with-timeout", "numbers-reserve-with-timeout",
+		"1.12 reads the timeout with C's strtol, 1.13 as it reads other numbers",
+		"only timeouts that both read alike are sent"},
+	{"stats-counting-reserve", "stats-counting-reserve",
+		"the same",
+		"the same"},
+	{"put-failed-ids", "put-failed-ids",
+		"a put that fails uses up an id with beanstalkd",
+		"jobs are compared by the order in which they were inserted"},
+	{"put-half-received", "put-half-received",
+		"with beanstalkd a job has its id, and shows, before its body is complete; its age counts from there",
+		"its id is not used before INSERTED; while a body is incomplete, no put that began later is completed; none is left incomplete while another connection has a put behind a waiting reserve; clocks may differ by as much as a put has taken"},
+	{"stats", "stats",
+		"the subject quotes os; 1.13 quotes more",
+		"quotes around values are taken off"},
+	{"stats-job-bytes", "stats-job-bytes",
+		"1.13 quotes tube",
+		"the same"},
+	{"own-questions", "",
+		"whether a server is idle is asked with stats, which counts itself",
+		"what was asked is taken off; behind a reserve, where it is chance how often that was, stats is not sent"},
+	{"stats-own", "",
+		"process, version and files are the server's own: pid, version, rusage, uptime, id, binlog-*, file",
+		"must be there; the value is free"},
+	{"others-figures", "",
+		"a subject of several processes learns now and then how many connections of the others use, watch and wait for a tube",
+		"if there is a lag: whatever was done last, the figures in lagging are not compared until nothing was done for so long; then they are exact"},
+	{"clock", "",
+		"whole seconds of age, time-left and pause-time-left change at other moments",
+		"may differ by one; by more when the machine has stood still"},
+}
+
+// lagging are the figures of stats-tube that a subject of several processes may
+// not know at once, see Config.Lag.
+var lagging = []string{"current-using", "current-watching", "current-waiting"}
+
+// agreement is how a value of a stats page is compared.
+type agreement uint8
+
+const (
+	exact   agreement = iota
+	free              // the server's own
+	near              // a clock
+	quoting           // but for quotes
+)
+
+var agreements = map[string]agreement{
+	"pid": free, "version": free, "rusage-utime": free, "rusage-stime": free, "uptime": free, "id": free,
+	"binlog-oldest-index": free, "binlog-current-index": free, "binlog-records-migrated": free,
+	"binlog-records-written": free, "binlog-max-size": free, "file": free,
+	"age": near, "time-left": near, "pause-time-left": near,
+	"hostname": quoting, "os": quoting, "platform": quoting, "tube": quoting, "name": quoting,
+}
+
+// ruleFor says how the value of a key is compared on a page.
+func ruleFor(key string, all page) agreement {
+	state := all.value("state")
+	switch {
+	case key == "id" && state != "":
+		return exact // of a job
+	case key == "time-left" && state != "reserved" && state != "delayed":
+		return exact // 0
+	case key == "pause-time-left" && all.value("pause") == "0":
+		return exact
+	}
+	return agreements[key]
+}

@@ -1,0 +1,276 @@
+package differ
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Server is a server process that a script is played on: fresh, empty, and
+// nobody else's.
+type Server struct {
+	// Dial opens a connection that has a CloseWrite method.
+	Dial func() (net.Conn, error)
+	// Signal delivers a signal to the process.
+	Signal func(os.Signal) error
+	// Stop ends the process.
+	Stop func()
+}
+
+// side is one of the two servers with its connections.
+type side struct {
+	name    string
+	server  Server
+	control net.Conn // for asking whether the server is idle
+	answers *bufio.Reader
+	probes  int // pages asked for there
+
+	mu    sync.Mutex
+	links map[int]*link
+	news  chan struct{} // holds a token when something has come
+}
+
+// link is one connection. Its goroutine reads what comes.
+type link struct {
+	side *side
+	conn net.Conn
+	done chan struct{}
+
+	// guarded by side.mu
+	buf     []byte
+	replies []reply
+	ended   bool
+}
+
+// reply is one answer: a line and, for data replies, what follows.
+type reply struct {
+	head string
+	body string
+	data bool
+	at   time.Time // when it had come
+}
+
+func newSide(name string, server Server) (*side, error) {
+	s := &side{name: name, server: server, links: make(map[int]*link), news: make(chan struct{}, 1)}
+	var err error
+	if s.control, err = server.Dial(); err != nil {
+		return nil, err
+	}
+	s.answers = bufio.NewReader(s.control)
+	return s, nil
+}
+
+// stop ends the server and everything of it.
+func (s *side) stop() {
+	s.control.Close()
+	for _, l := range s.links {
+		l.conn.Close()
+		<-l.done
+	}
+	s.server.Stop()
+}
+
+func (s *side) open(id int) error {
+	conn, err := s.server.Dial()
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.name, err)
+	}
+	l := &link{side: s, conn: conn, done: make(chan struct{})}
+	s.mu.Lock()
+	s.links[id] = l
+	s.mu.Unlock()
+	go l.read()
+	return nil
+}
+
+// drop ends a connection on our side.
+func (s *side) drop(id int) {
+	s.mu.Lock()
+	l := s.links[id]
+	delete(s.links, id)
+	s.mu.Unlock()
+	l.conn.Close()
+	<-l.done
+}
+
+func (l *link) read() {
+	defer close(l.done)
+	chunk := make([]byte, 16<<10)
+	for {
+		n, err := l.conn.Read(chunk)
+		l.side.mu.Lock()
+		l.buf = append(l.buf, chunk[:n]...)
+		l.cut()
+		l.ended = err != nil
+		l.side.mu.Unlock()
+		select {
+		case l.side.news <- struct{}{}:
+		default:
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// cut takes whole replies out of buf. One whose count does not agree with
+// where its CRLF stands is kept as a line, to be found different.
+func (l *link) cut() {
+	for {
+		head, after, found := bytes.Cut(l.buf, []byte("\r\n"))
+		if !found {
+			return
+		}
+		r := reply{head: string(head), at: time.Now()}
+		if size, data := bodySize(r.head); data {
+			if len(after) < size+2 {
+				return
+			}
+			r.data, r.body = true, string(after[:size])
+			if string(after[size:size+2]) != "\r\n" {
+				r.head += " (no CRLF after the body)"
+			}
+			after = after[size+2:]
+		}
+		l.replies = append(l.replies, r)
+		l.buf = append([]byte(nil), after...)
+	}
+}
+
+// bodySize reads the count of a data reply.
+func bodySize(head string) (int, bool) {
+	f := strings.Split(head, " ")
+	if f[0] == "OK" && len(f) == 2 || (f[0] == "RESERVED" || f[0] == "FOUND") && len(f) == 3 {
+		n, err := strconv.ParseUint(f[len(f)-1], 10, 31)
+		return int(n), err == nil
+	}
+	return 0, false
+}
+
+// wait returns when something has come or the time is over.
+func (s *side) wait(limit time.Duration) {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-s.news:
+	case <-timer.C:
+	}
+}
+
+// came says how many replies have come on a connection and whether it ended.
+func (s *side) came(id int) (replies int, ended bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.links[id]
+	return len(l.replies), l.ended
+}
+
+// take removes the first n replies of a connection.
+func (s *side) take(id, n int) []reply {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.links[id]
+	taken := l.replies[:n:n]
+	l.replies = l.replies[n:]
+	return taken
+}
+
+// peek is what came and was not taken.
+func (s *side) peek(id int) []reply {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]reply(nil), s.links[id].replies...)
+}
+
+// state is what a server says of itself.
+type state struct {
+	waiting, connections int // without the one that asks
+	draining             bool
+	counted              int // puts and reserves, also those that are not complete
+}
+
+// probe asks the server how many wait.
+func (s *side) probe() (state, error) {
+	s.control.SetDeadline(time.Now().Add(probeLimit))
+	s.probes++
+	if _, err := io.WriteString(s.control, "stats\r\n"); err != nil {
+		return state{}, fmt.Errorf("%s: %w", s.name, err)
+	}
+	head, err := s.answers.ReadString('\n')
+	if err != nil {
+		return state{}, fmt.Errorf("%s: %w", s.name, err)
+	}
+	size, data := bodySize(strings.TrimSpace(head))
+	if !data {
+		return state{}, fmt.Errorf("%s: stats is answered %q", s.name, head)
+	}
+	page := make([]byte, size+2)
+	if _, err := io.ReadFull(s.answers, page); err != nil {
+		return state{}, fmt.Errorf("%s: %w", s.name, err)
+	}
+	var st state
+	for _, l := range readPage(string(page[:size])).lines {
+		switch l.key {
+		case "current-waiting":
+			st.waiting, _ = strconv.Atoi(l.value)
+		case "current-connections":
+			st.connections, _ = strconv.Atoi(l.value)
+			st.connections--
+		case "draining":
+			st.draining = l.value == "true"
+		case "cmd-put", "cmd-reserve", "cmd-reserve-with-timeout":
+			n, _ := strconv.Atoi(l.value)
+			st.counted += n
+		}
+	}
+	return st, nil
+}
+
+// probeLimit is how long a stats page may take; more than a machine stands still.
+const probeLimit = 5 * time.Minute
+
+// write sends a packet, in fragments if there are cuts.
+func (s *side) write(id int, data []byte, cuts []int) error {
+	s.mu.Lock()
+	conn := s.links[id].conn
+	s.mu.Unlock()
+	conn.SetWriteDeadline(time.Now().Add(probeLimit))
+	for i, cut := range cuts {
+		cut = min(len(data), cut%(len(data)+1))
+		if cut == 0 {
+			continue
+		}
+		if _, err := conn.Write(data[:cut]); err != nil {
+			return err
+		}
+		data = data[cut:]
+		if i < 8 {
+			time.Sleep(fragmentPause)
+		}
+	}
+	if len(data) == 0 {
+		return nil
+	}
+	_, err := conn.Write(data)
+	return err
+}
+
+// fragmentPause makes it likely that a server reads fragments one by one.
+const fragmentPause = 200 * time.Microsecond
+
+func (s *side) closeWrite(id int) error {
+	s.mu.Lock()
+	conn := s.links[id].conn
+	s.mu.Unlock()
+	if c, ok := conn.(interface{ CloseWrite() error }); ok {
+		return c.CloseWrite()
+	}
+	return fmt.Errorf("%s: %T cannot be half-closed", s.name, conn)
+}

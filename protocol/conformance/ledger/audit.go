@@ -1,0 +1,250 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	auditors   = 4   // connections of an audit
+	peekBatch  = 100 // jobs that one of them peeks at with one packet
+	drainBatch = 50  // jobs that one of them takes out with one packet
+)
+
+// Check looks at every job that may be there, and at every one that was
+// deleted since the last audit, changing nothing; then the load can go on. The
+// error is that of Report, or says that ctx ended before there was an answer.
+func (l *Ledger) Check(ctx context.Context) error {
+	return l.conclude(l.check(ctx, func(e *entry) bool { return !e.verified }))
+}
+
+// Drain checks everything that ever was, takes out and deletes every job, and
+// checks once more. What it has not found by then is not there, so no command
+// may be under way any more, in a server that is slow or cut off.
+func (l *Ledger) Drain(ctx context.Context) error {
+	everything := func(*entry) bool { return true }
+	if err := l.check(ctx, everything); err != nil {
+		return l.conclude(err)
+	}
+	if err := l.drain(ctx); err != nil {
+		return l.conclude(err)
+	}
+	if err := l.check(ctx, everything); err != nil {
+		return l.conclude(err)
+	}
+	l.mu.Lock()
+	for _, e := range l.entries {
+		e.refused = e.refused || e.id == 0
+	}
+	l.mu.Unlock()
+	return l.conclude(nil)
+}
+
+func (l *Ledger) conclude(err error) error {
+	if err != nil {
+		return fmt.Errorf("the audit came to no end: %w; so far: %v", err, l.Report())
+	}
+	return l.Report().Err()
+}
+
+// check looks at the jobs that are chosen and have an id, and counts them all.
+func (l *Ledger) check(ctx context.Context, chosen func(*entry) bool) error {
+	var jobs []*entry
+	l.mu.Lock()
+	for _, e := range l.ids {
+		if e.id != 0 && chosen(e) {
+			jobs = append(jobs, e)
+		}
+	}
+	l.mu.Unlock()
+	share := (len(jobs) + auditors - 1) / auditors
+	l.audit(func(c *client, number int) {
+		mine := jobs[min(number*share, len(jobs)):min((number+1)*share, len(jobs))]
+		for some := range slices.Chunk(mine, peekBatch) {
+			for len(some) > 0 && c.connect(ctx) {
+				if some = c.peekAll(some); len(some) > 0 {
+					pause(ctx)
+				}
+			}
+		}
+	})
+	if ctx.Err() == nil {
+		l.recount(ctx)
+	}
+	return ctx.Err()
+}
+
+// audit has auditors work, each with a connection.
+func (l *Ledger) audit(work func(c *client, number int)) {
+	var group sync.WaitGroup
+	for i := range auditors {
+		c := l.newClient()
+		group.Go(func() {
+			defer c.retire()
+			work(c, i)
+		})
+	}
+	group.Wait()
+}
+
+// peekAll judges some jobs, and returns those for which there was no answer.
+func (c *client) peekAll(some []*entry) (left []*entry) {
+	var requests []request
+	sent := c.ledger.sending()
+	for _, e := range some {
+		requests = append(requests, request{fmt.Sprintf("peek %d\r\n", e.id), "FOUND", func(r reply) {
+			switch r.end {
+			case done:
+				c.ledger.sighted(e.id, r.body, sent)
+			case refused:
+				c.ledger.missing(e)
+			default:
+				left = append(left, e)
+			}
+		}})
+	}
+	c.exchange(requests, nil)
+	return left
+}
+
+// missing judges that a job is not there.
+func (l *Ledger) missing(e *entry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e.gone == 0 && e.open == 0 {
+		l.fault(&l.report.Lost, "%v is not there, and no delete was sent", e)
+	}
+	e.verified = true
+	l.markGone(e)
+}
+
+// recount compares how many jobs the stats pages tell of with the books.
+func (l *Ledger) recount(ctx context.Context) {
+	told, ok := l.live(ctx)
+	if !ok {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	sure, perhaps := 0, 0
+	for _, e := range l.entries {
+		switch {
+		case e.id != 0 && e.gone == 0:
+			sure++
+		case e.id == 0 && !e.refused:
+			perhaps++
+		}
+	}
+	l.report.Live = sure
+	if told < sure || told > sure+perhaps {
+		l.fault(&l.report.Miscounted, "the pages tell of %d jobs, there are %d and perhaps %d more", told, sure, perhaps)
+	}
+}
+
+// live asks how many jobs are in the tubes; false if ctx ended.
+func (l *Ledger) live(ctx context.Context) (n int, ok bool) {
+	c := l.newClient()
+	defer c.retire()
+	for _, name := range l.tubes {
+		jobs, end := 0, unknown
+		for end == unknown {
+			if !c.connect(ctx) {
+				return 0, false
+			}
+			if jobs, end = c.statsTube(name); end == unknown {
+				pause(ctx)
+			}
+		}
+		n += jobs
+	}
+	return n, true
+}
+
+// drain empties the tubes. Jobs that are held by an instance that nobody has
+// missed yet come later than others.
+func (l *Ledger) drain(ctx context.Context) error {
+	for {
+		n, ok := l.live(ctx)
+		switch {
+		case !ok:
+			return ctx.Err()
+		case n == 0:
+			return nil
+		}
+		l.audit(func(c *client, number int) {
+			for i := number; i < len(l.tubes); i += auditors {
+				c.kickAll(ctx, l.tubes[i])
+				c.deleteAll(ctx, l.tubes[i])
+			}
+		})
+		pause(ctx)
+	}
+}
+
+// kickAll kicks the buried jobs of a tube and then the delayed ones.
+func (c *client) kickAll(ctx context.Context, name string) {
+	for c.connect(ctx) {
+		switch n, end := c.kickTube(name, 1000); {
+		case end == unknown:
+			pause(ctx)
+		case n == 0:
+			return
+		}
+	}
+}
+
+// deleteAll deletes what is ready in a tube, many jobs with one packet. It ends the
+// connection, which watches that tube only.
+func (c *client) deleteAll(ctx context.Context, name string) {
+	defer c.close()
+	c.close()
+	for c.connect(ctx) {
+		requests := []request{
+			{fmt.Sprintf("watch %s\r\n", name), "WATCHING", none},
+			{"ignore default\r\n", "WATCHING", none},
+		}
+		var got []func() request
+		unsure := false
+		sent, since := c.ledger.sending(), time.Now()
+		for range drainBatch {
+			requests = append(requests, request{"reserve-with-timeout 0\r\n", "RESERVED", func(r reply) {
+				unsure = unsure || r.end == unknown
+				if r.end == done {
+					got = append(got, c.toDelete(r, sent, since))
+				}
+			}})
+		}
+		c.exchange(requests, nil)
+		switch {
+		case len(got) > 0 && c.conn != nil:
+			var deletes []request
+			for _, command := range got {
+				deletes = append(deletes, command())
+			}
+			c.exchange(deletes, nil)
+		case len(got) > 0 || unsure:
+			pause(ctx)
+		case len(got) == 0:
+			return
+		}
+	}
+}
+
+// toDelete judges a job that was handed out, and returns what notes that it is about
+// to be deleted, and the command.
+func (c *client) toDelete(r reply, sent uint64, since time.Time) func() request {
+	text := fmt.Sprintf("delete %d\r\n", r.id)
+	e := c.ledger.sighted(r.id, r.body, sent)
+	if e == nil {
+		return func() request { return request{text, "DELETED", none} }
+	}
+	c.handedOut(e, sent, since, "")
+	return func() request {
+		h := c.giveUp(e)
+		c.ledger.deleting(e)
+		return request{text, "DELETED", func(r reply) { c.ledger.deletion(e, h, r.end) }}
+	}
+}

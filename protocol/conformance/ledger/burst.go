@@ -1,0 +1,208 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// burstBytes bounds the bodies that one packet puts, but for the last of them.
+const burstBytes = 4 << 20
+
+// burst sends packets of many commands each, which put jobs, reserve some, and
+// finish what was reserved before.
+func (l *Ledger) burst(ctx context.Context, c *client, number int) {
+	b := &burster{
+		client: c, ctx: ctx, producer: l.config.Producers + number, nap: l.newNap(c.rng),
+		ahead: make(map[*entry]bool),
+	}
+	for c.connect(ctx) {
+		requests := b.packet()
+		if frozen := b.nap.due() && len(c.kept) > 0; frozen && c.rng.IntN(2) == 0 {
+			c.exchange(requests, func() { b.nap.take(ctx, l) })
+		} else {
+			c.exchange(requests, nil)
+			if frozen {
+				b.nap.take(ctx, l)
+			}
+		}
+		sleep(ctx, time.Duration(c.rng.Int64N(int64(2*l.config.BurstPace)+1)))
+	}
+}
+
+// burster is a client that sends bursts. What it has reserved and not finished is
+// in client.kept.
+type burster struct {
+	*client
+	ctx      context.Context
+	producer int
+	nap      *nap
+
+	ahead    map[*entry]bool // jobs that a request gives up whose reply is still to come
+	used     string          // tube of the connection below
+	watching *wire           // the connection that watches tubes of the ledger; another one does not yet
+}
+
+// packet makes a burst: most are small, one in four is as large as may be.
+func (b *burster) packet() []request {
+	size := 1 + b.rng.IntN(16)
+	if b.rng.IntN(4) == 0 {
+		size = b.ledger.config.MaxBurst
+	}
+	requests := b.watch()
+	bytes := 0
+	for len(requests) < size && bytes < burstBytes {
+		switch n := b.rng.IntN(100); {
+		case n < 50 && b.place():
+			put, body := b.put()
+			requests = append(requests, put...)
+			bytes += body
+		case n < 75 && len(b.kept) > 0:
+			requests = append(requests, b.finish()...)
+		default:
+			requests = append(requests, b.take())
+		}
+	}
+	return requests
+}
+
+// watch has a connection that is new watch all tubes, or one: so that some packets
+// have to look for each job in many places, and most have not.
+func (b *burster) watch() (requests []request) {
+	if b.watching == b.wire {
+		return nil
+	}
+	b.watching, b.used = b.wire, "default"
+	tubes := b.ledger.tubes
+	if b.rng.IntN(3) > 0 {
+		at := b.rng.IntN(len(tubes))
+		tubes = tubes[at : at+1]
+	}
+	for _, name := range tubes {
+		requests = append(requests, request{fmt.Sprintf("watch %s\r\n", name), "WATCHING", none})
+	}
+	return append(requests, request{"ignore default\r\n", "WATCHING", none})
+}
+
+// place takes one in the backlog, if there is any.
+func (b *burster) place() bool {
+	select {
+	case b.ledger.places <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+// put puts a job, in the tube of the one before or in another.
+func (b *burster) put() (requests []request, size int) {
+	l := b.ledger
+	if tube := l.tubes[b.rng.IntN(len(l.tubes))]; b.used == "default" || b.rng.IntN(4) == 0 {
+		b.used = tube
+		requests = append(requests, request{fmt.Sprintf("use %s\r\n", tube), "USING", none})
+	}
+	pri, delay, ttr := b.jobTimes()
+	e := l.begin(b.producer, b.bodySize(b.producer), ttr)
+	body := l.body(e)
+	text := fmt.Sprintf("put %d %d %d %d\r\n%s\r\n", pri, int(delay.Seconds()), int(ttr.Seconds()), len(body), body)
+	return append(requests, request{text, "INSERTED", func(r reply) { l.inserted(e, r.id, r.end) }}), len(body)
+}
+
+// take reserves a job if there is one.
+func (b *burster) take() request {
+	sent, since := b.ledger.sending(), time.Now()
+	return request{"reserve-with-timeout 0\r\n", "RESERVED", func(r reply) {
+		if r.end != done {
+			return
+		}
+		if e := b.ledger.sighted(r.id, r.body, sent); e != nil {
+			b.handedOut(e, sent, since, b.givenUpBehind(e))
+			b.kept = append(b.kept, e)
+		}
+	}}
+}
+
+// finish does something with a job that was reserved by an earlier packet.
+func (b *burster) finish() []request {
+	at := b.rng.IntN(len(b.kept))
+	e := b.kept[at]
+	switch n := b.rng.IntN(100); {
+	case n < 8:
+		return []request{b.touched(e)}
+	case n < 15: // not yet
+		return nil
+	case n < 20:
+		b.kept = slices.Delete(b.kept, at, at+1)
+		return []request{b.touched(e), b.deleted(e)}
+	case n < 80:
+		b.kept = slices.Delete(b.kept, at, at+1)
+		return []request{b.deleted(e)}
+	}
+	b.kept = slices.Delete(b.kept, at, at+1)
+	switch n := b.rng.IntN(20); {
+	case n < 12:
+		return []request{b.givenUp(e, fmt.Sprintf("release %d %d 0\r\n", e.id, b.rng.IntN(100)), "RELEASED")}
+	case n < 15:
+		return []request{b.givenUp(e, fmt.Sprintf("release %d %d 1\r\n", e.id, b.rng.IntN(100)), "RELEASED")}
+	}
+	return []request{b.givenUp(e, fmt.Sprintf("bury %d %d\r\n", e.id, b.rng.IntN(100)), "BURIED")}
+}
+
+// givenUpBehind returns why somebody else may have got a job before this client
+// hears that it has reserved it: a later command of the same packet gives it up.
+// It was meant for an earlier reservation, whose TTR had run out.
+func (b *burster) givenUpBehind(e *entry) string {
+	if b.ahead[e] {
+		return "given up in the same packet"
+	}
+	return ""
+}
+
+func (b *burster) deleted(e *entry) request {
+	h := b.giveUp(e)
+	b.ahead[e] = true
+	b.ledger.deleting(e)
+	return request{fmt.Sprintf("delete %d\r\n", e.id), "DELETED", func(r reply) {
+		b.gaveUp(e, r.end)
+		b.ledger.deletion(e, h, r.end)
+	}}
+}
+
+func (b *burster) touched(e *entry) request {
+	b.ledger.mu.Lock()
+	h := b.holds[e]
+	b.ledger.mu.Unlock()
+	return b.asHolder(e, h, fmt.Sprintf("touch %d\r\n", e.id), "TOUCHED")
+}
+
+func (b *burster) givenUp(e *entry, text, want string) request {
+	r := b.asHolder(e, b.giveUp(e), text, want)
+	b.ahead[e] = true
+	judge := r.settle
+	r.settle = func(r reply) {
+		b.gaveUp(e, r.end)
+		judge(r)
+	}
+	return r
+}
+
+// gaveUp notes how a command ended that gives up a job. A reserve before it in the
+// same packet may have got the job once more, after its TTR had run out: then it
+// was that reservation that was given up.
+func (b *burster) gaveUp(e *entry, end outcome) {
+	delete(b.ahead, e)
+	if end != refused {
+		b.giveUp(e)
+	}
+}
+
+// asHolder is a command that only the holder may give. h is how the client has
+// the job.
+func (b *burster) asHolder(e *entry, h *hold, text, want string) request {
+	return request{text, want, func(r reply) {
+		if r.end == refused {
+			b.ledger.denied(e, h)
+		}
+	}}
+}

@@ -1,0 +1,68 @@
+// Package ledger puts a server under load and keeps books of its own on what
+// was asked and what was acknowledged, so that afterwards it can be said
+// whether the server kept its word: through crashes, failovers, full disks.
+//
+// # What lives here
+//
+//   - Ledger: one entry for each put, with the id it was given, whether it was
+//     deleted, and the judgement of everything that is seen later.
+//   - Run: the load. Producers put jobs with bodies that occur once; consumers
+//     reserve them and delete, release, bury, touch or abandon them; kickers
+//     kick; bursters do all of that with up to 512 commands in one packet. A
+//     connection that breaks is made anew, to the next address. Consumers and
+//     bursters may freeze now and then with jobs that they hold, and go on.
+//   - Check and Drain: the audits.
+//   - Report: the figures, and what was found wrong.
+//
+// What does not: starting, killing and cutting off servers, which is the
+// tests' business, and any knowledge of redstalk. The package talks to
+// whatever speaks the protocol, through the client that others wrote.
+//
+// # What is judged
+//
+// A command whose reply did not come has an unknown outcome: it was carried
+// out or it was not, and no later finding in favour of either is wrong. An
+// unknown put is not repeated, so one put makes one job at most. Everything
+// else is certain:
+//
+//   - A put that was acknowledged, or whose job was ever seen, is there with
+//     its id and its body until a delete of it is sent. If not, it is Lost.
+//   - A job whose delete was acknowledged, or that an audit has found gone, is
+//     never handed out by a command sent later, else it is Undead. It is never
+//     deleted again (DeletedTwice).
+//   - No put makes two jobs (Twice). No id ever stands for two puts (Reused), nor
+//     for a put of the ledger and a put of another program ([Ledger.Foreign]). No
+//     body differs from what was put (Changed). Nothing is there that was not put,
+//     or whose put was refused (Strange).
+//   - At an audit the stats pages count the jobs that are there (Miscounted).
+//
+// "Later" is by the ledger's own count of events, not by the clock: a finding
+// is held against the server only if its command was sent after the contrary
+// was known.
+//
+// A NOT_FOUND to the holder of a job is counted as Overtaken: reservations end
+// with their TTR or their server. With Config.Excuse, which knows what was done
+// to the servers, reservations are judged, too. As long as a client has a job,
+// its TTR has not run out, and there is no excuse,
+//
+//   - no other client gets the job (Contested; with an excuse, Shared),
+//   - it was not deleted by another client when this one got it (the same),
+//   - and this client's commands are not answered NOT_FOUND, nor another client's
+//     delete DELETED (Robbed). Both happen if a server obeys an earlier holder.
+//
+// # The invariant
+//
+// An entry is written before the command is sent, and amended after the reply
+// was read. So whatever the server can be held to is in the books.
+//
+// # How to use it
+//
+//	l := ledger.New(ledger.Config{Addrs: []string{addr}, Seed: seed})
+//	l.Run(ctx)           // until ctx ends; kill the server meanwhile
+//	err := l.Check(ctx)  // nothing is changed, and the load can go on
+//	l.Run(ctx)
+//	err = l.Drain(ctx)   // every job is taken out and accounted for
+//	t.Log(l.Report())
+//
+// The tubes named after Config.Name belong to the ledger alone.
+package ledger

@@ -1,0 +1,127 @@
+package ledger
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// request is one command of a packet of many.
+type request struct {
+	text   string      // the line, and the body of a put, each with its CR LF
+	want   string      // the first word of a reply that says that it was carried out
+	settle func(reply) // learns from the reply; called once, with an unknown outcome if none came
+}
+
+// reply is what came of a request.
+type reply struct {
+	end  outcome
+	id   uint64 // of INSERTED, RESERVED and FOUND
+	body []byte // of RESERVED and FOUND
+}
+
+// none is for requests whose reply says nothing that must be remembered.
+func none(reply) {}
+
+// denials are the replies that say that a command was not carried out.
+var denials = map[string]bool{
+	"NOT_FOUND": true, "TIMED_OUT": true, "DEADLINE_SOON": true, "NOT_IGNORED": true,
+	"OUT_OF_MEMORY": true, "DRAINING": true, "JOB_TOO_BIG": true,
+}
+
+var errInternal = errors.New("INTERNAL_ERROR")
+
+// exchange sends all requests in one packet and hands each its reply. Between
+// the two it does what meanwhile says, if that is not nil. A connection that
+// breaks is given up, and the outcome of the rest unknown.
+func (c *client) exchange(requests []request, meanwhile func()) {
+	var packet strings.Builder
+	for _, r := range requests {
+		packet.WriteString(r.text)
+	}
+	c.wire.SetDeadline(time.Time{})
+	sent := make(chan struct{})
+	go func(w *wire) {
+		defer close(sent)
+		if _, err := io.WriteString(w, packet.String()); err != nil {
+			w.Conn.Close() // so that no reply is waited for
+		}
+	}(c.wire)
+	if meanwhile != nil {
+		meanwhile()
+	}
+	heard := c.hear(requests)
+	if heard < len(requests) {
+		c.hangUp()
+	}
+	for _, r := range requests[heard:] {
+		r.settle(reply{end: unknown})
+	}
+	<-sent
+}
+
+// hear reads replies and hands them out, until all have come or the connection
+// has broken, and returns how many have come.
+func (c *client) hear(requests []request) int {
+	for i, r := range requests {
+		c.asking()
+		c.wire.SetDeadline(time.Now().Add(c.ledger.config.Patience))
+		answer, err := readReply(c.in, r.want)
+		switch {
+		case c.wire.failed:
+			return i
+		case errors.Is(err, errInternal):
+			c.ledger.count(func(r *Report) { r.InternalErrors++ })
+		case err != nil:
+			c.ledger.garbled(err)
+			return i
+		default:
+			c.heard(0)
+		}
+		r.settle(answer)
+	}
+	return len(requests)
+}
+
+// readReply reads one reply to a command that is answered with this word if it
+// is carried out.
+func readReply(in *bufio.Reader, want string) (reply, error) {
+	line, err := in.ReadString('\n')
+	if err != nil {
+		return reply{}, err
+	}
+	word, rest, _ := strings.Cut(strings.TrimSuffix(line, "\r\n"), " ")
+	switch {
+	case word == "INTERNAL_ERROR":
+		return reply{}, errInternal
+	case denials[word]:
+		return reply{end: refused}, nil
+	case word != want:
+		return reply{}, fmt.Errorf("%.80q instead of %s", line, want)
+	}
+	r := reply{end: done}
+	switch word {
+	case "INSERTED":
+		_, err = fmt.Sscanf(rest, "%d", &r.id)
+	case "RESERVED", "FOUND":
+		size := 0
+		if _, err = fmt.Sscanf(rest, "%d %d", &r.id, &size); err == nil {
+			r.body, err = readBody(in, size)
+		}
+	}
+	return r, err
+}
+
+func readBody(in *bufio.Reader, size int) ([]byte, error) {
+	body := make([]byte, size+2)
+	if _, err := io.ReadFull(in, body); err != nil {
+		return nil, err
+	}
+	if string(body[size:]) != "\r\n" {
+		return nil, fmt.Errorf("no line end after a body of %d bytes", size)
+	}
+	return body[:size], nil
+}

@@ -1,0 +1,40 @@
+package ledger
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+// nap says when a client that holds jobs freezes: it does nothing at all for a
+// while, neither reads nor writes, and then goes on as if nothing had been. Each
+// is frozen for a tenth of its time.
+type nap struct {
+	rng         *rand.Rand
+	least, most time.Duration
+	next        time.Time // zero: never
+}
+
+// awake is how much longer a client is awake than frozen, on average.
+const awake = 9
+
+func (l *Ledger) newNap(rng *rand.Rand) *nap {
+	n := &nap{rng: rng, least: l.config.MinFreeze, most: l.config.MaxFreeze}
+	if n.most > 0 { // somewhere between two
+		n.next = time.Now().Add(time.Duration(rng.Int64N(int64(awake * n.most))))
+	}
+	return n
+}
+
+func (n *nap) due() bool { return !n.next.IsZero() && time.Now().After(n.next) }
+
+func (n *nap) length() time.Duration {
+	return n.least + time.Duration(n.rng.Int64N(int64(n.most-n.least)+1))
+}
+
+// take freezes the client whose nap it is.
+func (n *nap) take(ctx context.Context, l *Ledger) {
+	l.count(func(r *Report) { r.Frozen++ })
+	sleep(ctx, n.length())
+	n.next = time.Now().Add(awake * n.length())
+}

@@ -1,0 +1,111 @@
+package ledger
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// hold is a reservation, as its client knows of it: from the reply that hands
+// out the job until the client sends what gives it up, or ends its connection.
+type hold struct {
+	addr  string    // of the server that handed it out
+	since time.Time // when it was asked for: the TTR does not begin earlier
+}
+
+// theTTR is the reason that no server needs.
+const theTTR = "TTR ran out"
+
+// excused returns why it is no fault if a reservation is not there any more; ""
+// if it is one. The lock is held.
+func (l *Ledger) excused(e *entry, h *hold) string {
+	if time.Since(h.since) >= e.ttr {
+		return theTTR
+	}
+	return l.config.Excuse(h.addr, h.since)
+}
+
+// handedOut notes that the client has got a job for which it has asked at that
+// event and moment. Nobody else may have it, nor have deleted it meanwhile, unless
+// there is an excuse, or why says one.
+func (c *client) handedOut(e *entry, sent uint64, since time.Time, why string) {
+	l := c.ledger
+	if e == nil || l.config.Excuse == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h := &hold{addr: c.at, since: since}
+	if e.deleted && sent <= e.gone {
+		if why := cmp.Or(why, l.excused(e, h)); why != "" {
+			l.report.Shared[why+", and it was deleted by then"]++
+		} else {
+			l.fault(&l.report.Contested, "%v was handed out by %s, and deleted by somebody else before that was heard", e, h.addr)
+		}
+	}
+	for _, other := range e.held {
+		if why := cmp.Or(why, l.excused(e, other), l.excused(e, h)); why != "" {
+			l.report.Shared[why]++
+		} else {
+			l.fault(&l.report.Contested, "%v was handed out by %s, while a client of %s had it for %v",
+				e, h.addr, other.addr, time.Since(other.since))
+		}
+	}
+	if !c.ending {
+		c.drop(e)
+		e.held = append(e.held, h)
+		c.holds[e] = h
+	}
+}
+
+// takenFromHolders judges a delete that was acknowledged: nobody else may have the
+// job. The lock is held.
+func (l *Ledger) takenFromHolders(e *entry) {
+	for _, other := range e.held {
+		if l.excused(e, other) == "" {
+			l.fault(&l.report.Robbed, "%v was deleted by somebody else, while a client of %s had it for %v",
+				e, other.addr, time.Since(other.since))
+		}
+	}
+}
+
+// giveUp notes that the client is about to send what gives up a job, if it is
+// carried out, and returns how it had it; nil if that is not known.
+func (c *client) giveUp(e *entry) *hold {
+	c.ledger.mu.Lock()
+	defer c.ledger.mu.Unlock()
+	h := c.holds[e]
+	c.drop(e)
+	return h
+}
+
+// drop forgets a reservation. The lock is held.
+func (c *client) drop(e *entry) {
+	if h := c.holds[e]; h != nil {
+		e.held = slices.DeleteFunc(e.held, func(is *hold) bool { return is == h })
+		delete(c.holds, e)
+	}
+}
+
+// letGo notes that the connection is about to end, and with it what the client
+// has reserved; for good, if it is not to be made anew.
+func (c *client) letGo(forGood bool) {
+	c.ledger.mu.Lock()
+	defer c.ledger.mu.Unlock()
+	c.ending = c.ending || forGood
+	for e := range c.holds {
+		c.drop(e)
+	}
+}
+
+// denied judges that the client was told that it does not hold the job. h is how
+// it had it. So, if another client's command was obeyed though this client held
+// the job, this client finds it out.
+func (l *Ledger) denied(e *entry, h *hold) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.report.Overtaken++
+	if h != nil && l.excused(e, h) == "" {
+		l.fault(&l.report.Robbed, "%v was taken from a client of %s that had it for %v", e, h.addr, time.Since(h.since))
+	}
+}

@@ -1,0 +1,239 @@
+package ledger
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Ledger is the books of one load. Run, Check and Drain are called one at a
+// time; the rest may be called at any.
+type Ledger struct {
+	config Config
+	tubes  []string
+	places chan struct{} // of the backlog: one in it for each that is taken
+
+	lastBuried atomic.Uint64 // an id, for the kickers
+
+	mu      sync.Mutex
+	events  uint64 // counted so far
+	clients int    // so far
+	next    []int  // number of the next put of each producer
+	entries map[putKey]*entry
+	ids     map[uint64]*entry // every id that was ever seen
+	others  map[uint64]bool   // ids of jobs that other programs have put, see Foreign
+	report  Report
+
+	asking   map[*client]time.Time    // clients that have no reply yet, and since when
+	silences map[string]time.Duration // see TakeSilences
+}
+
+// putKey names a put; it is in the body.
+type putKey struct{ producer, seq int }
+
+// entry is what is known of one put and its job.
+type entry struct {
+	putKey
+	size  int           // of the body, without its first line
+	ttr   time.Duration // of the job
+	id    uint64        // 0: neither acknowledged nor seen
+	place bool          // it takes one in the backlog
+	held  []*hold       // reservations that were not given up
+
+	refused  bool   // the put; later also: it was unknown, and there is no job
+	open     int    // deletes under way or of unknown outcome
+	deleted  bool   // acknowledged
+	gone     uint64 // the event that showed that it is not there any more, 0 if none has
+	verified bool   // an audit has found that it is
+}
+
+func (e *entry) String() string {
+	return fmt.Sprintf("job %d (put %d of producer %d)", e.id, e.seq, e.producer)
+}
+
+// New returns an empty ledger.
+func New(config Config) *Ledger {
+	config.setDefaults()
+	l := &Ledger{
+		config: config, places: make(chan struct{}, config.Backlog), next: make([]int, config.Producers+config.Bursters),
+		entries: make(map[putKey]*entry), ids: make(map[uint64]*entry), others: make(map[uint64]bool),
+		report: Report{Shared: make(map[string]int)},
+		asking: make(map[*client]time.Time), silences: make(map[string]time.Duration),
+	}
+	for i := range config.Tubes {
+		l.tubes = append(l.tubes, fmt.Sprintf("%s-%d", config.Name, i))
+	}
+	return l
+}
+
+// event counts one and returns its number. The lock is held.
+func (l *Ledger) event() uint64 {
+	l.events++
+	return l.events
+}
+
+// sending returns the moment, as an event, after which a reply may rest on
+// anything.
+func (l *Ledger) sending() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.event()
+}
+
+// fault counts what the server did wrong. The lock is held.
+func (l *Ledger) fault(count *int, format string, args ...any) {
+	*count++
+	if len(l.report.Faults) < maxFaults {
+		l.report.Faults = append(l.report.Faults, fmt.Sprintf(format, args...))
+	}
+}
+
+// begin opens the entry of a put that is about to be sent.
+func (l *Ledger) begin(producer, size int, ttr time.Duration) *entry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := &entry{putKey: putKey{producer, l.next[producer]}, size: size, ttr: ttr}
+	l.next[producer]++
+	l.entries[e.putKey] = e
+	l.report.Puts++
+	return e
+}
+
+// inserted notes how a put ended.
+func (l *Ledger) inserted(e *entry, id uint64, end outcome) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch end {
+	case done:
+		l.report.PutsAcked++
+		l.learn(e, id)
+		if e.gone == 0 {
+			e.place = true
+			return
+		}
+	case refused:
+		l.report.PutsRefused++
+		e.refused = true
+		if e.id != 0 {
+			l.fault(&l.report.Strange, "%v was handed out, and then its put was refused", e)
+		}
+	default:
+		l.report.PutsUnknown++
+	}
+	<-l.places
+}
+
+// learn notes that a put has made the job id. The lock is held.
+func (l *Ledger) learn(e *entry, id uint64) {
+	if other := l.ids[id]; other != nil && other != e {
+		l.fault(&l.report.Reused, "%v: its id was given to put %d of producer %d, too", other, e.seq, e.producer)
+		return
+	}
+	if l.others[id] {
+		l.fault(&l.report.Reused, "%v: its id %d was given to a put of somebody else, too", e, id)
+	}
+	switch {
+	case e.id == 0:
+		e.id = id
+		l.ids[id] = e
+	case e.id != id:
+		l.fault(&l.report.Twice, "%v is there as job %d, too", e, id)
+		l.ids[id] = e
+	}
+}
+
+// Foreign notes that a put of another program was given this id, so that no put of
+// the ledger may have it.
+func (l *Ledger) Foreign(id uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e := l.ids[id]; e != nil || l.others[id] {
+		l.fault(&l.report.Reused, "the id %d was given to a put of somebody else, too", id)
+	}
+	l.others[id] = true
+}
+
+// sighted notes that a job was handed out or shown in reply to a command sent
+// at that event, and returns its entry; nil if it is not to be found.
+func (l *Ledger) sighted(id uint64, body []byte, sent uint64) *entry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	key, err := l.parse(body)
+	e := l.entries[key]
+	if err != nil || e == nil {
+		if e = l.ids[id]; e == nil {
+			l.fault(&l.report.Strange, "job %d was put by nobody: %.40q", id, body)
+			return nil
+		}
+		l.fault(&l.report.Changed, "%v has another body: %.40q", e, body)
+		return e
+	}
+	if want := l.body(e); string(want) != string(body) {
+		l.fault(&l.report.Changed, "%v has a body of %d bytes that is not the one of %d that was put", e, len(body), len(want))
+	}
+	l.learn(e, id)
+	switch {
+	case e.refused:
+		l.fault(&l.report.Strange, "%v is there though its put was refused, or an audit has not found it", e)
+	case e.gone != 0 && sent > e.gone:
+		l.fault(&l.report.Undead, "%v is there again", e)
+	}
+	return e
+}
+
+// deleting notes that a delete is about to be sent.
+func (l *Ledger) deleting(e *entry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e.open++
+	l.report.Deletes++
+}
+
+// deletion notes how a delete ended. h is how its client had the job.
+func (l *Ledger) deletion(e *entry, h *hold, end outcome) {
+	switch end {
+	case done:
+		l.deleted(e)
+	case refused:
+		l.denied(e, h)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if end == unknown {
+		l.report.DeletesUnknown++
+	} else {
+		e.open--
+	}
+}
+
+// deleted notes that a delete was acknowledged.
+func (l *Ledger) deleted(e *entry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.report.DeletesAcked++
+	if e.deleted {
+		l.fault(&l.report.DeletedTwice, "%v could be deleted twice", e)
+	}
+	e.deleted = true
+	l.takenFromHolders(e)
+	l.markGone(e)
+}
+
+// markGone notes that the job is gone. The lock is held.
+func (l *Ledger) markGone(e *entry) {
+	if e.gone == 0 {
+		e.gone = l.event()
+	}
+	if e.place {
+		e.place = false
+		<-l.places
+	}
+}
+
+// count adds to a figure of the report.
+func (l *Ledger) count(figure func(*Report)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	figure(&l.report)
+}
