@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"redstalk/server/queue"
 	"redstalk/storage"
 	"redstalk/storage/embedded"
 )
@@ -21,6 +22,7 @@ import (
 type world struct {
 	*testing.T
 	server *Server
+	queue  *queue.Queue
 	store  *door
 }
 
@@ -30,13 +32,38 @@ func inWorld(t *testing.T, test func(*world)) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &door{Store: embedded.NewMemory()}
 		w := &world{T: t, store: store}
-		w.server = New(store, Config{Version: "0.1.0-test", Log: slog.New(slog.DiscardHandler)})
+		w.open(Config{})
 		test(w)
 		if err := w.server.Shutdown(context.Background()); err != nil {
 			t.Errorf("shutdown: %v", err)
 		}
+		w.queue.Close(context.Background())
 		store.Close()
 	})
+}
+
+// open puts a server of this configuration on the world's store.
+func (w *world) open(c Config) {
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	w.queue = queue.New(w.store, queue.Config{Version: "0.1.0-test", Log: c.Log})
+	w.server = New(w.queue, c)
+}
+
+// reopen is open, after the server there was has been shut down.
+func (w *world) reopen(c Config) {
+	w.queue.Close(context.Background())
+	w.open(c)
+}
+
+// onStore is a server on a store outside of any world. Its queue is closed at the
+// end of the test.
+func onStore(t *testing.T, store storage.Store) *Server {
+	log := slog.New(slog.DiscardHandler)
+	q := queue.New(store, queue.Config{Log: log})
+	t.Cleanup(func() { q.Close(context.Background()) })
+	return New(q, Config{Log: log})
 }
 
 // door is a store through which a test can let operations fail and hints get

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"redstalk/server/queue"
 	"redstalk/storage"
 )
 
@@ -276,8 +277,8 @@ func TestLostHint(t *testing.T) {
 		begun := time.Now()
 		producer.put(60, "x")
 		waiter.want("RESERVED 1 1")
-		if took := time.Since(begun); took > lookEvery+10*time.Millisecond {
-			t.Errorf("served %v after the lost hint, want at most %v", took, lookEvery)
+		if took := time.Since(begun); took > queue.RetryEvery+10*time.Millisecond {
+			t.Errorf("served %v after the lost hint, want at most %v", took, queue.RetryEvery)
 		}
 	})
 }
@@ -327,7 +328,7 @@ func TestTakeFailsForWaiter(t *testing.T) {
 		w.store.set(func(d *door) { d.fail = nil })
 		begun := time.Now()
 		waiter.want("RESERVED 1 1", "x")
-		if took := time.Since(begun); took > lookEvery {
+		if took := time.Since(begun); took > queue.RetryEvery {
 			t.Errorf("served after %v", took)
 		}
 	})
@@ -380,7 +381,7 @@ func TestDrain(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c := w.connect()
 		c.put(60, "x")
-		w.server.Drain()
+		w.queue.Drain()
 		c.sendRaw("put 0 0 60 1\r\nx\r\n")
 		c.want("DRAINING")
 		c.sendRaw("put 0 0 60 99999\r\n" + strings.Repeat("x", 99999) + "\r\n")
@@ -415,7 +416,7 @@ func TestShutdown(t *testing.T) {
 		ours, theirs := net.Pipe()
 		w.server.ServeConn(theirs) // returns at once
 		ours.Close()
-		w.server = New(w.store, Config{}) // for inWorld to shut down
+		w.reopen(Config{}) // for inWorld to shut down
 	})
 }
 
@@ -442,7 +443,7 @@ func TestShutdownWhileWaiting(t *testing.T) {
 		for _, c := range append(others, full) {
 			<-c.ended
 		}
-		w.server = New(w.store, Config{})
+		w.reopen(Config{})
 	})
 }
 
@@ -468,7 +469,7 @@ func TestShutdownOfADeadStore(t *testing.T) {
 		close(never)
 		w.store.set(func(d *door) { d.fail = nil })
 		synctest.Wait()
-		w.server = New(w.store, Config{})
+		w.reopen(Config{})
 	})
 }
 
@@ -489,7 +490,7 @@ func TestShutdownIsBounded(t *testing.T) {
 		if took := time.Since(begun); took != 3*time.Second {
 			t.Errorf("shutdown took %v, want 3s", took)
 		}
-		w.server = New(w.store, Config{})
+		w.reopen(Config{})
 	})
 }
 

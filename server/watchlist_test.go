@@ -173,7 +173,7 @@ func TestBurstIsBoundedByTubes(t *testing.T) {
 		for range 50 {
 			c.want("TIMED_OUT")
 		}
-		if most := maxLooks + manyTubes; w.store.mostLooks > most {
+		if most := maxBurstTubes + manyTubes; w.store.mostLooks > most {
 			t.Errorf("a batch looks in %d tubes, want at most %d", w.store.mostLooks, most)
 		}
 	})
