@@ -81,7 +81,7 @@ const closePause = time.Millisecond
 // server that stops may still be sending, which would cost it the rest of the
 // replies if the connection were closed already.
 func (s *session) tryClose() {
-	if errors.Is(s.cause, ErrServerClosed) && !s.wire.Settled() {
+	if errors.Is(s.cause, ErrServerClosed) && !s.wire.Delivered() {
 		s.setTimer(s.pause)
 		s.pause = min(2*s.pause, 64*closePause)
 		return

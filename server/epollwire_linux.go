@@ -168,11 +168,11 @@ func (w *epollWire) Again() {
 	w.loop.ask(func() { w.loop.again = append(w.loop.again, w) })
 }
 
-// maxDiscard is how much Settled throws away at a time.
+// maxDiscard is how much Delivered throws away at a time.
 const maxDiscard = 16 << 10
 
-// Settled implements wire.
-func (w *epollWire) Settled() bool {
+// Delivered implements wire.
+func (w *epollWire) Delivered() bool {
 	var discarded [maxDiscard]byte
 	n, err := syscall.Read(w.fd, discarded[:])
 	if n < 0 && err != syscall.EAGAIN && err != syscall.EINTR {

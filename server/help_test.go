@@ -75,10 +75,10 @@ type door struct {
 	deafness bool
 	batches  int
 	takes    int // operations
-	looks    int // tubes in them
+	searched int // tubes, by them
 	largest  int // of all batches, in operations
 
-	mostLooks, mostAttended int // tubes of one batch
+	mostSearched, mostAttended int // tubes of one batch
 
 	onDo func(*storage.Batch)                                       // before it is carried out
 	tick func(func() (time.Duration, error)) (time.Duration, error) // in place of Tick, with that
@@ -92,11 +92,11 @@ func (d *door) set(change func(*door)) {
 
 // counts returns how many takes there were, in how many tubes, and how large the
 // largest batch was.
-func (d *door) counts() (takes, looks, largest int) {
+func (d *door) counts() (takes, searched, largest int) {
 	synctest.Wait()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.takes, d.looks, d.largest
+	return d.takes, d.searched, d.largest
 }
 
 func (d *door) Do(batches ...*storage.Batch) {
@@ -110,18 +110,18 @@ func (d *door) do(b *storage.Batch) {
 	fail, onDo := d.fail, d.onDo
 	d.batches++
 	d.largest = max(d.largest, len(b.Ops))
-	looks, attended := 0, 0
+	searched, attended := 0, 0
 	for i := range b.Ops {
 		switch op := &b.Ops[i]; op.Kind {
 		case storage.Take:
 			d.takes++
-			looks += len(op.Tubes)
+			searched += len(op.Tubes)
 		case storage.Attend:
 			attended += len(op.Tubes)
 		}
 	}
-	d.looks += looks
-	d.mostLooks, d.mostAttended = max(d.mostLooks, looks), max(d.mostAttended, attended)
+	d.searched += searched
+	d.mostSearched, d.mostAttended = max(d.mostSearched, searched), max(d.mostAttended, attended)
 	d.mu.Unlock()
 	if onDo != nil {
 		onDo(b)

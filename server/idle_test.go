@@ -31,7 +31,7 @@ func TestIdleWaitingIsCheap(t *testing.T) {
 	for name, test := range map[string]struct {
 		clients, tubes int
 		same           bool
-		most           int // looks in a second
+		most           int // tubes searched in a second
 	}{
 		"one on many tubes":         {1, 301, true, 302},
 		"many on the same tubes":    {20, 301, true, 302},
@@ -50,10 +50,10 @@ func TestIdleWaitingIsCheap(t *testing.T) {
 				}
 				synctest.Wait()
 				const seconds = 20
-				w.store.set(func(d *door) { d.looks = 0 })
+				w.store.set(func(d *door) { d.searched = 0 })
 				time.Sleep(seconds * time.Second)
-				if _, looks, _ := w.store.counts(); looks/seconds > test.most {
-					t.Errorf("%d looks a second, want at most %d", looks/seconds, test.most)
+				if _, searched, _ := w.store.counts(); searched/seconds > test.most {
+					t.Errorf("%d tubes are searched in a second, want at most %d", searched/seconds, test.most)
 				}
 			})
 		})

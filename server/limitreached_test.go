@@ -197,7 +197,7 @@ func TestGoneAtTheLimit(t *testing.T) {
 				return tick()
 			}
 		})
-		time.Sleep(time.Second + 10*time.Millisecond) // it has lapsed
+		time.Sleep(time.Second + 10*time.Millisecond) // its limit has come
 		gone.close()
 		other.put(60, "x")
 		time.Sleep(time.Second)
@@ -209,7 +209,7 @@ func TestGoneAtTheLimit(t *testing.T) {
 	})
 }
 
-// TestShutdownAtTheLimit: who has lapsed is not waited for.
+// TestShutdownAtTheLimit: a wait whose limit has come does not hold up the server.
 func TestShutdownAtTheLimit(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c := w.connect()

@@ -164,9 +164,9 @@ func (p *pump) Kept() int {
 	return p.kept
 }
 
-// Settled implements wire. What a system without epoll has not sent it does
+// Delivered implements wire. What a system without epoll has not sent it does
 // not tell.
-func (p *pump) Settled() bool { return true }
+func (p *pump) Delivered() bool { return true }
 
 // Close implements wire.
 func (p *pump) Close() {

@@ -27,7 +27,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 				c.want("WATCHING 2")
 			}
 			c.send("reserve")
-			synctest.Wait() // it is in line now
+			synctest.Wait() // it waits now
 			waiters = append(waiters, c)
 		}
 		if got := producer.figure("stats-tube default", "current-waiting"); got != "200" {

@@ -36,9 +36,9 @@ type wire interface {
 	// Again wakes the session once more when others have had their turn.
 	Again()
 
-	// Settled throws away what has come, and tells whether all that was
+	// Delivered throws away what has come, and tells whether all that was
 	// written has arrived, or never will. It wakes nobody when that changes.
-	Settled() bool
+	Delivered() bool
 
 	// Close ends the connection. What is kept back is lost, and what has not
 	// arrived may be.
