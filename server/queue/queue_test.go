@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"sync"
 	"testing"
@@ -14,10 +15,9 @@ import (
 	"redstalk/tube"
 )
 
-// newFreeWorld is a queue outside of any bubble.
-func newFreeWorld(t *testing.T) *Queue {
-	store := embedded.NewMemory()
-	q := New(store, Config{})
+// newFree is a queue outside of any bubble.
+func newFree(t *testing.T, store storage.Store) *Queue {
+	q := New(store, Config{Log: slog.New(slog.DiscardHandler)})
 	t.Cleanup(func() {
 		if err := q.Close(context.Background()); err != nil {
 			t.Error(err)
@@ -29,7 +29,7 @@ func newFreeWorld(t *testing.T) *Queue {
 
 // TestHoldersAreUnique: no number is given out twice, nor is 0.
 func TestHoldersAreUnique(t *testing.T) {
-	q := newFreeWorld(t)
+	q := newFree(t, embedded.NewMemory())
 	const callers, each = 8, 1000
 	var all sync.WaitGroup
 	numbers := make([][]tube.Holder, callers)

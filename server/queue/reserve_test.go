@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"redstalk/storage"
+	"redstalk/storage/embedded"
+	"redstalk/storage/redis"
+	"redstalk/storage/redis/redistest"
 	"redstalk/tube"
 )
 
@@ -180,8 +183,18 @@ func TestCancelledWhileServed(t *testing.T) {
 // TestCancelledAtTheSameTime: contexts end while jobs come. Every job is either
 // handed out once or ready.
 func TestCancelledAtTheSameTime(t *testing.T) {
+	t.Run("memory", func(t *testing.T) { testCancelling(t, newFree(t, embedded.NewMemory())) })
+	t.Run("redis", func(t *testing.T) {
+		store, err := redis.Open(t.Context(), redis.Options{URL: redistest.Start(t).URL()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		testCancelling(t, newFree(t, store))
+	})
+}
+
+func testCancelling(t *testing.T, q *Queue) {
 	const waits, jobs = 300, 150
-	q := newFreeWorld(t)
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	got := make(map[uint64]int)
@@ -189,22 +202,24 @@ func TestCancelledAtTheSameTime(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		all.Go(func() {
 			job, err := q.Reserve(ctx, q.NewHolder(), []string{"t"}, storage.Forever)
+			if err != nil && err != context.Canceled {
+				t.Errorf("reserve: %v", err)
+			}
 			if err == nil {
 				mu.Lock()
 				got[job.ID]++
 				mu.Unlock()
-			} else if err != context.Canceled {
-				t.Errorf("reserve: %v", err)
 			}
 		})
 		all.Go(func() {
+			defer cancel()
 			time.Sleep(time.Duration(i%20) * 50 * time.Microsecond)
-			if i < jobs {
-				if _, err := q.Put(context.Background(), NewJob{Tube: "t", TTR: 600}); err != nil {
-					t.Errorf("put: %v", err)
-				}
+			if i >= jobs {
+				return
 			}
-			cancel()
+			if _, err := q.Put(context.Background(), NewJob{Tube: "t", TTR: 600}); err != nil {
+				t.Errorf("put: %v", err)
+			}
 		})
 	}
 	all.Wait()
@@ -213,20 +228,27 @@ func TestCancelledAtTheSameTime(t *testing.T) {
 			t.Errorf("job %d was handed out %d times", id, n)
 		}
 	}
+	awaitCounts(t, q, uint64(jobs-len(got)), uint64(len(got)))
+	if n := q.Waiters(); n != 0 {
+		t.Errorf("%d still wait", n)
+	}
+}
+
+// awaitCounts waits until so many jobs are ready and reserved: what is given back may
+// take a moment.
+func awaitCounts(t *testing.T, q *Queue, ready, reserved uint64) {
+	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
 		s, err := q.Stats(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s.Reserved == uint64(len(got)) && s.Ready == uint64(jobs-len(got)) {
-			break
+		if s.Ready == ready && s.Reserved == reserved {
+			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%d were handed out, %d are reserved and %d ready", len(got), s.Reserved, s.Ready)
+			t.Fatalf("%d are ready and %d reserved, want %d and %d", s.Ready, s.Reserved, ready, reserved)
 		}
-	}
-	if n := q.Waiters(); n != 0 {
-		t.Errorf("%d still wait", n)
 	}
 }
 
