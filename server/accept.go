@@ -7,6 +7,95 @@ import (
 	"time"
 )
 
+// Serve accepts connections from l until Shutdown, or until accepting fails
+// for good. It always returns an error: ErrServerClosed or the cause.
+func (s *Server) Serve(l net.Listener) error {
+	if !s.addListener(l) {
+		return ErrServerClosed
+	}
+	defer l.Close()
+	var pause backoff
+	for {
+		conn, err := l.Accept()
+		switch {
+		case err == nil:
+			pause.reset()
+			s.admit(conn)
+		case s.closing.Load():
+			return ErrServerClosed
+		case isTemporary(err):
+			s.failed.Error(s.log, "cannot accept connections; trying again until it works", "err", err)
+			pause.wait()
+		default:
+			return err
+		}
+	}
+}
+
+func (s *Server) addListener(l net.Listener) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing.Load() {
+		return false
+	}
+	s.listeners[l] = struct{}{}
+	return true
+}
+
+// ServeConn serves one connection and returns when it has ended.
+func (s *Server) ServeConn(conn net.Conn) {
+	if ss := s.admit(conn); ss != nil {
+		<-ss.gone
+	}
+}
+
+// admit begins a session for conn, or closes conn and returns nil when the
+// server is closing or full.
+func (s *Server) admit(conn net.Conn) *session {
+	s.mu.Lock()
+	switch {
+	case s.closing.Load():
+		s.mu.Unlock()
+		conn.Close()
+		return nil
+	case s.isFull():
+		s.mu.Unlock()
+		s.refuse(conn)
+		return nil
+	}
+	ss := newSession(s, s.queue.NewHolder())
+	s.sessions[ss] = struct{}{}
+	s.alive.Add(1)
+	s.queue.Counters.Connections.Add(1)
+	s.queue.Counters.TotalConnections.Add(1)
+	s.mu.Unlock()
+	ss.begin(conn)
+	return ss
+}
+
+func (s *Server) exit(ss *session) {
+	s.queue.Counters.Connections.Add(-1)
+	s.mu.Lock()
+	delete(s.sessions, ss)
+	s.mu.Unlock()
+	close(ss.gone)
+	s.alive.Done()
+}
+
+// isFull tells whether one connection more would be too many. The lock is
+// held.
+func (s *Server) isFull() bool {
+	limit := s.config.MaxConnections
+	return limit > 0 && len(s.sessions) >= limit
+}
+
+// refuse closes a connection that is one too many. The client sees the end
+// instead of waiting for an answer.
+func (s *Server) refuse(conn net.Conn) {
+	conn.Close()
+	s.refused.Warn(s.log, "too many connections; further ones are closed at once", "limit", s.config.MaxConnections)
+}
+
 // backoff spaces out tries of something that fails for lack of resources, so
 // that the processor is not kept busy by it.
 type backoff struct {
@@ -25,20 +114,6 @@ func (b *backoff) wait() {
 }
 
 func (b *backoff) reset() { b.delay = 0 }
-
-// isFull tells whether one connection more would be too many. The lock is
-// held.
-func (s *Server) isFull() bool {
-	limit := s.config.MaxConnections
-	return limit > 0 && len(s.sessions) >= limit
-}
-
-// refuse closes a connection that is one too many. The client sees the end
-// instead of waiting for an answer.
-func (s *Server) refuse(conn net.Conn) {
-	conn.Close()
-	s.refused.Warn(s.log, "too many connections; further ones are closed at once", "limit", s.config.MaxConnections)
-}
 
 // isTemporary tells whether accepting may work again later: descriptors or
 // memory have run out, or the connection was gone before it was accepted.

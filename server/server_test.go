@@ -175,6 +175,20 @@ func TestPipelinedReserves(t *testing.T) {
 	})
 }
 
+// TestHeldCommandKeepsItsName: what is read while a command waits for the reserve
+// before it does not change the name in the command.
+func TestHeldCommandKeepsItsName(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c, producer := w.connect(), w.connect()
+		c.send("reserve", "use a-tube")
+		c.silent() // it was read, and waits
+		c.send(strings.Repeat("x", 100), "list-tube-used")
+		c.silent() // the same buffer was read into
+		producer.put(60, "one")
+		c.want("RESERVED 1 3", "one", "USING a-tube", "UNKNOWN_COMMAND", "USING a-tube")
+	})
+}
+
 // TestPipelinedReservesGetAllJobs: once the first of a run of reserves has
 // waited, the later ones must look anew, every one of them.
 func TestPipelinedReservesGetAllJobs(t *testing.T) {
