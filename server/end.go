@@ -72,8 +72,8 @@ func (s *session) depart() {
 	s.phase, s.pause = closing, closePause
 }
 
-// closePause is after what time tryClose looks again whether the last replies have
-// arrived. It grows each time, up to 64 times as long.
+// closePause is after what time tryClose checks again whether the last replies have
+// arrived. It doubles each time, up to 64 times as long.
 const closePause = time.Millisecond
 
 // tryClose closes the connection: at once if the client has ended it, else when

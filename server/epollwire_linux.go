@@ -16,7 +16,7 @@ type epollWire struct {
 	wake func(outbox)
 	full bool // the last read filled the buffer; belongs to the session
 
-	pending atomic.Int64 // len(kept), for whoever does not hold the lock
+	pending atomic.Int64 // len(kept), to be read without the lock
 
 	mu      sync.Mutex // guards what follows; loop.mu may be held when it is taken
 	kept    []byte     // to be sent when there is room; changed by keep

@@ -118,7 +118,7 @@ func (l *loop) run() {
 	for l.poll(&l.turn, l.timeout()) {
 		switch {
 		case len(l.turn.batches) < 2 && l.queue.Waiters() == 0:
-			l.turn.end(l.store) // as nobody seems to be there to share with
+			l.turn.end(l.store) // there seem to be no others to share with
 		case l.gathers != nil:
 			l.gathers.DoGathering(gather, l.turn.batches...)
 			l.turn.clear()
@@ -198,9 +198,9 @@ func (l *loop) yield(now time.Time) {
 	}
 }
 
-// takeRound makes a round for those who wait part of the turn, if there is one to
-// carry out. A loop that has just woken up only says so: it looks for a round before
-// it sleeps again.
+// takeRound makes a round of the queue part of the turn, if there is one to carry out.
+// A loop that has just woken up only says so: it asks for a round before it sleeps
+// again.
 func (l *loop) takeRound(t *turn) {
 	if l.sleeps {
 		l.sleeps = false
@@ -210,8 +210,9 @@ func (l *loop) takeRound(t *turn) {
 	}
 }
 
-// takeEvents collects whom the events concern, and what was asked for, which becomes
-// part of the turn; false if the loop is to stop.
+// takeEvents collects the connections that the events concern. What was asked for
+// since the last poll becomes part of the turn. It returns false if the loop is to
+// stop.
 func (l *loop) takeEvents(t *turn, events []syscall.EpollEvent) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

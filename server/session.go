@@ -13,10 +13,10 @@ import (
 	"redstalk/tube"
 )
 
-// session is one connection. It never blocks: whatever happens to it is a
-// signal, and whoever signals runs it until there is nothing left to do but to
-// wait for the next one. One goroutine runs it at a time; all fields but
-// events belong to that goroutine.
+// session is one connection. It never blocks. Whatever happens to it is a signal.
+// The goroutine that signals runs the session until there is nothing to do before
+// the next signal, unless another goroutine is running it already. So one goroutine
+// runs it at a time, and all fields but events belong to that goroutine.
 //
 // plan.go has how commands become operations, answer.go how answers become
 // replies, reserve.go the way of a reserve that waits, end.go how it ends.

@@ -6,7 +6,7 @@ import (
 	"redstalk/storage"
 )
 
-// sweeper has every session look at its limits of time now and then, so that
+// sweeper has every session check its limits of time now and then, so that
 // no connection needs a timer for them and no command has to set one. What it
 // enforces comes late by a quarter of the limit at most.
 type sweeper struct {
@@ -115,8 +115,8 @@ func (s *session) askHoldings() {
 	s.outbox.Hand(&s.again)
 }
 
-// noteHoldings ends the idle connection, unless it holds jobs or has come to
-// life meanwhile. If it does it is asked again after as long a time.
+// noteHoldings ends the idle connection, unless it holds jobs or its client has sent
+// something meanwhile. Then the store is asked again after as long a time.
 func (s *session) noteHoldings() {
 	s.vigil.asking = false
 	s.vigil.quietSince = time.Now()

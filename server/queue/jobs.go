@@ -28,8 +28,8 @@ func (q *Queue) Put(ctx context.Context, j NewJob) (id uint64, err error) {
 	return a.ID, err
 }
 
-// ReserveJob reserves one job that is ready, delayed or buried. If it returns an
-// error the holder has no job of it.
+// ReserveJob reserves one job that is ready, delayed or buried. Whenever it returns an
+// error, the holder has no job from this call.
 func (q *Queue) ReserveJob(ctx context.Context, holder tube.Holder, id uint64) (Job, error) {
 	a, err := q.one(ctx, storage.Op{Kind: storage.Move, Move: tube.ReserveJob, Holder: holder, ID: id})
 	return Job{a.ID, a.Body}, err

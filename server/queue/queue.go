@@ -28,8 +28,8 @@ type Config struct {
 // DefaultMaxJobSize is beanstalkd's default for the largest body, in bytes.
 const DefaultMaxJobSize = 65535
 
-// Queue is a store together with everybody who uses it in this process. All
-// methods may be called from any goroutine.
+// Queue is a store together with all of its users in this process. All methods may
+// be called from any goroutine.
 type Queue struct {
 	// Counters are counted up by the doors.
 	Counters Counters
@@ -103,8 +103,8 @@ func (q *Queue) Draining() bool { return q.draining.Load() }
 const closeGrace = time.Second
 
 // Close ends the timer and all waiting: a Reserve that waits returns ErrClosed.
-// Doors must have ended before. If ctx ends while the store is still busy with what
-// they have asked of it, Close returns the error of ctx. It is called once.
+// Doors must have ended before. If ctx ends first, because the store hangs, Close
+// returns its error after another second. It is called once.
 func (q *Queue) Close(ctx context.Context) error {
 	close(q.closing)
 	ended := make(chan struct{})

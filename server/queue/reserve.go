@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"redstalk/storage"
@@ -16,15 +17,15 @@ type Job struct {
 }
 
 // Reserve takes the next job of the tubes for the holder, and waits up to wait for
-// one: 0 does not wait, storage.Forever sets no limit. The tubes must not be changed
-// until it has returned. Who waits is served in the order of arrival, together with
-// the clients of all doors.
+// one: 0 does not wait, storage.Forever sets no limit. All reserves that wait, of all
+// doors, are served in the order of their arrival.
 //
-// It returns ErrTimedOut if there was no job, ErrDeadlineSoon if a job that the
-// holder has reserved needs it first, and the error of ctx if that ends. A job that
-// is found just then is given back: if Reserve returns an error the holder has no
-// job of it.
+// Reserve returns ErrTimedOut if there was no job. It returns ErrDeadlineSoon if the
+// TTR of another job that the holder has reserved is about to end. If ctx ends, it
+// returns the error of ctx. A job that is found at the same moment is given back:
+// whenever Reserve returns an error, the holder has no job from this call.
 func (q *Queue) Reserve(ctx context.Context, holder tube.Holder, tubes []string, wait time.Duration) (Job, error) {
+	tubes = slices.Clone(tubes) // the store may look at them after ctx has ended
 	hints := q.Hints()
 	take := storage.Op{Kind: storage.Take, Holder: holder, Tubes: tubes, Wait: wait > 0}
 	answer, err := q.one(ctx, take)
@@ -69,8 +70,8 @@ func (q *Queue) await(ctx context.Context, holder tube.Holder, tubes []string, h
 	}
 }
 
-// abandon ends a wait in which nobody is interested any more. If a round is taking a
-// job for it, or has taken one, the job is given back.
+// abandon ends a wait whose caller is gone. If a round is taking a job for it, or has
+// taken one, the job is given back.
 func (q *Queue) abandon(w *Waiter, ended <-chan struct{}) {
 	if w.Cancel() {
 		return

@@ -6,21 +6,22 @@ import (
 	"redstalk/storage"
 )
 
-// Jobs are taken for those who wait in rounds. A hint that a tube has a job has one
-// taken for the first in the tube's waitlist; while that works the next round
-// serves twice as many. One round is under way at a time.
+// Jobs are taken for waits in rounds: one batch of takes each. When the store hints
+// that a tube has a job, the next round takes one for the first in the tube's
+// waitlist. While that works, each further round takes twice as many. One round is
+// under way at a time.
 //
-// Rounds are carried out by the loops of package server as long as one is awake, as
-// part of its next turn: to wake another thread takes longer than all the rest. If
-// all loops sleep, the usher, a goroutine, does it.
+// As long as a loop of package server is awake, it carries rounds out as part of its
+// turns, because waking another thread takes longer than all the rest. If all loops
+// sleep, the usher, a goroutine, does it.
 
 const (
 	// maxServed bounds how many of one waitlist are served in a round.
 	maxServed = 64
 
-	// MaxTakes and MaxTubes bound a round: by how many are served, and by the
-	// tubes in which jobs are looked for. The last one served may wait for any
-	// number of tubes.
+	// MaxTakes and MaxTubes bound a round: the waits that it serves, and the tubes
+	// that its takes search. The last wait that it serves may be for any number of
+	// tubes.
 	MaxTakes = 512
 	MaxTubes = 20_000
 )
@@ -39,8 +40,8 @@ func (l *waitlists) ready(tube string) bool {
 	return is
 }
 
-// hint has so many of the tube's waitlist served in the next round; false if
-// nobody is in it. The lock is held.
+// hint notes that the next round is to serve so many of the tube's waitlist. It
+// returns false if there is no such waitlist. The lock is held.
 func (l *waitlists) hint(tube string, many int) bool {
 	if l.byTube[tube] == nil {
 		return false
@@ -49,8 +50,8 @@ func (l *waitlists) hint(tube string, many int) bool {
 	return true
 }
 
-// call has w served in one of the next rounds, whatever the hints say. The lock is
-// held.
+// call notes that one of the next rounds is to serve w, whatever the hints say. The
+// lock is held.
 func (l *waitlists) call(w *wait) {
 	if !w.called {
 		w.called = true
@@ -58,8 +59,8 @@ func (l *waitlists) call(w *wait) {
 	}
 }
 
-// callUsher wakes the usher if there is something that nobody else will see to. The
-// lock is held.
+// callUsher wakes the usher if there is a round to carry out, and no loop is awake to
+// do it. The lock is held.
 func (l *waitlists) callUsher() {
 	if l.roundOn || l.loopsAwake > 0 || len(l.hinted) == 0 && len(l.called) == 0 {
 		return
@@ -115,8 +116,8 @@ func (q *Queue) LoopSleeps() *storage.Batch {
 	return b
 }
 
-// NextRound returns a round that the caller has to carry out, or nil if one is under
-// way or nobody is to be served.
+// NextRound returns a round that the caller has to carry out. It returns nil if one
+// is under way, or if there is nothing to serve.
 func (q *Queue) NextRound() *storage.Batch {
 	l := &q.lists
 	if l.waiters.Load() == 0 {
@@ -130,8 +131,8 @@ func (q *Queue) NextRound() *storage.Batch {
 // Waiters is how many wait for a job.
 func (q *Queue) Waiters() int64 { return q.lists.waiters.Load() }
 
-// startRound starts a round; nil if one is under way, or nobody is to be served. The
-// lock is held.
+// startRound starts a round; nil if one is under way, or there is nothing to serve.
+// The lock is held.
 func (l *waitlists) startRound() *storage.Batch {
 	if l.roundOn || len(l.hinted) == 0 && len(l.called) == 0 {
 		return nil
@@ -141,8 +142,8 @@ func (l *waitlists) startRound() *storage.Batch {
 		return nil
 	}
 	l.roundOn, l.roundSince = true, time.Now()
-	// InTurn: whoever released the job may have asked before that how many wait.
-	// That reply must come before this one.
+	// InTurn: a client may have asked how many wait, and then released the job. Its
+	// reply must not show fewer waiters because this round has ended first.
 	return &storage.Batch{Ops: r.takes, InTurn: true, Done: func() {
 		for _, w := range l.endRound(r) {
 			w.waiter.notify()
@@ -150,30 +151,30 @@ func (l *waitlists) startRound() *storage.Batch {
 	}}
 }
 
-// round is one batch of takes for those who wait.
+// round is one batch of takes, and the waits that they are for.
 type round struct {
 	waits      []*wait
 	takes      []storage.Op
-	tubes      int // in which jobs are looked for, by all takes
+	tubes      int // searched by all takes together
 	lists      []served
 	considered []*wait // of all lists, one list after the other
 }
 
-// served is a waitlist of which somebody was to be served.
+// served is a hinted waitlist in a round.
 type served struct {
 	tube       string
-	many       int // how many were to be served
-	considered int // how many of round.considered are its
+	many       int // waits that were to be served
+	considered int // how many of round.considered are of this waitlist
 }
 
 // full tells whether the n-th part of a round is used up.
 func (r *round) full(n int) bool { return n*len(r.takes) >= MaxTakes || n*r.tubes >= MaxTubes }
 
-// forHints is the part of a round that is for hinted waitlists, so that there is
-// always some for those who were called.
+// forHints: hinted waitlists get up to one half of a round, so that there is always
+// room for called waits.
 const forHints = 2
 
-// take has the round serve w. waits says that w goes on waiting if there is no
+// take makes the round serve w. waits says that w goes on waiting if there is no
 // job.
 func (r *round) take(w *wait, waits bool) {
 	w.serving = true
@@ -182,8 +183,8 @@ func (r *round) take(w *wait, waits bool) {
 	r.takes = append(r.takes, storage.Op{Kind: storage.Take, Holder: w.waiter.holder, Tubes: w.tubes, Wait: waits})
 }
 
-// pick chooses who is served next: the first of each hinted waitlist, then those
-// who were called. The lock is held.
+// pick chooses the waits of the next round: the first of each hinted waitlist, then
+// the called ones. The lock is held.
 func (l *waitlists) pick() *round {
 	r := &round{}
 	for name, many := range l.hinted {
@@ -214,8 +215,8 @@ func (l *waitlists) pick() *round {
 	return r
 }
 
-// pickFirst considers the first of a waitlist. Who is served already for another
-// tube counts, as the same take looks in this tube, too.
+// pickFirst considers the first waits of a waitlist. One that the round serves
+// already for another tube counts as well: its take searches this tube, too.
 func (r *round) pickFirst(tube string, its *waitlist, many int) {
 	from := len(r.considered)
 	for p := its.first; p != nil && many > len(r.considered)-from && !r.full(forHints); p = p.next {
@@ -227,9 +228,9 @@ func (r *round) pickFirst(tube string, its *waitlist, many int) {
 	r.lists = append(r.lists, served{tube, many, len(r.considered) - from})
 }
 
-// endRound ends a round: it hands out what was taken, and has the waitlists served
-// again of which everybody who was considered got a job, as there may be more. It
-// returns the waits that have ended; the caller notifies them.
+// endRound ends a round: it hands out what was taken. A waitlist is hinted again if
+// all of its waits that were considered got a job, as there may be more jobs. endRound
+// returns the waits that have ended; the caller notifies their Waiters.
 func (l *waitlists) endRound(r *round) (decided []*wait) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -32,7 +32,7 @@ type Stats struct {
 	Connections      int64
 	Producers        int64
 	Workers          int64
-	Waiting          int64 // who wait for a job
+	Waiting          int64 // reserves that wait for a job
 	Draining         bool
 	MaxJobSize       int    // bytes
 	ID               string // of this run of the server: 16 hexadecimal digits
@@ -76,7 +76,8 @@ func (q *Queue) StatsWith(store *storage.Figures) *Stats {
 }
 
 // TubeStatsWith is the page about a tube, with what the store has answered to a
-// storage.TubeStats. To those who wait elsewhere it adds those who wait here.
+// storage.TubeStats. The store has counted the waits of other servers; TubeStatsWith
+// adds those of this one.
 func (q *Queue) TubeStatsWith(store *tube.TubeStats) *tube.TubeStats {
 	s := *store
 	s.Waiting += uint64(q.lists.waiting(s.Name))

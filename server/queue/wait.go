@@ -42,7 +42,7 @@ type wait struct {
 
 	// Of the round that is taking a job for it.
 	serving bool
-	passing bool // it was called: if it gets a job, there may be one for others
+	passing bool // it was called: if it gets a job, its waitlists are hinted
 	ending  bool // it ends with this round
 	got     bool // the round has brought it a job
 
@@ -88,9 +88,10 @@ func (w *Waiter) Wait(tubes []string, hints uint64, limit time.Duration) {
 	}
 }
 
-// join puts w at the end of the waitlists of its tubes. If a hint has come since
-// hints, and w is the first in a waitlist, it is served: the hint may have found
-// nobody there. In the other waitlists it has found somebody else.
+// join puts w at the end of the waitlists of its tubes. hints is their number before
+// the take. If it has grown since, and w is the first in a waitlist, the next round
+// serves w: the hint may have come when that waitlist was empty. In any other
+// waitlist it has found a wait that is before w.
 func (l *waitlists) join(w *wait, hints uint64) {
 	places := make([]place, len(w.tubes))
 	l.mu.Lock()
@@ -149,24 +150,24 @@ func (w *Waiter) stopTimer() {
 	}
 }
 
-// decide ends a wait with an answer. If pass is set, others may get a job. The
-// caller notifies the Waiter when it has let go of the lock, which is held.
+// decide ends a wait with an answer. If pass is set, its waitlists are hinted. The
+// lock is held; once it is released, the caller notifies the Waiter.
 func (l *waitlists) decide(w *wait, answer storage.Answer, pass bool) {
 	l.remove(w, pass)
 	w.answer, w.decided = answer, true
 }
 
 // limits are the waits whose limit has come. What became due before the limit must
-// still be handed out, and only the store knows whether something did. So a Tick
-// comes first that began after the limit, then one last take. Only if that finds
-// nothing does the wait end without a job.
+// still be handed out, and only the store knows whether something did. So such a wait
+// first needs a Tick that began after its limit, then one last take. Only if that
+// finds nothing does the wait end without a job.
 //
-// A store that fails holds nobody up for long: after TickPatience the last take
-// is made without the Tick, and after RoundPatience of another round a wait ends
-// without its last take.
+// A store that fails does not hold up a wait for long. After TickPatience the last
+// take is made without the Tick. If another round takes longer than RoundPatience,
+// the wait ends without its last take.
 type limits struct {
-	awaitTick []*wait // the next Tick is for them
-	inTick    []*wait // a Tick that is for them has begun, but not all that is due is done
+	awaitTick []*wait // need a Tick that has not begun
+	inTick    []*wait // their Tick has begun, but not all that is due is done
 	timer     *time.Timer
 	armed     bool
 }
@@ -175,8 +176,8 @@ const (
 	// TickPatience is how long a wait whose limit has come waits for the Tick.
 	TickPatience = 250 * time.Millisecond
 
-	// RoundPatience is how long a round may take before the waits end that wait for
-	// their last take.
+	// RoundPatience is how long a round may take before it costs other waits their
+	// last take.
 	RoundPatience = time.Second
 )
 
@@ -203,8 +204,8 @@ func (l *waitlists) expire(waiter *Waiter) bool {
 	return true
 }
 
-// tickBegins notes that the store's Tick is about to be called, and returns whether
-// somebody waits for it.
+// tickBegins notes that the store's Tick is about to be called, and returns whether a
+// wait needs it.
 func (l *waitlists) tickBegins() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -215,8 +216,8 @@ func (l *waitlists) tickBegins() bool {
 	return len(its.inTick) > 0
 }
 
-// tickEnded notes that a Tick has ended, and whether all that was due is done, or
-// all that can be hoped for.
+// tickEnded notes that a Tick has ended. all says that everything that was due is
+// done, as far as the store can do it.
 func (l *waitlists) tickEnded(all bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -232,7 +233,7 @@ func (l *waitlists) tickEnded(all bool) {
 	l.callUsher()
 }
 
-// callLast has w served for the last time. The lock is held.
+// callLast calls w for its last take. The lock is held.
 func (l *waitlists) callLast(w *wait) {
 	if w.places != nil {
 		w.lastTake = true
@@ -240,7 +241,7 @@ func (l *waitlists) callLast(w *wait) {
 	}
 }
 
-// armPatience has outOfPatience called in time. The lock is held.
+// armPatience sees to it that outOfPatience is called in time. The lock is held.
 func (l *waitlists) armPatience() {
 	its := &l.limits
 	switch {
@@ -261,8 +262,7 @@ func (l *waitlists) stopPatience() {
 	}
 }
 
-// outOfPatience sees to it that waits whose limit has come do not wait for a store
-// that hangs.
+// outOfPatience goes on with waits whose limit has come although the store hangs.
 func (l *waitlists) outOfPatience() {
 	l.mu.Lock()
 	its, now := &l.limits, time.Now()
@@ -283,7 +283,7 @@ func (l *waitlists) outOfPatience() {
 	}
 }
 
-// callOverdue calls those who have waited too long for a Tick, and returns the
+// callOverdue calls the waits that have needed a Tick for too long, and returns the
 // others. waits are in the order in which their limits came. The lock is held.
 func (l *waitlists) callOverdue(waits []*wait, now time.Time) []*wait {
 	for i, w := range waits {
@@ -295,7 +295,7 @@ func (l *waitlists) callOverdue(waits []*wait, now time.Time) []*wait {
 	return nil
 }
 
-// lastTakes is how many wait for their last take. The lock is held.
+// lastTakes is how many waits are called for their last take. The lock is held.
 func (l *waitlists) lastTakes() (n int) {
 	for _, w := range l.called {
 		if w.lastTake {
@@ -305,7 +305,8 @@ func (l *waitlists) lastTakes() (n int) {
 	return n
 }
 
-// endUnserved ends the waits that wait for their last take. The lock is held.
+// endUnserved ends the waits that are called for their last take, without it. The
+// lock is held.
 func (l *waitlists) endUnserved() (decided []*wait) {
 	kept := l.called[:0]
 	for _, w := range l.called {

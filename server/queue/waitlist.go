@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// waitlists are all waits of a queue: a waitlist for each tube for which somebody
-// waits, and what the next round is to do. A wait stands in the waitlists of all
-// its tubes.
+// waitlists are all waits of a queue, in a waitlist for each tube, and what the next
+// rounds are to do. A wait stands in the waitlists of all its tubes.
 type waitlists struct {
 	hints   atomic.Uint64 // hints that have come from the store so far
 	waiters atomic.Int64  // waits that stand in waitlists
@@ -20,10 +19,10 @@ type waitlists struct {
 	mu     sync.Mutex // guards everything below, and all waits
 	byTube map[string]*waitlist
 	firsts list.List // of *wait: each is the first in some waitlist; see retryFirsts
-	credit int       // tubes for which retryFirsts may still have jobs looked for
+	credit int       // tubes that retryFirsts may still have searched
 
 	// What the next round is for.
-	hinted map[string]int // tubes that may have jobs, and how many of each waitlist to serve
+	hinted map[string]int // tubes that may have jobs; how many of each waitlist to serve
 	called []*wait        // to be served whatever the hints say, in this order
 
 	roundOn    bool      // a round is under way
@@ -33,7 +32,7 @@ type waitlists struct {
 	limits limits
 }
 
-// waitlist is who waits for a job of one tube, by arrival.
+// waitlist is the waits for a job of one tube, by arrival.
 type waitlist struct {
 	first, last *place
 	n           int
@@ -81,8 +80,8 @@ func (l *waitlists) add(w *wait, places []place) {
 	}
 }
 
-// remove takes w out of its waitlists. If pass is set, the first of those who are
-// left there are served. The lock is held.
+// remove takes w out of its waitlists. If pass is set, the waitlists are hinted, so
+// that the next in them are served. The lock is held.
 func (l *waitlists) remove(w *wait, pass bool) {
 	for i := range w.places {
 		p := &w.places[i]
@@ -138,17 +137,16 @@ func (l *waitlists) noteFirst(w *wait) {
 }
 
 const (
-	// RetryEvery is how often jobs are looked for without a hint, in case one was
-	// lost.
+	// RetryEvery is how often jobs are taken without a hint, in case one was lost.
 	RetryEvery = time.Second
 
-	// MaxRetried bounds the tubes in which jobs are looked for each time.
+	// MaxRetried bounds the tubes that are searched for that each time.
 	MaxRetried = 2000
 )
 
-// retryFirsts has those served who are the first in a waitlist, in case a hint was
-// lost: as many of them as MaxRetried allows, and the next time the next ones. A
-// wait for more tubes than that uses up several times.
+// retryFirsts calls waits that are the first in a waitlist, in case a hint was lost:
+// as many as MaxRetried allows, and the next time the next ones. A wait for more tubes
+// than that uses up what is allowed for several times.
 func (l *waitlists) retryFirsts() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
