@@ -69,7 +69,7 @@ func (s *session) depart() {
 	if s.worker {
 		s.queue.Counters.Workers.Add(-1)
 	}
-	s.phase, s.pause = closing, closePause
+	s.phase, s.pause = delivering, closePause
 }
 
 // closePause is after what time tryClose checks again whether the last replies have

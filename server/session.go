@@ -58,7 +58,7 @@ type session struct {
 	waiter     *queue.Waiter // waits in phase waiting
 	cancelling bool          // its wait was cancelled while a round served it
 
-	timer *time.Timer // of phase closing
+	timer *time.Timer // of phase delivering
 	pause time.Duration
 	vigil vigil
 
@@ -71,11 +71,11 @@ type session struct {
 type phase uint8
 
 const (
-	acting  phase = iota // nothing: it reads, plans and answers
-	storing              // the store has its batch
-	waiting              // a reserve waits for a job
-	ending               // the store gives back what it held
-	closing              // the last replies are on their way
+	acting     phase = iota // nothing: it reads, plans and answers
+	storing                 // the store has its batch
+	waiting                 // a reserve waits for a job
+	ending                  // the store gives back what it held
+	delivering              // the last replies are on their way
 	ended
 )
 
@@ -205,7 +205,7 @@ func (s *session) step() bool {
 			return false
 		}
 		return more
-	case closing:
+	case delivering:
 		s.tryClose()
 	}
 	return false
