@@ -21,10 +21,12 @@ var mayImport = map[string][]string{
 	"redstalk/tube":                            nil,
 	"redstalk/storage":                         {"redstalk/tube"},
 	"redstalk/storage/embedded":                {"redstalk/storage", "redstalk/tube", "github.com/cockroachdb/pebble/v2"},
-	"redstalk/storage/embedded/wal":            {"github.com/cockroachdb/pebble/v2"},
+	"redstalk/storage/embedded/wal":            {"redstalk/storage/throttle", "github.com/cockroachdb/pebble/v2"},
+	"redstalk/storage/throttle":                nil,
 	"redstalk/storage/redis":                   {"redstalk/storage", "redstalk/tube", "github.com/redis/go-redis/v9"},
 	"redstalk/storage/storetest":               {"redstalk/storage", "redstalk/tube"},
-	"redstalk/server":                          {"redstalk/protocol", "redstalk/storage", "redstalk/tube"},
+	"redstalk/server":                          {"redstalk/protocol", "redstalk/server/queue", "redstalk/storage", "redstalk/tube"},
+	"redstalk/server/queue":                    {"redstalk/storage", "redstalk/tube"},
 }
 
 // judges is the directory of the packages that judge any beanstalk server.

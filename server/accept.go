@@ -3,51 +3,83 @@ package server
 import (
 	"errors"
 	"net"
-	"sync"
 	"syscall"
 	"time"
 )
 
-// backoff spaces out tries of something that fails for lack of resources, so
-// that neither the processor nor the log is flooded.
-type backoff struct {
-	delay time.Duration
-	flood flood
+// Serve accepts connections from l until Shutdown, or until accepting fails
+// for good. It always returns an error: ErrServerClosed or the cause.
+func (s *Server) Serve(l net.Listener) error {
+	if !s.addListener(l) {
+		return ErrServerClosed
+	}
+	defer l.Close()
+	var pause backoff
+	for {
+		conn, err := l.Accept()
+		switch {
+		case err == nil:
+			pause.reset()
+			s.admit(conn)
+		case s.closing.Load():
+			return ErrServerClosed
+		case isTemporary(err):
+			s.failed.Error(s.log, "cannot accept connections; trying again until it works", "err", err)
+			pause.wait()
+		default:
+			return err
+		}
+	}
 }
 
-const (
-	backoffMin = 5 * time.Millisecond
-	backoffMax = time.Second
-)
-
-// wait sleeps, longer each time since reset. It returns whether the failures
-// have only just begun; a success now and then does not end them.
-func (b *backoff) wait() (first bool) {
-	first = b.flood.begins(time.Now())
-	b.delay = min(max(2*b.delay, backoffMin), backoffMax)
-	time.Sleep(b.delay)
-	return first
+func (s *Server) addListener(l net.Listener) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing.Load() {
+		return false
+	}
+	s.listeners[l] = struct{}{}
+	return true
 }
 
-func (b *backoff) reset() { b.delay = 0 }
-
-// flood is many events of a kind, of which the first is worth a line in the
-// log. It is over when there was none for floodPause.
-type flood struct {
-	mu   sync.Mutex
-	last time.Time
+// ServeConn serves one connection and returns when it has ended.
+func (s *Server) ServeConn(conn net.Conn) {
+	if ss := s.admit(conn); ss != nil {
+		<-ss.gone
+	}
 }
 
-// floodPause is much longer than backoffMax.
-const floodPause = 10 * time.Second
+// admit begins a session for conn, or closes conn and returns nil when the
+// server is closing or full.
+func (s *Server) admit(conn net.Conn) *session {
+	s.mu.Lock()
+	switch {
+	case s.closing.Load():
+		s.mu.Unlock()
+		conn.Close()
+		return nil
+	case s.isFull():
+		s.mu.Unlock()
+		s.refuse(conn)
+		return nil
+	}
+	ss := newSession(s, s.queue.NewHolder())
+	s.sessions[ss] = struct{}{}
+	s.alive.Add(1)
+	s.queue.Counters.Connections.Add(1)
+	s.queue.Counters.TotalConnections.Add(1)
+	s.mu.Unlock()
+	ss.begin(conn)
+	return ss
+}
 
-// begins tells whether the event of now is the first of a flood.
-func (f *flood) begins(now time.Time) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	first := f.last.IsZero() || now.Sub(f.last) > floodPause
-	f.last = now
-	return first
+func (s *Server) exit(ss *session) {
+	s.queue.Counters.Connections.Add(-1)
+	s.mu.Lock()
+	delete(s.sessions, ss)
+	s.mu.Unlock()
+	close(ss.gone)
+	s.alive.Done()
 }
 
 // isFull tells whether one connection more would be too many. The lock is
@@ -61,10 +93,27 @@ func (s *Server) isFull() bool {
 // instead of waiting for an answer.
 func (s *Server) refuse(conn net.Conn) {
 	conn.Close()
-	if s.refused.begins(time.Now()) {
-		s.log.Warn("too many connections; further ones are closed at once", "limit", s.config.MaxConnections)
-	}
+	s.refused.Warn(s.log, "too many connections; further ones are closed at once", "limit", s.config.MaxConnections)
 }
+
+// backoff spaces out tries of something that fails for lack of resources, so
+// that the processor is not kept busy by it.
+type backoff struct {
+	delay time.Duration
+}
+
+const (
+	backoffMin = 5 * time.Millisecond
+	backoffMax = time.Second
+)
+
+// wait sleeps, longer each time since reset.
+func (b *backoff) wait() {
+	b.delay = min(max(2*b.delay, backoffMin), backoffMax)
+	time.Sleep(b.delay)
+}
+
+func (b *backoff) reset() { b.delay = 0 }
 
 // isTemporary tells whether accepting may work again later: descriptors or
 // memory have run out, or the connection was gone before it was accepted.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"redstalk/protocol"
+	"redstalk/server/queue"
 	"redstalk/storage"
 	"redstalk/storage/embedded"
 )
@@ -46,7 +47,9 @@ func FuzzConnection(f *testing.F) {
 
 func fuzzConnection(t *testing.T, data, cuts []byte) {
 	store := embedded.NewMemory()
-	s := New(store, Config{MaxJobSize: fuzzJobSize, Log: slog.New(slog.DiscardHandler)})
+	log := slog.New(slog.DiscardHandler)
+	q := queue.New(store, queue.Config{MaxJobSize: fuzzJobSize, Log: log})
+	s := New(q, Config{Log: log})
 	ours, theirs := net.Pipe()
 	replies := &packets{Conn: theirs, in: data, cuts: cuts}
 	defer ours.Close()
@@ -60,8 +63,8 @@ func fuzzConnection(t *testing.T, data, cuts []byte) {
 	if n := ops[0].Answer.Stats.Reserved; n != 0 {
 		t.Errorf("%d jobs are still reserved", n)
 	}
-	if st := ops[1].Answer.TubeStats; st.Using != 0 || st.Watching != 0 || s.hall.size.Load() != 0 {
-		t.Errorf("somebody is still there: %+v, %d waiting", st, s.hall.size.Load())
+	if st := ops[1].Answer.TubeStats; st.Using != 0 || st.Watching != 0 || q.Waiters() != 0 {
+		t.Errorf("somebody is still there: %+v, %d waiting", st, q.Waiters())
 	}
 	got, want := countReplies(t, replies.out.Bytes()), countCommands(data)
 	if got != want {
@@ -70,6 +73,7 @@ func fuzzConnection(t *testing.T, data, cuts []byte) {
 	if err := s.Shutdown(context.Background()); err != nil {
 		t.Error(err)
 	}
+	q.Close(context.Background())
 	store.Close()
 }
 

@@ -3,7 +3,6 @@ package server
 import (
 	"bytes"
 	"io"
-	"log/slog"
 	"runtime"
 	"strings"
 	"sync"
@@ -34,7 +33,7 @@ func TestGathering(t *testing.T) {
 		t.Skip("there are no loops here")
 	}
 	store := &gatherer{Store: embedded.NewMemory()}
-	s := New(store, Config{Log: slog.New(slog.DiscardHandler)})
+	s := onStore(t, store)
 	const clients, n = 8, 300
 	var all sync.WaitGroup
 	for range clients {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	protoclient "redstalk/protocol/client"
+	"redstalk/server/queue"
 	"redstalk/storage"
 	"redstalk/storage/embedded"
 )
@@ -21,6 +22,7 @@ import (
 type world struct {
 	*testing.T
 	server *Server
+	queue  *queue.Queue
 	store  *door
 }
 
@@ -30,13 +32,38 @@ func inWorld(t *testing.T, test func(*world)) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &door{Store: embedded.NewMemory()}
 		w := &world{T: t, store: store}
-		w.server = New(store, Config{Version: "0.1.0-test", Log: slog.New(slog.DiscardHandler)})
+		w.open(Config{})
 		test(w)
 		if err := w.server.Shutdown(context.Background()); err != nil {
 			t.Errorf("shutdown: %v", err)
 		}
+		w.queue.Close(context.Background())
 		store.Close()
 	})
+}
+
+// open puts a server of this configuration on the world's store.
+func (w *world) open(c Config) {
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	w.queue = queue.New(w.store, queue.Config{Version: "0.1.0-test", Log: c.Log})
+	w.server = New(w.queue, c)
+}
+
+// reopen is open, after the server there was has been shut down.
+func (w *world) reopen(c Config) {
+	w.queue.Close(context.Background())
+	w.open(c)
+}
+
+// onStore is a server on a store outside of any world. Its queue is closed at the
+// end of the test.
+func onStore(t *testing.T, store storage.Store) *Server {
+	log := slog.New(slog.DiscardHandler)
+	q := queue.New(store, queue.Config{Log: log})
+	t.Cleanup(func() { q.Close(context.Background()) })
+	return New(q, Config{Log: log})
 }
 
 // door is a store through which a test can let operations fail and hints get
@@ -48,10 +75,10 @@ type door struct {
 	deafness bool
 	batches  int
 	takes    int // operations
-	looks    int // tubes in them
+	searched int // tubes, by them
 	largest  int // of all batches, in operations
 
-	mostLooks, mostAttended int // tubes of one batch
+	mostSearched, mostAttended int // tubes of one batch
 
 	onDo func(*storage.Batch)                                       // before it is carried out
 	tick func(func() (time.Duration, error)) (time.Duration, error) // in place of Tick, with that
@@ -65,11 +92,11 @@ func (d *door) set(change func(*door)) {
 
 // counts returns how many takes there were, in how many tubes, and how large the
 // largest batch was.
-func (d *door) counts() (takes, looks, largest int) {
+func (d *door) counts() (takes, searched, largest int) {
 	synctest.Wait()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.takes, d.looks, d.largest
+	return d.takes, d.searched, d.largest
 }
 
 func (d *door) Do(batches ...*storage.Batch) {
@@ -83,18 +110,18 @@ func (d *door) do(b *storage.Batch) {
 	fail, onDo := d.fail, d.onDo
 	d.batches++
 	d.largest = max(d.largest, len(b.Ops))
-	looks, attended := 0, 0
+	searched, attended := 0, 0
 	for i := range b.Ops {
 		switch op := &b.Ops[i]; op.Kind {
 		case storage.Take:
 			d.takes++
-			looks += len(op.Tubes)
+			searched += len(op.Tubes)
 		case storage.Attend:
 			attended += len(op.Tubes)
 		}
 	}
-	d.looks += looks
-	d.mostLooks, d.mostAttended = max(d.mostLooks, looks), max(d.mostAttended, attended)
+	d.searched += searched
+	d.mostSearched, d.mostAttended = max(d.mostSearched, searched), max(d.mostAttended, attended)
 	d.mu.Unlock()
 	if onDo != nil {
 		onDo(b)

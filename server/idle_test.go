@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"redstalk/server/queue"
 	"redstalk/storage"
-	"redstalk/tube"
 )
 
 // watchMany has a client watch n tubes, whose names begin so.
@@ -31,12 +31,12 @@ func TestIdleWaitingIsCheap(t *testing.T) {
 	for name, test := range map[string]struct {
 		clients, tubes int
 		same           bool
-		most           int // looks in a second
+		most           int // tubes searched in a second
 	}{
 		"one on many tubes":         {1, 301, true, 302},
 		"many on the same tubes":    {20, 301, true, 302},
-		"many on different tubes":   {20, 301, false, looksAtOnce + 302},
-		"one on more than one look": {1, 2 * looksAtOnce, true, looksAtOnce + looksAtOnce/5},
+		"many on different tubes":   {20, 301, false, queue.MaxRetried + 302},
+		"one on more than one look": {1, 2 * queue.MaxRetried, true, queue.MaxRetried + queue.MaxRetried/5},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
@@ -50,10 +50,10 @@ func TestIdleWaitingIsCheap(t *testing.T) {
 				}
 				synctest.Wait()
 				const seconds = 20
-				w.store.set(func(d *door) { d.looks = 0 })
+				w.store.set(func(d *door) { d.searched = 0 })
 				time.Sleep(seconds * time.Second)
-				if _, looks, _ := w.store.counts(); looks/seconds > test.most {
-					t.Errorf("%d looks a second, want at most %d", looks/seconds, test.most)
+				if _, searched, _ := w.store.counts(); searched/seconds > test.most {
+					t.Errorf("%d tubes are searched in a second, want at most %d", searched/seconds, test.most)
 				}
 			})
 		})
@@ -63,7 +63,7 @@ func TestIdleWaitingIsCheap(t *testing.T) {
 // TestEverybodyIsLookedFor: a lost hint is made up for whoever waits for it, in
 // turn if there are many.
 func TestEverybodyIsLookedFor(t *testing.T) {
-	const clients, tubes = 10, looksAtOnce / 4
+	const clients, tubes = 10, queue.MaxRetried / 4
 	inWorld(t, func(w *world) {
 		var all []*client
 		for i := range clients {
@@ -84,75 +84,10 @@ func TestEverybodyIsLookedFor(t *testing.T) {
 		for i, c := range all {
 			c.want(fmt.Sprintf("RESERVED %d 1", i+1), "x")
 		}
-		if took := time.Since(begun); took > (clients/4+1)*lookEvery {
+		if took := time.Since(begun); took > (clients/4+1)*queue.RetryEvery {
 			t.Errorf("it took %v", took)
 		}
 	})
-}
-
-// TestHintsForOneWaiter: hints for all tubes of a waiter are one take, in one round,
-// whether they came before it joined or after.
-func TestHintsForOneWaiter(t *testing.T) {
-	for _, before := range []bool{true, false} {
-		lab := newHallLab(t)
-		var tubes []string
-		for i := range 100 {
-			tubes = append(tubes, fmt.Sprint("t", i))
-		}
-		knocks := lab.knocks.Load()
-		if before {
-			lab.Ready("t7")
-		}
-		lab.join(&waiter{holder: 1, tubes: tubes, notify: func() {}}, knocks)
-		for _, name := range tubes {
-			if !before {
-				lab.Ready(name)
-			}
-		}
-		lab.serve("all hints", lab.glance(), 1, 0)
-		if b := lab.glance(); b != nil {
-			t.Errorf("another round for %d", len(b.Ops))
-		}
-	}
-}
-
-// TestMissedHintIsPassedOn: of two jobs that came while nobody was in the hall the
-// second goes to who has joined behind the first, even if that one leaves.
-func TestMissedHintIsPassedOn(t *testing.T) {
-	for _, leaves := range []bool{true, false} {
-		lab := newHallLab(t)
-		knocks := lab.knocks.Load()
-		lab.Ready("b")
-		lab.Ready("b")
-		first := &waiter{holder: 1, tubes: []string{"a", "b"}, notify: func() {}}
-		lab.join(first, knocks)
-		lab.join(&waiter{holder: 2, tubes: []string{"b", "c"}, notify: func() {}}, lab.knocks.Load())
-		if leaves {
-			lab.leave(first)
-		} else {
-			lab.serve("who has missed it", lab.glance(), 1, 1)
-		}
-		lab.serve("who came then", lab.glance(), 1, 0)
-		if lab.size.Load() != 1 {
-			t.Errorf("%d wait", lab.size.Load())
-		}
-	}
-}
-
-// TestLineGoesOn: a line is served again if everybody who was considered for it got
-// a job, in this tube or in another one.
-func TestLineGoesOn(t *testing.T) {
-	lab := newHallLab(t)
-	for h := range 3 {
-		lab.join(&waiter{holder: tube.Holder(h + 1), tubes: []string{"a", "b"}, notify: func() {}}, 0)
-	}
-	lab.Ready("a")
-	lab.Ready("b")
-	lab.serve("both tubes", lab.glance(), 1, 1)
-	lab.serve("both again", lab.glance(), 2, 1)
-	if b := lab.glance(); b != nil {
-		t.Errorf("another round for %d", len(b.Ops))
-	}
 }
 
 // TestNoHintIsLost: workers on many tubes each get every job without any time going

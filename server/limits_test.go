@@ -15,6 +15,7 @@ import (
 
 	"redstalk/storage"
 	"redstalk/storage/embedded"
+	"redstalk/storage/throttle"
 )
 
 // inLimits is inWorld with a server of this configuration.
@@ -24,7 +25,7 @@ func inLimits(t *testing.T, c Config, test func(w *world, log *safeBuffer)) {
 		log := &safeBuffer{}
 		c.Log = slog.New(slog.NewTextHandler(log, nil))
 		w.server.Shutdown(context.Background())
-		w.server = New(w.store, c)
+		w.reopen(c)
 		test(w, log)
 	})
 }
@@ -77,7 +78,7 @@ func TestMaxConnections(t *testing.T) {
 		if n := log.count("too many connections"); n != 1 {
 			t.Errorf("%d lines about one flood", n)
 		}
-		time.Sleep(2 * floodPause)
+		time.Sleep(2 * throttle.Every)
 		flood(3)
 		synctest.Wait()
 		if n := log.count("too many connections"); n != 2 {
@@ -243,7 +244,7 @@ func (c *lastBreath) Close() error {
 // goroutine. Else the bubble does not end.
 func TestPumpEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPump(&lastBreath{closed: make(chan struct{})}, nil, func(*turn) {})
+		p := newPump(&lastBreath{closed: make(chan struct{})}, nil, func(outbox) {})
 		synctest.Wait()
 		p.Close()
 	})
@@ -254,8 +255,8 @@ func TestPumpEnds(t *testing.T) {
 func TestSignalBeforeBegin(t *testing.T) {
 	inWorld(t, func(w *world) {
 		ss := newSession(w.server, 99)
-		ss.signal(halted, nil)
-		ss.signal(swept, nil)
+		ss.signal(halted)
+		ss.signal(swept)
 		if ss.events.Load() != running|halted|swept {
 			t.Errorf("signals: %b", ss.events.Load())
 		}
@@ -293,7 +294,7 @@ func TestDoneDoesNotCallTheStore(t *testing.T) {
 	for _, network := range []string{"pipe", "tcp"} {
 		t.Run(network, func(t *testing.T) {
 			store := &deepStore{embedded.NewMemory(), t}
-			s := New(store, Config{Log: slog.New(slog.DiscardHandler)})
+			s := onStore(t, store)
 			ours, theirs := connected(t, network)
 			go s.ServeConn(theirs)
 			const n = 500

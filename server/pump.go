@@ -16,21 +16,21 @@ const pumpBuffer = 4 << 10
 type pump struct {
 	conn  net.Conn
 	store storage.Store
-	wake  func(*turn)
+	wake  func(outbox)
 	taken chan struct{} // capacity 1: what was read ahead is used up
 
-	mu      sync.Mutex
-	in      []byte // read ahead
-	inErr   error  // why no more will be read; comes after in
-	out     []byte // to be written
-	kept    int    // len(out) and what is being written
+	mu      sync.Mutex // guards what follows
+	in      []byte     // read ahead
+	inErr   error      // why no more will be read; comes after in
+	out     []byte     // to be written
+	kept    int        // len(out) and what is being written
 	drained uint64
 	writing bool // there is a goroutine that writes
 	closed  bool
 	outErr  error
 }
 
-func newPump(conn net.Conn, store storage.Store, wake func(*turn)) *pump {
+func newPump(conn net.Conn, store storage.Store, wake func(outbox)) *pump {
 	p := &pump{conn: conn, store: store, wake: wake, taken: make(chan struct{}, 1)}
 	go p.readAhead()
 	return p
@@ -164,9 +164,9 @@ func (p *pump) Kept() int {
 	return p.kept
 }
 
-// Settled implements wire. What a system without epoll has not sent it does
+// Delivered implements wire. What a system without epoll has not sent it does
 // not tell.
-func (p *pump) Settled() bool { return true }
+func (p *pump) Delivered() bool { return true }
 
 // Close implements wire.
 func (p *pump) Close() {
@@ -183,5 +183,5 @@ func (p *pump) Cut() {
 	p.inErr, p.outErr = errCut, errCut
 	p.mu.Unlock()
 	p.conn.Close()
-	p.wake(nil)
+	p.wake(p)
 }

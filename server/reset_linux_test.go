@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestSettledAfterReset: what is sent to a client that has closed its connection is
+// TestDeliveredAfterReset: what is sent to a client that has closed its connection is
 // not waited for, though the kernel never stops counting it.
-func TestSettledAfterReset(t *testing.T) {
+func TestDeliveredAfterReset(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -38,7 +38,7 @@ func TestSettledAfterReset(t *testing.T) {
 		t.Fatal(err)
 	}
 	awaitReset(t, fd)
-	if !w.Settled() {
+	if !w.Delivered() {
 		t.Errorf("it waits for a client that is gone: %d bytes are not confirmed", unsent(fd))
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"redstalk/server/queue"
 	"redstalk/storage"
 )
 
@@ -26,7 +27,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 				c.want("WATCHING 2")
 			}
 			c.send("reserve")
-			synctest.Wait() // it is in line now
+			synctest.Wait() // it waits now
 			waiters = append(waiters, c)
 		}
 		if got := producer.figure("stats-tube default", "current-waiting"); got != "200" {
@@ -174,6 +175,20 @@ func TestPipelinedReserves(t *testing.T) {
 	})
 }
 
+// TestHeldCommandKeepsItsName: what is read while a command waits for the reserve
+// before it does not change the name in the command.
+func TestHeldCommandKeepsItsName(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c, producer := w.connect(), w.connect()
+		c.send("reserve", "use a-tube")
+		c.silent() // it was read, and waits
+		c.send(strings.Repeat("x", 100), "list-tube-used")
+		c.silent() // the same buffer was read into
+		producer.put(60, "one")
+		c.want("RESERVED 1 3", "one", "USING a-tube", "UNKNOWN_COMMAND", "USING a-tube")
+	})
+}
+
 // TestPipelinedReservesGetAllJobs: once the first of a run of reserves has
 // waited, the later ones must look anew, every one of them.
 func TestPipelinedReservesGetAllJobs(t *testing.T) {
@@ -276,8 +291,8 @@ func TestLostHint(t *testing.T) {
 		begun := time.Now()
 		producer.put(60, "x")
 		waiter.want("RESERVED 1 1")
-		if took := time.Since(begun); took > lookEvery+10*time.Millisecond {
-			t.Errorf("served %v after the lost hint, want at most %v", took, lookEvery)
+		if took := time.Since(begun); took > queue.RetryEvery+10*time.Millisecond {
+			t.Errorf("served %v after the lost hint, want at most %v", took, queue.RetryEvery)
 		}
 	})
 }
@@ -327,7 +342,7 @@ func TestTakeFailsForWaiter(t *testing.T) {
 		w.store.set(func(d *door) { d.fail = nil })
 		begun := time.Now()
 		waiter.want("RESERVED 1 1", "x")
-		if took := time.Since(begun); took > lookEvery {
+		if took := time.Since(begun); took > queue.RetryEvery {
 			t.Errorf("served after %v", took)
 		}
 	})
@@ -380,7 +395,7 @@ func TestDrain(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c := w.connect()
 		c.put(60, "x")
-		w.server.Drain()
+		w.queue.Drain()
 		c.sendRaw("put 0 0 60 1\r\nx\r\n")
 		c.want("DRAINING")
 		c.sendRaw("put 0 0 60 99999\r\n" + strings.Repeat("x", 99999) + "\r\n")
@@ -415,7 +430,7 @@ func TestShutdown(t *testing.T) {
 		ours, theirs := net.Pipe()
 		w.server.ServeConn(theirs) // returns at once
 		ours.Close()
-		w.server = New(w.store, Config{}) // for inWorld to shut down
+		w.reopen(Config{}) // for inWorld to shut down
 	})
 }
 
@@ -442,7 +457,7 @@ func TestShutdownWhileWaiting(t *testing.T) {
 		for _, c := range append(others, full) {
 			<-c.ended
 		}
-		w.server = New(w.store, Config{})
+		w.reopen(Config{})
 	})
 }
 
@@ -468,7 +483,7 @@ func TestShutdownOfADeadStore(t *testing.T) {
 		close(never)
 		w.store.set(func(d *door) { d.fail = nil })
 		synctest.Wait()
-		w.server = New(w.store, Config{})
+		w.reopen(Config{})
 	})
 }
 
@@ -489,7 +504,7 @@ func TestShutdownIsBounded(t *testing.T) {
 		if took := time.Since(begun); took != 3*time.Second {
 			t.Errorf("shutdown took %v, want 3s", took)
 		}
-		w.server = New(w.store, Config{})
+		w.reopen(Config{})
 	})
 }
 

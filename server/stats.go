@@ -1,11 +1,10 @@
 package server
 
 import (
-	"os"
-	"syscall"
 	"time"
 
 	"redstalk/protocol"
+	"redstalk/server/queue"
 	"redstalk/storage"
 	"redstalk/tube"
 )
@@ -19,77 +18,71 @@ const beanstalkdVersion = "1.13"
 // version of this program.
 func answerStats(s *session, _ *request, a *storage.Answer) {
 	var p protocol.Page
-	v, t := s.server, &a.Stats.Totals
-	p.Uint("current-jobs-urgent", t.Urgent)
-	p.Uint("current-jobs-ready", t.Ready)
-	p.Uint("current-jobs-reserved", t.Reserved)
-	p.Uint("current-jobs-delayed", t.Delayed)
-	p.Uint("current-jobs-buried", t.Buried)
+	v, quote := s.queue.StatsWith(a.Stats), s.server.config.QuoteStats
+	p.Uint("current-jobs-urgent", v.Urgent)
+	p.Uint("current-jobs-ready", v.Ready)
+	p.Uint("current-jobs-reserved", v.Reserved)
+	p.Uint("current-jobs-delayed", v.Delayed)
+	p.Uint("current-jobs-buried", v.Buried)
 	for _, verb := range protocol.StatVerbs() {
-		p.Uint(verb.Counter(), v.figures.commands[verb].Load())
+		p.Uint(verb.Counter(), v.Commands[verb])
 	}
-	p.Uint("job-timeouts", t.Timeouts)
-	p.Uint("total-jobs", t.Jobs)
-	p.Uint("max-job-size", uint64(v.config.MaxJobSize))
-	p.Uint("current-tubes", t.Tubes)
-	p.Int("current-connections", v.figures.connections.Load())
-	p.Int("current-producers", v.figures.producers.Load())
-	p.Int("current-workers", v.figures.workers.Load())
-	p.Int("current-waiting", v.hall.size.Load())
-	p.Uint("total-connections", v.lastConn.Load())
-	s.server.describeProcess(&p)
-	p.Uint("binlog-oldest-index", a.Stats.Log.OldestIndex)
-	p.Uint("binlog-current-index", a.Stats.Log.CurrentIndex)
-	p.Uint("binlog-records-migrated", a.Stats.Log.RecordsMigrated)
-	p.Uint("binlog-records-written", a.Stats.Log.RecordsWritten)
-	p.Uint("binlog-max-size", a.Stats.Log.MaxSize)
-	p.Bool("draining", v.draining.Load())
-	p.Bare("id", v.id)
-	s.server.describeMachine(&p)
-	if a.Stats.Instances > 0 {
-		p.Uint("redstalk-instances", a.Stats.Instances)
+	p.Uint("job-timeouts", v.Timeouts)
+	p.Uint("total-jobs", v.Jobs)
+	p.Uint("max-job-size", uint64(v.MaxJobSize))
+	p.Uint("current-tubes", v.Tubes)
+	p.Int("current-connections", v.Connections)
+	p.Int("current-producers", v.Producers)
+	p.Int("current-workers", v.Workers)
+	p.Int("current-waiting", v.Waiting)
+	p.Uint("total-connections", v.TotalConnections)
+	addProcess(&p, &v.Process)
+	p.Uint("binlog-oldest-index", v.Log.OldestIndex)
+	p.Uint("binlog-current-index", v.Log.CurrentIndex)
+	p.Uint("binlog-records-migrated", v.Log.RecordsMigrated)
+	p.Uint("binlog-records-written", v.Log.RecordsWritten)
+	p.Uint("binlog-max-size", v.Log.MaxSize)
+	p.Bool("draining", v.Draining)
+	p.Bare("id", v.ID)
+	addText(&p, quote, "hostname", v.Machine.Hostname)
+	p.Quoted("os", v.Machine.OS)
+	addText(&p, quote, "platform", v.Machine.Platform)
+	if v.Instances > 0 {
+		p.Uint("redstalk-instances", v.Instances)
 	}
-	if v.config.Version != "" {
-		v.text(&p, "redstalk-version", v.config.Version)
+	if v.Version != "" {
+		addText(&p, quote, "redstalk-version", v.Version)
 	}
 	s.out.OK(p.Bytes())
 }
 
-// describeProcess adds what stats tells about the process.
-func (s *Server) describeProcess(p *protocol.Page) {
-	var use syscall.Rusage
-	syscall.Getrusage(syscall.RUSAGE_SELF, &use) // cannot fail with these arguments
-	p.Int("pid", int64(os.Getpid()))
+// addProcess adds what stats tells about the process.
+func addProcess(p *protocol.Page, v *queue.Process) {
+	p.Int("pid", int64(v.PID))
 	p.Quoted("version", beanstalkdVersion)
-	p.Seconds("rusage-utime", int64(use.Utime.Sec), int64(use.Utime.Usec))
-	p.Seconds("rusage-stime", int64(use.Stime.Sec), int64(use.Stime.Usec))
-	p.Int("uptime", int64(time.Since(s.begun)/time.Second))
+	addSeconds(p, "rusage-utime", v.UserTime)
+	addSeconds(p, "rusage-stime", v.SystemTime)
+	p.Int("uptime", int64(v.Uptime/time.Second))
 }
 
-// describeMachine adds what stats tells about the machine.
-func (s *Server) describeMachine(p *protocol.Page) {
-	m := uname()
-	s.text(p, "hostname", m.hostname)
-	p.Quoted("os", m.os)
-	s.text(p, "platform", m.platform)
+func addSeconds(p *protocol.Page, key string, d time.Duration) {
+	p.Seconds(key, int64(d/time.Second), int64(d%time.Second/time.Microsecond))
 }
 
-// text adds a string that 1.12 prints bare and 1.13 in quotes.
-func (s *Server) text(p *protocol.Page, key, value string) {
-	if s.config.QuoteStats {
+// addText adds a string that 1.12 prints bare and 1.13 in quotes.
+func addText(p *protocol.Page, quote bool, key, value string) {
+	if quote {
 		p.Quoted(key, value)
 	} else {
 		p.Bare(key, value)
 	}
 }
 
-type machine struct{ hostname, os, platform string }
-
 func answerStatsJob(s *session, _ *request, a *storage.Answer) {
 	var p protocol.Page
 	j := a.Job
 	p.Uint("id", j.ID)
-	s.server.text(&p, "tube", j.Tube)
+	addText(&p, s.server.config.QuoteStats, "tube", j.Tube)
 	p.Bare("state", j.State.String())
 	p.Uint("pri", uint64(j.Pri))
 	p.Int("age", int64(j.Age/time.Second))
@@ -105,8 +98,8 @@ func answerStatsJob(s *session, _ *request, a *storage.Answer) {
 
 func answerStatsTube(s *session, _ *request, a *storage.Answer) {
 	var p protocol.Page
-	t := a.TubeStats
-	s.server.text(&p, "name", t.Name)
+	t := s.queue.TubeStatsWith(a.TubeStats)
+	addText(&p, s.server.config.QuoteStats, "name", t.Name)
 	p.Uint("current-jobs-urgent", t.Urgent)
 	p.Uint("current-jobs-ready", t.Ready)
 	p.Uint("current-jobs-reserved", t.Reserved)
@@ -115,7 +108,7 @@ func answerStatsTube(s *session, _ *request, a *storage.Answer) {
 	p.Uint("total-jobs", t.Total)
 	p.Uint("current-using", t.Using)
 	p.Uint("current-watching", t.Watching)
-	p.Uint("current-waiting", t.Waiting+uint64(s.server.hall.Waiting(t.Name)))
+	p.Uint("current-waiting", t.Waiting)
 	p.Uint("cmd-delete", t.Deletes)
 	p.Uint("cmd-pause-tube", t.Pauses)
 	p.Uint("pause", uint64(t.Pause))

@@ -1,13 +1,12 @@
 package server
 
 import (
-	"errors"
 	"time"
 
 	"redstalk/storage"
 )
 
-// sweeper has every session look at its limits of time now and then, so that
+// sweeper has every session check its limits of time now and then, so that
 // no connection needs a timer for them and no command has to set one. What it
 // enforces comes late by a quarter of the limit at most.
 type sweeper struct {
@@ -48,7 +47,7 @@ func (w *sweeper) run(s *Server) {
 		case <-ticker.C:
 		}
 		for _, ss := range s.all() {
-			ss.signal(swept, nil)
+			ss.signal(swept)
 		}
 	}
 }
@@ -67,20 +66,15 @@ type vigil struct {
 	asking     bool      // the store is asked whether the connection holds anything
 }
 
-var (
-	errStuck = errors.New("the client did not read its replies")
-	errIdle  = errors.New("idle")
-)
-
-// inspect looks at the limits.
-func (s *session) inspect(now time.Time, t *turn) {
+// inspect holds the connection against its limits.
+func (s *session) inspect(now time.Time) {
 	v := &s.vigil
 	switch {
 	case s.phase >= ending, v.asking:
 		return
 	case s.wire.Kept() > 0:
 		v.quietSince = now
-		s.inspectStuck(now, t)
+		s.inspectStuck(now)
 		return
 	}
 	v.stuckSince = time.Time{}
@@ -89,12 +83,12 @@ func (s *session) inspect(now time.Time, t *turn) {
 		return
 	}
 	if limit := s.server.config.IdleTimeout; limit > 0 && now.Sub(v.quietSince) >= limit {
-		s.askHoldings(t)
+		s.askHoldings()
 	}
 }
 
 // inspectStuck ends a connection whose client has read nothing for too long.
-func (s *session) inspectStuck(now time.Time, t *turn) {
+func (s *session) inspectStuck(now time.Time) {
 	v, limit := &s.vigil, s.server.config.WriteTimeout
 	drained := s.wire.Drained()
 	switch {
@@ -103,9 +97,9 @@ func (s *session) inspectStuck(now time.Time, t *turn) {
 		v.stuckSince, v.drained = now, drained
 	case now.Sub(v.stuckSince) < limit:
 	case s.phase == acting:
-		s.end(errStuck, t)
+		s.end(errStuck)
 	default:
-		s.cause = errStuck // see wait
+		s.cause = errStuck // see stepWaiting
 	}
 }
 
@@ -114,20 +108,20 @@ func (s *session) inspectStuck(now time.Time, t *turn) {
 const nowhere = "-"
 
 // askHoldings asks the store whether a connection that is idle holds jobs.
-func (s *session) askHoldings(t *turn) {
+func (s *session) askHoldings() {
 	s.vigil.asking = true
 	s.phase = storing
 	s.again.Ops = []storage.Op{{Kind: storage.Take, Holder: s.holder, Tubes: []string{nowhere}}}
-	s.hand(&s.again, t)
+	s.outbox.Hand(&s.again)
 }
 
-// noteHoldings ends the idle connection, unless it holds jobs or has come to
-// life meanwhile. If it does it is asked again after as long a time.
-func (s *session) noteHoldings(t *turn) {
+// noteHoldings ends the idle connection, unless it holds jobs or its client has sent
+// something meanwhile. Then the store is asked again after as long a time.
+func (s *session) noteHoldings() {
 	s.vigil.asking = false
 	s.vigil.quietSince = time.Now()
 	// An answer that is an error sets no Soon.
 	if s.again.Ops[0].Answer.Soon == storage.Forever && !s.readable {
-		s.end(errIdle, t)
+		s.end(errIdle)
 	}
 }

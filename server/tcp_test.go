@@ -15,6 +15,7 @@ import (
 
 	"redstalk/protocol"
 	protoclient "redstalk/protocol/client"
+	"redstalk/server/queue"
 	"redstalk/storage/embedded"
 )
 
@@ -26,7 +27,7 @@ func onTCP(t *testing.T, c Config) (s *Server, dial func() (net.Conn, *protoclie
 		t.Fatal(err)
 	}
 	c.Log = slog.New(slog.DiscardHandler)
-	s = New(embedded.NewMemory(), c)
+	s = New(queue.New(embedded.NewMemory(), queue.Config{Log: c.Log}), c)
 	go s.Serve(l)
 	return s, func() (net.Conn, *protoclient.Conn) {
 		t.Helper()
@@ -82,6 +83,7 @@ func TestShutdownOnTCP(t *testing.T) {
 	if err := s.Shutdown(ctx); err != nil {
 		t.Fatal(err)
 	}
+	s.queue.Close(ctx)
 	for _, conn := range append(all, half) {
 		if _, err := io.Copy(io.Discard, conn); err != nil {
 			t.Errorf("instead of the end: %v", err)
@@ -115,7 +117,7 @@ func TestWriteTimeoutOnTCP(t *testing.T) {
 	conn.(*net.TCPConn).SetReadBuffer(4 << 10)
 	go io.WriteString(conn, strings.Repeat("stats\r\n", 100_000))
 	begun := awaitKept(t, s)
-	for s.figures.connections.Load() > 0 {
+	for s.queue.Counters.Connections.Load() > 0 {
 		if time.Since(begun) > 10*time.Second {
 			t.Fatal("the connection is not closed")
 		}
@@ -174,7 +176,7 @@ func TestShutdownWaitsForNoReader(t *testing.T) {
 	conn.(*net.TCPConn).SetReadBuffer(4 << 10)
 	const commands = 10_000
 	io.WriteString(conn, strings.Repeat("list-tube-used\r\n", commands))
-	for s.figures.commands[protocol.ListTubeUsed].Load() < commands {
+	for s.queue.Counters.Commands[protocol.ListTubeUsed].Load() < commands {
 		runtime.Gosched()
 	}
 	wantCutOff(t, s)
@@ -290,9 +292,7 @@ func TestWaitersOnTCP(t *testing.T) {
 		wantLine(t, jobs, "RESERVED "+id+" 1")
 		wantLine(t, jobs, "x")
 	}
-	s.hall.mu.Lock()
-	defer s.hall.mu.Unlock()
-	if s.hall.awake < 0 || s.hall.awake > Loops() {
-		t.Errorf("%d of %d loops are awake", s.hall.awake, Loops())
+	if awake := s.queue.LoopsAwake(); awake < 0 || awake > Loops() {
+		t.Errorf("%d of %d loops are awake", awake, Loops())
 	}
 }

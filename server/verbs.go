@@ -1,8 +1,6 @@
 package server
 
 import (
-	"time"
-
 	"redstalk/protocol"
 	"redstalk/storage"
 	"redstalk/tube"
@@ -49,36 +47,13 @@ func init() {
 	}
 }
 
-// plan appends what is to be done for the command to the burst.
-func (s *session) plan(c *protocol.Command) {
-	s.requests = append(s.requests, request{verb: c.Verb, fault: c.Fault, counted: c.Counted, producer: c.Producer, op: -1})
-	r := &s.requests[len(s.requests)-1]
-	if c.Fault == protocol.NoFault {
-		handlers[c.Verb].plan(s, c, r)
-	}
-}
-
-// noteProducer counts the connection as a producer if it is one now.
-func (s *session) noteProducer(is bool) {
-	if is && !s.producer {
-		s.producer = true
-		s.server.figures.producers.Add(1)
-	}
-}
-
-// do appends the operation whose answer r is waiting for.
-func (s *session) do(r *request, op storage.Op) {
-	r.op = len(s.batch.Ops)
-	s.batch.Ops = append(s.batch.Ops, op)
-}
-
 // word makes a handler's answer of a reply without arguments.
 func word(write func(*protocol.Writer)) func(*session, *request, *storage.Answer) {
 	return func(s *session, _ *request, _ *storage.Answer) { write(s.out) }
 }
 
 func planPut(s *session, c *protocol.Command, r *request) {
-	if s.server.draining.Load() {
+	if s.queue.Draining() {
 		r.word = func(s *session) { s.out.Draining() }
 		return
 	}
@@ -87,33 +62,8 @@ func planPut(s *session, c *protocol.Command, r *request) {
 	c.Body = nil
 }
 
-func planReserve(s *session, c *protocol.Command, r *request) {
-	r.timeout = storage.Forever
-	if c.Verb == protocol.ReserveWithTimeout {
-		r.timeout = time.Duration(c.Timeout) * time.Second
-	}
-	r.waits = r.timeout > 0 && !s.halfClosed
-	s.blocking = s.blocking || r.waits
-	s.looks += s.watched.len()
-	s.do(r, storage.Op{Kind: storage.Take, Holder: s.holder, Tubes: s.watched.lend(), Wait: r.waits})
-}
-
-func (s *session) becomeWorker() {
-	if !s.worker {
-		s.worker = true
-		s.server.figures.workers.Add(1)
-	}
-}
-
-func answerReserved(s *session, _ *request, a *storage.Answer) { s.out.Reserved(a.ID, a.Body) }
-
 func planReserveJob(s *session, c *protocol.Command, r *request) {
 	s.do(r, storage.Op{Kind: storage.Move, Move: tube.ReserveJob, Holder: s.holder, ID: c.ID})
-}
-
-func answerReservedJob(s *session, r *request, a *storage.Answer) {
-	s.becomeWorker()
-	answerReserved(s, r, a)
 }
 
 func planMove(m tube.Move) func(*session, *protocol.Command, *request) {
@@ -174,7 +124,7 @@ func planIgnore(s *session, c *protocol.Command, r *request) {
 func answerWatching(s *session, r *request, _ *storage.Answer) { s.out.Watching(r.watching) }
 
 func planWatched(s *session, _ *protocol.Command, r *request) {
-	s.looks += s.watched.len()
+	s.tubes += s.watched.len()
 	r.names = s.watched.lend()
 }
 

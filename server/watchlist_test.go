@@ -173,8 +173,8 @@ func TestBurstIsBoundedByTubes(t *testing.T) {
 		for range 50 {
 			c.want("TIMED_OUT")
 		}
-		if most := maxLooks + manyTubes; w.store.mostLooks > most {
-			t.Errorf("a batch looks in %d tubes, want at most %d", w.store.mostLooks, most)
+		if most := maxBurstTubes + manyTubes; w.store.mostSearched > most {
+			t.Errorf("a batch searches %d tubes, want at most %d", w.store.mostSearched, most)
 		}
 	})
 }

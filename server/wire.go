@@ -4,8 +4,6 @@ import (
 	"errors"
 	"io"
 	"net"
-
-	"redstalk/storage"
 )
 
 // wire is the bytes of one connection as its session sees them. No method
@@ -33,14 +31,14 @@ type wire interface {
 
 	// Hand has the batch carried out by the store soon, and not within this
 	// call.
-	Hand(*storage.Batch)
+	outbox
 
 	// Again wakes the session once more when others have had their turn.
 	Again()
 
-	// Settled throws away what has come, and tells whether all that was
+	// Delivered throws away what has come, and tells whether all that was
 	// written has arrived, or never will. It wakes nobody when that changes.
-	Settled() bool
+	Delivered() bool
 
 	// Close ends the connection. What is kept back is lost, and what has not
 	// arrived may be.
@@ -59,10 +57,11 @@ var errCut = errors.New("the connection was cut")
 
 // newWire makes a wire of a connection: one of a loop's, if conn has a file
 // descriptor that a loop can watch, else one with goroutines of its own. conn
-// must not be used any more. wake is called with a nil turn, that of a loop, or one of its own.
-func (s *Server) newWire(conn net.Conn, wake func(*turn)) wire {
+// must not be used any more. wake is called with whatever takes the session's
+// batches to the store: the turn of a loop, one of the wire's own, or the wire.
+func (s *Server) newWire(conn net.Conn, wake func(outbox)) wire {
 	if w := s.loops.adopt(conn, wake); w != nil {
 		return w
 	}
-	return newPump(conn, s.store, wake)
+	return newPump(conn, s.queue.Store(), wake)
 }

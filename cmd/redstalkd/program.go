@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"redstalk/server"
+	"redstalk/server/queue"
 	"redstalk/storage"
 )
 
@@ -108,7 +109,7 @@ func endedEarly(ctx context.Context, err error) error {
 
 func (p *program) serverConfig() server.Config {
 	c := server.Config{
-		MaxJobSize: p.maxJobSize, Version: Version, QuoteStats: p.quoteStats, Log: p.log,
+		QuoteStats: p.quoteStats, Log: p.log,
 		MaxConnections: p.limits.connections, IdleTimeout: p.limits.idleTimeout, WriteTimeout: p.limits.writeTimeout,
 	}
 	if c.MaxConnections == autoConnections {
@@ -141,7 +142,8 @@ func connectionsFor(descriptors uint64) int {
 }
 
 func (p *program) serveStore(ctx context.Context, l net.Listener, store storage.Store) error {
-	s := server.New(store, p.serverConfig())
+	q := queue.New(store, queue.Config{MaxJobSize: p.maxJobSize, Version: Version, Log: p.log})
+	s := server.New(q, p.serverConfig())
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()
 	p.log.Info("serving", "addr", l.Addr(), "store", redact(p.engine.url))
@@ -151,7 +153,7 @@ func (p *program) serveStore(ctx context.Context, l net.Listener, store storage.
 	for running := true; running; {
 		select {
 		case <-drain:
-			s.Drain()
+			q.Drain()
 			p.log.Info("draining: every put is refused from now on")
 			drain = nil
 		case err = <-served:
@@ -161,18 +163,21 @@ func (p *program) serveStore(ctx context.Context, l net.Listener, store storage.
 			running = false
 		}
 	}
-	return errors.Join(err, p.end(s, store))
+	return errors.Join(err, p.end(s, q, store))
 }
 
-// end stops the server and then the store. It gives up on a store that does
-// not answer.
-func (p *program) end(s *server.Server, store storage.Store) error {
+// end stops the server, the queue and then the store. It gives up on a store that
+// does not answer.
+func (p *program) end(s *server.Server, q *queue.Queue, store storage.Store) error {
 	done := make(chan error, 1)
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), p.grace)
 		defer cancel()
 		if err := s.Shutdown(ctx); err != nil {
 			p.log.Warn("connections were cut off at the end of the grace period", "grace", p.grace)
+		}
+		if err := q.Close(ctx); err != nil {
+			p.log.Warn("the store is still busy at the end", "err", err)
 		}
 		done <- store.Close()
 	}()

@@ -13,7 +13,7 @@ type settings struct {
 	addr       string // to listen on: IP address, host name, or unix:PATH
 	port       int    // 0: any that is free
 	user       string // to become; "": nobody else
-	maxJobSize int    // bytes, as server.Config has it; negative: empty bodies only
+	maxJobSize int    // bytes, as queue.Config has it; negative: empty bodies only
 	quoteStats bool
 	verbosity  int
 	logJSON    bool

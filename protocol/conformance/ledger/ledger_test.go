@@ -15,6 +15,7 @@ import (
 
 	"redstalk/protocol/conformance/ledger"
 	"redstalk/server"
+	"redstalk/server/queue"
 	"redstalk/storage"
 	"redstalk/storage/embedded"
 	"redstalk/tube"
@@ -94,7 +95,9 @@ func serve(t *testing.T, store storage.Store, wrap func(net.Listener) net.Listen
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := server.New(store, server.Config{Version: "test", Log: slog.New(slog.DiscardHandler)})
+	log := slog.New(slog.DiscardHandler)
+	q := queue.New(store, queue.Config{Version: "test", Log: log})
+	s := server.New(q, server.Config{Log: log})
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(wrap(inner)) }()
 	t.Cleanup(func() {
@@ -104,6 +107,9 @@ func serve(t *testing.T, store storage.Store, wrap func(net.Listener) net.Listen
 			t.Error(err)
 		}
 		<-served
+		if err := q.Close(ctx); err != nil {
+			t.Error(err)
+		}
 		store.Close()
 	})
 	return inner.Addr().String()

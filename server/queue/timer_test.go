@@ -1,4 +1,4 @@
-package server
+package queue
 
 import (
 	"bytes"
@@ -7,16 +7,18 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"redstalk/storage/throttle"
 )
 
-// TestLagIsLogged: a timer that rings late is remarked on, but not every time.
+// TestLagIsLogged: a timer that fires late is logged, but not every time.
 func TestLagIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		b := newBell(nil, nil, slog.New(slog.NewTextHandler(&log, nil)))
-		ring := func(late time.Duration) {
-			b.rings = time.Now().Add(-late)
-			b.noteLag()
+		timer := newTimer(nil, nil, slog.New(slog.NewTextHandler(&log, nil)), nil)
+		fire := func(late time.Duration) {
+			timer.at = time.Now().Add(-late)
+			timer.noteLag()
 		}
 		want := func(what string) {
 			t.Helper()
@@ -25,18 +27,18 @@ func TestLagIsLogged(t *testing.T) {
 			}
 			log.Reset()
 		}
-		ring(lagWorthLogging)
+		fire(lagWorthLogging)
 		want("")
-		ring(time.Second)
+		fire(time.Second)
 		want("by=1s times=1\n")
-		ring(3 * time.Second)
-		ring(2 * time.Second)
+		fire(3 * time.Second)
+		fire(2 * time.Second)
 		want("")
-		time.Sleep(lagEvery)
-		ring(time.Second)
+		time.Sleep(throttle.Every)
+		fire(time.Second)
 		want("by=3s times=3\n")
-		time.Sleep(lagEvery)
-		ring(2 * time.Second)
+		time.Sleep(throttle.Every)
+		fire(2 * time.Second)
 		want("by=2s times=1\n")
 	})
 }

@@ -6,17 +6,16 @@ import (
 	"log/slog"
 	"net"
 
-	"redstalk/storage"
+	"redstalk/server/queue"
 )
 
 // loops are nothing where there is no epoll: every connection is a pump.
 type loops struct {
-	store storage.Store
-	hall  *hall
+	queue *queue.Queue
 	log   *slog.Logger
 }
 
-func (*loops) adopt(net.Conn, func(*turn)) wire { return nil }
+func (*loops) adopt(net.Conn, func(outbox)) wire { return nil }
 
 func (*loops) stop() {}
 

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package server
+package queue
 
 import (
 	"os"
@@ -8,7 +8,7 @@ import (
 )
 
 // uname tells what Go knows of the machine.
-func uname() machine {
+func uname() Machine {
 	name, _ := os.Hostname() // "" if it has none
-	return machine{name, runtime.GOOS, runtime.GOARCH}
+	return Machine{name, runtime.GOOS, runtime.GOARCH}
 }

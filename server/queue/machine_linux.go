@@ -1,12 +1,12 @@
-package server
+package queue
 
 import "syscall"
 
 // uname tells what the kernel says of the machine, as beanstalkd does.
-func uname() machine {
+func uname() Machine {
 	var u syscall.Utsname
 	syscall.Uname(&u) // cannot fail with this argument
-	return machine{cString(u.Nodename[:]), cString(u.Version[:]), cString(u.Machine[:])}
+	return Machine{cString(u.Nodename[:]), cString(u.Version[:]), cString(u.Machine[:])}
 }
 
 // cString is the text before the first NUL. Whether C's char is signed

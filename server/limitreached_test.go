@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"redstalk/server/queue"
 	"redstalk/storage"
 )
 
@@ -113,7 +114,7 @@ func TestLimitOfADeadTimer(t *testing.T) {
 				for _, c := range all {
 					c.want("TIMED_OUT")
 				}
-				if took := time.Since(begun); took < 3*time.Second || took > 3*time.Second+tickPatience+10*time.Millisecond {
+				if took := time.Since(begun); took < 3*time.Second || took > 3*time.Second+queue.TickPatience+10*time.Millisecond {
 					t.Errorf("told after %v", took)
 				}
 			})
@@ -125,7 +126,7 @@ func TestLimitOfADeadTimer(t *testing.T) {
 // others when the store answers; nobody is told twice.
 func TestLimitOfADeadStore(t *testing.T) {
 	inWorld(t, func(w *world) {
-		all := w.connectMany(2*maxTakes, "reserve-with-timeout 3")
+		all := w.connectMany(2*queue.MaxTakes, "reserve-with-timeout 3")
 		synctest.Wait()
 		answers := make(chan struct{})
 		w.store.set(func(d *door) {
@@ -135,13 +136,13 @@ func TestLimitOfADeadStore(t *testing.T) {
 				}
 			}
 		})
-		time.Sleep(3*time.Second + tickPatience + 2*roundPatience)
+		time.Sleep(3*time.Second + queue.TickPatience + 2*queue.RoundPatience)
 		synctest.Wait()
 		told := 0
 		for _, c := range all {
 			told += len(c.lines)
 		}
-		if least := len(all) - maxTakes; told < least || told == len(all) {
+		if least := len(all) - queue.MaxTakes; told < least || told == len(all) {
 			t.Errorf("%d of %d were told, want at least %d", told, len(all), least)
 		}
 		close(answers)
@@ -178,7 +179,7 @@ func TestManyLimitsAtOnce(t *testing.T) {
 		if len(seen) != jobs {
 			t.Errorf("%d jobs were handed out, want %d", len(seen), jobs)
 		}
-		if takes, _, largest := w.store.counts(); largest > maxTakes || takes > 3*n {
+		if takes, _, largest := w.store.counts(); largest > queue.MaxTakes || takes > 3*n {
 			t.Errorf("there were %d takes, up to %d in a batch", takes, largest)
 		}
 	})
@@ -196,7 +197,7 @@ func TestGoneAtTheLimit(t *testing.T) {
 				return tick()
 			}
 		})
-		time.Sleep(time.Second + 10*time.Millisecond) // it has lapsed
+		time.Sleep(time.Second + 10*time.Millisecond) // its limit has come
 		gone.close()
 		other.put(60, "x")
 		time.Sleep(time.Second)
@@ -208,7 +209,7 @@ func TestGoneAtTheLimit(t *testing.T) {
 	})
 }
 
-// TestShutdownAtTheLimit: who has lapsed is not waited for.
+// TestShutdownAtTheLimit: a wait whose limit has come does not hold up the server.
 func TestShutdownAtTheLimit(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c := w.connect()
@@ -225,6 +226,6 @@ func TestShutdownAtTheLimit(t *testing.T) {
 			t.Error(err)
 		}
 		<-c.ended
-		w.server = New(w.store, Config{})
+		w.reopen(Config{})
 	})
 }

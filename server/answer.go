@@ -1,0 +1,110 @@
+package server
+
+import (
+	"errors"
+
+	"redstalk/protocol"
+	"redstalk/storage"
+)
+
+// flushAt is how many bytes of replies are written before more commands are looked
+// at.
+const flushAt = 64 << 10
+
+// answer writes the replies of the burst, as far as the store has answered and
+// the client reads.
+func (s *session) answer() (more bool, err error) {
+	for s.phase == acting && s.next < len(s.requests) {
+		r := &s.requests[s.next]
+		switch {
+		case s.stale(r):
+			s.retake(r)
+			return true, nil
+		case s.mustWait(r):
+			return true, s.startWaiting(r)
+		}
+		s.next++
+		s.reply(r)
+		if s.out.Buffered() >= flushAt {
+			return true, s.out.Flush()
+		}
+	}
+	return true, nil
+}
+
+// reply writes the reply to a command that need not wait any more.
+func (s *session) reply(r *request) {
+	s.count(r)
+	s.respond(r)
+	if s.log != nil {
+		s.log.Debug("command", "verb", r.verb.String(), "reply", s.out.Last())
+	}
+}
+
+func (s *session) respond(r *request) {
+	switch {
+	case r.fault != protocol.NoFault:
+		s.out.Fault(r.fault)
+		return
+	case r.word != nil:
+		r.word(s)
+		return
+	case r.op < 0:
+		handlers[r.verb].answer(s, r, nil)
+		return
+	}
+	a := &s.batch.Ops[r.op].Answer
+	switch {
+	case a.Err != nil:
+		s.fail(r, a.Err)
+	case a.NotFound && isReserve(r.verb):
+		s.noJob(r, a)
+	case a.NotFound:
+		s.out.NotFound()
+	default:
+		handlers[r.verb].answer(s, r, a)
+	}
+}
+
+// fail answers a command that the store could not do.
+func (s *session) fail(r *request, err error) {
+	const failed = "the store failed"
+	if errors.Is(err, storage.ErrNoSpace) { // every put may be refused for long, and the store says why
+		s.server.full.Warn(s.server.log, failed, "verb", r.verb.String(), "err", err)
+		s.out.OutOfMemory()
+		return
+	}
+	s.server.log.Warn(failed, "verb", r.verb.String(), "err", err)
+	s.out.InternalError()
+}
+
+// count counts a command, when it is answered or begins to wait, and what it
+// makes of the connection.
+func (s *session) count(r *request) {
+	s.noteProducer(r.producer)
+	if isReserve(r.verb) && r.fault == protocol.NoFault {
+		s.noteWorker()
+	}
+	if r.counted {
+		r.counted = false
+		s.countCommand(r.verb)
+	}
+}
+
+func (s *session) countCommand(v protocol.Verb) { s.queue.Counters.Commands[v].Add(1) }
+
+// noteProducer counts the connection as a producer if it is one now.
+func (s *session) noteProducer(is bool) {
+	if is && !s.producer {
+		s.producer = true
+		s.queue.Counters.Producers.Add(1)
+	}
+}
+
+// noteWorker counts the connection as a worker.
+func (s *session) noteWorker() {
+	if !s.worker {
+		s.worker = true
+		s.queue.Counters.Workers.Add(1)
+	}
+}

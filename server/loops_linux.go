@@ -1,0 +1,85 @@
+package server
+
+import (
+	"log/slog"
+	"net"
+	"runtime"
+	"sync"
+	"syscall"
+
+	"redstalk/server/queue"
+)
+
+// loops are the loops of a server, which share its connections. They begin
+// with the first connection.
+type loops struct {
+	queue *queue.Queue
+	log   *slog.Logger
+
+	mu      sync.Mutex // guards all and next
+	all     []*loop
+	next    int       // gets the next connection
+	noEpoll sync.Once // the line in the log about it
+}
+
+// Loops returns how many goroutines of a server watch all its connections, and so
+// wait in the kernel much of the time. They leave processors to the store: half
+// of what goes through a loop is waiting for the kernel to move bytes, and the
+// other half is the store's.
+func Loops() int { return max(1, runtime.NumCPU()/2) }
+
+// adopt makes a wire of conn if it has a descriptor to watch; nil if not.
+func (ls *loops) adopt(conn net.Conn, wake func(outbox)) wire {
+	sc, is := conn.(syscall.Conn)
+	if !is {
+		return nil
+	}
+	l := ls.pick()
+	if l == nil {
+		return nil
+	}
+	fd, err := duplicate(sc)
+	if err != nil {
+		return nil
+	}
+	w := &epollWire{loop: l, fd: fd, wake: wake}
+	if err := l.add(w); err != nil {
+		ls.log.Error("a connection cannot be watched by epoll", "err", err)
+		syscall.Close(fd)
+		return nil
+	}
+	conn.Close() // the duplicate stays
+	return w
+}
+
+// pick chooses the loop of a new connection, and starts the loops first.
+func (ls *loops) pick() *loop {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	for len(ls.all) < Loops() {
+		l, err := newLoop(ls.queue)
+		if err != nil {
+			ls.noEpoll.Do(func() {
+				ls.log.Error("no epoll now; connections get goroutines of their own", "err", err)
+			})
+			break
+		}
+		ls.all = append(ls.all, l)
+		go l.run()
+	}
+	if len(ls.all) == 0 {
+		return nil
+	}
+	ls.next = (ls.next + 1) % len(ls.all)
+	return ls.all[ls.next]
+}
+
+// stop ends the loops. Their connections must have ended.
+func (ls *loops) stop() {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	for _, l := range ls.all {
+		l.stop()
+	}
+	ls.all = nil
+}

@@ -1,0 +1,153 @@
+package server
+
+import (
+	"errors"
+	"io"
+	"slices"
+	"time"
+
+	"redstalk/protocol"
+	"redstalk/server/queue"
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+const (
+	// maxBurst bounds how many commands of one connection go to the store
+	// together.
+	maxBurst = 64
+
+	// maxBurstBytes bounds the bodies in such a burst; one body may be larger.
+	maxBurstBytes = 1 << 20
+
+	// maxBurstTubes bounds the tubes in which such a burst looks for jobs, or which
+	// it names. The last command may do that for any number.
+	maxBurstTubes = queue.MaxTubes
+
+	// maxFills is how many reads a connection gets before others have their
+	// turn.
+	maxFills = 16
+)
+
+// request is a command that was read, on its way to its reply.
+type request struct {
+	verb     protocol.Verb
+	fault    protocol.Fault
+	counted  bool
+	producer bool           // makes the connection one
+	waits    bool           // a reserve that waits if there is no job
+	op       int            // index in batch.Ops, -1 if it needs none
+	name     string         // of a tube
+	names    []string       // of tubes
+	watching int            // how many tubes are watched
+	timeout  time.Duration  // of a reserve
+	fresh    bool           // a reserve that was retaken
+	waited   bool           // a reserve that has waited
+	word     func(*session) // the reply, if it is known already
+}
+
+// fill reads once. The end of the client's sending is not an error but noted
+// in halfClosed.
+func (s *session) fill() error {
+	s.noteBegun()
+	return s.noteRead(s.in.Fill())
+}
+
+// noteBegun counts a put whose body is still to come.
+func (s *session) noteBegun() {
+	counted, producer := s.in.Begun()
+	if counted {
+		s.countCommand(protocol.Put)
+	}
+	s.noteProducer(producer)
+}
+
+// noteRead sorts out how a read has ended.
+func (s *session) noteRead(err error) error {
+	switch {
+	case err == nil:
+		s.reads++
+		s.readable = s.wire.More()
+		return nil
+	case errors.Is(err, errNothing):
+		s.readable = false
+		return nil
+	case isEOF(err):
+		s.readable, s.halfClosed = false, true
+		return nil
+	}
+	return err
+}
+
+func isEOF(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+}
+
+// collect plans the commands that have come, as many as may go to the store
+// together, and returns whether there is any.
+func (s *session) collect() bool {
+	s.forget()
+	s.watched.returned()
+	s.requests, s.next, s.bytes, s.tubes = s.requests[:0], 0, 0, 0
+	s.blocking, s.waited = false, false
+	for len(s.requests) < maxBurst && s.bytes < maxBurstBytes && s.tubes < maxBurstTubes && !s.quit {
+		if !s.held && !s.in.Next(&s.command) {
+			break
+		}
+		if s.held = s.mustHold(s.command.Verb); s.held {
+			// The name is in the read buffer, into which more is read before the
+			// command is planned.
+			s.command.Name = slices.Clone(s.command.Name)
+			break
+		}
+		s.plan(&s.command)
+	}
+	return len(s.requests) > 0
+}
+
+// mustHold tells whether a command of this verb must wait for what was planned
+// before it: for a reserve that may have to wait, or because it would have to copy
+// a long list that is lent.
+func (s *session) mustHold(v protocol.Verb) bool {
+	return s.blocking && !isReserve(v) || v == protocol.Ignore && s.watched.lent && s.watched.many()
+}
+
+// plan appends what is to be done for the command to the burst. Nothing of the
+// command may be kept as it is but its body: the name is in the read buffer.
+func (s *session) plan(c *protocol.Command) {
+	s.requests = append(s.requests, request{verb: c.Verb, fault: c.Fault, counted: c.Counted, producer: c.Producer, op: -1})
+	r := &s.requests[len(s.requests)-1]
+	if c.Fault == protocol.NoFault {
+		handlers[c.Verb].plan(s, c, r)
+	}
+}
+
+// do appends the operation whose answer r is waiting for.
+func (s *session) do(r *request, op storage.Op) {
+	r.op = len(s.batch.Ops)
+	s.batch.Ops = append(s.batch.Ops, op)
+}
+
+// attend appends that this connection begins or ends to use or watch tubes.
+func (s *session) attend(role tube.Role, delta int, names ...string) {
+	s.batch.Ops = append(s.batch.Ops, storage.Op{Kind: storage.Attend, Role: role, Delta: delta, Tubes: names})
+}
+
+// submit has the store carry out what was planned.
+func (s *session) submit() {
+	if len(s.batch.Ops) == 0 {
+		s.heavy = s.tubes >= maxBurstTubes // or others would not have their turn
+		return
+	}
+	if s.blocking {
+		s.hints = s.queue.Hints()
+	}
+	s.phase = storing
+	s.outbox.Hand(&s.batch)
+}
+
+// forget lets go of bodies and pages.
+func (s *session) forget() {
+	clear(s.batch.Ops)
+	s.batch.Ops = s.batch.Ops[:0]
+}

@@ -1,0 +1,132 @@
+package queue
+
+import (
+	"context"
+
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+// The calls of this file are one operation each. If ctx ends first they return its
+// error, and the operation may or may not be carried out; see Do.
+//
+// A holder is a number of NewHolder. Only the holder of a reserved job may delete,
+// release, bury or touch it. For a job that is not reserved any number will do.
+
+// NewJob is a job to be put.
+type NewJob struct {
+	Tube  string
+	Pri   uint32 // 0 is the most urgent
+	Delay uint32 // seconds
+	TTR   uint32 // seconds; 0 counts as 1
+	Body  []byte // kept by the store, not copied
+}
+
+// Put puts a job and returns its id.
+func (q *Queue) Put(ctx context.Context, j NewJob) (id uint64, err error) {
+	a, err := q.one(ctx, storage.Op{Kind: storage.Put, Tube: j.Tube, Pri: j.Pri, Delay: j.Delay, TTR: j.TTR, Body: j.Body})
+	return a.ID, err
+}
+
+// ReserveJob reserves one job that is ready, delayed or buried. Whenever it returns an
+// error, the holder has no job from this call.
+func (q *Queue) ReserveJob(ctx context.Context, holder tube.Holder, id uint64) (Job, error) {
+	a, err := q.one(ctx, storage.Op{Kind: storage.Move, Move: tube.ReserveJob, Holder: holder, ID: id})
+	return Job{a.ID, a.Body}, err
+}
+
+// Delete deletes a job.
+func (q *Queue) Delete(ctx context.Context, holder tube.Holder, id uint64) error {
+	return q.move(ctx, tube.Delete, holder, id, tube.Terms{})
+}
+
+// Release makes a reserved job ready again, or delayed.
+func (q *Queue) Release(ctx context.Context, holder tube.Holder, id uint64, terms tube.Terms) error {
+	return q.move(ctx, tube.Release, holder, id, terms)
+}
+
+// Bury sets a reserved job aside, with a new priority.
+func (q *Queue) Bury(ctx context.Context, holder tube.Holder, id uint64, pri uint32) error {
+	return q.move(ctx, tube.Bury, holder, id, tube.Terms{Pri: pri})
+}
+
+// Touch begins the TTR of a reserved job anew.
+func (q *Queue) Touch(ctx context.Context, holder tube.Holder, id uint64) error {
+	return q.move(ctx, tube.Touch, holder, id, tube.Terms{})
+}
+
+// KickJob makes a buried or delayed job ready.
+func (q *Queue) KickJob(ctx context.Context, id uint64) error {
+	return q.move(ctx, tube.KickJob, 0, id, tube.Terms{})
+}
+
+func (q *Queue) move(ctx context.Context, m tube.Move, holder tube.Holder, id uint64, terms tube.Terms) error {
+	_, err := q.one(ctx, storage.Op{Kind: storage.Move, Move: m, Holder: holder, ID: id, Pri: terms.Pri, Delay: terms.Delay})
+	return err
+}
+
+// Kick makes up to bound jobs of a tube ready: buried ones, or if there are none
+// delayed ones. It returns how many those were.
+func (q *Queue) Kick(ctx context.Context, tube string, bound uint32) (int, error) {
+	a, err := q.one(ctx, storage.Op{Kind: storage.Kick, Tube: tube, Bound: bound})
+	return a.Count, err
+}
+
+// Peek returns a job, whatever its state.
+func (q *Queue) Peek(ctx context.Context, id uint64) (Job, error) {
+	a, err := q.one(ctx, storage.Op{Kind: storage.Peek, ID: id})
+	return Job{a.ID, a.Body}, err
+}
+
+// PeekHead returns the first job of a tube that is in this state, which must be
+// ready, delayed or buried.
+func (q *Queue) PeekHead(ctx context.Context, name string, state tube.State) (Job, error) {
+	a, err := q.one(ctx, storage.Op{Kind: storage.PeekHead, Tube: name, State: state})
+	return Job{a.ID, a.Body}, err
+}
+
+// Pause stops reserves from a tube for that many seconds; 0 lets them go on.
+func (q *Queue) Pause(ctx context.Context, tube string, seconds uint32) error {
+	_, err := q.one(ctx, storage.Op{Kind: storage.Pause, Tube: tube, Delay: seconds})
+	return err
+}
+
+// Tubes returns the names of all tubes.
+func (q *Queue) Tubes(ctx context.Context) ([]string, error) {
+	a, err := q.one(ctx, storage.Op{Kind: storage.Tubes})
+	return a.Names, err
+}
+
+// JobStats returns the page about a job.
+func (q *Queue) JobStats(ctx context.Context, id uint64) (*tube.JobStats, error) {
+	a, err := q.one(ctx, storage.Op{Kind: storage.JobStats, ID: id})
+	return a.Job, err
+}
+
+// TubeStats returns the page about a tube.
+func (q *Queue) TubeStats(ctx context.Context, name string) (*tube.TubeStats, error) {
+	a, err := q.one(ctx, storage.Op{Kind: storage.TubeStats, Tube: name})
+	if err != nil {
+		return nil, err
+	}
+	return q.TubeStatsWith(a.TubeStats), nil
+}
+
+// Stats returns the page about the server.
+func (q *Queue) Stats(ctx context.Context) (*Stats, error) {
+	a, err := q.one(ctx, storage.Op{Kind: storage.Stats})
+	if err != nil {
+		return nil, err
+	}
+	return q.StatsWith(a.Stats), nil
+}
+
+// Leave gives back everything that the holder has reserved, even if ctx has ended;
+// then Leave does not wait for it. The number must not be used any more.
+func (q *Queue) Leave(ctx context.Context, holder tube.Holder) error {
+	answers, err := q.do(ctx, []storage.Op{{Kind: storage.Leave, Holder: holder}})
+	if err != nil {
+		return err
+	}
+	return failure(&answers[0])
+}

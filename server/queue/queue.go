@@ -1,0 +1,128 @@
+package queue
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+// Config says how a Queue behaves. The zero value is useful.
+type Config struct {
+	// MaxJobSize is the largest body of a job, in bytes. 0 means
+	// DefaultMaxJobSize, a negative number that bodies must be empty.
+	MaxJobSize int
+
+	// Version is that of the program, for the stats page; may be empty.
+	Version string
+
+	// Log gets what an operator should know; nil means slog.Default.
+	Log *slog.Logger
+}
+
+// DefaultMaxJobSize is beanstalkd's default for the largest body, in bytes.
+const DefaultMaxJobSize = 65535
+
+// Queue is a store together with all of its users in this process. All methods may
+// be called from any goroutine.
+type Queue struct {
+	// Counters are counted up by the doors.
+	Counters Counters
+
+	config Config
+	store  storage.Store
+	lists  waitlists
+	timer  *timer
+	id     string // 16 hexadecimal digits, random
+	began  time.Time
+
+	holders  atomic.Uint64 // numbers given out
+	draining atomic.Bool
+
+	closing chan struct{} // closed by Close
+}
+
+// New returns a queue on the store, whose listener it becomes. The store must be
+// fresh: nothing may have been asked of it. It stays the caller's to close, after
+// Close.
+func New(store storage.Store, config Config) *Queue {
+	if config.MaxJobSize == 0 {
+		config.MaxJobSize = DefaultMaxJobSize
+	}
+	config.MaxJobSize = max(config.MaxJobSize, 0)
+	if config.Log == nil {
+		config.Log = slog.Default()
+	}
+	q := &Queue{
+		config: config, store: store, id: newID(), began: time.Now(), closing: make(chan struct{}),
+	}
+	q.lists.init()
+	q.timer = newTimer(store, &q.lists, config.Log, q.closing)
+	store.Listen(listener{q})
+	// The tube "default" needs no attendance: it always exists.
+	go q.usher()
+	go q.timer.run()
+	return q
+}
+
+func newID() string {
+	var b [8]byte
+	rand.Read(b[:]) // never fails, see crypto/rand
+	return hex.EncodeToString(b[:])
+}
+
+// listener is the queue as its store sees it.
+type listener struct{ q *Queue }
+
+func (l listener) Ready(tube string) bool  { return l.q.lists.ready(tube) }
+func (l listener) Waiting(tube string) int { return l.q.lists.waiting(tube) }
+func (l listener) Due(in time.Duration)    { l.q.timer.due(in) }
+
+// Store is the queue's store, for a door that hands over batches by itself.
+func (q *Queue) Store() storage.Store { return q.store }
+
+// MaxJobSize is the largest body of a job, in bytes.
+func (q *Queue) MaxJobSize() int { return q.config.MaxJobSize }
+
+// NewHolder returns a number under which jobs can be reserved. No other caller of
+// this queue gets the same one.
+func (q *Queue) NewHolder() tube.Holder { return tube.Holder(q.holders.Add(1)) }
+
+// Drain makes every later put be refused, for good.
+func (q *Queue) Drain() { q.draining.Store(true) }
+
+// Draining tells whether puts are refused.
+func (q *Queue) Draining() bool { return q.draining.Load() }
+
+// closeGrace is how long Close waits for the store after its context has ended.
+const closeGrace = time.Second
+
+// Close ends the timer and all waiting: a Reserve that waits returns ErrClosed.
+// Doors must have ended before. If ctx ends first, because the store hangs, Close
+// returns its error after another second. It is called once.
+func (q *Queue) Close(ctx context.Context) error {
+	close(q.closing)
+	ended := make(chan struct{})
+	go func() {
+		<-q.lists.usherEnded
+		<-q.timer.ended
+		q.lists.stopPatience()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+	}
+	select {
+	case <-ended:
+		return nil
+	case <-time.After(closeGrace): // the store does not answer
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,118 @@
+package queue
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+
+	"redstalk/storage"
+	"redstalk/storage/throttle"
+)
+
+const (
+	// lagWorthLogging is how late the timer may fire without a line in the log.
+	lagWorthLogging = 250 * time.Millisecond
+
+	// retryTick is when a Tick that failed is tried again.
+	retryTick = 100 * time.Millisecond
+)
+
+// timer is the one timer of a store. It calls Tick when the next thing is due, when
+// the limit of a wait has come, and at least every RetryEvery. Then it also has the
+// first of the waitlists served, in case a hint was lost.
+type timer struct {
+	store storage.Store
+	lists *waitlists
+	log   *slog.Logger
+
+	quit  <-chan struct{} // closed when run is to end
+	ended chan struct{}   // closed when it has
+
+	mu    sync.Mutex
+	timer *time.Timer
+	at    time.Time // when the timer fires
+
+	// The rest belongs to run.
+	late    throttle.Log
+	mostLag time.Duration // since the last line about it
+}
+
+func newTimer(store storage.Store, lists *waitlists, log *slog.Logger, quit <-chan struct{}) *timer {
+	return &timer{
+		store: store, lists: lists, log: log,
+		quit: quit, ended: make(chan struct{}),
+		timer: time.NewTimer(0), at: time.Now(),
+	}
+}
+
+// due has the timer fire after that time or earlier.
+func (t *timer) due(in time.Duration) {
+	t.set(time.Now().Add(min(in, RetryEvery)), false)
+}
+
+// set arms the timer for at; unless again is set, only to make it earlier.
+func (t *timer) set(at time.Time, again bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if again || at.Before(t.at) {
+		t.at = at
+		t.timer.Reset(time.Until(at))
+	}
+}
+
+// run is the timer's goroutine.
+func (t *timer) run() {
+	defer close(t.ended)
+	defer t.timer.Stop()
+	lastRetry := time.Now()
+	for {
+		select {
+		case <-t.quit:
+			return
+		case <-t.timer.C:
+		}
+		t.noteLag()
+		// From here on a call of due must win over what Tick returned earlier, so
+		// the timer is armed before Tick and only moved forward after it.
+		now := time.Now()
+		t.set(now.Add(RetryEvery), true)
+		if now.Sub(lastRetry) >= RetryEvery {
+			lastRetry = now
+			t.lists.retryFirsts()
+		}
+		next := t.tick(t.lists.tickBegins())
+		t.lists.tickEnded(next > 0)
+		t.due(next)
+	}
+}
+
+// noteLag logs that the timer fired late, but not every time.
+func (t *timer) noteLag() {
+	t.mu.Lock()
+	lag := time.Since(t.at)
+	t.mu.Unlock()
+	if lag <= lagWorthLogging {
+		return
+	}
+	t.mostLag = max(t.mostLag, lag)
+	if dropped, pass := t.late.Allow(); pass {
+		t.log.Warn("the timer fired late; delays and TTRs are late with it", "by", t.mostLag, "times", dropped+1)
+		t.mostLag = 0
+	}
+}
+
+// tick returns when the next thing is due; zero or less means now. all asks for
+// everything to be done that is due, also by other servers on the same store. A
+// Tick that fails is tried again later.
+func (t *timer) tick(all bool) time.Duration {
+	tick := t.store.Tick
+	if its, is := t.store.(storage.Settler); is && all {
+		tick = its.Settle
+	}
+	next, err := tick()
+	if err != nil {
+		t.log.Debug("tick failed", "err", err)
+		return retryTick
+	}
+	return next
+}

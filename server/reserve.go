@@ -1,0 +1,123 @@
+package server
+
+import (
+	"time"
+
+	"redstalk/protocol"
+	"redstalk/storage"
+)
+
+// This file is the way of a reserve through its session: planned, perhaps retaken,
+// perhaps waiting, answered. package queue goes on from Waiter.Wait.
+
+func isReserve(v protocol.Verb) bool {
+	return v == protocol.Reserve || v == protocol.ReserveWithTimeout
+}
+
+func planReserve(s *session, c *protocol.Command, r *request) {
+	r.timeout = storage.Forever
+	if c.Verb == protocol.ReserveWithTimeout {
+		r.timeout = time.Duration(c.Timeout) * time.Second
+	}
+	r.waits = r.timeout > 0 && !s.halfClosed
+	s.blocking = s.blocking || r.waits
+	s.tubes += s.watched.len()
+	s.do(r, storage.Op{Kind: storage.Take, Holder: s.holder, Tubes: s.watched.lend(), Wait: r.waits})
+}
+
+// stale tells whether the take of r found nothing and was done before another
+// reserve of the same burst had to wait: since then a job may have come, and
+// what this connection holds has changed.
+func (s *session) stale(r *request) bool {
+	return s.waited && !r.fresh && !r.waited && r.op >= 0 && isReserve(r.verb) && s.batch.Ops[r.op].Answer.NotFound
+}
+
+// retake repeats the take of r.
+func (s *session) retake(r *request) {
+	r.fresh = true
+	s.hints = s.queue.Hints()
+	s.again.Ops = s.batch.Ops[r.op : r.op+1]
+	s.phase = storing
+	s.outbox.Hand(&s.again)
+}
+
+// mustWait tells whether r is a reserve that found no job and has time to
+// wait for one.
+func (s *session) mustWait(r *request) bool {
+	if !r.waits || r.waited || s.halfClosed {
+		return false
+	}
+	a := &s.batch.Ops[r.op].Answer
+	return a.Err == nil && a.NotFound && a.Soon > 0
+}
+
+// startWaiting begins the waiting of r for a job. The replies before it are sent.
+func (s *session) startWaiting(r *request) error {
+	if err := s.out.Flush(); err != nil {
+		return err
+	}
+	s.count(r)
+	s.phase, s.waited = waiting, true
+	take := &s.batch.Ops[r.op]
+	s.waiter.Wait(take.Tubes, s.hints, min(r.timeout, take.Answer.Soon))
+	return nil
+}
+
+// stepWaiting goes on with the waiting, until it has an outcome or the client or
+// the server ends. What the client sends meanwhile is read into the buffer, as far
+// as there is room, so that its end is noticed.
+func (s *session) stepWaiting() (more bool) {
+	answer, ended := s.waiter.Outcome()
+	switch {
+	case ended:
+		s.endWaiting(answer)
+		return true
+	case s.cancelling:
+		return false // a round is serving it: the outcome follows
+	case s.cause != nil, s.halfClosed, s.server.closing.Load():
+		if s.waiter.Cancel() {
+			s.endWaiting(storage.Answer{NotFound: true})
+		} else {
+			s.cancelling = true
+		}
+		return true
+	case !s.readable || s.in.Full() || s.wire.Kept() > 0:
+		return false
+	}
+	s.cause = s.noteRead(s.in.Fill())
+	return true
+}
+
+// endWaiting goes on with the reserve that has waited. If the connection is to
+// end, a job that came at the last moment is given back with all the others.
+func (s *session) endWaiting(answer storage.Answer) {
+	s.phase, s.cancelling = acting, false
+	r := &s.requests[s.next]
+	r.waited = true
+	if !answer.NotFound {
+		s.batch.Ops[r.op].Answer = answer
+	}
+	if s.cause == nil && s.server.closing.Load() {
+		s.cause = ErrServerClosed
+	}
+	if s.cause != nil {
+		s.end(s.cause)
+	}
+}
+
+// noJob answers a reserve that found no job and cannot wait (any more).
+func (s *session) noJob(r *request, a *storage.Answer) {
+	switch {
+	case a.Soon <= 0, r.waited && a.Soon <= r.timeout && !s.halfClosed:
+		s.out.DeadlineSoon()
+	default:
+		s.out.TimedOut()
+	}
+}
+
+func answerReserved(s *session, _ *request, a *storage.Answer) { s.out.Reserved(a.ID, a.Body) }
+
+func answerReservedJob(s *session, r *request, a *storage.Answer) {
+	s.noteWorker()
+	answerReserved(s, r, a)
+}
