@@ -36,7 +36,7 @@ type journal struct {
 
 	mu        *sync.Mutex
 	more      *sync.Cond // for the follower: handed or ending has changed
-	room      *sync.Cond // behind has shrunk
+	room      *sync.Cond // behind has shrunk, or filling is empty again
 	filling   *group
 	writing   *group // nil if nobody leads
 	handed    bool   // writing is the follower's
@@ -149,6 +149,7 @@ func (j *journal) take() *group {
 	g := j.filling
 	g.lastID, g.reclaim = j.machine.LastID(), j.guard.wanting()
 	j.writing, j.filling = g, j.newGroup()
+	j.room.Broadcast()
 	return g
 }
 
@@ -340,6 +341,15 @@ const (
 // is held, but not while it waits.
 func (j *journal) throttle() {
 	for j.behind > maxBehind && !j.failing && !j.ending {
+		j.room.Wait()
+	}
+}
+
+// pace waits while a heavy group waits to be written. Tasks change jobs faster
+// than a disk takes them, and whoever puts a job meanwhile waits for the group
+// it has come into. The lock is held, but not while it waits.
+func (j *journal) pace() {
+	for j.writing != nil && j.filling.heavy() && !j.ending {
 		j.room.Wait()
 	}
 }

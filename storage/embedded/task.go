@@ -251,6 +251,7 @@ func (e *Engine) workPart() (more bool) {
 	e.mu.Lock()
 	if e.journal != nil {
 		e.journal.throttle()
+		e.journal.pace()
 	}
 	if len(e.tasks) == 0 {
 		e.working = false

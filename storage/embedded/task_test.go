@@ -3,6 +3,7 @@ package embedded
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -254,6 +255,46 @@ func TestCrowdIsForced(t *testing.T) {
 		t.Error(err)
 	}
 	<-ended
+}
+
+// TestPace has a long kick meet a disk that does not take what is written: the
+// kick waits with it, so that whoever puts a job then does not wait for all the
+// jobs that could be kicked meanwhile.
+func TestPace(t *testing.T) {
+	e := mustOpen(t, newDisk().options(t))
+	defer e.Close()
+	name := strings.Repeat("n", 200) // which each record repeats
+	putMany(t, e, name, 1000)
+	e.mu.Lock()
+	e.journal.writing = new(group) // somebody seems to be writing
+	e.mu.Unlock()
+	kicked := make(chan struct{})
+	kick := &storage.Batch{Ops: []storage.Op{{Kind: storage.Kick, Tube: name, Bound: 1 << 31}}, Done: func() { close(kicked) }}
+	e.Do(kick)
+	waiting := func() (bytes int) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		for _, f := range e.journal.filling.ended {
+			bytes += len(f.frame)
+		}
+		return bytes + len(e.journal.filling.frame)
+	}
+	for waiting() <= heavyGroup {
+		time.Sleep(time.Millisecond)
+	}
+	time.Sleep(50 * time.Millisecond) // in which all would be kicked
+	if most := heavyGroup + 2*partWork*300; waiting() > most {
+		t.Errorf("%d bytes wait to be written, more than %d", waiting(), most)
+	}
+	e.mu.Lock()
+	e.journal.writing = nil
+	e.journal.take()
+	e.journal.hand()
+	e.mu.Unlock()
+	<-kicked
+	if n := kick.Ops[0].Answer.Count; n != many/64*64 {
+		t.Errorf("%d jobs were kicked", n)
+	}
 }
 
 // TestFrames has batches of one call written as several frames, some of them in
