@@ -357,7 +357,7 @@ func TestBodyOwnership(t *testing.T) {
 		if string(a.Body) != "hello" || string(b.Body) != "world" || cap(a.Body) != 5 {
 			t.Errorf("%q (cap %d), %q", a.Body, cap(a.Body), b.Body)
 		}
-		if r.put.Verb != Unknown || r.body != nil {
+		if r.pending.Verb != Unknown || r.body != nil {
 			t.Error("the Reader still holds the put")
 		}
 	}
