@@ -230,7 +230,7 @@ func (e *Engine) tickPart() (next, now tube.Instant, err error) {
 // takeRoused collects the tubes to hint at. The lock is held.
 func (e *Engine) takeRoused() []string {
 	var names []string
-	e.machine.Roused(func(tube string) { names = append(names, tube) })
+	e.machine.Hints(func(tube string) { names = append(names, tube) })
 	return names
 }
 

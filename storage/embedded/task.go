@@ -101,7 +101,7 @@ func (e *Engine) take(now tube.Instant, b *storage.Batch, op *storage.Op) bool {
 	if many && !e.mayBegin() {
 		return false
 	}
-	looks, lookups := e.machine.Looks()
+	looks, lookups := e.machine.TakeWork()
 	job, soon := e.machine.Take(now, op.Holder, op.Tubes)
 	if e.answerJob(b, op, job); job == nil {
 		op.Answer.Soon = soon.Until(now)
@@ -116,7 +116,7 @@ func (e *Engine) take(now tube.Instant, b *storage.Batch, op *storage.Op) bool {
 // had counted so much. The first list of names under a hold of the lock is for
 // nothing: else every take of a long one would have it looked up anew.
 func (e *Engine) spendLooks(looks, lookups uint64) {
-	l, u := e.machine.Looks()
+	l, u := e.machine.TakeWork()
 	e.spend(int(l-looks) / looksPerMove)
 	if e.listed {
 		e.spend(int(u-lookups) / looksPerMove)
