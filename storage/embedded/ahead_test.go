@@ -61,7 +61,7 @@ func TestTablesAreNotAheadOfTheLog(t *testing.T) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		oldest, _ = segments(e)
-		return oldest == 3 || e.journal.writing != nil && len(e.journal.writing.waiters) == 2
+		return oldest == 3 || e.journal.writing != nil && len(e.journal.writing.onDurable) == 2
 	})
 
 	left := &disk{fs: d.fs.CrashClone(vfs.CrashCloneCfg{}), clock: d.clock}

@@ -212,7 +212,7 @@ func TestTickInParts(t *testing.T) {
 func TestCrowd(t *testing.T) {
 	g := newGathering(t, nil)
 	defer g.close(t)
-	g.journal.most = 4000
+	g.journal.unwrittenAt = 4000
 	hook, syncing, may := blocking()
 	g.fs.set(hook)
 	var done atomic.Int64
@@ -226,7 +226,7 @@ func TestCrowd(t *testing.T) {
 	<-syncing
 	g.DoGathering(func() int { g.Do(puts(10)...); return 10 }, puts(10)...)
 	g.mu.Lock()
-	crowd, unwritten := len(g.crowd), g.journal.unwritten
+	crowd, unwritten := len(g.noRoom), g.journal.unwritten
 	g.mu.Unlock()
 	if unwritten > 5000 || crowd < 5 {
 		t.Errorf("%d bytes wait to be written and %d batches for that", unwritten, crowd)
@@ -243,12 +243,12 @@ func TestCrowdIsForced(t *testing.T) {
 	d := newDisk()
 	e := mustOpen(t, d.options(t))
 	defer e.Close()
-	e.journal.most = 1
+	e.journal.unwrittenAt = 1
 	e.journal.unwritten = 2 // of which nothing ever gets written
 	ended := make(chan struct{})
 	e.Do(&storage.Batch{Ops: []storage.Op{{Kind: storage.Put, Tube: "a", Body: []byte("x")}}, Done: func() { close(ended) }})
-	if _, err := e.Tick(); err != nil || len(e.crowd) != 1 {
-		t.Fatalf("tick: %v; %d batches wait", err, len(e.crowd))
+	if _, err := e.Tick(); err != nil || len(e.noRoom) != 1 {
+		t.Fatalf("tick: %v; %d batches wait", err, len(e.noRoom))
 	}
 	d.clock.advance(time.Duration(maxWait) + time.Second)
 	if _, err := e.Tick(); err != nil {
@@ -274,7 +274,7 @@ func TestPace(t *testing.T) {
 	waiting := func() (bytes int) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		for _, f := range e.journal.filling.ended {
+		for _, f := range e.journal.filling.full {
 			bytes += len(f.frame)
 		}
 		return bytes + len(e.journal.filling.frame)
@@ -288,8 +288,8 @@ func TestPace(t *testing.T) {
 	}
 	e.mu.Lock()
 	e.journal.writing = nil
-	e.journal.take()
-	e.journal.hand()
+	e.journal.startCommit()
+	e.journal.handOver()
 	e.mu.Unlock()
 	<-kicked
 	if n := kick.Ops[0].Answer.Count; n != many/64*64 {
@@ -303,7 +303,7 @@ func TestFrames(t *testing.T) {
 	for _, size := range []int{100, minLarge, 3 * minLarge} {
 		d := newDisk()
 		e := mustOpen(t, d.options(t))
-		e.journal.frameSize = 4 * size
+		e.journal.frameLimit = 4 * size
 		var batches []*storage.Batch
 		left := make(chan struct{}, 50)
 		for i := range 50 {
@@ -350,8 +350,8 @@ func frameSizes(e *Engine, do func()) (sizes []int) {
 		return nil
 	})
 	e.journal.writing = nil
-	e.journal.take()
-	e.journal.hand()
+	e.journal.startCommit()
+	e.journal.handOver()
 	return sizes
 }
 

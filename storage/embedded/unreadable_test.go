@@ -135,7 +135,7 @@ func TestFailingDiskBuriesNotAll(t *testing.T) {
 	e = mustOpen(t, o)
 	defer e.Close()
 	fs.set(failReads(errors.New("broken")))
-	e.journal.reads.failures.Store(maxFailures - 3)
+	e.journal.bodyReads.failures.Store(maxFailures - 3)
 	take := func() *storage.Answer {
 		ops := []storage.Op{{Kind: storage.Take, Holder: 1, Tubes: []string{"a"}}}
 		storage.DoWait(e, ops)
@@ -153,7 +153,7 @@ func TestFailingDiskBuriesNotAll(t *testing.T) {
 	if a := take(); a.Err != nil || a.NotFound {
 		t.Errorf("with the disk mended: %+v", a)
 	}
-	if n := e.journal.reads.failures.Load(); n != 0 {
+	if n := e.journal.bodyReads.failures.Load(); n != 0 {
 		t.Errorf("%d failures are counted after a success", n)
 	}
 }
