@@ -60,7 +60,7 @@ func write(t testing.TB, closed, reopened bool) *written {
 	for n := range 6 {
 		w.add(t, l, fmt.Sprintf("last %d %s", n, strings.Repeat("z", 11*n)))
 	}
-	settle(l)
+	awaitNext(l)
 	w.last = fmt.Sprint(prefix, l.header.number)
 	if closed {
 		if err := l.Close(); err != nil {
@@ -134,8 +134,8 @@ func (w *written) open(t testing.TB, changed map[string][]byte) ([]string, error
 // was not, the last segment may lose its frames from the first one on that is
 // hit if no header of a frame behind it is left that was written after the
 // frame that is hit was synced. That is so for the last frame, which has none
-// behind it, and for a hit that takes all frames that would know. To whoever
-// reads it, this looks just like a power cut before the sync.
+// behind it, and for a hit that takes all frames that would know. To a reader
+// this looks just like a power cut before the sync.
 func (w *written) vouched(name string, from, to int64) int {
 	if w.closed || name != w.last {
 		return len(w.frames)

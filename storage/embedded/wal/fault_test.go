@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"redstalk/storage/throttle"
 )
 
 var errInjected = errors.New("injected")
@@ -127,7 +129,7 @@ func faultyLife(t *testing.T, fs *hookFS, first uint64, all []string, synced int
 			synced = len(all)
 		}
 	}
-	settle(l)
+	awaitNext(l)
 	if err != nil {
 		if e := add(l, "after"); !errors.Is(e, errInjected) {
 			t.Fatalf("after %v, Append: %v", err, e)
@@ -158,7 +160,7 @@ func TestFailedSyncIsNotForgotten(t *testing.T) {
 	o.SyncEvery = 1
 	o.Fatal = func(err error) { fatal <- err }
 	l, _ := mustOpen(t, o, 0)
-	settle(l)
+	awaitNext(l)
 	failing, goOn := make(chan struct{}), make(chan struct{})
 	var syncs atomic.Int64
 	fs.set(func(what string) error {
@@ -209,7 +211,7 @@ func TestSegmentGrows(t *testing.T) {
 	begun := time.Now()
 	o.Log = slog.New(counter{slog.DiscardHandler, &warnings})
 	l, _ := mustOpen(t, o, 0)
-	settle(l)
+	awaitNext(l)
 	fs.set(func(what string) error {
 		if strings.HasPrefix(what, "create ") {
 			tries.Add(1)
@@ -231,7 +233,7 @@ func TestSegmentGrows(t *testing.T) {
 		return ended
 	}
 	put(1200) // into the one that was prepared before
-	settle(l)
+	awaitNext(l)
 	if tries.Load() != 1 || warnings.Load() != 1 {
 		t.Fatalf("%d tries, %d warnings", tries.Load(), warnings.Load())
 	}
@@ -245,7 +247,7 @@ func TestSegmentGrows(t *testing.T) {
 	if n := tries.Load(); n < 100 || n > 130 {
 		t.Errorf("%d tries for 1000 frames", n)
 	}
-	if n := warnings.Load(); n > 1+int64(took/complainEvery) {
+	if n := warnings.Load(); n > 1+int64(took/throttle.Every) {
 		t.Errorf("%d warnings in %v", n, took)
 	}
 	fs.set(nil)
@@ -266,7 +268,7 @@ func TestSegmentGrows(t *testing.T) {
 func TestReuseFails(t *testing.T) {
 	fs := &hookFS{FS: newMem(t)}
 	l, _ := mustOpen(t, options(t, fs, dir), 0)
-	settle(l)
+	awaitNext(l)
 	hook, failed := nth("reuse ", 1, false)
 	fs.set(hook)
 	for n := range 5 {
@@ -282,7 +284,7 @@ func TestReuseFails(t *testing.T) {
 		if err != nil || ended != uint64(n+1) {
 			t.Fatal(ended, err)
 		}
-		settle(l)
+		awaitNext(l)
 		l.Release(ended)
 	}
 	if !failed.Load() {

@@ -25,7 +25,7 @@ func ours(t *testing.T) (l *Log, at string) {
 	if err := l.Sync(); err != nil {
 		t.Fatal(err)
 	}
-	settle(l)
+	awaitNext(l)
 	if err := l.Check(); err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestPreparesNothingElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.prepareNext()
-	settle(l)
+	awaitNext(l)
 	names, err := os.ReadDir(at)
 	if err != nil || len(names) > 0 {
 		t.Errorf("in another directory there is %v (%v)", names, err)

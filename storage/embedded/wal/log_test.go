@@ -109,13 +109,13 @@ func TestOldSegmentsAreUsedAgain(t *testing.T) {
 		if err != nil || ended == 0 {
 			t.Fatal(ended, err)
 		}
-		settle(l)
+		awaitNext(l)
 		l.Release(ended)
 		if names, _ := fs.List(dir); len(names) > 3 {
 			t.Fatalf("after %d rotations: %v", n+1, names)
 		}
 	}
-	settle(l)
+	awaitNext(l)
 	if reused < 17 {
 		t.Errorf("of 20 segments %d were used again", reused)
 	}
@@ -137,7 +137,7 @@ func TestUnused(t *testing.T) {
 	fs := newMem(t)
 	var want []string
 	for n := range 4 {
-		f, err := fs.Create(fs.PathJoin(dir, making), vfs.WriteCategoryUnspecified)
+		f, err := fs.Create(fs.PathJoin(dir, newName), vfs.WriteCategoryUnspecified)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,7 +147,7 @@ func TestUnused(t *testing.T) {
 		f.Close()
 		l, got := mustOpen(t, options(t, fs, dir), min(uint64(n), 1))
 		same(t, got, want)
-		settle(l)
+		awaitNext(l)
 		_, current := l.Segments()
 		if _, err := fs.Stat(l.path(current + 1)); err != nil {
 			t.Fatalf("the next segment is not there: %v", err)
@@ -175,7 +175,7 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// TestReplayFails: an error of whoever takes the frames names file and place.
+// TestReplayFails: an error of the replay function names file and place.
 func TestReplayFails(t *testing.T) {
 	fs := newMem(t)
 	l, _ := mustOpen(t, options(t, fs, dir), 0)
@@ -199,7 +199,7 @@ func TestTimer(t *testing.T) {
 		o := options(t, fs, dir)
 		o.SyncEvery = time.Second
 		l, _ := mustOpen(t, o, 0)
-		settle(l)
+		awaitNext(l)
 		var once sync.Once
 		syncs := 0
 		fs.set(func(what string) error {
@@ -271,7 +271,7 @@ func TestNever(t *testing.T) {
 			t.Fatal(ended, err)
 		}
 	}
-	settle(l)
+	awaitNext(l)
 	if len(synced) > 0 {
 		t.Errorf("synced: %q", synced)
 	}
@@ -332,8 +332,8 @@ type cutter struct {
 	cuts   int
 }
 
-// look opens what a power cut leaves now.
-func (c *cutter) look(when string) {
+// checkCut opens what a power cut leaves now.
+func (c *cutter) checkCut(when string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.cuts++
@@ -364,7 +364,7 @@ func (c *cutter) open() {
 	c.fs = &hookFS{FS: c.mem}
 	c.fs.set(func(what string) error {
 		if c.mayLook() {
-			c.look("before " + what)
+			c.checkCut("before " + what)
 		}
 		return nil
 	})
@@ -385,7 +385,7 @@ func (c *cutter) mayLook() bool {
 }
 
 func (c *cutter) step() {
-	settle(c.log) // so that only the log's caller changes anything from here on
+	awaitNext(c.log) // so that only the log's caller changes anything from here on
 	var err error
 	switch c.random.IntN(8) {
 	default:
@@ -410,8 +410,8 @@ func (c *cutter) step() {
 		c.synced = len(c.all)
 		c.mu.Unlock()
 	}
-	settle(c.log)
-	c.look("after a step")
+	awaitNext(c.log)
+	c.checkCut("after a step")
 }
 
 // TestPowerCut cuts the power after and within every step: what was synced is

@@ -173,8 +173,8 @@ func add(l *Log, payload string) error {
 	return err
 }
 
-// settle waits until nothing is being prepared.
-func settle(l *Log) {
+// awaitNext waits until nothing is being prepared.
+func awaitNext(l *Log) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for l.making {
@@ -184,9 +184,9 @@ func settle(l *Log) {
 
 // rotate rotates if the log is full, and has what it has to wait for ready.
 func rotate(l *Log) (ended uint64, err error) {
-	settle(l)
+	awaitNext(l)
 	if !l.Full() {
-		settle(l) // it may have begun anew
+		awaitNext(l) // it may have begun anew
 		if !l.Full() {
 			return 0, nil
 		}
