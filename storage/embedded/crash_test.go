@@ -290,7 +290,7 @@ func TestPowerCut(t *testing.T) {
 			for n := range *walkSteps {
 				first := w.Mark()
 				w.Step()
-				w.Settle()
+				w.Acknowledge()
 				for _, r := range c.taken() {
 					within++
 					verify(t, w, &r, c.clock, w.Since(max(first, r.acked)), nil)
