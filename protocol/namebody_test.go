@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// nameBodyVerb has use take a name, a size and a body until the test ends: no
-// verb of today has both.
+// nameBodyVerb makes use take a name, a size and a body, until the test ends. No verb
+// has both today.
 func nameBodyVerb(t *testing.T) {
 	before := table[Use]
 	t.Cleanup(func() { table[Use] = before })

@@ -295,7 +295,7 @@ func TestPut(t *testing.T) {
 	check(t, "put 0 0 1 1\r\na\r\nstats\r\n", -1, "put JOB_TOO_BIG counted", "stats")
 }
 
-// A body of 4 GiB is swallowed without being kept.
+// TestSwallowLargest: a body of 4 GiB is skipped without being kept.
 func TestSwallowLargest(t *testing.T) {
 	const n = 1<<32 - 1
 	src := io.MultiReader(strings.NewReader("put 0 0 1 4294967295\r\n"), io.LimitReader(idle{}, n+2), strings.NewReader("stats\r\n"))
@@ -327,7 +327,7 @@ func more(t testing.TB, r *Reader, c *Command) {
 	}
 }
 
-// An announced size costs nothing until the bytes come.
+// TestAnnouncedSize: a size that is announced costs no memory before the bytes come.
 func TestAnnouncedSize(t *testing.T) {
 	src := &pieces{"put 0 0 1 1073741824\r\n" + strings.Repeat("z", 1<<20), randomly(1)}
 	r := NewReader(src, 1<<30)
@@ -347,7 +347,7 @@ func TestAnnouncedSize(t *testing.T) {
 	}
 }
 
-// Bodies are the caller's, with no slack.
+// TestBodyOwnership: bodies are the caller's, and have no spare capacity.
 func TestBodyOwnership(t *testing.T) {
 	for _, cut := range []func() int{whole, oneByte} {
 		r := NewReader(&pieces{"put 0 0 1 5\r\nhello\r\nput 0 0 1 5\r\nworld\r\n", cut}, 100)
@@ -363,7 +363,7 @@ func TestBodyOwnership(t *testing.T) {
 	}
 }
 
-// While nobody calls Next, Fill goes on up to 64 KiB, and nothing is lost.
+// TestFull: while Next is not called, Fill reads up to 64 KiB, and nothing is lost.
 func TestFull(t *testing.T) {
 	const n = 20_000
 	r := NewReader(&pieces{strings.Repeat("stats\r\n", n), randomly(3)}, 100)
@@ -408,7 +408,8 @@ func TestFillInBody(t *testing.T) {
 	}
 }
 
-// The buffer grows under load and is given back when the load is gone.
+// TestBufferFollowsLoad: the buffer grows under load and shrinks when the load is
+// over.
 func TestBufferFollowsLoad(t *testing.T) {
 	burst := strings.Repeat("stats\r\n", 100_000)
 	cut := whole
@@ -472,7 +473,7 @@ func TestFillErrors(t *testing.T) {
 	}
 }
 
-// script is a source whose every Read is laid down.
+// script is a source with a fixed result for every Read.
 type script []struct {
 	data string
 	err  error
@@ -600,7 +601,7 @@ func BenchmarkNext(b *testing.B) {
 	}
 }
 
-// TestBegun: a put counts when its line has come, once.
+// TestBegun: a put is counted once, when its line has come.
 func TestBegun(t *testing.T) {
 	for _, size := range []int{10, 10_000, 70_000} {
 		pipe := &drip{}
@@ -638,7 +639,7 @@ func TestBegun(t *testing.T) {
 	}
 }
 
-// drip is a source to which a test adds what is to be read next.
+// drip is a source to which a test adds what is read next.
 type drip struct{ rest strings.Builder }
 
 func (p *drip) add(s string) { p.rest.WriteString(s) }

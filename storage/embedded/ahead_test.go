@@ -10,10 +10,10 @@ import (
 	"redstalk/tube"
 )
 
-// TestTablesAreNotAheadOfTheLog cuts the power while the deletion of a job is
-// not synced yet, but the checkpoint writes the window in which it was put. The
-// job must not be gone from the tables, nor the log that has it, while what is
-// on the disk of the log goes on about it.
+// TestTablesAreNotAheadOfTheLog cuts the power at a bad moment: a checkpoint writes
+// the window in which a job was put, and the deletion of that job is not synced yet.
+// The tables must not lack the job while the log, as far as it is on the disk, does
+// not say that it is deleted.
 func TestTablesAreNotAheadOfTheLog(t *testing.T) {
 	d := newDisk()
 	fs := newHooked(d.fs)

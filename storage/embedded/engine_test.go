@@ -12,7 +12,7 @@ import (
 	"redstalk/storage/storetest"
 )
 
-// handClock is a clock that moves only when told.
+// handClock is a clock that moves only when it is told to.
 type handClock struct {
 	start time.Time
 	ahead atomic.Int64
@@ -34,8 +34,8 @@ func TestMemory(t *testing.T) {
 	})
 }
 
-// disk is a directory that outlives engines, in memory, of which a power cut
-// leaves only what was synced.
+// disk is a directory in memory that outlives engines. A power cut leaves only what
+// was synced.
 type disk struct {
 	fs      *memFS
 	clock   *handClock
@@ -62,7 +62,7 @@ func (d *disk) open(t testing.TB) storage.Store {
 	return e
 }
 
-// cutPower ends an engine and leaves what was synced.
+// cutPower ends an engine, and leaves what was synced.
 func (d *disk) cutPower(s storage.Store) {
 	left := d.fs.CrashClone(vfs.CrashCloneCfg{})
 	s.Close() // on the file system that nobody looks at any more
@@ -76,8 +76,8 @@ func (d *disk) engine(restartEvery int) *storetest.Engine {
 	}
 }
 
-// TestJournal has small segments three times of four: to look through large ones at
-// every opening takes most of the test's time.
+// TestJournal uses small segments three times out of four: with large ones, most of
+// the time goes into reading them at each start.
 func TestJournal(t *testing.T) {
 	disks := 0
 	storetest.Run(t, func(testing.TB) *storetest.Engine {
@@ -89,8 +89,8 @@ func TestJournal(t *testing.T) {
 	})
 }
 
-// TestJournalAlwaysReopened has the store closed, or its power cut, and opened
-// again after every step.
+// TestJournalAlwaysReopened opens the store anew after every step. It closes it
+// before, or cuts its power.
 func TestJournalAlwaysReopened(t *testing.T) {
 	var disks []*disk
 	storetest.Run(t, func(testing.TB) *storetest.Engine {

@@ -18,8 +18,8 @@ import (
 
 var errInjected = errors.New("injected")
 
-// nth returns a hook that lets the nth of what begins so fail, and all after it
-// if they are to. It counts from 1.
+// nth returns a hook that lets the nth operation fail whose description begins with
+// kind, and, if after is true, all later ones. It counts from 1.
 func nth(kind string, n int64, after bool) (hook func(string) error, failed *atomic.Bool) {
 	var count atomic.Int64
 	failed = new(atomic.Bool)
@@ -35,9 +35,9 @@ func nth(kind string, n int64, after bool) (hook func(string) error, failed *ato
 	}, failed
 }
 
-// TestFaults lets every write, sync, creation and renaming fail in turn, once
-// or for good. An error names the file, the log takes nothing more after that,
-// and what was synced before is there when it is opened again.
+// TestFaults lets every write, sync, creation and renaming fail in turn, once or for
+// good. The error names the file, the log accepts nothing after that, and what was
+// synced before is there when it is opened again.
 func TestFaults(t *testing.T) {
 	for _, kind := range []string{"write ", "syncdata ", "sync ", "create ", "rename ", "opendir ", "open "} {
 		t.Run(strings.TrimSpace(kind), func(t *testing.T) {
@@ -98,8 +98,8 @@ func wantNamed(t *testing.T, err error) {
 	}
 }
 
-// faultyLife opens a log and appends to it until an error, and wants that to be
-// the last word.
+// faultyLife opens a log and appends to it until there is an error. After that
+// nothing may succeed.
 func faultyLife(t *testing.T, fs *hookFS, first uint64, all []string, synced int) ([]string, int, error) {
 	l, got, err := open(options(t, fs, dir), first)
 	if err != nil {
@@ -151,8 +151,8 @@ func faultyLife(t *testing.T, fs *hookFS, first uint64, all []string, synced int
 	return all, synced, err
 }
 
-// TestFailedSyncIsNotForgotten: an operating system tells of lost data once.
-// Who syncs at the same time must not take the next sync's word for it.
+// TestFailedSyncIsNotForgotten: an operating system tells about lost data once. A
+// caller that syncs at the same time must not believe the sync after that.
 func TestFailedSyncIsNotForgotten(t *testing.T) {
 	fs := &hookFS{FS: newMem(t)}
 	fatal := make(chan error, 1)
@@ -202,8 +202,8 @@ func (c counter) Handle(context.Context, slog.Record) error {
 	return nil
 }
 
-// TestSegmentGrows: while the next segment cannot be prepared the current one
-// grows. It is tried again, but not with every frame, and said once.
+// TestSegmentGrows: while the next segment cannot be prepared the current one grows.
+// Preparing is tried again, but not with every frame, and the operator is told once.
 func TestSegmentGrows(t *testing.T) {
 	fs := &hookFS{FS: newMem(t)}
 	o := options(t, fs, dir)
@@ -263,8 +263,7 @@ func TestSegmentGrows(t *testing.T) {
 	l.Abandon()
 }
 
-// TestReuseFails: an old segment that cannot be used again is given up for a new
-// one.
+// TestReuseFails: if an old segment cannot be used again, a new one is made.
 func TestReuseFails(t *testing.T) {
 	fs := &hookFS{FS: newMem(t)}
 	l, _ := mustOpen(t, options(t, fs, dir), 0)

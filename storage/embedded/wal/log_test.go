@@ -15,7 +15,7 @@ import (
 )
 
 // TestRoundTrips opens a log again and again, appends across many segments, and
-// lets go of old ones; it is closed in peace or just left.
+// releases old ones. It closes the log, or abandons it.
 func TestRoundTrips(t *testing.T) {
 	for name, fs := range map[string]vfs.FS{"memory": newMem(t), "files": vfs.Default} {
 		t.Run(name, func(t *testing.T) {
@@ -78,7 +78,7 @@ func tripRound(t *testing.T, o Options, r *rand.Rand) {
 	}
 }
 
-// drop takes the segments before first out of what is to be replayed.
+// drop removes what is in the segments before first from what must be replayed.
 func drop(want []string, began map[uint64]int, first uint64) ([]string, map[uint64]int) {
 	cut, left := began[first], make(map[uint64]int)
 	for segment, at := range began {
@@ -89,9 +89,9 @@ func drop(want []string, began map[uint64]int, first uint64) ([]string, map[uint
 	return want[cut:], left
 }
 
-// TestOldSegmentsAreUsedAgain: they are not removed but become the next ones,
-// and never are there more files than the log has segments, one that is
-// prepared, and one to use again.
+// TestOldSegmentsAreUsedAgain: released segments become the next ones. There are
+// never more files than the segments of the log, one that is prepared, and one to use
+// again.
 func TestOldSegmentsAreUsedAgain(t *testing.T) {
 	reused := 0
 	fs := &hookFS{FS: newMem(t), hook: func(what string) error {
@@ -131,8 +131,8 @@ func TestOldSegmentsAreUsedAgain(t *testing.T) {
 	l.Abandon()
 }
 
-// TestUnused: a segment that was prepared, or half of one, is no part of the
-// log.
+// TestUnused: a segment that was prepared, completely or in part, is not a part of
+// the log.
 func TestUnused(t *testing.T) {
 	fs := newMem(t)
 	var want []string
@@ -162,7 +162,7 @@ func TestUnused(t *testing.T) {
 	}
 }
 
-// TestMissing: once there was a log, it is not taken for a new one.
+// TestMissing: a log that was there before and is missing is not taken for a new one.
 func TestMissing(t *testing.T) {
 	for _, first := range []uint64{1, 7} {
 		l, _, err := open(options(t, newMem(t), dir), first)
@@ -190,8 +190,8 @@ func TestReplayFails(t *testing.T) {
 	}
 }
 
-// TestTimer has it sync what nobody has called Sync for, the last frames of a
-// burst included, which are appended while it is at that.
+// TestTimer has the timer sync what nobody has called Sync for. That includes the
+// last frames of a burst, which are appended while it syncs.
 func TestTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := newMem(t)
@@ -244,7 +244,7 @@ func TestTimer(t *testing.T) {
 	})
 }
 
-// TestNever syncs only what it must: on a call of Sync, and then all.
+// TestNever: only a call of Sync syncs, and then it syncs everything.
 func TestNever(t *testing.T) {
 	mem := newMem(t)
 	var synced []string
@@ -287,8 +287,8 @@ func TestNever(t *testing.T) {
 	l.Abandon()
 }
 
-// TestReplayedIsVouchedFor: what was only with the operating system when the log
-// was opened is on the disk before anything new.
+// TestReplayedIsVouchedFor: what was only with the operating system when the log was
+// opened is on the disk before anything new.
 func TestReplayedIsVouchedFor(t *testing.T) {
 	mem := newMem(t)
 	o := options(t, mem, dir)
@@ -315,7 +315,7 @@ func TestReplayedIsVouchedFor(t *testing.T) {
 
 var histories = flag.Int("histories", 8, "random histories in which the power is cut")
 
-// cutter takes a log through a random history on a disk whose power is cut.
+// cutter takes a log through a random history, and cuts the power of its disk.
 type cutter struct {
 	t      *testing.T
 	random *rand.Rand // behind mu while the log is open and not settled
@@ -358,7 +358,7 @@ func (c *cutter) checkCut(when string) {
 	}
 }
 
-// open opens the log, whose beginning is a point to cut the power at as well.
+// open opens the log. The power may be cut within that as well.
 func (c *cutter) open() {
 	c.t.Helper()
 	c.fs = &hookFS{FS: c.mem}
@@ -414,7 +414,7 @@ func (c *cutter) step() {
 	c.checkCut("after a step")
 }
 
-// TestPowerCut cuts the power after and within every step: what was synced is
+// TestPowerCut cuts the power after and within every step. What was synced is
 // replayed, in order, and nothing that was not appended.
 func TestPowerCut(t *testing.T) {
 	cuts := 0
