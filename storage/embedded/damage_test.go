@@ -158,7 +158,7 @@ const (
 func (p *peaceful) open(t *testing.T, fs *memFS, what string, names ...string) outcome {
 	t.Helper()
 	fatal, found := make(chan error, 10), make(chan outcome, 1)
-	o := (&disk{fs: fs, clock: p.clock}).options(t)
+	o := (&disk{fs: fs, clock: p.clock, segment: crashSegment}).options(t)
 	o.Fatal = func(err error) { fatal <- err; select {} }
 	go func() { found <- p.outcome(t, o, what, names) }()
 	select {
@@ -502,7 +502,7 @@ func TestWrongLayout(t *testing.T) {
 // set writes a layout to tables that no process has open.
 func (p *peaceful) set(t *testing.T, fs *memFS, layout []byte) {
 	t.Helper()
-	o := (&disk{fs: fs, clock: p.clock}).options(t)
+	o := (&disk{fs: fs, clock: p.clock, segment: crashSegment}).options(t)
 	db, err := openPebble(&o, nil)
 	if err != nil {
 		t.Fatal(err)

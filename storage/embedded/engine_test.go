@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"flag"
 	"log/slog"
 	"sync/atomic"
 	"testing"
@@ -76,13 +77,16 @@ func (d *disk) engine(restartEvery int) *storetest.Engine {
 	}
 }
 
-// TestJournal uses small segments three times out of four: with large ones, most of
-// the time goes into reading them at each start.
+// largeSegments is a flag because large segments cost time: most of it goes into reading
+// them at each start.
+var largeSegments = flag.Int("large-segments", 8, "one of so many disks of TestJournal has segments as large as a user's")
+
+// TestJournal runs the suite, mostly with small segments.
 func TestJournal(t *testing.T) {
 	disks := 0
 	storetest.Run(t, func(testing.TB) *storetest.Engine {
 		d := newDisk()
-		if disks++; disks%4 != 0 {
+		if disks++; disks%*largeSegments != 0 {
 			d.segment = crashSegment
 		}
 		return d.engine(20)

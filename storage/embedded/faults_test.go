@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -235,7 +236,7 @@ func (l *faultyLife) tryBatch() {
 func (l *faultyLife) checkLeft(percent int) {
 	l.t.Helper()
 	before, books := l.t.Failed(), l.copy()
-	d := &disk{fs: clone(l.disk.fs, percent), clock: l.disk.clock}
+	d := &disk{fs: clone(l.disk.fs, percent), clock: l.disk.clock, segment: crashSegment} // small segments are made sooner
 	e, err := Open(d.options(l.t))
 	if err != nil {
 		l.t.Errorf("%s: after a power cut with %d percent of what was not synced: %v", l.fault, percent, err)
@@ -255,6 +256,7 @@ func (l *faultyLife) checkLeft(percent int) {
 // Fatal. In any case nothing is lost that was acknowledged, and no job comes back
 // whose deletion was acknowledged.
 func TestFaults(t *testing.T) {
+	done := opsOfALife(t)
 	places := map[string]func(errorfs.Op) bool{"log": ofLog, "tables": inTables}
 	kinds := map[string]func(errorfs.Op) bool{
 		"write": isWrite, "sync": isSync, "create": isCreate, "rename": isRename, "remove": isRemove, "open": isOpen, "link": isLink,
@@ -266,24 +268,41 @@ func TestFaults(t *testing.T) {
 			}
 			t.Run(what+" of "+where, func(t *testing.T) {
 				t.Parallel()
-				eachFault(t, func(op errorfs.Op) bool { return in(op) && is(op) })
+				eachFault(t, done, func(op errorfs.Op) bool { return in(op) && is(op) })
 			})
 		}
 	}
 }
 
-// eachFault counts some operations in a life without faults. Then it lives as many
-// lives, in each of which one of the operations fails: once, or from then on, by
-// turns.
-func eachFault(t *testing.T, meets func(errorfs.Op) bool) {
-	well := &fault{meets: meets, nth: math.MaxInt}
+// opsOfALife returns all operations on files in a life without faults.
+func opsOfALife(t *testing.T) (done []errorfs.Op) {
+	well := &fault{nth: math.MaxInt}
+	well.meets = func(op errorfs.Op) bool {
+		done = append(done, op)
+		return true
+	}
 	newFaultyLife(t, well).run()
+	well.mu.Lock() // Pebble may still be at work in the background
+	defer well.mu.Unlock()
+	return slices.Clone(done)
+}
+
+// eachFault counts some operations in done, which a life without faults does. Then it
+// lives as many lives, in each of which one of the operations fails: once, or from then
+// on, by turns.
+func eachFault(t *testing.T, done []errorfs.Op, meets func(errorfs.Op) bool) {
+	met := 0
+	for _, op := range done {
+		if meets(op) {
+			met++
+		}
+	}
 	step := 1
 	if *faults > 0 {
-		step = max(1, (well.seen+*faults-1) / *faults)
+		step = max(1, (met+*faults-1) / *faults)
 	}
 	tried := 0
-	for n := 1 + rand.IntN(step); n <= well.seen; n += step {
+	for n := 1 + rand.IntN(step); n <= met; n += step {
 		for _, lasts := range []bool{n/step%2 == 0, n/step%2 != 0} {
 			newFaultyLife(t, &fault{meets: meets, nth: n, lasts: lasts}).run()
 			if tried++; *faults > 0 {
@@ -291,7 +310,7 @@ func eachFault(t *testing.T, meets func(errorfs.Op) bool) {
 			}
 		}
 	}
-	t.Logf("%d faults for %d operations", tried, well.seen)
+	t.Logf("%d faults for %d operations", tried, met)
 	if tried == 0 {
 		t.Error("no fault at all")
 	}

@@ -303,7 +303,9 @@ func (l *load) crash(fs *memFS, percent int) crash {
 
 func (c *crash) check(t *testing.T, every time.Duration) {
 	t.Helper()
-	e, err := Open(stressOptions(t, c.left, "jobs", every))
+	o := stressOptions(t, c.left, "jobs", every)
+	o.segment = crashSegment // small segments are made sooner
+	e, err := Open(o)
 	if err != nil {
 		t.Fatalf("after a crash with %d percent: %v", c.percent, err)
 	}

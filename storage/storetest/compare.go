@@ -10,8 +10,10 @@ import (
 	"redstalk/tube"
 )
 
-// differ compares answers and says where they differ, "" if nowhere.
-func differ(got, want *storage.Answer) string {
+// differ compares answers and says where they differ; "" if nowhere. Times may differ by
+// tolerance for each second of unit.
+func differ(got, want *storage.Answer, unit int) string {
+	most := time.Duration(unit) * tolerance
 	switch {
 	case got.Err != nil:
 		return "error: " + got.Err.Error()
@@ -23,15 +25,15 @@ func differ(got, want *storage.Answer) string {
 		return "body"
 	case got.Count != want.Count:
 		return "count"
-	case !near(got.Soon, want.Soon):
+	case !near(got.Soon, want.Soon, most):
 		return "deadline soon"
 	case !slices.Equal(got.Names, want.Names):
 		return "names"
 	case (got.Job == nil) != (want.Job == nil), (got.TubeStats == nil) != (want.TubeStats == nil), (got.Stats == nil) != (want.Stats == nil):
 		return "kind of answer"
-	case got.Job != nil && !sameJob(*got.Job, *want.Job):
+	case got.Job != nil && !sameJob(*got.Job, *want.Job, most):
 		return "job"
-	case got.TubeStats != nil && !sameTube(*got.TubeStats, *want.TubeStats):
+	case got.TubeStats != nil && !sameTube(*got.TubeStats, *want.TubeStats, most):
 		return "tube"
 	case got.Stats != nil && got.Stats.Totals != want.Stats.Totals:
 		return "totals"
@@ -39,16 +41,16 @@ func differ(got, want *storage.Answer) string {
 	return ""
 }
 
-func near(a, b time.Duration) bool { return a == b || (a-b).Abs() < tolerance }
+func near(a, b, most time.Duration) bool { return a == b || (a-b).Abs() < most }
 
-func sameJob(got, want tube.JobStats) bool {
-	same := near(got.TimeLeft, want.TimeLeft)
+func sameJob(got, want tube.JobStats, most time.Duration) bool {
+	same := near(got.TimeLeft, want.TimeLeft, most)
 	got.TimeLeft, got.Age, got.File = want.TimeLeft, want.Age, want.File
 	return same && got == want
 }
 
-func sameTube(got, want tube.TubeStats) bool {
-	same := near(got.PauseLeft, want.PauseLeft)
+func sameTube(got, want tube.TubeStats, most time.Duration) bool {
+	same := near(got.PauseLeft, want.PauseLeft, most)
 	got.PauseLeft = want.PauseLeft
 	return same && got == want
 }

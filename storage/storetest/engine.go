@@ -31,6 +31,11 @@ type Engine struct {
 	// every batch, unless a reservation or an attendance would end by that.
 	RestartEvery int
 
+	// Unit is how many seconds the times of random histories are multiples of; 0
+	// means 1. It is for a store whose clock goes on by itself: on a busy machine a
+	// second passes within few operations.
+	Unit int
+
 	// Brief makes random histories that many times shorter; 0 means 1.
 	Brief int
 

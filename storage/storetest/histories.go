@@ -15,20 +15,36 @@ import (
 )
 
 var (
-	histories = flag.Int("histories", 20, "random histories that each engine is taken through")
+	histories = flag.Int("histories", 10, "random histories that each engine is taken through")
 	steps     = flag.Int("steps", 400, "operations of a random history")
 	firstSeed = flag.Uint64("seed", 1, "seed of the first random history")
 )
 
 // breath is the time between any two operations, so that no two have the same time: engines
 // may choose the order of things that are due at the same time. The model's clock moves by
-// whole seconds only, as do delays and TTRs, and the clock of a real store goes on by
-// itself. So what is due agrees as long as the breaths of a few seconds make up less than
-// one second.
+// whole units only (Engine.Unit), as do delays and TTRs. The clock of a real store goes on by
+// itself. So what is due agrees as long as the breaths of a few seconds make up less than one
+// second, and less than a unit really passes meanwhile.
 const breath = 2 * time.Millisecond
 
-// tolerance is by how much times may differ for these reasons.
+// tolerance is by how much times may differ for these reasons, if the unit is one second.
 const tolerance = 900 * time.Millisecond
+
+// unit returns Engine.Unit in seconds.
+func (e *Engine) unit() int { return max(e.Unit, 1) }
+
+// stretch makes the times of operations multiples of the engine's unit. If that is more than a
+// second no TTR is 0, which means one second.
+func (e *Engine) stretch(batch []storage.Op) {
+	unit := uint32(e.unit())
+	for i := range batch {
+		op := &batch[i]
+		op.Delay *= unit
+		if unit > 1 {
+			op.TTR = max(op.TTR, 1) * unit
+		}
+	}
+}
 
 // runHistories takes the engine and the model through the same random
 // histories and compares every answer.
@@ -45,7 +61,7 @@ func runHistories(t *testing.T, fresh func(testing.TB) *Engine) {
 			}
 		})
 	}
-	if *histories*(*steps)/brief >= 8000 {
+	if *histories*(*steps)/brief >= 4000 {
 		reportCoverage(t, covered)
 	}
 }
@@ -93,7 +109,7 @@ type history struct {
 // step does one thing to engine and model.
 func (h *history) step() {
 	if h.random.IntN(100) < 6 {
-		h.pass(time.Duration(1+h.random.IntN(4)) * time.Second)
+		h.pass(time.Duration((1+h.random.IntN(4))*h.engine.unit()) * time.Second)
 	} else {
 		h.compare(h.randomBatch())
 	}
@@ -138,6 +154,7 @@ func (h *history) note(format string, args ...any) {
 
 // compare carries out a batch on both sides.
 func (h *history) compare(batch []storage.Op) {
+	h.engine.stretch(batch)
 	mine := slices.Clone(batch)
 	for i := range mine {
 		h.cover(&mine[i])
@@ -156,7 +173,7 @@ func (h *history) compare(batch []storage.Op) {
 	}
 	for i := range batch {
 		h.note("%s → %s", describe(&batch[i]), show(&batch[i].Answer))
-		if diff := differ(&batch[i].Answer, &mine[i].Answer); diff != "" {
+		if diff := differ(&batch[i].Answer, &mine[i].Answer, h.engine.unit()); diff != "" {
 			h.Fatalf("the store and the model differ: %s\nmodel: %s\nafter:\n%s", diff, show(&mine[i].Answer), strings.Join(h.log, "\n"))
 		}
 	}

@@ -85,7 +85,7 @@ func (m *Model) agrees(s storage.Store, ops ...storage.Op) string {
 	}
 	storage.DoWait(s, ops)
 	for i := range ops {
-		if diff := differ(&ops[i].Answer, &mine[i].Answer); diff != "" {
+		if diff := differ(&ops[i].Answer, &mine[i].Answer, 1); diff != "" {
 			return diff + ": " + describe(&ops[i]) + "\nstore: " + show(&ops[i].Answer) + "\nmodel: " + show(&mine[i].Answer)
 		}
 	}

@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"bytes"
 	"encoding/binary"
 	"hash/crc32"
 	"math"
@@ -112,6 +113,10 @@ func (f frame) next(offset int64) int64 {
 func provenAfter(data []byte, at place) int64 {
 	var proven int64
 	for at.offset < int64(len(data)) {
+		if n := zerosAt(data, at.offset); n > 0 {
+			at.offset += n
+			continue
+		}
 		f, ok := headerAt(data, at)
 		if !ok {
 			at.offset += align
@@ -121,4 +126,16 @@ func provenAfter(data []byte, at place) int64 {
 		at.offset = f.next(at.offset)
 	}
 	return proven
+}
+
+// blank is zeros to compare with.
+var blank [256]byte
+
+// zerosAt returns how many bytes can be skipped at an offset because all are zero, and no
+// header begins among them; 0 if a header may begin there.
+func zerosAt(data []byte, offset int64) int64 {
+	if int64(len(data))-offset < int64(len(blank)) || !bytes.Equal(data[offset:][:len(blank)], blank[:]) {
+		return 0
+	}
+	return int64(len(blank)) - HeaderSize + align
 }

@@ -109,10 +109,12 @@ func writeUnused(f vfs.File, number uint64) (info vfs.FileInfo, err error) {
 	return info, f.Sync()
 }
 
-// fill writes zeros to a file.
+// fill writes zeros to a file. It clears them before each write, because a write may change
+// what it is given, see vfs.File.
 func fill(f vfs.File, size int64) error {
 	zeros := make([]byte, max(min(size, 256<<10), 1))
 	for left := size; left > 0; left -= int64(len(zeros)) {
+		clear(zeros)
 		if _, err := f.Write(zeros[:min(left, int64(len(zeros)))]); err != nil {
 			return err
 		}
