@@ -4,8 +4,8 @@ import "fmt"
 
 // Journal is told of every change that must survive a restart, so that no caller
 // has to decide what to write. The Machine calls its methods in the middle of a
-// change, on the goroutine of whoever called the Machine. They must not call the
-// Machine and must not fail. They may keep body, which never changes.
+// change, on the goroutine that has called the Machine. They must not call the Machine
+// and must not fail. They may keep body, which never changes.
 type Journal interface {
 	// Put tells about a new job.
 	Put(r Record, body []byte)

@@ -130,7 +130,7 @@ func (m *Machine) moveAlong(now Instant, j *Job, arrow *Arrow, h Holder) {
 }
 
 // SetAside buries job id, because its body cannot be read. It does nothing if
-// somebody other than h has reserved the job. No counter grows, because no client
+// another holder than h has reserved the job. No counter grows, because no client
 // has asked for it. It returns whether the job was buried.
 func (m *Machine) SetAside(now Instant, h Holder, id uint64) bool {
 	j := m.Find(id)

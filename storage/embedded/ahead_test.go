@@ -71,6 +71,13 @@ func TestTablesAreNotAheadOfTheLog(t *testing.T) {
 		t.Error(err)
 	}
 	close(syncing)
+	wantUndeleted(t, left, job, oldest)
+}
+
+// wantUndeleted opens what a power cut has left of a log from segment oldest on. The batch
+// that deletes a job and puts another one must not be done, and no half of it.
+func wantUndeleted(t *testing.T, left *disk, job, oldest uint64) {
+	t.Helper()
 	e, err := Open(left.options(t))
 	if err != nil {
 		t.Fatalf("after a power cut, with the log from segment %d on: %v", oldest, err)

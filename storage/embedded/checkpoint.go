@@ -55,7 +55,7 @@ func (j *journal) writeWindows() {
 		if !j.writeUntilDone(w) {
 			continue // the journal ends; the log has what the tables lack
 		}
-		j.mustOwn() // else segments of somebody else would be released
+		j.mustOwn() // else it would release segments that are not the engine's any more
 		j.log.Release(w.segment)
 		if w.reclaim {
 			j.compactTables()
@@ -111,7 +111,7 @@ func (j *journal) windowDone() {
 
 // syncChanges returns when all that has changed so far is on the disk, in the log.
 // The tables must not get what the log may still lose: they would have one half of a
-// batch without the other, or lack a job that the log goes on about.
+// batch without the other, or lack a job that a later entry of the log is about.
 func (j *journal) syncChanges() error {
 	written := make(chan struct{})
 	j.mu.Lock()

@@ -22,7 +22,7 @@
 //     and telling a broken or foreign directory from a good one.
 //   - guard: how much room the disk has left, and whether puts are refused.
 //   - directory and ownership: keeping the directory for this process, and noticing when
-//     it is somebody else's.
+//     it is not the engine's any more.
 //   - quiet: when memory is given back to the operating system.
 //
 // What does not live here: the rules (package tube) and waiting for jobs (package server).

@@ -54,8 +54,8 @@ func (j *journal) awaitTables() {
 }
 
 // awaitCommit waits while a heavy group waits to be written. Tasks change jobs faster
-// than a disk writes them, and a put of anybody else waits for all of the group that
-// it has joined. It releases the lock while it waits; the lock is held before and
+// than a disk writes them, and a put of another connection waits for all of the group
+// that it has joined. It releases the lock while it waits; the lock is held before and
 // after.
 func (j *journal) awaitCommit() {
 	for j.writing != nil && j.filling.heavy() && !j.ending {

@@ -182,7 +182,7 @@ func testLeave(b *rig) {
 		}
 	}
 	if s := b.job(other); s.State != tube.Reserved {
-		b.Errorf("somebody else's job: %+v", s)
+		b.Errorf("the job of another holder: %+v", s)
 	}
 	b.leave(1)
 	b.leave(3)

@@ -30,7 +30,7 @@ func testPause(b *rig) {
 	b.must(tube.Release, 1, id)
 	b.advance(8900 * time.Millisecond)
 	b.wantTake(1, "t")
-	b.take(1, "t") // asks to be told
+	b.take(1, "t") // asks for a hint
 	b.advance(110 * time.Millisecond)
 	if !b.ear.heard("t") {
 		b.Error("the end of the pause was not hinted at")
@@ -80,7 +80,7 @@ func testTTR(b *rig) {
 	if got := b.totals().Timeouts; got != 3 {
 		b.Errorf("%d timeouts are counted, want 3", got) // zero timed out twice
 	}
-	b.must(tube.Delete, 1, id) // as anybody's could, now that it is ready
+	b.must(tube.Delete, 1, id) // any holder may delete it, now that it is ready
 }
 
 func testTouch(b *rig) {
@@ -88,7 +88,7 @@ func testTouch(b *rig) {
 	b.wantTake(1, "t", id)
 	b.advance(4 * time.Second)
 	if b.move(tube.Touch, 2, id, 0, 0) {
-		b.Error("somebody else's touch applied")
+		b.Error("the touch of another holder applied")
 	}
 	b.must(tube.Touch, 1, id)
 	b.advance(4 * time.Second)

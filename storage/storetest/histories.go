@@ -137,7 +137,7 @@ func (h *history) reopen() {
 			h.compare([]storage.Op{{Kind: storage.Put, Tube: "a", TTR: 1, Body: []byte("the last change")}})
 		}
 		h.note("crashed and opened again")
-		h.totals() // answered: so what expired before, which nobody was told, is kept too
+		h.totals() // once it is answered, what has expired before is kept as well
 		h.engine.Crash(h.store)
 	} else {
 		h.note("closed and opened again")

@@ -191,7 +191,7 @@ func (b *rig) leave(h tube.Holder) {
 	b.do(storage.Op{Kind: storage.Leave, Holder: h})
 }
 
-// job tells about a job; its state is Gone if there is none.
+// job returns the stats of a job; its state is Gone if there is none.
 func (b *rig) job(id uint64) tube.JobStats {
 	b.Helper()
 	if s := b.do(storage.Op{Kind: storage.JobStats, ID: id}).Job; s != nil {
@@ -200,7 +200,7 @@ func (b *rig) job(id uint64) tube.JobStats {
 	return tube.JobStats{}
 }
 
-// tube tells about a tube; nil if there is none.
+// tube returns the stats of a tube; nil if there is none.
 func (b *rig) tube(name string) *tube.TubeStats {
 	b.Helper()
 	return b.do(storage.Op{Kind: storage.TubeStats, Tube: name}).TubeStats
