@@ -75,8 +75,8 @@ func checkTables(o *Options) error {
 	return errors.Join(err, db.Close())
 }
 
-// unbrokenFrom returns the first of the latest segments among which none is missing; 0
-// if there are none. A single one before them may be there to be used again.
+// unbrokenFrom returns the number from which on no segment is missing; 0 if there is no
+// segment. There may be a segment before a gap, which is kept to be used again.
 func unbrokenFrom(numbers []uint64) uint64 {
 	if len(numbers) == 0 {
 		return 0
