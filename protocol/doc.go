@@ -4,44 +4,54 @@
 // # What lives here
 //
 //   - [Verb] and its table (verb.go): which words there are, in which order
-//     they are matched, what their arguments look like, which counter of the
-//     stats page they move. Parsing is driven by this table; the server drives
-//     dispatch and counting from it.
-//   - [Reader] (reader.go): framing. Finds lines and bodies in the stream,
-//     however the bytes were cut up on the way, and hands out one [Command] at
-//     a time. The arguments themselves are read in parse.go.
-//   - [Writer] (writer.go): one method a reply, collected and sent in one burst.
+//     they are matched, what their arguments look like, and which counter of the
+//     stats page they move. The parser works by this table, and so does the
+//     server when it dispatches and counts commands.
+//   - [Reader] (reader.go): framing. It finds lines and bodies in the stream,
+//     however the bytes were split on the way, and returns one [Command] at a
+//     time. Arguments are read in parse.go.
+//   - [Writer] (writer.go): one method for each reply. Replies are collected and
+//     sent in one burst.
 //   - [Page] (page.go): the YAML of the stats and list commands.
 //
 // # What does not
 //
-// No job state, no tube, no clock, no connection, no goroutine, no lock. The
-// package knows numbers and bytes: that a TTR of 0 means 1 second, or that
-// "kick" of a tube takes buried jobs first, is the business of others. Nothing
-// of this project is imported here.
+// The package holds no job state, no tube, no clock, no connection, no goroutine
+// and no lock. It knows numbers and bytes. That a TTR of 0 means 1 second, or
+// that "kick" takes buried jobs first, is not known here. The package imports
+// nothing else of this module.
 //
 // # Invariants
 //
-// The commands that come out depend on the bytes that go in and on nothing
-// else, in particular not on how they were split into reads. Every line and
-// every body, well-formed or not, gives exactly one Command and so earns
-// exactly one reply (but quit, which earns none). After any [Fault] the stream
-// is in step again. What a peer can make the Reader hold is bounded by what it
-// has actually sent, never by what it announced.
+//   - The commands that come out depend on the bytes that go in, and not on how
+//     the bytes were split into reads.
+//   - Every line and every body, well-formed or not, gives exactly one Command.
+//     The server gives each one reply, except quit, which gets none.
+//   - After a [Fault] the next line is read as usual.
+//   - The memory of a Reader is bounded by what the peer has sent, not by what it
+//     has announced.
+//   - Command.Name is valid until the next call of Next or Fill, Command.Body for
+//     as long as the caller likes. Both hold for every verb, also for one that
+//     has a name and a body.
 //
-// # Whom it follows
+// # Compatibility
 //
-// beanstalkd 1.13, also in what it makes of malformed lines: words are matched
-// as prefixes in a fixed order ("quitter" quits, "statsfoo" is BAD_FORMAT),
-// numbers come in three dialects, and the checks of put come in an order that
-// shows. Two of its framing bugs are mended: a CR that stands alone in a line,
-// and a line end that falls across a 224-byte window, made beanstalkd lose the
-// line after it. Here such a line is one BAD_FORMAT and the next one is heard.
+// The reference is beanstalkd 1.13, also for malformed lines. Words are matched
+// as prefixes in a fixed order: "quitter" quits, and "statsfoo" is BAD_FORMAT.
+// Numbers come in three dialects, and the checks of put have an order that
+// clients can see. Two bugs in beanstalkd's framing are mended: after a line with
+// a lone CR in it, and after a line end that falls across a 224-byte window,
+// beanstalkd loses the next line. Here the line is one BAD_FORMAT, and the next
+// one is read.
 //
 // # Adding a command
 //
-// Add a Verb where its prefix must be tried (after every word it is a prefix
-// of), a row to the table, an argument parser in parse.go if none of those
-// there fits, and, if it is counted, its place in statVerbs. A command with a
-// body of its own would need a state in Reader; nothing else does.
+//   - Add a Verb in the order of matching: after every longer word that begins
+//     with its prefix, before every shorter word that its prefix begins with.
+//   - Add its row to the table. If no parser in parse.go fits its arguments, add
+//     a parser.
+//   - If the command is counted, add it to statVerbs.
+//   - If the command has a body, set Body in its row, and have its parser set
+//     size (and junk, if something follows the size). The Reader does the rest,
+//     also for a command with a name and a body.
 package protocol

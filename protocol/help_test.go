@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// show writes a command the way the tables of these tests expect it: the verb
-// and what it carries, or the verb and its fault.
+// show writes a command as the tables of these tests do: the verb and what it
+// carries, or the verb and its fault.
 func show(c *Command) string {
 	if c.Fault != NoFault {
 		s := c.Verb.String() + " " + c.Fault.String()
@@ -70,8 +70,8 @@ func randomly(seed uint64) func() int {
 	return func() int { return 1 << rnd.IntN(13) >> rnd.IntN(8) }
 }
 
-// commands reads everything there is and checks on the way that the Reader
-// holds no more than it may.
+// commands reads all that there is. It checks that the Reader holds no more than it
+// may.
 func commands(t testing.TB, input string, maxBody int, cut func() int) (got []string, r *Reader) {
 	t.Helper()
 	r = NewReader(&pieces{input, cut}, maxBody)

@@ -14,8 +14,8 @@ import (
 )
 
 // TestJudge asks a true beanstalkd (1.12 or 1.13: the one on the path, or
-// REDSTALK_BEANSTALKD) what it makes of random lines. It leaves out what is mended or differs between the two: framing faults and
-// reserve-with-timeout.
+// REDSTALK_BEANSTALKD) what it makes of random lines. It leaves out what is mended
+// here or differs between the two versions: framing faults and reserve-with-timeout.
 func TestJudge(t *testing.T) {
 	conn := startJudge(t)
 	in := bufio.NewReader(conn)
@@ -102,8 +102,8 @@ func startJudge(t *testing.T) net.Conn {
 	return nil
 }
 
-// randomLine is a word, mostly whole, with arguments that are mostly near
-// something legal.
+// randomLine makes a word, mostly a whole one, with arguments that are mostly nearly
+// valid.
 func randomLine(rnd *rand.Rand) string {
 	pick := func(from ...string) string { return from[rnd.IntN(len(from))] }
 	v := Unknown + 1 + Verb(rnd.IntN(int(NumVerbs)-1))

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// model is a second, naive reading of the reference: the whole input at once,
-// regular expressions, big numbers. It gives what show would.
+// model is a second, naive implementation of the reference: the whole input at once,
+// regular expressions, big numbers. It returns what show would.
 func model(input string, maxBody uint64) (got []string) {
 	for {
 		line, rest, found := strings.Cut(input, "\r\n")
@@ -66,8 +66,8 @@ func (m *modelLine) show() string {
 	return s
 }
 
-// shapes: what follows the word. Q is a 64-bit number, D a 32-bit one; after
-// them the line ends unless the shape ends in "…".
+// shapes say what follows a word. Q is a 64-bit number, D a 32-bit one. After them
+// the line ends, unless the shape ends in "…".
 var shapes = map[string]string{
 	"put_": "DDDD…", "peek_": "Q", "reserve-with-timeout_": "D…", "reserve-job_": "Q", "delete_": "Q",
 	"release_": "QDD", "bury_": "QD", "kick-job_": "Q", "touch_": "Q", "stats-job_": "Q",
@@ -153,8 +153,8 @@ func (m *modelLine) numbers(shape, args string) bool {
 	return args == "" || strings.HasSuffix(shape, "…")
 }
 
-// FuzzReader: however the input is split, the commands are the same, and they
-// are those of the model.
+// FuzzReader: however the input is split, the commands are the same, and they are
+// those of the model.
 func FuzzReader(f *testing.F) {
 	for _, seed := range []string{
 		"put 1 2 3 4\r\nabcd\r\nreserve\r\ndelete 1\r\n",
@@ -182,7 +182,7 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// FuzzLine spends its time on the line parser alone.
+// FuzzLine tests the parser of lines alone.
 func FuzzLine(f *testing.F) {
 	for v := Unknown + 1; v < NumVerbs; v++ {
 		for _, args := range []string{"", "1", " 1 2 3", "18446744073709551616", "-1", "a 5", "\t0x"} {

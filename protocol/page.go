@@ -4,12 +4,12 @@ import "strconv"
 
 // Page builds the YAML of the stats and list commands, in beanstalkd's own
 // layout: a line of three dashes, then a line for each key or item. Clients
-// take these pages apart line by line, without a YAML parser, so the bytes
-// matter: one space after the colon, no empty line at the end, and no quotes
-// but where Quoted puts them.
+// split these pages by lines, without a YAML parser, so the bytes matter: one
+// space after the colon, no empty line at the end, and no quotes except those of
+// Quoted.
 //
-// The zero Page is empty and ready. Keys and bare values are written as they
-// are and must not contain a line end.
+// The zero Page is empty and ready. Keys and bare values are not escaped and must
+// not contain a line end.
 type Page struct{ b []byte }
 
 const pageHead = "---\n"

@@ -12,16 +12,16 @@ const MaxName = 200
 // the CRLF: beanstalkd's cap for -z.
 const MaxBody = 1 << 30
 
-// Fault is what the line or body itself has earned, before any rule of the
-// queue was asked. The server answers with [Writer.Fault] and does nothing else
-// (but count the command if Command.Counted says so).
+// Fault says what is wrong with the line or the body itself, whatever the queue
+// holds. The server answers with [Writer.Fault] and does nothing else, apart from
+// counting the command if Command.Counted is true.
 type Fault uint8
 
 const (
 	NoFault        Fault = iota
 	BadFormat            // BAD_FORMAT: the word is known, the rest of the line is not right
 	UnknownCommand       // UNKNOWN_COMMAND: no such word
-	JobTooBig            // JOB_TOO_BIG: a put above the limit; its body has been swallowed
+	JobTooBig            // JOB_TOO_BIG: a body above the limit; it was skipped
 	ExpectedCRLF         // EXPECTED_CRLF: a body that is not followed by CRLF
 )
 
@@ -36,21 +36,22 @@ func (f Fault) String() string {
 }
 
 // Command is one command as it came over the wire. Only the fields that the
-// verb takes are set; the others are zero. With a Fault only Verb, Counted and
-// Producer mean anything.
+// verb takes are set; the others are zero. If there is a Fault, only Verb, Counted
+// and Producer have a meaning.
 type Command struct {
-	// Verb is Unknown if no word fits, and also for a line that is bad before
-	// its word is looked at: too long, or with a NUL or a lone CR in it.
+	// Verb is Unknown if no word fits. It is Unknown as well if the line is bad
+	// before its word is looked at: too long, or with a NUL or a lone CR in it.
 	Verb Verb
-	// Fault is the reply to give if it is not NoFault.
+	// Fault is the reply to give, unless it is NoFault.
 	Fault Fault
-	// Counted says that the arguments parsed, so that the command moves its
-	// cmd-* counter (if the verb has one), even if there is a Fault: beanstalkd
-	// counts put before it looks at the size and at what follows, and
-	// pause-tube before it looks at the name.
+	// Counted says that the command moves its cmd-* counter, if the verb has
+	// one. That is so when the arguments parse, even if there is a Fault:
+	// beanstalkd counts put before it looks at the size and at what follows it,
+	// and pause-tube before it looks at the name.
 	Counted bool
-	// Producer says that a put line was accepted, so that the connection counts
-	// as a producer from now on, even if the body turned out to lack its CRLF.
+	// Producer says that the connection counts as a producer from now on. That
+	// is so for every put line that is accepted, even if its body turns out to
+	// lack the CRLF.
 	Producer bool
 
 	ID uint64 // job id
@@ -62,15 +63,16 @@ type Command struct {
 	Timeout uint32 // seconds; reserve-with-timeout, at most 2^31-1
 	Bound   uint32 // kick: how many at most
 
-	// Name is the tube's name, valid by [ValidName]. It lies in the Reader's
-	// buffer and is good only until the next call of Next or Fill.
+	// Name is the tube's name, valid by [ValidName]. It is in memory of the
+	// Reader, which the next call of Next or Fill may overwrite: copy it to keep
+	// it longer. This holds for a verb with a name and a body, too.
 	Name []byte
-	// Body is the body of a put without its CRLF, not nil even if empty. It
+	// Body is the body without its CRLF. It is not nil even if it is empty. It
 	// belongs to the caller, who may keep it.
 	Body []byte
 
-	size uint32 // put: the announced length of the body
-	junk bool   // put: something follows the fourth number
+	size uint32 // verbs with a body: its announced length
+	junk bool   // verbs with a body: something follows the length
 }
 
 // parseLine reads a line without its CRLF into c, which must be zero.
@@ -90,8 +92,8 @@ func parseLine(c *Command, line []byte) {
 	}
 }
 
-// parsePut reads PRI DELAY TTR SIZE. What follows is only noted: beanstalkd
-// minds it after it has looked at the size.
+// parsePut reads PRI DELAY TTR SIZE. If something follows, it only sets junk:
+// beanstalkd looks at the size first.
 func parsePut(c *Command, args []byte) (ok bool) {
 	if c.Pri, args, ok = u32(args); !ok {
 		return false
@@ -143,24 +145,23 @@ func parseTimeout(c *Command, args []byte) (ok bool) {
 	return ok && c.Timeout <= math.MaxInt32
 }
 
-// parseKick reads the bound of kick, of which only the low 32 bits remain:
-// beanstalkd reads 64 bits and stores 32, so "kick 4294967296" kicks nothing
-// and "kick -1" all there is.
+// parseKick reads the bound of kick and keeps its low 32 bits, because
+// beanstalkd reads 64 bits and stores 32: "kick 4294967296" kicks nothing, and
+// "kick -1" kicks all jobs.
 func parseKick(c *Command, args []byte) bool {
 	n, ok := strtoul(args)
 	c.Bound = uint32(n)
 	return ok
 }
 
-// parseName takes the whole rest of the line for a tube's name.
+// parseName takes all that is left of the line as a tube's name.
 func parseName(c *Command, args []byte) bool {
 	c.Name = args
 	return ValidName(args)
 }
 
-// parsePause reads NAME SECONDS. A name that is made of the right bytes but is
-// not valid (too long, begins with '-') is found out only after the command
-// has been counted.
+// parsePause reads NAME SECONDS. A name of the right bytes that is not valid (it
+// is too long, or begins with '-') is a Fault in a command that counts.
 func parsePause(c *Command, args []byte) (ok bool) {
 	args = skipSpaces(args)
 	n := 0
@@ -209,8 +210,8 @@ func skipSpaces(b []byte) []byte {
 	return b
 }
 
-// u64 reads any number of spaces (no other white space), then decimal digits
-// without sign. ok is false if there are none or the number does not fit.
+// u64 skips spaces (no other white space) and reads decimal digits without a
+// sign. ok is false if there are no digits, or if the number does not fit.
 func u64(b []byte) (n uint64, rest []byte, ok bool) {
 	return digits(skipSpaces(b))
 }
@@ -221,7 +222,7 @@ func u32(b []byte) (n uint32, rest []byte, ok bool) {
 	return uint32(wide), rest, ok && wide <= math.MaxUint32
 }
 
-// digits reads one or more decimal digits; leading zeros do no harm.
+// digits reads one or more decimal digits. Leading zeros are allowed.
 func digits(b []byte) (n uint64, rest []byte, ok bool) {
 	i := 0
 	for ; i < len(b); i++ {
@@ -239,7 +240,7 @@ func digits(b []byte) (n uint64, rest []byte, ok bool) {
 
 // strtoul is C's strtoul in base 10 on a 64-bit machine: white space, a sign,
 // digits, then anything. A negative number wraps around. ok is false if there
-// are no digits, or if the magnitude (not the wrapped value) exceeds 2^64-1.
+// are no digits, or if the number without its sign exceeds 2^64-1.
 func strtoul(b []byte) (n uint64, ok bool) {
 	for len(b) > 0 && (b[0] == ' ' || '\t' <= b[0] && b[0] <= '\r') {
 		b = b[1:]

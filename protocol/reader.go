@@ -7,16 +7,15 @@ import (
 )
 
 const (
-	minBuffer = 4 << 10  // a Reader's buffer to begin with
-	maxBuffer = 64 << 10 // and at most; also the most that is allocated on the word of a put line
+	minBuffer = 4 << 10  // the first size of a Reader's buffer
+	maxBuffer = 64 << 10 // its largest size, and the most that is allocated because a line announces a body
 
-	// quietReads is how many reads in a row must leave a grown buffer mostly
-	// empty before it is given back.
+	// quietReads is after how many small reads in a row a grown buffer shrinks.
 	quietReads = 32
 )
 
-// ErrFull is returned by Fill when the buffer holds 64 KiB that nobody has
-// taken with Next.
+// ErrFull is returned by Fill when the buffer holds 64 KiB that Next has not
+// taken yet.
 var ErrFull = errors.New("protocol: read buffer full")
 
 // state says what the next byte of the stream belongs to.
@@ -24,9 +23,9 @@ type state uint8
 
 const (
 	inLine     state = iota // a command line
-	inLongLine              // a line known to be too long, being thrown away up to its CRLF
-	inBody                  // the body of r.put and its CRLF
-	inBigBody               // a body above the limit, being thrown away
+	inLongLine              // a line that is too long; it is skipped up to its CRLF
+	inBody                  // the body of r.pending and its CRLF
+	inBigBody               // a body above the limit; it is skipped
 )
 
 // Reader cuts a stream into commands. Next parses what has arrived and never
@@ -46,38 +45,42 @@ type Reader struct {
 	src     io.Reader
 	maxBody uint64 // bytes, without the CRLF
 
-	buf    []byte // buf[lo:hi] has arrived and is not yet read
+	buf    []byte // buf[lo:hi] has arrived and is not taken yet
 	lo, hi int
-	filled bool  // the last read into buf left no room: grow before the next
-	quiet  uint8 // reads in a row that used little of a grown buf
-	err    error // came together with bytes; the next Fill reports it
+	filled bool  // the last read left no room in buf: it grows before the next
+	quiet  uint8 // small reads in a row since buf has grown
+	err    error // came together with bytes; the next Fill returns it
 
-	state state
-	put   Command // inBody, inBigBody: what the put line said
-	body  []byte  // inBody: the part that has arrived of a body too large to wait for in buf
-	left  uint64  // inBigBody: bytes still to be thrown away
+	state   state
+	pending Command // inBody, inBigBody: the command whose body is still arriving
+	name    []byte  // inBody: backs pending.Name, because buf moves before the body is complete
+	body    []byte  // inBody: what has arrived of a body that is too large to wait for in buf
+	left    uint64  // inBigBody: bytes still to be skipped
 }
 
-// NewReader reads commands from src. A put of more than maxBody bytes is
-// answered with JobTooBig; exactly maxBody is fine. maxBody is cut to the range
-// from 0 to [MaxBody].
+// NewReader reads commands from src. A body of more than maxBody bytes gives
+// JobTooBig; exactly maxBody is fine. A maxBody outside of 0 to [MaxBody] is
+// taken for the nearer end of that range.
 func NewReader(src io.Reader, maxBody int) *Reader {
 	maxBody = min(max(maxBody, 0), MaxBody)
 	return &Reader{src: src, maxBody: uint64(maxBody), buf: make([]byte, minBuffer)}
 }
 
-// Buffered is the number of bytes that have been read from the source and not
-// yet been taken by Next, the arrived part of a large body not included.
+// Buffered is the number of bytes that were read from the source and are not
+// taken by Next yet. The part of a large body that has arrived does not count.
 func (r *Reader) Buffered() int { return r.hi - r.lo }
 
 // Full reports that the buffer holds 64 KiB, so that Fill would return ErrFull.
-// It happens only if Fill is called without Next, as the server does to notice
-// the end of a connection that waits in a reserve.
+// It happens only if Fill is called again and again without Next. The server
+// does that while a connection waits in a reserve, to notice when it ends.
 func (r *Reader) Full() bool { return r.Buffered() == maxBuffer }
 
-// Next takes the next command from the buffer, for a put with its body. False
-// means that it has not arrived completely: call Fill and try again; c is then
-// of no meaning. Next allocates nothing but bodies.
+// Next takes the next command from the buffer, together with its body if the
+// verb has one. False means that the command has not arrived completely: call
+// Fill and try again. The content of c has no meaning then.
+//
+// c.Name is valid until the next call of Next or Fill; c.Body is the caller's to
+// keep. Next allocates nothing but bodies.
 func (r *Reader) Next(c *Command) bool {
 	switch r.state {
 	case inLongLine:
@@ -103,26 +106,26 @@ func (r *Reader) Next(c *Command) bool {
 	} else {
 		c.Fault = BadFormat
 	}
-	if c.Verb == Put && c.Fault == NoFault {
-		return r.beginPut(c)
+	if table[c.Verb].Body && c.Fault == NoFault {
+		return r.lineRead(c)
 	}
 	return true
 }
 
-// Begun tells of a put whose line has come but not all of its body: whether it
-// counts in cmd-put, and whether it makes the connection a producer, both of
-// which beanstalkd does with the line. It tells only once, and the Command that
-// Next returns at last does not tell again.
+// Begun is about a command whose line has arrived, but not all of its body. It
+// returns Command.Counted and Command.Producer as far as the line decides them,
+// because beanstalkd counts when it has read the line. It returns them once: they
+// are false in later calls, and in the Command that Next returns in the end.
 func (r *Reader) Begun() (counted, producer bool) {
-	counted, producer = r.put.Counted, r.put.Producer
-	r.put.Counted, r.put.Producer = false, false
+	counted, producer = r.pending.Counted, r.pending.Producer
+	r.pending.Counted, r.pending.Producer = false, false
 	return counted, producer
 }
 
 var crlf = []byte("\r\n")
 
-// lineEnd finds the first CRLF: the length of the line before it, -1 if it is
-// not there (yet). clean is false if the line holds a CR of its own.
+// lineEnd returns the length of the line before the first CRLF, -1 if there is
+// no CRLF (yet). clean is false if the line holds another CR.
 func lineEnd(b []byte) (n int, clean bool) {
 	n = bytes.IndexByte(b, '\r')
 	if n < 0 || n+1 == len(b) {
@@ -138,8 +141,8 @@ func lineEnd(b []byte) (n int, clean bool) {
 	return -1, false
 }
 
-// dropLine throws away a line that is too long and reports it when its CRLF has
-// come by.
+// dropLine skips a line that is too long, and reports it once its CRLF has
+// arrived.
 func (r *Reader) dropLine(c *Command) bool {
 	n := bytes.Index(r.buf[r.lo:r.hi], crlf)
 	if n < 0 {
@@ -157,14 +160,14 @@ func (r *Reader) dropLine(c *Command) bool {
 	return true
 }
 
-// beginPut goes on after a put line whose numbers are right. The order of the
-// checks is beanstalkd's: a body that is too big is swallowed even if the line
-// has junk at its end, while a line with junk leaves its body to be read as
-// commands.
-func (r *Reader) beginPut(c *Command) bool {
+// lineRead goes on with a command whose line is read and whose body follows. The
+// order of the checks is beanstalkd's: a body that is too big is skipped even if
+// the line has junk at its end, while the body of any other line with junk is
+// read as commands.
+func (r *Reader) lineRead(c *Command) bool {
 	switch {
 	case uint64(c.size) > r.maxBody:
-		r.put, r.state = *c, inBigBody
+		r.pending, r.state = *c, inBigBody
 		r.left = uint64(c.size) + uint64(len(crlf))
 		return r.dropBody(c)
 	case c.junk:
@@ -172,18 +175,28 @@ func (r *Reader) beginPut(c *Command) bool {
 		return true
 	}
 	c.Producer = true
-	// The usual case: the body came with its line, and nothing is to be kept.
+	// The usual case: the body has arrived with its line.
 	size := int(c.size)
 	if have := r.buf[r.lo:r.hi]; len(have) >= size+len(crlf) {
 		r.lo += size + len(crlf)
 		c.takeBody(clone(have[:size]), have[size:])
 		return true
 	}
-	r.put, r.state = *c, inBody
+	r.awaitBody(c)
 	return r.readBody(c)
 }
 
-// dropBody throws away a body that is too big, and reports it at its end.
+// awaitBody keeps a command until its body is complete. Fill moves and
+// overwrites the buffer before that, so a name is copied.
+func (r *Reader) awaitBody(c *Command) {
+	r.pending, r.state = *c, inBody
+	if c.Name != nil {
+		r.name = append(r.name[:0], c.Name...)
+		r.pending.Name = r.name
+	}
+}
+
+// dropBody skips a body that is too big, and reports it at its end.
 func (r *Reader) dropBody(c *Command) bool {
 	n := min(r.left, uint64(r.Buffered()))
 	r.lo += int(n)
@@ -191,16 +204,16 @@ func (r *Reader) dropBody(c *Command) bool {
 	if r.left > 0 {
 		return false
 	}
-	*c, r.put, r.state = r.put, Command{}, inLine
+	*c, r.pending, r.state = r.pending, Command{}, inLine
 	c.Fault = JobTooBig
 	return true
 }
 
-// readBody goes on with a body of which a part is missing. One that fits the
-// smallest buffer waits there until it is complete; a larger one is gathered in
-// r.body, to which Fill adds as well.
+// readBody goes on with a body that is not complete. If it fits into the smallest
+// buffer, it waits there. A larger one is collected in r.body, to which Fill adds
+// as well.
 func (r *Reader) readBody(c *Command) bool {
-	size := int(r.put.size)
+	size := int(r.pending.size)
 	need := size + len(crlf)
 	if r.body == nil {
 		if have := r.buf[r.lo:r.hi]; len(have) >= need {
@@ -213,6 +226,16 @@ func (r *Reader) readBody(c *Command) bool {
 		}
 		r.body = make([]byte, 0, min(need, maxBuffer))
 	}
+	if !r.collect(need) {
+		return false
+	}
+	r.endBody(c, r.body[:size:size], r.body[size:])
+	return true
+}
+
+// collect moves bytes from the buffer to r.body, until that holds need bytes or
+// the buffer is empty. It returns whether r.body is complete.
+func (r *Reader) collect(need int) bool {
 	for len(r.body) < need {
 		if r.Buffered() == 0 {
 			return false
@@ -222,18 +245,18 @@ func (r *Reader) readBody(c *Command) bool {
 		r.lo += n
 		r.body = r.body[:len(r.body)+n]
 	}
-	r.endBody(c, r.body[:size:size], r.body[size:])
 	return true
 }
 
-// endBody hands out the put whose body is complete.
+// endBody hands out the pending command, whose body is complete.
 func (r *Reader) endBody(c *Command, body, end []byte) {
-	*c = r.put
+	*c = r.pending
 	c.takeBody(body, end)
-	r.put, r.body, r.state = Command{}, nil, inLine
+	r.pending, r.body, r.state = Command{}, nil, inLine
 }
 
-// takeBody gives a put its body; end is what came after it, at least two bytes.
+// takeBody gives a command its body. end is what came after the body, at least
+// two bytes.
 func (c *Command) takeBody(body, end []byte) {
 	if end[0] != '\r' || end[1] != '\n' {
 		c.Fault = ExpectedCRLF
@@ -248,12 +271,12 @@ func clone(b []byte) []byte {
 	return fresh
 }
 
-// bodyTail is where the next bytes of r.body go, never empty while some are
-// missing. The room doubles as it is used up, so that a peer that announces a
-// gigabyte costs a small multiple of what it sends.
+// bodyTail returns the free room in r.body, which is never empty while bytes are
+// missing. The room doubles when it is used up: so a peer that announces a
+// gigabyte makes the Reader allocate a small multiple of what it has sent.
 func (r *Reader) bodyTail() []byte {
 	if len(r.body) == cap(r.body) {
-		need := int(r.put.size) + len(crlf)
+		need := int(r.pending.size) + len(crlf)
 		grown := make([]byte, len(r.body), min(2*cap(r.body), need))
 		copy(grown, r.body)
 		r.body = grown
@@ -262,9 +285,10 @@ func (r *Reader) bodyTail() []byte {
 }
 
 // Fill reads from the source once, and waits as long as the source does. It
-// returns the source's error as it is (io.EOF at the end of the stream); bytes
-// that came together with an error are delivered first, with the error left to
-// the next Fill. No error is final: after a deadline Fill may be called again.
+// returns the source's error unchanged (io.EOF at the end of the stream). If
+// bytes come together with an error, they are delivered first, and the next Fill
+// returns the error. No error is final: Fill may be called again, for example
+// after a read deadline.
 func (r *Reader) Fill() error {
 	if err := r.err; err != nil {
 		r.err = nil
@@ -290,20 +314,19 @@ func (r *Reader) Fill() error {
 	return err
 }
 
-// direct says that the next bytes can go straight into the body: there is
-// nothing in the buffer that belongs before them. The last stretch goes through
-// the buffer, so that one read can bring the end of the body and the commands
-// after it.
+// direct reports whether the next read can go straight into the body, because
+// the buffer is empty. The last part of a body goes through the buffer, so that
+// one read can bring the end of the body and the commands after it.
 func (r *Reader) direct() bool {
 	if r.state != inBody || r.body == nil || r.Buffered() > 0 {
 		return false
 	}
-	missing := int(r.put.size) + len(crlf) - len(r.body)
+	missing := int(r.pending.size) + len(crlf) - len(r.body)
 	return missing >= len(r.buf)
 }
 
-// makeRoom moves what is unread to the front of the buffer, and changes the
-// buffer's size if the traffic asks for it.
+// makeRoom moves what is not taken yet to the front of the buffer. It makes the
+// buffer larger or smaller if recent reads ask for it.
 func (r *Reader) makeRoom() {
 	old := r.buf
 	switch {
@@ -318,8 +341,9 @@ func (r *Reader) makeRoom() {
 	r.lo = 0
 }
 
-// read is one Read with the error put off if bytes came with it. Sources that
-// keep returning nothing at all are given up with io.ErrNoProgress.
+// read calls Read once. An error that came with bytes is kept for the next Fill.
+// If the source returns nothing at all for 100 calls in a row, the error is
+// io.ErrNoProgress.
 func (r *Reader) read(p []byte) (int, error) {
 	for range 100 {
 		n, err := r.src.Read(p)

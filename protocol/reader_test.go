@@ -67,151 +67,157 @@ func TestFraming(t *testing.T) {
 	check(t, a(100_000)+"\r\n"+used+"\r\n", 65535, bad, used)
 }
 
+// recognized is what lines are, by the reference (1.2): without their CRLF.
+var recognized = map[string]string{
+	"put\t0 0 1 1": unknown,
+	"list-tube":    unknown,
+	"qui":          unknown,
+	"pee":          unknown,
+	"p":            unknown,
+	"\xff":         unknown,
+	"pause-tub":    unknown,
+
+	"statsfoo":              "stats BAD_FORMAT",
+	"stats ":                "stats BAD_FORMAT",
+	"stats-job":             "stats BAD_FORMAT",
+	"stats-tube":            "stats BAD_FORMAT",
+	"stats-job ":            "stats-job BAD_FORMAT",
+	"stats-tube ":           "stats-tube BAD_FORMAT",
+	"reservefoo":            "reserve BAD_FORMAT",
+	"reserve ":              "reserve BAD_FORMAT",
+	"reserve-job":           "reserve BAD_FORMAT",
+	"reserve-job ":          "reserve-job BAD_FORMAT",
+	"reserve-with-timeout":  "reserve BAD_FORMAT",
+	"reserve-with-timeout ": "reserve-with-timeout BAD_FORMAT",
+	"peek-readyx":           "peek-ready BAD_FORMAT",
+	"peek-delayed ":         "peek-delayed BAD_FORMAT",
+	"peek-buried\t":         "peek-buried BAD_FORMAT",
+	"list-tubes ":           "list-tubes BAD_FORMAT",
+	"list-tubes-watched ":   "list-tubes-watched BAD_FORMAT",
+	"list-tubes-watche":     "list-tubes BAD_FORMAT",
+	"list-tube-used ":       "list-tube-used BAD_FORMAT",
+
+	"quit":                 "quit",
+	"quitter":              "quit",
+	"quit now please":      "quit",
+	"pause-tubedefault 0":  "pause-tube default 0",
+	"pause-tube default 0": "pause-tube default 0",
+
+	"peek-ready":             "peek-ready",
+	"peek-delayed":           "peek-delayed",
+	"peek-buried":            "peek-buried",
+	"reserve":                "reserve",
+	"reserve-with-timeout 7": "reserve-with-timeout 7",
+	"reserve-job 5":          "reserve-job 5",
+	"delete 5":               "delete 5",
+	"release 1 2 3":          "release 1 2 3",
+	"bury 1 2":               "bury 1 2",
+	"kick 9":                 "kick 9",
+	"kick-job 9":             "kick-job 9",
+	"touch 9":                "touch 9",
+	"peek 9":                 "peek 9",
+	"stats":                  "stats",
+	"stats-job 9":            "stats-job 9",
+	"stats-tube a":           "stats-tube a",
+	"use a":                  "use a",
+	"watch a":                "watch a",
+	"ignore a":               "ignore a",
+	"list-tubes":             "list-tubes",
+	"list-tube-used":         "list-tube-used",
+	"list-tubes-watched":     "list-tubes-watched",
+	"pause-tube a 5":         "pause-tube a 5",
+}
+
 // Behaviour reference 1.2.
 func TestRecognition(t *testing.T) {
 	for _, word := range []string{"put", "peek", "delete", "release", "bury", "kick", "kick-job", "touch", "use", "watch", "ignore"} {
 		check(t, word+"\r\n", 65535, unknown)
 		check(t, word+" \r\n", 65535, word+" BAD_FORMAT")
 	}
-	for input, want := range map[string]string{
-		"put\t0 0 1 1": unknown,
-		"list-tube":    unknown,
-		"qui":          unknown,
-		"pee":          unknown,
-		"p":            unknown,
-		"\xff":         unknown,
-		"pause-tub":    unknown,
-
-		"statsfoo":              "stats BAD_FORMAT",
-		"stats ":                "stats BAD_FORMAT",
-		"stats-job":             "stats BAD_FORMAT",
-		"stats-tube":            "stats BAD_FORMAT",
-		"stats-job ":            "stats-job BAD_FORMAT",
-		"stats-tube ":           "stats-tube BAD_FORMAT",
-		"reservefoo":            "reserve BAD_FORMAT",
-		"reserve ":              "reserve BAD_FORMAT",
-		"reserve-job":           "reserve BAD_FORMAT",
-		"reserve-job ":          "reserve-job BAD_FORMAT",
-		"reserve-with-timeout":  "reserve BAD_FORMAT",
-		"reserve-with-timeout ": "reserve-with-timeout BAD_FORMAT",
-		"peek-readyx":           "peek-ready BAD_FORMAT",
-		"peek-delayed ":         "peek-delayed BAD_FORMAT",
-		"peek-buried\t":         "peek-buried BAD_FORMAT",
-		"list-tubes ":           "list-tubes BAD_FORMAT",
-		"list-tubes-watched ":   "list-tubes-watched BAD_FORMAT",
-		"list-tubes-watche":     "list-tubes BAD_FORMAT",
-		"list-tube-used ":       "list-tube-used BAD_FORMAT",
-
-		"quit":                 "quit",
-		"quitter":              "quit",
-		"quit now please":      "quit",
-		"pause-tubedefault 0":  "pause-tube default 0",
-		"pause-tube default 0": "pause-tube default 0",
-
-		"peek-ready":             "peek-ready",
-		"peek-delayed":           "peek-delayed",
-		"peek-buried":            "peek-buried",
-		"reserve":                "reserve",
-		"reserve-with-timeout 7": "reserve-with-timeout 7",
-		"reserve-job 5":          "reserve-job 5",
-		"delete 5":               "delete 5",
-		"release 1 2 3":          "release 1 2 3",
-		"bury 1 2":               "bury 1 2",
-		"kick 9":                 "kick 9",
-		"kick-job 9":             "kick-job 9",
-		"touch 9":                "touch 9",
-		"peek 9":                 "peek 9",
-		"stats":                  "stats",
-		"stats-job 9":            "stats-job 9",
-		"stats-tube a":           "stats-tube a",
-		"use a":                  "use a",
-		"watch a":                "watch a",
-		"ignore a":               "ignore a",
-		"list-tubes":             "list-tubes",
-		"list-tube-used":         "list-tube-used",
-		"list-tubes-watched":     "list-tubes-watched",
-		"pause-tube a 5":         "pause-tube a 5",
-	} {
+	for input, want := range recognized {
 		check(t, input+"\r\n", 65535, want)
 	}
 }
 
+// numbers is what lines with numbers are, by the reference (1.3).
+var numbers = map[string]string{
+	"peek 18446744073709551615":          "peek 18446744073709551615",
+	"peek 00000000000000000000000000001": "peek 1",
+	"peek  1":                            "peek 1",
+	"peek 18446744073709551616":          "peek BAD_FORMAT",
+	"peek 18446744073709551620":          "peek BAD_FORMAT",
+	"peek 99999999999999999999":          "peek BAD_FORMAT",
+	"peek 100000000000000000000":         "peek BAD_FORMAT",
+	"peek +1":                            "peek BAD_FORMAT",
+	"peek -1":                            "peek BAD_FORMAT",
+	"peek \t1":                           "peek BAD_FORMAT",
+	"peek 0x1":                           "peek BAD_FORMAT",
+	"peek 1.5":                           "peek BAD_FORMAT",
+	"peek 1 ":                            "peek BAD_FORMAT",
+	"peek 1x":                            "peek BAD_FORMAT",
+	"peek 1\n":                           "peek BAD_FORMAT",
+	"delete 0":                           "delete 0",
+	"release 1  2   3":                   "release 1 2 3",
+	"release 1 4294967295 4294967295":    "release 1 4294967295 4294967295",
+	"release 1 4294967296 0":             "release BAD_FORMAT",
+	"release 1 0 4294967296":             "release BAD_FORMAT",
+	"release 1 0 0 ":                     "release BAD_FORMAT",
+	"release 1 0":                        "release BAD_FORMAT",
+	"release 1":                          "release BAD_FORMAT",
+	"release 1\t0 0":                     "release BAD_FORMAT",
+	"bury 1 0 x":                         "bury BAD_FORMAT",
+	"bury 1":                             "bury BAD_FORMAT",
+	"bury 1 -1":                          "bury BAD_FORMAT",
+	"touch 1 1":                          "touch BAD_FORMAT",
+	"pause-tube t 0 ":                    "pause-tube BAD_FORMAT",
+	"pause-tube t 4294967295":            "pause-tube t 4294967295",
+	"pause-tube t 4294967296":            "pause-tube BAD_FORMAT",
+	"pause-tube t":                       "pause-tube BAD_FORMAT",
+	"pause-tube t -1":                    "pause-tube BAD_FORMAT",
+	"pause-tube t5":                      "pause-tube BAD_FORMAT",
+	"reserve-with-timeout 0x":            "reserve-with-timeout 0",
+	"reserve-with-timeout 0 foo":         "reserve-with-timeout 0",
+	"reserve-with-timeout  3":            "reserve-with-timeout 3",
+	"reserve-with-timeout 2147483647":    "reserve-with-timeout 2147483647",
+	"reserve-with-timeout 2147483648":    "reserve-with-timeout BAD_FORMAT",
+	"reserve-with-timeout 4294967295":    "reserve-with-timeout BAD_FORMAT",
+	"reserve-with-timeout 4294967296":    "reserve-with-timeout BAD_FORMAT",
+	"reserve-with-timeout -1":            "reserve-with-timeout BAD_FORMAT",
+	"reserve-with-timeout abc":           "reserve-with-timeout BAD_FORMAT",
+	"reserve-with-timeout \t1":           "reserve-with-timeout BAD_FORMAT",
+	"kick 0":                             "kick 0",
+	"kick 1x":                            "kick 1",
+	"kick 1 1 1":                         "kick 1",
+	"kick \t\n\v\f 5":                    "kick 5",
+	"kick +5":                            "kick 5",
+	"kick 4294967296":                    "kick 0",
+	"kick 4294967298":                    "kick 2",
+	"kick -1":                            "kick 4294967295",
+	"kick -18446744073709551615":         "kick 1",
+	"kick 18446744073709551615":          "kick 4294967295",
+	"kick 18446744073709551616":          "kick BAD_FORMAT",
+	"kick -18446744073709551616":         "kick BAD_FORMAT",
+	"kick x":                             "kick BAD_FORMAT",
+	"kick -":                             "kick BAD_FORMAT",
+	"kick +-1":                           "kick BAD_FORMAT",
+	"kick - 1":                           "kick BAD_FORMAT",
+	"kick 0x10":                          "kick 0",
+	"kick-job 4294967296":                "kick-job 4294967296",
+	"kick-job 1x":                        "kick-job BAD_FORMAT",
+	"put 4294967296 0 1 1":               "put BAD_FORMAT",
+	"put 0 4294967296 1 1":               "put BAD_FORMAT",
+	"put 0 0 4294967296 1":               "put BAD_FORMAT",
+	"put 0 0 1 4294967296":               "put BAD_FORMAT",
+	"put 0 0 1":                          "put BAD_FORMAT",
+	"put 0 0 1 ":                         "put BAD_FORMAT",
+	"put -1 0 1 1":                       "put BAD_FORMAT",
+	"put 0\t0 1 1":                       "put BAD_FORMAT",
+	"put 0x 0 1 1":                       "put BAD_FORMAT",
+}
+
 // Behaviour reference 1.3.
 func TestNumbers(t *testing.T) {
-	for input, want := range map[string]string{
-		"peek 18446744073709551615":          "peek 18446744073709551615",
-		"peek 00000000000000000000000000001": "peek 1",
-		"peek  1":                            "peek 1",
-		"peek 18446744073709551616":          "peek BAD_FORMAT",
-		"peek 18446744073709551620":          "peek BAD_FORMAT",
-		"peek 99999999999999999999":          "peek BAD_FORMAT",
-		"peek 100000000000000000000":         "peek BAD_FORMAT",
-		"peek +1":                            "peek BAD_FORMAT",
-		"peek -1":                            "peek BAD_FORMAT",
-		"peek \t1":                           "peek BAD_FORMAT",
-		"peek 0x1":                           "peek BAD_FORMAT",
-		"peek 1.5":                           "peek BAD_FORMAT",
-		"peek 1 ":                            "peek BAD_FORMAT",
-		"peek 1x":                            "peek BAD_FORMAT",
-		"peek 1\n":                           "peek BAD_FORMAT",
-		"delete 0":                           "delete 0",
-		"release 1  2   3":                   "release 1 2 3",
-		"release 1 4294967295 4294967295":    "release 1 4294967295 4294967295",
-		"release 1 4294967296 0":             "release BAD_FORMAT",
-		"release 1 0 4294967296":             "release BAD_FORMAT",
-		"release 1 0 0 ":                     "release BAD_FORMAT",
-		"release 1 0":                        "release BAD_FORMAT",
-		"release 1":                          "release BAD_FORMAT",
-		"release 1\t0 0":                     "release BAD_FORMAT",
-		"bury 1 0 x":                         "bury BAD_FORMAT",
-		"bury 1":                             "bury BAD_FORMAT",
-		"bury 1 -1":                          "bury BAD_FORMAT",
-		"touch 1 1":                          "touch BAD_FORMAT",
-		"pause-tube t 0 ":                    "pause-tube BAD_FORMAT",
-		"pause-tube t 4294967295":            "pause-tube t 4294967295",
-		"pause-tube t 4294967296":            "pause-tube BAD_FORMAT",
-		"pause-tube t":                       "pause-tube BAD_FORMAT",
-		"pause-tube t -1":                    "pause-tube BAD_FORMAT",
-		"pause-tube t5":                      "pause-tube BAD_FORMAT",
-		"reserve-with-timeout 0x":            "reserve-with-timeout 0",
-		"reserve-with-timeout 0 foo":         "reserve-with-timeout 0",
-		"reserve-with-timeout  3":            "reserve-with-timeout 3",
-		"reserve-with-timeout 2147483647":    "reserve-with-timeout 2147483647",
-		"reserve-with-timeout 2147483648":    "reserve-with-timeout BAD_FORMAT",
-		"reserve-with-timeout 4294967295":    "reserve-with-timeout BAD_FORMAT",
-		"reserve-with-timeout 4294967296":    "reserve-with-timeout BAD_FORMAT",
-		"reserve-with-timeout -1":            "reserve-with-timeout BAD_FORMAT",
-		"reserve-with-timeout abc":           "reserve-with-timeout BAD_FORMAT",
-		"reserve-with-timeout \t1":           "reserve-with-timeout BAD_FORMAT",
-		"kick 0":                             "kick 0",
-		"kick 1x":                            "kick 1",
-		"kick 1 1 1":                         "kick 1",
-		"kick \t\n\v\f 5":                    "kick 5",
-		"kick +5":                            "kick 5",
-		"kick 4294967296":                    "kick 0",
-		"kick 4294967298":                    "kick 2",
-		"kick -1":                            "kick 4294967295",
-		"kick -18446744073709551615":         "kick 1",
-		"kick 18446744073709551615":          "kick 4294967295",
-		"kick 18446744073709551616":          "kick BAD_FORMAT",
-		"kick -18446744073709551616":         "kick BAD_FORMAT",
-		"kick x":                             "kick BAD_FORMAT",
-		"kick -":                             "kick BAD_FORMAT",
-		"kick +-1":                           "kick BAD_FORMAT",
-		"kick - 1":                           "kick BAD_FORMAT",
-		"kick 0x10":                          "kick 0",
-		"kick-job 4294967296":                "kick-job 4294967296",
-		"kick-job 1x":                        "kick-job BAD_FORMAT",
-		"put 4294967296 0 1 1":               "put BAD_FORMAT",
-		"put 0 4294967296 1 1":               "put BAD_FORMAT",
-		"put 0 0 4294967296 1":               "put BAD_FORMAT",
-		"put 0 0 1 4294967296":               "put BAD_FORMAT",
-		"put 0 0 1":                          "put BAD_FORMAT",
-		"put 0 0 1 ":                         "put BAD_FORMAT",
-		"put -1 0 1 1":                       "put BAD_FORMAT",
-		"put 0\t0 1 1":                       "put BAD_FORMAT",
-		"put 0x 0 1 1":                       "put BAD_FORMAT",
-	} {
+	for input, want := range numbers {
 		check(t, input+"\r\n", 65535, want)
 	}
 }
@@ -295,7 +301,7 @@ func TestPut(t *testing.T) {
 	check(t, "put 0 0 1 1\r\na\r\nstats\r\n", -1, "put JOB_TOO_BIG counted", "stats")
 }
 
-// A body of 4 GiB is swallowed without being kept.
+// TestSwallowLargest: a body of 4 GiB is skipped without being kept.
 func TestSwallowLargest(t *testing.T) {
 	const n = 1<<32 - 1
 	src := io.MultiReader(strings.NewReader("put 0 0 1 4294967295\r\n"), io.LimitReader(idle{}, n+2), strings.NewReader("stats\r\n"))
@@ -327,7 +333,7 @@ func more(t testing.TB, r *Reader, c *Command) {
 	}
 }
 
-// An announced size costs nothing until the bytes come.
+// TestAnnouncedSize: a size that is announced costs no memory before the bytes come.
 func TestAnnouncedSize(t *testing.T) {
 	src := &pieces{"put 0 0 1 1073741824\r\n" + strings.Repeat("z", 1<<20), randomly(1)}
 	r := NewReader(src, 1<<30)
@@ -347,7 +353,7 @@ func TestAnnouncedSize(t *testing.T) {
 	}
 }
 
-// Bodies are the caller's, with no slack.
+// TestBodyOwnership: bodies are the caller's, and have no spare capacity.
 func TestBodyOwnership(t *testing.T) {
 	for _, cut := range []func() int{whole, oneByte} {
 		r := NewReader(&pieces{"put 0 0 1 5\r\nhello\r\nput 0 0 1 5\r\nworld\r\n", cut}, 100)
@@ -357,13 +363,13 @@ func TestBodyOwnership(t *testing.T) {
 		if string(a.Body) != "hello" || string(b.Body) != "world" || cap(a.Body) != 5 {
 			t.Errorf("%q (cap %d), %q", a.Body, cap(a.Body), b.Body)
 		}
-		if r.put.Verb != Unknown || r.body != nil {
+		if r.pending.Verb != Unknown || r.body != nil {
 			t.Error("the Reader still holds the put")
 		}
 	}
 }
 
-// While nobody calls Next, Fill goes on up to 64 KiB, and nothing is lost.
+// TestFull: while Next is not called, Fill reads up to 64 KiB, and nothing is lost.
 func TestFull(t *testing.T) {
 	const n = 20_000
 	r := NewReader(&pieces{strings.Repeat("stats\r\n", n), randomly(3)}, 100)
@@ -408,7 +414,8 @@ func TestFillInBody(t *testing.T) {
 	}
 }
 
-// The buffer grows under load and is given back when the load is gone.
+// TestBufferFollowsLoad: the buffer grows under load and shrinks when the load is
+// over.
 func TestBufferFollowsLoad(t *testing.T) {
 	burst := strings.Repeat("stats\r\n", 100_000)
 	cut := whole
@@ -472,7 +479,7 @@ func TestFillErrors(t *testing.T) {
 	}
 }
 
-// script is a source whose every Read is laid down.
+// script is a source with a fixed result for every Read.
 type script []struct {
 	data string
 	err  error
@@ -600,7 +607,7 @@ func BenchmarkNext(b *testing.B) {
 	}
 }
 
-// TestBegun: a put counts when its line has come, once.
+// TestBegun: a put is counted once, when its line has come.
 func TestBegun(t *testing.T) {
 	for _, size := range []int{10, 10_000, 70_000} {
 		pipe := &drip{}
@@ -638,7 +645,7 @@ func TestBegun(t *testing.T) {
 	}
 }
 
-// drip is a source to which a test adds what is to be read next.
+// drip is a source to which a test adds what is read next.
 type drip struct{ rest strings.Builder }
 
 func (p *drip) add(s string) { p.rest.WriteString(s) }

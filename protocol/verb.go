@@ -43,48 +43,52 @@ type Spec struct {
 	// Prefix is what a line must begin with. Words that take an argument carry
 	// the one space that must follow, except pause-tube, which needs none.
 	Prefix string
-	// Exact says that nothing may follow the prefix; if something does, the
+	// Exact says that nothing may follow the prefix. If something does, the
 	// line is BAD_FORMAT, not UNKNOWN_COMMAND, and no further word is tried.
 	Exact bool
+	// Body says that a body follows the line. parse sets Command.size to its
+	// length.
+	Body bool
 	// Counter is the key of the stats page that counts the verb, "" if none.
 	Counter string
 
-	// parse reads what follows the prefix. False means that the arguments do
-	// not parse: BAD_FORMAT, and the command is not counted. True with a Fault
-	// in the Command means counted all the same. Nil: what follows is ignored.
+	// parse reads what follows the prefix. If it returns false, the line is
+	// BAD_FORMAT and is not counted. If it returns true but sets Command.Fault,
+	// the command is counted all the same. If parse is nil, what follows the
+	// prefix is ignored.
 	parse func(c *Command, args []byte) bool
 }
 
 var table = [NumVerbs]Spec{
-	Put:                {"put ", false, "cmd-put", parsePut},
-	Peek:               {"peek ", false, "cmd-peek", parseID},
-	PeekReady:          {"peek-ready", true, "cmd-peek-ready", nil},
-	PeekDelayed:        {"peek-delayed", true, "cmd-peek-delayed", nil},
-	PeekBuried:         {"peek-buried", true, "cmd-peek-buried", nil},
-	ReserveWithTimeout: {"reserve-with-timeout ", false, "cmd-reserve-with-timeout", parseTimeout},
-	ReserveJob:         {"reserve-job ", false, "", parseID},
-	Reserve:            {"reserve", true, "cmd-reserve", nil},
-	Delete:             {"delete ", false, "cmd-delete", parseID},
-	Release:            {"release ", false, "cmd-release", parseRelease},
-	Bury:               {"bury ", false, "cmd-bury", parseBury},
-	Kick:               {"kick ", false, "cmd-kick", parseKick},
-	KickJob:            {"kick-job ", false, "", parseID},
-	Touch:              {"touch ", false, "cmd-touch", parseID},
-	StatsJob:           {"stats-job ", false, "cmd-stats-job", parseID},
-	StatsTube:          {"stats-tube ", false, "cmd-stats-tube", parseName},
-	Stats:              {"stats", true, "cmd-stats", nil},
-	Use:                {"use ", false, "cmd-use", parseName},
-	Watch:              {"watch ", false, "cmd-watch", parseName},
-	Ignore:             {"ignore ", false, "cmd-ignore", parseName},
-	ListTubesWatched:   {"list-tubes-watched", true, "cmd-list-tubes-watched", nil},
-	ListTubeUsed:       {"list-tube-used", true, "cmd-list-tube-used", nil},
-	ListTubes:          {"list-tubes", true, "cmd-list-tubes", nil},
-	Quit:               {"quit", false, "", nil},
-	PauseTube:          {"pause-tube", false, "cmd-pause-tube", parsePause},
+	Put:                {Prefix: "put ", Body: true, Counter: "cmd-put", parse: parsePut},
+	Peek:               {Prefix: "peek ", Counter: "cmd-peek", parse: parseID},
+	PeekReady:          {Prefix: "peek-ready", Exact: true, Counter: "cmd-peek-ready"},
+	PeekDelayed:        {Prefix: "peek-delayed", Exact: true, Counter: "cmd-peek-delayed"},
+	PeekBuried:         {Prefix: "peek-buried", Exact: true, Counter: "cmd-peek-buried"},
+	ReserveWithTimeout: {Prefix: "reserve-with-timeout ", Counter: "cmd-reserve-with-timeout", parse: parseTimeout},
+	ReserveJob:         {Prefix: "reserve-job ", parse: parseID},
+	Reserve:            {Prefix: "reserve", Exact: true, Counter: "cmd-reserve"},
+	Delete:             {Prefix: "delete ", Counter: "cmd-delete", parse: parseID},
+	Release:            {Prefix: "release ", Counter: "cmd-release", parse: parseRelease},
+	Bury:               {Prefix: "bury ", Counter: "cmd-bury", parse: parseBury},
+	Kick:               {Prefix: "kick ", Counter: "cmd-kick", parse: parseKick},
+	KickJob:            {Prefix: "kick-job ", parse: parseID},
+	Touch:              {Prefix: "touch ", Counter: "cmd-touch", parse: parseID},
+	StatsJob:           {Prefix: "stats-job ", Counter: "cmd-stats-job", parse: parseID},
+	StatsTube:          {Prefix: "stats-tube ", Counter: "cmd-stats-tube", parse: parseName},
+	Stats:              {Prefix: "stats", Exact: true, Counter: "cmd-stats"},
+	Use:                {Prefix: "use ", Counter: "cmd-use", parse: parseName},
+	Watch:              {Prefix: "watch ", Counter: "cmd-watch", parse: parseName},
+	Ignore:             {Prefix: "ignore ", Counter: "cmd-ignore", parse: parseName},
+	ListTubesWatched:   {Prefix: "list-tubes-watched", Exact: true, Counter: "cmd-list-tubes-watched"},
+	ListTubeUsed:       {Prefix: "list-tube-used", Exact: true, Counter: "cmd-list-tube-used"},
+	ListTubes:          {Prefix: "list-tubes", Exact: true, Counter: "cmd-list-tubes"},
+	Quit:               {Prefix: "quit"},
+	PauseTube:          {Prefix: "pause-tube", Counter: "cmd-pause-tube", parse: parsePause},
 }
 
-// statVerbs is in the order of the stats page, which is neither the order of
-// the table nor alphabetical, and which scrapers that count lines rely on.
+// statVerbs is in the order of the stats page. That is neither the order of the
+// table nor alphabetical, but some scrapers find counters by their line number.
 var statVerbs = []Verb{
 	Put, Peek, PeekReady, PeekDelayed, PeekBuried, Reserve, ReserveWithTimeout,
 	Delete, Release, Use, Watch, Ignore, Bury, Kick, Touch, Stats, StatsJob,

@@ -37,7 +37,8 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// The index by first byte finds what a walk over the whole table would.
+// TestLookup: the index by first byte finds what a search of the whole table would
+// find.
 func TestLookup(t *testing.T) {
 	slow := func(line string) Verb {
 		for v := Unknown + 1; v < NumVerbs; v++ {

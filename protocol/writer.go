@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// byReference is the size in bytes from which a body is sent from where it
-	// lies; below, copying is cheaper than one more element for writev.
+	// byReference is the size in bytes from which a body is not copied to the
+	// buffer. Copying a smaller one is cheaper than one more element for writev.
 	byReference = 4 << 10
 	// keepBuffer is the largest buffer that a Writer or Page keeps for reuse.
 	keepBuffer = 64 << 10
@@ -16,9 +16,9 @@ const (
 	keepRefs = 1 << 10
 )
 
-// Writer collects replies and sends them with Flush, one system call a burst.
-// Its methods only append; none fails. It grows without bound between two
-// flushes: a caller that answers many commands looks at Buffered.
+// Writer collects replies, and Flush sends them with one system call. The other
+// methods only append and never fail. The memory of a Writer is not bounded
+// between two flushes: a caller that answers many commands checks Buffered.
 //
 // A Writer belongs to one goroutine at a time.
 type Writer struct {
@@ -29,12 +29,12 @@ type Writer struct {
 	last string // word of the last reply
 	err  error  // of the first flush that failed
 
-	// bufs is the memory behind vec; net.Buffers eats its way through vec and
-	// would lose the beginning.
+	// bufs is the memory behind vec. net.Buffers moves the beginning of vec
+	// forward as it writes, so vec alone could not be used again.
 	bufs, vec net.Buffers
 }
 
-// ref is a body that goes out between buf[:at] and buf[at:].
+// ref is a body that is sent between buf[:at] and buf[at:].
 type ref struct {
 	at   int
 	body []byte
@@ -50,11 +50,13 @@ func (w *Writer) Buffered() int { return len(w.buf) + w.held }
 // meant for the log of a verbose server.
 func (w *Writer) Last() string { return w.last }
 
-// Flush sends everything collected: with one Write, or, if large bodies are
-// among it, in pieces: to a [VecWriter] at once, else as net.Buffers, which is
-// one writev on a TCP or unix socket and a Write for each piece elsewhere. Once it has failed the connection is beyond
-// repair: this and every later Flush drops what was collected and returns the
-// first error.
+// Flush sends all that was collected. That is one Write if there is no large
+// body. If there is one, it is sent in pieces: to a [VecWriter] with one call,
+// else as net.Buffers, which is one writev on a TCP or unix socket and one Write
+// for each piece elsewhere.
+//
+// After an error the connection cannot be used any more: this and every later
+// Flush drops what was collected and returns the first error.
 func (w *Writer) Flush() error {
 	if w.err == nil && len(w.buf) > 0 {
 		w.err = w.send()
@@ -91,8 +93,8 @@ func (w *Writer) send() error {
 	return err
 }
 
-// VecWriter is a destination that takes several pieces at once, all of them
-// or none.
+// VecWriter is a destination that takes several pieces with one call: all of
+// them, or none and an error. It must not keep the pieces.
 type VecWriter interface {
 	WriteVec(pieces [][]byte) error
 }
@@ -151,15 +153,15 @@ func (w *Writer) Inserted(id uint64) { w.number("INSERTED", id) }
 // disk: "BURIED id".
 func (w *Writer) BuriedPut(id uint64) { w.number("BURIED", id) }
 
-// Buried answers bury, and a release that ended in a bury: "BURIED".
+// Buried answers bury, and a release that could only bury the job: "BURIED".
 func (w *Writer) Buried() { w.word("BURIED") }
 
-// Reserved answers the reserve commands: "RESERVED id n", body. The body may be
-// sent from where it lies and must not change before the next Flush.
+// Reserved answers the reserve commands: "RESERVED id n", body. The body is not
+// always copied: it must not change before the next Flush.
 func (w *Writer) Reserved(id uint64, body []byte) { w.job("RESERVED", id, body) }
 
-// Found answers the peek commands: "FOUND id n", body. The body may be sent
-// from where it lies and must not change before the next Flush.
+// Found answers the peek commands: "FOUND id n", body. The body is not always
+// copied: it must not change before the next Flush.
 func (w *Writer) Found(id uint64, body []byte) { w.job("FOUND", id, body) }
 
 // Deleted answers delete.
@@ -177,8 +179,8 @@ func (w *Writer) Kicked(n uint64) { w.number("KICKED", n) }
 // KickedJob answers kick-job: "KICKED", without a number.
 func (w *Writer) KickedJob() { w.word("KICKED") }
 
-// NotFound says that there is no such job or tube, or not in such a state, or
-// that it is held by somebody else.
+// NotFound says that there is no such job or tube, that the job is not in a
+// state for the command, or that another connection holds it.
 func (w *Writer) NotFound() { w.word("NOT_FOUND") }
 
 // Using answers use and list-tube-used: "USING name".
@@ -202,7 +204,8 @@ func (w *Writer) Paused() { w.word("PAUSED") }
 // TimedOut answers a reserve that got no job in its time.
 func (w *Writer) TimedOut() { w.word("TIMED_OUT") }
 
-// DeadlineSoon answers a reserve when a job held is about to be taken back.
+// DeadlineSoon answers a reserve of a connection that holds a job whose TTR is
+// about to run out.
 func (w *Writer) DeadlineSoon() { w.word("DEADLINE_SOON") }
 
 // Draining answers put when the server takes no new jobs.
@@ -226,8 +229,8 @@ func (w *Writer) OutOfMemory() { w.word("OUT_OF_MEMORY") }
 // InternalError says that the server could not do what it should have.
 func (w *Writer) InternalError() { w.word("INTERNAL_ERROR") }
 
-// Fault answers a command with a Fault. NoFault, which nobody should answer so,
-// gives INTERNAL_ERROR, because a missing reply would shift all later ones.
+// Fault answers a command with a Fault. NoFault, with which it should not be
+// called, gives INTERNAL_ERROR: a missing reply would shift all later ones.
 func (w *Writer) Fault(f Fault) {
 	if f.String() == "" {
 		w.InternalError()

@@ -196,7 +196,7 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// What one large burst needed is given back.
+// TestWriterGivesBack: the memory that one large burst needed is given back.
 func TestWriterGivesBack(t *testing.T) {
 	w := NewWriter(io.Discard)
 	large := make([]byte, byReference)

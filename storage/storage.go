@@ -1,77 +1,88 @@
-// Package storage says what the server needs of whatever keeps the jobs, and
-// nothing else: operations as values, their answers, and two ways in which a
-// store speaks up by itself. The rules behind the operations are in package
-// tube.
+// Package storage says what the server needs of an engine: operations as values, their
+// answers, and what a store tells its server. It holds no engine and no rule: the rules
+// behind the operations are in package tube.
 //
 // # The contract of a store
 //
-// An operation is a value (Op). A connection hands over everything that it
-// has read so far as one Batch; a store may join the batches of all
-// connections and carry them out together. Within a batch the operations take
-// effect in their order, and no other batch comes between them, except before
-// a Leave, where a batch is so much work, or waits for so much room, that others
-// must not wait for it (in the middle of a long Kick, Leave or Attend, before any
-// other operation that needs much work, and before a Put), and, in a store that is
-// divided, where they go on to another part of it. An acknowledged change (an answer without
-// an error) is as safe as the store promises before Done is called.
+// An operation is a value (Op). A connection hands over all operations that it has read so
+// far as one Batch. A store may join the batches of all connections and carry them out
+// together.
 //
-// Nothing waits in a store. Take says that there is no job; waiting for one
-// is the server's business, and the Listener's Ready tells it when looking
-// again is worthwhile. Such hints may come merged or in vain. They are not
-// lost between a Take with Wait set that found nothing and the next one of
-// the same server, short of a failing store; a server looks again now and
+// Within a batch the operations take effect in their order, and no other batch comes
+// between them, with these exceptions:
+//
+//   - Before a Leave, and before a Put that has to wait for room.
+//   - In the middle of a long Kick, Leave or Attend, and before any other operation that
+//     needs much work.
+//   - In a store that is divided into parts: where the operations of a batch go on to
+//     another part.
+//
+// When the Done of a batch is called, every change for which it has an answer without an
+// error is as safe as the store promises. The engine's own documentation says how safe that
+// is.
+//
+// Nothing waits for jobs in a store. A Take answers that there is no job; waiting for one is
+// the server's business. Listener.Ready gives a hint when it is worth to try again. Hints
+// may come merged, and in vain. None is lost between a Take with Wait set that found nothing
+// and the next one of the same server, unless the store fails. A server tries again now and
 // then all the same.
 //
-// Time is the store's: Tick does what is due, and says how long until it
-// should be called again.
+// Time is the store's. Tick does what is due, and says when it should be called again.
+//
+// # Who owns what
+//
+//   - The slice that Do gets stays the caller's. The batches in it, with all that they point
+//     to, are the store's from Do until their Done.
+//   - Op.Body and the strings in an Op may be kept by the store after that. They must never
+//     change.
+//   - Op.Tubes is only read until Done.
+//   - Answers are the caller's from Done on. Answer.Body may still be the store's own
+//     memory: it must never be changed.
 //
 // # Adding an operation
 //
-// Add a Kind, say in its comment which fields of Op it reads and which of
-// Answer it sets, and put it into the suite in storetest, which every engine
-// passes. A command that only moves a job needs no new Kind: see package tube.
+// Add a Kind. Say in its comment which fields of Op it reads and which of Answer it sets.
+// Add a test to the suite in storetest, which every engine passes, and carry it out in every
+// engine. A command that only moves a job needs no Kind: see package tube.
 package storage
 
 import (
 	"errors"
 	"time"
-
-	"redstalk/tube"
 )
 
-// Store keeps jobs. All methods may be called from any goroutine.
+// Store keeps jobs. All methods may be called from any goroutine. The caller must not hold a
+// lock that a Done or the Listener takes: both may be called before Do and Tick return.
 type Store interface {
-	// Do carries out batches, in their order. It may return before or after
-	// that is done; it calls the Done of each when it is, exactly once, with
-	// every Answer set. Batches that are handed over together can become one
-	// commit. The slice stays the caller's, the batches are the store's until
-	// their Done.
+	// Do carries out batches, in their order. It calls the Done of each exactly
+	// once, when every Answer of the batch is set: before or after Do returns.
+	// Batches that are handed over with one call can become one commit.
 	Do(batches ...*Batch)
 
-	// Tick does what is due by time and returns how long until the next
-	// thing is due, as far as is known now; Forever if nothing is. If that is
-	// more than zero, all that was due when Tick was called is done, but for what
-	// another server on the same store has to do.
+	// Tick does what is due by time. It returns how long until the next thing is
+	// due, as far as is known now; Forever if nothing is. If that is more than
+	// zero, all that was due when Tick was called is done, except for what another
+	// server on the same store has to do.
 	Tick() (time.Duration, error)
 
-	// Listen names the one listener, before the first Do.
+	// Listen sets the one listener. It must be called before the first Do.
 	Listen(Listener)
 
-	// Close ends the store after what is under way is done. Reservations
-	// that were not given back are ready again for whoever opens it next.
+	// Close ends the store when all batches that were handed over are done. Jobs
+	// that are still reserved are ready for the next one who opens the store.
+	// Batches that come later are answered with ErrClosed.
 	Close() error
 }
 
-// Gatherer is a Store that does something slow for many batches at once, as a
-// sync of the disk, or a call to another process.
+// Gatherer is a Store that does something slow for many batches at once, such as a sync of
+// the disk or a call to another process.
 type Gatherer interface {
 	Store
 
-	// DoGathering does what Do does, but asks for more before it begins what
-	// is slow, or while that goes on elsewhere: more carries out, by Do, what
-	// has come meanwhile, and returns how many batches these were. It is called
-	// any number of times, on the caller's goroutine, before DoGathering
-	// returns.
+	// DoGathering is Do, but it calls more before it begins what is slow, or while
+	// that goes on elsewhere. more carries out with Do what has come meanwhile, and
+	// returns how many batches these were. It is called any number of times, on
+	// the caller's goroutine, before DoGathering returns.
 	DoGathering(more func() int, batches ...*Batch)
 }
 
@@ -79,159 +90,47 @@ type Gatherer interface {
 type Settler interface {
 	Store
 
-	// Settle is a Tick that sees to what other servers have made due, too: if
-	// it returns more than zero, all that was due when it was called is done. It
-	// waits for other servers to do their part, but not for long.
+	// Settle is a Tick that also waits for what other servers have to do, but not
+	// for long. If it returns more than zero, all that was due when it was called
+	// is done.
 	Settle() (time.Duration, error)
 }
 
 // Forever is a duration that never ends.
 const Forever = time.Duration(1<<63 - 1)
 
-// Listener is what a store tells its server. It must return quickly, must not
-// call the store from within, and may be called from any goroutine.
+// Listener is what a store tells its server. The methods may be called from any goroutine,
+// also while the server is in a call of the store. They must return quickly and must not
+// call the store.
 type Listener interface {
-	// Ready hints that a job may be taken from the tube. It returns whether
-	// anybody waits for that here; if not, a store shared by several servers
-	// asks the next one.
+	// Ready hints that a job may be taken from the tube. It returns whether a
+	// connection waits for that here. If not, a store that several servers share
+	// gives the hint to the next one.
 	Ready(tube string) bool
 
-	// Waiting returns how many connections here wait for a job of the tube.
-	// Other servers on the same store are told now and then.
+	// Waiting returns how many connections here wait for a job of the tube. A
+	// store that several servers share tells the others now and then.
 	Waiting(tube string) int
 
 	// Due asks for a Tick after that time or earlier.
 	Due(in time.Duration)
 }
 
-// Batch is the operations of one connection that it has handed over together.
-// It belongs to the store from Do until Done.
-type Batch struct {
-	Ops []Op
-
-	// Done is called when all operations are answered, perhaps before Do
-	// returns and perhaps on a goroutine of the store. It must not block.
-	Done func()
-
-	// InTurn is a batch whose Done must not come before those of the batches that
-	// the same goroutine has handed over before, but for those that others come
-	// between, or that wait for bodies.
-	InTurn bool
-}
-
-// Kind says what an operation does.
-type Kind uint8
-
-// The kinds, each with the fields of Op it reads → the fields of Answer it
-// sets. NotFound and Err may be the answer to any of them.
-const (
-	// Put: Tube, Pri, Delay, TTR, Body → ID.
-	Put Kind = iota
-	// Take: Holder, Tubes, Wait → ID, Body; or NotFound and Soon.
-	Take
-	// Move: Move, Holder, ID; Pri and Delay for release and bury → ID, Body
-	// for tube.ReserveJob.
-	Move
-	// Kick: Tube, Bound → Count.
-	Kick
-	// Peek: ID → ID, Body.
-	Peek
-	// PeekHead: Tube, State → ID, Body.
-	PeekHead
-	// JobStats: ID → Job.
-	JobStats
-	// TubeStats: Tube → TubeStats, where Waiting counts other servers only.
-	TubeStats
-	// Stats: nothing → Stats.
-	Stats
-	// Tubes: nothing → Names.
-	Tubes
-	// Pause: Tube, Delay.
-	Pause
-	// Attend: Tubes, Role, Delta; never NotFound.
-	Attend
-	// Leave: Holder; gives back all it holds, of very much a part at a time;
-	// never NotFound.
-	Leave
-)
-
-// Op is one operation and, once done, its answer. Strings and slices in it
-// must not be changed until then.
-type Op struct {
-	Kind   Kind
-	Move   tube.Move
-	Role   tube.Role
-	State  tube.State
-	Wait   bool // Take: whoever asks will wait for a hint if there is none
-	Pri    uint32
-	Delay  uint32 // seconds; Pause: how long
-	TTR    uint32 // seconds
-	Bound  uint32
-	Delta  int
-	ID     uint64
-	Holder tube.Holder
-	Tube   string
-	Tubes  []string
-	Body   []byte // kept by the store, not copied
-
-	Answer Answer
-}
-
-// Answer is what came of an operation. Body must not be changed.
-type Answer struct {
-	// NotFound: there is no such job or tube, or the move does not apply to
-	// it; for Take, no job is ready.
-	NotFound bool
-
-	// Err, if not nil: the store could not do it, and nothing else is set.
-	Err error
-
-	ID    uint64
-	Body  []byte
-	Count int
-
-	// Soon is how long until the holder, still waiting, must be told
-	// DEADLINE_SOON; zero or less: now. Set by a Take that found nothing.
-	Soon time.Duration
-
-	Job       *tube.JobStats
-	TubeStats *tube.TubeStats
-	Stats     *Figures
-	Names     []string
-}
-
-// Figures are what a store contributes to the stats page.
-type Figures struct {
-	tube.Totals
-	Log Log
-
-	// Instances is how many servers share the store at present, as far as is
-	// known; 0 for a store that only one can have.
-	Instances uint64
-}
-
-// Log describes a store's files, in the words of beanstalkd's binlog.
-type Log struct {
-	OldestIndex, CurrentIndex       uint64
-	RecordsMigrated, RecordsWritten uint64
-	MaxSize                         uint64 // bytes of one file
-}
-
-// ErrNoSpace answers an operation for which the store has no room: memory or
-// disk is full. The wire's word is OUT_OF_MEMORY.
+// ErrNoSpace answers an operation for which the store has no room: its memory or its disk
+// is full. The wire's word is OUT_OF_MEMORY.
 var ErrNoSpace = errors.New("no space left in the store")
 
-// ErrUnavailable answers an operation when the store could not be reached, or
-// could not say what became of it. The wire's word is INTERNAL_ERROR.
+// ErrUnavailable answers an operation if the store could not be reached, or could not say
+// what became of the operation. The wire's word is INTERNAL_ERROR.
 var ErrUnavailable = errors.New("the store is not available")
 
 // ErrClosed answers an operation that came after Close.
 var ErrClosed = errors.New("the store is closed")
 
-// DoWait carries out a batch of these operations and returns when it is done.
+// DoWait carries out operations as one batch, and returns when they are answered.
 func DoWait(s Store, ops []Op) { DoBatch(s, &Batch{Ops: ops, Done: func() {}}) }
 
-// DoBatch carries out a batch and returns when its Done has.
+// DoBatch carries out a batch, and returns when its Done has returned.
 func DoBatch(s Store, b *Batch) {
 	done := make(chan struct{})
 	s.Do(&Batch{Ops: b.Ops, InTurn: b.InTurn, Done: func() {

@@ -2,15 +2,15 @@ package tube
 
 import "container/heap"
 
-// alarm says when its owner, a tube or a holder, next has something due.
+// alarm is when its owner, a tube or a holding, next has something due.
 type alarm struct {
 	at      Instant
-	pos     int      // index among the alarms; -1 when not set
-	tube    *Tube    // whose delays or pause, or
-	holding *holding // whose reservations
+	pos     int      // index in alarms; -1: it is not set
+	tube    *Tube    // the owner: for delays and the pause;
+	holding *holding // or for TTR deadlines. One of the two is nil.
 }
 
-// alarms is a container/heap of the set alarms, the earliest first.
+// alarms is a container/heap of the alarms that are set, the earliest first.
 type alarms []*alarm
 
 func (a alarms) Len() int           { return len(a) }
@@ -36,7 +36,7 @@ func (a *alarms) Pop() any {
 	return x
 }
 
-// set arms x for the instant at, or disarms it if at is Never.
+// set sets x to the instant at, or removes it if at is Never.
 func (a *alarms) set(x *alarm, at Instant) {
 	switch {
 	case x.pos >= 0 && at == Never:

@@ -1,11 +1,10 @@
 package tube
 
-// Move names a way in which one job changes its state. Put is not among them:
-// it makes a job rather than moving one.
+// Move is a way in which one job changes its state. Put is not among them: it makes
+// a job.
 type Move uint8
 
-// The moves. The first seven are commands; the last three happen by
-// themselves.
+// The moves. The first seven are commands. The last three happen without one.
 const (
 	Reserve Move = iota
 	ReserveJob
@@ -20,42 +19,53 @@ const (
 	NumMoves
 )
 
-// String returns the name of the move as the Redis engine's Lua knows it.
+// String returns the name of the move: the word of the command, where there is one.
+// The Lua of the Redis engine knows moves by these names.
 func (m Move) String() string {
 	return [NumMoves]string{"reserve", "reserve-job", "delete", "release", "bury",
 		"touch", "kick-job", "expire", "give-back", "mature"}[m]
 }
 
-// Arrow is one row of the life of a job: Move takes a job from From to To. If
-// there is no row for a state, the move does not apply: NOT_FOUND.
+// Arrow is one row of the table: Move takes a job from From to To. If there is no
+// row for a state, the move does not apply: NOT_FOUND.
 type Arrow struct {
 	Move   Move
 	From   State
 	Held   bool    // only the holder of the reservation may do it
-	To     State   // Delayed means Ready when the delay is 0
-	Counts Counter // the counter that grows by one
+	To     State   // Delayed means Ready if the delay of the job is 0
+	Counts Counter // the counter of the job that grows by one
+	Sets   Sets    // the terms that the job takes over before it moves
 }
+
+// Sets says which of the Terms that come with a move the job takes over.
+type Sets uint8
+
+const (
+	SetsNothing     Sets = iota
+	SetsPri              // Terms.Pri
+	SetsPriAndDelay      // Terms.Pri and Terms.Delay
+)
 
 var arrows = []Arrow{
-	{Reserve, Ready, false, Reserved, Reserves},
-	{ReserveJob, Ready, false, Reserved, Reserves},
-	{ReserveJob, Delayed, false, Reserved, Reserves},
-	{ReserveJob, Buried, false, Reserved, Reserves},
-	{Delete, Ready, false, Gone, NoCounter},
-	{Delete, Delayed, false, Gone, NoCounter},
-	{Delete, Buried, false, Gone, NoCounter},
-	{Delete, Reserved, true, Gone, NoCounter},
-	{Release, Reserved, true, Delayed, Releases},
-	{Bury, Reserved, true, Buried, Buries},
-	{Touch, Reserved, true, Reserved, NoCounter},
-	{KickJob, Delayed, false, Ready, Kicks},
-	{KickJob, Buried, false, Ready, Kicks},
-	{Expire, Reserved, false, Ready, Timeouts},
-	{GiveBack, Reserved, true, Ready, NoCounter},
-	{Mature, Delayed, false, Ready, NoCounter},
+	{Reserve, Ready, false, Reserved, Reserves, SetsNothing},
+	{ReserveJob, Ready, false, Reserved, Reserves, SetsNothing},
+	{ReserveJob, Delayed, false, Reserved, Reserves, SetsNothing},
+	{ReserveJob, Buried, false, Reserved, Reserves, SetsNothing},
+	{Delete, Ready, false, Gone, NoCounter, SetsNothing},
+	{Delete, Delayed, false, Gone, NoCounter, SetsNothing},
+	{Delete, Buried, false, Gone, NoCounter, SetsNothing},
+	{Delete, Reserved, true, Gone, NoCounter, SetsNothing},
+	{Release, Reserved, true, Delayed, Releases, SetsPriAndDelay},
+	{Bury, Reserved, true, Buried, Buries, SetsPri},
+	{Touch, Reserved, true, Reserved, NoCounter, SetsNothing},
+	{KickJob, Delayed, false, Ready, Kicks, SetsNothing},
+	{KickJob, Buried, false, Ready, Kicks, SetsNothing},
+	{Expire, Reserved, false, Ready, Timeouts, SetsNothing},
+	{GiveBack, Reserved, true, Ready, NoCounter, SetsNothing},
+	{Mature, Delayed, false, Ready, NoCounter, SetsNothing},
 }
 
-// Arrows returns a copy of the table, for whoever has to walk it elsewhere.
+// Arrows returns a copy of the table, for engines that do not use a Machine.
 func Arrows() []Arrow { return append([]Arrow(nil), arrows...) }
 
 // arrowAt is the table by move and state.

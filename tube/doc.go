@@ -1,47 +1,63 @@
-// Package tube holds the rules of the queue: what a job is, which states it
-// can be in, which command moves it from where to where, and in which order
-// jobs come out. It is the whole truth about these things; engines keep what
-// it decides, the server asks for it, neither adds a rule of its own.
+// Package tube holds the rules of the queue: what a job is, which states it can be
+// in, which command moves it from where to where, and in which order jobs come
+// out.
 //
 // # What lives here
 //
-//   - Job, State and the table of arrows (arrows.go): one row for each way a
-//     job can move. The Go Machine walks the table, and so does the Lua of
-//     the Redis engine, to which it travels as data.
-//   - Machine: all jobs of one server in memory, obeying the table.
-//   - Parts of what may be very long (KickSome, LeaveSome, Tick with a limit), for
-//     engines in which others must not wait for all of it.
-//   - SetAside, the one change of state that no row of the table is about: an
-//     engine buries a job whose body it cannot read. Nothing is counted.
-//   - The constants of the rules: Margin, UrgentBelow, MinTTR.
+//   - Job, State and the table of arrows (arrows.go): one row for each way in which
+//     a job can move, with the counter that grows and the terms that the job takes
+//     over.
+//   - Machine: all jobs of one server in memory. It obeys the table.
+//   - Parts of commands that may be very long (KickSome, LeaveSome, Tick with a
+//     limit), for an engine that serves others in between.
+//   - SetAside: an engine buries a job whose body it cannot read. This is the one
+//     change of state that has no row in the table.
+//   - The constants of the rules: Margin, UrgentBelow, MinTTR, Default.
 //
-// # What does not
+// # Who uses it
 //
-// No bytes of the wire, no clock, no disk, no goroutine and no lock. Every
-// method that depends on time takes now; whoever calls a Machine makes sure
-// that one caller is inside at a time.
+// The embedded engine is a Machine with a journal: it adds no rule. The Redis
+// engine has no Machine, because its jobs are in Redis. What both need as data is
+// written once, here: the table of arrows (Arrows), which travels to its Lua, and
+// the constants. The rest of the rules, above all the order of jobs, is written
+// twice, in Go and in Lua. The suite in storage/storetest holds both engines to the
+// same behaviour.
+//
+// # What does not live here
+//
+// No bytes of the wire, no clock, no disk, no goroutine and no lock. Methods that
+// depend on time take now. Only one goroutine may be in a Machine at a time; the
+// engine sees to that.
 //
 // # Invariants
 //
-// A job that exists is in exactly one of four places: the ready, delayed or
-// buried queue of its tube, or the reserved queue of its holder. Its place
-// follows from State alone, and only Machine.settle changes State. Ready jobs
-// come out by (priority, id), delayed and reserved ones by (due time, id),
-// buried ones by the order of burying.
+// A job that exists is in exactly one of four queues: the ready, delayed or buried
+// queue of its tube, or the reserved queue of its holder. Which one follows from its
+// State. Only the functions in place.go change the State.
 //
-// A tube exists while somebody uses or watches it or a job is in it; then it
-// vanishes with its counters and its pause. The tube "default" stays.
+// Ready jobs come out by (priority, id), delayed and reserved jobs by (due time,
+// id), buried jobs by the order of burying.
+//
+// A tube exists while a connection uses or watches it, or while a job is in it. Then
+// it vanishes with its counters and its pause. The tube "default" always exists.
 //
 // # What survives a restart
 //
-// A durable engine keeps everything except reservations: states, priorities
-// as the last release or bury set them, delays as absolute due times, the
-// order of buried jobs, the five counters of a job, the pauses of tubes that
-// have jobs, and the next id. A job that was reserved is ready. An id is never
-// used twice.
+// A durable engine keeps all of these:
+//
+//   - the jobs with their bodies, their states, and their priorities as the last
+//     release or bury has set them,
+//   - delays, as absolute due times,
+//   - the order of buried jobs,
+//   - the five counters of a job,
+//   - the pauses of tubes that have jobs,
+//   - the largest id. No id is used twice.
+//
+// It does not keep reservations: a job that was reserved is ready again.
 //
 // # Adding a command that moves a job
 //
-// Add a Move and its rows to the table; give it a session method in server
-// and a transcript. No engine changes.
+// Add a Move with its name and its rows in the table. Then the server needs a verb
+// and a handler, and the tests a transcript. No engine changes, as long as the table
+// can say what the move does.
 package tube

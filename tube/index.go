@@ -1,17 +1,16 @@
 package tube
 
-// index finds jobs by id. Ids are given out one after the other, and jobs of
-// about the same age are used at about the same time: so it is a map of pages
-// of successive ids. It is quicker than a map of ids, which would be as large
-// as the backlog and never in the processor's cache, and smaller, but for a
-// backlog of a few old jobs out of very many.
+// index finds jobs by id. It is a map of pages of successive ids, because jobs of
+// about the same age are used at about the same time. A map of single ids would be
+// slower: it is as large as the backlog, and never in the processor's cache. It
+// would be larger, too, unless only few jobs are left of a long range of ids.
 type index struct {
 	pages map[uint64]*page // by id / perPage
 	count int              // jobs
-	peak  int              // pages at most since the map was made
+	peak  int              // the largest number of pages since the map was made
 
-	recent *page // the page that was used last, nil if that is gone
-	number uint64
+	recent *page  // the page that was used last; nil if it is gone
+	number uint64 // of recent
 }
 
 const (
@@ -19,15 +18,14 @@ const (
 	perPage  = 1 << pageBits
 )
 
-// page is a part of an index.
+// page is the jobs of perPage successive ids.
 type page struct {
 	refs [perPage]ref
 	used int32 // how many of them are not zero
 }
 
-// minPeak is the number of pages below which the map of an index is left as it
-// is. A Go map keeps its memory when its entries are gone; this one is made
-// anew when a large backlog has become small.
+// minPeak is the number of pages up to which the map of an index keeps its memory.
+// A Go map never shrinks. So a larger one is made anew when few pages are left.
 const minPeak = 1 << 12
 
 func newIndex() index { return index{pages: make(map[uint64]*page)} }
@@ -53,6 +51,7 @@ func (x *index) get(id uint64) ref {
 	return 0
 }
 
+// len returns the number of jobs.
 func (x *index) len() int { return x.count }
 
 // set adds a job whose id has none yet.
@@ -84,6 +83,7 @@ func (x *index) delete(id uint64) {
 	}
 }
 
+// shrink makes the map anew.
 func (x *index) shrink() {
 	small := make(map[uint64]*page, len(x.pages))
 	for number, p := range x.pages {

@@ -2,20 +2,20 @@ package tube
 
 import "time"
 
-// Instant is a point in time, in nanoseconds since the Unix epoch. The rules
-// only compare and add; which clock it was read from is the engine's matter.
+// Instant is a point in time, in nanoseconds since the Unix epoch. The rules only
+// compare instants and add to them. The engine decides which clock they come from.
 type Instant int64
 
 // Never is later than every instant that can be reached.
 const Never Instant = 1<<63 - 1
 
-// After returns the instant that many whole seconds later. Seconds are
-// unsigned 32-bit numbers on the wire, which always fits.
+// After returns the instant that many whole seconds later. It cannot overflow:
+// seconds on the wire are unsigned 32-bit numbers.
 func (t Instant) After(seconds uint32) Instant {
 	return t + Instant(seconds)*Instant(time.Second)
 }
 
-// Until returns the time from now to t; negative if t has passed.
+// Until returns the time from now to t. It is negative if t has passed.
 func (t Instant) Until(now Instant) time.Duration {
 	if t == Never {
 		return time.Duration(Never)
@@ -24,25 +24,26 @@ func (t Instant) Until(now Instant) time.Duration {
 }
 
 const (
-	// Margin is how long before the nearest TTR deadline of its jobs a
-	// connection that would have to wait gets DEADLINE_SOON instead.
+	// Margin is how long before a TTR deadline DEADLINE_SOON comes: a connection
+	// that holds a job so close to its deadline does not wait for another one.
 	Margin = time.Second
 
-	// UrgentBelow is the priority below which a ready job counts as urgent.
+	// UrgentBelow is the priority below which a ready job counts as urgent. Both
+	// engines count by it.
 	UrgentBelow = 1024
 
-	// MinTTR, in seconds, is what a smaller TTR becomes.
+	// MinTTR is the smallest TTR in seconds. A smaller one is set to it.
 	MinTTR = 1
 
 	// Default is the name of the tube that always exists.
 	Default = "default"
 )
 
-// Holder names whoever can hold a reservation: one connection of a server.
-// Zero is nobody.
+// Holder identifies who holds a reservation: one connection of one server. Zero is
+// nobody.
 type Holder uint64
 
-// State says where a job is. The zero State means that there is no such job.
+// State is the state of a job. The zero State means that there is no such job.
 type State uint8
 
 // The states of a job, by the words that stats-job prints.
@@ -74,18 +75,20 @@ const (
 	NoCounter = NumCounters
 )
 
-// Counters are the five counters of a job, indexed by Counter. They wrap at
-// 32 bits, as beanstalkd's do.
+// Counters are the five counters of a job, indexed by Counter. They wrap at 32
+// bits, as in beanstalkd.
 type Counters [NumCounters]uint32
 
-// Job is a job inside a Machine. It belongs to the Machine and is good until
-// the next call of one of its methods. It holds no pointer, see slab.
+// Job is a job inside a Machine. It belongs to the Machine: a *Job is valid until
+// the next call of a method that changes the Machine. It holds no pointer, see
+// slab.
 type Job struct {
 	ID uint64
 
 	// rank orders the job in its present queue: the priority when ready, the
 	// due time when delayed, the TTR deadline when reserved, the number of
-	// the burial when buried. In a free slot it is the next free one.
+	// the burial when buried. In a free slot of the slab it is the number of the
+	// next free slot.
 	rank int64
 
 	created Instant
@@ -95,10 +98,10 @@ type Job struct {
 	counters        Counters
 	size            uint32 // of the body, in bytes
 	tube            uint32 // index in Machine.handles
-	pos             uint32 // in the row or the tree of its present queue
+	pos             uint32 // its place in the ring or the tree of its present queue
 	self            ref
 	state           State
-	inRow           bool // see queue
+	inRing          bool // pos is a place in the ring, not in the tree
 }
 
 // State returns the state.
@@ -107,7 +110,7 @@ func (j *Job) State() State { return j.state }
 // Size returns the length of the body in bytes.
 func (j *Job) Size() int { return int(j.size) }
 
-// JobStats is what stats-job tells about a job.
+// JobStats is what stats-job prints about a job.
 type JobStats struct {
 	ID              uint64
 	Tube            string
@@ -119,7 +122,7 @@ type JobStats struct {
 	Counters        Counters
 }
 
-// jobStats tells about j.
+// jobStats returns what stats-job prints about j.
 func (m *Machine) jobStats(now Instant, j *Job) JobStats {
 	s := JobStats{
 		ID: j.ID, Tube: m.tubeOf(j).name, State: j.state,

@@ -2,28 +2,29 @@ package tube
 
 import "fmt"
 
-// Journal is told of every change that is to survive a restart, so that no
-// caller has to decide what to write. Its methods are called in the middle of
-// a change and must not call the Machine, but may read the job.
+// Journal is told of every change that must survive a restart, so that no caller
+// has to decide what to write. The Machine calls its methods in the middle of a
+// change, on the goroutine that has called the Machine. They must not call the Machine
+// and must not fail. They may keep body, which never changes.
 type Journal interface {
-	// Put tells of a new job.
+	// Put tells about a new job.
 	Put(r Record, body []byte)
 
 	// Changed tells what a job has become.
 	Changed(r Record)
 
-	// Deleted tells that a job is gone, whose body had that many bytes.
+	// Deleted tells that a job is gone. Its body had size bytes.
 	Deleted(id uint64, size uint32)
 
-	// Paused tells until when a tube is paused, having been asked to for that
-	// many seconds; an until of 0 says that it is not any more.
+	// Paused tells that a tube is paused until an instant. seconds is the length
+	// of the pause that was asked for. If until is 0, the pause is over.
 	Paused(tube string, seconds uint32, until Instant)
 }
 
-// SetJournal has j told from now on; nil ends that.
+// SetJournal sets the journal that is told from now on; nil: none is.
 func (m *Machine) SetJournal(j Journal) { m.journal = j }
 
-// Record is what of a job survives a restart: everything but a reservation.
+// Record is what survives a restart of a job: everything but its reservation.
 type Record struct {
 	ID              uint64
 	Tube            string
@@ -31,11 +32,11 @@ type Record struct {
 	Pri, Delay, TTR uint32
 	Size            uint32 // of the body, in bytes
 	Created         Instant
-	Rank            int64 // delayed: when it is due, an Instant; buried: the number of the burial
+	Rank            int64 // Delayed: the Instant when it is due; Buried: the number of the burial; Ready: 0
 	Counters        Counters
 }
 
-// record returns what is to survive of j.
+// record returns what survives of j.
 func (m *Machine) record(j *Job) Record {
 	r := Record{
 		ID: j.ID, Tube: m.tubeOf(j).name, State: j.state,
@@ -51,13 +52,12 @@ func (m *Machine) record(j *Job) Record {
 	return r
 }
 
-// lasting tells whether a move changes what survives a restart. Those that do
-// not only begin, prolong or end a reservation, or do what the next start
-// would do by itself: let a delay be over.
+// lasting reports whether a move changes what survives a restart. The other moves
+// only begin, prolong or end a reservation; or they end a delay, and the next start
+// finds that out by itself.
 func (a *Arrow) lasting() bool { return a.Counts != NoCounter }
 
-// Record returns what is to survive of a job, and its body if that is kept
-// here.
+// Record returns what survives of a job, and its body if that is kept here.
 func (m *Machine) Record(id uint64) (r Record, body []byte, found bool) {
 	j := m.Find(id)
 	if j == nil {
@@ -66,8 +66,9 @@ func (m *Machine) Record(id uint64) (r Record, body []byte, found bool) {
 	return m.record(j), m.Body(j), true
 }
 
-// Restore brings back a job from its record, in any order. Its body is kept
-// unless it is nil, for then it is somebody else's to keep.
+// Restore brings back a job from its record. Jobs may come in any order. The body
+// is kept, not copied; nil means that it is kept somewhere else. An error means
+// that the record cannot be true.
 func (m *Machine) Restore(now Instant, r Record, body []byte) error {
 	if r.ID == 0 || m.jobs.get(r.ID) != 0 {
 		return fmt.Errorf("job %d is there twice, or cannot be", r.ID)
@@ -82,22 +83,28 @@ func (m *Machine) Restore(now Instant, r Record, body []byte) error {
 	m.jobs.set(j.ID, j.self)
 	m.lastID = max(m.lastID, j.ID)
 	t.jobs++
+	return m.restoreState(now, j, r)
+}
+
+// restoreState puts j, which is in no queue, where its record says.
+func (m *Machine) restoreState(now Instant, j *Job, r Record) error {
 	switch {
 	case r.State == Buried:
 		m.burials = max(m.burials, r.Rank)
-		m.place(j, Buried, r.Rank)
+		m.enqueue(j, Buried, r.Rank)
 	case r.State == Delayed && Instant(r.Rank) > now:
-		m.place(j, Delayed, r.Rank)
+		m.enqueue(j, Delayed, r.Rank)
 	case r.State == Delayed || r.State == Ready:
-		m.place(j, Ready, int64(j.pri))
+		m.enqueue(j, Ready, int64(j.pri))
 	default:
 		return fmt.Errorf("job %d is recorded as %v", r.ID, r.State)
 	}
 	return nil
 }
 
-// RestorePause brings back the pause of a tube. If there is no job in the tube
-// nothing is left of it, for nobody attends a tube after a restart.
+// RestorePause brings back the pause of a tube. It returns false if the pause is
+// over, or if there is no such tube: a tube without a job does not survive a
+// restart, because no connection attends it.
 func (m *Machine) RestorePause(now Instant, name string, seconds uint32, until Instant) bool {
 	t := m.tubes[name]
 	if t == nil || until <= now {
@@ -109,8 +116,8 @@ func (m *Machine) RestorePause(now Instant, name string, seconds uint32, until I
 	return true
 }
 
-// LastID returns the largest id that was ever given out.
+// LastID returns the largest id that was given out so far.
 func (m *Machine) LastID() uint64 { return m.lastID }
 
-// SkipTo has ids up to id count as given out.
+// SkipTo makes all ids up to id count as given out.
 func (m *Machine) SkipTo(id uint64) { m.lastID = max(m.lastID, id) }

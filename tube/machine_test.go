@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// TestArrows holds the table against the transitions of beanstalkd, written
-// as a matrix: rows are moves; columns ready, delayed, buried, reserved by who
-// asks, reserved by somebody else. A dot is NOT_FOUND.
+// TestArrows compares the table with the transitions of beanstalkd, written as a
+// matrix. The rows are moves. The columns are: ready, delayed, buried, reserved by
+// who asks, reserved by somebody else. A dot is NOT_FOUND.
 func TestArrows(t *testing.T) {
 	want := map[Move][5]string{
 		Reserve:    {"reserved+reserves", ".", ".", ".", "."},
 		ReserveJob: {"reserved+reserves", "reserved+reserves", "reserved+reserves", ".", "."},
 		Delete:     {"invalid", "invalid", "invalid", "invalid", "."},
-		Release:    {".", ".", ".", "delayed+releases", "."},
-		Bury:       {".", ".", ".", "buried+buries", "."},
+		Release:    {".", ".", ".", "delayed+releases+pri+delay", "."},
+		Bury:       {".", ".", ".", "buried+buries+pri", "."},
 		Touch:      {".", ".", ".", "reserved", "."},
 		KickJob:    {".", "ready+kicks", "ready+kicks", ".", "."},
 		Expire:     {".", ".", ".", "ready+timeouts", "ready+timeouts"},
@@ -23,6 +23,7 @@ func TestArrows(t *testing.T) {
 		Mature:     {".", "ready", ".", ".", "."},
 	}
 	names := [NumCounters]string{"reserves", "timeouts", "releases", "buries", "kicks"}
+	sets := [...]string{SetsNothing: "", SetsPri: "+pri", SetsPriAndDelay: "+pri+delay"}
 	for move := range NumMoves {
 		for column, state := range []State{Ready, Delayed, Buried, Reserved, Reserved} {
 			got := "."
@@ -31,6 +32,7 @@ func TestArrows(t *testing.T) {
 				if a.Counts != NoCounter {
 					got += "+" + names[a.Counts]
 				}
+				got += sets[a.Sets]
 			}
 			if got != want[move][column] {
 				t.Errorf("%v, column %d: %s, want %s", move, column, got, want[move][column])
@@ -93,11 +95,11 @@ func (m *Machine) checkTakeable(t testing.TB, tb *Tube) {
 	}
 }
 
-// whereIs finds in which queue a job lies.
+// whereIs returns in which queue a job is.
 func (m *Machine) whereIs(j *Job) State {
 	holds := func(q queue) bool {
-		if j.inRow {
-			return len(q.row.ring) > 0 && *q.row.at(j.pos) == j.self && j.pos-q.row.from < q.row.to-q.row.from
+		if j.inRing {
+			return len(q.ring.slots) > 0 && *q.ring.at(j.pos) == j.self && j.pos-q.ring.from < q.ring.to-q.ring.from
 		}
 		return int(j.pos) < len(q.tree) && q.tree[j.pos] == j.self
 	}
@@ -115,8 +117,8 @@ func (m *Machine) whereIs(j *Job) State {
 	return Gone
 }
 
-// FuzzMachine has the machine do whatever the bytes say: it must never panic
-// nor contradict itself.
+// FuzzMachine does to a machine what the bytes say. It must never panic nor
+// contradict itself.
 func FuzzMachine(f *testing.F) {
 	f.Add([]byte("put and take and bury and kick"))
 	f.Add([]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})
@@ -262,8 +264,8 @@ func TestKickKeepsItsState(t *testing.T) {
 	}
 }
 
-// TestLooks counts at how many tubes a Take from very many looks.
-func TestLooks(t *testing.T) {
+// TestTakeWork counts how many tubes a Take from very many looks at.
+func TestTakeWork(t *testing.T) {
 	m := NewMachine()
 	names := make([]string, 10_000)
 	for i := range names {
@@ -272,7 +274,7 @@ func TestLooks(t *testing.T) {
 	}
 	looks := func(what string, takes, want int) {
 		t.Helper()
-		count := func() uint64 { tubes, names := m.Looks(); return tubes + names }
+		count := func() uint64 { tubes, names := m.TakeWork(); return tubes + names }
 		before := count()
 		for range takes {
 			m.Take(0, 1, names)
@@ -336,7 +338,7 @@ func BenchmarkCycle(b *testing.B) {
 				m.Put(now, NewJob{Tube: Default, TTR: 60, Body: body})
 				j, _ := m.Take(now, 1, tubes)
 				m.Move(now, Delete, 1, j.ID, Terms{})
-				m.Roused(func(string) {})
+				m.Hints(func(string) {})
 			}
 		})
 	}

@@ -14,7 +14,7 @@ func TestQueue(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, disorder := range []int{0, 1, 10, 100} {
 		for range 4 {
-			q := queue{row: row{from: math.MaxUint32 - 100, to: math.MaxUint32 - 100}}
+			q := queue{ring: ring{from: math.MaxUint32 - 100, to: math.MaxUint32 - 100}}
 			playQueue(t, random, &q, disorder)
 		}
 	}
@@ -48,7 +48,7 @@ func playQueue(t *testing.T, random *rand.Rand, q *queue, disorder int) {
 			naive = slices.Delete(naive, i, i+1)
 		}
 		checkTree(t, &sl, q.tree)
-		checkRow(t, &sl, &q.row)
+		checkRing(t, &sl, &q.ring)
 		if q.len() != len(naive) || disorder == 0 && len(q.tree) > 0 {
 			t.Fatalf("%d jobs, %d of them in the tree, want %d", q.len(), len(q.tree), len(naive))
 		}
@@ -66,8 +66,8 @@ func checkTree(t *testing.T, s *slab, q tree) {
 	t.Helper()
 	for i := range q {
 		j := s.at(q[i])
-		if j.inRow || int(j.pos) != i {
-			t.Fatalf("job %d at %d of the tree believes to be at %d, in the row %v", j.ID, i, j.pos, j.inRow)
+		if j.inRing || int(j.pos) != i {
+			t.Fatalf("job %d at %d of the tree believes to be at %d, in the ring %v", j.ID, i, j.pos, j.inRing)
 		}
 		if parent := (i - 1) / 4; i > 0 && before(j, s.at(q[parent])) {
 			t.Fatalf("job %d at %d comes before its parent", j.ID, i)
@@ -75,7 +75,7 @@ func checkTree(t *testing.T, s *slab, q tree) {
 	}
 }
 
-func checkRow(t *testing.T, s *slab, r *row) {
+func checkRing(t *testing.T, s *slab, r *ring) {
 	t.Helper()
 	gaps, last := uint32(0), (*Job)(nil)
 	for place := r.from; place != r.to; place++ {
@@ -84,8 +84,8 @@ func checkRow(t *testing.T, s *slab, r *row) {
 			continue
 		}
 		j := s.at(*r.at(place))
-		if !j.inRow || j.pos != place {
-			t.Fatalf("job %d at %d of the row believes to be at %d, in the row %v", j.ID, place, j.pos, j.inRow)
+		if !j.inRing || j.pos != place {
+			t.Fatalf("job %d at %d of the ring believes to be at %d, in the ring %v", j.ID, place, j.pos, j.inRing)
 		}
 		if last != nil && !before(last, j) {
 			t.Fatalf("job %d stands before job %d", last.ID, j.ID)
@@ -98,7 +98,7 @@ func checkRow(t *testing.T, s *slab, r *row) {
 }
 
 // TestQueueWithoutOrder has each job come before all others: one stands in the
-// row, the others are in the tree.
+// ring, the others are in the tree.
 func TestQueueWithoutOrder(t *testing.T) {
 	var q queue
 	var s slab
@@ -133,9 +133,9 @@ func TestQueueOfGaps(t *testing.T) {
 		}
 		previous = j
 	}
-	checkRow(t, &s, &q.row)
-	if q.len() != 200 || len(q.row.ring) > 2048 {
-		t.Errorf("a row of %d jobs keeps room for %d", q.len(), len(q.row.ring))
+	checkRing(t, &s, &q.ring)
+	if q.len() != 200 || len(q.ring.slots) > 2048 {
+		t.Errorf("a ring of %d jobs keeps room for %d", q.len(), len(q.ring.slots))
 	}
 }
 
@@ -162,7 +162,7 @@ func TestQueueGivesMemoryBack(t *testing.T) {
 		if chunks > 2 {
 			t.Errorf("a slab of 10 jobs keeps %d chunks", chunks)
 		}
-		if room := cap(q.tree) + len(q.row.ring); room > 2048 {
+		if room := cap(q.tree) + len(q.ring.slots); room > 2048 {
 			t.Errorf("a queue of %d jobs keeps room for %d", q.len(), room)
 		}
 	}

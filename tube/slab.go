@@ -1,8 +1,8 @@
 package tube
 
-// ref names a job's slot. It is half as large as a pointer, and the garbage
-// collector does not follow it: queues and the index of a million jobs cost it
-// nothing. Zero names no job.
+// ref is the number of a job's slot, plus one; zero is no job. It is half as large
+// as a pointer, and the garbage collector does not follow it. So queues and the
+// index of a million jobs cost the collector nothing.
 type ref uint32
 
 const (
@@ -10,21 +10,21 @@ const (
 	perChunk = 1 << slotBits
 )
 
-// slab is where the jobs are: chunks of slots without a pointer in them. A
-// chunk that is empty again is given back.
+// slab is the memory of the jobs: chunks of slots that hold no pointers. A chunk
+// that has become empty is given back.
 type slab struct {
 	chunks []*chunk
-	open   []uint32 // numbers of chunks with a free slot, some of them given back
-	bytes  int64    // of the bodies that are kept
+	open   []uint32 // numbers of the chunks with a free slot, also of those that were given back
+	bytes  int64    // sum of the sizes of all bodies that are kept
 }
 
 // chunk is a part of a slab.
 type chunk struct {
 	jobs   *[perChunk]Job
 	bodies *[perChunk][]byte // nil while no body is kept
-	kept   int               // bodies that are
+	kept   int               // bodies that are kept
 	used   int               // slots that hold a job
-	free   int32             // first free slot, -1 if there is none; its rank is the next
+	free   int32             // first free slot, whose rank is the next one; -1: there is none
 }
 
 func newChunk() *chunk {
@@ -36,13 +36,13 @@ func newChunk() *chunk {
 	return c
 }
 
-// at returns the job in a slot. It stays where it is until it is released.
+// at returns the job in a slot. Its address does not change until it is released.
 func (s *slab) at(r ref) *Job {
 	n := uint32(r) - 1
 	return &s.chunks[n>>slotBits].jobs[n&(perChunk-1)]
 }
 
-// alloc returns a slot for a new job, cleared but for self.
+// alloc returns a slot for a new job. Only its self is set.
 func (s *slab) alloc() *Job {
 	if len(s.open) == 0 {
 		s.open = append(s.open, uint32(len(s.chunks)))
@@ -82,9 +82,9 @@ func (s *slab) release(j *Job) {
 	}
 }
 
-// dropEmpty gives back the chunk from which slots were taken so far if it is
-// empty. Until another takes its place it is kept, so that a store with few
-// jobs does not give it back and make it anew all the time.
+// dropEmpty gives back the chunk that slots are taken from, if it is empty. It is
+// called when another chunk takes its place. Until then the chunk stays: else a
+// store with few jobs would give it back and make it anew again and again.
 func (s *slab) dropEmpty() {
 	if len(s.open) == 0 {
 		return
@@ -104,7 +104,7 @@ func (s *slab) body(j *Job) []byte {
 	return nil
 }
 
-// keep keeps a body for j, or none any more if it is nil.
+// keep keeps a body for j. Nil drops the body that is kept.
 func (s *slab) keep(j *Job, body []byte) {
 	n := uint32(j.self) - 1
 	c, slot := s.chunks[n>>slotBits], n&(perChunk-1)

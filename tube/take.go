@@ -1,20 +1,24 @@
 package tube
 
-// FewTubes is up to how many tubes a Take just looks at one after the other. What
-// it costs is not counted, see Looks.
-const FewTubes = 16
-
-// watched remembers the tubes of a list of names from one Take to the next, so
-// that a connection that watches very many and sends many reserves at once does
-// not have each of them look up all names. It is good only as long as the list
-// cannot change, see ForgetWatched.
-type watched struct {
-	names   []string
-	tubes   []*Tube // those of names that exist
-	stamp   uint64  // what Tube.listed of these is
-	looks   uint64  // tubes that were looked at for Takes of many, ever
-	lookups uint64  // names that were looked up for these
+// Take reserves for h the job with the smallest (priority, id) of all ready jobs in
+// the named tubes that are not paused. If there is none it returns nil and when h
+// has to be told DEADLINE_SOON while it waits: Margin before the nearest deadline
+// of what h holds, or Never.
+//
+// After a Take from more than FewTubes the Machine remembers the slice tubes, see
+// ForgetWatched.
+func (m *Machine) Take(now Instant, h Holder, tubes []string) (*Job, Instant) {
+	best := m.best(tubes)
+	if best == nil {
+		return nil, m.soon(h)
+	}
+	m.moveAlong(now, best, arrowAt[Reserve][Ready], h)
+	return best, Never
 }
+
+// FewTubes is the number of tubes up to which a Take looks at one after the other,
+// without remembering them. TakeWork does not count these.
+const FewTubes = 16
 
 // best returns the job that a Take from these tubes gets, or nil.
 func (m *Machine) best(names []string) (best *Job) {
@@ -34,7 +38,7 @@ func (m *Machine) best(names []string) (best *Job) {
 	return best
 }
 
-// better returns best, or the first ready job of t if that goes before it.
+// better returns best, or the first ready job of t if that comes before it.
 func (m *Machine) better(best *Job, t *Tube) *Job {
 	if j := t.ready.head(&m.slab); j != nil && (best == nil || before(j, best)) {
 		return j
@@ -42,15 +46,28 @@ func (m *Machine) better(best *Job, t *Tube) *Job {
 	return best
 }
 
-// bestOfMany is best for a long list. It looks at the tubes of the list or at
-// those that have something to take, whichever are fewer.
+// watched remembers the tubes of a list of names from one Take to the next. So a
+// connection that watches very many tubes, and sends many reserves at once, does
+// not look up all names for each of them. It knows the list by the address and the
+// length of the slice. So it is valid only while no list can change, see
+// ForgetWatched.
+type watched struct {
+	names     []string
+	tubes     []*Tube // those of names that exist
+	stamp     uint64  // Tube.listed of these tubes
+	tubesSeen uint64  // tubes that Takes from many have looked at, since the start
+	namesSeen uint64  // names that were looked up for these
+}
+
+// bestOfMany is best for a long list. It looks at the tubes of the list, or at all
+// tubes that have something to take, whichever are fewer.
 func (m *Machine) bestOfMany(names []string) (best *Job) {
 	w := &m.watched
 	if len(w.names) != len(names) || &w.names[0] != &names[0] {
-		m.list(names)
+		m.lookUp(names)
 	}
 	if len(w.tubes) <= len(m.takeable) {
-		w.looks += uint64(len(w.tubes))
+		w.tubesSeen += uint64(len(w.tubes))
 		for _, t := range w.tubes {
 			if t.place != 0 {
 				best = m.better(best, t)
@@ -58,7 +75,7 @@ func (m *Machine) bestOfMany(names []string) (best *Job) {
 		}
 		return best
 	}
-	w.looks += uint64(len(m.takeable))
+	w.tubesSeen += uint64(len(m.takeable))
 	for _, t := range m.takeable {
 		if t.listed == w.stamp {
 			best = m.better(best, t)
@@ -67,12 +84,12 @@ func (m *Machine) bestOfMany(names []string) (best *Job) {
 	return best
 }
 
-// list looks up the tubes of names.
-func (m *Machine) list(names []string) {
+// lookUp finds the tubes of names and remembers them.
+func (m *Machine) lookUp(names []string) {
 	w := &m.watched
 	w.names, w.tubes = names, w.tubes[:0]
 	w.stamp++
-	w.lookups += uint64(len(names))
+	w.namesSeen += uint64(len(names))
 	for _, name := range names {
 		if t := m.tubes[name]; t != nil && t.listed != w.stamp {
 			t.listed = w.stamp
@@ -81,8 +98,8 @@ func (m *Machine) list(names []string) {
 	}
 }
 
-// ForgetWatched is to be called when the names that were given to Take may
-// change.
+// ForgetWatched makes the Machine forget the slice of names of the last Take. Call
+// it before a slice that was given to Take is changed or used for another list.
 func (m *Machine) ForgetWatched() {
 	if m.watched.names != nil {
 		m.watched.names = nil
@@ -91,13 +108,13 @@ func (m *Machine) ForgetWatched() {
 	}
 }
 
-// Looks returns what the Takes from many tubes have cost so far: how many tubes
-// were looked at, and how many names were looked up, which is done once for Takes
-// of one list that follow each other.
-func (m *Machine) Looks() (tubes, names uint64) { return m.watched.looks, m.watched.lookups }
+// TakeWork returns what Takes from more than FewTubes have cost since the start:
+// how many tubes they have looked at, and how many names they have looked up.
+// Takes that follow each other with the same slice look up its names once.
+func (m *Machine) TakeWork() (tubes, names uint64) { return m.watched.tubesSeen, m.watched.namesSeen }
 
-// noteTakeable is called when t may have got its first ready job, lost its
-// last one, or its pause has begun or ended.
+// noteTakeable keeps Machine.takeable up to date. It is called when t may have got
+// its first ready job or lost its last one, or when its pause begins or ends.
 func (m *Machine) noteTakeable(t *Tube) {
 	is := t.ready.len() > 0 && !t.paused()
 	if is == (t.place != 0) {

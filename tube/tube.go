@@ -7,37 +7,37 @@ type Tube struct {
 	name string
 
 	ready, delayed, buried queue
-	reserved               int // of its jobs, in whatever holding
-	urgent                 int
+	reserved               int // its jobs that are reserved, by any holder
+	urgent                 int // its jobs that are urgent
 
-	jobs            int // in any state
+	jobs            int // its jobs in any state
 	using, watching int // connections
 
 	total, deletes, pauses uint64
 
 	pauseSeconds uint32
 	pauseUntil   Instant // 0: not paused
-	alarm        alarm   // the first delayed job or the end of the pause
-	roused       bool    // is among Machine.roused
+	alarm        alarm   // set to the first delayed job or the end of the pause
+	hinted       bool    // it is in Machine.hinted
 	place        int     // in Machine.takeable, counted from 1; 0: it is not there
-	listed       uint64  // see watched
+	listed       uint64  // watched.stamp of the last list that it was in
 	index        int     // in Machine.order
-	handle       uint32  // in Machine.handles
+	handle       uint32  // its place in Machine.handles
 }
 
-// TubeStats is what stats-tube tells about a tube.
+// TubeStats is what stats-tube prints about a tube.
 type TubeStats struct {
 	Name                                     string
 	Urgent, Ready, Reserved, Delayed, Buried uint64
 	Total                                    uint64 // jobs ever put here
 	Using, Watching                          uint64 // connections
-	Waiting                                  uint64 // connections blocked in a reserve; counted by whoever lets them wait
+	Waiting                                  uint64 // connections that wait in a reserve; the Machine does not know and leaves it 0
 	Deletes, Pauses                          uint64 // successful deletes; pause-tube commands
-	Pause                                    uint32 // seconds asked for; 0 when not paused
+	Pause                                    uint32 // length of the present pause in seconds, as asked for; 0: not paused
 	PauseLeft                                time.Duration
 }
 
-// Role says in which way connections attend a tube.
+// Role says how a connection attends a tube.
 type Role uint8
 
 // The roles. Both keep a tube alive.
@@ -46,8 +46,9 @@ const (
 	Watching
 )
 
-// Attend counts delta more connections in the given role at a tube, which
-// comes into being or vanishes accordingly.
+// Attend adds delta to the number of connections that attend a tube in a role. It
+// makes the tube if delta is positive and there is none of that name. It drops the
+// tube if nothing keeps it any more.
 func (m *Machine) Attend(name string, role Role, delta int) {
 	t := m.tubes[name]
 	if t == nil {
@@ -66,8 +67,8 @@ func (m *Machine) Attend(name string, role Role, delta int) {
 	}
 }
 
-// Pause stops reserves from the tube for that many seconds; 0 lets them go on.
-// It returns false if there is no such tube.
+// Pause has Take find nothing in a tube for that many seconds; 0 ends the pause. It
+// returns false if there is no such tube.
 func (m *Machine) Pause(now Instant, name string, seconds uint32) bool {
 	t := m.tubes[name]
 	if t == nil {
@@ -77,7 +78,7 @@ func (m *Machine) Pause(now Instant, name string, seconds uint32) bool {
 	if seconds == 0 {
 		m.resume(t)
 		m.rearm(t)
-		m.rouse(t)
+		m.hint(t)
 		return true
 	}
 	t.pauseSeconds = seconds
@@ -104,7 +105,8 @@ func (m *Machine) resume(t *Tube) {
 	}
 }
 
-// TubeStats tells about a tube; false if there is none of that name.
+// TubeStats returns what stats-tube prints about a tube; false if there is none of
+// that name.
 func (m *Machine) TubeStats(now Instant, name string) (TubeStats, bool) {
 	t := m.tubes[name]
 	if t == nil {
@@ -122,8 +124,8 @@ func (m *Machine) TubeStats(now Instant, name string) (TubeStats, bool) {
 	return s, true
 }
 
-// Tubes returns the names of all tubes in beanstalkd's order: by creation,
-// but the last one moves into the place of one that vanishes.
+// Tubes returns the names of all tubes in beanstalkd's order: in the order of
+// creation, except that the last one takes the place of one that vanishes.
 func (m *Machine) Tubes() []string {
 	names := make([]string, len(m.order))
 	for i, t := range m.order {
@@ -132,7 +134,7 @@ func (m *Machine) Tubes() []string {
 	return names
 }
 
-// open returns the tube of that name, made if need be.
+// open returns the tube of that name. It makes it if there is none.
 func (m *Machine) open(name string) *Tube {
 	t := m.tubes[name]
 	if t == nil {
@@ -177,7 +179,7 @@ func (m *Machine) dropUnused(t *Tube) {
 	m.order = m.order[:last]
 }
 
-// rearm sets the tube's alarm to what is due first in it.
+// rearm sets the tube's alarm to the first thing that is due in it.
 func (m *Machine) rearm(t *Tube) {
 	at := Never
 	if j := t.delayed.head(&m.slab); j != nil {
@@ -189,21 +191,21 @@ func (m *Machine) rearm(t *Tube) {
 	m.alarms.set(&t.alarm, at)
 }
 
-// rouse notes that a job may now be taken from t.
-func (m *Machine) rouse(t *Tube) {
-	if !t.roused && !t.paused() && t.ready.len() > 0 {
-		t.roused = true
-		m.roused = append(m.roused, t)
+// hint notes that a job may now be taken from t.
+func (m *Machine) hint(t *Tube) {
+	if !t.hinted && !t.paused() && t.ready.len() > 0 {
+		t.hinted = true
+		m.hinted = append(m.hinted, t)
 	}
 }
 
-// Roused calls tell with the name of each tube in which a job has become
-// ready to be taken since the last call. Some may have been taken since.
-func (m *Machine) Roused(tell func(tube string)) {
-	for i, t := range m.roused {
-		t.roused = false
-		m.roused[i] = nil
+// Hints calls tell with the name of each tube in which a job has become ready to be
+// taken since the last call. Some of these jobs may have been taken since.
+func (m *Machine) Hints(tell func(tube string)) {
+	for i, t := range m.hinted {
+		t.hinted = false
+		m.hinted[i] = nil
 		tell(t.name)
 	}
-	m.roused = m.roused[:0]
+	m.hinted = m.hinted[:0]
 }

@@ -10,10 +10,10 @@ import (
 	"redstalk/tube"
 )
 
-// TestTablesAreNotAheadOfTheLog cuts the power while the deletion of a job is
-// not synced yet, but the checkpoint writes the window in which it was put. The
-// job must not be gone from the tables, nor the log that has it, while what is
-// on the disk of the log goes on about it.
+// TestTablesAreNotAheadOfTheLog cuts the power at a bad moment: a checkpoint writes
+// the window in which a job was put, and the deletion of that job is not synced yet.
+// The tables must not lack the job while the log, as far as it is on the disk, does
+// not say that it is deleted.
 func TestTablesAreNotAheadOfTheLog(t *testing.T) {
 	d := newDisk()
 	fs := newHooked(d.fs)
@@ -61,7 +61,7 @@ func TestTablesAreNotAheadOfTheLog(t *testing.T) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		oldest, _ = segments(e)
-		return oldest == 3 || e.journal.writing != nil && len(e.journal.writing.waiters) == 2
+		return oldest == 3 || e.journal.writing != nil && len(e.journal.writing.onDurable) == 2
 	})
 
 	left := &disk{fs: d.fs.CrashClone(vfs.CrashCloneCfg{}), clock: d.clock}
@@ -71,6 +71,13 @@ func TestTablesAreNotAheadOfTheLog(t *testing.T) {
 		t.Error(err)
 	}
 	close(syncing)
+	wantUndeleted(t, left, job, oldest)
+}
+
+// wantUndeleted opens what a power cut has left of a log from segment oldest on. The batch
+// that deletes a job and puts another one must not be done, and no half of it.
+func wantUndeleted(t *testing.T, left *disk, job, oldest uint64) {
+	t.Helper()
 	e, err := Open(left.options(t))
 	if err != nil {
 		t.Fatalf("after a power cut, with the log from segment %d on: %v", oldest, err)

@@ -5,41 +5,158 @@ import (
 	"redstalk/tube"
 )
 
-// apply carries out one operation on the machine, of which p is done already.
-// It returns false if it is to be gone on with later. The lock is held.
-func (e *Engine) apply(now tube.Instant, b *storage.Batch, op *storage.Op, p *progress) bool {
-	m, a := e.machine, &op.Answer
+const (
+	// partWork is how much work is done under one hold of the lock, for however
+	// many batches. The unit is moving one job in a kick or in a leave; all of it
+	// takes about half a millisecond. What every operation has to do anyway, such
+	// as moving one job, does not count.
+	partWork = 512
+
+	// tubesPerMove is how many tubes a take looks at in the time in which one job
+	// is moved, and namesPerMove how many names of tubes are listed in it.
+	tubesPerMove = 8
+	namesPerMove = 32
+)
+
+// spend takes work off the budget of this hold of the lock.
+func (e *Engine) spend(work int) { e.budget -= work }
+
+// mayBegin reports whether work may be begun whose size is not known beforehand.
+func (e *Engine) mayBegin() bool { return e.budget > 0 }
+
+// apply carries out one operation on the machine, of which p is done already. It
+// returns false if the rest has to be done later. The lock is held.
+func (e *Engine) apply(now tube.Instant, b *storage.Batch, op *storage.Op, p *progress) (done bool) {
 	switch op.Kind {
 	case storage.Put:
 		return e.put(now, op, p)
 	case storage.Take:
 		return e.take(now, b, op)
-	case storage.Move:
-		job := m.Move(now, op.Move, op.Holder, op.ID, tube.Terms{Pri: op.Pri, Delay: op.Delay})
-		if a.NotFound = job == nil; op.Move == tube.ReserveJob {
-			e.answerJob(b, op, job)
-		}
 	case storage.Kick:
 		return e.kick(now, op, p)
-	case storage.Peek:
-		e.answerJob(b, op, m.Find(op.ID))
-	case storage.PeekHead:
-		e.answerJob(b, op, m.Head(op.Tube, op.State))
-	case storage.Pause:
-		a.NotFound = !m.Pause(now, op.Tube, op.Delay)
 	case storage.Attend:
 		return e.attend(op, p)
 	case storage.Leave:
 		return e.leave(now, op, p)
 	case storage.Tubes:
 		return e.tubes(op)
+	case storage.Move:
+		e.move(now, b, op)
+	case storage.Peek:
+		e.answerJob(b, op, e.machine.Find(op.ID))
+	case storage.PeekHead:
+		e.answerJob(b, op, e.machine.Head(op.Tube, op.State))
+	case storage.Pause:
+		op.Answer.NotFound = !e.machine.Pause(now, op.Tube, op.Delay)
 	default:
 		e.report(now, op)
 	}
 	return true
 }
 
-// report carries out an operation that only tells. The lock is held.
+// move carries out a Move.
+func (e *Engine) move(now tube.Instant, b *storage.Batch, op *storage.Op) {
+	job := e.machine.Move(now, op.Move, op.Holder, op.ID, tube.Terms{Pri: op.Pri, Delay: op.Delay})
+	op.Answer.NotFound = job == nil
+	if op.Move == tube.ReserveJob {
+		e.answerJob(b, op, job)
+	}
+}
+
+// put carries out a Put. It returns false if it has to wait for room.
+func (e *Engine) put(now tube.Instant, op *storage.Op, p *progress) (done bool) {
+	if e.journal != nil {
+		if p.needsRoom = !p.forced && e.journal.crowded(); p.needsRoom {
+			return false
+		}
+		if !e.journal.guard.room(len(op.Body)) {
+			op.Answer.Err = storage.ErrNoSpace
+			return true
+		}
+	}
+	j := e.machine.Put(now, tube.NewJob{Tube: op.Tube, Pri: op.Pri, Delay: op.Delay, TTR: op.TTR, Body: op.Body})
+	op.Answer.ID = j.ID
+	e.quiet.worked += uint64(len(op.Body) / bytesPerWork)
+	return true
+}
+
+// take carries out a Take. It returns false if it has to be tried again.
+func (e *Engine) take(now tube.Instant, b *storage.Batch, op *storage.Op) (done bool) {
+	many := len(op.Tubes) > tube.FewTubes
+	if many && !e.mayBegin() {
+		return false
+	}
+	tubes, names := e.machine.TakeWork()
+	job, soon := e.machine.Take(now, op.Holder, op.Tubes)
+	if e.answerJob(b, op, job); job == nil {
+		op.Answer.Soon = soon.Until(now)
+	}
+	if many {
+		e.spendTake(tubes, names)
+	}
+	return true
+}
+
+// spendTake takes the work of a take from many tubes off the budget. tubes and names
+// are what the machine had counted before it. The first list of names under a hold
+// of the lock is free: else every take from a long list would be put off, and have
+// its list looked up anew.
+func (e *Engine) spendTake(tubes, names uint64) {
+	tubesNow, namesNow := e.machine.TakeWork()
+	e.spend(int(tubesNow-tubes) / tubesPerMove)
+	if e.namesLookedUp {
+		e.spend(int(namesNow-names) / tubesPerMove)
+	}
+	e.namesLookedUp = e.namesLookedUp || namesNow > names
+}
+
+// kick carries out a Kick, or a part of it.
+func (e *Engine) kick(now tube.Instant, op *storage.Op, p *progress) (done bool) {
+	if !p.begun {
+		from, jobs := e.machine.Kickable(op.Tube)
+		p.begun, p.from, p.most = true, from, min(int(op.Bound), jobs)
+	}
+	part := min(p.most-p.done, e.budget+1)
+	n := e.machine.KickSome(now, op.Tube, p.from, max(part, 0))
+	e.spend(max(n-1, 0))
+	p.done += n
+	op.Answer.Count = p.done
+	return p.done == p.most || n < part
+}
+
+// leave carries out a Leave, or a part of it.
+func (e *Engine) leave(now tube.Instant, op *storage.Op, p *progress) (done bool) {
+	p.begun = true
+	n, more := e.machine.LeaveSome(now, op.Holder, max(e.budget+1, 0))
+	e.spend(max(n-1, 0))
+	return !more
+}
+
+// attend carries out an Attend, or a part of it.
+func (e *Engine) attend(op *storage.Op, p *progress) (done bool) {
+	p.begun = true
+	names := op.Tubes[p.done:]
+	names = names[:min(len(names), max(e.budget+1, 0))]
+	for _, name := range names {
+		e.machine.Attend(name, op.Role, op.Delta)
+	}
+	e.spend(max(len(names)-1, 0))
+	p.done += len(names)
+	return p.done == len(op.Tubes)
+}
+
+// tubes carries out a Tubes. It returns false if it has to be tried again.
+func (e *Engine) tubes(op *storage.Op) (done bool) {
+	if !e.mayBegin() {
+		return false
+	}
+	op.Answer.Names = e.machine.Tubes()
+	e.spend(len(op.Answer.Names) / namesPerMove)
+	return true
+}
+
+// report carries out an operation that changes nothing and brings no body. The lock
+// is held.
 func (e *Engine) report(now tube.Instant, op *storage.Op) {
 	m, a := e.machine, &op.Answer
 	switch op.Kind {
@@ -59,22 +176,9 @@ func (e *Engine) report(now tube.Instant, op *storage.Op) {
 	}
 }
 
-// namesPerMove is how many names of tubes are listed in the time in which a job
-// is moved.
-const namesPerMove = 32
-
-// tubes carries out a Tubes. It returns false if it has to be tried again.
-func (e *Engine) tubes(op *storage.Op) bool {
-	if !e.mayBegin() {
-		return false
-	}
-	op.Answer.Names = e.machine.Tubes()
-	e.spend(len(op.Answer.Names) / namesPerMove)
-	return true
-}
-
-// answerJob copies what may leave the lock: both fields never change. A body
-// that is not in memory is noted in absent.
+// answerJob answers with the id and the body of j; nil is NOT_FOUND. Both may be
+// read without the lock later, because they never change. If the body is not in
+// memory, it is noted as missing.
 func (e *Engine) answerJob(b *storage.Batch, op *storage.Op, j *tube.Job) {
 	a := &op.Answer
 	if j == nil {
@@ -83,6 +187,6 @@ func (e *Engine) answerJob(b *storage.Batch, op *storage.Op, j *tube.Job) {
 	}
 	a.ID, a.Body = j.ID, e.machine.Body(j)
 	if a.Body == nil && j.Size() > 0 {
-		e.absent = append(e.absent, absent{b, op})
+		e.bodiesMissing = append(e.bodiesMissing, bodyNeeded{b, op})
 	}
 }

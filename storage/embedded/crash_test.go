@@ -22,8 +22,8 @@ var (
 	walkSteps = flag.Int("walksteps", 70, "steps of such a history")
 )
 
-// tapFS is a file system that has tap called before and after everything that
-// changes a file or a directory.
+// tapFS is a file system that calls tap before and after everything that changes a
+// file or a directory.
 type tapFS struct {
 	vfs.FS
 	tap func(what string)
@@ -115,7 +115,7 @@ type remains struct {
 	acked int // number of the last state that was acknowledged by then
 }
 
-// crasher takes clones of what a power cut would leave of a disk.
+// crasher takes clones of a disk, as a power cut would leave it.
 type crasher struct {
 	*disk
 	mark func() int // nil until there is something to compare with
@@ -134,14 +134,14 @@ func newCrasher(seed uint64) *crasher {
 	return &crasher{disk: d, random: rand.New(rand.NewPCG(seed, 1)), rarely: 8, most: 2}
 }
 
-// leaves returns what a power cut leaves now: what was synced, and of the rest
-// no block, any block, or all, drawn anew each time.
+// leaves returns what a power cut leaves now: what was synced, and of the other
+// blocks none, some, or all, drawn anew each time.
 func (c *crasher) leaves(fs *memFS) *memFS {
 	percent := []int{0, 10, 50, 90, 100}[c.random.IntN(5)]
 	return fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: c.random})
 }
 
-// point is where a file was changed or is about to be.
+// point is called when a file was changed or is about to be.
 func (c *crasher) point(on vfs.FS, fs *memFS, what string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -161,12 +161,12 @@ func (c *crasher) taken() []remains {
 	return t
 }
 
-// crashSegment is small, so that segments end often, and are soon looked through
-// for what comes behind a torn end.
+// crashSegment is a small size for segments. They end often, and do not take long to
+// read.
 const crashSegment = 64 << 10
 
-// options opens the disk with every change to it as a point at which the power
-// may be cut. Bodies leave the memory at once.
+// options opens the disk. The power may be cut before and after every change to it.
+// Bodies are dropped from memory at once.
 func (c *crasher) options(t testing.TB) Options {
 	o := c.disk.options(t)
 	fs, tap := c.fs, &tapFS{FS: c.fs}
@@ -178,7 +178,7 @@ func (c *crasher) options(t testing.TB) Options {
 	return o
 }
 
-// engine crashes into what leaves returns, and goes on from there.
+// engine is an engine whose crashes leave what leaves returns.
 func (c *crasher) engine() *storetest.Engine {
 	e := c.disk.engine(20)
 	e.LargeBodies = 12
@@ -201,9 +201,9 @@ func (c *crasher) engine() *storetest.Engine {
 	return e
 }
 
-// check opens an engine on what was left and wants it to be one of the states.
-// exact, if not nil, is the engine that goes on, with which it must agree on
-// every instant as well.
+// check opens an engine on what was left. It must be in one of the states. If exact
+// is not nil, it is the engine that goes on, and every instant must be the same in
+// both.
 func (r *remains) check(t testing.TB, clock *handClock, states []*storetest.Model, exact storage.Store) (diff string) {
 	t.Helper()
 	d := &disk{fs: r.fs, clock: clock, segment: crashSegment}
@@ -227,8 +227,8 @@ func (r *remains) check(t testing.TB, clock *handClock, states []*storetest.Mode
 	return diff
 }
 
-// sameInstants compares what must not differ by a nanosecond: ages and times
-// left of jobs, and ends of pauses.
+// sameInstants compares what must be equal to the nanosecond: ages of jobs, times
+// left, and ends of pauses.
 func sameInstants(reopened, running storage.Store, lastID uint64) string {
 	ops := func() []storage.Op {
 		var ops []storage.Op
@@ -261,7 +261,7 @@ func sameInstants(reopened, running storage.Store, lastID uint64) string {
 	return ""
 }
 
-// keep saves what was left where it can be looked at.
+// keep saves what was left in a directory, for a human to read.
 func (r *remains) keep(t testing.TB) string {
 	dir, err := os.MkdirTemp("", "powercut")
 	if err == nil {
@@ -273,10 +273,10 @@ func (r *remains) keep(t testing.TB) string {
 	return dir
 }
 
-// TestPowerCut takes the engine through random histories. After every step and
-// at points within it, it opens what a power cut would leave: all that was
-// acknowledged must be there, and of what was not, each batch wholly or not at
-// all, none without those before it.
+// TestPowerCut takes the engine through random histories. After every step, and at
+// points within it, it opens what a power cut would leave. All that was acknowledged
+// must be there. Of each other batch all or nothing must be there, and nothing
+// without the batches before it.
 func TestPowerCut(t *testing.T) {
 	cuts, within := 0, 0
 	for i := range uint64(*walks) {
@@ -290,7 +290,7 @@ func TestPowerCut(t *testing.T) {
 			for n := range *walkSteps {
 				first := w.Mark()
 				w.Step()
-				w.Settle()
+				w.Acknowledge()
 				for _, r := range c.taken() {
 					within++
 					verify(t, w, &r, c.clock, w.Since(max(first, r.acked)), nil)

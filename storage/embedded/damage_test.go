@@ -20,21 +20,21 @@ import (
 	"redstalk/tube"
 )
 
-// peaceful is a directory whose engine was closed in peace: jobs of both kinds in
-// the tables, in several files, and others in the log only.
+// peaceful is a directory whose engine was closed: it has jobs with small and large
+// bodies in the tables, in several files, and other jobs in the log only.
 type peaceful struct {
 	fs    *memFS
 	clock *handClock
 	books *ledger
 }
 
-// peace is made once, and only read and copied afterwards.
+// peace is made once. After that it is only read and copied.
 var peace struct {
 	sync.Mutex
 	*peaceful
 }
 
-// thePeaceful is the one directory that tests make damaged copies of.
+// thePeaceful returns the one directory that tests damage copies of.
 func thePeaceful(t *testing.T) *peaceful {
 	t.Helper()
 	peace.Lock()
@@ -142,7 +142,7 @@ func flip(t *testing.T, fs vfs.FS, name string, at int) {
 	rewrite(t, fs, name, data)
 }
 
-// outcome is what came of opening a damaged directory.
+// outcome is what comes of opening a damaged directory.
 type outcome int
 
 const (
@@ -152,15 +152,15 @@ const (
 	lazily                  // every job is there, and some bodies cannot be read
 )
 
-// open opens a damaged directory. It must be refused with an error that names
-// one of the files or directories, or have all the jobs. What Pebble finds out
-// aside must not end the process: all other jobs could not be had any more.
+// open opens a damaged directory. Either it is refused, with an error that names one
+// of the files or directories, or it has all the jobs. What Pebble finds in the
+// background must not end the process: all other jobs would be out of reach.
 func (p *peaceful) open(t *testing.T, fs *memFS, what string, names ...string) outcome {
 	t.Helper()
 	fatal, found := make(chan error, 10), make(chan outcome, 1)
 	o := (&disk{fs: fs, clock: p.clock, segment: crashSegment}).options(t)
 	o.Fatal = func(err error) { fatal <- err; select {} }
-	go func() { found <- p.look(t, o, what, names) }()
+	go func() { found <- p.outcome(t, o, what, names) }()
 	select {
 	case err := <-fatal:
 		t.Errorf("%s: the engine gives up: %.200v", what, err)
@@ -170,8 +170,9 @@ func (p *peaceful) open(t *testing.T, fs *memFS, what string, names ...string) o
 	}
 }
 
-// look does what open does, unless the engine gives up meanwhile.
-func (p *peaceful) look(t *testing.T, o Options, what string, names []string) (is outcome) {
+// outcome opens a damaged directory, as open does. It returns gaveUp if the engine
+// calls Fatal.
+func (p *peaceful) outcome(t *testing.T, o Options, what string, names []string) (is outcome) {
 	e, err := Open(o)
 	if err != nil {
 		if !slices.ContainsFunc(names, func(name string) bool { return strings.Contains(err.Error(), name) }) {
@@ -191,8 +192,8 @@ func (p *peaceful) look(t *testing.T, o Options, what string, names []string) (i
 	return is
 }
 
-// missed counts the jobs whose bodies cannot be read. All others must be as they
-// were, and none may be missing or too many.
+// missed counts the jobs whose bodies cannot be read. All others must be unchanged,
+// and there must be neither more nor fewer jobs.
 func (p *peaceful) missed(t *testing.T, e *Engine, what string) (unreadable int) {
 	t.Helper()
 	for tag, a := range p.books.jobs {
@@ -212,8 +213,8 @@ func (p *peaceful) missed(t *testing.T, e *Engine, what string) (unreadable int)
 	return unreadable
 }
 
-// reserveAll reserves each job: one whose body cannot be read must be buried, and not
-// become the holder's, nor be gone.
+// reserveAll reserves every job. A job whose body cannot be read must be buried: it
+// must not be reserved, and not be gone.
 func (p *peaceful) reserveAll(t *testing.T, e *Engine, what string) {
 	t.Helper()
 	for tag, a := range p.books.jobs {
@@ -233,8 +234,8 @@ func (p *peaceful) reserveAll(t *testing.T, e *Engine, what string) {
 	}
 }
 
-// mendable wants all to be well again when the file that was damaged is put
-// back: a start that fails must not make things worse.
+// mendable puts back the file that was damaged. Then all must be well again: a start
+// that fails must not make things worse.
 func (p *peaceful) mendable(t *testing.T, fs *memFS, what, name string) {
 	t.Helper()
 	rewrite(t, fs, name, readAll(t, p.fs, name))
@@ -243,10 +244,10 @@ func (p *peaceful) mendable(t *testing.T, fs *memFS, what, name string) {
 	}
 }
 
-// number is what Pebble calls a table.
+// number returns the number that Pebble gives to a table.
 func number(name string) string { return strings.TrimSuffix(path.Base(name), ".sst") }
 
-// TestDamagedTable flips bits of the tables' files all over.
+// TestDamagedTable flips bits in all of the tables' files.
 func TestDamagedTable(t *testing.T) {
 	t.Parallel()
 	p := thePeaceful(t)
@@ -265,8 +266,7 @@ func TestDamagedTable(t *testing.T) {
 	}
 }
 
-// TestCutOrRemoved cuts files short or removes them, one at a time. Every one of
-// them is needed.
+// TestCutOrRemoved cuts off or removes files, one at a time. Each of them is needed.
 func TestCutOrRemoved(t *testing.T) {
 	t.Parallel()
 	p := thePeaceful(t)
@@ -307,9 +307,9 @@ func TestDamagedManifest(t *testing.T) {
 	}
 }
 
-// TestWithoutTheMarker removes the file that says which manifest is the one:
-// what Pebble takes for a directory without tables must not be taken for one
-// without jobs, nor be made one.
+// TestWithoutTheMarker removes the file that says which manifest is the current one.
+// Pebble takes that for a directory without tables. The engine must not take it for
+// one without jobs, and must not make it one.
 func TestWithoutTheMarker(t *testing.T) {
 	t.Parallel()
 	p := thePeaceful(t)
@@ -329,8 +329,8 @@ func TestWithoutTheMarker(t *testing.T) {
 	}
 }
 
-// TestWithoutTheTables removes all tables while the log, of which they have got
-// the beginning, remains.
+// TestWithoutTheTables removes all tables. The log is there, but its beginning was in
+// the tables only.
 func TestWithoutTheTables(t *testing.T) {
 	t.Parallel()
 	p := thePeaceful(t)
@@ -344,8 +344,8 @@ func TestWithoutTheTables(t *testing.T) {
 	}
 }
 
-// TestDamagedLog flips bits of the last segment, as far as it was used, removes
-// it, and cuts it short.
+// TestDamagedLog flips bits in the used part of the last segment, removes it, and
+// cuts it off.
 func TestDamagedLog(t *testing.T) {
 	t.Parallel()
 	p := thePeaceful(t)
@@ -380,9 +380,9 @@ func TestDamagedLog(t *testing.T) {
 	}
 }
 
-// TestCutShort cuts off each segment of a log whose process was killed, of which
-// all that was acknowledged was synced: nothing is missing, and if it is the last
-// segment it is refused, wherever that was done.
+// TestCutShort cuts off each segment of a log whose process was killed. All that was
+// acknowledged was synced. So either nothing is missing, or the directory is refused;
+// if it is the last segment, it is always refused.
 func TestCutShort(t *testing.T) {
 	t.Parallel()
 	d := newDisk()
@@ -420,7 +420,7 @@ func TestCutShort(t *testing.T) {
 	}
 }
 
-// lastSegment is the segment that was current when the engine was closed.
+// lastSegment returns the segment that was current when the engine was closed.
 func (p *peaceful) lastSegment(t *testing.T) string {
 	t.Helper()
 	last := ""
@@ -432,8 +432,8 @@ func (p *peaceful) lastSegment(t *testing.T) string {
 	return last
 }
 
-// TestSegmentRemoved removes each segment of a log of several, which the tables
-// have not got yet when the power is cut.
+// TestSegmentRemoved removes each segment of a log. The power was cut before the
+// tables had what is in them.
 func TestSegmentRemoved(t *testing.T) {
 	t.Parallel()
 	d := newDisk()
@@ -470,7 +470,7 @@ func TestSegmentRemoved(t *testing.T) {
 	}
 }
 
-// holdTables has no table begun until the channel is closed.
+// holdTables lets no table be created until the channel is closed.
 func holdTables(fs *hooked) (may chan struct{}) {
 	may = make(chan struct{})
 	fs.set(func(op errorfs.Op) error {
@@ -499,7 +499,7 @@ func TestWrongLayout(t *testing.T) {
 	}
 }
 
-// set writes the layout to tables that nobody has open.
+// set writes a layout to tables that no process has open.
 func (p *peaceful) set(t *testing.T, fs *memFS, layout []byte) {
 	t.Helper()
 	o := (&disk{fs: fs, clock: p.clock, segment: crashSegment}).options(t)

@@ -3,19 +3,23 @@ package embedded
 import (
 	"errors"
 	"fmt"
-	"sync"
-	"time"
+	"os"
+	"strings"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"redstalk/storage/embedded/wal"
 )
 
+// ErrLocked is in the chain of Open's error when another process has the directory.
+var ErrLocked = errors.New("another process uses the directory")
+
 // ErrGone is in the chain of an error when somebody has removed, renamed or
 // replaced the directory or files in it that are in use.
 var ErrGone = wal.ErrGone
 
-// directory is one that is kept open, so that it can be told from another one
+// directory is a directory that is kept open, so that it can be told from another one
 // that gets its name.
 type directory struct {
 	fs   vfs.FS
@@ -39,87 +43,70 @@ func openDirectory(fs vfs.FS, path string) (*directory, error) {
 // check fails with ErrGone if the path does not lead to the directory any more.
 func (d *directory) check() error { return wal.LeadsTo(d.fs, d.path, d.info) }
 
-// removed tells whether the directory exists no more, not even under another
-// name.
+// removed reports whether the directory does not exist any more, under no name.
 func (d *directory) removed() bool {
 	info, err := d.file.Stat()
 	return err == nil && wal.Unlinked(info)
 }
 
-const (
-	// ownEvery is how often it is checked at most, while there are changes,
-	// that the directory is still the engine's: that takes a few microseconds.
-	ownEvery = 10 * time.Millisecond
-
-	// ownAnyway is how often that is checked though nothing changes.
-	ownAnyway = 500 * time.Millisecond
-)
-
-// ownership is whether what is written would be found by the next Open: the
-// directory, the current segment of the log and the tables are those that were
-// opened.
-type ownership struct {
-	dir    *directory
-	tables *directory
-	log    *wal.Log
-	clock  func() time.Time
-
-	mu      sync.Mutex
-	checked time.Time
-	lost    error // ErrGone; that does not change any more
+// directoryLock is the two locks on the engine's directory. One is on the directory
+// itself. The other one is on a file in it: older programs respect only that, and some
+// systems know no locks on directories.
+type directoryLock struct {
+	dir  *directory
+	file *pebble.Lock
 }
 
-// check fails with ErrGone if the directory is not the engine's any more.
-func (o *ownership) check() error { return o.checkedWithin(0) }
-
-// lately is check, unless that was done a short while ago.
-func (o *ownership) lately() error { return o.checkedWithin(ownEvery) }
-
-func (o *ownership) checkedWithin(d time.Duration) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	now := o.clock()
-	if o.lost != nil || d > 0 && now.Sub(o.checked) < d {
-		return o.lost
+func lockDirectory(o *Options) (*directoryLock, error) {
+	dir, err := openDirectory(o.fs, o.Dir)
+	if err != nil {
+		return nil, err
 	}
-	o.checked = now
-	if o.lost = o.dir.check(); o.lost == nil {
-		o.lost = o.log.Check()
+	if err := dir.lock(); err != nil {
+		return nil, errors.Join(fmt.Errorf("%w: %w", ErrLocked, err), dir.file.Close())
 	}
-	if o.lost == nil {
-		o.lost = o.tablesLost()
+	file, err := pebble.LockDirectory(o.Dir, o.fs)
+	if err == nil {
+		return &directoryLock{dir, file}, nil
 	}
-	return o.lost
+	if !errors.Is(err, os.ErrPermission) {
+		err = fmt.Errorf("%w: %w", ErrLocked, err)
+	}
+	return nil, errors.Join(err, dir.file.Close())
 }
 
-// tablesLost fails if the tables will not be there again. While they are only
-// renamed they may be, and the log keeps what they lack.
-func (o *ownership) tablesLost() error {
-	err := o.tables.check()
-	if errors.Is(err, wal.ErrReplaced) || err != nil && o.tables.removed() {
-		return err
-	}
-	return nil
-}
+// Close releases the locks.
+func (l *directoryLock) Close() error { return errors.Join(l.file.Close(), l.dir.file.Close()) }
 
-// watch looks now and then whether the directory is still the engine's, until
-// the journal ends.
-func (j *journal) watch() {
-	ticker := time.NewTicker(ownAnyway)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ticker.C:
-			j.mustOwn()
-		case <-j.ended:
-			return
+// makeDir makes a directory and those above it. It syncs what it has made: else a power
+// cut could take away the directory with all jobs in it.
+func makeDir(fs vfs.FS, dir string) error {
+	if _, err := fs.Stat(dir); err == nil {
+		return nil
+	}
+	parent := fs.PathDir(dir)
+	if parent != dir {
+		if err := makeDir(fs, parent); err != nil {
+			return err
 		}
 	}
+	if err := fs.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	return syncDir(fs, parent)
 }
 
-// mustOwn ends the process if the directory is not the engine's any more.
-func (j *journal) mustOwn() {
-	if err := j.own.check(); err != nil {
-		j.fatal(err)
+// refuseForeign fails if the directory holds a binlog of beanstalkd: the engine cannot
+// read it, and its jobs would seem to be lost.
+func refuseForeign(fs vfs.FS, dir string) error {
+	names, err := fs.List(dir)
+	if err != nil {
+		return err
 	}
+	for _, name := range names {
+		if number, is := strings.CutPrefix(name, "binlog."); is && strings.Trim(number, "0123456789") == "" {
+			return fmt.Errorf("there is a binlog of beanstalkd (%s), which redstalk cannot read: let beanstalkd finish its jobs, or choose another directory", name)
+		}
+	}
+	return nil
 }

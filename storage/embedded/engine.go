@@ -1,7 +1,6 @@
 package embedded
 
 import (
-	"runtime"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -10,39 +9,33 @@ import (
 	"redstalk/tube"
 )
 
-// tickPart is how many due things are done under one hold of the lock, and
-// tickParts how many such parts one Tick does at most.
-const (
-	tickPart  = 256
-	tickParts = 16
-)
-
-// Engine is a storage.Store on a tube.Machine.
+// Engine is a storage.Store on a tube.Machine. The fields from mu on are guarded by
+// mu.
 type Engine struct {
 	start    time.Time // see now
 	clock    func() time.Time
 	listener storage.Listener
 	journal  *journal // nil: in memory only
+	free     func()   // gives memory back to the operating system
+	freeing  sync.WaitGroup
 
 	mu      sync.Mutex
 	machine *tube.Machine
 	closed  bool
-
-	left       int      // work that may be begun under this hold of the lock
-	listed     bool     // names were looked up under it
-	absent     []absent // of the batches being carried out
-	unfinished []*task  // of these batches
-
-	tasks   []*task // for the worker to go on with
-	crowd   []*task // waiting until the journal has room
-	roomAt  tube.Instant
-	working bool
-	pending int        // tasks that are not ended
-	idle    *sync.Cond // for Close: pending is 0
-
 	quiet   quiet
-	free    func() // gives memory back
-	freeing sync.WaitGroup
+
+	// These are about the present hold of the lock.
+	budget        int          // work that may still be begun, see partWork
+	namesLookedUp bool         // a list of names was looked up
+	bodiesMissing []bodyNeeded // by batches that were carried out
+	unfinished    []*task      // batches that were not carried out completely
+
+	tasks   []*task // that the worker has to go on with
+	working bool    // there is a worker
+	noRoom  []*task // that wait until the journal has room
+	roomAt  tube.Instant
+	pending int        // tasks that are not ended
+	idle    *sync.Cond // signals that pending is 0, for Close
 }
 
 // NewMemory returns an engine that keeps its jobs in memory only.
@@ -54,7 +47,7 @@ func newEngine(clock func() time.Time) *Engine {
 	return e
 }
 
-// deaf is the listener until there is one.
+// deaf is the listener until Listen is called.
 type deaf struct{}
 
 func (deaf) Ready(string) bool  { return false }
@@ -64,8 +57,8 @@ func (deaf) Due(time.Duration)  {}
 // Listen implements storage.Store.
 func (e *Engine) Listen(l storage.Listener) { e.listener = l }
 
-// now reads the clock. It follows the wall clock at the start and the
-// monotonic one from then on, so that a step of the former moves no deadline.
+// now reads the clock. It takes the wall clock once, at the start, and then adds
+// what the monotonic clock says: so a step of the wall clock moves no deadline.
 func (e *Engine) now() tube.Instant {
 	return tube.Instant(e.start.UnixNano() + int64(e.clock().Sub(e.start)))
 }
@@ -73,95 +66,101 @@ func (e *Engine) now() tube.Instant {
 // Do implements storage.Store.
 func (e *Engine) Do(batches ...*storage.Batch) { e.DoGathering(nil, batches...) }
 
-// DoGathering implements storage.Gatherer: what is slow is a sync of the log.
+// DoGathering implements storage.Gatherer. What is slow is a sync of the log.
 func (e *Engine) DoGathering(more func() int, batches ...*storage.Batch) {
 	e.mu.Lock()
 	if e.journal != nil {
-		e.journal.throttle()
+		e.journal.awaitTables()
 	}
-	h := e.begin()
+	h := e.beginHold()
 	e.quiet.worked += uint64(len(batches))
 	for _, b := range batches {
 		if t := e.run(h.now, b, 0, progress{}); t != nil {
 			e.unfinished = append(e.unfinished, t)
 		}
 	}
-	e.end(&h, batches)
-	if h.lead != nil && h.lead.heavy() {
-		e.journal.hand()
-		h.lead = nil
+	e.endHold(&h, batches)
+	if h.commit != nil && h.commit.heavy() {
+		e.journal.handOver()
+		h.commit = nil
 	}
 	e.mu.Unlock()
 
-	e.follow(&h)
-	if h.lead != nil {
-		e.journal.lead(h.lead, more)
+	e.afterHold(&h)
+	if h.commit != nil {
+		e.journal.commit(h.commit, more)
 	}
 }
 
-// hold is one hold of the lock, and what has come of it.
+// hold is one hold of the lock under which batches are carried out, and what has
+// come of it.
 type hold struct {
-	now, due, next tube.Instant // due and next: when the next thing was and is due
-	roused         []string
-	ready          []*storage.Batch // are done
-	lead           *group           // to be written by the caller, or handed to the follower
+	now   tube.Instant
+	due   tube.Instant // when the next thing was due before
+	next  tube.Instant // when the next thing is due now
+	hints []string     // tubes in which a job became ready
+	done  []*storage.Batch
+	// commit is the group that has to be written now: by the caller of Do, or,
+	// after journal.handOver, by the committer. Nil: there is none.
+	commit *group
 }
 
-// begin begins a hold of the lock, which is held.
-func (e *Engine) begin() hold {
-	e.left, e.listed = partWork, false
+// beginHold is called first under a hold of the lock.
+func (e *Engine) beginHold() hold {
+	e.budget, e.namesLookedUp = partWork, false
 	return hold{now: e.now(), due: e.machine.Next()}
 }
 
-// end ends a hold of the lock, under which batches were carried out.
-func (e *Engine) end(h *hold, batches []*storage.Batch) {
+// endHold is called last under a hold of the lock, after the batches were carried
+// out.
+func (e *Engine) endHold(h *hold, batches []*storage.Batch) {
 	e.machine.ForgetWatched()
 	h.next = e.machine.Next()
-	h.roused = e.takeRoused()
-	batches, needs := e.aside(batches)
+	h.hints = e.takeHints()
+	batches, changed := e.makeTasks(batches)
 	if e.journal == nil || e.closed && e.pending == 0 {
-		h.ready = batches
+		h.done = batches
 		return
 	}
-	early, bound := e.divide(batches)
-	h.lead, h.ready = e.journal.submit(early, bound, needs)
+	onWritten, onDurable := e.splitByWait(batches)
+	h.commit, h.done = e.journal.submit(onWritten, onDurable, changed)
 }
 
-// follow tells the listener what has come of a hold, and ends batches. The lock
-// is not held.
-func (e *Engine) follow(h *hold) {
-	e.tell(h.roused)
+// afterHold tells the listener what has come of a hold, and ends the batches that
+// need not wait. The lock is not held.
+func (e *Engine) afterHold(h *hold) {
+	e.sendHints(h.hints)
 	if h.next < h.due {
 		e.listener.Due(h.next.Until(h.now))
 	}
-	done(h.ready)
+	endBatches(h.done)
 }
 
-// divide tells the batches that have to wait for the disk from those that are
-// early ones. The lock is held.
-func (e *Engine) divide(batches []*storage.Batch) (early, bound []*storage.Batch) {
+// splitByWait splits batches into those that only wait until their changes are
+// written, and those that wait until they are durable. The lock is held.
+func (e *Engine) splitByWait(batches []*storage.Batch) (onWritten, onDurable []*storage.Batch) {
 	n := len(batches)
 	room := make([]*storage.Batch, 2*n)
-	early, bound = room[:0:n], room[n:n]
+	onWritten, onDurable = room[:0:n], room[n:n]
 	for _, b := range batches {
 		if !b.InTurn && e.onlyReserves(b) {
-			early = append(early, b)
+			onWritten = append(onWritten, b)
 		} else {
-			bound = append(bound, b)
+			onDurable = append(onDurable, b)
 		}
 	}
-	return early, bound
+	return onWritten, onDurable
 }
 
-// onlyReserves tells whether a batch has changed and seen nothing but
-// reservations of jobs that are on the disk. A reservation does not survive a
-// restart, so that there is no reason to wait for the disk. The lock is held.
+// onlyReserves reports whether a batch has changed and seen nothing but
+// reservations of jobs that are durable. A reservation does not survive a restart,
+// so the reply need not wait for the disk. The lock is held.
 func (e *Engine) onlyReserves(b *storage.Batch) bool {
 	for i := range b.Ops {
 		switch op := &b.Ops[i]; {
 		case op.Kind == storage.Attend, op.Kind == storage.Leave:
 		case op.Kind == storage.Take, op.Kind == storage.Move && op.Move == tube.ReserveJob:
-			if op.Answer.ID > e.journal.durable {
+			if op.Answer.ID > e.journal.durableID {
 				return false
 			}
 		default:
@@ -171,71 +170,23 @@ func (e *Engine) onlyReserves(b *storage.Batch) bool {
 	return true
 }
 
-func done(batches []*storage.Batch) {
+// endBatches calls Done of each batch. The lock is not held.
+func endBatches(batches []*storage.Batch) {
 	for _, b := range batches {
 		b.Done()
 	}
 }
 
-// Tick implements storage.Store.
-func (e *Engine) Tick() (time.Duration, error) {
-	for range tickParts - 1 {
-		next, now, err := e.tickPart()
-		if err != nil || next > now {
-			break
-		}
-		runtime.Gosched()
-	}
-	e.mu.Lock()
-	if e.closed {
-		e.mu.Unlock()
-		return storage.Forever, storage.ErrClosed
-	}
-	now, next := e.now(), e.machine.Next()
-	if e.quiet.over(now) {
-		e.freeing.Go(e.free)
-	}
-	var lead *group
-	if e.journal != nil {
-		if len(e.crowd) > 0 && now-e.roomAt > maxWait {
-			e.admit(true)
-		}
-		if lead, _ = e.journal.submit(nil, nil, true); lead == nil {
-			lead = e.journal.tidy()
-		}
-	}
-	e.mu.Unlock()
-
-	if lead != nil {
-		e.journal.lead(lead, nil)
-	}
-	return next.Until(now), nil
-}
-
-// tickPart does a part of what is due.
-func (e *Engine) tickPart() (next, now tube.Instant, err error) {
-	e.mu.Lock()
-	if e.closed {
-		e.mu.Unlock()
-		return 0, 0, storage.ErrClosed
-	}
-	now = e.now()
-	next = e.machine.Tick(now, tickPart)
-	roused := e.takeRoused()
-	e.mu.Unlock()
-	e.tell(roused)
-	return next, now, nil
-}
-
-// takeRoused collects the tubes to hint at. The lock is held.
-func (e *Engine) takeRoused() []string {
+// takeHints returns the tubes in which a job has become ready. The lock is held.
+func (e *Engine) takeHints() []string {
 	var names []string
-	e.machine.Roused(func(tube string) { names = append(names, tube) })
+	e.machine.Hints(func(tube string) { names = append(names, tube) })
 	return names
 }
 
-func (e *Engine) tell(roused []string) {
-	for _, name := range roused {
+// sendHints tells the listener. The lock is not held.
+func (e *Engine) sendHints(names []string) {
+	for _, name := range names {
 		e.listener.Ready(name)
 	}
 }

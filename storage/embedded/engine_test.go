@@ -13,7 +13,7 @@ import (
 	"redstalk/storage/storetest"
 )
 
-// handClock is a clock that moves only when told.
+// handClock is a clock that moves only when it is told to.
 type handClock struct {
 	start time.Time
 	ahead atomic.Int64
@@ -35,8 +35,8 @@ func TestMemory(t *testing.T) {
 	})
 }
 
-// disk is a directory that outlives engines, in memory, of which a power cut
-// leaves only what was synced.
+// disk is a directory in memory that outlives engines. A power cut leaves only what
+// was synced.
 type disk struct {
 	fs      *memFS
 	clock   *handClock
@@ -63,7 +63,7 @@ func (d *disk) open(t testing.TB) storage.Store {
 	return e
 }
 
-// cutPower ends an engine and leaves what was synced.
+// cutPower ends an engine, and leaves what was synced.
 func (d *disk) cutPower(s storage.Store) {
 	left := d.fs.CrashClone(vfs.CrashCloneCfg{})
 	s.Close() // on the file system that nobody looks at any more
@@ -77,10 +77,11 @@ func (d *disk) engine(restartEvery int) *storetest.Engine {
 	}
 }
 
+// largeSegments is a flag because large segments cost time: most of it goes into reading
+// them at each start.
 var largeSegments = flag.Int("large-segments", 8, "one of so many disks of TestJournal has segments as large as a user's")
 
-// TestJournal has small segments mostly: to look through large ones at every
-// opening takes most of the test's time.
+// TestJournal runs the suite, mostly with small segments.
 func TestJournal(t *testing.T) {
 	disks := 0
 	storetest.Run(t, func(testing.TB) *storetest.Engine {
@@ -92,8 +93,8 @@ func TestJournal(t *testing.T) {
 	})
 }
 
-// TestJournalAlwaysReopened has the store closed, or its power cut, and opened
-// again after every step.
+// TestJournalAlwaysReopened opens the store anew after every step. It closes it
+// before, or cuts its power.
 func TestJournalAlwaysReopened(t *testing.T) {
 	var disks []*disk
 	storetest.Run(t, func(testing.TB) *storetest.Engine {

@@ -13,8 +13,8 @@ import (
 	"redstalk/storage"
 )
 
-// hooked is a file system that asks before everything it does. The hook may
-// block, or answer with an error.
+// hooked is a file system that calls a hook before each operation. The hook may
+// block, or return an error.
 type hooked struct {
 	*errorfs.FS
 	inner vfs.FS
@@ -44,8 +44,8 @@ func (h *hooked) set(hook func(errorfs.Op) error) {
 	h.hook = hook
 }
 
-// ReuseForWrite is overridden because the one of errorfs does not ask for what
-// becomes of the file.
+// ReuseForWrite is overridden because that of errorfs does not call the hook for
+// later operations on the file.
 func (h *hooked) ReuseForWrite(from, to string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	if err := h.ask(errorfs.Op{Kind: errorfs.OpReuseForWrite, Path: from}); err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func (h *hooked) ReuseForWrite(from, to string, c vfs.DiskWriteCategory) (vfs.Fi
 
 func isTable(op errorfs.Op) bool { return strings.HasSuffix(op.Path, ".sst") }
 
-// isLog tells whether it is a file of the log.
+// isLog reports whether an operation is on a file of the log.
 func isLog(op errorfs.Op) bool { return strings.HasPrefix(path.Base(op.Path), "log.") }
 
 func isSync(op errorfs.Op) bool {
@@ -85,7 +85,7 @@ func eventually(t testing.TB, what string, cond func() bool) {
 // segments returns the numbers of the oldest and the current segment of the log.
 func segments(e *Engine) (oldest, current uint64) { return e.journal.log.Segments() }
 
-// do carries out operations, none of which may fail.
+// do carries out operations. None of them may fail.
 func do(t testing.TB, s storage.Store, ops ...storage.Op) []storage.Op {
 	t.Helper()
 	storage.DoWait(s, ops)
@@ -116,9 +116,9 @@ func mustOpen(t testing.TB, o Options) *Engine {
 	return e
 }
 
-// memFS is a file system in memory of which a power cut can be made. Pebble's
-// takes its lock for reading twice to make a link, and so waits for ever if
-// somebody wants to make a clone in between.
+// memFS is a file system in memory of which a power cut can be made. Pebble's own one
+// locks itself twice for reading to make a link. If another goroutine wants to make a
+// clone in between, both wait for ever.
 type memFS struct {
 	*vfs.MemFS
 	cloning *sync.Mutex

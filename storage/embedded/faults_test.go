@@ -20,13 +20,13 @@ import (
 
 var faults = flag.Int("faults", 2, "of each kind of operation so many fail, in a life each; 0: all of them, once and for good")
 
-// errDisk is what a file system with a fault answers. Unlike the errors of a
-// real one it does not name the file, so that what does is the engine's.
+// errDisk is the error of a fault. Unlike the error of a real file system it does not
+// name the file. So if a message names it, the engine did that.
 var errDisk = errors.New("injected by the test")
 
-// fault is what goes wrong: the nth of some operations on files of the log or of
-// the tables, and if it lasts also those after it, until it is mended. So that
-// every life comes to its end, it mends itself if it is met very often.
+// fault is what goes wrong: the nth of some operations on files of the log or of the
+// tables. If it lasts, the later ones fail as well, until it is mended. It mends
+// itself if it is met very often, so that every life ends.
 type fault struct {
 	meets func(errorfs.Op) bool
 	nth   int
@@ -40,8 +40,8 @@ type fault struct {
 	first  errorfs.Op // that failed
 }
 
-// patience is how often a lasting fault is met before it mends itself: Pebble
-// tries again at once what it does aside, for ever.
+// patience is how often a lasting fault is met before it mends itself. In the
+// background Pebble tries again at once, for ever.
 const patience = 100
 
 func (f *fault) hook(op errorfs.Op) error {
@@ -79,17 +79,18 @@ func (f *fault) String() string {
 	return fmt.Sprintf("fault %d (%s, lasts: %t)", f.nth, f.first.Path, f.lasts)
 }
 
-// isTablesDirSync tells whether names in the tables' directory are synced: that
-// has a test of its own, TestSyncOfTheTablesDirectory.
+// isTablesDirSync reports whether the directory of the tables is synced. That has a
+// test of its own, TestSyncOfTheTablesDirectory.
 func isTablesDirSync(op errorfs.Op) bool {
 	return op.Kind == errorfs.OpFileSync && op.Path == "jobs/"+tablesDir
 }
 
-// inTables tells whether it is one of Pebble's files, or to become one, or their
-// directory.
+// inTables reports whether an operation is on a file of Pebble's, on one that will
+// become one, or on their directory.
 func inTables(op errorfs.Op) bool { return strings.Contains(op.Path, "/"+tablesDir) || isTable(op) }
 
-// ofLog tells whether it is a file of the log, or the directory of both.
+// ofLog reports whether an operation is on a file of the log, or on the directory of
+// both.
 func ofLog(op errorfs.Op) bool { return !inTables(op) && !strings.HasSuffix(op.Path, "LOCK") }
 
 func isWrite(op errorfs.Op) bool {
@@ -105,7 +106,7 @@ func isRemove(op errorfs.Op) bool { return op.Kind == errorfs.OpRemove }
 func isLink(op errorfs.Op) bool   { return op.Kind == errorfs.OpLink }
 func isOpen(op errorfs.Op) bool   { return op.Kind == errorfs.OpOpen || op.Kind == errorfs.OpOpenDir }
 
-// faultyLife is an engine's life on a disk with a fault, and its books.
+// faultyLife is the life of an engine on a disk with a fault, with its ledger.
 type faultyLife struct {
 	*ledger
 	t     *testing.T
@@ -137,14 +138,14 @@ func (l *faultyLife) open() error {
 	return err
 }
 
-// close mends what lasts only when the engine is closed.
+// close closes the engine. A fault that lasts is mended only after that.
 func (l *faultyLife) close() error {
 	defer l.fault.mend()
 	return l.e.Load().Close()
 }
 
-// live has jobs of both kinds put, moved and deleted over several segments and
-// checkpoints, before and after the engine is closed and opened again.
+// live puts, moves and deletes jobs with small and large bodies over several segments
+// and checkpoints, before and after the engine is closed and opened again.
 func (l *faultyLife) live() error {
 	if err := l.open(); err != nil {
 		return err
@@ -160,7 +161,7 @@ func (l *faultyLife) live() error {
 	return l.close()
 }
 
-// work fills a segment of the log and a half in a few large batches.
+// work fills one and a half segments of the log, in a few large batches.
 func (l *faultyLife) work(name string) {
 	e := l.e.Load()
 	for range 4 {
@@ -179,8 +180,8 @@ func (l *faultyLife) work(name string) {
 	}
 }
 
-// run lets the life go on until it ends or the engine gives up, and then holds
-// what is on the disk against the books.
+// run lets the life go on until it ends or the engine gives up. Then it compares what
+// is on the disk with the ledger.
 func (l *faultyLife) run() {
 	defer l.fs.set(standStill) // an engine that has given up would go on trying
 	go func() { l.ended <- l.live() }()
@@ -194,7 +195,7 @@ func (l *faultyLife) run() {
 		}
 	case err := <-l.fatal:
 		l.checkCause("Fatal", err)
-		l.knock()
+		l.tryBatch()
 	}
 	if l.copy().refused != nil {
 		l.t.Errorf("%s: refused: %v", l.fault, l.copy().refused)
@@ -206,11 +207,12 @@ func (l *faultyLife) run() {
 	}
 }
 
-// standStill is a hook for engines that nobody needs any more, nor can close.
+// standStill is a hook for engines that are not needed any more, but cannot be
+// closed.
 func standStill(errorfs.Op) error { select {} }
 
-// checkCause wants an error to wrap what the disk has said, and to name a file
-// or the directory.
+// checkCause fails unless an error wraps that of the disk and names a file or the
+// directory.
 func (l *faultyLife) checkCause(of string, err error) {
 	if !errors.Is(err, errDisk) {
 		l.t.Errorf("%s: the error of %s does not wrap the disk's: %v", l.fault, of, err)
@@ -220,9 +222,9 @@ func (l *faultyLife) checkCause(of string, err error) {
 	}
 }
 
-// knock has a batch done by an engine that has given up. It may be done, if it
-// was not the log that has failed, or never be.
-func (l *faultyLife) knock() {
+// tryBatch has a batch done by an engine that has given up. It may be done if the log
+// has not failed. It may also never be done.
+func (l *faultyLife) tryBatch() {
 	e := l.e.Load()
 	if e == nil {
 		return // it was not even open
@@ -234,7 +236,7 @@ func (l *faultyLife) knock() {
 func (l *faultyLife) checkLeft(percent int) {
 	l.t.Helper()
 	before, books := l.t.Failed(), l.copy()
-	d := &disk{fs: clone(l.disk.fs, percent), clock: l.disk.clock, segment: crashSegment} // of new segments: small ones are made sooner
+	d := &disk{fs: clone(l.disk.fs, percent), clock: l.disk.clock, segment: crashSegment} // small segments are made sooner
 	e, err := Open(d.options(l.t))
 	if err != nil {
 		l.t.Errorf("%s: after a power cut with %d percent of what was not synced: %v", l.fault, percent, err)
@@ -249,10 +251,10 @@ func (l *faultyLife) checkLeft(percent int) {
 	}
 }
 
-// TestFaults lets everything fail in turn that is done to files: whatever it is,
-// the engine goes on as if nothing was, or Open or Close says so, or it gives up
-// through Fatal. In any case nothing is lost that was acknowledged, and nothing
-// comes back whose deletion was.
+// TestFaults lets every operation on a file fail in turn. Then the engine goes on as
+// if nothing had happened, or Open or Close returns an error, or it gives up through
+// Fatal. In any case nothing is lost that was acknowledged, and no job comes back
+// whose deletion was acknowledged.
 func TestFaults(t *testing.T) {
 	done := opsOfALife(t)
 	places := map[string]func(errorfs.Op) bool{"log": ofLog, "tables": inTables}
@@ -272,7 +274,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// opsOfALife returns what is done to files in a life in which all is well.
+// opsOfALife returns all operations on files in a life without faults.
 func opsOfALife(t *testing.T) (done []errorfs.Op) {
 	well := &fault{nth: math.MaxInt}
 	well.meets = func(op errorfs.Op) bool {
@@ -280,14 +282,14 @@ func opsOfALife(t *testing.T) (done []errorfs.Op) {
 		return true
 	}
 	newFaultyLife(t, well).run()
-	well.mu.Lock() // what Pebble does aside may not have ended
+	well.mu.Lock() // Pebble may still be at work in the background
 	defer well.mu.Unlock()
 	return slices.Clone(done)
 }
 
-// eachFault counts some operations among those of a life in which all is well,
-// and then has life after life with one of them failing, by turns once or from
-// then on.
+// eachFault counts some operations in done, which a life without faults does. Then it
+// lives as many lives, in each of which one of the operations fails: once, or from then
+// on, by turns.
 func eachFault(t *testing.T, done []errorfs.Op, meets func(errorfs.Op) bool) {
 	met := 0
 	for _, op := range done {
@@ -314,8 +316,8 @@ func eachFault(t *testing.T, done []errorfs.Op, meets func(errorfs.Op) bool) {
 	}
 }
 
-// TestSyncOfTheTablesDirectory: when the names of Pebble's files cannot be
-// synced, that is an error of Open, or Fatal, and no panic.
+// TestSyncOfTheTablesDirectory: if the directory of Pebble's files cannot be synced,
+// Open fails or Fatal is called. There is no panic.
 func TestSyncOfTheTablesDirectory(t *testing.T) {
 	for nth := 1; nth <= 4; nth++ {
 		d := newDisk()
@@ -339,7 +341,7 @@ func TestSyncOfTheTablesDirectory(t *testing.T) {
 	}
 }
 
-// openRecovering opens an engine and closes it, and makes an error of a panic.
+// openRecovering opens an engine and closes it. It returns a panic as an error.
 func openRecovering(o Options) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -2,5 +2,5 @@
 
 package embedded
 
-// lock locks nothing here.
+// lock does nothing: this system has no such locks.
 func (d *directory) lock() error { return nil }

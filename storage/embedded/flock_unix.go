@@ -9,9 +9,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// lock takes the directory for this process, until it is closed: who locks it
-// by the name of a file in it can be robbed of that. Where the file system
-// knows no such locks, nothing is locked.
+// lock locks the directory for this process, until it is closed. A lock on a file in it
+// would be lost if somebody removed that file. If the file system knows no such locks,
+// nothing is locked.
 func (d *directory) lock() error {
 	fd := d.file.Fd()
 	if fd == vfs.InvalidFd {

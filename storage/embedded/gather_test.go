@@ -13,11 +13,11 @@ import (
 	"redstalk/tube"
 )
 
-// isLogSync tells whether frames of the log are being synced, by whoever leads
-// or by the timer.
+// isLogSync reports whether frames of the log are being synced: by a commit or by the
+// timer.
 func isLogSync(op errorfs.Op) bool { return op.Kind == errorfs.OpFileSyncData && isLog(op) }
 
-// gathering is an engine on a disk in memory, in whose file system tests wait.
+// gathering is an engine on a disk in memory. Tests make its file system wait.
 type gathering struct {
 	*Engine
 	fs *hooked
@@ -44,8 +44,8 @@ func (g *gathering) close(t *testing.T) {
 	}
 }
 
-// left opens what a power cut at this moment leaves, with so many percent of
-// what was not synced, and returns how many jobs are ready in a tube.
+// left opens what a power cut at this moment leaves, with so many percent of what was
+// not synced. It returns how many jobs are ready in a tube.
 func (g *gathering) left(t *testing.T, percent int, name string) int {
 	t.Helper()
 	d := &disk{fs: clone(g.d.fs, percent), clock: g.d.clock}
@@ -59,7 +59,7 @@ func (g *gathering) left(t *testing.T, percent int, name string) int {
 	return int(ops[0].Answer.TubeStats.Ready)
 }
 
-// puts makes batches of a put each, which count when they are done.
+// puts makes batches of one put each. Each counts when it is done.
 func puts(n int, name string, done *atomic.Int64) []*storage.Batch {
 	batches := make([]*storage.Batch, n)
 	for i := range batches {
@@ -83,7 +83,8 @@ func counting(syncs *atomic.Int64) func(errorfs.Op) error {
 	}
 }
 
-// blocking has every sync of the log wait until may is closed, and tells of it.
+// blocking makes every sync of the log wait until may is closed. It sends on syncing
+// before.
 func blocking() (hook func(errorfs.Op) error, syncing chan struct{}, may chan struct{}) {
 	syncing, may = make(chan struct{}, 100), make(chan struct{})
 	return func(op errorfs.Op) error {
@@ -95,9 +96,9 @@ func blocking() (hook func(errorfs.Op) error, syncing chan struct{}, may chan st
 	}, syncing, may
 }
 
-// TestOneSyncServesAllRounds: what more has done is done when DoGathering
-// returns, and the log was synced once for all of it. The timer may have synced
-// as well, if this took long.
+// TestOneSyncServesAllRounds: all that more has carried out is done when DoGathering
+// returns, and one sync of the log was enough for it. The timer may have synced as
+// well, if this took long.
 func TestOneSyncServesAllRounds(t *testing.T) {
 	g := newGathering(t, nil)
 	defer g.close(t)
@@ -124,8 +125,8 @@ func TestOneSyncServesAllRounds(t *testing.T) {
 	}
 }
 
-// TestHowOftenMoreIsAsked: as long as enough comes and the log has to be synced,
-// but not for ever.
+// TestHowOftenMoreIsAsked: more is called as long as enough comes and the log has to
+// be synced, but not for ever.
 func TestHowOftenMoreIsAsked(t *testing.T) {
 	put := storage.Op{Kind: storage.Put, Tube: "a", Body: []byte("body")}
 	reserve := storage.Op{Kind: storage.Take, Holder: 1, Tubes: []string{"a"}}
@@ -168,10 +169,10 @@ func TestHowOftenMoreIsAsked(t *testing.T) {
 	}
 }
 
-// TestFreeBeforeTheSync: reserves of jobs that are on the disk are answered
-// before the sync begins, those of the first call and those of a round; all
-// else, also a reserve of a job that was just put, when it has ended. A power
-// cut before that takes it away.
+// TestFreeBeforeTheSync: reserves of jobs that are on the disk are answered before
+// the sync begins, both of the first call and of a round. All else is answered after
+// it, also a reserve of a job that was just put. A power cut before the sync takes
+// that away.
 func TestFreeBeforeTheSync(t *testing.T) {
 	g := newGathering(t, nil)
 	defer g.close(t)
@@ -218,8 +219,8 @@ func TestFreeBeforeTheSync(t *testing.T) {
 	}
 }
 
-// TestFailingSyncEndsNothing: when the sync fails, neither what led to it nor
-// what was gathered is acknowledged, nor anything that comes after.
+// TestFailingSyncEndsNothing: if the sync fails, nothing is acknowledged any more:
+// neither what caused the sync, nor what was gathered, nor what comes later.
 func TestFailingSyncEndsNothing(t *testing.T) {
 	fatal := make(chan error, 10)
 	g := newGathering(t, func(o *Options) {
@@ -261,9 +262,9 @@ func TestFailingSyncEndsNothing(t *testing.T) {
 	}
 }
 
-// TestGatheringBehindTheTables: as long as more may be asked for, its Do does
-// not wait for the tables, for which nobody could make room. When they are too
-// far behind, DoGathering waits like Do, and goes on when they have caught up.
+// TestGatheringBehindTheTables: while more is called, its Do does not wait for the
+// tables, because they could not get further. When they are too far behind,
+// DoGathering waits like Do, and goes on when they have caught up.
 func TestGatheringBehindTheTables(t *testing.T) {
 	g := newGathering(t, nil)
 	defer g.close(t)
@@ -313,8 +314,8 @@ func TestGatheringBehindTheTables(t *testing.T) {
 	eventually(t, "all to be done", func() bool { return done.Load() == want+2 })
 }
 
-// TestGatheringFromManySides: who finds somebody writing does not ask for more,
-// and what it hands over is done all the same.
+// TestGatheringFromManySides: a caller that does not commit itself does not call
+// more. What it hands over is done all the same.
 func TestGatheringFromManySides(t *testing.T) {
 	g := newGathering(t, nil)
 	defer g.close(t)
@@ -336,8 +337,8 @@ func TestGatheringFromManySides(t *testing.T) {
 	}
 }
 
-// TestGatheredInTurn: a reserve of a job that is on the disk overtakes a release
-// that has yet to be synced, unless it is to be done in its turn.
+// TestGatheredInTurn: a reserve of a job that is on the disk overtakes a release that
+// is not synced yet, unless its batch is InTurn.
 func TestGatheredInTurn(t *testing.T) {
 	for _, inTurn := range []bool{false, true} {
 		g := newGathering(t, nil)

@@ -20,7 +20,7 @@ import (
 	"redstalk/tube"
 )
 
-// onDisk is an engine in a real directory, and what it ends with.
+// onDisk is an engine in a real directory, and the error that it ends with.
 type onDisk struct {
 	*Engine
 	dir   string
@@ -29,9 +29,9 @@ type onDisk struct {
 	fs    *leftFS
 }
 
-// leftFS is the file system of an engine that gives up. Nobody can close one, and
-// its Pebble, whose files are gone, would try again and again to compact them,
-// beside all the tests that follow: once left, what it asks for does not return.
+// leftFS is the file system of an engine that gives up. Such an engine cannot be
+// closed. Its Pebble, whose files are gone, would try to compact them again and again
+// while later tests run. So once left is set, operations do not return.
 type leftFS struct {
 	vfs.FS
 	left atomic.Bool
@@ -55,7 +55,7 @@ func (fs *leftFS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error)
 	return fs.FS.Create(name, c)
 }
 
-// Stat implements vfs.FS. The tables ask for their directory so, before all else.
+// Stat implements vfs.FS. The tables check their directory with it, before all else.
 func (fs *leftFS) Stat(name string) (vfs.FileInfo, error) {
 	fs.stand()
 	return fs.FS.Stat(name)
@@ -64,8 +64,8 @@ func (fs *leftFS) Stat(name string) (vfs.FileInfo, error) {
 // Unwrap implements vfs.FS.
 func (fs *leftFS) Unwrap() vfs.FS { return fs.FS }
 
-// newOnDisk opens an engine in a directory of its own that has something in its
-// tables, and whose bodies are not kept in memory once they are there.
+// newOnDisk opens an engine in a directory of its own. It has jobs in its tables, and
+// their bodies are not kept in memory.
 func newOnDisk(t *testing.T) *onDisk {
 	t.Helper()
 	d := &onDisk{dir: filepath.Join(t.TempDir(), "jobs"), clock: newHandClock(), fatal: make(chan error, 100), fs: &leftFS{FS: vfs.Default}}
@@ -82,7 +82,7 @@ func (d *onDisk) options() Options {
 	}
 }
 
-// fillTables puts job 1 and others until it is in the tables, and its body only
+// fillTables puts job 1 and others until job 1 is in the tables, and its body only
 // there.
 func fillTables(t *testing.T, e *Engine) {
 	t.Helper()
@@ -94,8 +94,8 @@ func fillTables(t *testing.T, e *Engine) {
 	})
 }
 
-// put has a job put aside, and returns what is closed when that is answered
-// without an error.
+// put puts a job on another goroutine. The channel is closed when that is
+// acknowledged.
 func (d *onDisk) put() (acked chan struct{}) {
 	acked = make(chan struct{})
 	b := &storage.Batch{Ops: []storage.Op{{Kind: storage.Put, Tube: "a", Body: []byte("body")}}}
@@ -111,7 +111,7 @@ func (d *onDisk) put() (acked chan struct{}) {
 // copyDirectory copies a directory with all that is in it.
 func copyDirectory(from, to string) error { return os.CopyFS(to, os.DirFS(from)) }
 
-// removeLike removes the files of a directory that are called so.
+// removeLike removes the files whose paths match a pattern.
 func removeLike(pattern string) error {
 	names, err := filepath.Glob(pattern)
 	for _, name := range names {
@@ -120,7 +120,7 @@ func removeLike(pattern string) error {
 	return err
 }
 
-// removeAll removes a directory, in which somebody may just be making a file.
+// removeAll removes a directory in which another goroutine may be making a file.
 func removeAll(dir string) (err error) {
 	for range 100 {
 		if err = os.RemoveAll(dir); err == nil {
@@ -130,8 +130,8 @@ func removeAll(dir string) (err error) {
 	return err
 }
 
-// takings are the ways in which a directory is taken from an engine, and which
-// file or directory the error has to name.
+// takings are the ways in which a directory is taken from an engine, and the file or
+// directory that the error has to name.
 var takings = map[string]struct {
 	take  func(dir string) error
 	names string
@@ -188,7 +188,7 @@ func TestDirectoryIsTaken(t *testing.T) {
 	}
 }
 
-// TestDirectoryIsTakenInPeace: it is noticed though nobody changes anything.
+// TestDirectoryIsTakenInPeace: the engine notices it even if nothing changes.
 func TestDirectoryIsTakenInPeace(t *testing.T) {
 	for what, taking := range takings {
 		t.Run(what, func(t *testing.T) {
@@ -202,8 +202,7 @@ func TestDirectoryIsTakenInPeace(t *testing.T) {
 	}
 }
 
-// TestClosedElsewhere: an engine that is closed before anybody has noticed says
-// so.
+// TestClosedElsewhere: if an engine is closed before it has noticed, Close says so.
 func TestClosedElsewhere(t *testing.T) {
 	d := newOnDisk(t)
 	if err := os.Rename(d.dir, d.dir+".old"); err != nil {
@@ -214,8 +213,8 @@ func TestClosedElsewhere(t *testing.T) {
 	}
 }
 
-// TestNothingIsMadeElsewhere: what a directory holds that has taken the place of
-// the engine's is not touched, though segments and windows end.
+// TestNothingIsMadeElsewhere: the engine does not touch a directory that has replaced
+// its own, even when segments and windows end.
 func TestNothingIsMadeElsewhere(t *testing.T) {
 	d := newOnDisk(t)
 	if err := errors.Join(os.Rename(d.dir, d.dir+".old"), os.CopyFS(d.dir, os.DirFS(d.dir+".old"))); err != nil {
@@ -233,7 +232,8 @@ func TestNothingIsMadeElsewhere(t *testing.T) {
 	}
 }
 
-// listing is which files there are, how long they are, and when they were written.
+// listing returns which files there are, how long they are, and when they were
+// written.
 func listing(t *testing.T, dir string) (all string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -252,8 +252,8 @@ func listing(t *testing.T, dir string) (all string) {
 	return all
 }
 
-// TestLockedWithoutLockFile: who has the directory keeps it, though the files by
-// which others lock it are removed.
+// TestLockedWithoutLockFile: the directory stays locked if the files by which other
+// programs lock it are removed.
 func TestLockedWithoutLockFile(t *testing.T) {
 	d := newOnDisk(t)
 	for _, name := range []string{"LOCK", "tables/LOCK"} {
@@ -274,9 +274,9 @@ func TestLockedWithoutLockFile(t *testing.T) {
 	}
 }
 
-// TestTablesRenamed: while the tables are under another name puts are refused at
-// last, and everything else goes on but reading bodies that are there only; when
-// they are back, so is everything.
+// TestTablesRenamed: while the tables are under another name, puts are refused after
+// a while. Everything else goes on, except for reading bodies that are only in the
+// tables. When the tables are back, all is well again.
 func TestTablesRenamed(t *testing.T) {
 	d := newOnDisk(t)
 	tables, aside := filepath.Join(d.dir, tablesDir), filepath.Join(d.dir, "aside")

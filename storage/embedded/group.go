@@ -1,35 +1,51 @@
 package embedded
 
 import (
+	"redstalk/storage"
 	"redstalk/storage/embedded/wal"
-	"redstalk/tube"
 )
 
 const (
-	// maxFrame is the size in bytes from which on a frame ends with its batch, and
-	// maxEntries that without the bodies that are not copied: to make more room
-	// for these takes long, and the lock is held meanwhile.
+	// maxFrame is the size in bytes from which on a frame ends with its batch.
+	// maxEntries is the same without the bodies that are not copied: to give the
+	// rest more room takes long, and the lock is held meanwhile.
 	maxFrame   = 16 << 20
 	maxEntries = 1 << 20
 
-	// maxBatch is the size in bytes of a frame within which a batch is changed
-	// as a whole or not at all by a power cut. What is more gets a further frame.
+	// maxBatch is the largest size of a frame in bytes. Of a batch that fits into a
+	// frame a power cut leaves all or nothing. The rest of a larger one gets a
+	// frame of its own.
 	maxBatch = 1 << 30
 
 	// minLarge is the size in bytes from which on a body is not copied to the
-	// frame but written from where it is.
+	// frame, but written from where it is.
 	minLarge = 32 << 10
 
-	// heavyGroup is how many bytes a caller writes and syncs by itself. More
-	// would hold it up too long: the follower does it.
+	// heavyGroup is how many bytes a caller commits itself. More would take it
+	// too long: the committer does it.
 	heavyGroup = 1 << 20
 
-	// maxUnwritten is how many bytes of bodies may wait to be written before
-	// further puts wait, and maxUnkept how many may be in memory, beside those
-	// to be kept, while the tables are behind the log.
-	maxUnwritten = 64 << 20
-	maxUnkept    = 256 << 20
+	// keepFrame is up to how many bytes the memory of a frame is used again.
+	keepFrame = 1 << 20
 )
+
+// group is changes that are written together: as one frame of the log, or, if there
+// are many, as several.
+type group struct {
+	frame []byte      // what is being filled: room for the header, and entries
+	large []largeBody // that belong into frame
+	size  int         // of frame in bytes, with large bodies
+	full  []fullFrame // the frames before it
+
+	bodies    int64            // bytes of all bodies
+	onWritten []*storage.Batch // are done when the group is written
+	onDurable []*storage.Batch // are done when it is durable
+
+	mustSync bool   // it must become durable: for onDurable, or for a change that no batch waits for
+	noJoin   bool   // it is written, and mustSync does not change any more
+	reclaim  bool   // the tables have to be made smaller after it
+	lastID   uint64 // the largest id when it was taken
+}
 
 // largeBody is a body that belongs behind the first at bytes of a frame.
 type largeBody struct {
@@ -37,101 +53,53 @@ type largeBody struct {
 	body []byte
 }
 
-// endedFrame is a frame that is complete, but not written yet.
-type endedFrame struct {
+// fullFrame is a frame that is complete, but not written yet.
+type fullFrame struct {
 	frame []byte
 	large []largeBody
 }
 
-// crowded tells whether further puts have to wait until others are written, or
-// have come to the tables. The lock is held.
-func (j *journal) crowded() bool {
-	limit := int64(maxUnwritten)
-	if j.most > 0 {
-		limit = j.most
+// newGroup returns an empty group. The lock is held.
+func (j *journal) newGroup() *group {
+	if n := len(j.spare); n > 0 {
+		g := j.spare[n-1]
+		j.spare = j.spare[:n-1]
+		return g
 	}
-	waits := j.behind > 0 && !j.failing // for tables that will be written
-	return j.unwritten > limit || waits && j.machine.BodyBytes() > j.keep+maxUnkept
+	return &group{frame: make([]byte, wal.HeaderSize)}
 }
 
-// Put implements tube.Journal.
-func (j *journal) Put(r tube.Record, body []byte) {
-	g := j.filling
-	if g.size > 0 && g.size+len(body) > maxBatch {
-		g.cut()
+// recycle makes g, which is written, ready to be filled again. The lock is held.
+func (j *journal) recycle(g *group) {
+	if cap(g.frame) > keepFrame {
+		g.frame = make([]byte, wal.HeaderSize)
 	}
-	begun := len(g.frame)
-	g.frame = encodeRecord(appendEntry(g.frame, putEntry, r.ID), &r)
-	if len(body) < minLarge {
-		g.frame = append(g.frame, body...)
-		g.size += len(g.frame) - begun
-	} else {
-		g.large = append(g.large, largeBody{len(g.frame), body})
-		g.size += len(g.frame) - begun + len(body)
-	}
-	g.bodies += int64(len(body))
-	j.unwritten += int64(len(body))
-	j.window.put(r.ID)
-	j.written++
+	j.unwritten -= g.bodies
+	clear(g.onWritten)
+	clear(g.onDurable)
+	g.frame, g.onWritten, g.onDurable = g.frame[:wal.HeaderSize], g.onWritten[:0], g.onDurable[:0]
+	g.large, g.full, g.size, g.bodies = nil, nil, 0, 0
+	g.mustSync, g.noJoin, g.reclaim = false, false, false
+	j.spare = append(j.spare, g)
+	j.roomMade()
 }
 
-// Changed implements tube.Journal.
-func (j *journal) Changed(r tube.Record) {
-	g := j.filling
-	begun := len(g.frame)
-	g.frame = encodeRecord(appendEntry(g.frame, changedEntry, r.ID), &r)
-	g.size += len(g.frame) - begun
-	j.window.changed(r.ID)
-	j.written++
+func (g *group) empty() bool { return len(g.frame) == wal.HeaderSize && len(g.full) == 0 }
+
+// heavy reports whether it takes long to write g.
+func (g *group) heavy() bool {
+	return len(g.full) > 0 || len(g.frame) > heavyGroup || g.bodies > heavyGroup
 }
 
-// Deleted implements tube.Journal.
-func (j *journal) Deleted(id uint64, size uint32) {
-	g := j.filling
-	begun := len(g.frame)
-	g.frame = appendEntry(g.frame, deletedEntry, id)
-	g.size += len(g.frame) - begun
-	j.window.deleted(id, inline(size))
-	j.written++
-}
-
-// Paused implements tube.Journal.
-func (j *journal) Paused(name string, seconds uint32, until tube.Instant) {
-	g, p := j.filling, pause{seconds, until}
-	begun := len(g.frame)
-	g.frame = append(append(g.frame, pausedEntry, byte(len(name))), name...)
-	g.frame = encodePause(g.frame, p)
-	g.size += len(g.frame) - begun
-	j.window.pauses[name] = p
-	j.written++
-}
-
-// endFrame is called between batches: it ends the frame that is being filled if
-// it is large. The lock is held.
-func (j *journal) endFrame() {
-	limit := maxFrame
-	if j.frameSize > 0 {
-		limit = j.frameSize
-	}
-	if g := j.filling; g.size > limit || len(g.frame) > maxEntries {
-		g.cut()
-	}
-}
-
-// cut ends a frame and begins the next one.
+// cut ends the frame that is being filled, and begins another one.
 func (g *group) cut() {
-	g.ended = append(g.ended, endedFrame{g.frame, g.large})
+	g.full = append(g.full, fullFrame{g.frame, g.large})
 	g.frame, g.large, g.size = make([]byte, wal.HeaderSize, min(len(g.frame), maxEntries)), nil, 0
 }
 
-// heavy tells whether writing g takes long.
-func (g *group) heavy() bool {
-	return len(g.ended) > 0 || len(g.frame) > heavyGroup || g.bodies > heavyGroup
-}
-
-// each calls do with the pieces of each frame.
+// each calls do with the pieces of each frame, in their order.
 func (g *group) each(do func(pieces [][]byte) error) error {
-	for _, f := range g.ended {
+	for _, f := range g.full {
 		if err := do(f.pieces()); err != nil {
 			return err
 		}
@@ -139,11 +107,11 @@ func (g *group) each(do func(pieces [][]byte) error) error {
 	if len(g.frame) == wal.HeaderSize {
 		return nil
 	}
-	return do(endedFrame{g.frame, g.large}.pieces())
+	return do(fullFrame{g.frame, g.large}.pieces())
 }
 
 // pieces returns the entries of a frame with the large bodies between them.
-func (f endedFrame) pieces() (pieces [][]byte) {
+func (f fullFrame) pieces() (pieces [][]byte) {
 	from := 0
 	for _, l := range f.large {
 		pieces = append(pieces, f.frame[from:l.at], l.body)

@@ -5,40 +5,42 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"redstalk/storage/throttle"
 )
 
 const (
-	// guardEvery is how often the disk is asked how much room it has.
+	// guardEvery is how often the disk is asked for its free space.
 	guardEvery = 100 * time.Millisecond
 
-	// perPut is what a put takes on disk beside its body: record, keys, and
-	// what is written again when files are compacted.
+	// perPut is how many bytes a put takes on the disk beside its body: for the
+	// record, keys, and what is written again when files are compacted.
 	perPut = 512
+
+	// reclaimEvery is how often files are tidied up for want of room.
+	reclaimEvery = time.Second
 )
 
-// reclaimEvery is how often files are tidied up for want of room.
-const reclaimEvery = time.Second
-
-// guard refuses puts while less than a reserve is free on the disk, so that
-// deletes and all other changes still find room, and while the tables cannot be
-// written and are far behind. It is asked under the engine's lock.
+// guard refuses puts while less than a reserve is free on the disk, so that deletes and
+// all other changes still find room. It also refuses puts while the tables cannot be
+// written and are far behind. It is guarded by the engine's lock.
 type guard struct {
 	fs      vfs.FS
 	dir     string
-	reserve int64
+	reserve int64 // bytes; 0: the disk is not watched
 	log     *slog.Logger
 	clock   func() time.Time
+	stuck   func() bool // see journal.stuck
 
-	stuck     func() bool // the tables cannot be written, and it is time to refuse puts
 	asked     time.Time
-	left      int64 // above the reserve when asked, less what was put since
-	blind     bool  // the file system does not tell
+	left      int64 // bytes above the reserve when asked, less what was put since
+	blind     bool  // the file system does not know
 	low       bool  // the last put was refused
-	told      time.Time
+	said      throttle.Log
 	reclaimed time.Time // when files were last tidied up for want of room
 }
 
-// room tells whether a body of that many bytes may be put.
+// room reports whether a body of that many bytes may be put.
 func (g *guard) room(bytes int) bool {
 	if g.stuck() {
 		return false
@@ -48,11 +50,11 @@ func (g *guard) room(bytes int) bool {
 	}
 	if now := g.clock(); now.Sub(g.asked) >= guardEvery {
 		g.asked = now
-		g.ask()
+		g.askDisk()
 	}
-	// A body is written twice at least: to the log and to a table.
+	// A body is written at least twice: to the log and to a table.
 	need := 2*int64(bytes) + perPut
-	g.note(g.left < need)
+	g.setLow(g.left < need)
 	if g.low {
 		return false
 	}
@@ -60,7 +62,7 @@ func (g *guard) room(bytes int) bool {
 	return true
 }
 
-func (g *guard) ask() {
+func (g *guard) askDisk() {
 	usage, err := g.fs.GetDiskUsage(g.dir)
 	if err != nil {
 		g.log.Warn("the free space of the disk is not known; it is not watched", "dir", g.dir, "err", err)
@@ -70,30 +72,31 @@ func (g *guard) ask() {
 	g.left = int64(usage.AvailBytes) - g.reserve
 }
 
-// note tells the operator when puts begin or cease to be refused, but not at
-// every turn of a disk that is just about full.
-func (g *guard) note(low bool) {
+// setLow notes whether puts are refused. It tells the operator when that changes, but not
+// each time that it does on a disk that is just about full.
+func (g *guard) setLow(low bool) {
 	if low == g.low {
 		return
 	}
 	g.low = low
-	if now := g.clock(); now.Sub(g.told) >= complainEvery {
-		g.told = now
-		free := g.left + g.reserve
-		if low {
-			g.log.Error("the disk is nearly full: puts are refused", "dir", g.dir, "free", free, "reserve", g.reserve)
-		} else {
-			g.log.Warn("the disk has room for puts again", "dir", g.dir, "free", free)
-		}
+	free := g.left + g.reserve
+	if low {
+		g.said.Error(g.log, "the disk is nearly full: puts are refused", "dir", g.dir, "free", free, "reserve", g.reserve)
+	} else {
+		g.said.Warn(g.log, "the disk has room for puts again", "dir", g.dir, "free", free)
 	}
 }
 
-// wanting tells whether files should be tidied up because a put was refused.
-func (g *guard) wanting() bool {
-	now := g.clock()
-	if !g.low || now.Sub(g.reclaimed) < reclaimEvery {
+// mayReclaim reports whether files should be tidied up because a put was refused.
+func (g *guard) mayReclaim() bool {
+	return g.low && g.clock().Sub(g.reclaimed) >= reclaimEvery
+}
+
+// wantsReclaim is mayReclaim, and notes that the files are tidied up now.
+func (g *guard) wantsReclaim() bool {
+	if !g.mayReclaim() {
 		return false
 	}
-	g.reclaimed = now
+	g.reclaimed = g.clock()
 	return true
 }

@@ -15,7 +15,7 @@ import (
 	"redstalk/tube"
 )
 
-// standing is what a restart keeps of where a job is.
+// standing is what a restart keeps of the state of a job.
 type standing uint8
 
 const (
@@ -26,7 +26,7 @@ const (
 
 func (s standing) String() string { return [...]string{"missing", "ready", "buried"}[s] }
 
-// account is what a ledger has of one job.
+// account is what a ledger knows about one job.
 type account struct {
 	id   uint64 // 0 until the put is acknowledged
 	tube string
@@ -37,13 +37,13 @@ type account struct {
 	late bool     // its put was acknowledged since then
 }
 
-// may tells whether the job may have that standing.
+// may reports whether the job may have that standing.
 func (a *account) may(s standing) bool { return s == a.now || s == a.next || a.ever[s] }
 
-// ledger is what clients of an engine write down of what they ask for and what
-// they are told, to be held against the engine that is opened later. A job is
-// known by its tag, with which its body begins, since the id of a put that was
-// never acknowledged is not known. Of a job only one change is under way at a
+// ledger is what the clients of an engine write down: what they have asked for, and
+// what they were told. It is compared with the engine that is opened later. A job is
+// known by its tag, with which its body begins, because the id of a put that was
+// never acknowledged is not known. At most one change of a job is under way at a
 // time.
 type ledger struct {
 	mu      sync.Mutex
@@ -57,14 +57,14 @@ func newLedger() *ledger {
 	return &ledger{jobs: make(map[string]*account), live: make(map[string][]string)}
 }
 
-// order is an operation with what it leads to.
+// order is an operation and the standing that it leads to.
 type order struct {
 	op   storage.Op
 	tag  string
 	next standing
 }
 
-// bodyOf is the body of the job with a tag.
+// bodyOf returns the body of the job with a tag.
 func bodyOf(tag string, size int) []byte {
 	return bytes.Repeat([]byte(tag+" "), size/(len(tag)+1)+1)[:max(size, len(tag)+1)]
 }
@@ -82,7 +82,7 @@ func (l *ledger) put(tag, in string, size int) order {
 	return order{storage.Op{Kind: storage.Put, Tube: in, TTR: 1000, Body: bodyOf(tag, size)}, tag, ready}
 }
 
-// move is a move by whoever may hold the job.
+// move returns a move on behalf of a holder.
 func (l *ledger) move(m tube.Move, holder tube.Holder, tag string) order {
 	next := map[tube.Move]standing{tube.Delete: missing, tube.Bury: buried, tube.KickJob: ready, tube.ReserveJob: ready}
 	l.mu.Lock()
@@ -90,8 +90,8 @@ func (l *ledger) move(m tube.Move, holder tube.Holder, tag string) order {
 	return order{storage.Op{Kind: storage.Move, Move: m, Holder: holder, ID: l.jobs[tag].id}, tag, next[m]}
 }
 
-// batch makes a batch of orders. They are under way from now on, and written
-// down as carried out before finished, which may be nil, is called.
+// batch makes a batch of orders. They are under way from now on. When the batch is
+// done they are written down, and then finished is called, if it is not nil.
 func (l *ledger) batch(finished func(), orders ...order) *storage.Batch {
 	b := &storage.Batch{}
 	l.mu.Lock()
@@ -133,7 +133,7 @@ func (l *ledger) do(s storage.Store, orders ...order) {
 	<-done
 }
 
-// copy is the ledger as it is now: what is acknowledged later is not in it.
+// copy returns the ledger as it is now, without what is acknowledged later.
 func (l *ledger) copy() *ledger {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -146,8 +146,8 @@ func (l *ledger) copy() *ledger {
 	return c
 }
 
-// since is what may be found on a disk that was looked at some time between two
-// copies, of which l is the later one. It changes l.
+// since returns what may be found on a disk that was copied between two copies of the
+// ledger, of which l is the later one. It changes l.
 func (l *ledger) since(earlier *ledger) *ledger {
 	for tag, a := range l.jobs {
 		was := earlier.jobs[tag]
@@ -165,7 +165,7 @@ func (l *ledger) since(earlier *ledger) *ledger {
 	return l
 }
 
-// tags returns those of the jobs of a tube that have a standing for certain.
+// tags returns the tags of the jobs of a tube that certainly have a standing.
 func (l *ledger) tags(in string, s standing) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -182,7 +182,7 @@ func (l *ledger) tags(in string, s standing) []string {
 	return tags
 }
 
-// found is a job that an engine has.
+// found is a job in an engine.
 type found struct {
 	id   uint64
 	now  standing
@@ -220,9 +220,9 @@ func survey(t testing.TB, e *Engine) (jobs map[string]found, unreadable []uint64
 	return jobs, unreadable
 }
 
-// compare holds the ledger against an engine that was opened after a crash or
-// in peace: what was acknowledged must be there, and what was not may be. The
-// ids of jobs that are gone are not used again.
+// compare compares the ledger with an engine that was opened again. What was
+// acknowledged must be there; what was not may be there. The ids of jobs that are
+// gone are not used again.
 func (l *ledger) compare(t testing.TB, e *Engine) {
 	t.Helper()
 	jobs, unreadable := survey(t, e)
@@ -251,8 +251,8 @@ func (l *ledger) compare(t testing.TB, e *Engine) {
 	}
 }
 
-// comparePart does so where the disk may have lost the end of what was
-// acknowledged: every job must be as it was once.
+// comparePart is compare for a disk that may have lost the last of what was
+// acknowledged: every job must be as it was at some time.
 func (l *ledger) comparePart(t testing.TB, e *Engine) {
 	t.Helper()
 	jobs, unreadable := survey(t, e)
@@ -266,8 +266,8 @@ func (l *ledger) comparePart(t testing.TB, e *Engine) {
 	}
 }
 
-// clone is what a power cut leaves of a disk, with so many percent of what was
-// not synced. With 100 it is what the end of the process leaves.
+// clone returns what a power cut leaves of a disk, with so many percent of what was
+// not synced. 100 is what the end of the process leaves.
 func clone(fs *memFS, percent int) *memFS {
 	return fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rand.New(rand.NewPCG(1, uint64(percent)))})
 }

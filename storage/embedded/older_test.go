@@ -15,7 +15,7 @@ import (
 	"redstalk/tube"
 )
 
-// unpack has the files of a .tar.gz in a new directory.
+// unpack unpacks a .tar.gz into a new directory.
 func unpack(t *testing.T, archive string) (dir string) {
 	t.Helper()
 	f, err := os.Open(archive)
@@ -49,10 +49,10 @@ func unpack(t *testing.T, archive string) (dir string) {
 	}
 }
 
-// TestOlderDirectory opens what a program has left, killed with -9, whose
-// segments did not say how long they are. The jobs 1 to 60 and 86 to 95 were put
-// into tube a, every third one of the former with 1000 dots, the others with 100;
-// 1 to 10 and what was put between are deleted, 11 to 15 buried.
+// TestOlderDirectory opens the directory of an older program, killed with -9, whose
+// segments do not say how long they are. Jobs 1 to 60 and 86 to 95 were put into tube
+// a. Every third one of the former has 1000 dots, the others have 100. Jobs 1 to 10
+// are deleted, and so is all that was put in between. Jobs 11 to 15 are buried.
 func TestOlderDirectory(t *testing.T) {
 	o := Options{Dir: unpack(t, "testdata/without-size.tar.gz"), FileSize: minFileSize, Log: slog.New(slog.DiscardHandler)}
 	for range 2 { // the second one finds what the first has made of it

@@ -7,38 +7,38 @@ import (
 )
 
 const (
-	// quietFor is how long there has to be next to no traffic before memory is
-	// given back to the operating system, and quietWork how many batches in a
-	// second are next to none.
+	// quietFor is how long there must be hardly any traffic before memory is given
+	// back to the operating system. quietWork is how many batches in a second are
+	// hardly any.
 	quietFor  = tube.Instant(20 * time.Second)
 	quietWork = 20
 
-	// worthFreeing is how many batches, or pieces of bytesPerWork of bodies, make
-	// it worth while to do that again.
+	// worthFreeing is how many batches, or pieces of bodies of bytesPerWork bytes,
+	// must have come since the last time that memory was given back.
 	worthFreeing = 2000
 	bytesPerWork = 16 << 10
 )
 
-// quiet notices when much traffic has ended. Go looks for unused memory when more
-// is wanted: without traffic a process would stay as large as its largest backlog.
+// quiet notices when a time of much traffic has ended. Go frees memory when it needs more:
+// so without traffic a process would stay as large as its largest backlog.
 type quiet struct {
-	worked uint64 // batches and pieces of bodies so far
-	looked tube.Instant
-	seen   uint64       // worked, when looked at last
-	since  tube.Instant // there was next to no traffic
-	freed  uint64       // worked, when memory was given back last
+	worked  uint64       // batches and pieces of bodies so far
+	checked tube.Instant // when over last measured the traffic
+	seen    uint64       // worked at that time
+	since   tube.Instant // the start of the time with hardly any traffic
+	freed   uint64       // worked when memory was last given back
 }
 
-// over tells whether it is time to give memory back. It is asked every second or
+// over reports whether it is time to give memory back. It has to be called every second or
 // more often.
 func (q *quiet) over(now tube.Instant) bool {
-	if now-q.looked < tube.Instant(time.Second) {
+	if now-q.checked < tube.Instant(time.Second) {
 		return false
 	}
 	if q.worked-q.seen > quietWork {
 		q.since = now
 	}
-	q.looked, q.seen = now, q.worked
+	q.checked, q.seen = now, q.worked
 	if now-q.since < quietFor || q.worked-q.freed < worthFreeing {
 		return false
 	}

@@ -7,7 +7,8 @@ import (
 	"redstalk/storage"
 )
 
-// TestMemoryIsGivenBack when much traffic has ended, once, and not before.
+// TestMemoryIsGivenBack: when much traffic has ended memory is given back, once, and
+// not before.
 func TestMemoryIsGivenBack(t *testing.T) {
 	freed := make(chan struct{}, 10)
 	clock := newHandClock()

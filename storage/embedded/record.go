@@ -8,9 +8,9 @@ import (
 	"redstalk/tube"
 )
 
-// encodeRecord appends a record: the state, pri, delay, ttr, size and the five
-// counters as varints, created and rank in 8 bytes each, the length of the
-// tube's name in one byte, and the name.
+// encodeRecord appends a record: the state in one byte; pri, delay, ttr, size and the five
+// counters as varints; created and rank in 8 bytes each; the length of the tube's name in
+// one byte, and the name.
 func encodeRecord(to []byte, r *tube.Record) []byte {
 	to = append(to, byte(r.State))
 	for _, n := range [...]uint32{r.Pri, r.Delay, r.TTR, r.Size} {
@@ -26,8 +26,8 @@ func encodeRecord(to []byte, r *tube.Record) []byte {
 
 var errRecord = errors.New("it is not a record of a job")
 
-// decodeRecord reads the record of a job and returns what is behind it. name
-// makes a string of the tube's name.
+// decodeRecord reads the record of a job. It returns what is behind it, too. name makes a
+// string of the tube's name.
 func decodeRecord(id uint64, value []byte, name func([]byte) string) (r tube.Record, rest []byte, err error) {
 	fail := func() (tube.Record, []byte, error) {
 		return r, nil, fmt.Errorf("reading the record of job %d: %w", id, errRecord)
@@ -58,15 +58,16 @@ func decodeRecord(id uint64, value []byte, name func([]byte) string) (r tube.Rec
 	return r, rest[end:], nil
 }
 
-// A pause is what is recorded of a paused tube; until is 0 if it is not any
-// more.
+// pause is what is recorded of a paused tube. If until is 0, the pause is over.
 type pause struct {
 	seconds uint32
 	until   tube.Instant
 }
 
+// pauseSize is the length of an encoded pause in bytes.
 const pauseSize = 12
 
+// encodePause appends a pause: seconds in 4 bytes, until in 8.
 func encodePause(to []byte, p pause) []byte {
 	to = binary.BigEndian.AppendUint32(to, p.seconds)
 	return binary.BigEndian.AppendUint64(to, uint64(p.until))
@@ -76,7 +77,7 @@ func decodePause(b []byte) pause {
 	return pause{binary.BigEndian.Uint32(b), tube.Instant(binary.BigEndian.Uint64(b[4:]))}
 }
 
-// interner makes one string for each tube.
+// interner makes one string for each name of a tube, however often that is read.
 type interner map[string]string
 
 func (in interner) name(b []byte) string {

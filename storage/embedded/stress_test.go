@@ -18,7 +18,8 @@ import (
 
 var stressFor = flag.Duration("stress", 500*time.Millisecond, "how long each engine is under load at least")
 
-// load is many clients of one engine, by all ways in which a server calls it.
+// load is many clients of one engine. They call it in all the ways in which a server
+// does.
 type load struct {
 	*ledger
 	t       *testing.T
@@ -34,8 +35,8 @@ const (
 	looped   = 8 // clients that hand their batches to the loop
 )
 
-// startLoad lets the clients begin. Each has its own tube, and so knows what it
-// has to find there.
+// startLoad starts the clients. Each has its own tube, so it knows what it must find
+// there.
 func startLoad(t *testing.T, e *Engine, seed uint64) *load {
 	l := &load{
 		ledger: newLedger(), t: t, e: e,
@@ -54,7 +55,7 @@ func startLoad(t *testing.T, e *Engine, seed uint64) *load {
 	return l
 }
 
-// stop ends the clients and then the loop.
+// stop ends the clients, and then the loop.
 func (l *load) stop() {
 	close(l.ending)
 	l.workers.Wait()
@@ -76,8 +77,8 @@ func (l *load) enqueue(batches ...*storage.Batch) {
 	}
 }
 
-// loop does what a loop of the server does: it hands over together what has
-// come, and while that is being written what comes then.
+// loop does what a loop of the server does: it hands over together what has come,
+// and, while that is being written, what comes then.
 func (l *load) loop() {
 	for b := range l.batches {
 		l.e.DoGathering(func() int {
@@ -109,7 +110,7 @@ func (l *load) waiting(first *storage.Batch) (batches []*storage.Batch) {
 	}
 }
 
-// soon returns what comes until there is something, or nothing for some time.
+// soon returns what has come. It waits some time if nothing has.
 func (l *load) soon() []*storage.Batch {
 	select {
 	case b := <-l.batches:
@@ -158,7 +159,7 @@ func (c *client) work() {
 	}
 }
 
-// some makes puts of bodies of all sizes.
+// some makes puts with bodies of all sizes.
 func (c *client) some() (orders []order) {
 	for range 1 + c.random.IntN(4) {
 		c.puts++
@@ -168,7 +169,7 @@ func (c *client) some() (orders []order) {
 	return orders
 }
 
-// send hands over batches in one call and waits until all are done.
+// send hands over batches with one call, and waits until all are done.
 func (c *client) send(orders ...[]order) {
 	var done sync.WaitGroup
 	var batches []*storage.Batch
@@ -180,8 +181,8 @@ func (c *client) send(orders ...[]order) {
 	done.Wait()
 }
 
-// consume reserves whatever is first and deletes it. What it gets must be what
-// the books say is there.
+// consume reserves the first job and deletes it. The job must be one that the ledger
+// has.
 func (c *client) consume() {
 	done := make(chan struct{})
 	b := &storage.Batch{
@@ -203,10 +204,10 @@ func (c *client) consume() {
 	c.send([]order{c.move(tube.Delete, c.holder, tag)})
 }
 
-// stressed are the ways to sync.
+// stressed are the ways of syncing.
 var stressed = map[string]time.Duration{"sync before replies": 0, "sync every 20 ms": 20 * time.Millisecond, "no sync": -1}
 
-// stressOptions has segments as small as can be, and no body stay in memory.
+// stressOptions makes segments as small as possible, and has no body stay in memory.
 func stressOptions(t *testing.T, fs vfs.FS, dir string, every time.Duration) Options {
 	return Options{
 		Dir: dir, FileSize: minFileSize, KeepBodies: 1, SyncEvery: every, fs: fs, Log: slog.New(slog.DiscardHandler),
@@ -214,9 +215,9 @@ func stressOptions(t *testing.T, fs vfs.FS, dir string, every time.Duration) Opt
 	}
 }
 
-// TestStress has many clients at work on a real disk until several segments of
-// the log were filled and written to the tables, closes in peace, and finds
-// everything as it was when the engine is opened again.
+// TestStress has many clients work on a real disk until several segments of the log
+// were filled and written to the tables. Then it closes the engine. Everything must
+// be there when it is opened again.
 func TestStress(t *testing.T) {
 	for name, every := range stressed {
 		t.Run(name, func(t *testing.T) {
@@ -242,7 +243,7 @@ func TestStress(t *testing.T) {
 	}
 }
 
-// verdict looks at what the load was.
+// verdict checks that the load was large enough.
 func (l *load) verdict(segments uint64) {
 	l.t.Logf("%d segments, %d batches, %d rounds of more", segments, l.acked, l.rounds.Load())
 	if l.refused != nil {
@@ -253,10 +254,10 @@ func (l *load) verdict(segments uint64) {
 	}
 }
 
-// TestStressAndCrash takes what a power cut and an end of the process leave,
-// again and again while the clients are at work. Syncing before replies, all
-// that was acknowledged outlives both; else the end of the process, and of a
-// power cut it outlives what there is whole.
+// TestStressAndCrash takes what a power cut and what an end of the process leave,
+// again and again while the clients work. With a sync before replies all that was
+// acknowledged must be there. Without, that holds for the end of the process only;
+// what a power cut leaves must be consistent.
 func TestStressAndCrash(t *testing.T) {
 	for name, every := range stressed {
 		t.Run(name, func(t *testing.T) {
@@ -284,7 +285,7 @@ func TestStressAndCrash(t *testing.T) {
 	}
 }
 
-// crash is what is left at some moment of the load, and the books then.
+// crash is what is left at some moment of the load, and the ledger at that moment.
 type crash struct {
 	left     *memFS
 	books    *ledger
@@ -292,8 +293,8 @@ type crash struct {
 	peaceful bool // the engine was closed
 }
 
-// crash has in its books what was acknowledged before, and what may have been
-// done until all was copied.
+// crash copies the disk. The ledger has what was acknowledged before, and what may
+// have been done until all was copied.
 func (l *load) crash(fs *memFS, percent int) crash {
 	before := l.copy()
 	left := clone(fs, percent)
@@ -303,7 +304,7 @@ func (l *load) crash(fs *memFS, percent int) crash {
 func (c *crash) check(t *testing.T, every time.Duration) {
 	t.Helper()
 	o := stressOptions(t, c.left, "jobs", every)
-	o.segment = crashSegment // of new ones, which are made sooner
+	o.segment = crashSegment // small segments are made sooner
 	e, err := Open(o)
 	if err != nil {
 		t.Fatalf("after a crash with %d percent: %v", c.percent, err)

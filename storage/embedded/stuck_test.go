@@ -13,11 +13,11 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"redstalk/storage"
+	"redstalk/storage/throttle"
 	"redstalk/tube"
 )
 
-// allSoon carries out operations, and fails if that is not done within half a
-// minute.
+// allSoon carries out operations. It fails if that takes more than half a minute.
 func allSoon(t *testing.T, s storage.Store, ops []storage.Op) []storage.Op {
 	t.Helper()
 	done := make(chan struct{})
@@ -52,7 +52,7 @@ func putUntilRefused(t *testing.T, e *Engine) (ids []uint64) {
 	}
 }
 
-// awaitPut puts until one is accepted.
+// awaitPut puts jobs until one is accepted.
 func awaitPut(t *testing.T, e *Engine) {
 	t.Helper()
 	eventually(t, "a put to be accepted", func() bool {
@@ -76,7 +76,7 @@ func (l *lines) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// count tells how many lines have a word in them.
+// count returns how many lines contain a word.
 func (l *lines) count(word string) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -119,10 +119,10 @@ func (s *stuck) left(t *testing.T) *Engine {
 	return mustOpen(t, d.options(t))
 }
 
-// TestTablesCannotBeWritten: puts are refused when the tables are too far
-// behind, and all else goes on, over many segments of the log; nothing is lost
-// when the power is cut then; and when they can be written again they catch up,
-// and the log is given up.
+// TestTablesCannotBeWritten: when the tables are too far behind, puts are refused.
+// All else goes on, over many segments of the log. A power cut loses nothing. When
+// the tables can be written again they catch up, and the segments of the log are
+// released.
 func TestTablesCannotBeWritten(t *testing.T) {
 	begun := time.Now()
 	s := newStuck(t)
@@ -136,7 +136,7 @@ func TestTablesCannotBeWritten(t *testing.T) {
 	}
 	wantJobs(t, s.left(t), ids)
 	eventually(t, "it to be said that puts are refused", func() bool { return s.said.count("puts are refused") > 0 })
-	told, most := s.said.count("puts are refused"), 1+int(time.Since(begun)/complainEvery)
+	told, most := s.said.count("puts are refused"), 1+int(time.Since(begun)/throttle.Every)
 	if told > most || s.said.count("cannot be written") > 2*most {
 		t.Errorf("it was said %d times that puts are refused", told)
 	}
@@ -156,7 +156,7 @@ func TestTablesCannotBeWritten(t *testing.T) {
 	}
 }
 
-// workOn has jobs reserved, released, buried and kicked.
+// workOn reserves, releases, buries and kicks jobs.
 func workOn(t *testing.T, e *Engine, ids []uint64) {
 	t.Helper()
 	for _, m := range []tube.Move{tube.ReserveJob, tube.Release, tube.ReserveJob, tube.Bury, tube.KickJob} {
@@ -172,8 +172,8 @@ func workOn(t *testing.T, e *Engine, ids []uint64) {
 	}
 }
 
-// wantJobs wants jobs to be there and ready, but for the first ten, which are
-// deleted, and closes the engine.
+// wantJobs checks that all jobs are there and ready, except for the first ten, which
+// are deleted. Then it closes the engine.
 func wantJobs(t *testing.T, e *Engine, ids []uint64) {
 	t.Helper()
 	for i, id := range ids {
@@ -189,8 +189,8 @@ func wantJobs(t *testing.T, e *Engine, ids []uint64) {
 	}
 }
 
-// TestSlowTablesAreWaitedFor: puts that come faster than the tables can be
-// written wait, and are not refused.
+// TestSlowTablesAreWaitedFor: puts that come faster than the tables can be written
+// wait. They are not refused.
 func TestSlowTablesAreWaitedFor(t *testing.T) {
 	s := newStuck(t)
 	may := holdTables(s.fs)
@@ -223,8 +223,8 @@ func TestSlowTablesAreWaitedFor(t *testing.T) {
 	}
 }
 
-// TestClosedWhileStuck: an engine whose tables cannot be written can be closed,
-// and nothing is lost.
+// TestClosedWhileStuck: an engine whose tables cannot be written can be closed, and
+// nothing is lost.
 func TestClosedWhileStuck(t *testing.T) {
 	s := newStuck(t)
 	ids := putUntilRefused(t, s.Engine)

@@ -9,25 +9,23 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// tablesFS is the file system as Pebble sees it.
+// tablesFS is the file system that Pebble gets. It differs from the real one in three
+// ways:
 //
-// It has the name of a new manifest on the disk before Pebble writes the marker
-// that says that it is the current one. Pebble syncs the directory only behind
-// the marker, and a file system may keep, of two names that were made since,
-// the later one alone: the tables could not be opened then.
-//
-// It ends the journal when the directory cannot be synced, where Pebble would
-// panic.
-//
-// And it answers with ErrGone while the directory is not under its name: Pebble
-// would take a missing table for damage, and what it writes might get to another
-// directory.
+//   - The name of a new manifest is on the disk before Pebble writes the marker that
+//     makes it the current one. Pebble syncs the directory only after that. Of two
+//     names that were made since the last sync, a file system may keep the later one
+//     alone, and then the tables could not be opened.
+//   - When the directory cannot be synced it ends the journal. Pebble would panic.
+//   - While the directory is not under its name, it answers with ErrGone. Pebble would
+//     take a missing table for damage, and might write to another directory.
 type tablesFS struct {
 	vfs.FS
 	fatal func(error)
-	dir   *directory // nil: it is not looked whether it is there
+	dir   *directory // nil: it is not checked
 }
 
+// here fails with ErrGone if the directory is not under its name.
 func (fs *tablesFS) here() error {
 	if fs.dir == nil {
 		return nil
@@ -70,8 +68,8 @@ func (fs *tablesFS) Remove(name string) error {
 // Unwrap implements vfs.FS.
 func (fs *tablesFS) Unwrap() vfs.FS { return fs.FS }
 
-// gonePause is how long Pebble waits for a table that it cannot make while the
-// directory is gone. It tries again at once, and without end.
+// gonePause is how long Create waits before it fails because the directory is gone. Pebble
+// tries again at once, and without end.
 const gonePause = 100 * time.Millisecond
 
 // Create implements vfs.FS.
@@ -115,7 +113,7 @@ func (d *tablesDirectory) Sync() error {
 	return err
 }
 
-// syncDir has the names in a directory on the disk.
+// syncDir syncs the names in a directory.
 func syncDir(fs vfs.FS, path string) error {
 	dir, err := fs.OpenDir(path)
 	if err != nil {

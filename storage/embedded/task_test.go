@@ -22,7 +22,7 @@ func onBoth(t *testing.T, test func(t *testing.T, e *Engine)) {
 
 const many = 20 * partWork
 
-// putMany puts many jobs, by 64 in a batch.
+// putMany puts many jobs, 64 in a batch.
 func putMany(t *testing.T, e *Engine, name string, delay uint32) {
 	t.Helper()
 	op := storage.Op{Kind: storage.Put, Tube: name, Delay: delay, TTR: 1000, Body: []byte("body")}
@@ -44,8 +44,8 @@ func statsOf(t *testing.T, e *Engine, name string) tube.TubeStats {
 	return *do(t, e, storage.Op{Kind: storage.TubeStats, Tube: name})[0].Answer.TubeStats
 }
 
-// doorkeeper holds up whoever tells of a job in one tube, but for the first, who
-// may be the one that has the log to write.
+// doorkeeper is a listener that blocks the hints about one tube. It lets the first
+// one pass: it may come from the goroutine that has to commit.
 type doorkeeper struct {
 	deaf
 	tube  string
@@ -71,9 +71,9 @@ func (d *doorkeeper) Ready(name string) bool {
 	return false
 }
 
-// TestOthersComeBetween holds up a long kick, and the end of a holder of many
-// jobs, after their first part: others' batches are answered meanwhile, and see
-// that no more than a part is done.
+// TestOthersComeBetween blocks a long kick, and the leaving of a holder of many jobs,
+// after the first part. Batches of others are answered meanwhile, and see that only a
+// part is done.
 func TestOthersComeBetween(t *testing.T) {
 	long := map[string]struct {
 		op    storage.Op
@@ -117,11 +117,12 @@ func TestOthersComeBetween(t *testing.T) {
 	}
 }
 
-// withoutWorker has the tasks of an engine be gone on with by hand.
+// withoutWorker lets a test do the worker's part.
 func withoutWorker(e *Engine) { e.working = true }
 
-// TestTasksShare: of several long batches a part of each is done in turn, also of
-// one that attends very many tubes, or takes from them, and small ones go first.
+// TestTasksShare: long batches are done in turn, a part of each. That holds for
+// kicks, and for batches that attend very many tubes or take from them. Small batches
+// go first.
 func TestTasksShare(t *testing.T) {
 	e := NewMemory()
 	withoutWorker(e)
@@ -160,8 +161,7 @@ func TestTasksShare(t *testing.T) {
 	}
 }
 
-// TestCloseEndsTasks: Close waits for what was begun, and the journal has all of
-// it.
+// TestCloseEndsTasks: Close waits for what was begun, and the journal has all of it.
 func TestCloseEndsTasks(t *testing.T) {
 	d := newDisk()
 	e := mustOpen(t, d.options(t))
@@ -178,8 +178,8 @@ func TestCloseEndsTasks(t *testing.T) {
 	}
 }
 
-// TestTickInParts counts how many things are done under one hold of the lock, by
-// what is told between.
+// TestTickInParts counts how many things are done under one hold of the lock, by the
+// hints that come in between.
 func TestTickInParts(t *testing.T) {
 	clock := newHandClock()
 	e := newEngine(clock.now)
@@ -207,12 +207,12 @@ func TestTickInParts(t *testing.T) {
 	}
 }
 
-// TestCrowd: while the log cannot be written, puts wait beyond a bound, but
-// neither their caller nor anybody who only looks, and all are done later.
-func TestCrowd(t *testing.T) {
+// TestPutsWaitForRoom: while the log cannot be written, puts beyond a limit wait.
+// Their callers do not, nor does anybody who only reads. All puts are done later.
+func TestPutsWaitForRoom(t *testing.T) {
 	g := newGathering(t, nil)
 	defer g.close(t)
-	g.journal.most = 4000
+	g.journal.unwrittenAt = 4000
 	hook, syncing, may := blocking()
 	g.fs.set(hook)
 	var done atomic.Int64
@@ -226,10 +226,10 @@ func TestCrowd(t *testing.T) {
 	<-syncing
 	g.DoGathering(func() int { g.Do(puts(10)...); return 10 }, puts(10)...)
 	g.mu.Lock()
-	crowd, unwritten := len(g.crowd), g.journal.unwritten
+	waiting, unwritten := len(g.noRoom), g.journal.unwritten
 	g.mu.Unlock()
-	if unwritten > 5000 || crowd < 5 {
-		t.Errorf("%d bytes wait to be written and %d batches for that", unwritten, crowd)
+	if unwritten > 5000 || waiting < 5 {
+		t.Errorf("%d bytes wait to be written and %d batches for that", unwritten, waiting)
 	}
 	close(may)
 	eventually(t, "all to be done", func() bool { return done.Load() == 11 })
@@ -238,17 +238,18 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// TestCrowdIsForced: who waits for room that is never made goes on in the end.
-func TestCrowdIsForced(t *testing.T) {
+// TestPutsWaitNoLonger: a put that waits for room goes on after some time, even if no
+// room is made.
+func TestPutsWaitNoLonger(t *testing.T) {
 	d := newDisk()
 	e := mustOpen(t, d.options(t))
 	defer e.Close()
-	e.journal.most = 1
+	e.journal.unwrittenAt = 1
 	e.journal.unwritten = 2 // of which nothing ever gets written
 	ended := make(chan struct{})
 	e.Do(&storage.Batch{Ops: []storage.Op{{Kind: storage.Put, Tube: "a", Body: []byte("x")}}, Done: func() { close(ended) }})
-	if _, err := e.Tick(); err != nil || len(e.crowd) != 1 {
-		t.Fatalf("tick: %v; %d batches wait", err, len(e.crowd))
+	if _, err := e.Tick(); err != nil || len(e.noRoom) != 1 {
+		t.Fatalf("tick: %v; %d batches wait", err, len(e.noRoom))
 	}
 	d.clock.advance(time.Duration(maxWait) + time.Second)
 	if _, err := e.Tick(); err != nil {
@@ -257,16 +258,16 @@ func TestCrowdIsForced(t *testing.T) {
 	<-ended
 }
 
-// TestPace has a long kick meet a disk that does not take what is written: the
-// kick waits with it, so that whoever puts a job then does not wait for all the
-// jobs that could be kicked meanwhile.
-func TestPace(t *testing.T) {
+// TestLongKickWaitsForCommit: while the disk does not take what is written, a long
+// kick waits. So a put that comes then does not wait for all the jobs that could be
+// kicked meanwhile.
+func TestLongKickWaitsForCommit(t *testing.T) {
 	e := mustOpen(t, newDisk().options(t))
 	defer e.Close()
 	name := strings.Repeat("n", 200) // which each record repeats
 	putMany(t, e, name, 1000)
 	e.mu.Lock()
-	e.journal.writing = new(group) // somebody seems to be writing
+	e.journal.writing = new(group) // a commit seems to be under way
 	e.mu.Unlock()
 	kicked := make(chan struct{})
 	kick := &storage.Batch{Ops: []storage.Op{{Kind: storage.Kick, Tube: name, Bound: 1 << 31}}, Done: func() { close(kicked) }}
@@ -274,7 +275,7 @@ func TestPace(t *testing.T) {
 	waiting := func() (bytes int) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		for _, f := range e.journal.filling.ended {
+		for _, f := range e.journal.filling.full {
 			bytes += len(f.frame)
 		}
 		return bytes + len(e.journal.filling.frame)
@@ -288,8 +289,8 @@ func TestPace(t *testing.T) {
 	}
 	e.mu.Lock()
 	e.journal.writing = nil
-	e.journal.take()
-	e.journal.hand()
+	e.journal.startCommit()
+	e.journal.handOver()
 	e.mu.Unlock()
 	<-kicked
 	if n := kick.Ops[0].Answer.Count; n != many/64*64 {
@@ -297,13 +298,13 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// TestFrames has batches of one call written as several frames, some of them in
-// pieces, of which a power cut leaves all that was acknowledged.
+// TestFrames writes the batches of one call as several frames, some of them in
+// pieces. A power cut leaves all that was acknowledged.
 func TestFrames(t *testing.T) {
 	for _, size := range []int{100, minLarge, 3 * minLarge} {
 		d := newDisk()
 		e := mustOpen(t, d.options(t))
-		e.journal.frameSize = 4 * size
+		e.journal.frameLimit = 4 * size
 		var batches []*storage.Batch
 		left := make(chan struct{}, 50)
 		for i := range 50 {
@@ -333,10 +334,10 @@ func TestFrames(t *testing.T) {
 	}
 }
 
-// frameSizes returns how large the frames are of the group that do fills.
+// frameSizes returns the sizes of the frames of the group that do fills.
 func frameSizes(e *Engine, do func()) (sizes []int) {
 	e.mu.Lock()
-	e.journal.writing = new(group) // somebody seems to be writing
+	e.journal.writing = new(group) // a commit seems to be under way
 	e.mu.Unlock()
 	do()
 	e.mu.Lock()
@@ -350,12 +351,12 @@ func frameSizes(e *Engine, do func()) (sizes []int) {
 		return nil
 	})
 	e.journal.writing = nil
-	e.journal.take()
-	e.journal.hand()
+	e.journal.startCommit()
+	e.journal.handOver()
 	return sizes
 }
 
-// failReads has every look into a table fail.
+// failReads lets every read of a table fail.
 func failReads(err error) func(errorfs.Op) error {
 	return func(op errorfs.Op) error {
 		if op.Kind == errorfs.OpFileReadAt && isTable(op) {

@@ -1,67 +1,86 @@
 package embedded
 
 import (
+	"errors"
 	"log/slog"
-	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"redstalk/storage/throttle"
 )
 
-// complainEvery is how often the operator is told of what goes on failing.
-const complainEvery = 10 * time.Second
-
-// seldom tells when something may be said again that goes on for long.
-type seldom struct {
-	mu   sync.Mutex
-	last time.Time
-}
-
-// now tells whether it may be said now, and takes it that it is.
-func (s *seldom) now() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := time.Now()
-	if now.Sub(s.last) < complainEvery {
-		return false
-	}
-	s.last = now
-	return true
-}
-
-// trouble tells the operator of tables that cannot be written, and when they can
-// be again. It belongs to the checkpoint.
+// trouble tells the operator when the tables cannot be written, and when they can be
+// again. It belongs to the checkpointer.
 type trouble struct {
 	log      *slog.Logger
 	dir      string
-	behind   seldom // said: the log keeps what they lack
-	refusing seldom // said: puts are refused
-	since    time.Time
-	told     bool // and not that it is over
+	behind   throttle.Log // messages that the log keeps what the tables lack
+	refusing throttle.Log // messages that puts are refused
+	since    time.Time    // the first failure in a row; zero: there was none
+	told     bool         // the operator knows about it
 }
 
-// tell tells of an error, and whether puts are refused for it. Its text is put in
-// words here because it carries the stack, which a log handler would print.
-func (t *trouble) tell(err error, refusing bool) {
+// report tells about a failure, and whether puts are refused because of it. The text of
+// the error is logged, not the error itself: that carries a stack, which a log handler
+// would print.
+func (t *trouble) report(err error, refusing bool) {
 	if t.since.IsZero() {
 		t.since = time.Now()
 	}
-	switch {
-	case refusing && t.refusing.now():
-		t.behind.now()
-		t.log.Error("the journal's tables cannot be written: puts are refused until they can; the log grows by all other changes",
+	said := false
+	if refusing {
+		said = t.refusing.Error(t.log, "the journal's tables cannot be written: puts are refused until they can; the log grows by all other changes",
 			"dir", t.dir, "err", err.Error())
-	case !refusing && t.behind.now():
-		t.log.Error("the journal's tables cannot be written; the log keeps what they lack", "dir", t.dir, "err", err.Error())
-	default:
-		return
+		if said {
+			t.behind.Allow() // the other message says less: it must not follow at once
+		}
+	} else {
+		said = t.behind.Error(t.log, "the journal's tables cannot be written; the log keeps what they lack", "dir", t.dir, "err", err.Error())
 	}
-	t.told = true
+	t.told = t.told || said
 }
 
-// over tells that the tables could be written, if it was told that they could
-// not.
+// over notes that the tables could be written.
 func (t *trouble) over() {
 	if t.told {
 		t.log.Warn("the journal's tables can be written again", "dir", t.dir, "after", time.Since(t.since))
 	}
 	t.told, t.since = false, time.Time{}
+}
+
+// bodyReads counts failures to read bodies, and tells the operator.
+type bodyReads struct {
+	failures atomic.Int64 // in a row
+	log      *slog.Logger
+	said     throttle.Log
+}
+
+// maxFailures is after how many failures in a row they are put down to the disk, and not
+// to damaged files: no further job is buried then until a body could be read.
+const maxFailures = 256
+
+func (r *bodyReads) succeeded() {
+	if r.failures.Load() != 0 {
+		r.failures.Store(0)
+	}
+}
+
+// failed notes a failure, and returns whether the job has to be buried.
+func (r *bodyReads) failed(err error) bool {
+	if errors.Is(err, ErrGone) {
+		return false // the tables are not where they were; the job is sound
+	}
+	return isDamage(err) || r.failures.Add(1) <= maxFailures
+}
+
+// isDamage reports whether it is of no use to try again.
+func isDamage(err error) bool {
+	return errors.Is(err, pebble.ErrCorruption) || errors.Is(err, pebble.ErrNotFound) || errors.Is(err, errRecord)
+}
+
+// report tells the operator.
+func (r *bodyReads) report(what string, job uint64, err error) {
+	r.said.Error(r.log, what, "job", job, "err", err.Error())
 }

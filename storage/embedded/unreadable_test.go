@@ -12,8 +12,7 @@ import (
 	"redstalk/tube"
 )
 
-// damaged is a copy of the peaceful directory in which some bodies of the tube a
-// cannot be read.
+// damaged is a copy of the peaceful directory. Some bodies of tube a cannot be read.
 func damaged(t *testing.T, log *slog.Logger) (o Options, fs *memFS) {
 	t.Helper()
 	p := thePeaceful(t)
@@ -44,8 +43,8 @@ func countUnreadable(t *testing.T, e *Engine) int {
 	return len(unreadable)
 }
 
-// TestUnreadableIsSetAside: a reserve goes on behind jobs whose bodies cannot be
-// read. They are buried, which outlives a restart, and nothing is counted.
+// TestUnreadableIsSetAside: a reserve skips jobs whose bodies cannot be read. They
+// are buried, which survives a restart, and nothing is counted.
 func TestUnreadableIsSetAside(t *testing.T) {
 	t.Parallel()
 	var said bytes.Buffer
@@ -89,8 +88,8 @@ func TestUnreadableIsSetAside(t *testing.T) {
 	}
 }
 
-// TestUnreadableWithReserveJob: reserve-job of such a job fails and buries it,
-// peek of it fails and leaves it as it is.
+// TestUnreadableWithReserveJob: reserve-job of such a job fails and buries it. peek
+// fails and leaves it as it is.
 func TestUnreadableWithReserveJob(t *testing.T) {
 	t.Parallel()
 	o, _ := damaged(t, slog.New(slog.DiscardHandler))
@@ -115,8 +114,7 @@ func TestUnreadableWithReserveJob(t *testing.T) {
 	}
 }
 
-// TestFailingDiskBuriesNotAll: when nothing at all can be read, jobs stay where
-// they are.
+// TestFailingDiskBuriesNotAll: when no body can be read, jobs keep their states.
 func TestFailingDiskBuriesNotAll(t *testing.T) {
 	t.Parallel()
 	d := newDisk()
@@ -135,7 +133,7 @@ func TestFailingDiskBuriesNotAll(t *testing.T) {
 	e = mustOpen(t, o)
 	defer e.Close()
 	fs.set(failReads(errors.New("broken")))
-	e.journal.reads.failures.Store(maxFailures - 3)
+	e.journal.bodyReads.failures.Store(maxFailures - 3)
 	take := func() *storage.Answer {
 		ops := []storage.Op{{Kind: storage.Take, Holder: 1, Tubes: []string{"a"}}}
 		storage.DoWait(e, ops)
@@ -153,7 +151,7 @@ func TestFailingDiskBuriesNotAll(t *testing.T) {
 	if a := take(); a.Err != nil || a.NotFound {
 		t.Errorf("with the disk mended: %+v", a)
 	}
-	if n := e.journal.reads.failures.Load(); n != 0 {
+	if n := e.journal.bodyReads.failures.Load(); n != 0 {
 		t.Errorf("%d failures are counted after a success", n)
 	}
 }

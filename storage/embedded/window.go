@@ -5,42 +5,45 @@ import (
 	"slices"
 )
 
-// window is which jobs have changed since some moment, and so what the tables
-// lack. A job that was put and deleted in one window never gets there.
+// window is which jobs have changed while some segments of the log were filled: what the
+// tables lack of them. A job that was put and deleted in one window never gets to the
+// tables.
 type window struct {
-	base    uint64               // the largest id that was given out before it
-	last    uint64               // of the jobs that were put in it: they have all ids from base+1 on
-	jobs    map[uint64]staleness // of the jobs that are older
+	base    uint64               // the largest id that was given out before the window
+	last    uint64               // the largest id of a job that was put in it: these have all ids from base+1 on
+	jobs    map[uint64]staleness // of older jobs
 	pauses  map[string]pause
-	lastID  uint64 // at its end
-	reclaim bool   // the tables are to be made as small as they can be
-	segment uint64 // of the log: this and all before it are in the tables once the window is
+	lastID  uint64 // the largest id that was given out, at the end of the window
+	reclaim bool   // the tables have to be made smaller after it
+	segment uint64 // the last segment of the log that it covers; 0: it goes on
 }
 
-// staleness is what the tables do not know of a job.
+// staleness is what the tables lack of a job.
 type staleness uint8
 
 const (
-	isNew       staleness = iota // they do not have it
-	isChanged                    // they have it as it was
-	isGone                       // they have it
-	isGoneLarge                  // the same, with a body of its own
+	isNew       staleness = iota // they do not have the job
+	isChanged                    // they have it as it was before
+	isGone                       // they have it, and it is deleted
+	isGoneLarge                  // the same, with a body that has a key of its own
 )
 
-// newWindow begins a window, of whose jobs base is the last that is not new.
+// newWindow returns a window. base is the largest id that was given out so far.
 func newWindow(base uint64) *window {
 	return &window{base: base, last: base, jobs: make(map[uint64]staleness), pauses: make(map[string]pause)}
 }
 
-// put notes that a job has come, with the id after the last one's.
+// put notes that a job was put. Its id is the one after the last.
 func (w *window) put(id uint64) { w.last = id }
 
+// changed notes that a job has changed.
 func (w *window) changed(id uint64) {
 	if _, known := w.jobs[id]; !known && id <= w.base {
 		w.jobs[id] = isChanged
 	}
 }
 
+// deleted notes that a job was deleted. inline says that its body is in its record.
 func (w *window) deleted(id uint64, inline bool) {
 	s, known := w.jobs[id]
 	switch {
@@ -54,11 +57,11 @@ func (w *window) deleted(id uint64, inline bool) {
 	}
 }
 
-// staleness tells what the tables do not know of a job of the window.
+// staleness returns what the tables lack of a job of the window.
 func (w *window) staleness(id uint64) staleness { return w.jobs[id] }
 
-// chunks calls do with the ids of the jobs of the window, in their order, so
-// many at a time. Of the new ones some may be gone again.
+// chunks calls do with the ids of all jobs of the window in their order, up to size ids at
+// a time. Some of the new jobs may be deleted already.
 func (w *window) chunks(size int, do func(ids []uint64) error) error {
 	for ids := range slices.Chunk(slices.Sorted(maps.Keys(w.jobs)), size) {
 		if err := do(ids); err != nil {

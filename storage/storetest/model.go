@@ -8,9 +8,9 @@ import (
 	"redstalk/tube"
 )
 
-// Model is the rules once more, written to be believed rather than to be
-// fast: a list of jobs that every operation goes through. It shares nothing
-// with tube.Machine but the names. Its clock only moves when told.
+// Model is the rules once more, written to be believed rather than to be fast: a list of
+// jobs that every operation goes through. It shares nothing with tube.Machine but names. Its
+// clock only moves when it is told to.
 type Model struct {
 	now      time.Duration // since the model began
 	jobs     []*modelJob
@@ -66,7 +66,7 @@ func (m *Model) open(name string) *modelTube {
 	return m.tubes[len(m.tubes)-1]
 }
 
-// drop forgets the tubes that nothing keeps.
+// drop drops the tubes that nothing keeps.
 func (m *Model) drop() {
 	for i := 0; i < len(m.tubes); i++ {
 		t := m.tubes[i]
@@ -91,8 +91,8 @@ func (m *Model) job(id uint64) *modelJob {
 	return nil
 }
 
-// first returns the first job in a state, as less orders them, that accept
-// accepts; nil if there is none.
+// first returns the first job, in the order of less, that is in a state and accepted; nil if
+// there is none.
 func (m *Model) first(s tube.State, accept func(*modelJob) bool) *modelJob {
 	var best *modelJob
 	for _, j := range m.jobs {
@@ -295,9 +295,9 @@ func (m *Model) Tick(then time.Duration) {
 	}
 }
 
-// Reopen is what closing a store and opening it again does: nobody holds or
-// attends anything. Unless the store keeps tubes, their counters and the
-// totals begin anew, and they stand in the order of their oldest jobs.
+// Reopen does what closing a store and opening it again does: no job is reserved, and no
+// tube is attended. Unless the store keeps tubes, their counters and the totals begin anew,
+// and tubes are in the order of their oldest jobs.
 func (m *Model) Reopen(keepsTubes bool) {
 	for _, j := range m.jobs {
 		if j.state == tube.Reserved {
@@ -319,59 +319,5 @@ func (m *Model) Reopen(keepsTubes bool) {
 	}
 	for _, t := range m.tubes {
 		t.total, t.deletes, t.pauses = 0, 0, 0
-	}
-}
-
-func (m *Model) count(s tube.State, in func(*modelJob) bool) (n, urgent uint64) {
-	for _, j := range m.jobs {
-		if j.state == s && in(j) {
-			n++
-			if s == tube.Ready && j.pri < 1024 {
-				urgent++
-			}
-		}
-	}
-	return n, urgent
-}
-
-func (m *Model) report(op *storage.Op, in func(*modelJob) bool) {
-	a := &op.Answer
-	switch op.Kind {
-	case storage.JobStats:
-		j := m.job(op.ID)
-		if a.NotFound = j == nil; j == nil {
-			return
-		}
-		a.Job = &tube.JobStats{ID: j.id, Tube: j.tube.name, State: j.state, Pri: j.pri, Delay: j.delay, TTR: j.ttr, Counters: j.counters}
-		if j.state == tube.Delayed || j.state == tube.Reserved {
-			a.Job.TimeLeft = j.due - m.now
-		}
-	case storage.TubeStats:
-		t := m.find(op.Tube)
-		if a.NotFound = t == nil; t == nil {
-			return
-		}
-		s := &tube.TubeStats{Name: t.name, Total: t.total, Deletes: t.deletes, Pauses: t.pauses, Pause: t.pause, Using: uint64(t.using), Watching: uint64(t.watching)}
-		s.Ready, s.Urgent = m.count(tube.Ready, in)
-		s.Delayed, _ = m.count(tube.Delayed, in)
-		s.Buried, _ = m.count(tube.Buried, in)
-		s.Reserved, _ = m.count(tube.Reserved, in)
-		if t.paused {
-			s.PauseLeft = t.until - m.now
-		}
-		a.TubeStats = s
-	case storage.Stats:
-		all := func(*modelJob) bool { return true }
-		s := &storage.Figures{}
-		s.Ready, s.Urgent = m.count(tube.Ready, all)
-		s.Delayed, _ = m.count(tube.Delayed, all)
-		s.Buried, _ = m.count(tube.Buried, all)
-		s.Reserved, _ = m.count(tube.Reserved, all)
-		s.Jobs, s.Timeouts, s.Tubes = m.total, m.timeouts, uint64(len(m.tubes))
-		a.Stats = s
-	case storage.Tubes:
-		for _, t := range m.tubes {
-			a.Names = append(a.Names, t.name)
-		}
 	}
 }

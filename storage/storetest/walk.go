@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -11,11 +10,11 @@ import (
 	"redstalk/tube"
 )
 
-// Walk is a random history that a test takes step by step, to look at what is
-// kept between any two of them and in the middle of one.
+// Walk is a random history that a test takes step by step. So the test can look at what is
+// kept between two steps and in the middle of one.
 type Walk struct{ h *history }
 
-// FirstSeed is the seed that was asked for on the command line.
+// FirstSeed returns the seed of the command line.
 func FirstSeed() uint64 { return *firstSeed }
 
 // NewWalk opens a store of the engine and begins a history on it.
@@ -26,8 +25,8 @@ func NewWalk(t testing.TB, e *Engine, seed uint64) *Walk {
 	return &Walk{h: h}
 }
 
-// Step takes a step, which fails the test if an answer is not the model's. It
-// returns false once the store has answered with storage.ErrClosed.
+// Step takes a step. It fails the test if an answer is not the model's. It returns false
+// once the store has answered with storage.ErrClosed.
 func (w *Walk) Step() bool {
 	if !w.h.ended {
 		w.h.step()
@@ -35,9 +34,9 @@ func (w *Walk) Step() bool {
 	return !w.h.ended
 }
 
-// Settle has the store acknowledge all that has happened so far, such as the
-// end of a delay, which nobody is told of.
-func (w *Walk) Settle() {
+// Acknowledge has the store acknowledge all that has happened so far, also what no client
+// was told about, such as the end of a delay.
+func (w *Walk) Acknowledge() {
 	if w.h.engine.LateReserves {
 		w.h.compare([]storage.Op{{Kind: storage.Pause, Tube: tube.Default, Delay: 1}})
 		return
@@ -58,17 +57,17 @@ func (w *Walk) Mark() int { return w.h.trail.mark() }
 // later ones.
 func (w *Walk) Since(mark int) []*Model { return w.h.trail.since(mark) }
 
-// Log tells what has happened.
+// Log says what has happened.
 func (w *Walk) Log() string { return strings.Join(w.h.log, "\n") }
 
-// trail is the states that a history has gone through. A nil one keeps none.
+// trail is the states that a history has gone through. A nil trail keeps none.
 type trail struct {
 	mu     sync.Mutex
 	states []*Model
 	acked  int // index of the last one that was acknowledged
 }
 
-// happened notes what the model has become and returns the state's number.
+// happened adds the present state of the model. It returns the state's number.
 func (t *trail) happened(m *Model) int {
 	if t == nil {
 		return 0
@@ -79,6 +78,7 @@ func (t *trail) happened(m *Model) int {
 	return len(t.states) - 1
 }
 
+// acknowledged notes that state n, and all before it, were acknowledged.
 func (t *trail) acknowledged(n int) {
 	if t == nil {
 		return
@@ -104,98 +104,4 @@ func (t *trail) since(n int) []*Model {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Clone(t.states[n:])
-}
-
-// Clone returns a copy that goes its own way.
-func (m *Model) Clone() *Model {
-	c := *m
-	c.tubes, c.jobs = make([]*modelTube, 0, len(m.tubes)), make([]*modelJob, 0, len(m.jobs))
-	copies := make(map[*modelTube]*modelTube)
-	for _, t := range m.tubes {
-		tube := *t
-		copies[t] = &tube
-		c.tubes = append(c.tubes, &tube)
-	}
-	for _, j := range m.jobs {
-		job := *j
-		job.tube = copies[j.tube]
-		c.jobs = append(c.jobs, &job)
-	}
-	return &c
-}
-
-// LastID returns the largest id that was given out.
-func (m *Model) LastID() uint64 { return m.lastID }
-
-// Reopened returns what survives of m for whoever opens the store at the time
-// of the model now. Delays and pauses that are over by then are over.
-func (m *Model) Reopened(keepsTubes bool, now *Model) *Model {
-	c := m.Clone()
-	c.Reopen(keepsTubes)
-	c.Tick(now.now)
-	return c
-}
-
-// Differs compares all that a store answers with what m would, and says where
-// they differ; "" if nowhere. Neither is changed.
-func (m *Model) Differs(s storage.Store) string {
-	ops := []storage.Op{{Kind: storage.Stats}, {Kind: storage.Tubes}}
-	for _, name := range tubeNames {
-		ops = append(ops, storage.Op{Kind: storage.TubeStats, Tube: name})
-		for _, state := range []tube.State{tube.Ready, tube.Delayed, tube.Buried} {
-			ops = append(ops, storage.Op{Kind: storage.PeekHead, Tube: name, State: state})
-		}
-	}
-	for id := range m.lastID + 3 {
-		ops = append(ops, storage.Op{Kind: storage.JobStats, ID: id}, storage.Op{Kind: storage.Peek, ID: id})
-	}
-	return m.agrees(s, ops...)
-}
-
-// DiffersApart takes both apart to compare what only shows then: the order of
-// delayed and buried jobs, and the id of the next one.
-func (m *Model) DiffersApart(s storage.Store) string {
-	for _, name := range tubeNames {
-		for _, state := range []tube.State{tube.Delayed, tube.Buried} {
-			head := storage.Op{Kind: storage.PeekHead, Tube: name, State: state}
-			for {
-				if diff := m.agrees(s, head); diff != "" {
-					return diff
-				}
-				first := m.first(state, func(j *modelJob) bool { return j.tube.name == name })
-				if first == nil {
-					break
-				}
-				if diff := m.agrees(s, storage.Op{Kind: storage.Move, Move: tube.Delete, ID: first.id}); diff != "" {
-					return diff
-				}
-			}
-		}
-	}
-	return m.agrees(s, storage.Op{Kind: storage.Put, Tube: "a"})
-}
-
-// agrees has both carry out the operations and says where they differ.
-func (m *Model) agrees(s storage.Store, ops ...storage.Op) string {
-	mine := slices.Clone(ops)
-	for i := range mine {
-		m.Do(&mine[i])
-	}
-	storage.DoWait(s, ops)
-	for i := range ops {
-		if diff := differ(&ops[i].Answer, &mine[i].Answer, 1); diff != "" {
-			return diff + ": " + describe(&ops[i]) + "\nstore: " + show(&ops[i].Answer) + "\nmodel: " + show(&mine[i].Answer)
-		}
-	}
-	return ""
-}
-
-// hasEnded tells whether the store that gave these answers has ended.
-func hasEnded(done []storage.Op) bool {
-	for i := range done {
-		if errors.Is(done[i].Answer.Err, storage.ErrClosed) {
-			return true
-		}
-	}
-	return false
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// written is a log on a disk, and what its writer knows of it.
+// written is a log on a disk, and what its writer knows about it.
 type written struct {
 	files    map[string][]byte
 	names    []string // of the files, in their order
@@ -29,7 +29,7 @@ type written struct {
 	reopened bool
 }
 
-// write writes a log of five segments, each frame of which was synced.
+// write writes a log of five segments. Each of its frames was synced.
 func write(t testing.TB, closed, reopened bool) *written {
 	t.Helper()
 	mem := newMem(t)
@@ -60,7 +60,7 @@ func write(t testing.TB, closed, reopened bool) *written {
 	for n := range 6 {
 		w.add(t, l, fmt.Sprintf("last %d %s", n, strings.Repeat("z", 11*n)))
 	}
-	settle(l)
+	awaitNext(l)
 	w.last = fmt.Sprint(prefix, l.header.number)
 	if closed {
 		if err := l.Close(); err != nil {
@@ -93,7 +93,7 @@ func (w *written) add(t testing.TB, l *Log, p string) {
 	}
 }
 
-// open opens a copy of the log with some files changed; nil removes one.
+// open opens a copy of the log in which some files are changed; nil removes a file.
 func (w *written) open(t testing.TB, changed map[string][]byte) ([]string, error) {
 	t.Helper()
 	fs := vfs.NewMem()
@@ -126,16 +126,15 @@ func (w *written) open(t testing.TB, changed map[string][]byte) ([]string, error
 	return got, err
 }
 
-// vouched returns how many frames must be replayed, or else Open must fail,
-// after bytes from one offset to another of a segment were lost.
+// vouched returns how many frames must at least be replayed, or else Open must fail,
+// after the bytes between two offsets of a segment were lost.
 //
-// All segments but the last are vouched for by the header of the next one, and
-// all of a log that was closed by the header of its last segment. Of a log that
-// was not, the last segment may lose its frames from the first one on that is
-// hit if no header of a frame behind it is left that was written after the
-// frame that is hit was synced. That is so for the last frame, which has none
-// behind it, and for a hit that takes all frames that would know. To whoever
-// reads it, this looks just like a power cut before the sync.
+// All segments but the last are vouched for by the header of the next one. All
+// segments of a log that was closed are vouched for by the header of its last one. If
+// the log was not closed, the last segment may lose frames: those from the first lost
+// one on, if no frame behind it is left that was written after that one was synced.
+// That is so for the last frame, and if all such later frames are lost as well. To a
+// reader this looks like a power cut before the sync.
 func (w *written) vouched(name string, from, to int64) int {
 	if w.closed || name != w.last {
 		return len(w.frames)
@@ -161,8 +160,8 @@ func (w *written) vouched(name string, from, to int64) int {
 
 var namesSegment = regexp.MustCompile(`jobs/log\.\d+`)
 
-// judge wants all frames, or as many as must be there, or an error that says
-// what is damaged.
+// judge wants all frames, or as many as must be there, or an error that names what is
+// damaged.
 func (w *written) judge(t *testing.T, what string, changed map[string][]byte, must int) (failed bool) {
 	t.Helper()
 	got, err := w.open(t, changed)
@@ -195,7 +194,7 @@ func each(t *testing.T, test func(t *testing.T, w *written)) {
 	}
 }
 
-// TestFlippedBits flips one at every byte of the log.
+// TestFlippedBits flips a bit in every byte of the log.
 func TestFlippedBits(t *testing.T) {
 	each(t, func(t *testing.T, w *written) {
 		random := rand.New(rand.NewPCG(6, 6))
@@ -218,8 +217,8 @@ func TestFlippedBits(t *testing.T) {
 	})
 }
 
-// TestTruncated cuts every segment off at every byte: whatever was synced is
-// there, or the log is refused. That holds for the last segment as well, which
+// TestTruncated cuts off every segment at every byte. All that was synced must be
+// there, or the log must be refused. That holds for the last segment as well, which
 // has grown beyond the size that it was made with.
 func TestTruncated(t *testing.T) {
 	each(t, func(t *testing.T, w *written) {
@@ -235,8 +234,8 @@ func TestTruncated(t *testing.T) {
 	})
 }
 
-// TestOlderSegments: a header that does not say how long its file was, as those
-// of older programs, refuses none.
+// TestOlderSegments: the segments of older programs, whose headers do not say how
+// long the file was, are not refused for that.
 func TestOlderSegments(t *testing.T) {
 	each(t, func(t *testing.T, w *written) {
 		older := make(map[string][]byte)
@@ -270,8 +269,8 @@ func number(t *testing.T, name string) uint64 {
 	return n
 }
 
-// TestOverwritten zeroes ranges, and writes rubbish or other parts of the log
-// over them.
+// TestOverwritten overwrites ranges with zeros, with rubbish, or with other parts of
+// the log.
 func TestOverwritten(t *testing.T) {
 	each(t, func(t *testing.T, w *written) {
 		random := rand.New(rand.NewPCG(7, 7))
@@ -305,8 +304,7 @@ func TestOverwritten(t *testing.T) {
 	})
 }
 
-// TestWrongSegments removes segments, swaps them, and puts one in the place of
-// another.
+// TestWrongSegments removes segments, swaps them, and replaces one by another.
 func TestWrongSegments(t *testing.T) {
 	each(t, func(t *testing.T, w *written) {
 		for _, a := range w.names {
@@ -341,9 +339,8 @@ func TestWrongSegments(t *testing.T) {
 	})
 }
 
-// hostile is data made to be slow to read: plausible lengths at every offset,
-// or headers that are good where they stand, each of them of a frame that would
-// reach to the end.
+// hostile is data that is slow to read: plausible lengths at every offset, or valid
+// headers, each of a frame that would reach to the end.
 func hostile(size int, forged bool) []byte {
 	h := header{number: 1, used: true, durable: true}
 	data := make([]byte, size)
@@ -360,9 +357,9 @@ func hostile(size int, forged bool) []byte {
 	return data
 }
 
-// TestHostileData: what a client has sent, read in the wrong place, must not
-// keep a start for long. If each plausible frame were looked at as a whole,
-// this would take hours.
+// TestHostileData: what a client has sent must not make a start slow when it is read
+// at the wrong place. If all of each plausible frame were read, this would take
+// hours.
 func TestHostileData(t *testing.T) {
 	for _, forged := range []bool{false, true} {
 		begun := time.Now()
@@ -376,8 +373,9 @@ func TestHostileData(t *testing.T) {
 	}
 }
 
-// FuzzReplay opens a log of one segment with any data, as it is or behind a good
-// header. It must be read or refused, and once read be read the same again.
+// FuzzReplay opens a log of one segment with any data, as it is or behind a valid
+// header. It must be read or refused. If it was read, a second start must read the
+// same.
 func FuzzReplay(f *testing.F) {
 	w := write(f, false, false)
 	for _, name := range w.names {

@@ -12,12 +12,14 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"redstalk/storage/throttle"
 )
 
 var errInjected = errors.New("injected")
 
-// nth returns a hook that lets the nth of what begins so fail, and all after it
-// if they are to. It counts from 1.
+// nth returns a hook that lets the nth operation fail whose description begins with
+// kind, and, if after is true, all later ones. It counts from 1.
 func nth(kind string, n int64, after bool) (hook func(string) error, failed *atomic.Bool) {
 	var count atomic.Int64
 	failed = new(atomic.Bool)
@@ -33,9 +35,9 @@ func nth(kind string, n int64, after bool) (hook func(string) error, failed *ato
 	}, failed
 }
 
-// TestFaults lets every write, sync, creation and renaming fail in turn, once
-// or for good. An error names the file, the log takes nothing more after that,
-// and what was synced before is there when it is opened again.
+// TestFaults lets every write, sync, creation and renaming fail in turn, once or for
+// good. The error names the file, the log accepts nothing after that, and what was
+// synced before is there when it is opened again.
 func TestFaults(t *testing.T) {
 	for _, kind := range []string{"write ", "syncdata ", "sync ", "create ", "rename ", "opendir ", "open "} {
 		t.Run(strings.TrimSpace(kind), func(t *testing.T) {
@@ -96,8 +98,8 @@ func wantNamed(t *testing.T, err error) {
 	}
 }
 
-// faultyLife opens a log and appends to it until an error, and wants that to be
-// the last word.
+// faultyLife opens a log and appends to it until there is an error. After that
+// nothing may succeed.
 func faultyLife(t *testing.T, fs *hookFS, first uint64, all []string, synced int) ([]string, int, error) {
 	l, got, err := open(options(t, fs, dir), first)
 	if err != nil {
@@ -127,7 +129,7 @@ func faultyLife(t *testing.T, fs *hookFS, first uint64, all []string, synced int
 			synced = len(all)
 		}
 	}
-	settle(l)
+	awaitNext(l)
 	if err != nil {
 		if e := add(l, "after"); !errors.Is(e, errInjected) {
 			t.Fatalf("after %v, Append: %v", err, e)
@@ -149,8 +151,8 @@ func faultyLife(t *testing.T, fs *hookFS, first uint64, all []string, synced int
 	return all, synced, err
 }
 
-// TestFailedSyncIsNotForgotten: an operating system tells of lost data once.
-// Who syncs at the same time must not take the next sync's word for it.
+// TestFailedSyncIsNotForgotten: an operating system tells about lost data once. A
+// caller that syncs at the same time must not believe the sync after that.
 func TestFailedSyncIsNotForgotten(t *testing.T) {
 	fs := &hookFS{FS: newMem(t)}
 	fatal := make(chan error, 1)
@@ -158,7 +160,7 @@ func TestFailedSyncIsNotForgotten(t *testing.T) {
 	o.SyncEvery = 1
 	o.Fatal = func(err error) { fatal <- err }
 	l, _ := mustOpen(t, o, 0)
-	settle(l)
+	awaitNext(l)
 	failing, goOn := make(chan struct{}), make(chan struct{})
 	var syncs atomic.Int64
 	fs.set(func(what string) error {
@@ -200,8 +202,8 @@ func (c counter) Handle(context.Context, slog.Record) error {
 	return nil
 }
 
-// TestSegmentGrows: while the next segment cannot be prepared the current one
-// grows. It is tried again, but not with every frame, and said once.
+// TestSegmentGrows: while the next segment cannot be prepared the current one grows.
+// Preparing is tried again, but not with every frame, and the operator is told once.
 func TestSegmentGrows(t *testing.T) {
 	fs := &hookFS{FS: newMem(t)}
 	o := options(t, fs, dir)
@@ -209,7 +211,7 @@ func TestSegmentGrows(t *testing.T) {
 	begun := time.Now()
 	o.Log = slog.New(counter{slog.DiscardHandler, &warnings})
 	l, _ := mustOpen(t, o, 0)
-	settle(l)
+	awaitNext(l)
 	fs.set(func(what string) error {
 		if strings.HasPrefix(what, "create ") {
 			tries.Add(1)
@@ -231,7 +233,7 @@ func TestSegmentGrows(t *testing.T) {
 		return ended
 	}
 	put(1200) // into the one that was prepared before
-	settle(l)
+	awaitNext(l)
 	if tries.Load() != 1 || warnings.Load() != 1 {
 		t.Fatalf("%d tries, %d warnings", tries.Load(), warnings.Load())
 	}
@@ -245,7 +247,7 @@ func TestSegmentGrows(t *testing.T) {
 	if n := tries.Load(); n < 100 || n > 130 {
 		t.Errorf("%d tries for 1000 frames", n)
 	}
-	if n := warnings.Load(); n > 1+int64(took/complainEvery) {
+	if n := warnings.Load(); n > 1+int64(took/throttle.Every) {
 		t.Errorf("%d warnings in %v", n, took)
 	}
 	fs.set(nil)
@@ -261,12 +263,11 @@ func TestSegmentGrows(t *testing.T) {
 	l.Abandon()
 }
 
-// TestReuseFails: an old segment that cannot be used again is given up for a new
-// one.
+// TestReuseFails: if an old segment cannot be used again, a new one is made.
 func TestReuseFails(t *testing.T) {
 	fs := &hookFS{FS: newMem(t)}
 	l, _ := mustOpen(t, options(t, fs, dir), 0)
-	settle(l)
+	awaitNext(l)
 	hook, failed := nth("reuse ", 1, false)
 	fs.set(hook)
 	for n := range 5 {
@@ -282,7 +283,7 @@ func TestReuseFails(t *testing.T) {
 		if err != nil || ended != uint64(n+1) {
 			t.Fatal(ended, err)
 		}
-		settle(l)
+		awaitNext(l)
 		l.Release(ended)
 	}
 	if !failed.Load() {

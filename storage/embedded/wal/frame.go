@@ -24,20 +24,20 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// place is where a frame is.
+// place is the place of a frame.
 type place struct {
 	segment uint64
 	offset  int64
 }
 
-// frame is what the header of one says.
+// frame is what the header of a frame says.
 type frame struct {
 	length uint32
 	sum    uint32 // of the payload
 	synced int64
 }
 
-// seal fills the header of a frame and pads it.
+// seal fills the header of a frame and pads the frame.
 func seal(b []byte, at place, synced int64) []byte {
 	payload := b[HeaderSize:]
 	putHeader(b, at, frame{uint32(len(payload)), crc32.Checksum(payload, castagnoli), synced})
@@ -61,8 +61,8 @@ func putHeader(b []byte, at place, f frame) {
 	binary.BigEndian.PutUint32(b[12:], headerSum(b, at))
 }
 
-// headerSum is the checksum of a header at a place. It is never 0, so that a
-// run of zeros is no header.
+// headerSum returns the checksum of a header at a place. It is never 0, so zeros are no
+// header.
 func headerSum(b []byte, at place) uint32 {
 	var covered [16 + HeaderSize - 4]byte
 	binary.BigEndian.PutUint64(covered[:], at.segment)
@@ -71,8 +71,8 @@ func headerSum(b []byte, at place) uint32 {
 	return max(crc32.Checksum(covered[:], castagnoli), 1)
 }
 
-// headerAt reads the header of the frame at an offset of a segment's data; ok
-// is false if there is none. What it costs does not depend on the data.
+// headerAt reads the header of the frame at a place of a segment's data; ok is false if
+// there is none. It does not read the payload.
 func headerAt(data []byte, at place) (f frame, ok bool) {
 	b := data[min(at.offset, int64(len(data))):]
 	if len(b) < HeaderSize {
@@ -87,8 +87,8 @@ func headerAt(data []byte, at place) (f frame, ok bool) {
 	return f, true
 }
 
-// payload returns the payload of the frame at an offset of a segment's data; ok
-// is false if it is not there as it was written.
+// payload returns the payload of the frame at an offset of a segment's data; ok is false if
+// it is not as it was written.
 func (f frame) payload(data []byte, offset int64) (payload []byte, ok bool) {
 	rest := data[offset+HeaderSize:]
 	if f.length == goesOn || int64(f.length) > int64(len(rest)) {
@@ -98,7 +98,7 @@ func (f frame) payload(data []byte, offset int64) (payload []byte, ok bool) {
 	return payload, crc32.Checksum(payload, castagnoli) == f.sum
 }
 
-// next is where the frame behind the one at an offset begins.
+// next returns the offset behind the frame at an offset.
 func (f frame) next(offset int64) int64 {
 	if f.length == goesOn {
 		return offset + HeaderSize
@@ -106,11 +106,10 @@ func (f frame) next(offset int64) int64 {
 	return offset + (HeaderSize+int64(f.length)+align-1)/align*align
 }
 
-// provenAfter looks for frames from a place on at which there is none that
-// could be read, and returns how much of the segment they say had been on the
-// disk. Their headers are enough for that, so one look at all data is. What
-// stands in the payload of a frame whose header is there is not looked at: it
-// is whatever a client has sent.
+// provenAfter returns how much of a segment had been on the disk, according to the frames
+// behind a place at which no frame can be read. It goes by the headers of frames, so it
+// reads all data once. It skips the payload of a frame whose header is there: a payload is
+// whatever a client has sent.
 func provenAfter(data []byte, at place) int64 {
 	var proven int64
 	for at.offset < int64(len(data)) {
@@ -129,70 +128,14 @@ func provenAfter(data []byte, at place) int64 {
 	return proven
 }
 
+// blank is zeros to compare with.
 var blank [256]byte
 
-// zerosAt tells by how many bytes to go on from an offset because there are only
-// zeros, and so no header begins before that; 0 if it may begin here.
+// zerosAt returns how many bytes can be skipped at an offset because all are zero, and no
+// header begins among them; 0 if a header may begin there.
 func zerosAt(data []byte, offset int64) int64 {
 	if int64(len(data))-offset < int64(len(blank)) || !bytes.Equal(data[offset:][:len(blank)], blank[:]) {
 		return 0
 	}
 	return int64(len(blank)) - HeaderSize + align
-}
-
-const magic = "redstalk log 02\n"
-
-// header is the beginning of a segment.
-type header struct {
-	number  uint64
-	used    bool  // false: it was prepared, and there is no frame in it
-	prevEnd int64 // of the segment before
-	durable bool  // all of that, and of those before it, was on the disk
-	closed  int64 // where the frames end, if the log was closed then; or 0
-	size    int64 // bytes of the file that were on the disk, at least; 0 if an older program wrote this
-}
-
-const (
-	usedFlag    byte = 1
-	durableFlag byte = 2
-
-	sizeOffset = 48
-	headerBody = segmentHeader - 4
-)
-
-// encode: magic, number, prevEnd, closed, flags in one byte, 7 zeros, size,
-// zeros, and a checksum of all that.
-func (h *header) encode() []byte {
-	b := make([]byte, 0, segmentHeader)
-	b = append(b, magic...)
-	b = binary.BigEndian.AppendUint64(b, h.number)
-	b = binary.BigEndian.AppendUint64(b, uint64(h.prevEnd))
-	b = binary.BigEndian.AppendUint64(b, uint64(h.closed))
-	var flags byte
-	if h.used {
-		flags |= usedFlag
-	}
-	if h.durable {
-		flags |= durableFlag
-	}
-	b = append(b, flags)[:headerBody]
-	binary.BigEndian.PutUint64(b[sizeOffset:], uint64(h.size))
-	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
-}
-
-// decodeHeader reads the header of segment number; ok is false if it has none.
-func decodeHeader(data []byte, number uint64) (h header, ok bool) {
-	if len(data) < segmentHeader || string(data[:len(magic)]) != magic {
-		return h, false
-	}
-	if crc32.Checksum(data[:headerBody], castagnoli) != binary.BigEndian.Uint32(data[headerBody:]) {
-		return h, false
-	}
-	h.number = binary.BigEndian.Uint64(data[len(magic):])
-	h.prevEnd = int64(binary.BigEndian.Uint64(data[len(magic)+8:]))
-	h.closed = int64(binary.BigEndian.Uint64(data[len(magic)+16:]))
-	h.size = int64(binary.BigEndian.Uint64(data[sizeOffset:]))
-	flags := data[len(magic)+24]
-	h.used, h.durable = flags&usedFlag != 0, flags&durableFlag != 0
-	return h, h.number == number
 }

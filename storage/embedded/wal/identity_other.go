@@ -4,8 +4,8 @@ package wal
 
 import "github.com/cockroachdb/pebble/v2/vfs"
 
-// sameFile cannot tell here.
+// sameFile returns true: this system does not say.
 func sameFile(a, b vfs.FileInfo) bool { return true }
 
-// Unlinked cannot tell here.
+// Unlinked returns false: this system does not say.
 func Unlinked(vfs.FileInfo) bool { return false }

@@ -12,7 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// ours opens a log in a real directory and has it two frames long.
+// ours opens a log of two frames in a real directory.
 func ours(t *testing.T) (l *Log, at string) {
 	t.Helper()
 	at = t.TempDir()
@@ -25,7 +25,7 @@ func ours(t *testing.T) (l *Log, at string) {
 	if err := l.Sync(); err != nil {
 		t.Fatal(err)
 	}
-	settle(l)
+	awaitNext(l)
 	if err := l.Check(); err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func copyOver(path string) error {
 	return errors.Join(os.WriteFile(path+".copy", data, 0o644), os.Rename(path+".copy", path))
 }
 
-// TestCheck: the log notices what somebody else does to its current segment.
+// TestCheck: the log notices what others do to its current segment.
 func TestCheck(t *testing.T) {
 	for what, do := range map[string]func(path string) error{
 		"removed":   os.Remove,
@@ -64,8 +64,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestNextIsGone: a segment that somebody has removed since it was prepared is
-// not begun, and the one before it does not say that it goes on there.
+// TestNextIsGone: a segment that was removed since it was prepared is not begun, and
+// the one before it does not say that there is a next one.
 func TestNextIsGone(t *testing.T) {
 	l, at := ours(t)
 	if err := os.Remove(filepath.Join(at, "log.2")); err != nil {
@@ -84,8 +84,8 @@ func TestNextIsGone(t *testing.T) {
 	l.Abandon()
 }
 
-// TestPreparesNothingElsewhere: in a directory that has taken the place of the
-// log's no file is made.
+// TestPreparesNothingElsewhere: no file is made in a directory that has replaced that
+// of the log.
 func TestPreparesNothingElsewhere(t *testing.T) {
 	l, at := ours(t)
 	defer l.Abandon()
@@ -96,7 +96,7 @@ func TestPreparesNothingElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.prepareNext()
-	settle(l)
+	awaitNext(l)
 	names, err := os.ReadDir(at)
 	if err != nil || len(names) > 0 {
 		t.Errorf("in another directory there is %v (%v)", names, err)

@@ -15,7 +15,7 @@ import (
 )
 
 // TestRoundTrips opens a log again and again, appends across many segments, and
-// lets go of old ones; it is closed in peace or just left.
+// releases old ones. It closes the log, or abandons it.
 func TestRoundTrips(t *testing.T) {
 	for name, fs := range map[string]vfs.FS{"memory": newMem(t), "files": vfs.Default} {
 		t.Run(name, func(t *testing.T) {
@@ -78,7 +78,7 @@ func tripRound(t *testing.T, o Options, r *rand.Rand) {
 	}
 }
 
-// drop takes the segments before first out of what is to be replayed.
+// drop removes what is in the segments before first from what must be replayed.
 func drop(want []string, began map[uint64]int, first uint64) ([]string, map[uint64]int) {
 	cut, left := began[first], make(map[uint64]int)
 	for segment, at := range began {
@@ -89,9 +89,9 @@ func drop(want []string, began map[uint64]int, first uint64) ([]string, map[uint
 	return want[cut:], left
 }
 
-// TestOldSegmentsAreUsedAgain: they are not removed but become the next ones,
-// and never are there more files than the log has segments, one that is
-// prepared, and one to use again.
+// TestOldSegmentsAreUsedAgain: released segments become the next ones. There are
+// never more files than the segments of the log, one that is prepared, and one to use
+// again.
 func TestOldSegmentsAreUsedAgain(t *testing.T) {
 	reused := 0
 	fs := &hookFS{FS: newMem(t), hook: func(what string) error {
@@ -109,13 +109,13 @@ func TestOldSegmentsAreUsedAgain(t *testing.T) {
 		if err != nil || ended == 0 {
 			t.Fatal(ended, err)
 		}
-		settle(l)
+		awaitNext(l)
 		l.Release(ended)
 		if names, _ := fs.List(dir); len(names) > 3 {
 			t.Fatalf("after %d rotations: %v", n+1, names)
 		}
 	}
-	settle(l)
+	awaitNext(l)
 	if reused < 17 {
 		t.Errorf("of 20 segments %d were used again", reused)
 	}
@@ -131,13 +131,13 @@ func TestOldSegmentsAreUsedAgain(t *testing.T) {
 	l.Abandon()
 }
 
-// TestUnused: a segment that was prepared, or half of one, is no part of the
-// log.
+// TestUnused: a segment that was prepared, completely or in part, is not a part of
+// the log.
 func TestUnused(t *testing.T) {
 	fs := newMem(t)
 	var want []string
 	for n := range 4 {
-		f, err := fs.Create(fs.PathJoin(dir, making), vfs.WriteCategoryUnspecified)
+		f, err := fs.Create(fs.PathJoin(dir, newName), vfs.WriteCategoryUnspecified)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,7 +147,7 @@ func TestUnused(t *testing.T) {
 		f.Close()
 		l, got := mustOpen(t, options(t, fs, dir), min(uint64(n), 1))
 		same(t, got, want)
-		settle(l)
+		awaitNext(l)
 		_, current := l.Segments()
 		if _, err := fs.Stat(l.path(current + 1)); err != nil {
 			t.Fatalf("the next segment is not there: %v", err)
@@ -162,7 +162,7 @@ func TestUnused(t *testing.T) {
 	}
 }
 
-// TestMissing: once there was a log, it is not taken for a new one.
+// TestMissing: a log that was there before and is missing is not taken for a new one.
 func TestMissing(t *testing.T) {
 	for _, first := range []uint64{1, 7} {
 		l, _, err := open(options(t, newMem(t), dir), first)
@@ -175,7 +175,7 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// TestReplayFails: an error of whoever takes the frames names file and place.
+// TestReplayFails: an error of the replay function names file and place.
 func TestReplayFails(t *testing.T) {
 	fs := newMem(t)
 	l, _ := mustOpen(t, options(t, fs, dir), 0)
@@ -190,8 +190,8 @@ func TestReplayFails(t *testing.T) {
 	}
 }
 
-// TestTimer has it sync what nobody has called Sync for, the last frames of a
-// burst included, which are appended while it is at that.
+// TestTimer has the timer sync what nobody has called Sync for. That includes the
+// last frames of a burst, which are appended while it syncs.
 func TestTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := newMem(t)
@@ -199,7 +199,7 @@ func TestTimer(t *testing.T) {
 		o := options(t, fs, dir)
 		o.SyncEvery = time.Second
 		l, _ := mustOpen(t, o, 0)
-		settle(l)
+		awaitNext(l)
 		var once sync.Once
 		syncs := 0
 		fs.set(func(what string) error {
@@ -244,7 +244,7 @@ func TestTimer(t *testing.T) {
 	})
 }
 
-// TestNever syncs only what it must: on a call of Sync, and then all.
+// TestNever: only a call of Sync syncs, and then it syncs everything.
 func TestNever(t *testing.T) {
 	mem := newMem(t)
 	var synced []string
@@ -271,7 +271,7 @@ func TestNever(t *testing.T) {
 			t.Fatal(ended, err)
 		}
 	}
-	settle(l)
+	awaitNext(l)
 	if len(synced) > 0 {
 		t.Errorf("synced: %q", synced)
 	}
@@ -287,8 +287,8 @@ func TestNever(t *testing.T) {
 	l.Abandon()
 }
 
-// TestReplayedIsVouchedFor: what was only with the operating system when the log
-// was opened is on the disk before anything new.
+// TestReplayedIsVouchedFor: what was only with the operating system when the log was
+// opened is on the disk before anything new.
 func TestReplayedIsVouchedFor(t *testing.T) {
 	mem := newMem(t)
 	o := options(t, mem, dir)
@@ -315,7 +315,7 @@ func TestReplayedIsVouchedFor(t *testing.T) {
 
 var histories = flag.Int("histories", 8, "random histories in which the power is cut")
 
-// cutter takes a log through a random history on a disk whose power is cut.
+// cutter takes a log through a random history, and cuts the power of its disk.
 type cutter struct {
 	t      *testing.T
 	random *rand.Rand // behind mu while the log is open and not settled
@@ -332,8 +332,8 @@ type cutter struct {
 	cuts   int
 }
 
-// look opens what a power cut leaves now.
-func (c *cutter) look(when string) {
+// checkCut opens what a power cut leaves now.
+func (c *cutter) checkCut(when string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.cuts++
@@ -358,13 +358,13 @@ func (c *cutter) look(when string) {
 	}
 }
 
-// open opens the log, whose beginning is a point to cut the power at as well.
+// open opens the log. The power may be cut within that as well.
 func (c *cutter) open() {
 	c.t.Helper()
 	c.fs = &hookFS{FS: c.mem}
 	c.fs.set(func(what string) error {
 		if c.mayLook() {
-			c.look("before " + what)
+			c.checkCut("before " + what)
 		}
 		return nil
 	})
@@ -385,7 +385,7 @@ func (c *cutter) mayLook() bool {
 }
 
 func (c *cutter) step() {
-	settle(c.log) // so that only the log's caller changes anything from here on
+	awaitNext(c.log) // so that only the log's caller changes anything from here on
 	var err error
 	switch c.random.IntN(8) {
 	default:
@@ -410,11 +410,11 @@ func (c *cutter) step() {
 		c.synced = len(c.all)
 		c.mu.Unlock()
 	}
-	settle(c.log)
-	c.look("after a step")
+	awaitNext(c.log)
+	c.checkCut("after a step")
 }
 
-// TestPowerCut cuts the power after and within every step: what was synced is
+// TestPowerCut cuts the power after and within every step. What was synced is
 // replayed, in order, and nothing that was not appended.
 func TestPowerCut(t *testing.T) {
 	cuts := 0

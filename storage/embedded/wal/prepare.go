@@ -3,24 +3,27 @@ package wal
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// maxZeros bounds the size in bytes to which a new segment is filled with
-// zeros: a larger one grows from there.
+// maxZeros is the largest size in bytes to which a new segment is filled with zeros. A
+// larger segment grows from there.
 const maxZeros = 16 << 20
 
-// prepareNext has the next segment prepared aside.
+// newName is the name of a segment that is being prepared.
+const newName = prefix + "new"
+
+// prepareNext has the next segment prepared in the background.
 func (l *Log) prepareNext() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.making = true
-	go l.makeNext(l.header.number + 1)
+	go l.prepareSegment(l.header.number + 1)
 }
 
-func (l *Log) makeNext(number uint64) {
+// prepareSegment prepares the next segment, in the background. making is true.
+func (l *Log) prepareSegment(number uint64) {
 	l.mu.Lock()
 	spare := l.spare
 	l.spare = ""
@@ -28,9 +31,9 @@ func (l *Log) makeNext(number uint64) {
 	var s *segment
 	err := l.Check()
 	if err != nil {
-		l.fail(err) // a new segment might take the place of one of somebody else's
+		l.fail(err) // the new segment might replace one of somebody else
 	} else if s, err = l.prepare(number, spare, min(l.size, maxZeros)); err != nil {
-		l.complain(err)
+		l.said.Warn(l.log, "the next segment of the log cannot be prepared; the current one grows", "err", err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -38,30 +41,16 @@ func (l *Log) makeNext(number uint64) {
 	l.idle.Broadcast()
 }
 
-// complainEvery is how often it is said that a segment cannot be prepared, while
-// that goes on.
-const complainEvery = 10 * time.Second
-
-// complain tells the operator why the current segment grows. Nobody else does
-// at the same time: one segment is prepared at a time.
-func (l *Log) complain(err error) {
-	if now := time.Now(); now.Sub(l.told) >= complainEvery {
-		l.told = now
-		l.log.Warn("the next segment of the log cannot be prepared; the current one grows", "err", err)
-	}
-}
-
-// making is the name of a segment that is being prepared.
-const making = prefix + "new"
-
-// prepare makes a segment that is not used yet, of the file spare if there is
-// one, else of so many zeros.
-// A sync of bytes that overwrite others is one write to the disk; where a file
-// grows, its inode is a second one. So a segment has its full size beforehand.
-// It gets its name when all of it is on the disk, so that one without a header
-// is damaged.
+// prepare makes a segment that is not used yet: of the file spare if there is one, else of
+// so many zeros.
+//
+// A segment has its full size from the beginning. A sync of bytes that overwrite others is
+// one write to the disk; if the file grows, its inode is a second one.
+//
+// A segment gets its name when all of it is on the disk. So a segment without a header is
+// damaged.
 func (l *Log) prepare(number uint64, spare string, zeros int64) (*segment, error) {
-	path, made := l.path(number), l.fs.PathJoin(l.dir, making)
+	path, made := l.path(number), l.fs.PathJoin(l.dir, newName)
 	file, info, err := l.makeFile(made, number, spare, zeros)
 	if err == nil {
 		if err = errors.Join(l.fs.Rename(made, path), l.syncDir()); err != nil {
@@ -82,6 +71,8 @@ func (l *Log) syncDir() error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
+// makeFile makes the file of a segment under another name, of the file spare if there is
+// one, else of so many zeros.
 func (l *Log) makeFile(path string, number uint64, spare string, zeros int64) (f vfs.File, info vfs.FileInfo, err error) {
 	if spare != "" {
 		f, err = l.fs.ReuseForWrite(spare, path, vfs.WriteCategoryUnspecified)
@@ -95,14 +86,7 @@ func (l *Log) makeFile(path string, number uint64, spare string, zeros int64) (f
 		err = fill(f, max(zeros, segmentHeader))
 	}
 	if err == nil {
-		info, err = f.Stat()
-	}
-	if err == nil {
-		h := header{number: number, size: info.Size()}
-		_, err = f.WriteAt(h.encode(), 0)
-	}
-	if err == nil {
-		err = f.Sync()
+		info, err = writeUnused(f, number)
 	}
 	if err != nil {
 		f.Close()
@@ -112,8 +96,21 @@ func (l *Log) makeFile(path string, number uint64, spare string, zeros int64) (f
 	return f, info, nil
 }
 
-// fill writes zeros. They are made anew for each write, which may change what it
-// is given, see vfs.File.
+// writeUnused gives a file the header of a segment that is not used yet, and syncs all of
+// it.
+func writeUnused(f vfs.File, number uint64) (info vfs.FileInfo, err error) {
+	if info, err = f.Stat(); err != nil {
+		return nil, err
+	}
+	h := header{number: number, size: info.Size()}
+	if _, err := f.WriteAt(h.encode(), 0); err != nil {
+		return nil, err
+	}
+	return info, f.Sync()
+}
+
+// fill writes zeros to a file. It clears them before each write, because a write may change
+// what it is given, see vfs.File.
 func fill(f vfs.File, size int64) error {
 	zeros := make([]byte, max(min(size, 256<<10), 1))
 	for left := size; left > 0; left -= int64(len(zeros)) {
@@ -121,24 +118,6 @@ func fill(f vfs.File, size int64) error {
 		if _, err := f.Write(zeros[:min(left, int64(len(zeros)))]); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// syncFile syncs a segment by its name, with b at an offset if it is not nil.
-func syncFile(fs vfs.FS, path string, b []byte, offset int64) error {
-	f, err := fs.OpenReadWrite(path, vfs.WriteCategoryUnspecified)
-	if err != nil {
-		return fmt.Errorf("opening a segment: %w", err)
-	}
-	defer f.Close()
-	if b != nil {
-		if _, err := f.WriteAt(b, offset); err != nil {
-			return fmt.Errorf("writing to %s: %w", path, err)
-		}
-	}
-	if err := f.Sync(); err != nil {
-		return fmt.Errorf("syncing %s: %w", path, err)
 	}
 	return nil
 }

@@ -11,10 +11,11 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// ErrDamaged is in the chain of Open's error when frames that were on the disk
-// cannot be read any more.
+// ErrDamaged is in the chain of Open's error when frames that were on the disk cannot be
+// read any more.
 var ErrDamaged = errors.New("the log is damaged")
 
+// prefix is the name of a segment without its number.
 const prefix = "log."
 
 func (l *Log) path(number uint64) string {
@@ -43,16 +44,17 @@ type reader struct {
 	*Log
 	replay func(payload []byte) error
 
-	number uint64 // of the last segment that was replayed; 0 if none
-	header header // its
+	// These are about the last segment that was replayed.
+	number uint64 // 0: there is none
+	header header
 	end    int64  // where its frames end
-	goesOn bool   // a frame there says that the next segment is there
-	data   []byte // all of it
+	goesOn bool   // the frame there says that there is a next segment
+	data   []byte // all of the file
 }
 
-// read replays all segments from first on. It returns the first one that does
-// not count: it was prepared but not used, or is behind a torn end. must says
-// that the first segment is there.
+// read replays all segments from first on. It returns the number of the first one that does
+// not count: it was prepared but not used, or it is behind a torn end. must says that
+// segment first has to be there.
 func (r *reader) read(first uint64, must bool, numbers []uint64) (unused uint64, err error) {
 	for i, number := range numbers {
 		if want := first + uint64(i); number != want {
@@ -84,8 +86,7 @@ func (r *reader) missing(number uint64) error {
 	return fmt.Errorf("%w: %s is missing", ErrDamaged, r.path(number))
 }
 
-// segment reads a segment, which gets its name only when its header is on the
-// disk.
+// segment reads a segment and its header, which every segment has.
 func (r *reader) segment(number uint64) (h header, data []byte, err error) {
 	if data, err = readFile(r.fs, r.path(number)); err != nil {
 		return h, nil, err
@@ -100,20 +101,19 @@ func (r *reader) segment(number uint64) (h header, data []byte, err error) {
 	return h, data, nil
 }
 
-// follows tells whether a segment was used and goes on where the last one ends.
-// If not, that one has lost its end.
+// follows reports whether a segment was used, and begins where the last one ends. If it was
+// used and does not, the last one has lost its end.
 func (r *reader) follows(h header) bool {
 	return h.used && (r.number == 0 || h.prevEnd == r.end)
 }
 
-// vouches tells whether all segments before this one had been on the disk: a
-// sync of one comes after the syncs of those before it.
+// vouches reports whether all segments before this one had been on the disk: a segment is
+// synced after those before it.
 func vouches(h header, data []byte) bool {
 	return h.used && (h.durable || h.closed > 0 || provenAfter(data, place{h.number, segmentHeader}) > 0)
 }
 
-// checkUnused fails if one of the segments behind an unused one holds frames
-// that were on the disk.
+// checkUnused fails if one of the segments behind an unused one vouches for it.
 func (r *reader) checkUnused(numbers []uint64) error {
 	for _, number := range numbers {
 		h, data, err := r.segment(number)
@@ -127,8 +127,8 @@ func (r *reader) checkUnused(numbers []uint64) error {
 	return nil
 }
 
-// checkEnd fails if there were frames behind the place where those of the last
-// segment end; proven tells that there were.
+// checkEnd fails if there had been frames on the disk behind the place where the frames of
+// the last segment end. proven says that a later segment vouches for that.
 func (r *reader) checkEnd(proven bool) error {
 	switch {
 	case r.number == 0:
@@ -140,7 +140,7 @@ func (r *reader) checkEnd(proven bool) error {
 	return fmt.Errorf("%w: there is no frame at byte %d of %s, where one had been written", ErrDamaged, r.end, r.path(r.number))
 }
 
-// frames replays the frames of the segment in r.data.
+// frames replays the frames of the segment in r.data, up to the first that cannot be read.
 func (r *reader) frames() error {
 	r.end, r.goesOn = segmentHeader, false
 	for {

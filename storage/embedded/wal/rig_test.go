@@ -16,9 +16,10 @@ import (
 
 const dir = "jobs"
 
-// hookFS is a file system that asks before everything that changes a file or
-// the directory, as "write jobs/log.1". An error keeps it from being done, but
-// half of a write is, unless that is in the first sector of a file.
+// hookFS is a file system that calls a hook before everything that changes a file or
+// the directory, with a text such as "write jobs/log.1". If the hook returns an error
+// the operation is not carried out; only of a write the first half is, unless that is
+// in the first sector of a file.
 type hookFS struct {
 	vfs.FS
 	mu   sync.Mutex
@@ -82,8 +83,8 @@ func (fs *hookFS) Rename(from, to string) error {
 	return fs.FS.Rename(from, to)
 }
 
-// hookFile goes by the name that it was opened under, though a segment is
-// renamed once it is prepared.
+// hookFile keeps the name under which it was opened, although a segment is renamed
+// once it is prepared.
 type hookFile struct {
 	vfs.File
 	fs   *hookFS
@@ -173,8 +174,8 @@ func add(l *Log, payload string) error {
 	return err
 }
 
-// settle waits until nothing is being prepared.
-func settle(l *Log) {
+// awaitNext waits until nothing is being prepared.
+func awaitNext(l *Log) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for l.making {
@@ -182,11 +183,11 @@ func settle(l *Log) {
 	}
 }
 
-// rotate rotates if the log is full, and has what it has to wait for ready.
+// rotate rotates if the log is full. It waits until the next segment is prepared.
 func rotate(l *Log) (ended uint64, err error) {
-	settle(l)
+	awaitNext(l)
 	if !l.Full() {
-		settle(l) // it may have begun anew
+		awaitNext(l) // it may have begun anew
 		if !l.Full() {
 			return 0, nil
 		}
@@ -194,13 +195,13 @@ func rotate(l *Log) (ended uint64, err error) {
 	return l.Rotate()
 }
 
-// payload is one that is like no other.
+// payload returns a payload that is different from all others.
 func payload(r *rand.Rand, n int) string {
 	size := []int{0, 1, 7, 8, 40, 200, 700, 5000}[r.IntN(8)]
 	return fmt.Sprintf("%d:%s", n, strings.Repeat(string(rune('a'+n%26)), r.IntN(size+1)))
 }
 
-// same wants got to be want.
+// same fails unless got is want.
 func same(t testing.TB, got, want []string) {
 	t.Helper()
 	if !slices.Equal(got, want) {
@@ -208,7 +209,7 @@ func same(t testing.TB, got, want []string) {
 	}
 }
 
-// prefixOf tells whether got begins all and has at least n.
+// prefixOf says what is wrong if got is not a prefix of all with at least n elements.
 func prefixOf(got, all []string, n int) string {
 	switch {
 	case len(got) > len(all) || !slices.Equal(got, all[:len(got)]):

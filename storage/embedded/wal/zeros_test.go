@@ -6,8 +6,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// TestHeaderAmongZeros: a header is found wherever it stands among zeros, and
-// however few follow it.
+// TestHeaderAmongZeros: a header is found at every place among zeros, however few follow it.
 func TestHeaderAmongZeros(t *testing.T) {
 	const size = 3 * int64(len(blank))
 	for offset := int64(0); offset+HeaderSize <= size; offset += align {
@@ -21,8 +20,8 @@ func TestHeaderAmongZeros(t *testing.T) {
 	}
 }
 
-// TestFill: a segment is filled with zeros also by a file system that changes
-// what it is given to write.
+// TestFill: a segment is filled with zeros, even if the file system changes what it is given
+// to write.
 func TestFill(t *testing.T) {
 	const size = 1<<20 + 100
 	fs := vfs.NewMem()
@@ -44,7 +43,7 @@ func TestFill(t *testing.T) {
 	}
 }
 
-// invertingFile inverts what it was given, once it is written.
+// invertingFile inverts what it is given after it has written it.
 type invertingFile struct{ vfs.File }
 
 func (f *invertingFile) Write(p []byte) (int, error) {

@@ -9,7 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// TestPieces: a frame that is written in pieces is the one that is written at
+// TestPieces: a frame that is written in pieces is the same as if it was written at
 // once, wherever it is cut.
 func TestPieces(t *testing.T) {
 	var want [][]byte

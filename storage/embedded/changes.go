@@ -1,0 +1,71 @@
+package embedded
+
+import "redstalk/tube"
+
+// The journal's methods that the machine calls, see tube.Journal. Each adds an entry
+// to the group that is being filled, and notes in the window what the tables lack.
+// The lock is held.
+
+// Put implements tube.Journal.
+func (j *journal) Put(r tube.Record, body []byte) {
+	g := j.filling
+	if g.size > 0 && g.size+len(body) > maxBatch {
+		g.cut()
+	}
+	start := len(g.frame)
+	g.frame = encodeRecord(appendEntry(g.frame, putEntry, r.ID), &r)
+	if len(body) < minLarge {
+		g.frame = append(g.frame, body...)
+		g.size += len(g.frame) - start
+	} else {
+		g.large = append(g.large, largeBody{len(g.frame), body})
+		g.size += len(g.frame) - start + len(body)
+	}
+	g.bodies += int64(len(body))
+	j.unwritten += int64(len(body))
+	j.window.put(r.ID)
+	j.written++
+}
+
+// Changed implements tube.Journal.
+func (j *journal) Changed(r tube.Record) {
+	g := j.filling
+	start := len(g.frame)
+	g.frame = encodeRecord(appendEntry(g.frame, changedEntry, r.ID), &r)
+	g.size += len(g.frame) - start
+	j.window.changed(r.ID)
+	j.written++
+}
+
+// Deleted implements tube.Journal.
+func (j *journal) Deleted(id uint64, size uint32) {
+	g := j.filling
+	start := len(g.frame)
+	g.frame = appendEntry(g.frame, deletedEntry, id)
+	g.size += len(g.frame) - start
+	j.window.deleted(id, inline(size))
+	j.written++
+}
+
+// Paused implements tube.Journal.
+func (j *journal) Paused(name string, seconds uint32, until tube.Instant) {
+	g, p := j.filling, pause{seconds, until}
+	start := len(g.frame)
+	g.frame = append(append(g.frame, pausedEntry, byte(len(name))), name...)
+	g.frame = encodePause(g.frame, p)
+	g.size += len(g.frame) - start
+	j.window.pauses[name] = p
+	j.written++
+}
+
+// endFrame is called between batches. It ends the frame that is being filled if it
+// is large. The lock is held.
+func (j *journal) endFrame() {
+	limit := maxFrame
+	if j.frameLimit > 0 {
+		limit = j.frameLimit
+	}
+	if g := j.filling; g.size > limit || len(g.frame) > maxEntries {
+		g.cut()
+	}
+}

@@ -1,0 +1,79 @@
+package embedded
+
+import (
+	"cmp"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// Options say where and how the jobs are kept.
+type Options struct {
+	// Dir is the directory. It is made if it does not exist.
+	Dir string
+
+	// SyncEvery says when changes are synced to the disk: 0 before every reply,
+	// d > 0 within d, < 0 never. See the package comment.
+	SyncEvery time.Duration
+
+	// FileSize is the approximate size of a segment of the log, in bytes; 0 means
+	// DefaultFileSize.
+	FileSize int64
+
+	// Reserve is how many bytes of the disk stay free: a put that would take them
+	// is answered with storage.ErrNoSpace. 0 means that free space is not watched.
+	Reserve int64
+
+	// KeepBodies is how many bytes of bodies stay in memory although they are in
+	// the tables; 0 means DefaultKeepBodies.
+	KeepBodies int64
+
+	// Log gets messages for the operator; nil means slog.Default.
+	Log *slog.Logger
+
+	// Fatal is called with the cause when the engine cannot go on. It must not
+	// return. Nil logs the cause and ends the process with code 1.
+	Fatal func(error)
+
+	segment int64            // for tests: bytes, used instead of FileSize unless it is 0
+	fs      vfs.FS           // for tests: nil is the real file system
+	clock   func() time.Time // for tests: nil is time.Now
+}
+
+const (
+	// DefaultFileSize is the one of beanstalkd's -s. A small segment is soon used
+	// again instead of a new one, and is synced faster then.
+	DefaultFileSize = 10 << 20
+
+	minFileSize = 1 << 20
+	maxFileSize = 512 << 20
+
+	// DefaultKeepBodies is enough for a queue that is kept short.
+	DefaultKeepBodies = 64 << 20
+)
+
+func (o *Options) setDefaults() {
+	o.FileSize = min(max(cmp.Or(o.FileSize, DefaultFileSize), minFileSize), maxFileSize)
+	if o.segment > 0 {
+		o.FileSize = o.segment
+	}
+	o.KeepBodies = cmp.Or(o.KeepBodies, DefaultKeepBodies)
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.fs == nil {
+		o.fs = vfs.Default
+	}
+	if o.clock == nil {
+		o.clock = time.Now
+	}
+	if o.Fatal == nil {
+		log := o.Log
+		o.Fatal = func(err error) {
+			log.Error("the journal cannot go on", "err", err)
+			os.Exit(1)
+		}
+	}
+}

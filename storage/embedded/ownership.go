@@ -1,0 +1,87 @@
+package embedded
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"redstalk/storage/embedded/wal"
+)
+
+const (
+	// ownEvery is the shortest time between two checks that the directory is still
+	// the engine's, while there are changes. A check takes a few microseconds.
+	ownEvery = 10 * time.Millisecond
+
+	// ownAnyway is how often that is checked although nothing changes.
+	ownAnyway = 500 * time.Millisecond
+)
+
+// ownership is whether the next Open would find what is written: the directory, the
+// current segment of the log and the tables are those that were opened.
+type ownership struct {
+	dir    *directory
+	tables *directory
+	log    *wal.Log
+	clock  func() time.Time
+
+	mu      sync.Mutex
+	checked time.Time
+	lost    error // ErrGone; it is final
+}
+
+// check fails with ErrGone if the directory is not the engine's any more.
+func (o *ownership) check() error { return o.checkWithin(0) }
+
+// checkLately is check, unless that was done within ownEvery.
+func (o *ownership) checkLately() error { return o.checkWithin(ownEvery) }
+
+// checkWithin is check, unless that was done within d.
+func (o *ownership) checkWithin(d time.Duration) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now := o.clock()
+	if o.lost != nil || d > 0 && now.Sub(o.checked) < d {
+		return o.lost
+	}
+	o.checked = now
+	if o.lost = o.dir.check(); o.lost == nil {
+		o.lost = o.log.Check()
+	}
+	if o.lost == nil {
+		o.lost = o.tablesLost()
+	}
+	return o.lost
+}
+
+// tablesLost fails if the tables will not come back. If they are only renamed they may,
+// and the log keeps what they lack until then.
+func (o *ownership) tablesLost() error {
+	err := o.tables.check()
+	if errors.Is(err, wal.ErrReplaced) || err != nil && o.tables.removed() {
+		return err
+	}
+	return nil
+}
+
+// watchDirectory checks now and then that the directory is still the engine's, until the
+// journal ends.
+func (j *journal) watchDirectory() {
+	ticker := time.NewTicker(ownAnyway)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			j.mustOwn()
+		case <-j.ended:
+			return
+		}
+	}
+}
+
+// mustOwn ends the process if the directory is not the engine's any more.
+func (j *journal) mustOwn() {
+	if err := j.own.check(); err != nil {
+		j.fatal(err)
+	}
+}

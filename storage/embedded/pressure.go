@@ -1,0 +1,64 @@
+package embedded
+
+// What happens when changes come faster than the disk takes them: puts wait while
+// too many bodies are in memory (crowded), tasks wait while a large group is written
+// (awaitCommit), and all calls wait while the tables are far behind the log
+// (awaitTables). If the tables cannot be written at all, puts are refused instead
+// (stuck).
+
+const (
+	// maxUnwritten is how many bytes of bodies may wait to be written before
+	// further puts wait.
+	maxUnwritten = 64 << 20
+
+	// maxUnkept is how many bytes of bodies may wait in memory for the tables, in
+	// addition to those that stay there anyway (Options.KeepBodies).
+	maxUnkept = 256 << 20
+
+	// maxBehind is how many windows may wait for the tables before changes have to
+	// wait for them.
+	maxBehind = 8
+
+	// maxWindows is how many windows there can be, see endWindow.
+	maxWindows = maxBehind + 1
+)
+
+// crowded reports whether further puts have to wait until bodies are written, or
+// have come to the tables. The lock is held.
+func (j *journal) crowded() bool {
+	limit := int64(maxUnwritten)
+	if j.unwrittenAt > 0 {
+		limit = j.unwrittenAt
+	}
+	tablesCatchUp := j.behind > 0 && !j.failing
+	return j.unwritten > limit || tablesCatchUp && j.muchUnkept()
+}
+
+// muchUnkept reports whether more bodies are in memory than may wait there for the
+// tables. The lock is held.
+func (j *journal) muchUnkept() bool { return j.machine.BodyBytes() > j.keep+maxUnkept }
+
+// stuck reports whether the tables cannot be written, and are so far behind that puts
+// are refused. Everything else goes on, in the log. The lock is held.
+func (j *journal) stuck() bool {
+	return j.failing && (j.behind > maxBehind || j.muchUnkept())
+}
+
+// awaitTables waits while the tables are too far behind the log. It does not wait
+// while they cannot be written, because that may last for ever. It releases the lock
+// while it waits; the lock is held before and after.
+func (j *journal) awaitTables() {
+	for j.behind > maxBehind && !j.failing && !j.ending {
+		j.eased.Wait()
+	}
+}
+
+// awaitCommit waits while a heavy group waits to be written. Tasks change jobs faster
+// than a disk writes them, and a put of another connection waits for all of the group
+// that it has joined. It releases the lock while it waits; the lock is held before and
+// after.
+func (j *journal) awaitCommit() {
+	for j.writing != nil && j.filling.heavy() && !j.ending {
+		j.eased.Wait()
+	}
+}

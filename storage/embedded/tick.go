@@ -1,0 +1,74 @@
+package embedded
+
+import (
+	"runtime"
+	"time"
+
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+// tickPart is how many due things are done under one hold of the lock, and
+// tickParts is how many such parts one Tick does at most.
+const (
+	tickPart  = 256
+	tickParts = 16
+)
+
+// Tick implements storage.Store.
+func (e *Engine) Tick() (time.Duration, error) {
+	for range tickParts - 1 {
+		next, now, err := e.tickPart()
+		if err != nil || next > now {
+			break
+		}
+		runtime.Gosched()
+	}
+	e.mu.Lock()
+	if e.closed {
+		e.mu.Unlock()
+		return storage.Forever, storage.ErrClosed
+	}
+	now, next := e.now(), e.machine.Next()
+	commit := e.upkeep(now)
+	e.mu.Unlock()
+
+	if commit != nil {
+		e.journal.commit(commit, nil)
+	}
+	return next.Until(now), nil
+}
+
+// tickPart does a part of what is due.
+func (e *Engine) tickPart() (next, now tube.Instant, err error) {
+	e.mu.Lock()
+	if e.closed {
+		e.mu.Unlock()
+		return 0, 0, storage.ErrClosed
+	}
+	now = e.now()
+	next = e.machine.Tick(now, tickPart)
+	hints := e.takeHints()
+	e.mu.Unlock()
+	e.sendHints(hints)
+	return next, now, nil
+}
+
+// upkeep does what a Tick does beside the jobs: it gives memory back, has tasks go
+// on that have waited for room too long, and has the journal write what the Tick has
+// changed. It returns a group that the caller must commit, or nil. The lock is held.
+func (e *Engine) upkeep(now tube.Instant) (commit *group) {
+	if e.quiet.over(now) {
+		e.freeing.Go(e.free)
+	}
+	if e.journal == nil {
+		return nil
+	}
+	if len(e.noRoom) > 0 && now-e.roomAt > maxWait {
+		e.admitTasks(true)
+	}
+	if commit, _ = e.journal.submit(nil, nil, true); commit == nil {
+		commit = e.journal.startReclaim()
+	}
+	return commit
+}

@@ -1,0 +1,98 @@
+package wal
+
+import "fmt"
+
+// CanRotate reports whether the next segment is prepared.
+func (l *Log) CanRotate() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.next != nil
+}
+
+// Full reports whether the current segment is full and the next one is prepared. If
+// preparing it has failed before, Full has it tried again now and then.
+func (l *Log) Full() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.end >= max(l.size, l.retry) && l.next == nil && !l.making {
+		l.making = true // it has failed before
+		go l.prepareSegment(l.header.number + 1)
+	}
+	return l.end >= l.size && l.next != nil
+}
+
+// Rotate ends the current segment, whose number it returns, and begins the next one. It
+// must only be called after Full or CanRotate has returned true.
+func (l *Log) Rotate() (ended uint64, err error) {
+	l.syncing.Lock()
+	defer l.syncing.Unlock()
+	l.mu.Lock()
+	next, file := l.next, l.file
+	l.mu.Unlock()
+	if err := LeadsTo(l.fs, l.path(next.number), next.info); err != nil {
+		return 0, l.fail(err) // before the current segment says that there is a next one
+	}
+	if err := l.endSegment(); err != nil {
+		return 0, err
+	}
+	l.mu.Lock()
+	h := header{number: next.number, used: true, prevEnd: l.end, durable: !l.never}
+	ended, l.next = l.header.number, nil
+	l.mu.Unlock()
+	if err := l.use(next, h); err != nil {
+		return 0, l.fail(err)
+	}
+	if err := file.Close(); err != nil {
+		return 0, l.fail(fmt.Errorf("closing %s: %w", l.path(ended), err))
+	}
+	l.prepareNext()
+	return ended, nil
+}
+
+// endSegment writes at the end of the current segment that there is another one, and syncs
+// it. The lock syncing is held.
+func (l *Log) endSegment() error {
+	at, synced, failed := l.position()
+	if failed != nil {
+		return failed
+	}
+	if _, err := l.file.WriteAt(sealGoesOn(at, synced), at.offset); err != nil {
+		return l.fail(fmt.Errorf("writing to %s: %w", l.path(at.segment), err))
+	}
+	if l.never {
+		return nil
+	}
+	if err := l.file.SyncData(); err != nil {
+		return l.fail(fmt.Errorf("syncing %s: %w", l.path(at.segment), err))
+	}
+	return nil
+}
+
+// Release says that the segments up to number are not needed any more. One of them is kept
+// to be used again, the others are removed.
+func (l *Log) Release(number uint64) {
+	l.mu.Lock()
+	from := l.oldest
+	l.oldest = max(from, number+1)
+	l.mu.Unlock()
+	for n := from; n <= number; n++ {
+		if l.keepSpare(l.path(n)) {
+			continue
+		}
+		if err := l.fs.Remove(l.path(n)); err != nil {
+			l.log.Warn("an old segment of the log cannot be removed", "err", err)
+		}
+	}
+}
+
+// keepSpare keeps a segment to be used again, unless there is one already. It returns
+// whether it did.
+func (l *Log) keepSpare(path string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.spare != "" || l.closed {
+		return false
+	}
+	l.spare = path
+	return true
+}

@@ -1,0 +1,106 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// Sync returns when all frames appended before it was called are on the disk.
+func (l *Log) Sync() error {
+	l.syncing.Lock()
+	defer l.syncing.Unlock()
+	return l.sync()
+}
+
+// sync is Sync, with the lock syncing held.
+func (l *Log) sync() error {
+	l.mu.Lock()
+	number, end := l.header.number, l.end
+	done, failed := l.synced == l.end || l.closed, l.failed
+	l.mu.Unlock()
+	if done || failed != nil {
+		return failed
+	}
+	if err := l.syncEnded(number); err != nil {
+		return l.fail(err)
+	}
+	if err := l.file.SyncData(); err != nil {
+		return l.fail(fmt.Errorf("syncing %s: %w", l.path(number), err))
+	}
+	if err := l.noteGrowth(end); err != nil {
+		return l.fail(err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.synced = end
+	return nil
+}
+
+// noteGrowth is called when the first end bytes of the current segment are on the disk. If
+// these are more than the file was made with, it writes that into the header: no later
+// frame proves that the last one was synced, but the length of the file does. The header
+// is not synced for that. It outlives the process, and gets to the disk with the next
+// frame. The lock syncing is held.
+func (l *Log) noteGrowth(end int64) error {
+	if end <= l.header.size {
+		return nil
+	}
+	h := l.header
+	h.size = end
+	if _, err := l.file.WriteAt(h.encode(), 0); err != nil {
+		return fmt.Errorf("writing the header of %s: %w", l.path(h.number), err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.header = h
+	return nil
+}
+
+// syncEnded syncs the segments before the current one that were not synced when they
+// ended. So the mark synced of a frame vouches for all that came before it.
+func (l *Log) syncEnded(current uint64) error {
+	l.mu.Lock()
+	from := max(l.durableFrom, l.oldest)
+	l.mu.Unlock()
+	for number := from; number < current; number++ {
+		err := syncFile(l.fs, l.path(number), nil, 0)
+		if err != nil && !errors.Is(err, os.ErrNotExist) { // it was released meanwhile
+			return err
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.durableFrom = max(l.durableFrom, current)
+	return nil
+}
+
+// syncByTimer syncs what nobody has called Sync for.
+func (l *Log) syncByTimer() {
+	l.mu.Lock()
+	l.timer = nil
+	l.mu.Unlock()
+	if err := l.Sync(); err != nil {
+		l.fatal(err)
+	}
+}
+
+// syncFile syncs a file by its name. If b is not nil, it writes b at an offset before.
+func syncFile(fs vfs.FS, path string, b []byte, offset int64) error {
+	f, err := fs.OpenReadWrite(path, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return fmt.Errorf("opening a segment: %w", err)
+	}
+	defer f.Close()
+	if b != nil {
+		if _, err := f.WriteAt(b, offset); err != nil {
+			return fmt.Errorf("writing to %s: %w", path, err)
+		}
+	}
+	if err := f.Sync(); err != nil {
+		return fmt.Errorf("syncing %s: %w", path, err)
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+package storage
+
+import (
+	"time"
+
+	"redstalk/tube"
+)
+
+// Batch is operations of one connection that are handed over together. It belongs to the
+// store from Do until Done.
+type Batch struct {
+	Ops []Op
+
+	// Done is called once, when all operations are answered: perhaps before Do
+	// returns, perhaps on a goroutine of the store, perhaps on the goroutine of
+	// another caller of Do. It must not block and must not call the store.
+	Done func()
+
+	// InTurn says that the Done of this batch must come after the Done of every
+	// batch that the same goroutine has handed over before. That does not hold for
+	// batches which others come between, see the package comment, and for batches
+	// that wait for bodies.
+	InTurn bool
+}
+
+// Kind says what an operation does.
+type Kind uint8
+
+// The kinds, each with the fields of Op that it reads → the fields of Answer that it sets.
+// NotFound and Err may be the answer to any of them.
+const (
+	// Put makes a job: Tube, Pri, Delay, TTR, Body → ID.
+	Put Kind = iota
+	// Take reserves the first job of several tubes: Holder, Tubes, Wait → ID, Body; or
+	// NotFound and Soon.
+	Take
+	// Move does a tube.Move with one job: Move, Holder, ID; Pri and Delay as far as
+	// tube.Arrow.Sets says → for tube.ReserveJob ID, Body.
+	Move
+	// Kick makes jobs of a tube ready: Tube, Bound → Count.
+	Kick
+	// Peek reads a job: ID → ID, Body.
+	Peek
+	// PeekHead reads the first job of a tube in a state: Tube, State → ID, Body.
+	PeekHead
+	// JobStats: ID → Job.
+	JobStats
+	// TubeStats: Tube → TubeStats. Its Waiting counts the other servers on the same
+	// store only.
+	TubeStats
+	// Stats: nothing → Stats.
+	Stats
+	// Tubes lists all tubes: nothing → Names.
+	Tubes
+	// Pause pauses a tube: Tube, Delay → nothing.
+	Pause
+	// Attend adds to the connections that use or watch tubes: Tubes, Role, Delta →
+	// nothing. Never NotFound.
+	Attend
+	// Leave gives back all jobs that a holder holds: Holder → nothing. If these are
+	// very many, it does so in parts. Never NotFound.
+	Leave
+)
+
+// Op is one operation and, once it is done, its answer.
+type Op struct {
+	Kind   Kind
+	Move   tube.Move
+	Role   tube.Role
+	State  tube.State
+	Wait   bool // Take: the connection will wait for a hint if there is no job
+	Pri    uint32
+	Delay  uint32 // seconds; Pause: the length of the pause
+	TTR    uint32 // seconds
+	Bound  uint32 // Kick: how many jobs at most
+	Delta  int    // Attend: how many connections more; negative: fewer
+	ID     uint64
+	Holder tube.Holder
+	Tube   string
+	Tubes  []string
+	Body   []byte // kept by the store, not copied
+
+	Answer Answer
+}
+
+// Answer is what came of an operation. Fields that the Kind does not set are zero.
+type Answer struct {
+	// NotFound: there is no such job or tube, or the move does not apply to the
+	// job. For Take: no job is ready.
+	NotFound bool
+
+	// Err, if it is not nil, says why the store could not carry out the operation.
+	// Nothing else is set then.
+	Err error
+
+	ID    uint64
+	Body  []byte // must not be changed
+	Count int
+
+	// Soon is set by a Take that found nothing: how long until the holder has to
+	// be told DEADLINE_SOON, if it still waits then. Zero or less: now.
+	Soon time.Duration
+
+	Job       *tube.JobStats
+	TubeStats *tube.TubeStats
+	Stats     *Figures
+	Names     []string
+}
+
+// Figures are what a store contributes to the stats page.
+type Figures struct {
+	tube.Totals
+	Log Log
+
+	// Instances is how many servers share the store at present, as far as is
+	// known; 0 for a store that only one server can have.
+	Instances uint64
+}
+
+// Log describes a store's files, in the words of beanstalkd's binlog.
+type Log struct {
+	OldestIndex, CurrentIndex       uint64
+	RecordsMigrated, RecordsWritten uint64
+	MaxSize                         uint64 // of one file in bytes
+}

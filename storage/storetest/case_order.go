@@ -1,0 +1,119 @@
+package storetest
+
+import (
+	"bytes"
+	"time"
+
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+func testIDs(b *rig) {
+	for want := uint64(1); want <= 3; want++ {
+		if id := b.put("t", 0); id != want {
+			b.Fatalf("put job %d, want %d", id, want)
+		}
+	}
+	b.must(tube.Delete, 1, 3)
+	if id := b.put("t", 0); id != 4 {
+		b.Fatalf("id %d was given out after 3 was deleted, want 4", id)
+	}
+}
+
+func testBodies(b *rig) {
+	for _, body := range [][]byte{nil, {}, []byte("x"), []byte("a\r\nb\x00c\xff"), bytes.Repeat([]byte("\x00\r\n"), 100_000)} {
+		id := b.do(storage.Op{Kind: storage.Put, Tube: "t", TTR: 9, Body: bytes.Clone(body)}).ID
+		if a := b.do(storage.Op{Kind: storage.Peek, ID: id}); !bytes.Equal(a.Body, body) || a.ID != id {
+			b.Errorf("peek returned job %d with %d bytes, want job %d with %d", a.ID, len(a.Body), id, len(body))
+		}
+		if a := b.do(storage.Op{Kind: storage.Take, Holder: 1, Tubes: []string{"t"}}); !bytes.Equal(a.Body, body) || a.ID != id {
+			b.Errorf("take returned job %d with %d bytes, want job %d with %d", a.ID, len(a.Body), id, len(body))
+		}
+	}
+}
+
+func testReadyOrder(b *rig) {
+	low1, high1, low2, high2, top := b.put("t", 9), b.put("t", 5), b.put("t", 9), b.put("t", 5), b.put("t", 4294967295)
+	if head := b.head("t", tube.Ready); head != high1 {
+		b.Errorf("head of ready is %d, want %d", head, high1)
+	}
+	b.wantTake(1, "t", high1, high2, low1, low2, top)
+	// A released job goes back to the place of its id.
+	for _, id := range []uint64{low2, high2, low1} {
+		if !b.move(tube.Release, 1, id, 7, 0) {
+			b.Fatalf("job %d was not released", id)
+		}
+	}
+	b.wantTake(1, "t", low1, low2, high2)
+}
+
+func testSeveralTubes(b *rig) {
+	b1, a1, c1 := b.put("b", 5), b.put("a", 5), b.put("c", 4)
+	for _, want := range []uint64{c1, b1, a1, 0} {
+		if got := b.take(1, "a", "nothing", "b", "c"); got != want {
+			b.Fatalf("took %d, want %d", got, want)
+		}
+	}
+}
+
+func testDelayedOrder(b *rig) {
+	late := b.putWith("t", 0, 20, 60, "late")
+	b.engine.Advance(5 * time.Millisecond)
+	early := b.putWith("t", 9, 10, 60, "early")
+	b.engine.Advance(5 * time.Millisecond)
+	second := b.putWith("t", 1, 10, 60, "second")
+	if got := b.head("t", tube.Delayed); got != early {
+		b.Errorf("head of delayed is %d, want %d", got, early)
+	}
+	if got := b.job(late); got.TimeLeft < 19*time.Second || got.TimeLeft > 20*time.Second {
+		b.Errorf("time left is %v, want nearly 20 s", got.TimeLeft)
+	}
+	b.wantTake(1, "t")
+	b.advance(9 * time.Second)
+	b.wantTake(1, "t")
+	b.advance(1010 * time.Millisecond)
+	b.wantTake(1, "t", second, early) // both are ready now, by priority
+	b.advance(10 * time.Second)
+	b.wantTake(1, "t", late)
+	if s := b.job(late); s.Delay != 20 || s.TTR != 60 || s.Counters != (tube.Counters{tube.Reserves: 1}) {
+		b.Errorf("after its delay: %+v", s)
+	}
+}
+
+func testBuriedOrder(b *rig) {
+	ids := []uint64{b.put("t", 3), b.put("t", 2), b.put("t", 1)}
+	b.wantTake(1, "t", ids[2], ids[1], ids[0])
+	for _, id := range []uint64{ids[1], ids[2], ids[0]} {
+		if !b.move(tube.Bury, 1, id, 1000+uint32(id), 0) {
+			b.Fatalf("job %d was not buried", id)
+		}
+	}
+	if s := b.job(ids[0]); s.Pri != 1000+uint32(ids[0]) || s.Counters[tube.Buries] != 1 || s.State != tube.Buried {
+		b.Errorf("after bury: %+v", s)
+	}
+	b.must(tube.Delete, 2, ids[2]) // one from the middle
+	for _, want := range []uint64{ids[1], ids[0], 0} {
+		if got := b.head("t", tube.Buried); got != want {
+			b.Fatalf("head of buried is %d, want %d", got, want)
+		}
+		b.kick("t", 1)
+	}
+	b.wantTake(1, "t", ids[0], ids[1]) // by the priorities of their burials
+}
+
+func testUnknownIDs(b *rig) {
+	b.put("t", 0)
+	for _, id := range []uint64{0, 2, 1<<53 - 1, 1 << 53, 1<<64 - 1} {
+		for m := range tube.Expire {
+			if m != tube.Reserve && b.move(m, 1, id, 0, 0) {
+				b.Errorf("%v of job %d applied", m, id)
+			}
+		}
+		if a := b.do(storage.Op{Kind: storage.Peek, ID: id}); !a.NotFound {
+			b.Errorf("peek found job %d", id)
+		}
+		if s := b.job(id); s.State != tube.Gone {
+			b.Errorf("job %d is %v", id, s.State)
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package storetest
+
+import (
+	"slices"
+
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+// Clone returns a copy that goes its own way.
+func (m *Model) Clone() *Model {
+	c := *m
+	c.tubes, c.jobs = make([]*modelTube, 0, len(m.tubes)), make([]*modelJob, 0, len(m.jobs))
+	copies := make(map[*modelTube]*modelTube)
+	for _, t := range m.tubes {
+		tube := *t
+		copies[t] = &tube
+		c.tubes = append(c.tubes, &tube)
+	}
+	for _, j := range m.jobs {
+		job := *j
+		job.tube = copies[j.tube]
+		c.jobs = append(c.jobs, &job)
+	}
+	return &c
+}
+
+// LastID returns the largest id that was given out so far.
+func (m *Model) LastID() uint64 { return m.lastID }
+
+// Reopened returns what survives of m when the store is opened at the time of the model
+// now. Delays and pauses that are over by then are over.
+func (m *Model) Reopened(keepsTubes bool, now *Model) *Model {
+	c := m.Clone()
+	c.Reopen(keepsTubes)
+	c.Tick(now.now)
+	return c
+}
+
+// Differs compares all that a store answers with what m would answer. It says where they
+// differ; "" if nowhere. Neither is changed.
+func (m *Model) Differs(s storage.Store) string {
+	ops := []storage.Op{{Kind: storage.Stats}, {Kind: storage.Tubes}}
+	for _, name := range tubeNames {
+		ops = append(ops, storage.Op{Kind: storage.TubeStats, Tube: name})
+		for _, state := range []tube.State{tube.Ready, tube.Delayed, tube.Buried} {
+			ops = append(ops, storage.Op{Kind: storage.PeekHead, Tube: name, State: state})
+		}
+	}
+	for id := range m.lastID + 3 {
+		ops = append(ops, storage.Op{Kind: storage.JobStats, ID: id}, storage.Op{Kind: storage.Peek, ID: id})
+	}
+	return m.agrees(s, ops...)
+}
+
+// DiffersApart compares what only shows when both are taken apart: the order of delayed and
+// buried jobs, and the id of the next job. Both are changed.
+func (m *Model) DiffersApart(s storage.Store) string {
+	for _, name := range tubeNames {
+		for _, state := range []tube.State{tube.Delayed, tube.Buried} {
+			head := storage.Op{Kind: storage.PeekHead, Tube: name, State: state}
+			for {
+				if diff := m.agrees(s, head); diff != "" {
+					return diff
+				}
+				first := m.first(state, func(j *modelJob) bool { return j.tube.name == name })
+				if first == nil {
+					break
+				}
+				if diff := m.agrees(s, storage.Op{Kind: storage.Move, Move: tube.Delete, ID: first.id}); diff != "" {
+					return diff
+				}
+			}
+		}
+	}
+	return m.agrees(s, storage.Op{Kind: storage.Put, Tube: "a"})
+}
+
+// agrees has both carry out the operations. It says where their answers differ; "" if
+// nowhere.
+func (m *Model) agrees(s storage.Store, ops ...storage.Op) string {
+	mine := slices.Clone(ops)
+	for i := range mine {
+		m.Do(&mine[i])
+	}
+	storage.DoWait(s, ops)
+	for i := range ops {
+		if diff := differ(&ops[i].Answer, &mine[i].Answer, 1); diff != "" {
+			return diff + ": " + describe(&ops[i]) + "\nstore: " + show(&ops[i].Answer) + "\nmodel: " + show(&mine[i].Answer)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,187 @@
+package storetest
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+var tubeNames = []string{"a", "b", "c", tube.Default}
+
+func (h *history) randomBatch() []storage.Op {
+	switch h.random.IntN(20) {
+	case 0:
+		return h.manyPuts()
+	case 1:
+		return h.manyTakes()
+	}
+	n := 1
+	if h.random.IntN(4) == 0 {
+		n += h.random.IntN(5)
+	}
+	batch := make([]storage.Op, n)
+	for i := range batch {
+		batch[i] = h.randomOp()
+		if i > 0 {
+			batch[i].Delta = max(batch[i].Delta, -batch[i].Delta) // an end must not come twice
+		}
+	}
+	return batch
+}
+
+// manyPuts makes up puts into one tube, mostly with one priority: an engine may carry them
+// out together.
+func (h *history) manyPuts() []storage.Op {
+	r := h.random
+	pri := []uint32{5, 1024}[r.IntN(2)]
+	batch := make([]storage.Op, 2+r.IntN(10))
+	for i := range batch {
+		if r.IntN(12) == 0 {
+			pri ^= 1024
+		}
+		batch[i] = storage.Op{
+			Kind: storage.Put, Tube: tubeNames[r.IntN(len(tubeNames))], Pri: pri, TTR: uint32(r.IntN(8)), Body: h.randomBody(),
+		}
+		if i > 0 && r.IntN(30) > 0 {
+			batch[i].Tube = batch[i-1].Tube
+		}
+	}
+	return batch
+}
+
+// manyTakes makes up takes from one tube.
+func (h *history) manyTakes() []storage.Op {
+	r := h.random
+	batch, tubes := make([]storage.Op, 2+r.IntN(10)), []string{tubeNames[r.IntN(len(tubeNames))]}
+	for i := range batch {
+		batch[i] = storage.Op{Kind: storage.Take, Holder: tube.Holder(1 + r.IntN(3)), Tubes: tubes}
+	}
+	return batch
+}
+
+// randomOp makes up an operation.
+func (h *history) randomOp() storage.Op {
+	r := h.random
+	op := storage.Op{
+		Holder: tube.Holder(1 + r.IntN(3)), Tube: tubeNames[r.IntN(len(tubeNames))],
+		Pri: []uint32{0, 5, 1023, 1024, 4294967295}[r.IntN(5)], TTR: uint32(r.IntN(8)),
+		ID: h.randomID(),
+	}
+	if r.IntN(3) == 0 {
+		op.Delay = uint32(1 + r.IntN(6))
+	}
+	switch n := r.IntN(100); {
+	case n < 22:
+		op.Kind, op.Body = storage.Put, h.randomBody()
+	case n < 40:
+		return h.randomTake(op)
+	case n < 70:
+		return h.randomMove(op)
+	case n < 74:
+		op.Kind, op.Bound = storage.Kick, uint32(r.IntN(4))
+	case n < 77:
+		op.Kind = storage.Peek
+	case n < 80:
+		op.Kind, op.State = storage.PeekHead, []tube.State{tube.Ready, tube.Delayed, tube.Buried}[r.IntN(3)]
+	case n < 82:
+		op.Kind, op.Delay = storage.Pause, uint32(1+r.IntN(3))
+	case n < 84:
+		op.Kind = storage.Leave
+	case n < 88:
+		return h.randomAttend(op)
+	default:
+		op.Kind = randomReport(n)
+	}
+	return op
+}
+
+// randomReport returns a kind of operation that changes nothing, for n from 88 to 99.
+func randomReport(n int) storage.Kind {
+	switch {
+	case n < 93:
+		return storage.JobStats
+	case n < 96:
+		return storage.TubeStats
+	case n < 98:
+		return storage.Stats
+	}
+	return storage.Tubes
+}
+
+// randomTake makes op a Take from one to three tubes.
+func (h *history) randomTake(op storage.Op) storage.Op {
+	r := h.random
+	op.Kind, op.Wait = storage.Take, r.IntN(2) == 0
+	for _, i := range r.Perm(len(tubeNames))[:1+r.IntN(3)] {
+		op.Tubes = append(op.Tubes, tubeNames[i])
+	}
+	return op
+}
+
+// randomMove makes op a Move, often by the holder of the job.
+func (h *history) randomMove(op storage.Op) storage.Op {
+	r := h.random
+	op.Kind, op.Move = storage.Move, tube.ReserveJob+tube.Move(r.IntN(int(tube.Expire-tube.ReserveJob)))
+	if j := h.model.job(op.ID); j != nil && j.state == tube.Reserved && r.IntN(2) == 0 {
+		op.Holder = j.holder
+	}
+	return op
+}
+
+func (h *history) randomBody() []byte {
+	body := fmt.Append(nil, "body ", h.random.IntN(1000))
+	if h.engine.LargeBodies == 0 || h.random.IntN(h.engine.LargeBodies) > 0 {
+		return body
+	}
+	for n := h.random.IntN(100_000); len(body) < n; { // nothing that would compress
+		body = binary.LittleEndian.AppendUint64(body, h.random.Uint64())
+	}
+	return body
+}
+
+// randomID is mostly the id of a job. Every other time that is a job in a state that was
+// drawn first, so that jobs in rare states get their share.
+func (h *history) randomID() uint64 {
+	if h.random.IntN(2) == 0 {
+		state := []tube.State{tube.Ready, tube.Reserved, tube.Delayed, tube.Buried}[h.random.IntN(4)]
+		if n, _ := h.model.count(state, everywhere); n > 0 {
+			return h.nth(state, h.random.IntN(int(n)))
+		}
+	}
+	if n := len(h.model.jobs); n > 0 && h.random.IntN(10) > 0 {
+		return h.model.jobs[h.random.IntN(n)].id
+	}
+	return uint64(h.random.IntN(int(h.model.lastID) + 3))
+}
+
+func everywhere(*modelJob) bool { return true }
+
+// nth returns the id of the n-th job in a state.
+func (h *history) nth(state tube.State, n int) uint64 {
+	for _, j := range h.model.jobs {
+		if j.state != state {
+			continue
+		}
+		if n == 0 {
+			return j.id
+		}
+		n--
+	}
+	return 0
+}
+
+// randomAttend makes op begin an attendance, or end one that there is.
+func (h *history) randomAttend(op storage.Op) storage.Op {
+	op.Kind, op.Tubes, op.Delta = storage.Attend, []string{op.Tube}, 1
+	op.Role = tube.Role(h.random.IntN(2))
+	t := h.model.find(op.Tube)
+	if t == nil || h.random.IntN(2) == 0 {
+		return op
+	}
+	if op.Role == tube.Using && t.using > 0 || op.Role == tube.Watching && t.watching > 0 {
+		op.Delta = -1
+	}
+	return op
+}

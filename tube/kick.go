@@ -1,0 +1,40 @@
+package tube
+
+// Kick makes up to bound jobs of a tube ready and returns how many. It kicks
+// buried jobs, in the order of burying, if there is one; else delayed jobs, in
+// the order of due times; never both.
+func (m *Machine) Kick(now Instant, tube string, bound uint32) int {
+	from, n := m.Kickable(tube)
+	return m.KickSome(now, tube, from, min(int(bound), n))
+}
+
+// Kickable returns which jobs a kick of the tube would move: those in the state
+// from, of which there are so many.
+func (m *Machine) Kickable(tube string) (from State, jobs int) {
+	t := m.tubes[tube]
+	switch {
+	case t == nil:
+		return Buried, 0
+	case t.buried.len() > 0:
+		return Buried, t.buried.len()
+	}
+	return Delayed, t.delayed.len()
+}
+
+// KickSome is a part of a kick, of jobs in the state from: it makes up to limit of
+// them ready and returns how many. Fewer than limit means that there are no more.
+func (m *Machine) KickSome(now Instant, tube string, from State, limit int) int {
+	t := m.tubes[tube]
+	if t == nil {
+		return 0
+	}
+	q := &t.buried
+	if from == Delayed {
+		q = &t.delayed
+	}
+	n := min(limit, q.len())
+	for range n {
+		m.moveAlong(now, q.head(&m.slab), arrowAt[KickJob][from], 0)
+	}
+	return n
+}

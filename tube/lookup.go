@@ -1,0 +1,54 @@
+package tube
+
+// Find returns job id, or nil.
+func (m *Machine) Find(id uint64) *Job {
+	if r := m.jobs.get(id); r != 0 {
+		return m.slab.at(r)
+	}
+	return nil
+}
+
+// Head returns the first job of a tube in a state: the next one to be reserved,
+// the next one to become ready, or the one that was buried first. It returns nil
+// if there is none, or for another state.
+func (m *Machine) Head(tube string, s State) *Job {
+	t := m.tubes[tube]
+	if t == nil {
+		return nil
+	}
+	switch s {
+	case Ready:
+		return t.ready.head(&m.slab)
+	case Delayed:
+		return t.delayed.head(&m.slab)
+	case Buried:
+		return t.buried.head(&m.slab)
+	}
+	return nil
+}
+
+// Body returns the body of j if it is kept here. It returns nil if the job has no
+// body, or if DropBody was called.
+func (m *Machine) Body(j *Job) []byte { return m.slab.body(j) }
+
+// BodyBytes returns the sum of the sizes, in bytes, of all bodies that are kept.
+func (m *Machine) BodyBytes() int64 { return m.slab.bytes }
+
+// DropBody forgets the body of j. The caller keeps it somewhere else.
+func (m *Machine) DropBody(j *Job) { m.slab.keep(j, nil) }
+
+// JobStats returns what stats-job prints about job id; false if there is none.
+func (m *Machine) JobStats(now Instant, id uint64) (JobStats, bool) {
+	j := m.Find(id)
+	if j == nil {
+		return JobStats{}, false
+	}
+	return m.jobStats(now, j), true
+}
+
+// Totals returns the counts over all tubes.
+func (m *Machine) Totals() Totals {
+	t := m.totals
+	t.Tubes = uint64(len(m.order))
+	return t
+}
