@@ -29,6 +29,7 @@ type block struct {
 	language string
 	line     int // of its first line of text
 	text     string
+	output   string // the text of the block behind it, if that is marked output
 }
 
 // pages reads the whole documentation.
@@ -63,6 +64,11 @@ func readPage(t *testing.T, path string) *page {
 			p.prose += line + "\n"
 		}
 		inside = inside != fence
+	}
+	for i := 1; i < len(p.blocks); i++ {
+		if p.blocks[i].language == "output" {
+			p.blocks[i-1].output = p.blocks[i].text
+		}
 	}
 	return p
 }
@@ -379,6 +385,8 @@ func (b *block) converse(t *testing.T, dir string) {
 	}
 }
 
+var complaint = regexp.MustCompile(`(?m)^(ERR|WRONGTYPE|NOSCRIPT|Unrecognized) `)
+
 // play runs a block on a Redis on which a redstalkd has jobs.
 func (b *block) play(t *testing.T, dir string) {
 	bin, port := t.TempDir(), redisServer(t)
@@ -391,7 +399,7 @@ func (b *block) play(t *testing.T, dir string) {
 	cmd.Dir, cmd.Env = bin, append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))
 	out, err := cmd.CombinedOutput()
 	t.Logf("%s", out)
-	if err != nil || regexp.MustCompile(`(?m)^\(?(error\) )?(ERR|WRONGTYPE|NOSCRIPT) `).Match(out) {
+	if err != nil || complaint.Match(out) || b.output != "" && b.output != string(out) {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
@@ -434,8 +442,9 @@ func redisServer(t *testing.T) (port string) {
 	return ""
 }
 
-// putSomeJobs puts jobs into the tube mail: 1 is reserved, 2 delayed, 3 buried, and
-// 4 to 9, which were put together, are ready.
+// putSomeJobs puts jobs into the tube mail: 1 is reserved, 2 delayed, 3 buried, 4 to
+// 9, which were put together, are ready, and of 10
+// to 29, which were reserved together, 10 is deleted.
 func putSomeJobs(t *testing.T, addr string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
@@ -446,11 +455,14 @@ func putSomeJobs(t *testing.T, addr string) {
 	conn.SetDeadline(time.Now().Add(time.Minute))
 	replies := bufio.NewReader(conn)
 	for _, step := range []struct{ commands, last string }{
-		{"use mail\r\nwatch mail\r\nput 1 0 600 5\r\nfirst\r\n", "INSERTED 1"},
+		{"use mail\r\nwatch mail\r\nignore default\r\nput 1 0 600 5\r\nfirst\r\n", "INSERTED 1"},
 		{"put 1 600 600 5\r\nlater\r\nput 1 0 600 3\r\nbad\r\n", "INSERTED 3"},
 		{strings.Repeat("put 5 0 600 4\r\nmany\r\n", 6), "INSERTED 9"},
+		{strings.Repeat("put 1 0 600 4\r\nmany\r\n", 20), "INSERTED 29"},
 		{"reserve-job 3\r\n", "bad"},
 		{"bury 3 1\r\nreserve-job 1\r\n", "first"},
+		{strings.Repeat("reserve\r\n", 20), "RESERVED 29 4"},
+		{"delete 10\r\n", "DELETED"},
 	} {
 		fmt.Fprint(conn, step.commands)
 		for got := ""; got != step.last; {
