@@ -86,7 +86,7 @@ func TestReadmeIsShort(t *testing.T) {
 var (
 	link     = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	heading  = regexp.MustCompile(`(?m)^#+ (.*)$`)
-	unspoken = regexp.MustCompile("[^\\p{L}\\p{N} _-]") // what an anchor leaves out of its heading
+	unspoken = regexp.MustCompile(`[^\p{L}\p{N} _-]`) // what an anchor leaves out of its heading
 )
 
 // anchors returns those of a page, as GitHub makes them of its headings.
@@ -207,9 +207,7 @@ func testFlags(t *testing.T, dir string) {
 			t.Errorf("docs/flags.md has %+v, which the program lacks or has otherwise", row)
 		}
 	}
-	for _, m := range regexp.MustCompile(`--[a-z-]+`).FindAllString(helpOf(t, dir, "stalkbench", "run", "-h"), -1) {
-		known = append(known, m)
-	}
+	known = append(known, regexp.MustCompile(`--[a-z-]+`).FindAllString(helpOf(t, dir, "stalkbench", "run", "-h"), -1)...)
 	for _, p := range pages(t) {
 		used := varUsed.FindAllString(p.prose, -1)
 		for _, m := range flagUsed.FindAllStringSubmatch(p.prose, -1) {
