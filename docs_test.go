@@ -328,7 +328,12 @@ func tryCommand(t *testing.T, dir, line string) {
 
 // tryTest checks that a package has tests or benchmarks of that name.
 func tryTest(t *testing.T, args []string) {
-	files, _ := filepath.Glob(filepath.Join(args[1], "*_test.go"))
+	var files []string
+	for _, arg := range args {
+		if strings.HasPrefix(arg, "./") {
+			files, _ = filepath.Glob(filepath.Join(arg, "*_test.go"))
+		}
+	}
 	var text []byte
 	for _, file := range files {
 		part, err := os.ReadFile(file)
