@@ -126,18 +126,6 @@ func checkLink(t *testing.T, all []*page, from *page, to string) {
 	}
 }
 
-// retired are words that have made way for others, see docs/CONTRIBUTING.md, and
-// those of people where programs are meant.
-var retired = regexp.MustCompile(`(?i)\b(hall|knocks?|bell|signs? of life|drafts?|he|him|his)\b`)
-
-func TestRetiredWords(t *testing.T) {
-	for _, p := range pages(t) {
-		for _, word := range retired.FindAllString(p.prose, -1) {
-			t.Errorf("%s: %q is a word of yesterday", p.path, word)
-		}
-	}
-}
-
 // TestDocs checks what the pages say of the programs.
 func TestDocs(t *testing.T) {
 	dir := workshop(t)
