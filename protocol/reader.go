@@ -113,13 +113,14 @@ func (r *Reader) Next(c *Command) bool {
 }
 
 // Begun is about a command whose line has arrived, but not all of its body. It
-// returns Command.Counted and Command.Producer as far as the line decides them,
-// because beanstalkd counts when it has read the line. It returns them once: they
-// are false in later calls, and in the Command that Next returns in the end.
-func (r *Reader) Begun() (counted, producer bool) {
-	counted, producer = r.pending.Counted, r.pending.Producer
+// returns its verb, and Command.Counted and Command.Producer as far as the line
+// decides them, because beanstalkd counts when it has read the line. It returns
+// these once: they are false in later calls, and in the Command that Next returns
+// in the end.
+func (r *Reader) Begun() (verb Verb, counted, producer bool) {
+	verb, counted, producer = r.pending.Verb, r.pending.Counted, r.pending.Producer
 	r.pending.Counted, r.pending.Producer = false, false
-	return counted, producer
+	return verb, counted, producer
 }
 
 var crlf = []byte("\r\n")

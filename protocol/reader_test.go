@@ -618,7 +618,10 @@ func TestBegun(t *testing.T) {
 			if r.Next(&c) {
 				t.Fatalf("%d bytes: the put is complete", size)
 			}
-			counted, producer := r.Begun()
+			verb, counted, producer := r.Begun()
+			if counted && verb != Put {
+				t.Errorf("%d bytes: %v has begun", size, verb)
+			}
 			if r.Buffered() == 0 && size == 10 && counted {
 				t.Fatalf("%d bytes: counted before the line", size)
 			}
@@ -630,7 +633,7 @@ func TestBegun(t *testing.T) {
 			}
 			r.Fill()
 		}
-		if counted, producer := r.Begun(); counted || producer {
+		if _, counted, producer := r.Begun(); counted || producer {
 			t.Errorf("%d bytes: told twice", size)
 		}
 		pipe.add(strings.Repeat("x", size-3) + "\r\n")

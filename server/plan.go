@@ -53,11 +53,11 @@ func (s *session) fill() error {
 	return s.noteRead(s.in.Fill())
 }
 
-// noteBegun counts a put whose body is still to come.
+// noteBegun counts a command whose body is still to come.
 func (s *session) noteBegun() {
-	counted, producer := s.in.Begun()
+	verb, counted, producer := s.in.Begun()
 	if counted {
-		s.countCommand(protocol.Put)
+		s.countCommand(verb)
 	}
 	s.noteProducer(producer)
 }
