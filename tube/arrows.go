@@ -34,25 +34,35 @@ type Arrow struct {
 	Held   bool    // only the holder of the reservation may do it
 	To     State   // Delayed means Ready when the delay is 0
 	Counts Counter // the counter that grows by one
+	Sets   Sets    // the terms that the job takes over, before it moves
 }
 
+// Sets says which of the Terms that come with a move the job takes over.
+type Sets uint8
+
+const (
+	SetsNothing     Sets = iota
+	SetsPri              // the priority
+	SetsPriAndDelay      // the priority and the delay
+)
+
 var arrows = []Arrow{
-	{Reserve, Ready, false, Reserved, Reserves},
-	{ReserveJob, Ready, false, Reserved, Reserves},
-	{ReserveJob, Delayed, false, Reserved, Reserves},
-	{ReserveJob, Buried, false, Reserved, Reserves},
-	{Delete, Ready, false, Gone, NoCounter},
-	{Delete, Delayed, false, Gone, NoCounter},
-	{Delete, Buried, false, Gone, NoCounter},
-	{Delete, Reserved, true, Gone, NoCounter},
-	{Release, Reserved, true, Delayed, Releases},
-	{Bury, Reserved, true, Buried, Buries},
-	{Touch, Reserved, true, Reserved, NoCounter},
-	{KickJob, Delayed, false, Ready, Kicks},
-	{KickJob, Buried, false, Ready, Kicks},
-	{Expire, Reserved, false, Ready, Timeouts},
-	{GiveBack, Reserved, true, Ready, NoCounter},
-	{Mature, Delayed, false, Ready, NoCounter},
+	{Reserve, Ready, false, Reserved, Reserves, SetsNothing},
+	{ReserveJob, Ready, false, Reserved, Reserves, SetsNothing},
+	{ReserveJob, Delayed, false, Reserved, Reserves, SetsNothing},
+	{ReserveJob, Buried, false, Reserved, Reserves, SetsNothing},
+	{Delete, Ready, false, Gone, NoCounter, SetsNothing},
+	{Delete, Delayed, false, Gone, NoCounter, SetsNothing},
+	{Delete, Buried, false, Gone, NoCounter, SetsNothing},
+	{Delete, Reserved, true, Gone, NoCounter, SetsNothing},
+	{Release, Reserved, true, Delayed, Releases, SetsPriAndDelay},
+	{Bury, Reserved, true, Buried, Buries, SetsPri},
+	{Touch, Reserved, true, Reserved, NoCounter, SetsNothing},
+	{KickJob, Delayed, false, Ready, Kicks, SetsNothing},
+	{KickJob, Buried, false, Ready, Kicks, SetsNothing},
+	{Expire, Reserved, false, Ready, Timeouts, SetsNothing},
+	{GiveBack, Reserved, true, Ready, NoCounter, SetsNothing},
+	{Mature, Delayed, false, Ready, NoCounter, SetsNothing},
 }
 
 // Arrows returns a copy of the table, for whoever has to walk it elsewhere.

@@ -80,7 +80,8 @@ func (m *Machine) Put(now Instant, p NewJob) *Job {
 	return j
 }
 
-// Terms are what release and bury set: Pri both, Delay (seconds) release.
+// Terms come with a command that moves a job. Arrow.Sets says which of them the
+// job takes over; the others are ignored. Delay is in seconds.
 type Terms struct{ Pri, Delay uint32 }
 
 // gone is what Move returns for a job that it has deleted.
@@ -99,12 +100,13 @@ func (m *Machine) Move(now Instant, move Move, h Holder, id uint64, terms Terms)
 	if arrow == nil || arrow.Held && j.holder != h {
 		return nil
 	}
-	switch move {
-	case Release:
-		j.pri, j.delay = terms.Pri, terms.Delay
-	case Bury:
+	switch arrow.Sets {
+	case SetsPri:
 		j.pri = terms.Pri
-	case Delete:
+	case SetsPriAndDelay:
+		j.pri, j.delay = terms.Pri, terms.Delay
+	}
+	if move == Delete {
 		m.tubeOf(j).deletes++
 	}
 	m.follow(now, j, arrow, h)
