@@ -1,5 +1,7 @@
 package tube
 
+import "slices"
+
 // Move names a way in which one job changes its state. Put is not among them:
 // it makes a job rather than moving one.
 type Move uint8
@@ -20,7 +22,7 @@ const (
 	NumMoves
 )
 
-// String returns the name of the move as the Redis engine's Lua knows it.
+// String returns the name of the move, by which other languages know it, too.
 func (m Move) String() string {
 	return [NumMoves]string{"reserve", "reserve-job", "delete", "release", "bury",
 		"touch", "kick-job", "expire", "give-back", "mature"}[m]
@@ -66,7 +68,11 @@ var arrows = []Arrow{
 }
 
 // Arrows returns a copy of the table, for whoever has to walk it elsewhere.
-func Arrows() []Arrow { return append([]Arrow(nil), arrows...) }
+func Arrows() []Arrow { return slices.Clone(arrows) }
+
+// KickOrder returns where a kick looks for jobs: it moves those of the first state
+// in which the tube has any, and no others.
+func KickOrder() []State { return []State{Buried, Delayed} }
 
 // arrowAt is the table by move and state.
 var arrowAt = func() (at [NumMoves][numStates]*Arrow) {
