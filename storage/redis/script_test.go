@@ -9,18 +9,18 @@ import (
 	"redstalk/tube"
 )
 
-// TestArrowsInBulk checks what the script takes for granted where it moves many
-// jobs at once, or leaves their records as they are, see lua/rare/20_record.lua.
+// TestArrowsInBulk checks what the script relies on where it does not read the records
+// of jobs, or does not write them: lua/batch/take.lua, lua/often/gone.lua, record.go.
 func TestArrowsInBulk(t *testing.T) {
 	found := 0
 	for _, a := range tube.Arrows() {
 		switch {
 		case a.Move == tube.Delete && a.From == tube.Reserved:
-			if found++; !a.Held || a.To != tube.Gone || a.Counts != tube.NoCounter {
+			if found++; !a.Held || a.To != tube.Gone || a.Counts != tube.NoCounter || a.Sets != tube.SetsNothing {
 				t.Errorf("deleting a reserved job: %+v", a)
 			}
 		case a.Move == tube.Reserve:
-			if found++; a.From != tube.Ready || a.To != tube.Reserved {
+			if found++; a.Held || a.From != tube.Ready || a.To != tube.Reserved || a.Sets != tube.SetsNothing {
 				t.Errorf("reserving: %+v", a)
 			}
 		}

@@ -77,11 +77,12 @@
 --include batch/state.lua
 --include batch/jobs.lua
 
--- TAKE is what take_functions returns, RARE what rare_functions returns, from the
--- moment they are needed.
-local TAKE, RARE, take_functions, rare_functions
+-- find_first and reserve_first are nil until define_take is called. RARE is nil, or what
+-- rare_functions has returned.
+local find_first, reserve_first, RARE
+local define_take, rare_functions
 
-function take_functions()
+function define_take()
 --include data: terms
 --include batch/take.lua
 end

@@ -45,10 +45,10 @@ end
 -- find_first finds up to n ready jobs of a tube, and changes nothing. It asks for a few
 -- members first, as they may be ranges.
 local FEW = 8
-local function find_first(tube, n)
+function find_first(tube, n)
   local keys, names, sizes, count, used = {}, {}, {}, 0, 0
   local found = { keys = keys, names = names, sizes = sizes, ttrs = {}, cached = {}, joins = {},
-    any_cached = false, urgent = 0, count = 0, rest = nil, rest_pri = nil }
+    any_cached = false, urgent = 0, count = 0 }
   repeat
     local want = used == 0 and n > FEW and FEW or n - count
     local members = call('ZRANGE', READY .. tube, format('%d', used), format('%d', used + want - 1))
@@ -100,16 +100,12 @@ local function add_records(tube, found)
   end
 end
 
--- terms_of returns the TTR of a job, by its record, and whether it is urgent. Mostly they
--- are those of the job before.
+-- The TTR of the single job before, and whether it was urgent. Mostly the next one has the
+-- same terms, which are bytes of the record.
 local last_terms, last_ttr, last_urgent
-local function terms_of(record)
-  local terms = sub(record, TERMS_FROM, TERMS_TO)
-  if terms ~= last_terms then
-    local ttr, pri = struct.unpack(TERMS, terms)
-    last_terms, last_ttr, last_urgent = terms, ttr, pri < URGENT_BELOW
-  end
-  return last_ttr, last_urgent
+local function read_terms(terms)
+  local ttr, pri = struct.unpack(TERMS, terms)
+  last_terms, last_ttr, last_urgent = terms, ttr, pri < URGENT_BELOW
 end
 
 -- deadline_of returns the score of a job that is reserved now and has a TTR.
@@ -127,10 +123,12 @@ end
 local function hold(found, base)
   local entries, last, sets, before, urgent = {}, 0, nil, 0, 0
   for place, name in ipairs(found.names) do
-    local size, ttr, is_urgent = found.sizes[place], found.ttrs[place], false
+    local size, ttr = found.sizes[place], found.ttrs[place]
     if not ttr then
-      ttr, is_urgent = terms_of(records[base + 1])
-      if is_urgent then urgent = urgent + 1 end
+      local terms = sub(records[base + 1], TERMS_FROM, TERMS_TO)
+      if terms ~= last_terms then read_terms(terms) end
+      ttr = last_ttr
+      if last_urgent then urgent = urgent + 1 end
     end
     local due = deadlines[ttr] or deadline_of(ttr)
     if size >= LEASE_SET_FROM then
@@ -159,7 +157,7 @@ end
 -- reserve_first takes up to n ready jobs of a tube. It returns how many it got, whether
 -- there may be more, and whether it got fewer because their records are too large. Two
 -- commands are cheaper than ZPOPMIN, which prints the scores and searches for each member.
-local function reserve_first(tube, n)
+function reserve_first(tube, n)
   local found, cut = find_first(tube, n), false
   if found.count == 0 then return 0, false, false end
   largest = largest or tonumber(call('HGET', COUNTS, 'largest') or math.huge)
@@ -177,5 +175,3 @@ local function reserve_first(tube, n)
   sum.takes, sum.changed = sum.takes + found.count, true
   return found.count, count == n and not cut, cut
 end
-
-return { find_first = find_first, reserve_first = reserve_first }

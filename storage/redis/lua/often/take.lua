@@ -8,13 +8,13 @@
 --         records, paused; writes waiting:TUBE, tube:TUBE, counts
 -- Answer  how many jobs were taken, which are in the reply's ids and records; -1 - how many
 --         if more may be there and are cut
-TAKE = TAKE or take_functions()
+if not reserve_first then define_take() end
 write_new_jobs()
 local tube, before, left = ARGV[at + 1], sum.takes, tonumber(ARGV[at + 3])
 local more, cut = not is_paused(tube), false
 while more do
   local got
-  got, more, cut = TAKE.reserve_first(tube, left)
+  got, more, cut = reserve_first(tube, left)
   left = left - got
   more = more and left > 0
 end

@@ -59,7 +59,7 @@ function OPS.fit(tube, found)
   local n = how_many_fit(found)
   if n == found.count then return found, false end
   if n == 0 then return { count = 0 }, true end
-  return TAKE.find_first(tube, n), true
+  return find_first(tube, n), true
 end
 
 -- drop_lost leaves those jobs of what find_first has found that have a record, each as a

@@ -28,12 +28,12 @@ end
 -- come before the job that limit_pri and limit, a key, are about, if these are given. It
 -- returns a verdict.
 local function take_best(from, upto, limit_pri, limit)
-  TAKE = TAKE or take_functions()
+  if not reserve_first then define_take() end
   while true do
     local tube, pri, key = best_of(from, upto)
     if not tube then return NOT_FOUND end
     if limit and not (pri < limit_pri or pri == limit_pri and key < limit) then return NOT_FOUND end
-    local got, _, cut = TAKE.reserve_first(tube, 1)
+    local got, _, cut = reserve_first(tube, 1)
     if got == 1 then return DONE end
     if cut then return CUT end
   end
