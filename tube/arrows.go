@@ -1,7 +1,5 @@
 package tube
 
-import "slices"
-
 // Move names a way in which one job changes its state. Put is not among them:
 // it makes a job rather than moving one.
 type Move uint8
@@ -22,7 +20,7 @@ const (
 	NumMoves
 )
 
-// String returns the name of the move, by which other languages know it, too.
+// String returns the name of the move as the Redis engine's Lua knows it.
 func (m Move) String() string {
 	return [NumMoves]string{"reserve", "reserve-job", "delete", "release", "bury",
 		"touch", "kick-job", "expire", "give-back", "mature"}[m]
@@ -68,11 +66,7 @@ var arrows = []Arrow{
 }
 
 // Arrows returns a copy of the table, for whoever has to walk it elsewhere.
-func Arrows() []Arrow { return slices.Clone(arrows) }
-
-// KickOrder returns where a kick looks for jobs: it moves those of the first state
-// in which the tube has any, and no others.
-func KickOrder() []State { return []State{Buried, Delayed} }
+func Arrows() []Arrow { return append([]Arrow(nil), arrows...) }
 
 // arrowAt is the table by move and state.
 var arrowAt = func() (at [NumMoves][numStates]*Arrow) {

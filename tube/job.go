@@ -74,11 +74,6 @@ const (
 	NoCounter = NumCounters
 )
 
-// String returns the counter's name in stats-job.
-func (c Counter) String() string {
-	return [NumCounters]string{"reserves", "timeouts", "releases", "buries", "kicks"}[c]
-}
-
 // Counters are the five counters of a job, indexed by Counter. They wrap at
 // 32 bits, as beanstalkd's do.
 type Counters [NumCounters]uint32
