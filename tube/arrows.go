@@ -1,11 +1,10 @@
 package tube
 
-// Move names a way in which one job changes its state. Put is not among them:
-// it makes a job rather than moving one.
+// Move is a way in which one job changes its state. Put is not among them: it makes
+// a job.
 type Move uint8
 
-// The moves. The first seven are commands; the last three happen by
-// themselves.
+// The moves. The first seven are commands. The last three happen without one.
 const (
 	Reserve Move = iota
 	ReserveJob
@@ -20,21 +19,22 @@ const (
 	NumMoves
 )
 
-// String returns the name of the move as the Redis engine's Lua knows it.
+// String returns the name of the move: the word of the command, where there is one.
+// The Lua of the Redis engine knows moves by these names.
 func (m Move) String() string {
 	return [NumMoves]string{"reserve", "reserve-job", "delete", "release", "bury",
 		"touch", "kick-job", "expire", "give-back", "mature"}[m]
 }
 
-// Arrow is one row of the life of a job: Move takes a job from From to To. If
-// there is no row for a state, the move does not apply: NOT_FOUND.
+// Arrow is one row of the table: Move takes a job from From to To. If there is no
+// row for a state, the move does not apply: NOT_FOUND.
 type Arrow struct {
 	Move   Move
 	From   State
 	Held   bool    // only the holder of the reservation may do it
-	To     State   // Delayed means Ready when the delay is 0
-	Counts Counter // the counter that grows by one
-	Sets   Sets    // the terms that the job takes over, before it moves
+	To     State   // Delayed means Ready if the delay of the job is 0
+	Counts Counter // the counter of the job that grows by one
+	Sets   Sets    // the terms that the job takes over before it moves
 }
 
 // Sets says which of the Terms that come with a move the job takes over.
@@ -42,8 +42,8 @@ type Sets uint8
 
 const (
 	SetsNothing     Sets = iota
-	SetsPri              // the priority
-	SetsPriAndDelay      // the priority and the delay
+	SetsPri              // Terms.Pri
+	SetsPriAndDelay      // Terms.Pri and Terms.Delay
 )
 
 var arrows = []Arrow{
@@ -65,7 +65,7 @@ var arrows = []Arrow{
 	{Mature, Delayed, false, Ready, NoCounter, SetsNothing},
 }
 
-// Arrows returns a copy of the table, for whoever has to walk it elsewhere.
+// Arrows returns a copy of the table, for engines that do not use a Machine.
 func Arrows() []Arrow { return append([]Arrow(nil), arrows...) }
 
 // arrowAt is the table by move and state.
