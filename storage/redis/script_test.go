@@ -34,6 +34,27 @@ func TestArrowsInBulk(t *testing.T) {
 	}
 }
 
+// TestHeaderFields: Lua reads and writes the header of a record where Go does.
+func TestHeaderFields(t *testing.T) {
+	places := map[string]int{
+		"letter": letterAt, "ttr": ttrAt, "pri": priAt, "delay": delayAt, "created": createdAt,
+		tube.Reserves.String(): countersAt, tube.Kicks.String(): nameLengthAt - 4, "name_length": nameLengthAt,
+	}
+	widths := map[string]int{"c1": 1, "I4": 4, "I8": 8, "B": 1}
+	at, found := 0, 0
+	for _, f := range headerFields {
+		if want, is := places[f.name]; is {
+			if found++; at != want {
+				t.Errorf("%s is at %d, want %d", f.name, at, want)
+			}
+		}
+		at += widths[f.packed]
+	}
+	if at != nameAt || found != len(places) {
+		t.Errorf("the header has %d bytes, want %d, and %d of the fields that Go knows, want %d", at, nameAt, found, len(places))
+	}
+}
+
 // TestManyAtOnce: sorted sets that begin with many jobs are not kept as lists, and
 // what prevents that leaves nothing behind.
 func TestManyAtOnce(t *testing.T) {
