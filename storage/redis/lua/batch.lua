@@ -62,13 +62,17 @@
 -- operation beyond that is answered as cut: there may be a job, and the instance has to
 -- ask again in another call.
 --
--- What a call costs. Redis runs this whole text in every call. Expensive are: each
--- redis.call (half a microsecond and what the command does); each function that is
--- defined, by the number of locals from outside that it uses; numbers that Lua gives to
--- redis.call, which prints 17 digits, so the script gives text; and new strings, as Lua
--- looks at each of their bytes. For that reason the operations of nearly every batch are
--- in often/ and not functions, and the functions of take.lua and of rare/ are defined
--- by the first operation that needs them.
+-- What a call costs. Redis runs this whole text in every call. Expensive are
+--   each redis.call: half a microsecond, and what the command does
+--   each function that is defined, by the number of locals from outside that it uses. So the
+--     operations of nearly every batch, in often/, are not functions; and those of take.lua
+--     and of rare/ are defined by the first operation that needs them
+--   numbers given to redis.call, which prints them with 17 digits. So it is given text
+--   new strings, because Lua hashes their bytes
+
+-- Where what is: batch/ has the parts that every call runs, often/ the operations of nearly
+-- every batch, rare/ the others and what they share, shared/ what the checks need, too.
+-- A line '--include' stands for a file here, or for data that luadata.go generates.
 
 --include data: keys
 --include data: arguments

@@ -71,8 +71,8 @@ local function drop_lease_set(inst, here, member)
   end
 end
 
--- check_lease_sets looks whether those in here are in the other one of the two sorted sets,
--- there, too. from and what it returns are ranks.
+-- check_lease_sets checks whether those in here are also in the other one of the two sorted
+-- sets, there. from and what it returns are ranks.
 local function check_lease_sets(inst, here, there, from)
   repeat
     local members = call('ZRANGE', PREFIX .. here .. inst, rank(from), rank(from + 99))

@@ -7,8 +7,8 @@
 -- ARGV[3]  how much the call may do, see start.lua
 -- ARGV[4…] ids, whole keys
 --
--- Reply: how many of these jobs it has looked at, from the first one on, at least one; and a
--- text for each that is wrong
+-- Reply: how many of these jobs were checked, from the first one on, at least one; and a text
+-- for each that is wrong
 
 --include data: keys
 --include data: record

@@ -9,7 +9,7 @@
 --          ready:TUBE, delayed:TUBE, buried:TUBE or reserved:INST, or '' if it is that of the
 --          member before; and the whole key of a job, a range or a lease set
 --
--- Reply: how many of these members it has looked at, from the first one on, at least one; and
+-- Reply: how many of these members were checked, from the first one on, at least one; and
 -- a text for each that is wrong
 
 --include data: keys
@@ -54,7 +54,7 @@ local function fault_of(key, together, elsewhere)
   return nil
 end
 
--- check_elsewhere looks whether a job is in several places.
+-- check_elsewhere checks whether a job is in several places.
 local function check_elsewhere(key)
   local j = read_header(call('GETRANGE', key, '0', LONGEST_NAME))
   local places = places_of(key, j)

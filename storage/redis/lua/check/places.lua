@@ -24,8 +24,8 @@ local function queues_with(key, tube)
   return found, score
 end
 
--- is_in_place returns whether a job is in one queue only, the right one. Then it is not looked
--- for in ranges and among reserved jobs, which is expensive: a check of these comes upon it.
+-- is_in_place returns whether a job is in one queue only, the right one. Then ranges and
+-- reserved jobs are not searched for it, which is expensive: their own check comes upon it.
 local function is_in_place(j, found)
   return #found == 1 and found[1] == queue_of(j)
 end

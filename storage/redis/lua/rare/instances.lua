@@ -83,9 +83,10 @@ OPS['resign'] = function(i)
   return i + 2
 end
 
--- declare_dead declares an instance dead, unless that was done: it has no batch to go on
--- from then. It returns whether the caller has to reclaim what the instance has reserved:
--- who declares it dead has to, and after a long time, if the instance is still there, any.
+-- declare_dead declares an instance dead, unless that was done before. From then on the
+-- instance has no batch that another one could follow. It returns whether this instance has
+-- to reclaim what that one has reserved: it has to if it has declared it dead, or if nobody
+-- has done so for a long time.
 local function declare_dead(inst, silent_for, silence)
   local last = last_batch(inst)
   if last ~= '' and last ~= DEAD then

@@ -5,7 +5,7 @@
 -- ARGV    'move', move, mine, id, pri, delay
 --           move        its name in package tube, such as 'release'
 --           mine        1 if the connection held the job before this batch
---           pri, delay  for moves that set them; the others do not look at them
+--           pri, delay  for moves that set them; ignored by the others
 -- Keys    reads and writes the record; takes the job out of ready:, delayed: or buried:TUBE
 --         or reserved:INST, of this instance, and puts it into another; writes groups:INST,
 --         timers, tube:TUBE, counts

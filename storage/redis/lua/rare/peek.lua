@@ -1,4 +1,4 @@
--- Jobs that are looked at and stay where they are.
+-- Operations that show a job and change nothing.
 
 -- answer_peek answers with a job, if there is one; key may be nil.
 local function answer_peek(key)

@@ -1,5 +1,5 @@
--- Ranges and lease sets, see keys.md, for the batches and for the checks. Whoever
--- includes this has defined call, KEY_LENGTH and ID_FORMAT.
+-- Ranges and lease sets, see keys.md, for the batches and for the checks. The
+-- including script defines call, KEY_LENGTH, ID_LENGTH and ID_FORMAT.
 --
 -- member, below, is a member of ready:TUBE or of reserved:INST: the key of a job, or
 -- longer, a range or a lease set. step is by how much the ids of a range differ: the
