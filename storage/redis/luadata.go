@@ -11,13 +11,13 @@ import (
 // luaData is what Go and Lua both have to know. It is written once, in Go, and a
 // script includes it under one of these names.
 var luaData = map[string]func() string{
-	"data: keys":      luaKeys,
-	"data: arguments": luaArguments,
-	"data: terms":     luaTerms,
-	"data: record":    luaRecord,
-	"data: rules":     luaRules,
-	"data: verdicts":  luaVerdicts,
-	"data: silence":   luaSilence,
+	"data: keys":     luaKeys,
+	"data: call":     luaCall,
+	"data: terms":    luaTerms,
+	"data: record":   luaRecord,
+	"data: rules":    luaRules,
+	"data: verdicts": luaVerdicts,
+	"data: silence":  luaSilence,
 }
 
 // luaKeys says how an id is written in keys, and below which priority a job is urgent.
@@ -25,10 +25,11 @@ func luaKeys() string {
 	return fmt.Sprintf("local ID_LENGTH, ID_FORMAT, URGENT_BELOW = %d, '%%0%d.0f', %d\n", idLen, idLen, tube.UrgentBelow)
 }
 
-// luaArguments says where the operations of a batch begin in ARGV.
-func luaArguments() string {
+// luaCall says where the operations of a batch begin in ARGV, what a void batch
+// answers, and how the error begins with which a batch is refused.
+func luaCall() string {
 	const command = 4 // EVALSHA, the hash, the number of keys, and the key
-	return fmt.Sprintf("local FIRST_OPERATION = %d\n", headArgs-command+1)
+	return fmt.Sprintf("local FIRST_OPERATION, VOIDED, LOST = %d, '%s', '%s'\n", headArgs-command+1, voided, lost)
 }
 
 // luaTerms says where the TTR and the priority are in a record, from the first byte

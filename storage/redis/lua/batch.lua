@@ -75,7 +75,7 @@
 -- A line '--include' stands for a file here, or for data that luadata.go generates.
 
 --include data: keys
---include data: arguments
+--include data: call
 --include batch/arguments.lua
 --include batch/recorded.lua
 --include batch/state.lua

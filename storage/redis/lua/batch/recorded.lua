@@ -5,9 +5,9 @@
 local recorded = call('GET', BATCH) or ''
 local last = sub(recorded, 1, 16)
 if last ~= ARGV[3] or last == '' and not registering then
-  if last == 'dead' then return redis.error_reply('LOST the instance was declared dead') end
+  if last == 'dead' then return redis.error_reply(LOST .. ' the instance was declared dead') end
   if last ~= NUMBER then
-    return redis.error_reply('LOST the batch does not follow the last one of its instance')
+    return redis.error_reply(LOST .. ' the batch does not follow the last one of its instance')
   end
 
   -- read_again adds the records of an entry of ids, which begins at a place, to the

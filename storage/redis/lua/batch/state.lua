@@ -45,5 +45,5 @@ local joined, joined_urgent = {}, {}
 -- largest how many a single one may have, once it was asked for.
 local answers, taken, records = {}, {}, { '', '' }
 local carried, largest = 0, nil
-if void then answers[1] = 'void;' end
+if void then answers[1] = VOIDED end
 
