@@ -3,11 +3,9 @@
 //
 // # What lives here
 //
-//   - lua/: the script that carries out a batch of operations (batch.lua). It
-//     walks tube's table of arrows, and is the only code that changes keys, but
-//     for the scripts that check them (check/). keys.md describes the keys.
-//   - script and luadata: how the scripts are put together, and what Go and Lua
-//     both know, which is written once, in Go.
+//   - lua/: the one script that carries out a batch of operations. It walks
+//     tube's table of arrows and is the only code that changes keys. Its
+//     opening comment (10_batch.lua) is the reference of the layout.
 //   - partition: joins what all connections want into batches, one script call
 //     at a time. call and encode turn operations into arguments, decode turns
 //     replies into answers, record knows the record of a job. overlap: what is
