@@ -117,3 +117,24 @@ func TestTakesPastLostRecord(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// TestUnknownState: a job whose record has a letter that means nothing can be peeked, but
+// not moved, and the operations beside it are carried out.
+func TestUnknownState(t *testing.T) {
+	server := redistest.Start(t)
+	s := openAt(t, server.URL(), patient)
+	ops := []storage.Op{put("a"), put("b")}
+	storage.DoWait(s, ops)
+	broken, other := ops[0].Answer.ID, ops[1].Answer.ID
+	server.Client(t).SetRange(context.Background(), "redstalk:{0}:"+digits(broken), 0, "X")
+	ops = []storage.Op{
+		move(tube.Delete, 1, broken), move(tube.KickJob, 1, broken), move(tube.ReserveJob, 1, broken),
+		{Kind: storage.JobStats, ID: broken}, {Kind: storage.Peek, ID: broken}, move(tube.Delete, 1, other),
+	}
+	storage.DoWait(s, ops)
+	for i, found := range []bool{false, false, false, true, true, true} {
+		if a := ops[i].Answer; a.Err != nil || a.NotFound == found {
+			t.Errorf("operation %d: %+v", i, a)
+		}
+	}
+}

@@ -1,9 +1,10 @@
 -- Jobs that are read from Redis: tables with the fields of their record's header, and
--- with tube, key, state and raw, the bytes that were read.
+-- with tube, key, state and raw, the bytes that were read. If the record is broken the state
+-- is one from which no arrow leads.
 
 local function job_from(key, raw)
   local j = read_header(raw)
-  j.key, j.raw, j.state = key, raw, STATE[j.letter]
+  j.key, j.raw, j.state = key, raw, STATE[j.letter] or j.letter
   return j
 end
 
