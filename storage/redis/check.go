@@ -15,24 +15,10 @@ import (
 )
 
 var (
-	jobsCheck    = newCheck("places.lua", "jobs.lua")
-	membersCheck = newCheck("places.lua", "members.lua")
-	countsCheck  = newCheck("counts.lua")
+	jobsCheck    = goredis.NewScript(luaSource("check/jobs.lua"))
+	membersCheck = goredis.NewScript(luaSource("check/members.lua"))
+	countsCheck  = goredis.NewScript(luaSource("check/counts.lua"))
 )
-
-// newCheck returns the script that these files are.
-func newCheck(names ...string) *goredis.Script {
-	text := fmt.Sprintf("local SILENCE = %d\n", (silence + time.Second).Milliseconds())
-	text += "local LENGTH = #KEYS[1] + 16\n" + strings.Join(luaText("lua/shared"), "")
-	for _, name := range append([]string{"alone.lua"}, names...) {
-		part, err := luaFiles.ReadFile("lua/check/" + name)
-		if err != nil {
-			panic(err) // it is compiled in
-		}
-		text += string(part)
-	}
-	return goredis.NewScript(text)
-}
 
 const (
 	// checkWork is how much one script does, in calls of Redis, about: a few

@@ -353,10 +353,10 @@ func TestRepairGroups(t *testing.T) {
 	text := strings.Join(wrong, "\n")
 	inst := strings.TrimPrefix(reserved, p+"reserved:")
 	for _, want := range []string{
-		"groups:" + inst + " has a group that is not in reserved:" + inst,
-		"reserved:" + inst + " has a group that is not in groups:" + inst,
+		"groups:" + inst + " has a lease set that is not in reserved:" + inst,
+		"reserved:" + inst + " has a lease set that is not in groups:" + inst,
 		"job " + digits(42) + ": by its record it should be in ready:t, and it is in ready:t, reserved:" + inst,
-		"reserved:" + inst + " has " + digits(63) + ": it is in a run and by itself",
+		"reserved:" + inst + " has " + digits(63) + ": it is in a range and by itself",
 		"grouped of counts is 87",
 	} {
 		if !strings.Contains(text, want) {

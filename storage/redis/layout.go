@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// layoutVersion is that of lua/10_batch.lua. A namespace written by
+	// layoutVersion is that of the keys in lua/keys.md. A namespace written by
 	// another one is not touched.
 	layoutVersion = 6
 

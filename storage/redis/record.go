@@ -7,23 +7,59 @@ import (
 	"redstalk/tube"
 )
 
-// The record of a job as lua/rare/20_record.lua describes it.
+// The record of a job is a header of fixed width, the name of its tube, and its body.
+// Only the header ever changes, in place. Numbers are big-endian. Lua reads and writes
+// it by headerFields.
+//
+// The usual life of a job does not touch its record: reserving it and deleting it do
+// not. So the letter R leaves open whether a job is ready or reserved: the sorted sets
+// know. And the reservation that a job is in is not among its reserves yet; it is added
+// when the job leaves it.
 const (
-	ttrAt      = 1
-	priAt      = 5
-	delayAt    = 9
-	createdAt  = 13
-	countersAt = 21
-	nameAt     = countersAt + 4*int(tube.NumCounters) + 1
+	letterAt     = 0 // the state, see recordLetter
+	ttrAt        = letterAt + 1
+	priAt        = ttrAt + 4
+	delayAt      = priAt + 4
+	createdAt    = delayAt + 4 // ms since the epoch
+	countersAt   = createdAt + 8
+	nameLengthAt = countersAt + 4*int(tube.NumCounters)
+	nameAt       = nameLengthAt + 1
+
+	// longestName is how many bytes a tube's name has at most.
+	longestName = 200
 )
+
+// headerField is a field of the header, by its name in Lua and as struct.pack of Lua
+// has it.
+type headerField struct{ name, packed string }
+
+// headerFields are all of them in their order.
+var headerFields = func() []headerField {
+	fields := []headerField{{"letter", "c1"}, {"ttr", "I4"}, {"pri", "I4"}, {"delay", "I4"}, {"created", "I8"}}
+	for c := range tube.NumCounters {
+		fields = append(fields, headerField{c.String(), "I4"})
+	}
+	return append(fields, headerField{"name_length", "B"})
+}()
+
+// recordLetter is how a record tells the state of its job.
+func recordLetter(s tube.State) byte {
+	switch s {
+	case tube.Delayed:
+		return 'D'
+	case tube.Buried:
+		return 'B'
+	}
+	return 'R' // ready or reserved
+}
 
 // appendRecord appends the record of a new job.
 func appendRecord(b []byte, op *storage.Op, created int64) []byte {
-	letter := stateLetter[tube.Ready][0]
+	state := tube.Ready
 	if op.Delay > 0 {
-		letter = stateLetter[tube.Delayed][0]
+		state = tube.Delayed
 	}
-	b = append(b, letter)
+	b = append(b, recordLetter(state))
 	b = binary.BigEndian.AppendUint32(b, max(op.TTR, tube.MinTTR))
 	b = binary.BigEndian.AppendUint32(b, op.Pri)
 	b = binary.BigEndian.AppendUint32(b, op.Delay)
@@ -40,7 +76,7 @@ func appendRecord(b []byte, op *storage.Op, created int64) []byte {
 type record string
 
 // valid returns whether r is long enough to be one.
-func (r record) valid() bool { return len(r) >= nameAt && len(r) >= nameAt+int(r[nameAt-1]) }
+func (r record) valid() bool { return len(r) >= nameAt && len(r) >= nameAt+int(r[nameLengthAt]) }
 
 func (r record) uint32(at int) uint32 {
 	return uint32(r[at])<<24 | uint32(r[at+1])<<16 | uint32(r[at+2])<<8 | uint32(r[at+3])
@@ -49,8 +85,8 @@ func (r record) uint32(at int) uint32 {
 func (r record) ttr() uint32   { return r.uint32(ttrAt) }
 func (r record) pri() uint32   { return r.uint32(priAt) }
 func (r record) delay() uint32 { return r.uint32(delayAt) }
-func (r record) tube() string  { return string(r[nameAt : nameAt+int(r[nameAt-1])]) }
-func (r record) body() []byte  { return []byte(r[nameAt+int(r[nameAt-1]):]) }
+func (r record) tube() string  { return string(r[nameAt : nameAt+int(r[nameLengthAt])]) }
+func (r record) body() []byte  { return []byte(r[nameAt+int(r[nameLengthAt]):]) }
 
 func (r record) counters() (c tube.Counters) {
 	for i := range c {

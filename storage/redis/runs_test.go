@@ -202,7 +202,7 @@ func TestRepairRuns(t *testing.T) {
 	text := strings.Join(wrong, "\n")
 	for _, want := range []string{
 		"ready:t has " + digits(2) + ": there is no such job",
-		"ready:t has " + digits(7) + ": it is in a run and by itself",
+		"ready:t has " + digits(7) + ": it is in a range and by itself",
 		"joined of tube:t is 77, and should be 8", "joined-urgent of tube:t is 77, and should be 4",
 	} {
 		if !strings.Contains(text, want) {

@@ -9,18 +9,18 @@ import (
 	"redstalk/tube"
 )
 
-// TestArrowsInBulk checks what the script takes for granted where it moves many
-// jobs at once, or leaves their records as they are, see lua/rare/20_record.lua.
+// TestArrowsInBulk checks what the script relies on where it does not read the records
+// of jobs, or does not write them: lua/batch/take.lua, lua/often/gone.lua, record.go.
 func TestArrowsInBulk(t *testing.T) {
 	found := 0
 	for _, a := range tube.Arrows() {
 		switch {
 		case a.Move == tube.Delete && a.From == tube.Reserved:
-			if found++; !a.Held || a.To != tube.Gone || a.Counts != tube.NoCounter {
+			if found++; !a.Held || a.To != tube.Gone || a.Counts != tube.NoCounter || a.Sets != tube.SetsNothing {
 				t.Errorf("deleting a reserved job: %+v", a)
 			}
 		case a.Move == tube.Reserve:
-			if found++; a.From != tube.Ready || a.To != tube.Reserved {
+			if found++; a.Held || a.From != tube.Ready || a.To != tube.Reserved || a.Sets != tube.SetsNothing {
 				t.Errorf("reserving: %+v", a)
 			}
 		}
@@ -31,6 +31,27 @@ func TestArrowsInBulk(t *testing.T) {
 	}
 	if found != 2 {
 		t.Errorf("found %d of 2 arrows", found)
+	}
+}
+
+// TestHeaderFields: Lua reads and writes the header of a record where Go does.
+func TestHeaderFields(t *testing.T) {
+	places := map[string]int{
+		"letter": letterAt, "ttr": ttrAt, "pri": priAt, "delay": delayAt, "created": createdAt,
+		tube.Reserves.String(): countersAt, tube.Kicks.String(): nameLengthAt - 4, "name_length": nameLengthAt,
+	}
+	widths := map[string]int{"c1": 1, "I4": 4, "I8": 8, "B": 1}
+	at, found := 0, 0
+	for _, f := range headerFields {
+		if want, is := places[f.name]; is {
+			if found++; at != want {
+				t.Errorf("%s is at %d, want %d", f.name, at, want)
+			}
+		}
+		at += widths[f.packed]
+	}
+	if at != nameAt || found != len(places) {
+		t.Errorf("the header has %d bytes, want %d, and %d of the fields that Go knows, want %d", at, nameAt, found, len(places))
 	}
 }
 
@@ -94,5 +115,26 @@ func TestTakesPastLostRecord(t *testing.T) {
 	// That one job fewer is there only fsck knows.
 	if got := figures(t, s); got.Urgent != 0 || got.Reserved != 3 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestUnknownState: a job whose record has a letter that means nothing can be peeked, but
+// not moved, and the operations beside it are carried out.
+func TestUnknownState(t *testing.T) {
+	server := redistest.Start(t)
+	s := openAt(t, server.URL(), patient)
+	ops := []storage.Op{put("a"), put("b")}
+	storage.DoWait(s, ops)
+	broken, other := ops[0].Answer.ID, ops[1].Answer.ID
+	server.Client(t).SetRange(context.Background(), "redstalk:{0}:"+digits(broken), 0, "X")
+	ops = []storage.Op{
+		move(tube.Delete, 1, broken), move(tube.KickJob, 1, broken), move(tube.ReserveJob, 1, broken),
+		{Kind: storage.JobStats, ID: broken}, {Kind: storage.Peek, ID: broken}, move(tube.Delete, 1, other),
+	}
+	storage.DoWait(s, ops)
+	for i, found := range []bool{false, false, false, true, true, true} {
+		if a := ops[i].Answer; a.Err != nil || a.NotFound == found {
+			t.Errorf("operation %d: %+v", i, a)
+		}
 	}
 }

@@ -1,48 +1,53 @@
--- Which counters differ from what is there, which groups are in one place only,
--- and what has no timer. It changes nothing unless it is to repair: then it sets
--- that right.
+-- Which counters differ from what is there, which lease sets are in one of their two sorted
+-- sets only, and what has no timer. A repair sets that right; else nothing is changed.
 --
--- All at once if a partition is small; else in steps, whose results are added up by
--- who calls. What depends on several steps is doubtful, unless nothing has changed
--- from the first of them to the last.
+-- A small partition is checked at once; a larger one in steps, whose results the caller adds
+-- up. What depends on several steps is doubtful, unless nothing has changed from the first
+-- of them to the last.
 --
 -- KEYS[1]  prefix of every key of the partition
 -- ARGV[1]  1 to repair, else 0
 -- ARGV[2]  number of partitions
--- ARGV[3]  how much the call may do, see alone.lua
--- ARGV[4]  the step, see STEPS, and behind it what that wants
+-- ARGV[3]  how much the call may do, see start.lua
+-- ARGV[4]  the step, one of STEPS
+-- ARGV[5…] its arguments, which the steps say
 --
 -- Reply: { wrong, doubtful, others… }
---   wrong     a text for each that is wrong for certain
---   doubtful  texts about what may be wrong, with the tube, or '', before each
+--   wrong     a text for each thing that is wrong
+--   doubtful  for each thing that may be wrong the tube, or '', and a text
 --   others    as the steps say
+--
+-- Steps that read a sorted set are given the rank of the member with which they begin, and
+-- return the one with which the next call has to begin, -1 if there is none.
 
-local PREFIX, repair, STEP = KEYS[1], ARGV[1] == '1', tonumber(ARGV[2])
-local call, doubtful, STEPS = redis.call, {}, {}
+--include data: keys
+--include data: record
+--include data: silence
+--include check/start.lua
+--include shared/ranges.lua
+
+local doubtful, STEPS = {}, {}
 
 local function number(text) return tonumber(text or 0) end
 local function rank(n) return string.format('%d', n) end
-local function exhausted() return work >= MOST end
 
-local function note(text) wrong[#wrong + 1] = text end
-
--- doubt returns what notes that something of a tube may be wrong.
-local function doubt(tube)
+-- doubt_about returns a function like note, for what may be wrong with a tube.
+local function doubt_about(tube)
   return function(text)
     doubtful[#doubtful + 1] = tube
     doubtful[#doubtful + 1] = text
   end
 end
 
--- differs has a counter noted that is wrong, and sets it.
-local function differs(noted, key, field, is)
+-- compare reports a counter that is not what it should be, and sets it.
+local function compare(report, key, field, is)
   local says = number(call('HGET', PREFIX .. key, field))
   if says == is then return end
-  noted(string.format('%s of %s is %.0f, and should be %.0f', field, key, says, is))
-  if repair then call('HSET', PREFIX .. key, field, string.format('%.0f', is)) end
+  report(string.format('%s of %s is %.0f, and should be %.0f', field, key, says, is))
+  if REPAIR then call('HSET', PREFIX .. key, field, string.format('%.0f', is)) end
 end
 
--- with_instances adds the names of all instances to those at ARGV[from … upto].
+-- with_instances returns the names of instances at ARGV[from … upto] and of all others.
 local function with_instances(from, upto)
   local all, known = {}, {}
   local function add(inst)
@@ -54,27 +59,31 @@ local function with_instances(from, upto)
   return all
 end
 
--- check_groups looks whether the groups in here are in the other one of the two ZSETs,
--- too. Those in groups:INST count as reserved, and so are members of their own
--- afterwards. A job for which there is only the other ZSET seemed to be nowhere, and is
--- among the ready ones by now. It begins with the member at a rank, and returns the one
--- where to go on, -1 if there is none.
-local function check_groups(inst, here, there, from)
+-- drop_lease_set takes a lease set out of the one sorted set in which it is. What groups:INST
+-- has counts as reserved, so these jobs become members of their own. What only the other
+-- one has seemed to be nowhere, and its jobs are ready by now.
+local function drop_lease_set(inst, here, member)
+  work = work + 3 * #keys_of(member, STEP)
+  if here == 'groups:' then
+    split_lease_set(PREFIX, inst, member, STEP)
+  else
+    call('ZREM', PREFIX .. here .. inst, member)
+  end
+end
+
+-- check_lease_sets checks whether those in here are also in the other one of the two sorted
+-- sets, there. from and what it returns are ranks.
+local function check_lease_sets(inst, here, there, from)
   repeat
     local members = call('ZRANGE', PREFIX .. here .. inst, rank(from), rank(from + 99))
     for _, member in ipairs(members) do
       if exhausted() then return from end
       work, from = work + 1, from + 1
-      if #member > LENGTH and not call('ZSCORE', PREFIX .. there .. inst, member) then
-        note(here .. inst .. ' has a group that is not in ' .. there .. inst)
-        if repair then
+      if #member > KEY_LENGTH and not call('ZSCORE', PREFIX .. there .. inst, member) then
+        note(here .. inst .. ' has a lease set that is not in ' .. there .. inst)
+        if REPAIR then
           from = from - 1
-          work = work + 3 * #keys_of(member, STEP)
-          if here == 'groups:' then
-            split_group(PREFIX, inst, member, STEP)
-          else
-            call('ZREM', PREFIX .. here .. inst, member)
-          end
+          drop_lease_set(inst, here, member)
         end
       end
     end
@@ -82,138 +91,144 @@ local function check_groups(inst, here, there, from)
   return -1
 end
 
--- What was counted: reserved jobs by tube, all of them, and those of groups; and the
--- sums over tubes.
-local reserved, held, grouped = {}, 0, 0
+-- What was counted: reserved jobs by tube, all of them, and those in lease sets; and the sums
+-- over tubes.
+local reserved, held, in_sets = {}, 0, 0
 local sum = { urgent = 0, ready = 0, delayed = 0, buried = 0 }
 
--- Jobs of a group that have no record any more were deleted.
-local function count_one(id, in_group)
-  local raw = ''
-  if string.sub(id, 1, #PREFIX) == PREFIX then raw = call('GETRANGE', id, '41', '241') end
-  if in_group and raw == '' then return end
+-- count_one counts a reserved job. One in a lease set that has no record was deleted.
+local function count_one(key, in_set)
+  local raw = '' -- from the length of the name on
+  if string.sub(key, 1, #PREFIX) == PREFIX then raw = call('GETRANGE', key, rank(NAME_AT - 2), LONGEST_NAME) end
+  if in_set and raw == '' then return end
   local tube = string.sub(raw, 2, 1 + (string.byte(raw, 1) or 0))
   reserved[tube], held = (reserved[tube] or 0) + 1, held + 1
-  if in_group then grouped = grouped + 1 end
+  if in_set then in_sets = in_sets + 1 end
 end
 
--- count_reserved counts what an instance has reserved. It begins and returns as
--- check_groups does.
+-- count_reserved counts what an instance has reserved. from and what it returns are ranks.
 local function count_reserved(inst, from)
   repeat
     local members = call('ZRANGE', PREFIX .. 'reserved:' .. inst, rank(from), rank(from + 99))
     for _, member in ipairs(members) do
       if exhausted() then return from end
-      local ids = keys_of(member, STEP)
-      work, from = work + 2 * #ids, from + 1
-      for _, id in ipairs(ids) do count_one(id, id ~= member) end
+      local keys = keys_of(member, STEP)
+      work, from = work + 2 * #keys, from + 1
+      for _, key in ipairs(keys) do count_one(key, key ~= member) end
     end
   until #members < 100
   return -1
 end
 
--- count_joined counts how many more ready jobs than members a tube has, and the urgent
--- ones of these. It begins as check_groups does, and returns where to go on, too. To
--- look at a member is about as much as a call.
+-- joined_by returns how many more jobs than one a member of ready:TUBE is, and how many of
+-- these are urgent.
+local function joined_by(member)
+  if #member <= KEY_LENGTH then return 0, 0 end
+  local n, pri = string.match(member, '^;(%d+);(%d+);%d+;%w*$', KEY_LENGTH + 1)
+  if not n then return 0, 0 end
+  return n - 1, number(pri) < URGENT_BELOW and n - 1 or 0
+end
+
+-- count_joined returns how many more ready jobs than members a tube has, how many of them are
+-- urgent, and a rank; from is one, too. To read a member is about as much work as a call.
 local function count_joined(tube, from)
   local all, urgent = 0, 0
   repeat
-    local part = call('ZRANGE', PREFIX .. 'ready:' .. tube, rank(from), rank(from + 999))
-    work, from = work + 1 + #part, from + #part
-    for _, member in ipairs(part) do
-      if #member > LENGTH then
-        local n, pri = string.match(member, '^;(%d+);(%d+);%d+;%w*$', LENGTH + 1)
-        if n then
-          all = all + n - 1
-          if number(pri) < 1024 then urgent = urgent + n - 1 end
-        end
-      end
+    local members = call('ZRANGE', PREFIX .. 'ready:' .. tube, rank(from), rank(from + 999))
+    work, from = work + 1 + #members, from + #members
+    for _, member in ipairs(members) do
+      local more, more_urgent = joined_by(member)
+      all, urgent = all + more, urgent + more_urgent
     end
-    if #part < 1000 then return all, urgent, -1 end
+    if #members < 1000 then return all, urgent, -1 end
   until exhausted()
   return all, urgent, from
 end
 
-local function check_timer(tube)
+local function check_timers(tube)
   local due = call('ZRANGE', PREFIX .. 'delayed:' .. tube, '0', '0', 'WITHSCORES')[2]
-  local rings = due and call('ZSCORE', PREFIX .. 'timers', 'd:' .. tube)
-  if due and (not rings or number(rings) > number(due)) then
+  local timer = due and call('ZSCORE', PREFIX .. 'timers', 'd:' .. tube)
+  if due and (not timer or number(timer) > number(due)) then
     note('tube ' .. tube .. ': no timer for its first delayed job')
-    if repair then call('ZADD', PREFIX .. 'timers', due, 'd:' .. tube) end
+    if REPAIR then call('ZADD', PREFIX .. 'timers', due, 'd:' .. tube) end
   end
   local pause = call('HGET', PREFIX .. 'paused', tube)
   if pause and not call('ZSCORE', PREFIX .. 'timers', 'p:' .. tube) then
     note('tube ' .. tube .. ': no timer for the end of its pause')
-    if repair then call('ZADD', PREFIX .. 'timers', string.match(pause, '%d+$'), 'p:' .. tube) end
+    if REPAIR then call('ZADD', PREFIX .. 'timers', string.match(pause, '%d+$'), 'p:' .. tube) end
   end
 end
 
--- check_tube checks the counters of a tube of which so many jobs are reserved. all and
--- urgent are how many more ready jobs than members it has; if they are nil they are
--- counted here, unless the members are too many: then it does nothing and returns
--- false.
+-- compare_totals compares the counters of jobs put and deleted with how many jobs of the tube
+-- there are.
+local function compare_totals(tube, total, deleted, jobs)
+  if total < jobs then
+    compare(doubt_about(tube), 'tube:' .. tube, 'total', jobs + deleted)
+  elseif deleted ~= total - jobs then
+    compare(doubt_about(tube), 'tube:' .. tube, 'deletes', total - jobs)
+  end
+end
+
+-- check_tube checks the counters of a tube of which so many jobs are reserved. all and urgent
+-- are what count_joined returns, added up; if they are nil they are counted here, unless
+-- there are too many members: then the tube is not checked, and false is returned.
 local function check_tube(tube, is_reserved, all, urgent)
-  local members, has, here = call('ZCARD', PREFIX .. 'ready:' .. tube), 'tube:' .. tube, is_reserved
-  local noted = all and doubt(tube) or note
+  local members, key = call('ZCARD', PREFIX .. 'ready:' .. tube), 'tube:' .. tube
+  local report = all and doubt_about(tube) or note
   if not all and members > MOST then return false end
   if not all then all, urgent = count_joined(tube, 0) end
-  differs(noted, has, 'joined', all)
-  differs(noted, has, 'joined-urgent', urgent)
-  local have = call('HMGET', PREFIX .. has, 'joined', 'joined-urgent', 'total', 'deletes')
-  local is = { ready = members + number(have[1]) }
-  for _, queue in ipairs({ 'delayed', 'buried' }) do is[queue] = call('ZCARD', PREFIX .. queue .. ':' .. tube) end
-  for queue, n in pairs(is) do
-    sum[queue], here = sum[queue] + n, here + n
-  end
-  sum.urgent = sum.urgent + call('ZCOUNT', PREFIX .. 'ready:' .. tube, '-inf', '(1024') + number(have[2])
-  local total = number(have[3])
-  if total < here then
-    differs(doubt(tube), has, 'total', here + number(have[4]))
-  elseif number(have[4]) ~= total - here then
-    differs(doubt(tube), has, 'deletes', total - here)
-  end
-  check_timer(tube)
+  compare(report, key, 'joined', all)
+  compare(report, key, 'joined-urgent', urgent)
+  local have = call('HMGET', PREFIX .. key, 'joined', 'joined-urgent', 'total', 'deletes')
+  local ready = members + number(have[1])
+  local delayed, buried = call('ZCARD', PREFIX .. 'delayed:' .. tube), call('ZCARD', PREFIX .. 'buried:' .. tube)
+  sum.ready, sum.delayed, sum.buried = sum.ready + ready, sum.delayed + delayed, sum.buried + buried
+  sum.urgent = sum.urgent + call('ZCOUNT', PREFIX .. 'ready:' .. tube, '-inf', '(' .. URGENT_BELOW) + number(have[2])
+  compare_totals(tube, number(have[3]), number(have[4]), ready + delayed + buried + is_reserved)
+  check_timers(tube)
   work = work + 12
   return true
 end
 
 -- check_sums checks the counters over all tubes.
 local function check_sums()
-  for _, name in ipairs({ 'urgent', 'delayed', 'buried' }) do differs(doubt(''), 'counts', name, sum[name]) end
-  differs(doubt(''), 'counts', 'grouped', grouped)
+  local report = doubt_about('')
+  for _, name in ipairs({ 'urgent', 'delayed', 'buried' }) do compare(report, 'counts', name, sum[name]) end
+  compare(report, 'counts', 'grouped', in_sets)
   local have = call('HMGET', PREFIX .. 'counts', 'ids', 'skipped')
-  local there = sum.ready + sum.delayed + sum.buried + held
-  differs(doubt(''), 'counts', 'deleted', math.max(number(have[1]) - number(have[2]) - there, 0))
+  local jobs = sum.ready + sum.delayed + sum.buried + held
+  compare(report, 'counts', 'deleted', math.max(number(have[1]) - number(have[2]) - jobs, 0))
 end
 
--- changes → what is another text after a batch of any instance has changed anything
+-- changes → a text that is another one after any instance has changed anything
 function STEPS.changes()
   local all = with_instances(1, 0)
   for k, inst in ipairs(all) do all[k] = inst .. call('GETRANGE', PREFIX .. 'batch:' .. inst, '0', '15') end
   return redis.sha1hex(table.concat(all, ' '))
 end
 
--- groups inst here there from → where to go on
-function STEPS.groups() return check_groups(ARGV[5], ARGV[6], ARGV[7], number(ARGV[8])) end
+-- groups instance here there from → where to go on
+function STEPS.groups() return check_lease_sets(ARGV[5], ARGV[6], ARGV[7], number(ARGV[8])) end
 
--- reserved inst from → where to go on, held, grouped, and tubes with how many
+-- reserved instance from → where to go on, all jobs, those in lease sets, and tubes with the
+-- number of theirs
 function STEPS.reserved()
-  local to, tubes = count_reserved(ARGV[5], number(ARGV[6])), {}
+  local next_rank, tubes = count_reserved(ARGV[5], number(ARGV[6])), {}
   for tube, n in pairs(reserved) do
     tubes[#tubes + 1] = tube
     tubes[#tubes + 1] = n
   end
-  return to, held, grouped, tubes
+  return next_rank, held, in_sets, tubes
 end
 
 -- joined tube from → where to go on, all, urgent
 function STEPS.joined()
-  local all, urgent, to = count_joined(ARGV[5], number(ARGV[6]))
-  return to, all, urgent
+  local all, urgent, next_rank = count_joined(ARGV[5], number(ARGV[6]))
+  return next_rank, all, urgent
 end
 
--- tubes {tube reserved all urgent}… → how many it has checked, 1 if the next one has
--- too many ready jobs for all and urgent to be '', urgent, ready, delayed, buried
+-- tubes {tube reserved all urgent}… → how many were checked; 1 if the next one has so many
+-- members that all and urgent must not be ''; and the sums urgent, ready, delayed, buried
 function STEPS.tubes()
   local done, too_many = 0, 0
   for k = 5, #ARGV, 4 do
@@ -228,17 +243,22 @@ function STEPS.tubes()
   return done, too_many, sum.urgent, sum.ready, sum.delayed, sum.buried
 end
 
--- sums urgent ready delayed buried held grouped →
+-- sums urgent ready delayed buried reserved in_sets →
 function STEPS.sums()
   for k, name in ipairs({ 'urgent', 'ready', 'delayed', 'buried' }) do sum[name] = number(ARGV[4 + k]) end
-  held, grouped = number(ARGV[9]), number(ARGV[10])
+  held, in_sets = number(ARGV[9]), number(ARGV[10])
   check_sums()
 end
 
--- at_once checks tubes, or all and all else, in this call, and returns whether it could.
+local function check_all_lease_sets(inst)
+  return check_lease_sets(inst, 'groups:', 'reserved:', 0) < 0 and check_lease_sets(inst, 'reserved:', 'groups:', 0) < 0
+end
+
+-- at_once checks these tubes in this call, or if there are none given all that there is. It
+-- returns 1 if that was possible.
 local function at_once(instances, tubes)
   for _, inst in ipairs(instances) do
-    if not tubes and (check_groups(inst, 'groups:', 'reserved:', 0) >= 0 or check_groups(inst, 'reserved:', 'groups:', 0) >= 0) then return 0 end
+    if not tubes and not check_all_lease_sets(inst) then return 0 end
     if count_reserved(inst, 0) >= 0 then return 0 end
   end
   for _, tube in ipairs(tubes or call('ZRANGE', PREFIX .. 'tubes', '0', '-1')) do
@@ -248,15 +268,15 @@ local function at_once(instances, tubes)
   return 1
 end
 
--- all instances… → 1 if it was possible, as only a small partition is looked at in one
--- call: then nothing of what is doubtful is. Not for a repair.
+-- all instances… → 1 if the partition is small enough to be checked in one call: then nothing
+-- of what is doubtful is. Not for a repair.
 function STEPS.all()
   if call('ZCARD', PREFIX .. 'tubes') > MOST / 10 then return 0 end
   return at_once(with_instances(5, #ARGV), nil)
 end
 
--- again n instances… tubes… → 1 if it was possible: then nothing of what is doubtful
--- is. The tubes are checked, but for those that have gone meanwhile. Not for a repair.
+-- again n instances… tubes… → 1 if these tubes, but for those that do not exist any more, were
+-- checked in one call: then nothing of what is doubtful is. Not for a repair.
 function STEPS.again()
   local tubes, last = {}, 5 + ARGV[5]
   for k = last + 1, #ARGV do

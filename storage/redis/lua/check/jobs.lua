@@ -1,57 +1,67 @@
--- Which of these jobs are not where their records say, or in two places. It
--- changes nothing unless it is to repair: then they are put right, as
--- places.lua says.
+-- Which of these jobs are not where their records say, or in two places. A repair puts them
+-- right, as places.lua says; else nothing is changed.
 --
 -- KEYS[1]  prefix of every key of the partition
 -- ARGV[1]  1 to repair, else 0
 -- ARGV[2]  number of partitions
--- ARGV[3]  how much the call may do, see alone.lua
+-- ARGV[3]  how much the call may do, see start.lua
 -- ARGV[4…] ids, whole keys
 --
--- Reply: of how many of these jobs, from the first on, it has looked at, which is one
--- at least; and a text for each that is wrong
+-- Reply: how many of these jobs were checked, from the first one on, at least one; and a text
+-- for each that is wrong
 
-local listed = {} -- tubes
+--include data: keys
+--include data: record
+--include data: silence
+--include check/start.lua
+--include shared/ranges.lua
+--include check/places.lua
+
+local listed = {} -- by tube: true, or false if it was not listed
 local function is_listed(tube)
   if listed[tube] == nil then
     work = work + 1
-    listed[tube] = redis.call('ZSCORE', PREFIX .. 'tubes', tube) and true
+    listed[tube] = call('ZSCORE', PREFIX .. 'tubes', tube) and true
   end
   return listed[tube]
 end
 
-local function look(id, raw)
-  local letter, pri, tube = parse(raw)
-  if not QUEUE[letter] then
-    wrong[#wrong + 1] = 'job ' .. string.sub(id, -16) .. ': its record is broken'
-    return
-  end
-  if not is_settled(letter, tube, (in_queues(id, tube))) then
-    local found, score, run, group, whose = places(id, tube, pri)
-    if not fits(letter, tube, found) then
-      misplaced(id, letter, tube, found)
-      if ARGV[1] == '1' then put_right(id, letter, tube, pri, found, score, run, group, whose) end
-      return
-    end
-  end
-  if not is_listed(tube) then
-    wrong[#wrong + 1] = 'job ' .. string.sub(id, -16) .. ': its tube ' .. tube .. ' is not listed'
-    if ARGV[1] == '1' then
-      list(tube)
-      listed[tube] = true
-    end
+local function note_broken(key) note('job ' .. id_text(key) .. ': its record is broken') end
+
+local function check_listed(key, tube)
+  if is_listed(tube) then return end
+  note('job ' .. id_text(key) .. ': its tube ' .. tube .. ' is not listed')
+  if REPAIR then
+    list_tube(tube)
+    listed[tube] = true
   end
 end
 
-local looked = 0
+local function check_job(key, raw)
+  local j = read_header(raw)
+  if not STATE[j.letter] then
+    note_broken(key)
+    return
+  end
+  if not is_in_place(j, (queues_with(key, j.tube))) then
+    local places = places_of(key, j)
+    if not is_right(j, places.keys) then
+      report_misplaced(key, j, places)
+      return
+    end
+  end
+  check_listed(key, j.tube)
+end
+
+local done = 0
 for k = 4, #ARGV do
-  if looked > 0 and work >= MOST then break end
-  local raw = redis.call('GETRANGE', ARGV[k], '0', '241')
-  looked, work = looked + 1, work + 1
-  if #raw > 41 then
-    look(ARGV[k], raw)
+  if done > 0 and exhausted() then break end
+  local raw = call('GETRANGE', ARGV[k], '0', LONGEST_NAME)
+  done, work = done + 1, work + 1
+  if is_record(raw) then
+    check_job(ARGV[k], raw)
   elseif raw ~= '' then
-    wrong[#wrong + 1] = 'job ' .. string.sub(ARGV[k], -16) .. ': its record is broken'
+    note_broken(ARGV[k])
   end
 end
-return { looked, wrong }
+return { done, wrong }

@@ -1,81 +1,98 @@
--- Which of these members of queues are no jobs of these. It changes nothing
--- unless it is to repair: then it takes them out.
+-- Which of these members of queues are no jobs of these. A repair takes them out; else
+-- nothing is changed.
 --
 -- KEYS[1]  prefix of every key of the partition
 -- ARGV[1]  1 to repair, else 0
 -- ARGV[2]  number of partitions
--- ARGV[3]  how much the call may do, see alone.lua
--- ARGV[4…] members, for each its queue, a key behind the prefix: ready:TUBE,
---          delayed:TUBE, buried:TUBE or reserved:INST; '' if it is that of the
---          one before; and the whole key of a job, a run or a group
+-- ARGV[3]  how much the call may do, see start.lua
+-- ARGV[4…] members, two arguments for each: its queue, which is a key behind the prefix,
+--          ready:TUBE, delayed:TUBE, buried:TUBE or reserved:INST, or '' if it is that of the
+--          member before; and the whole key of a job, a range or a lease set
 --
--- Reply: how many of these members, from the first on, it has looked at, which is one
--- at least; and a text for each that is wrong
+-- Reply: how many of these members were checked, from the first one on, at least one; and
+-- a text for each that is wrong
 
+--include data: keys
+--include data: record
+--include data: silence
+--include check/start.lua
+--include shared/ranges.lua
+--include check/places.lua
+
+-- The queue of the members that are being checked: its key behind the prefix, what comes
+-- before the ':' in that, and the tube or instance.
 local queue, kind, name
 
--- is_elsewhere returns whether a job in a run, or reserved, is in a queue by itself,
--- too, and whoever looked at the job has not noticed.
-local function is_elsewhere(id, raw)
-  if #raw <= 41 or kind ~= 'reserved' and string.sub(raw, 1, 1) == 'R' then return false end
-  local letter, _, tube = parse(raw)
-  work = work + 1
-  if not QUEUE[letter] or not redis.call('ZSCORE', PREFIX .. QUEUE[letter] .. tube, id) then return false end
-  return is_settled(letter, tube, (in_queues(id, tube)))
+local function read(key)
+  if string.sub(key, 1, #PREFIX) ~= PREFIX then return '' end
+  return call('GETRANGE', key, '0', LONGEST_NAME)
 end
 
--- what_of says what is wrong with a job in the queue, by itself or in a run or
--- group. Of a group some may have been deleted. If the job is elsewhere, that is noted.
-local function what_of(id, in_run, elsewhere)
-  local raw = ''
-  if string.sub(id, 1, #PREFIX) == PREFIX then raw = redis.call('GETRANGE', id, '0', '241') end
-  if raw == '' and kind == 'reserved' and in_run then return nil end
+-- is_elsewhere returns whether a job in a range, or reserved, is also in a queue by itself,
+-- and in the right one, so that the check of jobs has not noticed.
+local function is_elsewhere(key, raw)
+  if not is_record(raw) then return false end
+  local j = read_header(raw)
+  if kind ~= 'reserved' and STATE[j.letter] == 'ready' then return false end
+  work = work + 1
+  if not queue_of(j) or not call('ZSCORE', PREFIX .. queue_of(j), key) then return false end
+  return is_in_place(j, (queues_with(key, j.tube)))
+end
+
+-- fault_of returns what is wrong with a job of the queue, which is by itself or together with
+-- others; nil if nothing is. Jobs of lease sets may have been deleted. If the job is also
+-- elsewhere it is added to that.
+local function fault_of(key, together, elsewhere)
+  local raw = read(key)
+  if raw == '' and kind == 'reserved' and together then return nil end
   if raw == '' then return 'there is no such job' end
-  if kind ~= 'reserved' and string.sub(raw, 43, 42 + (string.byte(raw, 42) or 0)) ~= name then
+  if kind ~= 'reserved' and (not is_record(raw) or read_header(raw).tube ~= name) then
     return 'the job is of another tube'
   end
-  if in_run and redis.call('ZSCORE', PREFIX .. queue, id) then return 'it is in a run and by itself' end
-  if (in_run or kind == 'reserved') and is_elsewhere(id, raw) then elsewhere[#elsewhere + 1] = id end
+  if together and call('ZSCORE', PREFIX .. queue, key) then return 'it is in a range and by itself' end
+  if (together or kind == 'reserved') and is_elsewhere(key, raw) then elsewhere[#elsewhere + 1] = key end
+  return nil
 end
 
--- settle notes that a job is in several places, and puts it right.
-local function settle(id)
-  local letter, pri, tube = parse(redis.call('GETRANGE', id, '0', '241'))
-  local found, score, run, group, whose = places(id, tube, pri)
-  if #found < 2 then return end
-  misplaced(id, letter, tube, found)
-  if ARGV[1] == '1' then put_right(id, letter, tube, pri, found, score, run, group, whose) end
+-- check_elsewhere checks whether a job is in several places.
+local function check_elsewhere(key)
+  local j = read_header(call('GETRANGE', key, '0', LONGEST_NAME))
+  local places = places_of(key, j)
+  if #places.keys >= 2 then report_misplaced(key, j, places) end
 end
 
--- look looks at a member.
-local function look(member)
-  local bad, elsewhere = {}, {}
+-- take_out takes a member out of the queue, but for those of its jobs that are not in faults.
+local function take_out(member, n, faults)
+  work = work + 2 * n
+  if kind == 'reserved' and n > 1 then
+    split_lease_set(PREFIX, name, member, STEP) -- what was there twice is there once then
+  elseif call('ZSCORE', PREFIX .. queue, member) then
+    dissolve_range(PREFIX .. queue, member, STEP, faults)
+  end
+end
+
+local function check_member(member)
   work = work + 1
-  if not redis.call('ZSCORE', PREFIX .. queue, member) then return end
-  local ids = (kind == 'ready' or kind == 'reserved') and keys_of(member, STEP) or { member }
-  work = work + (#ids > 1 and 2 or 1) * #ids
-  for _, id in ipairs(ids) do
-    bad[id] = what_of(id, #ids > 1, elsewhere)
-    if bad[id] then wrong[#wrong + 1] = queue .. ' has ' .. string.gsub(id, '^.*:', '') .. ': ' .. bad[id] end
+  if not call('ZSCORE', PREFIX .. queue, member) then return end
+  local keys = (kind == 'ready' or kind == 'reserved') and keys_of(member, STEP) or { member }
+  local faults, elsewhere, together = {}, {}, #keys > 1
+  work = work + (together and 2 or 1) * #keys
+  for _, key in ipairs(keys) do
+    faults[key] = fault_of(key, together, elsewhere)
+    if faults[key] then note(queue .. ' has ' .. string.gsub(key, '^.*:', '') .. ': ' .. faults[key]) end
   end
-  for _, id in ipairs(elsewhere) do settle(id) end
-  if not next(bad) or ARGV[1] ~= '1' then return end
-  work = work + 2 * #ids
-  if kind == 'reserved' and #ids > 1 then
-    split_group(PREFIX, name, member, STEP) -- what was there twice is so once
-  elseif redis.call('ZSCORE', PREFIX .. queue, member) then
-    take_apart(PREFIX .. queue, member, STEP, bad)
-  end
+  for _, key in ipairs(elsewhere) do check_elsewhere(key) end
+  if next(faults) and REPAIR then take_out(member, #keys, faults) end
 end
 
-local looked = 0
+local done = 0
 for k = 4, #ARGV, 2 do
-  if looked > 0 and work >= MOST then break end
+  if done > 0 and exhausted() then break end
   if ARGV[k] ~= '' then
     queue = ARGV[k]
     kind, name = string.match(queue, '^(%l+):(.*)$')
   end
-  look(ARGV[k + 1])
-  looked = looked + 1
+  check_member(ARGV[k + 1])
+  done = done + 1
 end
-return { looked, wrong }
+return { done, wrong }

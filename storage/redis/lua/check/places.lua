@@ -1,110 +1,126 @@
--- Where a job is, for the checks of jobs and of members, and how it is put right: it
--- is taken out of all places and put where its record says, a reserved one among the
--- ready, a delayed one that is nowhere as due.
+-- Where a job is, for the checks of jobs and of members, and how it is put right: it is
+-- taken out of all places and put where its record says. A reserved one becomes ready. A
+-- delayed one that is nowhere becomes due.
 
-local PREFIX, STEP = KEYS[1], tonumber(ARGV[2])
-local QUEUE = { R = 'ready:', D = 'delayed:', B = 'buried:' }
+-- is_record returns whether a text is long enough to be a record.
+local function is_record(raw) return #raw >= NAME_AT - 1 end
 
--- in_queues returns the keys of those of its tube's queues of which a job is a member,
--- and the score in the last of them.
-local function in_queues(id, tube)
+-- queue_of returns the key, behind the prefix, of the queue in which a job should be; nil if
+-- its record is broken.
+local function queue_of(j)
+  local state = STATE[j.letter]
+  return state and state .. ':' .. j.tube
+end
+
+-- queues_with returns those of the queues of its tube of which a job is a member, and the
+-- score in the last of them.
+local function queues_with(key, tube)
   local found, score = {}, nil
   work = work + 3
   for _, queue in ipairs({ 'ready:', 'delayed:', 'buried:' }) do
-    local at = redis.call('ZSCORE', PREFIX .. queue .. tube, id)
+    local at = call('ZSCORE', PREFIX .. queue .. tube, key)
     if at then found[#found + 1], score = queue .. tube, at end
   end
   return found, score
 end
 
--- is_settled returns whether a job is in one of these only, and in the right one. Then
--- nobody looks for it in runs and among reserved jobs, which is dear: whoever looks at
--- these comes upon it.
-local function is_settled(letter, tube, found)
-  return #found == 1 and QUEUE[letter] ~= nil and found[1] == QUEUE[letter] .. tube
+-- is_in_place returns whether a job is in one queue only, the right one. Then ranges and
+-- reserved jobs are not searched for it, which is expensive: their own check comes upon it.
+local function is_in_place(j, found)
+  return #found == 1 and found[1] == queue_of(j)
 end
 
--- The instances that have reserved jobs; those that have groups are true.
+-- all_holders returns the instances that have reserved jobs; true for those with lease sets.
 local holders
 local function all_holders()
   if holders then return holders end
   holders = {}
-  for _, inst in ipairs(redis.call('ZRANGE', PREFIX .. 'instances', '0', '-1')) do
-    if redis.call('EXISTS', PREFIX .. 'reserved:' .. inst) == 1 then holders[inst] = false end
-    if redis.call('EXISTS', PREFIX .. 'groups:' .. inst) == 1 then holders[inst] = true end
+  for _, inst in ipairs(call('ZRANGE', PREFIX .. 'instances', '0', '-1')) do
+    if call('EXISTS', PREFIX .. 'reserved:' .. inst) == 1 then holders[inst] = false end
+    if call('EXISTS', PREFIX .. 'groups:' .. inst) == 1 then holders[inst] = true end
     work = work + 2
   end
   return holders
 end
 
--- places returns the keys in which a job is, the score by the last of them, the run
--- in which it is, and its group and whose that is.
-local function places(id, tube, pri)
-  local found, score = in_queues(id, tube)
-  local single, group, whose = found[1] == 'ready:' .. tube, nil, nil
-  for inst, has_groups in pairs(all_holders()) do
-    local at = redis.call('ZSCORE', PREFIX .. 'reserved:' .. inst, id)
-    if at then found[#found + 1], score = 'reserved:' .. inst, at end
-    local its = has_groups and run_by_bytes(PREFIX .. 'groups:' .. inst, id, STEP)
-    if its then
-      found[#found + 1] = 'reserved:' .. inst
-      group, whose = its, inst
+-- add_reserved adds the instances that have reserved a job to the places that were found.
+local function add_reserved(places, key)
+  for inst, has_sets in pairs(all_holders()) do
+    local at = call('ZSCORE', PREFIX .. 'reserved:' .. inst, key)
+    if at then places.keys[#places.keys + 1], places.score = 'reserved:' .. inst, at end
+    local set = has_sets and range_by_bytes(PREFIX .. 'groups:' .. inst, key, STEP)
+    if set then
+      places.keys[#places.keys + 1] = 'reserved:' .. inst
+      places.set, places.set_of = set, inst
     end
     work = work + 2
   end
-  local run = run_by_bytes(PREFIX .. 'ready:' .. tube, id, STEP)
+end
+
+-- places_of returns where a job is, a table:
+--   keys         of the sorted sets, behind the prefix
+--   score        in the last of them in which it is a member of its own
+--   range        the range in which it is
+--   set, set_of  the lease set in which it is, and whose that is
+local function places_of(key, j)
+  local found, score = queues_with(key, j.tube)
+  local ready = 'ready:' .. j.tube
+  local single, places = found[1] == ready, { keys = found, score = score }
+  add_reserved(places, key)
+  places.range = range_by_bytes(PREFIX .. ready, key, STEP)
   work = work + 1
-  if not run and not single then
-    run = run_by_priority(PREFIX .. 'ready:' .. tube, id, pri, STEP)
+  if not places.range and not single then
+    places.range = range_by_priority(PREFIX .. ready, key, j.pri, STEP)
     work = work + 20
   end
-  if run then found[#found + 1] = 'ready:' .. tube end
-  return found, score, run, group, whose
+  if places.range then found[#found + 1] = ready end
+  return places
 end
 
--- parse returns what the first bytes of a record say: state, priority, tube.
-local function parse(raw)
-  local letter, _, pri = struct.unpack('>c1I4I4', raw)
-  return letter, pri, string.sub(raw, 43, 42 + string.byte(raw, 42))
+-- is_right returns whether a job is in one place only that agrees with its record.
+local function is_right(j, keys)
+  if is_in_place(j, keys) then return true end
+  return #keys == 1 and STATE[j.letter] == 'ready' and string.sub(keys[1], 1, 9) == 'reserved:'
 end
 
--- jobs_of returns how many jobs a run or a group has; 0 if there is none.
-local function jobs_of(member)
-  return member and tonumber(string.match(member, '^;(%d+)', LENGTH + 1)) or 0
+-- size_of returns how many jobs a range or a lease set has; 0 for nil.
+local function size_of(member)
+  return member and tonumber(string.match(member, '^;(%d+)', KEY_LENGTH + 1)) or 0
 end
 
-local function fits(letter, tube, found)
-  if is_settled(letter, tube, found) then return true end
-  return #found == 1 and letter == 'R' and string.sub(found[1], 1, 9) == 'reserved:'
-end
-
-local function list(tube)
-  if not redis.call('ZSCORE', PREFIX .. 'tubes', tube) then
-    redis.call('ZADD', PREFIX .. 'tubes', redis.call('HINCRBY', PREFIX .. 'counts', 'opened', '1'), tube)
+local function list_tube(tube)
+  if not call('ZSCORE', PREFIX .. 'tubes', tube) then
+    call('ZADD', PREFIX .. 'tubes', call('HINCRBY', PREFIX .. 'counts', 'opened', '1'), tube)
   end
 end
 
-local function put_right(id, letter, tube, pri, found, score, run, group, whose)
-  work = work + 10 + 2 * jobs_of(group) + jobs_of(run)
-  if group then split_group(PREFIX, whose, group, STEP) end
-  if run then take_apart(PREFIX .. 'ready:' .. tube, run, STEP, { [id] = true }) end
-  for _, key in ipairs(found) do redis.call('ZREM', PREFIX .. key, id) end
-  local queue = PREFIX .. QUEUE[letter] .. tube
-  if letter == 'R' then
-    redis.call('ZADD', queue, string.format('%.0f', pri), id)
-  elseif letter == 'B' then
-    redis.call('ZADD', queue, redis.call('HINCRBY', PREFIX .. 'counts', 'burials', '1'), id)
+-- enter_queue makes a job a member of its queue. score is what it had if it was in one place.
+local function enter_queue(key, j, score)
+  local queue, state = PREFIX .. queue_of(j), STATE[j.letter]
+  if state == 'ready' then
+    call('ZADD', queue, string.format('%.0f', j.pri), key)
+  elseif state == 'buried' then
+    call('ZADD', queue, call('HINCRBY', PREFIX .. 'counts', 'burials', '1'), key)
   else
-    local due = #found == 1 and score or string.format('%.0f', redis.call('TIME')[1] * 1000)
-    redis.call('ZADD', queue, due, id)
-    redis.call('ZADD', PREFIX .. 'timers', '0', 'd:' .. tube)
+    call('ZADD', queue, score or string.format('%.0f', call('TIME')[1] * 1000), key)
+    call('ZADD', PREFIX .. 'timers', '0', 'd:' .. j.tube)
   end
-  list(tube)
 end
 
--- misplaced notes that a job is in other places than it should be.
-local function misplaced(id, letter, tube, found)
-  local where = #found > 0 and 'in ' .. table.concat(found, ', ') or 'nowhere'
-  wrong[#wrong + 1] = 'job ' .. string.sub(id, -16) .. ': by its record it should be in ' .. QUEUE[letter] .. tube .. ', and it is ' .. where
+local function put_right(key, j, places)
+  work = work + 10 + 2 * size_of(places.set) + size_of(places.range)
+  if places.set then split_lease_set(PREFIX, places.set_of, places.set, STEP) end
+  if places.range then dissolve_range(PREFIX .. 'ready:' .. j.tube, places.range, STEP, { [key] = true }) end
+  for _, queue in ipairs(places.keys) do call('ZREM', PREFIX .. queue, key) end
+  enter_queue(key, j, #places.keys == 1 and places.score or nil)
+  list_tube(j.tube)
+end
+
+-- report_misplaced notes that a job is in other places than it should be, and puts it right
+-- if this is a repair.
+local function report_misplaced(key, j, places)
+  local where = #places.keys > 0 and 'in ' .. table.concat(places.keys, ', ') or 'nowhere'
+  note('job ' .. id_text(key) .. ': by its record it should be in ' .. queue_of(j) .. ', and it is ' .. where)
+  if REPAIR then put_right(key, j, places) end
 end
 

@@ -1,0 +1,136 @@
+-- The script of the engine. It carries out a batch of operations, in their order,
+-- and it does so once, however often the batch is sent.
+--
+-- KEYS[1]  prefix of every key of the partition, such as 'redstalk:{0}:'. All other
+--          keys begin with it, and so are in the same slot of a cluster. keys.md
+--          describes them.
+-- ARGV[1]  name of this instance, 8 characters
+-- ARGV[2]  number of this batch, 16 digits
+-- ARGV[3]  number of the last batch of this instance that was recorded; '' before the
+--          first, which must be a registration
+-- ARGV[4]  how many jobs the batch puts
+-- ARGV[5]  options, '' mostly: words with a value each
+--            partitions=N  number of partitions, if not 1
+--            number=N      number of this partition, if not 0
+--            least=N       the first job put gets a number above this one, so that ids
+--                          of several partitions grow with time
+--            register=1    the batch is the first under this name: it makes the
+--                          instance known, and does nothing else
+--            largest=N     no record that the batch puts has more bytes; earlier
+--                          batches may have put none as large
+--            void=1        the batch is no longer wanted: record it, answer 'void;',
+--                          and do nothing
+--            full=1        Redis has refused to write because its memory is full. Do
+--                          the batch all the same: it puts nothing
+--            ahead=MS      in tests: to be added to the clock
+--            step=MS       in tests: to be added to the clock, and to the one in the reply
+--            group=N       in tests: how many jobs make a lease set
+--            budget=N      in tests: how many bytes of records one reply brings
+-- ARGV[6]  id from which on the instance has the bodies of the ranges that it has put
+--          in its body cache
+-- ARGV[7…] the operations: the name of each and its arguments. Each is described where
+--          it is defined, with its arguments, the keys it uses, and its answer
+--
+-- Reply: { text, ids, records… }, or the error LOST, see below
+--   text     numbers end with ';', other texts begin with their length and ':'
+--              seconds and microseconds of the clock; 0 and 0 in an answer given again
+--              1 if the batch was recorded, else 0
+--              number of the first job put
+--              microseconds until the first thing is due that this batch made due, -1
+--              if there is none
+--              how many hints there are, and the hints: names of tubes in which a
+--              session of this instance may take a job
+--              the answers of all operations, in their order
+--   ids      of the jobs that takes in bulk have taken, in their order, separated by
+--            commas. A range is one entry, 'ID;how many;…', and so is a lease set,
+--            which is its name in Redis. '!' ends an entry whose bodies are in the
+--            body cache
+--   records  of those jobs in ids that are not in the body cache
+--
+-- Recording. A batch that changes something records its number and its reply, in
+-- batch:INST. If the instance sends it again, because the reply was lost, it gets the
+-- same reply and nothing is changed. If the instance sends it again as void, the reply
+-- comes without records.
+--
+-- LOST. A batch must follow the one recorded last. If it does not, Redis has lost data,
+-- or other instances have declared this one dead, or the batch was held up on its way
+-- and its instance has sent others since. Then the script changes nothing. Only a
+-- registration follows nothing. So no work is done in the name of an instance that was
+-- declared dead, and other instances know of every instance that reserves jobs.
+--
+-- Cut. One reply brings records of about BUDGET bytes, or a single one that is larger. An
+-- operation beyond that is answered as cut: there may be a job, and the instance has to
+-- ask again in another call.
+--
+-- What a call costs. Redis runs this whole text in every call. Expensive are
+--   each redis.call: half a microsecond, and what the command does
+--   each function that is defined, by the number of locals from outside that it uses. So the
+--     operations of nearly every batch, in often/, are not functions; and those of take.lua
+--     and of rare/ are defined by the first operation that needs them
+--   numbers given to redis.call, which prints them with 17 digits. So it is given text
+--   new strings, because Lua hashes their bytes
+
+-- Where what is: batch/ has the parts that every call runs, often/ the operations of nearly
+-- every batch, rare/ the others and what they share, shared/ what the checks need, too.
+-- A line '--include' stands for a file here, or for data that luadata.go generates.
+
+--include data: keys
+--include data: call
+--include batch/arguments.lua
+--include batch/recorded.lua
+--include batch/state.lua
+--include batch/jobs.lua
+
+-- find_first and reserve_first are nil until define_take is called. RARE is nil, or what
+-- rare_functions has returned.
+local find_first, reserve_first, RARE
+local define_take, rare_functions
+
+function define_take()
+--include data: terms
+--include batch/take.lua
+end
+
+function rare_functions()
+--include data: record
+--include data: rules
+--include data: verdicts
+--include shared/ranges.lua
+--include rare/tubes.lua
+--include rare/records.lua
+--include rare/moves.lua
+--include rare/put.lua
+--include rare/take.lua
+--include rare/move.lua
+--include rare/peek.lua
+--include rare/stats.lua
+--include rare/attend.lua
+--include rare/tick.lua
+--include rare/instances.lua
+  return OPS
+end
+
+-- The operations. at is where the next one begins in ARGV. Those in often/ are here,
+-- and move at themselves; the others are functions of rare/, which are given where
+-- their arguments begin and return where those of the next operation do.
+local at = FIRST_OPERATION
+while ARGV[at] do
+  local word = ARGV[at]
+  if word == 'put' then
+--include often/put.lua
+  elseif word == 'take' then
+--include often/take.lua
+  elseif word == 'gone' then
+--include often/gone.lua
+  elseif word == 'over' then
+--include often/over.lua
+  else
+    if word ~= 'put-delayed' then write_new_jobs() end
+    RARE = RARE or rare_functions()
+    at = RARE[word](at + 1)
+  end
+end
+write_new_jobs()
+
+--include batch/counters.lua
+--include batch/reply.lua

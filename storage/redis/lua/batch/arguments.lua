@@ -1,0 +1,24 @@
+-- What the arguments say, and the names of keys that are used most.
+
+local PREFIX, INSTANCE, NUMBER, OPTIONS = KEYS[1], ARGV[1], ARGV[2], ARGV[5]
+local CACHED_FROM = tonumber(ARGV[6])
+local KEY_LENGTH = #PREFIX + ID_LENGTH -- of the key of a job
+
+local call, sub, format, concat = redis.call, string.sub, string.format, table.concat
+local READY, BATCH, COUNTS = PREFIX .. 'ready:', PREFIX .. 'batch:' .. INSTANCE, PREFIX .. 'counts'
+local RESERVED, LEASE_SETS = PREFIX .. 'reserved:' .. INSTANCE, PREFIX .. 'groups:' .. INSTANCE
+
+local partitions, partition, least, ahead, step = 1, 0, 0, 0, 0
+local void, registering, largest_put = false, false, nil
+local LEASE_SET_FROM, BUDGET = 16, 1048576
+if OPTIONS ~= '' then
+  local option = {}
+  for name, value in string.gmatch(OPTIONS, '(%l+)=(%-?%d+)') do option[name] = tonumber(value) end
+  partitions, partition, least = option.partitions or 1, option.number or 0, option.least or 0
+  ahead, step = option.ahead or 0, option.step or 0
+  void, registering, largest_put = option.void == 1, option.register == 1, option.largest
+  LEASE_SET_FROM, BUDGET = option.group or LEASE_SET_FROM, option.budget or BUDGET
+  -- Redis lets a script write if its first write was one that needs no memory.
+  if option.full then call('DEL', PREFIX .. 'none') end
+end
+

@@ -1,0 +1,21 @@
+-- Writes what the batch comes to into the counters. A tube whose first jobs were put may
+-- be one that does not exist yet.
+
+for tube, by in pairs(totals) do
+  if call('HINCRBY', PREFIX .. 'tube:' .. tube, 'total', format('%d', by)) == by then
+    RARE = RARE or rare_functions()
+    RARE.open_tube(tube)
+  end
+end
+for tube, by in pairs(joined) do
+  if by ~= 0 then call('HINCRBY', PREFIX .. 'tube:' .. tube, 'joined', format('%d', by)) end
+end
+for tube, by in pairs(joined_urgent) do
+  if by ~= 0 then call('HINCRBY', PREFIX .. 'tube:' .. tube, 'joined-urgent', format('%d', by)) end
+end
+for tube, by in pairs(deletes) do call('HINCRBY', PREFIX .. 'tube:' .. tube, 'deletes', format('%d', by)) end
+if sum.deleted ~= 0 then call('HINCRBY', COUNTS, 'deleted', format('%d', sum.deleted)) end
+if sum.urgent ~= 0 then call('HINCRBY', COUNTS, 'urgent', format('%d', sum.urgent)) end
+if sum.grouped ~= 0 then call('HINCRBY', COUNTS, 'grouped', format('%d', sum.grouped)) end
+if RARE then RARE.write_rare_counters() end
+

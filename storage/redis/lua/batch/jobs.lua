@@ -1,0 +1,73 @@
+-- Keys of jobs, new jobs, and ranges.
+
+-- key_of returns the key of a job. Mostly only the last two digits differ from those of
+-- the job before. These are looked up, which is cheaper than to print them; stem is what
+-- comes before them.
+local DIGITS = '00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434445464748495051525354555657585960616263646566676869707172737475767778798081828384858687888990919293949596979899'
+local hundred, stem
+local function key_of(id)
+  local low = id % 100
+  if hundred ~= id - low then
+    hundred = id - low
+    stem = sub(PREFIX .. format(ID_FORMAT, hundred), 1, -3)
+  end
+  return stem .. sub(DIGITS, 2 * low + 1, 2 * low + 2)
+end
+
+-- new_job returns the key of the next job of the batch, and keeps its record to be
+-- written. Records of new jobs are written together, by write_new_jobs, before an
+-- operation may read them.
+local unwritten, words = {}, 0
+local function write_new_jobs()
+  if words > 0 then call('MSET', unpack(unwritten, 1, words)) end
+  words = 0
+end
+
+local function new_job(record)
+  local key = key_of((first_number + sum.puts) * partitions + partition)
+  sum.puts = sum.puts + 1
+  unwritten[words + 1], unwritten[words + 2] = key, record
+  words = words + 2
+  if words >= 1000 then write_new_jobs() end
+  return key
+end
+
+-- range_of returns the name of a range of n jobs, of which key is the first, or that key
+-- if it is the only one. terms are what comes behind how many there are.
+local function range_of(key, n, terms)
+  if n == 1 then return key end
+  return key .. ';' .. n .. ';' .. terms
+end
+
+-- add_joined counts how many more jobs than members of a priority there are.
+local function add_joined(tube, pri, by)
+  joined[tube] = (joined[tube] or 0) + by
+  if tonumber(pri) < URGENT_BELOW then joined_urgent[tube] = (joined_urgent[tube] or 0) + by end
+end
+
+-- add_all adds entries, scores and members by turns, to a sorted set. Redis keeps a
+-- small one as a list, in which it searches for each entry. If the set is about to grow
+-- beyond that, a member too long for such a list has Redis begin with a tree.
+local LONG = string.rep('-', 65)
+local function add_all(key, entries)
+  local n = #entries / 2
+  if n >= 8 then
+    local have = call('ZCARD', key)
+    if have < 128 and have + n > 64 then
+      call('ZADD', key, '0', LONG, unpack(entries))
+      call('ZREM', key, LONG)
+      return
+    end
+  end
+  call('ZADD', key, unpack(entries))
+end
+
+-- is_paused looks each tube up once in a batch, and none if no tube at all is paused.
+local paused, any_paused = {}, nil
+local function is_paused(tube)
+  if any_paused == nil then any_paused = call('EXISTS', PREFIX .. 'paused') == 1 end
+  if not any_paused then return false end
+  if paused[tube] == nil then paused[tube] = call('HGET', PREFIX .. 'paused', tube) ~= false end
+  return paused[tube]
+end
+

@@ -1,0 +1,36 @@
+-- Whether the batch may be carried out, by what batch:INST has recorded:
+-- 'NUMBER;LENGTH;IDS…TEXT', where LENGTH is that of the ids. If it was carried out
+-- already the call ends here, with the same reply as then.
+
+local recorded = call('GET', BATCH) or ''
+local last = sub(recorded, 1, 16)
+if last ~= ARGV[3] or last == '' and not registering then
+  if last == 'dead' then return redis.error_reply(LOST .. ' the instance was declared dead') end
+  if last ~= NUMBER then
+    return redis.error_reply(LOST .. ' the batch does not follow the last one of its instance')
+  end
+
+  -- read_again adds the records of an entry of ids, which begins at a place, to the
+  -- reply. It returns where the next entry begins.
+  local function read_again(reply, ids, from)
+    local first = tonumber(sub(ids, from + #PREFIX, from + KEY_LENGTH - 1))
+    local n, cached, behind = string.match(ids, '^;?(%d*)[^,!]*(!?),?()', from + KEY_LENGTH)
+    if cached == '' then
+      for k = 0, (tonumber(n) or 1) - 1 do
+        reply[#reply + 1] = call('GET', PREFIX .. format(ID_FORMAT, first + k * partitions)) or ''
+      end
+    end
+    return behind
+  end
+
+  -- If the instance waits for replicas there must be a write to wait for. The first
+  -- one needs no memory, and so allows the second where memory is full.
+  call('DEL', PREFIX .. 'none')
+  call('SET', BATCH, recorded)
+  local length, begin = string.match(recorded, '^%d+;(%d+);()')
+  local ids = sub(recorded, begin, begin + length - 1)
+  local reply, from = { sub(recorded, begin + length), ids }, 1
+  while not void and from <= #ids do from = read_again(reply, ids, from) end
+  return reply
+end
+

@@ -1,0 +1,29 @@
+-- Tells the instances that wait for jobs, records the batch, and ends the call.
+
+-- Of the instances where sessions wait for a job of a tube, as many are told as jobs have
+-- become ready, those first that have waited longest. An instance is told once, and then
+-- asks again. This instance is told by hints, which are in the reply.
+local hints, hinted = '', 0
+for tube, n in pairs(become_ready) do
+  local waiting = PREFIX .. 'waiting:' .. tube
+  if n > 0 and call('EXISTS', waiting) == 1 and not is_paused(tube) then
+    local told = call('ZPOPMIN', waiting, format('%d', n))
+    for k = 1, #told, 2 do
+      if told[k] == INSTANCE then
+        hints, hinted = hints .. #tube .. ':' .. tube, hinted + 1
+      else
+        call('RPUSH', PREFIX .. 'mail:' .. told[k], tube)
+      end
+    end
+  end
+end
+
+local text = (sum.changed and '1;' or '0;')
+  .. (sum.puts > 0 and format('%.0f;', first_number) or '0;')
+  .. (sum.earliest < math.huge and format('%.0f;', math.max((sum.earliest - MS) * 1000 + 1, 0)) or '-1;')
+  .. (hinted > 0 and hinted .. ';' .. hints or '0;')
+  .. concat(answers)
+local ids = concat(taken, ',')
+if sum.changed then call('SET', BATCH, NUMBER .. ';' .. #ids .. ';' .. ids .. '0;0;' .. text) end
+records[1], records[2] = clock[1] .. ';' .. clock[2] .. ';' .. text, ids
+return records

@@ -1,0 +1,177 @@
+-- Takes of the first ready jobs of a tube, many at once.
+--
+-- Fast path: a take does not change the records of the jobs, nor read those whose bodies
+-- are in the body cache. So it may be used for the arrow 'reserve ready' only: by its
+-- record a job is 'R' before and after, and its reserves grow when it leaves the reserved
+-- ones. script_test.go holds what this relies on.
+--
+-- found, in the comments below, is what find_first returns, a table:
+--   count           how many jobs were found
+--   names           the members of ready:TUBE that they are. The last one may be a range
+--                   of which only a part is wanted: then it is the name of that part
+--   sizes           by name: how many jobs it is
+--   ttrs            by name: the TTR of a range; nothing for a single job
+--   cached          by name: true for a range whose bodies are in the body cache
+--   keys            of the jobs; not those of a range that is cached and becomes a
+--                   lease set, as nobody needs them
+--   any_cached      whether there is a cached range
+--   urgent          how many jobs of ranges are urgent
+--   joins           by turns a priority, and by how much joined changes for it
+--   rest, rest_pri  what is left of the last range, and its priority
+
+-- add_range adds the first jobs of a range to what was found: so many that there are n.
+-- place is that of the range in names. It returns how many jobs were found then.
+local function add_range(found, place, member, count, n)
+  local size, terms, pri, ttr, inst = string.match(member, '^;(%d+);((%d+);(%d+);(.*))', KEY_LENGTH + 1)
+  local first, wanted = sub(member, 1, KEY_LENGTH), math.min(size, n - count)
+  local id, left = tonumber(sub(member, #PREFIX + 1, KEY_LENGTH)), size - wanted
+  local cached = inst == INSTANCE and id >= CACHED_FROM
+  if not cached or wanted < LEASE_SET_FROM then
+    found.keys[count + 1] = first
+    for k = 1, wanted - 1 do found.keys[count + 1 + k] = key_of(id + k * partitions) end
+  end
+  found.names[place], found.sizes[place], found.ttrs[place] = member, wanted, tonumber(ttr)
+  found.cached[place], found.any_cached = cached, found.any_cached or cached
+  local joins = found.joins
+  joins[#joins + 1], joins[#joins + 2] = pri, math.max(left - 1, 0) - (size - 1)
+  if tonumber(pri) < URGENT_BELOW then found.urgent = found.urgent + wanted end
+  if left > 0 then
+    found.names[place] = range_of(first, wanted, terms)
+    found.rest, found.rest_pri = range_of(key_of(id + wanted * partitions), left, terms), pri
+  end
+  return count + wanted
+end
+
+-- find_first finds up to n ready jobs of a tube, and changes nothing. It asks for a few
+-- members first, as they may be ranges.
+local FEW = 8
+function find_first(tube, n)
+  local keys, names, sizes, count, used = {}, {}, {}, 0, 0
+  local found = { keys = keys, names = names, sizes = sizes, ttrs = {}, cached = {}, joins = {},
+    any_cached = false, urgent = 0, count = 0 }
+  repeat
+    local want = used == 0 and n > FEW and FEW or n - count
+    local members = call('ZRANGE', READY .. tube, format('%d', used), format('%d', used + want - 1))
+    for k = 1, #members do
+      if count == n then break end
+      local member = members[k]
+      used = used + 1
+      if #member > KEY_LENGTH then
+        count = add_range(found, used, member, count, n)
+      else
+        count = count + 1
+        keys[count], names[used], sizes[used] = member, member, 1
+      end
+    end
+  until count == n or #members < want
+  found.count = count
+  return found
+end
+
+-- not_cached returns the keys of the jobs that were found whose bodies are not in the
+-- body cache.
+local function not_cached(found)
+  if not found.any_cached then return found.keys end
+  local keys, before = {}, 0
+  for place, size in ipairs(found.sizes) do
+    if not found.cached[place] then
+      for at = before + 1, before + size do keys[#keys + 1] = found.keys[at] end
+    end
+    before = before + size
+  end
+  return keys
+end
+
+-- add_records adds the records of the jobs that were found to the reply, where they are
+-- needed. Jobs without a record are dropped.
+local function add_records(tube, found)
+  local keys, base = not_cached(found), #records
+  if not keys[1] then return end
+  local raw, at = call('MGET', unpack(keys)), base
+  for k = 1, #keys do
+    if raw[k] then
+      at = at + 1
+      records[at], carried = raw[k], carried + #raw[k]
+    end
+  end
+  if at < base + #keys then
+    RARE = RARE or rare_functions()
+    RARE.drop_lost(tube, found, base)
+  end
+end
+
+-- The TTR of the single job before, and whether it was urgent. Mostly the next one has the
+-- same terms, which are bytes of the record.
+local last_terms, last_ttr, last_urgent
+local function read_terms(terms)
+  local ttr, pri = struct.unpack(TERMS, terms)
+  last_terms, last_ttr, last_urgent = terms, ttr, pri < URGENT_BELOW
+end
+
+-- deadline_of returns the score of a job that is reserved now and has a TTR.
+local deadlines = {}
+local function deadline_of(ttr)
+  local at = NOW_UP + ttr * 1000
+  if at < sum.earliest then sum.earliest = at end
+  deadlines[ttr] = format('%.0f', at)
+  return deadlines[ttr]
+end
+
+-- hold makes the jobs that were found reserved ones of this instance; those of one range
+-- a lease set if they are many. Their records, where the instance needs them, are in the
+-- reply behind the first base ones. It returns how many of the single ones are urgent.
+local function hold(found, base)
+  local entries, last, sets, before, urgent = {}, 0, nil, 0, 0
+  for place, name in ipairs(found.names) do
+    local size, ttr = found.sizes[place], found.ttrs[place]
+    if not ttr then
+      local terms = sub(records[base + 1], TERMS_FROM, TERMS_TO)
+      if terms ~= last_terms then read_terms(terms) end
+      ttr = last_ttr
+      if last_urgent then urgent = urgent + 1 end
+    end
+    local due = deadlines[ttr] or deadline_of(ttr)
+    if size >= LEASE_SET_FROM then
+      name = sub(name, 1, KEY_LENGTH) .. ';' .. size .. ';g' .. due
+      entries[last + 1], entries[last + 2], last = due, name, last + 2
+      sets = sets or {}
+      sets[#sets + 1], sets[#sets + 2] = '0', name
+      sum.grouped = sum.grouped + size
+    else
+      for at = before + 1, before + size do
+        entries[last + 1], entries[last + 2], last = due, found.keys[at], last + 2
+      end
+    end
+    if found.cached[place] then
+      name = name .. '!'
+    else
+      base = base + size
+    end
+    taken[#taken + 1], before = name, before + size
+  end
+  if last > 0 then add_all(RESERVED, entries) end
+  if sets then call('ZADD', LEASE_SETS, unpack(sets)) end
+  return urgent
+end
+
+-- reserve_first takes up to n ready jobs of a tube. It returns how many it got, whether
+-- there may be more, and whether it got fewer because their records are too large. Two
+-- commands are cheaper than ZPOPMIN, which prints the scores and searches for each member.
+function reserve_first(tube, n)
+  local found, cut = find_first(tube, n), false
+  if found.count == 0 then return 0, false, false end
+  largest = largest or tonumber(call('HGET', COUNTS, 'largest') or math.huge)
+  if carried + found.count * largest > BUDGET then
+    RARE = RARE or rare_functions()
+    found, cut = RARE.fit(tube, found)
+    if found.count == 0 then return 0, false, true end
+  end
+  local count, base, used = found.count, #records, #found.names
+  for k = 1, #found.joins, 2 do add_joined(tube, found.joins[k], found.joins[k + 1]) end
+  add_records(tube, found)
+  call('ZREMRANGEBYRANK', READY .. tube, '0', format('%d', used - 1))
+  if found.rest then call('ZADD', READY .. tube, found.rest_pri, found.rest) end
+  sum.urgent = sum.urgent - found.urgent - hold(found, base)
+  sum.takes, sum.changed = sum.takes + found.count, true
+  return found.count, count == n and not cut, cut
+end

@@ -1,0 +1,21 @@
+-- How every check begins. A repair relies on nobody else changing anything, from its first
+-- call to its last, so it fails if an instance has given a heartbeat in the last SILENCE ms.
+
+local PREFIX, REPAIR, STEP, MOST = KEYS[1], ARGV[1] == '1', tonumber(ARGV[2]), tonumber(ARGV[3])
+local KEY_LENGTH = #PREFIX + ID_LENGTH
+local call = redis.call
+
+if REPAIR then
+  local since = string.format('%.0f', call('TIME')[1] * 1000 - SILENCE)
+  if call('ZCOUNT', PREFIX .. 'instances', since, '+inf') > 0 then
+    return redis.error_reply('INSTANCES are running')
+  end
+end
+
+-- work is how much has been done, in calls of Redis, about; the call may do MOST. wrong are
+-- texts about what is wrong.
+local work, wrong = 0, {}
+local function exhausted() return work >= MOST end
+local function note(text) wrong[#wrong + 1] = text end
+local function id_text(key) return string.sub(key, -ID_LENGTH) end
+

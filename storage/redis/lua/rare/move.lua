@@ -1,0 +1,87 @@
+-- Moves of single jobs, and kicks.
+
+-- move: a job moves along an arrow
+--
+-- ARGV    'move', move, mine, id, pri, delay
+--           move        its name in package tube, such as 'release'
+--           mine        1 if the connection held the job before this batch
+--           pri, delay  for moves that set them; ignored by the others
+-- Keys    reads and writes the record; takes the job out of ready:, delayed: or buried:TUBE
+--         or reserved:INST, of this instance, and puts it into another; writes groups:INST,
+--         timers, tube:TUBE, counts
+-- Answer  DONE, and 1 if the job is reserved now, else 0; for reserve-job also the id and the
+--         record. Or NOT_FOUND, or, for reserve-job, CUT
+OPS['move'] = function(i)
+  local move, mine, key, pri, delay = ARGV[i], ARGV[i + 1] == '1', ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
+  local whole = move == 'reserve-job'
+  if whole and not fits(key) then
+    answer(CUT)
+    return i + 5
+  end
+  local j = (whole and load_whole or load)(key)
+  if j then locate(j, mine) end
+  local arrow = j and arrow_for(j, move)
+  if not arrow then
+    answer(NOT_FOUND)
+    return i + 5
+  end
+  leave_place(j)
+  if ARROW_SETS_PRI[arrow] then j.pri = tonumber(pri) end
+  if ARROW_SETS_DELAY[arrow] then j.delay = tonumber(delay) end
+  follow(j, arrow)
+  answer(DONE)
+  answer(ARROW_TO[arrow] == 'reserved' and 1 or 0)
+  if whole then answer_job(j) end
+  return i + 5
+end
+
+-- kickable returns the state of the jobs that a kick of a tube moves.
+local function kickable(tube)
+  for _, state in ipairs(KICK_ORDER) do
+    if call('EXISTS', PREFIX .. state .. ':' .. tube) == 1 then return state end
+  end
+  return KICK_ORDER[#KICK_ORDER]
+end
+
+-- kick: buried or delayed jobs of a tube become ready
+--
+-- ARGV    'kick', tube, bound, state
+--           bound  how many at most; a batch may do only so many
+--           state  that of the jobs to be kicked; '' to choose it by KICK_ORDER
+-- Keys    moves ids from buried: or delayed:TUBE to ready:TUBE; reads and writes the records;
+--         writes counts
+-- Answer  how many were kicked, and the state in which they were
+OPS['kick'] = function(i)
+  local tube, bound, state = ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2]
+  if state == '' then state = kickable(tube) end
+  local queue = PREFIX .. state .. ':' .. tube
+  local keys = bound > 0 and call('ZRANGE', queue, '0', format('%d', bound - 1)) or {}
+  follow_all(queue, state, keys, 'kick-job ' .. state)
+  answer(#keys)
+  answer_text(state)
+  return i + 3
+end
+
+-- give_back makes a job ready that this instance has reserved.
+local function give_back(key)
+  if not unreserve(INSTANCE, key) then return end
+  sum.changed = true
+  local j = load(key)
+  if j then
+    j.state = 'reserved'
+    follow(j, 'give-back reserved')
+  end
+end
+
+-- give-back: jobs that connections of this instance held become ready
+--
+-- ARGV    'give-back', n, ids…
+-- Keys    moves ids from reserved:INST to ready:TUBE; reads and writes the records; splits
+--         lease sets in groups:INST; writes counts
+-- Answer  1
+OPS['give-back'] = function(i)
+  local last = i + ARGV[i]
+  for k = i + 1, last do give_back(ARGV[k]) end
+  answer(1)
+  return last + 1
+end

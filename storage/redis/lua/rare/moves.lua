@@ -1,0 +1,190 @@
+-- How a job moves: out of the place of its state, along an arrow, into its new place.
+
+-- joined_in returns how many more ready jobs than members a tube has.
+local function joined_in(tube)
+  return tonumber(call('HGET', PREFIX .. 'tube:' .. tube, 'joined') or 0) + (joined[tube] or 0)
+end
+
+-- is_ready returns whether a job is among the ready ones. If it is in a range, j.range is
+-- that, j.range_size how many jobs it has, and j.range_before how many come before j.
+local function is_ready(j)
+  local queue = READY .. j.tube
+  if call('ZSCORE', queue, j.key) then return true end
+  j.range, j.range_size, j.range_before = range_by_bytes(queue, j.key, partitions)
+  if not j.range and joined_in(j.tube) ~= 0 then
+    j.range, j.range_size, j.range_before = range_by_priority(queue, j.key, j.pri, partitions)
+  end
+  return j.range ~= nil
+end
+
+-- locate finds out whether a job that is 'ready' by its record is reserved. mine says
+-- whether the connection that asks holds it, which is known from before this batch: what
+-- a connection does with a job is never in the batch in which it gets it.
+local function locate(j, mine)
+  j.mine = mine
+  if j.state == 'ready' and (mine or not is_ready(j)) then j.state = 'reserved' end
+end
+
+-- leave_range takes a ready job out of its range. What is left of that becomes up to two.
+local function leave_range(j)
+  local pri, parts = format('%.0f', j.pri), {}
+  local terms = string.match(j.range, '^;%d+;(.*)', KEY_LENGTH + 1)
+  local function add_part(first, n)
+    if n == 0 then return end
+    parts[#parts + 1], parts[#parts + 2] = pri, range_of(first, n, terms)
+    add_joined(j.tube, pri, n - 1)
+  end
+  add_part(sub(j.range, 1, KEY_LENGTH), j.range_before)
+  add_part(key_of(id_of(j.key) + partitions), j.range_size - j.range_before - 1)
+  call('ZREM', READY .. j.tube, j.range)
+  call('ZADD', READY .. j.tube, unpack(parts))
+  add_joined(j.tube, pri, 1 - j.range_size)
+  j.range = nil
+end
+
+-- split splits an instance's lease set, and returns the keys of what is left of it.
+local function split(inst, member)
+  local left = split_lease_set(PREFIX, inst, member, partitions)
+  sum.changed, sum.grouped = true, sum.grouped - #left
+  return left
+end
+
+-- unreserve takes a job out of what an instance has reserved, and returns whether it was
+-- there.
+local function unreserve(inst, key)
+  if call('ZREM', PREFIX .. 'reserved:' .. inst, key) == 1 then return true end
+  local set = range_by_bytes(PREFIX .. 'groups:' .. inst, key, partitions)
+  if not set then return false end
+  split(inst, set)
+  return call('ZREM', PREFIX .. 'reserved:' .. inst, key) == 1
+end
+
+-- leave_place takes a job out of the place of its state. Its priority must still be the
+-- one with which it went in. A reserved job must be this instance's.
+local function leave_place(j)
+  if j.state == 'reserved' then
+    unreserve(INSTANCE, j.key)
+  elseif j.state == 'ready' then
+    if j.range then
+      leave_range(j)
+    else
+      call('ZREM', READY .. j.tube, j.key)
+    end
+    if j.pri < URGENT_BELOW then sum.urgent = sum.urgent - 1 end
+  else
+    call('ZREM', PREFIX .. j.state .. ':' .. j.tube, j.key)
+    sum[j.state] = sum[j.state] - 1
+  end
+end
+
+-- gathered has by tube what is to be added to the ready jobs, while follow_all makes many
+-- jobs ready; else it is nil.
+local gathered
+
+local function enter_ready(j)
+  local pri = format('%.0f', j.pri)
+  if gathered then
+    local entries = gathered[j.tube] or {}
+    entries[#entries + 1], entries[#entries + 2], gathered[j.tube] = pri, j.key, entries
+  else
+    call('ZADD', READY .. j.tube, pri, j.key)
+  end
+  if j.pri < URGENT_BELOW then sum.urgent = sum.urgent + 1 end
+  become_ready[j.tube] = (become_ready[j.tube] or 0) + 1
+end
+
+-- enter_delayed puts jobs of a tube among the delayed ones, all with one delay. The timer
+-- of a tube may go off before its first delayed job is due, never after it. Taking a job
+-- out leaves the timer as it is.
+local function enter_delayed(tube, delay, keys)
+  local due, entries = NOW_UP + delay * 1000, {}
+  local score = format('%.0f', due)
+  for _, key in ipairs(keys) do entries[#entries + 1], entries[#entries + 2] = score, key end
+  add_all(PREFIX .. 'delayed:' .. tube, entries)
+  sum.delayed = sum.delayed + #keys
+  local timer = call('ZSCORE', PREFIX .. 'timers', 'd:' .. tube)
+  if not timer or tonumber(timer) > due then call('ZADD', PREFIX .. 'timers', score, 'd:' .. tube) end
+  note_due(due)
+end
+
+local function enter_reserved(j)
+  local due = NOW_UP + j.ttr * 1000
+  call('ZADD', RESERVED, format('%.0f', due), j.key)
+  note_due(due)
+end
+
+local function enter_buried(j)
+  call('ZADD', PREFIX .. 'buried:' .. j.tube, format('%.0f', count_up(COUNTS, 'burials', 1)), j.key)
+  sum.buried = sum.buried + 1
+end
+
+-- enter puts a job, which is in no place, into that of a state. Nothing else sets the state
+-- of a job that exists. Delayed without a delay means ready.
+local function enter(j, state)
+  if state == 'delayed' and j.delay == 0 then state = 'ready' end
+  j.state = state
+  if state == 'ready' then
+    enter_ready(j)
+  elseif state == 'reserved' then
+    enter_reserved(j)
+  elseif state == 'delayed' then
+    enter_delayed(j.tube, j.delay, { j.key })
+  else
+    enter_buried(j)
+  end
+end
+
+-- arrow_for returns the arrow for a move of a job that was located; nil if there is none,
+-- or it is only for the holder and that is somebody else.
+local function arrow_for(j, move)
+  local arrow = move .. ' ' .. j.state
+  if not ARROW_TO[arrow] or ARROW_HELD[arrow] and not j.mine then return nil end
+  return arrow
+end
+
+-- grow adds one to a counter of a job, which is one of 32 bits.
+local function grow(j, counter)
+  if counter then j[counter] = (j[counter] + 1) % 4294967296 end
+end
+
+local function delete(j)
+  call('DEL', j.key)
+  sum.deleted = sum.deleted + 1
+  deletes[j.tube] = (deletes[j.tube] or 0) + 1
+  OPS.gone_from(j.tube)
+end
+
+-- follow takes a job, which is in no place any more, along an arrow, and writes it. That a
+-- job was reserved is counted when it leaves the reserved ones, see record.go.
+local function follow(j, arrow)
+  local from, to = j.state, ARROW_TO[arrow]
+  sum.changed = true
+  if to == 'gone' then
+    delete(j)
+    return
+  end
+  if to ~= 'reserved' then
+    if from == 'reserved' then grow(j, 'reserves') end
+    grow(j, ARROW_COUNTS[arrow])
+  end
+  enter(j, to)
+  save(j)
+end
+
+-- follow_all takes jobs along an arrow that are members of a queue and in one state. Those
+-- that have no record leave the queue, too.
+local function follow_all(queue, state, keys, arrow)
+  if #keys == 0 then return end
+  call('ZREM', queue, unpack(keys))
+  sum.changed, gathered = true, {}
+  for _, key in ipairs(keys) do
+    local j = load(key)
+    if j then
+      j.state = state
+      if state ~= 'reserved' then sum[state] = sum[state] - 1 end
+      follow(j, arrow)
+    end
+  end
+  for tube, entries in pairs(gathered) do add_all(READY .. tube, entries) end
+  gathered = nil
+end

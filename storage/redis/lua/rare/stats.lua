@@ -1,0 +1,158 @@
+-- What clients ask about jobs, tubes and the whole. The counters of tubes that the batch has
+-- changed are written first, where they matter.
+
+local function tube_exists(tube)
+  return tube == DEFAULT_TUBE or call('ZSCORE', PREFIX .. 'tubes', tube)
+end
+
+-- time_left is how long it is until a time, in ms. It is one ms less than that: whole
+-- seconds, which clients are told, have begun then, as in beanstalkd.
+local function time_left(at)
+  return at - NOW_UP - 1
+end
+
+-- reserved_until returns the deadline of a reserved job, whichever instance has reserved
+-- it; NOW if none has.
+local function reserved_until(key)
+  local instances = call('ZRANGE', PREFIX .. 'instances', '0', '-1')
+  table.insert(instances, 1, INSTANCE)
+  for _, inst in ipairs(instances) do
+    local at = call('ZSCORE', PREFIX .. 'reserved:' .. inst, key)
+    if at then return tonumber(at) end
+    local set = range_by_bytes(PREFIX .. 'groups:' .. inst, key, partitions)
+    if set then return tonumber(string.match(set, '%d+$')) end
+  end
+  return NOW
+end
+
+-- job-stats: about a job
+--
+-- ARGV    'job-stats', id
+-- Keys    reads the record, ready: and delayed:TUBE, tube:TUBE, instances, and reserved: and
+--         groups: of all instances
+-- Answer  1, state, age and time left (ms), record as far as the name of the tube; 0 if there
+--         is no such job
+OPS['job-stats'] = function(i)
+  local j = load(ARGV[i])
+  if not j then
+    answer(NOT_FOUND)
+    return i + 1
+  end
+  locate(j, false)
+  local left = 0
+  if j.state == 'reserved' then
+    left = time_left(reserved_until(j.key))
+  elseif j.state == 'delayed' then
+    left = time_left(tonumber(call('ZSCORE', PREFIX .. 'delayed:' .. j.tube, j.key) or NOW))
+  end
+  answer(DONE)
+  answer_text(j.state)
+  answer(math.max(NOW - j.created, 0))
+  answer(left)
+  answer_text(sub(j.raw, 1, NAME_AT - 1 + #j.tube))
+  return i + 1
+end
+
+-- answer_elsewhere answers how many connections of other instances use, watch and wait for
+-- a tube.
+local function answer_elsewhere(tube)
+  local all, sums = call('HGETALL', PREFIX .. 'attending:' .. tube), { 0, 0, 0 }
+  for k = 1, #all, 2 do
+    if all[k] ~= INSTANCE then
+      local place = 0
+      for n in string.gmatch(all[k + 1], '%d+') do
+        place = place + 1
+        sums[place] = sums[place] + tonumber(n)
+      end
+    end
+  end
+  for k = 1, 3 do answer(sums[k]) end
+end
+
+-- tube-stats: about a tube
+--
+-- ARGV    'tube-stats', tube
+-- Keys    reads tubes, tube:TUBE, ready:, delayed: and buried:TUBE, paused, attending:TUBE
+-- Answer  1, urgent, ready, delayed, buried, total, deletes, pauses, pause (seconds), time left
+--         of it (ms), and using, watching and waiting at other instances; 0 if there is no
+--         such tube
+OPS['tube-stats'] = function(i)
+  local tube = ARGV[i]
+  flush()
+  if not tube_exists(tube) then
+    answer(NOT_FOUND)
+    return i + 1
+  end
+  answer(DONE)
+  local have = call('HMGET', PREFIX .. 'tube:' .. tube, 'total', 'deletes', 'pauses', 'joined', 'joined-urgent')
+  for k = 1, 5 do have[k] = tonumber(have[k] or 0) end
+  answer(call('ZCOUNT', READY .. tube, '-inf', '(' .. URGENT_BELOW) + have[5])
+  answer(call('ZCARD', READY .. tube) + have[4])
+  for _, queue in ipairs({ 'delayed:', 'buried:' }) do answer(call('ZCARD', PREFIX .. queue .. tube)) end
+  for k = 1, 3 do answer(have[k]) end
+  local seconds, till = string.match(call('HGET', PREFIX .. 'paused', tube) or '0 0', '(%d+) (%d+)')
+  answer(tonumber(seconds))
+  answer(math.max(time_left(tonumber(till)), 0))
+  answer_elsewhere(tube)
+  return i + 1
+end
+
+-- single_reserved returns how many jobs an instance has reserved that are in no lease set.
+local function single_reserved(inst)
+  return call('ZCARD', PREFIX .. 'reserved:' .. inst) - call('ZCARD', PREFIX .. 'groups:' .. inst)
+end
+
+-- stats: about the whole partition
+--
+-- ARGV    'stats', silence
+--           silence  ms: instances that gave a heartbeat within it count
+-- Keys    reads counts, tubes, instances, and reserved: and groups: of all instances
+-- Answer  urgent, ready, reserved, delayed, buried, total, timeouts, tubes, instances, of which
+--         this one is always one
+OPS['stats'] = function(i)
+  flush()
+  local reserved, living = single_reserved(INSTANCE), 1
+  local seen = call('ZRANGE', PREFIX .. 'instances', '0', '-1', 'WITHSCORES')
+  for k = 1, #seen, 2 do
+    if seen[k] ~= INSTANCE then
+      reserved = reserved + single_reserved(seen[k])
+      if tonumber(seen[k + 1]) > NOW - ARGV[i] then living = living + 1 end
+    end
+  end
+  local have, fields = {}, { 'urgent', 'delayed', 'buried', 'ids', 'deleted', 'timeouts', 'skipped', 'grouped' }
+  local values = call('HMGET', COUNTS, unpack(fields))
+  for k, field in ipairs(fields) do have[field] = tonumber(values[k] or 0) + (sum[field] or 0) end
+  -- Jobs that the batch has yet to put have their numbers already.
+  local total = have.ids - have.skipped - (tonumber(ARGV[4]) - sum.puts)
+  reserved = reserved + have.grouped
+  answer(have.urgent)
+  answer(total - have.deleted - have.delayed - have.buried - reserved)
+  answer(reserved)
+  answer(have.delayed)
+  answer(have.buried)
+  answer(total)
+  answer(have.timeouts)
+  answer(call('ZCARD', PREFIX .. 'tubes'))
+  answer(living)
+  return i + 1
+end
+
+-- tubes: a part of the list of tubes. It is read from its end: as the last tube takes the
+-- place of one that is dropped, none is missed, but some may come twice
+--
+-- ARGV    'tubes', from, limit
+--           from   -1 for the first part, else what the part before has answered
+--           limit  how many names at most
+-- Keys    reads tubes
+-- Answer  where the next part begins, 0 if this was the last; how many names, and the names
+OPS['tubes'] = function(i)
+  flush()
+  local from, limit = tonumber(ARGV[i]), ARGV[i + 1]
+  if from < 0 then from = call('ZCARD', PREFIX .. 'tubes') end
+  local low = math.max(from - limit, 0)
+  local names = from > 0 and call('ZRANGE', PREFIX .. 'tubes', format('%d', low), format('%d', from - 1)) or {}
+  answer(low)
+  answer(#names)
+  for _, name in ipairs(names) do answer_text(name) end
+  return i + 2
+end

@@ -1,0 +1,88 @@
+-- Takes from several tubes. Jobs are ordered by priority and id.
+
+-- best_of returns, of the best ready job in those of the tubes at ARGV[from … upto] that are
+-- not paused, the tube, the priority and the key; nil if there is none.
+local function best_of(from, upto)
+  local best_tube, best_pri, best
+  for k = from, upto do
+    local tube = ARGV[k]
+    if not is_paused(tube) then
+      local head = call('ZRANGE', READY .. tube, '0', '0', 'WITHSCORES')
+      local key, pri = head[1] and sub(head[1], 1, KEY_LENGTH), tonumber(head[2])
+      if key and (not best or pri < best_pri or pri == best_pri and key < best) then
+        best_tube, best_pri, best = tube, pri, key
+      end
+    end
+  end
+  return best_tube, best_pri, best
+end
+
+-- await has the instance told of the next job in any of the tubes at ARGV[from … upto].
+local function await(from, upto)
+  for k = from, upto do
+    call('ZADD', PREFIX .. 'waiting:' .. ARGV[k], 'NX', format('%.0f', NOW), INSTANCE)
+  end
+end
+
+-- take_best takes the best ready job of the tubes at ARGV[from … upto], unless it does not
+-- come before the job that limit_pri and limit, a key, are about, if these are given. It
+-- returns a verdict.
+local function take_best(from, upto, limit_pri, limit)
+  if not reserve_first then define_take() end
+  while true do
+    local tube, pri, key = best_of(from, upto)
+    if not tube then return NOT_FOUND end
+    if limit and not (pri < limit_pri or pri == limit_pri and key < limit) then return NOT_FOUND end
+    local got, _, cut = reserve_first(tube, 1)
+    if got == 1 then return DONE end
+    if cut then return CUT end
+  end
+end
+
+-- take-any: the best ready job of several tubes is reserved
+--
+-- ARGV    'take-any', wait, n, tubes…
+--           wait  1 if a session waits: if there is no job, the instance is told of the next
+-- Keys    as take, of each tube
+-- Answer  DONE, and the job is in the reply's ids and records; CUT or NOT_FOUND
+OPS['take-any'] = function(i)
+  local wait, from, last = ARGV[i] == '1', i + 2, i + 1 + ARGV[i + 1]
+  local verdict = take_best(from, last)
+  answer(verdict)
+  if verdict == NOT_FOUND and wait then await(from, last) end
+  return last + 1
+end
+
+-- The next two are the steps of a take from tubes of several partitions, see search.go.
+
+-- best: which is the best ready job of several tubes
+--
+-- ARGV    'best', wait, n, tubes…
+--           wait  1 if a session waits: if there is no job, the instance is told of the next
+-- Keys    reads ready:TUBE and paused; writes waiting:TUBE
+-- Answer  DONE, priority, key; or NOT_FOUND
+OPS['best'] = function(i)
+  local wait, from, last = ARGV[i] == '1', i + 2, i + 1 + ARGV[i + 1]
+  local tube, pri, key = best_of(from, last)
+  if tube then
+    answer(DONE)
+    answer(pri)
+    say(key)
+  else
+    answer(NOT_FOUND)
+    if wait then await(from, last) end
+  end
+  return last + 1
+end
+
+-- take-before: the best ready job of several tubes is reserved if it comes before another job
+--
+-- ARGV    'take-before', pri, id, n, tubes…
+--           pri, id  of the other job
+-- Keys    as take, of each tube
+-- Answer  as take-any
+OPS['take-before'] = function(i)
+  local pri, id, from, last = tonumber(ARGV[i]), ARGV[i + 1], i + 3, i + 2 + ARGV[i + 2]
+  answer(take_best(from, last, pri, id))
+  return last + 1
+end

@@ -1,0 +1,95 @@
+-- What is done when it is due.
+
+-- give_back_first moves the first of the members of an instance's reserved jobs along an
+-- arrow, up to about limit jobs, and returns their keys. step is 2 if members has scores
+-- between. A lease set moves as a whole, as the instance believes that one either exists
+-- or is split.
+local function give_back_first(inst, members, step, limit, arrow)
+  local keys = {}
+  for k = 1, #members, step do
+    local member = members[k]
+    for _, key in ipairs(#member > KEY_LENGTH and split(inst, member) or { member }) do keys[#keys + 1] = key end
+    if #keys >= limit then break end
+  end
+  follow_all(PREFIX .. 'reserved:' .. inst, 'reserved', keys, arrow)
+  return keys
+end
+
+-- expire makes ready what connections of this instance have held for too long. It returns
+-- the keys, and by how many ms the first one is late.
+local function expire(limit)
+  local over = call('ZRANGEBYSCORE', RESERVED, '-inf', format('%.0f', NOW), 'WITHSCORES', 'LIMIT', '0', format('%d', limit))
+  local keys = give_back_first(INSTANCE, over, 2, limit, 'expire reserved')
+  sum.timeouts = sum.timeouts + #keys
+  return keys, over[2] and NOW - over[2] or 0
+end
+
+-- mature makes up to limit delayed jobs of a tube ready whose time has come, sets the timer
+-- of the tube, and returns how many they are.
+local function mature(tube, limit)
+  local queue = PREFIX .. 'delayed:' .. tube
+  local keys = call('ZRANGEBYSCORE', queue, '-inf', format('%.0f', NOW), 'LIMIT', '0', format('%d', limit))
+  follow_all(queue, 'delayed', keys, 'mature delayed')
+  local head = call('ZRANGE', queue, '0', '0', 'WITHSCORES')
+  if head[1] then
+    call('ZADD', PREFIX .. 'timers', head[2], 'd:' .. tube)
+  else
+    call('ZREM', PREFIX .. 'timers', 'd:' .. tube)
+  end
+  return #keys
+end
+
+-- fire_timers does up to about limit things whose timers are due. It returns how many more
+-- might be done, and by how many ms the latest of them is late.
+local function fire_timers(limit)
+  local left, late = limit, 0
+  while left > 0 do
+    local first = call('ZRANGEBYSCORE', PREFIX .. 'timers', '-inf', format('%.0f', NOW), 'WITHSCORES', 'LIMIT', '0', '1')
+    local timer = first[1]
+    if not timer then break end
+    left, late = left - 1, math.max(late, NOW - first[2])
+    local kind, tube = sub(timer, 1, 2), sub(timer, 3)
+    if kind == 'p:' then
+      resume(tube)
+    else
+      left = left - mature(tube, left + 1)
+    end
+  end
+  return left, late
+end
+
+-- overdue_elsewhere returns whether a reservation of another instance has run out in the
+-- last RECENT ms, which that instance has yet to deal with.
+local RECENT = 500
+local function overdue_elsewhere()
+  for _, inst in ipairs(call('ZRANGE', PREFIX .. 'instances', '0', '-1')) do
+    if inst ~= INSTANCE then
+      local due = call('ZRANGE', PREFIX .. 'reserved:' .. inst, '0', '0', 'WITHSCORES')[2]
+      if due and tonumber(due) <= NOW and tonumber(due) > NOW - RECENT then return true end
+    end
+  end
+  return false
+end
+
+-- tick: up to about so many things that are due are done
+--
+-- ARGV    'tick', limit
+-- Keys    moves ids from delayed:TUBE and reserved:INST to ready:TUBE; reads and writes the
+--         records; splits lease sets in groups:INST; writes timers, paused, counts; reads
+--         instances and their reserved:INST
+-- Answer  by how many ms the latest thing was late; 1 if something is due that another instance
+--         has to do, else 0; of how many jobs the TTR ran out, and their keys
+OPS['tick'] = function(i)
+  local limit, expired, late, held = tonumber(ARGV[i]), {}, 0, 0
+  limit, late = fire_timers(limit)
+  if limit > 0 then expired, held = expire(limit) end
+  local timer = call('ZRANGE', PREFIX .. 'timers', '0', '0', 'WITHSCORES')[2]
+  local reserved = call('ZRANGE', RESERVED, '0', '0', 'WITHSCORES')[2]
+  if timer then note_due(tonumber(timer)) end
+  if reserved then note_due(tonumber(reserved)) end
+  answer(math.max(late, held))
+  answer(overdue_elsewhere() and 1 or 0)
+  answer(#expired)
+  for _, key in ipairs(expired) do say(key) end
+  return i + 1
+end

@@ -1,0 +1,114 @@
+package redis
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"redstalk/tube"
+)
+
+// luaData is what Go and Lua both have to know. It is written once, in Go, and a
+// script includes it under one of these names.
+var luaData = map[string]func() string{
+	"data: keys":     luaKeys,
+	"data: call":     luaCall,
+	"data: terms":    luaTerms,
+	"data: record":   luaRecord,
+	"data: rules":    luaRules,
+	"data: verdicts": luaVerdicts,
+	"data: silence":  luaSilence,
+}
+
+// luaKeys says how an id is written in keys, and below which priority a job is urgent.
+func luaKeys() string {
+	return fmt.Sprintf("local ID_LENGTH, ID_FORMAT, URGENT_BELOW = %d, '%%0%d.0f', %d\n", idLen, idLen, tube.UrgentBelow)
+}
+
+// luaCall says where the operations of a batch begin in ARGV, what a void batch
+// answers, and how the error begins with which a batch is refused.
+func luaCall() string {
+	const command = 4 // EVALSHA, the hash, the number of keys, and the key
+	return fmt.Sprintf("local FIRST_OPERATION, VOIDED, LOST = %d, '%s', '%s'\n", headArgs-command+1, voided, lost)
+}
+
+// luaTerms says where the TTR and the priority are in a record, from the first byte
+// of the one to the last byte of the other, and how to unpack the two. Lua counts
+// from 1.
+func luaTerms() string {
+	return fmt.Sprintf("local TERMS, TERMS_FROM, TERMS_TO = '>I4I4', %d, %d\n", ttrAt+1, delayAt)
+}
+
+// luaRecord is the layout of a record:
+//
+//   - NAME_AT is where the name of the tube begins, LONGEST_NAME what GETRANGE calls
+//     the last byte of the longest one.
+//   - LETTER says by the word of a state which letter is in the record, and STATE the
+//     reverse.
+//   - read_header(raw) returns a table of the fields of a record, and of its tube;
+//     pack_header(j) returns the bytes of the fields.
+func luaRecord() string {
+	var s, letter, state strings.Builder
+	for _, st := range []tube.State{tube.Ready, tube.Reserved, tube.Delayed, tube.Buried} {
+		fmt.Fprintf(&letter, "%s = '%c', ", stateWord(st), recordLetter(st))
+		if st != tube.Reserved { // which a record does not know
+			fmt.Fprintf(&state, "%c = '%s', ", recordLetter(st), stateWord(st))
+		}
+	}
+	format := ">"
+	var names, its, table []string
+	for _, f := range headerFields {
+		format += f.packed
+		names, its, table = append(names, f.name), append(its, "j."+f.name), append(table, f.name+" = "+f.name)
+	}
+	fmt.Fprintf(&s, "local NAME_AT, LONGEST_NAME = %d, '%d'\n", nameAt+1, nameAt+longestName-1)
+	fmt.Fprintf(&s, "local LETTER, STATE = { %s}, { %s}\n", &letter, &state)
+	fmt.Fprintf(&s, "local function read_header(raw)\n  local %s = struct.unpack('%s', raw)\n", strings.Join(names, ", "), format)
+	fmt.Fprintf(&s, "  local name = string.sub(raw, NAME_AT, NAME_AT - 1 + name_length)\n  return { tube = name, %s }\nend\n", strings.Join(table, ", "))
+	fmt.Fprintf(&s, "local function pack_header(j)\n  return struct.pack('%s', %s)\nend\n", format, strings.Join(its, ", "))
+	return s.String()
+}
+
+// luaRules is the rules of package tube that are data. An arrow is named by its move
+// and the state from which it leads, 'release reserved':
+//
+//   - ARROW_TO says to which state, 'gone' if the job is deleted; nothing if there is
+//     no such arrow.
+//   - ARROW_HELD says whether it is only for the holder of the job.
+//   - ARROW_COUNTS says which counter of the job grows.
+//   - ARROW_SETS_PRI and ARROW_SETS_DELAY say which terms the job takes over.
+//   - KICK_ORDER is where a kick looks for jobs.
+func luaRules() string {
+	var to, held, counts, pri, delay, kick strings.Builder
+	for _, a := range tube.Arrows() {
+		name := fmt.Sprintf("['%s %s'] = ", a.Move, stateWord(a.From))
+		fmt.Fprintf(&to, "%s'%s', ", name, stateWord(a.To))
+		if a.Counts != tube.NoCounter {
+			fmt.Fprintf(&counts, "%s'%s', ", name, a.Counts)
+		}
+		for column, is := range map[*strings.Builder]bool{
+			&held: a.Held, &pri: a.Sets != tube.SetsNothing, &delay: a.Sets == tube.SetsPriAndDelay,
+		} {
+			if is {
+				fmt.Fprintf(column, "%strue, ", name)
+			}
+		}
+	}
+	for _, state := range tube.KickOrder() {
+		fmt.Fprintf(&kick, "'%s', ", stateWord(state))
+	}
+	return fmt.Sprintf("local ARROW_TO = { %s}\nlocal ARROW_HELD = { %s}\nlocal ARROW_COUNTS = { %s}\n"+
+		"local ARROW_SETS_PRI = { %s}\nlocal ARROW_SETS_DELAY = { %s}\nlocal KICK_ORDER = { %s}\nlocal DEFAULT_TUBE = '%s'\n",
+		&to, &held, &counts, &pri, &delay, &kick, tube.Default)
+}
+
+// luaVerdicts is how operations that concern one job begin their answers.
+func luaVerdicts() string {
+	return fmt.Sprintf("local NOT_FOUND, DONE, CUT = %d, %d, %d\n", refused, done, cutOff)
+}
+
+// luaSilence says for how many ms all instances must have given no heartbeat before
+// something may be repaired.
+func luaSilence() string {
+	return fmt.Sprintf("local SILENCE = %d\n", (silence + time.Second).Milliseconds())
+}
