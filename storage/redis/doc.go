@@ -20,7 +20,7 @@
 //   - upkeep: signs of life, and what is due, by partition.
 //   - holdings and attendance: what the connections of this instance hold,
 //     use and watch; remember: bodies of jobs that it has put.
-//   - mail: how another instance tells this one that there is a job.
+//   - notifications: how another instance tells this one that there is a job.
 //   - guard, namespace and layout: what is checked before anything is touched;
 //     check and check_counts: what is compared when somebody asks for it (redstalkd
 //     fsck), in steps; discreet: no password is told.

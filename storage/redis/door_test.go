@@ -37,7 +37,7 @@ func (said) RedisError()     {}
 // out, and then fails all the same; or nothing, if both are nil.
 type fate struct{ before, after error }
 
-// door decides about calls of the script, and looks into the mailbox.
+// door decides about calls of the script, and receipts of notifications.
 type door struct {
 	mu      sync.Mutex
 	fates   []fate // of the next calls
@@ -47,8 +47,8 @@ type door struct {
 	then   func()                // called when a call was carried out and fails; may be nil
 	garble func(parts []any) any // changes what calls return; may be nil
 
-	mail   error // what becomes of the next looks into the mailbox
-	unread int   // of so many
+	receipt error // what becomes of the next receipts of notifications
+	unread  int   // of so many
 }
 
 // set says what becomes of the next calls, and of all others.
@@ -78,15 +78,15 @@ func (d *door) next() fate {
 	return f
 }
 
-// nextMail is what becomes of a look into the mailbox.
-func (d *door) nextMail() error {
+// nextReceipt is what becomes of a receipt of notifications.
+func (d *door) nextReceipt() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.unread == 0 {
 		return nil
 	}
 	d.unread--
-	return d.mail
+	return d.receipt
 }
 
 func (d *door) DialHook(next goredis.DialHook) goredis.DialHook { return next }
@@ -96,7 +96,7 @@ func (d *door) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
 		switch cmd.Name() {
 		case "evalsha", "eval":
 		case "blpop":
-			if err := d.nextMail(); err != nil {
+			if err := d.nextReceipt(); err != nil {
 				cmd.SetErr(err)
 				return err
 			}
@@ -564,10 +564,10 @@ func (e *ear) Ready(name string) bool {
 	return e.waits
 }
 
-// TestMailGoesOn: looks into the mailbox that fail, as when Redis becomes a
-// replica for a while, are made again; and an instance on which nobody waits any
+// TestNotificationsGoOn: receipts of notifications that fail, as when Redis becomes a
+// replica for a while, are tried again; and an instance on which nobody waits any
 // more passes on what it is told.
-func TestMailGoesOn(t *testing.T) {
+func TestNotificationsGoOn(t *testing.T) {
 	url := redistest.Start(t).URL()
 	ears := []*ear{{waits: false, heard: make(chan string, 1)}, {waits: true, heard: make(chan string, 1)}}
 	for _, e := range ears {
@@ -576,7 +576,7 @@ func TestMailGoesOn(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		s.letters.one.AddHook(&door{mail: passes["UNBLOCKED"], unread: 3})
+		s.notificationLink.one.AddHook(&door{receipt: passes["UNBLOCKED"], unread: 3})
 		s.Listen(e)
 		if a := do(s, takeFrom(1, true, "t")); !a.NotFound {
 			t.Fatalf("%+v", a)

@@ -38,7 +38,7 @@ type link struct {
 }
 
 // connections is how many an instance may need to one server: every partition
-// has one that waits for mail, and makes one call at a time.
+// has one that waits for notifications, and makes one call at a time.
 func connections(o Options) int { return 2*o.Partitions + 8 }
 
 // newLink prepares to connect.

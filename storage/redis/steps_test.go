@@ -88,8 +88,8 @@ func TestHintsOfTheDead(t *testing.T) {
 	dead := lab.open(lab.redis.URL(), patient)
 	waiting := take(1)
 	waiting.Wait = true
-	dead.parts[0].do(func(c *call) { // nobody reads its mail
-		for _, m := range dead.mails {
+	dead.parts[0].do(func(c *call) { // nobody reads its notifications
+		for _, m := range dead.notifications {
 			m.cancel()
 			m.wait()
 		}

@@ -102,11 +102,11 @@ type Options struct {
 
 // Store is a storage.Store in Redis.
 type Store struct {
-	link    *link
-	letters *link // may be the same
-	parts   []*partition
-	mails   []*mail // of each partition
-	log     *slog.Logger
+	link             *link
+	notificationLink *link // may be the same
+	parts            []*partition
+	notifications    []*notifications // of each partition
+	log              *slog.Logger
 }
 
 // Open connects to Redis, checks that what is under the namespace can be
@@ -129,11 +129,11 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		l.Close()
 		return nil, fmt.Errorf("using Redis at %s: %w", a.where(), a.hide(err))
 	}
-	letters := l
+	notificationLink := l
 	if l.direct {
-		letters = newLink(a, o, false) // to wait for letters takes long
+		notificationLink = newLink(a, o, false) // to wait for notifications takes long
 	}
-	s := newStore(l, letters, o)
+	s := newStore(l, notificationLink, o)
 	if err := s.each(func(p *partition) error { return p.do(func(*call) {}) }); err != nil {
 		s.hangUp()
 		s.end()
@@ -142,14 +142,14 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
-// newStore sets up the partitions. Letters have a link of their own if not that
-// of the calls.
-func newStore(l, letters *link, o Options) *Store {
-	s, ids, late := &Store{link: l, letters: letters, log: o.Log}, &order{}, &tardiness{log: o.Log}
+// newStore sets up the partitions. Notifications have a link of their own,
+// unless it is that of the calls.
+func newStore(l, notificationLink *link, o Options) *Store {
+	s, ids, late := &Store{link: l, notificationLink: notificationLink, log: o.Log}, &order{}, &tardiness{log: o.Log}
 	for number := range o.Partitions {
 		p := newPartition(l, o, ids, late, number)
 		s.parts = append(s.parts, p)
-		s.mails = append(s.mails, newMail(p, letters))
+		s.notifications = append(s.notifications, newNotifications(p, notificationLink))
 		go p.run()
 	}
 	return s
@@ -204,7 +204,7 @@ func newInstance() string { return rand.Text()[:8] }
 func (s *Store) Listen(l storage.Listener) {
 	for i, p := range s.parts {
 		p.listen(l)
-		s.mails[i].start()
+		s.notifications[i].start()
 	}
 }
 
@@ -297,14 +297,14 @@ func (s *Store) end() {
 
 // hangUp ends everything that talks to Redis.
 func (s *Store) hangUp() error {
-	for _, m := range s.mails {
+	for _, m := range s.notifications {
 		m.cancel()
 	}
 	err := s.link.Close()
-	if s.letters != s.link {
-		err = cmp.Or(err, s.letters.Close())
+	if s.notificationLink != s.link {
+		err = cmp.Or(err, s.notificationLink.Close())
 	}
-	for _, m := range s.mails {
+	for _, m := range s.notifications {
 		m.wait()
 	}
 	return err

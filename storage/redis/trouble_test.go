@@ -107,7 +107,7 @@ var breaks = map[string]func(p *redistest.Proxy){
 }
 
 // isAnswer tells answers of the script, which are lists, from the empty ones
-// that looks into the mailbox get, and from what Redis says of itself to a new
+// that receipts of notifications get, and from what Redis says of itself to a new
 // connection.
 func isAnswer(piece []byte) bool {
 	return piece[0] == '*' && !bytes.HasPrefix(piece, []byte("*-1")) && !bytes.Contains(piece, []byte("\r\nserver\r\n"))
