@@ -39,7 +39,7 @@ func TestCutInTheMiddle(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := redistest.Start(t)
-			s := openWith(t, Options{URL: server.URL(), Timeout: patient, budget: 1000, forgetful: true})
+			s := openWith(t, Options{URL: server.URL(), Timeout: patient, budget: 1000, noBodyCache: true})
 			putSized(t, s, "a", 100)
 			putSized(t, s, "b", 900)
 			putSized(t, s, "c", 100)
@@ -127,7 +127,7 @@ func TestCutAndDeclaredDead(t *testing.T) {
 // TestLargeTakeBesideLooks: who takes a job as large as a reply may be gets it,
 // however many others look at small ones all the time.
 func TestLargeTakeBesideLooks(t *testing.T) {
-	s := openWith(t, Options{URL: redistest.Start(t).URL(), Timeout: patient, budget: 1000, forgetful: true})
+	s := openWith(t, Options{URL: redistest.Start(t).URL(), Timeout: patient, budget: 1000, noBodyCache: true})
 	putSized(t, s, "small", 10)
 	putSized(t, s, "t", 990)
 	ctx, stop := context.WithCancel(context.Background())

@@ -54,7 +54,7 @@ type call struct {
 	bytes int
 	told  []string // tubes whose attendance is told
 	over  []string // groups of which it is told that they are over
-	since uint64   // the first job that it was told is remembered
+	since uint64   // the first job that Redis was told to be in the body cache
 	text  []byte   // what args point into
 	most  int      // bytes of the largest record put
 
@@ -225,7 +225,7 @@ func (p *partition) encodePuts(ops []*storage.Op) int {
 		c.args = append(c.args, "put", &first.Tube, known, n, urgent)
 		if same {
 			its := fmt.Sprintf("%d;%d;", first.Pri, max(first.TTR, tube.MinTTR))
-			if p.memory.room() {
+			if p.bodies.room() {
 				its += *p.instance.Load()
 				read = (*partition).readOwnRun
 			}

@@ -12,7 +12,7 @@ import (
 )
 
 // reply is what a call of the script has returned, being read from the front,
-// see lua/10_batch.lua. The first thing that is not as expected is remembered
+// see lua/10_batch.lua. The first thing that is not as expected is kept
 // in err.
 type reply struct {
 	clock    int64 // of Redis, ms; 0 in an answer given again
@@ -33,7 +33,7 @@ type reply struct {
 	last    uint64 // the last one
 	step    uint64 // from one of its ids to the next
 
-	remembered bool // they and the last one are, and have no records here
+	cached bool // they and the last one are in the body cache, and have no records here
 
 	bare bool                 // it has no records, see void in lua/10_batch.lua
 	cut  map[*storage.Op]bool // operations that have to be asked for again
@@ -163,10 +163,10 @@ func (p *partition) nextTaken(r *reply) (id uint64, its job) {
 	if id = r.nextID(); r.err != nil {
 		return 0, job{}
 	}
-	if r.remembered {
-		its, ok := p.memory.take(id)
+	if r.cached {
+		its, ok := p.bodies.take(id)
 		if !ok {
-			r.err = fmt.Errorf("%w: job %d is not remembered", errReply, id)
+			r.err = fmt.Errorf("%w: job %d is not in the body cache", errReply, id)
 		}
 		return id, its
 	}
@@ -189,7 +189,7 @@ func (p *partition) nextTaken(r *reply) (id uint64, its job) {
 
 // nextID reads the next of the ids of jobs taken in bulk: 'KEY', or for a run
 // 'KEY;how many;' and its terms, or the deadline of the group that it is. At the
-// end there is '!' if the instance remembers them.
+// end there is '!' if the instance has them in its body cache.
 func (r *reply) nextID() uint64 {
 	if r.run > 0 {
 		r.run--
@@ -205,7 +205,7 @@ func (r *reply) nextID() uint64 {
 	key := r.taken[:end]
 	behind, rest, _ := strings.Cut(r.taken[end:], ",")
 	r.taken, r.group = rest, nil
-	if behind, r.remembered = strings.CutSuffix(behind, "!"); behind != "" {
+	if behind, r.cached = strings.CutSuffix(behind, "!"); behind != "" {
 		many, what, _ := strings.Cut(behind[1:], ";")
 		r.run = int(r.parse(many)) - 1
 		if strings.HasPrefix(what, "g") {
@@ -224,10 +224,10 @@ func (p *partition) readPuts(r *reply, ops []*storage.Op) {
 	p.order.saw(r.id - 1)
 }
 
-// readOwnRun is readPuts for a run whose bodies are to be remembered.
+// readOwnRun is readPuts for a range whose bodies are to be cached.
 func (p *partition) readOwnRun(r *reply, ops []*storage.Op) {
 	p.readPuts(r, ops)
-	p.memory.keep(ops, p.sent)
+	p.bodies.keep(ops, p.sent)
 }
 
 // readTakes reads a run of takes, of which the first have got a job. The others

@@ -19,7 +19,7 @@
 //     stale: that nobody gets a job from an instance that has been declared dead.
 //   - upkeep: signs of life, and what is due, by partition.
 //   - holdings and attendance: what the connections of this instance hold,
-//     use and watch; remember: bodies of jobs that it has put.
+//     use and watch; bodycache: bodies of jobs that it has put.
 //   - notifications: how another instance tells this one that there is a job.
 //   - guard, namespace and layout: what is checked before anything is touched;
 //     check and check_counts: what is compared when somebody asks for it (redstalkd

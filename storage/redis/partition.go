@@ -76,7 +76,7 @@ type partition struct {
 	trouble      time.Time // when a call last failed, or the instance began, by now
 	beaten       time.Time // when it last gave a sign of life, by the local clock
 	holdings     *holdings
-	memory       *memory
+	bodies       *bodyCache
 	attendance   *attendance
 }
 
@@ -102,7 +102,7 @@ func newPartition(l *link, o Options, ids *order, late *tardiness, number int) *
 	p := &partition{
 		link: l, prefix: keyPrefix(o.Namespace, number), number: number, of: o.Partitions, order: ids, tardiness: late,
 		options: o, log: o.Log, listener: deaf{}, done: make(chan struct{}),
-		holdings: newHoldings(o.Partitions > 1), memory: newMemory(o), attendance: newAttendance(),
+		holdings: newHoldings(o.Partitions > 1), bodies: newBodyCache(o), attendance: newAttendance(),
 	}
 	if p.of > 1 {
 		p.shape = fmt.Sprintf("partitions=%d number=%d ", p.of, p.number)
@@ -371,7 +371,7 @@ func (p *partition) read(r *reply) error {
 		return nil
 	}
 	err := p.readSteps(&p.call, r)
-	p.memory.forget(p.call.since)
+	p.bodies.forget(p.call.since)
 	p.garbled = p.garbled || err != nil
 	p.rewind(r)
 	return err
@@ -411,7 +411,7 @@ func (p *partition) head(c *call, serial uint64, extra string) {
 	a[0], a[1], a[2], a[3] = "evalsha", script.Hash(), 1, p.prefix
 	a[4], a[5], a[6], a[7] = *p.instance.Load(), numberArg(serial), p.previous, puts
 	a[8] = p.terms(c, puts) + extra
-	c.since = p.memory.since(p.now())
+	c.since = p.bodies.since(p.now())
 	a[9] = c.since
 	if p.garbled {
 		a[6] = numberArg(0) // which no batch has: the script says LOST, and all is begun anew

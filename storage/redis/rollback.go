@@ -25,7 +25,7 @@ const maxIDRate = 1_000_000
 // before. Nothing was sent by it. The next call goes out with ids in mind.
 var errOtherServer = errors.New("another Redis process answers than before")
 
-// servers remembers the processes that a link has met, by their run ids.
+// servers has the processes that a link has met, by their run ids.
 type servers struct {
 	cluster bool
 

@@ -131,7 +131,7 @@ func TestForfeited(t *testing.T) {
 	}
 	do(s, storage.Op{Kind: storage.Leave, Holder: 1})
 	if n := len(s.parts[0].holdings.forfeited); n != 0 {
-		t.Errorf("%d holders that are gone are remembered", n)
+		t.Errorf("%d holders that are gone are still known", n)
 	}
 }
 

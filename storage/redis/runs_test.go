@@ -148,12 +148,12 @@ func TestReadyRunsPastLostRecord(t *testing.T) {
 // TestReadyRunsTakenOnce: who asks again for what was taken, as the answer was lost, is
 // told of the same jobs.
 func TestReadyRunsTakenOnce(t *testing.T) {
-	for _, name := range []string{"redstalk", "with,a;comma", "forgetful!"} {
+	for _, name := range []string{"redstalk", "with,a;comma", "cacheless!"} {
 		t.Run(name, func(t *testing.T) {
 			server := redistest.Start(t)
 			proxy := redistest.NewProxy(t, server)
 			s, err := Open(context.Background(), Options{
-				URL: proxy.URL(), Timeout: patient, Namespace: name, forgetful: name == "forgetful!", Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+				URL: proxy.URL(), Timeout: patient, Namespace: name, noBodyCache: name == "cacheless!", Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 			})
 			if err != nil {
 				t.Fatal(err)

@@ -96,8 +96,8 @@ type Options struct {
 	// A small one is for tests.
 	budget int
 
-	// forgetful is an instance that remembers no bodies, for tests.
-	forgetful bool
+	// noBodyCache is an instance that caches no bodies, for tests.
+	noBodyCache bool
 }
 
 // Store is a storage.Store in Redis.

@@ -15,7 +15,7 @@ import (
 
 // engines opens stores on one Redis, each engine in a namespace of its own, with
 // a clock that is moved by hand, and with groups of two jobs. Every second one
-// remembers no bodies.
+// caches no bodies.
 type engines struct {
 	url        string
 	partitions int // 0: as many as usual
@@ -29,7 +29,7 @@ func (e *engines) fresh(testing.TB) *storetest.Engine {
 	o := Options{
 		URL: e.url, Namespace: fmt.Sprintf("test%d", e.opened), Partitions: e.partitions,
 		skew:      func() time.Duration { return time.Duration(ahead.Load()) },
-		groupFrom: 2, forgetful: e.opened%2 == 0,
+		groupFrom: 2, noBodyCache: e.opened%2 == 0,
 	}
 	open := func(t testing.TB) storage.Store {
 		s, err := Open(context.Background(), o)

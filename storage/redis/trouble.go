@@ -369,7 +369,7 @@ func (p *partition) renew(err error) {
 		p.holdings.forfeit()
 		p.skipIDs()
 	}
-	p.memory.clear()
+	p.bodies.clear()
 	p.attendance.oweAll()
 	p.rename()
 	p.wakeAll()

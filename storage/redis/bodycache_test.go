@@ -41,7 +41,7 @@ func bodiesFrom(from, upto int) []string {
 	return all
 }
 
-// TestOwnBodies: what an instance has put into a run a short while ago Redis does
+// TestOwnBodies: what an instance has put into a range a short while ago Redis does
 // not send back, whether jobs are a group then or not; what others have put, or was
 // put long ago, or became a job by itself, it does.
 func TestOwnBodies(t *testing.T) {
@@ -73,28 +73,28 @@ func TestOwnBodies(t *testing.T) {
 	recordsRead(t, lab.client)
 	taken("out of the middle", lab.s, 1, slices.Concat(bodiesFrom(8, 9), bodiesFrom(0, 4), bodiesFrom(5, 8), bodiesFrom(9, 10)))
 	putMany(t, lab.s, 10, 5)
-	lab.ahead.Add(int64(rememberFor))
+	lab.ahead.Add(int64(cacheFor))
 	taken("long ago", lab.s, 1, bodiesFrom(0, 10))
-	memory := lab.s.parts[0].memory
+	cache := lab.s.parts[0].bodies
 	putMany(t, lab.s, 10, 5)
-	if memory.bytes <= 0 || len(memory.runs) == 0 {
-		t.Errorf("%d bytes in %d runs are remembered", memory.bytes, len(memory.runs))
+	if cache.bytes <= 0 || len(cache.ranges) == 0 {
+		t.Errorf("%d bytes in %d ranges are cached", cache.bytes, len(cache.ranges))
 	}
 	taken("a moment ago", lab.s, 0, bodiesFrom(0, 10))
 	do(lab.s, storage.Op{Kind: storage.Peek, ID: 1})
-	if memory.bytes != 0 || len(memory.runs) != 0 {
-		t.Errorf("%d bytes in %d runs are remembered of what is gone", memory.bytes, len(memory.runs))
+	if cache.bytes != 0 || len(cache.ranges) != 0 {
+		t.Errorf("%d bytes in %d ranges are cached of what is gone", cache.bytes, len(cache.ranges))
 	}
-	memory.limit = 100
+	cache.limit = 100
 	putMany(t, lab.s, 10, 5)
 	putMany(t, lab.s, 10, 5)
-	taken("a run, and another one for which there was no room", lab.s, 1, slices.Concat(bodiesFrom(0, 10), bodiesFrom(0, 10)))
+	taken("a range, and another one for which there was no room", lab.s, 1, slices.Concat(bodiesFrom(0, 10), bodiesFrom(0, 10)))
 	if _, wrong := checkAt(t, lab.redis.URL(), false); len(wrong) > 0 {
 		t.Errorf("%q", wrong)
 	}
 }
 
-// TestOwnBodyGoesOn: a connection that takes a job of a run of its instance goes on
+// TestOwnBodyGoesOn: a connection that takes a job of a range of its instance goes on
 // with it in the same batch.
 func TestOwnBodyGoesOn(t *testing.T) {
 	lab := newGroupLab(t)
@@ -129,14 +129,14 @@ func TestForgottenWithRedis(t *testing.T) {
 	if len(bodies) != 10 || bodies[0] != "new 0" || ops[0].Answer.ID != 1 {
 		t.Errorf("took %q, of which the first is job %d", bodies, ops[0].Answer.ID)
 	}
-	if memory := lab.s.parts[0].memory; memory.bytes != 0 {
-		t.Errorf("%d bytes are remembered", memory.bytes)
+	if cache := lab.s.parts[0].bodies; cache.bytes != 0 {
+		t.Errorf("%d bytes are cached", cache.bytes)
 	}
 	putMany(t, lab.s, 10, 5)
 	recordsRead(t, lab.client)
 	takeMany(t, lab.s, 10)
 	if n := recordsRead(t, lab.client); n != 0 {
-		t.Errorf("what was put since is not remembered: records were read %d times", n)
+		t.Errorf("what was put since is not cached: records were read %d times", n)
 	}
 }
 
@@ -217,9 +217,9 @@ func (m *many) note(at int, op *storage.Op) {
 	}
 }
 
-// TestMemory keeps, takes and forgets runs, in a partition of three.
-func TestMemory(t *testing.T) {
-	m := newMemory(Options{Partitions: 3})
+// TestBodyCache keeps, takes and forgets ranges, in a partition of three.
+func TestBodyCache(t *testing.T) {
+	m := newBodyCache(Options{Partitions: 3})
 	begun := time.Unix(1000, 0)
 	keep := func(first uint64, after time.Duration, bodies ...string) {
 		var puts []*storage.Op
@@ -252,17 +252,17 @@ func TestMemory(t *testing.T) {
 	for _, id := range []uint64{1, 11, 19, 46, 73} {
 		want(id, "", false)
 	}
-	if at := m.since(begun.Add(rememberFor - 1)); at != 0 {
-		t.Errorf("remembers from %d on, want all", at)
+	if at := m.since(begun.Add(cacheFor - 1)); at != 0 {
+		t.Errorf("cached from %d on, want all", at)
 	}
-	if at := m.since(begun.Add(rememberFor)); at != 19 {
-		t.Errorf("remembers from %d on, want 19", at)
+	if at := m.since(begun.Add(cacheFor)); at != 19 {
+		t.Errorf("cached from %d on, want 19", at)
 	}
 	want(10, "a", true) // a call that was made before
 	m.forget(19)
 	want(40, "d", true)
 	m.forget(19)
-	if m.bytes != 0 || m.done != 0 || len(m.runs) != 0 || m.since(begun.Add(time.Hour)) != 19 {
+	if m.bytes != 0 || m.done != 0 || len(m.ranges) != 0 || m.since(begun.Add(time.Hour)) != 19 {
 		t.Errorf("%+v is left", m)
 	}
 	keep(100, 0, "first")
@@ -270,15 +270,15 @@ func TestMemory(t *testing.T) {
 		keep(200+3*i, 0, "x")
 		want(200+3*i, "x", true)
 	}
-	if len(m.runs) > 200 {
-		t.Errorf("%d runs are kept of which nothing is left", len(m.runs))
+	if len(m.ranges) > 200 {
+		t.Errorf("%d ranges are kept of which nothing is left", len(m.ranges))
 	}
 	want(100, "first", true)
 	keep(5000, 0, "z")
 	if m.since(begun.Add(time.Hour)) != 5003 {
-		t.Error("the last run is not old")
+		t.Error("the last range is not old")
 	}
-	if m.forget(5003); m.bytes != 0 || len(m.runs) != 0 {
+	if m.forget(5003); m.bytes != 0 || len(m.ranges) != 0 {
 		t.Errorf("%+v is left", m)
 	}
 }
