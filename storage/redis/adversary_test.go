@@ -93,7 +93,7 @@ func TestCutAndGivenUp(t *testing.T) {
 // TestCutAndDeclaredDead: what the first calls of a batch have reserved is not handed
 // out if the others have given the instance up before the last one.
 func TestCutAndDeclaredDead(t *testing.T) {
-	lab := newGroupLab(t)
+	lab := newTestbed(t)
 	proxy := redistest.NewProxy(t, lab.redis)
 	s := openWith(t, Options{
 		URL: proxy.URL(), Timeout: patient, budget: 1000,

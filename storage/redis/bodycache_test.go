@@ -42,10 +42,10 @@ func bodiesFrom(from, upto int) []string {
 }
 
 // TestOwnBodies: what an instance has put into a range a short while ago Redis does
-// not send back, whether jobs are a group then or not; what others have put, or was
+// not send back, whether jobs are a lease set then or not; what others have put, or was
 // put long ago, or became a job by itself, it does.
 func TestOwnBodies(t *testing.T) {
-	lab := newGroupLab(t)
+	lab := newTestbed(t)
 	other := lab.open(lab.redis.URL(), patient)
 	recordsRead(t, lab.client)
 	taken := func(what string, s *Store, reads int, want []string) {
@@ -60,7 +60,7 @@ func TestOwnBodies(t *testing.T) {
 	}
 	putMany(t, lab.s, 50, 5)
 	taken("its own", lab.s, 0, bodiesFrom(0, 7))
-	taken("a group of its own", lab.s, 0, bodiesFrom(7, 30))
+	taken("a lease set of its own", lab.s, 0, bodiesFrom(7, 30))
 	taken("those of another instance", other, 1, bodiesFrom(30, 35))
 	taken("what that one has left", lab.s, 0, bodiesFrom(35, 50))
 	putMany(t, lab.s, 10, 5)
@@ -97,7 +97,7 @@ func TestOwnBodies(t *testing.T) {
 // TestOwnBodyGoesOn: a connection that takes a job of a range of its instance goes on
 // with it in the same batch.
 func TestOwnBodyGoesOn(t *testing.T) {
-	lab := newGroupLab(t)
+	lab := newTestbed(t)
 	first := putMany(t, lab.s, 10, 5)
 	ops := []storage.Op{take(1), move(tube.Delete, 1, first), take(1), take(2)}
 	storage.DoWait(lab.s, ops)
@@ -115,7 +115,7 @@ func TestOwnBodyGoesOn(t *testing.T) {
 // TestForgottenWithRedis: where Redis has lost all, ids begin anew, and are those of
 // other jobs.
 func TestForgottenWithRedis(t *testing.T) {
-	lab := newGroupLab(t)
+	lab := newTestbed(t)
 	putMany(t, lab.s, 10, 5)
 	lab.client.FlushDB(context.Background())
 	prepare(context.Background(), lab.client, lab.s.parts[0].options)

@@ -53,7 +53,7 @@ type call struct {
 	ops   int
 	bytes int
 	told  []string // tubes whose attendance is told
-	over  []string // groups of which it is told that they are over
+	over  []string // lease sets of which it is told that they are over
 	since uint64   // the first job that Redis was told to be in the body cache
 	text  []byte   // what args point into
 	most  int      // bytes of the largest record put
@@ -310,7 +310,7 @@ func (p *partition) encodeTakeBefore(op *storage.Op, other *head) {
 }
 
 // encodeGone appends a run of deletes of jobs, all of one tube, that their
-// connections hold; all in groups, or none.
+// connections hold; all in lease sets, or none.
 func (p *partition) encodeGone(ops []*storage.Op) int {
 	first := p.holdings.has(ops[0].Holder, ops[0].ID, p.serial)
 	first.spent = p.serial
@@ -319,14 +319,14 @@ func (p *partition) encodeGone(ops []*storage.Op) int {
 			return false
 		}
 		its := p.holdings.has(op.Holder, op.ID, p.serial)
-		if its == nil || its.tube != first.tube || its.grouped() != first.grouped() {
+		if its == nil || its.tube != first.tube || its.inSet() != first.inSet() {
 			return false
 		}
 		its.spent = p.serial
 		return true
 	})
 	c := &p.call
-	c.args = append(c.args, "gone", first.tube, boolArg(p.attendance.known(first.tube)), boolArg(first.grouped()), n)
+	c.args = append(c.args, "gone", first.tube, boolArg(p.attendance.known(first.tube)), boolArg(first.inSet()), n)
 	for _, op := range ops[:n] {
 		c.addID(op.ID)
 	}
@@ -334,7 +334,7 @@ func (p *partition) encodeGone(ops []*storage.Op) int {
 	return n
 }
 
-// encodeOver tells of groups that are over, in a call that is made anyway.
+// encodeOver tells of lease sets that are over, in a call that is made anyway.
 func (p *partition) encodeOver() {
 	c := &p.call
 	if len(p.holdings.over) == 0 || len(c.args) == headArgs {

@@ -146,7 +146,7 @@ func digits(id uint64) string { return string(appendID(nil, id)) }
 
 // fillMany puts jobs into a namespace, past any instance: one into each of so many
 // tubes, so many others into the tube large, and as many again that are reserved by an
-// instance that is gone, half of them in groups of ten.
+// instance that is gone, half of them in lease sets of ten.
 func fillMany(t *testing.T, redis *redistest.Server, tubes, others int) {
 	t.Helper()
 	pipe, p, id := redis.Client(t).Pipeline(), "redstalk:{0}:", uint64(0)

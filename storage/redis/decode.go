@@ -28,10 +28,10 @@ type reply struct {
 	// Of jobs taken in bulk, what is not given out yet.
 	taken   string // ids
 	records []any
-	run     int    // how many more jobs of the run that is being read
-	group   *group // in which they and the last one are, nil if in none
-	last    uint64 // the last one
-	step    uint64 // from one of its ids to the next
+	run     int       // how many more jobs of the run that is being read
+	set     *leaseSet // in which they and the last one are, nil if in none
+	last    uint64    // the last one
+	step    uint64    // from one of its ids to the next
 
 	cached bool // they and the last one are in the body cache, and have no records here
 
@@ -188,7 +188,7 @@ func (p *partition) nextTaken(r *reply) (id uint64, its job) {
 }
 
 // nextID reads the next of the ids of jobs taken in bulk: 'KEY', or for a run
-// 'KEY;how many;' and its terms, or the deadline of the group that it is. At the
+// 'KEY;how many;' and its terms, or the deadline of the lease set that it is. At the
 // end there is '!' if the instance has them in its body cache.
 func (r *reply) nextID() uint64 {
 	if r.run > 0 {
@@ -204,12 +204,12 @@ func (r *reply) nextID() uint64 {
 	r.last = uint64(r.parse(r.taken[r.prefixed:end]))
 	key := r.taken[:end]
 	behind, rest, _ := strings.Cut(r.taken[end:], ",")
-	r.taken, r.group = rest, nil
+	r.taken, r.set = rest, nil
 	if behind, r.cached = strings.CutSuffix(behind, "!"); behind != "" {
 		many, what, _ := strings.Cut(behind[1:], ";")
 		r.run = int(r.parse(many)) - 1
 		if strings.HasPrefix(what, "g") {
-			r.group = &group{name: key + behind, left: r.run + 1}
+			r.set = &leaseSet{name: key + behind, left: r.run + 1}
 		}
 	}
 	return r.last
@@ -245,7 +245,7 @@ func (p *partition) readTakes(r *reply, ops []*storage.Op) {
 			continue
 		}
 		id, its := p.nextTaken(r)
-		p.take(r, op, id, its, r.group)
+		p.take(r, op, id, its, r.set)
 	}
 }
 
@@ -254,13 +254,13 @@ func (p *partition) readTakeAny(r *reply, ops []*storage.Op) {
 	switch op := ops[0]; r.verdict(op) {
 	case done:
 		id, its := p.nextTaken(r)
-		p.take(r, op, id, its, r.group)
+		p.take(r, op, id, its, r.set)
 	case refused:
 		p.noJob(op)
 	}
 }
 
-func (p *partition) take(r *reply, op *storage.Op, id uint64, its job, in *group) {
+func (p *partition) take(r *reply, op *storage.Op, id uint64, its job, in *leaseSet) {
 	if r.err != nil {
 		return
 	}

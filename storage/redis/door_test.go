@@ -181,7 +181,7 @@ func inVirtualTime(t *testing.T, o Options, failures map[string]error, test func
 func build(t *testing.T, o Options) *house {
 	t.Helper()
 	h := &house{t: t, door: &door{}, ahead: new(atomic.Int64)}
-	o.skew, o.groupFrom = func() time.Duration { return time.Duration(h.ahead.Load()) }, 2
+	o.skew, o.leaseSetFrom = func() time.Duration { return time.Duration(h.ahead.Load()) }, 2
 	if o.Log == nil {
 		o.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}

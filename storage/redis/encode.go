@@ -224,7 +224,7 @@ func (p *partition) encodeOp(u *unit, op *storage.Op) {
 		c.addID(op.ID)
 		c.args = append(c.args, &op.Pri, &op.Delay)
 		if its != nil {
-			its.split()
+			its.leaveSet()
 			if op.Move == tube.Release || op.Move == tube.Bury {
 				its.spent = p.serial
 			}
@@ -367,7 +367,7 @@ func (p *partition) encodeGiveBack(all []reservation) {
 	for _, r := range all {
 		c.addID(r.id)
 		its := p.holdings.jobs[r.id]
-		its.split()
+		its.leaveSet()
 		its.spent = p.serial
 	}
 	c.ops += len(all)

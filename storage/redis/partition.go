@@ -434,7 +434,7 @@ func (p *partition) terms(c *call, puts int) string {
 	if p.options.redisStep != nil {
 		terms += fmt.Sprintf("step=%d ", p.options.redisStep().Milliseconds())
 	}
-	if n := p.options.groupFrom; n != 0 {
+	if n := p.options.leaseSetFrom; n != 0 {
 		terms += fmt.Sprintf("group=%d ", n)
 	}
 	if n := p.options.budget; n != 0 {

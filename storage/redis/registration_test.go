@@ -14,16 +14,16 @@ import (
 // instance was declared dead, though its record is gone by then: neither when it has
 // just begun nor when it goes on under another name.
 func TestFirstBatchOnce(t *testing.T) {
-	for name, before := range map[string]func(*groupLab, *Store){
-		"first name": func(*groupLab, *Store) {},
-		"another name": func(lab *groupLab, s *Store) {
+	for name, before := range map[string]func(*testbed, *Store){
+		"first name": func(*testbed, *Store) {},
+		"another name": func(lab *testbed, s *Store) {
 			do(s, put("before"))
 			lab.client.Del(t.Context(), "redstalk:{0}:batch:"+*s.parts[0].instance.Load())
 			do(s, storage.Op{Kind: storage.Peek, ID: 1})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			lab := newGroupLab(t)
+			lab := newTestbed(t)
 			proxy := redistest.NewProxy(t, lab.redis)
 			s := lab.open(proxy.URL(), patient)
 			before(lab, s)
@@ -65,7 +65,7 @@ func TestFirstBatchOnce(t *testing.T) {
 // TestNewNameIsKnown: what is taken under another name is given back if the instance
 // dies before its next heartbeat.
 func TestNewNameIsKnown(t *testing.T) {
-	lab := newGroupLab(t)
+	lab := newTestbed(t)
 	s := lab.open(lab.redis.URL(), patient)
 	do(lab.s, put("x"))
 	lab.client.Del(t.Context(), "redstalk:{0}:batch:"+*s.parts[0].instance.Load())
@@ -85,7 +85,7 @@ func TestNewNameIsKnown(t *testing.T) {
 // TestLateRegistration: a registration that comes after its instance was declared dead
 // and forgotten does no harm, and work behind it is refused that was meant for before.
 func TestLateRegistration(t *testing.T) {
-	lab := newGroupLab(t)
+	lab := newTestbed(t)
 	p := lab.s.parts[0]
 	p.do(func(*call) {
 		c := &call{}

@@ -40,7 +40,7 @@ func TestStoodStill(t *testing.T) {
 			"reserve-job": {put("new"), move(tube.ReserveJob, 1, 1)},
 		} {
 			t.Run(name+" "+kind, func(t *testing.T) {
-				lab := newGroupLab(t)
+				lab := newTestbed(t)
 				proxy := redistest.NewProxy(t, lab.redis)
 				a := lab.open(proxy.URL(), patient)
 				do(lab.s, put("old"))

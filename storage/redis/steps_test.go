@@ -54,7 +54,7 @@ func atMost(t *testing.T, server *redistest.Server, most int64, commands []strin
 // at once, but in calls that are short each.
 func TestDeadInstanceInSteps(t *testing.T) {
 	const jobs, tubes = 6000, 5000
-	lab := newGroupLab(t)
+	lab := newTestbed(t)
 	s := lab.open(lab.redis.URL(), patient)
 	putMany(t, s, jobs, 5)
 	for range jobs / maxRun {
@@ -84,7 +84,7 @@ func TestDeadInstanceInSteps(t *testing.T) {
 // TestHintsOfTheDead: what a dead instance was told and did not read is told to the
 // next one that waits.
 func TestHintsOfTheDead(t *testing.T) {
-	lab := newGroupLab(t)
+	lab := newTestbed(t)
 	dead := lab.open(lab.redis.URL(), patient)
 	waiting := take(1)
 	waiting.Wait = true

@@ -88,9 +88,9 @@ type Options struct {
 	// it says nothing if they do not go together.
 	clocksApart bool
 
-	// groupFrom is how many jobs reserved together make a group; 0: as many
+	// leaseSetFrom is how many jobs reserved together make a lease set; 0: as many
 	// as usual. Small ones are for tests.
-	groupFrom int
+	leaseSetFrom int
 
 	// budget is how many bytes of records a reply brings; 0: as many as usual.
 	// A small one is for tests.

@@ -54,9 +54,9 @@ func takeMany(t *testing.T, s *Store, n int) (ids []uint64, bodies []string) {
 	return ids, bodies
 }
 
-// TestReadyRuns: jobs that are put together are one member of the sorted set, and
+// TestReadyRanges: jobs that are put together are one member of the sorted set, and
 // whatever happens to one of them leaves the others as they are.
-func TestReadyRuns(t *testing.T) {
+func TestReadyRanges(t *testing.T) {
 	server := redistest.Start(t)
 	client, ctx := server.Client(t), context.Background()
 	s := openAt(t, server.URL(), patient)
@@ -124,9 +124,9 @@ func TestReadyRuns(t *testing.T) {
 	look("all taken", 0, 0)
 }
 
-// TestReadyRunsPastLostRecord: jobs of a run whose record somebody has deleted are
+// TestReadyRangesPastLostRecord: jobs of a run whose record somebody has deleted are
 // dropped, and those that are left counted all the same.
-func TestReadyRunsPastLostRecord(t *testing.T) {
+func TestReadyRangesPastLostRecord(t *testing.T) {
 	server := redistest.Start(t)
 	s := openAt(t, server.URL(), patient)
 	other := openAt(t, server.URL(), patient)
@@ -145,9 +145,9 @@ func TestReadyRunsPastLostRecord(t *testing.T) {
 	}
 }
 
-// TestReadyRunsTakenOnce: who asks again for what was taken, as the answer was lost, is
+// TestReadyRangesTakenOnce: who asks again for what was taken, as the answer was lost, is
 // told of the same jobs.
-func TestReadyRunsTakenOnce(t *testing.T) {
+func TestReadyRangesTakenOnce(t *testing.T) {
 	for _, name := range []string{"redstalk", "with,a;comma", "cacheless!"} {
 		t.Run(name, func(t *testing.T) {
 			server := redistest.Start(t)
@@ -187,8 +187,8 @@ func TestReadyRunsTakenOnce(t *testing.T) {
 	}
 }
 
-// TestRepairRuns damages runs, and has it found and set right.
-func TestRepairRuns(t *testing.T) {
+// TestRepairRanges damages runs, and has it found and set right.
+func TestRepairRanges(t *testing.T) {
 	redis := redistest.Start(t)
 	ctx, client, p := context.Background(), redis.Client(t), "redstalk:{0}:"
 	s := openAt(t, redis.URL(), patient)
@@ -222,9 +222,9 @@ func TestRepairRuns(t *testing.T) {
 	}
 }
 
-// TestCheckManyRuns: runs are looked at in parts, and if there are more members than
+// TestCheckManyRanges: runs are looked at in parts, and if there are more members than
 // a script should look at, they are counted in parts, too.
-func TestCheckManyRuns(t *testing.T) {
+func TestCheckManyRanges(t *testing.T) {
 	redis := redistest.Start(t)
 	ctx, client, p := context.Background(), redis.Client(t), "redstalk:{0}:"
 	s := openAt(t, redis.URL(), patient)
