@@ -22,13 +22,13 @@ const (
 	// maxMoves bounds how many jobs a single operation moves in one call.
 	maxMoves = 250
 
-	// maxRun bounds how many jobs one command of Redis is about: Lua hands
+	// maxTogether bounds how many jobs one command of Redis is about: Lua hands
 	// over a few thousand arguments at most.
-	maxRun = 250
+	maxTogether = 250
 
-	// runFrom is from how many puts that follow each other with one priority
-	// and TTR their jobs are made a run, see lua/10_batch.lua.
-	runFrom = 4
+	// rangeFrom is from how many puts that follow each other with one priority
+	// and TTR their jobs are made a range, see lua/10_batch.lua.
+	rangeFrom = 4
 
 	// maxID is the largest id there can be: clients and Lua read ids as
 	// doubles.
@@ -61,7 +61,7 @@ type call struct {
 	largest int // what Redis is told of that, if it is news, else 0
 
 	// The operations of whole units that are all of one kind. They come last
-	// in the call, in this order, as runs: it is the same to their
+	// in the call, in this order, as sequences: it is the same to their
 	// connections which of them is first.
 	gone, put, taken []*storage.Op
 
@@ -69,7 +69,7 @@ type call struct {
 	sealed bool          // nothing is added any more
 }
 
-// step reads the answers of a run of operations.
+// step reads the answers of a sequence of operations.
 type step struct {
 	ops  []*storage.Op
 	read func(*partition, *reply, []*storage.Op)
@@ -172,9 +172,9 @@ func (p *partition) gone(op *storage.Op) bool {
 	return p.holdings.has(op.Holder, op.ID, p.serial) != nil
 }
 
-// encodeRuns appends operations, those of a kind that follow each other as one.
+// encodeSequences appends operations, those of a kind that follow each other as one.
 // u is the unit that they come from, nil if they are those of several.
-func (p *partition) encodeRuns(ops []*storage.Op, u *unit) {
+func (p *partition) encodeSequences(ops []*storage.Op, u *unit) {
 	for len(ops) > 0 {
 		op, n := ops[0], 1
 		switch {
@@ -197,13 +197,13 @@ func (p *partition) encodeRuns(ops []*storage.Op, u *unit) {
 // alike returns how many of ops are like the first.
 func alike(ops []*storage.Op, like func(*storage.Op) bool) int {
 	n := 1
-	for n < min(len(ops), maxRun) && like(ops[n]) {
+	for n < min(len(ops), maxTogether) && like(ops[n]) {
 		n++
 	}
 	return n
 }
 
-// encodePuts appends a run of puts to one tube.
+// encodePuts appends a sequence of puts to one tube.
 func (p *partition) encodePuts(ops []*storage.Op) int {
 	c, first := &p.call, ops[0]
 	n, same := putsTogether(ops)
@@ -227,7 +227,7 @@ func (p *partition) encodePuts(ops []*storage.Op) int {
 			its := fmt.Sprintf("%d;%d;", first.Pri, max(first.TTR, tube.MinTTR))
 			if p.bodies.room() {
 				its += *p.instance.Load()
-				read = (*partition).readOwnRun
+				read = (*partition).readOwnRange
 			}
 			c.args = append(c.args, &first.Pri, its)
 		} else {
@@ -259,20 +259,20 @@ func putsTogether(ops []*storage.Op) (n int, same bool) {
 	}
 	for i := range n {
 		if streak > 0 && (ops[i].Pri != ops[i-1].Pri || ops[i].TTR != ops[i-1].TTR) {
-			if streak == i && streak >= runFrom {
+			if streak == i && streak >= rangeFrom {
 				return i, true
 			}
 			streak = 0
 		}
 		streak++
-		if streak >= runFrom && streak <= i {
+		if streak >= rangeFrom && streak <= i {
 			return i + 1 - streak, false
 		}
 	}
-	return n, streak == n && n >= runFrom
+	return n, streak == n && n >= rangeFrom
 }
 
-// encodeTakes appends a run of takes from one tube.
+// encodeTakes appends a sequence of takes from one tube.
 func (p *partition) encodeTakes(ops []*storage.Op) int {
 	first, wait := ops[0], false
 	n := alike(ops, func(op *storage.Op) bool {
@@ -309,7 +309,7 @@ func (p *partition) encodeTakeBefore(op *storage.Op, other *head) {
 	c.steps = append(c.steps, step{[]*storage.Op{op}, (*partition).readTakeAny})
 }
 
-// encodeGone appends a run of deletes of jobs, all of one tube, that their
+// encodeGone appends a sequence of deletes of jobs, all of one tube, that their
 // connections hold; all in lease sets, or none.
 func (p *partition) encodeGone(ops []*storage.Op) int {
 	first := p.holdings.has(ops[0].Holder, ops[0].ID, p.serial)
@@ -340,7 +340,7 @@ func (p *partition) encodeOver() {
 	if len(p.holdings.over) == 0 || len(c.args) == headArgs {
 		return
 	}
-	n := min(len(p.holdings.over), maxRun)
+	n := min(len(p.holdings.over), maxTogether)
 	c.over, p.holdings.over = p.holdings.over[:n:n], p.holdings.over[n:]
 	c.args = append(c.args, "over", n)
 	for i := range c.over {

@@ -393,7 +393,7 @@ type membersLook struct {
 	checker   *checker
 	partition *checked
 	members   []member
-	jobs      int // of these, in runs as well
+	jobs      int // of these, in ranges as well
 }
 
 // next looks at some more members of each of the queues, and leaves those at the
@@ -455,7 +455,7 @@ func (l *membersLook) flush(ctx context.Context) error {
 	return nil
 }
 
-// jobsOf returns how many jobs a member of a queue is, which may be a run.
+// jobsOf returns how many jobs a member of a queue is, which may be a range.
 func (p *checked) jobsOf(member string) int {
 	if at := len(p.prefix) + idLen + 1; len(member) > at {
 		many, _, _ := strings.Cut(member[at:], ";")

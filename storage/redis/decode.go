@@ -28,7 +28,7 @@ type reply struct {
 	// Of jobs taken in bulk, what is not given out yet.
 	taken   string // ids
 	records []any
-	run     int       // how many more jobs of the run that is being read
+	more    int       // how many more jobs of the range that is being read
 	set     *leaseSet // in which they and the last one are, nil if in none
 	last    uint64    // the last one
 	step    uint64    // from one of its ids to the next
@@ -187,12 +187,12 @@ func (p *partition) nextTaken(r *reply) (id uint64, its job) {
 	return id, rec.job()
 }
 
-// nextID reads the next of the ids of jobs taken in bulk: 'KEY', or for a run
+// nextID reads the next of the ids of jobs taken in bulk: 'KEY', or for a range
 // 'KEY;how many;' and its terms, or the deadline of the lease set that it is. At the
 // end there is '!' if the instance has them in its body cache.
 func (r *reply) nextID() uint64 {
-	if r.run > 0 {
-		r.run--
+	if r.more > 0 {
+		r.more--
 		r.last += r.step
 		return r.last
 	}
@@ -207,15 +207,15 @@ func (r *reply) nextID() uint64 {
 	r.taken, r.set = rest, nil
 	if behind, r.cached = strings.CutSuffix(behind, "!"); behind != "" {
 		many, what, _ := strings.Cut(behind[1:], ";")
-		r.run = int(r.parse(many)) - 1
+		r.more = int(r.parse(many)) - 1
 		if strings.HasPrefix(what, "g") {
-			r.set = &leaseSet{name: key + behind, left: r.run + 1}
+			r.set = &leaseSet{name: key + behind, left: r.more + 1}
 		}
 	}
 	return r.last
 }
 
-// readPuts numbers the jobs of a run.
+// readPuts numbers the jobs of a sequence of puts.
 func (p *partition) readPuts(r *reply, ops []*storage.Op) {
 	for _, op := range ops {
 		op.Answer.ID = r.id*uint64(p.of) + uint64(p.number)
@@ -224,13 +224,13 @@ func (p *partition) readPuts(r *reply, ops []*storage.Op) {
 	p.order.saw(r.id - 1)
 }
 
-// readOwnRun is readPuts for a range whose bodies are to be cached.
-func (p *partition) readOwnRun(r *reply, ops []*storage.Op) {
+// readOwnRange is readPuts for a range whose bodies are to be cached.
+func (p *partition) readOwnRange(r *reply, ops []*storage.Op) {
 	p.readPuts(r, ops)
 	p.bodies.keep(ops, p.sent)
 }
 
-// readTakes reads a run of takes, of which the first have got a job. The others
+// readTakes reads a sequence of takes, of which the first have got a job. The others
 // have none, or are cut.
 func (p *partition) readTakes(r *reply, ops []*storage.Op) {
 	got := r.int()
@@ -291,7 +291,7 @@ func (p *partition) noJob(op *storage.Op) {
 	op.Answer.Soon = p.holdings.soon(op.Holder, p.now())
 }
 
-// readGone reads a run of deletes of jobs that their connections held.
+// readGone reads a sequence of deletes of jobs that their connections held.
 func (p *partition) readGone(r *reply, ops []*storage.Op) {
 	each := ""
 	if !r.found() {

@@ -100,7 +100,7 @@ func (p *partition) encode(u *unit) {
 	for _, op := range open {
 		p.weigh(op)
 	}
-	p.encodeRuns(open, u)
+	p.encodeSequences(open, u)
 }
 
 // open returns the operations, from one as far as u has got, that were not answered.

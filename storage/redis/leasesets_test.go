@@ -99,7 +99,7 @@ func (lab *testbed) remove(ids ...uint64) {
 	}
 }
 
-// TestLeaseSets: jobs of a run that are reserved together are one member of the
+// TestLeaseSets: jobs of a range that are reserved together are one member of the
 // sorted sets, until the last one is deleted, or something else becomes of one.
 func TestLeaseSets(t *testing.T) {
 	lab := newTestbed(t)
@@ -135,7 +135,7 @@ func TestLeaseSets(t *testing.T) {
 	lab.remove(32, 33, 34, 35, 36, 37, 38, 39, 41, 42, 43, 44, 45, 46, 47, 48)
 	lab.look("all deleted", 0)
 	takeMany(t, s, 17)
-	lab.look("the rest of the run is taken", 17, "49;17")
+	lab.look("the rest of the range is taken", 17, "49;17")
 	do(s, storage.Op{Kind: storage.Leave, Holder: 1})
 	lab.look("the holder has left", 0)
 	if got := figures(t, s); got.Ready != 17 {
@@ -169,9 +169,9 @@ func TestLeaseSetsOfTwo(t *testing.T) {
 func TestLeaseSetsGivenBackInParts(t *testing.T) {
 	lab := newTestbed(t)
 	other := lab.open(lab.redis.URL(), patient)
-	putMany(t, lab.s, 5*maxRun, 5)
+	putMany(t, lab.s, 5*maxTogether, 5)
 	for range 5 {
-		takeMany(t, lab.s, maxRun)
+		takeMany(t, lab.s, maxTogether)
 	}
 	do(other, storage.Op{Kind: storage.Pause, Tube: tube.Default}) // its first call, which has a sign of life of its own
 	lab.s.crash()
@@ -179,15 +179,15 @@ func TestLeaseSetsGivenBackInParts(t *testing.T) {
 	before := scriptCalls(t, lab.redis)
 	other.Tick()
 	awaitReserved(t, other, 0)
-	if got := figures(t, other); got.Ready != 5*maxRun {
-		t.Errorf("%d are ready, want %d", got.Ready, 5*maxRun)
+	if got := figures(t, other); got.Ready != 5*maxTogether {
+		t.Errorf("%d are ready, want %d", got.Ready, 5*maxTogether)
 	}
 	if n := scriptCalls(t, lab.redis) - before; n < 3 {
-		t.Errorf("%d jobs were given back in %d calls", 5*maxRun, n)
+		t.Errorf("%d jobs were given back in %d calls", 5*maxTogether, n)
 	}
 }
 
-// TestLeaseSetsOfOneTTR: a run and a lease set have one TTR, and so one deadline.
+// TestLeaseSetsOfOneTTR: a range and a lease set have one TTR, and so one deadline.
 func TestLeaseSetsOfOneTTR(t *testing.T) {
 	lab := newTestbed(t)
 	ops := make([]storage.Op, 60)

@@ -46,7 +46,7 @@ func newLink(a *address, o Options, direct bool) *link {
 	own, its := *a, *a.options
 	a = &own
 	a.options = &its
-	l := &link{address: a, direct: direct, servers: &servers{cluster: a.kind == cluster, runs: make(map[string]string)}}
+	l := &link{address: a, direct: direct, servers: &servers{cluster: a.kind == cluster, runIDs: make(map[string]string)}}
 	a.options.OnConnect = l.servers.greet
 	if a.kind != single || o.Partitions > 1 {
 		a.options.PoolSize = max(a.options.PoolSize, connections(o))

@@ -303,7 +303,7 @@ func (p *partition) seal() {
 	}
 	c.sealed = true
 	for _, section := range [][]*storage.Op{c.gone, c.put, c.taken} {
-		p.encodeRuns(section, nil)
+		p.encodeSequences(section, nil)
 	}
 	for _, encode := range c.last {
 		encode(c)

@@ -30,7 +30,7 @@ type servers struct {
 	cluster bool
 
 	mu      sync.Mutex
-	runs    map[string]string // run ids by the id of the node, "" outside of a cluster
+	runIDs  map[string]string // run ids by the id of the node, "" outside of a cluster
 	changes uint64            // how often there was another one
 }
 
@@ -62,12 +62,12 @@ func (s *servers) nodeOf(ctx context.Context, cn *goredis.Conn) (string, error) 
 
 // isOther takes down the run id of a node, and returns whether it had another one
 // before.
-func (s *servers) isOther(node, run string) bool {
+func (s *servers) isOther(node, runID string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	was, known := s.runs[node]
-	s.runs[node] = run
-	if !known || was == run {
+	was, known := s.runIDs[node]
+	s.runIDs[node] = runID
+	if !known || was == runID {
 		return false
 	}
 	s.changes++

@@ -57,8 +57,8 @@ func TestDeadInstanceInSteps(t *testing.T) {
 	lab := newTestbed(t)
 	s := lab.open(lab.redis.URL(), patient)
 	putMany(t, s, jobs, 5)
-	for range jobs / maxRun {
-		takeMany(t, s, maxRun)
+	for range jobs / maxTogether {
+		takeMany(t, s, maxTogether)
 	}
 	attendAll(s, names(tubes))
 	s.crash()
