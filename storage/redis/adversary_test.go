@@ -91,7 +91,7 @@ func TestCutAndGivenUp(t *testing.T) {
 }
 
 // TestCutAndDeclaredDead: what the first calls of a batch have reserved is not handed
-// out if the others have given the instance up before the last one.
+// out if the others have declared the instance dead before the last one.
 func TestCutAndDeclaredDead(t *testing.T) {
 	lab := newTestbed(t)
 	proxy := redistest.NewProxy(t, lab.redis)

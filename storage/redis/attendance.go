@@ -10,7 +10,7 @@ import (
 // attendance counts the connections of this instance that use and watch each
 // tube. Redis keeps a copy for the other instances: at once when a tube gets
 // its first or loses its last connection here, which decides whether it
-// exists, and otherwise with the next sign of life.
+// exists, and otherwise with the next heartbeat.
 //
 // A heartbeat looks at maxReviewed tubes at most, and as few as maxTold are told of in
 // one call: where there are more, the numbers that others see are older.

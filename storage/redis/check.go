@@ -208,7 +208,7 @@ func (c *checker) readLayout(ctx context.Context) error {
 	return nil
 }
 
-// alone returns an error if an instance has given a sign of life lately.
+// alone returns an error if an instance has sent a heartbeat lately.
 func (c *checker) alone(ctx context.Context) error {
 	for _, p := range c.parts {
 		now, err := p.node.Time(ctx).Result()

@@ -17,7 +17,7 @@
 //   - trouble: what is done when a call fails. registration: how Redis gets to
 //     know an instance; rollback: that ids go on after Redis has gone back in time;
 //     stale: that nobody gets a job from an instance that has been declared dead.
-//   - upkeep: signs of life, and what is due, by partition.
+//   - upkeep: heartbeats, and what is due, by partition.
 //   - holdings and attendance: what the connections of this instance hold,
 //     use and watch; bodycache: bodies of jobs that it has put.
 //   - notifications: how another instance tells this one that there is a job.
@@ -34,7 +34,7 @@
 // # Invariants
 //
 // Nothing that one partition does waits for another: each has its own calls, its
-// own signs of life under a name of its own, its own troubles. Only a batch that
+// own heartbeats under a name of its own, its own troubles. Only a batch that
 // concerns several goes through them one after the other.
 //
 // Everything that a batch changes is changed in one script call, so nobody

@@ -173,7 +173,7 @@ func TestLeaseSetsGivenBackInParts(t *testing.T) {
 	for range 5 {
 		takeMany(t, lab.s, maxTogether)
 	}
-	do(other, storage.Op{Kind: storage.Pause, Tube: tube.Default}) // its first call, which has a sign of life of its own
+	do(other, storage.Op{Kind: storage.Pause, Tube: tube.Default}) // its first call, which has a heartbeat of its own
 	lab.s.crash()
 	lab.ahead.Add(int64(10 * time.Second))
 	before := scriptCalls(t, lab.redis)

@@ -74,7 +74,7 @@ type partition struct {
 	garbled      bool // an answer could not be read, so nobody knows what this instance has
 	failed       error
 	trouble      time.Time // when a call last failed, or the instance began, by now
-	beaten       time.Time // when it last gave a sign of life, by the local clock
+	beaten       time.Time // when it last sent a heartbeat, by the local clock
 	holdings     *holdings
 	bodies       *bodyCache
 	attendance   *attendance
@@ -575,10 +575,10 @@ func (p *partition) hint(name string) {
 	}
 }
 
-// encodeBeat gives the sign of life, and exchanges how far ids are.
-func (p *partition) encodeBeat(c *call) {
+// encodeHeartbeat gives the heartbeat, and exchanges how far ids are.
+func (p *partition) encodeHeartbeat(c *call) {
 	home := boolArg(placeOf(tube.Default, p.of) == p.number)
-	c.add(p.readBeat, "beat", p.patience().Milliseconds(), maxMoves, home, p.created)
+	c.add(p.readHeartbeat, "beat", p.patience().Milliseconds(), maxMoves, home, p.created)
 	least := uint64(0)
 	if p.of > 1 || p.skipping {
 		least = p.order.last.Load()
@@ -589,9 +589,9 @@ func (p *partition) encodeBeat(c *call) {
 	}, "ids", least)
 }
 
-// readBeat has what is left to do about instances that were declared dead done with
+// readHeartbeat has what is left to do about instances that were declared dead done with
 // further calls.
-func (p *partition) readBeat(r *reply) {
+func (p *partition) readHeartbeat(r *reply) {
 	for range r.int64() {
 		inst := r.text()
 		p.reclaimLater(inst, r.int64())

@@ -39,7 +39,7 @@ func (p *partition) enlist() error {
 	}
 	c := &call{}
 	c.reset(p.prefix)
-	p.encodeBeat(c)
+	p.encodeHeartbeat(c)
 	p.head(c, p.registration, "register=1 ")
 	r, err := p.invoke(node, c.args)
 	if err == nil {

@@ -155,7 +155,7 @@ func TestLayoutIsMarkedAgain(t *testing.T) {
 	}
 }
 
-// TestClockStep: when the clock of Redis is set forward, those who gave a heartbeat
+// TestClockStep: when the clock of Redis is set forward, those who sent a heartbeat
 // before are not dead.
 func TestClockStep(t *testing.T) {
 	server := redistest.Start(t)
@@ -172,7 +172,7 @@ func TestClockStep(t *testing.T) {
 	for range 3 {
 		p.do(func(c *call) {
 			p.beaten = time.Time{}
-			p.encodeBeat(c)
+			p.encodeHeartbeat(c)
 		})
 	}
 	if got := do(a, take(2)); !got.NotFound {

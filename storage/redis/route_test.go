@@ -122,8 +122,8 @@ func TestOrderOverPartitions(t *testing.T) {
 		if i >= 30 {
 			its = b
 		}
-		if i == 30 { // b hears of a's ids with its next sign of life
-			if err := b.each(func(p *partition) error { return p.do(p.encodeBeat) }); err != nil {
+		if i == 30 { // b hears of a's ids with its next heartbeat
+			if err := b.each(func(p *partition) error { return p.do(p.encodeHeartbeat) }); err != nil {
 				t.Fatal(err)
 			}
 		}

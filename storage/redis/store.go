@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// beatEvery is how often an instance gives a sign of life, which may come
+	// heartbeatEvery is how often an instance sends a heartbeat, which may come
 	// half as early and half as late again.
-	beatEvery = time.Second
+	heartbeatEvery = time.Second
 
 	// silence is how long an instance may give none before the others give
 	// back what it has reserved.

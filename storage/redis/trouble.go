@@ -386,12 +386,12 @@ func (p *partition) wakeAll() {
 }
 
 // patience is after how much silence other instances are given up, asked with
-// every sign of life. If Redis was away, or this instance has been silent itself,
+// every heartbeat. If Redis was away, or this instance has been silent itself,
 // as on a machine that stood still, they may all have been, and need the time to
 // say something. One that has just begun does not know whether they were.
 func (p *partition) patience() time.Duration {
 	now := time.Now()
-	if !p.beaten.IsZero() && now.Sub(p.beaten) > beatEvery+slow {
+	if !p.beaten.IsZero() && now.Sub(p.beaten) > heartbeatEvery+slow {
 		p.trouble = p.now()
 	}
 	p.beaten = now

@@ -336,8 +336,8 @@ func TestFull(t *testing.T) {
 	if a := do(s, move(tube.Touch, 2, 1)); a.Err != nil || a.NotFound {
 		t.Errorf("touch: %+v", a)
 	}
-	if err := s.parts[0].do(s.parts[0].encodeBeat); err != nil {
-		t.Errorf("sign of life: %v", err)
+	if err := s.parts[0].do(s.parts[0].encodeHeartbeat); err != nil {
+		t.Errorf("heartbeat: %v", err)
 	}
 	if err := client.ConfigSet(ctx, "maxmemory", "0").Err(); err != nil {
 		t.Fatal(err)
