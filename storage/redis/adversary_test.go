@@ -100,7 +100,7 @@ func TestCutAndDeclaredDead(t *testing.T) {
 		skew: func() time.Duration { return time.Duration(lab.ahead.Load()) },
 	})
 	putLarge(t, lab.s, 3, 800)
-	lab.s.parts[0].do(func(*call) { lab.s.parts[0].trouble = time.Time{} })
+	lab.s.parts[0].do(func(*call) { lab.s.parts[0].heartbeat.doubt(time.Time{}) })
 	var calls atomic.Int64
 	var other atomic.Uint64
 	proxy.Judge(func(piece []byte) redistest.Fate {
@@ -165,8 +165,8 @@ func TestVoidPuts(t *testing.T) {
 	p := s.parts[0]
 	do(s, put("x"))
 	p.do(func(*call) {
-		p.skipping = true
-		p.order.saw(1000)
+		p.ids.skipping = true
+		p.ids.order.saw(1000)
 	})
 	proxy.Judge(func(piece []byte) redistest.Fate {
 		if isCall(piece) {
@@ -207,9 +207,9 @@ func TestLoadedWhileConfirming(t *testing.T) {
 		if ahead.Load() > 0 && armed.CompareAndSwap(true, false) {
 			go func() { answered <- do(s, put("late")) }()
 			for queued := false; !queued; time.Sleep(time.Millisecond) {
-				s.parts[0].mu.Lock()
-				queued = len(s.parts[0].queue) > 0
-				s.parts[0].mu.Unlock()
+				s.parts[0].inbox.mu.Lock()
+				queued = len(s.parts[0].inbox.queue) > 0
+				s.parts[0].inbox.mu.Unlock()
 			}
 		}
 		return time.Duration(ahead.Load())

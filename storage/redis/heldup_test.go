@@ -40,7 +40,7 @@ func TestHeartbeats(t *testing.T) {
 	beat := func(heldUp time.Duration) {
 		t.Helper()
 		err := of.do(func(c *call) {
-			of.created -= heldUp.Milliseconds()
+			c.created -= heldUp.Milliseconds()
 			of.encodeHeartbeat(c)
 		})
 		if err != nil {

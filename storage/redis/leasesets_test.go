@@ -53,7 +53,7 @@ func (lab *testbed) open(url string, timeout time.Duration) *Store {
 func (lab *testbed) members(kind string) []string {
 	const prefix = "redstalk:{0}:"
 	got := []string{}
-	key := prefix + kind + ":" + *lab.s.parts[0].instance.Load()
+	key := prefix + kind + ":" + lab.s.parts[0].instance.name()
 	for _, member := range lab.client.ZRange(context.Background(), key, 0, -1).Val() {
 		member, _, _ = strings.Cut(strings.TrimPrefix(member, prefix), ";g")
 		got = append(got, strings.TrimLeft(member, "0"))
@@ -341,7 +341,7 @@ func TestRepairLeaseSets(t *testing.T) {
 		takeMany(t, lab.s, 20)
 	}
 	lab.look("lease sets", 80, "1;20", "21;20", "41;20", "61;20")
-	reserved, sets := p+"reserved:"+*lab.s.parts[0].instance.Load(), p+"groups:"+*lab.s.parts[0].instance.Load()
+	reserved, sets := p+"reserved:"+lab.s.parts[0].instance.name(), p+"groups:"+lab.s.parts[0].instance.name()
 	members := lab.client.ZRange(ctx, sets, 0, -1).Val()
 	lab.s.crash()
 	lab.client.ZRem(ctx, reserved, members[0])

@@ -68,7 +68,7 @@ func (n *notifications) receive(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	got, err := node.BLPop(ctx, notificationWait, n.part.prefix+"mail:"+*n.part.instance.Load()).Result()
+	got, err := node.BLPop(ctx, notificationWait, n.part.prefix+"mail:"+n.part.instance.name()).Result()
 	if err != nil {
 		return "", err
 	}

@@ -66,7 +66,7 @@ func TestReadyRanges(t *testing.T) {
 		var got []string
 		for _, member := range client.ZRange(ctx, prefix+"ready:t", 0, -1).Val() {
 			id, terms, _ := strings.Cut(strings.TrimPrefix(member, prefix), ";")
-			terms = strings.TrimSuffix(terms, ";600;"+*s.parts[0].instance.Load())
+			terms = strings.TrimSuffix(terms, ";600;"+s.parts[0].instance.name())
 			got = append(got, strings.TrimSuffix(strings.TrimLeft(id, "0")+";"+terms, ";"))
 		}
 		if !slices.Equal(got, want) {

@@ -28,22 +28,18 @@ func (p *partition) register() error {
 }
 
 func (p *partition) enlist() error {
-	if p.renamed {
+	if p.instance.renamed {
 		if err := p.prepareAgain(); err != nil {
 			return err
 		}
 	}
-	node, err := p.node()
-	if err != nil {
-		return err
-	}
-	c := &call{}
-	c.reset(p.prefix)
+	c := p.newCall()
+	defer p.recycle(c)
+	c.kind, c.number = registration, p.instance.registration
 	p.encodeHeartbeat(c)
-	p.head(c, p.registration, "register=1 ")
-	r, err := p.invoke(node, c.args)
+	r, err := p.ask(c)
 	if err == nil {
-		err = p.readSteps(c, r)
+		err = p.decodeSteps(c, r)
 	}
 	if err == nil && !r.recorded {
 		err = errReply
@@ -51,7 +47,7 @@ func (p *partition) enlist() error {
 	if err != nil {
 		return err
 	}
-	p.previous = numberArg(p.registration)
+	p.instance.recorded = numberArg(c.number)
 	return nil
 }
 

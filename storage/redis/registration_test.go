@@ -18,7 +18,7 @@ func TestFirstBatchOnce(t *testing.T) {
 		"first name": func(*testbed, *Store) {},
 		"another name": func(lab *testbed, s *Store) {
 			do(s, put("before"))
-			lab.client.Del(t.Context(), "redstalk:{0}:batch:"+*s.parts[0].instance.Load())
+			lab.client.Del(t.Context(), "redstalk:{0}:batch:"+s.parts[0].instance.name())
 			do(s, storage.Op{Kind: storage.Peek, ID: 1})
 		},
 	} {
@@ -28,7 +28,7 @@ func TestFirstBatchOnce(t *testing.T) {
 			s := lab.open(proxy.URL(), patient)
 			before(lab, s)
 			had := figures(t, lab.s).Jobs
-			lab.s.parts[0].do(func(*call) { lab.s.parts[0].trouble = time.Time{} })
+			lab.s.parts[0].do(func(*call) { lab.s.parts[0].heartbeat.doubt(time.Time{}) })
 			var deaf, dropped atomic.Bool
 			deaf.Store(true)
 			proxy.Judge(nil, func(piece []byte) redistest.Fate {
@@ -45,7 +45,7 @@ func TestFirstBatchOnce(t *testing.T) {
 			}
 			lab.ahead.Add(int64(10 * time.Second))
 			lab.s.Tick()
-			record := "redstalk:{0}:batch:" + *s.parts[0].instance.Load()
+			record := "redstalk:{0}:batch:" + s.parts[0].instance.name()
 			for lab.client.Get(t.Context(), record).Val() != "dead" {
 				lab.ahead.Add(int64(time.Second))
 				lab.s.Tick()
@@ -68,12 +68,12 @@ func TestNewNameIsKnown(t *testing.T) {
 	lab := newTestbed(t)
 	s := lab.open(lab.redis.URL(), patient)
 	do(lab.s, put("x"))
-	lab.client.Del(t.Context(), "redstalk:{0}:batch:"+*s.parts[0].instance.Load())
+	lab.client.Del(t.Context(), "redstalk:{0}:batch:"+s.parts[0].instance.name())
 	if a := do(s, take(1)); a.ID != 1 {
 		t.Fatalf("%+v", a)
 	}
 	s.crash()
-	lab.s.parts[0].do(func(*call) { lab.s.parts[0].trouble = time.Time{} })
+	lab.s.parts[0].do(func(*call) { lab.s.parts[0].heartbeat.doubt(time.Time{}) })
 	lab.ahead.Add(int64(10 * time.Second))
 	lab.s.Tick()
 	awaitReserved(t, lab.s, 0)
@@ -88,31 +88,30 @@ func TestLateRegistration(t *testing.T) {
 	lab := newTestbed(t)
 	p := lab.s.parts[0]
 	p.do(func(*call) {
-		c := &call{}
-		c.reset(p.prefix)
-		was := *p.instance.Load()
+		was, number := p.instance.name(), p.instance.recorded
 		late := "LATECOMR"
-		p.instance.Store(&late)
-		number := p.previous
-		p.previous = ""
-		c.add(func(r *reply) {}, "beat", int64(3000), maxMoves, "1", p.created)
-		p.head(c, 1, "register=1 ")
-		node, _ := p.node()
-		if _, err := p.invoke(node, c.args); err != nil {
+		p.instance.named.Store(&late)
+		ask := func(kind callKind, number uint64, follows string) error {
+			c := p.newCall()
+			c.kind, c.number = kind, number
+			p.instance.recorded = follows
+			if kind == registration {
+				c.add(func(r *reply) {}, "beat", int64(3000), maxMoves, "1", c.created)
+			}
+			_, err := p.ask(c)
+			return err
+		}
+		if err := ask(registration, 1, ""); err != nil {
 			t.Errorf("a registration: %v", err)
 		}
-		p.previous = numberArg(77)
-		p.head(c, 78, "")
-		if _, err := p.invoke(node, c.args); codeOf(err) != lost {
+		if err := ask(question, 78, numberArg(77)); codeOf(err) != lost {
 			t.Errorf("work that follows another batch: %v", err)
 		}
-		p.previous = ""
-		p.head(c, 79, "")
-		if _, err := p.invoke(node, c.args); codeOf(err) != lost {
+		if err := ask(question, 79, ""); codeOf(err) != lost {
 			t.Errorf("work that follows nothing: %v", err)
 		}
-		p.instance.Store(&was)
-		p.previous = number
+		p.instance.named.Store(&was)
+		p.instance.recorded = number
 	})
 	if a := do(lab.s, put("x")); a.ID != 1 {
 		t.Errorf("%+v", a)

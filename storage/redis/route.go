@@ -194,7 +194,7 @@ func (s *Store) soon(h tube.Holder, but int) time.Duration {
 	soon := storage.Forever
 	for at, p := range s.parts {
 		if at != but {
-			soon = min(soon, p.holdings.soon(h, p.now()))
+			soon = min(soon, p.holdings.soon(h, p.clock.now()))
 		}
 	}
 	return soon

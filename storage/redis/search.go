@@ -89,21 +89,10 @@ func (s *search) look(out dispatch) {
 
 // ask returns the unit that finds out what is best in a place.
 func (s *search) ask(p *place, h *head) *unit {
-	read := func(r *reply) {
-		if h.found = r.found(); h.found {
-			h.pri, h.id = uint32(r.int64()), r.key()
-		}
-	}
-	waits := boolArg(s.wait && s.op.Wait)
+	wait := s.wait && s.op.Wait
 	return &unit{
-		since: s.trip.since,
-		upkeep: func(c *call) {
-			c.add(read, "best", waits, len(p.tubes))
-			c.ops += len(p.tubes)
-			for i := range p.tubes {
-				c.args = append(c.args, &p.tubes[i])
-			}
-		},
+		since:  s.trip.since,
+		upkeep: func(c *call) { encodeBest(c, p, wait, h) },
 		after: func(err error) {
 			if err != nil {
 				h.err = err

@@ -62,7 +62,7 @@ func TestDeadInstanceInSteps(t *testing.T) {
 	}
 	attendAll(s, names(tubes))
 	s.crash()
-	lab.s.parts[0].do(func(*call) { lab.s.parts[0].trouble = time.Time{} })
+	lab.s.parts[0].do(func(*call) { lab.s.parts[0].heartbeat.doubt(time.Time{}) })
 	lab.ahead.Add(int64(10 * time.Second))
 	atMost(t, lab.redis, 3*maxMoves, []string{"setrange", "hdel", "zscore"}, func() {
 		lab.s.Tick() // one, as in a second
@@ -107,7 +107,7 @@ func TestHintsOfTheDead(t *testing.T) {
 	default:
 	}
 	dead.crash()
-	lab.s.parts[0].do(func(*call) { lab.s.parts[0].trouble = time.Time{} })
+	lab.s.parts[0].do(func(*call) { lab.s.parts[0].heartbeat.doubt(time.Time{}) })
 	lab.ahead.Add(int64(10 * time.Second))
 	lab.s.Tick()
 	select {
@@ -273,11 +273,11 @@ func TestGivenBackOnce(t *testing.T) {
 	do(s, put("x"))
 	do(s, take(1))
 	old := p.holdings.some(1, 1)
-	p.do(func(*call) { p.encodeGiveBack(old) })
+	p.do(func(c *call) { p.encodeGiveBack(c, old) })
 	if a := do(s, take(2)); a.ID != 1 {
 		t.Fatalf("%+v", a)
 	}
-	p.do(func(*call) { p.encodeGiveBack(old) }) // once more, late
+	p.do(func(c *call) { p.encodeGiveBack(c, old) }) // once more, late
 	if a := do(s, take(3)); !a.NotFound {
 		t.Errorf("given to a third one: %+v", a)
 	}

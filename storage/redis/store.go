@@ -3,7 +3,6 @@ package redis
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -16,17 +15,6 @@ import (
 )
 
 const (
-	// heartbeatEvery is how often an instance sends a heartbeat, which may come
-	// half as early and half as late again.
-	heartbeatEvery = time.Second
-
-	// silence is how long an instance may give none before the others give
-	// back what it has reserved.
-	silence = 3 * time.Second
-
-	// tickLimit bounds how many due things one tick does in Redis.
-	tickLimit = 250
-
 	// DefaultTimeout is how long an operation is held up while Redis fails.
 	DefaultTimeout = 5 * time.Second
 
@@ -150,7 +138,7 @@ func newStore(l, notificationLink *link, o Options) *Store {
 		p := newPartition(l, o, ids, late, number)
 		s.parts = append(s.parts, p)
 		s.notifications = append(s.notifications, newNotifications(p, notificationLink))
-		go p.run()
+		go p.work()
 	}
 	return s
 }
@@ -196,9 +184,6 @@ type deaf struct{}
 func (deaf) Ready(string) bool  { return true }
 func (deaf) Waiting(string) int { return 0 }
 func (deaf) Due(time.Duration)  {}
-
-// newInstance makes up a name of 8 characters.
-func newInstance() string { return rand.Text()[:8] }
 
 // Listen implements storage.Store.
 func (s *Store) Listen(l storage.Listener) {
@@ -280,9 +265,7 @@ func (p *partition) resign() error {
 	var err error
 	var from atomic.Int64
 	for from.Store(-1); from.Load() != reclaimed && err == nil; {
-		err = p.do(func(c *call) {
-			c.add(func(r *reply) { from.Store(r.int64()) }, "resign", maxMoves, from.Load())
-		})
+		err = p.do(func(c *call) { encodeResign(c, &from) })
 	}
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"redstalk/storage"
@@ -27,6 +28,8 @@ const (
 // sending a heartbeat, and doing what is due. Times are by the local clock,
 // moved as that of Redis is in tests.
 type upkeep struct {
+	elsewhere atomic.Bool // the last tick has found something due that another instance has to do
+
 	mu      sync.Mutex
 	running bool
 	beat    time.Time // of the last heartbeat that was asked for
@@ -90,21 +93,21 @@ func (u *upkeep) end() {
 // unless it is always to be done, or it is under way still. Otherwise how it ended
 // comes over the channel.
 func (p *partition) tick(ended chan<- error, always bool) bool {
-	is, beat := p.upkeep.begin(p.now(), always || p.of == 1)
+	is, beat := p.upkeep.begin(p.clock.now(), always || p.of == 1)
 	if !is {
 		return false
 	}
 	u := &unit{upkeep: func(c *call) {
 		if beat {
 			p.encodeHeartbeat(c)
-			p.encodeAttendances()
+			p.encodeAttendances(c)
 		}
 		p.encodeTick(c)
 	}}
 	u.after = func(err error) {
 		p.upkeep.end()
 		if p.of > 1 { // whoever began it may not have waited
-			left := p.upkeep.left(p.now())
+			left := p.upkeep.left(p.clock.now())
 			if err != nil {
 				left = max(left, tickAgain)
 			}
@@ -161,8 +164,8 @@ func (s *Store) tick(everywhere bool) (next time.Duration, all bool, err error) 
 	errs := s.await(ended, begun)
 	next = heartbeatEvery
 	for _, p := range s.parts {
-		next = min(next, p.upkeep.left(p.now()))
-		all = all && !p.elsewhere.Load()
+		next = min(next, p.upkeep.left(p.clock.now()))
+		all = all && !p.upkeep.elsewhere.Load()
 	}
 	if len(errs) > 0 {
 		if len(errs) == len(s.parts) {
