@@ -3,6 +3,8 @@ package redis
 import (
 	"time"
 
+	goredis "github.com/redis/go-redis/v9"
+
 	"redstalk/storage"
 )
 
@@ -45,9 +47,11 @@ type call struct {
 	last             []func(*call) // encode what has to come behind all that
 	sealed           bool          // nothing is added any more
 
-	sent      time.Time // by partition.now; zero if it was not
-	confirmed time.Time // when a later call was sent that Redis has answered
-	reply     *reply    // nil if Redis has not answered, or was not asked
+	node      *goredis.Client // of the server to which it was sent
+	begun     time.Time       // when it was last sent, by the local clock
+	sent      time.Time       // the same, by clock.now; zero if it was not
+	confirmed time.Time       // when a later call was sent that Redis has answered
+	reply     *reply          // nil if Redis has not answered, or was not asked
 	decoded   bool
 }
 

@@ -92,7 +92,7 @@ func check(ctx context.Context, o Options, repair bool, report Report, work int)
 	}
 	a.options.ReadTimeout = o.Timeout // nothing is tried again
 	o.kind, o.Partitions = a.kind, max(o.Partitions, 1)
-	l := newLink(a, o, false)
+	l := newLink(a, o)
 	defer l.Close()
 	c := &checker{link: l, namespace: o.Namespace, repair: repair, report: report, work: work}
 	if err := c.run(ctx); err != nil {

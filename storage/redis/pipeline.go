@@ -114,7 +114,7 @@ func (p *partition) makeCalls(overlapping bool, more func() int) failure {
 	c := p.newCall()
 	p.load(c)
 	for c != nil {
-		err := p.exchangeMeanwhile(c, overlapping)
+		err := p.exchange(c, overlapping)
 		p.tellAnswered()
 		if err != nil {
 			p.unload()
@@ -128,19 +128,6 @@ func (p *partition) makeCalls(overlapping bool, more func() int) failure {
 		c = p.followUp(c.ops, c.sent)
 	}
 	return failure{}
-}
-
-// exchangeMeanwhile exchanges a call, and while Redis works on it, if calls may
-// overlap, goes on with the others.
-func (p *partition) exchangeMeanwhile(c *call, overlapping bool) error {
-	if overlapping {
-		p.link.meanwhile = func() {
-			p.tellAnswered()
-			p.gather(c)
-		}
-		defer func() { p.link.meanwhile = nil }()
-	}
-	return p.exchange(c)
 }
 
 // followUp returns the call that is sent next, nil if there is none. Redis has just

@@ -37,11 +37,11 @@ func (p *partition) enlist() error {
 	defer p.recycle(c)
 	c.kind, c.number = registration, p.instance.registration
 	p.encodeHeartbeat(c)
-	r, err := p.ask(c)
+	err := p.ask(c)
 	if err == nil {
-		err = p.decodeSteps(c, r)
+		err = p.decodeSteps(c, c.reply)
 	}
-	if err == nil && !r.recorded {
+	if err == nil && !c.reply.recorded {
 		err = errReply
 	}
 	if err != nil {

@@ -98,8 +98,7 @@ func TestLateRegistration(t *testing.T) {
 			if kind == registration {
 				c.add(func(r *reply) {}, "beat", int64(3000), maxMoves, "1", c.created)
 			}
-			_, err := p.ask(c)
-			return err
+			return p.ask(c)
 		}
 		if err := ask(registration, 1, ""); err != nil {
 			t.Errorf("a registration: %v", err)

@@ -72,8 +72,7 @@ func (p *partition) confirm() error {
 	c := p.newCall()
 	defer p.recycle(c)
 	c.kind = question
-	_, err := p.ask(c)
-	return err
+	return p.ask(c)
 }
 
 // withdraw takes back the jobs that a call has given to somebody, who has not been

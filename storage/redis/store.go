@@ -90,11 +90,10 @@ type Options struct {
 
 // Store is a storage.Store in Redis.
 type Store struct {
-	link             *link
-	notificationLink *link // may be the same
-	parts            []*partition
-	notifications    []*notifications // of each partition
-	log              *slog.Logger
+	link          *link
+	parts         []*partition
+	notifications []*notifications // of each partition
+	log           *slog.Logger
 }
 
 // Open connects to Redis, checks that what is under the namespace can be
@@ -112,16 +111,12 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.Partitions, err = partitionsFor(o.Partitions, a.kind); err != nil {
 		return nil, err
 	}
-	l := newLink(a, o, o.Partitions == 1)
+	l := newLink(a, o)
 	if err := ready(ctx, l, o); err != nil {
 		l.Close()
 		return nil, fmt.Errorf("using Redis at %s: %w", a.where(), a.hide(err))
 	}
-	notificationLink := l
-	if l.direct {
-		notificationLink = newLink(a, o, false) // to wait for notifications takes long
-	}
-	s := newStore(l, notificationLink, o)
+	s := newStore(l, o)
 	if err := s.each(func(p *partition) error { return p.do(func(*call) {}) }); err != nil {
 		s.hangUp()
 		s.end()
@@ -130,14 +125,13 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
-// newStore sets up the partitions. Notifications have a link of their own,
-// unless it is that of the calls.
-func newStore(l, notificationLink *link, o Options) *Store {
-	s, ids, late := &Store{link: l, notificationLink: notificationLink, log: o.Log}, &order{}, &tardiness{log: o.Log}
+// newStore sets up the partitions.
+func newStore(l *link, o Options) *Store {
+	s, ids, late := &Store{link: l, log: o.Log}, &order{}, &tardiness{log: o.Log}
 	for number := range o.Partitions {
 		p := newPartition(l, o, ids, late, number)
 		s.parts = append(s.parts, p)
-		s.notifications = append(s.notifications, newNotifications(p, notificationLink))
+		s.notifications = append(s.notifications, newNotifications(p, l))
 		go p.work()
 	}
 	return s
@@ -284,9 +278,6 @@ func (s *Store) hangUp() error {
 		m.cancel()
 	}
 	err := s.link.Close()
-	if s.notificationLink != s.link {
-		err = cmp.Or(err, s.notificationLink.Close())
-	}
 	for _, m := range s.notifications {
 		m.wait()
 	}
