@@ -14,7 +14,7 @@ import (
 // caller or for the worker.
 type inbox struct {
 	mu      sync.Mutex
-	changed sync.Cond // forWorker, called or ending has
+	changed sync.Cond // worker, called or ending has
 	queue   []*unit
 	called  bool    // there is a caller
 	worker  bool    // the worker is to become the caller

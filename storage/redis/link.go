@@ -26,25 +26,18 @@ type link struct {
 
 	servers *servers // that its connections have met
 
-	// direct has whoever waits for the answer to a call wait in the kernel, so that no
-	// other thread is woken to find out what has happened. The runtime knows of a
-	// thread that does so only after milliseconds, and until then it is one fewer
-	// that runs goroutines: so there must not be more than one at a time. It is for a
-	// single partition.
-	direct bool
-
 	mu    sync.Mutex
 	calls map[*goredis.Client]bool // clients whose connections are sockets
 }
 
 // connections is how many an instance may need to one server: every partition
-// has one that waits for notifications, and one for its calls.
+// has one that waits for notifications, and makes one call at a time.
 func connections(o Options) int { return 2*o.Partitions + 8 }
 
 // newLink prepares to connect.
 func newLink(a *address, o Options) *link {
 	l := &link{
-		address: a, direct: o.Partitions == 1, calls: make(map[*goredis.Client]bool),
+		address: a, calls: make(map[*goredis.Client]bool),
 		servers: &servers{cluster: a.kind == cluster, runIDs: make(map[string]string)},
 	}
 	a.options.OnConnect = l.servers.greet
@@ -114,15 +107,18 @@ func (l *link) node(ctx context.Context, prefix string) (*goredis.Client, error)
 func (l *link) newSockets(node *goredis.Client) *sockets {
 	var client *goredis.Client
 	if l.address.kind == sentinels {
-		client = goredis.NewFailoverClient(l.address.failover())
+		options := l.address.failover()
+		options.OnConnect = nil // see open
+		client = goredis.NewFailoverClient(options)
 	} else {
 		options := *node.Options()
+		options.OnConnect = nil
 		client = goredis.NewClient(&options)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.calls[client] = true
-	return newSockets(client, l.direct)
+	return newSockets(client, l)
 }
 
 func (l *link) endSockets(s *sockets) {

@@ -28,7 +28,7 @@ func (s *socket) write(words []any) error {
 		case *string:
 			s.writeText(*w)
 		case []byte:
-			s.writeText(unsafe.String(unsafe.SliceData(w), len(w)))
+			s.writeBytes(w)
 		case int:
 			s.writeNumber(int64(w))
 		case int64:
@@ -59,10 +59,15 @@ func (s *socket) writeText(text string) {
 	s.out.WriteString("\r\n")
 }
 
+func (s *socket) writeBytes(text []byte) {
+	s.writeMark('$', len(text))
+	s.out.Write(text)
+	s.out.WriteString("\r\n")
+}
+
 func (s *socket) writeNumber(n int64) {
 	var digits [20]byte
-	text := strconv.AppendInt(digits[:0], n, 10)
-	s.writeText(unsafe.String(unsafe.SliceData(text), len(text)))
+	s.writeBytes(strconv.AppendInt(digits[:0], n, 10))
 }
 
 // read reads an answer.

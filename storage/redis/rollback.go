@@ -37,14 +37,23 @@ type servers struct {
 // greet looks which process a new connection leads to, and refuses it once if it
 // is another one than before.
 func (s *servers) greet(ctx context.Context, cn *goredis.Conn) error {
+	if err := s.identify(ctx, cn); errors.Is(err, errOtherServer) {
+		return err
+	}
+	return nil // if it may not be asked, or fails, the next command will tell
+}
+
+// identify asks which process a connection leads to. It returns errOtherServer once if it
+// is another one than before.
+func (s *servers) identify(ctx context.Context, cn *goredis.Conn) error {
 	info, err := cn.Info(ctx, "server").Result()
 	if err != nil || infoValue(info, "redis_mode") == "sentinel" {
-		return nil // if it may not be asked, or fails, the call will tell
+		return err
 	}
 	node := ""
 	if s.cluster {
 		if node, err = s.nodeOf(ctx, cn); err != nil {
-			return nil
+			return err
 		}
 	}
 	if s.isOther(node, infoValue(info, "run_id")) {

@@ -12,29 +12,21 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// transport is how a partition sends its calls. One call is under way at a time. It
-// belongs to the caller of the partition.
-type transport interface {
-	// send sends commands to a server. For each of them there is to be one receive,
-	// unless an error is returned.
-	send(node *goredis.Client, commands ...[]any) error
-
-	// receive waits for the answer to the next command: nil, a string, an int64, or
-	// an []any of these. An error with a code (codeOf) is that answer, too; after
-	// any other one nothing is left to be received.
-	receive() (any, error)
-}
-
-// sockets opens the connections of one partition to one server by which calls are sent.
-// There is one at a time. go-redis dials it, says hello, authenticates, chooses the
-// database, and closes it when sentinels name another primary: its pool believes that it
-// is in use. What is sent and received is up to the partition.
+// sockets opens the connections to one server by which a single partition sends its
+// calls. There is one at a time. go-redis dials it, says hello, authenticates, chooses
+// the database, and closes it when sentinels name another primary: its pool believes
+// that it is in use. What is sent and received is up to the partition.
+//
+// Whoever waits for an answer there waits in the kernel (direct_linux.go), so that no
+// other thread is woken to find out what has happened. The runtime knows of a thread
+// that does so only after milliseconds, and until then it is one fewer that runs
+// goroutines: so there must not be more than one at a time.
 //
 // It belongs to the caller of the partition, but for fresh.
 type sockets struct {
-	client *goredis.Client
-	direct bool // see link
-	fresh  freshConns
+	client  *goredis.Client
+	servers *servers
+	fresh   freshConns
 }
 
 // freshConns are the connections that were dialed and are not in use yet. There is more
@@ -51,8 +43,8 @@ type freshConn struct {
 	sent int64 // bytes that had been written when it was dialed
 }
 
-func newSockets(client *goredis.Client, direct bool) *sockets {
-	s := &sockets{client: client, direct: direct}
+func newSockets(client *goredis.Client, l *link) *sockets {
+	s := &sockets{client: client, servers: l.servers}
 	client.AddHook(dialed{s})
 	return s
 }
@@ -89,9 +81,7 @@ func (s *sockets) add(c net.Conn) {
 	if !is {
 		return
 	}
-	if s.direct {
-		wire.Conn = takeOut(wire.Conn)
-	}
+	wire.Conn = takeOut(wire.Conn)
 	s.fresh.mu.Lock()
 	defer s.fresh.mu.Unlock()
 	s.fresh.conns = append(s.fresh.conns, freshConn{c, wire, wire.sent.Load()})
@@ -114,10 +104,10 @@ func (f *freshConns) take() (freshConn, error) {
 // errClosedAtOnce: a connection was closed as soon as it was there.
 var errClosedAtOnce = &net.OpError{Op: "dial", Net: "tcp", Err: net.ErrClosed}
 
-// open opens a connection.
+// open opens a connection, and finds out which process it leads to.
 func (s *sockets) open(ctx context.Context) (*socket, error) {
 	held := s.client.Conn()
-	if err := held.Time(ctx).Err(); err != nil {
+	if err := s.servers.identify(ctx, held); err != nil && codeOf(err) != "NOPERM" {
 		held.Close()
 		return nil, err
 	}
@@ -133,8 +123,8 @@ func (s *sockets) open(ctx context.Context) (*socket, error) {
 	}, nil
 }
 
-// bufferSize is of what is sent and received, in bytes. Larger bodies are not copied
-// to a buffer.
+// bufferSize is that of what is sent, and of what is received, in bytes. What is larger
+// does not go through the buffer.
 const bufferSize = 32 << 10
 
 // socket is one connection to a server. It belongs to one partition.
@@ -187,62 +177,5 @@ func (s *socket) receive() (any, error) {
 	return s.read()
 }
 
-// connection is the transport of a partition: a socket to the server that has it.
-type connection struct {
-	link    *link
-	addr    string   // of the server
-	sockets *sockets // to that; nil if nothing was sent yet
-	socket  *socket  // nil if there is none
-}
-
-// send implements transport.
-func (n *connection) send(node *goredis.Client, commands ...[]any) error {
-	if err := n.connect(node); err != nil {
-		return err
-	}
-	err := n.socket.send(commands)
-	if err != nil {
-		n.drop()
-	}
-	return err
-}
-
-// connect sees to it that there is a socket to a server that can be used.
-func (n *connection) connect(node *goredis.Client) error {
-	addr := node.Options().Addr
-	if n.socket != nil && (addr != n.addr || !n.socket.isGood()) {
-		n.drop()
-	}
-	if n.socket != nil {
-		return nil
-	}
-	if n.sockets != nil && addr != n.addr {
-		n.link.endSockets(n.sockets)
-		n.sockets = nil
-	}
-	if n.sockets == nil {
-		n.sockets, n.addr = n.link.newSockets(node), addr
-	}
-	var err error
-	n.socket, err = n.sockets.open(context.Background())
-	return err
-}
-
-// receive implements transport. A server that is no primary any more is left.
-func (n *connection) receive() (any, error) {
-	if n.socket == nil {
-		return nil, net.ErrClosed
-	}
-	answer, err := n.socket.receive()
-	if err != nil && (codeOf(err) == "" || codeOf(err) == "READONLY") {
-		n.drop()
-	}
-	return answer, err
-}
-
-func (n *connection) drop() {
-	n.socket.close()
-	n.socket = nil
-}
-
+// errProtocol: what has come is no answer as they are written.
 var errProtocol = errors.New("Redis has answered something that is not its protocol")
