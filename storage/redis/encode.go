@@ -32,7 +32,7 @@ const (
 // it. It stops behind an operation that may not be finished by one call, and before one
 // that depends on the answers.
 func (p *partition) encode(c *call, u *unit) {
-	u.begin()
+	u.enterCall()
 	if u.upkeep != nil {
 		u.upkeep(c)
 		return

@@ -28,23 +28,23 @@ type failure struct {
 	err  error
 }
 
-// add queues units; false if the partition has ended. If lead is true whoever has
-// called this is the caller from now on, which happens only if mayLead. Otherwise it is
+// add queues units; false if the partition has ended. If caller is true whoever has
+// called this is the caller from now on, which happens only if mayCall. Otherwise it is
 // the worker, unless there is a caller already.
-func (in *inbox) add(units []*unit, mayLead bool) (lead, ok bool) {
+func (in *inbox) add(units []*unit, mayCall bool) (caller, ok bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.ending {
 		return false, false
 	}
 	in.queue = append(in.queue, units...)
-	lead = !in.called && mayLead
-	if !in.called && !lead {
+	caller = !in.called && mayCall
+	if !in.called && !caller {
 		in.worker = true
 		in.changed.Signal()
 	}
 	in.called = true
-	return lead, true
+	return caller, true
 }
 
 // next returns the unit that has waited longest; nil if none waits. It is for the

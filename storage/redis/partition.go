@@ -89,10 +89,10 @@ func (p *partition) submitGathering(more func() int, units ...*unit) bool {
 			u.since = now
 		}
 	}
-	mayLead := p.of == 1 && (more != nil || opsOf(units) < worthWaking)
-	lead, ok := p.inbox.add(units, mayLead)
-	if lead {
-		p.lead(more)
+	mayCall := p.of == 1 && (more != nil || opsOf(units) < worthWaking)
+	caller, ok := p.inbox.add(units, mayCall)
+	if caller {
+		p.beCaller(more)
 	}
 	return ok
 }

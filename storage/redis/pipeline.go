@@ -62,9 +62,9 @@ func (p *partition) load(c *call) {
 	}
 }
 
-// lead makes a call, and if there is more now and then, all that follow. It leaves
+// beCaller makes a call, and if there is more now and then, all that follow. It leaves
 // the rest, a call that has failed above all, to the worker.
-func (p *partition) lead(more func() int) {
+func (p *partition) beCaller(more func() int) {
 	for p.inbox.goOn() {
 		if f := p.makeCalls(more != nil, more); f.call != nil || more == nil {
 			p.inbox.handOver(f)
@@ -117,7 +117,7 @@ func (p *partition) makeCalls(overlapping bool, more func() int) failure {
 		err := p.exchange(c, overlapping)
 		p.tellAnswered()
 		if err != nil {
-			p.unload()
+			p.dropNext()
 			return failure{c, err}
 		}
 		p.vouchForAnswered(c.sent)
@@ -184,9 +184,9 @@ func (p *partition) tellAnswered() {
 	p.recycle(c)
 }
 
-// unload puts what was in the next call back into the inbox, as the one before it has
+// dropNext puts what was in the next call back into the inbox, as the one before it has
 // failed.
-func (p *partition) unload() {
+func (p *partition) dropNext() {
 	c := p.pipeline.next
 	if c == nil {
 		return

@@ -75,7 +75,7 @@ func (p *partition) recover(c *call, err error) {
 			if pause > firstPause {
 				p.log.Info("Redis works again", "after", time.Since(begun))
 			}
-			p.settle(c)
+			p.resolveVoid(c)
 			return
 		}
 	}
@@ -143,9 +143,9 @@ func (p *partition) overdue(c *call, err error) {
 	}
 }
 
-// settle deals with the answer to a call whose units may have been answered
+// resolveVoid deals with the answer to a call whose units may have been answered
 // with an error before.
-func (p *partition) settle(c *call) {
+func (p *partition) resolveVoid(c *call) {
 	if c.kind != void {
 		return
 	}

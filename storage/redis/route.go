@@ -69,15 +69,15 @@ func (t *trip) advance(out dispatch) {
 			continue
 		case at == several && op.Kind == storage.Take:
 			t.next++
-			newSearch(t, op).look(out)
+			newSearch(t, op).nextRound(out)
 			return
 		case at == several && op.Kind != storage.Attend:
 			t.next++
 			t.legs = t.everywhere(op)
 		default:
-			t.legs = t.gather()
+			t.legs = t.nextLegs()
 		}
-		if t.begin(out) {
+		if t.dispatchLegs(out) {
 			return
 		}
 	}
@@ -91,9 +91,9 @@ func (s *Store) idle(op *storage.Op, at int) bool {
 	return at != several && op.Kind == storage.Take && op.Wait && s.parts[at].ailing.Load()
 }
 
-// begin has the legs carried out, and returns whether there is an answer to wait
+// dispatchLegs has the legs carried out, and returns whether there is an answer to wait
 // for.
-func (t *trip) begin(out dispatch) bool {
+func (t *trip) dispatchLegs(out dispatch) bool {
 	t.legs = slices.DeleteFunc(t.legs, func(l *leg) bool {
 		leave := t.store.parts[l.at].ailing.Load() && l.mayFollow()
 		if leave {
@@ -212,9 +212,9 @@ func (t *trip) everywhere(op *storage.Op) (legs []*leg) {
 	return legs
 }
 
-// gather returns the legs of as many of the next operations as may be under
+// nextLegs returns the legs of as many of the next operations as may be under
 // way together.
-func (t *trip) gather() []*leg {
+func (t *trip) nextLegs() []*leg {
 	ops, first := t.batch.Ops, t.next
 	together := newStretch()
 	for t.next < len(ops) {

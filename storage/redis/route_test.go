@@ -62,7 +62,7 @@ func planned(script string) string {
 		}
 		first := trip.next
 		var legs []string
-		for _, l := range trip.gather() {
+		for _, l := range trip.nextLegs() {
 			var its []string
 			for i := range l.ops {
 				from := first + i

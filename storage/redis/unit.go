@@ -63,8 +63,8 @@ func opsOf(units []*unit) int {
 	return n
 }
 
-// begin is called when u goes into a call.
-func (u *unit) begin() { u.begun, u.attends.before, u.yields = u.at, u.attends.seen, false }
+// enterCall is called when u goes into a call.
+func (u *unit) enterCall() { u.begun, u.attends.before, u.yields = u.at, u.attends.seen, false }
 
 // restart goes back to where u was when it went into its present call, which was not
 // carried out.
