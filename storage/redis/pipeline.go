@@ -45,6 +45,7 @@ func (p *partition) newCall() *call {
 
 // recycle is for a call that nobody needs any more.
 func (p *partition) recycle(c *call) {
+	c.reply = nil
 	if len(p.pipeline.spare) < maxSpare {
 		p.pipeline.spare = append(p.pipeline.spare, c)
 	}
