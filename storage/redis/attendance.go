@@ -14,6 +14,8 @@ import (
 //
 // A heartbeat looks at maxReviewed tubes at most, and as few as maxTold are told of in
 // one call: where there are more, the numbers that others see are older.
+//
+// It belongs to the caller of the partition.
 type attendance struct {
 	tubes  map[string]*attendants
 	owed   map[string]bool // Redis must be told whatever it was told last

@@ -28,7 +28,7 @@ const (
 // on. An instance that has lost touch with Redis goes on under another name and begins
 // with an empty cache.
 //
-// It belongs to whoever makes the calls of the partition.
+// It belongs to the caller of the partition.
 type bodyCache struct {
 	ranges []cachedRange // in the order of their ids
 	last   int           // in which a job was found; most likely the next one is, too

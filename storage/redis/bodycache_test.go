@@ -217,21 +217,26 @@ func (m *many) note(at int, op *storage.Op) {
 	}
 }
 
+// putsFrom are puts of a partition of three that were answered, the first one with that
+// id. An empty body is none.
+func putsFrom(first uint64, bodies ...string) (puts []*storage.Op) {
+	for i, body := range bodies {
+		op := put(body)
+		if body == "" {
+			op.Body = nil
+		}
+		op.Answer.ID = first + 3*uint64(i)
+		puts = append(puts, &op)
+	}
+	return puts
+}
+
 // TestBodyCache keeps, takes and forgets ranges, in a partition of three.
 func TestBodyCache(t *testing.T) {
 	m := newBodyCache(Options{Partitions: 3})
 	begun := time.Unix(1000, 0)
 	keep := func(first uint64, after time.Duration, bodies ...string) {
-		var puts []*storage.Op
-		for i, body := range bodies {
-			op := put(body)
-			if body == "" {
-				op.Body = nil
-			}
-			op.Answer.ID = first + 3*uint64(i)
-			puts = append(puts, &op)
-		}
-		m.keep(puts, begun.Add(after))
+		m.keep(putsFrom(first, bodies...), begun.Add(after))
 	}
 	want := func(id uint64, body string, is bool) {
 		t.Helper()

@@ -13,11 +13,11 @@ import (
 // when by the local clock. Redis knows which jobs the instance has; which of
 // its connections has them is known here only, which spares Redis the trouble.
 // It is exact as long as batches are recorded one after the other: nobody else
-// takes a job from an instance without having given it up, and then the script
+// takes a job from an instance without having declared it dead, and then the script
 // says so (LOST).
 //
-// It belongs to whoever makes the calls of the partition; only soon and any may
-// be called by others, if it is shared.
+// It belongs to the caller of the partition; only soon and any may be called by others,
+// and only if it is shared.
 type holdings struct {
 	shared bool
 	mu     sync.Mutex // held when anything changes, or others look; if shared
@@ -151,7 +151,7 @@ func (hs *holdings) forfeit() {
 func (hs *holdings) hold(h tube.Holder, id uint64, name string, ttr time.Duration, now time.Time, in *leaseSet) {
 	hs.lock()
 	defer hs.unlock()
-	hs.remove(id) // it was given up, or has expired, in this very batch
+	hs.remove(id) // it was released or buried, or has expired, in this very batch
 	its := hs.holders[h]
 	if its == nil {
 		its = hs.newHeld()

@@ -54,29 +54,39 @@ func takeMany(t *testing.T, s *Store, n int) (ids []uint64, bodies []string) {
 	return ids, bodies
 }
 
+// readyMembers are the members of tube t's sorted set of ready jobs: ids without zeros
+// in front, and for ranges how many jobs they have and of which priority.
+func readyMembers(t *testing.T, server *redistest.Server, s *Store) (got []string) {
+	const prefix = "redstalk:{0}:"
+	for _, member := range server.Client(t).ZRange(context.Background(), prefix+"ready:t", 0, -1).Val() {
+		id, terms, _ := strings.Cut(strings.TrimPrefix(member, prefix), ";")
+		terms = strings.TrimSuffix(terms, ";600;"+s.parts[0].instance.name())
+		got = append(got, strings.TrimSuffix(strings.TrimLeft(id, "0")+";"+terms, ";"))
+	}
+	return got
+}
+
+// wantReady checks how many jobs are urgent and ready, in tube t and in all.
+func wantReady(t *testing.T, s *Store, what string, urgent, ready uint64) {
+	t.Helper()
+	its := do(s, storage.Op{Kind: storage.TubeStats, Tube: "t"}).TubeStats
+	if sum := figures(t, s); its.Urgent != urgent || its.Ready != ready || sum.Urgent != urgent || sum.Ready != ready {
+		t.Errorf("%s: %d urgent and %d ready jobs in the tube, %d and %d in all; want %d and %d",
+			what, its.Urgent, its.Ready, sum.Urgent, sum.Ready, urgent, ready)
+	}
+}
+
 // TestReadyRanges: jobs that are put together are one member of the sorted set, and
 // whatever happens to one of them leaves the others as they are.
 func TestReadyRanges(t *testing.T) {
 	server := redistest.Start(t)
-	client, ctx := server.Client(t), context.Background()
 	s := openAt(t, server.URL(), patient)
-	const prefix = "redstalk:{0}:"
 	look := func(what string, urgent, ready uint64, want ...string) {
 		t.Helper()
-		var got []string
-		for _, member := range client.ZRange(ctx, prefix+"ready:t", 0, -1).Val() {
-			id, terms, _ := strings.Cut(strings.TrimPrefix(member, prefix), ";")
-			terms = strings.TrimSuffix(terms, ";600;"+s.parts[0].instance.name())
-			got = append(got, strings.TrimSuffix(strings.TrimLeft(id, "0")+";"+terms, ";"))
-		}
-		if !slices.Equal(got, want) {
+		if got := readyMembers(t, server, s); !slices.Equal(got, want) {
 			t.Errorf("%s: ready:t has %q, want %q", what, got, want)
 		}
-		its := do(s, storage.Op{Kind: storage.TubeStats, Tube: "t"}).TubeStats
-		if sum := figures(t, s); its.Urgent != urgent || its.Ready != ready || sum.Urgent != urgent || sum.Ready != ready {
-			t.Errorf("%s: %d urgent and %d ready jobs in the tube, %d and %d in all; want %d and %d",
-				what, its.Urgent, its.Ready, sum.Urgent, sum.Ready, urgent, ready)
-		}
+		wantReady(t, s, what, urgent, ready)
 		if _, wrong := checkAt(t, server.URL(), false); len(wrong) > 0 {
 			t.Errorf("%s: %q", what, wrong)
 		}
