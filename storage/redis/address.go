@@ -51,7 +51,7 @@ func parseAddress(o Options) (*address, error) {
 	}
 	options := a.options
 	options.Protocol = 2
-	options.MaxRetries = -1 // the partition does that, see trouble.go
+	options.MaxRetries = -1 // the partition does that, see recover.go
 	if err := checkUser(options); err != nil {
 		return nil, err
 	}

@@ -39,7 +39,7 @@ func TestCutInTheMiddle(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := redistest.Start(t)
-			s := openWith(t, Options{URL: server.URL(), Timeout: patient, budget: 1000, forgetful: true})
+			s := openWith(t, Options{URL: server.URL(), Timeout: patient, budget: 1000, noBodyCache: true})
 			putSized(t, s, "a", 100)
 			putSized(t, s, "b", 900)
 			putSized(t, s, "c", 100)
@@ -91,16 +91,16 @@ func TestCutAndGivenUp(t *testing.T) {
 }
 
 // TestCutAndDeclaredDead: what the first calls of a batch have reserved is not handed
-// out if the others have given the instance up before the last one.
+// out if the others have declared the instance dead before the last one.
 func TestCutAndDeclaredDead(t *testing.T) {
-	lab := newGroupLab(t)
+	lab := newTestbed(t)
 	proxy := redistest.NewProxy(t, lab.redis)
 	s := openWith(t, Options{
 		URL: proxy.URL(), Timeout: patient, budget: 1000,
 		skew: func() time.Duration { return time.Duration(lab.ahead.Load()) },
 	})
 	putLarge(t, lab.s, 3, 800)
-	lab.s.parts[0].do(func(*call) { lab.s.parts[0].trouble = time.Time{} })
+	lab.s.parts[0].do(func(*call) { lab.s.parts[0].heartbeat.doubt(time.Time{}) })
 	var calls atomic.Int64
 	var other atomic.Uint64
 	proxy.Judge(func(piece []byte) redistest.Fate {
@@ -127,7 +127,7 @@ func TestCutAndDeclaredDead(t *testing.T) {
 // TestLargeTakeBesideLooks: who takes a job as large as a reply may be gets it,
 // however many others look at small ones all the time.
 func TestLargeTakeBesideLooks(t *testing.T) {
-	s := openWith(t, Options{URL: redistest.Start(t).URL(), Timeout: patient, budget: 1000, forgetful: true})
+	s := openWith(t, Options{URL: redistest.Start(t).URL(), Timeout: patient, budget: 1000, noBodyCache: true})
 	putSized(t, s, "small", 10)
 	putSized(t, s, "t", 990)
 	ctx, stop := context.WithCancel(context.Background())
@@ -165,8 +165,8 @@ func TestVoidPuts(t *testing.T) {
 	p := s.parts[0]
 	do(s, put("x"))
 	p.do(func(*call) {
-		p.skipping = true
-		p.order.saw(1000)
+		p.ids.skipping = true
+		p.ids.order.saw(1000)
 	})
 	proxy.Judge(func(piece []byte) redistest.Fate {
 		if isCall(piece) {
@@ -207,9 +207,9 @@ func TestLoadedWhileConfirming(t *testing.T) {
 		if ahead.Load() > 0 && armed.CompareAndSwap(true, false) {
 			go func() { answered <- do(s, put("late")) }()
 			for queued := false; !queued; time.Sleep(time.Millisecond) {
-				s.parts[0].mu.Lock()
-				queued = len(s.parts[0].queue) > 0
-				s.parts[0].mu.Unlock()
+				s.parts[0].inbox.mu.Lock()
+				queued = len(s.parts[0].inbox.queue) > 0
+				s.parts[0].inbox.mu.Unlock()
 			}
 		}
 		return time.Duration(ahead.Load())

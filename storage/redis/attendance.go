@@ -10,10 +10,12 @@ import (
 // attendance counts the connections of this instance that use and watch each
 // tube. Redis keeps a copy for the other instances: at once when a tube gets
 // its first or loses its last connection here, which decides whether it
-// exists, and otherwise with the next sign of life.
+// exists, and otherwise with the next heartbeat.
 //
 // A heartbeat looks at maxReviewed tubes at most, and as few as maxTold are told of in
 // one call: where there are more, the numbers that others see are older.
+//
+// It belongs to the caller of the partition.
 type attendance struct {
 	tubes  map[string]*attendants
 	owed   map[string]bool // Redis must be told whatever it was told last

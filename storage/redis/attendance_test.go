@@ -49,7 +49,7 @@ func TestAttendance(t *testing.T) {
 }
 
 // TestInstances: an instance counts until it ends, or has been silent for too
-// long, whether or not others have given it up.
+// long, whether or not others have declared it dead.
 func TestInstances(t *testing.T) {
 	for _, partitions := range []int{1, 4} {
 		t.Run(fmt.Sprint(partitions), func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestInstances(t *testing.T) {
 			}
 			asked := stores[0]
 			defer asked.Close()
-			do(asked, put("x")) // without a batch on record every call gives a sign of life, and gives up others
+			do(asked, put("x")) // without a batch on record every call sends a heartbeat, and declares others dead
 			want := func(n uint64) {
 				t.Helper()
 				a := do(asked, storage.Op{Kind: storage.Stats})

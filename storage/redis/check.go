@@ -78,7 +78,7 @@ func check(ctx context.Context, o Options, repair bool, report Report, work int)
 	}
 	a.options.ReadTimeout = o.Timeout // nothing is tried again
 	o.kind, o.Partitions = a.kind, max(o.Partitions, 1)
-	l := newLink(a, o, false)
+	l := newLink(a, o)
 	defer l.Close()
 	c := &checker{link: l, namespace: o.Namespace, repair: repair, report: report, work: work}
 	if err := c.run(ctx); err != nil {
@@ -194,7 +194,7 @@ func (c *checker) readLayout(ctx context.Context) error {
 	return nil
 }
 
-// alone returns an error if an instance has given a sign of life lately.
+// alone returns an error if an instance has sent a heartbeat lately.
 func (c *checker) alone(ctx context.Context) error {
 	for _, p := range c.parts {
 		now, err := p.node.Time(ctx).Result()
@@ -379,7 +379,7 @@ type membersLook struct {
 	checker   *checker
 	partition *checked
 	members   []member
-	jobs      int // of these, in runs as well
+	jobs      int // of these, in ranges as well
 }
 
 // next looks at some more members of each of the queues, and leaves those at the
@@ -441,7 +441,7 @@ func (l *membersLook) flush(ctx context.Context) error {
 	return nil
 }
 
-// jobsOf returns how many jobs a member of a queue is, which may be a run.
+// jobsOf returns how many jobs a member of a queue is, which may be a range.
 func (p *checked) jobsOf(member string) int {
 	if at := len(p.prefix) + idLen + 1; len(member) > at {
 		many, _, _ := strings.Cut(member[at:], ";")

@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// The second half of a check: counters, groups and timers of a partition. What there is
+// The second half of a check: counters, lease sets and timers of a partition. What there is
 // to count is added up here, over many looks; lua/check/counts.lua says what each is.
 
 const (
@@ -21,9 +21,9 @@ const (
 
 // tally is what was counted in a partition.
 type tally struct {
-	held, grouped int
-	reserved      map[string]int // jobs by tube
-	sums          [4]int         // urgent, ready, delayed, buried
+	held, inSets int
+	reserved     map[string]int // jobs by tube
+	sums         [4]int         // urgent, ready, delayed, buried
 
 	doubts []doubt
 }
@@ -110,7 +110,7 @@ func (c *checker) changes(ctx context.Context, p *checked) (string, error) {
 	return fmt.Sprint(reply[0]), nil
 }
 
-// countReserved checks the groups of all instances, and counts what they have reserved.
+// countReserved checks the lease sets of all instances, and counts what they have reserved.
 func (c *checker) countReserved(ctx context.Context, p *checked, t *tally) error {
 	names, err := p.node.ZRange(ctx, p.prefix+"instances", 0, -1).Result()
 	if err != nil {
@@ -120,7 +120,7 @@ func (c *checker) countReserved(ctx context.Context, p *checked, t *tally) error
 		p.holders[name] = true
 	}
 	for _, inst := range slices.Sorted(maps.Keys(p.holders)) {
-		for _, args := range [][]string{{"groups", inst, "groups:", "reserved:"}, {"groups", inst, "reserved:", "groups:"}, {"reserved", inst}} {
+		for _, args := range [][]string{{"lease-sets", inst, "groups:", "reserved:"}, {"lease-sets", inst, "reserved:", "groups:"}, {"reserved", inst}} {
 			if err := c.walk(ctx, p, args, t.addReserved); err != nil {
 				return err
 			}
@@ -149,11 +149,11 @@ func (c *checker) walk(ctx context.Context, p *checked, args []string, add func(
 
 // addReserved adds what the step reserved has counted.
 func (t *tally) addReserved(reply checkReply) {
-	if len(reply) < 4 { // the step groups counts nothing
+	if len(reply) < 4 { // the step "lease-sets" counts nothing
 		return
 	}
 	t.held += reply.int(1)
-	t.grouped += reply.int(2)
+	t.inSets += reply.int(2)
 	tubes, _ := reply[3].([]any)
 	for i := 0; i < len(tubes); i += 2 {
 		n, _ := tubes[i+1].(int64)
@@ -221,7 +221,7 @@ func (c *checker) addTubes(ctx context.Context, p *checked, t *tally, args []str
 // countSums checks the counters over all tubes.
 func (c *checker) countSums(ctx context.Context, p *checked, t *tally) error {
 	args := []string{"sums"}
-	for _, n := range append(t.sums[:], t.held, t.grouped) {
+	for _, n := range append(t.sums[:], t.held, t.inSets) {
 		args = append(args, strconv.Itoa(n))
 	}
 	doubts, _, err := c.step(ctx, p, args...)

@@ -185,7 +185,7 @@ func (b *bulk) send(t *testing.T, redis *redistest.Server) {
 
 // fillMany puts jobs into a namespace, past any instance: one into each of so many
 // tubes, so many others into the tube large, and as many again that are reserved by an
-// instance that is gone, half of them in groups of ten.
+// instance that is gone, half of them in lease sets of ten.
 func fillMany(t *testing.T, redis *redistest.Server, tubes, others int) {
 	t.Helper()
 	var all bulk

@@ -42,7 +42,7 @@ func BenchmarkCost(b *testing.B) {
 			}
 			b.Run(fmt.Sprintf("others/%s/%d", mode, size), func(b *testing.B) {
 				server := redistest.Start(b)
-				s := openBy(b, Options{URL: server.URL(), Namespace: "cost", forgetful: true})
+				s := openBy(b, Options{URL: server.URL(), Namespace: "cost", noBodyCache: true})
 				benchmarkCost(b, server, mode, size, &throughStore{store: s, tube: "default"})
 			})
 		}

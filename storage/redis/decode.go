@@ -1,9 +1,8 @@
 package redis
 
 import (
-	"errors"
 	"fmt"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,140 +10,42 @@ import (
 	"redstalk/tube"
 )
 
-// reply is what a call of the script has returned, being read from the front,
-// see lua/10_batch.lua. The first thing that is not as expected is remembered
-// in err.
-type reply struct {
-	clock    int64 // of Redis, ms; 0 in an answer given again
-	recorded bool
-	id       uint64        // number of the next job put
-	due      time.Duration // until the first thing that the call made due; negative: none
-	hints    []string
+// How what a call has returned becomes answers of operations, and what the instance
+// learns from it. The functions here are the counterparts of those in encode.go and
+// beside it; reply.go reads the words.
 
-	prefixed int    // bytes of a key before the id
-	said     string // what is not read yet
-	err      error
-
-	// Of jobs taken in bulk, what is not given out yet.
-	taken   string // ids
-	records []any
-	run     int    // how many more jobs of the run that is being read
-	group   *group // in which they and the last one are, nil if in none
-	last    uint64 // the last one
-	step    uint64 // from one of its ids to the next
-
-	remembered bool // they and the last one are, and have no records here
-
-	bare bool                 // it has no records, see void in lua/10_batch.lua
-	cut  map[*storage.Op]bool // operations that have to be asked for again
+// decode reads the answer to a call, if there is one to its operations.
+func (p *partition) decode(c *call) error {
+	r := c.reply
+	if r == nil || r.said == voided {
+		return nil
+	}
+	err := p.decodeSteps(c, r)
+	p.bodies.forget(c.since)
+	p.instance.garbled = p.instance.garbled || err != nil
+	c.rewind(r)
+	return err
 }
 
-// cutOff notes that operations have to be asked for again.
-func (r *reply) cutOff(ops []*storage.Op) {
-	if r.cut == nil {
-		r.cut = make(map[*storage.Op]bool)
+func (p *partition) decodeSteps(c *call, r *reply) error {
+	for i := 0; i < len(c.steps) && r.err == nil; i++ {
+		its := &c.steps[i]
+		its.decode(p, r, its.ops)
 	}
-	for _, op := range ops {
-		r.cut[op] = true
-	}
+	return r.err
 }
 
-// verdict is what an operation that brings a body came to.
-type verdict int64
-
-const (
-	refused verdict = iota // there is no such job
-	done
-	cutOff // it has to be asked for again
-)
-
-// verdict reads one, and takes down if the operation was cut.
-func (r *reply) verdict(op *storage.Op) verdict {
-	v := verdict(r.int64())
-	if v == cutOff {
-		r.cutOff([]*storage.Op{op})
+// rewind has units go on from their first operation that was cut. What was answered
+// behind it is not asked for again. Redis does answer, so their time begins anew.
+func (c *call) rewind(r *reply) {
+	if len(r.cut) == 0 {
+		return
 	}
-	return v
-}
-
-var errReply = errors.New("the script returned something else than expected")
-
-// parseReply reads what comes before the answers.
-func parseReply(raw any, prefix string, partitions int) (*reply, error) {
-	parts, ok := raw.([]any)
-	if !ok || len(parts) < 2 {
-		return nil, fmt.Errorf("%w: %T", errReply, raw)
+	for _, u := range c.units {
+		if u.batch != nil && u.rewind(r.cut) {
+			u.since = time.Now()
+		}
 	}
-	r := &reply{records: parts[2:], prefixed: len(prefix), step: uint64(partitions)}
-	said, is := parts[0].(string)
-	taken, are := parts[1].(string)
-	if !is || !are {
-		return nil, fmt.Errorf("%w: %T, %T", errReply, parts[0], parts[1])
-	}
-	r.said, r.taken = said, taken
-	r.clock = r.int64()*1000 + r.int64()/1000
-	r.recorded = r.found()
-	r.id = uint64(r.int64())
-	r.due = time.Duration(r.int64()) * time.Microsecond
-	for range r.int64() {
-		r.hints = append(r.hints, r.text())
-	}
-	return r, r.err
-}
-
-// until reads up to a mark.
-func (r *reply) until(mark byte) string {
-	at := strings.IndexByte(r.said, mark)
-	if at < 0 {
-		r.err, r.said = errReply, ""
-		return ""
-	}
-	head := r.said[:at]
-	r.said = r.said[at+1:]
-	return head
-}
-
-// first reads n bytes.
-func (r *reply) first(n int) string {
-	if n < 0 || n > len(r.said) {
-		r.err, r.said = errReply, ""
-		return ""
-	}
-	head := r.said[:n]
-	r.said = r.said[n:]
-	return head
-}
-
-func (r *reply) parse(digits string) int64 {
-	n, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil {
-		r.err = errReply
-	}
-	return n
-}
-
-func (r *reply) int64() int64 { return r.parse(r.until(';')) }
-func (r *reply) int() int     { return int(r.int64()) }
-func (r *reply) found() bool  { return r.int64() == 1 }
-func (r *reply) text() string { return r.first(int(r.parse(r.until(':')))) }
-
-// key reads the id of a job from its key.
-func (r *reply) key() uint64 {
-	r.first(r.prefixed)
-	return uint64(r.parse(r.first(idLen)))
-}
-
-// ms reads milliseconds.
-func (r *reply) ms() time.Duration { return time.Duration(r.int64()) * time.Millisecond }
-
-// record reads the record of a job.
-func (r *reply) record() record {
-	rec := record(r.text())
-	if !rec.valid() {
-		r.err = errReply
-		return ""
-	}
-	return rec
 }
 
 // job is what is to be known of a job that was taken.
@@ -163,10 +64,10 @@ func (p *partition) nextTaken(r *reply) (id uint64, its job) {
 	if id = r.nextID(); r.err != nil {
 		return 0, job{}
 	}
-	if r.remembered {
-		its, ok := p.memory.take(id)
+	if r.cached {
+		its, ok := p.bodies.take(id)
 		if !ok {
-			r.err = fmt.Errorf("%w: job %d is not remembered", errReply, id)
+			r.err = fmt.Errorf("%w: job %d is not in the body cache", errReply, id)
 		}
 		return id, its
 	}
@@ -187,12 +88,12 @@ func (p *partition) nextTaken(r *reply) (id uint64, its job) {
 	return id, rec.job()
 }
 
-// nextID reads the next of the ids of jobs taken in bulk: 'KEY', or for a run
-// 'KEY;how many;' and its terms, or the deadline of the group that it is. At the
-// end there is '!' if the instance remembers them.
+// nextID reads the next of the ids of jobs taken in bulk: 'KEY', or for a range
+// 'KEY;how many;' and its terms, or the deadline of the lease set that it is. At the
+// end there is '!' if the instance has them in its body cache.
 func (r *reply) nextID() uint64 {
-	if r.run > 0 {
-		r.run--
+	if r.more > 0 {
+		r.more--
 		r.last += r.step
 		return r.last
 	}
@@ -204,33 +105,33 @@ func (r *reply) nextID() uint64 {
 	r.last = uint64(r.parse(r.taken[r.prefixed:end]))
 	key := r.taken[:end]
 	behind, rest, _ := strings.Cut(r.taken[end:], ",")
-	r.taken, r.group = rest, nil
-	if behind, r.remembered = strings.CutSuffix(behind, "!"); behind != "" {
+	r.taken, r.set = rest, nil
+	if behind, r.cached = strings.CutSuffix(behind, "!"); behind != "" {
 		many, what, _ := strings.Cut(behind[1:], ";")
-		r.run = int(r.parse(many)) - 1
+		r.more = int(r.parse(many)) - 1
 		if strings.HasPrefix(what, "g") {
-			r.group = &group{name: key + behind, left: r.run + 1}
+			r.set = &leaseSet{name: key + behind, left: r.more + 1}
 		}
 	}
 	return r.last
 }
 
-// readPuts numbers the jobs of a run.
+// readPuts numbers the jobs of a sequence of puts.
 func (p *partition) readPuts(r *reply, ops []*storage.Op) {
 	for _, op := range ops {
 		op.Answer.ID = r.id*uint64(p.of) + uint64(p.number)
 		r.id++
 	}
-	p.order.saw(r.id - 1)
+	p.ids.order.saw(r.id - 1)
 }
 
-// readOwnRun is readPuts for a run whose bodies are to be remembered.
-func (p *partition) readOwnRun(r *reply, ops []*storage.Op) {
+// readOwnRange is readPuts for a range whose bodies are to be cached.
+func (p *partition) readOwnRange(r *reply, ops []*storage.Op) {
 	p.readPuts(r, ops)
-	p.memory.keep(ops, p.sent)
+	p.bodies.keep(ops, r.sent)
 }
 
-// readTakes reads a run of takes, of which the first have got a job. The others
+// readTakes reads a sequence of takes, of which the first have got a job. The others
 // have none, or are cut.
 func (p *partition) readTakes(r *reply, ops []*storage.Op) {
 	got := r.int()
@@ -245,7 +146,7 @@ func (p *partition) readTakes(r *reply, ops []*storage.Op) {
 			continue
 		}
 		id, its := p.nextTaken(r)
-		p.take(r, op, id, its, r.group)
+		p.take(r, op, id, its, r.set)
 	}
 }
 
@@ -254,18 +155,18 @@ func (p *partition) readTakeAny(r *reply, ops []*storage.Op) {
 	switch op := ops[0]; r.verdict(op) {
 	case done:
 		id, its := p.nextTaken(r)
-		p.take(r, op, id, its, r.group)
+		p.take(r, op, id, its, r.set)
 	case refused:
 		p.noJob(op)
 	}
 }
 
-func (p *partition) take(r *reply, op *storage.Op, id uint64, its job, in *group) {
+func (p *partition) take(r *reply, op *storage.Op, id uint64, its job, in *leaseSet) {
 	if r.err != nil {
 		return
 	}
 	op.Answer.ID, op.Answer.Body = id, its.body
-	p.holdings.hold(op.Holder, id, nameFor(op, its.tube), its.ttr, p.sent, in)
+	p.holdings.hold(op.Holder, id, nameFor(op, its.tube), its.ttr, r.sent, in)
 }
 
 // takeWhole is take of a job that is by itself.
@@ -288,10 +189,10 @@ func nameFor(op *storage.Op, name string) string {
 
 func (p *partition) noJob(op *storage.Op) {
 	op.Answer.NotFound = true
-	op.Answer.Soon = p.holdings.soon(op.Holder, p.now())
+	op.Answer.Soon = p.holdings.soon(op.Holder, p.clock.now())
 }
 
-// readGone reads a run of deletes of jobs that their connections held.
+// readGone reads a sequence of deletes of jobs that their connections held.
 func (p *partition) readGone(r *reply, ops []*storage.Op) {
 	each := ""
 	if !r.found() {
@@ -318,7 +219,7 @@ func (p *partition) readMove(r *reply, ops []*storage.Op) {
 		id, rec := uint64(r.int64()), r.record()
 		p.takeWhole(r, op, id, rec)
 	case reserved:
-		p.holdings.touch(op.ID, p.sent)
+		p.holdings.touch(op.ID, r.sent)
 	default:
 		p.holdings.drop(op.ID)
 	}
@@ -336,9 +237,9 @@ func (p *partition) readPeek(r *reply, ops []*storage.Op) {
 	}
 }
 
-func readFound(r *reply, ops []*storage.Op) { ops[0].Answer.NotFound = !r.found() }
+func (p *partition) readFound(r *reply, ops []*storage.Op) { ops[0].Answer.NotFound = !r.found() }
 
-func readJobStats(r *reply, ops []*storage.Op) {
+func (p *partition) readJobStats(r *reply, ops []*storage.Op) {
 	a := &ops[0].Answer
 	if a.NotFound = !r.found(); a.NotFound {
 		return
@@ -355,23 +256,133 @@ func readJobStats(r *reply, ops []*storage.Op) {
 	a.Job = s
 }
 
-// readTubeStats reads what Redis knows of a tube; using and watching are how
-// many connections of this instance do, which it does not tell.
-func readTubeStats(r *reply, op *storage.Op, using, watching int) {
-	if op.Answer.NotFound = !r.found(); op.Answer.NotFound {
-		return
+// readTubeStats reads what Redis knows of a tube; using and watching are how many
+// connections of this instance do, which Redis does not count.
+func readTubeStats(using, watching int) func(*partition, *reply, []*storage.Op) {
+	return func(_ *partition, r *reply, ops []*storage.Op) {
+		op := ops[0]
+		if op.Answer.NotFound = !r.found(); op.Answer.NotFound {
+			return
+		}
+		s := &tube.TubeStats{Name: op.Tube, Urgent: r.count(), Ready: r.count(), Delayed: r.count(), Buried: r.count(), Total: r.count(), Deletes: r.count(), Pauses: r.count()}
+		s.Pause, s.PauseLeft = uint32(r.int64()), r.ms()
+		s.Using, s.Watching, s.Waiting = r.count()+uint64(using), r.count()+uint64(watching), r.count()
+		s.Reserved = s.Total - s.Deletes - s.Ready - s.Delayed - s.Buried
+		op.Answer.TubeStats = s
 	}
-	s := &tube.TubeStats{Name: op.Tube, Urgent: r.count(), Ready: r.count(), Delayed: r.count(), Buried: r.count(), Total: r.count(), Deletes: r.count(), Pauses: r.count()}
-	s.Pause, s.PauseLeft = uint32(r.int64()), r.ms()
-	s.Using, s.Watching, s.Waiting = r.count()+uint64(using), r.count()+uint64(watching), r.count()
-	s.Reserved = s.Total - s.Deletes - s.Ready - s.Delayed - s.Buried
-	op.Answer.TubeStats = s
 }
 
-func (r *reply) count() uint64 { return uint64(r.int64()) }
-
-func readStats(r *reply, ops []*storage.Op) {
+func (p *partition) readStats(r *reply, ops []*storage.Op) {
 	t := tube.Totals{Urgent: r.count(), Ready: r.count(), Reserved: r.count(), Delayed: r.count(), Buried: r.count(), Jobs: r.count()}
 	t.Timeouts, t.Tubes = r.count(), r.count()
 	ops[0].Answer.Stats = &storage.Figures{Totals: t, Instances: r.count()}
+}
+
+func (p *partition) readKick(r *reply, ops []*storage.Op) { ops[0].Answer.Count, _ = r.int(), r.text() }
+
+// readKickPart reads the answer to a part of a kick that takes several calls.
+func readKickPart(u *unit) func(*partition, *reply, []*storage.Op) {
+	return func(_ *partition, r *reply, ops []*storage.Op) {
+		n, state := r.int(), r.text()
+		u.kick.done += n
+		if n == maxMoves && u.kick.done < int(ops[0].Bound) {
+			u.kick.from = state
+			u.again()
+			return
+		}
+		ops[0].Answer.Count = u.kick.done
+		u.kick = kickProgress{}
+	}
+}
+
+// readTubes reads a part of the list of tubes.
+func readTubes(u *unit) func(*partition, *reply, []*storage.Op) {
+	return func(_ *partition, r *reply, ops []*storage.Op) {
+		l := &u.listing
+		l.from = r.int()
+		names := make([]string, r.int())
+		for i := range names {
+			names[i] = r.text()
+		}
+		l.names = append(names, l.names...)
+		if l.from > 0 {
+			u.againLater()
+			return
+		}
+		ops[0].Answer.Names = firsts(l.names)
+		*l = listing{}
+	}
+}
+
+// firsts returns names without those that come twice.
+func firsts(names []string) []string {
+	seen := make(map[string]bool, len(names))
+	return slices.DeleteFunc(names, func(name string) bool {
+		was := seen[name]
+		seen[name] = true
+		return was
+	})
+}
+
+// readGivenBack reads that reservations were given back.
+func (p *partition) readGivenBack(all []reservation) func(*reply) {
+	return func(r *reply) {
+		r.found()
+		for _, its := range all {
+			p.holdings.drop(its.id)
+		}
+	}
+}
+
+// afterGiveBack calls more if a connection still holds something.
+func afterGiveBack(h tube.Holder, more func()) func(*partition, *reply, []*storage.Op) {
+	return func(p *partition, _ *reply, _ []*storage.Op) {
+		if p.holdings.count(h) > 0 {
+			more()
+		}
+	}
+}
+
+// readHeartbeat has what is left to do about instances that were declared dead done
+// with further calls.
+func (p *partition) readHeartbeat(r *reply) {
+	for range r.int64() {
+		inst := r.text()
+		p.reclaimLater(inst, r.int64())
+	}
+}
+
+// readIDs reads how far ids are.
+func (p *partition) readIDs(r *reply) { p.ids.saw(uint64(r.int64()), r.sent) }
+
+// reclaimed is what the script says of an instance about which nothing is left to
+// do.
+const reclaimed = -2
+
+// readReclaimed reads how far the script has come with an instance that was declared
+// dead.
+func (p *partition) readReclaimed(inst string) func(*reply) {
+	return func(r *reply) {
+		if next := r.int64(); next != reclaimed && r.err == nil {
+			p.reclaimLater(inst, next)
+		}
+	}
+}
+
+// readTick reads how late the latest thing was that a tick has done, whether
+// another instance has to do something that is due, and which jobs have expired.
+func (p *partition) readTick(r *reply) {
+	p.tardiness.note(r.ms())
+	p.upkeep.elsewhere.Store(r.found())
+	for range r.int64() {
+		p.holdings.drop(r.key())
+	}
+	p.upkeep.nothingDue()
+}
+
+// read reads what is the best ready job of a place.
+func (h *head) read(r *reply) {
+	if h.found = r.found(); h.found {
+		h.pri, h.id = uint32(r.int64()), r.key()
+	}
 }

@@ -49,6 +49,21 @@ func takeOut(c net.Conn) net.Conn {
 	return d
 }
 
+// isQuiet returns whether a connection is open, and nothing has come by it.
+func isQuiet(c syscall.Conn) bool {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return false
+	}
+	var came error
+	err = raw.Read(func(fd uintptr) bool {
+		var b [1]byte
+		_, _, came = unix.Recvfrom(int(fd), b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		return true
+	})
+	return err == nil && came == unix.EAGAIN
+}
+
 // enter keeps the descriptor from being closed until leave.
 func (d *direct) enter() bool {
 	d.mu.Lock()

@@ -3,25 +3,34 @@
 //
 // # What lives here
 //
-//   - lua/: the one script that carries out a batch of operations. It walks
-//     tube's table of arrows and is the only code that changes keys. Its
-//     opening comment (10_batch.lua) is the reference of the layout.
-//   - partition: joins what all connections want into batches, one script call
-//     at a time. call and encode turn operations into arguments, decode turns
-//     replies into answers, record knows the record of a job. overlap: what is
-//     done while a call is under way; conn and direct: how that is noticed.
-//   - route, search and place: which partitions a batch concerns, in what order
-//     it goes through them, and takes from tubes of several.
-//   - address and link: what a URL says, and on which server a partition is, be
-//     it alone, the primary of sentinels, or a node of a cluster.
-//   - trouble: what is done when a call fails. registration: how Redis gets to
-//     know an instance; rollback: that ids go on after Redis has gone back in time;
-//     stale: that nobody gets a job from an instance that has been declared dead.
-//   - upkeep: signs of life, and what is due, by partition. pulse: signs of life
-//     beside a call that takes long.
+//   - lua/: the script that carries out a batch of operations (batch.lua). It
+//     walks tube's table of arrows, and is the only code that changes keys, apart
+//     from the checks of fsck (check/). keys.md describes the keys.
+//   - script and luadata: how the scripts are put together, and what Go and Lua
+//     both know, which is written once, in Go.
+//   - store: the storage.Store. route, search and place: which partitions a batch
+//     concerns, in what order it goes through them, and takes from tubes of several.
+//   - partition: joins what all connections want into calls of the script, one at a
+//     time. unit is what it is handed over, inbox where units wait and who makes the
+//     calls, pipeline in what order that is done, call a call.
+//   - encode, encodeops and encodeupkeep: how operations become arguments; reply and
+//     decode: how what is returned becomes answers; record and keys: the record of a
+//     job, and its key.
+//   - send: how a call is sent and its answer received; socket and resp: by which
+//     connection, and in which bytes; conn and direct: with which deadlines, and how
+//     the answer is waited for. address and link: what a URL says, and on which
+//     server a partition is, be it alone, the primary of sentinels, or a node of a
+//     cluster.
+//   - recover, abandon and errors: what is done when a call fails. registration: how
+//     Redis gets to know an instance; rollback: that ids go on after Redis has gone
+//     back in time; stale: that nobody gets a job from an instance that has been
+//     declared dead.
+//   - upkeep: heartbeats, and what is due, by partition. instance, heartbeat and
+//     clock: what a partition has to know for that. pulse: heartbeats beside a call
+//     that takes long.
 //   - holdings and attendance: what the connections of this instance hold,
-//     use and watch; remember: bodies of jobs that it has put.
-//   - mail: how another instance tells this one that there is a job.
+//     use and watch; bodycache: bodies of jobs that it has put.
+//   - notifications: how another instance tells this one that there is a job.
 //   - guard, namespace and layout: what is checked before anything is touched;
 //     check and check_counts: what is compared when somebody asks for it (redstalkd
 //     fsck), in steps; discreet: no password is told.
@@ -34,8 +43,8 @@
 //
 // # Invariants
 //
-// Nothing that one partition does waits for another: each has its own calls, its
-// own signs of life under a name of its own, its own troubles. Only a batch that
+// Nothing that one partition does waits for another: each has its own calls by its own
+// connection, and its own heartbeats under a name of its own; it fails by itself. Only a batch that
 // concerns several goes through them one after the other.
 //
 // Everything that a batch changes is changed in one script call, so nobody

@@ -37,7 +37,7 @@ func (said) RedisError()     {}
 // out, and then fails all the same; or nothing, if both are nil.
 type fate struct{ before, after error }
 
-// door decides about calls of the script, and looks into the mailbox.
+// door decides about calls of the script, and receipts of notifications.
 type door struct {
 	mu      sync.Mutex
 	fates   []fate // of the next calls
@@ -47,8 +47,8 @@ type door struct {
 	then   func()                // called when a call was carried out and fails; may be nil
 	garble func(parts []any) any // changes what calls return; may be nil
 
-	mail   error // what becomes of the next looks into the mailbox
-	unread int   // of so many
+	receipt error // what becomes of the next receipts of notifications
+	unread  int   // of so many
 }
 
 // set says what becomes of the next calls, and of all others.
@@ -78,70 +78,80 @@ func (d *door) next() fate {
 	return f
 }
 
-// nextMail is what becomes of a look into the mailbox.
-func (d *door) nextMail() error {
+// nextReceipt is what becomes of a receipt of notifications.
+func (d *door) nextReceipt() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.unread == 0 {
 		return nil
 	}
 	d.unread--
-	return d.mail
+	return d.receipt
+}
+
+// behind is a transport behind a door, which decides about calls.
+type behind struct {
+	*door
+	transport
+	fate fate
+	left []string // of the commands that were sent, those that are not answered
+}
+
+func (b *behind) send(node *goredis.Client, commands ...[]any) error {
+	b.fate, b.left = b.next(), []string{"call", "wait"}[:len(commands)]
+	words := commands[0]
+	if b.fate.before == outOfMemory && strings.Contains(fmt.Sprint(words...), "full=1") {
+		b.fate = fate{} // as Redis does
+	}
+	if b.fate.before != nil {
+		return b.fate.before
+	}
+	return b.transport.send(node, words)
+}
+
+// receive answers for the replicas, of which there are none: what was to wait for them
+// was not sent, and fails or not.
+func (b *behind) receive() (any, error) {
+	what, waits := b.left[0], len(b.left) > 1
+	b.left = b.left[1:]
+	if what == "wait" {
+		return int64(1), b.fate.after
+	}
+	answer, err := b.transport.receive()
+	if waits {
+		return answer, err
+	}
+	if b.fate.after != nil {
+		if err == nil {
+			answer, err = nil, b.fate.after
+		}
+		if b.then != nil {
+			b.then()
+		}
+	}
+	if err == nil && b.garble != nil {
+		answer = b.garble(answer.([]any))
+	}
+	return answer, err
 }
 
 func (d *door) DialHook(next goredis.DialHook) goredis.DialHook { return next }
 
+// ProcessHook is for receipts of notifications.
 func (d *door) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
 	return func(ctx context.Context, cmd goredis.Cmder) error {
-		switch cmd.Name() {
-		case "evalsha", "eval":
-		case "blpop":
-			if err := d.nextMail(); err != nil {
+		if cmd.Name() == "blpop" {
+			if err := d.nextReceipt(); err != nil {
 				cmd.SetErr(err)
 				return err
 			}
-			return next(ctx, cmd)
-		default:
-			return next(ctx, cmd)
 		}
-		f := d.next()
-		if f.before == outOfMemory && strings.Contains(fmt.Sprint(cmd.Args()...), "full=1") {
-			f = fate{} // as Redis does
-		}
-		if f.before != nil {
-			cmd.SetErr(f.before)
-			return f.before
-		}
-		err := next(ctx, cmd)
-		if err == nil && f.after != nil {
-			cmd.(*goredis.Cmd).SetVal(nil)
-			cmd.SetErr(f.after)
-			err = f.after
-		}
-		if f.after != nil && d.then != nil {
-			d.then()
-		}
-		if c := cmd.(*goredis.Cmd); err == nil && d.garble != nil {
-			c.SetVal(d.garble(c.Val().([]any)))
-		}
-		return err
+		return next(ctx, cmd)
 	}
 }
 
-// ProcessPipelineHook is for calls that wait for replicas, of which there are
-// none: the waiting is not sent, and fails or not.
 func (d *door) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []goredis.Cmder) error {
-		last := len(cmds) - 1
-		if cmds[last].Name() != "wait" {
-			return next(ctx, cmds)
-		}
-		cmds[last].(*goredis.Cmd).SetVal(int64(1))
-		if f := d.next(); f.after != nil {
-			cmds[last].SetErr(f.after)
-		}
-		return next(ctx, cmds[:last])
-	}
+	return next
 }
 
 // house is a store behind a door, and what its clients were told.
@@ -181,7 +191,7 @@ func inVirtualTime(t *testing.T, o Options, failures map[string]error, test func
 func build(t *testing.T, o Options) *house {
 	t.Helper()
 	h := &house{t: t, door: &door{}, ahead: new(atomic.Int64)}
-	o.skew, o.groupFrom = func() time.Duration { return time.Duration(h.ahead.Load()) }, 2
+	o.skew, o.leaseSetFrom = func() time.Duration { return time.Duration(h.ahead.Load()) }, 2
 	if o.Log == nil {
 		o.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
@@ -191,7 +201,7 @@ func build(t *testing.T, o Options) *house {
 	if h.Store, err = Open(context.Background(), o); err != nil {
 		t.Fatal(err)
 	}
-	h.link.one.AddHook(h.door)
+	h.parts[0].transport = &behind{door: h.door, transport: h.parts[0].transport}
 	h.parts[0].options.WaitReplicas = replicas
 	for range 3 {
 		if a := do(h.Store, put("x")); a.Err != nil {
@@ -564,10 +574,10 @@ func (e *ear) Ready(name string) bool {
 	return e.waits
 }
 
-// TestMailGoesOn: looks into the mailbox that fail, as when Redis becomes a
-// replica for a while, are made again; and an instance on which nobody waits any
+// TestNotificationsGoOn: receipts of notifications that fail, as when Redis becomes a
+// replica for a while, are tried again; and an instance on which nobody waits any
 // more passes on what it is told.
-func TestMailGoesOn(t *testing.T) {
+func TestNotificationsGoOn(t *testing.T) {
 	url := redistest.Start(t).URL()
 	ears := []*ear{{waits: false, heard: make(chan string, 1)}, {waits: true, heard: make(chan string, 1)}}
 	for _, e := range ears {
@@ -576,7 +586,7 @@ func TestMailGoesOn(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		s.letters.one.AddHook(&door{mail: passes["UNBLOCKED"], unread: 3})
+		s.link.one.AddHook(&door{receipt: passes["UNBLOCKED"], unread: 3})
 		s.Listen(e)
 		if a := do(s, takeFrom(1, true, "t")); !a.NotFound {
 			t.Fatalf("%+v", a)

@@ -2,94 +2,52 @@ package redis
 
 import (
 	"fmt"
-	"slices"
-	"time"
 
 	"redstalk/storage"
 	"redstalk/tube"
 )
 
-// unit is what is carried out together: a batch of a connection, or upkeep.
-type unit struct {
-	batch    *storage.Batch
-	since    time.Time // when it came
-	at       int       // operations of the batch that are encoded
-	begun    int       // of these, in earlier calls than the present one
-	attends  int       // attending operations that attendance knows
-	seen     int       // attending operations that are encoded
-	before   int       // of these, in earlier calls than the present one
-	kicked   int       // by a long kick that is under way
-	kickFrom string    // the state from which it kicks
-	listing  listing   // a list of tubes that is under way
-	limit    *head     // the batch is one take, of a job that comes before this one; nil if of any
+// How units become arguments of the script. Here: which operations of a unit go into a
+// call, and how those that follow each other are encoded together. encodeops.go has the
+// operations that are encoded one by one, encodeupkeep.go those of the engine itself,
+// and decode.go how the answers are read.
 
-	upkeep func(*call)     // encodes an operation of the engine itself
-	after  func(err error) // called when upkeep is done, if not nil
-	keep   bool            // upkeep that must be done, however long it takes
+const (
+	// maxTubes bounds in how many tubes one operation looks, or how many it lists.
+	maxTubes = 1000
 
-	abandoned bool         // the batch was answered with an error
-	yields    bool         // it has had as much of a call as one may have; others come first
-	cut       bool         // something of it was cut, see rewind
-	answered  map[int]bool // operations that were, though one before them was cut
-}
+	// maxMoves bounds how many jobs a single operation moves in one call.
+	maxMoves = 250
 
-// rewind goes back to the first operation that was cut, and returns whether there is
-// one. It yields to others if it has got something.
-func (u *unit) rewind(cut map[*storage.Op]bool) bool {
-	ops, first := u.batch.Ops, u.begun
-	for first < u.at && !cut[&ops[first]] {
-		first++
-	}
-	if first == u.at {
-		return false
-	}
-	u.cut, u.yields = true, first > u.begun
-	for i := first + 1; i < u.at; i++ {
-		if !cut[&ops[i]] && !u.answered[i] {
-			if u.answered == nil {
-				u.answered = make(map[int]bool)
-			}
-			u.answered[i], u.yields = true, true
-		}
-	}
-	u.at = first
-	return true
-}
+	// maxTogether bounds how many jobs one command of Redis is about: Lua hands
+	// over a few thousand arguments at most.
+	maxTogether = 250
 
-// given returns the operations that have given somebody a job, as far as u has got.
-func (u *unit) given() (ops []*storage.Op) {
-	if u.batch == nil {
-		return nil
-	}
-	for i := range u.batch.Ops {
-		if op := &u.batch.Ops[i]; (i < u.at || u.answered[i]) && givesJob(op) {
-			ops = append(ops, op)
-		}
-	}
-	return ops
-}
+	// rangeFrom is from how many puts that follow each other with one priority
+	// and TTR their jobs are made a range, see lua/keys.md.
+	rangeFrom = 4
+)
 
-// encode appends the operations of u, from where it stands, and advances it.
-// It stops behind an operation that may not be finished by one call, and
-// before one that depends on the answers.
-func (p *partition) encode(u *unit) {
-	u.begun, u.yields = u.at, false
-	c := &p.call
+// encode appends the operations of u to the call, from where u stands, and advances
+// it. It stops behind an operation that may not be finished by one call, and before one
+// that depends on the answers.
+func (p *partition) encode(c *call, u *unit) {
+	u.enterCall()
 	if u.upkeep != nil {
 		u.upkeep(c)
 		return
 	}
-	u.before = u.seen
 	ops := u.batch.Ops
 	if u.limit != nil {
-		p.weigh(&ops[0])
-		p.encodeTakeBefore(&ops[0], u.limit)
+		c.weigh(&ops[0])
+		encodeTakeBefore(c, &ops[0], u.limit)
 		u.at = 1
 		return
 	}
 	if u.at == 0 && !u.cut && len(ops) > 0 && load(ops) < maxMoves {
-		if section := p.sectionFor(ops); section != nil {
-			p.encodeAll(u, section)
+		if its := p.sequenceFor(c, ops); its != nil {
+			c.addTo(its, ops)
+			u.at = len(ops)
 			return
 		}
 	}
@@ -98,25 +56,14 @@ func (p *partition) encode(u *unit) {
 	u.yields = load(ops[from:u.at]) >= maxMoves
 	open := u.open(from)
 	for _, op := range open {
-		p.weigh(op)
+		c.weigh(op)
 	}
-	p.encodeRuns(open, u)
-}
-
-// open returns the operations, from one as far as u has got, that were not answered.
-func (u *unit) open(from int) []*storage.Op {
-	ops := make([]*storage.Op, 0, u.at-from)
-	for i := from; i < u.at; i++ {
-		if !u.answered[i] {
-			ops = append(ops, &u.batch.Ops[i])
-		}
-	}
-	return ops
+	p.encodeOps(c, open, u)
 }
 
 // until returns before which operation a call ends that begins with ops[from].
 // Behind an operation that brings a body there are only others of its kind: so
-// what is cut, see lua/10_batch.lua, is asked for again before anything that comes
+// what is cut, see lua/batch.lua, is asked for again before anything that comes
 // behind it is done, and what a connection does with a job that it takes is in a
 // later call.
 func (p *partition) until(ops []storage.Op, from int) int {
@@ -180,259 +127,243 @@ func (p *partition) isLong(op *storage.Op) bool {
 	return false
 }
 
-// encodeAll puts all operations of u into a section of the call.
-func (p *partition) encodeAll(u *unit, section *[]*storage.Op) {
-	for i := range u.batch.Ops {
-		op := &u.batch.Ops[i]
-		if p.weigh(op); p.full && op.Kind == storage.Put {
-			continue
-		}
-		*section = append(*section, op)
-	}
-	u.at = len(u.batch.Ops)
-}
-
 // weigh notes what an operation adds to the call, and begins its answer.
-func (p *partition) weigh(op *storage.Op) {
+func (c *call) weigh(op *storage.Op) {
 	op.Answer = storage.Answer{}
-	p.call.ops++
-	p.call.ops += loadOf(op)
+	c.ops += 1 + loadOf(op)
 	if op.Kind == storage.Put {
-		p.call.bytes += len(op.Body)
-		if p.full {
-			op.Answer.Err = p.fullErr
+		c.bytes += len(op.Body)
+		op.Answer.Err = c.noMemory
+	}
+}
+
+// refuses returns whether an operation is answered without being sent, as Redis has
+// no memory for it.
+func (c *call) refuses(op *storage.Op) bool { return c.noMemory != nil && op.Kind == storage.Put }
+
+// sequenceFor tells in which sequence of the call all these operations may go; nil if
+// they have to stay together among others.
+func (p *partition) sequenceFor(c *call, ops []storage.Op) *sequence {
+	its := p.sequenceOf(c, &ops[0])
+	for i := 1; its != nil && i < len(ops); i++ {
+		if p.sequenceOf(c, &ops[i]) != its {
+			return nil
+		}
+	}
+	return its
+}
+
+func (p *partition) sequenceOf(c *call, op *storage.Op) *sequence {
+	switch {
+	case op.Kind == storage.Put:
+		return &c.put
+	case op.Kind == storage.Take:
+		return &c.taken
+	case p.deletesHeld(c, op):
+		return &c.gone
+	}
+	return nil
+}
+
+// addTo adds operations to a sequence.
+func (c *call) addTo(its *sequence, ops []storage.Op) {
+	for i := range ops {
+		op := &ops[i]
+		if c.weigh(op); !c.refuses(op) {
+			*its = append(*its, op)
 		}
 	}
 }
 
-// encodeOp appends an operation that comes alone. u is the unit that it comes
-// from.
-func (p *partition) encodeOp(u *unit, op *storage.Op) {
-	c := &p.call
-	var read func(*partition, *reply, []*storage.Op)
-	plain := func(f func(*reply, []*storage.Op)) {
-		read = func(_ *partition, r *reply, ops []*storage.Op) { f(r, ops) }
-	}
-	switch op.Kind {
-	case storage.Move:
-		if finishes(op.Move) && p.holdings.lost(op.Holder, op.ID) {
-			op.Answer.NotFound = true
-			return
-		}
-		its := p.holdings.has(op.Holder, op.ID, p.serial)
-		c.args = append(c.args, "move", op.Move.String(), boolArg(its != nil))
-		c.addID(op.ID)
-		c.args = append(c.args, &op.Pri, &op.Delay)
-		if its != nil {
-			its.split()
-			if op.Move == tube.Release || op.Move == tube.Bury {
-				its.spent = p.serial
-			}
-		}
-		read = (*partition).readMove
-	case storage.Attend:
-		p.encodeAttend(u, op)
-		return
-	case storage.Kick:
-		if p.isLong(op) {
-			p.encodeLongKick(u, op)
-			return
-		}
-		c.args = append(c.args, "kick", &op.Tube, &op.Bound, "")
-		plain(func(r *reply, ops []*storage.Op) { ops[0].Answer.Count, _ = r.int(), r.text() })
-	case storage.Peek:
-		c.args = append(c.args, "peek")
-		c.addID(op.ID)
-		read = (*partition).readPeek
-	case storage.PeekHead:
-		c.args = append(c.args, "head", op.State.String(), &op.Tube)
-		read = (*partition).readPeek
-	case storage.Pause:
-		c.args = append(c.args, "pause", &op.Tube, &op.Delay)
-		plain(readFound)
-	case storage.Leave:
-		p.encodeLeave(u, op)
-		return
-	default:
-		p.encodeReport(u, op)
+// deletesHeld returns whether op deletes a job that its connection is sure to hold.
+func (p *partition) deletesHeld(c *call, op *storage.Op) bool {
+	return op.Kind == storage.Move && op.Move == tube.Delete && p.holdings.has(op.Holder, op.ID, c.number) != nil
+}
+
+// seal ends the call with what units had put into its sequences.
+func (p *partition) seal(c *call) {
+	if c.sealed {
 		return
 	}
-	c.steps = append(c.steps, step{[]*storage.Op{op}, read})
-}
-
-// finishes returns whether a move is for the holder of a job.
-func finishes(m tube.Move) bool {
-	switch m {
-	case tube.Delete, tube.Release, tube.Bury, tube.Touch:
-		return true
+	c.sealed = true
+	for _, its := range []sequence{c.gone, c.put, c.taken} {
+		p.encodeOps(c, its, nil)
 	}
-	return false
+	for _, encode := range c.last {
+		encode(c)
+	}
+	p.encodeOver(c)
 }
 
-// encodeLongKick asks for the next part of a kick that may be too long for one
-// call. The first part decides from which state it kicks.
-func (p *partition) encodeLongKick(u *unit, op *storage.Op) {
-	part := min(int(op.Bound)-u.kicked, maxMoves)
-	p.call.args = append(p.call.args, "kick", op.Tube, part, u.kickFrom)
-	p.call.steps = append(p.call.steps, step{[]*storage.Op{op}, func(_ *partition, r *reply, ops []*storage.Op) {
-		n, state := r.int(), r.text()
-		u.kicked += n
-		if n == maxMoves && u.kicked < int(ops[0].Bound) {
-			u.kickFrom = state
-			u.at-- // once more
-			return
+// encodeOps appends operations, those of a kind that follow each other as one.
+// u is the unit that they come from, nil if they are those of several.
+func (p *partition) encodeOps(c *call, ops []*storage.Op, u *unit) {
+	for len(ops) > 0 {
+		op, n := ops[0], 1
+		switch {
+		case c.refuses(op):
+		case op.Kind == storage.Put:
+			n = p.encodePuts(c, ops)
+		case op.Kind == storage.Take && len(op.Tubes) == 1:
+			n = encodeTakes(c, ops)
+		case op.Kind == storage.Take:
+			encodeTakeAny(c, op)
+		case p.deletesHeld(c, op):
+			n = p.encodeGone(c, ops)
+		default:
+			p.encodeOp(c, u, op)
 		}
-		ops[0].Answer.Count = u.kicked
-		u.kicked, u.kickFrom = 0, ""
-	}})
+		ops = ops[n:]
+	}
 }
 
-// encodeAttend counts who attends a tube here, once, and tells Redis if it
-// must know at once.
-func (p *partition) encodeAttend(u *unit, op *storage.Op) {
-	u.seen++
-	if u.seen <= u.attends {
-		return // counted for a call that was not carried out; Redis is owed the tubes since
+// alike returns how many of ops are like the first.
+func alike(ops []*storage.Op, like func(*storage.Op) bool) int {
+	n := 1
+	for n < min(len(ops), maxTogether) && like(ops[n]) {
+		n++
 	}
-	u.attends = u.seen
-	for _, name := range op.Tubes {
-		if p.attendance.count(name, op.Role, op.Delta) {
-			p.encodeAttendance(name)
+	return n
+}
+
+// encodePuts appends the first of some puts, to one tube, and returns how many.
+func (p *partition) encodePuts(c *call, ops []*storage.Op) int {
+	n, same := putsTogether(ops)
+	if ops = ops[:n]; ops[0].Delay > 0 {
+		p.encodeDelayedPuts(c, ops)
+	} else {
+		p.encodeReadyPuts(c, ops, same)
+	}
+	c.puts += n
+	return n
+}
+
+func (p *partition) encodeDelayedPuts(c *call, ops []*storage.Op) {
+	first := ops[0]
+	c.words("put-delayed", &first.Tube, boolArg(p.attendance.known(first.Tube)), &first.Delay, len(ops))
+	for _, op := range ops {
+		c.addRecord(op)
+	}
+	c.expect((*partition).readPuts, ops...)
+}
+
+// encodeReadyPuts appends puts without a delay. If they are all of the same priority
+// and TTR, their jobs become a range.
+func (p *partition) encodeReadyPuts(c *call, ops []*storage.Op, same bool) {
+	first, urgent := ops[0], 0
+	for _, op := range ops {
+		if op.Pri < tube.UrgentBelow {
+			urgent++
 		}
 	}
-}
-
-// encodeAttendance tells Redis who attends a tube here.
-func (p *partition) encodeAttendance(name string) {
-	waiting := 0
-	if _, watching := p.attendance.now(name); watching > 0 {
-		waiting = p.listener.Waiting(name)
-	}
-	using, watching := p.attendance.tell(name, waiting)
-	p.call.told = append(p.call.told, name)
-	p.call.add(func(r *reply) { r.found() }, "attend", name, using, watching, waiting)
-}
-
-// encodeLeave gives back what a connection that is gone holds. If that is very much
-// it takes several calls, and those of others come in between.
-func (p *partition) encodeLeave(u *unit, op *storage.Op) {
-	h := op.Holder
-	p.holdings.forget(h)
-	p.encodeGiveBackSome(h, func() { u.at, u.yields = u.at-1, true })
-}
-
-// encodeGiveBackSome gives back what a connection holds, as much as one call may.
-// more is called if something is left.
-func (p *partition) encodeGiveBackSome(h tube.Holder, more func()) {
-	some := p.holdings.some(h, maxMoves)
-	if len(some) == 0 {
+	c.words("put", &first.Tube, boolArg(p.attendance.known(first.Tube)), len(ops), urgent)
+	if !same {
+		c.words("", "")
+		for _, op := range ops {
+			c.words(&op.Pri)
+			c.addRecord(op)
+		}
+		c.expect((*partition).readPuts, ops...)
 		return
 	}
-	p.encodeGiveBack(some)
-	p.call.steps = append(p.call.steps, step{read: func(p *partition, _ *reply, _ []*storage.Op) {
-		if p.holdings.count(h) > 0 {
-			more()
-		}
-	}})
-}
-
-// leaveLater has what a connection that is gone holds given back in calls of their
-// own.
-func (p *partition) leaveLater(h tube.Holder) {
-	p.holdings.forget(h)
-	p.submit(&unit{keep: true, upkeep: func(*call) {
-		p.encodeGiveBackSome(h, func() { p.leaveLater(h) })
-	}})
-}
-
-// giveBack has jobs that nobody wants given back later.
-func (p *partition) giveBack(all []reservation) {
-	p.submit(&unit{keep: true, upkeep: func(*call) { p.encodeGiveBack(all) }})
-}
-
-// encodeGiveBack gives back those of the jobs that this instance still has, by the
-// same reservations: somebody else here may have reserved one again meanwhile.
-func (p *partition) encodeGiveBack(all []reservation) {
-	all = slices.DeleteFunc(slices.Clone(all), func(r reservation) bool { return !p.holdings.stands(r) })
-	if len(all) == 0 {
-		return
+	terms, read := fmt.Sprintf("%d;%d;", first.Pri, max(first.TTR, tube.MinTTR)), (*partition).readPuts
+	if p.bodies.room() {
+		terms += p.instance.name()
+		read = (*partition).readOwnRange
 	}
-	c := &p.call
-	c.add(func(r *reply) {
-		r.found()
-		for _, its := range all {
-			p.holdings.drop(its.id)
-		}
-	}, "give-back", len(all))
-	for _, r := range all {
-		c.addID(r.id)
-		its := p.holdings.jobs[r.id]
-		its.split()
-		its.spent = p.serial
+	c.words(&first.Pri, terms)
+	for _, op := range ops {
+		c.addRecord(op)
 	}
-	c.ops += len(all)
+	c.expect(read, ops...)
 }
 
-func (p *partition) encodeReport(u *unit, op *storage.Op) {
-	c := &p.call
-	read := readJobStats
-	switch op.Kind {
-	case storage.JobStats:
-		c.args = append(c.args, "job-stats")
-		c.addID(op.ID)
-	case storage.TubeStats:
-		using, watching := p.attendance.now(op.Tube)
-		c.args = append(c.args, "tube-stats", &op.Tube)
-		read = func(r *reply, ops []*storage.Op) { readTubeStats(r, ops[0], using, watching) }
-	case storage.Stats:
-		c.args = append(c.args, "stats", silence.Milliseconds())
-		read = readStats
-	case storage.Tubes:
-		p.encodeTubes(u, op)
-		return
-	default:
-		op.Answer.Err = fmt.Errorf("%w: no such operation: %d", storage.ErrUnavailable, op.Kind)
-		return
-	}
-	c.steps = append(c.steps, step{[]*storage.Op{op}, func(_ *partition, r *reply, ops []*storage.Op) { read(r, ops) }})
-}
-
-// listing is a list of tubes that is read in parts, from its end.
-type listing struct {
-	from  int // where the next part ends, behind the first; 0 if none was read
-	names []string
-}
-
-// encodeTubes asks for the next part of the list of tubes.
-func (p *partition) encodeTubes(u *unit, op *storage.Op) {
-	l := &u.listing
-	from := l.from
-	if from == 0 {
-		from = -1
-	}
-	p.call.args = append(p.call.args, "tubes", from, maxTubes)
-	p.call.steps = append(p.call.steps, step{[]*storage.Op{op}, func(_ *partition, r *reply, ops []*storage.Op) {
-		l.from = r.int()
-		names := make([]string, r.int())
-		for i := range names {
-			names[i] = r.text()
-		}
-		l.names = append(names, l.names...)
-		if l.from > 0 {
-			u.at, u.yields = u.at-1, true // once more
-			return
-		}
-		ops[0].Answer.Names = firsts(l.names)
-		*l = listing{}
-	}})
-}
-
-// firsts returns names without those that come twice.
-func firsts(names []string) []string {
-	seen := make(map[string]bool, len(names))
-	return slices.DeleteFunc(names, func(name string) bool {
-		was := seen[name]
-		seen[name] = true
-		return was
+// putsTogether returns how many of the puts that ops begins with are one
+// operation: all to one tube with one delay, and unless there is one either of the
+// same priority and TTR, or of such as do not stay the same for long.
+func putsTogether(ops []*storage.Op) (n int, same bool) {
+	first := ops[0]
+	streak := 0 // of how many the last ones have the same priority and TTR
+	n = alike(ops, func(op *storage.Op) bool {
+		return op.Kind == storage.Put && op.Delay == first.Delay && op.Tube == first.Tube
 	})
+	if first.Delay > 0 {
+		return n, false
+	}
+	for i := range n {
+		if streak > 0 && (ops[i].Pri != ops[i-1].Pri || ops[i].TTR != ops[i-1].TTR) {
+			if streak == i && streak >= rangeFrom {
+				return i, true
+			}
+			streak = 0
+		}
+		streak++
+		if streak >= rangeFrom && streak <= i {
+			return i + 1 - streak, false
+		}
+	}
+	return n, streak == n && n >= rangeFrom
 }
+
+// encodeTakes appends the first of some takes, from one tube, and returns how many.
+func encodeTakes(c *call, ops []*storage.Op) int {
+	first, wait := ops[0], false
+	n := alike(ops, func(op *storage.Op) bool {
+		return op.Kind == storage.Take && len(op.Tubes) == 1 && op.Tubes[0] == first.Tubes[0]
+	})
+	for _, op := range ops[:n] {
+		wait = wait || op.Wait
+	}
+	c.words("take", &first.Tubes[0], boolArg(wait), n)
+	c.expect((*partition).readTakes, ops[:n]...)
+	return n
+}
+
+// encodeTakeAny appends a take from several tubes.
+func encodeTakeAny(c *call, op *storage.Op) {
+	c.words("take-any", boolArg(op.Wait), len(op.Tubes))
+	c.addTubes(op.Tubes)
+	c.expect((*partition).readTakeAny, op)
+}
+
+// encodeTakeBefore appends a take of a job that comes before another one.
+func encodeTakeBefore(c *call, op *storage.Op, other *head) {
+	c.words("take-before", other.pri)
+	c.addID(other.id)
+	c.words(len(op.Tubes))
+	c.addTubes(op.Tubes)
+	c.expect((*partition).readTakeAny, op)
+}
+
+// encodeGone appends the first of some deletes, of jobs of one tube that their
+// connections hold, all in lease sets or none, and returns how many.
+func (p *partition) encodeGone(c *call, ops []*storage.Op) int {
+	first := p.holdings.has(ops[0].Holder, ops[0].ID, c.number)
+	first.spent = c.number
+	n := alike(ops, func(op *storage.Op) bool {
+		if op.Kind != storage.Move || op.Move != tube.Delete {
+			return false
+		}
+		its := p.holdings.has(op.Holder, op.ID, c.number)
+		if its == nil || its.tube != first.tube || its.inSet() != first.inSet() {
+			return false
+		}
+		its.spent = c.number
+		return true
+	})
+	c.words("gone", first.tube, boolArg(p.attendance.known(first.tube)), boolArg(first.inSet()), n)
+	for _, op := range ops[:n] {
+		c.addID(op.ID)
+	}
+	c.expect((*partition).readGone, ops[:n]...)
+	return n
+}
+
+func boolArg(is bool) string {
+	if is {
+		return "1"
+	}
+	return "0"
+}
+
+func numberArg(n uint64) string { return fmt.Sprintf("%016d", n) }

@@ -93,27 +93,3 @@ func checkUser(options *goredis.Options) error {
 	}
 	return nil
 }
-
-// errFewReplicas: a batch was carried out, but is not yet where it has to be.
-var errFewReplicas = errors.New("too few replicas have the batch")
-
-// awaitReplicas sends a call and has Redis wait until enough replicas have
-// what it wrote, both on one connection, as WAIT asks for.
-func (p *partition) awaitReplicas(ctx context.Context, node *goredis.Client, args []any) (any, error) {
-	limit := p.options.attempt() / 2
-	pipe := node.Pipeline()
-	call := pipe.Do(ctx, args...)
-	wait := pipe.Do(ctx, "wait", p.options.WaitReplicas, limit.Milliseconds())
-	pipe.Exec(ctx) // its error is that of one of the two
-	if err := call.Err(); err != nil {
-		return nil, err
-	}
-	n, err := wait.Int()
-	switch {
-	case err != nil: // which is not about the call: that was carried out
-		err = fmt.Errorf("%w: %v", errFewReplicas, err)
-	case n < p.options.WaitReplicas:
-		err = fmt.Errorf("%w: %d of %d", errFewReplicas, n, p.options.WaitReplicas)
-	}
-	return call.Val(), err
-}

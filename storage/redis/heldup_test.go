@@ -11,10 +11,10 @@ import (
 	"redstalk/storage/redis/redistest"
 )
 
-// TestSigns: a sign of life that was held up on its way does not give up an
+// TestHeartbeats: a heartbeat that was held up on its way does not declare dead an
 // instance that could not give one either; nor does the first one of an instance
 // that has just begun, perhaps because Redis was away.
-func TestSigns(t *testing.T) {
+func TestHeartbeats(t *testing.T) {
 	t.Parallel()
 	var ahead atomic.Int64
 	server := redistest.Start(t)
@@ -34,20 +34,20 @@ func TestSigns(t *testing.T) {
 	if got := do(a, take(1)); got.ID != 1 {
 		t.Fatalf("%+v", got)
 	}
-	ahead.Add(int64(silence)) // nobody ticks, so a gives no sign
+	ahead.Add(int64(silence)) // nobody ticks, so a sends no heartbeat
 	b := open()
 	of := b.parts[0]
 	beat := func(heldUp time.Duration) {
 		t.Helper()
 		err := of.do(func(c *call) {
-			of.created -= heldUp.Milliseconds()
-			of.encodeBeat(c)
+			c.created -= heldUp.Milliseconds()
+			of.encodeHeartbeat(c)
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	do(b, put("y")) // from now on only beat gives a sign
+	do(b, put("y")) // from now on only beat sends heartbeats
 	if got := figures(t, b); got.Reserved != 1 {
 		t.Errorf("after the first one: %+v", got)
 	}

@@ -13,11 +13,11 @@ import (
 // when by the local clock. Redis knows which jobs the instance has; which of
 // its connections has them is known here only, which spares Redis the trouble.
 // It is exact as long as batches are recorded one after the other: nobody else
-// takes a job from an instance without having given it up, and then the script
+// takes a job from an instance without having declared it dead, and then the script
 // says so (LOST).
 //
-// It belongs to whoever makes the calls of the partition; only soon and any may
-// be called by others, if it is shared.
+// It belongs to the caller of the partition; only soon and any may be called by others,
+// and only if it is shared.
 type holdings struct {
 	shared bool
 	mu     sync.Mutex // held when anything changes, or others look; if shared
@@ -27,7 +27,7 @@ type holdings struct {
 	begun   uint64     // reservations so far
 	spare   []*held    // empty ones
 	used    []*holding // to be used again
-	over    []string   // groups all of whose jobs are deleted, of which Redis was not told
+	over    []string   // lease sets all of whose jobs are deleted, of which Redis was not told
 
 	// forfeited are reservations that Redis has lost. There may be other jobs with
 	// the same ids by now: what their holders still say is not meant for these.
@@ -45,8 +45,8 @@ type holding struct {
 	until  time.Time
 	ttr    time.Duration
 	tube   string
-	spent  uint64 // number of the last call in which the holder gives it up
-	group  *group // in which Redis has it; nil if by itself
+	spent  uint64    // number of the last call in which the holder gives it up
+	set    *leaseSet // in which Redis has it; nil if by itself
 }
 
 // reservation names one that this instance has: a job may be reserved again and again.
@@ -55,10 +55,10 @@ type reservation struct {
 	number uint64 // that no other reservation has
 }
 
-// group is jobs that Redis has reserved together, see lua/10_batch.lua. Once
+// leaseSet is jobs that Redis has reserved together, see lua/keys.md. Once
 // something was sent that splits it, its jobs count as being by themselves; the
 // script can tell if they are not, because it was never carried out.
-type group struct {
+type leaseSet struct {
 	name  string
 	left  int // of its jobs, that were not deleted
 	split bool
@@ -147,11 +147,11 @@ func (hs *holdings) forfeit() {
 	hs.clear()
 }
 
-// hold notes that h has got job id of a tube, in a group unless that is nil.
-func (hs *holdings) hold(h tube.Holder, id uint64, name string, ttr time.Duration, now time.Time, in *group) {
+// hold notes that h has got job id of a tube, in a lease set unless that is nil.
+func (hs *holdings) hold(h tube.Holder, id uint64, name string, ttr time.Duration, now time.Time, in *leaseSet) {
 	hs.lock()
 	defer hs.unlock()
-	hs.remove(id) // it was given up, or has expired, in this very batch
+	hs.remove(id) // it was released or buried, or has expired, in this very batch
 	its := hs.holders[h]
 	if its == nil {
 		its = hs.newHeld()
@@ -159,7 +159,7 @@ func (hs *holdings) hold(h tube.Holder, id uint64, name string, ttr time.Duratio
 	}
 	job := hs.newHolding()
 	hs.begun++
-	*job = holding{reservation: reservation{id, hs.begun}, holder: h, until: now.Add(ttr), ttr: ttr, tube: name, group: in}
+	*job = holding{reservation: reservation{id, hs.begun}, holder: h, until: now.Add(ttr), ttr: ttr, tube: name, set: in}
 	hs.jobs[id] = job
 	heap.Push(its, job)
 	if lost := hs.forfeited[h]; lost != nil {
@@ -212,9 +212,9 @@ func (hs *holdings) remove(id uint64) {
 		return
 	}
 	delete(hs.jobs, id)
-	if g := was.group; g != nil {
-		if g.left--; g.left == 0 && !g.split {
-			hs.over = append(hs.over, g.name)
+	if s := was.set; s != nil {
+		if s.left--; s.left == 0 && !s.split {
+			hs.over = append(hs.over, s.name)
 		}
 	}
 	its := hs.holders[was.holder]
@@ -239,14 +239,14 @@ func (hs *holdings) has(h tube.Holder, id, call uint64) *holding {
 	return nil
 }
 
-// grouped returns whether Redis is sure to have the job in a group.
-func (h *holding) grouped() bool { return h.group != nil && !h.group.split }
+// inSet returns whether Redis is sure to have the job in a lease set.
+func (h *holding) inSet() bool { return h.set != nil && !h.set.split }
 
-// split notes that something was sent that takes the job out of its group other
-// than by deleting it, so that the group is split.
-func (h *holding) split() {
-	if h.group != nil {
-		h.group.split = true
+// leaveSet notes that something was sent that takes the job out of its lease set other
+// than by deleting it, so that the lease set is split.
+func (h *holding) leaveSet() {
+	if h.set != nil {
+		h.set.split = true
 	}
 }
 

@@ -80,7 +80,7 @@ func TestLargeTakes(t *testing.T) {
 // those that are small many at once.
 func TestSmallTakesBesideLarge(t *testing.T) {
 	server := redistest.Start(t)
-	s := openWith(t, Options{URL: server.URL(), Timeout: patient, budget: 1000, forgetful: true})
+	s := openWith(t, Options{URL: server.URL(), Timeout: patient, budget: 1000, noBodyCache: true})
 	sizes := []int{10, 10, 900, 5000, 10, 10, 10, 300, 300, 300, 10, 2000, 2000, 10}
 	for _, size := range sizes {
 		putLarge(t, s, 1, size)

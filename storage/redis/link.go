@@ -1,12 +1,14 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"regexp"
+	"sync"
 
 	goredis "github.com/redis/go-redis/v9"
 )
@@ -22,37 +24,28 @@ type link struct {
 	one     *goredis.Client        // of the only server, or the one that sentinels call primary
 	cluster *goredis.ClusterClient // nil if there is none
 
-	// direct has calls wait in the kernel (conn.go). The runtime knows of a
-	// thread that does so only after milliseconds, and until then it is one
-	// fewer that runs goroutines: so there must not be more than one at a time,
-	// nor one that waits for long.
-	direct bool
-
-	// meanwhile is called once in each call of the script, when it is sent; nil
-	// if there is nothing to do. It belongs to whoever makes the call: where
-	// there are several partitions, whose calls overlap each other anyway, it
-	// is nil.
-	meanwhile func()
-
 	servers *servers // that its connections have met
+
+	mu    sync.Mutex
+	calls map[*goredis.Client]bool // clients whose connections are sockets
 }
 
 // connections is how many an instance may need to one server: every partition
-// has one that waits for mail, makes one call at a time, and may give a heartbeat
+// has one that waits for notifications, makes one call at a time, and may give a heartbeat
 // beside it.
 func connections(o Options) int { return 3*o.Partitions + 8 }
 
 // newLink prepares to connect.
-func newLink(a *address, o Options, direct bool) *link {
-	own, its := *a, *a.options
-	a = &own
-	a.options = &its
-	l := &link{address: a, direct: direct, servers: &servers{cluster: a.kind == cluster, runs: make(map[string]string)}}
+func newLink(a *address, o Options) *link {
+	l := &link{
+		address: a, calls: make(map[*goredis.Client]bool),
+		servers: &servers{cluster: a.kind == cluster, runIDs: make(map[string]string)},
+	}
 	a.options.OnConnect = l.servers.greet
 	if a.kind != single || o.Partitions > 1 {
 		a.options.PoolSize = max(a.options.PoolSize, connections(o))
 	}
-	a.options.Dialer = l.dialer(a.options)
+	a.options.Dialer = dialer(a.options)
 	switch a.kind {
 	case single:
 		l.one = goredis.NewClient(a.options)
@@ -110,6 +103,32 @@ func (l *link) node(ctx context.Context, prefix string) (*goredis.Client, error)
 	return node, nil
 }
 
+// newSockets returns what opens connections for calls to a server, of which a client is
+// given. They end with the link, or by endSockets.
+func (l *link) newSockets(node *goredis.Client) *sockets {
+	var client *goredis.Client
+	if l.address.kind == sentinels {
+		options := l.address.failover()
+		options.OnConnect = nil // see open
+		client = goredis.NewFailoverClient(options)
+	} else {
+		options := *node.Options()
+		options.OnConnect = nil
+		client = goredis.NewClient(&options)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.calls[client] = true
+	return newSockets(client, l)
+}
+
+func (l *link) endSockets(s *sockets) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.calls, s.client)
+	s.client.Close()
+}
+
 // doubt has it found out anew which node has what, after a call has failed.
 func (l *link) doubt() {
 	if l.cluster != nil {
@@ -160,5 +179,11 @@ func (l *link) Close() error {
 	if l.cluster != nil {
 		c = l.cluster
 	}
-	return c.Close()
+	err := c.Close()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for client := range l.calls {
+		err = cmp.Or(err, client.Close())
+	}
+	return err
 }

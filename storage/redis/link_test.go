@@ -46,26 +46,34 @@ func takeFrom(h tube.Holder, wait bool, names ...string) storage.Op {
 	return storage.Op{Kind: storage.Take, Holder: h, Tubes: names, Wait: wait}
 }
 
+// clusterApart opens a store on a cluster whose nodes serve what they have without the
+// others. It returns a node, a tube on it, and one on another node.
+func clusterApart(t *testing.T) (s *Store, node *redistest.Server, on, elsewhere string) {
+	t.Helper()
+	ctx := context.Background()
+	redis := redistest.StartCluster(t, 3, 0)
+	for _, its := range redis.Primaries {
+		if err := its.Client(t).ConfigSet(ctx, "cluster-require-full-coverage", "no").Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s = openAt(t, redis.URL(), hasty)
+	of := len(s.parts)
+	node = redis.Owner(t, s.parts[0].prefix, redis.Primaries[0])
+	on = tubeIn(0, of)
+	for p := range of {
+		if redis.Owner(t, s.parts[p].prefix, redis.Primaries[0]) != node {
+			elsewhere = tubeIn(p, of)
+		}
+	}
+	return s, node, on, elsewhere
+}
+
 // TestStuckNode stops one node of a cluster. What needs only the others goes on
 // as if nothing were, and what needs that one is held up and then refused.
 func TestStuckNode(t *testing.T) {
 	t.Parallel()
-	ctx := context.Background()
-	redis := redistest.StartCluster(t, 3, 0)
-	for _, node := range redis.Primaries {
-		if err := node.Client(t).ConfigSet(ctx, "cluster-require-full-coverage", "no").Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	s := openAt(t, redis.URL(), hasty)
-	of := len(s.parts)
-	stuck := redis.Owner(t, s.parts[0].prefix, redis.Primaries[0])
-	bad, good := tubeIn(0, of), ""
-	for p := range of {
-		if redis.Owner(t, s.parts[p].prefix, redis.Primaries[0]) != stuck {
-			good = tubeIn(p, of)
-		}
-	}
+	s, stuck, bad, good := clusterApart(t)
 	do(s, putIn(good, 5))
 	do(s, storage.Op{Kind: storage.Put, Tube: good, Pri: 10, Delay: 1, TTR: 600})
 	stuck.Stop()

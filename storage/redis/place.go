@@ -66,7 +66,7 @@ func placeOfOp(op *storage.Op, of int) int {
 // So a job has a larger id than all that were put before and that the instance
 // knew of, and jobs of the same priority come out in the order in which they
 // were put, whatever their tubes. Instances learn of each other's numbers with
-// every sign of life.
+// every heartbeat.
 type order struct {
 	last atomic.Uint64
 

@@ -70,7 +70,7 @@ func (is *pulse) give(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return pulseScript.Run(ctx, node, []string{p.prefix}, *p.instance.Load(), p.options.clockMoved()).Err()
+	return pulseScript.Run(ctx, node, []string{p.prefix}, p.instance.name(), p.options.clockMoved()).Err()
 }
 
 // clockMoved is how many ms tests add to the clock of Redis.

@@ -34,7 +34,7 @@ func TestLongCall(t *testing.T) {
 			proxy.Judge(slowly, slowly)
 			defer proxy.Judge(nil, nil)
 			p := other.parts[0]
-			p.do(func(*call) { p.trouble = time.Time{} }) // as if it had been there for long
+			p.do(func(*call) { p.heartbeat.doubt(time.Time{}) }) // as if it had been there for long
 			begun, done := time.Now(), make(chan storage.Answer, 1)
 			go func() { done <- do(s, op) }()
 			for answered := false; !answered; {
@@ -67,10 +67,10 @@ func TestLongCall(t *testing.T) {
 // TestPulseOfTheDead: a pulse of an instance that was declared dead, or that Redis does
 // not know, changes nothing.
 func TestPulseOfTheDead(t *testing.T) {
-	lab := newGroupLab(t)
+	lab := newTestbed(t)
 	ctx := t.Context()
 	s := lab.open(lab.redis.URL(), patient)
-	name := *s.parts[0].instance.Load()
+	name := s.parts[0].instance.name()
 	const instances = "redstalk:{0}:instances"
 	was := lab.client.ZScore(ctx, instances, name).Val()
 	lab.ahead.Add(int64(time.Second))
@@ -80,7 +80,7 @@ func TestPulseOfTheDead(t *testing.T) {
 	if is := lab.client.ZScore(ctx, instances, name).Val(); is < was+1000 {
 		t.Errorf("the last heartbeat is %v later by the clock of Redis, want 1 s", is-was)
 	}
-	lab.s.parts[0].do(func(*call) { lab.s.parts[0].trouble = time.Time{} })
+	lab.s.parts[0].do(func(*call) { lab.s.parts[0].heartbeat.doubt(time.Time{}) })
 	lab.ahead.Add(int64(10 * time.Second))
 	lab.s.Tick()
 	for _, what := range []string{"dead", "unknown"} {

@@ -8,7 +8,7 @@ import (
 
 // Before anything else is sent under a name, Redis has to know it: by a call of
 // its own, a registration, which says that there is an instance and does no work.
-// Only a registration may follow nothing (lua/10_batch.lua). So work that comes
+// Only a registration may follow nothing (lua/batch.lua). So work that comes
 // late or twice, after the others have declared the instance dead, is told from
 // work of a new instance; and what is reserved under a name is given back if the
 // instance dies, however soon.
@@ -28,30 +28,26 @@ func (p *partition) register() error {
 }
 
 func (p *partition) enlist() error {
-	if p.renamed {
+	if p.instance.renamed {
 		if err := p.prepareAgain(); err != nil {
 			return err
 		}
 	}
-	node, err := p.node()
-	if err != nil {
-		return err
-	}
-	c := &call{}
-	c.reset(p.prefix)
-	p.encodeBeat(c)
-	p.head(c, p.registration, "register=1 ")
-	r, err := p.invoke(node, c.args)
+	c := p.newCall()
+	defer p.recycle(c)
+	c.kind, c.number = registration, p.instance.registration
+	p.encodeHeartbeat(c)
+	err := p.ask(c)
 	if err == nil {
-		err = p.readSteps(c, r)
+		err = p.decodeSteps(c, c.reply)
 	}
-	if err == nil && !r.recorded {
+	if err == nil && !c.reply.recorded {
 		err = errReply
 	}
 	if err != nil {
 		return err
 	}
-	p.previous = numberArg(p.registration)
+	p.instance.recorded = numberArg(c.number)
 	return nil
 }
 

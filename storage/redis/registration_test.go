@@ -14,21 +14,21 @@ import (
 // instance was declared dead, though its record is gone by then: neither when it has
 // just begun nor when it goes on under another name.
 func TestFirstBatchOnce(t *testing.T) {
-	for name, before := range map[string]func(*groupLab, *Store){
-		"first name": func(*groupLab, *Store) {},
-		"another name": func(lab *groupLab, s *Store) {
+	for name, before := range map[string]func(*testbed, *Store){
+		"first name": func(*testbed, *Store) {},
+		"another name": func(lab *testbed, s *Store) {
 			do(s, put("before"))
-			lab.client.Del(t.Context(), "redstalk:{0}:batch:"+*s.parts[0].instance.Load())
+			lab.client.Del(t.Context(), "redstalk:{0}:batch:"+s.parts[0].instance.name())
 			do(s, storage.Op{Kind: storage.Peek, ID: 1})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			lab := newGroupLab(t)
+			lab := newTestbed(t)
 			proxy := redistest.NewProxy(t, lab.redis)
 			s := lab.open(proxy.URL(), patient)
 			before(lab, s)
 			had := figures(t, lab.s).Jobs
-			lab.s.parts[0].do(func(*call) { lab.s.parts[0].trouble = time.Time{} })
+			lab.s.parts[0].do(func(*call) { lab.s.parts[0].heartbeat.doubt(time.Time{}) })
 			var deaf, dropped atomic.Bool
 			deaf.Store(true)
 			proxy.Judge(nil, func(piece []byte) redistest.Fate {
@@ -45,7 +45,7 @@ func TestFirstBatchOnce(t *testing.T) {
 			}
 			lab.ahead.Add(int64(10 * time.Second))
 			lab.s.Tick()
-			record := "redstalk:{0}:batch:" + *s.parts[0].instance.Load()
+			record := "redstalk:{0}:batch:" + s.parts[0].instance.name()
 			for lab.client.Get(t.Context(), record).Val() != "dead" {
 				lab.ahead.Add(int64(time.Second))
 				lab.s.Tick()
@@ -65,15 +65,15 @@ func TestFirstBatchOnce(t *testing.T) {
 // TestNewNameIsKnown: what is taken under another name is given back if the instance
 // dies before its next heartbeat.
 func TestNewNameIsKnown(t *testing.T) {
-	lab := newGroupLab(t)
+	lab := newTestbed(t)
 	s := lab.open(lab.redis.URL(), patient)
 	do(lab.s, put("x"))
-	lab.client.Del(t.Context(), "redstalk:{0}:batch:"+*s.parts[0].instance.Load())
+	lab.client.Del(t.Context(), "redstalk:{0}:batch:"+s.parts[0].instance.name())
 	if a := do(s, take(1)); a.ID != 1 {
 		t.Fatalf("%+v", a)
 	}
 	s.crash()
-	lab.s.parts[0].do(func(*call) { lab.s.parts[0].trouble = time.Time{} })
+	lab.s.parts[0].do(func(*call) { lab.s.parts[0].heartbeat.doubt(time.Time{}) })
 	lab.ahead.Add(int64(10 * time.Second))
 	lab.s.Tick()
 	awaitReserved(t, lab.s, 0)
@@ -85,34 +85,32 @@ func TestNewNameIsKnown(t *testing.T) {
 // TestLateRegistration: a registration that comes after its instance was declared dead
 // and forgotten does no harm, and work behind it is refused that was meant for before.
 func TestLateRegistration(t *testing.T) {
-	lab := newGroupLab(t)
+	lab := newTestbed(t)
 	p := lab.s.parts[0]
 	p.do(func(*call) {
-		c := &call{}
-		c.reset(p.prefix)
-		was := *p.instance.Load()
+		was, number := p.instance.name(), p.instance.recorded
 		late := "LATECOMR"
-		p.instance.Store(&late)
-		number := p.previous
-		p.previous = ""
-		c.add(func(r *reply) {}, "beat", int64(3000), maxMoves, "1", p.created)
-		p.head(c, 1, "register=1 ")
-		node, _ := p.node()
-		if _, err := p.invoke(node, c.args); err != nil {
+		p.instance.named.Store(&late)
+		ask := func(kind callKind, number uint64, follows string) error {
+			c := p.newCall()
+			c.kind, c.number = kind, number
+			p.instance.recorded = follows
+			if kind == registration {
+				c.add(func(r *reply) {}, "beat", int64(3000), maxMoves, "1", c.created)
+			}
+			return p.ask(c)
+		}
+		if err := ask(registration, 1, ""); err != nil {
 			t.Errorf("a registration: %v", err)
 		}
-		p.previous = numberArg(77)
-		p.head(c, 78, "")
-		if _, err := p.invoke(node, c.args); codeOf(err) != lost {
+		if err := ask(question, 78, numberArg(77)); codeOf(err) != lost {
 			t.Errorf("work that follows another batch: %v", err)
 		}
-		p.previous = ""
-		p.head(c, 79, "")
-		if _, err := p.invoke(node, c.args); codeOf(err) != lost {
+		if err := ask(question, 79, ""); codeOf(err) != lost {
 			t.Errorf("work that follows nothing: %v", err)
 		}
-		p.instance.Store(&was)
-		p.previous = number
+		p.instance.named.Store(&was)
+		p.instance.recorded = number
 	})
 	if a := do(lab.s, put("x")); a.ID != 1 {
 		t.Errorf("%+v", a)

@@ -25,26 +25,35 @@ const maxIDRate = 1_000_000
 // before. Nothing was sent by it. The next call goes out with ids in mind.
 var errOtherServer = errors.New("another Redis process answers than before")
 
-// servers remembers the processes that a link has met, by their run ids.
+// servers has the processes that a link has met, by their run ids.
 type servers struct {
 	cluster bool
 
 	mu      sync.Mutex
-	runs    map[string]string // run ids by the id of the node, "" outside of a cluster
+	runIDs  map[string]string // run ids by the id of the node, "" outside of a cluster
 	changes uint64            // how often there was another one
 }
 
 // greet looks which process a new connection leads to, and refuses it once if it
 // is another one than before.
 func (s *servers) greet(ctx context.Context, cn *goredis.Conn) error {
+	if err := s.identify(ctx, cn); errors.Is(err, errOtherServer) {
+		return err
+	}
+	return nil // if it may not be asked, or fails, the next command will tell
+}
+
+// identify asks which process a connection leads to. It returns errOtherServer once if it
+// is another one than before.
+func (s *servers) identify(ctx context.Context, cn *goredis.Conn) error {
 	info, err := cn.Info(ctx, "server").Result()
 	if err != nil || infoValue(info, "redis_mode") == "sentinel" {
-		return nil // if it may not be asked, or fails, the call will tell
+		return err
 	}
 	node := ""
 	if s.cluster {
 		if node, err = s.nodeOf(ctx, cn); err != nil {
-			return nil
+			return err
 		}
 	}
 	if s.isOther(node, infoValue(info, "run_id")) {
@@ -62,12 +71,12 @@ func (s *servers) nodeOf(ctx context.Context, cn *goredis.Conn) (string, error) 
 
 // isOther takes down the run id of a node, and returns whether it had another one
 // before.
-func (s *servers) isOther(node, run string) bool {
+func (s *servers) isOther(node, runID string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	was, known := s.runs[node]
-	s.runs[node] = run
-	if !known || was == run {
+	was, known := s.runIDs[node]
+	s.runIDs[node] = runID
+	if !known || was == runID {
 		return false
 	}
 	s.changes++
@@ -88,31 +97,58 @@ func infoValue(info, name string) string {
 	return strings.TrimSpace(text)
 }
 
-// lookOut notices that the calls go to another process than before.
-func (p *partition) lookOut(node *goredis.Client) {
-	changes, addr := p.link.servers.seen(), node.Options().Addr
-	if p.server.addr != "" && (addr != p.server.addr || changes != p.server.changes) {
-		p.skipIDs()
-	}
-	p.server.addr, p.server.changes = addr, changes
-}
-
 // met is what a partition knows of the process that it calls.
 type met struct {
 	addr    string
 	changes uint64 // see servers.seen
 }
 
-// skipIDs has the next jobs get ids beyond all that can have been given out since
-// this instance last knew how far they are.
-func (p *partition) skipIDs() {
-	now := p.now()
-	if p.counted.IsZero() {
+// ids is how far the ids of a partition are, as far as this instance knows. It belongs
+// to the caller of the partition, but for order.
+type ids struct {
+	order    *order    // common to all partitions
+	of       int       // partitions in all
+	server   met       // which the calls go to
+	counted  time.Time // when it was last known how many ids were given out; zero if never
+	skipping bool      // the next job has to have an id beyond those that order knows
+}
+
+// saw notes up to which number ids were given out when a call was sent.
+func (i *ids) saw(n uint64, sent time.Time) {
+	i.order.saw(n)
+	i.counted = sent
+}
+
+// bound returns whether the next job has to have an id beyond those that order knows.
+func (i *ids) bound() bool { return i.of > 1 || i.skipping }
+
+// least is the number that Redis is told with each heartbeat to go on from; 0 if it
+// needs none.
+func (i *ids) least() uint64 {
+	if !i.bound() {
+		return 0
+	}
+	return i.order.last.Load()
+}
+
+// meet notices that the calls go to another process than before. changes is
+// servers.seen.
+func (i *ids) meet(addr string, changes uint64, now time.Time) {
+	if i.server.addr != "" && (addr != i.server.addr || changes != i.server.changes) {
+		i.skip(now)
+	}
+	i.server = met{addr, changes}
+}
+
+// skip has the next jobs get ids beyond all that can have been given out since this
+// instance last knew how far they are.
+func (i *ids) skip(now time.Time) {
+	if i.counted.IsZero() {
 		return // it knows of none
 	}
-	since := min(max(elapsed(p.counted, now), 0), maxAway) + time.Second
-	p.order.skip(now, uint64(since.Seconds()*maxIDRate))
-	p.counted, p.skipping = now, true
+	since := min(max(elapsed(i.counted, now), 0), maxAway) + time.Second
+	i.order.skip(now, uint64(since.Seconds()*maxIDRate))
+	i.counted, i.skipping = now, true
 }
 
 // maxAway bounds for how long others may have put jobs, of whom this instance knew

@@ -94,7 +94,7 @@ func TestForfeited(t *testing.T) {
 	}
 	do(s, take(1))
 	do(s, take(1))
-	if err := client.Del(context.Background(), "redstalk:{0}:batch:"+*s.parts[0].instance.Load()).Err(); err != nil {
+	if err := client.Del(context.Background(), "redstalk:{0}:batch:"+s.parts[0].instance.name()).Err(); err != nil {
 		t.Fatal(err) // as if others had declared it dead
 	}
 	do(s, put("y"))
@@ -105,7 +105,7 @@ func TestForfeited(t *testing.T) {
 		}
 	}
 	other := openAt(t, server.URL(), patient)
-	instance := *s.parts[0].instance.Load()
+	instance := s.parts[0].instance.name()
 	const key = "redstalk:{0}:reserved:"
 	for _, old := range client.Keys(context.Background(), key+"*").Val() {
 		if old == key+instance {
@@ -131,7 +131,7 @@ func TestForfeited(t *testing.T) {
 	}
 	do(s, storage.Op{Kind: storage.Leave, Holder: 1})
 	if n := len(s.parts[0].holdings.forfeited); n != 0 {
-		t.Errorf("%d holders that are gone are remembered", n)
+		t.Errorf("%d holders that are gone are still known", n)
 	}
 }
 
@@ -155,7 +155,7 @@ func TestLayoutIsMarkedAgain(t *testing.T) {
 	}
 }
 
-// TestClockStep: when the clock of Redis is set forward, those who gave a heartbeat
+// TestClockStep: when the clock of Redis is set forward, those who sent a heartbeat
 // before are not dead.
 func TestClockStep(t *testing.T) {
 	server := redistest.Start(t)
@@ -163,7 +163,7 @@ func TestClockStep(t *testing.T) {
 	o := Options{URL: server.URL(), Timeout: patient, redisStep: func() time.Duration { return step }}
 	a, b := openWith(t, o), openWith(t, o)
 	p := a.parts[0]
-	p.do(func(*call) { p.trouble = time.Time{} }) // as if it had been there for long
+	p.do(func(*call) { p.heartbeat.doubt(time.Time{}) }) // as if it had been there for long
 	do(b, put("x"))
 	if got := do(b, take(1)); got.ID != 1 {
 		t.Fatalf("%+v", got)
@@ -171,8 +171,8 @@ func TestClockStep(t *testing.T) {
 	step = 10 * time.Second
 	for range 3 {
 		p.do(func(c *call) {
-			p.beaten = time.Time{}
-			p.encodeBeat(c)
+			p.heartbeat.last = time.Time{}
+			p.encodeHeartbeat(c)
 		})
 	}
 	if got := do(a, take(2)); !got.NotFound {

@@ -69,15 +69,15 @@ func (t *trip) advance(out dispatch) {
 			continue
 		case at == several && op.Kind == storage.Take:
 			t.next++
-			newSearch(t, op).look(out)
+			newSearch(t, op).nextRound(out)
 			return
 		case at == several && op.Kind != storage.Attend:
 			t.next++
 			t.legs = t.everywhere(op)
 		default:
-			t.legs = t.gather()
+			t.legs = t.nextLegs()
 		}
-		if t.begin(out) {
+		if t.dispatchLegs(out) {
 			return
 		}
 	}
@@ -91,9 +91,9 @@ func (s *Store) idle(op *storage.Op, at int) bool {
 	return at != several && op.Kind == storage.Take && op.Wait && s.parts[at].ailing.Load()
 }
 
-// begin has the legs carried out, and returns whether there is an answer to wait
+// dispatchLegs has the legs carried out, and returns whether there is an answer to wait
 // for.
-func (t *trip) begin(out dispatch) bool {
+func (t *trip) dispatchLegs(out dispatch) bool {
 	t.legs = slices.DeleteFunc(t.legs, func(l *leg) bool {
 		leave := t.store.parts[l.at].ailing.Load() && l.mayFollow()
 		if leave {
@@ -194,7 +194,7 @@ func (s *Store) soon(h tube.Holder, but int) time.Duration {
 	soon := storage.Forever
 	for at, p := range s.parts {
 		if at != but {
-			soon = min(soon, p.holdings.soon(h, p.now()))
+			soon = min(soon, p.holdings.soon(h, p.clock.now()))
 		}
 	}
 	return soon
@@ -212,21 +212,21 @@ func (t *trip) everywhere(op *storage.Op) (legs []*leg) {
 	return legs
 }
 
-// gather returns the legs of as many of the next operations as may be under
+// nextLegs returns the legs of as many of the next operations as may be under
 // way together.
-func (t *trip) gather() []*leg {
+func (t *trip) nextLegs() []*leg {
 	ops, first := t.batch.Ops, t.next
-	run := newRun()
+	together := newStretch()
 	for t.next < len(ops) {
 		op := &ops[t.next]
 		at := placeOfOp(op, len(t.store.parts))
-		if t.store.idle(op, at) || !run.takes(op, at) {
+		if t.store.idle(op, at) || !together.accept(op, at) {
 			break
 		}
 		t.next++
 	}
-	if run.same {
-		return []*leg{{at: run.first, ops: ops[first:t.next]}}
+	if together.same {
+		return []*leg{{at: together.first, ops: ops[first:t.next]}}
 	}
 	var legs []*leg
 	for i := first; i < t.next; i++ {
@@ -269,11 +269,11 @@ func legTo(legs *[]*leg, at int) *leg {
 	return l
 }
 
-// run is operations that follow each other and may be under way together: those
+// stretch is operations that follow each other and may be under way together: those
 // of one partition, and with them, in all, who attends a tube, which is
 // independent of everything elsewhere; or nothing but reads, or nothing but
 // takes.
-type run struct {
+type stretch struct {
 	first  int  // the partition of the first operation; several if there is none
 	same   bool // all are of that one
 	where  int  // the partition of the first that does not attend
@@ -290,27 +290,27 @@ const (
 	takes
 )
 
-func newRun() *run { return &run{first: several, same: true, where: several} }
+func newStretch() *stretch { return &stretch{first: several, same: true, where: several} }
 
-// takes adds an operation on a partition, if it may be in the run.
-func (r *run) takes(op *storage.Op, at int) bool {
+// accept adds an operation on a partition, if it may be in the stretch.
+func (s *stretch) accept(op *storage.Op, at int) bool {
 	switch its := sortOf(op); {
 	case op.Kind == storage.Attend:
 	case at == several:
 		return false
-	case r.where == several:
-		r.where, r.sort = at, its
-	case r.sort == its && its != writes:
-		r.spread = r.spread || at != r.where
-	case r.spread || at != r.where:
+	case s.where == several:
+		s.where, s.sort = at, its
+	case s.sort == its && its != writes:
+		s.spread = s.spread || at != s.where
+	case s.spread || at != s.where:
 		return false
 	default:
-		r.sort = writes
+		s.sort = writes
 	}
-	if r.first == several {
-		r.first = at
+	if s.first == several {
+		s.first = at
 	}
-	r.same = r.same && at != several && at == r.first
+	s.same = s.same && at != several && at == s.first
 	return true
 }
 

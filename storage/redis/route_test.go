@@ -16,9 +16,9 @@ import (
 	"redstalk/tube"
 )
 
-// TestRuns: what may be under way together. An operation is a letter and the
+// TestStretches: what may be under way together. An operation is a letter and the
 // partitions that it concerns: put, take, read, attend; Leave is all of them.
-func TestRuns(t *testing.T) {
+func TestStretches(t *testing.T) {
 	for script, want := range map[string]string{
 		"p0 p0 t0 r0":          "[p0 p0 t0 r0]",
 		"p0 p1 p1 p0":          "[p0] [p1 p1] [p0]",
@@ -42,7 +42,7 @@ func TestRuns(t *testing.T) {
 	}
 }
 
-// planned goes through the runs of a script in four partitions.
+// planned goes through the stretches of a script in four partitions.
 func planned(script string) string {
 	s := &Store{}
 	for range 4 {
@@ -62,7 +62,7 @@ func planned(script string) string {
 		}
 		first := trip.next
 		var legs []string
-		for _, l := range trip.gather() {
+		for _, l := range trip.nextLegs() {
 			var its []string
 			for i := range l.ops {
 				from := first + i
@@ -122,8 +122,8 @@ func TestOrderOverPartitions(t *testing.T) {
 		if i >= 30 {
 			its = b
 		}
-		if i == 30 { // b hears of a's ids with its next sign of life
-			if err := b.each(func(p *partition) error { return p.do(p.encodeBeat) }); err != nil {
+		if i == 30 { // b hears of a's ids with its next heartbeat
+			if err := b.each(func(p *partition) error { return p.do(p.encodeHeartbeat) }); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -85,7 +85,7 @@ func TestManyAtOnce(t *testing.T) {
 	}
 	storage.DoWait(s, takes)
 	look("ready:t", 0)
-	look("reserved:"+*s.parts[0].instance.Load(), n)
+	look("reserved:"+s.parts[0].instance.name(), n)
 	for i := range takes {
 		if a := takes[i].Answer; a.Err != nil || a.ID != puts[i].Answer.ID {
 			t.Fatalf("take %d: %+v, want job %d", i, a, puts[i].Answer.ID)

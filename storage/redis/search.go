@@ -18,7 +18,7 @@ type search struct {
 	trip   *trip
 	op     *storage.Op
 	places []place
-	wait   bool // this look is the one before waiting
+	wait   bool // this round is the one before waiting
 	rounds int
 
 	heads []head       // of the places, in this round
@@ -39,7 +39,7 @@ type head struct {
 	id    uint64
 }
 
-// maxRounds is after how many looks in vain the best is taken whatever came
+// maxRounds is after how many rounds in vain the best is taken whatever came
 // meanwhile.
 const maxRounds = 16
 
@@ -62,9 +62,9 @@ func (s *search) add(at int, name string) {
 	s.places = append(s.places, place{at, []string{name}})
 }
 
-// look begins a round. Partitions that fail are left out, unless none of the
+// nextRound begins a round. Partitions that fail are left out, unless none of the
 // others has a job and nobody waits for one.
-func (s *search) look(out dispatch) {
+func (s *search) nextRound(out dispatch) {
 	s.rounds++
 	heads := make([]head, len(s.places)) // of this round only: what fails may answer later
 	s.heads = heads
@@ -89,21 +89,10 @@ func (s *search) look(out dispatch) {
 
 // ask returns the unit that finds out what is best in a place.
 func (s *search) ask(p *place, h *head) *unit {
-	read := func(r *reply) {
-		if h.found = r.found(); h.found {
-			h.pri, h.id = uint32(r.int64()), r.key()
-		}
-	}
-	waits := boolArg(s.wait && s.op.Wait)
+	wait := s.wait && s.op.Wait
 	return &unit{
-		since: s.trip.since,
-		upkeep: func(c *call) {
-			c.add(read, "best", waits, len(p.tubes))
-			c.ops += len(p.tubes)
-			for i := range p.tubes {
-				c.args = append(c.args, &p.tubes[i])
-			}
-		},
+		since:  s.trip.since,
+		upkeep: func(c *call) { encodeBest(c, p, wait, h) },
 		after: func(err error) {
 			if err != nil {
 				h.err = err
@@ -133,7 +122,7 @@ func (s *search) none(err error, out dispatch) {
 	switch {
 	case !s.wait && (err != nil || s.op.Wait):
 		s.wait = true
-		s.look(out)
+		s.nextRound(out)
 	case err != nil && !s.op.Wait:
 		s.op.Answer = storage.Answer{Err: err}
 		s.trip.advance(out)
@@ -185,7 +174,7 @@ func (s *search) taken(a *storage.Answer) {
 	out := make(dispatch, len(s.trip.store.parts))
 	if a.NotFound && s.rounds < maxRounds {
 		s.wait = false
-		s.look(out)
+		s.nextRound(out)
 	} else {
 		if s.op.Answer = *a; a.NotFound {
 			s.op.Answer.Soon = s.trip.store.soon(s.op.Holder, several)

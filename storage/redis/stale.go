@@ -1,7 +1,6 @@
 package redis
 
 import (
-	"slices"
 	"time"
 
 	"redstalk/storage"
@@ -20,11 +19,11 @@ const freshFor = 2 * time.Second
 
 // isStale returns whether the answer to the call gives somebody a job, and it has
 // been too long since Redis confirmed that the instance is alive.
-func (p *partition) isStale() bool {
-	if elapsed(p.vouched(), p.now()) <= freshFor {
+func (p *partition) isStale(c *call) bool {
+	if elapsed(c.vouched(), p.clock.now()) <= freshFor {
 		return false
 	}
-	for _, u := range p.units {
+	for _, u := range c.units {
 		if u.batch == nil || u.abandoned {
 			continue
 		}
@@ -43,26 +42,26 @@ func givesJob(op *storage.Op) bool {
 	return takes && op.Answer.ID != 0
 }
 
-// vouchForPast hands out what came of the last call, if it is still to be handed
-// out. Redis has answered a call that was sent at that time. Until the instance is
-// known to be alive lately it asks again; if it is not, or Redis does not say, nobody
-// gets a job.
-func (p *partition) vouchForPast(sent time.Time) {
-	o, begun, pause := &p.overlap, time.Now(), firstPause
-	for o.untold {
-		o.past.confirmed = sent
-		if p.tellPast(); !o.untold {
+// vouchForAnswered hands out what came of the last call that Redis has answered, if it
+// is still to be handed out. Redis has answered a call that was sent at that time. Until
+// the instance is known to be alive lately it asks again; if it is not, or Redis does
+// not say, nobody gets a job.
+func (p *partition) vouchForAnswered(sent time.Time) {
+	begun, pause := time.Now(), firstPause
+	for c := p.pipeline.answered; p.pipeline.answered != nil; {
+		c.confirmed = sent
+		if p.tellAnswered(); p.pipeline.answered == nil {
 			return
 		}
-		sent = p.now()
+		sent = p.clock.now()
 		switch err := p.confirm(); {
 		case err == nil:
 		case reactionTo(err) == hold && time.Since(begun) < p.options.Timeout:
 			time.Sleep(pause)
 			pause = min(2*pause, longestPause)
-			sent = o.past.confirmed
+			sent = c.confirmed
 		default:
-			p.withdraw(err)
+			p.withdraw(c, err)
 		}
 	}
 }
@@ -70,28 +69,18 @@ func (p *partition) vouchForPast(sent time.Time) {
 // confirm asks Redis whether this instance is alive, by a call that does nothing
 // and so leaves no record.
 func (p *partition) confirm() error {
-	c := &call{}
-	c.reset(p.prefix)
-	node, err := p.node()
-	if err != nil {
-		return err
-	}
-	p.serials++
-	p.head(c, p.serials, "")
-	was := p.sent // that of the call whose answer is at hand
-	_, err = p.invoke(node, c.args)
-	p.sent = was
-	return err
+	c := p.newCall()
+	defer p.recycle(c)
+	c.kind = question
+	return p.ask(c)
 }
 
-// withdraw takes back the jobs that the past call has given to somebody, who has
-// not been told. If others have them the next call says so (LOST); if that is not
-// known they are given back.
-func (p *partition) withdraw(err error) {
-	o := &p.overlap
-	p.flight, o.past = o.past, p.flight
+// withdraw takes back the jobs that a call has given to somebody, who has not been
+// told. If others have them the next call says so (LOST); if that is not known they are
+// given back.
+func (p *partition) withdraw(c *call, err error) {
 	var unheard []reservation
-	for _, u := range p.units {
+	for _, u := range c.units {
 		if u.abandoned {
 			continue
 		}
@@ -101,17 +90,13 @@ func (p *partition) withdraw(err error) {
 		}
 	}
 	p.log.Warn("this instance stood still; jobs that it had reserved are not handed out", "jobs", len(unheard), "err", err)
-	p.flight, o.past = o.past, p.flight
 	p.giveBack(unheard)
 }
 
 // withdrawEarlier takes back the jobs that units have got by earlier calls and were
-// not told of, because they are not done.
-func (p *partition) withdrawEarlier(err error) {
-	p.mu.Lock()
-	units := append(slices.Clone(p.queue), p.units...)
-	p.mu.Unlock()
-	for _, u := range units {
+// not told of, because they are not done: those of a call, and those that wait.
+func (p *partition) withdrawEarlier(c *call, err error) {
+	for _, u := range append(p.inbox.waiting(), c.units...) {
 		if u.abandoned {
 			continue
 		}

@@ -40,11 +40,11 @@ func TestStoodStill(t *testing.T) {
 			"reserve-job": {put("new"), move(tube.ReserveJob, 1, 1)},
 		} {
 			t.Run(name+" "+kind, func(t *testing.T) {
-				lab := newGroupLab(t)
+				lab := newTestbed(t)
 				proxy := redistest.NewProxy(t, lab.redis)
 				a := lab.open(proxy.URL(), patient)
 				do(lab.s, put("old"))
-				lab.s.parts[0].do(func(*call) { lab.s.parts[0].trouble = time.Time{} })
+				lab.s.parts[0].do(func(*call) { lab.s.parts[0].heartbeat.doubt(time.Time{}) })
 				between(proxy, "move", nil)
 				between(proxy, "old", nil)
 				word := "take"

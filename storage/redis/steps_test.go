@@ -45,15 +45,15 @@ func atMost(t *testing.T, server *redistest.Server, most int, what func()) {
 // at once, but in calls that are short each.
 func TestDeadInstanceInSteps(t *testing.T) {
 	const jobs, tubes = 6000, 5000
-	lab := newGroupLab(t)
+	lab := newTestbed(t)
 	s := lab.open(lab.redis.URL(), patient)
 	putMany(t, s, jobs, 5)
-	for range jobs / maxRun {
-		takeMany(t, s, maxRun)
+	for range jobs / maxTogether {
+		takeMany(t, s, maxTogether)
 	}
 	attendAll(s, names(tubes))
 	s.crash()
-	lab.s.parts[0].do(func(*call) { lab.s.parts[0].trouble = time.Time{} })
+	lab.s.parts[0].do(func(*call) { lab.s.parts[0].heartbeat.doubt(time.Time{}) })
 	lab.ahead.Add(int64(10 * time.Second))
 	atMost(t, lab.redis, 20*maxMoves, func() {
 		lab.s.Tick() // one, as in a second
@@ -75,12 +75,12 @@ func TestDeadInstanceInSteps(t *testing.T) {
 // TestHintsOfTheDead: what a dead instance was told and did not read is told to the
 // next one that waits.
 func TestHintsOfTheDead(t *testing.T) {
-	lab := newGroupLab(t)
+	lab := newTestbed(t)
 	dead := lab.open(lab.redis.URL(), patient)
 	waiting := take(1)
 	waiting.Wait = true
-	dead.parts[0].do(func(c *call) { // nobody reads its mail
-		for _, m := range dead.mails {
+	dead.parts[0].do(func(c *call) { // nobody reads its notifications
+		for _, m := range dead.notifications {
 			m.cancel()
 			m.wait()
 		}
@@ -98,7 +98,7 @@ func TestHintsOfTheDead(t *testing.T) {
 	default:
 	}
 	dead.crash()
-	lab.s.parts[0].do(func(*call) { lab.s.parts[0].trouble = time.Time{} })
+	lab.s.parts[0].do(func(*call) { lab.s.parts[0].heartbeat.doubt(time.Time{}) })
 	lab.ahead.Add(int64(10 * time.Second))
 	lab.s.Tick()
 	select {
@@ -289,11 +289,11 @@ func TestGivenBackOnce(t *testing.T) {
 	do(s, put("x"))
 	do(s, take(1))
 	old := p.holdings.some(1, 1)
-	p.do(func(*call) { p.encodeGiveBack(old) })
+	p.do(func(c *call) { p.encodeGiveBack(c, old) })
 	if a := do(s, take(2)); a.ID != 1 {
 		t.Fatalf("%+v", a)
 	}
-	p.do(func(*call) { p.encodeGiveBack(old) }) // once more, late
+	p.do(func(c *call) { p.encodeGiveBack(c, old) }) // once more, late
 	if a := do(s, take(3)); !a.NotFound {
 		t.Errorf("given to a third one: %+v", a)
 	}

@@ -3,7 +3,6 @@ package redis
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -16,17 +15,6 @@ import (
 )
 
 const (
-	// beatEvery is how often an instance gives a sign of life, which may come
-	// half as early and half as late again.
-	beatEvery = time.Second
-
-	// silence is how long an instance may give none before the others give
-	// back what it has reserved.
-	silence = 3 * time.Second
-
-	// tickLimit bounds how many due things one tick does in Redis.
-	tickLimit = 250
-
 	// DefaultTimeout is how long an operation is held up while Redis fails.
 	DefaultTimeout = 5 * time.Second
 
@@ -88,26 +76,25 @@ type Options struct {
 	// it says nothing if they do not go together.
 	clocksApart bool
 
-	// groupFrom is how many jobs reserved together make a group; 0: as many
+	// leaseSetFrom is how many jobs reserved together make a lease set; 0: as many
 	// as usual. Small ones are for tests.
-	groupFrom int
+	leaseSetFrom int
 
 	// budget is how many bytes of records a reply brings; 0: as many as usual.
 	// A small one is for tests.
 	budget int
 
-	// forgetful is an instance that remembers no bodies, for tests.
-	forgetful bool
+	// noBodyCache is an instance that caches no bodies, for tests.
+	noBodyCache bool
 }
 
 // Store is a storage.Store in Redis.
 type Store struct {
-	link    *link
-	letters *link // may be the same
-	parts   []*partition
-	mails   []*mail // of each partition
-	pulses  []*pulse
-	log     *slog.Logger
+	link          *link
+	parts         []*partition
+	notifications []*notifications // of each partition
+	pulses        []*pulse         // likewise
+	log           *slog.Logger
 }
 
 // Open connects to Redis, checks that what is under the namespace can be
@@ -125,16 +112,12 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.Partitions, err = partitionsFor(o.Partitions, a.kind); err != nil {
 		return nil, err
 	}
-	l := newLink(a, o, o.Partitions == 1)
+	l := newLink(a, o)
 	if err := ready(ctx, l, o); err != nil {
 		l.Close()
 		return nil, fmt.Errorf("using Redis at %s: %w", a.where(), a.hide(err))
 	}
-	letters := l
-	if l.direct {
-		letters = newLink(a, o, false) // to wait for letters takes long
-	}
-	s := newStore(l, letters, o)
+	s := newStore(l, o)
 	if err := s.each(func(p *partition) error { return p.do(func(*call) {}) }); err != nil {
 		s.hangUp()
 		s.end()
@@ -143,16 +126,15 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
-// newStore sets up the partitions. Letters have a link of their own if not that
-// of the calls.
-func newStore(l, letters *link, o Options) *Store {
-	s, ids, late := &Store{link: l, letters: letters, log: o.Log}, &order{}, &tardiness{log: o.Log}
+// newStore sets up the partitions.
+func newStore(l *link, o Options) *Store {
+	s, ids, late := &Store{link: l, log: o.Log}, &order{}, &tardiness{log: o.Log}
 	for number := range o.Partitions {
 		p := newPartition(l, o, ids, late, number)
 		s.parts = append(s.parts, p)
-		s.mails = append(s.mails, newMail(p, letters))
-		s.pulses = append(s.pulses, newPulse(p, letters))
-		go p.run()
+		s.notifications = append(s.notifications, newNotifications(p, l))
+		s.pulses = append(s.pulses, newPulse(p, l))
+		go p.work()
 	}
 	return s
 }
@@ -199,14 +181,11 @@ func (deaf) Ready(string) bool  { return true }
 func (deaf) Waiting(string) int { return 0 }
 func (deaf) Due(time.Duration)  {}
 
-// newInstance makes up a name of 8 characters.
-func newInstance() string { return rand.Text()[:8] }
-
 // Listen implements storage.Store.
 func (s *Store) Listen(l storage.Listener) {
 	for i, p := range s.parts {
 		p.listen(l)
-		s.mails[i].start()
+		s.notifications[i].start()
 	}
 }
 
@@ -282,9 +261,7 @@ func (p *partition) resign() error {
 	var err error
 	var from atomic.Int64
 	for from.Store(-1); from.Load() != reclaimed && err == nil; {
-		err = p.do(func(c *call) {
-			c.add(func(r *reply) { from.Store(r.int64()) }, "resign", maxMoves, from.Load())
-		})
+		err = p.do(func(c *call) { encodeResign(c, &from) })
 	}
 	return err
 }
@@ -299,17 +276,14 @@ func (s *Store) end() {
 
 // hangUp ends everything that talks to Redis.
 func (s *Store) hangUp() error {
-	for _, m := range s.mails {
+	for _, m := range s.notifications {
 		m.cancel()
 	}
 	for _, is := range s.pulses {
 		is.cancel()
 	}
 	err := s.link.Close()
-	if s.letters != s.link {
-		err = cmp.Or(err, s.letters.Close())
-	}
-	for _, m := range s.mails {
+	for _, m := range s.notifications {
 		m.wait()
 	}
 	for _, is := range s.pulses {

@@ -14,8 +14,8 @@ import (
 )
 
 // engines opens stores on one Redis, each engine in a namespace of its own, with
-// a clock that is moved by hand, and with groups of two jobs. Every second one
-// remembers no bodies.
+// a clock that is moved by hand, and with lease sets of two jobs. Every second one
+// caches no bodies.
 type engines struct {
 	url        string
 	partitions int // 0: as many as usual
@@ -28,8 +28,8 @@ func (e *engines) fresh(testing.TB) *storetest.Engine {
 	var ahead atomic.Int64
 	o := Options{
 		URL: e.url, Namespace: fmt.Sprintf("test%d", e.opened), Partitions: e.partitions,
-		skew:      func() time.Duration { return time.Duration(ahead.Load()) },
-		groupFrom: 2, forgetful: e.opened%2 == 0,
+		skew:         func() time.Duration { return time.Duration(ahead.Load()) },
+		leaseSetFrom: 2, noBodyCache: e.opened%2 == 0,
 	}
 	open := func(t testing.TB) storage.Store {
 		s, err := Open(context.Background(), o)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"redstalk/storage"
@@ -24,12 +25,14 @@ const (
 )
 
 // upkeep is what a partition has done now and then, whatever connections want:
-// giving a sign of life, and doing what is due. Times are by the local clock,
+// sending a heartbeat, and doing what is due. Times are by the local clock,
 // moved as that of Redis is in tests.
 type upkeep struct {
+	elsewhere atomic.Bool // the last tick has found something due that another instance has to do
+
 	mu      sync.Mutex
 	running bool
-	beat    time.Time // of the last sign of life that was asked for
+	beat    time.Time // of the last heartbeat that was asked for
 	due     time.Time // of the next thing, as far as is known
 }
 
@@ -58,18 +61,18 @@ func (u *upkeep) left(now time.Time) time.Duration {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.running {
-		return beatEvery
+		return heartbeatEvery
 	}
 	return u.due.Sub(now)
 }
 
 // begin returns whether there is something to do, and none under way, and
-// whether that is a sign of life, too. It is asked again after beatEvery at the
-// latest: a sign is given if the next one would come late then.
+// whether that is a heartbeat, too. It is asked again after heartbeatEvery at the
+// latest: a heartbeat is sent if the next one would come late then.
 func (u *upkeep) begin(now time.Time, always bool) (is, beat bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	beat = now.Sub(u.beat) >= beatEvery/2
+	beat = now.Sub(u.beat) >= heartbeatEvery/2
 	if u.running || !always && !beat && u.due.After(now) {
 		return false, false
 	}
@@ -90,21 +93,21 @@ func (u *upkeep) end() {
 // unless it is always to be done, or it is under way still. Otherwise how it ended
 // comes over the channel.
 func (p *partition) tick(ended chan<- error, always bool) bool {
-	is, beat := p.upkeep.begin(p.now(), always || p.of == 1)
+	is, beat := p.upkeep.begin(p.clock.now(), always || p.of == 1)
 	if !is {
 		return false
 	}
 	u := &unit{upkeep: func(c *call) {
 		if beat {
-			p.encodeBeat(c)
-			p.encodeAttendances()
+			p.encodeHeartbeat(c)
+			p.encodeAttendances(c)
 		}
 		p.encodeTick(c)
 	}}
 	u.after = func(err error) {
 		p.upkeep.end()
 		if p.of > 1 { // whoever began it may not have waited
-			left := p.upkeep.left(p.now())
+			left := p.upkeep.left(p.clock.now())
 			if err != nil {
 				left = max(left, tickAgain)
 			}
@@ -119,7 +122,7 @@ func (p *partition) tick(ended chan<- error, always bool) bool {
 	return true
 }
 
-// Tick implements storage.Store. It also gives the signs of life when they are
+// Tick implements storage.Store. It also sends the heartbeats when they are
 // due; the time until then bounds what it returns. Each partition has its own
 // upkeep, so one that fails holds up none of the others. What other instances know
 // to be due is left to them.
@@ -159,10 +162,10 @@ func (s *Store) tick(everywhere bool) (next time.Duration, all bool, err error) 
 	}
 	all = begun == len(s.parts)
 	errs := s.await(ended, begun)
-	next = beatEvery
+	next = heartbeatEvery
 	for _, p := range s.parts {
-		next = min(next, p.upkeep.left(p.now()))
-		all = all && !p.elsewhere.Load()
+		next = min(next, p.upkeep.left(p.clock.now()))
+		all = all && !p.upkeep.elsewhere.Load()
 	}
 	if len(errs) > 0 {
 		if len(errs) == len(s.parts) {

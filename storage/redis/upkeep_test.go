@@ -90,8 +90,8 @@ func TestSignsOfLifeAreRegular(t *testing.T) {
 		if beat {
 			last = now
 		}
-		if next := now.Add(beatEvery).Sub(last); next > beatEvery*3/2 {
-			t.Errorf("after %d ms: the next sign of life may come %v after the last", at, next)
+		if next := now.Add(heartbeatEvery).Sub(last); next > heartbeatEvery*3/2 {
+			t.Errorf("after %d ms: the next heartbeat may come %v after the last", at, next)
 		}
 	}
 }

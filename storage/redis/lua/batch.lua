@@ -24,7 +24,7 @@
 --                          the batch all the same: it puts nothing
 --            ahead=MS      in tests: to be added to the clock
 --            step=MS       in tests: to be added to the clock, and to the one in the reply
---            group=N       in tests: how many jobs make a lease set
+--            leaseset=N    in tests: how many jobs make a lease set
 --            budget=N      in tests: how many bytes of records one reply brings
 -- ARGV[6]  id from which on the instance has the bodies of the ranges that it has put
 --          in its body cache

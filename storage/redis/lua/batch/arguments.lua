@@ -17,7 +17,7 @@ if OPTIONS ~= '' then
   partitions, partition, least = option.partitions or 1, option.number or 0, option.least or 0
   ahead, step = option.ahead or 0, option.step or 0
   void, registering, largest_put = option.void == 1, option.register == 1, option.largest
-  LEASE_SET_FROM, BUDGET = option.group or LEASE_SET_FROM, option.budget or BUDGET
+  LEASE_SET_FROM, BUDGET = option.leaseset or LEASE_SET_FROM, option.budget or BUDGET
   -- Redis lets a script write if its first write was one that needs no memory.
   if option.full then call('DEL', PREFIX .. 'none') end
 end

@@ -207,8 +207,10 @@ function STEPS.changes()
   return redis.sha1hex(table.concat(all, ' '))
 end
 
--- groups instance here there from → where to go on
-function STEPS.groups() return check_lease_sets(ARGV[5], ARGV[6], ARGV[7], number(ARGV[8])) end
+-- lease-sets instance here there from → where to go on
+STEPS['lease-sets'] = function()
+  return check_lease_sets(ARGV[5], ARGV[6], ARGV[7], number(ARGV[8]))
+end
 
 -- reserved instance from → where to go on, all jobs, those in lease sets, and tubes with the
 -- number of theirs

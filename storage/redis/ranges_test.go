@@ -54,35 +54,45 @@ func takeMany(t *testing.T, s *Store, n int) (ids []uint64, bodies []string) {
 	return ids, bodies
 }
 
-// TestReadyRuns: jobs that are put together are one member of the sorted set, and
-// whatever happens to one of them leaves the others as they are.
-func TestReadyRuns(t *testing.T) {
-	server := redistest.Start(t)
-	client, ctx := server.Client(t), context.Background()
-	s := openAt(t, server.URL(), patient)
+// readyMembers are the members of tube t's sorted set of ready jobs: ids without zeros
+// in front, and for ranges how many jobs they have and of which priority.
+func readyMembers(t *testing.T, server *redistest.Server, s *Store) (got []string) {
 	const prefix = "redstalk:{0}:"
+	for _, member := range server.Client(t).ZRange(context.Background(), prefix+"ready:t", 0, -1).Val() {
+		id, terms, _ := strings.Cut(strings.TrimPrefix(member, prefix), ";")
+		terms = strings.TrimSuffix(terms, ";600;"+s.parts[0].instance.name())
+		got = append(got, strings.TrimSuffix(strings.TrimLeft(id, "0")+";"+terms, ";"))
+	}
+	return got
+}
+
+// wantReady checks how many jobs are urgent and ready, in tube t and in all.
+func wantReady(t *testing.T, s *Store, what string, urgent, ready uint64) {
+	t.Helper()
+	its := do(s, storage.Op{Kind: storage.TubeStats, Tube: "t"}).TubeStats
+	if sum := figures(t, s); its.Urgent != urgent || its.Ready != ready || sum.Urgent != urgent || sum.Ready != ready {
+		t.Errorf("%s: %d urgent and %d ready jobs in the tube, %d and %d in all; want %d and %d",
+			what, its.Urgent, its.Ready, sum.Urgent, sum.Ready, urgent, ready)
+	}
+}
+
+// TestReadyRanges: jobs that are put together are one member of the sorted set, and
+// whatever happens to one of them leaves the others as they are.
+func TestReadyRanges(t *testing.T) {
+	server := redistest.Start(t)
+	s := openAt(t, server.URL(), patient)
 	look := func(what string, urgent, ready uint64, want ...string) {
 		t.Helper()
-		var got []string
-		for _, member := range client.ZRange(ctx, prefix+"ready:t", 0, -1).Val() {
-			id, run, _ := strings.Cut(strings.TrimPrefix(member, prefix), ";")
-			run = strings.TrimSuffix(run, ";600;"+*s.parts[0].instance.Load())
-			got = append(got, strings.TrimSuffix(strings.TrimLeft(id, "0")+";"+run, ";"))
-		}
-		if !slices.Equal(got, want) {
+		if got := readyMembers(t, server, s); !slices.Equal(got, want) {
 			t.Errorf("%s: ready:t has %q, want %q", what, got, want)
 		}
-		its := do(s, storage.Op{Kind: storage.TubeStats, Tube: "t"}).TubeStats
-		if sum := figures(t, s); its.Urgent != urgent || its.Ready != ready || sum.Urgent != urgent || sum.Ready != ready {
-			t.Errorf("%s: %d urgent and %d ready jobs in the tube, %d and %d in all; want %d and %d",
-				what, its.Urgent, its.Ready, sum.Urgent, sum.Ready, urgent, ready)
-		}
+		wantReady(t, s, what, urgent, ready)
 		if _, wrong := checkAt(t, server.URL(), false); len(wrong) > 0 {
 			t.Errorf("%s: %q", what, wrong)
 		}
 	}
-	putMany(t, s, runFrom-1, 5)
-	look("too few for a run", 3, 3, "1", "2", "3")
+	putMany(t, s, rangeFrom-1, 5)
+	look("too few for a range", 3, 3, "1", "2", "3")
 	putMany(t, s, 10, 5)
 	look("ten", 13, 13, "1", "2", "3", "4;10;5")
 	putMany(t, s, 6, 5000)
@@ -90,7 +100,7 @@ func TestReadyRuns(t *testing.T) {
 	if ids, _ := takeMany(t, s, 4); !slices.Equal(ids, []uint64{1, 2, 3, 4}) {
 		t.Errorf("took %d", ids)
 	}
-	look("part of a run taken", 9, 15, "5;9;5", "14;6;5000")
+	look("part of a range taken", 9, 15, "5;9;5", "14;6;5000")
 	if a := do(s, move(tube.Delete, 1, 8)); a.NotFound || a.Err != nil {
 		t.Errorf("%+v", a)
 	}
@@ -106,7 +116,7 @@ func TestReadyRuns(t *testing.T) {
 	}
 	look("the first one reserved by its id", 7, 12, "6;2;5", "9;5;5", "14;5;5000")
 	do(s, move(tube.Delete, 1, 7))
-	look("one is left of a run", 6, 11, "6", "9;5;5", "14;5;5000")
+	look("one is left of a range", 6, 11, "6", "9;5;5", "14;5;5000")
 	release := move(tube.Release, 1, 19)
 	release.Pri = 5
 	do(s, release)
@@ -124,9 +134,9 @@ func TestReadyRuns(t *testing.T) {
 	look("all taken", 0, 0)
 }
 
-// TestReadyRunsPastLostRecord: jobs of a run whose record somebody has deleted are
+// TestReadyRangesPastLostRecord: jobs of a range whose record somebody has deleted are
 // dropped, and those that are left counted all the same.
-func TestReadyRunsPastLostRecord(t *testing.T) {
+func TestReadyRangesPastLostRecord(t *testing.T) {
 	server := redistest.Start(t)
 	s := openAt(t, server.URL(), patient)
 	other := openAt(t, server.URL(), patient)
@@ -145,15 +155,15 @@ func TestReadyRunsPastLostRecord(t *testing.T) {
 	}
 }
 
-// TestReadyRunsTakenOnce: who asks again for what was taken, as the answer was lost, is
+// TestReadyRangesTakenOnce: who asks again for what was taken, as the answer was lost, is
 // told of the same jobs.
-func TestReadyRunsTakenOnce(t *testing.T) {
-	for _, name := range []string{"redstalk", "with,a;comma", "forgetful!"} {
+func TestReadyRangesTakenOnce(t *testing.T) {
+	for _, name := range []string{"redstalk", "with,a;comma", "cacheless!"} {
 		t.Run(name, func(t *testing.T) {
 			server := redistest.Start(t)
 			proxy := redistest.NewProxy(t, server)
 			s, err := Open(context.Background(), Options{
-				URL: proxy.URL(), Timeout: patient, Namespace: name, forgetful: name == "forgetful!", Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+				URL: proxy.URL(), Timeout: patient, Namespace: name, noBodyCache: name == "cacheless!", Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -187,15 +197,15 @@ func TestReadyRunsTakenOnce(t *testing.T) {
 	}
 }
 
-// TestRepairRuns damages runs, and has it found and set right.
-func TestRepairRuns(t *testing.T) {
+// TestRepairRanges damages ranges, and has it found and set right.
+func TestRepairRanges(t *testing.T) {
 	redis := redistest.Start(t)
 	ctx, client, p := context.Background(), redis.Client(t), "redstalk:{0}:"
 	s := openAt(t, redis.URL(), patient)
 	putMany(t, s, 5, 5)
 	putMany(t, s, 5, 5000)
 	s.Close()
-	client.Del(ctx, p+digits(2))                                                 // is in the first run
+	client.Del(ctx, p+digits(2))                                                 // is in the first range
 	client.ZAdd(ctx, p+"ready:t", goredis.Z{Score: 5000, Member: p + digits(7)}) // twice
 	client.HSet(ctx, p+"tube:t", "joined", 77, "joined-urgent", 77)              // are wrong
 	_, wrong := checkAt(t, redis.URL(), false)
@@ -222,28 +232,28 @@ func TestRepairRuns(t *testing.T) {
 	}
 }
 
-// TestCheckManyRuns: runs are looked at in parts, and if there are more members than
+// TestCheckManyRanges: ranges are looked at in parts, and if there are more members than
 // a script should look at, they are counted in parts, too.
-func TestCheckManyRuns(t *testing.T) {
+func TestCheckManyRanges(t *testing.T) {
 	redis := redistest.Start(t)
 	ctx, client, p := context.Background(), redis.Client(t), "redstalk:{0}:"
 	s := openAt(t, redis.URL(), patient)
-	putMany(t, s, 3*maxRun, 5)
+	putMany(t, s, 3*maxTogether, 5)
 	if got := client.ZCard(ctx, p+"ready:t").Val(); got != 3 {
-		t.Errorf("%d members, want 3 runs", got)
+		t.Errorf("%d members, want 3 ranges", got)
 	}
-	client.Del(ctx, p+digits(2), p+digits(3*maxRun-1))
+	client.Del(ctx, p+digits(2), p+digits(3*maxTogether-1))
 	client.HIncrBy(ctx, p+"counts", "deleted", 2)
 	client.HIncrBy(ctx, p+"tube:t", "joined", 1)
 	client.HIncrBy(ctx, p+"tube:t", "total", 1)
 	want := []string{
 		"joined of tube:t is 748, and should be 747",
 		"ready:t has " + digits(2) + ": there is no such job",
-		"ready:t has " + digits(3*maxRun-1) + ": there is no such job",
+		"ready:t has " + digits(3*maxTogether-1) + ": there is no such job",
 	}
 	jobs, wrong := checkAt(t, redis.URL(), false)
 	wrong = slices.DeleteFunc(wrong, func(what string) bool { return strings.Contains(what, "deleted") || strings.Contains(what, "deletes") })
-	if jobs != 3*maxRun-2 || !slices.Equal(wrong, want) {
+	if jobs != 3*maxTogether-2 || !slices.Equal(wrong, want) {
 		t.Errorf("%d jobs, %q", jobs, wrong)
 	}
 	var many []goredis.Z

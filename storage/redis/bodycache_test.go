@@ -41,11 +41,11 @@ func bodiesFrom(from, upto int) []string {
 	return all
 }
 
-// TestOwnBodies: what an instance has put into a run a short while ago Redis does
-// not send back, whether jobs are a group then or not; what others have put, or was
+// TestOwnBodies: what an instance has put into a range a short while ago Redis does
+// not send back, whether jobs are a lease set then or not; what others have put, or was
 // put long ago, or became a job by itself, it does.
 func TestOwnBodies(t *testing.T) {
-	lab := newGroupLab(t)
+	lab := newTestbed(t)
 	other := lab.open(lab.redis.URL(), patient)
 	recordsRead(t, lab.client)
 	taken := func(what string, s *Store, reads int, want []string) {
@@ -60,7 +60,7 @@ func TestOwnBodies(t *testing.T) {
 	}
 	putMany(t, lab.s, 50, 5)
 	taken("its own", lab.s, 0, bodiesFrom(0, 7))
-	taken("a group of its own", lab.s, 0, bodiesFrom(7, 30))
+	taken("a lease set of its own", lab.s, 0, bodiesFrom(7, 30))
 	taken("those of another instance", other, 1, bodiesFrom(30, 35))
 	taken("what that one has left", lab.s, 0, bodiesFrom(35, 50))
 	putMany(t, lab.s, 10, 5)
@@ -73,31 +73,31 @@ func TestOwnBodies(t *testing.T) {
 	recordsRead(t, lab.client)
 	taken("out of the middle", lab.s, 1, slices.Concat(bodiesFrom(8, 9), bodiesFrom(0, 4), bodiesFrom(5, 8), bodiesFrom(9, 10)))
 	putMany(t, lab.s, 10, 5)
-	lab.ahead.Add(int64(rememberFor))
+	lab.ahead.Add(int64(cacheFor))
 	taken("long ago", lab.s, 1, bodiesFrom(0, 10))
-	memory := lab.s.parts[0].memory
+	cache := lab.s.parts[0].bodies
 	putMany(t, lab.s, 10, 5)
-	if memory.bytes <= 0 || len(memory.runs) == 0 {
-		t.Errorf("%d bytes in %d runs are remembered", memory.bytes, len(memory.runs))
+	if cache.bytes <= 0 || len(cache.ranges) == 0 {
+		t.Errorf("%d bytes in %d ranges are cached", cache.bytes, len(cache.ranges))
 	}
 	taken("a moment ago", lab.s, 0, bodiesFrom(0, 10))
 	do(lab.s, storage.Op{Kind: storage.Peek, ID: 1})
-	if memory.bytes != 0 || len(memory.runs) != 0 {
-		t.Errorf("%d bytes in %d runs are remembered of what is gone", memory.bytes, len(memory.runs))
+	if cache.bytes != 0 || len(cache.ranges) != 0 {
+		t.Errorf("%d bytes in %d ranges are cached of what is gone", cache.bytes, len(cache.ranges))
 	}
-	memory.limit = 100
+	cache.limit = 100
 	putMany(t, lab.s, 10, 5)
 	putMany(t, lab.s, 10, 5)
-	taken("a run, and another one for which there was no room", lab.s, 1, slices.Concat(bodiesFrom(0, 10), bodiesFrom(0, 10)))
+	taken("a range, and another one for which there was no room", lab.s, 1, slices.Concat(bodiesFrom(0, 10), bodiesFrom(0, 10)))
 	if _, wrong := checkAt(t, lab.redis.URL(), false); len(wrong) > 0 {
 		t.Errorf("%q", wrong)
 	}
 }
 
-// TestOwnBodyGoesOn: a connection that takes a job of a run of its instance goes on
+// TestOwnBodyGoesOn: a connection that takes a job of a range of its instance goes on
 // with it in the same batch.
 func TestOwnBodyGoesOn(t *testing.T) {
-	lab := newGroupLab(t)
+	lab := newTestbed(t)
 	first := putMany(t, lab.s, 10, 5)
 	ops := []storage.Op{take(1), move(tube.Delete, 1, first), take(1), take(2)}
 	storage.DoWait(lab.s, ops)
@@ -115,7 +115,7 @@ func TestOwnBodyGoesOn(t *testing.T) {
 // TestForgottenWithRedis: where Redis has lost all, ids begin anew, and are those of
 // other jobs.
 func TestForgottenWithRedis(t *testing.T) {
-	lab := newGroupLab(t)
+	lab := newTestbed(t)
 	putMany(t, lab.s, 10, 5)
 	lab.client.FlushDB(context.Background())
 	prepare(context.Background(), lab.client, lab.s.parts[0].options)
@@ -129,14 +129,14 @@ func TestForgottenWithRedis(t *testing.T) {
 	if len(bodies) != 10 || bodies[0] != "new 0" || ops[0].Answer.ID != 1 {
 		t.Errorf("took %q, of which the first is job %d", bodies, ops[0].Answer.ID)
 	}
-	if memory := lab.s.parts[0].memory; memory.bytes != 0 {
-		t.Errorf("%d bytes are remembered", memory.bytes)
+	if cache := lab.s.parts[0].bodies; cache.bytes != 0 {
+		t.Errorf("%d bytes are cached", cache.bytes)
 	}
 	putMany(t, lab.s, 10, 5)
 	recordsRead(t, lab.client)
 	takeMany(t, lab.s, 10)
 	if n := recordsRead(t, lab.client); n != 0 {
-		t.Errorf("what was put since is not remembered: records were read %d times", n)
+		t.Errorf("what was put since is not cached: records were read %d times", n)
 	}
 }
 
@@ -217,21 +217,26 @@ func (m *many) note(at int, op *storage.Op) {
 	}
 }
 
-// TestMemory keeps, takes and forgets runs, in a partition of three.
-func TestMemory(t *testing.T) {
-	m := newMemory(Options{Partitions: 3})
+// putsFrom are puts of a partition of three that were answered, the first one with that
+// id. An empty body is none.
+func putsFrom(first uint64, bodies ...string) (puts []*storage.Op) {
+	for i, body := range bodies {
+		op := put(body)
+		if body == "" {
+			op.Body = nil
+		}
+		op.Answer.ID = first + 3*uint64(i)
+		puts = append(puts, &op)
+	}
+	return puts
+}
+
+// TestBodyCache keeps, takes and forgets ranges, in a partition of three.
+func TestBodyCache(t *testing.T) {
+	m := newBodyCache(Options{Partitions: 3})
 	begun := time.Unix(1000, 0)
 	keep := func(first uint64, after time.Duration, bodies ...string) {
-		var puts []*storage.Op
-		for i, body := range bodies {
-			op := put(body)
-			if body == "" {
-				op.Body = nil
-			}
-			op.Answer.ID = first + 3*uint64(i)
-			puts = append(puts, &op)
-		}
-		m.keep(puts, begun.Add(after))
+		m.keep(putsFrom(first, bodies...), begun.Add(after))
 	}
 	want := func(id uint64, body string, is bool) {
 		t.Helper()
@@ -252,17 +257,17 @@ func TestMemory(t *testing.T) {
 	for _, id := range []uint64{1, 11, 19, 46, 73} {
 		want(id, "", false)
 	}
-	if at := m.since(begun.Add(rememberFor - 1)); at != 0 {
-		t.Errorf("remembers from %d on, want all", at)
+	if at := m.since(begun.Add(cacheFor - 1)); at != 0 {
+		t.Errorf("cached from %d on, want all", at)
 	}
-	if at := m.since(begun.Add(rememberFor)); at != 19 {
-		t.Errorf("remembers from %d on, want 19", at)
+	if at := m.since(begun.Add(cacheFor)); at != 19 {
+		t.Errorf("cached from %d on, want 19", at)
 	}
 	want(10, "a", true) // a call that was made before
 	m.forget(19)
 	want(40, "d", true)
 	m.forget(19)
-	if m.bytes != 0 || m.done != 0 || len(m.runs) != 0 || m.since(begun.Add(time.Hour)) != 19 {
+	if m.bytes != 0 || m.done != 0 || len(m.ranges) != 0 || m.since(begun.Add(time.Hour)) != 19 {
 		t.Errorf("%+v is left", m)
 	}
 	keep(100, 0, "first")
@@ -270,15 +275,15 @@ func TestMemory(t *testing.T) {
 		keep(200+3*i, 0, "x")
 		want(200+3*i, "x", true)
 	}
-	if len(m.runs) > 200 {
-		t.Errorf("%d runs are kept of which nothing is left", len(m.runs))
+	if len(m.ranges) > 200 {
+		t.Errorf("%d ranges are kept of which nothing is left", len(m.ranges))
 	}
 	want(100, "first", true)
 	keep(5000, 0, "z")
 	if m.since(begun.Add(time.Hour)) != 5003 {
-		t.Error("the last run is not old")
+		t.Error("the last range is not old")
 	}
-	if m.forget(5003); m.bytes != 0 || len(m.runs) != 0 {
+	if m.forget(5003); m.bytes != 0 || len(m.ranges) != 0 {
 		t.Errorf("%+v is left", m)
 	}
 }

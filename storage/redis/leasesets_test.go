@@ -17,8 +17,8 @@ import (
 	"redstalk/tube"
 )
 
-// groupLab is an instance, and what Redis has of its reserved jobs.
-type groupLab struct {
+// testbed is an instance, and what Redis has of its reserved jobs.
+type testbed struct {
 	t      *testing.T
 	redis  *redistest.Server
 	client *goredis.Client
@@ -26,15 +26,15 @@ type groupLab struct {
 	ahead  atomic.Int64
 }
 
-func newGroupLab(t *testing.T) *groupLab {
+func newTestbed(t *testing.T) *testbed {
 	t.Helper()
-	lab := &groupLab{t: t, redis: redistest.Start(t)}
+	lab := &testbed{t: t, redis: redistest.Start(t)}
 	lab.client = lab.redis.Client(t)
 	lab.s = lab.open(lab.redis.URL(), patient)
 	return lab
 }
 
-func (lab *groupLab) open(url string, timeout time.Duration) *Store {
+func (lab *testbed) open(url string, timeout time.Duration) *Store {
 	lab.t.Helper()
 	s, err := Open(context.Background(), Options{
 		URL: url, Timeout: timeout, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
@@ -49,11 +49,11 @@ func (lab *groupLab) open(url string, timeout time.Duration) *Store {
 }
 
 // members returns a sorted set of the instance: ids without zeros in front, and
-// for groups how many jobs they have.
-func (lab *groupLab) members(kind string) []string {
+// for lease sets how many jobs they have.
+func (lab *testbed) members(kind string) []string {
 	const prefix = "redstalk:{0}:"
 	got := []string{}
-	key := prefix + kind + ":" + *lab.s.parts[0].instance.Load()
+	key := prefix + kind + ":" + lab.s.parts[0].instance.name()
 	for _, member := range lab.client.ZRange(context.Background(), key, 0, -1).Val() {
 		member, _, _ = strings.Cut(strings.TrimPrefix(member, prefix), ";g")
 		got = append(got, strings.TrimLeft(member, "0"))
@@ -61,16 +61,16 @@ func (lab *groupLab) members(kind string) []string {
 	return got
 }
 
-// look compares what Redis has reserved with what is wanted, ids or groups; the
+// look compares what Redis has reserved with what is wanted, ids or lease sets; the
 // figures with how many jobs that is; and has fsck find nothing.
-func (lab *groupLab) look(what string, reserved uint64, want ...string) {
+func (lab *testbed) look(what string, reserved uint64, want ...string) {
 	lab.t.Helper()
-	groups := slices.DeleteFunc(slices.Clone(want), func(m string) bool { return !strings.Contains(m, ";") })
+	sets := slices.DeleteFunc(slices.Clone(want), func(m string) bool { return !strings.Contains(m, ";") })
 	if got := lab.members("reserved"); !slices.Equal(got, want) {
 		lab.t.Errorf("%s: %q are reserved, want %q", what, got, want)
 	}
-	if got := lab.members("groups"); !slices.Equal(got, groups) {
-		lab.t.Errorf("%s: the groups are %q, want %q", what, got, groups)
+	if got := lab.members("groups"); !slices.Equal(got, sets) {
+		lab.t.Errorf("%s: the lease sets are %q, want %q", what, got, sets)
 	}
 	got, of := figures(lab.t, lab.s).Reserved, uint64(0)
 	if its := do(lab.s, storage.Op{Kind: storage.TubeStats, Tube: "t"}).TubeStats; its != nil {
@@ -85,7 +85,7 @@ func (lab *groupLab) look(what string, reserved uint64, want ...string) {
 }
 
 // remove has holder 1 delete jobs at once.
-func (lab *groupLab) remove(ids ...uint64) {
+func (lab *testbed) remove(ids ...uint64) {
 	lab.t.Helper()
 	var ops []storage.Op
 	for _, id := range ids {
@@ -99,20 +99,20 @@ func (lab *groupLab) remove(ids ...uint64) {
 	}
 }
 
-// TestGroups: jobs of a run that are reserved together are one member of the
+// TestLeaseSets: jobs of a range that are reserved together are one member of the
 // sorted sets, until the last one is deleted, or something else becomes of one.
-func TestGroups(t *testing.T) {
-	lab := newGroupLab(t)
+func TestLeaseSets(t *testing.T) {
+	lab := newTestbed(t)
 	s := lab.s
 	putMany(t, s, 15, 5)
 	takeMany(t, s, 15)
-	lab.look("too few for a group", 15, "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15")
+	lab.look("too few for a lease set", 15, "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15")
 	lab.remove(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
 	lab.look("deleted", 0)
 	putMany(t, s, 50, 5)
 	takeMany(t, s, 16)
 	takeMany(t, s, 17)
-	lab.look("two groups", 33, "16;16", "32;17")
+	lab.look("two lease sets", 33, "16;16", "32;17")
 	lab.remove(17, 18, 40, 31)
 	lab.look("some are deleted", 29, "16;16", "32;17")
 	lab.remove(16, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29)
@@ -135,7 +135,7 @@ func TestGroups(t *testing.T) {
 	lab.remove(32, 33, 34, 35, 36, 37, 38, 39, 41, 42, 43, 44, 45, 46, 47, 48)
 	lab.look("all deleted", 0)
 	takeMany(t, s, 17)
-	lab.look("the rest of the run is taken", 17, "49;17")
+	lab.look("the rest of the range is taken", 17, "49;17")
 	do(s, storage.Op{Kind: storage.Leave, Holder: 1})
 	lab.look("the holder has left", 0)
 	if got := figures(t, s); got.Ready != 17 {
@@ -143,9 +143,9 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// TestGroupsOfTwo: two connections have jobs in one group, and one has others beside it.
-func TestGroupsOfTwo(t *testing.T) {
-	lab := newGroupLab(t)
+// TestLeaseSetsOfTwo: two connections have jobs in one lease set, and one has others beside it.
+func TestLeaseSetsOfTwo(t *testing.T) {
+	lab := newTestbed(t)
 	putMany(t, lab.s, 40, 5)
 	takes := make([]storage.Op, 30)
 	for i := range takes {
@@ -155,7 +155,7 @@ func TestGroupsOfTwo(t *testing.T) {
 	takeMany(t, lab.s, 2)
 	lab.look("reserved", 32, "1;30", "31", "32")
 	lab.remove(1, 31, 2, 32, 3)
-	lab.look("deleted in the group and beside it", 27, "1;30")
+	lab.look("deleted in the lease set and beside it", 27, "1;30")
 	do(lab.s, storage.Op{Kind: storage.Leave, Holder: 2})
 	if got := figures(t, lab.s); got.Ready != 18 || got.Reserved != 17 {
 		t.Errorf("one of them has left: %+v", got)
@@ -164,32 +164,32 @@ func TestGroupsOfTwo(t *testing.T) {
 	lab.look("deleted by the other one", 1, "20")
 }
 
-// TestGroupsGivenBackInParts: as many groups are given back in one call as have the
+// TestLeaseSetsGivenBackInParts: as many lease sets are given back in one call as have the
 // jobs that one may have.
-func TestGroupsGivenBackInParts(t *testing.T) {
-	lab := newGroupLab(t)
+func TestLeaseSetsGivenBackInParts(t *testing.T) {
+	lab := newTestbed(t)
 	other := lab.open(lab.redis.URL(), patient)
-	putMany(t, lab.s, 5*maxRun, 5)
+	putMany(t, lab.s, 5*maxTogether, 5)
 	for range 5 {
-		takeMany(t, lab.s, maxRun)
+		takeMany(t, lab.s, maxTogether)
 	}
-	do(other, storage.Op{Kind: storage.Pause, Tube: tube.Default}) // its first call, which has a sign of life of its own
+	do(other, storage.Op{Kind: storage.Pause, Tube: tube.Default}) // its first call, which has a heartbeat of its own
 	lab.s.crash()
 	lab.ahead.Add(int64(10 * time.Second))
 	before := scriptCalls(t, lab.redis)
 	other.Tick()
 	awaitReserved(t, other, 0)
-	if got := figures(t, other); got.Ready != 5*maxRun {
-		t.Errorf("%d are ready, want %d", got.Ready, 5*maxRun)
+	if got := figures(t, other); got.Ready != 5*maxTogether {
+		t.Errorf("%d are ready, want %d", got.Ready, 5*maxTogether)
 	}
 	if n := scriptCalls(t, lab.redis) - before; n < 3 {
-		t.Errorf("%d jobs were given back in %d calls", 5*maxRun, n)
+		t.Errorf("%d jobs were given back in %d calls", 5*maxTogether, n)
 	}
 }
 
-// TestGroupsOfOneTTR: a run and a group have one TTR, and so one deadline.
-func TestGroupsOfOneTTR(t *testing.T) {
-	lab := newGroupLab(t)
+// TestLeaseSetsOfOneTTR: a range and a lease set have one TTR, and so one deadline.
+func TestLeaseSetsOfOneTTR(t *testing.T) {
+	lab := newTestbed(t)
 	ops := make([]storage.Op, 60)
 	for i := range ops {
 		ops[i] = put("x")
@@ -208,10 +208,10 @@ func TestGroupsOfOneTTR(t *testing.T) {
 	}
 }
 
-// TestGroupsOfOthers: another instance knows when a job in a group is due, may not
-// touch it, and gives back what is left of the group when its instance is dead.
-func TestGroupsOfOthers(t *testing.T) {
-	lab := newGroupLab(t)
+// TestLeaseSetsOfOthers: another instance knows when a job in a lease set is due, may not
+// touch it, and gives back what is left of the lease set when its instance is dead.
+func TestLeaseSetsOfOthers(t *testing.T) {
+	lab := newTestbed(t)
 	other := lab.open(lab.redis.URL(), patient)
 	putMany(t, lab.s, 20, 5)
 	takeMany(t, lab.s, 20)
@@ -235,7 +235,7 @@ func TestGroupsOfOthers(t *testing.T) {
 		t.Errorf("given back: %+v", got)
 	}
 	if left := lab.members("groups"); len(left) > 0 {
-		t.Errorf("groups are left: %q", left)
+		t.Errorf("lease sets are left: %q", left)
 	}
 	if ids, _ := takeMany(t, other, 20); len(ids) != 17 || ids[0] != 3 {
 		t.Errorf("took %d", ids)
@@ -245,10 +245,10 @@ func TestGroupsOfOthers(t *testing.T) {
 	}
 }
 
-// TestGroupsExpire: when the TTR of a group runs out, what is left of it is ready,
+// TestLeaseSetsExpire: when the TTR of a lease set runs out, what is left of it is ready,
 // and counts as run out.
-func TestGroupsExpire(t *testing.T) {
-	lab := newGroupLab(t)
+func TestLeaseSetsExpire(t *testing.T) {
+	lab := newTestbed(t)
 	putMany(t, lab.s, 20, 5)
 	takeMany(t, lab.s, 20)
 	lab.remove(3, 4)
@@ -266,10 +266,10 @@ func TestGroupsExpire(t *testing.T) {
 	}
 }
 
-// TestGroupsAskedAgain: a call that takes, deletes or releases is carried out once if
-// its answer is lost, and one that never was leaves the group as it is.
-func TestGroupsAskedAgain(t *testing.T) {
-	lab := newGroupLab(t)
+// TestLeaseSetsAskedAgain: a call that takes, deletes or releases is carried out once if
+// its answer is lost, and one that never was leaves the lease set as it is.
+func TestLeaseSetsAskedAgain(t *testing.T) {
+	lab := newTestbed(t)
 	proxy := redistest.NewProxy(t, lab.redis)
 	lab.s.Close()
 	lab.s = lab.open(proxy.URL(), hasty)
@@ -290,7 +290,7 @@ func TestGroupsAskedAgain(t *testing.T) {
 	losing(func() { lab.remove(1, 2, 3) })
 	lab.look("deleted", 17, "1;20")
 	losing(func() { do(lab.s, storage.Op{Kind: storage.Peek, ID: 1}) })
-	// The instance believes that the group is split, which was never carried out.
+	// The instance believes that the lease set is split, which was never carried out.
 	away(func() {
 		if a := do(lab.s, move(tube.Release, 1, 4)); a.Err == nil {
 			t.Errorf("released by a Redis that is away: %+v", a)
@@ -307,19 +307,19 @@ func TestGroupsAskedAgain(t *testing.T) {
 		}
 	})
 	do(lab.s, storage.Op{Kind: storage.Peek, ID: 1}) // tells what that one could not
-	lab.look("another group is over", 15, "1;20")
+	lab.look("another lease set is over", 15, "1;20")
 	do(lab.s, move(tube.Touch, 1, 7))
 	lab.look("touched", 15, "4", "8", "9", "10", "11", "12", "13", "14", "15", "16", "17", "18", "19", "20", "7")
 }
 
-// TestGroupsPastLostRecord: jobs whose record somebody has deleted are in no group,
+// TestLeaseSetsPastLostRecord: jobs whose record somebody has deleted are in no lease set,
 // and are deleted without ado.
-func TestGroupsPastLostRecord(t *testing.T) {
-	lab := newGroupLab(t)
+func TestLeaseSetsPastLostRecord(t *testing.T) {
+	lab := newTestbed(t)
 	putMany(t, lab.open(lab.redis.URL(), patient), 40, 5)
 	lab.client.Del(context.Background(), "redstalk:{0}:"+digits(2), "redstalk:{0}:"+digits(30))
 	if ids, _ := takeMany(t, lab.s, 19); len(ids) != 19 || len(lab.members("groups")) > 0 {
-		t.Errorf("took %d, in the groups %q", ids, lab.members("groups"))
+		t.Errorf("took %d, in the lease sets %q", ids, lab.members("groups"))
 	}
 	takeMany(t, lab.s, 9)
 	putMany(t, lab.s, 20, 5)
@@ -328,24 +328,24 @@ func TestGroupsPastLostRecord(t *testing.T) {
 	lab.client.Del(context.Background(), "redstalk:{0}:"+digits(45))
 	lab.remove(44, 45, 46)
 	if got := lab.client.HGet(context.Background(), "redstalk:{0}:counts", "grouped").Val(); got != "18" {
-		t.Errorf("%s jobs are in groups, want 18: the lost one only fsck knows", got)
+		t.Errorf("%s jobs are in lease sets, want 18: the lost one only fsck knows", got)
 	}
 }
 
-// TestRepairGroups damages groups, and has it found and set right.
-func TestRepairGroups(t *testing.T) {
-	lab := newGroupLab(t)
+// TestRepairLeaseSets damages lease sets, and has it found and set right.
+func TestRepairLeaseSets(t *testing.T) {
+	lab := newTestbed(t)
 	ctx, p := context.Background(), "redstalk:{0}:"
 	putMany(t, lab.s, 80, 5)
 	for range 4 {
 		takeMany(t, lab.s, 20)
 	}
-	lab.look("groups", 80, "1;20", "21;20", "41;20", "61;20")
-	reserved, groups := p+"reserved:"+*lab.s.parts[0].instance.Load(), p+"groups:"+*lab.s.parts[0].instance.Load()
-	members := lab.client.ZRange(ctx, groups, 0, -1).Val()
+	lab.look("lease sets", 80, "1;20", "21;20", "41;20", "61;20")
+	reserved, sets := p+"reserved:"+lab.s.parts[0].instance.name(), p+"groups:"+lab.s.parts[0].instance.name()
+	members := lab.client.ZRange(ctx, sets, 0, -1).Val()
 	lab.s.crash()
 	lab.client.ZRem(ctx, reserved, members[0])
-	lab.client.ZRem(ctx, groups, members[1])
+	lab.client.ZRem(ctx, sets, members[1])
 	lab.client.ZAdd(ctx, p+"ready:t", goredis.Z{Score: 5, Member: p + digits(42)})
 	lab.client.ZAdd(ctx, reserved, goredis.Z{Score: 1.8e12, Member: p + digits(63)})
 	lab.client.HIncrBy(ctx, p+"counts", "grouped", 7)

@@ -109,7 +109,7 @@ var breaks = map[string]func(p *redistest.Proxy){
 }
 
 // isAnswer tells answers of the script, which are lists, from the empty ones
-// that looks into the mailbox get, and from what Redis says of itself to a new
+// that receipts of notifications get, and from what Redis says of itself to a new
 // connection.
 func isAnswer(piece []byte) bool {
 	return piece[0] == '*' && !bytes.HasPrefix(piece, []byte("*-1")) && !bytes.Contains(piece, []byte("\r\nserver\r\n"))
@@ -338,8 +338,8 @@ func TestFull(t *testing.T) {
 	if a := do(s, move(tube.Touch, 2, 1)); a.Err != nil || a.NotFound {
 		t.Errorf("touch: %+v", a)
 	}
-	if err := s.parts[0].do(s.parts[0].encodeBeat); err != nil {
-		t.Errorf("sign of life: %v", err)
+	if err := s.parts[0].do(s.parts[0].encodeHeartbeat); err != nil {
+		t.Errorf("heartbeat: %v", err)
 	}
 	if err := client.ConfigSet(ctx, "maxmemory", "0").Err(); err != nil {
 		t.Fatal(err)

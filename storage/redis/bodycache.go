@@ -1,0 +1,152 @@
+package redis
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+const (
+	// cacheFor is how long the bodies of a range are cached, and cacheBytes about
+	// how many bytes of them in all partitions. A job that waits for longer, or
+	// comes while the cache is full, is read from Redis.
+	cacheFor   = 10 * time.Second
+	cacheBytes = 16 << 20
+
+	// cacheCost is what a job costs beside its body, in bytes.
+	cacheCost = 64
+)
+
+// bodyCache has the bodies of jobs that this instance has put into ranges a short
+// while ago. Mostly it is this instance that reserves them, and a body never changes,
+// so Redis need not send it back: the name of a range says who has put it, and each
+// call says from which job on this instance has the bodies. The cache is exact, as
+// answers to calls are decoded in order: what one of them adds, the next call may rely
+// on. An instance that has lost touch with Redis goes on under another name and begins
+// with an empty cache.
+//
+// It belongs to the caller of the partition.
+type bodyCache struct {
+	ranges []cachedRange // in the order of their ids
+	last   int           // in which a job was found; most likely the next one is, too
+	done   int           // how many of ranges have nothing left
+	bytes  int           // of what is left, about
+	limit  int           // of bytes
+	from   uint64        // the first job that is sure to be cached
+	step   uint64        // from one id of a range to the next
+}
+
+// cachedRange is the bodies of one range.
+type cachedRange struct {
+	first  uint64   // id
+	bodies [][]byte // nil where the job was taken
+	left   int
+	tube   string
+	ttr    time.Duration
+	since  time.Time
+}
+
+func newBodyCache(o Options) *bodyCache {
+	b := &bodyCache{limit: cacheBytes / o.Partitions, step: uint64(o.Partitions)}
+	if o.noBodyCache {
+		b.limit = 0
+	}
+	return b
+}
+
+// clear empties the cache of an instance that goes on under another name.
+func (b *bodyCache) clear() { *b = bodyCache{limit: b.limit, step: b.step} }
+
+// room returns whether another range can be cached.
+func (b *bodyCache) room() bool { return b.bytes < b.limit }
+
+// keep caches a range that was put: jobs of one tube and TTR.
+func (b *bodyCache) keep(puts []*storage.Op, now time.Time) {
+	if b.done > 64 && b.done > len(b.ranges)/2 {
+		b.ranges = slices.DeleteFunc(b.ranges, func(r cachedRange) bool { return r.left == 0 })
+		b.done = 0
+	}
+	its := cachedRange{
+		first: puts[0].Answer.ID, bodies: make([][]byte, len(puts)), left: len(puts),
+		tube: puts[0].Tube, ttr: ttrOf(puts[0]), since: now,
+	}
+	for i, op := range puts {
+		if its.bodies[i] = op.Body; op.Body == nil {
+			its.bodies[i] = []byte{}
+		}
+		b.bytes += len(op.Body) + cacheCost
+	}
+	b.ranges = append(b.ranges, its)
+}
+
+// ttrOf is the TTR of a job that is put.
+func ttrOf(op *storage.Op) time.Duration {
+	return time.Duration(max(op.TTR, tube.MinTTR)) * time.Second
+}
+
+// take removes a job from the cache and returns it; false if it is not there.
+func (b *bodyCache) take(id uint64) (job, bool) {
+	if b.last >= len(b.ranges) || !b.ranges[b.last].has(id, b.step) {
+		at, is := slices.BinarySearchFunc(b.ranges, id, func(r cachedRange, id uint64) int { return cmp.Compare(r.first, id) })
+		if !is {
+			at-- // it may be in the range that begins before it
+		}
+		if at < 0 || !b.ranges[at].has(id, b.step) {
+			return job{}, false
+		}
+		b.last = at
+	}
+	its := &b.ranges[b.last]
+	at := (id - its.first) / b.step
+	body := its.bodies[at]
+	its.bodies[at] = nil
+	b.bytes -= len(body) + cacheCost
+	if its.left--; its.left == 0 {
+		its.bodies = nil
+		b.done++
+	}
+	return job{body, its.tube, its.ttr}, true
+}
+
+// has returns whether the body of a job is there; step is from one id to the next.
+func (r *cachedRange) has(id, step uint64) bool {
+	behind := id - r.first
+	return id >= r.first && behind%step == 0 && behind/step < uint64(len(r.bodies)) && r.bodies[behind/step] != nil
+}
+
+// since returns from which job on a call may rely on the cache.
+func (b *bodyCache) since(now time.Time) uint64 {
+	for i := range b.ranges {
+		its := &b.ranges[i]
+		if its.left == 0 {
+			continue
+		}
+		if now.Sub(its.since) < cacheFor {
+			break
+		}
+		b.from = its.first + uint64(len(its.bodies))*b.step
+	}
+	return b.from
+}
+
+// forget drops all jobs before that one, as no call will rely on them.
+func (b *bodyCache) forget(before uint64) {
+	gone := 0
+	for gone < len(b.ranges) && (b.ranges[gone].left == 0 || b.ranges[gone].first < before) {
+		its := &b.ranges[gone]
+		for _, body := range its.bodies {
+			if body != nil {
+				b.bytes -= len(body) + cacheCost
+			}
+		}
+		if its.left == 0 {
+			b.done--
+		}
+		*its = cachedRange{}
+		gone++
+	}
+	b.ranges, b.last = b.ranges[gone:], max(b.last-gone, 0)
+}

@@ -1,0 +1,123 @@
+package redis
+
+import (
+	"fmt"
+
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+// encodeOp appends an operation that is encoded by itself. u is the unit that it
+// comes from.
+func (p *partition) encodeOp(c *call, u *unit, op *storage.Op) {
+	switch op.Kind {
+	case storage.Move:
+		p.encodeMove(c, op)
+	case storage.Attend:
+		p.encodeAttend(c, u, op)
+	case storage.Kick:
+		p.encodeKick(c, u, op)
+	case storage.Peek:
+		c.words("peek")
+		c.addID(op.ID)
+		c.expect((*partition).readPeek, op)
+	case storage.PeekHead:
+		c.words("head", op.State.String(), &op.Tube)
+		c.expect((*partition).readPeek, op)
+	case storage.Pause:
+		c.words("pause", &op.Tube, &op.Delay)
+		c.expect((*partition).readFound, op)
+	case storage.Leave:
+		p.encodeLeave(c, u, op)
+	case storage.JobStats:
+		c.words("job-stats")
+		c.addID(op.ID)
+		c.expect((*partition).readJobStats, op)
+	case storage.TubeStats:
+		using, watching := p.attendance.now(op.Tube)
+		c.words("tube-stats", &op.Tube)
+		c.expect(readTubeStats(using, watching), op)
+	case storage.Stats:
+		c.words("stats", silence.Milliseconds())
+		c.expect((*partition).readStats, op)
+	case storage.Tubes:
+		encodeTubes(c, u, op)
+	default:
+		op.Answer.Err = fmt.Errorf("%w: no such operation: %d", storage.ErrUnavailable, op.Kind)
+	}
+}
+
+// encodeMove appends a move of one job, of which Redis is told whether the connection
+// holds it.
+func (p *partition) encodeMove(c *call, op *storage.Op) {
+	if finishes(op.Move) && p.holdings.lost(op.Holder, op.ID) {
+		op.Answer.NotFound = true
+		return
+	}
+	its := p.holdings.has(op.Holder, op.ID, c.number)
+	c.words("move", op.Move.String(), boolArg(its != nil))
+	c.addID(op.ID)
+	c.words(&op.Pri, &op.Delay)
+	if its != nil {
+		its.leaveSet()
+		if op.Move == tube.Release || op.Move == tube.Bury {
+			its.spent = c.number
+		}
+	}
+	c.expect((*partition).readMove, op)
+}
+
+// finishes returns whether a move is for the holder of a job.
+func finishes(m tube.Move) bool {
+	switch m {
+	case tube.Delete, tube.Release, tube.Bury, tube.Touch:
+		return true
+	}
+	return false
+}
+
+// encodeKick appends a kick, or the next part of one that may be too long for one
+// call. The first part decides from which state it kicks.
+func (p *partition) encodeKick(c *call, u *unit, op *storage.Op) {
+	if !p.isLong(op) {
+		c.words("kick", &op.Tube, &op.Bound, "")
+		c.expect((*partition).readKick, op)
+		return
+	}
+	part := min(int(op.Bound)-u.kick.done, maxMoves)
+	c.words("kick", op.Tube, part, u.kick.from)
+	c.expect(readKickPart(u), op)
+}
+
+// encodeAttend counts who attends a tube here, once, and tells Redis if it
+// must know at once.
+func (p *partition) encodeAttend(c *call, u *unit, op *storage.Op) {
+	its := &u.attends
+	its.seen++
+	if its.seen <= its.counted {
+		return // counted for a call that was not carried out; Redis is owed the tubes since
+	}
+	its.counted = its.seen
+	for _, name := range op.Tubes {
+		if p.attendance.count(name, op.Role, op.Delta) {
+			p.encodeAttendance(c, name)
+		}
+	}
+}
+
+// encodeLeave gives back what a connection that is gone holds. If that is very much
+// it takes several calls, and those of others come in between.
+func (p *partition) encodeLeave(c *call, u *unit, op *storage.Op) {
+	p.holdings.forget(op.Holder)
+	p.encodeGiveBackSome(c, op.Holder, u.againLater)
+}
+
+// encodeTubes asks for the next part of the list of tubes.
+func encodeTubes(c *call, u *unit, op *storage.Op) {
+	from := u.listing.from
+	if from == 0 {
+		from = -1
+	}
+	c.words("tubes", from, maxTubes)
+	c.expect(readTubes(u), op)
+}

@@ -1,0 +1,120 @@
+package redis
+
+import (
+	"slices"
+	"sync/atomic"
+
+	"redstalk/tube"
+)
+
+const (
+	// tickLimit bounds how many due things one tick does in Redis.
+	tickLimit = 250
+
+	// maxTold bounds of how many tubes one call tells who attends them.
+	maxTold = 250
+)
+
+// encodeHeartbeat sends the heartbeat, and exchanges how far ids are.
+func (p *partition) encodeHeartbeat(c *call) {
+	home := boolArg(placeOf(tube.Default, p.of) == p.number)
+	c.add(p.readHeartbeat, "beat", p.heartbeat.patience(p.clock.now()).Milliseconds(), maxMoves, home, c.created)
+	c.add(p.readIDs, "ids", p.ids.least())
+}
+
+// encodeReclaim has the next part done of what is to be done about an instance that
+// was declared dead, from where the last one ended.
+func (p *partition) encodeReclaim(c *call, inst string, from int64) {
+	c.add(p.readReclaimed(inst), "reclaim", inst, maxMoves, from)
+}
+
+// encodeResign gives back the next part of what the instance has.
+func encodeResign(c *call, from *atomic.Int64) {
+	c.add(func(r *reply) { from.Store(r.int64()) }, "resign", maxMoves, from.Load())
+}
+
+// encodeTick does what is due. It comes last in the call: what expires in it is
+// no longer held, which those before it need not know.
+func (p *partition) encodeTick(c *call) {
+	c.last = append(c.last, func(c *call) { c.add(p.readTick, "tick", tickLimit) })
+}
+
+// encodePass passes on a notification that nobody here wants.
+func encodePass(c *call, tube string) { c.add(skipNumber, "pass", tube) }
+
+// encodeBest asks for the best ready job of a place, and if wait is true has Redis
+// notify this instance of the next one.
+func encodeBest(c *call, its *place, wait bool, h *head) {
+	c.add(h.read, "best", boolArg(wait), len(its.tubes))
+	c.ops += len(its.tubes)
+	c.addTubes(its.tubes)
+}
+
+// encodeAttendances tells what has changed of who attends which tube here.
+func (p *partition) encodeAttendances(c *call) {
+	p.attendance.review(p.listener.Waiting)
+	p.encodeUntold(c)
+}
+
+// encodeUntold tells of tubes that were reviewed. What is too much for one call is
+// told by the next ones.
+func (p *partition) encodeUntold(c *call) {
+	for _, name := range p.attendance.next(maxTold) {
+		p.encodeAttendance(c, name)
+	}
+	if len(p.attendance.untold) > 0 {
+		p.submit(&unit{upkeep: p.encodeUntold})
+	}
+}
+
+// encodeAttendance tells Redis who attends a tube here.
+func (p *partition) encodeAttendance(c *call, name string) {
+	waiting := 0
+	if _, watching := p.attendance.now(name); watching > 0 {
+		waiting = p.listener.Waiting(name)
+	}
+	using, watching := p.attendance.tell(name, waiting)
+	c.told = append(c.told, name)
+	c.add(skipNumber, "attend", name, using, watching, waiting)
+}
+
+// encodeGiveBackSome gives back what a connection holds, as much as one call may.
+// more is called if something is left.
+func (p *partition) encodeGiveBackSome(c *call, h tube.Holder, more func()) {
+	some := p.holdings.some(h, maxMoves)
+	if len(some) == 0 {
+		return
+	}
+	p.encodeGiveBack(c, some)
+	c.expect(afterGiveBack(h, more))
+}
+
+// encodeGiveBack gives back those of the jobs that this instance still has, by the
+// same reservations: somebody else here may have reserved one again meanwhile.
+func (p *partition) encodeGiveBack(c *call, all []reservation) {
+	all = slices.DeleteFunc(slices.Clone(all), func(r reservation) bool { return !p.holdings.stands(r) })
+	if len(all) == 0 {
+		return
+	}
+	c.add(p.readGivenBack(all), "give-back", len(all))
+	for _, r := range all {
+		c.addID(r.id)
+		its := p.holdings.jobs[r.id]
+		its.leaveSet()
+		its.spent = c.number
+	}
+	c.ops += len(all)
+}
+
+// encodeOver tells of lease sets that are over, in a call that is made anyway.
+func (p *partition) encodeOver(c *call) {
+	if len(p.holdings.over) == 0 || c.isEmpty() {
+		return
+	}
+	n := min(len(p.holdings.over), maxTogether)
+	c.over, p.holdings.over = p.holdings.over[:n:n], p.holdings.over[n:]
+	c.words("over", n)
+	for i := range c.over {
+		c.words(c.over[i])
+	}
+}

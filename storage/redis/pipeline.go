@@ -1,0 +1,235 @@
+package redis
+
+import "time"
+
+// fewOps is below how many operations a call costs Redis more by being one than
+// by what is in it. If so few have come while Redis worked, and fewer than were
+// in that call, its units are told before the next one is sent: they may want
+// to be in it.
+const fewOps = 128
+
+// pipeline is what the caller of a partition has in its hands beside the call that is
+// under way. While Redis works on that, the caller tells the units of the call before
+// what came of them, asks for what has come meanwhile, and encodes the next call: so
+// Redis need not wait for replies to be written, nor for commands to be read.
+//
+// A call that is encoded while another one is under way knows nothing of its answers.
+// It need not: the units of one connection are never in both, as a connection has one
+// batch at a time. Upkeep, which is about what connections hold and is asked for by
+// nobody in particular, has Redis to itself.
+//
+// It belongs to the caller of the partition.
+type pipeline struct {
+	more     func() int // hands over what has come meanwhile; nil if nobody is to be asked
+	answered *call      // Redis has answered it, and its units have not been told; nil if none
+	next     *call      // has units already, and is sent next; nil if none
+	spare    []*call    // to be used again
+}
+
+// maxSpare bounds how many calls are kept to be used again: there are three at most at
+// a time.
+const maxSpare = 3
+
+// newCall begins another call.
+func (p *partition) newCall() *call {
+	c := &call{}
+	if n := len(p.pipeline.spare); n > 0 {
+		c, p.pipeline.spare = p.pipeline.spare[n-1], p.pipeline.spare[:n-1]
+	}
+	c.clear()
+	c.prefix = p.prefix
+	c.number = p.instance.nextNumber()
+	c.created = p.clock.redis()
+	return c
+}
+
+// recycle is for a call that nobody needs any more.
+func (p *partition) recycle(c *call) {
+	c.reply = nil
+	if len(p.pipeline.spare) < maxSpare {
+		p.pipeline.spare = append(p.pipeline.spare, c)
+	}
+}
+
+// load encodes units from the inbox into a call until that is full.
+func (p *partition) load(c *call) {
+	for !c.isFull() {
+		u := p.inbox.next()
+		if u == nil {
+			return
+		}
+		c.units = append(c.units, u)
+		p.encode(c, u)
+	}
+}
+
+// beCaller makes a call, and if there is more now and then, all that follow. It leaves
+// the rest, a call that has failed above all, to the worker.
+func (p *partition) beCaller(more func() int) {
+	for p.inbox.goOn() {
+		if f := p.makeCalls(more != nil, more); f.call != nil || more == nil {
+			p.inbox.handOver(f)
+			return
+		}
+		more()
+	}
+}
+
+// work is the worker: it makes calls while there is something to do and nobody else
+// makes them.
+func (p *partition) work() {
+	defer close(p.ended)
+	for {
+		f, ok := p.inbox.await()
+		if !ok {
+			return
+		}
+		p.goOnAfter(f)
+		for p.inbox.goOn() {
+			p.goOnAfter(p.makeCalls(p.of == 1, nil))
+		}
+	}
+}
+
+// goOnAfter sees a call through that has failed, if there is one, and then the one
+// before it, should that have waited for it.
+func (p *partition) goOnAfter(f failure) {
+	if f.call == nil {
+		return
+	}
+	p.recover(f.call, f.err)
+	p.finish(f.call)
+	p.recycle(f.call)
+	if c := p.pipeline.answered; c != nil {
+		p.vouchForAnswered(c.sent)
+	}
+}
+
+// makeCalls makes a call of what waits, and if they may overlap those that are encoded
+// meanwhile. It returns the call that has failed, if one has.
+func (p *partition) makeCalls(overlapping bool, more func() int) failure {
+	if overlapping {
+		p.pipeline.more = more
+		defer func() { p.pipeline.more = nil }()
+	}
+	c := p.newCall()
+	p.load(c)
+	for c != nil {
+		err := p.exchange(c, overlapping)
+		p.tellAnswered()
+		if err != nil {
+			p.dropNext()
+			return failure{c, err}
+		}
+		p.vouchForAnswered(c.sent)
+		if overlapping && p.pipeline.next == nil {
+			p.gather(c)
+		}
+		p.pipeline.answered = c
+		c = p.followUp(c.ops, c.sent)
+	}
+	return failure{}
+}
+
+// followUp returns the call that is sent next, nil if there is none. Redis has just
+// answered one with so many operations, that was sent then.
+func (p *partition) followUp(ops int, sent time.Time) *call {
+	next := p.pipeline.next
+	if next != nil && next.ops < min(fewOps, ops) {
+		p.tellAnswered()
+		p.gather(nil)
+	}
+	if next == nil {
+		p.vouchForAnswered(sent)
+	}
+	p.pipeline.next = nil
+	return next
+}
+
+// gather adds what has come to the next call. Nothing is added that has to wait for
+// the answer to the call under way; nil: there is none.
+func (p *partition) gather(underWay *call) {
+	if more := p.pipeline.more; more != nil {
+		more()
+	}
+	if !p.instance.isRegistered() || underWay != nil && underWay.hasUpkeep() || p.inbox.empty() {
+		return
+	}
+	if p.pipeline.next == nil {
+		p.pipeline.next = p.newCall()
+	}
+	p.load(p.pipeline.next)
+}
+
+// tellAnswered hands out what came of the call that Redis has answered, unless it is
+// stale: then the next answer of Redis decides, see stale.go.
+func (p *partition) tellAnswered() {
+	c := p.pipeline.answered
+	if c == nil {
+		return
+	}
+	if !c.decoded {
+		c.decoded = true
+		if err := p.decode(c); err != nil {
+			p.log.Error("the answer to a batch cannot be decoded", "err", err)
+			p.abandon(c, classify(err))
+			p.cancel(c)
+			c.reply = nil
+		}
+	}
+	if p.isStale(c) {
+		return
+	}
+	p.pipeline.answered = nil
+	p.finish(c)
+	p.recycle(c)
+}
+
+// dropNext puts what was in the next call back into the inbox, as the one before it has
+// failed.
+func (p *partition) dropNext() {
+	c := p.pipeline.next
+	if c == nil {
+		return
+	}
+	p.pipeline.next = nil
+	p.oweTold(c)
+	for _, u := range c.units {
+		u.restart()
+	}
+	p.inbox.putBack(c.units, nil)
+	p.recycle(c)
+}
+
+// finish hands out what came of a call. Units that are not done go on with the next
+// call, or, if they have had much, behind those that have come meanwhile.
+func (p *partition) finish(c *call) {
+	if c.reply != nil {
+		p.passOn(c.reply)
+	}
+	var first, last []*unit
+	for _, u := range c.units {
+		switch {
+		case u.abandoned:
+		case u.done():
+			u.end(nil)
+		case u.yields:
+			u.yields = false
+			last = append(last, u)
+		default:
+			first = append(first, u)
+		}
+	}
+	p.inbox.putBack(first, last)
+}
+
+// passOn tells the listener what else Redis has said.
+func (p *partition) passOn(r *reply) {
+	for _, name := range r.hints {
+		p.hint(name)
+	}
+	if r.due >= 0 {
+		p.upkeep.dueIn(p.clock.now(), r.due)
+		p.listener.Due(r.due)
+	}
+}

@@ -1,0 +1,203 @@
+package redis
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"redstalk/storage"
+)
+
+// When a call fails, its units are held up until it succeeds or their time is
+// over. The same call is sent again and again, with the same number: if Redis
+// has carried it out and only the answer was lost, the script repeats the
+// answer.
+//
+// When their time is over, the units are answered with an error; but what
+// became of the call must be known before the next one, or a job could stay
+// reserved for somebody who was never told. So from then on the number alone
+// is sent, with the request to mark it as void. Either the script answers what
+// it has done, and jobs that nobody was told of are given back. Or it marks the
+// number, and the call cannot be carried out any more, should it be under way
+// still.
+
+const (
+	// firstPause and longestPause are between two attempts.
+	firstPause   = 2 * time.Millisecond
+	longestPause = 100 * time.Millisecond
+
+	// voided is what the script says to a call that is marked void.
+	voided = "void;"
+)
+
+// errUnknown: it is not known what became of a batch, and what to do next.
+var errUnknown = fmt.Errorf("%w: Redis has no memory left", storage.ErrUnavailable)
+
+// recover goes on with a call that has failed until it is known what became of it.
+// The units are answered by then if it leaves no reply.
+func (p *partition) recover(c *call, err error) {
+	begun, pause, uncertain, renewed := time.Now(), firstPause, false, false
+	rest := func() {
+		time.Sleep(pause)
+		pause = min(2*pause, longestPause)
+	}
+	if reactionTo(err) != withhold {
+		p.log.Warn("Redis has not carried out a batch", "operations", c.ops, "err", err)
+	}
+	defer p.recovered()
+	for {
+		uncertain = uncertain || unknown(err)
+		switch what := reactionTo(err); {
+		case what == giveUp:
+			p.giveUp(c, err)
+			return
+		case what == renew:
+			if c.kind == void || uncertain {
+				p.abandon(c, classify(err))
+			}
+			if renewed { // again and again: it may be the call that takes too long
+				p.overdue(c, classify(err))
+				rest()
+			}
+			renewed = true
+			if p.renew(c, err); c.kind == void {
+				p.cancel(c)
+				return
+			}
+			p.encodeAgain(c)
+		case what == withhold && c.noMemory == nil && !uncertain:
+			c.noMemory = classify(err)
+			p.encodeAgain(c)
+		case what == withhold && uncertain && c.kind != void:
+			p.abandon(c, errUnknown) // find out what it did before anything else
+		default:
+			if p.overdue(c, classify(err)); c.kind == void && p.inbox.hasEnded() {
+				p.giveUp(c, err) // nobody waits any more
+				return
+			}
+			p.ailing.Store(true)
+			rest()
+		}
+		if err = p.attempt(c); err == nil {
+			if pause > firstPause {
+				p.log.Info("Redis works again", "after", time.Since(begun))
+			}
+			p.resolveVoid(c)
+			return
+		}
+	}
+}
+
+// recovered has done what came due while a call failed.
+func (p *partition) recovered() {
+	p.ailing.Store(false)
+	p.upkeep.dueIn(p.clock.now(), 0)
+	p.listener.Due(0)
+}
+
+// attempt makes a call once more, and decodes the answer. If it fails there is no
+// reply.
+func (p *partition) attempt(c *call) error {
+	err := p.exchange(c, false)
+	if err == nil {
+		err = p.decode(c)
+	}
+	if err != nil {
+		c.reply = nil
+	}
+	return err
+}
+
+// encodeAgain encodes the units anew, of which nothing was carried out.
+func (p *partition) encodeAgain(c *call) {
+	p.oweTold(c)
+	c.forgetEncoded()
+	c.number, c.created = p.instance.nextNumber(), p.clock.redis()
+	if !p.instance.isRegistered() {
+		p.encodeAttendances(c)
+	}
+	for _, u := range c.units {
+		u.restart()
+		if !u.abandoned {
+			p.encode(c, u)
+		}
+	}
+}
+
+// oweTold notes that Redis was not told what the call was to tell.
+func (p *partition) oweTold(c *call) {
+	for _, name := range c.told {
+		p.attendance.owe(name)
+	}
+	p.holdings.over = append(p.holdings.over, c.over...)
+	c.over = nil
+}
+
+// overdue answers those whose time is over; of the call under way all together, when
+// it is over for the last of them.
+func (p *partition) overdue(c *call, err error) {
+	limit := time.Now().Add(-p.options.Timeout)
+	waits := func(u *unit) bool { return !u.keep && !u.abandoned }
+	early := func(u *unit) bool { return waits(u) && !u.since.Before(limit) }
+	if c.kind != void && slices.ContainsFunc(c.units, waits) && !slices.ContainsFunc(c.units, early) {
+		p.abandon(c, err)
+	}
+	late := p.inbox.remove(func(u *unit) bool { return !u.keep && u.since.Before(limit) })
+	p.giveBackUnheard(late...)
+	for _, u := range late {
+		p.forgo(u, u.at)
+		u.end(err)
+	}
+}
+
+// resolveVoid deals with the answer to a call whose units may have been answered
+// with an error before.
+func (p *partition) resolveVoid(c *call) {
+	if c.kind != void {
+		return
+	}
+	if c.reply.said == voided {
+		p.cancel(c)
+		return
+	}
+	for _, u := range c.units {
+		if u.abandoned {
+			p.forgo(u, u.at)
+		}
+	}
+	p.giveBackUnheard(c.units...)
+}
+
+// renew begins anew as another instance, after others have declared this one dead, or
+// Redis has lost data. What Redis still has under the other name becomes what it has of
+// a dead instance.
+func (p *partition) renew(c *call, err error) {
+	if p.pipeline.answered != nil {
+		p.withdraw(p.pipeline.answered, err)
+	}
+	p.withdrawEarlier(c, err)
+	if len(p.holdings.jobs) > 0 {
+		p.log.Warn("Redis does not know this instance any more; its reservations are given back", "jobs", len(p.holdings.jobs))
+	}
+	if strings.Contains(err.Error(), declaredDead) {
+		p.holdings.clear()
+	} else {
+		p.holdings.forfeit()
+		p.ids.skip(p.clock.now())
+	}
+	p.bodies.clear()
+	p.attendance.oweAll()
+	p.instance.rename()
+	p.wakeAll()
+}
+
+// wakeAll has everybody who waits look again: Redis does not know any more that
+// this instance is to be told of jobs.
+func (p *partition) wakeAll() {
+	for name, at := range p.attendance.tubes {
+		if at.watching > 0 {
+			p.listener.Ready(name)
+		}
+	}
+}

@@ -1,0 +1,154 @@
+package redis
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"redstalk/storage"
+)
+
+// reply is what a call of the script has returned, being read from the front,
+// see lua/batch.lua. The first thing that is not as expected is kept
+// in err.
+type reply struct {
+	sent     time.Time // when the call was sent
+	clock    int64     // of Redis, ms; 0 in an answer given again
+	recorded bool
+	id       uint64        // number of the next job put
+	due      time.Duration // until the first thing that the call made due; negative: none
+	hints    []string
+
+	prefixed int    // bytes of a key before the id
+	said     string // what is not read yet
+	err      error
+
+	// Of jobs taken in bulk, what is not given out yet.
+	taken   string // ids
+	records []any
+	more    int       // how many more jobs of the range that is being read
+	set     *leaseSet // in which they and the last one are, nil if in none
+	last    uint64    // the last one
+	step    uint64    // from one of its ids to the next
+
+	cached bool // they and the last one are in the body cache, and have no records here
+
+	bare bool                 // it has no records, as the call was void; see lua/batch.lua
+	cut  map[*storage.Op]bool // operations that have to be asked for again
+}
+
+// cutOff notes that operations have to be asked for again.
+func (r *reply) cutOff(ops []*storage.Op) {
+	if r.cut == nil {
+		r.cut = make(map[*storage.Op]bool)
+	}
+	for _, op := range ops {
+		r.cut[op] = true
+	}
+}
+
+// verdict is what an operation that brings a body came to.
+type verdict int64
+
+const (
+	refused verdict = iota // there is no such job
+	done
+	cutOff // it has to be asked for again
+)
+
+// verdict reads one, and takes down if the operation was cut.
+func (r *reply) verdict(op *storage.Op) verdict {
+	v := verdict(r.int64())
+	if v == cutOff {
+		r.cutOff([]*storage.Op{op})
+	}
+	return v
+}
+
+var errReply = errors.New("the script returned something else than expected")
+
+// parseReply reads what comes before the answers in the reply to a call that was sent
+// then.
+func parseReply(raw any, prefix string, partitions int, sent time.Time) (*reply, error) {
+	parts, ok := raw.([]any)
+	if !ok || len(parts) < 2 {
+		return nil, fmt.Errorf("%w: %T", errReply, raw)
+	}
+	r := &reply{sent: sent, records: parts[2:], prefixed: len(prefix), step: uint64(partitions)}
+	said, is := parts[0].(string)
+	taken, are := parts[1].(string)
+	if !is || !are {
+		return nil, fmt.Errorf("%w: %T, %T", errReply, parts[0], parts[1])
+	}
+	r.said, r.taken = said, taken
+	r.clock = r.int64()*1000 + r.int64()/1000
+	r.recorded = r.found()
+	r.id = uint64(r.int64())
+	r.due = time.Duration(r.int64()) * time.Microsecond
+	for range r.int64() {
+		r.hints = append(r.hints, r.text())
+	}
+	return r, r.err
+}
+
+// until reads up to a mark.
+func (r *reply) until(mark byte) string {
+	at := strings.IndexByte(r.said, mark)
+	if at < 0 {
+		r.err, r.said = errReply, ""
+		return ""
+	}
+	head := r.said[:at]
+	r.said = r.said[at+1:]
+	return head
+}
+
+// first reads n bytes.
+func (r *reply) first(n int) string {
+	if n < 0 || n > len(r.said) {
+		r.err, r.said = errReply, ""
+		return ""
+	}
+	head := r.said[:n]
+	r.said = r.said[n:]
+	return head
+}
+
+func (r *reply) parse(digits string) int64 {
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil {
+		r.err = errReply
+	}
+	return n
+}
+
+func (r *reply) int64() int64 { return r.parse(r.until(';')) }
+func (r *reply) int() int     { return int(r.int64()) }
+func (r *reply) found() bool  { return r.int64() == 1 }
+func (r *reply) text() string { return r.first(int(r.parse(r.until(':')))) }
+
+// key reads the id of a job from its key.
+func (r *reply) key() uint64 {
+	r.first(r.prefixed)
+	return uint64(r.parse(r.first(idLen)))
+}
+
+// ms reads milliseconds.
+func (r *reply) ms() time.Duration { return time.Duration(r.int64()) * time.Millisecond }
+
+// record reads the record of a job.
+func (r *reply) record() record {
+	rec := record(r.text())
+	if !rec.valid() {
+		r.err = errReply
+		return ""
+	}
+	return rec
+}
+
+func (r *reply) count() uint64 { return uint64(r.int64()) }
+
+// skipNumber reads an answer that nobody asks about.
+func skipNumber(r *reply) { r.int64() }

@@ -1,0 +1,144 @@
+package redis
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"unsafe"
+)
+
+// The protocol of Redis, RESP2, as far as calls need it.
+
+// answeredError is an error that Redis has answered.
+type answeredError string
+
+// Error implements error.
+func (e answeredError) Error() string { return string(e) }
+
+// RedisError marks the error as one that Redis has answered, see codeOf.
+func (e answeredError) RedisError() {}
+
+// write writes a command. Its words are texts and numbers, or pointers to such.
+func (s *socket) write(words []any) error {
+	s.writeMark('*', len(words))
+	for _, word := range words {
+		switch w := word.(type) {
+		case string:
+			s.writeText(w)
+		case *string:
+			s.writeText(*w)
+		case []byte:
+			s.writeBytes(w)
+		case int:
+			s.writeNumber(int64(w))
+		case int64:
+			s.writeNumber(w)
+		case uint64:
+			s.writeNumber(int64(w))
+		case uint32:
+			s.writeNumber(int64(w))
+		case *uint32:
+			s.writeNumber(int64(*w))
+		default:
+			return fmt.Errorf("%w: a word of a command is a %T", errReply, word)
+		}
+	}
+	return nil // what could not be written is told by Flush
+}
+
+// writeMark writes what a text or command begins with.
+func (s *socket) writeMark(mark byte, n int) {
+	b := append(s.num[:0], mark)
+	b = strconv.AppendInt(b, int64(n), 10)
+	s.out.Write(append(b, '\r', '\n'))
+}
+
+func (s *socket) writeText(text string) {
+	s.writeMark('$', len(text))
+	s.out.WriteString(text)
+	s.out.WriteString("\r\n")
+}
+
+func (s *socket) writeBytes(text []byte) {
+	s.writeMark('$', len(text))
+	s.out.Write(text)
+	s.out.WriteString("\r\n")
+}
+
+func (s *socket) writeNumber(n int64) {
+	var digits [20]byte
+	s.writeBytes(strconv.AppendInt(digits[:0], n, 10))
+}
+
+// read reads an answer.
+func (s *socket) read() (any, error) {
+	mark, text, err := s.readLine()
+	switch {
+	case err != nil:
+		return nil, err
+	case mark == '-':
+		return nil, answeredError(text)
+	case mark != '*':
+		return s.readSimple(mark, text)
+	}
+	n, err := length(text)
+	if n < 0 || err != nil {
+		return nil, err
+	}
+	all := make([]any, n)
+	for i := range all {
+		if mark, text, err = s.readLine(); err != nil {
+			return nil, err
+		}
+		if all[i], err = s.readSimple(mark, text); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// readLine reads the first line of a value: the mark, and what is behind it, which is
+// good until the next read.
+func (s *socket) readLine() (mark byte, text []byte, err error) {
+	line, err := s.in.ReadSlice('\n')
+	switch {
+	case err != nil:
+		return 0, nil, err
+	case len(line) < 3 || line[len(line)-2] != '\r':
+		return 0, nil, fmt.Errorf("%w: %.40q", errProtocol, line)
+	}
+	return line[0], line[1 : len(line)-2], nil
+}
+
+// readSimple reads a value that is no list, of which the first line is given.
+func (s *socket) readSimple(mark byte, text []byte) (any, error) {
+	switch mark {
+	case '+':
+		return string(text), nil
+	case ':':
+		return strconv.ParseInt(string(text), 10, 64)
+	case '$':
+		n, err := length(text)
+		if n < 0 || err != nil {
+			return nil, err
+		}
+		b := make([]byte, n+2)
+		if _, err := io.ReadFull(s.in, b); err != nil {
+			return nil, err
+		}
+		return unsafe.String(unsafe.SliceData(b), n), nil
+	}
+	return nil, fmt.Errorf("%w: %c%.40q", errProtocol, mark, text)
+}
+
+// maxLength bounds a text, in bytes, and a list.
+const maxLength = 1 << 30
+
+// length reads how long a text or list is; negative if there is none.
+func length(text []byte) (int, error) {
+	n, err := strconv.Atoi(string(text))
+	if err != nil || n > maxLength {
+		return 0, fmt.Errorf("%w: a length of %.40q", errProtocol, text)
+	}
+	return n, nil
+}

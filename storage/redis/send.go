@@ -1,0 +1,218 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/bits"
+	"strings"
+	"time"
+)
+
+// slow is how long a call may take before heartbeats of others are doubted.
+const slow = time.Second
+
+// exchange sends a call, unless nothing is encoded, and reads what comes before the
+// answers to its operations. If calls may overlap it goes on with the others while Redis
+// works on this one.
+func (p *partition) exchange(c *call, overlapping bool) error {
+	c.reply = nil
+	p.seal(c)
+	if !p.instance.isRegistered() {
+		if err := p.register(); err != nil {
+			return err
+		}
+	}
+	if c.isEmpty() && c.kind == work {
+		return nil
+	}
+	if err := p.send(c); err != nil {
+		return err
+	}
+	if overlapping {
+		p.tellAnswered()
+		p.gather(c)
+	}
+	if err := p.receive(c); err != nil {
+		return err
+	}
+	p.noteRecorded(c)
+	return nil
+}
+
+// noteRecorded takes down what Redis knows since it has answered a call.
+func (p *partition) noteRecorded(c *call) {
+	r := c.reply
+	r.bare = c.kind == void
+	if !r.recorded {
+		return
+	}
+	p.instance.recorded = numberArg(c.number)
+	if r.said != voided {
+		p.instance.largest = max(p.instance.largest, c.largest)
+		p.ids.skipping = p.ids.skipping && c.puts == 0
+	}
+}
+
+// ask sends a call that has no units, and reads what comes before the answers to its
+// operations.
+func (p *partition) ask(c *call) error {
+	if err := p.send(c); err != nil {
+		return err
+	}
+	return p.receive(c)
+}
+
+// send sends a call to the server that has the partition.
+func (p *partition) send(c *call) error {
+	node, err := p.link.node(context.Background(), p.prefix)
+	if err != nil {
+		return err
+	}
+	p.ids.meet(node.Options().Addr, p.link.servers.seen(), p.clock.now())
+	p.writeHead(c)
+	c.node, c.begun, c.sent = node, time.Now(), p.clock.now()
+	p.calling.begin(c.begun)
+	if err := p.transmit(c); err != nil {
+		p.calling.end()
+		p.noteFailure()
+		return err
+	}
+	return nil
+}
+
+// transmit sends what a call consists of.
+func (p *partition) transmit(c *call) error {
+	if p.options.WaitReplicas > 0 {
+		limit := p.options.attempt() / 2
+		return p.transport.send(c.node, c.request(), []any{"wait", p.options.WaitReplicas, limit.Milliseconds()})
+	}
+	return p.transport.send(c.node, c.request())
+}
+
+// receive waits for what Redis answers to a call, which is sent again by the source of
+// the script if Redis does not know that, and reads what comes before the answers to
+// its operations.
+func (p *partition) receive(c *call) error {
+	defer p.calling.end()
+	answer, err := p.receiveConfirmed()
+	if err != nil && codeOf(err) == "NOSCRIPT" {
+		c.args[0], c.args[1] = "eval", scriptText
+		if err = p.transmit(c); err == nil {
+			answer, err = p.receiveConfirmed()
+		}
+	}
+	if err != nil {
+		p.noteFailure()
+		return err
+	}
+	if time.Since(c.begun) > slow {
+		p.heartbeat.doubt(p.clock.now())
+	}
+	r, err := parseReply(answer, p.prefix, p.of, c.sent)
+	if err != nil {
+		return err
+	}
+	if r.clock != 0 && p.clock.note(r.clock) {
+		p.heartbeat.doubt(p.clock.now())
+	}
+	c.reply = r
+	return nil
+}
+
+// noteFailure is for a call that was not sent or not answered.
+func (p *partition) noteFailure() {
+	p.heartbeat.doubt(p.clock.now())
+	p.link.doubt()
+}
+
+// errFewReplicas: a batch was carried out, but is not yet where it has to be.
+var errFewReplicas = errors.New("too few replicas have the batch")
+
+// receiveConfirmed waits for the answer to a call, and if it has to be on replicas until
+// it is. WAIT, by which Redis says so, was sent with it, as it is about what the same
+// connection has written.
+func (p *partition) receiveConfirmed() (any, error) {
+	answer, err := p.transport.receive()
+	if p.options.WaitReplicas == 0 || err != nil && codeOf(err) == "" {
+		return answer, err
+	}
+	confirmed, waitErr := p.transport.receive()
+	if err != nil {
+		return nil, err
+	}
+	if waitErr != nil { // which is not about the call: that was carried out
+		return nil, fmt.Errorf("%w: %v", errFewReplicas, waitErr)
+	}
+	if n, _ := confirmed.(int64); n < int64(p.options.WaitReplicas) {
+		return nil, fmt.Errorf("%w: %d of %d", errFewReplicas, n, p.options.WaitReplicas)
+	}
+	return answer, nil
+}
+
+// request is the command that a call is.
+func (c *call) request() []any {
+	if c.kind == void {
+		return c.args[:headArgs]
+	}
+	return c.args
+}
+
+// writeHead fills in what comes before the operations of a call.
+func (p *partition) writeHead(c *call) {
+	puts := c.puts
+	if c.kind == void {
+		puts = 0
+	}
+	follows := p.instance.recorded
+	if p.instance.garbled {
+		follows = numberArg(0) // which no call has: the script says LOST, and all is begun anew
+	}
+	terms := p.terms(c, puts)
+	c.since = p.bodies.since(p.clock.now())
+	copy(c.args, []any{
+		"evalsha", script.Hash(), 1, p.prefix,
+		p.instance.name(), numberArg(c.number), follows, puts, terms, c.since,
+	})
+}
+
+// terms are the words that say what is out of the ordinary about a call.
+func (p *partition) terms(c *call, puts int) string {
+	var terms strings.Builder
+	terms.WriteString(p.shape)
+	if puts > 0 && p.ids.bound() {
+		fmt.Fprintf(&terms, "least=%d ", p.ids.order.last.Load())
+	}
+	if puts > 0 && c.most > p.instance.largest {
+		c.largest = 1 << bits.Len(uint(c.most))
+		fmt.Fprintf(&terms, "largest=%d ", c.largest)
+	}
+	p.addTestTerms(&terms)
+	if c.kind == registration {
+		terms.WriteString("register=1 ")
+	}
+	if c.kind == void {
+		terms.WriteString("void=1 ")
+	}
+	if c.kind == void || c.noMemory != nil {
+		terms.WriteString("full=1 ")
+	}
+	return terms.String()
+}
+
+// addTestTerms adds what only tests ask for.
+func (p *partition) addTestTerms(terms *strings.Builder) {
+	o := &p.options
+	if ahead := o.skew().Milliseconds(); ahead != 0 {
+		fmt.Fprintf(terms, "ahead=%d ", ahead)
+	}
+	if o.redisStep != nil {
+		fmt.Fprintf(terms, "step=%d ", o.redisStep().Milliseconds())
+	}
+	if o.leaseSetFrom != 0 {
+		fmt.Fprintf(terms, "leaseset=%d ", o.leaseSetFrom)
+	}
+	if o.budget != 0 {
+		fmt.Fprintf(terms, "budget=%d ", o.budget)
+	}
+}

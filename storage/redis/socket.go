@@ -1,0 +1,181 @@
+package redis
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+)
+
+// sockets opens the connections to one server by which a single partition sends its
+// calls. There is one at a time. go-redis dials it, says hello, authenticates, chooses
+// the database, and closes it when sentinels name another primary: its pool believes
+// that it is in use. What is sent and received is up to the partition.
+//
+// Whoever waits for an answer there waits in the kernel (direct_linux.go), so that no
+// other thread is woken to find out what has happened. The runtime knows of a thread
+// that does so only after milliseconds, and until then it is one fewer that runs
+// goroutines: so there must not be more than one at a time.
+//
+// It belongs to the caller of the partition, but for fresh.
+type sockets struct {
+	client  *goredis.Client
+	servers *servers
+	fresh   freshConns
+}
+
+// freshConns are the connections that were dialed and are not in use yet. There is more
+// than one only if go-redis has given up on one that came all the same.
+type freshConns struct {
+	mu    sync.Mutex
+	conns []freshConn
+}
+
+// freshConn is a connection, and what of it goes over the wire: the same but for TLS.
+type freshConn struct {
+	net.Conn
+	wire *conn
+	sent int64 // bytes that had been written when it was dialed
+}
+
+func newSockets(client *goredis.Client, l *link) *sockets {
+	s := &sockets{client: client, servers: l.servers}
+	client.AddHook(dialed{s})
+	return s
+}
+
+// dialed is told of the connections of sockets.
+type dialed struct{ sockets *sockets }
+
+// DialHook implements goredis.Hook.
+func (d dialed) DialHook(next goredis.DialHook) goredis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := next(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		d.sockets.add(c)
+		return c, nil
+	}
+}
+
+// ProcessHook implements goredis.Hook.
+func (dialed) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook { return next }
+
+// ProcessPipelineHook implements goredis.Hook.
+func (dialed) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
+	return next
+}
+
+// add takes down a connection that was dialed.
+func (s *sockets) add(c net.Conn) {
+	wire, is := c.(*conn)
+	if encrypted, may := c.(interface{ NetConn() net.Conn }); may {
+		wire, is = encrypted.NetConn().(*conn)
+	}
+	if !is {
+		return
+	}
+	wire.Conn = takeOut(wire.Conn)
+	s.fresh.mu.Lock()
+	defer s.fresh.mu.Unlock()
+	s.fresh.conns = append(s.fresh.conns, freshConn{c, wire, wire.sent.Load()})
+}
+
+// take returns the connection by which something was sent since it was dialed.
+func (f *freshConns) take() (freshConn, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.conns = slices.DeleteFunc(f.conns, func(c freshConn) bool { return c.wire.closed.Load() })
+	at := slices.IndexFunc(f.conns, func(c freshConn) bool { return c.wire.sent.Load() > c.sent })
+	if at < 0 {
+		return freshConn{}, errClosedAtOnce
+	}
+	c := f.conns[at]
+	f.conns = slices.Delete(f.conns, at, at+1)
+	return c, nil
+}
+
+// errClosedAtOnce: a connection was closed as soon as it was there.
+var errClosedAtOnce = &net.OpError{Op: "dial", Net: "tcp", Err: net.ErrClosed}
+
+// open opens a connection, and finds out which process it leads to.
+func (s *sockets) open(ctx context.Context) (*socket, error) {
+	held := s.client.Conn()
+	if err := s.servers.identify(ctx, held); err != nil && codeOf(err) != "NOPERM" {
+		held.Close()
+		return nil, err
+	}
+	c, err := s.fresh.take()
+	if err != nil {
+		held.Close()
+		return nil, err
+	}
+	o := s.client.Options()
+	return &socket{
+		conn: c.Conn, wire: c.wire, held: held, readLimit: o.ReadTimeout, writeLimit: o.WriteTimeout,
+		in: bufio.NewReaderSize(c.Conn, bufferSize), out: bufio.NewWriterSize(c.Conn, bufferSize),
+	}, nil
+}
+
+// bufferSize is that of what is sent, and of what is received, in bytes. What is larger
+// does not go through the buffer.
+const bufferSize = 32 << 10
+
+// socket is one connection to a server. It belongs to one partition.
+type socket struct {
+	conn net.Conn
+	wire *conn
+	held *goredis.Conn // the same, as go-redis sees it
+
+	readLimit, writeLimit time.Duration // for progress, see conn
+
+	in  *bufio.Reader
+	out *bufio.Writer
+	num [24]byte // for numbers on their way out
+}
+
+// isGood returns whether the connection can be used, as far as that can be known
+// without asking Redis.
+func (s *socket) isGood() bool {
+	if s.wire.closed.Load() || s.in.Buffered() > 0 {
+		return false
+	}
+	return s.conn != net.Conn(s.wire) || isQuiet(s.wire) // of TLS it is not known
+}
+
+// close gives up the connection.
+func (s *socket) close() {
+	s.conn.Close()
+	s.held.Time(context.Background()) // fails, by which the pool learns of it
+	s.held.Close()
+}
+
+// send writes commands.
+func (s *socket) send(commands [][]any) error {
+	if err := s.conn.SetWriteDeadline(time.Now().Add(s.writeLimit)); err != nil {
+		return err
+	}
+	for _, words := range commands {
+		if err := s.write(words); err != nil {
+			return err
+		}
+	}
+	return s.out.Flush()
+}
+
+// receive reads the answer to a command.
+func (s *socket) receive() (any, error) {
+	if err := s.conn.SetReadDeadline(time.Now().Add(s.readLimit)); err != nil {
+		return nil, err
+	}
+	return s.read()
+}
+
+// errProtocol: what has come is no answer as they are written.
+var errProtocol = errors.New("Redis has answered something that is not its protocol")

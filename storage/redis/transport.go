@@ -1,0 +1,118 @@
+package redis
+
+import (
+	"context"
+	"net"
+
+	goredis "github.com/redis/go-redis/v9"
+)
+
+// transport is how a partition sends its calls. One call is under way at a time. It
+// belongs to the caller of the partition.
+type transport interface {
+	// send sends commands to a server. For each of them there is to be one receive,
+	// unless an error is returned.
+	send(node *goredis.Client, commands ...[]any) error
+
+	// receive waits for the answer to the next command: nil, a string, an int64, or
+	// an []any of these. An error with a code (codeOf) is that answer, too; after
+	// any other one nothing is left to be received.
+	receive() (any, error)
+}
+
+// newTransport returns the transport of one of so many partitions. A single one has a
+// connection of its own, by which sending and receiving are two things, with other work
+// in between. Where there are several their calls overlap each other anyway, and they
+// share what connections there are: a new one takes as long as several calls.
+func newTransport(l *link, of int) transport {
+	if of > 1 {
+		return &pooled{}
+	}
+	return &connection{link: l}
+}
+
+// connection is the transport of a partition: a socket to the server that has it.
+type connection struct {
+	link    *link
+	addr    string   // of the server
+	sockets *sockets // to that; nil if nothing was sent yet
+	socket  *socket  // nil if there is none
+}
+
+// send implements transport.
+func (n *connection) send(node *goredis.Client, commands ...[]any) error {
+	if err := n.connect(node); err != nil {
+		return err
+	}
+	err := n.socket.send(commands)
+	if err != nil {
+		n.drop()
+	}
+	return err
+}
+
+// connect sees to it that there is a socket to a server that can be used.
+func (n *connection) connect(node *goredis.Client) error {
+	addr := node.Options().Addr
+	if n.socket != nil && (addr != n.addr || !n.socket.isGood()) {
+		n.drop()
+	}
+	if n.socket != nil {
+		return nil
+	}
+	if n.sockets != nil && addr != n.addr {
+		n.link.endSockets(n.sockets)
+		n.sockets = nil
+	}
+	if n.sockets == nil {
+		n.sockets, n.addr = n.link.newSockets(node), addr
+	}
+	var err error
+	n.socket, err = n.sockets.open(context.Background())
+	return err
+}
+
+// receive implements transport. A server that is no primary any more is left.
+func (n *connection) receive() (any, error) {
+	if n.socket == nil {
+		return nil, net.ErrClosed
+	}
+	answer, err := n.socket.receive()
+	if err != nil && (codeOf(err) == "" || codeOf(err) == "READONLY") {
+		n.drop()
+	}
+	return answer, err
+}
+
+func (n *connection) drop() {
+	n.socket.close()
+	n.socket = nil
+}
+
+// pooled is a transport by whatever connections go-redis has: to send is to wait for the
+// answers, too.
+type pooled struct{ answers []*goredis.Cmd }
+
+// send implements transport.
+func (p *pooled) send(node *goredis.Client, commands ...[]any) error {
+	ctx := context.Background()
+	p.answers = p.answers[:0]
+	if len(commands) == 1 {
+		p.answers = append(p.answers, goredis.NewCmd(ctx, commands[0]...))
+		node.Process(ctx, p.answers[0]) // whose error it has
+		return nil
+	}
+	pipe := node.Pipeline()
+	for _, words := range commands {
+		p.answers = append(p.answers, pipe.Do(ctx, words...))
+	}
+	pipe.Exec(ctx) // its error is that of one of them
+	return nil
+}
+
+// receive implements transport.
+func (p *pooled) receive() (any, error) {
+	cmd := p.answers[0]
+	p.answers = p.answers[1:]
+	return cmd.Result()
+}
