@@ -2,6 +2,7 @@ package redis
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -40,7 +41,7 @@ type freshConns struct {
 type freshConn struct {
 	net.Conn
 	wire *conn
-	sent int64 // bytes that had been written when it was dialed
+	sent int64 // bytes that had been written when it was dialed, or by mark
 }
 
 func newSockets(client *goredis.Client, l *link) *sockets {
@@ -87,7 +88,16 @@ func (s *sockets) add(c net.Conn) {
 	s.fresh.conns = append(s.fresh.conns, freshConn{c, wire, wire.sent.Load()})
 }
 
-// take returns the connection by which something was sent since it was dialed.
+// mark notes what has been written by each connection.
+func (f *freshConns) mark() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range f.conns {
+		f.conns[i].sent = f.conns[i].wire.sent.Load()
+	}
+}
+
+// take returns the connection by which something was sent since mark.
 func (f *freshConns) take() (freshConn, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -104,17 +114,20 @@ func (f *freshConns) take() (freshConn, error) {
 // errClosedAtOnce: a connection was closed as soon as it was there.
 var errClosedAtOnce = &net.OpError{Op: "dial", Net: "tcp", Err: net.ErrClosed}
 
-// open opens a connection, and finds out which process it leads to.
+// open opens a connection, and finds out which process it leads to. If that may not be
+// asked the connection is as good.
 func (s *sockets) open(ctx context.Context) (*socket, error) {
+	s.fresh.mark()
 	held := s.client.Conn()
-	if err := s.servers.identify(ctx, held); err != nil && codeOf(err) != "NOPERM" {
+	answered := s.servers.identify(ctx, held)
+	if answered != nil && codeOf(answered) == "" {
 		held.Close()
-		return nil, err
+		return nil, answered
 	}
 	c, err := s.fresh.take()
-	if err != nil {
+	if err != nil { // Redis has refused to be greeted
 		held.Close()
-		return nil, err
+		return nil, cmp.Or(answered, err)
 	}
 	o := s.client.Options()
 	return &socket{
