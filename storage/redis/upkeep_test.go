@@ -73,9 +73,9 @@ func testTardiness(t *testing.T, url string, partitions int, begin func(s *Store
 	late(3*time.Second, "6s", "3")
 }
 
-// TestSignsOfLifeAreRegular: something that is done shortly before the next sign of
-// life does not put that off to the next tick, a second later.
-func TestSignsOfLifeAreRegular(t *testing.T) {
+// TestHeartbeatsAreRegular: something that is done shortly before the next heartbeat
+// does not put that off to the next tick, a second later.
+func TestHeartbeatsAreRegular(t *testing.T) {
 	var u upkeep
 	u.nothingDue()
 	begun := time.Now()
