@@ -272,7 +272,7 @@ func TestLeaseSetsAskedAgain(t *testing.T) {
 	lab := newTestbed(t)
 	proxy := redistest.NewProxy(t, lab.redis)
 	lab.s.Close()
-	lab.s = lab.open(proxy.URL(), hasty)
+	lab.s = lab.open(proxy.URL(), time.Second)
 	putMany(t, lab.s, 40, 5)
 	losing := func(what func()) {
 		proxy.Judge(nil, once(redistest.Drop, 1, isAnswer))
