@@ -22,7 +22,8 @@ var script = goredis.NewScript(scriptText)
 // what luaData returns under that name.
 const include = "--include "
 
-// luaSource returns a file in lua/ with all that it includes.
+// luaSource returns a file in lua/ with all that it includes. Where it has comments
+// there are empty lines, because Redis keeps what it is sent.
 func luaSource(name string) string {
 	text, err := luaFiles.ReadFile("lua/" + name)
 	if err != nil {
@@ -30,11 +31,14 @@ func luaSource(name string) string {
 	}
 	var s strings.Builder
 	for line := range strings.Lines(string(text)) {
-		what, is := strings.CutPrefix(strings.TrimSpace(line), include)
+		code := strings.TrimSpace(line)
+		what, is := strings.CutPrefix(code, include)
 		data := luaData[what]
 		switch {
+		case !is && strings.HasPrefix(code, "--"):
+			s.WriteString("\n")
 		case !is:
-			s.WriteString(line)
+			s.WriteString(strings.TrimLeft(line, " "))
 		case data != nil:
 			s.WriteString(data())
 		default:

@@ -138,7 +138,7 @@ func (s *sockets) open(ctx context.Context) (*socket, error) {
 
 // bufferSize is that of what is sent, and of what is received, in bytes. What is larger
 // does not go through the buffer.
-const bufferSize = 32 << 10
+const bufferSize = 64 << 10
 
 // socket is one connection to a server. It belongs to one partition.
 type socket struct {
