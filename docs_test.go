@@ -481,3 +481,41 @@ func putSomeJobs(t *testing.T, addr string) {
 		}
 	}
 }
+
+var (
+	inline   = regexp.MustCompile("`([^`]+)`")
+	fileName = regexp.MustCompile(`[\w/-]+\.(?:go|lua)\b`)
+	funcName = regexp.MustCompile(`^(?:\w+\.)?([a-zA-Z]\w+)(?:\(\w*\))?$`)
+	funcDecl = regexp.MustCompile(`(?m)^(?:func (?:\([^)]*\) )?|\t)(\w+)(?:\(| +func\()`) // of functions, methods of interfaces, and fields that are functions
+)
+
+// TestNames: the files that docs/architecture.md names exist, and so do the
+// functions in its tables of paths.
+func TestNames(t *testing.T) {
+	files, known := tracked(t, "*.go", "*.lua"), map[string]bool{}
+	for _, path := range files {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range funcDecl.FindAllSubmatch(text, -1) {
+			known[string(m[1])] = true
+		}
+	}
+	for line := range strings.Lines(readPage(t, "docs/architecture.md").prose) {
+		cells := strings.Split(line, " | ")
+		for _, name := range fileName.FindAllString(line, -1) {
+			if !slices.ContainsFunc(files, func(path string) bool { return path == name || strings.HasSuffix(path, "/"+name) }) {
+				t.Errorf("docs/architecture.md names %s, which is not there", name)
+			}
+		}
+		if len(cells) != 3 || !fileName.MatchString(cells[2]) {
+			continue
+		}
+		for _, m := range inline.FindAllStringSubmatch(cells[1], -1) {
+			if f := funcName.FindStringSubmatch(m[1]); f != nil && !known[f[1]] && f[1] != "handlers" {
+				t.Errorf("docs/architecture.md names the function %s, which is not there", m[1])
+			}
+		}
+	}
+}
