@@ -191,4 +191,4 @@ func (s *socket) receive() (any, error) {
 }
 
 // errProtocol: what has come is no answer as they are written.
-var errProtocol = errors.New("Redis has answered something that is not its protocol")
+var errProtocol = errors.New("the answer of Redis is not of its protocol")
