@@ -28,6 +28,7 @@ const allCovered = 50_000
 // TestDiffer plays random scripts on the program, with each engine, and on the
 // true beanstalkd, and compares every reply.
 func TestDiffer(t *testing.T) {
+	t.Parallel() // it waits more than it computes
 	onEngines(t, func(t *testing.T, store func() []string) {
 		missing := compare(t, differ.Config{
 			Judge: startJudge(t),
@@ -50,6 +51,7 @@ const othersLag = 3 * time.Second
 // TestDifferOnTwoInstances: two instances on one Redis are one beanstalkd. The
 // connections of a script are dealt to them in turn.
 func TestDifferOnTwoInstances(t *testing.T) {
+	t.Parallel() // it waits more than it computes
 	store := patiently(namespaces(redistest.Start(t).URL()))
 	compare(t, differ.Config{
 		Judge: startJudge(t),
@@ -64,11 +66,13 @@ func TestDifferOnTwoInstances(t *testing.T) {
 // TestDifferInPartitions: the same with one instance, and tubes in as many
 // partitions as on a cluster, on one Redis.
 func TestDifferInPartitions(t *testing.T) {
+	t.Parallel() // it waits more than it computes
 	compareSpread(t, *differCommands/4, redistest.Start(t).URL(), "--partitions", "16")
 }
 
 // TestDifferOnCluster: the same on three nodes of a cluster.
 func TestDifferOnCluster(t *testing.T) {
+	t.Parallel() // it waits more than it computes
 	compareSpread(t, *differCommands, redistest.StartCluster(t, 3, 0).URL())
 }
 
