@@ -76,6 +76,7 @@ func TestStuckNode(t *testing.T) {
 	s, stuck, bad, good := clusterApart(t)
 	do(s, putIn(good, 5))
 	do(s, storage.Op{Kind: storage.Put, Tube: good, Pri: 10, Delay: 1, TTR: 600})
+	s.Tick() // from here on each partition knows what is due
 	stuck.Stop()
 	failing := make(chan storage.Answer, 2)
 	go func() { failing <- do(s, putIn(bad, 1)) }()
