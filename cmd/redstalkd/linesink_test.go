@@ -139,7 +139,8 @@ func TestLogNobodyReads(t *testing.T) {
 		t.Errorf("it took %v to end", took)
 	}
 	<-ended
-	if all := r.lines + r.dropped; r.dropped == 0 || all < n || all > n+10 || !strings.Contains(r.last, "msg=ended") {
+	const others = 50 // lines at most, also on a slow machine, of which there is one now and then
+	if all := r.lines + r.dropped; r.dropped == 0 || all < n || all > n+others || !strings.Contains(r.last, "msg=ended") {
 		t.Errorf("of %d lines %d came and %d were dropped; the last is %s", n, r.lines, r.dropped, r.last)
 	}
 }
