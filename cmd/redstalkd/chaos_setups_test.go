@@ -76,8 +76,11 @@ func sentinelSetup(t *testing.T, redis *redistest.Sentinels, replicas int) *setu
 		&fault{killedLater, ofRedis, takesOver, func(c *chaos) func() {
 			victim := its.one(c)
 			victim.Kill()
+			judge := c.watchChoice(redis, victim)
 			return func() {
-				redis.AwaitFollowed(t, redis.AwaitPrimary(t, victim))
+				chosen := redis.AwaitPrimary(t, victim)
+				judge(chosen)
+				redis.AwaitFollowed(t, chosen)
 				c.restart(victim)
 			}
 		}},
@@ -99,13 +102,29 @@ func sentinelSetup(t *testing.T, redis *redistest.Sentinels, replicas int) *setu
 			for _, part := range parts {
 				part.Swallow(true)
 			}
+			judge := c.watchChoice(redis, primary)
 			return func() {
 				defer heal(parts) // also if that comes to nothing
+				judge(redis.AwaitPrimary(t, primary))
 				redis.AwaitReplaced(t, primary)
 			}
 		}},
 	)
 	return s
+}
+
+// watchChoice looks how much of a primary, which is gone, each replica has, before the
+// sentinels choose one. It returns what judges that.
+func (c *chaos) watchChoice(redis *redistest.Sentinels, gone *redistest.Server) (judge func(chosen *redistest.Server)) {
+	time.Sleep(100 * time.Millisecond) // proxies may have something in their hands
+	had := redis.Offsets(gone)
+	return func(chosen *redistest.Server) {
+		for server, offset := range had {
+			if offset > had[chosen] {
+				c.t.Logf("the sentinels have chosen a replica that had %d bytes less than %s", offset-had[chosen], server.Addr)
+			}
+		}
+	}
 }
 
 const apartForAWhile = "packets between a primary and all other servers are swallowed, but not those of instances"

@@ -21,6 +21,7 @@ var (
 	chaosRounds = flag.Int("chaos-rounds", 3, "how many rounds of faults TestChaos has, on each way of running Redis")
 	chaosFaults = flag.String("chaos-faults", "", "a pattern: only faults with such a name happen in TestChaos")
 	chaosSeed   = flag.Uint64("chaos-seed", 0, "what makes the choices of TestChaos; 0: the clock")
+	chaosLogs   = flag.Bool("chaos-logs", false, "TestChaos shows what instances had to say, also if nothing went wrong")
 )
 
 const (
@@ -358,7 +359,7 @@ func (c *chaos) moreSwitches() bool {
 
 // tellLogs shows what instances had to say, if something went wrong.
 func (c *chaos) tellLogs() {
-	if !c.t.Failed() {
+	if !c.t.Failed() && !c.t.Skipped() && !*chaosLogs {
 		return
 	}
 	for i, in := range c.instances {

@@ -241,7 +241,7 @@ func (c *client) toDelete(r reply, sent uint64, since time.Time) func() request 
 	if e == nil {
 		return func() request { return request{text, "DELETED", none} }
 	}
-	c.handedOut(e, sent, since, "")
+	c.handedOut(e, sent, hold{addr: c.at, since: since})
 	return func() request {
 		h := c.giveUp(e)
 		c.ledger.deleting(e)

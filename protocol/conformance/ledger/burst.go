@@ -39,7 +39,7 @@ type burster struct {
 	producer int
 	nap      *nap
 
-	ahead    map[*entry]bool // jobs that a request gives up whose reply is still to come
+	ahead    map[*entry]bool // jobs that a command gives up whose reply is still to come
 	used     string          // tube of the connection below
 	watching *wire           // the connection that watches tubes of the ledger; another one does not yet
 }
@@ -117,7 +117,7 @@ func (b *burster) take() request {
 			return
 		}
 		if e := b.ledger.sighted(r.id, r.body, sent); e != nil {
-			b.handedOut(e, sent, since, b.givenUpBehind(e))
+			b.handedOut(e, sent, hold{addr: b.at, since: since, behind: b.ahead[e]})
 			b.kept = append(b.kept, e)
 		}
 	}}
@@ -149,23 +149,12 @@ func (b *burster) finish() []request {
 	return []request{b.givenUp(e, fmt.Sprintf("bury %d %d\r\n", e.id, b.rng.IntN(100)), "BURIED")}
 }
 
-// givenUpBehind returns why somebody else may have got a job before this client
-// hears that it has reserved it: a later command of the same packet gives it up.
-// It was meant for an earlier reservation, whose TTR had run out.
-func (b *burster) givenUpBehind(e *entry) string {
-	if b.ahead[e] {
-		return "given up in the same packet"
-	}
-	return ""
-}
-
 func (b *burster) deleted(e *entry) request {
 	h := b.giveUp(e)
 	b.ahead[e] = true
 	b.ledger.deleting(e)
 	return request{fmt.Sprintf("delete %d\r\n", e.id), "DELETED", func(r reply) {
-		b.gaveUp(e, r.end)
-		b.ledger.deletion(e, h, r.end)
+		b.ledger.deletion(e, b.gaveUp(e, h), r.end)
 	}}
 }
 
@@ -173,36 +162,32 @@ func (b *burster) touched(e *entry) request {
 	b.ledger.mu.Lock()
 	h := b.holds[e]
 	b.ledger.mu.Unlock()
-	return b.asHolder(e, h, fmt.Sprintf("touch %d\r\n", e.id), "TOUCHED")
-}
-
-func (b *burster) givenUp(e *entry, text, want string) request {
-	r := b.asHolder(e, b.giveUp(e), text, want)
-	b.ahead[e] = true
-	judge := r.settle
-	r.settle = func(r reply) {
-		b.gaveUp(e, r.end)
-		judge(r)
-	}
-	return r
-}
-
-// gaveUp notes how a command ended that gives up a job. A reserve before it in the
-// same packet may have got the job once more, after its TTR had run out: then it
-// was that reservation that was given up.
-func (b *burster) gaveUp(e *entry, end outcome) {
-	delete(b.ahead, e)
-	if end != refused {
-		b.giveUp(e)
-	}
-}
-
-// asHolder is a command that only the holder may give. h is how the client has
-// the job.
-func (b *burster) asHolder(e *entry, h *hold, text, want string) request {
-	return request{text, want, func(r reply) {
+	return request{fmt.Sprintf("touch %d\r\n", e.id), "TOUCHED", func(r reply) {
 		if r.end == refused {
 			b.ledger.denied(e, h)
 		}
 	}}
+}
+
+func (b *burster) givenUp(e *entry, text, want string) request {
+	h := b.giveUp(e)
+	b.ahead[e] = true
+	return request{text, want, func(r reply) {
+		if h := b.gaveUp(e, h); r.end == refused {
+			b.ledger.denied(e, h)
+		}
+	}}
+}
+
+// gaveUp notes that a command was answered that gives up a job, and returns the
+// reservation that it was about. The client had one when it sent the command. A reserve
+// before that in the same packet may have got the job once more, after the TTR had run
+// out: then it is that one.
+func (b *burster) gaveUp(e *entry, had *hold) *hold {
+	delete(b.ahead, e)
+	if h := b.giveUp(e); h != nil {
+		h.behind = false // so it was there to be given up
+		return h
+	}
+	return had
 }

@@ -6,21 +6,35 @@ import (
 	"time"
 )
 
+// A job is given up behind a reserve if a later command of the same packet does so: it
+// was meant for an earlier reservation, whose TTR had run out.
+
+// newGivenUpBehind returns a client that sends bursts, a job, and the packet in which the
+// client asks for it and, if so wanted, gives it up behind that.
+func newGivenUpBehind(behind bool) (*burster, *entry, []request) {
+	l := New(Config{Bursters: 1, Excuse: func(string, time.Time) string { return "" }})
+	b := &burster{client: newTestClient(l), ahead: make(map[*entry]bool)}
+	b.place()
+	e := l.begin(0, 10, time.Hour)
+	l.inserted(e, 1, done)
+	packet := []request{b.take()}
+	if behind {
+		packet = append(packet, b.givenUp(e, "release 1 0 0\r\n", "RELEASED"))
+	}
+	return b, e, packet
+}
+
+func newTestClient(l *Ledger) *client {
+	return &client{ledger: l, rng: rand.New(rand.NewPCG(1, 2)), holds: make(map[*entry]*hold)}
+}
+
 // TestGivenUpBehind has a client hear late that it has reserved a job, which
-// somebody else has deleted by then. That is a fault, unless a later command of the
-// same packet has given the job up: it was meant for an earlier reservation.
+// somebody else has deleted by then. That is a fault, unless the job is given up behind
+// the reserve.
 func TestGivenUpBehind(t *testing.T) {
 	for _, behind := range []bool{false, true} {
-		l := New(Config{Bursters: 1, Excuse: func(string, time.Time) string { return "" }})
-		c := &client{ledger: l, rng: rand.New(rand.NewPCG(1, 2)), holds: make(map[*entry]*hold)}
-		b := &burster{client: c, ahead: make(map[*entry]bool)}
-		b.place()
-		e := l.begin(0, 10, time.Hour)
-		l.inserted(e, 1, done)
-		packet := []request{b.take()}
-		if behind {
-			packet = append(packet, b.givenUp(e, "release 1 0 0\r\n", "RELEASED"))
-		}
+		b, e, packet := newGivenUpBehind(behind)
+		l := b.ledger
 		l.deleted(e)
 		packet[0].settle(reply{end: done, id: 1, body: l.body(e)})
 		for _, r := range packet[1:] {
@@ -33,5 +47,42 @@ func TestGivenUpBehind(t *testing.T) {
 		if len(b.ahead) > 0 {
 			t.Errorf("%d jobs are given up by replies to come", len(b.ahead))
 		}
+	}
+}
+
+// TestGivenUpUnheard has a client hear that it has reserved a job, and then another one
+// hear the same and delete it. That is two faults, unless the job is given up behind the
+// reserve: the server may have obeyed that, and its reply be on the way.
+func TestGivenUpUnheard(t *testing.T) {
+	for _, behind := range []bool{false, true} {
+		b, e, packet := newGivenUpBehind(behind)
+		l := b.ledger
+		packet[0].settle(reply{end: done, id: 1, body: l.body(e)})
+		other := newTestClient(l)
+		other.handedOut(e, l.sending(), hold{since: time.Now()})
+		h := other.giveUp(e)
+		l.deleting(e)
+		l.deletion(e, h, done)
+		for _, r := range packet[1:] {
+			r.settle(reply{end: done})
+		}
+		r := l.Report()
+		if wanted := map[bool]int{false: 1}[behind]; r.Contested != wanted || r.Robbed != wanted {
+			t.Errorf("given up behind it: %v: %v", behind, r)
+		}
+		if len(b.holds) > 0 != !behind {
+			t.Errorf("given up behind it: %v: %d jobs are held", behind, len(b.holds))
+		}
+	}
+}
+
+// TestGivenUpInVain has a client hear that it has reserved a job, and that it could not
+// give it up behind that, long before the TTR ran out. Somebody took it away.
+func TestGivenUpInVain(t *testing.T) {
+	b, e, packet := newGivenUpBehind(true)
+	packet[0].settle(reply{end: done, id: 1, body: b.ledger.body(e)})
+	packet[1].settle(reply{end: refused})
+	if r := b.ledger.Report(); r.Robbed != 1 {
+		t.Error(r)
 	}
 }

@@ -11,44 +11,56 @@ import (
 type hold struct {
 	addr  string    // of the server that handed it out
 	since time.Time // when it was asked for: the TTR does not begin earlier
+
+	// behind says that a later command of the packet in which the client asked for the
+	// job gives it up, meant for an earlier reservation, whose TTR had run out. So the
+	// server may have carried that out, and given the job to somebody else, before the
+	// client hears of either.
+	behind bool
 }
 
-// theTTR is the reason that no server needs.
-const theTTR = "TTR ran out"
+// Reasons that no server needs.
+const (
+	theTTR      = "TTR ran out"
+	givenBehind = "given up in the same packet"
+)
 
 // excused returns why it is no fault if a reservation is not there any more; ""
 // if it is one. The lock is held.
 func (l *Ledger) excused(e *entry, h *hold) string {
+	if h.behind {
+		return givenBehind
+	}
 	if time.Since(h.since) >= e.ttr {
 		return theTTR
 	}
 	return l.config.Excuse(h.addr, h.since)
 }
 
-// handedOut notes that the client has got a job for which it has asked at that
-// event and moment. Nobody else may have it, nor have deleted it meanwhile, unless
-// there is an excuse, or why says one.
-func (c *client) handedOut(e *entry, sent uint64, since time.Time, why string) {
+// handedOut notes that the client has got a job for which it has asked at that event.
+// Nobody else may have it, nor have deleted it meanwhile, unless there is an excuse.
+func (c *client) handedOut(e *entry, sent uint64, got hold) {
 	l := c.ledger
 	if e == nil || l.config.Excuse == nil {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	h := &hold{addr: c.at, since: since}
+	h := &got
 	if e.deleted && sent <= e.gone {
-		if why := cmp.Or(why, l.excused(e, h)); why != "" {
+		if why := l.excused(e, h); why != "" {
 			l.report.Shared[why+", and it was deleted by then"]++
 		} else {
-			l.fault(&l.report.Contested, "%v was handed out by %s, and deleted by somebody else before that was heard", e, h.addr)
+			l.fault(&l.report.Contested, "%v was handed out by %s, which was asked at %s, and deleted by somebody else before that was heard; now it is %s",
+				e, h.addr, clockTime(h.since), clockTime(time.Now()))
 		}
 	}
 	for _, other := range e.held {
-		if why := cmp.Or(why, l.excused(e, other), l.excused(e, h)); why != "" {
+		if why := cmp.Or(l.excused(e, other), l.excused(e, h)); why != "" {
 			l.report.Shared[why]++
 		} else {
-			l.fault(&l.report.Contested, "%v was handed out by %s, while a client of %s had it for %v",
-				e, h.addr, other.addr, time.Since(other.since))
+			l.fault(&l.report.Contested, "%v was handed out by %s, which was asked at %s, while a client of %s had it that asked at %s; now it is %s",
+				e, h.addr, clockTime(h.since), other.addr, clockTime(other.since), clockTime(time.Now()))
 		}
 	}
 	if !c.ending {
@@ -109,3 +121,6 @@ func (l *Ledger) denied(e *entry, h *hold) {
 		l.fault(&l.report.Robbed, "%v was taken from a client of %s that had it for %v", e, h.addr, time.Since(h.since))
 	}
 }
+
+// clockTime is for comparing a moment with what logs say.
+func clockTime(at time.Time) string { return at.UTC().Format("15:04:05.000") }

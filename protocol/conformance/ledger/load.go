@@ -153,7 +153,7 @@ func (c *client) reserve(ctx context.Context, wait time.Duration) (id uint64, e 
 	})
 	if end == done {
 		e = c.ledger.sighted(id, body, sent)
-		c.handedOut(e, sent, since, "")
+		c.handedOut(e, sent, hold{addr: c.at, since: since})
 	}
 	return id, e, end
 }

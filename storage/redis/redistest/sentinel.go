@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -204,6 +205,25 @@ func (s *Sentinels) AwaitPrimary(tb testing.TB, not *Server) *Server {
 		return is != nil && is != not && strings.Contains(is.info(ctx, "replication"), "role:master")
 	})
 	return is
+}
+
+// Offsets returns how much each server, but one, has of what its primary has written,
+// in bytes.
+func (s *Sentinels) Offsets(not *Server) map[*Server]int64 {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	offsets := make(map[*Server]int64)
+	for _, server := range s.Servers {
+		if server == not {
+			continue
+		}
+		for line := range strings.Lines(server.info(ctx, "replication")) {
+			if text, is := strings.CutPrefix(line, "slave_repl_offset:"); is {
+				offsets[server], _ = strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+			}
+		}
+	}
+	return offsets
 }
 
 // AwaitReplaced waits until another one is the primary, and all others follow it.
