@@ -238,10 +238,16 @@ func (s servers) faults() []*fault {
 // others see nothing of it.
 func (s servers) linkFaults() []*fault {
 	return []*fault{
-		// An instance that is cut off so briefly has no excuse.
+		// An instance that is cut off so briefly has no excuse, unless Redis is held up
+		// at the same time.
 		{"connections of an instance to a primary are cut, likewise; once an answer is lost without a word", ofLinks, 0, func(c *chaos) func() {
-			part := s.one(c).Front.Of(c.someInstance().pid())
-			return c.cuts(part, moments{isCall, isAnswer, isConfirmation}, redistest.Drop)
+			in := c.someInstance()
+			part := s.one(c).Front.Of(in.pid())
+			end := c.cuts(part, moments{isCall, isAnswer, isConfirmation}, redistest.Drop)
+			if c.suffers(ofRedis) {
+				return during(c.done.begin(in.addr, "instance cut off from Redis, which was held up"), end)
+			}
+			return end
 		}},
 		{"packets between an instance and a primary are swallowed", ofLinks, aside, func(c *chaos) func() {
 			return c.cutOff([]*redistest.Server{s.one(c)})

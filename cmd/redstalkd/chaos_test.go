@@ -98,6 +98,7 @@ type chaos struct {
 	books     *ledger.Ledger
 	done      *history
 	bag       []*fault // faults still to be drawn before any comes again
+	drawn     []*fault // of the present round
 	results   []result
 	unsound   int // times that fsck found something
 }
@@ -200,16 +201,16 @@ func (c *chaos) suffer(rounds int) {
 // round has faults happen, and waits until all is well again.
 func (c *chaos) round(number int) {
 	c.t.Helper()
-	drawn := c.draw()
+	c.drawn = c.draw()
 	c.books.TakeSilences()
 	errors, stalls, begun := c.books.Report().InternalErrors, c.done.stalls.Load(), time.Now()
 	var ends []func()
-	for _, f := range drawn {
+	for _, f := range c.drawn {
 		ends = append(ends, f.begin(c))
 	}
 	back := c.probe(begun)
 	together(ends)
-	r := result{drawn: drawn, back: <-back}
+	r := result{drawn: c.drawn, back: <-back}
 	c.whole()
 	ctx, cancel := context.WithTimeout(context.Background(), chaosPatience)
 	defer cancel()
@@ -231,6 +232,11 @@ func (c *chaos) round(number int) {
 	}
 	c.results = append(c.results, r)
 	c.fsck(fmt.Sprint("after round ", number+1))
+}
+
+// suffers returns whether a fault of this class is among those of the round.
+func (c *chaos) suffers(of class) bool {
+	return slices.ContainsFunc(c.drawn, func(f *fault) bool { return f.class == of })
 }
 
 // together calls all at the same time, and returns when all have returned.
