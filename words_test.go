@@ -35,9 +35,6 @@ var retiredFiles = map[string]string{"remember": "bodycache", "letter": "notific
 // though the word is retired.
 var redisKey = regexp.MustCompile("mail:|:mail|[\"'`]mail[\"'`]")
 
-// wordPattern finds the words of a text, also those that a name is made of.
-var wordPattern = regexp.MustCompile(`[A-Z]*[a-z]+|[A-Z]+`)
-
 // notOurs tells whether a file is not written in the words of today: it tells of
 // the past, or is this one.
 func notOurs(path string) bool { return path == "CHANGELOG.md" || path == "words_test.go" }
@@ -50,19 +47,26 @@ type hit struct {
 
 // hits returns where a text has retired words. Several words may be on two lines.
 func hits(text string, retired map[string]string) (found []hit) {
-	at, line, counted := wordPattern.FindAllStringIndex(text, -1), 1, 0
-	words := make([]string, len(at))
-	for i := range at {
-		words[i] = strings.ToLower(text[at[i][0]:at[i][1]])
+	begins := make(map[string]bool)
+	for phrase := range retired {
+		first, _, _ := strings.Cut(phrase, " ")
+		begins[first] = true
 	}
-	for i := range words {
-		line += strings.Count(text[counted:at[i][0]], "\n")
-		counted = at[i][0]
-		for n := 1; n <= longestPhrase && i+n <= len(words); n++ {
-			phrase := strings.Join(words[i:i+n], " ")
+	line, counted := 1, 0
+	for begin, end := nextWord(text, 0); begin < end; begin, end = nextWord(text, end) {
+		phrase, behind := strings.ToLower(text[begin:end]), end
+		if !begins[phrase] {
+			continue
+		}
+		line += strings.Count(text[counted:begin], "\n")
+		counted = begin
+		for range longestPhrase {
 			if _, is := retired[phrase]; is {
 				found = append(found, hit{phrase, line})
 			}
+			var from int
+			from, behind = nextWord(text, behind)
+			phrase += " " + strings.ToLower(text[from:behind])
 		}
 	}
 	return found
@@ -70,6 +74,25 @@ func hits(text string, retired map[string]string) (found []hit) {
 
 // longestPhrase is how many words a retired expression has at most.
 const longestPhrase = 3
+
+// nextWord returns where the next word of a text is: letters of which only the first
+// ones are large, so that the words of a name are found, too. It is empty if there is
+// none.
+func nextWord(text string, at int) (begin, end int) {
+	isLarge := func(at int) bool { return at < len(text) && 'A' <= text[at] && text[at] <= 'Z' }
+	isSmall := func(at int) bool { return at < len(text) && 'a' <= text[at] && text[at] <= 'z' }
+	for at < len(text) && !isLarge(at) && !isSmall(at) {
+		at++
+	}
+	begin = at
+	for isLarge(at) {
+		at++
+	}
+	for isSmall(at) {
+		at++
+	}
+	return begin, at
+}
 
 // TestRetiredWords: one thing has one word, so those of the past must not come
 // back.

@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	differCommands = flag.Int("differ-commands", 600, "commands to compare with the true beanstalkd on each engine")
+	differCommands = flag.Int("differ-commands", 300, "commands to compare with the true beanstalkd on each engine")
 	differSeed     = flag.Uint64("differ-seed", 1, "seed of the random scripts")
 	differFaults   = flag.Int("differ-faults", 1, "how many different faults to collect")
 	differShrink   = flag.Duration("differ-shrink", time.Minute, "how long a failing script may be made smaller")
@@ -35,7 +35,7 @@ func TestDiffer(t *testing.T) {
 			Subject: func(flags ...string) (differ.Server, error) {
 				return startSubject(append(store(), flags...))
 			},
-			Plain: *differCommands, Timed: 250 + *differCommands/20,
+			Plain: *differCommands, Timed: 125 + *differCommands/16,
 		}).Coverage.Missing()
 		if *differCommands >= allCovered && len(missing) > 0 {
 			t.Errorf("never seen: %q", missing)
@@ -58,7 +58,7 @@ func TestDifferOnTwoInstances(t *testing.T) {
 		Subject: func(flags ...string) (differ.Server, error) {
 			return startFront(2, append(store(), flags...))
 		},
-		Plain: *differCommands, Timed: 250 + *differCommands/20,
+		Plain: *differCommands, Timed: 125 + *differCommands/16,
 		Lag: othersLag, Parallel: 6, Crowd: 12,
 	})
 }
@@ -91,7 +91,7 @@ func compareSpread(t *testing.T, commands int, url string, more ...string) {
 			s, err := startSubject(slices.Concat(store(), more, flags))
 			return withSortedLists(s), err
 		},
-		Plain: commands, Timed: 100 + commands/20,
+		Plain: commands, Timed: 60 + commands/18,
 		Crowd: 12,
 	})
 }
