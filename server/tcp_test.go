@@ -15,6 +15,7 @@ import (
 
 	"redstalk/protocol"
 	protoclient "redstalk/protocol/client"
+	"redstalk/protocol/conformance/busy"
 	"redstalk/server/queue"
 	"redstalk/storage/embedded"
 )
@@ -135,7 +136,7 @@ func TestWriteTimeoutOnTCP(t *testing.T) {
 // when that began.
 func awaitKept(t *testing.T, s *Server) time.Time {
 	t.Helper()
-	for limit := time.Now().Add(10 * time.Second); time.Now().Before(limit); runtime.Gosched() {
+	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); runtime.Gosched() {
 		for _, ss := range s.all() {
 			if ss.events.Load()&running == 0 && ss.wire.Kept() > 0 {
 				return time.Now()
@@ -224,7 +225,7 @@ func listLength(n int) int {
 // TestOthersHaveTheirTurn: a connection that watches very many tubes holds up nobody
 // while it looks for jobs in all of them, lists them, or ends. It took seconds.
 func TestOthersHaveTheirTurn(t *testing.T) {
-	const tubes, most = 20_000, 500 * time.Millisecond
+	const tubes, most = 20_000, 500 * time.Millisecond // on a machine with nothing else to do
 	s, dial := onTCP(t, Config{})
 	many, in := dial()
 	watchManyOnTCP(t, many, in, tubes)
@@ -237,7 +238,7 @@ func TestOthersHaveTheirTurn(t *testing.T) {
 				t.Fatal(err)
 			}
 			wantLine(t, replies, "NOT_FOUND")
-			if took := time.Since(begun); took > most {
+			if took := time.Since(begun); took > most && took > busy.Times(most) {
 				t.Errorf("%s: a put took %v", what, took)
 			}
 		}

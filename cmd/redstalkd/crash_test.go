@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"redstalk/protocol/conformance/busy"
 	"redstalk/protocol/conformance/ledger"
 )
 
@@ -109,7 +110,7 @@ func (v *victim) round(t *testing.T, sig syscall.Signal, name string) {
 	defer load.Wait()
 	defer stop()
 
-	<-time.After(v.upTo(300 * time.Millisecond))
+	<-time.After(v.upTo(busy.Times(300 * time.Millisecond)))
 	v.end(t, sig)
 	if !onwards {
 		stop()

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -58,8 +60,10 @@ func TestWaitsThatEndWhenDue(t *testing.T) {
 func play(t *testing.T, tr *dialogue.Transcript, store func() []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
+	dir := ""
 	err := dialogue.PlayInTime(ctx, tr, func() (dialogue.Target, func(), error) {
-		srv, err := dialogue.Start("redstalk", binary, t.TempDir(), append(store(), tr.Flags()...)...)
+		dir = t.TempDir()
+		srv, err := dialogue.Start("redstalk", binary, dir, append(store(), tr.Flags()...)...)
 		if err != nil {
 			return dialogue.Target{}, nil, err
 		}
@@ -68,6 +72,7 @@ func play(t *testing.T, tr *dialogue.Transcript, store func() []string) {
 		return target, srv.Stop, nil
 	})
 	if err != nil {
-		t.Error(err)
+		said, _ := os.ReadFile(filepath.Join(dir, "stderr"))
+		t.Errorf("%v\nthe server said: %s", err, said)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"redstalk/protocol/conformance/busy"
 )
 
 // TestManyWaiters: a thousand connections wait on one tube, a thousand jobs
@@ -66,11 +68,11 @@ func reportLateness(t *testing.T, measure func() []time.Duration) {
 		if late[0] < -time.Millisecond {
 			t.Errorf("one was early by %v", -late[0])
 		}
-		if p50 <= 100*time.Millisecond {
+		if p50 <= busy.Times(100*time.Millisecond) {
 			return
 		}
 	}
-	t.Error("every time half of them were more than 100 ms late")
+	t.Error("every time half of them were more than 100 ms late, or as many times that as the machine is busy")
 }
 
 // delays puts n jobs with a delay of 1 s, spread over a second, and returns

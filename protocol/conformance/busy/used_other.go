@@ -1,0 +1,8 @@
+//go:build !linux
+
+package busy
+
+import "time"
+
+// used is the processor time that the calling thread has had: it is not known.
+func used() time.Duration { return 0 }
