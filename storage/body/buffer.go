@@ -37,6 +37,7 @@ func (b *Buffer) Release() {
 		memory := b.memory
 		b.memory, b.size = nil, 0
 		b.pool.put(memory)
+		b.pool.inUse.Add(-1)
 	case left < 0 && poison:
 		panic("body: a Buffer is released more often than it was used")
 	}

@@ -4,6 +4,7 @@ import (
 	"math/bits"
 	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 const (
@@ -29,6 +30,7 @@ const (
 // next ones. All methods may be called from any goroutine.
 type Pool struct {
 	poisoned bool
+	inUse    atomic.Int64
 
 	mu   sync.Mutex // guards what follows
 	idle [numClasses]class
@@ -51,9 +53,14 @@ func (p *Pool) Get(size int) *Buffer {
 		return nil
 	}
 	b := &Buffer{pool: p, size: size, memory: p.take(size)}
+	p.inUse.Add(1)
 	b.uses.Store(1)
 	return b
 }
+
+// InUse is how many Buffers there are whose last use has not ended. Those that were left
+// to the garbage collector count for ever.
+func (p *Pool) InUse() int { return int(p.inUse.Load()) }
 
 // take returns memory of size bytes or more.
 func (p *Pool) take(size int) []byte {
