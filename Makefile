@@ -11,6 +11,7 @@ CHAOS_ROUNDS ?= 30
 CHAOS_SEED ?= 0
 GROWTH ?= 10s
 COMMANDS ?= 200000
+BENCH_LOADS ?= 50c,50c-p16,50c-p32-put,500c,1c,tubes10k,50c-10k,50c-100k,50c-1m
 
 # What the tests need beside Go, by apt: the true beanstalkd is the judge of
 # behaviour, the Redis engine is tested on a real redis-server, and the race
@@ -50,14 +51,14 @@ deps: ## install redis-server and beanstalkd by apt where they are missing
 	@sh tools/deps.sh $(APT_TOOLS)
 
 bench: build deps ## compare beanstalkd and redstalk on this machine, side by side
-	bin/stalkbench compare --rounds 5 --duration 2s \
-	  --servers 'beanstalkd=beanstalkd -l 127.0.0.1 -p {port}' \
-	  --servers 'memory=bin/redstalkd -p {port} --store memory:' \
-	  --servers 'beanstalkd-f0=beanstalkd -l 127.0.0.1 -p {port} -b {dir} -f0' \
-	  --servers 'embedded=bin/redstalkd -p {port} --store embedded:{dir}' \
-	  --servers 'embedded-f50=bin/redstalkd -p {port} --store embedded:{dir} -f 50' \
-	  --servers "redis=pre: redis-server --port {port2} --dir {dir} --save '' ;; bin/redstalkd -p {port} --store redis://127.0.0.1:{port2}/0" \
-	  --servers "redis-aof=pre: redis-server --port {port2} --dir {dir} --save '' --appendonly yes ;; bin/redstalkd -p {port} --store redis://127.0.0.1:{port2}/0" \
+	bin/stalkbench compare --rounds 5 --duration 2s --loads $(BENCH_LOADS) \
+	  --servers 'beanstalkd=beanstalkd -l 127.0.0.1 -p {port} -z 2000000' \
+	  --servers 'memory=bin/redstalkd -p {port} -z 2000000 --store memory:' \
+	  --servers 'beanstalkd-f0=beanstalkd -l 127.0.0.1 -p {port} -z 2000000 -b {dir} -f0' \
+	  --servers 'embedded=bin/redstalkd -p {port} -z 2000000 --store embedded:{dir}' \
+	  --servers 'embedded-f50=bin/redstalkd -p {port} -z 2000000 --store embedded:{dir} -f 50' \
+	  --servers "redis=pre: redis-server --port {port2} --dir {dir} --save '' ;; bin/redstalkd -p {port} -z 2000000 --store redis://127.0.0.1:{port2}/0" \
+	  --servers "redis-aof=pre: redis-server --port {port2} --dir {dir} --save '' --appendonly yes ;; bin/redstalkd -p {port} -z 2000000 --store redis://127.0.0.1:{port2}/0" \
 	  --markdown bin/bench.md --svg bin/bench.svg
 
 bench-cluster: deps ## say what an operation costs each node of a Redis Cluster of 1, 2, 3 and 6 primaries, under GROWTH of load from one instance each
@@ -87,7 +88,7 @@ fuzz: ## fuzz the parser, the rules, whole connections and the log, FUZZTIME eac
 	$(GO) test ./protocol -run '^$$' -fuzz '^FuzzReader$$' -fuzztime $(FUZZTIME)
 	$(GO) test ./protocol -run '^$$' -fuzz '^FuzzLine$$' -fuzztime $(FUZZTIME)
 	$(GO) test ./tube -run '^$$' -fuzz '^FuzzMachine$$' -fuzztime $(FUZZTIME)
-	$(GO) test ./server -run '^$$' -fuzz '^FuzzConnection$$' -fuzztime $(FUZZTIME)
+	$(GO) test -tags poison ./server -run '^$$' -fuzz '^FuzzConnection$$' -fuzztime $(FUZZTIME)
 	$(GO) test ./storage/embedded/wal -run '^$$' -fuzz '^FuzzReplay$$' -fuzztime $(FUZZTIME)
 
 check: ## gofmt, vet, staticcheck, and builds for other systems

@@ -21,21 +21,22 @@ var mayImport = map[string][]string{
 	"redstalk/protocol/conformance/ledger":     {"github.com/beanstalkd/go-beanstalk"},
 	"redstalk/protocol/conformance/transcript": nil,
 	"redstalk/tube":                            nil,
-	"redstalk/storage":                         {"redstalk/tube"},
+	"redstalk/storage":                         {"redstalk/storage/body", "redstalk/tube"},
+	"redstalk/storage/body":                    nil,
 	"redstalk/storage/throttle":                nil,
 	"redstalk/storage/embedded": {
-		"redstalk/storage", "redstalk/storage/throttle", "redstalk/storage/embedded/wal", "redstalk/tube",
+		"redstalk/storage", "redstalk/storage/body", "redstalk/storage/throttle", "redstalk/storage/embedded/wal", "redstalk/tube",
 		"github.com/cockroachdb/pebble/v2",
 	},
 	"redstalk/storage/embedded/wal": {"redstalk/storage/throttle", "github.com/cockroachdb/pebble/v2"},
 	"redstalk/storage/redis": {
-		"redstalk/storage", "redstalk/storage/throttle", "redstalk/tube", "github.com/redis/go-redis/v9",
+		"redstalk/storage", "redstalk/storage/body", "redstalk/storage/throttle", "redstalk/tube", "github.com/redis/go-redis/v9",
 	},
-	"redstalk/storage/storetest": {"redstalk/storage", "redstalk/tube"},
+	"redstalk/storage/storetest": {"redstalk/storage", "redstalk/storage/body", "redstalk/tube"},
 	"redstalk/server": {
-		"redstalk/protocol", "redstalk/server/queue", "redstalk/storage", "redstalk/storage/throttle", "redstalk/tube",
+		"redstalk/protocol", "redstalk/server/queue", "redstalk/storage", "redstalk/storage/body", "redstalk/storage/throttle", "redstalk/tube",
 	},
-	"redstalk/server/queue": {"redstalk/storage", "redstalk/storage/throttle", "redstalk/tube"},
+	"redstalk/server/queue": {"redstalk/storage", "redstalk/storage/body", "redstalk/storage/throttle", "redstalk/tube"},
 }
 
 // judges is the directory of the packages that judge any beanstalk server.

@@ -29,10 +29,15 @@
 //     The server gives each one reply, except quit, which gets none.
 //   - After a [Fault] the next line is read as usual.
 //   - The memory of a Reader is bounded by what the peer has sent, not by what it
-//     has announced.
-//   - Command.Name is valid until the next call of Next or Fill, Command.Body for
-//     as long as the caller likes. Both hold for every verb, also for one that
+//     has announced: room for a body doubles as it comes, unless the peer has sent
+//     one of that size before.
+//   - Command.Name is valid until the next call of Next or Fill, Command.Body until
+//     the caller releases Command.Buffer. Both hold for every verb, also for one that
 //     has a name and a body.
+//   - A body that does not come in one read with its line is read straight to where
+//     it stays.
+//   - Memory that others lend (Buffer) is released exactly once: by the Reader if the
+//     body is not handed out, by the Writer's destination when a reply is sent.
 //
 // # Compatibility
 //

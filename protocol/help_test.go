@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -61,6 +62,55 @@ func (p *pieces) Read(b []byte) (int, error) {
 	return n, nil
 }
 
+// vecPieces is pieces that fill several slices with one call.
+type vecPieces struct{ pieces }
+
+func (p *vecPieces) ReadVec(to [][]byte) (int, error) {
+	if p.data == "" {
+		return 0, io.EOF
+	}
+	n, piece := 0, p.data[:min(max(p.cut(), 1), len(p.data))]
+	for _, b := range to {
+		n += copy(b, piece[n:])
+	}
+	p.data = p.data[n:]
+	return n, nil
+}
+
+// lender lends dirty memory to a Reader or takes it back from a Writer. What is
+// released is overwritten at once.
+type lender struct {
+	t    testing.TB
+	lent int
+}
+
+func (l *lender) get(size int) Buffer {
+	if size == 0 {
+		return nil
+	}
+	l.lent++
+	return &lentBuffer{l, bytes.Repeat([]byte{0xDB}, size), false}
+}
+
+type lentBuffer struct {
+	l        *lender
+	memory   []byte
+	released bool
+}
+
+func (b *lentBuffer) Bytes() []byte { return b.memory }
+
+func (b *lentBuffer) Release() {
+	if b.released {
+		b.l.t.Error("a Buffer is released twice")
+	}
+	b.released = true
+	b.l.lent--
+	for i := range b.memory {
+		b.memory[i] = 0xDB
+	}
+}
+
 func whole() int   { return 1 << 30 }
 func oneByte() int { return 1 }
 
@@ -70,15 +120,40 @@ func randomly(seed uint64) func() int {
 	return func() int { return 1 << rnd.IntN(13) >> rnd.IntN(8) }
 }
 
-// commands reads all that there is. It checks that the Reader holds no more than it
-// may.
+// commands reads all that there is, from sources of both kinds, and with memory of the
+// Reader's and of others. That must make no difference. It checks that the Reader holds
+// no more than it may.
 func commands(t testing.TB, input string, maxBody int, cut func() int) (got []string, r *Reader) {
 	t.Helper()
-	r = NewReader(&pieces{input, cut}, maxBody)
+	got, r = commandsFrom(t, input, &pieces{input, cut}, maxBody, nil)
+	for name, src := range map[string]io.Reader{"Read": &pieces{input, cut}, "ReadVec": &vecPieces{pieces{input, cut}}} {
+		l := &lender{t: t}
+		lent, r := commandsFrom(t, input, src, maxBody, l)
+		if r.Close(); l.lent != 0 {
+			t.Errorf("%s: %d Buffers were not released after %.80q", name, l.lent, input)
+		}
+		if g, w := strings.Join(lent, "\n"), strings.Join(got, "\n"); g != w {
+			t.Errorf("%.80q, %s with Buffers:\n got  %.200q\n want %.200q", input, name, g, w)
+		}
+	}
+	return got, r
+}
+
+// commandsFrom reads all that there is in src, which is input. It uses the memory of l,
+// unless that is nil, and releases a body when the next command is read.
+func commandsFrom(t testing.TB, input string, src io.Reader, maxBody int, l *lender) (got []string, r *Reader) {
+	t.Helper()
+	r = NewReader(src, maxBody)
+	if l != nil {
+		r.UseBuffers(l.get)
+	}
 	var c Command
 	for {
 		for r.Next(&c) {
 			got = append(got, show(&c))
+			if c.Buffer != nil {
+				c.Buffer.Release()
+			}
 			if len(got) > len(input) {
 				t.Fatalf("more commands than bytes from %q", input)
 			}

@@ -166,6 +166,7 @@ func FuzzReader(f *testing.F) {
 		"pause-tube  -a 5\r\npause-tubea 5\r\npause-tube a 4294967295 \r\nstats-tube a-b\r\n",
 		"release 1  2   3\r\nbury 1 2\r\nkick-job 0001\r\nstatsx\r\npeek-ready\r\nwatch a b\r\nignore " + strings.Repeat("n", 201) + "\r\n",
 		"put 0 0 0 5000\r\n" + strings.Repeat("b", 5000) + "\r\nput 0 0 0 0\r\n\r\n",
+		"put 0 0 0 5500\r\n" + strings.Repeat("b", 5500) + "\r\rput 0 0 0 9999\r\nnever complete",
 	} {
 		f.Add([]byte(seed), uint16(100), uint64(1))
 		f.Add([]byte(seed), uint16(6000), uint64(2))

@@ -68,8 +68,11 @@ type Command struct {
 	// it longer. This holds for a verb with a name and a body, too.
 	Name []byte
 	// Body is the body without its CRLF. It is not nil even if it is empty. It
-	// belongs to the caller, who may keep it.
+	// belongs to the caller, who may keep it until it releases Buffer.
 	Body []byte
+	// Buffer has the memory of Body, and is the caller's to release. Nil: Body is
+	// an ordinary slice.
+	Buffer Buffer
 
 	size uint32 // verbs with a body: its announced length
 	junk bool   // verbs with a body: something follows the length

@@ -10,6 +10,11 @@ const (
 	minBuffer = 4 << 10  // the first size of a Reader's buffer
 	maxBuffer = 64 << 10 // its largest size, and the most that is allocated because a line announces a body
 
+	// largeBody is the size of a body from which on a Reader's buffer does not
+	// grow because of it. To read a smaller one into the buffer, with its line,
+	// and to copy it costs less than another read.
+	largeBody = 16 << 10
+
 	// quietReads is after how many small reads in a row a grown buffer shrinks.
 	quietReads = 32
 )
@@ -28,6 +33,19 @@ const (
 	inBigBody               // a body above the limit; it is skipped
 )
 
+// Buffer is the memory of one body. Whoever has it releases it once, when nobody
+// reads the body any more.
+type Buffer interface {
+	Bytes() []byte
+	Release()
+}
+
+// VecReader is a source that fills several pieces with one call, in their order. It
+// returns how many bytes it has read, and must not keep the pieces.
+type VecReader interface {
+	ReadVec(pieces [][]byte) (int, error)
+}
+
 // Reader cuts a stream into commands. Next parses what has arrived and never
 // blocks; Fill waits for more:
 //
@@ -43,7 +61,9 @@ const (
 // A Reader belongs to one goroutine.
 type Reader struct {
 	src     io.Reader
-	maxBody uint64 // bytes, without the CRLF
+	vecs    VecReader             // src, if it is one
+	buffers func(size int) Buffer // see UseBuffers; nil: none are used
+	maxBody uint64                // bytes, without the CRLF
 
 	buf    []byte // buf[lo:hi] has arrived and is not taken yet
 	lo, hi int
@@ -54,8 +74,16 @@ type Reader struct {
 	state   state
 	pending Command // inBody, inBigBody: the command whose body is still arriving
 	name    []byte  // inBody: backs pending.Name, because buf moves before the body is complete
-	body    []byte  // inBody: what has arrived of a body that is too large to wait for in buf
 	left    uint64  // inBigBody: bytes still to be skipped
+
+	// inBody: room for a body that is too large to wait for in buf, or for a part of
+	// it. Nil: the body waits in buf.
+	body  []byte
+	users Buffer // has the memory of body; nil: body is an ordinary slice
+	got   int    // how many bytes of the body are in it
+	most  int    // the size of the largest body so far that has arrived completely
+
+	vec [2][]byte // for ReadVec; empty between two calls
 }
 
 // NewReader reads commands from src. A body of more than maxBody bytes gives
@@ -63,7 +91,22 @@ type Reader struct {
 // taken for the nearer end of that range.
 func NewReader(src io.Reader, maxBody int) *Reader {
 	maxBody = min(max(maxBody, 0), MaxBody)
-	return &Reader{src: src, maxBody: uint64(maxBody), buf: make([]byte, minBuffer)}
+	r := &Reader{src: src, maxBody: uint64(maxBody), buf: make([]byte, minBuffer)}
+	r.vecs, _ = src.(VecReader)
+	return r
+}
+
+// UseBuffers has the Reader ask get for the memory of bodies. get returns a Buffer of
+// that many bytes, or nil if a body of that size is to be an ordinary slice.
+func (r *Reader) UseBuffers(get func(size int) Buffer) { r.buffers = get }
+
+// Close releases the memory of a body that has not arrived completely. The Reader must
+// not be used any more.
+func (r *Reader) Close() {
+	if r.users != nil {
+		r.users.Release()
+	}
+	r.body, r.users = nil, nil
 }
 
 // Buffered is the number of bytes that were read from the source and are not
@@ -79,8 +122,8 @@ func (r *Reader) Full() bool { return r.Buffered() == maxBuffer }
 // verb has one. False means that the command has not arrived completely: call
 // Fill and try again. The content of c has no meaning then.
 //
-// c.Name is valid until the next call of Next or Fill; c.Body is the caller's to
-// keep. Next allocates nothing but bodies.
+// c.Name is valid until the next call of Next or Fill; c.Body and c.Buffer are the
+// caller's. Next allocates nothing but bodies.
 func (r *Reader) Next(c *Command) bool {
 	switch r.state {
 	case inLongLine:
@@ -177,14 +220,45 @@ func (r *Reader) lineRead(c *Command) bool {
 	}
 	c.Producer = true
 	// The usual case: the body has arrived with its line.
-	size := int(c.size)
-	if have := r.buf[r.lo:r.hi]; len(have) >= size+len(crlf) {
-		r.lo += size + len(crlf)
-		c.takeBody(clone(have[:size]), have[size:])
+	if r.bodyArrived(c.size) {
+		r.copyBody(c)
 		return true
 	}
 	r.awaitBody(c)
 	return r.readBody(c)
+}
+
+// bodyArrived tells whether a body of size bytes and its CRLF are in the buffer.
+func (r *Reader) bodyArrived(size uint32) bool { return r.Buffered() >= int(size)+len(crlf) }
+
+// copyBody gives a command its body, which has arrived in the buffer.
+func (r *Reader) copyBody(c *Command) {
+	size := int(c.size)
+	body := r.buf[r.lo : r.lo+size]
+	r.lo += size
+	if !r.takeEnd() {
+		c.Fault = ExpectedCRLF
+		return
+	}
+	c.Body, c.Buffer = r.newBody(size)
+	copy(c.Body, body)
+}
+
+// takeEnd takes the two bytes behind a body, and returns whether they are CRLF.
+func (r *Reader) takeEnd() bool {
+	end := r.buf[r.lo : r.lo+len(crlf)]
+	r.lo += len(crlf)
+	return end[0] == '\r' && end[1] == '\n'
+}
+
+// newBody returns memory for size bytes of a body, which is dirty.
+func (r *Reader) newBody(size int) ([]byte, Buffer) {
+	if r.buffers != nil {
+		if b := r.buffers(size); b != nil {
+			return b.Bytes(), b
+		}
+	}
+	return make([]byte, size), nil
 }
 
 // awaitBody keeps a command until its body is complete. Fill moves and
@@ -210,79 +284,76 @@ func (r *Reader) dropBody(c *Command) bool {
 	return true
 }
 
-// readBody goes on with a body that is not complete. If it fits into the smallest
-// buffer, it waits there. A larger one is collected in r.body, to which Fill adds
-// as well.
+// readBody goes on with a body that was not complete. If it fits into the smallest
+// buffer, it waits there. A larger one is collected in r.body, to which Fill adds as
+// well; its CRLF is awaited in the buffer.
 func (r *Reader) readBody(c *Command) bool {
 	size := int(r.pending.size)
-	need := size + len(crlf)
 	if r.body == nil {
-		if have := r.buf[r.lo:r.hi]; len(have) >= need {
-			r.lo += need
-			r.endBody(c, clone(have[:size]), have[size:])
+		if r.bodyArrived(r.pending.size) {
+			*c, r.pending, r.state = r.pending, Command{}, inLine
+			r.copyBody(c)
 			return true
 		}
-		if need <= minBuffer {
+		if size+len(crlf) <= minBuffer {
 			return false
 		}
-		r.body = make([]byte, 0, min(need, maxBuffer))
+		r.beginBody(size)
 	}
-	if !r.collect(need) {
+	for r.got < size && r.Buffered() > 0 {
+		n := copy(r.room(), r.buf[r.lo:r.hi])
+		r.lo += n
+		r.got += n
+	}
+	if r.got < size || r.Buffered() < len(crlf) {
 		return false
 	}
-	r.endBody(c, r.body[:size:size], r.body[size:])
+	r.endBody(c)
 	return true
 }
 
-// collect moves bytes from the buffer to r.body, until that holds need bytes or
-// the buffer is empty. It returns whether r.body is complete.
-func (r *Reader) collect(need int) bool {
-	for len(r.body) < need {
-		if r.Buffered() == 0 {
-			return false
-		}
-		tail := r.bodyTail()
-		n := copy(tail, r.buf[r.lo:r.hi])
-		r.lo += n
-		r.body = r.body[:len(r.body)+n]
+// beginBody makes room for a body. If no body of that size has arrived before, it makes
+// room for a part of it only: what a line announces is not believed.
+func (r *Reader) beginBody(size int) {
+	r.body, r.users = r.newBody(min(size, max(r.most, maxBuffer)))
+	r.got = 0
+	if size > largeBody {
+		r.filled = false
 	}
-	return true
 }
 
-// endBody hands out the pending command, whose body is complete.
-func (r *Reader) endBody(c *Command, body, end []byte) {
+// endBody hands out the pending command, whose body and CRLF have arrived.
+func (r *Reader) endBody(c *Command) {
+	r.most = max(r.most, r.got)
 	*c = r.pending
-	c.takeBody(body, end)
-	r.pending, r.body, r.state = Command{}, nil, inLine
-}
-
-// takeBody gives a command its body. end is what came after the body, at least
-// two bytes.
-func (c *Command) takeBody(body, end []byte) {
-	if end[0] != '\r' || end[1] != '\n' {
-		c.Fault = ExpectedCRLF
-		return
+	c.Body, c.Buffer = r.body, r.users
+	r.pending, r.body, r.users, r.state = Command{}, nil, nil, inLine
+	if !r.takeEnd() {
+		c.refuseBody()
 	}
-	c.Body = body
 }
 
-func clone(b []byte) []byte {
-	fresh := make([]byte, len(b))
-	copy(fresh, b)
-	return fresh
-}
-
-// bodyTail returns the free room in r.body, which is never empty while bytes are
-// missing. The room doubles when it is used up: so a peer that announces a
-// gigabyte makes the Reader allocate a small multiple of what it has sent.
-func (r *Reader) bodyTail() []byte {
-	if len(r.body) == cap(r.body) {
-		need := int(r.pending.size) + len(crlf)
-		grown := make([]byte, len(r.body), min(2*cap(r.body), need))
-		copy(grown, r.body)
-		r.body = grown
+// refuseBody drops a body that is not followed by CRLF.
+func (c *Command) refuseBody() {
+	if c.Buffer != nil {
+		c.Buffer.Release()
 	}
-	return r.body[len(r.body):cap(r.body)]
+	c.Body, c.Buffer, c.Fault = nil, nil, ExpectedCRLF
+}
+
+// room returns the free room in r.body, which is never empty while bytes are missing.
+// The room doubles when it is used up: so a peer that announces a gigabyte makes the
+// Reader allocate a small multiple of what it has sent.
+func (r *Reader) room() []byte {
+	if r.got == len(r.body) {
+		old, users := r.body, r.users
+		r.body, r.users = r.newBody(min(2*len(old), int(r.pending.size)))
+		copy(r.body, old)
+		if users != nil {
+			users.Release()
+		}
+	}
+	return r.body[r.got:]
 }
 
 // Fill reads from the source once, and waits as long as the source does. It
@@ -295,10 +366,13 @@ func (r *Reader) Fill() error {
 		r.err = nil
 		return err
 	}
-	if r.direct() {
-		n, err := r.read(r.bodyTail())
-		r.body = r.body[:len(r.body)+n]
-		return err
+	if missing := r.missing(); missing > 0 {
+		if r.vecs != nil {
+			return r.fillBoth()
+		}
+		if missing >= len(r.buf) {
+			return r.fillBody()
+		}
 	}
 	if r.Full() {
 		return ErrFull
@@ -306,24 +380,53 @@ func (r *Reader) Fill() error {
 	r.makeRoom()
 	n, err := r.read(r.buf[r.hi:])
 	r.hi += n
+	r.noteFilled(n)
+	return err
+}
+
+// noteFilled notes how much of the buffer a read into it has used, for makeRoom.
+func (r *Reader) noteFilled(n int) {
 	r.filled = r.hi == len(r.buf)
 	if len(r.buf) > minBuffer && n < len(r.buf)/8 {
 		r.quiet++
 	} else {
 		r.quiet = 0
 	}
+}
+
+// missing returns how many bytes of a body can be read straight into r.body, because
+// the buffer is empty.
+func (r *Reader) missing() int {
+	if r.state != inBody || r.body == nil || r.Buffered() > 0 {
+		return 0
+	}
+	return int(r.pending.size) - r.got
+}
+
+// fillBody reads into the body alone. The last part of a body goes through the buffer,
+// so that one read can bring the end of the body and the commands after it.
+func (r *Reader) fillBody() error {
+	n, err := r.read(r.room())
+	r.got += n
 	return err
 }
 
-// direct reports whether the next read can go straight into the body, because
-// the buffer is empty. The last part of a body goes through the buffer, so that
-// one read can bring the end of the body and the commands after it.
-func (r *Reader) direct() bool {
-	if r.state != inBody || r.body == nil || r.Buffered() > 0 {
-		return false
+// fillBoth reads into the body, and what comes after it into the buffer.
+func (r *Reader) fillBoth() error {
+	r.lo, r.hi = 0, 0
+	room := r.room()
+	r.vec[0] = room
+	if r.got+len(room) == int(r.pending.size) {
+		r.vec[1] = r.buf
 	}
-	missing := int(r.pending.size) + len(crlf) - len(r.body)
-	return missing >= len(r.buf)
+	n, err := r.read(nil)
+	r.vec = [2][]byte{}
+	inBody := min(n, len(room))
+	r.got += inBody
+	if r.hi = n - inBody; r.hi > 0 {
+		r.filled = r.hi == len(r.buf) && r.pending.size <= largeBody
+	}
+	return err
 }
 
 // makeRoom moves what is not taken yet to the front of the buffer. It makes the
@@ -342,12 +445,16 @@ func (r *Reader) makeRoom() {
 	r.lo = 0
 }
 
-// read calls Read once. An error that came with bytes is kept for the next Fill.
-// If the source returns nothing at all for 100 calls in a row, the error is
-// io.ErrNoProgress.
-func (r *Reader) read(p []byte) (int, error) {
+// read calls Read once, or ReadVec for r.vec if that has any room. An error that came
+// with bytes is kept for the next Fill. If the source returns nothing at all for 100
+// calls in a row, the error is io.ErrNoProgress.
+func (r *Reader) read(p []byte) (n int, err error) {
 	for range 100 {
-		n, err := r.src.Read(p)
+		if r.vec[0] != nil {
+			n, err = r.vecs.ReadVec(r.vec[:])
+		} else {
+			n, err = r.src.Read(p)
+		}
 		if n > 0 {
 			r.err = err
 			return n, nil

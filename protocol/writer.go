@@ -29,15 +29,38 @@ type Writer struct {
 	last string // word of the last reply
 	err  error  // of the first flush that failed
 
-	// bufs is the memory behind vec. net.Buffers moves the beginning of vec
-	// forward as it writes, so vec alone could not be used again.
+	// pieces is what one flush sends, if there are refs. bufs is the same for
+	// net.Buffers, and the memory behind vec. net.Buffers moves the beginning of
+	// vec forward as it writes, so vec alone could not be used again.
+	pieces    []Piece
 	bufs, vec net.Buffers
 }
 
 // ref is a body that is sent between buf[:at] and buf[at:].
 type ref struct {
-	at   int
-	body []byte
+	at    int
+	body  []byte
+	users Releaser // of body, or nil
+}
+
+// Releaser is told once that a body is not needed any more. A [Buffer] is one.
+type Releaser interface{ Release() }
+
+// Piece is a part of what a Writer sends.
+type Piece struct {
+	Bytes []byte
+	// Body says that Bytes are a body, which does not change until Users is
+	// released. Otherwise they are the Writer's, and change after the call.
+	Body  bool
+	Users Releaser // of a body; may be nil
+}
+
+// Release ends the use of the piece.
+func (p *Piece) Release() {
+	if p.Users != nil {
+		p.Users.Release()
+	}
+	*p = Piece{}
 }
 
 // NewWriter sends replies to dst.
@@ -65,12 +88,23 @@ func (w *Writer) Flush() error {
 		w.buf = nil
 	}
 	w.buf = w.buf[:0]
+	w.dropRefs()
+	return w.err
+}
+
+// dropRefs forgets the bodies that were sent, or will never be. It releases those that
+// are still the Writer's.
+func (w *Writer) dropRefs() {
+	for i := range w.refs {
+		if users := w.refs[i].users; users != nil {
+			users.Release()
+		}
+	}
 	clear(w.refs)
 	if w.refs = w.refs[:0]; cap(w.refs) > keepRefs {
-		w.refs, w.bufs = nil, nil
+		w.refs, w.pieces, w.bufs = nil, nil, nil
 	}
 	w.held = 0
-	return w.err
 }
 
 func (w *Writer) send() error {
@@ -81,6 +115,35 @@ func (w *Writer) send() error {
 		}
 		return err
 	}
+	if v, is := w.dst.(VecWriter); is {
+		return w.sendPieces(v)
+	}
+	return w.sendBuffers()
+}
+
+// VecWriter is a destination that takes several pieces with one call: all of them, or
+// none and an error. It may keep the bodies among them, and releases each piece once,
+// also if there is an error. It must not keep the slice, nor what is no body.
+type VecWriter interface {
+	WriteVec(pieces []Piece) error
+}
+
+// sendPieces hands over what was collected. The bodies are the destination's then.
+func (w *Writer) sendPieces(to VecWriter) error {
+	w.pieces = w.pieces[:0]
+	from := 0
+	for i := range w.refs {
+		ref := &w.refs[i]
+		w.pieces = append(w.pieces, Piece{Bytes: w.buf[from:ref.at]}, Piece{ref.body, true, ref.users})
+		from, ref.users = ref.at, nil
+	}
+	w.pieces = append(w.pieces, Piece{Bytes: w.buf[from:]})
+	err := to.WriteVec(w.pieces)
+	clear(w.pieces)
+	return err
+}
+
+func (w *Writer) sendBuffers() error {
 	w.bufs = w.bufs[:0]
 	from := 0
 	for _, ref := range w.refs {
@@ -88,27 +151,13 @@ func (w *Writer) send() error {
 		from = ref.at
 	}
 	w.bufs = append(w.bufs, w.buf[from:])
-	err := w.sendPieces()
-	clear(w.bufs)
-	return err
-}
-
-// VecWriter is a destination that takes several pieces with one call: all of
-// them, or none and an error. It must not keep the pieces.
-type VecWriter interface {
-	WriteVec(pieces [][]byte) error
-}
-
-func (w *Writer) sendPieces() error {
-	if v, is := w.dst.(VecWriter); is {
-		return v.WriteVec(w.bufs)
-	}
 	w.vec = w.bufs
 	n, err := w.vec.WriteTo(w.dst)
 	if err == nil && n < int64(w.Buffered()) {
 		err = io.ErrShortWrite
 	}
 	w.vec = nil
+	clear(w.bufs)
 	return err
 }
 
@@ -128,8 +177,9 @@ func (w *Writer) number(word string, n uint64) {
 	w.buf = append(w.buf, '\r', '\n')
 }
 
-// job appends a word, an id and a body.
-func (w *Writer) job(word string, id uint64, body []byte) {
+// job appends a word, an id and a body. users is released when the body is sent or
+// copied; it may be nil.
+func (w *Writer) job(word string, id uint64, body []byte, users Releaser) {
 	w.last = word
 	w.buf = append(w.buf, word...)
 	w.buf = append(w.buf, ' ')
@@ -138,10 +188,13 @@ func (w *Writer) job(word string, id uint64, body []byte) {
 	w.buf = strconv.AppendUint(w.buf, uint64(len(body)), 10)
 	w.buf = append(w.buf, '\r', '\n')
 	if len(body) >= byReference {
-		w.refs = append(w.refs, ref{len(w.buf), body})
+		w.refs = append(w.refs, ref{len(w.buf), body, users})
 		w.held += len(body)
 	} else {
 		w.buf = append(w.buf, body...)
+		if users != nil {
+			users.Release()
+		}
 	}
 	w.buf = append(w.buf, '\r', '\n')
 }
@@ -157,12 +210,13 @@ func (w *Writer) BuriedPut(id uint64) { w.number("BURIED", id) }
 func (w *Writer) Buried() { w.word("BURIED") }
 
 // Reserved answers the reserve commands: "RESERVED id n", body. The body is not
-// always copied: it must not change before the next Flush.
-func (w *Writer) Reserved(id uint64, body []byte) { w.job("RESERVED", id, body) }
+// always copied: it must not change before users is released, which the Writer or its
+// destination does once; if users is nil, never.
+func (w *Writer) Reserved(id uint64, body []byte, users Releaser) { w.job("RESERVED", id, body, users) }
 
-// Found answers the peek commands: "FOUND id n", body. The body is not always
-// copied: it must not change before the next Flush.
-func (w *Writer) Found(id uint64, body []byte) { w.job("FOUND", id, body) }
+// Found answers the peek commands: "FOUND id n", body. For body and users see
+// Reserved.
+func (w *Writer) Found(id uint64, body []byte, users Releaser) { w.job("FOUND", id, body, users) }
 
 // Deleted answers delete.
 func (w *Writer) Deleted() { w.word("DELETED") }

@@ -22,9 +22,9 @@ func TestReplies(t *testing.T) {
 		{"INSERTED 18446744073709551615\r\n", func(w *Writer) { w.Inserted(1<<64 - 1) }},
 		{"BURIED 12\r\n", func(w *Writer) { w.BuriedPut(12) }},
 		{"BURIED\r\n", (*Writer).Buried},
-		{"RESERVED 1 3\r\njob\r\n", func(w *Writer) { w.Reserved(1, job) }},
-		{"RESERVED 1 0\r\n\r\n", func(w *Writer) { w.Reserved(1, nil) }},
-		{"FOUND 7 2\r\n\r\n\r\n", func(w *Writer) { w.Found(7, ends) }},
+		{"RESERVED 1 3\r\njob\r\n", func(w *Writer) { w.Reserved(1, job, nil) }},
+		{"RESERVED 1 0\r\n\r\n", func(w *Writer) { w.Reserved(1, nil, nil) }},
+		{"FOUND 7 2\r\n\r\n\r\n", func(w *Writer) { w.Found(7, ends, nil) }},
 		{"DELETED\r\n", (*Writer).Deleted},
 		{"RELEASED\r\n", (*Writer).Released},
 		{"TOUCHED\r\n", (*Writer).Touched},
@@ -84,7 +84,7 @@ func TestOneWriteABurst(t *testing.T) {
 	w := NewWriter(&rec)
 	w.Flush()
 	w.Using("a")
-	w.Reserved(1, make([]byte, byReference-1))
+	w.Reserved(1, make([]byte, byReference-1), nil)
 	w.Deleted()
 	w.Flush()
 	w.Flush()
@@ -99,7 +99,7 @@ func TestLargeBodies(t *testing.T) {
 	burst := func(w *Writer) (want string) {
 		for i := range 30 {
 			body := bytes.Repeat([]byte{'a' + byte(i%26)}, i*1000)
-			w.Reserved(uint64(i), body)
+			w.Reserved(uint64(i), body, nil)
 			w.Deleted()
 			want += "RESERVED " + itoa(i) + " " + itoa(len(body)) + "\r\n" + string(body) + "\r\nDELETED\r\n"
 		}
@@ -171,11 +171,11 @@ func TestFlushErrors(t *testing.T) {
 	for _, size := range []int{1, 2 * byReference} {
 		calls := 0
 		w := NewWriter(writerFunc(func(p []byte) (int, error) { calls++; return 0, first }))
-		w.Reserved(1, make([]byte, size))
+		w.Reserved(1, make([]byte, size), nil)
 		if err := w.Flush(); err != first || w.Buffered() != 0 {
 			t.Errorf("%v, %d left", err, w.Buffered())
 		}
-		w.Reserved(2, make([]byte, size))
+		w.Reserved(2, make([]byte, size), nil)
 		if err := w.Flush(); err != first || calls != 1 || w.Buffered() != 0 || w.Flush() != first {
 			t.Errorf("%v after %d calls, %d left", err, calls, w.Buffered())
 		}
@@ -185,7 +185,7 @@ func TestFlushErrors(t *testing.T) {
 			}
 		}
 		w = NewWriter(writerFunc(func(p []byte) (int, error) { return len(p) / 2, nil }))
-		w.Reserved(1, make([]byte, size))
+		w.Reserved(1, make([]byte, size), nil)
 		if err := w.Flush(); err != io.ErrShortWrite {
 			t.Error(err)
 		}
@@ -201,8 +201,8 @@ func TestWriterGivesBack(t *testing.T) {
 	w := NewWriter(io.Discard)
 	large := make([]byte, byReference)
 	for range 5000 {
-		w.Reserved(1, large)
-		w.Reserved(2, large[:byReference-1])
+		w.Reserved(1, large, nil)
+		w.Reserved(2, large[:byReference-1], nil)
 	}
 	w.Flush()
 	if cap(w.buf) > keepBuffer || cap(w.refs) > keepRefs || cap(w.bufs) > 2*keepRefs+1 {
@@ -217,9 +217,9 @@ func TestWriterGivesBack(t *testing.T) {
 func TestLargeBodyAllocations(t *testing.T) {
 	w := NewWriter(io.Discard)
 	body := make([]byte, 10_000)
-	w.Reserved(1, body)
+	w.Reserved(1, body, nil)
 	w.Flush()
-	if n := testing.AllocsPerRun(100, func() { w.Reserved(1, body); w.Deleted(); w.Flush() }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { w.Reserved(1, body, nil); w.Deleted(); w.Flush() }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
@@ -232,8 +232,8 @@ func BenchmarkWriter(b *testing.B) {
 		reply func(w *Writer)
 	}{
 		{"inserted", func(w *Writer) { w.Inserted(1234567) }},
-		{"reserved128", func(w *Writer) { w.Reserved(1234567, body) }},
-		{"reserved16k", func(w *Writer) { w.Reserved(1234567, large) }},
+		{"reserved128", func(w *Writer) { w.Reserved(1234567, body, nil) }},
+		{"reserved16k", func(w *Writer) { w.Reserved(1234567, large, nil) }},
 		{"deleted", (*Writer).Deleted},
 	} {
 		b.Run(bc.name, func(b *testing.B) {

@@ -63,6 +63,9 @@ func (s *session) noteParted() {
 
 // depart is the rest of the end, when the store is done.
 func (s *session) depart() {
+	s.forget()
+	s.in.Close()
+	takeBuffer(&s.command).Release() // of one that was held
 	if s.producer {
 		s.queue.Counters.Producers.Add(-1)
 	}

@@ -1,11 +1,13 @@
 package server
 
 import (
+	"bytes"
 	"io"
 	"sync"
 	"sync/atomic"
 	"syscall"
 
+	"redstalk/protocol"
 	"redstalk/storage"
 )
 
@@ -16,13 +18,13 @@ type epollWire struct {
 	wake func(outbox)
 	full bool // the last read filled the buffer; belongs to the session
 
-	pending atomic.Int64 // len(kept), to be read without the lock
+	pending atomic.Int64 // bytes in kept, to be read without the lock
 
-	mu      sync.Mutex // guards what follows; loop.mu may be held when it is taken
-	kept    []byte     // to be sent when there is room; changed by keep
-	drained uint64     // bytes that were kept and then sent
-	err     error      // of writing, or that it was cut
-	eager   bool       // a short read does not mean that the socket is empty
+	mu      sync.Mutex       // guards what follows; loop.mu may be held when it is taken
+	kept    []protocol.Piece // to be sent when there is room; the wire has the uses of the bodies
+	drained uint64           // bytes that were kept and then sent
+	err     error            // of writing, or that it was cut
+	eager   bool             // a short read does not mean that the socket is empty
 	closed  bool
 }
 
@@ -45,26 +47,68 @@ func (w *epollWire) note(events uint32) bool {
 // drain sends what was kept back. The lock is held.
 func (w *epollWire) drain() {
 	if w.closed || w.err != nil {
-		w.keep(nil)
+		w.dropKept()
 		return
 	}
-	n, err := send(w.fd, w.kept)
+	n, err := sendVec(w.fd, w.kept)
 	w.drained += uint64(n)
-	w.keep(w.kept[n:])
-	if err != nil {
-		w.err = err
-		w.keep(nil)
+	w.pending.Add(-int64(n))
+	w.kept = skip(w.kept, n)
+	if w.err = err; err != nil || len(w.kept) == 0 {
+		w.dropKept()
 	}
 }
 
-// keep keeps p to be sent later, instead of what was kept so far. The lock is
-// held.
-func (w *epollWire) keep(p []byte) {
-	if len(p) == 0 {
-		p = nil
+// keep keeps what is left of pieces, to be sent later. It copies what is no body. The
+// lock is held.
+func (w *epollWire) keep(pieces []protocol.Piece) {
+	for _, p := range pieces {
+		if len(p.Bytes) == 0 {
+			p.Release()
+			continue
+		}
+		w.pending.Add(int64(len(p.Bytes)))
+		if p.Body {
+			w.kept = append(w.kept, p)
+		} else {
+			w.keepCopy(p.Bytes)
+		}
 	}
-	w.kept = p
-	w.pending.Store(int64(len(p)))
+}
+
+// keepCopy keeps a copy of p, in one piece with the copy before it. The lock is held.
+func (w *epollWire) keepCopy(p []byte) {
+	if last := len(w.kept) - 1; last >= 0 && !w.kept[last].Body {
+		w.kept[last].Bytes = append(w.kept[last].Bytes, p...)
+		return
+	}
+	w.kept = append(w.kept, protocol.Piece{Bytes: bytes.Clone(p)})
+}
+
+// dropKept forgets what is kept. The lock is held.
+func (w *epollWire) dropKept() {
+	release(w.kept)
+	w.kept = nil
+	w.pending.Store(0)
+}
+
+// skip releases the pieces that the first n bytes are, and returns the others.
+func skip(pieces []protocol.Piece, n int) []protocol.Piece {
+	for len(pieces) > 0 && len(pieces[0].Bytes) <= n {
+		n -= len(pieces[0].Bytes)
+		pieces[0].Release()
+		pieces = pieces[1:]
+	}
+	if n > 0 {
+		pieces[0].Bytes = pieces[0].Bytes[n:]
+	}
+	return pieces
+}
+
+func release(pieces []protocol.Piece) {
+	for i := range pieces {
+		pieces[i].Release()
+	}
 }
 
 // Read implements wire. A read that does not fill the buffer has emptied the
@@ -75,17 +119,34 @@ func (w *epollWire) Read(p []byte) (int, error) {
 	for {
 		n, err := syscall.Read(w.fd, p)
 		w.full = n == len(p)
-		switch {
-		case n > 0:
-			return n, nil
-		case err == nil:
-			return 0, io.EOF
-		case err == syscall.EAGAIN:
-			return 0, w.whyNothing()
-		case err != syscall.EINTR:
-			return 0, err
+		if err != syscall.EINTR {
+			return w.hasRead(n, err)
 		}
 	}
+}
+
+// ReadVec implements protocol.VecReader.
+func (w *epollWire) ReadVec(pieces [][]byte) (int, error) {
+	for {
+		n, full, err := receiveVec(w.fd, pieces)
+		w.full = full
+		if err != syscall.EINTR {
+			return w.hasRead(n, err)
+		}
+	}
+}
+
+// hasRead makes of what a system call has returned what Read returns.
+func (w *epollWire) hasRead(n int, err error) (int, error) {
+	switch {
+	case n > 0:
+		return n, nil
+	case err == nil:
+		return 0, io.EOF
+	case err == syscall.EAGAIN:
+		return 0, w.whyNothing()
+	}
+	return 0, err
 }
 
 func (w *epollWire) whyNothing() error {
@@ -121,30 +182,26 @@ func (w *epollWire) Write(p []byte) (int, error) {
 		}
 	}
 	if n < len(p) {
-		w.keep(append(w.kept, p[n:]...))
+		w.pending.Add(int64(len(p) - n))
+		w.keepCopy(p[n:])
 	}
 	return len(p), nil
 }
 
-// WriteVec is Write of several pieces with one system call, which
-// protocol.Writer prefers for large bodies.
-func (w *epollWire) WriteVec(pieces [][]byte) error {
+// WriteVec implements protocol.VecWriter. Bodies that cannot be sent at once are not
+// copied: the wire releases them when they are sent, or never will be.
+func (w *epollWire) WriteVec(pieces []protocol.Piece) error {
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	n := 0
 	if len(w.kept) == 0 && w.err == nil {
 		n, w.err = sendVec(w.fd, pieces)
 	}
-	w.mu.Unlock()
-	for _, p := range pieces {
-		skip := min(n, len(p))
-		n -= skip
-		if skip == len(p) {
-			continue
-		}
-		if _, err := w.Write(p[skip:]); err != nil {
-			return err
-		}
+	if w.err != nil {
+		release(pieces)
+		return w.err
 	}
+	w.keep(skip(pieces, n))
 	return nil
 }
 
@@ -190,7 +247,7 @@ func (w *epollWire) Close() {
 	defer w.mu.Unlock()
 	if !w.closed {
 		w.closed = true
-		w.keep(nil)
+		w.dropKept()
 		syscall.Close(w.fd)
 	}
 }
@@ -200,7 +257,7 @@ func (w *epollWire) Cut() {
 	w.mu.Lock()
 	if !w.closed {
 		w.err = errCut
-		w.keep(nil)
+		w.dropKept()
 		syscall.Shutdown(w.fd, syscall.SHUT_RDWR)
 	}
 	w.mu.Unlock()

@@ -146,8 +146,11 @@ func (s *session) submit() {
 	s.outbox.Hand(&s.batch)
 }
 
-// forget lets go of bodies and pages.
+// forget lets go of bodies and pages. It releases the bodies that no reply was made of.
 func (s *session) forget() {
+	for i := range s.batch.Ops {
+		s.batch.Ops[i].Answer.Buffer.Release()
+	}
 	clear(s.batch.Ops)
 	s.batch.Ops = s.batch.Ops[:0]
 }

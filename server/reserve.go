@@ -115,7 +115,10 @@ func (s *session) noJob(r *request, a *storage.Answer) {
 	}
 }
 
-func answerReserved(s *session, _ *request, a *storage.Answer) { s.out.Reserved(a.ID, a.Body) }
+func answerReserved(s *session, _ *request, a *storage.Answer) {
+	s.out.Reserved(a.ID, a.Body, a.Buffer)
+	a.Buffer = nil // the writer's
+}
 
 func answerReservedJob(s *session, r *request, a *storage.Answer) {
 	s.noteWorker()

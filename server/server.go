@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"redstalk/protocol"
 	"redstalk/server/queue"
 	"redstalk/storage/throttle"
 )
@@ -85,6 +86,15 @@ func New(q *queue.Queue, config Config) *Server {
 	s.sweeps = newSweeper(&s.config)
 	s.sweeps.start(s)
 	return s
+}
+
+// newBuffer returns memory for a body, or nil if a body of that size is to be an
+// ordinary slice.
+func (s *Server) newBuffer(size int) protocol.Buffer {
+	if b := s.queue.Bodies().Get(size); b != nil { // a nil pointer in an interface is not nil
+		return b
+	}
+	return nil
 }
 
 // all returns the sessions there are.

@@ -113,6 +113,7 @@ func (s *session) begin(conn net.Conn) {
 	s.server.log.Info("connection accepted", "conn", uint64(s.holder), "from", conn.RemoteAddr())
 	s.wire = s.server.newWire(conn, s.wake)
 	s.in = protocol.NewReader(s.wire, s.queue.MaxJobSize())
+	s.in.UseBuffers(s.server.newBuffer)
 	s.out = protocol.NewWriter(s.wire)
 	s.events.Or(begun)
 	s.run(s.wire)

@@ -4,6 +4,8 @@ import (
 	"runtime"
 	"syscall"
 	"unsafe"
+
+	"redstalk/protocol"
 )
 
 // duplicate gives a connection's descriptor a second number, which the
@@ -44,33 +46,67 @@ func send(fd int, p []byte) (sent int, err error) {
 // maxVec is how many pieces go into one system call; the kernel takes 1024.
 const maxVec = 64
 
-// sendVec sends the first pieces and returns how many bytes went out.
-func sendVec(fd int, pieces [][]byte) (int, error) {
-	var vec [maxVec]syscall.Iovec
-	n := 0
-	for _, p := range pieces {
-		if len(p) == 0 {
+// sendVec writes pieces until nothing is left or there is no room, and returns how many
+// bytes went out.
+func sendVec(fd int, pieces []protocol.Piece) (sent int, err error) {
+	for {
+		vec, n := vectorOf(pieces, sent)
+		if n == 0 {
+			return sent, nil
+		}
+		now, _, errno := syscall.Syscall(syscall.SYS_WRITEV, uintptr(fd), uintptr(unsafe.Pointer(&vec[0])), uintptr(n))
+		runtime.KeepAlive(pieces)
+		switch errno {
+		case 0:
+			sent += int(now)
+		case syscall.EAGAIN:
+			return sent, nil
+		case syscall.EINTR:
+		default:
+			return sent, errno
+		}
+	}
+}
+
+// vectorOf returns the first n pieces that are not empty, without the bytes that were
+// sent already.
+func vectorOf(pieces []protocol.Piece, sent int) (vec [maxVec]syscall.Iovec, n int) {
+	for i := range pieces {
+		p := pieces[i].Bytes
+		if len(p) <= sent {
+			sent -= len(p)
 			continue
 		}
 		if n == maxVec {
 			break
 		}
-		vec[n].Base = &p[0]
-		vec[n].SetLen(len(p))
+		vec[n].Base = &p[sent]
+		vec[n].SetLen(len(p) - sent)
+		sent = 0
 		n++
 	}
-	if n == 0 {
-		return 0, nil
+	return vec, n
+}
+
+// receiveVec reads once into pieces, two at most, and returns whether it has filled
+// them.
+func receiveVec(fd int, pieces [][]byte) (n int, full bool, err error) {
+	var vec [2]syscall.Iovec
+	count, room := 0, 0
+	for _, p := range pieces {
+		if len(p) > 0 {
+			vec[count].Base = &p[0]
+			vec[count].SetLen(len(p))
+			room += len(p)
+			count++
+		}
 	}
-	sent, _, errno := syscall.Syscall(syscall.SYS_WRITEV, uintptr(fd), uintptr(unsafe.Pointer(&vec[0])), uintptr(n))
+	r, _, errno := syscall.Syscall(syscall.SYS_READV, uintptr(fd), uintptr(unsafe.Pointer(&vec[0])), uintptr(count))
 	runtime.KeepAlive(pieces)
-	switch errno {
-	case 0:
-		return int(sent), nil
-	case syscall.EAGAIN, syscall.EINTR:
-		return 0, nil
+	if errno != 0 {
+		return 0, false, errno
 	}
-	return 0, errno
+	return int(r), int(r) == room, nil
 }
 
 // isReset returns whether the other side refuses what was sent to it, as one does

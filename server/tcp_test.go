@@ -17,18 +17,25 @@ import (
 	protoclient "redstalk/protocol/client"
 	"redstalk/protocol/conformance/busy"
 	"redstalk/server/queue"
+	"redstalk/storage"
 	"redstalk/storage/embedded"
 )
 
 // onTCP runs a server on a loopback address, with loops where there are any.
 func onTCP(t *testing.T, c Config) (s *Server, dial func() (net.Conn, *protoclient.Conn)) {
 	t.Helper()
+	return onTCPWith(t, c, embedded.NewMemory(), 0)
+}
+
+// onTCPWith is onTCP on a store, with bodies up to maxBody bytes; 0 is the default.
+func onTCPWith(t *testing.T, c Config, store storage.Store, maxBody int) (s *Server, dial func() (net.Conn, *protoclient.Conn)) {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.Log = slog.New(slog.DiscardHandler)
-	s = New(queue.New(embedded.NewMemory(), queue.Config{Log: c.Log}), c)
+	s = New(queue.New(store, queue.Config{Log: c.Log, MaxJobSize: maxBody}), c)
 	go s.Serve(l)
 	return s, func() (net.Conn, *protoclient.Conn) {
 		t.Helper()

@@ -3,6 +3,7 @@ package server
 import (
 	"redstalk/protocol"
 	"redstalk/storage"
+	"redstalk/storage/body"
 	"redstalk/tube"
 )
 
@@ -55,11 +56,20 @@ func word(write func(*protocol.Writer)) func(*session, *request, *storage.Answer
 func planPut(s *session, c *protocol.Command, r *request) {
 	if s.queue.Draining() {
 		r.word = func(s *session) { s.out.Draining() }
+		takeBuffer(c).Release()
 		return
 	}
 	s.bytes += len(c.Body)
-	s.do(r, storage.Op{Kind: storage.Put, Tube: s.used, Pri: c.Pri, Delay: c.Delay, TTR: c.TTR, Body: c.Body})
+	s.do(r, storage.Op{Kind: storage.Put, Tube: s.used, Pri: c.Pri, Delay: c.Delay, TTR: c.TTR, Body: c.Body, Buffer: takeBuffer(c)})
 	c.Body = nil
+}
+
+// takeBuffer takes over the use of the body's Buffer, which comes from newBuffer; nil if
+// it has none.
+func takeBuffer(c *protocol.Command) *body.Buffer {
+	b, _ := c.Buffer.(*body.Buffer)
+	c.Buffer = nil
+	return b
 }
 
 func planReserveJob(s *session, c *protocol.Command, r *request) {
@@ -86,7 +96,10 @@ func planPeekHead(state tube.State) func(*session, *protocol.Command, *request) 
 	}
 }
 
-func answerFound(s *session, _ *request, a *storage.Answer) { s.out.Found(a.ID, a.Body) }
+func answerFound(s *session, _ *request, a *storage.Answer) {
+	s.out.Found(a.ID, a.Body, a.Buffer)
+	a.Buffer = nil // the writer's
+}
 
 func planUse(s *session, c *protocol.Command, r *request) {
 	if string(c.Name) != s.used {

@@ -3,6 +3,7 @@ package storage
 import (
 	"time"
 
+	"redstalk/storage/body"
 	"redstalk/tube"
 )
 
@@ -78,7 +79,8 @@ type Op struct {
 	Holder tube.Holder
 	Tube   string
 	Tubes  []string
-	Body   []byte // kept by the store, not copied
+	Body   []byte       // kept by the store, not copied
+	Buffer *body.Buffer // of Body; one use of it is the store's from Do on; nil: Body has none
 
 	Answer Answer
 }
@@ -93,9 +95,10 @@ type Answer struct {
 	// Nothing else is set then.
 	Err error
 
-	ID    uint64
-	Body  []byte // must not be changed
-	Count int
+	ID     uint64
+	Body   []byte       // must not be changed
+	Buffer *body.Buffer // of Body; one use of it is the caller's from Done on; nil: Body has none
+	Count  int
 
 	// Soon is set by a Take that found nothing: how long until the holder has to
 	// be told DEADLINE_SOON, if it still waits then. Zero or less: now.

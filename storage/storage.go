@@ -33,11 +33,13 @@
 //
 //   - The slice that Do gets stays the caller's. The batches in it, with all that they point
 //     to, are the store's from Do until their Done.
-//   - Op.Body and the strings in an Op may be kept by the store after that. They must never
-//     change.
+//   - The strings in an Op may be kept by the store after that.
+//   - Op.Body may be kept as well. It must not change, as long as the store has not released
+//     Op.Buffer; if that is nil, never. The store may also leave Op.Buffer unreleased.
 //   - Op.Tubes is only read until Done.
 //   - Answers are the caller's from Done on. Answer.Body may still be the store's own
-//     memory: it must never be changed.
+//     memory: it must never be changed. It stays as it is until the caller releases
+//     Answer.Buffer; if that is nil, or never released, for ever.
 //
 // # Adding an operation
 //

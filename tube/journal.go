@@ -5,10 +5,11 @@ import "fmt"
 // Journal is told of every change that must survive a restart, so that no caller
 // has to decide what to write. The Machine calls its methods in the middle of a
 // change, on the goroutine that has called the Machine. They must not call the Machine
-// and must not fail. They may keep body, which never changes.
+// and must not fail.
 type Journal interface {
-	// Put tells about a new job.
-	Put(r Record, body []byte)
+	// Put tells about a new job. The journal may keep body, which does not change,
+	// if it retains users, which may be nil.
+	Put(r Record, body []byte, users Buffer)
 
 	// Changed tells what a job has become.
 	Changed(r Record)
@@ -78,7 +79,7 @@ func (m *Machine) Restore(now Instant, r Record, body []byte) error {
 	j.ID, j.tube, j.created = r.ID, t.handle, r.Created
 	j.pri, j.delay, j.ttr, j.size, j.counters = r.Pri, r.Delay, max(r.TTR, MinTTR), r.Size, r.Counters
 	if len(body) > 0 {
-		m.slab.keep(j, body)
+		m.slab.keep(j, body, nil)
 	}
 	m.jobs.set(j.ID, j.self)
 	m.lastID = max(m.lastID, j.ID)

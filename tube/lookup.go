@@ -31,11 +31,15 @@ func (m *Machine) Head(tube string, s State) *Job {
 // body, or if DropBody was called.
 func (m *Machine) Body(j *Job) []byte { return m.slab.body(j) }
 
+// Buffer returns the Buffer of the body that is kept for j, nil if it has none. A use
+// of the body that may outlast the job has to be retained before the next call.
+func (m *Machine) Buffer(j *Job) Buffer { return m.slab.buffer(j) }
+
 // BodyBytes returns the sum of the sizes, in bytes, of all bodies that are kept.
 func (m *Machine) BodyBytes() int64 { return m.slab.bytes }
 
 // DropBody forgets the body of j. The caller keeps it somewhere else.
-func (m *Machine) DropBody(j *Job) { m.slab.keep(j, nil) }
+func (m *Machine) DropBody(j *Job) { m.slab.keep(j, nil, nil) }
 
 // JobStats returns what stats-job prints about job id; false if there is none.
 func (m *Machine) JobStats(now Instant, id uint64) (JobStats, bool) {

@@ -47,6 +47,14 @@ type NewJob struct {
 	Tube            string
 	Pri, Delay, TTR uint32
 	Body            []byte // kept, not copied
+	Buffer          Buffer // of Body, or nil; the Machine takes over one use
+}
+
+// Buffer counts who uses the memory of a body. The Machine has a use of it as long as
+// it keeps the body. Both methods may be called while a lock is held.
+type Buffer interface {
+	Retain()  // begins a use
+	Release() // ends one
 }
 
 // Put makes a job and returns it. It makes the tube if there is none of that
@@ -58,7 +66,7 @@ func (m *Machine) Put(now Instant, p NewJob) *Job {
 	j.ID, j.tube, j.created = m.lastID, t.handle, now
 	j.pri, j.delay, j.ttr, j.size = p.Pri, p.Delay, max(p.TTR, MinTTR), uint32(len(p.Body))
 	if len(p.Body) > 0 {
-		m.slab.keep(j, p.Body)
+		m.slab.keep(j, p.Body, p.Buffer)
 	}
 	m.jobs.set(j.ID, j.self)
 	t.jobs++
@@ -66,7 +74,7 @@ func (m *Machine) Put(now Instant, p NewJob) *Job {
 	m.totals.Jobs++
 	m.enter(now, j, Delayed, nil)
 	if m.journal != nil {
-		m.journal.Put(m.record(j), p.Body)
+		m.journal.Put(m.record(j), p.Body, p.Buffer)
 	}
 	return j
 }

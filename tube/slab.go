@@ -8,6 +8,10 @@ type ref uint32
 const (
 	slotBits = 12
 	perChunk = 1 << slotBits
+
+	// fewJobs is up to how many jobs of a chunk its room for bodies stays when none is
+	// kept. Else a queue that is empty now and then would make it anew each time.
+	fewJobs = 64
 )
 
 // slab is the memory of the jobs: chunks of slots that hold no pointers. A chunk
@@ -21,7 +25,8 @@ type slab struct {
 // chunk is a part of a slab.
 type chunk struct {
 	jobs   *[perChunk]Job
-	bodies *[perChunk][]byte // nil while no body is kept
+	bodies *[perChunk][]byte // nil until a body is kept, and when none is
+	users  *[perChunk]Buffer // of the bodies that have one; nil until one is kept
 	kept   int               // bodies that are kept
 	used   int               // slots that hold a job
 	free   int32             // first free slot, whose rank is the next one; -1: there is none
@@ -67,7 +72,7 @@ func (s *slab) alloc() *Job {
 
 // release frees the slot of j, which must not be used any more.
 func (s *slab) release(j *Job) {
-	s.keep(j, nil)
+	s.keep(j, nil, nil)
 	n := uint32(j.self) - 1
 	number, slot := n>>slotBits, n&(perChunk-1)
 	c := s.chunks[number]
@@ -104,8 +109,18 @@ func (s *slab) body(j *Job) []byte {
 	return nil
 }
 
-// keep keeps a body for j. Nil drops the body that is kept.
-func (s *slab) keep(j *Job, body []byte) {
+// buffer returns the Buffer of the body that is kept for j, nil if it has none.
+func (s *slab) buffer(j *Job) Buffer {
+	n := uint32(j.self) - 1
+	if users := s.chunks[n>>slotBits].users; users != nil {
+		return users[n&(perChunk-1)]
+	}
+	return nil
+}
+
+// keep keeps a body for j, instead of the one that is kept, which it releases. Nil
+// drops that one. The slab takes over one use of users, which may be nil.
+func (s *slab) keep(j *Job, body []byte, users Buffer) {
 	n := uint32(j.self) - 1
 	c, slot := s.chunks[n>>slotBits], n&(perChunk-1)
 	if c.bodies == nil {
@@ -122,7 +137,24 @@ func (s *slab) keep(j *Job, body []byte) {
 		c.kept++
 	}
 	c.bodies[slot] = body
-	if c.kept == 0 {
-		c.bodies = nil
+	c.keepBuffer(slot, users)
+	if c.kept == 0 && c.used > fewJobs {
+		c.bodies, c.users = nil, nil
+	}
+}
+
+// keepBuffer notes the Buffer of the body in a slot, and releases the one that was
+// noted.
+func (c *chunk) keepBuffer(slot uint32, users Buffer) {
+	if c.users == nil {
+		if users == nil {
+			return
+		}
+		c.users = new([perChunk]Buffer)
+	}
+	old := c.users[slot]
+	c.users[slot] = users
+	if old != nil {
+		old.Release()
 	}
 }

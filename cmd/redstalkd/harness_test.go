@@ -35,7 +35,8 @@ func buildAndRun(m *testing.M) int {
 	defer os.RemoveAll(dir)
 	os.Chmod(dir, 0o755) // for the tests of -u
 	binary = filepath.Join(dir, "redstalkd")
-	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+	// -tags poison: memory of bodies is overwritten when it is released.
+	if out, err := exec.Command("go", "build", "-tags", "poison", "-o", binary, ".").CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "%v\n%s", err, out)
 		return 1
 	}

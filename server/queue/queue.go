@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"redstalk/storage"
+	"redstalk/storage/body"
 	"redstalk/tube"
 )
 
@@ -36,6 +37,7 @@ type Queue struct {
 
 	config Config
 	store  storage.Store
+	bodies *body.Pool
 	lists  waitlists
 	timer  *timer
 	id     string // 16 hexadecimal digits, random
@@ -60,9 +62,10 @@ func New(store storage.Store, config Config) *Queue {
 	}
 	q := &Queue{
 		config: config, store: store, id: newID(), began: time.Now(), closing: make(chan struct{}),
+		bodies: body.NewPool(),
 	}
 	q.lists.init()
-	q.timer = newTimer(store, &q.lists, config.Log, q.closing)
+	q.timer = newTimer(store, &q.lists, q.bodies, config.Log, q.closing)
 	store.Listen(listener{q})
 	// The tube "default" needs no attendance: it always exists.
 	go q.usher()
@@ -85,6 +88,9 @@ func (l listener) Due(in time.Duration)    { l.q.timer.due(in) }
 
 // Store is the queue's store, for a door that hands over batches by itself.
 func (q *Queue) Store() storage.Store { return q.store }
+
+// Bodies has memory for the bodies of jobs that doors put with Do.
+func (q *Queue) Bodies() *body.Pool { return q.bodies }
 
 // MaxJobSize is the largest body of a job, in bytes.
 func (q *Queue) MaxJobSize() int { return q.config.MaxJobSize }

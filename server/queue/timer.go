@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"redstalk/storage"
+	"redstalk/storage/body"
 	"redstalk/storage/throttle"
 )
 
@@ -19,11 +20,13 @@ const (
 
 // timer is the one timer of a store. It calls Tick when the next thing is due, when
 // the limit of a wait has come, and at least every RetryEvery. Then it also has the
-// first of the waitlists served, in case a hint was lost.
+// first of the waitlists served, in case a hint was lost, and lets go of memory for
+// bodies that was idle.
 type timer struct {
-	store storage.Store
-	lists *waitlists
-	log   *slog.Logger
+	store  storage.Store
+	lists  *waitlists
+	bodies *body.Pool
+	log    *slog.Logger
 
 	quit  <-chan struct{} // closed when run is to end
 	ended chan struct{}   // closed when it has
@@ -37,9 +40,9 @@ type timer struct {
 	mostLag time.Duration // since the last line about it
 }
 
-func newTimer(store storage.Store, lists *waitlists, log *slog.Logger, quit <-chan struct{}) *timer {
+func newTimer(store storage.Store, lists *waitlists, bodies *body.Pool, log *slog.Logger, quit <-chan struct{}) *timer {
 	return &timer{
-		store: store, lists: lists, log: log,
+		store: store, lists: lists, bodies: bodies, log: log,
 		quit: quit, ended: make(chan struct{}),
 		timer: time.NewTimer(0), at: time.Now(),
 	}
@@ -79,6 +82,7 @@ func (t *timer) run() {
 		if now.Sub(lastRetry) >= RetryEvery {
 			lastRetry = now
 			t.lists.retryFirsts()
+			t.bodies.Trim()
 		}
 		next := t.tick(t.lists.tickBegins())
 		t.lists.tickEnded(next > 0)

@@ -15,7 +15,7 @@ import (
 func TestLagIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		timer := newTimer(nil, nil, slog.New(slog.NewTextHandler(&log, nil)), nil)
+		timer := newTimer(nil, nil, nil, slog.New(slog.NewTextHandler(&log, nil)), nil)
 		fire := func(late time.Duration) {
 			timer.at = time.Now().Add(-late)
 			timer.noteLag()

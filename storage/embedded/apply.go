@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"redstalk/storage"
+	"redstalk/storage/body"
 	"redstalk/tube"
 )
 
@@ -71,13 +72,23 @@ func (e *Engine) put(now tube.Instant, op *storage.Op, p *progress) (done bool) 
 		}
 		if !e.journal.guard.room(len(op.Body)) {
 			op.Answer.Err = storage.ErrNoSpace
+			op.Buffer.Release()
 			return true
 		}
 	}
-	j := e.machine.Put(now, tube.NewJob{Tube: op.Tube, Pri: op.Pri, Delay: op.Delay, TTR: op.TTR, Body: op.Body})
+	j := e.machine.Put(now, newJob(op))
 	op.Answer.ID = j.ID
 	e.quiet.worked += uint64(len(op.Body) / bytesPerWork)
 	return true
+}
+
+// newJob returns the job of a Put. The use of Op.Buffer becomes the machine's.
+func newJob(op *storage.Op) tube.NewJob {
+	j := tube.NewJob{Tube: op.Tube, Pri: op.Pri, Delay: op.Delay, TTR: op.TTR, Body: op.Body}
+	if op.Buffer != nil { // a nil pointer in an interface is not nil
+		j.Buffer = op.Buffer
+	}
+	return j
 }
 
 // take carries out a Take. It returns false if it has to be tried again.
@@ -176,17 +187,27 @@ func (e *Engine) report(now tube.Instant, op *storage.Op) {
 	}
 }
 
-// answerJob answers with the id and the body of j; nil is NOT_FOUND. Both may be
-// read without the lock later, because they never change. If the body is not in
-// memory, it is noted as missing.
+// answerJob answers with the id and the body of j; nil is NOT_FOUND. If the body is not
+// in memory, it is noted as missing.
 func (e *Engine) answerJob(b *storage.Batch, op *storage.Op, j *tube.Job) {
 	a := &op.Answer
 	if j == nil {
 		a.NotFound = true
 		return
 	}
-	a.ID, a.Body = j.ID, e.machine.Body(j)
+	a.ID = j.ID
+	e.answerBody(a, j)
 	if a.Body == nil && j.Size() > 0 {
 		e.bodiesMissing = append(e.bodiesMissing, bodyNeeded{b, op})
+	}
+}
+
+// answerBody answers with the body of j, if it is in memory. It may be read without the
+// lock later, because the answer has a use of its Buffer. The lock is held.
+func (e *Engine) answerBody(a *storage.Answer, j *tube.Job) {
+	a.Body = e.machine.Body(j)
+	if users, has := e.machine.Buffer(j).(*body.Buffer); has {
+		users.Retain()
+		a.Buffer = users
 	}
 }

@@ -7,7 +7,7 @@ import "redstalk/tube"
 // The lock is held.
 
 // Put implements tube.Journal.
-func (j *journal) Put(r tube.Record, body []byte) {
+func (j *journal) Put(r tube.Record, body []byte, users tube.Buffer) {
 	g := j.filling
 	if g.size > 0 && g.size+len(body) > maxBatch {
 		g.cut()
@@ -18,7 +18,10 @@ func (j *journal) Put(r tube.Record, body []byte) {
 		g.frame = append(g.frame, body...)
 		g.size += len(g.frame) - start
 	} else {
-		g.large = append(g.large, largeBody{len(g.frame), body})
+		if users != nil {
+			users.Retain()
+		}
+		g.large = append(g.large, largeBody{len(g.frame), body, users})
 		g.size += len(g.frame) - start + len(body)
 	}
 	g.bodies += int64(len(body))

@@ -118,7 +118,8 @@ func (e *Engine) takeAnother(now tube.Instant, op *storage.Op) *pebble.Snapshot 
 		op.Answer.NotFound, op.Answer.Soon = true, soon.Until(now)
 		return nil
 	}
-	op.Answer.ID, op.Answer.Body = job.ID, e.machine.Body(job)
+	op.Answer.ID = job.ID
+	e.answerBody(&op.Answer, job)
 	if op.Answer.Body != nil || job.Size() == 0 {
 		return nil
 	}

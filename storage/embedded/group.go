@@ -3,6 +3,7 @@ package embedded
 import (
 	"redstalk/storage"
 	"redstalk/storage/embedded/wal"
+	"redstalk/tube"
 )
 
 const (
@@ -49,8 +50,9 @@ type group struct {
 
 // largeBody is a body that belongs behind the first at bytes of a frame.
 type largeBody struct {
-	at   int
-	body []byte
+	at    int
+	body  []byte
+	users tube.Buffer // of body, or nil; the group has a use of it until it is written
 }
 
 // fullFrame is a frame that is complete, but not written yet.
@@ -75,6 +77,7 @@ func (j *journal) recycle(g *group) {
 		g.frame = make([]byte, wal.HeaderSize)
 	}
 	j.unwritten -= g.bodies
+	g.releaseBodies()
 	clear(g.onWritten)
 	clear(g.onDurable)
 	g.frame, g.onWritten, g.onDurable = g.frame[:wal.HeaderSize], g.onWritten[:0], g.onDurable[:0]
@@ -82,6 +85,22 @@ func (j *journal) recycle(g *group) {
 	g.mustSync, g.noJoin, g.reclaim = false, false, false
 	j.spare = append(j.spare, g)
 	j.roomMade()
+}
+
+// releaseBodies ends the uses of the bodies that were not copied.
+func (g *group) releaseBodies() {
+	for _, f := range g.full {
+		releaseLarge(f.large)
+	}
+	releaseLarge(g.large)
+}
+
+func releaseLarge(large []largeBody) {
+	for _, l := range large {
+		if l.users != nil {
+			l.users.Release()
+		}
+	}
 }
 
 func (g *group) empty() bool { return len(g.frame) == wal.HeaderSize && len(g.full) == 0 }

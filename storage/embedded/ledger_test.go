@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"redstalk/storage"
+	"redstalk/storage/storetest"
 	"redstalk/tube"
 )
 
@@ -100,6 +101,7 @@ func (l *ledger) batch(finished func(), orders ...order) *storage.Batch {
 		l.jobs[o.tag].next = o.next
 		b.Ops = append(b.Ops, o.op)
 	}
+	storetest.Lend(b.Ops)
 	b.Done = func() {
 		l.note(b, orders)
 		if finished != nil {
@@ -115,6 +117,7 @@ func (l *ledger) note(b *storage.Batch, orders []order) {
 	l.acked++
 	for i, o := range orders {
 		a := &b.Ops[i].Answer
+		a.Buffer.Release()
 		if a.Err != nil || a.NotFound {
 			if l.refused == nil {
 				l.refused = fmt.Errorf("%s to %s: %+v", o.tag, o.next, *a)

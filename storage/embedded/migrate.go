@@ -52,6 +52,7 @@ func (j *journal) writeFiles(in *ingest, w *window) error {
 	var jobs []jobNow
 	err := w.chunks(perHold, func(ids []uint64) error {
 		jobs = j.jobsNow(jobs[:0], ids)
+		defer releaseJobs(jobs)
 		for i := range jobs {
 			if err := j.writeJob(in, w, ids[i], &jobs[i]); err != nil {
 				return err
@@ -78,7 +79,17 @@ func (j *journal) checkRoom() error {
 type jobNow struct {
 	record tube.Record
 	body   []byte
+	users  tube.Buffer // of body, or nil; there is a use of it until releaseJobs
 	found  bool
+}
+
+// releaseJobs ends the uses of the bodies of jobs.
+func releaseJobs(jobs []jobNow) {
+	for i := range jobs {
+		if users := jobs[i].users; users != nil {
+			users.Release()
+		}
+	}
 }
 
 // jobsNow appends jobs as they are now.
@@ -88,6 +99,12 @@ func (j *journal) jobsNow(to []jobNow, ids []uint64) []jobNow {
 	for _, id := range ids {
 		var n jobNow
 		n.record, n.body, n.found = j.machine.Record(id)
+		if n.found {
+			n.users = j.machine.Buffer(j.machine.Find(id))
+		}
+		if n.users != nil {
+			n.users.Retain()
+		}
 		to = append(to, n)
 	}
 	return to

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"bytes"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -13,6 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"redstalk/storage"
+	"redstalk/storage/storetest"
 	"redstalk/tube"
 )
 
@@ -192,10 +194,11 @@ func (c *client) consume() {
 	c.do(b)
 	<-done
 	a := &b.Ops[0].Answer
+	storetest.Receive(a)
 	tag := tagOf(a.Body)
 	c.mu.Lock()
 	account := c.jobs[tag]
-	known := account != nil && account.id == a.ID && account.now == ready && len(a.Body) == len(bodyOf(tag, account.size))
+	known := account != nil && account.id == a.ID && account.now == ready && bytes.Equal(a.Body, bodyOf(tag, account.size))
 	c.mu.Unlock()
 	if a.Err != nil || a.NotFound || !known {
 		c.t.Errorf("a reserve in %s got %d with %d bytes, not found %t, %v; the books: %+v", c.tube, a.ID, len(a.Body), a.NotFound, a.Err, account)

@@ -61,6 +61,7 @@ func (e *Engine) run(now tube.Instant, b *storage.Batch, next int, p progress) (
 func refuse(b *storage.Batch) {
 	for i := range b.Ops {
 		b.Ops[i].Answer = storage.Answer{Err: storage.ErrClosed}
+		b.Ops[i].Buffer.Release()
 	}
 }
 

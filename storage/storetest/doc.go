@@ -12,6 +12,7 @@
 //   - Walk: a random history that a test takes step by step, for tests of what survives a
 //     power cut.
 //   - rig: a store under test, and what tests do to it.
+//   - buffers.go: bodies in Buffers, which are released as early as a door may do it.
 //
 // What does not live here: the wire, and how fast anything is.
 //

@@ -160,14 +160,15 @@ func (h *history) compare(batch []storage.Op) {
 		h.cover(&mine[i])
 		h.model.Do(&mine[i])
 	}
-	n, done := h.trail.happened(h.model), make(chan struct{})
-	h.store.Do(&storage.Batch{Ops: batch, Done: func() {
-		if !hasEnded(batch) && !(h.engine.LateReserves && onlyReserves(batch)) {
+	n, done, given := h.trail.happened(h.model), make(chan struct{}), lent(batch)
+	h.store.Do(&storage.Batch{Ops: given, Done: func() {
+		if !hasEnded(given) && !(h.engine.LateReserves && onlyReserves(given)) {
 			h.trail.acknowledged(n)
 		}
 		close(done)
 	}})
 	<-done
+	receive(batch, given)
 	if h.ended = h.trail != nil && hasEnded(batch); h.ended {
 		return
 	}

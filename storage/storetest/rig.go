@@ -79,7 +79,9 @@ func (e *ear) heard(tube string) bool {
 // batch carries out operations as one batch.
 func (b *rig) batch(ops ...storage.Op) []storage.Op {
 	b.Helper()
-	storage.DoWait(b.store, ops)
+	given := lent(ops)
+	storage.DoWait(b.store, given)
+	receive(ops, given)
 	for i := range ops {
 		if err := ops[i].Answer.Err; err != nil {
 			b.Fatalf("operation %d (%v): %v", i, ops[i].Kind, err)
