@@ -30,7 +30,7 @@ type journal struct {
 	maxSize uint64 // of a segment, for the stats page
 
 	ended        chan struct{}  // closed when the journal ends
-	committer    sync.WaitGroup // the goroutine that commits what no caller does
+	committers   sync.WaitGroup // the goroutines that commit what no caller does
 	checkpoints  chan *window   // has room for all windows that there can be
 	checkpointer sync.WaitGroup // the goroutine that writes windows to the tables
 
@@ -39,11 +39,12 @@ type journal struct {
 	gaveUp  bool // a window could not be written; the later ones rest on it
 
 	mu          *sync.Mutex
-	commits     *sync.Cond // signals that handedOver, writing or ending has changed
+	commits     *sync.Cond // signals that handedOver, writing, syncing or ending has changed
 	eased       *sync.Cond // signals that behind, failing or ending has changed, or that filling is empty again
 	filling     *group     // gets the next changes
 	writing     *group     // is being written; nil: none is
-	handedOver  bool       // writing waits for the committer
+	syncing     []*group   // are written and will be durable soon, in their order
+	handedOver  bool       // writing waits for a committer
 	spare       []*group   // to be filled again
 	durableID   uint64     // the puts of all ids up to this one are durable
 	written     uint64     // entries so far
@@ -69,7 +70,7 @@ func (j *journal) close() error {
 	j.commits.Broadcast()
 	j.eased.Broadcast()
 	j.mu.Unlock()
-	j.committer.Wait()
+	j.committers.Wait()
 	close(j.checkpoints)
 	j.checkpointer.Wait()
 	if err := errors.Join(j.own.check(), j.log.Close(), j.tables.close(), j.lock.Close()); err != nil {

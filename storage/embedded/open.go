@@ -128,8 +128,9 @@ func (j *journal) start(o *Options) {
 	j.durableID = j.machine.LastID()
 	j.window.base, j.window.last = j.durableID, j.durableID
 	newIngest(o.fs, o.Dir, j.tables.db).remove() // the last process may have left files
-	j.committer.Add(1)
-	go j.commitHandedOver()
+	for range committers {
+		j.committers.Go(j.commitHandedOver)
+	}
 	j.checkpointer.Add(1)
 	go j.writeWindows()
 	go j.watchDirectory()

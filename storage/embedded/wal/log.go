@@ -128,7 +128,7 @@ func (l *Log) stop() (next *segment) {
 func (l *Log) finish() error {
 	l.syncing.Lock()
 	defer l.syncing.Unlock()
-	if err := l.sync(); err != nil {
+	if err := l.sync(l.Mark()); err != nil {
 		return err
 	}
 	h := l.header
