@@ -14,7 +14,7 @@ import (
 
 const (
 	// holdBytes is how many bytes of bodies are put in a window before it ends.
-	holdBytes = 64 << 20
+	holdBytes = 32 << 20
 
 	// holdEntries is how many entries of the log a window has before it ends. All of
 	// them are replayed after a crash.

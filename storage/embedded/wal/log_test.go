@@ -131,6 +131,47 @@ func TestOldSegmentsAreUsedAgain(t *testing.T) {
 	l.Abandon()
 }
 
+// TestReleasedAtOnce: if segments are released several at a time, all are used again. When
+// the log gets shorter, those that are too many are removed.
+func TestReleasedAtOnce(t *testing.T) {
+	created := 0
+	fs := &hookFS{FS: newMem(t), hook: func(what string) error {
+		if strings.HasPrefix(what, "create ") {
+			created++
+		}
+		return nil
+	}}
+	l, _ := mustOpen(t, options(t, fs, dir), 0)
+	defer l.Abandon()
+	last := uint64(0)
+	fill := func(n int) {
+		for range n {
+			if err := add(l, strings.Repeat("x", 1200)); err != nil {
+				t.Fatal(err)
+			}
+			ended, err := rotate(l)
+			if err != nil || ended == 0 {
+				t.Fatal(ended, err)
+			}
+			awaitNext(l)
+			last = ended
+		}
+	}
+	fill(8)
+	made := created
+	for range 5 {
+		l.Release(last - 4)
+		fill(4)
+	}
+	if created != made {
+		t.Errorf("%d segments were made although there were released ones", created-made)
+	}
+	l.Release(last)
+	if names, _ := fs.List(dir); len(names) != 3 {
+		t.Errorf("the log has one segment, and there are %v", names)
+	}
+}
+
 // TestUnused: a segment that was prepared, completely or in part, is not a part of
 // the log.
 func TestUnused(t *testing.T) {
