@@ -365,9 +365,12 @@ type cutter struct {
 	o      Options
 	log    *Log
 	n      int
+	large  bool // some pieces of frames are written in parts
 
 	mu     sync.Mutex // of what follows: the next segment is prepared aside
 	first  uint64
+	mark   Mark     // was taken when there were
+	marked int      // frames
 	all    []string // appended
 	synced int      // of them
 	cuts   int
@@ -417,6 +420,7 @@ func (c *cutter) open() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.log, c.all, c.synced, c.first = l, got, len(got), 1
+	c.mark, c.marked = l.Mark(), len(got)
 }
 
 func (c *cutter) mayLook() bool {
@@ -428,16 +432,24 @@ func (c *cutter) mayLook() bool {
 func (c *cutter) step() {
 	awaitNext(c.log) // so that only the log's caller changes anything from here on
 	var err error
-	switch c.random.IntN(8) {
+	switch c.random.IntN(10) {
 	default:
 		c.n++
 		p := payload(c.random, c.n)
 		c.all = append(c.all, p)
 		err = add(c.log, p)
-	case 0, 1:
+	case 0:
+		err = c.addInPieces()
+	case 1, 2:
 		all := len(c.all)
 		if err = c.log.Sync(); err == nil {
 			c.synced = all
+		}
+	case 3:
+		c.mark, c.marked = c.log.Mark(), len(c.all)
+	case 4:
+		if err = c.log.SyncTo(c.mark); err == nil {
+			c.synced = max(c.synced, c.marked)
 		}
 	}
 	if err != nil {
@@ -455,13 +467,24 @@ func (c *cutter) step() {
 	c.checkCut("after a step")
 }
 
+// addInPieces appends a frame in pieces.
+func (c *cutter) addInPieces() error {
+	c.n++
+	p := payload(c.random, c.n)
+	if c.large && c.random.IntN(6) == 0 {
+		p += strings.Repeat("large", cached/3)
+	}
+	c.all = append(c.all, p)
+	return addPieces(c.log, c.random, p)
+}
+
 // TestPowerCut cuts the power after and within every step. What was synced is
 // replayed, in order, and nothing that was not appended.
 func TestPowerCut(t *testing.T) {
 	cuts := 0
 	for seed := range uint64(*histories) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			c := &cutter{t: t, random: rand.New(rand.NewPCG(seed, 2)), mem: newMem(t), o: options(t, nil, dir)}
+			c := &cutter{t: t, random: rand.New(rand.NewPCG(seed, 2)), mem: newMem(t), o: options(t, nil, dir), large: seed%8 == 5}
 			c.o.Never = seed%4 == 3
 			for range 5 {
 				c.open()
