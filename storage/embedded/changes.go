@@ -26,8 +26,8 @@ func (j *journal) Put(r tube.Record, body []byte, users tube.Buffer) {
 	}
 	g.bodies += int64(len(body))
 	j.unwritten += int64(len(body))
-	j.window.put(r.ID)
-	j.written++
+	j.window.put(r.ID, r.Size)
+	j.count()
 }
 
 // Changed implements tube.Journal.
@@ -37,7 +37,7 @@ func (j *journal) Changed(r tube.Record) {
 	g.frame = encodeRecord(appendEntry(g.frame, changedEntry, r.ID), &r)
 	g.size += len(g.frame) - start
 	j.window.changed(r.ID)
-	j.written++
+	j.count()
 }
 
 // Deleted implements tube.Journal.
@@ -46,8 +46,12 @@ func (j *journal) Deleted(id uint64, size uint32) {
 	start := len(g.frame)
 	g.frame = appendEntry(g.frame, deletedEntry, id)
 	g.size += len(g.frame) - start
-	j.window.deleted(id, inline(size))
-	j.written++
+	if j.neverStored(id) {
+		j.window.forget(id)
+	} else {
+		j.window.deleted(id, inline(size))
+	}
+	j.count()
 }
 
 // Paused implements tube.Journal.
@@ -58,7 +62,13 @@ func (j *journal) Paused(name string, seconds uint32, until tube.Instant) {
 	g.frame = encodePause(g.frame, p)
 	g.size += len(g.frame) - start
 	j.window.pauses[name] = p
+	j.count()
+}
+
+// count notes an entry. The lock is held.
+func (j *journal) count() {
 	j.written++
+	j.window.entries++
 }
 
 // endFrame is called between batches. It ends the frame that is being filled if it

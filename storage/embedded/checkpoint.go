@@ -30,21 +30,7 @@ func (j *journal) rotate(reclaim bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.window.reclaim = j.window.reclaim || reclaim
-	j.endWindow(ended)
-}
-
-// endWindow hands the window to the checkpointer and begins another one. segment is
-// the last one of the log that it covers. If the tables are too far behind, the
-// window goes on, and covers the next segment as well. The lock is held.
-func (j *journal) endWindow(segment uint64) {
-	w := j.window
-	w.segment, w.lastID = segment, j.machine.LastID()
-	if j.behind > maxBehind {
-		return
-	}
-	j.window = newWindow(w.lastID)
-	j.behind++
-	j.checkpoints <- w // does not block: it has room for maxWindows
+	j.segmentEnded(ended)
 }
 
 // writeWindows is the checkpointer: it writes window after window to the tables, and
@@ -95,15 +81,14 @@ func (j *journal) noteFailure() (refusing bool) {
 	return j.stuck()
 }
 
-// windowDone notes that a window is in the tables. If it was the last one, and
-// segments of the log have ended for which the next one was not handed over, that is
-// done now.
+// windowDone notes that a window is in the tables. If it was the last one, and the
+// next one could not end because too many waited, that is done now.
 func (j *journal) windowDone() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.behind--
-	if j.failing = false; j.behind == 0 && j.window.segment > 0 && !j.ending {
-		j.endWindow(j.window.segment)
+	if j.failing = false; j.behind == 0 && !j.ending && !j.mayHold() {
+		j.endHold()
 	}
 	j.eased.Broadcast()
 	j.roomMade()

@@ -1,24 +1,32 @@
 package embedded
 
 import (
+	"slices"
+	"sync"
 	"time"
 
 	"redstalk/storage"
+	"redstalk/storage/embedded/wal"
 )
 
 // Changes are committed in groups. One group is written at a time (journal.writing),
 // while the next one is filled (journal.filling). A caller that has changed something
-// while no group is being written commits its own group, on its own goroutine. The
-// committer, a goroutine of the journal, commits what has come meanwhile. Committing
-// is:
+// while no group is being written or synced commits its own group, on its own
+// goroutine. The committers, two goroutines of the journal, commit what has come
+// meanwhile. Committing is (commitLight):
 //
 //	startCommit   the group that was filled becomes the one that is written
-//	write         the group is with the operating system; onWritten batches end
+//	write         the group is with the operating system
+//	endBatches    onWritten batches end
 //	gather        callers that are served meanwhile join the group
 //	endJoining    it is decided whether the group is synced
-//	Sync          the group is on the disk
-//	endCommit     the next group is handed to the committer, if there is one
+//	SyncTo        the group is on the disk
+//	endCommit     the group is durable
+//	endWriting    the next group is handed to a committer, if there is one
 //	endBatches    onDurable batches end
+//
+// A heavy group is committed by a committer (commitHeavy). The next group is written
+// while it is synced: endWriting comes before SyncTo. There is no gathering.
 //
 // A change is durable when it is as safe as the operator has asked for
 // (Options.SyncEvery): on the disk, or with the operating system.
@@ -37,8 +45,8 @@ func (j *journal) submit(onWritten, onDurable []*storage.Batch, changed bool) (c
 	mustSync := changed || len(onDurable) > 0
 	g := j.filling
 	if g.empty() {
-		// What these batches have seen may be in the group that is being written.
-		if w := j.writing; mustSync && w != nil && (w.mustSync || !w.noJoin) {
+		// What these batches have seen may be in a group that is not durable yet.
+		if w := j.notDurable(); mustSync && w != nil {
 			w.onDurable, w.mustSync = append(w.onDurable, onDurable...), true
 			return nil, onWritten
 		}
@@ -50,6 +58,18 @@ func (j *journal) submit(onWritten, onDurable []*storage.Batch, changed bool) (c
 		commit = j.startCommit()
 	}
 	return commit, nil
+}
+
+// notDurable returns the last group that is being written or synced and will become
+// durable if a batch joins it; nil if there is none. The lock is held.
+func (j *journal) notDurable() *group {
+	if w := j.writing; w != nil && (w.mustSync || !w.noJoin) {
+		return w
+	}
+	if n := len(j.syncing); n > 0 {
+		return j.syncing[n-1]
+	}
+	return nil
 }
 
 // startCommit makes the group that was filled the one that is being written. The
@@ -72,34 +92,62 @@ func (j *journal) startReclaim() *group {
 	return j.startCommit()
 }
 
-// commit writes a group and ends its batches. It hands the next group to the
-// committer, if there is one. If more is not nil, it calls that before it syncs the
-// log, see gather. It does not return if the disk fails. The lock is not held.
+// forCommitter reports whether a group that startCommit has returned is for a
+// committer: it would take its caller too long, or wait behind one that does. The lock
+// is held.
+func (j *journal) forCommitter(g *group) bool { return g.heavy() || len(j.syncing) > 0 }
+
+// commit writes a group and ends its batches. It hands the next group to a committer,
+// if there is one. If more is not nil and the group is light, it calls that before it
+// syncs the log, see gather. It does not return if the disk fails. The lock is not
+// held.
 func (j *journal) commit(g *group, more func() int) {
 	if err := j.own.checkLately(); err != nil {
 		j.fatal(err)
 	}
-	j.write(g)
-	if more != nil && j.eager {
-		j.gather(g, more)
+	if g.heavy() {
+		j.commitHeavy(g)
+	} else {
+		j.commitLight(g, more)
 	}
-	if j.endJoining(g) && j.eager {
-		if err := j.log.Sync(); err != nil {
-			j.fatal(err)
-		}
-	}
-	if j.log.Full() || g.reclaim && j.log.CanRotate() {
-		j.rotate(g.reclaim)
-	}
-	j.endCommit(g)
 	endBatches(g.onDurable)
 	j.mu.Lock()
 	j.recycle(g)
 	j.mu.Unlock()
 }
 
-// write hands a group to the operating system, and ends the batches that wait for no
-// more than that.
+// commitLight commits a group up to the end of its onDurable batches.
+func (j *journal) commitLight(g *group, more func() int) {
+	j.write(g)
+	endBatches(g.onWritten)
+	if more != nil && j.eager {
+		j.gather(g, more)
+	}
+	if j.endJoining(g) {
+		j.syncTo(j.log.Mark())
+	}
+	j.rotateIfFull(g.reclaim)
+	j.endCommit(g)
+	j.endWriting()
+}
+
+// commitHeavy is commitLight for a group that takes long: others are written while it
+// is synced, and the disk is at work while onWritten batches end.
+func (j *journal) commitHeavy(g *group) {
+	j.write(g)
+	end, mustSync := j.log.Mark(), j.endJoining(g)
+	j.rotateIfFull(g.reclaim)
+	var replies sync.WaitGroup
+	replies.Go(func() { endBatches(g.onWritten) })
+	j.endWriting()
+	if mustSync {
+		j.syncTo(end)
+	}
+	j.endCommit(g)
+	replies.Wait()
+}
+
+// write hands a group to the operating system.
 func (j *journal) write(g *group) {
 	var err error
 	if len(g.full) == 0 && len(g.large) == 0 {
@@ -110,7 +158,21 @@ func (j *journal) write(g *group) {
 	if err != nil {
 		j.fatal(err)
 	}
-	endBatches(g.onWritten)
+}
+
+// syncTo returns when the log is on the disk up to m.
+func (j *journal) syncTo(m wal.Mark) {
+	if err := j.log.SyncTo(m); err != nil {
+		j.fatal(err)
+	}
+}
+
+// rotateIfFull begins a new segment of the log if the current one is full, or, with
+// reclaim, if there is another one. Only the goroutine that writes a group may call it.
+func (j *journal) rotateIfFull(reclaim bool) {
+	if j.log.Full() || reclaim && j.log.CanRotate() {
+		j.rotate(reclaim)
+	}
 }
 
 const (
@@ -134,6 +196,7 @@ func (j *journal) gather(g *group, more func() int) {
 		n := more()
 		if next := j.joinFilled(g); next != nil {
 			j.write(next)
+			endBatches(next.onWritten)
 			j.mu.Lock()
 			j.recycle(next)
 			j.mu.Unlock()
@@ -167,23 +230,23 @@ func (j *journal) joinFilled(g *group) *group {
 	return next
 }
 
-// endJoining decides whether g, which is written, is synced. If it is not, batches
-// that would need that cannot join it any more.
+// endJoining decides whether g, which is written, has to be synced before its
+// onDurable batches end. If it is not, batches that would need that cannot join it any
+// more.
 func (j *journal) endJoining(g *group) (sync bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	g.noJoin = true
-	return g.mustSync
+	if g.mustSync {
+		j.syncing = append(j.syncing, g)
+	}
+	return g.mustSync && j.eager
 }
 
-// endCommit notes that g is durable, and starts the commit of the next group. No
-// batch can join g after that.
-func (j *journal) endCommit(g *group) {
+// endWriting starts the commit of the next group.
+func (j *journal) endWriting() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if g.mustSync {
-		j.durableID = max(j.durableID, g.lastID)
-	}
 	if j.writing = nil; !j.filling.empty() {
 		j.startCommit()
 		j.handOver()
@@ -192,23 +255,39 @@ func (j *journal) endCommit(g *group) {
 	}
 }
 
-// handOver has the committer commit the group that startCommit has returned. The lock
+// endCommit notes that g is durable. No batch can join it after that.
+func (j *journal) endCommit(g *group) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if g.mustSync {
+		j.durableID = max(j.durableID, g.lastID)
+		j.syncing = slices.DeleteFunc(j.syncing, func(s *group) bool { return s == g })
+	}
+	if j.closing {
+		j.commits.Broadcast()
+	}
+}
+
+// handOver has a committer commit the group that startCommit has returned. The lock
 // is held.
 func (j *journal) handOver() {
 	j.handedOver = true
 	j.commits.Broadcast() // not Signal: close may be waiting as well
 }
 
-// commitHandedOver is the committer: it commits the groups that are handed over,
-// until the journal ends.
+// committers is how many goroutines commit groups: so one is written while another one
+// is synced, or while the replies to its batches are sent.
+const committers = 2
+
+// commitHandedOver is a committer: it commits groups that are handed over, until the
+// journal ends.
 func (j *journal) commitHandedOver() {
-	defer j.committer.Done()
 	for g := j.awaitHandOver(); g != nil; g = j.awaitHandOver() {
 		j.commit(g, nil)
 	}
 }
 
-// awaitHandOver waits for a group of the committer's. It returns nil when the journal
+// awaitHandOver waits for a group that is handed over. It returns nil when the journal
 // ends.
 func (j *journal) awaitHandOver() *group {
 	j.mu.Lock()
@@ -227,7 +306,7 @@ func (j *journal) awaitHandOver() *group {
 func (j *journal) commitRest() {
 	j.mu.Lock()
 	j.closing = true
-	for j.writing != nil {
+	for j.writing != nil || len(j.syncing) > 0 {
 		j.commits.Wait()
 	}
 	commit, _ := j.submit(nil, nil, true)

@@ -131,6 +131,9 @@ type crasher struct {
 func newCrasher(seed uint64) *crasher {
 	d := newDisk()
 	d.segment = crashSegment
+	if seed%2 == 0 {
+		d.hold = 2 * crashSegment
+	}
 	return &crasher{disk: d, random: rand.New(rand.NewPCG(seed, 1)), rarely: 8, most: 2}
 }
 

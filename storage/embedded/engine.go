@@ -80,7 +80,7 @@ func (e *Engine) DoGathering(more func() int, batches ...*storage.Batch) {
 		}
 	}
 	e.endHold(&h, batches)
-	if h.commit != nil && h.commit.heavy() {
+	if h.commit != nil && e.journal.forCommitter(h.commit) {
 		e.journal.handOver()
 		h.commit = nil
 	}
@@ -101,7 +101,7 @@ type hold struct {
 	hints []string     // tubes in which a job became ready
 	done  []*storage.Batch
 	// commit is the group that has to be written now: by the caller of Do, or,
-	// after journal.handOver, by the committer. Nil: there is none.
+	// after journal.handOver, by a committer. Nil: there is none.
 	commit *group
 }
 

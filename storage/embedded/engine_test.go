@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"cmp"
 	"flag"
 	"log/slog"
 	"sync/atomic"
@@ -41,6 +42,7 @@ type disk struct {
 	fs      *memFS
 	clock   *handClock
 	segment int64 // bytes; 0 is the smallest that a user may have
+	hold    int64 // bytes of bodies in a window; 0: windows are not held back
 	opened  int   // times
 }
 
@@ -48,7 +50,7 @@ func newDisk() *disk { return &disk{fs: newMem(), clock: newHandClock()} }
 
 func (d *disk) options(t testing.TB) Options {
 	return Options{
-		Dir: "jobs", FileSize: minFileSize, segment: d.segment, Log: slog.New(slog.DiscardHandler), fs: d.fs, clock: d.clock.now,
+		Dir: "jobs", FileSize: minFileSize, segment: d.segment, hold: cmp.Or(d.hold, -1), Log: slog.New(slog.DiscardHandler), fs: d.fs, clock: d.clock.now,
 		Fatal: func(err error) { t.Errorf("fatal: %v", err); select {} },
 	}
 }
@@ -88,6 +90,9 @@ func TestJournal(t *testing.T) {
 		d := newDisk()
 		if disks++; disks%*largeSegments != 0 {
 			d.segment = crashSegment
+		}
+		if disks%2 == 0 {
+			d.hold = 2 * crashSegment
 		}
 		return d.engine(20)
 	})

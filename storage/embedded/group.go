@@ -23,7 +23,7 @@ const (
 	minLarge = 32 << 10
 
 	// heavyGroup is how many bytes a caller commits itself. More would take it
-	// too long: the committer does it.
+	// too long: a committer does it.
 	heavyGroup = 1 << 20
 
 	// keepFrame is up to how many bytes the memory of a frame is used again.

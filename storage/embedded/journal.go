@@ -27,10 +27,12 @@ type journal struct {
 	fatal   func(error)
 	eager   bool   // a group is synced before the batches that need that are done
 	keep    int64  // bodies, in bytes, that stay in memory although they are on disk
+	hold    int64  // bodies, in bytes, that are put in a window before it ends; 0: windows are not held back
 	maxSize uint64 // of a segment, for the stats page
+	now     func() tube.Instant
 
 	ended        chan struct{}  // closed when the journal ends
-	committer    sync.WaitGroup // the goroutine that commits what no caller does
+	committers   sync.WaitGroup // the goroutines that commit what no caller does
 	checkpoints  chan *window   // has room for all windows that there can be
 	checkpointer sync.WaitGroup // the goroutine that writes windows to the tables
 
@@ -38,26 +40,29 @@ type journal struct {
 	trouble *trouble
 	gaveUp  bool // a window could not be written; the later ones rest on it
 
-	mu          *sync.Mutex
-	commits     *sync.Cond // signals that handedOver, writing or ending has changed
-	eased       *sync.Cond // signals that behind, failing or ending has changed, or that filling is empty again
-	filling     *group     // gets the next changes
-	writing     *group     // is being written; nil: none is
-	handedOver  bool       // writing waits for the committer
-	spare       []*group   // to be filled again
-	durableID   uint64     // the puts of all ids up to this one are durable
-	written     uint64     // entries so far
-	window      *window    // gets the next changes
-	behind      int        // windows that are not in the tables yet
-	failing     bool       // the last attempt to write the oldest of them has failed
-	unwritten   int64      // bytes of the bodies in groups that are not written yet
-	roomMade    func()     // is called when unwritten or behind has shrunk
-	guard       *guard
-	bodyReads   bodyReads
-	closing     bool // close waits until no group is being written
-	ending      bool
-	frameLimit  int   // for tests: used instead of maxFrame unless it is 0
-	unwrittenAt int64 // for tests: used instead of maxUnwritten unless it is 0
+	mu             *sync.Mutex
+	commits        *sync.Cond   // signals that handedOver, writing, syncing or ending has changed
+	eased          *sync.Cond   // signals that behind, failing or ending has changed, or that filling is empty again
+	filling        *group       // gets the next changes
+	writing        *group       // is being written; nil: none is
+	syncing        []*group     // are written and will be durable soon, in their order
+	handedOver     bool         // writing waits for a committer
+	spare          []*group     // to be filled again
+	durableID      uint64       // the puts of all ids up to this one are durable
+	written        uint64       // entries so far
+	window         *window      // gets the next changes
+	held           *window      // the one before it, if that is not handed to the checkpointer yet
+	segmentEndedAt tube.Instant // when a segment of the log has last ended
+	behind         int          // windows that are not in the tables yet
+	failing        bool         // the last attempt to write the oldest of them has failed
+	unwritten      int64        // bytes of the bodies in groups that are not written yet
+	roomMade       func()       // is called when unwritten or behind has shrunk
+	guard          *guard
+	bodyReads      bodyReads
+	closing        bool // close waits until no group is being written
+	ending         bool
+	frameLimit     int   // for tests: used instead of maxFrame unless it is 0
+	unwrittenAt    int64 // for tests: used instead of maxUnwritten unless it is 0
 }
 
 // close writes what there is, ends the goroutines, and closes the files.
@@ -69,7 +74,7 @@ func (j *journal) close() error {
 	j.commits.Broadcast()
 	j.eased.Broadcast()
 	j.mu.Unlock()
-	j.committer.Wait()
+	j.committers.Wait()
 	close(j.checkpoints)
 	j.checkpointer.Wait()
 	if err := errors.Join(j.own.check(), j.log.Close(), j.tables.close(), j.lock.Close()); err != nil {

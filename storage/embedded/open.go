@@ -49,7 +49,7 @@ func newJournal(o *Options, e *Engine, lock *directoryLock) *journal {
 	j := &journal{
 		dir: o.Dir, lock: lock, own: &ownership{dir: lock.dir, clock: o.clock},
 		machine: e.machine, slog: o.Log, fatal: o.Fatal,
-		eager: o.SyncEvery == 0, keep: o.KeepBodies, maxSize: uint64(o.FileSize),
+		eager: o.SyncEvery == 0, keep: o.KeepBodies, hold: o.hold, now: e.now, maxSize: uint64(o.FileSize),
 		ended: make(chan struct{}), checkpoints: make(chan *window, maxWindows),
 		trouble: &trouble{log: o.Log, dir: o.Dir},
 		mu:      &e.mu, commits: sync.NewCond(&e.mu), eased: sync.NewCond(&e.mu),
@@ -128,14 +128,16 @@ func (j *journal) start(o *Options) {
 	j.durableID = j.machine.LastID()
 	j.window.base, j.window.last = j.durableID, j.durableID
 	newIngest(o.fs, o.Dir, j.tables.db).remove() // the last process may have left files
-	j.committer.Add(1)
-	go j.commitHandedOver()
+	for range committers {
+		j.committers.Go(j.commitHandedOver)
+	}
 	j.checkpointer.Add(1)
 	go j.writeWindows()
 	go j.watchDirectory()
 	if oldest, current := j.log.Segments(); oldest < current {
 		j.mu.Lock()
-		j.endWindow(current - 1)
+		j.window.segment, j.window.lastID = current-1, j.machine.LastID()
+		j.endHold()
 		j.mu.Unlock()
 	}
 }

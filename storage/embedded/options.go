@@ -38,6 +38,7 @@ type Options struct {
 	Fatal func(error)
 
 	segment int64            // for tests: bytes, used instead of FileSize unless it is 0
+	hold    int64            // for tests: bytes, used instead of holdBytes unless it is 0; less than 0: windows are not held
 	fs      vfs.FS           // for tests: nil is the real file system
 	clock   func() time.Time // for tests: nil is time.Now
 }
@@ -60,6 +61,7 @@ func (o *Options) setDefaults() {
 		o.FileSize = o.segment
 	}
 	o.KeepBodies = cmp.Or(o.KeepBodies, DefaultKeepBodies)
+	o.hold = cmp.Or(o.hold, holdBytes)
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}

@@ -19,8 +19,8 @@ const (
 	// wait for them.
 	maxBehind = 8
 
-	// maxWindows is how many windows there can be, see endWindow.
-	maxWindows = maxBehind + 1
+	// maxWindows is how many windows can wait for the tables, see endWindow.
+	maxWindows = maxBehind + 2
 )
 
 // crowded reports whether further puts have to wait until bodies are written, or

@@ -210,10 +210,11 @@ func (c *client) consume() {
 // stressed are the ways of syncing.
 var stressed = map[string]time.Duration{"sync before replies": 0, "sync every 20 ms": 20 * time.Millisecond, "no sync": -1}
 
-// stressOptions makes segments as small as possible, and has no body stay in memory.
+// stressOptions makes segments as small as possible, holds windows back for two of them,
+// and has no body stay in memory.
 func stressOptions(t *testing.T, fs vfs.FS, dir string, every time.Duration) Options {
 	return Options{
-		Dir: dir, FileSize: minFileSize, KeepBodies: 1, SyncEvery: every, fs: fs, Log: slog.New(slog.DiscardHandler),
+		Dir: dir, FileSize: minFileSize, hold: 2 * minFileSize, KeepBodies: 1, SyncEvery: every, fs: fs, Log: slog.New(slog.DiscardHandler),
 		Fatal: func(err error) { t.Errorf("fatal: %v", err); select {} },
 	}
 }

@@ -55,8 +55,8 @@ func (e *Engine) tickPart() (next, now tube.Instant, err error) {
 }
 
 // upkeep does what a Tick does beside the jobs: it gives memory back, has tasks go
-// on that have waited for room too long, and has the journal write what the Tick has
-// changed. It returns a group that the caller must commit, or nil. The lock is held.
+// on that have waited for room too long, ends what was held for long, and has the
+// journal write what the Tick has changed. It returns a group that the caller must commit, or nil. The lock is held.
 func (e *Engine) upkeep(now tube.Instant) (commit *group) {
 	if e.quiet.over(now) {
 		e.freeing.Go(e.free)
@@ -67,6 +67,7 @@ func (e *Engine) upkeep(now tube.Instant) (commit *group) {
 	if len(e.noRoom) > 0 && now-e.roomAt > maxWait {
 		e.admitTasks(true)
 	}
+	e.journal.endLongHold(now)
 	if commit, _ = e.journal.submit(nil, nil, true); commit == nil {
 		commit = e.journal.startReclaim()
 	}

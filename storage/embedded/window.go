@@ -6,8 +6,8 @@ import (
 )
 
 // window is which jobs have changed while some segments of the log were filled: what the
-// tables lack of them. A job that was put and deleted in one window never gets to the
-// tables.
+// tables lack of them. A job that was put in a window and deleted before that is written
+// never gets to the tables.
 type window struct {
 	base    uint64               // the largest id that was given out before the window
 	last    uint64               // the largest id of a job that was put in it: these have all ids from base+1 on
@@ -15,7 +15,9 @@ type window struct {
 	pauses  map[string]pause
 	lastID  uint64 // the largest id that was given out, at the end of the window
 	reclaim bool   // the tables have to be made smaller after it
-	segment uint64 // the last segment of the log that it covers; 0: it goes on
+	segment uint64 // the last segment of the log that has ended in it; 0: none has
+	bytes   int64  // of the bodies that were put in it
+	entries int    // of the log, in it
 }
 
 // staleness is what the tables lack of a job.
@@ -34,7 +36,10 @@ func newWindow(base uint64) *window {
 }
 
 // put notes that a job was put. Its id is the one after the last.
-func (w *window) put(id uint64) { w.last = id }
+func (w *window) put(id uint64, size uint32) {
+	w.last = id
+	w.bytes += int64(size)
+}
 
 // changed notes that a job has changed.
 func (w *window) changed(id uint64) {
@@ -56,6 +61,9 @@ func (w *window) deleted(id uint64, inline bool) {
 		w.jobs[id] = isGoneLarge
 	}
 }
+
+// forget notes that a job of an earlier window was deleted before it got to the tables.
+func (w *window) forget(id uint64) { delete(w.jobs, id) }
 
 // staleness returns what the tables lack of a job of the window.
 func (w *window) staleness(id uint64) staleness { return w.jobs[id] }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -61,5 +63,34 @@ func TestPieces(t *testing.T) {
 			}
 		}
 		l.Close()
+	}
+}
+
+// TestLongPieces: a piece that is written in parts is what comes back.
+func TestLongPieces(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	fs := newMem(t)
+	o := options(t, fs, dir)
+	o.Size = 1 << 20
+	l, _ := mustOpen(t, o, 0)
+	var want []string
+	for _, size := range []int{cached - 1, cached, cached + 1, 3*cached + 5, 0} {
+		body := make([]byte, size)
+		for i := range body {
+			body[i] = byte(r.Uint32())
+		}
+		head := append(make([]byte, HeaderSize), "head"...)
+		if err := l.AppendPieces([][]byte{head, body, nil, body[:size/2]}); err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, "head"+string(body)+string(body[:size/2]))
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l, got := mustOpen(t, o, 0)
+	defer l.Close()
+	if !slices.Equal(got, want) {
+		t.Errorf("%d frames come back, or others than were written; want %d", len(got), len(want))
 	}
 }

@@ -112,7 +112,12 @@ func faultyLife(t *testing.T, fs *hookFS, first uint64, all []string, synced int
 	for n := range 12 {
 		p := fmt.Sprint(len(all), strings.Repeat("x", 100*n))
 		all = append(all, p)
-		if err = add(l, p); err != nil {
+		if n%4 == 1 {
+			err = addPieces(l, rand.New(rand.NewPCG(uint64(n), 4)), p)
+		} else {
+			err = add(l, p)
+		}
+		if err != nil {
 			break
 		}
 		if n%3 == 0 {

@@ -51,7 +51,7 @@ type Log struct {
 	durableFrom uint64       // all segments before this one are on the disk, all of them
 	oldest      uint64       // segment that is not released
 	next        *segment     // is prepared; nil: none is
-	spare       string       // path of a released segment to use again; "": there is none
+	spares      []string     // paths of released segments to use again, in the order of their numbers
 	making      bool         // the next segment is being prepared
 	retry       int64        // preparing it has failed: try again when end is here
 	idle        sync.Cond    // signals that making is false
@@ -128,7 +128,7 @@ func (l *Log) stop() (next *segment) {
 func (l *Log) finish() error {
 	l.syncing.Lock()
 	defer l.syncing.Unlock()
-	if err := l.sync(); err != nil {
+	if err := l.sync(l.Mark()); err != nil {
 		return err
 	}
 	h := l.header

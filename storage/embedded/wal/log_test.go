@@ -131,6 +131,47 @@ func TestOldSegmentsAreUsedAgain(t *testing.T) {
 	l.Abandon()
 }
 
+// TestReleasedAtOnce: if segments are released several at a time, all are used again. When
+// the log gets shorter, those that are too many are removed.
+func TestReleasedAtOnce(t *testing.T) {
+	created := 0
+	fs := &hookFS{FS: newMem(t), hook: func(what string) error {
+		if strings.HasPrefix(what, "create ") {
+			created++
+		}
+		return nil
+	}}
+	l, _ := mustOpen(t, options(t, fs, dir), 0)
+	defer l.Abandon()
+	last := uint64(0)
+	fill := func(n int) {
+		for range n {
+			if err := add(l, strings.Repeat("x", 1200)); err != nil {
+				t.Fatal(err)
+			}
+			ended, err := rotate(l)
+			if err != nil || ended == 0 {
+				t.Fatal(ended, err)
+			}
+			awaitNext(l)
+			last = ended
+		}
+	}
+	fill(8)
+	made := created
+	for range 5 {
+		l.Release(last - 4)
+		fill(4)
+	}
+	if created != made {
+		t.Errorf("%d segments were made although there were released ones", created-made)
+	}
+	l.Release(last)
+	if names, _ := fs.List(dir); len(names) != 3 {
+		t.Errorf("the log has one segment, and there are %v", names)
+	}
+}
+
 // TestUnused: a segment that was prepared, completely or in part, is not a part of
 // the log.
 func TestUnused(t *testing.T) {
@@ -324,9 +365,12 @@ type cutter struct {
 	o      Options
 	log    *Log
 	n      int
+	large  bool // some pieces of frames are written in parts
 
 	mu     sync.Mutex // of what follows: the next segment is prepared aside
 	first  uint64
+	mark   Mark     // was taken when there were
+	marked int      // frames
 	all    []string // appended
 	synced int      // of them
 	cuts   int
@@ -376,6 +420,7 @@ func (c *cutter) open() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.log, c.all, c.synced, c.first = l, got, len(got), 1
+	c.mark, c.marked = l.Mark(), len(got)
 }
 
 func (c *cutter) mayLook() bool {
@@ -387,16 +432,24 @@ func (c *cutter) mayLook() bool {
 func (c *cutter) step() {
 	awaitNext(c.log) // so that only the log's caller changes anything from here on
 	var err error
-	switch c.random.IntN(8) {
+	switch c.random.IntN(10) {
 	default:
 		c.n++
 		p := payload(c.random, c.n)
 		c.all = append(c.all, p)
 		err = add(c.log, p)
-	case 0, 1:
+	case 0:
+		err = c.addInPieces()
+	case 1, 2:
 		all := len(c.all)
 		if err = c.log.Sync(); err == nil {
 			c.synced = all
+		}
+	case 3:
+		c.mark, c.marked = c.log.Mark(), len(c.all)
+	case 4:
+		if err = c.log.SyncTo(c.mark); err == nil {
+			c.synced = max(c.synced, c.marked)
 		}
 	}
 	if err != nil {
@@ -414,13 +467,24 @@ func (c *cutter) step() {
 	c.checkCut("after a step")
 }
 
+// addInPieces appends a frame in pieces.
+func (c *cutter) addInPieces() error {
+	c.n++
+	p := payload(c.random, c.n)
+	if c.large && c.random.IntN(6) == 0 {
+		p += strings.Repeat("large", cached/3)
+	}
+	c.all = append(c.all, p)
+	return addPieces(c.log, c.random, p)
+}
+
 // TestPowerCut cuts the power after and within every step. What was synced is
 // replayed, in order, and nothing that was not appended.
 func TestPowerCut(t *testing.T) {
 	cuts := 0
 	for seed := range uint64(*histories) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			c := &cutter{t: t, random: rand.New(rand.NewPCG(seed, 2)), mem: newMem(t), o: options(t, nil, dir)}
+			c := &cutter{t: t, random: rand.New(rand.NewPCG(seed, 2)), mem: newMem(t), o: options(t, nil, dir), large: seed%8 == 5}
 			c.o.Never = seed%4 == 3
 			for range 5 {
 				c.open()

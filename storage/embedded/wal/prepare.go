@@ -25,8 +25,10 @@ func (l *Log) prepareNext() {
 // prepareSegment prepares the next segment, in the background. making is true.
 func (l *Log) prepareSegment(number uint64) {
 	l.mu.Lock()
-	spare := l.spare
-	l.spare = ""
+	var spare string
+	if len(l.spares) > 0 {
+		spare, l.spares = l.spares[0], l.spares[1:]
+	}
 	l.mu.Unlock()
 	var s *segment
 	err := l.Check()

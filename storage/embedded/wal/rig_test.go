@@ -174,6 +174,21 @@ func add(l *Log, payload string) error {
 	return err
 }
 
+// addPieces appends a payload in up to four pieces.
+func addPieces(l *Log, r *rand.Rand, payload string) error {
+	frame := append(make([]byte, HeaderSize), payload...)
+	var pieces [][]byte
+	for from := 0; len(pieces) < 4; {
+		to := from + max(HeaderSize-from, 0)
+		to += r.IntN(len(frame) - to + 1)
+		if len(pieces) == 3 {
+			to = len(frame)
+		}
+		pieces, from = append(pieces, slices.Clone(frame[from:to])), to
+	}
+	return l.AppendPieces(pieces)
+}
+
 // awaitNext waits until nothing is being prepared.
 func awaitNext(l *Log) {
 	l.mu.Lock()

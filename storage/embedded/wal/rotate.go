@@ -1,6 +1,9 @@
 package wal
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // CanRotate reports whether the next segment is prepared.
 func (l *Log) CanRotate() bool {
@@ -68,31 +71,31 @@ func (l *Log) endSegment() error {
 	return nil
 }
 
-// Release says that the segments up to number are not needed any more. One of them is kept
-// to be used again, the others are removed.
+// Release says that the segments up to number are not needed any more. As many as the log
+// has segments are kept to be used again, the others are removed. So a log whose segments
+// are released several at a time needs no new ones: to write over an old file costs a
+// third of making a new one.
 func (l *Log) Release(number uint64) {
-	l.mu.Lock()
-	from := l.oldest
-	l.oldest = max(from, number+1)
-	l.mu.Unlock()
-	for n := from; n <= number; n++ {
-		if l.keepSpare(l.path(n)) {
-			continue
-		}
-		if err := l.fs.Remove(l.path(n)); err != nil {
+	for _, path := range l.release(number) {
+		if err := l.fs.Remove(path); err != nil {
 			l.log.Warn("an old segment of the log cannot be removed", "err", err)
 		}
 	}
 }
 
-// keepSpare keeps a segment to be used again, unless there is one already. It returns
-// whether it did.
-func (l *Log) keepSpare(path string) bool {
+// release notes that the segments up to number are released. It returns the paths of those
+// that have to be removed.
+func (l *Log) release(number uint64) (remove []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.spare != "" || l.closed {
-		return false
+	for ; l.oldest <= number; l.oldest++ {
+		l.spares = append(l.spares, l.path(l.oldest))
 	}
-	l.spare = path
-	return true
+	keep := int(l.header.number + 1 - l.oldest)
+	if l.closed {
+		keep = 0
+	}
+	excess := max(len(l.spares)-keep, 0)
+	remove, l.spares = slices.Clone(l.spares[:excess]), slices.Delete(l.spares, 0, excess)
+	return remove
 }

@@ -8,18 +8,37 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Sync returns when all frames appended before it was called are on the disk.
-func (l *Log) Sync() error {
-	l.syncing.Lock()
-	defer l.syncing.Unlock()
-	return l.sync()
+// Mark is a place in the log: the end of all frames that were appended before it was taken.
+type Mark struct{ place }
+
+// Mark returns where the next frame goes.
+func (l *Log) Mark() Mark {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return Mark{place{l.header.number, l.end}}
 }
 
-// sync is Sync, with the lock syncing held.
-func (l *Log) sync() error {
+// Sync returns when all frames appended before it was called are on the disk.
+func (l *Log) Sync() error { return l.SyncTo(l.Mark()) }
+
+// SyncTo returns when all frames before m are on the disk. If another call has synced them
+// meanwhile, it does nothing.
+func (l *Log) SyncTo(m Mark) error {
+	l.syncing.Lock()
+	defer l.syncing.Unlock()
+	return l.sync(m)
+}
+
+// onDisk reports whether all frames before m are on the disk. The lock mu is held.
+func (l *Log) onDisk(m Mark) bool {
+	return m.segment < l.durableFrom || m.segment == l.header.number && m.offset <= l.synced
+}
+
+// sync is SyncTo, with the lock syncing held.
+func (l *Log) sync(m Mark) error {
 	l.mu.Lock()
 	number, end := l.header.number, l.end
-	done, failed := l.synced == l.end || l.closed, l.failed
+	done, failed := l.closed || l.onDisk(m), l.failed
 	l.mu.Unlock()
 	if done || failed != nil {
 		return failed

@@ -1,0 +1,94 @@
+package embedded
+
+import (
+	"time"
+
+	"redstalk/tube"
+)
+
+// Windows are held back as long as that costs nothing but room in the log. A job that
+// is put and deleted before its window is written never gets to the tables. So a
+// window goes on over several segments, and when it ends it is held until the next
+// one ends. With large bodies a segment is full after a few jobs, of which many are
+// still there.
+
+const (
+	// holdBytes is how many bytes of bodies are put in a window before it ends.
+	holdBytes = 32 << 20
+
+	// holdEntries is how many entries of the log a window has before it ends. All of
+	// them are replayed after a crash.
+	holdEntries = 64 << 10
+
+	// maxHeld is how many bytes of bodies may be in memory, beside those that are kept
+	// there anyway, before windows are not held back any more.
+	maxHeld = 32 << 20
+
+	// holdFor is how long windows are held if no segment of the log gets full.
+	holdFor = tube.Instant(5 * time.Second)
+)
+
+// mayHold reports whether windows may be held back: the bodies of their jobs, which
+// stay in memory until they are in the tables, have room there. The lock is held.
+func (j *journal) mayHold() bool {
+	return j.hold > 0 && !j.failing && !j.guard.low && j.machine.BodyBytes() <= j.keep+maxHeld
+}
+
+// segmentEnded is called when a segment of the log has ended, and all before it. It
+// ends the window, unless that may go on. The lock is held.
+func (j *journal) segmentEnded(segment uint64) {
+	w := j.window
+	w.segment, w.lastID = segment, j.machine.LastID()
+	j.segmentEndedAt = j.now()
+	if !j.mayHold() || w.reclaim {
+		j.endHold()
+	} else if w.bytes >= j.hold || w.entries >= holdEntries {
+		j.endWindow(true)
+	}
+}
+
+// endWindow ends the window, which covers at least one segment of the log, and begins
+// another one. It hands the window that was held to the checkpointer; and this one, too,
+// unless that is held now. If the tables are too far behind, the window goes on. The
+// lock is held.
+func (j *journal) endWindow(hold bool) {
+	if j.behind > maxBehind {
+		return
+	}
+	j.giveHeld()
+	j.held, j.window = j.window, newWindow(j.window.lastID)
+	if !hold {
+		j.giveHeld()
+	}
+}
+
+// giveHeld hands the window that is held to the checkpointer, if there is one. The lock
+// is held.
+func (j *journal) giveHeld() {
+	if j.held == nil {
+		return
+	}
+	j.behind++
+	j.checkpoints <- j.held // does not block: it has room for maxWindows
+	j.held = nil
+}
+
+// endHold has all segments that have ended written to the tables. The lock is held.
+func (j *journal) endHold() {
+	if j.window.segment > 0 {
+		j.endWindow(false)
+	} else if j.behind <= maxBehind {
+		j.giveHeld()
+	}
+}
+
+// endLongHold is endHold if no segment has ended for a while. The lock is held.
+func (j *journal) endLongHold(now tube.Instant) {
+	if now-j.segmentEndedAt >= holdFor {
+		j.endHold()
+	}
+}
+
+// neverStored reports whether a job that is deleted now never gets to the tables: it was
+// put in the window that is held, or later. The lock is held.
+func (j *journal) neverStored(id uint64) bool { return j.held != nil && id > j.held.base }

@@ -1,0 +1,119 @@
+package embedded
+
+import (
+	"testing"
+	"time"
+
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+// newHolding opens an engine whose windows go on for about two segments, and are held.
+func newHolding(t *testing.T) (*Engine, *disk) {
+	d := newDisk()
+	d.segment, d.hold = crashSegment, 2*crashSegment
+	return mustOpen(t, d.options(t)), d
+}
+
+// passThrough puts a job and deletes it, again and again, until so many segments of the
+// log have ended.
+func passThrough(t *testing.T, e *Engine, ended uint64) {
+	t.Helper()
+	_, begun := segments(e)
+	for _, current := segments(e); current < begun+ended; _, current = segments(e) {
+		id := do(t, e, storage.Op{Kind: storage.Put, Tube: "a", Body: make([]byte, 10<<10)})[0].Answer.ID
+		do(t, e, storage.Op{Kind: storage.Move, Move: tube.Delete, ID: id})
+	}
+}
+
+// awaitTables waits until the tables have all that they were given.
+func awaitTables(t *testing.T, e *Engine) {
+	t.Helper()
+	eventually(t, "the tables to catch up", func() bool {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		return e.journal.behind == 0
+	})
+}
+
+// TestShortLivedIsNeverStored: a job that lives on while a segment ends, or a window, and
+// is deleted before its window is written, leaves nothing in the tables: no record, and
+// no key that removes one.
+func TestShortLivedIsNeverStored(t *testing.T) {
+	e, d := newHolding(t)
+	for range 8 {
+		id := do(t, e, storage.Op{Kind: storage.Put, Tube: "a", Delay: 100, Body: make([]byte, 20<<10)})[0].Answer.ID
+		passThrough(t, e, 1) // a window ends in every second round or so
+		do(t, e, storage.Op{Kind: storage.Move, Move: tube.KickJob, ID: id})
+		do(t, e, storage.Op{Kind: storage.Move, Move: tube.Delete, ID: id})
+	}
+	awaitTables(t, e)
+	if oldest, current := segments(e); oldest == 1 || current-oldest > 8 {
+		t.Errorf("segments %d to %d are there: no window was written, or too few", oldest, current)
+	}
+	if n := e.journal.tables.migrated.Load(); n != 0 {
+		t.Errorf("%d records came to the tables, though no job has lived long", n)
+	}
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	e = mustOpen(t, d.options(t))
+	defer e.Close()
+	if e.machine.LastID() == 0 || e.machine.BodyBytes() != 0 {
+		t.Errorf("after a start the last id is %d, and there are %d bytes of bodies", e.machine.LastID(), e.machine.BodyBytes())
+	}
+}
+
+// TestHeldIsWrittenInTime: if no more segments end, those that have ended are written and
+// released after a while.
+func TestHeldIsWrittenInTime(t *testing.T) {
+	e, d := newHolding(t)
+	defer e.Close()
+	job := do(t, e, storage.Op{Kind: storage.Put, Tube: "b", Body: []byte("job")})[0].Answer.ID
+	passThrough(t, e, 1)
+	tick := func(after time.Duration) (oldest, current uint64) {
+		d.clock.advance(after)
+		if _, err := e.Tick(); err != nil {
+			t.Fatal(err)
+		}
+		awaitTables(t, e)
+		return segments(e)
+	}
+	if oldest, _ := tick(holdFor.Until(0) - time.Second); oldest != 1 {
+		t.Error("the window is not held")
+	}
+	if oldest, current := tick(2 * time.Second); oldest != current {
+		t.Errorf("segments %d to %d are still there", oldest, current)
+	}
+	if n := e.journal.tables.migrated.Load(); n != 1 {
+		t.Errorf("%d records came to the tables, want that of job %d", n, job)
+	}
+}
+
+// TestManyBodiesAreNotHeld: windows are written at once while the bodies in memory are
+// more than may be held. When they are fewer, windows are held again.
+func TestManyBodiesAreNotHeld(t *testing.T) {
+	d := newDisk()
+	d.hold = 4 * maxHeld
+	o := d.options(t)
+	o.KeepBodies = 1
+	e := mustOpen(t, o)
+	defer e.Close()
+	body := make([]byte, 8<<20)
+	for range maxHeld/len(body) + 1 {
+		do(t, e, storage.Op{Kind: storage.Put, Tube: "a", Delay: 1000, Body: body})
+	}
+	eventually(t, "the bodies to be dropped from memory", func() bool {
+		do(t, e, storage.Op{Kind: storage.Put, Tube: "a", Delay: 1000, Body: make([]byte, 1<<10)})
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		return e.machine.BodyBytes() < int64(len(body))
+	})
+	awaitTables(t, e)
+	begun, _ := segments(e)
+	passThrough(t, e, 2)
+	awaitTables(t, e)
+	if oldest, _ := segments(e); oldest > begun {
+		t.Errorf("the oldest segment was %d when the bodies were dropped, and is %d two segments later", begun, oldest)
+	}
+}
