@@ -193,7 +193,7 @@ func fillMany(t *testing.T, redis *redistest.Server, tubes, others int) {
 	add := func(name string) string {
 		id++
 		op := storage.Op{Kind: storage.Put, Tube: name, Pri: 5000, TTR: 60}
-		all.add("SET", p+digits(id), string(appendRecord(nil, &op, 1)))
+		all.add("SET", p+digits(id), string(appendHead(nil, &op, 1)))
 		all.add("HINCRBY", p+"tube:"+name, "total", "1")
 		return p + digits(id)
 	}

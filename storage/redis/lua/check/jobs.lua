@@ -11,6 +11,7 @@
 -- for each that is wrong
 
 --include data: keys
+--include data: sizes
 --include data: record
 --include data: silence
 --include check/start.lua
