@@ -13,20 +13,19 @@ import (
 
 	"redstalk/storage"
 	"redstalk/storage/redis/redistest"
-	"redstalk/storage/storetest"
 	"redstalk/tube"
 )
 
 // TestSuiteOnCluster is the suite on three primaries with a replica each.
 func TestSuiteOnCluster(t *testing.T) {
 	e := &engines{url: redistest.StartCluster(t, 3, 1).URL(), partitions: *suitePartitions, brief: 4}
-	storetest.Run(t, e.fresh)
+	e.runOfAllSizes(t)
 }
 
 // TestSuiteBySentinels is the suite on a primary that sentinels name.
 func TestSuiteBySentinels(t *testing.T) {
 	e := &engines{url: redistest.StartSentinels(t, 1).URL(), partitions: 1, brief: 8}
-	storetest.Run(t, e.fresh)
+	e.runOfAllSizes(t)
 }
 
 // tubeIn returns the name of a tube that belongs to a partition.
