@@ -96,6 +96,7 @@ func (p *partition) holding(u *unit) []*storage.Op {
 func (p *partition) cancel(c *call) {
 	c.reply = nil
 	p.oweTold(c)
+	p.leaveStaged(c)
 	for _, u := range c.units {
 		if u.keep && !u.abandoned {
 			u.abandoned = true

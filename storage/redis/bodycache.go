@@ -14,7 +14,7 @@ const (
 	// how many bytes of them in all partitions. A job that waits for longer, or
 	// comes while the cache is full, is read from Redis.
 	cacheFor   = 10 * time.Second
-	cacheBytes = 16 << 20
+	cacheBytes = 32 << 20
 
 	// cacheCost is what a job costs beside its body, in bytes.
 	cacheCost = 64

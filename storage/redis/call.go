@@ -42,11 +42,16 @@ type call struct {
 	// puts are not sent but answered with this.
 	noMemory error
 
+	// largeFrom is from how many bytes on a record is staged, see staged.go; it may
+	// be stageNothing.
+	largeFrom int
+
 	encoding
 	gone, put, taken sequence
 	last             []func(*call) // encode what has to come behind all that
 	sealed           bool          // nothing is added any more
 
+	before    int             // answers that come before that to the call itself
 	node      *goredis.Client // of the server to which it was sent
 	begun     time.Time       // when it was last sent, by the local clock
 	sent      time.Time       // the same, by clock.now; zero if it was not
@@ -67,18 +72,20 @@ const (
 
 // encoding is what is sent, and how the answer is to be read.
 type encoding struct {
-	args    []any // of EVALSHA: headArgs, then the operations, see lua/
-	steps   []step
-	text    []byte   // what args point into
-	created int64    // when its jobs are put, ms by the clock of Redis
-	puts    int      // jobs
-	ops     int      // operations, those that are much work counting as several
-	bytes   int      // of bodies
-	most    int      // bytes of the largest record put
-	largest int      // what Redis is told of that, if it is news, else 0
-	since   uint64   // the first job that Redis was told to be in the body cache
-	told    []string // tubes whose attendance is told
-	over    []string // lease sets of which it is told that they are over
+	args     []any // of EVALSHA: headArgs, then the operations, see lua/
+	steps    []step
+	text     []byte         // what args and staged point into
+	staged   []stagedRecord // sent before the call, see staged.go
+	stagedAs []string       // the keys to which that was sent, as long as Redis may have them
+	created  int64          // when its jobs are put, ms by the clock of Redis
+	puts     int            // jobs
+	ops      int            // operations, those that are much work counting as several
+	bytes    int            // of bodies
+	most     int            // bytes of the largest record put
+	largest  int            // what Redis is told of that, if it is news, else 0
+	since    uint64         // the first job that Redis was told to be in the body cache
+	told     []string       // tubes whose attendance is told
+	over     []string       // lease sets of which it is told that they are over
 }
 
 // sequence is operations of whole units that are all of one kind. The sequences come
@@ -107,12 +114,14 @@ func (c *call) clear() {
 func (c *call) forgetEncoded() {
 	clear(c.args)
 	clear(c.steps)
+	clear(c.staged)
 	clear(c.gone)
 	clear(c.put)
 	clear(c.taken)
 	clear(c.last)
 	c.encoding = encoding{
 		args: append(c.args[:0], make([]any, headArgs)...), steps: c.steps[:0], text: c.text[:0], told: c.told[:0],
+		staged: c.staged[:0], stagedAs: c.stagedAs[:0],
 	}
 	c.gone, c.put, c.taken = c.gone[:0], c.put[:0], c.taken[:0]
 	c.last, c.sealed = c.last[:0], false
@@ -168,9 +177,16 @@ func (c *call) addID(id uint64) {
 // addRecord appends the record of a job that is put.
 func (c *call) addRecord(op *storage.Op) {
 	from := len(c.text)
-	c.text = appendRecord(c.text, op, c.created)
+	c.text = appendHead(c.text, op, c.created)
+	head := c.text[from:len(c.text):len(c.text)]
+	size := len(head) + len(op.Body)
+	c.most = max(c.most, size)
+	if size >= c.largeFrom {
+		c.stage(head, op.Body)
+		return
+	}
+	c.text = append(c.text, op.Body...)
 	c.args = append(c.args, c.text[from:len(c.text):len(c.text)])
-	c.most = max(c.most, len(c.text)-from)
 }
 
 // addTubes appends names of tubes.

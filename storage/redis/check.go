@@ -277,7 +277,7 @@ func (c *checker) note(ctx context.Context, f *flow, p *checked, key string) {
 		}
 		return
 	}
-	switch kind, name, _ := strings.Cut(key, ":"); kind {
+	switch kind, name, _ := strings.Cut(key, ":"); kind { // "put", a staged record, goes by itself
 	case "reserved":
 		p.holders[name] = true
 		p.queues = append(p.queues, key)

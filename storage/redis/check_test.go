@@ -76,6 +76,32 @@ func TestCheckFindsNothing(t *testing.T) {
 	}
 }
 
+// TestCheckOfExpiringKeys: a record that expires is found and made to stay. A staged one is
+// to expire, and is no job.
+func TestCheckOfExpiringKeys(t *testing.T) {
+	redis := redistest.Start(t)
+	ctx, client, p := context.Background(), redis.Client(t), "redstalk:{0}:"
+	s := openAt(t, redis.URL(), patient)
+	a := do(s, putBody(bodyOf('a', 20_000)))
+	do(s, put("x"))
+	s.Close()
+	client.Set(ctx, p+"put:"+s.parts[0].instance.name()+":"+digits(7)+":1", "record", stagedFor)
+	if jobs, wrong := checkAt(t, redis.URL(), false); jobs != 2 || len(wrong) > 0 {
+		t.Errorf("%d jobs, %q", jobs, wrong)
+	}
+	client.Expire(ctx, p+digits(a.ID), time.Hour)
+	want := []string{"job " + digits(a.ID) + ": its record expires"}
+	if _, wrong := checkAt(t, redis.URL(), false); !slices.Equal(wrong, want) {
+		t.Errorf("%q", wrong)
+	}
+	if _, wrong := checkAt(t, redis.URL(), true); !slices.Equal(wrong, want) {
+		t.Errorf("repaired: %q", wrong)
+	}
+	if left := client.TTL(ctx, p+digits(a.ID)).Val(); left != -1 {
+		t.Errorf("the record still expires, in %v", left)
+	}
+}
+
 // TestCheckOnCluster: the partitions are found on their nodes.
 func TestCheckOnCluster(t *testing.T) {
 	t.Parallel()
@@ -193,7 +219,7 @@ func fillMany(t *testing.T, redis *redistest.Server, tubes, others int) {
 	add := func(name string) string {
 		id++
 		op := storage.Op{Kind: storage.Put, Tube: name, Pri: 5000, TTR: 60}
-		all.add("SET", p+digits(id), string(appendRecord(nil, &op, 1)))
+		all.add("SET", p+digits(id), string(appendHead(nil, &op, 1)))
 		all.add("HINCRBY", p+"tube:"+name, "total", "1")
 		return p + digits(id)
 	}

@@ -43,9 +43,38 @@ func (c *conn) Write(p []byte) (int, error) {
 		if err != nil || sent == len(p) {
 			return sent, err
 		}
-		if limit := time.Duration(c.writes.Load()); limit > 0 {
-			c.Conn.SetWriteDeadline(time.Now().Add(limit))
+		c.prolongWrites()
+	}
+}
+
+// someWriter writes as much of some pieces as is possible at once, at least one byte.
+type someWriter interface {
+	writeSome(pieces [][]byte) (int, error)
+}
+
+// WriteVec implements vecWriter.
+func (c *conn) WriteVec(pieces [][]byte) (sent int, err error) {
+	to, is := c.Conn.(someWriter)
+	for len(pieces) > 0 && err == nil {
+		n := 0
+		if is {
+			n, err = to.writeSome(pieces)
+			c.sent.Add(int64(n))
+		} else {
+			n, err = c.Write(pieces[0])
 		}
+		sent += n
+		if pieces = unwritten(pieces, n); len(pieces) > 0 {
+			c.prolongWrites()
+		}
+	}
+	return sent, err
+}
+
+// prolongWrites has the deadline for writing begin anew.
+func (c *conn) prolongWrites() {
+	if limit := time.Duration(c.writes.Load()); limit > 0 {
+		c.Conn.SetWriteDeadline(time.Now().Add(limit))
 	}
 }
 

@@ -59,7 +59,7 @@ func (r record) job() job {
 	return job{r.body(), r.tube(), time.Duration(r.ttr()) * time.Second}
 }
 
-// nextTaken returns the next job taken in bulk.
+// nextTaken returns the next job that was taken; 0 if it has no record any more.
 func (p *partition) nextTaken(r *reply) (id uint64, its job) {
 	if id = r.nextID(); r.err != nil {
 		return 0, job{}
@@ -78,8 +78,15 @@ func (p *partition) nextTaken(r *reply) (id uint64, its job) {
 		r.err = errReply
 		return 0, job{}
 	}
-	text, _ := r.records[0].(string)
+	next := r.records[0]
 	r.records = r.records[1:]
+	if its, cached := next.(job); cached {
+		return id, its
+	}
+	if next == nil {
+		return 0, job{} // it is gone
+	}
+	text, _ := next.(string)
 	rec := record(text)
 	if !rec.valid() {
 		r.err = errReply
@@ -116,8 +123,8 @@ func (r *reply) nextID() uint64 {
 	return r.last
 }
 
-// readPuts numbers the jobs of a sequence of puts.
-func (p *partition) readPuts(r *reply, ops []*storage.Op) {
+// numberPuts numbers the jobs of a sequence of puts.
+func (p *partition) numberPuts(r *reply, ops []*storage.Op) {
 	for _, op := range ops {
 		op.Answer.ID = r.id*uint64(p.of) + uint64(p.number)
 		r.id++
@@ -125,9 +132,19 @@ func (p *partition) readPuts(r *reply, ops []*storage.Op) {
 	p.ids.order.saw(r.id - 1)
 }
 
+// readPuts reads a sequence of puts. The bodies of large jobs are cached.
+func (p *partition) readPuts(r *reply, ops []*storage.Op) {
+	p.numberPuts(r, ops)
+	for i, op := range ops {
+		if len(op.Body) >= p.options.largeFrom && p.bodies.room() {
+			p.bodies.keep(ops[i:i+1], r.sent)
+		}
+	}
+}
+
 // readOwnRange is readPuts for a range whose bodies are to be cached.
 func (p *partition) readOwnRange(r *reply, ops []*storage.Op) {
-	p.readPuts(r, ops)
+	p.numberPuts(r, ops)
 	p.bodies.keep(ops, r.sent)
 }
 
@@ -165,15 +182,12 @@ func (p *partition) take(r *reply, op *storage.Op, id uint64, its job, in *lease
 	if r.err != nil {
 		return
 	}
+	if id == 0 {
+		r.cutOff([]*storage.Op{op})
+		return
+	}
 	op.Answer.ID, op.Answer.Body = id, its.body
 	p.holdings.hold(op.Holder, id, nameFor(op, its.tube), its.ttr, r.sent, in)
-}
-
-// takeWhole is take of a job that is by itself.
-func (p *partition) takeWhole(r *reply, op *storage.Op, id uint64, rec record) {
-	if r.err == nil {
-		p.take(r, op, id, rec.job(), nil)
-	}
 }
 
 // nameFor returns the name of the tube of a job that op has taken; mostly one
@@ -216,8 +230,8 @@ func (p *partition) readMove(r *reply, ops []*storage.Op) {
 	}
 	switch reserved := r.found(); {
 	case op.Move == tube.ReserveJob:
-		id, rec := uint64(r.int64()), r.record()
-		p.takeWhole(r, op, id, rec)
+		id, its := p.nextTaken(r)
+		p.take(r, op, id, its, nil)
 	case reserved:
 		p.holdings.touch(op.ID, r.sent)
 	default:

@@ -119,6 +119,11 @@ func (d *direct) Write(p []byte) (int, error) {
 	return sent, nil
 }
 
+// writeSome implements someWriter.
+func (d *direct) writeSome(pieces [][]byte) (int, error) {
+	return d.try("write", unix.POLLOUT, &d.writes, func() (int, error) { return unix.Writev(d.fd, pieces) })
+}
+
 // try does something once that is possible, or the deadline over.
 func (d *direct) try(what string, event int16, deadline *atomic.Int64, do func() (int, error)) (int, error) {
 	if !d.enter() {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -98,16 +99,27 @@ type behind struct {
 }
 
 func (b *behind) send(node *goredis.Client, commands ...[]any) error {
-	b.fate, b.left = b.next(), []string{"call", "wait"}[:len(commands)]
-	words := commands[0]
+	b.left = b.left[:0]
+	for _, words := range commands {
+		b.left = append(b.left, fmt.Sprint(words[0]))
+	}
+	call := slices.IndexFunc(b.left, isScript)
+	if call < 0 { // bodies are read
+		return b.transport.send(node, commands...)
+	}
+	b.fate = b.next()
+	words := commands[call]
 	if b.fate.before == outOfMemory && strings.Contains(fmt.Sprint(words...), "full=1") {
 		b.fate = fate{} // as Redis does
 	}
 	if b.fate.before != nil {
 		return b.fate.before
 	}
-	return b.transport.send(node, words)
+	return b.transport.send(node, commands[:call+1]...)
 }
+
+// isScript returns whether a command runs a script.
+func isScript(command string) bool { return command == "evalsha" || command == "eval" }
 
 // receive answers for the replicas, of which there are none: what was to wait for them
 // was not sent, and fails or not.
@@ -116,6 +128,9 @@ func (b *behind) receive() (any, error) {
 	b.left = b.left[1:]
 	if what == "wait" {
 		return int64(1), b.fate.after
+	}
+	if !isScript(what) {
+		return b.transport.receive()
 	}
 	answer, err := b.transport.receive()
 	if waits {
@@ -172,9 +187,15 @@ type house struct {
 func inVirtualTime(t *testing.T, o Options, failures map[string]error, test func(h *house, failure error, before fate)) {
 	o.URL = redistest.Start(t).URL()
 	for name, failure := range failures {
-		for history, before := range map[string]fate{"at once": {before: failure}, "after a lost answer": {after: io.EOF}} {
+		for history, before := range map[string]fate{
+			"at once": {before: failure}, "after a lost answer": {after: io.EOF},
+			"at once, large": {before: failure}, "after a lost answer, large": {after: io.EOF},
+		} {
 			t.Run(name+" "+history, func(t *testing.T) {
 				o := o
+				if strings.HasSuffix(history, "large") {
+					o.largeFrom = 1
+				}
 				o.Namespace = strings.ReplaceAll(t.Name(), "/", ".")
 				synctest.Test(t, func(t *testing.T) {
 					h := build(t, o)

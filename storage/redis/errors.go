@@ -27,6 +27,7 @@ type reaction int
 const (
 	hold     reaction = iota // send it again
 	withhold                 // encode it again, without what needs memory
+	restage                  // encode it again, with the records in it
 	renew                    // go on as a new instance
 	giveUp                   // answer with an error
 )
@@ -54,6 +55,8 @@ func reactionTo(err error) reaction {
 	switch code := codeOf(err); {
 	case code == "OOM":
 		return withhold
+	case code == unstaged:
+		return restage
 	case code == lost:
 		return renew
 	case slices.Contains(passing, code):

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 
@@ -17,7 +18,7 @@ var permissionCheck string
 
 // guard checks at the start what would cost jobs or fail later on, on every
 // server that has jobs or may come to have some.
-func guard(ctx context.Context, l *link, o Options) error {
+func guard(ctx context.Context, l *link, o *Options) error {
 	if err := checkPermissions(ctx, l, o); err != nil {
 		return err
 	}
@@ -26,12 +27,16 @@ func guard(ctx context.Context, l *link, o Options) error {
 		info, err := node.Info(ctx).Result()
 		mu.Lock()
 		defer mu.Unlock()
-		return inspect(node.Options().Addr, info, err, o)
+		return inspect(node.Options().Addr, info, err, *o)
 	})
 }
 
-// checkPermissions tries the commands of the script in every partition.
-func checkPermissions(ctx context.Context, l *link, o Options) error {
+// staging are the commands that are needed by staged records only.
+var staging = []string{"PERSIST", "RENAME"}
+
+// checkPermissions tries the commands of the script in every partition. Without those that
+// staging needs large records go through the script.
+func checkPermissions(ctx context.Context, l *link, o *Options) error {
 	for number := range o.Partitions {
 		prefix := keyPrefix(o.Namespace, number)
 		node, err := l.node(ctx, prefix)
@@ -42,8 +47,13 @@ func checkPermissions(ctx context.Context, l *link, o Options) error {
 		if err != nil {
 			return err
 		}
-		if len(missing) > 0 {
-			return fmt.Errorf("the user of Redis may not run these commands in scripts: %s", strings.Join(missing, ", "))
+		needed := slices.DeleteFunc(slices.Clone(missing), func(name string) bool { return slices.Contains(staging, name) })
+		if len(needed) < len(missing) && !o.stagesNothing {
+			o.stagesNothing = true
+			o.Log.Warn("the user of Redis may not run these commands in scripts: large jobs cost Redis more without them", "commands", strings.Join(staging, ", "))
+		}
+		if len(needed) > 0 {
+			return fmt.Errorf("the user of Redis may not run these commands in scripts: %s", strings.Join(needed, ", "))
 		}
 	}
 	return nil

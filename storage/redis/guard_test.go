@@ -10,6 +10,7 @@ import (
 
 	"redstalk/storage"
 	"redstalk/storage/redis/redistest"
+	"redstalk/tube"
 )
 
 // tryOpen opens a store and closes it again, and returns the log and the error.
@@ -79,6 +80,25 @@ func TestPermissions(t *testing.T) {
 	}
 }
 
+// TestWithoutStaging: a user who may not run what staged records need is warned, and puts
+// large jobs all the same.
+func TestWithoutStaging(t *testing.T) {
+	server := redistest.Start(t)
+	client, ctx := server.Client(t), context.Background()
+	for _, less := range []string{"-rename", "-persist"} {
+		if err := client.Do(ctx, "acl", "setuser", "u", "reset", "on", ">p", "~redstalk:{0}:*", "+@all", less).Err(); err != nil {
+			t.Fatal(err)
+		}
+		o := Options{URL: "redis://u:p@" + server.Addr + "/0", Timeout: patient, noBodyCache: true}
+		if log, err := tryOpen(o); err != nil || !strings.Contains(log, "PERSIST, RENAME") {
+			t.Errorf("%s: %v, %s", less, err, log)
+		}
+		s := openWith(t, o)
+		a := do(s, putBody(bodyOf('a', 20_000)))
+		takeBody(t, s, a.ID, bodyOf('a', 20_000))
+	}
+}
+
 // TestWaitReplicas: an answer waits until a replica has the change.
 func TestWaitReplicas(t *testing.T) {
 	primary := redistest.Start(t)
@@ -105,5 +125,9 @@ func TestWaitReplicas(t *testing.T) {
 	t.Cleanup(func() { s2.Close() })
 	if a := do(s2, put("y")); a.Err != nil {
 		t.Errorf("with a replica: %+v", a)
+	}
+	large := do(s2, putBody(bodyOf('a', 20_000)))
+	if a := do(s2, move(tube.ReserveJob, 1, large.ID)); a.Err != nil || !bytes.Equal(a.Body, bodyOf('a', 20_000)) {
+		t.Errorf("a large one: %v, %d bytes, %v", large.Err, len(a.Body), a.Err)
 	}
 }

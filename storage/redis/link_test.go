@@ -13,20 +13,19 @@ import (
 
 	"redstalk/storage"
 	"redstalk/storage/redis/redistest"
-	"redstalk/storage/storetest"
 	"redstalk/tube"
 )
 
 // TestSuiteOnCluster is the suite on three primaries with a replica each.
 func TestSuiteOnCluster(t *testing.T) {
 	e := &engines{url: redistest.StartCluster(t, 3, 1).URL(), partitions: *suitePartitions, brief: 4}
-	storetest.Run(t, e.fresh)
+	e.runOfAllSizes(t)
 }
 
 // TestSuiteBySentinels is the suite on a primary that sentinels name.
 func TestSuiteBySentinels(t *testing.T) {
 	e := &engines{url: redistest.StartSentinels(t, 1).URL(), partitions: 1, brief: 8}
-	storetest.Run(t, e.fresh)
+	e.runOfAllSizes(t)
 }
 
 // tubeIn returns the name of a tube that belongs to a partition.
@@ -252,7 +251,7 @@ func TestPasswordsBySentinels(t *testing.T) {
 
 // documented are the permissions in docs/redis.md.
 const documented = `evalsha eval blpop lpop rpush hsetnx hset hget hmget hgetall hdel hincrby
-	get set strlen mget mset getrange setrange del exists
+	get set strlen mget mset getrange setrange del exists rename persist
 	zadd zrem zpopmin zremrangebyrank zrange zrangebyscore zrevrange zrevrangebylex zscore zcard zcount
 	time info wait cluster|slots cluster|myid`
 

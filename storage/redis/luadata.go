@@ -12,6 +12,7 @@ import (
 // script includes it under one of these names.
 var luaData = map[string]func() string{
 	"data: keys":     luaKeys,
+	"data: sizes":    luaSizes,
 	"data: call":     luaCall,
 	"data: terms":    luaTerms,
 	"data: record":   luaRecord,
@@ -25,11 +26,17 @@ func luaKeys() string {
 	return fmt.Sprintf("local ID_LENGTH, ID_FORMAT, URGENT_BELOW = %d, '%%0%d.0f', %d\n", idLen, idLen, tube.UrgentBelow)
 }
 
+// luaSizes says from how many bytes on a record is a large one, and what GETRANGE calls
+// the last byte of the longest name of a tube in a record.
+func luaSizes() string {
+	return fmt.Sprintf("local LARGE, LONGEST_NAME = %d, '%d'\n", largeFrom, nameAt+longestName-1)
+}
+
 // luaCall says where the operations of a batch begin in ARGV, what a void batch
-// answers, and how the error begins with which a batch is refused.
+// answers, and how the errors begin with which a batch is refused.
 func luaCall() string {
 	const command = 4 // EVALSHA, the hash, the number of keys, and the key
-	return fmt.Sprintf("local FIRST_OPERATION, VOIDED, LOST = %d, '%s', '%s'\n", headArgs-command+1, voided, lost)
+	return fmt.Sprintf("local FIRST_OPERATION, VOIDED, LOST, UNSTAGED = %d, '%s', '%s', '%s'\n", headArgs-command+1, voided, lost, unstaged)
 }
 
 // luaTerms says where the TTR and the priority are in a record, from the first byte
@@ -41,8 +48,7 @@ func luaTerms() string {
 
 // luaRecord is the layout of a record:
 //
-//   - NAME_AT is where the name of the tube begins, LONGEST_NAME what GETRANGE calls
-//     the last byte of the longest one.
+//   - NAME_AT is where the name of the tube begins.
 //   - LETTER says by the word of a state which letter is in the record, and STATE the
 //     reverse.
 //   - read_header(raw) returns a table of the fields of a record, and of its tube;
@@ -61,7 +67,7 @@ func luaRecord() string {
 		format += f.packed
 		names, its, table = append(names, f.name), append(its, "j."+f.name), append(table, f.name+" = "+f.name)
 	}
-	fmt.Fprintf(&s, "local NAME_AT, LONGEST_NAME = %d, '%d'\n", nameAt+1, nameAt+longestName-1)
+	fmt.Fprintf(&s, "local NAME_AT = %d\n", nameAt+1)
 	fmt.Fprintf(&s, "local LETTER, STATE = { %s}, { %s}\n", &letter, &state)
 	fmt.Fprintf(&s, "local function read_header(raw)\n  local %s = struct.unpack('%s', raw)\n", strings.Join(names, ", "), format)
 	fmt.Fprintf(&s, "  local name = string.sub(raw, NAME_AT, NAME_AT - 1 + name_length)\n  return { tube = name, %s }\nend\n", strings.Join(table, ", "))

@@ -50,6 +50,7 @@ type partition struct {
 	ids        ids
 	heartbeat  heartbeat
 	bodies     *bodyCache
+	leftOver   []string // staged keys to be deleted, see staged.go
 	attendance *attendance
 }
 

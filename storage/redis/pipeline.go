@@ -37,7 +37,10 @@ func (p *partition) newCall() *call {
 		c, p.pipeline.spare = p.pipeline.spare[n-1], p.pipeline.spare[:n-1]
 	}
 	c.clear()
-	c.prefix = p.prefix
+	c.prefix, c.largeFrom = p.prefix, p.options.largeFrom
+	if p.options.stagesNothing {
+		c.largeFrom = stageNothing
+	}
 	c.number = p.instance.nextNumber()
 	c.created = p.clock.redis()
 	return c
@@ -46,6 +49,7 @@ func (p *partition) newCall() *call {
 // recycle is for a call that nobody needs any more.
 func (p *partition) recycle(c *call) {
 	c.reply = nil
+	clear(c.staged)
 	if len(p.pipeline.spare) < maxSpare {
 		p.pipeline.spare = append(p.pipeline.spare, c)
 	}

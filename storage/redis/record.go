@@ -2,6 +2,7 @@ package redis
 
 import (
 	"encoding/binary"
+	"unsafe"
 
 	"redstalk/storage"
 	"redstalk/tube"
@@ -53,8 +54,8 @@ func recordLetter(s tube.State) byte {
 	return 'R' // ready or reserved
 }
 
-// appendRecord appends the record of a new job.
-func appendRecord(b []byte, op *storage.Op, created int64) []byte {
+// appendHead appends the record of a new job up to its body.
+func appendHead(b []byte, op *storage.Op, created int64) []byte {
 	state := tube.Ready
 	if op.Delay > 0 {
 		state = tube.Delayed
@@ -68,8 +69,7 @@ func appendRecord(b []byte, op *storage.Op, created int64) []byte {
 		b = binary.BigEndian.AppendUint32(b, 0)
 	}
 	b = append(b, byte(len(op.Tube)))
-	b = append(b, op.Tube...)
-	return append(b, op.Body...)
+	return append(b, op.Tube...)
 }
 
 // record is a job's record as read; it may be cut off behind the name.
@@ -86,7 +86,12 @@ func (r record) ttr() uint32   { return r.uint32(ttrAt) }
 func (r record) pri() uint32   { return r.uint32(priAt) }
 func (r record) delay() uint32 { return r.uint32(delayAt) }
 func (r record) tube() string  { return string(r[nameAt : nameAt+int(r[nameLengthAt])]) }
-func (r record) body() []byte  { return []byte(r[nameAt+int(r[nameLengthAt]):]) }
+
+// body is a part of r, not a copy: it must never be changed.
+func (r record) body() []byte {
+	body := string(r[nameAt+int(r[nameLengthAt]):])
+	return unsafe.Slice(unsafe.StringData(body), len(body))
+}
 
 func (r record) counters() (c tube.Counters) {
 	for i := range c {

@@ -69,6 +69,9 @@ func (p *partition) recover(c *call, err error) {
 		case what == withhold && c.noMemory == nil && !uncertain:
 			c.noMemory = classify(err)
 			p.encodeAgain(c)
+		case what == restage && !uncertain:
+			c.largeFrom = stageNothing
+			p.encodeAgain(c)
 		case what == withhold && uncertain && c.kind != void:
 			p.abandon(c, errUnknown) // find out what it did before anything else
 		default:
@@ -112,6 +115,7 @@ func (p *partition) attempt(c *call) error {
 // encodeAgain encodes the units anew, of which nothing was carried out.
 func (p *partition) encodeAgain(c *call) {
 	p.oweTold(c)
+	p.leaveStaged(c)
 	c.forgetEncoded()
 	c.number, c.created = p.instance.nextNumber(), p.clock.redis()
 	if !p.instance.isRegistered() {

@@ -110,8 +110,12 @@ var breaks = map[string]func(p *redistest.Proxy){
 
 // isAnswer tells answers of the script, which are lists, from the empty ones
 // that receipts of notifications get, and from what Redis says of itself to a new
-// connection.
+// connection. Before them may be what it says to the staging of records.
 func isAnswer(piece []byte) bool {
+	const ok = "+OK\r\n"
+	for len(piece) > len(ok) && bytes.HasPrefix(piece, []byte(ok)) {
+		piece = piece[len(ok):]
+	}
 	return piece[0] == '*' && !bytes.HasPrefix(piece, []byte("*-1")) && !bytes.Contains(piece, []byte("\r\nserver\r\n"))
 }
 

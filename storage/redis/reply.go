@@ -26,8 +26,9 @@ type reply struct {
 	err      error
 
 	// Of jobs taken in bulk, what is not given out yet.
-	taken   string // ids
-	records []any
+	taken   string    // ids
+	records []any     // of each job the record, a string; or a job, or nil, see fetch.go
+	large   []large   // those of which only the begin is there, until fetch
 	more    int       // how many more jobs of the range that is being read
 	set     *leaseSet // in which they and the last one are, nil if in none
 	last    uint64    // the last one
@@ -73,16 +74,18 @@ var errReply = errors.New("the script returned something else than expected")
 // then.
 func parseReply(raw any, prefix string, partitions int, sent time.Time) (*reply, error) {
 	parts, ok := raw.([]any)
-	if !ok || len(parts) < 2 {
+	if !ok || len(parts) < 3 {
 		return nil, fmt.Errorf("%w: %T", errReply, raw)
 	}
-	r := &reply{sent: sent, records: parts[2:], prefixed: len(prefix), step: uint64(partitions)}
+	r := &reply{sent: sent, records: parts[3:], prefixed: len(prefix), step: uint64(partitions)}
 	said, is := parts[0].(string)
 	taken, are := parts[1].(string)
-	if !is || !are {
-		return nil, fmt.Errorf("%w: %T, %T", errReply, parts[0], parts[1])
+	sizes, there := parts[2].(string)
+	if !is || !are || !there {
+		return nil, fmt.Errorf("%w: %T, %T, %T", errReply, parts[0], parts[1], parts[2])
 	}
 	r.said, r.taken = said, taken
+	r.parseSizes(sizes)
 	r.clock = r.int64()*1000 + r.int64()/1000
 	r.recorded = r.found()
 	r.id = uint64(r.int64())

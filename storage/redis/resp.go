@@ -29,6 +29,11 @@ func (s *socket) write(words []any) error {
 			s.writeText(*w)
 		case []byte:
 			s.writeBytes(w)
+		case stagedRecord:
+			s.writeMark('$', w.len())
+			s.out.Write(w.head)
+			s.out.Write(w.body)
+			s.out.WriteString("\r\n")
 		case int:
 			s.writeNumber(int64(w))
 		case int64:

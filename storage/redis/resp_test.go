@@ -54,7 +54,7 @@ func TestReadAnswers(t *testing.T) {
 // TestWriteCommand: words of all kinds are texts to Redis.
 func TestWriteCommand(t *testing.T) {
 	var out bytes.Buffer
-	s := &socket{out: bufio.NewWriter(&out)}
+	s := &socket{out: outgoing{to: &out}}
 	name, pri := "a tube", uint32(7)
 	if err := s.write([]any{"put", &name, []byte("\r\n"), 1, int64(-2), uint64(3), uint32(4), &pri, ""}); err != nil {
 		t.Fatal(err)

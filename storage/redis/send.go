@@ -83,11 +83,14 @@ func (p *partition) send(c *call) error {
 
 // transmit sends what a call consists of.
 func (p *partition) transmit(c *call) error {
+	commands := p.addStaging(c, nil)
+	c.before = len(commands)
+	commands = append(commands, c.request())
 	if p.options.WaitReplicas > 0 {
 		limit := p.options.attempt() / 2
-		return p.transport.send(c.node, c.request(), []any{"wait", p.options.WaitReplicas, limit.Milliseconds()})
+		commands = append(commands, []any{"wait", p.options.WaitReplicas, limit.Milliseconds()})
 	}
-	return p.transport.send(c.node, c.request())
+	return p.transport.send(c.node, commands...)
 }
 
 // receive waits for what Redis answers to a call, which is sent again by the source of
@@ -95,11 +98,11 @@ func (p *partition) transmit(c *call) error {
 // its operations.
 func (p *partition) receive(c *call) error {
 	defer p.calling.end()
-	answer, err := p.receiveConfirmed()
+	answer, err := p.receiveStaged(c)
 	if err != nil && codeOf(err) == "NOSCRIPT" {
 		c.args[0], c.args[1] = "eval", scriptText
 		if err = p.transmit(c); err == nil {
-			answer, err = p.receiveConfirmed()
+			answer, err = p.receiveStaged(c)
 		}
 	}
 	if err != nil {
@@ -116,7 +119,15 @@ func (p *partition) receive(c *call) error {
 	if r.clock != 0 && p.clock.note(r.clock) {
 		p.heartbeat.doubt(p.clock.now())
 	}
-	c.reply = r
+	if c.kind != void {
+		if err := p.fetch(c.node, r); err != nil {
+			p.noteFailure()
+			return err
+		}
+	}
+	if c.reply = r; r.clock == 0 { // it was recorded before
+		p.leaveStaged(c)
+	}
 	return nil
 }
 
@@ -128,6 +139,26 @@ func (p *partition) noteFailure() {
 
 // errFewReplicas: a batch was carried out, but is not yet where it has to be.
 var errFewReplicas = errors.New("too few replicas have the batch")
+
+// receiveStaged waits for the answers to what was sent before a call, and to the call. If
+// the script misses something, then because it was refused.
+func (p *partition) receiveStaged(c *call) (any, error) {
+	var refused error
+	for ; c.before > 0; c.before-- {
+		_, err := p.transport.receive()
+		if err != nil && codeOf(err) == "" {
+			return nil, err
+		}
+		if refused == nil {
+			refused = err
+		}
+	}
+	answer, err := p.receiveConfirmed()
+	if codeOf(err) == unstaged && refused != nil {
+		return nil, refused
+	}
+	return answer, err
+}
 
 // receiveConfirmed waits for the answer to a call, and if it has to be on replicas until
 // it is. WAIT, by which Redis says so, was sent with it, as it is about what the same
@@ -187,6 +218,9 @@ func (p *partition) terms(c *call, puts int) string {
 		c.largest = 1 << bits.Len(uint(c.most))
 		fmt.Fprintf(&terms, "largest=%d ", c.largest)
 	}
+	if len(c.staged) > 0 && c.kind != void {
+		fmt.Fprintf(&terms, "staged=%d ", len(c.staged))
+	}
 	p.addTestTerms(&terms)
 	if c.kind == registration {
 		terms.WriteString("register=1 ")
@@ -214,5 +248,8 @@ func (p *partition) addTestTerms(terms *strings.Builder) {
 	}
 	if o.budget != 0 {
 		fmt.Fprintf(terms, "budget=%d ", o.budget)
+	}
+	if o.largeFrom != largeFrom {
+		fmt.Fprintf(terms, "large=%d ", o.largeFrom)
 	}
 }

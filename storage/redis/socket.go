@@ -132,13 +132,9 @@ func (s *sockets) open(ctx context.Context) (*socket, error) {
 	o := s.client.Options()
 	return &socket{
 		conn: c.Conn, wire: c.wire, held: held, readLimit: o.ReadTimeout, writeLimit: o.WriteTimeout,
-		in: bufio.NewReaderSize(c.Conn, bufferSize), out: bufio.NewWriterSize(c.Conn, bufferSize),
+		in: bufio.NewReaderSize(c.Conn, bufferSize), out: outgoing{to: c.Conn},
 	}, nil
 }
-
-// bufferSize is that of what is sent, and of what is received, in bytes. What is larger
-// does not go through the buffer.
-const bufferSize = 64 << 10
 
 // socket is one connection to a server. It belongs to one partition.
 type socket struct {
@@ -149,7 +145,7 @@ type socket struct {
 	readLimit, writeLimit time.Duration // for progress, see conn
 
 	in  *bufio.Reader
-	out *bufio.Writer
+	out outgoing
 	num [24]byte // for numbers on their way out
 }
 

@@ -66,6 +66,9 @@ type Options struct {
 
 	kind kind // of what the URL names
 
+	// stagesNothing: the user of Redis may not run what staged records need.
+	stagesNothing bool
+
 	// skew moves the clock, for tests.
 	skew func() time.Duration
 
@@ -83,6 +86,10 @@ type Options struct {
 	// budget is how many bytes of records a reply brings; 0: as many as usual.
 	// A small one is for tests.
 	budget int
+
+	// largeFrom is from how many bytes on a record is a large one; 0: as usual. A
+	// small one is for tests.
+	largeFrom int
 
 	// noBodyCache is an instance that caches no bodies, for tests.
 	noBodyCache bool
@@ -113,7 +120,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, err
 	}
 	l := newLink(a, o)
-	if err := ready(ctx, l, o); err != nil {
+	if err := ready(ctx, l, &o); err != nil {
 		l.Close()
 		return nil, fmt.Errorf("using Redis at %s: %w", a.where(), a.hide(err))
 	}
@@ -140,7 +147,7 @@ func newStore(l *link, o Options) *Store {
 }
 
 // ready checks that Redis and the namespace are fit to be used.
-func ready(ctx context.Context, l *link, o Options) error {
+func ready(ctx context.Context, l *link, o *Options) error {
 	if err := guard(ctx, l, o); err != nil {
 		return err
 	}
@@ -148,13 +155,14 @@ func ready(ctx context.Context, l *link, o Options) error {
 	if err != nil {
 		return err
 	}
-	return prepare(ctx, node, o)
+	return prepare(ctx, node, *o)
 }
 
 func (o Options) withDefaults() Options {
 	o.Namespace = cmp.Or(o.Namespace, DefaultNamespace)
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	o.Log = cmp.Or(o.Log, slog.Default())
+	o.largeFrom = cmp.Or(o.largeFrom, largeFrom)
 	o.clocksApart = o.skew != nil
 	if o.skew == nil {
 		o.skew = func() time.Duration { return 0 }

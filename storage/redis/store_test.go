@@ -20,6 +20,7 @@ type engines struct {
 	url        string
 	partitions int // 0: as many as usual
 	brief      int // see storetest.Engine
+	largeFrom  int // see Options
 	opened     int
 }
 
@@ -29,7 +30,7 @@ func (e *engines) fresh(testing.TB) *storetest.Engine {
 	o := Options{
 		URL: e.url, Namespace: fmt.Sprintf("test%d", e.opened), Partitions: e.partitions,
 		skew:         func() time.Duration { return time.Duration(ahead.Load()) },
-		leaseSetFrom: 2, noBodyCache: e.opened%2 == 0,
+		leaseSetFrom: 2, noBodyCache: e.opened%2 == 0, largeFrom: e.largeFrom,
 	}
 	open := func(t testing.TB) storage.Store {
 		s, err := Open(context.Background(), o)
@@ -63,6 +64,14 @@ func (s *Store) crash() {
 	s.end()
 }
 
+// runOfAllSizes runs the suite as usual, and with large jobs only.
+func (e *engines) runOfAllSizes(t *testing.T) {
+	for name, from := range map[string]int{"usual": 0, "large": 1} {
+		e.largeFrom = from
+		t.Run(name, func(t *testing.T) { storetest.Run(t, e.fresh) })
+	}
+}
+
 func TestSuite(t *testing.T) {
 	e := &engines{url: redistest.Start(t).URL(), partitions: 1}
 	storetest.Run(t, e.fresh)
@@ -79,6 +88,25 @@ func (e *engines) check(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// TestSuiteOfLargeJobs is the suite with large jobs: all of them, or those with a body of
+// some bytes, beside others.
+func TestSuiteOfLargeJobs(t *testing.T) {
+	for name, from := range map[string]int{"all": 1, "some": nameAt + len("default") + 6} {
+		t.Run(name, func(t *testing.T) {
+			e := &engines{url: redistest.Start(t).URL(), partitions: 1, brief: 2, largeFrom: from}
+			storetest.Run(t, e.fresh)
+			e.check(t)
+		})
+	}
+}
+
+// TestSuiteOfLargeJobsInPartitions is the same by go-redis's pool.
+func TestSuiteOfLargeJobsInPartitions(t *testing.T) {
+	e := &engines{url: redistest.Start(t).URL(), partitions: *suitePartitions, brief: 2, largeFrom: 1}
+	storetest.Run(t, e.fresh)
+	e.check(t)
 }
 
 // suitePartitions is how many there are in the suite: fewer than a cluster has,

@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"net"
+	"slices"
 
 	goredis "github.com/redis/go-redis/v9"
 )
@@ -97,6 +98,9 @@ type pooled struct{ answers []*goredis.Cmd }
 func (p *pooled) send(node *goredis.Client, commands ...[]any) error {
 	ctx := context.Background()
 	p.answers = p.answers[:0]
+	for _, words := range commands {
+		joinRecords(words)
+	}
 	if len(commands) == 1 {
 		p.answers = append(p.answers, goredis.NewCmd(ctx, commands[0]...))
 		node.Process(ctx, p.answers[0]) // whose error it has
@@ -108,6 +112,15 @@ func (p *pooled) send(node *goredis.Client, commands ...[]any) error {
 	}
 	pipe.Exec(ctx) // its error is that of one of them
 	return nil
+}
+
+// joinRecords makes one piece of each record, as go-redis wants it.
+func joinRecords(words []any) {
+	for i, word := range words {
+		if its, is := word.(stagedRecord); is {
+			words[i] = slices.Concat(its.head, its.body)
+		}
+	}
 }
 
 // receive implements transport.

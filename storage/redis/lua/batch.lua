@@ -20,18 +20,21 @@
 --                          batches may have put none as large
 --            void=1        the batch is no longer wanted: record it, answer 'void;',
 --                          and do nothing
+--            staged=N      so many records of jobs that the batch puts were sent before it,
+--                          see put:INST:NUMBER:K in keys.md. Their arguments are ''
 --            full=1        Redis has refused to write because its memory is full. Do
 --                          the batch all the same: it puts nothing
 --            ahead=MS      in tests: to be added to the clock
 --            step=MS       in tests: to be added to the clock, and to the one in the reply
 --            leaseset=N    in tests: how many jobs make a lease set
 --            budget=N      in tests: how many bytes of records one reply brings
+--            large=N       in tests: from how many bytes on a record is a large one
 -- ARGV[6]  id from which on the instance has the bodies of the ranges that it has put
 --          in its body cache
 -- ARGV[7…] the operations: the name of each and its arguments. Each is described where
 --          it is defined, with its arguments, the keys it uses, and its answer
 --
--- Reply: { text, ids, records… }, or the error LOST, see below
+-- Reply: { text, ids, sizes, records… }, or the error LOST or UNSTAGED, see below
 --   text     numbers end with ';', other texts begin with their length and ':'
 --              seconds and microseconds of the clock; 0 and 0 in an answer given again
 --              1 if the batch was recorded, else 0
@@ -41,11 +44,15 @@
 --              how many hints there are, and the hints: names of tubes in which a
 --              session of this instance may take a job
 --              the answers of all operations, in their order
---   ids      of the jobs that takes in bulk have taken, in their order, separated by
+--   ids      of the jobs that takes, and reserve-job, have taken, in their order, separated by
 --            commas. A range is one entry, 'ID;how many;…', and so is a lease set,
 --            which is its name in Redis. '!' ends an entry whose bodies are in the
 --            body cache
---   records  of those jobs in ids that are not in the body cache
+--   sizes    'PLACE;BYTES;' for each large record. The place is that in records, from 0 on
+--   records  of those jobs in ids that are not in the body cache; of a large one, which has
+--            LARGE bytes or more, only the header and the name of the tube are sure to be
+--            there. The instance reads it by itself: it is cheap to send by GET, and
+--            expensive here, as Lua hashes all bytes of a string
 --
 -- Recording. A batch that changes something records its number and its reply, in
 -- batch:INST. If the instance sends it again, because the reply was lost, it gets the
@@ -58,7 +65,10 @@
 -- registration follows nothing. So no work is done in the name of an instance that was
 -- declared dead, and other instances know of every instance that reserves jobs.
 --
--- Cut. One reply brings records of about BUDGET bytes, or a single one that is larger. An
+-- UNSTAGED. A record that was to be sent before the batch is not there. Then the script changes
+-- nothing.
+--
+-- Cut. One reply brings records of about BUDGET bytes, large ones with all of theirs, or a single one that is larger. An
 -- operation beyond that is answered as cut: there may be a job, and the instance has to
 -- ask again in another call.
 --
@@ -75,9 +85,11 @@
 -- A line '--include' stands for a file here, or for data that luadata.go generates.
 
 --include data: keys
+--include data: sizes
 --include data: call
 --include batch/arguments.lua
 --include batch/recorded.lua
+--include batch/staged.lua
 --include batch/state.lua
 --include batch/jobs.lua
 

@@ -1,5 +1,7 @@
 -- What the arguments say, and the names of keys that are used most.
 
+local RECORDS_FROM = 3 -- behind which place of the reply the records come
+
 local PREFIX, INSTANCE, NUMBER, OPTIONS = KEYS[1], ARGV[1], ARGV[2], ARGV[5]
 local CACHED_FROM = tonumber(ARGV[6])
 local KEY_LENGTH = #PREFIX + ID_LENGTH -- of the key of a job
@@ -9,7 +11,7 @@ local READY, BATCH, COUNTS = PREFIX .. 'ready:', PREFIX .. 'batch:' .. INSTANCE,
 local RESERVED, LEASE_SETS = PREFIX .. 'reserved:' .. INSTANCE, PREFIX .. 'groups:' .. INSTANCE
 
 local partitions, partition, least, ahead, step = 1, 0, 0, 0, 0
-local void, registering, largest_put = false, false, nil
+local void, registering, largest_put, staged = false, false, nil, 0
 local LEASE_SET_FROM, BUDGET = 16, 1048576
 if OPTIONS ~= '' then
   local option = {}
@@ -17,7 +19,8 @@ if OPTIONS ~= '' then
   partitions, partition, least = option.partitions or 1, option.number or 0, option.least or 0
   ahead, step = option.ahead or 0, option.step or 0
   void, registering, largest_put = option.void == 1, option.register == 1, option.largest
-  LEASE_SET_FROM, BUDGET = option.leaseset or LEASE_SET_FROM, option.budget or BUDGET
+  staged = option.staged or 0
+  LEASE_SET_FROM, BUDGET, LARGE = option.leaseset or LEASE_SET_FROM, option.budget or BUDGET, option.large or LARGE
   -- Redis lets a script write if its first write was one that needs no memory.
   if option.full then call('DEL', PREFIX .. 'none') end
 end

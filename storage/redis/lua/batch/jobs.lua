@@ -16,8 +16,9 @@ end
 
 -- new_job returns the key of the next job of the batch, and keeps its record to be
 -- written. Records of new jobs are written together, by write_new_jobs, before an
--- operation may read them.
-local unwritten, words = {}, 0
+-- operation may read them. An empty record is the next staged one, whose key becomes that
+-- of the job.
+local unwritten, words, adopted = {}, 0, 0
 local function write_new_jobs()
   if words > 0 then call('MSET', unpack(unwritten, 1, words)) end
   words = 0
@@ -26,6 +27,12 @@ end
 local function new_job(record)
   local key = key_of((first_number + sum.puts) * partitions + partition)
   sum.puts = sum.puts + 1
+  if record == '' then
+    adopted = adopted + 1
+    call('RENAME', STAGED .. adopted, key)
+    call('PERSIST', key)
+    return key
+  end
   unwritten[words + 1], unwritten[words + 2] = key, record
   words = words + 2
   if words >= 1000 then write_new_jobs() end

@@ -10,6 +10,19 @@ if last ~= ARGV[3] or last == '' and not registering then
     return redis.error_reply(LOST .. ' the batch does not follow the last one of its instance')
   end
 
+  local sizes = {} -- of the large records
+
+  -- read_record adds the record of a job to the reply, of a large one its begin and its size.
+  local function read_record(reply, key)
+    local size = call('STRLEN', key)
+    if size < LARGE then
+      reply[#reply + 1] = call('GET', key) or ''
+      return
+    end
+    sizes[#sizes + 1] = format('%d;%d;', #reply - RECORDS_FROM, size)
+    reply[#reply + 1] = call('GETRANGE', key, '0', LONGEST_NAME)
+  end
+
   -- read_again adds the records of an entry of ids, which begins at a place, to the
   -- reply. It returns where the next entry begins.
   local function read_again(reply, ids, from)
@@ -17,7 +30,7 @@ if last ~= ARGV[3] or last == '' and not registering then
     local n, cached, behind = string.match(ids, '^;?(%d*)[^,!]*(!?),?()', from + KEY_LENGTH)
     if cached == '' then
       for k = 0, (tonumber(n) or 1) - 1 do
-        reply[#reply + 1] = call('GET', PREFIX .. format(ID_FORMAT, first + k * partitions)) or ''
+        read_record(reply, PREFIX .. format(ID_FORMAT, first + k * partitions))
       end
     end
     return behind
@@ -29,8 +42,9 @@ if last ~= ARGV[3] or last == '' and not registering then
   call('SET', BATCH, recorded)
   local length, begin = string.match(recorded, '^%d+;(%d+);()')
   local ids = sub(recorded, begin, begin + length - 1)
-  local reply, from = { sub(recorded, begin + length), ids }, 1
+  local reply, from = { sub(recorded, begin + length), ids, '' }, 1
   while not void and from <= #ids do from = read_again(reply, ids, from) end
+  reply[3] = concat(sizes)
   return reply
 end
 

@@ -25,5 +25,5 @@ local text = (sum.changed and '1;' or '0;')
   .. concat(answers)
 local ids = concat(taken, ',')
 if sum.changed then call('SET', BATCH, NUMBER .. ';' .. #ids .. ';' .. ids .. '0;0;' .. text) end
-records[1], records[2] = clock[1] .. ';' .. clock[2] .. ';' .. text, ids
+records[1], records[2], records[3] = clock[1] .. ';' .. clock[2] .. ';' .. text, ids, concat(sizes)
 return records

@@ -40,10 +40,10 @@ local sum = {
 local totals, deletes, become_ready = {}, {}, {}
 local joined, joined_urgent = {}, {}
 
--- The reply: the answers, the ids of jobs that were taken in bulk, and behind two
--- places that are filled in last, the records. carried is how many bytes these have,
--- largest how many a single one may have, once it was asked for.
-local answers, taken, records = {}, {}, { '', '' }
+-- The reply: the answers, the ids of jobs that were taken, the sizes of large records, and
+-- behind three places that are filled in last, the records. carried is how many bytes these
+-- have, largest how many a single one may have, once it was asked for.
+local answers, taken, sizes, records = {}, {}, {}, { '', '', '' }
 local carried, largest = 0, nil
 if void then answers[1] = VOIDED end
 

@@ -85,8 +85,13 @@ end
 -- add_records adds the records of the jobs that were found to the reply, where they are
 -- needed. Jobs without a record are dropped.
 local function add_records(tube, found)
-  local keys, base = not_cached(found), #records
+  local keys, base, sized = not_cached(found), #records, #sizes
   if not keys[1] then return end
+  if largest >= LARGE then
+    RARE = RARE or rare_functions()
+    if not RARE.add_any_size(keys) then RARE.drop_lost(tube, found, base, sized) end
+    return
+  end
   local raw, at = call('MGET', unpack(keys)), base
   for k = 1, #keys do
     if raw[k] then
@@ -96,7 +101,7 @@ local function add_records(tube, found)
   end
   if at < base + #keys then
     RARE = RARE or rare_functions()
-    RARE.drop_lost(tube, found, base)
+    RARE.drop_lost(tube, found, base, sized)
   end
 end
 

@@ -21,6 +21,7 @@
 -- return the one with which the next call has to begin, -1 if there is none.
 
 --include data: keys
+--include data: sizes
 --include data: record
 --include data: silence
 --include check/start.lua

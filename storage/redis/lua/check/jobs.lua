@@ -11,6 +11,7 @@
 -- for each that is wrong
 
 --include data: keys
+--include data: sizes
 --include data: record
 --include data: silence
 --include check/start.lua
@@ -37,7 +38,16 @@ local function check_listed(key, tube)
   end
 end
 
+-- check_kept checks that a record does not expire, as staged ones do.
+local function check_kept(key)
+  work = work + 1
+  if call('PTTL', key) < 0 then return end
+  note('job ' .. id_text(key) .. ': its record expires')
+  if REPAIR then call('PERSIST', key) end
+end
+
 local function check_job(key, raw)
+  check_kept(key)
   local j = read_header(raw)
   if not STATE[j.letter] then
     note_broken(key)

@@ -13,6 +13,7 @@
 -- a text for each that is wrong
 
 --include data: keys
+--include data: sizes
 --include data: record
 --include data: silence
 --include check/start.lua

@@ -7,8 +7,8 @@
 -- Reply: the names of the commands
 
 local key = KEYS[1] .. 'none'
-local tries = {
-  'TIME', 'SET 0', 'GET', 'STRLEN', 'GETRANGE 0 1', 'SETRANGE 0 x', 'EXISTS', 'DEL', 'MSET 0', 'MGET', 'DEL',
+local tries = { -- '=' is the key once more
+  'TIME', 'SET 0', 'GET', 'STRLEN', 'GETRANGE 0 1', 'SETRANGE 0 x', 'EXISTS', 'DEL', 'MSET 0', 'MGET', 'PERSIST', 'RENAME =', 'DEL',
   'HSET a 0', 'HGET a', 'HMGET a', 'HGETALL', 'HINCRBY a 1', 'HDEL a', 'DEL',
   'ZADD 0 a', 'ZCARD', 'ZCOUNT 0 1', 'ZSCORE a', 'ZRANGE 0 0', 'ZREVRANGE 0 0', 'ZREVRANGEBYLEX + -', 'ZRANGEBYSCORE 0 1',
   'ZPOPMIN', 'ZREMRANGEBYRANK 0 0', 'ZREM a', 'DEL', 'RPUSH a', 'LPOP', 'DEL',
@@ -16,7 +16,7 @@ local tries = {
 local missing, seen = {}, {}
 for _, try in ipairs(tries) do
   local words = {}
-  for word in string.gmatch(try, '%S+') do words[#words + 1] = word end
+  for word in string.gmatch(try, '%S+') do words[#words + 1] = word == '=' and key or word end
   if words[1] ~= 'TIME' then table.insert(words, 2, key) end
   local reply = redis.pcall(unpack(words))
   if type(reply) == 'table' and reply.err and not seen[words[1]]

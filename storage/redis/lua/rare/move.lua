@@ -9,16 +9,16 @@
 -- Keys    reads and writes the record; takes the job out of ready:, delayed: or buried:TUBE
 --         or reserved:INST, of this instance, and puts it into another; writes groups:INST,
 --         timers, tube:TUBE, counts
--- Answer  DONE, and 1 if the job is reserved now, else 0; for reserve-job also the id and the
---         record. Or NOT_FOUND, or, for reserve-job, CUT
+-- Answer  DONE, and 1 if the job is reserved now, else 0; for reserve-job the job is in the
+--         reply's ids and records, too. Or NOT_FOUND, or, for reserve-job, CUT
 OPS['move'] = function(i)
   local move, mine, key, pri, delay = ARGV[i], ARGV[i + 1] == '1', ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
-  local whole = move == 'reserve-job'
-  if whole and not fits(key) then
+  local brings = move == 'reserve-job'
+  if brings and not fits(key) then
     answer(CUT)
     return i + 5
   end
-  local j = (whole and load_whole or load)(key)
+  local j = load(key)
   if j then locate(j, mine) end
   local arrow = j and arrow_for(j, move)
   if not arrow then
@@ -31,7 +31,10 @@ OPS['move'] = function(i)
   follow(j, arrow)
   answer(DONE)
   answer(ARROW_TO[arrow] == 'reserved' and 1 or 0)
-  if whole then answer_job(j) end
+  if brings then
+    taken[#taken + 1] = key
+    add_record(key)
+  end
   return i + 5
 end
 

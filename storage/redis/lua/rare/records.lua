@@ -34,10 +34,42 @@ local function answer_job(j)
   answer_text(j.raw)
 end
 
+-- length_of returns how many bytes the record of a job has, 0 if there is none.
+local lengths = {}
+local function length_of(key)
+  lengths[key] = lengths[key] or call('STRLEN', key)
+  return lengths[key]
+end
+
+-- add_record adds the record of a job to the reply, of a large one its begin and its size.
+-- It returns it; nil if there is none.
+local function add_record(key)
+  local size = length_of(key)
+  if size == 0 then return nil end
+  local raw
+  if size < LARGE then
+    raw = call('GET', key)
+  else
+    raw = call('GETRANGE', key, '0', LONGEST_NAME)
+    sizes[#sizes + 1] = format('%d;%d;', #records - RECORDS_FROM, size)
+  end
+  records[#records + 1], carried = raw, carried + size
+  return raw
+end
+
+-- add_any_size adds the records of jobs to the reply. It returns false if one of them has
+-- none: then the reply is incomplete.
+function OPS.add_any_size(keys)
+  for _, key in ipairs(keys) do
+    if not add_record(key) then return false end
+  end
+  return true
+end
+
 -- fits returns whether the reply may bring the record of a job. The first one it may always
 -- bring.
 local function fits(key)
-  return carried == 0 or carried + call('STRLEN', key) <= BUDGET
+  return carried == 0 or carried + length_of(key) <= BUDGET
 end
 
 -- how_many_fit returns of how many of the jobs that find_first has found the reply may
@@ -46,7 +78,7 @@ local function how_many_fit(found)
   local before, bytes = 0, carried
   for place, size in ipairs(found.sizes) do
     for at = before + 1, found.cached[place] and before or before + size do
-      bytes = bytes + call('STRLEN', found.keys[at])
+      bytes = bytes + length_of(found.keys[at])
       if bytes > BUDGET and (at > 1 or carried > 0) then return at - 1 end
     end
     before = before + size
@@ -64,19 +96,19 @@ function OPS.fit(tube, found)
 end
 
 -- drop_lost leaves those jobs of what find_first has found that have a record, each as a
--- single one, with their records in the reply behind the first base ones. The others
--- are no longer counted as urgent.
-function OPS.drop_lost(tube, found, base)
+-- single one, with their records in the reply behind the first base ones, of which sized
+-- are large. The others are no longer counted as urgent.
+function OPS.drop_lost(tube, found, base, sized)
   local scores = call('ZRANGE', READY .. tube, '0', format('%d', #found.names - 1), 'WITHSCORES')
   local left, ones = {}, {}
   for at = #records, base + 1, -1 do records[at] = nil end
+  for at = #sizes, sized + 1, -1 do sizes[at] = nil end
   for place, name in ipairs(found.names) do
     local first = id_of(name)
     for k = 0, found.sizes[place] - 1 do
       local key = key_of(first + k * partitions)
-      local record = call('GET', key)
-      if record then
-        left[#left + 1], ones[#ones + 1], records[#records + 1] = key, 1, record
+      if add_record(key) then
+        left[#left + 1], ones[#ones + 1] = key, 1
       elseif tonumber(scores[2 * place]) < URGENT_BELOW then
         sum.urgent = sum.urgent - 1
       end

@@ -1,0 +1,100 @@
+package redis
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	goredis "github.com/redis/go-redis/v9"
+)
+
+// Of a large job that was taken the script brings the begin of its record only. The rest
+// is read by a GET, as that is cheap, before the answer is decoded: unless this instance
+// has put the job itself a short while ago, and has the body in its cache. The job is
+// reserved by then, so nobody deletes it meanwhile. One call takes as much as one reply
+// may bring, large jobs as well, which bounds what is read in one go.
+
+// errFetch: a call was carried out, but a record that belongs to the answer was not read.
+var errFetch = errors.New("a job was reserved, and its record could not be read")
+
+// large is a record in a reply of which only the begin is there.
+type large struct {
+	place int // in records
+	bytes int // of the whole record
+}
+
+// parseSizes reads which records are large ones.
+func (r *reply) parseSizes(sizes string) {
+	for sizes != "" {
+		var its large
+		place, rest, _ := strings.Cut(sizes, ";")
+		bytes, rest, _ := strings.Cut(rest, ";")
+		its.place, its.bytes, sizes = int(r.parse(place)), int(r.parse(bytes)), rest
+		if r.err != nil || its.place < 0 || its.place >= len(r.records) {
+			r.err = errReply
+			return
+		}
+		r.large = append(r.large, its)
+	}
+}
+
+// fetch completes the large records of a reply.
+func (p *partition) fetch(node *goredis.Client, r *reply) error {
+	if len(r.large) == 0 {
+		return nil
+	}
+	ids := r.idsOfRecords()
+	var missing []large
+	var commands [][]any
+	for _, its := range r.large {
+		if its.place >= len(ids) {
+			return errReply
+		}
+		id := ids[its.place]
+		if cached, is := p.bodies.take(id); is {
+			r.records[its.place] = cached
+			continue
+		}
+		missing = append(missing, its)
+		commands = append(commands, []any{"get", p.prefix + string(appendID(nil, id))})
+	}
+	return p.get(node, r, missing, commands)
+}
+
+// get sends these GETs, and completes the records that they are about. One that is not
+// there any more, which happens only if somebody has changed keys by hand, becomes nil.
+func (p *partition) get(node *goredis.Client, r *reply, which []large, commands [][]any) error {
+	if len(commands) == 0 {
+		return nil
+	}
+	if err := p.transport.send(node, commands...); err != nil {
+		return fmt.Errorf("%w: %v", errFetch, err)
+	}
+	var failed error
+	for _, its := range which {
+		answer, err := p.transport.receive()
+		if err != nil && !errors.Is(err, goredis.Nil) {
+			failed = fmt.Errorf("%w: %v", errFetch, err)
+			if codeOf(err) == "" {
+				return failed
+			}
+			continue
+		}
+		text, _ := answer.(string)
+		if r.records[its.place] = nil; len(text) == its.bytes {
+			r.records[its.place] = text
+		}
+	}
+	return failed
+}
+
+// idsOfRecords are the ids of the jobs whose records are in the reply.
+func (r *reply) idsOfRecords() (ids []uint64) {
+	rest := *r
+	for rest.err == nil && (rest.more > 0 || rest.taken != "") {
+		if id := rest.nextID(); !rest.cached {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}

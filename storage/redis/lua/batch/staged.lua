@@ -1,0 +1,10 @@
+-- Records that were sent before the batch, by a SET each on the same connection. They are in
+-- keys of their own, and expire unless the batch renames them. If one is not there nothing
+-- is done.
+
+local STAGED = PREFIX .. 'put:' .. INSTANCE .. ':' .. NUMBER .. ':'
+for k = 1, staged do
+  if call('EXISTS', STAGED .. k) == 0 then
+    return redis.error_reply(UNSTAGED .. ' a record that was sent before the batch is not there')
+  end
+end
