@@ -13,6 +13,7 @@ import (
 	"time"
 
 	protoclient "redstalk/protocol/client"
+	"redstalk/protocol/conformance/busy"
 )
 
 const (
@@ -23,7 +24,7 @@ const (
 // TestHostile has one server suffer what clients can do to it by mistake or
 // from malice, while a good client is served. In the end nothing is left of it.
 func TestHostile(t *testing.T) {
-	p, addr := serve(t, "-p0", "--write-timeout", "400ms")
+	p, addr := serve(t, "-p0", "--write-timeout", busy.Times(400*time.Millisecond).String())
 	good := dial(t, addr)
 	good.alive()
 	before := p.usage(t)

@@ -121,12 +121,12 @@ func (c *client) arrivals(n int) map[int]time.Time {
 	return came
 }
 
-// expiries has n connections reserve a job with TTR 3 each, spread over two
-// seconds, and then do nothing. It returns how long after its deadline each
-// job was handed to another connection.
+// expiries has n connections reserve a job with TTR 3 each, or more on a machine that
+// is busy, spread over two seconds, and then do nothing. It returns how long after its
+// deadline each job was handed to another connection.
 func expiries(t *testing.T, addr string, n int) []time.Duration {
-	producer := dial(t, addr)
-	go producer.sendAside("use ttr\r\n" + strings.Repeat("put 0 0 3 1\r\nx\r\n", n))
+	producer, ttr := dial(t, addr), busy.Times(3*time.Second).Truncate(time.Second)
+	go producer.sendAside("use ttr\r\n" + strings.Repeat(fmt.Sprintf("put 0 0 %d 1\r\nx\r\n", int(ttr.Seconds())), n))
 	producer.line()
 	for range n {
 		producer.line()
@@ -148,7 +148,7 @@ func expiries(t *testing.T, addr string, n int) []time.Duration {
 			t.Fatal(err)
 		}
 		c.line()
-		due[id] = before.Add(3 * time.Second)
+		due[id] = before.Add(ttr)
 	}
 	other := dial(t, addr)
 	other.ask("watch ttr\r\nignore default\r\n", "WATCHING 2", "WATCHING 1")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"redstalk/protocol/client"
+	"redstalk/protocol/conformance/busy"
 )
 
 // scripted serves one connection: for each step it insists on reading the first
@@ -101,7 +102,7 @@ func TestLiesAreCounted(t *testing.T) {
 	} {
 		for _, blocking := range []bool{false, true} {
 			l := baseLoad()
-			l.Conns, l.Body, l.Duration, l.Blocking = 2, 8, 50*time.Millisecond, blocking
+			l.Conns, l.Body, l.Duration, l.Blocking = 2, 8, busy.Times(50*time.Millisecond), blocking
 			res, err := runLoad(context.Background(), liar(t, c.command, c.lie), l, nil)
 			if err != nil {
 				t.Errorf("%s answering %q: %v", c.command, c.lie, err)
@@ -120,7 +121,7 @@ func TestLiesAreCounted(t *testing.T) {
 
 func TestTruthIsNoError(t *testing.T) {
 	l := baseLoad()
-	l.Conns, l.Body, l.Duration = 2, 8, 50*time.Millisecond
+	l.Conns, l.Body, l.Duration = 2, 8, busy.Times(50*time.Millisecond)
 	res, err := runLoad(context.Background(), liar(t, "", ""), l, nil)
 	if err != nil || res.verdict() != nil || res.Ops == 0 {
 		t.Errorf("%+v, %v", res, err)

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"redstalk/protocol/conformance/busy"
 )
 
 const realServer = "/usr/bin/beanstalkd"
@@ -81,7 +83,7 @@ func TestEveryModeOnBeanstalkd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := baseLoad()
-			l.Conns, l.Duration = 11, 200*time.Millisecond
+			l.Conns, l.Duration = 11, busy.Times(200*time.Millisecond)
 			change(&l)
 			res, err := runLoad(context.Background(), r.addr, l, r.pids())
 			if err != nil {
@@ -110,7 +112,7 @@ func TestExpire(t *testing.T) {
 	t.Cleanup(r.stop)
 	for _, pipeline := range []int{1, 4} {
 		l := baseLoad()
-		l.Mode, l.Conns, l.Duration, l.Rate, l.Pipeline = modeExpire, 11, 200*time.Millisecond, 500, pipeline
+		l.Mode, l.Conns, l.Duration, l.Rate, l.Pipeline = modeExpire, 11, busy.Times(200*time.Millisecond), 500, pipeline
 		res, err := runLoad(context.Background(), r.addr, l, r.pids())
 		if err != nil {
 			t.Fatal(err)
@@ -155,7 +157,7 @@ func TestRunOnUnixSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := baseLoad()
-	l.Conns, l.Duration = 5, 200*time.Millisecond
+	l.Conns, l.Duration = 5, busy.Times(200*time.Millisecond)
 	res, err := runLoad(context.Background(), "unix:"+path, l, []int{p.cmd.Process.Pid})
 	if err != nil {
 		t.Fatal(err)
@@ -210,7 +212,7 @@ func TestCancelCleansUp(t *testing.T) {
 func TestKeep(t *testing.T) {
 	r := beanstalkd(t)
 	l := baseLoad()
-	l.Mode, l.Duration, l.Keep, l.Backlog = modePut, 50*time.Millisecond, true, 10
+	l.Mode, l.Duration, l.Keep, l.Backlog = modePut, busy.Times(50*time.Millisecond), true, 10
 	res, err := runLoad(context.Background(), r.addr, l, nil)
 	if err != nil || res.verdict() != nil {
 		t.Fatalf("%+v, %v", res, err)

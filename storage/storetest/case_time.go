@@ -8,15 +8,15 @@ import (
 )
 
 func testPause(b *rig) {
-	if b.pause("t", 9) {
+	if b.pause("t", 60) {
 		b.Error("a tube that is not there was paused")
 	}
 	id := b.put("t", 5)
-	if !b.pause("t", 9) {
+	if !b.pause("t", 60) {
 		b.Fatal("not paused")
 	}
 	b.wantTake(1, "t")
-	if s := b.tube("t"); s.Pause != 9 || s.Pauses != 1 || s.PauseLeft <= 8*time.Second || s.PauseLeft > 9*time.Second {
+	if s := b.tube("t"); s.Pause != 60 || s.Pauses != 1 || s.PauseLeft <= 55*time.Second || s.PauseLeft > 60*time.Second {
 		b.Errorf("while paused: %+v", s)
 	}
 	b.ear.heard("t")
@@ -28,10 +28,10 @@ func testPause(b *rig) {
 		b.Error("reserve-job failed in a paused tube")
 	}
 	b.must(tube.Release, 1, id)
-	b.advance(8900 * time.Millisecond)
+	b.advance(58 * time.Second)
 	b.wantTake(1, "t")
 	b.take(1, "t") // asks for a hint
-	b.advance(110 * time.Millisecond)
+	b.advance(2 * time.Second)
 	if !b.ear.heard("t") {
 		b.Error("the end of the pause was not hinted at")
 	}
@@ -56,7 +56,7 @@ func testResume(b *rig) {
 }
 
 func testTTR(b *rig) {
-	id, zero := b.putWith("t", 0, 0, 5, ""), b.putWith("t", 1, 0, 0, "")
+	id, zero := b.putWith("t", 0, 0, 60, ""), b.putWith("t", 1, 0, 0, "")
 	if s := b.job(zero); s.TTR != 1 {
 		b.Errorf("TTR 0 became %d, want 1", s.TTR)
 	}
@@ -64,11 +64,11 @@ func testTTR(b *rig) {
 	b.advance(1010 * time.Millisecond)
 	b.wantTake(2, "t", zero)
 	b.advance(1 * time.Second)
-	b.advance(2900 * time.Millisecond)
+	b.advance(57 * time.Second)
 	if s := b.job(id); s.State != tube.Reserved || s.TimeLeft > time.Second {
 		b.Errorf("just before the deadline: %+v", s)
 	}
-	b.advance(110 * time.Millisecond)
+	b.advance(1 * time.Second)
 	if s := b.job(id); s.State != tube.Ready || s.Counters != (tube.Counters{tube.Reserves: 1, tube.Timeouts: 1}) {
 		b.Errorf("after the deadline: %+v", s)
 	}
