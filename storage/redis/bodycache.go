@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// cacheFor is how long the bodies of a range are cached, and cacheBytes about
-	// how many bytes of them in all partitions. A job that waits for longer, or
+	// cacheFor is how long bodies are cached, and cacheBytes about how many bytes
+	// of them in all partitions. A job that waits for longer, or
 	// comes while the cache is full, is read from Redis.
 	cacheFor   = 10 * time.Second
 	cacheBytes = 32 << 20
@@ -21,9 +21,9 @@ const (
 )
 
 // bodyCache has the bodies of jobs that this instance has put into ranges a short
-// while ago, and those of large jobs. Mostly it is this instance that reserves them, and a body never changes,
-// so Redis need not send it back: the name of a range says who has put it, and each
-// call says from which job on this instance has the bodies. The cache is exact, as
+// while ago, and of large jobs. Mostly it is this instance that reserves them, and a
+// body never changes, so Redis need not send it back: the name of a range says who has
+// put it, and each call says from which job on this instance has the bodies. The cache is exact, as
 // answers to calls are decoded in order: what one of them adds, the next call may rely
 // on. An instance that has lost touch with Redis goes on under another name and begins
 // with an empty cache.

@@ -64,8 +64,8 @@
 -- registration follows nothing. So no work is done in the name of an instance that was
 -- declared dead, and other instances know of every instance that reserves jobs.
 --
--- UNSTAGED. A record that was to be sent before the batch is not there. Then the script changes
--- nothing.
+-- UNSTAGED. A record that was to be sent before the batch is not there. Then the script
+-- changes nothing.
 --
 -- Cut. One reply brings records of about BUDGET bytes, or a single one that is larger; large
 -- ones count whole, as the instance reads them in one go. An operation beyond that is
@@ -77,10 +77,8 @@
 --     operations of nearly every batch, in often/, are not functions; and those of take.lua
 --     and of rare/ are defined by the first operation that needs them
 --   numbers given to redis.call, which prints them with 17 digits. So it is given text
---   new strings, because Lua hashes their bytes
-
--- Lua hashes all bytes of a string, for about a nanosecond each, wherever one comes from: an
--- argument, or a command. So no large record should come here.
+--   new strings, such as arguments and what a redis.call returns: Lua hashes all of their
+--     bytes, for about a nanosecond each. So large records are kept out of here
 
 -- Where what is: batch/ has the parts that every call runs, often/ the operations of nearly
 -- every batch, rare/ the others and what they share, shared/ what the checks need, too.
