@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// cacheFor is how long the bodies of a range are cached, and cacheBytes about
-	// how many bytes of them in all partitions. A job that waits for longer, or
+	// cacheFor is how long bodies are cached, and cacheBytes about how many bytes
+	// of them in all partitions. A job that waits for longer, or
 	// comes while the cache is full, is read from Redis.
 	cacheFor   = 10 * time.Second
 	cacheBytes = 32 << 20
@@ -21,12 +21,15 @@ const (
 )
 
 // bodyCache has the bodies of jobs that this instance has put into ranges a short
-// while ago. Mostly it is this instance that reserves them, and a body never changes,
-// so Redis need not send it back: the name of a range says who has put it, and each
-// call says from which job on this instance has the bodies. The cache is exact, as
+// while ago, and of large jobs. Mostly it is this instance that reserves them, and a
+// body never changes, so Redis need not send it back: the name of a range says who has
+// put it, and each call says from which job on this instance has the bodies. The cache is exact, as
 // answers to calls are decoded in order: what one of them adds, the next call may rely
 // on. An instance that has lost touch with Redis goes on under another name and begins
 // with an empty cache.
+//
+// A large job is a range of one here, of which the script knows nothing: the instance looks
+// into the cache before it reads such a record, see fetch.go.
 //
 // It belongs to the caller of the partition.
 type bodyCache struct {

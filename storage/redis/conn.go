@@ -24,6 +24,7 @@ type conn struct {
 	reads, writes atomic.Int64 // how long a piece may take, as a time.Duration; 0: for ever
 	sent          atomic.Int64 // bytes
 	awaited       int64        // of these, when something was last read
+	arrival       time.Time    // by when these are sure to have arrived, see slowestLine
 	closed        atomic.Bool
 }
 
@@ -80,17 +81,33 @@ func (c *conn) prolongWrites() {
 
 // Read implements net.Conn.
 func (c *conn) Read(p []byte) (int, error) {
-	limit, sent := time.Duration(c.reads.Load()), c.sent.Load()
-	if written := sent - c.awaited; written > maxPiece && limit > 0 {
-		onItsWay := time.Duration(written) * time.Second / slowestLine
-		c.Conn.SetReadDeadline(time.Now().Add(limit + onItsWay))
+	limit := time.Duration(c.reads.Load())
+	if c.noteSent(); limit > 0 && !c.arrival.IsZero() {
+		if now := time.Now(); now.Before(c.arrival) {
+			c.Conn.SetReadDeadline(c.arrival.Add(limit))
+		} else {
+			c.arrival = time.Time{}
+		}
 	}
-	c.awaited = sent
 	n, err := c.Conn.Read(p)
 	if n > 0 && limit > 0 {
 		c.Conn.SetReadDeadline(time.Now().Add(limit))
 	}
 	return n, err
+}
+
+// noteSent reckons when what was written since the last read is sure to have arrived, if
+// that is much. Several answers may be read until then.
+func (c *conn) noteSent() {
+	sent := c.sent.Load()
+	if written := sent - c.awaited; written > maxPiece {
+		begun := time.Now()
+		if c.arrival.After(begun) {
+			begun = c.arrival
+		}
+		c.arrival = begun.Add(time.Duration(written) * time.Second / slowestLine)
+	}
+	c.awaited = sent
 }
 
 // Close implements net.Conn.

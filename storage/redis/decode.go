@@ -132,11 +132,11 @@ func (p *partition) numberPuts(r *reply, ops []*storage.Op) {
 	p.ids.order.saw(r.id - 1)
 }
 
-// readPuts reads a sequence of puts. The bodies of large jobs are cached.
+// readPuts reads a sequence of puts. The bodies of large jobs that are ready are cached.
 func (p *partition) readPuts(r *reply, ops []*storage.Op) {
 	p.numberPuts(r, ops)
 	for i, op := range ops {
-		if len(op.Body) >= p.options.largeFrom && p.bodies.room() {
+		if len(op.Body) >= p.options.largeFrom && op.Delay == 0 && p.bodies.room() {
 			p.bodies.keep(ops[i:i+1], r.sent)
 		}
 	}

@@ -16,9 +16,10 @@
 //   - encode, encodeops and encodeupkeep: how operations become arguments; reply and
 //     decode: how what is returned becomes answers; record and keys: the record of a
 //     job, and its key.
-//   - send: how a call is sent and its answer received; socket and resp: by which
-//     connection, and in which bytes; conn and direct: with which deadlines, and how
-//     the answer is waited for. address and link: what a URL says, and on which
+//   - staged and fetch: how the records of large jobs go past the script.
+//   - send: how a call is sent and its answer received; socket, resp and outgoing: by
+//     which connection, and in which bytes; conn and direct: with which deadlines, and
+//     how the answer is waited for. address and link: what a URL says, and on which
 //     server a partition is, be it alone, the primary of sentinels, or a node of a
 //     cluster.
 //   - recover, abandon and errors: what is done when a call fails. registration: how
@@ -48,7 +49,8 @@
 // concerns several goes through them one after the other.
 //
 // Everything that a batch changes is changed in one script call, so nobody
-// sees half of it; and it is changed once, however often the batch is sent.
+// sees half of it; and it is changed once, however often the batch is sent. What is
+// staged before a call is seen by nobody, and expires if no call takes it over.
 // Time is Redis's: due times are read off its clock and told to the caller as
 // durations. All keys of a partition carry its number as hash tag, so that a
 // partition lives on one node of a cluster, and an id tells its partition.

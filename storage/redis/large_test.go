@@ -181,6 +181,33 @@ func TestSlowLine(t *testing.T) {
 	}
 }
 
+// TestSlowLineBehindSmaller: the answer to what was sent first does not end the time that
+// the rest may take.
+func TestSlowLineBehindSmaller(t *testing.T) {
+	const size = 2 << 20
+	proxy := redistest.NewProxy(t, redistest.Start(t))
+	s := openAt(t, proxy.URL(), patient)
+	do(s, put("x"))
+	var calls, staged atomic.Int64
+	proxy.Judge(func(piece []byte) redistest.Fate {
+		if isStaging(piece) {
+			staged.Add(1)
+		}
+		if isCall(piece) {
+			calls.Add(1)
+		}
+		if len(piece) > 100<<10 || staged.Load() == 0 { // the first record comes at once
+			time.Sleep(longestAttempt * time.Duration(len(piece)) / (size * 2 / 3))
+		}
+		return redistest.Pass
+	}, nil)
+	ops := []storage.Op{putBody(bodyOf('a', 20_000)), putBody(bodyOf('b', size))}
+	storage.DoWait(s, ops)
+	if ops[0].Answer.Err != nil || ops[1].Answer.Err != nil || calls.Load() != 1 || staged.Load() != 1 {
+		t.Errorf("%v, %v; %d calls, staged %d times", ops[0].Answer.Err, ops[1].Answer.Err, calls.Load(), staged.Load())
+	}
+}
+
 // TestVoidBringsNoBodies: when clients were given up on, the question what became of
 // their batch does not bring the bodies of its jobs again and again.
 func TestVoidBringsNoBodies(t *testing.T) {

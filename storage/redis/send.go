@@ -94,10 +94,30 @@ func (p *partition) transmit(c *call) error {
 }
 
 // receive waits for what Redis answers to a call, which is sent again by the source of
-// the script if Redis does not know that, and reads what comes before the answers to
-// its operations.
+// the script if Redis does not know that, reads what comes before the answers to its
+// operations, and completes the records in it.
 func (p *partition) receive(c *call) error {
 	defer p.calling.end()
+	r, err := p.receiveReply(c)
+	if err != nil {
+		return err
+	}
+	if err := p.fetch(c.node, r); err != nil {
+		p.noteFailure()
+		return err
+	}
+	if time.Since(c.begun) > slow {
+		p.heartbeat.doubt(p.clock.now())
+	}
+	if r.clock == 0 { // it was recorded before, and what was staged now is not needed
+		p.leaveStaged(c)
+	}
+	c.reply = r
+	return nil
+}
+
+// receiveReply is receive up to the records.
+func (p *partition) receiveReply(c *call) (*reply, error) {
 	answer, err := p.receiveStaged(c)
 	if err != nil && codeOf(err) == "NOSCRIPT" {
 		c.args[0], c.args[1] = "eval", scriptText
@@ -107,28 +127,13 @@ func (p *partition) receive(c *call) error {
 	}
 	if err != nil {
 		p.noteFailure()
-		return err
-	}
-	if time.Since(c.begun) > slow {
-		p.heartbeat.doubt(p.clock.now())
+		return nil, err
 	}
 	r, err := parseReply(answer, p.prefix, p.of, c.sent)
-	if err != nil {
-		return err
-	}
-	if r.clock != 0 && p.clock.note(r.clock) {
+	if err == nil && r.clock != 0 && p.clock.note(r.clock) {
 		p.heartbeat.doubt(p.clock.now())
 	}
-	if c.kind != void {
-		if err := p.fetch(c.node, r); err != nil {
-			p.noteFailure()
-			return err
-		}
-	}
-	if c.reply = r; r.clock == 0 { // it was recorded before
-		p.leaveStaged(c)
-	}
-	return nil
+	return r, err
 }
 
 // noteFailure is for a call that was not sent or not answered.

@@ -38,6 +38,7 @@ type connection struct {
 	addr    string   // of the server
 	sockets *sockets // to that; nil if nothing was sent yet
 	socket  *socket  // nil if there is none
+	leaves  bool     // the server is no primary any more, so the socket is dropped before the next use
 }
 
 // send implements transport.
@@ -55,7 +56,7 @@ func (n *connection) send(node *goredis.Client, commands ...[]any) error {
 // connect sees to it that there is a socket to a server that can be used.
 func (n *connection) connect(node *goredis.Client) error {
 	addr := node.Options().Addr
-	if n.socket != nil && (addr != n.addr || !n.socket.isGood()) {
+	if n.socket != nil && (n.leaves || addr != n.addr || !n.socket.isGood()) {
 		n.drop()
 	}
 	if n.socket != nil {
@@ -73,21 +74,23 @@ func (n *connection) connect(node *goredis.Client) error {
 	return err
 }
 
-// receive implements transport. A server that is no primary any more is left.
+// receive implements transport. A server that is no primary any more is left as soon as
+// all answers are received.
 func (n *connection) receive() (any, error) {
 	if n.socket == nil {
 		return nil, net.ErrClosed
 	}
 	answer, err := n.socket.receive()
-	if err != nil && (codeOf(err) == "" || codeOf(err) == "READONLY") {
+	if err != nil && codeOf(err) == "" {
 		n.drop()
 	}
+	n.leaves = n.leaves || codeOf(err) == "READONLY"
 	return answer, err
 }
 
 func (n *connection) drop() {
 	n.socket.close()
-	n.socket = nil
+	n.socket, n.leaves = nil, false
 }
 
 // pooled is a transport by whatever connections go-redis has: to send is to wait for the

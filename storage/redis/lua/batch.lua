@@ -51,8 +51,7 @@
 --   sizes    'PLACE;BYTES;' for each large record. The place is that in records, from 0 on
 --   records  of those jobs in ids that are not in the body cache; of a large one, which has
 --            LARGE bytes or more, only the header and the name of the tube are sure to be
---            there. The instance reads it by itself: it is cheap to send by GET, and
---            expensive here, as Lua hashes all bytes of a string
+--            there. The instance reads it by itself
 --
 -- Recording. A batch that changes something records its number and its reply, in
 -- batch:INST. If the instance sends it again, because the reply was lost, it gets the
@@ -65,12 +64,12 @@
 -- registration follows nothing. So no work is done in the name of an instance that was
 -- declared dead, and other instances know of every instance that reserves jobs.
 --
--- UNSTAGED. A record that was to be sent before the batch is not there. Then the script changes
--- nothing.
+-- UNSTAGED. A record that was to be sent before the batch is not there. Then the script
+-- changes nothing.
 --
--- Cut. One reply brings records of about BUDGET bytes, large ones with all of theirs, or a single one that is larger. An
--- operation beyond that is answered as cut: there may be a job, and the instance has to
--- ask again in another call.
+-- Cut. One reply brings records of about BUDGET bytes, or a single one that is larger; large
+-- ones count whole, as the instance reads them in one go. An operation beyond that is
+-- answered as cut: there may be a job, and the instance has to ask again in another call.
 --
 -- What a call costs. Redis runs this whole text in every call. Expensive are
 --   each redis.call: half a microsecond, and what the command does
@@ -78,7 +77,8 @@
 --     operations of nearly every batch, in often/, are not functions; and those of take.lua
 --     and of rare/ are defined by the first operation that needs them
 --   numbers given to redis.call, which prints them with 17 digits. So it is given text
---   new strings, because Lua hashes their bytes
+--   new strings, such as arguments and what a redis.call returns: Lua hashes all of their
+--     bytes, for about a nanosecond each. So large records are kept out of here
 
 -- Where what is: batch/ has the parts that every call runs, often/ the operations of nearly
 -- every batch, rare/ the others and what they share, shared/ what the checks need, too.
