@@ -135,10 +135,10 @@ func (j *journal) commitLight(g *group, more func() int) {
 // is synced, and the disk is at work while onWritten batches end.
 func (j *journal) commitHeavy(g *group) {
 	j.write(g)
-	end, mustSync := j.log.Mark(), j.endJoining(g)
-	j.rotateIfFull(g.reclaim)
 	var replies sync.WaitGroup
 	replies.Go(func() { endBatches(g.onWritten) })
+	end, mustSync := j.log.Mark(), j.endJoining(g)
+	j.rotateIfFull(g.reclaim)
 	j.endWriting()
 	if mustSync {
 		j.syncTo(end)
