@@ -42,11 +42,11 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// TestCrashLarge is TestCrash with bodies of up to 100 KiB, and a few of 2 MiB, or, in at
+// TestCrashLarge is TestCrash with bodies of up to 400 KiB, and a few of 2 MiB, or, in at
 // least 10 rounds, of 64 MiB.
 func TestCrashLarge(t *testing.T) {
 	t.Parallel()
-	c := ledger.Config{Seed: *crashSeed, Backlog: 300, MaxBody: 100 << 10, LargestBody: 2 << 20}
+	c := ledger.Config{Seed: *crashSeed, Backlog: 200, MaxBody: 400 << 10, LargestBody: 2 << 20}
 	if c.Seed == 0 {
 		c.Seed = uint64(time.Now().UnixNano())
 	}
