@@ -37,8 +37,9 @@
 // got.
 //
 // A job that is gone when its window is written never gets to the tables. In a queue that
-// keeps up, these are nearly all jobs, because windows are held back: one has about 32 MiB
-// of bodies or 65,536 entries, and it is written when the next one ends. The bodies of a
+// keeps up, these are nearly all jobs, because windows are held back: one has twice as many
+// bytes of bodies as are in memory, up to about 32 MiB, and it is written when the next one
+// ends. The bodies of a
 // window have to be in memory until it is written. So windows are written at once while
 // there are more than 32 MiB of bodies in memory beyond those that are kept there anyway,
 // or while the disk is nearly full; and all that there are, if no segment has ended for 5 s.
