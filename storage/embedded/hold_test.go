@@ -121,18 +121,20 @@ func TestManyBodiesAreNotHeld(t *testing.T) {
 // TestWindowGoesOn: while much is in memory, compared with a segment, a window goes on when
 // the segment ends, but not for ever.
 func TestWindowGoesOn(t *testing.T) {
-	e, _ := newHolding(t)
+	d := newDisk()
+	d.segment, d.hold = crashSegment, 16*crashSegment
+	e := mustOpen(t, d.options(t))
 	defer e.Close()
 	held := func() bool {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		return e.journal.held != nil
 	}
-	do(t, e, storage.Op{Kind: storage.Put, Tube: "b", Delay: 100, Body: make([]byte, crashSegment)})
+	do(t, e, storage.Op{Kind: storage.Put, Tube: "b", Delay: 100, Body: make([]byte, 8*crashSegment)})
 	if passThrough(t, e, 1); held() {
 		t.Error("the window ended with the first segment")
 	}
-	if passThrough(t, e, 2); !held() {
-		t.Error("the window goes on after three segments")
+	if passThrough(t, e, 17); !held() {
+		t.Error("the window goes on after 18 segments")
 	}
 }
