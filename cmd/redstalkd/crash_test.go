@@ -38,9 +38,24 @@ func TestCrash(t *testing.T) {
 	for i, flags := range [][]string{{"-f", "0"}, {"-f", "50"}, {"-F"}} {
 		t.Run(strings.Join(flags, ""), func(t *testing.T) {
 			t.Parallel()
-			newVictim(t, seed+uint64(i), flags...).suffer(t, *crashRounds)
+			newVictim(t, ledger.Config{Seed: seed + uint64(i)}, flags...).suffer(t, *crashRounds)
 		})
 	}
+}
+
+// TestCrashLarge is TestCrash with bodies of up to 400 KiB, and a few of 2 MiB, or, in at
+// least 10 rounds, of 64 MiB.
+func TestCrashLarge(t *testing.T) {
+	t.Parallel()
+	c := ledger.Config{Seed: *crashSeed, Backlog: 200, MaxBody: 400 << 10, LargestBody: 2 << 20}
+	if c.Seed == 0 {
+		c.Seed = uint64(time.Now().UnixNano())
+	}
+	if *crashRounds >= 10 {
+		c.LargestBody = 64 << 20
+	}
+	t.Logf("-crash-seed %d", c.Seed)
+	newVictim(t, c, "-f", "0", "-z", fmt.Sprint(64<<20)).suffer(t, *crashRounds)
 }
 
 // victim is a program that is killed now and then, and the load on it.
@@ -51,13 +66,15 @@ type victim struct {
 	*process
 }
 
-func newVictim(t *testing.T, seed uint64, flags ...string) *victim {
+// newVictim starts a program with flags. c says what is put, and has the seed.
+func newVictim(t *testing.T, c ledger.Config, flags ...string) *victim {
 	t.Helper()
 	port := quietPort(t)
+	c.Addrs, c.Producers, c.Consumers, c.Kickers = []string{"127.0.0.1:" + port}, 16, 16, 1
 	v := &victim{
 		args:  append([]string{"-p", port, "-s", "1048576", "-b", t.TempDir()}, flags...),
-		rng:   rand.New(rand.NewPCG(seed, 0)),
-		books: ledger.New(ledger.Config{Addrs: []string{"127.0.0.1:" + port}, Seed: seed, Producers: 16, Consumers: 16, Kickers: 1}),
+		rng:   rand.New(rand.NewPCG(c.Seed, 0)),
+		books: ledger.New(c),
 	}
 	v.process, _ = serve(t, v.args...)
 	return v

@@ -135,10 +135,10 @@ func (j *journal) commitLight(g *group, more func() int) {
 // is synced, and the disk is at work while onWritten batches end.
 func (j *journal) commitHeavy(g *group) {
 	j.write(g)
-	end, mustSync := j.log.Mark(), j.endJoining(g)
-	j.rotateIfFull(g.reclaim)
 	var replies sync.WaitGroup
 	replies.Go(func() { endBatches(g.onWritten) })
+	end, mustSync := j.log.Mark(), j.endJoining(g)
+	j.rotateIfFull(g.reclaim)
 	j.endWriting()
 	if mustSync {
 		j.syncTo(end)
@@ -147,7 +147,8 @@ func (j *journal) commitHeavy(g *group) {
 	replies.Wait()
 }
 
-// write hands a group to the operating system.
+// write hands a group to the operating system. After that the group does not need the
+// bodies of its jobs any more.
 func (j *journal) write(g *group) {
 	var err error
 	if len(g.full) == 0 && len(g.large) == 0 {
@@ -158,6 +159,7 @@ func (j *journal) write(g *group) {
 	if err != nil {
 		j.fatal(err)
 	}
+	g.releaseBodies()
 }
 
 // syncTo returns when the log is on the disk up to m.

@@ -14,8 +14,8 @@
 //   - pressure.go: who waits when changes come faster than the disk takes them.
 //   - tables (tables.go): where jobs are once the log that tells about them is used again,
 //     in Pebble. A checkpoint (checkpoint.go) writes a window (window.go), the jobs that
-//     have changed in a segment of the log, to ingest files (migrate.go, ingest.go), which
-//     Pebble takes over.
+//     have changed in some segments of the log, to ingest files (migrate.go, ingest.go),
+//     which Pebble takes over. hold.go says when.
 //   - fetch.go, bodies.go: reading bodies that are in the tables, but not in memory. A job
 //     whose body cannot be read is buried when it would be reserved.
 //   - Open (open.go, load.go, history.go): bringing the Machine back from tables and log,
@@ -30,12 +30,19 @@
 //
 // # Log and tables
 //
-// A change is an entry in the log first. When a segment of the log is full, the jobs that
-// have changed in it are written to the tables, as they are at that time. Then the segment
-// is used again. A job that came and went within a segment never gets to the tables; in a
-// queue that keeps up, these are most jobs. What has changed after the segment is in a
-// later one as well. So replaying the log over the tables gives the right result, however
-// far a checkpoint had got.
+// A change is an entry in the log first. Some segments of the log are a window. The jobs
+// that have changed in it are written to the tables, as they are at that time, and then its
+// segments are used again. What has changed after the window is in a later segment as well.
+// So replaying the log over the tables gives the right result, however far a checkpoint had
+// got.
+//
+// A job that is gone when its window is written never gets to the tables. In a queue that
+// keeps up, these are nearly all jobs, because windows are held back: one has twice as many
+// bytes of bodies as are in memory, up to about 32 MiB, and it is written when the next one
+// ends. The bodies of a
+// window have to be in memory until it is written. So windows are written at once while
+// there are more than 32 MiB of bodies in memory beyond those that are kept there anyway,
+// or while the disk is nearly full; and all that there are, if no segment has ended for 5 s.
 //
 // # Who writes
 //
@@ -43,8 +50,22 @@
 // writes the group, syncs the log, and ends the batches, all on its own goroutine. So a
 // durable reply costs one write and one sync, and no goroutine has to be woken. Before the
 // sync it asks its caller for more, and the sync serves that as well (DoGathering). What
-// others change meanwhile fills the next group. The committer, a goroutine of the journal,
-// commits that one, and all groups of more than 1 MiB.
+// others change meanwhile fills the next group. A committer, one of two goroutines of the
+// journal, commits that one, and all groups of more than 1 MiB. While such a group is
+// synced, the other committer writes the next one.
+//
+// # Who needs a body
+//
+// A body is given to the engine with a put, and belongs to its job from then on. Beside the
+// job, these need it, and nobody else:
+//
+//   - An answer (storage.Answer.Body), until Done of its batch has returned.
+//   - The group with the put, if the body is not copied (largeBody in group.go): until the
+//     group is written and write (commit.go) calls releaseBodies.
+//   - The checkpointer, while it writes the job to an ingest file (jobNow in migrate.go):
+//     the job may be deleted meanwhile.
+//
+// A window has no bodies, only ids.
 //
 // Puts wait, as tasks, while 64 MiB of bodies wait to be written, or while 256 MiB more
 // bodies than are kept anyway wait for the tables. Nobody else waits then. Tasks wait while
@@ -97,7 +118,8 @@
 //     operation.
 //   - A batch that is no task, and each part of a task, is in one frame, if it is not larger
 //     than 1 GiB. So a power cut leaves all of it or nothing.
-//   - Groups are written one at a time, in the order in which they were filled.
+//   - Groups are written one at a time, in the order in which they were filled. A group is
+//     durable only if all groups before it are.
 //   - All that a segment says is in the tables before the segment is released.
 //   - A body that is not in memory is in the tables.
 //   - When a write or a sync of the log fails, the process ends (Options.Fatal), and no

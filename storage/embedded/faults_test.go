@@ -161,7 +161,7 @@ func (l *faultyLife) live() error {
 	return l.close()
 }
 
-// work fills one and a half segments of the log, in a few large batches.
+// work fills two and a half segments of the log, in a few large batches.
 func (l *faultyLife) work(name string) {
 	e := l.e.Load()
 	for range 4 {
@@ -178,6 +178,8 @@ func (l *faultyLife) work(name string) {
 		l.do(e, l.move(tube.Bury, 1, have[2]), l.move(tube.Delete, 1, have[len(have)-1]))
 		e.Tick()
 	}
+	l.do(e, l.put(name+"-heavy", name, heavyGroup+1)) // others are written while it is synced
+	l.do(e, l.put(name+"-last", name, 100))
 }
 
 // run lets the life go on until it ends or the engine gives up. Then it compares what

@@ -48,7 +48,8 @@ type group struct {
 	lastID   uint64 // the largest id when it was taken
 }
 
-// largeBody is a body that belongs behind the first at bytes of a frame.
+// largeBody is a body that belongs behind the first at bytes of a frame. The body belongs
+// to its job. It has to stay as it is until releaseBodies, even if the job is deleted.
 type largeBody struct {
 	at    int
 	body  []byte
@@ -81,7 +82,7 @@ func (j *journal) recycle(g *group) {
 	clear(g.onWritten)
 	clear(g.onDurable)
 	g.frame, g.onWritten, g.onDurable = g.frame[:wal.HeaderSize], g.onWritten[:0], g.onDurable[:0]
-	g.large, g.full, g.size, g.bodies = nil, nil, 0, 0
+	g.size, g.bodies = 0, 0
 	g.mustSync, g.noJoin, g.reclaim = false, false, false
 	j.spare = append(j.spare, g)
 	j.roomMade()
@@ -109,6 +110,9 @@ func (g *group) empty() bool { return len(g.frame) == wal.HeaderSize && len(g.fu
 func (g *group) heavy() bool {
 	return len(g.full) > 0 || len(g.frame) > heavyGroup || g.bodies > heavyGroup
 }
+
+// releaseBodies forgets the bodies that were not copied. It is called when g is written.
+func (g *group) releaseBodies() { g.large, g.full = nil, nil }
 
 // cut ends the frame that is being filled, and begins another one.
 func (g *group) cut() {

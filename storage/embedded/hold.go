@@ -13,8 +13,12 @@ import (
 // still there.
 
 const (
-	// holdBytes is how many bytes of bodies are put in a window before it ends.
+	// holdBytes is up to how many bytes of bodies are put in a window before it ends, and
+	// holdTimes how many times what is in memory then: after that most jobs that were put
+	// at its beginning are gone, if jobs are deleted as fast as they are put. Longer
+	// windows need more segments.
 	holdBytes = 32 << 20
+	holdTimes = 2
 
 	// holdEntries is how many entries of the log a window has before it ends. All of
 	// them are replayed after a crash.
@@ -42,7 +46,7 @@ func (j *journal) segmentEnded(segment uint64) {
 	j.segmentEndedAt = j.now()
 	if !j.mayHold() || w.reclaim {
 		j.endHold()
-	} else if w.bytes >= j.hold || w.entries >= holdEntries {
+	} else if w.bytes >= min(j.hold, holdTimes*j.machine.BodyBytes()) || w.entries >= holdEntries {
 		j.endWindow(true)
 	}
 }

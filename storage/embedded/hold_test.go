@@ -8,7 +8,7 @@ import (
 	"redstalk/tube"
 )
 
-// newHolding opens an engine whose windows go on for about two segments, and are held.
+// newHolding opens an engine whose windows are held, and end after two segments at most.
 func newHolding(t *testing.T) (*Engine, *disk) {
 	d := newDisk()
 	d.segment, d.hold = crashSegment, 2*crashSegment
@@ -43,7 +43,7 @@ func TestShortLivedIsNeverStored(t *testing.T) {
 	e, d := newHolding(t)
 	for range 8 {
 		id := do(t, e, storage.Op{Kind: storage.Put, Tube: "a", Delay: 100, Body: make([]byte, 20<<10)})[0].Answer.ID
-		passThrough(t, e, 1) // a window ends in every second round or so
+		passThrough(t, e, 1) // its window ends, too
 		do(t, e, storage.Op{Kind: storage.Move, Move: tube.KickJob, ID: id})
 		do(t, e, storage.Op{Kind: storage.Move, Move: tube.Delete, ID: id})
 	}
@@ -110,10 +110,31 @@ func TestManyBodiesAreNotHeld(t *testing.T) {
 		return e.machine.BodyBytes() < int64(len(body))
 	})
 	awaitTables(t, e)
-	begun, _ := segments(e)
 	passThrough(t, e, 2)
-	awaitTables(t, e)
-	if oldest, _ := segments(e); oldest > begun {
-		t.Errorf("the oldest segment was %d when the bodies were dropped, and is %d two segments later", begun, oldest)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.journal.held == nil {
+		t.Error("the bodies were dropped, and two segments later no window is held")
+	}
+}
+
+// TestWindowGoesOn: while much is in memory, compared with a segment, a window goes on when
+// the segment ends, but not for ever.
+func TestWindowGoesOn(t *testing.T) {
+	d := newDisk()
+	d.segment, d.hold = crashSegment, 16*crashSegment
+	e := mustOpen(t, d.options(t))
+	defer e.Close()
+	held := func() bool {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		return e.journal.held != nil
+	}
+	do(t, e, storage.Op{Kind: storage.Put, Tube: "b", Delay: 100, Body: make([]byte, 8*crashSegment)})
+	if passThrough(t, e, 1); held() {
+		t.Error("the window ended with the first segment")
+	}
+	if passThrough(t, e, 17); !held() {
+		t.Error("the window goes on after 18 segments")
 	}
 }
