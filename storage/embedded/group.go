@@ -78,7 +78,6 @@ func (j *journal) recycle(g *group) {
 		g.frame = make([]byte, wal.HeaderSize)
 	}
 	j.unwritten -= g.bodies
-	g.releaseBodies()
 	clear(g.onWritten)
 	clear(g.onDurable)
 	g.frame, g.onWritten, g.onDurable = g.frame[:wal.HeaderSize], g.onWritten[:0], g.onDurable[:0]
@@ -88,12 +87,14 @@ func (j *journal) recycle(g *group) {
 	j.roomMade()
 }
 
-// releaseBodies ends the uses of the bodies that were not copied.
+// releaseBodies ends the uses of the bodies that were not copied, and forgets them. It is
+// called when g is written.
 func (g *group) releaseBodies() {
 	for _, f := range g.full {
 		releaseLarge(f.large)
 	}
 	releaseLarge(g.large)
+	g.large, g.full = nil, nil
 }
 
 func releaseLarge(large []largeBody) {
@@ -110,9 +111,6 @@ func (g *group) empty() bool { return len(g.frame) == wal.HeaderSize && len(g.fu
 func (g *group) heavy() bool {
 	return len(g.full) > 0 || len(g.frame) > heavyGroup || g.bodies > heavyGroup
 }
-
-// releaseBodies forgets the bodies that were not copied. It is called when g is written.
-func (g *group) releaseBodies() { g.large, g.full = nil, nil }
 
 // cut ends the frame that is being filled, and begins another one.
 func (g *group) cut() {
