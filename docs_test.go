@@ -278,12 +278,16 @@ func tryMake(t *testing.T, args []string) {
 	}
 }
 
-// tryServer starts a server with these arguments on a free port. What is said to be
-// at Redis finds none.
+// tryServer starts a server with these arguments on a free port, in a directory of its
+// own: others are started beside it with the same arguments. What is said to be at
+// Redis finds none.
 func tryServer(t *testing.T, dir, line string) {
 	elsewhere := redisURL.ReplaceAllString(line, "${1}127.0.0.1:1")
 	cmd := exec.Command("sh", "-c", "exec "+elsewhere+" -p 0 -V")
-	cmd.Dir = dir
+	cmd.Dir = t.TempDir()
+	if err := os.Symlink(filepath.Join(dir, "bin"), filepath.Join(cmd.Dir, "bin")); err != nil {
+		t.Fatal(err)
+	}
 	log, err := cmd.StderrPipe()
 	if err == nil {
 		err = cmd.Start()

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	goredis "github.com/redis/go-redis/v9"
+
 	"redstalk/storage"
 	"redstalk/storage/redis/redistest"
 	"redstalk/tube"
@@ -214,4 +216,33 @@ func TestRepeatIsWritten(t *testing.T) {
 		t.Errorf("nothing was written: %s changes before, %s after", before, after)
 	}
 	client.ConfigSet(ctx, "maxmemory", "0")
+}
+
+// beforehand is a transport beside which something else happens as it connects.
+type beforehand struct {
+	transport
+	happens func()
+}
+
+func (b beforehand) connect(node *goredis.Client) error {
+	err := b.transport.connect(node)
+	b.happens()
+	return err
+}
+
+// TestAnotherConnectionMeetsItFirst: if Redis was restarted, the first connection that
+// leads to the new process is refused, whatever it is for. If a call gets the second
+// one, its jobs have ids that nobody can know, too.
+func TestAnotherConnectionMeetsItFirst(t *testing.T) {
+	s := openAt(t, redistest.Start(t).URL(), patient)
+	first, p := do(s, put("x")).ID, s.parts[0]
+	replaced := make(chan struct{})
+	p.submit(&unit{keep: true, upkeep: func(*call) {
+		p.transport = beforehand{p.transport, func() { s.link.servers.isOther("", "another") }}
+		close(replaced)
+	}})
+	<-replaced
+	if got := do(s, put("x")); got.Err != nil || got.ID < first+maxIDRate {
+		t.Errorf("behind %d: %+v", first, got)
+	}
 }

@@ -69,6 +69,10 @@ func (p *partition) send(c *call) error {
 	if err != nil {
 		return err
 	}
+	if err := p.transport.connect(node); err != nil {
+		p.noteFailure()
+		return err
+	}
 	p.ids.meet(node.Options().Addr, p.link.servers.seen(), p.clock.now())
 	p.writeHead(c)
 	c.node, c.begun, c.sent = node, time.Now(), p.clock.now()

@@ -11,8 +11,12 @@ import (
 // transport is how a partition sends its calls. One call is under way at a time. It
 // belongs to the caller of the partition.
 type transport interface {
-	// send sends commands to a server. For each of them there is to be one receive,
-	// unless an error is returned.
+	// connect sees to it that there is a connection to a server, if calls do not share
+	// some. What servers.seen says after that counts the process to which it leads.
+	connect(node *goredis.Client) error
+
+	// send sends commands to the server of the last connect. For each of them there is
+	// to be one receive, unless an error is returned.
 	send(node *goredis.Client, commands ...[]any) error
 
 	// receive waits for the answer to the next command: nil, a string, an int64, or
@@ -41,10 +45,11 @@ type connection struct {
 	leaves  bool     // the server is no primary any more, so the socket is dropped before the next use
 }
 
-// send implements transport.
-func (n *connection) send(node *goredis.Client, commands ...[]any) error {
-	if err := n.connect(node); err != nil {
-		return err
+// send implements transport. It makes no new connection: that might lead to another
+// process than the one for which the commands are meant.
+func (n *connection) send(_ *goredis.Client, commands ...[]any) error {
+	if n.socket == nil {
+		return net.ErrClosed
 	}
 	err := n.socket.send(commands)
 	if err != nil {
@@ -53,7 +58,7 @@ func (n *connection) send(node *goredis.Client, commands ...[]any) error {
 	return err
 }
 
-// connect sees to it that there is a socket to a server that can be used.
+// connect implements transport.
 func (n *connection) connect(node *goredis.Client) error {
 	addr := node.Options().Addr
 	if n.socket != nil && (n.leaves || addr != n.addr || !n.socket.isGood()) {
@@ -96,6 +101,9 @@ func (n *connection) drop() {
 // pooled is a transport by whatever connections go-redis has: to send is to wait for the
 // answers, too.
 type pooled struct{ answers []*goredis.Cmd }
+
+// connect implements transport.
+func (p *pooled) connect(*goredis.Client) error { return nil }
 
 // send implements transport.
 func (p *pooled) send(node *goredis.Client, commands ...[]any) error {

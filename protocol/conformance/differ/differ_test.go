@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"redstalk/protocol/conformance/busy"
 	"redstalk/protocol/conformance/differ"
 	"redstalk/protocol/conformance/transcript"
 )
@@ -121,7 +122,7 @@ func TestFindsForgeries(t *testing.T) {
 			t.Parallel()
 			forger := forged(start, c.change...)
 			report := compare(t, differ.Config{
-				Judge: start, Subject: forger, Seed: *seed, Plain: 100_000, Patience: 400 * time.Millisecond, Shrink: 2 * time.Minute, Lag: c.lag,
+				Judge: start, Subject: forger, Seed: *seed, Plain: 100_000, Patience: busy.Times(400 * time.Millisecond), Shrink: busy.Times(2 * time.Minute), Lag: c.lag,
 			})
 			if len(report.Found) == 0 {
 				t.Fatal("it was not found out")
