@@ -117,7 +117,7 @@ func release(pieces []protocol.Piece) {
 // goes on until nothing is left.
 func (w *epollWire) Read(p []byte) (int, error) {
 	for {
-		n, err := receive(w.fd, p)
+		n, err := syscall.Read(w.fd, p)
 		w.full = n == len(p)
 		if err != syscall.EINTR {
 			return w.hasRead(n, err)

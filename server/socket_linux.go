@@ -29,7 +29,7 @@ func duplicate(sc syscall.Conn) (fd int, err error) {
 // send writes until nothing is left or there is no room.
 func send(fd int, p []byte) (sent int, err error) {
 	for sent < len(p) {
-		n, err := transfer(syscall.SYS_WRITE, fd, unsafe.Pointer(&p[sent]), len(p)-sent, len(p)-sent)
+		n, err := syscall.Write(fd, p[sent:])
 		switch {
 		case n > 0:
 			sent += n
@@ -42,33 +42,6 @@ func send(fd int, p []byte) (sent int, err error) {
 	return sent, nil
 }
 
-// quickBytes is up to how many bytes are read or written without telling the runtime of
-// the system call, which it would otherwise prepare to be held up by. No call waits here,
-// as the descriptors do not block. A longer one copies for so long that others should
-// have the processor meanwhile, if there are any.
-const quickBytes = 64 << 10
-
-// transfer makes a system call on size bytes: of one piece of memory, or of length of
-// them in a vector.
-func transfer(trap uintptr, fd int, at unsafe.Pointer, length, size int) (int, error) {
-	var n uintptr
-	var errno syscall.Errno
-	if size <= quickBytes {
-		n, _, errno = syscall.RawSyscall(trap, uintptr(fd), uintptr(at), uintptr(length))
-	} else {
-		n, _, errno = syscall.Syscall(trap, uintptr(fd), uintptr(at), uintptr(length))
-	}
-	if errno != 0 {
-		return 0, errno
-	}
-	return int(n), nil
-}
-
-// receive reads once.
-func receive(fd int, p []byte) (int, error) {
-	return transfer(syscall.SYS_READ, fd, unsafe.Pointer(unsafe.SliceData(p)), len(p), len(p))
-}
-
 // maxVec is how many pieces go into one system call; the kernel takes 1024.
 const maxVec = 64
 
@@ -79,6 +52,15 @@ type vector struct {
 	size   int // their bytes
 }
 
+// transfer reads or writes the pieces once.
+func (v *vector) transfer(trap uintptr, fd int) (int, error) {
+	n, _, errno := syscall.Syscall(trap, uintptr(fd), uintptr(unsafe.Pointer(&v.pieces)), uintptr(v.n))
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(n), nil
+}
+
 // add adds a piece, unless it is empty.
 func (v *vector) add(p []byte) {
 	if len(p) > 0 {
@@ -87,10 +69,6 @@ func (v *vector) add(p []byte) {
 		v.n++
 		v.size += len(p)
 	}
-}
-
-func (v *vector) transfer(trap uintptr, fd int) (int, error) {
-	return transfer(trap, fd, unsafe.Pointer(&v.pieces), v.n, v.size)
 }
 
 // sendVec writes pieces until nothing is left or there is no room, and returns how many
