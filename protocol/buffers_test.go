@@ -85,6 +85,24 @@ func TestAnnouncedSizeIsBelievedLater(t *testing.T) {
 	}
 }
 
+// TestGrown: room at most doubles, and what follows in the end is the size itself, of
+// which all steps together are no more than about twice.
+func TestGrown(t *testing.T) {
+	for size := maxBuffer + 1; size < 1<<30; size += 1 + size/7 {
+		sum, have := 0, maxBuffer
+		for have < size {
+			next := grown(have, size)
+			if next <= have || next > 2*have || next > size {
+				t.Fatalf("after %d of %d bytes follow %d", have, size, next)
+			}
+			have, sum = next, sum+next
+		}
+		if sum > 2*size+64 {
+			t.Errorf("%d bytes are allocated for %d", sum, size)
+		}
+	}
+}
+
 // TestWriterReleases: bodies are released once, when they are sent or copied, or when
 // they never will be.
 func TestWriterReleases(t *testing.T) {

@@ -342,18 +342,28 @@ func (c *Command) refuseBody() {
 }
 
 // room returns the free room in r.body, which is never empty while bytes are missing.
-// The room doubles when it is used up: so a peer that announces a gigabyte makes the
-// Reader allocate a small multiple of what it has sent.
+// It grows when it is used up, to twice as much at most: so a peer that announces a
+// gigabyte makes the Reader allocate a small multiple of what it has sent.
 func (r *Reader) room() []byte {
 	if r.got == len(r.body) {
 		old, users := r.body, r.users
-		r.body, r.users = r.newBody(min(2*len(old), int(r.pending.size)))
+		r.body, r.users = r.newBody(grown(len(old), int(r.pending.size)))
 		copy(r.body, old)
 		if users != nil {
 			users.Release()
 		}
 	}
 	return r.body[r.got:]
+}
+
+// grown returns how much room follows after room for have bytes of a body of size bytes:
+// the size, or half of it, or half of that, and so on. So the last step doubles, too,
+// and does not copy nearly all for the sake of a few bytes.
+func grown(have, size int) int {
+	for size > 2*have {
+		size = (size + 1) / 2
+	}
+	return size
 }
 
 // Fill reads from the source once, and waits as long as the source does. It

@@ -270,5 +270,21 @@ func playBodies(t *testing.T, store storage.Store, clients int, limit time.Durat
 // TestBodiesInUse: whatever connections do to jobs at the same time, everybody gets
 // the bodies that were put.
 func TestBodiesInUse(t *testing.T) {
-	playBodies(t, embedded.NewMemory(), 8, time.Second)
+	const clients, limit = 8, time.Second
+	t.Run("memory", func(t *testing.T) { playBodies(t, embedded.NewMemory(), clients, limit) })
+	for name, every := range map[string]time.Duration{"synced": 0, "not synced": -1} {
+		t.Run(name, func(t *testing.T) {
+			store, err := embedded.Open(embedded.Options{
+				Dir: t.TempDir(), SyncEvery: every, KeepBodies: 1, Log: slog.New(slog.DiscardHandler),
+				Fatal: func(err error) { t.Errorf("fatal: %v", err); select {} },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			playBodies(t, store, clients, limit)
+			if err := store.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 }

@@ -23,7 +23,8 @@ const fuzzJobSize = 32
 
 // FuzzConnection sends any bytes, cut into packets as cuts says, to a session.
 // Afterwards there is a reply for every command up to the first quit, the
-// session has ended, and nothing is reserved or attended to.
+// session has ended, nothing is reserved or attended to, and no body is in use but
+// those of jobs.
 func FuzzConnection(f *testing.F) {
 	for _, seed := range []string{
 		"put 1 0 60 1\r\nx\r\nreserve\r\ndelete 1\r\n",
@@ -66,6 +67,9 @@ func fuzzConnection(t *testing.T, data, cuts []byte) {
 	if st := ops[1].Answer.TubeStats; st.Using != 0 || st.Watching != 0 || q.Waiters() != 0 {
 		t.Errorf("somebody is still there: %+v, %d waiting", st, q.Waiters())
 	}
+	if jobs := inStore(ops[0].Answer.Stats); q.Bodies().InUse() > jobs {
+		t.Errorf("%d bodies are in use, of %d jobs", q.Bodies().InUse(), jobs)
+	}
 	got, want := countReplies(t, replies.out.Bytes()), countCommands(data)
 	if got != want {
 		t.Errorf("%d replies to %d commands:\n%q", got, want, replies.out.Bytes())
@@ -76,6 +80,9 @@ func fuzzConnection(t *testing.T, data, cuts []byte) {
 	q.Close(context.Background())
 	store.Close()
 }
+
+// inStore is how many jobs there are, none of which is reserved.
+func inStore(f *storage.Figures) int { return int(f.Ready + f.Delayed + f.Buried) }
 
 // packets is a connection whose client has sent in, in packets of the sizes in
 // cuts over and over, and ended.

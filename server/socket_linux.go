@@ -1,7 +1,6 @@
 package server
 
 import (
-	"runtime"
 	"syscall"
 	"unsafe"
 
@@ -46,67 +45,71 @@ func send(fd int, p []byte) (sent int, err error) {
 // maxVec is how many pieces go into one system call; the kernel takes 1024.
 const maxVec = 64
 
+// vector is pieces of memory for one system call.
+type vector struct {
+	pieces [maxVec]syscall.Iovec
+	n      int // how many of these are set
+	size   int // their bytes
+}
+
+// transfer reads or writes the pieces once.
+func (v *vector) transfer(trap uintptr, fd int) (int, error) {
+	n, _, errno := syscall.Syscall(trap, uintptr(fd), uintptr(unsafe.Pointer(&v.pieces)), uintptr(v.n))
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(n), nil
+}
+
+// add adds a piece, unless it is empty.
+func (v *vector) add(p []byte) {
+	if len(p) > 0 {
+		v.pieces[v.n].Base = &p[0]
+		v.pieces[v.n].SetLen(len(p))
+		v.n++
+		v.size += len(p)
+	}
+}
+
 // sendVec writes pieces until nothing is left or there is no room, and returns how many
 // bytes went out.
 func sendVec(fd int, pieces []protocol.Piece) (sent int, err error) {
 	for {
-		vec, n := vectorOf(pieces, sent)
-		if n == 0 {
+		var v vector
+		v.addUnsent(pieces, sent)
+		if v.n == 0 {
 			return sent, nil
 		}
-		now, _, errno := syscall.Syscall(syscall.SYS_WRITEV, uintptr(fd), uintptr(unsafe.Pointer(&vec[0])), uintptr(n))
-		runtime.KeepAlive(pieces)
-		switch errno {
-		case 0:
-			sent += int(now)
-		case syscall.EAGAIN:
+		n, err := v.transfer(syscall.SYS_WRITEV, fd)
+		switch {
+		case n > 0:
+			sent += n
+		case err == syscall.EAGAIN:
 			return sent, nil
-		case syscall.EINTR:
-		default:
-			return sent, errno
+		case err != nil && err != syscall.EINTR:
+			return sent, err
 		}
 	}
 }
 
-// vectorOf returns the first n pieces that are not empty, without the bytes that were
-// sent already.
-func vectorOf(pieces []protocol.Piece, sent int) (vec [maxVec]syscall.Iovec, n int) {
-	for i := range pieces {
+// addUnsent adds the first pieces, without the bytes that were sent already.
+func (v *vector) addUnsent(pieces []protocol.Piece, sent int) {
+	for i := 0; i < len(pieces) && v.n < maxVec; i++ {
 		p := pieces[i].Bytes
-		if len(p) <= sent {
-			sent -= len(p)
-			continue
-		}
-		if n == maxVec {
-			break
-		}
-		vec[n].Base = &p[sent]
-		vec[n].SetLen(len(p) - sent)
-		sent = 0
-		n++
+		skip := min(sent, len(p))
+		v.add(p[skip:])
+		sent -= skip
 	}
-	return vec, n
 }
 
-// receiveVec reads once into pieces, two at most, and returns whether it has filled
-// them.
+// receiveVec reads once into pieces, and returns whether it has filled them.
 func receiveVec(fd int, pieces [][]byte) (n int, full bool, err error) {
-	var vec [2]syscall.Iovec
-	count, room := 0, 0
+	var v vector
 	for _, p := range pieces {
-		if len(p) > 0 {
-			vec[count].Base = &p[0]
-			vec[count].SetLen(len(p))
-			room += len(p)
-			count++
-		}
+		v.add(p)
 	}
-	r, _, errno := syscall.Syscall(syscall.SYS_READV, uintptr(fd), uintptr(unsafe.Pointer(&vec[0])), uintptr(count))
-	runtime.KeepAlive(pieces)
-	if errno != 0 {
-		return 0, false, errno
-	}
-	return int(r), int(r) == room, nil
+	n, err = v.transfer(syscall.SYS_READV, fd)
+	return n, n == v.size, err
 }
 
 // isReset returns whether the other side refuses what was sent to it, as one does

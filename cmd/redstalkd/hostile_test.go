@@ -178,6 +178,40 @@ func attackHalfClosed(t *testing.T, p *process, addr string, good *client) {
 	good.ask("delete 1\r\n", "DELETED") // was given back
 }
 
+// TestHostileBodies: memory follows what clients have sent of bodies, and not what they
+// have announced; nothing is left of clients that go away in the middle.
+func TestHostileBodies(t *testing.T) {
+	const clients, sent = 64, 512 << 10
+	p, addr := serve(t, "-p0", "-z", "1073741824")
+	good := dial(t, addr)
+	good.alive()
+	before := p.usage(t)
+	var all []*client
+	for range clients {
+		c := dial(t, addr)
+		c.send("put 0 0 60 1073741824\r\nabc")
+		all = append(all, c)
+	}
+	good.alive()
+	if now := p.usage(t); now.rss > before.rss+clients*128 { // KiB
+		t.Errorf("memory has grown from %d to %d KiB before anything was sent", before.rss, now.rss)
+	}
+	for _, c := range all {
+		c.send(strings.Repeat("x", sent))
+	}
+	for range 100 {
+		good.alive()
+	}
+	if now := p.usage(t); now.rss > before.rss+4*clients*sent>>10 {
+		t.Errorf("memory has grown from %d to %d KiB for %d KiB", before.rss, now.rss, clients*sent>>10)
+	}
+	for _, c := range all {
+		c.conn.Close()
+	}
+	p.awaitFiles(t, before.files+4)
+	good.ask("put 0 0 60 3\r\nabc\r\nreserve\r\ndelete 1\r\n", "INSERTED 1", "RESERVED 1 3", "abc", "DELETED")
+}
+
 // TestFlood has more connections come than the process has descriptors.
 func TestFlood(t *testing.T) {
 	for flag, message := range map[string]string{
