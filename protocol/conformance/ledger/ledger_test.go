@@ -40,9 +40,10 @@ func (l *liar) Do(batches ...*storage.Batch) {
 	}
 }
 
-// honestly carries out an operation as it should be.
+// honestly carries out an operation as it should be. It may be called twice for one.
 func honestly(s storage.Store, op *storage.Op) {
 	ops := []storage.Op{*op}
+	op.Buffer.Retain()
 	storage.DoWait(s, ops)
 	op.Answer = ops[0].Answer
 }
