@@ -34,7 +34,7 @@ run: build ## build and serve on 127.0.0.1:11300; STORE=redis://127.0.0.1:6379/0
 # Most packages wait more than they compute, so several are tested at a time.
 test: deps ## run all tests, installing what they need
 	$(GO) vet ./...
-	$(GO) test -race -p 4 -parallel 6 -timeout 15m ./...
+	$(GO) test -race -p 6 -parallel 6 -timeout 15m ./...
 
 test-long: deps ## run those tests at more length that play at random
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestMemory|TestJournal|TestPowerCut)$$' ./storage/embedded -args -histories 40 -walks 20 -large-segments 4
@@ -43,6 +43,7 @@ test-long: deps ## run those tests at more length that play at random
 	$(GO) test -race -count=1 -timeout 15m -run '^TestPowerCut$$' ./storage/embedded/wal -args -histories 40
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestSuite|TestSuiteInPartitions|TestSuiteOnCluster|TestSuiteBySentinels)$$' ./storage/redis -args -histories 25
 	$(GO) test -race -count=1 -timeout 15m -run '^TestAgainstItself$$' ./protocol/conformance/differ -args -plain 6000 -timed 600
+	$(GO) test -race -count=1 -timeout 15m -run '^(TestLateness|TestDueAtTheLimit|TestWaitsThatEndWhenDue)$$' ./cmd/redstalkd -args -rare 5
 	$(GO) test -race -count=1 -timeout 15m -run '^TestCrash' ./cmd/redstalkd -args -crash-rounds 10
 	$(GO) test -race -count=1 -timeout 30m -run '^TestDiffer' ./cmd/redstalkd -args -differ-commands 10000
 	$(GO) test -race -count=1 -timeout 30m -run '^TestChaos$$' ./cmd/redstalkd -args -ha-long -chaos-rounds 3

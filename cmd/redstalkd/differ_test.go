@@ -35,7 +35,7 @@ func TestDiffer(t *testing.T) {
 			Subject: func(flags ...string) (differ.Server, error) {
 				return startSubject(append(store(), flags...))
 			},
-			Plain: *differCommands, Timed: 125 + *differCommands/16,
+			Plain: *differCommands, Timed: 60 + *differCommands/14,
 		}).Coverage.Missing()
 		if *differCommands >= allCovered && len(missing) > 0 {
 			t.Errorf("never seen: %q", missing)
@@ -58,7 +58,7 @@ func TestDifferOnTwoInstances(t *testing.T) {
 		Subject: func(flags ...string) (differ.Server, error) {
 			return startFront(2, append(store(), flags...))
 		},
-		Plain: *differCommands, Timed: 125 + *differCommands/16,
+		Plain: *differCommands / 2, Timed: 30 + *differCommands/14,
 		Lag: othersLag, Parallel: 6, Crowd: 12,
 	})
 }
@@ -73,7 +73,7 @@ func TestDifferInPartitions(t *testing.T) {
 // TestDifferOnCluster: the same on three nodes of a cluster.
 func TestDifferOnCluster(t *testing.T) {
 	t.Parallel() // it waits more than it computes
-	compareSpread(t, *differCommands, redistest.StartCluster(t, 3, 0).URL())
+	compareSpread(t, *differCommands/2, redistest.StartCluster(t, 3, 0).URL())
 }
 
 // compareSpread is for a store with partitions, where the order of list-tubes is
@@ -91,7 +91,7 @@ func compareSpread(t *testing.T, commands int, url string, more ...string) {
 			s, err := startSubject(slices.Concat(store(), more, flags))
 			return withSortedLists(s), err
 		},
-		Plain: commands, Timed: 60 + commands/18,
+		Plain: commands, Timed: 30 + commands/14,
 		Crowd: 12,
 	})
 }

@@ -99,29 +99,35 @@ func (tr *trouble) end(proxy *redistest.Proxy) {
 // patient.
 func TestFaultDoor(t *testing.T) {
 	t.Parallel()
-	proxy := redistest.NewProxy(t, redistest.Start(t))
-	limit := busy.Times(doorTimeout)
-	_, hasty := serve(t, "-p0", "--store", proxy.URL(), "--store-timeout", limit.String())
-	_, patient := serve(t, "-p0", "--store", proxy.URL(), "--store-timeout", patience.String())
-	refused, heldUp, worker := dial(t, hasty), dial(t, patient), dial(t, hasty)
-	for _, tr := range troubles {
-		goesOn := t.Run(tr.name, func(t *testing.T) {
-			for _, c := range []*client{refused, heldUp, worker} {
-				c.t = t
-				c.conn.SetDeadline(time.Now().Add(patience))
-			}
-			worker.send("reserve\r\n")
-			refused.awaitFigure("stats", "current-waiting", "1")
-			tr.long(proxy, refused, limit)
-			tr.short(proxy, heldUp)
-			seen := worker.drain()
-			if seen["short-"+tr.name] != 1 || seen["long-"+tr.name] > 1 || len(seen) > 2 {
-				t.Errorf("these jobs were there: %v", seen)
-			}
+	redis := redistest.Start(t)
+	for i, tr := range troubles {
+		t.Run(tr.name, func(t *testing.T) {
+			t.Parallel()
+			tr.play(t, redis, fmt.Sprint("trouble", i))
 		})
-		if !goesOn {
-			return // replies may be outstanding
-		}
+	}
+}
+
+// play has Redis fail in this way for two instances of a namespace.
+func (tr *trouble) play(t *testing.T, redis *redistest.Server, namespace string) {
+	proxy := redistest.NewProxy(t, redis)
+	limit := busy.Times(doorTimeout)
+	instance := func(timeout time.Duration) (addr string) {
+		_, addr = serve(t, "-p0", "--store", proxy.URL(), "--namespace", namespace, "--store-timeout", timeout.String())
+		return addr
+	}
+	hasty, patient := instance(limit), instance(patience)
+	refused, heldUp, worker := dial(t, hasty), dial(t, patient), dial(t, hasty)
+	for _, c := range []*client{refused, heldUp, worker} {
+		c.conn.SetDeadline(time.Now().Add(patience))
+	}
+	worker.send("reserve\r\n")
+	refused.awaitFigure("stats", "current-waiting", "1")
+	tr.long(proxy, refused, limit)
+	tr.short(proxy, heldUp)
+	seen := worker.drain()
+	if seen["short-"+tr.name] != 1 || seen["long-"+tr.name] > 1 || len(seen) > 2 {
+		t.Errorf("these jobs were there: %v", seen)
 	}
 }
 

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"sync/atomic"
 	"testing"
 
 	"redstalk/storage/redis/redistest"
 )
+
+// rare is for tests that look for what does not happen every time.
+var rare = flag.Int("rare", 1, "how many times as often as in make test is tried what may go wrong once in a while")
 
 // onEngines runs a test with each engine. store returns the arguments for a
 // store of its own, empty, at every call.

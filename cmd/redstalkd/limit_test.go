@@ -12,7 +12,7 @@ import (
 // reserve-with-timeout 1 that it sends after that, every time.
 func TestDueAtTheLimit(t *testing.T) {
 	t.Parallel()
-	const clients = 250
+	clients := 50 * *rare
 	onEngines(t, func(t *testing.T, store func() []string) {
 		_, addr := serve(t, append(store(), "-p0")...)
 		var all sync.WaitGroup

@@ -13,11 +13,11 @@ import (
 	"redstalk/storage/redis/redistest"
 )
 
-// TestKilledOnRedis kills the program with ten thousand jobs in Redis and
+// TestKilledOnRedis kills the program with three thousand jobs in Redis and
 // starts it again: all are there, in their states, and what was reserved is
 // ready again.
 func TestKilledOnRedis(t *testing.T) {
-	const n = 10_000
+	const n = 3_000
 	redis := redistest.Start(t)
 	args := []string{"-p0", "--store", redis.URL(), "--namespace", "killed"}
 	p, addr := serve(t, args...)

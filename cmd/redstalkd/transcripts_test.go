@@ -34,7 +34,7 @@ func TestTranscripts(t *testing.T) {
 // TestWaitsThatEndWhenDue plays some transcripts many times, as it was chance on
 // which side of its end a wait was answered.
 func TestWaitsThatEndWhenDue(t *testing.T) {
-	const times = 20
+	times := 4 * *rare
 	var some []*dialogue.Transcript
 	for _, name := range []string{"wait-ends-when-due", "wait-ends-with-ttr"} {
 		tr, err := dialogue.LoadFile("../../testdata/transcripts/" + name + ".txt")
