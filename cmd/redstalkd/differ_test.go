@@ -25,6 +25,10 @@ var (
 // been seen.
 const allCovered = 50_000
 
+// atATime returns how many of the scripts that may be played at a time are, so that few
+// commands are not cut into as many scripts as all the same.
+func atATime(most int) int { return min(most, max(most/3, *differCommands/800)) }
+
 // TestDiffer plays random scripts on the program, with each engine, and on the
 // true beanstalkd, and compares every reply.
 func TestDiffer(t *testing.T) {
@@ -36,6 +40,7 @@ func TestDiffer(t *testing.T) {
 				return startSubject(append(store(), flags...))
 			},
 			Plain: *differCommands, Timed: 60 + *differCommands/14,
+			Parallel: atATime(3), Crowd: atATime(24),
 		}).Coverage.Missing()
 		if *differCommands >= allCovered && len(missing) > 0 {
 			t.Errorf("never seen: %q", missing)
@@ -59,7 +64,7 @@ func TestDifferOnTwoInstances(t *testing.T) {
 			return startFront(2, append(store(), flags...))
 		},
 		Plain: *differCommands / 2, Timed: 30 + *differCommands/14,
-		Lag: othersLag, Parallel: 6, Crowd: 12,
+		Lag: othersLag, Parallel: atATime(6), Crowd: atATime(12),
 	})
 }
 
@@ -92,7 +97,7 @@ func compareSpread(t *testing.T, commands int, url string, more ...string) {
 			return withSortedLists(s), err
 		},
 		Plain: commands, Timed: 30 + commands/14,
-		Crowd: 12,
+		Parallel: atATime(3), Crowd: atATime(12),
 	})
 }
 

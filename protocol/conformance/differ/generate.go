@@ -1,6 +1,7 @@
 package differ
 
 import (
+	"encoding/binary"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -222,20 +223,28 @@ func (g *generator) bytes(n int) string {
 	b := make([]byte, n)
 	switch sort := g.IntN(4); sort {
 	case 0:
-		for i := range b {
-			b[i] = byte(g.IntN(256))
-		}
+		g.fill(b)
 	case 1:
 		text := pick(g, "\r\n", "\r\nreserve\r\n", "\x00", "\r", "delete 1\r\nput 0 0 1 1\r\n")
 		for i := range b {
 			b[i] = text[i%len(text)]
 		}
 	default:
+		g.fill(b)
 		for i := range b {
-			b[i] = byte('a' + g.IntN(26))
+			b[i] = 'a' + b[i]%26
 		}
 	}
 	return string(b)
+}
+
+// fill makes all bytes of b random.
+func (g *generator) fill(b []byte) {
+	for len(b) > 0 {
+		var eight [8]byte
+		binary.LittleEndian.PutUint64(eight[:], g.Uint64())
+		b = b[copy(b, eight[:]):]
+	}
 }
 
 var tubeNames = []string{"t", "u", "v", "w", "default", "-t", "a/b;c.d$e_f(g)+h", "1", strings.Repeat("n", 200), strings.Repeat("n", 201)}
