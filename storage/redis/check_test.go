@@ -299,6 +299,7 @@ func TestCheckInSteps(t *testing.T) {
 // TestCheckManyTubes: what is wrong among many tubes is found and put right; and whoever
 // wants to is told how far it is.
 func TestCheckManyTubes(t *testing.T) {
+	t.Parallel()
 	const tubes, others = 60_000, 2 * checkWork
 	redis := redistest.Start(t)
 	ctx, client, p := context.Background(), redis.Client(t), "redstalk:{0}:"

@@ -45,6 +45,7 @@ var fetchBreaks = map[string]func(p *redistest.Proxy){
 // were taken are read: the same jobs come with the same bodies, and no others are
 // reserved.
 func TestFetchedOnce(t *testing.T) {
+	t.Parallel()
 	for name, brk := range fetchBreaks {
 		for _, partitions := range []int{1, 2} {
 			t.Run(name, func(t *testing.T) {

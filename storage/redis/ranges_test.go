@@ -158,6 +158,7 @@ func TestReadyRangesPastLostRecord(t *testing.T) {
 // TestReadyRangesTakenOnce: who asks again for what was taken, as the answer was lost, is
 // told of the same jobs.
 func TestReadyRangesTakenOnce(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"redstalk", "with,a;comma", "cacheless!"} {
 		t.Run(name, func(t *testing.T) {
 			server := redistest.Start(t)
@@ -235,6 +236,7 @@ func TestRepairRanges(t *testing.T) {
 // TestCheckManyRanges: ranges are looked at in parts, and if there are more members than
 // a script should look at, they are counted in parts, too.
 func TestCheckManyRanges(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t)
 	ctx, client, p := context.Background(), redis.Client(t), "redstalk:{0}:"
 	s := openAt(t, redis.URL(), patient)

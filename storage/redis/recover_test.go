@@ -122,6 +122,7 @@ func isAnswer(piece []byte) bool {
 // TestBrokenOnce breaks the connection at every moment of every operation:
 // each is carried out, once, and answered as if nothing had been.
 func TestBrokenOnce(t *testing.T) {
+	t.Parallel()
 	for name, brk := range breaks {
 		t.Run(name, func(t *testing.T) {
 			proxy := redistest.NewProxy(t, redistest.Start(t))

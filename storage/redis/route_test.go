@@ -215,6 +215,7 @@ func TestManySearches(t *testing.T) {
 // connections put into tubes of many partitions and take from several: every
 // put that was acknowledged is there once, and nothing stays reserved.
 func TestBrokenInPartitions(t *testing.T) {
+	t.Parallel()
 	proxy := redistest.NewProxy(t, redistest.Start(t))
 	s, names := openInParts(t, proxy.URL(), deaf{}), tubesApart(clusterPartitions)
 	const workers, each = 8, 30

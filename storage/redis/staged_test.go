@@ -103,6 +103,7 @@ func TestPastLua(t *testing.T) {
 // TestStagedOnce breaks the connection at every moment of a put whose record is staged,
 // and of a take that reads it: each is carried out once, and nothing is left over.
 func TestStagedOnce(t *testing.T) {
+	t.Parallel()
 	for name, brk := range breaks {
 		for _, partitions := range []int{1, 2} {
 			t.Run(name, func(t *testing.T) {

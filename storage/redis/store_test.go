@@ -93,6 +93,7 @@ func (e *engines) check(t *testing.T) {
 // TestSuiteOfLargeJobs is the suite with large jobs: all of them, or those with a body of
 // some bytes, beside others.
 func TestSuiteOfLargeJobs(t *testing.T) {
+	t.Parallel()
 	for name, from := range map[string]int{"all": 1, "some": nameAt + len("default") + 6} {
 		t.Run(name, func(t *testing.T) {
 			e := &engines{url: redistest.Start(t).URL(), partitions: 1, brief: 2, largeFrom: from}
@@ -116,6 +117,7 @@ var suitePartitions = flag.Int("suite-partitions", 4, "partitions in the suite")
 
 // TestSuiteInPartitions is the suite on a single server with partitions.
 func TestSuiteInPartitions(t *testing.T) {
+	t.Parallel()
 	e := &engines{url: redistest.Start(t).URL(), partitions: *suitePartitions}
 	storetest.Run(t, e.fresh)
 	e.check(t)
