@@ -119,7 +119,7 @@ func (tr *trouble) play(t *testing.T, redis *redistest.Server, namespace string)
 	hasty, patient := instance(limit), instance(patience)
 	refused, heldUp, worker := dial(t, hasty), dial(t, patient), dial(t, hasty)
 	for _, c := range []*client{refused, heldUp, worker} {
-		c.conn.SetDeadline(time.Now().Add(patience))
+		c.conn.SetDeadline(time.Now().Add(patience + 10*limit))
 	}
 	worker.send("reserve\r\n")
 	refused.awaitFigure("stats", "current-waiting", "1")

@@ -19,14 +19,18 @@ import (
 // TestSuiteOnCluster is the suite on three primaries with a replica each.
 func TestSuiteOnCluster(t *testing.T) {
 	t.Parallel()
-	e := &engines{url: redistest.StartCluster(t, 3, 1).URL(), partitions: *suitePartitions, brief: 4}
+	redis := redistest.StartCluster(t, 3, 1)
+	redis.NeverFailOver(t)
+	e := &engines{url: redis.URL(), partitions: *suitePartitions, brief: 4}
 	e.runOfAllSizes(t)
 }
 
 // TestSuiteBySentinels is the suite on a primary that sentinels name.
 func TestSuiteBySentinels(t *testing.T) {
 	t.Parallel()
-	e := &engines{url: redistest.StartSentinels(t, 1).URL(), partitions: 1, brief: 8}
+	redis := redistest.StartSentinels(t, 1)
+	redis.NeverFailOver(t)
+	e := &engines{url: redis.URL(), partitions: 1, brief: 8}
 	e.runOfAllSizes(t)
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"redstalk/protocol/conformance/busy"
 	"redstalk/storage"
 	"redstalk/storage/redis/redistest"
 	"redstalk/tube"
@@ -243,12 +244,16 @@ func TestBrokenInPartitions(t *testing.T) {
 		all.Wait()
 		close(broken)
 	}()
-	for n := 0; ; n++ {
+	pause := busy.Times(5 * time.Millisecond) // or none would ever get through
+	for n := 1; ; n++ {
+		if n%20 == 0 {
+			pause = busy.Times(5 * time.Millisecond)
+		}
 		select {
 		case <-broken:
 			checkAll(t, s, workers*each, names)
 			return
-		case <-time.After(5 * time.Millisecond):
+		case <-time.After(pause):
 			proxy.Judge(once(redistest.Last, 2, isCall), once(redistest.Cut, 3, isAnswer))
 			if n%4 == 0 {
 				proxy.Break()

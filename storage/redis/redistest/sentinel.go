@@ -56,6 +56,19 @@ func startSentinels(tb testing.TB, on terms, replicas int, args ...string) *Sent
 	return s
 }
 
+// NeverFailOver has the sentinels take no server for dead that does not answer, for
+// tests in which none dies, on machines that may keep one waiting.
+func (s *Sentinels) NeverFailOver(tb testing.TB) {
+	tb.Helper()
+	for _, its := range s.Sentinels {
+		client := its.sentinelClient()
+		if err := client.Set(context.Background(), MasterName, "down-after-milliseconds", "600000").Err(); err != nil {
+			tb.Fatal(err)
+		}
+		client.Close()
+	}
+}
+
 // agree returns whether all sentinels are there, and name the same primary and
 // as many replicas as there are.
 func (s *Sentinels) agree(ctx context.Context) bool {
