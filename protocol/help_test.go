@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -36,6 +37,10 @@ func show(c *Command) string {
 		return fmt.Sprintf("kick %d", c.Bound)
 	case ReserveWithTimeout:
 		return fmt.Sprintf("reserve-with-timeout %d", c.Timeout)
+	case ReserveBatch:
+		return fmt.Sprint("reserve-batch ", []uint32{c.Bound, c.Timeout})
+	case DeleteBatch:
+		return fmt.Sprint("delete-batch ", slices.Collect(IDs(c.List)))
 	case PauseTube:
 		return fmt.Sprintf("pause-tube %s %d", c.Name, c.Delay)
 	case Use, Watch, Ignore, StatsTube:
@@ -158,7 +163,7 @@ func commandsFrom(t testing.TB, input string, src io.Reader, maxBody int, l *len
 				t.Fatalf("more commands than bytes from %q", input)
 			}
 		}
-		if r.state == inLine && r.Buffered() >= MaxLine {
+		if _, most := r.line(); r.state == inLine && r.Buffered() >= most {
 			t.Fatalf("%d bytes left in line state", r.Buffered())
 		}
 		if len(r.buf) > maxBuffer || cap(r.body) > max(maxBuffer, 2*len(input)) {

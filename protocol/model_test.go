@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/big"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -18,7 +19,7 @@ func model(input string, maxBody uint64) (got []string) {
 		}
 		input = rest
 		m := &modelLine{}
-		if len(line)+2 > MaxLine || strings.ContainsAny(line, "\r\x00") {
+		if len(line)+2 > modelMaxLine(line) || strings.ContainsAny(line, "\r\x00") {
 			m.verb, m.fault = "unknown", "BAD_FORMAT"
 		} else {
 			m.read(line)
@@ -44,6 +45,14 @@ func model(input string, maxBody uint64) (got []string) {
 		}
 		got = append(got, m.show())
 	}
+}
+
+// modelMaxLine returns how long such a line may be.
+func modelMaxLine(line string) int {
+	if strings.HasPrefix(line, "delete-batch ") {
+		return 16384
+	}
+	return 224
 }
 
 type modelLine struct {
@@ -83,7 +92,7 @@ var (
 func (m *modelLine) read(line string) {
 	for _, w := range strings.Split(matchOrder, ", ") {
 		args, found := strings.CutPrefix(line, strings.ReplaceAll(w, "_", " "))
-		if !found {
+		if !found || args != "" && slices.Contains([]string{"drain", "undrain", "capabilities"}, w) {
 			continue
 		}
 		m.verb = strings.TrimSuffix(w, "_")
@@ -100,6 +109,22 @@ func (m *modelLine) args(w, args string) bool {
 	switch w {
 	case "quit":
 		return true
+	case "reserve-batch_":
+		ok := m.numbers("D", args) || m.rest != "" && m.again() && m.numbers("DD", args) && m.n[1] <= 2147483647
+		if ok {
+			m.text = fmt.Sprint("reserve-batch ", append(m.n, 0)[:2])
+		}
+		return ok && 1 <= m.n[0] && m.n[0] <= 1000
+	case "delete-batch_":
+		for args += " "; strings.Trim(args, " ") != ""; {
+			id, rest, _ := strings.Cut(strings.TrimLeft(args, " "), " ")
+			if !m.numbers("Q", id) {
+				return false
+			}
+			args = rest
+		}
+		m.text += fmt.Sprint(" ", m.n)
+		return args == "" && 1 <= len(m.n) && len(m.n) <= 1000
 	case "use_", "watch_", "ignore_", "stats-tube_":
 		m.text += " " + args
 		return modelName.MatchString(args)
@@ -137,6 +162,12 @@ func (m *modelLine) args(w, args string) bool {
 	return ok && !(w == "reserve-with-timeout_" && m.n[0] > 2147483647)
 }
 
+// again makes m ready to read its numbers once more.
+func (m *modelLine) again() bool {
+	m.n, m.rest = nil, ""
+	return true
+}
+
 func (m *modelLine) numbers(shape, args string) bool {
 	for _, s := range strings.TrimSuffix(shape, "…") {
 		p := modelNumber.FindStringSubmatch(args)
@@ -162,6 +193,9 @@ func FuzzReader(f *testing.F) {
 		"put 0 0 1 1 \r\nput 0 0 1 4294967296\r\n",
 		"foo\rbar\r\nlist-tube-used\r\r\nuse a\x00b\r\nuse a\r\n",
 		strings.Repeat("a", 223) + "\r\nlist-tubes\r\n" + strings.Repeat("a\r", 300) + "\nquit now\r\n",
+		"reserve-batch 1000\r\nreserve-batch 5  10\r\nreserve-batch 0\r\nreserve-batch 1001\r\nreserve-batch 1 2 3\r\nreserve-batch 1 \r\n",
+		"delete-batch 1 22  333\r\ndelete-batch" + strings.Repeat(" 1", 1001) + "\r\ndelete-batch 1x\r\ndrain\r\ndrain 1\r\nundrain\r\ncapabilities\r\n",
+		"delete-batch " + strings.Repeat("1234567890123456 ", 900) + "7\r\ndelete-batch " + strings.Repeat("1234567890123456 ", 963) + "7\r\nstats\r\n",
 		"kick \t-1x\r\nkick +18446744073709551616\r\nreserve-with-timeout 2147483648\r\nreserve-with-timeout 0 x\r\n",
 		"pause-tube  -a 5\r\npause-tubea 5\r\npause-tube a 4294967295 \r\nstats-tube a-b\r\n",
 		"release 1  2   3\r\nbury 1 2\r\nkick-job 0001\r\nstatsx\r\npeek-ready\r\nwatch a b\r\nignore " + strings.Repeat("n", 201) + "\r\n",

@@ -1,12 +1,19 @@
 package protocol
 
-import "math"
+import (
+	"iter"
+	"math"
+)
 
-// MaxLine is the longest line that is read, in bytes, CRLF included.
+// MaxLine is the longest line of most verbs, in bytes, CRLF included. Spec.MaxLine has
+// that of the others.
 const MaxLine = 224
 
 // MaxName is the longest tube name, in bytes.
 const MaxName = 200
+
+// MaxBatch is how many jobs one command may name or ask for.
+const MaxBatch = 1000
 
 // MaxBody is the highest limit on bodies that a Reader takes, in bytes without
 // the CRLF: beanstalkd's cap for -z.
@@ -60,13 +67,16 @@ type Command struct {
 	Delay uint32 // seconds; put, release, and the length of pause-tube
 	TTR   uint32 // seconds, as sent: 0 stays 0 here
 
-	Timeout uint32 // seconds; reserve-with-timeout, at most 2^31-1
-	Bound   uint32 // kick: how many at most
+	Timeout uint32 // seconds; reserve-with-timeout and reserve-batch, at most 2^31-1
+	Bound   uint32 // kick, reserve-batch: how many at most
 
 	// Name is the tube's name, valid by [ValidName]. It is in memory of the
 	// Reader, which the next call of Next or Fill may overwrite: copy it to keep
 	// it longer. This holds for a verb with a name and a body, too.
 	Name []byte
+	// List is the ids of delete-batch as they were sent, 1 to [MaxBatch] of them:
+	// [IDs] reads it. It is valid for as long as Name is.
+	List []byte
 	// Body is the body without its CRLF. It is not nil even if it is empty. It
 	// belongs to the caller, who may keep it until it releases Buffer.
 	Body []byte
@@ -146,6 +156,45 @@ func parseBury(c *Command, args []byte) (ok bool) {
 func parseTimeout(c *Command, args []byte) (ok bool) {
 	c.Timeout, _, ok = u32(args)
 	return ok && c.Timeout <= math.MaxInt32
+}
+
+// parseReserveBatch reads COUNT [SECONDS], which must end the line.
+func parseReserveBatch(c *Command, args []byte) (ok bool) {
+	if c.Bound, args, ok = u32(args); !ok || c.Bound < 1 || c.Bound > MaxBatch {
+		return false
+	}
+	if len(args) == 0 {
+		return true
+	}
+	c.Timeout, args, ok = u32(args)
+	return ok && len(args) == 0 && c.Timeout <= math.MaxInt32
+}
+
+// parseDeleteBatch reads ids, which must end the line.
+func parseDeleteBatch(c *Command, args []byte) bool {
+	c.List = args
+	n := 0
+	for len(args) > 0 {
+		var ok bool
+		if _, args, ok = u64(args); !ok || len(args) > 0 && args[0] != ' ' {
+			return false
+		}
+		n++
+	}
+	return 1 <= n && n <= MaxBatch
+}
+
+// IDs are the ids in Command.List.
+func IDs(list []byte) iter.Seq[uint64] {
+	return func(yield func(uint64) bool) {
+		for len(list) > 0 {
+			id, rest, ok := u64(list)
+			if !ok || !yield(id) {
+				return
+			}
+			list = rest
+		}
+	}
 }
 
 // parseKick reads the bound of kick and keeps its low 32 bits, because

@@ -133,10 +133,10 @@ func (r *Reader) Next(c *Command) bool {
 	case inBigBody:
 		return r.dropBody(c)
 	}
-	window := r.buf[r.lo:min(r.hi, r.lo+MaxLine)]
+	window, most := r.line()
 	n, clean := lineEnd(window)
 	if n < 0 {
-		if len(window) < MaxLine {
+		if len(window) < most {
 			return false
 		}
 		r.state = inLongLine
@@ -153,6 +153,18 @@ func (r *Reader) Next(c *Command) bool {
 		return r.lineRead(c)
 	}
 	return true
+}
+
+// line returns what has arrived, up to the length that the next line may have, and that
+// length.
+func (r *Reader) line() (window []byte, most int) {
+	most = MaxLine
+	if r.Buffered() >= MaxLine {
+		if long := table[lookup(r.buf[r.lo:r.hi])].MaxLine; long > 0 {
+			most = long
+		}
+	}
+	return r.buf[r.lo:min(r.hi, r.lo+most)], most
 }
 
 // Begun is about a command whose line has arrived, but not all of its body. It

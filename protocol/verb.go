@@ -2,8 +2,9 @@ package protocol
 
 import "strings"
 
-// Verb is a command word. The constants stand in the order in which beanstalkd
-// tries the words against a line; the first prefix that fits wins.
+// Verb is a command word. The constants stand in the order in which the words are
+// tried against a line; the first prefix that fits wins. It is beanstalkd's order,
+// with the words that beanstalkd does not know where they hide none of its own.
 type Verb uint8
 
 const (
@@ -15,8 +16,10 @@ const (
 	PeekBuried
 	ReserveWithTimeout
 	ReserveJob
+	ReserveBatch
 	Reserve
 	Delete
+	DeleteBatch
 	Release
 	Bury
 	Kick
@@ -33,6 +36,9 @@ const (
 	ListTubes
 	Quit
 	PauseTube
+	Drain
+	Undrain
+	Capabilities
 
 	// NumVerbs is the size of an array indexed by Verb, Unknown included.
 	NumVerbs
@@ -46,9 +52,15 @@ type Spec struct {
 	// Exact says that nothing may follow the prefix. If something does, the
 	// line is BAD_FORMAT, not UNKNOWN_COMMAND, and no further word is tried.
 	Exact bool
+	// Ours says that beanstalkd does not know the word. If it is Exact, too, a line of
+	// which it is only the beginning is another, unknown word.
+	Ours bool
 	// Body says that a body follows the line. parse sets Command.size to its
 	// length.
 	Body bool
+	// MaxLine is the longest line of the verb in bytes, CRLF included. If it is 0,
+	// that is the constant MaxLine.
+	MaxLine int
 	// Counter is the key of the stats page that counts the verb, "" if none.
 	Counter string
 
@@ -67,8 +79,10 @@ var table = [NumVerbs]Spec{
 	PeekBuried:         {Prefix: "peek-buried", Exact: true, Counter: "cmd-peek-buried"},
 	ReserveWithTimeout: {Prefix: "reserve-with-timeout ", Counter: "cmd-reserve-with-timeout", parse: parseTimeout},
 	ReserveJob:         {Prefix: "reserve-job ", parse: parseID},
+	ReserveBatch:       {Prefix: "reserve-batch ", Ours: true, parse: parseReserveBatch},
 	Reserve:            {Prefix: "reserve", Exact: true, Counter: "cmd-reserve"},
 	Delete:             {Prefix: "delete ", Counter: "cmd-delete", parse: parseID},
+	DeleteBatch:        {Prefix: "delete-batch ", Ours: true, MaxLine: 16 << 10, parse: parseDeleteBatch},
 	Release:            {Prefix: "release ", Counter: "cmd-release", parse: parseRelease},
 	Bury:               {Prefix: "bury ", Counter: "cmd-bury", parse: parseBury},
 	Kick:               {Prefix: "kick ", Counter: "cmd-kick", parse: parseKick},
@@ -85,6 +99,9 @@ var table = [NumVerbs]Spec{
 	ListTubes:          {Prefix: "list-tubes", Exact: true, Counter: "cmd-list-tubes"},
 	Quit:               {Prefix: "quit"},
 	PauseTube:          {Prefix: "pause-tube", Counter: "cmd-pause-tube", parse: parsePause},
+	Drain:              {Prefix: "drain", Ours: true, Exact: true},
+	Undrain:            {Prefix: "undrain", Ours: true, Exact: true},
+	Capabilities:       {Prefix: "capabilities", Ours: true, Exact: true},
 }
 
 // statVerbs is in the order of the stats page. That is neither the order of the
@@ -111,7 +128,11 @@ func lookup(line []byte) Verb {
 		return Unknown
 	}
 	for _, v := range byFirst[line[0]] {
-		if p := table[v].Prefix; len(line) >= len(p) && string(line[:len(p)]) == p {
+		s := &table[v]
+		if len(line) < len(s.Prefix) || string(line[:len(s.Prefix)]) != s.Prefix {
+			continue
+		}
+		if len(line) == len(s.Prefix) || !s.Ours || !s.Exact {
 			return v
 		}
 	}
@@ -128,7 +149,8 @@ func (v Verb) String() string {
 }
 
 // Counter is the key under which the stats page counts the verb ("cmd-put"),
-// "" for Unknown, reserve-job, kick-job and quit, which are not counted.
+// "" for Unknown and for what is not counted: reserve-job, kick-job, quit, and what
+// beanstalkd does not know.
 func (v Verb) Counter() string { return v.Spec().Counter }
 
 // Spec is the verb's row of the table, the zero Spec for Unknown.

@@ -1,14 +1,19 @@
 package protocol
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
 
-// The match order, as the reference (1.2) writes it: _ is the required space.
-const matchOrder = "put_, peek_, peek-ready, peek-delayed, peek-buried, reserve-with-timeout_, reserve-job_, reserve, delete_, release_, " +
-	"bury_, kick_, kick-job_, touch_, stats-job_, stats-tube_, stats, use_, watch_, ignore_, list-tubes-watched, " +
-	"list-tube-used, list-tubes, quit, pause-tube"
+// The match order, as the reference (1.2) writes it, with the words that beanstalkd
+// does not know: _ is the required space.
+const matchOrder = "put_, peek_, peek-ready, peek-delayed, peek-buried, reserve-with-timeout_, reserve-job_, reserve-batch_, reserve, " +
+	"delete_, delete-batch_, release_, bury_, kick_, kick-job_, touch_, stats-job_, stats-tube_, stats, use_, watch_, ignore_, list-tubes-watched, " +
+	"list-tube-used, list-tubes, quit, pause-tube, drain, undrain, capabilities"
+
+// ours are those that beanstalkd does not know.
+var ours = []string{"reserve-batch_", "delete-batch_", "drain", "undrain", "capabilities"}
 
 func TestTable(t *testing.T) {
 	words := strings.Split(matchOrder, ", ")
@@ -26,6 +31,9 @@ func TestTable(t *testing.T) {
 		if c := v.Counter(); c != "" && c != "cmd-"+v.String() {
 			t.Errorf("%v is counted as %q", v, c)
 		}
+		if v.Spec().Ours != slices.Contains(ours, w) {
+			t.Errorf("%v is ours: %v", v, v.Spec().Ours)
+		}
 		if v.Spec().Exact && v.Spec().parse != nil {
 			t.Errorf("%v takes arguments and does not", v)
 		}
@@ -42,7 +50,8 @@ func TestTable(t *testing.T) {
 func TestLookup(t *testing.T) {
 	slow := func(line string) Verb {
 		for v := Unknown + 1; v < NumVerbs; v++ {
-			if strings.HasPrefix(line, table[v].Prefix) {
+			s := &table[v]
+			if strings.HasPrefix(line, s.Prefix) && (line == s.Prefix || !s.Ours || !s.Exact) {
 				return v
 			}
 		}

@@ -214,6 +214,19 @@ func (w *Writer) Buried() { w.word("BURIED") }
 // destination does once; if users is nil, never.
 func (w *Writer) Reserved(id uint64, body []byte, users Releaser) { w.job("RESERVED", id, body, users) }
 
+// ReservedBatch answers reserve-batch: "RESERVED_BATCH n"; then n times Reserved.
+func (w *Writer) ReservedBatch(n int) { w.number("RESERVED_BATCH", uint64(n)) }
+
+// DeletedBatch answers delete-batch: "DELETED_BATCH deleted missing", missing being how
+// many of the ids were NOT_FOUND.
+func (w *Writer) DeletedBatch(deleted, missing int) {
+	w.number("DELETED_BATCH", uint64(deleted))
+	w.buf = w.buf[:len(w.buf)-len(crlf)]
+	w.buf = append(w.buf, ' ')
+	w.buf = strconv.AppendUint(w.buf, uint64(missing), 10)
+	w.buf = append(w.buf, '\r', '\n')
+}
+
 // Found answers the peek commands: "FOUND id n", body. For body and users see
 // Reserved.
 func (w *Writer) Found(id uint64, body []byte, users Releaser) { w.job("FOUND", id, body, users) }
@@ -262,8 +275,11 @@ func (w *Writer) TimedOut() { w.word("TIMED_OUT") }
 // about to run out.
 func (w *Writer) DeadlineSoon() { w.word("DEADLINE_SOON") }
 
-// Draining answers put when the server takes no new jobs.
+// Draining answers drain, and put when the server takes no new jobs.
 func (w *Writer) Draining() { w.word("DRAINING") }
+
+// NotDraining answers undrain.
+func (w *Writer) NotDraining() { w.word("NOT_DRAINING") }
 
 // BadFormat answers a line that is malformed.
 func (w *Writer) BadFormat() { w.word("BAD_FORMAT") }

@@ -22,6 +22,9 @@ func (s *session) answer() (more bool, err error) {
 			return true, nil
 		case s.mustWait(r):
 			return true, s.startWaiting(r)
+		case s.wantsMore(r):
+			s.takeMore(r)
+			return true, nil
 		}
 		s.next++
 		s.reply(r)
@@ -49,7 +52,7 @@ func (s *session) respond(r *request) {
 	case r.word != nil:
 		r.word(s)
 		return
-	case r.op < 0:
+	case r.op < 0, hasSeveralOps(r.verb):
 		handlers[r.verb].answer(s, r, nil)
 		return
 	}

@@ -6,6 +6,8 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -32,6 +34,7 @@ func FuzzConnection(f *testing.F) {
 		"use t\r\nwatch t\r\nignore default\r\nignore t\r\nlist-tubes-watched\r\nput 0 9 0 0\r\n\r\nkick 5\r\npeek-ready\r\nreserve-job 1\r\n",
 		"put 0 0 1 99\r\nbody\r\nput 0 0 1 1\r\nxx\r\nput x\r\n\x00\r\nstats\r\nstats-job 1\r\nstats-tube t\r\n",
 		"put 0 0 60 1\r\nx\r\nreserve\r\nbury 1 0\r\npeek-buried\r\nkick-job 1\r\nreserve-job 1\r\ntouch 1\r\nrelease 1 0 1\r\npeek-delayed\r\nquit\r\nstats\r\n",
+		"put 0 0 60 1\r\nx\r\nput 0 0 60 1\r\nx\r\nreserve-batch 3\r\ndelete-batch 1 2 3\r\nreserve-batch 2 1\r\ndrain\r\nundrain\r\ncapabilities\r\n",
 		"reserve\r\nreserve\r\nput 0 0 60 1\r\nx\r\n",
 		"pause-tube default 1\r\nlist-tubes\r\npeek 1\r\nput 0 0 4294967295 4294967295\r\nx",
 	} {
@@ -142,6 +145,13 @@ func countReplies(t *testing.T, text []byte) (n int) {
 				t.Fatalf("%q is followed by %q", line, rest)
 			}
 			rest = rest[size+2:]
+		}
+		if k, is := strings.CutPrefix(string(line), "RESERVED_BATCH "); is { // these many belong to it
+			jobs, err := strconv.Atoi(k)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n -= jobs
 		}
 		text = rest
 	}

@@ -17,6 +17,10 @@ const (
 	// together.
 	maxBurst = 64
 
+	// maxBurstOps bounds the operations of such a burst. The last command may have
+	// any number.
+	maxBurstOps = 4 * maxBurst
+
 	// maxBurstBytes bounds the bodies in such a burst; one body may be larger.
 	maxBurstBytes = 1 << 20
 
@@ -36,7 +40,10 @@ type request struct {
 	counted  bool
 	producer bool           // makes the connection one
 	waits    bool           // a reserve that waits if there is no job
-	op       int            // index in batch.Ops, -1 if it needs none
+	op       int            // index in batch.Ops of its first operation, -1 if it needs none
+	left     int            // of many: how many jobs are asked for, and have not been taken
+	answered int            // reserve-batch: how many jobs were taken
+	bytes    int            // reserve-batch: of their bodies
 	name     string         // of a tube
 	names    []string       // of tubes
 	watching int            // how many tubes are watched
@@ -89,15 +96,15 @@ func (s *session) collect() bool {
 	s.forget()
 	s.watched.returned()
 	s.requests, s.next, s.bytes, s.tubes = s.requests[:0], 0, 0, 0
-	s.blocking, s.waited = false, false
-	for len(s.requests) < maxBurst && s.bytes < maxBurstBytes && s.tubes < maxBurstTubes && !s.quit {
+	s.blocking, s.waited, s.alone = false, false, false
+	for len(s.requests) < maxBurst && s.bytes < maxBurstBytes && s.tubes < maxBurstTubes && len(s.batch.Ops) < maxBurstOps && !s.quit && !s.alone {
 		if !s.held && !s.in.Next(&s.command) {
 			break
 		}
 		if s.held = s.mustHold(s.command.Verb); s.held {
 			// The name is in the read buffer, into which more is read before the
 			// command is planned.
-			s.command.Name = slices.Clone(s.command.Name)
+			s.command.Name, s.command.List = slices.Clone(s.command.Name), slices.Clone(s.command.List)
 			break
 		}
 		s.plan(&s.command)
@@ -109,7 +116,7 @@ func (s *session) collect() bool {
 // before it: for a reserve that may have to wait, or because it would have to copy
 // a long list that is lent.
 func (s *session) mustHold(v protocol.Verb) bool {
-	return s.blocking && !isReserve(v) || v == protocol.Ignore && s.watched.lent && s.watched.many()
+	return s.blocking && (!isReserve(v) || v == protocol.ReserveBatch) || v == protocol.Ignore && s.watched.lent && s.watched.many()
 }
 
 // plan appends what is to be done for the command to the burst. Nothing of the

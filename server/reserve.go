@@ -11,14 +11,20 @@ import (
 // perhaps waiting, answered. package queue goes on from Waiter.Wait.
 
 func isReserve(v protocol.Verb) bool {
-	return v == protocol.Reserve || v == protocol.ReserveWithTimeout
+	return v == protocol.Reserve || v == protocol.ReserveWithTimeout || v == protocol.ReserveBatch
 }
 
 func planReserve(s *session, c *protocol.Command, r *request) {
-	r.timeout = storage.Forever
+	timeout := storage.Forever
 	if c.Verb == protocol.ReserveWithTimeout {
-		r.timeout = time.Duration(c.Timeout) * time.Second
+		timeout = time.Duration(c.Timeout) * time.Second
 	}
+	s.planTake(r, timeout)
+}
+
+// planTake plans to take a job, and to wait for one as long as that.
+func (s *session) planTake(r *request, timeout time.Duration) {
+	r.timeout = timeout
 	r.waits = r.timeout > 0 && !s.halfClosed
 	s.blocking = s.blocking || r.waits
 	s.tubes += s.watched.len()
@@ -107,12 +113,17 @@ func (s *session) endWaiting(answer storage.Answer) {
 
 // noJob answers a reserve that found no job and cannot wait (any more).
 func (s *session) noJob(r *request, a *storage.Answer) {
-	switch {
-	case a.Soon <= 0, r.waited && a.Soon <= r.timeout && !s.halfClosed:
+	if s.deadlineSoon(r, a) {
 		s.out.DeadlineSoon()
-	default:
+	} else {
 		s.out.TimedOut()
 	}
+}
+
+// deadlineSoon tells whether such a reserve is over because a deadline of this connection
+// is near.
+func (s *session) deadlineSoon(r *request, a *storage.Answer) bool {
+	return a.Soon <= 0 || r.waited && a.Soon <= r.timeout && !s.halfClosed
 }
 
 func answerReserved(s *session, _ *request, a *storage.Answer) {

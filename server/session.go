@@ -48,6 +48,7 @@ type session struct {
 	next     int  // of requests: the first without its reply
 	blocking bool // a request of this burst may have to wait
 	waited   bool // one had to, so that what was taken after it is out of date
+	alone    bool // the last request ends its burst
 	bytes    int  // of bodies in this burst
 	tubes    int  // that are named or looked in by this burst
 	heavy    bool // others should have their turn before the next burst

@@ -10,7 +10,8 @@ import (
 // handler is how a command is turned into an operation and its answer into a
 // reply. plan may set r.word when the reply does not depend on the store; a
 // nil plan needs nothing of it. answer is not called for an error, nor for an
-// answer that is NotFound.
+// answer that is NotFound, unless the command has several operations: then it is
+// called for all of them at once, with nil.
 type handler struct {
 	plan   func(s *session, c *protocol.Command, r *request)
 	answer func(s *session, r *request, a *storage.Answer)
@@ -44,6 +45,11 @@ func init() {
 		protocol.Stats:              {planStats, answerStats},
 		protocol.StatsJob:           {planStatsJob, answerStatsJob},
 		protocol.StatsTube:          {planStatsTube, answerStatsTube},
+		protocol.ReserveBatch:       {planReserveBatch, answerReservedBatch},
+		protocol.DeleteBatch:        {planDeleteBatch, answerDeletedBatch},
+		protocol.Drain:              {planDrain, word((*protocol.Writer).Draining)},
+		protocol.Undrain:            {planUndrain, word((*protocol.Writer).NotDraining)},
+		protocol.Capabilities:       {planNothing, answerCapabilities},
 		protocol.Quit:               {planQuit, func(*session, *request, *storage.Answer) {}},
 	}
 }
@@ -160,5 +166,17 @@ func planStatsJob(s *session, c *protocol.Command, r *request) {
 func planStatsTube(s *session, c *protocol.Command, r *request) {
 	s.do(r, storage.Op{Kind: storage.TubeStats, Tube: string(c.Name)})
 }
+
+func planDrain(s *session, _ *protocol.Command, _ *request) { s.queue.Drain() }
+
+func planUndrain(s *session, _ *protocol.Command, _ *request) { s.queue.Undrain() }
+
+func planNothing(*session, *protocol.Command, *request) {}
+
+// capabilities are what this server can beyond beanstalkd, by the words that its
+// clients may ask for.
+var capabilities = []string{"batch", "drain"}
+
+func answerCapabilities(s *session, _ *request, _ *storage.Answer) { s.list(capabilities) }
 
 func planQuit(s *session, _ *protocol.Command, _ *request) { s.quit = true }

@@ -34,8 +34,8 @@
 //
 // SIGTERM and SIGINT let connections finish what they have sent, for --grace
 // at most, give back what they hold, close the store and exit with 0; the
-// second such signal exits at once, with 1. SIGUSR1 begins draining. Exit
-// codes are beanstalkd's where it has one:
+// second such signal exits at once, with 1. SIGUSR1 begins draining, SIGUSR2
+// ends it. Exit codes are beanstalkd's where it has one:
 //
 //	0    asked to end, and ended; also -h and -v
 //	1    everything that has no code of its own: the store cannot be opened or closed

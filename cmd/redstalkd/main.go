@@ -23,7 +23,7 @@ func main() {
 	makeRoom(os.LookupEnv)
 	signal.Ignore(syscall.SIGPIPE)
 	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGUSR1)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGUSR1, syscall.SIGUSR2)
 	m := Main{LookupEnv: os.LookupEnv, Signals: signals}
 	code := m.Run(context.Background(), os.Args[1:], os.Stdout, os.Stderr)
 	runtime.KeepAlive(ballast)
@@ -53,7 +53,7 @@ type Main struct {
 	// LookupEnv is the environment, as os.LookupEnv.
 	LookupEnv func(name string) (value string, found bool)
 
-	// Signals brings SIGUSR1, SIGTERM and SIGINT.
+	// Signals brings SIGUSR1, SIGUSR2, SIGTERM and SIGINT.
 	Signals <-chan os.Signal
 
 	// Ready, if not nil, is called once when connections are being served.
@@ -97,7 +97,7 @@ func (m *Main) run(ctx context.Context, args []string, stdout, stderr io.Writer,
 	s.engine.log, s.engine.logging = newLog(log.Writer, s), log
 	p := &program{
 		settings: s, log: s.engine.log, env: env, signals: m.Signals,
-		ready: m.Ready, open: m.open, drain: make(chan struct{}), storeLimit: m.storeLimit,
+		ready: m.Ready, open: m.open, drain: drainSwitch{turned: make(chan struct{}, 1)}, storeLimit: m.storeLimit,
 	}
 	if p.ready == nil {
 		p.ready = func(net.Addr) {}

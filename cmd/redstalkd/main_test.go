@@ -189,6 +189,9 @@ func TestDrain(t *testing.T) {
 	p.signal(t, syscall.SIGUSR1)
 	c.ask("reserve\r\n", "RESERVED 1 1", "a")
 	c.ask("delete 1\r\n", "DELETED")
+	p.signal(t, syscall.SIGUSR2)
+	p.stderr.await(t, "msg=.not draining")
+	c.ask("put 0 0 9 1\r\nb\r\n", "INSERTED 2")
 }
 
 // Loops do not take threads from the rest of the program, unless it is said how

@@ -7,7 +7,7 @@ import (
 	"math"
 	"net"
 	"os"
-	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -27,7 +27,7 @@ type program struct {
 	signals <-chan os.Signal
 	ready   func(net.Addr)
 	open    func(context.Context, engine) (storage.Store, error)
-	drain   chan struct{} // closed by the first SIGUSR1
+	drain   drainSwitch
 
 	// storeLimit bounds how long the end waits for the store, after the grace
 	// period of connections is over.
@@ -40,7 +40,6 @@ func (p *program) run(ctx context.Context) error {
 	defer stop()
 	ended := make(chan error, 1)
 	go func() { ended <- p.serve(ctx) }()
-	var drain sync.Once
 	for {
 		select {
 		case err := <-ended:
@@ -48,7 +47,9 @@ func (p *program) run(ctx context.Context) error {
 		case sig := <-p.signals:
 			switch {
 			case sig == syscall.SIGUSR1:
-				drain.Do(func() { close(p.drain) })
+				p.drain.set(true)
+			case sig == syscall.SIGUSR2:
+				p.drain.set(false)
 			case ctx.Err() == nil:
 				p.log.Info("ending", "signal", sig)
 				stop()
@@ -149,13 +150,11 @@ func (p *program) serveStore(ctx context.Context, l net.Listener, store storage.
 	p.log.Info("serving", "addr", l.Addr(), "store", redact(p.engine.url))
 	p.ready(l.Addr())
 
-	err, drain := error(nil), p.drain
+	var err error
 	for running := true; running; {
 		select {
-		case <-drain:
-			q.Drain()
-			p.log.Info("draining: every put is refused from now on")
-			drain = nil
+		case <-p.drain.turned:
+			p.applyDrain(q)
 		case err = <-served:
 			err = failure(exitFailure, "accepting connections: %w", err)
 			running = false
@@ -164,6 +163,32 @@ func (p *program) serveStore(ctx context.Context, l net.Listener, store storage.
 		}
 	}
 	return errors.Join(err, p.end(s, q, store))
+}
+
+// applyDrain has puts refused, or not, as the last signal says.
+func (p *program) applyDrain(q *queue.Queue) {
+	if p.drain.on.Load() {
+		q.Drain()
+		p.log.Info("draining: every put is refused from now on")
+	} else {
+		q.Undrain()
+		p.log.Info("not draining: puts are accepted from now on")
+	}
+}
+
+// drainSwitch is what signals want of draining. It may be turned before there is a
+// queue.
+type drainSwitch struct {
+	on     atomic.Bool
+	turned chan struct{} // holds one when on was set since it was last read
+}
+
+func (d *drainSwitch) set(on bool) {
+	d.on.Store(on)
+	select {
+	case d.turned <- struct{}{}:
+	default:
+	}
 }
 
 // end stops the server, the queue and then the store. It gives up on a store that

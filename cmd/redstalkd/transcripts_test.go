@@ -16,8 +16,14 @@ const transcriptSlack = 400 * time.Millisecond
 
 // TestTranscripts plays every transcript, each recorded from or checked on the
 // true beanstalkd, on the program with each engine.
-func TestTranscripts(t *testing.T) {
-	all, err := dialogue.Load("../../testdata/transcripts")
+func TestTranscripts(t *testing.T) { playAll(t, "../../testdata/transcripts") }
+
+// TestExtensions does so with the transcripts of what beanstalkd does not know.
+func TestExtensions(t *testing.T) { playAll(t, "../../testdata/transcripts/extensions") }
+
+// playAll plays the transcripts of a folder on the program with each engine.
+func playAll(t *testing.T, folder string) {
+	all, err := dialogue.Load(folder)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -99,8 +99,11 @@ func (q *Queue) MaxJobSize() int { return q.config.MaxJobSize }
 // this queue gets the same one.
 func (q *Queue) NewHolder() tube.Holder { return tube.Holder(q.holders.Add(1)) }
 
-// Drain makes every later put be refused, for good.
+// Drain makes every later put be refused, until Undrain.
 func (q *Queue) Drain() { q.draining.Store(true) }
+
+// Undrain ends a Drain.
+func (q *Queue) Undrain() { q.draining.Store(false) }
 
 // Draining tells whether puts are refused.
 func (q *Queue) Draining() bool { return q.draining.Load() }
