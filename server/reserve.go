@@ -73,6 +73,9 @@ func (s *session) startWaiting(r *request) error {
 // the server ends. What the client sends meanwhile is read into the buffer, as far
 // as there is room, so that its end is noticed.
 func (s *session) stepWaiting() (more bool) {
+	if s.wire.Kept() > 0 || s.unread.Load() > 0 {
+		s.noteUnread()
+	}
 	answer, ended := s.waiter.Outcome()
 	switch {
 	case ended:

@@ -36,6 +36,11 @@ type Config struct {
 	// DefaultWriteTimeout, a negative duration never.
 	WriteTimeout time.Duration
 
+	// MaxUnread bounds the replies that clients have not read, in bytes over all
+	// connections. If there are more, those connections are closed that read
+	// least of them. 0 means DefaultMaxUnread.
+	MaxUnread int64
+
 	// Log gets what an operator should know; nil means slog.Default. Accepted
 	// and closed connections are logged at LevelInfo, each command and reply
 	// word at LevelDebug.
@@ -44,6 +49,9 @@ type Config struct {
 
 // DefaultWriteTimeout is the default of Config.WriteTimeout.
 const DefaultWriteTimeout = time.Minute
+
+// DefaultMaxUnread is the default of Config.MaxUnread.
+const DefaultMaxUnread = 1 << 30
 
 // Server is the beanstalk door of a queue: it serves the protocol to any number of
 // listeners.
@@ -73,6 +81,9 @@ var ErrServerClosed = errors.New("server closed")
 func New(q *queue.Queue, config Config) *Server {
 	if config.WriteTimeout == 0 {
 		config.WriteTimeout = DefaultWriteTimeout
+	}
+	if config.MaxUnread == 0 {
+		config.MaxUnread = DefaultMaxUnread
 	}
 	if config.Log == nil {
 		config.Log = slog.Default()

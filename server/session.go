@@ -59,6 +59,8 @@ type session struct {
 	waiter     *queue.Waiter // waits in phase waiting
 	cancelling bool          // its wait was cancelled while a round served it
 
+	unread atomic.Int64 // bytes of replies that the client has not read, see noteUnread
+
 	timer *time.Timer // of phase delivering
 	pause time.Duration
 	vigil vigil
@@ -89,6 +91,7 @@ const (
 	served // the wait has an outcome
 	timed  // the timer has fired
 	swept  // time to look at the limits
+	unkept // the memory of its replies is needed
 	halted // the server closes
 	doomed // the server has waited long enough
 )
@@ -177,6 +180,9 @@ func (s *session) note(events uint32) {
 	if events&stored != 0 {
 		s.noteStored()
 	}
+	if events&unkept != 0 && s.wire.Kept() > 0 {
+		s.giveWay()
+	}
 	if events&swept != 0 {
 		s.inspect(time.Now())
 	}
@@ -217,7 +223,11 @@ func (s *session) step() bool {
 func (s *session) act() (more bool, err error) {
 	switch {
 	case s.wire.Kept() > 0:
+		s.noteUnread()
 		return false, nil // the client reads too little: nothing is done for it until it does
+	case s.unread.Load() > 0:
+		s.noteUnread()
+		return true, nil
 	case s.next < len(s.requests):
 		return s.answer()
 	case s.heavy:

@@ -10,7 +10,8 @@ import (
 // no connection needs a timer for them and no command has to set one. What it
 // enforces comes late by a quarter of the limit at most.
 type sweeper struct {
-	every time.Duration
+	every  time.Duration
+	unread unreadGuard
 	quit  chan struct{}
 	done  chan struct{}
 }
@@ -29,25 +30,29 @@ func newSweeper(c *Config) *sweeper {
 }
 
 func (w *sweeper) start(s *Server) {
-	if w.every == 0 {
-		close(w.done)
-		return
-	}
+	w.unread.most = s.config.MaxUnread
 	go w.run(s)
 }
 
 func (w *sweeper) run(s *Server) {
 	defer close(w.done)
-	ticker := time.NewTicker(w.every)
-	defer ticker.Stop()
+	var sweeps <-chan time.Time // nil if there are no limits
+	if w.every > 0 {
+		sweeps = time.Tick(w.every)
+	}
+	checks := time.Tick(unreadCheck)
 	for {
 		select {
 		case <-w.quit:
 			return
-		case <-ticker.C:
-		}
-		for _, ss := range s.all() {
-			ss.signal(swept)
+		case <-sweeps:
+			for _, ss := range s.all() {
+				ss.signal(swept)
+			}
+		case <-checks:
+			for _, ss := range w.unread.inspect(s.slowReaders()) {
+				ss.signal(unkept)
+			}
 		}
 	}
 }

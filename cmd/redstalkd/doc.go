@@ -62,7 +62,8 @@
 //     it, and the own socket's file is removed at the end.
 //   - Connections are limited (--max-connections), by default so that 128
 //     descriptors are left to the store and all else, and clients that do not
-//     read their replies are cut off after a minute (--write-timeout).
+//     read their replies are cut off after a minute (--write-timeout), or when
+//     these take too much memory (--max-unread).
 //   - Logs go to standard error.
 //
 // # Adding a flag

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"redstalk/server"
 	"strconv"
 )
 
@@ -51,6 +52,8 @@ func (s *settings) options() []*option {
 				"reserve or holds a job; 0 for never"},
 		{name: "write-timeout", value: "DURATION", set: setLimit(&s.limits.writeTimeout), initial: s.limits.writeTimeout.String(),
 			help: "close a connection that has read none of its waiting replies for so long;\n0 for never"},
+		{name: "max-unread", value: "BYTES", set: s.setMaxUnread, checkVariable: wholeNumber(math.MaxInt64), initial: strconv.Itoa(server.DefaultMaxUnread),
+			help: "close the connections that read least when replies that were not read take\nmore than this, over all connections; 0 for no limit"},
 		{name: "grace", value: "DURATION", set: s.setGrace, initial: s.grace.String(),
 			help: "how long connections may take to finish what they have sent, at the end"},
 		{name: "quote-stats", set: setBool(&s.quoteStats),

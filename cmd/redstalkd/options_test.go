@@ -82,7 +82,7 @@ var readFlags = []configured{
 	{"--verbose --verbose", "", func(s *settings) any { return s.verbosity }, 2},
 	{"-V", "VERBOSE=2", func(s *settings) any { return s.verbosity }, 1},
 	{"--grace 0", "", func(s *settings) any { return s.grace }, time.Duration(0)},
-	{"", "", func(s *settings) any { return s.limits }, limits{autoConnections, 0, time.Minute}},
+	{"", "", func(s *settings) any { return s.limits }, limits{autoConnections, 0, time.Minute, 1 << 30}},
 	{"--max-connections 0", "MAX_CONNECTIONS=5", func(s *settings) any { return s.limits.connections }, 0},
 	{"--max-connections 7", "", func(s *settings) any { return s.limits.connections }, 7},
 	{"--max-connections auto", "MAX_CONNECTIONS=5", func(s *settings) any { return s.limits.connections }, autoConnections},
@@ -91,6 +91,8 @@ var readFlags = []configured{
 	{"", "MAX_CONNECTIONS=5", func(s *settings) any { return s.limits.connections }, 5},
 	{"", "IDLE_TIMEOUT=2s", func(s *settings) any { return s.limits.idleTimeout }, 2 * time.Second},
 	{"", "WRITE_TIMEOUT=2s", func(s *settings) any { return s.limits.writeTimeout }, 2 * time.Second},
+	{"--max-unread 5", "MAX_UNREAD=7", func(s *settings) any { return s.limits.unread }, int64(5)},
+	{"", "MAX_UNREAD=0", func(s *settings) any { return s.limits.unread }, int64(0)},
 	{"--log-format json", "", func(s *settings) any { return s.logJSON }, true},
 }
 
@@ -157,6 +159,7 @@ func TestConfigureRefuses(t *testing.T) {
 		{"--max-connections=", "", `--max-connections: "" is neither`},
 		{"--idle-timeout 5", "", `--idle-timeout: "5" is not a duration`},
 		{"--write-timeout -5s", "", `--write-timeout: "-5s" is not a duration`},
+		{"--max-unread=x", "", `--max-unread: "x" is not`},
 		{"", "IDLE_TIMEOUT=soon", `REDSTALK_IDLE_TIMEOUT: "soon" is not a duration`},
 		{"--grace 5", "", `--grace: "5" is not a duration`},
 		{"--grace -5s", "", `--grace: "-5s" is not a duration`},

@@ -112,12 +112,16 @@ func (p *program) serverConfig() server.Config {
 	c := server.Config{
 		QuoteStats: p.quoteStats, Log: p.log,
 		MaxConnections: p.limits.connections, IdleTimeout: p.limits.idleTimeout, WriteTimeout: p.limits.writeTimeout,
+		MaxUnread: p.limits.unread,
 	}
 	if c.MaxConnections == autoConnections {
 		c.MaxConnections = connectionsFor(descriptors())
 	}
 	if c.WriteTimeout == 0 {
 		c.WriteTimeout = -1 // 0 asks the server for its default
+	}
+	if c.MaxUnread == 0 {
+		c.MaxUnread = math.MaxInt64
 	}
 	return c
 }

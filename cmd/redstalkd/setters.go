@@ -97,6 +97,12 @@ func (s *settings) setReserve(v string) error {
 	return err
 }
 
+func (s *settings) setMaxUnread(v string) error {
+	n, err := parseSize(v)
+	s.limits.unread = int64(min(n, math.MaxInt64))
+	return err
+}
+
 func (s *settings) setMaxJobSize(v string) error {
 	n, err := parseSize(v)
 	if err != nil {

@@ -30,6 +30,7 @@ type limits struct {
 	connections  int           // 0: none; autoConnections: by the limit of descriptors
 	idleTimeout  time.Duration // 0: never
 	writeTimeout time.Duration // 0: never
+	unread       int64         // bytes over all connections; 0: no limit
 }
 
 // autoConnections asks for as many connections as there are descriptors,
@@ -53,7 +54,7 @@ const (
 func defaults() *settings {
 	return &settings{
 		addr: "127.0.0.1", port: 11300, maxJobSize: defaultMaxJobSize, grace: 5 * time.Second,
-		limits: limits{connections: autoConnections, writeTimeout: server.DefaultWriteTimeout},
+		limits: limits{connections: autoConnections, writeTimeout: server.DefaultWriteTimeout, unread: server.DefaultMaxUnread},
 		engine: engine{url: defaultStore, namespace: "redstalk", fileSize: defaultFileSize, reserve: defaultReserve, timeout: defaultStoreTimeout},
 		said:   make(map[string]bool),
 	}
