@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"redstalk/protocol/conformance/busy"
 	"redstalk/storage/redis/redistest"
 )
 
@@ -234,18 +235,22 @@ func (s servers) faults() []*fault {
 	)
 }
 
+// tooBusy is the busy.Factor from which on nobody can promise to do anything in time.
+const tooBusy = 2.5
+
 // linkFaults happen to the connections of one instance to one primary, all
 // others see nothing of it.
 func (s servers) linkFaults() []*fault {
 	return []*fault{
 		// An instance that is cut off so briefly has no excuse, unless Redis is held up
-		// at the same time.
+		// at the same time, or the machine has so much else to do that the instance
+		// may get no turn to send a heartbeat in what is left of its time.
 		{"connections of an instance to a primary are cut, likewise; once an answer is lost without a word", ofLinks, 0, func(c *chaos) func() {
 			in := c.someInstance()
 			part := s.one(c).Front.Of(in.pid())
 			end := c.cuts(part, moments{isCall, isAnswer, isConfirmation}, redistest.Drop)
-			if c.suffers(ofRedis) {
-				return during(c.done.begin(in.addr, "instance cut off from Redis, which was held up"), end)
+			if c.suffers(ofRedis) || busy.Factor() > tooBusy {
+				return during(c.done.begin(in.addr, "instance cut off from Redis, and Redis or the machine held up"), end)
 			}
 			return end
 		}},
