@@ -21,7 +21,7 @@ var binary string
 // their time they wait.
 func TestMain(m *testing.M) {
 	flag.Parse()
-	flag.Set("test.parallel", "16")
+	flag.Set("test.parallel", "10")
 	os.Setenv("REDSTALK_STORE", "memory:") // unless a test says otherwise
 	os.Exit(buildAndRun(m))
 }

@@ -59,7 +59,8 @@ func (r record) job() job {
 	return job{r.body(), r.tube(), time.Duration(r.ttr()) * time.Second}
 }
 
-// nextTaken returns the next job that was taken; 0 if it has no record any more.
+// nextTaken returns the next job that was taken or looked at; 0 if it has no record any
+// more.
 func (p *partition) nextTaken(r *reply) (id uint64, its job) {
 	if id = r.nextID(); r.err != nil {
 		return 0, job{}
@@ -87,6 +88,9 @@ func (p *partition) nextTaken(r *reply) (id uint64, its job) {
 		return 0, job{} // it is gone
 	}
 	text, _ := next.(string)
+	if text == "" { // it was gone when the answer was given again
+		return 0, job{}
+	}
 	rec := record(text)
 	if !rec.valid() {
 		r.err = errReply
@@ -239,15 +243,21 @@ func (p *partition) readMove(r *reply, ops []*storage.Op) {
 	}
 }
 
+// readPeek reads a job that was looked at. Nobody holds it, so it may have been deleted
+// before its record was read: then it is asked for again.
 func (p *partition) readPeek(r *reply, ops []*storage.Op) {
 	a := &ops[0].Answer
 	v := r.verdict(ops[0])
 	if a.NotFound = v == refused; v != done {
 		return
 	}
-	a.ID = uint64(r.int64())
-	if rec := r.record(); r.err == nil {
-		a.Body = rec.body()
+	id, its := p.nextTaken(r)
+	switch {
+	case r.err != nil:
+	case id == 0:
+		r.cutOff(ops)
+	default:
+		a.ID, a.Body = id, its.body
 	}
 }
 

@@ -225,3 +225,26 @@ func TestParseSizes(t *testing.T) {
 		}
 	}
 }
+
+// TestPeekedAndGone: a large job that is deleted between the call that looks at it and the
+// GET of its record was not there.
+func TestPeekedAndGone(t *testing.T) {
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server)
+	s := openWith(t, Options{URL: proxy.URL(), Timeout: patient, noBodyCache: true})
+	id := do(s, putBody(bodyOf('a', 20_000))).ID
+	if a := do(s, storage.Op{Kind: storage.Peek, ID: id}); a.ID != id || string(a.Body) != string(bodyOf('a', 20_000)) {
+		t.Errorf("at first: %d with %d bytes", a.ID, len(a.Body))
+	}
+	client, asked := server.Client(t), 0
+	proxy.Judge(func(piece []byte) redistest.Fate {
+		if bytes.Contains(piece, []byte("\r\nget\r\n")) {
+			asked++
+			client.Del(context.Background(), "redstalk:{0}:"+digits(id))
+		}
+		return redistest.Pass
+	}, nil)
+	if a := do(s, storage.Op{Kind: storage.Peek, ID: id}); !a.NotFound || asked != 1 {
+		t.Errorf("then: %+v, asked for %d times", a, asked)
+	}
+}

@@ -44,8 +44,8 @@
 --              how many hints there are, and the hints: names of tubes in which a
 --              session of this instance may take a job
 --              the answers of all operations, in their order
---   ids      of the jobs that takes, and reserve-job, have taken, in their order, separated by
---            commas. A range is one entry, 'ID;how many;…', and so is a lease set,
+--   ids      of the jobs that takes and reserve-job have taken, and peeks have looked at, in their
+--            order, separated by commas. A range is one entry, 'ID;how many;…', and so is a lease set,
 --            which is its name in Redis. '!' ends an entry whose bodies are in the
 --            body cache
 --   sizes    'PLACE;BYTES;' for each large record. The place is that in records, from 0 on

@@ -1,17 +1,16 @@
 -- Operations that show a job and change nothing.
 
--- answer_peek answers with a job, if there is one; key may be nil.
+-- answer_peek answers with a job, if there is one; key may be nil. It is in the reply's ids
+-- and records like one that was taken: so Lua does not look at a large one, either.
 local function answer_peek(key)
-  if key and not fits(key) then
-    answer(CUT)
-    return
-  end
-  local j = key and load_whole(key)
-  if j then
-    answer(DONE)
-    answer_job(j)
-  else
+  if not key or call('EXISTS', key) == 0 then
     answer(NOT_FOUND)
+  elseif not fits(key) then
+    answer(CUT)
+  else
+    answer(DONE)
+    taken[#taken + 1] = key
+    add_record(key)
   end
 end
 
@@ -19,7 +18,7 @@ end
 --
 -- ARGV    'peek', id
 -- Keys    reads the record
--- Answer  DONE, id, record; or CUT or NOT_FOUND
+-- Answer  DONE, and the job is in the reply's ids and records; or CUT or NOT_FOUND
 OPS['peek'] = function(i)
   answer_peek(ARGV[i])
   return i + 1

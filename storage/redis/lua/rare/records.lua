@@ -15,23 +15,10 @@ local function load(key)
   return job_from(key, raw)
 end
 
-local function load_whole(key)
-  local raw = call('GET', key)
-  if not raw then return nil end
-  return job_from(key, raw)
-end
-
 -- save writes the header of a job.
 local function save(j)
   j.letter = LETTER[j.state]
   call('SETRANGE', j.key, '0', pack_header(j))
-end
-
--- answer_job answers with the id and the record of a job that was loaded whole.
-local function answer_job(j)
-  carried = carried + #j.raw
-  answer(id_of(j.key))
-  answer_text(j.raw)
 end
 
 -- length_of returns how many bytes the record of a job has, 0 if there is none.
