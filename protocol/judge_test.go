@@ -102,11 +102,14 @@ func startJudge(t *testing.T) net.Conn {
 	return nil
 }
 
-// randomLine makes a word, mostly a whole one, with arguments that are mostly nearly
+// randomLine makes a word that beanstalkd knows, mostly a whole one, with arguments that are mostly nearly
 // valid.
 func randomLine(rnd *rand.Rand) string {
 	pick := func(from ...string) string { return from[rnd.IntN(len(from))] }
 	v := Unknown + 1 + Verb(rnd.IntN(int(NumVerbs)-1))
+	for v.Spec().Ours {
+		v = Unknown + 1 + Verb(rnd.IntN(int(NumVerbs)-1))
+	}
 	var line bytes.Buffer
 	line.WriteString(v.Spec().Prefix)
 	if rnd.IntN(8) == 0 {

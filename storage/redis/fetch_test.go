@@ -245,6 +245,6 @@ func TestPeekedAndGone(t *testing.T) {
 		return redistest.Pass
 	}, nil)
 	if a := do(s, storage.Op{Kind: storage.Peek, ID: id}); !a.NotFound || asked != 1 {
-		t.Errorf("then: %+v, asked for %d times", a, asked)
+		t.Errorf("then: job %d with %d bytes, asked for %d times", a.ID, len(a.Body), asked)
 	}
 }
