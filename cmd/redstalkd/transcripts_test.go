@@ -8,6 +8,7 @@ import (
 	"time"
 
 	dialogue "redstalk/protocol/conformance/transcript"
+	"redstalk/storage/redis/redistest"
 )
 
 // transcriptSlack is how late a timed reply may come while many transcripts
@@ -18,23 +19,34 @@ const transcriptSlack = 400 * time.Millisecond
 // true beanstalkd, on the program with each engine.
 func TestTranscripts(t *testing.T) { playAll(t, "../../testdata/transcripts") }
 
-// TestExtensions does so with the transcripts of what beanstalkd does not know.
-func TestExtensions(t *testing.T) { playAll(t, "../../testdata/transcripts/extensions") }
+// TestExtensions does so with the transcripts of what beanstalkd does not know, and on
+// Redis with tubes in several partitions as well.
+func TestExtensions(t *testing.T) {
+	const folder = "../../testdata/transcripts/extensions"
+	playAll(t, folder)
+	t.Run("partitions", func(t *testing.T) {
+		store := namespaces(redistest.Start(t).URL())
+		playOn(t, folder, func() []string { return append(store(), "--partitions", "16") })
+	})
+}
 
 // playAll plays the transcripts of a folder on the program with each engine.
 func playAll(t *testing.T, folder string) {
+	onEngines(t, func(t *testing.T, store func() []string) { playOn(t, folder, store) })
+}
+
+// playOn plays the transcripts of a folder on the program, on stores.
+func playOn(t *testing.T, folder string, store func() []string) {
 	all, err := dialogue.Load(folder)
 	if err != nil {
 		t.Fatal(err)
 	}
-	onEngines(t, func(t *testing.T, store func() []string) {
-		for _, tr := range all {
-			t.Run(tr.Name, func(t *testing.T) {
-				t.Parallel()
-				play(t, tr, store)
-			})
-		}
-	})
+	for _, tr := range all {
+		t.Run(tr.Name, func(t *testing.T) {
+			t.Parallel()
+			play(t, tr, store)
+		})
+	}
 }
 
 // TestWaitsThatEndWhenDue plays some transcripts many times, as it was chance on
