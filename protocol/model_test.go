@@ -196,6 +196,7 @@ func FuzzReader(f *testing.F) {
 		"reserve-batch 1000\r\nreserve-batch 5  10\r\nreserve-batch 0\r\nreserve-batch 1001\r\nreserve-batch 1 2 3\r\nreserve-batch 1 \r\n",
 		"delete-batch 1 22  333\r\ndelete-batch" + strings.Repeat(" 1", 1001) + "\r\ndelete-batch 1x\r\ndrain\r\ndrain 1\r\nundrain\r\ncapabilities\r\n",
 		"delete-batch " + strings.Repeat("1234567890123456 ", 900) + "7\r\ndelete-batch " + strings.Repeat("1234567890123456 ", 963) + "7\r\nstats\r\n",
+		"delete-batch " + strings.Repeat("1 ", 900) + strings.Repeat("0", 16384-13-1800-2) + "\r\ndelete-batch " + strings.Repeat("1 ", 900) + strings.Repeat("0", 16384-13-1800-1) + "\r\n",
 		"kick \t-1x\r\nkick +18446744073709551616\r\nreserve-with-timeout 2147483648\r\nreserve-with-timeout 0 x\r\n",
 		"pause-tube  -a 5\r\npause-tubea 5\r\npause-tube a 4294967295 \r\nstats-tube a-b\r\n",
 		"release 1  2   3\r\nbury 1 2\r\nkick-job 0001\r\nstatsx\r\npeek-ready\r\nwatch a b\r\nignore " + strings.Repeat("n", 201) + "\r\n",

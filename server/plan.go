@@ -116,7 +116,7 @@ func (s *session) collect() bool {
 // before it: for a reserve that may have to wait, or because it would have to copy
 // a long list that is lent.
 func (s *session) mustHold(v protocol.Verb) bool {
-	return s.blocking && (!isReserve(v) || v == protocol.ReserveBatch) || v == protocol.Ignore && s.watched.lent && s.watched.many()
+	return s.blocking && !isReserve(v) || v == protocol.Ignore && s.watched.lent && s.watched.many()
 }
 
 // plan appends what is to be done for the command to the burst. Nothing of the

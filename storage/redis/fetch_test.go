@@ -236,15 +236,15 @@ func TestPeekedAndGone(t *testing.T) {
 	if a := do(s, storage.Op{Kind: storage.Peek, ID: id}); a.ID != id || string(a.Body) != string(bodyOf('a', 20_000)) {
 		t.Errorf("at first: %d with %d bytes", a.ID, len(a.Body))
 	}
-	client, asked := server.Client(t), 0
+	client, asked := server.Client(t), new(atomic.Int64)
 	proxy.Judge(func(piece []byte) redistest.Fate {
 		if bytes.Contains(piece, []byte("\r\nget\r\n")) {
-			asked++
+			asked.Add(1)
 			client.Del(context.Background(), "redstalk:{0}:"+digits(id))
 		}
 		return redistest.Pass
 	}, nil)
-	if a := do(s, storage.Op{Kind: storage.Peek, ID: id}); !a.NotFound || asked != 1 {
-		t.Errorf("then: job %d with %d bytes, asked for %d times", a.ID, len(a.Body), asked)
+	if a := do(s, storage.Op{Kind: storage.Peek, ID: id}); !a.NotFound || asked.Load() != 1 {
+		t.Errorf("then: job %d with %d bytes, asked for %d times", a.ID, len(a.Body), asked.Load())
 	}
 }
