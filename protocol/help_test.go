@@ -37,6 +37,10 @@ func show(c *Command) string {
 		return fmt.Sprintf("kick %d", c.Bound)
 	case ReserveWithTimeout:
 		return fmt.Sprintf("reserve-with-timeout %d", c.Timeout)
+	case Reschedule:
+		return fmt.Sprint("reschedule ", c.ID, " ", c.In)
+	case SetPriority:
+		return fmt.Sprint("set-priority ", c.ID, " ", c.Pri)
 	case ReserveBatch:
 		return fmt.Sprint("reserve-batch ", []uint32{c.Bound, c.Timeout})
 	case DeleteBatch:

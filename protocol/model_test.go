@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // model is a second, naive implementation of the reference: the whole input at once,
@@ -80,13 +81,15 @@ func (m *modelLine) show() string {
 var shapes = map[string]string{
 	"put_": "DDDD…", "peek_": "Q", "reserve-with-timeout_": "D…", "reserve-job_": "Q", "delete_": "Q",
 	"release_": "QDD", "bury_": "QD", "kick-job_": "Q", "touch_": "Q", "stats-job_": "Q",
+	"set-priority_": "QD",
 }
 
 var (
-	modelNumber = regexp.MustCompile(`(?s)^ *([0-9]+)(.*)$`)
-	modelName   = regexp.MustCompile(`^[A-Za-z0-9+/;.$_()][A-Za-z0-9+/;.$_()-]{0,199}$`)
-	modelPause  = regexp.MustCompile(`(?s)^ *([A-Za-z0-9+/;.$_()-]+)(.*)$`)
-	modelKick   = regexp.MustCompile(`(?s)^[ \t\n\v\f\r]*([+-]?)([0-9]+)`)
+	modelNumber   = regexp.MustCompile(`(?s)^ *([0-9]+)(.*)$`)
+	modelName     = regexp.MustCompile(`^[A-Za-z0-9+/;.$_()][A-Za-z0-9+/;.$_()-]{0,199}$`)
+	modelPause    = regexp.MustCompile(`(?s)^ *([A-Za-z0-9+/;.$_()-]+)(.*)$`)
+	modelDuration = regexp.MustCompile(`^ *([0-9]+) +([0-9]+)(|ms|s|m|h|d)$`)
+	modelKick     = regexp.MustCompile(`(?s)^[ \t\n\v\f\r]*([+-]?)([0-9]+)`)
 )
 
 func (m *modelLine) read(line string) {
@@ -109,6 +112,15 @@ func (m *modelLine) args(w, args string) bool {
 	switch w {
 	case "quit":
 		return true
+	case "reschedule_":
+		p := modelDuration.FindStringSubmatch(args)
+		if p == nil || !m.numbers("QQ", p[1]+" "+p[2]) {
+			return false
+		}
+		ms := map[string]int64{"": 1000, "ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}[p[3]]
+		d := new(big.Int).Mul(new(big.Int).SetUint64(m.n[1]), big.NewInt(ms))
+		m.text = fmt.Sprint("reschedule ", m.n[0], " ", time.Duration(d.Int64())*time.Millisecond)
+		return d.Cmp(big.NewInt(10*365*86_400_000)) <= 0
 	case "reserve-batch_":
 		ok := m.numbers("D", args) || m.rest != "" && m.again() && m.numbers("DD", args) && m.n[1] <= 2147483647
 		if ok {
@@ -197,6 +209,7 @@ func FuzzReader(f *testing.F) {
 		"delete-batch 1 22  333\r\ndelete-batch" + strings.Repeat(" 1", 1001) + "\r\ndelete-batch 1x\r\ndrain\r\ndrain 1\r\nundrain\r\ncapabilities\r\n",
 		"delete-batch " + strings.Repeat("1234567890123456 ", 900) + "7\r\ndelete-batch " + strings.Repeat("1234567890123456 ", 963) + "7\r\nstats\r\n",
 		"delete-batch " + strings.Repeat("1 ", 900) + strings.Repeat("0", 16384-13-1800-2) + "\r\ndelete-batch " + strings.Repeat("1 ", 900) + strings.Repeat("0", 16384-13-1800-1) + "\r\n",
+		"reschedule 1 5\r\nreschedule 2 250ms\r\nreschedule 3  36h\r\nreschedule 4 3650d\r\nreschedule 4 3651d\r\nreschedule 5 1w\r\nreschedule 5 -1\r\nset-priority 7 12\r\nset-priority 7\r\n",
 		"kick \t-1x\r\nkick +18446744073709551616\r\nreserve-with-timeout 2147483648\r\nreserve-with-timeout 0 x\r\n",
 		"pause-tube  -a 5\r\npause-tubea 5\r\npause-tube a 4294967295 \r\nstats-tube a-b\r\n",
 		"release 1  2   3\r\nbury 1 2\r\nkick-job 0001\r\nstatsx\r\npeek-ready\r\nwatch a b\r\nignore " + strings.Repeat("n", 201) + "\r\n",

@@ -1,8 +1,10 @@
 package protocol
 
 import (
+	"bytes"
 	"iter"
 	"math"
+	"time"
 )
 
 // MaxLine is the longest line of most verbs, in bytes, CRLF included. Spec.MaxLine has
@@ -69,6 +71,8 @@ type Command struct {
 
 	Timeout uint32 // seconds; reserve-with-timeout and reserve-batch, at most 2^31-1
 	Bound   uint32 // kick, reserve-batch: how many at most
+
+	In time.Duration // reschedule: whole milliseconds, at most MaxDuration
 
 	// Name is the tube's name, valid by [ValidName]. It is in memory of the
 	// Reader, which the next call of Next or Fill may overwrite: copy it to keep
@@ -140,6 +144,43 @@ func parseRelease(c *Command, args []byte) (ok bool) {
 	}
 	c.Delay, args, ok = u32(args)
 	return ok && len(args) == 0
+}
+
+// parseReschedule reads ID DURATION, which must end the line.
+func parseReschedule(c *Command, args []byte) (ok bool) {
+	if c.ID, args, ok = u64(args); !ok {
+		return false
+	}
+	c.In, args, ok = duration(args)
+	return ok && len(args) == 0
+}
+
+// MaxDuration is the longest time that may be asked for in a duration: ten years.
+const MaxDuration = 10 * 365 * 24 * time.Hour
+
+// units of durations, by the letters behind the number. Without any it is seconds.
+var units = []struct {
+	letters string
+	is      time.Duration
+}{{"ms", time.Millisecond}, {"s", time.Second}, {"m", time.Minute}, {"h", time.Hour}, {"d", 24 * time.Hour}, {"", time.Second}}
+
+// duration skips spaces and reads a number with a unit, which a space or the end of the
+// line must follow.
+func duration(b []byte) (d time.Duration, rest []byte, ok bool) {
+	n, rest, ok := u64(b)
+	if !ok {
+		return 0, rest, false
+	}
+	unit := rest
+	if end := bytes.IndexByte(rest, ' '); end >= 0 {
+		unit = rest[:end]
+	}
+	for _, u := range units {
+		if string(unit) == u.letters {
+			return time.Duration(n) * u.is, rest[len(unit):], n <= uint64(MaxDuration/u.is)
+		}
+	}
+	return 0, rest, false
 }
 
 // parseBury reads ID PRI, which must end the line.

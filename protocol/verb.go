@@ -39,6 +39,8 @@ const (
 	Drain
 	Undrain
 	Capabilities
+	Reschedule
+	SetPriority
 
 	// NumVerbs is the size of an array indexed by Verb, Unknown included.
 	NumVerbs
@@ -102,6 +104,8 @@ var table = [NumVerbs]Spec{
 	Drain:              {Prefix: "drain", Ours: true, Exact: true},
 	Undrain:            {Prefix: "undrain", Ours: true, Exact: true},
 	Capabilities:       {Prefix: "capabilities", Ours: true, Exact: true},
+	Reschedule:         {Prefix: "reschedule ", Ours: true, parse: parseReschedule},
+	SetPriority:        {Prefix: "set-priority ", Ours: true, parse: parseBury},
 }
 
 // statVerbs is in the order of the stats page. That is neither the order of the

@@ -10,10 +10,10 @@ import (
 // does not know: _ is the required space.
 const matchOrder = "put_, peek_, peek-ready, peek-delayed, peek-buried, reserve-with-timeout_, reserve-job_, reserve-batch_, reserve, " +
 	"delete_, delete-batch_, release_, bury_, kick_, kick-job_, touch_, stats-job_, stats-tube_, stats, use_, watch_, ignore_, list-tubes-watched, " +
-	"list-tube-used, list-tubes, quit, pause-tube, drain, undrain, capabilities"
+	"list-tube-used, list-tubes, quit, pause-tube, drain, undrain, capabilities, reschedule_, set-priority_"
 
 // ours are those that beanstalkd does not know.
-var ours = []string{"reserve-batch_", "delete-batch_", "drain", "undrain", "capabilities"}
+var ours = []string{"reserve-batch_", "delete-batch_", "drain", "undrain", "capabilities", "reschedule_", "set-priority_"}
 
 func TestTable(t *testing.T) {
 	words := strings.Split(matchOrder, ", ")

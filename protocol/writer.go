@@ -278,6 +278,12 @@ func (w *Writer) DeadlineSoon() { w.word("DEADLINE_SOON") }
 // Draining answers drain, and put when the server takes no new jobs.
 func (w *Writer) Draining() { w.word("DRAINING") }
 
+// Rescheduled answers reschedule.
+func (w *Writer) Rescheduled() { w.word("RESCHEDULED") }
+
+// Updated answers set-priority.
+func (w *Writer) Updated() { w.word("UPDATED") }
+
 // NotDraining answers undrain.
 func (w *Writer) NotDraining() { w.word("NOT_DRAINING") }
 

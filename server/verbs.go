@@ -49,6 +49,8 @@ func init() {
 		protocol.DeleteBatch:        {planDeleteBatch, answerDeletedBatch},
 		protocol.Drain:              {planDrain, word((*protocol.Writer).Draining)},
 		protocol.Undrain:            {planUndrain, word((*protocol.Writer).NotDraining)},
+		protocol.Reschedule:         {planReschedule, word((*protocol.Writer).Rescheduled)},
+		protocol.SetPriority:        {planSetPriority, word((*protocol.Writer).Updated)},
 		protocol.Capabilities:       {planNothing, answerCapabilities},
 		protocol.Quit:               {planQuit, func(*session, *request, *storage.Answer) {}},
 	}
@@ -165,6 +167,14 @@ func planStatsJob(s *session, c *protocol.Command, r *request) {
 
 func planStatsTube(s *session, c *protocol.Command, r *request) {
 	s.do(r, storage.Op{Kind: storage.TubeStats, Tube: string(c.Name)})
+}
+
+func planReschedule(s *session, c *protocol.Command, r *request) {
+	s.do(r, storage.Op{Kind: storage.Reschedule, ID: c.ID, In: c.In})
+}
+
+func planSetPriority(s *session, c *protocol.Command, r *request) {
+	s.do(r, storage.Op{Kind: storage.SetPriority, ID: c.ID, Pri: c.Pri})
 }
 
 func planDrain(s *session, _ *protocol.Command, _ *request) { s.queue.Drain() }

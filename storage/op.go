@@ -38,6 +38,10 @@ const (
 	// Move does a tube.Move with one job: Move, Holder, ID; Pri and Delay as far as
 	// tube.Arrow.Sets says → for tube.ReserveJob ID, Body.
 	Move
+	// SetPriority gives a job that is not reserved another priority: ID, Pri → nothing.
+	SetPriority
+	// Reschedule makes a ready or delayed job due that long from now: ID, In → nothing.
+	Reschedule
 	// Kick makes jobs of a tube ready: Tube, Bound → Count.
 	Kick
 	// Peek reads a job: ID → ID, Body.
@@ -71,10 +75,11 @@ type Op struct {
 	State  tube.State
 	Wait   bool // Take: the connection will wait for a hint if there is no job
 	Pri    uint32
-	Delay  uint32 // seconds; Pause: the length of the pause
-	TTR    uint32 // seconds
-	Bound  uint32 // Kick: how many jobs at most
-	Delta  int    // Attend: how many connections more; negative: fewer
+	Delay  uint32        // seconds; Pause: the length of the pause
+	TTR    uint32        // seconds
+	In     time.Duration // Reschedule: whole milliseconds, none or more
+	Bound  uint32        // Kick: how many jobs at most
+	Delta  int           // Attend: how many connections more; negative: fewer
 	ID     uint64
 	Holder tube.Holder
 	Tube   string

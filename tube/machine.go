@@ -147,9 +147,7 @@ func (m *Machine) SetAside(now Instant, h Holder, id uint64) bool {
 	}
 	m.dequeue(j)
 	m.enter(now, j, Buried, nil)
-	if m.journal != nil {
-		m.journal.Changed(m.record(j))
-	}
+	m.tellChanged(j)
 	return true
 }
 

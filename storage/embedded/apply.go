@@ -43,6 +43,10 @@ func (e *Engine) apply(now tube.Instant, b *storage.Batch, op *storage.Op, p *pr
 		return e.tubes(op)
 	case storage.Move:
 		e.move(now, b, op)
+	case storage.SetPriority:
+		op.Answer.NotFound = !e.machine.SetPriority(op.ID, op.Pri)
+	case storage.Reschedule:
+		op.Answer.NotFound = !e.machine.Reschedule(now, op.ID, op.In)
 	case storage.Peek:
 		e.answerJob(b, op, e.machine.Find(op.ID))
 	case storage.PeekHead:

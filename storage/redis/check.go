@@ -76,7 +76,7 @@ func check(ctx context.Context, o Options, repair bool, report Report, work int)
 	if err != nil {
 		return 0, err
 	}
-	a.options.ReadTimeout = o.Timeout // nothing is tried again
+	a.options.ReadTimeout, a.options.WriteTimeout = o.Timeout, o.Timeout // nothing is tried again
 	o.kind, o.Partitions = a.kind, max(o.Partitions, 1)
 	l := newLink(a, o)
 	defer l.Close()

@@ -17,6 +17,16 @@ func (p *partition) encodeOp(c *call, u *unit, op *storage.Op) {
 		p.encodeAttend(c, u, op)
 	case storage.Kick:
 		p.encodeKick(c, u, op)
+	case storage.SetPriority:
+		c.words("set-priority")
+		c.addID(op.ID)
+		c.words(&op.Pri)
+		c.expect((*partition).readFound, op)
+	case storage.Reschedule:
+		c.words("reschedule")
+		c.addID(op.ID)
+		c.words(op.In.Milliseconds())
+		c.expect((*partition).readFound, op)
 	case storage.Peek:
 		c.words("peek")
 		c.addID(op.ID)

@@ -48,7 +48,7 @@ func placeOfOp(op *storage.Op, of int) int {
 	switch op.Kind {
 	case storage.Put, storage.Kick, storage.PeekHead, storage.TubeStats, storage.Pause:
 		return placeOf(op.Tube, of)
-	case storage.Move, storage.Peek, storage.JobStats:
+	case storage.Move, storage.SetPriority, storage.Reschedule, storage.Peek, storage.JobStats:
 		return int(op.ID % uint64(of))
 	case storage.Take:
 		if len(op.Tubes) > maxTubes {

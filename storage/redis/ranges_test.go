@@ -236,7 +236,6 @@ func TestRepairRanges(t *testing.T) {
 // TestCheckManyRanges: ranges are looked at in parts, and if there are more members than
 // a script should look at, they are counted in parts, too.
 func TestCheckManyRanges(t *testing.T) {
-	t.Parallel()
 	redis := redistest.Start(t)
 	ctx, client, p := context.Background(), redis.Client(t), "redstalk:{0}:"
 	s := openAt(t, redis.URL(), patient)

@@ -13,6 +13,8 @@ var cases = map[string]func(*rig){
 	"kick":                testKick,
 	"long kick":           testLongKick,
 	"pause":               testPause,
+	"set-priority":        testSetPriority,
+	"reschedule":          testReschedule,
 	"TTR":                 testTTR,
 	"touch":               testTouch,
 	"deadline soon":       testSoon,

@@ -78,7 +78,7 @@ func hasEnded(done []storage.Op) bool {
 	return false
 }
 
-var kindNames = []string{"put", "take", "move", "kick", "peek", "peek-head", "job-stats", "tube-stats", "stats", "tubes", "pause", "attend", "leave"}
+var kindNames = []string{"put", "take", "move", "set-priority", "reschedule", "kick", "peek", "peek-head", "job-stats", "tube-stats", "stats", "tubes", "pause", "attend", "leave"}
 
 // describe says what an operation asks for.
 func describe(op *storage.Op) string {
@@ -92,7 +92,7 @@ func describe(op *storage.Op) string {
 	case storage.Attend:
 		return fmt.Sprintf("attend %v, role %d, %+d", op.Tubes, op.Role, op.Delta)
 	}
-	return fmt.Sprintf("%s: tube %s, id %d, holder %d, state %v, bound %d, delay %d", kindNames[op.Kind], op.Tube, op.ID, op.Holder, op.State, op.Bound, op.Delay)
+	return fmt.Sprintf("%s: tube %s, id %d, holder %d, state %v, bound %d, delay %d, pri %d, in %v", kindNames[op.Kind], op.Tube, op.ID, op.Holder, op.State, op.Bound, op.Delay, op.Pri, op.In)
 }
 
 // show says what an answer is.

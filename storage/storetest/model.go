@@ -129,6 +129,13 @@ func (m *Model) Do(op *storage.Op) {
 		m.move(op)
 	case storage.Kick:
 		a.Count = m.kick(op, in)
+	case storage.SetPriority:
+		j := m.job(op.ID)
+		if a.NotFound = j == nil || j.state == tube.Reserved; !a.NotFound {
+			j.pri = op.Pri
+		}
+	case storage.Reschedule:
+		m.reschedule(op)
 	case storage.Peek:
 		answer(a, m.job(op.ID))
 	case storage.PeekHead:
@@ -230,6 +237,21 @@ func (m *Model) move(op *storage.Op) {
 	op.Answer.NotFound = false
 	if op.Move == tube.ReserveJob {
 		answer(&op.Answer, j)
+	}
+}
+
+func (m *Model) reschedule(op *storage.Op) {
+	j := m.job(op.ID)
+	op.Answer.NotFound = j == nil || j.state != tube.Ready && j.state != tube.Delayed
+	if op.Answer.NotFound {
+		return
+	}
+	j.delay = uint32(op.In / time.Second)
+	if op.In%time.Second > 0 {
+		j.delay++
+	}
+	if m.send(j); op.In > 0 {
+		j.due = m.now + op.In
 	}
 }
 

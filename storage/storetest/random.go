@@ -3,6 +3,7 @@ package storetest
 import (
 	"encoding/binary"
 	"fmt"
+	"time"
 
 	"redstalk/storage"
 	"redstalk/tube"
@@ -79,7 +80,11 @@ func (h *history) randomOp() storage.Op {
 		return h.randomTake(op)
 	case n < 70:
 		return h.randomMove(op)
+	case n < 72:
+		op.Kind = storage.SetPriority
 	case n < 74:
+		op.Kind, op.In = storage.Reschedule, time.Duration(op.Delay)*time.Second
+	case n < 76:
 		op.Kind, op.Bound = storage.Kick, uint32(r.IntN(4))
 	case n < 77:
 		op.Kind = storage.Peek

@@ -38,6 +38,64 @@ OPS['move'] = function(i)
   return i + 5
 end
 
+-- adjustable returns a job with its state; nil if there is none.
+local function adjustable(key)
+  local j = load(key)
+  if j then locate(j, false) end
+  return j
+end
+
+-- set-priority: a job that is not reserved gets another priority
+--
+-- ARGV    'set-priority', id, pri
+-- Keys    reads and writes the record; writes ready:TUBE, tube:TUBE, counts
+-- Answer  1, or 0 if there is no such job
+OPS['set-priority'] = function(i)
+  local j = adjustable(ARGV[i])
+  local state = j and j.state
+  if state == 'ready' then
+    leave_place(j)
+    j.pri = tonumber(ARGV[i + 1])
+    enter_ready(j)
+  elseif state == 'delayed' or state == 'buried' then
+    j.pri = tonumber(ARGV[i + 1])
+  else
+    answer(0)
+    return i + 2
+  end
+  sum.changed = true
+  save(j)
+  answer(1)
+  return i + 2
+end
+
+-- reschedule: a ready or delayed job becomes due at another time
+--
+-- ARGV    'reschedule', id, ms
+--           ms  from now on; 0 makes it ready
+-- Keys    reads and writes the record; writes ready: and delayed:TUBE, timers, tube:TUBE,
+--         counts
+-- Answer  1, or 0 if there is no such job
+OPS['reschedule'] = function(i)
+  local j, ms = adjustable(ARGV[i]), tonumber(ARGV[i + 1])
+  if not j or j.state ~= 'ready' and j.state ~= 'delayed' then
+    answer(0)
+    return i + 2
+  end
+  leave_place(j)
+  j.delay = math.ceil(ms / 1000)
+  if ms > 0 then
+    j.state = 'delayed'
+    enter_delayed(j.tube, ms / 1000, { j.key })
+  else
+    enter(j, 'ready')
+  end
+  sum.changed = true
+  save(j)
+  answer(1)
+  return i + 2
+end
+
 -- kickable returns the state of the jobs that a kick of a tube moves.
 local function kickable(tube)
   for _, state in ipairs(KICK_ORDER) do

@@ -1,0 +1,48 @@
+package tube
+
+import "time"
+
+// SetPriority gives a job another priority, unless it is reserved. It returns false if there
+// is no such job. A ready job takes its new place at once, a delayed or buried one keeps
+// the place that it has.
+func (m *Machine) SetPriority(id uint64, pri uint32) bool {
+	j := m.Find(id)
+	if j == nil || j.state == Reserved {
+		return false
+	}
+	if j.state == Ready {
+		m.dequeue(j)
+		j.pri = pri
+		m.enqueue(j, Ready, int64(pri))
+	} else {
+		j.pri = pri
+	}
+	m.tellChanged(j)
+	return true
+}
+
+// Reschedule makes a job that is ready or delayed due that long from now; at once if that is
+// no time. It returns false if there is no such job. No counter grows. The delay of the job
+// becomes as many whole seconds, rounded up.
+func (m *Machine) Reschedule(now Instant, id uint64, in time.Duration) bool {
+	j := m.Find(id)
+	if j == nil || j.state != Ready && j.state != Delayed {
+		return false
+	}
+	m.dequeue(j)
+	j.delay = uint32((in + time.Second - 1) / time.Second)
+	if in > 0 {
+		m.enqueue(j, Delayed, int64(now)+int64(in))
+	} else {
+		m.enqueue(j, Ready, int64(j.pri))
+	}
+	m.tellChanged(j)
+	return true
+}
+
+// tellChanged tells the journal what has become of j.
+func (m *Machine) tellChanged(j *Job) {
+	if m.journal != nil {
+		m.journal.Changed(m.record(j))
+	}
+}
