@@ -113,14 +113,7 @@ func (m *modelLine) args(w, args string) bool {
 	case "quit":
 		return true
 	case "reschedule_":
-		p := modelDuration.FindStringSubmatch(args)
-		if p == nil || !m.numbers("QQ", p[1]+" "+p[2]) {
-			return false
-		}
-		ms := map[string]int64{"": 1000, "ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}[p[3]]
-		d := new(big.Int).Mul(new(big.Int).SetUint64(m.n[1]), big.NewInt(ms))
-		m.text = fmt.Sprint("reschedule ", m.n[0], " ", time.Duration(d.Int64())*time.Millisecond)
-		return d.Cmp(big.NewInt(10*365*86_400_000)) <= 0
+		return m.reschedule(args)
 	case "reserve-batch_":
 		ok := m.numbers("D", args) || m.rest != "" && m.again() && m.numbers("DD", args) && m.n[1] <= 2147483647
 		if ok {
@@ -172,6 +165,17 @@ func (m *modelLine) args(w, args string) bool {
 		m.text += fmt.Sprint(" ", n)
 	}
 	return ok && !(w == "reserve-with-timeout_" && m.n[0] > 2147483647)
+}
+
+func (m *modelLine) reschedule(args string) bool {
+	p := modelDuration.FindStringSubmatch(args)
+	if p == nil || !m.numbers("QQ", p[1]+" "+p[2]) {
+		return false
+	}
+	ms := map[string]int64{"": 1000, "ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}[p[3]]
+	d := new(big.Int).Mul(new(big.Int).SetUint64(m.n[1]), big.NewInt(ms))
+	m.text = fmt.Sprint("reschedule ", m.n[0], " ", time.Duration(d.Int64())*time.Millisecond)
+	return d.Cmp(big.NewInt(10*365*86_400_000)) <= 0
 }
 
 // again makes m ready to read its numbers once more.
