@@ -8,10 +8,10 @@ import (
 )
 
 // handler is how a command is turned into an operation and its answer into a
-// reply. plan may set r.word when the reply does not depend on the store; a
-// nil plan needs nothing of it. answer is not called for an error, nor for an
+// reply. plan may set r.word when the reply does not depend on the store, or plan
+// no operation: then answer gets nil. answer is not called for an error, nor for an
 // answer that is NotFound, unless the command has several operations: then it is
-// called for all of them at once, with nil.
+// called once, with nil, and looks at the answers itself.
 type handler struct {
 	plan   func(s *session, c *protocol.Command, r *request)
 	answer func(s *session, r *request, a *storage.Answer)
