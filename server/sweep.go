@@ -12,8 +12,8 @@ import (
 type sweeper struct {
 	every  time.Duration
 	unread unreadGuard
-	quit  chan struct{}
-	done  chan struct{}
+	quit   chan struct{}
+	done   chan struct{}
 }
 
 // minSweep bounds how often is swept, whatever the limits.
