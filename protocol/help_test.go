@@ -167,7 +167,7 @@ func commandsFrom(t testing.TB, input string, src io.Reader, maxBody int, l *len
 				t.Fatalf("more commands than bytes from %q", input)
 			}
 		}
-		if _, most := r.line(); r.state == inLine && r.Buffered() >= most {
+		if r.state == inLine && r.Buffered() >= r.longest(r.buf[r.lo:r.hi]) {
 			t.Fatalf("%d bytes left in line state", r.Buffered())
 		}
 		if len(r.buf) > maxBuffer || cap(r.body) > max(maxBuffer, 2*len(input)) {

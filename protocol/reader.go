@@ -133,10 +133,15 @@ func (r *Reader) Next(c *Command) bool {
 	case inBigBody:
 		return r.dropBody(c)
 	}
-	window, most := r.line()
+	window := r.buf[r.lo:min(r.hi, r.lo+MaxLine)]
 	n, clean := lineEnd(window)
+	if n < 0 && len(window) == MaxLine {
+		if window = r.longLine(); len(window) > MaxLine {
+			n, clean = lineEnd(window)
+		}
+	}
 	if n < 0 {
-		if len(window) < most {
+		if len(window) < r.longest(window) {
 			return false
 		}
 		r.state = inLongLine
@@ -155,16 +160,20 @@ func (r *Reader) Next(c *Command) bool {
 	return true
 }
 
-// line returns what has arrived, up to the length that the next line may have, and that
-// length.
-func (r *Reader) line() (window []byte, most int) {
-	most = MaxLine
-	if r.Buffered() >= MaxLine {
-		if long := table[lookup(r.buf[r.lo:r.hi])].MaxLine; long > 0 {
-			most = long
+// longLine returns what has arrived, up to the length that such a line may have.
+func (r *Reader) longLine() []byte {
+	arrived := r.buf[r.lo:r.hi]
+	return arrived[:min(len(arrived), r.longest(arrived))]
+}
+
+// longest returns how long a line may be that begins so, CRLF included.
+func (r *Reader) longest(line []byte) int {
+	if len(line) >= MaxLine {
+		if most := table[lookup(line)].MaxLine; most > 0 {
+			return most
 		}
 	}
-	return r.buf[r.lo:min(r.hi, r.lo+most)], most
+	return MaxLine
 }
 
 // Begun is about a command whose line has arrived, but not all of its body. It
