@@ -102,8 +102,8 @@ func startJudge(t *testing.T) net.Conn {
 	return nil
 }
 
-// randomLine makes a word that beanstalkd knows, mostly a whole one, with arguments that are mostly nearly
-// valid.
+// randomLine makes a word that beanstalkd knows, mostly a whole one, with arguments that
+// are mostly nearly valid.
 func randomLine(rnd *rand.Rand) string {
 	pick := func(from ...string) string { return from[rnd.IntN(len(from))] }
 	v := Unknown + 1 + Verb(rnd.IntN(int(NumVerbs)-1))
