@@ -7,7 +7,6 @@ import (
 	"syscall"
 	"time"
 
-	"redstalk/protocol/conformance/busy"
 	"redstalk/storage/redis/redistest"
 )
 
@@ -25,6 +24,7 @@ const (
 	livesOn   traits = 1 << iota // sentinels may replace a primary that goes on, or comes back before they have
 	aside                        // it is done to one instance, and may be felt at others
 	takesOver                    // sentinels replace the primary, once
+	prompt                       // the instance must go on in time; not on a machine too busy for that
 )
 
 // class says what a fault concerns. Two faults happen at once only if they are
@@ -235,22 +235,18 @@ func (s servers) faults() []*fault {
 	)
 }
 
-// tooBusy is the busy.Factor from which on nobody can promise to do anything in time.
-const tooBusy = 2.5
-
 // linkFaults happen to the connections of one instance to one primary, all
 // others see nothing of it.
 func (s servers) linkFaults() []*fault {
 	return []*fault{
 		// An instance that is cut off so briefly has no excuse, unless Redis is held up
-		// at the same time, or the machine has so much else to do that the instance
-		// may get no turn to send a heartbeat in what is left of its time.
-		{"connections of an instance to a primary are cut, likewise; once an answer is lost without a word", ofLinks, 0, func(c *chaos) func() {
+		// at the same time: both together may keep its heartbeats away for too long.
+		{"connections of an instance to a primary are cut, likewise; once an answer is lost without a word", ofLinks, prompt, func(c *chaos) func() {
 			in := c.someInstance()
 			part := s.one(c).Front.Of(in.pid())
 			end := c.cuts(part, moments{isCall, isAnswer, isConfirmation}, redistest.Drop)
-			if c.suffers(ofRedis) || busy.Factor() > tooBusy {
-				return during(c.done.begin(in.addr, "instance cut off from Redis, and Redis or the machine held up"), end)
+			if c.suffers(ofRedis) {
+				return during(c.done.begin(in.addr, "instance cut off from Redis, and Redis held up"), end)
 			}
 			return end
 		}},
