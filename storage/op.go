@@ -30,13 +30,16 @@ type Kind uint8
 // The kinds, each with the fields of Op that it reads → the fields of Answer that it sets.
 // NotFound and Err may be the answer to any of them.
 const (
-	// Put makes a job: Tube, Pri, Delay, TTR, Body → ID.
+	// Put makes a job: Tube, Pri, Delay, TTR, Body → ID. With Rare.Tags there may be
+	// another one that has the key: → ID, Rare.Outcome, Rare.State.
 	Put Kind = iota
 	// Take reserves the first job of several tubes: Holder, Tubes, Wait → ID, Body; or
-	// NotFound and Soon.
+	// NotFound and Soon. For tube.LeaseHolder also → Rare.Lease.
 	Take
 	// Move does a tube.Move with one job: Move, Holder, ID; Pri and Delay as far as
-	// tube.Arrow.Sets says → for tube.ReserveJob ID, Body.
+	// tube.Arrow.Sets says → for tube.ReserveJob ID, Body. If Holder is
+	// tube.LeaseHolder, Rare.Lease is the token; NotFound if that is not the job's
+	// present lease.
 	Move
 	// SetPriority gives a job that is not reserved another priority: ID, Pri → nothing.
 	SetPriority
@@ -48,6 +51,32 @@ const (
 	Peek
 	// PeekHead reads the first job of a tube in a state: Tube, State → ID, Body.
 	PeekHead
+	// PeekKey reads the job of a tube that has a key: Tube, Rare.Key → ID, Body.
+	PeekKey
+	// DeleteKey removes the job of a tube that has a key, whatever its state and whoever
+	// holds it: Tube, Rare.Key → nothing.
+	DeleteKey
+	// FindKey looks for jobs with a key in all tubes: Rare.Key → Rare.Jobs, NotFound if
+	// there is none.
+	FindKey
+	// SetPolicy gives a tube a policy, which need not exist: Tube, Rare.Policy (nil takes
+	// it away) → nothing. Never NotFound.
+	SetPolicy
+	// GetPolicy: Tube → Rare.Policy; NotFound if the tube has none.
+	GetPolicy
+	// Policies lists the tubes that have a policy: nothing → Names, sorted.
+	Policies
+	// ListJobs shows jobs of a tube in a state, in the order in which they would come
+	// out: Tube, State, Bound, Rare.Cursor ("": from the first) → Rare.Jobs, Rare.Cursor
+	// ("": there are no more). Never NotFound.
+	ListJobs
+	// Flush removes all jobs of a tube in a state, or with State tube.Gone those that are
+	// ready, delayed and buried: Tube, State → Count. Never NotFound.
+	Flush
+	// MoveJobs moves the first jobs of a tube in a state, which is not tube.Reserved, to
+	// another tube: Tube, State, Rare.To, Bound → Count. They get new ids and keep all
+	// else, but for a key that is taken there. Never NotFound.
+	MoveJobs
 	// JobStats: ID → Job.
 	JobStats
 	// TubeStats: Tube → TubeStats. Its Waiting counts the other servers on the same
@@ -86,8 +115,19 @@ type Op struct {
 	Tubes  []string
 	Body   []byte       // kept by the store, not copied
 	Buffer *body.Buffer // of Body; one use of it is the store's from Do on; nil: Body has none
+	Rare   *Rare        // what only few operations have; it is not changed
 
 	Answer Answer
+}
+
+// Rare is what few operations have.
+type Rare struct {
+	Tags   *tube.Tags
+	Policy *tube.Policy
+	Key    string
+	To     string
+	Cursor string
+	Lease  uint64
 }
 
 // Answer is what came of an operation. Fields that the Kind does not set are zero.
@@ -113,6 +153,18 @@ type Answer struct {
 	TubeStats *tube.TubeStats
 	Stats     *Figures
 	Names     []string
+
+	Rare *RareAnswer // nil if none of it is set
+}
+
+// RareAnswer is what came of few operations.
+type RareAnswer struct {
+	Outcome tube.PutResult // never PutRefused: that is ErrNoSpace
+	State   tube.State
+	Lease   uint64
+	Policy  *tube.Policy
+	Jobs    []tube.JobStats
+	Cursor  string
 }
 
 // Figures are what a store contributes to the stats page.

@@ -30,12 +30,7 @@ func (m *Machine) Reschedule(now Instant, id uint64, in time.Duration) bool {
 		return false
 	}
 	m.dequeue(j)
-	j.delay = uint32((in + time.Second - 1) / time.Second)
-	if in > 0 {
-		m.enqueue(j, Delayed, int64(now)+int64(in))
-	} else {
-		m.enqueue(j, Ready, int64(j.pri))
-	}
+	m.enterIn(now, j, in)
 	m.tellChanged(j)
 	return true
 }

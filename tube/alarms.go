@@ -7,7 +7,7 @@ type alarm struct {
 	at      Instant
 	pos     int      // index in alarms; -1: it is not set
 	tube    *Tube    // the owner: for delays and the pause;
-	holding *holding // or for TTR deadlines. One of the two is nil.
+	holding *holding // or for TTR deadlines. One of the two is nil; both are for kept keys.
 }
 
 // alarms is a container/heap of the alarms that are set, the earliest first.

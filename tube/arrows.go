@@ -35,6 +35,7 @@ type Arrow struct {
 	To     State   // Delayed means Ready if the delay of the job is 0
 	Counts Counter // the counter of the job that grows by one
 	Sets   Sets    // the terms that the job takes over before it moves
+	Ends   Outcome // how the reservation has ended, for jobs with rules
 }
 
 // Sets says which of the Terms that come with a move the job takes over.
@@ -47,22 +48,22 @@ const (
 )
 
 var arrows = []Arrow{
-	{Reserve, Ready, false, Reserved, Reserves, SetsNothing},
-	{ReserveJob, Ready, false, Reserved, Reserves, SetsNothing},
-	{ReserveJob, Delayed, false, Reserved, Reserves, SetsNothing},
-	{ReserveJob, Buried, false, Reserved, Reserves, SetsNothing},
-	{Delete, Ready, false, Gone, NoCounter, SetsNothing},
-	{Delete, Delayed, false, Gone, NoCounter, SetsNothing},
-	{Delete, Buried, false, Gone, NoCounter, SetsNothing},
-	{Delete, Reserved, true, Gone, NoCounter, SetsNothing},
-	{Release, Reserved, true, Delayed, Releases, SetsPriAndDelay},
-	{Bury, Reserved, true, Buried, Buries, SetsPri},
-	{Touch, Reserved, true, Reserved, NoCounter, SetsNothing},
-	{KickJob, Delayed, false, Ready, Kicks, SetsNothing},
-	{KickJob, Buried, false, Ready, Kicks, SetsNothing},
-	{Expire, Reserved, false, Ready, Timeouts, SetsNothing},
-	{GiveBack, Reserved, true, Ready, NoCounter, SetsNothing},
-	{Mature, Delayed, false, Ready, NoCounter, SetsNothing},
+	{Reserve, Ready, false, Reserved, Reserves, SetsNothing, NoOutcome},
+	{ReserveJob, Ready, false, Reserved, Reserves, SetsNothing, NoOutcome},
+	{ReserveJob, Delayed, false, Reserved, Reserves, SetsNothing, NoOutcome},
+	{ReserveJob, Buried, false, Reserved, Reserves, SetsNothing, NoOutcome},
+	{Delete, Ready, false, Gone, NoCounter, SetsNothing, NoOutcome},
+	{Delete, Delayed, false, Gone, NoCounter, SetsNothing, NoOutcome},
+	{Delete, Buried, false, Gone, NoCounter, SetsNothing, NoOutcome},
+	{Delete, Reserved, true, Gone, NoCounter, SetsNothing, NoOutcome},
+	{Release, Reserved, true, Delayed, Releases, SetsPriAndDelay, Failure},
+	{Bury, Reserved, true, Buried, Buries, SetsPri, NoOutcome},
+	{Touch, Reserved, true, Reserved, NoCounter, SetsNothing, NoOutcome},
+	{KickJob, Delayed, false, Ready, Kicks, SetsNothing, NoOutcome},
+	{KickJob, Buried, false, Ready, Kicks, SetsNothing, NoOutcome},
+	{Expire, Reserved, false, Ready, Timeouts, SetsNothing, Failure},
+	{GiveBack, Reserved, true, Ready, NoCounter, SetsNothing, Lost},
+	{Mature, Delayed, false, Ready, NoCounter, SetsNothing, NoOutcome},
 }
 
 // Arrows returns a copy of the table, for engines that do not use a Machine.

@@ -40,6 +40,9 @@ func (m *Machine) nextDue(h *holding) Instant {
 
 // soon returns when h has to be told DEADLINE_SOON, or Never.
 func (m *Machine) soon(h Holder) Instant {
+	if h == LeaseHolder {
+		return Never // whoever asks for a lease holds nothing
+	}
 	held := m.holdingOf(h)
 	if held == nil || held.jobs.len() == 0 {
 		return Never

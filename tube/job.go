@@ -43,6 +43,9 @@ const (
 // nobody.
 type Holder uint64
 
+// LeaseHolder holds what is reserved by a lease, of which no connection is the holder.
+const LeaseHolder Holder = 1<<64 - 1
+
 // State is the state of a job. The zero State means that there is no such job.
 type State uint8
 
@@ -102,6 +105,7 @@ type Job struct {
 	self            ref
 	state           State
 	inRing          bool // pos is a place in the ring, not in the tree
+	hasFacts        bool // it is in Machine.facts
 }
 
 // State returns the state.
@@ -120,6 +124,12 @@ type JobStats struct {
 	TimeLeft        time.Duration // delayed and reserved jobs: until due; may be negative
 	File            int           // number of the file that holds the record; 0 if none
 	Counters        Counters
+
+	// Facts and Rules are those of a job that has any: what it was put with, and what
+	// holds for it. Leased says that nobody's connection holds it.
+	Facts  *Facts
+	Rules  Rules
+	Leased bool
 }
 
 // jobStats returns what stats-job prints about j.
@@ -128,6 +138,10 @@ func (m *Machine) jobStats(now Instant, j *Job) JobStats {
 		ID: j.ID, Tube: m.tubeOf(j).name, State: j.state,
 		Pri: j.pri, Delay: j.delay, TTR: j.ttr,
 		Age: time.Duration(max(now-j.created, 0)), Counters: j.counters,
+	}
+	if j.hasFacts {
+		s.Facts, s.Rules = m.allFacts(j), m.rulesOf(j)
+		s.Leased = j.holder == LeaseHolder
 	}
 	if j.state == Reserved || j.state == Delayed {
 		s.TimeLeft = time.Duration(Instant(j.rank) - now)

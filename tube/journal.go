@@ -20,21 +20,31 @@ type Journal interface {
 	// Paused tells that a tube is paused until an instant. seconds is the length
 	// of the pause that was asked for. If until is 0, the pause is over.
 	Paused(tube string, seconds uint32, until Instant)
+
+	// KeyKept tells that a key of a tube stays taken until an instant, though the job
+	// is gone that had it. If until is 0, it is free again.
+	KeyKept(tube, key string, id uint64, until Instant)
+
+	// PolicySet tells that a tube has another policy, which does not change; nil: none.
+	PolicySet(tube string, p *Policy)
 }
 
 // SetJournal sets the journal that is told from now on; nil: none is.
 func (m *Machine) SetJournal(j Journal) { m.journal = j }
 
-// Record is what survives a restart of a job: everything but its reservation.
+// Record is what survives a restart of a job: everything but its reservation, unless that
+// is a lease.
 type Record struct {
 	ID              uint64
 	Tube            string
-	State           State // Ready, Delayed or Buried
+	State           State // Ready, Delayed or Buried; Reserved if that is by a lease
+	Held            bool  // Ready: it was reserved
 	Pri, Delay, TTR uint32
 	Size            uint32 // of the body, in bytes
 	Created         Instant
-	Rank            int64 // Delayed: the Instant when it is due; Buried: the number of the burial; Ready: 0
+	Rank            int64 // Delayed and Reserved: the Instant when it is due; Buried: the number of the burial; Ready: 0
 	Counters        Counters
+	Facts           *Facts // nil: it has none
 }
 
 // record returns what survives of j.
@@ -42,11 +52,13 @@ func (m *Machine) record(j *Job) Record {
 	r := Record{
 		ID: j.ID, Tube: m.tubeOf(j).name, State: j.state,
 		Pri: j.pri, Delay: j.delay, TTR: j.ttr, Size: j.size,
-		Created: j.created, Counters: j.counters,
+		Created: j.created, Counters: j.counters, Facts: m.allFacts(j),
 	}
 	switch j.state {
 	case Reserved:
-		r.State = Ready
+		if r.Rank = j.rank; j.holder != LeaseHolder {
+			r.State, r.Held, r.Rank = Ready, true, 0
+		}
 	case Delayed, Buried:
 		r.Rank = j.rank
 	}
@@ -84,12 +96,21 @@ func (m *Machine) Restore(now Instant, r Record, body []byte) error {
 	m.jobs.set(j.ID, j.self)
 	m.lastID = max(m.lastID, j.ID)
 	t.jobs++
+	t.bytes += uint64(j.size)
+	if r.Facts != nil {
+		m.setFacts(j, *r.Facts)
+		m.noteBound(j)
+	}
 	return m.restoreState(now, j, r)
 }
 
 // restoreState puts j, which is in no queue, where its record says.
 func (m *Machine) restoreState(now Instant, j *Job, r Record) error {
 	switch {
+	case r.Held && m.ruled(j):
+		m.comeBack(now, j, Lost, 0)
+	case r.State == Reserved:
+		m.restoreLease(j, r.Rank)
 	case r.State == Buried:
 		m.burials = max(m.burials, r.Rank)
 		m.enqueue(j, Buried, r.Rank)

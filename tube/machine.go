@@ -17,6 +17,11 @@ type Machine struct {
 	hinted   []*Tube // tubes in which a job became ready, see Hints
 	takeable []*Tube // tubes that are not paused and have a ready job
 	watched  watched // the tubes of the last Take from many
+	facts    map[ref]facts
+	keys     map[string]ref     // jobs with a key, by keyName
+	gone     goneKeys           // keys that stay taken though their jobs are gone
+	policies map[string]*Policy // by tube
+	bound    []uint64           // jobs on their way to a dead-letter tube, see Bound
 	lastID   uint64
 	burials  int64 // number of the last burial
 	totals   Totals
@@ -37,7 +42,12 @@ func NewMachine() *Machine {
 		jobs:     newIndex(),
 		tubes:    make(map[string]*Tube),
 		holdings: make(map[Holder]*holding),
+		facts:    make(map[ref]facts),
+		keys:     make(map[string]ref),
+		gone:     goneKeys{keys: make(map[string]goneKey)},
+		policies: make(map[string]*Policy),
 	}
+	m.gone.alarm.pos = -1
 	m.open(Default)
 	return m
 }
@@ -60,6 +70,14 @@ type Buffer interface {
 // Put makes a job and returns it. It makes the tube if there is none of that
 // name.
 func (m *Machine) Put(now Instant, p NewJob) *Job {
+	j := m.newJob(now, p)
+	m.enter(now, j, Delayed, nil)
+	m.tellPut(j, p)
+	return j
+}
+
+// newJob makes a job that is in no queue yet.
+func (m *Machine) newJob(now Instant, p NewJob) *Job {
 	t := m.open(p.Tube)
 	m.lastID++
 	j := m.slab.alloc()
@@ -70,20 +88,25 @@ func (m *Machine) Put(now Instant, p NewJob) *Job {
 	}
 	m.jobs.set(j.ID, j.self)
 	t.jobs++
+	t.bytes += uint64(j.size)
 	t.total++
 	m.totals.Jobs++
-	m.enter(now, j, Delayed, nil)
+	return j
+}
+
+// tellPut tells the journal about a new job.
+func (m *Machine) tellPut(j *Job, p NewJob) {
 	if m.journal != nil {
 		m.journal.Put(m.record(j), p.Body, p.Buffer)
 	}
-	return j
 }
 
 // Terms come with a command that moves a job. Arrow.Sets says which of them the
 // job takes over; the others are ignored. Delay is in seconds.
 type Terms struct{ Pri, Delay uint32 }
 
-// gone is what Move returns for a job that it has deleted.
+// gone is what Move returns for a job that it has deleted, or that has gone to its
+// dead-letter tube.
 var gone Job
 
 // Move does to job id what the table says for this move, on behalf of h. It
@@ -110,7 +133,7 @@ func (m *Machine) Move(now Instant, move Move, h Holder, id uint64, terms Terms)
 		m.tubeOf(j).deletes++
 	}
 	m.moveAlong(now, j, arrow, h)
-	if arrow.To == Gone {
+	if j.ID != id {
 		return &gone
 	}
 	return j
@@ -127,14 +150,40 @@ func (m *Machine) moveAlong(now Instant, j *Job, arrow *Arrow, h Holder) {
 	}
 	m.dequeue(j)
 	id, size := j.ID, j.size
-	m.enter(now, j, arrow.To, to)
+	tell := arrow.lasting()
+	if m.ruled(j) {
+		tell = m.enterRuled(now, j, arrow, to) || tell
+	} else {
+		m.enter(now, j, arrow.To, to)
+	}
 	switch {
 	case m.journal == nil:
 	case arrow.To == Gone:
 		m.journal.Deleted(id, size)
-	case arrow.lasting():
+	case tell:
 		m.journal.Changed(m.record(j))
 	}
+	if len(m.bound) > 0 {
+		m.SendBound(now)
+	}
+}
+
+// enterRuled is enter for a job with facts, or in a tube with a policy, that moves along an
+// arrow. It returns whether more has changed than the arrow says.
+func (m *Machine) enterRuled(now Instant, j *Job, arrow *Arrow, h *holding) (more bool) {
+	if arrow.From == Buried {
+		m.unpark(j, arrow.Move)
+	}
+	if arrow.Ends == NoOutcome {
+		m.enter(now, j, arrow.To, h)
+		return h != nil && h.holder == LeaseHolder
+	}
+	asked := uint32(0)
+	if arrow.Sets == SetsPriAndDelay {
+		asked = j.delay
+	}
+	m.comeBack(now, j, arrow.Ends, asked)
+	return true
 }
 
 // SetAside buries job id, because its body cannot be read. It does nothing if
@@ -166,6 +215,10 @@ func (m *Machine) Next() Instant { return m.alarms.next() }
 
 // fire does one thing that is due, that of the alarm a.
 func (m *Machine) fire(now Instant, a *alarm) {
+	if a == &m.gone.alarm {
+		m.fireKeys()
+		return
+	}
 	if h := a.holding; h != nil {
 		m.totals.Timeouts++
 		m.moveAlong(now, h.jobs.head(&m.slab), arrowAt[Expire][Reserved], h.holder)

@@ -18,7 +18,7 @@ func (m *Machine) enter(now Instant, j *Job, to State, h *holding) {
 	case Reserved:
 		m.enqueueReserved(now, j, h)
 	case Gone:
-		m.forget(j)
+		m.forget(now, j)
 	}
 }
 
@@ -45,8 +45,13 @@ func (m *Machine) enqueue(j *Job, to State, rank int64) {
 
 // enqueueReserved makes j, which is in no queue, a reservation of h.
 func (m *Machine) enqueueReserved(now Instant, j *Job, h *holding) {
+	m.reserve(j, h, int64(now.After(j.ttr)))
+}
+
+// reserve makes j, which is in no queue, a reservation of h until a deadline.
+func (m *Machine) reserve(j *Job, h *holding, deadline int64) {
 	j.holder = h.holder
-	j.state, j.rank = Reserved, int64(now.After(j.ttr))
+	j.state, j.rank = Reserved, deadline
 	h.jobs.add(&m.slab, j)
 	m.tubeOf(j).reserved++
 	m.totals.Reserved++
@@ -54,9 +59,13 @@ func (m *Machine) enqueueReserved(now Instant, j *Job, h *holding) {
 }
 
 // forget removes j, which is in no queue. It must not be used any more.
-func (m *Machine) forget(j *Job) {
+func (m *Machine) forget(now Instant, j *Job) {
 	t := m.tubeOf(j)
+	if j.hasFacts {
+		m.forgetFacts(now, j)
+	}
 	m.jobs.delete(j.ID)
+	t.bytes -= uint64(j.size)
 	m.slab.release(j)
 	t.jobs--
 	m.dropUnused(t)

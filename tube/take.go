@@ -12,6 +12,9 @@ func (m *Machine) Take(now Instant, h Holder, tubes []string) (*Job, Instant) {
 	if best == nil {
 		return nil, m.soon(h)
 	}
+	if h == LeaseHolder {
+		m.lease(now, best)
+	}
 	m.moveAlong(now, best, arrowAt[Reserve][Ready], h)
 	return best, Never
 }

@@ -10,8 +10,9 @@ type Tube struct {
 	reserved               int // its jobs that are reserved, by any holder
 	urgent                 int // its jobs that are urgent
 
-	jobs            int // its jobs in any state
-	using, watching int // connections
+	jobs            int    // its jobs in any state
+	bytes           uint64 // of their bodies
+	using, watching int    // connections
 
 	total, deletes, pauses uint64
 

@@ -43,10 +43,14 @@ func (e *Engine) apply(now tube.Instant, b *storage.Batch, op *storage.Op, p *pr
 		return e.tubes(op)
 	case storage.Move:
 		e.move(now, b, op)
+	case storage.DeleteKey, storage.FindKey, storage.SetPolicy, storage.GetPolicy, storage.Policies:
+		e.applyRare(now, op)
 	case storage.SetPriority:
 		op.Answer.NotFound = !e.machine.SetPriority(op.ID, op.Pri)
 	case storage.Reschedule:
 		op.Answer.NotFound = !e.machine.Reschedule(now, op.ID, op.In)
+	case storage.PeekKey:
+		e.answerJob(b, op, e.machine.ByKey(op.Tube, op.Rare.Key))
 	case storage.Peek:
 		e.answerJob(b, op, e.machine.Find(op.ID))
 	case storage.PeekHead:
@@ -61,7 +65,13 @@ func (e *Engine) apply(now tube.Instant, b *storage.Batch, op *storage.Op, p *pr
 
 // move carries out a Move.
 func (e *Engine) move(now tube.Instant, b *storage.Batch, op *storage.Op) {
-	job := e.machine.Move(now, op.Move, op.Holder, op.ID, tube.Terms{Pri: op.Pri, Delay: op.Delay})
+	var job *tube.Job
+	terms := tube.Terms{Pri: op.Pri, Delay: op.Delay}
+	if op.Holder == tube.LeaseHolder {
+		job = e.machine.MoveLeased(now, op.Move, op.Rare.Lease, op.ID, terms)
+	} else {
+		job = e.machine.Move(now, op.Move, op.Holder, op.ID, terms)
+	}
 	op.Answer.NotFound = job == nil
 	if op.Move == tube.ReserveJob {
 		e.answerJob(b, op, job)
@@ -80,9 +90,16 @@ func (e *Engine) put(now tube.Instant, op *storage.Op, p *progress) (done bool) 
 			return true
 		}
 	}
-	j := e.machine.Put(now, newJob(op))
-	op.Answer.ID = j.ID
 	e.quiet.worked += uint64(len(op.Body) / bytesPerWork)
+	switch {
+	case op.Rare != nil:
+		e.putTagged(now, op)
+	case !e.machine.Admits(op.Tube, len(op.Body)):
+		op.Answer.Err = storage.ErrNoSpace
+		op.Buffer.Release()
+	default:
+		op.Answer.ID = e.machine.Put(now, newJob(op)).ID
+	}
 	return true
 }
 
@@ -106,6 +123,7 @@ func (e *Engine) take(now tube.Instant, b *storage.Batch, op *storage.Op) (done 
 	if e.answerJob(b, op, job); job == nil {
 		op.Answer.Soon = soon.Until(now)
 	}
+	e.answerLease(op, job)
 	if many {
 		e.spendTake(tubes, names)
 	}

@@ -65,6 +65,12 @@ func (j *journal) Paused(name string, seconds uint32, until tube.Instant) {
 	j.count()
 }
 
+// KeyKept implements tube.Journal.
+func (j *journal) KeyKept(string, string, uint64, tube.Instant) {}
+
+// PolicySet implements tube.Journal.
+func (j *journal) PolicySet(string, *tube.Policy) {}
+
 // count notes an entry. The lock is held.
 func (j *journal) count() {
 	j.written++

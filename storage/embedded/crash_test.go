@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"reflect"
 	"sync"
 	"testing"
 
@@ -254,7 +255,7 @@ func sameInstants(reopened, running storage.Store, lastID uint64) string {
 			if job.State == tube.Reserved {
 				job.State, job.TimeLeft = tube.Ready, 0
 			}
-			if *g.Job != job {
+			if !reflect.DeepEqual(*g.Job, job) {
 				return fmt.Sprintf("job: %+v\nwant: %+v", *g.Job, job)
 			}
 		case w.TubeStats != nil && g.TubeStats != nil && g.TubeStats.PauseLeft != w.TubeStats.PauseLeft:

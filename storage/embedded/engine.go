@@ -160,7 +160,7 @@ func (e *Engine) onlyReserves(b *storage.Batch) bool {
 		switch op := &b.Ops[i]; {
 		case op.Kind == storage.Attend, op.Kind == storage.Leave:
 		case op.Kind == storage.Take, op.Kind == storage.Move && op.Move == tube.ReserveJob:
-			if op.Answer.ID > e.journal.durableID {
+			if op.Answer.ID > e.journal.durableID || op.Holder == tube.LeaseHolder {
 				return false
 			}
 		default:

@@ -119,6 +119,7 @@ func (e *Engine) takeAnother(now tube.Instant, op *storage.Op) *pebble.Snapshot 
 		return nil
 	}
 	op.Answer.ID = job.ID
+	e.answerLease(op, job)
 	e.answerBody(&op.Answer, job)
 	if op.Answer.Body != nil || job.Size() == 0 {
 		return nil

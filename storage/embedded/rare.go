@@ -1,0 +1,53 @@
+package embedded
+
+import (
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+// putTagged carries out a Put with tags, for which there is room.
+func (e *Engine) putTagged(now tube.Instant, op *storage.Op) {
+	put := e.machine.PutTagged(now, newJob(op), op.Rare.Tags)
+	if put.Result != tube.PutNew {
+		op.Buffer.Release()
+	}
+	if put.Result == tube.PutRefused {
+		op.Answer.Err = storage.ErrNoSpace
+		return
+	}
+	op.Answer.ID = put.ID
+	op.Answer.Rare = &storage.RareAnswer{Outcome: put.Result, State: put.State}
+}
+
+// answerLease answers with the lease of the job of a Take, which may be nil.
+func (e *Engine) answerLease(op *storage.Op, job *tube.Job) {
+	if op.Holder == tube.LeaseHolder && job != nil {
+		op.Answer.Rare = &storage.RareAnswer{Lease: e.machine.Lease(job)}
+	}
+}
+
+// applyRare carries out operations about keys and policies.
+func (e *Engine) applyRare(now tube.Instant, op *storage.Op) {
+	m, a := e.machine, &op.Answer
+	switch op.Kind {
+	case storage.DeleteKey:
+		job := m.ByKey(op.Tube, op.Rare.Key)
+		if a.NotFound = job == nil; job != nil {
+			m.Remove(now, job)
+		}
+	case storage.FindKey:
+		a.Rare = &storage.RareAnswer{}
+		for _, job := range m.FindKey(op.Rare.Key) {
+			s, _ := m.JobStats(now, job.ID)
+			a.Rare.Jobs = append(a.Rare.Jobs, s)
+		}
+		a.NotFound = len(a.Rare.Jobs) == 0
+	case storage.SetPolicy:
+		m.SetPolicy(op.Tube, op.Rare.Policy)
+	case storage.GetPolicy:
+		p := m.Policy(op.Tube)
+		a.NotFound, a.Rare = p == nil, &storage.RareAnswer{Policy: p}
+	case storage.Policies:
+		a.Names = m.Policies()
+	}
+}

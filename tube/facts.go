@@ -1,0 +1,110 @@
+package tube
+
+import "strings"
+
+// Facts are what is known of a job beyond what every job has. Most jobs have none.
+type Facts struct {
+	Key string
+	Rules
+
+	// FailuresBefore and DeliveriesBefore are those of the counters that do not count any
+	// more, because the job was kicked since when it was parked.
+	FailuresBefore, DeliveriesBefore uint32
+
+	Parked   Parked
+	Bound    string // parked: the dead-letter tube to which it is on its way; "" if to none
+	Lease    uint64 // the token of the last lease; 0: it was never leased
+	FromTube string // a dead-letter job: where it was exhausted
+	FromID   uint64 // and as which job
+}
+
+// Failures and Deliveries are what Rules.After counts, of a job with these counters.
+func (f *Facts) Failures(c *Counters) uint32 { return c.Failures() - f.FailuresBefore }
+
+// Deliveries is like Failures.
+func (f *Facts) Deliveries(c *Counters) uint32 { return c.Deliveries() - f.DeliveriesBefore }
+
+// facts is how the Machine keeps Facts: a job with nothing but a key needs little memory.
+type facts struct {
+	name string // see keyName; "" without a key
+	more *Facts // all but the Key; nil if all of that is zero
+}
+
+// noFacts is what a job has that has no facts.
+var noFacts Facts
+
+// keyName is how the Machine names a key: by its tube, too. No name of a tube has a zero
+// byte in it.
+func keyName(tube, key string) string { return tube + "\x00" + key }
+
+// splitName is the reverse of keyName.
+func splitName(name string) (tube, key string) {
+	tube, key, _ = strings.Cut(name, "\x00")
+	return tube, key
+}
+
+// factsOf returns the facts of j but for its key. They must not be changed.
+func (m *Machine) factsOf(j *Job) *Facts {
+	if j.hasFacts {
+		if f := m.facts[j.self]; f.more != nil {
+			return f.more
+		}
+	}
+	return &noFacts
+}
+
+// changeFacts returns the facts of j but for its key, to be changed.
+func (m *Machine) changeFacts(j *Job) *Facts {
+	f := m.facts[j.self]
+	if !j.hasFacts || f.more == nil {
+		j.hasFacts = true
+		f.more = new(Facts)
+		m.facts[j.self] = f
+	}
+	return f.more
+}
+
+// keyOf returns the key of j, "" if it has none.
+func (m *Machine) keyOf(j *Job) string {
+	if !j.hasFacts {
+		return ""
+	}
+	_, key := splitName(m.facts[j.self].name)
+	return key
+}
+
+// allFacts returns the facts of j, nil if it has none.
+func (m *Machine) allFacts(j *Job) *Facts {
+	if !j.hasFacts {
+		return nil
+	}
+	all := *m.factsOf(j)
+	all.Key = m.keyOf(j)
+	return &all
+}
+
+// setFacts gives j, which has none, its facts. The key must be free.
+func (m *Machine) setFacts(j *Job, of Facts) {
+	var f facts
+	if of.Key != "" {
+		f.name = keyName(m.tubeOf(j).name, of.Key)
+		m.keys[f.name] = j.self
+	}
+	of.Key = ""
+	if !of.zero() {
+		f.more = &of
+	}
+	j.hasFacts = true
+	m.facts[j.self] = f
+}
+
+// zero tells whether there is nothing in f but perhaps a key.
+func (f *Facts) zero() bool {
+	return f.Rules.empty() && f.FailuresBefore == 0 && f.DeliveriesBefore == 0 && f.Parked == NotParked && f.Bound == "" &&
+		f.Lease == 0 && f.FromTube == ""
+}
+
+// rulesOf returns the rules that hold for j: its own, and for the rest those of its tube.
+func (m *Machine) rulesOf(j *Job) Rules {
+	return m.factsOf(j).Rules.over(m.policies[m.tubeOf(j).name])
+}

@@ -1,0 +1,138 @@
+package tube
+
+import (
+	"container/heap"
+	"time"
+)
+
+// goneKey is a key that stays taken although its job is gone.
+type goneKey struct {
+	id    uint64
+	until Instant
+}
+
+// goneKeys are the keys that stay taken, by keyName, and when they are free. An entry of
+// order whose key has another end by now, or none, is void.
+type goneKeys struct {
+	keys  map[string]goneKey
+	order keyEnds
+	alarm alarm
+}
+
+// keyEnd is when a key is free again.
+type keyEnd struct {
+	at   Instant
+	name string
+}
+
+// keyEnds is a container/heap, the earliest first.
+type keyEnds []keyEnd
+
+func (k keyEnds) Len() int           { return len(k) }
+func (k keyEnds) Less(i, j int) bool { return k[i].at < k[j].at }
+func (k keyEnds) Swap(i, j int)      { k[i], k[j] = k[j], k[i] }
+
+// Push is for container/heap only.
+func (k *keyEnds) Push(x any) { *k = append(*k, x.(keyEnd)) }
+
+// Pop is for container/heap only.
+func (k *keyEnds) Pop() any {
+	old := *k
+	x := old[len(old)-1]
+	old[len(old)-1] = keyEnd{}
+	*k = old[:len(old)-1]
+	return x
+}
+
+// ByKey returns the job of a tube that has a key, or nil.
+func (m *Machine) ByKey(tube, key string) *Job {
+	if r := m.keys[keyName(tube, key)]; r != 0 {
+		return m.slab.at(r)
+	}
+	return nil
+}
+
+// FindKey returns the jobs of all tubes that have a key. It looks at every tube.
+func (m *Machine) FindKey(key string) (jobs []*Job) {
+	if len(m.keys) == 0 {
+		return nil
+	}
+	for _, t := range m.order {
+		if j := m.ByKey(t.name, key); j != nil {
+			jobs = append(jobs, j)
+		}
+	}
+	return jobs
+}
+
+// forgetFacts forgets the facts of j, which is about to be gone. Its key stays taken for as
+// long as the rules say.
+func (m *Machine) forgetFacts(now Instant, j *Job) {
+	if name := m.facts[j.self].name; name != "" {
+		delete(m.keys, name)
+		if ttl := m.rulesOf(j).KeyTTL; ttl > 0 {
+			m.keepKey(name, goneKey{j.ID, now + Instant(ttl)})
+		}
+	}
+	delete(m.facts, j.self)
+}
+
+// keepKey has a key stay taken.
+func (m *Machine) keepKey(name string, g goneKey) {
+	m.gone.keys[name] = g
+	heap.Push(&m.gone.order, keyEnd{g.until, name})
+	m.rearmKeys()
+	m.tellKey(name, g)
+}
+
+// freeKey ends the time in which a key stays taken although its job is gone.
+func (m *Machine) freeKey(name string) {
+	if g, is := m.gone.keys[name]; is {
+		delete(m.gone.keys, name)
+		m.tellKey(name, goneKey{id: g.id})
+	}
+}
+
+// fireKeys frees the key whose time is over first, or drops an entry that is void.
+func (m *Machine) fireKeys() {
+	end := heap.Pop(&m.gone.order).(keyEnd)
+	if m.gone.keys[end.name].until == end.at {
+		m.freeKey(end.name)
+	}
+	m.rearmKeys()
+}
+
+func (m *Machine) rearmKeys() {
+	at := Never
+	if len(m.gone.order) > 0 {
+		at = m.gone.order[0].at
+	}
+	m.alarms.set(&m.gone.alarm, at)
+}
+
+func (m *Machine) tellKey(name string, g goneKey) {
+	if m.journal != nil {
+		tube, key := splitName(name)
+		m.journal.KeyKept(tube, key, g.id, g.until)
+	}
+}
+
+// RestoreKey brings back a key that stays taken although its job is gone. It returns false
+// if its time is over.
+func (m *Machine) RestoreKey(now Instant, tube, key string, id uint64, until Instant) bool {
+	if until <= now {
+		return false
+	}
+	name := keyName(tube, key)
+	m.gone.keys[name] = goneKey{id, until}
+	heap.Push(&m.gone.order, keyEnd{until, name})
+	m.rearmKeys()
+	return true
+}
+
+// KeyKept returns which job had a key of a tube whose time is not over, and for how long it
+// stays taken; false if there is none.
+func (m *Machine) KeyKept(now Instant, tube, key string) (id uint64, left time.Duration, is bool) {
+	g, is := m.gone.keys[keyName(tube, key)]
+	return g.id, g.until.Until(now), is && g.until > now
+}
