@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 // model is a second, naive implementation of the reference: the whole input at once,
@@ -27,8 +26,7 @@ func model(input string, maxBody uint64) (got []string) {
 		}
 		if m.verb == "put" && m.fault == "" {
 			size := m.n[3]
-			junk := m.rest != ""
-			if size <= maxBody && junk {
+			if size <= maxBody && m.junk {
 				m.fault, m.counted = "BAD_FORMAT", true
 			} else {
 				if uint64(len(input)) < size+2 {
@@ -36,9 +34,11 @@ func model(input string, maxBody uint64) (got []string) {
 				}
 				body, end := input[:size], input[size:size+2]
 				input = input[size+2:]
-				m.text = fmt.Sprintf("put %d %d %d %q", m.n[0], m.n[1], m.n[2], body)
+				m.text = fmt.Sprintf("put %d %d %d %q%s", m.n[0], m.n[1], m.n[2], body, m.tagText)
 				if size > maxBody {
 					m.fault, m.counted = "JOB_TOO_BIG", true
+				} else if m.badTags {
+					m.fault, m.counted = "BAD_FORMAT", true
 				} else if end != "\r\n" {
 					m.fault, m.counted, m.producer = "EXPECTED_CRLF", true, true
 				}
@@ -48,18 +48,13 @@ func model(input string, maxBody uint64) (got []string) {
 	}
 }
 
-// modelMaxLine returns how long such a line may be.
-func modelMaxLine(line string) int {
-	if strings.HasPrefix(line, "delete-batch ") {
-		return 16384
-	}
-	return 224
-}
-
 type modelLine struct {
 	verb, fault, text, rest string
 	counted, producer       bool
 	n                       []uint64
+
+	tagText       string // how the tags are shown
+	junk, badTags bool
 }
 
 func (m *modelLine) show() string {
@@ -79,23 +74,21 @@ func (m *modelLine) show() string {
 // shapes say what follows a word. Q is a 64-bit number, D a 32-bit one. After them
 // the line ends, unless the shape ends in "…".
 var shapes = map[string]string{
-	"put_": "DDDD…", "peek_": "Q", "reserve-with-timeout_": "D…", "reserve-job_": "Q", "delete_": "Q",
+	"peek_": "Q", "reserve-with-timeout_": "D…", "reserve-job_": "Q", "delete_": "Q",
 	"release_": "QDD", "bury_": "QD", "kick-job_": "Q", "touch_": "Q", "stats-job_": "Q",
-	"set-priority_": "QD",
 }
 
 var (
-	modelNumber   = regexp.MustCompile(`(?s)^ *([0-9]+)(.*)$`)
-	modelName     = regexp.MustCompile(`^[A-Za-z0-9+/;.$_()][A-Za-z0-9+/;.$_()-]{0,199}$`)
-	modelPause    = regexp.MustCompile(`(?s)^ *([A-Za-z0-9+/;.$_()-]+)(.*)$`)
-	modelDuration = regexp.MustCompile(`^ *([0-9]+) +([0-9]+)(|ms|s|m|h|d)$`)
-	modelKick     = regexp.MustCompile(`(?s)^[ \t\n\v\f\r]*([+-]?)([0-9]+)`)
+	modelNumber = regexp.MustCompile(`(?s)^ *([0-9]+)(.*)$`)
+	modelName   = regexp.MustCompile(`^[A-Za-z0-9+/;.$_()][A-Za-z0-9+/;.$_()-]{0,199}$`)
+	modelPause  = regexp.MustCompile(`(?s)^ *([A-Za-z0-9+/;.$_()-]+)(.*)$`)
+	modelKick   = regexp.MustCompile(`(?s)^[ \t\n\v\f\r]*([+-]?)([0-9]+)`)
 )
 
 func (m *modelLine) read(line string) {
 	for _, w := range strings.Split(matchOrder, ", ") {
 		args, found := strings.CutPrefix(line, strings.ReplaceAll(w, "_", " "))
-		if !found || args != "" && slices.Contains([]string{"drain", "undrain", "capabilities"}, w) {
+		if !found || args != "" && slices.Contains([]string{"drain", "undrain", "capabilities", "list-policies"}, w) {
 			continue
 		}
 		m.verb = strings.TrimSuffix(w, "_")
@@ -112,25 +105,13 @@ func (m *modelLine) args(w, args string) bool {
 	switch w {
 	case "quit":
 		return true
-	case "reschedule_":
-		return m.reschedule(args)
-	case "reserve-batch_":
-		ok := m.numbers("D", args) || m.rest != "" && m.again() && m.numbers("DD", args) && m.n[1] <= 2147483647
+	case "put_":
+		ok := m.numbers("DDDD…", args)
 		if ok {
-			m.text = fmt.Sprint("reserve-batch ", append(m.n, 0)[:2])
+			m.tags(m.rest, modelPutTags)
 		}
-		return ok && 1 <= m.n[0] && m.n[0] <= 1000
-	case "delete-batch_":
-		for args += " "; strings.Trim(args, " ") != ""; {
-			id, rest, _ := strings.Cut(strings.TrimLeft(args, " "), " ")
-			if !m.numbers("Q", id) {
-				return false
-			}
-			args = rest
-		}
-		m.text += fmt.Sprint(" ", m.n)
-		return args == "" && 1 <= len(m.n) && len(m.n) <= 1000
-	case "use_", "watch_", "ignore_", "stats-tube_":
+		return ok
+	case "use_", "watch_", "ignore_", "stats-tube_", "get-policy_":
 		m.text += " " + args
 		return modelName.MatchString(args)
 	case "pause-tube":
@@ -158,24 +139,13 @@ func (m *modelLine) args(w, args string) bool {
 	}
 	shape, found := shapes[w]
 	if !found {
-		return args == ""
+		return m.ours(w, args)
 	}
 	ok := m.numbers(shape, args)
 	for _, n := range m.n {
 		m.text += fmt.Sprint(" ", n)
 	}
 	return ok && !(w == "reserve-with-timeout_" && m.n[0] > 2147483647)
-}
-
-func (m *modelLine) reschedule(args string) bool {
-	p := modelDuration.FindStringSubmatch(args)
-	if p == nil || !m.numbers("QQ", p[1]+" "+p[2]) {
-		return false
-	}
-	ms := map[string]int64{"": 1000, "ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}[p[3]]
-	d := new(big.Int).Mul(new(big.Int).SetUint64(m.n[1]), big.NewInt(ms))
-	m.text = fmt.Sprint("reschedule ", m.n[0], " ", time.Duration(d.Int64())*time.Millisecond)
-	return d.Cmp(big.NewInt(10*365*86_400_000)) <= 0
 }
 
 // again makes m ready to read its numbers once more.
@@ -243,7 +213,7 @@ func FuzzLine(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, line string) {
-		if len(line) > MaxLine-2 || strings.ContainsAny(line, "\r\x00") {
+		if len(line) > modelMaxLine(line)-2 || strings.ContainsAny(line, "\r\x00") {
 			return
 		}
 		var c Command
@@ -252,9 +222,12 @@ func FuzzLine(f *testing.F) {
 		m.read(line)
 		if c.Verb == Put && c.Fault == NoFault {
 			c.Producer, c.Body = true, []byte{}
-			m.text = fmt.Sprintf("put %d %d %d %q", m.n[0], m.n[1], m.n[2], "")
-			if c.junk != (m.rest != "") || uint64(c.size) != m.n[3] {
-				t.Fatalf("%q: size %d, junk %v", line, c.size, c.junk)
+			m.text = fmt.Sprintf("put %d %d %d %q%s", m.n[0], m.n[1], m.n[2], "", m.tagText)
+			if c.junk != m.junk || c.badTags != m.badTags || uint64(c.size) != m.n[3] {
+				t.Fatalf("%q: size %d, junk %v, bad tags %v", line, c.size, c.junk, c.badTags)
+			}
+			if m.junk || m.badTags {
+				return
 			}
 		}
 		if got, want := show(&c), m.show(); got != want {
