@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"fmt"
+	"maps"
 	"math/big"
 	"regexp"
 	"slices"
@@ -184,6 +185,13 @@ func FuzzReader(f *testing.F) {
 		"delete-batch " + strings.Repeat("1234567890123456 ", 900) + "7\r\ndelete-batch " + strings.Repeat("1234567890123456 ", 963) + "7\r\nstats\r\n",
 		"delete-batch " + strings.Repeat("1 ", 900) + strings.Repeat("0", 16384-13-1800-2) + "\r\ndelete-batch " + strings.Repeat("1 ", 900) + strings.Repeat("0", 16384-13-1800-1) + "\r\n",
 		"reschedule 1 5\r\nreschedule 2 250ms\r\nreschedule 3  36h\r\nreschedule 4 3650d\r\nreschedule 4 3651d\r\nreschedule 5 1w\r\nreschedule 5 -1\r\nset-priority 7 12\r\nset-priority 7\r\n",
+		"put 0 0 1 5 key:a\r\nstats\r\nput 0 0 1 5 key:\r\nstats\r\nput 0 0 1 5 key:a foo\r\nstats\r\nput 0 0 1 101 max:0\r\n" + strings.Repeat("z", 103) + "stats\r\n",
+		"put 0 0 1 0 delay:250ms key:k:1 on-duplicate:replace key-ttl:1h retry:1s,2m,3d max:9 dead:d\r\n\r\nput 0 0 1 0 at:9007199254740992 \r\nput 0 0 1 0 at:1 delay:1\r\n\r\n",
+		"put 0 0 1 1 " + strings.Repeat("0", 300) + "\r\nput 0 0 1 1" + strings.Repeat(" ", 300) + "key:a\r\na\r\nput 0 0 1 1" + strings.Repeat(" max:1", 80) + "\r\na\r\nput 0 0 1 1 max:" + strings.Repeat("0", 1100) + "1\r\na\r\n",
+		"set-policy a retry:1,2,3 max:4 dead:b key-ttl:1 on-duplicate:fail quota-jobs:5 quota-bytes:6\r\nset-policy a\r\nset-policy a key:b\r\nget-policy a\r\nlist-policies\r\nset-policy a max:" + strings.Repeat("0", 1100) + "\r\n",
+		"reserve-lease 5\r\ndelete-lease 1 00000000000000000002\r\ntouch-lease 1 x\r\nrelease-lease 1 18446744073709551616 2 3\r\nbury-lease 1 y 4\r\nreserve-lease 1 2\r\n",
+		"list-jobs a ready\r\nlist-jobs a buried 7\r\nlist-jobs a delayed 1000 cur\r\nlist-jobs a reserved 1001\r\nfind a k\r\ndelete-key a k\r\nfind " + strings.Repeat("n", 200) + " " + strings.Repeat("k", 128) + "\r\nfind a " + strings.Repeat("k", 500) + "\r\n",
+		"flush-tube a\r\nflush-tube a reserved\r\nflush-tube a x\r\nmove-jobs a ready b 5\r\nmove-jobs a reserved b 5\r\nmove-jobs a ready b 0\r\n",
 		"kick \t-1x\r\nkick +18446744073709551616\r\nreserve-with-timeout 2147483648\r\nreserve-with-timeout 0 x\r\n",
 		"pause-tube  -a 5\r\npause-tubea 5\r\npause-tube a 4294967295 \r\nstats-tube a-b\r\n",
 		"release 1  2   3\r\nbury 1 2\r\nkick-job 0001\r\nstatsx\r\npeek-ready\r\nwatch a b\r\nignore " + strings.Repeat("n", 201) + "\r\n",
@@ -210,6 +218,13 @@ func FuzzLine(f *testing.F) {
 	for v := Unknown + 1; v < NumVerbs; v++ {
 		for _, args := range []string{"", "1", " 1 2 3", "18446744073709551616", "-1", "a 5", "\t0x"} {
 			f.Add(v.Spec().Prefix + args)
+		}
+	}
+	for _, group := range [][]string{wrongTags, noTags, slices.Collect(maps.Keys(goodTags)), slices.Collect(maps.Keys(extended))} {
+		for _, end := range group {
+			f.Add("put 1 2 3 4 " + end)
+			f.Add("set-policy a " + end)
+			f.Add(end)
 		}
 	}
 	f.Fuzz(func(t *testing.T, line string) {

@@ -140,7 +140,7 @@ func (m *modelLine) tags(rest, known string) {
 	for _, word := range modelSpaces.Split(rest, -1)[1:] {
 		name, value, found := strings.Cut(word, ":")
 		if !found || !strings.Contains(" "+known+" ", " "+name+" ") {
-			m.junk = true
+			m.junk, m.badTags = true, false
 			return
 		}
 		shown, ok := modelTag(name, value)
