@@ -39,6 +39,15 @@ func TestReplies(t *testing.T) {
 		{"TIMED_OUT\r\n", (*Writer).TimedOut},
 		{"DEADLINE_SOON\r\n", (*Writer).DeadlineSoon},
 		{"DRAINING\r\n", (*Writer).Draining},
+		{"INSERTED 12 BURIED\r\n", func(w *Writer) { w.InsertedAs(12, "BURIED") }},
+		{"INSERTED 18446744073709551615 GONE\r\n", func(w *Writer) { w.InsertedAs(1<<64-1, "GONE") }},
+		{"DUPLICATE 12\r\n", func(w *Writer) { w.Duplicate(12) }},
+		{"SET\r\n", (*Writer).Set},
+		{"LEASED 1 00000000000000000007 3\r\njob\r\n", func(w *Writer) { w.Leased(1, 7, job, nil) }},
+		{"LEASED 1 18446744073709551615 0\r\n\r\n", func(w *Writer) { w.Leased(1, 1<<64-1, nil, nil) }},
+		{"FLUSHED 3\r\n", func(w *Writer) { w.FlushedJobs(3) }},
+		{"MOVED 0\r\n", func(w *Writer) { w.Moved(0) }},
+		{"DELETED_BATCH 3 1\r\n", func(w *Writer) { w.DeletedBatch(3, 1) }},
 		{"BAD_FORMAT\r\n", (*Writer).BadFormat},
 		{"UNKNOWN_COMMAND\r\n", (*Writer).UnknownCommand},
 		{"JOB_TOO_BIG\r\n", (*Writer).JobTooBig},
@@ -101,7 +110,9 @@ func TestLargeBodies(t *testing.T) {
 			body := bytes.Repeat([]byte{'a' + byte(i%26)}, i*1000)
 			w.Reserved(uint64(i), body, nil)
 			w.Deleted()
+			w.Leased(uint64(i), 5, body, nil)
 			want += "RESERVED " + itoa(i) + " " + itoa(len(body)) + "\r\n" + string(body) + "\r\nDELETED\r\n"
+			want += "LEASED " + itoa(i) + " 00000000000000000005 " + itoa(len(body)) + "\r\n" + string(body) + "\r\n"
 		}
 		return want
 	}

@@ -52,9 +52,25 @@ func init() {
 		protocol.Reschedule:         {planReschedule, word((*protocol.Writer).Rescheduled)},
 		protocol.SetPriority:        {planSetPriority, word((*protocol.Writer).Updated)},
 		protocol.Capabilities:       {planNothing, answerCapabilities},
+		protocol.ReserveLease:       notYet,
+		protocol.DeleteLease:        notYet,
+		protocol.TouchLease:         notYet,
+		protocol.ReleaseLease:       notYet,
+		protocol.BuryLease:          notYet,
+		protocol.SetPolicy:          notYet,
+		protocol.GetPolicy:          notYet,
+		protocol.ListPolicies:       notYet,
+		protocol.ListJobs:           notYet,
+		protocol.Find:               notYet,
+		protocol.DeleteKey:          notYet,
+		protocol.FlushTube:          notYet,
+		protocol.MoveJobs:           notYet,
 		protocol.Quit:               {planQuit, func(*session, *request, *storage.Answer) {}},
 	}
 }
+
+// notYet answers verbs that the parser knows, but the engines do not.
+var notYet = handler{planNothing, word((*protocol.Writer).UnknownCommand)}
 
 // word makes a handler's answer of a reply without arguments.
 func word(write func(*protocol.Writer)) func(*session, *request, *storage.Answer) {
