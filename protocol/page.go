@@ -73,14 +73,19 @@ func (p *Page) Bare(key, v string) {
 // escaped with a backslash.
 func (p *Page) Quoted(key, v string) {
 	p.key(key)
-	p.b = append(p.b, '"')
+	p.b = append(appendQuoted(p.b, v), '\n')
+}
+
+// appendQuoted appends a string as Quoted has it.
+func appendQuoted(to []byte, v string) []byte {
+	to = append(to, '"')
 	for i := range len(v) {
 		if v[i] == '"' || v[i] == '\\' {
-			p.b = append(p.b, '\\')
+			to = append(to, '\\')
 		}
-		p.b = append(p.b, v[i])
+		to = append(to, v[i])
 	}
-	p.b = append(p.b, '"', '\n')
+	return append(to, '"')
 }
 
 // Seconds adds a time of sec seconds and usec microseconds (0 to 999,999) with
@@ -101,4 +106,19 @@ func (p *Page) Item(name string) {
 	p.b = append(p.b, '-', ' ')
 	p.b = append(p.b, name...)
 	p.b = append(p.b, '\n')
+}
+
+// List begins a list under a key. Its items follow, of Flow; a list without any is empty.
+func (p *Page) List(key string) {
+	p.head()
+	p.b = append(p.b, key...)
+	p.b = append(p.b, ':', '\n')
+}
+
+// Flow adds a line "- {key: value, …}" to a list.
+func (p *Page) Flow(m *FlowMap) {
+	p.head()
+	p.b = append(p.b, "- {"...)
+	p.b = append(p.b, m.b...)
+	p.b = append(p.b, "}\n"...)
 }

@@ -21,6 +21,7 @@ var (
 func (s *session) end(cause error) {
 	s.cause, s.phase = cause, ending
 	s.forget()
+	s.batch.Ops = append(s.batch.Ops, s.unwanted...)
 	s.batch.Ops = append(s.batch.Ops, storage.Op{Kind: storage.Leave, Holder: s.holder})
 	s.parting = s.watched.empty()
 	s.part(maxParting)
