@@ -158,14 +158,14 @@ func TestLongestLines(t *testing.T) {
 		line, want string // with a run of zeros for 0+
 		most       int
 	}{
-		{"set-policy a max:0+1", "set-policy a max=1", MaxTagLine},
-		{"put 0 0 1 1 max:0+1\r\na", `put 0 0 1 "a" max=1`, MaxTagLine},
-		{"list-jobs a ready 0+1", "list-jobs a ready 1", twoNames},
-		{"move-jobs a ready b 0+1", "move-jobs a ready b 1", twoNames},
-		{"find a" + "0+k", "find BAD_FORMAT", twoNames},
-		{"delete-key a" + "0+k", "delete-key BAD_FORMAT", twoNames},
-		{"touch-lease 0+1 a", "touch-lease 1 0", MaxLine},
-		{"reserve-lease 0+1", "reserve-lease 1", MaxLine},
+		{"set-policy a max:0+1", "set-policy a max=1", 1024},
+		{"put 0 0 1 1 max:0+1\r\na", `put 0 0 1 "a" max=1`, 1024},
+		{"list-jobs a ready 0+1", "list-jobs a ready 1", 450},
+		{"move-jobs a ready b 0+1", "move-jobs a ready b 1", 450},
+		{"find a" + "0+k", "find BAD_FORMAT", 450},
+		{"delete-key a" + "0+k", "delete-key BAD_FORMAT", 450},
+		{"touch-lease 0+1 a", "touch-lease 1 0", 224},
+		{"reserve-lease 0+1", "reserve-lease 1", 224},
 	} {
 		line, body, _ := strings.Cut(tc.line, "\r\n")
 		if body != "" {

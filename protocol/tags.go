@@ -227,7 +227,7 @@ func printable(word []byte, most int) bool {
 		return false
 	}
 	for _, b := range word {
-		if b <= ' ' || b > '~' {
+		if b < '!' || b > '~' {
 			return false
 		}
 	}
