@@ -69,6 +69,15 @@ func (p *Page) Bare(key, v string) {
 	p.b = append(p.b, '\n')
 }
 
+// Word adds a string without quotes; an empty one is "", as there are clients that expect
+// something behind every colon.
+func (p *Page) Word(key, v string) {
+	if v == "" {
+		v = `""`
+	}
+	p.Bare(key, v)
+}
+
 // Quoted adds a string in double quotes; a double quote or backslash in it is
 // escaped with a backslash.
 func (p *Page) Quoted(key, v string) {
@@ -108,11 +117,14 @@ func (p *Page) Item(name string) {
 	p.b = append(p.b, '\n')
 }
 
-// List begins a list under a key. Its items follow, of Flow; a list without any is empty.
-func (p *Page) List(key string) {
+// List begins a list of n items under a key, which follow with Flow.
+func (p *Page) List(key string, n int) {
+	if n == 0 {
+		p.Bare(key, "[]")
+		return
+	}
 	p.head()
-	p.b = append(p.b, key...)
-	p.b = append(p.b, ':', '\n')
+	p.b = append(append(p.b, key...), ":\n"...)
 }
 
 // Flow adds a line "- {key: value, …}" to a list.

@@ -42,8 +42,8 @@ func planMoveJobs(s *session, c *protocol.Command, r *request) {
 // answerListJobs writes a page with where the next one begins, and a line for each job.
 func answerListJobs(s *session, _ *request, a *storage.Answer) {
 	var p protocol.Page
-	p.Bare("next", a.Rare.Cursor)
-	p.List("jobs")
+	p.Word("next", a.Rare.Cursor)
+	p.List("jobs", len(a.Rare.Jobs))
 	for i := range a.Rare.Jobs {
 		p.Flow(jobLine(&a.Rare.Jobs[i]))
 	}

@@ -94,12 +94,12 @@ func answerPolicy(s *session, _ *request, a *storage.Answer) {
 func addFacts(p *protocol.Page, j *tube.JobStats) {
 	f := j.Facts
 	p.Quoted("key", f.Key)
-	p.Bare("retry", protocol.Durations(j.Rules.Retry))
+	p.Word("retry", protocol.Durations(j.Rules.Retry))
 	p.Uint("failures", uint64(f.Failures(&j.Counters)))
 	p.Uint("max", uint64(j.Rules.Max))
 	p.Uint("deliveries", uint64(f.Deliveries(&j.Counters)))
-	p.Bare("dead", j.Rules.Dead)
-	p.Bare("parked", f.Parked.String())
+	p.Word("dead", j.Rules.Dead)
+	p.Word("parked", f.Parked.String())
 	p.Int("due-ms", int64(j.TimeLeft/time.Millisecond))
 	if f.FromTube != "" {
 		p.Bare("from-tube", f.FromTube)
