@@ -79,7 +79,8 @@ func hasEnded(done []storage.Op) bool {
 	return false
 }
 
-var kindNames = []string{"put", "take", "move", "set-priority", "reschedule", "kick", "peek", "peek-head", "job-stats", "tube-stats", "stats", "tubes", "pause", "attend", "leave"}
+var kindNames = []string{"put", "take", "move", "set-priority", "reschedule", "kick", "peek", "peek-head", "peek-key",
+	"delete-key", "find-key", "set-policy", "get-policy", "policies", "list-jobs", "flush", "move-jobs", "job-stats", "tube-stats", "stats", "tubes", "pause", "attend", "leave"}
 
 // describe says what an operation asks for.
 func describe(op *storage.Op) string {
