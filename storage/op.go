@@ -56,8 +56,8 @@ const (
 	// DeleteKey removes the job of a tube that has a key, whatever its state and whoever
 	// holds it: Tube, Rare.Key → nothing.
 	DeleteKey
-	// FindKey looks for jobs with a key in all tubes: Rare.Key → Rare.Jobs, NotFound if
-	// there is none.
+	// FindKey looks for jobs with a key in all tubes: Rare.Key → Rare.Jobs, in the order
+	// of their ids; NotFound if there is none.
 	FindKey
 	// SetPolicy gives a tube a policy, which need not exist: Tube, Rare.Policy (nil takes
 	// it away) → nothing. Never NotFound.

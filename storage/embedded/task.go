@@ -21,6 +21,7 @@ type task struct {
 
 // progress is how far the operation task.next has got.
 type progress struct {
+	bodyNeeds
 	begun     bool
 	needsRoom bool       // it waits until the journal has room
 	forced    bool       // it has waited long enough
@@ -44,7 +45,9 @@ func (e *Engine) run(now tube.Instant, b *storage.Batch, next int, p progress) (
 			refuse(b)
 			break
 		}
-		if !e.apply(now, b, op, &p) {
+		done := e.apply(now, b, op, &p)
+		e.dropLoaded(&p)
+		if !done {
 			rest = &task{batch: b, next: next, progress: p}
 			break
 		}
@@ -107,9 +110,13 @@ func (e *Engine) taskOf(b *storage.Batch) *task {
 	return t
 }
 
-// enqueue gives a task to the worker: now, or when the journal has room if it waits
-// for that. The lock is held.
+// enqueue gives a task to the worker: now, or when the bodies are there, or when the
+// journal has room, if it waits for that. The lock is held.
 func (e *Engine) enqueue(t *task) {
+	if len(t.wanted) > 0 {
+		e.loadBodies(t)
+		return
+	}
 	if t.needsRoom {
 		if len(e.noRoom) == 0 {
 			e.roomAt = e.now()
