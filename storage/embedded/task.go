@@ -25,9 +25,11 @@ type progress struct {
 	begun     bool
 	needsRoom bool       // it waits until the journal has room
 	forced    bool       // it has waited long enough
-	done      int        // jobs kicked, or tubes attended
-	most      int        // jobs to kick
+	done      int        // jobs kicked or moved, or tubes attended
+	most      int        // jobs to kick or to move
 	from      tube.State // of the jobs to kick
+	flush     *tube.Flush
+	list      *tube.Listing
 }
 
 func (t *task) ended() bool { return t.next == len(t.batch.Ops) }

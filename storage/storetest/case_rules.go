@@ -75,12 +75,12 @@ func testDeliveries(b *rig) {
 		id := b.putNew("t", two)
 		b.wantTake(1, "t", id)
 		end(id)
-		if s := b.job(id); s.State != tube.Ready || s.Facts.Parked != tube.NotParked {
+		if s := b.job(id); s.State != tube.Ready || s.Facts == nil || s.Facts.Parked != tube.NotParked {
 			b.Fatalf("%s once: %+v, %+v", name, s, s.Facts)
 		}
 		b.wantTake(1, "t", id)
 		end(id)
-		if s := b.job(id); s.State != tube.Buried || s.Facts.Parked != tube.ParkedDeliveries || s.Counters[tube.Buries] != 0 {
+		if s := b.job(id); s.State != tube.Buried || s.Facts == nil || s.Facts.Parked != tube.ParkedDeliveries || s.Counters[tube.Buries] != 0 {
 			b.Fatalf("%s twice: %+v, %+v", name, s, s.Facts)
 		}
 		b.must(tube.Delete, 1, id)

@@ -53,9 +53,17 @@ var cases = map[string]func(*rig){
 	"policies: quotas":        testQuotas,
 	"leases: finished":        testLeases,
 	"leases: rules":           testLeaseRules,
+	"flush: each state":       testFlush,
+	"flush: keys":             testFlushKeys,
+	"move: each state":        testMoveJobs,
+	"move: facts":             testMoveFacts,
+	"move: parked":            testMoveParked,
+	"list: each state":        testListJobs,
+	"list: while changing":    testListWhileChanging,
+	"many: all three":         testMany,
 	"rules: what survives":    testRulesSurvive,
 	"rules: what crash keeps": testRulesCrash,
 }
 
 // countsOn are the cases that look at counters which begin anew when a store is opened.
-var countsOn = map[string]bool{"pause": true, "TTR": true, "tube counters": true, "totals": true}
+var countsOn = map[string]bool{"pause": true, "TTR": true, "tube counters": true, "totals": true, "flush: each state": true, "move: each state": true}

@@ -142,6 +142,8 @@ type history struct {
 func (h *history) step() {
 	if h.random.IntN(100) < 6 {
 		h.pass(time.Duration((1+h.random.IntN(4))*h.engine.unit()) * time.Second)
+	} else if h.ruled && h.random.IntN(20) == 0 {
+		h.pages()
 	} else {
 		h.compare(h.randomBatch())
 	}
@@ -152,6 +154,18 @@ func (h *history) step() {
 		h.reopen()
 	}
 	h.advance(breath)
+}
+
+// pages lists the jobs of a tube in a state, page by page.
+func (h *history) pages() {
+	op := storage.Op{Kind: storage.ListJobs, Tube: tubeNames[h.random.IntN(len(tubeNames))], State: tube.Ready + tube.State(h.random.IntN(4)), Bound: uint32(1 + h.random.IntN(4))}
+	for cursor, more := "", true; more && !h.ended; more = cursor != "" {
+		op.Rare = &storage.Rare{Cursor: cursor}
+		batch := []storage.Op{op}
+		if h.compare(batch); !h.ended {
+			cursor = batch[0].Answer.Rare.Cursor
+		}
+	}
 }
 
 // pass lets time pass.

@@ -152,6 +152,8 @@ func (m *Model) Do(op *storage.Op) {
 		m.giveBack(func(j *modelJob) bool { return j.holder == op.Holder })
 	case storage.SetPolicy, storage.GetPolicy, storage.Policies:
 		m.policy(op)
+	case storage.Flush, storage.MoveJobs, storage.ListJobs:
+		m.many(op, in)
 	case storage.PeekKey, storage.DeleteKey, storage.FindKey:
 		m.byKey(op)
 	default:

@@ -23,8 +23,10 @@ func (h *history) randomRuledOp() storage.Op {
 		op = h.randomTake(op)
 	case n < 75:
 		return h.randomLeased(op)
-	case n < 85:
+	case n < 82:
 		return h.randomByKey(op)
+	case n < 88:
+		return h.randomMany(op)
 	default:
 		return h.randomPolicy(op)
 	}
@@ -124,5 +126,21 @@ func (h *history) randomPolicy(op storage.Op) storage.Op {
 		p.QuotaBytes = uint64(r.IntN(100))
 	}
 	op.Rare.Policy = p
+	return op
+}
+
+// randomMany makes op an operation on many jobs of a tube.
+func (h *history) randomMany(op storage.Op) storage.Op {
+	r := h.random
+	op.Tube, op.State, op.Bound = policyTubes[r.IntN(len(policyTubes))], tube.State(r.IntN(5)), uint32(1+r.IntN(6))
+	op.Rare.To = policyTubes[r.IntN(len(policyTubes))]
+	switch r.IntN(8) {
+	case 0:
+		op.Kind = storage.Flush
+	case 1, 2, 3:
+		op.Kind = storage.MoveJobs
+	default:
+		op.Kind = storage.ListJobs
+	}
 	return op
 }
