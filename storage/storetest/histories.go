@@ -180,7 +180,8 @@ func (h *history) pass(d time.Duration) {
 func (h *history) reopen() {
 	if h.engine.CleanCrash && h.random.IntN(2) == 0 {
 		if h.engine.LateReserves {
-			h.compare([]storage.Op{{Kind: storage.Put, Tube: "a", TTR: 1, Body: []byte("the last change")}})
+			// A change that no quota refuses.
+			h.compare([]storage.Op{{Kind: storage.Pause, Tube: tube.Default, Delay: 1}})
 		}
 		h.note("crashed and opened again")
 		h.totals() // once it is answered, what has expired before is kept as well
