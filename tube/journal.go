@@ -140,9 +140,9 @@ func (m *Machine) lostForGood(j *Job) bool {
 	return parked != NotParked
 }
 
-// EndRestore is called when all jobs are restored, and the journal is set. It ends the
-// reservations of up to limit of those that were held: they are ready already, but may have to
-// be parked. It returns whether there are more.
+// EndRestore is called when all jobs are restored, and the journal is set. Of the jobs that
+// were reserved it tells the journal that they are not any more, and parks those that do not
+// come back: up to limit of them. It returns whether there are more.
 func (m *Machine) EndRestore(now Instant, limit int) (more bool) {
 	n := min(limit, len(m.lost))
 	for _, id := range m.lost[:n] {

@@ -197,6 +197,13 @@ func (b *rig) leave(h tube.Holder) {
 	b.do(storage.Op{Kind: storage.Leave, Holder: h})
 }
 
+// giveBack is leave, with a change behind it: so that a crash keeps the reservations, see
+// Engine.LateReserves.
+func (b *rig) giveBack(h tube.Holder) {
+	b.Helper()
+	b.batch(storage.Op{Kind: storage.Leave, Holder: h}, storage.Op{Kind: storage.Pause, Tube: tube.Default, Delay: 0})
+}
+
 // job returns the stats of a job; its state is Gone if there is none.
 func (b *rig) job(id uint64) tube.JobStats {
 	b.Helper()
