@@ -132,6 +132,8 @@ while ARGV[at] do
 --include often/put.lua
   elseif word == 'take' then
 --include often/take.lua
+  elseif word == 'take-foreseen' then
+--include often/foreseen.lua
   elseif word == 'gone' then
 --include often/gone.lua
   elseif word == 'over' then
