@@ -8,7 +8,7 @@ import (
 
 // Jobs are taken for waits in rounds: one batch of takes each. When the store hints
 // that a tube has a job, the next round takes one for the first in the tube's
-// waitlist. While that works, each further round takes twice as many. One round is
+// waitlist, and for as many as there were hints. While that works, each further round takes twice as many. One round is
 // under way at a time.
 //
 // As long as a loop of package server is awake, it carries rounds out as part of its
@@ -35,7 +35,7 @@ func (l *waitlists) ready(tube string) bool {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	is := l.hint(tube, 1)
+	is := l.hint(tube, min(l.hinted[tube]+1, maxServed)) // it may be about another job
 	l.callUsher()
 	return is
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -84,7 +85,7 @@ func (w *waitroom) wantTold(what string, s inmate, names ...string) {
 // tubes. It returns how many it got.
 func (w *waitroom) serve(s inmate, name string, n, want int, names ...string) (got int) {
 	w.Helper()
-	put, round := &storage.Batch{Done: func() {}}, &storage.Batch{}
+	put, round := &storage.Batch{}, &storage.Batch{}
 	for range n {
 		put.Ops = append(put.Ops, putIn(name, 5))
 	}
@@ -93,10 +94,11 @@ func (w *waitroom) serve(s inmate, name string, n, want int, names ...string) (g
 		op.Foreseen = true
 		round.Ops = append(round.Ops, op)
 	}
-	done := make(chan struct{})
-	round.Done = func() { close(done) }
+	var all sync.WaitGroup
+	all.Add(2)
+	put.Done, round.Done = all.Done, all.Done
 	s.Do(put, round)
-	<-done
+	all.Wait()
 	for i := range round.Ops {
 		switch a := &round.Ops[i].Answer; {
 		case a.Err != nil:
@@ -163,6 +165,21 @@ func TestForeseen(t *testing.T) {
 			t.Errorf("%s: %+v", is.what, got)
 		}
 	}
+}
+
+// TestTold: an instance is told as often as there are jobs for it, one less for each
+// other instance that is told.
+func TestTold(t *testing.T) {
+	w := newWaitroom(t)
+	a, b := w.instance(1), w.instance(1)
+	w.waits(b, "t")
+	w.waits(a, "t")
+	w.serve(b, "t", 4, 0)
+	w.wantTold("who has put the jobs", b, "t", "t", "t")
+	w.wantTold("the other one", a, "t")
+	w.waits(b, "u")
+	w.serve(b, "u", maxHints+1, 0)
+	w.wantTold("very many jobs", b, slices.Repeat([]string{"u"}, maxHints)...)
 }
 
 // TestForeseenInOrder: an instance gets no job that others wait longer for, and moves
