@@ -58,7 +58,7 @@ func TestForesee(t *testing.T) {
 }
 
 // TestForeseeAndJoin: who joins behind those that a foreseen round serves is not
-// forgotten: the store may not know of him.
+// forgotten, though the store may not know of that wait.
 func TestForeseeAndJoin(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		lab := foreseeing(t)
