@@ -9,7 +9,8 @@
 //     server when it dispatches and counts commands.
 //   - [Reader] (reader.go): framing. It finds lines and bodies in the stream,
 //     however the bytes were split on the way, and returns one [Command] at a
-//     time. Arguments are read in parse.go.
+//     time. Arguments are read in parse.go; those that beanstalkd does not know in
+//     extensions.go, and tags in tags.go.
 //   - [Writer] (writer.go): one method for each reply. Replies are collected and
 //     sent in one burst.
 //   - [Page] (page.go): the YAML of the stats and list commands.
@@ -31,9 +32,9 @@
 //   - The memory of a Reader is bounded by what the peer has sent, not by what it
 //     has announced: room for a body doubles as it comes, unless the peer has sent
 //     one of that size before.
-//   - Command.Name is valid until the next call of Next or Fill, Command.Body until
-//     the caller releases Command.Buffer. Both hold for every verb, also for one that
-//     has a name and a body.
+//   - Command.Name, To and List are valid until the next call of Next or Fill,
+//     Command.Body until the caller releases Command.Buffer. Both hold for every verb,
+//     also for one that has a name and a body. Strings, also those of Tags, are copies.
 //   - A body that does not come in one read with its line is read straight to where
 //     it stays.
 //   - Memory that others lend (Buffer) is released exactly once: by the Reader if the
@@ -49,14 +50,22 @@
 // beanstalkd loses the next line. Here the line is one BAD_FORMAT, and the next
 // one is read.
 //
+// A put line is ours if nothing but known tags follows the length. Only such a line may
+// be longer than others, and the body of one whose tags are wrong is skipped. Every
+// other put line is answered as beanstalkd does.
+//
 // # Adding a command
 //
 //   - Add a Verb in the order of matching: after every longer word that begins
 //     with its prefix, before every shorter word that its prefix begins with.
 //   - Add its row to the table. If no parser in parse.go fits its arguments, add
 //     a parser.
+//   - If beanstalkd does not know the command, set Ours in its row.
 //   - If the command is counted, add it to statVerbs.
 //   - If the command has a body, set Body in its row, and have its parser set
 //     size (and junk, if something follows the size). The Reader does the rest,
 //     also for a command with a name and a body.
+//
+// A new tag is a field of [Tags], and a row of tagTable with a function that reads its
+// value.
 package protocol

@@ -28,7 +28,7 @@ func show(c *Command) string {
 	}
 	switch c.Verb {
 	case Put:
-		return fmt.Sprintf("put %d %d %d %q", c.Pri, c.Delay, c.TTR, c.Body)
+		return fmt.Sprintf("put %d %d %d %q%s", c.Pri, c.Delay, c.TTR, c.Body, showTags(c.Tags))
 	case Release:
 		return fmt.Sprintf("release %d %d %d", c.ID, c.Pri, c.Delay)
 	case Bury:
@@ -47,12 +47,61 @@ func show(c *Command) string {
 		return fmt.Sprint("delete-batch ", slices.Collect(IDs(c.List)))
 	case PauseTube:
 		return fmt.Sprintf("pause-tube %s %d", c.Name, c.Delay)
-	case Use, Watch, Ignore, StatsTube:
+	case Use, Watch, Ignore, StatsTube, GetPolicy:
 		return fmt.Sprintf("%v %s", c.Verb, c.Name)
 	case Peek, ReserveJob, Delete, KickJob, Touch, StatsJob:
 		return fmt.Sprintf("%v %d", c.Verb, c.ID)
 	}
-	return c.Verb.String()
+	return showOurs(c)
+}
+
+// showOurs is show for words that beanstalkd does not know, and for those that carry
+// nothing.
+func showOurs(c *Command) string {
+	s := c.Verb.String()
+	switch c.Verb {
+	case ReserveLease:
+		return fmt.Sprint(s, " ", c.Timeout)
+	case DeleteLease, TouchLease:
+		return fmt.Sprint(s, " ", c.ID, " ", c.Lease)
+	case ReleaseLease:
+		return fmt.Sprint(s, " ", c.ID, " ", c.Lease, " ", c.Pri, " ", c.Delay)
+	case BuryLease:
+		return fmt.Sprint(s, " ", c.ID, " ", c.Lease, " ", c.Pri)
+	case ListJobs:
+		return strings.TrimSuffix(fmt.Sprintf("%s %s %v %d %s", s, c.Name, c.State, c.Bound, c.Cursor), " ")
+	case Find, DeleteKey:
+		return fmt.Sprintf("%s %s %s", s, c.Name, c.Key)
+	case FlushTube:
+		return strings.TrimSuffix(fmt.Sprintf("%s %s %v", s, c.Name, c.State), " ")
+	case MoveJobs:
+		return fmt.Sprintf("%s %s %v %s %d", s, c.Name, c.State, c.To, c.Bound)
+	case SetPolicy:
+		return fmt.Sprintf("%s %s%s", s, c.Name, showTags(c.Tags))
+	}
+	return s
+}
+
+// showTags writes all that a line says with tags, "" if there are none.
+func showTags(t *Tags) (s string) {
+	if t == nil {
+		return ""
+	}
+	for _, one := range []struct {
+		name  string
+		said  bool
+		value any
+	}{
+		{"delay", t.HasDelay, t.Delay}, {"at", t.HasAt, t.At}, {"key", t.Key != "", t.Key},
+		{"on-duplicate", t.OnDuplicate != NotSaid, t.OnDuplicate}, {"key-ttl", t.HasKeyTTL, t.KeyTTL},
+		{"retry", t.Retry != nil, t.Retry}, {"max", t.Max != 0, t.Max}, {"dead", t.Dead != "", t.Dead},
+		{"quota-jobs", t.HasQuotaJobs, t.QuotaJobs}, {"quota-bytes", t.HasQuotaBytes, t.QuotaBytes},
+	} {
+		if one.said {
+			s += fmt.Sprint(" ", one.name, "=", one.value)
+		}
+	}
+	return s
 }
 
 // pieces is a source that hands out its data in pieces of the lengths that cut

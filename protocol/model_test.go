@@ -2,12 +2,12 @@ package protocol
 
 import (
 	"fmt"
+	"maps"
 	"math/big"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 // model is a second, naive implementation of the reference: the whole input at once,
@@ -27,8 +27,7 @@ func model(input string, maxBody uint64) (got []string) {
 		}
 		if m.verb == "put" && m.fault == "" {
 			size := m.n[3]
-			junk := m.rest != ""
-			if size <= maxBody && junk {
+			if size <= maxBody && m.junk {
 				m.fault, m.counted = "BAD_FORMAT", true
 			} else {
 				if uint64(len(input)) < size+2 {
@@ -36,9 +35,11 @@ func model(input string, maxBody uint64) (got []string) {
 				}
 				body, end := input[:size], input[size:size+2]
 				input = input[size+2:]
-				m.text = fmt.Sprintf("put %d %d %d %q", m.n[0], m.n[1], m.n[2], body)
+				m.text = fmt.Sprintf("put %d %d %d %q%s", m.n[0], m.n[1], m.n[2], body, m.tagText)
 				if size > maxBody {
 					m.fault, m.counted = "JOB_TOO_BIG", true
+				} else if m.badTags {
+					m.fault, m.counted = "BAD_FORMAT", true
 				} else if end != "\r\n" {
 					m.fault, m.counted, m.producer = "EXPECTED_CRLF", true, true
 				}
@@ -48,18 +49,13 @@ func model(input string, maxBody uint64) (got []string) {
 	}
 }
 
-// modelMaxLine returns how long such a line may be.
-func modelMaxLine(line string) int {
-	if strings.HasPrefix(line, "delete-batch ") {
-		return 16384
-	}
-	return 224
-}
-
 type modelLine struct {
 	verb, fault, text, rest string
 	counted, producer       bool
 	n                       []uint64
+
+	tagText       string // how the tags are shown
+	junk, badTags bool
 }
 
 func (m *modelLine) show() string {
@@ -79,23 +75,21 @@ func (m *modelLine) show() string {
 // shapes say what follows a word. Q is a 64-bit number, D a 32-bit one. After them
 // the line ends, unless the shape ends in "…".
 var shapes = map[string]string{
-	"put_": "DDDD…", "peek_": "Q", "reserve-with-timeout_": "D…", "reserve-job_": "Q", "delete_": "Q",
+	"peek_": "Q", "reserve-with-timeout_": "D…", "reserve-job_": "Q", "delete_": "Q",
 	"release_": "QDD", "bury_": "QD", "kick-job_": "Q", "touch_": "Q", "stats-job_": "Q",
-	"set-priority_": "QD",
 }
 
 var (
-	modelNumber   = regexp.MustCompile(`(?s)^ *([0-9]+)(.*)$`)
-	modelName     = regexp.MustCompile(`^[A-Za-z0-9+/;.$_()][A-Za-z0-9+/;.$_()-]{0,199}$`)
-	modelPause    = regexp.MustCompile(`(?s)^ *([A-Za-z0-9+/;.$_()-]+)(.*)$`)
-	modelDuration = regexp.MustCompile(`^ *([0-9]+) +([0-9]+)(|ms|s|m|h|d)$`)
-	modelKick     = regexp.MustCompile(`(?s)^[ \t\n\v\f\r]*([+-]?)([0-9]+)`)
+	modelNumber = regexp.MustCompile(`(?s)^ *([0-9]+)(.*)$`)
+	modelName   = regexp.MustCompile(`^[A-Za-z0-9+/;.$_()][A-Za-z0-9+/;.$_()-]{0,199}$`)
+	modelPause  = regexp.MustCompile(`(?s)^ *([A-Za-z0-9+/;.$_()-]+)(.*)$`)
+	modelKick   = regexp.MustCompile(`(?s)^[ \t\n\v\f\r]*([+-]?)([0-9]+)`)
 )
 
 func (m *modelLine) read(line string) {
 	for _, w := range strings.Split(matchOrder, ", ") {
 		args, found := strings.CutPrefix(line, strings.ReplaceAll(w, "_", " "))
-		if !found || args != "" && slices.Contains([]string{"drain", "undrain", "capabilities"}, w) {
+		if !found || args != "" && slices.Contains([]string{"drain", "undrain", "capabilities", "list-policies"}, w) {
 			continue
 		}
 		m.verb = strings.TrimSuffix(w, "_")
@@ -112,25 +106,13 @@ func (m *modelLine) args(w, args string) bool {
 	switch w {
 	case "quit":
 		return true
-	case "reschedule_":
-		return m.reschedule(args)
-	case "reserve-batch_":
-		ok := m.numbers("D", args) || m.rest != "" && m.again() && m.numbers("DD", args) && m.n[1] <= 2147483647
+	case "put_":
+		ok := m.numbers("DDDD…", args)
 		if ok {
-			m.text = fmt.Sprint("reserve-batch ", append(m.n, 0)[:2])
+			m.tags(m.rest, modelPutTags)
 		}
-		return ok && 1 <= m.n[0] && m.n[0] <= 1000
-	case "delete-batch_":
-		for args += " "; strings.Trim(args, " ") != ""; {
-			id, rest, _ := strings.Cut(strings.TrimLeft(args, " "), " ")
-			if !m.numbers("Q", id) {
-				return false
-			}
-			args = rest
-		}
-		m.text += fmt.Sprint(" ", m.n)
-		return args == "" && 1 <= len(m.n) && len(m.n) <= 1000
-	case "use_", "watch_", "ignore_", "stats-tube_":
+		return ok
+	case "use_", "watch_", "ignore_", "stats-tube_", "get-policy_":
 		m.text += " " + args
 		return modelName.MatchString(args)
 	case "pause-tube":
@@ -158,24 +140,13 @@ func (m *modelLine) args(w, args string) bool {
 	}
 	shape, found := shapes[w]
 	if !found {
-		return args == ""
+		return m.ours(w, args)
 	}
 	ok := m.numbers(shape, args)
 	for _, n := range m.n {
 		m.text += fmt.Sprint(" ", n)
 	}
 	return ok && !(w == "reserve-with-timeout_" && m.n[0] > 2147483647)
-}
-
-func (m *modelLine) reschedule(args string) bool {
-	p := modelDuration.FindStringSubmatch(args)
-	if p == nil || !m.numbers("QQ", p[1]+" "+p[2]) {
-		return false
-	}
-	ms := map[string]int64{"": 1000, "ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}[p[3]]
-	d := new(big.Int).Mul(new(big.Int).SetUint64(m.n[1]), big.NewInt(ms))
-	m.text = fmt.Sprint("reschedule ", m.n[0], " ", time.Duration(d.Int64())*time.Millisecond)
-	return d.Cmp(big.NewInt(10*365*86_400_000)) <= 0
 }
 
 // again makes m ready to read its numbers once more.
@@ -214,6 +185,13 @@ func FuzzReader(f *testing.F) {
 		"delete-batch " + strings.Repeat("1234567890123456 ", 900) + "7\r\ndelete-batch " + strings.Repeat("1234567890123456 ", 963) + "7\r\nstats\r\n",
 		"delete-batch " + strings.Repeat("1 ", 900) + strings.Repeat("0", 16384-13-1800-2) + "\r\ndelete-batch " + strings.Repeat("1 ", 900) + strings.Repeat("0", 16384-13-1800-1) + "\r\n",
 		"reschedule 1 5\r\nreschedule 2 250ms\r\nreschedule 3  36h\r\nreschedule 4 3650d\r\nreschedule 4 3651d\r\nreschedule 5 1w\r\nreschedule 5 -1\r\nset-priority 7 12\r\nset-priority 7\r\n",
+		"put 0 0 1 5 key:a\r\nstats\r\nput 0 0 1 5 key:\r\nstats\r\nput 0 0 1 5 key:a foo\r\nstats\r\nput 0 0 1 101 max:0\r\n" + strings.Repeat("z", 103) + "stats\r\n",
+		"put 0 0 1 0 delay:250ms key:k:1 on-duplicate:replace key-ttl:1h retry:1s,2m,3d max:9 dead:d\r\n\r\nput 0 0 1 0 at:9007199254740992 \r\nput 0 0 1 0 at:1 delay:1\r\n\r\n",
+		"put 0 0 1 1 " + strings.Repeat("0", 300) + "\r\nput 0 0 1 1" + strings.Repeat(" ", 300) + "key:a\r\na\r\nput 0 0 1 1" + strings.Repeat(" max:1", 80) + "\r\na\r\nput 0 0 1 1 max:" + strings.Repeat("0", 1100) + "1\r\na\r\n",
+		"set-policy a retry:1,2,3 max:4 dead:b key-ttl:1 on-duplicate:fail quota-jobs:5 quota-bytes:6\r\nset-policy a\r\nset-policy a key:b\r\nget-policy a\r\nlist-policies\r\nset-policy a max:" + strings.Repeat("0", 1100) + "\r\n",
+		"reserve-lease 5\r\ndelete-lease 1 00000000000000000002\r\ntouch-lease 1 x\r\nrelease-lease 1 18446744073709551616 2 3\r\nbury-lease 1 y 4\r\nreserve-lease 1 2\r\n",
+		"list-jobs a ready\r\nlist-jobs a buried 7\r\nlist-jobs a delayed 1000 cur\r\nlist-jobs a reserved 1001\r\nfind a k\r\ndelete-key a k\r\nfind " + strings.Repeat("n", 200) + " " + strings.Repeat("k", 128) + "\r\nfind a " + strings.Repeat("k", 500) + "\r\n",
+		"flush-tube a\r\nflush-tube a reserved\r\nflush-tube a x\r\nmove-jobs a ready b 5\r\nmove-jobs a reserved b 5\r\nmove-jobs a ready b 0\r\n",
 		"kick \t-1x\r\nkick +18446744073709551616\r\nreserve-with-timeout 2147483648\r\nreserve-with-timeout 0 x\r\n",
 		"pause-tube  -a 5\r\npause-tubea 5\r\npause-tube a 4294967295 \r\nstats-tube a-b\r\n",
 		"release 1  2   3\r\nbury 1 2\r\nkick-job 0001\r\nstatsx\r\npeek-ready\r\nwatch a b\r\nignore " + strings.Repeat("n", 201) + "\r\n",
@@ -242,8 +220,15 @@ func FuzzLine(f *testing.F) {
 			f.Add(v.Spec().Prefix + args)
 		}
 	}
+	for _, group := range [][]string{wrongTags, noTags, slices.Collect(maps.Keys(goodTags)), slices.Collect(maps.Keys(extended))} {
+		for _, end := range group {
+			f.Add("put 1 2 3 4 " + end)
+			f.Add("set-policy a " + end)
+			f.Add(end)
+		}
+	}
 	f.Fuzz(func(t *testing.T, line string) {
-		if len(line) > MaxLine-2 || strings.ContainsAny(line, "\r\x00") {
+		if len(line) > modelMaxLine(line)-2 || strings.ContainsAny(line, "\r\x00") {
 			return
 		}
 		var c Command
@@ -252,9 +237,12 @@ func FuzzLine(f *testing.F) {
 		m.read(line)
 		if c.Verb == Put && c.Fault == NoFault {
 			c.Producer, c.Body = true, []byte{}
-			m.text = fmt.Sprintf("put %d %d %d %q", m.n[0], m.n[1], m.n[2], "")
-			if c.junk != (m.rest != "") || uint64(c.size) != m.n[3] {
-				t.Fatalf("%q: size %d, junk %v", line, c.size, c.junk)
+			m.text = fmt.Sprintf("put %d %d %d %q%s", m.n[0], m.n[1], m.n[2], "", m.tagText)
+			if c.junk != m.junk || c.badTags != m.badTags || uint64(c.size) != m.n[3] {
+				t.Fatalf("%q: size %d, junk %v, bad tags %v", line, c.size, c.junk, c.badTags)
+			}
+			if m.junk || m.badTags {
+				return
 			}
 		}
 		if got, want := show(&c), m.show(); got != want {

@@ -69,18 +69,32 @@ func (p *Page) Bare(key, v string) {
 	p.b = append(p.b, '\n')
 }
 
+// Word adds a string without quotes; an empty one is "", as there are clients that expect
+// something behind every colon.
+func (p *Page) Word(key, v string) {
+	if v == "" {
+		v = `""`
+	}
+	p.Bare(key, v)
+}
+
 // Quoted adds a string in double quotes; a double quote or backslash in it is
 // escaped with a backslash.
 func (p *Page) Quoted(key, v string) {
 	p.key(key)
-	p.b = append(p.b, '"')
+	p.b = append(appendQuoted(p.b, v), '\n')
+}
+
+// appendQuoted appends a string as Quoted has it.
+func appendQuoted(to []byte, v string) []byte {
+	to = append(to, '"')
 	for i := range len(v) {
 		if v[i] == '"' || v[i] == '\\' {
-			p.b = append(p.b, '\\')
+			to = append(to, '\\')
 		}
-		p.b = append(p.b, v[i])
+		to = append(to, v[i])
 	}
-	p.b = append(p.b, '"', '\n')
+	return append(to, '"')
 }
 
 // Seconds adds a time of sec seconds and usec microseconds (0 to 999,999) with
@@ -101,4 +115,22 @@ func (p *Page) Item(name string) {
 	p.b = append(p.b, '-', ' ')
 	p.b = append(p.b, name...)
 	p.b = append(p.b, '\n')
+}
+
+// List begins a list of n items under a key, which follow with Flow.
+func (p *Page) List(key string, n int) {
+	if n == 0 {
+		p.Bare(key, "[]")
+		return
+	}
+	p.head()
+	p.b = append(append(p.b, key...), ":\n"...)
+}
+
+// Flow adds a line "- {key: value, …}" to a list.
+func (p *Page) Flow(m *FlowMap) {
+	p.head()
+	p.b = append(p.b, "- {"...)
+	p.b = append(p.b, m.b...)
+	p.b = append(p.b, "}\n"...)
 }

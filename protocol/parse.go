@@ -1,8 +1,6 @@
 package protocol
 
 import (
-	"bytes"
-	"iter"
 	"math"
 	"time"
 )
@@ -65,12 +63,12 @@ type Command struct {
 
 	ID uint64 // job id
 
-	Pri   uint32 // priority of put, release, bury; 0 is the most urgent
+	Pri   uint32 // priority of put, release, bury, set-priority; 0 is the most urgent
 	Delay uint32 // seconds; put, release, and the length of pause-tube
 	TTR   uint32 // seconds, as sent: 0 stays 0 here
 
-	Timeout uint32 // seconds; reserve-with-timeout and reserve-batch, at most 2^31-1
-	Bound   uint32 // kick, reserve-batch: how many at most
+	Timeout uint32 // seconds; reserve-with-timeout, reserve-batch and reserve-lease, at most 2^31-1
+	Bound   uint32 // kick, reserve-batch, list-jobs, move-jobs: how many at most
 
 	In time.Duration // reschedule: whole milliseconds, at most MaxDuration
 
@@ -88,8 +86,18 @@ type Command struct {
 	// an ordinary slice.
 	Buffer Buffer
 
-	size uint32 // verbs with a body: its announced length
-	junk bool   // verbs with a body: something follows the length
+	// Tags are those of put and set-policy, nil if the line has none.
+	Tags *Tags
+
+	Lease  uint64 // the -lease commands; 0 is a token of others, which no job has
+	State  State  // list-jobs, flush-tube, move-jobs
+	To     []byte // move-jobs: the second tube, valid by [ValidName], for as long as Name is
+	Key    string // find, delete-key: 1 to MaxKey printable characters; a copy
+	Cursor string // list-jobs: at most MaxCursor printable characters; a copy, "" if there is none
+
+	size    uint32 // verbs with a body: its announced length
+	junk    bool   // verbs with a body: something that is no tag follows the length
+	badTags bool   // put: only tags follow the length, and they are wrong
 }
 
 // parseLine reads a line without its CRLF into c, which must be zero.
@@ -107,10 +115,13 @@ func parseLine(c *Command, line []byte) {
 	default:
 		c.Counted = true
 	}
+	if len(line) > MaxLine-len(crlf) && c.Verb == Put && c.Tags == nil && !c.badTags {
+		*c = Command{Fault: BadFormat} // only a line of tags may be that long
+	}
 }
 
-// parsePut reads PRI DELAY TTR SIZE. If something follows, it only sets junk:
-// beanstalkd looks at the size first.
+// parsePut reads PRI DELAY TTR SIZE [TAG:VALUE]... If something else follows, it only
+// sets junk: beanstalkd looks at the size first.
 func parsePut(c *Command, args []byte) (ok bool) {
 	if c.Pri, args, ok = u32(args); !ok {
 		return false
@@ -124,8 +135,20 @@ func parsePut(c *Command, args []byte) (ok bool) {
 	if c.size, args, ok = u32(args); !ok {
 		return false
 	}
-	c.junk = len(args) > 0
+	if len(args) > 0 {
+		c.parsePutTags(args)
+	}
 	return true
+}
+
+// parsePutTags reads what follows the length. If that is not only tags, the line is one
+// that beanstalkd takes for junk, whatever else is on it.
+func (c *Command) parsePutTags(args []byte) {
+	if c.junk = !onlyTags(args, ofPut); c.junk {
+		return
+	}
+	c.Tags = readTags(args, ofPut)
+	c.badTags = c.Tags == nil
 }
 
 // parseID reads ID, which must end the line.
@@ -146,43 +169,6 @@ func parseRelease(c *Command, args []byte) (ok bool) {
 	return ok && len(args) == 0
 }
 
-// parseReschedule reads ID DURATION, which must end the line.
-func parseReschedule(c *Command, args []byte) (ok bool) {
-	if c.ID, args, ok = u64(args); !ok {
-		return false
-	}
-	c.In, args, ok = duration(args)
-	return ok && len(args) == 0
-}
-
-// MaxDuration is the longest time that may be asked for in a duration: ten years.
-const MaxDuration = 10 * 365 * 24 * time.Hour
-
-// units of durations, by the letters behind the number. Without any it is seconds.
-var units = []struct {
-	letters string
-	is      time.Duration
-}{{"ms", time.Millisecond}, {"s", time.Second}, {"m", time.Minute}, {"h", time.Hour}, {"d", 24 * time.Hour}, {"", time.Second}}
-
-// duration skips spaces and reads a number with a unit, which a space or the end of the
-// line must follow.
-func duration(b []byte) (d time.Duration, rest []byte, ok bool) {
-	n, rest, ok := u64(b)
-	if !ok {
-		return 0, rest, false
-	}
-	unit := rest
-	if end := bytes.IndexByte(rest, ' '); end >= 0 {
-		unit = rest[:end]
-	}
-	for _, u := range units {
-		if string(unit) == u.letters {
-			return time.Duration(n) * u.is, rest[len(unit):], n <= uint64(MaxDuration/u.is)
-		}
-	}
-	return 0, rest, false
-}
-
 // parseBury reads ID PRI, which must end the line.
 func parseBury(c *Command, args []byte) (ok bool) {
 	if c.ID, args, ok = u64(args); !ok {
@@ -197,45 +183,6 @@ func parseBury(c *Command, args []byte) (ok bool) {
 func parseTimeout(c *Command, args []byte) (ok bool) {
 	c.Timeout, _, ok = u32(args)
 	return ok && c.Timeout <= math.MaxInt32
-}
-
-// parseReserveBatch reads COUNT [SECONDS], which must end the line.
-func parseReserveBatch(c *Command, args []byte) (ok bool) {
-	if c.Bound, args, ok = u32(args); !ok || c.Bound < 1 || c.Bound > MaxBatch {
-		return false
-	}
-	if len(args) == 0 {
-		return true
-	}
-	c.Timeout, args, ok = u32(args)
-	return ok && len(args) == 0 && c.Timeout <= math.MaxInt32
-}
-
-// parseDeleteBatch reads ids, which must end the line.
-func parseDeleteBatch(c *Command, args []byte) bool {
-	c.List = args
-	n := 0
-	for len(args) > 0 {
-		var ok bool
-		if _, args, ok = u64(args); !ok || len(args) > 0 && args[0] != ' ' {
-			return false
-		}
-		n++
-	}
-	return 1 <= n && n <= MaxBatch
-}
-
-// IDs are the ids in Command.List.
-func IDs(list []byte) iter.Seq[uint64] {
-	return func(yield func(uint64) bool) {
-		for len(list) > 0 {
-			id, rest, ok := u64(list)
-			if !ok || !yield(id) {
-				return
-			}
-			list = rest
-		}
-	}
 }
 
 // parseKick reads the bound of kick and keeps its low 32 bits, because

@@ -23,14 +23,14 @@ const (
 // taken yet.
 var ErrFull = errors.New("protocol: read buffer full")
 
-// state says what the next byte of the stream belongs to.
-type state uint8
+// awaited says what the next byte of the stream belongs to.
+type awaited uint8
 
 const (
-	inLine     state = iota // a command line
-	inLongLine              // a line that is too long; it is skipped up to its CRLF
-	inBody                  // the body of r.pending and its CRLF
-	inBigBody               // a body above the limit; it is skipped
+	inLine     awaited = iota // a command line
+	inLongLine                // a line that is too long; it is skipped up to its CRLF
+	inBody                    // the body of r.pending and its CRLF
+	inRefused                 // the body of r.pending and two bytes, which are skipped
 )
 
 // Buffer is the memory of one body. Whoever has it releases it once, when nobody
@@ -71,10 +71,10 @@ type Reader struct {
 	quiet  uint8 // small reads in a row since buf has grown
 	err    error // came together with bytes; the next Fill returns it
 
-	state   state
-	pending Command // inBody, inBigBody: the command whose body is still arriving
+	state   awaited
+	pending Command // inBody, inRefused: the command whose body is still arriving
 	name    []byte  // inBody: backs pending.Name, because buf moves before the body is complete
-	left    uint64  // inBigBody: bytes still to be skipped
+	left    uint64  // inRefused: bytes still to be skipped
 
 	// inBody: room for a body that is too large to wait for in buf, or for a part of
 	// it. Nil: the body waits in buf.
@@ -130,7 +130,7 @@ func (r *Reader) Next(c *Command) bool {
 		return r.dropLine(c)
 	case inBody:
 		return r.readBody(c)
-	case inBigBody:
+	case inRefused:
 		return r.dropBody(c)
 	}
 	window := r.buf[r.lo:min(r.hi, r.lo+MaxLine)]
@@ -228,16 +228,16 @@ func (r *Reader) dropLine(c *Command) bool {
 // lineRead goes on with a command whose line is read and whose body follows. The
 // order of the checks is beanstalkd's: a body that is too big is skipped even if
 // the line has junk at its end, while the body of any other line with junk is
-// read as commands.
+// read as commands. That of a line whose tags are wrong is skipped.
 func (r *Reader) lineRead(c *Command) bool {
 	switch {
 	case uint64(c.size) > r.maxBody:
-		r.pending, r.state = *c, inBigBody
-		r.left = uint64(c.size) + uint64(len(crlf))
-		return r.dropBody(c)
+		return r.refuse(c, JobTooBig)
 	case c.junk:
 		c.Fault = BadFormat
 		return true
+	case c.badTags:
+		return r.refuse(c, BadFormat)
 	}
 	c.Producer = true
 	// The usual case: the body has arrived with its line.
@@ -292,7 +292,15 @@ func (r *Reader) awaitBody(c *Command) {
 	}
 }
 
-// dropBody skips a body that is too big, and reports it at its end.
+// refuse gives a command its fault, and skips its body.
+func (r *Reader) refuse(c *Command, fault Fault) bool {
+	c.Fault = fault
+	r.pending, r.state = *c, inRefused
+	r.left = uint64(c.size) + uint64(len(crlf))
+	return r.dropBody(c)
+}
+
+// dropBody skips the body of a command that is refused, and reports it at its end.
 func (r *Reader) dropBody(c *Command) bool {
 	n := min(r.left, uint64(r.Buffered()))
 	r.lo += int(n)
@@ -301,7 +309,6 @@ func (r *Reader) dropBody(c *Command) bool {
 		return false
 	}
 	*c, r.pending, r.state = r.pending, Command{}, inLine
-	c.Fault = JobTooBig
 	return true
 }
 

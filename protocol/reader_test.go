@@ -546,12 +546,15 @@ func TestAllocations(t *testing.T) {
 		"put 0 0 1 128\r\n" + strings.Repeat("z", 128) + "\r\n": 1,
 		"put 0 0 1 3\r\nabcde\r\n":                              0.5, // the second is an empty line
 		"put 0 0 1 20000\r\n" + strings.Repeat("z", 20002):      0,
-		"reserve\r\n":                                  0,
-		"reserve-with-timeout 5\r\n":                   0,
-		"delete 123456\r\nfoo\r\na\rb\r\npeek x\r\n":   0,
-		"release 1 2 3\r\nkick -1\r\nstats-tube x\r\n": 0,
-		"use default\r\npause-tube a 5\r\nquit\r\n":    0,
-		strings.Repeat("x", 1000) + "\r\n":             0,
+		"reserve\r\n":                                                        0,
+		"reserve-with-timeout 5\r\n":                                         0,
+		"delete 123456\r\nfoo\r\na\rb\r\npeek x\r\n":                         0,
+		"release 1 2 3\r\nkick -1\r\nstats-tube x\r\n":                       0,
+		"use default\r\npause-tube a 5\r\nquit\r\n":                          0,
+		strings.Repeat("x", 1000) + "\r\n":                                   0,
+		"put 0 0 1 1 foo\r\nput 0 0 1 1" + strings.Repeat(" ", 900) + "\r\n": 0,
+		"put 0 0 1 2 max:3\r\nab\r\n":                                        2, // body and Tags
+		"set-policy a\r\nlist-jobs a ready\r\nflush-tube a\r\ntouch-lease 1 00000000000000000001\r\nmove-jobs a ready b 1\r\n": 0,
 	} {
 		r := NewReader(&around{data: []byte(input)}, 1000)
 		var c Command
@@ -590,6 +593,7 @@ func TestIdleMemory(t *testing.T) {
 func BenchmarkNext(b *testing.B) {
 	for _, bc := range []struct{ name, input string }{
 		{"put128", "put 1024 0 60 128\r\n" + strings.Repeat("z", 128) + "\r\n"},
+		{"put128-tags", "put 1024 0 60 128 key:order-1234567 retry:2m,10m,1h max:8\r\n" + strings.Repeat("z", 128) + "\r\n"},
 		{"reserve", "reserve\r\n"},
 		{"reserve-with-timeout", "reserve-with-timeout 5\r\n"},
 		{"delete", "delete 1234567\r\n"},

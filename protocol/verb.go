@@ -17,14 +17,20 @@ const (
 	ReserveWithTimeout
 	ReserveJob
 	ReserveBatch
+	ReserveLease
 	Reserve
 	Delete
 	DeleteBatch
+	DeleteLease
+	DeleteKey
 	Release
+	ReleaseLease
 	Bury
+	BuryLease
 	Kick
 	KickJob
 	Touch
+	TouchLease
 	StatsJob
 	StatsTube
 	Stats
@@ -41,6 +47,13 @@ const (
 	Capabilities
 	Reschedule
 	SetPriority
+	SetPolicy
+	GetPolicy
+	ListPolicies
+	ListJobs
+	Find
+	FlushTube
+	MoveJobs
 
 	// NumVerbs is the size of an array indexed by Verb, Unknown included.
 	NumVerbs
@@ -61,7 +74,8 @@ type Spec struct {
 	// length.
 	Body bool
 	// MaxLine is the longest line of the verb in bytes, CRLF included. If it is 0,
-	// that is the constant MaxLine.
+	// that is the constant MaxLine. That of put holds for lines with tags; any other
+	// put line is bounded by the constant.
 	MaxLine int
 	// Counter is the key of the stats page that counts the verb, "" if none.
 	Counter string
@@ -73,8 +87,12 @@ type Spec struct {
 	parse func(c *Command, args []byte) bool
 }
 
+// twoNames is the longest line of a verb with two tubes, or with a tube and a key or a
+// cursor.
+const twoNames = 450
+
 var table = [NumVerbs]Spec{
-	Put:                {Prefix: "put ", Body: true, Counter: "cmd-put", parse: parsePut},
+	Put:                {Prefix: "put ", Body: true, MaxLine: MaxTagLine, Counter: "cmd-put", parse: parsePut},
 	Peek:               {Prefix: "peek ", Counter: "cmd-peek", parse: parseID},
 	PeekReady:          {Prefix: "peek-ready", Exact: true, Counter: "cmd-peek-ready"},
 	PeekDelayed:        {Prefix: "peek-delayed", Exact: true, Counter: "cmd-peek-delayed"},
@@ -82,14 +100,20 @@ var table = [NumVerbs]Spec{
 	ReserveWithTimeout: {Prefix: "reserve-with-timeout ", Counter: "cmd-reserve-with-timeout", parse: parseTimeout},
 	ReserveJob:         {Prefix: "reserve-job ", parse: parseID},
 	ReserveBatch:       {Prefix: "reserve-batch ", Ours: true, parse: parseReserveBatch},
+	ReserveLease:       {Prefix: "reserve-lease ", Ours: true, parse: parseReserveLease},
 	Reserve:            {Prefix: "reserve", Exact: true, Counter: "cmd-reserve"},
 	Delete:             {Prefix: "delete ", Counter: "cmd-delete", parse: parseID},
 	DeleteBatch:        {Prefix: "delete-batch ", Ours: true, MaxLine: 16 << 10, parse: parseDeleteBatch},
+	DeleteLease:        {Prefix: "delete-lease ", Ours: true, parse: parseLease},
+	DeleteKey:          {Prefix: "delete-key ", Ours: true, MaxLine: twoNames, parse: parseKey},
 	Release:            {Prefix: "release ", Counter: "cmd-release", parse: parseRelease},
+	ReleaseLease:       {Prefix: "release-lease ", Ours: true, parse: parseReleaseLease},
 	Bury:               {Prefix: "bury ", Counter: "cmd-bury", parse: parseBury},
+	BuryLease:          {Prefix: "bury-lease ", Ours: true, parse: parseBuryLease},
 	Kick:               {Prefix: "kick ", Counter: "cmd-kick", parse: parseKick},
 	KickJob:            {Prefix: "kick-job ", parse: parseID},
 	Touch:              {Prefix: "touch ", Counter: "cmd-touch", parse: parseID},
+	TouchLease:         {Prefix: "touch-lease ", Ours: true, parse: parseLease},
 	StatsJob:           {Prefix: "stats-job ", Counter: "cmd-stats-job", parse: parseID},
 	StatsTube:          {Prefix: "stats-tube ", Counter: "cmd-stats-tube", parse: parseName},
 	Stats:              {Prefix: "stats", Exact: true, Counter: "cmd-stats"},
@@ -106,6 +130,13 @@ var table = [NumVerbs]Spec{
 	Capabilities:       {Prefix: "capabilities", Ours: true, Exact: true},
 	Reschedule:         {Prefix: "reschedule ", Ours: true, parse: parseReschedule},
 	SetPriority:        {Prefix: "set-priority ", Ours: true, parse: parseBury},
+	SetPolicy:          {Prefix: "set-policy ", Ours: true, MaxLine: MaxTagLine, parse: parseSetPolicy},
+	GetPolicy:          {Prefix: "get-policy ", Ours: true, parse: parseName},
+	ListPolicies:       {Prefix: "list-policies", Ours: true, Exact: true},
+	ListJobs:           {Prefix: "list-jobs ", Ours: true, MaxLine: twoNames, parse: parseListJobs},
+	Find:               {Prefix: "find ", Ours: true, MaxLine: twoNames, parse: parseKey},
+	FlushTube:          {Prefix: "flush-tube ", Ours: true, parse: parseFlush},
+	MoveJobs:           {Prefix: "move-jobs ", Ours: true, MaxLine: twoNames, parse: parseMoveJobs},
 }
 
 // statVerbs is in the order of the stats page. That is neither the order of the

@@ -168,22 +168,29 @@ func (w *Writer) word(word string) {
 	w.buf = append(w.buf, '\r', '\n')
 }
 
-// number appends a word and a number.
-func (w *Writer) number(word string, n uint64) {
+// begin appends a word and a number, with which a line begins.
+func (w *Writer) begin(word string, n uint64) {
 	w.last = word
 	w.buf = append(w.buf, word...)
 	w.buf = append(w.buf, ' ')
 	w.buf = strconv.AppendUint(w.buf, n, 10)
+}
+
+// number appends a word and a number.
+func (w *Writer) number(word string, n uint64) {
+	w.begin(word, n)
 	w.buf = append(w.buf, '\r', '\n')
 }
 
 // job appends a word, an id and a body. users is released when the body is sent or
 // copied; it may be nil.
 func (w *Writer) job(word string, id uint64, body []byte, users Releaser) {
-	w.last = word
-	w.buf = append(w.buf, word...)
-	w.buf = append(w.buf, ' ')
-	w.buf = strconv.AppendUint(w.buf, id, 10)
+	w.begin(word, id)
+	w.body(body, users)
+}
+
+// body appends the length of a body, which ends a line, and the body. For users see job.
+func (w *Writer) body(body []byte, users Releaser) {
 	w.buf = append(w.buf, ' ')
 	w.buf = strconv.AppendUint(w.buf, uint64(len(body)), 10)
 	w.buf = append(w.buf, '\r', '\n')
@@ -202,11 +209,24 @@ func (w *Writer) job(word string, id uint64, body []byte, users Releaser) {
 // Inserted answers put: "INSERTED id".
 func (w *Writer) Inserted(id uint64) { w.number("INSERTED", id) }
 
+// InsertedAs answers a put of a key that a job has already: "INSERTED id STATE", id and
+// state being that job's. state is in capitals, such as READY or GONE.
+func (w *Writer) InsertedAs(id uint64, state string) {
+	w.begin("INSERTED", id)
+	w.buf = append(w.buf, ' ')
+	w.buf = append(w.buf, state...)
+	w.buf = append(w.buf, '\r', '\n')
+}
+
+// Duplicate answers a put that fails because of its key: "DUPLICATE id", id being the
+// job that has the key.
+func (w *Writer) Duplicate(id uint64) { w.number("DUPLICATE", id) }
+
 // BuriedPut answers a put whose job was buried at once for want of memory or
 // disk: "BURIED id".
 func (w *Writer) BuriedPut(id uint64) { w.number("BURIED", id) }
 
-// Buried answers bury, and a release that could only bury the job: "BURIED".
+// Buried answers bury and bury-lease, and a release that could only bury the job: "BURIED".
 func (w *Writer) Buried() { w.word("BURIED") }
 
 // Reserved answers the reserve commands: "RESERVED id n", body. The body is not
@@ -220,24 +240,41 @@ func (w *Writer) ReservedBatch(n int) { w.number("RESERVED_BATCH", uint64(n)) }
 // DeletedBatch answers delete-batch: "DELETED_BATCH deleted missing", missing being how
 // many of the ids were NOT_FOUND.
 func (w *Writer) DeletedBatch(deleted, missing int) {
-	w.number("DELETED_BATCH", uint64(deleted))
-	w.buf = w.buf[:len(w.buf)-len(crlf)]
+	w.begin("DELETED_BATCH", uint64(deleted))
 	w.buf = append(w.buf, ' ')
 	w.buf = strconv.AppendUint(w.buf, uint64(missing), 10)
 	w.buf = append(w.buf, '\r', '\n')
 }
 
-// Found answers the peek commands: "FOUND id n", body. For body and users see
+// Leased answers reserve-lease: "LEASED id lease n", body. For body and users see
+// Reserved.
+func (w *Writer) Leased(id, lease uint64, body []byte, users Releaser) {
+	w.begin("LEASED", id)
+	w.buf = append(w.buf, ' ')
+	w.buf = appendLease(w.buf, lease)
+	w.body(body, users)
+}
+
+// Found answers the peek commands and find: "FOUND id n", body. For body and users see
 // Reserved.
 func (w *Writer) Found(id uint64, body []byte, users Releaser) { w.job("FOUND", id, body, users) }
 
-// Deleted answers delete.
+// FlushedJobs answers flush-tube: "FLUSHED n".
+func (w *Writer) FlushedJobs(n uint64) { w.number("FLUSHED", n) }
+
+// Moved answers move-jobs: "MOVED n".
+func (w *Writer) Moved(n uint64) { w.number("MOVED", n) }
+
+// Set answers set-policy.
+func (w *Writer) Set() { w.word("SET") }
+
+// Deleted answers delete, delete-lease and delete-key.
 func (w *Writer) Deleted() { w.word("DELETED") }
 
-// Released answers release.
+// Released answers release and release-lease.
 func (w *Writer) Released() { w.word("RELEASED") }
 
-// Touched answers touch.
+// Touched answers touch and touch-lease.
 func (w *Writer) Touched() { w.word("TOUCHED") }
 
 // Kicked answers kick: "KICKED n", n being how many were kicked.

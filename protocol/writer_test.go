@@ -12,47 +12,59 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
+var aJob, justEnds, aPage = []byte("job"), []byte("\r\n"), []byte("---\n- default\n")
+
+var replies = []struct {
+	want  string
+	reply func(w *Writer)
+}{
+	{"INSERTED 12\r\n", func(w *Writer) { w.Inserted(12) }},
+	{"INSERTED 18446744073709551615\r\n", func(w *Writer) { w.Inserted(1<<64 - 1) }},
+	{"BURIED 12\r\n", func(w *Writer) { w.BuriedPut(12) }},
+	{"BURIED\r\n", (*Writer).Buried},
+	{"RESERVED 1 3\r\njob\r\n", func(w *Writer) { w.Reserved(1, aJob, nil) }},
+	{"RESERVED 1 0\r\n\r\n", func(w *Writer) { w.Reserved(1, nil, nil) }},
+	{"FOUND 7 2\r\n\r\n\r\n", func(w *Writer) { w.Found(7, justEnds, nil) }},
+	{"DELETED\r\n", (*Writer).Deleted},
+	{"RELEASED\r\n", (*Writer).Released},
+	{"TOUCHED\r\n", (*Writer).Touched},
+	{"KICKED 3\r\n", func(w *Writer) { w.Kicked(3) }},
+	{"KICKED 0\r\n", func(w *Writer) { w.Kicked(0) }},
+	{"KICKED\r\n", (*Writer).KickedJob},
+	{"NOT_FOUND\r\n", (*Writer).NotFound},
+	{"USING default\r\n", func(w *Writer) { w.Using("default") }},
+	{"WATCHING 2\r\n", func(w *Writer) { w.Watching(2) }},
+	{"NOT_IGNORED\r\n", (*Writer).NotIgnored},
+	{"PAUSED\r\n", (*Writer).Paused},
+	{"TIMED_OUT\r\n", (*Writer).TimedOut},
+	{"DEADLINE_SOON\r\n", (*Writer).DeadlineSoon},
+	{"DRAINING\r\n", (*Writer).Draining},
+	{"INSERTED 12 BURIED\r\n", func(w *Writer) { w.InsertedAs(12, "BURIED") }},
+	{"INSERTED 18446744073709551615 GONE\r\n", func(w *Writer) { w.InsertedAs(1<<64-1, "GONE") }},
+	{"DUPLICATE 12\r\n", func(w *Writer) { w.Duplicate(12) }},
+	{"SET\r\n", (*Writer).Set},
+	{"LEASED 1 00000000000000000007 3\r\njob\r\n", func(w *Writer) { w.Leased(1, 7, aJob, nil) }},
+	{"LEASED 1 18446744073709551615 0\r\n\r\n", func(w *Writer) { w.Leased(1, 1<<64-1, nil, nil) }},
+	{"FLUSHED 3\r\n", func(w *Writer) { w.FlushedJobs(3) }},
+	{"MOVED 0\r\n", func(w *Writer) { w.Moved(0) }},
+	{"DELETED_BATCH 3 1\r\n", func(w *Writer) { w.DeletedBatch(3, 1) }},
+	{"BAD_FORMAT\r\n", (*Writer).BadFormat},
+	{"UNKNOWN_COMMAND\r\n", (*Writer).UnknownCommand},
+	{"JOB_TOO_BIG\r\n", (*Writer).JobTooBig},
+	{"EXPECTED_CRLF\r\n", (*Writer).ExpectedCRLF},
+	{"OUT_OF_MEMORY\r\n", (*Writer).OutOfMemory},
+	{"INTERNAL_ERROR\r\n", (*Writer).InternalError},
+	{"OK 14\r\n---\n- default\n\r\n", func(w *Writer) { w.OK(aPage) }},
+	{"BAD_FORMAT\r\n", func(w *Writer) { w.Fault(BadFormat) }},
+	{"UNKNOWN_COMMAND\r\n", func(w *Writer) { w.Fault(UnknownCommand) }},
+	{"JOB_TOO_BIG\r\n", func(w *Writer) { w.Fault(JobTooBig) }},
+	{"EXPECTED_CRLF\r\n", func(w *Writer) { w.Fault(ExpectedCRLF) }},
+	{"INTERNAL_ERROR\r\n", func(w *Writer) { w.Fault(NoFault) }},
+	{"INTERNAL_ERROR\r\n", func(w *Writer) { w.Fault(99) }},
+}
+
 func TestReplies(t *testing.T) {
-	job, ends, page := []byte("job"), []byte("\r\n"), []byte("---\n- default\n")
-	for _, tc := range []struct {
-		want  string
-		reply func(w *Writer)
-	}{
-		{"INSERTED 12\r\n", func(w *Writer) { w.Inserted(12) }},
-		{"INSERTED 18446744073709551615\r\n", func(w *Writer) { w.Inserted(1<<64 - 1) }},
-		{"BURIED 12\r\n", func(w *Writer) { w.BuriedPut(12) }},
-		{"BURIED\r\n", (*Writer).Buried},
-		{"RESERVED 1 3\r\njob\r\n", func(w *Writer) { w.Reserved(1, job, nil) }},
-		{"RESERVED 1 0\r\n\r\n", func(w *Writer) { w.Reserved(1, nil, nil) }},
-		{"FOUND 7 2\r\n\r\n\r\n", func(w *Writer) { w.Found(7, ends, nil) }},
-		{"DELETED\r\n", (*Writer).Deleted},
-		{"RELEASED\r\n", (*Writer).Released},
-		{"TOUCHED\r\n", (*Writer).Touched},
-		{"KICKED 3\r\n", func(w *Writer) { w.Kicked(3) }},
-		{"KICKED 0\r\n", func(w *Writer) { w.Kicked(0) }},
-		{"KICKED\r\n", (*Writer).KickedJob},
-		{"NOT_FOUND\r\n", (*Writer).NotFound},
-		{"USING default\r\n", func(w *Writer) { w.Using("default") }},
-		{"WATCHING 2\r\n", func(w *Writer) { w.Watching(2) }},
-		{"NOT_IGNORED\r\n", (*Writer).NotIgnored},
-		{"PAUSED\r\n", (*Writer).Paused},
-		{"TIMED_OUT\r\n", (*Writer).TimedOut},
-		{"DEADLINE_SOON\r\n", (*Writer).DeadlineSoon},
-		{"DRAINING\r\n", (*Writer).Draining},
-		{"BAD_FORMAT\r\n", (*Writer).BadFormat},
-		{"UNKNOWN_COMMAND\r\n", (*Writer).UnknownCommand},
-		{"JOB_TOO_BIG\r\n", (*Writer).JobTooBig},
-		{"EXPECTED_CRLF\r\n", (*Writer).ExpectedCRLF},
-		{"OUT_OF_MEMORY\r\n", (*Writer).OutOfMemory},
-		{"INTERNAL_ERROR\r\n", (*Writer).InternalError},
-		{"OK 14\r\n---\n- default\n\r\n", func(w *Writer) { w.OK(page) }},
-		{"BAD_FORMAT\r\n", func(w *Writer) { w.Fault(BadFormat) }},
-		{"UNKNOWN_COMMAND\r\n", func(w *Writer) { w.Fault(UnknownCommand) }},
-		{"JOB_TOO_BIG\r\n", func(w *Writer) { w.Fault(JobTooBig) }},
-		{"EXPECTED_CRLF\r\n", func(w *Writer) { w.Fault(ExpectedCRLF) }},
-		{"INTERNAL_ERROR\r\n", func(w *Writer) { w.Fault(NoFault) }},
-		{"INTERNAL_ERROR\r\n", func(w *Writer) { w.Fault(99) }},
-	} {
+	for _, tc := range replies {
 		var out bytes.Buffer
 		w := NewWriter(&out)
 		tc.reply(w)
@@ -101,7 +113,9 @@ func TestLargeBodies(t *testing.T) {
 			body := bytes.Repeat([]byte{'a' + byte(i%26)}, i*1000)
 			w.Reserved(uint64(i), body, nil)
 			w.Deleted()
+			w.Leased(uint64(i), 5, body, nil)
 			want += "RESERVED " + itoa(i) + " " + itoa(len(body)) + "\r\n" + string(body) + "\r\nDELETED\r\n"
+			want += "LEASED " + itoa(i) + " 00000000000000000005 " + itoa(len(body)) + "\r\n" + string(body) + "\r\n"
 		}
 		return want
 	}

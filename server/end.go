@@ -21,6 +21,7 @@ var (
 func (s *session) end(cause error) {
 	s.cause, s.phase = cause, ending
 	s.forget()
+	s.batch.Ops = append(s.batch.Ops, s.unwanted...)
 	s.batch.Ops = append(s.batch.Ops, storage.Op{Kind: storage.Leave, Holder: s.holder})
 	s.parting = s.watched.empty()
 	s.part(maxParting)
@@ -28,7 +29,7 @@ func (s *session) end(cause error) {
 
 // maxParting is how many tubes a connection stops watching at once, so that one
 // that watches very many does not hold up all others when it ends.
-const maxParting = 500
+const maxParting = 250
 
 // part goes on with the end: up to n tubes are not watched any more.
 func (s *session) part(n int) {

@@ -102,9 +102,10 @@ func (s *session) collect() bool {
 			break
 		}
 		if s.held = s.mustHold(s.command.Verb); s.held {
-			// The name is in the read buffer, into which more is read before the
+			// The names are in the read buffer, into which more is read before the
 			// command is planned.
-			s.command.Name, s.command.List = slices.Clone(s.command.Name), slices.Clone(s.command.List)
+			c := &s.command
+			c.Name, c.To, c.List = slices.Clone(c.Name), slices.Clone(c.To), slices.Clone(c.List)
 			break
 		}
 		s.plan(&s.command)

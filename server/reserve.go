@@ -5,13 +5,14 @@ import (
 
 	"redstalk/protocol"
 	"redstalk/storage"
+	"redstalk/tube"
 )
 
 // This file is the way of a reserve through its session: planned, perhaps retaken,
 // perhaps waiting, answered. package queue goes on from Waiter.Wait.
 
 func isReserve(v protocol.Verb) bool {
-	return v == protocol.Reserve || v == protocol.ReserveWithTimeout || v == protocol.ReserveBatch
+	return v == protocol.Reserve || v == protocol.ReserveWithTimeout || v == protocol.ReserveBatch || v == protocol.ReserveLease
 }
 
 func planReserve(s *session, c *protocol.Command, r *request) {
@@ -23,12 +24,15 @@ func planReserve(s *session, c *protocol.Command, r *request) {
 }
 
 // planTake plans to take a job, and to wait for one as long as that.
-func (s *session) planTake(r *request, timeout time.Duration) {
+func (s *session) planTake(r *request, timeout time.Duration) { s.planTakeFor(s.holder, r, timeout) }
+
+// planTakeFor is planTake for another holder, which is tube.LeaseHolder.
+func (s *session) planTakeFor(h tube.Holder, r *request, timeout time.Duration) {
 	r.timeout = timeout
 	r.waits = r.timeout > 0 && !s.halfClosed
 	s.blocking = s.blocking || r.waits
 	s.tubes += s.watched.len()
-	s.do(r, storage.Op{Kind: storage.Take, Holder: s.holder, Tubes: s.watched.lend(), Wait: r.waits})
+	s.do(r, storage.Op{Kind: storage.Take, Holder: h, Tubes: s.watched.lend(), Wait: r.waits})
 }
 
 // stale tells whether the take of r found nothing and was done before another
@@ -65,7 +69,8 @@ func (s *session) startWaiting(r *request) error {
 	s.count(r)
 	s.phase, s.waited = waiting, true
 	take := &s.batch.Ops[r.op]
-	s.waiter.Wait(take.Tubes, s.hints, min(r.timeout, take.Answer.Soon))
+	s.waiting = s.waiterFor(take.Holder)
+	s.waiting.Wait(take.Tubes, s.hints, min(r.timeout, take.Answer.Soon))
 	return nil
 }
 
@@ -76,7 +81,7 @@ func (s *session) stepWaiting() (more bool) {
 	if s.wire.Kept() > 0 || s.unread.Load() > 0 {
 		s.noteUnread()
 	}
-	answer, ended := s.waiter.Outcome()
+	answer, ended := s.waiting.Outcome()
 	switch {
 	case ended:
 		s.endWaiting(answer)
@@ -84,7 +89,7 @@ func (s *session) stepWaiting() (more bool) {
 	case s.cancelling:
 		return false // a round is serving it: the outcome follows
 	case s.cause != nil, s.halfClosed, s.server.closing.Load():
-		if s.waiter.Cancel() {
+		if s.waiting.Cancel() {
 			s.endWaiting(storage.Answer{NotFound: true})
 		} else {
 			s.cancelling = true
@@ -103,13 +108,15 @@ func (s *session) endWaiting(answer storage.Answer) {
 	s.phase, s.cancelling = acting, false
 	r := &s.requests[s.next]
 	r.waited = true
+	take := &s.batch.Ops[r.op]
 	if !answer.NotFound {
-		s.batch.Ops[r.op].Answer = answer
+		take.Answer = answer
 	}
 	if s.cause == nil && s.server.closing.Load() {
 		s.cause = ErrServerClosed
 	}
 	if s.cause != nil {
+		s.unwanted = unwantedLease(take)
 		s.end(s.cause)
 	}
 }

@@ -56,7 +56,10 @@ type session struct {
 	again    storage.Batch // see retake
 
 	hints      uint64        // of the queue before the burst's takes
-	waiter     *queue.Waiter // waits in phase waiting
+	waiter     *queue.Waiter // waits for what the connection is to hold
+	leaser     *queue.Waiter // waits for leases; nil until one was waited for
+	waiting    *queue.Waiter // the one of the two that waits in phase waiting, or was the last to
+	unwanted   []storage.Op  // what gives back a job that came when the client was gone
 	cancelling bool          // its wait was cancelled while a round served it
 
 	unread atomic.Int64 // bytes of replies that the client has not read, see noteUnread

@@ -93,6 +93,9 @@ func answerStatsJob(s *session, _ *request, a *storage.Answer) {
 	for c, key := range [tube.NumCounters]string{"reserves", "timeouts", "releases", "buries", "kicks"} {
 		p.Uint(key, uint64(j.Counters[c]))
 	}
+	if j.Facts != nil {
+		addFacts(&p, j)
+	}
 	s.out.OK(p.Bytes())
 }
 

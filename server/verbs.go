@@ -21,7 +21,7 @@ var handlers [protocol.NumVerbs]handler
 
 func init() {
 	handlers = [protocol.NumVerbs]handler{
-		protocol.Put:                {planPut, func(s *session, _ *request, a *storage.Answer) { s.out.Inserted(a.ID) }},
+		protocol.Put:                {planPut, answerPut},
 		protocol.Reserve:            {planReserve, answerReserved},
 		protocol.ReserveWithTimeout: {planReserve, answerReserved},
 		protocol.ReserveJob:         {planReserveJob, answerReservedJob},
@@ -52,6 +52,19 @@ func init() {
 		protocol.Reschedule:         {planReschedule, word((*protocol.Writer).Rescheduled)},
 		protocol.SetPriority:        {planSetPriority, word((*protocol.Writer).Updated)},
 		protocol.Capabilities:       {planNothing, answerCapabilities},
+		protocol.SetPolicy:          {planSetPolicy, word((*protocol.Writer).Set)},
+		protocol.GetPolicy:          {planGetPolicy, answerPolicy},
+		protocol.ListPolicies:       {planPolicies, func(s *session, _ *request, a *storage.Answer) { s.list(a.Names) }},
+		protocol.ReserveLease:       {planReserveLease, answerLeased},
+		protocol.DeleteLease:        {planMoveLeased(tube.Delete), word((*protocol.Writer).Deleted)},
+		protocol.TouchLease:         {planMoveLeased(tube.Touch), word((*protocol.Writer).Touched)},
+		protocol.ReleaseLease:       {planMoveLeased(tube.Release), word((*protocol.Writer).Released)},
+		protocol.BuryLease:          {planMoveLeased(tube.Bury), word((*protocol.Writer).Buried)},
+		protocol.Find:               {planKey(storage.PeekKey), answerFound},
+		protocol.DeleteKey:          {planKey(storage.DeleteKey), word((*protocol.Writer).Deleted)},
+		protocol.ListJobs:           {planListJobs, answerListJobs},
+		protocol.FlushTube:          {planFlush, func(s *session, _ *request, a *storage.Answer) { s.out.FlushedJobs(uint64(a.Count)) }},
+		protocol.MoveJobs:           {planMoveJobs, func(s *session, _ *request, a *storage.Answer) { s.out.Moved(uint64(a.Count)) }},
 		protocol.Quit:               {planQuit, func(*session, *request, *storage.Answer) {}},
 	}
 }
@@ -68,7 +81,11 @@ func planPut(s *session, c *protocol.Command, r *request) {
 		return
 	}
 	s.bytes += len(c.Body)
-	s.do(r, storage.Op{Kind: storage.Put, Tube: s.used, Pri: c.Pri, Delay: c.Delay, TTR: c.TTR, Body: c.Body, Buffer: takeBuffer(c)})
+	op := storage.Op{Kind: storage.Put, Tube: s.used, Pri: c.Pri, Delay: c.Delay, TTR: c.TTR, Body: c.Body, Buffer: takeBuffer(c)}
+	if c.Tags != nil {
+		op.Rare = &storage.Rare{Tags: tagsOf(c.Tags)}
+	}
+	s.do(r, op)
 	c.Body = nil
 }
 
@@ -185,7 +202,7 @@ func planNothing(*session, *protocol.Command, *request) {}
 
 // capabilities are what this server can beyond beanstalkd, by the words that its
 // clients may ask for.
-var capabilities = []string{"batch", "drain"}
+var capabilities = []string{"put-tags", "policy", "lease", "batch", "list-jobs", "flush", "move", "drain"}
 
 func answerCapabilities(s *session, _ *request, _ *storage.Answer) { s.list(capabilities) }
 

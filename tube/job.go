@@ -124,6 +124,7 @@ type JobStats struct {
 	TimeLeft        time.Duration // delayed and reserved jobs: until due; may be negative
 	File            int           // number of the file that holds the record; 0 if none
 	Counters        Counters
+	Size            int // of the body, in bytes; only in lists of jobs
 
 	// Facts and Rules are those of a job that has any: what it was put with, and what
 	// holds for it. Leased says that nobody's connection holds it.

@@ -107,7 +107,7 @@ func (q *Queue) giveBack(ops []storage.Op) {
 	var moves []storage.Op
 	for i := range ops {
 		if op := &ops[i]; reserves(*op) && op.Answer.Err == nil && !op.Answer.NotFound {
-			moves = append(moves, storage.Op{Kind: storage.Move, Move: tube.GiveBack, Holder: op.Holder, ID: op.Answer.ID})
+			moves = append(moves, giveBackOf(op))
 		}
 	}
 	if len(moves) == 0 {
@@ -119,6 +119,15 @@ func (q *Queue) giveBack(ops []storage.Op) {
 			q.config.Log.Warn("a job whose caller is gone is given back late", "job", moves[i].ID, "err", err)
 		}
 	}
+}
+
+// giveBackOf returns what gives back the job that an operation has reserved.
+func giveBackOf(op *storage.Op) storage.Op {
+	back := storage.Op{Kind: storage.Move, Move: tube.GiveBack, Holder: op.Holder, ID: op.Answer.ID}
+	if op.Answer.Rare != nil {
+		back.Rare = &storage.Rare{Lease: op.Answer.Rare.Lease}
+	}
+	return back
 }
 
 // one carries out one operation, and makes errors of what its answer says.

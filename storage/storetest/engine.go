@@ -16,7 +16,8 @@ type Engine struct {
 	// Nil if the engine keeps nothing.
 	Crash func(storage.Store)
 
-	// Advance moves the clock of the store forward.
+	// Advance moves the clock of the store forward. Before it was called the first time
+	// that was about the local time.
 	Advance func(time.Duration)
 
 	// Durable says that another Open finds what was acknowledged before.
@@ -61,5 +62,6 @@ func Run(t *testing.T, fresh func(testing.TB) *Engine) {
 			test(b)
 		})
 	}
-	t.Run("histories", func(t *testing.T) { runHistories(t, fresh) })
+	t.Run("histories", func(t *testing.T) { runHistories(t, fresh, false) })
+	t.Run("histories with rules", func(t *testing.T) { runHistories(t, fresh, true) })
 }

@@ -16,6 +16,7 @@ type rig struct {
 	engine *Engine
 	store  storage.Store
 	ear    *ear
+	began  time.Time // about when the clock of the store was at its start
 
 	reopens   bool // the store is opened anew wherever that changes nothing, see reopenAfter
 	reopened  int  // how often it was
@@ -23,7 +24,7 @@ type rig struct {
 }
 
 func newRig(t testing.TB, e *Engine) *rig {
-	b := &rig{TB: t, engine: e}
+	b := &rig{TB: t, engine: e, began: time.Now()}
 	b.open()
 	t.Cleanup(func() { b.close() })
 	return b

@@ -33,12 +33,13 @@
 // In TEXT, \r \n \t \0 \s (space) \\ \$ \{ \xNN are escapes, {ab*300} is "ab"
 // three hundred times, and $j1 is a job id: bound by the INSERTED (or BURIED)
 // reply that first names it, to an id greater than all bound before, and the
-// same id wherever it is named again. In expectations {int}, {3..5}, {decimal},
+// same id wherever it is named again. $t1, or any name that begins with t, is a token of
+// letters and digits, bound by the first line that names it. In expectations {int}, {3..5}, {decimal},
 // {hex} and {any} stand for a number, a number in that range (inclusive), a
 // number with a fraction, hex digits, and anything.
 //
 // Data replies are read whole: the count in the first line must agree with
-// where the CR LF after the body stands. RESERVED and FOUND are followed by an
+// where the CR LF after the body stands. RESERVED, FOUND and LEASED are followed by an
 // a= line. Pages are written in one of these forms:
 //
 //	a< OK 14                            byte for byte: the body follows

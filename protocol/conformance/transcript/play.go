@@ -50,7 +50,7 @@ func newPlayer(ctx context.Context, t *Transcript, target Target) *player {
 	return &player{
 		ctx: ctx, t: t, target: target.withDefaults(),
 		links: map[string]*link{}, alias: map[string]string{}, marks: map[string]time.Time{},
-		vars: vars{byName: map[string]uint64{}},
+		vars: vars{byName: map[string]uint64{}, tokens: map[string]string{}},
 		log:  dialog{start: time.Now()},
 	}
 }

@@ -157,11 +157,15 @@ func (t text) hasMask() bool {
 }
 
 // vars are the job ids known by name. The zero value is not usable; max is
-// the greatest id an INSERTED has bound.
+// the greatest id an INSERTED has bound. tokens are those whose names begin with t.
 type vars struct {
 	byName map[string]uint64
 	max    uint64
+	tokens map[string]string
 }
+
+// isToken says whether a variable is a token and not an id.
+func isToken(name string) bool { return name[0] == 't' }
 
 // bytes is what t stands for when it is sent.
 func (t text) bytes(v *vars) ([]byte, error) {
@@ -169,6 +173,10 @@ func (t text) bytes(v *vars) ([]byte, error) {
 	for _, p := range t.pieces {
 		if p.name == "" {
 			out = append(out, p.lit...)
+			continue
+		}
+		if token, ok := v.tokens[p.name]; ok {
+			out = append(out, token...)
 			continue
 		}
 		id, ok := v.byName[p.name]
@@ -206,6 +214,8 @@ func matchPieces(ps []piece, data []byte, v *vars, bind map[string]uint64) bool 
 // prefix is the length of what p takes from the start of data.
 func (p piece) prefix(data []byte, v *vars, bind map[string]uint64) (int, bool) {
 	switch {
+	case p.name != "" && isToken(p.name):
+		return p.token(data, v)
 	case p.name != "":
 		return p.variable(data, v, bind)
 	case p.mask == maskInt, p.mask == maskRange:
@@ -220,6 +230,18 @@ func (p piece) prefix(data []byte, v *vars, bind map[string]uint64) (int, bool) 
 		return n, n > 0
 	}
 	return len(p.lit), bytes.HasPrefix(data, p.lit)
+}
+
+// token is the length of a token at the start of data, which is bound if it is not yet.
+func (p piece) token(data []byte, v *vars) (int, bool) {
+	n := span(data, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-_")
+	if want, ok := v.tokens[p.name]; ok {
+		return n, string(data[:n]) == want
+	}
+	if n > 0 {
+		v.tokens[p.name] = string(data[:n])
+	}
+	return n, n > 0
 }
 
 func (p piece) variable(data []byte, v *vars, bind map[string]uint64) (int, bool) {

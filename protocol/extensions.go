@@ -1,0 +1,273 @@
+package protocol
+
+import (
+	"bytes"
+	"iter"
+	"math"
+	"time"
+)
+
+// This file reads the arguments of words that beanstalkd does not know.
+
+const (
+	// MaxLease is the longest token of a lease, in bytes.
+	MaxLease = 32
+	// MaxCursor is the longest cursor of list-jobs, in bytes.
+	MaxCursor = 64
+	// usualList is how many jobs list-jobs lists if the line does not say it.
+	usualList = 100
+	// leaseDigits is how long a lease of ours is.
+	leaseDigits = 20
+)
+
+// State is a state of jobs, as it is named on the wire.
+type State uint8
+
+const (
+	NoState State = iota
+	Ready
+	Reserved
+	Delayed
+	Buried
+)
+
+var stateWords = [...]string{NoState: "", Ready: "ready", Reserved: "reserved", Delayed: "delayed", Buried: "buried"}
+
+// String is the word on the wire, "" for NoState.
+func (s State) String() string {
+	if int(s) >= len(stateWords) {
+		return ""
+	}
+	return stateWords[s]
+}
+
+// parseReserveBatch reads COUNT [SECONDS], which must end the line.
+func parseReserveBatch(c *Command, args []byte) (ok bool) {
+	if c.Bound, args, ok = u32(args); !ok || c.Bound < 1 || c.Bound > MaxBatch {
+		return false
+	}
+	if len(args) == 0 {
+		return true
+	}
+	c.Timeout, args, ok = u32(args)
+	return ok && len(args) == 0 && c.Timeout <= math.MaxInt32
+}
+
+// parseDeleteBatch reads ids, which must end the line.
+func parseDeleteBatch(c *Command, args []byte) bool {
+	c.List = args
+	n := 0
+	for len(args) > 0 {
+		var ok bool
+		if _, args, ok = u64(args); !ok || len(args) > 0 && args[0] != ' ' {
+			return false
+		}
+		n++
+	}
+	return 1 <= n && n <= MaxBatch
+}
+
+// IDs are the ids in Command.List.
+func IDs(list []byte) iter.Seq[uint64] {
+	return func(yield func(uint64) bool) {
+		for len(list) > 0 {
+			id, rest, ok := u64(list)
+			if !ok || !yield(id) {
+				return
+			}
+			list = rest
+		}
+	}
+}
+
+// parseReschedule reads ID DURATION, which must end the line.
+func parseReschedule(c *Command, args []byte) (ok bool) {
+	if c.ID, args, ok = u64(args); !ok {
+		return false
+	}
+	c.In, args, ok = duration(args)
+	return ok && len(args) == 0
+}
+
+// MaxDuration is the longest time that may be asked for in a duration: ten years.
+const MaxDuration = 10 * 365 * 24 * time.Hour
+
+// units of durations, by the letters behind the number. Without any it is seconds.
+var units = []struct {
+	letters string
+	is      time.Duration
+}{{"ms", time.Millisecond}, {"s", time.Second}, {"m", time.Minute}, {"h", time.Hour}, {"d", 24 * time.Hour}, {"", time.Second}}
+
+// duration skips spaces and reads a number with a unit, which a space or the end of the
+// line must follow.
+func duration(b []byte) (d time.Duration, rest []byte, ok bool) {
+	n, rest, ok := u64(b)
+	if !ok {
+		return 0, rest, false
+	}
+	unit := rest
+	if end := bytes.IndexByte(rest, ' '); end >= 0 {
+		unit = rest[:end]
+	}
+	for _, u := range units {
+		if string(unit) == u.letters {
+			return time.Duration(n) * u.is, rest[len(unit):], n <= uint64(MaxDuration/u.is)
+		}
+	}
+	return 0, rest, false
+}
+
+// nextWord skips spaces and takes what is before the next space. The word is empty if
+// there is none.
+func nextWord(b []byte) (word, rest []byte) {
+	b = skipSpaces(b)
+	if end := bytes.IndexByte(b, ' '); end >= 0 {
+		return b[:end], b[end:]
+	}
+	return b, nil
+}
+
+// parseReserveLease reads SECONDS, which must end the line.
+func parseReserveLease(c *Command, args []byte) (ok bool) {
+	c.Timeout, args, ok = u32(args)
+	return ok && len(args) == 0 && c.Timeout <= math.MaxInt32
+}
+
+// parseLease reads ID LEASE, which must end the line.
+func parseLease(c *Command, args []byte) (ok bool) {
+	args, ok = c.readLease(args)
+	return ok && len(args) == 0
+}
+
+// parseReleaseLease reads ID LEASE PRI DELAY, which must end the line.
+func parseReleaseLease(c *Command, args []byte) (ok bool) {
+	if args, ok = c.readLease(args); !ok {
+		return false
+	}
+	if c.Pri, args, ok = u32(args); !ok {
+		return false
+	}
+	c.Delay, args, ok = u32(args)
+	return ok && len(args) == 0
+}
+
+// parseBuryLease reads ID LEASE PRI, which must end the line.
+func parseBuryLease(c *Command, args []byte) (ok bool) {
+	if args, ok = c.readLease(args); !ok {
+		return false
+	}
+	c.Pri, args, ok = u32(args)
+	return ok && len(args) == 0
+}
+
+// readLease reads ID LEASE. A token that is not made as ours are is lease 0.
+func (c *Command) readLease(args []byte) (rest []byte, ok bool) {
+	if c.ID, args, ok = u64(args); !ok || len(args) == 0 || args[0] != ' ' {
+		return args, false
+	}
+	token, rest := nextWord(args)
+	if lease, more, ok := digits(token); ok && len(more) == 0 && len(token) == leaseDigits {
+		c.Lease = lease
+	}
+	return rest, printable(token, MaxLease)
+}
+
+// appendLease appends a lease as it is on the wire: tokens of later leases are greater
+// as text, too.
+func appendLease(b []byte, lease uint64) []byte {
+	var text [leaseDigits]byte
+	for i := leaseDigits - 1; i >= 0; i-- {
+		text[i] = '0' + byte(lease%10)
+		lease /= 10
+	}
+	return append(b, text[:]...)
+}
+
+// readName reads a word that is the name of a tube.
+func readName(args []byte) (name, rest []byte, ok bool) {
+	name, rest = nextWord(args)
+	return name, rest, ValidName(name)
+}
+
+// readState reads a word that is a state.
+func readState(args []byte) (s State, rest []byte, ok bool) {
+	word, rest := nextWord(args)
+	for s := Ready; s <= Buried; s++ {
+		if string(word) == stateWords[s] {
+			return s, rest, true
+		}
+	}
+	return NoState, rest, false
+}
+
+// parseListJobs reads TUBE STATE [COUNT [CURSOR]], which must end the line.
+func parseListJobs(c *Command, args []byte) (ok bool) {
+	if c.Name, args, ok = readName(args); !ok {
+		return false
+	}
+	if c.State, args, ok = readState(args); !ok {
+		return false
+	}
+	if c.Bound = usualList; len(args) == 0 {
+		return true
+	}
+	if c.Bound, args, ok = u32(args); !ok || c.Bound < 1 || c.Bound > MaxBatch {
+		return false
+	}
+	if len(args) == 0 {
+		return true
+	}
+	if args[0] != ' ' {
+		return false
+	}
+	cursor, args := nextWord(args)
+	c.Cursor = string(cursor)
+	return printable(cursor, MaxCursor) && len(args) == 0
+}
+
+// parseKey reads TUBE KEY, which must end the line.
+func parseKey(c *Command, args []byte) (ok bool) {
+	if c.Name, args, ok = readName(args); !ok {
+		return false
+	}
+	key, args := nextWord(args)
+	c.Key = string(key)
+	return printable(key, MaxKey) && len(args) == 0
+}
+
+// parseFlush reads TUBE [STATE], which must end the line.
+func parseFlush(c *Command, args []byte) (ok bool) {
+	if c.Name, args, ok = readName(args); !ok || len(args) == 0 {
+		return ok
+	}
+	c.State, args, ok = readState(args)
+	return ok && len(args) == 0
+}
+
+// parseMoveJobs reads FROM STATE TO COUNT, which must end the line. Reserved jobs cannot
+// be moved.
+func parseMoveJobs(c *Command, args []byte) (ok bool) {
+	if c.Name, args, ok = readName(args); !ok {
+		return false
+	}
+	if c.State, args, ok = readState(args); !ok || c.State == Reserved {
+		return false
+	}
+	if c.To, args, ok = readName(args); !ok {
+		return false
+	}
+	c.Bound, args, ok = u32(args)
+	return ok && len(args) == 0 && c.Bound >= 1
+}
+
+// parseSetPolicy reads TUBE [TAG:VALUE]..., which must end the line.
+func parseSetPolicy(c *Command, args []byte) (ok bool) {
+	if c.Name, args, ok = readName(args); !ok || len(args) == 0 {
+		return ok
+	}
+	if !onlyTags(args, ofPolicy) {
+		return false
+	}
+	c.Tags = readTags(args, ofPolicy)
+	return c.Tags != nil
+}

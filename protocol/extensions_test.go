@@ -1,0 +1,213 @@
+package protocol
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// extended is what lines with words of ours are, without their CRLF. {name}, {key},
+// {lease} and {cursor} are as long as they may be, and one byte longer with a +.
+var extended = map[string]string{
+	"reserve-lease 5":                     "reserve-lease 5",
+	"reserve-lease  2147483647":           "reserve-lease 2147483647",
+	"reserve-lease 2147483648":            "reserve-lease BAD_FORMAT",
+	"reserve-lease 5 ":                    "reserve-lease BAD_FORMAT",
+	"reserve-lease 5x":                    "reserve-lease BAD_FORMAT",
+	"reserve-lease ":                      "reserve-lease BAD_FORMAT",
+	"reserve-lease":                       "reserve BAD_FORMAT",
+	"delete-lease":                        unknown,
+	"delete-lease 1 {20}":                 "delete-lease 1 20",
+	"delete-lease  1  {20}":               "delete-lease 1 20",
+	"touch-lease 1 {20}":                  "touch-lease 1 20",
+	"release-lease 1 {20} 2 3":            "release-lease 1 20 2 3",
+	"bury-lease 1 {20} 2":                 "bury-lease 1 20 2",
+	"bury-lease 1 {lease}  2":             "bury-lease 1 0 2",
+	"touch-lease 1 20":                    "touch-lease 1 0",
+	"touch-lease 1 {20}0":                 "touch-lease 1 0",
+	"touch-lease 1 {20}x":                 "touch-lease 1 0",
+	"touch-lease 1 {lease}":               "touch-lease 1 0",
+	"touch-lease 1 -":                     "touch-lease 1 0",
+	"touch-lease 1 {lease+}":              "touch-lease BAD_FORMAT",
+	"touch-lease 1 ":                      "touch-lease BAD_FORMAT",
+	"touch-lease 1":                       "touch-lease BAD_FORMAT",
+	"touch-lease 1x":                      "touch-lease BAD_FORMAT",
+	"touch-lease 1 a\tb":                  "touch-lease BAD_FORMAT",
+	"touch-lease 1 \x7f":                  "touch-lease BAD_FORMAT",
+	"touch-lease 1 \xff":                  "touch-lease BAD_FORMAT",
+	"touch-lease 1 a ":                    "touch-lease BAD_FORMAT",
+	"touch-lease 1 a b":                   "touch-lease BAD_FORMAT",
+	"touch-lease x a":                     "touch-lease BAD_FORMAT",
+	"release-lease 1 {20} 2":              "release-lease BAD_FORMAT",
+	"release-lease 1 {20} 2 3 ":           "release-lease BAD_FORMAT",
+	"release-lease 1 a 2 3 4":             "release-lease BAD_FORMAT",
+	"bury-lease 1 a":                      "bury-lease BAD_FORMAT",
+	"bury-lease 1 a 4294967296":           "bury-lease BAD_FORMAT",
+	"bury-lease 1 a 1x":                   "bury-lease BAD_FORMAT",
+	"delete-lease 1 0{20}":                "delete-lease 1 0",
+	"delete-lease 1 18446744073709551615": "delete-lease 1 18446744073709551615",
+	"delete-lease 1 18446744073709551616": "delete-lease 1 0",
+
+	"list-jobs a ready":                     "list-jobs a ready 100",
+	"list-jobs a delayed 1":                 "list-jobs a delayed 1",
+	"list-jobs  a  reserved  1000":          "list-jobs a reserved 1000",
+	"list-jobs {name} buried 1000 {cursor}": "list-jobs {name} buried 1000 {cursor}",
+	"list-jobs a ready 5 ~!:":               "list-jobs a ready 5 ~!:",
+	"list-jobs a ready 5 {cursor+}":         "list-jobs BAD_FORMAT",
+	"list-jobs a ready 5 \x80":              "list-jobs BAD_FORMAT",
+	"list-jobs a ready 5 ":                  "list-jobs BAD_FORMAT",
+	"list-jobs a ready 5x":                  "list-jobs BAD_FORMAT",
+	"list-jobs a ready 5 c ":                "list-jobs BAD_FORMAT",
+	"list-jobs a ready 5 c d":               "list-jobs BAD_FORMAT",
+	"list-jobs a ready ":                    "list-jobs BAD_FORMAT",
+	"list-jobs a ready 0":                   "list-jobs BAD_FORMAT",
+	"list-jobs a ready 1001":                "list-jobs BAD_FORMAT",
+	"list-jobs a ready c":                   "list-jobs BAD_FORMAT",
+	"list-jobs a READY":                     "list-jobs BAD_FORMAT",
+	"list-jobs a readyx":                    "list-jobs BAD_FORMAT",
+	"list-jobs a gone":                      "list-jobs BAD_FORMAT",
+	"list-jobs a":                           "list-jobs BAD_FORMAT",
+	"list-jobs -a ready":                    "list-jobs BAD_FORMAT",
+	"list-jobs a: ready":                    "list-jobs BAD_FORMAT",
+	"list-jobs":                             unknown,
+	"list-jobsx":                            unknown,
+
+	"find a k":                "find a k",
+	"find {name} {key}":       "find {name} {key}",
+	"find a key:1,2":          "find a key:1,2",
+	"find a {key+}":           "find BAD_FORMAT",
+	"find {name+} k":          "find BAD_FORMAT",
+	"find a k ":               "find BAD_FORMAT",
+	"find a ":                 "find BAD_FORMAT",
+	"find a":                  "find BAD_FORMAT",
+	"find ":                   "find BAD_FORMAT",
+	"find a é":                "find BAD_FORMAT",
+	"find":                    unknown,
+	"delete-key a k":          "delete-key a k",
+	"delete-key {name} {key}": "delete-key {name} {key}",
+	"delete-key a":            "delete-key BAD_FORMAT",
+	"delete-key a k l":        "delete-key BAD_FORMAT",
+
+	"flush-tube a":               "flush-tube a",
+	"flush-tube {name} ready":    "flush-tube {name} ready",
+	"flush-tube {name} reserved": "flush-tube {name} reserved",
+	"flush-tube a delayed":       "flush-tube a delayed",
+	"flush-tube a buried":        "flush-tube a buried",
+	"flush-tube a buried ":       "flush-tube BAD_FORMAT",
+	"flush-tube a ":              "flush-tube BAD_FORMAT",
+	"flush-tube a all":           "flush-tube BAD_FORMAT",
+	"flush-tube ":                "flush-tube BAD_FORMAT",
+	"flush-tube":                 unknown,
+
+	"move-jobs a ready b 1":                      "move-jobs a ready b 1",
+	"move-jobs {name} delayed {name} 4294967295": "move-jobs {name} delayed {name} 4294967295",
+	"move-jobs a buried a 7":                     "move-jobs a buried a 7",
+	"move-jobs a reserved b 7":                   "move-jobs BAD_FORMAT",
+	"move-jobs a ready b 0":                      "move-jobs BAD_FORMAT",
+	"move-jobs a ready b 4294967296":             "move-jobs BAD_FORMAT",
+	"move-jobs a ready b":                        "move-jobs BAD_FORMAT",
+	"move-jobs a ready -b 1":                     "move-jobs BAD_FORMAT",
+	"move-jobs a ready 1":                        "move-jobs BAD_FORMAT",
+	"move-jobs a ready b 1 ":                     "move-jobs BAD_FORMAT",
+
+	"get-policy a":      "get-policy a",
+	"get-policy {name}": "get-policy {name}",
+	"get-policy ":       "get-policy BAD_FORMAT",
+	"get-policy a b":    "get-policy BAD_FORMAT",
+	"list-policies":     "list-policies",
+	"list-policies ":    unknown,
+	"list-policiesx":    unknown,
+
+	"set-policy a":      "set-policy a",
+	"set-policy {name}": "set-policy {name}",
+	"set-policy a retry:1,2m max:3 dead:d key-ttl:1h on-duplicate:fail quota-jobs:4 quota-bytes:18446744073709551615": "set-policy a" +
+		" on-duplicate=fail key-ttl=1h0m0s retry=[1s 2m0s] max=3 dead=d quota-jobs=4 quota-bytes=18446744073709551615",
+	"set-policy  a  quota-jobs:0":                   "set-policy a quota-jobs=0",
+	"set-policy a quota-jobs:":                      "set-policy BAD_FORMAT",
+	"set-policy a quota-jobs:-1":                    "set-policy BAD_FORMAT",
+	"set-policy a quota-jobs:1x":                    "set-policy BAD_FORMAT",
+	"set-policy a quota-jobs:1 quota-jobs:1":        "set-policy BAD_FORMAT",
+	"set-policy a quota-bytes:18446744073709551616": "set-policy BAD_FORMAT",
+	"set-policy a key:k":                            "set-policy BAD_FORMAT",
+	"set-policy a delay:1":                          "set-policy BAD_FORMAT",
+	"set-policy a at:1":                             "set-policy BAD_FORMAT",
+	"set-policy a max:1 ":                           "set-policy BAD_FORMAT",
+	"set-policy a ":                                 "set-policy BAD_FORMAT",
+	"set-policy -a max:1":                           "set-policy BAD_FORMAT",
+	"set-policy max:1":                              "set-policy BAD_FORMAT",
+	"set-policy ":                                   "set-policy BAD_FORMAT",
+}
+
+func TestExtensions(t *testing.T) {
+	fill := strings.NewReplacer(
+		"{name}", strings.Repeat("n", MaxName), "{name+}", strings.Repeat("n", MaxName+1),
+		"{key}", strings.Repeat("~", MaxKey), "{key+}", strings.Repeat("~", MaxKey+1),
+		"{cursor}", strings.Repeat("!", MaxCursor), "{cursor+}", strings.Repeat("!", MaxCursor+1),
+		"{lease}", strings.Repeat("l", MaxLease), "{lease+}", strings.Repeat("l", MaxLease+1),
+		"{20}", "00000000000000000020",
+	)
+	for line, want := range extended {
+		check(t, fill.Replace(line)+"\r\n"+used+"\r\n", 65535, fill.Replace(want), used)
+	}
+}
+
+// TestLongestLines: a line may be exactly as long as its verb allows, and a longer one
+// is skipped like any line that is too long.
+func TestLongestLines(t *testing.T) {
+	for _, tc := range []struct {
+		line, want string // with a run of zeros for 0+
+		most       int
+	}{
+		{"set-policy a max:0+1", "set-policy a max=1", 1024},
+		{"put 0 0 1 1 max:0+1\r\na", `put 0 0 1 "a" max=1`, 1024},
+		{"list-jobs a ready 0+1", "list-jobs a ready 1", 450},
+		{"move-jobs a ready b 0+1", "move-jobs a ready b 1", 450},
+		{"find a" + "0+k", "find BAD_FORMAT", 450},
+		{"delete-key a" + "0+k", "delete-key BAD_FORMAT", 450},
+		{"touch-lease 0+1 a", "touch-lease 1 0", 224},
+		{"reserve-lease 0+1", "reserve-lease 1", 224},
+	} {
+		line, body, _ := strings.Cut(tc.line, "\r\n")
+		if body != "" {
+			body += "\r\n"
+		}
+		for _, size := range []int{tc.most, tc.most + 1} {
+			zeros := strings.Repeat("0", size-len(line)-len(crlf)+len("0+"))
+			input, want := strings.Replace(line, "0+", zeros, 1)+"\r\n"+body+used+"\r\n", []string{tc.want, used}
+			if size > tc.most {
+				if want[0] = bad; body != "" {
+					want = []string{bad, unknown, used}
+				}
+			}
+			check(t, input, 65535, want...)
+		}
+	}
+}
+
+// TestStateWords: words and states fit together, and nothing else has a word.
+func TestStateWords(t *testing.T) {
+	for s, want := range map[State]string{NoState: "", Ready: "ready", Reserved: "reserved", Delayed: "delayed", Buried: "buried", Buried + 1: ""} {
+		if got := s.String(); got != want {
+			t.Errorf("state %d is %q, want %q", uint8(s), got, want)
+		}
+	}
+	for d, want := range map[OnDuplicate]string{NotSaid: "", Keep: "keep", Replace: "replace", Fail: "fail", Fail + 1: ""} {
+		if got := d.String(); got != want {
+			t.Errorf("%d is %q, want %q", uint8(d), got, want)
+		}
+	}
+}
+
+// TestLeaseOnTheWire: what a reply says, a command says.
+func TestLeaseOnTheWire(t *testing.T) {
+	for _, lease := range []uint64{1, 9, 10, 1 << 40, 1<<64 - 1} {
+		text := string(appendLease(nil, lease))
+		if len(text) > MaxLease {
+			t.Errorf("%q has %d bytes", text, len(text))
+		}
+		check(t, "touch-lease 7 "+text+"\r\n", 0, fmt.Sprint("touch-lease 7 ", lease))
+		if lease > 1 && text <= string(appendLease(nil, lease-1)) {
+			t.Errorf("%s does not grow", text)
+		}
+	}
+}

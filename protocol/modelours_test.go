@@ -1,0 +1,228 @@
+package protocol
+
+import (
+	"fmt"
+	"math/big"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// The part of the model that beanstalkd does not know. It takes a line apart at its
+// spaces, and reads every word with a regular expression and big numbers.
+
+// modelOurs says which kinds of words follow a word; those with "?" may be missing at
+// the end.
+var modelOurs = map[string]string{
+	"reserve-lease_": "seconds", "delete-lease_": "Q lease", "touch-lease_": "Q lease",
+	"release-lease_": "Q lease D D", "bury-lease_": "Q lease D", "list-jobs_": "name state listed? cursor?",
+	"find_": "name key", "delete-key_": "name key", "flush-tube_": "name state?", "move-jobs_": "name movable name moved",
+	"reschedule_": "Q time", "set-priority_": "Q D",
+}
+
+var modelKinds = map[string]*regexp.Regexp{
+	"lease": regexp.MustCompile(`^[!-~]{1,32}$`), "cursor": regexp.MustCompile(`^[!-~]{1,64}$`), "key": regexp.MustCompile(`^[!-~]{1,128}$`),
+	"name": modelName, "state": regexp.MustCompile(`^(ready|reserved|delayed|buried)$`), "movable": regexp.MustCompile(`^(ready|delayed|buried)$`),
+}
+
+// modelRanges are the kinds that are numbers: the lowest and the highest.
+var modelRanges = map[string][2]string{
+	"Q": {"0", "18446744073709551615"}, "D": {"0", "4294967295"}, "seconds": {"0", "2147483647"}, "listed": {"1", "1000"}, "moved": {"1", "4294967295"},
+	"at": {"0", "9007199254740992"}, "max": {"1", "1000000"},
+}
+
+// modelRange returns the number that a word is, without leading zeros, if it is in the
+// range of that kind.
+func modelRange(kind, word string) (string, bool) {
+	n, ok := new(big.Int).SetString(word, 10)
+	if !ok || strings.Trim(word, "0123456789") != "" {
+		return "", false
+	}
+	low, _ := new(big.Int).SetString(modelRanges[kind][0], 10)
+	high, _ := new(big.Int).SetString(modelRanges[kind][1], 10)
+	return n.String(), n.Cmp(low) >= 0 && n.Cmp(high) <= 0
+}
+
+var modelSpaces = regexp.MustCompile(` +`)
+
+// ours reads the arguments of a word that beanstalkd does not know, or that takes none.
+func (m *modelLine) ours(w, args string) bool {
+	switch w {
+	case "reserve-batch_":
+		ok := m.numbers("D", args) || m.rest != "" && m.again() && m.numbers("DD", args) && m.n[1] <= 2147483647
+		if ok {
+			m.text = fmt.Sprint("reserve-batch ", append(m.n, 0)[:2])
+		}
+		return ok && 1 <= m.n[0] && m.n[0] <= 1000
+	case "delete-batch_":
+		for args += " "; strings.Trim(args, " ") != ""; {
+			id, rest, _ := strings.Cut(strings.TrimLeft(args, " "), " ")
+			if !m.numbers("Q", id) {
+				return false
+			}
+			args = rest
+		}
+		m.text += fmt.Sprint(" ", m.n)
+		return args == "" && 1 <= len(m.n) && len(m.n) <= 1000
+	case "set-policy_":
+		name, _, _ := strings.Cut(strings.TrimLeft(args, " "), " ")
+		m.tags(strings.TrimLeft(args, " ")[len(name):], modelPolicyTags)
+		m.text += " " + name + m.tagText
+		return modelName.MatchString(name) && !m.junk && !m.badTags
+	}
+	kinds, found := modelOurs[w]
+	if !found {
+		return args == ""
+	}
+	return m.words(strings.Fields(kinds), modelSpaces.Split(strings.TrimLeft(args, " "), -1))
+}
+
+// words reads words of these kinds.
+func (m *modelLine) words(kinds, words []string) bool {
+	if len(words) > len(kinds) {
+		return false
+	}
+	for i, kind := range kinds {
+		kind, mayMiss := strings.CutSuffix(kind, "?")
+		if i >= len(words) {
+			if !mayMiss {
+				return false
+			}
+			if kind == "listed" {
+				m.text += " 100"
+			}
+			continue
+		}
+		shown, ok := modelWord(kind, words[i])
+		if !ok {
+			return false
+		}
+		m.text += " " + shown
+	}
+	return true
+}
+
+// modelWord returns how a word of a kind is shown, and whether it is one.
+func modelWord(kind, word string) (string, bool) {
+	if _, number := modelRanges[kind]; number {
+		return modelRange(kind, word)
+	}
+	switch kind {
+	case "time":
+		return modelTime(word)
+	case "lease":
+		if n, ok := modelRange("Q", word); ok && len(word) == 20 {
+			return n, true
+		}
+		return "0", modelKinds[kind].MatchString(word)
+	}
+	return word, modelKinds[kind].MatchString(word)
+}
+
+// modelTags are the tags of put and of set-policy, in the order in which they are shown.
+const (
+	modelPutTags    = "delay at key on-duplicate key-ttl retry max dead"
+	modelPolicyTags = "on-duplicate key-ttl retry max dead quota-jobs quota-bytes"
+)
+
+// tags reads what follows the length of a put, or the name of a policy. It sets junk if
+// there is anything but tags, else badTags if they are wrong, else tagText.
+func (m *modelLine) tags(rest, known string) {
+	m.junk, m.badTags, m.tagText = false, false, ""
+	if rest == "" {
+		return
+	}
+	if rest[0] != ' ' {
+		m.junk = true
+		return
+	}
+	got := map[string]string{}
+	for _, word := range modelSpaces.Split(rest, -1)[1:] {
+		name, value, found := strings.Cut(word, ":")
+		if !found || !strings.Contains(" "+known+" ", " "+name+" ") {
+			m.junk, m.badTags = true, false
+			return
+		}
+		shown, ok := modelTag(name, value)
+		if _, twice := got[name]; twice || !ok {
+			m.badTags = true
+		}
+		got[name] = shown
+	}
+	if _, delay := got["delay"]; delay {
+		if _, at := got["at"]; at {
+			m.badTags = true
+		}
+	}
+	for _, name := range strings.Fields("delay at key on-duplicate key-ttl retry max dead quota-jobs quota-bytes") {
+		if shown, is := got[name]; is {
+			m.tagText += " " + name + "=" + shown
+		}
+	}
+}
+
+// modelTag returns how the value of a tag is shown, and whether it is right.
+func modelTag(name, value string) (string, bool) {
+	switch name {
+	case "delay", "key-ttl":
+		return modelTime(value)
+	case "at", "max":
+		return modelRange(name, value)
+	case "quota-jobs", "quota-bytes":
+		return modelRange("Q", value)
+	case "key":
+		return value, modelKinds["key"].MatchString(value)
+	case "dead":
+		return value, modelName.MatchString(value)
+	case "on-duplicate":
+		return value, value == "keep" || value == "replace" || value == "fail"
+	}
+	times := strings.Split(value, ",")
+	for i, one := range times {
+		shown, ok := modelTime(one)
+		if !ok || i == 32 {
+			return "", false
+		}
+		times[i] = shown
+	}
+	return fmt.Sprint(times), true
+}
+
+var modelTimeShape = regexp.MustCompile(`^([0-9]+)(|ms|s|m|h|d)$`)
+
+// modelTime returns how a duration is shown, and whether it is one of at most ten years.
+// Its number has 64 bits at most.
+func modelTime(text string) (string, bool) {
+	p := modelTimeShape.FindStringSubmatch(text)
+	if p == nil {
+		return "", false
+	}
+	if _, ok := modelRange("Q", p[1]); !ok {
+		return "", false
+	}
+	ms := map[string]int64{"": 1000, "ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}[p[2]]
+	d, _ := new(big.Int).SetString(p[1], 10)
+	d.Mul(d, big.NewInt(ms))
+	return (time.Duration(d.Int64()) * time.Millisecond).String(), d.Cmp(big.NewInt(10*365*86_400_000)) <= 0
+}
+
+// modelMaxLine returns how long such a line may be.
+func modelMaxLine(line string) int {
+	word, args, _ := strings.Cut(line, " ")
+	switch word {
+	case "delete-batch":
+		return 16384
+	case "set-policy":
+		return 1024
+	case "find", "delete-key", "list-jobs", "move-jobs":
+		return 450
+	case "put":
+		m := &modelLine{}
+		if m.numbers("DDDD…", args) && m.rest != "" {
+			if m.tags(m.rest, modelPutTags); !m.junk {
+				return 1024
+			}
+		}
+	}
+	return 224
+}

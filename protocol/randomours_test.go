@@ -1,0 +1,105 @@
+package protocol
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestModelOfOurs: the Reader and the model agree on random lines of ours, most of them
+// nearly right, and on what follows them.
+func TestModelOfOurs(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(2, uint64(time.Now().UnixNano())))
+	faults, goods := 0, 0
+	for range 20_000 {
+		input := randomOurs(rnd) + "\r\nbody\r\nstats\r\n"
+		want := model(input, 10)
+		got, _ := commandsFrom(t, input, &pieces{input, whole}, 10, nil)
+		if g, w := strings.Join(got, "\n"), strings.Join(want, "\n"); g != w {
+			t.Fatalf("%q:\n got  %q\n want %q", input, g, w)
+		}
+		if strings.Contains(strings.Join(got, " "), "BAD_FORMAT") {
+			faults++
+		} else {
+			goods++
+		}
+	}
+	if min(faults, goods) < 2000 {
+		t.Errorf("%d faults and %d good lines prove little", faults, goods)
+	}
+}
+
+// randomOurs makes a line of a word of ours, or of put with tags.
+func randomOurs(rnd *rand.Rand) string {
+	pick := func(from ...string) string { return from[rnd.IntN(len(from))] }
+	v := Unknown + 1 + Verb(rnd.IntN(int(NumVerbs)-1))
+	for !v.Spec().Ours {
+		v = Unknown + 1 + Verb(rnd.IntN(int(NumVerbs)-1))
+	}
+	line, words := v.Spec().Prefix, modelOurs[v.Spec().Prefix[:len(v.String())]+"_"]
+	if v == SetPolicy || rnd.IntN(3) == 0 {
+		line, words = pick("put 1 2 3 4", "put 1 2 3 4", "put 1 2 3 11", "set-policy tube"), ""
+		for range rnd.IntN(5) {
+			line += pick(" ", " ", " ", "  ") + randomTag(rnd)
+		}
+	}
+	for _, kind := range strings.Fields(words) {
+		line += randomWord(rnd, strings.TrimSuffix(kind, "?")) + pick(" ", " ", " ", " ", "  ", "")
+	}
+	switch rnd.IntN(12) {
+	case 0:
+		line += pick(" ", "x", " x", "\t", "\x00", "\r", ":", " key:", " foo")
+	case 1:
+		line += strings.Repeat(pick(" ", " 1", "0", " key:a", "a"), rnd.IntN(1100))
+	default:
+		line = strings.TrimRight(line, " ")
+	}
+	return line
+}
+
+// randomWord makes a word of a kind of modelOurs, mostly a right one.
+func randomWord(rnd *rand.Rand, kind string) string {
+	pick := func(from ...string) string { return from[rnd.IntN(len(from))] }
+	if rnd.IntN(12) == 0 {
+		kind = pick("Q", "name", "key", "state", "lease", "time", "cursor")
+	}
+	switch kind {
+	case "name":
+		return pick("a", "tube", "a.b/c", strings.Repeat("n", 200), pick("-a", "a:", strings.Repeat("n", 201)))
+	case "state", "movable":
+		return pick("ready", "delayed", "reserved", "buried", pick("", "Ready", "readyy"))
+	case "key", "cursor":
+		return pick("k", "a:b", strings.Repeat("k", 64), strings.Repeat("k", 128), pick("\xff", strings.Repeat("k", 129)))
+	case "lease":
+		return pick("00000000000000000001", "18446744073709551615", "18446744073709551616", "1", "x-y", strings.Repeat("l", 32), strings.Repeat("l", 33))
+	case "time":
+		return pick("1", "250ms", "36h", "3650d", pick("3651d", "1w", "ms"))
+	}
+	return pick("1", "7", "0007", "1000", "2147483647", pick("0", "1001", "4294967295", "4294967296", "-1", "1x", "18446744073709551616"))
+}
+
+// randomTag makes a tag, mostly a right one.
+func randomTag(rnd *rand.Rand) string {
+	pick := func(from ...string) string { return from[rnd.IntN(len(from))] }
+	switch rnd.IntN(20) {
+	case 0:
+		return pick("foo", "foo:1", "key", ":", "key-ttl", "delays:1")
+	case 1:
+		return pick("delay", "at", "key", "on-duplicate", "key-ttl", "retry", "max", "dead", "quota-jobs", "quota-bytes") + ":" + randomWord(rnd, pick("Q", "name", "key", "time"))
+	}
+	switch name := pick("delay", "at", "key", "on-duplicate", "key-ttl", "retry", "max", "dead", "quota-jobs", "quota-bytes"); name {
+	case "delay", "key-ttl":
+		return name + ":" + randomWord(rnd, "time")
+	case "on-duplicate":
+		return name + ":" + pick("keep", "replace", "fail", "Keep")
+	case "retry":
+		return name + ":" + strings.Repeat(pick("1s,", "2m,"), rnd.IntN(33)) + randomWord(rnd, "time")
+	case "key":
+		return name + ":" + randomWord(rnd, "key")
+	case "dead":
+		return name + ":" + randomWord(rnd, "name")
+	default:
+		return name + ":" + randomWord(rnd, "Q")
+	}
+}

@@ -1,0 +1,235 @@
+package protocol
+
+import (
+	"bytes"
+	"time"
+)
+
+// MaxTagLine is the longest line of a put with tags and of set-policy, in bytes, CRLF
+// included.
+const MaxTagLine = 1 << 10
+
+const (
+	// MaxKey is the longest key of a job, in bytes.
+	MaxKey = 128
+	// MaxRetry is how many durations a retry list may have.
+	MaxRetry = 32
+	// MaxDeliveries is the highest number of deliveries that max may ask for.
+	MaxDeliveries = 1_000_000
+	// MaxTime is the latest due time, in milliseconds since the Unix epoch.
+	MaxTime = 1 << 53
+)
+
+// Tags are what a put says of its job beyond beanstalkd, or set-policy of the jobs of a
+// tube. Their strings are copies, and the caller's to keep.
+type Tags struct {
+	Delay       time.Duration // whole milliseconds, at most MaxDuration; never together with At
+	At          int64         // due time in milliseconds since the Unix epoch, at most MaxTime
+	Key         string        // "": none
+	OnDuplicate OnDuplicate
+	KeyTTL      time.Duration   // whole milliseconds, at most MaxDuration
+	Retry       []time.Duration // of whole milliseconds; nil: not said, else 1 to MaxRetry
+	Max         uint32          // 0: not said; at most MaxDeliveries
+	Dead        string          // "": not said; else valid by [ValidName]
+
+	QuotaJobs, QuotaBytes uint64 // set-policy
+
+	HasDelay, HasAt, HasKeyTTL, HasQuotaJobs, HasQuotaBytes bool
+}
+
+// OnDuplicate is what happens to a put if a job of its tube has the key already.
+type OnDuplicate uint8
+
+const (
+	NotSaid OnDuplicate = iota
+	Keep
+	Replace
+	Fail
+)
+
+var onDuplicateWords = [...]string{NotSaid: "", Keep: "keep", Replace: "replace", Fail: "fail"}
+
+// String is the word on the wire, "" for NotSaid.
+func (d OnDuplicate) String() string {
+	if int(d) >= len(onDuplicateWords) {
+		return ""
+	}
+	return onDuplicateWords[d]
+}
+
+// tagged are commands with tags.
+type tagged uint8
+
+const (
+	ofPut tagged = 1 << iota
+	ofPolicy
+)
+
+// tagTable has a row for each tag: the commands that know it, and how its value is
+// read. read gets no spaces, and returns whether the value is right.
+var tagTable = []struct {
+	name string
+	in   tagged
+	read func(t *Tags, value []byte) bool
+}{
+	{"delay", ofPut, (*Tags).readDelay},
+	{"at", ofPut, (*Tags).readAt},
+	{"key", ofPut, (*Tags).readKey},
+	{"on-duplicate", ofPut | ofPolicy, (*Tags).readOnDuplicate},
+	{"key-ttl", ofPut | ofPolicy, (*Tags).readKeyTTL},
+	{"retry", ofPut | ofPolicy, (*Tags).readRetry},
+	{"max", ofPut | ofPolicy, (*Tags).readMax},
+	{"dead", ofPut | ofPolicy, (*Tags).readDead},
+	{"quota-jobs", ofPolicy, (*Tags).readQuotaJobs},
+	{"quota-bytes", ofPolicy, (*Tags).readQuotaBytes},
+}
+
+// findTag returns which row of tagTable a word belongs to, and its value. It returns -1
+// if the word is no tag of such a command.
+func findTag(word []byte, in tagged) (row int, value []byte) {
+	name, value, found := bytes.Cut(word, []byte(":"))
+	if !found {
+		return -1, nil
+	}
+	for i := range tagTable {
+		if tagTable[i].in&in != 0 && string(name) == tagTable[i].name {
+			return i, value
+		}
+	}
+	return -1, nil
+}
+
+// onlyTags tells whether args are nothing but tags, with spaces before each of them.
+// Their values may be wrong.
+func onlyTags(args []byte, in tagged) bool {
+	for len(args) > 0 {
+		if args[0] != ' ' {
+			return false
+		}
+		var word []byte
+		if word, args = nextWord(args); len(word) == 0 {
+			return false
+		}
+		if row, _ := findTag(word, in); row < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// readTags reads args, which are onlyTags. It returns nil if a value is wrong, if a tag
+// comes twice, or if two of them contradict each other.
+func readTags(args []byte, in tagged) *Tags {
+	t, seen := new(Tags), 0
+	for len(args) > 0 {
+		var word []byte
+		word, args = nextWord(args)
+		row, value := findTag(word, in)
+		if seen&(1<<row) != 0 || !tagTable[row].read(t, value) {
+			return nil
+		}
+		seen |= 1 << row
+	}
+	if t.HasDelay && t.HasAt {
+		return nil
+	}
+	return t
+}
+
+func (t *Tags) readDelay(value []byte) bool {
+	t.HasDelay = true
+	return wholeDuration(&t.Delay, value)
+}
+
+func (t *Tags) readAt(value []byte) bool {
+	at, rest, ok := digits(value)
+	t.At, t.HasAt = int64(at), true
+	return ok && len(rest) == 0 && at <= MaxTime
+}
+
+func (t *Tags) readKey(value []byte) bool {
+	t.Key = string(value)
+	return printable(value, MaxKey)
+}
+
+func (t *Tags) readOnDuplicate(value []byte) bool {
+	for d := Keep; d <= Fail; d++ {
+		if string(value) == onDuplicateWords[d] {
+			t.OnDuplicate = d
+			return true
+		}
+	}
+	return false
+}
+
+func (t *Tags) readKeyTTL(value []byte) bool {
+	t.HasKeyTTL = true
+	return wholeDuration(&t.KeyTTL, value)
+}
+
+func (t *Tags) readRetry(value []byte) bool {
+	n := 1 + bytes.Count(value, []byte(","))
+	if n > MaxRetry {
+		return false
+	}
+	t.Retry = make([]time.Duration, n)
+	for i := range t.Retry {
+		var one []byte
+		one, value, _ = bytes.Cut(value, []byte(","))
+		if !wholeDuration(&t.Retry[i], one) {
+			return false
+		}
+	}
+	return true
+}
+
+func (t *Tags) readMax(value []byte) bool {
+	n, rest, ok := digits(value)
+	t.Max = uint32(n)
+	return ok && len(rest) == 0 && 1 <= n && n <= MaxDeliveries
+}
+
+func (t *Tags) readDead(value []byte) bool {
+	t.Dead = string(value)
+	return ValidName(value)
+}
+
+func (t *Tags) readQuotaJobs(value []byte) bool {
+	t.HasQuotaJobs = true
+	return wholeNumber(&t.QuotaJobs, value)
+}
+
+func (t *Tags) readQuotaBytes(value []byte) bool {
+	t.HasQuotaBytes = true
+	return wholeNumber(&t.QuotaBytes, value)
+}
+
+// wholeDuration reads value, which has no spaces, and returns whether it is a duration.
+func wholeDuration(d *time.Duration, value []byte) bool {
+	var rest []byte
+	var ok bool
+	*d, rest, ok = duration(value)
+	return ok && len(rest) == 0
+}
+
+// wholeNumber reads value and returns whether it is a number.
+func wholeNumber(n *uint64, value []byte) bool {
+	var rest []byte
+	var ok bool
+	*n, rest, ok = digits(value)
+	return ok && len(rest) == 0
+}
+
+// printable reports whether a word has 1 to most bytes, all of them printable ASCII and
+// no space.
+func printable(word []byte, most int) bool {
+	if len(word) == 0 || len(word) > most {
+		return false
+	}
+	for _, b := range word {
+		if b < '!' || b > '~' {
+			return false
+		}
+	}
+	return true
+}

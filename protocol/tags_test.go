@@ -1,0 +1,185 @@
+package protocol
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+)
+
+var (
+	longKey   = strings.Repeat("k", MaxKey)
+	longName  = strings.Repeat("n", MaxName)
+	longRetry = strings.TrimSuffix(strings.Repeat("1ms,", MaxRetry), ",")
+)
+
+// goodTags is what tags of a put say.
+var goodTags = map[string]string{
+	"delay:250ms":           "delay=250ms",
+	"delay:90":              "delay=1m30s",
+	"delay:0":               "delay=0s",
+	"delay:3650d":           "delay=87600h0m0s",
+	"at:0":                  "at=0",
+	"at:001":                "at=1",
+	"at:9007199254740992":   "at=9007199254740992",
+	"key:a":                 "key=a",
+	"key:a:b,c":             "key=a:b,c",
+	"key::":                 "key=:",
+	"key:key:a":             "key=key:a",
+	"key:!~":                "key=!~",
+	"key:" + longKey:        "key=" + longKey,
+	"on-duplicate:keep":     "on-duplicate=keep",
+	"on-duplicate:replace":  "on-duplicate=replace",
+	"on-duplicate:fail":     "on-duplicate=fail",
+	"key-ttl:36h":           "key-ttl=36h0m0s",
+	"retry:0":               "retry=[0s]",
+	"retry:2m,10m,10m,1h":   "retry=[2m0s 10m0s 10m0s 1h0m0s]",
+	"retry:" + longRetry:    "retry=[" + strings.ReplaceAll(longRetry, ",", " ") + "]",
+	"max:1":                 "max=1",
+	"max:0001000000":        "max=1000000",
+	"dead:a":                "dead=a",
+	"dead:" + longName:      "dead=" + longName,
+	"max:3  dead:d   key:k": "key=k max=3 dead=d",
+	" key:k":                "key=k",
+	"key:delay:1 delay:1":   "delay=1s key=delay:1",
+	"key:k key-ttl:1 retry:1s,1m max:9 dead:d on-duplicate:keep at:7": "at=7 key=k on-duplicate=keep key-ttl=1s retry=[1s 1m0s] max=9 dead=d",
+}
+
+// wrongTags are tags whose value is wrong, and which do not belong together.
+var wrongTags = []string{
+	"delay:", "delay:1w", "delay:-1", "delay:1.5", "delay:3651d", "delay:ms", "delay:1m1", "delay:1,2", "delay:99999999999999999999",
+	"delay:18446744073709551615ms", "delay:+1", "delay:1S", "delay:\t1",
+	"at:", "at:x", "at:-1", "at:1s", "at:9007199254740993", "at:18446744073709551617",
+	"key:", "key:" + longKey + "k", "key:\xff", "key:a\tmax:1", "key:\x7f", "key:é", "key:\n",
+	"on-duplicate:", "on-duplicate:KEEP", "on-duplicate:kee", "on-duplicate:keepx",
+	"key-ttl:", "key-ttl:x", "key-ttl:3651d",
+	"retry:", "retry:,", "retry:1,", "retry:,1", "retry:1,,2", "retry:1,x", "retry:" + longRetry + ",1", "retry:1,3651d",
+	"max:", "max:0", "max:1000001", "max:4294967297", "max:1s", "max:-1",
+	"dead:", "dead:-a", "dead:a:b", "dead:" + longName + "n",
+	"key:a key:a", "delay:1 delay:2", "max:1 dead:a max:1", "delay:1 at:1", "at:1 max:2 delay:1", "max:1 key:", "key: max:1",
+}
+
+// noTags are ends of put lines of which beanstalkd alone decides.
+var noTags = []string{
+	" ", "  ", " foo", " key", " key:a ", " key:a  ", " key:a foo", " foo key:a", " foo key:", " key: foo", "key:a", "x key:a", "\tkey:a",
+	" Key:a", " quota-jobs:1", " quota-bytes:1", " :a", " :", " keys:a", " key\t:a", " 1", " key:a key:a 1",
+}
+
+func TestTags(t *testing.T) {
+	for tags, want := range goodTags {
+		check(t, "put 1 2 3 1 "+tags+"\r\na\r\n"+used+"\r\n", 5, `put 1 2 3 "a" `+want, used)
+		check(t, "put 1 2 3 6 "+tags+"\r\nabcdef\r\n"+used+"\r\n", 5, "put JOB_TOO_BIG counted", used)
+		check(t, "put 1 2 3 1 "+tags+"\r\nabc"+used+"\r\n", 5, "put EXPECTED_CRLF counted producer", used)
+		check(t, "put 1 2 x 1 "+tags[:min(len(tags), 100)]+"\r\n"+used+"\r\n", 5, "put BAD_FORMAT", used)
+	}
+}
+
+// TestWrongTags: the body is skipped, whatever follows it.
+func TestWrongTags(t *testing.T) {
+	for _, tags := range wrongTags {
+		line := "put 1 2 3 5 " + tags + "\r\n"
+		check(t, line+"stats\r\n"+used+"\r\n", 5, "put BAD_FORMAT counted", used)
+		check(t, line+"statsxx"+used+"\r\n", 5, "put BAD_FORMAT counted", used)
+		check(t, line+"stats\r", 5)
+		check(t, line+"stats\r\n"+used+"\r\n", 4, "put JOB_TOO_BIG counted", used)
+	}
+	check(t, "put 0 0 1 70000 max:0\r\n"+strings.Repeat("b", 70_002)+used+"\r\n", 1<<20, "put BAD_FORMAT counted", used)
+	check(t, "put 0 0 1 0 max:0\r\n\r\n"+used+"\r\n", 1<<20, "put BAD_FORMAT counted", used)
+}
+
+// TestNoTags: a body is read as commands, unless it is too big.
+func TestNoTags(t *testing.T) {
+	for _, end := range noTags {
+		check(t, "put 1 2 3 1"+end+"\r\nstats\r\n"+used+"\r\n", 5, "put BAD_FORMAT counted", "stats", used)
+		check(t, "put 1 2 3 5"+end+"\r\nstats\r\n"+used+"\r\n", 4, "put JOB_TOO_BIG counted", used)
+	}
+}
+
+// TestLongPutLine: only tags make a put line longer than any other.
+func TestLongPutLine(t *testing.T) {
+	fill := func(line string, size int) string {
+		return strings.Replace(line, "{}", strings.Repeat("0", size-len(line)+len("{}")-len(crlf)), 1) + "\r\nstats\r\n"
+	}
+	for _, size := range []int{MaxLine - 1, MaxLine, MaxLine + 1, MaxLine + 2, 300, MaxTagLine - 1, MaxTagLine, MaxTagLine + 1, 5000} {
+		for _, line := range []string{"put 0 0 1 5 {}", "put 0 0 1 5{} key:a", "put 0 0 1 {}5", "put 0 0 1 {}5 x:a", "put 0 0 1 x{}", "put {}", "put 0 0 1 {}5 key:a foo", "put 0 0 1 {}5 key:a "} {
+			want := []string{bad, "stats"}
+			if size <= MaxLine {
+				want = model(fill(line, size), 9)
+			}
+			check(t, fill(line, size), 9, want...)
+		}
+		for line, text := range map[string]string{
+			"put 0 0 1 {}5 key:a": `put 0 0 1 "stats" key=a`, "put {} 0 1 5 max:7": `put 0 0 1 "stats" max=7`, "put 0 0 1 5 max:{}7": `put 0 0 1 "stats" max=7`,
+			"put 0 0 1 5 max:{}": "put BAD_FORMAT counted", "put 0 0 1 {}5 key:": "put BAD_FORMAT counted", "put 0 0 1 {}77 key:": "put JOB_TOO_BIG counted",
+		} {
+			want := []string{text}
+			if strings.Contains(text, "TOO_BIG") {
+				want = nil // its body never ends
+			}
+			if size > MaxTagLine {
+				want = []string{bad, "stats"}
+			}
+			check(t, fill(line, size), 9, want...)
+		}
+	}
+	nul := "put 0 0 1 5 key:" + strings.Repeat("k", 100) + "\x00" + strings.Repeat(" max:1", 50) + "\r\nstats\r\n"
+	check(t, nul, 9, bad, "stats")
+	check(t, strings.Replace(nul, "\x00", "\r", 1), 9, bad, "stats")
+}
+
+// TestTagsOutlive: what tags say does not change with the read buffer.
+func TestTagsOutlive(t *testing.T) {
+	src := &drip{}
+	r := NewReader(src, 10)
+	var put, found Command
+	src.add("put 0 0 1 1 key:mine dead:there\r\na\r\nfind a mine\r\n")
+	more(t, r, &put)
+	more(t, r, &found)
+	src.add(strings.Repeat("x", minBuffer) + "\r\n")
+	var c Command
+	more(t, r, &c)
+	if got := fmt.Sprint(put.Tags.Key, put.Tags.Dead, found.Key); got != "minetheremine" {
+		t.Errorf("they are %q now", got)
+	}
+}
+
+// TestBegunTags: a put with wrong tags is counted when its line has come, and makes no
+// producer.
+func TestBegunTags(t *testing.T) {
+	src := &drip{}
+	r := NewReader(src, 10)
+	src.add("put 0 0 1 5 max:0\r\nst")
+	var c Command
+	if r.Fill(); r.Next(&c) {
+		t.Fatal("the body has come")
+	}
+	if verb, counted, producer := r.Begun(); verb != Put || !counted || producer {
+		t.Errorf("%v %v %v", verb, counted, producer)
+	}
+	src.add("ats\r\n")
+	if more(t, r, &c); c.Fault != BadFormat || c.Counted {
+		t.Error(show(&c))
+	}
+}
+
+// TestLimitsFit: the longest lines hold what their words may have at most.
+func TestLimitsFit(t *testing.T) {
+	put := fmt.Sprint("put 4294967295 4294967295 4294967295 ", MaxBody, " delay:86400000ms key:", longKey, " on-duplicate:replace key-ttl:3650d retry:",
+		strings.Repeat("86400s,", MaxRetry-1), "1 max:1000000 dead:", longName, "\r\n")
+	policy := fmt.Sprint("set-policy ", longName, " retry:", strings.Repeat("86400s,", MaxRetry-1), "1 max:1000000 dead:", longName,
+		" key-ttl:3650d on-duplicate:replace quota-jobs:", uint64(math.MaxUint64), " quota-bytes:", uint64(math.MaxUint64), "\r\n")
+	move := fmt.Sprint("move-jobs ", longName, " delayed ", longName, " 4294967295\r\n")
+	flush := fmt.Sprint("flush-tube ", longName, " reserved\r\n")
+	for line, verb := range map[string]Verb{put: Put, policy: SetPolicy, move: MoveJobs, flush: FlushTube} {
+		r := NewReader(strings.NewReader(line), MaxBody)
+		var c Command
+		r.Fill()
+		r.Next(&c)
+		if r.state == inBody {
+			c = r.pending
+		}
+		if c.Verb != verb || c.Fault != NoFault || r.Buffered() != 0 {
+			t.Errorf("%d bytes: %v %v", len(line), c.Verb, c.Fault)
+		}
+	}
+}

@@ -1,0 +1,55 @@
+package server
+
+import (
+	"time"
+
+	"redstalk/protocol"
+	"redstalk/server/queue"
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+// This file has reservations that are no connection's.
+
+func planReserveLease(s *session, c *protocol.Command, r *request) {
+	s.planTakeFor(tube.LeaseHolder, r, time.Duration(c.Timeout)*time.Second)
+}
+
+func answerLeased(s *session, _ *request, a *storage.Answer) {
+	s.out.Leased(a.ID, a.Rare.Lease, a.Body, a.Buffer)
+	a.Buffer = nil // the writer's
+}
+
+// planMoveLeased plans a move of a job on behalf of whoever has its lease. The token 0 is
+// one that no job has.
+func planMoveLeased(m tube.Move) func(*session, *protocol.Command, *request) {
+	return func(s *session, c *protocol.Command, r *request) {
+		s.do(r, storage.Op{
+			Kind: storage.Move, Move: m, Holder: tube.LeaseHolder, ID: c.ID, Pri: c.Pri, Delay: c.Delay,
+			Rare: &storage.Rare{Lease: c.Lease},
+		})
+	}
+}
+
+// waiterFor returns the Waiter of whoever a take is for.
+func (s *session) waiterFor(h tube.Holder) *queue.Waiter {
+	if h != tube.LeaseHolder {
+		return s.waiter
+	}
+	if s.leaser == nil {
+		s.leaser = s.queue.NewWaiter(h, func() { s.signal(served) })
+	}
+	return s.leaser
+}
+
+// unwantedLease returns what gives back a job that came when its client was gone: one that
+// is reserved by a lease is not given back with what the connection holds.
+func unwantedLease(take *storage.Op) []storage.Op {
+	if take.Holder != tube.LeaseHolder || take.Answer.Rare == nil {
+		return nil
+	}
+	return []storage.Op{{
+		Kind: storage.Move, Move: tube.GiveBack, Holder: tube.LeaseHolder, ID: take.Answer.ID,
+		Rare: &storage.Rare{Lease: take.Answer.Rare.Lease},
+	}}
+}

@@ -1,0 +1,72 @@
+package server
+
+import (
+	"time"
+
+	"redstalk/protocol"
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+// This file has the commands that look into tubes, and tidy them.
+
+// states has the states of the wire as the rules have them.
+var states = [...]tube.State{
+	protocol.NoState: tube.Gone, protocol.Ready: tube.Ready, protocol.Reserved: tube.Reserved,
+	protocol.Delayed: tube.Delayed, protocol.Buried: tube.Buried,
+}
+
+// planKey plans an operation about the job of a tube that has a key.
+func planKey(kind storage.Kind) func(*session, *protocol.Command, *request) {
+	return func(s *session, c *protocol.Command, r *request) {
+		s.do(r, storage.Op{Kind: kind, Tube: string(c.Name), Rare: &storage.Rare{Key: c.Key}})
+	}
+}
+
+func planListJobs(s *session, c *protocol.Command, r *request) {
+	s.do(r, storage.Op{
+		Kind: storage.ListJobs, Tube: string(c.Name), State: states[c.State], Bound: c.Bound, Rare: &storage.Rare{Cursor: c.Cursor},
+	})
+}
+
+func planFlush(s *session, c *protocol.Command, r *request) {
+	s.do(r, storage.Op{Kind: storage.Flush, Tube: string(c.Name), State: states[c.State]})
+}
+
+func planMoveJobs(s *session, c *protocol.Command, r *request) {
+	s.do(r, storage.Op{
+		Kind: storage.MoveJobs, Tube: string(c.Name), State: states[c.State], Bound: c.Bound, Rare: &storage.Rare{To: string(c.To)},
+	})
+}
+
+// answerListJobs writes a page with where the next one begins, and a line for each job.
+func answerListJobs(s *session, _ *request, a *storage.Answer) {
+	var p protocol.Page
+	p.Word("next", a.Rare.Cursor)
+	p.List("jobs", len(a.Rare.Jobs))
+	for i := range a.Rare.Jobs {
+		p.Flow(jobLine(&a.Rare.Jobs[i]))
+	}
+	s.out.OK(p.Bytes())
+}
+
+// jobLine returns what list-jobs tells of a job.
+func jobLine(j *tube.JobStats) *protocol.FlowMap {
+	m := new(protocol.FlowMap)
+	m.Uint("id", j.ID)
+	m.Uint("pri", uint64(j.Pri))
+	m.Int("age", int64(j.Age/time.Second))
+	m.Int("due-ms", int64(j.TimeLeft/time.Millisecond))
+	m.Int("size", int64(j.Size))
+	m.Uint("ttr", uint64(j.TTR))
+	if j.Facts != nil && j.Facts.Key != "" {
+		m.Quoted("key", j.Facts.Key)
+	}
+	for c := range tube.NumCounters {
+		m.Uint(c.String(), uint64(j.Counters[c]))
+	}
+	if j.Facts != nil && j.Facts.Parked != tube.NotParked {
+		m.Bare("parked", j.Facts.Parked.String())
+	}
+	return m
+}

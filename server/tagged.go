@@ -1,0 +1,111 @@
+package server
+
+import (
+	"strings"
+	"time"
+
+	"redstalk/protocol"
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+// This file has puts with tags, and policies.
+
+// onDuplicates has the words of the wire as the rules have them.
+var onDuplicates = [...]tube.OnDuplicate{
+	protocol.NotSaid: tube.NotSaid, protocol.Keep: tube.Keep, protocol.Replace: tube.Replace, protocol.Fail: tube.Fail,
+}
+
+// rulesOf returns what tags say about failures and keys.
+func rulesOf(t *protocol.Tags) tube.Rules {
+	return tube.Rules{Retry: t.Retry, Max: t.Max, Dead: t.Dead, KeyTTL: t.KeyTTL, HasKeyTTL: t.HasKeyTTL}
+}
+
+// tagsOf returns the tags of a put as the rules have them.
+func tagsOf(t *protocol.Tags) *tube.Tags {
+	return &tube.Tags{
+		Delay: t.Delay, HasDelay: t.HasDelay, At: tube.Instant(t.At) * tube.Instant(time.Millisecond), HasAt: t.HasAt,
+		Key: t.Key, OnDuplicate: onDuplicates[t.OnDuplicate], Rules: rulesOf(t),
+	}
+}
+
+func answerPut(s *session, _ *request, a *storage.Answer) {
+	switch {
+	case a.Rare == nil || a.Rare.Outcome == tube.PutNew:
+		s.out.Inserted(a.ID)
+	case a.Rare.Outcome == tube.PutDuplicate:
+		s.out.Duplicate(a.ID)
+	case a.Rare.State == tube.Gone:
+		s.out.InsertedAs(a.ID, "GONE")
+	default:
+		s.out.InsertedAs(a.ID, strings.ToUpper(a.Rare.State.String()))
+	}
+}
+
+func planSetPolicy(s *session, c *protocol.Command, r *request) {
+	var p *tube.Policy
+	if t := c.Tags; t != nil {
+		p = &tube.Policy{
+			Rules: rulesOf(t), OnDuplicate: onDuplicates[t.OnDuplicate], QuotaJobs: t.QuotaJobs, QuotaBytes: t.QuotaBytes,
+			HasQuotaJobs: t.HasQuotaJobs, HasQuotaBytes: t.HasQuotaBytes,
+		}
+	}
+	s.do(r, storage.Op{Kind: storage.SetPolicy, Tube: string(c.Name), Rare: &storage.Rare{Policy: p}})
+}
+
+func planGetPolicy(s *session, c *protocol.Command, r *request) {
+	s.do(r, storage.Op{Kind: storage.GetPolicy, Tube: string(c.Name)})
+}
+
+func planPolicies(s *session, _ *protocol.Command, r *request) {
+	s.do(r, storage.Op{Kind: storage.Policies})
+}
+
+// answerPolicy writes a policy as the tags that set it.
+func answerPolicy(s *session, _ *request, a *storage.Answer) {
+	var page protocol.Page
+	p := a.Rare.Policy
+	if p.Retry != nil {
+		page.Bare("retry", protocol.Durations(p.Retry))
+	}
+	if p.Max > 0 {
+		page.Uint("max", uint64(p.Max))
+	}
+	if p.Dead != "" {
+		page.Bare("dead", p.Dead)
+	}
+	if p.HasKeyTTL {
+		page.Bare("key-ttl", protocol.Durations([]time.Duration{p.KeyTTL}))
+	}
+	if p.OnDuplicate != tube.NotSaid {
+		page.Bare("on-duplicate", [...]string{tube.Keep: "keep", tube.Replace: "replace", tube.Fail: "fail"}[p.OnDuplicate])
+	}
+	if p.HasQuotaJobs {
+		page.Uint("quota-jobs", p.QuotaJobs)
+	}
+	if p.HasQuotaBytes {
+		page.Uint("quota-bytes", p.QuotaBytes)
+	}
+	s.out.OK(page.Bytes())
+}
+
+// addFacts adds what stats-job tells of a job that was put with tags, or has facts for
+// another reason.
+func addFacts(p *protocol.Page, j *tube.JobStats) {
+	f := j.Facts
+	p.Quoted("key", f.Key)
+	p.Word("retry", protocol.Durations(j.Rules.Retry))
+	p.Uint("failures", uint64(f.Failures(&j.Counters)))
+	p.Uint("max", uint64(j.Rules.Max))
+	p.Uint("deliveries", uint64(f.Deliveries(&j.Counters)))
+	p.Word("dead", j.Rules.Dead)
+	p.Word("parked", f.Parked.String())
+	p.Int("due-ms", int64(j.TimeLeft/time.Millisecond))
+	if f.FromTube != "" {
+		p.Bare("from-tube", f.FromTube)
+		p.Uint("from-id", f.FromID)
+	}
+	if j.Leased {
+		p.Bare("lease", "yes")
+	}
+}
