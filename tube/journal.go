@@ -121,7 +121,7 @@ func (m *Machine) restoreState(now Instant, j *Job, r Record) error {
 		m.enqueue(j, Delayed, r.Rank)
 	case r.State == Delayed || r.State == Ready:
 		m.enqueue(j, Ready, int64(j.pri))
-		if r.Held && m.lostForGood(j) {
+		if r.Held {
 			m.lost = append(m.lost, j.ID)
 		}
 	default:
@@ -140,14 +140,17 @@ func (m *Machine) lostForGood(j *Job) bool {
 	return parked != NotParked
 }
 
-// EndRestore is called when all jobs are restored, and the journal is set. It parks up to
-// limit of those that were reserved and do not come back. It returns whether there are more.
+// EndRestore is called when all jobs are restored, and the journal is set. Of the jobs that
+// were reserved it tells the journal that they are not any more, and parks those that do not
+// come back: up to limit of them. It returns whether there are more.
 func (m *Machine) EndRestore(now Instant, limit int) (more bool) {
 	n := min(limit, len(m.lost))
 	for _, id := range m.lost[:n] {
 		j := m.Find(id)
-		m.dequeue(j)
-		m.comeBack(now, j, Lost, 0)
+		if m.lostForGood(j) {
+			m.dequeue(j)
+			m.comeBack(now, j, Lost, 0)
+		}
 		m.tellChanged(j)
 		m.sendIfBound(now, j)
 	}

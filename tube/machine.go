@@ -22,7 +22,7 @@ type Machine struct {
 	gone     goneKeys           // keys that stay taken though their jobs are gone
 	policies map[string]*Policy // by tube
 	bound    []uint64           // jobs on their way to a dead-letter tube, see NextBound
-	lost     []uint64           // restored jobs that EndRestore has to park
+	lost     []uint64           // restored jobs that were reserved, for EndRestore
 	lastID   uint64
 	burials  int64 // number of the last burial
 	totals   Totals

@@ -62,7 +62,7 @@ func (d *disk) open(t testing.TB) storage.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return e
+	return atOnce{e}
 }
 
 // cutPower ends an engine, and leaves what was synced.
@@ -75,7 +75,7 @@ func (d *disk) cutPower(s storage.Store) {
 func (d *disk) engine(restartEvery int) *storetest.Engine {
 	return &storetest.Engine{
 		Open: d.open, Advance: d.clock.advance, Crash: d.cutPower,
-		Durable: true, CleanCrash: true, LateReserves: true, RestartEvery: restartEvery,
+		Durable: true, CleanCrash: true, LateReserves: true, LateDeadLetters: true, RestartEvery: restartEvery,
 	}
 }
 

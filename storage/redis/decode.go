@@ -141,7 +141,9 @@ func (p *partition) numberPuts(r *reply, ops []*storage.Op) (all bool) {
 		op.Answer.ID = r.id*uint64(p.of) + uint64(p.number)
 		r.id++
 	}
-	p.ids.order.saw(r.id - 1)
+	if r.id > 0 { // else no job at all was put
+		p.ids.order.saw(r.id - 1)
+	}
 	return all
 }
 

@@ -67,6 +67,10 @@ func (t *trip) advance(out dispatch) {
 			t.next++
 			op.Answer = storage.Answer{NotFound: true, Soon: t.store.soon(op.Holder, several)}
 			continue
+		case at == several && op.Foreseen: // to search takes calls of its own
+			t.next++
+			op.Answer = storage.Answer{NotFound: true, Soon: t.store.soon(op.Holder, several)}
+			continue
 		case at == several && op.Kind == storage.Take:
 			t.next++
 			newSearch(t, op).nextRound(out)

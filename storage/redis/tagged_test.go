@@ -30,13 +30,17 @@ type judged struct {
 	rng    *rand.Rand
 	script []string
 
+	tokens  map[uint64]uint64   // of the judge, by those of the stores
+	leases  map[uint64][]uint64 // tokens of the stores, by the judge's id
+	matched uint64              // up to which of the judge's ids those of the stores are known
+
 	letters *goredis.Client // to see which dead letters are under way; nil if none can be
 	prefix  string
 }
 
 func newJudged(t *testing.T, o Options, instances int, seed uint64) *judged {
 	t.Helper()
-	j := &judged{judge: tube.NewMachine(), rng: rand.New(rand.NewPCG(seed, 18))}
+	j := &judged{judge: tube.NewMachine(), rng: rand.New(rand.NewPCG(seed, 18)), tokens: make(map[uint64]uint64), leases: make(map[uint64][]uint64)}
 	o.Log, o.leaseSetFrom = slog.New(slog.DiscardHandler), 2
 	o.skew = func() time.Duration { return time.Duration(j.ahead.Load()) }
 	if o.Partitions > 1 {
@@ -61,11 +65,14 @@ func (j *judged) real(id uint64) uint64 {
 	if real, is := j.ids[id]; is {
 		return real
 	}
+	if j.ids != nil && id != 0 {
+		return 1<<40 + id // no job has it
+	}
 	return id
 }
 
 // store returns the store that a holder is connected to.
-func (j *judged) store(h tube.Holder) *Store { return j.stores[int(h)%len(j.stores)] }
+func (j *judged) store(h tube.Holder) *Store { return j.stores[int(uint64(h)%uint64(len(j.stores)))] }
 
 // do has a batch carried out by the store of a holder and by the judge, and compares.
 func (j *judged) do(t *testing.T, h tube.Holder, ops ...storage.Op) []storage.Op {
@@ -77,9 +84,10 @@ func (j *judged) do(t *testing.T, h tube.Holder, ops ...storage.Op) []storage.Op
 	storage.DoWait(j.store(h), theirs)
 	j.awaitLetters(t)
 	now := j.now()
+	defer j.findDead(t)
 	for i := range ops {
 		op := &ops[i]
-		op.Answer = judgement(j.judge, now, op)
+		op.Answer = j.judgement(now, op, &theirs[i])
 		if got := &theirs[i].Answer; j.ids != nil && op.Kind == storage.Put && op.Answer.Err == nil {
 			if op.Answer.Rare == nil || op.Answer.Rare.Outcome == tube.PutNew {
 				j.ids[op.Answer.ID] = got.ID
@@ -124,6 +132,43 @@ func (j *judged) awaitLetters(t *testing.T) {
 		}
 	}
 	t.Fatal("a dead letter stays on its way")
+}
+
+// judgement is what the judge answers, who has other tokens and gives other ids.
+func (j *judged) judgement(now tube.Instant, op, theirs *storage.Op) storage.Answer {
+	its := *op
+	if op.Kind == storage.Move && op.Holder == tube.LeaseHolder {
+		its.Rare = &storage.Rare{Lease: j.tokens[op.Rare.Lease]}
+	}
+	a := judgement(j.judge, now, &its)
+	if a.Rare != nil && a.Rare.Lease != 0 && theirs.Answer.Rare != nil {
+		token := theirs.Answer.Rare.Lease
+		if before := j.leases[a.ID]; len(before) > 0 && before[len(before)-1] >= token {
+			a.Err = fmt.Errorf("lease %d after %v", token, before)
+		}
+		j.tokens[token], j.leases[a.ID] = a.Rare.Lease, append(j.leases[a.ID], token)
+	}
+	return a
+}
+
+// findDead finds the ids of dead letters, which no answer has told.
+func (j *judged) findDead(t *testing.T) {
+	t.Helper()
+	for id := j.matched + 1; j.ids != nil && id <= j.judge.LastID(); id++ {
+		s, is := j.judge.JobStats(j.now(), id)
+		if j.ids[id] != 0 || !is || s.Facts == nil || s.Facts.FromTube == "" {
+			continue
+		}
+		p := j.stores[0].parts[placeOf(s.Tube, len(j.stores[0].parts))]
+		for n := uint64(0); n < 2000 && j.ids[id] == 0; n++ {
+			real := n*uint64(p.of) + uint64(p.number)
+			a := do(j.stores[0], storage.Op{Kind: storage.JobStats, ID: real})
+			if a.Job != nil && a.Job.Facts != nil && a.Job.Tube == s.Tube && a.Job.Facts.FromID == j.real(s.Facts.FromID) && s.Facts.FromTube == a.Job.Facts.FromTube {
+				j.ids[id] = real
+			}
+		}
+	}
+	j.matched = j.judge.LastID()
 }
 
 func describe(op *storage.Op) string {
@@ -202,13 +247,9 @@ func (j *judged) rareDiffers(got, want *storage.RareAnswer) string {
 	case !reflect.DeepEqual(got.Policy, want.Policy):
 		return "policy"
 	}
-	byTube := func(a, b tube.JobStats) int { return int(a.ID) - int(b.ID) }
 	mine, theirs := slices.Clone(want.Jobs), slices.Clone(got.Jobs)
-	for i := range mine {
-		mine[i].ID = j.real(mine[i].ID)
-	}
-	slices.SortFunc(mine, byTube)
-	slices.SortFunc(theirs, byTube)
+	slices.SortFunc(mine, func(a, b tube.JobStats) int { return int(j.real(a.ID)) - int(j.real(b.ID)) })
+	slices.SortFunc(theirs, func(a, b tube.JobStats) int { return int(a.ID) - int(b.ID) })
 	for i := range mine {
 		if !j.sameJob(theirs[i], mine[i]) {
 			return "jobs"
@@ -253,7 +294,7 @@ func judgement(m *tube.Machine, now tube.Instant, op *storage.Op) (a storage.Ans
 	case storage.Move:
 		var j *tube.Job
 		if terms := (tube.Terms{Pri: op.Pri, Delay: op.Delay}); op.Holder == tube.LeaseHolder {
-			j = m.MoveLeased(now, op.Move, m.Lease(m.Find(op.ID)), op.ID, terms)
+			j = m.MoveLeased(now, op.Move, op.Rare.Lease, op.ID, terms)
 		} else {
 			j = m.Move(now, op.Move, op.Holder, op.ID, terms)
 		}
@@ -336,7 +377,7 @@ func (j *judged) pass(t *testing.T, d time.Duration) {
 	t.Helper()
 	j.script = append(j.script, fmt.Sprintf("%v later", d))
 	time.Sleep(5 * time.Millisecond) // what is due then is past in whole ms
-	for ; d > 0; d -= time.Second { // so that heartbeats come in time
+	for ; d > 0; d -= time.Second {  // so that heartbeats come in time
 		j.ahead.Add(int64(min(d, time.Second)))
 		for _, s := range j.stores {
 			if _, err := s.Settle(); err != nil {
@@ -346,6 +387,7 @@ func (j *judged) pass(t *testing.T, d time.Duration) {
 		j.awaitLetters(t)
 		for m := j.judge; m.Tick(j.now(), 1000) <= j.now(); {
 		}
+		j.findDead(t)
 	}
 }
 
@@ -444,8 +486,14 @@ func (j *judged) randomStep(t *testing.T) {
 		if other := j.tube(); r.IntN(3) == 0 && other != op.Tubes[0] {
 			op.Tubes = append(op.Tubes, other)
 		}
+		if r.IntN(3) == 0 {
+			op.Holder = tube.LeaseHolder
+		}
 	case n < 70:
 		op.Kind, op.Move = storage.Move, []tube.Move{tube.Release, tube.Release, tube.Release, tube.Delete, tube.Bury, tube.Touch, tube.KickJob, tube.ReserveJob}[r.IntN(8)]
+		if tokens := j.leases[id]; len(tokens) > 0 && r.IntN(3) > 0 {
+			op.Holder, op.Rare = tube.LeaseHolder, &storage.Rare{Lease: tokens[max(0, len(tokens)-1-r.IntN(5)/4)]}
+		}
 	case n < 74:
 		op.Kind, op.Bound = storage.Kick, uint32(r.IntN(4))
 	case n < 77:
@@ -481,6 +529,9 @@ func (j *judged) all(t *testing.T) {
 			j.do(t, 1, storage.Op{Kind: storage.PeekKey, Tube: name, Rare: &storage.Rare{Key: fmt.Sprint("key", n)}})
 		}
 	}
+	if j.ids != nil {
+		return // tubes of several partitions are dropped in another order, and so totals differ
+	}
 	totals := do(j.stores[0], storage.Op{Kind: storage.Stats}).Stats.Totals
 	want := j.judge.Totals()
 	if totals.Tubes = want.Tubes; totals != want {
@@ -491,23 +542,29 @@ func (j *judged) all(t *testing.T) {
 // TestTaggedAgainstMachine compares the script with the rules of package tube.
 func TestTaggedAgainstMachine(t *testing.T) {
 	server := redistest.Start(t)
-	for _, seed := range []uint64{1, 2, 3, 4, 5, 6} {
+	for seed := range uint64(6) {
 		for instances := 1; instances <= 2; instances++ {
-			o := Options{URL: server.URL(), Namespace: fmt.Sprintf("tagged%d-%d", instances, seed), noBodyCache: seed%2 == 0}
+			name := fmt.Sprintf("tagged%d-%d", instances, seed)
+			o := Options{URL: server.URL(), Namespace: name, noBodyCache: seed%2 == 0}
 			if seed%3 == 0 {
 				o.largeFrom = 60
 			}
-			j := newJudged(t, o, instances, seed)
-			if o.largeFrom > 0 {
-				j.letters, j.prefix = server.Client(t), o.Namespace+":{"
+			if seed%4 == 0 {
+				o.Partitions = 16
 			}
-			for range 250 {
-				j.randomStep(t)
-				if os.Getenv("ALL") != "" {
-					j.all(t)
+			t.Run(name, func(t *testing.T) {
+				j := newJudged(t, o, instances, seed)
+				if o.largeFrom > 0 || o.Partitions > 0 {
+					j.letters, j.prefix = server.Client(t), o.Namespace+":{"
 				}
-			}
-			j.all(t)
+				for range 250 {
+					j.randomStep(t)
+					if os.Getenv("ALL") != "" {
+						j.all(t)
+					}
+				}
+				j.all(t)
+			})
 		}
 	}
 }

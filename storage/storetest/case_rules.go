@@ -39,7 +39,7 @@ func testRetries(b *rig) {
 	b.wantDue("released", id, retry[0], 21)
 	b.advance(20_600 * time.Millisecond)
 	b.wantTake(1, "t", id)
-	b.leave(1)
+	b.giveBack(1)
 	b.wantRetries("given back", id, tube.Ready, tube.NotParked, 1, 2)
 	b.wantTake(1, "t", id)
 	b.advance(60_010 * time.Millisecond)
@@ -69,7 +69,7 @@ func testDeliveries(b *rig) {
 	ends := map[string]func(uint64){
 		"released":           func(id uint64) { b.must(tube.Release, 1, id) },
 		"its TTR ran out":    func(uint64) { b.advance(60_010 * time.Millisecond) },
-		"its holder is gone": func(uint64) { b.leave(1) },
+		"its holder is gone": func(uint64) { b.giveBack(1) },
 	}
 	for name, end := range ends {
 		id := b.putNew("t", two)
@@ -156,7 +156,7 @@ func testDeadLetters(b *rig) {
 	b.advance(51 * time.Second)
 	again := b.putNew("t", tube.Tags{Key: "k", Rules: rules})
 	b.wantTake(1, "t", again)
-	b.leave(1) // the key is taken in the dead-letter tube
+	b.giveBack(1) // the key is taken in the dead-letter tube
 	second := b.tube("morgue")
 	if second.Ready != 2 || b.peekKey("morgue", "k").ID != a.ID || b.job(again).State != tube.Gone {
 		b.Errorf("after a second one: %+v", second)
@@ -165,7 +165,7 @@ func testDeadLetters(b *rig) {
 	if s := b.job(b.take(1, "morgue")); s.Facts == nil || s.Facts.Key != "" || s.Facts.FromID != again {
 		b.Errorf("the second one: %+v, %+v", s, s.Facts)
 	}
-	b.leave(1)
+	b.giveBack(1)
 }
 
 // testDeadLettersAtHome: a tube that is its own dead-letter tube buries; one that has a policy

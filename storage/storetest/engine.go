@@ -44,6 +44,11 @@ type Engine struct {
 	// 100 KB; 0 means none.
 	LargeBodies int
 
+	// LateDeadLetters says that a job whose body has to be read first goes to its
+	// dead-letter tube a little later. Then in a random history with rules either no job
+	// has a body or none goes there.
+	LateDeadLetters bool
+
 	// LateReserves says that a Crash may lose the counters of the last reserves:
 	// of all after the last acknowledged change of another kind.
 	LateReserves bool

@@ -85,7 +85,8 @@ func runHistories(t *testing.T, fresh func(testing.TB) *Engine, ruled bool) {
 		seed := *firstSeed + i
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			h := newHistory(t, fresh(t), seed)
-			h.ruled, h.covered = ruled, covered
+			h.covered = covered
+			h.setRules(ruled)
 			brief = max(h.engine.Brief, 1)
 			for range *steps / brief {
 				h.step()
@@ -101,6 +102,15 @@ func newHistory(t testing.TB, e *Engine, seed uint64) *history {
 	return &history{
 		rig: newRig(t, e), model: NewModel(), covered: make(map[string]int),
 		random: rand.New(rand.NewPCG(seed, 0)),
+	}
+}
+
+// setRules says whether there are tags, policies and leases in the history.
+func (h *history) setRules(ruled bool) {
+	h.ruled = ruled
+	if ruled && h.engine.LateDeadLetters {
+		h.empty = h.random.IntN(2) == 0
+		h.burying = !h.empty
 	}
 }
 
@@ -130,6 +140,8 @@ type history struct {
 	*rig
 	model   *Model
 	ruled   bool // there are tags, policies and leases in it
+	empty   bool // ruled: no job has a body
+	burying bool // ruled: no job goes to a dead-letter tube
 	random  *rand.Rand
 	log     []string
 	covered map[string]int
@@ -180,7 +192,7 @@ func (h *history) pass(d time.Duration) {
 func (h *history) reopen() {
 	if h.engine.CleanCrash && h.random.IntN(2) == 0 {
 		if h.engine.LateReserves {
-			h.compare([]storage.Op{{Kind: storage.Put, Tube: "a", TTR: 1, Body: []byte("the last change")}})
+			h.compare([]storage.Op{h.lastChange()})
 		}
 		h.note("crashed and opened again")
 		h.totals() // once it is answered, what has expired before is kept as well
@@ -192,6 +204,15 @@ func (h *history) reopen() {
 	h.open()
 	h.model.Reopen(h.engine.KeepsTubes)
 	h.trail.happened(h.model)
+}
+
+// lastChange is a change that is acknowledged before a crash. A put may be refused if there
+// are rules.
+func (h *history) lastChange() storage.Op {
+	if h.ruled {
+		return storage.Op{Kind: storage.Pause, Tube: tube.Default, Delay: 1}
+	}
+	return storage.Op{Kind: storage.Put, Tube: "a", TTR: 1, Body: []byte("the last change")}
 }
 
 func (h *history) note(format string, args ...any) {

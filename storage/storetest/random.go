@@ -146,6 +146,9 @@ func (h *history) randomMove(op storage.Op) storage.Op {
 }
 
 func (h *history) randomBody() []byte {
+	if h.empty {
+		return nil
+	}
 	body := fmt.Append(nil, "body ", h.random.IntN(1000))
 	if h.engine.LargeBodies == 0 || h.random.IntN(h.engine.LargeBodies) > 0 {
 		return body

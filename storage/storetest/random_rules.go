@@ -76,7 +76,7 @@ func (h *history) randomRules() (rules tube.Rules) {
 	if r.IntN(3) == 0 {
 		rules.Max = uint32(1 + r.IntN(3))
 	}
-	if r.IntN(3) == 0 {
+	if r.IntN(3) == 0 && !h.burying {
 		rules.Dead = policyTubes[r.IntN(len(policyTubes))]
 	}
 	if rules.HasKeyTTL = r.IntN(3) == 0; rules.HasKeyTTL {

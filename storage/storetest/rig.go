@@ -110,6 +110,9 @@ func (b *rig) reopenAfter(done []storage.Op) {
 		return
 	}
 	if b.reopened++; b.reopened%2 == 0 && b.engine.CleanCrash {
+		if b.engine.LateReserves { // a change after which the counters are kept
+			storage.DoWait(b.store, []storage.Op{{Kind: storage.SetPolicy, Tube: "nobody's", Rare: &storage.Rare{}}})
+		}
 		b.engine.Crash(b.store)
 	} else {
 		b.close()
@@ -192,6 +195,13 @@ func (b *rig) attend(role tube.Role, delta int, names ...string) {
 func (b *rig) leave(h tube.Holder) {
 	b.Helper()
 	b.do(storage.Op{Kind: storage.Leave, Holder: h})
+}
+
+// giveBack is leave, with a change behind it: so that a crash keeps the reservations, see
+// Engine.LateReserves.
+func (b *rig) giveBack(h tube.Holder) {
+	b.Helper()
+	b.batch(storage.Op{Kind: storage.Leave, Holder: h}, storage.Op{Kind: storage.Pause, Tube: tube.Default, Delay: 0})
 }
 
 // job returns the stats of a job; its state is Gone if there is none.

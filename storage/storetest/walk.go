@@ -27,7 +27,7 @@ func NewWalk(t testing.TB, e *Engine, seed uint64) *Walk {
 
 // WithRules has tags, policies and leases come up in the history from now on.
 func (w *Walk) WithRules() *Walk {
-	w.h.ruled = true
+	w.h.setRules(true)
 	return w
 }
 

@@ -42,8 +42,8 @@
 --              number of the first job put
 --              microseconds until the first thing is due that this batch made due, -1
 --              if there is none
---              how many hints there are, and the hints: names of tubes in which a
---              session of this instance may take a job
+--              how many hints there are, and the hints: names of tubes in which
+--              sessions of this instance may take jobs, and how many each
 --              the answers of all operations, in their order
 --   ids      of the jobs that takes and reserve-job have taken, and peeks have looked at, in their
 --            order, separated by commas. A range is one entry, 'ID;how many;…', and so is a lease set,
@@ -166,6 +166,8 @@ while ARGV[at] do
 --include often/put.lua
   elseif word == 'take' then
 --include often/take.lua
+  elseif word == 'take-foreseen' then
+--include often/foreseen.lua
   elseif word == 'gone' then
 --include often/gone.lua
   elseif word == 'over' then
