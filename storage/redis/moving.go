@@ -12,7 +12,7 @@ import (
 
 // A move of jobs to another tube takes parts. In each of them the first jobs are moved in one
 // call, if the other tube is in the same partition and their records are small. Otherwise they
-// take the way of dead letters, see letters.go: they are bound, become jobs there, and are
+// take the way of dead letters, see deadletter.go: they are bound, become jobs there, and are
 // removed here. Whoever dies meanwhile, somebody else sees to the last steps.
 
 // moving is a MoveJobs on its way.
@@ -27,7 +27,7 @@ type moving struct {
 	// Of the present part:
 	moved   int
 	bound   int
-	letters []*letter
+	letters []*deadLetter
 	refused error
 }
 
@@ -83,7 +83,7 @@ func (m *moving) read(p *partition, r *reply, here bool, limit int) {
 		}
 	}
 	for range m.bound {
-		l := &letter{from: p, to: m.op.Rare.To}
+		l := &deadLetter{from: p, to: m.op.Rare.To, as: m.to.instance.name()}
 		place := r.text()
 		if l.id, l.its = p.nextTaken(r); l.id != 0 && !r.bare && r.err == nil && l.setPlace(place) {
 			m.letters = append(m.letters, l)
@@ -145,7 +145,7 @@ func (m *moving) end(err error) {
 
 // setPlace reads what bound says of a job beside its tube: 'KEY' for a dead letter, which will be
 // ready, or 'STATE SCORE KEY'. It returns false if the record is broken.
-func (l *letter) setPlace(text string) bool {
+func (l *deadLetter) setPlace(text string) bool {
 	words := strings.SplitN(text, " ", 3)
 	if len(words) < 3 {
 		l.state, l.score, l.key = stateWord(tube.Ready), strconv.FormatUint(uint64(l.its.pri), 10), text
@@ -164,7 +164,7 @@ func (l *letter) setPlace(text string) bool {
 
 // movedRecord is the record that a job has in its new tube, and whose counters begin at zero: what
 // they come to is in the facts.
-func (l *letter) movedRecord() stagedRecord {
+func (l *deadLetter) movedRecord() stagedRecord {
 	its, f := l.its.record, *l.facts
 	counters := its.counters()
 	f.Key = l.key

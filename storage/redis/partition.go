@@ -39,7 +39,7 @@ type partition struct {
 
 	inbox    inbox       // has a lock of its own, and says who is the caller
 	upkeep   upkeep      // has a lock of its own
-	letters  letters     // for all
+	letters  deadLetters // for all
 	ailing   atomic.Bool // calls fail, see recover
 	calling  calling     // for all
 	instance instance    // its name is for all, the rest for the caller

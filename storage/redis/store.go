@@ -156,6 +156,9 @@ func ready(ctx context.Context, l *link, o *Options) error {
 	if err != nil {
 		return err
 	}
+	if err := upgradeIfOlder(ctx, l, o, node); err != nil {
+		return err
+	}
 	return prepare(ctx, node, *o)
 }
 

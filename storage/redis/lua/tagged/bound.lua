@@ -1,4 +1,4 @@
--- Dead letters whose tube is in another partition, or whose record is large: see letters.go for
+-- Dead letters whose tube is in another partition, or whose record is large: see deadletter.go for
 -- the steps. bound has by ID where a job is bound to, and its key: 'TUBE KEY'. Such a job is
 -- in no queue, and nothing else becomes of it.
 
@@ -63,8 +63,7 @@ end
 --           record  of a job in that state, with the key in its facts
 -- Keys    writes the record, dead:LETTER, ready:, delayed: or buried:TUBE, timers, keys:TUBE, key:TUBE KEY, tube:TUBE, counts
 -- Answer  1 if it has become a job now, whose number follows from the first one; else 0
-local MARKED_FOR = '604800' -- seconds: long after the letter was removed where it came from
-local MARKED_STILL = '600' -- and long after anybody was about to send it who has read it before that
+local MARKED_FOR, STILL_MARKED_FOR = '2592000', '600' -- seconds: until and after departed
 OPS['arrive'] = function(i)
   local tube, key, record, mark = ARGV[i], ARGV[i + 3], ARGV[i + 7], PREFIX .. 'dead:' .. ARGV[i + 2]
   if call('EXISTS', mark) == 1 then
@@ -105,14 +104,14 @@ OPS['depart'] = function(i)
   return i + 1
 end
 
--- departed: that a dead letter has arrived need not be known for long any more. Who has read it
--- before it was removed may still send it
+-- departed: that a dead letter has arrived need not be known for long any more, but by instances
+-- that have read it before
 --
 -- ARGV    'departed', letter
--- Keys    writes dead:LETTER
+-- Keys    has dead:LETTER expire soon
 -- Answer  1
 OPS['departed'] = function(i)
-  call('SET', PREFIX .. 'dead:' .. ARGV[i], '', 'EX', MARKED_STILL)
+  call('SET', PREFIX .. 'dead:' .. ARGV[i], '', 'EX', STILL_MARKED_FOR)
   answer(1)
   return i + 1
 end
