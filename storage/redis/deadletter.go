@@ -37,6 +37,10 @@ type deadLetter struct {
 	id      uint64
 	to, key string
 	its     job
+
+	moves        bool   // it is no dead letter, see moving.go
+	state, score string // where it will be, and that in its queue
+	facts        *tube.Facts
 }
 
 // name is what no other letter is called.
@@ -79,10 +83,11 @@ func (p *partition) submitLetter(u *unit) {
 // readLetters reads what bound answers.
 func (p *partition) readLetters(r *reply) (some []*deadLetter) {
 	for range r.int64() {
-		l := &deadLetter{from: p, to: r.text(), key: r.text()}
+		l := &deadLetter{from: p, to: r.text()}
 		l.as = l.where().instance.name()
+		place := r.text()
 		l.id, l.its = p.nextTaken(r)
-		if l.id != 0 && !r.bare && r.err == nil {
+		if l.id != 0 && !r.bare && r.err == nil && l.setPlace(place) {
 			some = append(some, l)
 		}
 	}
@@ -134,10 +139,15 @@ func (l *deadLetter) arrive(ended func(error)) {
 
 // encodeArrive appends what makes a job of a letter.
 func (p *partition) encodeArrive(c *call, l *deadLetter, arrived *bool) {
-	op := storage.Op{Tube: l.to, Pri: l.its.pri, TTR: uint32(l.its.ttr.Seconds()), Body: l.its.body}
-	c.words("arrive", l.to, boolArg(p.attendance.known(l.to)), l.name(), l.key, len(op.Body))
-	c.addRecordWith(&op, &tube.Facts{Key: l.key, FromTube: l.its.tube, FromID: l.id})
+	c.words("arrive", l.to, boolArg(p.attendance.known(l.to)), l.name(), l.key, len(l.its.body), l.state, l.score)
+	if l.moves {
+		c.addStaged(l.movedRecord())
+	} else {
+		op := storage.Op{Tube: l.to, Pri: l.its.pri, TTR: uint32(l.its.ttr.Seconds()), Body: l.its.body}
+		c.addRecordWith(&op, &tube.Facts{Key: l.key, FromTube: l.its.tube, FromID: l.id})
+	}
 	c.puts++
+	c.bytes += len(l.its.body)
 	c.ops++
 	c.expect(func(_ *partition, r *reply, _ []*storage.Op) {
 		*arrived = true

@@ -97,6 +97,8 @@ func loadOf(op *storage.Op) int {
 	switch op.Kind {
 	case storage.Kick:
 		return min(int(op.Bound), maxMoves)
+	case storage.Flush, storage.ListJobs:
+		return maxMoves
 	case storage.Take:
 		return len(op.Tubes) - 1
 	}
@@ -121,7 +123,7 @@ func (p *partition) isLong(op *storage.Op) bool {
 		return op.Bound > maxMoves
 	case storage.Leave:
 		return p.holdings.count(op.Holder) > maxMoves
-	case storage.Tubes, storage.FindKey:
+	case storage.Tubes, storage.FindKey, storage.Flush, storage.ListJobs:
 		return true
 	}
 	return false

@@ -75,6 +75,13 @@ func (t *trip) advance(out dispatch) {
 			t.next++
 			newSearch(t, op).nextRound(out)
 			return
+		case op.Kind == storage.MoveJobs:
+			t.next++
+			if m := newMoving(t, op); m != nil {
+				out[m.from.number] = append(out[m.from.number], m.part())
+				return
+			}
+			continue
 		case at == several && op.Kind != storage.Attend:
 			t.next++
 			t.legs = t.everywhere(op)

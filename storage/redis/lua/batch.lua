@@ -105,7 +105,7 @@ function define_take()
 end
 
 -- What only jobs with tags, tubes with policies and leases need is defined when RARE is
--- asked for a function that it does not have.
+-- asked for a function that it does not have, and then what operations on many jobs need.
 function rare_functions()
 --include data: record
 --include data: rules
@@ -135,11 +135,24 @@ function rare_functions()
 --include tagged/leases.lua
 --include tagged/bound.lua
   end
-  setmetatable(OPS, { __index = function(_, name)
-    define_tagged()
-    setmetatable(OPS, nil)
-    return OPS[name]
-  end })
+  local function define_many()
+--include many/start.lua
+--include data: facts
+--include data: counters
+--include many/walk.lua
+--include many/flush.lua
+--include many/list.lua
+--include many/move.lua
+  end
+  local function define_next(define, and_then)
+    setmetatable(OPS, { __index = function(_, name)
+      setmetatable(OPS, nil)
+      define()
+      if and_then then define_next(and_then) end
+      return OPS[name]
+    end })
+  end
+  define_next(define_tagged, define_many)
   return OPS
 end
 

@@ -54,21 +54,22 @@ end
 
 -- arrive: a dead letter from anywhere becomes a job, unless it has done so before
 --
--- ARGV    'arrive', tube, known, letter, key, size, record
+-- ARGV    'arrive', tube, known, letter, key, size, state, score, record
 --           known   1 if the tube is sure to exist
 --           letter  a name that it has nowhere else: 'PARTITION:ID'
 --           key     '' if it has none
 --           size    of the body, bytes
---           record  of a ready job, with the key in its facts
--- Keys    writes the record, dead:LETTER, ready:TUBE, keys:TUBE, key:TUBE KEY, tube:TUBE, counts
+--           state   'ready', 'delayed' or 'buried'; score is that in its queue, see move.lua
+--           record  of a job in that state, with the key in its facts
+-- Keys    writes the record, dead:LETTER, ready:, delayed: or buried:TUBE, timers, keys:TUBE, key:TUBE KEY, tube:TUBE, counts
 -- Answer  1 if it has become a job now, whose number follows from the first one; else 0
 local MARKED_FOR, STILL_MARKED_FOR = '2592000', '600' -- seconds: until and after departed
 OPS['arrive'] = function(i)
-  local tube, key, record, mark = ARGV[i], ARGV[i + 3], ARGV[i + 5], PREFIX .. 'dead:' .. ARGV[i + 2]
+  local tube, key, record, mark = ARGV[i], ARGV[i + 3], ARGV[i + 7], PREFIX .. 'dead:' .. ARGV[i + 2]
   if call('EXISTS', mark) == 1 then
     drop_put(record)
     answer(0)
-    return i + 6
+    return i + 8
   end
   local job = new_job(record)
   write_new_jobs()
@@ -82,9 +83,9 @@ OPS['arrive'] = function(i)
   call('SET', mark, sub(job, #PREFIX + 1), 'EX', MARKED_FOR)
   totals[tube], bytes[tube], sum.changed = (totals[tube] or 0) + 1, (bytes[tube] or 0) + ARGV[i + 4], true
   if ARGV[i + 1] ~= '1' then OPS.put_in(tube) end
-  enter_ready(j)
+  OPS.enter_moved(tube, ARGV[i + 5], { job }, { ARGV[i + 6] })
   answer(1)
-  return i + 6
+  return i + 8
 end
 
 -- depart: a dead letter that has arrived is removed where it came from

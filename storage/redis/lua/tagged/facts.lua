@@ -38,6 +38,8 @@ local function save_facts(j)
   call('SETRANGE', j.key, format('%d', length_of(j.key) - CHANGING), pack_changing(j.facts))
 end
 
+OPS.change_facts, OPS.save_facts = change_facts, save_facts
+
 -- locate_tagged is the part of locate that is about leases and dead letters.
 function OPS.locate_tagged(j)
   if j.state == 'reserved' then

@@ -37,6 +37,8 @@ local function give_key(tube, key, job)
   call('HSET', PREFIX .. 'keys:' .. tube, key, format('%.0f', tonumber(sub(job, #PREFIX + 1))))
 end
 
+OPS.by_key, OPS.give_key = by_key, give_key
+
 -- take_from_holder takes a reserved job from whoever has it.
 local function take_from_holder(j)
   if j.leased then
