@@ -56,8 +56,8 @@ const (
 	// DeleteKey removes the job of a tube that has a key, whatever its state and whoever
 	// holds it: Tube, Rare.Key → nothing.
 	DeleteKey
-	// FindKey looks for jobs with a key in all tubes: Rare.Key → Rare.Jobs, NotFound if
-	// there is none.
+	// FindKey looks for jobs with a key in all tubes: Rare.Key → Rare.Jobs, in the order
+	// of their ids; NotFound if there is none.
 	FindKey
 	// SetPolicy gives a tube a policy, which need not exist: Tube, Rare.Policy (nil takes
 	// it away) → nothing. Never NotFound.
@@ -67,15 +67,22 @@ const (
 	// Policies lists the tubes that have a policy: nothing → Names, sorted.
 	Policies
 	// ListJobs shows jobs of a tube in a state, in the order in which they would come
-	// out: Tube, State, Bound, Rare.Cursor ("": from the first) → Rare.Jobs, Rare.Cursor
-	// ("": there are no more). Never NotFound.
+	// out: Tube, State, Bound (up to tube.MaxListed), Rare.Cursor ("": from the first) →
+	// Rare.Jobs, Rare.Cursor ("": there are no more). The cursor is good for a page of the
+	// same tube and state. A job that changes its place between two pages may be missed or
+	// come twice, others are not. Never NotFound.
 	ListJobs
 	// Flush removes all jobs of a tube in a state, or with State tube.Gone those that are
-	// ready, delayed and buried: Tube, State → Count. Never NotFound.
+	// ready, delayed and buried, as Move with tube.Delete does, but whoever holds them:
+	// Tube, State → Count. It does so in parts, and spares jobs that are put meanwhile.
+	// Never NotFound.
 	Flush
-	// MoveJobs moves the first jobs of a tube in a state, which is not tube.Reserved, to
-	// another tube: Tube, State, Rare.To, Bound → Count. They get new ids and keep all
-	// else, but for a key that is taken there. Never NotFound.
+	// MoveJobs moves the first jobs of a tube in a state to another tube: Tube, State,
+	// Rare.To, Bound → Count. It does so in parts. State is tube.Ready, tube.Delayed or
+	// tube.Buried; of others, and to the same tube, none are moved. The jobs get new ids,
+	// in their order, and come behind all that are buried there. Their counters begin at
+	// zero, but failures and deliveries go on. A key that is taken there is lost, and in
+	// the old tube it is free at once. They keep all else. Never NotFound.
 	MoveJobs
 	// JobStats: ID → Job.
 	JobStats
@@ -107,7 +114,7 @@ type Op struct {
 	Delay  uint32        // seconds; Pause: the length of the pause
 	TTR    uint32        // seconds
 	In     time.Duration // Reschedule: whole milliseconds, none or more
-	Bound  uint32        // Kick: how many jobs at most
+	Bound  uint32        // Kick, ListJobs, MoveJobs: how many jobs at most
 	Delta  int           // Attend: how many connections more; negative: fewer
 	ID     uint64
 	Holder tube.Holder

@@ -36,7 +36,6 @@ func (m *Machine) park(j *Job, why Parked, dead string) {
 	}
 	m.burials++
 	m.enqueue(j, Buried, m.burials)
-	m.noteBound(j)
 }
 
 // unpark forgets why j was parked, when it leaves the buried ones. If it was kicked its
@@ -52,41 +51,62 @@ func (m *Machine) unpark(j *Job, move Move) {
 	}
 }
 
-// noteBound notes that j is on its way to a dead-letter tube, if it is.
-func (m *Machine) noteBound(j *Job) {
-	if m.factsOf(j).Bound != "" {
+// sendIfBound sends j to its dead-letter tube, if it is on its way there. If its body is not
+// kept here it waits for SendBound.
+func (m *Machine) sendIfBound(now Instant, j *Job) {
+	switch {
+	case m.factsOf(j).Bound == "":
+	case j.size > 0 && m.Body(j) == nil:
 		m.bound = append(m.bound, j.ID)
+	default:
+		m.send(now, j, m.Body(j), m.Buffer(j))
 	}
 }
 
-// SendBound sends those jobs to their dead-letter tubes that are on their way there, as far
-// as their bodies are here. The others wait for SendWithBody.
-func (m *Machine) SendBound(now Instant) {
-	left := m.bound[:0]
-	for _, id := range m.bound {
-		switch j := m.Find(id); {
-		case j == nil || m.factsOf(j).Bound == "":
-		case j.size > 0 && m.Body(j) == nil:
-			left = append(left, id)
-		default:
-			m.send(now, j, m.Body(j), m.Buffer(j))
-		}
+// Bound returns how many jobs may be on their way to a dead-letter tube and wait for
+// NextBound.
+func (m *Machine) Bound() int { return len(m.bound) }
+
+// NextBound returns up to n of the jobs that are on their way to a dead-letter tube, and does
+// not return them again. Each is then for SendBound, StopBound or AgainBound.
+func (m *Machine) NextBound(n int) []uint64 {
+	ids := slices.Clone(m.bound[:min(n, len(m.bound))])
+	if m.bound = m.bound[len(ids):]; len(m.bound) == 0 {
+		m.bound = nil
 	}
-	m.bound = left
+	return ids
 }
 
-// Bound returns the ids of the jobs that are on their way to a dead-letter tube but whose
-// bodies are not kept here. The slice is valid until the next call of a method that changes
-// the Machine.
-func (m *Machine) Bound() []uint64 { return m.bound }
-
-// SendWithBody sends job id to its dead-letter tube, if it is still on its way there. The
-// body is kept, not copied.
-func (m *Machine) SendWithBody(now Instant, id uint64, body []byte) {
-	if j := m.Find(id); j != nil && m.factsOf(j).Bound != "" {
+// SendBound sends job id to its dead-letter tube, if it is still on its way there. The body is
+// kept, not copied; it is used if none is kept here.
+func (m *Machine) SendBound(now Instant, id uint64, body []byte) {
+	j := m.boundJob(id)
+	switch {
+	case j == nil:
+	case m.Body(j) != nil:
+		m.send(now, j, m.Body(j), m.Buffer(j))
+	default:
 		m.send(now, j, body, nil)
 	}
-	m.bound = slices.DeleteFunc(m.bound, func(its uint64) bool { return its == id })
+}
+
+// StopBound has job id, which is on its way to a dead-letter tube, stay where it is: buried.
+func (m *Machine) StopBound(id uint64) {
+	if j := m.boundJob(id); j != nil {
+		m.changeFacts(j).Bound = ""
+		m.tellChanged(j)
+	}
+}
+
+// AgainBound has NextBound return job id again.
+func (m *Machine) AgainBound(id uint64) { m.bound = append(m.bound, id) }
+
+// boundJob returns job id if it is on its way to a dead-letter tube, else nil.
+func (m *Machine) boundJob(id uint64) *Job {
+	if j := m.Find(id); j != nil && m.factsOf(j).Bound != "" {
+		return j
+	}
+	return nil
 }
 
 // send makes a new job of j in its dead-letter tube, and removes j. The new one has its body,

@@ -7,8 +7,10 @@ type Facts struct {
 	Key string
 	Rules
 
-	// FailuresBefore and DeliveriesBefore are those of the counters that do not count any
-	// more, because the job was kicked since when it was parked.
+	// FailuresBefore and DeliveriesBefore are what has to be taken off the counters: those
+	// that do not count any more, because the job was kicked when it was parked. Of a job
+	// that was moved to another tube, whose counters have begun anew, they are less than
+	// zero, modulo 2^32.
 	FailuresBefore, DeliveriesBefore uint32
 
 	Parked   Parked

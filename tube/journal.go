@@ -38,7 +38,7 @@ type Record struct {
 	ID              uint64
 	Tube            string
 	State           State // Ready, Delayed or Buried; Reserved if that is by a lease
-	Held            bool  // Ready: it was reserved
+	Held            bool  // Ready: it was reserved by a connection
 	Pri, Delay, TTR uint32
 	Size            uint32 // of the body, in bytes
 	Created         Instant
@@ -66,9 +66,9 @@ func (m *Machine) record(j *Job) Record {
 }
 
 // lasting reports whether a move changes what survives a restart. The other moves
-// only begin, prolong or end a reservation; or they end a delay, and the next start
-// finds that out by itself.
-func (a *Arrow) lasting() bool { return a.Counts != NoCounter }
+// only prolong a reservation; or they end a delay, and the next start finds that out by
+// itself.
+func (a *Arrow) lasting() bool { return a.Counts != NoCounter || a.Move == GiveBack }
 
 // Record returns what survives of a job, and its body if that is kept here.
 func (m *Machine) Record(id uint64) (r Record, body []byte, found bool) {
@@ -79,9 +79,9 @@ func (m *Machine) Record(id uint64) (r Record, body []byte, found bool) {
 	return m.record(j), m.Body(j), true
 }
 
-// Restore brings back a job from its record. Jobs may come in any order. The body
-// is kept, not copied; nil means that it is kept somewhere else. An error means
-// that the record cannot be true.
+// Restore brings back a job from its record. Jobs may come in any order, but after the
+// policies. The body is kept, not copied; nil means that it is kept somewhere else. An error
+// means that the record cannot be true. EndRestore must follow.
 func (m *Machine) Restore(now Instant, r Record, body []byte) error {
 	if r.ID == 0 || m.jobs.get(r.ID) != 0 {
 		return fmt.Errorf("job %d is there twice, or cannot be", r.ID)
@@ -98,8 +98,10 @@ func (m *Machine) Restore(now Instant, r Record, body []byte) error {
 	t.jobs++
 	t.bytes += uint64(j.size)
 	if r.Facts != nil {
+		if m.ByKey(r.Tube, r.Facts.Key) != nil {
+			return fmt.Errorf("job %d has a key that another job has", r.ID)
+		}
 		m.setFacts(j, *r.Facts)
-		m.noteBound(j)
 	}
 	return m.restoreState(now, j, r)
 }
@@ -107,21 +109,53 @@ func (m *Machine) Restore(now Instant, r Record, body []byte) error {
 // restoreState puts j, which is in no queue, where its record says.
 func (m *Machine) restoreState(now Instant, j *Job, r Record) error {
 	switch {
-	case r.Held && m.ruled(j):
-		m.comeBack(now, j, Lost, 0)
 	case r.State == Reserved:
 		m.restoreLease(j, r.Rank)
 	case r.State == Buried:
 		m.burials = max(m.burials, r.Rank)
 		m.enqueue(j, Buried, r.Rank)
+		if m.factsOf(j).Bound != "" {
+			m.bound = append(m.bound, j.ID)
+		}
 	case r.State == Delayed && Instant(r.Rank) > now:
 		m.enqueue(j, Delayed, r.Rank)
 	case r.State == Delayed || r.State == Ready:
 		m.enqueue(j, Ready, int64(j.pri))
+		if r.Held {
+			m.lost = append(m.lost, j.ID)
+		}
 	default:
 		return fmt.Errorf("job %d is recorded as %v", r.ID, r.State)
 	}
 	return nil
+}
+
+// lostForGood tells whether j is parked when it comes back without a result.
+func (m *Machine) lostForGood(j *Job) bool {
+	if !m.ruled(j) {
+		return false
+	}
+	f, rules := m.factsOf(j), m.rulesOf(j)
+	parked, _ := rules.After(Lost, f.Failures(&j.counters), f.Deliveries(&j.counters))
+	return parked != NotParked
+}
+
+// EndRestore is called when all jobs are restored, and the journal is set. Of the jobs that
+// were reserved it tells the journal that they are not any more, and parks those that do not
+// come back: up to limit of them. It returns whether there are more.
+func (m *Machine) EndRestore(now Instant, limit int) (more bool) {
+	n := min(limit, len(m.lost))
+	for _, id := range m.lost[:n] {
+		j := m.Find(id)
+		if m.lostForGood(j) {
+			m.dequeue(j)
+			m.comeBack(now, j, Lost, 0)
+		}
+		m.tellChanged(j)
+		m.sendIfBound(now, j)
+	}
+	m.lost = m.lost[n:]
+	return len(m.lost) > 0
 }
 
 // RestorePause brings back the pause of a tube. It returns false if the pause is

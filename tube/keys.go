@@ -1,7 +1,9 @@
 package tube
 
 import (
+	"cmp"
 	"container/heap"
+	"slices"
 	"time"
 )
 
@@ -52,7 +54,8 @@ func (m *Machine) ByKey(tube, key string) *Job {
 	return nil
 }
 
-// FindKey returns the jobs of all tubes that have a key. It looks at every tube.
+// FindKey returns the jobs of all tubes that have a key, in the order of their ids. It looks
+// at every tube.
 func (m *Machine) FindKey(key string) (jobs []*Job) {
 	if len(m.keys) == 0 {
 		return nil
@@ -62,6 +65,7 @@ func (m *Machine) FindKey(key string) (jobs []*Job) {
 			jobs = append(jobs, j)
 		}
 	}
+	slices.SortFunc(jobs, func(a, b *Job) int { return cmp.Compare(a.ID, b.ID) })
 	return jobs
 }
 

@@ -38,6 +38,9 @@ func (m *Machine) Buffer(j *Job) Buffer { return m.slab.buffer(j) }
 // BodyBytes returns the sum of the sizes, in bytes, of all bodies that are kept.
 func (m *Machine) BodyBytes() int64 { return m.slab.bytes }
 
+// KeepBody keeps a body for j that was kept somewhere else. It is kept, not copied.
+func (m *Machine) KeepBody(j *Job, body []byte) { m.slab.keep(j, body, nil) }
+
 // DropBody forgets the body of j. The caller keeps it somewhere else.
 func (m *Machine) DropBody(j *Job) { m.slab.keep(j, nil, nil) }
 

@@ -21,7 +21,8 @@ type Machine struct {
 	keys     map[string]ref     // jobs with a key, by keyName
 	gone     goneKeys           // keys that stay taken though their jobs are gone
 	policies map[string]*Policy // by tube
-	bound    []uint64           // jobs on their way to a dead-letter tube, see Bound
+	bound    []uint64           // jobs on their way to a dead-letter tube, see NextBound
+	lost     []uint64           // restored jobs that were reserved, for EndRestore
 	lastID   uint64
 	burials  int64 // number of the last burial
 	totals   Totals
@@ -151,7 +152,8 @@ func (m *Machine) moveAlong(now Instant, j *Job, arrow *Arrow, h Holder) {
 	m.dequeue(j)
 	id, size := j.ID, j.size
 	tell := arrow.lasting()
-	if m.ruled(j) {
+	ruled := m.ruled(j)
+	if ruled {
 		tell = m.enterRuled(now, j, arrow, to) || tell
 	} else {
 		m.enter(now, j, arrow.To, to)
@@ -163,8 +165,8 @@ func (m *Machine) moveAlong(now Instant, j *Job, arrow *Arrow, h Holder) {
 	case tell:
 		m.journal.Changed(m.record(j))
 	}
-	if len(m.bound) > 0 {
-		m.SendBound(now)
+	if ruled {
+		m.sendIfBound(now, j)
 	}
 }
 

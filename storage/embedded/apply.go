@@ -41,6 +41,12 @@ func (e *Engine) apply(now tube.Instant, b *storage.Batch, op *storage.Op, p *pr
 		return e.leave(now, op, p)
 	case storage.Tubes:
 		return e.tubes(op)
+	case storage.ListJobs:
+		return e.listJobs(now, op, p)
+	case storage.Flush:
+		return e.flush(now, op, p)
+	case storage.MoveJobs:
+		return e.moveJobs(now, op, p)
 	case storage.Move:
 		e.move(now, b, op)
 	case storage.DeleteKey, storage.FindKey, storage.SetPolicy, storage.GetPolicy, storage.Policies:

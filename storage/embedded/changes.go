@@ -24,6 +24,7 @@ func (j *journal) Put(r tube.Record, body []byte, users tube.Buffer) {
 		g.large = append(g.large, largeBody{len(g.frame), body, users})
 		g.size += len(g.frame) - start + len(body)
 	}
+	g.mustSync = true // also for a dead letter, for which no batch waits
 	g.bodies += int64(len(body))
 	j.unwritten += int64(len(body))
 	j.window.put(r.ID, r.Size)
@@ -58,18 +59,37 @@ func (j *journal) Deleted(id uint64, size uint32) {
 func (j *journal) Paused(name string, seconds uint32, until tube.Instant) {
 	g, p := j.filling, pause{seconds, until}
 	start := len(g.frame)
-	g.frame = append(append(g.frame, pausedEntry, byte(len(name))), name...)
-	g.frame = encodePause(g.frame, p)
+	g.frame = encodePause(appendTubeEntry(g.frame, pausedEntry, name), p)
 	g.size += len(g.frame) - start
 	j.window.pauses[name] = p
 	j.count()
 }
 
 // KeyKept implements tube.Journal.
-func (j *journal) KeyKept(string, string, uint64, tube.Instant) {}
+func (j *journal) KeyKept(name, key string, id uint64, until tube.Instant) {
+	g, k := j.filling, keptKey{id, until}
+	start := len(g.frame)
+	g.frame = append(appendTubeEntry(g.frame, keyKeptEntry, name), byte(len(key)))
+	g.frame = encodeKeptKey(append(g.frame, key...), k)
+	g.size += len(g.frame) - start
+	j.window.keys[keyOfTube{name, key}] = k
+	j.count()
+}
 
 // PolicySet implements tube.Journal.
-func (j *journal) PolicySet(string, *tube.Policy) {}
+func (j *journal) PolicySet(name string, p *tube.Policy) {
+	g := j.filling
+	start := len(g.frame)
+	g.frame = appendTubeEntry(g.frame, policyEntry, name)
+	if p == nil {
+		g.frame = append(g.frame, 0)
+	} else {
+		g.frame = appendPolicy(append(g.frame, 1), p)
+	}
+	g.size += len(g.frame) - start
+	j.window.policies[name] = p
+	j.count()
+}
 
 // count notes an entry. The lock is held.
 func (j *journal) count() {

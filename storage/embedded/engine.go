@@ -34,8 +34,11 @@ type Engine struct {
 	working bool    // there is a worker
 	noRoom  []*task // that wait until the journal has room
 	roomAt  tube.Instant
-	pending int        // tasks that are not ended
+	pending int        // tasks that are not ended, and the sender
 	idle    *sync.Cond // signals that pending is 0, for Close
+
+	sending bool         // there is a sender, see deadletters.go
+	sendAt  tube.Instant // before that, there is none
 }
 
 // NewMemory returns an engine that keeps its jobs in memory only.
@@ -117,6 +120,7 @@ func (e *Engine) endHold(h *hold, batches []*storage.Batch) {
 	e.machine.ForgetWatched()
 	h.next = e.machine.Next()
 	h.hints = e.takeHints()
+	e.startSender()
 	batches, changed := e.makeTasks(batches)
 	if e.journal == nil || e.closed && e.pending == 0 {
 		h.done = batches

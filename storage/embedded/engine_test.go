@@ -75,7 +75,7 @@ func (d *disk) cutPower(s storage.Store) {
 func (d *disk) engine(restartEvery int) *storetest.Engine {
 	return &storetest.Engine{
 		Open: d.open, Advance: d.clock.advance, Crash: d.cutPower,
-		Durable: true, CleanCrash: true, LateReserves: true, RestartEvery: restartEvery,
+		Durable: true, CleanCrash: true, LateReserves: true, LateDeadLetters: true, RestartEvery: restartEvery,
 	}
 }
 

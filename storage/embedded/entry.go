@@ -3,15 +3,21 @@ package embedded
 import "encoding/binary"
 
 // A frame of the log is what one or several calls of the engine have changed. It is a
-// sequence of entries. Each begins with its kind in one byte. The id of the job follows as
-// a varint, except in an entry about a pause.
+// sequence of entries. Each begins with its kind in one byte. In an entry about a job, its id
+// follows as a varint; in one about a tube, the length of its name in one byte, and the name.
 const (
 	putEntry     byte = 1 // record, body
 	changedEntry byte = 2 // record
 	deletedEntry byte = 3
-	pausedEntry  byte = 4 // length of the name in one byte, name, pause (see encodePause)
+	pausedEntry  byte = 4 // pause (see encodePause)
+	keyKeptEntry byte = 5 // length of the key in one byte, key, kept key (see encodeKeptKey)
+	policyEntry  byte = 6 // 1 and the policy (see appendPolicy), or 0: the tube has none any more
 )
 
 func appendEntry(to []byte, kind byte, id uint64) []byte {
 	return binary.AppendUvarint(append(to, kind), id)
+}
+
+func appendTubeEntry(to []byte, kind byte, tube string) []byte {
+	return append(append(to, kind, byte(len(tube))), tube...)
 }

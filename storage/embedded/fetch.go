@@ -45,6 +45,7 @@ func (e *Engine) bodiesFetched(tasks []*task) {
 			e.enqueue(t)
 		}
 	}
+	e.startSender()
 	onWritten, onDurable := e.splitByWait(ended)
 	commit, done := e.journal.submit(onWritten, onDurable, false)
 	e.mu.Unlock()

@@ -19,15 +19,15 @@ type image struct {
 
 // history is what a part of the log says when all of it was replayed.
 type history struct {
-	jobs    map[uint64]*image
-	pauses  map[string]pause
+	jobs map[uint64]*image
+	tubeChanges
 	lastID  uint64
 	names   interner
 	entries int
 }
 
 func newHistory(names interner) *history {
-	return &history{jobs: make(map[uint64]*image), pauses: make(map[string]pause), names: names}
+	return &history{jobs: make(map[uint64]*image), tubeChanges: newTubeChanges(), names: names}
 }
 
 var errEntry = errors.New("it is not an entry of the log")
@@ -36,9 +36,10 @@ var errEntry = errors.New("it is not an entry of the log")
 func (h *history) replay(frame []byte) (err error) {
 	for len(frame) > 0 {
 		kind := frame[0]
-		if frame = frame[1:]; kind == pausedEntry {
-			frame, err = h.paused(frame)
-		} else {
+		switch frame = frame[1:]; kind {
+		case pausedEntry, keyKeptEntry, policyEntry:
+			frame, err = h.tubeEntry(kind, frame)
+		default:
 			frame, err = h.entry(kind, frame)
 		}
 		if err != nil {
@@ -93,12 +94,54 @@ func (h *history) image(id uint64) *image {
 	return im
 }
 
-// paused takes in an entry about a pause. It returns what is behind it.
-func (h *history) paused(b []byte) (rest []byte, err error) {
-	if len(b) < 1 || len(b) < 1+int(b[0])+pauseSize {
+// tubeEntry takes in an entry about a tube. It returns what is behind it.
+func (h *history) tubeEntry(kind byte, b []byte) (rest []byte, err error) {
+	name, b, err := cutShort(b)
+	if err != nil {
+		return nil, err
+	}
+	of := h.names.name(name)
+	switch kind {
+	case keyKeptEntry:
+		return h.keyKept(of, b)
+	case policyEntry:
+		return h.policySet(of, b)
+	}
+	if len(b) < pauseSize {
 		return nil, errEntry
 	}
+	h.pauses[of] = decodePause(b)
+	return b[pauseSize:], nil
+}
+
+// keyKept takes in what an entry says about a key of a tube.
+func (h *history) keyKept(of string, b []byte) (rest []byte, err error) {
+	key, b, err := cutShort(b)
+	if err != nil || len(b) < keptKeySize {
+		return nil, errEntry
+	}
+	h.keys[keyOfTube{of, string(key)}] = decodeKeptKey(b)
+	return b[keptKeySize:], nil
+}
+
+// policySet takes in what an entry says about the policy of a tube.
+func (h *history) policySet(of string, b []byte) (rest []byte, err error) {
+	if len(b) < 1 || b[0] > 1 {
+		return nil, errEntry
+	}
+	var p *tube.Policy
+	if rest = b[1:]; b[0] == 1 {
+		p, rest, err = decodePolicy(of, rest, h.names.name)
+	}
+	h.policies[of] = p
+	return rest, err
+}
+
+// cutShort reads a string that has its length in one byte before it.
+func cutShort(b []byte) (s, rest []byte, err error) {
+	if len(b) < 1 || len(b) < 1+int(b[0]) {
+		return nil, nil, errEntry
+	}
 	end := 1 + int(b[0])
-	h.pauses[h.names.name(b[1:end])] = decodePause(b[end:])
-	return b[end+pauseSize:], nil
+	return b[1:end], b[end:], nil
 }

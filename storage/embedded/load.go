@@ -15,8 +15,8 @@ import (
 	"redstalk/tube"
 )
 
-// loader brings back jobs and pauses, from the tables and from what the log says beyond
-// them.
+// loader brings back jobs, and what is beside them (loadtubes.go), from the tables and from
+// what the log says beyond them.
 type loader struct {
 	*tables
 	machine    *tube.Machine
@@ -35,9 +35,13 @@ type loader struct {
 // progressEvery is how often the operator is told that jobs are still being read.
 const progressEvery = time.Second
 
-// load brings back everything.
+// load brings back everything. Policies come before jobs, because they say what becomes of a
+// job that was reserved.
 func (l *loader) load() error {
 	l.begun, l.saidAt = time.Now(), time.Now()
+	if err := errors.Join(l.loadPolicies(), l.loadKeys()); err != nil {
+		return err
+	}
 	if err := l.loadTables(); err != nil {
 		return err
 	}
@@ -145,25 +149,4 @@ func (l *loader) restore(r tube.Record, body []byte) error {
 		l.log.Warn("reading the jobs; clients wait until that is done", "so far", l.jobs)
 	}
 	return l.machine.Restore(l.now, r, body)
-}
-
-// loadPauses brings back the pauses, from the log or else from the tables.
-func (l *loader) loadPauses() error {
-	err := l.each(pauseKey, func(key, value []byte) error {
-		if len(value) != pauseSize {
-			return fmt.Errorf("reading the pause of tube %q: it has %d bytes", key[1:], len(value))
-		}
-		if _, later := l.fromLog.pauses[string(key[1:])]; !later {
-			l.fromLog.pauses[string(key[1:])] = decodePause(value)
-		}
-		return nil
-	})
-	for name, p := range l.fromLog.pauses {
-		if l.machine.RestorePause(l.now, name, p.seconds, p.until) {
-			l.window.pauses[name] = p
-		} else {
-			l.pausesOver = append(l.pausesOver, name)
-		}
-	}
-	return err
 }

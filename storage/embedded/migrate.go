@@ -158,16 +158,48 @@ func removeJob(in *ingest, key []byte, large bool) error {
 
 // writeOthers writes the keys that are not about a job, in their order.
 func writeOthers(in *ingest, w *window) error {
-	err := in.set(others, []byte{lastIDKey}, binary.BigEndian.AppendUint64(nil, w.lastID))
-	for _, name := range slices.Sorted(maps.Keys(w.pauses)) {
-		p, key := w.pauses[name], append([]byte{pauseKey}, name...)
+	return errors.Join(
+		writeKeptKeys(in, w.keys),
+		in.set(others, []byte{lastIDKey}, binary.BigEndian.AppendUint64(nil, w.lastID)),
+		writePauses(in, w.pauses),
+		writePolicies(in, w.policies),
+		in.set(others, []byte{segmentKey}, binary.BigEndian.AppendUint64(nil, w.segment+1)),
+	)
+}
+
+func writePauses(in *ingest, pauses map[string]pause) (err error) {
+	for _, name := range slices.Sorted(maps.Keys(pauses)) {
+		p, key := pauses[name], append([]byte{pauseKey}, name...)
 		if p.until == 0 {
 			err = errors.Join(err, in.delete(others, key))
 		} else {
 			err = errors.Join(err, in.set(others, key, encodePause(nil, p)))
 		}
 	}
-	return errors.Join(err, in.set(others, []byte{segmentKey}, binary.BigEndian.AppendUint64(nil, w.segment+1)))
+	return err
+}
+
+func writePolicies(in *ingest, policies map[string]*tube.Policy) (err error) {
+	for _, name := range slices.Sorted(maps.Keys(policies)) {
+		p, key := policies[name], append([]byte{policyKey}, name...)
+		if p == nil {
+			err = errors.Join(err, in.delete(others, key))
+		} else {
+			err = errors.Join(err, in.set(others, key, appendPolicy(nil, p)))
+		}
+	}
+	return err
+}
+
+func writeKeptKeys(in *ingest, keys map[keyOfTube]keptKey) (err error) {
+	for _, k := range slices.SortedFunc(maps.Keys(keys), keyOfTube.compare) {
+		if kept := keys[k]; kept.until == 0 {
+			err = errors.Join(err, in.delete(others, k.tablesKey()))
+		} else {
+			err = errors.Join(err, in.set(others, k.tablesKey(), encodeKeptKey(nil, kept)))
+		}
+	}
+	return err
 }
 
 // dropBodies drops bodies from memory that are in the tables now. It keeps those of

@@ -22,6 +22,7 @@ func Open(o Options) (*Engine, error) {
 	}
 	e.journal = j
 	e.machine.SetJournal(j)
+	e.resume()
 	return e, nil
 }
 
@@ -84,6 +85,9 @@ func (j *journal) open(o *Options, now tube.Instant) error {
 	}
 	if err == nil {
 		err = j.load(fromLog, now)
+	}
+	if err == nil && j.tables.older {
+		err = j.tables.raiseLayout()
 	}
 	if err != nil {
 		j.log.Abandon()

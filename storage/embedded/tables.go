@@ -21,6 +21,8 @@ import (
 //	b ID       its body if that is not
 //	c ID       record of a job as it came here last; missing if only once
 //	p TUBE     pause: seconds (4 bytes), until (8 bytes, ns since the epoch)
+//	k TUBE 00 KEY  a key that stays taken, see encodeKeptKey
+//	r TUBE     policy, see appendPolicy
 const (
 	layoutKey  byte = 'v'
 	segmentKey byte = 's'
@@ -29,8 +31,13 @@ const (
 	bodyKey    byte = 'b'
 	changeKey  byte = 'c'
 	pauseKey   byte = 'p'
+	keptKeyKey byte = 'k'
+	policyKey  byte = 'r'
 
-	layoutVersion = 3
+	// layoutVersion is the layout that is written. The one before it, oldestLayout, has
+	// neither kept keys nor policies, and its records have no facts. It is read, too.
+	layoutVersion = 4
+	oldestLayout  = 3
 )
 
 // maxInline is the size in bytes up to which a body is behind its record. All of these
@@ -50,6 +57,7 @@ type tables struct {
 	fs       vfs.FS
 	db       *pebble.DB
 	dir      *directory
+	older    bool          // the layout is the one before layoutVersion
 	migrated atomic.Uint64 // records that came here since the start
 
 	key, value []byte // scratch of the checkpointer
@@ -73,7 +81,8 @@ func (t *tables) number(kind byte) (uint64, error) {
 
 // checkLayout refuses tables of another layout. It returns the first segment of the log
 // that is not in the tables. 0 means that the tables are new: call writeLayout once there
-// is a log. From then on the log must be there.
+// is a log. From then on the log must be there. If the tables have the older layout,
+// t.older is set: call raiseLayout before anything is written.
 func (t *tables) checkLayout() (first uint64, err error) {
 	value, closer, err := t.db.Get([]byte{layoutKey})
 	switch {
@@ -83,9 +92,10 @@ func (t *tables) checkLayout() (first uint64, err error) {
 		return 0, fmt.Errorf("reading the layout: %w", err)
 	}
 	defer closer.Close()
-	if len(value) != 1 || value[0] != layoutVersion {
-		return 0, fmt.Errorf("its layout is %x, and this redstalk knows %d", value, layoutVersion)
+	if len(value) != 1 || value[0] < oldestLayout || value[0] > layoutVersion {
+		return 0, fmt.Errorf("its layout is %x, and this redstalk knows %d and %d", value, oldestLayout, layoutVersion)
 	}
+	t.older = value[0] < layoutVersion
 	if first, err = t.number(segmentKey); err == nil && first == 0 {
 		err = errors.New("the key s is missing")
 	}
@@ -101,6 +111,17 @@ func (t *tables) writeLayout() error {
 	if err := errors.Join(b.Commit(pebble.NoSync), t.db.Flush()); err != nil {
 		return fmt.Errorf("writing the layout: %w", err)
 	}
+	return nil
+}
+
+// raiseLayout marks tables of the older layout with the present one: from then on an older
+// program refuses them.
+func (t *tables) raiseLayout() error {
+	err := t.db.Set([]byte{layoutKey}, []byte{layoutVersion}, pebble.NoSync)
+	if err = errors.Join(err, t.db.Flush()); err != nil {
+		return fmt.Errorf("writing the layout: %w", err)
+	}
+	t.older = false
 	return nil
 }
 

@@ -21,12 +21,15 @@ type task struct {
 
 // progress is how far the operation task.next has got.
 type progress struct {
+	bodyNeeds
 	begun     bool
 	needsRoom bool       // it waits until the journal has room
 	forced    bool       // it has waited long enough
-	done      int        // jobs kicked, or tubes attended
-	most      int        // jobs to kick
+	done      int        // jobs kicked or moved, or tubes attended
+	most      int        // jobs to kick or to move
 	from      tube.State // of the jobs to kick
+	flush     *tube.Flush
+	list      *tube.Listing
 }
 
 func (t *task) ended() bool { return t.next == len(t.batch.Ops) }
@@ -44,7 +47,9 @@ func (e *Engine) run(now tube.Instant, b *storage.Batch, next int, p progress) (
 			refuse(b)
 			break
 		}
-		if !e.apply(now, b, op, &p) {
+		done := e.apply(now, b, op, &p)
+		e.dropLoaded(&p)
+		if !done {
 			rest = &task{batch: b, next: next, progress: p}
 			break
 		}
@@ -107,9 +112,13 @@ func (e *Engine) taskOf(b *storage.Batch) *task {
 	return t
 }
 
-// enqueue gives a task to the worker: now, or when the journal has room if it waits
-// for that. The lock is held.
+// enqueue gives a task to the worker: now, or when the bodies are there, or when the
+// journal has room, if it waits for that. The lock is held.
 func (e *Engine) enqueue(t *task) {
+	if len(t.wanted) > 0 {
+		e.loadBodies(t)
+		return
+	}
 	if t.needsRoom {
 		if len(e.noRoom) == 0 {
 			e.roomAt = e.now()

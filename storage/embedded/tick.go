@@ -68,6 +68,7 @@ func (e *Engine) upkeep(now tube.Instant) (commit *group) {
 		e.admitTasks(true)
 	}
 	e.journal.endLongHold(now)
+	e.startSender()
 	if commit, _ = e.journal.submit(nil, nil, true); commit == nil {
 		commit = e.journal.startReclaim()
 	}

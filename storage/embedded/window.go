@@ -3,16 +3,18 @@ package embedded
 import (
 	"maps"
 	"slices"
+
+	"redstalk/tube"
 )
 
 // window is which jobs have changed while some segments of the log were filled: what the
 // tables lack of them. A job that was put in a window and deleted before that is written
 // never gets to the tables.
 type window struct {
-	base    uint64               // the largest id that was given out before the window
-	last    uint64               // the largest id of a job that was put in it: these have all ids from base+1 on
-	jobs    map[uint64]staleness // of older jobs
-	pauses  map[string]pause
+	base uint64               // the largest id that was given out before the window
+	last uint64               // the largest id of a job that was put in it: these have all ids from base+1 on
+	jobs map[uint64]staleness // of older jobs
+	tubeChanges
 	lastID  uint64 // the largest id that was given out, at the end of the window
 	reclaim bool   // the tables have to be made smaller after it
 	segment uint64 // the last segment of the log that has ended in it; 0: none has
@@ -30,9 +32,20 @@ const (
 	isGoneLarge                  // the same, with a body that has a key of its own
 )
 
+// tubeChanges are what has changed beside the jobs.
+type tubeChanges struct {
+	pauses   map[string]pause
+	keys     map[keyOfTube]keptKey
+	policies map[string]*tube.Policy // nil: the tube has none any more
+}
+
+func newTubeChanges() tubeChanges {
+	return tubeChanges{make(map[string]pause), make(map[keyOfTube]keptKey), make(map[string]*tube.Policy)}
+}
+
 // newWindow returns a window. base is the largest id that was given out so far.
 func newWindow(base uint64) *window {
-	return &window{base: base, last: base, jobs: make(map[uint64]staleness), pauses: make(map[string]pause)}
+	return &window{base: base, last: base, jobs: make(map[uint64]staleness), tubeChanges: newTubeChanges()}
 }
 
 // put notes that a job was put. Its id is the one after the last.

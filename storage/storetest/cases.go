@@ -1,6 +1,7 @@
 package storetest
 
-// cases are the tests of single rules: in case_*.go, by what they are about.
+// cases are the tests of single rules: in case_*.go, by what they are about. The first
+// word of a name says which extension a case needs.
 var cases = map[string]func(*rig){
 	"ids":                 testIDs,
 	"bodies":              testBodies,
@@ -35,7 +36,34 @@ var cases = map[string]func(*rig){
 	"unknown ids":         testUnknownIDs,
 	"what survives":       testSurvival,
 	"what a crash keeps":  testCrash,
+
+	"tags: delay and at":      testTagsDelay,
+	"keys: duplicates":        testKeys,
+	"keys: key-ttl":           testKeyTTL,
+	"keys: peek and delete":   testByKey,
+	"keys: find":              testFindKey,
+	"rules: retries":          testRetries,
+	"rules: deliveries":       testDeliveries,
+	"rules: kicked":           testUnparked,
+	"rules: dead letters":     testDeadLetters,
+	"rules: dead at home":     testDeadLettersAtHome,
+	"policies: kept":          testPolicies,
+	"policies: rules":         testPolicyRules,
+	"policies: keys":          testPolicyKeys,
+	"policies: quotas":        testQuotas,
+	"leases: finished":        testLeases,
+	"leases: rules":           testLeaseRules,
+	"flush: each state":       testFlush,
+	"flush: keys":             testFlushKeys,
+	"move: each state":        testMoveJobs,
+	"move: facts":             testMoveFacts,
+	"move: parked":            testMoveParked,
+	"list: each state":        testListJobs,
+	"list: while changing":    testListWhileChanging,
+	"many: all three":         testMany,
+	"rules: what survives":    testRulesSurvive,
+	"rules: what crash keeps": testRulesCrash,
 }
 
 // countsOn are the cases that look at counters which begin anew when a store is opened.
-var countsOn = map[string]bool{"pause": true, "TTR": true, "tube counters": true, "totals": true}
+var countsOn = map[string]bool{"pause": true, "TTR": true, "tube counters": true, "totals": true, "flush: each state": true, "move: each state": true}

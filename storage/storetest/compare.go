@@ -16,8 +16,8 @@ import (
 func differ(got, want *storage.Answer, unit int) string {
 	most := time.Duration(unit) * tolerance
 	switch {
-	case got.Err != nil:
-		return "error: " + got.Err.Error()
+	case !errors.Is(got.Err, want.Err):
+		return fmt.Sprint("error: ", got.Err)
 	case got.NotFound != want.NotFound:
 		return "found"
 	case got.ID != want.ID:
@@ -39,6 +39,33 @@ func differ(got, want *storage.Answer, unit int) string {
 	case got.Stats != nil && got.Stats.Totals != want.Stats.Totals:
 		return "totals"
 	}
+	return differRare(got.Rare, want.Rare, most)
+}
+
+// differRare is differ for what only few operations answer. Nil is the same as an answer in
+// which nothing is set. Of a lease, and of a cursor, only whether there is one is compared.
+func differRare(got, want *storage.RareAnswer, most time.Duration) string {
+	if got == nil {
+		got = &storage.RareAnswer{}
+	}
+	if want == nil {
+		want = &storage.RareAnswer{}
+	}
+	same := func(a, b tube.JobStats) bool { return sameJob(a, b, most) }
+	switch {
+	case got.Outcome != want.Outcome:
+		return "outcome"
+	case got.State != want.State:
+		return "state"
+	case (got.Lease != 0) != (want.Lease != 0):
+		return "lease"
+	case !reflect.DeepEqual(got.Policy, want.Policy):
+		return "policy"
+	case !slices.EqualFunc(got.Jobs, want.Jobs, same):
+		return "jobs"
+	case (got.Cursor != "") != (want.Cursor != ""):
+		return "cursor"
+	}
 	return ""
 }
 
@@ -47,7 +74,22 @@ func near(a, b, most time.Duration) bool { return a == b || (a-b).Abs() < most }
 func sameJob(got, want tube.JobStats, most time.Duration) bool {
 	same := near(got.TimeLeft, want.TimeLeft, most)
 	got.TimeLeft, got.Age, got.File = want.TimeLeft, want.Age, want.File
+	compareFacts(&got)
+	compareFacts(&want)
 	return same && reflect.DeepEqual(got, want)
+}
+
+// compareFacts makes the facts of two jobs comparable. Facts that say nothing are none. The
+// token of a lease is the store's own business.
+func compareFacts(s *tube.JobStats) {
+	if s.Facts != nil {
+		facts := *s.Facts
+		facts.Lease = min(facts.Lease, 1)
+		s.Facts = &facts
+	}
+	if s.Facts == nil || reflect.DeepEqual(*s.Facts, tube.Facts{}) {
+		s.Facts, s.Rules = nil, tube.Rules{}
+	}
 }
 
 func sameTube(got, want tube.TubeStats, most time.Duration) bool {
@@ -60,6 +102,8 @@ func sameTube(got, want tube.TubeStats, most time.Duration) bool {
 func onlyReserves(batch []storage.Op) bool {
 	for i := range batch {
 		switch op := &batch[i]; {
+		case op.Holder == tube.LeaseHolder: // a lease is a change
+			return false
 		case op.Kind == storage.Take, op.Kind == storage.Attend, op.Kind == storage.Leave:
 		case op.Kind == storage.Move && op.Move == tube.ReserveJob:
 		default:
@@ -79,21 +123,40 @@ func hasEnded(done []storage.Op) bool {
 	return false
 }
 
-var kindNames = []string{"put", "take", "move", "set-priority", "reschedule", "kick", "peek", "peek-head", "job-stats", "tube-stats", "stats", "tubes", "pause", "attend", "leave"}
+var kindNames = map[storage.Kind]string{
+	storage.SetPriority: "set-priority", storage.Reschedule: "reschedule", storage.Kick: "kick", storage.Peek: "peek",
+	storage.PeekHead: "peek-head", storage.PeekKey: "peek-key", storage.DeleteKey: "delete-key", storage.FindKey: "find-key",
+	storage.SetPolicy: "set-policy", storage.GetPolicy: "get-policy", storage.Policies: "policies", storage.ListJobs: "list-jobs",
+	storage.Flush: "flush", storage.MoveJobs: "move-jobs", storage.JobStats: "job-stats", storage.TubeStats: "tube-stats",
+	storage.Stats: "stats", storage.Tubes: "tubes", storage.Pause: "pause", storage.Leave: "leave",
+}
 
 // describe says what an operation asks for.
 func describe(op *storage.Op) string {
 	switch op.Kind {
 	case storage.Put:
-		return fmt.Sprintf("put into %s, pri %d, delay %d, TTR %d", op.Tube, op.Pri, op.Delay, op.TTR)
+		return fmt.Sprintf("put into %s, pri %d, delay %d, TTR %d%s", op.Tube, op.Pri, op.Delay, op.TTR, describeRare(op.Rare))
 	case storage.Take:
 		return fmt.Sprintf("take for %d from %v", op.Holder, op.Tubes)
 	case storage.Move:
-		return fmt.Sprintf("%v job %d by %d, pri %d, delay %d", op.Move, op.ID, op.Holder, op.Pri, op.Delay)
+		return fmt.Sprintf("%v job %d by %d, pri %d, delay %d%s", op.Move, op.ID, op.Holder, op.Pri, op.Delay, describeRare(op.Rare))
 	case storage.Attend:
 		return fmt.Sprintf("attend %v, role %d, %+d", op.Tubes, op.Role, op.Delta)
 	}
-	return fmt.Sprintf("%s: tube %s, id %d, holder %d, state %v, bound %d, delay %d, pri %d, in %v", kindNames[op.Kind], op.Tube, op.ID, op.Holder, op.State, op.Bound, op.Delay, op.Pri, op.In)
+	return fmt.Sprintf("%s: tube %s, id %d, holder %d, state %v, bound %d, delay %d, pri %d, in %v%s",
+		kindNames[op.Kind], op.Tube, op.ID, op.Holder, op.State, op.Bound, op.Delay, op.Pri, op.In, describeRare(op.Rare))
+}
+
+func describeRare(r *storage.Rare) string {
+	switch {
+	case r == nil:
+		return ""
+	case r.Tags != nil:
+		return fmt.Sprintf(", tags %+v", *r.Tags)
+	case r.Policy != nil:
+		return fmt.Sprintf(", policy %+v", *r.Policy)
+	}
+	return fmt.Sprintf(", key %q, to %q, cursor %q, lease %d", r.Key, r.To, r.Cursor, r.Lease)
 }
 
 // show says what an answer is.
@@ -101,12 +164,14 @@ func show(a *storage.Answer) string {
 	switch {
 	case a.Err != nil:
 		return a.Err.Error()
+	case a.Rare != nil:
+		return showRare(a)
 	case a.NotFound && a.Soon != 0:
 		return fmt.Sprintf("nothing, DEADLINE_SOON in %v", a.Soon)
 	case a.NotFound:
 		return "not found"
 	case a.Job != nil:
-		return fmt.Sprintf("%+v", *a.Job)
+		return showJob(a.Job)
 	case a.TubeStats != nil:
 		return fmt.Sprintf("%+v", *a.TubeStats)
 	case a.Stats != nil:
@@ -116,3 +181,14 @@ func show(a *storage.Answer) string {
 	}
 	return fmt.Sprintf("job %d %.40q of %d bytes, count %d", a.ID, a.Body, len(a.Body), a.Count)
 }
+
+func showRare(a *storage.Answer) string {
+	r := a.Rare
+	s := fmt.Sprintf("job %d, not found: %v, outcome %d, state %v, lease %d, policy %+v, cursor %q", a.ID, a.NotFound, r.Outcome, r.State, r.Lease, r.Policy, r.Cursor)
+	for i := range r.Jobs {
+		s += "\n\t" + showJob(&r.Jobs[i])
+	}
+	return s
+}
+
+func showJob(s *tube.JobStats) string { return fmt.Sprintf("%+v, facts %+v", *s, s.Facts) }

@@ -16,7 +16,8 @@ type Engine struct {
 	// Nil if the engine keeps nothing.
 	Crash func(storage.Store)
 
-	// Advance moves the clock of the store forward.
+	// Advance moves the clock of the store forward. Before it was called the first time
+	// that was about the local time.
 	Advance func(time.Duration)
 
 	// Durable says that another Open finds what was acknowledged before.
@@ -43,6 +44,11 @@ type Engine struct {
 	// 100 KB; 0 means none.
 	LargeBodies int
 
+	// LateDeadLetters says that a job whose body has to be read first goes to its
+	// dead-letter tube a little later. Then in a random history with rules either no job
+	// has a body or none goes there.
+	LateDeadLetters bool
+
 	// LateReserves says that a Crash may lose the counters of the last reserves:
 	// of all after the last acknowledged change of another kind.
 	LateReserves bool
@@ -61,5 +67,6 @@ func Run(t *testing.T, fresh func(testing.TB) *Engine) {
 			test(b)
 		})
 	}
-	t.Run("histories", func(t *testing.T) { runHistories(t, fresh) })
+	t.Run("histories", func(t *testing.T) { runHistories(t, fresh, false) })
+	t.Run("histories with rules", func(t *testing.T) { runHistories(t, fresh, true) })
 }

@@ -40,21 +40,53 @@ func (e *Engine) stretch(batch []storage.Op) {
 	for i := range batch {
 		op := &batch[i]
 		op.Delay *= unit
+		op.In *= time.Duration(unit)
+		stretchRare(op, time.Duration(unit))
 		if unit > 1 {
 			op.TTR = max(op.TTR, 1) * unit
 		}
 	}
 }
 
+// stretchRare does so with the times of tags and policies.
+func stretchRare(op *storage.Op, unit time.Duration) {
+	if op.Rare == nil {
+		return
+	}
+	rare := *op.Rare
+	op.Rare = &rare
+	if rare.Tags != nil {
+		tags := *rare.Tags
+		tags.Delay *= unit
+		tags.Rules = stretchRules(tags.Rules, unit)
+		rare.Tags = &tags
+	}
+	if rare.Policy != nil {
+		policy := *rare.Policy
+		policy.Rules = stretchRules(policy.Rules, unit)
+		rare.Policy = &policy
+	}
+}
+
+func stretchRules(r tube.Rules, unit time.Duration) tube.Rules {
+	r.KeyTTL *= unit
+	r.Retry = slices.Clone(r.Retry)
+	for i := range r.Retry {
+		r.Retry[i] *= unit
+	}
+	return r
+}
+
 // runHistories takes the engine and the model through the same random
-// histories and compares every answer.
-func runHistories(t *testing.T, fresh func(testing.TB) *Engine) {
+// histories and compares every answer. With ruled there are tags, policies and leases in them.
+func runHistories(t *testing.T, fresh func(testing.TB) *Engine, ruled bool) {
 	covered, brief := make(map[string]int), 1
 	for i := range uint64(*histories) {
 		seed := *firstSeed + i
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			h := newHistory(t, fresh(t), seed)
 			h.covered = covered
+			h.setRules(ruled)
 			brief = max(h.engine.Brief, 1)
 			for range *steps / brief {
 				h.step()
@@ -70,6 +102,15 @@ func newHistory(t testing.TB, e *Engine, seed uint64) *history {
 	return &history{
 		rig: newRig(t, e), model: NewModel(), covered: make(map[string]int),
 		random: rand.New(rand.NewPCG(seed, 0)),
+	}
+}
+
+// setRules says whether there are tags, policies and leases in the history.
+func (h *history) setRules(ruled bool) {
+	h.ruled = ruled
+	if ruled && h.engine.LateDeadLetters {
+		h.empty = h.random.IntN(2) == 0
+		h.burying = !h.empty
 	}
 }
 
@@ -98,6 +139,9 @@ func coverKey(s tube.State, m tube.Move, mine bool) string {
 type history struct {
 	*rig
 	model   *Model
+	ruled   bool // there are tags, policies and leases in it
+	empty   bool // ruled: no job has a body
+	burying bool // ruled: no job goes to a dead-letter tube
 	random  *rand.Rand
 	log     []string
 	covered map[string]int
@@ -110,6 +154,8 @@ type history struct {
 func (h *history) step() {
 	if h.random.IntN(100) < 6 {
 		h.pass(time.Duration((1+h.random.IntN(4))*h.engine.unit()) * time.Second)
+	} else if h.ruled && h.random.IntN(20) == 0 {
+		h.pages()
 	} else {
 		h.compare(h.randomBatch())
 	}
@@ -120,6 +166,18 @@ func (h *history) step() {
 		h.reopen()
 	}
 	h.advance(breath)
+}
+
+// pages lists the jobs of a tube in a state, page by page.
+func (h *history) pages() {
+	op := storage.Op{Kind: storage.ListJobs, Tube: tubeNames[h.random.IntN(len(tubeNames))], State: tube.Ready + tube.State(h.random.IntN(4)), Bound: uint32(1 + h.random.IntN(4))}
+	for cursor, more := "", true; more && !h.ended; more = cursor != "" {
+		op.Rare = &storage.Rare{Cursor: cursor}
+		batch := []storage.Op{op}
+		if h.compare(batch); !h.ended {
+			cursor = batch[0].Answer.Rare.Cursor
+		}
+	}
 }
 
 // pass lets time pass.
@@ -134,7 +192,7 @@ func (h *history) pass(d time.Duration) {
 func (h *history) reopen() {
 	if h.engine.CleanCrash && h.random.IntN(2) == 0 {
 		if h.engine.LateReserves {
-			h.compare([]storage.Op{{Kind: storage.Put, Tube: "a", TTR: 1, Body: []byte("the last change")}})
+			h.compare([]storage.Op{h.lastChange()})
 		}
 		h.note("crashed and opened again")
 		h.totals() // once it is answered, what has expired before is kept as well
@@ -148,6 +206,15 @@ func (h *history) reopen() {
 	h.trail.happened(h.model)
 }
 
+// lastChange is a change that is acknowledged before a crash. A put may be refused if there
+// are rules.
+func (h *history) lastChange() storage.Op {
+	if h.ruled {
+		return storage.Op{Kind: storage.Pause, Tube: tube.Default, Delay: 1}
+	}
+	return storage.Op{Kind: storage.Put, Tube: "a", TTR: 1, Body: []byte("the last change")}
+}
+
 func (h *history) note(format string, args ...any) {
 	h.log = append(h.log, fmt.Sprintf(format, args...))
 }
@@ -156,6 +223,7 @@ func (h *history) note(format string, args ...any) {
 func (h *history) compare(batch []storage.Op) {
 	h.engine.stretch(batch)
 	mine := slices.Clone(batch)
+	h.model.Begin()
 	for i := range mine {
 		h.cover(&mine[i])
 		h.model.Do(&mine[i])
@@ -177,7 +245,20 @@ func (h *history) compare(batch []storage.Op) {
 		if diff := differ(&batch[i].Answer, &mine[i].Answer, h.engine.unit()); diff != "" {
 			h.Fatalf("the store and the model differ: %s\nmodel: %s\nafter:\n%s", diff, show(&mine[i].Answer), strings.Join(h.log, "\n"))
 		}
+		h.noteLease(&batch[i])
 	}
+}
+
+// noteLease has the model know the token of a job that the store has just leased.
+func (h *history) noteLease(op *storage.Op) {
+	r, j := op.Answer.Rare, h.model.job(op.Answer.ID)
+	if op.Kind != storage.Take || r == nil || r.Lease == 0 || j == nil {
+		return
+	}
+	if r.Lease <= j.leases {
+		h.Fatalf("job %d has the lease %d after %d", j.id, r.Lease, j.leases)
+	}
+	j.lease, j.leases = r.Lease, r.Lease
 }
 
 // cover notes which state and move an operation brings together.

@@ -11,14 +11,22 @@ import (
 // Model is the rules once more, written to be believed rather than to be fast: a list of
 // jobs that every operation goes through. It shares nothing with tube.Machine but names. Its
 // clock only moves when it is told to.
+//
+// Begin begins a batch. What is due at the same time comes in the order of the batches, and
+// within one in the order of ids.
 type Model struct {
 	now      time.Duration // since the model began
 	jobs     []*modelJob
 	lastID   uint64
-	sequence int // grows with every burial and every delay
+	sequence int // grows with every burial
+	step     int // grows with every batch and every tick
 	timeouts uint64
 	total    uint64
 	tubes    []*modelTube
+	policies map[string]*tube.Policy
+	gone     map[modelKey]modelGone
+	bound    []*modelJob // buried jobs that go to their dead-letter tubes now
+	listed   place       // of the last job that was listed
 }
 
 type modelJob struct {
@@ -28,9 +36,12 @@ type modelJob struct {
 	pri, delay, ttr uint32
 	holder          tube.Holder
 	due             time.Duration // of delayed and reserved jobs
-	order           int           // of delayed and buried jobs
+	order           int           // of buried jobs: which burial it was; of delayed and reserved ones: the step in which due was set
 	counters        tube.Counters
 	body            string
+	facts           tube.Facts // Lease is not the token, but whether it had one
+	lease           uint64     // its last token, as the store has told it; 0: it has not yet
+	leases          uint64     // the largest token that it had
 }
 
 type modelTube struct {
@@ -44,7 +55,7 @@ type modelTube struct {
 
 // NewModel returns a Model without jobs.
 func NewModel() *Model {
-	m := &Model{}
+	m := &Model{policies: make(map[string]*tube.Policy), gone: make(map[modelKey]modelGone)}
 	m.open(tube.Default)
 	return m
 }
@@ -103,17 +114,10 @@ func (m *Model) first(s tube.State, accept func(*modelJob) bool) *modelJob {
 	return best
 }
 
-func less(a, b *modelJob) bool {
-	switch a.state {
-	case tube.Ready:
-		return a.pri < b.pri || a.pri == b.pri && a.id < b.id
-	case tube.Delayed:
-		return a.due < b.due || a.due == b.due && a.order < b.order
-	case tube.Buried:
-		return a.order < b.order
-	}
-	return a.due < b.due
-}
+func less(a, b *modelJob) bool { return a.place().before(b.place()) }
+
+// Begin begins a batch of operations.
+func (m *Model) Begin() { m.step++ }
 
 // Do carries out one operation.
 func (m *Model) Do(op *storage.Op) {
@@ -122,7 +126,7 @@ func (m *Model) Do(op *storage.Op) {
 	in := func(j *modelJob) bool { return j.tube.name == op.Tube }
 	switch op.Kind {
 	case storage.Put:
-		m.put(op)
+		m.putTagged(op)
 	case storage.Take:
 		m.take(op)
 	case storage.Move:
@@ -145,11 +149,13 @@ func (m *Model) Do(op *storage.Op) {
 	case storage.Attend:
 		m.attend(op)
 	case storage.Leave:
-		for _, j := range m.jobs {
-			if j.state == tube.Reserved && j.holder == op.Holder {
-				j.state = tube.Ready
-			}
-		}
+		m.giveBack(func(j *modelJob) bool { return j.holder == op.Holder })
+	case storage.SetPolicy, storage.GetPolicy, storage.Policies:
+		m.policy(op)
+	case storage.Flush, storage.MoveJobs, storage.ListJobs:
+		m.many(op, in)
+	case storage.PeekKey, storage.DeleteKey, storage.FindKey:
+		m.byKey(op)
 	default:
 		m.report(op, in)
 	}
@@ -164,7 +170,8 @@ func answer(a *storage.Answer, j *modelJob) {
 	a.ID, a.Body = j.id, []byte(j.body)
 }
 
-func (m *Model) put(op *storage.Op) {
+// put makes a job, and returns it.
+func (m *Model) put(op *storage.Op) *modelJob {
 	m.lastID++
 	m.total++
 	j := &modelJob{id: m.lastID, tube: m.open(op.Tube), pri: op.Pri, delay: op.Delay, ttr: op.TTR, body: string(op.Body)}
@@ -173,32 +180,53 @@ func (m *Model) put(op *storage.Op) {
 	}
 	j.tube.total++
 	m.jobs = append(m.jobs, j)
-	m.send(j)
+	m.wait(j, time.Duration(j.delay)*time.Second)
 	op.Answer.ID = j.id
+	return j
 }
 
-// send makes a job delayed, or ready if it has no delay.
-func (m *Model) send(j *modelJob) {
-	if j.delay == 0 {
+// wait makes a job delayed, or ready if there is nothing to wait for.
+func (m *Model) wait(j *modelJob, d time.Duration) {
+	if d == 0 {
 		j.state = tube.Ready
 		return
 	}
+	j.state, j.due, j.order = tube.Delayed, m.now+d, m.step
+}
+
+// bury makes a job the last one that was buried.
+func (m *Model) bury(j *modelJob) {
 	m.sequence++
-	j.state, j.due, j.order = tube.Delayed, m.now+time.Duration(j.delay)*time.Second, m.sequence
+	j.state, j.order = tube.Buried, m.sequence
 }
 
 func (m *Model) reserve(j *modelJob, h tube.Holder) {
-	j.state, j.holder, j.due = tube.Reserved, h, m.now+time.Duration(j.ttr)*time.Second
+	j.state, j.holder = tube.Reserved, h
+	m.touch(j)
 	j.counters[tube.Reserves]++
+	j.facts.Parked = tube.NotParked
+	if h == tube.LeaseHolder {
+		j.facts.Lease, j.lease = 1, 0
+	}
+}
+
+func (m *Model) touch(j *modelJob) {
+	j.due, j.order = m.now+time.Duration(j.ttr)*time.Second, m.step
 }
 
 func (m *Model) take(op *storage.Op) {
 	j := m.first(tube.Ready, func(j *modelJob) bool { return slices.Contains(op.Tubes, j.tube.name) && !j.tube.paused })
 	if answer(&op.Answer, j); j != nil {
 		m.reserve(j, op.Holder)
+		if op.Holder == tube.LeaseHolder {
+			op.Answer.Rare = &storage.RareAnswer{Lease: 1}
+		}
 		return
 	}
 	op.Answer.Soon = storage.Forever
+	if op.Holder == tube.LeaseHolder {
+		return
+	}
 	if j := m.first(tube.Reserved, func(j *modelJob) bool { return j.holder == op.Holder }); j != nil {
 		op.Answer.Soon = j.due - time.Second - m.now
 	}
@@ -212,25 +240,29 @@ func (m *Model) move(op *storage.Op) {
 	}
 	mine := j.state == tube.Reserved && j.holder == op.Holder
 	free := j.state != tube.Reserved
+	if op.Holder == tube.LeaseHolder {
+		if !mine || op.Rare.Lease != j.lease || j.lease == 0 {
+			return
+		}
+	}
 	switch {
 	case op.Move == tube.Delete && (mine || free):
-		m.jobs = slices.DeleteFunc(m.jobs, func(other *modelJob) bool { return other == j })
-		j.tube.deletes++
+		m.remove(j)
 	case op.Move == tube.ReserveJob && free:
 		m.reserve(j, op.Holder)
 	case op.Move == tube.KickJob && (j.state == tube.Delayed || j.state == tube.Buried):
-		j.state = tube.Ready
-		j.counters[tube.Kicks]++
+		m.kickOne(j)
 	case op.Move == tube.Release && mine:
 		j.pri, j.delay = op.Pri, op.Delay
 		j.counters[tube.Releases]++
-		m.send(j)
+		m.comeBack(j, true, time.Duration(j.delay)*time.Second)
+		m.sendBound()
 	case op.Move == tube.Bury && mine:
-		m.sequence++
-		j.state, j.pri, j.order = tube.Buried, op.Pri, m.sequence
+		j.pri = op.Pri
+		m.bury(j)
 		j.counters[tube.Buries]++
 	case op.Move == tube.Touch && mine:
-		j.due = m.now + time.Duration(j.ttr)*time.Second
+		m.touch(j)
 	default:
 		return
 	}
@@ -246,13 +278,16 @@ func (m *Model) reschedule(op *storage.Op) {
 	if op.Answer.NotFound {
 		return
 	}
-	j.delay = uint32(op.In / time.Second)
-	if op.In%time.Second > 0 {
-		j.delay++
+	j.delay = inSeconds(op.In)
+	m.wait(j, op.In)
+}
+
+// inSeconds rounds up.
+func inSeconds(d time.Duration) uint32 {
+	if d%time.Second > 0 {
+		d += time.Second
 	}
-	if m.send(j); op.In > 0 {
-		j.due = m.now + op.In
-	}
+	return uint32(d / time.Second)
 }
 
 func (m *Model) kick(op *storage.Op, in func(*modelJob) bool) int {
@@ -266,8 +301,7 @@ func (m *Model) kick(op *storage.Op, in func(*modelJob) bool) int {
 		if j == nil {
 			break
 		}
-		j.state = tube.Ready
-		j.counters[tube.Kicks]++
+		m.kickOne(j)
 	}
 	return n
 }
@@ -301,38 +335,52 @@ func (m *Model) attend(op *storage.Op) {
 // Tick moves the clock to then and does what is due by then.
 func (m *Model) Tick(then time.Duration) {
 	m.now = then
+	m.step++
 	for _, t := range m.tubes {
 		if t.paused && t.until <= m.now {
 			t.paused, t.pause = false, 0
 		}
 	}
+	for key, gone := range m.gone {
+		if gone.until <= m.now {
+			delete(m.gone, key)
+		}
+	}
 	for _, j := range m.jobs {
-		if (j.state == tube.Delayed || j.state == tube.Reserved) && j.due <= m.now {
-			if j.state == tube.Reserved {
-				j.counters[tube.Timeouts]++
-				m.timeouts++
-			}
+		if j.state == tube.Delayed && j.due <= m.now {
 			j.state = tube.Ready
 		}
 	}
+	for _, j := range m.sorted(tube.Reserved, func(j *modelJob) bool { return j.due <= m.now }) {
+		j.counters[tube.Timeouts]++
+		m.timeouts++
+		m.comeBack(j, true, 0)
+		m.sendBound()
+	}
 }
 
-// Reopen does what closing a store and opening it again does: no job is reserved, and no
-// tube is attended. Unless the store keeps tubes, their counters and the totals begin anew,
+// Reopen does what closing a store and opening it again does: no job is reserved but by a
+// lease, and no tube is attended. Unless the store keeps tubes, their counters and the totals begin anew,
 // and tubes are in the order of their oldest jobs.
 func (m *Model) Reopen(keepsTubes bool) {
+	m.step++
 	for _, j := range m.jobs {
-		if j.state == tube.Reserved {
-			j.state = tube.Ready
+		if j.state == tube.Reserved && j.holder != tube.LeaseHolder {
+			m.comeBack(j, false, 0)
 		}
 	}
 	for _, t := range m.tubes {
 		t.using, t.watching = 0, 0
 	}
 	m.drop()
-	if keepsTubes {
-		return
+	if !keepsTubes {
+		m.reopenTubes()
 	}
+	m.sendBound()
+}
+
+// reopenTubes has the tubes begin anew.
+func (m *Model) reopenTubes() {
 	m.total, m.timeouts, m.tubes = 0, 0, m.tubes[:1]
 	for _, j := range m.jobs {
 		if !slices.Contains(m.tubes, j.tube) {

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"maps"
 	"slices"
 
 	"redstalk/storage"
@@ -10,6 +11,7 @@ import (
 // Clone returns a copy that goes its own way.
 func (m *Model) Clone() *Model {
 	c := *m
+	c.policies, c.gone = maps.Clone(m.policies), maps.Clone(m.gone)
 	c.tubes, c.jobs = make([]*modelTube, 0, len(m.tubes)), make([]*modelJob, 0, len(m.jobs))
 	copies := make(map[*modelTube]*modelTube)
 	for _, t := range m.tubes {
@@ -47,6 +49,10 @@ func (m *Model) Differs(s storage.Store) string {
 			ops = append(ops, storage.Op{Kind: storage.PeekHead, Tube: name, State: state})
 		}
 	}
+	ops = append(ops, storage.Op{Kind: storage.Policies})
+	for _, name := range policyTubes {
+		ops = append(ops, storage.Op{Kind: storage.GetPolicy, Tube: name})
+	}
 	for id := range m.lastID + 3 {
 		ops = append(ops, storage.Op{Kind: storage.JobStats, ID: id}, storage.Op{Kind: storage.Peek, ID: id})
 	}
@@ -80,6 +86,7 @@ func (m *Model) DiffersApart(s storage.Store) string {
 // nowhere.
 func (m *Model) agrees(s storage.Store, ops ...storage.Op) string {
 	mine := slices.Clone(ops)
+	m.Begin()
 	for i := range mine {
 		m.Do(&mine[i])
 	}

@@ -44,6 +44,9 @@ func (m *Model) jobStats(j *modelJob) *tube.JobStats {
 	if j.state == tube.Delayed || j.state == tube.Reserved {
 		s.TimeLeft = j.due - m.now
 	}
+	facts := j.facts
+	s.Facts, s.Rules = &facts, m.rules(j)
+	s.Leased = j.state == tube.Reserved && j.holder == tube.LeaseHolder
 	return s
 }
 

@@ -24,10 +24,17 @@ func (h *history) randomBatch() []storage.Op {
 	}
 	batch := make([]storage.Op, n)
 	for i := range batch {
-		batch[i] = h.randomOp()
+		if h.ruled && h.random.IntN(2) == 0 {
+			batch[i] = h.randomRuledOp()
+		} else {
+			batch[i] = h.randomOp()
+		}
 		if i > 0 {
 			batch[i].Delta = max(batch[i].Delta, -batch[i].Delta) // an end must not come twice
 		}
+	}
+	if h.ruled {
+		h.oneHolder(batch)
 	}
 	return batch
 }
@@ -58,6 +65,9 @@ func (h *history) manyTakes() []storage.Op {
 	batch, tubes := make([]storage.Op, 2+r.IntN(10)), []string{tubeNames[r.IntN(len(tubeNames))]}
 	for i := range batch {
 		batch[i] = storage.Op{Kind: storage.Take, Holder: tube.Holder(1 + r.IntN(3)), Tubes: tubes}
+	}
+	if h.ruled {
+		h.oneHolder(batch)
 	}
 	return batch
 }
@@ -129,13 +139,16 @@ func (h *history) randomTake(op storage.Op) storage.Op {
 func (h *history) randomMove(op storage.Op) storage.Op {
 	r := h.random
 	op.Kind, op.Move = storage.Move, tube.ReserveJob+tube.Move(r.IntN(int(tube.Expire-tube.ReserveJob)))
-	if j := h.model.job(op.ID); j != nil && j.state == tube.Reserved && r.IntN(2) == 0 {
+	if j := h.model.job(op.ID); j != nil && j.state == tube.Reserved && j.holder != tube.LeaseHolder && r.IntN(2) == 0 {
 		op.Holder = j.holder
 	}
 	return op
 }
 
 func (h *history) randomBody() []byte {
+	if h.empty {
+		return nil
+	}
 	body := fmt.Append(nil, "body ", h.random.IntN(1000))
 	if h.engine.LargeBodies == 0 || h.random.IntN(h.engine.LargeBodies) > 0 {
 		return body

@@ -16,6 +16,7 @@ type rig struct {
 	engine *Engine
 	store  storage.Store
 	ear    *ear
+	began  time.Time // about when the clock of the store was at its start
 
 	reopens   bool // the store is opened anew wherever that changes nothing, see reopenAfter
 	reopened  int  // how often it was
@@ -23,7 +24,7 @@ type rig struct {
 }
 
 func newRig(t testing.TB, e *Engine) *rig {
-	b := &rig{TB: t, engine: e}
+	b := &rig{TB: t, engine: e, began: time.Now()}
 	b.open()
 	t.Cleanup(func() { b.close() })
 	return b
@@ -191,6 +192,13 @@ func (b *rig) attend(role tube.Role, delta int, names ...string) {
 func (b *rig) leave(h tube.Holder) {
 	b.Helper()
 	b.do(storage.Op{Kind: storage.Leave, Holder: h})
+}
+
+// giveBack is leave, with a change behind it: so that a crash keeps the reservations, see
+// Engine.LateReserves.
+func (b *rig) giveBack(h tube.Holder) {
+	b.Helper()
+	b.batch(storage.Op{Kind: storage.Leave, Holder: h}, storage.Op{Kind: storage.Pause, Tube: tube.Default, Delay: 0})
 }
 
 // job returns the stats of a job; its state is Gone if there is none.

@@ -25,6 +25,12 @@ func NewWalk(t testing.TB, e *Engine, seed uint64) *Walk {
 	return &Walk{h: h}
 }
 
+// WithRules has tags, policies and leases come up in the history from now on.
+func (w *Walk) WithRules() *Walk {
+	w.h.setRules(true)
+	return w
+}
+
 // Step takes a step. It fails the test if an answer is not the model's. It returns false
 // once the store has answered with storage.ErrClosed.
 func (w *Walk) Step() bool {

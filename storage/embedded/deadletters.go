@@ -1,0 +1,132 @@
+package embedded
+
+import (
+	"time"
+
+	"redstalk/tube"
+)
+
+// An exhausted job goes to its dead-letter tube at once, if its body is in memory. Else it
+// is buried, and the sender, a goroutine that exists while there are such jobs, reads their
+// bodies and sends them. The new job and the end of the old one are in one frame of the log.
+
+// sendAgain is after how long the sender tries again if the tables cannot be read at all.
+const sendAgain = tube.Instant(time.Second)
+
+// resume does what is left to do when all jobs are brought back.
+func (e *Engine) resume() {
+	e.mu.Lock()
+	for more := true; more; {
+		more = e.machine.EndRestore(e.now(), partWork)
+		e.journal.endFrame()
+	}
+	e.startSender()
+	commit, _ := e.journal.submit(nil, nil, true)
+	e.mu.Unlock()
+	if commit != nil {
+		e.journal.commit(commit, nil)
+	}
+}
+
+// startSender starts the sender if there is something for it to do, and it is not there. The
+// lock is held.
+func (e *Engine) startSender() {
+	if e.machine.Bound() == 0 || e.sending || e.closed || e.journal == nil || e.now() < e.sendAt {
+		return
+	}
+	e.sending = true
+	e.pending++
+	go func() {
+		for e.sendSome() {
+		}
+		e.tasksEnded(1)
+	}()
+}
+
+// sendSome sends some jobs to their dead-letter tubes. It returns false when the sender has
+// to end: there are no more, or the engine is closed, or nothing can be read at present.
+func (e *Engine) sendSome() (more bool) {
+	e.mu.Lock()
+	e.journal.awaitTables()
+	e.journal.awaitCommit()
+	if e.sending = e.machine.Bound() > 0 && !e.closed && e.now() >= e.sendAt; !e.sending {
+		e.mu.Unlock()
+		return false
+	}
+	ids, lacking := e.toSend(e.machine.NextBound(maxWanted))
+	snapshot := e.journal.tables.db.NewSnapshot()
+	e.mu.Unlock()
+
+	bodies := e.readBodies(snapshot, lacking)
+	snapshot.Close()
+
+	e.mu.Lock()
+	h := e.beginHold()
+	e.sendThese(h.now, ids, bodies)
+	e.journal.endFrame()
+	e.endHold(&h, nil)
+	if h.commit != nil {
+		e.journal.handOver()
+	}
+	e.mu.Unlock()
+	e.afterHold(&h)
+	return true
+}
+
+// toSend splits ids, of jobs that are on their way: into those that are sent now, and of
+// these the ones whose bodies have to be read first. The others have to wait for their turn.
+// The lock is held.
+func (e *Engine) toSend(ids []uint64) (now, lacking []uint64) {
+	bytes := 0
+	for i, id := range ids {
+		if j := e.machine.Find(id); j != nil && e.onDiskOnly(j) {
+			if bytes += j.Size(); bytes > maxWantedBytes && i > 0 {
+				e.sendLater(ids[i:])
+				return ids[:i], lacking
+			}
+			lacking = append(lacking, id)
+		}
+	}
+	return ids, lacking
+}
+
+// sendLater has the sender see to jobs again. The lock is held.
+func (e *Engine) sendLater(ids []uint64) {
+	for _, id := range ids {
+		e.machine.AgainBound(id)
+	}
+}
+
+// sendThese sends jobs, with the bodies that were read. The lock is held.
+func (e *Engine) sendThese(now tube.Instant, ids []uint64, bodies []loadedBody) {
+	read := make(map[uint64]loadedBody, len(bodies))
+	for _, b := range bodies {
+		read[b.id] = b
+	}
+	for _, id := range ids {
+		b, wasRead := read[id]
+		j := e.machine.Find(id)
+		switch {
+		case j == nil:
+		case b.err != nil:
+			e.cannotSend(now, id, b.err)
+		case !wasRead && e.onDiskOnly(j): // its body was in memory a moment ago
+			e.machine.AgainBound(id)
+		default:
+			e.machine.SendBound(now, id, b.body)
+		}
+	}
+}
+
+// cannotSend has a job stay buried, because its body cannot be read. If it is the disk that
+// fails, and not the body, it is tried again later. The lock is held.
+func (e *Engine) cannotSend(now tube.Instant, id uint64, err error) {
+	if !e.journal.bodyReads.failed(err) {
+		e.journal.bodyReads.report("a job cannot be sent to its dead-letter tube yet: its body cannot be read from the journal", id, err)
+		e.machine.AgainBound(id)
+		e.sendAt = now + sendAgain
+		return
+	}
+	e.machine.StopBound(id)
+	e.journal.bodyReads.report("a job stays buried and is not sent to its dead-letter tube: its body cannot be read from the journal", id, err)
+}

@@ -1,0 +1,240 @@
+package embedded
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"time"
+
+	"redstalk/tube"
+)
+
+// Facts of a job and policies of tubes are written as a block: its length as a varint, the
+// version of the block in one byte, and fields in the order of their tags. A field that says
+// nothing is left out. A tag is one byte. Numbers are varints, durations are whole
+// milliseconds, and strings have their length before them.
+const blockVersion = 1
+
+// blockRoom is how many bytes most blocks have at most.
+const blockRoom = 256
+
+const (
+	keyField        byte = iota + 1
+	retryField           // how many, and the durations
+	maxField             //
+	deadField            //
+	keyTTLField          // may be 0
+	failuresField        // Facts.FailuresBefore
+	deliveriesField      // Facts.DeliveriesBefore
+	parkedField          //
+	boundField           //
+	leaseField           //
+	fromField            // Facts.FromTube, Facts.FromID
+	duplicateField       // Policy.OnDuplicate
+	jobsField            // Policy.QuotaJobs, may be 0
+	bytesField           // Policy.QuotaBytes, may be 0
+)
+
+// appendFacts appends the block of a job's facts.
+func appendFacts(to []byte, f *tube.Facts) []byte {
+	var room [blockRoom]byte
+	b := appendString(append(room[:0], blockVersion), keyField, f.Key)
+	b = appendRules(b, &f.Rules)
+	b = appendNumber(b, failuresField, uint64(f.FailuresBefore))
+	b = appendNumber(b, deliveriesField, uint64(f.DeliveriesBefore))
+	b = appendNumber(b, parkedField, uint64(f.Parked))
+	b = appendString(b, boundField, f.Bound)
+	b = appendNumber(b, leaseField, f.Lease)
+	if b = appendString(b, fromField, f.FromTube); f.FromTube != "" {
+		b = binary.AppendUvarint(b, f.FromID)
+	}
+	return appendBlock(to, b)
+}
+
+// appendPolicy appends the block of a policy.
+func appendPolicy(to []byte, p *tube.Policy) []byte {
+	var room [blockRoom]byte
+	b := appendRules(append(room[:0], blockVersion), &p.Rules)
+	b = appendNumber(b, duplicateField, uint64(p.OnDuplicate))
+	b = appendKnown(b, jobsField, p.HasQuotaJobs, p.QuotaJobs)
+	b = appendKnown(b, bytesField, p.HasQuotaBytes, p.QuotaBytes)
+	return appendBlock(to, b)
+}
+
+func appendRules(b []byte, r *tube.Rules) []byte {
+	if r.Retry != nil {
+		b = binary.AppendUvarint(append(b, retryField), uint64(len(r.Retry)))
+		for _, wait := range r.Retry {
+			b = binary.AppendUvarint(b, uint64(wait/time.Millisecond))
+		}
+	}
+	b = appendNumber(b, maxField, uint64(r.Max))
+	b = appendString(b, deadField, r.Dead)
+	return appendKnown(b, keyTTLField, r.HasKeyTTL, uint64(r.KeyTTL/time.Millisecond))
+}
+
+// appendNumber appends a number unless it is 0.
+func appendNumber(b []byte, field byte, n uint64) []byte { return appendKnown(b, field, n != 0, n) }
+
+// appendKnown appends a number if it is known.
+func appendKnown(b []byte, field byte, known bool, n uint64) []byte {
+	if !known {
+		return b
+	}
+	return binary.AppendUvarint(append(b, field), n)
+}
+
+// appendString appends a string unless it is empty.
+func appendString(b []byte, field byte, s string) []byte {
+	if s == "" {
+		return b
+	}
+	return appendLong(append(b, field), s)
+}
+
+// appendLong appends a string and its length before it.
+func appendLong[S string | []byte](b []byte, s S) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+func appendBlock(to, block []byte) []byte { return appendLong(to, block) }
+
+// block is what is left of an encoded block, or of something else. Once something cannot be
+// read, all that is read after it is zero.
+type block struct {
+	rest []byte
+	bad  bool
+	last byte // the last tag
+}
+
+// cutBlock reads a block. It returns what is behind it, too.
+func cutBlock(b []byte) (fields block, rest []byte) {
+	all := block{rest: b}
+	fields = block{rest: all.long(), bad: all.bad}
+	if version := fields.bytes(1); !fields.bad && version[0] != blockVersion {
+		fields.bad = true
+	}
+	return fields, all.rest
+}
+
+// next returns the tag of the next field; false if there is none.
+func (b *block) next() (tag byte, more bool) {
+	if b.bad || len(b.rest) == 0 {
+		return 0, false
+	}
+	tag = b.rest[0]
+	b.rest = b.rest[1:]
+	b.bad = tag <= b.last
+	b.last = tag
+	return tag, !b.bad
+}
+
+// bytes reads n bytes.
+func (b *block) bytes(n uint64) []byte {
+	if b.bad = b.bad || n > uint64(len(b.rest)); b.bad {
+		return nil
+	}
+	s := b.rest[:n]
+	b.rest = b.rest[n:]
+	return s
+}
+
+// long reads a string that has its length before it.
+func (b *block) long() []byte { return b.bytes(b.number(math.MaxUint64)) }
+
+// number reads a varint that is not larger than most.
+func (b *block) number(most uint64) uint64 {
+	n, size := binary.Uvarint(b.rest)
+	if b.bad = b.bad || size <= 0 || n > most; b.bad {
+		return 0
+	}
+	b.rest = b.rest[size:]
+	return n
+}
+
+// duration reads a duration.
+func (b *block) duration() time.Duration {
+	return time.Duration(b.number(uint64(math.MaxInt64/time.Millisecond))) * time.Millisecond
+}
+
+// durations reads how many there are, and so many durations.
+func (b *block) durations() []time.Duration {
+	n := b.number(uint64(len(b.rest)))
+	if b.bad {
+		return nil
+	}
+	d := make([]time.Duration, n)
+	for i := range d {
+		d[i] = b.duration()
+	}
+	return d
+}
+
+// decodeFacts reads the block of a job's facts. It returns what is behind it, too. name makes
+// strings of the names of tubes.
+func decodeFacts(from []byte, name func([]byte) string) (f *tube.Facts, rest []byte, err error) {
+	b, rest := cutBlock(from)
+	f = new(tube.Facts)
+	for tag, more := b.next(); more; tag, more = b.next() {
+		switch tag {
+		case keyField:
+			f.Key = string(b.long())
+		case failuresField:
+			f.FailuresBefore = uint32(b.number(math.MaxUint32))
+		case deliveriesField:
+			f.DeliveriesBefore = uint32(b.number(math.MaxUint32))
+		case parkedField:
+			f.Parked = tube.Parked(b.number(uint64(tube.ParkedDeliveries)))
+		case boundField:
+			f.Bound = name(b.long())
+		case leaseField:
+			f.Lease = b.number(math.MaxUint64)
+		case fromField:
+			f.FromTube, f.FromID = name(b.long()), b.number(math.MaxUint64)
+		default:
+			b.rule(tag, &f.Rules, name)
+		}
+	}
+	if b.bad {
+		return nil, nil, errRecord
+	}
+	return f, rest, nil
+}
+
+// rule reads a field of rules.
+func (b *block) rule(tag byte, r *tube.Rules, name func([]byte) string) {
+	switch tag {
+	case retryField:
+		r.Retry = b.durations()
+	case maxField:
+		r.Max = uint32(b.number(math.MaxUint32))
+	case deadField:
+		r.Dead = name(b.long())
+	case keyTTLField:
+		r.KeyTTL, r.HasKeyTTL = b.duration(), true
+	default:
+		b.bad = true
+	}
+}
+
+// decodePolicy reads the block of the policy of a tube. It returns what is behind it, too.
+func decodePolicy(tubeName string, from []byte, name func([]byte) string) (p *tube.Policy, rest []byte, err error) {
+	b, rest := cutBlock(from)
+	p = new(tube.Policy)
+	for tag, more := b.next(); more; tag, more = b.next() {
+		switch tag {
+		case duplicateField:
+			p.OnDuplicate = tube.OnDuplicate(b.number(uint64(tube.Fail)))
+		case jobsField:
+			p.QuotaJobs, p.HasQuotaJobs = b.number(math.MaxUint64), true
+		case bytesField:
+			p.QuotaBytes, p.HasQuotaBytes = b.number(math.MaxUint64), true
+		default:
+			b.rule(tag, &p.Rules, name)
+		}
+	}
+	if b.bad {
+		return nil, nil, fmt.Errorf("reading the policy of tube %q: %w", tubeName, errPolicy)
+	}
+	return p, rest, nil
+}

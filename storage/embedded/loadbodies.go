@@ -1,0 +1,110 @@
+package embedded
+
+import (
+	"github.com/cockroachdb/pebble/v2"
+
+	"redstalk/tube"
+)
+
+// An operation may need bodies of jobs that are on disk only, not to answer with them but
+// to go on. It asks for them and is carried out again:
+//
+//	if e.lacksBody(p, job) {
+//		p.wanted = append(p.wanted, job.ID) // of several jobs at once, if it can
+//	}
+//	...
+//	if len(p.wanted) > 0 {
+//		p.begun = true
+//		return false // apply calls the operation again, with the same p
+//	}
+//
+// When it is called again, machine.Body has these bodies until it returns, unless a body
+// could not be read: then p.unreadable has the error. The lock was released in between:
+// jobs may be gone or changed, and others may have come.
+
+const (
+	// maxWanted and maxWantedBytes are how many bodies an operation should want at
+	// once, and how many bytes of them beyond the first one.
+	maxWanted      = 64
+	maxWantedBytes = 4 << 20
+)
+
+// bodyNeeds are the bodies that an operation needs in memory to go on.
+type bodyNeeds struct {
+	wanted     []uint64         // jobs whose bodies it waits for
+	loaded     []uint64         // jobs that have their bodies only until it was called once more
+	unreadable map[uint64]error // jobs whose bodies could not be read
+}
+
+// lacksBody reports whether an operation has to wait for the body of a job: it is on disk
+// only, and was not found to be unreadable. The lock is held.
+func (e *Engine) lacksBody(p *progress, j *tube.Job) bool {
+	return p.unreadable[j.ID] == nil && e.onDiskOnly(j)
+}
+
+// onDiskOnly reports whether a job has a body that is not in memory. The lock is held.
+func (e *Engine) onDiskOnly(j *tube.Job) bool { return j.Size() > 0 && e.machine.Body(j) == nil }
+
+// loadBodies reads the bodies that a task wants, on a goroutine of its own, and then has
+// the worker go on with it. The lock is held.
+func (e *Engine) loadBodies(t *task) {
+	snapshot := e.journal.tables.db.NewSnapshot()
+	go func() {
+		bodies := e.readBodies(snapshot, t.wanted)
+		snapshot.Close()
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.keepLoaded(&t.progress, bodies)
+		e.enqueue(t)
+	}()
+}
+
+// loadedBody is a body that was read, or the reason why it could not be.
+type loadedBody struct {
+	id   uint64
+	body []byte
+	err  error
+}
+
+// readBodies reads the bodies of jobs.
+func (e *Engine) readBodies(from pebble.Reader, ids []uint64) []loadedBody {
+	bodies := make([]loadedBody, len(ids))
+	for i, id := range ids {
+		body, err := readBody(from, id)
+		if bodies[i] = (loadedBody{id, body, err}); err == nil {
+			e.journal.bodyReads.succeeded()
+		}
+	}
+	return bodies
+}
+
+// keepLoaded gives bodies to those jobs that still lack them. The lock is held.
+func (e *Engine) keepLoaded(p *progress, bodies []loadedBody) {
+	p.wanted = nil
+	for _, b := range bodies {
+		j := e.machine.Find(b.id)
+		switch {
+		case j == nil || !e.onDiskOnly(j):
+		case b.err == nil:
+			e.machine.KeepBody(j, b.body)
+			p.loaded = append(p.loaded, b.id)
+		default:
+			if p.unreadable == nil {
+				p.unreadable = make(map[uint64]error)
+			}
+			p.unreadable[b.id] = b.err
+			e.journal.bodyReads.report("a body cannot be read from the journal", b.id, b.err)
+		}
+	}
+}
+
+// dropLoaded drops the bodies again that were loaded for an operation, of the jobs that are
+// still there. The tables have them. The lock is held.
+func (e *Engine) dropLoaded(p *progress) {
+	for _, id := range p.loaded {
+		if j := e.machine.Find(id); j != nil {
+			e.machine.DropBody(j)
+		}
+	}
+	p.loaded = nil
+}

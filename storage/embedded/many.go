@@ -1,0 +1,110 @@
+package embedded
+
+import (
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+// Operations on many jobs of a tube, in parts. The budget of a hold of the lock is theirs
+// alone: what does not fit into a whole one would be done in parts that are much more work.
+
+// mayBeginMany reports whether a part of such an operation may be begun.
+func (e *Engine) mayBeginMany() bool { return e.budget >= partWork }
+
+// listJobs carries out a ListJobs, or a part of it.
+func (e *Engine) listJobs(now tube.Instant, op *storage.Op, p *progress) (done bool) {
+	if !e.mayBeginMany() {
+		return false
+	}
+	if !p.begun {
+		p.begun, p.list = true, tube.NewListing(op.Tube, op.State, cursorOf(op), int(op.Bound))
+	}
+	jobs, next, work, done := e.machine.ListSome(now, p.list, e.budget)
+	e.spend(work)
+	for i := range jobs {
+		jobs[i].File = e.journal.file()
+	}
+	if done {
+		op.Answer.Rare = &storage.RareAnswer{Jobs: jobs, Cursor: next}
+	}
+	return done
+}
+
+func cursorOf(op *storage.Op) string {
+	if op.Rare == nil {
+		return ""
+	}
+	return op.Rare.Cursor
+}
+
+// flush carries out a Flush, or a part of it.
+func (e *Engine) flush(now tube.Instant, op *storage.Op, p *progress) (done bool) {
+	if !e.mayBeginMany() {
+		return false
+	}
+	if !p.begun {
+		p.begun, p.flush = true, e.machine.NewFlush(op.Tube, op.State)
+	}
+	work, done := e.machine.FlushSome(now, p.flush, e.budget)
+	e.spend(work)
+	op.Answer.Count = p.flush.Removed()
+	return done
+}
+
+// moveJobs carries out a MoveJobs, or a part of it.
+func (e *Engine) moveJobs(now tube.Instant, op *storage.Op, p *progress) (done bool) {
+	if op.Rare.To == op.Tube {
+		return true
+	}
+	if !p.begun {
+		p.begun, p.most = true, min(int(op.Bound), e.machine.CountIn(op.Tube, op.State))
+	}
+	if e.journal != nil {
+		if p.needsRoom = !p.forced && e.journal.crowded(); p.needsRoom {
+			return false
+		}
+	}
+	jobs := e.toMove(op, p)
+	if len(p.wanted) > 0 {
+		return false
+	}
+	for _, job := range jobs {
+		if !e.hasRoomFor(job) {
+			op.Answer = storage.Answer{Err: storage.ErrNoSpace}
+			return true
+		}
+		e.machine.MoveTo(now, job, op.Rare.To)
+	}
+	e.spend(max(len(jobs)-1, 0))
+	p.forced = false
+	p.done += len(jobs)
+	op.Answer.Count = p.done
+	return p.done == p.most || len(jobs) == 0 && e.mayBegin()
+}
+
+// hasRoomFor reports whether the disk has room for a copy of a job.
+func (e *Engine) hasRoomFor(j *tube.Job) bool {
+	return e.journal == nil || e.journal.guard.room(j.Size())
+}
+
+// toMove returns the jobs that the next part of a MoveJobs moves: none behind one that lacks
+// its body. If that is the first one, it wants its body and those of the next ones. Jobs whose
+// bodies cannot be read stay where they are.
+func (e *Engine) toMove(op *storage.Op, p *progress) (jobs []*tube.Job) {
+	most, bytes := min(p.most-p.done, max(e.budget+1, 0)), 0
+	for _, job := range e.machine.FirstJobs(op.Tube, op.State, most+len(p.unreadable)) {
+		lacks := e.lacksBody(p, job)
+		bytes += job.Size()
+		switch {
+		case p.unreadable[job.ID] != nil:
+			continue
+		case len(jobs)+len(p.wanted) > 0 && bytes > maxWantedBytes, len(p.wanted) == maxWanted, lacks && len(jobs) > 0:
+			return jobs
+		case lacks:
+			p.wanted = append(p.wanted, job.ID)
+		case len(p.wanted) == 0:
+			jobs = append(jobs, job)
+		}
+	}
+	return jobs[:min(len(jobs), most)]
+}

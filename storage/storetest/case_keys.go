@@ -1,0 +1,201 @@
+package storetest
+
+import (
+	"errors"
+	"time"
+
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+// putTagged puts a job, with priority 10 and a TTR of 60 s.
+func (b *rig) putTagged(name string, tags tube.Tags) (a storage.Answer) {
+	b.Helper()
+	a = b.do(storage.Op{Kind: storage.Put, Tube: name, Pri: 10, TTR: 60, Body: []byte("body"), Rare: &storage.Rare{Tags: &tags}})
+	if a.Rare == nil {
+		b.Fatalf("a put with tags is answered %+v", a)
+	}
+	return a
+}
+
+// putNew puts a job that must be made, and returns its id.
+func (b *rig) putNew(name string, tags tube.Tags) uint64 {
+	b.Helper()
+	a := b.putTagged(name, tags)
+	if a.Rare.Outcome != tube.PutNew {
+		b.Fatalf("a put into %s with %+v came to %+v, job %d", name, tags, *a.Rare, a.ID)
+	}
+	return a.ID
+}
+
+// wantPut puts a job that must not be made, because job id has its key, or had it.
+func (b *rig) wantPut(name string, tags tube.Tags, want tube.PutResult, id uint64, state tube.State) {
+	b.Helper()
+	if a := b.putTagged(name, tags); a.Rare.Outcome != want || a.ID != id || a.Rare.State != state {
+		b.Errorf("a put with key %s came to %+v, job %d; want outcome %d, job %d, %v", tags.Key, *a.Rare, a.ID, want, id, state)
+	}
+}
+
+// refused tells whether the store has no room for a job.
+func (b *rig) refused(op storage.Op) bool {
+	b.Helper()
+	given := lent([]storage.Op{op})
+	storage.DoWait(b.store, given)
+	if err := given[0].Answer.Err; err != nil && !errors.Is(err, storage.ErrNoSpace) {
+		b.Fatal(err)
+	}
+	return given[0].Answer.Err != nil
+}
+
+func (b *rig) deleteKey(name, key string) bool {
+	b.Helper()
+	return !b.do(storage.Op{Kind: storage.DeleteKey, Tube: name, Rare: &storage.Rare{Key: key}}).NotFound
+}
+
+func (b *rig) peekKey(name, key string) storage.Answer {
+	b.Helper()
+	return b.do(storage.Op{Kind: storage.PeekKey, Tube: name, Rare: &storage.Rare{Key: key}})
+}
+
+// testTagsDelay puts jobs with delays to the millisecond, and with times when they are due.
+func testTagsDelay(b *rig) {
+	delay := func(d time.Duration) tube.Tags { return tube.Tags{HasDelay: true, Delay: d} }
+	late := b.putNew("t", delay(40_500*time.Millisecond))
+	soon := b.putNew("t", delay(30_250*time.Millisecond))
+	now := b.putNew("t", delay(0))
+	if s := b.job(late); s.State != tube.Delayed || s.Delay != 41 || s.TimeLeft > 40_500*time.Millisecond || s.TimeLeft < 35*time.Second {
+		b.Errorf("with a delay: %+v", s)
+	}
+	past := b.putNew("t", tube.Tags{HasAt: true, At: 1})
+	b.wantTake(1, "t", now, past)
+	at := b.putNew("t", tube.Tags{HasAt: true, At: tube.Instant(b.began.Add(34 * time.Second).UnixNano())})
+	if s := b.job(at); s.State != tube.Delayed || s.TimeLeft > 35*time.Second || s.TimeLeft < 30*time.Second {
+		b.Errorf("due at a time: %+v", s)
+	}
+	b.advance(30_300 * time.Millisecond)
+	b.wantTake(1, "t", soon)
+	b.advance(5 * time.Second)
+	b.wantTake(1, "t", at)
+	b.advance(5500 * time.Millisecond)
+	b.wantTake(1, "t", late)
+}
+
+// testKeys puts jobs whose key is taken, by a job in each state.
+func testKeys(b *rig) {
+	key := func(what tube.OnDuplicate) tube.Tags { return tube.Tags{Key: "k", OnDuplicate: what} }
+	id := b.putNew("t", key(tube.NotSaid))
+	other := b.putNew("u", key(tube.Fail))
+	b.wantPut("t", key(tube.NotSaid), tube.PutKept, id, tube.Ready)
+	b.wantPut("t", key(tube.Keep), tube.PutKept, id, tube.Ready)
+	b.wantPut("t", key(tube.Fail), tube.PutDuplicate, id, tube.Ready)
+	if s := b.tube("t"); s.Ready != 1 {
+		b.Errorf("after puts that made no job: %+v", s)
+	}
+	b.wantTake(1, "t", id)
+	b.wantPut("t", key(tube.Keep), tube.PutKept, id, tube.Reserved)
+	b.move(tube.Release, 1, id, 10, 100)
+	b.wantPut("t", key(tube.Keep), tube.PutKept, id, tube.Delayed)
+	b.must(tube.ReserveJob, 1, id)
+	b.must(tube.Bury, 1, id)
+	b.wantPut("t", key(tube.Fail), tube.PutDuplicate, id, tube.Buried)
+	b.must(tube.ReserveJob, 1, id)
+	second := b.putNew("t", key(tube.Replace))
+	if b.job(id).State != tube.Gone || b.move(tube.Delete, 1, id, 0, 0) {
+		b.Error("the job that was replaced is still there")
+	}
+	b.must(tube.Delete, 1, second)
+	third := b.putNew("t", key(tube.Keep))
+	if s := b.job(third); s.Facts == nil || s.Facts.Key != "k" || s.Counters != (tube.Counters{}) || s.Pri != 10 || s.TTR != 60 {
+		b.Errorf("the third: %+v", s)
+	}
+	if a := b.peekKey("u", "k"); a.ID != other || string(a.Body) != "body" {
+		b.Errorf("in the other tube job %d has it: %q", a.ID, a.Body)
+	}
+}
+
+// testKeyTTL has keys stay taken when their jobs are gone, in each of the ways.
+func testKeyTTL(b *rig) {
+	tags := tube.Tags{Key: "k", Rules: tube.Rules{HasKeyTTL: true, KeyTTL: 30 * time.Second}}
+	removals := []func(id uint64){
+		func(id uint64) { b.must(tube.Delete, 1, id) },
+		func(id uint64) { b.deleteKey("t", "k") },
+		func(id uint64) { b.must(tube.ReserveJob, 1, id); b.must(tube.Delete, 1, id) },
+		func(id uint64) { b.must(tube.ReserveJob, 1, id); b.deleteKey("t", "k") },
+	}
+	for _, remove := range removals {
+		id := b.putNew("t", tags)
+		remove(id)
+		b.wantPut("t", tube.Tags{Key: "k"}, tube.PutKept, id, tube.Gone)
+		b.wantPut("t", tube.Tags{Key: "k", OnDuplicate: tube.Fail}, tube.PutDuplicate, id, tube.Gone)
+		if a := b.peekKey("t", "k"); !a.NotFound {
+			b.Errorf("job %d has the key", a.ID)
+		}
+		b.advance(28 * time.Second)
+		b.wantPut("t", tags, tube.PutKept, id, tube.Gone)
+		b.advance(2010 * time.Millisecond)
+	}
+	id := b.putNew("t", tags)
+	b.must(tube.Delete, 1, id)
+	tags.OnDuplicate = tube.Replace
+	id = b.putNew("t", tags)
+	id = b.putNew("t", tags) // in the place of one that is there
+	b.wantPut("t", tube.Tags{Key: "k"}, tube.PutKept, id, tube.Ready)
+	b.advance(31 * time.Second)
+	b.wantPut("t", tube.Tags{Key: "k"}, tube.PutKept, id, tube.Ready)
+	b.must(tube.Delete, 1, id)
+	id = b.putNew("t", tube.Tags{Key: "k", OnDuplicate: tube.Replace}) // itself without such a time
+	b.must(tube.Delete, 1, id)
+	b.putNew("t", tube.Tags{Key: "k"})
+}
+
+// testByKey looks for jobs by their keys, and deletes them, in each state.
+func testByKey(b *rig) {
+	if a := b.peekKey("t", "k"); !a.NotFound || b.deleteKey("t", "k") {
+		b.Error("there is a job that nobody has put")
+	}
+	prepare := map[tube.State]func(uint64){
+		tube.Ready:    func(uint64) {},
+		tube.Reserved: func(id uint64) { b.must(tube.ReserveJob, 1, id) },
+		tube.Delayed:  func(id uint64) { b.must(tube.ReserveJob, 1, id); b.move(tube.Release, 1, id, 1, 100) },
+		tube.Buried:   func(id uint64) { b.must(tube.ReserveJob, 1, id); b.must(tube.Bury, 1, id) },
+	}
+	for state, bring := range prepare {
+		id := b.putNew("t", tube.Tags{Key: "k"})
+		bring(id)
+		if a := b.peekKey("t", "k"); a.ID != id || string(a.Body) != "body" {
+			b.Errorf("a %v job: peek-key finds %d with %q", state, a.ID, a.Body)
+		}
+		if !b.deleteKey("t", "k") || b.job(id).State != tube.Gone || b.deleteKey("t", "k") {
+			b.Errorf("a %v job was not deleted once", state)
+		}
+		if b.move(tube.Delete, 1, id, 0, 0) || b.move(tube.Release, 1, id, 0, 0) {
+			b.Errorf("a %v job can still be finished", state)
+		}
+	}
+	if t := b.totals(); t.Ready+t.Reserved+t.Delayed+t.Buried != 0 || t.Tubes != 1 {
+		b.Errorf("in the end: %+v", t)
+	}
+}
+
+// testFindKey looks for a key in all tubes.
+func testFindKey(b *rig) {
+	find := func(key string) storage.Answer {
+		return b.do(storage.Op{Kind: storage.FindKey, Rare: &storage.Rare{Key: key}})
+	}
+	c, a := b.putNew("c", tube.Tags{Key: "k"}), b.putNew("a", tube.Tags{Key: "k"})
+	b.putNew("a", tube.Tags{Key: "kk"})
+	gone := b.putNew("b", tube.Tags{Key: "k"})
+	b.must(tube.Delete, 1, gone)
+	b.must(tube.ReserveJob, 1, a)
+	found := find("k")
+	if found.NotFound || found.Rare == nil || len(found.Rare.Jobs) != 2 {
+		b.Fatalf("found %+v", found.Rare)
+	}
+	jobs := found.Rare.Jobs
+	if jobs[0].ID != c || jobs[0].Tube != "c" || jobs[1].ID != a || jobs[1].State != tube.Reserved || jobs[1].Facts.Key != "k" {
+		b.Errorf("found %+v", jobs)
+	}
+	if !find("nothing").NotFound {
+		b.Error("found a job with a key that no job has")
+	}
+}

@@ -1,0 +1,339 @@
+package storetest
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+// flush flushes a tube and returns how many jobs were removed.
+func (b *rig) flush(name string, s tube.State) int {
+	b.Helper()
+	return b.do(storage.Op{Kind: storage.Flush, Tube: name, State: s}).Count
+}
+
+// moveJobs moves jobs to another tube and returns how many.
+func (b *rig) moveJobs(from string, s tube.State, to string, bound uint32) int {
+	b.Helper()
+	return b.do(storage.Op{Kind: storage.MoveJobs, Tube: from, State: s, Bound: bound, Rare: &storage.Rare{To: to}}).Count
+}
+
+// list returns a page of jobs, and the cursor of the next one.
+func (b *rig) list(name string, s tube.State, bound uint32, cursor string) ([]tube.JobStats, string) {
+	b.Helper()
+	a := b.do(storage.Op{Kind: storage.ListJobs, Tube: name, State: s, Bound: bound, Rare: &storage.Rare{Cursor: cursor}})
+	if a.Rare == nil {
+		return nil, ""
+	}
+	return a.Rare.Jobs, a.Rare.Cursor
+}
+
+// listAll lists all jobs, in pages, and returns their ids.
+func (b *rig) listAll(name string, s tube.State, bound uint32) (ids []uint64) {
+	b.Helper()
+	for cursor, pages := "", 0; pages == 0 || cursor != ""; pages++ {
+		var jobs []tube.JobStats
+		jobs, cursor = b.list(name, s, bound, cursor)
+		if len(jobs) > int(bound) || len(jobs) < int(bound) && cursor != "" {
+			b.Fatalf("a page of %d has %d jobs, and the cursor %q", bound, len(jobs), cursor)
+		}
+		for _, j := range jobs {
+			ids = append(ids, j.ID)
+		}
+	}
+	return ids
+}
+
+// wantList checks which jobs are listed, whatever the size of the pages.
+func (b *rig) wantList(name string, s tube.State, want ...uint64) {
+	b.Helper()
+	for _, bound := range []uint32{1, 2, uint32(len(want)), 1000} {
+		if got := b.listAll(name, s, max(bound, 1)); !slices.Equal(got, want) {
+			b.Errorf("%v jobs of %s in pages of %d: %v, want %v", s, name, bound, got, want)
+		}
+	}
+}
+
+// inAllStates puts two jobs for each state into a tube. Holder 1 has the reserved ones.
+func (b *rig) inAllStates(name string) (ready, delayed, buried, reserved []uint64) {
+	b.Helper()
+	id := func(pri, delay uint32) uint64 { return b.putWith(name, pri, delay, 1000, fmt.Sprint("body ", pri)) }
+	ready, delayed = []uint64{id(9, 0), id(8, 0)}, []uint64{id(3, 700), id(2, 600)}
+	buried, reserved = []uint64{id(1, 0), id(2, 0)}, []uint64{id(1, 0), id(2, 0)}
+	for _, j := range slices.Concat(buried, reserved) {
+		b.must(tube.ReserveJob, 1, j)
+	}
+	b.move(tube.Bury, 1, buried[1], 6, 0)
+	b.move(tube.Bury, 1, buried[0], 7, 0)
+	slices.Reverse(ready) // the better priority first
+	slices.Reverse(delayed)
+	slices.Reverse(buried)
+	return ready, delayed, buried, reserved
+}
+
+// testFlush flushes each state, and all.
+func testFlush(b *rig) {
+	if n := b.flush("nothing", tube.Gone); n != 0 {
+		b.Errorf("%d jobs were flushed from no tube", n)
+	}
+	b.attend(tube.Using, 1, "t")
+	other := b.put("u", 1)
+	for _, s := range []tube.State{tube.Ready, tube.Delayed, tube.Buried, tube.Reserved} {
+		b.inAllStates("t")
+		if n := b.flush("t", s); n != 2 {
+			b.Errorf("%d %v jobs were flushed, want 2", n, s)
+		}
+		got := b.tube("t")
+		if left := map[tube.State]uint64{tube.Ready: got.Ready, tube.Delayed: got.Delayed, tube.Buried: got.Buried, tube.Reserved: got.Reserved}; left[s] != 0 {
+			b.Errorf("after flushing %v jobs: %+v", s, got)
+		}
+		if n := b.flush("t", s); n != 0 {
+			b.Errorf("%d more were flushed", n)
+		}
+		if n, rest := b.flush("t", tube.Gone), map[bool]int{true: 6, false: 4}[s == tube.Reserved]; n != rest {
+			b.Errorf("%d jobs were flushed in the end, want %d", n, rest)
+		}
+		b.flush("t", tube.Reserved)
+	}
+	_, _, _, reserved := b.inAllStates("t")
+	if n := b.flush("t", tube.Gone); n != 6 {
+		b.Errorf("%d jobs were flushed, want 6", n)
+	}
+	b.must(tube.Delete, 1, reserved[0])
+	b.flush("t", tube.Reserved)
+	if b.move(tube.Delete, 1, reserved[1], 0, 0) || b.move(tube.Touch, 1, reserved[1], 0, 0) {
+		b.Error("a job that was flushed is still held")
+	}
+	if s := b.tube("t"); s.Deletes != 5*8 || s.Total != 5*8 || s.Ready+s.Reserved+s.Delayed+s.Buried+s.Urgent != 0 {
+		b.Errorf("in the end: %+v", s)
+	}
+	if s := b.totals(); s.Ready != 1 || s.Reserved+s.Delayed+s.Buried != 0 {
+		b.Errorf("in the end: %+v", s)
+	}
+	b.wantTake(1, "u", other)
+}
+
+// testFlushKeys: the keys of jobs that are flushed stay taken for as long as the rules say.
+func testFlushKeys(b *rig) {
+	long := b.putNew("t", tube.Tags{Key: "long", Rules: tube.Rules{KeyTTL: 50 * time.Second, HasKeyTTL: true}})
+	b.putNew("t", tube.Tags{Key: "short"})
+	leased, token := b.lease("t")
+	if n := b.flush("t", tube.Gone) + b.flush("t", tube.Reserved); n != 2 {
+		b.Errorf("%d jobs were flushed, want 2", n)
+	}
+	if b.leased(tube.Delete, leased, token) {
+		b.Error("a leased job was not flushed")
+	}
+	b.putNew("t", tube.Tags{Key: "short"})
+	b.wantPut("t", tube.Tags{Key: "long"}, tube.PutKept, long, tube.Gone)
+	b.advance(51 * time.Second)
+	b.putNew("t", tube.Tags{Key: "long"})
+}
+
+// testMoveJobs moves jobs in each state.
+func testMoveJobs(b *rig) {
+	ready, delayed, buried, reserved := b.inAllStates("t")
+	last := b.put("t", 1<<31)
+	if b.moveJobs("t", tube.Ready, "t", 9) != 0 || b.moveJobs("t", tube.Reserved, "u", 9) != 0 || b.moveJobs("t", tube.Gone, "u", 9) != 0 ||
+		b.moveJobs("nothing", tube.Ready, "u", 9) != 0 || b.moveJobs("t", tube.Ready, "u", 0) != 0 {
+		b.Error("jobs were moved that must not be")
+	}
+	old := b.put("u", 5)
+	b.must(tube.ReserveJob, 1, old)
+	b.must(tube.Bury, 1, old)
+	for s, ids := range map[tube.State][]uint64{tube.Ready: ready, tube.Delayed: delayed, tube.Buried: buried} {
+		var before []tube.JobStats
+		for _, id := range ids {
+			before = append(before, b.job(id))
+		}
+		if n := b.moveJobs("t", s, "u", 2); n != 2 {
+			b.Fatalf("%d %v jobs were moved", n, s)
+		}
+		after, _ := b.list("u", s, 9, "")
+		if s == tube.Buried {
+			after = after[1:] // old comes first
+		}
+		b.checkMoved(before, after)
+	}
+	if b.job(last).State != tube.Ready || b.job(reserved[0]).State != tube.Reserved {
+		b.Error("jobs are gone that were not moved")
+	}
+	if t, u := b.tube("t"), b.tube("u"); t.Deletes != 6 || t.Ready != 1 || t.Delayed+t.Buried != 0 || u.Total != 7 || u.Ready != 2 || u.Delayed != 2 || u.Buried != 3 {
+		b.Errorf("in the end: %+v, %+v", t, u)
+	}
+	b.advance(700 * time.Second)
+	moved, _ := b.list("u", tube.Ready, 9, "")
+	if len(moved) != 4 || moved[0].Pri != 2 || moved[1].Pri != 3 {
+		b.Errorf("when the delayed ones are due: %+v", moved)
+	}
+	b.leave(1)
+}
+
+// checkMoved compares jobs as they were, and what has become of them in tube "u".
+func (b *rig) checkMoved(before, after []tube.JobStats) {
+	b.Helper()
+	if len(after) != len(before) {
+		b.Fatalf("of %d jobs %d are in the other tube", len(before), len(after))
+	}
+	for i := range before {
+		was, is := before[i], after[i]
+		if b.job(was.ID).State != tube.Gone || is.ID <= was.ID || i > 0 && is.ID <= after[i-1].ID {
+			b.Errorf("job %d has become %d", was.ID, is.ID)
+		}
+		if is.State != was.State || is.Pri != was.Pri || is.TTR != was.TTR || is.Delay != was.Delay || !near(is.TimeLeft, was.TimeLeft, 5*time.Second) ||
+			is.Counters != (tube.Counters{}) {
+			b.Errorf("a job was moved: it was %+v\nand is %+v", was, is)
+		}
+		if deliveries := was.Counters.Deliveries(); deliveries > 0 && (is.Facts == nil || is.Facts.Deliveries(&is.Counters) != deliveries) {
+			b.Errorf("it was delivered %d times, and now: %+v", deliveries, is.Facts)
+		}
+		if a := b.do(storage.Op{Kind: storage.Peek, ID: is.ID}); !slices.Contains([]string{"body 9", "body 8", "body 3", "body 2", "body 1"}, string(a.Body)) {
+			b.Errorf("its body is %q", a.Body)
+		}
+	}
+}
+
+// testMoveFacts: what moved jobs keep beyond that.
+func testMoveFacts(b *rig) {
+	rules := tube.Rules{Retry: []time.Duration{0, 0}, Dead: "morgue", KeyTTL: 100 * time.Second, HasKeyTTL: true}
+	id := b.putNew("t", tube.Tags{Key: "k", Rules: rules})
+	taken := b.putNew("t", tube.Tags{Key: "taken"})
+	b.putNew("u", tube.Tags{Key: "taken"})
+	gone := b.putNew("u", tube.Tags{Key: "k", Rules: tube.Rules{KeyTTL: 100 * time.Second, HasKeyTTL: true}})
+	b.must(tube.Delete, 1, gone)
+	b.must(tube.ReserveJob, 1, id)
+	b.must(tube.Release, 1, id)
+	if n := b.moveJobs("t", tube.Ready, "u", 9); n != 2 || b.job(taken).State != tube.Gone {
+		b.Fatalf("%d jobs were moved", n)
+	}
+	b.putNew("t", tube.Tags{Key: "k"}) // it is free at once
+	moved := b.peekKey("u", "k").ID
+	s := b.job(moved)
+	if s.Facts == nil || s.Facts.Key != "k" || !reflect.DeepEqual(s.Facts.Rules, rules) {
+		b.Fatalf("job %d has become %d: %+v", id, moved, s.Facts)
+	}
+	if jobs, _ := b.list("u", tube.Ready, 9, ""); len(jobs) != 3 || jobs[2].Facts != nil && jobs[2].Facts.Key != "" {
+		b.Errorf("one whose key is taken there: %+v", jobs)
+	}
+	b.wantRetries("moved after a failure", moved, tube.Ready, tube.NotParked, 1, 1)
+	b.must(tube.ReserveJob, 1, moved)
+	b.must(tube.Release, 1, moved)
+	b.wantRetries("the second failure", moved, tube.Ready, tube.NotParked, 2, 2)
+	b.must(tube.ReserveJob, 1, moved)
+	b.must(tube.Release, 1, moved)
+	a := b.peekKey("morgue", "k")
+	if s := b.job(a.ID); string(a.Body) != "body" || s.Facts == nil || s.Facts.FromTube != "u" || s.Facts.FromID != moved {
+		b.Fatalf("the third failure: %+v, %+v", s, s.Facts)
+	}
+	b.moveJobs("morgue", tube.Ready, "t2", 1)
+	if s := b.job(b.peekKey("t2", "k").ID); s.Facts == nil || s.Facts.FromTube != "u" || s.Facts.FromID != moved {
+		b.Errorf("a dead letter that was moved: %+v", s.Facts)
+	}
+}
+
+// testMoveParked: a parked job stays parked, and begins anew when it is kicked.
+func testMoveParked(b *rig) {
+	id := b.putNew("t", tube.Tags{Rules: tube.Rules{Max: 1}})
+	b.must(tube.ReserveJob, 1, id)
+	b.must(tube.Release, 1, id)
+	b.moveJobs("t", tube.Buried, "u", 1)
+	moved := b.head("u", tube.Buried)
+	b.wantRetries("moved", moved, tube.Buried, tube.ParkedDeliveries, 1, 1)
+	b.must(tube.KickJob, 1, moved)
+	b.wantRetries("kicked", moved, tube.Ready, tube.NotParked, 0, 0)
+	b.must(tube.ReserveJob, 1, moved)
+	b.must(tube.Release, 1, moved)
+	b.wantRetries("exhausted again", moved, tube.Buried, tube.ParkedDeliveries, 1, 1)
+}
+
+// testListJobs lists jobs in each state.
+func testListJobs(b *rig) {
+	b.wantList("nothing", tube.Ready)
+	ready, delayed, buried, reserved := b.inAllStates("t")
+	b.put("u", 1)
+	b.wantList("t", tube.Ready, ready...)
+	b.wantList("t", tube.Delayed, delayed...)
+	b.wantList("t", tube.Buried, buried...)
+	b.wantList("t", tube.Reserved, reserved...)
+	b.wantList("t", tube.Gone)
+	jobs, _ := b.list("t", tube.Delayed, 1, "")
+	if j := b.job(delayed[0]); !sameJob(jobs[0], j, 5*time.Second) || jobs[0].Age > time.Minute {
+		b.Errorf("listed %+v, want %+v", jobs[0], j)
+	}
+	id := b.putNew("k", tube.Tags{Key: "key", Rules: tube.Rules{Max: 3}})
+	if jobs, cursor := b.list("k", tube.Ready, 9, ""); len(jobs) != 1 || cursor != "" || jobs[0].ID != id || jobs[0].Facts == nil || jobs[0].Facts.Key != "key" || jobs[0].Rules.Max != 3 {
+		b.Errorf("listed %+v, cursor %q", jobs, cursor)
+	}
+	b.must(tube.ReserveJob, 1, ready[0])
+	b.move(tube.Release, 1, ready[0], 20, 0) // it changes its place
+	b.wantList("t", tube.Ready, ready[1], ready[0])
+	b.leave(1)
+}
+
+// testListWhileChanging: pages go on where the last one ended, also if the job is gone that
+// was the last one there.
+func testListWhileChanging(b *rig) {
+	var ids []uint64
+	for range 6 {
+		ids = append(ids, b.put("t", 5))
+	}
+	early := b.put("t", 4)
+	jobs, cursor := b.list("t", tube.Ready, 3, "")
+	if len(jobs) != 3 || jobs[0].ID != early || jobs[2].ID != ids[1] {
+		b.Fatalf("first %+v", jobs)
+	}
+	b.put("t", 3) // before the cursor
+	for _, id := range []uint64{early, ids[1], ids[3]} {
+		b.must(tube.Delete, 1, id)
+	}
+	late := b.put("t", 6)
+	jobs, cursor = b.list("t", tube.Ready, 2, cursor)
+	if len(jobs) != 2 || jobs[0].ID != ids[2] || jobs[1].ID != ids[4] {
+		b.Errorf("then %+v", jobs)
+	}
+	jobs, cursor = b.list("t", tube.Ready, 2, cursor)
+	if len(jobs) != 2 || jobs[0].ID != ids[5] || jobs[1].ID != late || cursor != "" {
+		b.Errorf("in the end %+v, cursor %q", jobs, cursor)
+	}
+}
+
+// testMany flushes, moves and lists more jobs than an engine may at once, in no order.
+func testMany(b *rig) {
+	const jobs = 1203
+	var puts []storage.Op
+	for i := range jobs {
+		puts = append(puts, storage.Op{Kind: storage.Put, Tube: "t", Pri: uint32(i * 7919 % jobs), TTR: 100, Body: []byte(fmt.Sprint(i))})
+	}
+	b.batch(puts...)
+	slices.SortStableFunc(puts, func(x, y storage.Op) int { return int(x.Pri) - int(y.Pri) })
+	var want, moved []uint64
+	for i := range puts {
+		want = append(want, puts[i].Answer.ID)
+	}
+	for _, bound := range []uint32{100, 1000} {
+		if got := b.listAll("t", tube.Ready, bound); !slices.Equal(got, want) {
+			b.Fatalf("in pages of %d, %d jobs are listed", bound, len(got))
+		}
+	}
+	if jobs, cursor := b.list("t", tube.Ready, 5000, ""); len(jobs) != tube.MaxListed || cursor == "" {
+		b.Errorf("a page of 5,000 has %d jobs and the cursor %q", len(jobs), cursor)
+	}
+	if n := b.moveJobs("t", tube.Ready, "u", jobs-1); n != jobs-1 {
+		b.Fatalf("%d jobs were moved", n)
+	}
+	if moved = b.listAll("u", tube.Ready, 1000); len(moved) != jobs-1 || !slices.IsSorted(moved) {
+		b.Fatalf("%d jobs are in the other tube, sorted: %v", len(moved), slices.IsSorted(moved))
+	}
+	for _, i := range []int{0, 600, jobs - 2} {
+		if a := b.do(storage.Op{Kind: storage.Peek, ID: moved[i]}); string(a.Body) != string(puts[i].Body) {
+			b.Errorf("job %d has the body %q, want %q", moved[i], a.Body, puts[i].Body)
+		}
+	}
+	if n := b.flush("t", tube.Gone) + b.flush("u", tube.Ready); n != jobs {
+		b.Errorf("%d jobs were flushed", n)
+	}
+}

@@ -1,0 +1,190 @@
+package storetest
+
+import (
+	"slices"
+	"time"
+
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+// wantRetries checks what the retry rules have counted of a job, and where it is.
+func (b *rig) wantRetries(what string, id uint64, state tube.State, parked tube.Parked, failures, deliveries uint32) {
+	b.Helper()
+	s := b.job(id)
+	if s.State != state || s.Facts == nil || s.Facts.Parked != parked ||
+		s.Facts.Failures(&s.Counters) != failures || s.Facts.Deliveries(&s.Counters) != deliveries {
+		b.Fatalf("%s: %+v, %+v; want %v, parked %q, %d failures, %d deliveries", what, s, s.Facts, state, parked, failures, deliveries)
+	}
+}
+
+// wantDue checks that a job is delayed, and for how long, to three seconds.
+func (b *rig) wantDue(what string, id uint64, in time.Duration, delay uint32) {
+	b.Helper()
+	if s := b.job(id); s.State != tube.Delayed || s.TimeLeft > in || s.TimeLeft < in-3*time.Second || s.Delay != delay {
+		b.Errorf("%s: %+v; want it due in %v", what, s, in)
+	}
+}
+
+// testRetries has a job fail in every way.
+func testRetries(b *rig) {
+	retry := []time.Duration{20_500 * time.Millisecond, 0, 30 * time.Second, 40 * time.Second}
+	id := b.putNew("t", tube.Tags{Rules: tube.Rules{Retry: retry}})
+	if s := b.job(id); s.Facts == nil || !slices.Equal(s.Facts.Retry, retry) || !slices.Equal(s.Rules.Retry, retry) {
+		b.Fatalf("put: %+v, %+v", s, s.Facts)
+	}
+	b.wantTake(1, "t", id)
+	b.move(tube.Release, 1, id, 7, 0)
+	b.wantRetries("released", id, tube.Delayed, tube.NotParked, 1, 1)
+	b.wantDue("released", id, retry[0], 21)
+	b.advance(20_600 * time.Millisecond)
+	b.wantTake(1, "t", id)
+	b.giveBack(1)
+	b.wantRetries("given back", id, tube.Ready, tube.NotParked, 1, 2)
+	b.wantTake(1, "t", id)
+	b.advance(60_010 * time.Millisecond)
+	b.wantRetries("its TTR ran out, and no wait", id, tube.Ready, tube.NotParked, 2, 3)
+	b.wantTake(1, "t", id)
+	b.advance(60_010 * time.Millisecond)
+	b.wantRetries("its TTR ran out", id, tube.Delayed, tube.NotParked, 3, 4)
+	b.wantDue("its TTR ran out", id, retry[2], 30)
+	b.must(tube.ReserveJob, 1, id)
+	b.move(tube.Release, 1, id, 3, 500)
+	b.wantRetries("released with a delay", id, tube.Delayed, tube.NotParked, 4, 5)
+	b.wantDue("released with a delay", id, 500*time.Second, 500)
+	b.must(tube.ReserveJob, 1, id)
+	b.must(tube.Bury, 1, id)
+	b.wantRetries("buried by its holder", id, tube.Buried, tube.NotParked, 4, 6)
+	b.must(tube.ReserveJob, 1, id)
+	b.move(tube.Release, 1, id, 2, 1)
+	b.wantRetries("exhausted", id, tube.Buried, tube.ParkedRetries, 5, 7)
+	if s := b.job(id); s.Pri != 2 || s.Counters != (tube.Counters{tube.Reserves: 7, tube.Releases: 3, tube.Timeouts: 2, tube.Buries: 1}) {
+		b.Errorf("in the end: %+v", s)
+	}
+}
+
+// testDeliveries limits how often jobs are delivered, however that ends.
+func testDeliveries(b *rig) {
+	two := tube.Tags{Rules: tube.Rules{Max: 2}}
+	ends := map[string]func(uint64){
+		"released":           func(id uint64) { b.must(tube.Release, 1, id) },
+		"its TTR ran out":    func(uint64) { b.advance(60_010 * time.Millisecond) },
+		"its holder is gone": func(uint64) { b.giveBack(1) },
+	}
+	for name, end := range ends {
+		id := b.putNew("t", two)
+		b.wantTake(1, "t", id)
+		end(id)
+		if s := b.job(id); s.State != tube.Ready || s.Facts == nil || s.Facts.Parked != tube.NotParked {
+			b.Fatalf("%s once: %+v, %+v", name, s, s.Facts)
+		}
+		b.wantTake(1, "t", id)
+		end(id)
+		if s := b.job(id); s.State != tube.Buried || s.Facts == nil || s.Facts.Parked != tube.ParkedDeliveries || s.Counters[tube.Buries] != 0 {
+			b.Fatalf("%s twice: %+v, %+v", name, s, s.Facts)
+		}
+		b.must(tube.Delete, 1, id)
+	}
+	both := b.putNew("t", tube.Tags{Rules: tube.Rules{Max: 1, Retry: []time.Duration{time.Second}}})
+	b.wantTake(1, "t", both)
+	b.must(tube.Release, 1, both)
+	b.wantRetries("more waits than deliveries", both, tube.Buried, tube.ParkedDeliveries, 1, 1)
+}
+
+// testUnparked kicks jobs that are parked, in both ways: they begin anew. One that is reserved
+// by its id does not.
+func testUnparked(b *rig) {
+	once := tube.Tags{Rules: tube.Rules{Retry: []time.Duration{0}}}
+	fail := func(id uint64) {
+		b.must(tube.ReserveJob, 1, id)
+		b.must(tube.Release, 1, id)
+	}
+	ids := []uint64{b.putNew("t", once), b.putNew("t", once), b.putNew("t", once)}
+	for _, id := range ids {
+		fail(id)
+		fail(id)
+		b.wantRetries("failed twice", id, tube.Buried, tube.ParkedRetries, 2, 2)
+	}
+	if s := b.tube("t"); s.Buried != 3 || b.head("t", tube.Buried) != ids[0] {
+		b.Errorf("parked: %+v", s)
+	}
+	b.must(tube.KickJob, 1, ids[1])
+	if n := b.kick("t", 1); n != 1 {
+		b.Errorf("kicked %d", n)
+	}
+	for _, id := range ids[:2] {
+		b.wantRetries("kicked", id, tube.Ready, tube.NotParked, 0, 0)
+		if s := b.job(id); s.Counters != (tube.Counters{tube.Reserves: 2, tube.Releases: 2, tube.Kicks: 1}) {
+			b.Errorf("kicked: %+v", s)
+		}
+		fail(id)
+		b.wantRetries("kicked and failed", id, tube.Ready, tube.NotParked, 1, 1)
+		fail(id)
+		b.wantRetries("kicked and failed twice", id, tube.Buried, tube.ParkedRetries, 2, 2)
+	}
+	b.must(tube.ReserveJob, 1, ids[2])
+	b.wantRetries("reserved by its id", ids[2], tube.Reserved, tube.NotParked, 2, 3)
+	b.must(tube.Release, 1, ids[2])
+	b.wantRetries("and failed again", ids[2], tube.Buried, tube.ParkedRetries, 3, 3)
+}
+
+// testDeadLetters has jobs go to dead-letter tubes.
+func testDeadLetters(b *rig) {
+	rules := tube.Rules{Max: 1, Dead: "morgue", KeyTTL: 50 * time.Second, HasKeyTTL: true}
+	id := b.do(storage.Op{Kind: storage.Put, Tube: "t", Pri: 10, TTR: 77, Body: []byte("its body"),
+		Rare: &storage.Rare{Tags: &tube.Tags{Key: "k", Rules: rules}}}).ID
+	b.wantTake(1, "t", id)
+	if !b.move(tube.Release, 1, id, 33, 9) {
+		b.Fatal("not released")
+	}
+	if b.job(id).State != tube.Gone || b.move(tube.Delete, 1, id, 0, 0) {
+		b.Error("the exhausted job is still there")
+	}
+	a := b.peekKey("morgue", "k")
+	if a.NotFound || a.ID <= id || string(a.Body) != "its body" {
+		b.Fatalf("in the dead-letter tube there is job %d with %q", a.ID, a.Body)
+	}
+	s := b.job(a.ID)
+	want := tube.Facts{Key: "k", FromTube: "t", FromID: id}
+	if s.Tube != "morgue" || s.State != tube.Ready || s.Pri != 33 || s.TTR != 77 || s.Delay != 0 || s.Counters != (tube.Counters{}) {
+		b.Errorf("the dead letter: %+v", s)
+	}
+	if s.Facts.Key != want.Key || s.Facts.FromTube != want.FromTube || s.Facts.FromID != id || s.Facts.Max != 0 || s.Facts.Parked != tube.NotParked {
+		b.Errorf("its facts: %+v", s.Facts)
+	}
+	b.wantPut("t", tube.Tags{Key: "k"}, tube.PutKept, id, tube.Gone)
+	b.advance(51 * time.Second)
+	again := b.putNew("t", tube.Tags{Key: "k", Rules: rules})
+	b.wantTake(1, "t", again)
+	b.giveBack(1) // the key is taken in the dead-letter tube
+	second := b.tube("morgue")
+	if second.Ready != 2 || b.peekKey("morgue", "k").ID != a.ID || b.job(again).State != tube.Gone {
+		b.Errorf("after a second one: %+v", second)
+	}
+	b.must(tube.Delete, 1, a.ID)
+	if s := b.job(b.take(1, "morgue")); s.Facts == nil || s.Facts.Key != "" || s.Facts.FromID != again {
+		b.Errorf("the second one: %+v, %+v", s, s.Facts)
+	}
+	b.giveBack(1)
+}
+
+// testDeadLettersAtHome: a tube that is its own dead-letter tube buries; one that has a policy
+// goes on by that.
+func testDeadLettersAtHome(b *rig) {
+	id := b.putNew("t", tube.Tags{Rules: tube.Rules{Max: 1, Dead: "t"}})
+	b.wantTake(1, "t", id)
+	b.must(tube.Release, 1, id)
+	b.wantRetries("at home", id, tube.Buried, tube.ParkedDeliveries, 1, 1)
+	b.setPolicy("t", &tube.Policy{Rules: tube.Rules{Max: 1, Dead: "a"}})
+	b.setPolicy("a", &tube.Policy{Rules: tube.Rules{Max: 1, Dead: "b"}})
+	b.put("t", 5)
+	for _, name := range []string{"t", "a"} {
+		id = b.take(1, name)
+		b.must(tube.Release, 1, id)
+	}
+	last := b.take(1, "b")
+	if s := b.job(last); s.Facts == nil || s.Facts.FromTube != "a" || s.Facts.FromID != id {
+		b.Errorf("the dead letter of a dead letter: %+v, %+v", s, s.Facts)
+	}
+	b.must(tube.Delete, 1, last)
+}

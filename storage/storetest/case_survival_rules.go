@@ -1,0 +1,124 @@
+package storetest
+
+import (
+	"reflect"
+	"slices"
+	"time"
+
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+// testRulesSurvive reopens a store that was closed, testRulesCrash one that was killed.
+func testRulesSurvive(b *rig) { testRulesReopened(b, func() { b.close() }) }
+
+func testRulesCrash(b *rig) {
+	testRulesReopened(b, func() {
+		b.engine.Crash(b.store)
+		b.store = nil
+	})
+}
+
+// ruledSurvivors are jobs with tags that a store holds when it ends.
+type ruledSurvivors struct {
+	plain, parked, delayed, held, lost, gone uint64
+	leased, token, expires, expiring         uint64
+	dead                                     tube.JobStats
+	before                                   []tube.JobStats // plain, parked, delayed
+}
+
+// testRulesReopened checks what survives when a store ends in this way.
+func testRulesReopened(b *rig, end func()) {
+	if !b.engine.Durable {
+		b.Skip("keeps nothing")
+	}
+	s := b.makeRuled()
+	end()
+	b.open()
+	b.advance(10 * time.Second)
+	b.checkRuled(s)
+	b.checkLeases(s)
+	b.checkRuledKeys(s)
+}
+
+// makeRuled puts jobs with tags, and gives tubes policies.
+func (b *rig) makeRuled() (s ruledSurvivors) {
+	b.setPolicy("t", fullPolicy())
+	b.setPolicy("u", fullPolicy())
+	b.setPolicy("u", nil)
+	rules := tube.Rules{Retry: []time.Duration{0, 250 * time.Millisecond}, Max: 9, Dead: "nowhere", KeyTTL: 100 * time.Second, HasKeyTTL: true}
+	s.plain = b.putNew("s", tube.Tags{Key: "plain", Rules: rules})
+	s.parked = b.putNew("s", tube.Tags{Key: "parked", Rules: tube.Rules{Retry: []time.Duration{0}}})
+	s.delayed = b.putNew("s", tube.Tags{Key: "delayed", HasDelay: true, Delay: 99_500 * time.Millisecond})
+	s.gone = b.putNew("s", tube.Tags{Key: "gone", Rules: rules})
+	s.held = b.putNew("h", tube.Tags{Rules: tube.Rules{Max: 2}})
+	s.lost = b.putNew("h", tube.Tags{Rules: tube.Rules{Max: 1}})
+	s.leased, s.expires = b.putNew("l", tube.Tags{Key: "leased"}), b.putWith("l", 99, 0, 5, "")
+	dead := b.putNew("d", tube.Tags{Key: "dead", Rules: tube.Rules{Max: 1, Dead: "morgue"}})
+	for _, id := range []uint64{s.parked, s.parked, dead} {
+		b.must(tube.ReserveJob, 1, id)
+		b.must(tube.Release, 1, id)
+	}
+	b.must(tube.Delete, 1, s.gone)
+	b.must(tube.ReserveJob, 1, s.held)
+	b.must(tube.ReserveJob, 1, s.lost)
+	_, s.token = b.lease("l")
+	_, s.expiring = b.lease("l")
+	s.dead = b.job(b.head("morgue", tube.Ready))
+	for _, id := range []uint64{s.plain, s.parked, s.delayed} {
+		s.before = append(s.before, b.job(id))
+	}
+	b.put("last", 1) // for an engine whose crash loses the last reservations
+	return s
+}
+
+// checkRuled checks policies and jobs.
+func (b *rig) checkRuled(s ruledSurvivors) {
+	b.Helper()
+	if got := b.policy("t"); !reflect.DeepEqual(got, fullPolicy()) {
+		b.Errorf("a policy came back as %+v", got)
+	}
+	if got := b.do(storage.Op{Kind: storage.Policies}).Names; !slices.Equal(got, []string{"t"}) {
+		b.Errorf("the tubes with a policy are %v", got)
+	}
+	for _, before := range append(s.before, s.dead) {
+		after := b.job(before.ID)
+		if !sameJob(after, before, 12*time.Second) {
+			b.Errorf("job %d was %s\nand is %s", before.ID, showJob(&before), showJob(&after))
+		}
+	}
+	b.wantRetries("held, to be delivered again", s.held, tube.Ready, tube.NotParked, 0, 1)
+	b.wantRetries("held, for the last time", s.lost, tube.Buried, tube.ParkedDeliveries, 0, 1)
+	b.must(tube.ReserveJob, 1, s.parked)
+	b.must(tube.Release, 1, s.parked)
+	b.wantRetries("failed once more", s.parked, tube.Buried, tube.ParkedRetries, 3, 3)
+}
+
+// checkLeases checks leases: one whose time was over by now, and one that goes on.
+func (b *rig) checkLeases(s ruledSurvivors) {
+	b.Helper()
+	if j := b.job(s.expires); j.State != tube.Ready || j.Counters[tube.Timeouts] != 1 || b.leased(tube.Delete, s.expires, s.expiring) {
+		b.Errorf("a lease that has ended: %+v", j)
+	}
+	if j := b.job(s.leased); j.State != tube.Reserved || !j.Leased || j.TimeLeft > 50*time.Second || j.TimeLeft < 40*time.Second {
+		b.Errorf("a lease that goes on: %+v", j)
+	}
+	if b.leased(tube.Delete, s.leased, s.token+1) || !b.leased(tube.Touch, s.leased, s.token) || !b.leased(tube.Release, s.leased, s.token) {
+		b.Error("not the token that it was")
+	}
+	if id, token := b.lease("l"); id != s.leased || token <= s.token {
+		b.Errorf("leased job %d with the token %d after %d", id, token, s.token)
+	}
+}
+
+// checkRuledKeys checks keys: of jobs, of one that is gone, and of a dead letter.
+func (b *rig) checkRuledKeys(s ruledSurvivors) {
+	b.Helper()
+	b.wantPut("s", tube.Tags{Key: "plain"}, tube.PutKept, s.plain, tube.Ready)
+	b.wantPut("s", tube.Tags{Key: "gone"}, tube.PutKept, s.gone, tube.Gone)
+	b.wantPut("l", tube.Tags{Key: "leased"}, tube.PutKept, s.leased, tube.Reserved)
+	b.wantPut("morgue", tube.Tags{Key: "dead"}, tube.PutKept, s.dead.ID, tube.Ready)
+	b.advance(91 * time.Second)
+	b.putNew("s", tube.Tags{Key: "gone"})
+	b.putNew("d", tube.Tags{Key: "dead"})
+}

@@ -1,0 +1,70 @@
+package storetest
+
+import (
+	"slices"
+
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+// Operations on many jobs of a tube, once more.
+
+func (m *Model) many(op *storage.Op, in func(*modelJob) bool) {
+	switch op.Kind {
+	case storage.Flush:
+		for _, j := range slices.Clone(m.jobs) {
+			if in(j) && (j.state == op.State || op.State == tube.Gone && j.state != tube.Reserved) {
+				m.remove(j)
+				op.Answer.Count++
+			}
+		}
+	case storage.MoveJobs:
+		if op.Rare.To == op.Tube || op.State == tube.Reserved || op.State == tube.Gone {
+			return
+		}
+		jobs := m.sorted(op.State, in)
+		for _, j := range jobs[:min(int(op.Bound), len(jobs))] {
+			m.moveTo(j, op.Rare.To)
+			op.Answer.Count++
+		}
+	case storage.ListJobs:
+		m.list(op, in)
+	}
+}
+
+// moveTo makes a new job of j in another tube.
+func (m *Model) moveTo(j *modelJob, to string) {
+	moved := m.put(&storage.Op{Tube: to, Pri: j.pri, TTR: j.ttr, Body: []byte(j.body)})
+	moved.delay, moved.due, moved.order = j.delay, j.due, j.order
+	if moved.state = j.state; j.state == tube.Buried {
+		m.bury(moved)
+	}
+	moved.facts, moved.leases = j.facts, j.leases
+	moved.facts.FailuresBefore -= j.counters[tube.Releases] + j.counters[tube.Timeouts]
+	moved.facts.DeliveriesBefore -= j.counters[tube.Reserves]
+	if m.keyed(to, j.facts.Key) != moved {
+		moved.facts.Key = ""
+	} else {
+		delete(m.gone, modelKey{to, j.facts.Key})
+	}
+	j.facts.Key = ""
+	m.remove(j)
+}
+
+// list answers with a page of jobs. A cursor means: behind the page that was listed last.
+func (m *Model) list(op *storage.Op, in func(*modelJob) bool) {
+	a := &storage.RareAnswer{}
+	op.Answer.Rare = a
+	jobs := m.sorted(op.State, in)
+	if op.Rare != nil && op.Rare.Cursor != "" {
+		jobs = slices.DeleteFunc(jobs, func(j *modelJob) bool { return !m.listed.before(j.place()) })
+	}
+	for i, j := range jobs {
+		if i == int(op.Bound) {
+			a.Cursor = "more"
+			break
+		}
+		a.Jobs = append(a.Jobs, *m.jobStats(j))
+		m.listed = j.place()
+	}
+}

@@ -1,0 +1,236 @@
+package storetest
+
+import (
+	"slices"
+	"time"
+
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+// The rules about keys, failures and policies, once more.
+
+type modelKey struct{ tube, key string }
+
+// modelGone is a key that stays taken although its job is gone.
+type modelGone struct {
+	id    uint64
+	until time.Duration
+}
+
+// rules returns what holds for a job: what it was put with, and for the rest what the policy
+// of its tube says now.
+func (m *Model) rules(j *modelJob) tube.Rules {
+	r, p := j.facts.Rules, m.policies[j.tube.name]
+	if p == nil {
+		return r
+	}
+	if len(r.Retry) == 0 {
+		r.Retry = p.Retry
+	}
+	if r.Max == 0 {
+		r.Max = p.Max
+	}
+	if r.Dead == "" {
+		r.Dead = p.Dead
+	}
+	if !r.HasKeyTTL {
+		r.KeyTTL, r.HasKeyTTL = p.KeyTTL, p.HasKeyTTL
+	}
+	return r
+}
+
+// keyed returns the job of a tube that has a key, nil if none has.
+func (m *Model) keyed(name, key string) *modelJob {
+	for _, j := range m.jobs {
+		if key != "" && j.tube.name == name && j.facts.Key == key {
+			return j
+		}
+	}
+	return nil
+}
+
+// putTagged carries out a Put, with tags or without.
+func (m *Model) putTagged(op *storage.Op) {
+	tags := &tube.Tags{}
+	if op.Rare != nil {
+		tags = op.Rare.Tags
+	}
+	old, what := m.keyed(op.Tube, tags.Key), m.onDuplicate(op.Tube, tags)
+	if what != tube.Replace && m.answerTaken(&op.Answer, modelKey{op.Tube, tags.Key}, old, what) {
+		return
+	}
+	if !m.hasRoom(op.Tube, len(op.Body), old) {
+		op.Answer.Err = storage.ErrNoSpace
+		return
+	}
+	j := m.put(op)
+	if old != nil {
+		m.remove(old)
+	}
+	delete(m.gone, modelKey{op.Tube, tags.Key})
+	j.facts.Key, j.facts.Rules = tags.Key, tags.Rules
+	if tags.HasDelay {
+		j.delay = inSeconds(tags.Delay)
+		m.wait(j, tags.Delay)
+	}
+	if op.Rare != nil {
+		op.Answer.Rare = &storage.RareAnswer{}
+	}
+}
+
+// onDuplicate returns what a put does if its key is taken.
+func (m *Model) onDuplicate(name string, tags *tube.Tags) tube.OnDuplicate {
+	what := tags.OnDuplicate
+	if p := m.policies[name]; p != nil && what == tube.NotSaid {
+		what = p.OnDuplicate
+	}
+	if what == tube.NotSaid {
+		what = tube.Keep
+	}
+	return what
+}
+
+// answerTaken answers a put whose key is taken: by the job old, or as that was gone not long
+// ago. It returns false if the key is free.
+func (m *Model) answerTaken(a *storage.Answer, key modelKey, old *modelJob, what tube.OnDuplicate) bool {
+	gone, isGone := m.gone[key]
+	if old == nil && !isGone {
+		return false
+	}
+	a.Rare = &storage.RareAnswer{Outcome: tube.PutKept}
+	if what == tube.Fail {
+		a.Rare.Outcome = tube.PutDuplicate
+	}
+	if a.ID = gone.id; old != nil {
+		a.ID, a.Rare.State = old.id, old.state
+	}
+	return true
+}
+
+// hasRoom tells whether the policy of a tube lets it have one more job, when the job old,
+// which may be nil, is gone.
+func (m *Model) hasRoom(name string, size int, old *modelJob) bool {
+	jobs, bytes := 0, 0
+	for _, j := range m.jobs {
+		if j.tube.name == name && j != old {
+			jobs, bytes = jobs+1, bytes+len(j.body)
+		}
+	}
+	p := m.policies[name]
+	if p == nil {
+		return true
+	}
+	return !(p.HasQuotaJobs && jobs+1 > int(p.QuotaJobs) || p.HasQuotaBytes && bytes+size > int(p.QuotaBytes))
+}
+
+// remove removes a job. Its key stays taken for as long as its rules say.
+func (m *Model) remove(j *modelJob) {
+	if ttl := m.rules(j).KeyTTL; j.facts.Key != "" && ttl > 0 {
+		m.gone[modelKey{j.tube.name, j.facts.Key}] = modelGone{j.id, m.now + ttl}
+	}
+	j.tube.deletes++
+	m.jobs = slices.DeleteFunc(m.jobs, func(other *modelJob) bool { return other == j })
+	m.drop()
+}
+
+// comeBack ends a reservation. asked is what a release has asked for.
+func (m *Model) comeBack(j *modelJob, failed bool, asked time.Duration) {
+	rules, why, wait := m.rules(j), tube.NotParked, asked
+	failures := j.counters[tube.Releases] + j.counters[tube.Timeouts] - j.facts.FailuresBefore
+	deliveries := j.counters[tube.Reserves] - j.facts.DeliveriesBefore
+	usedUp := failures > uint32(len(rules.Retry))
+	switch {
+	case failed && len(rules.Retry) > 0 && usedUp:
+		why = tube.ParkedRetries
+	case rules.Max > 0 && deliveries >= rules.Max:
+		why = tube.ParkedDeliveries
+	case failed && len(rules.Retry) > 0 && asked == 0:
+		if wait = rules.Retry[failures-1]; wait > 0 {
+			j.delay = inSeconds(wait)
+		}
+	}
+	if why == tube.NotParked {
+		m.wait(j, wait)
+		return
+	}
+	m.bury(j)
+	j.facts.Parked = why
+	if rules.Dead != "" && rules.Dead != j.tube.name {
+		m.bound = append(m.bound, j)
+	}
+}
+
+// sendBound sends the jobs to their dead-letter tubes that go there now.
+func (m *Model) sendBound() {
+	bound := m.bound
+	m.bound = nil
+	for _, j := range bound {
+		op := &storage.Op{Tube: m.rules(j).Dead, Pri: j.pri, TTR: j.ttr, Body: []byte(j.body)}
+		dead := m.put(op)
+		dead.facts = tube.Facts{FromTube: j.tube.name, FromID: j.id}
+		if m.keyed(op.Tube, j.facts.Key) == nil {
+			dead.facts.Key = j.facts.Key
+			delete(m.gone, modelKey{op.Tube, j.facts.Key})
+		}
+		m.remove(j)
+	}
+}
+
+// giveBack ends the reservations of a holder who is gone.
+func (m *Model) giveBack(held func(*modelJob) bool) {
+	for _, j := range m.sorted(tube.Reserved, held) {
+		m.comeBack(j, false, 0)
+		m.sendBound()
+	}
+}
+
+// kickOne kicks a job. If it was parked, its failures and deliveries begin anew.
+func (m *Model) kickOne(j *modelJob) {
+	if j.facts.Parked != tube.NotParked {
+		j.facts.Parked = tube.NotParked
+		j.facts.FailuresBefore = j.counters[tube.Releases] + j.counters[tube.Timeouts]
+		j.facts.DeliveriesBefore = j.counters[tube.Reserves]
+	}
+	j.state = tube.Ready
+	j.counters[tube.Kicks]++
+}
+
+// policy carries out an operation about policies.
+func (m *Model) policy(op *storage.Op) {
+	a := &op.Answer
+	switch p := m.policies[op.Tube]; {
+	case op.Kind == storage.GetPolicy:
+		a.NotFound, a.Rare = p == nil, &storage.RareAnswer{Policy: p}
+	case op.Kind == storage.SetPolicy && op.Rare.Policy == nil:
+		delete(m.policies, op.Tube)
+	case op.Kind == storage.SetPolicy:
+		m.policies[op.Tube] = op.Rare.Policy
+	default:
+		for name := range m.policies {
+			a.Names = append(a.Names, name)
+		}
+		slices.Sort(a.Names)
+	}
+}
+
+// byKey carries out an operation that names jobs by their key.
+func (m *Model) byKey(op *storage.Op) {
+	a, j := &op.Answer, m.keyed(op.Tube, op.Rare.Key)
+	switch op.Kind {
+	case storage.PeekKey:
+		answer(a, j)
+	case storage.DeleteKey:
+		if a.NotFound = j == nil; j != nil {
+			m.remove(j)
+		}
+	case storage.FindKey:
+		a.Rare = &storage.RareAnswer{}
+		for _, j := range m.jobs {
+			if j.facts.Key == op.Rare.Key {
+				a.Rare.Jobs = append(a.Rare.Jobs, *m.jobStats(j))
+			}
+		}
+		a.NotFound = a.Rare.Jobs == nil
+	}
+}

@@ -1,0 +1,146 @@
+package storetest
+
+import (
+	"time"
+
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+// policyTubes are the tubes that may have a policy in a random history.
+var policyTubes = append([]string{"morgue"}, tubeNames...)
+
+// randomRuledOp makes up an operation about tags, keys, policies or leases.
+func (h *history) randomRuledOp() storage.Op {
+	r := h.random
+	op := h.randomOp()
+	op = storage.Op{Tube: tubeNames[r.IntN(len(tubeNames))], ID: op.ID, Pri: op.Pri, Delay: op.Delay, TTR: op.TTR, Rare: &storage.Rare{}}
+	switch n := r.IntN(100); {
+	case n < 40:
+		op.Kind, op.Body, op.Rare.Tags = storage.Put, h.randomBody(), h.randomTags()
+	case n < 55:
+		op.Holder, op.Rare = tube.LeaseHolder, nil
+		op = h.randomTake(op)
+	case n < 75:
+		return h.randomLeased(op)
+	case n < 82:
+		return h.randomByKey(op)
+	case n < 88:
+		return h.randomMany(op)
+	default:
+		return h.randomPolicy(op)
+	}
+	return op
+}
+
+// oneHolder has the reservations of a batch be all for one holder: several jobs whose time
+// is over at the same instant come back in no certain order if they have several holders.
+func (h *history) oneHolder(batch []storage.Op) {
+	if len(batch) == 1 {
+		return
+	}
+	holder := []tube.Holder{1, 2, 3, tube.LeaseHolder}[h.random.IntN(4)]
+	for i := range batch {
+		op := &batch[i]
+		sets := op.Kind == storage.Move && (op.Move == tube.ReserveJob || op.Move == tube.Touch)
+		switch {
+		case op.Kind == storage.Take:
+			op.Holder = holder
+		case sets && op.Holder != holder:
+			op.Kind, op.Holder = storage.Peek, 0
+		}
+	}
+}
+
+func (h *history) randomTags() *tube.Tags {
+	r := h.random
+	tags := &tube.Tags{Rules: h.randomRules(), OnDuplicate: tube.OnDuplicate(r.IntN(4)), Key: []string{"", "k", "l", "m"}[r.IntN(4)]}
+	if tags.HasDelay = r.IntN(4) == 0; tags.HasDelay {
+		tags.Delay = h.seconds()
+	}
+	return tags
+}
+
+// seconds is mostly none, or else up to four.
+func (h *history) seconds() time.Duration {
+	return time.Duration(max(h.random.IntN(8)-3, 0)) * time.Second
+}
+
+func (h *history) randomRules() (rules tube.Rules) {
+	r := h.random
+	if r.IntN(3) == 0 {
+		for range 1 + r.IntN(3) {
+			rules.Retry = append(rules.Retry, h.seconds())
+		}
+	}
+	if r.IntN(3) == 0 {
+		rules.Max = uint32(1 + r.IntN(3))
+	}
+	if r.IntN(3) == 0 && !h.burying {
+		rules.Dead = policyTubes[r.IntN(len(policyTubes))]
+	}
+	if rules.HasKeyTTL = r.IntN(3) == 0; rules.HasKeyTTL {
+		rules.KeyTTL = h.seconds()
+	}
+	return rules
+}
+
+// randomLeased makes op a Move by lease, mostly of a job that is leased and with its token.
+func (h *history) randomLeased(op storage.Op) storage.Op {
+	r := h.random
+	op.Kind, op.Holder = storage.Move, tube.LeaseHolder
+	op.Move = []tube.Move{tube.Delete, tube.Release, tube.Release, tube.Bury, tube.Touch, tube.KickJob, tube.ReserveJob}[r.IntN(7)]
+	leased := h.model.sorted(tube.Reserved, func(j *modelJob) bool { return j.holder == tube.LeaseHolder })
+	if len(leased) > 0 && r.IntN(8) > 0 {
+		op.ID = leased[r.IntN(len(leased))].id
+	}
+	if j := h.model.job(op.ID); j != nil {
+		op.Rare.Lease = j.lease
+	}
+	if r.IntN(8) == 0 {
+		op.Rare.Lease++
+	}
+	return op
+}
+
+// randomByKey makes op an operation that names a job by its key.
+func (h *history) randomByKey(op storage.Op) storage.Op {
+	op.Kind = []storage.Kind{storage.PeekKey, storage.DeleteKey, storage.FindKey}[h.random.IntN(3)]
+	op.Rare.Key = []string{"k", "l", "m"}[h.random.IntN(3)]
+	return op
+}
+
+// randomPolicy makes op an operation about policies.
+func (h *history) randomPolicy(op storage.Op) storage.Op {
+	r := h.random
+	op.Tube = policyTubes[r.IntN(len(policyTubes))]
+	op.Kind = []storage.Kind{storage.SetPolicy, storage.SetPolicy, storage.GetPolicy, storage.Policies}[r.IntN(4)]
+	if op.Kind != storage.SetPolicy || r.IntN(3) == 0 {
+		return op
+	}
+	p := &tube.Policy{Rules: h.randomRules(), OnDuplicate: tube.OnDuplicate(r.IntN(4))}
+	if p.HasQuotaJobs = r.IntN(4) == 0; p.HasQuotaJobs {
+		p.QuotaJobs = uint64(r.IntN(10))
+	}
+	if p.HasQuotaBytes = r.IntN(4) == 0; p.HasQuotaBytes {
+		p.QuotaBytes = uint64(r.IntN(100))
+	}
+	op.Rare.Policy = p
+	return op
+}
+
+// randomMany makes op an operation on many jobs of a tube.
+func (h *history) randomMany(op storage.Op) storage.Op {
+	r := h.random
+	op.Tube, op.State, op.Bound = policyTubes[r.IntN(len(policyTubes))], tube.State(r.IntN(5)), uint32(1+r.IntN(6))
+	op.Rare.To = policyTubes[r.IntN(len(policyTubes))]
+	switch r.IntN(8) {
+	case 0:
+		op.Kind = storage.Flush
+	case 1, 2, 3:
+		op.Kind = storage.MoveJobs
+	default:
+		op.Kind = storage.ListJobs
+	}
+	return op
+}

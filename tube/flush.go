@@ -1,0 +1,87 @@
+package tube
+
+// Flush is the removal of many jobs of a tube, in parts.
+type Flush struct {
+	tube  string
+	state State  // Gone: all but Reserved
+	last  uint64 // the largest id when it began
+	scan  scan
+	found int
+}
+
+// NewFlush returns a Flush of the jobs of a tube that are in a state now; with Gone, of those
+// that are ready, delayed or buried.
+func (m *Machine) NewFlush(tube string, s State) *Flush {
+	return &Flush{tube: tube, state: s, last: m.lastID, scan: m.beginScan()}
+}
+
+// Removed returns how many jobs were removed so far.
+func (f *Flush) Removed() int { return f.found }
+
+// FlushSome is a part of a flush. It removes up to limit jobs, or looks at correspondingly
+// many. It returns how much of limit it has used, and whether that was the last part.
+// Jobs that were put since the flush began stay, and each job that was there and could be
+// flushed all the time is removed.
+func (m *Machine) FlushSome(now Instant, f *Flush, limit int) (work int, ended bool) {
+	t := m.tubes[f.tube]
+	if t == nil || t.in(f.state) == 0 {
+		return 0, true
+	}
+	before := f.found
+	if f.scan.next == 0 && f.state != Reserved && t.in(f.state) <= limit {
+		m.flushAll(now, t, f)
+		return f.found - before, true
+	}
+	slots := f.scan.next
+	ended = f.scan.pass(&m.slab, limit*slotsPerMove, func(j *Job) bool {
+		if j.tube != t.handle || !f.wants(j) {
+			return true
+		}
+		f.found++
+		m.Remove(now, j)
+		return f.found-before < limit && m.tubes[f.tube] == t
+	})
+	work = f.found - before + int(f.scan.next-slots)/slotsPerMove
+	return work, ended || m.tubes[f.tube] != t
+}
+
+// flushAll removes the jobs from the queues that the flush is about.
+func (m *Machine) flushAll(now Instant, t *Tube, f *Flush) {
+	for _, s := range []State{Ready, Delayed, Buried} {
+		if f.state != Gone && f.state != s {
+			continue
+		}
+		q := t.queue(s)
+		for left := q.len(); left > 0; left-- {
+			f.found++
+			m.Remove(now, q.head(&m.slab))
+		}
+	}
+}
+
+// wants tells whether the flush is about j, which is in its tube.
+func (f *Flush) wants(j *Job) bool {
+	return j.ID <= f.last && (j.state == f.state || f.state == Gone && j.state != Reserved)
+}
+
+// in returns how many jobs of t are in a state; with Gone, in any but Reserved.
+func (t *Tube) in(s State) int {
+	switch s {
+	case Gone:
+		return t.jobs - t.reserved
+	case Reserved:
+		return t.reserved
+	}
+	return t.queue(s).len()
+}
+
+// queue returns the queue of the jobs of t that are ready, delayed or buried.
+func (t *Tube) queue(s State) *queue {
+	switch s {
+	case Ready:
+		return &t.ready
+	case Delayed:
+		return &t.delayed
+	}
+	return &t.buried
+}

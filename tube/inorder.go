@@ -1,0 +1,142 @@
+package tube
+
+import (
+	"container/heap"
+	"slices"
+)
+
+// place is where a job stands in its queue.
+type place struct {
+	rank int64
+	id   uint64
+}
+
+func placeOf(j *Job) place { return place{j.rank, j.ID} }
+
+func (p place) before(q place) bool {
+	if p.rank != q.rank {
+		return p.rank < q.rank
+	}
+	return p.id < q.id
+}
+
+// start is before the place of every job.
+var start = place{rank: -1 << 63}
+
+// next returns the first n jobs of the queue behind a place, in their order. Jobs in the tree
+// are in no order, so those before the place have to be passed over: if more than most jobs
+// of the tree had to be looked at, ok is false.
+func (q *queue) next(s *slab, after place, n, most int) (jobs []*Job, ok bool) {
+	fromTree, ok := q.tree.next(s, after, n, most)
+	if !ok {
+		return nil, false
+	}
+	jobs = append(q.ring.next(s, after, n), fromTree...)
+	if len(fromTree) > 0 {
+		slices.SortFunc(jobs, compareJobs)
+	}
+	return jobs[:min(n, len(jobs))], true
+}
+
+// compareJobs is before for package slices.
+func compareJobs(a, b *Job) int {
+	switch {
+	case a == b:
+		return 0
+	case before(a, b):
+		return -1
+	}
+	return 1
+}
+
+// next returns the first n jobs behind a place, in their order.
+func (r *ring) next(s *slab, after place, n int) (jobs []*Job) {
+	for at := r.find(s, after); at != r.to && len(jobs) < n; at++ {
+		if self := *r.at(at); self != 0 {
+			jobs = append(jobs, s.at(self))
+		}
+	}
+	return jobs
+}
+
+// find returns where in the ring the first job behind a place is; r.to if there is none. It
+// may be a gap in front of that job. It takes O(log n), and the length of the longest row of
+// gaps.
+func (r *ring) find(s *slab, after place) uint32 {
+	low, high := uint32(0), r.to-r.from // counted from r.from, as places wrap
+	for low < high {
+		mid := (low + high) / 2
+		at := mid
+		for at < high && *r.at(r.from + at) == 0 {
+			at++
+		}
+		if at < high && !after.before(placeOf(s.at(*r.at(r.from + at)))) {
+			low = at + 1
+		} else {
+			high = mid
+		}
+	}
+	return r.from + low
+}
+
+// next returns the first n jobs behind a place, in their order. If more than most jobs had to
+// be looked at, ok is false.
+func (t tree) next(s *slab, after place, n, most int) (jobs []*Job, ok bool) {
+	if len(t) == 0 {
+		return nil, true
+	}
+	f := frontier{slab: s, tree: t}
+	passed := []int{0} // nodes that have to be looked at, or are not behind the place
+	for len(passed) > 0 {
+		i := passed[len(passed)-1]
+		passed = passed[:len(passed)-1]
+		if most--; most < 0 {
+			return nil, false
+		}
+		if after.before(placeOf(s.at(t[i]))) {
+			heap.Push(&f, i)
+			continue
+		}
+		first, end := t.children(i)
+		for c := first; c < end; c++ {
+			passed = append(passed, c)
+		}
+	}
+	for len(jobs) < n && f.Len() > 0 {
+		i := heap.Pop(&f).(int)
+		jobs = append(jobs, s.at(t[i]))
+		first, end := t.children(i)
+		for c := first; c < end; c++ {
+			heap.Push(&f, c)
+		}
+	}
+	return jobs, true
+}
+
+// children returns which nodes are the children of node i: from first up to end.
+func (t tree) children(i int) (first, end int) {
+	return min(4*i+1, len(t)), min(4*i+5, len(t))
+}
+
+// frontier is a container/heap of nodes of a tree whose parents come before all nodes in it.
+type frontier struct {
+	slab  *slab
+	tree  tree
+	nodes []int
+}
+
+func (f *frontier) job(i int) *Job     { return f.slab.at(f.tree[f.nodes[i]]) }
+func (f *frontier) Len() int           { return len(f.nodes) }
+func (f *frontier) Less(i, j int) bool { return before(f.job(i), f.job(j)) }
+func (f *frontier) Swap(i, j int)      { f.nodes[i], f.nodes[j] = f.nodes[j], f.nodes[i] }
+
+// Push is for container/heap only.
+func (f *frontier) Push(x any) { f.nodes = append(f.nodes, x.(int)) }
+
+// Pop is for container/heap only.
+func (f *frontier) Pop() any {
+	last := len(f.nodes) - 1
+	i := f.nodes[last]
+	f.nodes = f.nodes[:last]
+	return i
+}

@@ -1,0 +1,130 @@
+package tube
+
+import (
+	"container/heap"
+	"fmt"
+	"slices"
+)
+
+// MaxListed is how many jobs a page of a listing has at most.
+const MaxListed = 1000
+
+// Listing is a page of the jobs of a tube in a state, in the order in which they would come
+// out. It is made in parts, as jobs that are reserved, and some others, are in no order.
+type Listing struct {
+	tube  string
+	state State
+	after place
+	count int  // how many jobs the page may have
+	begun bool // with scan
+	scan  scan
+	found latest // the first count+1 jobs behind after that were passed so far
+}
+
+// NewListing returns the page of up to count jobs that begins behind a cursor; "" is the
+// beginning. Of a cursor that no page had the page is empty.
+func NewListing(tube string, s State, cursor string, count int) *Listing {
+	l := &Listing{tube: tube, state: s, after: start, count: min(count, MaxListed)}
+	if cursor != "" {
+		var end byte
+		if n, _ := fmt.Sscanf(cursor, "%d.%d%c", &l.after.rank, &l.after.id, &end); n != 2 {
+			l.count = 0
+		}
+	}
+	return l
+}
+
+// ListSome makes a part of a page. limit and work are as with FlushSome. When the page has
+// ended it returns its jobs, and the cursor of the next one; "" if there are no more jobs.
+func (m *Machine) ListSome(now Instant, l *Listing, limit int) (jobs []JobStats, cursor string, work int, ended bool) {
+	t := m.tubes[l.tube]
+	if t == nil || l.count == 0 || l.state == Gone {
+		return nil, "", 0, true
+	}
+	if !l.begun {
+		if found, is := m.listAtOnce(t, l, limit); is {
+			jobs, cursor = m.page(now, l, found)
+			return jobs, cursor, len(jobs), true
+		}
+		l.begun, l.scan = true, m.beginScan()
+	}
+	slots := l.scan.next
+	ended = l.scan.pass(&m.slab, limit*slotsPerMove, func(j *Job) bool {
+		if j.tube == t.handle && j.state == l.state {
+			l.note(placeOf(j))
+		}
+		return true
+	})
+	work = int(l.scan.next-slots) / slotsPerMove
+	if ended {
+		slices.SortFunc(l.found, func(a, b place) int {
+			if a.before(b) {
+				return -1
+			}
+			return 1
+		})
+		jobs, cursor = m.page(now, l, l.found)
+	}
+	return jobs, cursor, work + len(jobs), ended
+}
+
+// listAtOnce finds the jobs of a page and one more, unless that might be much work.
+func (m *Machine) listAtOnce(t *Tube, l *Listing, limit int) (found []place, is bool) {
+	if l.state == Reserved {
+		return nil, t.reserved == 0
+	}
+	jobs, is := t.queue(l.state).next(&m.slab, l.after, l.count+1, limit*nodesPerMove)
+	for _, j := range jobs {
+		found = append(found, placeOf(j))
+	}
+	return found, is
+}
+
+// nodesPerMove is how many jobs of a tree can be looked at in the time in which one is moved.
+const nodesPerMove = 8
+
+// note takes a place into the page, if it is behind the cursor and among the first.
+func (l *Listing) note(p place) {
+	switch {
+	case !l.after.before(p):
+	case len(l.found) <= l.count:
+		heap.Push(&l.found, p)
+	case p.before(l.found[0]):
+		l.found[0] = p
+		heap.Fix(&l.found, 0)
+	}
+}
+
+// page returns a page, of which the jobs stood in these places when they were found, and one
+// more if there is one. It leaves out those that are gone from the state meanwhile.
+func (m *Machine) page(now Instant, l *Listing, found []place) (jobs []JobStats, cursor string) {
+	if len(found) > l.count {
+		found = found[:l.count]
+		last := found[l.count-1]
+		cursor = fmt.Sprintf("%d.%d", last.rank, last.id)
+	}
+	jobs = make([]JobStats, 0, len(found))
+	for _, p := range found {
+		if j := m.Find(p.id); j != nil && j.state == l.state && m.tubeOf(j).name == l.tube {
+			jobs = append(jobs, m.jobStats(now, j))
+		}
+	}
+	return jobs, cursor
+}
+
+// latest is a container/heap of places, the last one first.
+type latest []place
+
+func (l latest) Len() int           { return len(l) }
+func (l latest) Less(i, j int) bool { return l[j].before(l[i]) }
+func (l latest) Swap(i, j int)      { l[i], l[j] = l[j], l[i] }
+
+// Push is for container/heap only.
+func (l *latest) Push(x any) { *l = append(*l, x.(place)) }
+
+// Pop is for container/heap only.
+func (l *latest) Pop() any {
+	last := (*l)[len(*l)-1]
+	*l = (*l)[:len(*l)-1]
+	return last
+}

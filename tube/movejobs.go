@@ -1,0 +1,71 @@
+package tube
+
+// FirstJobs returns the first n jobs of a tube in a state, in the order in which they would
+// come out; none if the state is Reserved or Gone.
+func (m *Machine) FirstJobs(tube string, s State, n int) []*Job {
+	t := m.tubes[tube]
+	if t == nil || s == Reserved || s == Gone {
+		return nil
+	}
+	jobs, _ := t.queue(s).next(&m.slab, start, n, 1)
+	return jobs
+}
+
+// CountIn returns how many jobs of a tube are in a state.
+func (m *Machine) CountIn(tube string, s State) int {
+	if t := m.tubes[tube]; t != nil {
+		return t.in(s)
+	}
+	return 0
+}
+
+// MoveTo makes a new job of j in another tube, and removes j. The body of j must be kept here
+// if it has one, and j not be reserved. The new job is in the same state, behind all that are
+// buried there if that is Buried; it keeps the due time and all else, but for two things. Its
+// counters begin at zero, while failures and deliveries go on. It has no key if another job
+// has that in the other tube. The key of j is free at once.
+func (m *Machine) MoveTo(now Instant, j *Job, to string) {
+	p := NewJob{Tube: to, Pri: j.pri, Delay: j.delay, TTR: j.ttr, Body: m.Body(j), Buffer: m.Buffer(j)}
+	if p.Buffer != nil {
+		p.Buffer.Retain()
+	}
+	facts := m.movedFacts(j, to)
+	moved := m.newJob(now, p)
+	moved.created = j.created
+	if facts.Key != "" || !facts.zero() {
+		m.setFacts(moved, facts)
+	}
+	switch j.state {
+	case Ready:
+		m.enqueue(moved, Ready, int64(j.pri))
+	case Delayed:
+		m.enqueue(moved, Delayed, j.rank)
+	case Buried:
+		m.burials++
+		m.enqueue(moved, Buried, m.burials)
+	}
+	m.tellPut(moved, p)
+	m.freeKey(keyName(to, facts.Key))
+	m.removeForgotten(now, j)
+}
+
+// movedFacts returns the facts that j has in another tube.
+func (m *Machine) movedFacts(j *Job, to string) Facts {
+	f := *m.factsOf(j)
+	f.Key, f.Bound = m.keyOf(j), ""
+	if m.ByKey(to, f.Key) != nil {
+		f.Key = ""
+	}
+	f.FailuresBefore -= j.counters.Failures()
+	f.DeliveriesBefore -= j.counters.Deliveries()
+	return f
+}
+
+// removeForgotten is Remove, except that the key of j is free at once.
+func (m *Machine) removeForgotten(now Instant, j *Job) {
+	if name := m.facts[j.self].name; j.hasFacts && name != "" {
+		delete(m.keys, name)
+		m.facts[j.self] = facts{more: m.facts[j.self].more}
+	}
+	m.Remove(now, j)
+}
