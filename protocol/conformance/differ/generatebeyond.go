@@ -42,8 +42,6 @@ func (g *generator) lineBeyond(id int) string {
 		return "set-priority " + g.job(id, false) + " " + g.pri()
 	case n < 87:
 		return "reschedule " + g.job(id, false) + " " + g.duration()
-	case n < 98 && noTidy:
-		return "list-policies"
 	case n < 89:
 		return "flush-tube " + g.tube() + pick(g, "", " ready", " delayed", " buried", " reserved")
 	case n < 92:
@@ -184,4 +182,3 @@ func (g *generator) listJobs() string {
 		return "list-jobs " + g.tube() + " " + state + " " + pick(g, "1", "2", "5", "1000")
 	}
 }
-const noTidy = true
