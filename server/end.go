@@ -29,7 +29,7 @@ func (s *session) end(cause error) {
 
 // maxParting is how many tubes a connection stops watching at once, so that one
 // that watches very many does not hold up all others when it ends.
-const maxParting = 500
+const maxParting = 250
 
 // part goes on with the end: up to n tubes are not watched any more.
 func (s *session) part(n int) {

@@ -25,8 +25,8 @@ const fuzzJobSize = 32
 
 // FuzzConnection sends any bytes, cut into packets as cuts says, to a session.
 // Afterwards there is a reply for every command up to the first quit, the
-// session has ended, nothing is reserved or attended to, and no body is in use but
-// those of jobs.
+// session has ended, nothing is reserved but by leases, nothing attended to, and no body
+// is in use but those of jobs.
 func FuzzConnection(f *testing.F) {
 	for _, seed := range []string{
 		"put 1 0 60 1\r\nx\r\nreserve\r\ndelete 1\r\n",
@@ -36,6 +36,11 @@ func FuzzConnection(f *testing.F) {
 		"put 0 0 60 1\r\nx\r\nreserve\r\nbury 1 0\r\npeek-buried\r\nkick-job 1\r\nreserve-job 1\r\ntouch 1\r\nrelease 1 0 1\r\npeek-delayed\r\nquit\r\nstats\r\n",
 		"put 0 0 60 1\r\nx\r\nput 0 0 60 1\r\nx\r\nreserve-batch 3\r\ndelete-batch 1 2 3\r\nreserve-batch 2 1\r\ndrain\r\nundrain\r\ncapabilities\r\n",
 		"reserve\r\nreserve\r\nput 0 0 60 1\r\nx\r\n",
+		"put 1 0 60 1 key:k retry:1s max:1 dead:d\r\nx\r\nreserve\r\nrelease 1 0 0\r\nfind d k\r\nstats-job 2\r\ndelete-key d k\r\n",
+		"put 1 0 9 1 key:k key-ttl:1\r\nx\r\nput 1 0 9 1 key:k on-duplicate:replace\r\ny\r\nput 0 0 9 3 key:\r\nabc\r\ndelete 2\r\nput 1 0 9 1 key:k\r\nz\r\n",
+		"set-policy t max:1 quota-jobs:1\r\nuse t\r\nput 0 0 9 1\r\nx\r\nput 0 0 9 1\r\nx\r\nget-policy t\r\nlist-policies\r\nset-policy t\r\n",
+		"put 0 0 9 1\r\nx\r\nreserve-lease 1\r\ntouch-lease 1 00000946684800000000\r\ndelete-lease 1 x\r\nreserve-lease 0\r\n",
+		"put 0 0 9 1\r\nx\r\nlist-jobs default ready 1\r\nmove-jobs default ready t 5\r\nflush-tube t\r\nflush-tube default reserved\r\n",
 		"pause-tube default 1\r\nlist-tubes\r\npeek 1\r\nput 0 0 4294967295 4294967295\r\nx",
 	} {
 		f.Add([]byte(seed), []byte{1, 5, 200})
@@ -64,8 +69,9 @@ func fuzzConnection(t *testing.T, data, cuts []byte) {
 	}
 	ops := []storage.Op{{Kind: storage.Stats}, {Kind: storage.TubeStats, Tube: "default"}}
 	storage.DoWait(store, ops)
-	if n := ops[0].Answer.Stats.Reserved; n != 0 {
-		t.Errorf("%d jobs are still reserved", n)
+	leases := bytes.Count(replies.out.Bytes(), []byte("LEASED "))
+	if n := ops[0].Answer.Stats.Reserved; n > uint64(leases) {
+		t.Errorf("%d jobs are still reserved, %d were leased", n, leases)
 	}
 	if st := ops[1].Answer.TubeStats; st.Using != 0 || st.Watching != 0 || q.Waiters() != 0 {
 		t.Errorf("somebody is still there: %+v, %d waiting", st, q.Waiters())
@@ -84,8 +90,8 @@ func fuzzConnection(t *testing.T, data, cuts []byte) {
 	store.Close()
 }
 
-// inStore is how many jobs there are, none of which is reserved.
-func inStore(f *storage.Figures) int { return int(f.Ready + f.Delayed + f.Buried) }
+// inStore is how many jobs there are.
+func inStore(f *storage.Figures) int { return int(f.Ready + f.Reserved + f.Delayed + f.Buried) }
 
 // packets is a connection whose client has sent in, in packets of the sizes in
 // cuts over and over, and ended.
@@ -161,7 +167,7 @@ func countReplies(t *testing.T, text []byte) (n int) {
 // announced is the size of the body or page that comes after a reply's line.
 func announced(line []byte) (size int, has bool) {
 	words := bytes.Fields(line)
-	if word := string(words[0]); word != "OK" && word != "RESERVED" && word != "FOUND" {
+	if word := string(words[0]); word != "OK" && word != "RESERVED" && word != "FOUND" && word != "LEASED" {
 		return 0, false
 	}
 	for _, digit := range words[len(words)-1] {

@@ -52,11 +52,11 @@ func (m *Machine) unpark(j *Job, move Move) {
 }
 
 // sendIfBound sends j to its dead-letter tube, if it is on its way there. If its body is not
-// kept here it waits for SendBound.
+// kept here, or others wait already, it waits for SendBound: jobs are sent in their order.
 func (m *Machine) sendIfBound(now Instant, j *Job) {
 	switch {
 	case m.factsOf(j).Bound == "":
-	case j.size > 0 && m.Body(j) == nil:
+	case len(m.bound) > 0, j.size > 0 && m.Body(j) == nil:
 		m.bound = append(m.bound, j.ID)
 	default:
 		m.send(now, j, m.Body(j), m.Buffer(j))
@@ -98,8 +98,8 @@ func (m *Machine) StopBound(id uint64) {
 	}
 }
 
-// AgainBound has NextBound return job id again.
-func (m *Machine) AgainBound(id uint64) { m.bound = append(m.bound, id) }
+// AgainBound has NextBound return jobs again, before the others.
+func (m *Machine) AgainBound(ids ...uint64) { m.bound = slices.Concat(ids, m.bound) }
 
 // boundJob returns job id if it is on its way to a dead-letter tube, else nil.
 func (m *Machine) boundJob(id uint64) *Job {

@@ -108,5 +108,5 @@ func (f *Facts) zero() bool {
 
 // rulesOf returns the rules that hold for j: its own, and for the rest those of its tube.
 func (m *Machine) rulesOf(j *Job) Rules {
-	return m.factsOf(j).Rules.over(m.policies[m.tubeOf(j).name])
+	return m.factsOf(j).Rules.Over(m.policies[m.tubeOf(j).name])
 }

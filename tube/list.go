@@ -106,7 +106,9 @@ func (m *Machine) page(now Instant, l *Listing, found []place) (jobs []JobStats,
 	jobs = make([]JobStats, 0, len(found))
 	for _, p := range found {
 		if j := m.Find(p.id); j != nil && j.state == l.state && m.tubeOf(j).name == l.tube {
-			jobs = append(jobs, m.jobStats(now, j))
+			its := m.jobStats(now, j)
+			its.Size = int(j.size)
+			jobs = append(jobs, its)
 		}
 	}
 	return jobs, cursor

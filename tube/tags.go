@@ -39,8 +39,8 @@ type Rules struct {
 	HasKeyTTL bool
 }
 
-// over returns r, with what it does not say from other, which may be nil.
-func (r Rules) over(other *Policy) Rules {
+// Over returns r, with what it does not say from other, which may be nil.
+func (r Rules) Over(other *Policy) Rules {
 	if other == nil {
 		return r
 	}

@@ -32,7 +32,7 @@ func (q *Queue) Put(ctx context.Context, j NewJob) (id uint64, err error) {
 // error, the holder has no job from this call.
 func (q *Queue) ReserveJob(ctx context.Context, holder tube.Holder, id uint64) (Job, error) {
 	a, err := q.one(ctx, storage.Op{Kind: storage.Move, Move: tube.ReserveJob, Holder: holder, ID: id})
-	return Job{a.ID, a.Body}, err
+	return jobIn(&a), err
 }
 
 // Delete deletes a job.
@@ -75,14 +75,14 @@ func (q *Queue) Kick(ctx context.Context, tube string, bound uint32) (int, error
 // Peek returns a job, whatever its state.
 func (q *Queue) Peek(ctx context.Context, id uint64) (Job, error) {
 	a, err := q.one(ctx, storage.Op{Kind: storage.Peek, ID: id})
-	return Job{a.ID, a.Body}, err
+	return jobIn(&a), err
 }
 
 // PeekHead returns the first job of a tube that is in this state, which must be
 // ready, delayed or buried.
 func (q *Queue) PeekHead(ctx context.Context, name string, state tube.State) (Job, error) {
 	a, err := q.one(ctx, storage.Op{Kind: storage.PeekHead, Tube: name, State: state})
-	return Job{a.ID, a.Body}, err
+	return jobIn(&a), err
 }
 
 // Pause stops reserves from a tube for that many seconds; 0 lets them go on.

@@ -14,6 +14,18 @@ import (
 type Job struct {
 	ID   uint64
 	Body []byte // must not be changed
+
+	// Lease is the token of a job that was reserved for tube.LeaseHolder; else 0.
+	Lease uint64
+}
+
+// jobIn returns the job of an answer.
+func jobIn(a *storage.Answer) Job {
+	j := Job{ID: a.ID, Body: a.Body}
+	if a.Rare != nil {
+		j.Lease = a.Rare.Lease
+	}
+	return j
 }
 
 // Reserve takes the next job of the tubes for the holder, and waits up to wait for
@@ -31,7 +43,7 @@ func (q *Queue) Reserve(ctx context.Context, holder tube.Holder, tubes []string,
 	answer, err := q.one(ctx, take)
 	switch {
 	case err == nil:
-		return Job{answer.ID, answer.Body}, nil
+		return jobIn(&answer), nil
 	case !errors.Is(err, ErrNotFound):
 		return Job{}, err
 	case answer.Soon <= 0:
@@ -45,7 +57,7 @@ func (q *Queue) Reserve(ctx context.Context, holder tube.Holder, tubes []string,
 	case err != nil:
 		return Job{}, err
 	case !answer.NotFound:
-		return Job{answer.ID, answer.Body}, nil
+		return jobIn(&answer), nil
 	case soon <= wait:
 		return Job{}, ErrDeadlineSoon
 	}

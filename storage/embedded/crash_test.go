@@ -192,7 +192,7 @@ func (c *crasher) engine() *storetest.Engine {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return s
+		return atOnce{s}
 	}
 	e.Crash = func(s storage.Store) {
 		c.mu.Lock()

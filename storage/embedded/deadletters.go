@@ -81,7 +81,7 @@ func (e *Engine) toSend(ids []uint64) (now, lacking []uint64) {
 	for i, id := range ids {
 		if j := e.machine.Find(id); j != nil && e.onDiskOnly(j) {
 			if bytes += j.Size(); bytes > maxWantedBytes && i > 0 {
-				e.sendLater(ids[i:])
+				e.machine.AgainBound(ids[i:]...)
 				return ids[:i], lacking
 			}
 			lacking = append(lacking, id)
@@ -90,43 +90,32 @@ func (e *Engine) toSend(ids []uint64) (now, lacking []uint64) {
 	return ids, lacking
 }
 
-// sendLater has the sender see to jobs again. The lock is held.
-func (e *Engine) sendLater(ids []uint64) {
-	for _, id := range ids {
-		e.machine.AgainBound(id)
-	}
-}
-
-// sendThese sends jobs, with the bodies that were read. The lock is held.
+// sendThese sends jobs, with the bodies that were read. One whose body cannot be read stays
+// buried; but if it is the disk that fails, and not the body, all are tried again later. The
+// lock is held.
 func (e *Engine) sendThese(now tube.Instant, ids []uint64, bodies []loadedBody) {
 	read := make(map[uint64]loadedBody, len(bodies))
 	for _, b := range bodies {
 		read[b.id] = b
 	}
-	for _, id := range ids {
+	for i, id := range ids {
 		b, wasRead := read[id]
 		j := e.machine.Find(id)
 		switch {
 		case j == nil:
+		case b.err != nil && !e.journal.bodyReads.failed(b.err):
+			e.journal.bodyReads.report("jobs cannot be sent to dead-letter tubes yet: bodies cannot be read from the journal", id, b.err)
+			e.machine.AgainBound(ids[i:]...)
+			e.sendAt = now + sendAgain
+			return
 		case b.err != nil:
-			e.cannotSend(now, id, b.err)
+			e.machine.StopBound(id)
+			e.journal.bodyReads.report("a job stays buried and is not sent to its dead-letter tube: its body cannot be read from the journal", id, b.err)
 		case !wasRead && e.onDiskOnly(j): // its body was in memory a moment ago
-			e.machine.AgainBound(id)
+			e.machine.AgainBound(ids[i:]...)
+			return
 		default:
 			e.machine.SendBound(now, id, b.body)
 		}
 	}
-}
-
-// cannotSend has a job stay buried, because its body cannot be read. If it is the disk that
-// fails, and not the body, it is tried again later. The lock is held.
-func (e *Engine) cannotSend(now tube.Instant, id uint64, err error) {
-	if !e.journal.bodyReads.failed(err) {
-		e.journal.bodyReads.report("a job cannot be sent to its dead-letter tube yet: its body cannot be read from the journal", id, err)
-		e.machine.AgainBound(id)
-		e.sendAt = now + sendAgain
-		return
-	}
-	e.machine.StopBound(id)
-	e.journal.bodyReads.report("a job stays buried and is not sent to its dead-letter tube: its body cannot be read from the journal", id, err)
 }

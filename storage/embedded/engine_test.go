@@ -62,7 +62,7 @@ func (d *disk) open(t testing.TB) storage.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return e
+	return atOnce{e}
 }
 
 // cutPower ends an engine, and leaves what was synced.

@@ -277,3 +277,34 @@ func TestOthersBesideWideTakes(t *testing.T) {
 		})
 	}
 }
+
+// TestOthersWithinAWideTake: who puts a job while a connection looks in so many tubes
+// that it takes many calls waits for a few of these only.
+func TestOthersWithinAWideTake(t *testing.T) {
+	const places = 20
+	proxy := redistest.NewProxy(t, redistest.Start(t))
+	s := openWith(t, Options{URL: proxy.URL(), Timeout: patient})
+	var calls atomic.Int64
+	third, waits := make(chan bool), make(chan bool)
+	proxy.Judge(func(piece []byte) redistest.Fate {
+		if bytes.Contains(piece, []byte("\r\nbest\r\n")) && calls.Add(1) == 3 {
+			close(third)
+			<-waits
+		}
+		return redistest.Pass
+	}, nil)
+	taken := make(chan bool)
+	go func() {
+		do(s, takeOf(1, names(places*maxTubes)...))
+		close(taken)
+	}()
+	<-third
+	answered := make(chan bool)
+	s.Do(&storage.Batch{Ops: []storage.Op{put("")}, Done: func() { close(answered) }})
+	close(waits)
+	<-answered
+	at := calls.Load()
+	if <-taken; calls.Load() != places || at > places/2 {
+		t.Errorf("the put was answered after %d of %d calls", at, calls.Load())
+	}
+}

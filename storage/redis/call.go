@@ -182,7 +182,7 @@ func (c *call) addRecord(op *storage.Op) {
 	size := len(head) + len(op.Body)
 	c.most = max(c.most, size)
 	if size >= c.largeFrom {
-		c.stage(head, op.Body)
+		c.stage(stagedRecord{head: head, body: op.Body})
 		return
 	}
 	c.text = append(c.text, op.Body...)

@@ -50,13 +50,15 @@ func (c *call) rewind(r *reply) {
 
 // job is what is to be known of a job that was taken.
 type job struct {
-	body []byte
-	tube string
-	ttr  time.Duration
+	body     []byte
+	tube     string
+	pri      uint32 // not of one from the body cache
+	ttr      time.Duration
+	hasFacts bool
 }
 
 func (r record) job() job {
-	return job{r.body(), r.tube(), time.Duration(r.ttr()) * time.Second}
+	return job{r.body(), r.tube(), r.pri(), time.Duration(r.ttr()) * time.Second, r.hasFacts()}
 }
 
 // nextTaken returns the next job that was taken or looked at; 0 if it has no record any
@@ -92,7 +94,7 @@ func (p *partition) nextTaken(r *reply) (id uint64, its job) {
 		return 0, job{}
 	}
 	rec := record(text)
-	if !rec.valid() {
+	if !rec.whole() {
 		r.err = errReply
 		return 0, job{}
 	}
@@ -127,20 +129,28 @@ func (r *reply) nextID() uint64 {
 	return r.last
 }
 
-// numberPuts numbers the jobs of a sequence of puts.
-func (p *partition) numberPuts(r *reply, ops []*storage.Op) {
+// numberPuts numbers the jobs of a sequence of puts. It returns whether none was refused.
+func (p *partition) numberPuts(r *reply, ops []*storage.Op) (all bool) {
+	all = true
 	for _, op := range ops {
+		if r.puts++; r.refused[r.puts] {
+			op.Answer.Err, all = storage.ErrNoSpace, false
+			continue
+		}
 		op.Answer.ID = r.id*uint64(p.of) + uint64(p.number)
 		r.id++
 	}
-	p.ids.order.saw(r.id - 1)
+	if r.id > 0 { // else no job at all was put
+		p.ids.order.saw(r.id - 1)
+	}
+	return all
 }
 
 // readPuts reads a sequence of puts. The bodies of large jobs that are ready are cached.
 func (p *partition) readPuts(r *reply, ops []*storage.Op) {
 	p.numberPuts(r, ops)
 	for i, op := range ops {
-		if len(op.Body) >= p.options.largeFrom && op.Delay == 0 && p.bodies.room() {
+		if op.Answer.Err == nil && len(op.Body) >= p.options.largeFrom && op.Delay == 0 && p.bodies.room() {
 			p.bodies.keep(ops[i:i+1], r.sent)
 		}
 	}
@@ -148,8 +158,9 @@ func (p *partition) readPuts(r *reply, ops []*storage.Op) {
 
 // readOwnRange is readPuts for a range whose bodies are to be cached.
 func (p *partition) readOwnRange(r *reply, ops []*storage.Op) {
-	p.numberPuts(r, ops)
-	p.bodies.keep(ops, r.sent)
+	if p.numberPuts(r, ops) {
+		p.bodies.keep(ops, r.sent)
+	}
 }
 
 // readTakes reads a sequence of takes, of which the first have got a job. The others
@@ -191,7 +202,8 @@ func (p *partition) take(r *reply, op *storage.Op, id uint64, its job, in *lease
 		return
 	}
 	op.Answer.ID, op.Answer.Body = id, its.body
-	p.holdings.hold(op.Holder, id, nameFor(op, its.tube), its.ttr, r.sent, in)
+	its.tube = nameFor(op, its.tube)
+	p.holdings.hold(op.Holder, id, its, r.sent, in)
 }
 
 // nameFor returns the name of the tube of a job that op has taken; mostly one
@@ -228,6 +240,9 @@ func (p *partition) readMove(r *reply, ops []*storage.Op) {
 	switch r.verdict(op) {
 	case refused:
 		op.Answer.NotFound = true
+		if finishes(op.Move) && p.holdings.has(op.Holder, op.ID, 0) != nil {
+			p.holdings.drop(op.ID) // somebody has removed it by its key
+		}
 		return
 	case cutOff:
 		return
@@ -265,19 +280,26 @@ func (p *partition) readFound(r *reply, ops []*storage.Op) { ops[0].Answer.NotFo
 
 func (p *partition) readJobStats(r *reply, ops []*storage.Op) {
 	a := &ops[0].Answer
-	if a.NotFound = !r.found(); a.NotFound {
-		return
+	if a.NotFound = !r.found(); !a.NotFound {
+		a.Job = r.jobStats(ops[0].ID)
 	}
-	s := &tube.JobStats{ID: ops[0].ID, State: stateOf(r.text()), Age: r.ms(), TimeLeft: r.ms()}
+}
+
+// jobStats reads what the script says of a job; nil if that is not as expected.
+func (r *reply) jobStats(id uint64) *tube.JobStats {
+	s := &tube.JobStats{ID: id, State: stateOf(r.text()), Age: r.ms(), TimeLeft: r.ms()}
 	rec := r.record()
 	if r.err != nil {
-		return
+		return nil
 	}
 	s.Tube, s.Pri, s.Delay, s.TTR, s.Counters = rec.tube(), rec.pri(), rec.delay(), rec.ttr(), rec.counters()
 	if s.State == tube.Reserved {
 		s.Counters[tube.Reserves]++ // the record has it when it is over
 	}
-	a.Job = s
+	if rec.hasFacts() {
+		r.addFacts(s)
+	}
+	return s
 }
 
 // readTubeStats reads what Redis knows of a tube; using and watching are how many
@@ -394,7 +416,8 @@ func (p *partition) readReclaimed(inst string) func(*reply) {
 }
 
 // readTick reads how late the latest thing was that a tick has done, whether
-// another instance has to do something that is due, and which jobs have expired.
+// another instance has to do something that is due, which jobs have expired, and whether
+// dead letters wait to be sent.
 func (p *partition) readTick(r *reply) {
 	p.tardiness.note(r.ms())
 	p.upkeep.elsewhere.Store(r.found())
@@ -402,6 +425,9 @@ func (p *partition) readTick(r *reply) {
 		p.holdings.drop(r.key())
 	}
 	p.upkeep.nothingDue()
+	if r.int64() > 0 {
+		p.letters.begin(p)
+	}
 }
 
 // read reads what is the best ready job of a place.

@@ -106,7 +106,7 @@ func loadOf(op *storage.Op) int {
 // bringsBody returns whether the answer to an operation may have a body.
 func bringsBody(op *storage.Op) bool {
 	switch op.Kind {
-	case storage.Take, storage.Peek, storage.PeekHead:
+	case storage.Take, storage.Peek, storage.PeekHead, storage.PeekKey:
 		return true
 	}
 	return op.Kind == storage.Move && op.Move == tube.ReserveJob
@@ -121,7 +121,7 @@ func (p *partition) isLong(op *storage.Op) bool {
 		return op.Bound > maxMoves
 	case storage.Leave:
 		return p.holdings.count(op.Holder) > maxMoves
-	case storage.Tubes:
+	case storage.Tubes, storage.FindKey:
 		return true
 	}
 	return false
@@ -155,9 +155,9 @@ func (p *partition) sequenceFor(c *call, ops []storage.Op) *sequence {
 
 func (p *partition) sequenceOf(c *call, op *storage.Op) *sequence {
 	switch {
-	case op.Kind == storage.Put:
+	case isPlainPut(op):
 		return &c.put
-	case op.Kind == storage.Take:
+	case op.Kind == storage.Take && op.Holder != tube.LeaseHolder:
 		return &c.taken
 	case p.deletesHeld(c, op):
 		return &c.gone
@@ -175,9 +175,14 @@ func (c *call) addTo(its *sequence, ops []storage.Op) {
 	}
 }
 
-// deletesHeld returns whether op deletes a job that its connection is sure to hold.
+// deletesHeld returns whether op deletes a job without facts that its connection is sure to
+// hold.
 func (p *partition) deletesHeld(c *call, op *storage.Op) bool {
-	return op.Kind == storage.Move && op.Move == tube.Delete && p.holdings.has(op.Holder, op.ID, c.number) != nil
+	if op.Kind != storage.Move || op.Move != tube.Delete {
+		return false
+	}
+	its := p.holdings.has(op.Holder, op.ID, c.number)
+	return its != nil && !its.hasFacts
 }
 
 // seal ends the call with what units had put into its sequences.
@@ -202,8 +207,10 @@ func (p *partition) encodeOps(c *call, ops []*storage.Op, u *unit) {
 		op, n := ops[0], 1
 		switch {
 		case c.refuses(op):
-		case op.Kind == storage.Put:
+		case isPlainPut(op):
 			n = p.encodePuts(c, ops)
+		case op.Kind == storage.Take && op.Holder == tube.LeaseHolder:
+			encodeTakeLease(c, op, nil)
 		case op.Kind == storage.Take && len(op.Tubes) == 1:
 			n = encodeTakes(c, ops)
 		case op.Kind == storage.Take:
@@ -226,6 +233,9 @@ func alike(ops []*storage.Op, like func(*storage.Op) bool) int {
 	return n
 }
 
+// isPlainPut returns whether op puts a job without tags.
+func isPlainPut(op *storage.Op) bool { return op.Kind == storage.Put && op.Rare == nil }
+
 // encodePuts appends the first of some puts, to one tube, and returns how many.
 func (p *partition) encodePuts(c *call, ops []*storage.Op) int {
 	n, same := putsTogether(ops)
@@ -238,9 +248,17 @@ func (p *partition) encodePuts(c *call, ops []*storage.Op) int {
 	return n
 }
 
+// sizeOf is how many bytes the bodies of puts have.
+func sizeOf(puts []*storage.Op) (bytes int) {
+	for _, op := range puts {
+		bytes += len(op.Body)
+	}
+	return bytes
+}
+
 func (p *partition) encodeDelayedPuts(c *call, ops []*storage.Op) {
 	first := ops[0]
-	c.words("put-delayed", &first.Tube, boolArg(p.attendance.known(first.Tube)), &first.Delay, len(ops))
+	c.words("put-delayed", &first.Tube, boolArg(p.attendance.known(first.Tube)), &first.Delay, sizeOf(ops), len(ops))
 	for _, op := range ops {
 		c.addRecord(op)
 	}
@@ -256,7 +274,7 @@ func (p *partition) encodeReadyPuts(c *call, ops []*storage.Op, same bool) {
 			urgent++
 		}
 	}
-	c.words("put", &first.Tube, boolArg(p.attendance.known(first.Tube)), len(ops), urgent)
+	c.words("put", &first.Tube, boolArg(p.attendance.known(first.Tube)), len(ops), urgent, sizeOf(ops))
 	if !same {
 		c.words("", "")
 		for _, op := range ops {
@@ -285,7 +303,7 @@ func putsTogether(ops []*storage.Op) (n int, same bool) {
 	first := ops[0]
 	streak := 0 // of how many the last ones have the same priority and TTR
 	n = alike(ops, func(op *storage.Op) bool {
-		return op.Kind == storage.Put && op.Delay == first.Delay && op.Tube == first.Tube
+		return isPlainPut(op) && op.Delay == first.Delay && op.Tube == first.Tube
 	})
 	if first.Delay > 0 {
 		return n, false
@@ -309,7 +327,7 @@ func putsTogether(ops []*storage.Op) (n int, same bool) {
 func encodeTakes(c *call, ops []*storage.Op) int {
 	first, wait := ops[0], false
 	n := alike(ops, func(op *storage.Op) bool {
-		return op.Kind == storage.Take && len(op.Tubes) == 1 && op.Tubes[0] == first.Tubes[0]
+		return op.Kind == storage.Take && op.Holder != tube.LeaseHolder && len(op.Tubes) == 1 && op.Tubes[0] == first.Tubes[0]
 	})
 	for _, op := range ops[:n] {
 		wait = wait || op.Wait
@@ -328,6 +346,10 @@ func encodeTakeAny(c *call, op *storage.Op) {
 
 // encodeTakeBefore appends a take of a job that comes before another one.
 func encodeTakeBefore(c *call, op *storage.Op, other *head) {
+	if op.Holder == tube.LeaseHolder {
+		encodeTakeLease(c, op, other)
+		return
+	}
 	c.words("take-before", other.pri)
 	c.addID(other.id)
 	c.words(len(op.Tubes))
@@ -340,18 +362,20 @@ func encodeTakeBefore(c *call, op *storage.Op, other *head) {
 func (p *partition) encodeGone(c *call, ops []*storage.Op) int {
 	first := p.holdings.has(ops[0].Holder, ops[0].ID, c.number)
 	first.spent = c.number
+	size := first.size
 	n := alike(ops, func(op *storage.Op) bool {
 		if op.Kind != storage.Move || op.Move != tube.Delete {
 			return false
 		}
 		its := p.holdings.has(op.Holder, op.ID, c.number)
-		if its == nil || its.tube != first.tube || its.inSet() != first.inSet() {
+		if its == nil || its.hasFacts || its.tube != first.tube || its.inSet() != first.inSet() {
 			return false
 		}
 		its.spent = c.number
+		size += its.size
 		return true
 	})
-	c.words("gone", first.tube, boolArg(p.attendance.known(first.tube)), boolArg(first.inSet()), n)
+	c.words("gone", first.tube, boolArg(p.attendance.known(first.tube)), boolArg(first.inSet()), size, n)
 	for _, op := range ops[:n] {
 		c.addID(op.ID)
 	}

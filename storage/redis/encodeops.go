@@ -13,6 +13,10 @@ func (p *partition) encodeOp(c *call, u *unit, op *storage.Op) {
 	switch op.Kind {
 	case storage.Move:
 		p.encodeMove(c, op)
+	case storage.Put:
+		p.encodeTaggedPut(c, op)
+	case storage.PeekKey, storage.DeleteKey, storage.FindKey, storage.SetPolicy, storage.GetPolicy, storage.Policies:
+		encodeTagged(c, u, op)
 	case storage.Attend:
 		p.encodeAttend(c, u, op)
 	case storage.Kick:
@@ -60,6 +64,10 @@ func (p *partition) encodeOp(c *call, u *unit, op *storage.Op) {
 // encodeMove appends a move of one job, of which Redis is told whether the connection
 // holds it.
 func (p *partition) encodeMove(c *call, op *storage.Op) {
+	if op.Holder == tube.LeaseHolder {
+		encodeMoveLeased(c, op)
+		return
+	}
 	if finishes(op.Move) && p.holdings.lost(op.Holder, op.ID) {
 		op.Answer.NotFound = true
 		return
@@ -124,10 +132,6 @@ func (p *partition) encodeLeave(c *call, u *unit, op *storage.Op) {
 
 // encodeTubes asks for the next part of the list of tubes.
 func encodeTubes(c *call, u *unit, op *storage.Op) {
-	from := u.listing.from
-	if from == 0 {
-		from = -1
-	}
-	c.words("tubes", from, maxTubes)
+	c.words("tubes", u.listing.next(), maxTubes)
 	c.expect(readTubes(u), op)
 }

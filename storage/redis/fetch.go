@@ -51,7 +51,7 @@ func (p *partition) fetch(node *goredis.Client, r *reply) error {
 			return errReply
 		}
 		id := ids[its.place]
-		if cached, is := p.bodies.take(id); is {
+		if cached, is := p.bodies.take(id); is && !r.begins(its).hasFacts() {
 			r.records[its.place] = cached
 			continue
 		}
@@ -59,6 +59,15 @@ func (p *partition) fetch(node *goredis.Client, r *reply) error {
 		commands = append(commands, []any{"get", p.prefix + string(appendID(nil, id))})
 	}
 	return p.get(node, r, missing, commands)
+}
+
+// begins returns the begin of a large record.
+func (r *reply) begins(its large) record {
+	text, _ := r.records[its.place].(string)
+	if text == "" {
+		return " " // there is none
+	}
+	return record(text)
 }
 
 // get sends these GETs, and completes the records that they are about. One that is not

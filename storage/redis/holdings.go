@@ -47,6 +47,9 @@ type holding struct {
 	tube   string
 	spent  uint64    // number of the last call in which the holder gives it up
 	set    *leaseSet // in which Redis has it; nil if by itself
+
+	size     int  // of its body, bytes
+	hasFacts bool // see facts.go
 }
 
 // reservation names one that this instance has: a job may be reserved again and again.
@@ -147,8 +150,8 @@ func (hs *holdings) forfeit() {
 	hs.clear()
 }
 
-// hold notes that h has got job id of a tube, in a lease set unless that is nil.
-func (hs *holdings) hold(h tube.Holder, id uint64, name string, ttr time.Duration, now time.Time, in *leaseSet) {
+// hold notes that h has got a job by that id, in a lease set unless that is nil.
+func (hs *holdings) hold(h tube.Holder, id uint64, of job, now time.Time, in *leaseSet) {
 	hs.lock()
 	defer hs.unlock()
 	hs.remove(id) // it was released or buried, or has expired, in this very batch
@@ -159,7 +162,10 @@ func (hs *holdings) hold(h tube.Holder, id uint64, name string, ttr time.Duratio
 	}
 	job := hs.newHolding()
 	hs.begun++
-	*job = holding{reservation: reservation{id, hs.begun}, holder: h, until: now.Add(ttr), ttr: ttr, tube: name, set: in}
+	*job = holding{
+		reservation: reservation{id, hs.begun}, holder: h, until: now.Add(of.ttr), ttr: of.ttr, tube: of.tube, set: in,
+		size: len(of.body), hasFacts: of.hasFacts,
+	}
 	hs.jobs[id] = job
 	heap.Push(its, job)
 	if lost := hs.forfeited[h]; lost != nil {

@@ -18,6 +18,9 @@ var luaData = map[string]func() string{
 	"data: record":   luaRecord,
 	"data: rules":    luaRules,
 	"data: verdicts": luaVerdicts,
+	"data: facts":    luaFacts,
+	"data: after":    luaAfter,
+	"data: places":   luaPlaces,
 	"data: silence":  luaSilence,
 }
 
@@ -49,8 +52,8 @@ func luaTerms() string {
 // luaRecord is the layout of a record:
 //
 //   - NAME_AT is where the name of the tube begins.
-//   - LETTER says by the word of a state which letter is in the record, and STATE the
-//     reverse.
+//   - LETTER says by the word of a state which letter is in the record of a job without
+//     facts, and STATE the reverse, also for jobs with facts.
 //   - read_header(raw) returns a table of the fields of a record, and of its tube;
 //     pack_header(j) returns the bytes of the fields.
 func luaRecord() string {
@@ -58,7 +61,7 @@ func luaRecord() string {
 	for _, st := range []tube.State{tube.Ready, tube.Reserved, tube.Delayed, tube.Buried} {
 		fmt.Fprintf(&letter, "%s = '%c', ", stateWord(st), recordLetter(st))
 		if st != tube.Reserved { // which a record does not know
-			fmt.Fprintf(&state, "%c = '%s', ", recordLetter(st), stateWord(st))
+			fmt.Fprintf(&state, "%[1]c = '%[3]s', %[2]c = '%[3]s', ", recordLetter(st), recordLetter(st)+smallLetter, stateWord(st))
 		}
 	}
 	format := ">"
@@ -82,15 +85,19 @@ func luaRecord() string {
 //     no such arrow.
 //   - ARROW_HELD says whether it is only for the holder of the job.
 //   - ARROW_COUNTS says which counter of the job grows.
+//   - ARROW_ENDS says how it ends a reservation: see luaAfter.
 //   - ARROW_SETS_PRI and ARROW_SETS_DELAY say which terms the job takes over.
 //   - KICK_ORDER is where a kick looks for jobs.
 func luaRules() string {
-	var to, held, counts, pri, delay, kick strings.Builder
+	var to, held, counts, ends, pri, delay, kick strings.Builder
 	for _, a := range tube.Arrows() {
 		name := fmt.Sprintf("['%s %s'] = ", a.Move, stateWord(a.From))
 		fmt.Fprintf(&to, "%s'%s', ", name, stateWord(a.To))
 		if a.Counts != tube.NoCounter {
 			fmt.Fprintf(&counts, "%s'%s', ", name, a.Counts)
+		}
+		if a.Ends != tube.NoOutcome {
+			fmt.Fprintf(&ends, "%s%d, ", name, a.Ends)
 		}
 		for column, is := range map[*strings.Builder]bool{
 			&held: a.Held, &pri: a.Sets != tube.SetsNothing, &delay: a.Sets == tube.SetsPriAndDelay,
@@ -103,9 +110,9 @@ func luaRules() string {
 	for _, state := range tube.KickOrder() {
 		fmt.Fprintf(&kick, "'%s', ", stateWord(state))
 	}
-	return fmt.Sprintf("local ARROW_TO = { %s}\nlocal ARROW_HELD = { %s}\nlocal ARROW_COUNTS = { %s}\n"+
+	return fmt.Sprintf("local ARROW_TO = { %s}\nlocal ARROW_HELD = { %s}\nlocal ARROW_COUNTS = { %s}\nlocal ARROW_ENDS = { %s}\n"+
 		"local ARROW_SETS_PRI = { %s}\nlocal ARROW_SETS_DELAY = { %s}\nlocal KICK_ORDER = { %s}\nlocal DEFAULT_TUBE = '%s'\n",
-		&to, &held, &counts, &pri, &delay, &kick, tube.Default)
+		&to, &held, &counts, &ends, &pri, &delay, &kick, tube.Default)
 }
 
 // luaVerdicts is how operations that concern one job begin their answers.

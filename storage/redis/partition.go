@@ -30,6 +30,7 @@ type partition struct {
 	of        int    // partitions in all
 	shape     string // of them, as the script is told; "" if there is one
 	link      *link
+	all       func(int) *partition // all of the store, by their numbers
 	options   Options
 	log       *slog.Logger
 	tardiness *tardiness       // common to all partitions
@@ -38,6 +39,7 @@ type partition struct {
 
 	inbox    inbox       // has a lock of its own, and says who is the caller
 	upkeep   upkeep      // has a lock of its own
+	letters  letters     // for all
 	ailing   atomic.Bool // calls fail, see recover
 	calling  calling     // for all
 	instance instance    // its name is for all, the rest for the caller

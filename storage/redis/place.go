@@ -46,7 +46,8 @@ func placeOfTubes(tubes []string, of int) int {
 // placeOfOp returns the partition that an operation concerns.
 func placeOfOp(op *storage.Op, of int) int {
 	switch op.Kind {
-	case storage.Put, storage.Kick, storage.PeekHead, storage.TubeStats, storage.Pause:
+	case storage.Put, storage.Kick, storage.PeekHead, storage.TubeStats, storage.Pause,
+		storage.PeekKey, storage.DeleteKey, storage.SetPolicy, storage.GetPolicy:
 		return placeOf(op.Tube, of)
 	case storage.Move, storage.SetPriority, storage.Reschedule, storage.Peek, storage.JobStats:
 		return int(op.ID % uint64(of))

@@ -8,9 +8,9 @@ import (
 	"redstalk/tube"
 )
 
-// The record of a job is a header of fixed width, the name of its tube, and its body.
-// Only the header ever changes, in place. Numbers are big-endian. Lua reads and writes
-// it by headerFields.
+// The record of a job is a header of fixed width, the name of its tube, and its body. Few
+// have a block of facts behind that, see facts.go. Only the header ever changes, in place.
+// Numbers are big-endian. Lua reads and writes it by headerFields.
 //
 // The usual life of a job does not touch its record: reserving it and deleting it do
 // not. So the letter R leaves open whether a job is ready or reserved: the sorted sets
@@ -43,7 +43,7 @@ var headerFields = func() []headerField {
 	return append(fields, headerField{"name_length", "B"})
 }()
 
-// recordLetter is how a record tells the state of its job.
+// recordLetter is how a record tells the state of its job, which has no facts.
 func recordLetter(s tube.State) byte {
 	switch s {
 	case tube.Delayed:
@@ -89,9 +89,14 @@ func (r record) tube() string  { return string(r[nameAt : nameAt+int(r[nameLengt
 
 // body is a part of r, not a copy: it must never be changed.
 func (r record) body() []byte {
-	body := string(r[nameAt+int(r[nameLengthAt]):])
+	body := string(r[r.bodyAt() : len(r)-r.factsLength()])
 	return unsafe.Slice(unsafe.StringData(body), len(body))
 }
+
+func (r record) bodyAt() int { return nameAt + int(r[nameLengthAt]) }
+
+// whole returns whether r is a valid record that nothing is cut off.
+func (r record) whole() bool { return r.valid() && len(r) >= r.bodyAt()+r.factsLength() }
 
 func (r record) counters() (c tube.Counters) {
 	for i := range c {

@@ -18,6 +18,8 @@ type reply struct {
 	clock    int64     // of Redis, ms; 0 in an answer given again
 	recorded bool
 	id       uint64        // number of the next job put
+	puts     int           // how many puts were read
+	refused  map[int]bool  // which of these have made no job, the first one being 1; nil if none
 	due      time.Duration // until the first thing that the call made due; negative: none
 	hints    []string
 
@@ -87,13 +89,25 @@ func parseReply(raw any, prefix string, partitions int, sent time.Time) (*reply,
 	r.said, r.taken = said, taken
 	r.parseSizes(sizes)
 	r.clock = r.int64()*1000 + r.int64()/1000
-	r.recorded = r.found()
+	flags := r.int64()
+	r.recorded = flags&1 != 0
+	if flags&2 != 0 {
+		r.readRefused()
+	}
 	r.id = uint64(r.int64())
 	r.due = time.Duration(r.int64()) * time.Microsecond
 	for range r.int64() {
 		r.hints = append(r.hints, r.text())
 	}
 	return r, r.err
+}
+
+// readRefused reads which puts quotas have refused.
+func (r *reply) readRefused() {
+	r.refused = make(map[int]bool)
+	for range r.int64() {
+		r.refused[r.int()] = true
+	}
 }
 
 // until reads up to a mark.

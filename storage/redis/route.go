@@ -172,9 +172,23 @@ func merge(op *storage.Op, a *storage.Answer) {
 		whole.Stats.Instances = max(whole.Stats.Instances, a.Stats.Instances)
 	case op.Kind == storage.Tubes:
 		whole.Names = append(whole.Names, a.Names...)
+	case op.Kind == storage.Policies:
+		whole.Names = append(whole.Names, a.Names...)
+		slices.Sort(whole.Names)
+	case op.Kind == storage.FindKey:
+		mergeFound(whole, a)
 	default:
 		*whole = *a
 	}
+}
+
+// mergeFound adds the jobs that one partition has found.
+func mergeFound(whole, a *storage.Answer) {
+	if whole.Rare == nil {
+		whole.Rare, whole.NotFound = new(storage.RareAnswer), true
+	}
+	whole.Rare.Jobs = append(whole.Rare.Jobs, a.Rare.Jobs...)
+	whole.NotFound = len(whole.Rare.Jobs) == 0
 }
 
 func addTotals(to, t *tube.Totals) {
@@ -316,7 +330,7 @@ func (s *stretch) accept(op *storage.Op, at int) bool {
 
 func sortOf(op *storage.Op) sort {
 	switch op.Kind {
-	case storage.Peek, storage.PeekHead, storage.JobStats, storage.TubeStats:
+	case storage.Peek, storage.PeekHead, storage.PeekKey, storage.JobStats, storage.TubeStats, storage.GetPolicy:
 		return reads
 	case storage.Take:
 		return takes

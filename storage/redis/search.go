@@ -7,9 +7,10 @@ import (
 )
 
 // search is a take from tubes of several places: of several partitions, or more of
-// one than a call looks at. It looks at the best ready job of each, all at the same
-// time, and takes the best of these, if it still comes before the second best: else
-// somebody was quicker, and it looks again.
+// one than a call looks at. It looks at the best ready job of each, and takes the best
+// of these, if it still comes before the second best: else somebody was quicker, and it
+// looks again. It looks in all partitions at the same time, and in the places of one
+// partition in turn, so that others wait for one place only.
 //
 // When there is none at all, and whoever asks will wait, it looks once more and
 // has each partition, in the same call, note that the instance is to be told of
@@ -68,43 +69,58 @@ func (s *search) nextRound(out dispatch) {
 	s.rounds++
 	heads := make([]head, len(s.places)) // of this round only: what fails may answer later
 	s.heads = heads
-	var asked []int
+	asked, n := make([][]int, len(out)), 0 // the places to ask, by partition
 	for i := range s.places {
-		if s.trip.store.parts[s.places[i].at].ailing.Load() && (!s.wait || s.op.Wait) {
+		at := s.places[i].at
+		if s.trip.store.parts[at].ailing.Load() && (!s.wait || s.op.Wait) {
 			heads[i].err = storage.ErrUnavailable
 			continue
 		}
-		asked = append(asked, i)
+		asked[at] = append(asked[at], i)
+		n++
 	}
-	if len(asked) == 0 {
+	if n == 0 {
 		s.none(storage.ErrUnavailable, out)
 		return
 	}
-	s.left.Store(int32(len(asked)))
-	for _, i := range asked {
-		at := s.places[i].at
-		out[at] = append(out[at], s.ask(&s.places[i], &heads[i]))
+	s.left.Store(int32(n))
+	for at, its := range asked {
+		if len(its) > 0 {
+			out[at] = append(out[at], s.ask(its))
+		}
 	}
 }
 
-// ask returns the unit that finds out what is best in a place.
-func (s *search) ask(p *place, h *head) *unit {
-	wait := s.wait && s.op.Wait
+// ask returns the unit that finds out what is best in the first of some places of one
+// partition. When it is done it has the others asked.
+func (s *search) ask(its []int) *unit {
+	p, h, wait := &s.places[its[0]], &s.heads[its[0]], s.wait && s.op.Wait
 	return &unit{
 		since:  s.trip.since,
 		upkeep: func(c *call) { encodeBest(c, p, wait, h) },
-		after: func(err error) {
-			if err != nil {
-				h.err = err
-			}
-			s.seen()
-		},
+		after:  func(err error) { s.asked(its, err) },
 	}
 }
 
-// seen is called for each head that is known, and when all are decides.
-func (s *search) seen() {
-	if s.left.Add(-1) > 0 {
+// asked is called when the first of some places of one partition has been asked. If that
+// failed the others are not asked.
+func (s *search) asked(its []int, err error) {
+	if err != nil {
+		for _, i := range its {
+			s.heads[i].err = err
+		}
+		s.seen(len(its))
+		return
+	}
+	if rest := its[1:]; len(rest) > 0 {
+		s.trip.store.parts[s.places[rest[0]].at].carryOut(nil, s.ask(rest))
+	}
+	s.seen(1)
+}
+
+// seen is called when n more heads are known, and when all are decides.
+func (s *search) seen(n int) {
+	if s.left.Add(int32(-n)) > 0 {
 		return
 	}
 	best, second, err := s.rank()

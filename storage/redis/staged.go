@@ -35,15 +35,15 @@ const (
 // unstaged begins the error of the script that says that a staged record is not there.
 const unstaged = "UNSTAGED"
 
-// stagedRecord is a record in the two pieces in which it is sent.
-type stagedRecord struct{ head, body []byte }
+// stagedRecord is a record in the pieces in which it is sent.
+type stagedRecord struct{ head, body, facts []byte }
 
 // len is how many bytes it has.
-func (r stagedRecord) len() int { return len(r.head) + len(r.body) }
+func (r stagedRecord) len() int { return len(r.head) + len(r.body) + len(r.facts) }
 
-// stage has a record, of which text has the head, staged. Its argument is empty.
-func (c *call) stage(head, body []byte) {
-	c.staged = append(c.staged, stagedRecord{head, body})
+// stage has a record staged. Its argument is empty.
+func (c *call) stage(r stagedRecord) {
+	c.staged = append(c.staged, r)
 	c.args = append(c.args, "")
 }
 

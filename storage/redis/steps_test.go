@@ -196,9 +196,9 @@ func TestSoonOfMany(t *testing.T) {
 	hs, now := newHoldings(false), time.Now()
 	const n = 1000
 	for id := range uint64(n) {
-		hs.hold(1, id, "t", time.Duration(100+(id*7919)%n)*time.Second, now, nil)
+		hs.hold(1, id, job{tube: "t", ttr: time.Duration(100+(id*7919)%n) * time.Second}, now, nil)
 	}
-	hs.hold(2, n, "t", 5*time.Second, now, nil)
+	hs.hold(2, n, job{tube: "t", ttr: 5 * time.Second}, now, nil)
 	for left := n; left > 0; left -= 100 {
 		want := storage.Forever
 		for _, its := range hs.jobs {
@@ -219,10 +219,10 @@ func TestSoonOfMany(t *testing.T) {
 	if got := hs.soon(1, now); got != storage.Forever || hs.any(1) {
 		t.Errorf("nothing is left: %v", got)
 	}
-	if hs.hold(3, 1, "t", time.Second, now.Add(-time.Hour), nil); hs.soon(3, now) != storage.Forever {
+	if hs.hold(3, 1, job{tube: "t", ttr: time.Second}, now.Add(-time.Hour), nil); hs.soon(3, now) != storage.Forever {
 		t.Errorf("it is over: %v", hs.soon(3, now))
 	}
-	hs.hold(3, 2, "t", 10*time.Second, now, nil)
+	hs.hold(3, 2, job{tube: "t", ttr: 10 * time.Second}, now, nil)
 	if got := hs.soon(3, now); got != 9*time.Second {
 		t.Errorf("beside one that is over: %v", got)
 	}
@@ -234,7 +234,7 @@ func TestSoonCostsNothing(t *testing.T) {
 	const jobs, asked = 100_000, 1000
 	hs, now := newHoldings(false), time.Now()
 	for id := range uint64(jobs) {
-		hs.hold(1, id, "t", time.Duration(100+id%1000)*time.Second, now, nil)
+		hs.hold(1, id, job{tube: "t", ttr: time.Duration(100+id%1000) * time.Second}, now, nil)
 	}
 	begun, first := time.Now(), storage.Forever
 	for _, its := range hs.jobs {

@@ -138,6 +138,7 @@ func newStore(l *link, o Options) *Store {
 	s, ids, late := &Store{link: l, log: o.Log}, &order{}, &tardiness{log: o.Log}
 	for number := range o.Partitions {
 		p := newPartition(l, o, ids, late, number)
+		p.all = func(number int) *partition { return s.parts[number] }
 		s.parts = append(s.parts, p)
 		s.notifications = append(s.notifications, newNotifications(p, l))
 		s.pulses = append(s.pulses, newPulse(p, l))

@@ -129,7 +129,7 @@ func (p *pooled) send(node *goredis.Client, commands ...[]any) error {
 func joinRecords(words []any) {
 	for i, word := range words {
 		if its, is := word.(stagedRecord); is {
-			words[i] = slices.Concat(its.head, its.body)
+			words[i] = slices.Concat(its.head, its.body, its.facts)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"redstalk/storage"
+	"redstalk/tube"
 )
 
 // unit is what is carried out together: the batch of a connection, or upkeep of the
@@ -46,10 +47,19 @@ type kickProgress struct {
 	from string // the state from which it kicks; "" before the first call
 }
 
-// listing is a list of tubes that is read in parts, from its end.
+// listing is a list of tubes that is read in parts, from its end, or of jobs in them.
 type listing struct {
 	from  int // where the next part ends, behind the first; 0 if none was read
 	names []string
+	jobs  []tube.JobStats
+}
+
+// next is where the next part is to end, as the script wants it.
+func (l *listing) next() int {
+	if l.from == 0 {
+		return -1
+	}
+	return l.from
 }
 
 // opsOf counts the operations of units.

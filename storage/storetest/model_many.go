@@ -64,7 +64,9 @@ func (m *Model) list(op *storage.Op, in func(*modelJob) bool) {
 			a.Cursor = "more"
 			break
 		}
-		a.Jobs = append(a.Jobs, *m.jobStats(j))
+		its := *m.jobStats(j)
+		its.Size = len(j.body)
+		a.Jobs = append(a.Jobs, its)
 		m.listed = j.place()
 	}
 }

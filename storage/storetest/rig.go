@@ -110,6 +110,9 @@ func (b *rig) reopenAfter(done []storage.Op) {
 		return
 	}
 	if b.reopened++; b.reopened%2 == 0 && b.engine.CleanCrash {
+		if b.engine.LateReserves { // a change after which the counters are kept
+			storage.DoWait(b.store, []storage.Op{{Kind: storage.SetPolicy, Tube: "nobody's", Rare: &storage.Rare{}}})
+		}
 		b.engine.Crash(b.store)
 	} else {
 		b.close()

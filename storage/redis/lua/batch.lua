@@ -37,7 +37,8 @@
 -- Reply: { text, ids, sizes, records… }, or the error LOST or UNSTAGED, see below
 --   text     numbers end with ';', other texts begin with their length and ':'
 --              seconds and microseconds of the clock; 0 and 0 in an answer given again
---              1 if the batch was recorded, else 0
+--              1 if the batch was recorded, else 0; and 2 more if a quota has refused puts
+--              if so, how many, and of each the place among the puts of the batch, from 1 on
 --              number of the first job put
 --              microseconds until the first thing is due that this batch made due, -1
 --              if there is none
@@ -74,8 +75,8 @@
 -- What a call costs. Redis runs this whole text in every call. Expensive are
 --   each redis.call: half a microsecond, and what the command does
 --   each function that is defined, by the number of locals from outside that it uses. So the
---     operations of nearly every batch, in often/, are not functions; and those of take.lua
---     and of rare/ are defined by the first operation that needs them
+--     operations of nearly every batch, in often/, are not functions; and those of take.lua,
+--     of rare/ and of tagged/ are defined by the first operation that needs them
 --   numbers given to redis.call, which prints them with 17 digits. So it is given text
 --   new strings, such as arguments and what a redis.call returns: Lua hashes all of their
 --     bytes, for about a nanosecond each. So large records are kept out of here
@@ -103,6 +104,8 @@ function define_take()
 --include batch/take.lua
 end
 
+-- What only jobs with tags, tubes with policies and leases need is defined when RARE is
+-- asked for a function that it does not have.
 function rare_functions()
 --include data: record
 --include data: rules
@@ -119,6 +122,24 @@ function rare_functions()
 --include rare/attend.lua
 --include rare/tick.lua
 --include rare/instances.lua
+  local function define_tagged()
+--include tagged/start.lua
+--include data: facts
+--include data: after
+--include data: places
+--include tagged/facts.lua
+--include tagged/policies.lua
+--include tagged/keys.lua
+--include tagged/comeback.lua
+--include tagged/put.lua
+--include tagged/leases.lua
+--include tagged/bound.lua
+  end
+  setmetatable(OPS, { __index = function(_, name)
+    define_tagged()
+    setmetatable(OPS, nil)
+    return OPS[name]
+  end })
   return OPS
 end
 

@@ -7,6 +7,9 @@ for tube, by in pairs(totals) do
     RARE.open_tube(tube)
   end
 end
+for tube, by in pairs(bytes) do
+  if by ~= 0 then call('HINCRBY', PREFIX .. 'tube:' .. tube, 'bytes', format('%.0f', by)) end
+end
 for tube, by in pairs(joined) do
   if by ~= 0 then call('HINCRBY', PREFIX .. 'tube:' .. tube, 'joined', format('%d', by)) end
 end

@@ -69,10 +69,17 @@ local function add_all(key, entries)
   call('ZADD', key, unpack(entries))
 end
 
+-- look_for_any finds out whether any tube is paused, and whether any has a quota. It is
+-- called once in a batch.
+local paused, any_paused, any_quota = {}, nil, nil
+local function look_for_any()
+  local any = call('EXISTS', PREFIX .. 'paused', PREFIX .. 'quotas') > 0
+  any_quota, any_paused = any, any
+end
+
 -- is_paused looks each tube up once in a batch, and none if no tube at all is paused.
-local paused, any_paused = {}, nil
 local function is_paused(tube)
-  if any_paused == nil then any_paused = call('EXISTS', PREFIX .. 'paused') == 1 end
+  if any_paused == nil then look_for_any() end
   if not any_paused then return false end
   if paused[tube] == nil then paused[tube] = call('HGET', PREFIX .. 'paused', tube) ~= false end
   return paused[tube]

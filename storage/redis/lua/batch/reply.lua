@@ -18,7 +18,7 @@ for tube, n in pairs(become_ready) do
   end
 end
 
-local text = (sum.changed and '1;' or '0;')
+local text = (sum.refused or sum.changed and '1;' or '0;')
   .. (sum.puts > 0 and format('%.0f;', first_number) or '0;')
   .. (sum.earliest < math.huge and format('%.0f;', math.max((sum.earliest - MS) * 1000 + 1, 0)) or '-1;')
   .. (hinted > 0 and hinted .. ';' .. hints or '0;')

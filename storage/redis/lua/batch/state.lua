@@ -30,14 +30,17 @@ end
 local sum = {
   changed = void, -- whether anything has changed that must not be done twice
   puts = 0, takes = 0, -- jobs put, and jobs taken in bulk
+  unput = 0, -- puts that made no job: their numbers are given back
+  refused = nil, -- what the reply says of puts that quotas have refused
   earliest = math.huge, -- when the first thing is due that the batch made due
   -- By how much the counters of these names change. There is none of ready jobs: their
   -- number follows from the others.
   urgent = 0, delayed = 0, buried = 0, deleted = 0, timeouts = 0, grouped = 0,
 }
 
--- The same by tube: jobs put, deleted, and become ready; and joined, joined-urgent.
-local totals, deletes, become_ready = {}, {}, {}
+-- The same by tube: jobs put, deleted, and become ready; bytes of bodies; and joined,
+-- joined-urgent.
+local totals, deletes, become_ready, bytes = {}, {}, {}, {}
 local joined, joined_urgent = {}, {}
 
 -- The reply: the answers, the ids of jobs that were taken, the sizes of large records, and

@@ -1,5 +1,7 @@
 -- How a job moves: out of the place of its state, along an arrow, into its new place.
 
+local LEASES = PREFIX .. 'leases'
+
 -- joined_in returns how many more ready jobs than members a tube has.
 local function joined_in(tube)
   return tonumber(call('HGET', PREFIX .. 'tube:' .. tube, 'joined') or 0) + (joined[tube] or 0)
@@ -23,6 +25,7 @@ end
 local function locate(j, mine)
   j.mine = mine
   if j.state == 'ready' and (mine or not is_ready(j)) then j.state = 'reserved' end
+  if j.has_facts and not mine then OPS.locate_tagged(j) end
 end
 
 -- leave_range takes a ready job out of its range. What is left of that becomes up to two.
@@ -60,9 +63,11 @@ local function unreserve(inst, key)
 end
 
 -- leave_place takes a job out of the place of its state. Its priority must still be the
--- one with which it went in. A reserved job must be this instance's.
+-- one with which it went in. A reserved job must be this instance's, or leased.
 local function leave_place(j)
-  if j.state == 'reserved' then
+  if j.leased then
+    call('ZREM', LEASES, j.key)
+  elseif j.state == 'reserved' then
     unreserve(INSTANCE, j.key)
   elseif j.state == 'ready' then
     if j.range then
@@ -109,7 +114,7 @@ end
 
 local function enter_reserved(j)
   local due = NOW_UP + j.ttr * 1000
-  call('ZADD', RESERVED, format('%.0f', due), j.key)
+  call('ZADD', j.leased and LEASES or RESERVED, format('%.0f', due), j.key)
   note_due(due)
 end
 
@@ -147,11 +152,30 @@ local function grow(j, counter)
   if counter then j[counter] = (j[counter] + 1) % 4294967296 end
 end
 
+-- size_of returns how many bytes the body of a job has.
+local function size_of(j)
+  local size = length_of(j.key) - #j.tube - NAME_AT + 1
+  return j.has_facts and size - OPS.facts_size(j) or size
+end
+
+-- delete removes a job that is in no place any more.
 local function delete(j)
+  bytes[j.tube] = (bytes[j.tube] or 0) - size_of(j)
+  if j.has_facts then OPS.forget_facts(j) end
+  lengths[j.key] = nil
   call('DEL', j.key)
   sum.deleted = sum.deleted + 1
   deletes[j.tube] = (deletes[j.tube] or 0) + 1
   OPS.gone_from(j.tube)
+end
+
+-- is_ruled returns whether a job comes back by rules of its own or of its tube. Each tube
+-- is looked up once in a batch, and none if no tube at all has a policy.
+local policies, any_policy = {}, nil
+local function is_ruled(j)
+  if j.has_facts then return true end
+  if any_policy == nil then any_policy = call('EXISTS', PREFIX .. 'policies') == 1 end
+  return any_policy and OPS.policy_of(j.tube) ~= nil
 end
 
 -- follow takes a job, which is in no place any more, along an arrow, and writes it. That a
@@ -166,6 +190,11 @@ local function follow(j, arrow)
   if to ~= 'reserved' then
     if from == 'reserved' then grow(j, 'reserves') end
     grow(j, ARROW_COUNTS[arrow])
+  end
+  if from == 'buried' and j.has_facts then OPS.unpark(j, arrow) end
+  if ARROW_ENDS[arrow] and is_ruled(j) then
+    OPS.come_back(j, arrow)
+    return
   end
   enter(j, to)
   save(j)

@@ -1,10 +1,12 @@
 -- Jobs that are read from Redis: tables with the fields of their record's header, and
--- with tube, key, state and raw, the bytes that were read. If the record is broken the state
+-- with tube, key, state and raw, the bytes that were read; has_facts says whether there is a
+-- block of facts, which tagged/ reads. If the record is broken the state
 -- is one from which no arrow leads.
 
 local function job_from(key, raw)
   local j = read_header(raw)
   j.key, j.raw, j.state = key, raw, STATE[j.letter] or j.letter
+  j.has_facts = j.letter >= 'a'
   return j
 end
 
@@ -18,6 +20,7 @@ end
 -- save writes the header of a job.
 local function save(j)
   j.letter = LETTER[j.state]
+  if j.has_facts then j.letter = string.lower(j.letter) end
   call('SETRANGE', j.key, '0', pack_header(j))
 end
 

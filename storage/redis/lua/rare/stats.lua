@@ -25,31 +25,35 @@ local function reserved_until(key)
   return NOW
 end
 
+-- answer_stats answers with what job-stats says of a job.
+local function answer_stats(j)
+  locate(j, false)
+  local left = 0
+  if j.leased then
+    left = time_left(tonumber(call('ZSCORE', LEASES, j.key)))
+  elseif j.state == 'reserved' then
+    left = time_left(reserved_until(j.key))
+  elseif j.state == 'delayed' then
+    left = time_left(tonumber(call('ZSCORE', PREFIX .. 'delayed:' .. j.tube, j.key) or NOW))
+  end
+  answer_text(j.state == 'bound' and 'buried' or j.state)
+  answer(math.max(NOW - j.created, 0))
+  answer(left)
+  answer_text(sub(j.raw, 1, NAME_AT - 1 + #j.tube))
+  if j.has_facts then OPS.answer_facts(j) end
+end
+
 -- job-stats: about a job
 --
 -- ARGV    'job-stats', id
 -- Keys    reads the record, ready: and delayed:TUBE, tube:TUBE, instances, and reserved: and
 --         groups: of all instances
--- Answer  1, state, age and time left (ms), record as far as the name of the tube; 0 if there
---         is no such job
+-- Answer  1, state, age and time left (ms), record as far as the name of the tube, and if it has
+--         facts what answer_facts says; 0 if there is no such job
 OPS['job-stats'] = function(i)
   local j = load(ARGV[i])
-  if not j then
-    answer(NOT_FOUND)
-    return i + 1
-  end
-  locate(j, false)
-  local left = 0
-  if j.state == 'reserved' then
-    left = time_left(reserved_until(j.key))
-  elseif j.state == 'delayed' then
-    left = time_left(tonumber(call('ZSCORE', PREFIX .. 'delayed:' .. j.tube, j.key) or NOW))
-  end
-  answer(DONE)
-  answer_text(j.state)
-  answer(math.max(NOW - j.created, 0))
-  answer(left)
-  answer_text(sub(j.raw, 1, NAME_AT - 1 + #j.tube))
+  answer(j and DONE or NOT_FOUND)
+  if j then answer_stats(j) end
   return i + 1
 end
 
@@ -84,11 +88,12 @@ OPS['tube-stats'] = function(i)
     return i + 1
   end
   answer(DONE)
-  local have = call('HMGET', PREFIX .. 'tube:' .. tube, 'total', 'deletes', 'pauses', 'joined', 'joined-urgent')
-  for k = 1, 5 do have[k] = tonumber(have[k] or 0) end
+  local have = call('HMGET', PREFIX .. 'tube:' .. tube, 'total', 'deletes', 'pauses', 'joined', 'joined-urgent', 'bound')
+  for k = 1, 6 do have[k] = tonumber(have[k] or 0) end
   answer(call('ZCOUNT', READY .. tube, '-inf', '(' .. URGENT_BELOW) + have[5])
   answer(call('ZCARD', READY .. tube) + have[4])
-  for _, queue in ipairs({ 'delayed:', 'buried:' }) do answer(call('ZCARD', PREFIX .. queue .. tube)) end
+  answer(call('ZCARD', PREFIX .. 'delayed:' .. tube))
+  answer(call('ZCARD', PREFIX .. 'buried:' .. tube) + have[6])
   for k = 1, 3 do answer(have[k]) end
   local seconds, till = string.match(call('HGET', PREFIX .. 'paused', tube) or '0 0', '(%d+) (%d+)')
   answer(tonumber(seconds))
@@ -106,12 +111,12 @@ end
 --
 -- ARGV    'stats', silence
 --           silence  ms: instances that gave a heartbeat within it count
--- Keys    reads counts, tubes, instances, and reserved: and groups: of all instances
+-- Keys    reads counts, tubes, instances, leases, and reserved: and groups: of all instances
 -- Answer  urgent, ready, reserved, delayed, buried, total, timeouts, tubes, instances, of which
 --         this one is always one
 OPS['stats'] = function(i)
   flush()
-  local reserved, living = single_reserved(INSTANCE), 1
+  local reserved, living = single_reserved(INSTANCE) + call('ZCARD', LEASES), 1
   local seen = call('ZRANGE', PREFIX .. 'instances', '0', '-1', 'WITHSCORES')
   for k = 1, #seen, 2 do
     if seen[k] ~= INSTANCE then

@@ -24,6 +24,18 @@ local function expire(limit)
   return keys, over[2] and NOW - over[2] or 0
 end
 
+-- expire_leases makes leased jobs ready whose TTR is over, up to limit. It returns by how many
+-- ms the first one is late.
+local function expire_leases(limit)
+  local over = call('ZRANGEBYSCORE', LEASES, '-inf', format('%.0f', NOW), 'WITHSCORES', 'LIMIT', '0', format('%d', limit))
+  if not over[1] then return 0 end
+  local keys = {}
+  for k = 1, #over, 2 do keys[#keys + 1] = over[k] end
+  follow_all(LEASES, 'reserved', keys, 'expire reserved')
+  sum.timeouts = sum.timeouts + #keys
+  return NOW - over[2]
+end
+
 -- mature makes up to limit delayed jobs of a tube ready whose time has come, sets the timer
 -- of the tube, and returns how many they are.
 local function mature(tube, limit)
@@ -74,22 +86,28 @@ end
 -- tick: up to about so many things that are due are done
 --
 -- ARGV    'tick', limit
--- Keys    moves ids from delayed:TUBE and reserved:INST to ready:TUBE; reads and writes the
+-- Keys    moves ids from delayed:TUBE, reserved:INST and leases to ready:TUBE; reads and writes the
 --         records; splits lease sets in groups:INST; writes timers, paused, counts; reads
 --         instances and their reserved:INST
 -- Answer  by how many ms the latest thing was late; 1 if something is due that another instance
---         has to do, else 0; of how many jobs the TTR ran out, and their keys
+--         has to do, else 0; of how many jobs the TTR ran out, and their keys; how many dead
+--         letters wait to be sent
 OPS['tick'] = function(i)
   local limit, expired, late, held = tonumber(ARGV[i]), {}, 0, 0
   limit, late = fire_timers(limit)
   if limit > 0 then expired, held = expire(limit) end
+  limit = limit - #expired
+  if limit > 0 then held = math.max(held, expire_leases(limit)) end
   local timer = call('ZRANGE', PREFIX .. 'timers', '0', '0', 'WITHSCORES')[2]
   local reserved = call('ZRANGE', RESERVED, '0', '0', 'WITHSCORES')[2]
   if timer then note_due(tonumber(timer)) end
   if reserved then note_due(tonumber(reserved)) end
+  local leased = call('ZRANGE', LEASES, '0', '0', 'WITHSCORES')[2]
+  if leased then note_due(tonumber(leased)) end
   answer(math.max(late, held))
   answer(overdue_elsewhere() and 1 or 0)
   answer(#expired)
   for _, key in ipairs(expired) do say(key) end
+  answer(call('HLEN', PREFIX .. 'bound'))
   return i + 1
 end

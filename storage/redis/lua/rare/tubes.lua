@@ -67,7 +67,7 @@ local function flush()
     if count_up(PREFIX .. 'tube:' .. tube, 'total', by) == by then open_tube(tube) end
     totals[tube] = nil
   end
-  for field, changes in pairs({ deletes = deletes, joined = joined, ['joined-urgent'] = joined_urgent }) do
+  for field, changes in pairs({ deletes = deletes, bytes = bytes, joined = joined, ['joined-urgent'] = joined_urgent }) do
     for tube, by in pairs(changes) do
       count_up(PREFIX .. 'tube:' .. tube, field, by)
       changes[tube] = nil
@@ -94,4 +94,5 @@ function OPS.write_rare_counters()
   for _, name in ipairs({ 'delayed', 'buried', 'timeouts' }) do
     if sum[name] ~= 0 then count_up(COUNTS, name, sum[name]) end
   end
+  if sum.unput > 0 then OPS.return_numbers() end
 end

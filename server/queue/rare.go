@@ -1,0 +1,110 @@
+package queue
+
+import (
+	"context"
+	"time"
+
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+// The calls of this file are what beanstalkd has no command for. What jobs.go says of its
+// calls holds for these.
+
+// PutTagged puts a job with tags, unless its key is taken: the answer says which job has it.
+func (q *Queue) PutTagged(ctx context.Context, j NewJob, tags *tube.Tags) (tube.PutAnswer, error) {
+	a, err := q.one(ctx, storage.Op{
+		Kind: storage.Put, Tube: j.Tube, Pri: j.Pri, Delay: j.Delay, TTR: j.TTR, Body: j.Body, Rare: &storage.Rare{Tags: tags},
+	})
+	if err != nil {
+		return tube.PutAnswer{}, err
+	}
+	put := tube.PutAnswer{ID: a.ID}
+	if a.Rare != nil {
+		put.Result, put.State = a.Rare.Outcome, a.Rare.State
+	}
+	return put, nil
+}
+
+// ReserveLease is Reserve for nobody's connection: whoever knows the lease of the job may
+// finish it, with MoveLeased. Nothing is given back when a caller is gone; only the TTR ends
+// the lease.
+func (q *Queue) ReserveLease(ctx context.Context, tubes []string, wait time.Duration) (Job, error) {
+	return q.Reserve(ctx, tube.LeaseHolder, tubes, wait)
+}
+
+// MoveLeased does a move with a job that is reserved by a lease: tube.Delete, Touch, Release
+// or Bury. It returns ErrNotFound if that is not the job's present lease.
+func (q *Queue) MoveLeased(ctx context.Context, m tube.Move, id, lease uint64, terms tube.Terms) error {
+	_, err := q.one(ctx, storage.Op{
+		Kind: storage.Move, Move: m, Holder: tube.LeaseHolder, ID: id, Pri: terms.Pri, Delay: terms.Delay, Rare: &storage.Rare{Lease: lease},
+	})
+	return err
+}
+
+// PeekKey returns the job of a tube that has a key, whatever its state.
+func (q *Queue) PeekKey(ctx context.Context, tube, key string) (Job, error) {
+	a, err := q.one(ctx, storage.Op{Kind: storage.PeekKey, Tube: tube, Rare: &storage.Rare{Key: key}})
+	return jobIn(&a), err
+}
+
+// DeleteKey deletes the job of a tube that has a key, whoever holds it.
+func (q *Queue) DeleteKey(ctx context.Context, tube, key string) error {
+	_, err := q.one(ctx, storage.Op{Kind: storage.DeleteKey, Tube: tube, Rare: &storage.Rare{Key: key}})
+	return err
+}
+
+// FindKey returns the jobs of all tubes that have a key; ErrNotFound if there is none.
+func (q *Queue) FindKey(ctx context.Context, key string) ([]tube.JobStats, error) {
+	a, err := q.one(ctx, storage.Op{Kind: storage.FindKey, Rare: &storage.Rare{Key: key}})
+	if err != nil {
+		return nil, err
+	}
+	return a.Rare.Jobs, nil
+}
+
+// SetPolicy gives a tube a policy, which must not be changed any more; nil takes it away.
+func (q *Queue) SetPolicy(ctx context.Context, name string, p *tube.Policy) error {
+	_, err := q.one(ctx, storage.Op{Kind: storage.SetPolicy, Tube: name, Rare: &storage.Rare{Policy: p}})
+	return err
+}
+
+// Policy returns the policy of a tube, which must not be changed; ErrNotFound if it has none.
+func (q *Queue) Policy(ctx context.Context, name string) (*tube.Policy, error) {
+	a, err := q.one(ctx, storage.Op{Kind: storage.GetPolicy, Tube: name})
+	if err != nil {
+		return nil, err
+	}
+	return a.Rare.Policy, nil
+}
+
+// Policies returns the names of the tubes that have a policy, sorted.
+func (q *Queue) Policies(ctx context.Context) ([]string, error) {
+	a, err := q.one(ctx, storage.Op{Kind: storage.Policies})
+	return a.Names, err
+}
+
+// ListJobs returns up to count jobs of a tube in a state, in the order in which they would
+// come out, behind a cursor; "" is the beginning. next is the cursor of those that follow, ""
+// if there are none.
+func (q *Queue) ListJobs(ctx context.Context, name string, s tube.State, count uint32, cursor string) (jobs []tube.JobStats, next string, err error) {
+	a, err := q.one(ctx, storage.Op{Kind: storage.ListJobs, Tube: name, State: s, Bound: count, Rare: &storage.Rare{Cursor: cursor}})
+	if err != nil {
+		return nil, "", err
+	}
+	return a.Rare.Jobs, a.Rare.Cursor, nil
+}
+
+// Flush removes the jobs of a tube in a state, or with tube.Gone those that are ready,
+// delayed and buried. It returns how many those were.
+func (q *Queue) Flush(ctx context.Context, name string, s tube.State) (int, error) {
+	a, err := q.one(ctx, storage.Op{Kind: storage.Flush, Tube: name, State: s})
+	return a.Count, err
+}
+
+// MoveJobs moves the first jobs of a tube in a state, up to count of them, to another tube.
+// It returns how many those were.
+func (q *Queue) MoveJobs(ctx context.Context, from string, s tube.State, to string, count uint32) (int, error) {
+	a, err := q.one(ctx, storage.Op{Kind: storage.MoveJobs, Tube: from, State: s, Bound: count, Rare: &storage.Rare{To: to}})
+	return a.Count, err
+}

@@ -1,0 +1,76 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+// TestTagsAndKeys: the blocking calls for what beanstalkd has no command for.
+func TestTagsAndKeys(t *testing.T) {
+	inWorld(t, func(w *world) {
+		ctx := context.Background()
+		put := func() tube.PutAnswer {
+			a, err := w.PutTagged(ctx, NewJob{Tube: "t", TTR: 60, Body: []byte("x")}, &tube.Tags{Key: "k"})
+			if err != nil {
+				w.Fatal(err)
+			}
+			return a
+		}
+		if first, again := put(), put(); first.ID != 1 || again != (tube.PutAnswer{Result: tube.PutKept, ID: 1, State: tube.Ready}) {
+			w.Errorf("the put came to %+v, and again to %+v", first, again)
+		}
+		job, err := w.PeekKey(ctx, "t", "k")
+		found, err2 := w.FindKey(ctx, "k")
+		if err != nil || err2 != nil || job.ID != 1 || string(job.Body) != "x" || len(found) != 1 || found[0].Tube != "t" {
+			w.Errorf("found %+v and %+v (%v, %v)", job, found, err, err2)
+		}
+		if err := errors.Join(w.DeleteKey(ctx, "t", "k"), w.SetPolicy(ctx, "t", &tube.Policy{Rules: tube.Rules{Max: 7}})); err != nil {
+			w.Error(err)
+		}
+		p, err := w.Policy(ctx, "t")
+		names, err2 := w.Policies(ctx)
+		if err != nil || err2 != nil || p.Max != 7 || !slices.Equal(names, []string{"t"}) {
+			w.Errorf("policies %v, %+v (%v, %v)", names, p, err, err2)
+		}
+		for _, err := range []error{w.DeleteKey(ctx, "t", "k"), w.MoveLeased(ctx, tube.Delete, 1, 1, tube.Terms{})} {
+			if !errors.Is(err, ErrNotFound) {
+				w.Errorf("for a job that is gone the error is %v", err)
+			}
+		}
+	})
+}
+
+// TestReserveLease: a lease waits like a reserve, and is anybody's who knows it. If its
+// caller is gone before there is one, the job is given back.
+func TestReserveLease(t *testing.T) {
+	inWorld(t, func(w *world) {
+		ctx := context.Background()
+		go func() {
+			time.Sleep(time.Second)
+			w.Put(ctx, NewJob{Tube: "t", TTR: 60})
+		}()
+		job, err := w.ReserveLease(ctx, []string{"t"}, time.Minute)
+		if err != nil || job.Lease == 0 {
+			w.Fatalf("the lease is %+v (%v)", job, err)
+		}
+		if err := w.MoveLeased(ctx, tube.Release, job.ID, job.Lease, tube.Terms{}); err != nil {
+			w.Error(err)
+		}
+		ended, end := context.WithCancel(ctx)
+		w.store.set(func(s *slowStore) { s.hold = func(*storage.Batch) { end(); time.Sleep(time.Second) } })
+		if _, err := w.ReserveLease(ended, []string{"t"}, time.Minute); !errors.Is(err, context.Canceled) {
+			w.Errorf("a call whose context has ended: %v", err)
+		}
+		w.store.set(func(s *slowStore) { s.hold = nil })
+		time.Sleep(5 * time.Second)
+		if s, err := w.JobStats(ctx, job.ID); err != nil || s.State != tube.Ready || s.Counters[tube.Reserves] != 2 {
+			w.Errorf("afterwards the job is %+v (%v)", s, err)
+		}
+	})
+}

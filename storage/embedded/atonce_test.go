@@ -1,0 +1,63 @@
+package embedded
+
+import (
+	"time"
+
+	"redstalk/storage"
+)
+
+// atOnce is an engine that has dead letters sent at once, as the model of the suite does: the
+// bodies that this needs are in memory before each call.
+type atOnce struct{ *Engine }
+
+// Do implements storage.Store.
+func (s atOnce) Do(batches ...*storage.Batch) {
+	s.loadBound(batches)
+	s.Engine.Do(batches...)
+}
+
+// DoGathering implements storage.Gatherer.
+func (s atOnce) DoGathering(more func() int, batches ...*storage.Batch) {
+	s.loadBound(batches)
+	s.Engine.DoGathering(more, batches...)
+}
+
+// Tick implements storage.Store.
+func (s atOnce) Tick() (time.Duration, error) {
+	s.loadBound(nil)
+	return s.Engine.Tick()
+}
+
+// loadBound loads the bodies of all jobs that may become dead letters.
+func (s atOnce) loadBound(batches []*storage.Batch) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for (s.sending || s.machine.Bound() > 0) && !s.closed {
+		s.mu.Unlock()
+		time.Sleep(time.Millisecond)
+		s.mu.Lock()
+	}
+	any := len(s.machine.Policies()) > 0 || setsPolicy(batches)
+	for id := uint64(1); id <= s.machine.LastID() && !s.closed; id++ {
+		j := s.machine.Find(id)
+		if j == nil || !s.onDiskOnly(j) {
+			continue
+		}
+		if stats, _ := s.machine.JobStats(0, id); any || stats.Facts != nil {
+			if body, err := readBody(s.journal.tables.db, id); err == nil {
+				s.machine.KeepBody(j, body)
+			}
+		}
+	}
+}
+
+func setsPolicy(batches []*storage.Batch) bool {
+	for _, b := range batches {
+		for i := range b.Ops {
+			if b.Ops[i].Kind == storage.SetPolicy {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,115 @@
+-- Dead letters whose tube is in another partition, or whose record is large: see letters.go for
+-- the steps. bound has by ID where a job is bound to, and its key: 'TUBE KEY'. Such a job is
+-- in no queue, and nothing else becomes of it.
+
+-- bind has a job, which is in no place and was parked, wait to be sent to a tube. Its key is
+-- free from now on.
+function OPS.bind(j, tube)
+  local f = facts_of(j)
+  call('HSET', PREFIX .. 'bound', sub(j.key, #PREFIX + 1), tube .. ' ' .. f.key)
+  if f.key ~= '' then
+    OPS.forget_facts(j)
+    f.key, f.void = '', true
+  end
+  count_up(PREFIX .. 'tube:' .. j.tube, 'bound', 1)
+  j.state, sum.buried = 'buried', sum.buried + 1
+  note_due(NOW)
+end
+
+-- unbind is for a job that is about to be removed.
+function OPS.unbind(j)
+  call('HDEL', PREFIX .. 'bound', sub(j.key, #PREFIX + 1))
+  count_up(PREFIX .. 'tube:' .. j.tube, 'bound', -1)
+  sum.buried = sum.buried - 1
+end
+
+-- bound: some of the jobs that wait to be sent
+--
+-- ARGV    'bound', limit
+--           limit  about how many
+-- Keys    reads bound and the records
+-- Answer  how many, and for each the tube, and the key or ''; they are in the reply's ids and
+--         records
+OPS['bound'] = function(i)
+  local found, n = call('HSCAN', PREFIX .. 'bound', '0', 'COUNT', ARGV[i])[2], 0
+  local said = {}
+  for k = 1, #found, 2 do
+    local key = PREFIX .. found[k]
+    if call('EXISTS', key) == 0 then
+      call('HDEL', PREFIX .. 'bound', found[k])
+    elseif n < tonumber(ARGV[i]) and fits(key) then
+      n, said[#said + 1] = n + 1, found[k + 1]
+      taken[#taken + 1] = key
+      add_record(key)
+    end
+  end
+  answer(n)
+  for _, text in ipairs(said) do
+    local tube, key = string.match(text, '^(%S*) (.*)$')
+    answer_text(tube)
+    answer_text(key)
+  end
+  return i + 1
+end
+
+-- arrive: a dead letter from anywhere becomes a job, unless it has done so before
+--
+-- ARGV    'arrive', tube, known, letter, key, size, record
+--           known   1 if the tube is sure to exist
+--           letter  a name that it has nowhere else: 'PARTITION:ID'
+--           key     '' if it has none
+--           size    of the body, bytes
+--           record  of a ready job, with the key in its facts
+-- Keys    writes the record, dead:LETTER, ready:TUBE, keys:TUBE, key:TUBE KEY, tube:TUBE, counts
+-- Answer  1 if it has become a job now, whose number follows from the first one; else 0
+local MARKED_FOR = '604800' -- seconds: long after the letter was removed where it came from
+OPS['arrive'] = function(i)
+  local tube, key, record, mark = ARGV[i], ARGV[i + 3], ARGV[i + 5], PREFIX .. 'dead:' .. ARGV[i + 2]
+  if call('EXISTS', mark) == 1 then
+    drop_put(record)
+    answer(0)
+    return i + 6
+  end
+  local job = new_job(record)
+  write_new_jobs()
+  local j = load(job)
+  if key ~= '' and by_key(tube, key) then
+    facts_of(j).void = true
+    save_facts(j)
+  elseif key ~= '' then
+    give_key(tube, key, job)
+  end
+  call('SET', mark, sub(job, #PREFIX + 1), 'EX', MARKED_FOR)
+  totals[tube], bytes[tube], sum.changed = (totals[tube] or 0) + 1, (bytes[tube] or 0) + ARGV[i + 4], true
+  if ARGV[i + 1] ~= '1' then OPS.put_in(tube) end
+  enter_ready(j)
+  answer(1)
+  return i + 6
+end
+
+-- depart: a dead letter that has arrived is removed where it came from
+--
+-- ARGV    'depart', id
+-- Keys    deletes the record; writes bound, tube:TUBE, counts
+-- Answer  1
+OPS['depart'] = function(i)
+  local j = load(ARGV[i])
+  if j and call('HEXISTS', PREFIX .. 'bound', sub(j.key, #PREFIX + 1)) == 1 then
+    OPS.unbind(j)
+    sum.changed = true
+    delete(j)
+  end
+  answer(1)
+  return i + 1
+end
+
+-- departed: that a dead letter has arrived need not be known any more
+--
+-- ARGV    'departed', letter
+-- Keys    deletes dead:LETTER
+-- Answer  1
+OPS['departed'] = function(i)
+  call('DEL', PREFIX .. 'dead:' .. ARGV[i])
+  answer(1)
+  return i + 1
+end

@@ -1,0 +1,130 @@
+-- Keys of jobs. keys:TUBE has the numbers of the jobs that have one; key:TUBE KEY is there as
+-- long as a key stays taken though its job is gone, 'ID UNTIL'. Redis drops it when it is over,
+-- or a little later: what counts is UNTIL.
+
+-- key_of_number returns the key in Redis of a job by its number.
+local function key_of_number(number) return PREFIX .. format(ID_FORMAT, number) end
+
+-- by_key returns the key in Redis of the job of a tube that has a key; nil if there is none.
+local function by_key(tube, key)
+  local number = key ~= '' and call('HGET', PREFIX .. 'keys:' .. tube, key)
+  return number and key_of_number(tonumber(number)) or nil
+end
+
+-- kept_for returns the number of the gone job for which a key of a tube stays taken; nil if
+-- it does not.
+local function kept_for(tube, key)
+  local kept = key ~= '' and call('GET', PREFIX .. 'key:' .. tube .. ' ' .. key)
+  local number, till = string.match(kept or '', '^(%d+) (%d+)$')
+  return number and tonumber(till) > NOW and tonumber(number) or nil
+end
+
+-- forget_facts is called for a job that is about to be gone. Its key stays taken for as long as
+-- the rules say.
+function OPS.forget_facts(j)
+  local f = facts_of(j)
+  if f.key == '' then return end
+  call('HDEL', PREFIX .. 'keys:' .. j.tube, f.key)
+  local ttl = rules_of(j).key_ttl or 0
+  if ttl <= 0 then return end
+  local kept = format('%.0f %.0f', tonumber(sub(j.key, #PREFIX + 1)), NOW_UP + ttl)
+  call('SET', PREFIX .. 'key:' .. j.tube .. ' ' .. f.key, kept, 'PX', format('%.0f', ttl))
+end
+
+-- give_key gives a job, whose key is free, the key.
+local function give_key(tube, key, job)
+  call('DEL', PREFIX .. 'key:' .. tube .. ' ' .. key)
+  call('HSET', PREFIX .. 'keys:' .. tube, key, format('%.0f', tonumber(sub(job, #PREFIX + 1))))
+end
+
+-- take_from_holder takes a reserved job from whoever has it.
+local function take_from_holder(j)
+  if j.leased then
+    call('ZREM', LEASES, j.key)
+    return
+  end
+  if unreserve(INSTANCE, j.key) then return end
+  for _, inst in ipairs(call('ZRANGE', PREFIX .. 'instances', '0', '-1')) do
+    if unreserve(inst, j.key) then return end
+  end
+end
+
+-- remove removes a job, whatever its state and whoever holds it. It returns whether it was
+-- reserved.
+local function remove(j)
+  locate(j, false)
+  local reserved = j.state == 'reserved'
+  if reserved then
+    take_from_holder(j)
+  elseif j.state == 'bound' then
+    OPS.unbind(j)
+  else
+    leave_place(j)
+  end
+  sum.changed = true
+  delete(j)
+  return reserved
+end
+
+-- peek-key: the job of a tube that has a key
+--
+-- ARGV    'peek-key', tube, key
+-- Keys    reads keys:TUBE and the record
+-- Answer  as peek
+OPS['peek-key'] = function(i)
+  answer_peek(by_key(ARGV[i], ARGV[i + 1]))
+  return i + 2
+end
+
+-- delete-key: the job of a tube that has a key is removed, whoever holds it
+--
+-- ARGV    'delete-key', tube, key
+-- Keys    deletes the record; takes the job out of its place, as move; writes keys:TUBE, key:TUBE
+--         KEY, tube:TUBE, counts; reads policies
+-- Answer  1 and its id if it was reserved, else 0 of that; 0 if there is no such job
+OPS['delete-key'] = function(i)
+  local key = by_key(ARGV[i], ARGV[i + 1])
+  local j = key and load(key)
+  answer(j and 1 or 0)
+  if j then answer(remove(j) and sub(key, #PREFIX + 1) or 0) end
+  return i + 2
+end
+
+-- find-key: the jobs of some tubes that have a key. The list of tubes is read as by tubes
+--
+-- ARGV    'find-key', from, limit, key
+--           from   -1 for the first part, else what the part before has answered
+--           limit  how many tubes at most
+-- Keys    reads tubes, keys:TUBE, and as job-stats
+-- Answer  where the next part begins, 0 if this was the last; how many jobs, and of each the
+--         id and what job-stats answers
+OPS['find-key'] = function(i)
+  local from, limit, key, found = tonumber(ARGV[i]), ARGV[i + 1], ARGV[i + 2], {}
+  if from < 0 then from = call('ZCARD', PREFIX .. 'tubes') end
+  local low = math.max(from - limit, 0)
+  local names = from > 0 and call('ZRANGE', PREFIX .. 'tubes', format('%d', low), format('%d', from - 1)) or {}
+  for _, name in ipairs(names) do
+    local job = by_key(name, key)
+    local j = job and load(job)
+    if j then found[#found + 1] = j end
+  end
+  answer(low)
+  answer(#found)
+  for _, j in ipairs(found) do
+    answer(sub(j.key, #PREFIX + 1))
+    answer_stats(j)
+  end
+  return i + 3
+end
+
+-- answer_facts answers with what job-stats says of a job with facts: its block, the key void or
+-- not; the policy of its tube, '' if none; 1 if it is leased; and where it is bound to, or ''.
+function OPS.answer_facts(j)
+  local f = facts_of(j)
+  local size = length_of(j.key)
+  answer_text(call('GETRANGE', j.key, format('%d', size - f.length - 2), format('%d', size - 3)))
+  answer_text(call('HGET', PREFIX .. 'policies', j.tube) or '')
+  answer(j.leased and 1 or 0)
+  local bound = j.state == 'bound' and call('HGET', PREFIX .. 'bound', sub(j.key, #PREFIX + 1))
+  answer_text(bound and string.match(bound, '^%S+') or '')
+end

@@ -1,0 +1,72 @@
+-- Leases: reservations that belong to no instance. leases has the jobs by their deadlines, the
+-- facts of each the token of its last lease.
+
+-- next_ready finds the best ready job in those of the tubes at ARGV[from … upto] that are not
+-- paused, and returns it; nil if there is none, or it does not come before the one that
+-- limit_pri and limit, a key, are about, if these are given. Members of queues that have no
+-- record are dropped. Second is true if the reply has no room for its record.
+local function next_ready(from, upto, limit_pri, limit)
+  while true do
+    local tube, pri, key = best_of(from, upto)
+    if not tube then return nil end
+    if limit and not (pri < limit_pri or pri == limit_pri and key < limit) then return nil end
+    if not fits(key) then return nil, true end
+    local j = load(key)
+    local its = j or { key = key, tube = tube, pri = pri }
+    its.state = 'ready'
+    is_ready(its)
+    leave_place(its)
+    sum.changed = true
+    if j then return j end
+  end
+end
+
+-- take-lease: the best ready job of several tubes is leased
+--
+-- ARGV    'take-lease', wait, pri, id, n, tubes…
+--           wait     1 if a session waits: if there is no job, the instance is told of the next
+--           pri, id  of a job before which it must come; '' if there is none
+-- Keys    as take, but for reserved:INST; writes the record, leases
+-- Answer  DONE and the token, and the job is in the reply's ids and records; CUT or NOT_FOUND
+OPS['take-lease'] = function(i)
+  local from, last = i + 4, i + 3 + ARGV[i + 3]
+  local limit = ARGV[i + 2] ~= '' and ARGV[i + 2] or nil
+  local j, cut = next_ready(from, last, tonumber(ARGV[i + 1]), limit)
+  if not j then
+    answer(cut and CUT or NOT_FOUND)
+    if not cut and ARGV[i] == '1' then await(from, last) end
+    return last + 1
+  end
+  local f = change_facts(j)
+  f.lease = math.max(math.floor(MS * 1000), f.lease + 1)
+  save_facts(j)
+  j.leased = true
+  follow(j, 'reserve ready')
+  answer(DONE)
+  answer_text(format('%.0f', f.lease))
+  taken[#taken + 1] = j.key
+  add_record(j.key)
+  return last + 1
+end
+
+-- move-leased: a job moves along an arrow that somebody has leased
+--
+-- ARGV    'move-leased', move, token, id, pri, delay: as move
+-- Keys    as move, and leases
+-- Answer  1; 0 if that is not its present lease
+OPS['move-leased'] = function(i)
+  local move, j, arrow = ARGV[i], load(ARGV[i + 2]), nil
+  if j and j.has_facts then
+    locate(j, false)
+    j.mine = j.leased and format('%.0f', facts_of(j).lease) == ARGV[i + 1]
+    arrow = j.mine and arrow_for(j, move)
+  end
+  answer(arrow and 1 or 0)
+  if arrow then
+    leave_place(j)
+    if ARROW_SETS_PRI[arrow] then j.pri = tonumber(ARGV[i + 3]) end
+    if ARROW_SETS_DELAY[arrow] then j.delay = tonumber(ARGV[i + 4]) end
+    follow(j, arrow)
+  end
+  return i + 5
+end

@@ -1,0 +1,108 @@
+package redis
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"redstalk/tube"
+)
+
+// A policy is in Redis as a text: name:value, with a space between them, such as
+// "retry:1000,2000 max:5 dead:graveyard key-ttl:1000 on-duplicate:2 quota-jobs:10 quota-bytes:4096".
+// Times are ms, on-duplicate is a tube.OnDuplicate. What is not said is not there.
+
+// policyText returns the text of a policy; "" for nil. A policy that says nothing is a
+// space.
+func policyText(p *tube.Policy) string {
+	if p == nil {
+		return ""
+	}
+	var words []string
+	add := func(is bool, name, value string) {
+		if is {
+			words = append(words, name+":"+value)
+		}
+	}
+	var waits []string
+	for _, wait := range p.Retry {
+		waits = append(waits, msText(wait))
+	}
+	add(len(waits) > 0, "retry", strings.Join(waits, ","))
+	add(p.Max > 0, "max", fmt.Sprint(p.Max))
+	add(p.Dead != "", "dead", p.Dead)
+	add(p.HasKeyTTL, "key-ttl", msText(p.KeyTTL))
+	add(p.OnDuplicate != tube.NotSaid, "on-duplicate", fmt.Sprint(p.OnDuplicate))
+	add(p.HasQuotaJobs, "quota-jobs", fmt.Sprint(p.QuotaJobs))
+	add(p.HasQuotaBytes, "quota-bytes", fmt.Sprint(p.QuotaBytes))
+	if words == nil {
+		return " "
+	}
+	return strings.Join(words, " ")
+}
+
+func msText(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+
+// quotaText returns the quotas of a policy, as the script compares them: "JOBS BYTES", where
+// - is no limit; "" if there are none.
+func quotaText(p *tube.Policy) string {
+	if p == nil || !p.HasQuotaJobs && !p.HasQuotaBytes {
+		return ""
+	}
+	text := func(is bool, n uint64) string {
+		if is {
+			return strconv.FormatUint(n, 10)
+		}
+		return "-"
+	}
+	return text(p.HasQuotaJobs, p.QuotaJobs) + " " + text(p.HasQuotaBytes, p.QuotaBytes)
+}
+
+// parsePolicy is the reverse of policyText; nil for "".
+func parsePolicy(text string) (*tube.Policy, error) {
+	if text == "" {
+		return nil, nil
+	}
+	p := new(tube.Policy)
+	for _, word := range strings.Fields(text) {
+		name, value, _ := strings.Cut(word, ":")
+		if err := setPolicyWord(p, name, value); err != nil {
+			return nil, fmt.Errorf("%w: a policy says %q", errReply, word)
+		}
+	}
+	return p, nil
+}
+
+func setPolicyWord(p *tube.Policy, name, value string) (err error) {
+	var n uint64
+	switch name {
+	case "dead":
+		p.Dead = value
+		return nil
+	case "retry":
+		for _, text := range strings.Split(value, ",") {
+			if n, err = strconv.ParseUint(text, 10, 64); err != nil {
+				return err
+			}
+			p.Retry = append(p.Retry, time.Duration(n)*time.Millisecond)
+		}
+		return nil
+	}
+	if n, err = strconv.ParseUint(value, 10, 64); err != nil {
+		return err
+	}
+	switch name {
+	case "max":
+		p.Max = uint32(n)
+	case "key-ttl":
+		p.KeyTTL, p.HasKeyTTL = time.Duration(n)*time.Millisecond, true
+	case "on-duplicate":
+		p.OnDuplicate = tube.OnDuplicate(n)
+	case "quota-jobs":
+		p.QuotaJobs, p.HasQuotaJobs = n, true
+	case "quota-bytes":
+		p.QuotaBytes, p.HasQuotaBytes = n, true
+	}
+	return nil
+}

@@ -1,0 +1,199 @@
+package redis
+
+import (
+	"slices"
+	"strconv"
+
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+// What only jobs with tags and tubes with policies need, both ways: see lua/tagged.
+
+// encodeTaggedPut appends a put with tags.
+func (p *partition) encodeTaggedPut(c *call, op *storage.Op) {
+	tags := op.Rare.Tags
+	how, ms := "in", int64(op.Delay)*1000
+	switch {
+	case tags.HasAt:
+		how, ms = "at", int64(tags.At)/1e6
+	case tags.HasDelay:
+		ms = tags.Delay.Milliseconds()
+	}
+	c.words("put-tagged", &op.Tube, boolArg(p.attendance.known(op.Tube)), tags.Key, int(tags.OnDuplicate), how, ms, len(op.Body))
+	c.addRecordWith(op, &tube.Facts{Key: tags.Key, Rules: tags.Rules})
+	c.puts++
+	c.expect((*partition).readTaggedPut, op)
+}
+
+// addRecordWith appends the record of a ready job with facts.
+func (c *call) addRecordWith(op *storage.Op, f *tube.Facts) {
+	plain := storage.Op{Tube: op.Tube, Pri: op.Pri, TTR: op.TTR}
+	its := stagedRecord{head: appendHead(nil, &plain, c.created), body: op.Body}
+	its.head[letterAt] += smallLetter
+	its.facts = appendFacts(nil, f)
+	c.most = max(c.most, its.len()+mostFacts)
+	if its.len() >= c.largeFrom {
+		c.stage(its)
+		return
+	}
+	c.words(append(append(its.head, its.body...), its.facts...))
+}
+
+// readTaggedPut reads the answer to a put with tags.
+func (p *partition) readTaggedPut(r *reply, ops []*storage.Op) {
+	op, result := ops[0], tube.PutResult(r.int())
+	switch result {
+	case tube.PutNew:
+		p.numberPuts(r, ops)
+		p.holdings.drop(r.count())
+		op.Answer.Rare = &storage.RareAnswer{}
+		return
+	case tube.PutRefused:
+		op.Answer.Err = storage.ErrNoSpace
+	default:
+		op.Answer.ID = r.count()
+		op.Answer.Rare = &storage.RareAnswer{Outcome: result, State: stateOf(r.text())}
+	}
+	r.puts++
+}
+
+// encodeTagged appends an operation about keys or policies.
+func encodeTagged(c *call, u *unit, op *storage.Op) {
+	switch op.Kind {
+	case storage.PeekKey:
+		c.words("peek-key", &op.Tube, op.Rare.Key)
+		c.expect((*partition).readPeek, op)
+	case storage.DeleteKey:
+		c.words("delete-key", &op.Tube, op.Rare.Key)
+		c.expect((*partition).readDeleteKey, op)
+	case storage.FindKey:
+		c.words("find-key", u.listing.next(), maxTubes, op.Rare.Key)
+		c.expect(readFindKey(u), op)
+	case storage.SetPolicy:
+		c.words("set-policy", &op.Tube, policyText(op.Rare.Policy), quotaText(op.Rare.Policy))
+		c.expect((*partition).readFound, op)
+	case storage.GetPolicy:
+		c.words("get-policy", &op.Tube)
+		c.expect((*partition).readGetPolicy, op)
+	case storage.Policies:
+		c.words("policies")
+		c.expect((*partition).readPolicies, op)
+	}
+}
+
+// readDeleteKey reads whether there was a job, and which, if somebody had reserved it.
+func (p *partition) readDeleteKey(r *reply, ops []*storage.Op) {
+	if ops[0].Answer.NotFound = !r.found(); !ops[0].Answer.NotFound {
+		p.holdings.drop(r.count())
+	}
+}
+
+// readFindKey reads a part of the jobs that have a key.
+func readFindKey(u *unit) func(*partition, *reply, []*storage.Op) {
+	return func(_ *partition, r *reply, ops []*storage.Op) {
+		l := &u.listing
+		l.from = r.int()
+		var jobs []tube.JobStats
+		for range r.int64() {
+			if s := r.jobStats(r.count()); s != nil {
+				jobs = append(jobs, *s)
+			}
+		}
+		l.jobs = append(jobs, l.jobs...)
+		if l.from > 0 {
+			u.againLater()
+			return
+		}
+		a := &ops[0].Answer
+		a.Rare, a.NotFound = &storage.RareAnswer{Jobs: firstJobs(l.jobs)}, len(l.jobs) == 0
+		*l = listing{}
+	}
+}
+
+// firstJobs returns jobs without those that come twice.
+func firstJobs(jobs []tube.JobStats) (first []tube.JobStats) {
+	seen := make(map[uint64]bool, len(jobs))
+	for _, s := range jobs {
+		if !seen[s.ID] {
+			first = append(first, s)
+		}
+		seen[s.ID] = true
+	}
+	return first
+}
+
+func (p *partition) readGetPolicy(r *reply, ops []*storage.Op) {
+	a := &ops[0].Answer
+	a.Rare = &storage.RareAnswer{}
+	if a.NotFound = !r.found(); !a.NotFound {
+		a.Rare.Policy = r.policy()
+	}
+}
+
+// policy reads a policy; nil if there is none.
+func (r *reply) policy() *tube.Policy {
+	p, err := parsePolicy(r.text())
+	if err != nil {
+		r.err = err
+	}
+	return p
+}
+
+func (p *partition) readPolicies(r *reply, ops []*storage.Op) {
+	names := make([]string, r.int())
+	for i := range names {
+		names[i] = r.text()
+	}
+	slices.Sort(names)
+	ops[0].Answer.Names = names
+}
+
+// addFacts reads what the script says of a job with facts.
+func (r *reply) addFacts(s *tube.JobStats) {
+	f, err := parseFacts(r.text())
+	policy, leased, bound := r.policy(), r.found(), r.text()
+	if err != nil {
+		r.err = err
+		return
+	}
+	f.Bound = bound
+	s.Facts, s.Rules, s.Leased = f, f.Rules.Over(policy), leased
+}
+
+// encodeTakeLease appends a take by nobody's connection, of a job that comes before another
+// one if that is not nil.
+func encodeTakeLease(c *call, op *storage.Op, before *head) {
+	c.words("take-lease", boolArg(op.Wait))
+	if before == nil {
+		c.words("", "")
+	} else {
+		c.words(before.pri)
+		c.addID(before.id)
+	}
+	c.words(len(op.Tubes))
+	c.addTubes(op.Tubes)
+	c.expect((*partition).readTakeLease, op)
+}
+
+// readTakeLease reads a take by nobody's connection: nothing is held here.
+func (p *partition) readTakeLease(r *reply, ops []*storage.Op) {
+	op := ops[0]
+	switch r.verdict(op) {
+	case refused:
+		op.Answer.NotFound, op.Answer.Soon = true, storage.Forever
+	case done:
+		lease := uint64(r.parse(r.text()))
+		id, its := p.nextTaken(r)
+		op.Answer.ID, op.Answer.Body = id, its.body
+		op.Answer.Rare = &storage.RareAnswer{Lease: lease}
+	}
+}
+
+// encodeMoveLeased appends a move on behalf of whoever has a token.
+func encodeMoveLeased(c *call, op *storage.Op) {
+	c.words("move-leased", op.Move.String(), strconv.FormatUint(op.Rare.Lease, 10))
+	c.addID(op.ID)
+	c.words(&op.Pri, &op.Delay)
+	c.expect((*partition).readFound, op)
+}
