@@ -66,7 +66,7 @@ func (c *pagesConn) Read(p []byte) (int, error) {
 func (c *pagesConn) reply() error {
 	line, err := c.in.ReadString('\n')
 	words := strings.Fields(line)
-	if err != nil || len(words) < 2 || words[0] != "OK" && words[0] != "FOUND" && words[0] != "RESERVED" {
+	if err != nil || len(words) < 2 || words[0] != "OK" && words[0] != "FOUND" && words[0] != "RESERVED" && words[0] != "LEASED" {
 		c.next.WriteString(line)
 		return err
 	}

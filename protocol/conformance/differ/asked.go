@@ -20,25 +20,35 @@ type asked struct {
 	counted    bool      // a put or reserve that is well-formed, so that stats counts it
 	armed      bool      // what its waiting sets off was noted
 	delayed    bool      // its long delay was noted
+	base       uint64    // when it was sent, see sums.now
 	closeWait  bool      // a reserve whose wait ends just behind what is due, see episode.closeWait
 
 	// How many stats pages had been asked of the two for other reasons.
 	probesJudge, probesSubject int
 }
 
-// id is the job that a command names, if it names one. It is asked of every
+// ids are the jobs that a command names, if it names any. They are asked of every
 // command of every packet that might be sent.
-func (a *asked) id() (uint64, bool) {
+func (a *asked) ids() (all []uint64) {
 	verb, rest, _ := strings.Cut(a.line, " ")
 	switch verb {
-	case "peek", "reserve-job", "delete", "release", "bury", "kick-job", "touch", "stats-job":
+	case "peek", "reserve-job", "delete", "release", "bury", "kick-job", "touch", "stats-job",
+		"delete-batch", "delete-lease", "touch-lease", "release-lease", "bury-lease", "reschedule", "set-priority":
 	default:
-		return 0, false
+		return nil
 	}
-	rest = strings.TrimLeft(rest, " ")
-	digits := rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789"))]
-	n, err := strconv.ParseUint(digits, 10, 64)
-	return n, err == nil
+	for {
+		rest = strings.TrimLeft(rest, " ")
+		digits := rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789"))]
+		n, err := strconv.ParseUint(digits, 10, 64)
+		if err != nil {
+			return all
+		}
+		if all = append(all, n); verb != "delete-batch" {
+			return all
+		}
+		rest = rest[len(digits):]
+	}
 }
 
 var (
@@ -72,11 +82,18 @@ func (a *asked) seconds() []uint64 {
 		if m = timeoutLine.FindStringSubmatch(a.line); m != nil {
 			m = m[1:]
 		}
+	default:
+		return a.secondsBeyond()
 	}
 	var all []uint64
 	for _, digits := range m {
 		if n, err := strconv.ParseUint(digits, 10, 64); err == nil {
 			all = append(all, n)
+		}
+	}
+	if len(all) == 2 {
+		if n, is := a.dueIn(); is {
+			all[0] = n
 		}
 	}
 	return all
@@ -91,17 +108,20 @@ const (
 // longDelay is the delay that a put or release names, if it is a long one.
 func (a *asked) longDelay() (uint64, bool) {
 	times := a.seconds()
-	is := len(times) > 0 && times[0] >= latest && (a.verb == "put" || a.verb == "release")
-	if !is {
+	if len(times) == 0 || times[0] < latest {
 		return 0, false
 	}
-	return times[0], true
+	switch a.verb {
+	case "put", "release", "release-lease", "reschedule":
+		return times[0], true
+	}
+	return 0, false
 }
 
 // wakes says whether a command can make a job ready, or let one be taken.
 func (a *asked) wakes() bool {
 	switch a.verb {
-	case "put", "release", "kick", "kick-job", "pause-tube", "quit":
+	case "put", "release", "kick", "kick-job", "pause-tube", "quit", "release-lease", "reschedule", "move-jobs":
 		return true
 	}
 	return false
@@ -110,7 +130,7 @@ func (a *asked) wakes() bool {
 // inert says that a command neither changes a job nor tells of one.
 func (a *asked) inert() bool {
 	switch a.verb {
-	case unknown, "use", "watch", "ignore", "list-tube-used", "list-tubes-watched":
+	case unknown, "use", "watch", "ignore", "list-tube-used", "list-tubes-watched", "capabilities", "get-policy", "list-policies":
 		return true
 	}
 	return false

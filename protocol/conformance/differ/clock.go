@@ -16,6 +16,7 @@ const (
 	presses                  // a second before that: DEADLINE_SOON
 	resumes                  // a pause is over
 	timesOut                 // a reserve
+	perhaps                  // nobody knows what, if anything
 )
 
 // event is something that will happen on both servers between lo and hi, or
@@ -42,9 +43,13 @@ const (
 
 // arm notes what was set off between begun and done.
 func (e *episode) arm(ev event, seconds uint64) {
-	if !e.timed || seconds == 0 || seconds > soonest {
-		return
+	if e.timed && 0 < seconds && seconds <= soonest {
+		e.armIn(ev, seconds)
 	}
+}
+
+// armIn is arm for any time.
+func (e *episode) armIn(ev event, seconds uint64) {
 	d := time.Duration(seconds) * time.Second
 	ev.lo, ev.hi = e.begun.Add(d), e.done.Add(d)
 	e.events = append(e.events, ev)
@@ -56,6 +61,11 @@ func (e *episode) armReserved(id, label int) {
 	if j == nil {
 		return
 	}
+	if j.ttr == 0 && e.beyond {
+		e.armUnknown()
+		return
+	}
+	e.armFailing(uint64(j.ttr))
 	e.arm(event{kind: expires, job: label, conn: id}, uint64(j.ttr))
 	if j.ttr > 1 {
 		e.arm(event{kind: presses, job: label, conn: id}, uint64(j.ttr-1))
@@ -66,7 +76,7 @@ func (e *episode) armReserved(id, label int) {
 func (e *episode) armTimeouts() {
 	e.done = time.Now()
 	for id, c := range e.conns {
-		if len(c.pending) == 0 || c.pending[0].armed || c.pending[0].verb != "reserve-with-timeout" {
+		if len(c.pending) == 0 || c.pending[0].armed || !c.pending[0].blocks || c.pending[0].verb == "reserve" {
 			continue
 		}
 		a := c.pending[0]
@@ -205,6 +215,7 @@ func (e *episode) happened() error {
 		return fmt.Errorf("%w: two events have happened, and in which order shows", errVoid)
 	}
 	e.insist(over)
+	e.current = len(e.cursors)
 	for _, ev := range over {
 		if ev.kind == expires && !ev.reminded {
 			if err := e.remind(ev); err != nil {
@@ -247,7 +258,7 @@ func (e *episode) insist(over []event) {
 		if c == nil || !c.waits() {
 			continue
 		}
-		if ev.waiter == c.pending[0] || ev.kind == presses && c.held[ev.job] {
+		if ev.waiter == c.pending[0] || ev.kind == presses && c.held[ev.job] && !e.beyond {
 			c.pending[0].blocks = false
 		}
 	}

@@ -43,18 +43,18 @@ func (f *Fault) kind() string {
 // consume compares the replies that both have sent, n[id] of each connection,
 // and learns from them.
 func (e *episode) consume(n map[int]int) error {
-	type pair struct {
+	type both struct {
 		to           *asked
 		conn         int
 		judge, other reply
 	}
 	e.lasted(e.begun)
-	var pairs []pair
+	var pairs []both
 	for _, id := range slices.Sorted(maps.Keys(n)) {
 		c := e.conns[id]
 		theirs, ours := e.judge.take(id, n[id]), e.subject.take(id, n[id])
 		for i := range theirs {
-			pairs = append(pairs, pair{c.pending[i], id, theirs[i], ours[i]})
+			pairs = append(pairs, both{c.pending[i], id, theirs[i], ours[i]})
 		}
 		if c.pending = c.pending[n[id]:]; !c.waits() {
 			c.behind = 0
@@ -64,6 +64,12 @@ func (e *episode) consume(n map[int]int) error {
 	for _, p := range pairs {
 		last.came = append(last.came, answer{p.conn, p.to, p.judge})
 		e.bind(p.to, p.judge.head, p.other.head)
+	}
+	for _, p := range pairs { // an INSERTED may come behind what another connection is told of its job
+		e.meetAll(p.to, p.judge, p.other)
+	}
+	if slices.ContainsFunc(pairs, func(p both) bool { return !p.to.asks() }) {
+		e.current = len(e.cursors)
 	}
 	for _, p := range pairs {
 		e.compared++
@@ -87,7 +93,9 @@ func (e *episode) logUnmatched() {
 		c := e.conns[id]
 		extra := e.judge.take(id, min(len(e.judge.peek(id)), len(c.pending)))
 		for i, r := range extra {
-			e.bind(c.pending[i], r.head, "INSERTED 0")
+			if strings.Count(r.head, " ") == 1 {
+				e.bind(c.pending[i], r.head, "INSERTED 0")
+			}
 			last.came = append(last.came, answer{id, c.pending[i], r})
 		}
 		if _, ended := e.judge.came(id); ended && c.over() {
@@ -107,7 +115,7 @@ func show(r reply) string {
 func (e *episode) bind(a *asked, judge, subject string) {
 	theirs, ok1 := strings.CutPrefix(judge, "INSERTED ")
 	ours, ok2 := strings.CutPrefix(subject, "INSERTED ")
-	if !ok1 || !ok2 {
+	if !ok1 || !ok2 || strings.Contains(theirs, " ") || strings.Contains(ours, " ") {
 		return
 	}
 	e.lasted(a.since)
@@ -122,6 +130,7 @@ func (e *episode) bind(a *asked, judge, subject string) {
 	if times := a.seconds(); len(times) == 2 {
 		j.ttr = int(min(times[1], latest))
 	}
+	_, j.at = a.tag("at")
 	e.jobs[label], e.byJudge[j.judge] = j, label
 	if e.bySubject[j.subject] == 0 {
 		e.bySubject[j.subject] = label
@@ -138,20 +147,49 @@ func (e *episode) differs(a *asked, judge, subject reply) *Fault {
 	}
 	same := judge.head == subject.head
 	switch j[0] {
-	case "INSERTED":
-		same = e.sameInserted(j[1], s[1])
+	case "INSERTED", "DUPLICATE":
+		if len(j) == 2 && j[0] == "INSERTED" {
+			same = e.sameInserted(j[1], s[1])
+		} else {
+			same = e.sameJob(j[1], s[1]) && slices.Equal(j[2:], s[2:])
+		}
+	case "LEASED":
+		same = e.sameJob(j[1], s[1]) && j[3] == s[3] && judge.body == subject.body && e.leaseGrows(j[1])
+	case "RESERVED_BATCH":
+		for i := range min(len(judge.parts), len(subject.parts)) {
+			if f := e.differs(a, judge.parts[i], subject.parts[i]); f != nil {
+				return f
+			}
+		}
 	case "RESERVED", "FOUND":
 		same = e.sameJob(j[1], s[1]) && j[2] == s[2] && judge.body == subject.body
 	case "OK":
-		if !strings.HasPrefix(a.verb, "list-") {
+		switch a.verb {
+		case "list-jobs":
+			return e.differsList(a, judge.body, subject.body)
+		case "stats", "stats-job", "stats-tube":
 			return e.differsPage(a, judge.body, subject.body)
 		}
 		same = judge.body == subject.body
+		if e.unordered && a.verb == "list-tubes" {
+			same = slices.Equal(sortedLines(judge.body), sortedLines(subject.body))
+		}
 	}
 	if same {
 		return nil
 	}
 	return fault
+}
+
+func sortedLines(text string) []string { return slices.Sorted(strings.SplitSeq(text, "\n")) }
+
+// leaseGrows says whether the last token of a job is one that the contract allows: of 20
+// digits, and larger than those before it.
+func (e *episode) leaseGrows(id string) bool {
+	all := e.jobs[e.byLabelOfJudge(id)].leases
+	last := all[len(all)-1].subject
+	return len(last) == len(noLease) && strings.Trim(last, "0123456789") == "" &&
+		(len(all) == 1 || last > all[len(all)-2].subject)
 }
 
 // sameInserted: ids must be new and grow.
@@ -161,7 +199,7 @@ func (e *episode) sameInserted(judge, subject string) bool {
 	}
 	mine := e.jobs[e.byLabelOfJudge(judge)]
 	for _, other := range e.alive {
-		if o := e.jobs[other]; o.judge < mine.judge && o.subject >= mine.subject {
+		if o := e.jobs[other]; !o.met && o.judge < mine.judge && o.subject >= mine.subject {
 			return false
 		}
 	}
@@ -184,6 +222,9 @@ func (e *episode) differsPage(a *asked, judge, subject string) *Fault {
 	got := readPage(subject).withoutControl(a.verb, a.probesSubject)
 	if a.verb == "stats-job" && e.sameJob(want.value("id"), got.value("id")) {
 		got.set("id", want.value("id"))
+	}
+	if e.beyond {
+		e.alikeBeyond(a, &want, &got)
 	}
 	for _, key := range lagging {
 		if a.verb == "stats-tube" && e.stale && isCount(got.value(key)) {

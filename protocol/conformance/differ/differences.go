@@ -90,6 +90,7 @@ const (
 	exact   agreement = iota
 	free              // the server's own
 	near              // a clock
+	nearMs            // a clock of milliseconds
 	quoting           // but for quotes
 )
 
@@ -98,6 +99,7 @@ var agreements = map[string]agreement{
 	"binlog-oldest-index": free, "binlog-current-index": free, "binlog-records-migrated": free,
 	"binlog-records-written": free, "binlog-max-size": free, "file": free,
 	"age": near, "time-left": near, "pause-time-left": near,
+	"due-ms":   nearMs,
 	"hostname": quoting, "os": quoting, "platform": quoting, "tube": quoting, "name": quoting,
 }
 

@@ -13,7 +13,9 @@ import (
 type episode struct {
 	judge, subject *side
 	timed          bool
-	max            int // the longest body allowed
+	beyond         bool // see Config
+	unordered      bool // see Config
+	max            int  // the longest body allowed
 	patience       time.Duration
 	lag            time.Duration // see Config
 	stale          bool          // the figures that lag may not be right yet
@@ -52,6 +54,7 @@ type episode struct {
 	stalled int
 	delays  map[uint64]bool // long ones that were sent, by what is apart
 
+	beyondState
 	frameAfter *framer // of the step last previewed
 	script     []step  // what was admitted
 	log        []entry
@@ -72,8 +75,14 @@ type conn struct {
 
 type job struct {
 	judge, subject uint64 // ids
-	ttr            int
+	ttr            int    // seconds, 0 if it is not known
+	leases         []pair // tokens, in the order in which they were given
+	at             bool   // it was put with a time at which it is due
+	met            bool   // it has got its id by itself
 }
+
+// pair is what the two servers call the same thing.
+type pair struct{ judge, subject string }
 
 // entry is one thing that was done, for the printed script.
 type entry struct {
@@ -92,6 +101,12 @@ type answer struct {
 
 // errVoid says that the machine was too slow for a timed script.
 var errVoid = errors.New("a step came too near an event")
+
+func (e *episode) newConn() *conn {
+	c := newConn(e.max, &e.sums)
+	c.frame.beyond = e.beyond
+	return c
+}
 
 func newConn(maxBody int, sums *sums) *conn {
 	return &conn{
@@ -121,6 +136,32 @@ func (e *episode) judgeID(label int) (uint64, bool) {
 		return 0, false
 	}
 	return j.judge, true
+}
+
+func (e *episode) judgeNames() names {
+	return e.names(e.judgeID, func(p pair) string { return p.judge })
+}
+
+func (e *episode) subjectNames() names {
+	return e.names(e.subjectID, func(p pair) string { return p.subject })
+}
+
+func (e *episode) names(id func(int) (uint64, bool), of func(pair) string) names {
+	return names{
+		id: id, now: e.sums.now,
+		lease: func(label, n int) (string, bool) {
+			if j := e.jobs[label]; j != nil && n < len(j.leases) {
+				return of(j.leases[n]), true
+			}
+			return "", false
+		},
+		cursor: func(n int) (string, bool) {
+			if n < len(e.cursors) {
+				return of(e.cursors[n].pair), true
+			}
+			return "", false
+		},
+	}
 }
 
 func (e *episode) subjectID(label int) (uint64, bool) {
@@ -165,7 +206,7 @@ func (e *episode) foreseen(s step) []*asked {
 		return nil
 	}
 	if c == nil {
-		c = newConn(e.max, &e.sums)
+		c = e.newConn()
 	}
 	return append(slices.Clone(c.pending), e.preview(c, s)...)
 }
@@ -173,15 +214,25 @@ func (e *episode) foreseen(s step) []*asked {
 // perform makes one step and has both servers become idle.
 func (e *episode) perform(s step) error {
 	e.begun = time.Now()
+	e.sums.now = uint64(e.begun.UnixMilli())
 	e.stale = e.lag > 0 && (e.stale || !e.asksOnly(s))
 	e.log = append(e.log, entry{step: s, at: e.begun})
 	if err := e.do(s); err != nil {
 		return err
 	}
+	if e.retry {
+		time.Sleep(tick)
+	}
 	return e.finish()
 }
 
+// tick is longer than a moment in which two jobs that are put off are due at the same time.
+const tick = 2 * time.Millisecond
+
 func (e *episode) do(s step) error {
+	if s.act != send {
+		e.current = len(e.cursors)
+	}
 	switch s.act {
 	case drain:
 		e.draining, e.census = true, true
@@ -201,7 +252,7 @@ func (e *episode) do(s step) error {
 	}
 	c := e.conns[s.conn]
 	if c == nil {
-		c = newConn(e.max, &e.sums)
+		c = e.newConn()
 		for _, side := range []*side{e.judge, e.subject} {
 			if err := side.open(s.conn); err != nil {
 				return err
@@ -229,17 +280,18 @@ func (e *episode) transmit(s step, c *conn) error {
 	closeWait := e.endsWithCloseWait(s, c)
 	var forJudge, forSubject []byte
 	for _, cmd := range s.commands {
-		b := cmd.bytes(e.judgeID)
+		b := cmd.bytes(e.judgeNames())
 		for _, a := range c.frame.feed(b, cmd.label) {
 			a.probesJudge, a.probesSubject = e.judge.probes, e.subject.probes
 			if n, is := a.longDelay(); is {
 				e.delays[n/apart], a.delayed = true, true
 			}
 			c.pending = append(c.pending, a)
+			e.noteSent(a)
 		}
 		forJudge = append(forJudge, b...)
 		c.behind += len(b)
-		forSubject = append(forSubject, cmd.bytes(e.subjectID)...)
+		forSubject = append(forSubject, cmd.bytes(e.subjectNames())...)
 	}
 	if closeWait {
 		c.pending[len(c.pending)-1].closeWait = true

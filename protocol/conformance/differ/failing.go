@@ -119,7 +119,7 @@ func (r *run) reduce(f failure) Finding {
 			if fault != nil {
 				found.Fault, said = fault, fault.Error()
 			}
-			found.Transcript = e.transcript("WHAT IT SHOWS, IN A SENTENCE.\nFound at random; the server compared with beanstalkd: " + oneLine(said))
+			found.Transcript = e.transcript("WHAT IT SHOWS, IN A SENTENCE.\nFound at random; the server compared with the judge: " + oneLine(said))
 		}
 		if fault != nil {
 			break

@@ -26,20 +26,23 @@ const (
 
 // framer cuts the bytes sent on one connection into commands.
 type framer struct {
-	max  int    // the longest body allowed
-	line []byte // of the line that is not complete yet
-	left int64  // bytes still to come of a body and its CRLF
-	end  []byte // the last two bytes of the body so far
-	put  *asked // whose body that is
-	over bool   // quit was sent
-	lost bool   // and something behind it
-	sums *sums
+	max    int    // the longest body allowed
+	beyond bool   // what beanstalkd does not know is sent, see Config
+	line   []byte // of the line that is not complete yet
+	left   int64  // bytes still to come of a body and its CRLF
+	end    []byte // the last two bytes of the body so far
+	put    *asked // whose body that is
+	over   bool   // quit was sent
+	lost   bool   // and something behind it
+	sums   *sums
 }
 
 // sums counts on all connections.
 type sums struct {
 	begun   int // puts with a body
 	counted int // what is counted in asked
+
+	now uint64 // when the present step was begun, in milliseconds since the Unix epoch
 }
 
 // clone returns a copy that may be fed without changing f.
@@ -107,13 +110,13 @@ func (f *framer) body(data []byte) []byte {
 
 // command says what a line is.
 func (f *framer) command(line string, label int) *asked {
-	a := &asked{line: line, verb: verbOf(line)}
+	a := &asked{line: line, verb: f.verbOf(line), base: f.sums.now}
 	switch {
 	case strings.Contains(line, "\r"):
 		a.flaw = "framing-lone-cr"
-	case len(line) > lineMax && (len(line)-lineMax-1)%(lineMax+2) == 0:
+	case !f.beyond && len(line) > lineMax && (len(line)-lineMax-1)%(lineMax+2) == 0:
 		a.flaw = "framing-line-of-223"
-	case len(line) > lineMax || strings.Contains(line, "\x00"):
+	case len(line) > f.longest(a) || strings.Contains(line, "\x00"):
 		a.verb = unknown
 	case a.verb == "put":
 		f.beginPut(a, label)
@@ -126,6 +129,8 @@ func (f *framer) command(line string, label int) *asked {
 		if !same {
 			a.flaw = "numbers-reserve-with-timeout"
 		}
+	default:
+		a.blocks = f.beyond && a.mayWait()
 	}
 	if a.counted {
 		f.sums.counted++
@@ -133,8 +138,8 @@ func (f *framer) command(line string, label int) *asked {
 	return a
 }
 
-// verbOf is the word that a line begins with.
-func verbOf(line string) string {
+// verbOf is which of the verbs a line begins with.
+func verbOf(line string, verbs []string) string {
 	for _, v := range verbs {
 		if strings.HasPrefix(line, v) {
 			return strings.TrimSuffix(v, " ")
@@ -160,7 +165,7 @@ func (f *framer) beginPut(a *asked, label int) {
 	a.counted = true
 	size, _ := number32(m[4])
 	big := size > uint64(f.max)
-	if !big && m[5] != "" {
+	if !big && m[5] != "" && !(f.beyond && a.tags() != "") {
 		return
 	}
 	f.left = int64(size) + 2

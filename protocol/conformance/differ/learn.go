@@ -9,6 +9,7 @@ import (
 // learn notes what a reply of the judge says about what may be sent next: which
 // connection watches and holds what, and what will be due.
 func (e *episode) learn(id int, a *asked, r reply) {
+	e.learnBeyond(id, a, r)
 	c := e.conns[id]
 	words := strings.Fields(r.head)
 	switch words[0] {
@@ -23,9 +24,13 @@ func (e *episode) learn(id int, a *asked, r reply) {
 	case "TOUCHED":
 		label := e.labelIn(a.line)
 		e.disarm(label)
-		e.armReserved(id, label)
+		if a.verb == "touch-lease" {
+			e.armLeased(label)
+		} else {
+			e.armReserved(id, label)
+		}
 	case "INSERTED":
-		if times := a.seconds(); len(times) == 2 {
+		if times := a.seconds(); len(times) == 2 && len(words) == 2 {
 			e.arm(event{kind: matures, job: e.byLabelOfJudge(words[1])}, times[0])
 		}
 	case "RELEASED":
@@ -43,7 +48,9 @@ func (e *episode) learn(id int, a *asked, r reply) {
 			e.disarmDelay(e.labelIn(a.line))
 		}
 	case "DELETED":
-		e.learnDeleted(e.labelIn(a.line))
+		if a.verb != "delete-key" {
+			e.learnDeleted(e.labelIn(a.line))
+		}
 	case "PAUSED":
 		if times := a.seconds(); len(times) == 1 {
 			e.arm(event{kind: resumes}, times[0])

@@ -95,13 +95,20 @@ func valuesAgree(key, want, got string, all page, seconds int) bool {
 	case free:
 		return got != ""
 	case near:
-		w, err1 := strconv.Atoi(want)
-		g, err2 := strconv.Atoi(got)
-		return err1 == nil && err2 == nil && -seconds <= g-w && g-w <= seconds
+		return within(want, got, seconds)
+	case nearMs:
+		return within(want, got, seconds*1000-700)
 	case quoting:
 		return strings.Trim(want, `"`) == strings.Trim(got, `"`)
 	}
 	return want == got
+}
+
+// within says whether two values are numbers that differ by so much at most.
+func within(want, got string, most int) bool {
+	w, err1 := strconv.Atoi(want)
+	g, err2 := strconv.Atoi(got)
+	return err1 == nil && err2 == nil && -most <= g-w && g-w <= most
 }
 
 func (p page) set(key, value string) {

@@ -22,7 +22,7 @@ func (e *episode) admit(s step) string {
 		if e.gone[s.conn] || s.act != send {
 			return "no connection"
 		}
-		c = newConn(e.max, &e.sums)
+		c = e.newConn()
 	}
 	if c.halfClosed || c.frame.over {
 		return "nothing can be sent any more"
@@ -34,6 +34,7 @@ func (e *episode) admit(s step) string {
 	all := append(slices.Clone(c.pending), coming...)
 	for _, rule := range []func(int, *conn, []*asked, step) string{
 		e.admitLines, e.admitBehind, e.admitIDs, e.admitTimes, e.admitPuts, e.admitWaiting, e.admitWaking, e.admitEnd,
+		e.admitBeyond,
 	} {
 		if why := rule(s.conn, c, all, s); why != "" {
 			return why
@@ -47,20 +48,20 @@ func (e *episode) admit(s step) string {
 
 // preview returns the commands that would be complete after the step.
 func (e *episode) preview(c *conn, s step) (coming []*asked) {
-	coming, e.frameAfter = e.commands(c, s, e.judgeID)
+	coming, e.frameAfter = e.commands(c, s, e.judgeNames())
 	return coming
 }
 
-func (e *episode) commands(c *conn, s step, id func(int) (uint64, bool)) (coming []*asked, after *framer) {
+func (e *episode) commands(c *conn, s step, n names) (coming []*asked, after *framer) {
 	after = c.frame.clone()
 	for _, cmd := range s.commands {
-		coming = append(coming, after.feed(cmd.bytes(id), cmd.label)...)
+		coming = append(coming, after.feed(cmd.bytes(n), cmd.label)...)
 	}
 	return coming, after
 }
 
-// beyond is above all ids that a script can come to.
-const beyond = 1_000_000_000
+// farID is above all ids that a script can come to.
+const farID = 1_000_000_000
 
 // admitIDs keeps out ids that are not the same job to both, or not yet a job.
 func (e *episode) admitIDs(_ int, c *conn, all []*asked, s step) string {
@@ -69,18 +70,20 @@ func (e *episode) admitIDs(_ int, c *conn, all []*asked, s step) string {
 		if f.put != nil && refs.MatchString(cmd.line) {
 			return "an id would become part of a body"
 		}
-		f.feed(cmd.bytes(e.judgeID), cmd.label)
+		f.feed(cmd.bytes(e.judgeNames()), cmd.label)
 	}
-	subject, _ := e.commands(c, s, e.subjectID)
+	subject, _ := e.commands(c, s, e.subjectNames())
 	judge := all[len(all)-min(len(all), len(subject)):]
 	for i, a := range judge {
-		theirs, is := a.id()
-		ours, isToo := subject[i].id()
-		label := e.byJudge[theirs]
-		switch {
-		case !is && !isToo:
-		case label != e.bySubject[ours], label == 0 && 0 < theirs && theirs < beyond:
+		theirs, ours := a.ids(), subject[i].ids()
+		if len(theirs) != len(ours) {
 			return "put-failed-ids"
+		}
+		for n, id := range theirs {
+			label := e.byJudge[id]
+			if label != e.bySubject[ours[n]] || label == 0 && 0 < id && id < farID {
+				return "put-failed-ids"
+			}
 		}
 	}
 	return ""
@@ -149,6 +152,9 @@ func (e *episode) admitTimes(id int, c *conn, all []*asked, s step) string {
 				return "a time between"
 			}
 		}
+		if e.beyond && e.tagsBetween(a) {
+			return "a time between"
+		}
 		if e.arms(id, a) {
 			arming++
 		}
@@ -207,14 +213,12 @@ func (e *episode) arms(id int, a *asked) bool {
 		short = short || n > 0 && n <= soonest && (a.verb != "put" || i == 0)
 	}
 	switch a.verb {
-	case "reserve", "reserve-job", "touch":
+	case "reserve", "reserve-job", "touch", "reserve-with-timeout", "reserve-lease", "reserve-batch", "touch-lease":
 		return true
-	case "reserve-with-timeout":
-		return true
-	case "put", "kick", "kick-job", "release", "pause-tube":
-		return short || e.waiting(id) > 0
+	case "put", "kick", "kick-job", "release", "pause-tube", "release-lease", "reschedule", "move-jobs":
+		short = short || e.waiting(id) > 0
 	}
-	return short
+	return short || e.armsByRules(a)
 }
 
 // waiting counts the connections, other than this one, that wait.
@@ -317,7 +321,7 @@ func (e *episode) admitWaking(id int, c *conn, all []*asked, _ step) string {
 			return "burst-and-waiter"
 		}
 		woken, counts = woken || a.wakes(), counts || a.verb == "stats"
-		if a.verb == "kick" && a.line != "kick 1" && a.line != "kick 0" {
+		if !a.leaveOne() {
 			return "kick-many-serves-one"
 		}
 	}
@@ -345,6 +349,9 @@ func (e *episode) admitEnd(id int, c *conn, all []*asked, s step) string {
 	held := len(c.held)
 	for _, a := range all {
 		if strings.HasPrefix(a.verb, "reserve") {
+			held++
+		}
+		if a.verb == "reserve-batch" {
 			held++
 		}
 	}

@@ -1,6 +1,7 @@
 package differ
 
 import (
+	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -28,7 +29,9 @@ type step struct {
 
 // command is what is cut out together when a script is made smaller: a line
 // and what belongs to it. In a line, \x02 5 \x03 stands for the id of the job
-// with label 5, which differs from server to server.
+// with label 5, which differs from server to server; 5/1 for its lease number 1, c1 for
+// cursor number 1, and @2000 for 2 s after the step begins, in milliseconds since the
+// Unix epoch.
 type command struct {
 	line    string
 	payload string // CRLF, a body
@@ -41,22 +44,58 @@ const refStart = "\x02"
 // ref writes a job's id into a line.
 func ref(label int) string { return refStart + strconv.Itoa(label) + "\x03" }
 
-var refs = regexp.MustCompile("\x02([0-9]+)\x03")
+func leaseRef(label, n int) string { return fmt.Sprintf(refStart+"%d/%d\x03", label, n) }
+func cursorRef(n int) string       { return fmt.Sprintf(refStart+"c%d\x03", n) }
+func timeRef(ms uint64) string     { return fmt.Sprintf(refStart+"@%d\x03", ms) }
+
+var refs = regexp.MustCompile("\x02([0-9]+|[0-9]+/[0-9]+|c[0-9]+|@[0-9]+)\x03")
+
+// names tells what references stand for on one of the servers.
+type names struct {
+	id     func(label int) (uint64, bool)
+	lease  func(label, n int) (string, bool)
+	cursor func(n int) (string, bool)
+	now    uint64 // when the step begins
+}
+
+// noLease and noCursor are written for those that were never given.
+const noLease, noCursor = "00000000000000000007", "none"
+
+// resolve is what is written for a reference, which has no signs around it here.
+func (n names) resolve(r string) string {
+	label, number, isLease := strings.Cut(r, "/")
+	job, _ := strconv.Atoi(label)
+	switch {
+	case isLease:
+		at, _ := strconv.Atoi(number)
+		if token, ok := n.lease(job, at); ok {
+			return token
+		}
+		return noLease
+	case r[0] == 'c':
+		at, _ := strconv.Atoi(r[1:])
+		if cursor, ok := n.cursor(at); ok {
+			return cursor
+		}
+		return noCursor
+	case r[0] == '@':
+		ms, _ := strconv.ParseUint(r[1:], 10, 64)
+		return strconv.FormatUint(n.now+ms, 10)
+	}
+	if id, ok := n.id(job); ok {
+		return strconv.FormatUint(id, 10)
+	}
+	return noSuchJob
+}
 
 // noSuchJob is written for a job that was never made.
 const noSuchJob = "99999999999"
 
-// bytes is the packet for a server on which jobs have the ids that id tells.
-func (c command) bytes(id func(label int) (uint64, bool)) []byte {
+// bytes is the packet for a server on which jobs have these names.
+func (c command) bytes(n names) []byte {
 	line := c.line
 	if strings.Contains(line, refStart) {
-		line = refs.ReplaceAllStringFunc(line, func(r string) string {
-			label, _ := strconv.Atoi(r[1 : len(r)-1])
-			if n, ok := id(label); ok {
-				return strconv.FormatUint(n, 10)
-			}
-			return noSuchJob
-		})
+		line = refs.ReplaceAllStringFunc(line, func(r string) string { return n.resolve(r[1 : len(r)-1]) })
 	}
 	return []byte(line + c.payload)
 }

@@ -51,10 +51,11 @@ type link struct {
 
 // reply is one answer: a line and, for data replies, what follows.
 type reply struct {
-	head string
-	body string
-	data bool
-	at   time.Time // when it had come
+	head  string
+	body  string
+	data  bool
+	parts []reply   // of RESERVED_BATCH
+	at    time.Time // when it had come
 }
 
 func newSide(name string, server Server) (*side, error) {
@@ -120,34 +121,51 @@ func (l *link) read() {
 	}
 }
 
-// cut takes whole replies out of buf. One whose count does not agree with
-// where its CRLF stands is kept as a line, to be found different.
+// cut takes whole replies out of buf.
 func (l *link) cut() {
 	for {
-		head, after, found := bytes.Cut(l.buf, []byte("\r\n"))
-		if !found {
+		r, after, whole := cutReply(l.buf)
+		if !whole {
 			return
-		}
-		r := reply{head: string(head), at: time.Now()}
-		if size, data := bodySize(r.head); data {
-			if len(after) < size+2 {
-				return
-			}
-			r.data, r.body = true, string(after[:size])
-			if string(after[size:size+2]) != "\r\n" {
-				r.head += " (no CRLF after the body)"
-			}
-			after = after[size+2:]
 		}
 		l.replies = append(l.replies, r)
 		l.buf = append([]byte(nil), after...)
 	}
 }
 
+// cutReply takes a reply, if it is whole. One whose count does not agree with where its
+// CRLF stands is kept as a line, to be found different.
+func cutReply(buf []byte) (r reply, after []byte, whole bool) {
+	head, after, found := bytes.Cut(buf, []byte("\r\n"))
+	if !found {
+		return r, buf, false
+	}
+	r = reply{head: string(head), at: time.Now()}
+	if size, data := bodySize(r.head); data {
+		if len(after) < size+2 {
+			return r, buf, false
+		}
+		r.data, r.body = true, string(after[:size])
+		if string(after[size:size+2]) != "\r\n" {
+			r.head += " (no CRLF after the body)"
+		}
+		after = after[size+2:]
+	}
+	count, _ := strings.CutPrefix(r.head, "RESERVED_BATCH ")
+	for n, _ := strconv.Atoi(count); n > 0; n-- {
+		var part reply
+		if part, after, whole = cutReply(after); !whole {
+			return r, buf, false
+		}
+		r.parts = append(r.parts, part)
+	}
+	return r, after, true
+}
+
 // bodySize reads the count of a data reply.
 func bodySize(head string) (int, bool) {
 	f := strings.Split(head, " ")
-	if f[0] == "OK" && len(f) == 2 || (f[0] == "RESERVED" || f[0] == "FOUND") && len(f) == 3 {
+	if f[0] == "OK" && len(f) == 2 || (f[0] == "RESERVED" || f[0] == "FOUND") && len(f) == 3 || f[0] == "LEASED" && len(f) == 4 {
 		n, err := strconv.ParseUint(f[len(f)-1], 10, 31)
 		return int(n), err == nil
 	}
@@ -196,27 +214,35 @@ type state struct {
 	counted              int // puts and reserves, also those that are not complete
 }
 
-// probe asks the server how many wait.
-func (s *side) probe() (state, error) {
+// page asks the server for its stats.
+func (s *side) page() (page, error) {
 	s.control.SetDeadline(time.Now().Add(probeLimit))
 	s.probes++
 	if _, err := io.WriteString(s.control, "stats\r\n"); err != nil {
-		return state{}, fmt.Errorf("%s: %w", s.name, err)
+		return page{}, fmt.Errorf("%s: %w", s.name, err)
 	}
 	head, err := s.answers.ReadString('\n')
 	if err != nil {
-		return state{}, fmt.Errorf("%s: %w", s.name, err)
+		return page{}, fmt.Errorf("%s: %w", s.name, err)
 	}
 	size, data := bodySize(strings.TrimSpace(head))
 	if !data {
-		return state{}, fmt.Errorf("%s: stats is answered %q", s.name, head)
+		return page{}, fmt.Errorf("%s: stats is answered %q", s.name, head)
 	}
-	page := make([]byte, size+2)
-	if _, err := io.ReadFull(s.answers, page); err != nil {
-		return state{}, fmt.Errorf("%s: %w", s.name, err)
+	text := make([]byte, size+2)
+	if _, err := io.ReadFull(s.answers, text); err != nil {
+		return page{}, fmt.Errorf("%s: %w", s.name, err)
 	}
-	var st state
-	for _, l := range readPage(string(page[:size])).lines {
+	return readPage(string(text[:size])), nil
+}
+
+// probe asks the server how many wait.
+func (s *side) probe() (st state, err error) {
+	page, err := s.page()
+	if err != nil {
+		return st, err
+	}
+	for _, l := range page.lines {
 		switch l.key {
 		case "current-waiting":
 			st.waiting, _ = strconv.Atoi(l.value)
@@ -231,6 +257,15 @@ func (s *side) probe() (state, error) {
 		}
 	}
 	return st, nil
+}
+
+// counts asks the server how many jobs there are, by their states, and have been.
+func (s *side) counts() (counts string, err error) {
+	page, err := s.page()
+	for _, key := range []string{"ready", "reserved", "delayed", "buried"} {
+		counts += key + " " + page.value("current-jobs-"+key) + ", "
+	}
+	return counts + "in all " + page.value("total-jobs"), err
 }
 
 // probeLimit is how long a stats page may take; more than a machine stands still.

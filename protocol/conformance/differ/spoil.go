@@ -49,6 +49,9 @@ func (g *generator) spoil(line string) string {
 // junk is a word, mostly whole, and whatever behind it.
 func (g *generator) junk() string {
 	line := pick(g, verbs...)
+	if g.e.beyond {
+		line = pick(g, verbsBeyond...)
+	}
 	if g.oneIn(4) {
 		line = line[:g.IntN(len(line)+1)]
 	}

@@ -18,7 +18,8 @@ func connName(id int) string {
 type writer struct {
 	strings.Builder
 	e    *episode
-	last bool // this is the last step, which shows the difference
+	last bool   // this is the last step, which shows the difference
+	now  uint64 // when the step was begun, see names
 }
 
 // transcript is the script as it was played, in the format of
@@ -46,6 +47,7 @@ func (e *episode) transcript(comment string) string {
 
 func (w *writer) entry(en entry) {
 	name := connName(en.step.conn)
+	w.now = uint64(en.at.UnixMilli())
 	switch en.step.act {
 	case drain:
 		w.WriteString("signal USR1\n")
@@ -111,6 +113,12 @@ func (w *writer) parts(c command) (parts []part) {
 	for _, at := range refs.FindAllStringSubmatchIndex(c.line, -1) {
 		start := at[0] - (len(c.line) - len(line))
 		label := c.line[at[2]:at[3]]
+		if strings.ContainsAny(label, "/c@") {
+			p := w.partBeyond(label)
+			line, named = c.line[at[1]:], p.name != ""
+			parts = append(parts, p)
+			continue
+		}
 		parts = append(parts, part{text: line[:start], afterName: named})
 		line = c.line[at[1]:]
 		var n int
@@ -143,6 +151,8 @@ func (w *writer) answer(a answer) {
 	name := connName(a.conn)
 	words := strings.Fields(a.reply.head)
 	switch {
+	case w.answerBeyond(name, a, words):
+		return
 	case words[0] == "OK" && strings.HasPrefix(a.to.verb, "list-"):
 		list := strings.ReplaceAll(strings.TrimPrefix(a.reply.body, "---\n"), "- ", "")
 		fmt.Fprintf(w, "%s< OK list %s\n", name, strings.ReplaceAll(strings.TrimSpace(list), "\n", " "))

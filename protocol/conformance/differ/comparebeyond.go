@@ -1,0 +1,24 @@
+package differ
+
+import (
+	"slices"
+	"strings"
+)
+
+// alikeBeyond makes alike on two pages what two servers that know more than beanstalkd
+// may tell in ways of their own.
+func (e *episode) alikeBeyond(a *asked, want, got *page) {
+	switch a.verb {
+	case "stats":
+		own := func(l pageLine) bool { return strings.HasPrefix(l.key, "redstalk-") }
+		want.lines = slices.DeleteFunc(want.lines, own)
+		got.lines = slices.DeleteFunc(got.lines, own)
+	case "stats-job":
+		if e.sameJob(want.value("from-id"), got.value("from-id")) {
+			got.set("from-id", want.value("from-id"))
+		}
+		if j := e.jobs[e.byLabelOfJudge(want.value("id"))]; j != nil && j.at && within(want.value("delay"), got.value("delay"), 1+e.stalled) {
+			got.set("delay", want.value("delay"))
+		}
+	}
+}

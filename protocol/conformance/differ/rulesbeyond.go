@@ -1,0 +1,137 @@
+package differ
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// This file keeps scripts out of which the outcome would be chance, as rules.go does,
+// because of what beanstalkd does not know.
+
+// beyondState is what must be known of what was sent that beanstalkd does not know.
+type beyondState struct {
+	leased  []int    // labels of jobs, by the last time that they were leased
+	cursors []cursor // of pages that were listed
+	current int      // how many of the cursors are out of date
+
+	// What was sent in tags: that jobs wait for some seconds before they are tried
+	// again, or keys stay taken so long; that jobs wait, however long; that jobs are
+	// delivered so many times, or go to another tube when they are exhausted.
+	shortRetry, shortKeyTTL, retry, dead bool
+}
+
+// cursor is where the next page of a list begins.
+type cursor struct {
+	pair
+	list string // "tube state"
+}
+
+// noteSent notes what a line says about later.
+func (e *episode) noteSent(a *asked) {
+	if !e.beyond {
+		return
+	}
+	if !a.asks() {
+		e.current = len(e.cursors)
+	}
+	switch a.verb {
+	case "drain":
+		e.draining = true
+	case "undrain":
+		e.draining = false
+	}
+	if a.tags() == "" {
+		return
+	}
+	retry, keyTTL := a.later()
+	isShort := func(n uint64) bool { return 0 < n && n <= soonest }
+	e.shortRetry = e.shortRetry || slices.ContainsFunc(retry, isShort)
+	e.shortKeyTTL = e.shortKeyTTL || slices.ContainsFunc(keyTTL, isShort)
+	e.retry = e.retry || len(retry) > 0
+	_, dead := a.tag("dead")
+	e.dead = e.dead || dead
+}
+
+// cursorsIn are the numbers of the cursors that a line names.
+func cursorsIn(line string) (all []int) {
+	for _, m := range refs.FindAllStringSubmatch(line, -1) {
+		if n, err := strconv.Atoi(strings.TrimPrefix(m[1], "c")); err == nil && m[1][0] == 'c' {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+// asks says that a command changes nothing.
+func (a *asked) asks() bool {
+	switch a.verb {
+	case "peek", "peek-ready", "peek-delayed", "peek-buried", "stats-job", "stats-tube", "stats", "list-jobs", "find", "list-tubes":
+		return true
+	}
+	return a.inert()
+}
+
+// tagsBetween says whether a time in tags is one that no script waits for, and none
+// passes by.
+func (e *episode) tagsBetween(a *asked) bool {
+	retry, keyTTL := a.later()
+	return slices.ContainsFunc(append(retry, keyTTL...), func(n uint64) bool {
+		return n > 0 && n < latest && (!e.timed || n > soonest)
+	})
+}
+
+// armsByRules says whether a command may set off an event because of tags.
+func (e *episode) armsByRules(a *asked) bool {
+	return e.shortRetry && a.mayFail() || e.shortKeyTTL && a.mayRemove()
+}
+
+// admitBeyond keeps out what would make it chance what a server does.
+func (e *episode) admitBeyond(_ int, _ *conn, all []*asked, s step) string {
+	if !e.beyond {
+		return ""
+	}
+	dead, retry, fails, behind := e.dead, e.retry, 0, false
+	for _, a := range all {
+		retried, _ := a.later()
+		_, buries := a.tag("dead")
+		dead, retry = dead || buries, retry || len(retried) > 0
+		switch {
+		case fails > 0 && dead && !a.inert():
+			return "dead-letters-later"
+		case behind && (a.verb == "drain" || a.verb == "undrain" || a.blocks && !a.counted):
+			return "own-questions"
+		case e.timed && a.verb == "reserve-batch" && group(batchLine, a.line, 1) != "1":
+			return "two TTRs may end at the same time"
+		case e.timed && a.tags() != "" && len(all) > 1:
+			return "what a tag sets off is not foreseen within a packet"
+		case e.lag > 0 && (a.verb == "drain" || a.verb == "undrain"):
+			return "each instance is drained for itself"
+		case reservedOne.MatchString(a.line):
+			return "reserved-in-any-order"
+		}
+		behind = behind || a.blocks
+		if a.mayFail() {
+			fails++
+		}
+		if fails > 1 && retry {
+			return "delay-due-order"
+		}
+	}
+	return e.admitCursors(s)
+}
+
+// admitCursors keeps out cursors of pages since which something was done.
+func (e *episode) admitCursors(s step) string {
+	changed := false
+	for _, cmd := range s.commands {
+		for _, n := range cursorsIn(cmd.line) {
+			if changed || n < e.current || n >= len(e.cursors) {
+				return "a list that has changed"
+			}
+		}
+		a := &asked{line: cmd.line, verb: verbOf(cmd.line, verbsBeyond)}
+		changed = changed || !a.asks()
+	}
+	return ""
+}
