@@ -79,7 +79,9 @@ func (c *crowd) list(t *testing.T, s State, count, limit int, between func()) (i
 			for _, j := range jobs {
 				ids = append(ids, j.ID)
 			}
-			cursor = next
+			if cursor = next; len(ids) > int(c.lastID) {
+				t.Fatal("pages without an end")
+			}
 			break
 		}
 	}
@@ -150,7 +152,9 @@ func TestFlushInParts(t *testing.T) {
 				if _, ended = c.FlushSome(c.now, f, 5); f.Removed()-was > 5 {
 					t.Fatalf("a part has removed %d", f.Removed()-was)
 				}
-				c.Put(c.now, NewJob{Tube: "t", Pri: uint32(c.random.IntN(1000)), TTR: 9})
+				for range 7 { // more than have got slots that the flush has passed
+					c.Put(c.now, NewJob{Tube: "t", Pri: uint32(c.random.IntN(1000)), TTR: 9})
+				}
 			}
 			if f.Removed() != before || c.tubes["t"].deletes-deletes != uint64(before) {
 				t.Fatalf("seed %d: %d of %d %v jobs were removed, %d counted", seed, f.Removed(), before, s, c.tubes["t"].deletes-deletes)

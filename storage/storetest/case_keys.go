@@ -182,6 +182,7 @@ func testFindKey(b *rig) {
 	find := func(key string) storage.Answer {
 		return b.do(storage.Op{Kind: storage.FindKey, Rare: &storage.Rare{Key: key}})
 	}
+	b.put("a", 1) // so that the tubes are in another order
 	c, a := b.putNew("c", tube.Tags{Key: "k"}), b.putNew("a", tube.Tags{Key: "k"})
 	b.putNew("a", tube.Tags{Key: "kk"})
 	gone := b.putNew("b", tube.Tags{Key: "k"})

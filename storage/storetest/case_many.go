@@ -38,8 +38,8 @@ func (b *rig) listAll(name string, s tube.State, bound uint32) (ids []uint64) {
 	for cursor, pages := "", 0; pages == 0 || cursor != ""; pages++ {
 		var jobs []tube.JobStats
 		jobs, cursor = b.list(name, s, bound, cursor)
-		if len(jobs) > int(bound) || len(jobs) < int(bound) && cursor != "" {
-			b.Fatalf("a page of %d has %d jobs, and the cursor %q", bound, len(jobs), cursor)
+		if len(jobs) > int(bound) || len(jobs) < int(bound) && cursor != "" || pages > 2000 {
+			b.Fatalf("page %d of %d has %d jobs, and the cursor %q", pages, bound, len(jobs), cursor)
 		}
 		for _, j := range jobs {
 			ids = append(ids, j.ID)
