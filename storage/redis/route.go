@@ -199,6 +199,7 @@ func mergeFound(whole, a *storage.Answer) {
 		whole.Rare, whole.NotFound = new(storage.RareAnswer), true
 	}
 	whole.Rare.Jobs = append(whole.Rare.Jobs, a.Rare.Jobs...)
+	sortByID(whole.Rare.Jobs)
 	whole.NotFound = len(whole.Rare.Jobs) == 0
 }
 

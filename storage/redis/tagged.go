@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 
@@ -116,7 +117,7 @@ func readFindKey(u *unit) func(*partition, *reply, []*storage.Op) {
 	}
 }
 
-// firstJobs returns jobs without those that come twice.
+// firstJobs returns jobs, in the order of their ids, without those that come twice.
 func firstJobs(jobs []tube.JobStats) (first []tube.JobStats) {
 	seen := make(map[uint64]bool, len(jobs))
 	for _, s := range jobs {
@@ -125,7 +126,12 @@ func firstJobs(jobs []tube.JobStats) (first []tube.JobStats) {
 		}
 		seen[s.ID] = true
 	}
+	sortByID(first)
 	return first
+}
+
+func sortByID(jobs []tube.JobStats) {
+	slices.SortFunc(jobs, func(a, b tube.JobStats) int { return cmp.Compare(a.ID, b.ID) })
 }
 
 func (p *partition) readGetPolicy(r *reply, ops []*storage.Op) {

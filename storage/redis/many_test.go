@@ -1,0 +1,250 @@
+package redis
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"redstalk/storage"
+	"redstalk/storage/redis/redistest"
+	"redstalk/tube"
+)
+
+// wantSound has fsck look at what the stores on a server have left.
+func wantSound(t *testing.T, o Options) {
+	t.Helper()
+	_, err := Check(context.Background(), o, false, Report{Found: func(at int, what string) { t.Errorf("partition %d: %s", at, what) }})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func flushOf(s *Store, name string, in tube.State) int {
+	return do(s, storage.Op{Kind: storage.Flush, Tube: name, State: in}).Count
+}
+
+func moveJobsOf(s *Store, from string, in tube.State, to string, bound uint32) storage.Answer {
+	return do(s, storage.Op{Kind: storage.MoveJobs, Tube: from, State: in, Bound: bound, Rare: &storage.Rare{To: to}})
+}
+
+// takeSome puts jobs into a tube and has a holder reserve them.
+func takeSome(t *testing.T, s *Store, name string, h tube.Holder, n int) (ids []uint64) {
+	t.Helper()
+	var puts, takes []storage.Op
+	for i := range n {
+		puts = append(puts, storage.Op{Kind: storage.Put, Tube: name, TTR: 600, Body: fmt.Append(nil, "body ", i)})
+		takes = append(takes, takeOf(h, name))
+	}
+	storage.DoWait(s, puts)
+	storage.DoWait(s, takes)
+	for i := range takes {
+		if takes[i].Answer.ID == 0 {
+			t.Fatalf("take %d: %+v", i, takes[i].Answer)
+		}
+		ids = append(ids, takes[i].Answer.ID)
+	}
+	return ids
+}
+
+// TestFlushReservedElsewhere: jobs that are flushed are gone for those who hold them, at this
+// instance and at others, whether these have been told of it or not; and they count once.
+func TestFlushReservedElsewhere(t *testing.T) {
+	for name, told := range map[string]bool{"at once": false, "when told": true} {
+		t.Run(name, func(t *testing.T) {
+			server := redistest.Start(t)
+			a := openWith(t, Options{URL: server.URL(), leaseSetFrom: 6})
+			b := openWith(t, Options{URL: server.URL(), leaseSetFrom: 6})
+			var ids []uint64
+			for k, n := range []int{2, 3, 9, 300} { // single ones, and lease sets
+				ids = append(ids, takeSome(t, a, "t", tube.Holder(1+k), n)...)
+			}
+			own := takeSome(t, b, "t", 9, 8)
+			leased := takeSome(t, b, "t", tube.LeaseHolder, 2)
+			kept := takeSome(t, a, "kept", 1, 9)
+			if n := flushOf(b, "t", tube.Reserved); n != len(ids)+len(own)+len(leased) {
+				t.Fatalf("%d jobs were flushed", n)
+			}
+			if told {
+				a.Tick()
+				b.Tick()
+			}
+			// A batch of deletes: of those that are gone, and of others between them.
+			deletes := func(s *Store, h func(int) tube.Holder, ids []uint64, gone bool) {
+				var ops []storage.Op
+				for i, id := range ids {
+					ops = append(ops, move(tube.Delete, h(i), id))
+				}
+				storage.DoWait(s, ops)
+				for i := range ops {
+					if a := ops[i].Answer; a.Err != nil || a.NotFound != gone {
+						t.Errorf("delete of job %d: %+v", ops[i].ID, a)
+					}
+				}
+			}
+			deletes(a, func(i int) tube.Holder {
+				return tube.Holder(1 + min(i/2, 1) + min(i/5, 1) + min(i/14, 1))
+			}, ids, true)
+			deletes(b, func(int) tube.Holder { return 9 }, own, true)
+			deletes(a, func(int) tube.Holder { return 1 }, kept, false)
+			want := tube.Totals{Jobs: uint64(len(ids) + len(own) + len(leased) + len(kept)), Tubes: 1}
+			if got := figures(t, a); got != want {
+				t.Errorf("in the end %+v, want %+v", got, want)
+			}
+			a.Tick()
+			b.Tick()
+			for _, s := range []*Store{a, b} {
+				if n := len(s.parts[0].holdings.jobs); n != 0 {
+					t.Errorf("an instance holds %d jobs", n)
+				}
+			}
+			wantSound(t, Options{URL: server.URL()})
+		})
+	}
+}
+
+// apart returns the names of two tubes in different partitions.
+func apart(of int) (from, to string) {
+	from = "from"
+	for n := 0; ; n++ {
+		if to = fmt.Sprint("to", n); placeOf(to, of) != placeOf(from, of) {
+			return from, to
+		}
+	}
+}
+
+// bodiesIn returns the bodies of the jobs of a tube in a state, in their order.
+func bodiesIn(t *testing.T, s *Store, name string, in tube.State) (bodies []string) {
+	t.Helper()
+	a := do(s, storage.Op{Kind: storage.ListJobs, Tube: name, State: in, Bound: 1000})
+	if a.Err != nil {
+		t.Fatal(a.Err)
+	}
+	for _, j := range a.Rare.Jobs {
+		bodies = append(bodies, string(do(s, storage.Op{Kind: storage.Peek, ID: j.ID}).Body))
+	}
+	return bodies
+}
+
+// moveOfCalls is how many calls a move to another partition takes in the tests below.
+const moveOfCalls = 8
+
+// isStep returns whether a piece is a call about a move of jobs.
+func isStep(piece []byte) bool {
+	for _, word := range []string{"move-jobs", "arrive", "depart"} {
+		if isCall(piece) && bytes.Contains(piece, []byte("\r\n"+word+"\r\n")) {
+			return true
+		}
+	}
+	return false
+}
+
+// TestMoveAcrossPartitionsKilled: whichever step of a move to another partition an instance dies
+// after, or before, the next one has each job in one place in the end.
+func TestMoveAcrossPartitionsKilled(t *testing.T) {
+	const of, jobs = 4, 20
+	from, to := apart(of)
+	for n := range int64(moveOfCalls) {
+		for name, fate := range map[string]redistest.Fate{"before": redistest.Cut, "after": redistest.Last} {
+			t.Run(fmt.Sprint(name, n), func(t *testing.T) {
+				server := redistest.Start(t)
+				proxy := redistest.NewProxy(t, server)
+				s := openWith(t, Options{URL: proxy.URL(), Partitions: of, Timeout: hasty, largeFrom: 60})
+				var want []string
+				for i := range jobs {
+					body := fmt.Sprintf("body %02d %s", i, bytes.Repeat([]byte{'x'}, i*5))
+					want = append(want, body)
+					do(s, storage.Op{Kind: storage.Put, Tube: from, Pri: 5, TTR: 600, Body: []byte(body)})
+				}
+				var seen atomic.Int64
+				var dead atomic.Bool
+				proxy.Judge(func(piece []byte) redistest.Fate {
+					if dead.Load() {
+						return redistest.Cut
+					}
+					if isStep(piece) && seen.Add(1) > n {
+						dead.Store(true)
+						return fate
+					}
+					return redistest.Pass
+				}, func([]byte) redistest.Fate {
+					if dead.Load() {
+						return redistest.Cut
+					}
+					return redistest.Pass
+				})
+				a := moveJobsOf(s, from, tube.Ready, to, jobs)
+				if dead.Load() != (a.Err != nil) && n < 3 {
+					t.Errorf("dead: %v, and the move was answered %+v", dead.Load(), a)
+				}
+				s.crash()
+				next := openWith(t, Options{URL: server.URL(), Partitions: of, largeFrom: 60})
+				var got []string
+				for range 300 {
+					next.Settle()
+					got = slices.Concat(bodiesIn(t, next, from, tube.Ready), bodiesIn(t, next, to, tube.Ready))
+					if len(got) == jobs && figures(t, next).Buried == 0 {
+						break
+					}
+					time.Sleep(10 * time.Millisecond)
+				}
+				if slices.Sort(got); !slices.Equal(got, want) {
+					t.Errorf("of %d jobs there are %d: %q", jobs, len(got), got)
+				}
+				next.Settle()
+				wantSound(t, Options{URL: server.URL(), Partitions: of})
+			})
+		}
+	}
+}
+
+// TestMoveAnswerLost: an answer that is lost in the middle of a move costs nothing, and has
+// nothing done twice.
+func TestMoveAnswerLost(t *testing.T) {
+	for _, of := range []int{1, 4} {
+		from, to := "from", "to"
+		if of > 1 {
+			from, to = apart(of)
+		}
+		for n := range int64(6) {
+			t.Run(fmt.Sprint(of, " partitions, call ", n), func(t *testing.T) {
+				server := redistest.Start(t)
+				proxy := redistest.NewProxy(t, server)
+				s := openWith(t, Options{URL: proxy.URL(), Partitions: of, Timeout: patient})
+				const jobs = 600
+				var puts []storage.Op
+				for i := range jobs {
+					puts = append(puts, storage.Op{Kind: storage.Put, Tube: from, Pri: 5, TTR: 600, Body: fmt.Appendf(nil, "body %03d", i)})
+				}
+				storage.DoWait(s, puts)
+				var seen atomic.Int64
+				var lose atomic.Bool
+				proxy.Judge(func(piece []byte) redistest.Fate {
+					if isStep(piece) && seen.Add(1) == n+1 {
+						lose.Store(true)
+					}
+					return redistest.Pass
+				}, func([]byte) redistest.Fate {
+					if lose.Swap(false) {
+						return redistest.Cut
+					}
+					return redistest.Pass
+				})
+				if a := moveJobsOf(s, from, tube.Ready, to, jobs-1); a.Err != nil || a.Count != jobs-1 {
+					t.Errorf("moved: %+v", a)
+				}
+				proxy.Judge(nil, nil)
+				if got := bodiesIn(t, s, to, tube.Ready); len(got) != jobs-1 || !slices.IsSorted(got) {
+					t.Errorf("%d jobs have arrived, in order: %v", len(got), slices.IsSorted(got))
+				}
+				if got := bodiesIn(t, s, from, tube.Ready); len(got) != 1 || got[0] != "body 599" {
+					t.Errorf("left: %q", got)
+				}
+				wantSound(t, Options{URL: server.URL(), Partitions: of})
+			})
+		}
+	}
+}
