@@ -118,13 +118,14 @@ func (l *loop) run() {
 	for l.poll(&l.turn, l.timeout()) {
 		switch {
 		case len(l.turn.batches) < 2 && l.queue.Waiters() == 0:
-			l.turn.end(l.store) // there seem to be no others to share with
+			l.turn.end(l.queue) // there seem to be no others to share with
 		case l.gathers != nil:
+			l.turn.foresee(l.queue)
 			l.gathers.DoGathering(gather, l.turn.batches...)
 			l.turn.clear()
 		default:
 			l.poll(&l.turn, 0) // what has come meanwhile can join this turn
-			l.turn.end(l.store)
+			l.turn.end(l.queue)
 		}
 	}
 }
@@ -179,7 +180,7 @@ func (l *loop) poll(t *turn, ms int) bool {
 // that has handed over.
 func (l *loop) gather() int {
 	l.poll(&l.inner, 0)
-	defer l.inner.end(l.store)
+	defer l.inner.end(l.queue)
 	return len(l.inner.batches)
 }
 

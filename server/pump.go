@@ -4,6 +4,7 @@ import (
 	"net"
 	"sync"
 
+	"redstalk/server/queue"
 	"redstalk/storage"
 )
 
@@ -15,7 +16,7 @@ const pumpBuffer = 4 << 10
 // connections in memory, and systems without epoll.
 type pump struct {
 	conn  net.Conn
-	store storage.Store
+	queue *queue.Queue
 	wake  func(outbox)
 	taken chan struct{} // capacity 1: what was read ahead is used up
 
@@ -30,8 +31,8 @@ type pump struct {
 	outErr  error
 }
 
-func newPump(conn net.Conn, store storage.Store, wake func(outbox)) *pump {
-	p := &pump{conn: conn, store: store, wake: wake, taken: make(chan struct{}, 1)}
+func newPump(conn net.Conn, q *queue.Queue, wake func(outbox)) *pump {
+	p := &pump{conn: conn, queue: q, wake: wake, taken: make(chan struct{}, 1)}
 	go p.readAhead()
 	return p
 }
@@ -40,7 +41,7 @@ func newPump(conn net.Conn, store storage.Store, wake func(outbox)) *pump {
 func (p *pump) rouse() {
 	var t turn
 	p.wake(&t)
-	t.end(p.store)
+	t.end(p.queue)
 }
 
 func (p *pump) readAhead() {
@@ -149,7 +150,7 @@ func (p *pump) Drained() uint64 {
 }
 
 // Hand implements wire.
-func (p *pump) Hand(b *storage.Batch) { go p.store.Do(b) }
+func (p *pump) Hand(b *storage.Batch) { go p.queue.Store().Do(b) }
 
 // Again implements wire.
 func (p *pump) Again() { go p.rouse() }

@@ -1,6 +1,9 @@
 package server
 
-import "redstalk/storage"
+import (
+	"redstalk/server/queue"
+	"redstalk/storage"
+)
 
 // outbox takes a batch to the store soon, and not within the call: the turn of a
 // loop, or a wire.
@@ -19,12 +22,20 @@ type turn struct {
 func (t *turn) Hand(b *storage.Batch) { t.batches = append(t.batches, b) }
 
 // end hands over what the turn has collected.
-func (t *turn) end(store storage.Store) {
+func (t *turn) end(q *queue.Queue) {
 	if len(t.batches) == 0 {
 		return
 	}
-	store.Do(t.batches...)
+	t.foresee(q)
+	q.Store().Do(t.batches...)
 	t.clear()
+}
+
+// foresee adds a round for those who wait for what the turn puts.
+func (t *turn) foresee(q *queue.Queue) {
+	if round := q.Foresee(t.batches); round != nil {
+		t.Hand(round)
+	}
 }
 
 func (t *turn) clear() {

@@ -63,5 +63,5 @@ func (s *Server) newWire(conn net.Conn, wake func(outbox)) wire {
 	if w := s.loops.adopt(conn, wake); w != nil {
 		return w
 	}
-	return newPump(conn, s.queue.Store(), wake)
+	return newPump(conn, s.queue, wake)
 }

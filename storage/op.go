@@ -105,11 +105,18 @@ const (
 
 // Op is one operation and, once it is done, its answer.
 type Op struct {
-	Kind   Kind
-	Move   tube.Move
-	Role   tube.Role
-	State  tube.State
-	Wait   bool // Take: the connection will wait for a hint if there is no job
+	Kind  Kind
+	Move  tube.Move
+	Role  tube.Role
+	State tube.State
+	Wait  bool // Take: the connection will wait for a hint if there is no job
+
+	// Foreseen, of a Take with Wait: it was handed over behind puts, with the same call of
+	// Do, for somebody who waits for a hint already. A store that several servers share
+	// answers NotFound, whatever it has, unless the hint about these puts would come to
+	// this server; if it takes a job, that hint does not come.
+	Foreseen bool
+
 	Pri    uint32
 	Delay  uint32        // seconds; Pause: the length of the pause
 	TTR    uint32        // seconds

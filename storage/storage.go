@@ -105,7 +105,8 @@ const Forever = time.Duration(1<<63 - 1)
 // also while the server is in a call of the store. They must return quickly and must not
 // call the store.
 type Listener interface {
-	// Ready hints that a job may be taken from the tube. It returns whether a
+	// Ready hints that a job may be taken from the tube; for several jobs a store may hint as
+	// often. It returns whether a
 	// connection waits for that here. If not, a store that several servers share
 	// gives the hint to the next one.
 	Ready(tube string) bool

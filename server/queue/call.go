@@ -58,10 +58,11 @@ func (q *Queue) Do(ctx context.Context, ops ...storage.Op) ([]storage.Answer, er
 func (q *Queue) do(ctx context.Context, ops []storage.Op) ([]storage.Answer, error) {
 	done := make(chan struct{})
 	batch := &storage.Batch{Ops: slices.Clone(ops), Done: func() { close(done) }}
+	batches := q.withForeseen(batch)
 	if ctx.Done() == nil {
-		q.store.Do(batch)
+		q.store.Do(batches...)
 	} else {
-		go q.store.Do(batch) // which may take as long as the store likes
+		go q.store.Do(batches...) // which may take as long as the store likes
 	}
 	select {
 	case <-done:

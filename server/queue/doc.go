@@ -13,7 +13,8 @@
 //   - waitlists: who waits, by tube and by arrival (waitlist.go).
 //   - rounds: jobs are taken for waiters a batch at a time, first come first
 //     served (round.go). Loops carry rounds out while one is awake, else the
-//     usher does.
+//     usher does. A round may be foreseen: it goes to a shared store with the puts
+//     whose jobs it is for (foresee.go).
 //   - the timer of the store (timer.go).
 //   - Counters, and the stats pages as values (stats.go).
 //

@@ -35,13 +35,14 @@ type Queue struct {
 	// Counters are counted up by the doors.
 	Counters Counters
 
-	config Config
-	store  storage.Store
-	bodies *body.Pool
-	lists  waitlists
-	timer  *timer
-	id     string // 16 hexadecimal digits, random
-	began  time.Time
+	config   Config
+	store    storage.Store
+	foresees bool // rounds may be foreseen
+	bodies   *body.Pool
+	lists    waitlists
+	timer    *timer
+	id       string // 16 hexadecimal digits, random
+	began    time.Time
 
 	holders  atomic.Uint64 // numbers given out
 	draining atomic.Bool
@@ -64,6 +65,7 @@ func New(store storage.Store, config Config) *Queue {
 		config: config, store: store, id: newID(), began: time.Now(), closing: make(chan struct{}),
 		bodies: body.NewPool(),
 	}
+	_, q.foresees = store.(storage.Settler)
 	q.lists.init()
 	q.timer = newTimer(store, &q.lists, q.bodies, config.Log, q.closing)
 	store.Listen(listener{q})

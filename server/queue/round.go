@@ -4,11 +4,12 @@ import (
 	"time"
 
 	"redstalk/storage"
+	"redstalk/tube"
 )
 
 // Jobs are taken for waits in rounds: one batch of takes each. When the store hints
 // that a tube has a job, the next round takes one for the first in the tube's
-// waitlist. While that works, each further round takes twice as many. One round is
+// waitlist, and for as many as there were hints. While that works, each further round takes twice as many. One round is
 // under way at a time.
 //
 // As long as a loop of package server is awake, it carries rounds out as part of its
@@ -35,7 +36,7 @@ func (l *waitlists) ready(tube string) bool {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	is := l.hint(tube, 1)
+	is := l.hint(tube, min(l.hinted[tube]+1, maxServed)) // it may be about another job
 	l.callUsher()
 	return is
 }
@@ -141,6 +142,11 @@ func (l *waitlists) startRound() *storage.Batch {
 	if len(r.waits) == 0 {
 		return nil
 	}
+	return l.start(r)
+}
+
+// start makes a batch of a round, which is under way from now on. The lock is held.
+func (l *waitlists) start(r *round) *storage.Batch {
 	l.roundOn, l.roundSince = true, time.Now()
 	// InTurn: a client may have asked how many wait, and then released the job. Its
 	// reply must not show fewer waiters because this round has ended first.
@@ -158,6 +164,7 @@ type round struct {
 	tubes      int // searched by all takes together
 	lists      []served
 	considered []*wait // of all lists, one list after the other
+	foreseen   bool    // see foresee.go
 }
 
 // served is a hinted waitlist in a round.
@@ -174,13 +181,23 @@ func (r *round) full(n int) bool { return n*len(r.takes) >= MaxTakes || n*r.tube
 // room for called waits.
 const forHints = 2
 
+// hasRoomFor tells whether the round may serve w, of a hinted waitlist. Nobody is foreseen
+// to get a lease.
+func (r *round) hasRoomFor(w *wait) bool {
+	if r.foreseen {
+		return w.waiter.holder != tube.LeaseHolder && r.tubes+len(w.tubes) <= maxForeseenTubes
+	}
+	return !r.full(forHints)
+}
+
 // take makes the round serve w. waits says that w goes on waiting if there is no
 // job.
 func (r *round) take(w *wait, waits bool) {
 	w.serving = true
 	r.waits = append(r.waits, w)
 	r.tubes += len(w.tubes)
-	r.takes = append(r.takes, storage.Op{Kind: storage.Take, Holder: w.waiter.holder, Tubes: w.tubes, Wait: waits})
+	take := storage.Op{Kind: storage.Take, Holder: w.waiter.holder, Tubes: w.tubes, Wait: waits, Foreseen: r.foreseen}
+	r.takes = append(r.takes, take)
 }
 
 // pick chooses the waits of the next round: the first of each hinted waitlist, then
@@ -219,7 +236,7 @@ func (l *waitlists) pick() *round {
 // already for another tube counts as well: its take searches this tube, too.
 func (r *round) pickFirst(tube string, its *waitlist, many int) {
 	from := len(r.considered)
-	for p := its.first; p != nil && many > len(r.considered)-from && !r.full(forHints); p = p.next {
+	for p := its.first; p != nil && many > len(r.considered)-from && r.hasRoomFor(p.wait); p = p.next {
 		if !p.wait.serving {
 			r.take(p.wait, true)
 		}
@@ -245,6 +262,9 @@ func (l *waitlists) endRound(r *round) (decided []*wait) {
 			decided = append(decided, w)
 		}
 		w.serving, w.passing, w.ending = false, false, false
+	}
+	if r.foreseen && len(decided) > 0 {
+		l.hints.Add(1) // of which the store has spared us
 	}
 	considered := r.considered
 	for _, its := range r.lists {

@@ -129,6 +129,24 @@ func TestHintDuringRound(t *testing.T) {
 	}
 }
 
+// TestSeveralHints: as many are served as there were hints since the last round.
+func TestSeveralHints(t *testing.T) {
+	lab := newLab(t)
+	for h := range 100 {
+		lab.joined(tube.Holder(h + 1))
+	}
+	for range 3 {
+		lab.ready("t")
+	}
+	lab.serve("three hints", lab.NextRound(), 3, 0)
+	lab.ready("t")
+	lab.serve("one more hint", lab.NextRound(), 1, 0)
+	for range 100 {
+		lab.ready("t")
+	}
+	lab.serve("very many hints", lab.NextRound(), maxServed, 0)
+}
+
 // TestHintsForOneWaiter: hints for all tubes of a wait are one take, in one round,
 // whether they came before it joined or after.
 func TestHintsForOneWaiter(t *testing.T) {

@@ -25,6 +25,8 @@ type waitlists struct {
 	hinted map[string]int // tubes that may have jobs; how many of each waitlist to serve
 	called []*wait        // to be served whatever the hints say, in this order
 
+	foreseen map[string]int // how many jobs are about to be put; empty but in Foresee
+
 	roundOn    bool      // a round is under way
 	roundSince time.Time // when it began
 	loopsAwake int       // loops that ask for a round before they sleep
@@ -47,7 +49,7 @@ type place struct {
 
 func (l *waitlists) init() {
 	l.wakeUsher, l.usherEnded = make(chan struct{}, 1), make(chan struct{})
-	l.byTube, l.hinted = make(map[string]*waitlist), make(map[string]int)
+	l.byTube, l.hinted, l.foreseen = make(map[string]*waitlist), make(map[string]int), make(map[string]int)
 }
 
 // waiting is how many wait for a job of the tube.

@@ -8,6 +8,9 @@ import (
 // Operations on many jobs of a tube, in parts. The budget of a hold of the lock is theirs
 // alone: what does not fit into a whole one would be done in parts that are much more work.
 
+// workPerCopy is how much work it is to move a job to another tube.
+const workPerCopy = 4
+
 // mayBeginMany reports whether a part of such an operation may be begun.
 func (e *Engine) mayBeginMany() bool { return e.budget >= partWork }
 
@@ -75,7 +78,7 @@ func (e *Engine) moveJobs(now tube.Instant, op *storage.Op, p *progress) (done b
 		}
 		e.machine.MoveTo(now, job, op.Rare.To)
 	}
-	e.spend(max(len(jobs)-1, 0))
+	e.spend(workPerCopy * max(len(jobs)-1, 0))
 	p.forced = false
 	p.done += len(jobs)
 	op.Answer.Count = p.done
@@ -91,7 +94,7 @@ func (e *Engine) hasRoomFor(j *tube.Job) bool {
 // its body. If that is the first one, it wants its body and those of the next ones. Jobs whose
 // bodies cannot be read stay where they are.
 func (e *Engine) toMove(op *storage.Op, p *progress) (jobs []*tube.Job) {
-	most, bytes := min(p.most-p.done, max(e.budget+1, 0)), 0
+	most, bytes := min(p.most-p.done, max(e.budget/workPerCopy+1, 0)), 0
 	for _, job := range e.machine.FirstJobs(op.Tube, op.State, most+len(p.unreadable)) {
 		lacks := e.lacksBody(p, job)
 		bytes += job.Size()

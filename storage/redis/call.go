@@ -47,9 +47,9 @@ type call struct {
 	largeFrom int
 
 	encoding
-	gone, put, taken sequence
-	last             []func(*call) // encode what has to come behind all that
-	sealed           bool          // nothing is added any more
+	sequences
+	last   []func(*call) // encode what has to come behind all that
+	sealed bool          // nothing is added any more
 
 	before    int             // answers that come before that to the call itself
 	node      *goredis.Client // of the server to which it was sent
@@ -93,6 +93,17 @@ type encoding struct {
 // them is first.
 type sequence []*storage.Op
 
+// sequences are those of a call, in their order. Who waits for a job that is put comes
+// before who asks for one only now.
+type sequences struct{ gone, put, foreseen, taken sequence }
+
+func (s *sequences) empty() {
+	for _, its := range []*sequence{&s.gone, &s.put, &s.foreseen, &s.taken} {
+		clear(*its)
+		*its = (*its)[:0]
+	}
+}
+
 // step is how the answers of operations that were encoded together are decoded.
 type step struct {
 	ops    []*storage.Op
@@ -105,8 +116,7 @@ func (c *call) clear() {
 	clear(c.last)
 	c.forgetEncoded()
 	*c = call{
-		prefix: c.prefix, units: c.units[:0], last: c.last[:0], encoding: c.encoding,
-		gone: c.gone, put: c.put, taken: c.taken,
+		prefix: c.prefix, units: c.units[:0], last: c.last[:0], encoding: c.encoding, sequences: c.sequences,
 	}
 }
 
@@ -115,15 +125,12 @@ func (c *call) forgetEncoded() {
 	clear(c.args)
 	clear(c.steps)
 	clear(c.staged)
-	clear(c.gone)
-	clear(c.put)
-	clear(c.taken)
+	c.sequences.empty()
 	clear(c.last)
 	c.encoding = encoding{
 		args: append(c.args[:0], make([]any, headArgs)...), steps: c.steps[:0], text: c.text[:0], told: c.told[:0],
 		staged: c.staged[:0], stagedAs: c.stagedAs[:0],
 	}
-	c.gone, c.put, c.taken = c.gone[:0], c.put[:0], c.taken[:0]
 	c.last, c.sealed = c.last[:0], false
 }
 

@@ -18,6 +18,7 @@ var (
 	jobsCheck    = goredis.NewScript(luaSource("check/jobs.lua"))
 	membersCheck = goredis.NewScript(luaSource("check/members.lua"))
 	countsCheck  = goredis.NewScript(luaSource("check/counts.lua"))
+	keysCheck    = goredis.NewScript(luaSource("check/keys.lua"))
 )
 
 const (
@@ -110,6 +111,8 @@ type checked struct {
 	jobs    []string        // ids, to be looked at
 	queues  []string        // keys behind the prefix, to be looked at
 	holders map[string]bool // instances that have reserved jobs
+	bodies  bodies          // guarded by checker.mu
+	skipped bool            // something was not compared
 }
 
 func (c *checker) run(ctx context.Context) error {
@@ -119,6 +122,14 @@ func (c *checker) run(ctx context.Context) error {
 	}
 	if c.repair {
 		if err := c.alone(ctx); err != nil {
+			return err
+		}
+	}
+	for i := range c.parts {
+		p := &c.parts[i]
+		p.bodies = bodies{counted: make(map[string]bool), bytes: make(map[string]int)}
+		var err error
+		if p.bodies.before, err = c.changes(ctx, p); err != nil {
 			return err
 		}
 	}
@@ -135,6 +146,9 @@ func (c *checker) run(ctx context.Context) error {
 	}
 	for i := range c.parts {
 		if err := c.count(ctx, &c.parts[i]); err != nil {
+			return err
+		}
+		if err := c.compareBytes(ctx, &c.parts[i]); err != nil {
 			return err
 		}
 	}
@@ -164,6 +178,7 @@ func (c *checker) found(p *checked, wrong []string) {
 func (c *checker) skipped(p *checked, what string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	p.skipped = true
 	if c.report.Skipped != nil {
 		c.report.Skipped(p.number, what)
 	}
@@ -197,16 +212,11 @@ func (c *checker) readLayout(ctx context.Context) error {
 // alone returns an error if an instance has sent a heartbeat lately.
 func (c *checker) alone(ctx context.Context) error {
 	for _, p := range c.parts {
-		now, err := p.node.Time(ctx).Result()
+		alive, err := anyAlive(ctx, p.node, p.prefix)
 		if err != nil {
 			return err
 		}
-		since := strconv.FormatInt(now.Add(-silence-time.Second).UnixMilli(), 10)
-		n, err := p.node.ZCount(ctx, p.prefix+"instances", since, "+inf").Result()
-		if err != nil {
-			return err
-		}
-		if n > 0 {
+		if alive {
 			return errAlive
 		}
 	}
@@ -283,8 +293,10 @@ func (c *checker) note(ctx context.Context, f *flow, p *checked, key string) {
 		p.queues = append(p.queues, key)
 	case "groups":
 		p.holders[name] = true
-	case "ready", "delayed", "buried":
+	case "ready", "delayed", "buried", "leases":
 		p.queues = append(p.queues, key)
+	case "keys":
+		f.do(func() error { return c.lookAtKeys(ctx, p, name) })
 	}
 	if len(p.queues) >= checkQueues {
 		c.lookAtQueues(ctx, f, p)
@@ -297,12 +309,14 @@ func (c *checker) lookAtJobs(ctx context.Context, f *flow, p *checked) {
 	p.jobs = nil
 	f.do(func() error {
 		for len(jobs) > 0 {
-			n, err := c.ask(ctx, p, jobsCheck, jobs)
+			n, reply, err := c.ask(ctx, p, jobsCheck, jobs)
 			if err != nil {
 				return err
 			}
-			jobs = jobs[n:]
+			sizes, _ := reply[2].([]any)
 			c.mu.Lock()
+			p.bodies.add(jobs, sizes)
+			jobs = jobs[n:]
 			c.jobs += n
 			c.mu.Unlock()
 			c.looked("jobs", n)
@@ -311,16 +325,14 @@ func (c *checker) lookAtJobs(ctx context.Context, f *flow, p *checked) {
 	})
 }
 
-// ask runs a script that looks at jobs or members, reports what it has found, and
-// returns how many of the arguments it has dealt with.
-func (c *checker) ask(ctx context.Context, p *checked, script *goredis.Script, about []string) (n int, err error) {
-	reply, err := c.call(ctx, p, script, about)
-	if err != nil {
-		return 0, err
+// ask runs a script that looks at jobs, members or keys, reports what it has found, and
+// returns how many of the arguments it has dealt with, and its reply.
+func (c *checker) ask(ctx context.Context, p *checked, script *goredis.Script, about []string) (n int, reply checkReply, err error) {
+	if reply, err = c.call(ctx, p, script, about); err != nil {
+		return 0, nil, err
 	}
-	n = reply.int(0)
 	c.found(p, reply.texts(1))
-	return n, nil
+	return reply.int(0), reply, nil
 }
 
 // call runs a script.
@@ -351,6 +363,26 @@ func (r checkReply) texts(at int) []string {
 		texts[i] = fmt.Sprint(text)
 	}
 	return texts
+}
+
+// lookAtKeys has the keys of the jobs of a tube looked at.
+func (c *checker) lookAtKeys(ctx context.Context, p *checked, name string) error {
+	for cursor, more := uint64(0), true; more; more = cursor != 0 {
+		keys, next, err := p.node.HScan(ctx, p.prefix+"keys:"+name, cursor, "", checkJobs).Result()
+		if err != nil {
+			return err
+		}
+		for len(keys) > 0 {
+			n, _, err := c.ask(ctx, p, keysCheck, append([]string{name}, keys...))
+			if err != nil {
+				return err
+			}
+			keys = keys[2*n:]
+			c.looked("keys", n)
+		}
+		cursor = next
+	}
+	return nil
 }
 
 // member is one of a queue.
@@ -430,7 +462,7 @@ func (l *membersLook) flush(ctx context.Context) error {
 			}
 			about = append(about, m.queue, m.name)
 		}
-		n, err := l.checker.ask(ctx, l.partition, membersCheck, about)
+		n, _, err := l.checker.ask(ctx, l.partition, membersCheck, about)
 		if err != nil {
 			return err
 		}

@@ -55,10 +55,11 @@ type job struct {
 	pri      uint32 // not of one from the body cache
 	ttr      time.Duration
 	hasFacts bool
+	record   record // not of one from the body cache
 }
 
 func (r record) job() job {
-	return job{r.body(), r.tube(), r.pri(), time.Duration(r.ttr()) * time.Second, r.hasFacts()}
+	return job{r.body(), r.tube(), r.pri(), time.Duration(r.ttr()) * time.Second, r.hasFacts(), r}
 }
 
 // nextTaken returns the next job that was taken or looked at; 0 if it has no record any
@@ -94,7 +95,7 @@ func (p *partition) nextTaken(r *reply) (id uint64, its job) {
 		return 0, job{}
 	}
 	rec := record(text)
-	if !rec.whole() {
+	if !rec.valid() {
 		r.err = errReply
 		return 0, job{}
 	}
@@ -416,8 +417,8 @@ func (p *partition) readReclaimed(inst string) func(*reply) {
 }
 
 // readTick reads how late the latest thing was that a tick has done, whether
-// another instance has to do something that is due, which jobs have expired, and whether
-// dead letters wait to be sent.
+// another instance has to do something that is due, which jobs have expired, whether dead
+// letters wait to be sent, and which reservations were flushed.
 func (p *partition) readTick(r *reply) {
 	p.tardiness.note(r.ms())
 	p.upkeep.elsewhere.Store(r.found())
@@ -428,6 +429,7 @@ func (p *partition) readTick(r *reply) {
 	if r.int64() > 0 {
 		p.letters.begin(p)
 	}
+	p.dropFlushed(r)
 }
 
 // read reads what is the best ready job of a place.

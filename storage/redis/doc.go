@@ -16,6 +16,9 @@
 //   - encode, encodeops and encodeupkeep: how operations become arguments; reply and
 //     decode: how what is returned becomes answers; record and keys: the record of a
 //     job, and its key.
+//   - facts: what the record of a job with tags has besides; tagged: the operations about
+//     such jobs, and about policies (policy) and leases; luafacts: what Lua knows of them;
+//     deadletter: how an exhausted job gets into another partition.
 //   - staged and fetch: how the records of large jobs go past the script.
 //   - send: how a call is sent and its answer received; socket, resp and outgoing: by
 //     which connection, and in which bytes; conn and direct: with which deadlines, and
@@ -32,7 +35,7 @@
 //   - holdings and attendance: what the connections of this instance hold,
 //     use and watch; bodycache: bodies of jobs that it has put.
 //   - notifications: how another instance tells this one that there is a job.
-//   - guard, namespace and layout: what is checked before anything is touched;
+//   - guard, namespace, layout and upgrade: what is checked before anything is touched;
 //     check and check_counts: what is compared when somebody asks for it (redstalkd
 //     fsck), in steps; discreet: no password is told.
 //

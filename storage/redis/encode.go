@@ -97,6 +97,8 @@ func loadOf(op *storage.Op) int {
 	switch op.Kind {
 	case storage.Kick:
 		return min(int(op.Bound), maxMoves)
+	case storage.Flush, storage.ListJobs:
+		return maxMoves
 	case storage.Take:
 		return len(op.Tubes) - 1
 	}
@@ -121,7 +123,7 @@ func (p *partition) isLong(op *storage.Op) bool {
 		return op.Bound > maxMoves
 	case storage.Leave:
 		return p.holdings.count(op.Holder) > maxMoves
-	case storage.Tubes, storage.FindKey:
+	case storage.Tubes, storage.FindKey, storage.Flush, storage.ListJobs:
 		return true
 	}
 	return false
@@ -157,6 +159,8 @@ func (p *partition) sequenceOf(c *call, op *storage.Op) *sequence {
 	switch {
 	case isPlainPut(op):
 		return &c.put
+	case op.Kind == storage.Take && op.Foreseen:
+		return &c.foreseen
 	case op.Kind == storage.Take && op.Holder != tube.LeaseHolder:
 		return &c.taken
 	case p.deletesHeld(c, op):
@@ -191,7 +195,7 @@ func (p *partition) seal(c *call) {
 		return
 	}
 	c.sealed = true
-	for _, its := range []sequence{c.gone, c.put, c.taken} {
+	for _, its := range []sequence{c.gone, c.put, c.foreseen, c.taken} {
 		p.encodeOps(c, its, nil)
 	}
 	for _, encode := range c.last {
@@ -327,8 +331,14 @@ func putsTogether(ops []*storage.Op) (n int, same bool) {
 func encodeTakes(c *call, ops []*storage.Op) int {
 	first, wait := ops[0], false
 	n := alike(ops, func(op *storage.Op) bool {
-		return op.Kind == storage.Take && op.Holder != tube.LeaseHolder && len(op.Tubes) == 1 && op.Tubes[0] == first.Tubes[0]
+		return op.Kind == storage.Take && op.Holder != tube.LeaseHolder && len(op.Tubes) == 1 && op.Tubes[0] == first.Tubes[0] &&
+			op.Foreseen == first.Foreseen
 	})
+	if first.Foreseen {
+		c.words("take-foreseen", n, 1, &first.Tubes[0])
+		c.expect((*partition).readTakes, ops[:n]...)
+		return n
+	}
 	for _, op := range ops[:n] {
 		wait = wait || op.Wait
 	}
@@ -339,7 +349,11 @@ func encodeTakes(c *call, ops []*storage.Op) int {
 
 // encodeTakeAny appends a take from several tubes.
 func encodeTakeAny(c *call, op *storage.Op) {
-	c.words("take-any", boolArg(op.Wait), len(op.Tubes))
+	if op.Foreseen {
+		c.words("take-foreseen", 1, len(op.Tubes))
+	} else {
+		c.words("take-any", boolArg(op.Wait), len(op.Tubes))
+	}
 	c.addTubes(op.Tubes)
 	c.expect((*partition).readTakeAny, op)
 }

@@ -17,6 +17,8 @@ func (p *partition) encodeOp(c *call, u *unit, op *storage.Op) {
 		p.encodeTaggedPut(c, op)
 	case storage.PeekKey, storage.DeleteKey, storage.FindKey, storage.SetPolicy, storage.GetPolicy, storage.Policies:
 		encodeTagged(c, u, op)
+	case storage.Flush, storage.ListJobs:
+		p.encodeMany(c, u, op)
 	case storage.Attend:
 		p.encodeAttend(c, u, op)
 	case storage.Kick:

@@ -22,6 +22,7 @@ var luaData = map[string]func() string{
 	"data: after":    luaAfter,
 	"data: places":   luaPlaces,
 	"data: silence":  luaSilence,
+	"data: counters": luaCounters,
 }
 
 // luaKeys says how an id is written in keys, and below which priority a job is urgent.
@@ -124,4 +125,13 @@ func luaVerdicts() string {
 // something may be repaired.
 func luaSilence() string {
 	return fmt.Sprintf("local SILENCE = %d\n", (silence + time.Second).Milliseconds())
+}
+
+// luaCounters is the names of the counters of a job.
+func luaCounters() string {
+	var names strings.Builder
+	for c := range tube.NumCounters {
+		fmt.Fprintf(&names, "'%s', ", c)
+	}
+	return fmt.Sprintf("local COUNTERS = { %s}\n", &names)
 }

@@ -53,7 +53,7 @@ func (n *notifications) receiveAll(ctx context.Context) {
 		tube, err := n.receive(ctx)
 		switch {
 		case err == nil:
-			n.part.hint(tube)
+			n.part.hint(hint{tube, 1})
 		case errors.Is(err, goredis.Nil), ctx.Err() != nil:
 		default:
 			n.log.Debug("receiving notifications failed", "err", err)

@@ -39,7 +39,7 @@ type partition struct {
 
 	inbox    inbox       // has a lock of its own, and says who is the caller
 	upkeep   upkeep      // has a lock of its own
-	letters  letters     // for all
+	letters  deadLetters // for all
 	ailing   atomic.Bool // calls fail, see recover
 	calling  calling     // for all
 	instance instance    // its name is for all, the rest for the caller
@@ -116,11 +116,17 @@ func (p *partition) end() {
 	<-p.ended
 }
 
-// hint tells the listener that there may be a job in a tube, or, if nobody
-// here wants it, asks Redis to tell another instance.
-func (p *partition) hint(name string) {
-	if !p.listener.Ready(name) {
-		p.submit(&unit{upkeep: func(c *call) { encodePass(c, name) }})
+// maxHints bounds how often one hint is told.
+const maxHints = 64
+
+// hint tells the listener that there may be jobs in a tube, once for each, or, if
+// nobody here wants one, asks Redis to tell another instance.
+func (p *partition) hint(its hint) {
+	for range min(its.jobs, maxHints) {
+		if !p.listener.Ready(its.tube) {
+			p.submit(&unit{upkeep: func(c *call) { encodePass(c, its.tube) }})
+			return
+		}
 	}
 }
 

@@ -229,8 +229,8 @@ func (p *partition) finish(c *call) {
 
 // passOn tells the listener what else Redis has said.
 func (p *partition) passOn(r *reply) {
-	for _, name := range r.hints {
-		p.hint(name)
+	for _, its := range r.hints {
+		p.hint(its)
 	}
 	if r.due >= 0 {
 		p.upkeep.dueIn(p.clock.now(), r.due)

@@ -24,8 +24,8 @@ func placeOf(tube string, of int) int {
 	return int(hash % uint32(of))
 }
 
-// several is the place of an operation that concerns more than one partition, or so
-// many tubes of one that it takes several calls.
+// several is the place of an operation that concerns more than one partition, or may take
+// several units, such as one on so many tubes of one that it takes several calls.
 const several = -1
 
 // placeOfTubes returns the partition that all of the tubes belong to; several
@@ -47,7 +47,7 @@ func placeOfTubes(tubes []string, of int) int {
 func placeOfOp(op *storage.Op, of int) int {
 	switch op.Kind {
 	case storage.Put, storage.Kick, storage.PeekHead, storage.TubeStats, storage.Pause,
-		storage.PeekKey, storage.DeleteKey, storage.SetPolicy, storage.GetPolicy:
+		storage.PeekKey, storage.DeleteKey, storage.SetPolicy, storage.GetPolicy, storage.Flush, storage.ListJobs:
 		return placeOf(op.Tube, of)
 	case storage.Move, storage.SetPriority, storage.Reschedule, storage.Peek, storage.JobStats:
 		return int(op.ID % uint64(of))

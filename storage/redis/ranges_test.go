@@ -248,6 +248,7 @@ func TestCheckManyRanges(t *testing.T) {
 	client.HIncrBy(ctx, p+"tube:t", "joined", 1)
 	client.HIncrBy(ctx, p+"tube:t", "total", 1)
 	want := []string{
+		"bytes of tube:t is 5890, and should be 5876",
 		"joined of tube:t is 748, and should be 747",
 		"ready:t has " + digits(2) + ": there is no such job",
 		"ready:t has " + digits(3*maxTogether-1) + ": there is no such job",

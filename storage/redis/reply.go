@@ -21,7 +21,7 @@ type reply struct {
 	puts     int           // how many puts were read
 	refused  map[int]bool  // which of these have made no job, the first one being 1; nil if none
 	due      time.Duration // until the first thing that the call made due; negative: none
-	hints    []string
+	hints    []hint
 
 	prefixed int    // bytes of a key before the id
 	said     string // what is not read yet
@@ -40,6 +40,13 @@ type reply struct {
 
 	bare bool                 // it has no records, as the call was void; see lua/batch.lua
 	cut  map[*storage.Op]bool // operations that have to be asked for again
+}
+
+// hint names a tube in which this instance may take so many jobs, as far as others leave
+// them to it.
+type hint struct {
+	tube string
+	jobs int
 }
 
 // cutOff notes that operations have to be asked for again.
@@ -97,7 +104,7 @@ func parseReply(raw any, prefix string, partitions int, sent time.Time) (*reply,
 	r.id = uint64(r.int64())
 	r.due = time.Duration(r.int64()) * time.Microsecond
 	for range r.int64() {
-		r.hints = append(r.hints, r.text())
+		r.hints = append(r.hints, hint{tube: r.text(), jobs: r.int()})
 	}
 	return r, r.err
 }

@@ -67,10 +67,21 @@ func (t *trip) advance(out dispatch) {
 			t.next++
 			op.Answer = storage.Answer{NotFound: true, Soon: t.store.soon(op.Holder, several)}
 			continue
+		case at == several && op.Foreseen: // to search takes calls of its own
+			t.next++
+			op.Answer = storage.Answer{NotFound: true, Soon: t.store.soon(op.Holder, several)}
+			continue
 		case at == several && op.Kind == storage.Take:
 			t.next++
 			newSearch(t, op).nextRound(out)
 			return
+		case op.Kind == storage.MoveJobs:
+			t.next++
+			if m := newMoving(t, op); m != nil {
+				out[m.from.number] = append(out[m.from.number], m.part())
+				return
+			}
+			continue
 		case at == several && op.Kind != storage.Attend:
 			t.next++
 			t.legs = t.everywhere(op)

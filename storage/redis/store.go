@@ -156,6 +156,9 @@ func ready(ctx context.Context, l *link, o *Options) error {
 	if err != nil {
 		return err
 	}
+	if err := upgradeIfOlder(ctx, l, o, node); err != nil {
+		return err
+	}
 	return prepare(ctx, node, *o)
 }
 
@@ -217,10 +220,10 @@ func (s *Store) DoGathering(more func() int, batches ...*storage.Batch) {
 }
 
 // searches returns whether a batch looks for a job in so many tubes that it takes
-// several calls.
+// several calls, or moves jobs to another tube.
 func searches(b *storage.Batch) bool {
 	for i := range b.Ops {
-		if op := &b.Ops[i]; op.Kind == storage.Take && len(op.Tubes) > maxTubes {
+		if op := &b.Ops[i]; op.Kind == storage.Take && len(op.Tubes) > maxTubes || op.Kind == storage.MoveJobs {
 			return true
 		}
 	}

@@ -32,12 +32,17 @@ func (c *call) addRecordWith(op *storage.Op, f *tube.Facts) {
 	its := stagedRecord{head: appendHead(nil, &plain, c.created), body: op.Body}
 	its.head[letterAt] += smallLetter
 	its.facts = appendFacts(nil, f)
+	c.addStaged(its)
+}
+
+// addStaged appends a record, which is staged if it is large.
+func (c *call) addStaged(its stagedRecord) {
 	c.most = max(c.most, its.len()+mostFacts)
 	if its.len() >= c.largeFrom {
 		c.stage(its)
 		return
 	}
-	c.words(append(append(its.head, its.body...), its.facts...))
+	c.words(slices.Concat(its.head, its.body, its.facts))
 }
 
 // readTaggedPut reads the answer to a put with tags.
@@ -151,11 +156,10 @@ func (p *partition) readPolicies(r *reply, ops []*storage.Op) {
 
 // addFacts reads what the script says of a job with facts.
 func (r *reply) addFacts(s *tube.JobStats) {
-	f, err := parseFacts(r.text())
-	policy, leased, bound := r.policy(), r.found(), r.text()
+	block, policy, leased, bound := r.text(), r.policy(), r.found(), r.text()
+	f, err := parseFacts(block)
 	if err != nil {
-		r.err = err
-		return
+		return // it is broken: fsck tells
 	}
 	f.Bound = bound
 	s.Facts, s.Rules, s.Leased = f, f.Rules.Over(policy), leased

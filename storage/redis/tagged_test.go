@@ -539,6 +539,17 @@ func (j *judged) all(t *testing.T) {
 	}
 }
 
+// checkWhole has fsck find nothing.
+func checkWhole(t *testing.T, url, namespace string) {
+	t.Helper()
+	_, err := Check(context.Background(), Options{URL: url, Namespace: namespace}, false, Report{Found: func(at int, what string) {
+		t.Errorf("partition %d: %s", at, what)
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestTaggedAgainstMachine compares the script with the rules of package tube.
 func TestTaggedAgainstMachine(t *testing.T) {
 	server := redistest.Start(t)
@@ -564,6 +575,7 @@ func TestTaggedAgainstMachine(t *testing.T) {
 					}
 				}
 				j.all(t)
+				checkWhole(t, server.URL(), o.Namespace)
 			})
 		}
 	}

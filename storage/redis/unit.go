@@ -26,6 +26,7 @@ type unit struct {
 	attends attendProgress
 	kick    kickProgress
 	listing listing
+	many    manyProgress
 
 	upkeep func(*call)     // encodes an operation of the engine itself
 	after  func(err error) // called when upkeep is done, if not nil

@@ -35,7 +35,7 @@ func TestGivenUpBehind(t *testing.T) {
 	for _, behind := range []bool{false, true} {
 		b, e, packet := newGivenUpBehind(behind)
 		l := b.ledger
-		l.deleted(e)
+		l.deleted(e, nil)
 		packet[0].settle(reply{end: done, id: 1, body: l.body(e)})
 		for _, r := range packet[1:] {
 			r.settle(reply{end: done})

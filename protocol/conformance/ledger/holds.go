@@ -51,8 +51,8 @@ func (c *client) handedOut(e *entry, sent uint64, got hold) {
 		if why := l.excused(e, h); why != "" {
 			l.report.Shared[why+", and it was deleted by then"]++
 		} else {
-			l.fault(&l.report.Contested, "%v was handed out by %s, which was asked at %s, and deleted by somebody else before that was heard; now it is %s",
-				e, h.addr, clockTime(h.since), clockTime(time.Now()))
+			l.fault(&l.report.Contested, "%v, TTR %v, was handed out by %s, which was asked at %s, and deleted before that was heard, by %s; now it is %s",
+				e, e.ttr, h.addr, clockTime(h.since), e.deleter, clockTime(time.Now()))
 		}
 	}
 	for _, other := range e.held {

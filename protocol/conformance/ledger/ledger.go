@@ -44,6 +44,7 @@ type entry struct {
 	refused  bool   // the put; later also: it was unknown, and there is no job
 	open     int    // deletes under way or of unknown outcome
 	deleted  bool   // acknowledged
+	deleter  string // who had it then, and when that was heard
 	gone     uint64 // the event that showed that it is not there any more, 0 if none has
 	verified bool   // an audit has found that it is
 }
@@ -194,7 +195,7 @@ func (l *Ledger) deleting(e *entry) {
 func (l *Ledger) deletion(e *entry, h *hold, end outcome) {
 	switch end {
 	case done:
-		l.deleted(e)
+		l.deleted(e, h)
 	case refused:
 		l.denied(e, h)
 	}
@@ -207,15 +208,19 @@ func (l *Ledger) deletion(e *entry, h *hold, end outcome) {
 	}
 }
 
-// deleted notes that a delete was acknowledged.
-func (l *Ledger) deleted(e *entry) {
+// deleted notes that a delete was acknowledged. h is how its client had the job, nil if that
+// is not known.
+func (l *Ledger) deleted(e *entry, h *hold) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.report.DeletesAcked++
 	if e.deleted {
 		l.fault(&l.report.DeletedTwice, "%v could be deleted twice", e)
 	}
-	e.deleted = true
+	e.deleted, e.deleter = true, "somebody else, heard at "+clockTime(time.Now())
+	if h != nil {
+		e.deleter += ", by a client of " + h.addr + " that asked for it at " + clockTime(h.since)
+	}
 	l.takenFromHolders(e)
 	l.markGone(e)
 }

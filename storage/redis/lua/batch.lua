@@ -42,8 +42,8 @@
 --              number of the first job put
 --              microseconds until the first thing is due that this batch made due, -1
 --              if there is none
---              how many hints there are, and the hints: names of tubes in which a
---              session of this instance may take a job
+--              how many hints there are, and the hints: names of tubes in which
+--              sessions of this instance may take jobs, and how many each
 --              the answers of all operations, in their order
 --   ids      of the jobs that takes and reserve-job have taken, and peeks have looked at, in their
 --            order, separated by commas. A range is one entry, 'ID;how many;…', and so is a lease set,
@@ -105,7 +105,7 @@ function define_take()
 end
 
 -- What only jobs with tags, tubes with policies and leases need is defined when RARE is
--- asked for a function that it does not have.
+-- asked for a function that it does not have, and then what operations on many jobs need.
 function rare_functions()
 --include data: record
 --include data: rules
@@ -135,11 +135,24 @@ function rare_functions()
 --include tagged/leases.lua
 --include tagged/bound.lua
   end
-  setmetatable(OPS, { __index = function(_, name)
-    define_tagged()
-    setmetatable(OPS, nil)
-    return OPS[name]
-  end })
+  local function define_many()
+--include many/start.lua
+--include data: facts
+--include data: counters
+--include many/walk.lua
+--include many/flush.lua
+--include many/list.lua
+--include many/move.lua
+  end
+  local function define_next(define, and_then)
+    setmetatable(OPS, { __index = function(_, name)
+      setmetatable(OPS, nil)
+      define()
+      if and_then then define_next(and_then) end
+      return OPS[name]
+    end })
+  end
+  define_next(define_tagged, define_many)
   return OPS
 end
 
@@ -153,6 +166,8 @@ while ARGV[at] do
 --include often/put.lua
   elseif word == 'take' then
 --include often/take.lua
+  elseif word == 'take-foreseen' then
+--include often/foreseen.lua
   elseif word == 'gone' then
 --include often/gone.lua
   elseif word == 'over' then

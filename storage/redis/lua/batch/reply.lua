@@ -10,7 +10,8 @@ for tube, n in pairs(become_ready) do
     local told = call('ZPOPMIN', waiting, format('%d', n))
     for k = 1, #told, 2 do
       if told[k] == INSTANCE then
-        hints, hinted = hints .. #tube .. ':' .. tube, hinted + 1
+        local jobs = n - #told / 2 + 1 -- one for each of the others
+        hints, hinted = hints .. #tube .. ':' .. tube .. jobs .. ';', hinted + 1
       else
         call('RPUSH', PREFIX .. 'mail:' .. told[k], tube)
       end

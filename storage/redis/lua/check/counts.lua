@@ -107,10 +107,12 @@ local function count_one(key, in_set)
   if in_set then in_sets = in_sets + 1 end
 end
 
--- count_reserved counts what an instance has reserved. from and what it returns are ranks.
+-- count_reserved counts what an instance has reserved, or if that is '' what is leased. from and
+-- what it returns are ranks.
 local function count_reserved(inst, from)
+  local queue = PREFIX .. (inst == '' and 'leases' or 'reserved:' .. inst)
   repeat
-    local members = call('ZRANGE', PREFIX .. 'reserved:' .. inst, rank(from), rank(from + 99))
+    local members = call('ZRANGE', queue, rank(from), rank(from + 99))
     for _, member in ipairs(members) do
       if exhausted() then return from end
       local keys = keys_of(member, STEP)
@@ -180,9 +182,9 @@ local function check_tube(tube, is_reserved, all, urgent)
   if not all then all, urgent = count_joined(tube, 0) end
   compare(report, key, 'joined', all)
   compare(report, key, 'joined-urgent', urgent)
-  local have = call('HMGET', PREFIX .. key, 'joined', 'joined-urgent', 'total', 'deletes')
+  local have = call('HMGET', PREFIX .. key, 'joined', 'joined-urgent', 'total', 'deletes', 'bound')
   local ready = members + number(have[1])
-  local delayed, buried = call('ZCARD', PREFIX .. 'delayed:' .. tube), call('ZCARD', PREFIX .. 'buried:' .. tube)
+  local delayed, buried = call('ZCARD', PREFIX .. 'delayed:' .. tube), call('ZCARD', PREFIX .. 'buried:' .. tube) + number(have[5])
   sum.ready, sum.delayed, sum.buried = sum.ready + ready, sum.delayed + delayed, sum.buried + buried
   sum.urgent = sum.urgent + call('ZCOUNT', PREFIX .. 'ready:' .. tube, '-inf', '(' .. URGENT_BELOW) + number(have[2])
   compare_totals(tube, number(have[3]), number(have[4]), ready + delayed + buried + is_reserved)
@@ -213,7 +215,7 @@ STEPS['lease-sets'] = function()
   return check_lease_sets(ARGV[5], ARGV[6], ARGV[7], number(ARGV[8]))
 end
 
--- reserved instance from → where to go on, all jobs, those in lease sets, and tubes with the
+-- reserved instance from → (of what is leased if the instance is '') where to go on, all jobs, those in lease sets, and tubes with the
 -- number of theirs
 function STEPS.reserved()
   local next_rank, tubes = count_reserved(ARGV[5], number(ARGV[6])), {}
@@ -246,6 +248,13 @@ function STEPS.tubes()
   return done, too_many, sum.urgent, sum.ready, sum.delayed, sum.buried
 end
 
+-- bytes {tube bytes}… →
+function STEPS.bytes()
+  for k = 5, #ARGV, 2 do
+    if call('ZSCORE', PREFIX .. 'tubes', ARGV[k]) then compare(note, 'tube:' .. ARGV[k], 'bytes', number(ARGV[k + 1])) end
+  end
+end
+
 -- sums urgent ready delayed buried reserved in_sets →
 function STEPS.sums()
   for k, name in ipairs({ 'urgent', 'ready', 'delayed', 'buried' }) do sum[name] = number(ARGV[4 + k]) end
@@ -260,6 +269,7 @@ end
 -- at_once checks these tubes in this call, or if there are none given all that there is. It
 -- returns 1 if that was possible.
 local function at_once(instances, tubes)
+  if count_reserved('', 0) >= 0 then return 0 end
   for _, inst in ipairs(instances) do
     if not tubes and not check_all_lease_sets(inst) then return 0 end
     if count_reserved(inst, 0) >= 0 then return 0 end

@@ -7,12 +7,14 @@
 -- ARGV[3]  how much the call may do, see start.lua
 -- ARGV[4…] ids, whole keys
 --
--- Reply: how many of these jobs were checked, from the first one on, at least one; and a text
--- for each that is wrong
+-- Reply: how many of these jobs were checked, from the first one on, at least one; a text for
+-- each that is wrong; and of each job its tube and how many bytes its body has, '' if its
+-- record is broken
 
 --include data: keys
 --include data: sizes
 --include data: record
+--include data: facts
 --include data: silence
 --include check/start.lua
 --include shared/ranges.lua
@@ -46,13 +48,41 @@ local function check_kept(key)
   if REPAIR then call('PERSIST', key) end
 end
 
+-- check_facts checks the block of facts of a job, and that its tube knows its key. It returns
+-- how many bytes the block has.
+local function check_facts(key, j)
+  if j.letter < 'a' then return 0 end
+  work = work + 2
+  local f = unpack_facts(call('GETRANGE', key, string.format('%d', -MOST_FACTS), '-1'))
+  if not f then
+    note('job ' .. id_text(key) .. ': its facts are broken')
+    return 0
+  end
+  local number = string.format('%.0f', tonumber(id_text(key)))
+  local has = f.key ~= '' and call('HGET', PREFIX .. 'keys:' .. j.tube, f.key)
+  if f.key ~= '' and has ~= number then
+    note('job ' .. id_text(key) .. ': its key ' .. f.key .. ' is not in keys:' .. j.tube)
+    if REPAIR and not has then call('HSET', PREFIX .. 'keys:' .. j.tube, f.key, number) end
+  end
+  return f.length + 2
+end
+
+-- Of each job its tube and how many bytes its body has.
+local sizes = {}
+local function add_size(tube, size)
+  sizes[#sizes + 1] = tube
+  sizes[#sizes + 1] = size
+end
+
 local function check_job(key, raw)
   check_kept(key)
   local j = read_header(raw)
   if not STATE[j.letter] then
     note_broken(key)
+    add_size('', 0)
     return
   end
+  add_size(j.tube, call('STRLEN', key) - NAME_AT + 1 - #j.tube - check_facts(key, j))
   if not is_in_place(j, (queues_with(key, j.tube))) then
     local places = places_of(key, j)
     if not is_right(j, places.keys) then
@@ -70,8 +100,9 @@ for k = 4, #ARGV do
   done, work = done + 1, work + 1
   if is_record(raw) then
     check_job(ARGV[k], raw)
-  elseif raw ~= '' then
-    note_broken(ARGV[k])
+  else
+    if raw ~= '' then note_broken(ARGV[k]) end
+    add_size('', 0)
   end
 end
-return { done, wrong }
+return { done, wrong, sizes }

@@ -6,7 +6,7 @@
 -- ARGV[2]  number of partitions
 -- ARGV[3]  how much the call may do, see start.lua
 -- ARGV[4…] members, two arguments for each: its queue, which is a key behind the prefix,
---          ready:TUBE, delayed:TUBE, buried:TUBE or reserved:INST, or '' if it is that of the
+--          ready:TUBE, delayed:TUBE, buried:TUBE, reserved:INST or leases, or '' if it is that of the
 --          member before; and the whole key of a job, a range or a lease set
 --
 -- Reply: how many of these members were checked, from the first one on, at least one; and
@@ -92,6 +92,7 @@ for k = 4, #ARGV, 2 do
   if ARGV[k] ~= '' then
     queue = ARGV[k]
     kind, name = string.match(queue, '^(%l+):(.*)$')
+    if queue == 'leases' then kind, name = 'reserved', '' end
   end
   check_member(ARGV[k + 1])
   done = done + 1

@@ -57,6 +57,14 @@ local function add_reserved(places, key)
   end
 end
 
+-- add_rare adds the leases, and the dead letters on their way, to the places that were found.
+local function add_rare(places, key)
+  local at = call('ZSCORE', PREFIX .. 'leases', key)
+  if at then places.keys[#places.keys + 1], places.score = 'leases', at end
+  if call('HEXISTS', PREFIX .. 'bound', id_text(key)) == 1 then places.keys[#places.keys + 1] = 'bound' end
+  work = work + 2
+end
+
 -- places_of returns where a job is, a table:
 --   keys         of the sorted sets, behind the prefix
 --   score        in the last of them in which it is a member of its own
@@ -67,6 +75,7 @@ local function places_of(key, j)
   local ready = 'ready:' .. j.tube
   local single, places = found[1] == ready, { keys = found, score = score }
   add_reserved(places, key)
+  add_rare(places, key)
   places.range = range_by_bytes(PREFIX .. ready, key, STEP)
   work = work + 1
   if not places.range and not single then
@@ -80,7 +89,9 @@ end
 -- is_right returns whether a job is in one place only that agrees with its record.
 local function is_right(j, keys)
   if is_in_place(j, keys) then return true end
-  return #keys == 1 and STATE[j.letter] == 'ready' and string.sub(keys[1], 1, 9) == 'reserved:'
+  if #keys ~= 1 then return false end
+  if keys[1] == 'bound' then return STATE[j.letter] == 'buried' end
+  return STATE[j.letter] == 'ready' and (keys[1] == 'leases' or string.sub(keys[1], 1, 9) == 'reserved:')
 end
 
 -- size_of returns how many jobs a range or a lease set has; 0 for nil.
@@ -111,7 +122,14 @@ local function put_right(key, j, places)
   work = work + 10 + 2 * size_of(places.set) + size_of(places.range)
   if places.set then split_lease_set(PREFIX, places.set_of, places.set, STEP) end
   if places.range then dissolve_range(PREFIX .. 'ready:' .. j.tube, places.range, STEP, { [key] = true }) end
-  for _, queue in ipairs(places.keys) do call('ZREM', PREFIX .. queue, key) end
+  for _, queue in ipairs(places.keys) do
+    if queue == 'bound' then
+      call('HDEL', PREFIX .. queue, id_text(key))
+      call('HINCRBY', PREFIX .. 'tube:' .. j.tube, 'bound', '-1')
+    else
+      call('ZREM', PREFIX .. queue, key)
+    end
+  end
   enter_queue(key, j, #places.keys == 1 and places.score or nil)
   list_tube(j.tube)
 end

@@ -47,6 +47,7 @@ local function reclaim(inst, limit, from)
   forget_in(inst, low, from)
   if low > 0 then return low end
   if not pass_on(inst, limit) then return 0 end
+  call('DEL', PREFIX .. 'flushed:' .. inst)
   call('ZREM', PREFIX .. 'instances', inst)
   return nil
 end

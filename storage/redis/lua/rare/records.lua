@@ -108,11 +108,12 @@ function OPS.drop_lost(tube, found, base, sized)
   found.ttrs, found.cached, found.urgent = {}, {}, 0
 end
 
--- delete_each deletes those jobs at ARGV[from … upto] that exist, says which these are,
--- and returns how many.
+-- delete_each deletes those jobs of a tube at ARGV[from … upto] that exist and have no facts,
+-- says which these are, and returns how many, and how many bytes their bodies had.
 function OPS.delete_each(tube, from, upto)
-  local each, count = {}, 0
+  local each, count, size = {}, 0, 0
   for k = from, upto do
+    size = size + math.max(call('STRLEN', ARGV[k]) - #tube - NAME_AT + 1, 0)
     local is = call('DEL', ARGV[k])
     each[#each + 1], count = is, count + is
     if call('ZREM', RESERVED, ARGV[k]) == 0 and range_by_bytes(LEASE_SETS, ARGV[k], partitions) then
@@ -122,5 +123,5 @@ function OPS.delete_each(tube, from, upto)
   end
   answer(NOT_FOUND)
   answer_text(concat(each))
-  return count
+  return count, size
 end

@@ -25,6 +25,16 @@ local function reserved_until(key)
   return NOW
 end
 
+-- answer_located answers with what job-stats says of a job that was located, and which is due
+-- in so many ms.
+local function answer_located(j, left)
+  answer_text(j.state == 'bound' and 'buried' or j.state)
+  answer(math.max(NOW - j.created, 0))
+  answer(left)
+  answer_text(sub(j.raw, 1, NAME_AT - 1 + #j.tube))
+  if j.has_facts then OPS.answer_facts(j) end
+end
+
 -- answer_stats answers with what job-stats says of a job.
 local function answer_stats(j)
   locate(j, false)
@@ -36,11 +46,7 @@ local function answer_stats(j)
   elseif j.state == 'delayed' then
     left = time_left(tonumber(call('ZSCORE', PREFIX .. 'delayed:' .. j.tube, j.key) or NOW))
   end
-  answer_text(j.state == 'bound' and 'buried' or j.state)
-  answer(math.max(NOW - j.created, 0))
-  answer(left)
-  answer_text(sub(j.raw, 1, NAME_AT - 1 + #j.tube))
-  if j.has_facts then OPS.answer_facts(j) end
+  answer_located(j, left)
 end
 
 -- job-stats: about a job

@@ -16,6 +16,7 @@ local function best_of(from, upto)
   end
   return best_tube, best_pri, best
 end
+OPS.best_of = best_of
 
 -- await has the instance told of the next job in any of the tubes at ARGV[from … upto].
 local function await(from, upto)

@@ -83,6 +83,19 @@ local function overdue_elsewhere()
   return false
 end
 
+-- tell_flushed answers with up to limit of the reservations of this instance that were flushed.
+local function tell_flushed(limit)
+  local names, queue = {}, PREFIX .. 'flushed:' .. INSTANCE
+  for _ = 1, limit do
+    local name = call('LPOP', queue)
+    if not name then break end
+    names[#names + 1], sum.changed = name, true
+  end
+  if #names == limit then note_due(NOW) end
+  answer(#names)
+  for _, name in ipairs(names) do answer_text(name) end
+end
+
 -- tick: up to about so many things that are due are done
 --
 -- ARGV    'tick', limit
@@ -91,7 +104,8 @@ end
 --         instances and their reserved:INST
 -- Answer  by how many ms the latest thing was late; 1 if something is due that another instance
 --         has to do, else 0; of how many jobs the TTR ran out, and their keys; how many dead
---         letters wait to be sent
+--         letters wait to be sent; how many of what this instance had reserved was flushed, jobs
+--         and lease sets, and their names
 OPS['tick'] = function(i)
   local limit, expired, late, held = tonumber(ARGV[i]), {}, 0, 0
   limit, late = fire_timers(limit)
@@ -109,5 +123,6 @@ OPS['tick'] = function(i)
   answer(#expired)
   for _, key in ipairs(expired) do say(key) end
   answer(call('HLEN', PREFIX .. 'bound'))
+  tell_flushed(tonumber(ARGV[i]))
   return i + 1
 end

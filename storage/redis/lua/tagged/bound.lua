@@ -1,4 +1,4 @@
--- Dead letters whose tube is in another partition, or whose record is large: see letters.go for
+-- Dead letters whose tube is in another partition, or whose record is large: see deadletter.go for
 -- the steps. bound has by ID where a job is bound to, and its key: 'TUBE KEY'. Such a job is
 -- in no queue, and nothing else becomes of it.
 
@@ -54,27 +54,28 @@ end
 
 -- arrive: a dead letter from anywhere becomes a job, unless it has done so before
 --
--- ARGV    'arrive', tube, known, letter, key, size, record
+-- ARGV    'arrive', tube, known, letter, key, size, state, score, record
 --           known   1 if the tube is sure to exist
 --           letter  a name that it has nowhere else: 'PARTITION:ID'
 --           key     '' if it has none
 --           size    of the body, bytes
---           record  of a ready job, with the key in its facts
--- Keys    writes the record, dead:LETTER, ready:TUBE, keys:TUBE, key:TUBE KEY, tube:TUBE, counts
+--           state   'ready', 'delayed' or 'buried'; score is that in its queue, see move.lua
+--           record  of a job in that state, with the key in its facts
+-- Keys    writes the record, dead:LETTER, ready:, delayed: or buried:TUBE, timers, keys:TUBE, key:TUBE KEY, tube:TUBE, counts
 -- Answer  1 if it has become a job now, whose number follows from the first one; else 0
-local MARKED_FOR = '604800' -- seconds: long after the letter was removed where it came from
+local MARKED_FOR, STILL_MARKED_FOR = '2592000', '600' -- seconds: until and after departed
 OPS['arrive'] = function(i)
-  local tube, key, record, mark = ARGV[i], ARGV[i + 3], ARGV[i + 5], PREFIX .. 'dead:' .. ARGV[i + 2]
+  local tube, key, record, mark = ARGV[i], ARGV[i + 3], ARGV[i + 7], PREFIX .. 'dead:' .. ARGV[i + 2]
   if call('EXISTS', mark) == 1 then
     drop_put(record)
     answer(0)
-    return i + 6
+    return i + 8
   end
   local job = new_job(record)
   write_new_jobs()
   local j = load(job)
   if key ~= '' and by_key(tube, key) then
-    facts_of(j).void = true
+    change_facts(j).void = true
     save_facts(j)
   elseif key ~= '' then
     give_key(tube, key, job)
@@ -82,9 +83,9 @@ OPS['arrive'] = function(i)
   call('SET', mark, sub(job, #PREFIX + 1), 'EX', MARKED_FOR)
   totals[tube], bytes[tube], sum.changed = (totals[tube] or 0) + 1, (bytes[tube] or 0) + ARGV[i + 4], true
   if ARGV[i + 1] ~= '1' then OPS.put_in(tube) end
-  enter_ready(j)
+  OPS.enter_moved(tube, ARGV[i + 5], { job }, { ARGV[i + 6] })
   answer(1)
-  return i + 6
+  return i + 8
 end
 
 -- depart: a dead letter that has arrived is removed where it came from
@@ -103,13 +104,14 @@ OPS['depart'] = function(i)
   return i + 1
 end
 
--- departed: that a dead letter has arrived need not be known any more
+-- departed: that a dead letter has arrived need not be known for long any more, but by instances
+-- that have read it before
 --
 -- ARGV    'departed', letter
--- Keys    deletes dead:LETTER
+-- Keys    has dead:LETTER expire soon
 -- Answer  1
 OPS['departed'] = function(i)
-  call('DEL', PREFIX .. 'dead:' .. ARGV[i])
+  call('SET', PREFIX .. 'dead:' .. ARGV[i], '', 'EX', STILL_MARKED_FOR)
   answer(1)
   return i + 1
 end

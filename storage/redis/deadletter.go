@@ -17,30 +17,40 @@ import (
 //  3. In the partition of its dead-letter tube it becomes a job, and a mark is left that it
 //     has: so it does so once.
 //  4. It is removed where it came from.
-//  5. The mark is removed. It would expire long after.
+//  5. The mark is made to expire after some minutes.
 //
 // Whoever dies between any two of them, the next instance that ticks in the partition goes
-// on from the second one. Two that do so at the same time do no harm.
+// on from the second one. Two may do so at the same time: the mark is there for whoever has
+// read the letter before it was removed. One that stands still for so long that the mark is
+// gone was declared dead, and does not send the letter under another name.
 
 // someLetters is about how many dead letters are sent together.
 const someLetters = 32
 
-// letters is whether a partition sends dead letters.
-type letters struct{ sending atomic.Bool }
+// deadLetters is whether a partition sends dead letters.
+type deadLetters struct{ sending atomic.Bool }
 
-// letter is a dead letter on its way.
-type letter struct {
+// deadLetter is a job on its way.
+type deadLetter struct {
 	from    *partition
+	as      string // name of this instance where it is bound to, when it was read
 	id      uint64
 	to, key string
 	its     job
+
+	moves        bool   // it is no dead letter, see moving.go
+	state, score string // where it will be, and that in its queue
+	facts        *tube.Facts
 }
 
 // name is what no other letter is called.
-func (l *letter) name() string { return fmt.Sprintf("%d:%d", l.from.number, l.id) }
+func (l *deadLetter) name() string { return fmt.Sprintf("%d:%d", l.from.number, l.id) }
+
+// where is the partition to which it is bound.
+func (l *deadLetter) where() *partition { return l.from.all(placeOf(l.to, l.from.of)) }
 
 // begin begins to send what waits in p, unless that is under way.
-func (ls *letters) begin(p *partition) {
+func (ls *deadLetters) begin(p *partition) {
 	if !ls.sending.Swap(true) {
 		p.sendSome()
 	}
@@ -48,7 +58,7 @@ func (ls *letters) begin(p *partition) {
 
 // sendSome reads some letters, and sends them.
 func (p *partition) sendSome() {
-	var some []*letter
+	var some []*deadLetter
 	u := &unit{upkeep: func(c *call) {
 		some = nil
 		c.add(func(r *reply) { some = p.readLetters(r) }, "bound", someLetters)
@@ -71,11 +81,13 @@ func (p *partition) submitLetter(u *unit) {
 }
 
 // readLetters reads what bound answers.
-func (p *partition) readLetters(r *reply) (some []*letter) {
+func (p *partition) readLetters(r *reply) (some []*deadLetter) {
 	for range r.int64() {
-		l := &letter{from: p, to: r.text(), key: r.text()}
+		l := &deadLetter{from: p, to: r.text()}
+		l.as = l.where().instance.name()
+		place := r.text()
 		l.id, l.its = p.nextTaken(r)
-		if l.id != 0 && !r.bare && r.err == nil {
+		if l.id != 0 && !r.bare && r.err == nil && l.setPlace(place) {
 			some = append(some, l)
 		}
 	}
@@ -84,7 +96,7 @@ func (p *partition) readLetters(r *reply) (some []*letter) {
 
 // sendEach sends letters, and goes on with more when all of them are gone. If any of them
 // fails it is tried again by a later tick.
-func (p *partition) sendEach(some []*letter) {
+func (p *partition) sendEach(some []*deadLetter) {
 	var left, failed atomic.Int32
 	left.Store(int32(len(some)))
 	for _, l := range some {
@@ -105,16 +117,16 @@ func (p *partition) sendEach(some []*letter) {
 }
 
 // arrive makes a job of the letter where it is bound to, and then has it depart.
-func (l *letter) arrive(ended func(error)) {
-	to, arrived := l.from.all(placeOf(l.to, l.from.of)), false
+func (l *deadLetter) arrive(ended func(error)) {
+	to, arrived := l.where(), false
 	u := &unit{upkeep: func(c *call) {
-		if arrived = false; c.noMemory == nil {
+		if arrived = false; c.noMemory == nil && to.instance.name() == l.as {
 			to.encodeArrive(c, l, &arrived)
 		}
 	}}
 	u.after = func(err error) {
 		if err == nil && !arrived {
-			err = storage.ErrNoSpace
+			err = storage.ErrUnavailable
 		}
 		if err != nil {
 			ended(err)
@@ -126,11 +138,16 @@ func (l *letter) arrive(ended func(error)) {
 }
 
 // encodeArrive appends what makes a job of a letter.
-func (p *partition) encodeArrive(c *call, l *letter, arrived *bool) {
-	op := storage.Op{Tube: l.to, Pri: l.its.pri, TTR: uint32(l.its.ttr.Seconds()), Body: l.its.body}
-	c.words("arrive", l.to, boolArg(p.attendance.known(l.to)), l.name(), l.key, len(op.Body))
-	c.addRecordWith(&op, &tube.Facts{Key: l.key, FromTube: l.its.tube, FromID: l.id})
+func (p *partition) encodeArrive(c *call, l *deadLetter, arrived *bool) {
+	c.words("arrive", l.to, boolArg(p.attendance.known(l.to)), l.name(), l.key, len(l.its.body), l.state, l.score)
+	if l.moves {
+		c.addStaged(l.movedRecord())
+	} else {
+		op := storage.Op{Tube: l.to, Pri: l.its.pri, TTR: uint32(l.its.ttr.Seconds()), Body: l.its.body}
+		c.addRecordWith(&op, &tube.Facts{Key: l.key, FromTube: l.its.tube, FromID: l.id})
+	}
 	c.puts++
+	c.bytes += len(l.its.body)
 	c.ops++
 	c.expect(func(_ *partition, r *reply, _ []*storage.Op) {
 		*arrived = true
@@ -142,7 +159,7 @@ func (p *partition) encodeArrive(c *call, l *letter, arrived *bool) {
 }
 
 // depart removes the letter where it came from, and then the mark.
-func (l *letter) depart(to *partition, ended func(error)) {
+func (l *deadLetter) depart(to *partition, ended func(error)) {
 	gone := &unit{upkeep: func(c *call) {
 		c.words("depart")
 		c.addID(l.id)
@@ -151,7 +168,7 @@ func (l *letter) depart(to *partition, ended func(error)) {
 	}}
 	gone.after = func(err error) {
 		if err == nil {
-			to.submitLetter(&unit{upkeep: func(c *call) { c.add(skipNumber, "departed", l.name()) }})
+			to.submit(&unit{upkeep: func(c *call) { c.add(skipNumber, "departed", l.name()) }})
 		}
 		ended(err)
 	}

@@ -1,0 +1,117 @@
+package embedded
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"redstalk/tube"
+)
+
+func name(b []byte) string { return string(b) }
+
+// fullRules say everything that rules can.
+var fullRules = tube.Rules{Retry: []time.Duration{0, time.Second, 87600 * time.Hour}, Max: 7, Dead: "morgue", KeyTTL: time.Minute, HasKeyTTL: true}
+
+// records are records of all kinds.
+var records = []tube.Record{
+	{ID: 1, Tube: "t", State: tube.Ready, Pri: 1, TTR: 1, Created: 5},
+	{ID: 2, Tube: "t", State: tube.Ready, Held: true, Size: 1 << 30},
+	{ID: 3, Tube: "t", State: tube.Delayed, Rank: 1 << 60, Facts: &tube.Facts{Key: "key"}},
+	{ID: 4, Tube: "t", State: tube.Reserved, Rank: 77, Facts: &tube.Facts{Lease: 1<<63 + 1, Rules: tube.Rules{HasKeyTTL: true}}},
+	{ID: 5, Tube: "t", State: tube.Buried, Rank: 3, Facts: &tube.Facts{
+		Key: "k", Rules: fullRules, FailuresBefore: 1, DeliveriesBefore: 1<<32 - 1,
+		Parked: tube.ParkedDeliveries, Bound: "morgue", Lease: 9, FromTube: "from", FromID: 1 << 50,
+	}},
+	{ID: 6, Tube: "t", State: tube.Ready, Facts: &tube.Facts{}},
+}
+
+// TestRecords: what is read is what was written, and what is behind it.
+func TestRecords(t *testing.T) {
+	for _, r := range records {
+		b := append(encodeRecord(nil, &r), "rest"...)
+		got, rest, err := decodeRecord(r.ID, b, name)
+		if err != nil || string(rest) != "rest" || !reflect.DeepEqual(got, r) {
+			t.Errorf("it is %+v %+v, %q, %v; want %+v %+v", got, got.Facts, rest, err, r, r.Facts)
+		}
+		for n := range len(b) - len("rest") {
+			if _, _, err := decodeRecord(r.ID, b[:n], name); err == nil {
+				t.Errorf("%d bytes of record %d are taken for all of it", n, r.ID)
+			}
+		}
+	}
+}
+
+// TestPlainRecord: a job without facts is written as layout 3 has it.
+func TestPlainRecord(t *testing.T) {
+	const want = "\x01\x01\x00\x01\x00\x00\x00\x00\x00\x00" + "\x00\x00\x00\x00\x00\x00\x00\x05" + "\x00\x00\x00\x00\x00\x00\x00\x00" + "\x01t"
+	if got := string(encodeRecord(nil, &records[0])); got != want {
+		t.Errorf("it is %x, want %x", got, want)
+	}
+}
+
+// TestImpossibleRecords: they are refused.
+func TestImpossibleRecords(t *testing.T) {
+	plain, full := encodeRecord(nil, &records[0]), encodeRecord(nil, &records[4])
+	change := func(b []byte, at int, to byte) []byte {
+		b = append([]byte(nil), b...)
+		b[at] = to
+		return b
+	}
+	for what, b := range map[string][]byte{
+		"no state":                 change(plain, 0, 0),
+		"an unknown state":         change(plain, 0, 9),
+		"an unknown bit":           change(plain, 0, 0x11),
+		"reserved without lease":   change(plain, 0, byte(tube.Reserved)),
+		"held and buried":          change(plain, 0, byte(tube.Buried)|heldBit),
+		"facts of another version": change(full, len(full)-len(appendFacts(nil, records[4].Facts))+1, blockVersion+1),
+		"facts that are not there": change(plain, 0, byte(tube.Ready)|factsBit),
+	} {
+		if r, _, err := decodeRecord(1, b, name); err == nil {
+			t.Errorf("%s: it is taken for %+v", what, r)
+		}
+	}
+}
+
+// TestPolicies: what is read is what was written.
+func TestPolicies(t *testing.T) {
+	for _, p := range []tube.Policy{
+		{},
+		{Rules: fullRules, OnDuplicate: tube.Fail, QuotaJobs: 1<<64 - 1, QuotaBytes: 0, HasQuotaJobs: true, HasQuotaBytes: true},
+		{HasQuotaJobs: true},
+	} {
+		got, rest, err := decodePolicy("t", append(appendPolicy(nil, &p), 1), name)
+		if err != nil || len(rest) != 1 || !reflect.DeepEqual(*got, p) {
+			t.Errorf("it is %+v, %v; want %+v", got, err, p)
+		}
+	}
+}
+
+// FuzzRecord: whatever the bytes, a record is refused or can be written again.
+func FuzzRecord(f *testing.F) {
+	for _, r := range records {
+		f.Add(encodeRecord(nil, &r))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r, rest, err := decodeRecord(1, b, name)
+		if err != nil {
+			return
+		}
+		again, behind, err := decodeRecord(1, append(encodeRecord(nil, &r), rest...), name)
+		if err != nil || !reflect.DeepEqual(r, again) || string(rest) != string(behind) {
+			t.Errorf("%x: %+v became %+v, %v", b, r, again, err)
+		}
+	})
+}
+
+// FuzzLog: whatever the bytes, a frame is refused or replayed.
+func FuzzLog(f *testing.F) {
+	f.Add(append(appendTubeEntry(nil, policyEntry, "t"), 0))
+	f.Add(appendPolicy(append(appendTubeEntry(nil, policyEntry, "t"), 1), &tube.Policy{Rules: fullRules}))
+	f.Add(encodeKeptKey(append(appendTubeEntry(nil, keyKeptEntry, "t"), "\x01k"...), keptKey{1, 2}))
+	f.Add(encodePause(appendTubeEntry(nil, pausedEntry, "t"), pause{1, 2}))
+	for _, r := range records {
+		f.Add(encodeRecord(appendEntry(nil, changedEntry, r.ID), &r))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) { newHistory(make(interner)).replay(b) })
+}

@@ -1,0 +1,106 @@
+package embedded
+
+import (
+	"testing"
+	"time"
+
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+// keptKeysIn returns how many kept keys and policies the tables have.
+func keptKeysIn(t *testing.T, e *Engine) (keys, policies int) {
+	t.Helper()
+	for kind, n := range map[byte]*int{keptKeyKey: &keys, policyKey: &policies} {
+		if err := e.journal.tables.each(kind, func(_, _ []byte) error { *n++; return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return keys, policies
+}
+
+// TestKeptKeysAndPolicies: they get to the tables and are there for the next process; they are
+// taken out of the tables when they are over.
+func TestKeptKeysAndPolicies(t *testing.T) {
+	d := newDisk()
+	d.segment = crashSegment
+	o := d.options(t)
+	e := mustOpen(t, o)
+	keyed := func() *storage.Answer {
+		tags := &tube.Tags{Key: "key", Rules: tube.Rules{KeyTTL: time.Hour, HasKeyTTL: true}}
+		return &do(t, e, storage.Op{Kind: storage.Put, Tube: "t", Body: []byte("b"), Rare: &storage.Rare{Tags: tags}})[0].Answer
+	}
+	reopen := func(fill bool) {
+		if fill {
+			fillSegment(t, e)
+			eventually(t, "the tables to catch up", func() bool { oldest, current := segments(e); return oldest == current })
+		}
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
+		e = mustOpen(t, o)
+	}
+	policy := &tube.Policy{Rules: fullRules, HasQuotaJobs: true, QuotaJobs: 5}
+	do(t, e, storage.Op{Kind: storage.SetPolicy, Tube: "p", Rare: &storage.Rare{Policy: policy}})
+	id := keyed().ID
+	do(t, e, storage.Op{Kind: storage.DeleteKey, Tube: "t", Rare: &storage.Rare{Key: "key"}})
+	for _, fill := range []bool{false, true, false} { // from the log, and then from the tables
+		reopen(fill)
+		if a := keyed(); a.ID != id || a.Rare.Outcome != tube.PutKept || a.Rare.State != tube.Gone {
+			t.Fatalf("a put with a key that is kept came to %+v, %+v", a, a.Rare)
+		}
+		if p := do(t, e, storage.Op{Kind: storage.GetPolicy, Tube: "p"})[0].Answer.Rare.Policy; p.QuotaJobs != 5 || p.Max != 7 {
+			t.Fatalf("the policy is %+v", p)
+		}
+	}
+	if keys, policies := keptKeysIn(t, e); keys != 1 || policies != 1 {
+		t.Errorf("the tables have %d keys and %d policies", keys, policies)
+	}
+	do(t, e, storage.Op{Kind: storage.SetPolicy, Tube: "p", Rare: &storage.Rare{}})
+	d.clock.advance(2 * time.Hour)
+	reopen(false) // the key is over while the process is down
+	reopen(true)
+	if keys, policies := keptKeysIn(t, e); keys != 0 || policies != 0 {
+		t.Errorf("when they are over, the tables have %d keys and %d policies", keys, policies)
+	}
+	if a := keyed(); a.ID == id {
+		t.Error("a key is still taken")
+	}
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestLeaseOverRestart: a lease goes on in the next process, with its deadline; one that is
+// over by then expires.
+func TestLeaseOverRestart(t *testing.T) {
+	d := newDisk()
+	o := d.options(t)
+	e := mustOpen(t, o)
+	for range 2 {
+		do(t, e, storage.Op{Kind: storage.Put, Tube: "t", TTR: 100})
+	}
+	take := storage.Op{Kind: storage.Take, Holder: tube.LeaseHolder, Tubes: []string{"t"}}
+	ops := do(t, e, take, take)
+	first, second := ops[0].Answer.Rare.Lease, ops[1].Answer.Rare.Lease
+	touch := func(id, lease uint64) storage.Op {
+		return storage.Op{Kind: storage.Move, Move: tube.Touch, Holder: tube.LeaseHolder, ID: id, Rare: &storage.Rare{Lease: lease}}
+	}
+	d.clock.advance(50 * time.Second)
+	do(t, e, touch(2, second))
+	left := &disk{fs: clone(d.fs, 0), clock: d.clock} // what a power cut leaves
+	e.Close()
+	d.clock.advance(60 * time.Second)
+	e = mustOpen(t, left.options(t))
+	defer e.Close()
+	e.Tick()
+	one := do(t, e, storage.Op{Kind: storage.JobStats, ID: 1})[0].Answer.Job
+	if one.State != tube.Ready || one.Counters[tube.Timeouts] != 1 || one.Facts.Lease != first {
+		t.Errorf("the one whose time is over: %+v", one)
+	}
+	two := do(t, e, storage.Op{Kind: storage.JobStats, ID: 2})[0].Answer.Job
+	if two.State != tube.Reserved || !two.Leased || two.TimeLeft != 40*time.Second {
+		t.Errorf("the one that was touched: %+v", two)
+	}
+	do(t, e, storage.Op{Kind: storage.Move, Move: tube.Delete, Holder: tube.LeaseHolder, ID: 2, Rare: &storage.Rare{Lease: second}})
+}

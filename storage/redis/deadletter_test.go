@@ -1,0 +1,196 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"redstalk/storage"
+	"redstalk/storage/redis/redistest"
+	"redstalk/tube"
+)
+
+// TestAfterInLua: Lua has the rules of tube.Rules.After, and finds the partitions of tubes.
+func TestAfterInLua(t *testing.T) {
+	server := redistest.Start(t)
+	client, ctx := server.Client(t), context.Background()
+	text := luaAfter() + `
+local rules = { retry = #ARGV > 4 and {} or nil, max = tonumber(ARGV[1]) }
+for k = 5, #ARGV do rules.retry[k - 4] = tonumber(ARGV[k]) end
+return { after(rules, tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])) }`
+	for max := range uint32(4) {
+		for waits := range 4 {
+			r := tube.Rules{Max: max}
+			args := []any{max, 0, 0, 0}
+			for k := range waits {
+				r.Retry = append(r.Retry, time.Duration(k*k)*time.Second)
+				args = append(args, k*k*1000)
+			}
+			for _, o := range []tube.Outcome{tube.Failure, tube.Lost} {
+				for failures := range uint32(6) {
+					for deliveries := range uint32(6) {
+						args[1], args[2], args[3] = int(o), failures, deliveries
+						got, err := client.Eval(ctx, text, nil, args...).Int64Slice()
+						if err != nil {
+							t.Fatal(err)
+						}
+						why, wait := r.After(o, failures, deliveries)
+						if got[0] != int64(why) || got[1] != wait.Milliseconds() {
+							t.Errorf("%+v after %d, %d failures, %d deliveries: %v, want %d, %v", r, o, failures, deliveries, got, why, wait)
+						}
+					}
+				}
+			}
+		}
+	}
+	for _, of := range []int{1, 3, 16, 1024} {
+		for n := range 30 {
+			name := fmt.Sprint("tube-", n*n, "$")
+			got, err := client.Eval(ctx, fmt.Sprintf("local partitions = %d\n", of)+luaPlaces()+"return place_of(ARGV[1])", nil, name).Int()
+			if err != nil || got != placeOf(name, of) {
+				t.Errorf("%s of %d: %d, %v, want %d", name, of, got, err, placeOf(name, of))
+			}
+		}
+	}
+}
+
+// bindDead makes as many jobs be on their way to a tube of another partition. Nobody
+// sends them from s.
+func bindDead(t *testing.T, s *Store, from, to string, n int) {
+	t.Helper()
+	for _, p := range s.parts {
+		p.letters.sending.Store(true)
+	}
+	for i := range n {
+		tags := &tube.Tags{Key: fmt.Sprint("key", i), Rules: tube.Rules{Max: 1, Dead: to}}
+		a := do(s, storage.Op{Kind: storage.Put, Tube: from, TTR: 100, Pri: 7, Body: fmt.Append(nil, "body", i), Rare: &storage.Rare{Tags: tags}})
+		do(s, storage.Op{Kind: storage.Take, Holder: 1, Tubes: []string{from}})
+		if a := do(s, move(tube.Release, 1, a.ID)); a.NotFound || a.Err != nil {
+			t.Fatalf("%+v", a)
+		}
+	}
+	stats := do(s, storage.Op{Kind: storage.TubeStats, Tube: from}).TubeStats
+	if stats.Buried != uint64(n) || stats.Reserved != 0 {
+		t.Fatalf("%+v", *stats)
+	}
+}
+
+// TestLettersInterrupted: a dead letter is one job in one place, whatever step was the last
+// that an instance did before it died, though Redis has forgotten the script.
+func TestLettersInterrupted(t *testing.T) {
+	for steps := range 4 {
+		t.Run(fmt.Sprint("steps", steps), func(t *testing.T) { interruptLetters(t, steps) })
+	}
+}
+
+func interruptLetters(t *testing.T, steps int) {
+	server := redistest.Start(t)
+	client, ctx := server.Client(t), context.Background()
+	from, to := "from", "to"
+	for placeOf(to, 16) == placeOf(from, 16) {
+		to += "o"
+	}
+	s := openWith(t, Options{URL: server.URL(), Partitions: 16, Timeout: patient})
+	bindDead(t, s, from, to, 3)
+	p := s.parts[placeOf(from, 16)]
+	var some []*deadLetter
+	if steps > 0 {
+		if err := p.do(func(c *call) { c.add(func(r *reply) { some = p.readLetters(r) }, "bound", someLetters) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if steps > 0 && len(some) != 3 {
+		t.Fatalf("%d letters", len(some))
+	}
+	for i, l := range some {
+		if i >= 2 { // that one is only read
+			break
+		}
+		client.ScriptFlush(ctx)
+		arrived := false
+		if err := l.where().do(func(c *call) { l.where().encodeArrive(c, l, &arrived) }); err != nil || !arrived {
+			t.Fatal(err)
+		}
+		if steps > 1 && i == 0 {
+			ended := make(chan error)
+			l.depart(l.where(), func(err error) { ended <- err })
+			if err := <-ended; err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	s.crash()
+	client.ScriptFlush(ctx)
+	other := openWith(t, Options{URL: server.URL(), Partitions: 16, Timeout: patient})
+	awaitSent(t, other, from, to, 3)
+	if steps == 3 { // the first one sends once more what it has read
+		for _, l := range some {
+			its := *l
+			its.from = other.parts[l.from.number]
+			var arrived bool
+			its.where().do(func(c *call) { its.where().encodeArrive(c, &its, &arrived) })
+		}
+		awaitSent(t, other, from, to, 3)
+	}
+	checkWhole(t, server.URL(), DefaultNamespace)
+	for i := range 3 {
+		a := do(other, storage.Op{Kind: storage.PeekKey, Tube: to, Rare: &storage.Rare{Key: fmt.Sprint("key", i)}})
+		if string(a.Body) != fmt.Sprint("body", i) {
+			t.Errorf("key%d: %+v", i, a)
+		}
+		facts := do(other, storage.Op{Kind: storage.JobStats, ID: a.ID}).Job.Facts
+		if facts.FromTube != from || facts.FromID == 0 || facts.Parked != tube.NotParked {
+			t.Errorf("%+v", facts)
+		}
+	}
+}
+
+// awaitSent waits until there are as many ready jobs in one tube, and none in the other.
+func awaitSent(t *testing.T, s *Store, from, to string, n uint64) {
+	t.Helper()
+	var last string
+	for range 500 {
+		s.Settle()
+		at, left := do(s, storage.Op{Kind: storage.TubeStats, Tube: to}), do(s, storage.Op{Kind: storage.TubeStats, Tube: from})
+		if at.TubeStats != nil && at.TubeStats.Ready == n && at.TubeStats.Total == n && (left.TubeStats == nil || left.TubeStats.Total == left.TubeStats.Deletes) {
+			return
+		}
+		last = show(&at) + show(&left)
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("not sent: %s", last)
+}
+
+// TestRepeatedPut: a put that is repeated with its key, because its answer was lost and its
+// connection told of an error, makes one job, also if that is gone by then.
+func TestRepeatedPut(t *testing.T) {
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server)
+	s := openAt(t, proxy.URL(), 300*time.Millisecond)
+	other := openAt(t, server.URL(), patient)
+	tags := &tube.Tags{Key: "once", Rules: tube.Rules{KeyTTL: time.Hour, HasKeyTTL: true}}
+	op := storage.Op{Kind: storage.Put, Tube: "t", TTR: 100, Body: []byte("x"), Rare: &storage.Rare{Tags: tags}}
+	do(other, storage.Op{Kind: storage.Attend, Tubes: []string{"t"}, Delta: 1})
+	proxy.Judge(nil, func([]byte) redistest.Fate { return redistest.Cut })
+	first := do(s, op)
+	proxy.Judge(nil, nil)
+	if first.Err == nil {
+		t.Fatal("the answer was not lost")
+	}
+	a := do(other, op)
+	again := do(other, op)
+	if a.Err != nil || again.ID != a.ID || again.Rare.Outcome != tube.PutKept {
+		t.Fatalf("%+v, then %+v", a, again)
+	}
+	if total := do(other, storage.Op{Kind: storage.TubeStats, Tube: "t"}).TubeStats.Total; total != 1 {
+		t.Errorf("%d jobs", total)
+	}
+	do(other, take(1))
+	if a := do(other, move(tube.Delete, 1, a.ID)); a.NotFound {
+		t.Error("not deleted")
+	}
+	if gone := do(other, op); gone.ID != a.ID || gone.Rare.State != tube.Gone {
+		t.Errorf("%+v", gone)
+	}
+}
