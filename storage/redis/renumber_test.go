@@ -110,11 +110,24 @@ func (r *renumbered) answer(done, to []storage.Op) {
 			job.ID = r.shown(job.ID)
 			a.Job = &job
 		}
+		if a.Rare != nil {
+			a.Rare = r.shownRare(*a.Rare)
+		}
 		if slices.Equal(sorted(a.Names), sorted(modelled.Answer.Names)) {
 			a.Names = modelled.Answer.Names
 		}
 		to[i].Answer = a
 	}
+}
+
+// shownRare translates the ids of jobs in an answer, and puts jobs that were found in the
+// order of these. The lock is held.
+func (r *renumbered) shownRare(a storage.RareAnswer) *storage.RareAnswer {
+	a.Jobs = slices.Clone(a.Jobs)
+	for i := range a.Jobs {
+		a.Jobs[i].ID = r.shown(a.Jobs[i].ID)
+	}
+	return &a
 }
 
 // shown returns the id of a job as the suite has it. The lock is held.

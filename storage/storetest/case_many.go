@@ -225,6 +225,7 @@ func testMoveFacts(b *rig) {
 	b.wantRetries("the second failure", moved, tube.Ready, tube.NotParked, 2, 2)
 	b.must(tube.ReserveJob, 1, moved)
 	b.must(tube.Release, 1, moved)
+	b.awaitSent(moved)
 	a := b.peekKey("morgue", "k")
 	if s := b.job(a.ID); string(a.Body) != "body" || s.Facts == nil || s.Facts.FromTube != "u" || s.Facts.FromID != moved {
 		b.Fatalf("the third failure: %+v, %+v", s, s.Facts)

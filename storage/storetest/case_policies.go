@@ -161,6 +161,7 @@ func testQuotas(b *rig) {
 	dead := b.putNew("u", tube.Tags{Rules: tube.Rules{Max: 1, Dead: "t"}})
 	b.wantTake(1, "u", dead)
 	b.must(tube.Release, 1, dead)
+	b.awaitSent(dead)
 	if s := b.tube("t"); s.Ready != 4 {
 		b.Errorf("beyond its quota: %+v", s)
 	}

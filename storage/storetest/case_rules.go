@@ -128,6 +128,18 @@ func testUnparked(b *rig) {
 	b.wantRetries("and failed again", ids[2], tube.Buried, tube.ParkedRetries, 3, 3)
 }
 
+// awaitSent waits until a job has gone to its dead-letter tube, if the engine takes its time
+// for that.
+func (b *rig) awaitSent(id uint64) {
+	b.Helper()
+	for limit := time.Now().Add(time.Minute); b.engine.LateDeadLetters && b.job(id).State != tube.Gone; {
+		if time.Now().After(limit) {
+			b.Fatalf("job %d does not go to its dead-letter tube", id)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
 // testDeadLetters has jobs go to dead-letter tubes.
 func testDeadLetters(b *rig) {
 	rules := tube.Rules{Max: 1, Dead: "morgue", KeyTTL: 50 * time.Second, HasKeyTTL: true}
@@ -137,6 +149,7 @@ func testDeadLetters(b *rig) {
 	if !b.move(tube.Release, 1, id, 33, 9) {
 		b.Fatal("not released")
 	}
+	b.awaitSent(id)
 	if b.job(id).State != tube.Gone || b.move(tube.Delete, 1, id, 0, 0) {
 		b.Error("the exhausted job is still there")
 	}
@@ -157,6 +170,7 @@ func testDeadLetters(b *rig) {
 	again := b.putNew("t", tube.Tags{Key: "k", Rules: rules})
 	b.wantTake(1, "t", again)
 	b.giveBack(1) // the key is taken in the dead-letter tube
+	b.awaitSent(again)
 	second := b.tube("morgue")
 	if second.Ready != 2 || b.peekKey("morgue", "k").ID != a.ID || b.job(again).State != tube.Gone {
 		b.Errorf("after a second one: %+v", second)
@@ -181,6 +195,7 @@ func testDeadLettersAtHome(b *rig) {
 	for _, name := range []string{"t", "a"} {
 		id = b.take(1, name)
 		b.must(tube.Release, 1, id)
+		b.awaitSent(id)
 	}
 	last := b.take(1, "b")
 	if s := b.job(last); s.Facts == nil || s.Facts.FromTube != "a" || s.Facts.FromID != id {

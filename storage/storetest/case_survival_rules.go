@@ -59,6 +59,7 @@ func (b *rig) makeRuled() (s ruledSurvivors) {
 		b.must(tube.ReserveJob, 1, id)
 		b.must(tube.Release, 1, id)
 	}
+	b.awaitSent(dead)
 	b.must(tube.Delete, 1, s.gone)
 	b.must(tube.ReserveJob, 1, s.held)
 	b.must(tube.ReserveJob, 1, s.lost)

@@ -109,7 +109,7 @@ func newHistory(t testing.TB, e *Engine, seed uint64) *history {
 func (h *history) setRules(ruled bool) {
 	h.ruled = ruled
 	if ruled && h.engine.LateDeadLetters {
-		h.empty = h.random.IntN(2) == 0
+		h.empty = h.random.IntN(2) == 0 && !h.engine.AllDeadLettersLate
 		h.burying = !h.empty
 	}
 }
