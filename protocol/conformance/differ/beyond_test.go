@@ -16,6 +16,17 @@ import (
 
 var subject = flag.String("program", "", "the redstalkd to play on with what beanstalkd does not know; built if empty")
 
+// built is the directory of the program, "" if none was built.
+var built string
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if built != "" {
+		os.RemoveAll(built)
+	}
+	os.Exit(code)
+}
+
 // program builds redstalk once, and returns where it is.
 var program = sync.OnceValues(func() (string, error) {
 	if *subject != "" {
@@ -25,6 +36,7 @@ var program = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	built = dir
 	file := filepath.Join(dir, "redstalkd")
 	out, err := exec.Command("go", "build", "-o", file, "redstalk/cmd/redstalkd").CombinedOutput()
 	if err != nil {
