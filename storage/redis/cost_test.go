@@ -187,7 +187,7 @@ func cpuOf(b *testing.B, client *goredis.Client) float64 {
 	return 1e6 * (used(b, client, "used_cpu_sys") + used(b, client, "used_cpu_user"))
 }
 
-func used(b *testing.B, client *goredis.Client, name string) float64 {
+func used(b testing.TB, client *goredis.Client, name string) float64 {
 	info, err := client.Info(context.Background()).Result()
 	if err != nil {
 		b.Fatal(err)

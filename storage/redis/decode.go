@@ -95,7 +95,7 @@ func (p *partition) nextTaken(r *reply) (id uint64, its job) {
 		return 0, job{}
 	}
 	rec := record(text)
-	if !rec.whole() {
+	if !rec.valid() {
 		r.err = errReply
 		return 0, job{}
 	}

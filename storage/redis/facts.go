@@ -154,10 +154,14 @@ func parseFacts(block string) (*tube.Facts, error) {
 func (r record) hasFacts() bool { return r[letterAt] >= 'a' }
 
 // factsLength is how many bytes the block of a whole record has, its length included; 0 if
-// there is none.
+// there is none, or it is broken.
 func (r record) factsLength() int {
 	if !r.hasFacts() {
 		return 0
 	}
-	return 2 + int(r[len(r)-2])<<8 + int(r[len(r)-1])
+	n := 2 + int(r[len(r)-2])<<8 + int(r[len(r)-1])
+	if n > len(r)-r.bodyAt() {
+		return 0
+	}
+	return n
 }

@@ -256,8 +256,8 @@ func TestPasswordsBySentinels(t *testing.T) {
 }
 
 // documented are the permissions in docs/redis.md.
-const documented = `evalsha eval blpop lpop rpush hsetnx hset hget hmget hgetall hdel hincrby
-	get set strlen mget mset getrange setrange del exists rename persist
+const documented = `evalsha eval blpop lpop rpush hsetnx hset hget hmget hgetall hdel hincrby hexists hlen hkeys hscan
+	get set strlen mget mset getrange setrange append del exists rename persist
 	zadd zrem zpopmin zremrangebyrank zrange zrangebyscore zrevrange zrevrangebylex zscore zcard zcount
 	time info wait cluster|slots cluster|myid`
 

@@ -41,7 +41,7 @@ local function read_optional(f, text, at, flags)
   if has(HAS_KEY_TTL) then f.key_ttl, at = struct.unpack('>I8', text, at) end
   if has(HAS_FROM) then f.from_tube, f.from_id, at = struct.unpack('>Bc0I8', text, at) end
 end
-local function unpack_facts(text)
+local function unpack_whole(text)
   local n = #text >= CHANGING + 2 and struct.unpack('>I2', text, #text - 1) or 0
   local at = #text - 1 - n
   if n < CHANGING or at < 1 then return nil end
@@ -53,6 +53,10 @@ local function unpack_facts(text)
   f.void, f.parked = status >= KEY_VOID, status % KEY_VOID
   if f.void then f.key = '' end
   return f
+end
+local function unpack_facts(text)
+  local ok, f = pcall(unpack_whole, text)
+  return ok and f or nil
 end
 local function pack_changing(f)
   local status = f.parked + (f.void and KEY_VOID or 0)

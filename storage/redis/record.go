@@ -95,9 +95,6 @@ func (r record) body() []byte {
 
 func (r record) bodyAt() int { return nameAt + int(r[nameLengthAt]) }
 
-// whole returns whether r is a valid record that nothing is cut off.
-func (r record) whole() bool { return r.valid() && len(r) >= r.bodyAt()+r.factsLength() }
-
 func (r record) counters() (c tube.Counters) {
 	for i := range c {
 		c[i] = r.uint32(countersAt + 4*i)

@@ -162,11 +162,10 @@ func (p *partition) readPolicies(r *reply, ops []*storage.Op) {
 
 // addFacts reads what the script says of a job with facts.
 func (r *reply) addFacts(s *tube.JobStats) {
-	f, err := parseFacts(r.text())
-	policy, leased, bound := r.policy(), r.found(), r.text()
+	block, policy, leased, bound := r.text(), r.policy(), r.found(), r.text()
+	f, err := parseFacts(block)
 	if err != nil {
-		r.err = err
-		return
+		return // it is broken: fsck tells
 	}
 	f.Bound = bound
 	s.Facts, s.Rules, s.Leased = f, f.Rules.Over(policy), leased

@@ -75,7 +75,7 @@ OPS['arrive'] = function(i)
   write_new_jobs()
   local j = load(job)
   if key ~= '' and by_key(tube, key) then
-    facts_of(j).void = true
+    change_facts(j).void = true
     save_facts(j)
   elseif key ~= '' then
     give_key(tube, key, job)

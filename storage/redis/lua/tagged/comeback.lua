@@ -89,7 +89,7 @@ end
 -- kicked its failures and deliveries begin anew.
 function OPS.unpark(j, arrow)
   local f = facts_of(j)
-  if f.parked == NOT_PARKED then return end
+  if not f or f.parked == NOT_PARKED then return end
   f.parked = NOT_PARKED
   if arrow == 'kick-job buried' then
     f.failures_before, f.deliveries_before = (j.releases + j.timeouts) % 4294967296, j.reserves

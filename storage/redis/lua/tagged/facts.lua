@@ -1,22 +1,26 @@
 -- Blocks of facts. j.facts is that of a job, as unpack_facts returns it, once facts_of or
 -- change_facts has been called.
 
--- facts_of returns the facts of a job, nil if it has none.
+-- facts_of returns the facts of a job, nil if it has none. If the block is broken, which fsck
+-- tells, the job is one without.
 local function facts_of(j)
   if j.has_facts and not j.facts then
     j.facts = unpack_facts(call('GETRANGE', j.key, format('%d', -MOST_FACTS), '-1'))
-      or error('job ' .. j.key .. ': its facts are broken')
+    j.has_facts = j.facts ~= nil
   end
   return j.facts
 end
 
 -- facts_size returns how many bytes the block of a job has.
-function OPS.facts_size(j) return facts_of(j).length + 2 end
+function OPS.facts_size(j)
+  local f = facts_of(j)
+  return f and f.length + 2 or 0
+end
 
 -- change_facts returns the facts of a job, to be changed and then written by save_facts. A job
 -- without any gets a block.
 local function change_facts(j)
-  if j.has_facts then return facts_of(j) end
+  if facts_of(j) then return j.facts end
   local f = { key = '', max = 0, dead = '', from_tube = '', from_id = 0, parked = NOT_PARKED, failures_before = 0,
     deliveries_before = 0, lease = 0, length = CHANGING }
   local block = '\0\0' .. pack_changing(f)

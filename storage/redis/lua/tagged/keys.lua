@@ -23,7 +23,7 @@ end
 -- the rules say.
 function OPS.forget_facts(j)
   local f = facts_of(j)
-  if f.key == '' then return end
+  if not f or f.key == '' then return end
   call('HDEL', PREFIX .. 'keys:' .. j.tube, f.key)
   local ttl = rules_of(j).key_ttl or 0
   if ttl <= 0 then return end
@@ -120,11 +120,10 @@ OPS['find-key'] = function(i)
 end
 
 -- answer_facts answers with what job-stats says of a job with facts: its block, the key void or
--- not; the policy of its tube, '' if none; 1 if it is leased; and where it is bound to, or ''.
+-- not, '' if it is broken; the policy of its tube, '' if none; 1 if it is leased; and where it is bound to, or ''.
 function OPS.answer_facts(j)
-  local f = facts_of(j)
-  local size = length_of(j.key)
-  answer_text(call('GETRANGE', j.key, format('%d', size - f.length - 2), format('%d', size - 3)))
+  local f, size = facts_of(j), length_of(j.key)
+  answer_text(not f and '' or call('GETRANGE', j.key, format('%d', size - f.length - 2), format('%d', size - 3)))
   answer_text(call('HGET', PREFIX .. 'policies', j.tube) or '')
   answer(j.leased and 1 or 0)
   local bound = j.state == 'bound' and call('HGET', PREFIX .. 'bound', sub(j.key, #PREFIX + 1))

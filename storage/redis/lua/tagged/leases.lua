@@ -58,7 +58,7 @@ OPS['move-leased'] = function(i)
   local move, j, arrow = ARGV[i], load(ARGV[i + 2]), nil
   if j and j.has_facts then
     locate(j, false)
-    j.mine = j.leased and format('%.0f', facts_of(j).lease) == ARGV[i + 1]
+    j.mine = j.leased and facts_of(j) ~= nil and format('%.0f', j.facts.lease) == ARGV[i + 1]
     arrow = j.mine and arrow_for(j, move)
   end
   answer(arrow and 1 or 0)
