@@ -7,6 +7,7 @@ import (
 
 	"redstalk/storage"
 	"redstalk/storage/storetest"
+	"redstalk/tube"
 )
 
 // renumbered makes a store of several partitions look like one of a single
@@ -106,12 +107,13 @@ func (r *renumbered) answer(done, to []storage.Op) {
 			a.ID = r.shown(a.ID)
 		}
 		if a.Job != nil {
-			job := *a.Job
-			job.ID = r.shown(job.ID)
+			job := r.shownJob(*a.Job)
 			a.Job = &job
 		}
 		if a.Rare != nil {
-			a.Rare = r.shownRare(*a.Rare)
+			for i := range a.Rare.Jobs {
+				a.Rare.Jobs[i] = r.shownJob(a.Rare.Jobs[i])
+			}
 		}
 		if slices.Equal(sorted(a.Names), sorted(modelled.Answer.Names)) {
 			a.Names = modelled.Answer.Names
@@ -120,19 +122,25 @@ func (r *renumbered) answer(done, to []storage.Op) {
 	}
 }
 
-// shownRare translates the ids of jobs in an answer, and puts jobs that were found in the
-// order of these. The lock is held.
-func (r *renumbered) shownRare(a storage.RareAnswer) *storage.RareAnswer {
-	a.Jobs = slices.Clone(a.Jobs)
-	for i := range a.Jobs {
-		a.Jobs[i].ID = r.shown(a.Jobs[i].ID)
+// shown returns the id of a job as the suite has it. One that was not put but has come from
+// another tube gets the next one when it is first seen. The lock is held.
+func (r *renumbered) shown(id uint64) uint64 {
+	if at := slices.Index(r.real, id); at >= 0 {
+		return uint64(at + 1)
 	}
-	return &a
+	r.real = append(r.real, id)
+	return uint64(len(r.real))
 }
 
-// shown returns the id of a job as the suite has it. The lock is held.
-func (r *renumbered) shown(id uint64) uint64 {
-	return uint64(slices.Index(r.real, id) + 1)
+// shownJob does so with the ids that are said of a job.
+func (r *renumbered) shownJob(s tube.JobStats) tube.JobStats {
+	if s.Facts != nil && s.Facts.FromID != 0 {
+		facts := *s.Facts
+		facts.FromID = r.shown(facts.FromID)
+		s.Facts = &facts
+	}
+	s.ID = r.shown(s.ID)
+	return s
 }
 
 func sorted(names []string) []string { return slices.Sorted(slices.Values(names)) }
