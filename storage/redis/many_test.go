@@ -71,6 +71,9 @@ func TestFlushReservedElsewhere(t *testing.T) {
 			if told {
 				a.Tick()
 				b.Tick()
+				if n, m := len(a.parts[0].holdings.jobs), len(b.parts[0].holdings.jobs); n != len(kept) || m != 0 {
+					t.Errorf("the instances hold %d and %d jobs", n, m)
+				}
 			}
 			// A batch of deletes: of those that are gone, and of others between them.
 			deletes := func(s *Store, h func(int) tube.Holder, ids []uint64, gone bool) {

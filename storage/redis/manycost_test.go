@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	goredis "github.com/redis/go-redis/v9"
+
 	"redstalk/storage"
 	"redstalk/storage/redis/redistest"
 	"redstalk/tube"
@@ -23,73 +25,97 @@ func TestManyCost(t *testing.T) {
 	}
 	for _, of := range []int{1, 16} {
 		server := redistest.Start(t)
-		client, ctx := server.Client(t), context.Background()
-		s := openWith(t, Options{URL: server.URL(), Partitions: of, Timeout: patient})
-		from, to := "from", "to"
+		m := &manyCost{t: t, client: server.Client(t), of: of, from: "from", to: "to"}
+		m.s = openWith(t, Options{URL: server.URL(), Partitions: of, Timeout: patient})
 		if of > 1 {
-			from, to = apart(of)
+			m.from, m.to = apart(of)
 		}
-		measure := func(what string, work func() int) {
-			client.ConfigSet(ctx, "slowlog-log-slower-than", "2000")
-			client.Do(ctx, "slowlog", "reset")
-			var most atomic.Int64
-			stop, stopped := make(chan struct{}), make(chan struct{})
-			go func() {
-				defer close(stopped)
-				for n := 0; ; n++ {
-					select {
-					case <-stop:
-						return
-					default:
-					}
-					begun := time.Now()
-					do(s, storage.Op{Kind: storage.Put, Tube: from + "-other", TTR: 60})
-					most.Store(max(most.Load(), int64(time.Since(begun))))
-					time.Sleep(time.Millisecond)
-				}
-			}()
-			begun := time.Now()
-			n := work()
-			took := time.Since(begun)
-			close(stop)
-			<-stopped
-			slowest := time.Duration(0)
-			for _, entry := range client.SlowLogGet(ctx, 128).Val() {
-				slowest = max(slowest, entry.Duration)
-			}
-			t.Logf("%2d partitions, %-28s %7d in %8v, slowest call %v (0: below 2ms), longest wait of others %v", of, what, n, took.Round(time.Millisecond), slowest, time.Duration(most.Load()).Round(10*time.Microsecond))
-		}
-		fill := func(n int, delay uint32) {
-			for n > 0 {
-				var puts []storage.Op
-				for range min(n, 400) {
-					puts = append(puts, storage.Op{Kind: storage.Put, Tube: from, Pri: uint32(n % 3), Delay: delay, TTR: 600, Body: fmt.Append(nil, "body ", n)})
-					n--
-				}
-				storage.DoWait(s, puts)
-			}
-		}
-		fill(*manyJobs, 0)
-		measure("list 1,000", func() int {
-			return len(do(s, storage.Op{Kind: storage.ListJobs, Tube: from, State: tube.Ready, Bound: 1000}).Rare.Jobs)
-		})
-		moves := *manyJobs / 5
-		measure("move", func() int { return moveJobsOf(s, from, tube.Ready, to, uint32(moves)).Count })
-		measure("flush ready", func() int { return flushOf(s, from, tube.Gone) })
-		measure("flush ready, moved ones", func() int { return flushOf(s, to, tube.Gone) })
-		fill(*manyJobs/5, 1000)
-		measure("flush delayed", func() int { return flushOf(s, from, tube.Gone) })
-		fill(*manyJobs/5, 0)
-		for n := *manyJobs / 5; n > 0; n -= 250 {
-			takes := make([]storage.Op, 250)
-			for i := range takes {
-				takes[i] = takeOf(1, from)
-			}
-			storage.DoWait(s, takes)
-		}
-		measure("list 1,000 reserved", func() int {
-			return len(do(s, storage.Op{Kind: storage.ListJobs, Tube: from, State: tube.Reserved, Bound: 1000}).Rare.Jobs)
-		})
-		measure("flush reserved", func() int { return flushOf(s, from, tube.Reserved) })
+		some := *manyJobs / 5
+		m.fill(*manyJobs, 0)
+		m.measure("list 1,000", func() int { return m.list(tube.Ready) })
+		m.measure("move", func() int { return moveJobsOf(m.s, m.from, tube.Ready, m.to, uint32(some)).Count })
+		m.measure("flush ready", func() int { return flushOf(m.s, m.from, tube.Gone) })
+		m.measure("flush those moved", func() int { return flushOf(m.s, m.to, tube.Gone) })
+		m.fill(some, 1000)
+		m.measure("flush delayed", func() int { return flushOf(m.s, m.from, tube.Gone) })
+		m.fill(some, 0)
+		m.reserve(some)
+		m.measure("list 1,000 reserved", func() int { return m.list(tube.Reserved) })
+		m.measure("flush reserved", func() int { return flushOf(m.s, m.from, tube.Reserved) })
 	}
+}
+
+// manyCost is a store that is measured.
+type manyCost struct {
+	t        *testing.T
+	client   *goredis.Client
+	s        *Store
+	of       int
+	from, to string
+}
+
+func (m *manyCost) list(in tube.State) int {
+	return len(do(m.s, storage.Op{Kind: storage.ListJobs, Tube: m.from, State: in, Bound: 1000}).Rare.Jobs)
+}
+
+// fill puts so many jobs.
+func (m *manyCost) fill(n int, delay uint32) {
+	for n > 0 {
+		var puts []storage.Op
+		for range min(n, 400) {
+			puts = append(puts, storage.Op{Kind: storage.Put, Tube: m.from, Pri: uint32(n % 3), Delay: delay, TTR: 600, Body: fmt.Append(nil, "body ", n)})
+			n--
+		}
+		storage.DoWait(m.s, puts)
+	}
+}
+
+// reserve has so many jobs reserved.
+func (m *manyCost) reserve(n int) {
+	for ; n > 0; n -= 250 {
+		takes := make([]storage.Op, 250)
+		for i := range takes {
+			takes[i] = takeOf(1, m.from)
+		}
+		storage.DoWait(m.s, takes)
+	}
+}
+
+// others puts jobs into another tube, one after the other, until stop is closed, and notes the
+// longest that one has taken.
+func (m *manyCost) others(stop <-chan struct{}, longest *atomic.Int64) {
+	for {
+		select {
+		case <-stop:
+			return
+		case <-time.After(time.Millisecond):
+		}
+		begun := time.Now()
+		do(m.s, storage.Op{Kind: storage.Put, Tube: m.from + "-other", TTR: 60})
+		longest.Store(max(longest.Load(), int64(time.Since(begun))))
+	}
+}
+
+// measure has something done with jobs, and says what that has cost.
+func (m *manyCost) measure(what string, work func() int) {
+	ctx := context.Background()
+	m.client.ConfigSet(ctx, "slowlog-log-slower-than", "2000")
+	m.client.Do(ctx, "slowlog", "reset")
+	var longest atomic.Int64
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		m.others(stop, &longest)
+	}()
+	begun := time.Now()
+	n := work()
+	took := time.Since(begun)
+	close(stop)
+	<-stopped
+	slowest := time.Duration(0)
+	for _, entry := range m.client.SlowLogGet(ctx, 128).Val() {
+		slowest = max(slowest, entry.Duration)
+	}
+	m.t.Logf("%2d partitions, %-20s %7d in %8v, slowest call %v (0: below 2ms), longest wait of others %v",
+		m.of, what, n, took.Round(time.Millisecond), slowest, time.Duration(longest.Load()).Round(10*time.Microsecond))
 }
