@@ -134,12 +134,18 @@ func interruptLetters(t *testing.T, steps int) {
 		awaitSent(t, other, from, to, 3)
 	}
 	checkWhole(t, server.URL(), DefaultNamespace)
+	wantLetters(t, other, from, to)
+}
+
+// wantLetters checks the three dead letters that bindDead has made.
+func wantLetters(t *testing.T, s *Store, from, to string) {
+	t.Helper()
 	for i := range 3 {
-		a := do(other, storage.Op{Kind: storage.PeekKey, Tube: to, Rare: &storage.Rare{Key: fmt.Sprint("key", i)}})
+		a := do(s, storage.Op{Kind: storage.PeekKey, Tube: to, Rare: &storage.Rare{Key: fmt.Sprint("key", i)}})
 		if string(a.Body) != fmt.Sprint("body", i) {
 			t.Errorf("key%d: %+v", i, a)
 		}
-		facts := do(other, storage.Op{Kind: storage.JobStats, ID: a.ID}).Job.Facts
+		facts := do(s, storage.Op{Kind: storage.JobStats, ID: a.ID}).Job.Facts
 		if facts.FromTube != from || facts.FromID == 0 || facts.Parked != tube.NotParked {
 			t.Errorf("%+v", facts)
 		}

@@ -43,7 +43,7 @@ func (e *engines) fresh(testing.TB) *storetest.Engine {
 		Open:    open,
 		Crash:   func(s storage.Store) { s.(*Store).crash() },
 		Advance: func(d time.Duration) { ahead.Add(int64(d)) },
-		Durable: true, KeepsTubes: true, LateDeadLetters: true, AllDeadLettersLate: e.largeFrom == 1,
+		Durable: true, KeepsTubes: true, LateDeadLetters: true, AllDeadLettersLate: true,
 		HidesNewIDs: e.partitions > 1, Brief: e.brief, Unit: 10,
 	}
 	if e.partitions == 1 {

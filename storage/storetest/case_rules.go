@@ -136,6 +136,9 @@ func (b *rig) awaitSent(id uint64) {
 		if time.Now().After(limit) {
 			b.Fatalf("job %d does not go to its dead-letter tube", id)
 		}
+		if _, err := b.store.Tick(); err != nil {
+			b.Fatal(err)
+		}
 		time.Sleep(time.Millisecond)
 	}
 }

@@ -65,11 +65,5 @@ var cases = map[string]func(*rig){
 	"rules: what crash keeps": testRulesCrash,
 }
 
-// makesJobs are the cases in which the store makes jobs by itself.
-var makesJobs = map[string]bool{
-	"rules: dead letters": true, "rules: dead at home": true, "rules: what survives": true, "rules: what crash keeps": true,
-	"policies: quotas": true, "move: each state": true, "move: facts": true, "move: parked": true, "many: all three": true,
-}
-
 // countsOn are the cases that look at counters which begin anew when a store is opened.
 var countsOn = map[string]bool{"pause": true, "TTR": true, "tube counters": true, "totals": true, "flush: each state": true, "move: each state": true}

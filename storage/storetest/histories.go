@@ -85,6 +85,9 @@ func runHistories(t *testing.T, fresh func(testing.TB) *Engine, ruled bool) {
 		seed := *firstSeed + i
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			h := newHistory(t, fresh(t), seed)
+			if ruled && h.engine.HidesNewIDs {
+				t.Skip("the ids that this store gives by itself cannot be foretold")
+			}
 			h.covered = covered
 			h.setRules(ruled)
 			brief = max(h.engine.Brief, 1)
@@ -93,7 +96,7 @@ func runHistories(t *testing.T, fresh func(testing.TB) *Engine, ruled bool) {
 			}
 		})
 	}
-	if *histories*(*steps)/brief >= 4000 {
+	if len(covered) > 0 && *histories*(*steps)/brief >= 4000 {
 		reportCoverage(t, covered)
 	}
 }
