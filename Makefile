@@ -42,10 +42,11 @@ test-long: deps ## run those tests at more length that play at random
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestFaults|TestStress|TestStressAndCrash)$$' ./storage/embedded -args -faults 4 -stress 5s
 	$(GO) test -race -count=1 -timeout 15m -run '^TestPowerCut$$' ./storage/embedded/wal -args -histories 40
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestSuite|TestSuiteInPartitions|TestSuiteOnCluster|TestSuiteBySentinels)$$' ./storage/redis -args -histories 25
-	$(GO) test -race -count=1 -timeout 15m -run '^TestAgainstItself(Beyond)?$$' ./protocol/conformance/differ -args -plain 6000 -timed 600
+	$(GO) test -race -count=1 -timeout 15m -run '^(TestAgainstItself(Beyond)?|TestFindsForgeriesBeyond)$$' ./protocol/conformance/differ -args -plain 6000 -timed 600 -every-forgery
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestLateness|TestDueAtTheLimit|TestWaitsThatEndWhenDue)$$' ./cmd/redstalkd -args -rare 5
 	$(GO) test -race -count=1 -timeout 15m -run '^TestCrash' ./cmd/redstalkd -args -crash-rounds 10
-	$(GO) test -race -count=1 -timeout 30m -run '^TestDiffer' ./cmd/redstalkd -args -differ-commands 10000
+	$(GO) test -race -count=1 -timeout 30m -run '^TestDiffer(OnTwoInstances|InPartitions|OnCluster)?$$' ./cmd/redstalkd -args -differ-commands 10000
+	$(GO) test -race -count=1 -timeout 30m -run '^TestDifferBeyond' ./cmd/redstalkd -args -differ-commands 2000
 	$(GO) test -race -count=1 -timeout 30m -run '^TestChaos$$' ./cmd/redstalkd -args -ha-long -chaos-rounds 3
 
 deps: ## install redis-server and beanstalkd by apt where they are missing

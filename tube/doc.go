@@ -10,6 +10,10 @@
 //   - Machine: all jobs of one server in memory. It obeys the table.
 //   - Parts of commands that may be very long (KickSome, LeaveSome, Tick with a
 //     limit), for an engine that serves others in between.
+//   - What a job may know beyond beanstalkd (tags.go, facts.go): its key (keys.go), how it
+//     comes back when it fails (comeback.go), its lease (lease.go); and the policies of tubes
+//     (policies.go). Most jobs have none of it, and pay for none of it.
+//   - Flushes, moves and lists, in parts (flush.go, movejobs.go, list.go).
 //   - SetAside: an engine buries a job whose body it cannot read. This is the one
 //     change of state that has no row in the table.
 //   - The constants of the rules: Margin, UrgentBelow, MinTTR, Default.
@@ -51,9 +55,14 @@
 //   - the order of buried jobs,
 //   - the five counters of a job,
 //   - the pauses of tubes that have jobs,
-//   - the largest id. No id is used twice.
+//   - the largest id. No id is used twice,
+//   - keys, tags, failures and deliveries, and why a job is parked,
+//   - keys that stay taken though their jobs are gone, with the instant when they are free,
+//   - policies,
+//   - leases, with their tokens and deadlines.
 //
-// It does not keep reservations: a job that was reserved is ready again.
+// It does not keep other reservations: a job that was reserved is ready again. That counts as
+// a delivery without result, so a job that has had its last one is parked.
 //
 // # Adding a command that moves a job
 //

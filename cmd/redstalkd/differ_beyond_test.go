@@ -55,7 +55,7 @@ func compareBeyond(t *testing.T, commands int, subject func(...string) (differ.S
 		return startSubject(append([]string{"--store", "memory:"}, flags...))
 	}
 	c.Subject, c.Beyond = subject, true
-	c.Plain, c.Timed = commands, 30+commands/14
+	c.Plain, c.Timed = commands, 10+commands/14
 	c.Parallel, c.Crowd = atATime(3), atATime(12)
 	missing := compare(t, c).Coverage.MissingBeyond()
 	if *differCommands >= allCovered && len(missing) > 0 {

@@ -16,6 +16,9 @@
 //     in Pebble. A checkpoint (checkpoint.go) writes a window (window.go), the jobs that
 //     have changed in some segments of the log, to ingest files (migrate.go, ingest.go),
 //     which Pebble takes over. hold.go says when.
+//   - deadletters.go: the sender, a goroutine that sends jobs to their dead-letter tubes whose
+//     bodies are in the tables only. Until then such a job is buried, with a mark.
+//   - loadbodies.go: an operation waits until the bodies of some jobs are in memory.
 //   - fetch.go, bodies.go: reading bodies that are in the tables, but not in memory. A job
 //     whose body cannot be read is buried when it would be reserved.
 //   - Open (open.go, load.go, history.go): bringing the Machine back from tables and log,

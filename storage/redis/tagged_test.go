@@ -25,7 +25,6 @@ type judged struct {
 	stores []*Store
 	judge  *tube.Machine
 	ahead  atomic.Int64
-	turn   int
 	ids    map[uint64]uint64 // of the stores, by the judge's; nil if they are the same
 	rng    *rand.Rand
 	script []string

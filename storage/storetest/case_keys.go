@@ -137,7 +137,7 @@ func testKeyTTL(b *rig) {
 	id := b.putNew("t", tags)
 	b.must(tube.Delete, 1, id)
 	tags.OnDuplicate = tube.Replace
-	id = b.putNew("t", tags)
+	b.putNew("t", tags)
 	id = b.putNew("t", tags) // in the place of one that is there
 	b.wantPut("t", tube.Tags{Key: "k"}, tube.PutKept, id, tube.Ready)
 	b.advance(31 * time.Second)

@@ -17,7 +17,9 @@ import (
 var (
 	plain = flag.Int("plain", 800, "commands to compare in scripts without time")
 	timed = flag.Int("timed", 100, "commands to compare in scripts with time")
-	seed  = flag.Uint64("seed", 1, "seed of the scripts")
+
+	everyForgery = flag.Bool("every-forgery", false, "TestFindsForgeriesBeyond tries all, and not one of four")
+	seed         = flag.Uint64("seed", 1, "seed of the scripts")
 )
 
 // beanstalkd starts a judge.
