@@ -1,7 +1,9 @@
 package redis
 
 import (
+	"cmp"
 	"container/heap"
+	"slices"
 	"sync"
 	"time"
 
@@ -302,16 +304,19 @@ func (hs *holdings) stands(r reservation) bool {
 	return its != nil && its.number == r.number
 }
 
-// some returns some of what h has, n at most.
+// some returns some of what h has, n at most, the next to expire first.
 func (hs *holdings) some(h tube.Holder, n int) []reservation {
 	its := hs.holders[h]
 	if its == nil {
 		return nil
 	}
-	n = min(n, len(its.jobs))
-	some := make([]reservation, n)
+	first := slices.Clone(its.jobs[:min(n, len(its.jobs))])
+	slices.SortFunc(first, func(a, b *holding) int {
+		return cmp.Or(a.until.Compare(b.until), cmp.Compare(a.id, b.id))
+	})
+	some := make([]reservation, len(first))
 	for i := range some {
-		some[i] = its.jobs[i].reservation
+		some[i] = first[i].reservation
 	}
 	return some
 }

@@ -26,7 +26,9 @@ if fresh > 0 and not is_paused(tube) then
   end
 end
 if got < want then
-  for k = from, last do call('ZADD', PREFIX .. 'waiting:' .. ARGV[k], 'NX', format('%.0f', NOW), INSTANCE) end
+  -- Who was served waits behind those who came in the same millisecond.
+  local since = format('%.3f', got > 0 and MS or NOW)
+  for k = from, last do call('ZADD', PREFIX .. 'waiting:' .. ARGV[k], 'NX', since, INSTANCE) end
 end
 answers[#answers + 1] = format('%d;', got)
 at = last + 1

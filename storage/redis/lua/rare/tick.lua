@@ -15,25 +15,53 @@ local function give_back_first(inst, members, step, limit, arrow)
   return keys
 end
 
--- expire makes ready what connections of this instance have held for too long. It returns
--- the keys, and by how many ms the first one is late.
-local function expire(limit)
-  local over = call('ZRANGEBYSCORE', RESERVED, '-inf', format('%.0f', NOW), 'WITHSCORES', 'LIMIT', '0', format('%d', limit))
-  local keys = give_back_first(INSTANCE, over, 2, limit, 'expire reserved')
-  sum.timeouts = sum.timeouts + #keys
-  return keys, over[2] and NOW - over[2] or 0
+-- overdue returns the first members of a sorted set of reserved jobs whose deadline is not
+-- after a time, with the deadlines between them.
+local function overdue(set, upto, limit)
+  return call('ZRANGEBYSCORE', set, '-inf', format('%.0f', upto), 'WITHSCORES', 'LIMIT', '0', format('%d', limit))
 end
 
--- expire_leases makes leased jobs ready whose TTR is over, up to limit. It returns by how many
--- ms the first one is late.
-local function expire_leases(limit)
-  local over = call('ZRANGEBYSCORE', LEASES, '-inf', format('%.0f', NOW), 'WITHSCORES', 'LIMIT', '0', format('%d', limit))
-  if not over[1] then return 0 end
-  local keys = {}
+-- expire makes ready what connections of this instance have held for longer than until upto.
+-- It adds the keys to expired, and returns how many jobs these are.
+local function expire(upto, limit, expired)
+  local keys = give_back_first(INSTANCE, overdue(RESERVED, upto, limit), 2, limit, 'expire reserved')
+  for _, key in ipairs(keys) do expired[#expired + 1] = key end
+  return #keys
+end
+
+-- expire_leases makes leased jobs ready whose deadline is not after upto, and returns how many.
+local function expire_leases(upto, limit)
+  local over, keys = overdue(LEASES, upto, limit), {}
   for k = 1, #over, 2 do keys[#keys + 1] = over[k] end
   follow_all(LEASES, 'reserved', keys, 'expire reserved')
-  sum.timeouts = sum.timeouts + #keys
-  return NOW - over[2]
+  return #keys
+end
+
+-- first_deadline returns that of the first job of a set of reserved jobs.
+local function first_deadline(set)
+  return tonumber(call('ZRANGE', set, '0', '0', 'WITHSCORES')[2] or math.huge)
+end
+
+-- expire_all makes about limit jobs ready whose TTR is over, leased ones and others, in the
+-- order of their deadlines. It returns the keys of the others, and by how many ms the first job
+-- is late.
+local function expire_all(limit)
+  local expired, late = {}, 0
+  while limit > 0 do
+    local own, leased = first_deadline(RESERVED), first_deadline(LEASES)
+    local first = math.min(own, leased)
+    if first > NOW then break end
+    late = math.max(late, NOW - first)
+    local n
+    if own <= leased then
+      n = expire(math.min(leased, NOW), limit, expired)
+    else
+      n = expire_leases(math.min(own, NOW), limit)
+    end
+    sum.timeouts = sum.timeouts + n
+    limit = limit - math.max(n, 1) -- a set whose jobs are all gone counts, too
+  end
+  return expired, late
 end
 
 -- mature makes up to limit delayed jobs of a tube ready whose time has come, sets the timer
@@ -109,9 +137,7 @@ end
 OPS['tick'] = function(i)
   local limit, expired, late, held = tonumber(ARGV[i]), {}, 0, 0
   limit, late = fire_timers(limit)
-  if limit > 0 then expired, held = expire(limit) end
-  limit = limit - #expired
-  if limit > 0 then held = math.max(held, expire_leases(limit)) end
+  if limit > 0 then expired, held = expire_all(limit) end
   local timer = call('ZRANGE', PREFIX .. 'timers', '0', '0', 'WITHSCORES')[2]
   local reserved = call('ZRANGE', RESERVED, '0', '0', 'WITHSCORES')[2]
   if timer then note_due(tonumber(timer)) end
