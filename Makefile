@@ -9,6 +9,7 @@ FUZZTIME ?= 30s
 CRASH_ROUNDS ?= 50
 CHAOS_ROUNDS ?= 30
 CHAOS_SEED ?= 0
+CRASH_SEED ?= 0
 GROWTH ?= 10s
 COMMANDS ?= 200000
 BENCH_LOADS ?= 50c,50c-p16,50c-p32-put,500c,1c,tubes10k,50c-10k,50c-100k,50c-1m
@@ -73,7 +74,7 @@ test-clients: deps ## run clients that others wrote (PHP, Ruby, Node, Go, nc) on
 
 crash: deps ## kill the server under load, CRASH_ROUNDS times, and have all fail that is done to files; audit what clients were told
 	$(GO) test -count=1 -timeout 10m -v -run '^TestFaults$$' ./storage/embedded -args -faults 0
-	$(GO) test -count=1 -timeout 60m -v -run '^TestCrash' ./cmd/redstalkd -args -crash-rounds $(CRASH_ROUNDS)
+	$(GO) test -count=1 -timeout 60m -v -run '^TestCrash' ./cmd/redstalkd -args -crash-rounds $(CRASH_ROUNDS) -crash-seed $(CRASH_SEED)
 
 chaos: deps ## kill, freeze, cut off and fail over instances and Redis under load, CHAOS_ROUNDS rounds on each way of running it; audit what clients were told
 	$(GO) test -count=1 -timeout 30m -v -run 'Failover|Frozen|Migration|InstanceKilled|GoneAndBack' ./cmd/redstalkd -args -ha-long
