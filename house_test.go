@@ -3,9 +3,14 @@
 package redstalk_test
 
 import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -55,26 +60,70 @@ var onlyHere = map[string][]string{
 	"github.com/urfave/cli/v2":         {"redstalk/cmd/redstalkd", "redstalk/cmd/stalkbench", "redstalk/cmd/transcript"},
 }
 
-func list(t *testing.T, args ...string) []string {
-	t.Helper()
-	out, err := exec.Command("go", append([]string{"list"}, args...)...).Output()
-	if err != nil {
-		t.Fatalf("go list %v: %v", args, err)
-	}
-	return strings.Fields(string(out))
+// listed is what go list says of a package.
+type listed struct {
+	ImportPath string
+	Standard   bool
+	DepOnly    bool     // it is no package of ours
+	Imports    []string // of the package itself, its tests left out
+	Deps       []string // what it depends on, directly or not
 }
 
-// imports returns what a package imports itself, its tests left out.
-func imports(t *testing.T, pkg string) []string {
+// packages are ours and all that they depend on, by import path. The go command
+// is asked once: each call of it takes a second.
+var packages = sync.OnceValues(func() (map[string]*listed, error) {
+	out, err := exec.Command("go", "list", "-deps", "-json=ImportPath,Standard,DepOnly,Imports,Deps", "./...").Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list: %w", err)
+	}
+	all := make(map[string]*listed)
+	for in := json.NewDecoder(bytes.NewReader(out)); ; {
+		p := new(listed)
+		if err := in.Decode(p); err == io.EOF {
+			return all, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("reading what go list says: %w", err)
+		}
+		all[p.ImportPath] = p
+	}
+})
+
+func listAll(t *testing.T) map[string]*listed {
 	t.Helper()
-	return list(t, "-f", `{{join .Imports "\n"}}`, pkg)
+	all, err := packages()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// ours returns the packages of the module at root and below.
+func ours(t *testing.T, root string) []*listed {
+	t.Helper()
+	var found []*listed
+	for path, p := range listAll(t) {
+		if !p.DepOnly && within(path, root) {
+			found = append(found, p)
+		}
+	}
+	if len(found) == 0 {
+		t.Fatalf("no package at %s", root)
+	}
+	return found
 }
 
 func TestHouse(t *testing.T) {
-	const notStandard = "{{if not .Standard}}{{.ImportPath}}{{end}}"
+	all := listAll(t)
 	for pkg, allowed := range mayImport {
-		for _, dep := range list(t, "-deps", "-f", notStandard, pkg) {
-			if dep != pkg && !slices.ContainsFunc(allowed, func(a string) bool { return dep == a || !within(a, "redstalk") && within(dep, a) }) && !indirect(dep, allowed) {
+		if all[pkg] == nil {
+			t.Errorf("there is no package %s", pkg)
+			continue
+		}
+		for _, dep := range all[pkg].Deps {
+			if all[dep] != nil && all[dep].Standard {
+				continue
+			}
+			if !slices.ContainsFunc(allowed, func(a string) bool { return dep == a || !within(a, "redstalk") && within(dep, a) }) && !indirect(dep, allowed) {
 				t.Errorf("%s must not depend on %s", pkg, dep)
 			}
 		}
@@ -90,11 +139,11 @@ func indirect(dep string, allowed []string) bool {
 func within(pkg, root string) bool { return pkg == root || strings.HasPrefix(pkg, root+"/") }
 
 func TestModulesAreKnownToOneRoom(t *testing.T) {
-	for _, pkg := range list(t, "./...") {
-		for _, dep := range imports(t, pkg) {
+	for _, pkg := range ours(t, "redstalk") {
+		for _, dep := range pkg.Imports {
 			for module, rooms := range onlyHere {
-				if within(dep, module) && !slices.Contains(rooms, pkg) {
-					t.Errorf("%s must not import %s", pkg, dep)
+				if within(dep, module) && !slices.Contains(rooms, pkg.ImportPath) {
+					t.Errorf("%s must not import %s", pkg.ImportPath, dep)
 				}
 			}
 		}
@@ -103,10 +152,10 @@ func TestModulesAreKnownToOneRoom(t *testing.T) {
 
 // TestJudgesAreIndependent: what judges a server shares no code with it.
 func TestJudgesAreIndependent(t *testing.T) {
-	for _, pkg := range list(t, judges+"/...") {
-		for _, dep := range imports(t, pkg) {
+	for _, pkg := range ours(t, judges) {
+		for _, dep := range pkg.Imports {
 			if within(dep, "redstalk") && !within(dep, judges) {
-				t.Errorf("%s judges servers and must not import %s", pkg, dep)
+				t.Errorf("%s judges servers and must not import %s", pkg.ImportPath, dep)
 			}
 		}
 	}
@@ -115,11 +164,11 @@ func TestJudgesAreIndependent(t *testing.T) {
 // TestToolsStayOutside: what was made for tools and tests is in no server. Tests
 // may import it, so only what is built counts.
 func TestToolsStayOutside(t *testing.T) {
-	for _, pkg := range list(t, "./...") {
-		for _, dep := range imports(t, pkg) {
+	for _, pkg := range ours(t, "redstalk") {
+		for _, dep := range pkg.Imports {
 			for _, dir := range forTools {
-				if within(dep, dir) && !within(pkg, dir) && !slices.Contains(tools, pkg) {
-					t.Errorf("%s is neither a test nor a tool and must not import %s", pkg, dep)
+				if within(dep, dir) && !within(pkg.ImportPath, dir) && !slices.Contains(tools, pkg.ImportPath) {
+					t.Errorf("%s is neither a test nor a tool and must not import %s", pkg.ImportPath, dep)
 				}
 			}
 		}
