@@ -239,14 +239,15 @@ func (t *trip) everywhere(op *storage.Op) (legs []*leg) {
 }
 
 // nextLegs returns the legs of as many of the next operations as may be under
-// way together.
+// way together: the first one at least, whatever its partition has come to since
+// somebody looked, and no other that is idle.
 func (t *trip) nextLegs() []*leg {
 	ops, first := t.batch.Ops, t.next
 	together := newStretch()
 	for t.next < len(ops) {
 		op := &ops[t.next]
 		at := placeOfOp(op, len(t.store.parts))
-		if t.store.idle(op, at) || !together.accept(op, at) {
+		if t.next > first && t.store.idle(op, at) || !together.accept(op, at) {
 			break
 		}
 		t.next++

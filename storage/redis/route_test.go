@@ -79,6 +79,25 @@ func planned(script string) string {
 	return strings.Join(said, " ")
 }
 
+// TestBeginsToFail: a trip goes on with its next operation also if the partition of that
+// begins to fail after it was last asked, and leaves those behind it that may wait.
+func TestBeginsToFail(t *testing.T) {
+	s := &Store{}
+	for range 4 {
+		s.parts = append(s.parts, &partition{holdings: newHoldings(true)})
+	}
+	ops := []storage.Op{opOf("t1"), opOf("t2"), opOf("t1")}
+	for i := range ops {
+		ops[i].Wait = true
+	}
+	s.parts[1].ailing.Store(true)
+	trip := &trip{store: s, batch: &storage.Batch{Ops: ops}}
+	legs := trip.nextLegs()
+	if len(legs) != 2 || legs[0].at != 1 || len(legs[0].ops) != 1 || legs[1].at != 2 || trip.next != 2 {
+		t.Errorf("%d legs, and then operation %d", len(legs), trip.next)
+	}
+}
+
 // opOf returns the operation that a word of a script stands for.
 func opOf(word string) storage.Op {
 	kinds := map[byte]storage.Kind{'p': storage.Put, 't': storage.Take, 'r': storage.TubeStats, 'a': storage.Attend, 'L': storage.Leave}
