@@ -358,3 +358,26 @@ func TestSoonOverPartitions(t *testing.T) {
 		t.Error("what was held was not given back")
 	}
 }
+
+// TestSoonInOrder: a take that finds nothing says when the deadline comes of what its holder has
+// by then, wherever that is, and not of what it gets later in the batch in another partition.
+func TestSoonInOrder(t *testing.T) {
+	s := openInParts(t, redistest.Start(t).URL(), deaf{})
+	with, without := tubeIn(1, clusterPartitions), tubeIn(2, clusterPartitions)
+	for range 3 {
+		op := putIn(with, 0)
+		op.TTR = 100
+		do(s, op)
+	}
+	ops := []storage.Op{takeFrom(1, false, without), takeFrom(1, false, with), takeFrom(1, false, without), takeFrom(2, false, without), takeFrom(1, false, with), takeFrom(2, false, with)}
+	storage.DoWait(s, ops)
+	if soon := ops[0].Answer.Soon; soon != storage.Forever {
+		t.Errorf("before it had anything: %v", soon)
+	}
+	if soon := ops[2].Answer.Soon; soon > 100*time.Second {
+		t.Errorf("when it had something: %v", soon)
+	}
+	if soon := ops[3].Answer.Soon; soon != storage.Forever {
+		t.Errorf("another holder: %v", soon)
+	}
+}
