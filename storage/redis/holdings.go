@@ -97,16 +97,16 @@ func (h *held) Pop() any {
 }
 
 // next returns how long it is until the first job expires that has not yet, of
-// those below a place in the heap. It looks at no more jobs than twice those that
-// have.
-func (h *held) next(at int, now time.Time) time.Duration {
+// those below a place in the heap, without some. It looks at no more jobs than twice
+// those that have, and those.
+func (h *held) next(at int, now time.Time, without map[uint64]bool) time.Duration {
 	if at >= len(h.jobs) {
 		return storage.Forever
 	}
-	if left := h.jobs[at].until.Sub(now); left >= 0 {
+	if left := h.jobs[at].until.Sub(now); left >= 0 && !without[h.jobs[at].id] {
 		return left
 	}
-	return min(h.next(2*at+1, now), h.next(2*at+2, now))
+	return min(h.next(2*at+1, now, without), h.next(2*at+2, now, without))
 }
 
 func newHoldings(shared bool) *holdings {
@@ -270,13 +270,18 @@ func (hs *holdings) touch(id uint64, now time.Time) {
 
 // soon is how long until the holder must be told DEADLINE_SOON.
 func (hs *holdings) soon(h tube.Holder, now time.Time) time.Duration {
+	return hs.soonWithout(h, now, nil)
+}
+
+// soonWithout is soon without some of the jobs that the holder has.
+func (hs *holdings) soonWithout(h tube.Holder, now time.Time, without map[uint64]bool) time.Duration {
 	hs.lock()
 	defer hs.unlock()
 	its := hs.holders[h]
 	if its == nil {
 		return storage.Forever
 	}
-	left := its.next(0, now)
+	left := its.next(0, now, without)
 	if left == storage.Forever {
 		return left
 	}

@@ -63,6 +63,7 @@ var cases = map[string]func(*rig){
 	"many: all three":         testMany,
 	"rules: what survives":    testRulesSurvive,
 	"rules: what crash keeps": testRulesCrash,
+	"rules: parked at end":    testParkedAtEnd,
 }
 
 // countsOn are the cases that look at counters which begin anew when a store is opened.
