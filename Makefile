@@ -11,6 +11,7 @@ CHAOS_ROUNDS ?= 30
 CHAOS_SEED ?= 0
 CRASH_SEED ?= 0
 GROWTH ?= 10s
+ATTACKS ?=
 COMMANDS ?= 200000
 BENCH_LOADS ?= 50c,50c-p16,50c-p32-put,500c,1c,tubes10k,50c-10k,50c-100k,50c-1m
 
@@ -21,7 +22,7 @@ APT_TOOLS = redis-server beanstalkd gcc
 
 .DEFAULT_GOAL := help
 
-.PHONY: help build run test test-long test-clients deps bench bench-cluster crash chaos oracle record fuzz check clean
+.PHONY: help build run test test-long test-clients deps bench bench-cluster attack crash chaos oracle record fuzz check clean
 
 help: ## print this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -71,6 +72,9 @@ test-clients: deps ## run clients that others wrote (PHP, Ruby, Node, Go, nc) on
 	@sh tools/clients.sh
 	$(GO) test -count=1 github.com/beanstalkd/go-beanstalk
 	$(GO) test -count=1 -timeout 20m -run '^TestClients$$' ./cmd/redstalkd -args -clients
+
+attack: build deps ## hold against a running redstalk what hurts queue servers, and print what others felt; ATTACKS=a,b chooses
+	$(GO) run ./tools/attack -bin bin/redstalkd -only '$(ATTACKS)'
 
 crash: deps ## kill the server under load, CRASH_ROUNDS times, and have all fail that is done to files; audit what clients were told
 	$(GO) test -count=1 -timeout 10m -v -run '^TestFaults$$' ./storage/embedded -args -faults 0

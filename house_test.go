@@ -51,7 +51,7 @@ const judges = "redstalk/protocol/conformance"
 var forTools = []string{judges, "redstalk/protocol/client"}
 
 // tools may import them, besides tests and the packages in these directories.
-var tools = []string{"redstalk/cmd/stalkbench", "redstalk/cmd/transcript"}
+var tools = []string{"redstalk/cmd/stalkbench", "redstalk/cmd/transcript", "redstalk/tools/attack"}
 
 // onlyHere says which package alone may import a module directly.
 var onlyHere = map[string][]string{
