@@ -93,6 +93,10 @@ type Options struct {
 
 	// noBodyCache is an instance that caches no bodies, for tests.
 	noBodyCache bool
+
+	// tickPatience is how long a tick waits for its partitions; 0: as usual. A long
+	// one is for tests that move the clock, and rely on all being done that is due.
+	tickPatience time.Duration
 }
 
 // Store is a storage.Store in Redis.
@@ -167,6 +171,7 @@ func (o Options) withDefaults() Options {
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	o.Log = cmp.Or(o.Log, slog.Default())
 	o.largeFrom = cmp.Or(o.largeFrom, largeFrom)
+	o.tickPatience = cmp.Or(o.tickPatience, tickPatience)
 	o.clocksApart = o.skew != nil
 	if o.skew == nil {
 		o.skew = func() time.Duration { return 0 }
