@@ -139,11 +139,11 @@ func (d *Door) reschedule(ctx context.Context, in *rescheduleInput) (*noOutput, 
 
 type priorityInput struct {
 	JobPath
-	Priority uint32 `query:"priority" required:"true"`
+	Priority uint64 `query:"priority" required:"true" maximum:"4294967295"`
 }
 
 func (d *Door) setPriority(ctx context.Context, in *priorityInput) (*noOutput, error) {
-	return nil, d.do(ctx, storage.Op{Kind: storage.SetPriority, ID: in.ID, Pri: in.Priority})
+	return nil, d.do(ctx, storage.Op{Kind: storage.SetPriority, ID: in.ID, Pri: uint32(in.Priority)})
 }
 
 // do carries out an operation whose answer says nothing.

@@ -39,7 +39,7 @@ func tubeInfoOf(s *tube.TubeStats) tubeInfo {
 
 type tubesInput struct {
 	Cursor string `query:"cursor" maxLength:"200" doc:"next of the page before"`
-	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"1000"`
+	Limit  uint64 `query:"limit" minimum:"1" maximum:"1000" default:"1000"`
 }
 
 type tubesOutput struct{ Body tubesPage }
@@ -62,9 +62,9 @@ func (d *Door) tubes(ctx context.Context, in *tubesInput) (*tubesOutput, error) 
 		from++
 	}
 	names = names[from:]
-	if len(names) > in.Limit {
-		names = names[:in.Limit]
-		page.Next = names[in.Limit-1]
+	if limit := int(in.Limit); len(names) > limit {
+		names = names[:limit]
+		page.Next = names[limit-1]
 	}
 	all, err := tubeStats(ctx, d.queue, names)
 	if err != nil {
@@ -119,7 +119,7 @@ type jobsInput struct {
 	TubePath
 	State  string `query:"state" required:"true" enum:"ready,reserved,delayed,buried"`
 	Cursor string `query:"cursor" maxLength:"64" doc:"next of the page before"`
-	Limit  uint32 `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+	Limit  uint64 `query:"limit" minimum:"1" maximum:"1000" default:"100"`
 }
 
 type jobsOutput struct{ Body jobsPage }
@@ -131,7 +131,7 @@ type jobsPage struct {
 }
 
 func (d *Door) jobs(ctx context.Context, in *jobsInput) (*jobsOutput, error) {
-	found, next, err := d.queue.ListJobs(ctx, in.Tube, stateNames[in.State], in.Limit, in.Cursor)
+	found, next, err := d.queue.ListJobs(ctx, in.Tube, stateNames[in.State], uint32(in.Limit), in.Cursor)
 	if err != nil {
 		return nil, err
 	}
@@ -161,11 +161,11 @@ func (d *Door) flush(ctx context.Context, in *flushInput) (*countOutput, error) 
 
 type kickInput struct {
 	TubePath
-	N uint32 `query:"n" minimum:"1" default:"1" doc:"how many at most"`
+	N uint64 `query:"n" minimum:"1" maximum:"4294967295" default:"1" doc:"how many at most"`
 }
 
 func (d *Door) kick(ctx context.Context, in *kickInput) (*countOutput, error) {
-	n, err := d.queue.Kick(ctx, in.Tube, in.N)
+	n, err := d.queue.Kick(ctx, in.Tube, uint32(in.N))
 	return &countOutput{count{n}}, err
 }
 
@@ -186,13 +186,13 @@ type moveInput struct {
 	TubePath
 	State string `query:"state" required:"true" enum:"ready,delayed,buried"`
 	To    string `query:"to" required:"true" maxLength:"200" doc:"another tube"`
-	N     uint32 `query:"n" required:"true" minimum:"1" doc:"how many at most"`
+	N     uint64 `query:"n" required:"true" minimum:"1" maximum:"4294967295" doc:"how many at most"`
 }
 
 func (d *Door) move(ctx context.Context, in *moveInput) (*countOutput, error) {
 	if !protocol.ValidName([]byte(in.To)) {
 		return nil, invalidTube("to", in.To)
 	}
-	n, err := d.queue.MoveJobs(ctx, in.Tube, stateNames[in.State], in.To, in.N)
+	n, err := d.queue.MoveJobs(ctx, in.Tube, stateNames[in.State], in.To, uint32(in.N))
 	return &countOutput{count{n}}, err
 }
