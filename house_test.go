@@ -41,7 +41,13 @@ var mayImport = map[string][]string{
 	"redstalk/server": {
 		"redstalk/protocol", "redstalk/server/queue", "redstalk/storage", "redstalk/storage/body", "redstalk/storage/throttle", "redstalk/tube",
 	},
-	"redstalk/server/queue": {"redstalk/storage", "redstalk/storage/body", "redstalk/storage/throttle", "redstalk/tube"},
+	"redstalk/server/queue":   {"redstalk/storage", "redstalk/storage/body", "redstalk/storage/throttle", "redstalk/tube"},
+	"redstalk/server/serving": {"redstalk/storage/throttle"},
+	"redstalk/server/web": {
+		"redstalk/protocol", "redstalk/server/queue", "redstalk/server/serving",
+		"redstalk/storage", "redstalk/storage/body", "redstalk/storage/throttle", "redstalk/tube",
+		"github.com/danielgtaylor/huma/v2", "github.com/go-json-experiment/json",
+	},
 }
 
 // judges is the directory of the packages that judge any beanstalk server.
@@ -57,6 +63,7 @@ var tools = []string{"redstalk/cmd/stalkbench", "redstalk/cmd/transcript", "reds
 var onlyHere = map[string][]string{
 	"github.com/redis/go-redis/v9":     {"redstalk/storage/redis", "redstalk/storage/redis/redistest"},
 	"github.com/cockroachdb/pebble/v2": {"redstalk/storage/embedded", "redstalk/storage/embedded/wal"},
+	"github.com/danielgtaylor/huma/v2": {"redstalk/server/web"},
 	"github.com/urfave/cli/v2":         {"redstalk/cmd/redstalkd", "redstalk/cmd/stalkbench", "redstalk/cmd/transcript"},
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"redstalk/server"
+	"redstalk/server/web"
 )
 
 // settings is what the command line and the environment ask for.
@@ -20,6 +21,7 @@ type settings struct {
 	grace      time.Duration
 	limits     limits
 	engine     engine
+	http       httpSettings
 
 	said     map[string]bool // listen, port, store, binlog: given, wherever
 	warnings []string
@@ -31,6 +33,13 @@ type limits struct {
 	idleTimeout  time.Duration // 0: never
 	writeTimeout time.Duration // 0: never
 	unread       int64         // bytes over all connections; 0: no limit
+}
+
+// httpSettings are those of the HTTP door.
+type httpSettings struct {
+	addr       string   // HOST:PORT, :PORT or unix:PATH; "": there is none
+	origins    []string // other sites whose pages may use it
+	maxWaiting int      // requests that may wait for jobs at a time
 }
 
 // autoConnections asks for as many connections as there are descriptors,
@@ -56,6 +65,7 @@ func defaults() *settings {
 		addr: "127.0.0.1", port: 11300, maxJobSize: defaultMaxJobSize, grace: 5 * time.Second,
 		limits: limits{connections: autoConnections, writeTimeout: server.DefaultWriteTimeout, unread: server.DefaultMaxUnread},
 		engine: engine{url: defaultStore, namespace: "redstalk", fileSize: defaultFileSize, reserve: defaultReserve, timeout: defaultStoreTimeout},
+		http:   httpSettings{maxWaiting: web.DefaultMaxWaiting},
 		said:   make(map[string]bool),
 	}
 }
