@@ -8,12 +8,16 @@ import (
 
 	"redstalk/server/queue"
 	"redstalk/server/serving"
+	"redstalk/server/web"
 )
 
 // httpDoor is a door that speaks HTTP. A further one is another row of allHTTPDoors.
 type httpDoor struct {
 	name string // for the log and for errors
 	addr string // HOST:PORT, :PORT or unix:PATH; "": the door is not wanted
+
+	// pages are paths that the log tells of, by what they are.
+	pages [][2]string
 
 	// open returns what answers requests, and what is to be done when the last one is
 	// answered (nil: nothing). The queue has been made, and lives longer.
@@ -30,7 +34,7 @@ type httpDoors []*httpDoor
 // allHTTPDoors is the table of the doors that speak HTTP.
 func (p *program) allHTTPDoors() httpDoors {
 	return append(httpDoors{
-		{name: "http", addr: p.http.addr, open: (*program).openWeb},
+		{name: "http", addr: p.http.addr, open: (*program).openWeb, pages: [][2]string{{"docs", "docs"}, {"openapi", "openapi.json"}}},
 	}, p.gatewayDoors()...)
 }
 
@@ -60,7 +64,7 @@ func (p *program) serveHTTP(doors httpDoors, q *queue.Queue, served chan<- error
 			Name: d.name, Log: p.log,
 			MaxConnections: p.serverConfig().MaxConnections, WriteTimeout: p.serverConfig().WriteTimeout,
 		})
-		p.log.Info("serving", "door", d.name, "url", doorURL(d.listener.Addr()))
+		p.log.Info("serving", append([]any{"door", d.name, "url", doorURL(d.listener.Addr())}, d.told(d.listener.Addr())...)...)
 		go func() {
 			if err := d.door.Serve(d.listener); err != nil {
 				served <- err
@@ -75,6 +79,16 @@ func doorURL(a net.Addr) string {
 		return unixPrefix + a.String()
 	}
 	return "http://" + a.String() + "/"
+}
+
+// told returns the URLs of the pages, for the log.
+func (d *httpDoor) told(a net.Addr) (attrs []any) {
+	for _, page := range d.pages {
+		if a.Network() != "unix" {
+			attrs = append(attrs, page[0], doorURL(a)+page[1])
+		}
+	}
+	return attrs
 }
 
 // shutdown ends the doors that are open, all at once. What has become of that can be read
@@ -109,5 +123,13 @@ func (doors httpDoors) close() {
 
 // openWeb opens the HTTP API.
 func (p *program) openWeb(q *queue.Queue) (http.Handler, func()) {
-	return http.NotFoundHandler(), nil
+	return web.New(q, web.Config{
+		Version: Version, Origins: p.http.origins, MaxWaiting: p.http.maxWaiting, Handlers: p.webHandlers(q), Log: p.log,
+	}), nil
+}
+
+// webHandlers are what the HTTP door serves beside the API, by the patterns of
+// http.ServeMux.
+func (p *program) webHandlers(*queue.Queue) map[string]http.Handler {
+	return map[string]http.Handler{}
 }
