@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"redstalk/server/queue"
-	"redstalk/storage"
 	"redstalk/tube"
 )
 
@@ -248,13 +247,3 @@ func Due(s *tube.JobStats) time.Time {
 
 // dueSlack is how far apart the clocks of a store and an instance may be.
 const dueSlack = 10 * time.Second
-
-// GiveBack makes jobs ready again that were taken for a client who has not got them. Nothing
-// is counted but the reservation.
-func (j *Jobs) GiveBack(ctx context.Context, jobs ...*Job) {
-	ops := make([]storage.Op, len(jobs))
-	for i, job := range jobs {
-		ops[i] = giveBack(job.Stats.ID, job.Lease)
-	}
-	j.giveBack(ctx, ops)
-}

@@ -8,16 +8,16 @@ import (
 
 	"redstalk/server/queue"
 	"redstalk/storage"
-	"redstalk/tube"
 )
 
-// Take reserves the next job of several topics by a lease, and waits up to wait for one: 0
-// does not wait, storage.Forever sets no limit. A topic comes before those behind it, as
-// long as jobs are there; while Take waits, the first job that comes is taken.
+// Take reserves up to n jobs of several topics by leases, and waits up to wait for the first
+// one: 0 does not wait, storage.Forever sets no limit. A topic comes before those behind it,
+// as long as jobs are there; while Take waits, the first job that comes is taken. All jobs of
+// one call are of one topic, or came while it waited.
 //
 // Whenever it returns an error, the caller has no job from this call. It is
 // queue.ErrTimedOut if there was none in time.
-func (j *Jobs) Take(ctx context.Context, topics []string, wait time.Duration) (*Job, error) {
+func (j *Jobs) Take(ctx context.Context, topics []string, n int, wait time.Duration) ([]*Job, error) {
 	tubes := tubesOf(topics)
 	began := time.Now()
 	for {
@@ -25,16 +25,23 @@ func (j *Jobs) Take(ctx context.Context, topics []string, wait time.Duration) (*
 		if wait != storage.Forever {
 			left = max(wait-time.Since(began), 0)
 		}
-		taken, err := j.reserve(ctx, tubes, left)
-		if err != nil {
+		taken, err := j.reserve(ctx, tubes, n, left)
+		switch {
+		case err == nil:
+			return newJobs(taken), nil
+		case !errors.Is(err, queue.ErrTimedOut) || time.Since(began) >= wait:
 			return nil, err
 		}
-		job, err := j.describe(ctx, taken)
-		if !errors.Is(err, queue.ErrNotFound) {
-			return job, err
-		}
-		// It was replaced or deleted just now.
+		// A job was there, and was replaced or deleted just now.
 	}
+}
+
+func newJobs(taken []queue.Leased) []*Job {
+	jobs := make([]*Job, len(taken))
+	for i, t := range taken {
+		jobs[i] = newJob(t.Job, t.Stats)
+	}
+	return jobs
 }
 
 // tubesOf returns the tubes of topics, each once.
@@ -47,42 +54,24 @@ func tubesOf(topics []string) (tubes []string) {
 	return tubes
 }
 
-func (j *Jobs) reserve(ctx context.Context, tubes []string, wait time.Duration) (queue.Job, error) {
+func (j *Jobs) reserve(ctx context.Context, tubes []string, n int, wait time.Duration) ([]queue.Leased, error) {
 	if len(tubes) > 1 {
 		for i := range tubes {
-			job, err := j.queue.ReserveLease(ctx, tubes[i:i+1], 0)
+			jobs, err := j.queue.ReserveLeases(ctx, tubes[i:i+1], n, 0)
 			if !errors.Is(err, queue.ErrTimedOut) {
-				return job, err
+				return jobs, err
 			}
 		}
 	}
-	return j.queue.ReserveLease(ctx, tubes, wait)
+	return j.queue.ReserveLeases(ctx, tubes, n, wait)
 }
 
-// describe returns what is known of a job that was taken.
-func (j *Jobs) describe(ctx context.Context, taken queue.Job) (*Job, error) {
-	s, err := j.queue.JobStats(ctx, taken.ID)
-	switch {
-	case err == nil:
-		return newJob(taken, s), nil
-	case !errors.Is(err, queue.ErrNotFound):
-		j.giveBack(ctx, []storage.Op{giveBack(taken.ID, taken.Lease)})
+// GiveBack makes jobs ready again that were taken for a client who has not got them. Nothing
+// is counted but the reservation.
+func (j *Jobs) GiveBack(jobs ...*Job) {
+	taken := make([]queue.Leased, len(jobs))
+	for i, job := range jobs {
+		taken[i].ID, taken[i].Lease = job.Stats.ID, job.Lease
 	}
-	return nil, err
-}
-
-// giveBackLimit is how long the store may take to give jobs back. It does so all the same if
-// it takes longer.
-const giveBackLimit = 10 * time.Second
-
-func giveBack(id, lease uint64) storage.Op {
-	return storage.Op{Kind: storage.Move, Move: tube.GiveBack, Holder: tube.LeaseHolder, ID: id, Rare: &storage.Rare{Lease: lease}}
-}
-
-// giveBack carries out ops even if ctx has ended. If the store fails, the TTR of the jobs
-// runs out.
-func (j *Jobs) giveBack(ctx context.Context, ops []storage.Op) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackLimit)
-	defer cancel()
-	j.queue.Do(ctx, ops...)
+	j.queue.GiveBackLeases(taken)
 }

@@ -153,10 +153,10 @@ func (h *handler) pop(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := gateway.UntilEnding(r)
 	defer cancel()
-	job, err := h.jobs.Take(ctx, topics, h.config.Block)
+	jobs, err := h.jobs.Take(ctx, topics, 1, h.config.Block)
 	switch {
 	case err == nil:
-		h.deliver(w, r, job)
+		h.deliver(w, r, jobs[0])
 	case errors.Is(err, queue.ErrTimedOut), errors.Is(err, context.Canceled), errors.Is(err, queue.ErrClosed):
 		h.answer(w, r, codeDone, msgDone, nil)
 	default:
@@ -171,7 +171,7 @@ func (h *handler) deliver(w http.ResponseWriter, r *http.Request, job *gateway.J
 		data.Lease = strconv.FormatUint(job.Lease, 10)
 	}
 	if err := h.answer(w, r, codeDone, msgDone, data); err != nil {
-		h.jobs.GiveBack(r.Context(), job)
+		h.jobs.GiveBack(job)
 	}
 }
 

@@ -150,31 +150,20 @@ func (h *handler) pop(w http.ResponseWriter, r *http.Request, p *params) {
 		data = shown[0]
 	}
 	if err := answer(w, r, withData{done, data}); err != nil {
-		h.jobs.GiveBack(r.Context(), jobs...)
+		h.jobs.GiveBack(jobs...)
 	}
 }
 
-// maxGroupBytes bounds the messages of one answer; the first one may be longer.
-const maxGroupBytes = 16 << 20
-
 // take takes up to n jobs of the request's topic, and waits for the first one.
-func (h *handler) take(r *http.Request, n int, wait time.Duration) (jobs []*gateway.Job, err error) {
+func (h *handler) take(r *http.Request, n int, wait time.Duration) ([]*gateway.Job, error) {
 	ctx, cancel := gateway.UntilEnding(r)
 	defer cancel()
 	topics := []string{strings.ToValidUTF8(r.PathValue("topic"), "\uFFFD")}
-	for size := 0; len(jobs) < n && size+h.queue.MaxJobSize() <= max(maxGroupBytes, h.queue.MaxJobSize()); wait = 0 {
-		j, err := h.jobs.Take(ctx, topics, wait)
-		switch {
-		case errors.Is(err, queue.ErrTimedOut), errors.Is(err, context.Canceled), errors.Is(err, queue.ErrClosed):
-			return jobs, nil
-		case err != nil:
-			h.jobs.GiveBack(r.Context(), jobs...)
-			return nil, err
-		}
-		size += len(j.Body)
-		jobs = append(jobs, j)
+	jobs, err := h.jobs.Take(ctx, topics, n, wait)
+	if errors.Is(err, queue.ErrTimedOut) || errors.Is(err, context.Canceled) || errors.Is(err, queue.ErrClosed) {
+		return nil, nil
 	}
-	return jobs, nil
+	return jobs, err
 }
 
 // finish removes a job, as delete does: whatever its state, and if there is none that is
