@@ -48,6 +48,15 @@ var mayImport = map[string][]string{
 		"redstalk/storage", "redstalk/storage/body", "redstalk/storage/throttle", "redstalk/tube",
 		"github.com/danielgtaylor/huma/v2", "github.com/go-json-experiment/json",
 	},
+	"redstalk/server/gateway":              gatewayMayImport,
+	"redstalk/server/gateway/ouqiang":      append([]string{"redstalk/server/gateway", "gopkg.in/ini.v1"}, gatewayMayImport...),
+	"redstalk/server/gateway/ruffianjiang": append([]string{"redstalk/server/gateway"}, gatewayMayImport...),
+}
+
+// gatewayMayImport is what every gateway knows.
+var gatewayMayImport = []string{
+	"redstalk/protocol", "redstalk/server/queue", "redstalk/server/serving",
+	"redstalk/storage", "redstalk/storage/body", "redstalk/storage/throttle", "redstalk/tube",
 }
 
 // judges is the directory of the packages that judge any beanstalk server.
@@ -63,6 +72,7 @@ var tools = []string{"redstalk/cmd/stalkbench", "redstalk/cmd/transcript", "reds
 var onlyHere = map[string][]string{
 	"github.com/redis/go-redis/v9":     {"redstalk/storage/redis", "redstalk/storage/redis/redistest"},
 	"github.com/cockroachdb/pebble/v2": {"redstalk/storage/embedded", "redstalk/storage/embedded/wal"},
+	"gopkg.in/ini.v1":                  {"redstalk/server/gateway/ouqiang"},
 	"github.com/danielgtaylor/huma/v2": {"redstalk/server/web"},
 	"github.com/urfave/cli/v2":         {"redstalk/cmd/redstalkd", "redstalk/cmd/stalkbench", "redstalk/cmd/transcript"},
 }

@@ -33,9 +33,9 @@ type httpDoors []*httpDoor
 
 // allHTTPDoors is the table of the doors that speak HTTP.
 func (p *program) allHTTPDoors() httpDoors {
-	return httpDoors{
+	return append(httpDoors{
 		{name: "http", addr: p.http.addr, open: (*program).openWeb, pages: [][2]string{{"docs", "docs"}, {"openapi", "openapi.json"}}},
-	}
+	}, p.gatewayDoors()...)
 }
 
 // listenHTTP listens for all doors that are wanted. If that fails for one, the others are

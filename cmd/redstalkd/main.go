@@ -90,10 +90,15 @@ func (m *Main) run(ctx context.Context, args []string, stdout, stderr io.Writer,
 	if len(args) > 0 && args[0] == "fsck" {
 		return m.fsck(ctx, args[1:], env, stdout, stderr)
 	}
+	args, old, err := oldProgram(args)
+	if err != nil {
+		return err
+	}
 	s, err := configure(args, env, stdout)
 	if err != nil || s == nil {
 		return err
 	}
+	s.takeOver(old)
 	s.engine.log, s.engine.logging = newLog(log.Writer, s), log
 	p := &program{
 		settings: s, log: s.engine.log, env: env, signals: m.Signals,

@@ -185,6 +185,7 @@ func newApp(options []*option, r *reading, stdout io.Writer) *cli.App {
 
 const helpTemplate = `Use: {{.Name}} [OPTIONS]
      {{.Name}} fsck [--repair] [OPTIONS]   compare the jobs in Redis with the queues
+     {{.Name}} ouqiang [-c FILE] [OPTIONS]   serve in the place of ouqiang/delay-queue, by its configuration
 
 {{.Name}} is {{.Usage}}.
 An option overrides its environment variable, named in brackets.

@@ -22,6 +22,7 @@ type settings struct {
 	limits     limits
 	engine     engine
 	http       httpSettings
+	gateways   gatewaySettings
 
 	said     map[string]bool // listen, port, store, binlog: given, wherever
 	warnings []string

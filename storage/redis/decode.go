@@ -293,7 +293,7 @@ func (r *reply) jobStats(id uint64) *tube.JobStats {
 	if r.err != nil {
 		return nil
 	}
-	s.Tube, s.Pri, s.Delay, s.TTR, s.Counters = rec.tube(), rec.pri(), rec.delay(), rec.ttr(), rec.counters()
+	s.Tube, s.Pri, s.Delay, s.TTR, s.Created, s.Counters = rec.tube(), rec.pri(), rec.delay(), rec.ttr(), rec.created(), rec.counters()
 	if s.State == tube.Reserved {
 		s.Counters[tube.Reserves]++ // the record has it when it is over
 	}

@@ -73,7 +73,7 @@ func near(a, b, most time.Duration) bool { return a == b || (a-b).Abs() < most }
 
 func sameJob(got, want tube.JobStats, most time.Duration) bool {
 	same := near(got.TimeLeft, want.TimeLeft, most)
-	got.TimeLeft, got.Age, got.File = want.TimeLeft, want.Age, want.File
+	got.TimeLeft, got.Age, got.Created, got.File = want.TimeLeft, want.Age, want.Created, want.File
 	compareFacts(&got)
 	compareFacts(&want)
 	return same && reflect.DeepEqual(got, want)
