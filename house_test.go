@@ -36,7 +36,8 @@ var mayImport = map[string][]string{
 	"redstalk/server": {
 		"redstalk/protocol", "redstalk/server/queue", "redstalk/storage", "redstalk/storage/body", "redstalk/storage/throttle", "redstalk/tube",
 	},
-	"redstalk/server/queue": {"redstalk/storage", "redstalk/storage/body", "redstalk/storage/throttle", "redstalk/tube"},
+	"redstalk/server/queue":   {"redstalk/storage", "redstalk/storage/body", "redstalk/storage/throttle", "redstalk/tube"},
+	"redstalk/server/serving": {"redstalk/storage/throttle"},
 }
 
 // judges is the directory of the packages that judge any beanstalk server.
