@@ -21,6 +21,7 @@ type settings struct {
 	limits     limits
 	engine     engine
 	http       httpSettings
+	metrics    metricsSettings
 
 	said     map[string]bool // listen, port, store, binlog: given, wherever
 	warnings []string
@@ -60,9 +61,10 @@ const (
 func defaults() *settings {
 	return &settings{
 		addr: "127.0.0.1", port: 11300, maxJobSize: defaultMaxJobSize, grace: 5 * time.Second,
-		limits: limits{connections: autoConnections, writeTimeout: server.DefaultWriteTimeout, unread: server.DefaultMaxUnread},
-		engine: engine{url: defaultStore, namespace: "redstalk", fileSize: defaultFileSize, reserve: defaultReserve, timeout: defaultStoreTimeout},
-		said:   make(map[string]bool),
+		limits:  limits{connections: autoConnections, writeTimeout: server.DefaultWriteTimeout, unread: server.DefaultMaxUnread},
+		engine:  engine{url: defaultStore, namespace: "redstalk", fileSize: defaultFileSize, reserve: defaultReserve, timeout: defaultStoreTimeout},
+		metrics: defaultMetrics(),
+		said:    make(map[string]bool),
 	}
 }
 
