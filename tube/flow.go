@@ -2,6 +2,7 @@ package tube
 
 import (
 	"slices"
+	"sync/atomic"
 	"time"
 )
 
@@ -16,8 +17,8 @@ type Flow struct {
 	Runs    Times               // from the delivery of a job until its holder deleted it
 }
 
-// add adds what g has counted.
-func (f *Flow) add(g *Flow) {
+// Add adds what g has counted.
+func (f *Flow) Add(g *Flow) {
 	f.Puts, f.Deletes, f.Parked = f.Puts+g.Puts, f.Deletes+g.Deletes, f.Parked+g.Parked
 	for c := range f.Counts {
 		f.Counts[c] += g.Counts[c]
@@ -81,29 +82,37 @@ type NamedFlow struct {
 }
 
 // Flows are those of all tubes of a server. So many tubes have one of their own, the first
-// that ask for one; the others share Rest. A tube that shares it does so until it vanishes,
-// and the flow of one that vanishes goes to Rest: so no count ever shrinks there.
+// that ask for one; the others share Rest. The flow of one that vanishes goes to Rest: so no
+// count ever shrinks there.
 //
 // It is not safe for concurrent use. Flows belong to it: they are valid until the tube is
 // dropped.
 type Flows struct {
 	Rest  Flow
-	limit int
+	room  *atomic.Int64 // for how many more tubes; may be common to several Flows
 	named map[string]*Flow
 }
 
 // DefaultNamed is how many tubes have a flow of their own unless something else is said.
 const DefaultNamed = 1000
 
-// NewFlows returns Flows for up to limit tubes by name.
-func NewFlows(limit int) *Flows { return &Flows{limit: limit, named: make(map[string]*Flow)} }
+// NewFlows returns Flows in which as many tubes are counted by name as there is room for.
+// Several Flows may share the room.
+func NewFlows(room *atomic.Int64) *Flows { return &Flows{room: room, named: make(map[string]*Flow)} }
+
+// RoomFor returns room for n tubes.
+func RoomFor(n int) *atomic.Int64 {
+	room := new(atomic.Int64)
+	room.Store(int64(n))
+	return room
+}
 
 // Open returns the flow of a tube: its own, if it has one or there is room for it.
 func (f *Flows) Open(tube string) *Flow {
 	if its := f.named[tube]; its != nil {
 		return its
 	}
-	if len(f.named) >= f.limit {
+	if f.room.Load() <= 0 || f.room.Add(-1) < 0 { // another one may take the last room in between
 		return &f.Rest
 	}
 	its := new(Flow)
@@ -114,8 +123,9 @@ func (f *Flows) Open(tube string) *Flow {
 // Drop is for a tube that has vanished.
 func (f *Flows) Drop(tube string) {
 	if its := f.named[tube]; its != nil {
-		f.Rest.add(its)
+		f.Rest.Add(its)
 		delete(f.named, tube)
+		f.room.Add(1)
 	}
 }
 
@@ -216,7 +226,7 @@ func (m *Machine) oldestReady(t *Tube) Instant {
 // NameTubes has so many tubes counted by name, the first that there are. It must be called
 // before anything is counted.
 func (m *Machine) NameTubes(n int) {
-	m.flows = NewFlows(n)
+	m.flows = NewFlows(RoomFor(n))
 	for _, t := range m.order {
 		t.flow = m.flows.Open(t.name)
 	}

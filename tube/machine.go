@@ -48,7 +48,7 @@ func NewMachine() *Machine {
 		keys:     make(map[string]ref),
 		gone:     goneKeys{keys: make(map[string]goneKey)},
 		policies: make(map[string]*Policy),
-		flows:    NewFlows(DefaultNamed),
+		flows:    NewFlows(RoomFor(DefaultNamed)),
 	}
 	m.gone.alarm.pos = -1
 	m.open(Default)

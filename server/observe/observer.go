@@ -74,8 +74,10 @@ func New(config Config) *Observer {
 	}
 	o := &Observer{config: config, runtime: prometheus.NewRegistry()}
 	o.runtime.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	// Packing a thousand tubes would take longer than all the rest.
 	o.metrics = promhttp.HandlerFor(prometheus.GathererFunc(o.Gather), promhttp.HandlerOpts{
-		ErrorLog: slog.NewLogLogger(config.Log.Handler(), slog.LevelWarn),
+		DisableCompression: true,
+		ErrorLog:           slog.NewLogLogger(config.Log.Handler(), slog.LevelWarn),
 	})
 	return o
 }
