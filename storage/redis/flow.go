@@ -50,7 +50,7 @@ func (p *partition) noteDelivered(r *reply, op *storage.Op, its *job) {
 // redisTime is when Redis has carried out a call, in ms, or about that.
 func (p *partition) redisTime(r *reply) int64 {
 	if r.clock != 0 {
-		return r.clock
+		return r.clock + p.options.skew().Milliseconds()
 	}
 	return p.clock.redis()
 }
