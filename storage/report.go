@@ -35,8 +35,8 @@ type Report struct {
 	// Away says why the store cannot be used at present; nil if it can, as far as is known.
 	Away error
 
-	// Silence is how long ago another process last gave a sign of life that the store
-	// needs; negative if there is no such process.
+	// Silence is how long ago another process that the store needs has last answered;
+	// negative if there is none.
 	Silence time.Duration
 
 	Disk *Disk // nil if it has none
