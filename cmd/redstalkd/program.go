@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"redstalk/server"
+	"redstalk/server/observe"
 	"redstalk/server/queue"
 	"redstalk/storage"
 )
@@ -28,6 +29,8 @@ type program struct {
 	ready   func(net.Addr)
 	open    func(context.Context, engine) (storage.Store, error)
 	drain   drainSwitch
+
+	observer *observe.Observer
 
 	// storeLimit bounds how long the end waits for the store, after the grace
 	// period of connections is over.
@@ -78,11 +81,15 @@ func (p *program) serve(ctx context.Context) error {
 			return err
 		}
 	}
+	served := make(chan error, 1+len(doors))
+	p.serveEarly(doors, served)
 	store, err := p.openStore(ctx)
 	if err != nil {
+		p.observer.Ending()
+		<-doors.shutdown(ctx)
 		return endedEarly(ctx, describe(p.engine, err))
 	}
-	return p.serveStore(ctx, l, doors, store)
+	return p.serveStore(ctx, l, doors, store, served)
 }
 
 // openStore opens the store, and gives up waiting for that when ctx ends: then
@@ -151,11 +158,12 @@ func connectionsFor(descriptors uint64) int {
 	return int(descriptors - min(others, descriptors/2))
 }
 
-func (p *program) serveStore(ctx context.Context, l net.Listener, doors httpDoors, store storage.Store) error {
-	q := queue.New(store, queue.Config{MaxJobSize: p.maxJobSize, Version: Version, Log: p.log})
+// serveStore serves what is in a store. The error that ends a door comes by served.
+func (p *program) serveStore(ctx context.Context, l net.Listener, doors httpDoors, store storage.Store, served chan error) error {
+	q := queue.New(store, queue.Config{MaxJobSize: p.maxJobSize, Version: Version, NamedTubes: p.metrics.namedTubes(), Log: p.log})
 	s := server.New(q, p.serverConfig())
-	served := make(chan error, 1+len(doors))
 	go func() { served <- s.Serve(l) }()
+	p.observer.Serving(q)
 	p.serveHTTP(doors, q, served)
 	p.log.Info("serving", "addr", l.Addr(), "store", redact(p.engine.url))
 	p.ready(l.Addr())
@@ -204,6 +212,7 @@ func (d *drainSwitch) set(on bool) {
 // end stops the doors, the queue and then the store. It gives up on a store that does
 // not answer.
 func (p *program) end(s *server.Server, doors httpDoors, q *queue.Queue, store storage.Store) error {
+	p.observer.Ending()
 	done := make(chan error, 1)
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), p.grace)

@@ -23,6 +23,7 @@ type settings struct {
 	engine     engine
 	http       httpSettings
 	gateways   gatewaySettings
+	metrics    metricsSettings
 
 	said     map[string]bool // listen, port, store, binlog: given, wherever
 	warnings []string
@@ -64,10 +65,11 @@ const (
 func defaults() *settings {
 	return &settings{
 		addr: "127.0.0.1", port: 11300, maxJobSize: defaultMaxJobSize, grace: 5 * time.Second,
-		limits: limits{connections: autoConnections, writeTimeout: server.DefaultWriteTimeout, unread: server.DefaultMaxUnread},
-		engine: engine{url: defaultStore, namespace: "redstalk", fileSize: defaultFileSize, reserve: defaultReserve, timeout: defaultStoreTimeout},
-		http:   httpSettings{maxWaiting: web.DefaultMaxWaiting},
-		said:   make(map[string]bool),
+		limits:  limits{connections: autoConnections, writeTimeout: server.DefaultWriteTimeout, unread: server.DefaultMaxUnread},
+		engine:  engine{url: defaultStore, namespace: "redstalk", fileSize: defaultFileSize, reserve: defaultReserve, timeout: defaultStoreTimeout},
+		http:    httpSettings{maxWaiting: web.DefaultMaxWaiting},
+		metrics: defaultMetrics(),
+		said:    make(map[string]bool),
 	}
 }
 

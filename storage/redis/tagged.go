@@ -200,6 +200,8 @@ func (p *partition) readTakeLease(r *reply, ops []*storage.Op) {
 			r.cutOff(ops)
 			return
 		}
+		its.tube = nameFor(op, its.tube)
+		p.noteDelivered(r, op, &its)
 		op.Answer.ID, op.Answer.Body = id, its.body
 		op.Answer.Rare = &storage.RareAnswer{Lease: lease}
 	}
