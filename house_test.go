@@ -37,6 +37,9 @@ var mayImport = map[string][]string{
 		"redstalk/protocol", "redstalk/server/queue", "redstalk/storage", "redstalk/storage/body", "redstalk/storage/throttle", "redstalk/tube",
 	},
 	"redstalk/server/queue": {"redstalk/storage", "redstalk/storage/body", "redstalk/storage/throttle", "redstalk/tube"},
+	"redstalk/server/push": {
+		"redstalk/server/queue", "redstalk/storage", "redstalk/storage/body", "redstalk/storage/throttle", "redstalk/tube", "github.com/sony/gobreaker/v2",
+	},
 }
 
 // judges is the directory of the packages that judge any beanstalk server.
@@ -52,6 +55,7 @@ var tools = []string{"redstalk/cmd/stalkbench", "redstalk/cmd/transcript"}
 var onlyHere = map[string][]string{
 	"github.com/redis/go-redis/v9":     {"redstalk/storage/redis", "redstalk/storage/redis/redistest"},
 	"github.com/cockroachdb/pebble/v2": {"redstalk/storage/embedded", "redstalk/storage/embedded/wal"},
+	"github.com/sony/gobreaker/v2":     {"redstalk/server/push"},
 	"github.com/urfave/cli/v2":         {"redstalk/cmd/redstalkd", "redstalk/cmd/stalkbench", "redstalk/cmd/transcript"},
 }
 
