@@ -17,7 +17,7 @@ import (
 // (https://www.standardwebhooks.com). Their file has a line for each pattern of tubes:
 //
 //	# tubes   secret, and another one while it is being replaced
-//	mail*     whsec_bmV3LXNlY3JldC1vZi0yNC1ieXRlcyE= whsec_b2xkLXNlY3JldC1vZi0yNC1ieXRlcyE=
+//	sms*      whsec_bmV3LXNlY3JldC1vZi0yNC1ieXRlcyE= whsec_b2xkLXNlY3JldC1vZi0yNC1ieXRlcyE=
 //	*         whsec_…
 //
 // The first line whose pattern has the name of the tube counts. In a pattern * stands for any
