@@ -40,6 +40,8 @@ var mayImport = map[string][]string{
 	"redstalk/server/push": {
 		"redstalk/server/queue", "redstalk/storage", "redstalk/storage/body", "redstalk/storage/throttle", "redstalk/tube", "github.com/sony/gobreaker/v2",
 	},
+	"redstalk/server/queue":   {"redstalk/storage", "redstalk/storage/body", "redstalk/storage/throttle", "redstalk/tube"},
+	"redstalk/server/serving": {"redstalk/storage/throttle"},
 }
 
 // judges is the directory of the packages that judge any beanstalk server.

@@ -54,6 +54,8 @@ func (s *settings) options() []*option {
 			help: "close a connection that has read none of its waiting replies for so long;\n0 for never"},
 		{name: "max-unread", value: "BYTES", set: s.setMaxUnread, checkVariable: wholeNumber(math.MaxInt64), initial: strconv.Itoa(server.DefaultMaxUnread),
 			help: "close the connections that read least when replies that were not read take\nmore than this, over all connections; 0 for no limit"},
+		{name: "http", value: "ADDR", set: setDoor(&s.http.addr),
+			help: "serve HTTP on HOST:PORT, :PORT or unix:PATH"},
 		{name: "grace", value: "DURATION", set: s.setGrace, initial: s.grace.String(),
 			help: "how long connections may take to finish what they have sent, at the end"},
 		{name: "quote-stats", set: setBool(&s.quoteStats),

@@ -44,6 +44,25 @@ func (p *program) listen(ctx context.Context) (net.Listener, error) {
 	return l, nil
 }
 
+// listenAt listens on HOST:PORT, where the host may be left out, or on unix:PATH.
+func listenAt(ctx context.Context, addr string) (net.Listener, error) {
+	if path, isUnix := strings.CutPrefix(addr, unixPrefix); isUnix {
+		return listenUnix(ctx, path)
+	}
+	host, service, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	port, err := net.LookupPort("tcp", service)
+	if err != nil {
+		return nil, err
+	}
+	if host == "" {
+		return net.Listen("tcp", net.JoinHostPort("", strconv.Itoa(port))) // all addresses, of IPv6 as well
+	}
+	return listenTCP(ctx, host, port)
+}
+
 // listenTCP listens on the first address of the host that can be had.
 func listenTCP(ctx context.Context, host string, port int) (net.Listener, error) {
 	ips, err := net.DefaultResolver.LookupIPAddr(ctx, host)

@@ -34,6 +34,27 @@ func (s *settings) setPort(v string) error {
 	return nil
 }
 
+// setDoor takes the address of a door: HOST:PORT, :PORT or unix:PATH.
+func setDoor(to *string) func(string) error {
+	return func(v string) error {
+		*to = v
+		if path, isUnix := strings.CutPrefix(v, unixPrefix); isUnix {
+			if path == "" {
+				return errors.New("unix: needs a path")
+			}
+			return nil
+		}
+		_, port, err := net.SplitHostPort(v)
+		if err == nil && port != "" {
+			_, err = net.LookupPort("tcp", port)
+		}
+		if err != nil || port == "" {
+			return fmt.Errorf("%q is neither HOST:PORT, :PORT nor unix:PATH", v)
+		}
+		return nil
+	}
+}
+
 func (s *settings) setStore(v string) error {
 	scheme, rest, found := strings.Cut(v, ":")
 	authority := strings.HasPrefix(rest, "//") && len(rest) > 2

@@ -20,6 +20,7 @@ type settings struct {
 	grace      time.Duration
 	limits     limits
 	engine     engine
+	http       httpSettings
 
 	said     map[string]bool // listen, port, store, binlog: given, wherever
 	warnings []string
@@ -31,6 +32,11 @@ type limits struct {
 	idleTimeout  time.Duration // 0: never
 	writeTimeout time.Duration // 0: never
 	unread       int64         // bytes over all connections; 0: no limit
+}
+
+// httpSettings are those of the HTTP door.
+type httpSettings struct {
+	addr string // HOST:PORT, :PORT or unix:PATH; "": there is none
 }
 
 // autoConnections asks for as many connections as there are descriptors,
