@@ -40,7 +40,6 @@ var mayImport = map[string][]string{
 	"redstalk/server/push": {
 		"redstalk/server/queue", "redstalk/storage", "redstalk/storage/body", "redstalk/storage/throttle", "redstalk/tube", "github.com/sony/gobreaker/v2",
 	},
-	"redstalk/server/queue":   {"redstalk/storage", "redstalk/storage/body", "redstalk/storage/throttle", "redstalk/tube"},
 	"redstalk/server/serving": {"redstalk/storage/throttle"},
 }
 

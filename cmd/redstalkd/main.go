@@ -24,7 +24,10 @@ func main() {
 	signal.Ignore(syscall.SIGPIPE)
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGUSR1, syscall.SIGUSR2)
-	m := Main{LookupEnv: os.LookupEnv, Signals: signals}
+	m := Main{
+		LookupEnv: os.LookupEnv, Signals: signals,
+		Notify: func(s os.Signal) { signal.Notify(signals, s) },
+	}
 	code := m.Run(context.Background(), os.Args[1:], os.Stdout, os.Stderr)
 	runtime.KeepAlive(ballast)
 	os.Exit(code)
@@ -53,8 +56,12 @@ type Main struct {
 	// LookupEnv is the environment, as os.LookupEnv.
 	LookupEnv func(name string) (value string, found bool)
 
-	// Signals brings SIGUSR1, SIGUSR2, SIGTERM and SIGINT.
+	// Signals brings SIGUSR1, SIGUSR2, SIGTERM and SIGINT, and those that Notify asks
+	// for.
 	Signals <-chan os.Signal
+
+	// Notify, if not nil, asks for a signal that the program does not always want.
+	Notify func(os.Signal)
 
 	// Ready, if not nil, is called once when connections are being served.
 	Ready func(net.Addr)
@@ -93,6 +100,9 @@ func (m *Main) run(ctx context.Context, args []string, stdout, stderr io.Writer,
 	s, err := configure(args, env, stdout)
 	if err != nil || s == nil {
 		return err
+	}
+	if m.Notify != nil && s.pushes.secrets != "" {
+		m.Notify(syscall.SIGHUP)
 	}
 	s.engine.log, s.engine.logging = newLog(log.Writer, s), log
 	p := &program{

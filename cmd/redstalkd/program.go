@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"redstalk/server"
+	"redstalk/server/push"
 	"redstalk/server/queue"
 	"redstalk/storage"
 )
@@ -28,6 +29,8 @@ type program struct {
 	ready   func(net.Addr)
 	open    func(context.Context, engine) (storage.Store, error)
 	drain   drainSwitch
+
+	dispatcher atomic.Pointer[push.Dispatcher] // nil: nothing is pushed, or not yet
 
 	// storeLimit bounds how long the end waits for the store, after the grace
 	// period of connections is over.
@@ -50,6 +53,8 @@ func (p *program) run(ctx context.Context) error {
 				p.drain.set(true)
 			case sig == syscall.SIGUSR2:
 				p.drain.set(false)
+			case sig == syscall.SIGHUP:
+				p.reloadPush()
 			case ctx.Err() == nil:
 				p.log.Info("ending", "signal", sig)
 				stop()
@@ -73,6 +78,10 @@ func (p *program) serve(ctx context.Context) error {
 	if err != nil {
 		return endedEarly(ctx, err)
 	}
+	pushes, err := p.pushConfig()
+	if err != nil {
+		return err
+	}
 	if p.user != "" {
 		if err := become(p.user); err != nil {
 			return err
@@ -82,7 +91,7 @@ func (p *program) serve(ctx context.Context) error {
 	if err != nil {
 		return endedEarly(ctx, describe(p.engine, err))
 	}
-	return p.serveStore(ctx, l, doors, store)
+	return p.serveStore(ctx, l, doors, pushes, store)
 }
 
 // openStore opens the store, and gives up waiting for that when ctx ends: then
@@ -151,8 +160,9 @@ func connectionsFor(descriptors uint64) int {
 	return int(descriptors - min(others, descriptors/2))
 }
 
-func (p *program) serveStore(ctx context.Context, l net.Listener, doors httpDoors, store storage.Store) error {
-	q := queue.New(store, queue.Config{MaxJobSize: p.maxJobSize, Version: Version, Log: p.log})
+func (p *program) serveStore(ctx context.Context, l net.Listener, doors httpDoors, pushes push.Config, store storage.Store) error {
+	q := queue.New(store, queue.Config{MaxJobSize: p.maxJobSize, Version: Version, Log: p.log, MayPush: p.mayPush()})
+	p.startPushing(q, pushes)
 	s := server.New(q, p.serverConfig())
 	served := make(chan error, 1+len(doors))
 	go func() { served <- s.Serve(l) }()
@@ -212,6 +222,7 @@ func (p *program) end(s *server.Server, doors httpDoors, q *queue.Queue, store s
 		if err := errors.Join(s.Shutdown(ctx), <-httpEnded); err != nil {
 			p.log.Warn("connections were cut off at the end of the grace period", "grace", p.grace)
 		}
+		p.stopPushing(ctx)
 		if err := q.Close(ctx); err != nil {
 			p.log.Warn("the store is still busy at the end", "err", err)
 		}
