@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	stdlog "log"
 	"net"
 	"os"
 	"os/signal"
@@ -22,6 +23,7 @@ var Version = "0.1.0"
 func main() {
 	makeRoom(os.LookupEnv)
 	signal.Ignore(syscall.SIGPIPE)
+	stdlog.SetOutput(io.Discard) // net/http would write there what others send it
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGUSR1, syscall.SIGUSR2)
 	m := Main{

@@ -47,7 +47,10 @@ func newClient(c *Config) *client {
 		its.direct = direct
 	}
 	if c.Proxy {
-		its.proxy = http.ProxyFromEnvironment
+		its.proxy = c.proxyOf
+		if its.proxy == nil {
+			its.proxy = http.ProxyFromEnvironment
+		}
 		proxied := newTransport(c.CAs, c.TargetConcurrency)
 		proxied.Proxy = its.proxy // dials the proxy only, which the operator has named
 		its.proxied = proxied

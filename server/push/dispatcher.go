@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,7 +52,9 @@ type Config struct {
 	Resolver *net.Resolver // looks up the names of targets; nil: the usual one
 	Log      *slog.Logger  // gets what an operator should know; nil: slog.Default
 
-	transport http.RoundTripper // for tests: in place of the network
+	// For tests: in place of the network, and of http.ProxyFromEnvironment.
+	transport http.RoundTripper
+	proxyOf   func(*http.Request) (*url.URL, error)
 }
 
 // Dispatcher calls the jobs of tubes that push, and those of Sources. All methods may be
@@ -133,10 +136,14 @@ func (d *Dispatcher) Register(s Source) (remove func(), err error) {
 		return nil, err
 	}
 	for i, name := range s.Tubes {
-		if !d.addOutlet(newOutlet(name, &its)) {
+		added, replaced := d.addOutlet(newOutlet(name, &its))
+		if !added {
 			d.unregister(s.Tubes[:i])
 			d.attend(-1, s.Tubes[i:])
 			return nil, fmt.Errorf("%w: %s", errTaken, name)
+		}
+		if replaced {
+			d.attend(-1, []string{name})
 		}
 	}
 	return func() { d.unregister(s.Tubes) }, nil

@@ -49,7 +49,14 @@ func (l *lines) all() []string {
 // newWorld starts a dispatcher. The caller ends it, with end; in a bubble no cleanup may.
 func newWorld(t testing.TB, c Config) *world {
 	t.Helper()
-	w := &world{TB: t, store: embedded.NewMemory(), log: &lines{}}
+	return newWorldOn(t, &failing{}, c)
+}
+
+// newWorldOn is newWorld on a store that can be made fail, which gets a memory engine.
+func newWorldOn(t testing.TB, store *failing, c Config) *world {
+	t.Helper()
+	store.Store = embedded.NewMemory()
+	w := &world{TB: t, store: store, log: &lines{}}
 	c.Log = slog.New(slog.NewTextHandler(w.log, nil))
 	mayPush := func(url string) bool { return c.Allow.URL(url) }
 	w.Queue = queue.New(w.store, queue.Config{Log: slog.New(slog.DiscardHandler), MayPush: mayPush})

@@ -63,22 +63,25 @@ func (o *outlet) timeout() time.Duration {
 	return DefaultTimeout
 }
 
-// addOutlet begins to call the jobs of a tube; false if they are already.
-func (d *Dispatcher) addOutlet(o *outlet) bool {
+// addOutlet begins to call the jobs of a tube, the store of which has been told that one more
+// attends it; false if they are called already. It returns whether that was by its policy, and
+// has ended: a gateway goes before. Then one fewer attends the tube.
+func (d *Dispatcher) addOutlet(o *outlet) (added, replaced bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if old := d.outlets[o.name]; old != nil {
 		if old.source != nil || o.source == nil {
-			return false
+			return false, false
 		}
-		d.retire(old) // a gateway's goes before a policy's
+		d.retire(old)
+		replaced = true
 	}
 	if o.url != nil {
 		o.target = d.targetOf(targetName(o.url))
 	}
 	d.outlets[o.name] = o
 	d.want(o) // so that the store tells of the jobs to come
-	return true
+	return true, replaced
 }
 
 // removeOutlet ends that the jobs of a tube are called: by a gateway, or by its policy. It

@@ -249,7 +249,7 @@ func (f *follower) begin(made []*outlet, again []string) {
 	}
 	for _, o := range made {
 		f.d.setRate(o, f.instances)
-		if !f.d.addOutlet(o) {
+		if added, _ := f.d.addOutlet(o); !added {
 			f.d.attend(-1, []string{o.name})
 		}
 	}
