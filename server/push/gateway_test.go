@@ -159,7 +159,7 @@ func TestThrough(t *testing.T) {
 			w.putFor("g", "x", 600)
 			w.putFor("h", "x", 600)
 		}
-		time.Sleep(time.Second)
+		pass(time.Second)
 		states := map[string]string{}
 		for _, its := range w.Dispatcher.Stats().Targets {
 			states[its.Target] = its.State
@@ -167,7 +167,7 @@ func TestThrough(t *testing.T) {
 		if fails != breakAfter || alone != 20-breakAfter || states["grpc://good:1"] != "closed" || states["grpc://bad:1"] != "open" {
 			t.Errorf("%d have failed, %d were left alone; %v", fails, alone, states)
 		}
-		time.Sleep(60 * time.Second)
+		pass(60 * time.Second)
 		if m.max != 4 || m.all != 20 || late != 0 {
 			t.Errorf("%d of %d at a time, %d too late", m.max, m.all, late)
 		}
@@ -195,7 +195,7 @@ func TestThroughInVain(t *testing.T) {
 			}()
 			synctest.Wait()
 		}
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if done[0] != nil || !errors.Is(done[1], context.DeadlineExceeded) || done[2] != nil || ended != [3]time.Duration{10 * time.Second, 5 * time.Second, 20 * time.Second} {
 			t.Errorf("%v after %v", done, ended)
 		}
@@ -240,14 +240,14 @@ func TestStoreAway(t *testing.T) {
 		for range 4 {
 			w.put("t", "x")
 		}
-		time.Sleep(500 * time.Millisecond)
+		pass(500 * time.Millisecond)
 		store.set(func(*storage.Batch) bool { return true })
-		time.Sleep(20 * time.Second)
+		pass(20 * time.Second)
 		if m.all != 2 {
 			t.Errorf("%d calls", m.all)
 		}
 		store.set(nil)
-		time.Sleep(5 * time.Second)
+		pass(5 * time.Second)
 		if s, err := w.Queue.Stats(context.Background()); err != nil || s.Ready+s.Reserved+s.Delayed != 0 || m.all != 4 {
 			t.Errorf("%d calls in all; %+v, %v", m.all, s.Totals, err)
 		}

@@ -204,7 +204,7 @@ func TestTLS(t *testing.T) {
 // TestManyTubes: a tube that pushes and has no job costs no goroutine, and little memory.
 func TestManyTubes(t *testing.T) {
 	t.Parallel()
-	const n = 20_000
+	const n = 5_000
 	var got calls
 	s := receiver(t, func(_ http.ResponseWriter, r *http.Request) { got.note(r) })
 	w := newWorld(t, Config{Allow: allow(t, "127.0.0.1")})

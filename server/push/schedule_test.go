@@ -61,6 +61,12 @@ func hold(r *http.Request) error {
 	return r.Context().Err()
 }
 
+// pass has time pass, until everybody waits for something again.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
 // TestAnswers: what an answer makes of a job.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
@@ -145,7 +151,7 @@ func TestRetries(t *testing.T) {
 			begun = time.Now()
 			w.push("t", tube.Policy{Rules: c.rules, Push: tube.Push{URL: hook}})
 			id := w.put("t", "x")
-			time.Sleep(time.Hour)
+			pass(time.Hour)
 			if got := fmt.Sprint(at); got != c.want || w.job(id).State != c.end {
 				t.Errorf("%+v: called after %s, want %s; then %v", c.rules, got, c.want, w.job(id).State)
 			}
@@ -176,7 +182,7 @@ func TestTTR(t *testing.T) {
 		w.push("t", tube.Policy{Rules: tube.Rules{Retry: []time.Duration{time.Minute, time.Hour}}, Push: tube.Push{URL: hook, Timeout: 20 * time.Second}})
 		w.putFor("t", "x", 7)
 		w.putFor("t", "y", 30)
-		time.Sleep(10 * time.Minute)
+		pass(10 * time.Minute)
 		slices.Sort(log)
 		if want := "0s-20s 0s-7s 1m20s-1m40s 1m7s-1m14s"; strings.Join(log, " ") != want {
 			t.Errorf("called at %q, want %q", log, want)
@@ -232,13 +238,13 @@ func TestConcurrency(t *testing.T) {
 				}
 				w.push(name, hookOf(c.policy))
 			}
-			time.Sleep(500 * time.Millisecond)
+			pass(500 * time.Millisecond)
 			if s, err := w.Queue.Stats(context.Background()); err != nil || int(s.Reserved) != c.want || w.Dispatcher.Stats().Running != c.want {
 				t.Errorf("%+v: %d are reserved, %v", c, s.Reserved, err)
 			}
 			begun := time.Now()
 			for time.Since(begun) < 10*time.Minute && w.Dispatcher.Stats().Leased > 0 {
-				time.Sleep(100 * time.Millisecond)
+				pass(100 * time.Millisecond)
 			}
 			took, want := time.Since(begun), time.Duration(c.tubes*100/c.want)*time.Second
 			if m.max != c.want || m.all != c.tubes*100 || took > want+5*time.Second {
@@ -269,7 +275,7 @@ func TestRate(t *testing.T) {
 				w.put("t", "x")
 			}
 			w.push("t", hookOf(c.p))
-			time.Sleep(c.in)
+			pass(c.in)
 			if m.all < c.want*9/10 || m.all > c.want+6 {
 				t.Errorf("%+v: %d calls in %v, want about %d", c.p, m.all, c.in, c.want)
 			}
@@ -309,7 +315,7 @@ func TestBreaker(t *testing.T) {
 				w.put(name, "x")
 			}
 		}
-		time.Sleep(20 * time.Second)
+		pass(20 * time.Second)
 		calls, s := len(at), w.Dispatcher.Stats()
 		if calls < breakAfter || calls > breakAfter+4 || s.Targets[0].State != "open" || s.Targets[0].Target != "http://example.org:80" || s.Waiting != 2 {
 			t.Errorf("after %d calls: %+v", calls, s)
@@ -324,14 +330,14 @@ func TestBreaker(t *testing.T) {
 				t.Error("another target waits, too")
 			}
 		}
-		time.Sleep(20 * time.Second)
+		pass(20 * time.Second)
 		if len(at) != calls+1 || at[calls] != breakFor {
 			t.Errorf("tried at %v", at[calls:])
 		}
 		mu.Lock()
 		works = true
 		mu.Unlock()
-		time.Sleep(breakFor)
+		pass(breakFor)
 		if s := w.Dispatcher.Stats(); len(at) != 40 || s.Targets[0].State != "closed" || s.Waiting != 0 {
 			t.Errorf("%d were called in the end; %+v", len(at), s)
 		}
@@ -376,11 +382,11 @@ func TestPolicies(t *testing.T) {
 		want("with another one", "/2")
 		elsewhere(&tube.Policy{Push: tube.Push{URL: "http://b/3"}})
 		w.put("t", "x")
-		time.Sleep(time.Second)
+		pass(time.Second)
 		want("set elsewhere", "/3")
 		elsewhere(nil)
 		id := w.put("t", "x")
-		time.Sleep(time.Second)
+		pass(time.Second)
 		want("removed elsewhere")
 		if s := w.job(id); s.State != tube.Ready || s.Counters.Failures() != 0 {
 			t.Errorf("a job that is not pushed any more: %+v", s)
@@ -389,11 +395,11 @@ func TestPolicies(t *testing.T) {
 			t.Errorf("what is left: %+v", s)
 		}
 		elsewhere(&tube.Policy{Push: tube.Push{URL: "http://b/4"}})
-		time.Sleep(aloneEvery + lookEvery)
+		pass(aloneEvery + lookEvery)
 		want("set again elsewhere", "/4")
 		w.push("t", tube.Policy{Rules: tube.Rules{Max: 3}})
 		w.put("t", "x")
-		time.Sleep(aloneEvery + lookEvery)
+		pass(aloneEvery + lookEvery)
 		want("a policy without a push")
 		if s, err := w.TubeStats(context.Background(), "t"); err != nil || s.Watching != 0 {
 			t.Errorf("the tube is watched: %+v, %v", s, err)
@@ -413,7 +419,7 @@ func TestForbiddenPolicy(t *testing.T) {
 		storage.DoWait(w.store, []storage.Op{{Kind: storage.SetPolicy, Tube: "t", Rare: &storage.Rare{Policy: p}}})
 		w.Dispatcher.PolicyChanged("t")
 		id := w.put("t", "x")
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if w.job(id).State != tube.Ready || !strings.Contains(strings.Join(w.log.all(), ""), "does not push") {
 			t.Errorf("%+v, and the log says %q", w.job(id), w.log.all())
 		}
@@ -437,7 +443,7 @@ func TestClose(t *testing.T) {
 		w.push("never", tube.Policy{Push: tube.Push{URL: "http://a/never", Timeout: time.Minute, Concurrency: 2}})
 		good := w.put("good", "x")
 		never := []uint64{w.put("never", "x"), w.put("never", "x"), w.put("never", "x")}
-		time.Sleep(time.Second)
+		pass(time.Second)
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		begun := time.Now()
