@@ -42,6 +42,9 @@ var mayImport = map[string][]string{
 	"redstalk/server": {
 		"redstalk/protocol", "redstalk/server/queue", "redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/storage/throttle", "redstalk/tube",
 	},
+	"redstalk/server/push": {
+		"redstalk/server/queue", "redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/storage/throttle", "redstalk/tube", "github.com/sony/gobreaker/v2",
+	},
 	"redstalk/server/queue":   {"redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/storage/throttle", "redstalk/tube"},
 	"redstalk/server/serving": {"redstalk/storage/throttle"},
 	"redstalk/server/web": {
@@ -80,6 +83,7 @@ var onlyHere = map[string][]string{
 	"github.com/prometheus/client_golang": {"redstalk/server/observe"},
 	"gopkg.in/ini.v1":                     {"redstalk/server/gateway/ouqiang"},
 	"github.com/danielgtaylor/huma/v2":    {"redstalk/server/web"},
+	"github.com/sony/gobreaker/v2":        {"redstalk/server/push"},
 	"github.com/urfave/cli/v2":            {"redstalk/cmd/redstalkd", "redstalk/cmd/stalkbench", "redstalk/cmd/transcript"},
 }
 

@@ -330,6 +330,9 @@ func (w *Writer) Updated() { w.word("UPDATED") }
 // NotDraining answers undrain.
 func (w *Writer) NotDraining() { w.word("NOT_DRAINING") }
 
+// Forbidden answers what the client, or this server, may not do.
+func (w *Writer) Forbidden() { w.word("FORBIDDEN") }
+
 // BadFormat answers a line that is malformed.
 func (w *Writer) BadFormat() { w.word("BAD_FORMAT") }
 

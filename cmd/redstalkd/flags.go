@@ -14,7 +14,7 @@ import (
 // options is the table of flags, in the order of the help. Each but the last
 // few has an environment variable named after it.
 func (s *settings) options() []*option {
-	return slices.Concat(s.listenOptions(), s.storeOptions(), s.limitOptions(), s.httpOptions(), s.gatewayOptions(), s.otherOptions())
+	return slices.Concat(s.listenOptions(), s.storeOptions(), s.limitOptions(), s.httpOptions(), s.gatewayOptions(), s.pushOptions(), s.otherOptions())
 }
 
 // listenOptions say where the beanstalk port is.

@@ -13,6 +13,7 @@ import (
 
 	"redstalk/server"
 	"redstalk/server/observe"
+	"redstalk/server/push"
 	"redstalk/server/queue"
 	"redstalk/storage"
 )
@@ -30,7 +31,8 @@ type program struct {
 	open    func(context.Context, engine) (storage.Store, error)
 	drain   drainSwitch
 
-	observer *observe.Observer
+	observer   *observe.Observer
+	dispatcher atomic.Pointer[push.Dispatcher] // nil: nothing is pushed, or not yet
 
 	// storeLimit bounds how long the end waits for the store, after the grace
 	// period of connections is over.
@@ -53,6 +55,8 @@ func (p *program) run(ctx context.Context) error {
 				p.drain.set(true)
 			case sig == syscall.SIGUSR2:
 				p.drain.set(false)
+			case sig == syscall.SIGHUP:
+				p.reloadPush()
 			case ctx.Err() == nil:
 				p.log.Info("ending", "signal", sig)
 				stop()
@@ -76,6 +80,10 @@ func (p *program) serve(ctx context.Context) error {
 	if err != nil {
 		return endedEarly(ctx, err)
 	}
+	pushes, err := p.pushConfig()
+	if err != nil {
+		return err
+	}
 	if p.user != "" {
 		if err := become(p.user); err != nil {
 			return err
@@ -89,7 +97,7 @@ func (p *program) serve(ctx context.Context) error {
 		<-doors.shutdown(ctx)
 		return endedEarly(ctx, describe(p.engine, err))
 	}
-	return p.serveStore(ctx, l, doors, store, served)
+	return p.serveStore(ctx, l, doors, pushes, store, served)
 }
 
 // openStore opens the store, and gives up waiting for that when ctx ends: then
@@ -159,8 +167,11 @@ func connectionsFor(descriptors uint64) int {
 }
 
 // serveStore serves what is in a store. The error that ends a door comes by served.
-func (p *program) serveStore(ctx context.Context, l net.Listener, doors httpDoors, store storage.Store, served chan error) error {
-	q := queue.New(store, queue.Config{MaxJobSize: p.maxJobSize, Version: Version, NamedTubes: p.metrics.namedTubes(), Log: p.log})
+func (p *program) serveStore(ctx context.Context, l net.Listener, doors httpDoors, pushes push.Config, store storage.Store, served chan error) error {
+	q := queue.New(store, queue.Config{
+		MaxJobSize: p.maxJobSize, Version: Version, NamedTubes: p.metrics.namedTubes(), Log: p.log, MayPush: p.mayPush(),
+	})
+	p.startPushing(q, pushes)
 	s := server.New(q, p.serverConfig())
 	go func() { served <- s.Serve(l) }()
 	p.observer.Serving(q)
@@ -221,6 +232,7 @@ func (p *program) end(s *server.Server, doors httpDoors, q *queue.Queue, store s
 		if err := errors.Join(s.Shutdown(ctx), <-httpEnded); err != nil {
 			p.log.Warn("connections were cut off at the end of the grace period", "grace", p.grace)
 		}
+		p.stopPushing(ctx)
 		if err := q.Close(ctx); err != nil {
 			p.log.Warn("the store is still busy at the end", "err", err)
 		}

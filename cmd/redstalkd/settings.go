@@ -24,6 +24,7 @@ type settings struct {
 	http       httpSettings
 	gateways   gatewaySettings
 	metrics    metricsSettings
+	pushes     pushSettings
 
 	said     map[string]bool // listen, port, store, binlog: given, wherever
 	warnings []string
@@ -80,6 +81,9 @@ func (s *settings) finish(line *commandLine) error {
 		return usageError("-b and --store both say where jobs are kept: give one of them")
 	case both:
 		return failure(exitUsage, "REDSTALK_BINLOG and REDSTALK_STORE both say where jobs are kept: set one of them")
+	}
+	if its := s.pushes; its.allow == nil && (its.secrets != "" || its.ca != "" || its.proxy) {
+		s.warn("--push-secrets, --push-ca and --push-proxy mean nothing without --push-allow")
 	}
 	return nil
 }

@@ -22,6 +22,9 @@ type Config struct {
 	// NamedTubes is for how many tubes it is counted by name what happens in them; see
 	// storage.Reporter. 0 means tube.DefaultNamed, a negative number none.
 	NamedTubes int
+	// MayPush says whether jobs may be pushed to a URL; nil: to none. It is called by any
+	// goroutine, and does not block.
+	MayPush func(url string) bool
 
 	// Version is that of the program, for the stats page; may be empty.
 	Version string
@@ -49,7 +52,8 @@ type Queue struct {
 	id       string // 16 hexadecimal digits, random
 	began    time.Time
 
-	holders  atomic.Uint64 // numbers given out
+	watcher  atomic.Pointer[Watcher] // nil: none
+	holders  atomic.Uint64           // numbers given out
 	draining atomic.Bool
 
 	closing chan struct{} // closed by Close
@@ -93,7 +97,11 @@ func newID() string {
 // listener is the queue as its store sees it.
 type listener struct{ q *Queue }
 
-func (l listener) Ready(tube string) bool  { return l.q.lists.ready(tube) }
+func (l listener) Ready(tube string) bool {
+	waits := l.q.lists.ready(tube)
+	return l.q.watcherReady(tube) || waits
+}
+
 func (l listener) Waiting(tube string) int { return l.q.lists.waiting(tube) }
 func (l listener) Due(in time.Duration)    { l.q.timer.due(in) }
 

@@ -55,6 +55,7 @@ var cases = map[string]func(*rig){
 	"policies: quotas":        testQuotas,
 	"leases: finished":        testLeases,
 	"leases: rules":           testLeaseRules,
+	"leases: refused":         testLeaseRefused,
 	"flush: each state":       testFlush,
 	"flush: keys":             testFlushKeys,
 	"move: each state":        testMoveJobs,
