@@ -74,7 +74,7 @@ const judges = "redstalk/protocol/conformance"
 var forTools = []string{judges, "redstalk/protocol/client"}
 
 // tools may import them, besides tests and the packages in these directories.
-var tools = []string{"redstalk/cmd/stalkbench", "redstalk/cmd/transcript", "redstalk/tools/attack"}
+var tools = []string{"redstalk/cmd/redstalk", "redstalk/cmd/stalkbench", "redstalk/cmd/transcript", "redstalk/tools/attack"}
 
 // onlyHere says which package alone may import a module directly.
 var onlyHere = map[string][]string{
@@ -84,7 +84,7 @@ var onlyHere = map[string][]string{
 	"gopkg.in/ini.v1":                     {"redstalk/server/gateway/ouqiang"},
 	"github.com/danielgtaylor/huma/v2":    {"redstalk/server/web"},
 	"github.com/sony/gobreaker/v2":        {"redstalk/server/push"},
-	"github.com/urfave/cli/v2":            {"redstalk/cmd/redstalkd", "redstalk/cmd/stalkbench", "redstalk/cmd/transcript"},
+	"github.com/urfave/cli/v2":            {"redstalk/cmd/redstalk", "redstalk/cmd/redstalkd", "redstalk/cmd/stalkbench", "redstalk/cmd/transcript"},
 }
 
 // listed is what go list says of a package.
