@@ -22,6 +22,7 @@ var mayImport = map[string][]string{
 	"redstalk/protocol/conformance/transcript": nil,
 	"redstalk/tube":                            nil,
 	"redstalk/storage":                         {"redstalk/storage/body", "redstalk/tube"},
+	"redstalk/storage/binlog":                  {"redstalk/tube"},
 	"redstalk/storage/body":                    nil,
 	"redstalk/storage/throttle":                nil,
 	"redstalk/storage/embedded": {
