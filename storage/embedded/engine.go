@@ -21,6 +21,7 @@ type Engine struct {
 
 	mu      sync.Mutex
 	machine *tube.Machine
+	imports map[string]importMark // by their sources
 	closed  bool
 	quiet   quiet
 
@@ -45,7 +46,7 @@ type Engine struct {
 func NewMemory() *Engine { return newEngine(time.Now) }
 
 func newEngine(clock func() time.Time) *Engine {
-	e := &Engine{start: clock(), clock: clock, machine: tube.NewMachine(), listener: deaf{}, free: debug.FreeOSMemory}
+	e := &Engine{start: clock(), clock: clock, machine: tube.NewMachine(), imports: make(map[string]importMark), listener: deaf{}, free: debug.FreeOSMemory}
 	e.idle = sync.NewCond(&e.mu)
 	return e
 }

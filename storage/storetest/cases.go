@@ -37,6 +37,9 @@ var cases = map[string]func(*rig){
 	"what survives":       testSurvival,
 	"what a crash keeps":  testCrash,
 
+	"import":               testImport,
+	"import beside others": testImportBeside,
+
 	"tags: delay and at":      testTagsDelay,
 	"keys: duplicates":        testKeys,
 	"keys: key-ttl":           testKeyTTL,
