@@ -25,6 +25,7 @@ var mayImport = map[string][]string{
 	"redstalk/storage/binlog":                  {"redstalk/tube"},
 	"redstalk/storage/body":                    nil,
 	"redstalk/storage/throttle":                nil,
+	"redstalk/storage/transfer":                {"redstalk/storage", "redstalk/storage/binlog", "redstalk/storage/body", "redstalk/tube"},
 	"redstalk/storage/embedded": {
 		"redstalk/storage", "redstalk/storage/body", "redstalk/storage/throttle", "redstalk/storage/embedded/wal", "redstalk/tube",
 		"github.com/cockroachdb/pebble/v2",

@@ -73,6 +73,9 @@ func (p *program) serve(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := p.moveIn(ctx); err != nil {
+		return endedEarly(ctx, err)
+	}
 	store, err := p.openStore(ctx)
 	if err != nil {
 		return endedEarly(ctx, describe(p.engine, err))

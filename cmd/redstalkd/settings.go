@@ -20,6 +20,7 @@ type settings struct {
 	grace      time.Duration
 	limits     limits
 	engine     engine
+	noImport   bool // of a binlog in the directory of the store
 
 	said     map[string]bool // listen, port, store, binlog: given, wherever
 	warnings []string
