@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"iter"
 	"os"
@@ -256,3 +257,24 @@ func TestExport(t *testing.T) {
 		return nil
 	})
 }
+
+// TestImportMany says how long it takes to import very many jobs: -import-jobs 1000000.
+func TestImportMany(t *testing.T) {
+	if *importJobs == 0 {
+		t.Skip("-import-jobs says how many")
+	}
+	dir := oldQueue(t, *importJobs)
+	for name, store := range map[string]string{
+		"embedded": "embedded:" + filepath.Join(t.TempDir(), "new"),
+		"redis":    redistest.Start(t).URL(),
+	} {
+		began := time.Now()
+		code, _, text := run(t, command("import", "--from", dir, "--store", store))
+		t.Logf("%d jobs into %s in %v", *importJobs, name, time.Since(began))
+		if took := time.Since(began); code != 0 || took > 10*time.Second*time.Duration(*importJobs)/1_000_000 {
+			t.Errorf("code %d, %v: %s", code, took, text)
+		}
+	}
+}
+
+var importJobs = flag.Int("import-jobs", 0, "how many jobs TestImportMany imports; 0: none")

@@ -25,6 +25,12 @@ const (
 		"Say --store embedded:%s to serve the jobs that are there, or redstalkd import to bring those of the binlog as well"
 )
 
+// noImportOption is the row of --no-import.
+func (s *settings) noImportOption() *option {
+	return &option{name: "no-import", set: setBool(&s.noImport),
+		help: "do not import the jobs of beanstalkd's binlog in the directory of -b into DIR.redstalk,\nbut end at once"}
+}
+
 // moveIn sees to it that the store is not a binlog.
 func (p *program) moveIn(ctx context.Context) error {
 	dir, is := strings.CutPrefix(p.engine.url, "embedded:")

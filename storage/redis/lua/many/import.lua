@@ -51,14 +51,13 @@ local function write_record(words, key, record)
 end
 
 -- place_imported notes in queues where a job goes, and counts it. firsts gets the scores of the
--- first delayed jobs of tubes.
+-- first delayed jobs of tubes. score is, of a buried job, the number of its burial.
 local function place_imported(queues, firsts, tube, state, score, key)
   if state == 'ready' then
     if tonumber(score) < URGENT_BELOW then sum.urgent = sum.urgent + 1 end
     become_ready[tube] = (become_ready[tube] or 0) + 1
   else
     sum[state] = sum[state] + 1
-    if state == 'buried' then score = format('%.0f', count_up(COUNTS, 'burials', 1)) end
     if state == 'delayed' then firsts[tube] = math.min(firsts[tube] or math.huge, tonumber(score)) end
   end
   local name = PREFIX .. state .. ':' .. tube
@@ -66,13 +65,27 @@ local function place_imported(queues, firsts, tube, state, score, key)
   entries[#entries + 1], entries[#entries + 2], queues[name] = score, key, entries
 end
 
+-- first_burial takes numbers for the burials of those of n jobs that are buried, and returns the one
+-- before the first.
+local function first_burial(i, n)
+  local burials = 0
+  for k = i + 1, i + 1 + 6 * (n - 1), 6 do
+    if ARGV[k] == 'buried' then burials = burials + 1 end
+  end
+  return burials > 0 and count_up(COUNTS, 'burials', burials) - burials or 0
+end
+
 -- import_jobs makes n jobs, whose arguments begin at i.
 local function import_jobs(i, n)
-  local words, queues, firsts, seen = {}, {}, {}, {}
+  local words, queues, firsts, seen, burial = {}, {}, {}, {}, first_burial(i, n)
   for k = i, i + 6 * (n - 1), 6 do
-    local tube = ARGV[k]
+    local tube, score = ARGV[k], ARGV[k + 2]
+    if ARGV[k + 1] == 'buried' then
+      burial = burial + 1
+      score = format('%.0f', burial)
+    end
     write_record(words, ARGV[k + 3], ARGV[k + 5])
-    place_imported(queues, firsts, tube, ARGV[k + 1], ARGV[k + 2], ARGV[k + 3])
+    place_imported(queues, firsts, tube, ARGV[k + 1], score, ARGV[k + 3])
     totals[tube], bytes[tube] = (totals[tube] or 0) + 1, (bytes[tube] or 0) + ARGV[k + 4]
     if not seen[tube] then OPS.put_in(tube) end
     seen[tube] = true
