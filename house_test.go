@@ -27,9 +27,11 @@ var mayImport = map[string][]string{
 	"redstalk/protocol/conformance/transcript": nil,
 	"redstalk/tube":                            nil,
 	"redstalk/storage":                         {"redstalk/storage/body", "redstalk/storage/tally", "redstalk/tube"},
+	"redstalk/storage/binlog":                  {"redstalk/tube"},
 	"redstalk/storage/body":                    nil,
 	"redstalk/storage/tally":                   nil,
 	"redstalk/storage/throttle":                nil,
+	"redstalk/storage/transfer":                {"redstalk/storage", "redstalk/storage/binlog", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/tube"},
 	"redstalk/storage/embedded": {
 		"redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/storage/throttle", "redstalk/storage/embedded/wal", "redstalk/tube",
 		"github.com/cockroachdb/pebble/v2",

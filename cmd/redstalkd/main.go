@@ -92,13 +92,22 @@ func (m *Main) Run(ctx context.Context, args []string, stdout, stderr io.Writer)
 	return exitCode(err)
 }
 
+// verb is what the program does instead of serving, by the first word.
+type verb func(ctx context.Context, args []string, env func(string) (string, bool), stdout, stderr io.Writer) error
+
+func (m *Main) verbs() map[string]verb {
+	return map[string]verb{"fsck": m.fsck, "import": m.importJobs, "export": m.export}
+}
+
 func (m *Main) run(ctx context.Context, args []string, stdout, stderr io.Writer, log *logging) error {
 	env := m.LookupEnv
 	if env == nil {
 		env = func(string) (string, bool) { return "", false }
 	}
-	if len(args) > 0 && args[0] == "fsck" {
-		return m.fsck(ctx, args[1:], env, stdout, stderr)
+	if len(args) > 0 {
+		if do := m.verbs()[args[0]]; do != nil {
+			return do(ctx, args[1:], env, stdout, stderr)
+		}
 	}
 	args, old, err := oldProgram(args)
 	if err != nil {

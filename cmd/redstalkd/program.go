@@ -91,13 +91,25 @@ func (p *program) serve(ctx context.Context) error {
 	}
 	served := make(chan error, 1+len(doors))
 	p.serveEarly(doors, served)
-	store, err := p.openStore(ctx)
+	store, err := p.filledStore(ctx)
 	if err != nil {
 		p.observer.Ending()
 		<-doors.shutdown(ctx)
-		return endedEarly(ctx, describe(p.engine, err))
+		return endedEarly(ctx, err)
 	}
 	return p.serveStore(ctx, l, doors, pushes, store, served)
+}
+
+// filledStore opens the store, after what moves in at its first start has done so.
+func (p *program) filledStore(ctx context.Context) (storage.Store, error) {
+	if err := p.moveIn(ctx); err != nil {
+		return nil, err
+	}
+	store, err := p.openStore(ctx)
+	if err != nil {
+		return nil, describe(p.engine, err)
+	}
+	return store, nil
 }
 
 // openStore opens the store, and gives up waiting for that when ctx ends: then

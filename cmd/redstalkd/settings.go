@@ -25,6 +25,7 @@ type settings struct {
 	gateways   gatewaySettings
 	metrics    metricsSettings
 	pushes     pushSettings
+	noImport   bool // of a binlog in the directory of the store
 
 	said     map[string]bool // listen, port, store, binlog: given, wherever
 	warnings []string

@@ -22,6 +22,7 @@ type Engine struct {
 
 	mu      sync.Mutex
 	machine *tube.Machine
+	imports map[string]importMark // by their sources
 	closed  bool
 	quiet   quiet
 
@@ -46,7 +47,10 @@ type Engine struct {
 func NewMemory() *Engine { return newEngine(time.Now) }
 
 func newEngine(clock func() time.Time) *Engine {
-	e := &Engine{start: clock(), clock: clock, machine: tube.NewMachine(), listener: deaf{}, free: debug.FreeOSMemory, counted: newEffort()}
+	e := &Engine{
+		start: clock(), clock: clock, machine: tube.NewMachine(), imports: make(map[string]importMark), listener: deaf{},
+		free: debug.FreeOSMemory, counted: newEffort(),
+	}
 	e.idle = sync.NewCond(&e.mu)
 	return e
 }

@@ -24,6 +24,7 @@ type journal struct {
 	lock    *directoryLock
 	own     *ownership
 	machine *tube.Machine
+	imports map[string]importMark // those of the engine
 	slog    *slog.Logger
 	fatal   func(error)
 	eager   bool   // a group is synced before the batches that need that are done

@@ -225,7 +225,7 @@ func (p *partition) terms(c *call, puts int) string {
 	if puts > 0 && p.ids.bound() {
 		fmt.Fprintf(&terms, "least=%d ", p.ids.order.last.Load())
 	}
-	if puts > 0 && c.most > p.instance.largest {
+	if (puts > 0 || c.imports && c.kind != void) && c.most > p.instance.largest {
 		c.largest = 1 << bits.Len(uint(c.most))
 		fmt.Fprintf(&terms, "largest=%d ", c.largest)
 	}

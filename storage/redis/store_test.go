@@ -18,9 +18,10 @@ import (
 // caches no bodies.
 type engines struct {
 	url        string
-	partitions int // 0: as many as usual
-	brief      int // see storetest.Engine
-	largeFrom  int // see Options
+	partitions int  // 0: as many as usual
+	brief      int  // see storetest.Engine
+	largeFrom  int  // see Options
+	plain      bool // ids are shown as they are, though there are several partitions
 	opened     int
 }
 
@@ -46,7 +47,7 @@ func (e *engines) fresh(testing.TB) *storetest.Engine {
 		Durable: true, KeepsTubes: true, LateDeadLetters: true, AllDeadLettersLate: true,
 		HidesNewIDs: e.partitions > 1, Brief: e.brief, Unit: 10,
 	}
-	if e.partitions == 1 {
+	if e.partitions == 1 || e.plain {
 		return engine
 	}
 	all := newRenumbered()

@@ -37,8 +37,11 @@ var cases = map[string]func(*rig){
 	"what survives":       testSurvival,
 	"what a crash keeps":  testCrash,
 
-	"flows":                   testFlows,
-	"oldest ready":            testOldestReady,
+	"flows":                testFlows,
+	"oldest ready":         testOldestReady,
+	"import":               testImport,
+	"import beside others": testImportBeside,
+
 	"tags: delay and at":      testTagsDelay,
 	"keys: duplicates":        testKeys,
 	"keys: key-ttl":           testKeyTTL,

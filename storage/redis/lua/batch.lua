@@ -145,6 +145,7 @@ function rare_functions()
 --include many/flush.lua
 --include many/list.lua
 --include many/move.lua
+--include many/import.lua
   end
   local function define_next(define, and_then)
     setmetatable(OPS, { __index = function(_, name)
