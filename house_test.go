@@ -34,8 +34,10 @@ var mayImport = map[string][]string{
 	},
 	"redstalk/storage/storetest": {"redstalk/storage", "redstalk/storage/body", "redstalk/tube"},
 	"redstalk/server": {
-		"redstalk/protocol", "redstalk/server/queue", "redstalk/storage", "redstalk/storage/body", "redstalk/storage/throttle", "redstalk/tube",
+		"redstalk/protocol", "redstalk/server/access", "redstalk/server/queue", "redstalk/storage", "redstalk/storage/body", "redstalk/storage/throttle", "redstalk/tube",
+		"go.yaml.in/yaml/v3", "golang.org/x/crypto", "golang.org/x/sync",
 	},
+	"redstalk/server/access": {"redstalk/storage/throttle", "go.yaml.in/yaml/v3", "golang.org/x/crypto", "golang.org/x/sync"},
 	"redstalk/server/queue": {"redstalk/storage", "redstalk/storage/body", "redstalk/storage/throttle", "redstalk/tube"},
 }
 
@@ -52,6 +54,8 @@ var tools = []string{"redstalk/cmd/stalkbench", "redstalk/cmd/transcript"}
 var onlyHere = map[string][]string{
 	"github.com/redis/go-redis/v9":     {"redstalk/storage/redis", "redstalk/storage/redis/redistest"},
 	"github.com/cockroachdb/pebble/v2": {"redstalk/storage/embedded", "redstalk/storage/embedded/wal"},
+	"go.yaml.in/yaml/v3":               {"redstalk/server/access"},
+	"golang.org/x/crypto":              {"redstalk/server/access"},
 	"github.com/urfave/cli/v2":         {"redstalk/cmd/redstalkd", "redstalk/cmd/stalkbench", "redstalk/cmd/transcript"},
 }
 

@@ -339,6 +339,15 @@ func (w *Writer) ExpectedCRLF() { w.word("EXPECTED_CRLF") }
 // OutOfMemory says that there is no room for what was asked.
 func (w *Writer) OutOfMemory() { w.word("OUT_OF_MEMORY") }
 
+// Authenticated answers auth.
+func (w *Writer) Authenticated() { w.word("AUTHENTICATED") }
+
+// Unauthorized answers an auth with a wrong user or secret.
+func (w *Writer) Unauthorized() { w.word("UNAUTHORIZED") }
+
+// Forbidden says that the user of the connection lacks the right.
+func (w *Writer) Forbidden() { w.word("FORBIDDEN") }
+
 // InternalError says that the server could not do what it should have.
 func (w *Writer) InternalError() { w.word("INTERNAL_ERROR") }
 
