@@ -37,8 +37,9 @@ var mayImport = map[string][]string{
 		"redstalk/protocol", "redstalk/server/access", "redstalk/server/queue", "redstalk/storage", "redstalk/storage/body", "redstalk/storage/throttle", "redstalk/tube",
 		"go.yaml.in/yaml/v3", "golang.org/x/crypto", "golang.org/x/sync",
 	},
-	"redstalk/server/access": {"redstalk/storage/throttle", "go.yaml.in/yaml/v3", "golang.org/x/crypto", "golang.org/x/sync"},
-	"redstalk/server/queue": {"redstalk/storage", "redstalk/storage/body", "redstalk/storage/throttle", "redstalk/tube"},
+	"redstalk/server/access":  {"redstalk/storage/throttle", "go.yaml.in/yaml/v3", "golang.org/x/crypto", "golang.org/x/sync"},
+	"redstalk/server/queue":   {"redstalk/storage", "redstalk/storage/body", "redstalk/storage/throttle", "redstalk/tube"},
+	"redstalk/server/serving": {"redstalk/storage/throttle"},
 }
 
 // judges is the directory of the packages that judge any beanstalk server.

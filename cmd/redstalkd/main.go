@@ -24,7 +24,10 @@ func main() {
 	signal.Ignore(syscall.SIGPIPE)
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGUSR1, syscall.SIGUSR2)
-	m := Main{LookupEnv: os.LookupEnv, Signals: signals}
+	m := Main{
+		LookupEnv: os.LookupEnv, Signals: signals, Stdin: os.Stdin,
+		Notify: func(s os.Signal) { signal.Notify(signals, s) },
+	}
 	code := m.Run(context.Background(), os.Args[1:], os.Stdout, os.Stderr)
 	runtime.KeepAlive(ballast)
 	os.Exit(code)
@@ -53,8 +56,15 @@ type Main struct {
 	// LookupEnv is the environment, as os.LookupEnv.
 	LookupEnv func(name string) (value string, found bool)
 
-	// Signals brings SIGUSR1, SIGUSR2, SIGTERM and SIGINT.
+	// Signals brings SIGUSR1, SIGUSR2, SIGTERM and SIGINT, and those that Notify asks
+	// for.
 	Signals <-chan os.Signal
+
+	// Notify, if not nil, asks for a signal that the program does not always want.
+	Notify func(os.Signal)
+
+	// Stdin is where a secret is read from; nil is empty.
+	Stdin io.Reader
 
 	// Ready, if not nil, is called once when connections are being served.
 	Ready func(net.Addr)
@@ -90,9 +100,15 @@ func (m *Main) run(ctx context.Context, args []string, stdout, stderr io.Writer,
 	if len(args) > 0 && args[0] == "fsck" {
 		return m.fsck(ctx, args[1:], env, stdout, stderr)
 	}
+	if len(args) > 0 && args[0] == "secret" {
+		return m.secret(args[1:], stdout, stderr)
+	}
 	s, err := configure(args, env, stdout)
 	if err != nil || s == nil {
 		return err
+	}
+	if m.Notify != nil && s.guards.wanted() {
+		m.Notify(syscall.SIGHUP)
 	}
 	s.engine.log, s.engine.logging = newLog(log.Writer, s), log
 	p := &program{

@@ -28,6 +28,7 @@ type program struct {
 	ready   func(net.Addr)
 	open    func(context.Context, engine) (storage.Store, error)
 	drain   drainSwitch
+	guard   atomic.Pointer[guards] // nil until they are there
 
 	// storeLimit bounds how long the end waits for the store, after the grace
 	// period of connections is over.
@@ -50,6 +51,8 @@ func (p *program) run(ctx context.Context) error {
 				p.drain.set(true)
 			case sig == syscall.SIGUSR2:
 				p.drain.set(false)
+			case sig == syscall.SIGHUP:
+				p.guard.Load().reload(p.log)
 			case ctx.Err() == nil:
 				p.log.Info("ending", "signal", sig)
 				stop()
@@ -68,6 +71,18 @@ func (p *program) serve(ctx context.Context) error {
 	}
 	defer l.Close()
 	p.log.Info("listening", "addr", l.Addr(), "version", Version, "pid", os.Getpid())
+	doors, err := p.listenHTTP(ctx)
+	defer doors.close()
+	if err != nil {
+		return endedEarly(ctx, err)
+	}
+	g, err := p.openGuards(ctx)
+	if err != nil {
+		return endedEarly(ctx, err)
+	}
+	defer g.close()
+	p.guard.Store(g)
+	p.warnOpen(l)
 	if p.user != "" {
 		if err := become(p.user); err != nil {
 			return err
@@ -77,7 +92,7 @@ func (p *program) serve(ctx context.Context) error {
 	if err != nil {
 		return endedEarly(ctx, describe(p.engine, err))
 	}
-	return p.serveStore(ctx, l, store)
+	return p.serveStore(ctx, l, doors, store)
 }
 
 // openStore opens the store, and gives up waiting for that when ctx ends: then
@@ -113,6 +128,7 @@ func (p *program) serverConfig() server.Config {
 		QuoteStats: p.quoteStats, Log: p.log,
 		MaxConnections: p.limits.connections, IdleTimeout: p.limits.idleTimeout, WriteTimeout: p.limits.writeTimeout,
 		MaxUnread: p.limits.unread,
+		Access:    p.guard.Load().access, AuthTimeout: p.guards.authTimeout, MaxStrangers: p.guards.strangers,
 	}
 	if c.MaxConnections == autoConnections {
 		c.MaxConnections = connectionsFor(descriptors())
@@ -146,11 +162,16 @@ func connectionsFor(descriptors uint64) int {
 	return int(descriptors - min(others, descriptors/2))
 }
 
-func (p *program) serveStore(ctx context.Context, l net.Listener, store storage.Store) error {
+func (p *program) serveStore(ctx context.Context, l net.Listener, doors httpDoors, store storage.Store) error {
 	q := queue.New(store, queue.Config{MaxJobSize: p.maxJobSize, Version: Version, Log: p.log})
 	s := server.New(q, p.serverConfig())
-	served := make(chan error, 1)
+	served := make(chan error, 2+len(doors))
 	go func() { served <- s.Serve(l) }()
+	if g := p.guard.Load(); g.listener != nil {
+		go func() { served <- s.ServeTLS(g.listener, g.tls.Config()) }()
+		p.log.Info("serving", "door", "tls", "addr", g.listener.Addr())
+	}
+	p.serveHTTP(doors, q, served)
 	p.log.Info("serving", "addr", l.Addr(), "store", redact(p.engine.url))
 	p.ready(l.Addr())
 
@@ -166,7 +187,7 @@ func (p *program) serveStore(ctx context.Context, l net.Listener, store storage.
 			running = false
 		}
 	}
-	return errors.Join(err, p.end(s, q, store))
+	return errors.Join(err, p.end(s, doors, q, store))
 }
 
 // applyDrain has puts refused, or not, as the last signal says.
@@ -195,14 +216,15 @@ func (d *drainSwitch) set(on bool) {
 	}
 }
 
-// end stops the server, the queue and then the store. It gives up on a store that
-// does not answer.
-func (p *program) end(s *server.Server, q *queue.Queue, store storage.Store) error {
+// end stops the doors, the queue and then the store. It gives up on a store that does
+// not answer.
+func (p *program) end(s *server.Server, doors httpDoors, q *queue.Queue, store storage.Store) error {
 	done := make(chan error, 1)
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), p.grace)
 		defer cancel()
-		if err := s.Shutdown(ctx); err != nil {
+		httpEnded := doors.shutdown(ctx)
+		if err := errors.Join(s.Shutdown(ctx), <-httpEnded); err != nil {
 			p.log.Warn("connections were cut off at the end of the grace period", "grace", p.grace)
 		}
 		if err := q.Close(ctx); err != nil {

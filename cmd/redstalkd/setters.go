@@ -34,6 +34,27 @@ func (s *settings) setPort(v string) error {
 	return nil
 }
 
+// setDoor takes the address of a door: HOST:PORT, :PORT or unix:PATH.
+func setDoor(to *string) func(string) error {
+	return func(v string) error {
+		*to = v
+		if path, isUnix := strings.CutPrefix(v, unixPrefix); isUnix {
+			if path == "" {
+				return errors.New("unix: needs a path")
+			}
+			return nil
+		}
+		_, port, err := net.SplitHostPort(v)
+		if err == nil && port != "" {
+			_, err = net.LookupPort("tcp", port)
+		}
+		if err != nil || port == "" {
+			return fmt.Errorf("%q is neither HOST:PORT, :PORT nor unix:PATH", v)
+		}
+		return nil
+	}
+}
+
 func (s *settings) setStore(v string) error {
 	scheme, rest, found := strings.Cut(v, ":")
 	authority := strings.HasPrefix(rest, "//") && len(rest) > 2
@@ -151,6 +172,24 @@ func setLimit(to *time.Duration) func(string) error {
 		*to = d
 		return nil
 	}
+}
+
+func (s *settings) setAuthTimeout(v string) error {
+	d, err := time.ParseDuration(v)
+	if err != nil || d <= 0 {
+		return fmt.Errorf("%q is not a duration such as 5s or 500ms", v)
+	}
+	s.guards.authTimeout = d
+	return nil
+}
+
+func (s *settings) setMaxStrangers(v string) error {
+	n, err := strconv.ParseUint(v, 10, 31)
+	if err != nil || n == 0 {
+		return fmt.Errorf("%q is not a number of connections", v)
+	}
+	s.guards.strangers = int(n)
+	return nil
 }
 
 func (s *settings) setStoreTimeout(v string) error {

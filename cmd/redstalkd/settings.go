@@ -20,6 +20,8 @@ type settings struct {
 	grace      time.Duration
 	limits     limits
 	engine     engine
+	http       httpSettings
+	guards     guardSettings
 
 	said     map[string]bool // listen, port, store, binlog: given, wherever
 	warnings []string
@@ -31,6 +33,11 @@ type limits struct {
 	idleTimeout  time.Duration // 0: never
 	writeTimeout time.Duration // 0: never
 	unread       int64         // bytes over all connections; 0: no limit
+}
+
+// httpSettings are those of the HTTP door.
+type httpSettings struct {
+	addr string // HOST:PORT, :PORT or unix:PATH; "": there is none
 }
 
 // autoConnections asks for as many connections as there are descriptors,
@@ -68,7 +75,7 @@ func (s *settings) finish(line *commandLine) error {
 	case both:
 		return failure(exitUsage, "REDSTALK_BINLOG and REDSTALK_STORE both say where jobs are kept: set one of them")
 	}
-	return nil
+	return s.guards.check()
 }
 
 func (s *settings) warn(format string, args ...any) {

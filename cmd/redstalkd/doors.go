@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+
+	"redstalk/server/queue"
+	"redstalk/server/serving"
+)
+
+// httpDoor is a door that speaks HTTP. A further one is another row of allHTTPDoors.
+type httpDoor struct {
+	name string // for the log and for errors
+	addr string // HOST:PORT, :PORT or unix:PATH; "": the door is not wanted
+
+	tls bool // with the certificates of --http-tls
+
+	// open returns what answers requests, and what is to be done when the last one is
+	// answered (nil: nothing). The queue has been made, and lives longer.
+	open func(p *program, q *queue.Queue) (h http.Handler, closed func())
+
+	listener net.Listener
+	door     *serving.Door // nil until it is open
+	closed   func()
+}
+
+// httpDoors are those that are wanted.
+type httpDoors []*httpDoor
+
+// allHTTPDoors is the table of the doors that speak HTTP.
+func (p *program) allHTTPDoors() httpDoors {
+	return httpDoors{
+		{name: "http", addr: p.http.addr, open: (*program).openWeb},
+		{name: "https", addr: p.guards.httpTLS.addr, open: (*program).openWeb, tls: true},
+	}
+}
+
+// listenHTTP listens for all doors that are wanted. If that fails for one, the others are
+// returned all the same, to be closed.
+func (p *program) listenHTTP(ctx context.Context) (doors httpDoors, err error) {
+	for _, d := range p.allHTTPDoors() {
+		if d.addr == "" {
+			continue
+		}
+		if d.listener, err = listenAt(ctx, d.addr); err != nil {
+			return doors, failure(exitListen, "cannot listen for %s on %s: %w", d.name, d.addr, err)
+		}
+		p.log.Info("listening", "door", d.name, "addr", d.listener.Addr())
+		doors = append(doors, d)
+	}
+	return doors, nil
+}
+
+// serveHTTP opens the doors. The error that ends one of them goes to served, which has
+// room for it.
+func (p *program) serveHTTP(doors httpDoors, q *queue.Queue, served chan<- error) {
+	for _, d := range doors {
+		var h http.Handler
+		h, d.closed = d.open(p, q)
+		config := serving.Config{
+			Name: d.name, Log: p.log,
+			MaxConnections: p.serverConfig().MaxConnections, WriteTimeout: p.serverConfig().WriteTimeout,
+		}
+		if d.tls {
+			config.TLS = p.guard.Load().httpTLS.Config()
+		}
+		d.door = serving.New(h, config)
+		p.log.Info("serving", "door", d.name, "url", d.url())
+		go func() {
+			if err := d.door.Serve(d.listener); err != nil {
+				served <- err
+			}
+		}()
+	}
+}
+
+// url is how the door is called by its clients.
+func (d *httpDoor) url() string {
+	a := d.listener.Addr()
+	switch {
+	case a.Network() == "unix":
+		return unixPrefix + a.String()
+	case d.tls:
+		return "https://" + a.String() + "/"
+	}
+	return "http://" + a.String() + "/"
+}
+
+// shutdown ends the doors that are open, all at once. What has become of that can be read
+// once.
+func (doors httpDoors) shutdown(ctx context.Context) <-chan error {
+	ended, all := make(chan error, len(doors)), make(chan error, 1)
+	for _, d := range doors {
+		go func() {
+			err := d.door.Shutdown(ctx)
+			if d.closed != nil {
+				d.closed()
+			}
+			ended <- err
+		}()
+	}
+	go func() {
+		var errs []error
+		for range doors {
+			errs = append(errs, <-ended)
+		}
+		all <- errors.Join(errs...)
+	}()
+	return all
+}
+
+// close closes the listeners, whether or not the doors were open.
+func (doors httpDoors) close() {
+	for _, d := range doors {
+		d.listener.Close()
+	}
+}
+
+// openWeb opens the HTTP API.
+func (p *program) openWeb(q *queue.Queue) (http.Handler, func()) {
+	return http.NotFoundHandler(), nil
+}
