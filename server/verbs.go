@@ -135,8 +135,8 @@ func planUse(s *session, c *protocol.Command, r *request) {
 		s.attend(tube.Using, 1, name)
 		s.attend(tube.Using, -1, s.used)
 		s.used = name
-		s.visitor.noteUsed(s)
 	}
+	s.visitor.noteUse(s)
 	r.name = s.used
 }
 

@@ -32,7 +32,8 @@ type visitor struct {
 	unwanted error // why the session has to end; nil: it has not
 	failures int   // of auth
 
-	used    access.Right // on the tube in use
+	used    access.Right // on the tube in use; none if astray
+	astray  bool         // the last use was refused: no tube is in use until one is not
 	work    []string     // the tubes watched that it may work on; see workable
 	workSet bool         // work is up to date
 
@@ -169,14 +170,21 @@ func (v *visitor) mayWork(tubes []string) bool {
 // noteUsed is called when another tube is used, or by somebody else. What may not be put
 // is not even kept in memory.
 func (v *visitor) noteUsed(s *session) {
-	if v == nil {
-		return
+	if v.used = v.user.On(s.used); v.astray {
+		v.used = access.Nothing
 	}
-	v.used = v.user.On(s.used)
 	if v.used&access.Put != 0 {
 		s.in.LimitBody(s.queue.MaxJobSize())
 	} else {
 		s.in.LimitBody(0)
+	}
+}
+
+// noteUse is called when a use is not refused.
+func (v *visitor) noteUse(s *session) {
+	if v != nil {
+		v.astray = false
+		v.noteUsed(s)
 	}
 }
 
@@ -231,6 +239,10 @@ func (s *session) planVisited(c *protocol.Command, r *request) {
 		s.planOfJob(c, r)
 	case !s.visitor.may(s, c):
 		refusePut(c, r, (*protocol.Writer).Forbidden)
+		if c.Verb == protocol.Use { // what follows was not meant for the tube of before
+			s.visitor.astray = true
+			s.visitor.noteUsed(s)
+		}
 	case c.Verb == protocol.Put && !s.visitor.user.MayPut(len(c.Body)):
 		refusePut(c, r, (*protocol.Writer).OutOfMemory)
 	default:
