@@ -380,6 +380,8 @@ func TestLookups(t *testing.T) {
 			"delete-batch 1 1 4 4 2 99 5", "delete 4", "stats-job 2", "reserve-job 6", "x", "touch 6", "release 6 0 0", "delete-batch 6")
 		c.want("USING mail", "INSERTED 7", "DELETED", "NOT_FOUND", "BAD_FORMAT", "DELETED", "NOT_FOUND", "NOT_FOUND", "FORBIDDEN", "NOT_FOUND", "FOUND 4 1", "x",
 			"UNKNOWN_COMMAND", "USING mail", "DELETED_BATCH 2 5", "NOT_FOUND", "NOT_FOUND", "RESERVED 6 1", "x", "UNKNOWN_COMMAND", "TOUCHED", "RELEASED", "DELETED_BATCH 1 0")
+		c.send("auth root "+sesame, put, put, "auth app "+sesame, "use mail", "delete 8", "peek-ready", "delete 9", "peek-ready")
+		c.want("AUTHENTICATED", "INSERTED 8", "INSERTED 9", "AUTHENTICATED", "USING mail", "DELETED", "FOUND 9 1", "x", "DELETED", "NOT_FOUND")
 		g.root.send("peek 1", "peek 2")
 		g.root.want("FOUND 1 1", "x", "FOUND 2 1", "x")
 		c.close()
@@ -557,7 +559,9 @@ func FuzzAuth(f *testing.F) {
 			t.Skip()
 		}
 		lines := slices.DeleteFunc(strings.Split(line, "\r\n"), func(l string) bool { return strings.TrimLeft(l, " ") == "" })
-		may := slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, "auth ") && strings.Contains(strings.Join(strings.Fields(l), " "), right) })
+		may := slices.ContainsFunc(lines, func(l string) bool {
+			return strings.HasPrefix(l, "auth ") && strings.Contains(strings.Join(strings.Fields(l), " "), right)
+		})
 		inGuarded(t, "", func(g *guarded) {
 			c := g.connect()
 			c.sendRaw(line + "\r\nuse secret\r\n")
