@@ -40,6 +40,11 @@ var mayImport = map[string][]string{
 	"redstalk/server/access":  {"redstalk/storage/throttle", "go.yaml.in/yaml/v3", "golang.org/x/crypto", "golang.org/x/sync"},
 	"redstalk/server/queue":   {"redstalk/storage", "redstalk/storage/body", "redstalk/storage/throttle", "redstalk/tube"},
 	"redstalk/server/serving": {"redstalk/storage/throttle"},
+	"redstalk/server/web": {
+		"redstalk/protocol", "redstalk/server/queue", "redstalk/server/serving",
+		"redstalk/storage", "redstalk/storage/body", "redstalk/storage/throttle", "redstalk/tube",
+		"github.com/danielgtaylor/huma/v2", "github.com/go-json-experiment/json",
+	},
 }
 
 // judges is the directory of the packages that judge any beanstalk server.
@@ -57,6 +62,7 @@ var onlyHere = map[string][]string{
 	"github.com/cockroachdb/pebble/v2": {"redstalk/storage/embedded", "redstalk/storage/embedded/wal"},
 	"go.yaml.in/yaml/v3":               {"redstalk/server/access"},
 	"golang.org/x/crypto":              {"redstalk/server/access"},
+	"github.com/danielgtaylor/huma/v2": {"redstalk/server/web"},
 	"github.com/urfave/cli/v2":         {"redstalk/cmd/redstalkd", "redstalk/cmd/stalkbench", "redstalk/cmd/transcript"},
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"redstalk/server/queue"
 	"redstalk/server/serving"
+	"redstalk/server/web"
 )
 
 // httpDoor is a door that speaks HTTP. A further one is another row of allHTTPDoors.
@@ -16,6 +17,9 @@ type httpDoor struct {
 	addr string // HOST:PORT, :PORT or unix:PATH; "": the door is not wanted
 
 	tls bool // with the certificates of --http-tls
+
+	// pages are paths that the log tells of, by what they are.
+	pages [][2]string
 
 	// open returns what answers requests, and what is to be done when the last one is
 	// answered (nil: nothing). The queue has been made, and lives longer.
@@ -29,11 +33,14 @@ type httpDoor struct {
 // httpDoors are those that are wanted.
 type httpDoors []*httpDoor
 
+// webPages are those of the HTTP API.
+var webPages = [][2]string{{"docs", "docs"}, {"openapi", "openapi.json"}}
+
 // allHTTPDoors is the table of the doors that speak HTTP.
 func (p *program) allHTTPDoors() httpDoors {
 	return httpDoors{
-		{name: "http", addr: p.http.addr, open: (*program).openWeb},
-		{name: "https", addr: p.guards.httpTLS.addr, open: (*program).openWeb, tls: true},
+		{name: "http", addr: p.http.addr, open: (*program).openWeb, pages: webPages},
+		{name: "https", addr: p.guards.httpTLS.addr, open: (*program).openWeb, pages: webPages, tls: true},
 	}
 }
 
@@ -67,7 +74,7 @@ func (p *program) serveHTTP(doors httpDoors, q *queue.Queue, served chan<- error
 			config.TLS = p.guard.Load().httpTLS.Config()
 		}
 		d.door = serving.New(h, config)
-		p.log.Info("serving", "door", d.name, "url", d.url())
+		p.log.Info("serving", append([]any{"door", d.name, "url", d.url()}, d.told()...)...)
 		go func() {
 			if err := d.door.Serve(d.listener); err != nil {
 				served <- err
@@ -86,6 +93,16 @@ func (d *httpDoor) url() string {
 		return "https://" + a.String() + "/"
 	}
 	return "http://" + a.String() + "/"
+}
+
+// told returns the URLs of the pages, for the log.
+func (d *httpDoor) told() (attrs []any) {
+	for _, page := range d.pages {
+		if d.listener.Addr().Network() != "unix" {
+			attrs = append(attrs, page[0], d.url()+page[1])
+		}
+	}
+	return attrs
 }
 
 // shutdown ends the doors that are open, all at once. What has become of that can be read
@@ -120,5 +137,13 @@ func (doors httpDoors) close() {
 
 // openWeb opens the HTTP API.
 func (p *program) openWeb(q *queue.Queue) (http.Handler, func()) {
-	return http.NotFoundHandler(), nil
+	return web.New(q, web.Config{
+		Version: Version, Origins: p.http.origins, MaxWaiting: p.http.maxWaiting, Handlers: p.webHandlers(q), Log: p.log,
+	}), nil
+}
+
+// webHandlers are what the HTTP door serves beside the API, by the patterns of
+// http.ServeMux.
+func (p *program) webHandlers(*queue.Queue) map[string]http.Handler {
+	return map[string]http.Handler{}
 }
