@@ -265,12 +265,12 @@ func (g *guarded) try(name string, v protocol.Verb) string {
 
 // TestAuth: the way of a client from a stranger to somebody else.
 func TestAuth(t *testing.T) {
-	inGuarded(t, user("app", "mail", "put"), func(g *guarded) {
+	inGuarded(t, user("app", "post", "put"), func(g *guarded) {
 		c := g.connect()
 		// all at once: what follows auth waits for its answer
-		c.send("use mail", "auth app "+sesame, "use mail", "put 0 0 60 1\r\nx", "put 0 0 60 100000\r\n"+strings.Repeat("x", 100000),
+		c.send("use post", "auth app "+sesame, "use post", "put 0 0 60 1\r\nx", "put 0 0 60 100000\r\n"+strings.Repeat("x", 100000),
 			"auth app no", "put 0 0 60 1\r\nx", "capabilities")
-		c.want("FORBIDDEN", "AUTHENTICATED", "USING mail", "INSERTED 1", "JOB_TOO_BIG", "UNAUTHORIZED", "INSERTED 2")
+		c.want("FORBIDDEN", "AUTHENTICATED", "USING post", "INSERTED 1", "JOB_TOO_BIG", "UNAUTHORIZED", "INSERTED 2")
 		if page := c.rest(); !strings.Contains(page, "- auth\n") {
 			t.Errorf("capabilities:\n%s", page)
 		}
@@ -305,7 +305,7 @@ func (c *client) rest() (text string) {
 // TestBodiesOfStrangers: a body that may not be put is skipped, however large it is, and
 // takes no memory.
 func TestBodiesOfStrangers(t *testing.T) {
-	inGuarded(t, user("app", "mail", "put"), func(g *guarded) {
+	inGuarded(t, user("app", "post", "put"), func(g *guarded) {
 		c := g.connect()
 		c.send("put 0 0 60 50000\r\n"+strings.Repeat("x", 50000), "put 0 0 60 0\r\n", "put 0 0 60 1\r\nxy\r\nput 0 0 60 1 key:\r\nx")
 		c.want("FORBIDDEN", "FORBIDDEN")
@@ -321,29 +321,29 @@ func TestBodiesOfStrangers(t *testing.T) {
 // TestAstray: a job does not end up in the tube of before when the one that was meant is
 // refused.
 func TestAstray(t *testing.T) {
-	inGuarded(t, user("app", "mail", "put, look"), func(g *guarded) {
+	inGuarded(t, user("app", "post", "put, look"), func(g *guarded) {
 		c := g.as("app")
-		c.send("use mail", "put 0 0 60 1\r\nx", "use secret", "put 0 0 60 1\r\nx", "peek-ready", "use mail", "put 0 0 60 1\r\nx")
-		c.want("USING mail", "INSERTED 1", "FORBIDDEN", "FORBIDDEN", "FORBIDDEN", "USING mail", "INSERTED 2")
+		c.send("use post", "put 0 0 60 1\r\nx", "use secret", "put 0 0 60 1\r\nx", "peek-ready", "use post", "put 0 0 60 1\r\nx")
+		c.want("USING post", "INSERTED 1", "FORBIDDEN", "FORBIDDEN", "FORBIDDEN", "USING post", "INSERTED 2")
 		c.send("use secret", "put 0 0 60 1\r\nx")
 		c.want("FORBIDDEN", "FORBIDDEN")
-		g.rewrite(user("app", "mail", "put, admin"))
-		c.send("put 0 0 60 1\r\nx", "use mail", "kick 1")
-		c.want("FORBIDDEN", "USING mail", "KICKED 0")
+		g.rewrite(user("app", "post", "put, admin"))
+		c.send("put 0 0 60 1\r\nx", "use post", "kick 1")
+		c.want("FORBIDDEN", "USING post", "KICKED 0")
 		c.close()
 	})
 }
 
 // TestOtherTubes: no job gets into a tube, or out of one, by way of another.
 func TestOtherTubes(t *testing.T) {
-	inGuarded(t, user("app", "mail", "put, work, look, admin")+user("both", "mail, dead", "put, admin"), func(g *guarded) {
+	inGuarded(t, user("app", "post", "put, work, look, admin")+user("both", "post, dead", "put, admin"), func(g *guarded) {
 		c := g.as("app")
-		c.send("use mail", "put 0 0 60 1 max:1 dead:dead\r\nx", "set-policy mail max:1 dead:dead", "move-jobs mail ready dead 1", "move-jobs dead ready mail 1",
-			"put 0 0 60 1 max:1 dead:mail\r\nx")
-		c.want("USING mail", "FORBIDDEN", "FORBIDDEN", "FORBIDDEN", "FORBIDDEN", "INSERTED 1")
+		c.send("use post", "put 0 0 60 1 max:1 dead:dead\r\nx", "set-policy post max:1 dead:dead", "move-jobs post ready dead 1", "move-jobs dead ready post 1",
+			"put 0 0 60 1 max:1 dead:post\r\nx")
+		c.want("USING post", "FORBIDDEN", "FORBIDDEN", "FORBIDDEN", "FORBIDDEN", "INSERTED 1")
 		both := g.as("both")
-		both.send("use mail", "put 0 0 60 1 max:1 dead:dead\r\nx", "move-jobs mail ready dead 1", "set-policy mail max:1 dead:dead")
-		both.want("USING mail", "INSERTED 2", "MOVED 1", "SET")
+		both.send("use post", "put 0 0 60 1 max:1 dead:dead\r\nx", "move-jobs post ready dead 1", "set-policy post max:1 dead:dead")
+		both.want("USING post", "INSERTED 2", "MOVED 1", "SET")
 		c.close()
 		both.close()
 	})
@@ -351,18 +351,18 @@ func TestOtherTubes(t *testing.T) {
 
 // TestReserveLeavesOut: tubes on which the client may not work are as if they were empty.
 func TestReserveLeavesOut(t *testing.T) {
-	inGuarded(t, user("app", `"mail*"`, "work"), func(g *guarded) {
-		g.root.send("put 0 0 60 7\r\ndefault", "use mail", "put 9 0 60 4\r\nmail")
-		g.root.want("INSERTED 1", "USING mail", "INSERTED 2")
+	inGuarded(t, user("app", `"post*"`, "work"), func(g *guarded) {
+		g.root.send("put 0 0 60 7\r\ndefault", "use post", "put 9 0 60 4\r\npost")
+		g.root.want("INSERTED 1", "USING post", "INSERTED 2")
 		c := g.as("app")
-		c.send("reserve", "reserve-lease 0", "reserve-batch 2 0", "watch other", "watch mail", "reserve", "reserve-with-timeout 0")
-		c.want("FORBIDDEN", "FORBIDDEN", "FORBIDDEN", "FORBIDDEN", "WATCHING 2", "RESERVED 2 4", "mail", "TIMED_OUT")
+		c.send("reserve", "reserve-lease 0", "reserve-batch 2 0", "watch other", "watch post", "reserve", "reserve-with-timeout 0")
+		c.want("FORBIDDEN", "FORBIDDEN", "FORBIDDEN", "FORBIDDEN", "WATCHING 2", "RESERVED 2 4", "post", "TIMED_OUT")
 		c.send("reserve")
 		synctest.Wait()
-		g.root.send("use default", "put 0 0 60 1\r\nx", "use mail", "put 0 0 60 1\r\ny")
-		g.root.want("USING default", "INSERTED 3", "USING mail", "INSERTED 4")
+		g.root.send("use default", "put 0 0 60 1\r\nx", "use post", "put 0 0 60 1\r\ny")
+		g.root.want("USING default", "INSERTED 3", "USING post", "INSERTED 4")
 		c.want("RESERVED 4 1", "y")
-		c.send("ignore mail", "reserve-with-timeout 0", "delete 4", "delete 3", "delete 1")
+		c.send("ignore post", "reserve-with-timeout 0", "delete 4", "delete 3", "delete 1")
 		c.want("WATCHING 1", "FORBIDDEN", "DELETED", "NOT_FOUND", "NOT_FOUND")
 		c.close()
 	})
@@ -371,17 +371,17 @@ func TestReserveLeavesOut(t *testing.T) {
 // TestLookups: commands that name jobs are looked up together, and answered in their
 // order, between those that need no lookup.
 func TestLookups(t *testing.T) {
-	inGuarded(t, user("app", "mail", "put, work, look"), func(g *guarded) {
+	inGuarded(t, user("app", "post", "put, work, look"), func(g *guarded) {
 		put := "put 0 0 60 1\r\nx"
-		g.root.send("use secret", put, put, "use mail", put, put, put, put) // 1 and 2 are secret
-		g.root.want("USING secret", "INSERTED 1", "INSERTED 2", "USING mail", "INSERTED 3", "INSERTED 4", "INSERTED 5", "INSERTED 6")
+		g.root.send("use secret", put, put, "use post", put, put, put, put) // 1 and 2 are secret
+		g.root.want("USING secret", "INSERTED 1", "INSERTED 2", "USING post", "INSERTED 3", "INSERTED 4", "INSERTED 5", "INSERTED 6")
 		c := g.as("app")
-		c.send("use mail", put, "delete 7", "delete 1", "delete x", "delete 3", "delete 3", "peek 99", "kick-job 4", "kick-job 1", "peek 4", "x", "list-tube-used",
+		c.send("use post", put, "delete 7", "delete 1", "delete x", "delete 3", "delete 3", "peek 99", "kick-job 4", "kick-job 1", "peek 4", "x", "list-tube-used",
 			"delete-batch 1 1 4 4 2 99 5", "delete 4", "stats-job 2", "reserve-job 6", "x", "touch 6", "release 6 0 0", "delete-batch 6")
-		c.want("USING mail", "INSERTED 7", "DELETED", "NOT_FOUND", "BAD_FORMAT", "DELETED", "NOT_FOUND", "NOT_FOUND", "FORBIDDEN", "NOT_FOUND", "FOUND 4 1", "x",
-			"UNKNOWN_COMMAND", "USING mail", "DELETED_BATCH 2 5", "NOT_FOUND", "NOT_FOUND", "RESERVED 6 1", "x", "UNKNOWN_COMMAND", "TOUCHED", "RELEASED", "DELETED_BATCH 1 0")
-		c.send("auth root "+sesame, put, put, "auth app "+sesame, "use mail", "delete 8", "peek-ready", "delete 9", "peek-ready")
-		c.want("AUTHENTICATED", "INSERTED 8", "INSERTED 9", "AUTHENTICATED", "USING mail", "DELETED", "FOUND 9 1", "x", "DELETED", "NOT_FOUND")
+		c.want("USING post", "INSERTED 7", "DELETED", "NOT_FOUND", "BAD_FORMAT", "DELETED", "NOT_FOUND", "NOT_FOUND", "FORBIDDEN", "NOT_FOUND", "FOUND 4 1", "x",
+			"UNKNOWN_COMMAND", "USING post", "DELETED_BATCH 2 5", "NOT_FOUND", "NOT_FOUND", "RESERVED 6 1", "x", "UNKNOWN_COMMAND", "TOUCHED", "RELEASED", "DELETED_BATCH 1 0")
+		c.send("auth root "+sesame, put, put, "auth app "+sesame, "use post", "delete 8", "peek-ready", "delete 9", "peek-ready")
+		c.want("AUTHENTICATED", "INSERTED 8", "INSERTED 9", "AUTHENTICATED", "USING post", "DELETED", "FOUND 9 1", "x", "DELETED", "NOT_FOUND")
 		g.root.send("peek 1", "peek 2")
 		g.root.want("FOUND 1 1", "x", "FOUND 2 1", "x")
 		c.close()
@@ -391,11 +391,11 @@ func TestLookups(t *testing.T) {
 // TestGrants: what a client has reserved it may finish without a lookup, whatever it holds
 // besides; and others' jobs it may not, although ids share places.
 func TestGrants(t *testing.T) {
-	inGuarded(t, user("app", "mail", "work"), func(g *guarded) {
-		g.root.sendRaw("use mail\r\n" + strings.Repeat("put 0 0 60 1\r\nx\r\n", numGrants+10) + "use secret\r\nput 0 0 60 1\r\nx\r\n")
+	inGuarded(t, user("app", "post", "work"), func(g *guarded) {
+		g.root.sendRaw("use post\r\n" + strings.Repeat("put 0 0 60 1\r\nx\r\n", numGrants+10) + "use secret\r\nput 0 0 60 1\r\nx\r\n")
 		g.root.settle()
 		c := g.as("app")
-		c.send("watch mail", "reserve")
+		c.send("watch post", "reserve")
 		c.want("WATCHING 2", "RESERVED 1 1", "x")
 		batches := g.batches()
 		c.send("touch 1", "delete 1")
@@ -420,33 +420,33 @@ func (g *guarded) batches() (n int) {
 
 // TestReread: the file is read again while clients do all kinds of things.
 func TestReread(t *testing.T) {
-	all := user("app", "mail", "put, work") + user("gone", "mail", "work")
+	all := user("app", "post", "put, work") + user("gone", "post", "work")
 	inGuarded(t, all, func(g *guarded) {
-		g.root.send("use mail", "put 0 0 60 1\r\nx")
-		g.root.want("USING mail", "INSERTED 1")
+		g.root.send("use post", "put 0 0 60 1\r\nx")
+		g.root.want("USING post", "INSERTED 1")
 		holder, waits, idle, stays := g.as("gone"), g.as("gone"), g.as("gone"), g.as("app")
-		holder.send("watch mail", "reserve")
+		holder.send("watch post", "reserve")
 		holder.want("WATCHING 2", "RESERVED 1 1", "x")
 		for _, c := range []*client{waits, stays} {
-			c.send("watch mail", "reserve")
+			c.send("watch post", "reserve")
 			c.want("WATCHING 2")
 		}
 		synctest.Wait()
-		g.rewrite(user("app", "mail", "put, work"))
+		g.rewrite(user("app", "post", "put, work"))
 		for _, c := range []*client{holder, waits, idle} {
 			<-c.ended
 		}
 		stays.want("RESERVED 1 1", "x") // what the other held
 		stays.send("delete 1", "reserve")
 		stays.want("DELETED")
-		g.rewrite(user("app", "mail", "work, look"))
+		g.rewrite(user("app", "post", "work, look"))
 		g.root.send("put 0 0 60 1\r\ny")
 		g.root.want("INSERTED 2")
 		stays.want("RESERVED 2 1", "y")
-		stays.send("peek 2", "use mail", "put 0 0 60 1\r\nx", "reserve")
-		stays.want("FOUND 2 1", "y", "USING mail", "FORBIDDEN")
+		stays.send("peek 2", "use post", "put 0 0 60 1\r\nx", "reserve")
+		stays.want("FOUND 2 1", "y", "USING post", "FORBIDDEN")
 		synctest.Wait()
-		g.rewrite(user("app", "mail", "look")) // it waits for what it may not have any more
+		g.rewrite(user("app", "post", "look")) // it waits for what it may not have any more
 		<-stays.ended
 		stays.silent()
 	})
@@ -454,7 +454,7 @@ func TestReread(t *testing.T) {
 
 // TestStrangers: who does not say who they are is neither many nor long there.
 func TestStrangers(t *testing.T) {
-	inGuarded(t, user("app", "mail", "put"), func(g *guarded) {
+	inGuarded(t, user("app", "post", "put"), func(g *guarded) {
 		begun := time.Now()
 		idle := g.connect()
 		talks := g.connect()
@@ -501,7 +501,7 @@ func closed(c *client) bool {
 
 // TestLimitsOfUsers: connections and puts beyond them are OUT_OF_MEMORY.
 func TestLimitsOfUsers(t *testing.T) {
-	limits := strings.Replace(user("app", "mail", "put"), "rights:", "limits: {connections: 2, jobs-per-second: 5, bytes-per-second: 1000}, rights:", 1)
+	limits := strings.Replace(user("app", "post", "put"), "rights:", "limits: {connections: 2, jobs-per-second: 5, bytes-per-second: 1000}, rights:", 1)
 	inGuarded(t, limits, func(g *guarded) {
 		first, second, third := g.as("app"), g.as("app"), g.connect()
 		third.send("auth app " + sesame)
@@ -512,8 +512,8 @@ func TestLimitsOfUsers(t *testing.T) {
 		third.send("auth app "+sesame, "auth app "+sesame, "auth root "+sesame)
 		third.want("AUTHENTICATED", "AUTHENTICATED", "AUTHENTICATED")
 		fourth := g.as("app")
-		first.send("use mail")
-		first.want("USING mail")
+		first.send("use post")
+		first.want("USING post")
 		for i := range 6 {
 			first.send("put 0 0 60 1\r\nx")
 			first.want([]string{"INSERTED", "OUT_OF_MEMORY"}[i/5] + []string{fmt.Sprint(" ", i+1), ""}[i/5])

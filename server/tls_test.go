@@ -396,9 +396,9 @@ func TestCertifiedUsers(t *testing.T) {
 	write := func(names ...string) {
 		text := "users:\n"
 		for _, name := range names {
-			text += user(name, "mail", "put")
+			text += user(name, "post", "put")
 		}
-		if err := os.WriteFile(path, []byte(strings.ReplaceAll(text, fmt.Sprintf("secrets: [%q], ", sesameHash), "")+user("secret", "mail", "put")), 0o600); err != nil {
+		if err := os.WriteFile(path, []byte(strings.ReplaceAll(text, fmt.Sprintf("secrets: [%q], ", sesameHash), "")+user("secret", "post", "put")), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -414,10 +414,10 @@ func TestCertifiedUsers(t *testing.T) {
 	byURI, byName := s.dial(s.config(withURI), nil), s.dial(s.config(s.authority.named("app")), nil)
 	none, other := s.dial(s.config(), nil), s.dial(s.config(s.authority.named("nobody")), nil)
 	for _, c := range []*tlsClient{byURI, byName} {
-		c.ask("use mail\r\nuse other\r\n", "USING mail", "FORBIDDEN")
+		c.ask("use post\r\nuse other\r\n", "USING post", "FORBIDDEN")
 	}
 	for _, c := range []*tlsClient{none, other} {
-		c.ask("use mail\r\nauth secret "+sesame+"\r\nuse mail\r\n", "FORBIDDEN", "AUTHENTICATED", "USING mail")
+		c.ask("use post\r\nauth secret "+sesame+"\r\nuse post\r\n", "FORBIDDEN", "AUTHENTICATED", "USING post")
 	}
 	write("spiffe://example.org/app")
 	if err := a.Reload(); err != nil {
@@ -427,7 +427,7 @@ func TestCertifiedUsers(t *testing.T) {
 		t.Errorf("the user who is gone: %v", err)
 	}
 	for _, c := range []*tlsClient{byURI, none, other} {
-		c.ask("use mail\r\n", "USING mail")
+		c.ask("use post\r\n", "USING post")
 	}
 	if text := s.log.String(); strings.Contains(text, "sesame") {
 		t.Errorf("the log says the secret:\n%s", text)

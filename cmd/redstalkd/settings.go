@@ -67,6 +67,7 @@ func defaults() *settings {
 		limits: limits{connections: autoConnections, writeTimeout: server.DefaultWriteTimeout, unread: server.DefaultMaxUnread},
 		engine: engine{url: defaultStore, namespace: "redstalk", fileSize: defaultFileSize, reserve: defaultReserve, timeout: defaultStoreTimeout},
 		http:   httpSettings{maxWaiting: web.DefaultMaxWaiting},
+		guards: guardSettings{authTimeout: server.DefaultAuthTimeout, strangers: server.DefaultMaxStrangers},
 		said:   make(map[string]bool),
 	}
 }
