@@ -98,6 +98,8 @@ fuzz: ## fuzz the parser, the rules, whole connections and the log, FUZZTIME eac
 	$(GO) test ./protocol -run '^$$' -fuzz '^FuzzLine$$' -fuzztime $(FUZZTIME)
 	$(GO) test ./tube -run '^$$' -fuzz '^FuzzMachine$$' -fuzztime $(FUZZTIME)
 	$(GO) test -tags poison ./server -run '^$$' -fuzz '^FuzzConnection$$' -fuzztime $(FUZZTIME)
+	$(GO) test ./server -run '^$$' -fuzz '^FuzzAuth$$' -fuzztime $(FUZZTIME)
+	$(GO) test ./server/access -run '^$$' -fuzz '^FuzzFile$$' -fuzztime $(FUZZTIME)
 	$(GO) test ./storage/embedded/wal -run '^$$' -fuzz '^FuzzReplay$$' -fuzztime $(FUZZTIME)
 	$(GO) test ./storage/binlog -run '^$$' -fuzz '^FuzzOpen$$' -fuzztime $(FUZZTIME)
 

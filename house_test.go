@@ -42,8 +42,10 @@ var mayImport = map[string][]string{
 	},
 	"redstalk/storage/storetest": {"redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/tube"},
 	"redstalk/server": {
-		"redstalk/protocol", "redstalk/server/queue", "redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/storage/throttle", "redstalk/tube",
+		"redstalk/protocol", "redstalk/server/access", "redstalk/server/queue", "redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/storage/throttle", "redstalk/tube",
+		"go.yaml.in/yaml/v3", "golang.org/x/crypto", "golang.org/x/sync",
 	},
+	"redstalk/server/access": {"redstalk/storage/throttle", "go.yaml.in/yaml/v3", "golang.org/x/crypto", "golang.org/x/sync"},
 	"redstalk/server/push": {
 		"redstalk/server/queue", "redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/storage/throttle", "redstalk/tube", "github.com/sony/gobreaker/v2",
 	},
@@ -83,6 +85,8 @@ var onlyHere = map[string][]string{
 	"github.com/redis/go-redis/v9":        {"redstalk/storage/redis", "redstalk/storage/redis/redistest"},
 	"github.com/cockroachdb/pebble/v2":    {"redstalk/storage/embedded", "redstalk/storage/embedded/wal"},
 	"github.com/prometheus/client_golang": {"redstalk/server/observe"},
+	"go.yaml.in/yaml/v3":                  {"redstalk/server/access"},
+	"golang.org/x/crypto":                 {"redstalk/server/access"},
 	"gopkg.in/ini.v1":                     {"redstalk/server/gateway/ouqiang"},
 	"github.com/danielgtaylor/huma/v2":    {"redstalk/server/web"},
 	"github.com/sony/gobreaker/v2":        {"redstalk/server/push"},

@@ -78,6 +78,8 @@ func showOurs(c *Command) string {
 		return fmt.Sprintf("%s %s %v %s %d", s, c.Name, c.State, c.To, c.Bound)
 	case SetPolicy:
 		return fmt.Sprintf("%s %s%s", s, c.Name, showTags(c.Tags))
+	case Auth:
+		return fmt.Sprintf("%s %s %q", s, c.Name, c.Secret)
 	}
 	return s
 }

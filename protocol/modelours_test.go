@@ -65,6 +65,10 @@ func (m *modelLine) ours(w, args string) bool {
 		}
 		m.text += fmt.Sprint(" ", m.n)
 		return args == "" && 1 <= len(m.n) && len(m.n) <= 1000
+	case "auth_":
+		user, secret, _ := strings.Cut(strings.TrimLeft(args, " "), " ")
+		m.text += fmt.Sprintf(" %s %q", user, secret)
+		return modelKinds["key"].MatchString(user) && secret != ""
 	case "set-policy_":
 		name, _, _ := strings.Cut(strings.TrimLeft(args, " "), " ")
 		m.tags(strings.TrimLeft(args, " ")[len(name):], modelPolicyTags)

@@ -105,6 +105,10 @@ func (r *Reader) Received() uint64 { return r.received }
 // that many bytes, or nil if a body of that size is to be an ordinary slice.
 func (r *Reader) UseBuffers(get func(size int) Buffer) { r.buffers = get }
 
+// LimitBody changes how large the bodies of the commands may be that Next finds from now
+// on. For maxBody see NewReader.
+func (r *Reader) LimitBody(maxBody int) { r.maxBody = uint64(min(max(maxBody, 0), MaxBody)) }
+
 // Close releases the memory of a body that has not arrived completely. The Reader must
 // not be used any more.
 func (r *Reader) Close() {

@@ -330,9 +330,6 @@ func (w *Writer) Updated() { w.word("UPDATED") }
 // NotDraining answers undrain.
 func (w *Writer) NotDraining() { w.word("NOT_DRAINING") }
 
-// Forbidden answers what the client, or this server, may not do.
-func (w *Writer) Forbidden() { w.word("FORBIDDEN") }
-
 // BadFormat answers a line that is malformed.
 func (w *Writer) BadFormat() { w.word("BAD_FORMAT") }
 
@@ -347,6 +344,15 @@ func (w *Writer) ExpectedCRLF() { w.word("EXPECTED_CRLF") }
 
 // OutOfMemory says that there is no room for what was asked.
 func (w *Writer) OutOfMemory() { w.word("OUT_OF_MEMORY") }
+
+// Authenticated answers auth.
+func (w *Writer) Authenticated() { w.word("AUTHENTICATED") }
+
+// Unauthorized answers an auth with a wrong user or secret.
+func (w *Writer) Unauthorized() { w.word("UNAUTHORIZED") }
+
+// Forbidden says that the user of the connection, or this server, may not do that.
+func (w *Writer) Forbidden() { w.word("FORBIDDEN") }
 
 // InternalError says that the server could not do what it should have.
 func (w *Writer) InternalError() { w.word("INTERNAL_ERROR") }

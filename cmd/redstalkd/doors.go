@@ -18,6 +18,8 @@ type httpDoor struct {
 	name string // for the log and for errors
 	addr string // HOST:PORT, :PORT or unix:PATH; "": the door is not wanted
 
+	tls bool // with the certificates of --http-tls
+
 	// pages are paths that the log tells of, by what they are.
 	pages [][2]string
 
@@ -55,13 +57,14 @@ func (l *lateHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // httpDoors are those that are wanted.
 type httpDoors []*httpDoor
 
+// webPages are those of the HTTP API.
+var webPages = [][2]string{{"docs", "docs"}, {"openapi", "openapi.json"}, {"metrics", "metrics"}}
+
 // allHTTPDoors is the table of the doors that speak HTTP.
 func (p *program) allHTTPDoors() httpDoors {
 	return append(httpDoors{
-		{
-			name: "http", addr: p.http.addr, open: (*program).openWeb, early: (*program).observeEarly,
-			pages: [][2]string{{"docs", "docs"}, {"openapi", "openapi.json"}, {"metrics", "metrics"}},
-		},
+		{name: "http", addr: p.http.addr, open: (*program).openWeb, early: (*program).observeEarly, pages: webPages},
+		{name: "https", addr: p.guards.httpTLS.addr, open: (*program).openWeb, early: (*program).observeEarly, pages: webPages, tls: true},
 	}, p.gatewayDoors()...)
 }
 
@@ -101,16 +104,20 @@ func (p *program) serveHTTP(doors httpDoors, q *queue.Queue, served chan<- error
 		} else {
 			p.serveDoor(d, h, served)
 		}
-		p.log.Info("serving", append([]any{"door", d.name, "url", doorURL(d.listener.Addr())}, d.told(d.listener.Addr())...)...)
+		p.log.Info("serving", append([]any{"door", d.name, "url", d.url()}, d.told()...)...)
 	}
 }
 
 // serveDoor has a door answer requests with h.
 func (p *program) serveDoor(d *httpDoor, h http.Handler, served chan<- error) {
-	d.door = serving.New(h, serving.Config{
+	config := serving.Config{
 		Name: d.name, Log: p.log,
 		MaxConnections: p.serverConfig().MaxConnections, WriteTimeout: p.serverConfig().WriteTimeout,
-	})
+	}
+	if d.tls {
+		config.TLS = p.guard.Load().httpTLS.Config()
+	}
+	d.door = serving.New(h, config)
 	go func() {
 		if err := d.door.Serve(d.listener); err != nil {
 			served <- err
@@ -121,19 +128,23 @@ func (p *program) serveDoor(d *httpDoor, h http.Handler, served chan<- error) {
 // observeEarly answers what is asked about the health of the instance.
 func (p *program) observeEarly(opened *lateHandler) http.Handler { return p.observer.Handler(opened) }
 
-// doorURL is how the door at an address is called by its clients.
-func doorURL(a net.Addr) string {
-	if a.Network() == "unix" {
+// url is how the door is called by its clients.
+func (d *httpDoor) url() string {
+	a := d.listener.Addr()
+	switch {
+	case a.Network() == "unix":
 		return unixPrefix + a.String()
+	case d.tls:
+		return "https://" + a.String() + "/"
 	}
 	return "http://" + a.String() + "/"
 }
 
 // told returns the URLs of the pages, for the log.
-func (d *httpDoor) told(a net.Addr) (attrs []any) {
+func (d *httpDoor) told() (attrs []any) {
 	for _, page := range d.pages {
-		if a.Network() != "unix" {
-			attrs = append(attrs, page[0], doorURL(a)+page[1])
+		if d.listener.Addr().Network() != "unix" {
+			attrs = append(attrs, page[0], d.url()+page[1])
 		}
 	}
 	return attrs

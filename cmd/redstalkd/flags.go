@@ -14,14 +14,14 @@ import (
 // options is the table of flags, in the order of the help. Each but the last
 // few has an environment variable named after it.
 func (s *settings) options() []*option {
-	return slices.Concat(s.listenOptions(), s.storeOptions(), s.limitOptions(), s.httpOptions(), s.gatewayOptions(), s.pushOptions(), s.otherOptions())
+	return slices.Concat(s.listenOptions(), s.storeOptions(), s.limitOptions(), s.httpOptions(), s.gatewayOptions(), s.pushOptions(), s.guardOptions(), s.otherOptions())
 }
 
 // listenOptions say where the beanstalk port is.
 func (s *settings) listenOptions() []*option {
 	return []*option{
 		{short: 'l', name: "listen", value: "ADDR", set: s.setListen, initial: s.addr,
-			help: "listen on this IP address or host name, or on unix:PATH"},
+			help: "listen on this IP address or host name, or on unix:PATH?mode=0660&group=NAME"},
 		{short: 'p', name: "port", value: "PORT", set: s.setPort, checkVariable: plainPort, initial: strconv.Itoa(s.port),
 			help: "listen on this port, a number or the name of a service; 0 is any free one"},
 	}
@@ -107,6 +107,34 @@ func (s *settings) gatewayOptions() []*option {
 			help: "with ouqiang, pop answers a lease as well, and finish of a taken job needs it"},
 		{name: "gateway-zone", value: "ZONE", set: s.setGatewayZone, initial: ruffianjiang.DefaultZone,
 			help: "the zone of dates that clients of ruffianjiang send: +08:00, UTC, Asia/Shanghai"},
+	}
+}
+
+// guardOptions say who may come in.
+func (s *settings) guardOptions() []*option {
+	return []*option{
+		{name: "access", value: "FILE", set: notEmpty(&s.guards.access),
+			help: "let in only the users of this file, and only to what they may do; read again on SIGHUP"},
+		{name: "auth-timeout", value: "DURATION", set: s.setAuthTimeout, initial: s.guards.authTimeout.String(),
+			help: "close a connection that has not said who it is for so long, or whose handshake\nof TLS takes longer"},
+		{name: "max-strangers", value: "N", set: s.setMaxStrangers, initial: strconv.Itoa(s.guards.strangers),
+			help: "close connections at once beyond so many that have not said who they are"},
+		{name: "tls", value: "ADDR", set: setDoor(&s.guards.tls.addr),
+			help: "serve the protocol with TLS on HOST:PORT, :PORT or unix:PATH as well"},
+		{name: "tls-cert", value: "FILE", set: notEmpty(&s.guards.tls.files.Cert),
+			help: "certificate of --tls with its chain, in PEM; read again when it changes"},
+		{name: "tls-key", value: "FILE", set: notEmpty(&s.guards.tls.files.Key),
+			help: "key of that certificate, in PEM"},
+		{name: "tls-client-ca", value: "FILE", set: notEmpty(&s.guards.tls.files.ClientCA),
+			help: "authority of the certificates of clients; without --access each must have one"},
+		{name: "http-tls", value: "ADDR", set: setDoor(&s.guards.httpTLS.addr),
+			help: "serve HTTP with TLS on HOST:PORT, :PORT or unix:PATH"},
+		{name: "http-tls-cert", value: "FILE", set: notEmpty(&s.guards.httpTLS.files.Cert), initial: "that of --tls-cert",
+			help: "certificate of --http-tls"},
+		{name: "http-tls-key", value: "FILE", set: notEmpty(&s.guards.httpTLS.files.Key), initial: "that of --tls-key",
+			help: "key of that certificate"},
+		{name: "http-tls-client-ca", value: "FILE", set: notEmpty(&s.guards.httpTLS.files.ClientCA), initial: "that of --tls-client-ca",
+			help: "authority of the certificates of clients of --http-tls"},
 	}
 }
 

@@ -90,20 +90,29 @@ func listenTCP(ctx context.Context, host string, port int) (net.Listener, error)
 }
 
 // listenUnix listens on a socket file, in place of one that a dead server has
-// left.
+// left. What may follow the path says whose file it is, see unixOptions.
 func listenUnix(ctx context.Context, path string) (net.Listener, error) {
+	path, options, err := parseUnix(path)
+	if err != nil {
+		return nil, err
+	}
 	if len(path) > maxUnixPath {
 		return nil, fmt.Errorf("the path of a unix socket has at most %d bytes, this one %d: %s", maxUnixPath, len(path), path)
 	}
 	if err := removeStale(ctx, path); err != nil {
 		return nil, err
 	}
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: fileName(path), Net: "unix"})
+	config := net.ListenConfig{Control: options.close}
+	any, err := config.Listen(ctx, "unix", fileName(path))
 	if err != nil {
 		return nil, err
 	}
+	l := any.(*net.UnixListener)
 	l.SetUnlinkOnClose(false)
 	info, err := os.Lstat(path)
+	if err == nil {
+		err = options.apply(path)
+	}
 	if err != nil {
 		l.Close()
 		return nil, err

@@ -28,7 +28,7 @@ func main() {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGUSR1, syscall.SIGUSR2)
 	m := Main{
-		LookupEnv: os.LookupEnv, Signals: signals,
+		LookupEnv: os.LookupEnv, Signals: signals, Stdin: os.Stdin,
 		Notify: func(s os.Signal) { signal.Notify(signals, s) },
 	}
 	code := m.Run(context.Background(), os.Args[1:], os.Stdout, os.Stderr)
@@ -66,6 +66,9 @@ type Main struct {
 	// Notify, if not nil, asks for a signal that the program does not always want.
 	Notify func(os.Signal)
 
+	// Stdin is where a secret is read from; nil is empty.
+	Stdin io.Reader
+
 	// Ready, if not nil, is called once when connections are being served.
 	Ready func(net.Addr)
 
@@ -96,7 +99,7 @@ func (m *Main) Run(ctx context.Context, args []string, stdout, stderr io.Writer)
 type verb func(ctx context.Context, args []string, env func(string) (string, bool), stdout, stderr io.Writer) error
 
 func (m *Main) verbs() map[string]verb {
-	return map[string]verb{"fsck": m.fsck, "import": m.importJobs, "export": m.export}
+	return map[string]verb{"fsck": m.fsck, "import": m.importJobs, "export": m.export, "secret": m.secret}
 }
 
 func (m *Main) run(ctx context.Context, args []string, stdout, stderr io.Writer, log *logging) error {
@@ -118,7 +121,7 @@ func (m *Main) run(ctx context.Context, args []string, stdout, stderr io.Writer,
 		return err
 	}
 	s.takeOver(old)
-	if m.Notify != nil && s.pushes.secrets != "" {
+	if m.Notify != nil && (s.pushes.secrets != "" || s.guards.wanted()) {
 		m.Notify(syscall.SIGHUP)
 	}
 	s.engine.log, s.engine.logging = newLog(log.Writer, s), log

@@ -30,6 +30,7 @@ type program struct {
 	ready   func(net.Addr)
 	open    func(context.Context, engine) (storage.Store, error)
 	drain   drainSwitch
+	guard   atomic.Pointer[guards] // nil until they are there
 
 	observer   *observe.Observer
 	dispatcher atomic.Pointer[push.Dispatcher] // nil: nothing is pushed, or not yet
@@ -57,6 +58,7 @@ func (p *program) run(ctx context.Context) error {
 				p.drain.set(false)
 			case sig == syscall.SIGHUP:
 				p.reloadPush()
+				p.guard.Load().reload(p.log)
 			case ctx.Err() == nil:
 				p.log.Info("ending", "signal", sig)
 				stop()
@@ -84,12 +86,19 @@ func (p *program) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	g, err := p.openGuards(ctx)
+	if err != nil {
+		return endedEarly(ctx, err)
+	}
+	defer g.close()
+	p.guard.Store(g)
+	p.warnOpen(l)
 	if p.user != "" {
 		if err := become(p.user); err != nil {
 			return err
 		}
 	}
-	served := make(chan error, 1+len(doors))
+	served := make(chan error, 2+len(doors))
 	p.serveEarly(doors, served)
 	store, err := p.filledStore(ctx)
 	if err != nil {
@@ -145,6 +154,7 @@ func (p *program) serverConfig() server.Config {
 		QuoteStats: p.quoteStats, Log: p.log,
 		MaxConnections: p.limits.connections, IdleTimeout: p.limits.idleTimeout, WriteTimeout: p.limits.writeTimeout,
 		MaxUnread: p.limits.unread,
+		Access:    p.guard.Load().access, AuthTimeout: p.guards.authTimeout, MaxStrangers: p.guards.strangers,
 	}
 	if c.MaxConnections == autoConnections {
 		c.MaxConnections = connectionsFor(descriptors())
@@ -186,6 +196,10 @@ func (p *program) serveStore(ctx context.Context, l net.Listener, doors httpDoor
 	p.startPushing(q, pushes)
 	s := server.New(q, p.serverConfig())
 	go func() { served <- s.Serve(l) }()
+	if g := p.guard.Load(); g.listener != nil {
+		go func() { served <- s.ServeTLS(g.listener, g.tls.Config()) }()
+		p.log.Info("serving", "door", "tls", "addr", g.listener.Addr())
+	}
 	p.observer.Serving(q)
 	p.serveHTTP(doors, q, served)
 	p.log.Info("serving", "addr", l.Addr(), "store", redact(p.engine.url))

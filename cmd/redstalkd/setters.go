@@ -197,6 +197,24 @@ func setLimit(to *time.Duration) func(string) error {
 	}
 }
 
+func (s *settings) setAuthTimeout(v string) error {
+	d, err := time.ParseDuration(v)
+	if err != nil || d <= 0 {
+		return fmt.Errorf("%q is not a duration such as 5s or 500ms", v)
+	}
+	s.guards.authTimeout = d
+	return nil
+}
+
+func (s *settings) setMaxStrangers(v string) error {
+	n, err := strconv.ParseUint(v, 10, 31)
+	if err != nil || n == 0 {
+		return fmt.Errorf("%q is not a number of connections", v)
+	}
+	s.guards.strangers = int(n)
+	return nil
+}
+
 func (s *settings) setStoreTimeout(v string) error {
 	d, err := time.ParseDuration(v)
 	if err != nil || d <= 0 {

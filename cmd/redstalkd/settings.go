@@ -26,6 +26,7 @@ type settings struct {
 	metrics    metricsSettings
 	pushes     pushSettings
 	noImport   bool // of a binlog in the directory of the store
+	guards     guardSettings
 
 	said     map[string]bool // listen, port, store, binlog: given, wherever
 	warnings []string
@@ -71,6 +72,7 @@ func defaults() *settings {
 		engine:  engine{url: defaultStore, namespace: "redstalk", fileSize: defaultFileSize, reserve: defaultReserve, timeout: defaultStoreTimeout},
 		http:    httpSettings{maxWaiting: web.DefaultMaxWaiting},
 		metrics: defaultMetrics(),
+		guards:  guardSettings{authTimeout: server.DefaultAuthTimeout, strangers: server.DefaultMaxStrangers},
 		said:    make(map[string]bool),
 	}
 }
@@ -86,7 +88,7 @@ func (s *settings) finish(line *commandLine) error {
 	if its := s.pushes; its.allow == nil && (its.secrets != "" || its.ca != "" || its.proxy) {
 		s.warn("--push-secrets, --push-ca and --push-proxy mean nothing without --push-allow")
 	}
-	return nil
+	return s.guards.check()
 }
 
 func (s *settings) warn(format string, args ...any) {
