@@ -85,7 +85,7 @@ var onlyHere = map[string][]string{
 	"github.com/redis/go-redis/v9":        {"redstalk/storage/redis", "redstalk/storage/redis/redistest"},
 	"github.com/cockroachdb/pebble/v2":    {"redstalk/storage/embedded", "redstalk/storage/embedded/wal"},
 	"github.com/prometheus/client_golang": {"redstalk/server/observe"},
-	"go.yaml.in/yaml/v3":                  {"redstalk/server/access"},
+	"go.yaml.in/yaml/v3":                  {"redstalk/cmd/redstalk", "redstalk/server/access"},
 	"golang.org/x/crypto":                 {"redstalk/server/access"},
 	"gopkg.in/ini.v1":                     {"redstalk/server/gateway/ouqiang"},
 	"github.com/danielgtaylor/huma/v2":    {"redstalk/server/web"},
