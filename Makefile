@@ -45,7 +45,7 @@ test-long: deps ## run those tests at more length that play at random
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestFaults|TestStress|TestStressAndCrash)$$' ./storage/embedded -args -faults 4 -stress 5s
 	$(GO) test -race -count=1 -timeout 15m -run '^TestPowerCut$$' ./storage/embedded/wal -args -histories 40
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestSuite|TestSuiteInPartitions|TestSuiteOnCluster|TestSuiteBySentinels)$$' ./storage/redis -args -histories 20
-	$(GO) test -race -count=1 -timeout 15m -run '^TestTaggedAgainstMachine9070' ./storage/redis -args -tagged-scripts 60
+	$(GO) test -race -count=1 -timeout 15m -run '^TestTaggedAgainstMachine$$' ./storage/redis -args -tagged-scripts 60
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestAgainstItself(Beyond)?|TestFindsForgeriesBeyond)$$' ./protocol/conformance/differ -args -plain 6000 -timed 600 -every-forgery
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestLateness|TestDueAtTheLimit|TestWaitsThatEndWhenDue)$$' ./cmd/redstalkd -args -rare 5
 	$(GO) test -race -count=1 -timeout 15m -run '^TestCrash' ./cmd/redstalkd -args -crash-rounds 10
