@@ -43,6 +43,11 @@ var mayImport = map[string][]string{
 		"redstalk/server/queue", "redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/storage/throttle", "redstalk/tube",
 		"github.com/prometheus/client_golang", "github.com/prometheus/client_model",
 	},
+	"redstalk/server/web": {
+		"redstalk/protocol", "redstalk/server/queue", "redstalk/server/serving",
+		"redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/storage/throttle", "redstalk/tube",
+		"github.com/danielgtaylor/huma/v2", "github.com/go-json-experiment/json",
+	},
 }
 
 // judges is the directory of the packages that judge any beanstalk server.
@@ -60,6 +65,7 @@ var onlyHere = map[string][]string{
 	"github.com/cockroachdb/pebble/v2":    {"redstalk/storage/embedded", "redstalk/storage/embedded/wal"},
 	"github.com/prometheus/client_golang": {"redstalk/server/observe"},
 	"github.com/urfave/cli/v2":            {"redstalk/cmd/redstalkd", "redstalk/cmd/stalkbench", "redstalk/cmd/transcript"},
+	"github.com/danielgtaylor/huma/v2":    {"redstalk/server/web"},
 }
 
 func list(t *testing.T, args ...string) []string {

@@ -6,16 +6,19 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"sync/atomic"
 
 	"redstalk/server/queue"
 	"redstalk/server/serving"
+	"redstalk/server/web"
 )
 
 // httpDoor is a door that speaks HTTP. A further one is another row of allHTTPDoors.
 type httpDoor struct {
 	name string // for the log and for errors
 	addr string // HOST:PORT, :PORT or unix:PATH; "": the door is not wanted
+
+	// pages are paths that the log tells of, by what they are.
+	pages [][2]string
 
 	// open returns what answers requests, and what is to be done when the last one is
 	// answered (nil: nothing). The queue has been made, and lives longer.
@@ -31,30 +34,13 @@ type httpDoor struct {
 	closed   func()
 }
 
-// lateHandler passes requests on to a handler that may not be there yet.
-type lateHandler struct{ handler atomic.Pointer[http.Handler] }
-
-func (l *lateHandler) open(h http.Handler) { l.handler.Store(&h) }
-
-// ServeHTTP implements http.Handler.
-func (l *lateHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h := l.handler.Load()
-	if h == nil {
-		problem := serving.NewProblem(http.StatusServiceUnavailable, "LOADING", "the store is being loaded")
-		problem.RetryAfter = 1
-		problem.Write(w)
-		return
-	}
-	(*h).ServeHTTP(w, r)
-}
-
 // httpDoors are those that are wanted.
 type httpDoors []*httpDoor
 
 // allHTTPDoors is the table of the doors that speak HTTP.
 func (p *program) allHTTPDoors() httpDoors {
 	return httpDoors{
-		{name: "http", addr: p.http.addr, open: (*program).openWeb, early: (*program).observeEarly},
+		{name: "http", addr: p.http.addr, open: (*program).openWeb, early: (*program).observeEarly, pages: [][2]string{{"docs", "docs"}, {"openapi", "openapi.json"}}},
 	}
 }
 
@@ -94,7 +80,7 @@ func (p *program) serveHTTP(doors httpDoors, q *queue.Queue, served chan<- error
 		} else {
 			p.serveDoor(d, h, served)
 		}
-		p.log.Info("serving", "door", d.name, "url", doorURL(d.listener.Addr()))
+		p.log.Info("serving", append([]any{"door", d.name, "url", doorURL(d.listener.Addr())}, d.told(d.listener.Addr())...)...)
 	}
 }
 
@@ -111,15 +97,22 @@ func (p *program) serveDoor(d *httpDoor, h http.Handler, served chan<- error) {
 	}()
 }
 
-// observeEarly answers what is asked about the health of the instance.
-func (p *program) observeEarly(opened *lateHandler) http.Handler { return p.observer.Handler(opened) }
-
 // doorURL is how the door at an address is called by its clients.
 func doorURL(a net.Addr) string {
 	if a.Network() == "unix" {
 		return unixPrefix + a.String()
 	}
 	return "http://" + a.String() + "/"
+}
+
+// told returns the URLs of the pages, for the log.
+func (d *httpDoor) told(a net.Addr) (attrs []any) {
+	for _, page := range d.pages {
+		if a.Network() != "unix" {
+			attrs = append(attrs, page[0], doorURL(a)+page[1])
+		}
+	}
+	return attrs
 }
 
 // shutdown ends the doors that serve, all at once. What has become of that can be read
@@ -155,5 +148,13 @@ func (doors httpDoors) close() {
 
 // openWeb opens the HTTP API.
 func (p *program) openWeb(q *queue.Queue) (http.Handler, func()) {
-	return http.NotFoundHandler(), nil
+	return web.New(q, web.Config{
+		Version: Version, Origins: p.http.origins, MaxWaiting: p.http.maxWaiting, Handlers: p.webHandlers(q), Log: p.log,
+	}), nil
+}
+
+// webHandlers are what the HTTP door serves beside the API, by the patterns of
+// http.ServeMux.
+func (p *program) webHandlers(*queue.Queue) map[string]http.Handler {
+	return map[string]http.Handler{}
 }

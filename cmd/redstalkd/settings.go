@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"redstalk/server"
+	"redstalk/server/web"
 )
 
 // settings is what the command line and the environment ask for.
@@ -37,7 +38,9 @@ type limits struct {
 
 // httpSettings are those of the HTTP door.
 type httpSettings struct {
-	addr string // HOST:PORT, :PORT or unix:PATH; "": there is none
+	addr       string   // HOST:PORT, :PORT or unix:PATH; "": there is none
+	origins    []string // other sites whose pages may use it
+	maxWaiting int      // requests that may wait for jobs at a time
 }
 
 // autoConnections asks for as many connections as there are descriptors,
@@ -64,6 +67,7 @@ func defaults() *settings {
 		limits:  limits{connections: autoConnections, writeTimeout: server.DefaultWriteTimeout, unread: server.DefaultMaxUnread},
 		engine:  engine{url: defaultStore, namespace: "redstalk", fileSize: defaultFileSize, reserve: defaultReserve, timeout: defaultStoreTimeout},
 		metrics: defaultMetrics(),
+		http:    httpSettings{maxWaiting: web.DefaultMaxWaiting},
 		said:    make(map[string]bool),
 	}
 }
