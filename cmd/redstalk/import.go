@@ -33,10 +33,10 @@ func importCommand() *cli.Command {
 // importer is one run of import.
 type importer struct {
 	*task
-	tags   bool // the server knows them
-	lines  int  // that were read
-	put    int
-	bar    *progress
+	tags  bool // the server knows them
+	lines int  // that were read
+	put   int
+	bar   *progress
 }
 
 func importJobs(t *task) error {

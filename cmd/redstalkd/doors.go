@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"sync/atomic"
 
 	"redstalk/server/queue"
 	"redstalk/server/serving"
@@ -35,23 +34,6 @@ type httpDoor struct {
 	opened   *lateHandler
 	door     *serving.Door // nil until it serves
 	closed   func()
-}
-
-// lateHandler passes requests on to a handler that may not be there yet.
-type lateHandler struct{ handler atomic.Pointer[http.Handler] }
-
-func (l *lateHandler) open(h http.Handler) { l.handler.Store(&h) }
-
-// ServeHTTP implements http.Handler.
-func (l *lateHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h := l.handler.Load()
-	if h == nil {
-		problem := serving.NewProblem(http.StatusServiceUnavailable, "LOADING", "the store is being loaded")
-		problem.RetryAfter = 1
-		problem.Write(w)
-		return
-	}
-	(*h).ServeHTTP(w, r)
 }
 
 // httpDoors are those that are wanted.
@@ -124,9 +106,6 @@ func (p *program) serveDoor(d *httpDoor, h http.Handler, served chan<- error) {
 		}
 	}()
 }
-
-// observeEarly answers what is asked about the health of the instance.
-func (p *program) observeEarly(opened *lateHandler) http.Handler { return p.observer.Handler(opened) }
 
 // url is how the door is called by its clients.
 func (d *httpDoor) url() string {
