@@ -52,6 +52,40 @@ func TestTasksLeaveRoom(t *testing.T) {
 	<-ended
 }
 
+// TestTasksGoOn: a flush that waits while a group is written goes on when what has come together
+// becomes a part of that group, though nothing else comes.
+func TestTasksGoOn(t *testing.T) {
+	d := newDisk()
+	d.segment = 64 << 20 // the tables do not come in between
+	e := mustOpen(t, d.options(t))
+	defer e.Close()
+	putMore(t, e, 30_000)
+	ended, asked := make(chan struct{}), false
+	flush := &storage.Batch{Ops: []storage.Op{{Kind: storage.Flush, Tube: "many"}}, Done: func() { close(ended) }}
+	more := func() int {
+		if asked {
+			return 0
+		}
+		asked = true
+		e.Do(flush)
+		eventually(t, "the flush to wait", func() bool {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			return e.journal.filling.bytes() > groupOfTasks
+		})
+		time.Sleep(20 * time.Millisecond)
+		return 1
+	}
+	e.DoGathering(more, &storage.Batch{Ops: []storage.Op{{Kind: storage.Put, Tube: "a", TTR: 100}}, Done: func() {}})
+	select {
+	case <-ended:
+	case <-time.After(30 * time.Second):
+		t.Error("the flush does not go on")
+		e.Do(&storage.Batch{Ops: []storage.Op{{Kind: storage.Put, Tube: "a", TTR: 100}}, Done: func() {}})
+		<-ended
+	}
+}
+
 // TestTasksBehindTheTables: a flush waits for tables that are slow, and nobody else does.
 func TestTasksBehindTheTables(t *testing.T) {
 	d := newDisk()
