@@ -48,6 +48,7 @@ test-long: deps ## run those tests at more length that play at random
 	$(GO) test -race -count=1 -timeout 15m -run '^TestTaggedAgainstMachine$$' ./storage/redis -args -tagged-scripts 60
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestAgainstItself(Beyond)?|TestFindsForgeriesBeyond)$$' ./protocol/conformance/differ -args -plain 6000 -timed 600 -every-forgery
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestLateness|TestDueAtTheLimit|TestWaitsThatEndWhenDue)$$' ./cmd/redstalkd -args -rare 5
+	$(GO) test -race -count=1 -timeout 15m -run '^TestKilledInTheMiddle$$' ./cmd/redstalk -args -exec-jobs 10000
 	$(GO) test -race -count=1 -timeout 15m -run '^TestCrash' ./cmd/redstalkd -args -crash-rounds 10
 	$(GO) test -race -count=1 -timeout 30m -run '^TestDiffer(OnTwoInstances|InPartitions|OnCluster)?$$' ./cmd/redstalkd -args -differ-commands 7000
 	$(GO) test -race -count=1 -timeout 30m -run '^TestDifferBeyond' ./cmd/redstalkd -args -differ-commands 1000

@@ -210,6 +210,10 @@ func testFlags(t *testing.T, dir string) {
 		}
 	}
 	known = append(known, regexp.MustCompile(`--[a-z-]+`).FindAllString(helpOf(t, dir, "stalkbench", "run", "-h"), -1)...)
+	for _, found := range []*regexp.Regexp{regexp.MustCompile(`--[a-z-]+`), varUsed} {
+		known = append(known, found.FindAllString(helpOf(t, dir, "redstalk", "reference"), -1)...)
+	}
+	known = append(known, "REDSTALK_SECRET") // of redstalk, which has no flag for it
 	for _, p := range pages(t) {
 		used := varUsed.FindAllString(p.prose, -1)
 		for _, m := range flagUsed.FindAllStringSubmatch(p.prose, -1) {

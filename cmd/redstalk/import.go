@@ -107,7 +107,7 @@ func (m *importer) window(some [][]byte) error {
 		e := &entry{}
 		if m.lines > m.Int("skip") && len(bytes.TrimSpace(line)) > 0 {
 			if e, bad = m.read(line); bad != nil {
-				bad = failure{exitFailed, fmt.Errorf("line %d: %w", m.lines, bad)}
+				bad = fmt.Errorf("line %d: %w", m.lines, bad)
 				break
 			}
 		}
