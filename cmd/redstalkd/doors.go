@@ -139,6 +139,7 @@ func (doors httpDoors) close() {
 func (p *program) openWeb(q *queue.Queue) (http.Handler, func()) {
 	return web.New(q, web.Config{
 		Version: Version, Origins: p.http.origins, MaxWaiting: p.http.maxWaiting, Handlers: p.webHandlers(q), Log: p.log,
+		Access: p.guard.Load().access,
 	}), nil
 }
 
