@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 
+	"redstalk/server/access"
 	"redstalk/server/queue"
 	"redstalk/server/serving"
 	"redstalk/server/web"
@@ -17,6 +18,10 @@ type httpDoor struct {
 	addr string // HOST:PORT, :PORT or unix:PATH; "": the door is not wanted
 
 	tls bool // with the certificates of --http-tls
+
+	// knowsUsers says that the door asks itself what a user may do. To any other door
+	// only those come who may put and work on all tubes, if there is a file of users.
+	knowsUsers bool
 
 	// pages are paths that the log tells of, by what they are.
 	pages [][2]string
@@ -39,8 +44,8 @@ var webPages = [][2]string{{"docs", "docs"}, {"openapi", "openapi.json"}}
 // allHTTPDoors is the table of the doors that speak HTTP.
 func (p *program) allHTTPDoors() httpDoors {
 	return httpDoors{
-		{name: "http", addr: p.http.addr, open: (*program).openWeb, pages: webPages},
-		{name: "https", addr: p.guards.httpTLS.addr, open: (*program).openWeb, pages: webPages, tls: true},
+		{name: "http", addr: p.http.addr, open: (*program).openWeb, pages: webPages, knowsUsers: true},
+		{name: "https", addr: p.guards.httpTLS.addr, open: (*program).openWeb, pages: webPages, knowsUsers: true, tls: true},
 	}
 }
 
@@ -66,6 +71,9 @@ func (p *program) serveHTTP(doors httpDoors, q *queue.Queue, served chan<- error
 	for _, d := range doors {
 		var h http.Handler
 		h, d.closed = d.open(p, q)
+		if !d.knowsUsers {
+			h = p.guard.Load().access.Protect(h, access.Put|access.Work)
+		}
 		config := serving.Config{
 			Name: d.name, Log: p.log,
 			MaxConnections: p.serverConfig().MaxConnections, WriteTimeout: p.serverConfig().WriteTimeout,
