@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"math"
 	"slices"
@@ -81,10 +82,10 @@ var readFlags = []configured{
 	{"", "AUTH_TIMEOUT=2s", func(s *settings) any { return s.guards.authTimeout }, 2000 * ms},
 	{"", "", func(s *settings) any { return s.guards.authTimeout }, 10_000 * ms},
 	{"--max-strangers 7", "MAX_STRANGERS=5", func(s *settings) any { return s.guards.strangers }, 7},
-	{"--tls :1 --tls-cert c --tls-key k --http-tls :2", "TLS_CLIENT_CA=a", func(s *settings) any { return s.guards.httpTLS },
-		tlsSettings{":2", access.CertificateFiles{Cert: "c", Key: "k", ClientCA: "a"}}},
-	{"--tls :1 --tls-cert c --tls-key k --http-tls :2 --http-tls-cert d --http-tls-key l", "TLS_CLIENT_CA=a", func(s *settings) any { return s.guards.httpTLS },
-		tlsSettings{":2", access.CertificateFiles{Cert: "d", Key: "l"}}},
+	{"--tls :1 --tls-cert c --tls-key k --http-tls :2", "TLS_CLIENT_CA=a", func(s *settings) any { return fmt.Sprint(s.guards.httpTLS) },
+		fmt.Sprint(tlsSettings{":2", access.CertificateFiles{Cert: "c", Key: "k", ClientCA: "a"}})},
+	{"--tls :1 --tls-cert c --tls-key k --http-tls :2 --http-tls-cert d --http-tls-key l", "TLS_CLIENT_CA=a", func(s *settings) any { return fmt.Sprint(s.guards.httpTLS) },
+		fmt.Sprint(tlsSettings{":2", access.CertificateFiles{Cert: "d", Key: "l"}})},
 	{"-u who", "", func(s *settings) any { return s.user }, "who"},
 	{"--quote-stats", "", func(s *settings) any { return s.quoteStats }, true},
 	{"--quote-stats=false", "QUOTE_STATS=1", func(s *settings) any { return s.quoteStats }, false},
