@@ -62,6 +62,8 @@ type session struct {
 	unwanted   []storage.Op  // what gives back a job that came when the client was gone
 	cancelling bool          // its wait was cancelled while a round served it
 
+	tally tally
+
 	unread atomic.Int64 // bytes of replies that the client has not read, see noteUnread
 
 	visitor *visitor // who the client is; nil: everybody may do everything
@@ -175,6 +177,7 @@ func (s *session) run(to outbox) {
 		s.note(events)
 		for s.step() {
 		}
+		s.addTally()
 	}
 }
 

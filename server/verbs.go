@@ -54,7 +54,7 @@ func init() {
 		protocol.Reschedule:         {planReschedule, word((*protocol.Writer).Rescheduled)},
 		protocol.SetPriority:        {planSetPriority, word((*protocol.Writer).Updated)},
 		protocol.Capabilities:       {planNothing, answerCapabilities},
-		protocol.SetPolicy:          {planSetPolicy, word((*protocol.Writer).Set)},
+		protocol.SetPolicy:          {planSetPolicy, answerPolicySet},
 		protocol.GetPolicy:          {planGetPolicy, answerPolicy},
 		protocol.ListPolicies:       {planPolicies, func(s *session, _ *request, a *storage.Answer) { s.list(s.governed(a.Names)) }},
 		protocol.ReserveLease:       {planReserveLease, answerLeased},
@@ -211,11 +211,14 @@ func planNothing(*session, *protocol.Command, *request) {}
 var capabilities = []string{"put-tags", "policy", "lease", "batch", "list-jobs", "flush", "move", "drain"}
 
 func answerCapabilities(s *session, _ *request, _ *storage.Answer) {
-	if s.visitor == nil {
-		s.list(capabilities)
-	} else {
-		s.list(append(slices.Clip(capabilities), "auth"))
+	words := slices.Clone(capabilities)
+	if s.queue.Pushes() {
+		words = append(words, "push")
 	}
+	if s.visitor != nil {
+		words = append(words, "auth")
+	}
+	s.list(words)
 }
 
 func planQuit(s *session, _ *protocol.Command, _ *request) { s.quit = true }

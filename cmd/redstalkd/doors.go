@@ -5,8 +5,11 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"slices"
+	"sync/atomic"
 
 	"redstalk/server/access"
+	"redstalk/server/observe"
 	"redstalk/server/queue"
 	"redstalk/server/serving"
 	"redstalk/server/web"
@@ -30,23 +33,45 @@ type httpDoor struct {
 	// answered (nil: nothing). The queue has been made, and lives longer.
 	open func(p *program, q *queue.Queue) (h http.Handler, closed func())
 
+	// early, if not nil, returns what answers requests from when the listener is open. It
+	// passes them on to what open returns, which it gets when there is that.
+	early func(p *program, opened *lateHandler) http.Handler
+
 	listener net.Listener
-	door     *serving.Door // nil until it is open
+	opened   *lateHandler
+	door     *serving.Door // nil until it serves
 	closed   func()
+}
+
+// lateHandler passes requests on to a handler that may not be there yet.
+type lateHandler struct{ handler atomic.Pointer[http.Handler] }
+
+func (l *lateHandler) open(h http.Handler) { l.handler.Store(&h) }
+
+// ServeHTTP implements http.Handler.
+func (l *lateHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := l.handler.Load()
+	if h == nil {
+		problem := serving.NewProblem(http.StatusServiceUnavailable, "LOADING", "the store is being loaded")
+		problem.RetryAfter = 1
+		problem.Write(w)
+		return
+	}
+	(*h).ServeHTTP(w, r)
 }
 
 // httpDoors are those that are wanted.
 type httpDoors []*httpDoor
 
 // webPages are those of the HTTP API.
-var webPages = [][2]string{{"docs", "docs"}, {"openapi", "openapi.json"}}
+var webPages = [][2]string{{"docs", "docs"}, {"openapi", "openapi.json"}, {"metrics", "metrics"}}
 
 // allHTTPDoors is the table of the doors that speak HTTP.
 func (p *program) allHTTPDoors() httpDoors {
-	return httpDoors{
-		{name: "http", addr: p.http.addr, open: (*program).openWeb, pages: webPages, knowsUsers: true},
-		{name: "https", addr: p.guards.httpTLS.addr, open: (*program).openWeb, pages: webPages, knowsUsers: true, tls: true},
-	}
+	return append(httpDoors{
+		{name: "http", addr: p.http.addr, open: (*program).openWeb, early: (*program).observeEarly, pages: webPages, knowsUsers: true},
+		{name: "https", addr: p.guards.httpTLS.addr, open: (*program).openWeb, early: (*program).observeEarly, pages: webPages, knowsUsers: true, tls: true},
+	}, p.gatewayDoors()...)
 }
 
 // listenHTTP listens for all doors that are wanted. If that fails for one, the others are
@@ -65,8 +90,18 @@ func (p *program) listenHTTP(ctx context.Context) (doors httpDoors, err error) {
 	return doors, nil
 }
 
-// serveHTTP opens the doors. The error that ends one of them goes to served, which has
-// room for it.
+// serveEarly has those doors answer that have something to say before there is a queue. The
+// error that ends one of them goes to served, which has room for it.
+func (p *program) serveEarly(doors httpDoors, served chan<- error) {
+	for _, d := range doors {
+		if d.early != nil {
+			d.opened = new(lateHandler)
+			p.serveDoor(d, d.early(p, d.opened), served)
+		}
+	}
+}
+
+// serveHTTP opens the doors. For served see serveEarly.
 func (p *program) serveHTTP(doors httpDoors, q *queue.Queue, served chan<- error) {
 	for _, d := range doors {
 		var h http.Handler
@@ -74,21 +109,44 @@ func (p *program) serveHTTP(doors httpDoors, q *queue.Queue, served chan<- error
 		if !d.knowsUsers {
 			h = p.guard.Load().access.Protect(h, access.Put|access.Work)
 		}
-		config := serving.Config{
-			Name: d.name, Log: p.log,
-			MaxConnections: p.serverConfig().MaxConnections, WriteTimeout: p.serverConfig().WriteTimeout,
+		if d.opened != nil {
+			d.opened.open(h)
+		} else {
+			p.serveDoor(d, h, served)
 		}
-		if d.tls {
-			config.TLS = p.guard.Load().httpTLS.Config()
-		}
-		d.door = serving.New(h, config)
 		p.log.Info("serving", append([]any{"door", d.name, "url", d.url()}, d.told()...)...)
-		go func() {
-			if err := d.door.Serve(d.listener); err != nil {
-				served <- err
-			}
-		}()
 	}
+}
+
+// serveDoor has a door answer requests with h.
+func (p *program) serveDoor(d *httpDoor, h http.Handler, served chan<- error) {
+	config := serving.Config{
+		Name: d.name, Log: p.log,
+		MaxConnections: p.serverConfig().MaxConnections, WriteTimeout: p.serverConfig().WriteTimeout,
+	}
+	if d.tls {
+		config.TLS = p.guard.Load().httpTLS.Config()
+	}
+	d.door = serving.New(h, config)
+	go func() {
+		if err := d.door.Serve(d.listener); err != nil {
+			served <- err
+		}
+	}()
+}
+
+// observeEarly answers what is asked about the health of the instance. Its figures, which
+// name all tubes, are for those who may look at all tubes.
+func (p *program) observeEarly(opened *lateHandler) http.Handler {
+	all := p.observer.Handler(opened)
+	guarded := p.guard.Load().access.Protect(all, access.Look)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == observe.MetricsPath {
+			guarded.ServeHTTP(w, r)
+		} else {
+			all.ServeHTTP(w, r)
+		}
+	})
 }
 
 // url is how the door is called by its clients.
@@ -113,9 +171,10 @@ func (d *httpDoor) told() (attrs []any) {
 	return attrs
 }
 
-// shutdown ends the doors that are open, all at once. What has become of that can be read
+// shutdown ends the doors that serve, all at once. What has become of that can be read
 // once.
 func (doors httpDoors) shutdown(ctx context.Context) <-chan error {
+	doors = slices.DeleteFunc(slices.Clone(doors), func(d *httpDoor) bool { return d.door == nil })
 	ended, all := make(chan error, len(doors)), make(chan error, 1)
 	for _, d := range doors {
 		go func() {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -17,7 +18,7 @@ import (
 // secret is `redstalkd secret [--argon2id | --cost N]`: it reads a secret from standard
 // input, a line, and prints its hash for the file of users as the last line. At a terminal
 // it asks for it twice, and does not show it.
-func (m *Main) secret(args []string, stdout, stderr io.Writer) error {
+func (m *Main) secret(_ context.Context, args []string, _ func(string) (string, bool), stdout, stderr io.Writer) error {
 	cost, argon := access.DefaultBcryptCost, false
 	for i := 0; i < len(args); i++ {
 		value, isCost := strings.CutPrefix(args[i], "--cost=")

@@ -22,6 +22,10 @@ type settings struct {
 	limits     limits
 	engine     engine
 	http       httpSettings
+	gateways   gatewaySettings
+	metrics    metricsSettings
+	pushes     pushSettings
+	noImport   bool // of a binlog in the directory of the store
 	guards     guardSettings
 
 	said     map[string]bool // listen, port, store, binlog: given, wherever
@@ -64,11 +68,12 @@ const (
 func defaults() *settings {
 	return &settings{
 		addr: "127.0.0.1", port: 11300, maxJobSize: defaultMaxJobSize, grace: 5 * time.Second,
-		limits: limits{connections: autoConnections, writeTimeout: server.DefaultWriteTimeout, unread: server.DefaultMaxUnread},
-		engine: engine{url: defaultStore, namespace: "redstalk", fileSize: defaultFileSize, reserve: defaultReserve, timeout: defaultStoreTimeout},
-		http:   httpSettings{maxWaiting: web.DefaultMaxWaiting},
-		guards: guardSettings{authTimeout: server.DefaultAuthTimeout, strangers: server.DefaultMaxStrangers},
-		said:   make(map[string]bool),
+		limits:  limits{connections: autoConnections, writeTimeout: server.DefaultWriteTimeout, unread: server.DefaultMaxUnread},
+		engine:  engine{url: defaultStore, namespace: "redstalk", fileSize: defaultFileSize, reserve: defaultReserve, timeout: defaultStoreTimeout},
+		http:    httpSettings{maxWaiting: web.DefaultMaxWaiting},
+		metrics: defaultMetrics(),
+		guards:  guardSettings{authTimeout: server.DefaultAuthTimeout, strangers: server.DefaultMaxStrangers},
+		said:    make(map[string]bool),
 	}
 }
 
@@ -79,6 +84,9 @@ func (s *settings) finish(line *commandLine) error {
 		return usageError("-b and --store both say where jobs are kept: give one of them")
 	case both:
 		return failure(exitUsage, "REDSTALK_BINLOG and REDSTALK_STORE both say where jobs are kept: set one of them")
+	}
+	if its := s.pushes; its.allow == nil && (its.secrets != "" || its.ca != "" || its.proxy) {
+		s.warn("--push-secrets, --push-ca and --push-proxy mean nothing without --push-allow")
 	}
 	return s.guards.check()
 }
