@@ -128,32 +128,20 @@ func TestUsers(t *testing.T) {
 	app := [4]string{"app", hash, "jobs*", "put, work, look"}
 	userFile(t, file, app, [4]string{"gone", hash, "*", "look"})
 	cert := certificate(t, dir)
-	args := []string{"-VV", "-p0", "--access", file, "--http", "127.0.0.1:0", "--tls", "127.0.0.1:0", "--http-tls", "127.0.0.1:0",
+	args := []string{"-VV", "-p0", "--access", file, "--http", "127.0.0.1:0", "--gateway", "ouqiang=127.0.0.1:0", "--tls", "127.0.0.1:0", "--http-tls", "127.0.0.1:0",
 		"--tls-cert", filepath.Join(dir, "cert.pem"), "--tls-key", filepath.Join(dir, "key.pem")}
 	p := start(t, command(args...))
 	addr := p.serving(t)
 	secureAddr, webURL, webTLS := p.stderr.await(t, `msg=serving door=tls addr=(\S+)`), p.stderr.await(t, `door=http url=(\S+)`), p.stderr.await(t, `door=https url=(\S+)`)
+	gateway := p.stderr.await(t, `door=ouqiang url=(\S+)`)
 
 	plain, gone, secure := dial(t, addr), dial(t, addr), dialTLS(t, secureAddr, trusting(cert))
 	plain.ask("use jobs\r\nauth app "+secret+"\r\nuse jobs\r\nput 0 0 60 1\r\nx\r\nuse other\r\n", "FORBIDDEN", "AUTHENTICATED", "USING jobs", "INSERTED 1", "FORBIDDEN")
 	secure.ask("auth "+secret+" app\r\nauth app "+secret+"\r\npeek 1\r\n", "UNAUTHORIZED", "AUTHENTICATED", "FOUND 1 1", "x")
 	gone.ask("auth gone "+secret+"\r\n", "AUTHENTICATED")
-	transport := &http.Transport{TLSClientConfig: trusting(cert), ForceAttemptHTTP2: true}
-	defer transport.CloseIdleConnections()
-	for _, url := range []string{webURL, webTLS} {
-		for user, want := range map[string]int{"app": 200, "": 401} {
-			r := must(http.NewRequest("GET", url+"v1/tubes/jobs", nil))(t)
-			if user != "" {
-				r.SetBasicAuth(user, secret)
-			}
-			reply := must((&http.Client{Transport: transport, Timeout: patience}).Do(r))(t)
-			page := must(io.ReadAll(reply.Body))(t)
-			reply.Body.Close()
-			if reply.StatusCode != want || bytes.Contains(page, []byte(secret)) {
-				t.Errorf("%s as %q: %d %s", url, user, reply.StatusCode, page)
-			}
-		}
-	}
+	wantStatuses(t, trusting(cert), secret, map[string]int{
+		webURL + "v1/tubes/jobs": 200, webTLS + "v1/tubes/jobs": 200, webURL + "metrics": 403, webTLS + "metrics": 403, gateway: 403,
+	})
 	if err := os.WriteFile(file, []byte("users: [{name: app, secrets: ["+secret+"]}]"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -179,6 +167,27 @@ func TestUsers(t *testing.T) {
 	for what, text := range map[string]string{"log": p.stderr.String(), "output": p.stdout.String(), "command line": strings.Join(p.cmd.Args, " ")} {
 		if strings.Contains(text, secret) || strings.Contains(text, hash) {
 			t.Errorf("the %s holds a secret:\n%s", what, text)
+		}
+	}
+}
+
+// wantStatuses asks for pages as the user app, and as nobody, who gets none.
+func wantStatuses(t *testing.T, config *tls.Config, secret string, pages map[string]int) {
+	t.Helper()
+	transport := &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true}
+	defer transport.CloseIdleConnections()
+	for url, status := range pages {
+		for user, want := range map[string]int{"app": status, "": 401} {
+			r := must(http.NewRequest("GET", url, nil))(t)
+			if user != "" {
+				r.SetBasicAuth(user, secret)
+			}
+			reply := must((&http.Client{Transport: transport, Timeout: patience}).Do(r))(t)
+			page := must(io.ReadAll(reply.Body))(t)
+			reply.Body.Close()
+			if reply.StatusCode != want || bytes.Contains(page, []byte(secret)) {
+				t.Errorf("%s as %q: %d %s, want %d", url, user, reply.StatusCode, page, want)
+			}
 		}
 	}
 }
