@@ -51,9 +51,6 @@ func (s *settings) setReadyLag(v string) error {
 	return nil
 }
 
-// observeEarly answers what is asked about the health of the instance.
-func (p *program) observeEarly(opened *lateHandler) http.Handler { return p.observer.Handler(opened) }
-
 // lateHandler passes requests on to a handler that may not be there yet.
 type lateHandler struct{ handler atomic.Pointer[http.Handler] }
 
