@@ -113,11 +113,9 @@ func (c *httpCycler) replied(reply *client.Reply, now int64) {
 
 // taken counts the jobs of an answer that were done: each has this status.
 func (c *httpCycler) taken(reply *client.Reply, now int64, what string, to *int, sum *int64, status uint64) {
-	want, n := 1, 0
+	want, n := c.n, 0
 	if c.phase == deleting {
 		want = len(c.held)
-	} else {
-		want = c.n
 	}
 	if c.n > 1 && reply.ID == http.StatusOK {
 		n = bytes.Count(reply.Body, fmt.Appendf(nil, `{"status":%d,`, status))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -29,6 +30,9 @@ type api struct {
 
 func start(t testing.TB, config Config) *api {
 	t.Helper()
+	if config.Log == nil {
+		config.Log = slog.New(slog.DiscardHandler)
+	}
 	store := embedded.NewMemory()
 	a := &api{t: t, queue: queue.New(store, queue.Config{MaxJobSize: 1000, Version: "test"}), client: &http.Client{Transport: new(http.Transport)}}
 	a.door = New(a.queue, config)
