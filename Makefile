@@ -4,6 +4,7 @@ GO      ?= go
 STORE   ?= embedded:./redstalk-data
 LISTEN  ?= 127.0.0.1
 PORT    ?= 11300
+HTTP    ?= 127.0.0.1:11380
 VERSION ?= 0.1.0
 FUZZTIME ?= 30s
 CRASH_ROUNDS ?= 50
@@ -28,8 +29,8 @@ help: ## print this list
 build: ## build bin/redstalkd and the tools beside it
 	$(GO) build -trimpath -ldflags "-X main.Version=$(VERSION)" -o bin/ ./cmd/...
 
-run: build ## build and serve on 127.0.0.1:11300; STORE=redis://127.0.0.1:6379/0 serves from Redis
-	bin/redstalkd -l $(LISTEN) -p $(PORT) --store '$(STORE)'
+run: build ## build and serve on 127.0.0.1:11300, and HTTP on 127.0.0.1:11380; STORE=redis://127.0.0.1:6379/0 serves from Redis
+	bin/redstalkd -l $(LISTEN) -p $(PORT) --http '$(HTTP)' --store '$(STORE)'
 
 # Most packages wait more than they compute, so several are tested at a time.
 test: deps ## run all tests, installing what they need

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"slices"
 
 	"redstalk/server/queue"
 	"redstalk/server/serving"
+	"redstalk/server/web"
 )
 
 // httpDoor is a door that speaks HTTP. A further one is another row of allHTTPDoors.
@@ -15,12 +17,20 @@ type httpDoor struct {
 	name string // for the log and for errors
 	addr string // HOST:PORT, :PORT or unix:PATH; "": the door is not wanted
 
+	// pages are paths that the log tells of, by what they are.
+	pages [][2]string
+
 	// open returns what answers requests, and what is to be done when the last one is
 	// answered (nil: nothing). The queue has been made, and lives longer.
 	open func(p *program, q *queue.Queue) (h http.Handler, closed func())
 
+	// early, if not nil, returns what answers requests from when the listener is open. It
+	// passes them on to what open returns, which it gets when there is that.
+	early func(p *program, opened *lateHandler) http.Handler
+
 	listener net.Listener
-	door     *serving.Door // nil until it is open
+	opened   *lateHandler
+	door     *serving.Door // nil until it serves
 	closed   func()
 }
 
@@ -30,7 +40,7 @@ type httpDoors []*httpDoor
 // allHTTPDoors is the table of the doors that speak HTTP.
 func (p *program) allHTTPDoors() httpDoors {
 	return httpDoors{
-		{name: "http", addr: p.http.addr, open: (*program).openWeb},
+		{name: "http", addr: p.http.addr, open: (*program).openWeb, early: (*program).observeEarly, pages: [][2]string{{"docs", "docs"}, {"openapi", "openapi.json"}}},
 	}
 }
 
@@ -50,23 +60,41 @@ func (p *program) listenHTTP(ctx context.Context) (doors httpDoors, err error) {
 	return doors, nil
 }
 
-// serveHTTP opens the doors. The error that ends one of them goes to served, which has
-// room for it.
+// serveEarly has those doors answer that have something to say before there is a queue. The
+// error that ends one of them goes to served, which has room for it.
+func (p *program) serveEarly(doors httpDoors, served chan<- error) {
+	for _, d := range doors {
+		if d.early != nil {
+			d.opened = new(lateHandler)
+			p.serveDoor(d, d.early(p, d.opened), served)
+		}
+	}
+}
+
+// serveHTTP opens the doors. For served see serveEarly.
 func (p *program) serveHTTP(doors httpDoors, q *queue.Queue, served chan<- error) {
 	for _, d := range doors {
 		var h http.Handler
-		h, d.closed = d.open(p, q)
-		d.door = serving.New(h, serving.Config{
-			Name: d.name, Log: p.log,
-			MaxConnections: p.serverConfig().MaxConnections, WriteTimeout: p.serverConfig().WriteTimeout,
-		})
-		p.log.Info("serving", "door", d.name, "url", doorURL(d.listener.Addr()))
-		go func() {
-			if err := d.door.Serve(d.listener); err != nil {
-				served <- err
-			}
-		}()
+		if h, d.closed = d.open(p, q); d.opened != nil {
+			d.opened.open(h)
+		} else {
+			p.serveDoor(d, h, served)
+		}
+		p.log.Info("serving", append([]any{"door", d.name, "url", doorURL(d.listener.Addr())}, d.told(d.listener.Addr())...)...)
 	}
+}
+
+// serveDoor has a door answer requests with h.
+func (p *program) serveDoor(d *httpDoor, h http.Handler, served chan<- error) {
+	d.door = serving.New(h, serving.Config{
+		Name: d.name, Log: p.log,
+		MaxConnections: p.serverConfig().MaxConnections, WriteTimeout: p.serverConfig().WriteTimeout,
+	})
+	go func() {
+		if err := d.door.Serve(d.listener); err != nil {
+			served <- err
+		}
+	}()
 }
 
 // doorURL is how the door at an address is called by its clients.
@@ -77,9 +105,20 @@ func doorURL(a net.Addr) string {
 	return "http://" + a.String() + "/"
 }
 
-// shutdown ends the doors that are open, all at once. What has become of that can be read
+// told returns the URLs of the pages, for the log.
+func (d *httpDoor) told(a net.Addr) (attrs []any) {
+	for _, page := range d.pages {
+		if a.Network() != "unix" {
+			attrs = append(attrs, page[0], doorURL(a)+page[1])
+		}
+	}
+	return attrs
+}
+
+// shutdown ends the doors that serve, all at once. What has become of that can be read
 // once.
 func (doors httpDoors) shutdown(ctx context.Context) <-chan error {
+	doors = slices.DeleteFunc(slices.Clone(doors), func(d *httpDoor) bool { return d.door == nil })
 	ended, all := make(chan error, len(doors)), make(chan error, 1)
 	for _, d := range doors {
 		go func() {
@@ -109,5 +148,13 @@ func (doors httpDoors) close() {
 
 // openWeb opens the HTTP API.
 func (p *program) openWeb(q *queue.Queue) (http.Handler, func()) {
-	return http.NotFoundHandler(), nil
+	return web.New(q, web.Config{
+		Version: Version, Origins: p.http.origins, MaxWaiting: p.http.maxWaiting, Handlers: p.webHandlers(q), Log: p.log,
+	}), nil
+}
+
+// webHandlers are what the HTTP door serves beside the API, by the patterns of
+// http.ServeMux.
+func (p *program) webHandlers(*queue.Queue) map[string]http.Handler {
+	return map[string]http.Handler{}
 }

@@ -81,6 +81,14 @@ func (s *settings) httpOptions() []*option {
 	return []*option{
 		{name: "http", value: "ADDR", set: setDoor(&s.http.addr),
 			help: "serve HTTP on HOST:PORT, :PORT or unix:PATH"},
+		{name: "http-origin", value: "ORIGINS", set: s.setOrigins,
+			help: "other sites, such as https://ops.example.org, whose pages may use the HTTP API\nfrom a browser; with commas"},
+		{name: "http-max-waiting", value: "N", set: s.setMaxWaiting, initial: strconv.Itoa(s.http.maxWaiting),
+			help: "refuse HTTP requests beyond so many that wait for jobs at once"},
+		{name: "metrics-tubes", value: "N", set: s.setMetricsTubes, checkVariable: wholeNumber(mostNamedTubes), initial: strconv.Itoa(s.metrics.tubes),
+			help: "show so many tubes by name in the metrics, and the rest as one"},
+		{name: "ready-lag", value: "DURATION", set: s.setReadyLag, initial: s.metrics.readyLag.String(),
+			help: "say on /readyz that the server is not ready while timers are later than this"},
 	}
 }
 

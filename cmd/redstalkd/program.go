@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"redstalk/server"
+	"redstalk/server/observe"
 	"redstalk/server/push"
 	"redstalk/server/queue"
 	"redstalk/storage"
@@ -30,6 +31,7 @@ type program struct {
 	open    func(context.Context, engine) (storage.Store, error)
 	drain   drainSwitch
 
+	observer   *observe.Observer
 	dispatcher atomic.Pointer[push.Dispatcher] // nil: nothing is pushed, or not yet
 
 	// storeLimit bounds how long the end waits for the store, after the grace
@@ -87,11 +89,15 @@ func (p *program) serve(ctx context.Context) error {
 			return err
 		}
 	}
+	served := make(chan error, 1+len(doors))
+	p.serveEarly(doors, served)
 	store, err := p.openStore(ctx)
 	if err != nil {
+		p.observer.Ending()
+		<-doors.shutdown(ctx)
 		return endedEarly(ctx, describe(p.engine, err))
 	}
-	return p.serveStore(ctx, l, doors, pushes, store)
+	return p.serveStore(ctx, l, doors, pushes, store, served)
 }
 
 // openStore opens the store, and gives up waiting for that when ctx ends: then
@@ -160,12 +166,15 @@ func connectionsFor(descriptors uint64) int {
 	return int(descriptors - min(others, descriptors/2))
 }
 
-func (p *program) serveStore(ctx context.Context, l net.Listener, doors httpDoors, pushes push.Config, store storage.Store) error {
-	q := queue.New(store, queue.Config{MaxJobSize: p.maxJobSize, Version: Version, Log: p.log, MayPush: p.mayPush()})
+// serveStore serves what is in a store. The error that ends a door comes by served.
+func (p *program) serveStore(ctx context.Context, l net.Listener, doors httpDoors, pushes push.Config, store storage.Store, served chan error) error {
+	q := queue.New(store, queue.Config{
+		MaxJobSize: p.maxJobSize, Version: Version, NamedTubes: p.metrics.namedTubes(), Log: p.log, MayPush: p.mayPush(),
+	})
 	p.startPushing(q, pushes)
 	s := server.New(q, p.serverConfig())
-	served := make(chan error, 1+len(doors))
 	go func() { served <- s.Serve(l) }()
+	p.observer.Serving(q)
 	p.serveHTTP(doors, q, served)
 	p.log.Info("serving", "addr", l.Addr(), "store", redact(p.engine.url))
 	p.ready(l.Addr())
@@ -214,6 +223,7 @@ func (d *drainSwitch) set(on bool) {
 // end stops the doors, the queue and then the store. It gives up on a store that does
 // not answer.
 func (p *program) end(s *server.Server, doors httpDoors, q *queue.Queue, store storage.Store) error {
+	p.observer.Ending()
 	done := make(chan error, 1)
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), p.grace)

@@ -131,7 +131,9 @@ func TestPushProgram(t *testing.T) {
 		signatures <- r.Header.Get("Webhook-Signature")
 	}))
 	t.Cleanup(receiver.Close)
-	secret := func(text string) string { return "whsec_" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat(text, 24))) }
+	secret := func(text string) string {
+		return "whsec_" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat(text, 24)))
+	}
 	file := filepath.Join(t.TempDir(), "secrets")
 	write := func(text string) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"redstalk/server/web"
 	"redstalk/storage/redis"
 )
 
@@ -53,6 +54,28 @@ func setDoor(to *string) func(string) error {
 		}
 		return nil
 	}
+}
+
+// setOrigins takes sites, with commas.
+func (s *settings) setOrigins(v string) error {
+	s.http.origins = nil
+	for origin := range strings.SplitSeq(v, ",") {
+		origin = strings.TrimSpace(origin)
+		if web.Origin(origin) != nil {
+			return fmt.Errorf("%q is not an origin such as https://ops.example.org", origin)
+		}
+		s.http.origins = append(s.http.origins, origin)
+	}
+	return nil
+}
+
+func (s *settings) setMaxWaiting(v string) error {
+	n, err := strconv.ParseUint(v, 10, 31)
+	if err != nil || n == 0 {
+		return fmt.Errorf("%q is not a number of requests", v)
+	}
+	s.http.maxWaiting = int(n)
+	return nil
 }
 
 func (s *settings) setStore(v string) error {

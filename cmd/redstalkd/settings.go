@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"redstalk/server"
+	"redstalk/server/web"
 )
 
 // settings is what the command line and the environment ask for.
@@ -22,6 +23,7 @@ type settings struct {
 	engine     engine
 	http       httpSettings
 	pushes     pushSettings
+	metrics    metricsSettings
 
 	said     map[string]bool // listen, port, store, binlog: given, wherever
 	warnings []string
@@ -37,7 +39,9 @@ type limits struct {
 
 // httpSettings are those of the HTTP door.
 type httpSettings struct {
-	addr string // HOST:PORT, :PORT or unix:PATH; "": there is none
+	addr       string   // HOST:PORT, :PORT or unix:PATH; "": there is none
+	origins    []string // other sites whose pages may use it
+	maxWaiting int      // requests that may wait for jobs at a time
 }
 
 // autoConnections asks for as many connections as there are descriptors,
@@ -61,9 +65,11 @@ const (
 func defaults() *settings {
 	return &settings{
 		addr: "127.0.0.1", port: 11300, maxJobSize: defaultMaxJobSize, grace: 5 * time.Second,
-		limits: limits{connections: autoConnections, writeTimeout: server.DefaultWriteTimeout, unread: server.DefaultMaxUnread},
-		engine: engine{url: defaultStore, namespace: "redstalk", fileSize: defaultFileSize, reserve: defaultReserve, timeout: defaultStoreTimeout},
-		said:   make(map[string]bool),
+		limits:  limits{connections: autoConnections, writeTimeout: server.DefaultWriteTimeout, unread: server.DefaultMaxUnread},
+		engine:  engine{url: defaultStore, namespace: "redstalk", fileSize: defaultFileSize, reserve: defaultReserve, timeout: defaultStoreTimeout},
+		metrics: defaultMetrics(),
+		http:    httpSettings{maxWaiting: web.DefaultMaxWaiting},
+		said:    make(map[string]bool),
 	}
 }
 

@@ -19,6 +19,9 @@ type Config struct {
 	// DefaultMaxJobSize, a negative number that bodies must be empty.
 	MaxJobSize int
 
+	// NamedTubes is for how many tubes it is counted by name what happens in them; see
+	// storage.Reporter. 0 means tube.DefaultNamed, a negative number none.
+	NamedTubes int
 	// MayPush says whether jobs may be pushed to a URL; nil: to none. It is called by any
 	// goroutine, and does not block.
 	MayPush func(url string) bool
@@ -41,7 +44,8 @@ type Queue struct {
 
 	config   Config
 	store    storage.Store
-	foresees bool // rounds may be foreseen
+	reporter storage.Reporter // the store, if it counts what it does
+	foresees bool             // rounds may be foreseen
 	bodies   *body.Pool
 	lists    waitlists
 	timer    *timer
@@ -71,6 +75,10 @@ func New(store storage.Store, config Config) *Queue {
 		bodies: body.NewPool(),
 	}
 	_, q.foresees = store.(storage.Settler)
+	q.reporter, _ = store.(storage.Reporter)
+	if q.reporter != nil && config.NamedTubes != 0 {
+		q.reporter.NameTubes(max(config.NamedTubes, 0))
+	}
 	q.lists.init()
 	q.timer = newTimer(store, &q.lists, q.bodies, config.Log, q.closing)
 	store.Listen(listener{q})

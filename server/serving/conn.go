@@ -2,6 +2,7 @@ package serving
 
 import (
 	"crypto/tls"
+	"errors"
 	"net"
 	"net/http"
 	"sync"
@@ -40,7 +41,8 @@ func (l *listener) Accept() (net.Conn, error) {
 type conn struct {
 	net.Conn
 	door *Door
-	sent atomic.Bool // a request, or the beginning of one
+	sent atomic.Bool  // a request, or the beginning of one
+	stop atomic.Int64 // the write deadline that a handler has set, in Unix nanoseconds; 0: none
 	once sync.Once
 }
 
@@ -50,14 +52,39 @@ const writePart = 64 << 10
 func (c *conn) Write(p []byte) (n int, err error) {
 	for {
 		part := p[n:min(len(p), n+writePart)]
-		if limit := c.door.config.WriteTimeout; limit > 0 {
-			c.Conn.SetWriteDeadline(time.Now().Add(limit))
-		}
+		c.limitWrite()
 		m, err := c.Conn.Write(part)
 		if n += m; err != nil || n == len(p) {
 			return n, err
 		}
 	}
+}
+
+// limitWrite sets how long the next part may take.
+func (c *conn) limitWrite() {
+	var stop time.Time
+	if limit := c.door.config.WriteTimeout; limit > 0 {
+		stop = time.Now().Add(limit)
+	}
+	if set := c.stop.Load(); set != 0 && (stop.IsZero() || set < stop.UnixNano()) {
+		stop = time.Unix(0, set)
+	}
+	c.Conn.SetWriteDeadline(stop)
+}
+
+// SetWriteDeadline holds for the writes to come, beside the WriteTimeout.
+func (c *conn) SetWriteDeadline(t time.Time) error {
+	if t.IsZero() {
+		c.stop.Store(0)
+	} else {
+		c.stop.Store(t.UnixNano())
+	}
+	return c.Conn.SetWriteDeadline(t)
+}
+
+// SetDeadline is for both directions.
+func (c *conn) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
 func (c *conn) Close() error {

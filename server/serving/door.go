@@ -72,8 +72,8 @@ type Door struct {
 	connections atomic.Int64
 	fresh       conns // that have sent nothing yet
 	handlers    sync.WaitGroup
-	ending      chan struct{} // closed when Shutdown begins
-	endOnce     sync.Once
+	ending      context.Context // ends when Shutdown begins
+	end         context.CancelFunc
 
 	refused, faults throttle.Log
 }
@@ -89,7 +89,8 @@ func New(h http.Handler, config Config) *Door {
 	if config.WriteTimeout == 0 {
 		config.WriteTimeout = DefaultWriteTimeout
 	}
-	d := &Door{config: config, log: config.Log.With("door", config.Name), handler: h, ending: make(chan struct{})}
+	d := &Door{config: config, log: config.Log.With("door", config.Name), handler: h}
+	d.ending, d.end = context.WithCancel(context.Background())
 	d.server = &http.Server{
 		Handler:           http.HandlerFunc(d.serve),
 		TLSConfig:         config.TLS,
@@ -136,7 +137,7 @@ func (d *Door) Connections() int64 { return d.connections.Load() }
 // are told to end (see Ending). When ctx ends, the connections that are left are cut off,
 // and Shutdown returns the error of ctx.
 func (d *Door) Shutdown(ctx context.Context) error {
-	d.endOnce.Do(func() { close(d.ending) })
+	d.end()
 	d.fresh.closeAll()
 	err := d.server.Shutdown(ctx)
 	if err != nil {
@@ -159,13 +160,32 @@ func (d *Door) awaitHandlers() {
 	}
 }
 
+// ErrEnding is the cause of the end of a context of UntilEnding, if the door ends.
+var ErrEnding = errors.New("the door ends")
+
 type endingKey struct{}
 
 // Ending returns a channel that is closed when the Door that has got this request ends:
 // who waits then answers without a result. It never closes for other contexts.
 func Ending(ctx context.Context) <-chan struct{} {
-	ending, _ := ctx.Value(endingKey{}).(chan struct{})
-	return ending
+	if ending, is := ctx.Value(endingKey{}).(context.Context); is {
+		return ending.Done()
+	}
+	return nil
+}
+
+// UntilEnding returns a context that ends with that of a request, and also, with the cause
+// ErrEnding, when the Door that has got the request ends.
+func UntilEnding(ctx context.Context) (context.Context, context.CancelFunc) {
+	until, cancel := context.WithCancelCause(ctx)
+	stop := func() bool { return true }
+	if ending, is := ctx.Value(endingKey{}).(context.Context); is {
+		stop = context.AfterFunc(ending, func() { cancel(ErrEnding) })
+	}
+	return until, func() {
+		stop()
+		cancel(nil)
+	}
 }
 
 // serve has the handler answer a request within the limits.

@@ -38,8 +38,11 @@ func (p *Problem) Error() string {
 }
 
 // Write answers a request with p.
-func (p *Problem) Write(w http.ResponseWriter) {
-	text, err := json.Marshal(p)
+func (p *Problem) Write(w http.ResponseWriter) { p.WriteWith(w, p) }
+
+// WriteWith is Write, with another document: that of a type that has a Problem in it.
+func (p *Problem) WriteWith(w http.ResponseWriter, document any) {
+	text, err := json.Marshal(document)
 	if err != nil {
 		text = []byte(`{"code":"INTERNAL_ERROR"}`) // cannot be: strings and numbers have JSON
 	}

@@ -82,7 +82,7 @@ func TestRaw(t *testing.T) {
 		"continue":        {"POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi", []string{"100 Continue", "200 OK", "hi"}},
 		"header too long": {"GET / HTTP/1.1\r\nHost: x\r\nA: " + strings.Repeat("x", serving.MaxHeader+1) + "\r\n\r\n", []string{"431 "}},
 		"body too long":   {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 101\r\n\r\n" + strings.Repeat("x", 101), []string{"413 ", "Connection: close", serving.ProblemType, `"code":"JOB_TOO_BIG"`}},
-		"no request":      {"hello\r\n\r\n", []string{"400 "}},
+		"no request":      {"this is no request at all\r\n\r\n", []string{"400 "}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
