@@ -86,7 +86,7 @@ func (d *Dispatcher) grant(o *outlet, now time.Time, most int) grant {
 		g.permits, g.n = append(g.permits, p), g.n+1
 	}
 	if o.target == nil {
-		g.n = max(n, 0)
+		g.n = max(min(n, d.share()-o.active), 0)
 	} else if g.n == 0 && n > 0 {
 		o.blocked = true
 		d.wait(o.target, waiter{outlet: o})

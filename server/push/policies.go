@@ -318,7 +318,6 @@ func (f *follower) sweep() {
 		for name := range d.outlets {
 			f.swept = append(f.swept, name)
 		}
-		slices.Sort(f.swept)
 	}
 	n := min(max(len(d.outlets)/10, sweptLeast), sweptMost)
 	if fast {

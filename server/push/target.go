@@ -114,10 +114,20 @@ func (d *Dispatcher) noteBreaker(t *target, to gobreaker.State) {
 // permit is the leave to call a target once. Its holder tells it how the call has ended.
 type permit func(error)
 
+// share is how many calls one target, or one gateway's tube, may have of those that are left:
+// the more are under way, the fewer. So a few slow ones never have all places. The lock is held.
+func (d *Dispatcher) share() int { return max(1, 2*(d.config.Calls-d.leased)) }
+
+// room returns how many calls more a target may have; none if that is not more than 0. The lock
+// is held.
+func (d *Dispatcher) room(t *target) int {
+	return min(d.config.TargetConcurrency, d.share()) - t.active
+}
+
 // enter returns a permit, or nil if the target has enough calls or is left alone. The lock is
 // held.
 func (d *Dispatcher) enter(t *target) permit {
-	if t.active >= d.config.TargetConcurrency {
+	if d.room(t) <= 0 {
 		return nil
 	}
 	done, err := t.breaker.Allow()
@@ -161,7 +171,7 @@ func (d *Dispatcher) wakeWaiting(t *target) {
 			n = 1
 		}
 	default:
-		if n = d.config.TargetConcurrency - t.active; t.tripped && n > 0 {
+		if n = d.room(t); t.tripped && n > 0 {
 			n, t.tripped = len(t.waiting), false
 		}
 	}
