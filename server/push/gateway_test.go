@@ -102,9 +102,11 @@ func TestRegister(t *testing.T) {
 		synctest.Wait()
 		w.put("g", "x")
 		synctest.Wait()
+		mu.Lock()
 		if by["source"] != 2 || by["hook"] != 1 {
 			t.Errorf("%v", by)
 		}
+		mu.Unlock()
 		for name, watching := range map[string]uint64{"g": 1, "h": 1, "i": 0} {
 			w.put(name, "x")
 			if s, err := w.TubeStats(context.Background(), name); err != nil || s.Watching != watching {
@@ -164,13 +166,17 @@ func TestThrough(t *testing.T) {
 		for _, its := range w.Dispatcher.Stats().Targets {
 			states[its.Target] = its.State
 		}
+		mu.Lock()
 		if fails < breakAfter || fails >= breakAfter+4 || alone != 20-fails || states["grpc://good:1"] != "closed" || states["grpc://bad:1"] != "open" {
 			t.Errorf("%d have failed, %d were left alone; %v", fails, alone, states)
 		}
+		mu.Unlock()
 		pass(60 * time.Second)
-		if m.max != 4 || m.all != 20 || late != 0 {
-			t.Errorf("%d of %d at a time, %d too late", m.max, m.all, late)
+		mu.Lock()
+		if most, all := m.seen(); most != 4 || all != 20 || late != 0 {
+			t.Errorf("%d of %d at a time, %d too late", most, all, late)
 		}
+		mu.Unlock()
 		if its := w.Dispatcher.Stats().Targets; len(its) != 1 {
 			t.Errorf("kept: %+v", its)
 		}
@@ -243,13 +249,16 @@ func TestStoreAway(t *testing.T) {
 		pass(500 * time.Millisecond)
 		store.set(func(*storage.Batch) bool { return true })
 		pass(20 * time.Second)
-		if m.all != 2 {
-			t.Errorf("%d calls", m.all)
+		if _, all := m.seen(); all != 2 {
+			t.Errorf("%d calls", all)
 		}
 		store.set(nil)
 		pass(5 * time.Second)
-		if s, err := w.Queue.Stats(context.Background()); err != nil || s.Ready+s.Reserved+s.Delayed != 0 || m.all != 4 {
-			t.Errorf("%d calls in all; %+v, %v", m.all, s.Totals, err)
+		if s, err := w.Queue.Stats(context.Background()); err != nil || s.Ready+s.Reserved+s.Delayed != 0 {
+			t.Errorf("%+v, %v", s.Totals, err)
+		}
+		if _, all := m.seen(); all != 4 {
+			t.Errorf("%d calls in all", all)
 		}
 		if its := w.Dispatcher.Stats(); its.Leased != 0 || its.Tubes[0].Late != 0 {
 			t.Errorf("%+v", its)

@@ -22,6 +22,9 @@ const (
 	// justAfter is how much later than a breaker the timer ends that it is waited for with.
 	justAfter = 10 * time.Millisecond
 
+	// leastShare is how many calls a target may have however many there are of others.
+	leastShare = 4
+
 	// maxUnused bounds the targets that are kept although nothing leads to them: those of
 	// gateways, whose last calls have failed.
 	maxUnused = 1000
@@ -114,9 +117,10 @@ func (d *Dispatcher) noteBreaker(t *target, to gobreaker.State) {
 // permit is the leave to call a target once. Its holder tells it how the call has ended.
 type permit func(error)
 
-// share is how many calls one target, or one gateway's tube, may have of those that are left:
-// the more are under way, the fewer. So a few slow ones never have all places. The lock is held.
-func (d *Dispatcher) share() int { return max(1, 2*(d.config.Calls-d.leased)) }
+// share is how many calls one target, or one gateway's tube, may have: a quarter of the places
+// that are left, but always a few. So it takes very many slow ones until there are no places
+// for others. The lock is held.
+func (d *Dispatcher) share() int { return max(leastShare, (d.config.Calls-d.leased)/4) }
 
 // room returns how many calls more a target may have; none if that is not more than 0. The lock
 // is held.
