@@ -213,13 +213,17 @@ type failing struct {
 	storage.Store
 	mu   sync.Mutex
 	fail func(*storage.Batch) bool
+	done func(*storage.Batch) // before the caller is told; nil: nothing
 }
 
 func (s *failing) Do(batches ...*storage.Batch) {
 	for _, b := range batches {
 		s.mu.Lock()
-		fails := s.fail != nil && s.fail(b)
+		fails, hook := s.fail != nil && s.fail(b), s.done
 		s.mu.Unlock()
+		if told := b.Done; hook != nil {
+			b.Done = func() { hook(b); told() }
+		}
 		if !fails {
 			s.Store.Do(b)
 			continue
@@ -270,4 +274,32 @@ func (s *failing) set(fail func(*storage.Batch) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fail = fail
+}
+
+// TestHintMeanwhile: a job that comes while a take is under way that has found nothing is
+// called at once, also if the tube may have no more calls at that moment.
+func TestHintMeanwhile(t *testing.T) {
+	t.Parallel()
+	var m most
+	f := func(r *http.Request) (int, string, error) { m.during(r, 0); return 200, "", nil }
+	synctest.Test(t, func(t *testing.T) {
+		store := &failing{}
+		w := newWorldOn(t, store, Config{Allow: allow(t, "*"), transport: answers(f)})
+		defer w.end()
+		w.push("t", hookOf(tube.Push{Concurrency: 1}))
+		pass(time.Second)
+		var once sync.Once
+		store.mu.Lock()
+		store.done = func(b *storage.Batch) {
+			if last := b.Ops[len(b.Ops)-1]; last.Kind == storage.Take && last.Answer.NotFound {
+				once.Do(func() { w.put("t", "second") })
+			}
+		}
+		store.mu.Unlock()
+		w.put("t", "first")
+		synctest.Wait()
+		if _, all := m.seen(); all != 2 {
+			t.Errorf("%d calls", all)
+		}
+	})
 }

@@ -61,6 +61,32 @@ func hold(r *http.Request) error {
 	return r.Context().Err()
 }
 
+// trickle is the body of an answer that never comes to its end.
+type trickle struct{ ctx context.Context }
+
+func (b trickle) Read([]byte) (int, error) { <-b.ctx.Done(); return 0, b.ctx.Err() }
+func (b trickle) Close() error             { return nil }
+
+// bodies is a network that answers 200 with such a body.
+type bodies struct{}
+
+func (bodies) RoundTrip(r *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: 200, Header: make(http.Header), Body: trickle{r.Context()}}, nil
+}
+
+// TestBodyThatNeverComes: the status counts, and the body is waited for shortly only.
+func TestBodyThatNeverComes(t *testing.T) {
+	t.Parallel()
+	inWorldWith(t, Config{transport: bodies{}}, func(w *world) {
+		w.push("t", hookOf(tube.Push{}))
+		id := w.put("t", "x")
+		pass(dropWithin + 100*time.Millisecond)
+		if s := w.job(id); s.State != tube.Gone {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
 // pass has time pass, until everybody waits for something again.
 func pass(d time.Duration) {
 	time.Sleep(d)
