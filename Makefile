@@ -97,6 +97,7 @@ record: build deps ## write the transcripts anew from what the true beanstalkd a
 fuzz: ## fuzz the parser, the rules, whole connections, the log and the HTTP API, FUZZTIME each
 	$(GO) test ./protocol -run '^$$' -fuzz '^FuzzReader$$' -fuzztime $(FUZZTIME)
 	$(GO) test ./protocol -run '^$$' -fuzz '^FuzzLine$$' -fuzztime $(FUZZTIME)
+	$(GO) test ./server/push -run '^$$' -fuzz '^FuzzAllow$$' -fuzztime $(FUZZTIME)
 	$(GO) test ./tube -run '^$$' -fuzz '^FuzzMachine$$' -fuzztime $(FUZZTIME)
 	$(GO) test -tags poison ./server -run '^$$' -fuzz '^FuzzConnection$$' -fuzztime $(FUZZTIME)
 	$(GO) test ./server -run '^$$' -fuzz '^FuzzAuth$$' -fuzztime $(FUZZTIME)

@@ -254,11 +254,11 @@ func (p *program) end(s *server.Server, doors httpDoors, q *queue.Queue, store s
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), p.grace)
 		defer cancel()
-		httpEnded := doors.shutdown(ctx)
+		httpEnded, pushEnded := doors.shutdown(ctx), p.stopPushing(ctx)
 		if err := errors.Join(s.Shutdown(ctx), <-httpEnded); err != nil {
 			p.log.Warn("connections were cut off at the end of the grace period", "grace", p.grace)
 		}
-		p.stopPushing(ctx)
+		<-pushEnded
 		if err := q.Close(ctx); err != nil {
 			p.log.Warn("the store is still busy at the end", "err", err)
 		}
