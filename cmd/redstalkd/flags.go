@@ -62,7 +62,7 @@ func (s *settings) options() []*option {
 		{name: "http-origin", value: "ORIGINS", set: s.setOrigins,
 			help: "other sites, such as https://ops.example.org, whose pages may use the HTTP API\nfrom a browser; with commas"},
 		{name: "http-max-waiting", value: "N", set: s.setMaxWaiting, initial: strconv.Itoa(s.http.maxWaiting),
-			help: "refuse HTTP requests beyond so many that wait for jobs at once"},
+			help: "refuse HTTP requests beyond so many that wait for jobs at once, at each door"},
 		{name: "gateway", value: "NAME=ADDR", set: s.setGateway,
 			help: "serve clients of an older system on an address like that of --http: ouqiang or\n" +
 				"ruffianjiang; may be given several times, or several with commas"},

@@ -25,10 +25,12 @@ type gatewayAt struct{ name, addr string }
 // gatewayTable is how each gateway is opened.
 var gatewayTable = map[string]func(p *program, q *queue.Queue) (h http.Handler, closed func()){
 	"ouqiang": func(p *program, q *queue.Queue) (http.Handler, func()) {
-		return ouqiang.New(q, ouqiang.Config{Block: p.gateways.wait, Strict: p.gateways.strict, Log: p.log}), nil
+		return ouqiang.New(q, ouqiang.Config{
+			Block: p.gateways.wait, Strict: p.gateways.strict, MaxWaiting: p.http.maxWaiting, Log: p.log,
+		}), nil
 	},
 	"ruffianjiang": func(p *program, q *queue.Queue) (http.Handler, func()) {
-		return ruffianjiang.New(q, ruffianjiang.Config{Zone: p.gateways.zone, Log: p.log}), nil
+		return ruffianjiang.New(q, ruffianjiang.Config{Zone: p.gateways.zone, MaxWaiting: p.http.maxWaiting, Log: p.log}), nil
 	},
 }
 
