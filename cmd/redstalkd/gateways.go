@@ -19,6 +19,21 @@ type gatewaySettings struct {
 	zone   *time.Location // nil: the default
 }
 
+// gatewayOptions say which older systems' clients are served.
+func (s *settings) gatewayOptions() []*option {
+	return []*option{
+		{name: "gateway", value: "NAME=ADDR", set: s.setGateway,
+			help: "serve clients of an older system on an address like that of --http: ouqiang or\n" +
+				"ruffianjiang; may be given several times, or several with commas"},
+		{name: "gateway-wait", value: "DURATION", set: s.setGatewayWait, initial: ouqiang.DefaultBlock.String(),
+			help: "how long a pop of ouqiang waits for a job; 0 for ever"},
+		{name: "gateway-strict", set: setBool(&s.gateways.strict),
+			help: "with ouqiang, pop answers a lease as well, and finish of a taken job needs it"},
+		{name: "gateway-zone", value: "ZONE", set: s.setGatewayZone, initial: ruffianjiang.DefaultZone,
+			help: "the zone of dates that clients of ruffianjiang send: +08:00, UTC, Asia/Shanghai"},
+	}
+}
+
 // gatewayAt is a gateway that is wanted at an address.
 type gatewayAt struct{ name, addr string }
 

@@ -125,7 +125,7 @@ func TestInPlaceOfOuqiang(t *testing.T) {
 	}
 	var urls []string
 	for range 2 {
-		cmd := command("ouqiang", "-c", path)
+		cmd := command("ouqiang", "-c", path, "-V")
 		cmd.Env = cmd.Env[:1] // without REDSTALK_STORE
 		p := start(t, cmd)
 		urls = append(urls, p.gateURL(t, "ouqiang"))
