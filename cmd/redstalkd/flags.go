@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 
 	"redstalk/server"
@@ -11,11 +12,22 @@ import (
 // options is the table of flags, in the order of the help. Each but the last
 // few has an environment variable named after it.
 func (s *settings) options() []*option {
+	return slices.Concat(s.listenOptions(), s.storeOptions(), s.limitOptions(), s.httpOptions(), s.gatewayOptions(), s.otherOptions())
+}
+
+// listenOptions say where the beanstalk port is.
+func (s *settings) listenOptions() []*option {
 	return []*option{
 		{short: 'l', name: "listen", value: "ADDR", set: s.setListen, initial: s.addr,
 			help: "listen on this IP address or host name, or on unix:PATH"},
 		{short: 'p', name: "port", value: "PORT", set: s.setPort, checkVariable: plainPort, initial: strconv.Itoa(s.port),
 			help: "listen on this port, a number or the name of a service; 0 is any free one"},
+	}
+}
+
+// storeOptions say where jobs are kept, and how safely.
+func (s *settings) storeOptions() []*option {
+	return []*option{
 		{name: "store", value: "URL", set: s.setStore, initial: s.engine.url, rivals: []string{"binlog"},
 			help: "where jobs are kept: embedded:DIR, memory: (they end with the process),\n" +
 				"redis://USER:PASSWORD@HOST:PORT/DB, rediss://... or unix:///PATH?db=N;\n" +
@@ -41,6 +53,12 @@ func (s *settings) options() []*option {
 			help: "with embedded:DIR, about the size of each file of the log"},
 		{name: "disk-reserve", value: "BYTES", set: s.setReserve, checkVariable: wholeNumber(math.MaxInt64), initial: strconv.Itoa(defaultReserve),
 			help: "with embedded:DIR, refuse puts while less than this is free on the disk; 0 for never"},
+	}
+}
+
+// limitOptions bound what clients may do.
+func (s *settings) limitOptions() []*option {
+	return []*option{
 		{short: 'z', name: "max-job-size", value: "BYTES", set: s.setMaxJobSize, checkVariable: wholeNumber(math.MaxInt64), initial: strconv.Itoa(defaultMaxJobSize),
 			help: fmt.Sprintf("largest body of a job, at most %d", maxMaxJobSize)},
 		{short: 'u', name: "user", value: "USER", set: notEmpty(&s.user),
@@ -55,12 +73,24 @@ func (s *settings) options() []*option {
 			help: "close a connection that has read none of its waiting replies for so long;\n0 for never"},
 		{name: "max-unread", value: "BYTES", set: s.setMaxUnread, checkVariable: wholeNumber(math.MaxInt64), initial: strconv.Itoa(server.DefaultMaxUnread),
 			help: "close the connections that read least when replies that were not read take\nmore than this, over all connections; 0 for no limit"},
+	}
+}
+
+// httpOptions are those of the HTTP door.
+func (s *settings) httpOptions() []*option {
+	return []*option{
 		{name: "http", value: "ADDR", set: setDoor(&s.http.addr),
 			help: "serve HTTP on HOST:PORT, :PORT or unix:PATH"},
 		{name: "http-origin", value: "ORIGINS", set: s.setOrigins,
 			help: "other sites, such as https://ops.example.org, whose pages may use the HTTP API\nfrom a browser; with commas"},
 		{name: "http-max-waiting", value: "N", set: s.setMaxWaiting, initial: strconv.Itoa(s.http.maxWaiting),
 			help: "refuse HTTP requests beyond so many that wait for jobs at once, at each door"},
+	}
+}
+
+// otherOptions are the rest.
+func (s *settings) otherOptions() []*option {
+	return []*option{
 		{name: "grace", value: "DURATION", set: s.setGrace, initial: s.grace.String(),
 			help: "how long connections may take to finish what they have sent, at the end"},
 		{name: "quote-stats", set: setBool(&s.quoteStats),
