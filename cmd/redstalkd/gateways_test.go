@@ -7,7 +7,9 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -248,4 +250,31 @@ func TestGatewayInstances(t *testing.T) {
 		}
 	}
 	t.Logf("%d jobs were delivered, %d times one of them again", len(d.leases), again)
+}
+
+// TestGatewaysPage carries out the commands of docs/gateways.md that talk to gateways, one
+// after the other, and compares what they print.
+func TestGatewaysPage(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/gateways.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skip(err)
+	}
+	p, _ := serve(t, "-p0", "--gateway", "ouqiang=127.0.0.1:0,ruffianjiang=127.0.0.1:0")
+	here := strings.NewReplacer(
+		"http://127.0.0.1:9277", p.gateURL(t, "ouqiang"), "http://127.0.0.1:18080", p.gateURL(t, "ruffianjiang"),
+		"curl ", `curl -sS --max-time 60 -w '\n' `)
+	steps := regexp.MustCompile("(?s)```sh\n(curl .*?)```\n\n```json\n(.*?)```").FindAllSubmatch(page, -1)
+	if len(steps) < 2 {
+		t.Fatalf("the page has %d examples", len(steps))
+	}
+	for _, step := range steps {
+		out, err := exec.Command("sh", "-euc", here.Replace(string(step[1]))).CombinedOutput()
+		if err != nil || string(out) != string(step[2]) {
+			t.Errorf("%s\nprints (%v)\n%s\nand not\n%s", step[1], err, out, step[2])
+		}
+	}
 }
