@@ -21,26 +21,35 @@ var mayImport = map[string][]string{
 	"redstalk/protocol/conformance/ledger":     {"github.com/beanstalkd/go-beanstalk"},
 	"redstalk/protocol/conformance/transcript": nil,
 	"redstalk/tube":                            nil,
-	"redstalk/storage":                         {"redstalk/storage/body", "redstalk/tube"},
+	"redstalk/storage":                         {"redstalk/storage/body", "redstalk/storage/tally", "redstalk/tube"},
 	"redstalk/storage/body":                    nil,
+	"redstalk/storage/tally":                   nil,
 	"redstalk/storage/throttle":                nil,
 	"redstalk/storage/embedded": {
-		"redstalk/storage", "redstalk/storage/body", "redstalk/storage/throttle", "redstalk/storage/embedded/wal", "redstalk/tube",
+		"redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/storage/throttle", "redstalk/storage/embedded/wal", "redstalk/tube",
 		"github.com/cockroachdb/pebble/v2",
 	},
 	"redstalk/storage/embedded/wal": {"redstalk/storage/throttle", "github.com/cockroachdb/pebble/v2"},
 	"redstalk/storage/redis": {
-		"redstalk/storage", "redstalk/storage/body", "redstalk/storage/throttle", "redstalk/tube", "github.com/redis/go-redis/v9",
+		"redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/storage/throttle", "redstalk/tube", "github.com/redis/go-redis/v9",
 	},
-	"redstalk/storage/storetest": {"redstalk/storage", "redstalk/storage/body", "redstalk/tube"},
+	"redstalk/storage/storetest": {"redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/tube"},
 	"redstalk/server": {
-		"redstalk/protocol", "redstalk/server/queue", "redstalk/storage", "redstalk/storage/body", "redstalk/storage/throttle", "redstalk/tube",
+		"redstalk/protocol", "redstalk/server/queue", "redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/storage/throttle", "redstalk/tube",
 	},
-	"redstalk/server/queue":   {"redstalk/storage", "redstalk/storage/body", "redstalk/storage/throttle", "redstalk/tube"},
+	"redstalk/server/push": {
+		"redstalk/server/queue", "redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/storage/throttle", "redstalk/tube",
+		"github.com/sony/gobreaker/v2",
+	},
+	"redstalk/server/queue":   {"redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/storage/throttle", "redstalk/tube"},
 	"redstalk/server/serving": {"redstalk/storage/throttle"},
+	"redstalk/server/observe": {
+		"redstalk/server/queue", "redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/storage/throttle", "redstalk/tube",
+		"github.com/prometheus/client_golang", "github.com/prometheus/client_model",
+	},
 	"redstalk/server/web": {
 		"redstalk/protocol", "redstalk/server/queue", "redstalk/server/serving",
-		"redstalk/storage", "redstalk/storage/body", "redstalk/storage/throttle", "redstalk/tube",
+		"redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/storage/throttle", "redstalk/tube",
 		"github.com/danielgtaylor/huma/v2", "github.com/go-json-experiment/json",
 	},
 	"redstalk/server/gateway":              gatewayMayImport,
@@ -51,7 +60,7 @@ var mayImport = map[string][]string{
 // gatewayMayImport is what every gateway knows.
 var gatewayMayImport = []string{
 	"redstalk/protocol", "redstalk/server/queue", "redstalk/server/serving",
-	"redstalk/storage", "redstalk/storage/body", "redstalk/storage/throttle", "redstalk/tube",
+	"redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/storage/throttle", "redstalk/tube",
 }
 
 // judges is the directory of the packages that judge any beanstalk server.
@@ -65,11 +74,13 @@ var tools = []string{"redstalk/cmd/stalkbench", "redstalk/cmd/transcript"}
 
 // onlyHere says which package alone may import a module directly.
 var onlyHere = map[string][]string{
-	"github.com/redis/go-redis/v9":     {"redstalk/storage/redis", "redstalk/storage/redis/redistest"},
-	"github.com/cockroachdb/pebble/v2": {"redstalk/storage/embedded", "redstalk/storage/embedded/wal"},
-	"gopkg.in/ini.v1":                  {"redstalk/server/gateway/ouqiang"},
-	"github.com/danielgtaylor/huma/v2": {"redstalk/server/web"},
-	"github.com/urfave/cli/v2":         {"redstalk/cmd/redstalkd", "redstalk/cmd/stalkbench", "redstalk/cmd/transcript"},
+	"github.com/redis/go-redis/v9":        {"redstalk/storage/redis", "redstalk/storage/redis/redistest"},
+	"github.com/cockroachdb/pebble/v2":    {"redstalk/storage/embedded", "redstalk/storage/embedded/wal"},
+	"github.com/sony/gobreaker/v2":        {"redstalk/server/push"},
+	"github.com/urfave/cli/v2":            {"redstalk/cmd/redstalkd", "redstalk/cmd/stalkbench", "redstalk/cmd/transcript"},
+	"github.com/prometheus/client_golang": {"redstalk/server/observe"},
+	"gopkg.in/ini.v1":                     {"redstalk/server/gateway/ouqiang"},
+	"github.com/danielgtaylor/huma/v2":    {"redstalk/server/web"},
 }
 
 func list(t *testing.T, args ...string) []string {

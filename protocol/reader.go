@@ -71,6 +71,8 @@ type Reader struct {
 	quiet  uint8 // small reads in a row since buf has grown
 	err    error // came together with bytes; the next Fill returns it
 
+	received uint64 // bytes, so far
+
 	state   awaited
 	pending Command // inBody, inRefused: the command whose body is still arriving
 	name    []byte  // inBody: backs pending.Name, because buf moves before the body is complete
@@ -95,6 +97,9 @@ func NewReader(src io.Reader, maxBody int) *Reader {
 	r.vecs, _ = src.(VecReader)
 	return r
 }
+
+// Received is how many bytes have arrived so far.
+func (r *Reader) Received() uint64 { return r.received }
 
 // UseBuffers has the Reader ask get for the memory of bodies. get returns a Buffer of
 // that many bytes, or nil if a body of that size is to be an ordinary slice.
@@ -495,6 +500,7 @@ func (r *Reader) read(p []byte) (n int, err error) {
 		}
 		if n > 0 {
 			r.err = err
+			r.received += uint64(n)
 			return n, nil
 		}
 		if err != nil {

@@ -27,6 +27,7 @@ type Writer struct {
 	refs []ref
 	held int    // bytes of all refs
 	last string // word of the last reply
+	sent uint64 // bytes of replies that were handed to dst
 	err  error  // of the first flush that failed
 
 	// pieces is what one flush sends, if there are refs. bufs is the same for
@@ -69,6 +70,10 @@ func NewWriter(dst io.Writer) *Writer { return &Writer{dst: dst} }
 // Buffered is the number of bytes that the next Flush will send.
 func (w *Writer) Buffered() int { return len(w.buf) + w.held }
 
+// Sent is how many bytes of replies were sent so far, or handed to a destination that sends
+// them later.
+func (w *Writer) Sent() uint64 { return w.sent }
+
 // Last is the word of the last reply ("RESERVED"), "" before the first. It is
 // meant for the log of a verbose server.
 func (w *Writer) Last() string { return w.last }
@@ -82,6 +87,7 @@ func (w *Writer) Last() string { return w.last }
 // Flush drops what was collected and returns the first error.
 func (w *Writer) Flush() error {
 	if w.err == nil && len(w.buf) > 0 {
+		w.sent += uint64(w.Buffered())
 		w.err = w.send()
 	}
 	if cap(w.buf) > keepBuffer {
@@ -323,6 +329,9 @@ func (w *Writer) Updated() { w.word("UPDATED") }
 
 // NotDraining answers undrain.
 func (w *Writer) NotDraining() { w.word("NOT_DRAINING") }
+
+// Forbidden answers what the client, or this server, may not do.
+func (w *Writer) Forbidden() { w.word("FORBIDDEN") }
 
 // BadFormat answers a line that is malformed.
 func (w *Writer) BadFormat() { w.word("BAD_FORMAT") }

@@ -39,6 +39,7 @@ func (s *session) answer() (more bool, err error) {
 func (s *session) reply(r *request) {
 	s.count(r)
 	s.respond(r)
+	s.noteResult(r.verb)
 	if s.log != nil {
 		s.log.Debug("command", "verb", r.verb.String(), "reply", s.out.Last())
 	}

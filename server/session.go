@@ -62,6 +62,8 @@ type session struct {
 	unwanted   []storage.Op  // what gives back a job that came when the client was gone
 	cancelling bool          // its wait was cancelled while a round served it
 
+	tally tally
+
 	unread atomic.Int64 // bytes of replies that the client has not read, see noteUnread
 
 	timer *time.Timer // of phase delivering
@@ -164,6 +166,7 @@ func (s *session) run(to outbox) {
 		s.note(events)
 		for s.step() {
 		}
+		s.addTally()
 	}
 }
 

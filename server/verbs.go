@@ -1,6 +1,8 @@
 package server
 
 import (
+	"slices"
+
 	"redstalk/protocol"
 	"redstalk/storage"
 	"redstalk/storage/body"
@@ -52,7 +54,7 @@ func init() {
 		protocol.Reschedule:         {planReschedule, word((*protocol.Writer).Rescheduled)},
 		protocol.SetPriority:        {planSetPriority, word((*protocol.Writer).Updated)},
 		protocol.Capabilities:       {planNothing, answerCapabilities},
-		protocol.SetPolicy:          {planSetPolicy, word((*protocol.Writer).Set)},
+		protocol.SetPolicy:          {planSetPolicy, answerPolicySet},
 		protocol.GetPolicy:          {planGetPolicy, answerPolicy},
 		protocol.ListPolicies:       {planPolicies, func(s *session, _ *request, a *storage.Answer) { s.list(a.Names) }},
 		protocol.ReserveLease:       {planReserveLease, answerLeased},
@@ -204,6 +206,12 @@ func planNothing(*session, *protocol.Command, *request) {}
 // clients may ask for.
 var capabilities = []string{"put-tags", "policy", "lease", "batch", "list-jobs", "flush", "move", "drain"}
 
-func answerCapabilities(s *session, _ *request, _ *storage.Answer) { s.list(capabilities) }
+func answerCapabilities(s *session, _ *request, _ *storage.Answer) {
+	words := slices.Clone(capabilities)
+	if s.queue.Pushes() {
+		words = append(words, "push")
+	}
+	s.list(words)
+}
 
 func planQuit(s *session, _ *protocol.Command, _ *request) { s.quit = true }

@@ -106,6 +106,10 @@ type Job struct {
 	state           State
 	inRing          bool // pos is a place in the ring, not in the tree
 	hasFacts        bool // it is in Machine.facts
+
+	// since is how long after created j was due, as long as it was never delivered. Of a
+	// reserved job it is how long after its delivery the TTR last began.
+	since span
 }
 
 // State returns the state.

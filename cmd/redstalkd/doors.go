@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"slices"
 
 	"redstalk/server/queue"
 	"redstalk/server/serving"
@@ -23,8 +24,13 @@ type httpDoor struct {
 	// answered (nil: nothing). The queue has been made, and lives longer.
 	open func(p *program, q *queue.Queue) (h http.Handler, closed func())
 
+	// early, if not nil, returns what answers requests from when the listener is open. It
+	// passes them on to what open returns, which it gets when there is that.
+	early func(p *program, opened *lateHandler) http.Handler
+
 	listener net.Listener
-	door     *serving.Door // nil until it is open
+	opened   *lateHandler
+	door     *serving.Door // nil until it serves
 	closed   func()
 }
 
@@ -34,7 +40,7 @@ type httpDoors []*httpDoor
 // allHTTPDoors is the table of the doors that speak HTTP.
 func (p *program) allHTTPDoors() httpDoors {
 	return append(httpDoors{
-		{name: "http", addr: p.http.addr, open: (*program).openWeb, pages: [][2]string{{"docs", "docs"}, {"openapi", "openapi.json"}}},
+		{name: "http", addr: p.http.addr, open: (*program).openWeb, early: (*program).observeEarly, pages: [][2]string{{"docs", "docs"}, {"openapi", "openapi.json"}}},
 	}, p.gatewayDoors()...)
 }
 
@@ -54,23 +60,41 @@ func (p *program) listenHTTP(ctx context.Context) (doors httpDoors, err error) {
 	return doors, nil
 }
 
-// serveHTTP opens the doors. The error that ends one of them goes to served, which has
-// room for it.
+// serveEarly has those doors answer that have something to say before there is a queue. The
+// error that ends one of them goes to served, which has room for it.
+func (p *program) serveEarly(doors httpDoors, served chan<- error) {
+	for _, d := range doors {
+		if d.early != nil {
+			d.opened = new(lateHandler)
+			p.serveDoor(d, d.early(p, d.opened), served)
+		}
+	}
+}
+
+// serveHTTP opens the doors. For served see serveEarly.
 func (p *program) serveHTTP(doors httpDoors, q *queue.Queue, served chan<- error) {
 	for _, d := range doors {
 		var h http.Handler
-		h, d.closed = d.open(p, q)
-		d.door = serving.New(h, serving.Config{
-			Name: d.name, Log: p.log,
-			MaxConnections: p.serverConfig().MaxConnections, WriteTimeout: p.serverConfig().WriteTimeout,
-		})
+		if h, d.closed = d.open(p, q); d.opened != nil {
+			d.opened.open(h)
+		} else {
+			p.serveDoor(d, h, served)
+		}
 		p.log.Info("serving", append([]any{"door", d.name, "url", doorURL(d.listener.Addr())}, d.told(d.listener.Addr())...)...)
-		go func() {
-			if err := d.door.Serve(d.listener); err != nil {
-				served <- err
-			}
-		}()
 	}
+}
+
+// serveDoor has a door answer requests with h.
+func (p *program) serveDoor(d *httpDoor, h http.Handler, served chan<- error) {
+	d.door = serving.New(h, serving.Config{
+		Name: d.name, Log: p.log,
+		MaxConnections: p.serverConfig().MaxConnections, WriteTimeout: p.serverConfig().WriteTimeout,
+	})
+	go func() {
+		if err := d.door.Serve(d.listener); err != nil {
+			served <- err
+		}
+	}()
 }
 
 // doorURL is how the door at an address is called by its clients.
@@ -91,9 +115,10 @@ func (d *httpDoor) told(a net.Addr) (attrs []any) {
 	return attrs
 }
 
-// shutdown ends the doors that are open, all at once. What has become of that can be read
+// shutdown ends the doors that serve, all at once. What has become of that can be read
 // once.
 func (doors httpDoors) shutdown(ctx context.Context) <-chan error {
+	doors = slices.DeleteFunc(slices.Clone(doors), func(d *httpDoor) bool { return d.door == nil })
 	ended, all := make(chan error, len(doors)), make(chan error, 1)
 	for _, d := range doors {
 		go func() {

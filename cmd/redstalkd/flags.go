@@ -12,7 +12,7 @@ import (
 // options is the table of flags, in the order of the help. Each but the last
 // few has an environment variable named after it.
 func (s *settings) options() []*option {
-	return slices.Concat(s.listenOptions(), s.storeOptions(), s.limitOptions(), s.httpOptions(), s.gatewayOptions(), s.otherOptions())
+	return slices.Concat(s.listenOptions(), s.storeOptions(), s.limitOptions(), s.httpOptions(), s.pushOptions(), s.gatewayOptions(), s.otherOptions())
 }
 
 // listenOptions say where the beanstalk port is.
@@ -85,6 +85,10 @@ func (s *settings) httpOptions() []*option {
 			help: "other sites, such as https://ops.example.org, whose pages may use the HTTP API\nfrom a browser; with commas"},
 		{name: "http-max-waiting", value: "N", set: s.setMaxWaiting, initial: strconv.Itoa(s.http.maxWaiting),
 			help: "refuse HTTP requests beyond so many that wait for jobs at once, at each door"},
+		{name: "metrics-tubes", value: "N", set: s.setMetricsTubes, checkVariable: wholeNumber(mostNamedTubes), initial: strconv.Itoa(s.metrics.tubes),
+			help: "show so many tubes by name in the metrics, and the rest as one"},
+		{name: "ready-lag", value: "DURATION", set: s.setReadyLag, initial: s.metrics.readyLag.String(),
+			help: "say on /readyz that the server is not ready while timers are later than this"},
 	}
 }
 

@@ -194,4 +194,5 @@ An option overrides its environment variable, named in brackets.
 {{end}}
 Signals: SIGTERM and SIGINT end the server in good order, a second one at once;
 SIGUSR1 makes it refuse every put from then on (drain mode), SIGUSR2 ends that.
+With --push-secrets, SIGHUP has that file read again.
 `

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"redstalk/server"
+	"redstalk/server/observe"
+	"redstalk/server/push"
 	"redstalk/server/queue"
 	"redstalk/storage"
 )
@@ -28,6 +30,9 @@ type program struct {
 	ready   func(net.Addr)
 	open    func(context.Context, engine) (storage.Store, error)
 	drain   drainSwitch
+
+	observer   *observe.Observer
+	dispatcher atomic.Pointer[push.Dispatcher] // nil: nothing is pushed, or not yet
 
 	// storeLimit bounds how long the end waits for the store, after the grace
 	// period of connections is over.
@@ -50,6 +55,8 @@ func (p *program) run(ctx context.Context) error {
 				p.drain.set(true)
 			case sig == syscall.SIGUSR2:
 				p.drain.set(false)
+			case sig == syscall.SIGHUP:
+				p.reloadPush()
 			case ctx.Err() == nil:
 				p.log.Info("ending", "signal", sig)
 				stop()
@@ -73,16 +80,24 @@ func (p *program) serve(ctx context.Context) error {
 	if err != nil {
 		return endedEarly(ctx, err)
 	}
+	pushes, err := p.pushConfig()
+	if err != nil {
+		return err
+	}
 	if p.user != "" {
 		if err := become(p.user); err != nil {
 			return err
 		}
 	}
+	served := make(chan error, 1+len(doors))
+	p.serveEarly(doors, served)
 	store, err := p.openStore(ctx)
 	if err != nil {
+		p.observer.Ending()
+		<-doors.shutdown(ctx)
 		return endedEarly(ctx, describe(p.engine, err))
 	}
-	return p.serveStore(ctx, l, doors, store)
+	return p.serveStore(ctx, l, doors, pushes, store, served)
 }
 
 // openStore opens the store, and gives up waiting for that when ctx ends: then
@@ -151,11 +166,15 @@ func connectionsFor(descriptors uint64) int {
 	return int(descriptors - min(others, descriptors/2))
 }
 
-func (p *program) serveStore(ctx context.Context, l net.Listener, doors httpDoors, store storage.Store) error {
-	q := queue.New(store, queue.Config{MaxJobSize: p.maxJobSize, Version: Version, Log: p.log})
+// serveStore serves what is in a store. The error that ends a door comes by served.
+func (p *program) serveStore(ctx context.Context, l net.Listener, doors httpDoors, pushes push.Config, store storage.Store, served chan error) error {
+	q := queue.New(store, queue.Config{
+		MaxJobSize: p.maxJobSize, Version: Version, NamedTubes: p.metrics.namedTubes(), Log: p.log, MayPush: p.mayPush(),
+	})
+	p.startPushing(q, pushes)
 	s := server.New(q, p.serverConfig())
-	served := make(chan error, 1+len(doors))
 	go func() { served <- s.Serve(l) }()
+	p.observer.Serving(q)
 	p.serveHTTP(doors, q, served)
 	p.log.Info("serving", "addr", l.Addr(), "store", redact(p.engine.url))
 	p.ready(l.Addr())
@@ -204,6 +223,7 @@ func (d *drainSwitch) set(on bool) {
 // end stops the doors, the queue and then the store. It gives up on a store that does
 // not answer.
 func (p *program) end(s *server.Server, doors httpDoors, q *queue.Queue, store storage.Store) error {
+	p.observer.Ending()
 	done := make(chan error, 1)
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), p.grace)
@@ -212,6 +232,7 @@ func (p *program) end(s *server.Server, doors httpDoors, q *queue.Queue, store s
 		if err := errors.Join(s.Shutdown(ctx), <-httpEnded); err != nil {
 			p.log.Warn("connections were cut off at the end of the grace period", "grace", p.grace)
 		}
+		p.stopPushing(ctx)
 		if err := q.Close(ctx); err != nil {
 			p.log.Warn("the store is still busy at the end", "err", err)
 		}

@@ -23,6 +23,8 @@ type settings struct {
 	engine     engine
 	http       httpSettings
 	gateways   gatewaySettings
+	pushes     pushSettings
+	metrics    metricsSettings
 
 	said     map[string]bool // listen, port, store, binlog: given, wherever
 	warnings []string
@@ -64,10 +66,11 @@ const (
 func defaults() *settings {
 	return &settings{
 		addr: "127.0.0.1", port: 11300, maxJobSize: defaultMaxJobSize, grace: 5 * time.Second,
-		limits: limits{connections: autoConnections, writeTimeout: server.DefaultWriteTimeout, unread: server.DefaultMaxUnread},
-		engine: engine{url: defaultStore, namespace: "redstalk", fileSize: defaultFileSize, reserve: defaultReserve, timeout: defaultStoreTimeout},
-		http:   httpSettings{maxWaiting: web.DefaultMaxWaiting},
-		said:   make(map[string]bool),
+		limits:  limits{connections: autoConnections, writeTimeout: server.DefaultWriteTimeout, unread: server.DefaultMaxUnread},
+		engine:  engine{url: defaultStore, namespace: "redstalk", fileSize: defaultFileSize, reserve: defaultReserve, timeout: defaultStoreTimeout},
+		metrics: defaultMetrics(),
+		http:    httpSettings{maxWaiting: web.DefaultMaxWaiting},
+		said:    make(map[string]bool),
 	}
 }
 
@@ -78,6 +81,9 @@ func (s *settings) finish(line *commandLine) error {
 		return usageError("-b and --store both say where jobs are kept: give one of them")
 	case both:
 		return failure(exitUsage, "REDSTALK_BINLOG and REDSTALK_STORE both say where jobs are kept: set one of them")
+	}
+	if its := s.pushes; its.allow == nil && (its.secrets != "" || its.ca != "" || its.proxy) {
+		s.warn("--push-secrets, --push-ca and --push-proxy mean nothing without --push-allow")
 	}
 	return nil
 }

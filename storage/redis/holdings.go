@@ -45,6 +45,7 @@ type holding struct {
 	holder tube.Holder
 	place  int // in held
 	until  time.Time
+	since  time.Time // when it was delivered, as until
 	ttr    time.Duration
 	tube   string
 	spent  uint64    // number of the last call in which the holder gives it up
@@ -165,7 +166,7 @@ func (hs *holdings) hold(h tube.Holder, id uint64, of job, now time.Time, in *le
 	job := hs.newHolding()
 	hs.begun++
 	*job = holding{
-		reservation: reservation{id, hs.begun}, holder: h, until: now.Add(of.ttr), ttr: of.ttr, tube: of.tube, set: in,
+		reservation: reservation{id, hs.begun}, holder: h, until: now.Add(of.ttr), since: now, ttr: of.ttr, tube: of.tube, set: in,
 		size: len(of.body), hasFacts: of.hasFacts,
 	}
 	hs.jobs[id] = job

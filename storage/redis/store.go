@@ -12,6 +12,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"redstalk/storage"
+	"redstalk/tube"
 )
 
 const (
@@ -99,6 +100,7 @@ type Options struct {
 type Store struct {
 	link          *link
 	parts         []*partition
+	effort        *effort
 	notifications []*notifications // of each partition
 	pulses        []*pulse         // likewise
 	log           *slog.Logger
@@ -135,15 +137,17 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 
 // newStore sets up the partitions.
 func newStore(l *link, o Options) *Store {
-	s, ids, late := &Store{link: l, log: o.Log}, &order{}, &tardiness{log: o.Log}
+	s, ids, late := &Store{link: l, log: o.Log, effort: newEffort()}, &order{}, &tardiness{log: o.Log}
 	for number := range o.Partitions {
 		p := newPartition(l, o, ids, late, number)
+		p.effort = s.effort
 		p.all = func(number int) *partition { return s.parts[number] }
 		s.parts = append(s.parts, p)
 		s.notifications = append(s.notifications, newNotifications(p, l))
 		s.pulses = append(s.pulses, newPulse(p, l))
 		go p.work()
 	}
+	s.NameTubes(tube.DefaultNamed)
 	return s
 }
 

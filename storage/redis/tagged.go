@@ -195,6 +195,8 @@ func (p *partition) readTakeLease(r *reply, ops []*storage.Op) {
 	case done:
 		lease := uint64(r.parse(r.text()))
 		id, its := p.nextTaken(r)
+		its.tube = nameFor(op, its.tube)
+		p.noteDelivered(r, op, &its)
 		op.Answer.ID, op.Answer.Body = id, its.body
 		op.Answer.Rare = &storage.RareAnswer{Lease: lease}
 	}

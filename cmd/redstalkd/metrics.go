@@ -1,0 +1,72 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"redstalk/server/observe"
+	"redstalk/server/serving"
+	"redstalk/tube"
+)
+
+// metricsSettings are those of what operators see.
+type metricsSettings struct {
+	tubes    int           // that are counted and shown by name
+	readyLag time.Duration // how late timers may be of an instance that is ready
+}
+
+// mostNamedTubes bounds what one scrape brings.
+const mostNamedTubes = 100_000
+
+func defaultMetrics() metricsSettings {
+	return metricsSettings{tubes: tube.DefaultNamed, readyLag: observe.DefaultReadyLag}
+}
+
+// namedTubes is queue.Config.NamedTubes, where 0 asks for the default.
+func (m *metricsSettings) namedTubes() int {
+	if m.tubes == 0 {
+		return -1
+	}
+	return m.tubes
+}
+
+func (s *settings) setMetricsTubes(v string) error {
+	n, err := strconv.ParseUint(v, 10, 32)
+	if err != nil || n > mostNamedTubes {
+		return fmt.Errorf("%q is not a number of tubes, 0 to %d", v, mostNamedTubes)
+	}
+	s.metrics.tubes = int(n)
+	return nil
+}
+
+func (s *settings) setReadyLag(v string) error {
+	d, err := time.ParseDuration(v)
+	if err != nil || d <= 0 {
+		return fmt.Errorf("%q is not a duration such as 5s or 500ms, or it is zero", v)
+	}
+	s.metrics.readyLag = d
+	return nil
+}
+
+// observeEarly answers what is asked about the health of the instance.
+func (p *program) observeEarly(opened *lateHandler) http.Handler { return p.observer.Handler(opened) }
+
+// lateHandler passes requests on to a handler that may not be there yet.
+type lateHandler struct{ handler atomic.Pointer[http.Handler] }
+
+func (l *lateHandler) open(h http.Handler) { l.handler.Store(&h) }
+
+// ServeHTTP implements http.Handler.
+func (l *lateHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := l.handler.Load()
+	if h == nil {
+		problem := serving.NewProblem(http.StatusServiceUnavailable, "LOADING", "the store is being loaded")
+		problem.RetryAfter = 1
+		problem.Write(w)
+		return
+	}
+	(*h).ServeHTTP(w, r)
+}
