@@ -52,8 +52,13 @@ var mayImport = map[string][]string{
 		"redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/storage/throttle", "redstalk/tube",
 		"github.com/danielgtaylor/huma/v2", "github.com/go-json-experiment/json",
 	},
-	"redstalk/server/gateway":              gatewayMayImport,
-	"redstalk/server/gateway/ouqiang":      append([]string{"redstalk/server/gateway", "gopkg.in/ini.v1"}, gatewayMayImport...),
+	"redstalk/server/gateway":             gatewayMayImport,
+	"redstalk/server/gateway/ouqiang":     append([]string{"redstalk/server/gateway", "gopkg.in/ini.v1"}, gatewayMayImport...),
+	"redstalk/server/gateway/zywaited/pb": {"google.golang.org/grpc", "google.golang.org/protobuf"},
+	"redstalk/server/gateway/zywaited": append([]string{
+		"redstalk/server/gateway", "redstalk/server/gateway/zywaited/pb", "redstalk/server/push",
+		"google.golang.org/grpc", "google.golang.org/protobuf", "github.com/BurntSushi/toml", "github.com/sony/gobreaker/v2",
+	}, gatewayMayImport...),
 	"redstalk/server/gateway/ruffianjiang": append([]string{"redstalk/server/gateway"}, gatewayMayImport...),
 }
 
@@ -80,6 +85,9 @@ var onlyHere = map[string][]string{
 	"github.com/urfave/cli/v2":            {"redstalk/cmd/redstalkd", "redstalk/cmd/stalkbench", "redstalk/cmd/transcript"},
 	"github.com/prometheus/client_golang": {"redstalk/server/observe"},
 	"gopkg.in/ini.v1":                     {"redstalk/server/gateway/ouqiang"},
+	"github.com/BurntSushi/toml":          {"redstalk/server/gateway/zywaited"},
+	"google.golang.org/grpc":              {"redstalk/server/gateway/zywaited", "redstalk/server/gateway/zywaited/pb"},
+	"google.golang.org/protobuf":          {"redstalk/server/gateway/zywaited", "redstalk/server/gateway/zywaited/pb"},
 	"github.com/danielgtaylor/huma/v2":    {"redstalk/server/web"},
 }
 

@@ -53,9 +53,9 @@ func TestOldProgramArguments(t *testing.T) {
 	for _, c := range []struct{ args, rest string }{
 		{"ouqiang -c " + path + " -V", "-V"}, {"ouqiang -V -c=" + path, "-V"}, {"ouqiang --c " + path, ""},
 	} {
-		rest, file, err := oldProgram(strings.Fields(c.args))
-		if err != nil || strings.Join(rest, " ") != c.rest || file.Bind != "127.0.0.1:1" {
-			t.Errorf("%q: %q, %+v (%v)", c.args, rest, file, err)
+		rest, takeOver, err := readOldProgram(strings.Fields(c.args))
+		if err != nil || strings.Join(rest, " ") != c.rest {
+			t.Fatalf("%q: %q (%v)", c.args, rest, err)
 		}
 		for args, want := range map[string]string{
 			"": "[{ouqiang 127.0.0.1:1}] 4s redis://h:2/3 0",
@@ -65,19 +65,21 @@ func TestOldProgramArguments(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.takeOver(file)
+			if err := takeOver(s); err != nil {
+				t.Error(err)
+			}
 			if got := fmt.Sprintf("%v %v %s %d", s.gateways.wanted, s.gateways.wait, s.engine.url, s.port); got != want {
 				t.Errorf("%q: %s, want %s", args, got, want)
 			}
 		}
 	}
 	for _, args := range []string{"ouqiang -c", "ouqiang -c=", "ouqiang -c /nowhere/at/all"} {
-		if rest, file, err := oldProgram(strings.Fields(args)); err == nil {
-			t.Errorf("%q: %q, %+v", args, rest, file)
+		if rest, _, err := readOldProgram(strings.Fields(args)); err == nil {
+			t.Errorf("%q: %q", args, rest)
 		}
 	}
-	if rest, file, err := oldProgram([]string{"-p", "1"}); err != nil || file != nil || len(rest) != 2 {
-		t.Errorf("%q, %+v (%v)", rest, file, err)
+	if rest, _, err := readOldProgram([]string{"-p", "1"}); err != nil || len(rest) != 2 {
+		t.Errorf("%q (%v)", rest, err)
 	}
 }
 

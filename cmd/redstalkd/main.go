@@ -100,7 +100,7 @@ func (m *Main) run(ctx context.Context, args []string, stdout, stderr io.Writer,
 	if len(args) > 0 && args[0] == "fsck" {
 		return m.fsck(ctx, args[1:], env, stdout, stderr)
 	}
-	args, old, err := oldProgram(args)
+	args, takeOver, err := readOldProgram(args)
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,9 @@ func (m *Main) run(ctx context.Context, args []string, stdout, stderr io.Writer,
 	if err != nil || s == nil {
 		return err
 	}
-	s.takeOver(old)
+	if err := takeOver(s); err != nil {
+		return err
+	}
 	if m.Notify != nil && s.pushes.secrets != "" {
 		m.Notify(syscall.SIGHUP)
 	}

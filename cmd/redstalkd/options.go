@@ -186,6 +186,7 @@ func newApp(options []*option, r *reading, stdout io.Writer) *cli.App {
 const helpTemplate = `Use: {{.Name}} [OPTIONS]
      {{.Name}} fsck [--repair] [OPTIONS]   compare the jobs in Redis with the queues
      {{.Name}} ouqiang [-c FILE] [OPTIONS]   serve in the place of ouqiang/delay-queue, by its configuration
+     {{.Name}} zywaited [-f FILE] [OPTIONS]   the same for zywaited/delay-queue
 
 {{.Name}} is {{.Usage}}.
 An option overrides its environment variable, named in brackets.

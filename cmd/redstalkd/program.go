@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"redstalk/server"
+	"redstalk/server/gateway/zywaited"
 	"redstalk/server/observe"
 	"redstalk/server/push"
 	"redstalk/server/queue"
@@ -32,6 +33,7 @@ type program struct {
 	drain   drainSwitch
 
 	observer   *observe.Observer
+	tasks      *zywaited.Service // nil: not wanted
 	dispatcher atomic.Pointer[push.Dispatcher] // nil: nothing is pushed, or not yet
 
 	// storeLimit bounds how long the end waits for the store, after the grace
@@ -172,6 +174,9 @@ func (p *program) serveStore(ctx context.Context, l net.Listener, doors httpDoor
 		MaxJobSize: p.maxJobSize, Version: Version, NamedTubes: p.metrics.namedTubes(), Log: p.log, MayPush: p.mayPush(),
 	})
 	p.startPushing(q, pushes)
+	if err := p.startTasks(q); err != nil {
+		return errors.Join(err, p.end(server.New(q, p.serverConfig()), doors, q, store))
+	}
 	s := server.New(q, p.serverConfig())
 	go func() { served <- s.Serve(l) }()
 	p.observer.Serving(q)
