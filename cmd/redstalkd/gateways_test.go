@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -278,5 +279,59 @@ func TestGatewaysPage(t *testing.T) {
 		if err != nil || string(out) != string(step[2]) {
 			t.Errorf("%s\nprints (%v)\n%s\nand not\n%s", step[1], err, out, step[2])
 		}
+	}
+}
+
+// TestInPlaceOfZywaited: one instance takes tasks and another calls them, by the
+// configuration file of the old program. The first one is killed before they are due.
+func TestInPlaceOfZywaited(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t)
+	config := func(role int) string {
+		path := filepath.Join(t.TempDir(), "config.toml")
+		text := fmt.Sprintf("base_level = \"second\"\nrole = %d\n[redis]\naddr = %q\ndb = 2\n"+
+			"[services.http]\naddr = \"127.0.0.1:0\"\n[services.grpc]\naddr = \"127.0.0.1:0\"\n[log]\nlevel = \"info\"\n", role, redis.Addr)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	begin := func(args ...string) *process {
+		cmd := command(append(args, "-V")...)
+		cmd.Env = cmd.Env[:1] // without REDSTALK_STORE
+		return start(t, cmd)
+	}
+	timer := begin("zywaited", "-f", config(1))
+	timer.stderr.await(t, "log.level means nothing any more")
+	timer.stderr.await(t, "msg=serving door=zywaited-grpc")
+	url := timer.gateURL(t, "zywaited")
+	calls := make(chan string, 1)
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		calls <- r.URL.Path + string(body)
+	}))
+	defer receiver.Close()
+	task := fmt.Sprintf(`{"name":"n","time":{"duration":2,"relative":true},"callback":{"schema":"http","address":%q,"path":"/due"}}`,
+		strings.TrimPrefix(receiver.URL, "http://"))
+	answer, err := http.Post(url+"/task/add", "application/json", strings.NewReader(task))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var added struct{ UID string }
+	err = json.NewDecoder(answer.Body).Decode(&added)
+	if answer.Body.Close(); err != nil || answer.StatusCode != http.StatusOK {
+		t.Fatalf("the answer is %s (%v)", answer.Status, err)
+	}
+	timer.cmd.Process.Kill()
+	worker := begin("zywaited", "-f", config(2), "--push-allow", "localhost")
+	if got := receive(t, calls); !strings.HasPrefix(got, `/due{"uid":"`+added.UID+`","name":"n",`) {
+		t.Errorf("called with %s", got)
+	}
+	if strings.Contains(worker.stderr.String(), "door=zywaited") {
+		t.Error("a worker serves")
+	}
+	code, _, text := run(t, command("zywaited", "-f", config(3)))
+	if code != exitUsage || !strings.Contains(text, "--push-allow") {
+		t.Errorf("role 3 without --push-allow ends with %d and %s", code, text)
 	}
 }

@@ -33,7 +33,7 @@ type program struct {
 	drain   drainSwitch
 
 	observer   *observe.Observer
-	tasks      *zywaited.Service // nil: not wanted
+	tasks      *zywaited.Service               // nil: not wanted
 	dispatcher atomic.Pointer[push.Dispatcher] // nil: nothing is pushed, or not yet
 
 	// storeLimit bounds how long the end waits for the store, after the grace

@@ -16,7 +16,6 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"redstalk/server/gateway/zywaited/pb"
-	"redstalk/server/push"
 )
 
 // sendHTTP calls by HTTP or HTTPS: a status below 400 is well.
@@ -30,7 +29,7 @@ func (c *caller) sendHTTP(ctx context.Context, req *pb.CallBackReq) error {
 		return fmt.Errorf("making the callback: %w", err)
 	}
 	r.Header.Set("Content-Type", "application/json")
-	answer, err := c.dispatcher.Do(r)
+	answer, err := c.network.Do(r)
 	if err != nil {
 		return err
 	}
@@ -43,7 +42,7 @@ func (c *caller) sendHTTP(ctx context.Context, req *pb.CallBackReq) error {
 // sendGRPC calls Callback.Send, or the full method that the task names. Whatever is
 // answered, without an error it is well.
 func (c *caller) sendGRPC(ctx context.Context, t *task, req *pb.CallBackReq) error {
-	conn, release, err := c.conns.get(c.dispatcher, strings.TrimSpace(t.Address))
+	conn, release, err := c.conns.get(c.network, strings.TrimSpace(t.Address))
 	if err != nil {
 		return fmt.Errorf("connecting: %w", err)
 	}
@@ -76,7 +75,7 @@ type conn struct {
 
 // get returns the connection to an address, which connects when it is used, and what is to be
 // called when that is over.
-func (c *conns) get(d *push.Dispatcher, address string) (*grpc.ClientConn, func(), error) {
+func (c *conns) get(n network, address string) (*grpc.ClientConn, func(), error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.sweep(time.Now())
@@ -85,7 +84,7 @@ func (c *conns) get(d *push.Dispatcher, address string) (*grpc.ClientConn, func(
 		client, err := grpc.NewClient("passthrough:///"+address,
 			grpc.WithTransportCredentials(insecure.NewCredentials()),
 			grpc.WithNoProxy(),
-			grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) { return d.Dial(ctx, "tcp", address) }),
+			grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) { return n.Dial(ctx, "tcp", address) }),
 		)
 		if err != nil {
 			return nil, nil, err

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"time"
 
 	"redstalk/server/gateway/zywaited/pb"
@@ -71,7 +73,11 @@ func nextCheck(n int) time.Duration {
 
 // Serve has the tasks called by a dispatcher, until remove is called.
 func (s *Service) Serve(d *push.Dispatcher) (remove func(), err error) {
-	c := &caller{calls: s.config.Calls, dispatcher: d}
+	c := &caller{calls: s.config.Calls, network: d}
+	return c.register(d)
+}
+
+func (c *caller) register(d *push.Dispatcher) (remove func(), err error) {
 	end, err := d.Register(push.Source{
 		Tubes: []string{Tube}, Concurrency: c.calls.Concurrency, Timeout: c.calls.whole() + time.Second, Call: c.call,
 	})
@@ -86,9 +92,15 @@ func (s *Service) Serve(d *push.Dispatcher) (remove func(), err error) {
 
 // caller calls tasks.
 type caller struct {
-	calls      Calls
-	dispatcher *push.Dispatcher
-	conns      conns
+	calls   Calls
+	network network
+	conns   conns
+}
+
+// network is what a push.Dispatcher lets sources use.
+type network interface {
+	Do(*http.Request) (*http.Response, error)
+	Dial(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 var errChecked = errors.New("the task was called as often as it may be")

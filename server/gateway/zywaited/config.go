@@ -113,6 +113,10 @@ var bases = map[string]time.Duration{
 	"second": time.Second, "minute": time.Minute, "microsecond": time.Microsecond, "nanosecond": time.Nanosecond,
 }
 
+// leastTimeout is the shortest time for a store or a callback: with the base level of the old
+// program's code, a millisecond, its default would be 3 ms.
+const leastTimeout = time.Second
+
 // maxUnits bounds the numbers of the file that are multiplied with its base.
 const maxUnits = 1_000_000
 
@@ -134,9 +138,9 @@ func (c *contents) file() (*File, error) {
 		}
 	}
 	f := &File{
-		Role: c.Role, Base: base, Timeout: time.Duration(c.Timer.Timeout) * base,
+		Role: c.Role, Base: base, Timeout: max(time.Duration(c.Timer.Timeout)*base, leastTimeout),
 		Calls: Calls{
-			Tries: c.Worker.RetryTimes, Timeout: time.Duration(c.Worker.Timeout) * base, Pause: time.Duration(c.ConfigScale) * base,
+			Tries: c.Worker.RetryTimes, Timeout: max(time.Duration(c.Worker.Timeout)*base, leastTimeout), Pause: time.Duration(c.ConfigScale) * base,
 			MaxChecks: c.Timer.MaxCheckTime, Concurrency: c.GP.Limit,
 		},
 	}
