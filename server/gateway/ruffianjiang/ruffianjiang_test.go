@@ -261,7 +261,7 @@ func TestPushed(t *testing.T) {
 	defer q.Close(ctx)
 	d := push.New(q, push.Config{Allow: allow, Log: log})
 	defer d.Close(ctx)
-	if err := q.SetPolicy(ctx, "ql", &tube.Policy{Push: consumer.URL}); err != nil {
+	if err := q.SetPolicy(ctx, "ql", &tube.Policy{Push: tube.Push{URL: consumer.URL}}); err != nil {
 		t.Fatal(err)
 	}
 	w := &world{t, q, ruffianjiang.New(q, ruffianjiang.Config{Log: log})}
