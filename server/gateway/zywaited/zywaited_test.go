@@ -59,6 +59,20 @@ func (c *called) Dial(context.Context, string, string) (net.Conn, error) {
 	return nil, errors.ErrUnsupported
 }
 
+// times is when it was called.
+func (c *called) times() []time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.at)
+}
+
+// texts is with what.
+func (c *called) texts() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.bodies)
+}
+
 func inWorld(t *testing.T, c Config, test func(*world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -199,11 +213,11 @@ func TestTimes(t *testing.T) {
 			w.add(fmt.Sprintf(`{"name":"relative","time":{"duration":%d,"relative":true},%s}`, int64(3*time.Second/base), callback))
 			time.Sleep(10 * time.Second)
 			var at []int
-			for _, d := range w.called.at {
+			for _, d := range w.called.times() {
 				at = append(at, int(d/(10*time.Millisecond)))
 			}
-			if !slices.Equal(at, []int{0, 0, 300, 700}) || !strings.Contains(w.called.bodies[3], `"name":"absolute"`) {
-				w.Errorf("base %v: called at %v (10 ms): %v", base, at, w.called.bodies)
+			if !slices.Equal(at, []int{0, 0, 300, 700}) || !strings.Contains(w.called.texts()[3], `"name":"absolute"`) {
+				w.Errorf("base %v: called at %v (10 ms): %v", base, at, w.called.texts())
 			}
 		})
 	}
@@ -276,8 +290,8 @@ func TestStates(t *testing.T) {
 			}
 			defer w.serve()()
 			time.Sleep(time.Hour)
-			if len(w.called.at) > 0 {
-				w.Errorf("%v: it is called at %v", want, w.called.at)
+			if len(w.called.times()) > 0 {
+				w.Errorf("%v: it is called at %v", want, w.called.times())
 			}
 		})
 	}
@@ -314,15 +328,15 @@ func TestSchedule(t *testing.T) {
 			if good > 0 {
 				calls = want[:good]
 			}
-			if len(w.called.at) != len(calls) {
-				w.Fatalf("good is %d: called at %v, want %v", good, w.called.at, calls)
+			if len(w.called.times()) != len(calls) {
+				w.Fatalf("good is %d: called at %v, want %v", good, w.called.times(), calls)
 			}
-			for i, at := range w.called.at {
+			for i, at := range w.called.times() {
 				if late := at - calls[i]; late < 0 || late > 10*time.Second {
 					w.Errorf("call %d is at %v, want %v", i+1, at, calls[i])
 				}
 			}
-			if body := w.called.bodies[0]; body != `POST http://h:1/p {"uid":"`+uid+`","name":"n","url":"http://h:1/p","args":"a"}` {
+			if body := w.called.texts()[0]; body != `POST http://h:1/p {"uid":"`+uid+`","name":"n","url":"http://h:1/p","args":"a"}` {
 				w.Errorf("the call is %s", body)
 			}
 			answer := w.send("GET", "/task/get/"+uid, "")
@@ -347,8 +361,8 @@ func TestWorkerGone(t *testing.T) {
 		}
 		defer w.serve()()
 		time.Sleep(time.Minute)
-		if len(w.called.at) != 1 || w.called.at[0] < 15*time.Second || w.called.at[0] > 20*time.Second {
-			w.Errorf("called at %v", w.called.at)
+		if len(w.called.times()) != 1 || w.called.times()[0] < 15*time.Second || w.called.times()[0] > 20*time.Second {
+			w.Errorf("called at %v", w.called.times())
 		}
 	})
 }
