@@ -44,7 +44,7 @@ var mayImport = map[string][]string{
 	"redstalk/server/queue":   {"redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/storage/throttle", "redstalk/tube"},
 	"redstalk/server/serving": {"redstalk/storage/throttle"},
 	"redstalk/server/observe": {
-		"redstalk/server/queue", "redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/storage/throttle", "redstalk/tube",
+		"redstalk/server/push", "github.com/sony/gobreaker/v2", "redstalk/server/queue", "redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/storage/throttle", "redstalk/tube",
 		"github.com/prometheus/client_golang", "github.com/prometheus/client_model",
 	},
 	"redstalk/server/web": {

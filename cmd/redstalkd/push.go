@@ -80,8 +80,10 @@ func (p *program) startPushing(q *queue.Queue, c push.Config) {
 	if p.pushes.allow == nil {
 		return
 	}
+	c.NamedTubes = p.metrics.namedTubes()
 	d := push.New(q, c)
 	p.dispatcher.Store(d)
+	p.observer.Pushing(d.Stats)
 	if p.pushes.secrets == "" {
 		p.log.Info("webhooks are not signed, as there is no --push-secrets")
 	}

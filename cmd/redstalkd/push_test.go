@@ -147,7 +147,7 @@ func TestPushProgram(t *testing.T) {
 	c := dial(t, addr)
 	c.ask(set+"get-policy t\r\n", "FORBIDDEN", "NOT_FOUND")
 
-	p, addr := serve(t, "-p0", "--store", "memory:", "--push-allow", "localhost,example.org", "--push-secrets", file)
+	p, addr := serve(t, "-p0", "--store", "memory:", "--http", "127.0.0.1:0", "--push-allow", "localhost,example.org", "--push-secrets", file)
 	c = dial(t, addr)
 	c.ask("set-policy t push:http://10.0.0.1/\r\n"+set+"use t\r\n", "FORBIDDEN", "SET", "USING t")
 	next := func() string {
@@ -171,6 +171,7 @@ func TestPushProgram(t *testing.T) {
 	if its := next(); strings.Count(its, "v1,") != 2 {
 		t.Errorf("signed by %q", its)
 	}
+	askPushPolicy(t, p.stderr.await(t, `door=http url=(\S+)`))
 	p.signal(t, syscall.SIGTERM)
 	if code := p.code(t); code != 0 {
 		t.Errorf("code %d", code)
@@ -178,5 +179,31 @@ func TestPushProgram(t *testing.T) {
 	code, _, stderr := run(t, command("--push-allow", "*", "--push-secrets", "/nowhere"))
 	if code != exitUsage || !strings.Contains(stderr, "--push-secrets") {
 		t.Errorf("code %d: %s", code, stderr)
+	}
+}
+
+// askPushPolicy sets a policy that pushes by HTTP, and reads it.
+func askPushPolicy(t *testing.T, url string) {
+	t.Helper()
+	url += "v1/tubes/u/policy"
+	const policy = `{"max":5,"push":"https://example.org/a?b","push_concurrency":3,"push_timeout":"90s","push_rate":"7/m"}`
+	req, err := http.NewRequest(http.MethodPut, url, strings.NewReader(policy))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	set, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set.Body.Close()
+	got, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer got.Body.Close()
+	text, err := io.ReadAll(got.Body)
+	if err != nil || set.StatusCode != http.StatusNoContent || strings.TrimSpace(string(text)) != policy {
+		t.Errorf("%d, then %s, %v", set.StatusCode, text, err)
 	}
 }

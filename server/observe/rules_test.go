@@ -249,7 +249,7 @@ func (k known) check(expr string) (problems []string) {
 
 func labelValues(label string) (all []string) {
 	if label == "state" {
-		return []string{"ready", "reserved", "delayed", "buried"}
+		return []string{"ready", "reserved", "delayed", "buried", "closed", "open", "half-open"}
 	}
 	for r := range queue.NumResults {
 		all = append(all, r.String())

@@ -164,7 +164,7 @@ func TestThrough(t *testing.T) {
 		for _, its := range w.Dispatcher.Stats().Targets {
 			states[its.Target] = its.State
 		}
-		if fails != breakAfter || alone != 20-breakAfter || states["grpc://good:1"] != "closed" || states["grpc://bad:1"] != "open" {
+		if fails < breakAfter || fails >= breakAfter+4 || alone != 20-fails || states["grpc://good:1"] != "closed" || states["grpc://bad:1"] != "open" {
 			t.Errorf("%d have failed, %d were left alone; %v", fails, alone, states)
 		}
 		pass(60 * time.Second)

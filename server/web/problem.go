@@ -75,6 +75,7 @@ var refusals = []struct {
 }{
 	{queue.ErrNotFound, http.StatusNotFound, "NOT_FOUND", ""},
 	{queue.ErrTooBig, http.StatusRequestEntityTooLarge, "JOB_TOO_BIG", ""},
+	{queue.ErrForbidden, http.StatusForbidden, "FORBIDDEN", "this server may not push there"},
 	{queue.ErrDraining, http.StatusServiceUnavailable, "DRAINING", "this instance takes in no jobs at present"},
 	{storage.ErrNoSpace, http.StatusInsufficientStorage, "OUT_OF_MEMORY", "the store has no room, or the tube has reached its quota"},
 	{storage.ErrUnavailable, http.StatusServiceUnavailable, wordInternal, "the store is not available; what was asked for may have been done or not"},
