@@ -87,7 +87,7 @@ oracle: build deps ## play the transcripts, and random scripts, on the true bean
 record: build deps ## write the transcripts anew from what the true beanstalkd answers
 	bin/transcript record testdata/transcripts/*.txt
 
-fuzz: ## fuzz the parser, the rules, whole connections and the log, FUZZTIME each
+fuzz: ## fuzz the parser, the rules, whole connections, the log and the HTTP API, FUZZTIME each
 	$(GO) test ./protocol -run '^$$' -fuzz '^FuzzReader$$' -fuzztime $(FUZZTIME)
 	$(GO) test ./protocol -run '^$$' -fuzz '^FuzzLine$$' -fuzztime $(FUZZTIME)
 	$(GO) test ./tube -run '^$$' -fuzz '^FuzzMachine$$' -fuzztime $(FUZZTIME)
@@ -95,6 +95,8 @@ fuzz: ## fuzz the parser, the rules, whole connections and the log, FUZZTIME eac
 	$(GO) test ./storage/embedded/wal -run '^$$' -fuzz '^FuzzReplay$$' -fuzztime $(FUZZTIME)
 	$(GO) test ./server/gateway -run '^$$' -fuzz '^FuzzNames$$' -fuzztime $(FUZZTIME)
 	$(GO) test ./server/gateway/ruffianjiang -run '^$$' -fuzz '^FuzzPush$$' -fuzztime $(FUZZTIME)
+	$(GO) test ./server/web -run '^$$' -fuzz '^FuzzJob$$' -fuzztime $(FUZZTIME)
+	$(GO) test ./server/web -run '^$$' -fuzz '^FuzzQuery$$' -fuzztime $(FUZZTIME)
 
 check: ## gofmt, vet, staticcheck, and builds for other systems
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt would change: $$unformatted"; exit 1; fi

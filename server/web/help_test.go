@@ -3,13 +3,14 @@ package web
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"io"
 	"net"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	strict "github.com/go-json-experiment/json"
 
 	"redstalk/server/queue"
 	"redstalk/server/serving"
@@ -110,7 +111,7 @@ func (a *api) want(status int, method, path, body string, headers ...string) ans
 // decode reads the body of an answer.
 func decode[T any](t testing.TB, from answer) (v T) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(from.body), &v); err != nil {
+	if err := strict.Unmarshal([]byte(from.body), &v, strict.MatchCaseInsensitiveNames(true)); err != nil {
 		t.Fatalf("%s: %v", from.body, err)
 	}
 	return v
