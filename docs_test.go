@@ -170,7 +170,7 @@ func workshop(t *testing.T) string {
 type flagRow struct{ short, long, variable, initial string }
 
 var (
-	helpFlag  = regexp.MustCompile(`(?m)^  (?:(-\w), |    )(--[a-z-]+)(?: [A-Z]+)?(?:  \[(REDSTALK_\w+)\])?$((?:\n          .*)*)`)
+	helpFlag  = regexp.MustCompile(`(?m)^  (?:(-\w), |    )(--[a-z-]+)(?: [A-Z=]+)?(?:  \[(REDSTALK_\w+)\])?$((?:\n          .*)*)`)
 	helpValue = regexp.MustCompile(`\(default ([^)]*)\)$`)
 	rowFlag   = regexp.MustCompile("(?m)^\\| (?:`(-\\w)[^|]*`)? ?\\| `(--[a-z-]+)[^|`]*` \\| (?:`(REDSTALK_\\w+)`)? ?\\| ([^|]*?) ?\\| ")
 	flagUsed  = regexp.MustCompile("`(?:redstalkd (?:fsck )?)?(--[a-z-]+)[^`]*`")

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"redstalk/server"
+	"redstalk/server/gateway/zywaited"
 	"redstalk/server/observe"
 	"redstalk/server/push"
 	"redstalk/server/queue"
@@ -33,6 +34,7 @@ type program struct {
 	guard   atomic.Pointer[guards] // nil until they are there
 
 	observer   *observe.Observer
+	tasks      *zywaited.Service               // nil: not wanted
 	dispatcher atomic.Pointer[push.Dispatcher] // nil: nothing is pushed, or not yet
 
 	// storeLimit bounds how long the end waits for the store, after the grace
@@ -194,6 +196,9 @@ func (p *program) serveStore(ctx context.Context, l net.Listener, doors httpDoor
 		MaxJobSize: p.maxJobSize, Version: Version, NamedTubes: p.metrics.namedTubes(), Log: p.log, MayPush: p.mayPush(),
 	})
 	p.startPushing(q, pushes)
+	if err := p.startTasks(q); err != nil {
+		return errors.Join(err, p.end(server.New(q, p.serverConfig()), doors, q, store))
+	}
 	s := server.New(q, p.serverConfig())
 	go func() { served <- s.Serve(l) }()
 	if g := p.guard.Load(); g.listener != nil {
