@@ -48,13 +48,13 @@ const judges = "redstalk/protocol/conformance"
 var forTools = []string{judges, "redstalk/protocol/client"}
 
 // tools may import them, besides tests and the packages in these directories.
-var tools = []string{"redstalk/cmd/stalkbench", "redstalk/cmd/transcript"}
+var tools = []string{"redstalk/cmd/redstalk", "redstalk/cmd/stalkbench", "redstalk/cmd/transcript"}
 
 // onlyHere says which package alone may import a module directly.
 var onlyHere = map[string][]string{
 	"github.com/redis/go-redis/v9":     {"redstalk/storage/redis", "redstalk/storage/redis/redistest"},
 	"github.com/cockroachdb/pebble/v2": {"redstalk/storage/embedded", "redstalk/storage/embedded/wal"},
-	"github.com/urfave/cli/v2":         {"redstalk/cmd/redstalkd", "redstalk/cmd/stalkbench", "redstalk/cmd/transcript"},
+	"github.com/urfave/cli/v2":         {"redstalk/cmd/redstalk", "redstalk/cmd/redstalkd", "redstalk/cmd/stalkbench", "redstalk/cmd/transcript"},
 }
 
 func list(t *testing.T, args ...string) []string {

@@ -1,6 +1,8 @@
 package client
 
 import (
+	"context"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"strings"
@@ -21,18 +23,36 @@ type Conn struct {
 
 // Dial connects to "host:port", "unix:PATH" or a path that has a slash, within the
 // limit.
-func Dial(addr string, limit time.Duration) (*Conn, error) {
-	network, at := "tcp", addr
-	if path, is := strings.CutPrefix(addr, "unix:"); is {
-		network, at = "unix", path
-	} else if strings.Contains(addr, "/") {
-		network = "unix"
+func Dial(addr string, limit time.Duration) (*Conn, error) { return DialTLS(addr, nil, limit) }
+
+// DialTLS connects as Dial does, and then by TLS if there is a config. If the config names
+// no server it is the host of addr.
+func DialTLS(addr string, config *tls.Config, limit time.Duration) (*Conn, error) {
+	network, at := split(addr)
+	ctx, stop := context.WithTimeout(context.Background(), limit)
+	defer stop()
+	var conn net.Conn
+	var err error
+	if config == nil {
+		conn, err = new(net.Dialer).DialContext(ctx, network, at)
+	} else {
+		conn, err = (&tls.Dialer{Config: config}).DialContext(ctx, network, at)
 	}
-	conn, err := net.DialTimeout(network, at, limit)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to %s: %w", addr, err)
 	}
 	return New(conn), nil
+}
+
+// split returns the network of an address, and where it is there.
+func split(addr string) (network, at string) {
+	if path, is := strings.CutPrefix(addr, "unix:"); is {
+		return "unix", path
+	}
+	if strings.Contains(addr, "/") {
+		return "unix", addr
+	}
+	return "tcp", addr
 }
 
 // New makes a Conn of a connection from which nothing has been read yet.

@@ -23,6 +23,7 @@ const (
 	TimedOut
 	DeadlineSoon
 	NotFound
+	Leased
 )
 
 // wordOf returns which word the bytes spell.
@@ -50,6 +51,8 @@ func wordOf(b []byte) Word {
 		return DeadlineSoon
 	case "NOT_FOUND":
 		return NotFound
+	case "LEASED":
+		return Leased
 	}
 	return Other
 }
@@ -58,8 +61,9 @@ func wordOf(b []byte) Word {
 // and are good until the next read only.
 type Reply struct {
 	Word Word
-	ID   uint64 // of the job: INSERTED, RESERVED and FOUND
-	Body []byte // a job's body (RESERVED, FOUND) or a page (OK), without CR LF
+	ID   uint64 // of the job: INSERTED, RESERVED, FOUND and LEASED
+	Rest []byte // what follows the id: of INSERTED the state of the job that has the key, if it was there before, and of LEASED the lease
+	Body []byte // a job's body (RESERVED, FOUND, LEASED) or a page (OK), without CR LF
 	Line []byte // the first line as it came, without CR LF
 }
 
@@ -87,7 +91,7 @@ func (r *Reply) Parse(buf []byte) (int, error) {
 	if end == 0 || buf[end-1] != '\r' {
 		return 0, ErrNoCRLF
 	}
-	r.Line, r.Body, r.ID = buf[:end-1], nil, 0
+	r.Line, r.Rest, r.Body, r.ID = buf[:end-1], nil, nil, 0
 	first, rest := r.Line, []byte(nil)
 	if i := bytes.IndexByte(r.Line, ' '); i >= 0 {
 		first, rest = r.Line[:i], r.Line[i+1:]
@@ -96,11 +100,11 @@ func (r *Reply) Parse(buf []byte) (int, error) {
 	switch r.Word {
 	case Inserted:
 		id, left, ok := number(rest)
-		if !ok || len(left) != 0 {
+		if !ok || !isState(left) {
 			return 0, r.unreadable()
 		}
-		r.ID = id
-	case Reserved, Found:
+		r.ID, r.Rest = id, bytes.TrimPrefix(left, []byte(" "))
+	case Reserved, Found, Leased:
 		return r.parseJob(buf, end+1, rest)
 	case OK:
 		return r.parseBody(buf, end+1, rest)
@@ -116,7 +120,13 @@ func (r *Reply) parseJob(buf []byte, at int, rest []byte) (int, error) {
 		return 0, r.unreadable()
 	}
 	r.ID = id
-	return r.parseBody(buf, at, rest[1:])
+	rest = rest[1:]
+	if r.Word == Leased {
+		if r.Rest, rest, ok = bytes.Cut(rest, []byte(" ")); !ok {
+			return 0, r.unreadable()
+		}
+	}
+	return r.parseBody(buf, at, rest)
 }
 
 // parseBody reads the size in rest, and the body that begins at buf[at:].
@@ -140,6 +150,12 @@ func (r *Reply) parseBody(buf []byte, at int, rest []byte) (int, error) {
 func (r *Reply) Unexpected() error { return fmt.Errorf("unexpected reply %q", r.Line) }
 
 func (r *Reply) unreadable() error { return fmt.Errorf("cannot read %q", r.Line) }
+
+// isState tells whether what follows the id of INSERTED is nothing, or a space and a word in
+// capitals.
+func isState(b []byte) bool {
+	return len(b) == 0 || len(b) > 1 && b[0] == ' ' && len(bytes.Trim(b[1:], "ABCDEFGHIJKLMNOPQRSTUVWXYZ")) == 0
+}
 
 // number reads a decimal number from the front of b and returns what follows it.
 func number(b []byte) (n uint64, rest []byte, ok bool) {

@@ -13,6 +13,8 @@ func TestReplies(t *testing.T) {
 		body string
 	}{
 		{"INSERTED 17\r\n", Inserted, 17, ""},
+		{"INSERTED 17 DELAYED\r\n", Inserted, 17, ""},
+		{"LEASED 4 00017 2\r\nab\r\n", Leased, 4, "ab"},
 		{"RESERVED 18446744073709551 5\r\nab\r\nc\r\n", Reserved, 18446744073709551, "ab\r\nc"},
 		{"RESERVED 1 0\r\n\r\n", Reserved, 1, ""},
 		{"FOUND 3 2\r\nab\r\n", Found, 3, "ab"},
@@ -45,7 +47,7 @@ func TestParseNonsense(t *testing.T) {
 	for _, in := range []string{
 		"DELETED\n", "\n", "INSERTED\r\n", "INSERTED x\r\n", "INSERTED 1 2\r\n", "RESERVED 1\r\n",
 		"RESERVED 1 x\r\n", "RESERVED x 1\r\n", "RESERVED 1 2\r\nabcd", "RESERVED 1 9999999999\r\n",
-		"RESERVED 1 -1\r\n", "OK\r\n", "OK x\r\n", "OK 1 2\r\n", "OK 1\r\nabc", "FOUND 1\r\n", strings.Repeat("x", MaxLine+1),
+		"RESERVED 1 -1\r\n", "OK\r\n", "OK x\r\n", "OK 1 2\r\n", "OK 1\r\nabc", "FOUND 1\r\n", "INSERTED 1 \r\n", "LEASED 1 2\r\n", "LEASED 1 2 x\r\n", strings.Repeat("x", MaxLine+1),
 	} {
 		var reply Reply
 		if _, err := reply.Parse([]byte(in)); err == nil {

@@ -1,0 +1,298 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// step is one run of the program, and what has to come of it. What is called "lease" in the
+// arguments is the lease of the last job that was reserved.
+type step struct {
+	args  string // with single spaces between
+	stdin string
+	code  int
+	out   string // regular expression for all of standard output
+	err   string // and for a part of standard error
+}
+
+// anywhere are steps that go alike on every server.
+var anywhere = []step{
+	{args: "put hello -t a", out: "1\n"},
+	{args: "put -t a", stdin: "from\nstdin\n", out: "2\n"},
+	{args: "--json put -t b --pri 5 --delay 1h --ttr 2m later", out: `{"id":3}` + "\n"},
+	{args: "put -l -t c", stdin: "one\ntwo\n\nfour", out: "4\n5\n6\n7\n"},
+	{args: "put -l x -t c", code: exitUsage, err: "no argument"},
+	{args: "peek 1", out: "hello"},
+	{args: "peek -t a", out: "hello"},
+	{args: "peek -t b --state delayed --json", out: `{"id":3,"tube":"b","state":"delayed","priority":5,"ttr":120,.*"body":"later"}` + "\n"},
+	{args: "peek -t b", code: exitNothing, err: "next ready job of b"},
+	{args: "peek 99", code: exitNothing},
+	{args: "peek x", code: exitUsage},
+	{args: "peek 1 2", code: exitUsage, err: `"2"`},
+	{args: "delete 1 98 99", code: exitNothing, out: "1 job deleted\n", err: "98 99"},
+	{args: "delete - --json", stdin: "4\n5\n", out: `{"deleted":2,"missing":\[\]}` + "\n"},
+	{args: "delete", code: exitUsage},
+	{args: "bury 2", out: "job 2 buried\n"},
+	{args: "kick -t a all", out: "1 job kicked\n"},
+	{args: "bury 2 --pri 9", out: "job 2 buried\n"},
+	{args: "stats 2 --json", out: `{.*"id":2,.*"pri":9,.*"state":"buried".*}` + "\n"},
+	{args: "kick --id 2 --id 77", code: exitNothing, out: "1 job kicked\n", err: "77"},
+	{args: "release 2 --delay 90m", out: "job 2 released\n"},
+	{args: "peek --state delayed -t a", out: "from\nstdin\n"},
+	{args: "kick -t a 0x", code: exitUsage},
+	{args: "release 77", code: exitNothing},
+	{args: "touch 2", code: exitUsage, err: "--lease"},
+	{args: "reserve -t empty", code: exitNothing, err: "no job is ready in empty|no leases"},
+	{args: "reserve -t empty --delete --wait 1", code: exitNothing},
+	{args: "reserve --wait sometimes", code: exitUsage, err: "forever"},
+	{args: "reserve -t c --delete", out: "^$"},
+	{args: "reserve -t c -t a --delete --json", out: `{"id":7,"tube":"c",.*"body":"four"}` + "\n"},
+	{args: "pause -t a 10m", out: "tube a paused for 10m0s\n"},
+	{args: "stats -t a --json", out: `{.*"pause":600,.*}` + "\n"},
+	{args: "pause -t a 0", out: "tube a goes on\n"},
+	{args: "pause -t none 1", code: exitNothing},
+	{args: "pause -t a soon", code: exitUsage},
+	{args: "tubes --names", out: "default\na\nb\nc\n|default\na\nb\n"},
+	{args: "tubes", out: `TUBE +READY(.|\n)*\na +0 +0 +0 +1 +0 +0 +\d+ +-\n(.|\n)*`},
+	{args: "top", out: `TUBE +READY(.|\n)*PUTS/s(.|\n)*\na +0 +1(.|\n)*`},
+	{args: "top --json --filter b --sort puts", out: `{"at":\d+,"tubes":\[{"name":"b",.*}\]}` + "\n"},
+	{args: "top --sort colour", code: exitUsage},
+	{args: "flush -t a", code: exitUsage, err: `Delete 1 job \(ready, delayed, buried\) of tube a\? Say --yes`},
+	{args: "flush -t a --state sideways --yes", code: exitUsage},
+	{args: "flush -t b --state delayed --yes", out: "1 job deleted\n"},
+	{args: "stats --json", out: `{.*"current-jobs-delayed":1.*}` + "\n"},
+	{args: "put x --at 2020-01-01T00:00:00Z", out: "8\n"},
+	{args: "put x --at 2020-01-01T00:00:00Z --delay 1", code: exitUsage},
+	{args: "put x --at noon", code: exitUsage},
+	{args: "put x --ttr 1w", code: exitUsage},
+	{args: "put x --nonsense", code: exitUsage, err: "nonsense"},
+	{args: "put -t a\tb x", code: exitUsage},
+	{args: "put --user somebody x", code: exitUsage, err: "REDSTALK_SECRET"},
+	{args: "put --tls-ca /nowhere x", code: exitUsage, err: "/nowhere"},
+	{args: "put --timeout 0 x", code: exitUsage},
+	{args: "nonsense", code: exitUsage, err: "nonsense"},
+	{args: "tubes --server unix:/nowhere", code: exitServer, err: "/nowhere"},
+}
+
+// extensions are steps that need redstalk.
+var extensions = []step{
+	{args: "put x -t k --key one --retry 1h,2h --max 9 --dead d", out: "1\n"},
+	{args: "put y -t k --key one", out: "1\n", err: "is ready; nothing was put"},
+	{args: "put y -t k --key one --on-duplicate fail", code: exitFailed, err: "DUPLICATE 1"},
+	{args: "put y -t k --key one --json", out: `{"id":1,"state":"ready"}` + "\n"},
+	{args: "put y -t k --delay 250h --on-duplicate sideways", code: exitFailed, err: "BAD_FORMAT"},
+	{args: "find one -t k", out: "x"},
+	{args: "find one -t k --json", out: `{"id":1,.*"key":"one","retry":\["1h","2h"\],"max":9,"dead":"d".*}` + "\n"},
+	{args: "find two -t k", code: exitNothing},
+	{args: "list -t k", out: `ID +PRI.*\n1 +1024 .* one\n`},
+	{args: "list -t k --json", out: `{"id":1,"tube":"k","state":"ready",.*}` + "\n"},
+	{args: "list -t k --state sideways", code: exitUsage},
+	{args: "reserve -t k", out: "x", err: "redstalk delete 1 --lease "},
+	{args: "bury 1", code: exitNothing, err: "only the one who holds it"},
+	{args: "touch 1 --lease lease", out: "job 1 touched\n"},
+	{args: "release 1 --lease 123", code: exitNothing},
+	{args: "release 1 --lease lease --delay 1h", out: "job 1 released\n"},
+	{args: "reschedule 1 0", out: "job 1 rescheduled\n"},
+	{args: "reschedule 1 soon", code: exitUsage},
+	{args: "set-priority 1 7", out: "job 1 updated\n"},
+	{args: "set-priority 1 -- -7", code: exitUsage},
+	{args: "reserve -t k --json", out: `{"id":1,.*"priority":7.*}` + "\n"},
+	{args: "bury 1 --lease lease", out: "job 1 buried\n"},
+	{args: "kick -t k", out: "1 job kicked\n"},
+	{args: "reserve -t k", out: "x"},
+	{args: "delete 1 --lease lease", out: "job 1 deleted\n"},
+	{args: "delete 1 --lease lease", code: exitNothing},
+	{args: "put z -t k --key one", out: "2\n"},
+	{args: "delete --key one -t k", out: "1 job deleted\n"},
+	{args: "policy k retry:1s,2s max:5", out: "policy of k set\n"},
+	{args: "policy k", out: "retry  1s,2s\nmax    5\n"},
+	{args: "policy", out: "k\n"},
+	{args: "policy --remove k", out: "policy of k set\n"},
+	{args: "policy k", code: exitNothing},
+	{args: "put -l -t m", stdin: "1\n2\n3\n", out: "3\n4\n5\n"},
+	{args: "move -t m --to n 2 --yes", out: "2 jobs moved\n"},
+	{args: "move -t m --to n", code: exitUsage, err: `Move 1 job \(ready\) from m to n\? Say --yes`},
+	{args: "move -t m --yes", code: exitUsage, err: "--to"},
+	{args: "flush -t n --yes", out: "2 jobs deleted\n"},
+	{args: "drain", out: "draining\n"},
+	{args: "put x", code: exitFailed, err: "DRAINING"},
+	{args: "drain --off --json", out: `{"draining":false}` + "\n"},
+}
+
+// lacking are steps that beanstalkd cannot do, and that must say so.
+var lacking = []step{
+	{args: "put x --key k", code: exitExtension, err: "put-tags"},
+	{args: "find k", code: exitExtension},
+	{args: "list", code: exitExtension, err: "list-jobs"},
+	{args: "delete --key k", code: exitExtension},
+	{args: "delete 1 --lease l", code: exitExtension, err: "lease"},
+	{args: "reserve", code: exitExtension, err: "--delete or --exec"},
+	{args: "policy", code: exitExtension},
+	{args: "move --to b --yes", code: exitExtension},
+	{args: "drain", code: exitExtension},
+	{args: "reschedule 1 1", code: exitExtension},
+	{args: "flush --state reserved --yes", code: exitExtension},
+	{args: "stats --json", out: `{.*"current-jobs-ready":0,.*"total-jobs":0,.*}` + "\n"},
+}
+
+var leaseTold = regexp.MustCompile(`(?:--lease |"lease":")(\w+)`)
+
+func TestCommands(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name  string
+		start func(*testing.T) string
+		steps []step
+	}{
+		{"beanstalkd", beanstalkd, anywhere}, {"redstalkd", ours, anywhere}, {"extensions", ours, extensions}, {"lacking", beanstalkd, lacking},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			addr, lease := c.start(t), ""
+			for _, s := range c.steps {
+				args := strings.Split(s.args, " ")
+				for i := range args {
+					if i > 0 && args[i-1] == "--lease" && args[i] == "lease" {
+						args[i] = lease
+					}
+				}
+				got := runIn(t.Context(), s.stdin, append([]string{"--server", addr}, args...)...)
+				if m := leaseTold.FindStringSubmatch(got.out + got.err); m != nil {
+					lease = m[1]
+				}
+				s.check(t, got)
+			}
+		})
+	}
+}
+
+func (s *step) check(t *testing.T, got outcome) {
+	t.Helper()
+	if got.code != s.code {
+		t.Errorf("%s: exit code %d, want %d", s.args, got.code, s.code)
+	}
+	if !regexp.MustCompile(`^(?:` + s.out + `)$`).MatchString(got.out) {
+		t.Errorf("%s: printed %q, want %q", s.args, got.out, s.out)
+	}
+	if !regexp.MustCompile(s.err).MatchString(got.err) || s.code != 0 && got.err == "" {
+		t.Errorf("%s: said %q, want %q", s.args, got.err, s.err)
+	}
+}
+
+// TestCopy: what is exported and imported is the same, from each server to each, as far as the
+// other one can have it.
+func TestCopy(t *testing.T) {
+	t.Parallel()
+	for _, from := range []func(*testing.T) string{beanstalkd, ours} {
+		for _, to := range []func(*testing.T) string{beanstalkd, ours} {
+			t.Run("", func(t *testing.T) {
+				t.Parallel()
+				source, target := on(t, from(t)), on(t, to(t))
+				source("put", "-t", "a", "plain")
+				source("put", "-t", "b", "--pri", "3", "--ttr", "7", "--delay", "1h", "later")
+				source("put", "-t", "b", "--", "\xff\x00\r\n binary")
+				source("put", "-t", "b", "--pri", "4", "sad")
+				source("bury", "4")
+				file := filepath.Join(t.TempDir(), "jobs")
+				exported := source("export", "-q")
+				if err := os.WriteFile(file, []byte(exported), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				target("import", file)
+				want, got := alike(t, exported), alike(t, target("export"))
+				if !slices.Equal(want, got) || len(want) != 4 {
+					t.Errorf("exported\n%s\nimported\n%s", strings.Join(want, "\n"), strings.Join(got, "\n"))
+				}
+			})
+		}
+	}
+}
+
+// alike returns exported jobs in an order of their own, without what cannot be alike elsewhere.
+func alike(t *testing.T, exported string) (lines []string) {
+	t.Helper()
+	for line := range strings.Lines(exported) {
+		var j job
+		if err := json.Unmarshal([]byte(line), &j); err != nil {
+			t.Fatal(err)
+		}
+		if j.State == "delayed" && (j.Left < 3000_000 || j.Left > 3600_000) {
+			t.Errorf("a delay of 1h is due in %d ms", j.Left)
+		}
+		j.ID, j.Age, j.At, j.Left, j.Reserves, j.Buries = 0, 0, 0, 0, 0, 0
+		text, err := lineOf(&j)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, string(text))
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+func TestTagsAreCopied(t *testing.T) {
+	t.Parallel()
+	from, addr, to := ours(t), ours(t), beanstalkd(t)
+	source, target := on(t, from), on(t, addr)
+	source("policy", "a", "max:5")
+	source("put", "-t", "a", "--key", "k", "--retry", "1h,2h", "--delay", "1h", "x")
+	file := filepath.Join(t.TempDir(), "jobs")
+	exported := source("export")
+	if err := os.WriteFile(file, []byte(exported), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(exported, `"max"`) || !strings.Contains(exported, `"retry":["1h","2h"]`) {
+		t.Errorf("a job's own tags are not what is exported: %s", exported)
+	}
+	target("import", file)
+	if got := target("find", "-t", "a", "k", "--json"); !strings.Contains(got, `"retry":["1h","2h"]`) || !strings.Contains(got, `"state":"delayed"`) {
+		t.Error("tags were lost:", got)
+	}
+	if got := runIn(t.Context(), "", "import", file, "-s", to); got.code != exitExtension || !strings.Contains(got.err, "--skip 0") {
+		t.Error("beanstalkd took tags:", got)
+	}
+	on(t, to)("import", file, "--drop-tags")
+}
+
+// TestBrokenImport: a bad line in the middle is told, and what is before it was put.
+func TestBrokenImport(t *testing.T) {
+	t.Parallel()
+	addr := ours(t)
+	good := `{"tube":"a","body":"x"}` + "\n"
+	for _, bad := range []string{"nonsense", `{"tube":"a","colour":1}`, `{"body":"x"}`, `{"tube":"a","body_base64":"*"}`, `{"tube":"a b"}`} {
+		got := runIn(t.Context(), good+good+bad+"\n"+good, "import", "-s", addr)
+		if got.code == 0 || !strings.Contains(got.err, "line 3") || !strings.Contains(got.err, "--skip 2") {
+			t.Errorf("%s: %+v", bad, got)
+		}
+		on(t, addr)("flush", "-t", "a", "--yes")
+	}
+	if got := runIn(t.Context(), good+good+"nonsense\n"+good, "import", "-s", addr, "--skip", "3"); got.code != 0 || !strings.Contains(got.err, "1 job imported") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestEndsWhenTold: what waits ends with its context, and nothing is lost.
+func TestEndsWhenTold(t *testing.T) {
+	t.Parallel()
+	addr := ours(t)
+	ctx, end := context.WithCancel(t.Context())
+	outcomes := make(chan outcome)
+	go func() { outcomes <- runIn(ctx, "", "reserve", "-t", "a", "--wait", "forever", "-s", addr) }()
+	await(t, "a waiting worker", func() bool {
+		return strings.Contains(on(t, addr)("stats", "--json"), `"current-waiting":1`)
+	})
+	end()
+	if got := <-outcomes; got.code != exitInterrupted {
+		t.Errorf("%+v", got)
+	}
+	on(t, addr)("put", "-t", "a", "x")
+	if got := on(t, addr)("reserve", "-t", "a", "--delete"); got != "x" {
+		t.Error("the job went to", got)
+	}
+}

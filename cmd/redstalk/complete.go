@@ -1,0 +1,197 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"redstalk/protocol/client"
+)
+
+func completionCommand() *cli.Command {
+	return &cli.Command{
+		Name: "completion", ArgsUsage: "bash|zsh|fish", Action: locally(arguments{1, 1}, completion),
+		Usage: "print what has a shell complete the words of redstalk",
+		Description: "bash: source <(redstalk completion bash). zsh: source <(redstalk completion zsh), after compinit. fish: redstalk completion fish | source. " +
+			"Names of tubes are asked for at the server, for at most half a second.",
+	}
+}
+
+// scripts has for each shell how it asks `redstalk complete` for candidates. The words that
+// are typed are its arguments, the last one being that to complete. It prints candidates one a
+// line, each with a TAB and what it means behind it.
+var scripts = map[string]string{
+	"bash": `_redstalk() {
+  local cur=${COMP_WORDS[COMP_CWORD]} line
+  COMPREPLY=()
+  while IFS= read -r line; do COMPREPLY+=("${line%%$'\t'*}"); done < <(redstalk complete -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+  [ ${#COMPREPLY[@]} -gt 0 ] || COMPREPLY=($(compgen -f -- "$cur"))
+}
+complete -F _redstalk redstalk
+`,
+	"zsh": `#compdef redstalk
+_redstalk() {
+  local -a found
+  local line
+  while IFS= read -r line; do
+    line=${line//:/\\:}
+    found+=("${line/$'\t'/:}")
+  done < <(redstalk complete -- "${(@)words[2,CURRENT]}" 2>/dev/null)
+  if (( $#found )); then _describe 'redstalk' found; else _files; fi
+}
+compdef _redstalk redstalk
+`,
+	"fish": `function __redstalk_complete
+  set -l words (commandline -opc) (commandline -ct)
+  redstalk complete -- $words[2..-1] 2>/dev/null
+end
+complete -c redstalk -f -a '(__redstalk_complete)'
+complete -c redstalk -n '__fish_seen_subcommand_from import' -F
+`,
+}
+
+func completion(t *task) error {
+	script, is := scripts[t.Args().First()]
+	if !is {
+		return usage("there is completion for bash, zsh and fish, not for %q", t.Args().First())
+	}
+	_, err := io.WriteString(t.out, script)
+	return written(err)
+}
+
+func completeCommand() *cli.Command {
+	return &cli.Command{
+		Name: "complete", Hidden: true, Action: locally(anyNumber, complete),
+		Usage: "print what the last argument may be completed to",
+	}
+}
+
+func complete(t *task) error {
+	words := t.Args().Slice()
+	if len(words) == 0 {
+		words = []string{""}
+	}
+	for _, c := range candidates(t, words[:len(words)-1], words[len(words)-1]) {
+		if strings.HasPrefix(c.text, words[len(words)-1]) {
+			fmt.Fprintf(t.out, "%s\t%s\n", c.text, c.meaning)
+		}
+	}
+	return nil
+}
+
+type candidate struct{ text, meaning string }
+
+// candidates returns what a word may be, behind others.
+func candidates(t *task, before []string, word string) []candidate {
+	var command *cli.Command
+	for _, w := range before {
+		if command == nil {
+			command = t.App.Command(w)
+		}
+	}
+	flags := t.App.VisibleFlags()
+	if command != nil {
+		flags = append(slices.Clone(command.VisibleFlags()), flags...)
+	}
+	if len(before) > 0 && strings.HasPrefix(before[len(before)-1], "-") {
+		if f := findFlag(flags, before[len(before)-1]); f != nil && takesValue(f) {
+			return valuesOf(t, before, f)
+		}
+	}
+	if strings.HasPrefix(word, "-") {
+		return flagCandidates(flags)
+	}
+	if command == nil {
+		return commandCandidates(t.App)
+	}
+	return argumentsOf(t, before, command)
+}
+
+func flagCandidates(flags []cli.Flag) (found []candidate) {
+	for _, f := range flags {
+		meaning := f.(cli.DocGenerationFlag).GetUsage()
+		found = append(found, candidate{"--" + f.Names()[0], strings.ReplaceAll(meaning, "`", "")})
+	}
+	return found
+}
+
+func commandCandidates(app *cli.App) (found []candidate) {
+	for _, c := range app.VisibleCommands() {
+		found = append(found, candidate{c.Name, c.Usage})
+	}
+	return found
+}
+
+// valuesOf returns what a flag may hold.
+func valuesOf(t *task, before []string, f cli.Flag) []candidate {
+	switch f.Names()[0] {
+	case "tube", "to", "dead":
+		return tubeCandidates(t, before)
+	case "state":
+		return plain(states...)
+	case "on-duplicate":
+		return plain("keep", "replace", "fail")
+	case "on-failure":
+		return plain("auto", "release", "bury")
+	case "sort":
+		return plain("name", "ready", "delayed", "reserved", "buried", "waiting", "puts", "deletes")
+	case "wait":
+		return plain("forever", "10s", "1m")
+	}
+	return nil
+}
+
+// argumentsOf returns what an argument of a command may be.
+func argumentsOf(t *task, before []string, command *cli.Command) []candidate {
+	switch command.Name {
+	case "policy":
+		return append(tubeCandidates(t, before), plain("retry:", "max:", "dead:", "key-ttl:", "on-duplicate:", "quota-jobs:", "quota-bytes:")...)
+	case "move":
+		return plain("all")
+	case "kick":
+		return plain("1", "10", "100", "all")
+	case "completion":
+		return plain("bash", "zsh", "fish")
+	}
+	return nil
+}
+
+func plain(texts ...string) (found []candidate) {
+	for _, text := range texts {
+		found = append(found, candidate{text, ""})
+	}
+	return found
+}
+
+// tubeCandidates asks the server that the words before name for its tubes. If it cannot be
+// asked, there are none.
+func tubeCandidates(t *task, before []string) (found []candidate) {
+	addr := t.String("server")
+	for i, w := range before {
+		if value, is := strings.CutPrefix(w, "--server="); is {
+			addr = value
+		} else if (w == "--server" || w == "-s") && i+1 < len(before) {
+			addr = before[i+1]
+		}
+	}
+	l, err := linkOf(t)
+	if err != nil {
+		return nil
+	}
+	l.addr, l.limit = addr, time.Second/2
+	var conn *client.Conn
+	if conn, err = l.connect(); err != nil {
+		return nil
+	}
+	defer conn.Close()
+	asking := &task{Context: t.Context, conn: conn}
+	names, err := asking.names("listing tubes", "list-tubes")
+	if err != nil {
+		return nil
+	}
+	return plain(names...)
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"redstalk/protocol/client"
+)
+
+// commonFlags are the flags of every command.
+func commonFlags() []cli.Flag {
+	env := func(name string) []string { return []string{"REDSTALK_" + name} }
+	return []cli.Flag{
+		&cli.StringFlag{Name: "server", Aliases: []string{"s"}, Value: "127.0.0.1:11300", EnvVars: env("SERVER"), Usage: "`ADDR` of the server: HOST:PORT or unix:PATH"},
+		&cli.BoolFlag{Name: "json", Usage: "results as JSON, a value a line"},
+		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "nothing on standard error but what went wrong"},
+		&cli.GenericFlag{Name: "timeout", Value: &duration{10 * time.Second}, EnvVars: env("TIMEOUT"), Usage: "`DURATION` that connecting, and each reply, may take"},
+		&cli.StringFlag{Name: "user", EnvVars: env("AUTH_USER"), Usage: "`USER` to be. The secret is in REDSTALK_SECRET, or in a file"},
+		&cli.StringFlag{Name: "secret-file", EnvVars: env("SECRET_FILE"), Usage: "`FILE` whose first line is the secret"},
+		&cli.BoolFlag{Name: "tls", EnvVars: env("TLS"), Usage: "speak TLS"},
+		&cli.StringFlag{Name: "tls-ca", EnvVars: env("TLS_CA"), Usage: "`FILE` of the authorities (PEM) instead of those of the system; implies --tls"},
+		&cli.StringFlag{Name: "tls-cert", EnvVars: env("TLS_CERT"), Usage: "`FILE` of the certificate (PEM) to show; implies --tls"},
+		&cli.StringFlag{Name: "tls-key", EnvVars: env("TLS_KEY"), Usage: "`FILE` of the key of that certificate (PEM)"},
+		&cli.StringFlag{Name: "tls-name", EnvVars: env("TLS_NAME"), Usage: "`NAME` that the server's certificate must have, if not that of the address"},
+	}
+}
+
+// link says how to connect, and who one is. It is read from the flags once, and may be used
+// for several connections.
+type link struct {
+	addr         string
+	tls          *tls.Config // nil: none
+	user, secret string
+	limit        time.Duration
+}
+
+// linkOf reads the common flags.
+func linkOf(t *task) (*link, error) {
+	l := &link{addr: t.String("server"), user: t.String("user"), limit: t.duration("timeout")}
+	if l.limit <= 0 {
+		return nil, usage("--timeout must be more than 0")
+	}
+	var err error
+	if l.tls, err = tlsOf(t); err != nil {
+		return nil, err
+	}
+	if l.user != "" {
+		if l.secret, err = secretOf(t.String("secret-file")); err != nil {
+			return nil, err
+		}
+		err = errors.Join(word("the user", l.user), wireSecret(l.secret))
+	}
+	return l, err
+}
+
+// wireSecret checks a secret, without showing it.
+func wireSecret(secret string) error {
+	if word("", secret) != nil {
+		return usage("there is no secret for --user, or it has spaces or other signs than ASCII in it: set REDSTALK_SECRET or --secret-file")
+	}
+	return nil
+}
+
+// secretOf reads the secret from the file, or from the environment if there is none.
+func secretOf(path string) (string, error) {
+	if path == "" {
+		return os.Getenv("REDSTALK_SECRET"), nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", readable("the secret", path, err)
+	}
+	first, _, _ := strings.Cut(string(text), "\n")
+	return strings.TrimRight(first, "\r"), nil
+}
+
+// tlsOf reads the flags of TLS. It returns nil if none is set.
+func tlsOf(t *task) (*tls.Config, error) {
+	ca, cert, key, name := t.String("tls-ca"), t.String("tls-cert"), t.String("tls-key"), t.String("tls-name")
+	if !t.Bool("tls") && ca == "" && cert == "" && key == "" && name == "" {
+		return nil, nil
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: name}
+	if ca != "" {
+		pem, err := os.ReadFile(ca)
+		if err != nil {
+			return nil, readable("--tls-ca", ca, err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, usage("--tls-ca %s has no certificate in it", ca)
+		}
+	}
+	if (cert == "") != (key == "") {
+		return nil, usage("--tls-cert and --tls-key belong together")
+	}
+	if cert != "" {
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			return nil, usage("reading --tls-cert and --tls-key: %v", err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config, nil
+}
+
+// connect makes a connection on which one is who one is.
+func (l *link) connect() (*client.Conn, error) {
+	conn, err := client.DialTLS(l.addr, l.tls, l.limit)
+	if err != nil {
+		return nil, failure{exitServer, err}
+	}
+	conn.Patience = l.limit
+	if l.user == "" {
+		return conn, nil
+	}
+	doing := "logging in as " + l.user
+	err = conn.Ask(fmt.Appendf(nil, "auth %s %s\r\n", l.user, l.secret), 1, func(r *client.Reply) error {
+		if string(r.Line) != "AUTHENTICATED" {
+			return refused(doing, r)
+		}
+		return nil
+	})
+	if err != nil {
+		conn.Close()
+		return nil, broken(doing, err)
+	}
+	return conn, nil
+}

@@ -1,0 +1,263 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"redstalk/protocol/client"
+)
+
+func exportCommand() *cli.Command {
+	return &cli.Command{
+		Name: "export", Action: connected(noArguments, export),
+		Usage: "print jobs as JSON, one a line, with state, delay and tags; the jobs stay where they are",
+		Description: "What import reads. A job that changes its state meanwhile may be missed, or come as it was: pause the producers and workers, or drain the " +
+			"server, for a copy that is whole. Reserved jobs are exported, too. A server without the extension list-jobs is asked for every id from --from-id on.",
+		Flags: []cli.Flag{
+			&cli.StringSliceFlag{Name: "tube", Aliases: []string{"t"}, Usage: "`TUBE`; may be given several times (default: all tubes)"},
+			&cli.StringSliceFlag{Name: "state", Usage: "`STATE`; may be given several times (default: all states)"},
+			&cli.Uint64Flag{Name: "from-id", Value: 1, Usage: "`ID` to begin with, on a server without list-jobs"},
+		},
+	}
+}
+
+// exporter is one run of export.
+type exporter struct {
+	*task
+	out      *bufio.Writer
+	tubes    []string // empty: all
+	states   []string
+	seen     map[uint64]bool // a job that changed its state may be listed twice
+	policies map[string]string
+	bar      *progress
+}
+
+func export(t *task) error {
+	e := &exporter{task: t, out: bufio.NewWriter(t.stdio.out), tubes: t.StringSlice("tube"), states: t.StringSlice("state"), seen: make(map[uint64]bool), policies: make(map[string]string)}
+	for _, tube := range e.tubes {
+		if err := word("--tube", tube); err != nil {
+			return err
+		}
+	}
+	if len(e.states) == 0 {
+		e.states = states
+	}
+	for _, s := range e.states {
+		if err := stateWord(s, states...); err != nil {
+			return err
+		}
+	}
+	lists, err := t.can("list-jobs")
+	if err != nil {
+		return err
+	}
+	if lists {
+		err = e.byLists()
+	} else {
+		err = e.byIDs()
+	}
+	e.bar.end()
+	if err == nil {
+		err = written(e.out.Flush())
+	}
+	if err == nil && t.Context.Context.Err() != nil {
+		err = interrupted(nounFor(len(e.seen), "job") + " exported")
+	}
+	if err == nil {
+		t.say("redstalk: %s exported", nounFor(len(e.seen), "job"))
+	}
+	return err
+}
+
+// byLists exports what list-jobs lists.
+func (e *exporter) byLists() error {
+	all, err := e.allTubes()
+	if err != nil {
+		return err
+	}
+	if len(e.tubes) > 0 {
+		all = slices.DeleteFunc(all, func(s tubeStats) bool { return !slices.Contains(e.tubes, s.Name) })
+	}
+	sum := uint64(0)
+	for i := range all {
+		sum += all[i].Ready + all[i].Delayed + all[i].Reserved + all[i].Buried
+	}
+	e.bar = startProgress(e.task, "exporting", sum)
+	for i := range all {
+		for _, state := range e.states {
+			err := e.allJobs(all[i].Name, state, 1<<62, func(jobs []*job) error {
+				return e.write(len(jobs), func(i int) uint64 { return jobs[i].ID })
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// byIDs asks for every id that the server can have given.
+func (e *exporter) byIDs() error {
+	last, err := e.lastID()
+	if err != nil {
+		return err
+	}
+	first := e.Uint64("from-id")
+	e.bar = startProgress(e.task, "looking at ids", last-min(first, last)+1)
+	for from := first; from <= last && e.Context.Context.Err() == nil; from += window {
+		n := int(min(window, last-from+1))
+		if err := e.write(n, func(i int) uint64 { return from + uint64(i) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lastID puts a job, which nobody gets, and deletes it, as beanstalkd tells the last id in no
+// other way.
+func (e *exporter) lastID() (uint64, error) {
+	if err := e.use("redstalk-export"); err != nil {
+		return 0, err
+	}
+	r, err := e.ask("asking for the last id", "put 0 3600 60 0\r\n")
+	if err != nil {
+		return 0, err
+	}
+	if r.Word != client.Inserted {
+		return 0, refused("asking for the last id by a put", r)
+	}
+	last := r.ID
+	_, err = e.order("deleting that job", "DELETED", fmt.Sprintf("delete %d", last))
+	return last - 1, err
+}
+
+// write writes those of n jobs that are still there and wanted.
+func (e *exporter) write(n int, id func(i int) uint64) error {
+	found := make([]*job, 0, n)
+	err := e.each("looking at jobs", n, func(out []byte, i int) []byte { return fmt.Appendf(out, "stats-job %d\r\n", id(i)) }, func(i int, r *client.Reply) error {
+		if r.Word == client.NotFound {
+			return nil
+		}
+		if r.Word != client.OK {
+			return refused("looking at a job", r)
+		}
+		j := &job{ID: id(i)}
+		j.readPage(client.Page(r.Body))
+		if e.wants(j) {
+			found = append(found, j)
+		}
+		return nil
+	})
+	if err == nil {
+		err = e.writeFound(found)
+	}
+	e.bar.add(uint64(n))
+	return err
+}
+
+func (e *exporter) wants(j *job) bool {
+	return !e.seen[j.ID] && slices.Contains(e.states, j.State) && (len(e.tubes) == 0 || slices.Contains(e.tubes, j.Tube))
+}
+
+// writeFound writes jobs with their bodies.
+func (e *exporter) writeFound(jobs []*job) error {
+	for _, j := range jobs {
+		if err := e.onlyOwn(j); err != nil {
+			return err
+		}
+	}
+	// Bodies may be large, so fewer of them come at a time.
+	for len(jobs) > 0 {
+		some := jobs[:min(len(jobs), 50)]
+		jobs = jobs[len(some):]
+		err := e.each("fetching bodies", len(some), func(out []byte, i int) []byte { return fmt.Appendf(out, "peek %d\r\n", some[i].ID) }, func(i int, r *client.Reply) error {
+			if r.Word != client.Found {
+				return nil // gone meanwhile
+			}
+			some[i].setBody(r.Body)
+			return e.writeJob(some[i])
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *exporter) writeJob(j *job) error {
+	line, err := lineOf(j)
+	if err == nil {
+		_, err = e.out.Write(line)
+	}
+	e.seen[j.ID] = true
+	return written(err)
+}
+
+// onlyOwn takes from a job what it has from the policy of its tube: a job with tags shows both
+// alike.
+func (e *exporter) onlyOwn(j *job) error {
+	if len(j.Retry) == 0 && j.Max == 0 && j.Dead == "" {
+		return nil
+	}
+	policy, known := e.policies[j.Tube]
+	if !known {
+		r, err := e.ask("asking for the policy of "+j.Tube, "get-policy "+j.Tube)
+		if err != nil {
+			return err
+		}
+		policy = string(r.Body)
+		e.policies[j.Tube] = policy
+	}
+	of := func(key string) string { value, _ := client.Page(policy).Value(key); return value }
+	if strings.Join(j.Retry, ",") == of("retry") {
+		j.Retry = nil
+	}
+	if optional(j.Max) == of("max") {
+		j.Max = 0
+	}
+	if j.Dead == of("dead") {
+		j.Dead = ""
+	}
+	return nil
+}
+
+// progress is a bar on a terminal, and nothing elsewhere. A nil one is none, too.
+type progress struct {
+	to        io.Writer
+	what      string
+	done, all uint64
+	shown     uint64 // percent
+}
+
+func startProgress(t *task, what string, all uint64) *progress {
+	if !onTerminal(t.err) || t.Bool("quiet") || all == 0 {
+		return nil
+	}
+	return &progress{to: t.err, what: what, all: all, shown: 101}
+}
+
+func (p *progress) add(n uint64) {
+	if p == nil {
+		return
+	}
+	p.done += n
+	percent := min(100, 100*p.done/p.all)
+	if percent == p.shown {
+		return
+	}
+	p.shown = percent
+	full := int(percent) * 30 / 100
+	fmt.Fprintf(p.to, "\r%s [%s%s] %3d%%  %s", p.what, strings.Repeat("#", full), strings.Repeat(".", 30-full), percent, grouped(p.done))
+}
+
+// end leaves an empty line where the bar was.
+func (p *progress) end() {
+	if p != nil {
+		fmt.Fprint(p.to, "\r\x1b[K")
+	}
+}

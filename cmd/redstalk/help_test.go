@@ -1,0 +1,158 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// patience bounds every wait in these tests; none is expected to come near.
+const patience = time.Minute
+
+// redstalkd is the server, built once.
+var redstalkd string
+
+// asProgram is the variable that has the test's own binary be redstalk.
+const asProgram = "REDSTALK_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+	}
+	flag.Parse()
+	os.Exit(buildAndRun(m))
+}
+
+func buildAndRun(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "redstalk")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	redstalkd = filepath.Join(dir, "redstalkd")
+	if out, err := exec.Command("go", "build", "-o", redstalkd, "redstalk/cmd/redstalkd").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "%v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}
+
+// startServer starts a server on a unix socket, and returns its address when it serves.
+func startServer(t *testing.T, program string, args ...string) (addr string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "") // the path of a socket must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "s")
+	cmd := exec.Command(program, append([]string{"-l", "unix:" + path}, args...)...)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+		os.RemoveAll(dir)
+	})
+	await(t, program, func() bool {
+		conn, err := net.Dial("unix", path)
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	})
+	return "unix:" + path
+}
+
+// await waits until something is so.
+func await(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited too long for %s", what)
+		}
+	}
+}
+
+const beanstalkdPath = "/usr/bin/beanstalkd"
+
+func beanstalkd(t *testing.T) string {
+	t.Helper()
+	if _, err := os.Stat(beanstalkdPath); err != nil {
+		t.Skipf("the real beanstalkd is not installed: %v", err)
+	}
+	return startServer(t, beanstalkdPath)
+}
+
+func ours(t *testing.T) string {
+	t.Helper()
+	return startServer(t, redstalkd, "--store", "memory:")
+}
+
+// buffer may be written by several goroutines.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// outcome is what a run of the program left.
+type outcome struct {
+	code     int
+	out, err string
+}
+
+// runIn runs the program in the process.
+func runIn(ctx context.Context, stdin string, args ...string) outcome {
+	var out, err buffer
+	code := run(ctx, stdio{strings.NewReader(stdin), &out, &err}, append([]string{"redstalk"}, args...))
+	return outcome{code, out.String(), err.String()}
+}
+
+// on returns a function that runs commands on a server, and fails if one has another exit code
+// than 0.
+func on(t *testing.T, addr string) func(args ...string) string {
+	return func(args ...string) string {
+		t.Helper()
+		got := runIn(t.Context(), "", append(args, "--server", addr)...)
+		if got.code != 0 {
+			t.Fatalf("%v: exit code %d\n%s%s", args, got.code, got.out, got.err)
+		}
+		return got.out
+	}
+}
+
+// program is the program as a process of its own.
+func program(t *testing.T, stderr *buffer, args ...string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self, args...)
+	cmd.Env = append(os.Environ(), asProgram+"=1")
+	cmd.Stdout, cmd.Stderr = stderr, stderr
+	return cmd
+}

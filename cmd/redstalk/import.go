@@ -1,0 +1,242 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"redstalk/protocol/client"
+)
+
+func importCommand() *cli.Command {
+	return &cli.Command{
+		Name: "import", ArgsUsage: "[FILE]", Action: connected(arguments{0, 1}, importJobs),
+		Usage: "put the jobs that export has printed, from a file or standard input",
+		Description: "Jobs get new ids. Delayed jobs are due when they were due, or at once if that has passed. Reserved ones become ready. Buried ones are put with a " +
+			"long delay, reserved and buried, so that no worker gets them in between. All lines are checked one by one as they are read: import ends at the " +
+			"first bad one, and says how many lines were put; --skip goes on from there.",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "tube", Aliases: []string{"t"}, Usage: "`TUBE` into which all go, instead of their own"},
+			&cli.IntFlag{Name: "skip", Usage: "`N`: leave the first lines out"},
+			&cli.BoolFlag{Name: "drop-tags", Usage: "leave out key, retry, max and dead if the server has no put-tags"},
+		},
+	}
+}
+
+// importer is one run of import.
+type importer struct {
+	*task
+	tags   bool // the server knows them
+	lines  int  // that were read
+	put    int
+	bar    *progress
+}
+
+func importJobs(t *task) error {
+	in, size, err := openInput(t)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	m := &importer{task: t}
+	if m.tags, err = t.can("put-tags"); err != nil {
+		return err
+	}
+	m.bar = startProgress(t, "importing", size)
+	ctx, stop := context.WithCancel(t.Context.Context)
+	defer stop()
+	err = m.all(ctx, startLines(ctx, in))
+	m.bar.end()
+	if err != nil {
+		return fmt.Errorf("%w (go on with --skip %d)", err, m.put)
+	}
+	if t.Context.Context.Err() != nil {
+		return interrupted(fmt.Sprintf("go on with --skip %d", m.put))
+	}
+	t.say("redstalk: %s imported", nounFor(m.put-min(m.put, t.Int("skip")), "job"))
+	return nil
+}
+
+// openInput opens the file, or standard input. The size is in bytes, 0 if it is not known.
+func openInput(t *task) (io.ReadCloser, uint64, error) {
+	path := t.Args().First()
+	if path == "" || path == "-" {
+		return io.NopCloser(t.in), 0, nil
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, 0, readable("the jobs from", path, err)
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return nil, 0, readable("the jobs from", path, err)
+	}
+	return file, uint64(info.Size()), nil
+}
+
+func (m *importer) all(ctx context.Context, in *lines) error {
+	for {
+		some, more := in.some(ctx)
+		if err := m.window(some); err != nil {
+			return err
+		}
+		if !more {
+			if in.err != nil && ctx.Err() == nil {
+				return fmt.Errorf("reading line %d: %w", m.lines+1, in.err)
+			}
+			return nil
+		}
+	}
+}
+
+// window puts the jobs of some lines. If one of them is bad, those before it are put.
+func (m *importer) window(some [][]byte) error {
+	jobs := make([]*entry, 0, len(some))
+	var bad error
+	size := uint64(0)
+	for _, line := range some {
+		m.lines++
+		size += uint64(len(line)) + 1
+		e := &entry{}
+		if m.lines > m.Int("skip") && len(bytes.TrimSpace(line)) > 0 {
+			if e, bad = m.read(line); bad != nil {
+				bad = failure{exitFailed, fmt.Errorf("line %d: %w", m.lines, bad)}
+				break
+			}
+		}
+		jobs = append(jobs, e)
+	}
+	for from := 0; from < len(jobs); {
+		to := sameTube(jobs, from)
+		if err := m.putAll(jobs[from:to]); err != nil {
+			return err
+		}
+		from = to
+	}
+	m.bar.add(size)
+	return bad
+}
+
+// entry is a line to be put. Its job is nil if there is nothing to do.
+type entry struct {
+	*job
+	bytes []byte // body
+	tags  []string
+}
+
+// sameTube returns where, from a place on, the jobs of another tube begin.
+func sameTube(jobs []*entry, from int) int {
+	for to := from; to < len(jobs); to++ {
+		if jobs[to].job != nil && jobs[from].job == nil || jobs[to].job != nil && jobs[to].Tube != jobs[from].Tube {
+			return max(to, from+1)
+		}
+	}
+	return len(jobs)
+}
+
+func (m *importer) read(line []byte) (*entry, error) {
+	j := &job{Priority: 1024, TTR: 60}
+	d := json.NewDecoder(bytes.NewReader(line))
+	d.DisallowUnknownFields()
+	if err := d.Decode(j); err != nil {
+		return nil, err
+	}
+	if tube := m.tube(); tube != "" {
+		j.Tube = tube
+	}
+	if err := word("tube", j.Tube); err != nil {
+		return nil, err
+	}
+	body, err := j.body()
+	if err != nil {
+		return nil, err
+	}
+	tags, err := j.tags()
+	if err != nil {
+		return nil, err
+	}
+	if len(tags) > 0 && !m.tags {
+		if !m.Bool("drop-tags") {
+			return nil, failure{exitExtension, fmt.Errorf("the job has %s, which this server does not know: --drop-tags leaves them out", strings.Join(tags, " "))}
+		}
+		tags = nil
+	}
+	if j.At > 0 && j.State == "delayed" && m.tags {
+		tags = append(tags, fmt.Sprintf("at:%d", j.At))
+	}
+	return &entry{j, body, tags}, nil
+}
+
+// untilBuried is the delay of a job that is buried as soon as it is put.
+const untilBuried = time.Hour
+
+func (e *entry) appendPut(out []byte, now time.Time) []byte {
+	delay := time.Duration(0)
+	switch e.State {
+	case "delayed":
+		delay = delayAt(e.At, now)
+	case "buried":
+		delay = untilBuried
+	}
+	return appendPut(out, e.Priority, delay, int64(e.TTR), e.bytes, e.tags)
+}
+
+// putAll puts jobs of one tube and then buries those that were buried.
+func (m *importer) putAll(jobs []*entry) error {
+	if jobs[0].job == nil {
+		m.put += len(jobs)
+		return nil
+	}
+	if err := m.use(jobs[0].Tube); err != nil {
+		return err
+	}
+	now, buried, first := time.Now(), []*job{}, m.put
+	real := jobs[:0:0]
+	for _, e := range jobs {
+		if e.job != nil {
+			real = append(real, e)
+		}
+	}
+	err := m.each("importing jobs", len(real), func(out []byte, i int) []byte { return real[i].appendPut(out, now) }, func(i int, r *client.Reply) error {
+		if r.Word != client.Inserted {
+			return refused(fmt.Sprintf("importing job %d of tube %s", real[i].ID, real[i].Tube), r)
+		}
+		if m.put++; len(r.Rest) > 0 {
+			m.say("redstalk: the key %s is taken already in tube %s; left as it is", real[i].Key, real[i].Tube)
+		} else if real[i].State == "buried" {
+			buried = append(buried, &job{ID: r.ID, Priority: real[i].Priority})
+		}
+		return nil
+	})
+	if buryErr := m.bury(buried); err == nil {
+		err = buryErr
+	}
+	if err == nil {
+		m.put = first + len(jobs)
+	}
+	return err
+}
+
+// bury buries jobs that were put for that.
+func (m *importer) bury(jobs []*job) error {
+	commands := func(out []byte, i int) []byte {
+		j := jobs[i/2]
+		if i%2 == 0 {
+			return client.AppendReserveJob(out, j.ID)
+		}
+		return fmt.Appendf(out, "bury %d %d\r\n", j.ID, j.Priority)
+	}
+	return m.each("burying jobs", 2*len(jobs), commands, func(i int, r *client.Reply) error {
+		if i%2 == 1 && string(r.Line) != "BURIED" {
+			return refused(fmt.Sprintf("burying job %d, which is delayed now", jobs[i/2].ID), r)
+		}
+		return nil
+	})
+}

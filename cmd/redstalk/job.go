@@ -1,0 +1,146 @@
+package main
+
+import (
+	"encoding/base64"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"redstalk/protocol/client"
+)
+
+// job is a job as it is shown, exported and imported: a line of JSON. Fields that a server does
+// not tell, or that are what they are without being said, are left out.
+type job struct {
+	ID       uint64 `json:"id,omitempty"`
+	Tube     string `json:"tube,omitempty"`
+	State    string `json:"state,omitempty"`
+	Lease    string `json:"lease,omitempty"`
+	Priority uint32 `json:"priority"`
+	TTR      uint32 `json:"ttr,omitempty"` // seconds
+	Age      int64  `json:"age,omitempty"` // seconds
+	At       int64  `json:"at,omitempty"`  // of a delayed job: when it is due, milliseconds since 1970
+	Left     int64  `json:"left_ms,omitempty"`
+	Size     int    `json:"size,omitempty"` // of the body, bytes
+
+	Key         string   `json:"key,omitempty"`
+	OnDuplicate string   `json:"on_duplicate,omitempty"`
+	KeyTTL      string   `json:"key_ttl,omitempty"`
+	Retry       []string `json:"retry,omitempty"`
+	Max         uint32   `json:"max,omitempty"`
+	Dead        string   `json:"dead,omitempty"`
+	Parked      string   `json:"parked,omitempty"`
+
+	Reserves uint32 `json:"reserves,omitempty"`
+	Timeouts uint32 `json:"timeouts,omitempty"`
+	Releases uint32 `json:"releases,omitempty"`
+	Buries   uint32 `json:"buries,omitempty"`
+	Kicks    uint32 `json:"kicks,omitempty"`
+
+	// Body is the body if that is text, else BodyBase64 is.
+	Body       *string `json:"body,omitempty"`
+	BodyBase64 string  `json:"body_base64,omitempty"`
+}
+
+func (j *job) setBody(body []byte) {
+	if j.Size = len(body); utf8.Valid(body) {
+		text := string(body)
+		j.Body = &text
+		return
+	}
+	j.BodyBase64 = base64.StdEncoding.EncodeToString(body)
+}
+
+// body returns the bytes of the body.
+func (j *job) body() ([]byte, error) {
+	if j.Body != nil && j.BodyBase64 != "" {
+		return nil, fmt.Errorf("both body and body_base64 are given")
+	}
+	if j.Body != nil {
+		return []byte(*j.Body), nil
+	}
+	body, err := base64.StdEncoding.DecodeString(j.BodyBase64)
+	if err != nil {
+		return nil, fmt.Errorf("body_base64: %w", err)
+	}
+	return body, nil
+}
+
+// readPage sets what stats-job tells.
+func (j *job) readPage(p client.Page) {
+	text := func(key string) string {
+		value, _ := p.Value(key)
+		return unquoted(value)
+	}
+	number := func(key string) int64 {
+		n, _ := strconv.ParseInt(text(key), 10, 64)
+		return n
+	}
+	j.Tube, j.State = text("tube"), text("state")
+	j.Priority, j.TTR, j.Age = uint32(number("pri")), uint32(number("ttr")), number("age")
+	j.Reserves, j.Timeouts, j.Releases = uint32(number("reserves")), uint32(number("timeouts")), uint32(number("releases"))
+	j.Buries, j.Kicks = uint32(number("buries")), uint32(number("kicks"))
+	j.Key, j.Dead, j.Parked, j.Max = text("key"), text("dead"), text("parked"), uint32(number("max"))
+	if retry := text("retry"); retry != "" {
+		j.Retry = strings.Split(retry, ",")
+	}
+	left := number("time-left") * 1000
+	if _, exact := p.Value("due-ms"); exact {
+		left = number("due-ms")
+	}
+	j.setLeft(left, time.Now())
+}
+
+// setLeft sets when the job is due, or its TTR ends, in that many milliseconds from now.
+func (j *job) setLeft(left int64, now time.Time) {
+	switch j.State {
+	case "delayed":
+		j.At = now.UnixMilli() + left
+		j.Left = left
+	case "reserved":
+		j.Left = left
+	}
+}
+
+// tags returns the job's tags as put has them, those that beanstalkd does not have.
+func (j *job) tags() (tags []string, err error) {
+	for _, tag := range []struct{ name, value string }{
+		{"key", j.Key}, {"on-duplicate", j.OnDuplicate}, {"key-ttl", j.KeyTTL},
+		{"retry", strings.Join(j.Retry, ",")}, {"max", optional(j.Max)}, {"dead", j.Dead},
+	} {
+		if tag.value == "" {
+			continue
+		}
+		if err := word(tag.name, tag.value); err != nil {
+			return nil, err
+		}
+		tags = append(tags, tag.name+":"+tag.value)
+	}
+	return tags, nil
+}
+
+func optional(n uint32) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatUint(uint64(n), 10)
+}
+
+// delayAt returns how long from now a job has to wait that is due at a time of the clock, in
+// milliseconds since 1970.
+func delayAt(at int64, now time.Time) time.Duration {
+	return max(0, time.UnixMilli(at).Sub(now))
+}
+
+// appendPut appends the put of a body. The delay is rounded up to seconds; a tag can say it
+// exactly.
+func appendPut(out []byte, pri uint32, delay time.Duration, ttr int64, body []byte, tags []string) []byte {
+	out = fmt.Appendf(out, "put %d %d %d %d", pri, wholeSeconds(delay), ttr, len(body))
+	for _, tag := range tags {
+		out = append(append(out, ' '), tag...)
+	}
+	out = append(append(out, "\r\n"...), body...)
+	return append(out, "\r\n"...)
+}

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+)
+
+// version is set when releases are built.
+var version = "dev"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // so that the second signal ends the process at once
+	os.Exit(run(ctx, stdio{os.Stdin, os.Stdout, os.Stderr}, os.Args))
+}
+
+// stdio is what a process has to read from and to write to.
+type stdio struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+// run is one run of the program. It returns the exit code. When ctx is done, commands end.
+func run(ctx context.Context, io stdio, args []string) int {
+	app := newApp(io)
+	return report(io, app.RunContext(ctx, arrange(app, args)))
+}
+
+func newApp(io stdio) *cli.App {
+	usageError := func(_ *cli.Context, err error, _ bool) error { return failure{exitUsage, err} }
+	app := &cli.App{
+		Name:                      "redstalk",
+		Usage:                     "put, run, look at, move and copy the jobs of a beanstalk server",
+		Version:                   version,
+		Flags:                     commonFlags(),
+		Commands:                  commands(),
+		Reader:                    io.in,
+		Writer:                    io.out,
+		ErrWriter:                 io.err,
+		HideHelpCommand:           true,
+		DisableSliceFlagSeparator: true,
+		OnUsageError:              usageError,
+		ExitErrHandler:            func(*cli.Context, error) {},
+		Action:                    unknownCommand,
+		Metadata:                  map[string]any{"stdio": io},
+	}
+	for _, c := range app.Commands {
+		c.OnUsageError, c.HideHelpCommand = usageError, true
+	}
+	return app
+}
+
+// unknownCommand is what the program does if no command of its own was named.
+func unknownCommand(c *cli.Context) error {
+	if c.NArg() == 0 {
+		return cli.ShowAppHelp(c)
+	}
+	return usage("there is no command %q; redstalk --help lists them", c.Args().First())
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+)
+
+// onTerminal tells whether what is written there is read by a person.
+func onTerminal(w any) bool {
+	f, is := w.(*os.File)
+	return is && term.IsTerminal(int(f.Fd()))
+}
+
+// result prints a value as JSON if that is wanted, and by the function otherwise.
+func (t *task) result(value any, plain func(w io.Writer) error) error {
+	if t.Bool("json") {
+		return t.printJSON(value)
+	}
+	return plain(t.out)
+}
+
+// printJSON prints a value in one line.
+func (t *task) printJSON(value any) error {
+	line, err := lineOf(value)
+	if err == nil {
+		_, err = t.out.Write(line)
+	}
+	return written(err)
+}
+
+// lineOf returns a value as JSON, and a LF.
+func lineOf(value any) ([]byte, error) {
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	err := e.Encode(value)
+	return out.Bytes(), err
+}
+
+// written wraps the error of writing the result.
+func written(err error) error {
+	if err != nil {
+		return fmt.Errorf("writing the result: %w", err)
+	}
+	return nil
+}
+
+// done prints a line for people; with --json it is this value.
+func (t *task) done(value any, format string, args ...any) error {
+	return t.result(value, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, format+"\n", args...)
+		return written(err)
+	})
+}
+
+// table is text in columns.
+type table struct {
+	head []string
+	rows [][]string
+	left int // how many columns are aligned to the left; the others hold numbers
+}
+
+func (b *table) add(cells ...string) { b.rows = append(b.rows, cells) }
+
+// widths returns how many columns of the terminal each column takes.
+func (b *table) widths() []int {
+	widths := make([]int, len(b.head))
+	for _, row := range append([][]string{b.head}, b.rows...) {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	return widths
+}
+
+// line is one row, without spaces at its end.
+func (b *table) line(row []string, widths []int) string {
+	var line strings.Builder
+	for i, cell := range row {
+		space := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
+		if i > 0 {
+			line.WriteString("  ")
+		}
+		if i < b.left {
+			line.WriteString(cell + space)
+		} else {
+			line.WriteString(space + cell)
+		}
+	}
+	return strings.TrimRight(line.String(), " ")
+}
+
+func (b *table) print(w io.Writer) error {
+	widths := b.widths()
+	var out bytes.Buffer
+	for _, row := range append([][]string{b.head}, b.rows...) {
+		out.WriteString(b.line(row, widths) + "\n")
+	}
+	_, err := w.Write(out.Bytes())
+	return written(err)
+}
+
+// printBody writes a body: as it is, or as a terminal can bear it, on lines of its own.
+func (t *task) printBody(body []byte) error {
+	if onTerminal(t.out) {
+		body = append([]byte(bearable(body)), '\n')
+	}
+	_, err := t.out.Write(body)
+	return written(err)
+}
+
+// bearable returns text in which what a terminal would obey, and what is no text, is written
+// as Go would.
+func bearable(body []byte) string {
+	var out strings.Builder
+	for len(body) > 0 {
+		r, n := utf8.DecodeRune(body)
+		switch {
+		case r == utf8.RuneError && n == 1:
+			fmt.Fprintf(&out, `\x%02x`, body[0])
+		case r == '\n' || r == '\t' || unicode.IsPrint(r):
+			out.WriteRune(r)
+		default:
+			out.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		}
+		body = body[n:]
+	}
+	return out.String()
+}
+
+// unquoted returns the value of a page without its quotes, if it has any.
+func unquoted(value string) string {
+	if len(value) < 2 || value[0] != '"' || value[len(value)-1] != '"' {
+		return value
+	}
+	return strings.NewReplacer(`\\`, `\`, `\"`, `"`).Replace(value[1 : len(value)-1])
+}

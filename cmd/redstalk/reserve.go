@@ -1,0 +1,215 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"redstalk/protocol/client"
+)
+
+func reserveCommand() *cli.Command {
+	return &cli.Command{
+		Name: "reserve", Action: linked(noArguments, reserve),
+		Usage: "reserve a job and print its body, or run a command for each job",
+		Description: "Without --exec, one job is reserved and its body printed. It stays reserved by a lease for its TTR; the lease is told on " +
+			"standard error, or by --json, and delete, release, bury and touch take it. With --delete the job is deleted as soon as its body is written; " +
+			"that works with servers that have no leases, too.\n\n" +
+			"With --exec the shell runs CMD for each job, with the body on standard input and REDSTALK_JOB_ID, REDSTALK_JOB_TUBE and REDSTALK_JOB_RESERVES " +
+			"in the environment. Exit code 0 deletes the job. Any other fails it: --on-failure says what happens then. While CMD runs, the TTR is " +
+			"begun anew again and again. The first SIGINT or SIGTERM has redstalk take no more jobs and wait for those that run, the second one ends these, and " +
+			"gives their jobs back.\n\n" +
+			"If no job is ready, reserve ends at once: without --exec by exit code 3, with --exec by 0 (7 if a job failed). --wait has it wait.",
+		Flags: []cli.Flag{
+			&cli.StringSliceFlag{Name: "tube", Aliases: []string{"t"}, Usage: "`TUBE` to reserve from; may be given several times (default: default)"},
+			&cli.StringFlag{Name: "wait", Aliases: []string{"w"}, Value: "0", Usage: "`DURATION` to wait for a job, or forever; with --exec for each further one, and then lost connections are made again"},
+			&cli.BoolFlag{Name: "delete", Usage: "delete the job when its body is written"},
+			&cli.StringFlag{Name: "exec", Aliases: []string{"e"}, Usage: "`CMD` to run for each job"},
+			&cli.IntFlag{Name: "jobs", Aliases: []string{"j"}, Value: 1, Usage: "--exec: `N` commands at a time"},
+			&cli.IntFlag{Name: "count", Aliases: []string{"n"}, Usage: "--exec: end after `N` jobs; 0 for no limit"},
+			&cli.StringFlag{Name: "on-failure", Value: "auto", Usage: "--exec: `WHAT` is done with a job whose command fails: release, bury, or auto, which releases if the job or its tube has retry or max, and buries otherwise"},
+			durationFlag("delay", 0, "--exec: `DURATION` of the delay of jobs that are released because they failed"),
+		},
+	}
+}
+
+// forever is the wait without an end.
+const forever = time.Duration(-1)
+
+// waitOf reads --wait.
+func waitOf(t *task) (time.Duration, error) {
+	if t.String("wait") == "forever" {
+		return forever, nil
+	}
+	d, err := parseDuration(t.String("wait"))
+	if err != nil {
+		return 0, failure{exitUsage, fmt.Errorf("--wait: %w, or forever", err)}
+	}
+	return d, nil
+}
+
+// tubesOf reads the tubes to reserve from.
+func tubesOf(t *task) ([]string, error) {
+	tubes := t.StringSlice("tube")
+	if len(tubes) == 0 {
+		return []string{"default"}, nil
+	}
+	for _, tube := range tubes {
+		if err := word("--tube", tube); err != nil {
+			return nil, err
+		}
+	}
+	return tubes, nil
+}
+
+func reserve(t *task) error {
+	tubes, err := tubesOf(t)
+	if err != nil {
+		return err
+	}
+	wait, err := waitOf(t)
+	if err != nil {
+		return err
+	}
+	if t.IsSet("exec") {
+		return work(t, tubes, wait)
+	}
+	if t.conn, err = t.link.connect(); err != nil {
+		return err
+	}
+	defer t.conn.Close()
+	return reserveOne(t, tubes, wait)
+}
+
+// reserveOne reserves one job and prints it.
+func reserveOne(t *task, tubes []string, wait time.Duration) error {
+	leased, err := t.can("lease")
+	if err != nil {
+		return err
+	}
+	if !leased && !t.Bool("delete") {
+		return failure{exitExtension, fmt.Errorf("this server has no leases, so a job that is reserved would be given back when redstalk ends: say --delete or --exec")}
+	}
+	if err := watch(t.conn, tubes); err != nil {
+		return err
+	}
+	command := "reserve-with-timeout"
+	if leased {
+		command = "reserve-lease"
+	}
+	var j job
+	var body []byte
+	err = awaitJob(t.Context.Context, t.conn, t.link.limit, command, wait, func(r *client.Reply) {
+		j.ID, j.Lease, body = r.ID, string(r.Rest), append(body, r.Body...)
+	})
+	if err != nil {
+		return err
+	}
+	if j.ID == 0 {
+		return nothing("no job is ready in %s", strings.Join(tubes, ", "))
+	}
+	return t.handOut(&j, body)
+}
+
+// handOut prints a job that is reserved, and deletes it then, if that is wanted. If it cannot
+// be printed, it stays reserved until its TTR is over.
+func (t *task) handOut(j *job, body []byte) error {
+	page, err := t.page("looking at the job", fmt.Sprintf("stats-job %d", j.ID))
+	if err != nil {
+		return err
+	}
+	j.readPage(page)
+	j.setBody(body)
+	if t.Bool("json") {
+		err = t.printJSON(j)
+	} else {
+		err = t.printBody(body)
+	}
+	if err != nil {
+		return err
+	}
+	if !t.Bool("delete") {
+		if !t.Bool("json") {
+			t.say("redstalk: job %d of tube %s is reserved for %s: redstalk delete %d --lease %s", j.ID, j.Tube, seconds(int64(j.TTR)), j.ID, j.Lease)
+		}
+		return nil
+	}
+	command := fmt.Sprintf("delete %d", j.ID)
+	if j.Lease != "" {
+		command = fmt.Sprintf("delete-lease %d %s", j.ID, j.Lease)
+	}
+	_, err = t.order(fmt.Sprintf("deleting job %d, which was printed", j.ID), "DELETED", command)
+	return err
+}
+
+// watch has a new connection reserve from these tubes and no other.
+func watch(conn *client.Conn, tubes []string) error {
+	var commands []byte
+	n, byDefault := len(tubes), false
+	for _, tube := range tubes {
+		commands = fmt.Appendf(commands, "watch %s\r\n", tube)
+		byDefault = byDefault || tube == "default"
+	}
+	if !byDefault {
+		commands, n = append(commands, "ignore default\r\n"...), n+1
+	}
+	err := conn.Ask(commands, n, func(r *client.Reply) error {
+		if r.Word != client.Watching {
+			return refused("watching tubes", r)
+		}
+		return nil
+	})
+	if err != nil {
+		return broken("watching tubes", err)
+	}
+	return nil
+}
+
+// longestWait is how long one command waits. Longer waits are made of several, so that a
+// connection that nobody ends, and that leads nowhere any more, is noticed.
+const longestWait = time.Minute
+
+// awaitJob waits for a job and hands it over. None came in time if take was not called and there
+// is no error. When ctx ends, so does the connection, and a job that comes then is given
+// back by the server.
+func awaitJob(ctx context.Context, conn *client.Conn, limit time.Duration, command string, wait time.Duration, take func(*client.Reply)) error {
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	for end := time.Now().Add(wait); ; {
+		now := longestWait
+		if wait != forever {
+			now = min(now, max(0, time.Until(end)))
+		}
+		got, err := askForJob(conn, limit, command, wholeSeconds(now), take)
+		if ctx.Err() != nil && !got {
+			return interrupted("no job was taken")
+		}
+		if err != nil || got || wait != forever && !time.Now().Before(end) {
+			return err
+		}
+	}
+}
+
+// askForJob sends one command that waits so many seconds.
+func askForJob(conn *client.Conn, limit time.Duration, command string, seconds int64, take func(*client.Reply)) (got bool, err error) {
+	patience := conn.Patience
+	conn.Patience = limit + time.Duration(seconds)*time.Second
+	defer func() { conn.Patience = patience }()
+	err = conn.Ask(fmt.Appendf(nil, "%s %d\r\n", command, seconds), 1, func(r *client.Reply) error {
+		switch r.Word {
+		case client.Reserved, client.Leased:
+			got = true
+			take(r)
+		case client.TimedOut:
+		default:
+			return refused("reserving a job", r)
+		}
+		return nil
+	})
+	if err != nil {
+		return got, broken("waiting for a job", err)
+	}
+	return got, nil
+}
