@@ -14,6 +14,7 @@ import (
 // not one with those below it: whoever knows storage knows no engine.
 var mayImport = map[string][]string{
 	"redstalk/protocol":                        nil,
+	"redstalk/protocol/carry":                  {"redstalk/protocol/client", "golang.org/x/time"},
 	"redstalk/protocol/client":                 nil,
 	"redstalk/protocol/conformance":            nil,
 	"redstalk/protocol/conformance/differ":     nil,
@@ -47,8 +48,9 @@ const judges = "redstalk/protocol/conformance"
 // forTools are the directories that nothing the server is built of may import.
 var forTools = []string{judges, "redstalk/protocol/client"}
 
-// tools may import them, besides tests and the packages in these directories.
-var tools = []string{"redstalk/cmd/redstalk", "redstalk/cmd/stalkbench", "redstalk/cmd/transcript"}
+// tools may import them, besides tests and the packages in these directories. To carry jobs from an
+// old server means to be its client.
+var tools = []string{"redstalk/protocol/carry", "redstalk/server/behind", "redstalk/cmd/redstalk", "redstalk/cmd/stalkbench", "redstalk/cmd/transcript"}
 
 // onlyHere says which package alone may import a module directly.
 var onlyHere = map[string][]string{
