@@ -39,6 +39,10 @@ var mayImport = map[string][]string{
 	"redstalk/server": {
 		"redstalk/protocol", "redstalk/server/queue", "redstalk/storage", "redstalk/storage/body", "redstalk/storage/throttle", "redstalk/tube",
 	},
+	"redstalk/server/behind": {
+		"redstalk/protocol/carry", "redstalk/protocol/client", "redstalk/server/queue", "redstalk/storage", "redstalk/storage/body",
+		"redstalk/storage/throttle", "redstalk/tube", "golang.org/x/time",
+	},
 	"redstalk/server/queue": {"redstalk/storage", "redstalk/storage/body", "redstalk/storage/throttle", "redstalk/tube"},
 }
 

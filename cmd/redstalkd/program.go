@@ -150,7 +150,9 @@ func connectionsFor(descriptors uint64) int {
 }
 
 func (p *program) serveStore(ctx context.Context, l net.Listener, store storage.Store) error {
-	q := queue.New(store, queue.Config{MaxJobSize: p.maxJobSize, Version: Version, Log: p.log})
+	old := p.bringer()
+	q := queue.New(store, queue.Config{MaxJobSize: p.maxJobSize, Version: Version, Log: p.log, Wanted: old.wanted()})
+	old.start(q)
 	s := server.New(q, p.serverConfig())
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()
@@ -169,7 +171,7 @@ func (p *program) serveStore(ctx context.Context, l net.Listener, store storage.
 			running = false
 		}
 	}
-	return errors.Join(err, p.end(s, q, store))
+	return errors.Join(err, p.end(s, q, store, old))
 }
 
 // applyDrain has puts refused, or not, as the last signal says.
@@ -200,7 +202,7 @@ func (d *drainSwitch) set(on bool) {
 
 // end stops the server, the queue and then the store. It gives up on a store that
 // does not answer.
-func (p *program) end(s *server.Server, q *queue.Queue, store storage.Store) error {
+func (p *program) end(s *server.Server, q *queue.Queue, store storage.Store, old *bringer) error {
 	done := make(chan error, 1)
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), p.grace)
@@ -208,6 +210,7 @@ func (p *program) end(s *server.Server, q *queue.Queue, store storage.Store) err
 		if err := s.Shutdown(ctx); err != nil {
 			p.log.Warn("connections were cut off at the end of the grace period", "grace", p.grace)
 		}
+		old.stop()
 		if err := q.Close(ctx); err != nil {
 			p.log.Warn("the store is still busy at the end", "err", err)
 		}

@@ -20,7 +20,9 @@ type settings struct {
 	grace      time.Duration
 	limits     limits
 	engine     engine
-	noImport   bool // of a binlog in the directory of the store
+	noImport   bool   // of a binlog in the directory of the store
+	behind     string // address of the old server whose jobs come over; "": there is none
+	behindRate float64
 
 	said     map[string]bool // listen, port, store, binlog: given, wherever
 	warnings []string
@@ -54,7 +56,7 @@ const (
 
 func defaults() *settings {
 	return &settings{
-		addr: "127.0.0.1", port: 11300, maxJobSize: defaultMaxJobSize, grace: 5 * time.Second,
+		addr: "127.0.0.1", port: 11300, behindRate: defaultBehindRate, maxJobSize: defaultMaxJobSize, grace: 5 * time.Second,
 		limits: limits{connections: autoConnections, writeTimeout: server.DefaultWriteTimeout, unread: server.DefaultMaxUnread},
 		engine: engine{url: defaultStore, namespace: "redstalk", fileSize: defaultFileSize, reserve: defaultReserve, timeout: defaultStoreTimeout},
 		said:   make(map[string]bool),

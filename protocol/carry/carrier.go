@@ -51,6 +51,10 @@ func New(old *client.Conn, from string, here Here) (*Carrier, error) {
 // Close ends the connections. A job that is being carried goes on being where it is.
 func (c *Carrier) Close() error { return errors.Join(c.there.Close(), c.here.Close()) }
 
+// Lock keeps others from carrying jobs from the same server, until Close. It fails with ErrBusy if
+// somebody does.
+func (c *Carrier) Lock(ctx context.Context) error { return c.here.Lock(ctx, c.from) }
+
 func (c *Carrier) at(s step) {
 	if c.test != nil {
 		c.test(s)
@@ -207,7 +211,7 @@ func (c *Carrier) drop(ctx context.Context, note uint64, its Copy) error {
 
 // refused makes a job there what it was, as it is not wanted here.
 func (c *Carrier) refused(_ context.Context, w *Written, cause error) error {
-	last := fmt.Sprintf("release %d %d %d", w.Old, w.Pri, int64(w.left(time.Now())/time.Second))
+	last := fmt.Sprintf("release %d %d %d", w.Old, w.Pri, int64(w.Left(time.Now())/time.Second))
 	if w.State == Buried {
 		last = fmt.Sprintf("bury %d %d", w.Old, w.Pri)
 	}

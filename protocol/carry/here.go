@@ -28,8 +28,8 @@ type Job struct {
 	Body     []byte
 }
 
-// left is how long a job is still delayed; 0 if it is not, or not any more.
-func (j *Job) left(now time.Time) time.Duration {
+// Left is how long a job is still delayed; 0 if it is not, or not any more.
+func (j *Job) Left(now time.Time) time.Duration {
 	if j.State != Delayed {
 		return 0
 	}

@@ -25,6 +25,9 @@ type Mover struct {
 	// Stay has Run wait for what workers have reserved there, and end only when nothing is left.
 	Stay bool
 
+	// Seen, if not nil, is called with each tube there is there, and how many ready jobs it has.
+	Seen func(tube string, ready int)
+
 	// Carried, if not nil, is called for each job that was carried, by several goroutines.
 	Carried func(tube string, s State)
 
@@ -46,16 +49,13 @@ const stayPause = 250 * time.Millisecond
 // first error; the job that was being carried then is seen to by the next Run. The number
 // of jobs that it has carried is returned with every error.
 func (m *Mover) Run(ctx context.Context) (moved uint64, left Left, err error) {
-	if m.limit = rate.NewLimiter(rate.Inf, 1); m.Rate > 0 {
-		m.limit = rate.NewLimiter(rate.Limit(m.Rate), 1)
-	}
 	defer m.close()
 	if err := m.connect(ctx); err != nil {
 		return m.moved.Load(), left, err
 	}
 	for {
 		before := m.moved.Load()
-		reserved, err := m.pass(ctx)
+		reserved, err := m.Pass(ctx, m.carriers)
 		left.Reserved = reserved
 		if err != nil || ctx.Err() != nil {
 			return m.moved.Load(), left, errors.Join(err, ctx.Err())
@@ -83,11 +83,10 @@ func (m *Mover) connect(ctx context.Context) error {
 		}
 		m.carriers = append(m.carriers, c)
 	}
-	c := m.carriers[0]
-	if err := c.here.Lock(ctx, c.from); err != nil {
+	if err := m.carriers[0].Lock(ctx); err != nil {
 		return err
 	}
-	n, err := c.Resume(ctx)
+	n, err := m.carriers[0].Resume(ctx)
 	m.moved.Add(uint64(n))
 	return err
 }
@@ -109,9 +108,16 @@ func (m *Mover) otherNotes(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// pass carries what can be had in each tube, and returns how many jobs workers have reserved there.
-func (m *Mover) pass(ctx context.Context) (reserved int, err error) {
-	old := m.carriers[0].there
+// Pass carries what can be had in each tube, with these carriers, of which one has the lock. It
+// returns how many jobs workers have reserved there.
+func (m *Mover) Pass(ctx context.Context, carriers []*Carrier) (reserved int, err error) {
+	if m.limit == nil {
+		m.limit = rate.NewLimiter(rate.Inf, 1)
+		if m.Rate > 0 {
+			m.limit.SetLimit(rate.Limit(m.Rate))
+		}
+	}
+	old := carriers[0].there
 	tubes, err := old.tubes()
 	if err != nil {
 		return 0, fmt.Errorf("asking the old server for its tubes: %w", err)
@@ -122,14 +128,17 @@ func (m *Mover) pass(ctx context.Context) (reserved int, err error) {
 			return reserved, fmt.Errorf("asking the old server about tube %s: %w", tube, err)
 		}
 		reserved += held
+		if m.Seen != nil {
+			m.Seen(tube, ready)
+		}
 		if ready > 0 {
-			err = m.ready(ctx, tube, paused)
+			err = m.ready(ctx, tube, paused, carriers)
 		}
 		if delayed > 0 && err == nil {
-			err = m.drain(ctx, tube, Delayed, func(c *Carrier) (Outcome, error) { return c.Head(ctx, tube, Delayed) }, m.carriers[:1])
+			err = m.drain(ctx, tube, Delayed, func(c *Carrier) (Outcome, error) { return c.Head(ctx, tube, Delayed) }, carriers[:1])
 		}
 		if buried > 0 && err == nil {
-			err = m.drain(ctx, tube, Buried, func(c *Carrier) (Outcome, error) { return c.Head(ctx, tube, Buried) }, m.carriers[:1])
+			err = m.drain(ctx, tube, Buried, func(c *Carrier) (Outcome, error) { return c.Head(ctx, tube, Buried) }, carriers[:1])
 		}
 		if err != nil {
 			return reserved, fmt.Errorf("moving tube %s: %w", tube, err)
@@ -139,11 +148,11 @@ func (m *Mover) pass(ctx context.Context) (reserved int, err error) {
 }
 
 // ready carries the ready jobs of a tube. Those of a paused one no reserve gets.
-func (m *Mover) ready(ctx context.Context, tube string, paused bool) error {
+func (m *Mover) ready(ctx context.Context, tube string, paused bool, carriers []*Carrier) error {
 	if paused {
-		return m.drain(ctx, tube, Ready, func(c *Carrier) (Outcome, error) { return c.Head(ctx, tube, Ready) }, m.carriers[:1])
+		return m.drain(ctx, tube, Ready, func(c *Carrier) (Outcome, error) { return c.Head(ctx, tube, Ready) }, carriers[:1])
 	}
-	return m.drain(ctx, tube, Ready, func(c *Carrier) (Outcome, error) { return c.Next(ctx, tube) }, m.carriers)
+	return m.drain(ctx, tube, Ready, func(c *Carrier) (Outcome, error) { return c.Next(ctx, tube) }, carriers)
 }
 
 // drain has carriers carry jobs until there are none. It returns the first error.

@@ -146,7 +146,7 @@ func (h *Remote) Find(_ context.Context, tube, key string) (Copy, error) {
 
 // Reveal implements Here.
 func (h *Remote) Reveal(_ context.Context, id uint64, j *Job) error {
-	commands, want := fmt.Sprintf("reschedule %d %dms\r\n", id, j.left(time.Now()).Milliseconds()), "RESCHEDULED"
+	commands, want := fmt.Sprintf("reschedule %d %dms\r\n", id, j.Left(time.Now()).Milliseconds()), "RESCHEDULED"
 	if j.State == Buried {
 		commands, want = fmt.Sprintf("reserve-job %d\r\nbury %d %d\r\n", id, id, j.Pri), "BURIED"
 	}
