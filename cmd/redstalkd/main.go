@@ -86,7 +86,7 @@ func (m *Main) Run(ctx context.Context, args []string, stdout, stderr io.Writer)
 type verb func(ctx context.Context, args []string, env func(string) (string, bool), stdout, stderr io.Writer) error
 
 func (m *Main) verbs() map[string]verb {
-	return map[string]verb{"fsck": m.fsck, "import": m.importJobs, "export": m.export}
+	return map[string]verb{"fsck": m.fsck, "import": m.importJobs, "export": m.export, "healthcheck": m.healthcheck}
 }
 
 func (m *Main) run(ctx context.Context, args []string, stdout, stderr io.Writer, log *logging) error {

@@ -187,6 +187,7 @@ const helpTemplate = `Use: {{.Name}} [OPTIONS]
      {{.Name}} fsck [--repair] [OPTIONS]   compare the jobs in Redis with the queues
      {{.Name}} import --from DIR [OPTIONS]  take over the jobs of a binlog of beanstalkd
      {{.Name}} export --to DIR [OPTIONS]    write the jobs as a binlog for beanstalkd
+     {{.Name}} healthcheck [OPTIONS]        ask a server started with these options whether it answers
 
 {{.Name}} is {{.Usage}}.
 An option overrides its environment variable, named in brackets.

@@ -158,6 +158,7 @@ func (p *program) serveStore(ctx context.Context, l net.Listener, store storage.
 	go func() { served <- s.Serve(l) }()
 	p.log.Info("serving", "addr", l.Addr(), "store", redact(p.engine.url))
 	p.ready(l.Addr())
+	p.notify("READY=1")
 
 	var err error
 	for running := true; running; {
@@ -171,6 +172,7 @@ func (p *program) serveStore(ctx context.Context, l net.Listener, store storage.
 			running = false
 		}
 	}
+	p.notify("STOPPING=1")
 	return errors.Join(err, p.end(s, q, store, old))
 }
 
