@@ -230,7 +230,7 @@ func TestBehindKilled(t *testing.T) {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	to := "unix:" + filepath.Join(dir, "s")
 	front := func() *process {
-		p, _ := serve(t, "-l", to, "-b", filepath.Join(dir, "jobs"), "--behind", from, "--behind-rate", "300")
+		p, _ := serve(t, "-l", to, "-b", filepath.Join(dir, "jobs"), "--behind", from, "--behind-rate", strconv.Itoa(*moveJobs/3))
 		return p
 	}
 	n, quit := newCensus(), make(chan struct{})
@@ -246,6 +246,11 @@ func TestBehindKilled(t *testing.T) {
 		p.cmd.Process.Kill()
 		<-p.ended
 		p = front()
+	}
+	for began := time.Now(); jobsAt(t, from, "ready", "delayed", "buried", "reserved") > 0; time.Sleep(20 * time.Millisecond) {
+		if time.Since(began) > 10*patience {
+			t.Fatal("the jobs of the old server do not come over")
+		}
 	}
 	p.stderr.await(t, `(the server behind has no jobs left)`)
 	kickAll(t, to)
