@@ -120,6 +120,10 @@ func (m *Machine) restoreState(now Instant, j *Job, r Record) error {
 	case r.State == Delayed && Instant(r.Rank) > now:
 		m.enqueue(j, Delayed, r.Rank)
 	case r.State == Delayed || r.State == Ready:
+		j.dueSince(r.Created.After(r.Delay))
+		if r.State == Delayed {
+			j.dueSince(Instant(r.Rank))
+		}
 		m.enqueue(j, Ready, int64(j.pri))
 		if r.Held {
 			m.lost = append(m.lost, j.ID)

@@ -50,7 +50,7 @@ func newJournal(o *Options, e *Engine, lock *directoryLock) *journal {
 	j := &journal{
 		dir: o.Dir, lock: lock, own: &ownership{dir: lock.dir, clock: o.clock},
 		machine: e.machine, imports: e.imports, slog: o.Log, fatal: o.Fatal,
-		eager: o.SyncEvery == 0, keep: o.KeepBodies, hold: o.hold, now: e.now, maxSize: uint64(o.FileSize),
+		eager: o.SyncEvery == 0, keep: o.KeepBodies, hold: o.hold, now: e.now, syncs: e.counted.syncs, maxSize: uint64(o.FileSize),
 		ended: make(chan struct{}), checkpoints: make(chan *window, maxWindows),
 		trouble: &trouble{log: o.Log, dir: o.Dir},
 		mu:      &e.mu, commits: sync.NewCond(&e.mu), eased: sync.NewCond(&e.mu),

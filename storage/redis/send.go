@@ -113,7 +113,9 @@ func (p *partition) receive(c *call) error {
 	if time.Since(c.begun) > slow {
 		p.heartbeat.doubt(p.clock.now())
 	}
+	p.noteAnswered(c)
 	if r.clock == 0 { // it was recorded before, and what was staged now is not needed
+		p.effort.replays.Add(1)
 		p.leaveStaged(c)
 	}
 	c.reply = r

@@ -31,7 +31,7 @@ func (e *engines) fresh(testing.TB) *storetest.Engine {
 	o := Options{
 		URL: e.url, Namespace: fmt.Sprintf("test%d", e.opened), Partitions: e.partitions,
 		skew:         func() time.Duration { return time.Duration(ahead.Load()) },
-		leaseSetFrom: 2, noBodyCache: e.opened%2 == 0, largeFrom: e.largeFrom,
+		leaseSetFrom: 2, noBodyCache: e.opened%2 == 0, largeFrom: e.largeFrom, tickPatience: patient,
 	}
 	open := func(t testing.TB) storage.Store {
 		s, err := Open(context.Background(), o)

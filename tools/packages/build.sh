@@ -49,7 +49,7 @@ for ARCH in amd64 arm64; do
   GOOS=linux GOARCH=$ARCH $GO build -ldflags "-s -w -buildid= -X main.Version=$VERSION" -o "$STAGE/" ./cmd/redstalk ./cmd/redstalkd
   cp "$native"/*.gz "$native"/redstalk.bash "$native"/redstalk.zsh "$native"/redstalk.fish "$STAGE/"
   for kind in deb rpm; do
-    "$STAGES/bin/nfpm" package --config tools/packages/nfpm.yaml --packager $kind --target "$OUT/redstalk_${VERSION}_$ARCH.$kind" >/dev/null
+    "$STAGES/bin/nfpm" package --config tools/packages/nfpm.yaml --packager $kind --target "$OUT/redstalk_${VERSION}_$ARCH.$kind" >"$STAGES/said" || { cat "$STAGES/said" >&2; exit 1; }
   done
   cp LICENSE tools/packages/redstalk.service tools/packages/redstalk@.service tools/packages/redstalk.socket tools/packages/redstalkd.env \
     tools/packages/sysusers.conf "$STAGE/"
