@@ -48,7 +48,7 @@ var mayImport = map[string][]string{
 	},
 	"redstalk/server/behind": {
 		"redstalk/protocol/carry", "redstalk/protocol/client", "redstalk/server/queue", "redstalk/storage", "redstalk/storage/body",
-		"redstalk/storage/throttle", "redstalk/tube", "golang.org/x/time",
+		"redstalk/storage/tally", "redstalk/storage/throttle", "redstalk/tube", "golang.org/x/time",
 	},
 	"redstalk/server/access": {"redstalk/storage/throttle", "go.yaml.in/yaml/v3", "golang.org/x/crypto", "golang.org/x/sync"},
 	"redstalk/server/push": {

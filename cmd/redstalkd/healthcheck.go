@@ -22,6 +22,10 @@ func (m *Main) healthcheck(ctx context.Context, args []string, env func(string) 
 	}
 	network, at := "tcp", net.JoinHostPort(reachable(s.addr), strconv.Itoa(s.port))
 	if path, is := strings.CutPrefix(s.addr, unixPrefix); is {
+		path, _, err := parseUnix(path)
+		if err != nil {
+			return failure(exitUsage, "%w", err)
+		}
 		network, at = "unix", fileName(path)
 	}
 	ctx, cancel := context.WithTimeout(ctx, healthLimit)

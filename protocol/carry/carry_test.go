@@ -355,6 +355,27 @@ func TestBusy(t *testing.T) {
 	}
 }
 
+// consume deletes what it gets, until producing is closed and nothing more comes.
+func consume(t *testing.T, c *client.Conn, producing <-chan struct{}, pause time.Duration, note func(body string)) {
+	say(t, c, "watch tube")
+	for empty := 0; empty < 20; {
+		id, body := uint64(0), ""
+		c.Ask([]byte("reserve-with-timeout 0\r\n"), 1, func(r *client.Reply) error { id, body = r.ID, string(r.Body); return nil })
+		if id == 0 {
+			select {
+			case <-producing:
+				empty++
+			default:
+			}
+			time.Sleep(20 * time.Millisecond)
+			continue
+		}
+		note(body)
+		say(t, c, "delete %d", id)
+		time.Sleep(pause)
+	}
+}
+
 // While workers work at both servers, and producers put at the old one, each job is had once.
 func TestUnderLoad(t *testing.T) {
 	t.Parallel()
@@ -372,31 +393,17 @@ func TestUnderLoad(t *testing.T) {
 			say(t, c, "put %d 0 60 5\r\n%05d", i%3, i)
 		}
 	})
+	note := func(body string) {
+		mu.Lock()
+		defer mu.Unlock()
+		had[body]++
+	}
 	for _, addr := range []string{from, to, to} {
-		workers.Go(func() {
-			c := dial(t, addr)
-			say(t, c, "watch tube")
-			for empty := 0; empty < 20; {
-				id, body := uint64(0), ""
-				c.Ask([]byte("reserve-with-timeout 0\r\n"), 1, func(r *client.Reply) error { id, body = r.ID, string(r.Body); return nil })
-				if id == 0 {
-					select {
-					case <-producing:
-						empty++
-					default:
-					}
-					time.Sleep(20 * time.Millisecond)
-					continue
-				}
-				mu.Lock()
-				had[body]++
-				mu.Unlock()
-				say(t, c, "delete %d", id)
-				if addr == from {
-					time.Sleep(time.Millisecond) // so that something is left to be moved
-				}
-			}
-		})
+		pause := time.Duration(0)
+		if addr == from {
+			pause = time.Millisecond // so that something is left to be moved
+		}
+		workers.Go(func() { consume(t, dial(t, addr), producing, pause, note) })
 	}
 	moved := uint64(0)
 	for going := true; going; {
