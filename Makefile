@@ -23,7 +23,7 @@ APT_TOOLS = redis-server beanstalkd gcc
 
 .DEFAULT_GOAL := help
 
-.PHONY: help build run test test-long test-clients deps bench bench-cluster attack crash chaos oracle record fuzz check clean
+.PHONY: help build run test test-long test-clients deps bench bench-cluster attack crash chaos oracle record fuzz check clean packages test-packages
 
 help: ## print this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -115,6 +115,13 @@ check: ## gofmt, vet, staticcheck, and builds for other systems
 	$(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
 	GOOS=darwin $(GO) build -o /dev/null ./cmd/redstalkd
 	GOOS=freebsd $(GO) build -o /dev/null ./cmd/redstalkd
+
+packages: ## build .deb, .rpm, .tar.gz and SBOM for amd64 and arm64 into bin/packages
+	sh tools/packages/build.sh $(VERSION) bin/packages
+
+test-packages: ## build the packages twice and compare them; install the .deb in a bare Debian, serve, upgrade, purge. As root
+	@sh tools/deps.sh mmdebstrap
+	sh tools/packages/test.sh
 
 clean: ## remove what was built
 	rm -rf bin

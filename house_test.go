@@ -19,6 +19,7 @@ import (
 // not one with those below it: whoever knows storage knows no engine.
 var mayImport = map[string][]string{
 	"redstalk/protocol":                        nil,
+	"redstalk/protocol/carry":                  {"redstalk/protocol/client", "golang.org/x/time"},
 	"redstalk/protocol/client":                 nil,
 	"redstalk/protocol/conformance":            nil,
 	"redstalk/protocol/conformance/differ":     nil,
@@ -44,6 +45,10 @@ var mayImport = map[string][]string{
 	"redstalk/server": {
 		"redstalk/protocol", "redstalk/server/access", "redstalk/server/queue", "redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/storage/throttle", "redstalk/tube",
 		"go.yaml.in/yaml/v3", "golang.org/x/crypto", "golang.org/x/sync",
+	},
+	"redstalk/server/behind": {
+		"redstalk/protocol/carry", "redstalk/protocol/client", "redstalk/server/queue", "redstalk/storage", "redstalk/storage/body",
+		"redstalk/storage/tally", "redstalk/storage/throttle", "redstalk/tube", "golang.org/x/time",
 	},
 	"redstalk/server/access": {"redstalk/storage/throttle", "go.yaml.in/yaml/v3", "golang.org/x/crypto", "golang.org/x/sync"},
 	"redstalk/server/push": {
@@ -82,8 +87,9 @@ const judges = "redstalk/protocol/conformance"
 // forTools are the directories that nothing the server is built of may import.
 var forTools = []string{judges, "redstalk/protocol/client"}
 
-// tools may import them, besides tests and the packages in these directories.
-var tools = []string{"redstalk/cmd/redstalk", "redstalk/cmd/stalkbench", "redstalk/cmd/transcript", "redstalk/tools/attack"}
+// tools may import them, besides tests and the packages in these directories. To carry jobs from an
+// old server means to be its client.
+var tools = []string{"redstalk/protocol/carry", "redstalk/server/behind", "redstalk/cmd/redstalk", "redstalk/cmd/stalkbench", "redstalk/cmd/transcript", "redstalk/tools/attack"}
 
 // onlyHere says which package alone may import a module directly.
 var onlyHere = map[string][]string{

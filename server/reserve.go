@@ -126,6 +126,9 @@ func (s *session) noJob(r *request, a *storage.Answer) {
 	if s.deadlineSoon(r, a) {
 		s.out.DeadlineSoon()
 	} else {
+		if !r.waited {
+			s.queue.Wanted(s.batch.Ops[r.op].Tubes)
+		}
 		s.out.TimedOut()
 	}
 }

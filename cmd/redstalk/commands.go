@@ -27,6 +27,7 @@ func commands() []*cli.Command {
 		in("Servers", drainCommand()),
 		in("Servers", exportCommand()),
 		in("Servers", importCommand()),
+		in("Servers", moveFromCommand()),
 		in("This program", completionCommand()),
 		in("This program", manCommand()),
 		completeCommand(),

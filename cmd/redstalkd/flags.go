@@ -45,7 +45,7 @@ func (s *settings) storeOptions() []*option {
 			help: "serve from a Redis that deletes keys of its choice, jobs among them, when it is full"},
 		{short: 'b', name: "binlog", value: "DIR", set: s.setBinlog, rivals: []string{"store"},
 			help: "keep jobs in this directory: the same as --store embedded:DIR"},
-		s.noImportOption(),
+		s.noImportOption(), s.behindOption(), s.behindRateOption(),
 		{short: 'f', name: "fsync-ms", value: "MS", set: s.setSync, checkVariable: wholeNumber(maxSyncMS), rivals: []string{"no-fsync"}, initial: "0",
 			help: "with embedded:DIR, sync to the disk within MS milliseconds;\n0 is before every reply"},
 		{short: 'F', name: "no-fsync", set: s.setNoSync, rivals: []string{"fsync-ms"},

@@ -278,3 +278,45 @@ func TestImportMany(t *testing.T) {
 }
 
 var importJobs = flag.Int("import-jobs", 0, "how many jobs TestImportMany imports; 0: none")
+
+// An import that is killed again and again, and then begun once more, brings each job once: by the
+// command, and at the start of a server with -b.
+func TestImportKilled(t *testing.T) {
+	t.Parallel()
+	const jobs = 45_000
+	dir := oldQueue(t, jobs)
+	for name, store := range map[string]string{
+		"embedded": "embedded:" + filepath.Join(t.TempDir(), "new"),
+		"redis":    redistest.Start(t).URL(),
+		"beside":   "embedded:" + dir,
+	} {
+		t.Run(name, func(t *testing.T) {
+			// Small segments, so that much is in the tables.
+			args := []string{"import", "--from", dir, "--store", store, "-s", "1048576"}
+			if name == "beside" {
+				args = []string{"-p0", "--store", store, "-s", "1048576"}
+			}
+			killed := 0
+			for kill := range 5 {
+				p := start(t, command(args...))
+				select {
+				case <-p.ended:
+				case <-time.After(time.Duration(kill+1) * 60 * time.Millisecond):
+					killed++
+				}
+				p.cmd.Process.Kill()
+				<-p.ended
+				if strings.Contains(p.stderr.String(), "level=ERROR") {
+					t.Errorf("%s", p.stderr)
+				}
+			}
+			if code, _, text := run(t, command("import", "--from", dir, "--store", store)); name != "beside" && (code != 0 || strings.Contains(text, "level=ERROR")) {
+				t.Fatal(code, text)
+			} else if name != "beside" {
+				t.Logf("killed %d times, then: %s", killed, text)
+			}
+			_, addr := serve(t, "-p0", "--store", store)
+			wantOldQueue(t, addr, jobs, 3*3+7)
+		})
+	}
+}

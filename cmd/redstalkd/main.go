@@ -99,7 +99,7 @@ func (m *Main) Run(ctx context.Context, args []string, stdout, stderr io.Writer)
 type verb func(ctx context.Context, args []string, env func(string) (string, bool), stdout, stderr io.Writer) error
 
 func (m *Main) verbs() map[string]verb {
-	return map[string]verb{"fsck": m.fsck, "import": m.importJobs, "export": m.export, "secret": m.secret}
+	return map[string]verb{"fsck": m.fsck, "import": m.importJobs, "export": m.export, "healthcheck": m.healthcheck, "secret": m.secret}
 }
 
 func (m *Main) run(ctx context.Context, args []string, stdout, stderr io.Writer, log *logging) error {

@@ -189,6 +189,7 @@ const helpTemplate = `Use: {{.Name}} [OPTIONS]
      {{.Name}} zywaited [-f FILE] [OPTIONS]   the same for zywaited/delay-queue
      {{.Name}} import --from DIR [OPTIONS]  take over the jobs of a binlog of beanstalkd
      {{.Name}} export --to DIR [OPTIONS]    write the jobs as a binlog for beanstalkd
+     {{.Name}} healthcheck [OPTIONS]        ask a server started with these options whether it answers
      {{.Name}} secret [--argon2id]         hash a secret for the file of --access
 
 {{.Name}} is {{.Usage}}.

@@ -192,12 +192,15 @@ func connectionsFor(descriptors uint64) int {
 
 // serveStore serves what is in a store. The error that ends a door comes by served.
 func (p *program) serveStore(ctx context.Context, l net.Listener, doors httpDoors, pushes push.Config, store storage.Store, served chan error) error {
+	old := p.bringer()
 	q := queue.New(store, queue.Config{
 		MaxJobSize: p.maxJobSize, Version: Version, NamedTubes: p.metrics.namedTubes(), Log: p.log, MayPush: p.mayPush(),
+		Wanted: old.wanted(),
 	})
 	p.startPushing(q, pushes)
+	old.start(q)
 	if err := p.startTasks(q); err != nil {
-		return errors.Join(err, p.end(server.New(q, p.serverConfig()), doors, q, store))
+		return errors.Join(err, p.end(server.New(q, p.serverConfig()), doors, q, store, old))
 	}
 	s := server.New(q, p.serverConfig())
 	go func() { served <- s.Serve(l) }()
@@ -209,6 +212,7 @@ func (p *program) serveStore(ctx context.Context, l net.Listener, doors httpDoor
 	p.serveHTTP(doors, q, served)
 	p.log.Info("serving", "addr", l.Addr(), "store", redact(p.engine.url))
 	p.ready(l.Addr())
+	p.notify("READY=1")
 
 	var err error
 	for running := true; running; {
@@ -222,7 +226,8 @@ func (p *program) serveStore(ctx context.Context, l net.Listener, doors httpDoor
 			running = false
 		}
 	}
-	return errors.Join(err, p.end(s, doors, q, store))
+	p.notify("STOPPING=1")
+	return errors.Join(err, p.end(s, doors, q, store, old))
 }
 
 // applyDrain has puts refused, or not, as the last signal says.
@@ -253,7 +258,7 @@ func (d *drainSwitch) set(on bool) {
 
 // end stops the doors, the queue and then the store. It gives up on a store that does
 // not answer.
-func (p *program) end(s *server.Server, doors httpDoors, q *queue.Queue, store storage.Store) error {
+func (p *program) end(s *server.Server, doors httpDoors, q *queue.Queue, store storage.Store, old *bringer) error {
 	p.observer.Ending()
 	done := make(chan error, 1)
 	go func() {
@@ -264,6 +269,7 @@ func (p *program) end(s *server.Server, doors httpDoors, q *queue.Queue, store s
 			p.log.Warn("connections were cut off at the end of the grace period", "grace", p.grace)
 		}
 		<-pushEnded
+		old.stop()
 		if err := q.Close(ctx); err != nil {
 			p.log.Warn("the store is still busy at the end", "err", err)
 		}

@@ -25,7 +25,9 @@ type settings struct {
 	gateways   gatewaySettings
 	metrics    metricsSettings
 	pushes     pushSettings
-	noImport   bool // of a binlog in the directory of the store
+	noImport   bool   // of a binlog in the directory of the store
+	behind     string // address of the old server whose jobs come over; "": there is none
+	behindRate float64
 	guards     guardSettings
 
 	said     map[string]bool // listen, port, store, binlog: given, wherever
@@ -67,7 +69,7 @@ const (
 
 func defaults() *settings {
 	return &settings{
-		addr: "127.0.0.1", port: 11300, maxJobSize: defaultMaxJobSize, grace: 5 * time.Second,
+		addr: "127.0.0.1", port: 11300, behindRate: defaultBehindRate, maxJobSize: defaultMaxJobSize, grace: 5 * time.Second,
 		limits:  limits{connections: autoConnections, writeTimeout: server.DefaultWriteTimeout, unread: server.DefaultMaxUnread},
 		engine:  engine{url: defaultStore, namespace: "redstalk", fileSize: defaultFileSize, reserve: defaultReserve, timeout: defaultStoreTimeout},
 		http:    httpSettings{maxWaiting: web.DefaultMaxWaiting},

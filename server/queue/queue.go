@@ -31,6 +31,10 @@ type Config struct {
 
 	// Log gets what an operator should know; nil means slog.Default.
 	Log *slog.Logger
+
+	// Wanted, if not nil, is called with tubes of which somebody would have a job, when there is none
+	// in the store. It must return quickly, must not call the queue, and must not keep the slice.
+	Wanted func(tubes []string)
 }
 
 // DefaultMaxJobSize is beanstalkd's default for the largest body, in bytes.

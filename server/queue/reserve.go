@@ -49,6 +49,7 @@ func (q *Queue) Reserve(ctx context.Context, holder tube.Holder, tubes []string,
 	case answer.Soon <= 0:
 		return Job{}, ErrDeadlineSoon
 	case wait <= 0:
+		q.Wanted(tubes)
 		return Job{}, ErrTimedOut
 	}
 	soon := answer.Soon

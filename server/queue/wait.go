@@ -62,6 +62,14 @@ func (q *Queue) NewWaiter(holder tube.Holder, notify func()) *Waiter {
 // between. So no hint is lost.
 func (q *Queue) Hints() uint64 { return q.lists.hints.Load() }
 
+// Wanted tells whoever may bring jobs from elsewhere that somebody would have one of these tubes.
+// Wait does so by itself; doors call it for a take that has found nothing and does not wait.
+func (q *Queue) Wanted(tubes []string) {
+	if q.config.Wanted != nil {
+		q.config.Wanted(tubes)
+	}
+}
+
 // limitGrace is how much longer a wait is than was asked for. What the client has
 // made due at the end of it must be due by then by the clock of the store, too,
 // and the Redis engine rounds what is due up to whole milliseconds, by up to 2.
@@ -79,6 +87,7 @@ func (w *Waiter) Wait(tubes []string, hints uint64, limit time.Duration) {
 		next.limit = time.Now().Add(limit)
 	}
 	w.queue.lists.join(next, hints)
+	w.queue.Wanted(tubes)
 	switch {
 	case !limited:
 	case w.timer == nil:

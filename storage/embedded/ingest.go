@@ -34,7 +34,7 @@ const (
 	changes
 	oldJobs
 	newJobs
-	others // next id, pauses, next segment
+	others // kept keys, imports, next id, pauses, policies, next segment
 	numFiles
 )
 

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"redstalk/protocol/carry"
+	"redstalk/protocol/client"
+)
+
+func moveFromCommand() *cli.Command {
+	return &cli.Command{
+		Name: "move-from", ArgsUsage: "ADDR", Action: linked(arguments{1, 1}, moveFrom),
+		Usage: "take all jobs of another beanstalk server over, while both serve",
+		Description: "Ready jobs, delayed ones with what is left of the delay, and buried ones, tube by tube. No job is lost, and none can be had from both servers. " +
+			"Jobs get new ids, and their counters begin anew. Interrupted, whatever by, and begun again it goes on. What workers there have reserved " +
+			"stays with them: --wait waits for that.",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "to", Usage: "`ADDR` of the redstalk that gets the jobs, instead of --server"},
+			&cli.Float64Flag{Name: "rate", Value: 2000, Usage: "`N` jobs a second at most; 0 for as many as can be"},
+			&cli.IntFlag{Name: "at-once", Value: 8, Usage: "`N` jobs at most may be on their way, and so can be had from neither server; with 1 the jobs of a tube keep their exact order"},
+			&cli.BoolFlag{Name: "wait", Usage: "go on until nothing is left there, not even with workers"},
+		},
+	}
+}
+
+// tally counts the jobs that were moved.
+type tally struct {
+	mu    sync.Mutex
+	tubes []string // in the order in which they came
+	jobs  map[string]map[carry.State]int
+	bar   *progress
+}
+
+func (n *tally) add(tube string, s carry.State) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.jobs[tube] == nil {
+		n.jobs[tube] = make(map[carry.State]int)
+		n.tubes = append(n.tubes, tube)
+	}
+	n.jobs[tube][s]++
+	n.bar.add(1)
+}
+
+func moveFrom(t *task) error {
+	from := t.Args().First()
+	if carry.Validate(from) != nil {
+		return usage("%q is no address of a server: HOST:PORT or unix:PATH", from)
+	}
+	if to := t.String("to"); to != "" {
+		t.link.addr = to
+	}
+	if t.Int("at-once") < 1 || t.Int("at-once") > 1000 || t.Float64("rate") < 0 {
+		return usage("--at-once is 1 to 1000, and --rate is not below 0")
+	}
+	old, err := client.Dial(from, t.link.limit)
+	if err != nil {
+		return failure{exitServer, err}
+	}
+	defer old.Close()
+	old.Patience = t.link.limit
+	all, err := jobsOf(old)
+	if err != nil {
+		return broken("asking "+from, err)
+	}
+	n := &tally{jobs: make(map[string]map[carry.State]int), bar: startProgress(t, "moving", all)}
+	m := &carry.Mover{
+		Connect:  func(context.Context) (*carry.Carrier, error) { return t.carrier(from) },
+		Carriers: t.Int("at-once"), Rate: t.Float64("rate"), Stay: t.Bool("wait"), Carried: n.add,
+	}
+	began := time.Now()
+	moved, left, err := m.Run(t.Context.Context)
+	n.bar.end()
+	return errors.Join(n.tell(t), t.tellMove(from, moved, left, time.Since(began), err))
+}
+
+// jobsOf is how many jobs a server has that can be moved.
+func jobsOf(c *client.Conn) (n uint64, err error) {
+	page, err := c.Page("stats")
+	for _, state := range []string{"ready", "delayed", "buried"} {
+		value, _ := page.Value("current-jobs-" + state)
+		jobs, _ := strconv.ParseUint(value, 10, 64)
+		n += jobs
+	}
+	return n, err
+}
+
+// carrier makes the connections of a carrier.
+func (t *task) carrier(from string) (*carry.Carrier, error) {
+	to, err := t.link.connect()
+	if err != nil {
+		return nil, err
+	}
+	here, err := carry.NewRemote(to)
+	if err != nil {
+		to.Close()
+		return nil, failure{exitExtension, err}
+	}
+	old, err := client.Dial(from, t.link.limit)
+	if err != nil {
+		to.Close()
+		return nil, failure{exitServer, err}
+	}
+	old.Patience = t.link.limit
+	c, err := carry.New(old, from, here)
+	if err != nil {
+		old.Close()
+		to.Close()
+	}
+	return c, err
+}
+
+// tell prints how many jobs of each tube were moved.
+func (n *tally) tell(t *task) error {
+	for _, tube := range n.tubes {
+		its := n.jobs[tube]
+		if t.Bool("json") {
+			line, err := json.Marshal(map[string]any{"tube": tube, "ready": its[carry.Ready], "delayed": its[carry.Delayed], "buried": its[carry.Buried]})
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(t.out, "%s\n", line)
+			continue
+		}
+		fmt.Fprintf(t.out, "%s: %d ready, %d delayed, %d buried\n", tube, its[carry.Ready], its[carry.Delayed], its[carry.Buried])
+	}
+	return nil
+}
+
+// tellMove says how a move has ended.
+func (t *task) tellMove(from string, moved uint64, left carry.Left, took time.Duration, err error) error {
+	t.say("redstalk: %s moved from %s in %v", nounFor(int(moved), "job"), from, took.Round(time.Millisecond))
+	switch {
+	case t.Context.Context.Err() != nil:
+		return interrupted("say the same again, and the move goes on")
+	case errors.Is(err, carry.ErrBusy):
+		return failure{exitFailed, err}
+	case err != nil:
+		return fmt.Errorf("%w (say the same again when that is mended, and the move goes on)", err)
+	}
+	if left.Reserved > 0 {
+		t.say("redstalk: %s there with workers, and stay until these are done: say it again then", nounFor(left.Reserved, "job"))
+	}
+	if left.Notes > 0 {
+		t.say("redstalk: %s of moves from other addresses that have not ended", nounFor(left.Notes, "job"))
+	}
+	return nil
+}

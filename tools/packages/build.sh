@@ -1,0 +1,64 @@
+#!/bin/sh
+# Builds the packages: .deb, .rpm and .tar.gz for amd64 and arm64, and for each a list of what is in
+# the programs (SBOM, CycloneDX), with the checksums of all in SHA256SUMS. The same source makes the
+# same bytes: nothing depends on the time, the machine or the directory.
+#
+# build.sh VERSION DIR    into the directory DIR
+set -eu
+cd "$(dirname "$0")/../.."
+VERSION=$1 OUT=$2
+GO=${GO:-go}
+NFPM=github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.4
+
+# The time of the last commit is that of all files.
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 1700000000)}
+BUILD_DATE=$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)
+export VERSION SOURCE_DATE_EPOCH BUILD_DATE TZ=UTC LC_ALL=C GOFLAGS="-buildvcs=false -trimpath" CGO_ENABLED=0
+umask 022
+
+mkdir -p "$OUT"
+OUT=$(cd "$OUT" && pwd)
+STAGES=$(mktemp -d)
+trap 'rm -rf "$STAGES"' EXIT
+
+# manual writes a man page of a server that tells its flags.
+manual() {
+  printf '.TH REDSTALKD 8 "%s" "redstalk %s"\n.SH NAME\nredstalkd \\- a work queue that speaks the beanstalk protocol\n.SH SYNOPSIS AND OPTIONS\n.nf\n' \
+    "$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%d)" "$VERSION"
+  "$1" -h | sed -e 's/\\/\\\\/g' -e 's/-/\\-/g' -e "s/^\([.']\)/\\\\\&\1/"
+  printf '.fi\n.SH FILES\n/etc/redstalk/redstalkd.env, /var/lib/redstalk\n.SH SEE ALSO\nredstalk(1), /usr/share/doc/redstalk\n'
+}
+
+native=$STAGES/native
+mkdir "$native"
+$GO build -ldflags "-s -w -buildid= -X main.Version=$VERSION" -o "$native/" ./cmd/redstalk ./cmd/redstalkd
+"$native/redstalk" man >"$native/redstalk.1"
+manual "$native/redstalkd" >"$native/redstalkd.8"
+gzip -n9 "$native/redstalk.1" "$native/redstalkd.8"
+for shell in bash zsh fish; do "$native/redstalk" completion $shell >"$native/redstalk.$shell"; done
+
+# The tools run here, whatever they build for.
+mkdir "$STAGES/bin"
+GOBIN=$STAGES/bin GOFLAGS=-mod=mod $GO install $NFPM
+$GO build -o "$STAGES/bin/sbom" ./tools/packages/sbom
+
+for ARCH in amd64 arm64; do
+  STAGE=$STAGES/redstalk-$VERSION-$ARCH
+  export ARCH STAGE
+  mkdir "$STAGE"
+  GOOS=linux GOARCH=$ARCH $GO build -ldflags "-s -w -buildid= -X main.Version=$VERSION" -o "$STAGE/" ./cmd/redstalk ./cmd/redstalkd
+  cp "$native"/*.gz "$native"/redstalk.bash "$native"/redstalk.zsh "$native"/redstalk.fish "$STAGE/"
+  for kind in deb rpm; do
+    "$STAGES/bin/nfpm" package --config tools/packages/nfpm.yaml --packager $kind --target "$OUT/redstalk_${VERSION}_$ARCH.$kind" >"$STAGES/said" || { cat "$STAGES/said" >&2; exit 1; }
+  done
+  cp LICENSE tools/packages/redstalk.service tools/packages/redstalk@.service tools/packages/redstalk.socket tools/packages/redstalkd.env \
+    tools/packages/sysusers.conf "$STAGE/"
+  tar -C "$STAGES" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -cf - "redstalk-$VERSION-$ARCH" |
+    gzip -n9 >"$OUT/redstalk_${VERSION}_$ARCH.tar.gz"
+  for program in redstalk redstalkd; do
+    "$STAGES/bin/sbom" $program "$VERSION" "$STAGE/$program" >"$OUT/${program}_${VERSION}_$ARCH.sbom.json"
+  done
+done
+cd "$OUT"
+sha256sum redstalk_"$VERSION"_*.deb redstalk_"$VERSION"_*.rpm redstalk_"$VERSION"_*.tar.gz redstalk*_"$VERSION"_*.sbom.json >SHA256SUMS
+cat SHA256SUMS

@@ -1,0 +1,71 @@
+#!/bin/sh
+# Builds the packages twice and compares them, installs the .deb in a bare Debian made by mmdebstrap,
+# serves from it, puts and reserves a job, upgrades, removes and purges it. It needs root and mmdebstrap.
+set -eu
+cd "$(dirname "$0")/../.."
+WORK=$(mktemp -d)
+SERVER=
+end() {
+  [ -z "$SERVER" ] || kill "$SERVER" 2>/dev/null || true
+  rm -rf --one-file-system "$WORK"
+}
+trap end EXIT
+fail() { echo "FAIL: $*" >&2; exit 1; }
+
+sh tools/packages/build.sh 0.1.0 "$WORK/one" >/dev/null
+sh tools/packages/build.sh 0.1.0 "$WORK/two" >/dev/null
+cmp "$WORK/one/SHA256SUMS" "$WORK/two/SHA256SUMS" || fail "two builds differ"
+echo "ok: two builds have the same bytes"
+sh tools/packages/build.sh 0.1.1 "$WORK/next" >/dev/null
+
+ARCH=$(dpkg --print-architecture)
+# A mirror may be older than its own date of expiry: what is tested here is not Debian.
+SUITE=${SUITE:-$(. /etc/os-release && echo "$VERSION_CODENAME")}
+mmdebstrap --variant=minbase --include=passwd --aptopt='Acquire::Check-Valid-Until "false"' "$SUITE" "$WORK/root" \
+  "deb ${MIRROR:-http://deb.debian.org/debian} $SUITE main" >"$WORK/mmdebstrap.log" 2>&1 || {
+  tail -20 "$WORK/mmdebstrap.log"
+  fail "mmdebstrap"
+}
+in_root() { chroot "$WORK/root" "$@"; }
+cp "$WORK/one/redstalk_0.1.0_$ARCH.deb" "$WORK/next/redstalk_0.1.1_$ARCH.deb" "$WORK/root/tmp/"
+
+in_root dpkg -i "/tmp/redstalk_0.1.0_$ARCH.deb"
+in_root redstalkd -v | grep -qx 'redstalkd 0.1.0' || fail "the program is not there"
+in_root sh -c 'test "$(stat -c %U:%a /var/lib/redstalk)" = redstalk:750 && test -f /etc/redstalk/redstalkd.env' || fail "the directory of the jobs, or the settings"
+gzip -dc "$WORK/root/usr/share/man/man8/redstalkd.8.gz" | grep -q max-job-size || fail "the man page"
+
+# As the unit does it, without systemd: the settings, the user, the directory.
+PORT=$(sed -n 's/^REDSTALK_PORT=//p' "$WORK/root/etc/redstalk/redstalkd.env")
+serve() {
+  chroot --userspec=redstalk "$WORK/root" sh -c 'set -a; . /etc/redstalk/redstalkd.env; cd /var/lib/redstalk; exec redstalkd' 2>"$WORK/log" &
+  SERVER=$!
+  for _ in $(seq 600); do
+    in_root redstalkd healthcheck -p "$PORT" 2>/dev/null && return
+    sleep 0.1
+  done
+  cat "$WORK/log"
+  fail "the server does not answer"
+}
+serve
+in_root redstalk put hello >/dev/null || fail "put"
+kill "$SERVER"
+wait "$SERVER" || true
+
+echo '# changed' >>"$WORK/root/etc/redstalk/redstalkd.env"
+in_root dpkg -i "/tmp/redstalk_0.1.1_$ARCH.deb"
+grep -q '^# changed' "$WORK/root/etc/redstalk/redstalkd.env" || fail "an upgrade overwrites the settings"
+serve
+in_root redstalk reserve | grep -q hello || fail "the job is not there after an upgrade"
+kill "$SERVER"
+wait "$SERVER" || true
+SERVER=
+echo "ok: installed, served, upgraded, served the same job"
+
+in_root dpkg -r redstalk
+test -f "$WORK/root/etc/redstalk/redstalkd.env" || fail "a removal takes the settings away"
+in_root dpkg -P redstalk >"$WORK/purge"
+grep -q 'still in /var/lib/redstalk' "$WORK/purge" || fail "a purge does not say where the jobs are"
+LEFT=$(find "$WORK/root" -xdev -path "$WORK/root/proc" -prune -o -name '*redstalk*' -print | grep -v -e /var/lib/redstalk -e "$WORK/root/tmp/" || true)
+[ -z "$LEFT" ] || fail "a purge leaves $LEFT"
+test -d "$WORK/root/var/lib/redstalk/jobs" || fail "a purge takes the jobs away"
+echo "ok: removed and purged; only the jobs are left"
