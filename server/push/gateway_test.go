@@ -117,6 +117,15 @@ func TestRegister(t *testing.T) {
 	})
 }
 
+// targetStates are the states of the breakers, by target.
+func (w *world) targetStates() map[string]string {
+	states := map[string]string{}
+	for _, its := range w.Dispatcher.Stats().Targets {
+		states[its.Target] = its.State
+	}
+	return states
+}
+
 // TestThrough: jobs of a source share the concurrency and the breaker of the targets that they
 // name.
 func TestThrough(t *testing.T) {
@@ -162,10 +171,7 @@ func TestThrough(t *testing.T) {
 			w.putFor("h", "x", 600)
 		}
 		pass(time.Second)
-		states := map[string]string{}
-		for _, its := range w.Dispatcher.Stats().Targets {
-			states[its.Target] = its.State
-		}
+		states := w.targetStates()
 		mu.Lock()
 		if fails < breakAfter || fails >= breakAfter+4 || alone != 20-fails || states["grpc://good:1"] != "closed" || states["grpc://bad:1"] != "open" {
 			t.Errorf("%d have failed, %d were left alone; %v", fails, alone, states)

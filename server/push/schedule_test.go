@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -349,6 +350,13 @@ func TestRate(t *testing.T) {
 	}
 }
 
+// putMany puts n jobs into a tube.
+func (w *world) putMany(name string, n int) {
+	for range n {
+		w.put(name, "x")
+	}
+}
+
 // TestBreaker: a target that fails again and again is left alone, its jobs stay where they
 // are, and one call tries it now and then.
 func TestBreaker(t *testing.T) {
@@ -356,7 +364,7 @@ func TestBreaker(t *testing.T) {
 	var mu sync.Mutex
 	var at []time.Duration
 	var begun time.Time
-	works := false
+	var works atomic.Bool
 	f := func(r *http.Request) (int, string, error) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -364,7 +372,7 @@ func TestBreaker(t *testing.T) {
 			return 200, "", nil
 		}
 		at = append(at, time.Since(begun).Round(time.Second))
-		if works {
+		if works.Load() {
 			return 200, "", nil
 		}
 		return 500, "", nil
@@ -379,9 +387,7 @@ func TestBreaker(t *testing.T) {
 		rules := tube.Rules{Retry: []time.Duration{time.Hour}}
 		for _, name := range []string{"a", "b"} {
 			w.push(name, tube.Policy{Rules: rules, Push: tube.Push{URL: hook, Concurrency: 2}})
-			for range 20 {
-				w.put(name, "x")
-			}
+			w.putMany(name, 20)
 		}
 		pass(20 * time.Second)
 		calls, s := len(called()), w.Dispatcher.Stats()
@@ -402,9 +408,7 @@ func TestBreaker(t *testing.T) {
 		if its := called(); len(its) != calls+1 || its[calls] != breakFor {
 			t.Errorf("tried at %v", its[calls:])
 		}
-		mu.Lock()
-		works = true
-		mu.Unlock()
+		works.Store(true)
 		pass(breakFor)
 		if s, n := w.Dispatcher.Stats(), len(called()); n != 40 || s.Targets[0].State != "closed" || s.Waiting != 0 {
 			t.Errorf("%d were called in the end; %+v", n, s)
