@@ -32,7 +32,7 @@ build: ## build bin/redstalkd and the tools beside it
 	$(GO) build -trimpath -ldflags "-X main.Version=$(VERSION)" -o bin/ ./cmd/...
 
 run: build ## build and serve on 127.0.0.1:11300, and HTTP on 127.0.0.1:11380; STORE=redis://127.0.0.1:6379/0 serves from Redis
-	bin/redstalkd -l $(LISTEN) -p $(PORT) --http '$(HTTP)' --store '$(STORE)'
+	bin/redstalkd -V -l $(LISTEN) -p $(PORT) --http '$(HTTP)' --store '$(STORE)'
 
 # Most packages wait more than they compute, so several are tested at a time.
 test: deps ## run all tests, installing what they need
