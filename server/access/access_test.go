@@ -261,8 +261,10 @@ func TestLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := open(t, "users: [{name: a, limits: {connections: 2, jobs-per-second: 10, bytes-per-second: 1000}}, {name: b}]")
 		u, free := a.Certified("a").User, a.Certified("b").User
-		if !u.Join() || !u.Join() || u.Join() {
-			t.Error("not two connections")
+		for i, want := range []bool{true, true, false} {
+			if u.Join() != want {
+				t.Errorf("connection %d: want %v", i+1, want)
+			}
 		}
 		if u.Quit(); !u.Join() {
 			t.Error("one that has ended still counts")
