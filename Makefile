@@ -45,9 +45,10 @@ test-long: deps ## run those tests at more length that play at random
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestFaults|TestStress|TestStressAndCrash)$$' ./storage/embedded -args -faults 4 -stress 5s
 	$(GO) test -race -count=1 -timeout 15m -run '^TestPowerCut$$' ./storage/embedded/wal -args -histories 40
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestSuite|TestSuiteInPartitions|TestSuiteOnCluster|TestSuiteBySentinels)$$' ./storage/redis -args -histories 20
-	$(GO) test -race -count=1 -timeout 15m -run '^TestTaggedAgainstMachine9070' ./storage/redis -args -tagged-scripts 60
+	$(GO) test -race -count=1 -timeout 15m -run '^TestTaggedAgainstMachine$$' ./storage/redis -args -tagged-scripts 60
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestAgainstItself(Beyond)?|TestFindsForgeriesBeyond)$$' ./protocol/conformance/differ -args -plain 6000 -timed 600 -every-forgery
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestLateness|TestDueAtTheLimit|TestWaitsThatEndWhenDue)$$' ./cmd/redstalkd -args -rare 5
+	$(GO) test -race -count=1 -timeout 15m -run '^TestKilledInTheMiddle$$' ./cmd/redstalk -args -exec-jobs 10000
 	$(GO) test -race -count=1 -timeout 15m -run '^TestCrash' ./cmd/redstalkd -args -crash-rounds 10
 	$(GO) test -race -count=1 -timeout 30m -run '^TestDiffer(OnTwoInstances|InPartitions|OnCluster)?$$' ./cmd/redstalkd -args -differ-commands 7000
 	$(GO) test -race -count=1 -timeout 30m -run '^TestDifferBeyond' ./cmd/redstalkd -args -differ-commands 1000
@@ -94,15 +95,20 @@ oracle: build deps ## play the transcripts, and random scripts, on the true bean
 record: build deps ## write the transcripts anew from what the true beanstalkd answers
 	bin/transcript record testdata/transcripts/*.txt
 
-fuzz: ## fuzz the parser, the rules, whole connections and the log, FUZZTIME each
+fuzz: ## fuzz the parser, the rules, whole connections, the log and the HTTP API, FUZZTIME each
 	$(GO) test ./protocol -run '^$$' -fuzz '^FuzzReader$$' -fuzztime $(FUZZTIME)
 	$(GO) test ./protocol -run '^$$' -fuzz '^FuzzLine$$' -fuzztime $(FUZZTIME)
+	$(GO) test ./server/push -run '^$$' -fuzz '^FuzzAllow$$' -fuzztime $(FUZZTIME)
 	$(GO) test ./tube -run '^$$' -fuzz '^FuzzMachine$$' -fuzztime $(FUZZTIME)
 	$(GO) test -tags poison ./server -run '^$$' -fuzz '^FuzzConnection$$' -fuzztime $(FUZZTIME)
 	$(GO) test ./server -run '^$$' -fuzz '^FuzzAuth$$' -fuzztime $(FUZZTIME)
 	$(GO) test ./server/access -run '^$$' -fuzz '^FuzzFile$$' -fuzztime $(FUZZTIME)
 	$(GO) test ./storage/embedded/wal -run '^$$' -fuzz '^FuzzReplay$$' -fuzztime $(FUZZTIME)
 	$(GO) test ./storage/binlog -run '^$$' -fuzz '^FuzzScan$$' -fuzztime $(FUZZTIME)
+	$(GO) test ./server/gateway -run '^$$' -fuzz '^FuzzNames$$' -fuzztime $(FUZZTIME)
+	$(GO) test ./server/gateway/ruffianjiang -run '^$$' -fuzz '^FuzzPush$$' -fuzztime $(FUZZTIME)
+	$(GO) test ./server/web -run '^$$' -fuzz '^FuzzJob$$' -fuzztime $(FUZZTIME)
+	$(GO) test ./server/web -run '^$$' -fuzz '^FuzzQuery$$' -fuzztime $(FUZZTIME)
 
 check: ## gofmt, vet, staticcheck, and builds for other systems
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt would change: $$unformatted"; exit 1; fi

@@ -170,7 +170,7 @@ func workshop(t *testing.T) string {
 type flagRow struct{ short, long, variable, initial string }
 
 var (
-	helpFlag  = regexp.MustCompile(`(?m)^  (?:(-\w), |    )(--[a-z-]+)(?: [A-Z]+)?(?:  \[(REDSTALK_\w+)\])?$((?:\n          .*)*)`)
+	helpFlag  = regexp.MustCompile(`(?m)^  (?:(-\w), |    )(--[a-z-]+)(?: [A-Z=]+)?(?:  \[(REDSTALK_\w+)\])?$((?:\n          .*)*)`)
 	helpValue = regexp.MustCompile(`\(default ([^)]*)\)$`)
 	rowFlag   = regexp.MustCompile("(?m)^\\| (?:`(-\\w)[^|]*`)? ?\\| `(--[a-z-]+)[^|`]*` \\| (?:`(REDSTALK_\\w+)`)? ?\\| ([^|]*?) ?\\| ")
 	flagUsed  = regexp.MustCompile("`(?:redstalkd (?:fsck )?)?(--[a-z-]+)[^`]*`")
@@ -210,6 +210,10 @@ func testFlags(t *testing.T, dir string) {
 		}
 	}
 	known = append(known, regexp.MustCompile(`--[a-z-]+`).FindAllString(helpOf(t, dir, "stalkbench", "run", "-h"), -1)...)
+	for _, found := range []*regexp.Regexp{regexp.MustCompile(`--[a-z-]+`), varUsed} {
+		known = append(known, found.FindAllString(helpOf(t, dir, "redstalk", "reference"), -1)...)
+	}
+	known = append(known, "REDSTALK_SECRET") // of redstalk, which has no flag for it
 	for _, p := range pages(t) {
 		used := varUsed.FindAllString(p.prose, -1)
 		for _, m := range flagUsed.FindAllStringSubmatch(p.prose, -1) {

@@ -57,16 +57,21 @@ var mayImport = map[string][]string{
 	"redstalk/server/queue":   {"redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/storage/throttle", "redstalk/tube"},
 	"redstalk/server/serving": {"redstalk/storage/throttle"},
 	"redstalk/server/web": {
-		"redstalk/protocol", "redstalk/server/queue", "redstalk/server/serving",
+		"redstalk/protocol", "redstalk/server/access", "redstalk/server/queue", "redstalk/server/serving",
 		"redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/storage/throttle", "redstalk/tube",
 		"github.com/danielgtaylor/huma/v2", "github.com/go-json-experiment/json",
 	},
 	"redstalk/server/observe": {
-		"redstalk/server/queue", "redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/storage/throttle", "redstalk/tube",
+		"redstalk/server/push", "github.com/sony/gobreaker/v2", "redstalk/server/queue", "redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/storage/throttle", "redstalk/tube",
 		"github.com/prometheus/client_golang", "github.com/prometheus/client_model",
 	},
-	"redstalk/server/gateway":              gatewayMayImport,
-	"redstalk/server/gateway/ouqiang":      append([]string{"redstalk/server/gateway", "gopkg.in/ini.v1"}, gatewayMayImport...),
+	"redstalk/server/gateway":             gatewayMayImport,
+	"redstalk/server/gateway/ouqiang":     append([]string{"redstalk/server/gateway", "gopkg.in/ini.v1"}, gatewayMayImport...),
+	"redstalk/server/gateway/zywaited/pb": {"google.golang.org/grpc", "google.golang.org/protobuf"},
+	"redstalk/server/gateway/zywaited": append([]string{
+		"redstalk/server/gateway", "redstalk/server/gateway/zywaited/pb", "redstalk/server/push",
+		"google.golang.org/grpc", "google.golang.org/protobuf", "github.com/BurntSushi/toml", "github.com/sony/gobreaker/v2",
+	}, gatewayMayImport...),
 	"redstalk/server/gateway/ruffianjiang": append([]string{"redstalk/server/gateway"}, gatewayMayImport...),
 }
 
@@ -97,6 +102,9 @@ var onlyHere = map[string][]string{
 	"github.com/danielgtaylor/huma/v2":    {"redstalk/server/web"},
 	"github.com/sony/gobreaker/v2":        {"redstalk/server/push"},
 	"github.com/urfave/cli/v2":            {"redstalk/cmd/redstalk", "redstalk/cmd/redstalkd", "redstalk/cmd/stalkbench", "redstalk/cmd/transcript"},
+	"github.com/BurntSushi/toml":          {"redstalk/server/gateway/zywaited"},
+	"google.golang.org/grpc":              {"redstalk/server/gateway/zywaited", "redstalk/server/gateway/zywaited/pb"},
+	"google.golang.org/protobuf":          {"redstalk/server/gateway/zywaited", "redstalk/server/gateway/zywaited/pb"},
 }
 
 // listed is what go list says of a package.

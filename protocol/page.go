@@ -117,6 +117,14 @@ func (p *Page) Item(name string) {
 	p.b = append(p.b, '\n')
 }
 
+// Map adds a map that is written in one line.
+func (p *Page) Map(key string, m *FlowMap) {
+	p.key(key)
+	p.b = append(p.b, '{')
+	p.b = append(p.b, m.b...)
+	p.b = append(p.b, "}\n"...)
+}
+
 // List begins a list of n items under a key, which follow with Flow.
 func (p *Page) List(key string, n int) {
 	if n == 0 {

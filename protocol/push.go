@@ -123,20 +123,26 @@ func (t *Tags) readPushTimeout(value []byte) bool {
 	return wholeDuration(&t.Push.Timeout, value) && 0 < t.Push.Timeout && t.Push.Timeout <= MaxPushTimeout
 }
 
-// readPushRate reads a number of calls, and perhaps a slash and the letter of a time; else it
+func (t *Tags) readPushRate(value []byte) (ok bool) {
+	t.Push.Rate, ok = ParsePushRate(value)
+	return ok
+}
+
+// ParsePushRate reads a number of calls, and perhaps a slash and the letter of a time; else it
 // is a second.
-func (t *Tags) readPushRate(value []byte) bool {
-	number, letter, found := bytes.Cut(value, []byte("/"))
-	t.Push.Rate.Every = time.Second
+func ParsePushRate(text []byte) (r PushRate, ok bool) {
+	number, letter, found := bytes.Cut(text, []byte("/"))
+	r.Every = time.Second
 	if found {
-		t.Push.Rate.Every = 0
+		r.Every = 0
 		for _, unit := range rateUnits {
 			if string(letter) == unit.letter {
-				t.Push.Rate.Every = unit.is
+				r.Every = unit.is
 			}
 		}
 	}
-	return smallNumber(&t.Push.Rate.Calls, number, MaxPushRate) && t.Push.Rate.Every > 0
+	ok = smallNumber(&r.Calls, number, MaxPushRate) && r.Every > 0
+	return r, ok
 }
 
 // smallNumber reads value and returns whether it is a number from 1 to most.

@@ -29,39 +29,71 @@ func planReserveBatch(s *session, c *protocol.Command, r *request) {
 	s.planTake(r, time.Duration(c.Timeout)*time.Second)
 }
 
-// wantsMore tells whether a reserve-batch has got all jobs that it asked for last, and
-// there is room for another one in the answer.
+// wantsMore notes what a reserve-batch has got, and tells whether it takes more: if it has got
+// all jobs that it asked for last, and there is room for another one in the answer. If it has
+// not, because a body may have been too long for its share of the room, it takes one that may
+// have all of it.
 func (s *session) wantsMore(r *request) bool {
 	if r.verb != protocol.ReserveBatch || r.op < 0 {
 		return false
 	}
-	for _, op := range s.batch.Ops[r.op+r.answered:] {
-		if op.Answer.Err != nil || op.Answer.NotFound {
+	asked := len(s.batch.Ops) - r.op - r.answered
+	got, failed := s.noteTaken(r)
+	if got < asked {
+		if failed || r.share == 0 || asked == 1 {
 			return false
 		}
-		r.bytes += len(op.Answer.Body)
-		r.answered++
-		r.left--
+		s.batch.Ops = s.batch.Ops[:r.op+r.answered]
 	}
-	return s.takesThatFit(r) > 0
+	r.single = got < asked
+	n, _ := s.takesThatFit(r)
+	return n > 0
 }
 
-// takesThatFit returns how many jobs a reserve-batch may take next, so that the answer
-// stays within its bound whatever their bodies are.
-func (s *session) takesThatFit(r *request) int {
-	if len(s.searched()) == 0 {
-		return 0 // rights are gone since the first take
+// noteTaken notes the jobs that a reserve-batch has got by its last takes, and moves them before
+// those takes that have found none. It returns how many there are, and whether one has failed.
+func (s *session) noteTaken(r *request) (got int, failed bool) {
+	all := s.batch.Ops[r.op:]
+	for i := r.answered; i < len(all); i++ {
+		a := &all[i].Answer
+		failed = failed || a.Err != nil
+		if a.Err != nil || a.NotFound {
+			continue
+		}
+		r.bytes += len(a.Body)
+		all[r.answered], all[i] = all[i], all[r.answered]
+		r.answered, r.left, got = r.answered+1, r.left-1, got+1
 	}
-	room := max(maxBatchBytes-r.bytes, 0) / max(s.queue.MaxJobSize(), 1)
-	tubes := max(maxBurstTubes/s.watched.len(), 1)
-	return min(r.left, room, maxTakes, tubes)
+	return got, failed
+}
+
+// takesThatFit returns how many jobs a reserve-batch may take next, so that the answer stays
+// within its bound, and of how many bytes each body may be, its share; 0 if all bodies fit.
+func (s *session) takesThatFit(r *request) (n, share int) {
+	if len(s.searched()) == 0 {
+		return 0, 0 // rights are gone since the first take
+	}
+	room, most := maxBatchBytes-r.bytes, max(s.queue.MaxJobSize(), 1)
+	n = min(r.left, maxTakes, max(maxBurstTubes/s.watched.len(), 1))
+	switch {
+	case room <= 0:
+		return 0, 0
+	case room >= most:
+		return min(n, room/most), 0
+	case r.single:
+		n = min(n, 1)
+	}
+	n = min(n, room)
+	return n, room / max(n, 1)
 }
 
 // takeMore has a reserve-batch take more jobs, without waiting for any.
 func (s *session) takeMore(r *request) {
 	from := len(s.batch.Ops)
-	for range s.takesThatFit(r) {
-		s.batch.Ops = append(s.batch.Ops, storage.Op{Kind: storage.Take, Holder: s.holder, Tubes: s.searched()})
+	n, share := s.takesThatFit(r)
+	r.share = share
+	for range n {
+		s.batch.Ops = append(s.batch.Ops, storage.Op{Kind: storage.Take, Holder: s.holder, Tubes: s.searched(), Bound: uint32(share)})
 	}
 	s.again.Ops = s.batch.Ops[from:]
 	s.phase = storing

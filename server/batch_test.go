@@ -1,8 +1,11 @@
 package server
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -39,6 +42,44 @@ func TestReserveBatchIsBounded(t *testing.T) {
 		c.send("reserve-batch 1000")
 		c.want("RESERVED_BATCH 10")
 	})
+}
+
+// TestReserveBatchOfLargeJobs: how large jobs may be says nothing about how many small ones come
+// in one answer; and of large ones as many come as fit.
+func TestReserveBatchOfLargeJobs(t *testing.T) {
+	for name, its := range map[string]struct {
+		maxJob, want int
+		sizes        []int
+	}{
+		"many small": {maxJob: 1 << 30, want: 1000, sizes: slices.Repeat([]int{10}, 1100)},
+		"few small":  {maxJob: 16 << 20, want: 3, sizes: []int{10, 10, 10}},
+		"large":      {maxJob: 8 << 20, want: 2, sizes: []int{6 << 20, 6 << 20, 6 << 20}},
+		"mixed":      {maxJob: 20 << 20, want: 204, sizes: slices.Concat(slices.Repeat([]int{10}, 100), []int{6 << 20}, slices.Repeat([]int{10}, 100), []int{6 << 20, 0, 3, 4 << 20, 9}, []int{6 << 20, 1})},
+		"too large":  {maxJob: 20 << 20, want: 1, sizes: []int{18 << 20, 1}},
+		"full":       {maxJob: 20 << 20, want: 2, sizes: []int{8 << 20, 8 << 20, 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.maxJob = its.maxJob
+				w.server.Shutdown(context.Background())
+				w.reopen(Config{})
+				ops := make([]storage.Op, len(its.sizes))
+				for i, size := range its.sizes {
+					ops[i] = storage.Op{Kind: storage.Put, Tube: "default", TTR: 600, Body: bytes.Repeat([]byte{'b'}, size)}
+				}
+				storage.DoWait(w.store, ops)
+				c := w.connect()
+				c.send("reserve-batch 1000")
+				c.want(fmt.Sprint("RESERVED_BATCH ", its.want))
+				for id := range its.want {
+					c.want(fmt.Sprintf("RESERVED %d %d", id+1, its.sizes[id]), strings.Repeat("b", its.sizes[id]))
+				}
+				if reserved := c.figure("stats", "current-jobs-reserved"); reserved != fmt.Sprint(its.want) {
+					t.Errorf("%s jobs are reserved, and the client knows of %d", reserved, its.want)
+				}
+			})
+		})
+	}
 }
 
 // TestReserveBatchAndFailures: what was taken before the store failed is handed out.

@@ -24,6 +24,7 @@ type world struct {
 	server *Server
 	queue  *queue.Queue
 	store  *door
+	maxJob int // see queue.Config
 }
 
 // inWorld runs test in a bubble, in which sleeping takes no time.
@@ -47,7 +48,7 @@ func (w *world) open(c Config) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	w.queue = queue.New(w.store, queue.Config{Version: "0.1.0-test", Log: c.Log})
+	w.queue = queue.New(w.store, queue.Config{Version: "0.1.0-test", Log: c.Log, MaxJobSize: w.maxJob})
 	w.server = New(w.queue, c)
 }
 

@@ -44,6 +44,8 @@ type request struct {
 	left     int            // of many: how many jobs are asked for, and have not been taken
 	answered int            // reserve-batch: how many jobs were taken
 	bytes    int            // reserve-batch: of their bodies
+	share    int            // reserve-batch: how many bytes each of the last takes might bring; 0: any
+	single   bool           // reserve-batch: the next take is for one job
 	name     string         // of a tube
 	names    []string       // of tubes
 	watching int            // how many tubes are watched

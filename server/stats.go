@@ -116,7 +116,33 @@ func answerStatsTube(s *session, _ *request, a *storage.Answer) {
 	p.Uint("cmd-pause-tube", t.Pauses)
 	p.Uint("pause", uint64(t.Pause))
 	p.Int("pause-time-left", int64(t.PauseLeft/time.Second))
+	if t.HasPolicy {
+		p.Int("oldest-ready", int64(t.OldestReady/time.Second))
+		p.Map("waits", timesMap(&t.Waits))
+		p.Map("runs", timesMap(&t.Runs))
+	}
 	s.out.OK(p.Bytes())
+}
+
+// timesWords are the upper bounds of the buckets of tube.Times, as tags have durations. The
+// last bucket has none.
+var timesWords = func() (words []string) {
+	for _, d := range tube.TimesBounds() {
+		words = append(words, protocol.Durations([]time.Duration{d}))
+	}
+	return append(words, "more")
+}()
+
+// timesMap writes a histogram: how many there are, how many milliseconds all together, and how
+// many up to each bound and beyond the one before.
+func timesMap(t *tube.Times) *protocol.FlowMap {
+	m := new(protocol.FlowMap)
+	m.Uint("count", t.Count())
+	m.Int("sum-ms", t.Sum.Milliseconds())
+	for i, word := range timesWords {
+		m.Uint(word, t.Counts[i])
+	}
+	return m
 }
 
 // list answers with a list of tube names.

@@ -34,7 +34,8 @@ const (
 	// another one that has the key: → ID, Rare.Outcome, Rare.State.
 	Put Kind = iota
 	// Take reserves the first job of several tubes: Holder, Tubes, Wait → ID, Body; or
-	// NotFound and Soon. For tube.LeaseHolder also → Rare.Lease.
+	// NotFound and Soon. For tube.LeaseHolder also → Rare.Lease. With Bound, if Holder is
+	// not tube.LeaseHolder, NotFound as well if the body of that job has more bytes.
 	Take
 	// Move does a tube.Move with one job: Move, Holder, ID; Pri and Delay as far as
 	// tube.Arrow.Sets says → for tube.ReserveJob ID, Body. If Holder is
@@ -131,7 +132,7 @@ type Op struct {
 	Delay  uint32        // seconds; Pause: the length of the pause
 	TTR    uint32        // seconds
 	In     time.Duration // Reschedule: whole milliseconds, none or more
-	Bound  uint32        // Kick, ListJobs, MoveJobs: how many jobs at most
+	Bound  uint32        // Kick, ListJobs, MoveJobs: how many jobs at most; Take: bytes, 0: any
 	Delta  int           // Attend: how many connections more; negative: fewer
 	ID     uint64
 	Holder tube.Holder

@@ -67,6 +67,14 @@ func (t *Times) Add(u *Times) {
 	t.Sum += u.Sum
 }
 
+// Sub takes off what u has counted, which is a part of it.
+func (t *Times) Sub(u *Times) {
+	for i := range t.Counts {
+		t.Counts[i] -= u.Counts[i]
+	}
+	t.Sum -= u.Sum
+}
+
 // Count returns how many durations were counted.
 func (t *Times) Count() (n uint64) {
 	for _, c := range t.Counts {
@@ -126,6 +134,19 @@ func (f *Flows) Drop(tube string) {
 		f.Rest.Add(its)
 		delete(f.named, tube)
 		f.room.Add(1)
+	}
+}
+
+// Find returns the flow that a tube has of its own, nil if it has none.
+func (f *Flows) Find(tube string) *Flow { return f.named[tube] }
+
+// Each calls do with the tubes that have a flow of their own, in no order, until that returns
+// false.
+func (f *Flows) Each(do func(tube string, its *Flow) bool) {
+	for name, its := range f.named {
+		if !do(name, its) {
+			return
+		}
 	}
 }
 

@@ -19,6 +19,15 @@ func (m *Machine) Take(now Instant, h Holder, tubes []string) (*Job, Instant) {
 	return best, Never
 }
 
+// TakeWithin is Take, but it leaves a job whose body has more than so many bytes where it is,
+// and takes no other instead.
+func (m *Machine) TakeWithin(now Instant, h Holder, tubes []string, bytes int) (*Job, Instant) {
+	if best := m.best(tubes); best != nil && best.Size() > bytes {
+		return nil, m.soon(h)
+	}
+	return m.Take(now, h, tubes)
+}
+
 // FewTubes is the number of tubes up to which a Take looks at one after the other,
 // without remembering them. TakeWork does not count these.
 const FewTubes = 16

@@ -29,6 +29,8 @@ func commonFlags() []cli.Flag {
 		&cli.StringFlag{Name: "tls-cert", EnvVars: env("TLS_CERT"), Usage: "`FILE` of the certificate (PEM) to show; implies --tls"},
 		&cli.StringFlag{Name: "tls-key", EnvVars: env("TLS_KEY"), Usage: "`FILE` of the key of that certificate (PEM)"},
 		&cli.StringFlag{Name: "tls-name", EnvVars: env("TLS_NAME"), Usage: "`NAME` that the server's certificate must have, if not that of the address"},
+		&cli.BoolFlag{Name: "help", Aliases: []string{"h"}, Usage: "show help, behind a command that of the command"},
+		&cli.BoolFlag{Name: "version", Aliases: []string{"v"}, Usage: "print the version"},
 	}
 }
 

@@ -136,7 +136,7 @@ func runIn(ctx context.Context, stdin string, args ...string) outcome {
 func on(t *testing.T, addr string) func(args ...string) string {
 	return func(args ...string) string {
 		t.Helper()
-		got := runIn(t.Context(), "", append(args, "--server", addr)...)
+		got := runIn(t.Context(), "", append([]string{"--server", addr}, args...)...)
 		if got.code != 0 {
 			t.Fatalf("%v: exit code %d\n%s%s", args, got.code, got.out, got.err)
 		}

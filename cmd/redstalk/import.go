@@ -33,10 +33,10 @@ func importCommand() *cli.Command {
 // importer is one run of import.
 type importer struct {
 	*task
-	tags   bool // the server knows them
-	lines  int  // that were read
-	put    int
-	bar    *progress
+	tags  bool // the server knows them
+	lines int  // that were read
+	put   int
+	bar   *progress
 }
 
 func importJobs(t *task) error {
@@ -107,7 +107,7 @@ func (m *importer) window(some [][]byte) error {
 		e := &entry{}
 		if m.lines > m.Int("skip") && len(bytes.TrimSpace(line)) > 0 {
 			if e, bad = m.read(line); bad != nil {
-				bad = failure{exitFailed, fmt.Errorf("line %d: %w", m.lines, bad)}
+				bad = fmt.Errorf("line %d: %w", m.lines, bad)
 				break
 			}
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"os/signal"
@@ -42,7 +43,9 @@ func newApp(io stdio) *cli.App {
 		Reader:                    io.in,
 		Writer:                    io.out,
 		ErrWriter:                 io.err,
-		HideHelpCommand:           true,
+		HideHelp:                  true, // the library's flags for these are shared by all apps
+		HideVersion:               true,
+		Before:                    explain,
 		DisableSliceFlagSeparator: true,
 		OnUsageError:              usageError,
 		ExitErrHandler:            func(*cli.Context, error) {},
@@ -50,9 +53,24 @@ func newApp(io stdio) *cli.App {
 		Metadata:                  map[string]any{"stdio": io},
 	}
 	for _, c := range app.Commands {
-		c.OnUsageError, c.HideHelpCommand = usageError, true
+		c.OnUsageError, c.HideHelp = usageError, true
 	}
 	return app
+}
+
+// explain does what --help and --version ask for, instead of the command.
+func explain(c *cli.Context) error {
+	switch {
+	case c.Bool("version"):
+		cli.ShowVersion(c)
+	case !c.Bool("help"):
+		return nil
+	case c.App.Command(c.Args().First()) != nil:
+		cli.ShowCommandHelp(c, c.Args().First())
+	default:
+		cli.ShowAppHelp(c)
+	}
+	return failure{0, errors.New("")}
 }
 
 // unknownCommand is what the program does if no command of its own was named.

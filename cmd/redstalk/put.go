@@ -36,7 +36,7 @@ func tagFlags() []cli.Flag {
 		&cli.StringFlag{Name: "key", Usage: "`KEY`: the name of the job in its tube (extension put-tags, as all that follow)"},
 		&cli.StringFlag{Name: "on-duplicate", Usage: "`WHAT` happens if a job has the key: keep, replace or fail"},
 		&cli.StringFlag{Name: "key-ttl", Usage: "`DURATION` for which the key stays taken when the job is gone"},
-		&cli.StringFlag{Name: "retry", Usage: "`DURATIONS` with commas: waits after the first failure, the second, …"},
+		&cli.StringFlag{Name: "retry", Usage: "`DURATIONS` with commas: waits after the first failure, the second and so on"},
 		&cli.UintFlag{Name: "max", Usage: "`N`: deliveries, then the job is parked"},
 		&cli.StringFlag{Name: "dead", Usage: "`TUBE` for it when its retries or deliveries are used up"},
 	}

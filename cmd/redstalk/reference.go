@@ -60,7 +60,7 @@ func reference(app *cli.App) string {
 			if c.Description != "" {
 				fmt.Fprintf(&out, "\n%s\n", c.Description)
 			}
-			if flags := ownFlags(c); len(flags) > 0 {
+			if flags := c.VisibleFlags(); len(flags) > 0 {
 				out.WriteString("\n")
 				flagTable(&out, flags)
 			}
@@ -69,19 +69,9 @@ func reference(app *cli.App) string {
 	return out.String()
 }
 
-// ownFlags are the flags of a command, --help aside.
-func ownFlags(c *cli.Command) (flags []cli.Flag) {
-	for _, f := range c.VisibleFlags() {
-		if f.Names()[0] != "help" {
-			flags = append(flags, f)
-		}
-	}
-	return flags
-}
-
 func synopsis(c *cli.Command) string {
 	text := c.Name
-	if len(ownFlags(c)) > 0 {
+	if len(c.VisibleFlags()) > 0 {
 		text += " [FLAGS]"
 	}
 	return strings.TrimSpace(text + " " + c.ArgsUsage)
@@ -153,7 +143,7 @@ func manPage(app *cli.App) []byte {
 			if c.Description != "" {
 				fmt.Fprintf(&out, "%s\n\n", manText(c.Description))
 			}
-			flagList(&out, ownFlags(c))
+			flagList(&out, c.VisibleFlags())
 		}
 	}
 	out.WriteString("# EXIT STATUS\n\n")

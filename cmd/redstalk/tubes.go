@@ -174,9 +174,9 @@ func move(t *task) error {
 func policyCommand() *cli.Command {
 	return &cli.Command{
 		Name: "policy", ArgsUsage: "[TUBE [TAG:VALUE...]]", Action: connected(anyNumber, policy),
-		Usage: "show which tubes have a policy, or that of a tube, or set it (extension policy)",
+		Usage:       "show which tubes have a policy, or that of a tube, or set it (extension policy)",
 		Description: "Tags: retry:10s,1m max:10 dead:TUBE key-ttl:1h on-duplicate:keep quota-jobs:N quota-bytes:N. They replace the policy that there was.",
-		Flags: []cli.Flag{&cli.BoolFlag{Name: "remove", Usage: "take the policy of the tube away"}},
+		Flags:       []cli.Flag{&cli.BoolFlag{Name: "remove", Usage: "take the policy of the tube away"}},
 	}
 }
 

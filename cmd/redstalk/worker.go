@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -188,9 +189,10 @@ func (c *current) carryOut(killing context.Context) error {
 	end := make(chan error, 1)
 	began := time.Now()
 	cmd, err := c.start(end)
-	if err == nil {
-		err = c.attend(killing, cmd, end)
+	if err != nil {
+		return err // it is not the job that failed: it comes back with the end of the connection
 	}
+	err = c.attend(killing, cmd, end)
 	if killing.Err() != nil {
 		return interrupted("job given back") // with the connection
 	}
@@ -220,9 +222,13 @@ func (c *current) look() error {
 // start starts the command. What ends it comes by the channel. It has a process group of its
 // own, so that the signals of a terminal reach redstalk only.
 func (c *current) start(end chan<- error) (*exec.Cmd, error) {
+	in, err := wholeInput(c.body)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
 	cmd := exec.Command("/bin/sh", "-c", c.command)
-	cmd.Stdin = bytes.NewReader(c.body)
-	cmd.Stdout, cmd.Stderr = c.out, c.err
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, c.out, c.err
 	if c.Bool("json") {
 		cmd.Stdout = c.err
 	}
@@ -237,9 +243,27 @@ func (c *current) start(end chan<- error) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// ended returns how a command has ended: not having read its input is no failure.
+// wholeInput is a file without a name that holds a body. A pipe would break if redstalk were
+// killed, and its command would take the part of the body that it has for the whole.
+func wholeInput(body []byte) (*os.File, error) {
+	file, err := os.CreateTemp("", "redstalk-job")
+	if err != nil {
+		return nil, fmt.Errorf("keeping the body for the command: %w", err)
+	}
+	os.Remove(file.Name())
+	if _, err = file.Write(body); err == nil {
+		_, err = file.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		file.Close()
+		return nil, fmt.Errorf("keeping the body for the command: %w", err)
+	}
+	return file, nil
+}
+
+// ended returns how a command has ended: having left something behind is no failure.
 func ended(err error) error {
-	if errors.Is(err, syscall.EPIPE) || errors.Is(err, exec.ErrWaitDelay) {
+	if errors.Is(err, exec.ErrWaitDelay) {
 		return nil
 	}
 	return err

@@ -7,8 +7,6 @@ import (
 	"strconv"
 
 	"redstalk/server"
-	"redstalk/server/gateway/ouqiang"
-	"redstalk/server/gateway/ruffianjiang"
 )
 
 // options is the table of flags, in the order of the help. Each but the last
@@ -87,26 +85,11 @@ func (s *settings) httpOptions() []*option {
 		{name: "http-origin", value: "ORIGINS", set: s.setOrigins,
 			help: "other sites, such as https://ops.example.org, whose pages may use the HTTP API\nfrom a browser; with commas"},
 		{name: "http-max-waiting", value: "N", set: s.setMaxWaiting, initial: strconv.Itoa(s.http.maxWaiting),
-			help: "refuse HTTP requests beyond so many that wait for jobs at once"},
+			help: "refuse HTTP requests beyond so many that wait for jobs at once, at each door"},
 		{name: "metrics-tubes", value: "N", set: s.setMetricsTubes, checkVariable: wholeNumber(mostNamedTubes), initial: strconv.Itoa(s.metrics.tubes),
 			help: "show so many tubes by name in the metrics, and the rest as one"},
 		{name: "ready-lag", value: "DURATION", set: s.setReadyLag, initial: s.metrics.readyLag.String(),
 			help: "say on /readyz that the server is not ready while timers are later than this"},
-	}
-}
-
-// gatewayOptions are about clients of older systems.
-func (s *settings) gatewayOptions() []*option {
-	return []*option{
-		{name: "gateway", value: "NAME=ADDR", set: s.setGateway,
-			help: "serve clients of an older system on an address like that of --http: ouqiang or\n" +
-				"ruffianjiang; may be given several times, or several with commas"},
-		{name: "gateway-wait", value: "DURATION", set: s.setGatewayWait, initial: ouqiang.DefaultBlock.String(),
-			help: "how long a pop of ouqiang waits for a job; 0 for ever"},
-		{name: "gateway-strict", set: setBool(&s.gateways.strict),
-			help: "with ouqiang, pop answers a lease as well, and finish of a taken job needs it"},
-		{name: "gateway-zone", value: "ZONE", set: s.setGatewayZone, initial: ruffianjiang.DefaultZone,
-			help: "the zone of dates that clients of ruffianjiang send: +08:00, UTC, Asia/Shanghai"},
 	}
 }
 

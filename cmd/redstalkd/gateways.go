@@ -3,11 +3,13 @@ package main
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
 	"redstalk/server/gateway/ouqiang"
 	"redstalk/server/gateway/ruffianjiang"
+	"redstalk/server/gateway/zywaited"
 	"redstalk/server/queue"
 )
 
@@ -17,6 +19,23 @@ type gatewaySettings struct {
 	wait   time.Duration // as ouqiang.Config.Block
 	strict bool
 	zone   *time.Location // nil: the default
+	tasks  zywaited.Config
+	role   int // of zywaited; 0: not said
+}
+
+// gatewayOptions say which older systems' clients are served.
+func (s *settings) gatewayOptions() []*option {
+	return []*option{
+		{name: "gateway", value: "NAME=ADDR", set: s.setGateway,
+			help: "serve clients of an older system on an address like that of --http: ouqiang,\n" +
+				"ruffianjiang, zywaited or zywaited-grpc; several times, or several with commas"},
+		{name: "gateway-wait", value: "DURATION", set: s.setGatewayWait, initial: ouqiang.DefaultBlock.String(),
+			help: "how long a pop of ouqiang waits for a job; 0 for ever"},
+		{name: "gateway-strict", set: setBool(&s.gateways.strict),
+			help: "with ouqiang, pop answers a lease as well, and finish of a taken job needs it"},
+		{name: "gateway-zone", value: "ZONE", set: s.setGatewayZone, initial: ruffianjiang.DefaultZone,
+			help: "the zone of dates that clients of ruffianjiang send: +08:00, UTC, Asia/Shanghai"},
+	}
 }
 
 // gatewayAt is a gateway that is wanted at an address.
@@ -25,10 +44,18 @@ type gatewayAt struct{ name, addr string }
 // gatewayTable is how each gateway is opened.
 var gatewayTable = map[string]func(p *program, q *queue.Queue) (h http.Handler, closed func()){
 	"ouqiang": func(p *program, q *queue.Queue) (http.Handler, func()) {
-		return ouqiang.New(q, ouqiang.Config{Block: p.gateways.wait, Strict: p.gateways.strict, Log: p.log}), nil
+		return ouqiang.New(q, ouqiang.Config{
+			Block: p.gateways.wait, Strict: p.gateways.strict, MaxWaiting: p.http.maxWaiting, Log: p.log,
+		}), nil
+	},
+	"zywaited": func(p *program, _ *queue.Queue) (http.Handler, func()) {
+		return zywaited.NewHTTP(p.tasks), nil
+	},
+	"zywaited-grpc": func(p *program, _ *queue.Queue) (http.Handler, func()) {
+		return zywaited.NewGRPC(p.tasks), nil
 	},
 	"ruffianjiang": func(p *program, q *queue.Queue) (http.Handler, func()) {
-		return ruffianjiang.New(q, ruffianjiang.Config{Zone: p.gateways.zone, Log: p.log}), nil
+		return ruffianjiang.New(q, ruffianjiang.Config{Zone: p.gateways.zone, MaxWaiting: p.http.maxWaiting, Log: p.log}), nil
 	},
 }
 
@@ -44,7 +71,7 @@ func (s *settings) setGateway(v string) error {
 	for one := range strings.SplitSeq(v, ",") {
 		name, addr, found := strings.Cut(one, "=")
 		if !found || gatewayTable[name] == nil {
-			return fmt.Errorf("%q is not a gateway and its address, such as ouqiang=127.0.0.1:9277; there are ouqiang and ruffianjiang", one)
+			return fmt.Errorf("%q is not a gateway and its address, such as ouqiang=127.0.0.1:9277; there are ouqiang, ruffianjiang, zywaited and zywaited-grpc", one)
 		}
 		var checked string
 		if err := setDoor(&checked)(addr); err != nil {
@@ -72,17 +99,42 @@ func (s *settings) setGatewayZone(v string) (err error) {
 	return err
 }
 
-// oldProgram takes `ouqiang -c FILE` off the arguments: redstalkd then serves in the place
-// of ouqiang/delay-queue, and the file is that program's. The file is nil if the arguments
-// begin otherwise.
-func oldProgram(args []string) (rest []string, file *ouqiang.File, err error) {
-	if len(args) == 0 || args[0] != "ouqiang" {
-		return args, nil, nil
+// An oldProgram is one in whose place redstalkd can serve: `redstalkd NAME FLAG FILE`.
+type oldProgram struct {
+	flag string // that names its configuration file
+	file string // that is read if none is named
+
+	// read reads the file, and returns what makes the settings those of the old program,
+	// where the command line and the environment do not say otherwise.
+	read func(file string) (takeOver func(*settings) error, err error)
+}
+
+var oldPrograms = map[string]oldProgram{
+	"ouqiang": {"-c", "", func(file string) (func(*settings) error, error) {
+		f, err := ouqiang.ReadConfig(file)
+		return func(s *settings) error { return s.takeOverOuqiang(f) }, err
+	}},
+	"zywaited": {"-f", zywaited.DefaultPath, func(file string) (func(*settings) error, error) {
+		f, err := zywaited.ReadConfig(file)
+		return func(s *settings) error { return s.takeOverZywaited(f) }, err
+	}},
+}
+
+// readOldProgram takes `NAME FLAG FILE` off the arguments, and reads the file. takeOver does
+// nothing if the arguments begin otherwise.
+func readOldProgram(args []string) (rest []string, takeOver func(*settings) error, err error) {
+	var old oldProgram
+	is := len(args) > 0
+	if is {
+		old, is = oldPrograms[args[0]]
 	}
-	path := ""
+	if !is {
+		return args, func(*settings) error { return nil }, nil
+	}
+	path := old.file
 	for args = args[1:]; len(args) > 0; args = args[1:] {
 		name, value, joined := strings.Cut(args[0], "=")
-		if name != "-c" && name != "--c" {
+		if name != old.flag && name != "-"+old.flag {
 			rest = append(rest, args[0])
 			continue
 		}
@@ -91,32 +143,70 @@ func oldProgram(args []string) (rest []string, file *ouqiang.File, err error) {
 			value = args[0]
 		}
 		if path = value; path == "" {
-			return nil, nil, usageError("-c needs the name of a file")
+			return nil, nil, usageError("%s needs the name of a file", old.flag)
 		}
 	}
-	if file, err = ouqiang.ReadConfig(path); err != nil {
+	if takeOver, err = old.read(path); err != nil {
 		return nil, nil, failure(exitUsage, "%w", err)
 	}
-	return rest, file, nil
+	return rest, takeOver, nil
 }
 
-// takeOver makes the settings those of the old program, where the command line and the
-// environment do not say otherwise. The beanstalk door is then on any free port.
-func (s *settings) takeOver(file *ouqiang.File) {
-	if file == nil {
-		return
-	}
-	s.gateways.wanted = append(s.gateways.wanted, gatewayAt{"ouqiang", file.Bind})
+func (s *settings) takeOverOuqiang(f *ouqiang.File) error {
+	s.gateways.wanted = append(s.gateways.wanted, gatewayAt{"ouqiang", f.Bind})
 	if !s.said["gateway-wait"] {
-		s.gateways.wait = file.Block
+		s.gateways.wait = f.Block
 	}
-	if !s.said["store"] && !s.said["binlog"] {
-		s.engine.url = file.Redis
+	s.takeOverStore(f.Redis, f.Remarks)
+	return nil
+}
+
+func (s *settings) takeOverZywaited(f *zywaited.File) error {
+	s.gateways.tasks = zywaited.Config{Base: f.Base, Timeout: f.Timeout, Calls: f.Calls}
+	for name, addr := range map[string]string{"zywaited": f.HTTP, "zywaited-grpc": f.GRPC} {
+		if addr != "" {
+			s.gateways.wanted = append(s.gateways.wanted, gatewayAt{name, addr})
+		}
+	}
+	s.gateways.role = f.Role
+	if f.Role&zywaited.RoleWorker != 0 && s.pushes.allow == nil {
+		return usageError("an instance with role 2 or 3 calls: --push-allow has to say where it may")
+	}
+	s.takeOverStore(f.Redis, f.Remarks)
+	return nil
+}
+
+// takeOverStore has jobs kept in the old program's Redis. The beanstalk door is then on any
+// free port.
+func (s *settings) takeOverStore(url string, remarks []string) {
+	if url != "" && !s.said["store"] && !s.said["binlog"] {
+		s.engine.url = url
 	}
 	if !s.said["port"] && !s.said["listen"] {
 		s.port = 0
 	}
-	for _, r := range file.Remarks {
+	for _, r := range remarks {
 		s.warn("configuration of delay-queue: %s", r)
 	}
+}
+
+// startTasks has the tasks of zywaited called, if this instance is to do that.
+func (p *program) startTasks(q *queue.Queue) error {
+	isTasks := func(g gatewayAt) bool { return g.name == "zywaited" || g.name == "zywaited-grpc" }
+	if p.gateways.role == 0 && !slices.ContainsFunc(p.gateways.wanted, isTasks) {
+		return nil
+	}
+	c, d := p.gateways.tasks, p.dispatcher.Load()
+	c.Log = p.log
+	calls := d != nil && (p.gateways.role == 0 || p.gateways.role&zywaited.RoleWorker != 0)
+	if calls {
+		c.Allowed = p.pushes.allow.Host
+	}
+	p.tasks = zywaited.NewService(q, c)
+	if !calls {
+		p.log.Info("tasks of zywaited are not called by this instance")
+		return nil
+	}
+	_, err := p.tasks.Serve(d) // until the dispatcher ends
+	return err
 }

@@ -112,7 +112,7 @@ func (m *Main) run(ctx context.Context, args []string, stdout, stderr io.Writer,
 			return do(ctx, args[1:], env, stdout, stderr)
 		}
 	}
-	args, old, err := oldProgram(args)
+	args, takeOver, err := readOldProgram(args)
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,9 @@ func (m *Main) run(ctx context.Context, args []string, stdout, stderr io.Writer,
 	if err != nil || s == nil {
 		return err
 	}
-	s.takeOver(old)
+	if err := takeOver(s); err != nil {
+		return err
+	}
 	if m.Notify != nil && (s.pushes.secrets != "" || s.guards.wanted()) {
 		m.Notify(syscall.SIGHUP)
 	}

@@ -2,10 +2,13 @@ package main
 
 import (
 	"fmt"
+	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"redstalk/server/observe"
+	"redstalk/server/serving"
 	"redstalk/tube"
 )
 
@@ -46,4 +49,21 @@ func (s *settings) setReadyLag(v string) error {
 	}
 	s.metrics.readyLag = d
 	return nil
+}
+
+// lateHandler passes requests on to a handler that may not be there yet.
+type lateHandler struct{ handler atomic.Pointer[http.Handler] }
+
+func (l *lateHandler) open(h http.Handler) { l.handler.Store(&h) }
+
+// ServeHTTP implements http.Handler.
+func (l *lateHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := l.handler.Load()
+	if h == nil {
+		problem := serving.NewProblem(http.StatusServiceUnavailable, "LOADING", "the store is being loaded")
+		problem.RetryAfter = 1
+		problem.Write(w)
+		return
+	}
+	(*h).ServeHTTP(w, r)
 }

@@ -186,6 +186,7 @@ func newApp(options []*option, r *reading, stdout io.Writer) *cli.App {
 const helpTemplate = `Use: {{.Name}} [OPTIONS]
      {{.Name}} fsck [--repair] [OPTIONS]   compare the jobs in Redis with the queues
      {{.Name}} ouqiang [-c FILE] [OPTIONS]   serve in the place of ouqiang/delay-queue, by its configuration
+     {{.Name}} zywaited [-f FILE] [OPTIONS]   the same for zywaited/delay-queue
      {{.Name}} import --from DIR [OPTIONS]  take over the jobs of a binlog of beanstalkd
      {{.Name}} export --to DIR [OPTIONS]    write the jobs as a binlog for beanstalkd
      {{.Name}} healthcheck [OPTIONS]        ask a server started with these options whether it answers

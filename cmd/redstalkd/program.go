@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"redstalk/server"
+	"redstalk/server/gateway/zywaited"
 	"redstalk/server/observe"
 	"redstalk/server/push"
 	"redstalk/server/queue"
@@ -33,6 +34,7 @@ type program struct {
 	guard   atomic.Pointer[guards] // nil until they are there
 
 	observer   *observe.Observer
+	tasks      *zywaited.Service               // nil: not wanted
 	dispatcher atomic.Pointer[push.Dispatcher] // nil: nothing is pushed, or not yet
 
 	// storeLimit bounds how long the end waits for the store, after the grace
@@ -197,6 +199,9 @@ func (p *program) serveStore(ctx context.Context, l net.Listener, doors httpDoor
 	})
 	p.startPushing(q, pushes)
 	old.start(q)
+	if err := p.startTasks(q); err != nil {
+		return errors.Join(err, p.end(server.New(q, p.serverConfig()), doors, q, store, old))
+	}
 	s := server.New(q, p.serverConfig())
 	go func() { served <- s.Serve(l) }()
 	if g := p.guard.Load(); g.listener != nil {
@@ -259,12 +264,12 @@ func (p *program) end(s *server.Server, doors httpDoors, q *queue.Queue, store s
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), p.grace)
 		defer cancel()
-		httpEnded := doors.shutdown(ctx)
+		httpEnded, pushEnded := doors.shutdown(ctx), p.stopPushing(ctx)
 		if err := errors.Join(s.Shutdown(ctx), <-httpEnded); err != nil {
 			p.log.Warn("connections were cut off at the end of the grace period", "grace", p.grace)
 		}
+		<-pushEnded
 		old.stop()
-		p.stopPushing(ctx)
 		if err := q.Close(ctx); err != nil {
 			p.log.Warn("the store is still busy at the end", "err", err)
 		}

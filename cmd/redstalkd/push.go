@@ -80,22 +80,29 @@ func (p *program) startPushing(q *queue.Queue, c push.Config) {
 	if p.pushes.allow == nil {
 		return
 	}
+	c.NamedTubes = p.metrics.namedTubes()
 	d := push.New(q, c)
 	p.dispatcher.Store(d)
+	p.observer.Pushing(d.Stats)
 	if p.pushes.secrets == "" {
 		p.log.Info("webhooks are not signed, as there is no --push-secrets")
 	}
 }
 
-// stopPushing ends the calls that are under way.
-func (p *program) stopPushing(ctx context.Context) {
-	d := p.dispatcher.Load()
-	if d == nil {
-		return
-	}
-	if err := d.Close(ctx); err != nil {
-		p.log.Warn("pushes were cut off at the end of the grace period", "grace", p.grace)
-	}
+// stopPushing ends the calls that are under way. The channel is closed when they have ended.
+func (p *program) stopPushing(ctx context.Context) <-chan struct{} {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		d := p.dispatcher.Load()
+		if d == nil {
+			return
+		}
+		if err := d.Close(ctx); err != nil {
+			p.log.Warn("pushes were cut off at the end of the grace period", "grace", p.grace)
+		}
+	}()
+	return ended
 }
 
 // reloadPush reads the secrets again. A faulty file changes nothing.

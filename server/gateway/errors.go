@@ -8,8 +8,8 @@ import (
 	"redstalk/storage"
 )
 
-// Word returns what a client is told of an error: a word of the beanstalk protocol, never
-// more. The log tells the cause.
+// Word returns what a client is told of an error: a word of the beanstalk protocol, or one
+// made in the same way, and never more. The log tells the cause.
 func Word(err error) string {
 	switch {
 	case errors.Is(err, queue.ErrTooBig):
@@ -18,6 +18,8 @@ func Word(err error) string {
 		return "DRAINING"
 	case errors.Is(err, storage.ErrNoSpace):
 		return "OUT_OF_MEMORY"
+	case errors.Is(err, ErrTooMany):
+		return "TOO_MANY"
 	case errors.Is(err, ErrHeld):
 		return "RESERVED"
 	}
@@ -27,7 +29,7 @@ func Word(err error) string {
 // Expected tells whether an error is nothing for the log: the client did it, or is gone, or
 // the instance ends or drains.
 func Expected(err error) bool {
-	for _, is := range []error{context.Canceled, ErrHeld, queue.ErrTooBig, queue.ErrDraining, queue.ErrClosed, storage.ErrClosed} {
+	for _, is := range []error{context.Canceled, ErrHeld, ErrTooMany, queue.ErrTooBig, queue.ErrDraining, queue.ErrClosed, storage.ErrClosed} {
 		if errors.Is(err, is) {
 			return true
 		}

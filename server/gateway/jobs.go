@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"redstalk/server/queue"
@@ -26,16 +27,29 @@ func Priority(due time.Time) uint32 {
 // ErrHeld refuses what may be done with a job that is not reserved, or only with its lease.
 var ErrHeld = errors.New("the job is reserved")
 
+// ErrTooMany refuses to wait for a job because too many clients do.
+var ErrTooMany = errors.New("too many clients wait for jobs")
+
 // Jobs are the jobs of a queue as an older system knows them. Its methods may be called from
 // any goroutine.
 type Jobs struct {
-	queue *queue.Queue
+	queue   *queue.Queue
+	most    int64        // calls of Take that may wait at a time
+	waiting atomic.Int64 // those that may
+
 	seed  maphash.Seed
 	locks [64]sync.Mutex // by id: one put of an id at a time
 }
 
-// NewJobs returns the jobs of a queue.
-func NewJobs(q *queue.Queue) *Jobs { return &Jobs{queue: q, seed: maphash.MakeSeed()} }
+// DefaultMaxWaiting is how many clients of a gateway may wait for jobs at a time, if nothing
+// else is said.
+const DefaultMaxWaiting = 10_000
+
+// NewJobs returns the jobs of a queue, for which so many clients may wait at a time; 0 means
+// DefaultMaxWaiting.
+func NewJobs(q *queue.Queue, maxWaiting int) *Jobs {
+	return &Jobs{queue: q, most: int64(cmp.Or(maxWaiting, DefaultMaxWaiting)), seed: maphash.MakeSeed()}
+}
 
 // New is a job to be put.
 type New struct {

@@ -131,6 +131,9 @@ func (o *Observer) familiesOf(f *facts) families {
 		fs.addTotals(f.stats)
 	}
 	o.addTubes(fs, f)
+	if its := o.pushStats(); its != nil {
+		o.addPushes(fs, its)
+	}
 	return fs
 }
 

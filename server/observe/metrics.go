@@ -67,6 +67,14 @@ var definitions = []Definition{
 	{"redstalk_store_records_written_total", counter, nil, "Records that were written to the log; embedded only."},
 	{"redstalk_store_records_migrated_total", counter, nil, "Records that were written from the log to the tables; embedded only."},
 
+	{"redstalk_push_tubes", gauge, nil, "Tubes whose jobs this instance pushes."},
+	{"redstalk_push_waiting_tubes", gauge, nil, "Of these, tubes that may have jobs, which wait for concurrency, rate or target."},
+	{"redstalk_push_running_calls", gauge, nil, "Calls of pushes and callbacks under way."},
+	{"redstalk_push_calls_total", counter, []string{"tube", "result"}, "Calls by what came of them: delivered, postponed, gone, failed, timeout, broken, forbidden or skipped."},
+	{"redstalk_push_late_total", counter, tubeLabel, "Calls that ended when the TTR of their job was over."},
+	{"redstalk_push_seconds", histogram, tubeLabel, "How long calls took."},
+	{"redstalk_push_breaker", gauge, []string{"target", "state"}, "1 for the state of a target: closed if all is well, open while it is left alone, half-open while it is tried."},
+
 	{"redstalk_ready", gauge, nil, "Whether /readyz says yes: 1 if it does."},
 	{"redstalk_draining", gauge, nil, "Whether puts are refused: 1 if they are."},
 	{"redstalk_timer_lag_seconds", gauge, nil, "How late things happen that are due by time, such as the end of a delay."},

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"redstalk/server/push"
 	"redstalk/server/queue"
 )
 
@@ -56,6 +57,7 @@ type Observer struct {
 	mu     sync.Mutex
 	queue  *queue.Queue // nil until Serving
 	ending bool
+	pushes func() *push.Stats // nil: nothing is pushed
 
 	// The snapshot is guarded by snapping, which is held while one is taken: whoever asks
 	// meanwhile gets the same one.

@@ -30,6 +30,9 @@ const (
 	DefaultTargetConcurrency = 128
 	DefaultCalls             = 1024
 
+	// DefaultNamedTubes is how many tubes are counted by name.
+	DefaultNamedTubes = 1000
+
 	// maxBodies bounds the bodies of jobs that are called, in bytes, if all are as large as
 	// they may be.
 	maxBodies = 256 << 20
@@ -47,6 +50,9 @@ type Config struct {
 
 	Calls             int // at a time; 0: DefaultCalls
 	TargetConcurrency int // calls to one target at a time; 0: DefaultTargetConcurrency
+
+	// NamedTubes is how many tubes are counted by name; 0: DefaultNamedTubes.
+	NamedTubes int
 
 	Version  string        // of the program, for the header user-agent; may be empty
 	Resolver *net.Resolver // looks up the names of targets; nil: the usual one
@@ -77,8 +83,10 @@ type Dispatcher struct {
 	targets  map[string]*target
 	due      []*outlet // that may have jobs and may take some, in the order of their turns
 	finished []finished
-	leased   int // jobs that are leased, or about to be
-	running  int // calls
+	leased   int    // jobs that are leased, or about to be
+	running  int    // calls
+	rest     counts // of calls of tubes that are not counted by name
+	named    int    // tubes that are
 	closing  bool
 	idle     chan struct{} // closed when closing is set and nothing is leased
 }
@@ -98,6 +106,9 @@ func New(q *queue.Queue, config Config) *Dispatcher {
 	config.Calls = min(config.Calls, max(fewCalls, maxBodies/max(q.MaxJobSize(), 1)))
 	if config.TargetConcurrency == 0 {
 		config.TargetConcurrency = DefaultTargetConcurrency
+	}
+	if config.NamedTubes == 0 {
+		config.NamedTubes = DefaultNamedTubes
 	}
 	if config.Log == nil {
 		config.Log = slog.Default()

@@ -78,26 +78,33 @@ func (d *Dispatcher) grant(o *outlet, now time.Time, most int) grant {
 		}
 	}
 	g := grant{outlet: o, target: o.target, refresh: o.url != nil}
-	for o.target != nil && g.n < n {
-		p := d.enter(o.target)
-		if p == nil {
-			break
-		}
-		g.permits, g.n = append(g.permits, p), g.n+1
+	for g.n < n && d.reserve(&g) {
+		g.n++
+		o.active++
+		d.leased++
 	}
-	if o.target == nil {
-		g.n = max(n, 0)
-	} else if g.n == 0 && n > 0 {
+	if g.n == 0 && n > 0 && o.target != nil {
 		o.blocked = true
 		d.wait(o.target, waiter{outlet: o})
 	}
 	if o.bucket != nil {
 		o.bucket.tokens -= float64(g.n)
 	}
-	o.active += g.n
-	d.leased += g.n
 	o.hinted = false
 	return g
+}
+
+// reserve returns whether one job more may be taken for a grant. If it goes to a target, it has
+// a place there then. The lock is held.
+func (d *Dispatcher) reserve(g *grant) bool {
+	if g.target == nil {
+		return g.outlet.active < d.share()
+	}
+	p := d.enter(g.target)
+	if p != nil {
+		g.permits = append(g.permits, p)
+	}
+	return p != nil
 }
 
 // block has an outlet wait for so long. The lock is held.

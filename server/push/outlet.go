@@ -18,7 +18,7 @@ type outlet struct {
 	target *target // of the policy; nil for a gateway's
 
 	bucket *bucket       // of the rate; nil: there is no rate
-	counts *counts       // nil until the first call
+	counts *counts       // nil until the first call, see countsOf
 	log    *throttle.Log // of a gateway's calls that failed; nil until the first one
 
 	active   int // jobs that are being taken or called
@@ -101,6 +101,7 @@ func (d *Dispatcher) removeOutlet(name string, gateway bool) bool {
 func (d *Dispatcher) retire(o *outlet) {
 	o.gone = true
 	delete(d.outlets, o.name)
+	d.forgetCounts(o)
 	if o.target != nil {
 		d.leaveTarget(o.target)
 	}

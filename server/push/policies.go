@@ -270,22 +270,22 @@ func (d *Dispatcher) follow(name string, p tube.Push) (made *outlet, removed boo
 		old.stale = false
 		return nil, false
 	}
+	var kept *counts // by the next one
+	u, err := url.Parse(p.URL)
+	pushes := p.URL != "" && err == nil && d.config.Allow != nil && d.config.Allow.URL(p.URL)
 	if old != nil {
+		if pushes {
+			kept, old.counts = old.counts, nil
+		}
 		d.retire(old)
 	}
-	if p.URL == "" {
-		return nil, old != nil
-	}
-	u, err := url.Parse(p.URL)
-	if err != nil || d.config.Allow == nil || !d.config.Allow.URL(p.URL) {
+	if p.URL != "" && !pushes {
 		d.follower.refused.Warn(d.config.Log, "a tube does not push, because its policy leads where --push-allow does not", "tube", name)
+	}
+	if !pushes {
 		return nil, old != nil
 	}
-	made = &outlet{name: name, url: u, policy: p, appetite: 1}
-	if old != nil {
-		made.counts = old.counts
-	}
-	return made, old != nil
+	return &outlet{name: name, url: u, policy: p, appetite: 1, counts: kept}, old != nil
 }
 
 // setRate gives an outlet the part of its rate that one of so many instances has.
@@ -318,7 +318,6 @@ func (f *follower) sweep() {
 		for name := range d.outlets {
 			f.swept = append(f.swept, name)
 		}
-		slices.Sort(f.swept)
 	}
 	n := min(max(len(d.outlets)/10, sweptLeast), sweptMost)
 	if fast {

@@ -125,6 +125,33 @@ func endless(first, more string) func(net.Conn, int) {
 	}
 }
 
+// TestGigabyte: of the body of an answer no more is read than is needed to use the connection
+// again, and what the kernel takes.
+func TestGigabyte(t *testing.T) {
+	t.Parallel()
+	sent := make(chan int, 1)
+	at, _ := nasty(t, func(c net.Conn, _ int) {
+		io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 1073741824\r\n\r\n")
+		n, piece := 0, make([]byte, 64<<10)
+		for err := error(nil); err == nil && n < 1<<30; n += len(piece) {
+			_, err = c.Write(piece)
+		}
+		sent <- n
+	})
+	w := newWorld(t, Config{Allow: allow(t, "127.0.0.1")})
+	defer w.end()
+	w.push("t", tube.Policy{Push: tube.Push{URL: at}})
+	w.put("t", "x")
+	select {
+	case n := <-sent:
+		if n > 64<<20 {
+			t.Errorf("%d bytes were taken", n)
+		}
+	case <-time.After(patience):
+		t.Error("the connection was not closed")
+	}
+}
+
 // TestUnreliable: of a receiver that is slow, answers 500 now and then, and breaks connections,
 // every job is acknowledged once, and no other job is lost.
 func TestUnreliable(t *testing.T) {

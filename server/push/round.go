@@ -135,7 +135,7 @@ func (d *Dispatcher) told(ends []finished, answers []storage.Answer) (broken boo
 			continue
 		case err != nil, answers[i].NotFound:
 			if o := d.outlets[ends[i].job.Tube]; o != nil {
-				o.countLate()
+				d.countsOf(o).late++
 			}
 		}
 		d.notLeased()
@@ -270,7 +270,7 @@ func (d *Dispatcher) call(l leased) {
 // end ends a call, that may not even have begun. The lock is held.
 func (d *Dispatcher) end(l leased, result Outcome, took time.Duration) {
 	o := l.grant.outlet
-	o.count(result.Result, took)
+	d.count(o, result.Result, took)
 	if l.permit != nil {
 		l.permit(verdictOf(result.Result))
 	}

@@ -18,7 +18,8 @@ const numBuckets = 14 // len(Buckets) + 1
 
 // Stats is what has become of calls since the Dispatcher began, and how it stands.
 type Stats struct {
-	Tubes   []TubeStats   // that push and have had a call, in the order of their names
+	Tubes   []TubeStats   // that are counted by name, and have had a call, in the order of their names
+	Rest    TubeStats     // all other calls; without a name
 	Targets []TargetStats // in the order of their names
 	Running int           // calls under way
 	Leased  int           // jobs that are called, or whose calls are about to be told to the store
@@ -26,7 +27,8 @@ type Stats struct {
 	Waiting int           // of these, tubes that may have jobs, which wait for one of the limits
 }
 
-// TubeStats is about one tube.
+// TubeStats is about one tube. Its counters do not shrink. When the tube pushes no more they
+// go to Stats.Rest.
 type TubeStats struct {
 	Tube    string
 	Calls   [NumResults]uint64 // by how they have ended
@@ -52,15 +54,48 @@ type counts struct {
 	took    [numBuckets]uint64
 }
 
-func (o *outlet) counted() *counts {
-	if o.counts == nil {
+func (c *counts) add(other *counts) {
+	for i, n := range other.calls {
+		c.calls[i] += n
+	}
+	for i, n := range other.took {
+		c.took[i] += n
+	}
+	c.late += other.late
+	c.seconds += other.seconds
+}
+
+// countsOf returns the counts of an outlet. Those are its own if it is counted by name. The
+// lock is held.
+func (d *Dispatcher) countsOf(o *outlet) *counts {
+	if o.gone {
+		if o = d.outlets[o.name]; o == nil {
+			return &d.rest
+		}
+	}
+	switch {
+	case o.counts != nil:
+	case d.named < d.config.NamedTubes:
+		d.named++
 		o.counts = new(counts)
+	default:
+		o.counts = &d.rest
 	}
 	return o.counts
 }
 
-func (o *outlet) count(r Result, took time.Duration) {
-	c := o.counted()
+// forgetCounts ends that an outlet is counted by name. The lock is held.
+func (d *Dispatcher) forgetCounts(o *outlet) {
+	if o.counts != nil && o.counts != &d.rest {
+		d.rest.add(o.counts)
+		d.named--
+	}
+	o.counts = nil
+}
+
+// count counts a call. The lock is held.
+func (d *Dispatcher) count(o *outlet, r Result, took time.Duration) {
+	c := d.countsOf(o)
 	c.calls[min(r, NumResults-1)]++
 	if r == Skipped {
 		return
@@ -70,20 +105,20 @@ func (o *outlet) count(r Result, took time.Duration) {
 	c.took[at]++
 }
 
-func (o *outlet) countLate() { o.counted().late++ }
-
 // Stats returns the present figures.
 func (d *Dispatcher) Stats() *Stats {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s := &Stats{Running: d.running, Leased: d.leased, Pushing: len(d.outlets)}
+	s := &Stats{Running: d.running, Leased: d.leased, Pushing: len(d.outlets), Rest: d.rest.stats()}
 	for _, o := range d.outlets {
 		waits := o.hungry && (o.blocked || o.active >= o.concurrency())
 		if waits {
 			s.Waiting++
 		}
-		if c := o.counts; c != nil {
-			s.Tubes = append(s.Tubes, TubeStats{o.name, c.calls, c.late, c.seconds, c.took, o.active, waits})
+		if c := o.counts; c != nil && c != &d.rest {
+			its := c.stats()
+			its.Tube, its.Running, its.Waiting = o.name, o.active, waits
+			s.Tubes = append(s.Tubes, its)
 		}
 	}
 	for _, t := range d.targets {
@@ -92,6 +127,10 @@ func (d *Dispatcher) Stats() *Stats {
 	slices.SortFunc(s.Tubes, func(a, b TubeStats) int { return cmp.Compare(a.Tube, b.Tube) })
 	slices.SortFunc(s.Targets, func(a, b TargetStats) int { return cmp.Compare(a.Target, b.Target) })
 	return s
+}
+
+func (c *counts) stats() TubeStats {
+	return TubeStats{Calls: c.calls, Late: c.late, Seconds: c.seconds, Took: c.took}
 }
 
 func stateOf(t *target) string {

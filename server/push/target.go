@@ -22,6 +22,9 @@ const (
 	// justAfter is how much later than a breaker the timer ends that it is waited for with.
 	justAfter = 10 * time.Millisecond
 
+	// leastShare is how many calls a target may have however many there are of others.
+	leastShare = 4
+
 	// maxUnused bounds the targets that are kept although nothing leads to them: those of
 	// gateways, whose last calls have failed.
 	maxUnused = 1000
@@ -114,10 +117,21 @@ func (d *Dispatcher) noteBreaker(t *target, to gobreaker.State) {
 // permit is the leave to call a target once. Its holder tells it how the call has ended.
 type permit func(error)
 
+// share is how many calls one target, or one gateway's tube, may have: a quarter of the places
+// that are left, but always a few. So it takes very many slow ones until there are no places
+// for others. The lock is held.
+func (d *Dispatcher) share() int { return max(leastShare, (d.config.Calls-d.leased)/4) }
+
+// room returns how many calls more a target may have; none if that is not more than 0. The lock
+// is held.
+func (d *Dispatcher) room(t *target) int {
+	return min(d.config.TargetConcurrency, d.share()) - t.active
+}
+
 // enter returns a permit, or nil if the target has enough calls or is left alone. The lock is
 // held.
 func (d *Dispatcher) enter(t *target) permit {
-	if t.active >= d.config.TargetConcurrency {
+	if d.room(t) <= 0 {
 		return nil
 	}
 	done, err := t.breaker.Allow()
@@ -161,7 +175,7 @@ func (d *Dispatcher) wakeWaiting(t *target) {
 			n = 1
 		}
 	default:
-		if n = d.config.TargetConcurrency - t.active; t.tripped && n > 0 {
+		if n = d.room(t); t.tripped && n > 0 {
 			n, t.tripped = len(t.waiting), false
 		}
 	}

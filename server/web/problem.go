@@ -18,12 +18,14 @@ import (
 
 // The words of problems that the beanstalk protocol has no word for.
 const (
-	wordTooMany     = "TOO_MANY"    // 429: others wait, or listen, already
-	wordForbidden   = "FORBIDDEN"   // 403
-	wordUnsupported = "UNSUPPORTED" // 405, 415: the method or the content type
-	wordTimeout     = "TIMED_OUT"   // 408: the body did not come in time
-	wordBadFormat   = "BAD_FORMAT"  // 400, 422
-	wordInternal    = "INTERNAL_ERROR"
+	wordTooMany   = "TOO_MANY"  // 429: others wait, or listen, already
+	wordForbidden = "FORBIDDEN" // 403
+
+	wordUnauthorized = "UNAUTHORIZED" // 401
+	wordUnsupported  = "UNSUPPORTED"  // 405, 415: the method or the content type
+	wordTimeout      = "TIMED_OUT"    // 408: the body did not come in time
+	wordBadFormat    = "BAD_FORMAT"   // 400, 422
+	wordInternal     = "INTERNAL_ERROR"
 )
 
 // problem is a serving.Problem that huma can write, too.
@@ -75,6 +77,7 @@ var refusals = []struct {
 }{
 	{queue.ErrNotFound, http.StatusNotFound, "NOT_FOUND", ""},
 	{queue.ErrTooBig, http.StatusRequestEntityTooLarge, "JOB_TOO_BIG", ""},
+	{queue.ErrForbidden, http.StatusForbidden, "FORBIDDEN", "this server may not push there"},
 	{queue.ErrDraining, http.StatusServiceUnavailable, "DRAINING", "this instance takes in no jobs at present"},
 	{storage.ErrNoSpace, http.StatusInsufficientStorage, "OUT_OF_MEMORY", "the store has no room, or the tube has reached its quota"},
 	{storage.ErrUnavailable, http.StatusServiceUnavailable, wordInternal, "the store is not available; what was asked for may have been done or not"},

@@ -129,7 +129,7 @@ func (e *Engine) take(now tube.Instant, b *storage.Batch, op *storage.Op) (done 
 		return false
 	}
 	tubes, names := e.machine.TakeWork()
-	job, soon := e.machine.Take(now, op.Holder, op.Tubes)
+	job, soon := e.takeJob(now, op)
 	if e.answerJob(b, op, job); job == nil {
 		op.Answer.Soon = soon.Until(now)
 	}
@@ -138,6 +138,14 @@ func (e *Engine) take(now tube.Instant, b *storage.Batch, op *storage.Op) (done 
 		e.spendTake(tubes, names)
 	}
 	return true
+}
+
+// takeJob takes the job that a Take asks for.
+func (e *Engine) takeJob(now tube.Instant, op *storage.Op) (*tube.Job, tube.Instant) {
+	if op.Bound > 0 && op.Holder != tube.LeaseHolder {
+		return e.machine.TakeWithin(now, op.Holder, op.Tubes, int(op.Bound))
+	}
+	return e.machine.Take(now, op.Holder, op.Tubes)
 }
 
 // spendTake takes the work of a take from many tubes off the budget. tubes and names

@@ -231,6 +231,7 @@ func (j *journal) joinFilled(g *group) *group {
 	}
 	g.onDurable, g.mustSync = append(g.onDurable, next.onDurable...), g.mustSync || next.mustSync
 	g.lastID, j.filling = j.machine.LastID(), j.newGroup()
+	j.eased.Broadcast()
 	return next
 }
 
@@ -251,7 +252,9 @@ func (j *journal) endJoining(g *group) (sync bool) {
 func (j *journal) endWriting() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.writing = nil; !j.filling.empty() {
+	j.writing = nil
+	j.eased.Broadcast()
+	if !j.filling.empty() {
 		j.startCommit()
 		j.handOver()
 	} else if j.closing {

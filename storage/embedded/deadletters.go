@@ -47,8 +47,7 @@ func (e *Engine) startSender() {
 // to end: there are no more, or the engine is closed, or nothing can be read at present.
 func (e *Engine) sendSome() (more bool) {
 	e.mu.Lock()
-	e.journal.awaitTables()
-	e.journal.awaitCommit()
+	e.journal.awaitTurn()
 	if e.sending = e.machine.Bound() > 0 && !e.closed && e.now() >= e.sendAt; !e.sending {
 		e.mu.Unlock()
 		return false

@@ -113,7 +113,7 @@ func (e *Engine) bodyUnreadable(op *storage.Op, err error) *pebble.Snapshot {
 // is held.
 func (e *Engine) takeAnother(now tube.Instant, op *storage.Op) *pebble.Snapshot {
 	op.Answer = storage.Answer{}
-	job, soon := e.machine.Take(now, op.Holder, op.Tubes)
+	job, soon := e.takeJob(now, op)
 	e.machine.ForgetWatched()
 	if job == nil {
 		op.Answer.NotFound, op.Answer.Soon = true, soon.Until(now)

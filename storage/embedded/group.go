@@ -107,6 +107,9 @@ func releaseLarge(large []largeBody) {
 
 func (g *group) empty() bool { return len(g.frame) == wal.HeaderSize && len(g.full) == 0 }
 
+// bytes is how much there is to write of g, about.
+func (g *group) bytes() int64 { return int64(len(g.full))*maxEntries + int64(len(g.frame)) + g.bodies }
+
 // heavy reports whether it takes long to write g.
 func (g *group) heavy() bool {
 	return len(g.full) > 0 || len(g.frame) > heavyGroup || g.bodies > heavyGroup

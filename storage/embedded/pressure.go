@@ -1,10 +1,10 @@
 package embedded
 
 // What happens when changes come faster than the disk takes them: puts wait while
-// too many bodies are in memory (crowded), tasks wait while a large group is written
-// (awaitCommit), and all calls wait while the tables are far behind the log
-// (awaitTables). If the tables cannot be written at all, puts are refused instead
-// (stuck).
+// too many bodies are in memory (crowded), tasks wait while another group is written than
+// the one that they fill, and while the tables are behind the log (awaitTurn), and all
+// calls wait while the tables are far behind (awaitTables). If the tables cannot be
+// written at all, puts are refused instead (stuck).
 
 const (
 	// maxUnwritten is how many bytes of bodies may wait to be written before
@@ -18,6 +18,14 @@ const (
 	// maxBehind is how many windows may wait for the tables before changes have to
 	// wait for them.
 	maxBehind = 8
+
+	// behindOfTasks is the same for tasks: so no task, which changes more than any
+	// connection does, has connections wait.
+	behindOfTasks = maxBehind / 4
+
+	// groupOfTasks is to how many bytes tasks fill a group while another one is written.
+	// A put that has joined it waits for all of it.
+	groupOfTasks = 32 << 10
 
 	// maxWindows is how many windows can wait for the tables, see endWindow.
 	maxWindows = maxBehind + 2
@@ -53,12 +61,12 @@ func (j *journal) awaitTables() {
 	}
 }
 
-// awaitCommit waits while a heavy group waits to be written. Tasks change jobs faster
-// than a disk writes them, and a put of another connection waits for all of the group
-// that it has joined. It releases the lock while it waits; the lock is held before and
-// after.
-func (j *journal) awaitCommit() {
-	for j.writing != nil && j.filling.heavy() && !j.ending {
+// awaitTurn waits while a group is written and much has come together for the next one, or
+// while the tables are behind the log: tasks change jobs faster than a disk writes them. It
+// does not wait for tables that cannot be written. It releases the lock while it waits; the
+// lock is held before and after.
+func (j *journal) awaitTurn() {
+	for !j.ending && (j.behind > behindOfTasks && !j.failing || j.writing != nil && j.filling.bytes() > groupOfTasks) {
 		j.eased.Wait()
 	}
 }

@@ -232,6 +232,7 @@ func TestStress(t *testing.T) {
 			until := time.After(*stressFor)
 			eventually(t, "several checkpoints", func() bool { oldest, _ := segments(e); return oldest > 3 })
 			<-until
+			eventually(t, "something to gather", func() bool { return l.rounds.Load() > 0 || !e.journal.eager })
 			l.stop()
 			_, current := segments(e)
 			if err := e.Close(); err != nil {

@@ -171,8 +171,7 @@ func (e *Engine) work() {
 func (e *Engine) workPart() (more bool) {
 	e.mu.Lock()
 	if e.journal != nil {
-		e.journal.awaitTables()
-		e.journal.awaitCommit()
+		e.journal.awaitTurn()
 	}
 	if len(e.tasks) == 0 {
 		e.working = false

@@ -278,11 +278,11 @@ func TestLongKickWaitsForCommit(t *testing.T) {
 		}
 		return bytes + len(e.journal.filling.frame)
 	}
-	for waiting() <= heavyGroup {
+	for waiting() <= groupOfTasks {
 		time.Sleep(time.Millisecond)
 	}
 	time.Sleep(50 * time.Millisecond) // in which all would be kicked
-	if most := heavyGroup + 2*partWork*300; waiting() > most {
+	if most := groupOfTasks + 2*partWork*300; waiting() > most {
 		t.Errorf("%d bytes wait to be written, more than %d", waiting(), most)
 	}
 	e.mu.Lock()

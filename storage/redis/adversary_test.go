@@ -149,8 +149,8 @@ func TestLargeTakeBesideLooks(t *testing.T) {
 		if a.ID != 2 {
 			t.Errorf("%+v", a)
 		}
-	case <-time.After(3 * time.Second):
-		t.Error("nothing for 3 s")
+	case <-time.After(patient):
+		t.Errorf("nothing for %v", patient)
 	}
 	stop()
 	lookers.Wait()
@@ -220,8 +220,6 @@ func TestLoadedWhileConfirming(t *testing.T) {
 		ahead.Store(int64(10 * time.Second))
 		time.Sleep(10 * time.Millisecond)
 	})
-	skips := 0
-	_ = skips
 	armed.Store(true)
 	took := make(chan storage.Answer, 1)
 	s.DoGathering(func() int { return 0 }, &storage.Batch{Ops: []storage.Op{take(1)}, Done: func() { took <- storage.Answer{} }})
@@ -231,8 +229,8 @@ func TestLoadedWhileConfirming(t *testing.T) {
 		if a.ID != 2 {
 			t.Errorf("%+v", a)
 		}
-	case <-time.After(3 * time.Second):
-		t.Error("not answered for 3 s")
+	case <-time.After(patient):
+		t.Errorf("not answered for %v", patient)
 	}
 }
 

@@ -324,13 +324,15 @@ func readTubeStats(using, watching int) func(*partition, *reply, []*storage.Op) 
 	return func(p *partition, r *reply, ops []*storage.Op) {
 		op := ops[0]
 		if op.Answer.NotFound = !r.found(); op.Answer.NotFound {
-			p.flow.flows.Drop(op.Tube)
+			p.flow.drop(op.Tube)
 			return
 		}
 		s := &tube.TubeStats{Name: op.Tube, Urgent: r.count(), Ready: r.count(), Delayed: r.count(), Buried: r.count(), Total: r.count(), Deletes: r.count(), Pauses: r.count()}
 		s.Pause, s.PauseLeft = uint32(r.int64()), r.ms()
 		s.Using, s.Watching, s.Waiting = r.count()+uint64(using), r.count()+uint64(watching), r.count()
-		s.OldestReady, s.HasPolicy = max(r.ms(), 0), r.found()
+		if s.OldestReady, s.HasPolicy = max(r.ms(), 0), r.found(); s.HasPolicy {
+			s.Waits, s.Runs = p.flow.timesOf(op.Tube, r)
+		}
 		s.Reserved = s.Total - s.Deletes - s.Ready - s.Delayed - s.Buried
 		op.Answer.TubeStats = s
 	}

@@ -227,6 +227,8 @@ func (p *partition) encodeOps(c *call, ops []*storage.Op, u *unit) {
 			n = p.encodePuts(c, ops)
 		case op.Kind == storage.Take && op.Holder == tube.LeaseHolder:
 			encodeTakeLease(c, op, nil)
+		case op.Kind == storage.Take && op.Bound > 0:
+			encodeTakeWithin(c, op, nil)
 		case op.Kind == storage.Take && len(op.Tubes) == 1:
 			n = encodeTakes(c, ops)
 		case op.Kind == storage.Take:
@@ -343,7 +345,7 @@ func putsTogether(ops []*storage.Op) (n int, same bool) {
 func encodeTakes(c *call, ops []*storage.Op) int {
 	first, wait := ops[0], false
 	n := alike(ops, func(op *storage.Op) bool {
-		return op.Kind == storage.Take && op.Holder != tube.LeaseHolder && len(op.Tubes) == 1 && op.Tubes[0] == first.Tubes[0] &&
+		return op.Kind == storage.Take && op.Holder != tube.LeaseHolder && op.Bound == 0 && len(op.Tubes) == 1 && op.Tubes[0] == first.Tubes[0] &&
 			op.Foreseen == first.Foreseen
 	})
 	if first.Foreseen {
@@ -376,8 +378,27 @@ func encodeTakeBefore(c *call, op *storage.Op, other *head) {
 		encodeTakeLease(c, op, other)
 		return
 	}
+	if op.Bound > 0 {
+		encodeTakeWithin(c, op, other)
+		return
+	}
 	c.words("take-before", other.pri)
 	c.addID(other.id)
+	c.words(len(op.Tubes))
+	c.addTubes(op.Tubes)
+	c.expect((*partition).readTakeAny, op)
+}
+
+// encodeTakeWithin appends a take of a job whose body is not too long, and which comes before
+// another one if that is not nil.
+func encodeTakeWithin(c *call, op *storage.Op, other *head) {
+	c.words("take-within", int(op.Bound))
+	if other == nil {
+		c.words("", "")
+	} else {
+		c.words(other.pri)
+		c.addID(other.id)
+	}
 	c.words(len(op.Tubes))
 	c.addTubes(op.Tubes)
 	c.expect((*partition).readTakeAny, op)

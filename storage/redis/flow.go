@@ -20,10 +20,11 @@ import (
 type tubeFlows struct {
 	mu    sync.Mutex
 	flows *tube.Flows
+	told  map[string]toldTimes // by tube
 }
 
 func newTubeFlows() tubeFlows {
-	return tubeFlows{flows: tube.NewFlows(tube.RoomFor(tube.DefaultNamed))}
+	return tubeFlows{flows: tube.NewFlows(tube.RoomFor(tube.DefaultNamed)), told: make(map[string]toldTimes)}
 }
 
 // of returns the flow of a tube.

@@ -23,6 +23,7 @@ var luaData = map[string]func() string{
 	"data: places":   luaPlaces,
 	"data: silence":  luaSilence,
 	"data: counters": luaCounters,
+	"data: times":    luaTimes,
 }
 
 // luaKeys says how an id is written in keys, and below which priority a job is urgent.
@@ -128,6 +129,11 @@ func luaVerdicts() string {
 // something may be repaired.
 func luaSilence() string {
 	return fmt.Sprintf("local SILENCE = %d\n", (silence + time.Second).Milliseconds())
+}
+
+// luaTimes is the fields of tube:TUBE that are histograms.
+func luaTimes() string {
+	return fmt.Sprintf("local TIMES = { '%s' }\n", strings.Join(timesFields, "', '"))
 }
 
 // luaCounters is the names of the counters of a job.

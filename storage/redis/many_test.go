@@ -251,3 +251,27 @@ func TestMoveAnswerLost(t *testing.T) {
 		}
 	}
 }
+
+// TestNoneReserved: who lists or flushes the reserved jobs of a tube that has none does not look
+// at those of others, however many they are.
+func TestNoneReserved(t *testing.T) {
+	server := redistest.Start(t)
+	s := openAt(t, server.URL(), patient)
+	putMany(t, s, 3000, 5)
+	for range 3000 / 250 {
+		takeMany(t, s, 250)
+	}
+	do(s, putIn("none", 5))
+	list := storage.Op{Kind: storage.ListJobs, Tube: "none", State: tube.Reserved, Bound: 1000}
+	atMost(t, server, 50, func() {
+		if a := do(s, list); a.Err != nil || len(a.Rare.Jobs) != 0 {
+			t.Errorf("%+v", a)
+		}
+		if n := flushOf(s, "none", tube.Reserved); n != 0 {
+			t.Errorf("%d were flushed", n)
+		}
+	})
+	if do(s, takeFrom(1, false, "none")); len(do(s, list).Rare.Jobs) != 1 {
+		t.Error("a job that is reserved is not listed")
+	}
+}

@@ -176,7 +176,7 @@ func (h *head) before(other *head) bool {
 // takeFrom takes the best job of a place, if it comes before another.
 func (s *search) takeFrom(best int, second *head, out dispatch) {
 	at := s.places[best].at
-	ops := []storage.Op{{Kind: storage.Take, Holder: s.op.Holder, Tubes: s.places[best].tubes}}
+	ops := []storage.Op{{Kind: storage.Take, Holder: s.op.Holder, Tubes: s.places[best].tubes, Bound: s.op.Bound}}
 	u := &unit{since: s.trip.since, batch: &storage.Batch{Ops: ops}}
 	if s.rounds < maxRounds {
 		u.limit = second
@@ -188,7 +188,7 @@ func (s *search) takeFrom(best int, second *head, out dispatch) {
 // taken ends the search, or begins another round if somebody was quicker.
 func (s *search) taken(a *storage.Answer) {
 	out := make(dispatch, len(s.trip.store.parts))
-	if a.NotFound && s.rounds < maxRounds {
+	if a.NotFound && s.rounds < maxRounds && s.op.Bound == 0 { // else it may be too long
 		s.wait = false
 		s.nextRound(out)
 	} else {

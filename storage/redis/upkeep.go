@@ -101,6 +101,7 @@ func (p *partition) tick(ended chan<- error, always bool) bool {
 		if beat {
 			p.encodeHeartbeat(c)
 			p.encodeAttendances(c)
+			p.encodeTimes(c)
 		}
 		p.encodeTick(c)
 	}}

@@ -139,6 +139,9 @@ func (b *rig) flowOfRules() {
 	b.wantFlow("policy", tube.Flow{
 		Puts: 1, Parked: 1, Counts: [tube.NumCounters]uint64{tube.Reserves: 1, tube.Releases: 1}, Waits: timesOf(3 * time.Second),
 	})
+	if s := b.tube("policy"); s.Waits.Counts != timesOf(3*time.Second).Counts || s.Runs.Count() != 0 {
+		b.Errorf("stats-tube says %+v", s)
+	}
 	b.putNew("keys", tube.Tags{Key: "k"})
 	b.wantPut("keys", tube.Tags{Key: "k"}, tube.PutKept, b.peekKey("keys", "k").ID, tube.Ready)
 	b.putNew("keys", tube.Tags{Key: "k", OnDuplicate: tube.Replace})

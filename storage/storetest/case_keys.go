@@ -199,4 +199,10 @@ func testFindKey(b *rig) {
 	if !find("nothing").NotFound {
 		b.Error("found a job with a key that no job has")
 	}
+	b.advance(5 * time.Second)
+	for i, j := range find("k").Rare.Jobs {
+		if j.Created != jobs[i].Created || j.Age < jobs[i].Age+5*time.Second-time.Millisecond || j.Created == 0 {
+			b.Errorf("5 s later %+v has become %+v", jobs[i], j)
+		}
+	}
 }

@@ -7,6 +7,7 @@ var cases = map[string]func(*rig){
 	"bodies":              testBodies,
 	"ready order":         testReadyOrder,
 	"several tubes":       testSeveralTubes,
+	"take within":         testTakeWithin,
 	"delayed order":       testDelayedOrder,
 	"buried order":        testBuriedOrder,
 	"life of a job":       testMatrix,

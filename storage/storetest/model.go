@@ -216,6 +216,9 @@ func (m *Model) touch(j *modelJob) {
 
 func (m *Model) take(op *storage.Op) {
 	j := m.first(tube.Ready, func(j *modelJob) bool { return slices.Contains(op.Tubes, j.tube.name) && !j.tube.paused })
+	if op.Bound > 0 && op.Holder != tube.LeaseHolder && j != nil && len(j.body) > int(op.Bound) {
+		j = nil
+	}
 	if answer(&op.Answer, j); j != nil {
 		m.reserve(j, op.Holder)
 		if op.Holder == tube.LeaseHolder {

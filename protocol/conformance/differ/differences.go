@@ -114,6 +114,7 @@ var agreements = map[string]agreement{
 	"binlog-oldest-index": free, "binlog-current-index": free, "binlog-records-migrated": free,
 	"binlog-records-written": free, "binlog-max-size": free, "file": free,
 	"age": near, "time-left": near, "pause-time-left": near,
+	"oldest-ready": near, "waits": free, "runs": free,
 	"due-ms":   nearMs,
 	"hostname": quoting, "os": quoting, "platform": quoting, "tube": quoting, "name": quoting,
 }

@@ -26,6 +26,10 @@ type Config struct {
 	// unless the request has its lease.
 	Strict bool
 
+	// MaxWaiting is how many pops may wait at a time; further ones are refused. 0 means
+	// gateway.DefaultMaxWaiting.
+	MaxWaiting int
+
 	// Log gets what an operator should know; nil means slog.Default.
 	Log *slog.Logger
 }
@@ -77,7 +81,7 @@ func New(q *queue.Queue, c Config) http.Handler {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	h := &handler{queue: q, jobs: gateway.NewJobs(q), config: c}
+	h := &handler{queue: q, jobs: gateway.NewJobs(q, c.MaxWaiting), config: c}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/push", h.push)
 	mux.HandleFunc("/pop", h.pop)

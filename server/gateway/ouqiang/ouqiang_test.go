@@ -279,6 +279,24 @@ func TestClientGone(t *testing.T) {
 	})
 }
 
+// TestManyWait: beyond the limit nobody waits.
+func TestManyWait(t *testing.T) {
+	inWorld(t, ouqiang.Config{Block: time.Minute, MaxWaiting: 2}, func(w *world) {
+		ended := make(chan bool)
+		for range 2 {
+			go func() {
+				w.pop("t", "")
+				ended <- true
+			}()
+		}
+		synctest.Wait()
+		w.want("/pop", `{"topic":"t"}`, `{"code":1,"message":"TOO_MANY","data":null}`)
+		<-ended
+		<-ended
+		w.wantTook(w.pop("t", ""), time.Minute)
+	})
+}
+
 // TestDraining: a push is refused, all else goes on.
 func TestDraining(t *testing.T) {
 	inWorld(t, ouqiang.Config{Block: time.Minute}, func(w *world) {

@@ -21,6 +21,10 @@ type Config struct {
 	// Zone is that of dates which name none; nil means DefaultZone.
 	Zone *time.Location
 
+	// MaxWaiting is how many pops may wait at a time; further ones are refused. 0 means
+	// gateway.DefaultMaxWaiting.
+	MaxWaiting int
+
 	// Log gets what an operator should know; nil means slog.Default.
 	Log *slog.Logger
 }
@@ -48,7 +52,7 @@ func New(q *queue.Queue, c Config) http.Handler {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	h := &handler{queue: q, jobs: gateway.NewJobs(q), config: c}
+	h := &handler{queue: q, jobs: gateway.NewJobs(q, c.MaxWaiting), config: c}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/push", h.only(http.MethodPost, h.push))
 	mux.HandleFunc("/pop/{topic}", h.only(http.MethodGet, h.pop))

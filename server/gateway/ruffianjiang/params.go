@@ -84,14 +84,19 @@ func (p *params) number(name string) (int64, error) {
 	return n, nil
 }
 
+// oldText is an error in the words of the old program.
+type oldText string
+
+func (t oldText) Error() string { return string(t) }
+
 func missing(kind, name string) error {
-	return fmt.Errorf("Required %s parameter '%s' is not present", kind, name) //nolint:staticcheck // the old program's text
+	return oldText("Required " + kind + " parameter '" + name + "' is not present")
 }
 
 // noLong is what the old program has said of a number that is none.
 func noLong(v string) error {
-	return fmt.Errorf("Failed to convert value of type 'java.lang.String' to required type 'java.lang.Long'; "+
-		"nested exception is java.lang.NumberFormatException: For input string: %q", v)
+	return oldText("Failed to convert value of type 'java.lang.String' to required type 'java.lang.Long'; " +
+		"nested exception is java.lang.NumberFormatException: For input string: \"" + v + "\"")
 }
 
 // push is what a push asks for.

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"log/slog"
 	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
@@ -16,7 +18,9 @@ import (
 	"time"
 
 	"redstalk/server/gateway/ruffianjiang"
+	"redstalk/server/push"
 	"redstalk/server/queue"
+	"redstalk/storage/embedded"
 	"redstalk/tube"
 )
 
@@ -235,6 +239,41 @@ func TestWaiting(t *testing.T) {
 			w.Errorf("took %v", took)
 		}
 	})
+}
+
+// TestPushed is the sixth thing on the list: consumers are called instead of asking.
+func TestPushed(t *testing.T) {
+	t.Parallel()
+	got := make(chan string, 1)
+	consumer := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		got <- string(body)
+	}))
+	defer consumer.Close()
+	allow, err := push.ParseAllow("localhost")
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, ctx := slog.New(slog.DiscardHandler), context.Background()
+	store := embedded.NewMemory()
+	defer store.Close()
+	q := queue.New(store, queue.Config{Log: log, MayPush: allow.URL})
+	defer q.Close(ctx)
+	d := push.New(q, push.Config{Allow: allow, Log: log})
+	defer d.Close(ctx)
+	if err := q.SetPolicy(ctx, "ql", &tube.Policy{Push: tube.Push{URL: consumer.URL}}); err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t, q, ruffianjiang.New(q, ruffianjiang.Config{Log: log})}
+	w.push("topic", "ql", "delayTime", "1", "ttrTime", "60", "message", "pushed")
+	select {
+	case message := <-got:
+		if message != "pushed" {
+			t.Errorf("the consumer got %q", message)
+		}
+	case <-time.After(time.Minute):
+		t.Error("the consumer is not called")
+	}
 }
 
 // TestFigures is the seventh thing on the list, as far as it is the gateway's: its jobs

@@ -112,6 +112,7 @@ function rare_functions()
 --include data: record
 --include data: rules
 --include data: verdicts
+--include data: times
 --include shared/ranges.lua
 --include rare/tubes.lua
 --include rare/records.lua

@@ -67,14 +67,24 @@ local function jobs_in(member, tube)
   return living, #keys
 end
 
+-- any_reserved returns whether any job of a tube is reserved, by its counters.
+local function any_reserved(tube)
+  flush()
+  local have = call('HMGET', PREFIX .. 'tube:' .. tube, 'total', 'deletes', 'joined', 'bound')
+  local left = (have[1] or 0) - (have[2] or 0) - (have[3] or 0) - (have[4] or 0)
+  for _, state in ipairs({ 'ready:', 'delayed:', 'buried:' }) do left = left - call('ZCARD', PREFIX .. state .. tube) end
+  return left ~= 0
+end
+
 -- next_reserved goes on along a way through all that is reserved, and returns the next jobs of
 -- a tube: of each { member, its score, holder, keys of its jobs }. w.holder is whose jobs
 -- come next, nil at the end; w.begin is the place from which it looks at those of the next
 -- holder. It stops at about limit jobs, or when it has looked at LOOKED, or where a holder has
--- most jobs; w.had is how many were found of the present one.
-local LOOKED = 1000
+-- most jobs, or if none of the tube is left; w.had is how many were found of the present one.
+local LOOKED = 500
 local function next_reserved(tube, w, limit, most)
   local found, jobs, looked = {}, 0, 0
+  if not any_reserved(tube) then w.holder = nil end
   while w.holder and jobs < limit and looked < LOOKED do
     local members, k = members_behind(holder_queue(w.holder), w, limit), 1
     while members[k] and jobs < limit and looked < LOOKED and w.had < most do

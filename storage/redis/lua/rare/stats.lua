@@ -101,7 +101,8 @@ end
 --         policies, and records
 -- Answer  1, urgent, ready, delayed, buried, total, deletes, pauses, pause (seconds), time left
 --         of it (ms), and using, watching and waiting at other instances, what oldest_ready says,
---         and 1 if it has a policy, else 0; 0 if there is no such tube
+--         and 1 if it has a policy, and then the numbers that are called TIMES, else 0; 0 if there
+--         is no such tube
 OPS['tube-stats'] = function(i)
   local tube = ARGV[i]
   flush()
@@ -122,8 +123,31 @@ OPS['tube-stats'] = function(i)
   answer(math.max(time_left(tonumber(till)), 0))
   answer_elsewhere(tube)
   answer(oldest_ready(tube))
-  answer(call('HEXISTS', PREFIX .. 'policies', tube))
+  local ruled = call('HEXISTS', PREFIX .. 'policies', tube)
+  answer(ruled)
+  if ruled == 1 then
+    for _, n in ipairs(call('HMGET', PREFIX .. 'tube:' .. tube, unpack(TIMES))) do answer(tonumber(n or 0)) end
+  end
   return i + 1
+end
+
+-- add-times: how long jobs of a tube have waited and run, since the instance last told, if the
+-- tube has a policy
+--
+-- ARGV    'add-times', tube, n, fields and numbers by turns…
+--           n  how many fields, of those called TIMES
+-- Keys    writes tube:TUBE; reads policies
+-- Answer  1; 0 if the tube has no policy, or nothing was ever put into it
+OPS['add-times'] = function(i)
+  local tube, last = ARGV[i], i + 1 + 2 * ARGV[i + 1]
+  local key = PREFIX .. 'tube:' .. tube
+  local wanted = call('HEXISTS', PREFIX .. 'policies', tube) == 1 and call('EXISTS', key) == 1
+  answer(wanted and 1 or 0)
+  if wanted then
+    sum.changed = true
+    for k = i + 2, last, 2 do call('HINCRBY', key, ARGV[k], ARGV[k + 1]) end
+  end
+  return last + 1
 end
 
 -- single_reserved returns how many jobs an instance has reserved that are in no lease set.

@@ -87,3 +87,22 @@ OPS['take-before'] = function(i)
   answer(take_best(from, last, pri, id))
   return last + 1
 end
+
+-- take-within: the best ready job of several tubes is reserved if its body is not too long, and if
+-- it comes before another job
+--
+-- ARGV    'take-within', bytes, pri, id, n, tubes…
+--           pri, id  of the other job; '' if there is none
+-- Keys    as take, of each tube
+-- Answer  as take-any
+OPS['take-within'] = function(i)
+  local bytes, pri, from, last = tonumber(ARGV[i]), tonumber(ARGV[i + 1]), i + 4, i + 3 + ARGV[i + 3]
+  local tube, _, key = best_of(from, last)
+  local j = tube and load(key)
+  if j and size_of(j) > bytes then
+    answer(NOT_FOUND)
+  else
+    answer(take_best(from, last, pri, pri and ARGV[i + 2]))
+  end
+  return last + 1
+end

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the reference, the man page and the completion anew")
+
+const docs = "../../docs/"
+
+// TestReference: what is committed is what the definitions make.
+func TestReference(t *testing.T) {
+	t.Parallel()
+	const mark = "-update -->\n\n"
+	page, err := os.ReadFile(docs + "cli.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, _, is := strings.Cut(string(page), mark)
+	if !is {
+		t.Fatalf("docs/cli.md lacks the line that ends in %q", mark)
+	}
+	app := newApp(stdio{})
+	app.Setup()
+	wantFile(t, "cli.md", head+mark+reference(app))
+	wantFile(t, "cli/redstalk.1", string(manPage(app)))
+	for shell, script := range scripts {
+		wantFile(t, "cli/redstalk."+shell, script)
+	}
+}
+
+func wantFile(t *testing.T, name, want string) {
+	t.Helper()
+	path := filepath.Join(docs, name)
+	if got, err := os.ReadFile(path); err == nil && string(got) == want {
+		return
+	}
+	if !*update {
+		t.Errorf("docs/%s is not what the definitions make: go test ./cmd/redstalk -run TestReference -args -update", name)
+		return
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestEverythingIsSaid: every command and flag says what it is, and flags that hold something
+// name what.
+func TestEverythingIsSaid(t *testing.T) {
+	t.Parallel()
+	app := newApp(stdio{})
+	app.Setup()
+	for _, c := range app.VisibleCommands() {
+		if c.Usage == "" || c.Category == "" || c.Action == nil {
+			t.Errorf("%s says too little of itself", c.Name)
+		}
+		for _, f := range append(c.VisibleFlags(), app.VisibleFlags()...) {
+			form, _, _, meaning := flagText(f)
+			if meaning == "" || takesValue(f) && strings.HasSuffix(form, " ") {
+				t.Errorf("%s %s says too little of itself", c.Name, form)
+			}
+		}
+	}
+}
+
+// TestMan: a program that knows man pages finds nothing to complain about.
+func TestMan(t *testing.T) {
+	t.Parallel()
+	app := newApp(stdio{})
+	app.Setup()
+	page := string(manPage(app))
+	for _, c := range app.VisibleCommands() {
+		if !strings.Contains(page, `redstalk `+strings.ReplaceAll(c.Name, "-", `-`)) {
+			t.Errorf("the man page lacks %s", c.Name)
+		}
+	}
+	if path, err := exec.LookPath("groff"); err == nil {
+		cmd := exec.Command(path, "-man", "-Tutf8", "-ww", "-z")
+		cmd.Stdin = strings.NewReader(page)
+		if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+			t.Errorf("%v\n%s", err, out)
+		}
+	}
+}
+
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"--help": "COMMANDS:", "": "COMMANDS:", "put -h": "redstalk put", "--help put": "redstalk put", "-v": "redstalk version dev", "put x --help": "redstalk put",
+	} {
+		got := runIn(t.Context(), "", strings.Fields(args)...)
+		if got.code != 0 || !strings.Contains(got.out, want) || got.err != "" {
+			t.Errorf("%s: %+v", args, got)
+		}
+	}
+}
+
+func TestComplete(t *testing.T) {
+	t.Parallel()
+	addr := ours(t)
+	on(t, addr)("put", "-t", "mails", "x")
+	for _, c := range []struct {
+		words string
+		want  string // first words of the lines
+	}{
+		{"re", "reserve release reschedule"},
+		{"put --ta", ""},
+		{"put --tu", "--tube"},
+		{"put --ser", "--server"},
+		{"-s " + addr + " peek -t ", "default mails"},
+		{"peek --server=" + addr + " --tube ma", "mails"},
+		{"peek --server=unix:/nowhere --tube ma", ""},
+		{"list --state ", "ready delayed reserved buried"},
+		{"reserve --exec ", ""},
+		{"completion ", "bash zsh fish"},
+		{"put x --on-duplicate r", "replace"},
+	} {
+		got := runIn(t.Context(), "", append([]string{"complete", "--"}, strings.Split(c.words, " ")...)...)
+		var words []string
+		for line := range strings.Lines(got.out) {
+			word, _, _ := strings.Cut(line, "\t")
+			words = append(words, word)
+		}
+		if strings.Join(words, " ") != c.want || got.err != "" {
+			t.Errorf("%s: %q, want %q (%s)", c.words, words, c.want, got.err)
+		}
+	}
+}
+
+// TestShells: the scripts do in their shells what they are meant for, if those are there.
+func TestShells(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := t.TempDir()
+	if err := os.Symlink(self, filepath.Join(bin, "redstalk")); err != nil {
+		t.Fatal(err)
+	}
+	for shell, commands := range map[string]string{
+		"bash": `source <(redstalk completion bash); COMP_WORDS=(redstalk put --tu); COMP_CWORD=2; _redstalk; echo "${COMPREPLY[@]}"`,
+		"zsh":  `compdef() { true; }; _describe() { print -l -- $found; }; source <(redstalk completion zsh); words=(redstalk put --tu); CURRENT=3; _redstalk`,
+		"fish": `redstalk completion fish | source; complete -C 'redstalk put --tu'`,
+	} {
+		path, err := exec.LookPath(shell)
+		if err != nil {
+			continue
+		}
+		cmd := exec.Command(path, "-c", commands)
+		cmd.Env = append(os.Environ(), asProgram+"=1", "PATH="+bin+":"+os.Getenv("PATH"))
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.HasPrefix(string(out), "--tube") {
+			t.Errorf("%s: %v\n%s", shell, err, out)
+		}
+	}
+}

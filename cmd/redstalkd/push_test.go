@@ -1,0 +1,209 @@
+package main
+
+import (
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"redstalk/storage/redis/redistest"
+)
+
+// pushLedger is a receiver of pushes that keeps the books. Of what it is sent it refuses some,
+// answers some late, and breaks some connections; each job is taken in the end.
+type pushLedger struct {
+	*httptest.Server
+	mu    sync.Mutex
+	taken map[uint64][]string // the webhook-ids of the calls that were answered well, by job
+	calls int
+}
+
+func newPushLedger(t *testing.T) *pushLedger {
+	l := &pushLedger{taken: make(map[uint64][]string)}
+	l.Server = httptest.NewServer(l)
+	t.Cleanup(l.Close)
+	return l
+}
+
+func (l *pushLedger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	id, bad := strconv.ParseUint(r.Header.Get("Redstalk-Job"), 10, 64)
+	if err != nil || bad != nil || string(body) != fmt.Sprint("body ", id) {
+		w.WriteHeader(http.StatusBadRequest) // and the job is missed in the end
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch l.calls++; {
+	case l.calls%13 == 0:
+		w.WriteHeader(http.StatusInternalServerError)
+	case l.calls%17 == 0:
+		panic(http.ErrAbortHandler)
+	case l.calls%19 == 0:
+		w.Header().Set("Retry-After", "1")
+		w.WriteHeader(http.StatusServiceUnavailable)
+	default:
+		l.taken[id] = append(l.taken[id], r.Header.Get("Webhook-Id"))
+	}
+}
+
+// counts returns how many jobs were taken, and how many calls more than that.
+func (l *pushLedger) counts() (jobs, doubles int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, ids := range l.taken {
+		jobs++
+		doubles += len(ids) - 1
+	}
+	return jobs, doubles
+}
+
+// TestPushLedger: of two instances that push from one Redis one is killed and one stands still,
+// to a receiver that fails now and then. Every job that was acknowledged is taken. None is taken
+// twice but where a TTR has run out.
+func TestPushLedger(t *testing.T) {
+	t.Parallel()
+	const n, ttr = 3000, 4
+	redis, ledger := redistest.Start(t), newPushLedger(t)
+	flags := []string{"-p0", "--store", redis.URL(), "--push-allow", "127.0.0.0/8"}
+	a, addrA := serve(t, flags...)
+	b, addrB := serve(t, flags...)
+	ca, cb := dial(t, addrA), dial(t, addrB)
+	ca.ask("set-policy t push:"+ledger.URL+"/ retry:"+strings.Repeat("0,", 30)+"1s push-concurrency:8 push-rate:2000\r\nuse t\r\n", "SET", "USING t")
+	cb.ask("use t\r\n", "USING t")
+	for id := 1; id <= n; id++ {
+		c, delay := ca, 0
+		if id%2 == 0 {
+			c = cb
+		}
+		if id%3 == 0 {
+			delay = 1 + id%2
+		}
+		body := fmt.Sprint("body ", id)
+		c.ask(fmt.Sprintf("put 0 %d %d %d\r\n%s\r\n", delay, ttr, len(body), body), fmt.Sprint("INSERTED ", id))
+		switch id {
+		case n / 2:
+			b.signal(t, syscall.SIGKILL)
+			b.code(t)
+			_, addrB = serve(t, flags...)
+			cb = dial(t, addrB)
+			cb.ask("use t\r\n", "USING t")
+		case n * 3 / 4:
+			ca = cb
+			a.signal(t, syscall.SIGSTOP)
+		}
+	}
+	time.Sleep((ttr + 1) * time.Second)
+	a.signal(t, syscall.SIGCONT)
+	for key, want := range map[string]string{"current-jobs-ready": "0", "current-jobs-reserved": "0", "current-jobs-delayed": "0", "current-jobs-buried": "0"} {
+		cb.awaitFigure("stats-tube t", key, want)
+	}
+	jobs, doubles := ledger.counts()
+	ran, err := strconv.Atoi(cb.figure("stats", "job-timeouts"))
+	t.Logf("%d jobs in %d calls, %d TTRs ran out, %d jobs taken again", jobs, ledger.calls, ran, doubles)
+	if jobs != n || err != nil || doubles > ran {
+		t.Errorf("%d of %d jobs were taken, %d again, though %d TTRs ran out (%v)", jobs, n, doubles, ran, err)
+	}
+	for id, ids := range ledger.taken {
+		for i, its := range ids {
+			if !strings.HasPrefix(its, fmt.Sprint(id, "-")) || i > 0 && its == ids[i-1] {
+				t.Errorf("job %d was called as %q", id, ids)
+			}
+		}
+	}
+}
+
+// TestPushProgram: the flags, what a server says that does not push, and secrets that are read
+// again.
+func TestPushProgram(t *testing.T) {
+	t.Parallel()
+	signatures := make(chan string, 10)
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		signatures <- r.Header.Get("Webhook-Signature")
+	}))
+	t.Cleanup(receiver.Close)
+	secret := func(text string) string {
+		return "whsec_" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat(text, 24)))
+	}
+	file := filepath.Join(t.TempDir(), "secrets")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("* " + secret("a"))
+	set := "set-policy t push:" + receiver.URL + "/\r\n"
+
+	_, addr := serve(t, "-p0", "--store", "memory:")
+	c := dial(t, addr)
+	c.ask(set+"get-policy t\r\n", "FORBIDDEN", "NOT_FOUND")
+
+	p, addr := serve(t, "-p0", "--store", "memory:", "--http", "127.0.0.1:0", "--push-allow", "localhost,example.org", "--push-secrets", file)
+	c = dial(t, addr)
+	c.ask("set-policy t push:http://10.0.0.1/\r\n"+set+"use t\r\n", "FORBIDDEN", "SET", "USING t")
+	next := func() string {
+		t.Helper()
+		c.send("put 0 0 60 1\r\nx\r\n")
+		c.line()
+		return receive(t, signatures)
+	}
+	if its := next(); strings.Count(its, "v1,") != 1 {
+		t.Errorf("signed by %q", its)
+	}
+	write("* hidden")
+	p.signal(t, syscall.SIGHUP)
+	p.stderr.await(t, `secrets of pushes stay as they are.*line (1)`)
+	if its := next(); strings.Count(its, "v1,") != 1 || strings.Contains(p.stderr.String(), "hidden") {
+		t.Errorf("signed by %q", its)
+	}
+	write("* " + secret("b") + " " + secret("a"))
+	p.signal(t, syscall.SIGHUP)
+	p.stderr.await(t, `secrets of pushes were read (again)`)
+	if its := next(); strings.Count(its, "v1,") != 2 {
+		t.Errorf("signed by %q", its)
+	}
+	askPushPolicy(t, p.stderr.await(t, `door=http url=(\S+)`))
+	p.signal(t, syscall.SIGTERM)
+	if code := p.code(t); code != 0 {
+		t.Errorf("code %d", code)
+	}
+	code, _, stderr := run(t, command("--push-allow", "*", "--push-secrets", "/nowhere"))
+	if code != exitUsage || !strings.Contains(stderr, "--push-secrets") {
+		t.Errorf("code %d: %s", code, stderr)
+	}
+}
+
+// askPushPolicy sets a policy that pushes by HTTP, and reads it.
+func askPushPolicy(t *testing.T, url string) {
+	t.Helper()
+	url += "v1/tubes/u/policy"
+	const policy = `{"max":5,"push":"https://example.org/a?b","push_concurrency":3,"push_timeout":"90s","push_rate":"7/m"}`
+	req, err := http.NewRequest(http.MethodPut, url, strings.NewReader(policy))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	set, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set.Body.Close()
+	got, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer got.Body.Close()
+	text, err := io.ReadAll(got.Body)
+	if err != nil || set.StatusCode != http.StatusNoContent || strings.TrimSpace(string(text)) != policy {
+		t.Errorf("%d, then %s, %v", set.StatusCode, text, err)
+	}
+}

@@ -1,0 +1,152 @@
+package zywaited
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"redstalk/server/gateway/zywaited/pb"
+	"redstalk/server/push"
+)
+
+// Calls says how tasks are called. The zero value is as the old program's defaults.
+type Calls struct {
+	Tries       int           // of each check; 0: 2
+	Timeout     time.Duration // of a try; 0: 3 s
+	Pause       time.Duration // twice this before the second try, then twice as long each; 0: 1 s
+	MaxChecks   int           // how often a task that failed is called again; 0: 8
+	Concurrency int           // at a time; 0: 1000
+}
+
+func (c *Calls) setDefaults() {
+	for _, d := range []struct {
+		to *int
+		is int
+	}{{&c.Tries, 2}, {&c.MaxChecks, 8}, {&c.Concurrency, 1000}} {
+		if *d.to <= 0 {
+			*d.to = d.is
+		}
+	}
+	if c.Timeout <= 0 {
+		c.Timeout = 3 * time.Second
+	}
+	if c.Pause <= 0 {
+		c.Pause = time.Second
+	}
+	c.Tries = min(c.Tries, maxTries)
+}
+
+// maxTries bounds how long one call may take, since its pauses grow so fast.
+const maxTries = 10
+
+// whole is how long all tries of one check may take.
+func (c *Calls) whole() time.Duration {
+	d := time.Duration(c.Tries) * c.Timeout
+	for try := 1; try < c.Tries; try++ {
+		d += c.Pause << try
+	}
+	return d
+}
+
+// ttr is the TTR of tasks in seconds: what a check may take, and a little more for the
+// store. It is not shorter than the first wait of the schedule.
+func (c *Calls) ttr() uint32 {
+	return uint32(max(c.whole()+5*time.Second, nextCheck(1)) / time.Second)
+}
+
+// nextCheck is how long after its n-th check, from 1, a task that has failed is called again.
+func nextCheck(n int) time.Duration {
+	switch {
+	case n <= 3:
+		return 15 * time.Second << (max(n, 1) - 1)
+	case n <= 6:
+		return 15 * time.Minute << (n - 4)
+	case n <= 9:
+		return 4 * time.Hour * time.Duration(n-6)
+	}
+	return 24 * time.Hour
+}
+
+// Serve has the tasks called by a dispatcher, until remove is called.
+func (s *Service) Serve(d *push.Dispatcher) (remove func(), err error) {
+	c := &caller{calls: s.config.Calls, network: d}
+	return c.register(d)
+}
+
+func (c *caller) register(d *push.Dispatcher) (remove func(), err error) {
+	end, err := d.Register(push.Source{
+		Tubes: []string{Tube}, Concurrency: c.calls.Concurrency, Timeout: c.calls.whole() + time.Second, Call: c.call,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("having the tasks of zywaited called: %w", err)
+	}
+	return func() {
+		end()
+		c.conns.close()
+	}, nil
+}
+
+// caller calls tasks.
+type caller struct {
+	calls   Calls
+	network network
+	conns   conns
+}
+
+// network is what a push.Dispatcher lets sources use.
+type network interface {
+	Do(*http.Request) (*http.Response, error)
+	Dial(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+var errChecked = errors.New("the task was called as often as it may be")
+
+// call calls a task that is due. Targets are not left alone when they fail: the schedule is
+// the task's own.
+func (c *caller) call(ctx context.Context, j *push.Job) push.Outcome {
+	began := time.Now()
+	if int(j.Failures) > c.calls.MaxChecks {
+		return push.Outcome{Verdict: push.Park, Result: push.Gone, Err: errChecked}
+	}
+	var t task
+	if err := json.Unmarshal(j.Body, &t); err != nil {
+		return push.Outcome{Verdict: push.Park, Result: push.Gone, Err: errors.New("the job is no task")}
+	}
+	req := &pb.CallBackReq{Uid: j.Key, Name: t.Name, Url: t.url(), Args: t.Args}
+	err := c.try(ctx, &t, req)
+	if err == nil {
+		return push.Outcome{Verdict: push.Done, Result: push.Delivered}
+	}
+	wait := nextCheck(int(j.Failures)+1) - time.Since(began)
+	return push.Outcome{Verdict: push.Later, Delay: max(wait, time.Second), Result: push.ResultOf(err), Err: err}
+}
+
+// try calls a task until that goes well, with a pause before each further try.
+func (c *caller) try(ctx context.Context, t *task, req *pb.CallBackReq) (err error) {
+	for try := range c.calls.Tries {
+		if try > 0 {
+			select {
+			case <-time.After(c.calls.Pause << try):
+			case <-ctx.Done():
+				return err
+			}
+		}
+		if err = c.once(ctx, t, req); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+func (c *caller) once(ctx context.Context, t *task, req *pb.CallBackReq) error {
+	ctx, cancel := context.WithTimeout(ctx, c.calls.Timeout)
+	defer cancel()
+	if schemaOf(t.Schema) == byGRPC {
+		return c.sendGRPC(ctx, t, req)
+	}
+	return c.sendHTTP(ctx, req)
+}

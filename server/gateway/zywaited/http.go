@@ -1,0 +1,116 @@
+package zywaited
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"redstalk/server/gateway"
+	"redstalk/server/gateway/zywaited/pb"
+)
+
+// NewHTTP returns the HTTP surface of a service: an error has a status, and no body. Pages of
+// any origin may use it from a browser, as with the old program.
+func NewHTTP(s *Service) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /task/add", s.serveAdd)
+	mux.HandleFunc("GET /task/get/{uid}", s.serveGet)
+	mux.HandleFunc("DELETE /task/remove/{uid}", s.serveRemove)
+	mux.HandleFunc("POST /task/remove/{uid}", s.serveRemove)
+	return s.traced(withOrigins(mux))
+}
+
+// traced logs each request with an id.
+func (s *Service) traced(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.config.Log.Enabled(r.Context(), slog.LevelInfo) {
+			s.config.Log.Info("request", "gateway", "zywaited", "trace", newTrace(), "method", r.Method, "path", r.URL.Path)
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// newTrace returns a random UUID.
+func newTrace() string {
+	var b [16]byte
+	rand.Read(b[:])
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	h := hex.EncodeToString(b[:])
+	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
+}
+
+// withOrigins lets pages of any origin send requests.
+func withOrigins(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if origin := r.Header.Get("Origin"); origin != "" {
+			h := w.Header()
+			h.Add("Vary", "Origin")
+			h.Set("Access-Control-Allow-Origin", origin)
+			h.Set("Access-Control-Allow-Credentials", "true")
+			if r.Method == http.MethodOptions {
+				h.Set("Access-Control-Allow-Methods", "GET,POST,PUT,DELETE,OPTIONS")
+				h.Set("Access-Control-Allow-Headers",
+					"Origin,Content-Type,Accept,User-Agent,Cookie,Authorization,X-Auth-Token,X-Requested-With,X-Wechat-Type,X-Platform")
+				h.Set("Access-Control-Max-Age", "43200")
+				w.WriteHeader(http.StatusNoContent)
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (s *Service) serveAdd(w http.ResponseWriter, r *http.Request) {
+	body, err := gateway.ReadBody(w, r, gateway.MaxBody(s.queue.MaxJobSize()))
+	req := new(pb.AddReq)
+	if err != nil || json.Unmarshal(body, req) != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	added, err := s.Add(r.Context(), req)
+	answer(w, r, added, err)
+}
+
+func (s *Service) serveGet(w http.ResponseWriter, r *http.Request) {
+	task, err := s.Get(r.Context(), &pb.RetrieveReq{Uid: r.PathValue("uid")})
+	answer(w, r, task, err)
+}
+
+func (s *Service) serveRemove(w http.ResponseWriter, r *http.Request) {
+	_, err := s.Remove(r.Context(), &pb.RemoveReq{Uid: r.PathValue("uid")})
+	w.WriteHeader(statusOf(err))
+}
+
+// answer answers with JSON, or the status of an error without a body. The members have their
+// names in the protocol; those that are zero are left out, and numbers are numbers.
+func answer(w http.ResponseWriter, r *http.Request, v any, err error) {
+	if err != nil {
+		w.WriteHeader(statusOf(err))
+		return
+	}
+	body, err := json.Marshal(v)
+	if err != nil {
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	}
+	gateway.Answer(w, r, "application/json; charset=utf-8", body)
+}
+
+func statusOf(err error) int {
+	switch status.Code(err) {
+	case codes.OK:
+		return http.StatusOK
+	case codes.InvalidArgument:
+		return http.StatusBadRequest
+	case codes.NotFound:
+		return http.StatusNotFound
+	case codes.DeadlineExceeded:
+		return http.StatusGatewayTimeout
+	}
+	return http.StatusInternalServerError
+}

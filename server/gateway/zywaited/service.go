@@ -1,0 +1,165 @@
+package zywaited
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"math"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"redstalk/server/gateway"
+	"redstalk/server/gateway/zywaited/pb"
+	"redstalk/server/queue"
+	"redstalk/storage/throttle"
+	"redstalk/tube"
+)
+
+// Tube is the tube of all tasks.
+const Tube = "zywaited"
+
+// Config says how a Service behaves. The zero value is useful.
+type Config struct {
+	// Base is the unit of times in requests. 0 means a millisecond.
+	Base time.Duration
+
+	// Timeout is how long the store may take before a request is answered that it takes
+	// too long. 0 means DefaultTimeout.
+	Timeout time.Duration
+
+	// Allowed tells whether a host may be called; nil: this instance does not know.
+	Allowed func(host string) bool
+
+	// Calls says how tasks are called.
+	Calls Calls
+
+	// Log gets what an operator should know; nil means slog.Default.
+	Log *slog.Logger
+}
+
+// DefaultTimeout is how long the store may take if nothing else is said.
+const DefaultTimeout = 3 * time.Second
+
+// Service is the tasks of a queue. Its methods may be called from any goroutine.
+type Service struct {
+	pb.UnimplementedDelayQueueServer
+	queue  *queue.Queue
+	jobs   *gateway.Jobs
+	config Config
+	failed throttle.Log
+}
+
+// NewService returns the tasks of a queue.
+func NewService(q *queue.Queue, c Config) *Service {
+	if c.Base == 0 {
+		c.Base = time.Millisecond
+	}
+	if c.Timeout == 0 {
+		c.Timeout = DefaultTimeout
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	c.Calls.setDefaults()
+	return &Service{queue: q, jobs: gateway.NewJobs(q, 0), config: c}
+}
+
+// Add adds a task, or finds the one with the same content. Its error is a gRPC status, as
+// those of Get and Remove.
+func (s *Service) Add(ctx context.Context, req *pb.AddReq) (*pb.AddResp, error) {
+	t, uid, err := newTask(req, time.Now(), s.config.Base)
+	if err != nil {
+		return nil, err
+	}
+	if s.config.Allowed != nil && !s.config.Allowed(t.host()) {
+		return nil, invalid("the address of the callback is not allowed here")
+	}
+	body, err := json.Marshal(t)
+	if err != nil {
+		return nil, s.status("add", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
+	defer cancel()
+	job := queue.NewJob{Tube: Tube, Pri: gateway.Priority(time.Unix(0, t.Exec)), TTR: s.config.Calls.ttr(), Body: body}
+	tags := &tube.Tags{Key: uid, OnDuplicate: tube.Keep, HasAt: true, At: wholeMilliseconds(t.Exec)}
+	if _, err := s.queue.PutTagged(ctx, job, tags); err != nil {
+		return nil, s.status("add", err)
+	}
+	return &pb.AddResp{Uid: uid}, nil
+}
+
+// wholeMilliseconds rounds up, so that no task is early.
+func wholeMilliseconds(ns int64) tube.Instant {
+	const ms = int64(time.Millisecond)
+	if over := ns % ms; over > 0 && ns <= math.MaxInt64-ms {
+		ns += ms - over
+	}
+	return tube.Instant(ns)
+}
+
+// Get shows a task.
+func (s *Service) Get(ctx context.Context, req *pb.RetrieveReq) (*pb.Task, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
+	defer cancel()
+	uid, err := readUID(req.GetUid())
+	if err != nil {
+		return nil, err
+	}
+	job, err := s.queue.PeekKey(ctx, Tube, uid)
+	if err != nil {
+		return nil, s.status("get", err)
+	}
+	stats, err := s.queue.JobStats(ctx, job.ID)
+	if err != nil {
+		return nil, s.status("get", err)
+	}
+	return show(uid, job.Body, stats)
+}
+
+// Remove removes a task in any state. It is no error if there is none.
+func (s *Service) Remove(ctx context.Context, req *pb.RemoveReq) (*emptypb.Empty, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
+	defer cancel()
+	uid, err := readUID(req.GetUid())
+	if err != nil {
+		return nil, err
+	}
+	if err := s.queue.DeleteKey(ctx, Tube, uid); err != nil && !errors.Is(err, queue.ErrNotFound) {
+		return nil, s.status("remove", err)
+	}
+	return &emptypb.Empty{}, nil
+}
+
+// readUID returns a uid that can be a key. No other text is the uid of a task.
+func readUID(text string) (string, error) {
+	uid := strings.TrimSpace(text)
+	if uid == "" {
+		return "", invalid("uid is missing")
+	}
+	return gateway.Key(uid), nil
+}
+
+// status returns what a client is told of an error.
+func (s *Service) status(what string, err error) error {
+	switch {
+	case errors.Is(err, queue.ErrNotFound):
+		return status.Error(codes.NotFound, "there is no such task")
+	case errors.Is(err, queue.ErrTooBig):
+		return invalid("the task is too large")
+	case errors.Is(err, context.DeadlineExceeded):
+		return status.Error(codes.DeadlineExceeded, "the store takes too long")
+	case errors.Is(err, context.Canceled):
+		return status.Error(codes.Canceled, "the client is gone")
+	case errors.Is(err, queue.ErrDraining):
+		return status.Error(codes.Unavailable, gateway.Word(err))
+	}
+	if !gateway.Expected(err) {
+		s.failed.Warn(s.config.Log, "a request has failed", "gateway", "zywaited", "request", what, "err", err)
+	}
+	return status.Error(codes.Internal, gateway.Word(err))
+}

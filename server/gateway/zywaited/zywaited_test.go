@@ -1,0 +1,383 @@
+package zywaited
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"redstalk/server/gateway/zywaited/pb"
+	"redstalk/server/push"
+	"redstalk/server/queue"
+	"redstalk/storage/embedded"
+	"redstalk/tube"
+)
+
+// world is a service on a memory engine inside a bubble of virtual time, whose tasks are
+// called by a dispatcher. What is called is in place of the network.
+type world struct {
+	*testing.T
+	*Service
+	http   http.Handler
+	called called
+}
+
+// called is the network of a world.
+type called struct {
+	mu      sync.Mutex
+	at      []time.Duration // since began
+	bodies  []string
+	began   time.Time
+	answers func(n int) (status int, err error) // of the n-th call, from 1
+}
+
+func (c *called) Do(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = append(c.at, time.Since(c.began))
+	c.bodies = append(c.bodies, fmt.Sprint(r.Method, " ", r.URL, " ", string(body)))
+	status, err := c.answers(len(c.at))
+	return &http.Response{StatusCode: status}, err
+}
+
+func (c *called) Dial(context.Context, string, string) (net.Conn, error) {
+	return nil, errors.ErrUnsupported
+}
+
+// times is when it was called.
+func (c *called) times() []time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.at)
+}
+
+// texts is with what.
+func (c *called) texts() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.bodies)
+}
+
+func inWorld(t *testing.T, c Config, test func(*world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		store, log := embedded.NewMemory(), slog.New(slog.DiscardHandler)
+		q := queue.New(store, queue.Config{Log: log})
+		c.Log = log
+		w := &world{T: t, Service: NewService(q, c), called: called{began: time.Now()}}
+		w.http = NewHTTP(w.Service)
+		w.called.answers = func(int) (int, error) { return http.StatusOK, nil }
+		test(w)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := q.Close(ctx); err != nil {
+			t.Errorf("close: %v", err)
+		}
+		store.Close()
+	})
+}
+
+// serve has the tasks called, until what it returns is called.
+func (w *world) serve() (end func()) {
+	w.Helper()
+	d := push.New(w.queue, push.Config{Log: slog.New(slog.DiscardHandler)})
+	remove, err := (&caller{calls: w.config.Calls, network: &w.called}).register(d)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return func() {
+		remove()
+		if err := d.Close(context.Background()); err != nil {
+			w.Errorf("close: %v", err)
+		}
+	}
+}
+
+// send sends a request by HTTP.
+func (w *world) send(method, path, body string) *httptest.ResponseRecorder {
+	w.Helper()
+	answer := httptest.NewRecorder()
+	w.http.ServeHTTP(answer, httptest.NewRequest(method, path, strings.NewReader(body)))
+	return answer
+}
+
+// add adds a task by HTTP and returns its uid.
+func (w *world) add(body string) string {
+	w.Helper()
+	var added struct{ UID string }
+	answer := w.send("POST", "/task/add", body)
+	if err := json.Unmarshal(answer.Body.Bytes(), &added); err != nil || answer.Code != http.StatusOK || len(added.UID) != 32 {
+		w.Fatalf("%s is answered %d %s", body, answer.Code, answer.Body)
+	}
+	return added.UID
+}
+
+func (w *world) get(uid string) *pb.Task {
+	w.Helper()
+	task, err := w.Get(context.Background(), &pb.RetrieveReq{Uid: uid})
+	if err != nil {
+		w.Fatalf("get: %v", err)
+	}
+	return task
+}
+
+// TestText: which requests are refused, and how; and which are not.
+func TestText(t *testing.T) {
+	t.Parallel()
+	inWorld(t, Config{Allowed: func(host string) bool { return host != "forbidden" }}, func(w *world) {
+		for _, c := range []struct {
+			method, path, body string
+			status             int
+		}{
+			{"POST", "/task/add", `{"name":"n","callback":{"schema":"http","address":"h:1","path":"/p"},"args":"a","other":1}`, 200},
+			{"POST", "/task/add", `{"name":"n","time":{"duration":5,"relative":true},"callback":{"schema":"Grpc","address":"h:1"}}`, 200},
+			{"POST", "/task/add", `{`, 400},
+			{"POST", "/task/add", `{"name":1}`, 400},
+			{"POST", "/task/add", `{"callback":{"schema":"http","address":"h:1"}}`, 400},
+			{"POST", "/task/add", `{"name":" ","callback":{"schema":"http","address":"h:1"}}`, 400},
+			{"POST", "/task/add", `{"name":"n"}`, 400},
+			{"POST", "/task/add", `{"name":"n","callback":{"address":"h:1"}}`, 400},
+			{"POST", "/task/add", `{"name":"n","callback":{"schema":"http"}}`, 400},
+			{"POST", "/task/add", `{"name":"n","callback":{"schema":"ftp","address":"h:1"}}`, 400},
+			{"POST", "/task/add", `{"name":"n","callback":{"schema":"http","address":"h:port"}}`, 400},
+			{"POST", "/task/add", `{"name":"n","callback":{"schema":"http","address":"forbidden:1"}}`, 400},
+			{"POST", "/task/add", `{"name":"n","time":{"duration":9223372036854775807},"callback":{"schema":"http","address":"h:1"}}`, 400},
+			{"POST", "/task/add", `{"name":"n","time":{"duration":9223372036854,"relative":true},"callback":{"schema":"http","address":"h:1"}}`, 400},
+			{"POST", "/task/add", `{"name":"n","args":"` + strings.Repeat("x", 70000) + `","callback":{"schema":"http","address":"h:1"}}`, 400},
+			{"POST", "/task/add", strings.Repeat(" ", 1<<20), 400},
+			{"GET", "/task/add", ``, 405},
+			{"GET", "/task/get/nobody", ``, 404},
+			{"GET", "/task/get/%20", ``, 400},
+			{"DELETE", "/task/remove/nobody", ``, 200},
+			{"POST", "/task/remove/nobody", ``, 200},
+			{"GET", "/other", ``, 404},
+		} {
+			if answer := w.send(c.method, c.path, c.body); answer.Code != c.status || c.status == 400 && answer.Body.Len() > 0 {
+				w.Errorf("%s %s %.80s is answered %d %s, want %d", c.method, c.path, c.body, answer.Code, answer.Body, c.status)
+			}
+		}
+		if s, err := w.queue.Stats(context.Background()); err != nil || s.Jobs != 2 {
+			w.Errorf("there are %+v (%v), want 2 tasks", s, err)
+		}
+	})
+}
+
+// TestOrigins: pages of any origin may send requests.
+func TestOrigins(t *testing.T) {
+	t.Parallel()
+	inWorld(t, Config{}, func(w *world) {
+		r := httptest.NewRequest("OPTIONS", "/task/add", nil)
+		r.Header.Set("Origin", "https://any.example")
+		answer := httptest.NewRecorder()
+		w.http.ServeHTTP(answer, r)
+		for name, want := range map[string]string{
+			"Access-Control-Allow-Origin": "https://any.example", "Access-Control-Allow-Credentials": "true",
+			"Access-Control-Allow-Methods": "GET,POST,PUT,DELETE,OPTIONS", "Access-Control-Max-Age": "43200", "Vary": "Origin",
+		} {
+			if got := answer.Header().Get(name); got != want {
+				w.Errorf("%s is %q, want %q", name, got, want)
+			}
+		}
+		if answer.Code != http.StatusNoContent {
+			w.Errorf("status %d", answer.Code)
+		}
+	})
+}
+
+// TestTimes: none, relative, absolute, past, and the units of the base level.
+func TestTimes(t *testing.T) {
+	t.Parallel()
+	const callback = `"callback":{"schema":"http","address":"h:1"}`
+	for _, base := range []time.Duration{time.Millisecond, time.Second} {
+		inWorld(t, Config{Base: base}, func(w *world) {
+			defer w.serve()()
+			in := func(d time.Duration) int64 { return int64(time.Now().Add(d).UnixNano()) / int64(base) }
+			w.add(`{"name":"none",` + callback + `}`)
+			w.add(fmt.Sprintf(`{"name":"past","time":{"duration":%d},%s}`, in(-time.Hour), callback))
+			w.add(fmt.Sprintf(`{"name":"absolute","time":{"duration":%d},%s}`, in(7*time.Second), callback))
+			w.add(fmt.Sprintf(`{"name":"relative","time":{"duration":%d,"relative":true},%s}`, int64(3*time.Second/base), callback))
+			time.Sleep(10 * time.Second)
+			var at []int
+			for _, d := range w.called.times() {
+				at = append(at, int(d/(10*time.Millisecond)))
+			}
+			if !slices.Equal(at, []int{0, 0, 300, 700}) || !strings.Contains(w.called.texts()[3], `"name":"absolute"`) {
+				w.Errorf("base %v: called at %v (10 ms): %v", base, at, w.called.texts())
+			}
+		})
+	}
+}
+
+// TestSameContent: what has the same content and time is one task, whatever its state; what
+// differs is not.
+func TestSameContent(t *testing.T) {
+	t.Parallel()
+	inWorld(t, Config{}, func(w *world) {
+		at := time.Now().Add(time.Minute).UnixMilli()
+		task := func(name string, at int64) string {
+			return fmt.Sprintf(`{"name":"%s","time":{"duration":%d},"callback":{"schema":"http","address":"h:1"},"args":"x"}`, name, at)
+		}
+		uid := w.add(task("n", at))
+		if again := w.add(task("n", at)); again != uid {
+			w.Errorf("added again, the uid is %s and not %s", again, uid)
+		}
+		time.Sleep(2 * time.Minute)
+		if again := w.add(task("n", at)); again != uid || w.get(uid).Type != pb.TaskType_TaskReady {
+			w.Errorf("added again, the uid is %s and not %s", again, uid)
+		}
+		if w.add(task("m", at)) == uid || w.add(task("n", at+1)) == uid {
+			w.Error("another task has the same uid")
+		}
+	})
+}
+
+// TestStates: Get shows every state, and Remove is effective in each.
+func TestStates(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	for want, reach := range map[pb.TaskType]func(*world){
+		pb.TaskType_TaskDelay: func(w *world) {},
+		pb.TaskType_TaskReady: func(w *world) { time.Sleep(2 * time.Second) },
+		pb.TaskType_TaskReserved: func(w *world) {
+			w.queue.ReserveLease(ctx, []string{Tube}, time.Minute)
+		},
+		pb.TaskType_TaskRetryDelay: func(w *world) {
+			job, _ := w.queue.ReserveLease(ctx, []string{Tube}, time.Minute)
+			w.queue.MoveLeased(ctx, tube.Release, job.ID, job.Lease, tube.Terms{Delay: 15})
+		},
+		pb.TaskType_Ignore: func(w *world) {
+			job, _ := w.queue.ReserveLease(ctx, []string{Tube}, time.Minute)
+			w.queue.MoveLeased(ctx, tube.Bury, job.ID, job.Lease, tube.Terms{})
+		},
+	} {
+		inWorld(t, Config{}, func(w *world) {
+			began := time.Now()
+			uid := w.add(`{"name":"n","time":{"duration":1000,"relative":true},"callback":{"schema":"http","address":"h:1","path":"p"},"args":"secret"}`)
+			reach(w)
+			next, retries := "", ""
+			if want == pb.TaskType_TaskRetryDelay {
+				retries, next = `"retry_times":1,`, fmt.Sprintf(`"next_exec_time":%d,`, time.Now().Add(15*time.Second).UnixNano())
+			}
+			kind := fmt.Sprintf(`"type":%d,`, want)
+			if want == pb.TaskType_Ignore {
+				kind = ""
+			}
+			shown := fmt.Sprintf(`{"uid":"%s","name":"n",%s%s"exec_time":%d,%s"schema":"http","address":"h:1","path":"p","created_at":%d,"updated_at":%d}`,
+				uid, kind, retries, began.Add(time.Second).UnixNano(), next, began.UnixNano(), began.UnixNano())
+			if got := w.send("GET", "/task/get/"+uid, "").Body.String(); got != shown {
+				w.Errorf("%v is shown\n%s, want\n%s", want, got, shown)
+			}
+			if answer := w.send("DELETE", "/task/remove/"+uid, ""); answer.Code != http.StatusOK {
+				w.Errorf("removing it is answered %d", answer.Code)
+			}
+			if answer := w.send("GET", "/task/get/"+uid, ""); answer.Code != http.StatusNotFound {
+				w.Errorf("after that it is answered %d %s", answer.Code, answer.Body)
+			}
+			defer w.serve()()
+			time.Sleep(time.Hour)
+			if len(w.called.times()) > 0 {
+				w.Errorf("%v: it is called at %v", want, w.called.times())
+			}
+		})
+	}
+}
+
+// TestSchedule: the tries of a check, the checks, and what happens behind the last one; a
+// success in the middle ends it.
+func TestSchedule(t *testing.T) {
+	t.Parallel()
+	waits := []time.Duration{15 * time.Second, 30 * time.Second, time.Minute, 15 * time.Minute, 30 * time.Minute, time.Hour, 4 * time.Hour, 8 * time.Hour}
+	var want []time.Duration
+	for at, i := time.Duration(0), 0; i <= len(waits); i++ {
+		want = append(want, at, at+2*time.Second) // two tries, with 2 s between them
+		if i < len(waits) {
+			at += waits[i]
+		}
+	}
+	for good, length := range map[int]time.Duration{0: 26 * time.Hour, 1: time.Hour, 2: time.Hour, 7: time.Hour} {
+		inWorld(t, Config{}, func(w *world) {
+			w.called.answers = func(n int) (int, error) {
+				switch {
+				case n == good:
+					return 399, nil
+				case n%2 == 0:
+					return 0, io.ErrUnexpectedEOF
+				}
+				return 400, nil
+			}
+			end := w.serve()
+			uid := w.add(`{"name":"n","callback":{"schema":"HTTP","address":"h:1","path":"/p"},"args":"a"}`)
+			time.Sleep(length)
+			end()
+			calls := want
+			if good > 0 {
+				calls = want[:good]
+			}
+			if len(w.called.times()) != len(calls) {
+				w.Fatalf("good is %d: called at %v, want %v", good, w.called.times(), calls)
+			}
+			for i, at := range w.called.times() {
+				if late := at - calls[i]; late < 0 || late > 10*time.Second {
+					w.Errorf("call %d is at %v, want %v", i+1, at, calls[i])
+				}
+			}
+			if body := w.called.texts()[0]; body != `POST http://h:1/p {"uid":"`+uid+`","name":"n","url":"http://h:1/p","args":"a"}` {
+				w.Errorf("the call is %s", body)
+			}
+			answer := w.send("GET", "/task/get/"+uid, "")
+			switch {
+			case good == 0 && w.get(uid).Type != pb.TaskType_Ignore:
+				w.Errorf("at the end: %s", answer.Body)
+			case good > 0 && answer.Code != http.StatusNotFound:
+				w.Errorf("at the end: %d %s", answer.Code, answer.Body)
+			}
+		})
+	}
+}
+
+// TestWorkerGone: what a worker has taken that is gone is called again by another, after the
+// TTR.
+func TestWorkerGone(t *testing.T) {
+	t.Parallel()
+	inWorld(t, Config{}, func(w *world) {
+		w.add(`{"name":"n","callback":{"schema":"HTTP","address":"h:1"}}`)
+		if _, err := w.queue.ReserveLease(context.Background(), []string{Tube}, time.Minute); err != nil {
+			w.Fatal(err)
+		}
+		defer w.serve()()
+		time.Sleep(time.Minute)
+		if len(w.called.times()) != 1 || w.called.times()[0] < 15*time.Second || w.called.times()[0] > 20*time.Second {
+			w.Errorf("called at %v", w.called.times())
+		}
+	})
+}
+
+// TestSlow: a store that takes too long.
+func TestSlow(t *testing.T) {
+	t.Parallel()
+	inWorld(t, Config{}, func(w *world) {
+		ctx, cancel := context.WithTimeout(context.Background(), 0)
+		defer cancel()
+		r := httptest.NewRequestWithContext(ctx, "GET", "/task/get/x", nil)
+		answer := httptest.NewRecorder()
+		w.http.ServeHTTP(answer, r)
+		if answer.Code != http.StatusGatewayTimeout || answer.Body.Len() > 0 {
+			w.Errorf("it is answered %d %s", answer.Code, answer.Body)
+		}
+	})
+}

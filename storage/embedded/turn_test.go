@@ -1,0 +1,121 @@
+package embedded
+
+import (
+	"testing"
+	"time"
+
+	"redstalk/storage"
+)
+
+// putMore puts many jobs, and returns when they are durable.
+func putMore(t *testing.T, e *Engine, n int) {
+	t.Helper()
+	ops := make([]storage.Op, n)
+	for i := range ops {
+		ops[i] = storage.Op{Kind: storage.Put, Tube: "many", TTR: 100}
+	}
+	do(t, e, ops...)
+}
+
+// flushAll begins a flush, and returns what is closed when it has ended.
+func flushAll(e *Engine) (ended chan struct{}) {
+	ended = make(chan struct{})
+	go e.Do(&storage.Batch{Ops: []storage.Op{{Kind: storage.Flush, Tube: "many"}}, Done: func() { close(ended) }})
+	return ended
+}
+
+// TestTasksLeaveRoom: while a group is written a flush has others wait for a small one at most
+// behind it.
+func TestTasksLeaveRoom(t *testing.T) {
+	d := newDisk()
+	o := d.options(t)
+	fs := newHooked(d.fs)
+	o.fs = fs
+	e := mustOpen(t, o)
+	defer e.Close()
+	putMore(t, e, 30_000)
+	hook, syncing, may := blocking()
+	fs.set(hook)
+	ended := flushAll(e)
+	<-syncing
+	for range 200 {
+		e.mu.Lock()
+		bytes := e.journal.filling.bytes()
+		e.mu.Unlock()
+		if most := int64(groupOfTasks + 32*partWork); bytes > most {
+			t.Errorf("%d bytes have come together, want %d at most", bytes, most)
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	close(may)
+	<-ended
+}
+
+// TestTasksGoOn: a flush that waits while a group is written goes on when what has come together
+// becomes a part of that group, though nothing else comes.
+func TestTasksGoOn(t *testing.T) {
+	d := newDisk()
+	d.segment = 64 << 20 // the tables do not come in between
+	e := mustOpen(t, d.options(t))
+	defer e.Close()
+	putMore(t, e, 30_000)
+	ended, asked := make(chan struct{}), false
+	flush := &storage.Batch{Ops: []storage.Op{{Kind: storage.Flush, Tube: "many"}}, Done: func() { close(ended) }}
+	more := func() int {
+		if asked {
+			return 0
+		}
+		asked = true
+		e.Do(flush)
+		eventually(t, "the flush to wait", func() bool {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			return e.journal.filling.bytes() > groupOfTasks
+		})
+		time.Sleep(20 * time.Millisecond)
+		return 1
+	}
+	e.DoGathering(more, &storage.Batch{Ops: []storage.Op{{Kind: storage.Put, Tube: "a", TTR: 100}}, Done: func() {}})
+	select {
+	case <-ended:
+	case <-time.After(30 * time.Second):
+		t.Error("the flush does not go on")
+		e.Do(&storage.Batch{Ops: []storage.Op{{Kind: storage.Put, Tube: "a", TTR: 100}}, Done: func() {}})
+		<-ended
+	}
+}
+
+// TestTasksBehindTheTables: a flush waits for tables that are slow, and nobody else does.
+func TestTasksBehindTheTables(t *testing.T) {
+	d := newDisk()
+	d.segment = crashSegment
+	o := d.options(t)
+	fs := newHooked(d.fs)
+	o.fs = fs
+	e := mustOpen(t, o)
+	defer e.Close()
+	putMore(t, e, 100_000)
+	eventually(t, "the tables to be written", func() bool {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		return e.journal.behind == 0
+	})
+	may := holdTables(fs)
+	ended := flushAll(e)
+	eventually(t, "the flush to wait", func() bool {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		return e.journal.behind > behindOfTasks && e.journal.writing == nil
+	})
+	for range 20 {
+		soon(t, e, storage.Op{Kind: storage.Put, Tube: "others'", TTR: 100})
+	}
+	select {
+	case <-ended:
+		t.Error("the flush has not waited")
+	default:
+	}
+	close(may)
+	<-ended
+}

@@ -1,0 +1,110 @@
+package redis
+
+import (
+	"strconv"
+	"time"
+
+	"redstalk/tube"
+)
+
+// How long jobs wait and run is shown to clients, in stats-tube of a tube with a policy, as
+// what all instances have seen. So each tells Redis with its heartbeats what it has counted
+// since the last time.
+
+const (
+	// maxTimesTold bounds of how many tubes one heartbeat tells.
+	maxTimesTold = 32
+
+	// tellAgain is after how long a tube without a policy is told of again, as it may have
+	// got one.
+	tellAgain = 10 * time.Second
+)
+
+// toldTimes is what Redis was told of a tube.
+type toldTimes struct {
+	waits, runs tube.Times
+	again       time.Time // before that nothing is told
+}
+
+// timesFields are the fields of tube:TUBE: of each histogram the buckets, and the sum in ms.
+var timesFields = func() (fields []string) {
+	for _, which := range []string{"w", "r"} {
+		for i := range tube.NumTimes {
+			fields = append(fields, which+strconv.Itoa(i))
+		}
+		fields = append(fields, which+"s")
+	}
+	return fields
+}()
+
+// timesNumbers are the numbers of these fields.
+func timesNumbers(waits, runs *tube.Times) (numbers [2 * (tube.NumTimes + 1)]int64) {
+	for i, t := range []*tube.Times{waits, runs} {
+		its := numbers[i*(tube.NumTimes+1):]
+		for k, n := range t.Counts {
+			its[k] = int64(n)
+		}
+		its[tube.NumTimes] = t.Sum.Milliseconds()
+	}
+	return numbers
+}
+
+// drop is for a tube that does not exist any more, nor what Redis was told of it.
+func (f *tubeFlows) drop(name string) {
+	f.flows.Drop(name)
+	delete(f.told, name)
+}
+
+// encodeTimes tells of tubes in which something has happened.
+func (p *partition) encodeTimes(c *call) {
+	p.flow.mu.Lock()
+	defer p.flow.mu.Unlock()
+	now, left := time.Now(), maxTimesTold
+	p.flow.flows.Each(func(name string, f *tube.Flow) bool {
+		before := p.flow.told[name]
+		if (f.Waits != before.waits || f.Runs != before.runs) && now.After(before.again) {
+			p.encodeTimesOf(c, name, f, before)
+			left--
+		}
+		return left > 0
+	})
+}
+
+// encodeTimesOf tells by how much the numbers of a tube have grown.
+func (p *partition) encodeTimesOf(c *call, name string, f *tube.Flow, before toldTimes) {
+	told := toldTimes{waits: f.Waits, runs: f.Runs}
+	is, was := timesNumbers(&told.waits, &told.runs), timesNumbers(&before.waits, &before.runs)
+	args := []any{"add-times", name, 0}
+	for i, field := range timesFields {
+		if by := is[i] - was[i]; by != 0 {
+			args = append(args, field, by)
+		}
+	}
+	args[2] = (len(args) - 3) / 2
+	c.add(func(r *reply) {
+		if !r.found() {
+			told = before
+			told.again = time.Now().Add(tellAgain)
+		}
+		p.flow.told[name] = told
+	}, args...)
+}
+
+// timesOf reads what all instances have told of a tube, and adds what this one has yet to
+// tell.
+func (f *tubeFlows) timesOf(name string, r *reply) (waits, runs tube.Times) {
+	for _, t := range []*tube.Times{&waits, &runs} {
+		for i := range t.Counts {
+			t.Counts[i] = r.count()
+		}
+		t.Sum = r.ms()
+	}
+	if its := f.flows.Find(name); its != nil {
+		before := f.told[name]
+		waits.Add(&its.Waits)
+		waits.Sub(&before.waits)
+		runs.Add(&its.Runs)
+		runs.Sub(&before.runs)
+	}
+	return waits, runs
+}
