@@ -53,6 +53,7 @@ test-long: deps ## run those tests at more length that play at random
 	$(GO) test -race -count=1 -timeout 30m -run '^TestDiffer(OnTwoInstances|InPartitions|OnCluster)?$$' ./cmd/redstalkd -args -differ-commands 7000
 	$(GO) test -race -count=1 -timeout 30m -run '^TestDifferBeyond' ./cmd/redstalkd -args -differ-commands 1000
 	$(GO) test -race -count=1 -timeout 30m -run '^TestChaos$$' ./cmd/redstalkd -args -ha-long -chaos-rounds 3
+	$(GO) test -count=1 -timeout 30m -run '^(TestMoveKilled|TestBehindKilled|TestImportMany)$$' ./cmd/redstalkd -args -move-jobs 200000 -move-kills 5 -import-jobs 1000000
 
 deps: ## install redis-server and beanstalkd by apt where they are missing
 	@sh tools/deps.sh $(APT_TOOLS)
@@ -103,7 +104,7 @@ fuzz: ## fuzz the parser, the rules, whole connections, the log and the HTTP API
 	$(GO) test ./server -run '^$$' -fuzz '^FuzzAuth$$' -fuzztime $(FUZZTIME)
 	$(GO) test ./server/access -run '^$$' -fuzz '^FuzzFile$$' -fuzztime $(FUZZTIME)
 	$(GO) test ./storage/embedded/wal -run '^$$' -fuzz '^FuzzReplay$$' -fuzztime $(FUZZTIME)
-	$(GO) test ./storage/binlog -run '^$$' -fuzz '^FuzzOpen$$' -fuzztime $(FUZZTIME)
+	$(GO) test ./storage/binlog -run '^$$' -fuzz '^FuzzScan$$' -fuzztime $(FUZZTIME)
 	$(GO) test ./server/gateway -run '^$$' -fuzz '^FuzzNames$$' -fuzztime $(FUZZTIME)
 	$(GO) test ./server/gateway/ruffianjiang -run '^$$' -fuzz '^FuzzPush$$' -fuzztime $(FUZZTIME)
 	$(GO) test ./server/web -run '^$$' -fuzz '^FuzzJob$$' -fuzztime $(FUZZTIME)

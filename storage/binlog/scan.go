@@ -33,7 +33,7 @@ type entry struct {
 // scan calls do with each record of a file of size bytes. damage says why the records end
 // before the file does, if that is not as it should be; its offset is that of the record.
 func scan(file io.Reader, size int64, do func(*entry)) (damage *Damage, err error) {
-	s := &scanner{in: bufio.NewReaderSize(file, 1<<20), size: size, room: make([]byte, maxName+structSize)}
+	s := &scanner{in: bufio.NewReaderSize(file, int(min(size, 1<<20))), size: size, room: make([]byte, maxName+structSize)}
 	if known, err := s.begin(); !known || err != nil {
 		return nil, err
 	}

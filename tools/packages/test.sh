@@ -32,7 +32,7 @@ cp "$WORK/one/redstalk_0.1.0_$ARCH.deb" "$WORK/next/redstalk_0.1.1_$ARCH.deb" "$
 in_root dpkg -i "/tmp/redstalk_0.1.0_$ARCH.deb"
 in_root redstalkd -v | grep -qx 'redstalkd 0.1.0' || fail "the program is not there"
 in_root sh -c 'test "$(stat -c %U:%a /var/lib/redstalk)" = redstalk:750 && test -f /etc/redstalk/redstalkd.env' || fail "the directory of the jobs, or the settings"
-gzip -dc "$WORK/root/usr/share/man/man8/redstalkd.8.gz" | grep -q max-job-size || fail "the man page"
+gzip -dc "$WORK/root/usr/share/man/man8/redstalkd.8.gz" | grep -q 'max.-job.-size' || fail "the man page"
 
 # As the unit does it, without systemd: the settings, the user, the directory.
 PORT=$(sed -n 's/^REDSTALK_PORT=//p' "$WORK/root/etc/redstalk/redstalkd.env")
