@@ -4,12 +4,15 @@ GO      ?= go
 STORE   ?= embedded:./redstalk-data
 LISTEN  ?= 127.0.0.1
 PORT    ?= 11300
+HTTP    ?= 127.0.0.1:11380
 VERSION ?= 0.1.0
 FUZZTIME ?= 30s
 CRASH_ROUNDS ?= 50
 CHAOS_ROUNDS ?= 30
 CHAOS_SEED ?= 0
+CRASH_SEED ?= 0
 GROWTH ?= 10s
+ATTACKS ?=
 COMMANDS ?= 200000
 BENCH_LOADS ?= 50c,50c-p16,50c-p32-put,500c,1c,tubes10k,50c-10k,50c-100k,50c-1m
 
@@ -20,7 +23,7 @@ APT_TOOLS = redis-server beanstalkd gcc
 
 .DEFAULT_GOAL := help
 
-.PHONY: help build run test test-long test-clients deps bench bench-cluster crash chaos oracle record fuzz check clean
+.PHONY: help build run test test-long test-clients deps bench bench-cluster attack crash chaos oracle record fuzz check clean
 
 help: ## print this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -28,8 +31,8 @@ help: ## print this list
 build: ## build bin/redstalkd and the tools beside it
 	$(GO) build -trimpath -ldflags "-X main.Version=$(VERSION)" -o bin/ ./cmd/...
 
-run: build ## build and serve on 127.0.0.1:11300; STORE=redis://127.0.0.1:6379/0 serves from Redis
-	bin/redstalkd -l $(LISTEN) -p $(PORT) --store '$(STORE)'
+run: build ## build and serve on 127.0.0.1:11300, and HTTP on 127.0.0.1:11380; STORE=redis://127.0.0.1:6379/0 serves from Redis
+	bin/redstalkd -l $(LISTEN) -p $(PORT) --http '$(HTTP)' --store '$(STORE)'
 
 # Most packages wait more than they compute, so several are tested at a time.
 test: deps ## run all tests, installing what they need
@@ -42,6 +45,7 @@ test-long: deps ## run those tests at more length that play at random
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestFaults|TestStress|TestStressAndCrash)$$' ./storage/embedded -args -faults 4 -stress 5s
 	$(GO) test -race -count=1 -timeout 15m -run '^TestPowerCut$$' ./storage/embedded/wal -args -histories 40
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestSuite|TestSuiteInPartitions|TestSuiteOnCluster|TestSuiteBySentinels)$$' ./storage/redis -args -histories 20
+	$(GO) test -race -count=1 -timeout 15m -run '^TestTaggedAgainstMachine9070' ./storage/redis -args -tagged-scripts 60
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestAgainstItself(Beyond)?|TestFindsForgeriesBeyond)$$' ./protocol/conformance/differ -args -plain 6000 -timed 600 -every-forgery
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestLateness|TestDueAtTheLimit|TestWaitsThatEndWhenDue)$$' ./cmd/redstalkd -args -rare 5
 	$(GO) test -race -count=1 -timeout 15m -run '^TestKilledInTheMiddle$$' ./cmd/redstalk -args -exec-jobs 10000
@@ -72,9 +76,12 @@ test-clients: deps ## run clients that others wrote (PHP, Ruby, Node, Go, nc) on
 	$(GO) test -count=1 github.com/beanstalkd/go-beanstalk
 	$(GO) test -count=1 -timeout 20m -run '^TestClients$$' ./cmd/redstalkd -args -clients
 
+attack: build deps ## hold against a running redstalk what hurts queue servers, and print what others felt; ATTACKS=a,b chooses
+	$(GO) run ./tools/attack -bin bin/redstalkd -only '$(ATTACKS)'
+
 crash: deps ## kill the server under load, CRASH_ROUNDS times, and have all fail that is done to files; audit what clients were told
 	$(GO) test -count=1 -timeout 10m -v -run '^TestFaults$$' ./storage/embedded -args -faults 0
-	$(GO) test -count=1 -timeout 60m -v -run '^TestCrash' ./cmd/redstalkd -args -crash-rounds $(CRASH_ROUNDS)
+	$(GO) test -count=1 -timeout 60m -v -run '^TestCrash' ./cmd/redstalkd -args -crash-rounds $(CRASH_ROUNDS) -crash-seed $(CRASH_SEED)
 
 chaos: deps ## kill, freeze, cut off and fail over instances and Redis under load, CHAOS_ROUNDS rounds on each way of running it; audit what clients were told
 	$(GO) test -count=1 -timeout 30m -v -run 'Failover|Frozen|Migration|InstanceKilled|GoneAndBack' ./cmd/redstalkd -args -ha-long
@@ -92,7 +99,10 @@ fuzz: ## fuzz the parser, the rules, whole connections and the log, FUZZTIME eac
 	$(GO) test ./protocol -run '^$$' -fuzz '^FuzzLine$$' -fuzztime $(FUZZTIME)
 	$(GO) test ./tube -run '^$$' -fuzz '^FuzzMachine$$' -fuzztime $(FUZZTIME)
 	$(GO) test -tags poison ./server -run '^$$' -fuzz '^FuzzConnection$$' -fuzztime $(FUZZTIME)
+	$(GO) test ./server -run '^$$' -fuzz '^FuzzAuth$$' -fuzztime $(FUZZTIME)
+	$(GO) test ./server/access -run '^$$' -fuzz '^FuzzFile$$' -fuzztime $(FUZZTIME)
 	$(GO) test ./storage/embedded/wal -run '^$$' -fuzz '^FuzzReplay$$' -fuzztime $(FUZZTIME)
+	$(GO) test ./storage/binlog -run '^$$' -fuzz '^FuzzOpen$$' -fuzztime $(FUZZTIME)
 
 check: ## gofmt, vet, staticcheck, and builds for other systems
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt would change: $$unformatted"; exit 1; fi

@@ -180,7 +180,9 @@ var (
 // testFlags compares docs/flags.md with the help, and looks for flags and variables
 // in other pages that do not exist.
 func testFlags(t *testing.T, dir string) {
-	help, known := helpOf(t, dir, "redstalkd", "-h"), []string{"--repair", "--cluster-pipeline", "--include", "REDSTALK_BEANSTALKD"}
+	help, known := helpOf(t, dir, "redstalkd", "-h"), []string{
+		"--repair", "--from", "--dry-run", "--ids", "--to", "--format", "--argon", "--cost", "--cluster-pipeline", "--include", "REDSTALK_BEANSTALKD",
+	}
 	var want, got []flagRow
 	for _, m := range helpFlag.FindAllStringSubmatch(help, -1) {
 		row := flagRow{m[1], m[2], m[3], "off"}

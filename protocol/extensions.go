@@ -14,6 +14,8 @@ const (
 	MaxLease = 32
 	// MaxCursor is the longest cursor of list-jobs, in bytes.
 	MaxCursor = 64
+	// MaxUser is the longest name of a user, in bytes.
+	MaxUser = 128
 	// usualList is how many jobs list-jobs lists if the line does not say it.
 	usualList = 100
 	// leaseDigits is how long a lease of ours is.
@@ -270,4 +272,15 @@ func parseSetPolicy(c *Command, args []byte) (ok bool) {
 	}
 	c.Tags = readTags(args, ofPolicy)
 	return c.Tags != nil
+}
+
+// parseAuth reads USER SECRET. The secret is all that follows one space, and may hold more
+// of them.
+func parseAuth(c *Command, args []byte) bool {
+	user, rest := nextWord(args)
+	if !printable(user, MaxUser) || len(rest) < 2 {
+		return false
+	}
+	c.Name, c.Secret = user, rest[1:]
+	return true
 }

@@ -67,3 +67,13 @@ func durationWord(d time.Duration) string {
 	}
 	return ""
 }
+
+// ParseDuration reads a duration as a tag has it: a whole number, with a unit or else of
+// seconds, at most [MaxDuration].
+func ParseDuration(word string) (d time.Duration, ok bool) {
+	if word == "" || word[0] == ' ' {
+		return 0, false
+	}
+	ok = wholeDuration(&d, []byte(word))
+	return d, ok
+}

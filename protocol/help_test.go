@@ -78,6 +78,8 @@ func showOurs(c *Command) string {
 		return fmt.Sprintf("%s %s %v %s %d", s, c.Name, c.State, c.To, c.Bound)
 	case SetPolicy:
 		return fmt.Sprintf("%s %s%s", s, c.Name, showTags(c.Tags))
+	case Auth:
+		return fmt.Sprintf("%s %s %q", s, c.Name, c.Secret)
 	}
 	return s
 }
@@ -96,6 +98,8 @@ func showTags(t *Tags) (s string) {
 		{"on-duplicate", t.OnDuplicate != NotSaid, t.OnDuplicate}, {"key-ttl", t.HasKeyTTL, t.KeyTTL},
 		{"retry", t.Retry != nil, t.Retry}, {"max", t.Max != 0, t.Max}, {"dead", t.Dead != "", t.Dead},
 		{"quota-jobs", t.HasQuotaJobs, t.QuotaJobs}, {"quota-bytes", t.HasQuotaBytes, t.QuotaBytes},
+		{"push", t.Push.URL != "", t.Push.URL}, {"push-concurrency", t.Push.Concurrency != 0, t.Push.Concurrency},
+		{"push-timeout", t.Push.Timeout != 0, t.Push.Timeout}, {"push-rate", t.Push.Rate.Calls != 0, t.Push.Rate},
 	} {
 		if one.said {
 			s += fmt.Sprint(" ", one.name, "=", one.value)

@@ -192,6 +192,7 @@ func FuzzReader(f *testing.F) {
 		"reserve-lease 5\r\ndelete-lease 1 00000000000000000002\r\ntouch-lease 1 x\r\nrelease-lease 1 18446744073709551616 2 3\r\nbury-lease 1 y 4\r\nreserve-lease 1 2\r\n",
 		"list-jobs a ready\r\nlist-jobs a buried 7\r\nlist-jobs a delayed 1000 cur\r\nlist-jobs a reserved 1001\r\nfind a k\r\ndelete-key a k\r\nfind " + strings.Repeat("n", 200) + " " + strings.Repeat("k", 128) + "\r\nfind a " + strings.Repeat("k", 500) + "\r\n",
 		"flush-tube a\r\nflush-tube a reserved\r\nflush-tube a x\r\nmove-jobs a ready b 5\r\nmove-jobs a reserved b 5\r\nmove-jobs a ready b 0\r\n",
+		"auth user secret\r\nauth user a secret \r\nauth user\r\nauth  u  s\r\nauth " + strings.Repeat("u", 129) + " s\r\n",
 		"kick \t-1x\r\nkick +18446744073709551616\r\nreserve-with-timeout 2147483648\r\nreserve-with-timeout 0 x\r\n",
 		"pause-tube  -a 5\r\npause-tubea 5\r\npause-tube a 4294967295 \r\nstats-tube a-b\r\n",
 		"release 1  2   3\r\nbury 1 2\r\nkick-job 0001\r\nstatsx\r\npeek-ready\r\nwatch a b\r\nignore " + strings.Repeat("n", 201) + "\r\n",

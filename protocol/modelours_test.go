@@ -3,6 +3,7 @@ package protocol
 import (
 	"fmt"
 	"math/big"
+	"net"
 	"regexp"
 	"strings"
 	"time"
@@ -28,7 +29,7 @@ var modelKinds = map[string]*regexp.Regexp{
 // modelRanges are the kinds that are numbers: the lowest and the highest.
 var modelRanges = map[string][2]string{
 	"Q": {"0", "18446744073709551615"}, "D": {"0", "4294967295"}, "seconds": {"0", "2147483647"}, "listed": {"1", "1000"}, "moved": {"1", "4294967295"},
-	"at": {"0", "9007199254740992"}, "max": {"1", "1000000"},
+	"at": {"0", "9007199254740992"}, "max": {"1", "1000000"}, "push-concurrency": {"1", "10000"}, "rate": {"1", "1000000"}, "port": {"1", "65535"},
 }
 
 // modelRange returns the number that a word is, without leading zeros, if it is in the
@@ -64,6 +65,10 @@ func (m *modelLine) ours(w, args string) bool {
 		}
 		m.text += fmt.Sprint(" ", m.n)
 		return args == "" && 1 <= len(m.n) && len(m.n) <= 1000
+	case "auth_":
+		user, secret, _ := strings.Cut(strings.TrimLeft(args, " "), " ")
+		m.text += fmt.Sprintf(" %s %q", user, secret)
+		return modelKinds["key"].MatchString(user) && secret != ""
 	case "set-policy_":
 		name, _, _ := strings.Cut(strings.TrimLeft(args, " "), " ")
 		m.tags(strings.TrimLeft(args, " ")[len(name):], modelPolicyTags)
@@ -122,7 +127,7 @@ func modelWord(kind, word string) (string, bool) {
 // modelTags are the tags of put and of set-policy, in the order in which they are shown.
 const (
 	modelPutTags    = "delay at key on-duplicate key-ttl retry max dead"
-	modelPolicyTags = "on-duplicate key-ttl retry max dead quota-jobs quota-bytes"
+	modelPolicyTags = "on-duplicate key-ttl retry max dead quota-jobs quota-bytes push push-concurrency push-timeout push-rate"
 )
 
 // tags reads what follows the length of a put, or the name of a policy. It sets junk if
@@ -154,7 +159,13 @@ func (m *modelLine) tags(rest, known string) {
 			m.badTags = true
 		}
 	}
-	for _, name := range strings.Fields("delay at key on-duplicate key-ttl retry max dead quota-jobs quota-bytes") {
+	for _, name := range []string{"push-concurrency", "push-timeout", "push-rate"} {
+		_, push := got["push"]
+		if _, is := got[name]; is && !push {
+			m.badTags = true
+		}
+	}
+	for _, name := range strings.Fields("delay at key on-duplicate key-ttl retry max dead quota-jobs quota-bytes push push-concurrency push-timeout push-rate") {
 		if shown, is := got[name]; is {
 			m.tagText += " " + name + "=" + shown
 		}
@@ -166,7 +177,30 @@ func modelTag(name, value string) (string, bool) {
 	switch name {
 	case "delay", "key-ttl":
 		return modelTime(value)
-	case "at", "max":
+	case "push":
+		p := modelURL.FindStringSubmatch(value)
+		if p == nil || len(value) > 512 {
+			return "", false
+		}
+		if addr, is := strings.CutPrefix(p[1], "["); is {
+			if ip := net.ParseIP(addr[:len(addr)-1]); ip == nil {
+				return "", false
+			}
+		}
+		_, ok := modelRange("port", strings.TrimPrefix(p[2], ":"))
+		return value, ok || p[2] == ""
+	case "push-rate":
+		number, unit, found := strings.Cut(value, "/")
+		if !found {
+			unit = "s"
+		}
+		n, ok := modelRange("rate", number)
+		return n + "/" + unit, ok && len(unit) == 1 && strings.Contains("smh", unit)
+	case "push-timeout":
+		shown, ok := modelTime(value)
+		d, _ := time.ParseDuration(shown)
+		return shown, ok && 0 < d && d <= time.Hour
+	case "push-concurrency", "at", "max":
 		return modelRange(name, value)
 	case "quota-jobs", "quota-bytes":
 		return modelRange("Q", value)
@@ -187,6 +221,9 @@ func modelTag(name, value string) (string, bool) {
 	}
 	return fmt.Sprint(times), true
 }
+
+// modelURL is what may be pushed to. Its groups are the host, and a colon and the port.
+var modelURL = regexp.MustCompile(`^https?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*\])(:[0-9]+)?(?:[/?](?:[!-"$&-\[\]-~]|%[0-9A-Fa-f]{2})*)?$`)
 
 var modelTimeShape = regexp.MustCompile(`^([0-9]+)(|ms|s|m|h|d)$`)
 

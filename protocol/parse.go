@@ -72,13 +72,16 @@ type Command struct {
 
 	In time.Duration // reschedule: whole milliseconds, at most MaxDuration
 
-	// Name is the tube's name, valid by [ValidName]. It is in memory of the
-	// Reader, which the next call of Next or Fill may overwrite: copy it to keep
+	// Name is the tube's name, valid by [ValidName]; for auth it is the user's, of 1 to
+	// [MaxUser] printable characters. It is in memory of the Reader, which the next call of Next or Fill may overwrite: copy it to keep
 	// it longer. This holds for a verb with a name and a body, too.
 	Name []byte
 	// List is the ids of delete-batch as they were sent, 1 to [MaxBatch] of them:
 	// [IDs] reads it. It is valid for as long as Name is.
 	List []byte
+	// Secret is that of auth, not empty. It is valid for as long as Name is, and must
+	// not be logged.
+	Secret []byte
 	// Body is the body without its CRLF. It is not nil even if it is empty. It
 	// belongs to the caller, who may keep it until it releases Buffer.
 	Body []byte

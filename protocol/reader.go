@@ -71,6 +71,8 @@ type Reader struct {
 	quiet  uint8 // small reads in a row since buf has grown
 	err    error // came together with bytes; the next Fill returns it
 
+	received uint64 // bytes, so far
+
 	state   awaited
 	pending Command // inBody, inRefused: the command whose body is still arriving
 	name    []byte  // inBody: backs pending.Name, because buf moves before the body is complete
@@ -96,9 +98,16 @@ func NewReader(src io.Reader, maxBody int) *Reader {
 	return r
 }
 
+// Received is how many bytes have arrived so far.
+func (r *Reader) Received() uint64 { return r.received }
+
 // UseBuffers has the Reader ask get for the memory of bodies. get returns a Buffer of
 // that many bytes, or nil if a body of that size is to be an ordinary slice.
 func (r *Reader) UseBuffers(get func(size int) Buffer) { r.buffers = get }
+
+// LimitBody changes how large the bodies of the commands may be that Next finds from now
+// on. For maxBody see NewReader.
+func (r *Reader) LimitBody(maxBody int) { r.maxBody = uint64(min(max(maxBody, 0), MaxBody)) }
 
 // Close releases the memory of a body that has not arrived completely. The Reader must
 // not be used any more.
@@ -495,6 +504,7 @@ func (r *Reader) read(p []byte) (n int, err error) {
 		}
 		if n > 0 {
 			r.err = err
+			r.received += uint64(n)
 			return n, nil
 		}
 		if err != nil {

@@ -33,6 +33,7 @@ type Tags struct {
 	Dead        string          // "": not said; else valid by [ValidName]
 
 	QuotaJobs, QuotaBytes uint64 // set-policy
+	Push                  Push   // set-policy
 
 	HasDelay, HasAt, HasKeyTTL, HasQuotaJobs, HasQuotaBytes bool
 }
@@ -82,6 +83,10 @@ var tagTable = []struct {
 	{"dead", ofPut | ofPolicy, (*Tags).readDead},
 	{"quota-jobs", ofPolicy, (*Tags).readQuotaJobs},
 	{"quota-bytes", ofPolicy, (*Tags).readQuotaBytes},
+	{"push", ofPolicy, (*Tags).readPush},
+	{"push-concurrency", ofPolicy, (*Tags).readPushConcurrency},
+	{"push-timeout", ofPolicy, (*Tags).readPushTimeout},
+	{"push-rate", ofPolicy, (*Tags).readPushRate},
 }
 
 // findTag returns which row of tagTable a word belongs to, and its value. It returns -1
@@ -118,7 +123,8 @@ func onlyTags(args []byte, in tagged) bool {
 }
 
 // readTags reads args, which are onlyTags. It returns nil if a value is wrong, if a tag
-// comes twice, or if two of them contradict each other.
+// comes twice, if two of them contradict each other, or if one needs another that is
+// missing.
 func readTags(args []byte, in tagged) *Tags {
 	t, seen := new(Tags), 0
 	for len(args) > 0 {
@@ -130,7 +136,7 @@ func readTags(args []byte, in tagged) *Tags {
 		}
 		seen |= 1 << row
 	}
-	if t.HasDelay && t.HasAt {
+	if t.HasDelay && t.HasAt || t.Push.URL == "" && t.Push != (Push{}) {
 		return nil
 	}
 	return t

@@ -54,6 +54,7 @@ const (
 	Find
 	FlushTube
 	MoveJobs
+	Auth
 
 	// NumVerbs is the size of an array indexed by Verb, Unknown included.
 	NumVerbs
@@ -137,6 +138,7 @@ var table = [NumVerbs]Spec{
 	Find:               {Prefix: "find ", Ours: true, MaxLine: twoNames, parse: parseKey},
 	FlushTube:          {Prefix: "flush-tube ", Ours: true, parse: parseFlush},
 	MoveJobs:           {Prefix: "move-jobs ", Ours: true, MaxLine: twoNames, parse: parseMoveJobs},
+	Auth:               {Prefix: "auth ", Ours: true, parse: parseAuth},
 }
 
 // statVerbs is in the order of the stats page. That is neither the order of the

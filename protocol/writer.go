@@ -27,6 +27,7 @@ type Writer struct {
 	refs []ref
 	held int    // bytes of all refs
 	last string // word of the last reply
+	sent uint64 // bytes of replies that were handed to dst
 	err  error  // of the first flush that failed
 
 	// pieces is what one flush sends, if there are refs. bufs is the same for
@@ -69,6 +70,10 @@ func NewWriter(dst io.Writer) *Writer { return &Writer{dst: dst} }
 // Buffered is the number of bytes that the next Flush will send.
 func (w *Writer) Buffered() int { return len(w.buf) + w.held }
 
+// Sent is how many bytes of replies were sent so far, or handed to a destination that sends
+// them later.
+func (w *Writer) Sent() uint64 { return w.sent }
+
 // Last is the word of the last reply ("RESERVED"), "" before the first. It is
 // meant for the log of a verbose server.
 func (w *Writer) Last() string { return w.last }
@@ -82,6 +87,7 @@ func (w *Writer) Last() string { return w.last }
 // Flush drops what was collected and returns the first error.
 func (w *Writer) Flush() error {
 	if w.err == nil && len(w.buf) > 0 {
+		w.sent += uint64(w.Buffered())
 		w.err = w.send()
 	}
 	if cap(w.buf) > keepBuffer {
@@ -338,6 +344,15 @@ func (w *Writer) ExpectedCRLF() { w.word("EXPECTED_CRLF") }
 
 // OutOfMemory says that there is no room for what was asked.
 func (w *Writer) OutOfMemory() { w.word("OUT_OF_MEMORY") }
+
+// Authenticated answers auth.
+func (w *Writer) Authenticated() { w.word("AUTHENTICATED") }
+
+// Unauthorized answers an auth with a wrong user or secret.
+func (w *Writer) Unauthorized() { w.word("UNAUTHORIZED") }
+
+// Forbidden says that the user of the connection, or this server, may not do that.
+func (w *Writer) Forbidden() { w.word("FORBIDDEN") }
 
 // InternalError says that the server could not do what it should have.
 func (w *Writer) InternalError() { w.word("INTERNAL_ERROR") }

@@ -10,6 +10,11 @@ import (
 // Serve accepts connections from l until Shutdown, or until accepting fails
 // for good. It always returns an error: ErrServerClosed or the cause.
 func (s *Server) Serve(l net.Listener) error {
+	return s.serve(l, func(conn net.Conn) { s.admit(conn) })
+}
+
+// serve accepts connections for take.
+func (s *Server) serve(l net.Listener, take func(net.Conn)) error {
 	if !s.addListener(l) {
 		return ErrServerClosed
 	}
@@ -20,7 +25,7 @@ func (s *Server) Serve(l net.Listener) error {
 		switch {
 		case err == nil:
 			pause.reset()
-			s.admit(conn)
+			take(conn)
 		case s.closing.Load():
 			return ErrServerClosed
 		case isTemporary(err):
@@ -58,7 +63,7 @@ func (s *Server) admit(conn net.Conn) *session {
 		s.mu.Unlock()
 		conn.Close()
 		return nil
-	case s.isFull():
+	case s.isFull(), s.tooManyStrangers():
 		s.mu.Unlock()
 		s.refuse(conn)
 		return nil

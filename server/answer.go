@@ -20,6 +20,11 @@ func (s *session) answer() (more bool, err error) {
 		case s.stale(r):
 			s.retake(r)
 			return true, nil
+		case r.waitsForLookup:
+			s.actOnLookups()
+			continue
+		case r.attempt != nil && !r.attempt.begun:
+			return true, s.startVerifying(r)
 		case s.mustWait(r):
 			return true, s.startWaiting(r)
 		case s.wantsMore(r):
@@ -39,6 +44,7 @@ func (s *session) answer() (more bool, err error) {
 func (s *session) reply(r *request) {
 	s.count(r)
 	s.respond(r)
+	s.noteResult(r.verb)
 	if s.log != nil {
 		s.log.Debug("command", "verb", r.verb.String(), "reply", s.out.Last())
 	}

@@ -49,6 +49,9 @@ func (s *session) wantsMore(r *request) bool {
 // takesThatFit returns how many jobs a reserve-batch may take next, so that the answer
 // stays within its bound whatever their bodies are.
 func (s *session) takesThatFit(r *request) int {
+	if len(s.searched()) == 0 {
+		return 0 // rights are gone since the first take
+	}
 	room := max(maxBatchBytes-r.bytes, 0) / max(s.queue.MaxJobSize(), 1)
 	tubes := max(maxBurstTubes/s.watched.len(), 1)
 	return min(r.left, room, maxTakes, tubes)
@@ -58,7 +61,7 @@ func (s *session) takesThatFit(r *request) int {
 func (s *session) takeMore(r *request) {
 	from := len(s.batch.Ops)
 	for range s.takesThatFit(r) {
-		s.batch.Ops = append(s.batch.Ops, storage.Op{Kind: storage.Take, Holder: s.holder, Tubes: s.watched.lend()})
+		s.batch.Ops = append(s.batch.Ops, storage.Op{Kind: storage.Take, Holder: s.holder, Tubes: s.searched()})
 	}
 	s.again.Ops = s.batch.Ops[from:]
 	s.phase = storing

@@ -73,6 +73,7 @@ func (s *session) depart() {
 	if s.worker {
 		s.queue.Counters.Workers.Add(-1)
 	}
+	s.visitor.leave(s.server)
 	s.phase, s.pause = delivering, closePause
 }
 

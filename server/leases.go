@@ -16,6 +16,7 @@ func planReserveLease(s *session, c *protocol.Command, r *request) {
 }
 
 func answerLeased(s *session, _ *request, a *storage.Answer) {
+	s.visitor.noteTaken(a.ID)
 	s.out.Leased(a.ID, a.Rare.Lease, a.Body, a.Buffer)
 	a.Buffer = nil // the writer's
 }

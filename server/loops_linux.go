@@ -30,6 +30,26 @@ func Loops() int { return max(1, runtime.NumCPU()/2) }
 
 // adopt makes a wire of conn if it has a descriptor to watch; nil if not.
 func (ls *loops) adopt(conn net.Conn, wake func(outbox)) wire {
+	if w := ls.watch(conn, wake, func(*epollWire) {}); w != nil {
+		return w
+	}
+	return nil // a nil pointer in an interface is not nil
+}
+
+// adoptSecure is adopt for a connection with TLS, whose handshake is over.
+func (ls *loops) adoptSecure(sc *secureConn, wake func(outbox)) wire {
+	t := &tlsWire{conn: sc.Conn, records: sc.records}
+	t.epollWire = ls.watch(sc.records.Conn, wake, func(w *epollWire) { sc.records.wire = w })
+	if t.epollWire == nil {
+		sc.records.wire = nil
+		return nil
+	}
+	return t
+}
+
+// watch makes a wire of conn, and tells use before the wire can wake anybody; nil if conn
+// cannot be watched.
+func (ls *loops) watch(conn net.Conn, wake func(outbox), use func(*epollWire)) *epollWire {
 	sc, is := conn.(syscall.Conn)
 	if !is {
 		return nil
@@ -43,6 +63,7 @@ func (ls *loops) adopt(conn net.Conn, wake func(outbox)) wire {
 		return nil
 	}
 	w := &epollWire{loop: l, fd: fd, wake: wake}
+	use(w)
 	if err := l.add(w); err != nil {
 		ls.log.Error("a connection cannot be watched by epoll", "err", err)
 		syscall.Close(fd)

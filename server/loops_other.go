@@ -17,6 +17,8 @@ type loops struct {
 
 func (*loops) adopt(net.Conn, func(outbox)) wire { return nil }
 
+func (*loops) adoptSecure(*secureConn, func(outbox)) wire { return nil }
+
 func (*loops) stop() {}
 
 // Loops returns how many goroutines of a server watch all its connections: none

@@ -49,8 +49,11 @@ type request struct {
 	watching int            // how many tubes are watched
 	timeout  time.Duration  // of a reserve
 	fresh    bool           // a reserve that was retaken
+	attempt  *attempt       // auth: what is to be found out
 	waited   bool           // a reserve that has waited
 	word     func(*session) // the reply, if it is known already
+
+	waitsForLookup bool // see lookups.go
 }
 
 // fill reads once. The end of the client's sending is not an error but noted
@@ -95,6 +98,9 @@ func isEOF(err error) bool {
 func (s *session) collect() bool {
 	s.forget()
 	s.watched.returned()
+	if s.visitor != nil {
+		s.visitor.forgetLookups()
+	}
 	s.requests, s.next, s.bytes, s.tubes = s.requests[:0], 0, 0, 0
 	s.blocking, s.waited, s.alone = false, false, false
 	for len(s.requests) < maxBurst && s.bytes < maxBurstBytes && s.tubes < maxBurstTubes && len(s.batch.Ops) < maxBurstOps && !s.quit && !s.alone {
@@ -105,7 +111,7 @@ func (s *session) collect() bool {
 			// The names are in the read buffer, into which more is read before the
 			// command is planned.
 			c := &s.command
-			c.Name, c.To, c.List = slices.Clone(c.Name), slices.Clone(c.To), slices.Clone(c.List)
+			c.Name, c.To, c.List, c.Secret = slices.Clone(c.Name), slices.Clone(c.To), slices.Clone(c.List), slices.Clone(c.Secret)
 			break
 		}
 		s.plan(&s.command)
@@ -117,7 +123,7 @@ func (s *session) collect() bool {
 // before it: for a reserve that may have to wait, or because it would have to copy
 // a long list that is lent.
 func (s *session) mustHold(v protocol.Verb) bool {
-	return s.blocking && !isReserve(v) || v == protocol.Ignore && s.watched.lent && s.watched.many()
+	return s.blocking && !isReserve(v) || s.visitor != nil && s.visitor.mustHold(v) || v == protocol.Ignore && s.watched.lent && s.watched.many()
 }
 
 // plan appends what is to be done for the command to the burst. Nothing of the
@@ -125,8 +131,13 @@ func (s *session) mustHold(v protocol.Verb) bool {
 func (s *session) plan(c *protocol.Command) {
 	s.requests = append(s.requests, request{verb: c.Verb, fault: c.Fault, counted: c.Counted, producer: c.Producer, op: -1})
 	r := &s.requests[len(s.requests)-1]
-	if c.Fault == protocol.NoFault {
+	switch {
+	case s.visitor != nil:
+		s.planVisited(c, r)
+	case c.Fault == protocol.NoFault:
 		handlers[c.Verb].plan(s, c, r)
+	case c.Verb == protocol.Auth:
+		r.fault = protocol.UnknownCommand // whatever follows the word
 	}
 }
 

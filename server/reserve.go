@@ -32,7 +32,7 @@ func (s *session) planTakeFor(h tube.Holder, r *request, timeout time.Duration) 
 	r.waits = r.timeout > 0 && !s.halfClosed
 	s.blocking = s.blocking || r.waits
 	s.tubes += s.watched.len()
-	s.do(r, storage.Op{Kind: storage.Take, Holder: h, Tubes: s.watched.lend(), Wait: r.waits})
+	s.do(r, storage.Op{Kind: storage.Take, Holder: h, Tubes: s.searched(), Wait: r.waits})
 }
 
 // stale tells whether the take of r found nothing and was done before another
@@ -136,7 +136,17 @@ func (s *session) deadlineSoon(r *request, a *storage.Answer) bool {
 	return a.Soon <= 0 || r.waited && a.Soon <= r.timeout && !s.halfClosed
 }
 
+// searched returns the tubes in which the connection looks for jobs, for an operation:
+// those that it watches, but for those on which it may not work.
+func (s *session) searched() []string {
+	if s.visitor == nil {
+		return s.watched.lend()
+	}
+	return s.visitor.workable(s)
+}
+
 func answerReserved(s *session, _ *request, a *storage.Answer) {
+	s.visitor.noteTaken(a.ID)
 	s.out.Reserved(a.ID, a.Body, a.Buffer)
 	a.Buffer = nil // the writer's
 }

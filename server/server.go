@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"redstalk/protocol"
+	"redstalk/server/access"
 	"redstalk/server/queue"
 	"redstalk/storage/throttle"
 )
@@ -41,6 +42,19 @@ type Config struct {
 	// least of them. 0 means DefaultMaxUnread.
 	MaxUnread int64
 
+	// Access says who may do what. If it is nil, everybody may do everything, and auth
+	// is an unknown command.
+	Access *access.Access
+
+	// AuthTimeout is how long a connection may take to say who it is, and how long a
+	// handshake of TLS may take. 0 means DefaultAuthTimeout.
+	AuthTimeout time.Duration
+
+	// MaxStrangers is how many connections at a time may not have said who they are; one
+	// more is closed at once. 0 means DefaultMaxStrangers. With rights for the user
+	// anonymous, neither this nor AuthTimeout applies to connections, only to handshakes.
+	MaxStrangers int
+
 	// Log gets what an operator should know; nil means slog.Default. Accepted
 	// and closed connections are logged at LevelInfo, each command and reply
 	// word at LevelDebug.
@@ -53,6 +67,12 @@ const DefaultWriteTimeout = time.Minute
 // DefaultMaxUnread is the default of Config.MaxUnread.
 const DefaultMaxUnread = 1 << 30
 
+// DefaultAuthTimeout is the default of Config.AuthTimeout.
+const DefaultAuthTimeout = 10 * time.Second
+
+// DefaultMaxStrangers is the default of Config.MaxStrangers.
+const DefaultMaxStrangers = 1000
+
 // Server is the beanstalk door of a queue: it serves the protocol to any number of
 // listeners.
 type Server struct {
@@ -63,9 +83,15 @@ type Server struct {
 	loops  loops
 
 	closing atomic.Bool
-	refused throttle.Log // connections
-	full    throttle.Log // commands, for want of room
-	failed  throttle.Log // attempts to accept
+	ending  context.Context // ends with Shutdown
+	endAuth context.CancelFunc
+
+	strangers  atomic.Int64 // connections that have not said who they are
+	handshakes atomic.Int64 // under way
+	refused    throttle.Log // connections
+	shaken     throttle.Log // handshakes that failed
+	full       throttle.Log // commands, for want of room
+	failed     throttle.Log // attempts to accept
 
 	mu        sync.Mutex // guards listeners and sessions
 	listeners map[net.Listener]struct{}
@@ -85,6 +111,12 @@ func New(q *queue.Queue, config Config) *Server {
 	if config.MaxUnread == 0 {
 		config.MaxUnread = DefaultMaxUnread
 	}
+	if config.AuthTimeout == 0 {
+		config.AuthTimeout = DefaultAuthTimeout
+	}
+	if config.MaxStrangers == 0 {
+		config.MaxStrangers = DefaultMaxStrangers
+	}
 	if config.Log == nil {
 		config.Log = slog.Default()
 	}
@@ -93,7 +125,11 @@ func New(q *queue.Queue, config Config) *Server {
 		listeners: make(map[net.Listener]struct{}),
 		sessions:  make(map[*session]struct{}),
 	}
+	s.ending, s.endAuth = context.WithCancel(context.Background())
 	s.loops.queue, s.loops.log = q, s.log
+	if config.Access != nil {
+		config.Access.OnChange(s.accessChanged)
+	}
 	s.sweeps = newSweeper(&s.config)
 	s.sweeps.start(s)
 	return s
@@ -122,6 +158,7 @@ func (s *Server) all() []*session {
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	s.closing.Store(true)
+	s.endAuth()
 	for l := range s.listeners {
 		l.Close()
 	}

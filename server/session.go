@@ -62,7 +62,11 @@ type session struct {
 	unwanted   []storage.Op  // what gives back a job that came when the client was gone
 	cancelling bool          // its wait was cancelled while a round served it
 
+	tally tally
+
 	unread atomic.Int64 // bytes of replies that the client has not read, see noteUnread
+
+	visitor *visitor // who the client is; nil: everybody may do everything
 
 	timer *time.Timer // of phase delivering
 	pause time.Duration
@@ -80,6 +84,7 @@ const (
 	acting     phase = iota // nothing: it reads, plans and answers
 	storing                 // the store has its batch
 	waiting                 // a reserve waits for a job
+	verifying               // it is being found out who the client is
 	ending                  // the store gives back what it held
 	delivering              // the last replies are on their way
 	ended
@@ -92,6 +97,8 @@ const (
 	woken  // by the wire
 	stored // the store is done
 	served // the wait has an outcome
+	known  // it is known whether the client is who it says
+	newlaw // the file of users has changed
 	timed  // the timer has fired
 	swept  // time to look at the limits
 	unkept // the memory of its replies is needed
@@ -122,7 +129,13 @@ func (s *session) begin(conn net.Conn) {
 	s.in = protocol.NewReader(s.wire, s.queue.MaxJobSize())
 	s.in.UseBuffers(s.server.newBuffer)
 	s.out = protocol.NewWriter(s.wire)
+	if s.server.config.Access != nil {
+		s.visitor = newVisitor(s, conn)
+	}
 	s.events.Or(begun)
+	if s.wire.More() { // what came with a handshake raises no event any more
+		s.events.Or(woken)
+	}
 	s.run(s.wire)
 }
 
@@ -164,6 +177,7 @@ func (s *session) run(to outbox) {
 		s.note(events)
 		for s.step() {
 		}
+		s.addTally()
 	}
 }
 
@@ -185,6 +199,12 @@ func (s *session) note(events uint32) {
 	}
 	if events&unkept != 0 && s.wire.Kept() > 0 {
 		s.giveWay()
+	}
+	if events&known != 0 && s.phase == verifying {
+		s.phase = acting
+	}
+	if events&newlaw != 0 && s.visitor != nil {
+		s.renew()
 	}
 	if events&swept != 0 {
 		s.inspect(time.Now())
@@ -210,6 +230,10 @@ func (s *session) step() bool {
 	case waiting:
 		return s.stepWaiting()
 	case acting:
+		if s.visitor != nil && s.visitor.unwanted != nil {
+			s.end(s.visitor.unwanted)
+			return false
+		}
 		more, err := s.act()
 		if err != nil {
 			s.end(err)

@@ -21,7 +21,11 @@ const minSweep = 10 * time.Millisecond
 
 func newSweeper(c *Config) *sweeper {
 	w := &sweeper{quit: make(chan struct{}), done: make(chan struct{})}
-	for _, limit := range []time.Duration{c.IdleTimeout, c.WriteTimeout} {
+	limits := []time.Duration{c.IdleTimeout, c.WriteTimeout}
+	if c.Access != nil {
+		limits = append(limits, c.AuthTimeout)
+	}
+	for _, limit := range limits {
 		if limit > 0 && (w.every == 0 || limit/8 < w.every) {
 			w.every = max(limit/8, minSweep)
 		}
@@ -76,6 +80,9 @@ func (s *session) inspect(now time.Time) {
 	v := &s.vigil
 	switch {
 	case s.phase >= ending, v.asking:
+		return
+	case s.visitor != nil && s.phase == acting && s.visitor.isLate(now, s.server.config.AuthTimeout):
+		s.end(errStranger)
 		return
 	case s.wire.Kept() > 0:
 		v.quietSince = now

@@ -47,10 +47,25 @@ func planSetPolicy(s *session, c *protocol.Command, r *request) {
 	if t := c.Tags; t != nil {
 		p = &tube.Policy{
 			Rules: rulesOf(t), OnDuplicate: onDuplicates[t.OnDuplicate], QuotaJobs: t.QuotaJobs, QuotaBytes: t.QuotaBytes,
-			HasQuotaJobs: t.HasQuotaJobs, HasQuotaBytes: t.HasQuotaBytes,
+			HasQuotaJobs: t.HasQuotaJobs, HasQuotaBytes: t.HasQuotaBytes, Push: pushOf(&t.Push),
 		}
 	}
+	if !s.queue.MayPush(p) {
+		r.word = func(s *session) { s.out.Forbidden() }
+		return
+	}
+	r.name = string(c.Name)
 	s.do(r, storage.Op{Kind: storage.SetPolicy, Tube: string(c.Name), Rare: &storage.Rare{Policy: p}})
+}
+
+// pushOf returns what tags say about a push as the rules have it.
+func pushOf(p *protocol.Push) tube.Push {
+	return tube.Push{URL: p.URL, Concurrency: p.Concurrency, Timeout: p.Timeout, Rate: p.Rate.Calls, RateEvery: p.Rate.Every}
+}
+
+func answerPolicySet(s *session, r *request, _ *storage.Answer) {
+	s.queue.PolicyChanged(r.name)
+	s.out.Set()
 }
 
 func planGetPolicy(s *session, c *protocol.Command, r *request) {
@@ -86,7 +101,23 @@ func answerPolicy(s *session, _ *request, a *storage.Answer) {
 	if p.HasQuotaBytes {
 		page.Uint("quota-bytes", p.QuotaBytes)
 	}
+	addPush(&page, &p.Push)
 	s.out.OK(page.Bytes())
+}
+
+func addPush(page *protocol.Page, p *tube.Push) {
+	if p.URL != "" {
+		page.Quoted("push", p.URL)
+	}
+	if p.Concurrency > 0 {
+		page.Uint("push-concurrency", uint64(p.Concurrency))
+	}
+	if p.Timeout > 0 {
+		page.Bare("push-timeout", protocol.Durations([]time.Duration{p.Timeout}))
+	}
+	if p.Rate > 0 {
+		page.Bare("push-rate", protocol.PushRate{Calls: p.Rate, Every: p.RateEvery}.String())
+	}
 }
 
 // addFacts adds what stats-job tells of a job that was put with tags, or has facts for

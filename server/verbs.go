@@ -1,6 +1,8 @@
 package server
 
 import (
+	"slices"
+
 	"redstalk/protocol"
 	"redstalk/storage"
 	"redstalk/storage/body"
@@ -40,7 +42,7 @@ func init() {
 		protocol.Ignore:             {planIgnore, answerWatching},
 		protocol.ListTubeUsed:       {planUsed, func(s *session, r *request, _ *storage.Answer) { s.out.Using(r.name) }},
 		protocol.ListTubesWatched:   {planWatched, func(s *session, r *request, _ *storage.Answer) { s.list(r.names) }},
-		protocol.ListTubes:          {planTubes, func(s *session, _ *request, a *storage.Answer) { s.list(a.Names) }},
+		protocol.ListTubes:          {planTubes, func(s *session, _ *request, a *storage.Answer) { s.list(s.visible(a.Names)) }},
 		protocol.PauseTube:          {planPause, word((*protocol.Writer).Paused)},
 		protocol.Stats:              {planStats, answerStats},
 		protocol.StatsJob:           {planStatsJob, answerStatsJob},
@@ -52,9 +54,9 @@ func init() {
 		protocol.Reschedule:         {planReschedule, word((*protocol.Writer).Rescheduled)},
 		protocol.SetPriority:        {planSetPriority, word((*protocol.Writer).Updated)},
 		protocol.Capabilities:       {planNothing, answerCapabilities},
-		protocol.SetPolicy:          {planSetPolicy, word((*protocol.Writer).Set)},
+		protocol.SetPolicy:          {planSetPolicy, answerPolicySet},
 		protocol.GetPolicy:          {planGetPolicy, answerPolicy},
-		protocol.ListPolicies:       {planPolicies, func(s *session, _ *request, a *storage.Answer) { s.list(a.Names) }},
+		protocol.ListPolicies:       {planPolicies, func(s *session, _ *request, a *storage.Answer) { s.list(s.governed(a.Names)) }},
 		protocol.ReserveLease:       {planReserveLease, answerLeased},
 		protocol.DeleteLease:        {planMoveLeased(tube.Delete), word((*protocol.Writer).Deleted)},
 		protocol.TouchLease:         {planMoveLeased(tube.Touch), word((*protocol.Writer).Touched)},
@@ -65,6 +67,7 @@ func init() {
 		protocol.ListJobs:           {planListJobs, answerListJobs},
 		protocol.FlushTube:          {planFlush, func(s *session, _ *request, a *storage.Answer) { s.out.FlushedJobs(uint64(a.Count)) }},
 		protocol.MoveJobs:           {planMoveJobs, func(s *session, _ *request, a *storage.Answer) { s.out.Moved(uint64(a.Count)) }},
+		protocol.Auth:               {planAuth, answerAuth},
 		protocol.Quit:               {planQuit, func(*session, *request, *storage.Answer) {}},
 	}
 }
@@ -133,6 +136,7 @@ func planUse(s *session, c *protocol.Command, r *request) {
 		s.attend(tube.Using, -1, s.used)
 		s.used = name
 	}
+	s.visitor.noteUse(s)
 	r.name = s.used
 }
 
@@ -143,6 +147,7 @@ func planWatch(s *session, c *protocol.Command, r *request) {
 		name := string(c.Name)
 		s.attend(tube.Watching, 1, name)
 		s.watched.add(name)
+		s.visitor.noteWatched()
 	}
 	r.watching = s.watched.len()
 }
@@ -155,6 +160,7 @@ func planIgnore(s *session, c *protocol.Command, r *request) {
 	case i >= 0:
 		s.attend(tube.Watching, -1, s.watched.names[i])
 		s.watched.remove(i)
+		s.visitor.noteWatched()
 	}
 	r.watching = s.watched.len()
 }
@@ -204,6 +210,15 @@ func planNothing(*session, *protocol.Command, *request) {}
 // clients may ask for.
 var capabilities = []string{"put-tags", "policy", "lease", "batch", "list-jobs", "flush", "move", "drain"}
 
-func answerCapabilities(s *session, _ *request, _ *storage.Answer) { s.list(capabilities) }
+func answerCapabilities(s *session, _ *request, _ *storage.Answer) {
+	words := slices.Clone(capabilities)
+	if s.queue.Pushes() {
+		words = append(words, "push")
+	}
+	if s.visitor != nil {
+		words = append(words, "auth")
+	}
+	s.list(words)
+}
 
 func planQuit(s *session, _ *protocol.Command, _ *request) { s.quit = true }

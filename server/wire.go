@@ -60,7 +60,11 @@ var errCut = errors.New("the connection was cut")
 // must not be used any more. wake is called with whatever takes the session's
 // batches to the store: the turn of a loop, one of the wire's own, or the wire.
 func (s *Server) newWire(conn net.Conn, wake func(outbox)) wire {
-	if w := s.loops.adopt(conn, wake); w != nil {
+	if sc, is := conn.(*secureConn); is {
+		if w := s.loops.adoptSecure(sc, wake); w != nil {
+			return w
+		}
+	} else if w := s.loops.adopt(conn, wake); w != nil {
 		return w
 	}
 	return newPump(conn, s.queue, wake)

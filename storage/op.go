@@ -84,6 +84,16 @@ const (
 	// zero, but failures and deliveries go on. A key that is taken there is lost, and in
 	// the old tube it is free at once. They keep all else. Never NotFound.
 	MoveJobs
+	// BeginImport begins the import of a source in a part of the store: Rare.Import → Rare.Import.
+	// The numbers of its jobs begin above Least and above all that the part has given out, and
+	// so many as Largest says are set aside for them. If the import was begun before that does
+	// nothing. Nor does Largest 0: then the answer is where the import would begin. Never
+	// NotFound.
+	BeginImport
+	// ImportJobs makes the next jobs of an import: Rare.Import → Rare.Import. It makes all of them, or
+	// none; none if From is not how many the part has. Quotas are not asked, nor is any other
+	// policy. Never NotFound.
+	ImportJobs
 	// JobStats: ID → Job.
 	JobStats
 	// TubeStats: Tube → TubeStats. Its Waiting counts the other servers on the same
@@ -142,6 +152,7 @@ type Rare struct {
 	To     string
 	Cursor string
 	Lease  uint64
+	Import *Import
 }
 
 // Answer is what came of an operation. Fields that the Kind does not set are zero.
@@ -179,6 +190,7 @@ type RareAnswer struct {
 	Policy  *tube.Policy
 	Jobs    []tube.JobStats
 	Cursor  string
+	Import  *ImportState
 }
 
 // Figures are what a store contributes to the stats page.

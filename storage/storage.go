@@ -71,8 +71,10 @@ type Store interface {
 	Listen(Listener)
 
 	// Close ends the store when all batches that were handed over are done. Jobs
-	// that are still reserved are ready for the next one who opens the store.
-	// Batches that come later are answered with ErrClosed.
+	// that are still reserved, but not by a lease, are ready for the next one who
+	// opens the store. They come back in the order of their ids, very many in
+	// parts: so those that are parked by that are buried in this order, whoever
+	// held them. Batches that come later are answered with ErrClosed.
 	Close() error
 }
 

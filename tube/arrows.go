@@ -4,7 +4,8 @@ package tube
 // a job.
 type Move uint8
 
-// The moves. The first seven are commands. The last three happen without one.
+// The moves. The first seven are commands. The next three happen without one. Park is for
+// callers inside the process.
 const (
 	Reserve Move = iota
 	ReserveJob
@@ -16,6 +17,7 @@ const (
 	Expire   // the TTR of a reservation has run out
 	GiveBack // the holder's connection is gone
 	Mature   // the delay is over
+	Park     // the holder of a lease wants it no more, see Refused; only for LeaseHolder
 	NumMoves
 )
 
@@ -23,7 +25,7 @@ const (
 // The Lua of the Redis engine knows moves by these names.
 func (m Move) String() string {
 	return [NumMoves]string{"reserve", "reserve-job", "delete", "release", "bury",
-		"touch", "kick-job", "expire", "give-back", "mature"}[m]
+		"touch", "kick-job", "expire", "give-back", "mature", "park"}[m]
 }
 
 // Arrow is one row of the table: Move takes a job from From to To. If there is no
@@ -61,6 +63,7 @@ var arrows = []Arrow{
 	{Touch, Reserved, true, Reserved, NoCounter, SetsNothing, NoOutcome},
 	{KickJob, Delayed, false, Ready, Kicks, SetsNothing, NoOutcome},
 	{KickJob, Buried, false, Ready, Kicks, SetsNothing, NoOutcome},
+	{Park, Reserved, true, Buried, NoCounter, SetsNothing, Refused},
 	{Expire, Reserved, false, Ready, Timeouts, SetsNothing, Failure},
 	{GiveBack, Reserved, true, Ready, NoCounter, SetsNothing, Lost},
 	{Mature, Delayed, false, Ready, NoCounter, SetsNothing, NoOutcome},

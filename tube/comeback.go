@@ -31,6 +31,7 @@ func (m *Machine) comeBack(now Instant, j *Job, o Outcome, asked uint32) {
 func (m *Machine) park(j *Job, why Parked, dead string) {
 	f := m.changeFacts(j)
 	f.Parked = why
+	m.tubeOf(j).flow.Parked++
 	if dead != m.tubeOf(j).name {
 		f.Bound = dead
 	}

@@ -106,6 +106,10 @@ type Job struct {
 	state           State
 	inRing          bool // pos is a place in the ring, not in the tree
 	hasFacts        bool // it is in Machine.facts
+
+	// since is how long after created j was due, as long as it was never delivered. Of a
+	// reserved job it is how long after its delivery the TTR last began.
+	since span
 }
 
 // State returns the state.
@@ -120,7 +124,8 @@ type JobStats struct {
 	Tube            string
 	State           State
 	Pri, Delay, TTR uint32        // delay and TTR in seconds, as last set
-	Age             time.Duration // since the put
+	Created         Instant       // when it was put, by the store's clock
+	Age             time.Duration // since then
 	TimeLeft        time.Duration // delayed and reserved jobs: until due; may be negative
 	File            int           // number of the file that holds the record; 0 if none
 	Counters        Counters
@@ -138,7 +143,7 @@ func (m *Machine) jobStats(now Instant, j *Job) JobStats {
 	s := JobStats{
 		ID: j.ID, Tube: m.tubeOf(j).name, State: j.state,
 		Pri: j.pri, Delay: j.delay, TTR: j.ttr,
-		Age: time.Duration(max(now-j.created, 0)), Counters: j.counters,
+		Created: j.created, Age: time.Duration(max(now-j.created, 0)), Counters: j.counters,
 	}
 	if j.hasFacts {
 		s.Facts, s.Rules = m.allFacts(j), m.rulesOf(j)

@@ -120,6 +120,10 @@ func (m *Machine) restoreState(now Instant, j *Job, r Record) error {
 	case r.State == Delayed && Instant(r.Rank) > now:
 		m.enqueue(j, Delayed, r.Rank)
 	case r.State == Delayed || r.State == Ready:
+		j.dueSince(r.Created.After(r.Delay))
+		if r.State == Delayed {
+			j.dueSince(Instant(r.Rank))
+		}
 		m.enqueue(j, Ready, int64(j.pri))
 		if r.Held {
 			m.lost = append(m.lost, j.ID)
@@ -138,6 +142,30 @@ func (m *Machine) lostForGood(j *Job) bool {
 	f, rules := m.factsOf(j), m.rulesOf(j)
 	parked, _ := rules.After(Lost, f.Failures(&j.counters), f.Deliveries(&j.counters))
 	return parked != NotParked
+}
+
+// Adopt makes a job of another server: with everything that its record says, but for its
+// reservation, facts, and the number of its burial, which it gets. Its id must have been given
+// out, see SkipTo. It counts as one that was put. It returns false, and does nothing, if the job
+// is there already. The body is kept, not copied.
+func (m *Machine) Adopt(now Instant, r Record, body []byte) bool {
+	if m.jobs.get(r.ID) != 0 {
+		return false
+	}
+	r.Facts, r.Held, r.Size = nil, false, uint32(len(body))
+	if r.State == Buried {
+		r.Rank = m.burials + 1
+	}
+	if m.Restore(now, r, body) != nil {
+		return false
+	}
+	j := m.Find(r.ID)
+	m.tubeOf(j).total++
+	m.totals.Jobs++
+	if m.journal != nil {
+		m.journal.Put(m.record(j), body, nil)
+	}
+	return true
 }
 
 // EndRestore is called when all jobs are restored, and the journal is set. Of the jobs that

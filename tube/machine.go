@@ -26,6 +26,7 @@ type Machine struct {
 	lastID   uint64
 	burials  int64 // number of the last burial
 	totals   Totals
+	flows    *Flows
 }
 
 // Totals are the counts over all tubes, as stats prints them.
@@ -47,6 +48,7 @@ func NewMachine() *Machine {
 		keys:     make(map[string]ref),
 		gone:     goneKeys{keys: make(map[string]goneKey)},
 		policies: make(map[string]*Policy),
+		flows:    NewFlows(RoomFor(DefaultNamed)),
 	}
 	m.gone.alarm.pos = -1
 	m.open(Default)
@@ -91,6 +93,7 @@ func (m *Machine) newJob(now Instant, p NewJob) *Job {
 	t.jobs++
 	t.bytes += uint64(j.size)
 	t.total++
+	t.flow.Puts++
 	m.totals.Jobs++
 	return j
 }
@@ -142,6 +145,7 @@ func (m *Machine) Move(now Instant, move Move, h Holder, id uint64, terms Terms)
 
 // moveAlong moves j along the arrow, on behalf of h, and tells the journal.
 func (m *Machine) moveAlong(now Instant, j *Job, arrow *Arrow, h Holder) {
+	m.noteArrow(now, j, arrow)
 	if arrow.Counts != NoCounter {
 		j.counters[arrow.Counts]++
 	}

@@ -18,6 +18,7 @@ func TestArrows(t *testing.T) {
 		Bury:       {".", ".", ".", "buried+buries+pri", "."},
 		Touch:      {".", ".", ".", "reserved", "."},
 		KickJob:    {".", "ready+kicks", "ready+kicks", ".", "."},
+		Park:       {".", ".", ".", "buried", "."},
 		Expire:     {".", ".", ".", "ready+timeouts", "ready+timeouts"},
 		GiveBack:   {".", ".", ".", "ready", "."},
 		Mature:     {".", "ready", ".", ".", "."},

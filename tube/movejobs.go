@@ -37,6 +37,9 @@ func (m *Machine) MoveTo(now Instant, j *Job, to string) {
 	}
 	switch j.state {
 	case Ready:
+		if moved.since = j.since; j.counters[Reserves] > 0 {
+			moved.dueSince(now)
+		}
 		m.enqueue(moved, Ready, int64(j.pri))
 	case Delayed:
 		m.enqueue(moved, Delayed, j.rank)

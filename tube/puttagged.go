@@ -112,6 +112,7 @@ func (m *Machine) enterIn(now Instant, j *Job, wait time.Duration) {
 	if wait > 0 {
 		m.enqueue(j, Delayed, int64(now)+int64(wait))
 	} else {
+		j.dueSince(now)
 		m.enqueue(j, Ready, int64(j.pri))
 	}
 }
@@ -129,7 +130,9 @@ type removed struct {
 // remove is Remove without telling the journal.
 func (m *Machine) remove(now Instant, j *Job) removed {
 	r := removed{j.ID, j.size}
-	m.tubeOf(j).deletes++
+	t := m.tubeOf(j)
+	t.deletes++
+	t.flow.Deletes++
 	m.dequeue(j)
 	m.forget(now, j)
 	return r

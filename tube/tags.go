@@ -73,6 +73,17 @@ type Policy struct {
 	QuotaBytes    uint64 // how many bytes their bodies may have together
 	HasQuotaJobs  bool
 	HasQuotaBytes bool
+	Push          Push // where the jobs are sent; its zero value: nowhere
+}
+
+// Push says that the jobs of a tube are sent to a URL, instead of waiting for somebody who
+// reserves them. The contract is docs/push.md. What is not said is zero.
+type Push struct {
+	URL         string        // http or https; "": nothing is sent
+	Concurrency uint32        // calls at a time, of each instance
+	Timeout     time.Duration // of one call; whole milliseconds
+	Rate        uint32        // calls in RateEvery
+	RateEvery   time.Duration // whole milliseconds; 0 if Rate is
 }
 
 // Admits tells whether a tube with so many jobs, whose bodies have so many bytes, may get
@@ -91,6 +102,7 @@ const (
 	NoOutcome Outcome = iota // the job has not come back, or a client has put it aside
 	Failure                  // it was released, or its TTR has run out
 	Lost                     // its holder's connection is gone
+	Refused                  // whoever got it wants it no more
 )
 
 // Parked says why a job was buried, or moved to its dead-letter tube.
@@ -100,15 +112,22 @@ const (
 	NotParked        Parked = iota
 	ParkedRetries           // the list of waits is used up
 	ParkedDeliveries        // it has been delivered as often as it may
+	ParkedRefused           // whoever got it wants it no more
+
+	// LastParked is the highest of them.
+	LastParked = ParkedRefused
 )
 
 // String returns the word that stats-job prints.
-func (p Parked) String() string { return [...]string{"", "retries", "deliveries"}[p] }
+func (p Parked) String() string { return [...]string{"", "retries", "deliveries", "refused"}[p] }
 
 // After returns what becomes of a job that comes back. failures and deliveries are how many
 // it has had, this one included: since the put, or since it was last kicked while it was
 // parked. If it is not parked, it is due after wait.
 func (r *Rules) After(o Outcome, failures, deliveries uint32) (p Parked, wait time.Duration) {
+	if o == Refused {
+		return ParkedRefused, 0
+	}
 	if o == Failure && len(r.Retry) > 0 {
 		if int64(failures) > int64(len(r.Retry)) {
 			return ParkedRetries, 0

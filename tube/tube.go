@@ -16,6 +16,8 @@ type Tube struct {
 
 	total, deletes, pauses uint64
 
+	flow *Flow // its own, or that of the tubes that have none
+
 	pauseSeconds uint32
 	pauseUntil   Instant // 0: not paused
 	alarm        alarm   // set to the first delayed job or the end of the pause
@@ -36,6 +38,9 @@ type TubeStats struct {
 	Deletes, Pauses                          uint64 // successful deletes; pause-tube commands
 	Pause                                    uint32 // length of the present pause in seconds, as asked for; 0: not paused
 	PauseLeft                                time.Duration
+	OldestReady                              time.Duration // since the put of the oldest ready job, see oldestReady; 0 if none is ready
+	HasPolicy                                bool
+	Waits, Runs                              Times // of the tube's Flow; of all servers on the same store, as far as they have told
 }
 
 // Role says how a connection attends a tube.
@@ -119,6 +124,13 @@ func (m *Machine) TubeStats(now Instant, name string) (TubeStats, bool) {
 		Total: t.total, Deletes: t.deletes, Pauses: t.pauses, Pause: t.pauseSeconds,
 		Using: uint64(t.using), Watching: uint64(t.watching),
 	}
+	_, s.HasPolicy = m.policies[name]
+	if t.flow != &m.flows.Rest {
+		s.Waits, s.Runs = t.flow.Waits, t.flow.Runs
+	}
+	if at := m.oldestReady(t); at != Never {
+		s.OldestReady = time.Duration(max(now-at, 0))
+	}
 	if t.paused() {
 		s.PauseLeft = max(t.pauseUntil.Until(now), 0)
 	}
@@ -139,7 +151,7 @@ func (m *Machine) Tubes() []string {
 func (m *Machine) open(name string) *Tube {
 	t := m.tubes[name]
 	if t == nil {
-		t = &Tube{name: name, index: len(m.order), handle: m.newHandle()}
+		t = &Tube{name: name, index: len(m.order), handle: m.newHandle(), flow: m.flows.Open(name)}
 		m.handles[t.handle] = t
 		t.alarm = alarm{pos: -1, tube: t}
 		m.tubes[name] = t
@@ -171,6 +183,7 @@ func (m *Machine) dropUnused(t *Tube) {
 	m.resume(t)
 	m.alarms.set(&t.alarm, Never)
 	delete(m.tubes, t.name)
+	m.flows.Drop(t.name)
 	m.handles[t.handle] = nil
 	m.spare = append(m.spare, t.handle)
 	last := len(m.order) - 1

@@ -27,8 +27,9 @@
 // than in a flag, where every user of the machine can read it; it is never
 // printed, wherever it was given.
 //
-// The first word may be fsck: then jobs in Redis are checked, and nothing is
-// served.
+// The first word may be fsck: then jobs in Redis are checked; import: then those of a
+// binlog of beanstalkd are taken over; or export: then such a binlog is written. Nothing
+// is served then.
 //
 // # The end
 //
@@ -39,9 +40,9 @@
 //
 //	0    asked to end, and ended; also -h and -v
 //	1    everything that has no code of its own: the store cannot be opened or closed
-//	4    fsck has found something wrong
+//	4    fsck has found something wrong, or import a damaged file
 //	5    the command line or the environment is wrong
-//	10   another process has the directory of the embedded engine
+//	10   another process has the directory of the embedded engine, or of the binlog
 //	32   the user of -u cannot be looked up
 //	33   there is no such user
 //	34   becoming that user was refused

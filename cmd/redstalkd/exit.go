@@ -9,7 +9,7 @@ import (
 // The exit codes, see the package's essay.
 const (
 	exitFailure    = 1
-	exitWrong      = 4 // fsck: something is wrong, and is still
+	exitWrong      = 4 // fsck: something is wrong, and is still; import: a file is damaged
 	exitUsage      = 5
 	exitLocked     = 10
 	exitUserLookup = 32

@@ -3,18 +3,33 @@ package main
 import (
 	"fmt"
 	"math"
-	"redstalk/server"
+	"slices"
 	"strconv"
+
+	"redstalk/server"
+	"redstalk/server/gateway/ouqiang"
+	"redstalk/server/gateway/ruffianjiang"
 )
 
 // options is the table of flags, in the order of the help. Each but the last
 // few has an environment variable named after it.
 func (s *settings) options() []*option {
+	return slices.Concat(s.listenOptions(), s.storeOptions(), s.limitOptions(), s.httpOptions(), s.gatewayOptions(), s.pushOptions(), s.guardOptions(), s.otherOptions())
+}
+
+// listenOptions say where the beanstalk port is.
+func (s *settings) listenOptions() []*option {
 	return []*option{
 		{short: 'l', name: "listen", value: "ADDR", set: s.setListen, initial: s.addr,
-			help: "listen on this IP address or host name, or on unix:PATH"},
+			help: "listen on this IP address or host name, or on unix:PATH?mode=0660&group=NAME"},
 		{short: 'p', name: "port", value: "PORT", set: s.setPort, checkVariable: plainPort, initial: strconv.Itoa(s.port),
 			help: "listen on this port, a number or the name of a service; 0 is any free one"},
+	}
+}
+
+// storeOptions say where jobs are kept, and how safely.
+func (s *settings) storeOptions() []*option {
+	return []*option{
 		{name: "store", value: "URL", set: s.setStore, initial: s.engine.url, rivals: []string{"binlog"},
 			help: "where jobs are kept: embedded:DIR, memory: (they end with the process),\n" +
 				"redis://USER:PASSWORD@HOST:PORT/DB, rediss://... or unix:///PATH?db=N;\n" +
@@ -32,6 +47,7 @@ func (s *settings) options() []*option {
 			help: "serve from a Redis that deletes keys of its choice, jobs among them, when it is full"},
 		{short: 'b', name: "binlog", value: "DIR", set: s.setBinlog, rivals: []string{"store"},
 			help: "keep jobs in this directory: the same as --store embedded:DIR"},
+		s.noImportOption(),
 		{short: 'f', name: "fsync-ms", value: "MS", set: s.setSync, checkVariable: wholeNumber(maxSyncMS), rivals: []string{"no-fsync"}, initial: "0",
 			help: "with embedded:DIR, sync to the disk within MS milliseconds;\n0 is before every reply"},
 		{short: 'F', name: "no-fsync", set: s.setNoSync, rivals: []string{"fsync-ms"},
@@ -40,6 +56,12 @@ func (s *settings) options() []*option {
 			help: "with embedded:DIR, about the size of each file of the log"},
 		{name: "disk-reserve", value: "BYTES", set: s.setReserve, checkVariable: wholeNumber(math.MaxInt64), initial: strconv.Itoa(defaultReserve),
 			help: "with embedded:DIR, refuse puts while less than this is free on the disk; 0 for never"},
+	}
+}
+
+// limitOptions bound what clients may do.
+func (s *settings) limitOptions() []*option {
+	return []*option{
 		{short: 'z', name: "max-job-size", value: "BYTES", set: s.setMaxJobSize, checkVariable: wholeNumber(math.MaxInt64), initial: strconv.Itoa(defaultMaxJobSize),
 			help: fmt.Sprintf("largest body of a job, at most %d", maxMaxJobSize)},
 		{short: 'u', name: "user", value: "USER", set: notEmpty(&s.user),
@@ -54,6 +76,71 @@ func (s *settings) options() []*option {
 			help: "close a connection that has read none of its waiting replies for so long;\n0 for never"},
 		{name: "max-unread", value: "BYTES", set: s.setMaxUnread, checkVariable: wholeNumber(math.MaxInt64), initial: strconv.Itoa(server.DefaultMaxUnread),
 			help: "close the connections that read least when replies that were not read take\nmore than this, over all connections; 0 for no limit"},
+	}
+}
+
+// httpOptions are those of the HTTP door.
+func (s *settings) httpOptions() []*option {
+	return []*option{
+		{name: "http", value: "ADDR", set: setDoor(&s.http.addr),
+			help: "serve HTTP on HOST:PORT, :PORT or unix:PATH"},
+		{name: "http-origin", value: "ORIGINS", set: s.setOrigins,
+			help: "other sites, such as https://ops.example.org, whose pages may use the HTTP API\nfrom a browser; with commas"},
+		{name: "http-max-waiting", value: "N", set: s.setMaxWaiting, initial: strconv.Itoa(s.http.maxWaiting),
+			help: "refuse HTTP requests beyond so many that wait for jobs at once"},
+		{name: "metrics-tubes", value: "N", set: s.setMetricsTubes, checkVariable: wholeNumber(mostNamedTubes), initial: strconv.Itoa(s.metrics.tubes),
+			help: "show so many tubes by name in the metrics, and the rest as one"},
+		{name: "ready-lag", value: "DURATION", set: s.setReadyLag, initial: s.metrics.readyLag.String(),
+			help: "say on /readyz that the server is not ready while timers are later than this"},
+	}
+}
+
+// gatewayOptions are about clients of older systems.
+func (s *settings) gatewayOptions() []*option {
+	return []*option{
+		{name: "gateway", value: "NAME=ADDR", set: s.setGateway,
+			help: "serve clients of an older system on an address like that of --http: ouqiang or\n" +
+				"ruffianjiang; may be given several times, or several with commas"},
+		{name: "gateway-wait", value: "DURATION", set: s.setGatewayWait, initial: ouqiang.DefaultBlock.String(),
+			help: "how long a pop of ouqiang waits for a job; 0 for ever"},
+		{name: "gateway-strict", set: setBool(&s.gateways.strict),
+			help: "with ouqiang, pop answers a lease as well, and finish of a taken job needs it"},
+		{name: "gateway-zone", value: "ZONE", set: s.setGatewayZone, initial: ruffianjiang.DefaultZone,
+			help: "the zone of dates that clients of ruffianjiang send: +08:00, UTC, Asia/Shanghai"},
+	}
+}
+
+// guardOptions say who may come in.
+func (s *settings) guardOptions() []*option {
+	return []*option{
+		{name: "access", value: "FILE", set: notEmpty(&s.guards.access),
+			help: "let in only the users of this file, and only to what they may do; read again on SIGHUP"},
+		{name: "auth-timeout", value: "DURATION", set: s.setAuthTimeout, initial: s.guards.authTimeout.String(),
+			help: "close a connection that has not said who it is for so long, or whose handshake\nof TLS takes longer"},
+		{name: "max-strangers", value: "N", set: s.setMaxStrangers, initial: strconv.Itoa(s.guards.strangers),
+			help: "close connections at once beyond so many that have not said who they are"},
+		{name: "tls", value: "ADDR", set: setDoor(&s.guards.tls.addr),
+			help: "serve the protocol with TLS on HOST:PORT, :PORT or unix:PATH as well"},
+		{name: "tls-cert", value: "FILE", set: notEmpty(&s.guards.tls.files.Cert),
+			help: "certificate of --tls with its chain, in PEM; read again when it changes"},
+		{name: "tls-key", value: "FILE", set: notEmpty(&s.guards.tls.files.Key),
+			help: "key of that certificate, in PEM"},
+		{name: "tls-client-ca", value: "FILE", set: notEmpty(&s.guards.tls.files.ClientCA),
+			help: "authority of the certificates of clients; without --access each must have one"},
+		{name: "http-tls", value: "ADDR", set: setDoor(&s.guards.httpTLS.addr),
+			help: "serve HTTP with TLS on HOST:PORT, :PORT or unix:PATH"},
+		{name: "http-tls-cert", value: "FILE", set: notEmpty(&s.guards.httpTLS.files.Cert), initial: "that of --tls-cert",
+			help: "certificate of --http-tls"},
+		{name: "http-tls-key", value: "FILE", set: notEmpty(&s.guards.httpTLS.files.Key), initial: "that of --tls-key",
+			help: "key of that certificate"},
+		{name: "http-tls-client-ca", value: "FILE", set: notEmpty(&s.guards.httpTLS.files.ClientCA), initial: "that of --tls-client-ca",
+			help: "authority of the certificates of clients of --http-tls"},
+	}
+}
+
+// otherOptions are the rest.
+func (s *settings) otherOptions() []*option {
+	return []*option{
 		{name: "grace", value: "DURATION", set: s.setGrace, initial: s.grace.String(),
 			help: "how long connections may take to finish what they have sent, at the end"},
 		{name: "quote-stats", set: setBool(&s.quoteStats),

@@ -44,6 +44,25 @@ func (p *program) listen(ctx context.Context) (net.Listener, error) {
 	return l, nil
 }
 
+// listenAt listens on HOST:PORT, where the host may be left out, or on unix:PATH.
+func listenAt(ctx context.Context, addr string) (net.Listener, error) {
+	if path, isUnix := strings.CutPrefix(addr, unixPrefix); isUnix {
+		return listenUnix(ctx, path)
+	}
+	host, service, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	port, err := net.LookupPort("tcp", service)
+	if err != nil {
+		return nil, err
+	}
+	if host == "" {
+		return net.Listen("tcp", net.JoinHostPort("", strconv.Itoa(port))) // all addresses, of IPv6 as well
+	}
+	return listenTCP(ctx, host, port)
+}
+
 // listenTCP listens on the first address of the host that can be had.
 func listenTCP(ctx context.Context, host string, port int) (net.Listener, error) {
 	ips, err := net.DefaultResolver.LookupIPAddr(ctx, host)
@@ -71,20 +90,29 @@ func listenTCP(ctx context.Context, host string, port int) (net.Listener, error)
 }
 
 // listenUnix listens on a socket file, in place of one that a dead server has
-// left.
+// left. What may follow the path says whose file it is, see unixOptions.
 func listenUnix(ctx context.Context, path string) (net.Listener, error) {
+	path, options, err := parseUnix(path)
+	if err != nil {
+		return nil, err
+	}
 	if len(path) > maxUnixPath {
 		return nil, fmt.Errorf("the path of a unix socket has at most %d bytes, this one %d: %s", maxUnixPath, len(path), path)
 	}
 	if err := removeStale(ctx, path); err != nil {
 		return nil, err
 	}
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: fileName(path), Net: "unix"})
+	config := net.ListenConfig{Control: options.close}
+	any, err := config.Listen(ctx, "unix", fileName(path))
 	if err != nil {
 		return nil, err
 	}
+	l := any.(*net.UnixListener)
 	l.SetUnlinkOnClose(false)
 	info, err := os.Lstat(path)
+	if err == nil {
+		err = options.apply(path)
+	}
 	if err != nil {
 		l.Close()
 		return nil, err

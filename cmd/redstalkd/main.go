@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	stdlog "log"
 	"net"
 	"os"
 	"os/signal"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"redstalk/server"
+	"redstalk/server/observe"
 	"redstalk/storage"
 )
 
@@ -22,9 +24,13 @@ var Version = "0.1.0"
 func main() {
 	makeRoom(os.LookupEnv)
 	signal.Ignore(syscall.SIGPIPE)
+	stdlog.SetOutput(io.Discard) // net/http would write there what others send it
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGUSR1, syscall.SIGUSR2)
-	m := Main{LookupEnv: os.LookupEnv, Signals: signals}
+	m := Main{
+		LookupEnv: os.LookupEnv, Signals: signals, Stdin: os.Stdin,
+		Notify: func(s os.Signal) { signal.Notify(signals, s) },
+	}
 	code := m.Run(context.Background(), os.Args[1:], os.Stdout, os.Stderr)
 	runtime.KeepAlive(ballast)
 	os.Exit(code)
@@ -53,8 +59,15 @@ type Main struct {
 	// LookupEnv is the environment, as os.LookupEnv.
 	LookupEnv func(name string) (value string, found bool)
 
-	// Signals brings SIGUSR1, SIGUSR2, SIGTERM and SIGINT.
+	// Signals brings SIGUSR1, SIGUSR2, SIGTERM and SIGINT, and those that Notify asks
+	// for.
 	Signals <-chan os.Signal
+
+	// Notify, if not nil, asks for a signal that the program does not always want.
+	Notify func(os.Signal)
+
+	// Stdin is where a secret is read from; nil is empty.
+	Stdin io.Reader
 
 	// Ready, if not nil, is called once when connections are being served.
 	Ready func(net.Addr)
@@ -82,23 +95,43 @@ func (m *Main) Run(ctx context.Context, args []string, stdout, stderr io.Writer)
 	return exitCode(err)
 }
 
+// verb is what the program does instead of serving, by the first word.
+type verb func(ctx context.Context, args []string, env func(string) (string, bool), stdout, stderr io.Writer) error
+
+func (m *Main) verbs() map[string]verb {
+	return map[string]verb{"fsck": m.fsck, "import": m.importJobs, "export": m.export, "secret": m.secret}
+}
+
 func (m *Main) run(ctx context.Context, args []string, stdout, stderr io.Writer, log *logging) error {
 	env := m.LookupEnv
 	if env == nil {
 		env = func(string) (string, bool) { return "", false }
 	}
-	if len(args) > 0 && args[0] == "fsck" {
-		return m.fsck(ctx, args[1:], env, stdout, stderr)
+	if len(args) > 0 {
+		if do := m.verbs()[args[0]]; do != nil {
+			return do(ctx, args[1:], env, stdout, stderr)
+		}
+	}
+	args, old, err := oldProgram(args)
+	if err != nil {
+		return err
 	}
 	s, err := configure(args, env, stdout)
 	if err != nil || s == nil {
 		return err
+	}
+	s.takeOver(old)
+	if m.Notify != nil && (s.pushes.secrets != "" || s.guards.wanted()) {
+		m.Notify(syscall.SIGHUP)
 	}
 	s.engine.log, s.engine.logging = newLog(log.Writer, s), log
 	p := &program{
 		settings: s, log: s.engine.log, env: env, signals: m.Signals,
 		ready: m.Ready, open: m.open, drain: drainSwitch{turned: make(chan struct{}, 1)}, storeLimit: m.storeLimit,
 	}
+	p.observer = observe.New(observe.Config{
+		Tubes: s.metrics.tubes, ReadyLag: s.metrics.readyLag, Commands: server.CommandNames(), Version: Version, Log: p.log,
+	})
 	if p.ready == nil {
 		p.ready = func(net.Addr) {}
 	}

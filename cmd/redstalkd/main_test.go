@@ -71,7 +71,7 @@ func TestFailures(t *testing.T) {
 		{args: []string{"-l", "unix:" + strings.Repeat("x", 108)}, code: 111, want: "at most 107 bytes"},
 		{args: []string{"-p0", "--store", "redis://u:p@127.0.0.1:port"}, code: 1, want: "redis://xxxxx@127.0.0.1:port"},
 		{args: []string{"-p0", "-b", file}, code: 1, want: "opening the store embedded:" + file},
-		{args: []string{"-p0", "-b", foreign}, code: 1, want: "there is a binlog of beanstalkd (binlog.7)"},
+		{args: []string{"-p0", "--no-import", "-b", foreign}, code: 1, want: "there is a binlog of beanstalkd (binlog.7)"},
 	}
 	for _, test := range tests {
 		cmd := command(test.args...)

@@ -185,6 +185,10 @@ func newApp(options []*option, r *reading, stdout io.Writer) *cli.App {
 
 const helpTemplate = `Use: {{.Name}} [OPTIONS]
      {{.Name}} fsck [--repair] [OPTIONS]   compare the jobs in Redis with the queues
+     {{.Name}} ouqiang [-c FILE] [OPTIONS]   serve in the place of ouqiang/delay-queue, by its configuration
+     {{.Name}} import --from DIR [OPTIONS]  take over the jobs of a binlog of beanstalkd
+     {{.Name}} export --to DIR [OPTIONS]    write the jobs as a binlog for beanstalkd
+     {{.Name}} secret [--argon2id]         hash a secret for the file of --access
 
 {{.Name}} is {{.Usage}}.
 An option overrides its environment variable, named in brackets.
@@ -193,4 +197,5 @@ An option overrides its environment variable, named in brackets.
 {{end}}
 Signals: SIGTERM and SIGINT end the server in good order, a second one at once;
 SIGUSR1 makes it refuse every put from then on (drain mode), SIGUSR2 ends that.
+With --access, TLS or --push-secrets, SIGHUP has their files read again.
 `

@@ -200,6 +200,8 @@ func TestNumericVariables(t *testing.T) {
 		{"GRACE", []string{"0", "5s", "1h30m"}, []string{"-1s", "5", huge + "s", " 5s", "5 s"}},
 		{"IDLE_TIMEOUT", []string{"0", "5s"}, []string{"-1s", "5", huge + "s", " 5s"}},
 		{"WRITE_TIMEOUT", []string{"0", "5s"}, []string{"-1s", "5", huge + "s", "5s "}},
+		{"METRICS_TUBES", []string{"0", "100000"}, []string{"-1", "100001", "1.5", " 1"}},
+		{"READY_LAG", []string{"1ms", "5s"}, []string{"0", "-1s", "5", huge + "s", " 5s"}},
 		{"STORE_TIMEOUT", []string{"5s"}, []string{"0", "-1s", "5", huge + "s", " 5s"}},
 	}
 	for _, test := range tests {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"redstalk/server"
+	"redstalk/server/observe"
+	"redstalk/server/push"
 	"redstalk/server/queue"
 	"redstalk/storage"
 )
@@ -28,6 +30,10 @@ type program struct {
 	ready   func(net.Addr)
 	open    func(context.Context, engine) (storage.Store, error)
 	drain   drainSwitch
+	guard   atomic.Pointer[guards] // nil until they are there
+
+	observer   *observe.Observer
+	dispatcher atomic.Pointer[push.Dispatcher] // nil: nothing is pushed, or not yet
 
 	// storeLimit bounds how long the end waits for the store, after the grace
 	// period of connections is over.
@@ -50,6 +56,9 @@ func (p *program) run(ctx context.Context) error {
 				p.drain.set(true)
 			case sig == syscall.SIGUSR2:
 				p.drain.set(false)
+			case sig == syscall.SIGHUP:
+				p.reloadPush()
+				p.guard.Load().reload(p.log)
 			case ctx.Err() == nil:
 				p.log.Info("ending", "signal", sig)
 				stop()
@@ -68,16 +77,48 @@ func (p *program) serve(ctx context.Context) error {
 	}
 	defer l.Close()
 	p.log.Info("listening", "addr", l.Addr(), "version", Version, "pid", os.Getpid())
+	doors, err := p.listenHTTP(ctx)
+	defer doors.close()
+	if err != nil {
+		return endedEarly(ctx, err)
+	}
+	pushes, err := p.pushConfig()
+	if err != nil {
+		return err
+	}
+	g, err := p.openGuards(ctx)
+	if err != nil {
+		return endedEarly(ctx, err)
+	}
+	defer g.close()
+	p.guard.Store(g)
+	p.warnOpen(l)
 	if p.user != "" {
 		if err := become(p.user); err != nil {
 			return err
 		}
 	}
+	served := make(chan error, 2+len(doors))
+	p.serveEarly(doors, served)
+	store, err := p.filledStore(ctx)
+	if err != nil {
+		p.observer.Ending()
+		<-doors.shutdown(ctx)
+		return endedEarly(ctx, err)
+	}
+	return p.serveStore(ctx, l, doors, pushes, store, served)
+}
+
+// filledStore opens the store, after what moves in at its first start has done so.
+func (p *program) filledStore(ctx context.Context) (storage.Store, error) {
+	if err := p.moveIn(ctx); err != nil {
+		return nil, err
+	}
 	store, err := p.openStore(ctx)
 	if err != nil {
-		return endedEarly(ctx, describe(p.engine, err))
+		return nil, describe(p.engine, err)
 	}
-	return p.serveStore(ctx, l, store)
+	return store, nil
 }
 
 // openStore opens the store, and gives up waiting for that when ctx ends: then
@@ -113,6 +154,7 @@ func (p *program) serverConfig() server.Config {
 		QuoteStats: p.quoteStats, Log: p.log,
 		MaxConnections: p.limits.connections, IdleTimeout: p.limits.idleTimeout, WriteTimeout: p.limits.writeTimeout,
 		MaxUnread: p.limits.unread,
+		Access:    p.guard.Load().access, AuthTimeout: p.guards.authTimeout, MaxStrangers: p.guards.strangers,
 	}
 	if c.MaxConnections == autoConnections {
 		c.MaxConnections = connectionsFor(descriptors())
@@ -146,11 +188,20 @@ func connectionsFor(descriptors uint64) int {
 	return int(descriptors - min(others, descriptors/2))
 }
 
-func (p *program) serveStore(ctx context.Context, l net.Listener, store storage.Store) error {
-	q := queue.New(store, queue.Config{MaxJobSize: p.maxJobSize, Version: Version, Log: p.log})
+// serveStore serves what is in a store. The error that ends a door comes by served.
+func (p *program) serveStore(ctx context.Context, l net.Listener, doors httpDoors, pushes push.Config, store storage.Store, served chan error) error {
+	q := queue.New(store, queue.Config{
+		MaxJobSize: p.maxJobSize, Version: Version, NamedTubes: p.metrics.namedTubes(), Log: p.log, MayPush: p.mayPush(),
+	})
+	p.startPushing(q, pushes)
 	s := server.New(q, p.serverConfig())
-	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()
+	if g := p.guard.Load(); g.listener != nil {
+		go func() { served <- s.ServeTLS(g.listener, g.tls.Config()) }()
+		p.log.Info("serving", "door", "tls", "addr", g.listener.Addr())
+	}
+	p.observer.Serving(q)
+	p.serveHTTP(doors, q, served)
 	p.log.Info("serving", "addr", l.Addr(), "store", redact(p.engine.url))
 	p.ready(l.Addr())
 
@@ -166,7 +217,7 @@ func (p *program) serveStore(ctx context.Context, l net.Listener, store storage.
 			running = false
 		}
 	}
-	return errors.Join(err, p.end(s, q, store))
+	return errors.Join(err, p.end(s, doors, q, store))
 }
 
 // applyDrain has puts refused, or not, as the last signal says.
@@ -195,16 +246,19 @@ func (d *drainSwitch) set(on bool) {
 	}
 }
 
-// end stops the server, the queue and then the store. It gives up on a store that
-// does not answer.
-func (p *program) end(s *server.Server, q *queue.Queue, store storage.Store) error {
+// end stops the doors, the queue and then the store. It gives up on a store that does
+// not answer.
+func (p *program) end(s *server.Server, doors httpDoors, q *queue.Queue, store storage.Store) error {
+	p.observer.Ending()
 	done := make(chan error, 1)
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), p.grace)
 		defer cancel()
-		if err := s.Shutdown(ctx); err != nil {
+		httpEnded := doors.shutdown(ctx)
+		if err := errors.Join(s.Shutdown(ctx), <-httpEnded); err != nil {
 			p.log.Warn("connections were cut off at the end of the grace period", "grace", p.grace)
 		}
+		p.stopPushing(ctx)
 		if err := q.Close(ctx); err != nil {
 			p.log.Warn("the store is still busy at the end", "err", err)
 		}

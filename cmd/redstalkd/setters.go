@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"redstalk/server/web"
 	"redstalk/storage/redis"
 )
 
@@ -31,6 +32,49 @@ func (s *settings) setPort(v string) error {
 		return fmt.Errorf("%q is neither a port from 0 to 65535 nor a known service", v)
 	}
 	s.port, s.said["port"] = port, true
+	return nil
+}
+
+// setDoor takes the address of a door: HOST:PORT, :PORT or unix:PATH.
+func setDoor(to *string) func(string) error {
+	return func(v string) error {
+		*to = v
+		if path, isUnix := strings.CutPrefix(v, unixPrefix); isUnix {
+			if path == "" {
+				return errors.New("unix: needs a path")
+			}
+			return nil
+		}
+		_, port, err := net.SplitHostPort(v)
+		if err == nil && port != "" {
+			_, err = net.LookupPort("tcp", port)
+		}
+		if err != nil || port == "" {
+			return fmt.Errorf("%q is neither HOST:PORT, :PORT nor unix:PATH", v)
+		}
+		return nil
+	}
+}
+
+// setOrigins takes sites, with commas.
+func (s *settings) setOrigins(v string) error {
+	s.http.origins = nil
+	for origin := range strings.SplitSeq(v, ",") {
+		origin = strings.TrimSpace(origin)
+		if web.Origin(origin) != nil {
+			return fmt.Errorf("%q is not an origin such as https://ops.example.org", origin)
+		}
+		s.http.origins = append(s.http.origins, origin)
+	}
+	return nil
+}
+
+func (s *settings) setMaxWaiting(v string) error {
+	n, err := strconv.ParseUint(v, 10, 31)
+	if err != nil || n == 0 {
+		return fmt.Errorf("%q is not a number of requests", v)
+	}
+	s.http.maxWaiting = int(n)
 	return nil
 }
 
@@ -151,6 +195,24 @@ func setLimit(to *time.Duration) func(string) error {
 		*to = d
 		return nil
 	}
+}
+
+func (s *settings) setAuthTimeout(v string) error {
+	d, err := time.ParseDuration(v)
+	if err != nil || d <= 0 {
+		return fmt.Errorf("%q is not a duration such as 5s or 500ms", v)
+	}
+	s.guards.authTimeout = d
+	return nil
+}
+
+func (s *settings) setMaxStrangers(v string) error {
+	n, err := strconv.ParseUint(v, 10, 31)
+	if err != nil || n == 0 {
+		return fmt.Errorf("%q is not a number of connections", v)
+	}
+	s.guards.strangers = int(n)
+	return nil
 }
 
 func (s *settings) setStoreTimeout(v string) error {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"redstalk/server"
+	"redstalk/server/web"
 )
 
 // settings is what the command line and the environment ask for.
@@ -20,6 +21,12 @@ type settings struct {
 	grace      time.Duration
 	limits     limits
 	engine     engine
+	http       httpSettings
+	gateways   gatewaySettings
+	metrics    metricsSettings
+	pushes     pushSettings
+	noImport   bool // of a binlog in the directory of the store
+	guards     guardSettings
 
 	said     map[string]bool // listen, port, store, binlog: given, wherever
 	warnings []string
@@ -31,6 +38,13 @@ type limits struct {
 	idleTimeout  time.Duration // 0: never
 	writeTimeout time.Duration // 0: never
 	unread       int64         // bytes over all connections; 0: no limit
+}
+
+// httpSettings are those of the HTTP door.
+type httpSettings struct {
+	addr       string   // HOST:PORT, :PORT or unix:PATH; "": there is none
+	origins    []string // other sites whose pages may use it
+	maxWaiting int      // requests that may wait for jobs at a time
 }
 
 // autoConnections asks for as many connections as there are descriptors,
@@ -54,9 +68,12 @@ const (
 func defaults() *settings {
 	return &settings{
 		addr: "127.0.0.1", port: 11300, maxJobSize: defaultMaxJobSize, grace: 5 * time.Second,
-		limits: limits{connections: autoConnections, writeTimeout: server.DefaultWriteTimeout, unread: server.DefaultMaxUnread},
-		engine: engine{url: defaultStore, namespace: "redstalk", fileSize: defaultFileSize, reserve: defaultReserve, timeout: defaultStoreTimeout},
-		said:   make(map[string]bool),
+		limits:  limits{connections: autoConnections, writeTimeout: server.DefaultWriteTimeout, unread: server.DefaultMaxUnread},
+		engine:  engine{url: defaultStore, namespace: "redstalk", fileSize: defaultFileSize, reserve: defaultReserve, timeout: defaultStoreTimeout},
+		http:    httpSettings{maxWaiting: web.DefaultMaxWaiting},
+		metrics: defaultMetrics(),
+		guards:  guardSettings{authTimeout: server.DefaultAuthTimeout, strangers: server.DefaultMaxStrangers},
+		said:    make(map[string]bool),
 	}
 }
 
@@ -68,7 +85,10 @@ func (s *settings) finish(line *commandLine) error {
 	case both:
 		return failure(exitUsage, "REDSTALK_BINLOG and REDSTALK_STORE both say where jobs are kept: set one of them")
 	}
-	return nil
+	if its := s.pushes; its.allow == nil && (its.secrets != "" || its.ca != "" || its.proxy) {
+		s.warn("--push-secrets, --push-ca and --push-proxy mean nothing without --push-allow")
+	}
+	return s.guards.check()
 }
 
 func (s *settings) warn(format string, args ...any) {

@@ -22,6 +22,9 @@ var (
 	// ErrTooBig refuses the body of a put that is longer than MaxJobSize.
 	ErrTooBig = errors.New("the job is too big")
 
+	// ErrForbidden refuses a policy with a push that is not allowed: see MayPush.
+	ErrForbidden = errors.New("this server must not push there")
+
 	// ErrTimedOut: Reserve has found no job in the time that it had.
 	ErrTimedOut = errors.New("timed out")
 
@@ -38,8 +41,8 @@ var (
 // of the operations are the store's for good: strings and slices in them must not
 // be changed any more.
 //
-// With a put among them, Do refuses all of them with ErrDraining or ErrTooBig if the
-// put is to be refused.
+// With a put or a SetPolicy among them, Do refuses all of them with ErrDraining, ErrTooBig or
+// ErrForbidden if that one is to be refused.
 //
 // If ctx ends first Do returns its error at once. The operations may be carried out
 // all the same, now or later. Jobs that they reserve are then given back.
@@ -86,6 +89,8 @@ func (q *Queue) do(ctx context.Context, ops []storage.Op) ([]storage.Answer, err
 func (q *Queue) refusal(ops []storage.Op) error {
 	for i := range ops {
 		switch op := &ops[i]; {
+		case op.Kind == storage.SetPolicy && !q.MayPush(op.Rare.Policy):
+			return ErrForbidden
 		case op.Kind != storage.Put:
 		case q.Draining():
 			return ErrDraining

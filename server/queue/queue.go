@@ -19,6 +19,13 @@ type Config struct {
 	// DefaultMaxJobSize, a negative number that bodies must be empty.
 	MaxJobSize int
 
+	// NamedTubes is for how many tubes it is counted by name what happens in them; see
+	// storage.Reporter. 0 means tube.DefaultNamed, a negative number none.
+	NamedTubes int
+	// MayPush says whether jobs may be pushed to a URL; nil: to none. It is called by any
+	// goroutine, and does not block.
+	MayPush func(url string) bool
+
 	// Version is that of the program, for the stats page; may be empty.
 	Version string
 
@@ -37,14 +44,16 @@ type Queue struct {
 
 	config   Config
 	store    storage.Store
-	foresees bool // rounds may be foreseen
+	reporter storage.Reporter // the store, if it counts what it does
+	foresees bool             // rounds may be foreseen
 	bodies   *body.Pool
 	lists    waitlists
 	timer    *timer
 	id       string // 16 hexadecimal digits, random
 	began    time.Time
 
-	holders  atomic.Uint64 // numbers given out
+	watcher  atomic.Pointer[Watcher] // nil: none
+	holders  atomic.Uint64           // numbers given out
 	draining atomic.Bool
 
 	closing chan struct{} // closed by Close
@@ -66,6 +75,10 @@ func New(store storage.Store, config Config) *Queue {
 		bodies: body.NewPool(),
 	}
 	_, q.foresees = store.(storage.Settler)
+	q.reporter, _ = store.(storage.Reporter)
+	if q.reporter != nil && config.NamedTubes != 0 {
+		q.reporter.NameTubes(max(config.NamedTubes, 0))
+	}
 	q.lists.init()
 	q.timer = newTimer(store, &q.lists, q.bodies, config.Log, q.closing)
 	store.Listen(listener{q})
@@ -84,7 +97,11 @@ func newID() string {
 // listener is the queue as its store sees it.
 type listener struct{ q *Queue }
 
-func (l listener) Ready(tube string) bool  { return l.q.lists.ready(tube) }
+func (l listener) Ready(tube string) bool {
+	waits := l.q.lists.ready(tube)
+	return l.q.watcherReady(tube) || waits
+}
+
 func (l listener) Waiting(tube string) int { return l.q.lists.waiting(tube) }
 func (l listener) Due(in time.Duration)    { l.q.timer.due(in) }
 

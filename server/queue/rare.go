@@ -63,8 +63,10 @@ func (q *Queue) FindKey(ctx context.Context, key string) ([]tube.JobStats, error
 	return a.Rare.Jobs, nil
 }
 
-// SetPolicy gives a tube a policy, which must not be changed any more; nil takes it away.
+// SetPolicy gives a tube a policy, which must not be changed any more; nil takes it away. It
+// returns ErrForbidden if the tube must not push there.
 func (q *Queue) SetPolicy(ctx context.Context, name string, p *tube.Policy) error {
+	defer q.PolicyChanged(name)
 	_, err := q.one(ctx, storage.Op{Kind: storage.SetPolicy, Tube: name, Rare: &storage.Rare{Policy: p}})
 	return err
 }

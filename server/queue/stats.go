@@ -21,6 +21,35 @@ type Counters struct {
 	Connections      atomic.Int64  // at present, as are:
 	Producers        atomic.Int64  // connections that have put
 	Workers          atomic.Int64  // connections that have reserved
+
+	// What came of commands that were answered, and the bytes that clients have sent and
+	// were sent.
+	Results        [MaxCommands][NumResults]atomic.Uint64
+	Received, Sent atomic.Uint64
+}
+
+// Result is what came of a command, as far as it is worth counting by itself.
+type Result uint8
+
+// The results.
+const (
+	Done       Result = iota // as asked for
+	NotFound                 // there is no such job or tube, or it is not in a state for that
+	TimedOut                 // a reserve got no job in its time
+	Soon                     // a reserve was refused because a TTR is about to end
+	Duplicate                // a put was refused because of its key
+	Full                     // there is no room
+	Refused                  // a put while draining
+	BadRequest               // the client did not keep to the protocol, or to a limit
+	Forbidden                // the client may not do that, or has not said who it is
+	Failed                   // the store could not do it
+	NumResults
+)
+
+// String returns the word for a result in metrics.
+func (r Result) String() string {
+	return [NumResults]string{"ok", "not_found", "timed_out", "deadline_soon", "duplicate", "no_room", "draining",
+		"bad_request", "forbidden", "failed"}[r]
 }
 
 // Stats is the page about a whole server as a value.

@@ -33,7 +33,8 @@ type timer struct {
 
 	mu    sync.Mutex
 	timer *time.Timer
-	at    time.Time // when the timer fires
+	at    time.Time     // when the timer fires, or should have fired
+	last  time.Duration // how late it was when it fired last
 
 	// The rest belongs to run.
 	late    throttle.Log
@@ -94,6 +95,7 @@ func (t *timer) run() {
 func (t *timer) noteLag() {
 	t.mu.Lock()
 	lag := time.Since(t.at)
+	t.last = lag
 	t.mu.Unlock()
 	if lag <= lagWorthLogging {
 		return

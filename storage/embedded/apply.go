@@ -47,6 +47,10 @@ func (e *Engine) apply(now tube.Instant, b *storage.Batch, op *storage.Op, p *pr
 		return e.flush(now, op, p)
 	case storage.MoveJobs:
 		return e.moveJobs(now, op, p)
+	case storage.ImportJobs:
+		return e.importJobs(now, op, p)
+	case storage.BeginImport:
+		e.beginImport(op)
 	case storage.Move:
 		e.move(now, b, op)
 	case storage.DeleteKey, storage.FindKey, storage.SetPolicy, storage.GetPolicy, storage.Policies:

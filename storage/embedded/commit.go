@@ -164,9 +164,11 @@ func (j *journal) write(g *group) {
 
 // syncTo returns when the log is on the disk up to m.
 func (j *journal) syncTo(m wal.Mark) {
+	begun := time.Now()
 	if err := j.log.SyncTo(m); err != nil {
 		j.fatal(err)
 	}
+	j.syncs.Since(begun)
 }
 
 // rotateIfFull begins a new segment of the log if the current one is full, or, with

@@ -96,7 +96,7 @@ func makeDir(fs vfs.FS, dir string) error {
 	return syncDir(fs, parent)
 }
 
-// refuseForeign fails if the directory holds a binlog of beanstalkd: the engine cannot
+// refuseForeign fails if the directory holds a binlog of beanstalkd: the engine does not
 // read it, and its jobs would seem to be lost.
 func refuseForeign(fs vfs.FS, dir string) error {
 	names, err := fs.List(dir)
@@ -105,7 +105,7 @@ func refuseForeign(fs vfs.FS, dir string) error {
 	}
 	for _, name := range names {
 		if number, is := strings.CutPrefix(name, "binlog."); is && strings.Trim(number, "0123456789") == "" {
-			return fmt.Errorf("there is a binlog of beanstalkd (%s), which redstalk cannot read: let beanstalkd finish its jobs, or choose another directory", name)
+			return fmt.Errorf("there is a binlog of beanstalkd (%s), and this is no place for others: import its jobs, or choose another directory", name)
 		}
 	}
 	return nil

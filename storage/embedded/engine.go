@@ -17,10 +17,12 @@ type Engine struct {
 	listener storage.Listener
 	journal  *journal // nil: in memory only
 	free     func()   // gives memory back to the operating system
+	counted  effort
 	freeing  sync.WaitGroup
 
 	mu      sync.Mutex
 	machine *tube.Machine
+	imports map[string]importMark // by their sources
 	closed  bool
 	quiet   quiet
 
@@ -45,7 +47,10 @@ type Engine struct {
 func NewMemory() *Engine { return newEngine(time.Now) }
 
 func newEngine(clock func() time.Time) *Engine {
-	e := &Engine{start: clock(), clock: clock, machine: tube.NewMachine(), listener: deaf{}, free: debug.FreeOSMemory}
+	e := &Engine{
+		start: clock(), clock: clock, machine: tube.NewMachine(), imports: make(map[string]importMark), listener: deaf{},
+		free: debug.FreeOSMemory, counted: newEffort(),
+	}
 	e.idle = sync.NewCond(&e.mu)
 	return e
 }
@@ -77,6 +82,7 @@ func (e *Engine) DoGathering(more func() int, batches ...*storage.Batch) {
 	}
 	h := e.beginHold()
 	e.quiet.worked += uint64(len(batches))
+	e.counted.note(batches)
 	for _, b := range batches {
 		if t := e.run(h.now, b, 0, progress{}); t != nil {
 			e.unfinished = append(e.unfinished, t)
@@ -93,6 +99,7 @@ func (e *Engine) DoGathering(more func() int, batches ...*storage.Batch) {
 	if h.commit != nil {
 		e.journal.commit(h.commit, more)
 	}
+	e.counted.calls.Add(int64(e.now() - h.now))
 }
 
 // hold is one hold of the lock under which batches are carried out, and what has

@@ -12,6 +12,7 @@ const (
 	pausedEntry  byte = 4 // pause (see encodePause)
 	keyKeptEntry byte = 5 // length of the key in one byte, key, kept key (see encodeKeptKey)
 	policyEntry  byte = 6 // 1 and the policy (see appendPolicy), or 0: the tube has none any more
+	importEntry  byte = 7 // as one about a tube, with the source for its name; an import mark, and the last id in 8 bytes
 )
 
 func appendEntry(to []byte, kind byte, id uint64) []byte {

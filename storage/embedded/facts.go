@@ -33,6 +33,10 @@ const (
 	duplicateField       // Policy.OnDuplicate
 	jobsField            // Policy.QuotaJobs, may be 0
 	bytesField           // Policy.QuotaBytes, may be 0
+	pushField            // Push.URL
+	callsField           // Push.Concurrency
+	timeoutField         // Push.Timeout
+	rateField            // Push.Rate, Push.RateEvery
 )
 
 // appendFacts appends the block of a job's facts.
@@ -58,7 +62,18 @@ func appendPolicy(to []byte, p *tube.Policy) []byte {
 	b = appendNumber(b, duplicateField, uint64(p.OnDuplicate))
 	b = appendKnown(b, jobsField, p.HasQuotaJobs, p.QuotaJobs)
 	b = appendKnown(b, bytesField, p.HasQuotaBytes, p.QuotaBytes)
+	b = appendPush(b, &p.Push)
 	return appendBlock(to, b)
+}
+
+func appendPush(b []byte, p *tube.Push) []byte {
+	b = appendString(b, pushField, p.URL)
+	b = appendNumber(b, callsField, uint64(p.Concurrency))
+	b = appendNumber(b, timeoutField, uint64(p.Timeout/time.Millisecond))
+	if p.Rate == 0 {
+		return b
+	}
+	return binary.AppendUvarint(appendNumber(b, rateField, uint64(p.Rate)), uint64(p.RateEvery/time.Millisecond))
 }
 
 func appendRules(b []byte, r *tube.Rules) []byte {
@@ -184,7 +199,7 @@ func decodeFacts(from []byte, name func([]byte) string) (f *tube.Facts, rest []b
 		case deliveriesField:
 			f.DeliveriesBefore = uint32(b.number(math.MaxUint32))
 		case parkedField:
-			f.Parked = tube.Parked(b.number(uint64(tube.ParkedDeliveries)))
+			f.Parked = tube.Parked(b.number(uint64(tube.LastParked)))
 		case boundField:
 			f.Bound = name(b.long())
 		case leaseField:
@@ -229,6 +244,14 @@ func decodePolicy(tubeName string, from []byte, name func([]byte) string) (p *tu
 			p.QuotaJobs, p.HasQuotaJobs = b.number(math.MaxUint64), true
 		case bytesField:
 			p.QuotaBytes, p.HasQuotaBytes = b.number(math.MaxUint64), true
+		case pushField:
+			p.Push.URL = string(b.long())
+		case callsField:
+			p.Push.Concurrency = uint32(b.number(math.MaxUint32))
+		case timeoutField:
+			p.Push.Timeout = b.duration()
+		case rateField:
+			p.Push.Rate, p.Push.RateEvery = uint32(b.number(math.MaxUint32)), b.duration()
 		default:
 			b.rule(tag, &p.Rules, name)
 		}

@@ -37,7 +37,7 @@ func (h *history) replay(frame []byte) (err error) {
 	for len(frame) > 0 {
 		kind := frame[0]
 		switch frame = frame[1:]; kind {
-		case pausedEntry, keyKeptEntry, policyEntry:
+		case pausedEntry, keyKeptEntry, policyEntry, importEntry:
 			frame, err = h.tubeEntry(kind, frame)
 		default:
 			frame, err = h.entry(kind, frame)
@@ -106,6 +106,8 @@ func (h *history) tubeEntry(kind byte, b []byte) (rest []byte, err error) {
 		return h.keyKept(of, b)
 	case policyEntry:
 		return h.policySet(of, b)
+	case importEntry:
+		return h.imported(of, b)
 	}
 	if len(b) < pauseSize {
 		return nil, errEntry
@@ -135,6 +137,16 @@ func (h *history) policySet(of string, b []byte) (rest []byte, err error) {
 	}
 	h.policies[of] = p
 	return rest, err
+}
+
+// imported takes in how far an import is.
+func (h *history) imported(source string, b []byte) (rest []byte, err error) {
+	if len(b) < importMarkSize+8 {
+		return nil, errEntry
+	}
+	h.imports[source] = decodeImportMark(b)
+	h.lastID = max(h.lastID, binary.BigEndian.Uint64(b[importMarkSize:]))
+	return b[importMarkSize+8:], nil
 }
 
 // cutShort reads a string that has its length in one byte before it.

@@ -20,6 +20,7 @@ import (
 type loader struct {
 	*tables
 	machine    *tube.Machine
+	imports    map[string]importMark // gets how far imports are
 	now        tube.Instant
 	log        *slog.Logger
 	fromLog    *history
@@ -39,7 +40,7 @@ const progressEvery = time.Second
 // job that was reserved.
 func (l *loader) load() error {
 	l.begun, l.saidAt = time.Now(), time.Now()
-	if err := errors.Join(l.loadPolicies(), l.loadKeys()); err != nil {
+	if err := errors.Join(l.loadPolicies(), l.loadKeys(), l.loadImports()); err != nil {
 		return err
 	}
 	if err := l.loadTables(); err != nil {

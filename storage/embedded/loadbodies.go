@@ -71,6 +71,11 @@ func (e *Engine) readBodies(from pebble.Reader, ids []uint64) []loadedBody {
 	bodies := make([]loadedBody, len(ids))
 	for i, id := range ids {
 		body, err := readBody(from, id)
+		if err != nil && !isDamage(err) {
+			// Pebble tells one more reader that a table could not be opened, also
+			// if it can be by then.
+			body, err = readBody(from, id)
+		}
 		if bodies[i] = (loadedBody{id, body, err}); err == nil {
 			e.journal.bodyReads.succeeded()
 		}

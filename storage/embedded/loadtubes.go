@@ -67,6 +67,21 @@ func (l *loader) loadKeys() error {
 	return err
 }
 
+// loadImports brings back how far imports are, from the log or else from the tables.
+func (l *loader) loadImports() error {
+	err := l.each(importKey, func(key, value []byte) error {
+		if len(value) != importMarkSize {
+			return fmt.Errorf("reading the import %q: it has %d bytes", key[1:], len(value))
+		}
+		l.imports[string(key[1:])] = decodeImportMark(value)
+		return nil
+	})
+	for source, mark := range l.fromLog.imports {
+		l.imports[source], l.window.imports[source] = mark, mark
+	}
+	return err
+}
+
 // logged reports whether the log says something about a kept key.
 func (l *loader) logged(k keyOfTube) bool {
 	_, is := l.fromLog.keys[k]

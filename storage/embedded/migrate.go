@@ -159,6 +159,7 @@ func removeJob(in *ingest, key []byte, large bool) error {
 // writeOthers writes the keys that are not about a job, in their order.
 func writeOthers(in *ingest, w *window) error {
 	return errors.Join(
+		writeImports(in, w.imports),
 		writeKeptKeys(in, w.keys),
 		in.set(others, []byte{lastIDKey}, binary.BigEndian.AppendUint64(nil, w.lastID)),
 		writePauses(in, w.pauses),

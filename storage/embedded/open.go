@@ -49,8 +49,8 @@ func openJournal(o *Options, e *Engine) (*journal, error) {
 func newJournal(o *Options, e *Engine, lock *directoryLock) *journal {
 	j := &journal{
 		dir: o.Dir, lock: lock, own: &ownership{dir: lock.dir, clock: o.clock},
-		machine: e.machine, slog: o.Log, fatal: o.Fatal,
-		eager: o.SyncEvery == 0, keep: o.KeepBodies, hold: o.hold, now: e.now, maxSize: uint64(o.FileSize),
+		machine: e.machine, imports: e.imports, slog: o.Log, fatal: o.Fatal,
+		eager: o.SyncEvery == 0, keep: o.KeepBodies, hold: o.hold, now: e.now, syncs: e.counted.syncs, maxSize: uint64(o.FileSize),
 		ended: make(chan struct{}), checkpoints: make(chan *window, maxWindows),
 		trouble: &trouble{log: o.Log, dir: o.Dir},
 		mu:      &e.mu, commits: sync.NewCond(&e.mu), eased: sync.NewCond(&e.mu),
@@ -115,7 +115,7 @@ func (j *journal) load(fromLog *history, now tube.Instant) error {
 	}
 	j.machine.SkipTo(lastID)
 	l := &loader{
-		tables: j.tables, machine: j.machine, now: now, log: j.slog, fromLog: fromLog, window: j.window, keep: j.keep,
+		tables: j.tables, machine: j.machine, imports: j.imports, now: now, log: j.slog, fromLog: fromLog, window: j.window, keep: j.keep,
 	}
 	if err := l.load(); err != nil {
 		return err

@@ -33,6 +33,7 @@ const (
 	pauseKey   byte = 'p'
 	keptKeyKey byte = 'k'
 	policyKey  byte = 'r'
+	importKey  byte = 'i'
 
 	// layoutVersion is the layout that is written. The one before it, oldestLayout, has
 	// neither kept keys nor policies, and its records have no facts. It is read, too.

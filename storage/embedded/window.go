@@ -37,10 +37,13 @@ type tubeChanges struct {
 	pauses   map[string]pause
 	keys     map[keyOfTube]keptKey
 	policies map[string]*tube.Policy // nil: the tube has none any more
+	imports  map[string]importMark   // by their sources
 }
 
 func newTubeChanges() tubeChanges {
-	return tubeChanges{make(map[string]pause), make(map[keyOfTube]keptKey), make(map[string]*tube.Policy)}
+	return tubeChanges{
+		make(map[string]pause), make(map[keyOfTube]keptKey), make(map[string]*tube.Policy), make(map[string]importMark),
+	}
 }
 
 // newWindow returns a window. base is the largest id that was given out so far.
@@ -48,10 +51,22 @@ func newWindow(base uint64) *window {
 	return &window{base: base, last: base, jobs: make(map[uint64]staleness), tubeChanges: newTubeChanges()}
 }
 
-// put notes that a job was put. Its id is the one after the last.
+// put notes that a job was put. Its id is the one after the last, or one that was set aside,
+// see skipTo.
 func (w *window) put(id uint64, size uint32) {
-	w.last = id
-	w.bytes += int64(size)
+	if w.bytes += int64(size); id > w.base {
+		w.last = id
+	} else {
+		w.jobs[id] = isNew
+	}
+}
+
+// skipTo has the next job that is put be the one after id: those before it are set aside.
+func (w *window) skipTo(id uint64) {
+	for n := w.base + 1; n <= w.last; n++ {
+		w.jobs[n] = isNew
+	}
+	w.base, w.last = id, id
 }
 
 // changed notes that a job has changed.

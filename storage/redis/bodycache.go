@@ -111,7 +111,7 @@ func (b *bodyCache) take(id uint64) (job, bool) {
 		its.bodies = nil
 		b.done++
 	}
-	return job{body: body, tube: its.tube, ttr: its.ttr}, true
+	return job{body: body, tube: its.tube, ttr: its.ttr, cached: its.since}, true
 }
 
 // has returns whether the body of a job is there; step is from one id to the next.

@@ -79,6 +79,7 @@ type encoding struct {
 	stagedAs []string       // the keys to which that was sent, as long as Redis may have them
 	created  int64          // when its jobs are put, ms by the clock of Redis
 	puts     int            // jobs
+	imports  bool           // jobs are imported
 	ops      int            // operations, those that are much work counting as several
 	bytes    int            // of bodies
 	most     int            // bytes of the largest record put

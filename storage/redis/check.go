@@ -112,7 +112,6 @@ type checked struct {
 	queues  []string        // keys behind the prefix, to be looked at
 	holders map[string]bool // instances that have reserved jobs
 	bodies  bodies          // guarded by checker.mu
-	skipped bool            // something was not compared
 }
 
 func (c *checker) run(ctx context.Context) error {
@@ -127,9 +126,8 @@ func (c *checker) run(ctx context.Context) error {
 	}
 	for i := range c.parts {
 		p := &c.parts[i]
-		p.bodies = bodies{counted: make(map[string]bool), bytes: make(map[string]int)}
 		var err error
-		if p.bodies.before, err = c.changes(ctx, p); err != nil {
+		if p.bodies, err = c.newBodies(ctx, p); err != nil {
 			return err
 		}
 	}
@@ -178,7 +176,6 @@ func (c *checker) found(p *checked, wrong []string) {
 func (c *checker) skipped(p *checked, what string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p.skipped = true
 	if c.report.Skipped != nil {
 		c.report.Skipped(p.number, what)
 	}

@@ -166,11 +166,7 @@ func (t *tally) addReserved(reply checkReply) {
 
 // countTubes checks the tubes, and adds them up.
 func (c *checker) countTubes(ctx context.Context, p *checked, t *tally) error {
-	for from := int64(0); ; from += checkTubes {
-		names, err := p.node.ZRange(ctx, p.prefix+"tubes", from, from+checkTubes-1).Result()
-		if err != nil {
-			return err
-		}
+	return c.eachTubes(ctx, p, func(names []string) error {
 		for left := names; len(left) > 0; {
 			n, err := c.countSome(ctx, p, t, left)
 			if err != nil {
@@ -179,10 +175,8 @@ func (c *checker) countTubes(ctx context.Context, p *checked, t *tally) error {
 			left = left[n:]
 			c.looked("tubes", n)
 		}
-		if len(names) < checkTubes {
-			return nil
-		}
-	}
+		return nil
+	})
 }
 
 // countSome checks some of these tubes, and returns how many.
@@ -261,56 +255,4 @@ func (c *checker) lookAgain(ctx context.Context, p *checked, t *tally) error {
 	}
 	c.skipped(p, "the counters over all tubes were not compared: instances are changing them")
 	return nil
-}
-
-// bodies is how many bytes the bodies of a partition have, by tube, as far as was counted. Its
-// maker has to see to it that it is used by one goroutine at a time.
-type bodies struct {
-	counted map[string]bool // ids: a scan may come upon a job twice
-	bytes   map[string]int
-	before  string // what changes has returned before anything was counted
-}
-
-// add adds what the check of jobs says of those with these ids.
-func (b *bodies) add(ids []string, sizes []any) {
-	for i := 0; i+1 < len(sizes) && i/2 < len(ids); i += 2 {
-		name, size := fmt.Sprint(sizes[i]), sizes[i+1]
-		if n, _ := size.(int64); name != "" && !b.counted[ids[i/2]] {
-			b.counted[ids[i/2]] = true
-			b.bytes[name] += int(n)
-		}
-	}
-}
-
-// compareBytes compares the counters of bytes with what was counted, if nothing has changed
-// meanwhile.
-func (c *checker) compareBytes(ctx context.Context, p *checked) error {
-	if !c.repair {
-		after, err := c.changes(ctx, p)
-		if err != nil {
-			return err
-		}
-		if after != p.bodies.before {
-			if !p.skipped {
-				c.skipped(p, "the bytes of tubes were not compared: instances are changing them")
-			}
-			return nil
-		}
-	}
-	for from := int64(0); ; from += checkTubes {
-		names, err := p.node.ZRange(ctx, p.prefix+"tubes", from, from+checkTubes-1).Result()
-		if err != nil {
-			return err
-		}
-		args := []string{"bytes"}
-		for _, name := range names {
-			args = append(args, name, strconv.Itoa(p.bodies.bytes[name]))
-		}
-		if _, _, err := c.step(ctx, p, args...); err != nil {
-			return err
-		}
-		if len(names) < checkTubes {
-			return nil
-		}
-	}
 }

@@ -27,7 +27,7 @@ return { after(rules, tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])) }
 				r.Retry = append(r.Retry, time.Duration(k*k)*time.Second)
 				args = append(args, k*k*1000)
 			}
-			for _, o := range []tube.Outcome{tube.Failure, tube.Lost} {
+			for _, o := range []tube.Outcome{tube.Failure, tube.Lost, tube.Refused} {
 				for failures := range uint32(6) {
 					for deliveries := range uint32(6) {
 						args[1], args[2], args[3] = int(o), failures, deliveries

@@ -20,7 +20,9 @@ func (p *partition) decode(c *call) error {
 	if r == nil || r.said == voided {
 		return nil
 	}
+	p.flow.mu.Lock()
 	err := p.decodeSteps(c, r)
+	p.flow.mu.Unlock()
 	p.bodies.forget(c.since)
 	p.instance.garbled = p.instance.garbled || err != nil
 	c.rewind(r)
@@ -32,6 +34,7 @@ func (p *partition) decodeSteps(c *call, r *reply) error {
 		its := &c.steps[i]
 		its.decode(p, r, its.ops)
 	}
+	p.readNoted(r)
 	return r.err
 }
 
@@ -55,11 +58,14 @@ type job struct {
 	pri      uint32 // not of one from the body cache
 	ttr      time.Duration
 	hasFacts bool
-	record   record // not of one from the body cache
+	record   record    // not of one from the body cache
+	cached   time.Time // of one from the body cache: when it was put; else zero
 }
 
 func (r record) job() job {
-	return job{r.body(), r.tube(), r.pri(), time.Duration(r.ttr()) * time.Second, r.hasFacts(), r}
+	return job{
+		body: r.body(), tube: r.tube(), pri: r.pri(), ttr: time.Duration(r.ttr()) * time.Second, hasFacts: r.hasFacts(), record: r,
+	}
 }
 
 // nextTaken returns the next job that was taken or looked at; 0 if it has no record any
@@ -140,6 +146,7 @@ func (p *partition) numberPuts(r *reply, ops []*storage.Op) (all bool) {
 		}
 		op.Answer.ID = r.id*uint64(p.of) + uint64(p.number)
 		r.id++
+		p.flow.of(op.Tube).Puts++
 	}
 	if r.id > 0 { // else no job at all was put
 		p.ids.order.saw(r.id - 1)
@@ -204,6 +211,7 @@ func (p *partition) take(r *reply, op *storage.Op, id uint64, its job, in *lease
 	}
 	op.Answer.ID, op.Answer.Body = id, its.body
 	its.tube = nameFor(op, its.tube)
+	p.noteDelivered(r, op, &its)
 	p.holdings.hold(op.Holder, id, its, r.sent, in)
 }
 
@@ -230,8 +238,12 @@ func (p *partition) readGone(r *reply, ops []*storage.Op) {
 		each = r.text()
 	}
 	for i, op := range ops {
-		p.holdings.drop(op.ID)
 		op.Answer.NotFound = each != "" && each[min(i, len(each)-1)] == '0'
+		if its := p.holdings.jobs[op.ID]; its != nil && !op.Answer.NotFound {
+			p.flow.of(its.tube).Deletes++
+			p.noteRun(r, its)
+		}
+		p.holdings.drop(op.ID)
 	}
 }
 
@@ -255,6 +267,9 @@ func (p *partition) readMove(r *reply, ops []*storage.Op) {
 	case reserved:
 		p.holdings.touch(op.ID, r.sent)
 	default:
+		if its := p.holdings.has(op.Holder, op.ID, 0); its != nil && op.Move == tube.Delete {
+			p.noteRun(r, its)
+		}
 		p.holdings.drop(op.ID)
 	}
 }
@@ -293,7 +308,7 @@ func (r *reply) jobStats(id uint64) *tube.JobStats {
 	if r.err != nil {
 		return nil
 	}
-	s.Tube, s.Pri, s.Delay, s.TTR, s.Counters = rec.tube(), rec.pri(), rec.delay(), rec.ttr(), rec.counters()
+	s.Tube, s.Pri, s.Delay, s.TTR, s.Created, s.Counters = rec.tube(), rec.pri(), rec.delay(), rec.ttr(), rec.created(), rec.counters()
 	if s.State == tube.Reserved {
 		s.Counters[tube.Reserves]++ // the record has it when it is over
 	}
@@ -306,14 +321,16 @@ func (r *reply) jobStats(id uint64) *tube.JobStats {
 // readTubeStats reads what Redis knows of a tube; using and watching are how many
 // connections of this instance do, which Redis does not count.
 func readTubeStats(using, watching int) func(*partition, *reply, []*storage.Op) {
-	return func(_ *partition, r *reply, ops []*storage.Op) {
+	return func(p *partition, r *reply, ops []*storage.Op) {
 		op := ops[0]
 		if op.Answer.NotFound = !r.found(); op.Answer.NotFound {
+			p.flow.flows.Drop(op.Tube)
 			return
 		}
 		s := &tube.TubeStats{Name: op.Tube, Urgent: r.count(), Ready: r.count(), Delayed: r.count(), Buried: r.count(), Total: r.count(), Deletes: r.count(), Pauses: r.count()}
 		s.Pause, s.PauseLeft = uint32(r.int64()), r.ms()
 		s.Using, s.Watching, s.Waiting = r.count()+uint64(using), r.count()+uint64(watching), r.count()
+		s.OldestReady, s.HasPolicy = max(r.ms(), 0), r.found()
 		s.Reserved = s.Total - s.Deletes - s.Ready - s.Delayed - s.Buried
 		op.Answer.TubeStats = s
 	}

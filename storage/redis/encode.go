@@ -97,7 +97,7 @@ func loadOf(op *storage.Op) int {
 	switch op.Kind {
 	case storage.Kick:
 		return min(int(op.Bound), maxMoves)
-	case storage.Flush, storage.ListJobs:
+	case storage.Flush, storage.ListJobs, storage.ImportJobs:
 		return maxMoves
 	case storage.Take:
 		return len(op.Tubes) - 1
@@ -133,15 +133,27 @@ func (p *partition) isLong(op *storage.Op) bool {
 func (c *call) weigh(op *storage.Op) {
 	op.Answer = storage.Answer{}
 	c.ops += 1 + loadOf(op)
-	if op.Kind == storage.Put {
+	switch op.Kind {
+	case storage.Put:
 		c.bytes += len(op.Body)
+	case storage.ImportJobs:
+		for i := range op.Rare.Import.Jobs {
+			c.bytes += len(op.Rare.Import.Jobs[i].Body)
+		}
+	}
+	if makesJobs(op) {
 		op.Answer.Err = c.noMemory
 	}
 }
 
+// makesJobs returns whether an operation needs memory of Redis for new jobs.
+func makesJobs(op *storage.Op) bool {
+	return op.Kind == storage.Put || op.Kind == storage.BeginImport || op.Kind == storage.ImportJobs
+}
+
 // refuses returns whether an operation is answered without being sent, as Redis has
 // no memory for it.
-func (c *call) refuses(op *storage.Op) bool { return c.noMemory != nil && op.Kind == storage.Put }
+func (c *call) refuses(op *storage.Op) bool { return c.noMemory != nil && makesJobs(op) }
 
 // sequenceFor tells in which sequence of the call all these operations may go; nil if
 // they have to stay together among others.

@@ -19,6 +19,8 @@ func (p *partition) encodeOp(c *call, u *unit, op *storage.Op) {
 		encodeTagged(c, u, op)
 	case storage.Flush, storage.ListJobs:
 		p.encodeMany(c, u, op)
+	case storage.BeginImport, storage.ImportJobs:
+		p.encodeImport(c, op)
 	case storage.Attend:
 		p.encodeAttend(c, u, op)
 	case storage.Kick:

@@ -144,7 +144,7 @@ func parseFacts(block string) (*tube.Facts, error) {
 	}
 	f.Parked = tube.Parked(status &^ keyVoid)
 	f.FailuresBefore, f.DeliveriesBefore, f.Lease = uint32(r.number(4)), uint32(r.number(4)), r.number(8)
-	if r.bad || r.rest != "" || f.Parked > tube.ParkedDeliveries {
+	if r.bad || r.rest != "" || f.Parked > tube.LastParked {
 		return nil, fmt.Errorf("%w: a block of facts", errReply)
 	}
 	return f, nil

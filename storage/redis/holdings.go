@@ -45,6 +45,7 @@ type holding struct {
 	holder tube.Holder
 	place  int // in held
 	until  time.Time
+	since  time.Time // when it was delivered, as until
 	ttr    time.Duration
 	tube   string
 	spent  uint64    // number of the last call in which the holder gives it up
@@ -97,16 +98,16 @@ func (h *held) Pop() any {
 }
 
 // next returns how long it is until the first job expires that has not yet, of
-// those below a place in the heap. It looks at no more jobs than twice those that
-// have.
-func (h *held) next(at int, now time.Time) time.Duration {
+// those below a place in the heap, without some. It looks at no more jobs than twice
+// those that have, and those.
+func (h *held) next(at int, now time.Time, without map[uint64]bool) time.Duration {
 	if at >= len(h.jobs) {
 		return storage.Forever
 	}
-	if left := h.jobs[at].until.Sub(now); left >= 0 {
+	if left := h.jobs[at].until.Sub(now); left >= 0 && !without[h.jobs[at].id] {
 		return left
 	}
-	return min(h.next(2*at+1, now), h.next(2*at+2, now))
+	return min(h.next(2*at+1, now, without), h.next(2*at+2, now, without))
 }
 
 func newHoldings(shared bool) *holdings {
@@ -165,7 +166,7 @@ func (hs *holdings) hold(h tube.Holder, id uint64, of job, now time.Time, in *le
 	job := hs.newHolding()
 	hs.begun++
 	*job = holding{
-		reservation: reservation{id, hs.begun}, holder: h, until: now.Add(of.ttr), ttr: of.ttr, tube: of.tube, set: in,
+		reservation: reservation{id, hs.begun}, holder: h, until: now.Add(of.ttr), since: now, ttr: of.ttr, tube: of.tube, set: in,
 		size: len(of.body), hasFacts: of.hasFacts,
 	}
 	hs.jobs[id] = job
@@ -270,13 +271,18 @@ func (hs *holdings) touch(id uint64, now time.Time) {
 
 // soon is how long until the holder must be told DEADLINE_SOON.
 func (hs *holdings) soon(h tube.Holder, now time.Time) time.Duration {
+	return hs.soonWithout(h, now, nil)
+}
+
+// soonWithout is soon without some of the jobs that the holder has.
+func (hs *holdings) soonWithout(h tube.Holder, now time.Time, without map[uint64]bool) time.Duration {
 	hs.lock()
 	defer hs.unlock()
 	its := hs.holders[h]
 	if its == nil {
 		return storage.Forever
 	}
-	left := its.next(0, now)
+	left := its.next(0, now, without)
 	if left == storage.Forever {
 		return left
 	}

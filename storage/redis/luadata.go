@@ -52,7 +52,9 @@ func luaTerms() string {
 
 // luaRecord is the layout of a record:
 //
-//   - NAME_AT is where the name of the tube begins.
+//   - NAME_AT is where the name of the tube begins; CREATED_FROM and CREATED_TO are the first
+//     and the last byte of when the job was put, as GETRANGE counts.
+//   - PRIORITIES is among how many of them the oldest ready job is looked for.
 //   - LETTER says by the word of a state which letter is in the record of a job without
 //     facts, and STATE the reverse, also for jobs with facts.
 //   - read_header(raw) returns a table of the fields of a record, and of its tube;
@@ -72,6 +74,7 @@ func luaRecord() string {
 		names, its, table = append(names, f.name), append(its, "j."+f.name), append(table, f.name+" = "+f.name)
 	}
 	fmt.Fprintf(&s, "local NAME_AT = %d\n", nameAt+1)
+	fmt.Fprintf(&s, "local CREATED_FROM, CREATED_TO, PRIORITIES = '%d', '%d', %d\n", createdAt, countersAt-1, tube.MaxPriorities)
 	fmt.Fprintf(&s, "local LETTER, STATE = { %s}, { %s}\n", &letter, &state)
 	fmt.Fprintf(&s, "local function read_header(raw)\n  local %s = struct.unpack('%s', raw)\n", strings.Join(names, ", "), format)
 	fmt.Fprintf(&s, "  local name = string.sub(raw, NAME_AT, NAME_AT - 1 + name_length)\n  return { tube = name, %s }\nend\n", strings.Join(table, ", "))

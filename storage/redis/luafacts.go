@@ -70,10 +70,11 @@ end
 //   - after(rules, outcome, failures, deliveries) returns why the job is parked, NOT_PARKED
 //     if it is not, and for how many ms it waits.
 func luaAfter() string {
-	return fmt.Sprintf("local FAILURE, NOT_PARKED, PARKED_RETRIES, PARKED_DELIVERIES = %d, %d, %d, %d\n",
-		tube.Failure, tube.NotParked, tube.ParkedRetries, tube.ParkedDeliveries) + `
+	return fmt.Sprintf("local FAILURE, REFUSED, NOT_PARKED, PARKED_RETRIES, PARKED_DELIVERIES, PARKED_REFUSED = %d, %d, %d, %d, %d, %d\n",
+		tube.Failure, tube.Refused, tube.NotParked, tube.ParkedRetries, tube.ParkedDeliveries, tube.ParkedRefused) + `
 local function after(rules, outcome, failures, deliveries)
   local wait = 0
+  if outcome == REFUSED then return PARKED_REFUSED, 0 end
   if outcome == FAILURE and rules.retry then
     if failures > #rules.retry then return PARKED_RETRIES, 0 end
     wait = rules.retry[math.max(failures, 1)]

@@ -51,6 +51,8 @@ func placeOfOp(op *storage.Op, of int) int {
 		return placeOf(op.Tube, of)
 	case storage.Move, storage.SetPriority, storage.Reschedule, storage.Peek, storage.JobStats:
 		return int(op.ID % uint64(of))
+	case storage.BeginImport, storage.ImportJobs:
+		return op.Rare.Import.Part
 	case storage.Take:
 		if len(op.Tubes) > maxTubes {
 			return several

@@ -11,6 +11,7 @@ import (
 
 // A policy is in Redis as a text: name:value, with a space between them, such as
 // "retry:1000,2000 max:5 dead:graveyard key-ttl:1000 on-duplicate:2 quota-jobs:10 quota-bytes:4096".
+// and for a push "push:https://example.org/hook push-calls:8 push-timeout:3000 push-rate:100 push-every:1000".
 // Times are ms, on-duplicate is a tube.OnDuplicate. What is not said is not there.
 
 // policyText returns the text of a policy; "" for nil. A policy that says nothing is a
@@ -36,6 +37,11 @@ func policyText(p *tube.Policy) string {
 	add(p.OnDuplicate != tube.NotSaid, "on-duplicate", fmt.Sprint(p.OnDuplicate))
 	add(p.HasQuotaJobs, "quota-jobs", fmt.Sprint(p.QuotaJobs))
 	add(p.HasQuotaBytes, "quota-bytes", fmt.Sprint(p.QuotaBytes))
+	add(p.Push.URL != "", "push", p.Push.URL)
+	add(p.Push.Concurrency > 0, "push-calls", fmt.Sprint(p.Push.Concurrency))
+	add(p.Push.Timeout > 0, "push-timeout", msText(p.Push.Timeout))
+	add(p.Push.Rate > 0, "push-rate", fmt.Sprint(p.Push.Rate))
+	add(p.Push.Rate > 0, "push-every", msText(p.Push.RateEvery))
 	if words == nil {
 		return " "
 	}
@@ -80,6 +86,9 @@ func setPolicyWord(p *tube.Policy, name, value string) (err error) {
 	case "dead":
 		p.Dead = value
 		return nil
+	case "push":
+		p.Push.URL = value
+		return nil
 	case "retry":
 		for _, text := range strings.Split(value, ",") {
 			if n, err = strconv.ParseUint(text, 10, 64); err != nil {
@@ -103,6 +112,14 @@ func setPolicyWord(p *tube.Policy, name, value string) (err error) {
 		p.QuotaJobs, p.HasQuotaJobs = n, true
 	case "quota-bytes":
 		p.QuotaBytes, p.HasQuotaBytes = n, true
+	case "push-calls":
+		p.Push.Concurrency = uint32(n)
+	case "push-timeout":
+		p.Push.Timeout = time.Duration(n) * time.Millisecond
+	case "push-rate":
+		p.Push.Rate = uint32(n)
+	case "push-every":
+		p.Push.RateEvery = time.Duration(n) * time.Millisecond
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"encoding/binary"
+	"time"
 	"unsafe"
 
 	"redstalk/storage"
@@ -85,7 +86,16 @@ func (r record) uint32(at int) uint32 {
 func (r record) ttr() uint32   { return r.uint32(ttrAt) }
 func (r record) pri() uint32   { return r.uint32(priAt) }
 func (r record) delay() uint32 { return r.uint32(delayAt) }
-func (r record) tube() string  { return string(r[nameAt : nameAt+int(r[nameLengthAt])]) }
+func (r record) created() tube.Instant {
+	return tube.Instant(r.createdMs()) * tube.Instant(time.Millisecond)
+}
+
+// createdMs is when the job was put, in ms by the clock of Redis.
+func (r record) createdMs() int64 {
+	return int64(uint64(r.uint32(createdAt))<<32 | uint64(r.uint32(createdAt+4)))
+}
+
+func (r record) tube() string { return string(r[nameAt : nameAt+int(r[nameLengthAt])]) }
 
 // body is a part of r, not a copy: it must never be changed.
 func (r record) body() []byte {

@@ -102,6 +102,7 @@ func (p *partition) recovered() {
 // attempt makes a call once more, and decodes the answer. If it fails there is no
 // reply.
 func (p *partition) attempt(c *call) error {
+	p.effort.retries.Add(1)
 	err := p.exchange(c, false)
 	if err == nil {
 		err = p.decode(c)

@@ -35,12 +35,14 @@ type servers struct {
 }
 
 // greet looks which process a new connection leads to, and refuses it once if it
-// is another one than before.
+// is another one than before, or says nothing: the answer might come when that to the next
+// command is awaited.
 func (s *servers) greet(ctx context.Context, cn *goredis.Conn) error {
-	if err := s.identify(ctx, cn); errors.Is(err, errOtherServer) {
+	err := s.identify(ctx, cn)
+	if errors.Is(err, errOtherServer) || err != nil && codeOf(err) == "" {
 		return err
 	}
-	return nil // if it may not be asked, or fails, the next command will tell
+	return nil // if it may not be asked, the next command will tell what is wrong
 }
 
 // identify asks which process a connection leads to. It returns errOtherServer once if it

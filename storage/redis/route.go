@@ -21,8 +21,9 @@ type trip struct {
 	since time.Time
 	next  int // operation that is not under way yet
 
-	legs []*leg       // under way
-	left atomic.Int32 // of these, not answered
+	first int          // operation of those of the legs
+	legs  []*leg       // under way
+	left  atomic.Int32 // of these, not answered
 }
 
 // leg is what a trip has one partition do.
@@ -62,6 +63,7 @@ func (t *trip) advance(out dispatch) {
 	for t.next < len(t.batch.Ops) {
 		op := &t.batch.Ops[t.next]
 		at := placeOfOp(op, len(t.store.parts))
+		t.first = t.next
 		switch {
 		case t.store.idle(op, at):
 			t.next++
@@ -147,6 +149,7 @@ func (t *trip) arrive() {
 	for _, l := range t.legs {
 		t.collect(l)
 	}
+	t.findSoon()
 	t.legs = nil
 	t.goOn()
 }
@@ -160,13 +163,28 @@ func (t *trip) goOn() {
 
 // collect takes over the answers of a leg.
 func (t *trip) collect(l *leg) {
-	for i := range l.ops {
-		op := &l.ops[i]
-		if op.Kind == storage.Take && op.Answer.NotFound {
-			op.Answer.Soon = min(op.Answer.Soon, t.store.soon(op.Holder, l.at))
-		}
-		if l.from != nil {
-			merge(&t.batch.Ops[l.from[i]], &op.Answer)
+	for i := range l.from {
+		merge(&t.batch.Ops[l.from[i]], &l.ops[i].Answer)
+	}
+}
+
+// findSoon has the takes of the legs that have found nothing answer with what their holders have in
+// other partitions, too: but not with what they got there by later takes, which were under way
+// at the same time.
+func (t *trip) findSoon() {
+	var later map[uint64]bool
+	for i := t.next - 1; i >= t.first; i-- {
+		op := &t.batch.Ops[i]
+		switch {
+		case op.Kind != storage.Take:
+		case op.Answer.NotFound:
+			at := placeOfOp(op, len(t.store.parts))
+			op.Answer.Soon = min(op.Answer.Soon, t.store.soonWithout(op.Holder, at, later))
+		case op.Answer.ID != 0 && len(t.legs) > 1:
+			if later == nil {
+				later = make(map[uint64]bool)
+			}
+			later[op.Answer.ID] = true
 		}
 	}
 }
@@ -216,11 +234,14 @@ func addTotals(to, t *tube.Totals) {
 
 // soon is how long until a holder must be told DEADLINE_SOON for what it has in
 // partitions other than that one.
-func (s *Store) soon(h tube.Holder, but int) time.Duration {
+func (s *Store) soon(h tube.Holder, but int) time.Duration { return s.soonWithout(h, but, nil) }
+
+// soonWithout is soon without what it has of some jobs.
+func (s *Store) soonWithout(h tube.Holder, but int, without map[uint64]bool) time.Duration {
 	soon := storage.Forever
 	for at, p := range s.parts {
 		if at != but {
-			soon = min(soon, p.holdings.soon(h, p.clock.now()))
+			soon = min(soon, p.holdings.soonWithout(h, p.clock.now(), without))
 		}
 	}
 	return soon
@@ -239,14 +260,15 @@ func (t *trip) everywhere(op *storage.Op) (legs []*leg) {
 }
 
 // nextLegs returns the legs of as many of the next operations as may be under
-// way together.
+// way together: the first one at least, whatever its partition has come to since
+// somebody looked, and no other that is idle.
 func (t *trip) nextLegs() []*leg {
 	ops, first := t.batch.Ops, t.next
 	together := newStretch()
 	for t.next < len(ops) {
 		op := &ops[t.next]
 		at := placeOfOp(op, len(t.store.parts))
-		if t.store.idle(op, at) || !together.accept(op, at) {
+		if t.next > first && t.store.idle(op, at) || !together.accept(op, at) {
 			break
 		}
 		t.next++

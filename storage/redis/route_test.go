@@ -79,6 +79,25 @@ func planned(script string) string {
 	return strings.Join(said, " ")
 }
 
+// TestBeginsToFail: a trip goes on with its next operation also if the partition of that
+// begins to fail after it was last asked, and leaves those behind it that may wait.
+func TestBeginsToFail(t *testing.T) {
+	s := &Store{}
+	for range 4 {
+		s.parts = append(s.parts, &partition{holdings: newHoldings(true)})
+	}
+	ops := []storage.Op{opOf("t1"), opOf("t2"), opOf("t1")}
+	for i := range ops {
+		ops[i].Wait = true
+	}
+	s.parts[1].ailing.Store(true)
+	trip := &trip{store: s, batch: &storage.Batch{Ops: ops}}
+	legs := trip.nextLegs()
+	if len(legs) != 2 || legs[0].at != 1 || len(legs[0].ops) != 1 || legs[1].at != 2 || trip.next != 2 {
+		t.Errorf("%d legs, and then operation %d", len(legs), trip.next)
+	}
+}
+
 // opOf returns the operation that a word of a script stands for.
 func opOf(word string) storage.Op {
 	kinds := map[byte]storage.Kind{'p': storage.Put, 't': storage.Take, 'r': storage.TubeStats, 'a': storage.Attend, 'L': storage.Leave}
@@ -337,5 +356,28 @@ func TestSoonOverPartitions(t *testing.T) {
 	do(s, storage.Op{Kind: storage.Leave, Holder: 1})
 	if a := do(s, takeFrom(2, false, names...)); a.NotFound {
 		t.Error("what was held was not given back")
+	}
+}
+
+// TestSoonInOrder: a take that finds nothing says when the deadline comes of what its holder has
+// by then, wherever that is, and not of what it gets later in the batch in another partition.
+func TestSoonInOrder(t *testing.T) {
+	s := openInParts(t, redistest.Start(t).URL(), deaf{})
+	with, without := tubeIn(1, clusterPartitions), tubeIn(2, clusterPartitions)
+	for range 3 {
+		op := putIn(with, 0)
+		op.TTR = 100
+		do(s, op)
+	}
+	ops := []storage.Op{takeFrom(1, false, without), takeFrom(1, false, with), takeFrom(1, false, without), takeFrom(2, false, without), takeFrom(1, false, with), takeFrom(2, false, with)}
+	storage.DoWait(s, ops)
+	if soon := ops[0].Answer.Soon; soon != storage.Forever {
+		t.Errorf("before it had anything: %v", soon)
+	}
+	if soon := ops[2].Answer.Soon; soon > 100*time.Second {
+		t.Errorf("when it had something: %v", soon)
+	}
+	if soon := ops[3].Answer.Soon; soon != storage.Forever {
+		t.Errorf("another holder: %v", soon)
 	}
 }

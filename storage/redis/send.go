@@ -113,7 +113,9 @@ func (p *partition) receive(c *call) error {
 	if time.Since(c.begun) > slow {
 		p.heartbeat.doubt(p.clock.now())
 	}
+	p.noteAnswered(c)
 	if r.clock == 0 { // it was recorded before, and what was staged now is not needed
+		p.effort.replays.Add(1)
 		p.leaveStaged(c)
 	}
 	c.reply = r
@@ -223,7 +225,7 @@ func (p *partition) terms(c *call, puts int) string {
 	if puts > 0 && p.ids.bound() {
 		fmt.Fprintf(&terms, "least=%d ", p.ids.order.last.Load())
 	}
-	if puts > 0 && c.most > p.instance.largest {
+	if (puts > 0 || c.imports && c.kind != void) && c.most > p.instance.largest {
 		c.largest = 1 << bits.Len(uint(c.most))
 		fmt.Fprintf(&terms, "largest=%d ", c.largest)
 	}

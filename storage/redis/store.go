@@ -12,6 +12,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"redstalk/storage"
+	"redstalk/tube"
 )
 
 const (
@@ -93,12 +94,17 @@ type Options struct {
 
 	// noBodyCache is an instance that caches no bodies, for tests.
 	noBodyCache bool
+
+	// tickPatience is how long a tick waits for its partitions; 0: as usual. A long
+	// one is for tests that move the clock, and rely on all being done that is due.
+	tickPatience time.Duration
 }
 
 // Store is a storage.Store in Redis.
 type Store struct {
 	link          *link
 	parts         []*partition
+	effort        *effort
 	notifications []*notifications // of each partition
 	pulses        []*pulse         // likewise
 	log           *slog.Logger
@@ -135,15 +141,17 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 
 // newStore sets up the partitions.
 func newStore(l *link, o Options) *Store {
-	s, ids, late := &Store{link: l, log: o.Log}, &order{}, &tardiness{log: o.Log}
+	s, ids, late := &Store{link: l, log: o.Log, effort: newEffort()}, &order{}, &tardiness{log: o.Log}
 	for number := range o.Partitions {
 		p := newPartition(l, o, ids, late, number)
+		p.effort = s.effort
 		p.all = func(number int) *partition { return s.parts[number] }
 		s.parts = append(s.parts, p)
 		s.notifications = append(s.notifications, newNotifications(p, l))
 		s.pulses = append(s.pulses, newPulse(p, l))
 		go p.work()
 	}
+	s.NameTubes(tube.DefaultNamed)
 	return s
 }
 
@@ -167,6 +175,7 @@ func (o Options) withDefaults() Options {
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	o.Log = cmp.Or(o.Log, slog.Default())
 	o.largeFrom = cmp.Or(o.largeFrom, largeFrom)
+	o.tickPatience = cmp.Or(o.tickPatience, tickPatience)
 	o.clocksApart = o.skew != nil
 	if o.skew == nil {
 		o.skew = func() time.Duration { return 0 }

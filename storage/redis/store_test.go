@@ -18,9 +18,10 @@ import (
 // caches no bodies.
 type engines struct {
 	url        string
-	partitions int // 0: as many as usual
-	brief      int // see storetest.Engine
-	largeFrom  int // see Options
+	partitions int  // 0: as many as usual
+	brief      int  // see storetest.Engine
+	largeFrom  int  // see Options
+	plain      bool // ids are shown as they are, though there are several partitions
 	opened     int
 }
 
@@ -30,7 +31,7 @@ func (e *engines) fresh(testing.TB) *storetest.Engine {
 	o := Options{
 		URL: e.url, Namespace: fmt.Sprintf("test%d", e.opened), Partitions: e.partitions,
 		skew:         func() time.Duration { return time.Duration(ahead.Load()) },
-		leaseSetFrom: 2, noBodyCache: e.opened%2 == 0, largeFrom: e.largeFrom,
+		leaseSetFrom: 2, noBodyCache: e.opened%2 == 0, largeFrom: e.largeFrom, tickPatience: patient,
 	}
 	open := func(t testing.TB) storage.Store {
 		s, err := Open(context.Background(), o)
@@ -46,7 +47,7 @@ func (e *engines) fresh(testing.TB) *storetest.Engine {
 		Durable: true, KeepsTubes: true, LateDeadLetters: true, AllDeadLettersLate: true,
 		HidesNewIDs: e.partitions > 1, Brief: e.brief, Unit: 10,
 	}
-	if e.partitions == 1 {
+	if e.partitions == 1 || e.plain {
 		return engine
 	}
 	all := newRenumbered()

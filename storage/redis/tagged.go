@@ -186,7 +186,8 @@ func encodeTakeLease(c *call, op *storage.Op, before *head) {
 	c.expect((*partition).readTakeLease, op)
 }
 
-// readTakeLease reads a take by nobody's connection: nothing is held here.
+// readTakeLease reads a take by nobody's connection: nothing is held here. The job may be gone
+// when its lease has run out before the answer was given again: then another one is asked for.
 func (p *partition) readTakeLease(r *reply, ops []*storage.Op) {
 	op := ops[0]
 	switch r.verdict(op) {
@@ -195,6 +196,12 @@ func (p *partition) readTakeLease(r *reply, ops []*storage.Op) {
 	case done:
 		lease := uint64(r.parse(r.text()))
 		id, its := p.nextTaken(r)
+		if id == 0 {
+			r.cutOff(ops)
+			return
+		}
+		its.tube = nameFor(op, its.tube)
+		p.noteDelivered(r, op, &its)
 		op.Answer.ID, op.Answer.Body = id, its.body
 		op.Answer.Rare = &storage.RareAnswer{Lease: lease}
 	}

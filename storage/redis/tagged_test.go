@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -20,7 +21,12 @@ import (
 )
 
 // judged is a Redis store, or several on one namespace, and beside it a tube.Machine, which
-// is the judge of jobs with tags: both are asked the same. Their time is virtual.
+// is the judge of jobs with tags: both are asked the same.
+//
+// Their time is virtual, but goes on by itself as well, and the judge is asked a little later
+// than the stores. So what is due is so by half strides, and time passes by whole ones (pass):
+// all that really passes comes to less than half a stride. Between any two batches a breath
+// passes, so that what they make due comes in the same order on both sides.
 type judged struct {
 	stores []*Store
 	judge  *tube.Machine
@@ -37,10 +43,17 @@ type judged struct {
 	prefix  string
 }
 
+const (
+	stride = 4000 * time.Second
+	breath = 4 * time.Second
+)
+
+var taggedScripts = flag.Uint64("tagged-scripts", 6, "random scripts about jobs with tags, for one instance and for two")
+
 func newJudged(t *testing.T, o Options, instances int, seed uint64) *judged {
 	t.Helper()
 	j := &judged{judge: tube.NewMachine(), rng: rand.New(rand.NewPCG(seed, 18)), tokens: make(map[uint64]uint64), leases: make(map[uint64][]uint64)}
-	o.Log, o.leaseSetFrom = slog.New(slog.DiscardHandler), 2
+	o.Log, o.leaseSetFrom, o.tickPatience = slog.New(slog.DiscardHandler), 2, patient
 	o.skew = func() time.Duration { return time.Duration(j.ahead.Load()) }
 	if o.Partitions > 1 {
 		j.ids = make(map[uint64]uint64)
@@ -80,6 +93,8 @@ func (j *judged) do(t *testing.T, h tube.Holder, ops ...storage.Op) []storage.Op
 	for i := range theirs {
 		theirs[i].ID = j.real(theirs[i].ID)
 	}
+	j.ahead.Add(int64(breath))
+	j.tellOrder()
 	storage.DoWait(j.store(h), theirs)
 	j.awaitLetters(t)
 	now := j.now()
@@ -101,6 +116,17 @@ func (j *judged) do(t *testing.T, h tube.Holder, ops ...storage.Op) []storage.Op
 		}
 	}
 	return ops
+}
+
+// tellOrder has each instance know what ids the others have given, as by a heartbeat of theirs.
+func (j *judged) tellOrder() {
+	last := uint64(0)
+	for _, s := range j.stores {
+		last = max(last, s.parts[0].ids.order.last.Load())
+	}
+	for _, s := range j.stores {
+		s.parts[0].ids.order.saw(last)
+	}
 }
 
 // awaitLetters waits until no dead letter is under way, if there may be any.
@@ -126,9 +152,7 @@ func (j *judged) awaitLetters(t *testing.T) {
 		if !waiting {
 			return
 		}
-		for _, s := range j.stores {
-			s.Settle()
-		}
+		j.tick(t)
 	}
 	t.Fatal("a dead letter stays on its way")
 }
@@ -227,6 +251,7 @@ func (j *judged) differs(got, want *storage.Answer) string {
 }
 
 func sameCounts(got, want tube.TubeStats) bool {
+	got.OldestReady, got.HasPolicy, got.Waits, got.Runs = want.OldestReady, want.HasPolicy, want.Waits, want.Runs
 	got.PauseLeft, got.Using, got.Watching, got.Waiting = want.PauseLeft, want.Using, want.Watching, want.Waiting
 	return got == want
 }
@@ -259,7 +284,7 @@ func (j *judged) rareDiffers(got, want *storage.RareAnswer) string {
 
 // sameJob compares all but leases, of which each clock gives its own.
 func (j *judged) sameJob(got, want tube.JobStats) bool {
-	const most = 200 * time.Millisecond
+	const most = breath
 	if (got.TimeLeft - want.TimeLeft).Abs() > most {
 		return false
 	}
@@ -371,33 +396,59 @@ func judgeMore(m *tube.Machine, now tube.Instant, op *storage.Op, a *storage.Ans
 	}
 }
 
-// pass lets time pass, and has done what is due then.
-func (j *judged) pass(t *testing.T, d time.Duration) {
+// pass lets so many strides pass, and has done what is due then: one thing after the other, as
+// several partitions would do what is due at once in an order of their own.
+func (j *judged) pass(t *testing.T, strides int) {
 	t.Helper()
-	j.script = append(j.script, fmt.Sprintf("%v later", d))
-	time.Sleep(5 * time.Millisecond) // what is due then is past in whole ms
-	for ; d > 0; d -= time.Second {  // so that heartbeats come in time
-		j.ahead.Add(int64(min(d, time.Second)))
-		for _, s := range j.stores {
-			if _, err := s.Settle(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		j.awaitLetters(t)
-		for m := j.judge; m.Tick(j.now(), 1000) <= j.now(); {
-		}
-		j.findDead(t)
+	j.script = append(j.script, fmt.Sprintf("%d strides later", strides))
+	end := j.now() + tube.Instant(strides)*tube.Instant(stride)
+	for at := j.now(); at < end; {
+		at = min(min(j.judge.Tick(j.now(), 1000), end)+tube.Instant(breath/4), end)
+		j.ahead.Add(max(int64(at-j.now())/1e6*1e6, 0)) // whole ms, as Redis has it
+		j.settle(t)
 	}
 }
+
+// settle has stores and judge do all that is due.
+func (j *judged) settle(t *testing.T) {
+	t.Helper()
+	j.tick(t)
+	j.awaitLetters(t)
+	for m := j.judge; m.Tick(j.now(), 1000) <= j.now(); {
+	}
+	j.findDead(t)
+}
+
+// tick has the stores do what is due. None of them is declared dead, as no time has really
+// passed.
+func (j *judged) tick(t *testing.T) {
+	t.Helper()
+	for _, s := range j.stores {
+		err := s.each(func(p *partition) error {
+			return p.do(func(*call) { p.heartbeat.doubt(p.clock.now()) })
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, s := range j.stores {
+		if _, err := s.Settle(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// strides is a time of so many strides without a half; none for 0.
+func strides(n int) time.Duration { return max(time.Duration(n)*stride-stride/2, 0) }
 
 // randomTags are those of a put.
 func (j *judged) randomTags() *tube.Tags {
 	r, tags := j.rng, new(tube.Tags)
 	switch r.IntN(6) {
 	case 0:
-		tags.Delay, tags.HasDelay = time.Duration(r.IntN(3))*2500*time.Millisecond, true
+		tags.Delay, tags.HasDelay = strides(r.IntN(3)), true
 	case 1:
-		tags.At, tags.HasAt = j.now()/1e6*1e6+tube.Instant(r.IntN(9)-3)*1e9, true
+		tags.At, tags.HasAt = j.now()/1e6*1e6+tube.Instant(stride)*tube.Instant(r.IntN(9)-3)-tube.Instant(stride/2+breath/2), true
 	}
 	if r.IntN(4) > 0 {
 		tags.Key = fmt.Sprint("key", r.IntN(4))
@@ -411,7 +462,7 @@ func (j *judged) randomRules() (rules tube.Rules) {
 	r := j.rng
 	if r.IntN(3) == 0 {
 		for range 1 + r.IntN(3) {
-			rules.Retry = append(rules.Retry, time.Duration(r.IntN(4))*1500*time.Millisecond)
+			rules.Retry = append(rules.Retry, strides(r.IntN(4)))
 		}
 	}
 	if r.IntN(3) == 0 {
@@ -421,7 +472,7 @@ func (j *judged) randomRules() (rules tube.Rules) {
 		rules.Dead = j.tube()
 	}
 	if r.IntN(3) == 0 {
-		rules.KeyTTL, rules.HasKeyTTL = time.Duration(r.IntN(3))*20*time.Second, true
+		rules.KeyTTL, rules.HasKeyTTL = strides(r.IntN(3)), true
 	}
 	return rules
 }
@@ -447,9 +498,9 @@ func (j *judged) randomPolicy() *tube.Policy {
 func (j *judged) randomPuts() (ops []storage.Op) {
 	r := j.rng
 	for range 1 + r.IntN(7) {
-		op := storage.Op{Kind: storage.Put, Tube: j.tube(), Pri: uint32(r.IntN(2) * 2000), TTR: uint32(5 + r.IntN(20)), Body: make([]byte, r.IntN(40))}
+		op := storage.Op{Kind: storage.Put, Tube: j.tube(), Pri: uint32(r.IntN(2) * 2000), TTR: uint32(strides(1 + r.IntN(5)).Seconds()), Body: make([]byte, r.IntN(40))}
 		if r.IntN(5) == 0 {
-			op.Delay = uint32(r.IntN(4))
+			op.Delay = uint32(strides(r.IntN(4)).Seconds())
 		}
 		if r.IntN(2) == 0 {
 			op.Rare = &storage.Rare{Tags: j.randomTags()}
@@ -473,7 +524,7 @@ func (j *judged) randomStep(t *testing.T) {
 	}
 	op := storage.Op{Holder: h, ID: id, Tube: j.tube(), Pri: uint32(r.IntN(2) * 2000)}
 	if r.IntN(3) == 0 {
-		op.Delay = uint32(r.IntN(3))
+		op.Delay = uint32(strides(r.IntN(3)).Seconds())
 	}
 	key := &storage.Rare{Key: fmt.Sprint("key", r.IntN(4))}
 	switch n := r.IntN(100); {
@@ -510,7 +561,7 @@ func (j *judged) randomStep(t *testing.T) {
 	case n < 96:
 		op.Kind = storage.JobStats
 	default:
-		j.pass(t, []time.Duration{time.Second, 5 * time.Second, 30 * time.Second}[r.IntN(3)])
+		j.pass(t, []int{1, 2, 6}[r.IntN(3)])
 		return
 	}
 	j.do(t, h, op)
@@ -552,7 +603,7 @@ func checkWhole(t *testing.T, url, namespace string) {
 // TestTaggedAgainstMachine compares the script with the rules of package tube.
 func TestTaggedAgainstMachine(t *testing.T) {
 	server := redistest.Start(t)
-	for seed := range uint64(6) {
+	for seed := range *taggedScripts {
 		for instances := 1; instances <= 2; instances++ {
 			name := fmt.Sprintf("tagged%d-%d", instances, seed)
 			o := Options{URL: server.URL(), Namespace: name, noBodyCache: seed%2 == 0}

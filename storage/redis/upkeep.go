@@ -177,11 +177,11 @@ func (s *Store) tick(everywhere bool) (next time.Duration, all bool, err error) 
 }
 
 // await collects how the upkeep of that many partitions has ended, if there are
-// several not longer than tickPatience.
+// several not longer than Options.tickPatience.
 func (s *Store) await(ended <-chan error, begun int) (errs []error) {
 	var enough <-chan time.Time
 	if len(s.parts) > 1 && begun > 0 {
-		timer := time.NewTimer(tickPatience)
+		timer := time.NewTimer(s.parts[0].options.tickPatience)
 		defer timer.Stop()
 		enough = timer.C
 	}

@@ -102,3 +102,34 @@ func testLeaseRules(b *rig) {
 		b.Errorf("a lease of nothing is answered %+v", a)
 	}
 }
+
+// testLeaseRefused: whoever has leased a job says that it is wanted no more.
+func testLeaseRefused(b *rig) {
+	id := b.putNew("t", tube.Tags{Rules: tube.Rules{Retry: []time.Duration{time.Minute}, Max: 9}})
+	_, token := b.lease("t")
+	if b.leased(tube.Park, id, token+1) || b.move(tube.Park, 1, id, 0, 0) {
+		b.Error("parked without the token")
+	}
+	if !b.leased(tube.Park, id, token) || b.leased(tube.Park, id, token) {
+		b.Error("not parked once")
+	}
+	b.wantRetries("refused", id, tube.Buried, tube.ParkedRefused, 0, 1)
+	if s := b.job(id); s.Counters[tube.Buries] != 0 || s.Leased || s.Pri == 44 {
+		b.Errorf("refused: %+v", s)
+	}
+	b.must(tube.KickJob, 1, id)
+	b.wantRetries("kicked", id, tube.Ready, tube.NotParked, 0, 0)
+	b.must(tube.Delete, 1, id)
+
+	b.setPolicy("t", &tube.Policy{Rules: tube.Rules{Dead: "morgue"}})
+	id = b.put("t", 5)
+	_, token = b.lease("t")
+	if !b.leased(tube.Park, id, token) {
+		b.Error("not parked")
+	}
+	b.awaitSent(id)
+	if s := b.job(b.take(1, "morgue")); s.Facts == nil || s.Facts.FromID != id {
+		b.Errorf("the dead letter: %+v", s)
+	}
+	b.giveBack(1)
+}

@@ -35,6 +35,10 @@ func fullPolicy() *tube.Policy {
 			Max:   1000000, Dead: "morgue", KeyTTL: 36 * time.Hour, HasKeyTTL: true,
 		},
 		OnDuplicate: tube.Fail, QuotaJobs: 1 << 40, HasQuotaJobs: true, QuotaBytes: 1 << 50, HasQuotaBytes: true,
+		Push: tube.Push{
+			URL: "https://example.org:8443/hook/max:1?retry:1,2=a%20b&push-calls:3", Concurrency: 10_000,
+			Timeout: 1500 * time.Millisecond, Rate: 1_000_000, RateEvery: time.Hour,
+		},
 	}
 }
 

@@ -123,3 +123,27 @@ func (b *rig) checkRuledKeys(s ruledSurvivors) {
 	b.putNew("s", tube.Tags{Key: "gone"})
 	b.putNew("d", tube.Tags{Key: "dead"})
 }
+
+// testParkedAtEnd: jobs of several holders that are parked because the store ends are buried in
+// the order of their ids, whenever they were reserved and however long for.
+func testParkedAtEnd(b *rig) {
+	if !b.engine.Durable {
+		b.Skip("keeps nothing")
+	}
+	var ids []uint64
+	for i := range 6 {
+		op := storage.Op{Kind: storage.Put, Tube: "t", TTR: uint32(600 - 50*(i%4)), Rare: &storage.Rare{Tags: &tube.Tags{Rules: tube.Rules{Max: 1}}}}
+		ids = append(ids, b.do(op).ID)
+	}
+	for i, at := range []int{4, 1, 5, 0, 3, 2} {
+		b.must(tube.ReserveJob, tube.Holder(1+i%3), ids[at])
+	}
+	b.close()
+	b.open()
+	for _, want := range ids {
+		if got := b.head("t", tube.Buried); got != want {
+			b.Fatalf("job %d is the first that was buried, want %d", got, want)
+		}
+		b.must(tube.KickJob, 0, want)
+	}
+}

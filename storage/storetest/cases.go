@@ -37,6 +37,11 @@ var cases = map[string]func(*rig){
 	"what survives":       testSurvival,
 	"what a crash keeps":  testCrash,
 
+	"flows":                testFlows,
+	"oldest ready":         testOldestReady,
+	"import":               testImport,
+	"import beside others": testImportBeside,
+
 	"tags: delay and at":      testTagsDelay,
 	"keys: duplicates":        testKeys,
 	"keys: key-ttl":           testKeyTTL,
@@ -53,6 +58,7 @@ var cases = map[string]func(*rig){
 	"policies: quotas":        testQuotas,
 	"leases: finished":        testLeases,
 	"leases: rules":           testLeaseRules,
+	"leases: refused":         testLeaseRefused,
 	"flush: each state":       testFlush,
 	"flush: keys":             testFlushKeys,
 	"move: each state":        testMoveJobs,
@@ -63,7 +69,8 @@ var cases = map[string]func(*rig){
 	"many: all three":         testMany,
 	"rules: what survives":    testRulesSurvive,
 	"rules: what crash keeps": testRulesCrash,
+	"rules: parked at end":    testParkedAtEnd,
 }
 
 // countsOn are the cases that look at counters which begin anew when a store is opened.
-var countsOn = map[string]bool{"pause": true, "TTR": true, "tube counters": true, "totals": true, "flush: each state": true, "move: each state": true}
+var countsOn = map[string]bool{"pause": true, "TTR": true, "tube counters": true, "totals": true, "flush: each state": true, "move: each state": true, "flows": true}

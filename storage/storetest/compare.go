@@ -73,7 +73,7 @@ func near(a, b, most time.Duration) bool { return a == b || (a-b).Abs() < most }
 
 func sameJob(got, want tube.JobStats, most time.Duration) bool {
 	same := near(got.TimeLeft, want.TimeLeft, most)
-	got.TimeLeft, got.Age, got.File = want.TimeLeft, want.Age, want.File
+	got.TimeLeft, got.Age, got.Created, got.File = want.TimeLeft, want.Age, want.Created, want.File
 	compareFacts(&got)
 	compareFacts(&want)
 	return same && reflect.DeepEqual(got, want)
@@ -95,6 +95,8 @@ func compareFacts(s *tube.JobStats) {
 func sameTube(got, want tube.TubeStats, most time.Duration) bool {
 	same := near(got.PauseLeft, want.PauseLeft, most)
 	got.PauseLeft = want.PauseLeft
+	got.OldestReady, got.HasPolicy, got.Waits, got.Runs = 0, false, tube.Times{}, tube.Times{}
+	want.OldestReady, want.HasPolicy, want.Waits, want.Runs = 0, false, tube.Times{}, tube.Times{}
 	return same && got == want
 }
 

@@ -79,3 +79,11 @@ func Run(t *testing.T, fresh func(testing.TB) *Engine) {
 	t.Run("histories", func(t *testing.T) { runHistories(t, fresh, false) })
 	t.Run("histories with rules", func(t *testing.T) { runHistories(t, fresh, true) })
 }
+
+// RunImport runs those cases that are about imports: for a store whose ids are not as Run wants
+// them, because it is divided.
+func RunImport(t *testing.T, fresh func(testing.TB) *Engine) {
+	for _, name := range []string{"import", "import beside others"} {
+		t.Run(name, func(t *testing.T) { cases[name](newRig(t, fresh(t))) })
+	}
+}

@@ -15,10 +15,10 @@ import (
 )
 
 var (
-	plain = flag.Int("plain", 800, "commands to compare in scripts without time")
+	plain = flag.Int("plain", 400, "commands to compare in scripts without time")
 	timed = flag.Int("timed", 100, "commands to compare in scripts with time")
 
-	everyForgery = flag.Bool("every-forgery", false, "TestFindsForgeriesBeyond tries all, and not one of four")
+	everyForgery = flag.Bool("every-forgery", false, "TestFindsForgeriesBeyond tries all, and not one of six")
 	seed         = flag.Uint64("seed", 1, "seed of the scripts")
 )
 

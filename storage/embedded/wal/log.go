@@ -142,3 +142,15 @@ func (l *Log) finish() error {
 	}
 	return nil
 }
+
+// Bytes returns how many bytes the files of the log have, those included that are prepared
+// or kept to be used again. What cannot be read counts as nothing.
+func (l *Log) Bytes() (all int64) {
+	numbers, _ := Numbers(l.fs, l.dir)
+	for _, n := range numbers {
+		if info, err := l.fs.Stat(l.path(n)); err == nil {
+			all += info.Size()
+		}
+	}
+	return all
+}

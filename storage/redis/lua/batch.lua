@@ -45,6 +45,8 @@
 --              how many hints there are, and the hints: names of tubes in which
 --              sessions of this instance may take jobs, and how many each
 --              the answers of all operations, in their order
+--              what has happened in tubes beyond what the instance knows by the answers, if
+--              anything: for each the word, a number, and the tube
 --   ids      of the jobs that takes and reserve-job have taken, and peeks have looked at, in their
 --            order, separated by commas. A range is one entry, 'ID;how many;…', and so is a lease set,
 --            which is its name in Redis. '!' ends an entry whose bodies are in the
@@ -143,6 +145,7 @@ function rare_functions()
 --include many/flush.lua
 --include many/list.lua
 --include many/move.lua
+--include many/import.lua
   end
   local function define_next(define, and_then)
     setmetatable(OPS, { __index = function(_, name)

@@ -23,7 +23,7 @@ local text = (sum.refused or sum.changed and '1;' or '0;')
   .. (sum.puts > 0 and format('%.0f;', first_number) or '0;')
   .. (sum.earliest < math.huge and format('%.0f;', math.max((sum.earliest - MS) * 1000 + 1, 0)) or '-1;')
   .. (hinted > 0 and hinted .. ';' .. hints or '0;')
-  .. concat(answers)
+  .. concat(answers) .. (sum.noted and RARE.noted_text() or '')
 local ids = concat(taken, ',')
 if sum.changed then call('SET', BATCH, NUMBER .. ';' .. #ids .. ';' .. ids .. '0;0;' .. text) end
 records[1], records[2], records[3] = clock[1] .. ';' .. clock[2] .. ';' .. text, ids, concat(sizes)

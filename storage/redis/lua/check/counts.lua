@@ -248,11 +248,33 @@ function STEPS.tubes()
   return done, too_many, sum.urgent, sum.ready, sum.delayed, sum.buried
 end
 
--- bytes {tube bytes}… →
+-- mark_of returns a text that is another one after a job of a tube was put or has gone, and after
+-- the tube was dropped.
+local function mark_of(tube)
+  local have = call('HMGET', PREFIX .. 'tube:' .. tube, 'total', 'deletes')
+  return (call('ZSCORE', PREFIX .. 'tubes', tube) or '') .. ' ' .. (have[1] or '0') .. ' ' .. (have[2] or '0')
+end
+
+-- marks tubes… → the mark of each
+function STEPS.marks()
+  local marks = {}
+  for k = 5, #ARGV do marks[#marks + 1] = mark_of(ARGV[k]) end
+  return marks
+end
+
+-- bytes {tube bytes mark}… → how many were not compared, as they have other marks; '' is good for
+-- any
 function STEPS.bytes()
-  for k = 5, #ARGV, 2 do
-    if call('ZSCORE', PREFIX .. 'tubes', ARGV[k]) then compare(note, 'tube:' .. ARGV[k], 'bytes', number(ARGV[k + 1])) end
+  local left = 0
+  for k = 5, #ARGV, 3 do
+    local mark = mark_of(ARGV[k])
+    if ARGV[k + 2] ~= '' and ARGV[k + 2] ~= mark then
+      left = left + 1
+    elseif string.sub(mark, 1, 1) ~= ' ' then
+      compare(note, 'tube:' .. ARGV[k], 'bytes', number(ARGV[k + 1]))
+    end
   end
+  return left
 end
 
 -- sums urgent ready delayed buried reserved in_sets →

@@ -20,6 +20,7 @@ local function remove_records(tube, keys)
   n = call('DEL', unpack(keys))
   bytes[tube], deletes[tube] = (bytes[tube] or 0) - size, (deletes[tube] or 0) + n
   sum.deleted, sum.changed = sum.deleted + n, true
+  OPS.note('deletes', tube, n)
   return n
 end
 

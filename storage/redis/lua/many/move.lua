@@ -92,6 +92,8 @@ local function move_here(tube, state, to, keys, scores)
   call('DEL', unpack(keys))
   sum.deleted, deletes[tube], bytes[tube] = sum.deleted + n, (deletes[tube] or 0) + n, (bytes[tube] or 0) - size
   totals[to], bytes[to] = (totals[to] or 0) + n, (bytes[to] or 0) + size
+  OPS.note('deletes', tube, n)
+  OPS.note('puts', to, n)
   enter_moved(to, state, jobs, scores)
 end
 

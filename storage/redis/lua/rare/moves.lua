@@ -166,6 +166,7 @@ local function delete(j)
   call('DEL', j.key)
   sum.deleted = sum.deleted + 1
   deletes[j.tube] = (deletes[j.tube] or 0) + 1
+  OPS.note('deletes', j.tube, 1)
   OPS.gone_from(j.tube)
 end
 
@@ -184,12 +185,14 @@ local function follow(j, arrow)
   local from, to = j.state, ARROW_TO[arrow]
   sum.changed = true
   if to == 'gone' then
+    if j.leased and j.facts then OPS.note_run(j.tube, math.max(MS - j.facts.lease / 1000, 0)) end
     delete(j)
     return
   end
   if to ~= 'reserved' then
     if from == 'reserved' then grow(j, 'reserves') end
     grow(j, ARROW_COUNTS[arrow])
+    if ARROW_COUNTS[arrow] then OPS.note(ARROW_COUNTS[arrow], j.tube, 1) end
   end
   if from == 'buried' and j.has_facts then OPS.unpark(j, arrow) end
   if ARROW_ENDS[arrow] and is_ruled(j) then

@@ -79,13 +79,29 @@ local function answer_elsewhere(tube)
   for k = 1, 3 do answer(sums[k]) end
 end
 
+-- oldest_ready returns for how many ms the oldest ready job of a tube has been there, since its
+-- put; -1 if none is ready. The first member of each priority has the oldest job of it, as ids
+-- grow with time. Of more than PRIORITIES the others are not looked at.
+local function oldest_ready(tube)
+  local behind, oldest = '-inf', nil
+  for _ = 1, PRIORITIES do
+    local head = call('ZRANGEBYSCORE', READY .. tube, behind, '+inf', 'WITHSCORES', 'LIMIT', '0', '1')
+    if not head[1] then break end
+    local created = call('GETRANGE', sub(head[1], 1, KEY_LENGTH), CREATED_FROM, CREATED_TO)
+    if #created == 8 then oldest = math.min(oldest or math.huge, (struct.unpack('>I8', created))) end
+    behind = '(' .. head[2]
+  end
+  return oldest and math.max(NOW - oldest, 0) or -1
+end
+
 -- tube-stats: about a tube
 --
 -- ARGV    'tube-stats', tube
--- Keys    reads tubes, tube:TUBE, ready:, delayed: and buried:TUBE, paused, attending:TUBE
+-- Keys    reads tubes, tube:TUBE, ready:, delayed: and buried:TUBE, paused, attending:TUBE,
+--         policies, and records
 -- Answer  1, urgent, ready, delayed, buried, total, deletes, pauses, pause (seconds), time left
---         of it (ms), and using, watching and waiting at other instances; 0 if there is no
---         such tube
+--         of it (ms), and using, watching and waiting at other instances, what oldest_ready says,
+--         and 1 if it has a policy, else 0; 0 if there is no such tube
 OPS['tube-stats'] = function(i)
   local tube = ARGV[i]
   flush()
@@ -105,6 +121,8 @@ OPS['tube-stats'] = function(i)
   answer(tonumber(seconds))
   answer(math.max(time_left(tonumber(till)), 0))
   answer_elsewhere(tube)
+  answer(oldest_ready(tube))
+  answer(call('HEXISTS', PREFIX .. 'policies', tube))
   return i + 1
 end
 

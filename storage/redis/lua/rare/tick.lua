@@ -2,8 +2,8 @@
 
 -- give_back_first moves the first of the members of an instance's reserved jobs along an
 -- arrow, up to about limit jobs, and returns their keys. step is 2 if members has scores
--- between. A lease set moves as a whole, as the instance believes that one either exists
--- or is split.
+-- between: then they move in this order, else in that of their ids. A lease set moves as a
+-- whole, as the instance believes that one either exists or is split.
 local function give_back_first(inst, members, step, limit, arrow)
   local keys = {}
   for k = 1, #members, step do
@@ -11,6 +11,7 @@ local function give_back_first(inst, members, step, limit, arrow)
     for _, key in ipairs(#member > KEY_LENGTH and split(inst, member) or { member }) do keys[#keys + 1] = key end
     if #keys >= limit then break end
   end
+  if step == 1 then table.sort(keys) end
   follow_all(PREFIX .. 'reserved:' .. inst, 'reserved', keys, arrow)
   return keys
 end

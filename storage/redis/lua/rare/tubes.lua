@@ -16,6 +16,33 @@ local function answer_text(text)
   say(#text .. ':' .. text)
 end
 
+-- note counts for the instance what has happened in a tube: how many times, by a word that
+-- flow.go knows. note_run does so for how many ms a leased job has run, each by itself.
+function OPS.note(what, tube, n)
+  sum.noted = sum.noted or { runs = {} }
+  local its = sum.noted[what] or {}
+  sum.noted[what], its[tube] = its, (its[tube] or 0) + n
+end
+
+function OPS.note_run(tube, ms)
+  sum.noted = sum.noted or { runs = {} }
+  local runs = sum.noted.runs
+  runs[#runs + 1], runs[#runs + 2] = ms, tube
+end
+
+-- noted_text returns all of that as the end of the reply.
+function OPS.noted_text()
+  local said = {}
+  local function add(what, n, tube) said[#said + 1] = format('%d:%s%.0f;%d:%s', #what, what, n, #tube, tube) end
+  local runs = sum.noted.runs
+  sum.noted.runs = nil
+  for k = 1, #runs, 2 do add('run', runs[k], runs[k + 1]) end
+  for what, tubes in pairs(sum.noted) do
+    for tube, n in pairs(tubes) do add(what, n, tube) end
+  end
+  return concat(said)
+end
+
 -- note_due notes that the batch has made something due at a time.
 local function note_due(at)
   if at < sum.earliest then sum.earliest = at end

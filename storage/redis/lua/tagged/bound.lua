@@ -82,6 +82,7 @@ OPS['arrive'] = function(i)
   end
   call('SET', mark, sub(job, #PREFIX + 1), 'EX', MARKED_FOR)
   totals[tube], bytes[tube], sum.changed = (totals[tube] or 0) + 1, (bytes[tube] or 0) + ARGV[i + 4], true
+  OPS.note('puts', tube, 1)
   if ARGV[i + 1] ~= '1' then OPS.put_in(tube) end
   OPS.enter_moved(tube, ARGV[i + 5], { job }, { ARGV[i + 6] })
   answer(1)

@@ -42,6 +42,7 @@ local function send_here(j, tube)
   call('SET', dead.key, dead_record(j, tube, key, body))
   if key ~= '' then give_key(tube, key, dead.key) end
   totals[tube], bytes[tube] = (totals[tube] or 0) + 1, (bytes[tube] or 0) + #body
+  OPS.note('puts', tube, 1)
   enter_ready(dead)
   OPS.put_in(tube)
   delete(j)
@@ -49,6 +50,7 @@ end
 
 -- park buries a job, which is in no place, and notes why, or has it go to its dead-letter tube.
 local function park(j, why, tube)
+  OPS.note('parked', j.tube, 1)
   if tube ~= '' and tube ~= j.tube and place_of(tube) == partition and length_of(j.key) < LARGE then
     send_here(j, tube)
     return

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"slices"
+	"sync/atomic"
+
+	"redstalk/server/queue"
+	"redstalk/server/serving"
+	"redstalk/server/web"
+)
+
+// httpDoor is a door that speaks HTTP. A further one is another row of allHTTPDoors.
+type httpDoor struct {
+	name string // for the log and for errors
+	addr string // HOST:PORT, :PORT or unix:PATH; "": the door is not wanted
+
+	tls bool // with the certificates of --http-tls
+
+	// pages are paths that the log tells of, by what they are.
+	pages [][2]string
+
+	// open returns what answers requests, and what is to be done when the last one is
+	// answered (nil: nothing). The queue has been made, and lives longer.
+	open func(p *program, q *queue.Queue) (h http.Handler, closed func())
+
+	// early, if not nil, returns what answers requests from when the listener is open. It
+	// passes them on to what open returns, which it gets when there is that.
+	early func(p *program, opened *lateHandler) http.Handler
+
+	listener net.Listener
+	opened   *lateHandler
+	door     *serving.Door // nil until it serves
+	closed   func()
+}
+
+// lateHandler passes requests on to a handler that may not be there yet.
+type lateHandler struct{ handler atomic.Pointer[http.Handler] }
+
+func (l *lateHandler) open(h http.Handler) { l.handler.Store(&h) }
+
+// ServeHTTP implements http.Handler.
+func (l *lateHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := l.handler.Load()
+	if h == nil {
+		problem := serving.NewProblem(http.StatusServiceUnavailable, "LOADING", "the store is being loaded")
+		problem.RetryAfter = 1
+		problem.Write(w)
+		return
+	}
+	(*h).ServeHTTP(w, r)
+}
+
+// httpDoors are those that are wanted.
+type httpDoors []*httpDoor
+
+// webPages are those of the HTTP API.
+var webPages = [][2]string{{"docs", "docs"}, {"openapi", "openapi.json"}, {"metrics", "metrics"}}
+
+// allHTTPDoors is the table of the doors that speak HTTP.
+func (p *program) allHTTPDoors() httpDoors {
+	return append(httpDoors{
+		{name: "http", addr: p.http.addr, open: (*program).openWeb, early: (*program).observeEarly, pages: webPages},
+		{name: "https", addr: p.guards.httpTLS.addr, open: (*program).openWeb, early: (*program).observeEarly, pages: webPages, tls: true},
+	}, p.gatewayDoors()...)
+}
+
+// listenHTTP listens for all doors that are wanted. If that fails for one, the others are
+// returned all the same, to be closed.
+func (p *program) listenHTTP(ctx context.Context) (doors httpDoors, err error) {
+	for _, d := range p.allHTTPDoors() {
+		if d.addr == "" {
+			continue
+		}
+		if d.listener, err = listenAt(ctx, d.addr); err != nil {
+			return doors, failure(exitListen, "cannot listen for %s on %s: %w", d.name, d.addr, err)
+		}
+		p.log.Info("listening", "door", d.name, "addr", d.listener.Addr())
+		doors = append(doors, d)
+	}
+	return doors, nil
+}
+
+// serveEarly has those doors answer that have something to say before there is a queue. The
+// error that ends one of them goes to served, which has room for it.
+func (p *program) serveEarly(doors httpDoors, served chan<- error) {
+	for _, d := range doors {
+		if d.early != nil {
+			d.opened = new(lateHandler)
+			p.serveDoor(d, d.early(p, d.opened), served)
+		}
+	}
+}
+
+// serveHTTP opens the doors. For served see serveEarly.
+func (p *program) serveHTTP(doors httpDoors, q *queue.Queue, served chan<- error) {
+	for _, d := range doors {
+		var h http.Handler
+		if h, d.closed = d.open(p, q); d.opened != nil {
+			d.opened.open(h)
+		} else {
+			p.serveDoor(d, h, served)
+		}
+		p.log.Info("serving", append([]any{"door", d.name, "url", d.url()}, d.told()...)...)
+	}
+}
+
+// serveDoor has a door answer requests with h.
+func (p *program) serveDoor(d *httpDoor, h http.Handler, served chan<- error) {
+	config := serving.Config{
+		Name: d.name, Log: p.log,
+		MaxConnections: p.serverConfig().MaxConnections, WriteTimeout: p.serverConfig().WriteTimeout,
+	}
+	if d.tls {
+		config.TLS = p.guard.Load().httpTLS.Config()
+	}
+	d.door = serving.New(h, config)
+	go func() {
+		if err := d.door.Serve(d.listener); err != nil {
+			served <- err
+		}
+	}()
+}
+
+// observeEarly answers what is asked about the health of the instance.
+func (p *program) observeEarly(opened *lateHandler) http.Handler { return p.observer.Handler(opened) }
+
+// url is how the door is called by its clients.
+func (d *httpDoor) url() string {
+	a := d.listener.Addr()
+	switch {
+	case a.Network() == "unix":
+		return unixPrefix + a.String()
+	case d.tls:
+		return "https://" + a.String() + "/"
+	}
+	return "http://" + a.String() + "/"
+}
+
+// told returns the URLs of the pages, for the log.
+func (d *httpDoor) told() (attrs []any) {
+	for _, page := range d.pages {
+		if d.listener.Addr().Network() != "unix" {
+			attrs = append(attrs, page[0], d.url()+page[1])
+		}
+	}
+	return attrs
+}
+
+// shutdown ends the doors that serve, all at once. What has become of that can be read
+// once.
+func (doors httpDoors) shutdown(ctx context.Context) <-chan error {
+	doors = slices.DeleteFunc(slices.Clone(doors), func(d *httpDoor) bool { return d.door == nil })
+	ended, all := make(chan error, len(doors)), make(chan error, 1)
+	for _, d := range doors {
+		go func() {
+			err := d.door.Shutdown(ctx)
+			if d.closed != nil {
+				d.closed()
+			}
+			ended <- err
+		}()
+	}
+	go func() {
+		var errs []error
+		for range doors {
+			errs = append(errs, <-ended)
+		}
+		all <- errors.Join(errs...)
+	}()
+	return all
+}
+
+// close closes the listeners, whether or not the doors were open.
+func (doors httpDoors) close() {
+	for _, d := range doors {
+		d.listener.Close()
+	}
+}
+
+// openWeb opens the HTTP API.
+func (p *program) openWeb(q *queue.Queue) (http.Handler, func()) {
+	return web.New(q, web.Config{
+		Version: Version, Origins: p.http.origins, MaxWaiting: p.http.maxWaiting, Handlers: p.webHandlers(q), Log: p.log,
+	}), nil
+}
+
+// webHandlers are what the HTTP door serves beside the API, by the patterns of
+// http.ServeMux.
+func (p *program) webHandlers(*queue.Queue) map[string]http.Handler {
+	return map[string]http.Handler{}
+}

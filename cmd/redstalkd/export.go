@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"redstalk/storage/binlog"
+	"redstalk/storage/transfer"
+)
+
+// export is `redstalkd export --to DIR [--format binlog] OPTIONS`: it writes all jobs of the store
+// as a binlog that beanstalkd opens. What it has to say is on stdout.
+func (m *Main) export(ctx context.Context, args []string, env func(string) (string, bool), stdout, stderr io.Writer) (err error) {
+	args, said, err := cut(args, map[string]bool{"--to": true, "--format": true})
+	if err != nil {
+		return err
+	}
+	s, err := configure(args, env, stdout)
+	if err != nil || s == nil {
+		return err
+	}
+	switch format := said["--format"]; {
+	case said["--to"] == "":
+		return usageError("export needs --to DIR, for the binlog")
+	case format != "" && format != "binlog":
+		return usageError("--format: %q is not binlog, which is all there is", format)
+	}
+	if err := storeNamed(s, "export"); err != nil {
+		return err
+	}
+	ctx, cancel := m.untilSignal(ctx)
+	defer cancel()
+	s.engine.log, s.engine.logging = newLog(stderr, s), &logging{stderr, func(line string) { io.WriteString(stderr, line) }}
+	store, err := openStore(ctx, s.engine)
+	if err != nil {
+		return describe(s.engine, err)
+	}
+	defer store.Close()
+	store.Listen(nobody{})
+	progress := newProgress(stderr)
+	n, err := transfer.Export(ctx, store, said["--to"], func(n int) { progress.show("jobs", n) })
+	progress.clear()
+	switch {
+	case errors.Is(err, binlog.ErrTaken):
+		return failure(exitUsage, "%w: choose an empty directory", err)
+	case err != nil:
+		return failure(exitFailure, "%w", scrub(s.engine.url, err))
+	}
+	tellExport(stdout, said["--to"], &n)
+	return nil
+}
+
+// beanstalkdReads is up to how many bytes a body may have for a beanstalkd without -z: when it reads
+// its binlog it counts the CR LF as well.
+const beanstalkdReads = defaultMaxJobSize - 2
+
+func tellExport(stdout io.Writer, dir string, n *transfer.Exported) {
+	fmt.Fprintf(stdout, "exported %d jobs to %s\n", n.Jobs, dir)
+	if n.Held > 0 {
+		fmt.Fprintf(stdout, "%d of them are reserved, and will be ready\n", n.Held)
+	}
+	if n.Beyond > 0 {
+		fmt.Fprintf(stdout, "%d of them have keys, rules or a history that beanstalkd does not know, and lose them\n", n.Beyond)
+	}
+	if n.Largest > beanstalkdReads {
+		fmt.Fprintf(stdout, "the largest body has %d bytes: start beanstalkd with -z %d, or it loses jobs when it reads\n", n.Largest, n.Largest+2)
+	}
+}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"redstalk/server/access"
+)
+
+// guardSettings say who may come in.
+type guardSettings struct {
+	access       string // the file of users; "": everybody may do everything
+	authTimeout  time.Duration
+	strangers    int
+	tls, httpTLS tlsSettings
+}
+
+// tlsSettings are those of a port with TLS.
+type tlsSettings struct {
+	addr  string // HOST:PORT, :PORT or unix:PATH; "": there is none
+	files access.CertificateFiles
+}
+
+// wanted tells whether there are files to be read again.
+func (g *guardSettings) wanted() bool {
+	return g.access != "" || g.tls.addr != "" || g.httpTLS.addr != ""
+}
+
+// check finds what is missing, and fills in for --http-tls what --tls has.
+func (g *guardSettings) check() error {
+	if err := g.tls.check("tls"); err != nil {
+		return err
+	}
+	if h := &g.httpTLS; h.addr != "" && h.files.Cert == "" && h.files.Key == "" {
+		h.files.Cert, h.files.Key = g.tls.files.Cert, g.tls.files.Key
+		if h.files.ClientCA == "" {
+			h.files.ClientCA = g.tls.files.ClientCA
+		}
+	}
+	return g.httpTLS.check("http-tls")
+}
+
+func (t *tlsSettings) check(flag string) error {
+	if t.addr != "" && (t.files.Cert == "" || t.files.Key == "") {
+		return usageError("--%s needs --%s-cert and --%s-key", flag, flag, flag)
+	}
+	return nil
+}
+
+// guards are what says who may come in.
+type guards struct {
+	access   *access.Access       // nil: everybody may do everything
+	tls      *access.Certificates // nil: no port with TLS, as is:
+	listener net.Listener
+	httpTLS  *access.Certificates
+}
+
+// openGuards reads the files, and listens for TLS.
+func (p *program) openGuards(ctx context.Context) (*guards, error) {
+	g := new(guards)
+	var err error
+	if file := p.guards.access; file != "" {
+		if g.access, err = access.Open(file, p.log); err != nil {
+			return nil, failure(exitFailure, "--access: %w", err)
+		}
+	}
+	if g.tls, err = p.openCertificates(&p.guards.tls, "tls"); err != nil {
+		return nil, err
+	}
+	if g.httpTLS, err = p.openCertificates(&p.guards.httpTLS, "http-tls", "h2", "http/1.1"); err != nil {
+		return nil, err
+	}
+	if addr := p.guards.tls.addr; addr != "" {
+		if g.listener, err = listenAt(ctx, addr); err != nil {
+			return nil, failure(exitListen, "cannot listen for tls on %s: %w", addr, err)
+		}
+		p.log.Info("listening", "door", "tls", "addr", g.listener.Addr())
+	}
+	return g, nil
+}
+
+// openCertificates reads those of a port, nil if it is not wanted.
+func (p *program) openCertificates(t *tlsSettings, flag string, protocols ...string) (*access.Certificates, error) {
+	if t.addr == "" {
+		return nil, nil
+	}
+	files := t.files
+	files.Protocols = protocols
+	files.RequireClient = files.ClientCA != "" && p.guards.access == ""
+	c, err := access.LoadCertificates(files, p.log)
+	if err != nil {
+		return nil, failure(exitFailure, "--%s: %w", flag, err)
+	}
+	return c, nil
+}
+
+// close ends what listens, and all attempts to come in.
+func (g *guards) close() {
+	if g.listener != nil {
+		g.listener.Close()
+	}
+	if g.access != nil {
+		g.access.Close()
+	}
+}
+
+// reload reads the files again. What is faulty stays as it was. It does nothing before
+// there is anything to read again.
+func (g *guards) reload(log *slog.Logger) {
+	if g == nil {
+		return
+	}
+	if g.access != nil {
+		if err := g.access.Reload(); err != nil {
+			log.Error("the file of users is faulty; that of before stays", "err", err)
+		}
+	}
+	for _, c := range []*access.Certificates{g.tls, g.httpTLS} {
+		if c == nil {
+			continue
+		}
+		if err := c.Reload(); err != nil {
+			log.Error("the certificates cannot be used; those of before stay", "err", err)
+		}
+	}
+}
+
+// warnOpen says so if anybody in the network may do everything.
+func (p *program) warnOpen(l net.Listener) {
+	tcp, is := l.Addr().(*net.TCPAddr)
+	if is && !tcp.IP.IsLoopback() && p.guards.access == "" && p.guards.tls.addr == "" {
+		p.log.Warn(fmt.Sprintf("everybody who reaches %s may do everything; see --access and --tls", l.Addr()))
+	}
+}

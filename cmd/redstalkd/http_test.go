@@ -1,0 +1,153 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"redstalk/storage/redis/redistest"
+)
+
+// serveHTTP starts the binary with these arguments and an HTTP door, and returns its URL.
+func serveHTTP(t *testing.T, args ...string) (p *process, url string) {
+	t.Helper()
+	p, _ = serve(t, append([]string{"-p0", "--http", "127.0.0.1:0"}, args...)...)
+	return p, "http://" + p.stderr.await(t, `msg=listening door=http addr=(\S+)`)
+}
+
+// changing are numbers that differ from run to run.
+var changing = regexp.MustCompile(`"(lease|time_left_ms|due_ms|age)":"?\d+"?`)
+
+// TestHTTPPage carries out the commands of docs/http.md, one after the other, and compares
+// what they print.
+func TestHTTPPage(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/http.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skip(err)
+	}
+	_, url := serveHTTP(t)
+	steps := regexp.MustCompile("(?s)```sh\n(.*?)```\n(?:\n```json\n(.*?)```)?").FindAllSubmatch(page, -1)
+	if len(steps) < 5 {
+		t.Fatalf("the page has %d examples", len(steps))
+	}
+	for _, step := range steps {
+		script := strings.ReplaceAll(string(step[1]), "http://127.0.0.1:11380", url)
+		script = strings.ReplaceAll(script, "curl ", "curl -sS --max-time 60 -w '\\n' ")
+		cmd := exec.Command("bash", "-euo", "pipefail", "-c", script)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", script, err, out)
+		}
+		got, want := lines(string(out)), lines(string(step[2]))
+		if want != "" && got != want {
+			t.Errorf("%s\nprints\n%s\nand not\n%s", step[1], got, want)
+		}
+	}
+}
+
+// lines returns the lines that are not empty, without what changes.
+func lines(text string) string {
+	var all []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" {
+			all = append(all, changing.ReplaceAllString(line, `"$1":0`))
+		}
+	}
+	return strings.Join(all, "\n")
+}
+
+// ask sends a request and returns the status and the body of the answer.
+func ask(t *testing.T, method, url, body string) (int, string) {
+	t.Helper()
+	request, err := http.NewRequest(method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	reply, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reply.Body.Close()
+	text, err := io.ReadAll(reply.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reply.StatusCode, string(bytes.TrimSpace(text))
+}
+
+// leased is a job as a reserve returns it.
+type leased struct {
+	ID    uint64
+	Lease string
+	Body  string
+}
+
+// TestHTTPOnTwoInstances: a job that was leased through one instance is finished through the
+// other; the lease holds though the first one is killed, and other jobs go on.
+func TestHTTPOnTwoInstances(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t)
+	killed, a := serveHTTP(t, "--store", redis.URL())
+	_, b := serveHTTP(t, "--store", redis.URL())
+	if status, text := ask(t, "POST", a+"/v1/tubes/both/jobs/batch", `[{"body":"1"},{"body":"2"}]`); status != 200 {
+		t.Fatal(status, text)
+	}
+	var jobs []leased
+	for len(jobs) < 2 {
+		status, text := ask(t, "POST", a+"/v1/reserve?tube=both&wait=60s", "")
+		var some []leased
+		if err := json.Unmarshal([]byte(text), &some); err != nil || status != 200 {
+			t.Fatal(status, text, err)
+		}
+		jobs = append(jobs, some...)
+	}
+	wrong := fmt.Sprintf("%s/v1/jobs/%d?lease=%s", b, jobs[0].ID, "12345")
+	if status, text := ask(t, "DELETE", wrong, ""); status != 404 || !strings.Contains(text, `"NOT_FOUND"`) {
+		t.Errorf("with another lease: %d %s", status, text)
+	}
+	killed.signal(t, syscall.SIGKILL)
+	killed.code(t)
+	for _, job := range jobs {
+		url := fmt.Sprintf("%s/v1/jobs/%d", b, job.ID)
+		if status, text := ask(t, "GET", url, ""); status != 200 || !strings.Contains(text, `"state":"reserved"`) {
+			t.Errorf("the lease does not hold: %d %s", status, text)
+		}
+		if status, text := ask(t, "DELETE", url+"?lease="+job.Lease, ""); status != 204 {
+			t.Errorf("the job is not finished: %d %s", status, text)
+		}
+	}
+	if status, text := ask(t, "GET", b+"/v1/tubes/both", ""); status == 200 && !strings.Contains(text, `"reserved":0`) {
+		t.Error(text)
+	}
+}
+
+// TestHTTPStoreAway: while Redis is away all operations say so, and when to try again.
+func TestHTTPStoreAway(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t)
+	_, url := serveHTTP(t, "--store", redis.URL(), "--store-timeout", "100ms")
+	redis.Kill()
+	for _, request := range [][2]string{
+		{"POST", "/v1/tubes/t/jobs"}, {"POST", "/v1/reserve"}, {"POST", "/v1/reserve?wait=1s&n=5"}, {"DELETE", "/v1/jobs/1"}, {"GET", "/v1/jobs/1"},
+		{"GET", "/v1/tubes"}, {"GET", "/v1/tubes/t"}, {"GET", "/v1/tubes/t/jobs?state=ready"}, {"GET", "/v1/tubes/t/policy"}, {"GET", "/v1/server"},
+		{"DELETE", "/v1/tubes/t/jobs"}, {"POST", "/v1/tubes/t/kick"}, {"POST", "/v1/jobs/1/release?lease=1"},
+	} {
+		status, text := ask(t, request[0], url+request[1], `{"body":""}`)
+		if status != 503 || !strings.Contains(text, `"INTERNAL_ERROR"`) {
+			t.Errorf("%v: %d %s", request, status, text)
+		}
+	}
+}

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"redstalk/storage/binlog"
+	"redstalk/storage/transfer"
+)
+
+// cut takes options out of a command line that the server does not have: those of a
+// command. Each has its name as the key, and true if it takes a value. It returns what is left,
+// and the values; that of an option without one is its name.
+func cut(args []string, names map[string]bool) (rest []string, values map[string]string, err error) {
+	values = make(map[string]string)
+	for i := 0; i < len(args); i++ {
+		name, value, attached := strings.Cut(args[i], "=")
+		takes, is := names[name]
+		switch {
+		case !is:
+			rest = append(rest, args[i])
+			continue
+		case takes && !attached:
+			if i++; i == len(args) {
+				return nil, nil, usageError("flag %s needs a value", name)
+			}
+			value = args[i]
+		case !takes && attached:
+			return nil, nil, usageError("flag %s takes no value", name)
+		case !takes:
+			value = name
+		}
+		if value == "" {
+			return nil, nil, usageError("flag %s needs a value", name)
+		}
+		values[name] = value
+	}
+	return rest, values, nil
+}
+
+// storeNamed fails unless it was said where the jobs are.
+func storeNamed(s *settings, command string) error {
+	if !s.said["store"] && !s.said["binlog"] {
+		return usageError("%s needs --store, or REDSTALK_STORE", command)
+	}
+	return nil
+}
+
+// untilSignal returns a context that ends with the first signal that ends the program.
+func (m *Main) untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		for {
+			select {
+			case sig := <-m.Signals:
+				if sig == syscall.SIGTERM || sig == syscall.SIGINT {
+					cancel()
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return ctx, cancel
+}
+
+// importJobs is `redstalkd import --from DIR [--dry-run] [--ids FILE] OPTIONS`: it takes over the jobs
+// of a binlog of beanstalkd. What it has to say is on stderr. The list of ids, if jobs get others,
+// is on stdout or in a file.
+func (m *Main) importJobs(ctx context.Context, args []string, env func(string) (string, bool), stdout, stderr io.Writer) error {
+	args, said, err := cut(args, map[string]bool{"--from": true, "--ids": true, "--dry-run": false})
+	if err != nil {
+		return err
+	}
+	s, err := configure(args, env, stdout)
+	if err != nil || s == nil {
+		return err
+	}
+	if said["--from"] == "" {
+		return usageError("import needs --from DIR, where beanstalkd has its binlog")
+	}
+	dry := said["--dry-run"] != ""
+	if err := storeNamed(s, "import"); err != nil && !dry {
+		return err
+	}
+	l, err := readBinlog(said["--from"], newProgress(stderr), func(line string) { fmt.Fprintln(stderr, line) })
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	if !dry {
+		ctx, cancel := m.untilSignal(ctx)
+		defer cancel()
+		err = importLog(ctx, s, l, &importReport{ids: stdout, file: said["--ids"], line: stderr})
+	}
+	if err == nil && len(l.Damage) > 0 {
+		err = failure(exitWrong, "the binlog is damaged: what could be read was %s", map[bool]string{true: "counted", false: "imported"}[dry])
+	}
+	return err
+}
+
+// readBinlog reads a binlog, and says what is in it.
+func readBinlog(dir string, progress *progress, say func(string)) (*binlog.Log, error) {
+	l, err := binlog.Open(dir, progress.show)
+	progress.clear()
+	switch {
+	case errors.Is(err, binlog.ErrLocked):
+		return nil, failure(exitLocked, "%w", err)
+	case err != nil:
+		return nil, failure(exitFailure, "%w", err)
+	}
+	for _, d := range l.Damage {
+		say("damaged: " + d.String())
+	}
+	say(fmt.Sprintf("%s: %d files, %d records, %d jobs, %d bytes of bodies; the last id is %d", dir, l.Files, l.Records, l.Len(), l.Bytes(), l.LastID))
+	say(transfer.Count(l).String())
+	return l, nil
+}
+
+// importReport is where it goes what an import has to say.
+type importReport struct {
+	line io.Writer // for people
+	ids  io.Writer // the list of ids
+	file string    // for that list instead; "": none
+}
+
+// importLog imports a binlog that was read into the store of the settings.
+func importLog(ctx context.Context, s *settings, l *binlog.Log, to *importReport) (err error) {
+	s.engine.log = newLog(to.line, s)
+	s.engine.logging = &logging{to.line, func(line string) { io.WriteString(to.line, line) }}
+	store, err := openStore(ctx, s.engine)
+	if err != nil {
+		return describe(s.engine, err)
+	}
+	defer func() {
+		if closeErr := store.Close(); err == nil && closeErr != nil {
+			err = failure(exitFailure, "closing the store %s: %w", redact(s.engine.url), scrub(s.engine.url, closeErr))
+		}
+	}()
+	store.Listen(nobody{})
+	progress := newProgress(to.line)
+	r, err := transfer.Import(ctx, store, l, func(n int) { progress.show("jobs", n) })
+	progress.clear()
+	switch {
+	case ctx.Err() != nil:
+		return failure(exitFailure, "the import was interrupted: say the same again, and it goes on")
+	case err != nil:
+		return failure(exitFailure, "%w: say the same again when that is mended, and the import goes on", scrub(s.engine.url, err))
+	}
+	fmt.Fprintf(to.line, "imported %d jobs into %s; %d were there already\n", r.Jobs, redact(s.engine.url), r.Before)
+	if r.KeepIDs {
+		fmt.Fprintln(to.line, "all jobs have the ids that they had")
+		return nil
+	}
+	return to.list(&r, l)
+}
+
+// list writes which ids jobs had and have.
+func (to *importReport) list(r *transfer.Result, l *binlog.Log) (err error) {
+	out := to.ids
+	if to.file != "" {
+		f, err := os.Create(to.file)
+		if err != nil {
+			return failure(exitFailure, "writing the list of ids: %w", err)
+		}
+		defer f.Close()
+		out = f
+	}
+	fmt.Fprintln(to.line, "jobs have other ids than they had: each line of the list is the old one and the new one")
+	b := bufio.NewWriter(out)
+	err = r.IDs(l, func(id transfer.Renamed) error {
+		_, err := fmt.Fprintln(b, id.Old, id.New)
+		return err
+	})
+	if err = errors.Join(err, b.Flush()); err != nil {
+		return failure(exitFailure, "writing the list of ids: %w", err)
+	}
+	return nil
+}
+
+// nobody is the listener of a store from which nothing is served.
+type nobody struct{}
+
+func (nobody) Ready(string) bool  { return false }
+func (nobody) Waiting(string) int { return 0 }
+func (nobody) Due(time.Duration)  {}

@@ -1,0 +1,280 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"iter"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	raw "redstalk/protocol/client"
+	"redstalk/storage/binlog"
+	"redstalk/storage/redis/redistest"
+	"redstalk/tube"
+)
+
+// oldQueue writes a binlog with so many jobs, of all states and in three tubes.
+func oldQueue(t *testing.T, jobs int) (dir string) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "old")
+	now := tube.Instant(time.Now().UnixNano())
+	var seq iter.Seq2[binlog.Job, error] = func(yield func(binlog.Job, error) bool) {
+		for i := range jobs {
+			j := binlog.Job{
+				ID: uint64(3*i + 7), Tube: fmt.Sprint("old", i%3), State: []tube.State{tube.Ready, tube.Delayed, tube.Buried}[i/3%3],
+				Pri: uint32(i), TTR: 100, Created: now, Counters: tube.Counters{1, 2, 3, 4, 5}, Body: fmt.Appendf(nil, "body of %d", i),
+			}
+			if j.State == tube.Delayed {
+				j.Delay, j.Due = 1_000_000, now+1_000_000_000_000_000
+			}
+			if !yield(j, nil) {
+				return
+			}
+		}
+	}
+	if _, err := binlog.Write(dir, seq, uint64(3*jobs+100)); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// dialOld connects to a server that a test has started.
+func dialOld(t *testing.T, addr string) *raw.Conn {
+	t.Helper()
+	c, err := raw.Dial(addr, patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Patience = patience
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// wantOldQueue checks a few values of each state on a server with the jobs of oldQueue.
+func wantOldQueue(t *testing.T, addr string, jobs, id int) {
+	t.Helper()
+	c := dialOld(t, addr)
+	page, err := c.Page("stats")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for state, want := range map[string]int{"ready": jobs / 3, "delayed": jobs / 3, "buried": jobs / 3} {
+		if got, _ := page.Value("current-jobs-" + state); got != fmt.Sprint(want) {
+			t.Errorf("%s %s jobs, want %d", got, state, want)
+		}
+	}
+	page, err = c.Page(fmt.Sprint("stats-job ", id))
+	for key, want := range map[string]string{"tube": "old0", "state": "delayed", "pri": "3", "ttr": "100", "releases": "3", "kicks": "5", "delay": "1000000"} {
+		if got, _ := page.Value(key); got != want || err != nil {
+			t.Errorf("%s of job %d is %s, want %s: %v", key, id, got, want, err)
+		}
+	}
+}
+
+// An import into each engine, into an empty one and beside other jobs, and once more.
+func TestImport(t *testing.T) {
+	t.Parallel()
+	dir := oldQueue(t, 900)
+	code, out, text := run(t, command("import", "--from", dir, "--dry-run"))
+	if code != 0 || out != "" || !strings.Contains(text, "901 records") && !strings.Contains(text, "900 jobs") || !strings.Contains(text, "300 ready, 300 delayed (0 of them due by now), 300 buried, in 3 tubes") {
+		t.Errorf("%d, %q, %q", code, out, text)
+	}
+	for name, args := range map[string][]string{
+		"embedded": {"--store", "embedded:" + filepath.Join(t.TempDir(), "new")},
+		"redis":    {"--store", redistest.Start(t).URL()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, says := range []string{"imported 900 jobs", "imported 0 jobs"} {
+				code, out, text := run(t, command(append([]string{"import", "--from=" + dir}, args...)...))
+				if code != 0 || out != "" || !strings.Contains(text, says) || !strings.Contains(text, "have the ids that they had") {
+					t.Errorf("%d, %q, %q", code, out, text)
+				}
+			}
+			p, addr := serve(t, append([]string{"-p0"}, args...)...)
+			wantOldQueue(t, addr, 900, 3*3+7)
+			c := dialOld(t, addr)
+			c.Ask([]byte("put 0 0 1 1\r\nx\r\n"), 1, func(r *raw.Reply) error {
+				if r.ID != 3*900+101 {
+					t.Errorf("the next job is %d", r.ID)
+				}
+				return nil
+			})
+			p.signal(t, syscall.SIGTERM)
+			p.code(t)
+
+			other := oldQueue(t, 90)
+			code, out, text := run(t, command(append([]string{"import", "--from", other}, args...)...))
+			if lines := strings.Split(out, "\n"); code != 0 || len(lines) != 91 || lines[0] != fmt.Sprint("7 ", 7+3*900+101) || !strings.Contains(text, "other ids") {
+				t.Errorf("%d, %q, %q", code, lines[0], text)
+			}
+		})
+	}
+}
+
+func TestImportDamaged(t *testing.T) {
+	t.Parallel()
+	dir := oldQueue(t, 90)
+	path := filepath.Join(dir, "binlog.1")
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	os.Chmod(path, 0o600)
+	os.Truncate(path, info.Size()/2)
+	code, _, text := run(t, command("import", "--from", dir, "--store", "embedded:"+filepath.Join(t.TempDir(), "new")))
+	if code != 4 || !strings.Contains(text, "damaged: "+path+", byte ") || !strings.Contains(text, "imported 4") {
+		t.Errorf("%d, %s", code, text)
+	}
+}
+
+func TestImportUsage(t *testing.T) {
+	t.Parallel()
+	dir := oldQueue(t, 3)
+	for _, test := range []struct {
+		says string
+		code int
+		args []string
+	}{
+		{"import needs --from", 5, []string{"import", "--store", "memory:"}},
+		{"flag --from needs a value", 5, []string{"import", "--from"}},
+		{"there is no binlog", 1, []string{"import", "--from", t.TempDir(), "--store", "memory:"}},
+		{"export needs --to", 5, []string{"export", "--store", "memory:"}},
+		{"is not binlog", 5, []string{"export", "--to", "x", "--format", "json", "--store", "memory:"}},
+		{"there is a binlog already", 5, []string{"export", "--to", dir, "--store", "memory:"}},
+		{"takes no value", 5, []string{"import", "--from", dir, "--dry-run=1"}},
+	} {
+		if code, _, text := run(t, command(test.args...)); code != test.code || !strings.Contains(text, test.says) {
+			t.Errorf("%q: %d, %s", test.args, code, text)
+		}
+	}
+}
+
+// -b on a directory of beanstalkd imports at the first start, and serves the same jobs at the next.
+func TestServeOldDirectory(t *testing.T) {
+	t.Parallel()
+	dir := oldQueue(t, 90)
+	before := contents(t, dir)
+	for nth := range 2 {
+		cmd := command("-V", "-p0", "-b", dir)
+		cmd.Env = cmd.Env[:1]
+		p := start(t, cmd)
+		addr := p.serving(t)
+		wantOldQueue(t, addr, 90, 3*3+7)
+		if told := strings.Contains(p.stderr.String(), "the old files stay as they are"); told != (nth == 0) {
+			t.Errorf("start %d: %s", nth, p.stderr)
+		}
+		p.signal(t, syscall.SIGTERM)
+		p.code(t)
+	}
+	if got := contents(t, dir); got != before {
+		t.Errorf("the binlog has changed: %s, want %s", got, before)
+	}
+	later := time.Now().Add(time.Hour)
+	if err := os.Chtimes(filepath.Join(dir, "binlog.1"), later, later); err != nil {
+		t.Fatal(err)
+	}
+	cmd := command("-p0", "-b", dir)
+	cmd.Env = cmd.Env[:1]
+	if code, _, text := run(t, cmd); code != 1 || !strings.Contains(text, "beanstalkd has gone on with it") {
+		t.Errorf("%d, %s", code, text)
+	}
+}
+
+// trueServer starts the true beanstalkd on a unix socket, and returns its address.
+func trueServer(t *testing.T, args ...string) (addr string) {
+	addr, _ = trueProcess(t, args...)
+	return addr
+}
+
+// trueProcess is trueServer with the process.
+func trueProcess(t *testing.T, args ...string) (addr string, p *process) {
+	t.Helper()
+	path, err := exec.LookPath("beanstalkd")
+	if err != nil {
+		t.Skip("there is no beanstalkd")
+	}
+	dir, err := os.MkdirTemp("", "old") // the path of a socket must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	addr = "unix:" + filepath.Join(dir, "s")
+	p = start(t, exec.Command(path, append([]string{"-l", addr}, args...)...))
+	for began := time.Now(); time.Since(began) < patience; time.Sleep(5 * time.Millisecond) {
+		if c, err := raw.Dial(addr, patience); err == nil {
+			c.Close()
+			return addr, p
+		}
+	}
+	t.Fatalf("beanstalkd does not listen: %s", p.stderr)
+	return "", nil
+}
+
+// contents are the names and bytes of the files of a directory.
+func contents(t *testing.T, dir string) string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s strings.Builder
+	for _, e := range entries {
+		b, readErr := os.ReadFile(filepath.Join(dir, e.Name()))
+		info, statErr := e.Info()
+		if err := errors.Join(readErr, statErr); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintln(&s, e.Name(), info.Mode(), info.ModTime(), len(b))
+	}
+	return s.String()
+}
+
+// What is exported the true beanstalkd opens, and its jobs come back by another import.
+func TestExport(t *testing.T) {
+	t.Parallel()
+	dir, store := oldQueue(t, 360), "embedded:"+filepath.Join(t.TempDir(), "new")
+	if code, _, text := run(t, command("import", "--from", dir, "--store", store)); code != 0 {
+		t.Fatal(text)
+	}
+	back := filepath.Join(t.TempDir(), "back")
+	if code, out, text := run(t, command("export", "--format", "binlog", "--store", store, "--to", back)); code != 0 || !strings.Contains(out, "exported 360 jobs") {
+		t.Fatal(code, out, text)
+	}
+	addr := trueServer(t, "-b", back)
+	wantOldQueue(t, addr, 360, 3*3+7)
+	c := dialOld(t, addr)
+	c.Ask([]byte("put 0 0 1 1\r\nx\r\n"), 1, func(r *raw.Reply) error {
+		if r.ID != 3*360+101 {
+			t.Errorf("beanstalkd goes on with job %d", r.ID)
+		}
+		return nil
+	})
+}
+
+// TestImportMany says how long it takes to import very many jobs: -import-jobs 1000000.
+func TestImportMany(t *testing.T) {
+	if *importJobs == 0 {
+		t.Skip("-import-jobs says how many")
+	}
+	dir := oldQueue(t, *importJobs)
+	for name, store := range map[string]string{
+		"embedded": "embedded:" + filepath.Join(t.TempDir(), "new"),
+		"redis":    redistest.Start(t).URL(),
+	} {
+		began := time.Now()
+		code, _, text := run(t, command("import", "--from", dir, "--store", store))
+		t.Logf("%d jobs into %s in %v", *importJobs, name, time.Since(began))
+		if took := time.Since(began); code != 0 || took > 10*time.Second*time.Duration(*importJobs)/1_000_000 {
+			t.Errorf("code %d, %v: %s", code, took, text)
+		}
+	}
+}
+
+var importJobs = flag.Int("import-jobs", 0, "how many jobs TestImportMany imports; 0: none")

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"crypto/x509"
+	"fmt"
+	"os"
+
+	"redstalk/server/push"
+	"redstalk/server/queue"
+)
+
+// pushSettings are those of pushes.
+type pushSettings struct {
+	allow   *push.Allow // nil: nothing is pushed
+	secrets string      // a file; "": webhooks are not signed
+	ca      string      // a file; "": the CAs of the system
+	proxy   bool
+}
+
+// pushOptions are those of pushes.
+func (s *settings) pushOptions() []*option {
+	return []*option{
+		{name: "push-allow", value: "LIST", set: s.setPushAllow,
+			help: "let tubes push their jobs to these: host names, *.DOMAIN, addresses and networks,\n" +
+				"with commas; * is every public host"},
+		{name: "push-secrets", value: "FILE", set: notEmpty(&s.pushes.secrets),
+			help: "sign what is pushed with the secrets of this file; read again on SIGHUP"},
+		{name: "push-ca", value: "FILE", set: notEmpty(&s.pushes.ca),
+			help: "trust the certificates of this file when pushing, instead of the system's"},
+		{name: "push-proxy", set: setBool(&s.pushes.proxy),
+			help: "push through the proxies that HTTP_PROXY, HTTPS_PROXY and NO_PROXY name"},
+	}
+}
+
+func (s *settings) setPushAllow(v string) (err error) {
+	s.pushes.allow, err = push.ParseAllow(v)
+	return err
+}
+
+// pushConfig reads the files that pushes need.
+func (p *program) pushConfig() (c push.Config, err error) {
+	c = push.Config{Allow: p.pushes.allow, Proxy: p.pushes.proxy, Version: Version, Log: p.log}
+	if p.pushes.secrets != "" {
+		if c.Secrets, err = push.ReadSecrets(p.pushes.secrets); err != nil {
+			return c, failure(exitUsage, "--push-secrets: %w", err)
+		}
+	}
+	if p.pushes.ca != "" {
+		if c.CAs, err = readCAs(p.pushes.ca); err != nil {
+			return c, failure(exitUsage, "--push-ca: %w", err)
+		}
+	}
+	return c, nil
+}
+
+// readCAs returns the certificates of a file, instead of those of the system.
+func readCAs(file string) (*x509.CertPool, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("%s has no certificate in PEM", file)
+	}
+	return pool, nil
+}
+
+// mayPush is queue.Config.MayPush.
+func (p *program) mayPush() func(url string) bool {
+	if p.pushes.allow == nil {
+		return nil
+	}
+	return p.pushes.allow.URL
+}
+
+// startPushing starts the dispatcher, if anything may be pushed.
+func (p *program) startPushing(q *queue.Queue, c push.Config) {
+	if p.pushes.allow == nil {
+		return
+	}
+	d := push.New(q, c)
+	p.dispatcher.Store(d)
+	if p.pushes.secrets == "" {
+		p.log.Info("webhooks are not signed, as there is no --push-secrets")
+	}
+}
+
+// stopPushing ends the calls that are under way.
+func (p *program) stopPushing(ctx context.Context) {
+	d := p.dispatcher.Load()
+	if d == nil {
+		return
+	}
+	if err := d.Close(ctx); err != nil {
+		p.log.Warn("pushes were cut off at the end of the grace period", "grace", p.grace)
+	}
+}
+
+// reloadPush reads the secrets again. A faulty file changes nothing.
+func (p *program) reloadPush() {
+	d := p.dispatcher.Load()
+	if d == nil || p.pushes.secrets == "" {
+		return
+	}
+	s, err := push.ReadSecrets(p.pushes.secrets)
+	if err != nil {
+		p.log.Error("the secrets of pushes stay as they are", "err", err)
+		return
+	}
+	d.SetSecrets(s)
+	p.log.Info("the secrets of pushes were read again")
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/term"
+
+	"redstalk/server/access"
+)
+
+// secret is `redstalkd secret [--argon2id | --cost N]`: it reads a secret from standard
+// input, a line, and prints its hash for the file of users as the last line. At a terminal
+// it asks for it twice, and does not show it.
+func (m *Main) secret(_ context.Context, args []string, _ func(string) (string, bool), stdout, stderr io.Writer) error {
+	cost, argon := access.DefaultBcryptCost, false
+	for i := 0; i < len(args); i++ {
+		value, isCost := strings.CutPrefix(args[i], "--cost=")
+		switch {
+		case args[i] == "--argon2id":
+			argon = true
+		case isCost, args[i] == "--cost" && i+1 < len(args):
+			if !isCost {
+				i++
+				value = args[i]
+			}
+			n, err := strconv.Atoi(value)
+			if err != nil {
+				return failure(exitUsage, "--cost is a number")
+			}
+			cost = n
+		default: // it may be the secret itself, so it is not repeated
+			return failure(exitUsage, "use: redstalkd secret [--argon2id | --cost N], with the secret on standard input")
+		}
+	}
+	secret, err := m.readSecret(stderr)
+	if err != nil {
+		return failure(exitUsage, "reading the secret: %w", err)
+	}
+	hash := func() (string, error) { return access.HashBcrypt(secret, cost) }
+	if argon {
+		hash = func() (string, error) { return access.HashArgon2id(secret) }
+	}
+	text, err := hash()
+	if err != nil {
+		return failure(exitUsage, "hashing the secret: %w", err)
+	}
+	_, err = fmt.Fprintln(stdout, text)
+	return err
+}
+
+func (m *Main) readSecret(stderr io.Writer) (string, error) {
+	if m.Stdin == nil {
+		return "", errors.New("there is no standard input")
+	}
+	file, is := m.Stdin.(*os.File)
+	if is && term.IsTerminal(int(file.Fd())) {
+		return askSecret(int(file.Fd()), stderr)
+	}
+	const most = 4 << 10
+	line, err := bufio.NewReader(io.LimitReader(m.Stdin, most)).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", err
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r"), nil
+}
+
+// askSecret asks at a terminal.
+func askSecret(terminal int, stderr io.Writer) (string, error) {
+	var said [2]string
+	for i, prompt := range []string{"Secret: ", "Again: "} {
+		fmt.Fprint(stderr, prompt)
+		text, err := term.ReadPassword(terminal)
+		fmt.Fprintln(stderr)
+		if err != nil {
+			return "", err
+		}
+		said[i] = string(text)
+	}
+	if said[0] != said[1] {
+		return "", errors.New("the two are not the same")
+	}
+	return said[0], nil
+}

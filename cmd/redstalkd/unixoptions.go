@@ -1,0 +1,111 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/user"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// unixOptions are what may follow the path of a unix socket: ?mode=0660&user=NAME&group=NAME.
+type unixOptions struct {
+	mode        os.FileMode // of the file, if hasMode
+	hasMode     bool
+	user, group string // names or numbers; "": as they are
+}
+
+// parseUnix takes the options off a path. A path may hold a ? that none of them follows.
+func parseUnix(path string) (string, unixOptions, error) {
+	var o unixOptions
+	at := strings.LastIndexByte(path, '?')
+	if at < 0 || !isUnixQuery(path[at+1:]) {
+		return path, o, nil
+	}
+	values, err := url.ParseQuery(path[at+1:])
+	if err != nil {
+		return "", o, errors.New("what follows the ? of the path is not like ?mode=0660&group=NAME")
+	}
+	for key, all := range values {
+		if len(all) != 1 || all[0] == "" {
+			return "", o, fmt.Errorf("the path of a unix socket has %s with no value, or with several", key)
+		}
+	}
+	o.user, o.group = values.Get("user"), values.Get("group")
+	if text := values.Get("mode"); text != "" {
+		mode, err := strconv.ParseUint(text, 8, 32)
+		if err != nil || mode > 0o777 {
+			return "", o, fmt.Errorf("%q is not a mode such as 0660", text)
+		}
+		o.mode, o.hasMode = os.FileMode(mode), true
+	}
+	return path[:at], o, nil
+}
+
+func isUnixQuery(query string) bool {
+	for pair := range strings.SplitSeq(query, "&") {
+		key, _, found := strings.Cut(pair, "=")
+		if !found || key != "mode" && key != "user" && key != "group" {
+			return false
+		}
+	}
+	return true
+}
+
+// close is for net.ListenConfig.Control: nobody but this user may connect before apply has
+// said who may. Where that has no effect the umask decides.
+func (o *unixOptions) close(_, _ string, conn syscall.RawConn) error {
+	if o.hasMode {
+		conn.Control(func(fd uintptr) { syscall.Fchmod(int(fd), 0o600) })
+	}
+	return nil
+}
+
+// apply gives the file its owners and then its mode.
+func (o *unixOptions) apply(path string) error {
+	uid, gid := -1, -1
+	var err error
+	if o.user != "" {
+		uid, err = numberOf(o.user, func(name string) (string, error) {
+			u, err := user.Lookup(name)
+			if err != nil {
+				return "", err
+			}
+			return u.Uid, nil
+		})
+	}
+	if err == nil && o.group != "" {
+		gid, err = numberOf(o.group, func(name string) (string, error) {
+			g, err := user.LookupGroup(name)
+			if err != nil {
+				return "", err
+			}
+			return g.Gid, nil
+		})
+	}
+	if err == nil && uid+gid > -2 {
+		err = os.Lchown(path, uid, gid)
+	}
+	if err == nil && o.hasMode {
+		err = os.Chmod(path, o.mode)
+	}
+	if err != nil {
+		return fmt.Errorf("the owner and mode of the unix socket: %w", err)
+	}
+	return nil
+}
+
+// numberOf returns a number as it is, and looks a name up.
+func numberOf(name string, lookup func(string) (string, error)) (int, error) {
+	if n, err := strconv.ParseUint(name, 10, 31); err == nil {
+		return int(n), nil
+	}
+	text, err := lookup(name)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(text)
+}

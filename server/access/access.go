@@ -1,0 +1,120 @@
+package access
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sync/singleflight"
+
+	"redstalk/storage/throttle"
+)
+
+// Access knows the users. All methods may be called from any goroutine.
+type Access struct {
+	path      string
+	log       *slog.Logger
+	file      atomic.Pointer[file]
+	guesses   *guesses
+	flights   singleflight.Group
+	comparing chan struct{} // holds one for each comparison under way
+	failures  throttle.Log
+
+	ctx  context.Context
+	stop context.CancelFunc
+
+	mu       sync.Mutex // guards what follows
+	accounts map[string]*account
+	watchers []func()
+}
+
+// Open reads a file of users. Its errors hold nothing of it but names.
+func Open(path string, log *slog.Logger) (*Access, error) {
+	a := &Access{
+		path: path, log: log, guesses: newGuesses(), accounts: make(map[string]*account),
+		comparing: make(chan struct{}, max(1, runtime.NumCPU()/2)), // the rest is the queue's
+	}
+	a.ctx, a.stop = context.WithCancel(context.Background())
+	f, err := a.read()
+	if err != nil {
+		return nil, err
+	}
+	a.file.Store(f)
+	return a, nil
+}
+
+func (a *Access) read() (*file, error) {
+	f, err := readFile(a.path, a.accountOf)
+	if err != nil {
+		return nil, fmt.Errorf("reading the users in %s: %w", a.path, err)
+	}
+	return f, nil
+}
+
+// accountOf returns the account of a user, by name.
+func (a *Access) accountOf(name string) *account {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.accounts[name] == nil {
+		a.accounts[name] = new(account)
+	}
+	return a.accounts[name]
+}
+
+// Close ends all attempts to come in.
+func (a *Access) Close() { a.stop() }
+
+// Reload reads the file again. If it is faulty, nothing changes.
+func (a *Access) Reload() error {
+	f, err := a.read()
+	if err != nil {
+		return err
+	}
+	a.file.Store(f)
+	a.log.Info("the users were read again", "file", a.path, "users", len(f.users))
+	a.mu.Lock()
+	watchers := slices.Clone(a.watchers)
+	a.mu.Unlock()
+	for _, changed := range watchers {
+		changed()
+	}
+	return nil
+}
+
+// OnChange has changed called whenever another file has taken the place of the last one.
+func (a *Access) OnChange(changed func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.watchers = append(a.watchers, changed)
+}
+
+// Anonymous returns the user that those are who have not said who they are. It has no
+// rights unless the file says so.
+func (a *Access) Anonymous() *User { return a.file.Load().anonymous }
+
+// Certified returns the login of the user whom a certificate names, nil if there is none.
+func (a *Access) Certified(name string) *Login {
+	if u := a.file.Load().users[name]; u != nil && name != anonymous {
+		return &Login{User: u}
+	}
+	return nil
+}
+
+// Renew returns what has become of a login in the present file: nil if the user is gone,
+// or the secret with which it came in.
+func (a *Access) Renew(l *Login) *Login {
+	u := a.file.Load().users[l.User.name]
+	switch {
+	case u == l.User:
+		return l
+	case u == nil:
+		return nil
+	case l.hash != "" && !slices.ContainsFunc(u.secrets, func(h hash) bool { return h.text == l.hash }):
+		return nil
+	}
+	return &Login{u, l.hash}
+}

@@ -1,0 +1,296 @@
+package access
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/crypto/bcrypt"
+)
+
+// quick is a hash of a secret that costs as little as one can.
+func quick(t *testing.T, secret string) string {
+	t.Helper()
+	text, err := HashBcrypt(secret, bcrypt.MinCost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// opened is an Access on a file with this text, which write replaces.
+type opened struct {
+	*testing.T
+	*Access
+	path string
+	log  bytes.Buffer
+}
+
+func open(t *testing.T, text string) *opened {
+	t.Helper()
+	o := &opened{T: t, path: filepath.Join(t.TempDir(), "users.yml")}
+	o.write(text)
+	var err error
+	if o.Access, err = Open(o.path, slog.New(slog.NewTextHandler(&o.log, nil))); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(o.Access.Close)
+	return o
+}
+
+func (o *opened) write(text string) {
+	o.Helper()
+	if err := os.WriteFile(o.path, []byte(text), 0o600); err != nil {
+		o.Fatal(err)
+	}
+}
+
+// twoUsers are app, with two secrets, and other.
+func twoUsers(t *testing.T) string {
+	return "users:\n- name: app\n  secrets: [\"" + quick(t, "one") + "\", \"" + quick(t, "two words") + "\"]\n" +
+		"  rights: [{tubes: [a], may: [put]}]\n" +
+		"- name: other\n  secrets: [\"" + argonText("three", []byte("salty salt"), 8, 1, 1) + "\"]\n" +
+		"- name: cn\n"
+}
+
+func TestAuthenticate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := open(t, twoUsers(t))
+		for _, c := range []struct {
+			name, secret string
+			ok           bool
+		}{
+			{"app", "one", true}, {"app", "two words", true}, {"other", "three", true}, {"app", "one", true},
+			{"app", "three", false}, {"app", "", false}, {"other", "one", false}, {"nobody", "one", false}, {"cn", "", false},
+			{"anonymous", "", false}, {"", "", false}, {"app", "one\x00", false}, {"app", strings.Repeat("x", 500), false},
+		} {
+			for range 2 { // from memory, the second time
+				l, err := a.Authenticate(t.Context(), "192.0.2.1", c.name, c.secret)
+				if c.ok && (err != nil || l.User.Name() != c.name) || !c.ok && !errors.Is(err, ErrUnauthorized) {
+					t.Errorf("%s: %v, %v; want %v", c.name, l, err, c.ok)
+				}
+				if known := a.Known("192.0.2.99", c.name, c.secret) != nil; known != c.ok {
+					t.Errorf("%s is known: %v", c.name, known)
+				}
+			}
+		}
+		text := a.log.String()
+		for _, secret := range []string{"one", "two words", "three", "nobody", "xxxx"} {
+			if strings.Contains(text, secret) {
+				t.Errorf("the log says %q:\n%s", secret, text)
+			}
+		}
+		if !strings.Contains(text, "from=192.0.2.1 user=app") {
+			t.Errorf("the log says nothing of the failure:\n%s", text)
+		}
+	})
+}
+
+// TestPrefixOfBcrypt: bcrypt looks at 72 bytes, but a longer secret is another one.
+func TestPrefixOfBcrypt(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("s", MaxBcrypt)
+	a := open(t, "users: [{name: app, secrets: [\""+quick(t, long)+"\"]}]")
+	if l := a.file.Load().verify("app", long); l == nil {
+		t.Error("the secret is not taken")
+	}
+	if l := a.file.Load().verify("app", long+"s"); l != nil {
+		t.Error("a longer secret is taken")
+	}
+	if _, err := HashBcrypt(long+"s", bcrypt.MinCost); err == nil || strings.Contains(err.Error(), "ssss") {
+		t.Errorf("hashing a longer secret: %v", err)
+	}
+}
+
+// TestAsManyComparisons: somebody who does not exist, or has fewer secrets, is compared
+// with as many hashes, and with the dearest ones.
+func TestAsManyComparisons(t *testing.T) {
+	t.Parallel()
+	f := open(t, twoUsers(t)).file.Load()
+	if n := len(f.decoys); n != 2 {
+		t.Fatalf("%d comparisons, want 2", n)
+	}
+	for i, h := range f.decoys {
+		if h.text != f.users["app"].secrets[i].text {
+			t.Errorf("decoy %d is not the dearest hash", i)
+		}
+	}
+}
+
+// TestGuessing: attempts from an address are looked at later and later, those of another
+// one are not.
+func TestGuessing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := open(t, twoUsers(t))
+		guess := func(address, secret string) time.Duration {
+			begun := time.Now()
+			a.Authenticate(t.Context(), address, "app", secret)
+			return time.Since(begun)
+		}
+		for i, want := range []time.Duration{0, 100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000} {
+			// another address of the same network
+			address := "2001:db8::1"
+			if i%2 == 1 {
+				address = "2001:db8::2%eth0"
+			}
+			if took := guess(address, "wrong"); took != want*time.Millisecond {
+				t.Errorf("attempt %d took %v, want %d ms", i, took, want)
+			}
+		}
+		if took := guess("2001:db8:1::1", "one"); took > 0 {
+			t.Errorf("an attempt from another network took %v", took)
+		}
+		if a.Known("2001:db8::3", "app", "one") != nil {
+			t.Error("a known secret does not wait")
+		}
+		if took := guess("2001:db8::3", "one"); took != 10*time.Second {
+			t.Errorf("a right secret is waited for %v", took)
+		}
+		time.Sleep(10 * forgiven)
+		if guess("2001:db8::1", "wrong"); guess("2001:db8::1", "wrong") > firstDelay {
+			t.Error("nothing is forgotten")
+		}
+	})
+}
+
+// TestGuessingInParallel: many attempts at the same time are no way around that, and the
+// same question is asked once.
+func TestGuessingInParallel(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := open(t, twoUsers(t))
+		begun := time.Now()
+		var all sync.WaitGroup
+		busy, failed := 0, 0
+		var mu sync.Mutex
+		for i := range maxWaiting + maxBusy + 10 {
+			all.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+				defer cancel()
+				_, err := a.Authenticate(ctx, "192.0.2.1", "app", strings.Repeat("x", i+1))
+				mu.Lock()
+				defer mu.Unlock()
+				switch {
+				case errors.Is(err, ErrBusy):
+					busy++
+				case errors.Is(err, ErrUnauthorized):
+					failed++
+				}
+			})
+		}
+		all.Wait()
+		if took := time.Since(begun); took != 30*time.Second || failed > 20 || busy == 0 {
+			t.Errorf("%d guesses in %v, %d were refused at once", failed, took, busy)
+		}
+		for range cap(a.comparing) { // nothing is compared before all have asked
+			a.comparing <- struct{}{}
+		}
+		for range 100 {
+			all.Go(func() { a.Authenticate(t.Context(), "192.0.2.77", "app", "the same") })
+		}
+		synctest.Wait()
+		for range cap(a.comparing) {
+			<-a.comparing
+		}
+		all.Wait()
+		if p := a.guesses.at("192.0.2.77"); p.failures != 1 {
+			t.Errorf("the same question counts as %d failures", p.failures)
+		}
+		a.Close()
+		synctest.Wait()
+	})
+}
+
+func TestReload(t *testing.T) {
+	t.Parallel()
+	a := open(t, twoUsers(t))
+	first := must(a.Authenticate(t.Context(), "local", "app", "one"))(t)
+	second := must(a.Authenticate(t.Context(), "local", "app", "two words"))(t)
+	other := must(a.Authenticate(t.Context(), "local", "other", "three"))(t)
+	certified := a.Certified("cn")
+	changes := 0
+	a.OnChange(func() { changes++ })
+	a.write("users: [{name: app, secrets: [hunter2hunter2]}]")
+	if err := a.Reload(); err == nil || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("a faulty file: %v", err)
+	}
+	if a.Renew(first) != first || changes != 0 {
+		t.Error("a faulty file has changed something")
+	}
+	text := second.hash
+	a.write("users:\n- name: app\n  secrets: [\"" + text + "\"]\n  rights: [{tubes: [b], may: [look]}]\n- name: cn\n")
+	if err := a.Reload(); err != nil || changes != 1 {
+		t.Fatalf("%v, %d changes", err, changes)
+	}
+	if a.Renew(first) != nil || a.Renew(other) != nil || a.Renew(certified) == nil {
+		t.Error("who is gone is not, or who is not is")
+	}
+	if l := a.Renew(second); l == nil || l.User.On("b") != Look || l.User.On("a") != Nothing {
+		t.Errorf("the other secret: %+v", l)
+	}
+	if a.Known("local", "app", "two words") != nil {
+		t.Error("a secret is known from the file before")
+	}
+	if _, err := a.Authenticate(t.Context(), "local", "app", "one"); err == nil {
+		t.Error("a secret that is gone is taken")
+	}
+}
+
+func must[T any](v T, err error) func(*testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := open(t, "users: [{name: a, limits: {connections: 2, jobs-per-second: 10, bytes-per-second: 1000}}, {name: b}]")
+		u, free := a.Certified("a").User, a.Certified("b").User
+		if !u.Join() || !u.Join() || u.Join() {
+			t.Error("not two connections")
+		}
+		if u.Quit(); !u.Join() {
+			t.Error("one that has ended still counts")
+		}
+		puts := func(u *User, bytes int) (n int) {
+			for n < 1000 && u.MayPut(bytes) {
+				n++
+			}
+			return n
+		}
+		if n := puts(u, 1); n != 10 {
+			t.Errorf("%d jobs at once, want 10", n)
+		}
+		if time.Sleep(300 * time.Millisecond); puts(u, 1) != 3 {
+			t.Error("not three more after 0.3 s")
+		}
+		time.Sleep(time.Minute)
+		if n := puts(u, 5000); n != 1 {
+			t.Errorf("%d large jobs, want 1", n)
+		}
+		if time.Sleep(3900 * time.Millisecond); u.MayPut(1) {
+			t.Error("a large job is not made up for")
+		}
+		if time.Sleep(200 * time.Millisecond); !u.MayPut(1) {
+			t.Error("a large job is never made up for")
+		}
+		if n := puts(free, 1<<20); n != 1000 {
+			t.Errorf("without limits only %d", n)
+		}
+	})
+}

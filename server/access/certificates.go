@@ -1,0 +1,161 @@
+package access
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+)
+
+// CertificateFiles are the files of a TLS port, in PEM.
+type CertificateFiles struct {
+	Cert, Key string // of the server, with the chain
+	ClientCA  string // whose certificates of clients count; "": none are asked for
+
+	// RequireClient refuses clients without a certificate. Otherwise a client may come
+	// without one, but none with one that is not good.
+	RequireClient bool
+
+	// Protocols are offered by ALPN.
+	Protocols []string
+}
+
+// Certificates are those of a TLS port, read again when their files change.
+type Certificates struct {
+	files CertificateFiles
+	log   *slog.Logger
+
+	mu      sync.Mutex // guards what follows
+	current *tls.Config
+	stamp   string // of the files as they were read
+	faulty  string // the stamp of files that could not be read, "" if there were none
+	looked  time.Time
+}
+
+// lookEvery is how often the files are looked at, at most.
+const lookEvery = time.Second
+
+// LoadCertificates reads the files.
+func LoadCertificates(files CertificateFiles, log *slog.Logger) (*Certificates, error) {
+	c := &Certificates{files: files, log: log, stamp: files.stamp(), looked: time.Now()}
+	var err error
+	if c.current, err = files.read(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Config returns the configuration of a TLS server that always has the present
+// certificates.
+func (c *Certificates) Config() *tls.Config {
+	return &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		NextProtos:         c.files.Protocols,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.look(), nil },
+		// For libraries that want to see one; look has another in its place.
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &c.look().Certificates[0], nil },
+	}
+}
+
+// look returns the present configuration, after reading files that have changed.
+func (c *Certificates) look() *tls.Config {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now := time.Now(); now.Sub(c.looked) >= lookEvery {
+		c.looked = now
+		if err := c.refresh(); err != nil {
+			c.log.Error("the certificates have changed and cannot be used; those of before stay", "err", err)
+		}
+	}
+	return c.current
+}
+
+// Reload reads the files now, if they have changed. If they are faulty, nothing changes.
+func (c *Certificates) Reload() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.faulty = ""
+	return c.refresh()
+}
+
+// refresh reads files that have changed since they were read, and says once what is wrong
+// with them. The lock is held.
+func (c *Certificates) refresh() error {
+	stamp := c.files.stamp()
+	if stamp == c.stamp || stamp == c.faulty {
+		return nil
+	}
+	config, err := c.files.read()
+	if err != nil {
+		c.faulty = stamp
+		return err
+	}
+	c.current, c.stamp, c.faulty = config, stamp, ""
+	c.log.Info("the certificates were read again", "file", c.files.Cert)
+	return nil
+}
+
+// stamp changes when one of the files does.
+func (f *CertificateFiles) stamp() (stamp string) {
+	for _, path := range []string{f.Cert, f.Key, f.ClientCA} {
+		if path == "" {
+			continue
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			stamp += "missing;"
+			continue
+		}
+		stamp += fmt.Sprint(info.ModTime().UnixNano(), " ", info.Size(), " ", inode(info), ";")
+	}
+	return stamp
+}
+
+// read makes a configuration of the files. Its errors hold nothing of the key.
+func (f *CertificateFiles) read() (*tls.Config, error) {
+	pair, err := tls.LoadX509KeyPair(f.Cert, f.Key)
+	if err != nil {
+		return nil, fmt.Errorf("reading the certificate %s and its key %s: %w", f.Cert, f.Key, err)
+	}
+	config := &tls.Config{
+		Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: f.Protocols,
+		DynamicRecordSizingDisabled: true, // replies are small, and many come at once
+	}
+	if f.ClientCA == "" {
+		return config, nil
+	}
+	text, err := os.ReadFile(f.ClientCA)
+	if err != nil {
+		return nil, fmt.Errorf("reading the authority of clients: %w", err)
+	}
+	config.ClientCAs = x509.NewCertPool()
+	if !config.ClientCAs.AppendCertsFromPEM(text) {
+		return nil, errors.New("reading the authority of clients: there is no certificate in " + f.ClientCA)
+	}
+	config.ClientAuth = tls.VerifyClientCertIfGiven
+	if f.RequireClient {
+		config.ClientAuth = tls.RequireAndVerifyClientCert
+	}
+	return config, nil
+}
+
+// NameOf returns the name of a client's certificate, which is its user: the first URI of
+// its alternative names, else the first DNS name, else the common name of its subject; ""
+// if the client has no certificate that was verified.
+func NameOf(s *tls.ConnectionState) string {
+	if len(s.VerifiedChains) == 0 || len(s.PeerCertificates) == 0 {
+		return ""
+	}
+	switch cert := s.PeerCertificates[0]; {
+	case len(cert.URIs) > 0:
+		return cert.URIs[0].String()
+	case len(cert.DNSNames) > 0:
+		return cert.DNSNames[0]
+	default:
+		return cert.Subject.CommonName
+	}
+}

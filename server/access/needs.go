@@ -1,0 +1,66 @@
+package access
+
+// Where says on which tubes an operation needs a right.
+type Where uint8
+
+const (
+	Free       Where = iota // on none: it concerns nobody but who asks
+	OfTube                  // on the tube that it names, or that the connection uses
+	OfJob                   // on the tube of the job that it names by its id
+	OfTubes                 // on one of several tubes; the others are left out
+	Somewhere               // on any tube
+	Everywhere              // on every tube: the right must be given for "*"
+)
+
+// Need is what an operation needs.
+type Need struct {
+	One   Right // any one of these is enough
+	Where Where
+}
+
+// Met tells whether a set of rights is enough.
+func (n Need) Met(has Right) bool { return n.Where == Free || has&n.One != 0 }
+
+// needs is the table of all operations of all doors, by the word that the beanstalk
+// protocol has for them, or that the HTTP door gives them. A job of a tube on which a
+// user has no right at all is not found; where it has another right than the one that is
+// needed, the operation is forbidden.
+var needs = map[string]Need{
+	"put":     {Put, OfTube}, // and on the tube of its tag dead
+	"batch":   {Put, OfTube},
+	"use":     {All, OfTube},
+	"watch":   {Work, OfTube},
+	"ignore":  {Nothing, Free},
+	"quit":    {Nothing, Free},
+	"auth":    {Nothing, Free},
+	"reserve": {Work, OfTubes}, "reserve-with-timeout": {Work, OfTubes}, "reserve-batch": {Work, OfTubes}, "reserve-lease": {Work, OfTubes},
+	"reserve-job": {Work, OfJob},
+	"delete":      {Work, OfJob}, "delete-lease": {Work, OfJob}, "delete-batch": {Work, OfJob}, "delete-key": {Work, OfTube},
+	"release": {Work, OfJob}, "release-lease": {Work, OfJob},
+	"bury": {Work, OfJob}, "bury-lease": {Work, OfJob},
+	"touch": {Work, OfJob}, "touch-lease": {Work, OfJob},
+
+	"peek":       {Look, OfJob},
+	"peek-ready": {Look, OfTube}, "peek-delayed": {Look, OfTube}, "peek-buried": {Look, OfTube},
+	"find": {Look, OfTube}, "list-jobs": {Look, OfTube},
+	"stats-job": {Look, OfJob}, "stats-tube": {Look, OfTube}, "stats": {Look, Somewhere},
+	"list-tubes":     {Look, OfTubes},
+	"list-tube-used": {Nothing, Free}, "list-tubes-watched": {Nothing, Free}, "capabilities": {Nothing, Free},
+	"events":  {Look, OfTubes},
+	"metrics": {Look, Everywhere},
+
+	"kick": {Admin, OfTube}, "kick-job": {Admin, OfJob},
+	"reschedule": {Admin, OfJob}, "set-priority": {Admin, OfJob},
+	"pause-tube": {Admin, OfTube}, "flush-tube": {Admin, OfTube}, "move-jobs": {Admin, OfTube}, // and on the other tube
+	"set-policy": {Admin, OfTube}, "get-policy": {Admin, OfTube}, "list-policies": {Admin, OfTubes},
+	"drain": {Admin, Everywhere}, "undrain": {Admin, Everywhere},
+}
+
+// NeedOf returns what an operation needs. known is false if the table lacks it; then it
+// needs every right on every tube.
+func NeedOf(operation string) (n Need, known bool) {
+	if n, known = needs[operation]; !known {
+		n = Need{Admin, Everywhere}
+	}
+	return n, known
+}

@@ -1,0 +1,167 @@
+package access
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+func TestMatches(t *testing.T) {
+	t.Parallel()
+	for glob, names := range map[string]struct{ yes, no string }{
+		"post":    {"post", "mai posts Post apost"},
+		"post*":   {"post posts post/eu post.*", "mai apost"},
+		"*":       {"a post/eu", ""},
+		"*.eu":    {".eu post.eu a.b.eu", "eu post.euro"},
+		"a*b*c":   {"abc aXbYc abbcc", "ab acb abcd"},
+		"a?c":     {"abc a/c", "ac abbc"},
+		"**a**":   {"a ba ab", "b"},
+		"a.c":     {"a.c", "abc"},
+		"?*":      {"a ab", ""},
+		"$(x);+-": {"$(x);+-", "x"},
+	} {
+		for _, name := range strings.Fields(names.yes) {
+			if !matches(glob, name) {
+				t.Errorf("%s is not %s", name, glob)
+			}
+		}
+		for _, name := range strings.Fields(names.no) {
+			if matches(glob, name) {
+				t.Errorf("%s is %s", name, glob)
+			}
+		}
+	}
+	if matches(strings.Repeat("*a", 100), strings.Repeat("a", 99)+"b") {
+		t.Error("it matches")
+	}
+}
+
+func TestRights(t *testing.T) {
+	t.Parallel()
+	a := open(t, `users:
+- name: u
+  rights:
+  - {tubes: ["post*", "sms"], may: [put]}
+  - {tubes: ["post.eu"], may: [work, look]}
+  - {tubes: ["x", "**"], may: [look]}
+- name: root
+  rights: [{tubes: ["*"], may: [put, work, look, admin]}]
+`)
+	u := a.Certified("u").User
+	for tube, want := range map[string]Right{"post": Put | Look, "sms": Put | Look, "post.eu": Put | Work | Look, "default": Look} {
+		if got := u.On(tube); got != want {
+			t.Errorf("%s: %v, want %v", tube, got, want)
+		}
+	}
+	if u.Anywhere() != Put|Work|Look || u.Everywhere() != Look {
+		t.Errorf("anywhere %v, everywhere %v", u.Anywhere(), u.Everywhere())
+	}
+	if got := u.Visible([]string{"a", "post.eu", "sms"}, Work); len(got) != 1 || got[0] != "post.eu" {
+		t.Errorf("visible: %v", got)
+	}
+	if root := a.Certified("root").User; root.On("anything") != All || root.Everywhere() != All {
+		t.Errorf("root: %v", root.On("anything"))
+	}
+	if a.Anonymous().Anywhere() != Nothing || a.Certified("anonymous") != nil || a.Certified("nobody") != nil {
+		t.Error("somebody may do something who may not")
+	}
+	if n, known := NeedOf("a word that is new"); known || n.Met(Put|Work|Look) || n.Where != Everywhere {
+		t.Errorf("what is not in the table needs %+v", n)
+	}
+}
+
+// faulty files, with what is said of them.
+var faulty = map[string]string{
+	"":                                      "it is empty",
+	"users: 7":                              "line 1 is not YAML, or not what belongs there",
+	"users: [\n  {nme: s3cret}]":            "line 2 is not YAML",
+	"users: [{name: [s3cret]}]":             "line 1",
+	"\tusers":                               "it is not",
+	"users: []\n---\nusers: []":             "more than one YAML document",
+	"user: []":                              "line 1",
+	"users: [{}]":                           "user number 1: a name is",
+	`users: [{name: "a b"}]`:                "user number 1: a name is",
+	`users: [{name: "é"}]`:                  "user number 1: a name is",
+	"users: [{name: a}, {name: a}]":         "user a is there twice",
+	"users: [{name: a, secrets: [s3cret]}]": "user a: a secret is no hash",
+	"users: [{name: a, secrets: ['$2a$99$s3crets3crets3crets3crets3crets3crets3crets3crets3cre']}]":        "the cost",
+	"users: [{name: a, secrets: ['$argon2id$v=19$m=7,t=1,p=1$c2FsdHNhbHQ$c2FsdHNhbHRzYWx0c2FsdA']}]":       "the costs of a hash",
+	"users: [{name: a, secrets: ['$argon2id$v=19$m=9999999,t=1,p=1$c2FsdHNhbHQ$c2FsdHNhbHRzYWx0c2FsdA']}]": "the costs of a hash",
+	"users: [{name: a, rights: [{tubes: [], may: [put]}]}]":                                                "a right needs",
+	"users: [{name: a, rights: [{tubes: [a]}]}]":                                                           "a right needs",
+	"users: [{name: a, rights: [{tubes: ['a b'], may: [put]}]}]":                                           "tubes are names",
+	"users: [{name: a, rights: [{tubes: [a], may: [s3cret]}]}]":                                            "none of put, work, look and admin",
+	"users: [{name: a, limits: {connections: -1}}]":                                                        "a limit is negative",
+	"users: [{name: a, limits: {connections: s3cret}}]":                                                    "line 1",
+	"users: [{name: anonymous, secrets: ['HASH']}]":                                                        "it has secrets; anonymous has none",
+	"users: [{name: 'a:b', secrets: ['HASH']}]":                                                            "names with a colon",
+	"users: [{name: a, secrets: [" + strings.Repeat("'HASH', ", 9) + "]}]":                                 "more than 8 secrets",
+	"users: &a [*a]": "it is not",
+}
+
+func TestFaultyFiles(t *testing.T) {
+	t.Parallel()
+	hash := quick(t, "x")
+	for text, want := range faulty {
+		_, err := parseFile([]byte(strings.ReplaceAll(text, "HASH", hash)), func(string) *account { return new(account) })
+		switch {
+		case err == nil:
+			t.Errorf("%s: it is taken", text)
+		case !strings.Contains(err.Error(), want) && want != "it is not":
+			t.Errorf("%s: %v, want %s", text, err, want)
+		case strings.Contains(err.Error(), "s3cret"), strings.Contains(err.Error(), "$2a"), strings.Contains(err.Error(), "$argon"):
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	if _, err := Open(filepath.Join(t.TempDir(), "missing"), nil); err == nil || !strings.Contains(err.Error(), "missing") {
+		t.Errorf("a file that is not there: %v", err)
+	}
+}
+
+// TestFileOfTheDocs: the example of docs/access.md is a file of users.
+func TestFileOfTheDocs(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/access.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllSubmatch(page, -1)
+	if len(found) != 1 {
+		t.Fatalf("%d files of users on the page", len(found))
+	}
+	a := open(t, string(found[0][1]))
+	if a.Certified("app").User.On("ma"+"il.eu") != Put || a.Anonymous().On("public") != Look {
+		t.Error("the example does not say what the page does")
+	}
+}
+
+// FuzzFile: whatever is in a file, reading it is an error or a file, and no error holds
+// what may be a secret.
+func FuzzFile(f *testing.F) {
+	for text := range faulty {
+		f.Add([]byte(text), "s3cret")
+	}
+	f.Add([]byte("users:\n- name: a\n  secrets: [zzyzxzzyzx]\n"), "zzyzxzzyzx")
+	f.Fuzz(func(t *testing.T, text []byte, secret string) {
+		read, err := parseFile(text, func(string) *account { return new(account) })
+		if err == nil {
+			for name, u := range read.users {
+				if !validUser(name) || u.account == nil || u.Everywhere()&^u.Anywhere() != 0 || u.On("a")&u.Everywhere() != u.Everywhere() {
+					t.Errorf("user %q: %+v", name, u)
+				}
+			}
+			return
+		}
+		said := err.Error()
+		for name := range strings.FieldsSeq(said) { // names are said, and words of ours
+			if strings.Contains(name, secret) {
+				return
+			}
+		}
+		if len(secret) > 5 && strings.Contains(said, secret) {
+			t.Errorf("the error holds %q: %s", secret, said)
+		}
+	})
+}

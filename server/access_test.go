@@ -1,0 +1,575 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"redstalk/protocol"
+	"redstalk/server/access"
+)
+
+// sesame is the secret of all users in these tests, and sesameHash its hash, which costs
+// little.
+var sesame, sesameHash = "open sesame", func() string {
+	text, err := access.HashBcrypt("open sesame", 4)
+	if err != nil {
+		panic(err)
+	}
+	return text
+}()
+
+// user is a line of a file of users.
+func user(name, tubes, may string) string {
+	return fmt.Sprintf("- {name: %q, secrets: [%q], rights: [{tubes: [%s], may: [%s]}]}\n", name, sesameHash, tubes, may)
+}
+
+// guarded is a world with a file of users.
+type guarded struct {
+	*world
+	access *access.Access
+	path   string
+	log    *bytes.Buffer
+	root   *client // may do everything
+}
+
+const rootUser = "root"
+
+// inGuarded runs test in a world with these users, and root.
+func inGuarded(t *testing.T, users string, test func(*guarded)) {
+	t.Helper()
+	inWorld(t, func(w *world) {
+		w.server.Shutdown(context.Background())
+		g := &guarded{world: w, path: filepath.Join(t.TempDir(), "users.yml"), log: new(bytes.Buffer)}
+		g.write(users)
+		log := slog.New(slog.NewTextHandler(g.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		var err error
+		if g.access, err = access.Open(g.path, log); err != nil {
+			t.Fatal(err)
+		}
+		w.reopen(Config{Access: g.access, Log: log})
+		g.root = g.as(rootUser)
+		test(g)
+		g.root.close()
+		g.access.Close()
+	})
+}
+
+// write writes the file of users, to which it adds root.
+func (g *guarded) write(users string) {
+	g.Helper()
+	text := "users:\n" + user(rootUser, `"*"`, "put, work, look, admin") + users
+	if err := os.WriteFile(g.path, []byte(text), 0o600); err != nil {
+		g.Fatal(err)
+	}
+}
+
+// rewrite replaces the file of users, as a SIGHUP does.
+func (g *guarded) rewrite(users string) {
+	g.Helper()
+	g.write(users)
+	if err := g.access.Reload(); err != nil {
+		g.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+// as connects as a user; "" says nothing.
+func (g *guarded) as(name string) *client {
+	g.Helper()
+	c := g.connect()
+	if name != "" {
+		c.send("auth " + name + " " + sesame)
+		c.want("AUTHENTICATED")
+	}
+	return c
+}
+
+// settle throws away what has come to commands that were sent before.
+func (c *client) settle() {
+	c.w.Helper()
+	c.send("settle")
+	for <-c.lines != "UNKNOWN_COMMAND" {
+	}
+}
+
+// sample is a command of a verb about the tube t, or about the job {id} in it, which is
+// ready, has the key {key} and, if leased is set, the lease {lease}.
+type sample struct {
+	before  string // what the client sends first, with | between commands
+	command string
+	word    string // with which the reply begins if it may
+	leased  bool
+}
+
+// samples has one for every verb. A new verb needs one, and a row in the table of package
+// access.
+var samples = map[protocol.Verb]sample{
+	protocol.Put:                {"use t", "put 0 0 60 1\r\nx", "INSERTED", false},
+	protocol.Peek:               {"", "peek {id}", "FOUND", false},
+	protocol.PeekReady:          {"use t", "peek-ready", "FOUND", false},
+	protocol.PeekDelayed:        {"use t", "peek-delayed", "NOT_FOUND", false},
+	protocol.PeekBuried:         {"use t", "peek-buried", "NOT_FOUND", false},
+	protocol.ReserveWithTimeout: {"watch t|ignore default", "reserve-with-timeout 0", "RESERVED", false},
+	protocol.ReserveJob:         {"", "reserve-job {id}", "RESERVED", false},
+	protocol.ReserveBatch:       {"watch t|ignore default", "reserve-batch 2", "RESERVED_BATCH", false},
+	protocol.ReserveLease:       {"watch t|ignore default", "reserve-lease 0", "LEASED", false},
+	protocol.Reserve:            {"watch t|ignore default", "reserve", "RESERVED", false},
+	protocol.Delete:             {"", "delete {id}", "DELETED", false},
+	protocol.DeleteBatch:        {"", "delete-batch {id} {id}", "DELETED_BATCH 1 1", false},
+	protocol.DeleteLease:        {"", "delete-lease {id} {lease}", "DELETED", true},
+	protocol.DeleteKey:          {"", "delete-key t {key}", "DELETED", false},
+	protocol.Release:            {"reserve-job {id}", "release {id} 0 0", "RELEASED", false},
+	protocol.ReleaseLease:       {"", "release-lease {id} {lease} 0 0", "RELEASED", true},
+	protocol.Bury:               {"reserve-job {id}", "bury {id} 0", "BURIED", false},
+	protocol.BuryLease:          {"", "bury-lease {id} {lease} 0", "BURIED", true},
+	protocol.Kick:               {"use t", "kick 1", "KICKED", false},
+	protocol.KickJob:            {"", "kick-job {id}", "NOT_FOUND", false}, // it is ready
+	protocol.Touch:              {"reserve-job {id}", "touch {id}", "TOUCHED", false},
+	protocol.TouchLease:         {"", "touch-lease {id} {lease}", "TOUCHED", true},
+	protocol.StatsJob:           {"", "stats-job {id}", "OK", false},
+	protocol.StatsTube:          {"", "stats-tube t", "OK", false},
+	protocol.Stats:              {"", "stats", "OK", false},
+	protocol.Use:                {"", "use t", "USING t", false},
+	protocol.Watch:              {"", "watch t", "WATCHING 2", false},
+	protocol.Ignore:             {"", "ignore t", "WATCHING 1", false},
+	protocol.ListTubesWatched:   {"", "list-tubes-watched", "OK", false},
+	protocol.ListTubeUsed:       {"", "list-tube-used", "USING default", false},
+	protocol.ListTubes:          {"", "list-tubes", "OK", false},
+	protocol.Quit:               {"", "quit", "", false},
+	protocol.PauseTube:          {"", "pause-tube t 0", "PAUSED", false},
+	protocol.Drain:              {"", "drain", "DRAINING", false},
+	protocol.Undrain:            {"", "undrain", "NOT_DRAINING", false},
+	protocol.Capabilities:       {"", "capabilities", "OK", false},
+	protocol.Reschedule:         {"", "reschedule {id} 1s", "RESCHEDULED", false},
+	protocol.SetPriority:        {"", "set-priority {id} 7", "UPDATED", false},
+	protocol.SetPolicy:          {"", "set-policy t max:100000", "SET", false},
+	protocol.GetPolicy:          {"", "get-policy t", "OK", false},
+	protocol.ListPolicies:       {"", "list-policies", "OK", false},
+	protocol.ListJobs:           {"", "list-jobs t ready", "OK", false},
+	protocol.Find:               {"", "find t {key}", "FOUND", false},
+	protocol.FlushTube:          {"", "flush-tube t", "FLUSHED", false},
+	protocol.MoveJobs:           {"", "move-jobs t ready t 1", "MOVED 0", false},
+	protocol.Auth:               {"", "auth nobody x", "UNAUTHORIZED", false},
+}
+
+// TestEveryVerbIsInTheTable: a verb without a row would need every right there is.
+func TestEveryVerbIsInTheTable(t *testing.T) {
+	for v := protocol.Unknown + 1; v < protocol.NumVerbs; v++ {
+		if _, known := access.NeedOf(v.String()); !known {
+			t.Errorf("%v has no row in the table of package access", v)
+		}
+		if samples[v].command == "" {
+			t.Errorf("%v has no sample", v)
+		}
+	}
+}
+
+// TestEveryVerbWithEveryRight sends every verb as users who have one right on the tube, on
+// another one, or on all, and as nobody. What has to come follows from the table.
+func TestEveryVerbWithEveryRight(t *testing.T) {
+	rights := map[string]access.Right{"put": access.Put, "work": access.Work, "look": access.Look, "admin": access.Admin}
+	for word, right := range rights {
+		for _, where := range []struct {
+			tubes                string
+			on, somewhere, every access.Right
+		}{
+			{"t", right, right, access.Nothing},
+			{"other", access.Nothing, right, access.Nothing},
+			{`"*"`, right, right, right},
+		} {
+			t.Run(word+" on "+where.tubes, func(t *testing.T) {
+				t.Parallel()
+				inGuarded(t, user("u", where.tubes, word), func(g *guarded) {
+					g.tryAll("u", where.on, where.somewhere, where.every)
+				})
+			})
+		}
+	}
+	t.Run("nobody", func(t *testing.T) {
+		t.Parallel()
+		inGuarded(t, "", func(g *guarded) { g.tryAll("", access.Nothing, access.Nothing, access.Nothing) })
+	})
+	t.Run("anonymous", func(t *testing.T) {
+		t.Parallel()
+		anonymous := "- {name: anonymous, rights: [{tubes: [t], may: [look]}]}\n"
+		inGuarded(t, anonymous, func(g *guarded) { g.tryAll("", access.Look, access.Look, access.Nothing) })
+	})
+}
+
+// tryAll sends every verb as a user who has these rights on the tube t, somewhere, and
+// everywhere.
+func (g *guarded) tryAll(name string, on, somewhere, every access.Right) {
+	g.root.send("use t", "watch t", "watch default", "set-policy t max:100000")
+	g.root.settle()
+	for v := protocol.Unknown + 1; v < protocol.NumVerbs; v++ {
+		need, _ := access.NeedOf(v.String())
+		has := map[access.Where]access.Right{
+			access.OfTube: on, access.OfJob: on, access.OfTubes: somewhere, access.Somewhere: somewhere, access.Everywhere: every,
+		}[need.Where]
+		if isReserve(v) {
+			has = on // it watches nothing else that it might have
+		}
+		want := samples[v].word
+		switch {
+		case need.Met(has):
+		case need.Where == access.OfJob && on == access.Nothing && somewhere != access.Nothing && v != protocol.DeleteBatch:
+			want = "NOT_FOUND"
+		case v == protocol.DeleteBatch && somewhere != access.Nothing:
+			want = "DELETED_BATCH 0 2"
+		default:
+			want = "FORBIDDEN"
+		}
+		if got := g.try(name, v); !strings.HasPrefix(got, want) || want == "" && got != "" {
+			g.Errorf("%v: %q, want %q", v, got, want)
+		}
+	}
+}
+
+// try sends a verb about a fresh job, and returns the first line of the reply, "" if the
+// connection is closed instead.
+func (g *guarded) try(name string, v protocol.Verb) string {
+	s, key, lease := samples[v], "k-"+v.String(), "00000000000000000001"
+	g.root.send("undrain", "flush-tube t", "flush-tube t reserved", "flush-tube default")
+	g.root.settle()
+	id := strings.TrimPrefix(g.root.ask("put 0 0 60 1 key:"+key+"\r\nx"), "INSERTED ")
+	if s.leased {
+		lease = strings.Fields(g.root.ask("reserve-lease 0"))[2]
+		g.root.want("x")
+	}
+	fill := strings.NewReplacer("{id}", id, "{key}", key, "{lease}", lease)
+	c := g.as(name)
+	defer c.close()
+	if s.before != "" {
+		c.send(strings.Split(fill.Replace(s.before), "|")...)
+		c.settle()
+	}
+	c.send(fill.Replace(s.command))
+	select {
+	case line := <-c.lines:
+		return line
+	case <-c.ended:
+		return ""
+	case <-time.After(time.Minute):
+		return "nothing"
+	}
+}
+
+// TestAuth: the way of a client from a stranger to somebody else.
+func TestAuth(t *testing.T) {
+	inGuarded(t, user("app", "post", "put"), func(g *guarded) {
+		c := g.connect()
+		// all at once: what follows auth waits for its answer
+		c.send("use post", "auth app "+sesame, "use post", "put 0 0 60 1\r\nx", "put 0 0 60 100000\r\n"+strings.Repeat("x", 100000),
+			"auth app no", "put 0 0 60 1\r\nx", "capabilities")
+		c.want("FORBIDDEN", "AUTHENTICATED", "USING post", "INSERTED 1", "JOB_TOO_BIG", "UNAUTHORIZED", "INSERTED 2")
+		if page := c.rest(); !strings.Contains(page, "- auth\n") {
+			t.Errorf("capabilities:\n%s", page)
+		}
+		c.send("auth root "+sesame, "list-tubes-watched", "auth app no", "auth app no", "auth nobody "+sesame, "list-tube-used")
+		c.want("AUTHENTICATED", "OK 14", "---", "- default", "", "UNAUTHORIZED", "UNAUTHORIZED", "UNAUTHORIZED")
+		<-c.ended
+		c.silent()
+		if text := g.log.String(); strings.Contains(text, "sesame") || strings.Contains(text, "user=nobody") {
+			t.Errorf("the log:\n%s", text)
+		}
+	})
+	inWorld(t, func(w *world) { // without users
+		c := w.connect()
+		c.send("auth app x", "auth", "auth app", "auth \x01 x", "authx", "capabilities")
+		c.want("UNKNOWN_COMMAND", "UNKNOWN_COMMAND", "UNKNOWN_COMMAND", "UNKNOWN_COMMAND", "UNKNOWN_COMMAND")
+		if page := c.rest(); strings.Contains(page, "auth") {
+			t.Errorf("capabilities:\n%s", page)
+		}
+		c.close()
+	})
+}
+
+// rest is all lines that have come.
+func (c *client) rest() (text string) {
+	synctest.Wait()
+	for len(c.lines) > 0 {
+		text += <-c.lines + "\n"
+	}
+	return text
+}
+
+// TestBodiesOfStrangers: a body that may not be put is skipped, however large it is, and
+// takes no memory.
+func TestBodiesOfStrangers(t *testing.T) {
+	inGuarded(t, user("app", "post", "put"), func(g *guarded) {
+		c := g.connect()
+		c.send("put 0 0 60 50000\r\n"+strings.Repeat("x", 50000), "put 0 0 60 0\r\n", "put 0 0 60 1\r\nxy\r\nput 0 0 60 1 key:\r\nx")
+		c.want("FORBIDDEN", "FORBIDDEN")
+		c.sendRaw("put 0 0 60 60000\r\n" + strings.Repeat("x", 50000))
+		synctest.Wait()
+		if n := g.queue.Bodies().InUse(); n != 0 {
+			t.Errorf("%d bodies are kept", n)
+		}
+		c.close()
+	})
+}
+
+// TestAstray: a job does not end up in the tube of before when the one that was meant is
+// refused.
+func TestAstray(t *testing.T) {
+	inGuarded(t, user("app", "post", "put, look"), func(g *guarded) {
+		c := g.as("app")
+		c.send("use post", "put 0 0 60 1\r\nx", "use secret", "put 0 0 60 1\r\nx", "peek-ready", "use post", "put 0 0 60 1\r\nx")
+		c.want("USING post", "INSERTED 1", "FORBIDDEN", "FORBIDDEN", "FORBIDDEN", "USING post", "INSERTED 2")
+		c.send("use secret", "put 0 0 60 1\r\nx")
+		c.want("FORBIDDEN", "FORBIDDEN")
+		g.rewrite(user("app", "post", "put, admin"))
+		c.send("put 0 0 60 1\r\nx", "use post", "kick 1")
+		c.want("FORBIDDEN", "USING post", "KICKED 0")
+		c.close()
+	})
+}
+
+// TestOtherTubes: no job gets into a tube, or out of one, by way of another.
+func TestOtherTubes(t *testing.T) {
+	inGuarded(t, user("app", "post", "put, work, look, admin")+user("both", "post, dead", "put, admin"), func(g *guarded) {
+		c := g.as("app")
+		c.send("use post", "put 0 0 60 1 max:1 dead:dead\r\nx", "set-policy post max:1 dead:dead", "move-jobs post ready dead 1", "move-jobs dead ready post 1",
+			"put 0 0 60 1 max:1 dead:post\r\nx")
+		c.want("USING post", "FORBIDDEN", "FORBIDDEN", "FORBIDDEN", "FORBIDDEN", "INSERTED 1")
+		both := g.as("both")
+		both.send("use post", "put 0 0 60 1 max:1 dead:dead\r\nx", "move-jobs post ready dead 1", "set-policy post max:1 dead:dead")
+		both.want("USING post", "INSERTED 2", "MOVED 1", "SET")
+		c.close()
+		both.close()
+	})
+}
+
+// TestReserveLeavesOut: tubes on which the client may not work are as if they were empty.
+func TestReserveLeavesOut(t *testing.T) {
+	inGuarded(t, user("app", `"post*"`, "work"), func(g *guarded) {
+		g.root.send("put 0 0 60 7\r\ndefault", "use post", "put 9 0 60 4\r\npost")
+		g.root.want("INSERTED 1", "USING post", "INSERTED 2")
+		c := g.as("app")
+		c.send("reserve", "reserve-lease 0", "reserve-batch 2 0", "watch other", "watch post", "reserve", "reserve-with-timeout 0")
+		c.want("FORBIDDEN", "FORBIDDEN", "FORBIDDEN", "FORBIDDEN", "WATCHING 2", "RESERVED 2 4", "post", "TIMED_OUT")
+		c.send("reserve")
+		synctest.Wait()
+		g.root.send("use default", "put 0 0 60 1\r\nx", "use post", "put 0 0 60 1\r\ny")
+		g.root.want("USING default", "INSERTED 3", "USING post", "INSERTED 4")
+		c.want("RESERVED 4 1", "y")
+		c.send("ignore post", "reserve-with-timeout 0", "delete 4", "delete 3", "delete 1")
+		c.want("WATCHING 1", "FORBIDDEN", "DELETED", "NOT_FOUND", "NOT_FOUND")
+		c.close()
+	})
+}
+
+// TestLookups: commands that name jobs are looked up together, and answered in their
+// order, between those that need no lookup.
+func TestLookups(t *testing.T) {
+	inGuarded(t, user("app", "post", "put, work, look"), func(g *guarded) {
+		put := "put 0 0 60 1\r\nx"
+		g.root.send("use secret", put, put, "use post", put, put, put, put) // 1 and 2 are secret
+		g.root.want("USING secret", "INSERTED 1", "INSERTED 2", "USING post", "INSERTED 3", "INSERTED 4", "INSERTED 5", "INSERTED 6")
+		c := g.as("app")
+		c.send("use post", put, "delete 7", "delete 1", "delete x", "delete 3", "delete 3", "peek 99", "kick-job 4", "kick-job 1", "peek 4", "x", "list-tube-used",
+			"delete-batch 1 1 4 4 2 99 5", "delete 4", "stats-job 2", "reserve-job 6", "x", "touch 6", "release 6 0 0", "delete-batch 6")
+		c.want("USING post", "INSERTED 7", "DELETED", "NOT_FOUND", "BAD_FORMAT", "DELETED", "NOT_FOUND", "NOT_FOUND", "FORBIDDEN", "NOT_FOUND", "FOUND 4 1", "x",
+			"UNKNOWN_COMMAND", "USING post", "DELETED_BATCH 2 5", "NOT_FOUND", "NOT_FOUND", "RESERVED 6 1", "x", "UNKNOWN_COMMAND", "TOUCHED", "RELEASED", "DELETED_BATCH 1 0")
+		c.send("auth root "+sesame, put, put, "auth app "+sesame, "use post", "delete 8", "peek-ready", "delete 9", "peek-ready")
+		c.want("AUTHENTICATED", "INSERTED 8", "INSERTED 9", "AUTHENTICATED", "USING post", "DELETED", "FOUND 9 1", "x", "DELETED", "NOT_FOUND")
+		g.root.send("peek 1", "peek 2")
+		g.root.want("FOUND 1 1", "x", "FOUND 2 1", "x")
+		c.close()
+	})
+}
+
+// TestGrants: what a client has reserved it may finish without a lookup, whatever it holds
+// besides; and others' jobs it may not, although ids share places.
+func TestGrants(t *testing.T) {
+	inGuarded(t, user("app", "post", "work"), func(g *guarded) {
+		g.root.sendRaw("use post\r\n" + strings.Repeat("put 0 0 60 1\r\nx\r\n", numGrants+10) + "use secret\r\nput 0 0 60 1\r\nx\r\n")
+		g.root.settle()
+		c := g.as("app")
+		c.send("watch post", "reserve")
+		c.want("WATCHING 2", "RESERVED 1 1", "x")
+		batches := g.batches()
+		c.send("touch 1", "delete 1")
+		c.want("TOUCHED", "DELETED")
+		if n := g.batches() - batches; n > 1 {
+			t.Errorf("%d batches for what the client holds", n)
+		}
+		secret := fmt.Sprint(numGrants + 11)
+		c.send("reserve-batch 1000")
+		c.settle()
+		c.send("delete 2", fmt.Sprint("delete ", numGrants+2), "delete "+secret, "delete 3")
+		c.want("DELETED", "DELETED", "NOT_FOUND", "DELETED")
+		c.close()
+	})
+}
+
+func (g *guarded) batches() (n int) {
+	synctest.Wait()
+	g.store.set(func(d *door) { n = d.batches })
+	return n
+}
+
+// TestReread: the file is read again while clients do all kinds of things.
+func TestReread(t *testing.T) {
+	all := user("app", "post", "put, work") + user("gone", "post", "work")
+	inGuarded(t, all, func(g *guarded) {
+		g.root.send("use post", "put 0 0 60 1\r\nx")
+		g.root.want("USING post", "INSERTED 1")
+		holder, waits, idle, stays := g.as("gone"), g.as("gone"), g.as("gone"), g.as("app")
+		holder.send("watch post", "reserve")
+		holder.want("WATCHING 2", "RESERVED 1 1", "x")
+		for _, c := range []*client{waits, stays} {
+			c.send("watch post", "reserve")
+			c.want("WATCHING 2")
+		}
+		synctest.Wait()
+		g.rewrite(user("app", "post", "put, work"))
+		for _, c := range []*client{holder, waits, idle} {
+			<-c.ended
+		}
+		stays.want("RESERVED 1 1", "x") // what the other held
+		stays.send("delete 1", "reserve")
+		stays.want("DELETED")
+		g.rewrite(user("app", "post", "work, look"))
+		g.root.send("put 0 0 60 1\r\ny")
+		g.root.want("INSERTED 2")
+		stays.want("RESERVED 2 1", "y")
+		stays.send("peek 2", "use post", "put 0 0 60 1\r\nx", "reserve")
+		stays.want("FOUND 2 1", "y", "USING post", "FORBIDDEN")
+		synctest.Wait()
+		g.rewrite(user("app", "post", "look")) // it waits for what it may not have any more
+		<-stays.ended
+		stays.silent()
+	})
+}
+
+// TestStrangers: who does not say who they are is neither many nor long there.
+func TestStrangers(t *testing.T) {
+	inGuarded(t, user("app", "post", "put"), func(g *guarded) {
+		begun := time.Now()
+		idle := g.connect()
+		talks := g.connect()
+		for !closed(talks) && time.Since(begun) < time.Hour {
+			talks.conn.Write([]byte("list-tube-used\r\n"))
+			time.Sleep(time.Second)
+		}
+		<-idle.ended
+		if took := time.Since(begun); took < DefaultAuthTimeout || took > 2*DefaultAuthTimeout {
+			t.Errorf("strangers are there for %v", took)
+		}
+		app := g.as("app")
+		time.Sleep(time.Hour)
+		app.send("list-tube-used")
+		app.want("USING default")
+		var all []*client
+		for range DefaultMaxStrangers {
+			all = append(all, g.connectFor(10))
+		}
+		synctest.Wait()
+		<-g.connect().ended
+		app.send("list-tube-used")
+		app.want("USING default")
+		all[0].close()
+		<-all[0].ended
+		synctest.Wait()
+		g.as("app").close()
+		time.Sleep(2 * DefaultAuthTimeout)
+		if n := g.server.strangers.Load(); n != 0 {
+			t.Errorf("%d strangers are still counted", n)
+		}
+		app.close()
+	})
+}
+
+func closed(c *client) bool {
+	select {
+	case <-c.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// TestLimitsOfUsers: connections and puts beyond them are OUT_OF_MEMORY.
+func TestLimitsOfUsers(t *testing.T) {
+	limits := strings.Replace(user("app", "post", "put"), "rights:", "limits: {connections: 2, jobs-per-second: 5, bytes-per-second: 1000}, rights:", 1)
+	inGuarded(t, limits, func(g *guarded) {
+		first, second, third := g.as("app"), g.as("app"), g.connect()
+		third.send("auth app " + sesame)
+		third.want("OUT_OF_MEMORY")
+		second.close()
+		<-second.ended
+		synctest.Wait()
+		third.send("auth app "+sesame, "auth app "+sesame, "auth root "+sesame)
+		third.want("AUTHENTICATED", "AUTHENTICATED", "AUTHENTICATED")
+		fourth := g.as("app")
+		first.send("use post")
+		first.want("USING post")
+		for i := range 6 {
+			first.send("put 0 0 60 1\r\nx")
+			first.want([]string{"INSERTED", "OUT_OF_MEMORY"}[i/5] + []string{fmt.Sprint(" ", i+1), ""}[i/5])
+		}
+		time.Sleep(time.Minute)
+		first.send("put 0 0 60 3000\r\n"+strings.Repeat("x", 3000), "put 0 0 60 1\r\nx")
+		first.want("INSERTED 6", "OUT_OF_MEMORY")
+		for _, c := range []*client{first, third, fourth} {
+			c.close()
+		}
+	})
+}
+
+// TestAuthWhileEnding: a server that ends does not wait for those who guess.
+func TestAuthWhileEnding(t *testing.T) {
+	inGuarded(t, "", func(g *guarded) {
+		for range 3 {
+			c := g.connect()
+			c.send("auth a b", "auth a c")
+			c.want("UNAUTHORIZED")
+		}
+		begun := time.Now()
+		g.connect().send("auth a d")
+		synctest.Wait()
+		g.server.Shutdown(context.Background())
+		if took := time.Since(begun); took > time.Second {
+			t.Errorf("it took %v", took)
+		}
+		g.world.reopen(Config{}) // one to be shut down
+	})
+}
+
+// FuzzAuth sends any line of auth to a session with users, and then commands: nobody comes
+// in who does not know the secret.
+func FuzzAuth(f *testing.F) {
+	for _, line := range []string{"auth root " + sesame, "auth root open", "auth root", "auth  root  " + sesame, "auth root " + sesame + " ", "auth anonymous x",
+		"auth \x00 x", "auth root open\x00sesame", "auth a b\r\nauth root " + sesame, strings.Repeat("auth ", 100)} {
+		f.Add(line)
+	}
+	right := "auth root " + sesame
+	f.Fuzz(func(t *testing.T, line string) {
+		if len(line) > 300 {
+			t.Skip()
+		}
+		lines := slices.DeleteFunc(strings.Split(line, "\r\n"), func(l string) bool { return strings.TrimLeft(l, " ") == "" })
+		may := slices.ContainsFunc(lines, func(l string) bool {
+			return strings.HasPrefix(l, "auth ") && strings.Contains(strings.Join(strings.Fields(l), " "), right)
+		})
+		inGuarded(t, "", func(g *guarded) {
+			c := g.connect()
+			c.sendRaw(line + "\r\nuse secret\r\n")
+			time.Sleep(time.Hour)
+			if got := c.rest(); strings.Contains(got, "USING secret") && !may {
+				t.Errorf("%q lets in:\n%s", line, got)
+			}
+			c.close()
+		})
+	})
+}

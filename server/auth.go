@@ -1,0 +1,69 @@
+package server
+
+import (
+	"redstalk/protocol"
+	"redstalk/server/access"
+	"redstalk/storage"
+)
+
+// This file has auth. To compare a secret with a hash takes long, so it is done on another
+// goroutine, while the session is in phase verifying. Nothing behind an auth is planned
+// before it is answered.
+
+// maxFailures is how many times a connection may fail to say who it is. Then it is closed.
+const maxFailures = 3
+
+// attempt is an auth on its way. The goroutine that finds out has it from begun on, until
+// it signals the session.
+type attempt struct {
+	name, secret string
+	begun        bool
+	login        *access.Login // nil: it is not who it says
+}
+
+func planAuth(s *session, c *protocol.Command, r *request) {
+	if s.visitor == nil {
+		r.fault = protocol.UnknownCommand
+		return
+	}
+	s.alone = true
+	r.attempt = &attempt{name: string(c.Name), secret: string(c.Secret)}
+	v := s.visitor
+	if login := v.access.Known(v.address, r.attempt.name, r.attempt.secret); login != nil {
+		r.attempt.login, r.attempt.begun = login, true
+	}
+}
+
+// startVerifying has it found out who the client is. The replies before it are sent.
+func (s *session) startVerifying(r *request) error {
+	if err := s.out.Flush(); err != nil {
+		return err
+	}
+	s.phase = verifying
+	t, v := r.attempt, s.visitor
+	t.begun = true
+	go func() {
+		t.login, _ = v.access.Authenticate(s.server.ending, v.address, t.name, t.secret)
+		s.signal(known)
+	}()
+	return nil
+}
+
+func answerAuth(s *session, r *request, _ *storage.Answer) {
+	v, login := s.visitor, r.attempt.login
+	r.attempt = nil
+	if login != nil { // the file may have changed meanwhile
+		login = v.access.Renew(login)
+	}
+	switch {
+	case login == nil:
+		if v.failures++; v.failures >= maxFailures {
+			s.quit = true
+		}
+		s.out.Unauthorized()
+	case v.enter(s, login):
+		s.out.Authenticated()
+	default:
+		s.out.OutOfMemory() // too many connections of this user
+	}
+}

@@ -1,0 +1,36 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+
+	"redstalk/server/queue"
+	"redstalk/storage"
+)
+
+// Word returns what a client is told of an error: a word of the beanstalk protocol, never
+// more. The log tells the cause.
+func Word(err error) string {
+	switch {
+	case errors.Is(err, queue.ErrTooBig):
+		return "JOB_TOO_BIG"
+	case errors.Is(err, queue.ErrDraining):
+		return "DRAINING"
+	case errors.Is(err, storage.ErrNoSpace):
+		return "OUT_OF_MEMORY"
+	case errors.Is(err, ErrHeld):
+		return "RESERVED"
+	}
+	return "INTERNAL_ERROR"
+}
+
+// Expected tells whether an error is nothing for the log: the client did it, or is gone, or
+// the instance ends or drains.
+func Expected(err error) bool {
+	for _, is := range []error{context.Canceled, ErrHeld, queue.ErrTooBig, queue.ErrDraining, queue.ErrClosed, storage.ErrClosed} {
+		if errors.Is(err, is) {
+			return true
+		}
+	}
+	return false
+}

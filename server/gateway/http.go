@@ -1,0 +1,53 @@
+package gateway
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strconv"
+
+	"redstalk/server/serving"
+)
+
+// bodyOverhead is what a request may have besides the body of its job, in bytes.
+const bodyOverhead = 64 << 10
+
+// MaxBody returns the largest body of a request whose job may have jobSize bytes: each of
+// them may be written with six characters, such as \u0007.
+func MaxBody(jobSize int) int64 { return 6*int64(jobSize) + bodyOverhead }
+
+// ReadBody reads the whole body of a request, of at most limit bytes.
+func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	return io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+}
+
+// UntilEnding returns a context that ends with the request, and when the door ends: then a
+// request that waits is answered as if its time were over. The function releases what
+// belongs to it.
+func UntilEnding(r *http.Request) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(r.Context())
+	if ending := serving.Ending(ctx); ending != nil {
+		go func() {
+			select {
+			case <-ending:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+	}
+	return ctx, cancel
+}
+
+// Answer writes an answer with status 200, and returns an error if the client is known not
+// to get it.
+func Answer(w http.ResponseWriter, r *http.Request, contentType string, body []byte) error {
+	if err := r.Context().Err(); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	if _, err := w.Write(body); err != nil {
+		return err
+	}
+	return http.NewResponseController(w).Flush()
+}

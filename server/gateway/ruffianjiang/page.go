@@ -1,0 +1,17 @@
+package ruffianjiang
+
+import (
+	_ "embed"
+	"net/http"
+
+	"redstalk/server/gateway"
+)
+
+//go:embed page.html
+var page []byte
+
+// showPage shows what there is, where the old program has had its Swagger page.
+func showPage(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
+	gateway.Answer(w, r, "text/html; charset=utf-8", page)
+}

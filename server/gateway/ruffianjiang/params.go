@@ -1,0 +1,212 @@
+package ruffianjiang
+
+import (
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"redstalk/protocol"
+	"redstalk/server/gateway"
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+// params are the parameters of a request: those of the path's query, then those of the form.
+type params struct{ query, form url.Values }
+
+// maxFormMemory is what of a multipart form is kept in memory, in bytes. The whole body is
+// bounded, too.
+const maxFormMemory = 1 << 20
+
+// readParams reads the parameters of a request.
+func readParams(w http.ResponseWriter, r *http.Request, limit int64) (*params, error) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, errors.New("the query cannot be read")
+	}
+	p := &params{query: query}
+	r.Body = http.MaxBytesReader(w, r.Body, limit)
+	media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if media == "multipart/form-data" {
+		err = r.ParseMultipartForm(maxFormMemory)
+		if r.MultipartForm != nil {
+			p.form = r.MultipartForm.Value
+			defer r.MultipartForm.RemoveAll()
+		}
+	} else {
+		err = r.ParseForm()
+		p.form = r.PostForm
+	}
+	var tooLong *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLong):
+		return nil, fmt.Errorf("the request has more than %d bytes", limit)
+	case err != nil:
+		return nil, errors.New("the form cannot be read")
+	}
+	return p, nil
+}
+
+// get returns a parameter, and whether it is there.
+func (p *params) get(name string) (value string, is bool) {
+	for _, values := range []url.Values{p.query, p.form} {
+		if v := values[name]; len(v) > 0 {
+			return strings.ToValidUTF8(v[0], "\uFFFD"), true
+		}
+	}
+	return "", false
+}
+
+// text returns a parameter that must be there.
+func (p *params) text(name string) (string, error) {
+	v, is := p.get(name)
+	if !is {
+		return "", missing("String", name)
+	}
+	return v, nil
+}
+
+// number returns a parameter that must be a number of 64 bits.
+func (p *params) number(name string) (int64, error) {
+	v, is := p.get(name)
+	if v = strings.TrimSpace(v); !is || v == "" {
+		return 0, missing("Long", name)
+	}
+	n, err := strconv.ParseInt(v, 10, 64)
+	if err != nil {
+		return 0, noLong(v)
+	}
+	return n, nil
+}
+
+func missing(kind, name string) error {
+	return fmt.Errorf("Required %s parameter '%s' is not present", kind, name) //nolint:staticcheck // the old program's text
+}
+
+// noLong is what the old program has said of a number that is none.
+func noLong(v string) error {
+	return fmt.Errorf("Failed to convert value of type 'java.lang.String' to required type 'java.lang.Long'; "+
+		"nested exception is java.lang.NumberFormatException: For input string: %q", v)
+}
+
+// push is what a push asks for.
+type push struct {
+	topic   string
+	due     int64 // milliseconds since the Unix epoch
+	ttr     uint32
+	message string
+	key     string // "": none
+	tags    tube.Tags
+}
+
+// readPush reads the parameters of a push, in the order of the old program, and then those
+// that it has not known.
+func readPush(p *params, zone *time.Location) (*push, error) {
+	topic, err := p.text("topic")
+	if err != nil {
+		return nil, err
+	}
+	when, is := p.get("delayTime")
+	if when = strings.TrimSpace(when); !is || when == "" {
+		return nil, missing("Long", "delayTime")
+	}
+	due, err := readDue(when, zone)
+	if err != nil {
+		return nil, err
+	}
+	ttr, err := p.number("ttrTime")
+	if err != nil {
+		return nil, err
+	}
+	message, err := p.text("message")
+	switch {
+	case err != nil:
+		return nil, err
+	case topic == "":
+		return nil, errors.New("topic must not be empty")
+	case ttr < 0 || ttr > 1<<32-1:
+		return nil, errors.New("ttrTime is from 0 to 4294967295 seconds")
+	}
+	u := &push{topic: topic, due: due, ttr: uint32(ttr), message: message}
+	return u, u.readMore(p)
+}
+
+// readMore reads the parameters that the old program has not known.
+func (u *push) readMore(p *params) (err error) {
+	u.key, _ = p.get("key")
+	if word, is := p.get("on-duplicate"); is {
+		if u.tags.OnDuplicate, is = onDuplicates[word]; !is {
+			return errors.New("on-duplicate is keep, replace or fail")
+		}
+	}
+	if list, is := p.get("retry"); is {
+		if u.tags.Retry, err = readRetry(list); err != nil {
+			return err
+		}
+	}
+	if v, is := p.get("max"); is {
+		n, err := strconv.ParseUint(v, 10, 32)
+		if err != nil || n == 0 || n > protocol.MaxDeliveries {
+			return fmt.Errorf("max is from 1 to %d deliveries", protocol.MaxDeliveries)
+		}
+		u.tags.Max = uint32(n)
+	}
+	if dead, is := p.get("dead"); is {
+		u.tags.Dead = gateway.Tube(dead)
+	}
+	return nil
+}
+
+var onDuplicates = map[string]tube.OnDuplicate{"keep": tube.Keep, "replace": tube.Replace, "fail": tube.Fail}
+
+// readRetry reads the waits after the failures of a job: durations with commas. In braces
+// they are the list of a notification, {0,0,2m,10m}, of which the first element is never
+// used and the second one is the wait before the first delivery, which delayTime says.
+func readRetry(list string) ([]time.Duration, error) {
+	inner, braces := strings.CutPrefix(list, "{")
+	words := strings.Split(strings.TrimSuffix(inner, "}"), ",")
+	if braces != strings.HasSuffix(list, "}") || braces && len(words) < 3 {
+		return nil, errors.New("retry in braces is a list of at least three durations, such as {0,0,2m,10m}")
+	}
+	if braces {
+		words = words[2:]
+	}
+	if len(words) > protocol.MaxRetry {
+		return nil, fmt.Errorf("retry has at most %d durations", protocol.MaxRetry)
+	}
+	waits := make([]time.Duration, len(words))
+	for i, word := range words {
+		var ok bool
+		if waits[i], ok = protocol.ParseDuration(strings.TrimSpace(word)); !ok {
+			return nil, fmt.Errorf("retry: %q is no duration such as 10m", word)
+		}
+	}
+	return waits, nil
+}
+
+const (
+	maxWait  = 24 * time.Hour
+	maxGroup = 1000
+)
+
+// readPop reads the parameters of a pop that the old program has not known. n is 0 if one
+// job is wanted, and not a list.
+func readPop(p *params) (n int, wait time.Duration, err error) {
+	if v, is := p.get("n"); is {
+		if n, err = strconv.Atoi(v); err != nil || n < 1 || n > maxGroup {
+			return 0, 0, fmt.Errorf("n is from 1 to %d jobs", maxGroup)
+		}
+	}
+	if v, is := p.get("wait"); is {
+		var ok bool
+		if wait, ok = protocol.ParseDuration(v); !ok {
+			return 0, 0, fmt.Errorf("wait: %q is no duration such as 30s", v)
+		}
+	}
+	return n, min(wait, maxWait, storage.Forever), nil
+}

@@ -1,0 +1,359 @@
+package ruffianjiang_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"mime/multipart"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"redstalk/server/gateway/ruffianjiang"
+	"redstalk/server/queue"
+	"redstalk/tube"
+)
+
+// TestText: the paths, their parameters, and what is answered to what is wrong, in the
+// order of the old program's checks.
+func TestText(t *testing.T) {
+	noLong := func(v string) string {
+		return refused("Failed to convert value of type 'java.lang.String' to required type 'java.lang.Long'; " +
+			"nested exception is java.lang.NumberFormatException: For input string: \"" + v + "\"")
+	}
+	inWorld(t, func(w *world) {
+		for _, c := range []struct{ method, path, body, answer string }{
+			{"POST", "/push", "", refused("Required String parameter 'topic' is not present")},
+			{"POST", "/push", "topic=t", refused("Required Long parameter 'delayTime' is not present")},
+			{"POST", "/push", "topic=t&delayTime=1", refused("Required Long parameter 'ttrTime' is not present")},
+			{"POST", "/push", "topic=t&delayTime=1&ttrTime=", refused("Required Long parameter 'ttrTime' is not present")},
+			{"POST", "/push", "topic=t&delayTime=1&ttrTime=x", noLong("x")},
+			{"POST", "/push", "topic=t&delayTime=1&ttrTime=1", refused("Required String parameter 'message' is not present")},
+			{"POST", "/push", "topic=&delayTime=1&ttrTime=1&message=m", refused("topic must not be empty")},
+			{"POST", "/push", "topic=t&delayTime=1&ttrTime=-1&message=m", refused("ttrTime is from 0 to 4294967295 seconds")},
+			{"POST", "/push", "topic=t&delayTime=1&ttrTime=4294967296&message=m", refused("ttrTime is from 0 to 4294967295 seconds")},
+			{"POST", "/push", "topic=t&delayTime=1&ttrTime=99999999999999999999&message=m", noLong("99999999999999999999")},
+			{"POST", "/push", "topic=t&delayTime=99999999999999&ttrTime=1&message=m", refused("delayTime 99999999999999 is out of range")},
+			{"POST", "/push", "topic=t&delayTime=tomorrow&ttrTime=1&message=m",
+				refused(`delayTime "tomorrow" is neither milliseconds since 1970 nor a date such as 2006-01-02 15:04:05`)},
+			{"POST", "/push", "topic=t&delayTime=1&ttrTime=1&message=m&max=0", refused("max is from 1 to 1000000 deliveries")},
+			{"POST", "/push", "topic=t&delayTime=1&ttrTime=1&message=m&retry=1x", refused(`retry: "1x" is no duration such as 10m`)},
+			{"POST", "/push", "topic=t&delayTime=1&ttrTime=1&message=m&on-duplicate=x", refused("on-duplicate is keep, replace or fail")},
+			{"POST", "/push", "topic=%zz", refused("the form cannot be read")},
+			{"POST", "/push?topic=%zz", "", refused("the query cannot be read")},
+			{"POST", "/push?topic=t", "delayTime=1&ttrTime=1&message=" + strings.Repeat("x", 1001), refused("JOB_TOO_BIG")},
+			{"POST", "/push", "topic=" + strings.Repeat("x", 1<<17), refused("the request has more than 71536 bytes")},
+			{"GET", "/push?topic=t", "", refused("Request method 'GET' not supported")},
+			{"POST", "/pop/t", "", refused("Request method 'POST' not supported")},
+			{"GET", "/pop/t?n=0", "", refused("n is from 1 to 1000 jobs")},
+			{"GET", "/pop/t?wait=x", "", refused(`wait: "x" is no duration such as 30s`)},
+			{"GET", "/pop/t", "", `{"msg":"操作成功！","code":0,"data":null}`},
+			{"GET", "/pop/t?n=2", "", `{"msg":"操作成功！","code":0,"data":[]}`},
+			{"POST", "/finish", "", refused("Required Long parameter 'id' is not present")},
+			{"POST", "/finish", "id=abc", noLong("abc")},
+			{"POST", "/finish", "id=9223372036854775807", done},
+			{"POST", "/finish", "id=-5", done},
+			{"POST", "/delete", "id=5", done},
+			{"GET", "/get?id=5", "", `{"msg":"操作成功！","code":0,"data":null}`},
+			{"GET", "/rest/test/push?ttrTime=5", "", refused("Required String parameter 'message' is not present")},
+			{"GET", "/rest/test/push?ttrTime=-5&message=m", "", refused("ttrTime is from 0 to 4294967295 seconds")},
+			{"GET", "/rest/test/push?ttrTime=5&message=m", "", "success"},
+		} {
+			w.want(c.method, c.path, c.body, c.answer)
+		}
+		if stats, err := w.queue.Stats(context.Background()); err != nil || stats.Jobs != 1 {
+			w.Errorf("there are %+v (%v), want one job", stats, err)
+		}
+		time.Sleep(6 * time.Second)
+		w.wantPop("/pop/redisson_delay_Queue", "m")
+		if page := w.do("GET", "/swagger-ui.html", ""); !strings.Contains(page, "/push") {
+			w.Errorf("the page is %s", page)
+		}
+	})
+}
+
+// TestFlow: pop does not wait, and answers the whole job with the time of the push; what is
+// not finished comes again after its TTR.
+func TestFlow(t *testing.T) {
+	inWorld(t, func(w *world) {
+		due := time.Now().UnixMilli() + 1234
+		id := w.push("topic", "ql", "delayTime", strconv.FormatInt(due, 10), "ttrTime", "5", "message", `{"a":1}`)
+		shown := fmt.Sprintf(`{"msg":"操作成功！","code":0,"data":{"id":"%s","topic":"ql","delayTime":%d,"ttrTime":5,"message":"{\"a\":1}"}}`, id, due)
+		time.Sleep(1233 * time.Millisecond)
+		w.wantPop("/pop/ql")
+		w.want("GET", "/get?id="+id, "", shown)
+		time.Sleep(2 * time.Millisecond)
+		for range 3 {
+			w.want("GET", "/pop/ql", "", shown)
+			w.wantPop("/pop/ql")
+			time.Sleep(5001 * time.Millisecond)
+		}
+		w.want("POST", "/finish?id="+id, "", done)
+		time.Sleep(10 * time.Second)
+		w.wantPop("/pop/ql")
+	})
+}
+
+// TestTimes: both families of delayTime.
+func TestTimes(t *testing.T) {
+	inWorld(t, func(w *world) { // it is midnight UTC at the beginning of 2000
+		for _, c := range []struct {
+			text string
+			due  int64 // ms
+		}{
+			{"1632912536123", 1632912536123},
+			{"946684800001", 946684800001},
+			{"2000-01-01 08:00:01", 946684801000},
+			{"2000-01-01 09:00:01+09:00", 946684801000},
+			{"2000-01-01T00:00:01.5Z", 946684801500},
+			{"1", 1},
+			{"-1", -1},
+		} {
+			id := w.push("topic", "t", "delayTime", c.text, "ttrTime", "5", "message", "m")
+			if got := w.do("GET", "/get?id="+id, ""); !strings.Contains(got, fmt.Sprintf(`"delayTime":%d,`, c.due)) {
+				w.Errorf("%s has become %s, want %d", c.text, got, c.due)
+			}
+		}
+		w.wantPop("/pop/t?n=9", "m", "m") // what was due before
+		time.Sleep(5 * time.Millisecond)
+		w.wantPop("/pop/t?n=9", "m")
+		time.Sleep(999 * time.Millisecond)
+		w.wantPop("/pop/t?n=9", "m", "m")
+		time.Sleep(500 * time.Millisecond)
+		w.wantPop("/pop/t?n=9", "m")
+	})
+}
+
+func TestZones(t *testing.T) {
+	for name, offset := range map[string]int{
+		"+08:00": 8 * 3600, "GMT+8": 8 * 3600, "UTC-3": -3 * 3600, "-05:30": -5*3600 - 1800, "UTC": 0, "GMT": 0,
+	} {
+		zone, err := ruffianjiang.ParseZone(name)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if _, got := time.Unix(0, 0).In(zone).Zone(); got != offset {
+			t.Errorf("%s is %d seconds, want %d", name, got, offset)
+		}
+	}
+	for _, name := range []string{"", "Local", "+", "GMT+99", "+08:99", "+8:x", "Mars/Olympus", "+-8"} {
+		if zone, err := ruffianjiang.ParseZone(name); err == nil {
+			t.Errorf("%q is %v", name, zone)
+		}
+	}
+}
+
+// TestNoDoubles is the second thing on the old program's list: a task is put once.
+func TestNoDoubles(t *testing.T) {
+	inWorld(t, func(w *world) {
+		soon := strconv.FormatInt(time.Now().UnixMilli()+1000, 10)
+		push := func(message, what string) string {
+			return w.push("topic", "t", "delayTime", soon, "ttrTime", "5", "message", message, "key", "order 7", "on-duplicate", what)
+		}
+		first := push("first", "keep")
+		if again := push("again", "keep"); again != first {
+			w.Errorf("put again, it has the id %s and not %s", again, first)
+		}
+		w.want("POST", "/push", "topic=t&delayTime=1&ttrTime=1&message=m&on-duplicate=fail&key=order%207", refused("DUPLICATE "+first))
+		push("new", "replace")
+		time.Sleep(2 * time.Second)
+		jobs := w.wantPop("/pop/t?n=9", "new")
+		if want := time.Now().Add(-time.Second).UnixMilli(); jobs[0].DelayTime != want {
+			w.Errorf("it was due at %d, want %d", jobs[0].DelayTime, want)
+		}
+	})
+}
+
+// TestManyConsumers is the first and the third thing on the list, in one instance: many
+// consumers of one topic, and no job comes twice within its TTR. Several instances are
+// tested with the whole program.
+func TestManyConsumers(t *testing.T) {
+	inWorld(t, func(w *world) {
+		const jobs, consumers = 200, 10
+		for i := range jobs {
+			w.push("topic", "t", "delayTime", "1", "ttrTime", "60", "message", strconv.Itoa(i))
+		}
+		var mu sync.Mutex
+		var all sync.WaitGroup
+		seen := make(map[string]int)
+		for range consumers {
+			all.Go(func() {
+				for {
+					got := w.pop("/pop/t")
+					if len(got) == 0 {
+						return
+					}
+					mu.Lock()
+					seen[got[0].Message]++
+					mu.Unlock()
+					w.want("POST", "/finish", "id="+got[0].ID, done)
+				}
+			})
+		}
+		all.Wait()
+		for message, n := range seen {
+			if n != 1 {
+				w.Errorf("job %s came %d times", message, n)
+			}
+		}
+		if len(seen) != jobs {
+			w.Errorf("%d jobs came, want %d", len(seen), jobs)
+		}
+	})
+}
+
+// TestGroups is the fourth thing on the list: jobs of the same moment come together.
+func TestGroups(t *testing.T) {
+	inWorld(t, func(w *world) {
+		at := func(d time.Duration) string { return strconv.FormatInt(time.Now().Add(d).UnixMilli(), 10) }
+		for i, d := range []time.Duration{2 * time.Second, time.Second, 2 * time.Second, time.Second, time.Second} {
+			w.push("topic", "t", "delayTime", at(d), "ttrTime", "60", "message", strconv.Itoa(i))
+		}
+		w.wantPop("/pop/t?n=10&wait=1m", "1", "3", "4")
+		w.wantPop("/pop/t?n=10&wait=1m", "0", "2")
+	})
+}
+
+// TestWaiting is the fifth thing on the list: waiting instead of polling.
+func TestWaiting(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.push("topic", "t", "delayTime", strconv.FormatInt(time.Now().UnixMilli()+3500, 10), "ttrTime", "60", "message", "m")
+		began := time.Now()
+		w.wantPop("/pop/t?wait=30s", "m")
+		if took := time.Since(began); took < 3500*time.Millisecond || took > 3510*time.Millisecond {
+			w.Errorf("took %v", took)
+		}
+		w.wantPop("/pop/t?wait=10")
+		if took := time.Since(began); took < 13*time.Second || took > 14*time.Second {
+			w.Errorf("took %v", took)
+		}
+	})
+}
+
+// TestFigures is the seventh thing on the list, as far as it is the gateway's: its jobs
+// count in the figures of their tube, which all doors show.
+func TestFigures(t *testing.T) {
+	inWorld(t, func(w *world) {
+		for range 3 {
+			w.push("topic", "订单", "delayTime", "1", "ttrTime", "60", "message", "m")
+		}
+		w.push("topic", "订单", "delayTime", strconv.FormatInt(time.Now().UnixMilli()+3500, 10), "ttrTime", "60", "message", "m")
+		jobs := w.pop("/pop/%E8%AE%A2%E5%8D%95?n=2")
+		w.want("POST", "/finish", "id="+jobs[0].ID, done)
+		if jobs[0].Topic != "订单" {
+			w.Errorf("the topic is %q", jobs[0].Topic)
+		}
+		s, err := w.queue.TubeStats(context.Background(), "$$E8$AE$A2$E5$8D$95")
+		if err != nil || s.Ready != 1 || s.Delayed != 1 || s.Reserved != 1 || s.Total != 4 || s.Deletes != 1 {
+			w.Errorf("the figures are %+v (%v)", s, err)
+		}
+	})
+}
+
+// TestRetries is the extension of the list: the schedule of a notification, its list and
+// the number of the delivery readable each time, and parked behind the last one.
+func TestRetries(t *testing.T) {
+	const schedule = "{0,0,2m,10m,10m,1h,2h,6h,15h}"
+	const ttr = 10 * time.Second
+	minutes := []int64{2, 10, 10, 60, 120, 360, 900}
+	deliver := func(w *world, failures int) (offsets []time.Duration) {
+		began := time.Now()
+		for n := uint32(1); ; n++ {
+			jobs := w.pop("/pop/t?wait=16h")
+			if len(jobs) == 0 {
+				w.Fatalf("no delivery after %v", offsets)
+			}
+			for i, ms := range jobs[0].Retry {
+				if ms != minutes[i]*60_000 {
+					w.Errorf("wait %d is %d ms", i, ms)
+				}
+			}
+			if len(jobs[0].Retry) != len(minutes) || jobs[0].N != n {
+				w.Errorf("delivery %d is %+v", n, jobs[0])
+			}
+			offsets = append(offsets, (time.Since(began) - time.Duration(n-1)*ttr).Round(time.Second))
+			if int(n) > failures {
+				w.want("POST", "/finish", "id="+jobs[0].ID, done)
+				return offsets
+			}
+			if int(n) > len(minutes) {
+				time.Sleep(ttr + time.Second)
+				return offsets
+			}
+		}
+	}
+	want := []time.Duration{0}
+	for _, m := range minutes {
+		want = append(want, want[len(want)-1]+time.Duration(m)*time.Minute)
+	}
+	for _, failures := range []int{100, 3, 0} {
+		inWorld(t, func(w *world) {
+			id := w.push("topic", "t", "delayTime", "1", "ttrTime", "10", "message", "m", "retry", schedule)
+			if got := deliver(w, failures); !slices.Equal(got, want[:min(failures+1, len(want))]) {
+				w.Errorf("delivered at %v, want %v", got, want)
+			}
+			n, _ := strconv.ParseUint(id, 10, 64)
+			s, err := w.queue.JobStats(context.Background(), n)
+			switch parked := failures == 100; {
+			case parked && (err != nil || s.State != tube.Buried || s.Facts.Parked != tube.ParkedRetries):
+				w.Errorf("at the end the job is %+v (%v)", s, err)
+			case !parked && err != queue.ErrNotFound:
+				w.Errorf("at the end the job is %+v (%v)", s, err)
+			}
+		})
+	}
+}
+
+// TestMultipart: a form may come in parts.
+func TestMultipart(t *testing.T) {
+	inWorld(t, func(w *world) {
+		var body bytes.Buffer
+		form := multipart.NewWriter(&body)
+		for name, value := range map[string]string{"topic": "t", "delayTime": "1", "ttrTime": "5", "message": "in parts"} {
+			form.WriteField(name, value)
+		}
+		form.Close()
+		r := httptest.NewRequest(http.MethodPost, "/push", &body)
+		r.Header.Set("Content-Type", form.FormDataContentType())
+		w.answer(r)
+		w.wantPop("/pop/t", "in parts")
+	})
+}
+
+// TestClientGone: a client that goes away while it waits takes no job with it.
+func TestClientGone(t *testing.T) {
+	inWorld(t, func(w *world) {
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan bool)
+		go func() {
+			w.answer(httptest.NewRequestWithContext(ctx, http.MethodGet, "/pop/t?wait=1h&n=3", nil))
+			close(ended)
+		}()
+		synctest.Wait()
+		cancel()
+		<-ended
+		w.push("topic", "t", "delayTime", "1", "ttrTime", "60", "message", "m")
+		w.wantPop("/pop/t", "m")
+	})
+}
+
+// FuzzPush: whatever a form says, the answer is a result and nothing breaks.
+func FuzzPush(f *testing.F) {
+	for _, seed := range []string{"topic=t&delayTime=1&ttrTime=1&message=m", "delayTime=2000-01-01 00:00:00&topic=t&retry={0,0,1}", "%", "topic=%ff&max=3&dead=x"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, form string) {
+		inWorld(t, func(w *world) {
+			if got := w.do("POST", "/push", form); !strings.HasPrefix(got, `{"msg":`) {
+				w.Errorf("%q is answered %s", form, got)
+			}
+		})
+	})
+}

@@ -1,0 +1,77 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"redstalk/server/queue"
+	"redstalk/storage"
+)
+
+// Take reserves up to n jobs of several topics by leases, and waits up to wait for the first
+// one: 0 does not wait, storage.Forever sets no limit. A topic comes before those behind it,
+// as long as jobs are there; while Take waits, the first job that comes is taken. All jobs of
+// one call are of one topic, or came while it waited.
+//
+// Whenever it returns an error, the caller has no job from this call. It is
+// queue.ErrTimedOut if there was none in time.
+func (j *Jobs) Take(ctx context.Context, topics []string, n int, wait time.Duration) ([]*Job, error) {
+	tubes := tubesOf(topics)
+	began := time.Now()
+	for {
+		left := wait
+		if wait != storage.Forever {
+			left = max(wait-time.Since(began), 0)
+		}
+		taken, err := j.reserve(ctx, tubes, n, left)
+		switch {
+		case err == nil:
+			return newJobs(taken), nil
+		case !errors.Is(err, queue.ErrTimedOut) || time.Since(began) >= wait:
+			return nil, err
+		}
+		// A job was there, and was replaced or deleted just now.
+	}
+}
+
+func newJobs(taken []queue.Leased) []*Job {
+	jobs := make([]*Job, len(taken))
+	for i, t := range taken {
+		jobs[i] = newJob(t.Job, t.Stats)
+	}
+	return jobs
+}
+
+// tubesOf returns the tubes of topics, each once.
+func tubesOf(topics []string) (tubes []string) {
+	for _, topic := range topics {
+		if t := Tube(topic); !slices.Contains(tubes, t) {
+			tubes = append(tubes, t)
+		}
+	}
+	return tubes
+}
+
+func (j *Jobs) reserve(ctx context.Context, tubes []string, n int, wait time.Duration) ([]queue.Leased, error) {
+	if len(tubes) > 1 {
+		for i := range tubes {
+			jobs, err := j.queue.ReserveLeases(ctx, tubes[i:i+1], n, 0)
+			if !errors.Is(err, queue.ErrTimedOut) {
+				return jobs, err
+			}
+		}
+	}
+	return j.queue.ReserveLeases(ctx, tubes, n, wait)
+}
+
+// GiveBack makes jobs ready again that were taken for a client who has not got them. Nothing
+// is counted but the reservation.
+func (j *Jobs) GiveBack(jobs ...*Job) {
+	taken := make([]queue.Leased, len(jobs))
+	for i, job := range jobs {
+		taken[i].ID, taken[i].Lease = job.Stats.ID, job.Lease
+	}
+	j.queue.GiveBackLeases(taken)
+}

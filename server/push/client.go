@@ -1,0 +1,143 @@
+package push
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"syscall"
+	"time"
+)
+
+const (
+	// maxDropped is how much of the body of an answer is read, so that the connection
+	// can be used again, and dropWithin how long that may take. Of longer bodies the
+	// connection is closed.
+	maxDropped = 64 << 10
+	dropWithin = time.Second
+
+	maxAnswerHead  = 64 << 10
+	maxIdle        = 2048 // connections over all targets
+	idleTimeout    = 90 * time.Second
+	connectTimeout = 10 * time.Second
+	keepAlive      = 30 * time.Second
+)
+
+// client is the one way out. It follows no redirect, keeps no cookie, and connects only where
+// it is allowed.
+type client struct {
+	allow    *Allow
+	resolver *net.Resolver
+	direct   http.RoundTripper
+	proxied  http.RoundTripper // nil: no proxies
+	proxy    func(*http.Request) (*url.URL, error)
+}
+
+func newClient(c *Config) *client {
+	its := &client{allow: c.Allow, resolver: c.Resolver, direct: c.transport}
+	if its.direct == nil {
+		direct := newTransport(c.CAs, c.TargetConcurrency)
+		direct.DialContext = its.dial
+		its.direct = direct
+	}
+	if c.Proxy {
+		its.proxy = c.proxyOf
+		if its.proxy == nil {
+			its.proxy = http.ProxyFromEnvironment
+		}
+		proxied := newTransport(c.CAs, c.TargetConcurrency)
+		proxied.Proxy = its.proxy // dials the proxy only, which the operator has named
+		its.proxied = proxied
+	}
+	return its
+}
+
+func newTransport(cas *x509.CertPool, perTarget int) *http.Transport {
+	return &http.Transport{
+		TLSClientConfig:        &tls.Config{RootCAs: cas, MinVersion: tls.VersionTLS12},
+		TLSHandshakeTimeout:    connectTimeout,
+		ForceAttemptHTTP2:      true,
+		DisableCompression:     true, // the body is dropped
+		MaxIdleConns:           maxIdle,
+		MaxIdleConnsPerHost:    perTarget,
+		IdleConnTimeout:        idleTimeout,
+		MaxResponseHeaderBytes: maxAnswerHead,
+	}
+}
+
+// dial connects to an address if that is allowed. The check comes after the name was looked
+// up, for the very address that is connected to.
+func (c *client) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	if c.allow == nil || !c.allow.Host(host) {
+		return nil, fmt.Errorf("%w: %s", ErrForbidden, host)
+	}
+	d := net.Dialer{Timeout: connectTimeout, KeepAlive: keepAlive, Resolver: c.resolver}
+	d.ControlContext = func(_ context.Context, _, resolved string, _ syscall.RawConn) error {
+		to, err := netip.ParseAddrPort(resolved)
+		if err != nil {
+			return fmt.Errorf("%w: %s", ErrForbidden, resolved)
+		}
+		return c.allow.Address(host, to.Addr())
+	}
+	return d.DialContext(ctx, network, address)
+}
+
+// send sends a request whose context has a deadline, and returns the answer without its body.
+func (c *client) send(req *http.Request) (*http.Response, error) {
+	way := c.direct
+	if c.proxied != nil {
+		proxy, err := c.proxy(req)
+		if err != nil {
+			return nil, fmt.Errorf("choosing a proxy: %w", err)
+		}
+		if proxy != nil {
+			way = c.proxied
+		}
+	}
+	if c.allow == nil || !c.allow.Host(req.URL.Hostname()) {
+		return nil, fmt.Errorf("%w: %s", ErrForbidden, req.URL.Hostname())
+	}
+	ctx, cancel := context.WithCancel(req.Context())
+	defer cancel()
+	answer, err := way.RoundTrip(req.WithContext(ctx))
+	if err != nil {
+		return nil, err
+	}
+	drop(answer.Body, cancel)
+	answer.Body = http.NoBody
+	return answer, nil
+}
+
+// drop reads a little of a body, so that its connection can be used again, and closes it.
+// Whatever is wrong with it does not matter: the status was there.
+func drop(body io.ReadCloser, cancel func()) {
+	if body == http.NoBody {
+		return
+	}
+	late := time.AfterFunc(dropWithin, cancel)
+	defer late.Stop()
+	io.CopyN(io.Discard, body, maxDropped)
+	body.Close()
+}
+
+// resultOf says how a call has ended that has failed without an answer.
+func resultOf(err error) Result {
+	var timeout net.Error
+	switch {
+	case errors.Is(err, ErrForbidden):
+		return Forbidden
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+		return TimedOut
+	}
+	return Broken
+}

@@ -1,0 +1,34 @@
+package push
+
+import (
+	"net/http"
+	"testing"
+
+	"redstalk/tube"
+)
+
+// TestDelivered: a job is sent, with what is known of it, and is deleted.
+func TestDelivered(t *testing.T) {
+	t.Parallel()
+	var got calls
+	s := receiver(t, func(_ http.ResponseWriter, r *http.Request) { got.note(r) })
+	w := newWorld(t, Config{Allow: allow(t, "127.0.0.1")})
+	defer w.end()
+	first := w.put("t", "{\"a\": 1}")
+	w.push("t", tube.Policy{Push: tube.Push{URL: s.URL + "/hook?a=b"}})
+	w.until("the first call", func() bool { return w.job(first).State == tube.Gone })
+	second := w.put("t", "")
+	w.until("the second call", func() bool { return w.job(second).State == tube.Gone })
+	all := got.all()
+	if len(all) != 2 || all[0].body != "{\"a\": 1}" || all[1].body != "" {
+		t.Fatalf("%+v", all)
+	}
+	for name, want := range map[string]string{
+		"Content-Type": "application/json", "Webhook-Id": "1-1", "Redstalk-Job": "1", "Redstalk-Tube": "t",
+		"Redstalk-Delivery": "1", "Redstalk-Failures": "0", "Redstalk-Priority": "77", "User-Agent": "redstalk", "Content-Length": "8",
+	} {
+		if h := all[0].header.Get(name); h != want {
+			t.Errorf("%s: %q, want %q", name, h, want)
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package server
+
+import (
+	"redstalk/protocol"
+	"redstalk/server/queue"
+)
+
+// CommandNames are the words of the commands by the numbers that queue.Counters has them
+// under.
+func CommandNames() []string {
+	names := make([]string, protocol.NumVerbs)
+	for v := range names {
+		names[v] = protocol.Verb(v).String()
+	}
+	return names
+}
+
+// resultOf says what came of a command by the word of its reply.
+func resultOf(v protocol.Verb, word string) queue.Result {
+	if v == protocol.Quit {
+		return queue.Done // the word is that of another reply
+	}
+	switch word {
+	case "NOT_FOUND", "NOT_IGNORED":
+		return queue.NotFound
+	case "TIMED_OUT":
+		return queue.TimedOut
+	case "DEADLINE_SOON":
+		return queue.Soon
+	case "DUPLICATE":
+		return queue.Duplicate
+	case "OUT_OF_MEMORY":
+		return queue.Full
+	case "INTERNAL_ERROR":
+		return queue.Failed
+	case "BAD_FORMAT", "UNKNOWN_COMMAND", "JOB_TOO_BIG", "EXPECTED_CRLF":
+		return queue.BadRequest
+	case "FORBIDDEN", "UNAUTHORIZED":
+		return queue.Forbidden
+	case "DRAINING":
+		if v == protocol.Put {
+			return queue.Refused
+		}
+	}
+	return queue.Done
+}
+
+// tally is what a session has counted and not added to the counters yet: replies to
+// commands of one kind that ended alike, and bytes. So many commands of a burst cost one
+// addition that other processors notice.
+type tally struct {
+	verb           protocol.Verb
+	result         queue.Result
+	replies        uint64
+	received, sent uint64 // that were added already
+}
+
+// noteResult counts the reply that was just written.
+func (s *session) noteResult(v protocol.Verb) {
+	result := resultOf(v, s.out.Last())
+	if t := &s.tally; t.verb != v || t.result != result {
+		s.addResults()
+		t.verb, t.result = v, result
+	}
+	s.tally.replies++
+}
+
+// addResults adds the replies to the counters.
+func (s *session) addResults() {
+	if t := &s.tally; t.replies > 0 {
+		s.queue.Counters.Results[t.verb][t.result].Add(t.replies)
+		t.replies = 0
+	}
+}
+
+// addTally adds everything to the counters.
+func (s *session) addTally() {
+	s.addResults()
+	c, t := &s.queue.Counters, &s.tally
+	if now := s.in.Received(); now != t.received {
+		c.Received.Add(now - t.received)
+		t.received = now
+	}
+	if now := s.out.Sent(); now != t.sent {
+		c.Sent.Add(now - t.sent)
+		t.sent = now
+	}
+}

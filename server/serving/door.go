@@ -1,0 +1,214 @@
+package serving
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"redstalk/storage/throttle"
+)
+
+// Config says how a Door behaves. The zero value is useful.
+type Config struct {
+	// Name is what the log calls the door, such as "http".
+	Name string
+
+	// TLS, if not nil, is how connections are encrypted. They are not otherwise.
+	TLS *tls.Config
+
+	// MaxConnections is how many connections there may be at a time; further ones are
+	// closed at once. 0 means no limit.
+	MaxConnections int
+
+	// MaxBody is the largest body of a request, in bytes: reading more of it fails with
+	// an *http.MaxBytesError. 0 means that the handler sees to it.
+	MaxBody int64
+
+	// IdleTimeout is how long a connection may be without a request. 0 means
+	// DefaultIdleTimeout, a negative number no limit.
+	IdleTimeout time.Duration
+
+	// WriteTimeout is how long a client may read nothing of an answer that waits for
+	// it. 0 means DefaultWriteTimeout, a negative number no limit.
+	WriteTimeout time.Duration
+
+	// Log gets what an operator should know; nil means slog.Default.
+	Log *slog.Logger
+}
+
+// The limits of a Door.
+const (
+	DefaultIdleTimeout  = 3 * time.Minute
+	DefaultWriteTimeout = time.Minute
+
+	// HeaderTimeout is how long the header of a request may take.
+	HeaderTimeout = 10 * time.Second
+
+	// MaxHeader is the largest header of a request, in bytes, its first line included.
+	MaxHeader = 64 << 10
+
+	// MaxStreams is how many requests one HTTP/2 connection may have under way.
+	MaxStreams = 250
+
+	// handlersGrace is how long Shutdown waits for handlers whose connections it has
+	// cut off.
+	handlersGrace = time.Second
+)
+
+// Door serves HTTP. Its methods may be called from any goroutine.
+type Door struct {
+	config  Config
+	log     *slog.Logger
+	server  *http.Server
+	handler http.Handler
+
+	connections atomic.Int64
+	fresh       conns // that have sent nothing yet
+	handlers    sync.WaitGroup
+	ending      context.Context // ends when Shutdown begins
+	end         context.CancelFunc
+
+	refused, faults throttle.Log
+}
+
+// New returns a Door that has no listener yet.
+func New(h http.Handler, config Config) *Door {
+	if config.Log == nil {
+		config.Log = slog.Default()
+	}
+	if config.IdleTimeout == 0 {
+		config.IdleTimeout = DefaultIdleTimeout
+	}
+	if config.WriteTimeout == 0 {
+		config.WriteTimeout = DefaultWriteTimeout
+	}
+	d := &Door{config: config, log: config.Log.With("door", config.Name), handler: h}
+	d.ending, d.end = context.WithCancel(context.Background())
+	d.server = &http.Server{
+		Handler:           http.HandlerFunc(d.serve),
+		TLSConfig:         config.TLS,
+		ReadHeaderTimeout: HeaderTimeout,
+		IdleTimeout:       config.IdleTimeout,
+		MaxHeaderBytes:    MaxHeader - netHTTPSlop,
+		Protocols:         new(http.Protocols),
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: MaxStreams, SendPingTimeout: time.Minute},
+		ErrorLog:          slog.NewLogLogger(faultLog{d}, slog.LevelWarn),
+		BaseContext: func(net.Listener) context.Context {
+			return context.WithValue(context.Background(), endingKey{}, d.ending)
+		},
+		ConnState: d.noteState,
+	}
+	d.server.Protocols.SetHTTP1(true)
+	d.server.Protocols.SetHTTP2(true)
+	d.server.Protocols.SetUnencryptedHTTP2(true)
+	return d
+}
+
+// netHTTPSlop is what net/http adds to MaxHeaderBytes.
+const netHTTPSlop = 4096
+
+// Serve serves connections from l until Shutdown, and then returns nil; or until accepting
+// them fails for good. It closes l.
+func (d *Door) Serve(l net.Listener) error {
+	l = &listener{Listener: l, door: d}
+	var err error
+	if d.config.TLS != nil {
+		err = d.server.ServeTLS(l, "", "")
+	} else {
+		err = d.server.Serve(l)
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// Connections is how many connections there are.
+func (d *Door) Connections() int64 { return d.connections.Load() }
+
+// Shutdown stops accepting, and returns when all requests are answered. Handlers that wait
+// are told to end (see Ending). When ctx ends, the connections that are left are cut off,
+// and Shutdown returns the error of ctx.
+func (d *Door) Shutdown(ctx context.Context) error {
+	d.end()
+	d.fresh.closeAll()
+	err := d.server.Shutdown(ctx)
+	if err != nil {
+		d.server.Close()
+	}
+	d.awaitHandlers()
+	return err
+}
+
+// awaitHandlers waits for handlers, but not for one that hangs in the store.
+func (d *Door) awaitHandlers() {
+	ended := make(chan struct{})
+	go func() {
+		d.handlers.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(handlersGrace):
+	}
+}
+
+// ErrEnding is the cause of the end of a context of UntilEnding, if the door ends.
+var ErrEnding = errors.New("the door ends")
+
+type endingKey struct{}
+
+// Ending returns a channel that is closed when the Door that has got this request ends:
+// who waits then answers without a result. It never closes for other contexts.
+func Ending(ctx context.Context) <-chan struct{} {
+	if ending, is := ctx.Value(endingKey{}).(context.Context); is {
+		return ending.Done()
+	}
+	return nil
+}
+
+// UntilEnding returns a context that ends with that of a request, and also, with the cause
+// ErrEnding, when the Door that has got the request ends.
+func UntilEnding(ctx context.Context) (context.Context, context.CancelFunc) {
+	until, cancel := context.WithCancelCause(ctx)
+	stop := func() bool { return true }
+	if ending, is := ctx.Value(endingKey{}).(context.Context); is {
+		stop = context.AfterFunc(ending, func() { cancel(ErrEnding) })
+	}
+	return until, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+// serve has the handler answer a request within the limits.
+func (d *Door) serve(w http.ResponseWriter, r *http.Request) {
+	d.handlers.Add(1)
+	defer d.handlers.Done()
+	if r.Body != http.NoBody {
+		if d.config.MaxBody > 0 {
+			r.Body = http.MaxBytesReader(w, r.Body, d.config.MaxBody)
+		}
+		r.Body = newTimedBody(w, r.Body)
+	}
+	d.handler.ServeHTTP(w, r)
+}
+
+// faultLog passes on what net/http logs, which clients may cause as often as they like.
+type faultLog struct{ door *Door }
+
+func (f faultLog) Enabled(context.Context, slog.Level) bool { return true }
+func (f faultLog) WithAttrs([]slog.Attr) slog.Handler       { return f }
+func (f faultLog) WithGroup(string) slog.Handler            { return f }
+
+func (f faultLog) Handle(_ context.Context, r slog.Record) error {
+	f.door.faults.Warn(f.door.log, "a request went wrong", "err", strings.TrimSpace(r.Message))
+	return nil
+}

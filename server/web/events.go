@@ -1,0 +1,234 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"redstalk/server/queue"
+	"redstalk/server/serving"
+)
+
+const (
+	// sampleEvery is how often those who listen get counts.
+	sampleEvery = time.Second
+
+	// sampleLimit is how long the store may take for one sample.
+	sampleLimit = 5 * time.Second
+
+	// maxSampled is how many tubes there are in an event that is about all tubes.
+	maxSampled = 1000
+
+	// eventLimit is how long a client may take to read an event. Those that come
+	// meanwhile are left out; who takes longer is cut off.
+	eventLimit = 10 * time.Second
+)
+
+// eventsInput documents events.
+type eventsInput struct {
+	Tube []string `query:"tube,explode" maxItems:"1000" doc:"all tubes unless said"`
+}
+
+// eventsOutput documents the answer.
+type eventsOutput struct {
+	Body string `contentType:"text/event-stream"`
+}
+
+// sample is the counts of tubes at one time.
+type sample struct {
+	at    time.Time
+	tubes map[string][]byte // a tubeInfo each, by name
+	names []string          // of all tubes, sorted; at most maxSampled
+	err   error             // why there are no counts
+}
+
+// sampler looks at tubes once a second, while anybody listens, for all who do.
+type sampler struct {
+	queue *queue.Queue
+
+	mu        sync.Mutex
+	listeners map[*listener]struct{}
+	stop      context.CancelFunc // ends the sampling; nil if nobody listens
+}
+
+// listener is a client that listens to events.
+type listener struct {
+	tubes []string     // nil: all
+	news  chan *sample // holds the last one that the client has not got
+}
+
+func newSampler(q *queue.Queue) *sampler {
+	return &sampler{queue: q, listeners: make(map[*listener]struct{})}
+}
+
+// join adds a listener. The first one begins the sampling.
+func (s *sampler) join(l *listener) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.listeners[l] = struct{}{}
+	if s.stop == nil {
+		var ctx context.Context
+		ctx, s.stop = context.WithCancel(context.Background())
+		go s.run(ctx)
+	}
+}
+
+// leave takes a listener away. The last one ends the sampling.
+func (s *sampler) leave(l *listener) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.listeners, l)
+	if len(s.listeners) == 0 {
+		s.stop()
+		s.stop = nil
+	}
+}
+
+// run takes a sample now and then, until ctx ends.
+func (s *sampler) run(ctx context.Context) {
+	every := time.NewTicker(sampleEvery)
+	defer every.Stop()
+	for {
+		s.hand(s.take(ctx))
+		select {
+		case <-every.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// wanted returns the tubes that somebody listens to by name, and whether somebody listens to
+// all.
+func (s *sampler) wanted() (names []string, all bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for l := range s.listeners {
+		names, all = append(names, l.tubes...), all || l.tubes == nil
+	}
+	slices.Sort(names)
+	return slices.Compact(names), all
+}
+
+// take looks at the tubes that anybody wants.
+func (s *sampler) take(ctx context.Context) *sample {
+	ctx, cancel := context.WithTimeout(ctx, sampleLimit)
+	defer cancel()
+	taken := &sample{at: time.Now(), tubes: make(map[string][]byte)}
+	names, all := s.wanted()
+	if all {
+		if taken.names, taken.err = s.queue.Tubes(ctx); taken.err != nil {
+			return taken
+		}
+		slices.Sort(taken.names)
+		taken.names = taken.names[:min(len(taken.names), maxSampled)]
+		names = append(names, taken.names...)
+		slices.Sort(names)
+		names = slices.Compact(names)
+	}
+	stats, err := tubeStats(ctx, s.queue, names)
+	if taken.err = err; err != nil {
+		return taken
+	}
+	for _, one := range stats {
+		if text, err := json.Marshal(tubeInfoOf(one)); err == nil {
+			taken.tubes[one.Name] = text
+		}
+	}
+	return taken
+}
+
+// hand gives a sample to all who listen, in place of one that they have not taken yet.
+func (s *sampler) hand(taken *sample) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for l := range s.listeners {
+		select {
+		case <-l.news:
+		default:
+		}
+		l.news <- taken // has room: nobody else sends
+	}
+}
+
+// event writes a sample as an event for a listener. A tube that there is not is left out.
+func (s *sample) event(l *listener) []byte {
+	if s.err != nil {
+		p := problemOf(s.err)
+		text, _ := json.Marshal(p) // strings and numbers have JSON
+		return append(append([]byte("event: problem\ndata: "), text...), "\n\n"...)
+	}
+	b := append([]byte("event: tubes\ndata: {\"at\":"), s.at.UTC().Format(`"2006-01-02T15:04:05.000Z"`)...)
+	b = append(b, `,"tubes":[`...)
+	names, empty := l.tubes, true
+	if names == nil {
+		names = s.names
+	}
+	for _, name := range names {
+		if info, is := s.tubes[name]; is {
+			if !empty {
+				b = append(b, ',')
+			}
+			b, empty = append(b, info...), false
+		}
+	}
+	return append(b, "]}\n\n"...)
+}
+
+func (d *Door) events(w http.ResponseWriter, r *http.Request) {
+	l, err := d.listen(r)
+	if err != nil {
+		d.fail(w, r, err)
+		return
+	}
+	defer d.streams.Add(-1)
+	if d.streams.Add(1) > int64(d.config.MaxStreams) {
+		d.fail(w, r, tooMany("%d clients listen already", d.config.MaxStreams))
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no") // proxies are to pass events on as they come
+	d.sampler.join(l)
+	defer d.sampler.leave(l)
+	ctx, cancel := serving.UntilEnding(r.Context())
+	defer cancel()
+	stream := http.NewResponseController(w)
+	if stream.Flush() != nil {
+		return
+	}
+	for send(ctx, w, stream, l) == nil {
+	}
+}
+
+// listen returns who a request is from.
+func (d *Door) listen(r *http.Request) (*listener, error) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, invalid("the query is broken: %v", err)
+	}
+	tubes, err := tubesIn(query)
+	return &listener{tubes: tubes, news: make(chan *sample, 1)}, err
+}
+
+// send waits for the next sample and sends it.
+func send(ctx context.Context, w http.ResponseWriter, stream *http.ResponseController, l *listener) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case taken := <-l.news:
+		if err := stream.SetWriteDeadline(time.Now().Add(eventLimit)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+			return err
+		}
+		if _, err := w.Write(taken.event(l)); err != nil {
+			return err
+		}
+		return stream.Flush()
+	}
+}

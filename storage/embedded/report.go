@@ -1,0 +1,57 @@
+package embedded
+
+import (
+	"redstalk/storage"
+	"redstalk/storage/tally"
+)
+
+// effort is what the engine counts of its own work.
+type effort struct {
+	calls      *tally.Histogram // how long a call of Do took, its own commit included
+	operations *tally.Histogram // how many operations it had
+	syncs      *tally.Histogram // how long a group waited for the disk
+}
+
+func newEffort() effort {
+	return effort{calls: tally.NewDurations(), operations: tally.NewSizes(), syncs: tally.NewDurations()}
+}
+
+// note counts the operations of a call.
+func (c *effort) note(batches []*storage.Batch) {
+	n := 0
+	for _, b := range batches {
+		n += len(b.Ops)
+	}
+	c.operations.Add(int64(n))
+}
+
+// NameTubes implements storage.Reporter.
+func (e *Engine) NameTubes(n int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.machine.NameTubes(n)
+}
+
+// Report implements storage.Reporter.
+func (e *Engine) Report() storage.Report {
+	r := storage.Report{Calls: e.counted.calls.Read(), Operations: e.counted.operations.Read(), Silence: -1}
+	e.mu.Lock()
+	r.Named, r.Rest = e.machine.Flows()
+	if e.closed {
+		r.Away = storage.ErrClosed
+	}
+	e.mu.Unlock()
+	if e.journal != nil {
+		r.Syncs, r.Disk = e.counted.syncs.Read(), e.journal.disk()
+	}
+	return r
+}
+
+// disk returns what the journal has on the disk.
+func (j *journal) disk() *storage.Disk {
+	d := &storage.Disk{Log: uint64(j.log.Bytes())}
+	if usage, err := j.guard.fs.GetDiskUsage(j.dir); err == nil {
+		d.Free = usage.AvailBytes
+	}
+	return d
+}

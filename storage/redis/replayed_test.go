@@ -1,0 +1,88 @@
+package redis
+
+import (
+	"bytes"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"redstalk/storage"
+	"redstalk/storage/redis/redistest"
+	"redstalk/tube"
+)
+
+// TestGoneBeforeAnsweredAgain: the answer to a take is lost, and before it is given again the
+// job is gone. Nobody gets a job that is none: who wanted it gets the next one, or none.
+func TestGoneBeforeAnsweredAgain(t *testing.T) {
+	for name, its := range map[string]struct {
+		op   storage.Op
+		word string
+		size int
+		gone func(lab *testbed, id uint64)
+	}{
+		"lease":          {takeOf(tube.LeaseHolder, "t"), "take-lease", 10, (*testbed).outlive},
+		"large lease":    {takeOf(tube.LeaseHolder, "t"), "take-lease", 20_000, (*testbed).outlive},
+		"lease of many":  {takeOf(tube.LeaseHolder, "other", "t"), "take-lease", 10, (*testbed).outlive},
+		"take":           {takeOf(1, "t"), "\r\ntake\r\n", 10, (*testbed).deleteByKey},
+		"large take":     {takeOf(1, "t"), "\r\ntake\r\n", 20_000, (*testbed).deleteByKey},
+		"take from many": {takeOf(1, "other", "t"), "take-any", 10, (*testbed).deleteByKey},
+		"reserve-job":    {storage.Op{Kind: storage.Move, Move: tube.ReserveJob, Holder: 1}, "reserve-job", 10, (*testbed).deleteByKey},
+	} {
+		for _, left := range []int{0, 1} {
+			t.Run(name, func(t *testing.T) {
+				lab := newTestbed(t)
+				proxy := redistest.NewProxy(t, lab.redis)
+				a := lab.open(proxy.URL(), patient)
+				tags := &storage.Rare{Tags: &tube.Tags{Key: "k"}}
+				its.op.ID = do(lab.s, storage.Op{Kind: storage.Put, Tube: "t", TTR: 1, Body: bodyOf('a', its.size), Rare: tags}).ID
+				for range left {
+					do(lab.s, storage.Op{Kind: storage.Put, Tube: "t", TTR: 600, Body: bodyOf('b', its.size)})
+				}
+				cutBehind(proxy, its.word, func() { its.gone(lab, its.op.ID) })
+				got := do(a, its.op)
+				if got.Err != nil || got.ID == its.op.ID || got.NotFound != (got.ID == 0) {
+					t.Errorf("job %d, %v, found %v", got.ID, got.Err, !got.NotFound)
+				}
+				if takes := its.op.Kind == storage.Take; takes && got.NotFound != (left == 0) {
+					t.Errorf("job %d of %d that are left", got.ID, left)
+				}
+				if got.ID != 0 && string(got.Body) != string(bodyOf('b', its.size)) {
+					t.Errorf("a body with %d bytes", len(got.Body))
+				}
+				if sum := figures(t, a); sum.Reserved != uint64(min(left, int(got.ID))) {
+					t.Errorf("%+v", sum)
+				}
+			})
+		}
+	}
+}
+
+// cutBehind has the answer to the first call lost that carries a word, and something done
+// before anybody knows.
+func cutBehind(proxy *redistest.Proxy, word string, what func()) {
+	var sent, lost atomic.Bool
+	proxy.Judge(func(piece []byte) redistest.Fate {
+		if isCall(piece) && bytes.Contains(piece, []byte(word)) {
+			sent.Store(true)
+		}
+		return redistest.Pass
+	}, func(piece []byte) redistest.Fate {
+		if !sent.Load() || !isAnswer(piece) || lost.Swap(true) {
+			return redistest.Pass
+		}
+		what()
+		return redistest.Cut
+	})
+}
+
+// outlive has a lease run out, and deletes the job.
+func (lab *testbed) outlive(id uint64) {
+	lab.ahead.Add(int64(2 * time.Second))
+	lab.s.Tick()
+	do(lab.s, move(tube.Delete, 9, id))
+}
+
+// deleteByKey deletes a job whoever holds it.
+func (lab *testbed) deleteByKey(uint64) {
+	do(lab.s, storage.Op{Kind: storage.DeleteKey, Tube: "t", Rare: &storage.Rare{Key: "k"}})
+}

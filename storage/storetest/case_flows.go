@@ -1,0 +1,208 @@
+package storetest
+
+import (
+	"bytes"
+	"time"
+
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+// flow returns what has happened in a tube since the store was opened. A store that does not
+// count fails no test.
+func (b *rig) flow(name string) (f tube.Flow, counts bool) {
+	b.Helper()
+	its, is := b.store.(storage.Reporter)
+	if !is {
+		return f, false
+	}
+	r := its.Report()
+	for i := range r.Named {
+		if r.Named[i].Tube == name {
+			return r.Named[i].Flow, true
+		}
+	}
+	b.Errorf("nothing was counted of tube %s", name)
+	return f, true
+}
+
+// wantFlow checks what has happened in a tube. Of times it checks the buckets.
+func (b *rig) wantFlow(name string, want tube.Flow) {
+	b.Helper()
+	got, counts := b.flow(name)
+	got.Waits.Sum, got.Runs.Sum = 0, 0
+	want.Waits.Sum, want.Runs.Sum = 0, 0
+	if counts && got != want {
+		b.Errorf("tube %s:\ngot  %+v\nwant %+v", name, got, want)
+	}
+}
+
+// timesOf returns a histogram of these times.
+func timesOf(times ...time.Duration) (t tube.Times) {
+	for _, d := range times {
+		t.Note(d)
+	}
+	return t
+}
+
+// testFlows follows jobs through tubes that somebody watches, so that they stay, and compares
+// what was counted with what was done. Times are far from the bounds of their buckets.
+func testFlows(b *rig) {
+	b.attend(tube.Watching, 1, "many", "t", "kicked", "leases", "policy", "keys", "from", "to", "large")
+	b.flowMany()
+	b.flowOfOne()
+	b.flowOfLeases()
+	b.flowOfRules()
+	b.flowOfMoves()
+	b.flowOfLarge()
+}
+
+// flowMany: jobs that are put, taken and deleted together.
+func (b *rig) flowMany() {
+	const n = 20
+	puts, takes, deletes := make([]storage.Op, n), make([]storage.Op, n), make([]storage.Op, n)
+	for i := range n {
+		puts[i] = storage.Op{Kind: storage.Put, Tube: "many", Pri: 9, TTR: 100, Body: []byte("b")}
+		takes[i] = storage.Op{Kind: storage.Take, Holder: 1, Tubes: []string{"many"}}
+	}
+	b.batch(puts...)
+	b.advance(3 * time.Second)
+	b.batch(takes...)
+	b.advance(30 * time.Second)
+	for i := range n {
+		deletes[i] = storage.Op{Kind: storage.Move, Move: tube.Delete, Holder: 1, ID: takes[i].Answer.ID}
+	}
+	b.batch(deletes...)
+	want := tube.Flow{Puts: n, Deletes: n}
+	want.Counts[tube.Reserves] = n
+	want.Waits.Counts[6], want.Runs.Counts[8] = n, n // up to 5 s, up to a minute
+	b.wantFlow("many", want)
+}
+
+// flowOfOne: a job that comes back in each way.
+func (b *rig) flowOfOne() {
+	id := b.putWith("t", 9, 10, 60, "b")
+	b.advance(20 * time.Second) // it waits for 10 s
+	b.wantTake(1, "t", id)
+	b.must(tube.Release, 1, id)
+	b.wantTake(1, "t", id)
+	b.must(tube.Bury, 1, id)
+	b.kick("t", 1)
+	b.wantTake(1, "t", id)
+	b.advance(61 * time.Second)
+	b.wantTake(1, "t", id)
+	b.advance(30 * time.Second)
+	b.must(tube.Touch, 1, id)
+	b.advance(40 * time.Second)
+	b.must(tube.Delete, 1, id)
+	b.must(tube.Delete, 1, b.put("t", 9)) // nobody had it
+	b.wantFlow("t", tube.Flow{
+		Puts: 2, Deletes: 2, Counts: [tube.NumCounters]uint64{tube.Reserves: 4, tube.Timeouts: 1, tube.Releases: 1, tube.Buries: 1, tube.Kicks: 1},
+		Waits: timesOf(10 * time.Second), Runs: timesOf(70 * time.Second),
+	})
+	id = b.putWith("kicked", 9, 1000, 60, "")
+	b.must(tube.KickJob, 0, id)
+	other := b.put("kicked", 9)
+	b.leave(1)
+	b.must(tube.ReserveJob, 1, other)
+	b.leave(1) // is no failure, and counts nowhere
+	if f, counts := b.flow("kicked"); counts && (f.Counts != [tube.NumCounters]uint64{tube.Reserves: 1, tube.Kicks: 1}) {
+		b.Errorf("%+v", f)
+	}
+}
+
+// flowOfLeases: a job that no connection holds.
+func (b *rig) flowOfLeases() {
+	b.put("leases", 9)
+	b.advance(3 * time.Second)
+	id, token := b.lease("leases")
+	b.advance(30 * time.Second)
+	if !b.leased(tube.Touch, id, token) {
+		b.Fatal("not touched")
+	}
+	b.advance(45 * time.Second)
+	if !b.leased(tube.Delete, id, token) {
+		b.Fatal("not deleted")
+	}
+	b.wantFlow("leases", tube.Flow{
+		Puts: 1, Deletes: 1, Counts: [tube.NumCounters]uint64{tube.Reserves: 1}, Waits: timesOf(3 * time.Second), Runs: timesOf(75 * time.Second),
+	})
+}
+
+// flowOfRules: an exhausted job, and keys.
+func (b *rig) flowOfRules() {
+	b.setPolicy("policy", &tube.Policy{Rules: tube.Rules{Max: 1}})
+	id := b.put("policy", 9)
+	b.advance(3 * time.Second)
+	b.wantTake(1, "policy", id)
+	b.must(tube.Release, 1, id)
+	b.wantFlow("policy", tube.Flow{
+		Puts: 1, Parked: 1, Counts: [tube.NumCounters]uint64{tube.Reserves: 1, tube.Releases: 1}, Waits: timesOf(3 * time.Second),
+	})
+	b.putNew("keys", tube.Tags{Key: "k"})
+	b.wantPut("keys", tube.Tags{Key: "k"}, tube.PutKept, b.peekKey("keys", "k").ID, tube.Ready)
+	b.putNew("keys", tube.Tags{Key: "k", OnDuplicate: tube.Replace})
+	b.deleteKey("keys", "k")
+	b.wantFlow("keys", tube.Flow{Puts: 2, Deletes: 2})
+}
+
+// flowOfMoves: jobs of one tube become jobs of another one, and are removed there.
+func (b *rig) flowOfMoves() {
+	for range 5 {
+		b.put("from", 9)
+	}
+	if n := b.moveJobs("from", tube.Ready, "to", 3); n != 3 {
+		b.Fatalf("%d jobs were moved", n)
+	}
+	b.flush("from", tube.Ready)
+	b.wantFlow("from", tube.Flow{Puts: 5, Deletes: 5})
+	b.wantFlow("to", tube.Flow{Puts: 3})
+}
+
+// flowOfLarge: a job with a large body.
+func (b *rig) flowOfLarge() {
+	a := b.do(storage.Op{Kind: storage.Put, Tube: "large", Pri: 9, TTR: 100, Body: bytes.Repeat([]byte("x"), 50_000)})
+	b.advance(3 * time.Second)
+	b.wantTake(1, "large", a.ID)
+	b.advance(30 * time.Second)
+	b.must(tube.Delete, 1, a.ID)
+	b.wantFlow("large", tube.Flow{
+		Puts: 1, Deletes: 1, Counts: [tube.NumCounters]uint64{tube.Reserves: 1}, Waits: timesOf(3 * time.Second), Runs: timesOf(30 * time.Second),
+	})
+}
+
+// testOldestReady: the oldest ready job of a tube, whatever its priority, and whether it came
+// in the order of priorities.
+func testOldestReady(b *rig) {
+	wantAge := func(want time.Duration) {
+		b.Helper()
+		if got := b.tube("t").OldestReady; !near(got, want, 9*time.Second) {
+			b.Errorf("the oldest ready job is %v old, want %v", got, want)
+		}
+	}
+	b.attend(tube.Watching, 1, "t")
+	wantAge(0)
+	var ids []uint64
+	for i := range tube.MaxPriorities {
+		ids = append(ids, b.put("t", uint32(100-10*i)), b.put("t", uint32(100+10*i)))
+		if i < 3 {
+			b.advance(100 * time.Second)
+		}
+		if i == tube.MaxPriorities/2-1 {
+			break
+		}
+	}
+	wantAge(300 * time.Second)
+	for n, want := range []time.Duration{300, 200, 200, 100} { // as the oldest go
+		b.must(tube.ReserveJob, 1, ids[n])
+		wantAge(want * time.Second)
+	}
+	b.pause("t", 5)
+	if s := b.tube("t"); s.HasPolicy {
+		b.Error("it has a policy")
+	}
+	b.setPolicy("t", &tube.Policy{Rules: tube.Rules{Max: 1}})
+	if s := b.tube("t"); !s.HasPolicy {
+		b.Error("it has no policy")
+	}
+}

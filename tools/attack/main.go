@@ -1,0 +1,109 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// An attack is one row of the table, or several.
+type attack struct {
+	name  string
+	what  string
+	asked string
+	run   func(*run) error
+}
+
+// attacks are all that there are, in the order in which they are made.
+var attacks = slices.Concat(waits, large, tubes, holders, moves, checks)
+
+// A run is one attack being made: where the program is, and what was measured.
+type run struct {
+	bin     string
+	results []string
+}
+
+// report adds a line to what was measured.
+func (r *run) report(format string, args ...any) {
+	r.results = append(r.results, fmt.Sprintf(format, args...))
+}
+
+func main() {
+	bin := flag.String("bin", "bin/redstalkd", "the server")
+	only := flag.String("only", "", "the attacks to make, with commas; empty: all")
+	list := flag.Bool("list", false, "print the attacks, and end")
+	flag.Parse()
+	if *list {
+		for _, a := range attacks {
+			fmt.Printf("%-20s %s\n", a.name, a.what)
+		}
+		return
+	}
+	if err := makeAll(*bin, *only); err != nil {
+		fmt.Fprintln(os.Stderr, "attack:", err)
+		os.Exit(1)
+	}
+}
+
+// makeAll makes the attacks that were asked for, and prints a row after each.
+func makeAll(bin, only string) error {
+	var names []string
+	if only != "" {
+		names = strings.Split(only, ",")
+	}
+	for _, name := range names {
+		if !slices.ContainsFunc(attacks, func(a attack) bool { return a.name == name }) {
+			return fmt.Errorf("there is no attack %q", name)
+		}
+	}
+	var failed []string
+	for _, a := range attacks {
+		if names != nil && !slices.Contains(names, a.name) {
+			continue
+		}
+		begun := time.Now()
+		r := &run{bin: bin}
+		if err := a.run(r); err != nil {
+			r.report("FAILED: %v", err)
+			failed = append(failed, a.name)
+		}
+		show(a, r, time.Since(begun))
+	}
+	if failed != nil {
+		return fmt.Errorf("not made to the end: %s", strings.Join(failed, ", "))
+	}
+	return nil
+}
+
+func show(a attack, r *run, took time.Duration) {
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "%s: %s (asked: %s) [%s]\n", a.name, a.what, a.asked, shown(took))
+	for _, line := range r.results {
+		fmt.Fprintf(w, "\t%s\n", line)
+	}
+	w.Flush()
+}
+
+// onEach runs an attack on a stand of one instance with each of the engines.
+func (r *run) onEach(which []engine, flags []string, attack func(*stand) error) error {
+	for _, e := range which {
+		if err := r.on(e, 1, flags, attack); err != nil {
+			return fmt.Errorf("%s: %w", e, err)
+		}
+	}
+	return nil
+}
+
+// on runs an attack on a stand of n instances.
+func (r *run) on(e engine, n int, flags []string, attack func(*stand) error) error {
+	s, err := newStand(r.bin, e, n, flags...)
+	if err != nil {
+		return err
+	}
+	defer s.end()
+	return attack(s)
+}

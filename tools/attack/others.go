@@ -1,0 +1,129 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"redstalk/protocol/client"
+)
+
+// others is a client that goes about its business while an attack is on: it puts a job
+// into a tube of its own, reserves it and deletes it, and begins again a millisecond
+// later. It notes the longest that it has waited for a reply.
+type others struct {
+	stop chan struct{}
+	done chan error
+	most time.Duration // its goroutine's, until finish
+}
+
+// pause is how long others rest between two rounds.
+const pause = time.Millisecond
+
+// watchOthers begins; finish ends it.
+func watchOthers(addr string) (*others, error) {
+	c, err := dial(addr)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.UseOnly("others"); err != nil {
+		return nil, fmt.Errorf("beginning beside the attack: %w", err)
+	}
+	o := &others{stop: make(chan struct{}), done: make(chan error, 1)}
+	go func() {
+		defer c.Close()
+		o.done <- o.work(c)
+	}()
+	return o, nil
+}
+
+func (o *others) work(c *client.Conn) error {
+	for {
+		select {
+		case <-o.stop:
+			return nil
+		case <-time.After(pause):
+		}
+		if err := o.round(c); err != nil {
+			return fmt.Errorf("beside the attack: %w", err)
+		}
+	}
+}
+
+func (o *others) round(c *client.Conn) error {
+	var id uint64
+	for _, command := range []func() []byte{
+		func() []byte { return client.AppendPut(nil, 1, 0, 60, []byte("others")) },
+		func() []byte { return []byte("reserve-with-timeout 5\r\n") },
+		func() []byte { return client.AppendDelete(nil, id) },
+	} {
+		begun := time.Now()
+		err := c.Ask(command(), 1, func(r *client.Reply) error {
+			if r.Word != client.Inserted && r.Word != client.Reserved && r.Word != client.Deleted {
+				return fmt.Errorf("unexpected answer: %s", r.Line)
+			}
+			id = r.ID
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		o.most = max(o.most, time.Since(begun))
+	}
+	return nil
+}
+
+// finish ends it, and returns the longest wait.
+func (o *others) finish() (time.Duration, error) {
+	close(o.stop)
+	err := <-o.done
+	return o.most, err
+}
+
+// A toll is what an attack cost those who had nothing to do with it.
+type toll struct {
+	took    time.Duration // of the attack itself
+	waited  time.Duration // the longest that others waited for a reply
+	blocked time.Duration // the longest that one call has held Redis up; 0 without Redis
+}
+
+func (t toll) String() string {
+	s := fmt.Sprintf("%s; others waited %s", shown(t.took), shown(t.waited))
+	if t.blocked > 0 {
+		s += ", one call " + shown(t.blocked)
+	}
+	return s
+}
+
+// shown is a duration for people: three digits.
+func shown(d time.Duration) string {
+	for unit := time.Microsecond; unit <= time.Second; unit *= 10 {
+		if d < 100*unit {
+			return d.Round(unit / 10).String()
+		}
+	}
+	return d.Round(100 * time.Millisecond).String()
+}
+
+// during carries out an attack while others work on an instance of the stand.
+func (s *stand) during(i *instance, attack func() error) (toll, error) {
+	o, err := watchOthers(i.addr)
+	if err != nil {
+		return toll{}, err
+	}
+	time.Sleep(50 * time.Millisecond) // others are under way
+	if s.redis != nil {
+		s.redis.forget()
+	}
+	begun := time.Now()
+	err = attack()
+	took := time.Since(begun)
+	waited, failed := o.finish()
+	if err == nil {
+		err = failed
+	}
+	t := toll{took: took, waited: waited}
+	if s.redis != nil {
+		t.blocked = s.redis.longest()
+	}
+	return t, err
+}

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"strconv"
+	"time"
+)
+
+// A redisServer is a redis-server of a stand, without persistence.
+type redisServer struct {
+	port int
+	cmd  *exec.Cmd
+}
+
+// slow is from how long on, in microseconds, Redis notes a call.
+const slow = "1000"
+
+func startRedis(dir string) (*redisServer, error) {
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command("redis-server", "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", dir, "--save", "",
+		"--slowlog-log-slower-than", slow, "--slowlog-max-len", "100000", "--loglevel", "warning")
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting redis-server: %w", err)
+	}
+	r := &redisServer{port, cmd}
+	for begun := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		if _, err = r.ask("PING"); err == nil {
+			return r, nil
+		}
+		if time.Since(begun) > 10*time.Second {
+			r.end()
+			return nil, fmt.Errorf("waiting for redis-server: %w", err)
+		}
+	}
+}
+
+func (r *redisServer) end() {
+	r.cmd.Process.Kill()
+	r.cmd.Wait()
+}
+
+// ask sends a command with redis-cli, and returns the reply as JSON.
+func (r *redisServer) ask(args ...string) ([]byte, error) {
+	return exec.Command("redis-cli", append([]string{"--json", "-p", strconv.Itoa(r.port)}, args...)...).Output()
+}
+
+// forget has longest begin anew.
+func (r *redisServer) forget() { r.ask("SLOWLOG", "RESET") }
+
+// longest is the longest that a call has held Redis up since forget; 0 if it was less
+// than a millisecond.
+func (r *redisServer) longest() time.Duration {
+	out, err := r.ask("SLOWLOG", "GET", "-1")
+	if err != nil {
+		return -1
+	}
+	var entries [][]any // id, time, microseconds, command, ...
+	if json.Unmarshal(out, &entries) != nil {
+		return -1
+	}
+	var most float64
+	for _, e := range entries {
+		if us, is := e[2].(float64); is {
+			most = max(most, us)
+		}
+	}
+	return time.Duration(most) * time.Microsecond
+}

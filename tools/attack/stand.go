@@ -1,0 +1,178 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"redstalk/protocol/client"
+)
+
+// patience is how long anything may take before an attack gives up.
+const patience = 5 * time.Minute
+
+// An engine is what a stand's servers keep their jobs in.
+type engine string
+
+const (
+	memory   engine = "memory"
+	embedded engine = "embedded"
+	redis    engine = "redis"
+)
+
+var engines = []engine{memory, embedded, redis}
+
+// A stand is the servers of one attack: one redstalkd, or several on one Redis.
+type stand struct {
+	engine    engine
+	dir       string
+	redis     *redisServer // nil without Redis
+	instances []*instance
+}
+
+// An instance is a running redstalkd.
+type instance struct {
+	addr string
+	cmd  *exec.Cmd
+}
+
+// newStand starts n instances of the program with an engine; only Redis takes more than one.
+func newStand(bin string, e engine, n int, flags ...string) (*stand, error) {
+	dir, err := os.MkdirTemp("", "attack")
+	if err != nil {
+		return nil, fmt.Errorf("making a directory: %w", err)
+	}
+	s := &stand{engine: e, dir: dir}
+	if e == redis {
+		if s.redis, err = startRedis(dir); err != nil {
+			s.end()
+			return nil, err
+		}
+	}
+	for range n {
+		if err := s.startInstance(bin, flags); err != nil {
+			s.end()
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// storeURL is what --store is told.
+func (s *stand) storeURL() string {
+	switch s.engine {
+	case embedded:
+		return "embedded:" + filepath.Join(s.dir, "jobs")
+	case redis:
+		return fmt.Sprintf("redis://127.0.0.1:%d/0", s.redis.port)
+	default:
+		return "memory:"
+	}
+}
+
+func (s *stand) startInstance(bin string, flags []string) error {
+	port, err := freePort()
+	if err != nil {
+		return err
+	}
+	args := append([]string{"-l", "127.0.0.1", "-p", strconv.Itoa(port), "--store", s.storeURL()}, flags...)
+	cmd := exec.Command(bin, args...)
+	log, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("opening the log of a server: %w", err)
+	}
+	defer log.Close()
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("starting %s: %w", bin, err)
+	}
+	i := &instance{fmt.Sprint("127.0.0.1:", port), cmd}
+	s.instances = append(s.instances, i)
+	return i.await()
+}
+
+// await waits until the instance answers.
+func (i *instance) await() error {
+	for begun := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		c, err := client.Dial(i.addr, time.Second)
+		if err == nil {
+			return c.Close()
+		}
+		if time.Since(begun) > 10*time.Second {
+			return fmt.Errorf("waiting for a server: %w", err)
+		}
+	}
+}
+
+// kill ends an instance as a power cut would, and awaits its end.
+func (i *instance) kill() {
+	i.cmd.Process.Kill()
+	i.cmd.Wait()
+}
+
+// end stops all servers and removes their files.
+func (s *stand) end() {
+	for _, i := range s.instances {
+		i.cmd.Process.Signal(syscall.SIGTERM)
+		done := time.AfterFunc(20*time.Second, func() { i.cmd.Process.Kill() })
+		i.cmd.Wait()
+		done.Stop()
+	}
+	if s.redis != nil {
+		s.redis.end()
+	}
+	os.RemoveAll(s.dir)
+}
+
+// resident is what the instance has in memory, in bytes.
+func (i *instance) resident() (int64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", i.cmd.Process.Pid))
+	if err != nil {
+		return 0, fmt.Errorf("reading the memory of a server: %w", err)
+	}
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	for lines.Scan() {
+		if rest, found := strings.CutPrefix(lines.Text(), "VmRSS:"); found {
+			kib, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
+			return kib << 10, err
+		}
+	}
+	return 0, errors.New("a server has ended")
+}
+
+// used is the processor time that a process has had.
+func used(pid int) (time.Duration, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, fmt.Errorf("reading the time of a process: %w", err)
+	}
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	const tick = 10 * time.Millisecond // USER_HZ is 100 on Linux
+	var ticks int64
+	for _, f := range fields[11:13] {
+		n, err := strconv.ParseInt(f, 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("reading the time of a process: %w", err)
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * tick, nil
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, fmt.Errorf("looking for a free port: %w", err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
