@@ -145,9 +145,19 @@ func TestHTTPStoreAway(t *testing.T) {
 		{"GET", "/v1/tubes"}, {"GET", "/v1/tubes/t"}, {"GET", "/v1/tubes/t/jobs?state=ready"}, {"GET", "/v1/tubes/t/policy"}, {"GET", "/v1/server"},
 		{"DELETE", "/v1/tubes/t/jobs"}, {"POST", "/v1/tubes/t/kick"}, {"POST", "/v1/jobs/1/release?lease=1"},
 	} {
-		status, text := ask(t, request[0], url+request[1], `{"body":""}`)
-		if status != 503 || !strings.Contains(text, `"INTERNAL_ERROR"`) {
-			t.Errorf("%v: %d %s", request, status, text)
+		asked, err := http.NewRequest(request[0], url+request[1], strings.NewReader(`{"body":""}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked.Header.Set("Content-Type", "application/json")
+		reply, err := http.DefaultClient.Do(asked)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(reply.Body)
+		reply.Body.Close()
+		if reply.StatusCode != 503 || !strings.Contains(string(text), `"INTERNAL_ERROR"`) || reply.Header.Get("Retry-After") == "" {
+			t.Errorf("%v: %d %v %s", request, reply.StatusCode, reply.Header, text)
 		}
 	}
 }

@@ -21,6 +21,15 @@ type wire struct {
 	conn net.Conn
 	s    session
 	t    *tally
+	http bool // replies are answers of HTTP
+}
+
+// decoder returns what finds the replies of the connection.
+func (w *wire) decoder() decoder {
+	if w.http {
+		return new(httpDecoder)
+	}
+	return new(client.Decoder)
 }
 
 // driveBlocking follows each session in a goroutine of its own and returns when
@@ -52,7 +61,8 @@ func driveBlocking(r *run, wires []*wire) error {
 // follow sends the session's stages and hands it the replies until it is done,
 // which is no error, nor is quitting.
 func (w *wire) follow(r *run) error {
-	c := client.New(w.conn)
+	in := w.decoder()
+	var reply client.Reply
 	now := r.now()
 	for {
 		st, state := w.s.next(now)
@@ -65,19 +75,31 @@ func (w *wire) follow(r *run) error {
 			continue
 		}
 		sent := now
-		if err := c.Send(st.out); err != nil {
+		if _, err := w.conn.Write(st.out); err != nil {
 			return quitting(err)
 		}
 		for range st.replies {
-			reply, err := c.Receive()
-			if err != nil {
+			if err := w.receive(in, &reply); err != nil {
 				return quitting(err)
 			}
 			now = r.now()
-			w.s.replied(reply, now)
+			w.s.replied(&reply, now)
 		}
 		if st.timed {
 			w.t.latency.add(now - sent)
+		}
+	}
+}
+
+// receive reads until there is a reply.
+func (w *wire) receive(in decoder, reply *client.Reply) error {
+	for {
+		if ok, err := in.Next(reply); ok || err != nil {
+			return err
+		}
+		n, err := w.conn.Read(in.Space())
+		if in.Filled(n); n == 0 && err != nil {
+			return err
 		}
 	}
 }

@@ -16,7 +16,7 @@ type link struct {
 	fd       int
 	index    int // in its loop's links
 	w        *wire
-	in       client.Decoder
+	in       decoder
 	unsent   []byte // what the socket did not take yet
 	awaiting int    // replies to come
 	timed    bool
@@ -63,7 +63,7 @@ func (lp *loop) adopt(w *wire) error {
 	}
 	w.conn.Close()
 	ev := syscall.EpollEvent{Events: syscall.EPOLLIN, Fd: int32(len(lp.links))}
-	lp.links = append(lp.links, &link{fd: fd, index: len(lp.links), w: w})
+	lp.links = append(lp.links, &link{fd: fd, index: len(lp.links), w: w, in: w.decoder()})
 	lp.live++
 	if err := syscall.EpollCtl(lp.epoll, syscall.EPOLL_CTL_ADD, fd, &ev); err != nil {
 		return fmt.Errorf("watching a connection: %w", err)

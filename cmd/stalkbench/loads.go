@@ -16,6 +16,7 @@ const (
 	modePC      = "pc"      // producers and consumers on separate connections
 	modeDelayed = "delayed" // the same, with delayed jobs at a set rate
 	modeExpire  = "expire"  // the same, with jobs whose holders let the TTR end
+	modeHTTP    = "http"    // put, reserve, finish over HTTP
 )
 
 // A load is what to do to a server. Sizes are in bytes.
@@ -58,8 +59,10 @@ func (l *load) paired() bool { return l.Mode == modePC || l.timed() }
 func (l *load) check() error {
 	paired := l.paired()
 	switch {
-	case l.Mode != modePut && l.Mode != modeCycle && !paired:
-		return fmt.Errorf("unknown mode %q: use put, cycle, pc, delayed or expire", l.Mode)
+	case l.Mode != modePut && l.Mode != modeCycle && l.Mode != modeHTTP && !paired:
+		return fmt.Errorf("unknown mode %q: use put, cycle, pc, delayed, expire or http", l.Mode)
+	case l.Mode == modeHTTP && (l.IdleTubes > 0 || l.Backlog > 0 || l.Pipeline > maxHTTPBatch):
+		return fmt.Errorf("mode http has no jobs beforehand, and at most %d jobs in a request", maxHTTPBatch)
 	case l.Conns < 1 || l.Pipeline < 1 || l.Tubes < 1 || l.Threads < 1:
 		return errors.New("connections, pipeline, tubes and threads must be 1 or more")
 	case l.Body < 0 || l.Body > client.MaxBody || l.IdleTubes < 0 || l.Backlog < 0:
@@ -81,7 +84,10 @@ func (l *load) check() error {
 // String describes the load in a few words.
 func (l *load) String() string {
 	parts := []string{fmt.Sprintf("%s, %d connections", l.Mode, l.Conns)}
-	if l.Pipeline > 1 {
+	switch {
+	case l.Pipeline > 1 && l.Mode == modeHTTP:
+		parts = append(parts, fmt.Sprintf("%d jobs a request", l.Pipeline))
+	case l.Pipeline > 1:
 		parts = append(parts, fmt.Sprintf("pipeline %d", l.Pipeline))
 	}
 	parts = append(parts, fmt.Sprintf("%d-byte bodies", l.Body))
@@ -129,7 +135,12 @@ var namedLoads = []struct {
 	{"50c-pc", func(l *load) { l.Mode = modePC }},
 	{"delayed", func(l *load) { l.Mode = modeDelayed }},
 	{"expire", func(l *load) { l.Mode = modeExpire }},
+	{"http", func(l *load) { l.Mode = modeHTTP }}, // the server's {port} has to be that of HTTP
+	{"http-p100", func(l *load) { l.Mode, l.Pipeline = modeHTTP, 100 }},
 }
+
+// maxHTTPBatch is how many jobs a request may be about.
+const maxHTTPBatch = 1000
 
 // defaultLoads are the names compare runs unless told which.
 const defaultLoads = "50c,50c-p16,50c-p32-put,500c,1c,tubes10k"

@@ -37,9 +37,9 @@ func runCommand() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "addr", Value: "127.0.0.1:11300", Usage: "`HOST:PORT` or unix:PATH of the server"},
 			&cli.StringFlag{Name: "load", Usage: "start from the load `NAME` of compare; the other flags change it"},
-			&cli.StringFlag{Name: "mode", Value: l.Mode, Usage: "put, cycle, pc, delayed or expire"},
+			&cli.StringFlag{Name: "mode", Value: l.Mode, Usage: "put, cycle, pc, delayed, expire or http"},
 			&cli.IntFlag{Name: "conns", Value: l.Conns, Usage: "connections"},
-			&cli.IntFlag{Name: "pipeline", Value: l.Pipeline, Usage: "commands in one write"},
+			&cli.IntFlag{Name: "pipeline", Value: l.Pipeline, Usage: "commands in one write; http: jobs in one request"},
 			&cli.IntFlag{Name: "body", Value: l.Body, Usage: "`BYTES` of a job's body"},
 			&cli.IntFlag{Name: "tubes", Value: l.Tubes, Usage: "tubes over which the connections spread"},
 			&cli.IntFlag{Name: "idle-tubes", Usage: "more tubes, with one ready job each"},

@@ -112,14 +112,22 @@ func (r *run) connect(body []byte) ([]*tally, error) {
 		if l.Blocking && i >= len(tallies) {
 			tallies = append(tallies, &tally{r: r})
 		}
-		conn, err := dialTube(r.addr, r.stock.tube(r.tubeOf(i)))
+		conn, err := r.dial(i)
 		if err != nil {
 			return nil, fmt.Errorf("making connection %d of %d: %w", i+1, l.Conns, err)
 		}
 		t := tallies[i%len(tallies)]
-		r.wires = append(r.wires, &wire{conn: conn, t: t, s: r.newSession(i, t, body)})
+		r.wires = append(r.wires, &wire{conn: conn, t: t, s: r.newSession(i, t, body), http: l.Mode == modeHTTP})
 	}
 	return tallies, nil
+}
+
+// dial makes connection i.
+func (r *run) dial(i int) (net.Conn, error) {
+	if r.load.Mode == modeHTTP {
+		return dialHTTP(r.addr)
+	}
+	return dialTube(r.addr, r.stock.tube(r.tubeOf(i)))
 }
 
 // tubeOf returns which tube connection i uses. Producers and consumers take turns
@@ -133,6 +141,9 @@ func (r *run) tubeOf(i int) int {
 
 // newSession returns the part of connection i in the load.
 func (r *run) newSession(i int, t *tally, body []byte) session {
+	if r.load.Mode == modeHTTP {
+		return newHTTPCycler(&r.load, t, r.addr, r.stock.tube(r.tubeOf(i)), body)
+	}
 	if r.flow == nil {
 		c := newCycler(&r.load, t, body)
 		r.made = append(r.made, c)
@@ -223,6 +234,9 @@ func (r *run) disconnect() {
 
 // clean deletes all jobs the run made and tells how many it found.
 func (r *run) clean() (int64, error) {
+	if r.load.Mode == modeHTTP {
+		return r.cleanHTTP()
+	}
 	for _, c := range r.made {
 		r.stock.ids = append(r.stock.ids, c.made...)
 	}

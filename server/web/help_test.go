@@ -3,13 +3,15 @@ package web
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	strict "github.com/go-json-experiment/json"
 
 	"redstalk/server/queue"
 	"redstalk/server/serving"
@@ -28,6 +30,9 @@ type api struct {
 
 func start(t testing.TB, config Config) *api {
 	t.Helper()
+	if config.Log == nil {
+		config.Log = slog.New(slog.DiscardHandler)
+	}
 	store := embedded.NewMemory()
 	a := &api{t: t, queue: queue.New(store, queue.Config{MaxJobSize: 1000, Version: "test"}), client: &http.Client{Transport: new(http.Transport)}}
 	a.door = New(a.queue, config)
@@ -110,7 +115,7 @@ func (a *api) want(status int, method, path, body string, headers ...string) ans
 // decode reads the body of an answer.
 func decode[T any](t testing.TB, from answer) (v T) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(from.body), &v); err != nil {
+	if err := strict.Unmarshal([]byte(from.body), &v, strict.MatchCaseInsensitiveNames(true)); err != nil {
 		t.Fatalf("%s: %v", from.body, err)
 	}
 	return v
