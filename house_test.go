@@ -52,7 +52,7 @@ var mayImport = map[string][]string{
 	"redstalk/server/queue":   {"redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/storage/throttle", "redstalk/tube"},
 	"redstalk/server/serving": {"redstalk/storage/throttle"},
 	"redstalk/server/web": {
-		"redstalk/protocol", "redstalk/server/queue", "redstalk/server/serving",
+		"redstalk/protocol", "redstalk/server/access", "redstalk/server/queue", "redstalk/server/serving",
 		"redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/storage/throttle", "redstalk/tube",
 		"github.com/danielgtaylor/huma/v2", "github.com/go-json-experiment/json",
 	},

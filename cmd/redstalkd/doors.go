@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"redstalk/server/access"
+	"redstalk/server/observe"
 	"redstalk/server/queue"
 	"redstalk/server/serving"
 	"redstalk/server/web"
@@ -19,6 +21,10 @@ type httpDoor struct {
 	addr string // HOST:PORT, :PORT or unix:PATH; "": the door is not wanted
 
 	tls bool // with the certificates of --http-tls
+
+	// knowsUsers says that the door asks itself what a user may do. To any other door
+	// only those come who may put and work on all tubes, if there is a file of users.
+	knowsUsers bool
 
 	// pages are paths that the log tells of, by what they are.
 	pages [][2]string
@@ -63,8 +69,8 @@ var webPages = [][2]string{{"docs", "docs"}, {"openapi", "openapi.json"}, {"metr
 // allHTTPDoors is the table of the doors that speak HTTP.
 func (p *program) allHTTPDoors() httpDoors {
 	return append(httpDoors{
-		{name: "http", addr: p.http.addr, open: (*program).openWeb, early: (*program).observeEarly, pages: webPages},
-		{name: "https", addr: p.guards.httpTLS.addr, open: (*program).openWeb, early: (*program).observeEarly, pages: webPages, tls: true},
+		{name: "http", addr: p.http.addr, open: (*program).openWeb, early: (*program).observeEarly, pages: webPages, knowsUsers: true},
+		{name: "https", addr: p.guards.httpTLS.addr, open: (*program).openWeb, early: (*program).observeEarly, pages: webPages, knowsUsers: true, tls: true},
 	}, p.gatewayDoors()...)
 }
 
@@ -99,7 +105,11 @@ func (p *program) serveEarly(doors httpDoors, served chan<- error) {
 func (p *program) serveHTTP(doors httpDoors, q *queue.Queue, served chan<- error) {
 	for _, d := range doors {
 		var h http.Handler
-		if h, d.closed = d.open(p, q); d.opened != nil {
+		h, d.closed = d.open(p, q)
+		if !d.knowsUsers {
+			h = p.guard.Load().access.Protect(h, access.Put|access.Work)
+		}
+		if d.opened != nil {
 			d.opened.open(h)
 		} else {
 			p.serveDoor(d, h, served)
@@ -125,8 +135,19 @@ func (p *program) serveDoor(d *httpDoor, h http.Handler, served chan<- error) {
 	}()
 }
 
-// observeEarly answers what is asked about the health of the instance.
-func (p *program) observeEarly(opened *lateHandler) http.Handler { return p.observer.Handler(opened) }
+// observeEarly answers what is asked about the health of the instance. Its figures, which
+// name all tubes, are for those who may look at all tubes.
+func (p *program) observeEarly(opened *lateHandler) http.Handler {
+	all := p.observer.Handler(opened)
+	guarded := p.guard.Load().access.Protect(all, access.Look)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == observe.MetricsPath {
+			guarded.ServeHTTP(w, r)
+		} else {
+			all.ServeHTTP(w, r)
+		}
+	})
+}
 
 // url is how the door is called by its clients.
 func (d *httpDoor) url() string {
@@ -185,6 +206,7 @@ func (doors httpDoors) close() {
 func (p *program) openWeb(q *queue.Queue) (http.Handler, func()) {
 	return web.New(q, web.Config{
 		Version: Version, Origins: p.http.origins, MaxWaiting: p.http.maxWaiting, Handlers: p.webHandlers(q), Log: p.log,
+		Access: p.guard.Load().access,
 	}), nil
 }
 

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"math"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"redstalk/server/access"
 )
 
 // read configures from arguments and variables, both separated by spaces.
@@ -75,6 +78,14 @@ var readFlags = []configured{
 	{"--store memory:", "BINLOG=d", func(s *settings) any { return s.engine.url }, "memory:"},
 	{"--store redis://u:p@h:1/2", "", func(s *settings) any { return s.engine.url }, "redis://u:p@h:1/2"},
 	{"--namespace n", "", func(s *settings) any { return s.engine.namespace }, "n"},
+	{"--access f", "", func(s *settings) any { return s.guards.access }, "f"},
+	{"", "AUTH_TIMEOUT=2s", func(s *settings) any { return s.guards.authTimeout }, 2000 * ms},
+	{"", "", func(s *settings) any { return s.guards.authTimeout }, 10_000 * ms},
+	{"--max-strangers 7", "MAX_STRANGERS=5", func(s *settings) any { return s.guards.strangers }, 7},
+	{"--tls :1 --tls-cert c --tls-key k --http-tls :2", "TLS_CLIENT_CA=a", func(s *settings) any { return fmt.Sprint(s.guards.httpTLS) },
+		fmt.Sprint(tlsSettings{":2", access.CertificateFiles{Cert: "c", Key: "k", ClientCA: "a"}})},
+	{"--tls :1 --tls-cert c --tls-key k --http-tls :2 --http-tls-cert d --http-tls-key l", "TLS_CLIENT_CA=a", func(s *settings) any { return fmt.Sprint(s.guards.httpTLS) },
+		fmt.Sprint(tlsSettings{":2", access.CertificateFiles{Cert: "d", Key: "l"}})},
 	{"-u who", "", func(s *settings) any { return s.user }, "who"},
 	{"--quote-stats", "", func(s *settings) any { return s.quoteStats }, true},
 	{"--quote-stats=false", "QUOTE_STATS=1", func(s *settings) any { return s.quoteStats }, false},
@@ -156,6 +167,12 @@ func TestConfigureRefuses(t *testing.T) {
 		{"--store redis://h", "NAMESPACE=a\x7fb", `REDSTALK_NAMESPACE: the namespace "a\x7fb" has a control`},
 		{"--user=", "", "-u, --user: empty"},
 		{"--max-connections -1", "", `--max-connections: "-1" is neither`},
+		{"--tls :1 --tls-cert c", "", "--tls needs --tls-cert and --tls-key"},
+		{"--http-tls :1", "", "--http-tls needs --http-tls-cert and --http-tls-key"},
+		{"--tls 1", "", `--tls: "1" is neither`},
+		{"--access=", "", "--access: empty name"},
+		{"--auth-timeout 0", "", `--auth-timeout: "0" is not a duration`},
+		{"--max-strangers 0", "", `--max-strangers: "0" is not a number`},
 		{"--max-connections=", "", `--max-connections: "" is neither`},
 		{"--idle-timeout 5", "", `--idle-timeout: "5" is not a duration`},
 		{"--write-timeout -5s", "", `--write-timeout: "-5s" is not a duration`},

@@ -57,6 +57,9 @@ func (d *Door) putBatch(w http.ResponseWriter, r *http.Request) {
 		if err == nil && len(op.Body) > d.queue.MaxJobSize() {
 			err = queue.ErrTooBig
 		}
+		if err == nil {
+			err = checkPut(r.Context(), &op)
+		}
 		return op, err
 	})
 }
@@ -100,6 +103,9 @@ func (d *Door) batch(w http.ResponseWriter, r *http.Request, write func([]byte, 
 		all, err = parseBatch(text, parse)
 		return err
 	})
+	if err == nil && status == http.StatusNoContent {
+		err = d.checkMoves(r.Context(), all)
+	}
 	if err == nil {
 		err = d.carryOut(r.Context(), all)
 	}

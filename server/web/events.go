@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"redstalk/server/access"
 	"redstalk/server/queue"
 	"redstalk/server/serving"
 )
@@ -59,6 +60,7 @@ type sampler struct {
 // listener is a client that listens to events.
 type listener struct {
 	tubes []string     // nil: all
+	user  *access.User // who may see only some of all; nil: all
 	news  chan *sample // holds the last one that the client has not got
 }
 
@@ -167,7 +169,7 @@ func (s *sample) event(l *listener) []byte {
 	b = append(b, `,"tubes":[`...)
 	names, empty := l.tubes, true
 	if names == nil {
-		names = s.names
+		names = l.visible(s.names)
 	}
 	for _, name := range names {
 		if info, is := s.tubes[name]; is {
@@ -197,7 +199,9 @@ func (d *Door) events(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Accel-Buffering", "no") // proxies are to pass events on as they come
 	d.sampler.join(l)
 	defer d.sampler.leave(l)
-	ctx, cancel := serving.UntilEnding(r.Context())
+	present, end := untilChange(r.Context())
+	defer end()
+	ctx, cancel := serving.UntilEnding(present)
 	defer cancel()
 	stream := http.NewResponseController(w)
 	if stream.Flush() != nil {
@@ -214,7 +218,15 @@ func (d *Door) listen(r *http.Request) (*listener, error) {
 		return nil, invalid("the query is broken: %v", err)
 	}
 	tubes, err := tubesIn(query)
-	return &listener{tubes: tubes, news: make(chan *sample, 1)}, err
+	return &listener{tubes: tubes, user: access.UserIn(r.Context()), news: make(chan *sample, 1)}, err
+}
+
+// visible returns the tubes that the client may see.
+func (l *listener) visible(names []string) []string {
+	if l.user == nil {
+		return names
+	}
+	return l.user.Visible(names, access.Look)
 }
 
 // send waits for the next sample and sends it.

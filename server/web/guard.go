@@ -31,11 +31,16 @@ func checkPath(r *http.Request) *problem {
 // guard returns what answers the requests of a row: h, if they are in order.
 func (d *Door) guard(row *row, h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
+		if r = d.identify(w, r); r == nil {
+			return
+		}
 		if p := row.check(r); p != nil {
 			p.Write(w)
 			return
 		}
-		h(w, r)
+		if d.mayCall(w, r, row) {
+			h(w, r)
+		}
 	}
 }
 

@@ -136,7 +136,7 @@ func (d *Door) tubeOperations() []*row {
 		typed(d, Operation{"POST", "/v1/tubes/{tube}/kick", Admin, InPath}, doc("kick", "Make buried jobs ready, or if there are none delayed ones", 200, ""), d.kick),
 		typed(d, Operation{"POST", "/v1/tubes/{tube}/pause", Admin, InPath}, doc("pause", "Stop reserves from a tube for a while", 204, ""), d.pause),
 		typed(d, Operation{"POST", "/v1/tubes/{tube}/move", Admin, InPath}, doc("move", "Move jobs to another tube", 200, "They get new ids."), d.move),
-		typed(d, Operation{"GET", "/v1/tubes/{tube}/policy", Look, InPath}, doc("policy", "Read the policy of a tube", 200, ""), d.policy),
+		typed(d, Operation{"GET", "/v1/tubes/{tube}/policy", Admin, InPath}, doc("policy", "Read the policy of a tube", 200, ""), d.policy),
 		typed(d, Operation{"PUT", "/v1/tubes/{tube}/policy", Admin, InPath}, doc("setPolicy", "Give a tube a policy", 204, "It replaces the one that was there."), d.setPolicy),
 		typed(d, Operation{"DELETE", "/v1/tubes/{tube}/policy", Admin, InPath}, doc("deletePolicy", "Take the policy of a tube away", 204, ""), d.deletePolicy),
 	}
@@ -173,11 +173,19 @@ func (d *Door) route() {
 	for path, methods := range allowed {
 		d.paths.Handle(path, notAllowed(methods))
 	}
+	d.mountHandlers()
+}
+
+// mountHandlers has other handlers answer what is theirs.
+func (d *Door) mountHandlers() {
 	elsewhere := http.Handler(http.HandlerFunc(noSuchPath))
 	for pattern, h := range d.config.Handlers {
 		if pattern == "/" {
 			elsewhere = h
 			continue
+		}
+		if need, guarded := handlerRights[pattern[strings.IndexByte(pattern, '/'):]]; guarded {
+			h = d.config.Access.Protect(h, need)
 		}
 		d.mux.Handle(pattern, h)
 	}
@@ -213,7 +221,7 @@ func (row *row) document(api huma.API) {
 	doc.Tags = []string{strings.Split(row.Path, "/")[2]}
 	doc.Extensions = map[string]any{"x-right": string(row.Right)}
 	doc.BodyReadTimeout = serving.BodyTimeout
-	doc.Errors = []int{400, 403, 404, 415, 422, 503}
+	doc.Errors = []int{400, 401, 403, 404, 415, 422, 503}
 	doc.Errors = append(doc.Errors, row.refusals...)
 	row.register(api, doc)
 

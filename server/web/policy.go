@@ -65,6 +65,9 @@ func (d *Door) setPolicy(ctx context.Context, in *setPolicyInput) (*noOutput, er
 	if p.Rules, err = rulesOf(info.Retry, info.Max, info.Dead, info.KeyTTL); err != nil {
 		return nil, err
 	}
+	if err := checkOther(ctx, Put, p.Dead); err != nil {
+		return nil, err
+	}
 	if info.OnDuplicate != nil {
 		p.OnDuplicate = tube.OnDuplicate(*info.OnDuplicate)
 	}

@@ -18,12 +18,14 @@ import (
 
 // The words of problems that the beanstalk protocol has no word for.
 const (
-	wordTooMany     = "TOO_MANY"    // 429: others wait, or listen, already
-	wordForbidden   = "FORBIDDEN"   // 403
-	wordUnsupported = "UNSUPPORTED" // 405, 415: the method or the content type
-	wordTimeout     = "TIMED_OUT"   // 408: the body did not come in time
-	wordBadFormat   = "BAD_FORMAT"  // 400, 422
-	wordInternal    = "INTERNAL_ERROR"
+	wordTooMany   = "TOO_MANY"  // 429: others wait, or listen, already
+	wordForbidden = "FORBIDDEN" // 403
+
+	wordUnauthorized = "UNAUTHORIZED" // 401
+	wordUnsupported  = "UNSUPPORTED"  // 405, 415: the method or the content type
+	wordTimeout      = "TIMED_OUT"    // 408: the body did not come in time
+	wordBadFormat    = "BAD_FORMAT"   // 400, 422
+	wordInternal     = "INTERNAL_ERROR"
 )
 
 // problem is a serving.Problem that huma can write, too.

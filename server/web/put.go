@@ -49,6 +49,9 @@ func (d *Door) jsonLimit() int64 { return 2*int64(d.queue.MaxJobSize()) + 64<<10
 func (d *Door) put(w http.ResponseWriter, r *http.Request) {
 	op, err := d.readPut(w, r)
 	if err == nil {
+		err = checkPut(r.Context(), &op)
+	}
+	if err == nil {
 		var answers []storage.Answer
 		if answers, err = d.queue.Do(context.WithoutCancel(r.Context()), op); err == nil {
 			err = putFailure(&answers[0])

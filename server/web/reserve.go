@@ -73,7 +73,7 @@ func (d *Door) reserve(w http.ResponseWriter, r *http.Request) {
 	}
 	jobs, err := d.reserveJobs(r, asked)
 	switch {
-	case errors.Is(err, queue.ErrTimedOut), errors.Is(err, queue.ErrDeadlineSoon), errors.Is(err, serving.ErrEnding):
+	case errors.Is(err, queue.ErrTimedOut), errors.Is(err, queue.ErrDeadlineSoon), errors.Is(err, serving.ErrEnding), errors.Is(err, errChanged):
 		w.WriteHeader(http.StatusNoContent)
 		return
 	case err != nil:
@@ -92,7 +92,9 @@ func (d *Door) reserveJobs(r *http.Request, asked reserving) ([]queue.Leased, er
 	if asked.wait == 0 {
 		return d.queue.ReserveLeases(context.WithoutCancel(r.Context()), asked.tubes, asked.n, 0)
 	}
-	ctx, cancel := serving.UntilEnding(r.Context())
+	present, end := untilChange(r.Context())
+	defer end()
+	ctx, cancel := serving.UntilEnding(present)
 	defer cancel()
 	jobs, err := d.queue.ReserveLeases(ctx, asked.tubes, asked.n, asked.wait)
 	if err != nil && ctx.Err() != nil {

@@ -55,6 +55,7 @@ func (d *Door) tubes(ctx context.Context, in *tubesInput) (*tubesOutput, error) 
 	if err != nil {
 		return nil, err
 	}
+	names = visible(ctx, names)
 	slices.Sort(names)
 	page := tubesPage{Tubes: []tubeInfo{}}
 	from, found := slices.BinarySearch(names, in.Cursor)
@@ -192,6 +193,9 @@ type moveInput struct {
 func (d *Door) move(ctx context.Context, in *moveInput) (*countOutput, error) {
 	if !protocol.ValidName([]byte(in.To)) {
 		return nil, invalidTube("to", in.To)
+	}
+	if err := checkOther(ctx, Admin, in.To); err != nil {
+		return nil, err
 	}
 	n, err := d.queue.MoveJobs(ctx, in.Tube, stateNames[in.State], in.To, uint32(in.N))
 	return &countOutput{count{n}}, err

@@ -1,12 +1,15 @@
 package web
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
+	"sync"
 	"sync/atomic"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"redstalk/server/access"
 	"redstalk/server/queue"
 	"redstalk/storage/throttle"
 )
@@ -27,6 +30,9 @@ type Config struct {
 	// MaxStreams is how many clients may listen to events at a time. 0 means
 	// DefaultMaxStreams.
 	MaxStreams int
+
+	// Access says who may do what; nil: everybody may do everything.
+	Access *access.Access
 
 	// Handlers are other handlers by their patterns, as http.ServeMux has them, such as
 	// "GET /metrics". They get requests as they come. That of "/" gets what no other
@@ -56,6 +62,10 @@ type Door struct {
 	cross   *http.CrossOriginProtection
 	sampler *sampler
 
+	eraMu  sync.Mutex // guards what follows
+	era    context.Context
+	endEra context.CancelCauseFunc
+
 	waiting atomic.Int64 // requests that may wait for a job
 	streams atomic.Int64
 
@@ -74,6 +84,10 @@ func New(q *queue.Queue, config Config) *Door {
 		config.Log = slog.Default()
 	}
 	d := &Door{queue: q, config: config, log: config.Log, mux: http.NewServeMux(), paths: http.NewServeMux(), sampler: newSampler(q)}
+	if config.Access != nil {
+		d.newEra()
+		config.Access.OnChange(d.newEra)
+	}
 	d.allowOrigins()
 	d.route()
 	return d

@@ -1,0 +1,273 @@
+package main
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	protoclient "redstalk/protocol/client"
+)
+
+// hashed has the program hash a secret.
+func hashed(t *testing.T, secret string, args ...string) string {
+	t.Helper()
+	cmd := command(append([]string{"secret"}, args...)...)
+	cmd.Stdin = strings.NewReader(secret + "\n")
+	code, stdout, stderr := run(t, cmd)
+	if code != 0 || strings.Contains(stdout+stderr, secret) {
+		t.Fatalf("%d, %s", code, stderr)
+	}
+	lines := strings.Split(strings.TrimSuffix(stdout, "\n"), "\n")
+	return lines[len(lines)-1]
+}
+
+func TestSecret(t *testing.T) {
+	t.Parallel()
+	for pattern, args := range map[string][]string{
+		`^\$2a\$04\$.{53}$`:                  {"--cost", "4"},
+		`^\$2a\$05\$.{53}$`:                  {"--cost=5"},
+		`^\$argon2id\$v=19\$m=65536,t=3,p=4`: {"--argon2id"},
+	} {
+		if got := hashed(t, "a very secret word", args...); !regexp.MustCompile(pattern).MatchString(got) {
+			t.Errorf("%v: %s", args, got)
+		}
+	}
+	for _, c := range []struct {
+		stdin, want string
+		args        []string
+	}{
+		{"", "the secret is empty", nil},
+		{"\n", "the secret is empty", nil},
+		{strings.Repeat("s3cret", 13), "at most 72 bytes", nil},
+		{strings.Repeat("s3cret", 22), "more than 128 bytes", []string{"--argon2id"}},
+		{"s3cret", "with the secret on standard input", []string{"s3cret"}},
+		{"s3cret", "from 4 to 16", []string{"--cost", "3"}},
+		{"s3cret", "--cost is a number", []string{"--cost", "s3cret"}},
+	} {
+		cmd := command(append([]string{"secret"}, c.args...)...)
+		cmd.Stdin = strings.NewReader(c.stdin)
+		if code, stdout, stderr := run(t, cmd); code != exitUsage || !strings.Contains(stderr, c.want) || strings.Contains(stdout+stderr, "s3cret") {
+			t.Errorf("%v %q: %d, %s%s", c.args, c.stdin, code, stdout, stderr)
+		}
+	}
+}
+
+// userFile writes a file of users, each as NAME SECRET-HASH TUBES RIGHTS.
+func userFile(t *testing.T, path string, users ...[4]string) {
+	t.Helper()
+	text := "users:\n"
+	for _, u := range users {
+		text += fmt.Sprintf("- {name: %s, secrets: [%q], rights: [{tubes: [%q], may: [%s]}]}\n", u[0], u[1], u[2], u[3])
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// certificate writes a certificate that signs itself, and its key, and returns it.
+func certificate(t *testing.T, dir string) *x509.Certificate {
+	t.Helper()
+	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), DNSNames: []string{"queue"}, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}
+	der := must(x509.CreateCertificate(rand.Reader, template, template, key.Public(), key))(t)
+	keyDER := must(x509.MarshalPKCS8PrivateKey(key))(t)
+	for name, block := range map[string]*pem.Block{"cert.pem": {Type: "CERTIFICATE", Bytes: der}, "key.pem": {Type: "PRIVATE KEY", Bytes: keyDER}} {
+		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return must(x509.ParseCertificate(der))(t)
+}
+
+// trusting is a client's configuration.
+func trusting(c *x509.Certificate) *tls.Config {
+	pool := x509.NewCertPool()
+	pool.AddCert(c)
+	return &tls.Config{RootCAs: pool, ServerName: "queue"}
+}
+
+// dialTLS connects with TLS.
+func dialTLS(t *testing.T, addr string, config *tls.Config) *client {
+	t.Helper()
+	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: patience}, "tcp", addr, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.SetDeadline(time.Now().Add(patience))
+	t.Cleanup(func() { conn.Close() })
+	return &client{t, protoclient.New(conn)}
+}
+
+// TestUsers: a program with users, TLS and HTTP, of which nothing is printed that is
+// secret, whatever fails.
+func TestUsers(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file, secret := filepath.Join(dir, "users.yml"), "open5esame"
+	hash := hashed(t, secret, "--cost", "4")
+	app := [4]string{"app", hash, "jobs*", "put, work, look"}
+	userFile(t, file, app, [4]string{"gone", hash, "*", "look"})
+	cert := certificate(t, dir)
+	args := []string{"-VV", "-p0", "--access", file, "--http", "127.0.0.1:0", "--gateway", "ouqiang=127.0.0.1:0", "--tls", "127.0.0.1:0", "--http-tls", "127.0.0.1:0",
+		"--tls-cert", filepath.Join(dir, "cert.pem"), "--tls-key", filepath.Join(dir, "key.pem")}
+	p := start(t, command(args...))
+	addr := p.serving(t)
+	secureAddr, webURL, webTLS := p.stderr.await(t, `msg=serving door=tls addr=(\S+)`), p.stderr.await(t, `door=http url=(\S+)`), p.stderr.await(t, `door=https url=(\S+)`)
+	gateway := p.stderr.await(t, `door=ouqiang url=(\S+)`)
+
+	plain, gone, secure := dial(t, addr), dial(t, addr), dialTLS(t, secureAddr, trusting(cert))
+	plain.ask("use jobs\r\nauth app "+secret+"\r\nuse jobs\r\nput 0 0 60 1\r\nx\r\nuse other\r\n", "FORBIDDEN", "AUTHENTICATED", "USING jobs", "INSERTED 1", "FORBIDDEN")
+	secure.ask("auth "+secret+" app\r\nauth app "+secret+"\r\npeek 1\r\n", "UNAUTHORIZED", "AUTHENTICATED", "FOUND 1 1", "x")
+	gone.ask("auth gone "+secret+"\r\n", "AUTHENTICATED")
+	wantStatuses(t, trusting(cert), secret, map[string]int{
+		webURL + "v1/tubes/jobs": 200, webTLS + "v1/tubes/jobs": 200, webURL + "metrics": 403, webTLS + "metrics": 403, gateway: 403,
+	})
+	if err := os.WriteFile(file, []byte("users: [{name: app, secrets: ["+secret+"]}]"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.signal(t, syscall.SIGHUP)
+	p.stderr.await(t, "(the file of users is faulty)")
+	gone.ask("list-tube-used\r\n", "USING default")
+	userFile(t, file, app)
+	renewed := certificate(t, dir)
+	p.signal(t, syscall.SIGHUP)
+	if line, err := gone.conn.Line(); err == nil {
+		t.Errorf("who is gone got %q", line)
+	}
+	plain.ask("auth app no\r\n", "UNAUTHORIZED")
+	if page := plain.page("list-tubes"); page != "---\n- jobs\n" {
+		t.Errorf("tubes: %q", page)
+	}
+	p.stderr.await(t, "(the certificates were read again)")
+	dialTLS(t, secureAddr, trusting(renewed)).ask("auth app "+secret+"\r\n", "AUTHENTICATED")
+	p.signal(t, syscall.SIGTERM)
+	if code := p.code(t); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	for what, text := range map[string]string{"log": p.stderr.String(), "output": p.stdout.String(), "command line": strings.Join(p.cmd.Args, " ")} {
+		if strings.Contains(text, secret) || strings.Contains(text, hash) {
+			t.Errorf("the %s holds a secret:\n%s", what, text)
+		}
+	}
+}
+
+// wantStatuses asks for pages as the user app, and as nobody, who gets none.
+func wantStatuses(t *testing.T, config *tls.Config, secret string, pages map[string]int) {
+	t.Helper()
+	transport := &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true}
+	defer transport.CloseIdleConnections()
+	for url, status := range pages {
+		for user, want := range map[string]int{"app": status, "": 401} {
+			r := must(http.NewRequest("GET", url, nil))(t)
+			if user != "" {
+				r.SetBasicAuth(user, secret)
+			}
+			reply := must((&http.Client{Transport: transport, Timeout: patience}).Do(r))(t)
+			page := must(io.ReadAll(reply.Body))(t)
+			reply.Body.Close()
+			if reply.StatusCode != want || bytes.Contains(page, []byte(secret)) {
+				t.Errorf("%s as %q: %d %s, want %d", url, user, reply.StatusCode, page, want)
+			}
+		}
+	}
+}
+
+// TestGuardFailures: what is wrong with files is said at the start, without what is in
+// them.
+func TestGuardFailures(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	certificate(t, dir)
+	path := func(name string) string { return filepath.Join(dir, name) }
+	os.WriteFile(path("users.yml"), []byte("users: [{name: a, secrets: [s3cret]}]"), 0o600)
+	os.WriteFile(path("junk.pem"), []byte("s3cret"), 0o600)
+	cert, key := path("cert.pem"), path("key.pem")
+	for want, args := range map[string]string{
+		"--access: reading the users in " + path("users.yml") + ": user a: a secret is no hash": "--access " + path("users.yml"),
+		"--access: reading the users in " + path("none"):                                        "--access " + path("none"),
+		"--tls: reading the certificate":                                                        "--tls 127.0.0.1:0 --tls-cert " + path("junk.pem") + " --tls-key " + key,
+		"--http-tls: reading the certificate":                                                   "--http-tls 127.0.0.1:0 --http-tls-cert " + cert + " --http-tls-key " + path("none"),
+		"there is no certificate in " + path("junk.pem"):                                        "--tls 127.0.0.1:0 --tls-client-ca " + path("junk.pem") + " --tls-cert " + cert + " --tls-key " + key,
+	} {
+		code, _, stderr := run(t, command(append(strings.Fields(args), "-p0")...))
+		if code != exitFailure || !strings.Contains(stderr, want) || strings.Contains(stderr, "s3cret") {
+			t.Errorf("%s: %d, %s", args, code, stderr)
+		}
+	}
+}
+
+// TestWarnsOfOpenPorts: a port that everybody can reach is warned of, unless there are
+// users or TLS.
+func TestWarnsOfOpenPorts(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	certificate(t, dir)
+	userFile(t, filepath.Join(dir, "users.yml"))
+	const warning = "may do everything; see --access and --tls"
+	secured := "--tls 127.0.0.1:0 --tls-cert " + filepath.Join(dir, "cert.pem") + " --tls-key " + filepath.Join(dir, "key.pem")
+	for args, want := range map[string]int{
+		"-l 0.0.0.0": 1, "-l 127.0.0.1": 0, "-l 0.0.0.0 " + secured: 0, "-l 0.0.0.0 --access " + filepath.Join(dir, "users.yml"): 0,
+	} {
+		p, _ := serve(t, append(strings.Fields(args), "-p0")...)
+		if got := strings.Count(p.stderr.String(), warning); got != want {
+			t.Errorf("%s: %d warnings:\n%s", args, got, p.stderr)
+		}
+	}
+}
+
+func TestUnixOptions(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a?b=c")
+	group := strconv.Itoa(os.Getgid())
+	p, _ := serve(t, "-l", "unix:"+path+"?mode=0660&group="+group, "--http", "unix:"+filepath.Join(dir, "h")+"?mode=600")
+	dial(t, path).ask("watch a\r\n", "WATCHING 2")
+	for name, want := range map[string]os.FileMode{path: 0o660, filepath.Join(dir, "h"): 0o600} {
+		if info, err := os.Stat(name); err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s: %v, %v", name, info.Mode(), err)
+		}
+	}
+	p.signal(t, syscall.SIGTERM)
+	if p.code(t); p.cmd.ProcessState.ExitCode() != 0 {
+		t.Error(p.stderr)
+	}
+	for args, want := range map[string]string{
+		"?mode=0888": "is not a mode", "?mode=01777": "is not a mode", "?mode=": "with no value", "?mode=0600&mode=0660": "several",
+		"?group=no-such-group": "no-such-group", "?user=no-such-user": "no-such-user", "?user=%zz": "is not like",
+	} {
+		code, _, stderr := run(t, command("-l", "unix:"+filepath.Join(dir, "s")+args))
+		if code != exitListen || !strings.Contains(stderr, want) {
+			t.Errorf("%s: %d, %s", args, code, stderr)
+		}
+	}
+}
+
+// TestHangup: without anything to read again, SIGHUP does what it does by itself.
+func TestHangup(t *testing.T) {
+	t.Parallel()
+	p, _ := serve(t, "-p0")
+	p.signal(t, syscall.SIGHUP)
+	if p.code(t); p.cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGHUP {
+		t.Errorf("%v", p.cmd.ProcessState)
+	}
+}

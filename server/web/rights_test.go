@@ -1,0 +1,289 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"redstalk/server/access"
+	"redstalk/server/queue"
+	"redstalk/tube"
+)
+
+// words has the word of the table of package access for every operation.
+var words = map[string]string{
+	"POST /v1/tubes/{tube}/jobs": "put", "POST /v1/tubes/{tube}/jobs/batch": "batch", "POST /v1/reserve": "reserve-lease",
+	"DELETE /v1/jobs/{id}": "delete", "POST /v1/jobs/finish": "delete-batch", "POST /v1/jobs/{id}/release": "release-lease",
+	"POST /v1/jobs/{id}/bury": "bury-lease", "POST /v1/jobs/{id}/touch": "touch-lease", "GET /v1/jobs/{id}": "peek",
+	"POST /v1/jobs/{id}/kick": "kick-job", "POST /v1/jobs/{id}/reschedule": "reschedule", "POST /v1/jobs/{id}/priority": "set-priority",
+	"GET /v1/tubes": "list-tubes", "GET /v1/tubes/{tube}": "stats-tube", "GET /v1/tubes/{tube}/jobs": "list-jobs", "DELETE /v1/tubes/{tube}/jobs": "flush-tube",
+	"GET /v1/tubes/{tube}/keys/{key}": "find", "DELETE /v1/tubes/{tube}/keys/{key}": "delete-key", "POST /v1/tubes/{tube}/kick": "kick",
+	"POST /v1/tubes/{tube}/pause": "pause-tube", "POST /v1/tubes/{tube}/move": "move-jobs", "GET /v1/tubes/{tube}/policy": "get-policy",
+	"PUT /v1/tubes/{tube}/policy": "set-policy", "DELETE /v1/tubes/{tube}/policy": "set-policy", "GET /v1/events": "events",
+	"GET /v1/server": "stats", "POST /v1/server/drain": "drain", "POST /v1/server/undrain": "undrain",
+}
+
+// requests has what each operation is asked with, about the tube t and the job {id}, which
+// is ready and has the key k{id}; or with {lease} reserved. 404 as the status is that of a
+// job which is not in the right state.
+var requests = map[string]struct {
+	at, body string
+	status   int
+}{
+	"POST /v1/tubes/{tube}/jobs":         {"/v1/tubes/t/jobs", `{"body":"x"}`, 201},
+	"POST /v1/tubes/{tube}/jobs/batch":   {"/v1/tubes/t/jobs/batch", `[{"body":"x"}]`, 200},
+	"POST /v1/reserve":                   {"/v1/reserve?tube=t", "", 200},
+	"DELETE /v1/jobs/{id}":               {"/v1/jobs/{id}?lease={lease}", "", 204},
+	"POST /v1/jobs/finish":               {"/v1/jobs/finish", `[{"id":{id}}]`, 200},
+	"POST /v1/jobs/{id}/release":         {"/v1/jobs/{id}/release?lease={lease}", "", 204},
+	"POST /v1/jobs/{id}/bury":            {"/v1/jobs/{id}/bury?lease={lease}", "", 204},
+	"POST /v1/jobs/{id}/touch":           {"/v1/jobs/{id}/touch?lease={lease}", "", 204},
+	"GET /v1/jobs/{id}":                  {"/v1/jobs/{id}", "", 200},
+	"POST /v1/jobs/{id}/kick":            {"/v1/jobs/{id}/kick", "", 404},
+	"POST /v1/jobs/{id}/reschedule":      {"/v1/jobs/{id}/reschedule?in=1s", "", 204},
+	"POST /v1/jobs/{id}/priority":        {"/v1/jobs/{id}/priority?priority=1", "", 204},
+	"GET /v1/tubes":                      {"/v1/tubes", "", 200},
+	"GET /v1/tubes/{tube}":               {"/v1/tubes/t", "", 200},
+	"GET /v1/tubes/{tube}/jobs":          {"/v1/tubes/t/jobs?state=ready", "", 200},
+	"DELETE /v1/tubes/{tube}/jobs":       {"/v1/tubes/t/jobs", "", 200},
+	"GET /v1/tubes/{tube}/keys/{key}":    {"/v1/tubes/t/keys/k{id}", "", 200},
+	"DELETE /v1/tubes/{tube}/keys/{key}": {"/v1/tubes/t/keys/k{id}", "", 204},
+	"POST /v1/tubes/{tube}/kick":         {"/v1/tubes/t/kick", "", 200},
+	"POST /v1/tubes/{tube}/pause":        {"/v1/tubes/t/pause?for=0", "", 204},
+	"POST /v1/tubes/{tube}/move":         {"/v1/tubes/t/move?state=ready&to=t&n=1", "", 200},
+	"GET /v1/tubes/{tube}/policy":        {"/v1/tubes/t/policy", "", 200},
+	"PUT /v1/tubes/{tube}/policy":        {"/v1/tubes/t/policy", `{"max":100000}`, 204},
+	"DELETE /v1/tubes/{tube}/policy":     {"/v1/tubes/t/policy", "", 204},
+	"GET /v1/events":                     {"/v1/events", "", 200},
+	"GET /v1/server":                     {"/v1/server", "", 200},
+	"POST /v1/server/drain":              {"/v1/server/drain", "", 204},
+	"POST /v1/server/undrain":            {"/v1/server/undrain", "", 204},
+}
+
+// TestRightsOfOperations: every operation needs what the table of package access says.
+func TestRightsOfOperations(t *testing.T) {
+	t.Parallel()
+	for _, op := range start(t, Config{}).door.Operations() {
+		name := op.Method + " " + op.Path
+		need, known := access.NeedOf(words[name])
+		if !known {
+			t.Errorf("%s has no word of the table", name)
+		}
+		if rights[op.Right] != need.One {
+			t.Errorf("%s needs %s, %s needs %v", name, op.Right, words[name], need.One)
+		}
+		if requests[name].at == "" {
+			t.Errorf("%s has no request", name)
+		}
+	}
+}
+
+// guarded is a door with users, whose secrets are their names.
+type guarded struct {
+	*api
+	access *access.Access
+	path   string
+}
+
+func startGuarded(t *testing.T, users ...string) *guarded {
+	t.Helper()
+	g := &guarded{path: filepath.Join(t.TempDir(), "users.yml")}
+	g.write(t, users...)
+	var err error
+	if g.access, err = access.Open(g.path, slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.access.Close)
+	g.api = start(t, Config{Access: g.access, Handlers: map[string]http.Handler{
+		"GET /metrics": http.NotFoundHandler(), "/": http.NotFoundHandler(),
+	}})
+	return g
+}
+
+// write writes the file of users, each as NAME TUBES RIGHT.
+func (g *guarded) write(t *testing.T, users ...string) {
+	t.Helper()
+	text := "users:\n"
+	for _, user := range users {
+		f := strings.Fields(user)
+		hash, err := access.HashBcrypt(f[0], 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text += fmt.Sprintf("- {name: %s, secrets: [%q], limits: {jobs-per-second: 1000}, rights: [{tubes: [%q], may: [%s]}]}\n", f[0], hash, f[1], f[2])
+	}
+	if err := os.WriteFile(g.path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestEveryOperationWithEveryRight makes every request as users with one right on the tube,
+// on another one, and on all.
+func TestEveryOperationWithEveryRight(t *testing.T) {
+	t.Parallel()
+	var users []string
+	for _, right := range []Right{Put, Work, Look, Admin} {
+		users = append(users, fmt.Sprintf("%s-t t %s", right, right), fmt.Sprintf("%s-other other %s", right, right), fmt.Sprintf("%s-all * %s", right, right))
+	}
+	g := startGuarded(t, users...)
+	for _, op := range g.door.Operations() {
+		for _, user := range users {
+			f := strings.Fields(user)
+			g.wantStatus(op, f[0], g.statusFor(op, f[1], Right(f[2])))
+		}
+		g.wantStatus(op, "", 401)
+		g.wantStatus(op, "nobody", 401)
+	}
+	if got := g.call("GET", "/metrics", "", "Authorization: Bearer look-t:look-t"); got.status != 403 {
+		t.Errorf("metrics for a user who may not see all: %d", got.status)
+	}
+	if got := g.call("GET", "/metrics", "", "Authorization: Bearer look-all:look-all"); got.status != 404 { // as the handler says
+		t.Errorf("metrics for a user who may see all: %d", got.status)
+	}
+}
+
+// statusFor is what an operation is answered for a user who has one right on some tubes.
+func (g *guarded) statusFor(op Operation, tubes string, right Right) int {
+	name := op.Method + " " + op.Path
+	need, _ := access.NeedOf(words[name])
+	has, onT := right == op.Right, tubes != "other"
+	switch {
+	case name == "POST /v1/jobs/finish":
+		return 200 // each job is answered for itself
+	case need.Where == access.OfJob && !onT:
+		return 404
+	case !has:
+		return 403
+	case need.Where == access.Everywhere && tubes != "*", (need.Where == access.OfTube || name == "POST /v1/reserve") && !onT:
+		return 403
+	}
+	return requests[name].status
+}
+
+// wantStatus makes a request as a user whose secret is its name, and compares the status.
+func (g *guarded) wantStatus(op Operation, user string, want int) {
+	g.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	name := op.Method + " " + op.Path
+	ask := requests[name]
+	g.queue.Undrain()
+	g.queue.SetPolicy(ctx, "t", &tube.Policy{Rules: tube.Rules{Max: 100000}})
+	g.queue.Flush(ctx, "t", tube.Gone)
+	put, err := g.queue.PutTagged(ctx, queue.NewJob{Tube: "t", TTR: 60, Body: []byte("x")}, &tube.Tags{Key: "k"})
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	id, lease := fmt.Sprint(put.ID), ""
+	if strings.Contains(ask.at, "{lease}") {
+		job, err := g.queue.ReserveLease(ctx, []string{"t"}, 0)
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		lease = fmt.Sprint(job.Lease)
+		defer g.queue.Flush(context.Background(), "t", tube.Reserved)
+	}
+	fill := strings.NewReplacer("k{id}", "k", "{id}", id, "{lease}", lease)
+	headers := []string{changeHeader + ": 1"}
+	if user != "" {
+		headers = append(headers, "Authorization: Bearer "+user+":"+user)
+	}
+	r, err := http.NewRequestWithContext(ctx, op.Method, "http://"+g.addr+fill.Replace(ask.at), strings.NewReader(fill.Replace(ask.body)))
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	for _, header := range append(headers, "Content-Type: application/json") {
+		key, value, _ := strings.Cut(header, ": ")
+		r.Header.Set(key, value)
+	}
+	if user == "nobody" {
+		r.Header.Set("Authorization", "Basic !")
+	}
+	got, err := g.client.Do(r)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	got.Body.Close()
+	if got.StatusCode != want || (want == 401) != (got.Header.Get("WWW-Authenticate") != "") {
+		g.t.Errorf("%s as %q: %d, want %d", name, user, got.StatusCode, want)
+	}
+	g.queue.Flush(context.Background(), "t", tube.Reserved)
+}
+
+// TestOtherTubes: tubes that are named beside the one in the path count, and lists leave
+// out what the user may not see.
+func TestOtherTubes(t *testing.T) {
+	t.Parallel()
+	g := startGuarded(t, "all a* put,work,look,admin", "root * put,work,look,admin")
+	all, root := "Authorization: Bearer all:all", "Authorization: Bearer root:root"
+	for _, c := range []struct {
+		method, path, body string
+		status             int
+		contains           string
+	}{
+		{"POST", "/v1/tubes/a/jobs", `{"body":"x","max":1,"dead":"secret"}`, 403, "FORBIDDEN"},
+		{"POST", "/v1/tubes/a/jobs?max=1&dead=secret", "", 403, "FORBIDDEN"},
+		{"POST", "/v1/tubes/a/jobs/batch", `[{"body":"x","dead":"secret"},{"body":"x","dead":"ab"}]`, 200, `[{"status":403,`},
+		{"PUT", "/v1/tubes/a/policy", `{"max":1,"dead":"secret"}`, 403, ""},
+		{"POST", "/v1/tubes/a/move?state=ready&to=secret&n=1", "", 403, ""},
+		{"POST", "/v1/reserve?tube=a&tube=secret", "", 403, ""},
+		{"POST", "/v1/reserve", "", 403, ""},
+		{"GET", "/v1/events?tube=a&tube=secret", "", 403, ""},
+		{"POST", "/v1/jobs/finish", `[{"id":1},{"id":4},{"id":99}]`, 200, `[{"status":404,"code":"NOT_FOUND"},{"status":204,"id":4},{"status":404,`},
+	} {
+		g.call("POST", "/v1/tubes/secret/jobs", `{"body":"x"}`, root) // 1
+		headers := []string{all}
+		if strings.Contains(c.path, "jobs?") {
+			headers = append(headers, "Content-Type: application/octet-stream")
+		}
+		if got := g.call(c.method, c.path, c.body, headers...); got.status != c.status || !strings.Contains(got.body, c.contains) {
+			t.Errorf("%s %s: %d %s, want %d", c.method, c.path, got.status, got.body, c.status)
+		}
+	}
+	if got := g.call("GET", "/v1/tubes", "", all).body; strings.Contains(got, "secret") || strings.Contains(got, "default") {
+		t.Errorf("tubes: %s", got)
+	}
+	if got := g.call("GET", "/v1/tubes", "", root).body; !strings.Contains(got, "secret") {
+		t.Errorf("tubes: %s", got)
+	}
+}
+
+// TestChangeEndsWaiting: what waits or listens ends when the file of users changes, and
+// who is gone does not get in again.
+func TestChangeEndsWaiting(t *testing.T) {
+	t.Parallel()
+	g := startGuarded(t, "app t work,look")
+	waits := make(chan answer, 2)
+	for _, request := range [][2]string{{"POST", "/v1/reserve?tube=t&wait=1h"}, {"GET", "/v1/events?tube=t"}} {
+		go func() {
+			got, err := g.try(context.Background(), request[0], request[1], "", "Authorization: Bearer app:app")
+			if err != nil {
+				t.Error(err)
+			}
+			waits <- got
+		}()
+	}
+	for limit := time.Now().Add(time.Minute); g.door.streams.Load() == 0 || g.queue.Waiters() == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatal("nobody waits")
+		}
+	}
+	g.write(t, "other t work")
+	if err := g.access.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if got := <-waits; got.status != 204 && got.status != 200 {
+			t.Errorf("%d %s", got.status, got.body)
+		}
+	}
+	if got := g.call("POST", "/v1/reserve?tube=t", "", "Authorization: Bearer app:app"); got.status != 401 {
+		t.Errorf("who is gone gets %d", got.status)
+	}
+}
