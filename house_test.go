@@ -56,6 +56,7 @@ var mayImport = map[string][]string{
 	},
 	"redstalk/server/queue":   {"redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/storage/throttle", "redstalk/tube"},
 	"redstalk/server/serving": {"redstalk/storage/throttle"},
+	"redstalk/server/web/console": nil,
 	"redstalk/server/web": {
 		"redstalk/protocol", "redstalk/server/access", "redstalk/server/queue", "redstalk/server/serving",
 		"redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/storage/throttle", "redstalk/tube",

@@ -12,6 +12,7 @@ import (
 	"redstalk/server/queue"
 	"redstalk/server/serving"
 	"redstalk/server/web"
+	"redstalk/server/web/console"
 )
 
 // httpDoor is a door that speaks HTTP. A further one is another row of allHTTPDoors.
@@ -46,7 +47,7 @@ type httpDoor struct {
 type httpDoors []*httpDoor
 
 // webPages are those of the HTTP API.
-var webPages = [][2]string{{"docs", "docs"}, {"openapi", "openapi.json"}, {"metrics", "metrics"}}
+var webPages = [][2]string{{"console", ""}, {"docs", "docs"}, {"openapi", "openapi.json"}, {"metrics", "metrics"}}
 
 // allHTTPDoors is the table of the doors that speak HTTP.
 func (p *program) allHTTPDoors() httpDoors {
@@ -186,14 +187,19 @@ func (doors httpDoors) close() {
 
 // openWeb opens the HTTP API.
 func (p *program) openWeb(q *queue.Queue) (http.Handler, func()) {
-	return web.New(q, web.Config{
+	d := web.New(q, web.Config{
 		Version: Version, Origins: p.http.origins, MaxWaiting: p.http.maxWaiting, Handlers: p.webHandlers(q), Log: p.log,
-		Access: p.guard.Load().access,
-	}), nil
+		Access: p.guard.Load().access, History: true,
+	})
+	return d, d.Close
 }
 
 // webHandlers are what the HTTP door serves beside the API, by the patterns of
 // http.ServeMux.
 func (p *program) webHandlers(*queue.Queue) map[string]http.Handler {
-	return map[string]http.Handler{}
+	handlers := make(map[string]http.Handler)
+	for _, pattern := range console.Patterns {
+		handlers[pattern] = console.Handler()
+	}
+	return handlers
 }

@@ -146,11 +146,32 @@ func (d *Door) instanceOperations() []*row {
 	events := direct[eventsInput, eventsOutput](d, Operation{"GET", "/v1/events", Look, InQuery}, doc("events", "Counts of tubes, once a second", 200,
 		"Server-sent events with the name tubes. Without a tube: all tubes, at most 1,000."), d.events)
 	events.refusals = []int{429}
-	return []*row{
+	return append([]*row{
 		events,
 		typed(d, Operation{"GET", "/v1/server", Look, NoTube}, doc("server", "Look at the instance and its store", 200, ""), d.server),
 		typed(d, Operation{"POST", "/v1/server/drain", Admin, NoTube}, doc("drain", "Have this instance refuse puts", 204, ""), d.drain),
 		typed(d, Operation{"POST", "/v1/server/undrain", Admin, NoTube}, doc("undrain", "Have this instance accept puts again", 204, ""), d.undrain),
+	}, d.consoleOperations()...)
+}
+
+// consoleOperations are those that the console needs beside the others.
+func (d *Door) consoleOperations() []*row {
+	watch := direct[struct{}, watchOutput](d, Operation{"GET", "/v1/watch", Look, Listed}, doc("watch", "All tubes, and then what changes", 200,
+		"Server-sent events with the name tubes. At most once a second; a store with very many tubes is looked at less often."), d.watch)
+	watch.refusals = []int{429}
+	return []*row{
+		watch,
+		typed(d, Operation{"GET", "/v1/charts", Look, Listed}, doc("charts", "How many jobs were ready in the last minutes", 200,
+			"Of at most 1,000 tubes. Kept in the memory of the instance that is asked."), d.charts),
+		typed(d, Operation{"GET", "/v1/tubes/{tube}/chart", Look, InPath}, doc("chart", "The chart of a tube, of the last hour", 200,
+			"Kept in the memory of the instance that is asked."), d.chart),
+		typed(d, Operation{"GET", "/v1/tubes/{tube}/search", Look, InPath}, doc("search", "Look for jobs by their bodies and keys", 200,
+			"Looks at some of the jobs, and says how far it came."), d.search),
+		typed(d, Operation{"GET", "/v1/parked", Look, Listed}, doc("parked", "List jobs that have used up their retries or deliveries", 200,
+			"Looks at some of the buried jobs, and says how far it came."), d.parked),
+		typed(d, Operation{"POST", "/v1/jobs/actions", Admin, OfJob}, doc("act", "Do the same to up to 1,000 jobs", 200,
+			"Those that somebody has reserved are left alone."), d.act),
+		typed(d, Operation{"GET", "/v1/caller", Look, NoTube}, doc("caller", "Who one is, and what one may do", 200, ""), d.caller),
 	}
 }
 

@@ -50,7 +50,14 @@ var walk = []struct {
 	{"POST", "/v1/server/drain", "/v1/server/drain", "", 204},
 	{"POST", "/v1/tubes/{tube}/jobs", "/v1/tubes/t/jobs", `{"body":""}`, 503},
 	{"POST", "/v1/server/undrain", "/v1/server/undrain", "", 204},
+	{"GET", "/v1/charts", "/v1/charts", "", 200},
+	{"GET", "/v1/tubes/{tube}/chart", "/v1/tubes/t/chart", "", 200},
+	{"GET", "/v1/tubes/{tube}/search", "/v1/tubes/t/search?state=ready&text=ON", "", 200},
+	{"GET", "/v1/parked", "/v1/parked", "", 200},
+	{"POST", "/v1/jobs/actions", "/v1/jobs/actions", `{"ids":[2,3],"action":"delete"}`, 200},
+	{"GET", "/v1/caller", "/v1/caller", "", 200},
 	{"GET", "/v1/events", "", "", 200}, // see TestEvents
+	{"GET", "/v1/watch", "", "", 200},  // a stream as well
 }
 
 // TestOperations asks for every operation of the table, and compares the answers with the

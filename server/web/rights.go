@@ -267,3 +267,17 @@ func untilChange(ctx context.Context) (_ context.Context, end func()) {
 		cancel(nil)
 	}
 }
+
+// mayAct returns an error if the user has not the right admin on the tube of a job.
+func (d *Door) mayAct(ctx context.Context, id uint64) error {
+	u := access.UserIn(ctx)
+	if u == nil || u.Everywhere()&access.Admin != 0 {
+		return nil
+	}
+	return d.lackOnJob(ctx, u, access.Admin, id)
+}
+
+// problemOfAct tells whether an error concerns more than the one job of an action.
+func problemOfAct(err error) bool {
+	return err != nil && !errors.Is(err, queue.ErrNotFound) && !errors.Is(err, errForbidden)
+}

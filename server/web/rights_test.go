@@ -27,6 +27,8 @@ var words = map[string]string{
 	"POST /v1/tubes/{tube}/pause": "pause-tube", "POST /v1/tubes/{tube}/move": "move-jobs", "GET /v1/tubes/{tube}/policy": "get-policy",
 	"PUT /v1/tubes/{tube}/policy": "set-policy", "DELETE /v1/tubes/{tube}/policy": "set-policy", "GET /v1/events": "events",
 	"GET /v1/server": "stats", "POST /v1/server/drain": "drain", "POST /v1/server/undrain": "undrain",
+	"GET /v1/watch": "events", "GET /v1/charts": "list-tubes", "GET /v1/tubes/{tube}/chart": "stats-tube", "GET /v1/tubes/{tube}/search": "list-jobs",
+	"GET /v1/parked": "list-tubes", "POST /v1/jobs/actions": "kick-job", "GET /v1/caller": "stats",
 }
 
 // requests has what each operation is asked with, about the tube t and the job {id}, which
@@ -49,6 +51,13 @@ var requests = map[string]struct {
 	"POST /v1/jobs/{id}/reschedule":      {"/v1/jobs/{id}/reschedule?in=1s", "", 204},
 	"POST /v1/jobs/{id}/priority":        {"/v1/jobs/{id}/priority?priority=1", "", 204},
 	"GET /v1/tubes":                      {"/v1/tubes", "", 200},
+	"GET /v1/watch":                      {"/v1/watch", "", 200},
+	"GET /v1/charts":                     {"/v1/charts", "", 200},
+	"GET /v1/tubes/{tube}/chart":         {"/v1/tubes/t/chart", "", 200},
+	"GET /v1/tubes/{tube}/search":        {"/v1/tubes/t/search?state=ready&text=x", "", 200},
+	"GET /v1/parked":                     {"/v1/parked", "", 200},
+	"POST /v1/jobs/actions":              {"/v1/jobs/actions", `{"action":"kick","ids":[{id}]}`, 200},
+	"GET /v1/caller":                     {"/v1/caller", "", 200},
 	"GET /v1/tubes/{tube}":               {"/v1/tubes/t", "", 200},
 	"GET /v1/tubes/{tube}/jobs":          {"/v1/tubes/t/jobs?state=ready", "", 200},
 	"DELETE /v1/tubes/{tube}/jobs":       {"/v1/tubes/t/jobs", "", 200},
@@ -154,7 +163,7 @@ func (g *guarded) statusFor(op Operation, tubes string, right Right) int {
 	need, _ := access.NeedOf(words[name])
 	has, onT := right == op.Right, tubes != "other"
 	switch {
-	case name == "POST /v1/jobs/finish":
+	case name == "POST /v1/jobs/finish", name == "POST /v1/jobs/actions":
 		return 200 // each job is answered for itself
 	case need.Where == access.OfJob && !onT:
 		return 404

@@ -34,6 +34,10 @@ type Config struct {
 	// Access says who may do what; nil: everybody may do everything.
 	Access *access.Access
 
+	// History has the door look at the tubes now and then, for charts, and for those who
+	// watch all tubes. Then the door must be closed.
+	History bool
+
 	// Handlers are other handlers by their patterns, as http.ServeMux has them, such as
 	// "GET /metrics". They get requests as they come. That of "/" gets what no other
 	// pattern has.
@@ -61,6 +65,7 @@ type Door struct {
 	origins map[string]bool
 	cross   *http.CrossOriginProtection
 	sampler *sampler
+	history *history
 
 	eraMu  sync.Mutex // guards what follows
 	era    context.Context
@@ -83,14 +88,24 @@ func New(q *queue.Queue, config Config) *Door {
 	if config.Log == nil {
 		config.Log = slog.Default()
 	}
-	d := &Door{queue: q, config: config, log: config.Log, mux: http.NewServeMux(), paths: http.NewServeMux(), sampler: newSampler(q)}
+	d := &Door{queue: q, config: config, log: config.Log, mux: http.NewServeMux(), paths: http.NewServeMux(), sampler: newSampler(q), history: newHistory(q)}
 	if config.Access != nil {
 		d.newEra()
 		config.Access.OnChange(d.newEra)
 	}
 	d.allowOrigins()
 	d.route()
+	if config.History {
+		d.history.start()
+	}
 	return d
+}
+
+// Close ends what the door does by itself. Requests must have ended.
+func (d *Door) Close() {
+	if d.config.History {
+		d.history.close()
+	}
 }
 
 // ServeHTTP answers one request.

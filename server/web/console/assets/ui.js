@@ -1,0 +1,128 @@
+// Elements, dialogs, messages, numbers as people read them.
+
+// make returns an element. What begins with "on" is a listener; class, data-* and aria-* are
+// attributes, all else properties. Children are elements or text, never HTML.
+export function make(tag, properties = {}, ...children) {
+  const e = document.createElement(tag);
+  for (const [key, value] of Object.entries(properties)) {
+    if (value === undefined || value === null || value === false && key !== "checked") continue;
+    if (key.startsWith("on")) e.addEventListener(key.slice(2), value);
+    else if (key in e && !key.includes("-") && key !== "list" && key !== "form") e[key] = value;
+    else e.setAttribute(key === "className" ? "class" : key, value);
+  }
+  e.append(...children.flat(Infinity).filter(c => c !== null && c !== undefined && c !== false));
+  return e;
+}
+
+export const number = n => Math.round(n).toLocaleString("en-US");
+
+export function rate(n) {
+  if (!n) return "–";
+  return n < 10 ? n.toFixed(1) : number(n);
+}
+
+// span is a time in ms in one or two units.
+export function span(ms) {
+  if (ms < 0) ms = 0;
+  if (ms < 1000) return Math.round(ms) + " ms";
+  const units = [["d", 86400e3], ["h", 3600e3], ["m", 60e3], ["s", 1e3]];
+  const i = units.findIndex(([, size]) => ms >= size);
+  const [unit, size] = units[i];
+  const first = Math.floor(ms / size);
+  const next = units[i + 1];
+  const rest = next ? Math.floor((ms % size) / next[1]) : 0;
+  return first + " " + unit + (rest && first < 10 ? " " + rest + " " + next[0] : "");
+}
+
+export function bytes(n) {
+  if (n < 1024) return n + " B";
+  return n < 1 << 20 ? (n / 1024).toFixed(1) + " KiB" : (n / (1 << 20)).toFixed(1) + " MiB";
+}
+
+export const plural = (n, noun) => number(n) + " " + noun + (n === 1 ? "" : "s");
+
+// note shows a message for a while; a problem stays until it is clicked away.
+export function note(text, bad) {
+  const e = make("div", { className: "note" + (bad ? " bad" : "") }, make("span", {}, text),
+    make("button", { type: "button", className: "quiet", "aria-label": "Close this message", onclick: () => e.remove() }, "×"));
+  document.getElementById("notes").append(e);
+  if (!bad) setTimeout(() => e.remove(), 5000);
+}
+
+// attempt runs f and shows what goes wrong.
+export async function attempt(f) {
+  try {
+    return await f();
+  } catch (err) {
+    if (err.name !== "AbortError") note(err.message, true);
+  }
+}
+
+// ask shows a dialog with a question, and fields to fill in, and returns their values by name,
+// or null. Each field is {name, label, type, value, options, help, required}.
+export function ask({ title, text, fields = [], action, danger, check }) {
+  return new Promise(resolve => {
+    const id = "d" + Math.random().toString(36).slice(2);
+    const inputs = fields.map(f => fieldOf(f, id));
+    const problem = make("p", { className: "problem", role: "alert" });
+    const dialog = make("dialog", { "aria-labelledby": id },
+      make("form", { method: "dialog", onsubmit: submit },
+        make("h2", { id }, title), text && make("p", {}, text), inputs.map(i => i.row), problem,
+        make("div", { className: "buttons" },
+          make("button", { type: "button", onclick: () => close(null) }, "Cancel"),
+          make("button", { type: "submit", className: danger ? "danger" : "main", autofocus: !fields.length && !danger }, action))));
+    function submit(event) {
+      event.preventDefault();
+      const values = Object.fromEntries(inputs.map(i => [i.name, i.value()]));
+      const wrong = check && check(values);
+      if (wrong) problem.textContent = wrong;
+      else close(values);
+    }
+    function close(value) {
+      dialog.close();
+      dialog.remove();
+      resolve(value);
+    }
+    dialog.addEventListener("cancel", event => { event.preventDefault(); close(null); });
+    document.body.append(dialog);
+    dialog.showModal();
+  });
+}
+
+export function fieldOf(f, id = "f") {
+  const own = id + "-" + f.name;
+  let input;
+  if (f.options) {
+    input = make("select", { id: own, name: f.name }, f.options.map(o => make("option", { value: o.value ?? o, selected: (o.value ?? o) === f.value }, o.label ?? o)));
+  } else if (f.type === "textarea") {
+    input = make("textarea", { id: own, name: f.name, value: f.value ?? "", rows: f.rows ?? 8, required: f.required, spellcheck: false });
+  } else {
+    input = make("input", { id: own, name: f.name, type: f.type ?? "text", value: f.value ?? "", required: f.required, placeholder: f.placeholder ?? "", autocomplete: "off", spellcheck: false });
+    if (f.suggest) {
+      input.setAttribute("list", own + "-list");
+    }
+  }
+  if (f.help) input.setAttribute("aria-describedby", own + "-help");
+  const row = make("div", { className: "field" }, make("label", { htmlFor: own }, f.label), input,
+    f.suggest && make("datalist", { id: own + "-list" }, f.suggest.map(s => make("option", { value: s }))),
+    f.help && make("small", { id: own + "-help" }, f.help));
+  return { name: f.name, row, input, value: () => input.value };
+}
+
+// remember keeps a value in the browser.
+export const remember = {
+  get(key, otherwise) {
+    try {
+      return JSON.parse(localStorage.getItem("redstalk." + key)) ?? otherwise;
+    } catch {
+      return otherwise;
+    }
+  },
+  set(key, value) {
+    try {
+      localStorage.setItem("redstalk." + key, JSON.stringify(value));
+    } catch {
+      note("The browser has no room to remember this.", true);
+    }
+  },
+};
