@@ -288,7 +288,7 @@ func (j *judged) sameJob(got, want tube.JobStats) bool {
 	if (got.TimeLeft - want.TimeLeft).Abs() > most {
 		return false
 	}
-	got.TimeLeft, got.Age, want.ID = want.TimeLeft, want.Age, j.real(want.ID)
+	got.TimeLeft, got.Age, got.Created, want.ID = want.TimeLeft, want.Age, want.Created, j.real(want.ID)
 	if got.Facts != nil && want.Facts != nil {
 		mine, theirs := *want.Facts, *got.Facts
 		if (mine.Lease == 0) != (theirs.Lease == 0) {
