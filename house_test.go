@@ -54,8 +54,8 @@ var mayImport = map[string][]string{
 	"redstalk/server/push": {
 		"redstalk/server/queue", "redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/storage/throttle", "redstalk/tube", "github.com/sony/gobreaker/v2",
 	},
-	"redstalk/server/queue":   {"redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/storage/throttle", "redstalk/tube"},
-	"redstalk/server/serving": {"redstalk/storage/throttle"},
+	"redstalk/server/queue":       {"redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/storage/throttle", "redstalk/tube"},
+	"redstalk/server/serving":     {"redstalk/storage/throttle"},
 	"redstalk/server/web/console": nil,
 	"redstalk/server/web": {
 		"redstalk/protocol", "redstalk/server/access", "redstalk/server/queue", "redstalk/server/serving",
