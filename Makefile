@@ -13,7 +13,12 @@ CHAOS_SEED ?= 0
 CRASH_SEED ?= 0
 GROWTH ?= 10s
 ATTACKS ?=
+PARTS ?=
+ROUNDS ?=
+SEED ?=
+LIMIT ?=
 COMMANDS ?= 200000
+SHOP_FOR ?= 10m
 BENCH_LOADS ?= 50c,50c-p16,50c-p32-put,500c,1c,tubes10k,50c-10k,50c-100k,50c-1m
 
 # What the tests need beside Go, by apt: the true beanstalkd is the judge of
@@ -23,7 +28,7 @@ APT_TOOLS = redis-server beanstalkd gcc
 
 .DEFAULT_GOAL := help
 
-.PHONY: help build run test test-long test-clients deps bench bench-cluster attack crash chaos oracle record fuzz check clean packages test-packages
+.PHONY: help build run test test-long test-clients deps test-console screenshots console-cost bench bench-access bench-floor bench-cluster attack crash chaos oracle record fuzz check clean packages test-packages proof
 
 help: ## print this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -44,9 +49,9 @@ test-long: deps ## run those tests at more length that play at random
 	$(GO) test -race -count=1 -timeout 15m -run '^TestJournalAlwaysReopened$$' ./storage/embedded -args -histories 30
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestFaults|TestStress|TestStressAndCrash)$$' ./storage/embedded -args -faults 4 -stress 5s
 	$(GO) test -race -count=1 -timeout 15m -run '^TestPowerCut$$' ./storage/embedded/wal -args -histories 40
-	$(GO) test -race -count=1 -timeout 15m -run '^(TestSuite|TestSuiteInPartitions|TestSuiteOnCluster|TestSuiteBySentinels)$$' ./storage/redis -args -histories 20
+	$(GO) test -race -count=1 -timeout 15m -run '^(TestSuite.*|TestCheckManyTubes)$$' ./storage/redis -args -all-suites -histories 20
 	$(GO) test -race -count=1 -timeout 15m -run '^TestTaggedAgainstMachine$$' ./storage/redis -args -tagged-scripts 60
-	$(GO) test -race -count=1 -timeout 15m -run '^(TestAgainstItself(Beyond)?|TestFindsForgeriesBeyond)$$' ./protocol/conformance/differ -args -plain 6000 -timed 600 -every-forgery
+	$(GO) test -race -count=1 -timeout 15m -run '^(TestAgainstItself|TestFindsForgeries)(Beyond)?$$' ./protocol/conformance/differ -args -plain 4000 -timed 400 -every-forgery
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestLateness|TestDueAtTheLimit|TestWaitsThatEndWhenDue)$$' ./cmd/redstalkd -args -rare 5
 	$(GO) test -race -count=1 -timeout 15m -run '^TestKilledInTheMiddle$$' ./cmd/redstalk -args -exec-jobs 10000
 	$(GO) test -race -count=1 -timeout 15m -run '^TestCrash' ./cmd/redstalkd -args -crash-rounds 10
@@ -54,6 +59,21 @@ test-long: deps ## run those tests at more length that play at random
 	$(GO) test -race -count=1 -timeout 30m -run '^TestDifferBeyond' ./cmd/redstalkd -args -differ-commands 1000
 	$(GO) test -race -count=1 -timeout 30m -run '^TestChaos$$' ./cmd/redstalkd -args -ha-long -chaos-rounds 3
 	$(GO) test -count=1 -timeout 30m -run '^(TestMoveKilled|TestBehindKilled|TestImportMany)$$' ./cmd/redstalkd -args -move-jobs 200000 -move-kills 5 -import-jobs 1000000
+
+# Chromium is large, so only those targets install it that need it.
+CONSOLE_TEST = $(GO) test -tags chromium -count=1 -v ./server/web/console
+
+test-console: deps ## try each page of the console in a real Chromium, on both engines; pictures are left in bin/console
+	@sh tools/deps.sh chromium
+	$(CONSOLE_TEST) -timeout 10m
+
+console-cost: deps ## print what an open console costs the server while 50 tubes move at 5,000 jobs a second
+	@sh tools/deps.sh chromium
+	$(CONSOLE_TEST) -timeout 10m -run '^TestCost$$' -args -cost 20s
+
+screenshots: deps ## make the pictures of docs/console.md anew, from a server that has been busy for SHOP_FOR
+	@sh tools/deps.sh chromium
+	$(CONSOLE_TEST) -timeout 30m -run '^TestDocPictures$$' -args -doc-pictures ../../../docs/console -shop-for $(SHOP_FOR)
 
 deps: ## install redis-server and beanstalkd by apt where they are missing
 	@sh tools/deps.sh $(APT_TOOLS)
@@ -68,6 +88,21 @@ bench: build deps ## compare beanstalkd and redstalk on this machine, side by si
 	  --servers "redis=pre: redis-server --port {port2} --dir {dir} --save '' ;; bin/redstalkd -p {port} -z 2000000 --store redis://127.0.0.1:{port2}/0" \
 	  --servers "redis-aof=pre: redis-server --port {port2} --dir {dir} --save '' --appendonly yes ;; bin/redstalkd -p {port} -z 2000000 --store redis://127.0.0.1:{port2}/0" \
 	  --markdown bin/bench.md --svg bin/bench.svg
+
+bench-access: build ## say what TLS and users cost: compare plain servers with those that have them
+	bin/stalkbench compare --rounds 5 --duration 2s --loads 50c,50c-p16 \
+	  --servers 'plain=bin/redstalkd -p {port} --store memory:' \
+	  --servers 'tls=bin/redstalkd -p {port2} --store memory: --tls 127.0.0.1:{port} --tls-cert {cert} --tls-key {key}' \
+	  --servers 'access=bin/redstalkd -p {port} --store memory: --access {access}' \
+	  --markdown bin/bench-access.md
+
+bench-floor: build deps ## say how far one could get: compare with a server that only reads and answers
+	$(CC) -O2 -o bin/floor tools/floor/floor.c
+	bin/stalkbench compare --rounds 5 --duration 1s --loads 50c,500c,50c-10k \
+	  --servers 'beanstalkd=beanstalkd -l 127.0.0.1 -p {port} -z 2000000' \
+	  --servers 'floor=bin/floor {port}' \
+	  --servers 'memory=bin/redstalkd -p {port} -z 2000000 --store memory:' \
+	  --markdown bin/bench-floor.md
 
 bench-cluster: deps ## say what an operation costs each node of a Redis Cluster of 1, 2, 3 and 6 primaries, under GROWTH of load from one instance each
 	$(GO) test -count=1 -timeout 20m -v -run '^TestGrowth$$' ./cmd/redstalkd -args -growth $(GROWTH)
@@ -104,24 +139,36 @@ fuzz: ## fuzz the parser, the rules, whole connections, the log and the HTTP API
 	$(GO) test ./server -run '^$$' -fuzz '^FuzzAuth$$' -fuzztime $(FUZZTIME)
 	$(GO) test ./server/access -run '^$$' -fuzz '^FuzzFile$$' -fuzztime $(FUZZTIME)
 	$(GO) test ./storage/embedded/wal -run '^$$' -fuzz '^FuzzReplay$$' -fuzztime $(FUZZTIME)
+	$(GO) test ./storage/embedded -run '^$$' -fuzz '^FuzzRecord$$' -fuzztime $(FUZZTIME)
+	$(GO) test ./storage/embedded -run '^$$' -fuzz '^FuzzLog$$' -fuzztime $(FUZZTIME)
 	$(GO) test ./storage/binlog -run '^$$' -fuzz '^FuzzScan$$' -fuzztime $(FUZZTIME)
 	$(GO) test ./server/gateway -run '^$$' -fuzz '^FuzzNames$$' -fuzztime $(FUZZTIME)
 	$(GO) test ./server/gateway/ruffianjiang -run '^$$' -fuzz '^FuzzPush$$' -fuzztime $(FUZZTIME)
 	$(GO) test ./server/web -run '^$$' -fuzz '^FuzzJob$$' -fuzztime $(FUZZTIME)
 	$(GO) test ./server/web -run '^$$' -fuzz '^FuzzQuery$$' -fuzztime $(FUZZTIME)
 
-check: ## gofmt, vet, staticcheck, and builds for other systems
+# given is a variable only if somebody has given it, not its value above.
+given = $(if $(filter file,$(origin $1)),,$($1))
+
+proof: deps ## run what is to be shown before a release, for many hours, and write docs/proof.md; PARTS=a,b ROUNDS=50 COMMANDS=100000 SEED=7 LIMIT=8m choose
+	$(GO) build -o bin/proof ./tools/proof
+	bin/proof -parts '$(PARTS)' -rounds '$(or $(ROUNDS),0)' -commands '$(or $(call given,COMMANDS),0)' -fuzztime '$(or $(call given,FUZZTIME),10m)' \
+	  -attacks '$(ATTACKS)' -seed '$(or $(SEED),0)' -limit '$(or $(LIMIT),0)'
+
+check: ## gofmt, vet, staticcheck, govulncheck, and builds for other systems
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt would change: $$unformatted"; exit 1; fi
 	$(GO) vet ./...
+	$(GO) vet -tags chromium ./server/web/console
 	$(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
+	GO="$(GO)" sh tools/vulns/check.sh
 	GOOS=darwin $(GO) build -o /dev/null ./cmd/redstalkd
 	GOOS=freebsd $(GO) build -o /dev/null ./cmd/redstalkd
 
 packages: ## build .deb, .rpm, .tar.gz and SBOM for amd64 and arm64 into bin/packages
 	sh tools/packages/build.sh $(VERSION) bin/packages
 
-test-packages: ## build the packages twice and compare them; install the .deb in a bare Debian, serve, upgrade, purge. As root
-	@sh tools/deps.sh mmdebstrap
+test-packages: ## build the packages twice and compare them; open the .rpm, check the SBOM; install the .deb in a bare Debian, serve, upgrade, purge. As root
+	@sh tools/deps.sh mmdebstrap rpm npm python3-jsonschema
 	sh tools/packages/test.sh
 
 clean: ## remove what was built

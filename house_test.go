@@ -43,7 +43,7 @@ var mayImport = map[string][]string{
 	},
 	"redstalk/storage/storetest": {"redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/tube"},
 	"redstalk/server": {
-		"redstalk/protocol", "redstalk/server/access", "redstalk/server/queue", "redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/storage/throttle", "redstalk/tube",
+		"redstalk/protocol", "redstalk/server/access", "redstalk/server/bounds", "redstalk/server/queue", "redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/storage/throttle", "redstalk/tube",
 		"go.yaml.in/yaml/v3", "golang.org/x/crypto", "golang.org/x/sync",
 	},
 	"redstalk/server/behind": {
@@ -55,15 +55,16 @@ var mayImport = map[string][]string{
 		"redstalk/server/queue", "redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/storage/throttle", "redstalk/tube", "github.com/sony/gobreaker/v2",
 	},
 	"redstalk/server/queue":       {"redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/storage/throttle", "redstalk/tube"},
-	"redstalk/server/serving":     {"redstalk/storage/throttle"},
+	"redstalk/server/bounds":      nil,
+	"redstalk/server/serving":     {"redstalk/server/bounds", "redstalk/storage/tally", "redstalk/storage/throttle"},
 	"redstalk/server/web/console": nil,
 	"redstalk/server/web": {
-		"redstalk/protocol", "redstalk/server/access", "redstalk/server/queue", "redstalk/server/serving",
+		"redstalk/protocol", "redstalk/server/access", "redstalk/server/bounds", "redstalk/server/queue", "redstalk/server/serving",
 		"redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/storage/throttle", "redstalk/tube",
 		"github.com/danielgtaylor/huma/v2", "github.com/go-json-experiment/json",
 	},
 	"redstalk/server/observe": {
-		"redstalk/server/push", "github.com/sony/gobreaker/v2", "redstalk/server/queue", "redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/storage/throttle", "redstalk/tube",
+		"redstalk/server/push", "github.com/sony/gobreaker/v2", "redstalk/server/bounds", "redstalk/server/queue", "redstalk/server/serving", "redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/storage/throttle", "redstalk/tube",
 		"github.com/prometheus/client_golang", "github.com/prometheus/client_model",
 	},
 	"redstalk/server/gateway":             gatewayMayImport,
@@ -78,8 +79,9 @@ var mayImport = map[string][]string{
 
 // gatewayMayImport is what every gateway knows.
 var gatewayMayImport = []string{
-	"redstalk/protocol", "redstalk/server/queue", "redstalk/server/serving",
+	"redstalk/protocol", "redstalk/server/access", "redstalk/server/bounds", "redstalk/server/queue", "redstalk/server/serving",
 	"redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/storage/throttle", "redstalk/tube",
+	"go.yaml.in/yaml/v3", "golang.org/x/crypto", "golang.org/x/sync",
 }
 
 // judges is the directory of the packages that judge any beanstalk server.

@@ -63,7 +63,7 @@ func (s *Server) admit(conn net.Conn) *session {
 		s.mu.Unlock()
 		conn.Close()
 		return nil
-	case s.isFull(), s.tooManyStrangers():
+	case s.tooManyStrangers(), !s.config.Bounds.Enter():
 		s.mu.Unlock()
 		s.refuse(conn)
 		return nil
@@ -83,22 +83,16 @@ func (s *Server) exit(ss *session) {
 	s.mu.Lock()
 	delete(s.sessions, ss)
 	s.mu.Unlock()
+	s.config.Bounds.Leave()
 	close(ss.gone)
 	s.alive.Done()
-}
-
-// isFull tells whether one connection more would be too many. The lock is
-// held.
-func (s *Server) isFull() bool {
-	limit := s.config.MaxConnections
-	return limit > 0 && len(s.sessions) >= limit
 }
 
 // refuse closes a connection that is one too many. The client sees the end
 // instead of waiting for an answer.
 func (s *Server) refuse(conn net.Conn) {
 	conn.Close()
-	s.refused.Warn(s.log, "too many connections; further ones are closed at once", "limit", s.config.MaxConnections)
+	s.refused.Warn(s.log, "too many connections; further ones are closed at once", "limit", s.config.Bounds.MaxConnections())
 }
 
 // backoff spaces out tries of something that fails for lack of resources, so

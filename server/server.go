@@ -13,6 +13,7 @@ import (
 
 	"redstalk/protocol"
 	"redstalk/server/access"
+	"redstalk/server/bounds"
 	"redstalk/server/queue"
 	"redstalk/storage/throttle"
 )
@@ -23,9 +24,10 @@ type Config struct {
 	// as beanstalkd 1.13 does.
 	QuoteStats bool
 
-	// MaxConnections is how many connections are served at a time. One more
-	// is accepted and closed at once. 0 means no limit.
-	MaxConnections int
+	// Bounds are those of the process: how many connections there may be at a time, of
+	// which one more is accepted and closed at once, and how much of their replies clients
+	// may leave unread. nil means no limit.
+	Bounds *bounds.Bounds
 
 	// IdleTimeout is after how long a connection is closed on which nothing
 	// comes and nothing happens: it neither waits in a reserve nor holds a
@@ -36,11 +38,6 @@ type Config struct {
 	// reads nothing of the replies that are kept for it. 0 means
 	// DefaultWriteTimeout, a negative duration never.
 	WriteTimeout time.Duration
-
-	// MaxUnread bounds the replies that clients have not read, in bytes over all
-	// connections. If there are more, those connections are closed that read
-	// least of them. 0 means DefaultMaxUnread.
-	MaxUnread int64
 
 	// Access says who may do what. If it is nil, everybody may do everything, and auth
 	// is an unknown command.
@@ -63,9 +60,6 @@ type Config struct {
 
 // DefaultWriteTimeout is the default of Config.WriteTimeout.
 const DefaultWriteTimeout = time.Minute
-
-// DefaultMaxUnread is the default of Config.MaxUnread.
-const DefaultMaxUnread = 1 << 30
 
 // DefaultAuthTimeout is the default of Config.AuthTimeout.
 const DefaultAuthTimeout = 10 * time.Second
@@ -107,9 +101,6 @@ var ErrServerClosed = errors.New("server closed")
 func New(q *queue.Queue, config Config) *Server {
 	if config.WriteTimeout == 0 {
 		config.WriteTimeout = DefaultWriteTimeout
-	}
-	if config.MaxUnread == 0 {
-		config.MaxUnread = DefaultMaxUnread
 	}
 	if config.AuthTimeout == 0 {
 		config.AuthTimeout = DefaultAuthTimeout

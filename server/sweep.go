@@ -10,10 +10,10 @@ import (
 // no connection needs a timer for them and no command has to set one. What it
 // enforces comes late by a quarter of the limit at most.
 type sweeper struct {
-	every  time.Duration
-	unread unreadGuard
-	quit   chan struct{}
-	done   chan struct{}
+	every time.Duration
+	leave func() // the bounds
+	quit  chan struct{}
+	done  chan struct{}
 }
 
 // minSweep bounds how often is swept, whatever the limits.
@@ -34,7 +34,7 @@ func newSweeper(c *Config) *sweeper {
 }
 
 func (w *sweeper) start(s *Server) {
-	w.unread.most = s.config.MaxUnread
+	w.leave = s.config.Bounds.Join(s.slowReaders)
 	go w.run(s)
 }
 
@@ -44,7 +44,6 @@ func (w *sweeper) run(s *Server) {
 	if w.every > 0 {
 		sweeps = time.Tick(w.every)
 	}
-	checks := time.Tick(unreadCheck)
 	for {
 		select {
 		case <-w.quit:
@@ -53,15 +52,12 @@ func (w *sweeper) run(s *Server) {
 			for _, ss := range s.all() {
 				ss.signal(swept)
 			}
-		case <-checks:
-			for _, ss := range w.unread.inspect(s.slowReaders()) {
-				ss.signal(unkept)
-			}
 		}
 	}
 }
 
 func (w *sweeper) stop() {
+	w.leave()
 	close(w.quit)
 	<-w.done
 }

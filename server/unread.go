@@ -1,79 +1,32 @@
 package server
 
 import (
-	"cmp"
 	"errors"
-	"slices"
-	"time"
+
+	"redstalk/server/bounds"
 )
 
-// This file bounds what is kept for all clients together that do not read their replies.
-// A session that keeps replies does nothing more for its client, so each keeps those of
-// one burst at most; but there may be many.
-
-// unreadCheck is how often it is looked whether clients leave too much unread. For about
-// twice as long it may be more than the bound.
-const unreadCheck = time.Second
+// This file says what is kept for clients that do not read their replies, so that it is
+// bounded over all of them. A session that keeps replies does nothing more for its client, so
+// each keeps those of one burst at most; but there may be many.
 
 // errUnread ends a connection whose replies take memory that others need.
 var errUnread = errors.New("the replies that clients have not read take too much memory")
 
-// slowReader is a session whose client has replies to read.
-type slowReader struct {
-	session *session
-	unread  int64  // bytes
-	drained uint64 // of the wire
-}
+// slowReader is a session whose client has replies to read, as bounds knows it.
+type slowReader struct{ *session }
 
-// unreadGuard has the sessions end that are in the way.
-type unreadGuard struct {
-	most   int64
-	before map[*session]uint64 // what their wires had drained when there was too much; nil if there was not
-}
+// Unread implements bounds.Reader.
+func (r slowReader) Unread() (bytes int64, read uint64) { return r.unread.Load(), r.wire.Drained() }
 
-// inspect returns whose connections have to end, so that what all have unread is within
-// the bound. At first that is nobody: who reads something until the next time stays
-// longer than who reads nothing. Among equals those with most unread go first.
-func (g *unreadGuard) inspect(all []slowReader) (over []*session) {
-	sum := int64(0)
-	for _, r := range all {
-		sum += r.unread
-	}
-	before := g.before
-	if g.before = nil; sum <= g.most {
-		return nil
-	}
-	g.before = make(map[*session]uint64, len(all))
-	for _, r := range all {
-		g.before[r.session] = r.drained
-	}
-	if before == nil {
-		return nil
-	}
-	reads := func(r slowReader) int {
-		if drained, known := before[r.session]; !known || r.drained > drained {
-			return 1
-		}
-		return 0
-	}
-	slices.SortFunc(all, func(a, b slowReader) int {
-		return cmp.Or(cmp.Compare(reads(a), reads(b)), cmp.Compare(b.unread, a.unread))
-	})
-	for _, r := range all {
-		if sum <= g.most {
-			break
-		}
-		sum -= r.unread
-		over = append(over, r.session)
-	}
-	return over
-}
+// GiveWay implements bounds.Reader.
+func (r slowReader) GiveWay() { r.signal(unkept) }
 
 // slowReaders returns the sessions whose clients have replies to read.
-func (s *Server) slowReaders() (all []slowReader) {
+func (s *Server) slowReaders() (all []bounds.Reader) {
 	for _, ss := range s.all() {
-		if unread := ss.unread.Load(); unread > 0 {
-			all = append(all, slowReader{ss, unread, ss.wire.Drained()})
+		if ss.unread.Load() > 0 {
+			all = append(all, slowReader{ss})
 		}
 	}
 	return all

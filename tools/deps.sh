@@ -1,11 +1,12 @@
 #!/bin/sh
-# Installs the Debian packages named as arguments whose program of the same
-# name is missing, and keeps apt from starting their services.
+# Installs the Debian packages named as arguments that are missing, with the program
+# of the same name if they have one, and keeps apt from starting their services.
 set -eu
 
 missing=
 for tool in "$@"; do
   command -v "$tool" >/dev/null 2>&1 && continue
+  dpkg -s "$tool" >/dev/null 2>&1 && continue
   missing="$missing $tool"
   [ "$tool" != gcc ] || missing="$missing libc6-dev"
 done

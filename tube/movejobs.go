@@ -23,7 +23,7 @@ func (m *Machine) CountIn(tube string, s State) int {
 // if it has one, and j not be reserved. The new job is in the same state, behind all that are
 // buried there if that is Buried; it keeps the due time and all else, but for two things. Its
 // counters begin at zero, while failures and deliveries go on. It has no key if another job
-// has that in the other tube. The key of j is free at once.
+// has that in the other tube. Where it was, the key of j stays taken as if j had been deleted.
 func (m *Machine) MoveTo(now Instant, j *Job, to string) {
 	p := NewJob{Tube: to, Pri: j.pri, Delay: j.delay, TTR: j.ttr, Body: m.Body(j), Buffer: m.Buffer(j)}
 	if p.Buffer != nil {
@@ -49,7 +49,7 @@ func (m *Machine) MoveTo(now Instant, j *Job, to string) {
 	}
 	m.tellPut(moved, p)
 	m.freeKey(keyName(to, facts.Key))
-	m.removeForgotten(now, j)
+	m.Remove(now, j)
 }
 
 // movedFacts returns the facts that j has in another tube.
@@ -62,13 +62,4 @@ func (m *Machine) movedFacts(j *Job, to string) Facts {
 	f.FailuresBefore -= j.counters.Failures()
 	f.DeliveriesBefore -= j.counters.Deliveries()
 	return f
-}
-
-// removeForgotten is Remove, except that the key of j is free at once.
-func (m *Machine) removeForgotten(now Instant, j *Job) {
-	if name := m.facts[j.self].name; j.hasFacts && name != "" {
-		delete(m.keys, name)
-		m.facts[j.self] = facts{more: m.facts[j.self].more}
-	}
-	m.Remove(now, j)
 }

@@ -19,13 +19,16 @@ type result struct {
 	stalled   bool          // nothing at all went on for a while, so times say nothing
 }
 
-func (r result) String() string {
-	var names []string
-	for _, f := range r.drawn {
+func namesOf(faults []*fault) (names []string) {
+	for _, f := range faults {
 		names = append(names, f.name)
 	}
+	return names
+}
+
+func (r result) String() string {
 	s := fmt.Sprintf("%s: longest silence %s s, elsewhere %s s; service after %s s",
-		strings.Join(names, " + "), inSeconds(r.silence), inSeconds(r.elsewhere), inSeconds(r.back))
+		strings.Join(namesOf(r.drawn), " + "), inSeconds(r.silence), inSeconds(r.elsewhere), inSeconds(r.back))
 	if r.errors > 0 {
 		s += fmt.Sprintf("; %d INTERNAL_ERROR", r.errors)
 	}
@@ -41,8 +44,8 @@ func inSeconds(d time.Duration) string { return fmt.Sprintf("%.2f", d.Seconds())
 func tableOfBooks(runs []*chaos) string {
 	var b strings.Builder
 	b.WriteString("| | rounds (with two faults) | jobs acknowledged | deletes acknowledged | lost | back from the dead | deleted twice | put twice | ids given twice | " +
-		"handed out again without a reason | `INTERNAL_ERROR` before its time | faults by `fsck` |\n" +
-		"|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
+		"handed out again without a reason | leases of the past obeyed | `INTERNAL_ERROR` before its time | faults by `fsck` |\n" +
+		"|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
 	for _, c := range runs {
 		double, hasty, books := 0, 0, c.books.Report()
 		for _, r := range c.results {
@@ -53,9 +56,9 @@ func tableOfBooks(runs []*chaos) string {
 				hasty++
 			}
 		}
-		fmt.Fprintf(&b, "| %s | %d (%d) | %s | %s | %d | %d | %d | %d | %d | %d | %d | %d |\n", c.title, len(c.results), double,
+		fmt.Fprintf(&b, "| %s | %d (%d) | %s | %s | %d | %d | %d | %d | %d | %d | %d | %d | %d |\n", c.title, len(c.results), double,
 			thousands(books.PutsAcked), thousands(books.DeletesAcked), books.Lost, books.Undead, books.DeletedTwice, books.Twice, books.Reused,
-			books.Contested+books.Robbed, hasty, c.unsound)
+			books.Contested+books.Robbed, books.Obeyed+books.Tokens, hasty, c.unsound)
 	}
 	return b.String()
 }
@@ -72,8 +75,8 @@ func wordsOn(runs []*chaos) string {
 				still++
 			}
 		}
-		fmt.Fprintf(&b, "%s: not known to their clients are %d puts and %d deletes; `INTERNAL_ERROR` %d; the machine stood still in %d rounds",
-			c.name, books.PutsUnknown, books.DeletesUnknown, errors, still)
+		fmt.Fprintf(&b, "%s: leases %s, of the past refused %s, puts repeated as their reply was lost %d, jobs with another id %s; not known to their clients are %d puts and %d deletes; `INTERNAL_ERROR` %d; the machine stood still in %d rounds",
+			c.name, thousands(books.Leases), thousands(books.PastRefused), books.Repeated, thousands(books.Renamed), books.PutsUnknown, books.DeletesUnknown, errors, still)
 		for _, why := range slices.Sorted(maps.Keys(books.Shared)) {
 			fmt.Fprintf(&b, "; handed out again, %s: %d", why, books.Shared[why])
 		}

@@ -46,6 +46,11 @@ const (
 // frozen or cut off, or the TTR ran out. After each round and at the end fsck must
 // find nothing.
 //
+// Leasers put jobs with keys, again until they know what became of that, have them by
+// leases of one instance and finish them by another, have them go to a dead-letter tube, and
+// move them: each stays one job, in one place, a lease ends with the TTR only, and one that
+// is over is refused by every instance.
+//
 // Some clients put, reserve and finish up to 512 jobs with one packet. Bodies are
 // up to -z long. A tenth of those that hold jobs are frozen at any time, with
 // -ha-long for 3 to 10 s, and then try to finish what they held.
@@ -120,6 +125,7 @@ func newChaos(t *testing.T, s *setup, seed uint64) *chaos {
 	c := &chaos{setup: s, t: t, rng: rand.New(rand.NewPCG(seed, 0)), done: watchHistory(t)}
 	wanted := regexp.MustCompile(*chaosFaults)
 	c.faults = slices.DeleteFunc(slices.Concat(instanceFaults, c.faults), func(f *fault) bool { return !wanted.MatchString(f.name) })
+	t.Logf("%d kinds of faults: %s", len(c.faults), strings.Join(namesOf(c.faults), " | "))
 	var addrs []string
 	for i := range instances {
 		in := c.newInstance(i)
@@ -129,7 +135,7 @@ func newChaos(t *testing.T, s *setup, seed uint64) *chaos {
 	}
 	c.books = ledger.New(ledger.Config{
 		Addrs: addrs, Seed: seed, Tubes: 8, Producers: 6, Consumers: 9, Kickers: 1, MaxBody: 600, LargestBody: chaosJobSize,
-		Bursters: 3, BurstPace: 500 * time.Millisecond, MinFreeze: longestFault() / 2, MaxFreeze: 10 * longestFault() / 6,
+		Bursters: 3, BurstPace: 500 * time.Millisecond, Leasers: 6, LeasePace: 5 * time.Millisecond, MinFreeze: longestFault() / 2, MaxFreeze: 10 * longestFault() / 6,
 		Pace: 25 * time.Millisecond, Hold: 30 * time.Millisecond, Patience: chaosPatience, Excuse: c.done.excuse,
 	})
 	return c
@@ -357,7 +363,7 @@ func (c *chaos) audit(rounds int) {
 		c.t.Error(err)
 	}
 	c.fsck("at the end")
-	if r := c.books.Report(); r.PutsAcked < 50*rounds || r.DeletesAcked < 25*rounds {
+	if r := c.books.Report(); r.PutsAcked < 50*rounds || r.DeletesAcked < 25*rounds || r.Leases < 5*rounds || r.Renamed == 0 || r.PastRefused == 0 {
 		c.t.Errorf("that was no load: %v", r)
 	}
 }

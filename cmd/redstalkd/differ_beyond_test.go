@@ -21,6 +21,7 @@ func TestDifferBeyond(t *testing.T) {
 
 // TestDifferBeyondOnTwoInstances: the same on two instances that look like one server.
 func TestDifferBeyondOnTwoInstances(t *testing.T) {
+	atLength(t)
 	t.Parallel() // it waits more than it computes
 	store := patiently(namespaces(redistest.Start(t).URL()))
 	compareBeyond(t, *differCommands/2, func(flags ...string) (differ.Server, error) {
@@ -30,6 +31,7 @@ func TestDifferBeyondOnTwoInstances(t *testing.T) {
 
 // TestDifferBeyondInPartitions: the same on one Redis with tubes in 16 partitions.
 func TestDifferBeyondInPartitions(t *testing.T) {
+	atLength(t)
 	t.Parallel() // it waits more than it computes
 	compareBeyondSpread(t, *differCommands/2, redistest.Start(t).URL(), "--partitions", "16")
 }

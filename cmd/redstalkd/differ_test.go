@@ -29,6 +29,15 @@ const allCovered = 50_000
 // commands are not cut into as many scripts as all the same.
 func atATime(most int) int { return min(most, max(most/3, *differCommands/800)) }
 
+// atLength leaves a test to make test-long, which compares more commands: make test plays
+// on each engine and on two instances.
+func atLength(t *testing.T) {
+	t.Helper()
+	if *differCommands < 1000 {
+		t.Skip("-differ-commands is less than 1000")
+	}
+}
+
 // TestDiffer plays random scripts on the program, with each engine, and on the
 // true beanstalkd, and compares every reply.
 func TestDiffer(t *testing.T) {
@@ -77,6 +86,7 @@ func TestDifferInPartitions(t *testing.T) {
 
 // TestDifferOnCluster: the same on three nodes of a cluster.
 func TestDifferOnCluster(t *testing.T) {
+	atLength(t)
 	t.Parallel() // it waits more than it computes
 	compareSpread(t, *differCommands/2, redistest.StartCluster(t, 3, 0).URL())
 }

@@ -22,9 +22,10 @@ type httpDoor struct {
 
 	tls bool // with the certificates of --http-tls
 
-	// knowsUsers says that the door asks itself what a user may do. To any other door
-	// only those come who may put and work on all tubes, if there is a file of users.
-	knowsUsers bool
+	// identifies says that the door finds out itself who sends a request. Another one has
+	// the user in the context of each, if there is a file of users. Both ask what the user
+	// may do.
+	identifies bool
 
 	// pages are paths that the log tells of, by what they are.
 	pages [][2]string
@@ -52,8 +53,8 @@ var webPages = [][2]string{{"console", ""}, {"docs", "docs"}, {"openapi", "opena
 // allHTTPDoors is the table of the doors that speak HTTP.
 func (p *program) allHTTPDoors() httpDoors {
 	return append(httpDoors{
-		{name: "http", addr: p.http.addr, open: (*program).openWeb, early: (*program).observeEarly, pages: webPages, knowsUsers: true},
-		{name: "https", addr: p.guards.httpTLS.addr, open: (*program).openWeb, early: (*program).observeEarly, pages: webPages, knowsUsers: true, tls: true},
+		{name: "http", addr: p.http.addr, open: (*program).openWeb, early: (*program).observeEarly, pages: webPages, identifies: true},
+		{name: "https", addr: p.guards.httpTLS.addr, open: (*program).openWeb, early: (*program).observeEarly, pages: webPages, identifies: true, tls: true},
 	}, p.gatewayDoors()...)
 }
 
@@ -89,8 +90,8 @@ func (p *program) serveHTTP(doors httpDoors, q *queue.Queue, served chan<- error
 	for _, d := range doors {
 		var h http.Handler
 		h, d.closed = d.open(p, q)
-		if !d.knowsUsers {
-			h = p.guard.Load().access.Protect(h, access.Put|access.Work)
+		if !d.identifies {
+			h = p.guard.Load().access.Protect(h, access.Nothing)
 		}
 		if d.opened != nil {
 			d.opened.open(h)
@@ -105,12 +106,13 @@ func (p *program) serveHTTP(doors httpDoors, q *queue.Queue, served chan<- error
 func (p *program) serveDoor(d *httpDoor, h http.Handler, served chan<- error) {
 	config := serving.Config{
 		Name: d.name, Log: p.log,
-		MaxConnections: p.serverConfig().MaxConnections, WriteTimeout: p.serverConfig().WriteTimeout,
+		Bounds: p.bounds, WriteTimeout: p.serverConfig().WriteTimeout,
 	}
 	if d.tls {
 		config.TLS = p.guard.Load().httpTLS.Config()
 	}
 	d.door = serving.New(h, config)
+	p.observer.Door(d.door)
 	go func() {
 		if err := d.door.Serve(d.listener); err != nil {
 			served <- err
@@ -124,6 +126,10 @@ func (p *program) observeEarly(opened *lateHandler) http.Handler {
 	all := p.observer.Handler(opened)
 	guarded := p.guard.Load().access.Protect(all, access.Look)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case observe.MetricsPath, observe.HealthPath, observe.ReadyPath:
+			serving.Name(w, r.URL.Path[1:])
+		}
 		if r.URL.Path == observe.MetricsPath {
 			guarded.ServeHTTP(w, r)
 		} else {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strconv"
 
-	"redstalk/server"
+	"redstalk/server/bounds"
 )
 
 // options is the table of flags, in the order of the help. Each but the last
@@ -65,14 +65,14 @@ func (s *settings) limitOptions() []*option {
 		{short: 'u', name: "user", value: "USER", set: notEmpty(&s.user),
 			help: "become this user and their primary group, after listening"},
 		{name: "max-connections", value: "N", set: s.setMaxConnections, initial: "auto",
-			help: "close connections beyond so many at once; 0 for no limit; auto leaves some of\n" +
-				"the process's file descriptors to the store"},
+			help: "close connections beyond so many, of all doors together; 0 for no limit; auto\n" +
+				"leaves some of the process's file descriptors to everything else"},
 		{name: "idle-timeout", value: "DURATION", set: setLimit(&s.limits.idleTimeout), initial: "0",
 			help: "close a connection that has sent nothing for so long, unless it waits in a\n" +
 				"reserve or holds a job; 0 for never"},
 		{name: "write-timeout", value: "DURATION", set: setLimit(&s.limits.writeTimeout), initial: s.limits.writeTimeout.String(),
 			help: "close a connection that has read none of its waiting replies for so long;\n0 for never"},
-		{name: "max-unread", value: "BYTES", set: s.setMaxUnread, checkVariable: wholeNumber(math.MaxInt64), initial: strconv.Itoa(server.DefaultMaxUnread),
+		{name: "max-unread", value: "BYTES", set: s.setMaxUnread, checkVariable: wholeNumber(math.MaxInt64), initial: strconv.Itoa(bounds.DefaultUnread),
 			help: "close the connections that read least when replies that were not read take\nmore than this, over all connections; 0 for no limit"},
 	}
 }

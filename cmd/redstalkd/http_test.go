@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"redstalk/storage/redis/redistest"
 )
@@ -160,4 +162,93 @@ func TestHTTPStoreAway(t *testing.T) {
 			t.Errorf("%v: %d %v %s", request, reply.StatusCode, reply.Header, text)
 		}
 	}
+}
+
+// TestHTTPWaitsCount: who waits over HTTP counts as watching and waiting, at all instances, until
+// the end of the wait; the tube is there as long.
+func TestHTTPWaitsCount(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t)
+	_, url := serveHTTP(t, "--store", redis.URL())
+	_, addr := serve(t, "-p0", "--store", redis.URL())
+	c := dial(t, addr)
+	waited := make(chan int, 1)
+	go func() {
+		reply, err := http.Post(url+"/v1/reserve?tube=polled&wait=1m", "application/json", nil)
+		if err != nil {
+			t.Error(err)
+			waited <- 0
+			return
+		}
+		reply.Body.Close()
+		waited <- reply.StatusCode
+	}()
+	c.awaitFigure("stats-tube polled", "current-watching", "1")
+	c.awaitFigure("stats-tube polled", "current-waiting", "1")
+	c.ask("use polled\r\nput 0 0 60 1\r\nx\r\n", "USING polled", "INSERTED 1")
+	if status := <-waited; status != 200 {
+		t.Errorf("the wait is answered %d", status)
+	}
+	c.awaitFigure("stats-tube polled", "current-watching", "0")
+	c.awaitFigure("stats-tube polled", "current-waiting", "0")
+}
+
+// TestHTTPDiskFull: puts are refused while there is no room, and all else goes on.
+func TestHTTPDiskFull(t *testing.T) {
+	t.Parallel()
+	_, url := serveHTTP(t, "--store", "embedded:"+t.TempDir(), "--disk-reserve", "1000000000000000000")
+	for path, want := range map[string]string{"": `"OUT_OF_MEMORY"`, "/batch": `"status":507`} {
+		body := map[string]string{"": `{"body":"x"}`, "/batch": `[{"body":"x"}]`}[path]
+		status, text := ask(t, "POST", url+"/v1/tubes/t/jobs"+path, body)
+		if path == "" && status != 507 || !strings.Contains(text, want) {
+			t.Errorf("a put%s without room is answered %d %s", path, status, text)
+		}
+	}
+	if status, text := ask(t, "POST", url+"/v1/reserve?tube=t", ""); status != 204 {
+		t.Errorf("a reserve without room: %d %s", status, text)
+	}
+	if status, text := ask(t, "GET", url+"/v1/server", ""); status != 200 || !strings.Contains(text, `"jobs":0`) {
+		t.Errorf("the server without room: %d %s", status, text)
+	}
+}
+
+// TestConnectionsOfAllDoors: the bound on connections is one for all doors together.
+func TestConnectionsOfAllDoors(t *testing.T) {
+	t.Parallel()
+	p, addr := serve(t, "-p0", "--store", "memory:", "--http", "127.0.0.1:0", "--gateway", "ouqiang=127.0.0.1:0", "--max-connections", "3")
+	web, gate := p.stderr.await(t, `door=http addr=(\S+)`), p.stderr.await(t, `door=ouqiang addr=(\S+)`)
+	get := func(addr string) (net.Conn, error) {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		io.WriteString(c, "GET /get HTTP/1.1\r\nHost: x\r\n\r\n")
+		_, err = c.Read(make([]byte, 1))
+		return c, err
+	}
+	first := dial(t, addr)
+	first.ask("use t\r\n", "USING t")
+	second, err := get(web)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := get(gate); err != nil {
+		t.Fatal(err)
+	}
+	for _, addr := range []string{addr, web, gate} {
+		if _, err := get(addr); err == nil {
+			t.Errorf("one more connection is served at %s", addr)
+		}
+	}
+	second.Close()
+	for limit := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		if _, err := get(gate); err == nil {
+			break
+		}
+		if time.Now().After(limit) {
+			t.Fatal("a connection that has ended makes no room for one at another door")
+		}
+	}
+	first.ask("use u\r\n", "USING u")
 }

@@ -247,9 +247,15 @@ func TestNumericVariables(t *testing.T) {
 
 func TestConnectionsFor(t *testing.T) {
 	for descriptors, want := range map[uint64]int{0: 0, 64: 32, 256: 128, 1024: 896, 1 << 20: 1<<20 - 128, math.MaxUint64: 0} {
-		if got := connectionsFor(descriptors); got != want {
+		if got := connectionsFor(descriptors, 0); got != want {
 			t.Errorf("%d descriptors: %d connections, want %d", descriptors, got, want)
 		}
+	}
+	if got := connectionsFor(4096, 1000); got != 4096-128-1000 {
+		t.Errorf("with 1,000 pushes there may be %d connections", got)
+	}
+	if got := connectionsFor(1024, 1000); got != 512 {
+		t.Errorf("with more pushes than descriptors there may be %d connections", got)
 	}
 }
 

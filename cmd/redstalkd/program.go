@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"redstalk/server"
+	"redstalk/server/bounds"
 	"redstalk/server/gateway/zywaited"
 	"redstalk/server/observe"
 	"redstalk/server/push"
@@ -32,6 +33,7 @@ type program struct {
 	open    func(context.Context, engine) (storage.Store, error)
 	drain   drainSwitch
 	guard   atomic.Pointer[guards] // nil until they are there
+	bounds  *bounds.Bounds         // of all doors together; from serve on
 
 	observer   *observe.Observer
 	tasks      *zywaited.Service               // nil: not wanted
@@ -73,6 +75,7 @@ func (p *program) run(ctx context.Context) error {
 
 // serve is the program from listening to the end, which ctx brings about.
 func (p *program) serve(ctx context.Context) error {
+	p.bounds = p.newBounds()
 	l, err := p.listen(ctx)
 	if err != nil {
 		return endedEarly(ctx, err)
@@ -154,18 +157,11 @@ func endedEarly(ctx context.Context, err error) error {
 func (p *program) serverConfig() server.Config {
 	c := server.Config{
 		QuoteStats: p.quoteStats, Log: p.log,
-		MaxConnections: p.limits.connections, IdleTimeout: p.limits.idleTimeout, WriteTimeout: p.limits.writeTimeout,
-		MaxUnread: p.limits.unread,
-		Access:    p.guard.Load().access, AuthTimeout: p.guards.authTimeout, MaxStrangers: p.guards.strangers,
-	}
-	if c.MaxConnections == autoConnections {
-		c.MaxConnections = connectionsFor(descriptors())
+		Bounds: p.bounds, IdleTimeout: p.limits.idleTimeout, WriteTimeout: p.limits.writeTimeout,
+		Access: p.guard.Load().access, AuthTimeout: p.guards.authTimeout, MaxStrangers: p.guards.strangers,
 	}
 	if c.WriteTimeout == 0 {
 		c.WriteTimeout = -1 // 0 asks the server for its default
-	}
-	if c.MaxUnread == 0 {
-		c.MaxUnread = math.MaxInt64
 	}
 	return c
 }
@@ -180,10 +176,23 @@ func descriptors() uint64 {
 	return uint64(limit.Cur)
 }
 
+// newBounds returns what all doors share.
+func (p *program) newBounds() *bounds.Bounds {
+	connections := p.limits.connections
+	if connections == autoConnections {
+		calls := 0
+		if p.pushes.allow != nil {
+			calls = push.DefaultCalls
+		}
+		connections = connectionsFor(descriptors(), calls)
+	}
+	return bounds.New(connections, p.limits.unread)
+}
+
 // connectionsFor is how many connections leave enough of so many descriptors
-// to everything else.
-func connectionsFor(descriptors uint64) int {
-	const others = 128
+// to everything else, of which so many pushes are a part.
+func connectionsFor(descriptors uint64, pushes int) int {
+	others := uint64(128 + pushes)
 	if descriptors > math.MaxInt32 {
 		return 0
 	}

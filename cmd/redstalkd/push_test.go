@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,12 +24,13 @@ import (
 type pushLedger struct {
 	*httptest.Server
 	mu    sync.Mutex
-	taken map[uint64][]string // the webhook-ids of the calls that were answered well, by job
+	taken map[uint64][]string    // the webhook-ids of the calls that were answered well, by job
+	at    map[uint64][]time.Time // when these calls came
 	calls int
 }
 
 func newPushLedger(t *testing.T) *pushLedger {
-	l := &pushLedger{taken: make(map[uint64][]string)}
+	l := &pushLedger{taken: make(map[uint64][]string), at: make(map[uint64][]time.Time)}
 	l.Server = httptest.NewServer(l)
 	t.Cleanup(l.Close)
 	return l
@@ -52,7 +54,7 @@ func (l *pushLedger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Retry-After", "1")
 		w.WriteHeader(http.StatusServiceUnavailable)
 	default:
-		l.taken[id] = append(l.taken[id], r.Header.Get("Webhook-Id"))
+		l.taken[id], l.at[id] = append(l.taken[id], r.Header.Get("Webhook-Id")), append(l.at[id], time.Now())
 	}
 }
 
@@ -65,6 +67,38 @@ func (l *pushLedger) counts() (jobs, doubles int) {
 		doubles += len(ids) - 1
 	}
 	return jobs, doubles
+}
+
+// awaitAll waits until n jobs were taken, ends the receiver, and returns how many calls more than
+// that were answered well. Then nothing changes any more.
+func (l *pushLedger) awaitAll(t *testing.T, n int) int {
+	t.Helper()
+	for begun := time.Now(); time.Since(begun) < patience; time.Sleep(10 * time.Millisecond) {
+		if jobs, _ := l.counts(); jobs == n {
+			break
+		}
+	}
+	l.Close()
+	jobs, doubles := l.counts()
+	t.Logf("%d jobs in %d calls, %d jobs taken again", jobs, l.calls, doubles)
+	if jobs != n {
+		t.Errorf("%d of %d jobs were taken", jobs, n)
+	}
+	return doubles
+}
+
+// awaitEmpty waits until tube t has no jobs at all.
+func awaitEmpty(c *client) {
+	c.t.Helper()
+	for limit := time.Now().Add(patience); time.Now().Before(limit); time.Sleep(10 * time.Millisecond) {
+		page := c.page("stats-tube t")
+		if !slices.ContainsFunc([]string{"ready", "reserved", "delayed", "buried"}, func(state string) bool {
+			return !strings.Contains(page, "\ncurrent-jobs-"+state+": 0\n")
+		}) {
+			return
+		}
+	}
+	c.t.Fatalf("there still are jobs: %s", c.page("stats-tube t"))
 }
 
 // TestPushLedger: of two instances that push from one Redis one is killed and one stands still,
@@ -104,19 +138,52 @@ func TestPushLedger(t *testing.T) {
 	}
 	time.Sleep((ttr + 1) * time.Second)
 	a.signal(t, syscall.SIGCONT)
-	for key, want := range map[string]string{"current-jobs-ready": "0", "current-jobs-reserved": "0", "current-jobs-delayed": "0", "current-jobs-buried": "0"} {
-		cb.awaitFigure("stats-tube t", key, want)
-	}
-	jobs, doubles := ledger.counts()
-	ran, err := strconv.Atoi(cb.figure("stats", "job-timeouts"))
-	t.Logf("%d jobs in %d calls, %d TTRs ran out, %d jobs taken again", jobs, ledger.calls, ran, doubles)
-	if jobs != n || err != nil || doubles > ran {
-		t.Errorf("%d of %d jobs were taken, %d again, though %d TTRs ran out (%v)", jobs, n, doubles, ran, err)
+	awaitEmpty(cb)
+	doubles := ledger.awaitAll(t, n)
+	if ran, err := strconv.Atoi(cb.figure("stats", "job-timeouts")); err != nil || doubles > ran {
+		t.Errorf("%d jobs were taken again, though %d TTRs ran out (%v)", doubles, ran, err)
 	}
 	for id, ids := range ledger.taken {
 		for i, its := range ids {
 			if !strings.HasPrefix(its, fmt.Sprint(id, "-")) || i > 0 && its == ids[i-1] {
 				t.Errorf("job %d was called as %q", id, ids)
+			}
+		}
+	}
+}
+
+// TestPushLedgerKilled: a server that keeps its jobs on disk and pushes is killed again and
+// again, to a receiver that fails now and then. Every job that was acknowledged is taken, and
+// none twice but with a kill in between.
+func TestPushLedgerKilled(t *testing.T) {
+	t.Parallel()
+	const n, kills, ttr = 2000, 3, 6
+	ledger := newPushLedger(t)
+	flags := []string{"-p0", "--store", "embedded:" + t.TempDir(), "--push-allow", "127.0.0.0/8"}
+	p, addr := serve(t, flags...)
+	c := dial(t, addr)
+	c.ask("set-policy t push:"+ledger.URL+"/ retry:"+strings.Repeat("0,", 30)+"1s push-rate:2000\r\nuse t\r\n", "SET", "USING t")
+	var killed [][2]time.Time
+	for id := 1; id <= n; id++ {
+		body := fmt.Sprint("body ", id)
+		c.ask(fmt.Sprintf("put 0 %d %d %d\r\n%s\r\n", id%5/4, ttr, len(body), body), fmt.Sprint("INSERTED ", id))
+		if id%(n/(kills+1)) == 0 && len(killed) < kills {
+			before := time.Now()
+			p.signal(t, syscall.SIGKILL)
+			p.code(t)
+			killed = append(killed, [2]time.Time{before, time.Now()})
+			p, addr = serve(t, flags...)
+			c = dial(t, addr)
+			c.ask("use t\r\n", "USING t")
+		}
+	}
+	awaitEmpty(c)
+	ledger.awaitAll(t, n)
+	for id, at := range ledger.at {
+		for i := 1; i < len(at); i++ {
+			between := func(k [2]time.Time) bool { return at[i-1].Before(k[1]) && at[i].After(k[0]) }
+			if !slices.ContainsFunc(killed, between) {
+				t.Errorf("job %d was taken at %v and %v, and nothing was killed in between", id, at[i-1], at[i])
 			}
 		}
 	}

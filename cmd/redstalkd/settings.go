@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"redstalk/server"
+	"redstalk/server/bounds"
 	"redstalk/server/web"
 )
 
@@ -70,7 +71,7 @@ const (
 func defaults() *settings {
 	return &settings{
 		addr: "127.0.0.1", port: 11300, behindRate: defaultBehindRate, maxJobSize: defaultMaxJobSize, grace: 5 * time.Second,
-		limits:  limits{connections: autoConnections, writeTimeout: server.DefaultWriteTimeout, unread: server.DefaultMaxUnread},
+		limits:  limits{connections: autoConnections, writeTimeout: server.DefaultWriteTimeout, unread: bounds.DefaultUnread},
 		engine:  engine{url: defaultStore, namespace: "redstalk", fileSize: defaultFileSize, reserve: defaultReserve, timeout: defaultStoreTimeout},
 		http:    httpSettings{maxWaiting: web.DefaultMaxWaiting},
 		metrics: defaultMetrics(),

@@ -20,7 +20,8 @@ const transcriptSlack = 400 * time.Millisecond
 func TestTranscripts(t *testing.T) { playAll(t, "../../testdata/transcripts") }
 
 // TestExtensions does so with the transcripts of what beanstalkd does not know, and on
-// Redis with tubes in several partitions as well.
+// Redis with tubes in several partitions as well. With -ha-long it does on a cluster, behind
+// Sentinel, and on two instances that look like one server.
 func TestExtensions(t *testing.T) {
 	const folder = "../../testdata/transcripts/extensions"
 	playAll(t, folder)
@@ -28,6 +29,50 @@ func TestExtensions(t *testing.T) {
 		store := namespaces(redistest.Start(t).URL())
 		playOn(t, folder, func() []string { return append(store(), "--partitions", "16") })
 	})
+	t.Run("cluster", func(t *testing.T) {
+		onlyHALong(t)
+		playOn(t, folder, namespaces(redistest.StartCluster(t, 3, 0).URL()))
+	})
+	t.Run("Sentinel", func(t *testing.T) {
+		onlyHALong(t)
+		playOn(t, folder, namespaces(redistest.StartSentinels(t, 1).URL()))
+	})
+	t.Run("two instances", func(t *testing.T) {
+		onlyHALong(t)
+		playOnTwo(t, folder, patiently(namespaces(redistest.Start(t).URL())))
+	})
+}
+
+func onlyHALong(t *testing.T) {
+	t.Helper()
+	if !*haLong {
+		t.Skip("-ha-long runs it")
+	}
+}
+
+// playOnTwo plays the transcripts of a folder on two instances, to which connections are dealt
+// in turn; but not those about draining, which is one instance's own business.
+func playOnTwo(t *testing.T, folder string, store func() []string) {
+	all, err := dialogue.Load(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tr := range all {
+		if tr.Name == "drain" {
+			continue
+		}
+		t.Run(tr.Name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+			defer cancel()
+			err := dialogue.PlayInTime(ctx, tr, func() (dialogue.Target, func(), error) {
+				front, err := startFront(2, append(store(), tr.Flags()...))
+				return dialogue.Target{Kind: "redstalk", Dial: front.Dial, Signal: front.Signal, Slack: transcriptSlack, Pause: 100 * time.Millisecond}, front.Stop, err
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
 }
 
 // playAll plays the transcripts of a folder on the program with each engine.

@@ -126,7 +126,7 @@ func (c *client) arrivals(n int) map[int]time.Time {
 // is busy, spread over two seconds, and then do nothing. It returns how long after its
 // deadline each job was handed to another connection.
 func expiries(t *testing.T, addr string, n int) []time.Duration {
-	producer, ttr := dial(t, addr), busy.Times(3*time.Second).Truncate(time.Second)
+	producer, ttr := dial(t, addr), min(busy.Times(3*time.Second), patience/3).Truncate(time.Second) // shorter than any wait here
 	go producer.sendAside("use ttr\r\n" + strings.Repeat(fmt.Sprintf("put 0 0 %d 1\r\nx\r\n", int(ttr.Seconds())), n))
 	producer.line()
 	for range n {

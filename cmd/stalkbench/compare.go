@@ -21,7 +21,9 @@ func compareCommand() *cli.Command {
 		Description: "A server is name=command, in which {port}, {port2} and {dir} are filled in, or\n" +
 			"name=pre: helper command ;; command. The helper, such as a database, is\n" +
 			"started before the server and measured beside it. Each server is started\n" +
-			"anew for every load, on a free loopback port.",
+			"anew for every load, on a free loopback port. One whose command has {cert}\n" +
+			"and {key}, in which the files of a certificate are filled in, is spoken to\n" +
+			"by TLS at {port}; one with {access}, a file of users, as a user of it.",
 		Flags: []cli.Flag{
 			&cli.StringSliceFlag{Name: "servers", Required: true, Usage: "one or more `NAME=COMMAND`"},
 			&cli.IntFlag{Name: "rounds", Value: 3, Usage: "times to run every load on every server"},
@@ -140,7 +142,7 @@ func (c *comparison) once(ctx context.Context, s *server, l load) (*result, erro
 		return nil, err
 	}
 	defer r.stop()
-	res, err := runLoad(ctx, r.addr, l, r.pids())
+	res, err := runLoad(ctx, r.target, l, r.pids())
 	if err != nil {
 		return nil, err
 	}

@@ -48,7 +48,8 @@
 //
 // session.go says what a load is to its driver; cycle.go, flow.go and expire.go
 // hold the loads as state machines, and tally.go verifies and counts replies.
-// drive.go and drive_linux.go drive them. prepare.go makes and cleans jobs; run.go
+// drive.go and drive_linux.go drive them; secure_linux.go has TLS for the latter.
+// target.go is how a connection is made, and credentials.go what that takes. prepare.go makes and cleans jobs; run.go
 // puts one load together and report.go shows it. loads.go names the usual loads;
 // compare.go, servers.go, table.go and svg.go run them over several servers and
 // draw up the result. The protocol is read by package protocol/client.

@@ -16,8 +16,9 @@ type link struct {
 	fd       int
 	index    int // in its loop's links
 	w        *wire
+	cipher   *cipher // of a connection with TLS, else nil
 	in       decoder
-	unsent   []byte // what the socket did not take yet
+	unsent   []byte // what the socket did not take yet, as it is sent
 	awaiting int    // replies to come
 	timed    bool
 	sent     int64 // when the stage was sent
@@ -57,13 +58,21 @@ func drive(r *run, wires []*wire) error {
 // adopt takes a wire into the loop. Its descriptor is duplicated and the
 // original closed, so that Go's own poller is not woken by its traffic.
 func (lp *loop) adopt(w *wire) error {
+	secure, isSecure := w.conn.(*secureConn)
+	if isSecure {
+		w.conn = secure.below.Conn
+	}
 	fd, err := duplicate(w.conn)
 	if err != nil {
 		return fmt.Errorf("taking over a connection: %w", err)
 	}
 	w.conn.Close()
-	ev := syscall.EpollEvent{Events: syscall.EPOLLIN, Fd: int32(len(lp.links))}
-	lp.links = append(lp.links, &link{fd: fd, index: len(lp.links), w: w, in: w.decoder()})
+	l := &link{fd: fd, index: len(lp.links), w: w, in: w.decoder()}
+	if isSecure {
+		l.cipher = newCipher(secure, l)
+	}
+	ev := syscall.EpollEvent{Events: syscall.EPOLLIN, Fd: int32(l.index)}
+	lp.links = append(lp.links, l)
 	lp.live++
 	if err := syscall.EpollCtl(lp.epoll, syscall.EPOLL_CTL_ADD, fd, &ev); err != nil {
 		return fmt.Errorf("watching a connection: %w", err)
@@ -155,18 +164,30 @@ func (lp *loop) handle(l *link, events uint32) {
 }
 
 // read takes what the socket has, once; the poll is level-triggered and tells
-// again if there is more.
+// again if there is more. With TLS that may be several records.
 func (lp *loop) read(l *link) {
-	n, err := syscall.Read(l.fd, l.in.Space())
-	if err == syscall.EAGAIN || err == syscall.EINTR {
+	if l.cipher == nil {
+		lp.take(l, func(p []byte) (int, error) { return syscall.Read(l.fd, p) })
 		return
+	}
+	l.cipher.told = true
+	for lp.take(l, l.cipher.Read) {
+	}
+}
+
+// take hands on the replies that one read brings. It returns false if that was
+// nothing, or if the link is closed.
+func (lp *loop) take(l *link, read func([]byte) (int, error)) bool {
+	n, err := read(l.in.Space())
+	if err == syscall.EAGAIN || err == syscall.EINTR {
+		return false
 	}
 	if n <= 0 {
 		if err == nil {
 			err = io.EOF
 		}
 		lp.lose(l, quitting(err))
-		return
+		return false
 	}
 	l.in.Filled(n)
 	now := lp.r.now()
@@ -174,13 +195,14 @@ func (lp *loop) read(l *link) {
 		ok, err := l.in.Next(&lp.reply)
 		if err != nil {
 			lp.lose(l, err)
-			return
+			return false
 		}
 		if !ok {
-			return
+			return true
 		}
 		lp.deliver(l, now)
 	}
+	return false
 }
 
 // deliver hands the parsed reply to the link's session, and moves on if it was
@@ -212,15 +234,24 @@ func (lp *loop) advance(l *link, now int64) {
 	case waits:
 		lp.parked = append(lp.parked, l)
 	default:
-		l.unsent, l.awaiting, l.timed, l.sent = st.out, st.replies, st.timed, now
-		n, err := syscall.Write(l.fd, l.unsent)
-		if n == len(l.unsent) {
-			l.unsent = nil
-			return
+		l.awaiting, l.timed, l.sent = st.replies, st.timed, now
+		if lp.send(l, st.out); len(l.unsent) > 0 {
+			lp.await(l, syscall.EPOLLIN|syscall.EPOLLOUT)
 		}
-		lp.wrote(l, n, err)
-		lp.await(l, syscall.EPOLLIN|syscall.EPOLLOUT)
 	}
+}
+
+// send sends what the socket takes of a stage, and leaves the rest in unsent.
+func (lp *loop) send(l *link, out []byte) {
+	if l.cipher != nil {
+		if _, err := l.cipher.Write(out); err != nil {
+			lp.lose(l, fmt.Errorf("sending commands: %w", err))
+		}
+		return
+	}
+	l.unsent = out
+	n, err := syscall.Write(l.fd, out)
+	lp.wrote(l, n, err)
 }
 
 // flush goes on with a write that the socket did not take whole.

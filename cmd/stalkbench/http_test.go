@@ -38,7 +38,7 @@ func TestHTTPMode(t *testing.T) {
 		load := baseLoad()
 		load.Mode, load.Conns, load.Duration = modeHTTP, 7, 200*time.Millisecond
 		change(&load)
-		res, err := runLoad(context.Background(), l.Addr().String(), load, nil)
+		res, err := runLoad(context.Background(), target{addr: l.Addr().String()}, load, nil)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

@@ -103,7 +103,7 @@ func TestLiesAreCounted(t *testing.T) {
 		for _, blocking := range []bool{false, true} {
 			l := baseLoad()
 			l.Conns, l.Body, l.Duration, l.Blocking = 2, 8, busy.Times(50*time.Millisecond), blocking
-			res, err := runLoad(context.Background(), liar(t, c.command, c.lie), l, nil)
+			res, err := runLoad(context.Background(), target{addr: liar(t, c.command, c.lie)}, l, nil)
 			if err != nil {
 				t.Errorf("%s answering %q: %v", c.command, c.lie, err)
 				continue
@@ -122,7 +122,7 @@ func TestLiesAreCounted(t *testing.T) {
 func TestTruthIsNoError(t *testing.T) {
 	l := baseLoad()
 	l.Conns, l.Body, l.Duration = 2, 8, busy.Times(50*time.Millisecond)
-	res, err := runLoad(context.Background(), liar(t, "", ""), l, nil)
+	res, err := runLoad(context.Background(), target{addr: liar(t, "", "")}, l, nil)
 	if err != nil || res.verdict() != nil || res.Ops == 0 {
 		t.Errorf("%+v, %v", res, err)
 	}
@@ -151,7 +151,7 @@ func TestServerGoesAway(t *testing.T) {
 	l := baseLoad()
 	l.Conns, l.Duration, l.Keep = 1, time.Minute, true
 	start := time.Now()
-	res, err := runLoad(context.Background(), ln.Addr().String(), l, nil)
+	res, err := runLoad(context.Background(), target{addr: ln.Addr().String()}, l, nil)
 	if err != nil || res.Errors == 0 || time.Since(start) > 10*time.Second {
 		t.Errorf("%+v, %v after %v", res, err, time.Since(start))
 	}

@@ -34,8 +34,7 @@ func runCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "run",
 		Usage: "put one load on a running server",
-		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "addr", Value: "127.0.0.1:11300", Usage: "`HOST:PORT` or unix:PATH of the server"},
+		Flags: append(targetFlags(),
 			&cli.StringFlag{Name: "load", Usage: "start from the load `NAME` of compare; the other flags change it"},
 			&cli.StringFlag{Name: "mode", Value: l.Mode, Usage: "put, cycle, pc, delayed, expire or http"},
 			&cli.IntFlag{Name: "conns", Value: l.Conns, Usage: "connections"},
@@ -54,7 +53,7 @@ func runCommand() *cli.Command {
 			&cli.BoolFlag{Name: "keep", Usage: "leave the jobs on the server"},
 			&cli.IntSliceFlag{Name: "pid", Usage: "measure process `PID`; may be given several times"},
 			&cli.BoolFlag{Name: "json", Usage: "print the result as JSON"},
-		},
+		),
 		Action: runAction,
 	}
 }
@@ -67,7 +66,11 @@ func runAction(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	res, err := runLoad(c.Context, c.String("addr"), l, c.IntSlice("pid"))
+	t, err := targetOf(c)
+	if err != nil {
+		return err
+	}
+	res, err := runLoad(c.Context, t, l, c.IntSlice("pid"))
 	if err != nil {
 		return err
 	}

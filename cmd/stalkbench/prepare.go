@@ -11,17 +11,20 @@ import (
 // A stock is the jobs and tubes one run made beside its load, and how they are
 // put away again.
 type stock struct {
-	addr   string
+	target
 	prefix string   // of every tube's name
 	ids    []uint64 // jobs to delete by id
 	put    int64    // jobs put by the stock itself
 }
 
+// tubePrefix begins the names of all tubes.
+const tubePrefix = "stalkbench-"
+
 // newStock names tubes after the process and the time, so that no two runs on a
 // server share one.
-func newStock(addr string) *stock {
+func newStock(t target) *stock {
 	now := time.Now()
-	return &stock{addr: addr, prefix: fmt.Sprintf("stalkbench-%x-%x", now.Unix(), now.Nanosecond())}
+	return &stock{target: t, prefix: fmt.Sprintf("%s%x-%x", tubePrefix, now.Unix(), now.Nanosecond())}
 }
 
 // tube names the i-th tube under load.
@@ -33,29 +36,12 @@ const (
 	batchBytes = 256 << 10
 )
 
-// dialTimeout bounds the making of a connection.
-const dialTimeout = 5 * time.Second
-
-// askTimeout bounds one Ask. A server that needs longer for a batch of commands
-// that never block is taken for dead.
-const askTimeout = 30 * time.Second
-
-// dial connects to "host:port" or "unix:PATH".
-func dial(addr string) (*client.Conn, error) {
-	c, err := client.Dial(addr, dialTimeout)
-	if err != nil {
-		return nil, err
-	}
-	c.Patience = askTimeout
-	return c, nil
-}
-
 // prepare puts the idle tubes' jobs and the backlog.
 func (s *stock) prepare(l *load, body []byte) error {
 	if l.IdleTubes == 0 && l.Backlog == 0 {
 		return nil
 	}
-	c, err := dial(s.addr)
+	c, err := s.dial()
 	if err != nil {
 		return err
 	}
@@ -129,7 +115,7 @@ func (s *stock) deleteAll() (int64, error) {
 			continue
 		}
 		group.Go(func() {
-			counts[i], errs[i] = deleteIDs(s.addr, s.ids[from:to])
+			counts[i], errs[i] = s.deleteIDs(s.ids[from:to])
 		})
 	}
 	group.Wait()
@@ -144,8 +130,8 @@ func (s *stock) deleteAll() (int64, error) {
 }
 
 // deleteIDs deletes jobs by id on one connection of its own.
-func deleteIDs(addr string, ids []uint64) (int64, error) {
-	c, err := dial(addr)
+func (s *stock) deleteIDs(ids []uint64) (int64, error) {
+	c, err := s.dial()
 	if err != nil {
 		return 0, err
 	}
@@ -198,7 +184,7 @@ func (s *stock) drain(tubes int) (int64, error) {
 // drainTube kicks what is delayed, then reserves and deletes until a whole
 // batch of reserves comes back empty.
 func (s *stock) drainTube(tube string) (int64, error) {
-	c, err := dial(s.addr)
+	c, err := s.dial()
 	if err != nil {
 		return 0, err
 	}

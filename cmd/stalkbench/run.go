@@ -12,8 +12,8 @@ import (
 
 // A run is one load on one server, from the first connection to the clean end.
 type run struct {
-	load  load
-	addr  string
+	load load
+	target
 	stock *stock
 	wires []*wire
 	flow  *flow // of paired loads only
@@ -39,13 +39,16 @@ func (r *run) end() {
 
 func (r *run) quits() bool { return r.quitting.Load() }
 
-// runLoad puts load l on the server at addr and measures it and the processes
+// runLoad puts load l on the server t and measures it and the processes
 // pids. If ctx ends first, the load stops early and is cleaned up all the same.
-func runLoad(ctx context.Context, addr string, l load, pids []int) (*result, error) {
+func runLoad(ctx context.Context, t target, l load, pids []int) (*result, error) {
 	if err := l.check(); err != nil {
 		return nil, err
 	}
-	r := &run{load: l, addr: addr, stock: newStock(addr), quit: make(chan struct{})}
+	if l.Mode == modeHTTP && (t.tls != nil || t.user != "") {
+		return nil, errors.New("mode http has neither TLS nor users")
+	}
+	r := &run{load: l, target: t, stock: newStock(t), quit: make(chan struct{})}
 	body := makeBody(l.Body)
 	err := r.stock.prepare(&l, body)
 	var res *result
@@ -112,7 +115,7 @@ func (r *run) connect(body []byte) ([]*tally, error) {
 		if l.Blocking && i >= len(tallies) {
 			tallies = append(tallies, &tally{r: r})
 		}
-		conn, err := r.dial(i)
+		conn, err := r.connection(i)
 		if err != nil {
 			return nil, fmt.Errorf("making connection %d of %d: %w", i+1, l.Conns, err)
 		}
@@ -122,12 +125,12 @@ func (r *run) connect(body []byte) ([]*tally, error) {
 	return tallies, nil
 }
 
-// dial makes connection i.
-func (r *run) dial(i int) (net.Conn, error) {
+// connection makes connection i.
+func (r *run) connection(i int) (net.Conn, error) {
 	if r.load.Mode == modeHTTP {
 		return dialHTTP(r.addr)
 	}
-	return dialTube(r.addr, r.stock.tube(r.tubeOf(i)))
+	return r.dialTube(r.stock.tube(r.tubeOf(i)))
 }
 
 // tubeOf returns which tube connection i uses. Producers and consumers take turns
@@ -158,20 +161,6 @@ func (r *run) newSession(i int, t *tally, body []byte) session {
 		return newHolder(&r.load, t, r.flow, body, due)
 	}
 	return newProducer(&r.load, t, r.flow, body, due)
-}
-
-// dialTube connects to the server, for one tube alone. Nothing is read ahead of
-// what the connection gives.
-func dialTube(addr, tube string) (net.Conn, error) {
-	c, err := dial(addr)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.UseOnly(tube); err != nil {
-		c.Close()
-		return nil, err
-	}
-	return c.Conn, nil
 }
 
 // launch starts the drivers; the channel gives their error when all have ended.

@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"reflect"
 	"strconv"
@@ -45,7 +44,7 @@ func needBeanstalkd(t *testing.T) {
 // jobsLeft reads how many ready, reserved, delayed and buried jobs a server has.
 func jobsLeft(t *testing.T, addr string) (sum int) {
 	t.Helper()
-	c, err := dial(addr)
+	c, err := (&target{addr: addr}).dial()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +84,7 @@ func TestEveryModeOnBeanstalkd(t *testing.T) {
 			l := baseLoad()
 			l.Conns, l.Duration = 11, busy.Times(200*time.Millisecond)
 			change(&l)
-			res, err := runLoad(context.Background(), r.addr, l, r.pids())
+			res, err := runLoad(context.Background(), target{addr: r.addr}, l, r.pids())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -94,35 +93,6 @@ func TestEveryModeOnBeanstalkd(t *testing.T) {
 				t.Errorf("%d jobs are left behind", n)
 			}
 		})
-	}
-}
-
-// beanstalkd lets jobs lie whose holders do nothing more, so this is for a server
-// that does not.
-func TestExpire(t *testing.T) {
-	program := filepath.Join(t.TempDir(), "redstalkd")
-	if out, err := exec.Command("go", "build", "-o", program, "redstalk/cmd/redstalkd").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	s := server{name: "redstalkd", argv: []string{program, "-p", "{port}", "--store", "memory:"}}
-	r, err := s.start(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(r.stop)
-	for _, pipeline := range []int{1, 4} {
-		l := baseLoad()
-		l.Mode, l.Conns, l.Duration, l.Rate, l.Pipeline = modeExpire, 11, busy.Times(200*time.Millisecond), 500, pipeline
-		res, err := runLoad(context.Background(), r.addr, l, r.pids())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := res.verdict(); err != nil {
-			t.Errorf("by %d: %v: %v", pipeline, err, res.Samples)
-		}
-		if jobs := res.Jobs; jobs.Put == 0 || jobs.Reserved != 2*jobs.Put || jobs.Deleted != jobs.Put || res.Lateness.Count != uint64(jobs.Put) {
-			t.Errorf("by %d: %+v, %+v", pipeline, jobs, res.Lateness)
-		}
 	}
 }
 
@@ -153,12 +123,12 @@ func TestRunOnUnixSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.stop()
-	if err := p.await(context.Background(), "unix:"+path); err != nil {
+	if err := p.await(context.Background(), target{addr: "unix:" + path}); err != nil {
 		t.Fatal(err)
 	}
 	l := baseLoad()
 	l.Conns, l.Duration = 5, busy.Times(200*time.Millisecond)
-	res, err := runLoad(context.Background(), "unix:"+path, l, []int{p.cmd.Process.Pid})
+	res, err := runLoad(context.Background(), target{addr: "unix:" + path}, l, []int{p.cmd.Process.Pid})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +150,7 @@ func TestAwaitListener(t *testing.T) {
 	}
 	defer p.stop()
 	awaited := make(chan error, 1)
-	go func() { awaited <- p.await(context.Background(), "unix:"+path) }()
+	go func() { awaited <- p.await(context.Background(), target{addr: "unix:" + path}) }()
 	select {
 	case err := <-awaited:
 		t.Fatalf("nobody listens yet, and it did not wait: %v", err)
@@ -203,7 +173,7 @@ func TestCancelCleansUp(t *testing.T) {
 	defer cancel()
 	l := baseLoad()
 	l.Mode, l.Duration = modePut, time.Minute
-	res, err := runLoad(ctx, r.addr, l, nil)
+	res, err := runLoad(ctx, target{addr: r.addr}, l, nil)
 	if err != nil || res.verdict() != nil || res.Seconds > 5 || jobsLeft(t, r.addr) != 0 {
 		t.Errorf("%+v, %v", res, err)
 	}
@@ -213,7 +183,7 @@ func TestKeep(t *testing.T) {
 	r := beanstalkd(t)
 	l := baseLoad()
 	l.Mode, l.Duration, l.Keep, l.Backlog = modePut, busy.Times(50*time.Millisecond), true, 10
-	res, err := runLoad(context.Background(), r.addr, l, nil)
+	res, err := runLoad(context.Background(), target{addr: r.addr}, l, nil)
 	if err != nil || res.verdict() != nil {
 		t.Fatalf("%+v, %v", res, err)
 	}

@@ -96,7 +96,7 @@ func splitWords(line string) ([]string, error) {
 
 // A running is a server that was started, with its helper.
 type running struct {
-	addr   string
+	target
 	server *process
 	helper *process // or nil
 	dir    string   // removed when it is stopped
@@ -129,13 +129,17 @@ func (s *server) start(ctx context.Context) (_ *running, err error) {
 	if err := os.Mkdir(data, 0o700); err != nil {
 		return nil, fmt.Errorf("making a directory for %s: %w", s.name, err)
 	}
-	fill := strings.NewReplacer("{port}", ports[0], "{port2}", ports[1], "{dir}", data)
+	pairs := []string{"{port}", ports[0], "{port2}", ports[1], "{dir}", data}
+	if pairs, err = r.prepare(s, net.JoinHostPort(loopback, ports[0]), pairs); err != nil {
+		return nil, err
+	}
+	fill := strings.NewReplacer(pairs...)
 	if s.helper != nil {
 		if r.helper, err = spawn(s.helper, fill, filepath.Join(dir, "helper.log")); err != nil {
 			return nil, err
 		}
 		if strings.Contains(strings.Join(s.helper, " "), "{port2}") {
-			if err := r.helper.await(ctx, "127.0.0.1:"+ports[1]); err != nil {
+			if err := r.helper.await(ctx, target{addr: net.JoinHostPort(loopback, ports[1])}); err != nil {
 				return nil, err
 			}
 		}
@@ -143,8 +147,7 @@ func (s *server) start(ctx context.Context) (_ *running, err error) {
 	if r.server, err = spawn(s.argv, fill, filepath.Join(dir, "server.log")); err != nil {
 		return nil, err
 	}
-	r.addr = "127.0.0.1:" + ports[0]
-	return r, r.server.await(ctx, r.addr)
+	return r, r.server.await(ctx, r.target)
 }
 
 // pids are the processes to measure: the server, then its helper.
@@ -212,11 +215,11 @@ func spawn(argv []string, fill *strings.Replacer, log string) (*process, error) 
 	return p, nil
 }
 
-// await waits until the process accepts connections at addr, which is as dial has it.
-func (p *process) await(ctx context.Context, addr string) error {
+// await waits until the process lets clients in.
+func (p *process) await(ctx context.Context, t target) error {
 	limit := time.After(acceptTimeout)
 	for {
-		conn, err := dial(addr)
+		conn, err := t.dial()
 		if err == nil {
 			return conn.Close()
 		}
@@ -225,9 +228,9 @@ func (p *process) await(ctx context.Context, addr string) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-p.ended:
-			return fmt.Errorf("%s ended (%v) before it accepted at %s: %s", p.cmd.Path, p.cmd.ProcessState, addr, p.said())
+			return fmt.Errorf("%s ended (%v) before it accepted at %s: %s", p.cmd.Path, p.cmd.ProcessState, t.addr, p.said())
 		case <-limit:
-			return fmt.Errorf("%s does not accept at %s after %v: %s", p.cmd.Path, addr, acceptTimeout, p.said())
+			return fmt.Errorf("%s does not accept at %s after %v: %s", p.cmd.Path, t.addr, acceptTimeout, p.said())
 		}
 	}
 }

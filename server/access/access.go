@@ -30,12 +30,13 @@ type Access struct {
 	mu       sync.Mutex // guards what follows
 	accounts map[string]*account
 	watchers []func()
+	changed  chan struct{} // closed when another file takes the place of the present one
 }
 
 // Open reads a file of users. Its errors hold nothing of it but names.
 func Open(path string, log *slog.Logger) (*Access, error) {
 	a := &Access{
-		path: path, log: log, guesses: newGuesses(), accounts: make(map[string]*account),
+		path: path, log: log, guesses: newGuesses(), accounts: make(map[string]*account), changed: make(chan struct{}),
 		comparing: make(chan struct{}, max(1, runtime.NumCPU()/2)), // the rest is the queue's
 	}
 	a.ctx, a.stop = context.WithCancel(context.Background())
@@ -78,6 +79,8 @@ func (a *Access) Reload() error {
 	a.log.Info("the users were read again", "file", a.path, "users", len(f.users))
 	a.mu.Lock()
 	watchers := slices.Clone(a.watchers)
+	close(a.changed)
+	a.changed = make(chan struct{})
 	a.mu.Unlock()
 	for _, changed := range watchers {
 		changed()
@@ -90,6 +93,13 @@ func (a *Access) OnChange(changed func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.watchers = append(a.watchers, changed)
+}
+
+// untilChange returns what is closed when another file takes the place of the present one.
+func (a *Access) untilChange() <-chan struct{} {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.changed
 }
 
 // Anonymous returns the user that those are who have not said who they are. It has no

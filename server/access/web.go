@@ -59,8 +59,12 @@ func hostOf(address string) string {
 	return address
 }
 
-// userKey is the key of the user in the context of a request.
-type userKey struct{}
+// userKey is the key of the user in the context of a request, and changedKey that of what
+// is closed when the file changes.
+type (
+	userKey    struct{}
+	changedKey struct{}
+)
 
 // WithUser returns a context that tells UserIn who asks.
 func WithUser(ctx context.Context, u *User) context.Context {
@@ -73,21 +77,30 @@ func UserIn(ctx context.Context) *User {
 	return u
 }
 
+// ChangedIn returns what is closed when another file of users takes the place of that of
+// which UserIn is; nil if the context does not tell.
+func ChangedIn(ctx context.Context) <-chan struct{} {
+	changed, _ := ctx.Value(changedKey{}).(<-chan struct{})
+	return changed
+}
+
 // Protect lets those requests through to a handler whose user has all of these rights on
-// every tube. It is for doors that do not know users themselves. The others are answered
-// 401, 403 or, if too many wait already, 429. With a nil Access it is the handler itself.
+// every tube, with a context for UserIn and ChangedIn; with Nothing, requests of everybody
+// who does not come with a wrong secret. The others are refused, see Refuse. With a nil
+// Access it is the handler itself.
 func (a *Access) Protect(handler http.Handler, all Right) http.Handler {
 	if a == nil {
 		return handler
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		changed := a.untilChange() // before the user: who is of the file of before sees the change
 		u, err := a.RequestUser(r)
-		switch {
-		case err == nil && u.Everywhere()&all == all:
-			handler.ServeHTTP(w, r.WithContext(WithUser(r.Context(), u)))
-		default:
-			Refuse(w, u, err)
+		if err != nil || u.Everywhere()&all != all {
+			Refuse(w, r, u, err)
+			return
 		}
+		ctx := context.WithValue(WithUser(r.Context(), u), changedKey{}, changed)
+		handler.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
 
@@ -106,11 +119,26 @@ func Status(u *User, err error) int {
 // Challenge is the header WWW-Authenticate of an answer 401.
 const Challenge = `Basic realm="redstalk", charset="UTF-8"`
 
-// Refuse answers a request with Status.
-func Refuse(w http.ResponseWriter, u *User, err error) {
+// Refuse answers a request with Status, or if it is one of gRPC with the code that means
+// the same.
+func Refuse(w http.ResponseWriter, r *http.Request, u *User, err error) {
 	status := Status(u, err)
+	if strings.HasPrefix(r.Header.Get("Content-Type"), grpcType) {
+		h := w.Header()
+		h.Set("Content-Type", grpcType)
+		h.Set("Grpc-Status", grpcCodes[status])
+		h.Set("Grpc-Message", http.StatusText(status))
+		w.WriteHeader(http.StatusOK)
+		return
+	}
 	if status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", Challenge)
 	}
 	http.Error(w, http.StatusText(status), status)
 }
+
+// grpcType is what the content types of gRPC begin with.
+const grpcType = "application/grpc"
+
+// grpcCodes are UNAUTHENTICATED, PERMISSION_DENIED and RESOURCE_EXHAUSTED.
+var grpcCodes = map[int]string{http.StatusUnauthorized: "16", http.StatusForbidden: "7", http.StatusTooManyRequests: "8"}

@@ -16,12 +16,14 @@ func Word(err error) string {
 		return "JOB_TOO_BIG"
 	case errors.Is(err, queue.ErrDraining):
 		return "DRAINING"
-	case errors.Is(err, storage.ErrNoSpace):
+	case errors.Is(err, storage.ErrNoSpace), errors.Is(err, ErrTooFast):
 		return "OUT_OF_MEMORY"
 	case errors.Is(err, ErrTooMany):
 		return "TOO_MANY"
 	case errors.Is(err, ErrHeld):
 		return "RESERVED"
+	case errors.Is(err, ErrForbidden):
+		return "FORBIDDEN"
 	}
 	return "INTERNAL_ERROR"
 }
@@ -29,7 +31,7 @@ func Word(err error) string {
 // Expected tells whether an error is nothing for the log: the client did it, or is gone, or
 // the instance ends or drains.
 func Expected(err error) bool {
-	for _, is := range []error{context.Canceled, ErrHeld, ErrTooMany, queue.ErrTooBig, queue.ErrDraining, queue.ErrClosed, storage.ErrClosed} {
+	for _, is := range []error{context.Canceled, ErrHeld, ErrTooMany, ErrForbidden, ErrTooFast, queue.ErrTooBig, queue.ErrDraining, queue.ErrClosed, storage.ErrClosed} {
 		if errors.Is(err, is) {
 			return true
 		}

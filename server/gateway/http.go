@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"redstalk/server/access"
 	"redstalk/server/serving"
 )
 
@@ -21,15 +22,17 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	return io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 }
 
-// UntilEnding returns a context that ends with the request, and when the door ends: then a
-// request that waits is answered as if its time were over. The function releases what
-// belongs to it.
+// UntilEnding returns a context that ends with the request, when the door ends, and when the
+// file of users changes: then a request that waits is answered as if its time were over. The
+// function releases what belongs to it.
 func UntilEnding(r *http.Request) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(r.Context())
-	if ending := serving.Ending(ctx); ending != nil {
+	if ending, changed := serving.Ending(ctx), access.ChangedIn(ctx); ending != nil || changed != nil {
 		go func() {
 			select {
 			case <-ending:
+				cancel()
+			case <-changed:
 				cancel()
 			case <-ctx.Done():
 			}

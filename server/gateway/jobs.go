@@ -61,12 +61,15 @@ type New struct {
 }
 
 // Put puts a job in the place of those that have its id, in all tubes and whoever holds
-// them.
+// them. Only those stay that are in tubes into which the user may not put.
 //
 // Of several that are put at the same moment the last one stays, by the store's clock and
 // then by the number of the job; each of the callers sees to that.
 func (j *Jobs) Put(ctx context.Context, n New) error {
 	name, key, body := Pack(n.Topic, n.ID, n.Body)
+	if err := CheckPut(ctx, name, "", len(n.Body)); err != nil {
+		return err
+	}
 	lock := &j.locks[maphash.String(j.seed, n.ID)%uint64(len(j.locks))]
 	lock.Lock()
 	defer lock.Unlock()
@@ -80,6 +83,9 @@ func (j *Jobs) Put(ctx context.Context, n New) error {
 		return err
 	}
 	for i := range have[:len(have)-1] {
+		if Check(ctx, "put", have[i].Tube) != nil {
+			continue
+		}
 		if err := j.remove(ctx, &have[i]); err != nil {
 			return fmt.Errorf("removing job %d, which had the id before: %w", have[i].ID, err)
 		}
@@ -122,6 +128,9 @@ func (j *Jobs) Get(ctx context.Context, id string) (*Job, error) {
 
 // Number returns the job with a number; ErrNotFound of package queue if there is none.
 func (j *Jobs) Number(ctx context.Context, n uint64) (*Job, error) {
+	if err := checkAny(ctx); err != nil {
+		return nil, err
+	}
 	s, err := j.queue.JobStats(ctx, n)
 	if err != nil {
 		return nil, err
@@ -130,6 +139,9 @@ func (j *Jobs) Number(ctx context.Context, n uint64) (*Job, error) {
 }
 
 func (j *Jobs) read(ctx context.Context, s *tube.JobStats) (*Job, error) {
+	if err := checkJob(ctx, "peek", s); err != nil {
+		return nil, err
+	}
 	body, err := j.queue.Peek(ctx, s.ID)
 	if err != nil {
 		return nil, err
@@ -157,9 +169,13 @@ func keyOf(s *tube.JobStats) string {
 // jobs were put by another door.
 const numbered = "job:"
 
-// named returns the jobs with an id.
+// named returns the jobs with an id of which the user may know.
 func (j *Jobs) named(ctx context.Context, id string) ([]tube.JobStats, error) {
+	if err := checkAny(ctx); err != nil {
+		return nil, err
+	}
 	jobs, err := j.find(ctx, Key(id))
+	jobs = slices.DeleteFunc(jobs, func(s tube.JobStats) bool { return !mayKnow(ctx, &s) })
 	if err != nil || len(jobs) > 0 {
 		return jobs, err
 	}
@@ -169,7 +185,7 @@ func (j *Jobs) named(ctx context.Context, id string) ([]tube.JobStats, error) {
 		return nil, nil
 	}
 	s, err := j.queue.JobStats(ctx, n)
-	if errors.Is(err, queue.ErrNotFound) || err == nil && keyOf(s) != "" {
+	if errors.Is(err, queue.ErrNotFound) || err == nil && (keyOf(s) != "" || !mayKnow(ctx, s)) {
 		return nil, nil
 	}
 	if err != nil {
@@ -183,21 +199,32 @@ func (j *Jobs) named(ctx context.Context, id string) ([]tube.JobStats, error) {
 func (j *Jobs) Remove(ctx context.Context, id string) error {
 	jobs, err := j.named(ctx, id)
 	for i := range jobs {
-		err = errors.Join(err, j.remove(ctx, &jobs[i]))
+		err = errors.Join(err, j.removeNamed(ctx, &jobs[i]))
 	}
 	return err
 }
 
-// RemoveNumber is Remove for the job with a number.
-func (j *Jobs) RemoveNumber(ctx context.Context, n uint64) error {
-	s, err := j.queue.JobStats(ctx, n)
-	if errors.Is(err, queue.ErrNotFound) {
-		return nil
-	}
-	if err != nil {
+// removeNamed is remove for a user who has to have the right.
+func (j *Jobs) removeNamed(ctx context.Context, s *tube.JobStats) error {
+	if err := checkJob(ctx, "delete", s); err != nil {
 		return err
 	}
 	return j.remove(ctx, s)
+}
+
+// RemoveNumber is Remove for the job with a number.
+func (j *Jobs) RemoveNumber(ctx context.Context, n uint64) error {
+	if err := checkAny(ctx); err != nil {
+		return err
+	}
+	s, err := j.queue.JobStats(ctx, n)
+	if err == nil {
+		err = j.removeNamed(ctx, s)
+	}
+	if errors.Is(err, queue.ErrNotFound) {
+		return nil
+	}
+	return err
 }
 
 // Finish is Remove, but if the job is reserved only its present lease will do: with another
@@ -206,6 +233,9 @@ func (j *Jobs) Finish(ctx context.Context, id string, lease uint64) error {
 	jobs, err := j.named(ctx, id)
 	for i := range jobs {
 		s := &jobs[i]
+		if forbidden := checkJob(ctx, "delete", s); forbidden != nil {
+			return forbidden
+		}
 		if s.State == tube.Reserved && (!s.Leased || s.Facts.Lease != lease) {
 			return ErrHeld
 		}

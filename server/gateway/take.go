@@ -18,13 +18,18 @@ import (
 // Whenever it returns an error, the caller has no job from this call. It is
 // queue.ErrTimedOut if there was none in time, and ErrTooMany if it must not wait.
 func (j *Jobs) Take(ctx context.Context, topics []string, n int, wait time.Duration) ([]*Job, error) {
+	tubes := tubesOf(topics)
+	for _, name := range tubes {
+		if err := Check(ctx, "reserve-lease", name); err != nil {
+			return nil, err
+		}
+	}
 	if wait > 0 {
 		defer j.waiting.Add(-1)
 		if j.waiting.Add(1) > j.most {
 			return nil, ErrTooMany
 		}
 	}
-	tubes := tubesOf(topics)
 	began := time.Now()
 	for {
 		left := wait

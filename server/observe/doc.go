@@ -8,6 +8,7 @@
 //   - snapshot: what a scrape shows, collected at most once a second, for all who ask
 //     (snapshot.go).
 //   - definitions: the table of all metrics (metrics.go); docs/metrics.md is made of it.
+//   - the doors that speak HTTP and the pushes, which count by themselves (http.go, push.go).
 //   - families: a snapshot as Prometheus has it (families.go).
 //
 // # What does not

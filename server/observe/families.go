@@ -92,7 +92,7 @@ func (fs families) addHistogram(name string, bounds []float64, counts []uint64, 
 
 // addReading adds a histogram of integers, in units of which so many make one of the metric;
 // nothing if there is none.
-func (fs families) addReading(name string, r *tally.Reading, unit float64) {
+func (fs families) addReading(name string, r *tally.Reading, unit float64, labels ...string) {
 	if r == nil {
 		return
 	}
@@ -100,8 +100,11 @@ func (fs families) addReading(name string, r *tally.Reading, unit float64) {
 	for i, b := range r.Bounds {
 		bounds[i] = float64(b) / unit
 	}
-	fs.addHistogram(name, bounds, r.Counts, float64(r.Sum)/unit)
+	fs.addHistogram(name, bounds, r.Counts, float64(r.Sum)/unit, labels...)
 }
+
+// second is the unit of readings of durations.
+const second = float64(time.Second)
 
 // timesBounds are those of tube.Times in seconds.
 var timesBounds = func() (bounds []float64) {
@@ -120,6 +123,7 @@ func (o *Observer) familiesOf(f *facts) families {
 	fs.addBool("redstalk_ready", f.unready == "")
 	fs.add("redstalk_build_info", 1, o.config.Version)
 	fs.addBool("redstalk_store_up", f.q != nil && f.report.Away == nil)
+	o.addDoors(fs)
 	if f.q == nil {
 		return fs
 	}
@@ -158,7 +162,6 @@ func (o *Observer) addServer(fs families, q *queue.Queue) {
 
 // addStore adds what the store has counted of its own work.
 func (fs families) addStore(f *facts) {
-	const second = float64(time.Second)
 	r := &f.report
 	fs.addReading("redstalk_store_call_seconds", r.Calls, second)
 	fs.addReading("redstalk_store_call_operations", r.Operations, 1)

@@ -55,6 +55,10 @@ var definitions = []Definition{
 	{"redstalk_received_bytes_total", counter, nil, "Bytes that clients have sent to the beanstalk port."},
 	{"redstalk_sent_bytes_total", counter, nil, "Bytes of replies from the beanstalk port."},
 
+	{"redstalk_http_connections", gauge, []string{"door"}, "Connections to a door that speaks HTTP."},
+	{"redstalk_http_requests_total", counter, []string{"door", "operation", "status"}, "Requests that were answered, by what they asked for and the status of the answer."},
+	{"redstalk_http_request_seconds", histogram, []string{"door", "operation"}, "Time from the header of a request to the end of its answer, waiting for jobs included."},
+
 	{"redstalk_store_up", gauge, nil, "Whether the store can be used: 0 while it is away or loading."},
 	{"redstalk_store_call_seconds", histogram, nil, "How long calls of the store took: of Redis, from sending to the answer; else with the commit, if the call made one."},
 	{"redstalk_store_call_operations", histogram, nil, "How many operations went to the store with one call."},

@@ -15,6 +15,7 @@ import (
 
 	"redstalk/server/push"
 	"redstalk/server/queue"
+	"redstalk/server/serving"
 )
 
 // The paths of the handlers.
@@ -58,6 +59,7 @@ type Observer struct {
 	queue  *queue.Queue // nil until Serving
 	ending bool
 	pushes func() *push.Stats // nil: nothing is pushed
+	doors  []*serving.Door
 
 	// The snapshot is guarded by snapping, which is held while one is taken: whoever asks
 	// meanwhile gets the same one.

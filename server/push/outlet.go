@@ -77,7 +77,7 @@ func (d *Dispatcher) addOutlet(o *outlet) (added, replaced bool) {
 		replaced = true
 	}
 	if o.url != nil {
-		o.target = d.targetOf(targetName(o.url))
+		o.target = d.targetOf(TargetOf(o.url))
 	}
 	d.outlets[o.name] = o
 	d.want(o) // so that the store tells of the jobs to come

@@ -60,8 +60,8 @@ type waiter struct {
 	woken  chan struct{}
 }
 
-// targetName is how targets are told apart.
-func targetName(u *url.URL) string {
+// TargetOf returns the name of the target that a URL leads to, for Through.
+func TargetOf(u *url.URL) string {
 	name := strings.ToLower(u.Scheme + "://" + u.Host)
 	switch u.Port() {
 	case "":

@@ -3,8 +3,10 @@ package queue
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"redstalk/storage"
@@ -71,6 +73,50 @@ func TestReserveLease(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		if s, err := w.JobStats(ctx, job.ID); err != nil || s.State != tube.Ready || s.Counters[tube.Reserves] != 2 {
 			w.Errorf("afterwards the job is %+v (%v)", s, err)
+		}
+	})
+}
+
+// TestLeaseAttends: who waits for a lease counts as watching the tubes, which exist for as
+// long, however the wait ends. Who does not wait does not count.
+func TestLeaseAttends(t *testing.T) {
+	inWorld(t, func(w *world) {
+		ctx := context.Background()
+		tubes := make([]string, 2*maxAttended+1)
+		for i := range tubes {
+			tubes[i] = fmt.Sprint("t", i)
+		}
+		counted := func(watching, waiting uint64) {
+			w.Helper()
+			synctest.Wait()
+			for _, name := range []string{tubes[0], tubes[2*maxAttended]} {
+				s, err := w.TubeStats(ctx, name)
+				if watching == 0 && !errors.Is(err, ErrNotFound) {
+					w.Errorf("nobody waits, and the tube is %+v (%v)", s, err)
+				}
+				if watching > 0 && (err != nil || s.Watching != watching || s.Waiting != waiting) {
+					w.Errorf("of the tube is known %+v (%v), want %d watching, %d waiting", s, err, watching, waiting)
+				}
+			}
+		}
+		w.ReserveLease(ctx, tubes, 0)
+		counted(0, 0)
+		leaving, leave := context.WithCancel(ctx)
+		for i, end := range []func(){leave, func() { w.Put(ctx, NewJob{Tube: tubes[0], TTR: 60}) }, func() { time.Sleep(time.Minute) }} {
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				job, err := w.ReserveLease(leaving, tubes, time.Minute)
+				if err == nil {
+					w.MoveLeased(ctx, tube.Delete, job.ID, job.Lease, tube.Terms{})
+				}
+			}()
+			counted(1, 1)
+			end()
+			<-ended
+			if counted(0, 0); i == 0 {
+				leaving = ctx
+			}
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"context"
 	"time"
 
 	"redstalk/storage"
@@ -23,4 +24,13 @@ func (t *timer) lag() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return max(t.last, time.Since(t.at), 0)
+}
+
+// Survey asks the processes that share or keep the store how they are; nil: there are none.
+func (q *Queue) Survey(ctx context.Context) (*storage.Survey, error) {
+	s, is := q.store.(storage.Surveyor)
+	if !is {
+		return nil, nil
+	}
+	return s.Survey(ctx)
 }

@@ -36,6 +36,9 @@ func jobIn(a *storage.Answer) Job {
 // TTR of another job that the holder has reserved is about to end. If ctx ends, it
 // returns the error of ctx. A job that is found at the same moment is given back:
 // whenever Reserve returns an error, the holder has no job from this call.
+//
+// Who waits for a lease has no connection that watches the tubes, so it counts as one that
+// does for as long as it waits.
 func (q *Queue) Reserve(ctx context.Context, holder tube.Holder, tubes []string, wait time.Duration) (Job, error) {
 	tubes = slices.Clone(tubes) // the store may look at them after ctx has ended
 	hints := q.Hints()
@@ -52,6 +55,9 @@ func (q *Queue) Reserve(ctx context.Context, holder tube.Holder, tubes []string,
 		q.Wanted(tubes)
 		return Job{}, ErrTimedOut
 	}
+	if holder == tube.LeaseHolder {
+		defer q.attend(tubes)()
+	}
 	soon := answer.Soon
 	answer, err = q.await(ctx, holder, tubes, hints, min(wait, soon))
 	switch {
@@ -63,6 +69,31 @@ func (q *Queue) Reserve(ctx context.Context, holder tube.Holder, tubes []string,
 		return Job{}, ErrDeadlineSoon
 	}
 	return Job{}, ErrTimedOut
+}
+
+// maxAttended is how many tubes are attended at once. Others have their turn before the next
+// ones.
+const maxAttended = 250
+
+// attend has the store count one more who watches tubes, until leave. Neither waits for the
+// store.
+func (q *Queue) attend(tubes []string) (leave func()) {
+	counted := make(chan struct{})
+	count := func(delta int) {
+		for part := range slices.Chunk(tubes, maxAttended) {
+			storage.DoWait(q.store, []storage.Op{{Kind: storage.Attend, Tubes: part, Role: tube.Watching, Delta: delta}})
+		}
+	}
+	go func() {
+		defer close(counted)
+		count(+1)
+	}()
+	return func() {
+		go func() {
+			<-counted
+			count(-1)
+		}()
+	}
 }
 
 // await waits for a job and returns what has become of that.

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// listener counts and bounds the connections of a Door.
+// listener counts the connections of a Door, which are bounded with all others.
 type listener struct {
 	net.Listener
 	door *Door
@@ -24,9 +24,9 @@ func (l *listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if most := int64(d.config.MaxConnections); most > 0 && d.connections.Load() >= most {
+		if !d.config.Bounds.Enter() {
 			c.Close()
-			d.refused.Warn(d.log, "too many connections; further ones are closed at once", "limit", most)
+			d.refused.Warn(d.log, "too many connections; further ones are closed at once", "limit", d.config.Bounds.MaxConnections())
 			continue
 		}
 		d.connections.Add(1)
@@ -90,6 +90,7 @@ func (c *conn) SetDeadline(t time.Time) error {
 func (c *conn) Close() error {
 	c.once.Do(func() {
 		c.door.connections.Add(-1)
+		c.door.config.Bounds.Leave()
 		c.door.fresh.remove(c)
 	})
 	return c.Conn.Close()

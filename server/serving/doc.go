@@ -7,6 +7,9 @@
 //   - Door: serves HTTP/1.0, HTTP/1.1 and HTTP/2 (over TLS, or without it to clients that
 //     know, h2c), within limits of size and time, and ends in good order (door.go).
 //   - conn: a connection whose client has to read its answers (conn.go).
+//   - answer: what a handler writes to. It says how the request was answered, for metrics
+//     (requests.go), and how much of a large answer the client has not read yet, which is
+//     bounded over all clients (answer.go).
 //   - timedBody: a request's body whose client has to send it (body.go).
 //   - Problem: an error as a problem document, RFC 9457 (problem.go). A door that
 //     imitates another system need not use it.

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"redstalk/server/bounds"
 	"redstalk/storage/throttle"
 )
 
@@ -23,9 +24,10 @@ type Config struct {
 	// TLS, if not nil, is how connections are encrypted. They are not otherwise.
 	TLS *tls.Config
 
-	// MaxConnections is how many connections there may be at a time; further ones are
-	// closed at once. 0 means no limit.
-	MaxConnections int
+	// Bounds are those of the process: how many connections there may be at a time, of
+	// which further ones are closed at once, and how much of their answers clients may
+	// leave unread. nil means no limit.
+	Bounds *bounds.Bounds
 
 	// MaxBody is the largest body of a request, in bytes: reading more of it fails with
 	// an *http.MaxBytesError. 0 means that the handler sees to it.
@@ -75,7 +77,11 @@ type Door struct {
 	ending      context.Context // ends when Shutdown begins
 	end         context.CancelFunc
 
-	refused, faults throttle.Log
+	slow     slowAnswers
+	leave    func() // the bounds
+	requests requests
+
+	refused, faults, unread throttle.Log
 }
 
 // New returns a Door that has no listener yet.
@@ -105,6 +111,7 @@ func New(h http.Handler, config Config) *Door {
 		},
 		ConnState: d.noteState,
 	}
+	d.leave = config.Bounds.Join(d.slow.readers)
 	d.server.Protocols.SetHTTP1(true)
 	d.server.Protocols.SetHTTP2(true)
 	d.server.Protocols.SetUnencryptedHTTP2(true)
@@ -144,6 +151,7 @@ func (d *Door) Shutdown(ctx context.Context) error {
 		d.server.Close()
 	}
 	d.awaitHandlers()
+	d.leave()
 	return err
 }
 
@@ -192,13 +200,16 @@ func UntilEnding(ctx context.Context) (context.Context, context.CancelFunc) {
 func (d *Door) serve(w http.ResponseWriter, r *http.Request) {
 	d.handlers.Add(1)
 	defer d.handlers.Done()
+	a := &answer{ResponseWriter: w, door: d, began: time.Now()}
+	defer a.count()
 	if r.Body != http.NoBody {
 		if d.config.MaxBody > 0 {
 			r.Body = http.MaxBytesReader(w, r.Body, d.config.MaxBody)
 		}
 		r.Body = newTimedBody(w, r.Body)
 	}
-	d.handler.ServeHTTP(w, r)
+	d.handler.ServeHTTP(a, r)
+	a.whole = true
 }
 
 // faultLog passes on what net/http logs, which clients may cause as often as they like.

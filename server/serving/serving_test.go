@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"redstalk/server/bounds"
 	"redstalk/server/serving"
 )
 
@@ -147,7 +148,7 @@ func TestEnd(t *testing.T) {
 
 func TestMaxConnections(t *testing.T) {
 	t.Parallel()
-	_, addr := start(t, http.HandlerFunc(echo), serving.Config{MaxConnections: 1})
+	_, addr := start(t, http.HandlerFunc(echo), serving.Config{Bounds: bounds.New(1, 0)})
 	request := func() (*http.Response, net.Conn, error) {
 		c, err := net.Dial("tcp", addr)
 		if err != nil {

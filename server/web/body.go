@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -50,13 +51,16 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64, buf []byte) (
 
 // whole returns what was read until err.
 func whole(buf []byte, err error) ([]byte, error) {
+	_, tooLong := errors.AsType[*http.MaxBytesError](err)
 	switch {
 	case err == io.EOF:
 		return buf, nil
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return nil, newProblem(http.StatusBadRequest, wordBadFormat, "the body ends early")
+	case tooLong, errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, err
 	}
-	return nil, err
+	return nil, newProblem(http.StatusBadRequest, wordBadFormat, "the body cannot be read: its chunks are broken, or the connection is")
 }
 
 // jsonBuffers has memory for bodies that are JSON. Nothing that is made of them points

@@ -44,8 +44,11 @@ type eventsOutput struct {
 type sample struct {
 	at    time.Time
 	tubes map[string][]byte // a tubeInfo each, by name
-	names []string          // of all tubes, sorted; at most maxSampled
 	err   error             // why there are no counts
+
+	// all is what those who listen to all tubes get: the first maxSampled, by name, of
+	// those that the user may see. Who has come since is not in it.
+	all map[*access.User][]string
 }
 
 // sampler looks at tubes once a second, while anybody listens, for all who do.
@@ -105,16 +108,18 @@ func (s *sampler) run(ctx context.Context) {
 	}
 }
 
-// wanted returns the tubes that somebody listens to by name, and whether somebody listens to
-// all.
-func (s *sampler) wanted() (names []string, all bool) {
+// wanted returns the tubes that somebody listens to by name, and the users who listen to all,
+// without tubes yet.
+func (s *sampler) wanted() (names []string, all map[*access.User][]string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	all = make(map[*access.User][]string)
 	for l := range s.listeners {
-		names, all = append(names, l.tubes...), all || l.tubes == nil
+		if names = append(names, l.tubes...); l.tubes == nil {
+			all[l.user] = nil
+		}
 	}
-	slices.Sort(names)
-	return slices.Compact(names), all
+	return names, all
 }
 
 // take looks at the tubes that anybody wants.
@@ -123,17 +128,21 @@ func (s *sampler) take(ctx context.Context) *sample {
 	defer cancel()
 	taken := &sample{at: time.Now(), tubes: make(map[string][]byte)}
 	names, all := s.wanted()
-	if all {
-		if taken.names, taken.err = s.queue.Tubes(ctx); taken.err != nil {
+	if len(all) > 0 {
+		there, err := s.queue.Tubes(ctx)
+		if taken.err = err; err != nil {
 			return taken
 		}
-		slices.Sort(taken.names)
-		taken.names = taken.names[:min(len(taken.names), maxSampled)]
-		names = append(names, taken.names...)
-		slices.Sort(names)
-		names = slices.Compact(names)
+		slices.Sort(there)
+		for user := range all {
+			its := visibleTo(user, there)
+			all[user] = its[:min(len(its), maxSampled)]
+			names = append(names, all[user]...)
+		}
 	}
-	stats, err := tubeStats(ctx, s.queue, names)
+	taken.all = all
+	slices.Sort(names)
+	stats, err := tubeStats(ctx, s.queue, slices.Compact(names))
 	if taken.err = err; err != nil {
 		return taken
 	}
@@ -150,6 +159,9 @@ func (s *sampler) hand(taken *sample) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for l := range s.listeners {
+		if _, known := taken.all[l.user]; l.tubes == nil && !known && taken.err == nil {
+			continue // it has come meanwhile
+		}
 		select {
 		case <-l.news:
 		default:
@@ -169,7 +181,7 @@ func (s *sample) event(l *listener) []byte {
 	b = append(b, `,"tubes":[`...)
 	names, empty := l.tubes, true
 	if names == nil {
-		names = l.visible(s.names)
+		names = s.all[l.user]
 	}
 	for _, name := range names {
 		if info, is := s.tubes[name]; is {
@@ -221,12 +233,12 @@ func (d *Door) listen(r *http.Request) (*listener, error) {
 	return &listener{tubes: tubes, user: access.UserIn(r.Context()), news: make(chan *sample, 1)}, err
 }
 
-// visible returns the tubes that the client may see.
-func (l *listener) visible(names []string) []string {
-	if l.user == nil {
+// visibleTo returns the tubes that a user may see.
+func visibleTo(u *access.User, names []string) []string {
+	if u == nil {
 		return names
 	}
-	return l.user.Visible(names, access.Look)
+	return u.Visible(names, access.Look)
 }
 
 // send waits for the next sample and sends it.

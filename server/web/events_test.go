@@ -17,13 +17,17 @@ import (
 	"redstalk/storage/embedded"
 )
 
-// stream listens to events, until the test ends.
-func (a *api) stream(query string) *bufio.Reader {
+// stream listens to events, until the test ends. Headers are as those of call.
+func (a *api) stream(query string, headers ...string) *bufio.Reader {
 	a.t.Helper()
 	ctx, leave := context.WithCancel(context.Background())
 	r, err := http.NewRequestWithContext(ctx, "GET", "http://"+a.addr+"/v1/events"+query, nil)
 	if err != nil {
 		a.t.Fatal(err)
+	}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		r.Header.Set(name, value)
 	}
 	reply, err := a.client.Do(r)
 	if err != nil {

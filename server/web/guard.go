@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"redstalk/protocol"
+	"redstalk/server/serving"
 )
 
 // changeHeader is a header that no form of another site can send.
@@ -31,6 +32,7 @@ func checkPath(r *http.Request) *problem {
 // guard returns what answers the requests of a row: h, if they are in order.
 func (d *Door) guard(row *row, h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
+		serving.Name(w, row.doc.OperationID)
 		if r = d.identify(w, r); r == nil {
 			return
 		}

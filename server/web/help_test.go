@@ -15,6 +15,7 @@ import (
 
 	"redstalk/server/queue"
 	"redstalk/server/serving"
+	"redstalk/storage"
 	"redstalk/storage/embedded"
 )
 
@@ -30,10 +31,15 @@ type api struct {
 
 func start(t testing.TB, config Config) *api {
 	t.Helper()
+	return startOn(t, embedded.NewMemory(), config)
+}
+
+// startOn is start with another engine.
+func startOn(t testing.TB, store storage.Store, config Config) *api {
+	t.Helper()
 	if config.Log == nil {
 		config.Log = slog.New(slog.DiscardHandler)
 	}
-	store := embedded.NewMemory()
 	a := &api{t: t, queue: queue.New(store, queue.Config{MaxJobSize: 1000, Version: "test"}), client: &http.Client{Transport: new(http.Transport)}}
 	a.door = New(a.queue, config)
 	l, err := net.Listen("tcp", "127.0.0.1:0")

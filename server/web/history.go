@@ -48,6 +48,7 @@ type liveTube struct {
 	Until    int64   `json:"paused_until" doc:"milliseconds since 1970; 0 if it is not paused"`
 	P95      int64   `json:"wait_p95_ms" doc:"within which 95 of 100 jobs were delivered, of all since the server counts; -1 if that is not known"`
 	Policy   bool    `json:"policy"`
+	Reason   string  `json:"paused_because,omitempty" doc:"if the pause was given a reason on this instance"`
 }
 
 // point is one point of the chart of a tube.
@@ -90,6 +91,7 @@ type history struct {
 	pointed  time.Time         // when points were added last
 	then     map[string]counts // of that time
 	watchers map[*watcher]struct{}
+	reasons  map[string]reason // of pauses, by tube
 
 	wake  chan struct{} // somebody begins to watch
 	stop  context.CancelFunc
@@ -102,7 +104,7 @@ type counts struct{ total, deletes uint64 }
 func newHistory(q *queue.Queue) *history {
 	return &history{
 		queue: q, now: time.Now, live: make(map[string]liveTube), charts: make(map[string]*chart), then: make(map[string]counts),
-		watchers: make(map[*watcher]struct{}), wake: make(chan struct{}, 1), ended: make(chan struct{}),
+		watchers: make(map[*watcher]struct{}), reasons: make(map[string]reason), wake: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
 }
 
@@ -152,12 +154,12 @@ func (h *history) look(ctx context.Context) time.Duration {
 	if err == nil {
 		all, err = tubeStats(ctx, h.queue, names)
 	}
-	h.note(all, err, h.now())
+	h.note(all, err, began, h.now())
 	return h.now().Sub(began)
 }
 
-// note takes down what a look has seen.
-func (h *history) note(all []*tube.TubeStats, err error, now time.Time) {
+// note takes down what a look has seen that began and ended then.
+func (h *history) note(all []*tube.TubeStats, err error, began, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.err = err; err != nil {
@@ -170,6 +172,9 @@ func (h *history) note(all []*tube.TubeStats, err error, now time.Time) {
 	for _, s := range all {
 		before, was := h.live[s.Name]
 		one := liveOf(s, before, was, passed, now)
+		if one.Until > 0 {
+			one.Reason = h.reasons[s.Name].text
+		}
 		if live[s.Name], order = one, append(order, s.Name); one != before || !was {
 			changed = append(changed, one)
 		}
@@ -182,10 +187,30 @@ func (h *history) note(all []*tube.TubeStats, err error, now time.Time) {
 	}
 	slices.Sort(order)
 	h.live, h.order, h.at = live, order, now
+	for name, r := range h.reasons {
+		if live[name].Until == 0 && r.at.Before(began) {
+			delete(h.reasons, name)
+		}
+	}
 	if now.Sub(h.pointed) >= pointEvery-sampleEvery/2 {
 		h.addPoints(now)
 	}
 	h.tell(changed, gone)
+}
+
+// reason is why a tube was paused.
+type reason struct {
+	text string
+	at   time.Time
+}
+
+// paused takes down why a tube was paused. No more tubes have reasons than charts.
+func (h *history) paused(name, why string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, has := h.reasons[name]; has || len(h.reasons) < maxCharted {
+		h.reasons[name] = reason{why, h.now()}
+	}
 }
 
 // liveOf returns how a tube is now. before is how it was, if it was there.

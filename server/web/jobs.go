@@ -39,6 +39,7 @@ type JobInfo struct {
 	Parked     string     `json:"parked,omitempty" enum:"retries,deliveries" doc:"why it was buried, if it was not by a worker"`
 	FromTube   string     `json:"from_tube,omitempty" doc:"of a job in a dead-letter tube: where it was"`
 	FromID     uint64     `json:"from_id,omitempty"`
+	Excerpt    string     `json:"excerpt,omitempty" doc:"a part of the body, where that is asked for"`
 }
 
 // jobWithBody is a job and its body.

@@ -134,7 +134,8 @@ func (d *Door) tubeOperations() []*row {
 		typed(d, Operation{"DELETE", "/v1/tubes/{tube}/keys/{key}", Work, InPath}, doc("deleteByKey", "Delete the job that has a key", 204,
 			"Whatever its state, and whoever holds it."), d.deleteByKey),
 		typed(d, Operation{"POST", "/v1/tubes/{tube}/kick", Admin, InPath}, doc("kick", "Make buried jobs ready, or if there are none delayed ones", 200, ""), d.kick),
-		typed(d, Operation{"POST", "/v1/tubes/{tube}/pause", Admin, InPath}, doc("pause", "Stop reserves from a tube for a while", 204, ""), d.pause),
+		typed(d, Operation{"POST", "/v1/tubes/{tube}/pause", Admin, InPath}, doc("pause", "Stop reserves from a tube for a while", 204,
+			"The reason is kept in the memory of the instance that is asked."), d.pause),
 		typed(d, Operation{"POST", "/v1/tubes/{tube}/move", Admin, InPath}, doc("move", "Move jobs to another tube", 200, "They get new ids."), d.move),
 		typed(d, Operation{"GET", "/v1/tubes/{tube}/policy", Admin, InPath}, doc("policy", "Read the policy of a tube", 200, ""), d.policy),
 		typed(d, Operation{"PUT", "/v1/tubes/{tube}/policy", Admin, InPath}, doc("setPolicy", "Give a tube a policy", 204, "It replaces the one that was there."), d.setPolicy),
@@ -172,6 +173,8 @@ func (d *Door) consoleOperations() []*row {
 		typed(d, Operation{"POST", "/v1/jobs/actions", Admin, OfJob}, doc("act", "Do the same to up to 1,000 jobs", 200,
 			"Those that somebody has reserved are left alone."), d.act),
 		typed(d, Operation{"GET", "/v1/caller", Look, NoTube}, doc("caller", "Who one is, and what one may do", 200, ""), d.caller),
+		typed(d, Operation{"GET", "/v1/store", Look, NoTube}, doc("store", "Look at the engine, and at the processes around it", 200,
+			"Counts are of the instance that is asked, since it began. Redis is asked how it is."), d.store),
 	}
 }
 

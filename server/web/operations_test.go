@@ -3,10 +3,12 @@ package web
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 )
@@ -55,22 +57,25 @@ var walk = []struct {
 	{"GET", "/v1/tubes/{tube}/search", "/v1/tubes/t/search?state=ready&text=ON", "", 200},
 	{"GET", "/v1/parked", "/v1/parked", "", 200},
 	{"POST", "/v1/jobs/actions", "/v1/jobs/actions", `{"ids":[2,3],"action":"delete"}`, 200},
-	{"GET", "/v1/caller", "/v1/caller", "", 200},
+	{"POST", "/v1/jobs/actions", "/v1/jobs/actions", `{"ids":[3],"action":"move","to":"elsewhere"}`, 200},
+	{"GET", "/v1/caller", "/v1/caller?tube=t", "", 200},
+	{"GET", "/v1/store", "/v1/store", "", 200},
 	{"GET", "/v1/events", "", "", 200}, // see TestEvents
 	{"GET", "/v1/watch", "", "", 200},  // a stream as well
 }
 
 // TestOperations asks for every operation of the table, and compares the answers with the
-// document.
+// document. All are counted by their names.
 func TestOperations(t *testing.T) {
 	t.Parallel()
 	a := start(t, Config{})
-	asked, lease := make(map[string]bool), ""
+	asked, lease, counts := make(map[string]bool), "", make(map[string]int)
 	for _, step := range walk {
 		asked[step.method+" "+step.path] = true
 		if step.at == "" {
 			continue
 		}
+		counts[fmt.Sprint(operationOf(a.door.api, &row{Operation: Operation{Method: step.method, Path: step.path}}).OperationID, " ", step.status)]++
 		got := a.want(step.status, step.method, strings.ReplaceAll(step.at, "{lease}", lease), step.body)
 		if step.path == "/v1/reserve" && got.status == 200 {
 			lease = decode[[]leasedJob](t, got)[0].Lease
@@ -82,6 +87,25 @@ func TestOperations(t *testing.T) {
 	for _, op := range a.door.Operations() {
 		if !asked[op.Method+" "+op.Path] {
 			t.Errorf("%s %s was not asked for", op.Method, op.Path)
+		}
+	}
+	a.client.CloseIdleConnections()
+	a.counted(counts)
+}
+
+// counted waits until just these requests are counted: each is a moment after its answer.
+func (a *api) counted(want map[string]int) {
+	a.t.Helper()
+	got := make(map[string]int)
+	for limit := time.Now().Add(time.Minute); !maps.Equal(got, want); time.Sleep(time.Millisecond) {
+		if time.Now().After(limit) {
+			a.t.Fatalf("counted are %v, want %v", got, want)
+		}
+		clear(got)
+		for _, s := range a.served.Requests() {
+			for status, n := range s.Statuses {
+				got[fmt.Sprint(s.Operation, " ", status)] += int(n)
+			}
 		}
 	}
 }

@@ -3,6 +3,8 @@ package web
 import (
 	"net/http"
 	"strings"
+
+	"redstalk/server/serving"
 )
 
 // allowOrigins takes down which other sites may use the API.
@@ -32,6 +34,7 @@ func (d *Door) admitOrigin(w http.ResponseWriter, r *http.Request) bool {
 			h.Set("Access-Control-Allow-Methods", "GET, POST, PUT, DELETE")
 			h.Set("Access-Control-Allow-Headers", strings.Join([]string{"Content-Type", "Authorization", changeHeader}, ", "))
 			h.Set("Access-Control-Max-Age", "600")
+			serving.Name(w, "preflight")
 			w.WriteHeader(http.StatusNoContent)
 			return false
 		}

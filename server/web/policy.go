@@ -2,9 +2,11 @@ package web
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"redstalk/protocol"
+	"redstalk/server/queue"
 	"redstalk/tube"
 )
 
@@ -26,8 +28,16 @@ type policyInfo struct {
 
 type policyOutput struct{ Body policyInfo }
 
-func (d *Door) policy(ctx context.Context, in *TubePath) (*policyOutput, error) {
+type policyInput struct {
+	TubePath
+	Empty bool `query:"empty" doc:"a tube without a policy is answered {} instead of 404"`
+}
+
+func (d *Door) policy(ctx context.Context, in *policyInput) (*policyOutput, error) {
 	p, err := d.queue.Policy(ctx, in.Tube)
+	if in.Empty && errors.Is(err, queue.ErrNotFound) {
+		return new(policyOutput), nil
+	}
 	if err != nil {
 		return nil, err
 	}

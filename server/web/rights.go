@@ -34,19 +34,29 @@ func (d *Door) identify(w http.ResponseWriter, r *http.Request) *http.Request {
 	era := d.present() // before the user: who is of the file of before is of that era, too
 	u, err := d.config.Access.RequestUser(r)
 	if err != nil {
-		refuse(w, u, err)
+		refuse(w, r, u, err)
 		return nil
 	}
 	return r.WithContext(context.WithValue(access.WithUser(r.Context(), u), eraKey{}, era))
 }
 
+// consoleScheme is named to the console instead of access.Challenge, for which a browser
+// would show a window of its own. The console asks for a user by itself.
+const (
+	consoleScheme = `Console realm="redstalk"`
+	consoleHeader = "console" // value of changeHeader
+)
+
 // refuse answers who is not known, or may not do something.
-func refuse(w http.ResponseWriter, u *access.User, err error) {
+func refuse(w http.ResponseWriter, r *http.Request, u *access.User, err error) {
 	status := access.Status(u, err)
 	p := newProblem(status, wordForbidden, "the user has not the right to do this")
 	switch status {
 	case http.StatusUnauthorized:
 		w.Header().Set("WWW-Authenticate", access.Challenge)
+		if r.Header.Get(changeHeader) == consoleHeader {
+			w.Header().Set("WWW-Authenticate", consoleScheme)
+		}
 		p = newProblem(status, wordUnauthorized, "the user or the secret is wrong or missing")
 	case http.StatusTooManyRequests:
 		p = tooMany("too many attempts to come in wait already")
@@ -65,7 +75,7 @@ func (d *Door) mayCall(w http.ResponseWriter, r *http.Request, row *row) bool {
 	case err == nil:
 		return true
 	case errors.Is(err, errForbidden):
-		refuse(w, u, nil)
+		refuse(w, r, u, nil)
 	default:
 		d.fail(w, r, err)
 	}

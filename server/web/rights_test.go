@@ -13,6 +13,10 @@ import (
 
 	"redstalk/server/access"
 	"redstalk/server/queue"
+	"redstalk/storage"
+	"redstalk/storage/embedded"
+	"redstalk/storage/redis"
+	"redstalk/storage/redis/redistest"
 	"redstalk/tube"
 )
 
@@ -29,6 +33,7 @@ var words = map[string]string{
 	"GET /v1/server": "stats", "POST /v1/server/drain": "drain", "POST /v1/server/undrain": "undrain",
 	"GET /v1/watch": "events", "GET /v1/charts": "list-tubes", "GET /v1/tubes/{tube}/chart": "stats-tube", "GET /v1/tubes/{tube}/search": "list-jobs",
 	"GET /v1/parked": "list-tubes", "POST /v1/jobs/actions": "kick-job", "GET /v1/caller": "stats",
+	"GET /v1/store": "stats",
 }
 
 // requests has what each operation is asked with, about the tube t and the job {id}, which
@@ -58,6 +63,7 @@ var requests = map[string]struct {
 	"GET /v1/parked":                     {"/v1/parked", "", 200},
 	"POST /v1/jobs/actions":              {"/v1/jobs/actions", `{"action":"kick","ids":[{id}]}`, 200},
 	"GET /v1/caller":                     {"/v1/caller", "", 200},
+	"GET /v1/store":                      {"/v1/store", "", 200},
 	"GET /v1/tubes/{tube}":               {"/v1/tubes/t", "", 200},
 	"GET /v1/tubes/{tube}/jobs":          {"/v1/tubes/t/jobs?state=ready", "", 200},
 	"DELETE /v1/tubes/{tube}/jobs":       {"/v1/tubes/t/jobs", "", 200},
@@ -102,6 +108,12 @@ type guarded struct {
 
 func startGuarded(t *testing.T, users ...string) *guarded {
 	t.Helper()
+	return startGuardedOn(t, embedded.NewMemory(), users...)
+}
+
+// startGuardedOn is startGuarded with another engine.
+func startGuardedOn(t *testing.T, store storage.Store, users ...string) *guarded {
+	t.Helper()
 	g := &guarded{path: filepath.Join(t.TempDir(), "users.yml")}
 	g.write(t, users...)
 	var err error
@@ -109,7 +121,7 @@ func startGuarded(t *testing.T, users ...string) *guarded {
 		t.Fatal(err)
 	}
 	t.Cleanup(g.access.Close)
-	g.api = start(t, Config{Access: g.access, Handlers: map[string]http.Handler{
+	g.api = startOn(t, store, Config{Access: g.access, Handlers: map[string]http.Handler{
 		"GET /metrics": http.NotFoundHandler(), "/": http.NotFoundHandler(),
 	}})
 	return g
@@ -133,14 +145,35 @@ func (g *guarded) write(t *testing.T, users ...string) {
 }
 
 // TestEveryOperationWithEveryRight makes every request as users with one right on the tube,
-// on another one, and on all.
+// on another one, and on all, on each engine.
 func TestEveryOperationWithEveryRight(t *testing.T) {
 	t.Parallel()
+	for engine, open := range map[string]func(*testing.T) (storage.Store, error){
+		"memory": func(*testing.T) (storage.Store, error) { return embedded.NewMemory(), nil },
+		"embedded": func(t *testing.T) (storage.Store, error) {
+			return embedded.Open(embedded.Options{Dir: t.TempDir(), SyncEvery: -1, Log: slog.New(slog.DiscardHandler)})
+		},
+		"redis": func(t *testing.T) (storage.Store, error) {
+			return redis.Open(t.Context(), redis.Options{URL: redistest.Start(t).URL()})
+		},
+	} {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			store, err := open(t)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tryAllOperations(t, store)
+		})
+	}
+}
+
+func tryAllOperations(t *testing.T, store storage.Store) {
 	var users []string
 	for _, right := range []Right{Put, Work, Look, Admin} {
 		users = append(users, fmt.Sprintf("%s-t t %s", right, right), fmt.Sprintf("%s-other other %s", right, right), fmt.Sprintf("%s-all * %s", right, right))
 	}
-	g := startGuarded(t, users...)
+	g := startGuardedOn(t, store, users...)
 	for _, op := range g.door.Operations() {
 		for _, user := range users {
 			f := strings.Fields(user)
@@ -294,5 +327,27 @@ func TestChangeEndsWaiting(t *testing.T) {
 	}
 	if got := g.call("POST", "/v1/reserve?tube=t", "", "Authorization: Bearer app:app"); got.status != 401 {
 		t.Errorf("who is gone gets %d", got.status)
+	}
+}
+
+// TestEventsOfFew: who may see few of very many tubes gets events about those, whatever their
+// names.
+func TestEventsOfFew(t *testing.T) {
+	t.Parallel()
+	g := startGuarded(t, "few z* look", "root * put,look")
+	for n := 0; n <= maxSampled; n += 500 {
+		for i := range 500 {
+			if _, err := g.queue.Put(context.Background(), queue.NewJob{Tube: fmt.Sprint("a", n+i), TTR: 1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	g.call("POST", "/v1/tubes/z1/jobs", `{"body":"x"}`, "Authorization: Bearer root:root")
+	few, all := g.stream("", "Authorization: Bearer few:few"), g.stream("", "Authorization: Bearer root:root")
+	if _, tubes := event(t, few); len(tubes) != 1 || tubes[0].Name != "z1" {
+		t.Errorf("who may see one gets %d", len(tubes))
+	}
+	if _, tubes := event(t, all); len(tubes) != maxSampled || tubes[0].Name != "a0" {
+		t.Errorf("who may see all gets %d", len(tubes))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"redstalk/protocol"
 	"redstalk/storage"
 	"redstalk/tube"
 )
@@ -26,6 +27,9 @@ const (
 	// searchLimit is when a request looks no further.
 	searchLimit = 2 * time.Second
 
+	// mostPeeked is how many bytes of bodies are read for the excerpts of one list.
+	mostPeeked = 4 << 20
+
 	// excerptBytes is how much of a body is shown around what was found.
 	excerptBytes = 160
 )
@@ -41,19 +45,13 @@ type searchOutput struct{ Body foundPage }
 
 // foundPage is what was found so far.
 type foundPage struct {
-	Jobs   []foundJob `json:"jobs" nullable:"false"`
-	Looked int        `json:"looked" doc:"at so many jobs"`
-	Next   string     `json:"next" doc:"the cursor to go on with; empty if all were looked at"`
-}
-
-// foundJob is a job with a part of its body.
-type foundJob struct {
-	JobInfo
-	Excerpt string `json:"excerpt"`
+	Jobs   []JobInfo `json:"jobs" nullable:"false"`
+	Looked int       `json:"looked" doc:"at so many jobs"`
+	Next   string    `json:"next" doc:"the cursor to go on with; empty if all were looked at"`
 }
 
 func (d *Door) search(ctx context.Context, in *searchInput) (*searchOutput, error) {
-	page, text, end := foundPage{Jobs: []foundJob{}}, []byte(strings.ToLower(in.Text)), time.Now().Add(searchLimit)
+	page, text, end := foundPage{Jobs: []JobInfo{}}, []byte(strings.ToLower(in.Text)), time.Now().Add(searchLimit)
 	for cursor := in.Cursor; ; {
 		jobs, next, err := d.queue.ListJobs(ctx, in.Tube, stateNames[in.State], lookAtOnce, cursor)
 		if err != nil {
@@ -93,7 +91,33 @@ func (d *Door) lookInto(ctx context.Context, page *foundPage, jobs []tube.JobSta
 		}
 		at := bytes.Index(bytes.ToLower(a.Body), text)
 		if info := infoOf(&jobs[i]); at >= 0 || strings.Contains(strings.ToLower(info.Key), string(text)) {
-			page.Jobs = append(page.Jobs, foundJob{info, excerpt(a.Body, at)})
+			info.Excerpt = excerpt(a.Body, at)
+			page.Jobs = append(page.Jobs, info)
+		}
+	}
+	return nil
+}
+
+// addExcerpts adds how the bodies of listed jobs begin. Those that have gone meanwhile get none, nor
+// do those behind mostPeeked.
+func (d *Door) addExcerpts(ctx context.Context, jobs []JobInfo) error {
+	var ops []storage.Op
+	for i, left := 0, mostPeeked; i < len(jobs); i++ {
+		if left -= jobs[i].Size; left < 0 {
+			break
+		}
+		ops = append(ops, storage.Op{Kind: storage.Peek, ID: jobs[i].ID})
+	}
+	for at := 0; at < len(ops); at += lookAtOnce {
+		answers, err := d.queue.Do(ctx, ops[at:min(at+lookAtOnce, len(ops))]...)
+		if err != nil {
+			return err
+		}
+		for i := range answers {
+			if answers[i].Err != nil {
+				return answers[i].Err
+			}
+			jobs[at+i].Excerpt = excerpt(answers[i].Body, 0)
 		}
 	}
 	return nil
@@ -165,10 +189,11 @@ func (p *parkedPage) addParked(jobs []tube.JobStats) {
 
 type actionInput struct {
 	Body struct {
-		Action   string   `json:"action" enum:"delete,kick,bury,reschedule,priority"`
+		Action   string   `json:"action" enum:"delete,kick,bury,reschedule,priority,move"`
 		IDs      []uint64 `json:"ids" minItems:"1" maxItems:"1000" nullable:"false"`
 		In       string   `json:"in,omitempty" pattern:"^[0-9]+(ms|s|m|h|d)?$" doc:"reschedule: how long until the jobs are ready"`
 		Priority *uint32  `json:"priority,omitempty" doc:"priority: the new one"`
+		To       string   `json:"to,omitempty" maxLength:"200" doc:"move: another tube, where the jobs get new ids and their failures begin anew"`
 	}
 }
 
@@ -182,7 +207,7 @@ type actionInfo struct {
 
 // act does the same to many jobs, one after the other.
 func (d *Door) act(ctx context.Context, in *actionInput) (*actionOutput, error) {
-	do, err := d.actionOf(in)
+	do, err := d.actionOf(ctx, in)
 	if err != nil {
 		return nil, err
 	}
@@ -205,7 +230,7 @@ func (d *Door) act(ctx context.Context, in *actionInput) (*actionOutput, error) 
 }
 
 // actionOf returns what does an action to one job.
-func (d *Door) actionOf(in *actionInput) (func(context.Context, uint64) error, error) {
+func (d *Door) actionOf(ctx context.Context, in *actionInput) (func(context.Context, uint64) error, error) {
 	switch in.Body.Action {
 	case "delete":
 		return func(ctx context.Context, id uint64) error { return d.queue.Delete(ctx, d.queue.NewHolder(), id) }, nil
@@ -213,6 +238,14 @@ func (d *Door) actionOf(in *actionInput) (func(context.Context, uint64) error, e
 		return d.queue.KickJob, nil
 	case "bury":
 		return d.buryJob, nil
+	case "move":
+		if !protocol.ValidName([]byte(in.Body.To)) {
+			return nil, invalidTube("to", in.Body.To)
+		}
+		if err := checkOther(ctx, Admin, in.Body.To); err != nil {
+			return nil, err
+		}
+		return func(ctx context.Context, id uint64) error { return d.moveJob(ctx, id, in.Body.To) }, nil
 	case "reschedule":
 		wait, err := parseDuration(in.Body.In)
 		if err != nil {

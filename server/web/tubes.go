@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"redstalk/protocol"
+	"redstalk/server/access"
 	"redstalk/server/queue"
 	"redstalk/storage"
 	"redstalk/tube"
@@ -121,6 +122,8 @@ type jobsInput struct {
 	State  string `query:"state" required:"true" enum:"ready,reserved,delayed,buried"`
 	Cursor string `query:"cursor" maxLength:"64" doc:"next of the page before"`
 	Limit  uint64 `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+
+	Excerpt bool `query:"excerpt" doc:"with how the bodies begin, as long as they are not too large together"`
 }
 
 type jobsOutput struct{ Body jobsPage }
@@ -140,7 +143,10 @@ func (d *Door) jobs(ctx context.Context, in *jobsInput) (*jobsOutput, error) {
 	for i := range found {
 		page.Jobs[i] = infoOf(&found[i])
 	}
-	return &jobsOutput{page}, nil
+	if in.Excerpt {
+		err = d.addExcerpts(ctx, page.Jobs)
+	}
+	return &jobsOutput{page}, err
 }
 
 type countOutput struct{ Body count }
@@ -172,7 +178,8 @@ func (d *Door) kick(ctx context.Context, in *kickInput) (*countOutput, error) {
 
 type pauseInput struct {
 	TubePath
-	For string `query:"for" required:"true" pattern:"^[0-9]+(ms|s|m|h|d)?$" doc:"whole seconds; 0 ends a pause" example:"10m"`
+	For    string `query:"for" required:"true" pattern:"^[0-9]+(ms|s|m|h|d)?$" doc:"whole seconds; 0 ends a pause" example:"10m"`
+	Reason string `query:"reason" maxLength:"200" doc:"for people; shown in the console and in the log"`
 }
 
 func (d *Door) pause(ctx context.Context, in *pauseInput) (*noOutput, error) {
@@ -180,7 +187,16 @@ func (d *Door) pause(ctx context.Context, in *pauseInput) (*noOutput, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, d.queue.Pause(ctx, in.Tube, seconds)
+	if err := d.queue.Pause(ctx, in.Tube, seconds); err != nil {
+		return nil, err
+	}
+	user := ""
+	if u := access.UserIn(ctx); u != nil {
+		user = u.Name()
+	}
+	d.log.Info("a tube was paused", "tube", in.Tube, "seconds", seconds, "reason", in.Reason, "user", user)
+	d.history.paused(in.Tube, in.Reason)
+	return nil, nil
 }
 
 type moveInput struct {

@@ -241,23 +241,40 @@ type callerOutput struct{ Body callerInfo }
 // callerInfo is who sends a request, and what they may do.
 type callerInfo struct {
 	User       string   `json:"user,omitempty" doc:"empty if there are no users"`
+	Anonymous  bool     `json:"anonymous,omitempty" doc:"there are users, and the caller has not said which one it is"`
 	Everywhere []string `json:"everywhere" nullable:"false" doc:"rights on all tubes, and on the instance"`
 	Somewhere  []string `json:"somewhere" nullable:"false" doc:"rights on at least one tube"`
+
+	Tubes map[string][]string `json:"tubes,omitempty" nullable:"false" doc:"rights on the tubes that were named"`
 }
 
-func (d *Door) caller(ctx context.Context, _ *struct{}) (*callerOutput, error) {
-	info := callerInfo{Everywhere: []string{}, Somewhere: []string{}}
-	u := access.UserIn(ctx)
-	if u != nil {
-		info.User = u.Name()
+type callerInput struct {
+	Tube []string `query:"tube,explode" maxItems:"1000" doc:"to be told the rights on"`
+}
+
+func (d *Door) caller(ctx context.Context, in *callerInput) (*callerOutput, error) {
+	info := callerInfo{Everywhere: wordsOf(access.All), Somewhere: wordsOf(access.All)}
+	on := func(string) access.Right { return access.All }
+	if u := access.UserIn(ctx); u != nil {
+		info.User, info.Anonymous, on = u.Name(), u == d.config.Access.Anonymous(), u.On
+		info.Everywhere, info.Somewhere = wordsOf(u.Everywhere()), wordsOf(u.Anywhere())
 	}
-	for _, r := range []Right{Put, Work, Look, Admin} {
-		if u == nil || u.Everywhere()&rights[r] != 0 {
-			info.Everywhere = append(info.Everywhere, string(r))
-		}
-		if u == nil || u.Anywhere()&rights[r] != 0 {
-			info.Somewhere = append(info.Somewhere, string(r))
-		}
+	if len(in.Tube) > 0 {
+		info.Tubes = make(map[string][]string, len(in.Tube))
+	}
+	for _, name := range in.Tube {
+		info.Tubes[name] = wordsOf(on(name))
 	}
 	return &callerOutput{info}, nil
+}
+
+// wordsOf returns the words for rights.
+func wordsOf(all access.Right) []string {
+	words := []string{}
+	for _, r := range []Right{Put, Work, Look, Admin} {
+		if all&rights[r] != 0 {
+			words = append(words, string(r))
+		}
+	}
+	return words
 }

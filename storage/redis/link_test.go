@@ -27,6 +27,7 @@ func TestSuiteOnCluster(t *testing.T) {
 
 // TestSuiteBySentinels is the suite on a primary that sentinels name.
 func TestSuiteBySentinels(t *testing.T) {
+	everySuite(t)
 	t.Parallel()
 	redis := redistest.StartSentinels(t, 1)
 	redis.NeverFailOver(t)

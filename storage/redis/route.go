@@ -169,18 +169,19 @@ func (t *trip) collect(l *leg) {
 }
 
 // findSoon has the takes of the legs that have found nothing answer with what their holders have in
-// other partitions, too: but not with what they got there by later takes, which were under way
-// at the same time.
+// other partitions, too: but not with what they got there by later operations, which were under
+// way at the same time.
 func (t *trip) findSoon() {
 	var later map[uint64]bool
 	for i := t.next - 1; i >= t.first; i-- {
 		op := &t.batch.Ops[i]
+		takes := op.Kind == storage.Take
+		reserves := takes || op.Kind == storage.Move && op.Move == tube.ReserveJob
 		switch {
-		case op.Kind != storage.Take:
-		case op.Answer.NotFound:
+		case takes && op.Answer.NotFound:
 			at := placeOfOp(op, len(t.store.parts))
 			op.Answer.Soon = min(op.Answer.Soon, t.store.soonWithout(op.Holder, at, later))
-		case op.Answer.ID != 0 && len(t.legs) > 1:
+		case reserves && op.Answer.ID != 0 && len(t.legs) > 1:
 			if later == nil {
 				later = make(map[uint64]bool)
 			}

@@ -380,4 +380,9 @@ func TestSoonInOrder(t *testing.T) {
 	if soon := ops[3].Answer.Soon; soon != storage.Forever {
 		t.Errorf("another holder: %v", soon)
 	}
+	ops = []storage.Op{takeFrom(3, false, without), {Kind: storage.Move, Move: tube.ReserveJob, Holder: 3, ID: do(s, putIn(with, 0)).ID}}
+	storage.DoWait(s, ops)
+	if soon := ops[0].Answer.Soon; ops[1].Answer.NotFound || soon != storage.Forever {
+		t.Errorf("before a job was reserved by its id: %v, %+v", soon, ops[1].Answer)
+	}
 }

@@ -44,9 +44,10 @@ func (e *engines) fresh(testing.TB) *storetest.Engine {
 		Open:    open,
 		Crash:   func(s storage.Store) { s.(*Store).crash() },
 		Advance: func(d time.Duration) { ahead.Add(int64(d)) },
-		Durable: true, KeepsTubes: true, LateDeadLetters: true, AllDeadLettersLate: true,
-		HidesNewIDs: e.partitions > 1, Brief: e.brief, Unit: 10,
+		Durable: true, KeepsTubes: true, LateDeadLetters: true, Brief: e.brief, Unit: 10,
 	}
+	plain := *engine
+	plain.LearnIDs, engine.Plain = true, &plain
 	if e.partitions == 1 || e.plain {
 		return engine
 	}
@@ -92,6 +93,17 @@ func (e *engines) check(t *testing.T) {
 	}
 }
 
+var allSuites = flag.Bool("all-suites", false, "also the suites that make test leaves to make test-long")
+
+// everySuite leaves a suite to make test-long. What differs from the others in how it
+// reaches Redis has tests of its own.
+func everySuite(t *testing.T) {
+	t.Helper()
+	if !*allSuites {
+		t.Skip("-all-suites")
+	}
+}
+
 // TestSuiteOfLargeJobs is the suite with large jobs: all of them, or those with a body of
 // some bytes, beside others.
 func TestSuiteOfLargeJobs(t *testing.T) {
@@ -107,6 +119,7 @@ func TestSuiteOfLargeJobs(t *testing.T) {
 
 // TestSuiteOfLargeJobsInPartitions is the same by go-redis's pool.
 func TestSuiteOfLargeJobsInPartitions(t *testing.T) {
+	everySuite(t)
 	e := &engines{url: redistest.Start(t).URL(), partitions: *suitePartitions, brief: 2, largeFrom: 1}
 	storetest.Run(t, e.fresh)
 	e.check(t)

@@ -210,7 +210,7 @@ func testMoveFacts(b *rig) {
 	if n := b.moveJobs("t", tube.Ready, "u", 9); n != 2 || b.job(taken).State != tube.Gone {
 		b.Fatalf("%d jobs were moved", n)
 	}
-	b.putNew("t", tube.Tags{Key: "k"}) // it is free at once
+	b.wantPut("t", tube.Tags{Key: "k"}, tube.PutKept, id, tube.Gone) // as if it had been deleted
 	moved := b.peekKey("u", "k").ID
 	s := b.job(moved)
 	if s.Facts == nil || s.Facts.Key != "k" || !reflect.DeepEqual(s.Facts.Rules, rules) {

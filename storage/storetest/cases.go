@@ -53,6 +53,8 @@ var cases = map[string]func(*rig){
 	"rules: kicked":           testUnparked,
 	"rules: dead letters":     testDeadLetters,
 	"rules: dead at home":     testDeadLettersAtHome,
+	"rules: payment schedule": testPaymentSchedule,
+	"rules: schedule ends":    testScheduleEnds,
 	"policies: kept":          testPolicies,
 	"policies: rules":         testPolicyRules,
 	"policies: keys":          testPolicyKeys,

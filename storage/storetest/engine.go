@@ -49,14 +49,14 @@ type Engine struct {
 	// has a body or none goes there.
 	LateDeadLetters bool
 
-	// AllDeadLettersLate says that the same may be so for jobs without a body, or that a
-	// dead letter may skip an id. Then no job in a random history with rules goes there.
-	AllDeadLettersLate bool
+	// Plain, if not nil, is the engine with the ids that it gives, which cannot be
+	// foretold: those of jobs that the store makes by itself, dead letters and jobs that are
+	// moved, nor those that are put after them. Dead letters may take their time. Then
+	// random histories with rules are on this engine, and the model learns the ids.
+	Plain *Engine
 
-	// HidesNewIDs says that the ids of jobs that the store makes by itself, dead letters
-	// and jobs that are moved, cannot be foretold. There are no random histories with
-	// rules then.
-	HidesNewIDs bool
+	// LearnIDs says that this is such an engine, see Plain.
+	LearnIDs bool
 
 	// LateReserves says that a Crash may lose the counters of the last reserves:
 	// of all after the last acknowledged change of another kind.

@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	histories = flag.Int("histories", 6, "random histories that each engine is taken through")
+	histories = flag.Int("histories", 4, "random histories that each engine is taken through")
 	steps     = flag.Int("steps", 400, "operations of a random history")
 	firstSeed = flag.Uint64("seed", 1, "seed of the first random history")
 )
@@ -88,10 +88,11 @@ func runHistories(t *testing.T, fresh func(testing.TB) *Engine, ruled bool) {
 	for i := range uint64(many) {
 		seed := *firstSeed + i
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
-			h := newHistory(t, fresh(t), seed)
-			if ruled && h.engine.HidesNewIDs {
-				t.Skip("the ids that this store gives by itself cannot be foretold")
+			e := fresh(t)
+			if ruled && e.Plain != nil {
+				e = e.Plain
 			}
+			h := newHistory(t, e, seed)
 			h.covered = covered
 			h.setRules(ruled)
 			brief = max(h.engine.Brief, 1)
@@ -115,8 +116,12 @@ func newHistory(t testing.TB, e *Engine, seed uint64) *history {
 // setRules says whether there are tags, policies and leases in the history.
 func (h *history) setRules(ruled bool) {
 	h.ruled = ruled
-	if ruled && h.engine.LateDeadLetters {
-		h.empty = h.random.IntN(2) == 0 && !h.engine.AllDeadLettersLate
+	switch {
+	case ruled && h.engine.LearnIDs:
+		h.learns = newLearning(h)
+		h.burying = h.random.IntN(3) == 0
+	case ruled && h.engine.LateDeadLetters:
+		h.empty = h.random.IntN(2) == 0
 		h.burying = !h.empty
 	}
 }
@@ -146,9 +151,10 @@ func coverKey(s tube.State, m tube.Move, mine bool) string {
 type history struct {
 	*rig
 	model   *Model
-	ruled   bool // there are tags, policies and leases in it
-	empty   bool // ruled: no job has a body
-	burying bool // ruled: no job goes to a dead-letter tube
+	ruled   bool      // there are tags, policies and leases in it
+	empty   bool      // ruled: no job has a body
+	burying bool      // ruled: no job goes to a dead-letter tube
+	learns  *learning // nil if all ids can be foretold
 	random  *rand.Rand
 	log     []string
 	covered map[string]int
@@ -193,6 +199,7 @@ func (h *history) pass(d time.Duration) {
 	h.model.Tick(h.model.now + d)
 	h.trail.happened(h.model)
 	h.advance(d)
+	h.learns.settle()
 }
 
 // reopen ends the store and opens it again.
@@ -211,6 +218,7 @@ func (h *history) reopen() {
 	h.open()
 	h.model.Reopen(h.engine.KeepsTubes)
 	h.trail.happened(h.model)
+	h.learns.settle()
 }
 
 // lastChange is a change that is acknowledged before a crash. A put may be refused if there
@@ -249,11 +257,13 @@ func (h *history) compare(batch []storage.Op) {
 	}
 	for i := range batch {
 		h.note("%s → %s", describe(&batch[i]), show(&batch[i].Answer))
+		h.learns.answered(&batch[i], &mine[i].Answer)
 		if diff := differ(&batch[i].Answer, &mine[i].Answer, h.engine.unit()); diff != "" {
 			h.Fatalf("the store and the model differ: %s\nmodel: %s\nafter:\n%s", diff, show(&mine[i].Answer), strings.Join(h.log, "\n"))
 		}
 		h.noteLease(&batch[i])
 	}
+	h.learns.settle()
 }
 
 // noteLease has the model know the token of a job that the store has just leased.

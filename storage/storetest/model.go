@@ -27,6 +27,11 @@ type Model struct {
 	gone     map[modelKey]modelGone
 	bound    []*modelJob // buried jobs that go to their dead-letter tubes now
 	listed   place       // of the last job that was listed
+
+	// With learns the ids of new jobs are above provisional until they are learned.
+	learns bool
+	made   uint64      // jobs with such an id so far
+	sent   []*modelJob // dead letters that were made since they were last learned
 }
 
 type modelJob struct {
@@ -42,6 +47,7 @@ type modelJob struct {
 	facts           tube.Facts // Lease is not the token, but whether it had one
 	lease           uint64     // its last token, as the store has told it; 0: it has not yet
 	leases          uint64     // the largest token that it had
+	wanted          string     // of a dead letter: the key of the job that it was
 }
 
 type modelTube struct {
@@ -174,7 +180,7 @@ func answer(a *storage.Answer, j *modelJob) {
 func (m *Model) put(op *storage.Op) *modelJob {
 	m.lastID++
 	m.total++
-	j := &modelJob{id: m.lastID, tube: m.open(op.Tube), pri: op.Pri, delay: op.Delay, ttr: op.TTR, body: string(op.Body)}
+	j := &modelJob{id: m.newID(), tube: m.open(op.Tube), pri: op.Pri, delay: op.Delay, ttr: op.TTR, body: string(op.Body)}
 	if j.ttr == 0 {
 		j.ttr = 1
 	}
@@ -183,6 +189,17 @@ func (m *Model) put(op *storage.Op) *modelJob {
 	m.wait(j, time.Duration(j.delay)*time.Second)
 	op.Answer.ID = j.id
 	return j
+}
+
+// provisional is below all ids that are not known yet, and above all that stores give.
+const provisional = 1 << 60
+
+func (m *Model) newID() uint64 {
+	if !m.learns {
+		return m.lastID
+	}
+	m.made++
+	return provisional + m.made
 }
 
 // wait makes a job delayed, or ready if there is nothing to wait for.

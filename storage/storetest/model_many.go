@@ -47,7 +47,6 @@ func (m *Model) moveTo(j *modelJob, to string) {
 	} else {
 		delete(m.gone, modelKey{to, j.facts.Key})
 	}
-	j.facts.Key = ""
 	m.remove(j)
 }
 

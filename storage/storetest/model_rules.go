@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -169,6 +170,10 @@ func (m *Model) sendBound() {
 		op := &storage.Op{Tube: m.rules(j).Dead, Pri: j.pri, TTR: j.ttr, Body: []byte(j.body)}
 		dead := m.put(op)
 		dead.facts = tube.Facts{FromTube: j.tube.name, FromID: j.id}
+		dead.wanted = j.facts.Key
+		if m.learns {
+			m.sent = append(m.sent, dead)
+		}
 		if m.keyed(op.Tube, j.facts.Key) == nil {
 			dead.facts.Key = j.facts.Key
 			delete(m.gone, modelKey{op.Tube, j.facts.Key})
@@ -231,6 +236,7 @@ func (m *Model) byKey(op *storage.Op) {
 				a.Rare.Jobs = append(a.Rare.Jobs, *m.jobStats(j))
 			}
 		}
+		slices.SortFunc(a.Rare.Jobs, func(a, b tube.JobStats) int { return cmp.Compare(a.ID, b.ID) })
 		a.NotFound = a.Rare.Jobs == nil
 	}
 }

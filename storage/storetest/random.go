@@ -19,7 +19,7 @@ func (h *history) randomBatch() []storage.Op {
 		return h.manyTakes()
 	}
 	n := 1
-	if h.random.IntN(4) == 0 {
+	if h.random.IntN(4) == 0 && !h.late() {
 		n += h.random.IntN(5)
 	}
 	batch := make([]storage.Op, n)
@@ -173,6 +173,10 @@ func (h *history) randomID() uint64 {
 	}
 	return uint64(h.random.IntN(int(h.model.lastID) + 3))
 }
+
+// late returns whether dead letters take their time: then there is one operation in a batch that
+// may send one, so that none comes behind it.
+func (h *history) late() bool { return h.learns != nil && !h.burying }
 
 func everywhere(*modelJob) bool { return true }
 

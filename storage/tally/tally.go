@@ -1,7 +1,7 @@
 // Package tally counts what goes on where nothing may be slowed down: histograms to which
 // any goroutine adds without a lock, and which others read now and then.
 //
-// It knows nothing of what it counts. Its users are the engines and server/queue; whoever
+// It knows nothing of what it counts. Its users are the engines, server/queue and server/serving; whoever
 // shows what was counted reads a Reading.
 package tally
 

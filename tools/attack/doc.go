@@ -16,9 +16,12 @@
 //   - client.go: commands in bulk. others.go: a client that goes about its business
 //     meanwhile, and notes how long it waits.
 //   - waits.go, large.go, tubes.go, holders.go, moves.go, check.go: the attacks.
+//   - costs.go: what jobs with tags cost in memory and time.
+//   - http.go, push.go: those over HTTP and by pushes, among them the figures of speed that
+//     docs/benchmarks.md has of these doors.
 //
 // # What does not
 //
-// Speed of ordinary work: cmd/stalkbench compares that. Whether a server keeps what it has
+// Speed of ordinary work: cmd/stalkbench compares that, and does the work of http-rate. Whether a server keeps what it has
 // acknowledged: the ledger and the tests of cmd/redstalkd ask that.
 package main

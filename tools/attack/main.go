@@ -19,7 +19,7 @@ type attack struct {
 }
 
 // attacks are all that there are, in the order in which they are made.
-var attacks = slices.Concat(waits, large, tubes, holders, moves, checks)
+var attacks = slices.Concat(waits, large, tubes, holders, moves, checks, overHTTP, pushes, costs)
 
 // A run is one attack being made: where the program is, and what was measured.
 type run struct {
@@ -60,9 +60,10 @@ func makeAll(bin, only string) error {
 			return fmt.Errorf("there is no attack %q", name)
 		}
 	}
-	var failed []string
+	var failed, left []string
 	for _, a := range attacks {
 		if names != nil && !slices.Contains(names, a.name) {
+			left = append(left, a.name)
 			continue
 		}
 		begun := time.Now()
@@ -72,6 +73,9 @@ func makeAll(bin, only string) error {
 			failed = append(failed, a.name)
 		}
 		show(a, r, time.Since(begun))
+	}
+	if left != nil {
+		fmt.Println("not asked for:", strings.Join(left, ", "))
 	}
 	if failed != nil {
 		return fmt.Errorf("not made to the end: %s", strings.Join(failed, ", "))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"redstalk/protocol/client"
@@ -9,11 +10,11 @@ import (
 
 // others is a client that goes about its business while an attack is on: it puts a job
 // into a tube of its own, reserves it and deletes it, and begins again a millisecond
-// later. It notes the longest that it has waited for a reply.
+// later. It notes how long it has waited for each reply.
 type others struct {
-	stop chan struct{}
-	done chan error
-	most time.Duration // its goroutine's, until finish
+	stop  chan struct{}
+	done  chan error
+	waits []time.Duration // its goroutine's, until finish
 }
 
 // pause is how long others rest between two rounds.
@@ -67,29 +68,46 @@ func (o *others) round(c *client.Conn) error {
 		if err != nil {
 			return err
 		}
-		o.most = max(o.most, time.Since(begun))
+		o.waits = append(o.waits, time.Since(begun))
 	}
 	return nil
 }
 
-// finish ends it, and returns the longest wait.
-func (o *others) finish() (time.Duration, error) {
+// finish ends it, and returns its waits, the shortest first.
+func (o *others) finish() ([]time.Duration, error) {
 	close(o.stop)
 	err := <-o.done
-	return o.most, err
+	slices.Sort(o.waits)
+	return o.waits, err
 }
+
+// part returns the wait that a part of all waits, which are sorted, do not exceed.
+func part(waits []time.Duration, of float64) time.Duration {
+	if len(waits) == 0 {
+		return 0
+	}
+	return waits[int(of*float64(len(waits)-1))]
+}
+
+// longCall is from when on a call of Redis is shown with how it began.
+const longCall = 10 * time.Millisecond
 
 // A toll is what an attack cost those who had nothing to do with it.
 type toll struct {
 	took    time.Duration // of the attack itself
 	waited  time.Duration // the longest that others waited for a reply
+	usual   time.Duration // what 99 of 100 replies did not exceed
 	blocked time.Duration // the longest that one call has held Redis up; 0 without Redis
+	call    string        // how that call began
 }
 
 func (t toll) String() string {
 	s := fmt.Sprintf("%s; others waited %s", shown(t.took), shown(t.waited))
 	if t.blocked > 0 {
 		s += ", one call " + shown(t.blocked)
+	}
+	if t.blocked > longCall {
+		s += " (" + t.call + ")"
 	}
 	return s
 }
@@ -117,13 +135,18 @@ func (s *stand) during(i *instance, attack func() error) (toll, error) {
 	begun := time.Now()
 	err = attack()
 	took := time.Since(begun)
-	waited, failed := o.finish()
+	waits, failed := o.finish()
 	if err == nil {
 		err = failed
 	}
-	t := toll{took: took, waited: waited}
+	t := toll{took: took, waited: part(waits, 1), usual: part(waits, 0.99)}
 	if s.redis != nil {
-		t.blocked = s.redis.longest()
+		t.blocked, t.call = s.redis.longest()
 	}
 	return t, err
+}
+
+// quiet is what others wait while nothing else happens, for as long.
+func (s *stand) quiet(i *instance, d time.Duration) (toll, error) {
+	return s.during(i, func() error { time.Sleep(d); return nil })
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os/exec"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -52,22 +53,25 @@ func (r *redisServer) ask(args ...string) ([]byte, error) {
 // forget has longest begin anew.
 func (r *redisServer) forget() { r.ask("SLOWLOG", "RESET") }
 
-// longest is the longest that a call has held Redis up since forget; 0 if it was less
-// than a millisecond.
-func (r *redisServer) longest() time.Duration {
+// longest is the longest that a call has held Redis up since forget, and the beginning
+// of the call; 0 if it was less than a millisecond.
+func (r *redisServer) longest() (time.Duration, string) {
 	out, err := r.ask("SLOWLOG", "GET", "-1")
 	if err != nil {
-		return -1
+		return -1, ""
 	}
 	var entries [][]any // id, time, microseconds, command, ...
 	if json.Unmarshal(out, &entries) != nil {
-		return -1
+		return -1, ""
 	}
 	var most float64
+	var call string
 	for _, e := range entries {
-		if us, is := e[2].(float64); is {
-			most = max(most, us)
+		us, _ := e[2].(float64)
+		words, _ := e[3].([]any)
+		if us > most && len(words) > 0 {
+			most, call = us, fmt.Sprintf("%.80s", fmt.Sprintln(words[:min(4, len(words))]...))
 		}
 	}
-	return time.Duration(most) * time.Microsecond
+	return time.Duration(most) * time.Microsecond, strings.TrimSpace(call)
 }

@@ -42,8 +42,12 @@ type stand struct {
 // An instance is a running redstalkd.
 type instance struct {
 	addr string
+	web  string // the address of its HTTP door; "" without
 	cmd  *exec.Cmd
 }
+
+// withHTTP, as a flag of an instance, gives it an HTTP door on a free port.
+const withHTTP = "--http"
 
 // newStand starts n instances of the program with an engine; only Redis takes more than one.
 func newStand(bin string, e engine, n int, flags ...string) (*stand, error) {
@@ -84,7 +88,17 @@ func (s *stand) startInstance(bin string, flags []string) error {
 	if err != nil {
 		return err
 	}
-	args := append([]string{"-l", "127.0.0.1", "-p", strconv.Itoa(port), "--store", s.storeURL()}, flags...)
+	args, web := []string{"-l", "127.0.0.1", "-p", strconv.Itoa(port), "--store", s.storeURL()}, ""
+	for _, flag := range flags {
+		if args = append(args, flag); flag == withHTTP {
+			at, err := freePort()
+			if err != nil {
+				return err
+			}
+			web = fmt.Sprint("127.0.0.1:", at)
+			args = append(args, web)
+		}
+	}
 	cmd := exec.Command(bin, args...)
 	log, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -95,17 +109,21 @@ func (s *stand) startInstance(bin string, flags []string) error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("starting %s: %w", bin, err)
 	}
-	i := &instance{fmt.Sprint("127.0.0.1:", port), cmd}
+	i := &instance{addr: fmt.Sprint("127.0.0.1:", port), web: web, cmd: cmd}
 	s.instances = append(s.instances, i)
 	return i.await()
 }
 
-// await waits until the instance answers.
+// await waits until the instance answers a command: not before its store is there.
 func (i *instance) await() error {
 	for begun := time.Now(); ; time.Sleep(10 * time.Millisecond) {
 		c, err := client.Dial(i.addr, time.Second)
 		if err == nil {
-			return c.Close()
+			err = c.Ask([]byte("list-tubes\r\n"), 1, func(*client.Reply) error { return nil })
+			c.Close()
+		}
+		if err == nil {
+			return nil
 		}
 		if time.Since(begun) > 10*time.Second {
 			return fmt.Errorf("waiting for a server: %w", err)

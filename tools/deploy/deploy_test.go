@@ -128,6 +128,20 @@ func TestCompose(t *testing.T) {
 		if instances != 2 {
 			t.Errorf("%s has %d instances", path, instances)
 		}
+		accepts(t, "docker-compose", "-f", path, "config", "-q")
+	}
+}
+
+// accepts has a program look at an example, if it is here.
+func accepts(t *testing.T, program string, args ...string) {
+	t.Helper()
+	path, err := exec.LookPath(program)
+	if err != nil {
+		t.Logf("there is no %s", program)
+		return
+	}
+	if out, err := exec.Command(path, args...).CombinedOutput(); err != nil {
+		t.Errorf("%s %v: %v: %s", program, args, err, out)
 	}
 }
 
@@ -229,13 +243,7 @@ func TestHAProxy(t *testing.T) {
 			t.Errorf("haproxy.cfg lacks %q", want)
 		}
 	}
-	path, err := exec.LookPath("haproxy")
-	if err != nil {
-		t.Skip("there is no haproxy")
-	}
-	if out, err := exec.Command(path, "-c", "-f", "haproxy/haproxy.cfg").CombinedOutput(); err != nil {
-		t.Errorf("%v: %s", err, out)
-	}
+	accepts(t, "haproxy", "-c", "-f", "haproxy/haproxy.cfg")
 }
 
 // TestZone: each line of the zone is a directive or a record.
@@ -246,6 +254,13 @@ func TestZone(t *testing.T) {
 			t.Errorf("%q", line)
 		}
 	}
+	// They are records for a zone that has its own head.
+	const head = "example.com. 30 IN SOA ns.example.com. host.example.com. 1 60 60 60 60\nexample.com. 30 IN NS ns.example.com.\nns.example.com. 30 IN A 192.0.2.1\n"
+	whole := filepath.Join(t.TempDir(), "zone")
+	if err := os.WriteFile(whole, []byte(head+read(t, "dns/redstalk.zone")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	accepts(t, "named-checkzone", "example.com", whole)
 }
 
 // TestPackage: what is in the packages exists, or is built by build.sh; its scripts are those of a

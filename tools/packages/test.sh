@@ -1,6 +1,7 @@
 #!/bin/sh
-# Builds the packages twice and compares them, installs the .deb in a bare Debian made by mmdebstrap,
-# serves from it, puts and reserves a job, upgrades, removes and purges it. It needs root and mmdebstrap.
+# Builds the packages twice and compares them, looks into the .rpm and the bills of materials, installs
+# the .deb in a bare Debian made by mmdebstrap, serves from it, puts and reserves a job, upgrades, removes
+# and purges it. It needs root, mmdebstrap, rpm, npm, and python3-jsonschema.
 set -eu
 cd "$(dirname "$0")/../.."
 WORK=$(mktemp -d)
@@ -17,6 +18,24 @@ sh tools/packages/build.sh 0.1.0 "$WORK/two" >/dev/null
 cmp "$WORK/one/SHA256SUMS" "$WORK/two/SHA256SUMS" || fail "two builds differ"
 echo "ok: two builds have the same bytes"
 sh tools/packages/build.sh 0.1.1 "$WORK/next" >/dev/null
+
+# The .rpm is opened, and has what the .deb has.
+for arch in amd64:x86_64 arm64:aarch64; do
+  deb=$WORK/one/redstalk_0.1.0_${arch%:*}.deb rpm=$WORK/one/redstalk_0.1.0_${arch%:*}.rpm
+  dpkg-deb --fsys-tarfile "$deb" | tar t | grep -v '/$' | sed 's/^\.//' | sort >"$WORK/deb.files"
+  rpm -qlp "$rpm" | sort >"$WORK/rpm.files"
+  cmp "$WORK/deb.files" "$WORK/rpm.files" || fail "$rpm has other files than the .deb"
+  test "$(rpm -qp --queryformat '%{NAME} %{VERSION} %{ARCH}' "$rpm")" = "redstalk 0.1.0 ${arch#*:}" || fail "the names in $rpm"
+  test "$(rpm -qcp "$rpm")" = /etc/redstalk/redstalkd.env || fail "the settings in $rpm"
+  rpm -qp --scripts "$rpm" | grep -q systemd-sysusers || fail "the scripts in $rpm"
+  rpm -K --nosignature "$rpm" | grep -q 'digests OK' || fail "the sums in $rpm"
+done
+echo "ok: the .rpm is opened, and has the $(wc -l <"$WORK/rpm.files") files of the .deb"
+
+# The bills of materials are what their schema wants.
+(cd "$WORK" && npm pack --silent @cyclonedx/cyclonedx-library@10.3.0 >/dev/null && tar xzf cyclonedx-*.tgz)
+python3 -W ignore tools/packages/sbom/schema.py "$WORK/package/res/schema" "$WORK"/one/*.sbom.json || fail "a bill of materials"
+echo "ok: the bills of materials are as CycloneDX 1.6 has them"
 
 ARCH=$(dpkg --print-architecture)
 # A mirror may be older than its own date of expiry: what is tested here is not Debian.

@@ -55,7 +55,7 @@ func (l *Ledger) check(ctx context.Context, chosen func(*entry) bool) error {
 	var jobs []*entry
 	l.mu.Lock()
 	for _, e := range l.ids {
-		if e.id != 0 && chosen(e) {
+		if e.id != 0 && e.key == "" && chosen(e) {
 			jobs = append(jobs, e)
 		}
 	}
@@ -71,6 +71,7 @@ func (l *Ledger) check(ctx context.Context, chosen func(*entry) bool) error {
 			}
 		}
 	})
+	l.checkKeyed(ctx, chosen)
 	if ctx.Err() == nil {
 		l.recount(ctx)
 	}
@@ -95,7 +96,7 @@ func (c *client) peekAll(some []*entry) (left []*entry) {
 	var requests []request
 	sent := c.ledger.sending()
 	for _, e := range some {
-		requests = append(requests, request{fmt.Sprintf("peek %d\r\n", e.id), "FOUND", func(r reply) {
+		requests = append(requests, request{text: fmt.Sprintf("peek %d\r\n", e.id), want: "FOUND", settle: func(r reply) {
 			switch r.end {
 			case done:
 				c.ledger.sighted(e.id, r.body, sent)
@@ -121,12 +122,19 @@ func (l *Ledger) missing(e *entry) {
 	l.markGone(e)
 }
 
-// recount compares how many jobs the stats pages tell of with the books.
+// recount compares how many jobs the stats pages tell of with the books; again while jobs may be
+// on their way from one tube to another.
 func (l *Ledger) recount(ctx context.Context) {
-	told, ok := l.live(ctx)
-	if !ok {
-		return
+	for limit := time.Now().Add(l.config.Settle); ; sleep(ctx, settlePause) {
+		told, ok := l.live(ctx)
+		if !ok || l.compareCount(told, len(l.keyed) == 0 || time.Now().After(limit)) {
+			return
+		}
 	}
+}
+
+// compareCount returns whether so many jobs may be there. If they may not, it is a fault at last.
+func (l *Ledger) compareCount(told int, last bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	sure, perhaps := 0, 0
@@ -139,16 +147,21 @@ func (l *Ledger) recount(ctx context.Context) {
 		}
 	}
 	l.report.Live = sure
-	if told < sure || told > sure+perhaps {
+	wrong := told < sure || told > sure+perhaps
+	if wrong && last {
 		l.fault(&l.report.Miscounted, "the pages tell of %d jobs, there are %d and perhaps %d more", told, sure, perhaps)
 	}
+	return !wrong || last
 }
+
+// allTubes are those of all kinds of clients.
+func (l *Ledger) allTubes() []string { return slices.Concat(l.tubes, l.keyed) }
 
 // live asks how many jobs are in the tubes; false if ctx ended.
 func (l *Ledger) live(ctx context.Context) (n int, ok bool) {
 	c := l.newClient()
 	defer c.retire()
-	for _, name := range l.tubes {
+	for _, name := range l.allTubes() {
 		jobs, end := 0, unknown
 		for end == unknown {
 			if !c.connect(ctx) {
@@ -166,6 +179,7 @@ func (l *Ledger) live(ctx context.Context) (n int, ok bool) {
 // drain empties the tubes. Jobs that are held by an instance that nobody has
 // missed yet come later than others.
 func (l *Ledger) drain(ctx context.Context) error {
+	tubes := l.allTubes()
 	for {
 		n, ok := l.live(ctx)
 		switch {
@@ -175,9 +189,9 @@ func (l *Ledger) drain(ctx context.Context) error {
 			return nil
 		}
 		l.audit(func(c *client, number int) {
-			for i := number; i < len(l.tubes); i += auditors {
-				c.kickAll(ctx, l.tubes[i])
-				c.deleteAll(ctx, l.tubes[i])
+			for i := number; i < len(tubes); i += auditors {
+				c.kickAll(ctx, tubes[i])
+				c.deleteAll(ctx, tubes[i])
 			}
 		})
 		pause(ctx)
@@ -203,14 +217,14 @@ func (c *client) deleteAll(ctx context.Context, name string) {
 	c.close()
 	for c.connect(ctx) {
 		requests := []request{
-			{fmt.Sprintf("watch %s\r\n", name), "WATCHING", none},
-			{"ignore default\r\n", "WATCHING", none},
+			{text: fmt.Sprintf("watch %s\r\n", name), want: "WATCHING", settle: none},
+			{text: "ignore default\r\n", want: "WATCHING", settle: none},
 		}
 		var got []func() request
 		unsure := false
 		sent, since := c.ledger.sending(), time.Now()
 		for range drainBatch {
-			requests = append(requests, request{"reserve-with-timeout 0\r\n", "RESERVED", func(r reply) {
+			requests = append(requests, request{text: "reserve-with-timeout 0\r\n", want: "RESERVED", settle: func(r reply) {
 				unsure = unsure || r.end == unknown
 				if r.end == done {
 					got = append(got, c.toDelete(r, sent, since))
@@ -239,12 +253,12 @@ func (c *client) toDelete(r reply, sent uint64, since time.Time) func() request 
 	text := fmt.Sprintf("delete %d\r\n", r.id)
 	e := c.ledger.sighted(r.id, r.body, sent)
 	if e == nil {
-		return func() request { return request{text, "DELETED", none} }
+		return func() request { return request{text: text, want: "DELETED", settle: none} }
 	}
-	c.handedOut(e, sent, hold{addr: c.at, since: since})
+	c.handedOut(e, sent, &hold{addr: c.at, since: since})
 	return func() request {
 		h := c.giveUp(e)
 		c.ledger.deleting(e)
-		return request{text, "DELETED", func(r reply) { c.ledger.deletion(e, h, r.end) }}
+		return request{text: text, want: "DELETED", settle: func(r reply) { c.ledger.deletion(e, h, r.end) }}
 	}
 }

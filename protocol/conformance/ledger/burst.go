@@ -80,15 +80,15 @@ func (b *burster) watch() (requests []request) {
 		tubes = tubes[at : at+1]
 	}
 	for _, name := range tubes {
-		requests = append(requests, request{fmt.Sprintf("watch %s\r\n", name), "WATCHING", none})
+		requests = append(requests, request{text: fmt.Sprintf("watch %s\r\n", name), want: "WATCHING", settle: none})
 	}
-	return append(requests, request{"ignore default\r\n", "WATCHING", none})
+	return append(requests, request{text: "ignore default\r\n", want: "WATCHING", settle: none})
 }
 
 // place takes one in the backlog, if there is any.
-func (b *burster) place() bool {
+func (c *client) place() bool {
 	select {
-	case b.ledger.places <- struct{}{}:
+	case c.ledger.places <- struct{}{}:
 		return true
 	default:
 		return false
@@ -100,24 +100,24 @@ func (b *burster) put() (requests []request, size int) {
 	l := b.ledger
 	if tube := l.tubes[b.rng.IntN(len(l.tubes))]; b.used == "default" || b.rng.IntN(4) == 0 {
 		b.used = tube
-		requests = append(requests, request{fmt.Sprintf("use %s\r\n", tube), "USING", none})
+		requests = append(requests, request{text: fmt.Sprintf("use %s\r\n", tube), want: "USING", settle: none})
 	}
 	pri, delay, ttr := b.jobTimes()
 	e := l.begin(b.producer, b.bodySize(b.producer), ttr)
 	body := l.body(e)
 	text := fmt.Sprintf("put %d %d %d %d\r\n%s\r\n", pri, int(delay.Seconds()), int(ttr.Seconds()), len(body), body)
-	return append(requests, request{text, "INSERTED", func(r reply) { l.inserted(e, r.id, r.end) }}), len(body)
+	return append(requests, request{text: text, want: "INSERTED", settle: func(r reply) { l.inserted(e, r.id, r.end) }}), len(body)
 }
 
 // take reserves a job if there is one.
 func (b *burster) take() request {
 	sent, since := b.ledger.sending(), time.Now()
-	return request{"reserve-with-timeout 0\r\n", "RESERVED", func(r reply) {
+	return request{text: "reserve-with-timeout 0\r\n", want: "RESERVED", settle: func(r reply) {
 		if r.end != done {
 			return
 		}
 		if e := b.ledger.sighted(r.id, r.body, sent); e != nil {
-			b.handedOut(e, sent, hold{addr: b.at, since: since, behind: b.ahead[e]})
+			b.handedOut(e, sent, &hold{addr: b.at, since: since, behind: b.ahead[e]})
 			b.kept = append(b.kept, e)
 		}
 	}}
@@ -153,7 +153,7 @@ func (b *burster) deleted(e *entry) request {
 	h := b.giveUp(e)
 	b.ahead[e] = true
 	b.ledger.deleting(e)
-	return request{fmt.Sprintf("delete %d\r\n", e.id), "DELETED", func(r reply) {
+	return request{text: fmt.Sprintf("delete %d\r\n", e.id), want: "DELETED", settle: func(r reply) {
 		b.ledger.deletion(e, b.gaveUp(e, h), r.end)
 	}}
 }
@@ -162,7 +162,7 @@ func (b *burster) touched(e *entry) request {
 	b.ledger.mu.Lock()
 	h := b.holds[e]
 	b.ledger.mu.Unlock()
-	return request{fmt.Sprintf("touch %d\r\n", e.id), "TOUCHED", func(r reply) {
+	return request{text: fmt.Sprintf("touch %d\r\n", e.id), want: "TOUCHED", settle: func(r reply) {
 		if r.end == refused {
 			b.ledger.denied(e, h)
 		}
@@ -172,7 +172,7 @@ func (b *burster) touched(e *entry) request {
 func (b *burster) givenUp(e *entry, text, want string) request {
 	h := b.giveUp(e)
 	b.ahead[e] = true
-	return request{text, want, func(r reply) {
+	return request{text: text, want: want, settle: func(r reply) {
 		if h := b.gaveUp(e, h); r.end == refused {
 			b.ledger.denied(e, h)
 		}

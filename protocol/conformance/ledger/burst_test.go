@@ -59,7 +59,7 @@ func TestGivenUpUnheard(t *testing.T) {
 		l := b.ledger
 		packet[0].settle(reply{end: done, id: 1, body: l.body(e)})
 		other := newTestClient(l)
-		other.handedOut(e, l.sending(), hold{since: time.Now()})
+		other.handedOut(e, l.sending(), &hold{since: time.Now()})
 		h := other.giveUp(e)
 		l.deleting(e)
 		l.deletion(e, h, done)

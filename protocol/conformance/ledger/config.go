@@ -15,6 +15,14 @@ type Config struct {
 	// one packet.
 	Producers, Consumers, Kickers, Bursters int
 
+	// Leasers put jobs with keys and have jobs by leases, which only some servers know. They
+	// have tubes of their own. LeasePace is how long one rests after each command, on average.
+	Leasers   int
+	LeasePace time.Duration
+
+	// Settle is how long their jobs may be on the way from one tube to another; 20 s if 0.
+	Settle time.Duration
+
 	// MaxBurst is how many commands a packet of a burster has at most, 512 if 0,
 	// and BurstPace how long one rests after each, on average.
 	MaxBurst  int
@@ -70,7 +78,7 @@ type Config struct {
 }
 
 func (c *Config) setDefaults() {
-	if c.Producers == 0 && c.Consumers == 0 && c.Bursters == 0 && c.Kickers == 0 {
+	if c.Producers == 0 && c.Consumers == 0 && c.Bursters == 0 && c.Kickers == 0 && c.Leasers == 0 {
 		c.Producers, c.Consumers, c.Kickers = 4, 4, 1
 	}
 	if c.MinBody == 0 && c.MaxBody == 0 {
@@ -90,6 +98,9 @@ func (c *Config) setDefaults() {
 	}
 	if c.Patience == 0 {
 		c.Patience = 5 * time.Second
+	}
+	if c.Settle == 0 {
+		c.Settle = 20 * time.Second
 	}
 	if c.Refused == nil {
 		c.Refused = func(error) {}

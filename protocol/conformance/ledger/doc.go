@@ -8,9 +8,10 @@
 //     deleted, and the judgement of everything that is seen later.
 //   - Run: the load. Producers put jobs with bodies that occur once; consumers
 //     reserve them and delete, release, bury, touch or abandon them; kickers
-//     kick; bursters do all of that with up to 512 commands in one packet. A
-//     connection that breaks is made anew, to the next address. Consumers and
-//     bursters may freeze now and then with jobs that they hold, and go on.
+//     kick; bursters do all of that with up to 512 commands in one packet; leasers
+//     do it with keys, leases, dead-letter tubes and moves of jobs, in tubes of their
+//     own. A connection that breaks is made anew, to the next address. Consumers,
+//     bursters and leasers may freeze now and then with jobs that they hold, and go on.
 //   - Check and Drain: the audits.
 //   - Report: the figures, and what was found wrong.
 //
@@ -35,6 +36,17 @@
 //     body differs from what was put (Changed). Nothing is there that was not put,
 //     or whose put was refused (Strange).
 //   - At an audit the stats pages count the jobs that are there (Miscounted).
+//
+// Of leasers, which only some servers can be asked to serve:
+//
+//   - A put with a key is sent again until its reply has come, and some once more after
+//     that. It makes one job at most (Twice).
+//   - Its job may get another id, in its dead-letter tube or when it is moved. It is there
+//     under one of them at a time, and can be found by its key in one tube (Twice, Lost). On
+//     its way it may be in both or in neither, for some seconds.
+//   - Each lease of an id is larger than those before (Tokens). Only the TTR ends it:
+//     there is no excuse (Contested, Robbed). Whatever is asked with one that is over is
+//     refused, by whichever server (Obeyed).
 //
 // "Later" is by the ledger's own count of events, not by the clock: a finding
 // is held against the server only if its command was sent after the contrary

@@ -5,23 +5,33 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 )
 
 // request is one command of a packet of many.
 type request struct {
-	text   string      // the line, and the body of a put, each with its CR LF
-	want   string      // the first word of a reply that says that it was carried out
-	settle func(reply) // learns from the reply; called once, with an unknown outcome if none came
+	text   string        // the line, and the body of a put, each with its CR LF
+	want   string        // the first word of a reply that says that it was carried out
+	settle func(reply)   // learns from the reply; called once, with an unknown outcome if none came
+	wait   time.Duration // how much later than usual the reply may come
 }
 
 // reply is what came of a request.
 type reply struct {
-	end  outcome
-	id   uint64 // of INSERTED, RESERVED and FOUND
-	body []byte // of RESERVED and FOUND
+	end   outcome
+	id    uint64 // of INSERTED, RESERVED, LEASED and FOUND; of MOVED the count
+	body  []byte // of RESERVED, LEASED and FOUND
+	state string // of INSERTED with a key that was taken, or duplicate
+	token string // of LEASED
 }
+
+// What reply.state may be beside the states of jobs.
+const (
+	gone      = "GONE"      // the key is taken, but there is no job any more
+	duplicate = "DUPLICATE" // that was the reply
+)
 
 // none is for requests whose reply says nothing that must be remembered.
 func none(reply) {}
@@ -68,7 +78,7 @@ func (c *client) exchange(requests []request, meanwhile func()) {
 func (c *client) hear(requests []request) int {
 	for i, r := range requests {
 		c.asking()
-		c.wire.SetDeadline(time.Now().Add(c.ledger.config.Patience))
+		c.wire.SetDeadline(time.Now().Add(c.ledger.config.Patience + r.wait))
 		answer, err := readReply(c.in, r.want)
 		switch {
 		case c.wire.failed:
@@ -79,7 +89,7 @@ func (c *client) hear(requests []request) int {
 			c.ledger.garbled(err)
 			return i
 		default:
-			c.heard(0)
+			c.heard(r.wait)
 		}
 		r.settle(answer)
 	}
@@ -99,13 +109,24 @@ func readReply(in *bufio.Reader, want string) (reply, error) {
 		return reply{}, errInternal
 	case denials[word]:
 		return reply{end: refused}, nil
+	case word == duplicate && want == "INSERTED":
+		rest += " " + duplicate
 	case word != want:
 		return reply{}, fmt.Errorf("%.80q instead of %s", line, want)
 	}
 	r := reply{end: done}
 	switch word {
-	case "INSERTED":
-		_, err = fmt.Sscanf(rest, "%d", &r.id)
+	case "INSERTED", duplicate:
+		id, state, _ := strings.Cut(rest, " ")
+		r.state = state
+		r.id, err = strconv.ParseUint(id, 10, 64)
+	case "MOVED":
+		r.id, err = strconv.ParseUint(rest, 10, 64)
+	case "LEASED":
+		size := 0
+		if _, err = fmt.Sscanf(rest, "%d %s %d", &r.id, &r.token, &size); err == nil {
+			r.body, err = readBody(in, size)
+		}
 	case "RESERVED", "FOUND":
 		size := 0
 		if _, err = fmt.Sscanf(rest, "%d %d", &r.id, &size); err == nil {

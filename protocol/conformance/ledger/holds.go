@@ -17,12 +17,16 @@ type hold struct {
 	// server may have carried that out, and given the job to somebody else, before the
 	// client hears of either.
 	behind bool
+
+	// lease says that it belongs to no connection: only the TTR ends it.
+	lease bool
 }
 
 // Reasons that no server needs.
 const (
 	theTTR      = "TTR ran out"
 	givenBehind = "given up in the same packet"
+	notJudged   = "what belongs to connections is not judged"
 )
 
 // excused returns why it is no fault if a reservation is not there any more; ""
@@ -34,19 +38,24 @@ func (l *Ledger) excused(e *entry, h *hold) string {
 	if time.Since(h.since) >= e.ttr {
 		return theTTR
 	}
+	switch {
+	case h.lease:
+		return ""
+	case l.config.Excuse == nil:
+		return notJudged
+	}
 	return l.config.Excuse(h.addr, h.since)
 }
 
 // handedOut notes that the client has got a job for which it has asked at that event.
 // Nobody else may have it, nor have deleted it meanwhile, unless there is an excuse.
-func (c *client) handedOut(e *entry, sent uint64, got hold) {
+func (c *client) handedOut(e *entry, sent uint64, h *hold) {
 	l := c.ledger
-	if e == nil || l.config.Excuse == nil {
+	if e == nil || l.config.Excuse == nil && e.key == "" {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	h := &got
 	if e.deleted && sent <= e.gone {
 		if why := l.excused(e, h); why != "" {
 			l.report.Shared[why+", and it was deleted by then"]++
@@ -65,6 +74,7 @@ func (c *client) handedOut(e *entry, sent uint64, got hold) {
 	}
 	if !c.ending {
 		c.drop(e)
+		e.held = slices.DeleteFunc(e.held, func(other *hold) bool { return other.lease && l.excused(e, other) != "" })
 		e.held = append(e.held, h)
 		c.holds[e] = h
 	}
@@ -105,8 +115,10 @@ func (c *client) letGo(forGood bool) {
 	c.ledger.mu.Lock()
 	defer c.ledger.mu.Unlock()
 	c.ending = c.ending || forGood
-	for e := range c.holds {
-		c.drop(e)
+	for e, h := range c.holds {
+		if !h.lease {
+			c.drop(e)
+		}
 	}
 }
 

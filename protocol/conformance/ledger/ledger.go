@@ -12,6 +12,7 @@ import (
 type Ledger struct {
 	config Config
 	tubes  []string
+	keyed  []string      // tubes of leasers; the last one is that of dead letters
 	places chan struct{} // of the backlog: one in it for each that is taken
 
 	lastBuried atomic.Uint64 // an id, for the kickers
@@ -23,6 +24,7 @@ type Ledger struct {
 	entries map[putKey]*entry
 	ids     map[uint64]*entry // every id that was ever seen
 	others  map[uint64]bool   // ids of jobs that other programs have put, see Foreign
+	past    []lease           // some that were over
 	report  Report
 
 	asking   map[*client]time.Time    // clients that have no reply yet, and since when
@@ -47,6 +49,14 @@ type entry struct {
 	deleter  string // who had it then, and when that was heard
 	gone     uint64 // the event that showed that it is not there any more, 0 if none has
 	verified bool   // an audit has found that it is
+
+	// Of keyed puts only. Those are repeated until a reply has come.
+	key   string
+	tube  string
+	line  string // the command, without its end
+	tried bool
+	acked uint64 // the event of the first reply that told of the job
+	known []*identity
 }
 
 func (e *entry) String() string {
@@ -57,13 +67,19 @@ func (e *entry) String() string {
 func New(config Config) *Ledger {
 	config.setDefaults()
 	l := &Ledger{
-		config: config, places: make(chan struct{}, config.Backlog), next: make([]int, config.Producers+config.Bursters),
+		config: config, places: make(chan struct{}, config.Backlog), next: make([]int, config.Producers+config.Bursters+config.Leasers),
 		entries: make(map[putKey]*entry), ids: make(map[uint64]*entry), others: make(map[uint64]bool),
 		report: Report{Shared: make(map[string]int)},
 		asking: make(map[*client]time.Time), silences: make(map[string]time.Duration),
 	}
 	for i := range config.Tubes {
 		l.tubes = append(l.tubes, fmt.Sprintf("%s-%d", config.Name, i))
+	}
+	if config.Leasers > 0 {
+		for i := range keyedTubes {
+			l.keyed = append(l.keyed, fmt.Sprintf("%s-keyed-%d", config.Name, i))
+		}
+		l.keyed = append(l.keyed, config.Name+"-dead")
 	}
 	return l
 }
@@ -134,11 +150,15 @@ func (l *Ledger) learn(e *entry, id uint64) {
 	if l.others[id] {
 		l.fault(&l.report.Reused, "%v: its id %d was given to a put of somebody else, too", e, id)
 	}
+	if e.key != "" && e.identity(id) == nil {
+		e.known = append(e.known, &identity{id: id})
+		l.ids[id] = e
+	}
 	switch {
 	case e.id == 0:
 		e.id = id
 		l.ids[id] = e
-	case e.id != id:
+	case e.id != id && e.key == "":
 		l.fault(&l.report.Twice, "%v is there as job %d, too", e, id)
 		l.ids[id] = e
 	}
@@ -180,6 +200,7 @@ func (l *Ledger) sighted(id uint64, body []byte, sent uint64) *entry {
 	case e.gone != 0 && sent > e.gone:
 		l.fault(&l.report.Undead, "%v is there again", e)
 	}
+	l.met(e, id, sent)
 	return e
 }
 

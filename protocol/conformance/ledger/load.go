@@ -40,6 +40,7 @@ func (l *Ledger) Run(ctx context.Context) {
 	start(l.config.Consumers, l.consume)
 	start(l.config.Kickers, l.kick)
 	start(l.config.Bursters, l.burst)
+	start(l.config.Leasers, l.lease)
 	workers.Wait()
 }
 
@@ -153,7 +154,7 @@ func (c *client) reserve(ctx context.Context, wait time.Duration) (id uint64, e 
 	})
 	if end == done {
 		e = c.ledger.sighted(id, body, sent)
-		c.handedOut(e, sent, hold{addr: c.at, since: since})
+		c.handedOut(e, sent, &hold{addr: c.at, since: since})
 	}
 	return id, e, end
 }

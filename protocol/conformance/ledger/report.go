@@ -33,9 +33,14 @@ type Report struct {
 	// another client had them, by the reason for which that is no fault.
 	Shared map[string]int
 
+	// What leasers did: tries of puts whose reply was lost, leases, jobs that they have moved,
+	// jobs that were found under another id, leases of the past that were refused.
+	Repeated, Leases, Moved, Renamed, PastRefused int
+
 	// What a server that keeps its word has none of; see the package comment.
 	Lost, Undead, DeletedTwice, Twice, Reused, Changed, Strange, Miscounted, Garbled int
 	Contested, Robbed                                                                int
+	Tokens, Obeyed                                                                   int
 
 	// Faults tells the first of them in words.
 	Faults []string
@@ -102,6 +107,10 @@ func (r Report) String() string {
 	if r.Frozen > 0 {
 		s += fmt.Sprintf(", clients frozen %d", r.Frozen)
 	}
+	if r.Leases > 0 {
+		s += fmt.Sprintf(", leases %d, of the past refused %d, puts repeated %d, jobs moved %d, with another id %d",
+			r.Leases, r.PastRefused, r.Repeated, r.Moved, r.Renamed)
+	}
 	s += fmt.Sprintf("; lost %d, back from the dead %d, deleted twice %d, put twice %d, ids reused %d",
 		r.Lost, r.Undead, r.DeletedTwice, r.Twice, r.Reused)
 	for _, rare := range []struct {
@@ -112,6 +121,8 @@ func (r Report) String() string {
 		{"miscounted", r.Miscounted}, {"garbled replies", r.Garbled},
 		{"handed out though another client had it", r.Contested},
 		{"taken from who had it", r.Robbed},
+		{"leases that do not grow", r.Tokens},
+		{"leases of the past that were obeyed", r.Obeyed},
 	} {
 		if rare.n > 0 {
 			s += fmt.Sprintf(", %s %d", rare.name, rare.n)

@@ -12,6 +12,7 @@ import (
 
 	"redstalk/server/gateway"
 	"redstalk/server/queue"
+	"redstalk/server/serving"
 	"redstalk/storage"
 	"redstalk/storage/throttle"
 )
@@ -83,11 +84,11 @@ func New(q *queue.Queue, c Config) http.Handler {
 	}
 	h := &handler{queue: q, jobs: gateway.NewJobs(q, c.MaxWaiting), config: c}
 	mux := http.NewServeMux()
-	mux.HandleFunc("/push", h.push)
-	mux.HandleFunc("/pop", h.pop)
-	mux.HandleFunc("/delete", h.delete)
-	mux.HandleFunc("/finish", h.finish)
-	mux.HandleFunc("/get", h.get)
+	mux.HandleFunc("/push", serving.Named("push", h.push))
+	mux.HandleFunc("/pop", serving.Named("pop", h.pop))
+	mux.HandleFunc("/delete", serving.Named("delete", h.delete))
+	mux.HandleFunc("/finish", serving.Named("finish", h.finish))
+	mux.HandleFunc("/get", serving.Named("get", h.get))
 	return mux
 }
 
@@ -265,6 +266,9 @@ func (h *handler) read(w http.ResponseWriter, r *http.Request, v any) bool {
 func (h *handler) answerOutcome(w http.ResponseWriter, r *http.Request, done string, err error) {
 	if err == nil {
 		h.answer(w, r, codeDone, done, nil)
+		return
+	}
+	if gateway.Refuse(w, r, err) {
 		return
 	}
 	if !gateway.Expected(err) {

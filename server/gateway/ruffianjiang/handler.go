@@ -12,6 +12,7 @@ import (
 
 	"redstalk/server/gateway"
 	"redstalk/server/queue"
+	"redstalk/server/serving"
 	"redstalk/storage/throttle"
 	"redstalk/tube"
 )
@@ -54,12 +55,12 @@ func New(q *queue.Queue, c Config) http.Handler {
 	}
 	h := &handler{queue: q, jobs: gateway.NewJobs(q, c.MaxWaiting), config: c}
 	mux := http.NewServeMux()
-	mux.HandleFunc("/push", h.only(http.MethodPost, h.push))
-	mux.HandleFunc("/pop/{topic}", h.only(http.MethodGet, h.pop))
-	mux.HandleFunc("/finish", h.only(http.MethodPost, h.finish))
-	mux.HandleFunc("/delete", h.only(http.MethodPost, h.finish))
-	mux.HandleFunc("/get", h.only(http.MethodGet, h.get))
-	mux.HandleFunc("/rest/test/push", h.only(http.MethodGet, h.pushRedisson))
+	mux.HandleFunc("/push", serving.Named("push", h.only(http.MethodPost, h.push)))
+	mux.HandleFunc("/pop/{topic}", serving.Named("pop", h.only(http.MethodGet, h.pop)))
+	mux.HandleFunc("/finish", serving.Named("finish", h.only(http.MethodPost, h.finish)))
+	mux.HandleFunc("/delete", serving.Named("delete", h.only(http.MethodPost, h.finish)))
+	mux.HandleFunc("/get", serving.Named("get", h.only(http.MethodGet, h.get)))
+	mux.HandleFunc("/rest/test/push", serving.Named("pushRedisson", h.only(http.MethodGet, h.pushRedisson)))
 	mux.HandleFunc("/swagger-ui.html", showPage)
 	return mux
 }
@@ -103,6 +104,9 @@ func (h *handler) put(ctx context.Context, u *push) (tube.PutAnswer, error) {
 	u.tags.Key, u.tags.HasAt, u.tags.At = key, true, tube.Instant(u.due)*tube.Instant(time.Millisecond)
 	if key == "" {
 		u.tags.Key = dueKey(u.due)
+	}
+	if err := gateway.CheckPut(ctx, name, u.tags.Dead, len(body)); err != nil {
+		return tube.PutAnswer{}, err
 	}
 	return h.queue.PutTagged(ctx, queue.NewJob{Tube: name, Pri: gateway.Priority(time.UnixMilli(u.due)), TTR: u.ttr, Body: body}, &u.tags)
 }
@@ -221,15 +225,21 @@ func (h *handler) pushRedisson(w http.ResponseWriter, r *http.Request, p *params
 	}
 	pri := gateway.Priority(time.Now().Add(time.Duration(seconds) * time.Second))
 	job := queue.NewJob{Tube: redissonTopic, Pri: pri, Delay: uint32(seconds), TTR: redissonTTR, Body: []byte(message)}
-	if _, err := h.queue.Put(r.Context(), job); err != nil {
+	if err = gateway.CheckPut(r.Context(), job.Tube, "", len(job.Body)); err == nil {
+		_, err = h.queue.Put(r.Context(), job)
+	}
+	if err != nil {
 		h.failStore(w, r, err)
 		return
 	}
 	gateway.Answer(w, r, "text/plain;charset=UTF-8", []byte("success"))
 }
 
-// failStore answers what the store has refused.
+// failStore answers what the store has refused, or the rights of the user.
 func (h *handler) failStore(w http.ResponseWriter, r *http.Request, err error) {
+	if gateway.Refuse(w, r, err) {
+		return
+	}
 	if !gateway.Expected(err) {
 		h.failed.Warn(h.config.Log, "a request has failed", "gateway", "ruffianjiang", "path", r.URL.Path, "err", err)
 	}

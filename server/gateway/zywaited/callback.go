@@ -101,12 +101,13 @@ type caller struct {
 type network interface {
 	Do(*http.Request) (*http.Response, error)
 	Dial(ctx context.Context, network, address string) (net.Conn, error)
+	Through(ctx context.Context, target string, call func(context.Context) error) error
 }
 
 var errChecked = errors.New("the task was called as often as it may be")
 
-// call calls a task that is due. Targets are not left alone when they fail: the schedule is
-// the task's own.
+// call calls a task that is due. A check of which the target is left alone has failed like any
+// other: the schedule is the task's own.
 func (c *caller) call(ctx context.Context, j *push.Job) push.Outcome {
 	began := time.Now()
 	if int(j.Failures) > c.calls.MaxChecks {
@@ -117,12 +118,22 @@ func (c *caller) call(ctx context.Context, j *push.Job) push.Outcome {
 		return push.Outcome{Verdict: push.Park, Result: push.Gone, Err: errors.New("the job is no task")}
 	}
 	req := &pb.CallBackReq{Uid: j.Key, Name: t.Name, Url: t.url(), Args: t.Args}
-	err := c.try(ctx, &t, req)
-	if err == nil {
+	called := false
+	err := c.network.Through(ctx, t.target(), func(ctx context.Context) error {
+		called = true
+		return c.try(ctx, &t, req)
+	})
+	after := push.Outcome{Verdict: push.Later, Result: push.ResultOf(err), Err: err}
+	after.Delay = max(nextCheck(int(j.Failures)+1)-time.Since(began), time.Second)
+	switch {
+	case err == nil:
 		return push.Outcome{Verdict: push.Done, Result: push.Delivered}
+	case errors.Is(err, push.ErrLeftAlone):
+		after.Result, after.Err = push.Skipped, nil
+	case !called: // others had the target all the time
+		return push.Outcome{Verdict: push.GiveBack, Result: push.Skipped}
 	}
-	wait := nextCheck(int(j.Failures)+1) - time.Since(began)
-	return push.Outcome{Verdict: push.Later, Delay: max(wait, time.Second), Result: push.ResultOf(err), Err: err}
+	return after
 }
 
 // try calls a task until that goes well, with a pause before each further try.

@@ -10,6 +10,7 @@ import (
 
 	"redstalk/server/gateway"
 	"redstalk/server/gateway/zywaited/pb"
+	"redstalk/server/serving"
 )
 
 // NewGRPC returns the gRPC surface of a service, for a server that speaks HTTP/2, with
@@ -21,5 +22,15 @@ func NewGRPC(s *Service) http.Handler {
 	state.SetServingStatus(pb.DelayQueue_ServiceDesc.ServiceName, grpc_health_v1.HealthCheckResponse_SERVING)
 	grpc_health_v1.RegisterHealthServer(g, state)
 	reflection.Register(g)
-	return g
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if name, is := methods[r.URL.Path]; is {
+			serving.Name(w, name)
+		}
+		g.ServeHTTP(w, r)
+	})
+}
+
+// methods are the names of the service's methods for the metrics.
+var methods = map[string]string{
+	pb.DelayQueue_Add_FullMethodName: "Add", pb.DelayQueue_Get_FullMethodName: "Get", pb.DelayQueue_Remove_FullMethodName: "Remove",
 }

@@ -10,18 +10,20 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"redstalk/server/access"
 	"redstalk/server/gateway"
 	"redstalk/server/gateway/zywaited/pb"
+	"redstalk/server/serving"
 )
 
 // NewHTTP returns the HTTP surface of a service: an error has a status, and no body. Pages of
 // any origin may use it from a browser, as with the old program.
 func NewHTTP(s *Service) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /task/add", s.serveAdd)
-	mux.HandleFunc("GET /task/get/{uid}", s.serveGet)
-	mux.HandleFunc("DELETE /task/remove/{uid}", s.serveRemove)
-	mux.HandleFunc("POST /task/remove/{uid}", s.serveRemove)
+	mux.HandleFunc("POST /task/add", serving.Named("add", s.serveAdd))
+	mux.HandleFunc("GET /task/get/{uid}", serving.Named("get", s.serveGet))
+	mux.HandleFunc("DELETE /task/remove/{uid}", serving.Named("remove", s.serveRemove))
+	mux.HandleFunc("POST /task/remove/{uid}", serving.Named("remove", s.serveRemove))
 	return s.traced(withOrigins(mux))
 }
 
@@ -83,14 +85,14 @@ func (s *Service) serveGet(w http.ResponseWriter, r *http.Request) {
 
 func (s *Service) serveRemove(w http.ResponseWriter, r *http.Request) {
 	_, err := s.Remove(r.Context(), &pb.RemoveReq{Uid: r.PathValue("uid")})
-	w.WriteHeader(statusOf(err))
+	writeStatus(w, err)
 }
 
 // answer answers with JSON, or the status of an error without a body. The members have their
 // names in the protocol; those that are zero are left out, and numbers are numbers.
 func answer(w http.ResponseWriter, r *http.Request, v any, err error) {
 	if err != nil {
-		w.WriteHeader(statusOf(err))
+		writeStatus(w, err)
 		return
 	}
 	body, err := json.Marshal(v)
@@ -101,6 +103,15 @@ func answer(w http.ResponseWriter, r *http.Request, v any, err error) {
 	gateway.Answer(w, r, "application/json; charset=utf-8", body)
 }
 
+// writeStatus answers with the status of an error, or of none.
+func writeStatus(w http.ResponseWriter, err error) {
+	status := statusOf(err)
+	if status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", access.Challenge)
+	}
+	w.WriteHeader(status)
+}
+
 func statusOf(err error) int {
 	switch status.Code(err) {
 	case codes.OK:
@@ -109,6 +120,12 @@ func statusOf(err error) int {
 		return http.StatusBadRequest
 	case codes.NotFound:
 		return http.StatusNotFound
+	case codes.Unauthenticated:
+		return http.StatusUnauthorized
+	case codes.PermissionDenied:
+		return http.StatusForbidden
+	case codes.ResourceExhausted:
+		return http.StatusTooManyRequests
 	case codes.DeadlineExceeded:
 		return http.StatusGatewayTimeout
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"math"
+	"net/http"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
 
+	"redstalk/server/access"
 	"redstalk/server/gateway"
 	"redstalk/server/gateway/zywaited/pb"
 	"redstalk/server/queue"
@@ -80,15 +82,18 @@ func (s *Service) Add(ctx context.Context, req *pb.AddReq) (*pb.AddResp, error) 
 		return nil, invalid("the address of the callback is not allowed here")
 	}
 	body, err := json.Marshal(t)
+	if err == nil {
+		err = gateway.CheckPut(ctx, Tube, "", len(body))
+	}
 	if err != nil {
-		return nil, s.status("add", err)
+		return nil, s.status(ctx, "add", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
 	defer cancel()
 	job := queue.NewJob{Tube: Tube, Pri: gateway.Priority(time.Unix(0, t.Exec)), TTR: s.config.Calls.ttr(), Body: body}
 	tags := &tube.Tags{Key: uid, OnDuplicate: tube.Keep, HasAt: true, At: wholeMilliseconds(t.Exec)}
 	if _, err := s.queue.PutTagged(ctx, job, tags); err != nil {
-		return nil, s.status("add", err)
+		return nil, s.status(ctx, "add", err)
 	}
 	return &pb.AddResp{Uid: uid}, nil
 }
@@ -110,13 +115,16 @@ func (s *Service) Get(ctx context.Context, req *pb.RetrieveReq) (*pb.Task, error
 	if err != nil {
 		return nil, err
 	}
+	if err := gateway.Check(ctx, "find", Tube); err != nil {
+		return nil, s.status(ctx, "get", err)
+	}
 	job, err := s.queue.PeekKey(ctx, Tube, uid)
 	if err != nil {
-		return nil, s.status("get", err)
+		return nil, s.status(ctx, "get", err)
 	}
 	stats, err := s.queue.JobStats(ctx, job.ID)
 	if err != nil {
-		return nil, s.status("get", err)
+		return nil, s.status(ctx, "get", err)
 	}
 	return show(uid, job.Body, stats)
 }
@@ -129,8 +137,11 @@ func (s *Service) Remove(ctx context.Context, req *pb.RemoveReq) (*emptypb.Empty
 	if err != nil {
 		return nil, err
 	}
-	if err := s.queue.DeleteKey(ctx, Tube, uid); err != nil && !errors.Is(err, queue.ErrNotFound) {
-		return nil, s.status("remove", err)
+	if err = gateway.Check(ctx, "delete-key", Tube); err == nil {
+		err = s.queue.DeleteKey(ctx, Tube, uid)
+	}
+	if err != nil && !errors.Is(err, queue.ErrNotFound) {
+		return nil, s.status(ctx, "remove", err)
 	}
 	return &emptypb.Empty{}, nil
 }
@@ -145,8 +156,14 @@ func readUID(text string) (string, error) {
 }
 
 // status returns what a client is told of an error.
-func (s *Service) status(what string, err error) error {
+func (s *Service) status(ctx context.Context, what string, err error) error {
 	switch {
+	case errors.Is(err, gateway.ErrForbidden) && access.Status(access.UserIn(ctx), nil) == http.StatusUnauthorized:
+		return status.Error(codes.Unauthenticated, "a user is needed for this")
+	case errors.Is(err, gateway.ErrForbidden):
+		return status.Error(codes.PermissionDenied, gateway.Word(err))
+	case errors.Is(err, gateway.ErrTooFast):
+		return status.Error(codes.ResourceExhausted, gateway.Word(err))
 	case errors.Is(err, queue.ErrNotFound):
 		return status.Error(codes.NotFound, "there is no such task")
 	case errors.Is(err, queue.ErrTooBig):

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"redstalk/server/gateway/zywaited/pb"
+	"redstalk/server/push"
 	"redstalk/tube"
 )
 
@@ -51,6 +52,15 @@ func (t *task) host() string {
 		return ""
 	}
 	return u.Hostname()
+}
+
+// target is what the dispatcher calls who is called.
+func (t *task) target() string {
+	u, err := url.Parse(t.url())
+	if err != nil {
+		return t.url()
+	}
+	return push.TargetOf(u)
 }
 
 // newTask checks a request and returns its task and its uid. The request is changed: its time

@@ -40,6 +40,8 @@ type called struct {
 	bodies  []string
 	began   time.Time
 	answers func(n int) (status int, err error) // of the n-th call, from 1
+
+	dispatcher *push.Dispatcher // the last one that serve has started
 }
 
 func (c *called) Do(r *http.Request) (*http.Response, error) {
@@ -53,6 +55,10 @@ func (c *called) Do(r *http.Request) (*http.Response, error) {
 	c.bodies = append(c.bodies, fmt.Sprint(r.Method, " ", r.URL, " ", string(body)))
 	status, err := c.answers(len(c.at))
 	return &http.Response{StatusCode: status}, err
+}
+
+func (c *called) Through(ctx context.Context, target string, call func(context.Context) error) error {
+	return c.dispatcher.Through(ctx, target, call)
 }
 
 func (c *called) Dial(context.Context, string, string) (net.Conn, error) {
@@ -96,6 +102,7 @@ func inWorld(t *testing.T, c Config, test func(*world)) {
 func (w *world) serve() (end func()) {
 	w.Helper()
 	d := push.New(w.queue, push.Config{Log: slog.New(slog.DiscardHandler)})
+	w.called.dispatcher = d
 	remove, err := (&caller{calls: w.config.Calls, network: &w.called}).register(d)
 	if err != nil {
 		w.Fatal(err)
@@ -348,6 +355,43 @@ func TestSchedule(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestLeftAlone: a target that fails ten times in a row is left alone for half a minute. Its
+// tasks keep to their schedule all the same, as if they had been called in vain.
+func TestLeftAlone(t *testing.T) {
+	t.Parallel()
+	inWorld(t, Config{Calls: Calls{Tries: 1, Concurrency: 1}}, func(w *world) {
+		down := time.Now().Add(40 * time.Second)
+		w.called.answers = func(int) (int, error) {
+			if time.Now().Before(down) {
+				return http.StatusInternalServerError, nil
+			}
+			return http.StatusOK, nil
+		}
+		defer w.serve()()
+		uids := make([]string, 15)
+		for i := range uids {
+			uids[i] = w.add(fmt.Sprintf(`{"name":"n%d","callback":{"schema":"HTTP","address":"h:1"}}`, i))
+		}
+		time.Sleep(10 * time.Second)
+		if n := len(w.called.times()); n != 10 {
+			w.Errorf("called %d times, want 10", n)
+		}
+		for _, uid := range uids {
+			if s := w.get(uid); s.RetryTimes != 1 || s.Type != pb.TaskType_TaskRetryDelay {
+				w.Errorf("a task is %v", s)
+			}
+		}
+		time.Sleep(20 * time.Second) // the second checks come while it is left alone
+		if n := len(w.called.times()); n != 10 {
+			w.Errorf("called %d times while it is left alone, want 10", n)
+		}
+		time.Sleep(2 * time.Minute)
+		if n := len(w.called.times()); n != 10+len(uids) {
+			w.Errorf("called %d times in all, want %d", n, 10+len(uids))
+		}
+	})
 }
 
 // TestWorkerGone: what a worker has taken that is gone is called again by another, after the

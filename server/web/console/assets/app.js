@@ -1,6 +1,6 @@
 // Which view is shown, and what is the same in all of them.
-import { make, note, remember } from "./ui.js";
-import { call, caller, follow, listen, may, streamState } from "./api.js";
+import { make, note, remember, fieldOf } from "./ui.js";
+import { caller, follow, listen, may, onRefused, readCaller, signedIn, signIn, signOut, stream } from "./api.js";
 import { overview } from "./overview.js";
 import { tube } from "./tube.js";
 import { put } from "./put.js";
@@ -10,25 +10,49 @@ import { server } from "./server.js";
 const main = document.getElementById("main");
 let leave = null; // ends the view that is shown
 
-// A view is a function (main, ...arguments) that returns what ends it.
-function show() {
-  const [name, ...rest] = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
-  const views = { "": overview, tube, put, parked, server };
+// A view is a function (main, ...arguments) that returns what ends it. right is what one needs.
+const views = {
+  "": { name: "overview", title: "Tubes", view: overview, right: "look" },
+  tube: { name: "tube", title: "Tube", view: tube, right: "look" },
+  put: { name: "put", title: "Put", view: put, right: "put" },
+  parked: { name: "parked", title: "Parked", view: parked, right: "look" },
+  server: { name: "server", title: "Server", view: server, right: "look" },
+};
+
+// place returns what the address asks for; nothing if there is no such page.
+function place() {
+  try {
+    const [name, ...rest] = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
+    return Object.hasOwn(views, name) ? { key: name, ...views[name], rest } : null;
+  } catch {
+    return null; // the address is broken
+  }
+}
+
+function clear(name) {
   leave?.();
   leave = null;
+  document.querySelectorAll("dialog").forEach(d => d.remove());
   main.replaceChildren();
+  main.scrollTop = 0;
+  main.dataset.view = name;
+  delete main.dataset.ready;
+}
+
+function show() {
+  const at = place();
+  clear(at?.name ?? "none");
   document.querySelectorAll("header nav a").forEach(a => {
-    const here = a.getAttribute("href") === "#/" + name || name === "tube" && a.getAttribute("href") === "#/";
+    const here = at && (a.getAttribute("href") === "#/" + at.key || at.key === "tube" && a.getAttribute("href") === "#/");
     here ? a.setAttribute("aria-current", "page") : a.removeAttribute("aria-current");
   });
-  const view = views[name];
-  if (!view) {
-    main.append(make("p", { className: "empty" }, "There is no such page."));
-    return;
-  }
-  document.title = [rest[0] ?? { "": "Tubes", put: "Put", parked: "Parked", server: "Server" }[name], "redstalk"].join(" · ");
-  leave = view(main, ...rest);
+  document.title = [at?.rest[0] || at?.title || "No such page", "redstalk"].join(" · ");
+  if (!at) say("There is no such page.");
+  else if (!may(at.right)) say("You may not do this.");
+  else leave = at.view(main, ...at.rest);
 }
+
+const say = (...text) => main.append(make("h1", {}, document.title.split(" · ")[0]), make("p", { className: "empty" }, text));
 
 function theme(next) {
   const themes = ["", "light", "dark"];
@@ -36,54 +60,104 @@ function theme(next) {
   if (next) {
     now = themes[(themes.indexOf(now) + 1) % 3];
     remember.set("theme", now);
-    note({ "": "As the system has it", light: "Light", dark: "Dark" }[now]);
+    note({ "": "Light or dark as the system has it.", light: "Light.", dark: "Dark." }[now]);
   }
   document.documentElement.dataset.theme = now;
 }
 
+const words = { connecting: "connecting", live: "live", paused: "standing still", resting: "resting", lost: "connection lost", away: "store away" };
+
 function tellState() {
-  const e = document.getElementById("live"), state = streamState();
-  if (e.textContent !== state) e.textContent = state;
-  e.className = "live " + (state === "live" ? "ok" : "bad");
+  const e = document.getElementById("live"), text = words[stream.state];
+  if (e.textContent !== text) e.textContent = text;
+  e.dataset.state = stream.state;
+  e.title = stream.why;
 }
 
 // keys that work everywhere; ? tells of them.
 const help = [["t", "tubes"], ["p", "parked jobs"], ["n", "put a job"], ["s", "server"], ["/", "filter or search"],
-  ["↑ ↓ j k", "move in a table"], ["Enter", "open"], ["x", "mark a job"], ["r", "read anew"], ["Esc", "back"]];
+  ["↑ ↓ j k", "move in a table"], ["Enter", "open"], ["x", "mark"], ["← →", "the job before, the next one"], ["r", "read anew"], ["Esc", "close; back to the tubes"]];
 
 document.addEventListener("keydown", event => {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input:not([type=checkbox]),textarea,select,dialog")) return;
+  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input:not([type=checkbox]),textarea,select,dialog") || main.dataset.view === "signin") return;
   const pages = { t: "#/", p: "#/parked", n: "#/put", s: "#/server" };
-  if (event.key in pages) location.hash = pages[event.key];
+  if (Object.hasOwn(pages, event.key)) location.hash = pages[event.key];
   else if (event.key === "/") main.querySelector("input[type=search]")?.focus();
   else if (event.key === "r") main.querySelector("[data-read]")?.click();
-  else if (event.key === "Escape" && !document.querySelector("dialog[open]")) history.back();
-  else if (event.key === "?") {
-    const d = make("dialog", { "aria-label": "Keys" }, make("h2", {}, "Keys"),
-      make("dl", { className: "keys" }, help.map(([k, what]) => [make("dt", {}, make("kbd", {}, k)), make("dd", {}, what)])),
-      make("div", { className: "buttons" }, make("button", { type: "button", className: "main", autofocus: true, onclick: () => d.remove() }, "Close")));
-    d.addEventListener("close", () => d.remove());
-    document.body.append(d);
-    d.showModal();
-  } else return;
+  else if (event.key === "Escape" && main.dataset.view !== "overview") location.hash = "#/";
+  else if (event.key === "?") showKeys();
+  else return;
   event.preventDefault();
 });
 
+function showKeys() {
+  const d = make("dialog", { "aria-label": "Keys", "data-dialog": "keys" }, make("h2", {}, "Keys"),
+    make("dl", { className: "keys" }, help.map(([k, what]) => [make("dt", {}, make("kbd", {}, k)), make("dd", {}, what)])),
+    make("div", { className: "buttons" }, make("button", { type: "button", className: "main", "data-do": "close", autofocus: true, onclick: () => d.close() }, "Close")));
+  d.addEventListener("close", () => d.remove());
+  document.body.append(d);
+  d.showModal();
+}
+
+// askForUser shows the form to sign in.
+function askForUser(problem = "") {
+  clear("signin");
+  document.title = "Sign in · redstalk";
+  tellUser(false);
+  const user = fieldOf({ name: "user", label: "User", required: true, autocomplete: "username" }, "signin");
+  const secret = fieldOf({ name: "secret", label: "Secret", type: "password", required: true, autocomplete: "current-password" }, "signin");
+  const form = make("form", { id: "signin", className: "card", onsubmit: e => {
+    e.preventDefault();
+    signIn(user.value(), secret.value());
+    begin();
+  } }, make("h1", {}, "Sign in"), user.row, secret.row, make("p", { className: "problem", role: "alert" }, problem),
+  make("div", { className: "buttons" }, caller.anonymous && may("look") && make("button", { type: "button", "data-do": "cancel", onclick: () => location.reload() }, "Cancel"), make("button", { type: "submit", className: "main", "data-do": "ok" }, "Sign in")), make("small", { className: "soft" }, "This tab remembers it until it is closed."));
+  main.append(form);
+  user.input.focus();
+  main.dataset.ready = "true";
+}
+
+// tellUser shows what the user may do, and who that is.
+function tellUser(known) {
+  document.querySelectorAll("header [data-right]").forEach(e => { e.hidden = !known || !may(e.dataset.right); });
+  const who = document.getElementById("who");
+  who.replaceChildren();
+  if (!known || !caller.user) return;
+  if (caller.anonymous) who.append(make("button", { type: "button", "data-action": "signin", onclick: () => askForUser() }, "Sign in"));
+  else who.append(make("span", { className: "soft", "data-user": "" }, caller.user), signedIn() ? make("button", { type: "button", className: "quiet", "data-action": "signout", onclick: () => { signOut(); location.reload(); } }, "Sign out") : "");
+}
+
+let listening = false;
+
+// begin finds out who asks, and shows the page that the address says.
 async function begin() {
-  theme();
-  document.getElementById("theme").onclick = () => theme(true);
   try {
-    Object.assign(caller, await call("GET", "/v1/caller"));
+    await readCaller();
   } catch (err) {
-    main.append(make("p", { className: "empty" }, err.status === 403 ? "This user may not look at anything." : err.message),
-      make("p", { className: "empty" }, make("button", { type: "button", onclick: () => location.reload() }, "Try again")));
+    if (err.status === 401) {
+      const tried = signedIn();
+      signOut();
+      return askForUser(tried ? "The user or the secret is wrong." : "");
+    }
+    clear("none");
+    say(err.status === 403 ? "This user may not look at anything." : err.message);
+    main.append(make("p", { className: "empty" }, make("button", { type: "button", onclick: () => { signOut(); location.reload(); } }, "Try again")));
     return;
   }
-  document.querySelectorAll("[data-right]").forEach(e => { e.hidden = !may(e.dataset.right); });
-  follow(tellState);
-  listen();
-  addEventListener("hashchange", () => { show(); main.focus(); });
+  if (listening && main.dataset.view === "signin") return location.reload(); // the stream is that of another one
+  tellUser(true);
+  if (!listening) {
+    listening = true;
+    listen().finally(() => { listening = false; });
+  }
   show();
 }
 
+theme();
+document.getElementById("theme").onclick = () => theme(true);
+document.getElementById("keys").onclick = showKeys;
+document.querySelector(".skip").onclick = event => { event.preventDefault(); main.focus(); };
+follow(tellState);
+onRefused(() => { if (main.dataset.view !== "signin" && caller.user) { signOut(); askForUser("You are not signed in any more."); } });
+addEventListener("hashchange", () => { if (main.dataset.view !== "signin") { show(); main.focus(); } });
 begin();

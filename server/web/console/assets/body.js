@@ -1,5 +1,5 @@
 // How a body can be read: as text, JSON, PHP-serialised, base64, hex.
-import { make } from "./ui.js";
+import { make, withMarks, note } from "./ui.js";
 
 // bytesOf returns the bytes of a job's body.
 export function bytesOf(job) {
@@ -9,23 +9,32 @@ export function bytesOf(job) {
 
 const most = 256 * 1024; // of a body that is shown
 
-// bodyView shows the body of a job, in the form that suits it best at first.
-export function bodyView(job) {
+// bodyView shows the body of a job, in the form that suits it best at first. A word that was looked
+// for is marked in it.
+export function bodyView(job, word = "") {
   const bytes = bytesOf(job), text = job.body;
   const forms = [["text", "Text"], ["json", "JSON"], ["php", "PHP"], ["base64", "Base64"], ["hex", "Hex"]];
   const box = make("div", { className: "body" });
-  const buttons = forms.map(([form, label]) => make("button", { type: "button", "aria-pressed": "false", onclick: () => show(form) }, label));
+  const buttons = forms.map(([form, label]) => make("button", { type: "button", "aria-pressed": "false", "data-form": form, onclick: () => show(form) }, label));
   function show(form) {
     buttons.forEach((b, i) => b.setAttribute("aria-pressed", forms[i][0] === form));
     try {
-      box.replaceChildren(views[form](bytes, text));
+      box.replaceChildren(views[form](bytes, text, word));
     } catch (err) {
       box.replaceChildren(make("p", { className: "problem" }, err.message));
     }
   }
   show(best(bytes, text));
+  async function copy() {
+    try {
+      await navigator.clipboard.writeText(text ?? hex(bytes));
+      note("The body is copied.");
+    } catch {
+      note("The browser does not let this page copy. Mark the text instead.", true);
+    }
+  }
   return make("div", {}, make("div", { className: "tabs", role: "group", "aria-label": "How to show the body" }, buttons,
-    make("button", { type: "button", className: "quiet", onclick: () => navigator.clipboard?.writeText(text ?? hex(bytes)) }, "Copy")), box);
+    make("button", { type: "button", className: "quiet", "data-action": "copy-body", onclick: copy }, "Copy")), box);
 }
 
 function best(bytes, text) {
@@ -39,26 +48,49 @@ function best(bytes, text) {
   return "text";
 }
 
+// textOf returns bytes as text; undefined if they are none.
+function textOf(bytes) {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch {
+    return undefined;
+  }
+}
+
 const views = {
-  text: (bytes, text) => pre(text ?? new TextDecoder().decode(bytes)),
-  json: (bytes, text) => make("div", { className: "tree" }, tree(JSON.parse(text ?? new TextDecoder().decode(bytes)), "", true)),
-  php: bytes => make("div", { className: "tree" }, tree(unserialize(bytes), "", true)),
-  base64: (bytes, text) => {
+  text: (bytes, text, word) => pre(text ?? new TextDecoder().decode(bytes), word),
+  json: (bytes, text, word) => treeOf(readJSON(text ?? new TextDecoder().decode(bytes)), word),
+  php: (bytes, text, word) => treeOf(unserialize(bytes), word),
+  base64: (bytes, text, word) => {
     const plain = (text ?? "").replace(/\s+/g, "");
     if (plain && plain.length % 4 === 0 && /^[A-Za-z0-9+/]+=*$/.test(plain)) {
-      const inside = Uint8Array.from(atob(plain), c => c.charCodeAt(0));
-      return make("div", {}, make("p", { className: "soft" }, "The body is base64. In it:"), pre(new TextDecoder().decode(inside)));
+      const inside = Uint8Array.from(atob(plain), c => c.charCodeAt(0)), read = textOf(inside);
+      return make("div", {}, make("p", { className: "soft said" }, "The body is base64. In it:"), views[best(inside, read)](inside, read, word));
     }
     let out = "";
     for (let i = 0; i < Math.min(bytes.length, most); i += 57) out += btoa(String.fromCharCode(...bytes.subarray(i, i + 57))) + "\n";
-    return make("div", {}, make("p", { className: "soft" }, "The body as base64:"), pre(out));
+    return make("div", {}, make("p", { className: "soft said" }, "The body as base64:"), pre(out));
   },
   hex: bytes => pre(hex(bytes)),
 };
 
-function pre(text) {
+function pre(text, word) {
   const cut = text.length > most;
-  return make("pre", { tabIndex: 0, "aria-label": "Body" }, cut ? text.slice(0, most) : text, cut && make("em", {}, `\n… ${text.length - most} more characters`));
+  return make("pre", { tabIndex: 0, role: "region", "aria-label": "Body" }, withMarks(cut ? text.slice(0, most) : text, word), text === "" && make("em", {}, "The body is empty."), cut && make("em", {}, `\n… ${text.length - most} more characters`));
+}
+
+// Numeral is a number that a browser would show as another one.
+class Numeral {
+  constructor(text) { this.text = text; }
+  toString() { return this.text; }
+}
+
+function readJSON(text) {
+  try {
+    return JSON.parse(text, (key, value, context) => typeof value === "number" && context?.source !== undefined && JSON.stringify(value) !== context.source ? new Numeral(context.source) : value);
+  } catch (err) {
+    throw new Error("The body is no JSON: " + err.message);
+  }
 }
 
 function hex(bytes) {
@@ -71,16 +103,32 @@ function hex(bytes) {
   return bytes.length > 16384 ? out + `… ${bytes.length - 16384} more bytes` : out;
 }
 
+// treeOf shows a value, with a button that folds all of it or nothing.
+function treeOf(value, word) {
+  const box = make("div", { className: "tree", tabIndex: 0, role: "region", "aria-label": "Body" }, tree(value, null, word, 0));
+  const nested = box.querySelectorAll("details").length > 1;
+  const fold = make("button", { type: "button", className: "quiet fold", onclick: () => {
+    const all = [...box.querySelectorAll("details")].slice(1), open = !all.every(d => d.open);
+    for (const d of all) d.open = open;
+    fold.textContent = open ? "Fold all" : "Unfold all";
+  } }, "Unfold all");
+  return make("div", { className: "treebox" }, nested && fold, box);
+}
+
+const mostShown = 500; // entries of one object or list
+
 // tree shows a value, objects and lists folded from the third level on.
-function tree(value, key, last, level = 0) {
-  const label = key === "" ? [] : [make("span", { className: "key" }, key), ": "];
+function tree(value, key, word, level) {
+  const label = key === null ? [] : [make("span", { className: "key" }, withMarks(key, word)), ": "];
+  if (value instanceof Numeral) return make("div", { className: "leaf" }, label, make("span", { className: "v number" }, withMarks(value.text, word)));
   if (value === null || typeof value !== "object") {
-    return make("div", { className: "leaf" }, label, make("span", { className: "v " + (value === null ? "null" : typeof value) }, JSON.stringify(value)));
+    return make("div", { className: "leaf" }, label, make("span", { className: "v " + (value === null ? "null" : typeof value) }, withMarks(JSON.stringify(value), word)));
   }
-  const list = Array.isArray(value), entries = Object.entries(value), name = value.constructor?.phpName;
+  const list = Array.isArray(value), entries = Object.entries(value);
   if (!entries.length) return make("div", { className: "leaf" }, label, list ? "[]" : "{}");
-  return make("details", { open: level < 2 }, make("summary", {}, label, make("span", { className: "soft" }, `${name ?? ""}${list ? "[" : "{"} ${entries.length} ${list ? "]" : "}"}`)),
-    entries.slice(0, 1000).map(([k, v]) => tree(v, list ? k : JSON.stringify(k), false, level + 1)), entries.length > 1000 && make("div", { className: "leaf soft" }, `… ${entries.length - 1000} more`));
+  const inside = () => [entries.slice(0, mostShown).map(([k, v]) => tree(v, list ? k : JSON.stringify(k), word, level + 1)), entries.length > mostShown && make("div", { className: "leaf soft" }, `… ${entries.length - mostShown} more`)];
+  return make("details", { "aria-label": key ?? "Body", open: level < 2 || word && JSON.stringify(value).toLowerCase().includes(word.toLowerCase()) },
+    make("summary", {}, label, make("span", { className: "soft" }, list ? `[ ${entries.length} ]` : `{ ${entries.length} }`)), inside());
 }
 
 // unserialize reads what PHP's serialize writes. Lengths there are of bytes.
@@ -107,6 +155,7 @@ export function unserialize(bytes) {
     expect('"');
     return text;
   };
+  const numeral = text => String(Number(text)) === text ? Number(text) : new Numeral(text);
   const entries = (n, to) => {
     expect("{");
     for (let i = 0; i < n; i++) {
@@ -124,8 +173,7 @@ export function unserialize(bytes) {
     if (kind === "N") { expect(";"); made = null; }
     else {
       expect(":");
-      if (kind === "i") made = Number(until(";"));
-      else if (kind === "d") made = until(";");
+      if (kind === "i" || kind === "d") made = numeral(until(";"));
       else if (kind === "b") made = until(";") === "1";
       else if (kind === "s" || kind === "E") { made = string(); expect(";"); }
       else if (kind === "r" || kind === "R") made = "→ value " + until(";");

@@ -13,37 +13,59 @@ export function spark(values, width = 96, height = 24) {
   const box = svg("svg", { class: "spark", viewBox: `0 0 ${width} ${height}`, width, height, "aria-hidden": "true" });
   if (values.length < 2) return box;
   const top = Math.max(...values, 1);
-  const x = i => (i * width / (values.length - 1)).toFixed(1), y = v => (height - 2 - v * (height - 4) / top).toFixed(1);
+  const x = i => (i * width / (values.length - 1)).toFixed(1), y = v => (height - 2 - v * (height - 5) / top).toFixed(1);
   const line = values.map((v, i) => `${x(i)} ${y(v)}`).join("L");
-  box.append(svg("path", { class: "area", d: `M0 ${height}L${line}L${width} ${height}Z` }), svg("path", { class: "line", d: "M" + line }));
+  if (values.some(v => v > 0)) box.append(svg("path", { class: "area", d: `M0 ${height}L${line}L${width} ${height}Z` }));
+  box.append(svg("path", { class: "line" + (values.some(v => v > 0) ? "" : " flat"), d: "M" + line }));
   return box;
 }
 
-// chart shows several lines: series is [{label, values, className}]; the last value is of the
-// time end, and every is between two, in ms.
-export function chart(title, series, end, every, perSecond) {
-  const w = 600, h = 150, left = 46, bottom = 18, inner = w - left - 6, tall = h - bottom - 8;
-  const points = Math.max(...series.map(s => s.values.length), 2);
-  const top = nice(Math.max(...series.flatMap(s => s.values), 1));
-  const x = i => left + i * inner / (points - 1), y = v => 8 + tall - v * tall / top;
-  const text = perSecond ? rate : number;
-  const box = svg("svg", { class: "chart", viewBox: `0 0 ${w} ${h}`, role: "img", "aria-label": title + ": " + series.map(s => `${s.label} ${text(s.values.at(-1) ?? 0)}`).join(", ") });
+const w = 600, h = 170, left = 46, right = 8, top = 10, bottom = 20;
+const inner = w - left - right, tall = h - top - bottom;
+const clock = at => new Date(at).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
+
+// chart shows several lines: series is [{label, values, className}]; the last value is of the time
+// end, and every is between two, in ms. id is what it is found by.
+export function chart(id, title, series, end, every, perSecond) {
+  const points = Math.max(...series.map(s => s.values.length), 2), span = Math.max(points, 31); // five minutes at least
+  const most = nice(Math.max(...series.flatMap(s => s.values), 1));
+  const x = i => left + (span - points + i) * inner / (span - 1), y = v => top + tall - v * tall / most;
+  const text = perSecond ? rate : number, latest = s => text(s.values.at(-1) ?? 0);
+  const box = svg("svg", { class: "chart", viewBox: `0 0 ${w} ${h}`, role: "img", "aria-label": `${title} of the last ${Math.round(points * every / 60000)} minutes. Now: ` + series.map(s => `${s.label} ${latest(s)}`).join(", ") });
   for (const part of [0, 0.5, 1]) {
-    box.append(svg("line", { class: "rule", x1: left, x2: w - 6, y1: y(top * part), y2: y(top * part) }),
-      svg("text", { class: "tick", x: left - 6, y: y(top * part) + 4, "text-anchor": "end" }, short(top * part)));
-  }
-  for (const part of [0, 0.5, 1]) {
-    const time = new Date(end - (1 - part) * (points - 1) * every);
-    box.append(svg("text", { class: "tick", x: left + inner * part, y: h - 3, "text-anchor": ["start", "middle", "end"][part * 2] },
-      time.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" })));
+    box.append(svg("line", { class: "rule", x1: left, x2: w - right, y1: y(most * part), y2: y(most * part) }),
+      svg("text", { class: "tick", x: left - 8, y: y(most * part) + 4, "text-anchor": "end" }, short(most * part)),
+      svg("text", { class: "tick", x: left + inner * part, y: h - 4, "text-anchor": ["start", "middle", "end"][part * 2] }, clock(end - (1 - part) * (span - 1) * every)));
   }
   for (const s of series) {
+    if (s.values.length < 2) continue;
     const from = points - s.values.length;
     const line = s.values.map((v, i) => `${x(from + i).toFixed(1)} ${y(v).toFixed(1)}`).join("L");
-    if (s.values.length > 1) box.append(svg("path", { class: "line " + s.className, d: "M" + line }));
+    box.append(svg("path", { class: "area " + s.className, d: `M${x(from).toFixed(1)} ${y(0)}L${line}L${x(points - 1).toFixed(1)} ${y(0)}Z` }), svg("path", { class: "line " + s.className, d: "M" + line }));
   }
-  return make("figure", { className: "card" }, make("figcaption", {}, title,
-    make("span", { className: "legend" }, series.map(s => make("span", { className: s.className }, s.label + " ", make("b", {}, text(s.values.at(-1) ?? 0)))))), box);
+  const figures = series.map(s => make("b", {}, latest(s))), when = make("span", { className: "when" });
+  point(box, i => {
+    when.textContent = i === null ? "" : clock(end - (points - 1 - i) * every);
+    series.forEach((s, n) => { figures[n].textContent = i === null ? latest(s) : text(s.values[i - (points - s.values.length)] ?? 0); });
+  }, x, points);
+  return make("figure", { className: "card", "data-chart": id }, make("figcaption", {}, make("span", {}, title, " ", when),
+    make("span", { className: "legend" }, series.map((s, n) => make("span", { className: s.className }, s.label + " ", figures[n])))), box);
+}
+
+// point has a line follow the pointer, and tells which point it is at; null: none.
+function point(box, tell, x, points) {
+  const line = svg("line", { class: "cursor", y1: top, y2: top + tall, visibility: "hidden" });
+  box.append(line);
+  box.addEventListener("pointermove", event => {
+    const at = box.getBoundingClientRect(), step = x(1) - x(0);
+    const i = Math.round(((event.clientX - at.left) * w / at.width - x(0)) / step);
+    if (i < 0 || i >= points) return;
+    line.setAttribute("x1", x(i));
+    line.setAttribute("x2", x(i));
+    line.setAttribute("visibility", "visible");
+    tell(i);
+  });
+  box.addEventListener("pointerleave", () => { line.setAttribute("visibility", "hidden"); tell(null); });
 }
 
 // nice rounds up to a number that reads well on an axis.

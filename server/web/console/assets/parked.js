@@ -1,78 +1,125 @@
 // All jobs that have used up their retries or deliveries, of all tubes.
-import { make, number, span, plural, note, attempt, ask, bytes } from "./ui.js";
-import { call, may } from "./api.js";
+import { make, number, plural, note, attempt, ask, button, remember } from "./ui.js";
+import { call, may, mayOn, readRights, tubePage } from "./api.js";
 import { Rows } from "./rows.js";
+import { JobDialog, carryOut, act } from "./job.js";
+import { jobColumns } from "./tube.js";
+
+const enough = 20_000; // buried jobs that are looked at at once, as long as none of them is parked
+const narrow = matchMedia("(max-width: 720px)");
 
 const columns = [
-  { key: "id", label: "Job", number: true, cell: j => String(j.id) },
-  { key: "tube", label: "Tube", width: "minmax(9rem, 2fr)", cell: j => make("a", { href: "#/tube/" + encodeURIComponent(j.tube), tabIndex: -1 }, j.tube) },
-  { key: "parked", label: "Because of", cell: j => make("span", { className: "badge warn" }, j.parked) },
-  { key: "failures", label: "Failures", number: true, cell: j => number(j.failures) },
-  { key: "deliveries", label: "Deliveries", number: true, cell: j => number(j.deliveries) },
-  { key: "age", label: "Age", number: true, cell: j => span(j.age * 1000) },
-  { key: "size", label: "Size", number: true, cell: j => bytes(j.size) },
-  { key: "key", label: "Key", width: "minmax(8rem, 2fr)", cell: j => j.key ?? "" },
+  jobColumns.id,
+  { key: "tube", label: "Tube", min: 110, grow: 3, phone: true, stamp: j => j.tube, cell: j => make("a", { href: tubePage(j.tube), tabIndex: -1 }, j.tube) },
+  { key: "parked", label: "Because of", min: 100, phone: true, stamp: j => j.parked, cell: j => make("span", { className: "badge warn first", title: j.parked === "retries" ? "The waits of its retry list are used up" : "It has been delivered as often as it may be" }, j.parked) },
+  { key: "failures", label: "Failures", number: true, min: 66, cell: j => number(j.failures) },
+  { key: "deliveries", label: "Deliveries", number: true, min: 76, cell: j => number(j.deliveries) },
+  jobColumns.age, jobColumns.size,
+  { key: "key", label: "Key", min: 100, grow: 4, cell: j => j.key ?? "" },
 ];
+const chosen = () => columns.filter(c => !narrow.matches || c.phone).map(c => ({ ...c, sortable: false }));
 
 export function parked(main) {
-  const mark = new Set();
-  let jobs = [], next = null, looked = 0, stopped = false, replaying = null;
-  const rows = new Rows({ label: "Parked jobs", columns: columns.map(c => ({ ...c, sortable: false })), open: j => { location.hash = "#/tube/" + encodeURIComponent(j.tube); }, mark: may("admin") ? mark : null });
-  const status = make("span", { className: "soft", role: "status" }), empty = make("p", { className: "empty", hidden: true });
-  const more = make("button", { type: "button", onclick: () => attempt(() => read(false)) }, "Look further");
-  const replay = make("button", { type: "button", className: "main", onclick: () => attempt(replayMarked) });
-  rows.element.addEventListener("marked", draw);
-  main.append(make("div", { className: "bar" }, make("h1", {}, "Parked"), may("admin") && replay, make("button", { type: "button", "data-read": "", onclick: () => attempt(() => read(true)) }, "Read anew")),
-    make("p", { className: "soft" }, "Jobs that have used up their retries or deliveries and have no tube for dead letters, of all tubes."),
-    rows.element, empty, make("div", { className: "foot" }, status, more));
+  const view = new Parked(main);
+  return () => { view.ended = true; view.replaying = null; };
+}
 
-  async function read(anew) {
-    if (anew) { jobs = []; next = null; looked = 0; mark.clear(); }
+class Parked {
+  constructor(main) {
+    Object.assign(this, { main, jobs: [], next: null, looked: 0, ended: false, replaying: null, only: "", mark: may("admin") ? new Set() : null });
+    this.rows = new Rows({ label: "Parked jobs", columns: chosen(), open: (j, i) => attempt(() => new JobDialog({ list: () => this.list, at: i, done: () => this.read(true) }).show()), mark: this.mark, nameOf: j => "job " + j.id });
+    this.rows.element.addEventListener("marked", () => this.drawActions());
+    this.status = make("span", { className: "soft", role: "status" });
+    this.empty = make("p", { className: "empty", hidden: true });
+    this.groups = make("div", { className: "chips", role: "group", "aria-label": "Show those of" });
+    this.more = make("button", { type: "button", id: "more", onclick: () => attempt(() => this.read(false)) }, "Look further");
+    this.replay = button("replay", "Replay", () => this.startReplay(), "main");
+    this.remove = button("delete", "Delete", async () => { if (await act("delete", this.chosenJobs())) await this.read(true); }, "danger");
+    this.progress = make("progress", { hidden: true, "aria-label": "Replay" });
+    main.append(make("div", { className: "bar" }, make("h1", {}, "Parked"), this.mark ? [this.progress, this.remove, this.replay] : [], make("button", { type: "button", id: "read", "data-read": "", onclick: () => attempt(() => this.read(true)) }, "Read anew")),
+      make("p", { className: "soft" }, "Jobs of all tubes that have used up their retries or deliveries, and have no tube for dead letters."),
+      this.groups, this.rows.element, this.empty, make("div", { className: "foot" }, this.status, this.more));
+    this.draw();
+    attempt(() => this.read(true));
+  }
+
+  async read(anew) {
+    if (anew) { Object.assign(this, { next: null, looked: 0 }); this.mark?.clear(); }
+    let jobs = anew ? [] : this.jobs;
+    const before = jobs.length, lookedBefore = this.looked;
     do {
-      const page = await call("GET", "/v1/parked", { query: { from: next?.tube, cursor: next?.cursor } });
-      if (stopped) return;
-      jobs.push(...page.jobs);
-      looked += page.looked;
-      next = page.next_tube ? { tube: page.next_tube, cursor: page.next } : null;
-    } while (next && !jobs.length && looked < 20_000);
-    rows.set(jobs);
-    draw();
+      const page = await call("GET", "/v1/parked", { query: { from: this.next?.tube, cursor: this.next?.cursor } });
+      if (this.ended) return;
+      jobs = jobs.concat(page.jobs.map(j => ({ ...j, read: Date.now() })));
+      this.looked += page.looked;
+      this.next = page.next_tube ? { tube: page.next_tube, cursor: page.next } : null;
+    } while (this.next && jobs.length === before && this.looked - lookedBefore < enough);
+    await readRights(jobs.map(j => j.tube));
+    this.jobs = jobs;
+    this.main.dataset.ready = "true";
+    this.draw();
   }
 
-  function draw() {
-    replay.textContent = replaying ? "Stop" : mark.size ? `Replay ${plural(mark.size, "job")}` : `Replay all ${number(jobs.length)} listed`;
-    replay.hidden = !jobs.length && !replaying;
-    rows.element.hidden = !jobs.length;
-    empty.hidden = jobs.length > 0;
-    empty.textContent = next ? "None among those that were looked at." : "Nothing is parked.";
-    more.hidden = !next;
-    status.textContent = `Looked at ${plural(looked, "buried job")}, ${number(jobs.length)} of them parked.`;
+  draw() {
+    const by = new Map();
+    for (const j of this.jobs) by.set(j.tube, (by.get(j.tube) ?? 0) + 1);
+    if (!by.has(this.only)) this.only = "";
+    const chip = (name, label, n) => make("button", { type: "button", className: "chip", "aria-pressed": this.only === name, "data-tube": name, onclick: () => { this.only = name; this.mark?.clear(); this.draw(); } }, label + " ", make("b", {}, number(n)));
+    this.groups.hidden = by.size < 2;
+    this.groups.replaceChildren(chip("", "all", this.jobs.length), ...[...by].sort((a, b) => b[1] - a[1]).slice(0, 30).map(([name, n]) => chip(name, name, n)));
+    this.list = this.only ? this.jobs.filter(j => j.tube === this.only) : this.jobs;
+    this.rows.set(this.list);
+    this.rows.element.hidden = !this.list.length;
+    this.empty.hidden = this.list.length > 0 || !this.main.dataset.ready;
+    this.empty.textContent = this.next ? "None among those that were looked at." : "Nothing is parked.";
+    this.more.hidden = !this.next;
+    if (!this.main.dataset.ready) this.status.textContent = "Looking through the buried jobs …";
+    else this.status.textContent = `Looked at ${plural(this.looked, "buried job")}, ${number(this.jobs.length)} of them parked.` + (this.next ? " There are more to look at." : "");
+    this.drawActions();
   }
 
-  // replayMarked kicks jobs, so many a second, until it is stopped or the page is left.
-  async function replayMarked() {
-    if (replaying) { replaying.stop = true; return; }
-    const ids = mark.size ? [...mark] : jobs.map(j => j.id);
-    const v = await ask({ title: `Replay ${plural(ids.length, "job")}?`, text: "They become ready, and their failures and deliveries begin anew. Keep this page open while it goes on.", action: "Replay", fields: [{ name: "rate", label: "Jobs a second at most", type: "number", value: "10" }], check: v => v.rate >= 1 ? "" : "At least 1." });
+  // chosenJobs are those that are marked, or else all that are listed, on whose tubes one may.
+  chosenJobs() {
+    return this.list.filter(j => (!this.mark.size || this.mark.has(j.id)) && mayOn(j.tube, "admin"));
+  }
+
+  drawActions() {
+    if (!this.mark) return;
+    const n = this.chosenJobs().length;
+    this.replay.textContent = this.replaying ? "Stop" : this.mark.size ? `Replay ${plural(n, "job")}` : `Replay all ${number(n)} listed`;
+    this.replay.hidden = !n && !this.replaying;
+    this.remove.hidden = !n || !this.mark.size || !!this.replaying;
+    this.remove.textContent = `Delete ${plural(n, "job")}`;
+  }
+
+  // startReplay kicks jobs, so many a second, until it is stopped or the page is left.
+  async startReplay() {
+    if (this.replaying) { this.replaying = null; return; }
+    const ids = this.chosenJobs().map(j => j.id), n = plural(ids.length, "job");
+    const v = await ask({ name: "replay", title: `Replay ${n}?`, text: "They become ready, and their failures and deliveries are counted anew. Keep this page open while it goes on.", action: "Replay",
+      hits: v => `${n} will be ready` + (v.rate >= 1 ? `, after ${plural(Math.ceil(ids.length / v.rate) - 1, "second")} all of them.` : "."),
+      fields: [{ name: "rate", label: "Jobs a second at most", type: "number", value: remember.get("replay", 10), min: 1, max: 1000, required: true }], check: v => v.rate >= 1 && v.rate <= 1000 ? "" : "From 1 to 1,000." });
     if (!v) return;
-    const run = replaying = { stop: false };
+    const rate = Math.floor(v.rate), run = this.replaying = {};
+    remember.set("replay", rate);
     let done = 0, missed = 0;
+    Object.assign(this.progress, { hidden: false, max: ids.length, value: 0 });
+    this.drawActions();
     try {
-      for (let i = 0; i < ids.length && !run.stop && !stopped; i += Number(v.rate)) {
+      for (let i = 0; i < ids.length && this.replaying === run; i += rate) {
         if (i) await new Promise(r => setTimeout(r, 1000));
-        const got = await call("POST", "/v1/jobs/actions", { body: { action: "kick", ids: ids.slice(i, i + Math.min(1000, Number(v.rate))) } });
+        if (this.replaying !== run) break;
+        const got = await carryOut("kick", ids.slice(i, i + rate));
         done += got.done;
         missed += got.missed.length;
-        status.textContent = `Replayed ${number(done)} of ${number(ids.length)}.`;
-        draw();
+        this.progress.value = done + missed;
+        this.status.textContent = `Replayed ${number(done)} of ${number(ids.length)}.`;
       }
     } finally {
-      replaying = null;
-      note(`${plural(done, "job")} replayed.` + (missed ? ` ${number(missed)} were not to be had any more.` : ""));
-      await read(true);
+      if (this.replaying === run) this.replaying = null;
+      this.progress.hidden = true;
+      note(`${plural(done, "job")} replayed.` + (missed ? ` ${plural(missed, "job")} not to be had any more.` : ""));
+      if (!this.ended) await this.read(true);
     }
   }
-  draw();
-  attempt(() => read(true));
-  return () => { stopped = true; };
 }

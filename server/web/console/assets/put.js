@@ -1,81 +1,164 @@
 // Putting a job by hand. Samples are kept in the browser.
-import { make, fieldOf, attempt, note, ask, remember } from "./ui.js";
+import { make, fieldOf, attempt, note, ask, remember, button, plural, save, wrongDuration } from "./ui.js";
 import { call, tubes, tubePath } from "./api.js";
 
-const names = ["tube", "body", "priority", "delay", "ttr", "key", "on_duplicate", "key_ttl", "retry", "max", "dead"];
+const names = ["tube", "body", "encoding", "priority", "delay", "at", "ttr", "key", "on_duplicate", "key_ttl", "retry", "max", "dead"];
+const rare = ["key", "on_duplicate", "key_ttl", "retry", "max", "dead"];
+
+let copied = null; // values that the form is to begin with
+
+// copyToPut opens the form with what a job has.
+export function copyToPut(job) {
+  const text = typeof job.body === "string";
+  copied = {
+    tube: job.tube, encoding: text ? "text" : "base64", body: text ? job.body : job.body_base64 ?? "", priority: job.priority, ttr: job.ttr + "s", delay: "0",
+    key: job.key ?? "", retry: (job.retry ?? []).join(", "), max: job.max ?? "", dead: job.dead ?? "",
+  };
+  location.hash = "#/put/" + encodeURIComponent(job.tube);
+}
 
 export function put(main, tubeName = "") {
-  const suggest = [...tubes.keys()].sort().slice(0, 500);
-  const fields = [
-    { name: "tube", label: "Tube", value: tubeName || "default", required: true, suggest },
-    { name: "body", label: "Body", type: "textarea", rows: 12 },
-    { name: "encoding", label: "The body is", options: [{ value: "text", label: "text" }, { value: "base64", label: "base64" }, { value: "lines", label: "one job a line" }] },
-    { name: "priority", label: "Priority", type: "number", value: "1024", help: "Lower numbers come first" },
-    { name: "delay", label: "Delay", value: "0", help: "Such as 500ms, 90s, 10m, 36h" },
-    { name: "ttr", label: "Time to run", value: "60s" },
-    { name: "key", label: "Key", help: "No two jobs of a tube have the same" },
-    { name: "on_duplicate", label: "If the key is taken", options: [{ value: "", label: "as usual" }, "keep", "replace", "fail"] },
-    { name: "key_ttl", label: "The key stays taken for", placeholder: "1h" },
-    { name: "retry", label: "Waits after failures", placeholder: "10s, 1m, 10m" },
-    { name: "max", label: "Deliveries at most", type: "number" },
-    { name: "dead", label: "Then to tube", suggest },
-  ].map(f => fieldOf(f, "put"));
-  const by = Object.fromEntries(fields.map(f => [f.name, f]));
-  const rows = n => n.map(name => by[name].row);
-  const samples = make("div", { className: "samples" });
-  main.append(make("div", { className: "bar" }, make("h1", {}, "Put a job")),
-    make("div", { className: "put" },
-      make("form", { className: "card", onsubmit: e => { e.preventDefault(); attempt(send); } },
-        rows(["tube", "body"]), make("div", { className: "columns" }, rows(["encoding", "priority", "delay", "ttr"])),
-        make("details", {}, make("summary", {}, "Key, retries, dead letters"), make("div", { className: "columns" }, rows(["key", "on_duplicate", "key_ttl", "retry", "max", "dead"]))),
-        make("div", { className: "buttons" }, make("button", { type: "button", onclick: () => attempt(save) }, "Keep as a sample"), make("button", { type: "submit", className: "main" }, "Put"))),
-      make("section", { className: "card", "aria-label": "Samples" }, make("h2", {}, "Samples"), samples)));
+  new Put(main, tubeName);
+  return () => {};
+}
 
-  function job(body) {
-    const v = name => by[name].value().trim();
-    const j = { priority: Number(v("priority")), delay: v("delay") || "0", ttr: v("ttr") || "60s" };
-    if (by.encoding.value() === "base64") j.body_base64 = body.replace(/\s+/g, "");
+class Put {
+  constructor(main, tubeName) {
+    const suggest = [...tubes.keys()].sort().slice(0, 500);
+    const fields = [
+      { name: "tube", label: "Tube", value: tubeName || remember.get("put.tube", "default"), required: true, suggest, maxLength: 200 },
+      { name: "body", label: "Body", type: "textarea", rows: 11 },
+      { name: "encoding", label: "The body is", options: [{ value: "text", label: "text" }, { value: "base64", label: "base64 of bytes" }, { value: "lines", label: "one job a line" }] },
+      { name: "priority", label: "Priority", type: "number", value: "1024", max: 4294967295, help: "Lower numbers come first" },
+      { name: "delay", label: "Delay", value: "0", help: "Such as 500ms, 90s, 10m, 36h" },
+      { name: "at", label: "Or due at", type: "datetime-local", step: 1, help: "By the clock of this browser" },
+      { name: "ttr", label: "Time to run", value: "60s", help: "What a worker has for it" },
+      { name: "key", label: "Key", maxLength: 128, help: "No two jobs of a tube have the same" },
+      { name: "on_duplicate", label: "If the key is taken", value: "", options: [{ value: "", label: "as usual" }, "keep", "replace", "fail"] },
+      { name: "key_ttl", label: "The key stays taken for", placeholder: "1h", help: "When the job is gone" },
+      { name: "retry", label: "Waits after failures", placeholder: "10s, 1m, 10m" },
+      { name: "max", label: "Deliveries at most", type: "number", min: 1, max: 1000000 },
+      { name: "dead", label: "When exhausted, to tube", suggest, maxLength: 200 },
+    ].map(f => fieldOf(f, "put"));
+    this.by = Object.fromEntries(fields.map(f => [f.name, f]));
+    const rows = list => list.map(name => this.by[name].row);
+    this.more = make("details", { id: "put-more", "aria-label": "Key, retries, dead letters" }, make("summary", {}, "Key, retries, dead letters"), make("div", { className: "columns" }, rows(rare)));
+    this.hint = make("p", { className: "soft hint", role: "status" });
+    this.samples = make("div", { className: "samples" });
+    main.append(make("div", { className: "bar" }, make("h1", {}, "Put a job")),
+      make("div", { className: "put" },
+        make("form", { className: "card", id: "put", onsubmit: e => { e.preventDefault(); attempt(() => this.send()); } },
+          rows(["tube", "body"]), this.hint, make("div", { className: "columns" }, rows(["encoding", "priority", "delay", "at", "ttr"])), this.more,
+          make("div", { className: "buttons" }, button("format", "Format JSON", () => this.format(), "left"), button("keep", "Keep as a sample", () => this.keep()), make("button", { type: "submit", className: "main", "data-action": "put" }, "Put"))),
+        make("section", { className: "card", "aria-label": "Samples" }, make("h2", {}, "Samples"), this.samples)));
+    this.by.body.input.addEventListener("input", () => this.tell());
+    this.by.body.input.addEventListener("keydown", e => { if (e.key === "Enter" && (e.ctrlKey || e.metaKey)) attempt(() => this.send()); });
+    this.by.encoding.input.addEventListener("change", () => this.tell());
+    if (copied) this.fill(copied);
+    copied = null;
+    this.drawSamples();
+    this.tell();
+    if (!matchMedia("(pointer: coarse)").matches) this.by.body.input.focus();
+    main.dataset.ready = "true";
+  }
+
+  value(name) { return this.by[name].value().trim(); }
+
+  fill(values) {
+    for (const name of names) if (values[name] !== undefined) this.by[name].input.value = values[name];
+    this.more.open = rare.some(name => this.value(name));
+    this.tell();
+  }
+
+  // tell says how large the body is, and what is wrong with one that looks like JSON.
+  tell() {
+    const text = this.by.body.value(), as = this.value("encoding");
+    let said = "";
+    if (as === "lines") said = plural(text.split("\n").filter(Boolean).length, "job") + ", a line each";
+    else if (text) said = plural(as === "base64" ? Math.floor(text.replace(/[\s=]/g, "").length * 3 / 4) : new TextEncoder().encode(text).length, "byte");
+    if (as === "text" && /^\s*[[{]/.test(text)) {
+      try { JSON.parse(text); said += " · JSON"; } catch (err) { said += " · no JSON: " + err.message; }
+    }
+    this.hint.textContent = said;
+  }
+
+  format() {
+    const text = this.by.body.value(), raw = JSON.rawJSON;
+    if (!raw && /\d{16}|\d[.eE]/.test(text)) throw new Error("This browser would change numbers in it.");
+    let value;
+    try {
+      value = JSON.parse(text, (key, v, context) => typeof v === "number" && raw && context?.source !== undefined ? raw(context.source) : v);
+    } catch (err) {
+      throw new Error("The body is no JSON: " + err.message);
+    }
+    this.by.body.input.value = JSON.stringify(value, null, 2);
+    this.tell();
+  }
+
+  job(body) {
+    const v = name => this.value(name);
+    const j = { priority: Number(v("priority") || 1024), ttr: v("ttr") || "60s" };
+    if (v("at")) {
+      j.at = new Date(v("at")).getTime();
+    } else {
+      j.delay = v("delay") || "0";
+      if (wrongDuration(j.delay)) throw new Error("Delay: " + wrongDuration(j.delay));
+    }
+    if (v("encoding") === "base64") j.body_base64 = body.replace(/\s+/g, "");
     else j.body = body;
     for (const name of ["key", "on_duplicate", "key_ttl", "dead"]) if (v(name)) j[name] = v(name);
-    if (v("retry")) j.retry = v("retry").split(",").map(s => s.trim());
+    if (v("retry")) j.retry = v("retry").split(",").map(s => s.trim()).filter(Boolean);
     if (v("max")) j.max = Number(v("max"));
     return j;
   }
 
-  async function send() {
-    const path = tubePath(by.tube.value().trim()) + "/jobs", body = by.body.value();
-    if (by.encoding.value() !== "lines") {
-      const got = await call("POST", path, { body: job(body) });
-      note(got.duplicate ? `Job ${got.id} has the key already; it is ${got.state}.` : `Job ${got.id} was put.`, got.duplicate);
-      return;
-    }
-    const lines = body.split("\n").filter(Boolean);
-    let done = 0;
-    for (let i = 0; i < lines.length; i += 1000) {
-      const got = await call("POST", path + "/batch", { body: lines.slice(i, i + 1000).map(job) });
-      const bad = (Array.isArray(got) ? got : got.results ?? []).find(a => a.status >= 400);
-      if (bad) throw new Error(`${done} jobs and some more were put; then: ${bad.detail ?? bad.code}`);
-      done += Math.min(1000, lines.length - i);
-    }
-    note(`${done} jobs were put.`);
+  async send() {
+    const name = this.value("tube"), path = tubePath(name) + "/jobs", body = this.by.body.value();
+    remember.set("put.tube", name);
+    if (this.value("encoding") === "lines") return this.sendLines(path, body.split("\n").filter(Boolean));
+    const got = await call("POST", path, { body: this.job(body) });
+    note(got.duplicate ? `Job ${got.id} has the key already; it is ${got.state}.` : `Job ${got.id} was put into ${name}; it is ${got.state}.`, got.duplicate);
   }
 
-  async function save() {
-    const v = await ask({ title: "Keep as a sample", action: "Keep", fields: [{ name: "name", label: "Name", required: true, value: by.tube.value() }] });
+  async sendLines(path, lines) {
+    if (!lines.length) throw new Error("There is no line in the body.");
+    if (lines.length > 1 && !await ask({ name: "put", title: `Put ${plural(lines.length, "job")}?`, action: "Put" })) return;
+    let done = 0, kept = 0;
+    for (let i = 0; i < lines.length; i += 1000) {
+      const got = await call("POST", path + "/batch", { body: lines.slice(i, i + 1000).map(l => this.job(l)) });
+      done += got.filter(a => a.status < 300 && !a.duplicate).length;
+      kept += got.filter(a => a.duplicate).length;
+      const bad = got.find(a => a.status >= 400);
+      if (bad) throw new Error(`${plural(done, "job")} put. Then: ${bad.detail || bad.code}`);
+    }
+    note(`${plural(done, "job")} put.` + (kept ? ` Of ${plural(kept, "other")} the key was taken.` : ""), kept > 0);
+  }
+
+  async keep() {
+    const v = await ask({ name: "keep", title: "Keep as a sample", text: "It stays in this browser.", action: "Keep", fields: [{ name: "name", label: "Name", required: true, value: this.value("tube") }] });
     if (!v) return;
     const all = remember.get("samples", []).filter(s => s.name !== v.name);
-    remember.set("samples", [...all, { name: v.name, encoding: by.encoding.value(), ...Object.fromEntries(names.map(n => [n, by[n].value()])) }]);
-    drawSamples();
+    remember.set("samples", [...all, { name: v.name, ...Object.fromEntries(names.filter(n => n !== "at").map(n => [n, this.by[n].value()])) }]);
+    this.drawSamples();
   }
 
-  function drawSamples() {
+  drawSamples() {
     const all = remember.get("samples", []);
-    samples.replaceChildren(...all.length ? all.map(s => make("div", { className: "sample" },
-      make("button", { type: "button", className: "quiet", onclick: () => [...names, "encoding"].forEach(n => { if (s[n] !== undefined) by[n].input.value = s[n]; }) }, make("b", {}, s.name), " ", make("span", { className: "soft" }, s.tube)),
-      make("button", { type: "button", className: "quiet", "aria-label": "Forget " + s.name, onclick: () => { remember.set("samples", all.filter(o => o !== s)); drawSamples(); } }, "×")))
-      : [make("p", { className: "soft" }, "Jobs that you put again and again can be kept here, in this browser.")]);
+    const one = s => make("div", { className: "sample", "data-name": s.name },
+      make("button", { type: "button", className: "quiet", onclick: () => this.fill(s) }, make("b", {}, s.name), " ", make("span", { className: "soft" }, s.tube)),
+      make("button", { type: "button", className: "quiet", "aria-label": "Forget " + s.name, onclick: () => { remember.set("samples", all.filter(o => o !== s)); this.drawSamples(); } }, "×"));
+    const file = make("input", { type: "file", accept: "application/json,.json", hidden: true, "aria-label": "File with samples", onchange: e => attempt(() => this.load(e.target.files[0])) });
+    this.samples.replaceChildren(...all.length ? all.map(one) : [make("p", { className: "soft" }, "Jobs that you put again and again can be kept here, in this browser.")],
+      make("div", { className: "buttons" }, all.length > 0 && button("save-samples", "Save to a file", () => save("redstalk-samples.json", JSON.stringify(all, null, 2), "application/json"), "quiet"), button("load-samples", "Load from a file", () => file.click(), "quiet"), file));
   }
-  drawSamples();
-  if (!matchMedia("(pointer: coarse)").matches) by.body.input.focus();
-  return () => {};
+
+  async load(file) {
+    let read;
+    try { read = JSON.parse(await file.text()); } catch { throw new Error("There are no samples in the file."); }
+    const samples = Array.isArray(read) ? read.filter(s => typeof s?.name === "string").map(s => Object.fromEntries(["name", ...names].filter(n => ["string", "number"].includes(typeof s[n])).map(n => [n, String(s[n])]))) : [];
+    if (!samples.length) throw new Error("There are no samples in the file.");
+    const loaded = new Set(samples.map(s => s.name));
+    remember.set("samples", [...remember.get("samples", []).filter(s => !loaded.has(s.name)), ...samples]);
+    this.drawSamples();
+  }
 }

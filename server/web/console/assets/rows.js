@@ -2,37 +2,58 @@
 import { make } from "./ui.js";
 
 const height = 40; // of a row, px, as in style.css
+const spare = 6; // rows above and below those that are seen
+const narrow = matchMedia("(max-width: 720px)"); // as in style.css: rows have less around them
+const calm = matchMedia("(prefers-reduced-motion: reduce)");
+let tables = 0;
 
-// Rows shows rows in a grid. columns: [{key, label, number, cell(row), title}]; open(row) is
-// called for a row that is chosen.
+// Rows shows rows in a grid. columns: [{key, label, number, cell(row), stamp(row), title, min, grow}]:
+// cell returns text or an element; an element is made anew when stamp has changed. min is the least
+// width in px, grow how much of what is left it gets. idOf(row) is what a row is known by. open(row)
+// is called for a row that is chosen. mark is the set of the ids that are marked; null if none can be.
 export class Rows {
-  constructor({ label, columns, open, sort, onsort, mark }) {
-    Object.assign(this, { columns, open, onsort, mark, rows: [], sorted: sort, at: 0, shown: new Map() });
-    this.head = make("div", { className: "row head", role: "row" });
+  constructor({ label, columns, open, sort, onsort, mark = null, idOf = r => r.id, nameOf = idOf }) {
+    Object.assign(this, { open, onsort, mark, idOf, nameOf, rows: [], sorted: sort, at: 0, shown: new Map(), highlight: false, id: "rows" + ++tables, frame: 0 });
+    this.head = make("div", { className: "row head", role: "row", "aria-rowindex": 1 });
     this.body = make("div", { className: "rows", role: "rowgroup" });
-    this.element = make("div", { className: "grid", role: "grid", "aria-label": label, tabIndex: 0, onscroll: () => this.draw(), onkeydown: e => this.pressed(e) },
+    this.element = make("div", { className: "grid", role: "grid", "aria-label": label, tabIndex: 0 },
       make("div", { role: "rowgroup", className: "headgroup" }, this.head), this.body);
+    if (mark) this.element.setAttribute("aria-multiselectable", "true");
+    this.element.addEventListener("scroll", () => this.soon(), { passive: true });
+    this.element.addEventListener("keydown", e => this.pressed(e));
+    this.element.addEventListener("focus", () => this.point());
+    this.element.addEventListener("blur", () => this.point());
+    this.body.addEventListener("click", e => this.clicked(e));
+    this.body.addEventListener("change", e => this.checked(e));
     this.setColumns(columns);
-    new ResizeObserver(() => this.draw()).observe(this.element);
+    new ResizeObserver(() => this.soon()).observe(this.element);
   }
 
   setColumns(columns) {
     this.columns = columns;
-    this.template = (this.mark ? "36px " : "") + columns.map(c => c.width ?? "minmax(5rem, 1fr)").join(" ");
+    const widths = columns.map(c => `minmax(${c.min ?? 76}px, ${c.grow ?? 1}fr)`);
+    this.template = (this.mark ? "28px " : "") + widths.join(" ");
+    const { gap, around, box } = narrow.matches ? { gap: 8, around: 20, box: 28 } : { gap: 12, around: 26, box: 28 };
+    this.least = columns.reduce((sum, c) => sum + (c.min ?? 76) + gap, this.mark ? box + gap : 0) - gap + around + "px";
     this.drawHead();
-    this.shown.forEach(r => r.remove());
+    this.forget();
+    this.soon();
+  }
+
+  forget() {
+    for (const r of this.shown.values()) r.element.remove();
     this.shown.clear();
-    this.draw();
   }
 
   drawHead() {
-    this.head.style.gridTemplateColumns = this.template;
+    Object.assign(this.head.style, { gridTemplateColumns: this.template, minWidth: this.least });
+    this.body.style.minWidth = this.least;
     this.head.replaceChildren(...(this.mark ? [this.markAll()] : []), ...this.columns.map(c => {
       const sorted = this.sorted?.key === c.key;
-      const cell = make("div", { role: "columnheader", className: "cell" + (c.number ? " number" : ""), title: c.title ?? "" });
+      const cell = make("div", { role: "columnheader", className: "cell" + (c.number ? " number" : ""), title: c.title ?? "", "data-column": c.key });
       if (sorted) cell.setAttribute("aria-sort", this.sorted.down ? "descending" : "ascending");
       if (c.sortable === false || !this.onsort) cell.append(c.label);
-      else cell.append(make("button", { type: "button", className: "sort", onclick: () => this.sortBy(c) }, c.label, make("span", { "aria-hidden": "true" }, sorted ? (this.sorted.down ? " ▾" : " ▴") : "")));
+      else cell.append(make("button", { type: "button", className: "sort", "data-sort": c.key, onclick: () => this.sortBy(c) }, c.label, make("span", { className: "arrow", "aria-hidden": "true" }, sorted ? (this.sorted.down ? "↓" : "↑") : "")));
       return cell;
     }));
   }
@@ -41,22 +62,29 @@ export class Rows {
     const down = this.sorted?.key === c.key ? !this.sorted.down : !!c.number;
     this.sorted = { key: c.key, down };
     this.drawHead();
+    this.head.querySelector(`[data-sort="${c.key}"]`)?.focus();
     this.onsort(this.sorted);
   }
 
   markAll() {
-    const all = this.rows.length > 0 && this.rows.every(r => this.mark.has(r.id));
-    return make("div", { role: "columnheader", className: "cell" }, make("input", { type: "checkbox", checked: all, "aria-label": "Mark all that are listed", onchange: e => {
-      for (const r of this.rows) e.target.checked ? this.mark.add(r.id) : this.mark.delete(r.id);
+    this.all = make("input", { type: "checkbox", "aria-label": "Mark all that are listed", onchange: e => {
+      for (const r of this.rows) e.target.checked ? this.mark.add(this.idOf(r)) : this.mark.delete(this.idOf(r));
       this.marked();
-    } }));
+    } });
+    this.checkAll();
+    return make("div", { role: "columnheader", className: "cell" }, this.all);
   }
 
+  checkAll() {
+    if (!this.mark) return;
+    this.all.checked = this.rows.length > 0 && this.mark.size >= this.rows.length && this.rows.every(r => this.mark.has(this.idOf(r)));
+    this.all.indeterminate = !this.all.checked && this.mark.size > 0;
+  }
+
+  // marked is called when marks have changed.
   marked() {
-    this.drawHead();
-    this.shown.forEach(r => r.remove());
-    this.shown.clear();
-    this.draw();
+    this.checkAll();
+    this.soon();
     this.element.dispatchEvent(new Event("marked"));
   }
 
@@ -65,67 +93,131 @@ export class Rows {
     this.at = Math.min(this.at, Math.max(0, rows.length - 1));
     this.element.setAttribute("aria-rowcount", rows.length + 1);
     this.body.style.height = rows.length * height + "px";
-    if (this.mark) this.drawHead();
-    this.draw(true);
+    this.checkAll();
+    this.soon();
   }
 
-  // draw makes the rows that are seen, and with fresh also fills in those that were there.
-  draw(fresh) {
-    const top = this.element.scrollTop;
-    const first = Math.max(0, Math.floor(top / height) - 4);
-    const last = Math.min(this.rows.length, Math.ceil((top + this.element.clientHeight) / height) + 4);
-    for (const [i, r] of this.shown) {
-      if (i < first || i >= last) { r.remove(); this.shown.delete(i); }
-    }
+  // soon draws with the next frame, however often it is asked for.
+  soon() {
+    this.frame ||= requestAnimationFrame(() => { this.frame = 0; this.draw(); });
+  }
+
+  // draw makes the rows that are seen, and changes in them what is another than it was.
+  draw() {
+    const top = this.element.scrollTop, view = this.element.clientHeight;
+    const first = Math.max(0, Math.floor(top / height) - spare), last = Math.min(this.rows.length, Math.ceil((top + view) / height) + spare);
+    const free = [];
+    for (const [i, r] of this.shown) if (i < first || i >= last) { this.shown.delete(i); free.push(r); }
     for (let i = first; i < last; i++) {
       let r = this.shown.get(i);
       if (!r) {
-        r = make("div", { className: "row", role: "row" });
-        r.style.transform = `translateY(${i * height}px)`;
-        r.style.gridTemplateColumns = this.template;
+        r = free.pop() ?? this.makeRow();
         this.shown.set(i, r);
-        this.body.append(r);
-      } else if (!fresh) continue;
-      this.fill(r, i);
+        r.index = i;
+        r.element.id = this.id + "-" + i;
+        r.element.dataset.index = i;
+        r.element.setAttribute("aria-rowindex", i + 2);
+        r.element.style.transform = `translateY(${i * height}px)`;
+      }
+      this.fill(r, this.rows[i]);
+    }
+    for (const r of free) r.element.remove();
+    this.point();
+  }
+
+  makeRow() {
+    const element = make("div", { className: "row", role: "row" });
+    Object.assign(element.style, { gridTemplateColumns: this.template, minWidth: this.least });
+    let box = null;
+    if (this.mark) {
+      box = make("input", { type: "checkbox", tabIndex: -1 });
+      element.append(make("div", { role: "gridcell", className: "cell" }, box));
+    }
+    const cells = this.columns.map(c => ({ column: c, seen: undefined, className: "", element: make("div", { role: "gridcell", className: "cell" + (c.number ? " number" : ""), "data-column": c.key }) }));
+    element.append(...cells.map(c => c.element));
+    this.body.append(element);
+    return { element, cells, box, of: undefined };
+  }
+
+  fill(r, row) {
+    const id = this.idOf(row), same = r.of === id;
+    if (!same) {
+      r.of = id;
+      r.element.dataset.id = id;
+      if (r.box) r.box.setAttribute("aria-label", "Mark " + this.nameOf(row));
+    }
+    for (const cell of r.cells) {
+      const c = cell.column, seen = c.stamp ? c.stamp(row) : c.cell(row);
+      const extra = c.className?.(row) ?? "";
+      if (extra !== cell.className) {
+        cell.className = extra;
+        cell.element.className = "cell" + (c.number ? " number" : "") + extra;
+      }
+      if (same && seen === cell.seen) continue;
+      if (c.stamp) cell.element.replaceChildren(c.cell(row));
+      else if (typeof seen === "string") cell.element.textContent = seen;
+      else cell.element.replaceChildren(seen);
+      if (this.highlight && same && c.number && !calm.matches) cell.element.animate([{ backgroundColor: "rgb(214 158 46 / .38)" }, { backgroundColor: "transparent" }], 1200);
+      cell.seen = seen;
+    }
+    if (r.box) {
+      const marked = this.mark.has(id);
+      r.box.checked = marked;
+      r.element.setAttribute("aria-selected", marked);
     }
   }
 
-  fill(r, i) {
-    const row = this.rows[i];
-    r.setAttribute("aria-rowindex", i + 2);
-    r.classList.toggle("at", i === this.at && this.element.matches(":focus"));
-    r.onclick = e => { if (!e.target.closest("input,a,button")) { this.at = i; this.open(row); } };
-    const cells = this.columns.map(c => {
-      const cell = make("div", { role: "gridcell", className: "cell" + (c.number ? " number" : "") + (c.className?.(row) ?? "") });
-      cell.append(c.cell(row));
-      return cell;
-    });
-    if (this.mark) {
-      cells.unshift(make("div", { role: "gridcell", className: "cell" }, make("input", { type: "checkbox", checked: this.mark.has(row.id), "aria-label": `Mark job ${row.id}`, onchange: e => {
-        e.target.checked ? this.mark.add(row.id) : this.mark.delete(row.id);
-        this.drawHead();
-        this.element.dispatchEvent(new Event("marked"));
-      } })));
+  // point shows which row the keys are about.
+  point() {
+    const here = this.element.matches(":focus") && this.rows.length > 0;
+    for (const r of this.shown.values()) r.element.classList.toggle("at", here && r.index === this.at);
+    if (here && this.shown.has(this.at)) this.element.setAttribute("aria-activedescendant", this.id + "-" + this.at);
+    else this.element.removeAttribute("aria-activedescendant");
+  }
+
+  indexOf(event) {
+    const e = event.target.closest(".row");
+    return e ? Number(e.dataset.index) : -1;
+  }
+
+  clicked(event) {
+    const i = this.indexOf(event), row = this.rows[i];
+    if (!row || event.target.closest("a,button")) return;
+    if (event.target.closest("input")) return;
+    if (this.mark && event.target.closest(".cell") === event.target.closest(".row").firstElementChild) {
+      this.toggle(row);
+      return;
     }
-    r.replaceChildren(...cells);
+    if (getSelection()?.toString()) return; // somebody copies text
+    this.at = i;
+    this.open(row, i);
+  }
+
+  checked(event) {
+    const row = this.rows[this.indexOf(event)];
+    if (row && this.mark) this.toggle(row, event.target.checked);
+  }
+
+  toggle(row, on = !this.mark.has(this.idOf(row))) {
+    on ? this.mark.add(this.idOf(row)) : this.mark.delete(this.idOf(row));
+    this.marked();
   }
 
   pressed(event) {
     if (event.target !== this.element) return;
     const page = Math.max(1, Math.floor(this.element.clientHeight / height) - 2);
     const steps = { ArrowDown: 1, ArrowUp: -1, j: 1, k: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity };
+    const row = this.rows[this.at];
     if (event.key in steps) {
       this.at = Math.max(0, Math.min(this.rows.length - 1, this.at + steps[event.key]));
       const y = this.at * height, box = this.element;
       if (y < box.scrollTop) box.scrollTop = y;
       if (y + 2 * height > box.scrollTop + box.clientHeight) box.scrollTop = y + 2 * height - box.clientHeight;
-      this.draw(true);
-    } else if (event.key === "Enter" && this.rows[this.at]) {
-      this.open(this.rows[this.at]);
-    } else if (event.key === "x" && this.mark && this.rows[this.at]) {
-      const id = this.rows[this.at].id;
-      this.mark.has(id) ? this.mark.delete(id) : this.mark.add(id);
-      this.marked();
+      this.draw();
+    } else if (event.key === "Enter" && row) {
+      this.open(row, this.at);
+    } else if ((event.key === "x" || event.key === " ") && this.mark && row) {
+      this.toggle(row);
     } else return;
     event.preventDefault();
   }

@@ -1,26 +1,90 @@
-// The instance that is asked, and what it knows of the store.
-import { make, number, span, attempt, note, ask, bytes } from "./ui.js";
+// The instance that is asked, the store, and the processes around it.
+import { make, number, rate, span, attempt, note, ask, bytes, button } from "./ui.js";
 import { call, mayEverywhere, caller } from "./api.js";
 
+const every = 3000; // ms between two looks
+const silent = 3000; // ms without a heartbeat after which the others declare an instance dead
+
 export function server(main) {
-  const box = make("div", { className: "cards" });
-  const drain = make("button", { type: "button" });
-  main.append(make("div", { className: "bar" }, make("h1", {}, "Server"), mayEverywhere("admin") && drain, make("a", { className: "button", href: "/docs" }, "HTTP API")), box);
-  async function read() {
-    const s = await call("GET", "/v1/server");
-    const card = (title, rows) => make("section", { className: "card" }, make("h2", {}, title), make("dl", { className: "facts" }, rows.filter(Boolean).map(([k, v]) => make("div", {}, make("dt", {}, k), make("dd", {}, v)))));
-    box.replaceChildren(
-      card("This instance", [["Version", s.version || "–"], ["Host", s.hostname], ["Process", String(s.pid)], ["Id", s.id], ["Up for", span(s.uptime * 1000)], ["Takes puts", s.draining ? "no, it drains" : "yes"], ["Largest body", bytes(s.max_job_size)], ["Connections", number(s.connections)], ["Waiting reserves", number(s.waiting)], caller.user && ["You are", caller.user]]),
-      card("The store", [["Instances on it", s.instances ? number(s.instances) : "this one only"], ["Tubes", number(s.tubes)], ["Ready", number(s.ready)], ["Urgent", number(s.urgent)], ["Reserved", number(s.reserved)], ["Delayed", number(s.delayed)], ["Buried", number(s.buried)], ["Jobs ever put", number(s.jobs)], ["Timeouts", number(s.timeouts)]]));
-    drain.textContent = s.draining ? "Accept puts again" : "Drain";
-    drain.onclick = () => attempt(async () => {
-      if (!s.draining && !await ask({ title: "Drain this instance?", text: "Every put is refused until it is told otherwise.", action: "Drain", danger: true })) return;
-      await call("POST", "/v1/server/" + (s.draining ? "undrain" : "drain"));
-      note(s.draining ? "Puts are accepted again." : "Puts are refused now.");
-      await read();
-    });
+  const view = new Server(main);
+  return () => view.end();
+}
+
+const card = (name, title, ...content) => make("section", { className: "card", "data-card": name, "aria-label": title }, make("h2", {}, title), content);
+const facts = rows => make("dl", { className: "facts" }, rows.filter(Boolean).map(([k, v, title]) => make("div", { title: title ?? "" }, make("dt", {}, k), make("dd", {}, v))));
+const table = (heads, rows) => make("div", { className: "tablebox", tabIndex: 0, role: "region", "aria-label": heads[0] + " and more" }, make("table", {}, make("thead", {}, make("tr", {}, heads.map(h => make("th", { scope: "col" }, h)))), make("tbody", {}, rows.map(r => make("tr", {}, r.map(c => make("td", {}, c)))))));
+const dot = (ok, text) => make("span", { className: "state " + (ok ? "ok" : "bad") }, text);
+
+class Server {
+  constructor(main) {
+    Object.assign(this, { main, before: null, ended: false });
+    this.box = make("div", { className: "cards" });
+    this.drain = button("drain", "Drain", () => this.toggleDrain());
+    this.drain.hidden = true;
+    main.append(make("div", { className: "bar" }, make("h1", {}, "Server"), this.drain, make("a", { className: "button", href: "/docs" }, "HTTP API")), this.box);
+    attempt(() => this.read());
+    this.timer = setInterval(() => { if (!document.hidden) this.read().catch(() => {}); }, every);
   }
-  attempt(read);
-  const timer = setInterval(() => read().catch(() => {}), 5000);
-  return () => clearInterval(timer);
+
+  end() {
+    this.ended = true;
+    clearInterval(this.timer);
+  }
+
+  async read() {
+    const [s, store] = await Promise.all([call("GET", "/v1/server"), call("GET", "/v1/store")]);
+    if (this.ended) return;
+    const now = { at: performance.now(), calls: store.calls, syncs: store.syncs, cpu: store.cpu_seconds };
+    const passed = this.before ? (now.at - this.before.at) / 1000 : 0;
+    this.per = key => passed ? Math.max(0, now[key] - this.before[key]) / passed : null;
+    this.before = now;
+    this.s = s;
+    this.box.replaceChildren(this.instance(s, store), this.jobs(s), this.engine(store), ...this.cluster(s, store));
+    this.drain.hidden = !mayEverywhere("admin");
+    this.drain.textContent = s.draining ? "Accept puts again" : "Drain";
+    this.main.dataset.ready = "true";
+  }
+
+  instance(s, store) {
+    const cpu = this.per("cpu");
+    return card("instance", "This instance", facts([["Version", s.version || "–"], ["Host", s.hostname], ["Process", String(s.pid)], ["Id", make("code", {}, s.id)], ["Up for", span(s.uptime * 1000)], ["Takes puts", dot(!s.draining, s.draining ? "no, it drains" : "yes")],
+      ["Connections", number(s.connections)], ["Waiting reserves", number(s.waiting)], ["Memory", bytes(store.memory_bytes), `Of these ${bytes(store.heap_bytes)} in use`], ["Processor", cpu === null ? "…" : (cpu * 100).toFixed(0) + " % of a core"], ["Goroutines", number(store.goroutines)],
+      ["Largest body", bytes(s.max_job_size)], caller.user && ["You are", caller.user]]));
+  }
+
+  jobs(s) {
+    return card("store", "Jobs", facts([["Tubes", number(s.tubes)], ["Ready", number(s.ready)], ["Urgent", number(s.urgent)], ["Reserved", number(s.reserved)], ["Delayed", number(s.delayed)], ["Buried", number(s.buried)], ["Ever put", number(s.jobs)], ["Timed out", number(s.timeouts), "Reservations whose TTR ran out"]]));
+  }
+
+  engine(e) {
+    const second = key => { const n = this.per(key); return n === null ? "…" : rate(n); };
+    const within = ms => ms ? "≤ " + (ms < 1 ? ms * 1000 + " µs" : span(ms)) : "–";
+    const kinds = { memory: "in memory only", embedded: "on the disk of this instance", redis: "in Redis" };
+    return card("engine", "Engine", facts([["Jobs are kept", kinds[e.kind] ?? e.kind], ["State", dot(!e.away, e.away || "in order")], ["Calls a second", second("calls")], ["Operations a call", e.operations_per_call ? e.operations_per_call.toFixed(1) : "–"], ["p95 of calls", within(e.call_p95_ms)],
+      e.kind === "embedded" && ["Log", bytes(e.log_bytes)], e.kind === "embedded" && e.free_bytes > 0 && ["Free on the disk", bytes(e.free_bytes)], e.kind === "embedded" && ["Syncs a second", second("syncs")], e.kind === "embedded" && ["p95 of syncs", within(e.sync_p95_ms)],
+      e.kind === "embedded" && ["Records written", number(e.records_written), "To the log"], e.kind === "embedded" && ["Migrated", number(e.records_migrated), "From the log to the tables"],
+      e.silence_ms >= 0 && ["Redis last answered", span(e.silence_ms) + " ago"], e.kind === "redis" && ["Sent again", number(e.retries), "Calls that had failed"], e.kind === "redis" && ["Carried out before", number(e.replays), "Of the calls that were sent again"], ["Timer is late by", span(e.timer_lag_ms), "How late things happen that are due by time"]]));
+  }
+
+  cluster(s, e) {
+    if (e.kind !== "redis") return [];
+    const alive = i => i.silence_ms < silent;
+    const cards = [];
+    if (e.instances.length) cards.push(card("instances", `Instances: ${number(e.instances.filter(alive).length)} alive`, table(["Instance", "Heartbeat", ""], e.instances.map(i => [make("code", {}, i.name), dot(alive(i), span(i.silence_ms) + " ago"), i.own ? `this one, ${s.version || "?"} on ${s.hostname}` : ""]))));
+    if (e.nodes.length) {
+      cards.push(card("nodes", "Redis", table(["Server", "Role", "Version", "Answers in", "Memory", "Connections", "Partitions", "Replicas"], e.nodes.map(n => n.problem
+        ? [n.addr, dot(false, n.problem), "", "", "", "", String(n.partitions), ""]
+        : [n.addr, n.role, n.version, n.round_trip_ms.toFixed(1) + " ms", bytes(n.memory_bytes), number(n.clients), String(n.partitions),
+          n.replicas.length ? n.replicas.map(r => make("div", {}, dot(r.state === "online" && r.lag_ms < 10_000, `${r.addr} ${r.state}, ${r.lag_ms ? span(r.lag_ms) : "< 1 s"} and ${bytes(r.behind_bytes)} behind`))) : "none"]))));
+    }
+    return cards;
+  }
+
+  async toggleDrain() {
+    const s = this.s;
+    if (!s.draining && !await ask({ name: "drain", title: "Drain this instance?", text: "Every put is refused until it is told otherwise. Workers go on.", hits: `${number(s.connections)} connections are open.`, action: "Drain", danger: true })) return;
+    await call("POST", "/v1/server/" + (s.draining ? "undrain" : "drain"));
+    note(s.draining ? "Puts are accepted again." : "Puts are refused now.");
+    await this.read();
+  }
 }

@@ -1,104 +1,190 @@
 // One tube: its charts, its jobs by state, and what can be done with them.
-import { make, number, span, bytes, plural, note, attempt, ask, rate } from "./ui.js";
-import { call, tubes, follow, may, tubePath } from "./api.js";
+import { make, number, span, bytes, plural, note, attempt, ask, rate, button, withMarks, durations, wrongDuration } from "./ui.js";
+import { call, tubes, follow, may, mayOn, readRights, tubePath } from "./api.js";
 import { Rows } from "./rows.js";
 import { chart } from "./chart.js";
-import { bodyView } from "./body.js";
-import { policyDialog } from "./policy.js";
+import { policyDialog, policyLine, readPolicy } from "./policy.js";
+import { JobDialog, actionButtons } from "./job.js";
 
 const states = ["ready", "reserved", "delayed", "buried"];
 const pageSize = 200;
-const durations = "A number with ms, s, m, h or d, such as 90s";
-const wrongDuration = text => /^[0-9]+(ms|s|m|h|d)?$/.test(text) ? "" : durations + ".";
+const narrow = matchMedia("(max-width: 720px)");
 
-const columns = [
-  { key: "id", label: "Job", width: "minmax(5rem, 1fr)", number: true, cell: j => String(j.id) },
-  { key: "priority", label: "Priority", number: true, cell: j => number(j.priority) },
-  { key: "age", label: "Age", number: true, cell: j => span(j.age * 1000) },
-  { key: "due", label: "Due in", title: "Until a delayed job is ready, or the TTR of a reserved one ends", number: true, cell: j => j.due_ms ? span(j.due_ms) : "–" },
-  { key: "size", label: "Size", number: true, cell: j => bytes(j.size) },
-  { key: "reserves", label: "Tries", title: "How often it was reserved", number: true, cell: j => number(j.reserves) },
-  { key: "key", label: "Key", width: "minmax(8rem, 2fr)", cell: j => make("span", {}, j.key ?? "", j.parked && make("span", { className: "badge warn" }, "parked: " + j.parked), j.excerpt && make("code", { className: "excerpt" }, j.excerpt)) },
-];
+// The times of a job go on after it was read at j.read.
+const since = j => Date.now() - j.read;
+
+export const jobColumns = {
+  id: { key: "id", label: "Job", min: 64, grow: 1, number: true, phone: true, cell: j => String(j.id) },
+  state: { key: "state", label: "State", min: 84, grow: 0.5, stamp: j => j.state, cell: j => make("span", { className: "badge first " + j.state }, j.state), phone: true },
+  priority: { key: "priority", label: "Priority", min: 66, number: true, cell: j => number(j.priority) },
+  age: { key: "age", label: "Age", min: 72, number: true, phone: true, cell: j => span(j.age * 1000 + since(j)) },
+  due: { key: "due", label: "Due in", title: "Until a delayed job is ready, or the TTR of a reserved one ends", min: 72, number: true, cell: j => j.due_ms ? j.due_ms > since(j) ? span(j.due_ms - since(j)) : "now" : "–", className: j => j.due_ms ? "" : " zero" },
+  size: { key: "size", label: "Size", min: 60, number: true, cell: j => bytes(j.size) },
+  reserves: { key: "reserves", label: "Tries", title: "How often it was reserved", min: 48, number: true, cell: j => number(j.reserves), className: j => j.reserves ? "" : " zero" },
+};
+// keyColumn shows what tells jobs from each other: the key, and how the body begins.
+const keyColumn = view => ({ key: "key", label: "Key and body", min: 180, grow: 9, phone: true, stamp: j => j, cell: j => make("span", {}, j.key && make("b", { className: "keyword" }, withMarks(j.key, view.text)), j.parked && make("span", { className: "badge warn" }, "parked: " + j.parked),
+  j.from_tube && make("span", { className: "badge soft" }, "from " + j.from_tube), j.leased && make("span", { className: "badge soft" }, "lease"), j.excerpt && make("code", { className: "excerpt" }, withMarks(j.excerpt, view.text))) });
 
 export function tube(main, name) {
+  if (!name) {
+    location.replace("#/");
+    return () => {};
+  }
   const view = new TubeView(main, name);
   return () => view.end();
 }
 
 class TubeView {
   constructor(main, name) {
-    Object.assign(this, { name, path: tubePath(name), jobs: [], next: "", mark: new Set(), text: "", reading: null });
-    const t = tubes.get(name);
-    this.state = t ? (states.find(s => t[s] > 0) ?? "ready") : "ready";
-    this.tabs = states.map(s => make("button", { type: "button", role: "tab", id: "tab-" + s, onclick: () => this.choose(s) }));
-    this.charts = make("div", { className: "charts" });
-    this.facts = make("p", { className: "soft facts" });
-    this.more = make("button", { type: "button", onclick: () => this.read(false) }, "More");
-    this.looked = make("span", { className: "soft", role: "status" });
-    this.actions = make("div", { className: "marked", role: "group", "aria-label": "With the marked jobs", hidden: true });
-    this.rows = new Rows({ label: "Jobs", columns: columns.map(c => ({ ...c, sortable: false })), open: j => this.open(j), mark: may("admin") ? this.mark : null });
+    Object.assign(this, { main, name, path: tubePath(name), jobs: [], next: "", rest: [], text: "", everywhere: false, reading: null, ended: false, state: "" });
+    main.append(make("div", { className: "bar" }, make("h1", {}, make("a", { href: "#/", className: "up" }, "Tubes"), make("span", { className: "soft" }, " / "), name), this.actions = make("div", { className: "actions" })));
+    attempt(async () => {
+      await readRights([name]);
+      if (!this.ended) this.build();
+    });
+  }
+
+  build() {
+    const admin = mayOn(this.name, "admin");
+    this.mark = admin ? new Set() : null;
+    this.pauseBar = make("div", { className: "banner", role: "status", hidden: true });
+    this.policy = make("div", { className: "gap" });
+    this.facts = make("div", { className: "sums" });
+    this.charts = make("div", { className: "charts gap" });
+    this.tabs = states.map(s => make("button", { type: "button", role: "tab", id: "tab-" + s, "aria-controls": "jobs", onclick: () => { this.settled = true; this.choose(s); } }));
+    this.rows = new Rows({ label: "Jobs", columns: this.columns(), open: (j, i) => this.open(i), mark: this.mark, nameOf: j => "job " + j.id });
     this.rows.element.classList.add("jobs");
     this.rows.element.addEventListener("marked", () => this.drawMarked());
+    this.marked = make("div", { className: "marked", role: "group", "aria-label": "With the marked jobs", hidden: true });
     this.empty = make("p", { className: "empty" });
-    main.append(
-      make("div", { className: "bar" }, make("h1", {}, make("a", { href: "#/", className: "up" }, "Tubes"), " / ", name), this.buttons()),
-      this.facts, this.charts,
-      make("div", { className: "bar tight" }, make("div", { className: "tabs", role: "tablist", "aria-label": "States" }, this.tabs),
-        make("input", { type: "search", placeholder: "Search in bodies and keys  /", "aria-label": "Search in bodies and keys", onchange: e => { this.text = e.target.value; this.read(true); } }),
-        make("button", { type: "button", "data-read": "", title: "r", onclick: () => this.read(true) }, "Read anew")),
-      this.actions, this.rows.element, this.empty, make("div", { className: "foot" }, this.looked, this.more));
-    this.stop = follow(() => this.drawState());
-    this.drawState();
+    this.looked = make("span", { className: "soft", role: "status" });
+    this.more = make("button", { type: "button", id: "more", onclick: () => this.read(false) }, "More");
+    this.anew = make("button", { type: "button", id: "read", "data-read": "", title: "r", onclick: () => this.read(true) }, "Read anew");
+    this.actions.append(...this.buttons(admin));
+    this.main.append(this.pauseBar, this.policy, this.facts, this.charts,
+      make("div", { className: "bar tight" }, make("div", { className: "tabs", role: "tablist", "aria-label": "States", onkeydown: e => this.turn(e) }, this.tabs), this.searchForm(), this.anew),
+      this.panel = make("div", { id: "jobs", role: "tabpanel", className: "panel" }, this.marked, this.rows.element, this.empty), make("div", { className: "foot" }, this.looked, this.more));
+    this.widened = () => this.rows.setColumns(this.columns());
+    narrow.addEventListener("change", this.widened);
+    this.stop = follow(() => this.news());
+    this.timers = [setInterval(() => this.readChart(), 10_000), setInterval(() => this.rows.soon(), 1000)];
+    this.settled = false;
+    this.choose(this.firstState());
     this.readChart();
-    this.timer = setInterval(() => this.readChart(), 10_000);
-    this.read(true);
+    if (admin) attempt(async () => this.drawPolicy(await readPolicy(this.name)));
   }
 
   end() {
-    this.stop();
-    clearInterval(this.timer);
+    this.ended = true;
     this.reading?.abort();
+    this.stop?.();
+    this.timers?.forEach(clearInterval);
+    if (this.widened) narrow.removeEventListener("change", this.widened);
   }
 
-  buttons() {
-    const b = (label, f, className) => make("button", { type: "button", className, onclick: () => attempt(() => f.call(this)) }, label);
-    return make("div", { className: "actions" },
-      may("put") && make("a", { className: "button", href: "#/put/" + encodeURIComponent(this.name) }, "Put"),
-      may("admin") && [b("Kick", this.kick), b("Pause", this.pause), b("Policy", () => policyDialog(this.name)), b("Move", this.move), b("Flush", this.flush, "danger")]);
+  // firstState is the first one that has jobs.
+  firstState() { return states.find(s => this.count(s) > 0) ?? "ready"; }
+
+  // news shows what the stream has said. As long as nothing is listed, and nobody has chosen a state,
+  // it chooses the first one that has jobs.
+  news() {
+    if (!this.settled && this.fresh === false && !this.text && this.count(this.firstState()) > 0) {
+      this.settled = true;
+      this.choose(this.firstState());
+    }
+    this.drawState();
+  }
+
+  columns() {
+    const all = [jobColumns.id, this.everywhere && this.text && jobColumns.state, jobColumns.priority, jobColumns.age, jobColumns.due, jobColumns.size, jobColumns.reserves, keyColumn(this)];
+    return all.filter(c => c && (!narrow.matches || c.phone)).map(c => ({ ...c, sortable: false }));
+  }
+
+  searchForm() {
+    const set = () => { this.text = input.value; this.everywhere = all.value === "all"; this.rows.setColumns(this.columns()); this.drawState(); this.read(true); };
+    const input = make("input", { type: "search", id: "search", placeholder: "Search bodies and keys", "aria-label": "Search in bodies and keys", maxLength: 200, onchange: set });
+    const all = make("select", { id: "search-in", "aria-label": "Where to search", onchange: () => { if (this.text) set(); } }, make("option", { value: "state" }, "in this state"), make("option", { value: "all" }, "in all states"));
+    return make("form", { className: "searchform", role: "search", onsubmit: e => { e.preventDefault(); if (this.text !== input.value) set(); } }, input, all);
+  }
+
+  buttons(admin) {
+    return [mayOn(this.name, "put") && make("a", { className: "button", "data-action": "put", href: "#/put/" + encodeURIComponent(this.name) }, "Put"),
+      ...admin ? [button("kick", "Kick", () => this.kick()), button("pause", "Pause", () => this.pause()), button("policy", "Policy", () => this.changePolicy()), button("move", "Move", () => this.move()), button("flush", "Flush", () => this.flush(), "danger")] : []].filter(Boolean);
   }
 
   counts() { return tubes.get(this.name) ?? {}; }
+  count(state) { return this.counts()[state] ?? 0; }
+
+  // turn moves between the tabs by keys.
+  turn(event) {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    this.settled = true;
+    const to = states[(states.indexOf(this.state) + step + states.length) % states.length];
+    this.choose(to);
+    document.getElementById("tab-" + to).focus();
+  }
 
   drawState() {
     const t = this.counts();
     this.tabs.forEach((tab, i) => {
-      tab.replaceChildren(states[i] + " ", make("b", { className: states[i] }, number(t[states[i]] ?? 0)));
-      tab.setAttribute("aria-selected", states[i] === this.state);
+      const s = states[i], here = s === this.state, text = `${s} ${number(t[s] ?? 0)}`;
+      tab.setAttribute("aria-selected", here);
+      tab.tabIndex = here ? 0 : -1;
+      if (tab.textContent !== text) tab.replaceChildren(s + " ", make("b", { className: s }, number(t[s] ?? 0)));
     });
-    const facts = [`${rate(t.put_rate)} puts/s`, `${rate(t.delete_rate)} done/s`, `${plural(t.waiting ?? 0, "worker")} wait`, `${plural(t.watching ?? 0, "connection")} watch it`, `${plural(t.total ?? 0, "job")} in all`];
-    if (t.oldest_at) facts.push("the oldest ready job is " + span(Date.now() - t.oldest_at) + " old");
-    if (t.wait_p95_ms >= 0) facts.push("95 % waited at most " + span(t.wait_p95_ms));
-    this.facts.replaceChildren(t.name ? facts.join(" · ") : "This tube is not there at present.", t.paused_until > Date.now() ? make("strong", { className: "badge warn" }, "paused for " + span(t.paused_until - Date.now())) : "");
+    this.panel.setAttribute("aria-labelledby", "tab-" + this.state);
+    this.drawFacts(t);
+    const paused = t.paused_until > 0;
+    this.pauseBar.hidden = !paused;
+    if (paused) this.drawPause(t);
+    else this.pauseText = "";
+    const listed = this.next ? this.readAt : this.jobs.length;
+    this.anew.classList.toggle("news", this.fresh === false && !this.text && listed !== this.count(this.state));
   }
+
+  drawPause(t) {
+    const text = `${t.paused_until} ${t.paused_because}`;
+    if (this.pauseText !== text) {
+      this.pauseText = text;
+      this.pauseLeft = make("b", {});
+      this.pauseBar.replaceChildren(make("span", {}, "This tube is paused for another ", this.pauseLeft, t.paused_because ? `: ${t.paused_because}` : "."), mayOn(this.name, "admin") ? button("resume", "Go on", () => this.resume()) : "");
+    }
+    this.pauseLeft.textContent = span(t.paused_until - Date.now());
+  }
+
+  drawFacts(t) {
+    const facts = [["urgent", "urgent", number(t.urgent ?? 0)], ["waiting", "workers wait", number(t.waiting ?? 0)], ["put_rate", "puts/s", rate(t.put_rate)], ["delete_rate", "done/s", rate(t.delete_rate)],
+      ["oldest", "oldest ready", t.oldest_at ? span(Date.now() - t.oldest_at) : "–"], ["wait_p95_ms", "p95 wait", t.wait_p95_ms >= 0 ? "≤ " + span(t.wait_p95_ms) : "–"], ["watching", "watch it", number(t.watching ?? 0)], ["total", "ever put", number(t.total ?? 0)]];
+    if (!this.figures) {
+      this.figures = facts.map(([key, label]) => make("div", { className: "tile", "data-sum": key }, make("b", {}), make("span", {}, label)));
+      this.facts.append(...this.figures);
+    }
+    facts.forEach(([, , text], i) => { const e = this.figures[i].firstChild; if (e.textContent !== text) e.textContent = text; });
+  }
+
+  drawPolicy(p) { this.policy.replaceChildren(policyLine(p) || ""); }
 
   async readChart() {
     try {
       const c = await call("GET", this.path + "/chart");
-      const one = c.tubes[this.name];
-      if (!one || one.ready.length < 2) {
+      if (this.ended) return;
+      const one = Object.hasOwn(c.tubes, this.name) ? c.tubes[this.name] : null;
+      if (!one?.ready?.length) {
         this.charts.replaceChildren(make("p", { className: "soft" }, "The charts of the last hour begin in a few seconds."));
         return;
       }
       this.charts.replaceChildren(
-        chart("Jobs", states.map(s => ({ label: s, values: one[s], className: s })), one.end, c.every_ms),
-        chart("A second", [{ label: "puts", values: one.put_rate, className: "puts" }, { label: "done", values: one.delete_rate, className: "done" }], one.end, c.every_ms, true));
+        chart("jobs", "Jobs", states.map(s => ({ label: s, values: one[s], className: s })), one.end, c.every_ms),
+        chart("rates", "Jobs a second", [{ label: "puts", values: one.put_rate, className: "puts" }, { label: "done", values: one.delete_rate, className: "done" }], one.end, c.every_ms, true));
     } catch { /* the stream tells when the server is away */ }
   }
 
   choose(state) {
     this.state = state;
-    this.mark.clear();
+    this.mark?.clear();
     this.drawState();
     this.read(true);
   }
@@ -107,77 +193,61 @@ class TubeView {
   async read(anew) {
     this.reading?.abort();
     const reading = this.reading = new AbortController();
-    if (anew) Object.assign(this, { jobs: [], next: "", lookedAt: 0 });
+    if (anew) {
+      Object.assign(this, { next: "", lookedAt: 0, fresh: true, readAt: this.count(this.state) });
+      this.rest = this.text && this.everywhere ? states.filter(s => s !== this.state) : [];
+      this.searched = this.state;
+    }
     await attempt(async () => {
-      const query = { state: this.state, cursor: this.next };
+      const query = { state: this.text ? this.searched : this.state, cursor: this.next };
       const page = this.text
         ? await call("GET", this.path + "/search", { query: { ...query, text: this.text }, signal: reading.signal })
-        : await call("GET", this.path + "/jobs", { query: { ...query, limit: pageSize }, signal: reading.signal });
+        : await call("GET", this.path + "/jobs", { query: { ...query, limit: pageSize, excerpt: "true" }, signal: reading.signal });
       if (reading.signal.aborted) return;
-      this.jobs.push(...page.jobs);
-      this.next = page.next;
-      this.lookedAt += page.looked ?? 0;
+      this.jobs = (this.fresh ? [] : this.jobs).concat(page.jobs.map(j => ({ ...j, read: Date.now() })));
+      Object.assign(this, { fresh: false, next: page.next, lookedAt: this.lookedAt + (page.looked ?? 0) });
       const ids = new Set(this.jobs.map(j => j.id));
-      for (const id of this.mark) if (!ids.has(id)) this.mark.delete(id);
+      if (this.mark) for (const id of this.mark) if (!ids.has(id)) this.mark.delete(id);
+      if (!this.next && this.rest.length) {
+        this.searched = this.rest.shift();
+        if (this.jobs.length < pageSize) return this.read(false);
+        this.next = "";
+        this.further = true;
+      } else this.further = false;
       this.draw();
     });
   }
 
   draw() {
     this.rows.set(this.jobs);
+    if (this.jobs.length) this.settled = true;
     this.rows.element.hidden = !this.jobs.length;
     this.empty.hidden = this.jobs.length > 0;
-    this.empty.textContent = this.text ? "Nothing was found." : `No job is ${this.state}.`;
-    this.more.hidden = !this.next;
+    this.empty.textContent = this.text ? "Nothing was found" + (this.next ? " so far." : ".") : `No job is ${this.state}.`;
+    this.more.hidden = !this.next && !this.further;
     this.more.textContent = this.text ? "Look further" : "More";
-    this.looked.textContent = this.text ? `Looked at ${plural(this.lookedAt, "job")}, found ${number(this.jobs.length)}` + (this.next ? "; there are more to look at." : ".")
-      : this.jobs.length ? `The first ${plural(this.jobs.length, "job")}, in the order in which they come out.` : "";
+    this.looked.textContent = this.text ? `Looked at ${plural(this.lookedAt, "job")}, found ${number(this.jobs.length)}` + (this.next || this.further ? "; there are more to look at." : ".")
+      : this.jobs.length ? `${this.next ? "The first " : ""}${plural(this.jobs.length, "job")}, in the order in which they come out.` : "";
     this.drawMarked();
+    this.drawState();
+    this.main.dataset.ready = "true";
   }
 
   drawMarked() {
-    const n = this.mark.size, b = (label, f, className) => make("button", { type: "button", className, onclick: () => attempt(f) }, label);
-    this.actions.hidden = n === 0;
+    const n = this.mark?.size ?? 0;
+    this.marked.hidden = n === 0;
     if (!n) return;
-    this.actions.replaceChildren(make("b", {}, plural(n, "job") + " marked"),
-      ["delayed", "buried"].includes(this.state) && b("Kick", () => this.act("kick", [...this.mark])),
-      ["ready", "delayed"].includes(this.state) && [b("Bury", () => this.act("bury", [...this.mark])), b("Reschedule", () => this.reschedule([...this.mark]))],
-      this.state !== "reserved" && [b("Priority", () => this.priority([...this.mark])), b("Delete", () => this.act("delete", [...this.mark]), "danger")],
-      this.state === "reserved" && make("span", { className: "soft" }, "Workers hold them: they can only be looked at."));
+    const jobs = this.jobs.filter(j => this.mark.has(j.id));
+    this.marked.replaceChildren(make("b", {}, plural(n, "job") + " marked"), ...actionButtons(jobs, () => { this.mark.clear(); return this.read(true); }).flat(),
+      button("unmark", "Unmark", () => { this.mark.clear(); this.rows.marked(); }, "quiet"));
   }
 
-  // act does something to jobs by their ids, after having asked.
-  async act(action, ids, more = {}) {
-    const verb = { kick: "Kick", bury: "Bury", delete: "Delete", reschedule: "Reschedule", priority: "Change the priority of" }[action];
-    if (action !== "reschedule" && action !== "priority") {
-      const sure = await ask({ title: `${verb} ${ids.length === 1 ? "job " + ids[0] : plural(ids.length, "job")}?`, text: action === "delete" ? "This cannot be undone." : "", action: verb, danger: action === "delete" });
-      if (!sure) return false;
-    }
-    let done = 0, missed = [];
-    for (let i = 0; i < ids.length; i += 1000) {
-      const got = await call("POST", "/v1/jobs/actions", { body: { action, ids: ids.slice(i, i + 1000), ...more } });
-      done += got.done;
-      missed = missed.concat(got.missed);
-    }
-    note(`${plural(done, "job")} done.` + (missed.length ? ` Not to be had any more: ${missed.slice(0, 5).join(", ")}${missed.length > 5 ? " …" : ""}` : ""), missed.length > 0);
-    this.mark.clear();
-    await this.read(true);
-    return true;
-  }
-
-  async reschedule(ids) {
-    const v = await ask({ title: `Reschedule ${plural(ids.length, "job")}`, action: "Reschedule", check: v => wrongDuration(v.in), fields: [{ name: "in", label: "Due in", value: "10m", help: durations + "; 0 is now" }] });
-    return v && this.act("reschedule", ids, { in: v.in });
-  }
-
-  async priority(ids) {
-    const v = await ask({ title: `Priority of ${plural(ids.length, "job")}`, action: "Change", fields: [{ name: "priority", label: "Priority", type: "number", value: "1024", help: "Jobs with a lower number come first" }] });
-    return v && this.act("priority", ids, { priority: Number(v.priority) });
-  }
+  open(i) { return attempt(() => new JobDialog({ list: () => this.jobs, at: i, word: this.text, done: () => this.read(true) }).show()); }
 
   async kick() {
-    const t = this.counts();
-    const v = await ask({ title: "Kick jobs", text: `Buried jobs become ready (${number(t.buried ?? 0)}). If none is buried, delayed ones do (${number(t.delayed ?? 0)}).`, action: "Kick", fields: [{ name: "n", label: "At most", type: "number", value: t.buried || t.delayed || 1 }] });
+    const buried = this.count("buried"), delayed = this.count("delayed"), all = buried || delayed;
+    const v = await ask({ name: "kick", title: "Kick jobs of " + this.name, text: "Buried jobs become ready, the first ones first. If none is buried, delayed ones do.",
+      hits: v => `${plural(Math.min(all, Number(v.n)), (buried ? "buried" : "delayed") + " job")} of ${number(all)} will be ready.`, action: "Kick", fields: [{ name: "n", label: "At most", type: "number", value: all || 1, min: 1, required: true }] });
     if (!v) return;
     const got = await call("POST", this.path + "/kick", { query: { n: v.n } });
     note(plural(got.count, "job") + " kicked.");
@@ -186,17 +256,30 @@ class TubeView {
 
   async pause() {
     const t = this.counts();
-    const v = await ask({ title: "Pause " + this.name, text: "Workers get no job of this tube for that long. Puts go on.", action: "Pause", check: v => wrongDuration(v.for), fields: [{ name: "for", label: "For", value: t.paused_until ? "0" : "10m", help: "Whole seconds; 0 ends a pause" }] });
+    const v = await ask({ name: "pause", title: "Pause " + this.name, text: "Workers get no job of this tube for that long. Puts go on.", action: "Pause", check: v => wrongDuration(v.for),
+      hits: `${plural(this.count("ready"), "ready job")} will wait, and so will ${plural(this.count("waiting"), "worker")}.`,
+      fields: [{ name: "for", label: "For", value: t.paused_until ? "0" : "10m", help: durations + ", of whole seconds; 0 ends a pause" }, { name: "reason", label: "Reason", value: t.paused_because ?? "", maxLength: 200, help: "For people: shown here, and written to the log" }] });
     if (!v) return;
-    await call("POST", this.path + "/pause", { query: { for: v.for } });
-    note(v.for === "0" ? "The tube goes on." : "The tube is paused.");
+    await call("POST", this.path + "/pause", { query: v });
+    note(/^0+(ms|s|m|h|d)?$/.test(v.for) ? "The tube goes on." : "The tube is paused.");
+  }
+
+  async resume() {
+    await call("POST", this.path + "/pause", { query: { for: "0" } });
+    note("The tube goes on.");
+  }
+
+  async changePolicy() {
+    const p = await policyDialog(this.name);
+    if (p) this.drawPolicy(p);
   }
 
   async flush() {
-    const t = this.counts(), all = (t.ready ?? 0) + (t.delayed ?? 0) + (t.buried ?? 0);
-    const v = await ask({ title: "Flush " + this.name, text: "Jobs are deleted. This cannot be undone.", action: "Delete them", danger: true, fields: [
-      { name: "state", label: "Which", value: this.state, options: [{ value: "", label: `ready, delayed and buried: ${number(all)}` }, ...states.map(s => ({ value: s, label: `${s}: ${number(t[s] ?? 0)}` }))] },
-      { name: "sure", label: `Type ${this.name} to be sure` }], check: v => v.sure === this.name ? "" : "The name is another one." });
+    const all = () => this.count("ready") + this.count("delayed") + this.count("buried"), hit = s => s ? this.count(s) : all();
+    const v = await ask({ name: "flush", title: "Flush " + this.name, text: "Jobs are deleted. This cannot be undone.", action: "Delete them", danger: true,
+      hits: v => `${plural(hit(v.state), "job")} will be deleted.` + (v.state === "reserved" ? " Workers hold them: what they do goes on, and comes to nothing." : ""), fields: [
+        { name: "state", label: "Which", value: this.state, options: [{ value: "", label: `ready, delayed and buried: ${number(all())}` }, ...states.map(s => ({ value: s, label: `${s}: ${number(this.count(s))}` }))] },
+        { name: "sure", label: `Type ${this.name} to be sure` }], check: v => v.sure === this.name ? "" : "The name is another one." });
     if (!v) return;
     const got = await call("DELETE", this.path + "/jobs", { query: { state: v.state } });
     note(plural(got.count, "job") + " deleted.");
@@ -204,43 +287,15 @@ class TubeView {
   }
 
   async move() {
-    const t = this.counts();
-    const v = await ask({ title: "Move jobs of " + this.name, text: "They get new ids there.", action: "Move", fields: [
-      { name: "state", label: "Which", value: this.state, options: ["ready", "delayed", "buried"].map(s => ({ value: s, label: `${s}: ${number(t[s] ?? 0)}` })) },
-      { name: "to", label: "To", required: true, suggest: [...tubes.keys()].filter(n => n !== this.name).slice(0, 500) },
-      { name: "n", label: "At most", type: "number", value: 1000000 }] });
+    const movable = ["ready", "delayed", "buried"];
+    const v = await ask({ name: "move", title: "Move jobs of " + this.name, text: "The first ones go first. They get new ids there.", action: "Move",
+      hits: v => `${plural(Math.min(this.count(v.state), Number(v.n)), v.state + " job")} will be moved` + (v.to ? ` to ${v.to}.` : "."), fields: [
+        { name: "state", label: "Which", value: movable.includes(this.state) ? this.state : "ready", options: movable.map(s => ({ value: s, label: `${s}: ${number(this.count(s))}` })) },
+        { name: "to", label: "To the tube", required: true, suggest: [...tubes.keys()].filter(n => n !== this.name).slice(0, 500) },
+        { name: "n", label: "At most", type: "number", value: 1000000, min: 1, required: true }] });
     if (!v) return;
     const got = await call("POST", this.path + "/move", { query: v });
     note(`${plural(got.count, "job")} moved to ${v.to}.`);
     this.read(true);
   }
-
-  // open shows a job with its body.
-  open(j) {
-    attempt(async () => {
-      const job = await call("GET", "/v1/jobs/" + j.id);
-      const close = () => { d.close(); d.remove(); };
-      const b = (label, f, className) => make("button", { type: "button", className, onclick: () => attempt(async () => { if (await f()) close(); }) }, label);
-      const free = job.state !== "reserved";
-      const d = make("dialog", { className: "wide", "aria-label": "Job " + job.id },
-        make("div", { className: "bar tight" }, make("h2", {}, `Job ${job.id}`, " ", make("span", { className: "badge " + job.state }, job.state)), make("button", { type: "button", className: "quiet", "aria-label": "Close", onclick: close, autofocus: true }, "×")),
-        facts(job), bodyView(job),
-        may("admin") && make("div", { className: "buttons" },
-          ["delayed", "buried"].includes(job.state) && b("Kick", () => this.act("kick", [job.id])),
-          ["ready", "delayed"].includes(job.state) && [b("Bury", () => this.act("bury", [job.id])), b("Reschedule", () => this.reschedule([job.id]))],
-          free && [b("Priority", () => this.priority([job.id])), b("Delete", () => this.act("delete", [job.id]), "danger")]));
-      d.addEventListener("close", () => d.remove());
-      document.body.append(d);
-      d.showModal();
-    });
-  }
-}
-
-// facts are those of a job, as a list.
-export function facts(job) {
-  const rows = [["Tube", job.tube], ["Priority", number(job.priority)], ["Age", span(job.age * 1000)], ["TTR", span(job.ttr * 1000)], ["Size", bytes(job.size)],
-    job.due_ms && ["Due in", span(job.due_ms)], job.key && ["Key", job.key], job.retry && ["Retry", job.retry.join(", ")], job.max && ["At most", plural(job.max, "delivery").replace("deliverys", "deliveries")],
-    job.dead && ["Then to", job.dead], job.parked && ["Parked because of", job.parked], job.from_tube && ["From", `${job.from_tube}, job ${job.from_id}`], job.leased && ["Held by", "a lease"],
-    ["Reserved", `${number(job.reserves)} times`], ["Timeouts", number(job.timeouts)], ["Released", number(job.releases)], ["Buried", number(job.buries)], ["Kicked", number(job.kicks)], ["Failures", number(job.failures)]];
-  return make("dl", { className: "facts" }, rows.filter(Boolean).map(([k, v]) => make("div", {}, make("dt", {}, k), make("dd", {}, v))));
 }

@@ -36,17 +36,22 @@ export function span(ms) {
 
 export function bytes(n) {
   if (n < 1024) return n + " B";
-  return n < 1 << 20 ? (n / 1024).toFixed(1) + " KiB" : (n / (1 << 20)).toFixed(1) + " MiB";
+  for (const unit of ["KiB", "MiB", "GiB", "TiB"]) {
+    n /= 1024;
+    if (n < 1024 || unit === "TiB") return (n < 10 ? n.toFixed(1) : Math.round(n)) + " " + unit;
+  }
 }
 
-export const plural = (n, noun) => number(n) + " " + noun + (n === 1 ? "" : "s");
+export const plural = (n, noun, many = noun + "s") => number(n) + " " + (n === 1 ? noun : many);
 
 // note shows a message for a while; a problem stays until it is clicked away.
 export function note(text, bad) {
   const e = make("div", { className: "note" + (bad ? " bad" : "") }, make("span", {}, text),
     make("button", { type: "button", className: "quiet", "aria-label": "Close this message", onclick: () => e.remove() }, "×"));
-  document.getElementById("notes").append(e);
-  if (!bad) setTimeout(() => e.remove(), 5000);
+  const notes = document.getElementById("notes");
+  notes.append(e);
+  while (notes.children.length > 5) notes.firstChild.remove();
+  if (!bad) setTimeout(() => e.remove(), 6000);
 }
 
 // attempt runs f and shows what goes wrong.
@@ -54,29 +59,41 @@ export async function attempt(f) {
   try {
     return await f();
   } catch (err) {
-    if (err.name !== "AbortError") note(err.message, true);
+    if (err.name !== "AbortError" && err.status !== 401) note(err.message, true);
   }
 }
 
+// button is one that does an action, by whose name it is found.
+export const button = (action, label, f, className = "") => make("button", { type: "button", className, "data-action": action, onclick: () => attempt(f) }, label);
+
+// icon is a sign that stands for itself only for those who see it.
+export const icon = text => make("span", { className: "icon", "aria-hidden": "true" }, text);
+
+export const durations = "A whole number with ms, s, m, h or d, such as 90s";
+export const wrongDuration = text => /^[0-9]+(ms|s|m|h|d)?$/.test(text) ? "" : durations + ".";
+
 // ask shows a dialog with a question, and fields to fill in, and returns their values by name,
-// or null. Each field is {name, label, type, value, options, help, required}.
-export function ask({ title, text, fields = [], action, danger, check }) {
+// or null. Each field is {name, label, type, value, options, help, required}. hits, a text or a
+// function of the values, says what it is done to; check, a function of the values, what is wrong.
+export function ask({ name, title, text, hits, fields = [], action, danger, check, wide }) {
   return new Promise(resolve => {
     const id = "d" + Math.random().toString(36).slice(2);
     const inputs = fields.map(f => fieldOf(f, id));
     const problem = make("p", { className: "problem", role: "alert" });
-    const dialog = make("dialog", { "aria-labelledby": id },
-      make("form", { method: "dialog", onsubmit: submit },
-        make("h2", { id }, title), text && make("p", {}, text), inputs.map(i => i.row), problem,
+    const hit = hits && make("p", { className: "hits", role: "status", "data-hits": "" });
+    const values = () => Object.fromEntries(inputs.map(i => [i.name, i.value()]));
+    const tell = () => { if (hit) hit.textContent = typeof hits === "function" ? hits(values()) : hits; };
+    const dialog = make("dialog", { "aria-labelledby": id, "data-dialog": name, className: wide ? "middle" : "" },
+      make("form", { method: "dialog", onsubmit: submit, oninput: tell },
+        make("h2", { id }, title), text && make("p", {}, text), make("div", { className: wide ? "columns" : "" }, inputs.map(i => i.row)), hit, problem,
         make("div", { className: "buttons" },
-          make("button", { type: "button", onclick: () => close(null) }, "Cancel"),
-          make("button", { type: "submit", className: danger ? "danger" : "main", autofocus: !fields.length && !danger }, action))));
+          make("button", { type: "button", "data-do": "cancel", onclick: () => close(null), autofocus: danger && !fields.length }, "Cancel"),
+          make("button", { type: "submit", "data-do": "ok", className: danger ? "danger" : "main", autofocus: !fields.length && !danger }, action))));
     function submit(event) {
       event.preventDefault();
-      const values = Object.fromEntries(inputs.map(i => [i.name, i.value()]));
-      const wrong = check && check(values);
+      const wrong = check && check(values());
       if (wrong) problem.textContent = wrong;
-      else close(values);
+      else close(values());
     }
     function close(value) {
       dialog.close();
@@ -85,7 +102,11 @@ export function ask({ title, text, fields = [], action, danger, check }) {
     }
     dialog.addEventListener("cancel", event => { event.preventDefault(); close(null); });
     document.body.append(dialog);
+    tell();
     dialog.showModal();
+    const first = inputs.find(i => i.input.tagName !== "SELECT")?.input;
+    first?.focus();
+    first?.select?.();
   });
 }
 
@@ -97,16 +118,36 @@ export function fieldOf(f, id = "f") {
   } else if (f.type === "textarea") {
     input = make("textarea", { id: own, name: f.name, value: f.value ?? "", rows: f.rows ?? 8, required: f.required, spellcheck: false });
   } else {
-    input = make("input", { id: own, name: f.name, type: f.type ?? "text", value: f.value ?? "", required: f.required, placeholder: f.placeholder ?? "", autocomplete: "off", spellcheck: false });
-    if (f.suggest) {
-      input.setAttribute("list", own + "-list");
-    }
+    input = make("input", { id: own, name: f.name, type: f.type ?? "text", value: f.value ?? "", required: f.required, placeholder: f.placeholder ?? "", autocomplete: f.autocomplete ?? "off", spellcheck: false });
+    for (const key of ["min", "max", "step", "maxLength"]) if (f[key] !== undefined) input[key] = f[key];
+    if (f.type === "number" && f.min === undefined) input.min = 0;
+    if (f.suggest) input.setAttribute("list", own + "-list");
   }
   if (f.help) input.setAttribute("aria-describedby", own + "-help");
   const row = make("div", { className: "field" }, make("label", { htmlFor: own }, f.label), input,
     f.suggest && make("datalist", { id: own + "-list" }, f.suggest.map(s => make("option", { value: s }))),
     f.help && make("small", { id: own + "-help" }, f.help));
   return { name: f.name, row, input, value: () => input.value };
+}
+
+// withMarks returns a text as elements, in which a word that was looked for is marked.
+export function withMarks(text, word) {
+  if (!word) return [text];
+  const out = [], low = text.toLowerCase(), sought = word.toLowerCase();
+  if (low.length !== text.length) return [text]; // a letter has another length when it is small
+  let from = 0;
+  for (let at; (at = low.indexOf(sought, from)) >= 0 && out.length < 2000; from = at + sought.length) {
+    out.push(text.slice(from, at), make("mark", {}, text.slice(at, at + sought.length)));
+  }
+  out.push(text.slice(from));
+  return out;
+}
+
+// save has the browser keep a file.
+export function save(name, text, type) {
+  const url = URL.createObjectURL(new Blob([text], { type }));
+  make("a", { href: url, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 1000);
 }
 
 // remember keeps a value in the browser.

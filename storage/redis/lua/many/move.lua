@@ -22,14 +22,16 @@ end
 
 -- moved_facts returns the block of facts that a job gets in another tube, whose record is raw:
 -- '' if it needs none. Its counters begin at zero there, and what they come to is in the facts.
--- The key goes to the job new, if it is free there, and is free here.
+-- The key goes to the job new, if it is free there. Here it stays taken as if j had been
+-- deleted.
 local function moved_facts(j, raw, to, new)
   local f = j.has_facts and unpack_facts(raw)
   local block = '\0\0' -- up to what changes
   if f then
     block = sub(raw, #raw - f.length - 1, #raw - CHANGING)
     if f.key ~= '' then
-      call('HDEL', PREFIX .. 'keys:' .. j.tube, f.key)
+      j.facts = f
+      OPS.forget_facts(j)
       f.void = OPS.by_key(to, f.key) ~= nil
       if not f.void then OPS.give_key(to, f.key, new) end
     end
@@ -97,15 +99,15 @@ local function move_here(tube, state, to, keys, scores)
   enter_moved(to, state, jobs, scores)
 end
 
--- bind_all has jobs, which are in no place any more, wait to be sent to a tube. Their keys are
--- free from now on. Their records are in the reply.
+-- bind_all has jobs, which are in no place any more, wait to be sent to a tube. Their keys stay
+-- taken as if they had been deleted. Their records are in the reply.
 local function bind_all(tube, state, to, keys, scores)
   for k, key in ipairs(keys) do
     local j = load(key)
     local f = OPS.change_facts(j)
     call('HSET', PREFIX .. 'bound', sub(key, #PREFIX + 1), table.concat({ to, state, scores[k], f.key }, ' '))
     if f.key ~= '' then
-      call('HDEL', PREFIX .. 'keys:' .. tube, f.key)
+      OPS.forget_facts(j)
       f.key, f.void = '', true
     end
     OPS.save_facts(j)
@@ -153,9 +155,9 @@ end
 --           here   1 if it is of this partition: then as many numbers as the limit are counted
 --                  as puts
 --           limit  how many jobs at most
--- Keys    takes members from ready:, delayed: or buried:FROM; writes the records; with here
---         ready:, delayed: or buried:TO, timers, keys:, key: and tube: of both, else
---         bound; writes counts
+-- Keys    takes members from ready:, delayed: or buried:FROM; writes the records, keys:FROM and
+--         key:FROM KEY; with here ready:, delayed: or buried:TO, timers, keys:, key: and tube:
+--         of TO, else bound; writes counts; reads policies
 -- Answer  how many jobs there were in the state; how many became jobs, whose numbers follow from
 --         the next one of a put; how many are bound, which are in the reply's ids and records,
 --         and of each its state, score and key, as in bound

@@ -1,0 +1,196 @@
+package ledger
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// The books on keyed jobs, which are those of leasers. Such a job gets another id when it goes
+// to its dead-letter tube or is moved, and is there under one of them at a time.
+
+// maxPast bounds the leases of the past that are kept to be tried.
+const maxPast = 500
+
+// mostKeyed is the largest body of most keyed jobs, in bytes.
+const mostKeyed = 4 << 10
+
+// identity is an id that the job of a keyed put had. Events are 0 as long as they have not been.
+type identity struct {
+	id     uint64
+	seen   uint64 // the last reply that showed the job under it
+	left   uint64 // when it was known that the job has another id by now
+	token  string // the largest of its leases
+	tokens uint64 // the reply that brought that
+}
+
+// beginKeyed opens the entry of a put with a key that is about to be sent.
+func (l *Ledger) beginKeyed(producer int, rng *rand.Rand) *entry {
+	size := rng.IntN(min(l.config.MaxBody, mostKeyed) + 1)
+	if rng.IntN(20) == 0 && l.config.LargestBody > 4*mostKeyed {
+		size = mostKeyed + rng.IntN(3*mostKeyed)
+	}
+	e := l.begin(producer, size, time.Duration(1+rng.IntN(4))*time.Second)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e.key = fmt.Sprintf("%s-%d-%d", l.config.Name, e.producer, e.seq)
+	e.tube = l.keyed[rng.IntN(len(l.keyed)-1)]
+	e.line = l.keyedLine(e, rng)
+	return e
+}
+
+// insertedKeyed notes how a try of a put with a key ended that was sent at that event, and
+// returns whether its outcome is still unknown.
+func (l *Ledger) insertedKeyed(e *entry, r reply, sent uint64) (again bool) {
+	l.mu.Lock()
+	acked, tried := e.acked, e.tried
+	e.tried = true
+	switch {
+	case acked != 0 || r.end == done:
+		l.mu.Unlock()
+		if acked == 0 {
+			l.inserted(e, r.id, done)
+		}
+		if r.end == done {
+			l.judgeRepeated(e, r, sent, tried)
+		}
+		return false
+	case r.end == refused && !tried:
+		l.mu.Unlock()
+		l.inserted(e, 0, refused)
+		return false
+	}
+	l.report.Repeated++
+	l.mu.Unlock()
+	return true
+}
+
+// judgeRepeated judges the reply to a put, which was perhaps not the first try: tried.
+func (l *Ledger) judgeRepeated(e *entry, r reply, sent uint64, tried bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case r.state == "" && e.acked != 0 && sent > e.acked:
+		l.fault(&l.report.Twice, "%v was put again, though its key is taken", e)
+	case r.state != "" && !tried:
+		l.fault(&l.report.Strange, "%v: its key was taken (%s %d) before it was put", e, r.state, r.id)
+	}
+	l.learn(e, r.id)
+	if r.state != gone && r.state != duplicate {
+		l.met(e, r.id, sent)
+	}
+	if e.acked == 0 {
+		e.acked = l.event()
+	}
+}
+
+// abandon notes that a put is not repeated any more; nil for none.
+func (l *Ledger) abandon(e *entry) {
+	if e != nil && e.acked == 0 {
+		l.inserted(e, 0, unknown)
+	}
+}
+
+// identity returns what is known of the job under an id; nil if nothing is. The lock is held.
+func (e *entry) identity(id uint64) *identity {
+	for _, is := range e.known {
+		if is.id == id {
+			return is
+		}
+	}
+	return nil
+}
+
+// met notes that the job of a keyed put was there under an id, in reply to a command sent at
+// that event. Under all others it is there no more that a reply had shown before. The lock is
+// held.
+func (l *Ledger) met(e *entry, id, sent uint64) {
+	is := e.identity(id)
+	if e.key == "" || is == nil {
+		return
+	}
+	if is.left != 0 && sent > is.left {
+		l.fault(&l.report.Twice, "%v is there as job %d, after it had become another one", e, id)
+	}
+	now := l.event()
+	for _, other := range e.known {
+		if other != is && other.left == 0 && other.seen != 0 && other.seen < sent {
+			other.left = now
+			l.report.Renamed++
+		}
+	}
+	is.seen = now
+}
+
+// tokenGiven notes a lease that a reply has brought to a command sent at that event. Of each
+// id, a later one is larger.
+func (l *Ledger) tokenGiven(x *lease, sent uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.report.Leases++
+	is := x.e.identity(x.id)
+	if is == nil {
+		return
+	}
+	switch compared := cmp.Or(cmp.Compare(len(x.token), len(is.token)), cmp.Compare(x.token, is.token)); {
+	case compared == 0, compared < 0 && sent > is.tokens:
+		l.fault(&l.report.Tokens, "%v: the lease %s came after %s", x.e, x.token, is.token)
+	case compared < 0: // the replies have overtaken each other
+		l.addPast(*x)
+	default:
+		if is.token != "" {
+			l.addPast(lease{e: x.e, id: x.id, token: is.token})
+		}
+		is.token, is.tokens = x.token, l.event()
+	}
+}
+
+// tokenPast notes that a lease is over.
+func (l *Ledger) tokenPast(x *lease) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.addPast(*x)
+}
+
+// addPast notes that a lease is over. The lock is held.
+func (l *Ledger) addPast(x lease) {
+	if len(l.past) == maxPast {
+		l.past = slices.Delete(l.past, 0, maxPast/2)
+	}
+	l.past = append(l.past, x)
+}
+
+// somePast returns a lease that is over; nil if there is none.
+func (l *Ledger) somePast(rng *rand.Rand) *lease {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.past) == 0 {
+		return nil
+	}
+	x := l.past[rng.IntN(len(l.past))]
+	return &x
+}
+
+// triedPast judges how a command was answered that was sent with a lease that was over.
+func (l *Ledger) triedPast(x *lease, want, addr string, end outcome) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch end {
+	case refused:
+		l.report.PastRefused++
+	case done:
+		l.fault(&l.report.Obeyed, "%v: %s answered %s to the lease %s of job %d, which was over", x.e, addr, want, x.token, x.id)
+	}
+}
+
+// giveUpLease notes that a client is about to send what gives up a lease, if it is carried out.
+func (l *Ledger) giveUpLease(c *client, x *lease) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	x.e.held = slices.DeleteFunc(x.e.held, func(is *hold) bool { return is == x.h })
+	if c.holds[x.e] == x.h {
+		delete(c.holds, x.e)
+	}
+}

@@ -1,0 +1,375 @@
+package gateway_test
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"redstalk/server/access"
+	"redstalk/server/gateway/ouqiang"
+	"redstalk/server/gateway/ruffianjiang"
+	"redstalk/server/gateway/zywaited"
+	"redstalk/server/gateway/zywaited/pb"
+	"redstalk/server/queue"
+	"redstalk/server/serving"
+	"redstalk/storage"
+	"redstalk/storage/embedded"
+	"redstalk/storage/redis"
+	"redstalk/storage/redis/redistest"
+	"redstalk/tube"
+)
+
+// guarded are the gateways on one queue, with users. The secret of each is its name.
+type guarded struct {
+	*testing.T
+	queue *queue.Queue
+	users *access.Access
+	path  string
+	doors map[string]http.Handler
+	tasks pb.DelayQueueClient // zywaited, by gRPC
+}
+
+// guardedOn puts the gateways on a store. Each user is NAME TUBES RIGHT.
+func guardedOn(t *testing.T, store storage.Store, users ...string) *guarded {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	q := queue.New(store, queue.Config{Log: log})
+	g := &guarded{T: t, queue: q, path: filepath.Join(t.TempDir(), "users.yml")}
+	g.write(users...)
+	var err error
+	if g.users, err = access.Open(g.path, log); err != nil {
+		t.Fatal(err)
+	}
+	s := zywaited.NewService(q, zywaited.Config{Log: log})
+	g.doors = map[string]http.Handler{
+		"ouqiang":      ouqiang.New(q, ouqiang.Config{Log: log, Block: 10 * time.Millisecond}),
+		"strict":       ouqiang.New(q, ouqiang.Config{Log: log, Block: time.Minute, Strict: true}),
+		"ruffianjiang": ruffianjiang.New(q, ruffianjiang.Config{Log: log}),
+		"zywaited":     zywaited.NewHTTP(s),
+	}
+	for name, h := range g.doors {
+		g.doors[name] = g.users.Protect(h, access.Nothing)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	door := serving.New(g.users.Protect(zywaited.NewGRPC(s), access.Nothing), serving.Config{Log: log})
+	go door.Serve(l)
+	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.tasks = pb.NewDelayQueueClient(conn)
+	t.Cleanup(func() {
+		conn.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		door.Shutdown(ctx)
+		g.users.Close()
+		q.Close(ctx)
+		store.Close()
+	})
+	return g
+}
+
+// write writes the file of users. The user anonymous has no secret.
+func (g *guarded) write(users ...string) {
+	g.Helper()
+	text := "users:\n"
+	for _, user := range users {
+		f := strings.Fields(user)
+		hash, err := access.HashBcrypt(f[0], 4)
+		if err != nil {
+			g.Fatal(err)
+		}
+		secrets := fmt.Sprintf("secrets: [%q], ", hash)
+		if f[0] == "anonymous" {
+			secrets = ""
+		}
+		text += fmt.Sprintf("- {name: %s, %srights: [{tubes: [%q], may: [%s]}]}\n", f[0], secrets, f[1], f[2])
+	}
+	if err := os.WriteFile(g.path, []byte(text), 0o600); err != nil {
+		g.Fatal(err)
+	}
+}
+
+// credentials are those of a user whose secret is its name. Those of wrong cannot be read, so
+// nothing is waited for.
+func credentials(user string) string {
+	if user == "wrong" {
+		return "Basic !"
+	}
+	return "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+user))
+}
+
+// ask sends a request to a gateway. A body that is no JSON is a form.
+func (g *guarded) ask(door, user, method, path, body string) *httptest.ResponseRecorder {
+	r, w := httptest.NewRequest(method, path, strings.NewReader(body)), httptest.NewRecorder()
+	if !strings.HasPrefix(body, "{") {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	if user != "" {
+		r.Header.Set("Authorization", credentials(user))
+	}
+	g.doors[door].ServeHTTP(w, r)
+	return w
+}
+
+// theTube is the tube of all tasks of zywaited, and the topic of all other requests.
+const theTube = zywaited.Tube
+
+// aTask is a task that can be added.
+func aTask() *pb.AddReq {
+	return &pb.AddReq{Name: "n", Time: &pb.ExecTime{Duration: 3_600_000, Relative: true}, Callback: &pb.CallbackInfo{Schema: "http", Address: "localhost:1"}}
+}
+
+// requests are all requests of all gateways: what each is in the table of package access,
+// and how it is made about the job {id}, whose key is k, or the task {uid}. unseen is what
+// comes if the job is in a tube of which the user may not know.
+var requests = []struct {
+	door, method, path, body string
+	operation                string
+	unseen                   int
+}{
+	{"ouqiang", "POST", "/push", `{"topic":"zywaited","id":"k","delay":1,"ttr":60,"body":"x"}`, "put", 403},
+	{"ouqiang", "POST", "/pop", `{"topic":"zywaited"}`, "reserve-lease", 403},
+	{"ouqiang", "POST", "/get", `{"id":"k"}`, "peek", 200},
+	{"ouqiang", "POST", "/delete", `{"id":"k"}`, "delete", 200},
+	{"ouqiang", "POST", "/finish", `{"id":"k"}`, "delete", 200},
+	{"strict", "POST", "/finish", `{"id":"k"}`, "delete-lease", 200},
+	{"ruffianjiang", "POST", "/push", "topic=zywaited&message=x&ttrTime=60&delayTime=1", "put", 403},
+	{"ruffianjiang", "GET", "/pop/zywaited", "", "reserve-lease", 403},
+	{"ruffianjiang", "GET", "/get?id={id}", "", "peek", 200},
+	{"ruffianjiang", "POST", "/delete", "id={id}", "delete", 200},
+	{"ruffianjiang", "POST", "/finish", "id={id}", "delete", 200},
+	{"zywaited", "POST", "/task/add", `{"name":"n","time":{"duration":3600000,"relative":true},"callback":{"schema":"http","address":"localhost:1"}}`, "put", 403},
+	{"zywaited", "GET", "/task/get/{uid}", "", "find", 403},
+	{"zywaited", "POST", "/task/remove/{uid}", "", "delete-key", 403},
+	{"zywaited", "DELETE", "/task/remove/{uid}", "", "delete-key", 403},
+}
+
+// operations are what the methods of the gRPC service are in the table of package access.
+var operations = map[string]string{"Add": "put", "Get": "find", "Remove": "delete-key"}
+
+// TestEveryRequestWithEveryRight makes every request of every gateway as users with one
+// right on the tube, on another one, and on all, as nobody and with a wrong secret, on each
+// engine. What has to come follows from the table.
+func TestEveryRequestWithEveryRight(t *testing.T) {
+	t.Parallel()
+	for engine, open := range map[string]func(*testing.T) (storage.Store, error){
+		"memory": func(*testing.T) (storage.Store, error) { return embedded.NewMemory(), nil },
+		"embedded": func(t *testing.T) (storage.Store, error) {
+			return embedded.Open(embedded.Options{Dir: t.TempDir(), SyncEvery: -1, Log: slog.New(slog.DiscardHandler)})
+		},
+		"redis": func(t *testing.T) (storage.Store, error) {
+			return redis.Open(t.Context(), redis.Options{URL: redistest.Start(t).URL()})
+		},
+	} {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			store, err := open(t)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var users []string
+			for _, right := range []string{"put", "work", "look", "admin"} {
+				users = append(users, right+"-on "+theTube+" "+right, right+"-other other "+right, right+"-all * "+right)
+			}
+			g := guardedOn(t, store, users...)
+			for _, user := range users {
+				f := strings.Fields(user)
+				g.tryAll(f[0], f[1], f[2])
+			}
+			g.tryAll("", "", "")
+			g.tryAll("wrong", "", "")
+		})
+	}
+}
+
+// tryAll makes all requests as a user who has a right on some tubes. Without a right it is
+// nobody.
+func (g *guarded) tryAll(user, tubes, right string) {
+	g.Helper()
+	allowed := func(operation string) bool {
+		need, known := access.NeedOf(operation)
+		if !known {
+			g.Errorf("%s is not in the table", operation)
+		}
+		return tubes != "other" && need.One.String() == right
+	}
+	for _, r := range requests {
+		id, uid := g.fresh()
+		fill := strings.NewReplacer("{id}", id, "{uid}", uid)
+		want := 200
+		switch {
+		case allowed(r.operation):
+		case right == "":
+			want = 401
+		case tubes == "other":
+			want = r.unseen
+		default:
+			want = 403
+		}
+		got := g.ask(r.door, user, r.method, fill.Replace(r.path), fill.Replace(r.body))
+		if got.Code != want || (want == 401) != (got.Header().Get("WWW-Authenticate") != "") {
+			g.Errorf("%s %s %s as %q: %d %s, want %d", r.door, r.method, r.path, user, got.Code, got.Body, want)
+		}
+		if text := got.Body.String(); !allowed(r.operation) && strings.Contains(text, "localhost") {
+			g.Errorf("%s %s %s as %q shows %s", r.door, r.method, r.path, user, text)
+		}
+		g.checkJob(r.operation, id, want == 200 && (tubes == theTube || tubes == "*"))
+	}
+	for _, method := range pb.DelayQueue_ServiceDesc.Methods {
+		operation, known := operations[method.MethodName]
+		if !known {
+			g.Errorf("no operation of the table is known for %s", method.MethodName)
+		}
+		want := codes.PermissionDenied
+		switch {
+		case right == "":
+			want = codes.Unauthenticated
+		case allowed(operation):
+			want = codes.OK
+		}
+		if err := g.call(method.MethodName, user); status.Code(err) != want {
+			g.Errorf("%s as %q: %v, want %v", method.MethodName, user, err, want)
+		}
+	}
+}
+
+// call calls a method of the gRPC service.
+func (g *guarded) call(method, user string) (err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if user != "" {
+		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", credentials(user))
+	}
+	_, uid := g.fresh()
+	switch method {
+	case "Add":
+		_, err = g.tasks.Add(ctx, aTask())
+	case "Get":
+		_, err = g.tasks.Get(ctx, &pb.RetrieveReq{Uid: uid})
+	case "Remove":
+		_, err = g.tasks.Remove(ctx, &pb.RemoveReq{Uid: uid})
+	}
+	return err
+}
+
+// fresh leaves one ready job with the key k, which is also that of a task, in the tube.
+func (g *guarded) fresh() (id, uid string) {
+	g.Helper()
+	ctx := context.Background()
+	g.queue.Flush(ctx, theTube, tube.Gone)
+	g.queue.Flush(ctx, theTube, tube.Reserved)
+	body := []byte(`{"name":"n","schema":"http","address":"localhost:1"}`)
+	put, err := g.queue.PutTagged(ctx, queue.NewJob{Tube: theTube, TTR: 60, Body: body}, &tube.Tags{Key: "k"})
+	if err != nil {
+		g.Fatal(err)
+	}
+	return fmt.Sprint(put.ID), "k"
+}
+
+// checkJob checks that what was deleted is gone, and nothing else.
+func (g *guarded) checkJob(operation, id string, done bool) {
+	g.Helper()
+	var n uint64
+	fmt.Sscan(id, &n)
+	_, err := g.queue.JobStats(context.Background(), n)
+	gone := done && strings.HasPrefix(operation, "delete")
+	if replaced := done && operation == "put"; !replaced && (err != nil) != gone {
+		g.Errorf("after %s that was done (%v) the job is there (%v)", operation, done, err)
+	}
+}
+
+// TestOthersIDs: an id that is put takes the place of others only where the user may put.
+func TestOthersIDs(t *testing.T) {
+	t.Parallel()
+	g := guardedOn(t, embedded.NewMemory(), "few a put,work,look", "root * put,work,look")
+	push := func(user, topic string) {
+		t.Helper()
+		if got := g.ask("ouqiang", user, "POST", "/push", `{"topic":"`+topic+`","id":"i","delay":1,"ttr":60,"body":"of `+user+`"}`); got.Code != 200 {
+			t.Errorf("push: %d %s", got.Code, got.Body)
+		}
+	}
+	count := func() int {
+		jobs, _ := g.queue.FindKey(t.Context(), "i")
+		return len(jobs)
+	}
+	push("root", "secret")
+	push("few", "a")
+	if n := count(); n != 2 {
+		t.Errorf("%d jobs have the id, want that of another tube as well", n)
+	}
+	if got := g.ask("ouqiang", "few", "POST", "/get", `{"id":"i"}`).Body.String(); !strings.Contains(got, "of few") {
+		t.Errorf("get: %s", got)
+	}
+	g.ask("ouqiang", "few", "POST", "/delete", `{"id":"i"}`)
+	if got := g.ask("ouqiang", "few", "POST", "/get", `{"id":"i"}`).Body.String(); strings.Contains(got, "of") || count() != 1 {
+		t.Errorf("get shows %s, and %d jobs are left", got, count())
+	}
+	push("root", "a")
+	if n := count(); n != 1 {
+		t.Errorf("%d jobs have the id", n)
+	}
+	for dead, want := range map[string]int{"a": 200, "secret": 403} {
+		if got := g.ask("ruffianjiang", "few", "POST", "/push", "topic=a&message=x&ttrTime=60&delayTime=1&max=1&dead="+dead); got.Code != want {
+			t.Errorf("a push whose dead jobs go to %s: %d %s, want %d", dead, got.Code, got.Body, want)
+		}
+	}
+}
+
+// TestGatewayChange: a pop that waits is answered when the file of users changes, and who is
+// gone does not get in again. What is put counts for the limits of the user.
+func TestGatewayChange(t *testing.T) {
+	t.Parallel()
+	g := guardedOn(t, embedded.NewMemory(), "app a put,work")
+	answered := make(chan *httptest.ResponseRecorder, 1)
+	go func() { answered <- g.ask("strict", "app", "POST", "/pop", `{"topic":"a"}`) }()
+	for limit := time.Now().Add(time.Minute); g.queue.Waiters() == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatal("nobody waits")
+		}
+	}
+	g.write("other a work")
+	begun := time.Now()
+	if err := g.users.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-answered; got.Code != 200 || !strings.Contains(got.Body.String(), `"data":null`) || time.Since(begun) > 30*time.Second {
+		t.Errorf("%d %s after %v", got.Code, got.Body, time.Since(begun))
+	}
+	if got := g.ask("strict", "app", "POST", "/pop", `{"topic":"a"}`); got.Code != 401 {
+		t.Errorf("who is gone gets %d", got.Code)
+	}
+	g.write("app a put")
+	text, err := os.ReadFile(g.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	os.WriteFile(g.path, []byte(strings.ReplaceAll(string(text), "rights:", "limits: {bytes-per-second: 1}, rights:")), 0o600)
+	if err := g.users.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []int{200, 429} {
+		if got := g.ask("ruffianjiang", "app", "POST", "/push", "topic=a&message=xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx&ttrTime=60&delayTime=1"); got.Code != want {
+			t.Errorf("%d %s, want %d", got.Code, got.Body, want)
+		}
+	}
+}

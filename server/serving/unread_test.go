@@ -1,0 +1,130 @@
+package serving_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"redstalk/server/bounds"
+	"redstalk/server/serving"
+)
+
+// TestUnreadIsBounded: of clients that let a large answer lie, so many are cut off that the
+// others fit into the bound. These get all of it when they read at last, and so does one that
+// reads slowly all the time.
+func TestUnreadIsBounded(t *testing.T) {
+	t.Parallel()
+	for name, set := range map[string]func(*http.Protocols){
+		"HTTP/1.1": func(p *http.Protocols) { p.SetHTTP1(true) },
+		"HTTP/2.0": func(p *http.Protocols) { p.SetUnencryptedHTTP2(true) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const size, clients, most = 16 << 20, 8, 30 << 20
+			large, failed := make([]byte, size), new(atomic.Int64)
+			_, addr := start(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				if n, err := w.Write(large); err != nil || n < size {
+					failed.Add(1)
+				}
+			}), serving.Config{Bounds: bounds.New(0, most), WriteTimeout: time.Hour})
+			transport := &http.Transport{Protocols: new(http.Protocols)}
+			set(transport.Protocols)
+			defer transport.CloseIdleConnections()
+			get := func() io.ReadCloser {
+				reply, err := (&http.Client{Transport: transport}).Get("http://" + addr)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return reply.Body
+			}
+			slow := get()
+			defer slow.Close()
+			var all []io.ReadCloser
+			for range clients {
+				all = append(all, get())
+			}
+			if n, err := readSlowly(slow, size); err != nil {
+				t.Errorf("who reads slowly gets %d bytes: %v", n, err)
+			}
+			for limit := time.Now().Add(time.Minute); failed.Load() == 0; time.Sleep(10 * time.Millisecond) {
+				if time.Now().After(limit) {
+					t.Fatal("nobody is cut off")
+				}
+			}
+			cut := int64(0)
+			for _, body := range all {
+				if n, err := io.Copy(io.Discard, body); err != nil || n < size {
+					cut++
+				}
+				body.Close()
+			}
+			if cut != failed.Load() || cut == clients {
+				t.Errorf("%d were cut off, %d writes have failed", cut, failed.Load())
+			}
+		})
+	}
+}
+
+// readSlowly reads so many bytes in about three seconds.
+func readSlowly(from io.Reader, size int64) (all int64, err error) {
+	for all < size && err == nil {
+		var n int64
+		n, err = io.CopyN(io.Discard, from, size/32)
+		all += n
+		time.Sleep(100 * time.Millisecond)
+	}
+	return all, err
+}
+
+// TestRequests: what was asked for and how it was answered is counted by the names that
+// handlers give; a panic is a failure, also behind a writer that wraps another.
+func TestRequests(t *testing.T) {
+	t.Parallel()
+	mux := http.NewServeMux()
+	mux.HandleFunc("/silent", serving.Named("silent", func(http.ResponseWriter, *http.Request) {}))
+	mux.HandleFunc("/teapot", serving.Named("teapot", func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusEarlyHints)
+		w.WriteHeader(http.StatusTeapot)
+	}))
+	mux.HandleFunc("/panic", func(w http.ResponseWriter, _ *http.Request) {
+		serving.Name(struct{ wrapped }{wrapped{w}}, "panic")
+		panic(http.ErrAbortHandler)
+	})
+	d, addr := start(t, mux, serving.Config{Name: "test"})
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // or it would try the panic again
+	for _, path := range []string{"/silent", "/silent", "/teapot", "/panic", "/none"} {
+		reply, err := client.Get("http://" + addr + path)
+		if (err != nil) != (path == "/panic") {
+			t.Fatal(path, err)
+		}
+		if err == nil {
+			reply.Body.Close()
+		}
+	}
+	got := ""
+	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); time.Sleep(time.Millisecond) {
+		got = ""
+		all := uint64(0)
+		for _, s := range d.Requests() {
+			all += s.Took.Count()
+			got += fmt.Sprintf("%s%v%d ", s.Operation, s.Statuses, s.Took.Count())
+		}
+		if all >= 5 { // a request is counted just after its answer has come
+			break
+		}
+	}
+	if want := "othermap[404:1]1 panicmap[500:1]1 silentmap[200:2]2 teapotmap[418:1]1 "; got != want {
+		t.Errorf("counted %s, want %s", got, want)
+	}
+	if d.Name() != "test" {
+		t.Errorf("the door is called %s", d.Name())
+	}
+	serving.Name(nil, "no door") // of which nothing comes
+}
+
+type wrapped struct{ http.ResponseWriter }
+
+func (w wrapped) Unwrap() http.ResponseWriter { return w.ResponseWriter }

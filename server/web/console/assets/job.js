@@ -1,0 +1,117 @@
+// One job: what is known of it, its body, and what can be done with it and with several at once.
+import { make, number, span, bytes, plural, note, attempt, ask, button, durations, wrongDuration } from "./ui.js";
+import { call, tubes, may, mayOn, readRights, tubePage } from "./api.js";
+import { bodyView } from "./body.js";
+import { copyToPut } from "./put.js";
+
+// actions are what can be done to jobs: in which states, and what that is called.
+const actions = {
+  kick: { states: ["delayed", "buried"], label: "Kick", text: "They become ready at once." },
+  bury: { states: ["ready", "delayed"], label: "Bury", text: "They are set aside until somebody kicks them." },
+  reschedule: { states: ["ready", "delayed"], label: "Reschedule", fields: () => [{ name: "in", label: "Due in", value: "10m", help: durations + "; 0 is now" }], check: v => wrongDuration(v.in) },
+  priority: { states: ["ready", "delayed", "buried"], label: "Priority", title: "Change the priority of", fields: j => [{ name: "priority", label: "Priority", type: "number", value: j?.priority ?? 1024, required: true, max: 4294967295, help: "Jobs with a lower number come first" }] },
+  move: { states: ["ready", "delayed", "buried"], label: "Move", text: "They get new ids, and their failures are counted anew.", fields: j => [{ name: "to", label: "To the tube", required: true, suggest: [...tubes.keys()].filter(n => n !== j?.tube).slice(0, 500) }] },
+  delete: { states: ["ready", "delayed", "buried"], label: "Delete", text: "This cannot be undone.", danger: true },
+};
+
+// act does something to jobs, after having asked. It returns whether it did.
+export async function act(name, jobs) {
+  const a = actions[name], ids = jobs.map(j => j.id), which = ids.length === 1 ? "job " + ids[0] : plural(ids.length, "job");
+  const v = await ask({ name, title: `${a.title ?? a.label} ${which}?`, text: a.text && ids.length === 1 ? a.text.replace(/^They become/, "It becomes").replace(/^They are/, "It is").replace("kicks them", "kicks it").replace("They get new ids", "It gets a new id").replace("their", "its") : a.text, hits: `It concerns ${plural(ids.length, "job")}.`, action: a.label, danger: a.danger, fields: a.fields?.(jobs[0]), check: a.check });
+  if (!v) return false;
+  const more = { ...v };
+  if (more.priority !== undefined) more.priority = Number(more.priority);
+  const { done, missed } = await carryOut(name, ids, more);
+  note(`${plural(done, "job")} done.` + (missed.length ? ` Not to be had any more, or not allowed: ${missed.slice(0, 5).join(", ")}${missed.length > 5 ? ` and ${number(missed.length - 5)} more` : ""}.` : ""), missed.length > 0);
+  return true;
+}
+
+// carryOut does something to jobs by their ids.
+export async function carryOut(action, ids, more = {}) {
+  let done = 0, missed = [];
+  for (let i = 0; i < ids.length; i += 1000) {
+    const got = await call("POST", "/v1/jobs/actions", { body: { action, ids: ids.slice(i, i + 1000), ...more } });
+    done += got.done;
+    missed = missed.concat(got.missed);
+  }
+  return { done, missed };
+}
+
+// actionButtons are those for jobs, all of which are in one of the states. done is called when
+// something was done.
+export function actionButtons(jobs, done) {
+  const states = new Set(jobs.map(j => j.state));
+  if (states.has("reserved")) return [make("span", { className: "soft" }, "Workers hold them: they can only be looked at.")];
+  return Object.entries(actions).filter(([, a]) => [...states].every(s => a.states.includes(s)))
+    .map(([name, a]) => button(name, a.label, async () => { if (await act(name, jobs)) await done(); }, a.danger ? "danger" : ""));
+}
+
+// JobDialog shows one job of a list, and leads to the others of it.
+export class JobDialog {
+  // list returns the jobs that there are; word is marked in bodies; done is called when something
+  // was done to the job.
+  constructor({ list, at, word = "", done }) {
+    Object.assign(this, { list, at, word, done });
+    this.dialog = make("dialog", { className: "wide", "data-dialog": "job", "aria-label": "Job" });
+    this.dialog.addEventListener("close", () => this.dialog.remove());
+    this.dialog.addEventListener("click", e => {
+      const box = this.dialog.getBoundingClientRect(), inside = e.clientX >= box.left && e.clientX <= box.right && e.clientY >= box.top && e.clientY <= box.bottom;
+      if (e.target === this.dialog && !inside) this.dialog.close();
+    });
+    this.dialog.addEventListener("keydown", e => {
+      if (e.target.closest("input,select,textarea,pre,.tree")) return;
+      const step = { ArrowLeft: -1, ArrowRight: 1, k: -1, j: 1 }[e.key];
+      if (step) { e.preventDefault(); attempt(() => this.go(step)); }
+    });
+  }
+
+  async show() {
+    await this.read();
+    document.body.append(this.dialog);
+    this.dialog.showModal();
+  }
+
+  async go(step) {
+    const to = this.at + step;
+    if (to < 0 || to >= this.list().length) return;
+    this.at = to;
+    await this.read();
+  }
+
+  async read() {
+    const jobs = this.list(), listed = jobs[this.at];
+    let job;
+    try {
+      job = await call("GET", "/v1/jobs/" + listed.id);
+    } catch (err) {
+      if (err.status !== 404) throw err;
+      this.draw([make("p", { className: "empty" }, `Job ${listed.id} is not there any more.`)], listed);
+      return;
+    }
+    await readRights([job.tube]);
+    this.draw([facts(job), bodyView(job, this.word), make("div", { className: "buttons" },
+      may("put") && button("copy", "Copy to Put", () => { this.dialog.close(); copyToPut(job); }, "left"),
+      mayOn(job.tube, "admin") && actionButtons([job], async () => { this.dialog.close(); await this.done?.(); }))], job);
+  }
+
+  draw(content, job) {
+    const n = this.list().length, step = (label, sign, by, off) => make("button", { type: "button", className: "quiet", "aria-label": label, title: label, disabled: off, onclick: () => attempt(() => this.go(by)) }, sign);
+    this.dialog.setAttribute("aria-label", "Job " + job.id);
+    this.dialog.replaceChildren(make("div", { className: "bar tight" },
+      make("h2", { tabIndex: -1, autofocus: true }, `Job ${job.id}`, make("span", { className: "badge " + job.state }, job.state), job.parked && make("span", { className: "badge warn" }, "parked: " + job.parked)),
+      n > 1 && [step("The job before", "‹", -1, this.at === 0), make("span", { className: "soft" }, `${number(this.at + 1)} of ${number(n)}`), step("The next job", "›", 1, this.at === n - 1)],
+      make("button", { type: "button", className: "quiet", "aria-label": "Close", "data-do": "close", onclick: () => this.dialog.close() }, "×")), ...content);
+    if (this.dialog.open) this.dialog.querySelector("h2").focus(); // not on a button: the key that opened it may be down still
+  }
+}
+
+// facts are those of a job, as a list.
+export function facts(job) {
+  const times = n => plural(n, "time");
+  const rows = [["Tube", make("a", { href: tubePage(job.tube) }, job.tube)], ["Priority", number(job.priority)], ["Age", span(job.age * 1000)],
+    job.due_ms !== 0 && [job.state === "reserved" ? "TTR ends in" : "Due in", span(job.due_ms)], job.state !== "delayed" && job.delay > 0 && ["Delay", span(job.delay * 1000)], ["TTR", span(job.ttr * 1000)], ["Size", bytes(job.size)],
+    job.key && ["Key", job.key], job.retry && ["Waits after failures", job.retry.join(", ")], job.max && ["At most", plural(job.max, "delivery", "deliveries")],
+    job.dead && ["When exhausted, to", make("a", { href: tubePage(job.dead) }, job.dead)], job.from_tube && ["Comes from", make("span", {}, make("a", { href: tubePage(job.from_tube) }, job.from_tube), `, job ${job.from_id}`)], job.leased && ["Held by", "a lease"],
+    ["Reserved", times(job.reserves)], ["Timed out", times(job.timeouts)], ["Released", times(job.releases)], ["Buried", times(job.buries)], ["Kicked", times(job.kicks)], ["Failures", number(job.failures)], ["Deliveries", number(job.deliveries)]];
+  return make("dl", { className: "facts" }, rows.filter(Boolean).map(([k, v]) => make("div", {}, make("dt", {}, k), make("dd", {}, v))));
+}

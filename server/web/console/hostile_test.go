@@ -1,0 +1,138 @@
+//go:build chromium
+
+package console_test
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+// attack is text that does something if it is ever taken for HTML, in any place.
+const attack = `"'><script>hacked=1</script><img src=x onerror=hacked=1><svg/onload=hacked=1>{{7*7}}</pre></textarea>`
+
+// TestHostileBodies: bodies, keys and tags are shown as the text that they are.
+func TestHostileBodies(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	deep := strings.Repeat("[", 5000) + strings.Repeat("]", 5000)
+	bodies := []string{
+		attack, fmt.Sprintf(`{%q: %q, "__proto__": {"constructor": %q}, "toString": 1}`, attack, attack, attack),
+		fmt.Sprintf(`O:%d:"%s":1:{s:9:"__proto__";s:%d:"%s";}`, len(attack), attack, len(attack), attack),
+		"\u202egnp.exe\u202c \x00\x01\x1b[31m", deep, `{"a":` + deep + `}`, `a:1000000000:{`, "O:1:\"a\":99999:{}", strings.Repeat("x", 60_000), `s:-1:"";`, `[1e999, -0, 12345678901234567890]`,
+	}
+	var jobs []terms
+	for _, body := range bodies {
+		jobs = append(jobs, terms{"body": body})
+	}
+	jobs[0]["key"] = `<img/src=x/onerror=hacked=1>`
+	ids := s.put("work", jobs...)
+	b := s.open(t, "#/tube/work")
+	b.see("<img/src=x/onerror=hacked=1>")
+	for _, id := range ids {
+		b.look(id)
+		for _, form := range []string{"text", "json", "php", "base64", "hex"} {
+			b.click("[data-form=" + form + "]")
+			b.harmless()
+		}
+		b.closeJob()
+	}
+	b.fill("#search", "onerror=")
+	b.enter()
+	b.awaitRows(3)
+	b.harmless()
+}
+
+// harmless fails the test if text was taken for HTML.
+func (b *tab) harmless() {
+	b.t.Helper()
+	if eval[bool](b, `"hacked" in window || !!document.querySelector("main img, main script, main svg[onload], dialog img, dialog script, dialog svg, #notes img")`) {
+		b.t.Errorf("text was taken for HTML:\n%s", b.text())
+	}
+}
+
+// TestHostileNames: tubes may be called what looks like paths, commands, and properties of
+// JavaScript's objects. Tubes called . and .. are left out: no browser sends these as a part of
+// a path, however they are written.
+func TestHostileNames(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	names := []string{"...", "a//b", "../../etc/passwd", "$(reboot)", "a;b", "__proto__", "constructor", "a+b", "a/x", strings.Repeat("long", 50)}
+	for _, name := range names {
+		s.put(name, many(2)...)
+	}
+	b := s.open(t, "")
+	for _, name := range names {
+		b.awaitCell(name, "ready", "2")
+	}
+	b.picture("names")
+	for _, name := range names {
+		b.click(fmt.Sprintf(".row[data-id=%q] a", name))
+		b.counts("ready", 2)
+		b.see("Tubes / " + name)
+		b.awaitColumn("priority", "1,024", "1,024")
+		b.keys("t")
+		b.ready("overview")
+	}
+}
+
+// TestWrongAddresses: an address that says nothing sensible leads to a page that says so.
+func TestWrongAddresses(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	b := s.open(t, "#/nothing")
+	b.see("There is no such page.")
+	for _, page := range []string{"#/constructor", "#/__proto__", "#/toString/x"} {
+		b.goTo("?" + url.QueryEscape(page) + page)
+		b.see("There is no such page.")
+	}
+	b.excuse("status of 4")
+	for _, page := range []string{"#/tube/%zz", "#/tube/" + url.PathEscape(attack), "#/tube/-wrong", "#/put/%E0%A4%A", "#/tube/"} {
+		b.goTo("?" + url.QueryEscape(page) + page)
+		b.find("header a[href='#/parked']")
+		b.await(`document.querySelector("main").innerText.length > 10`)
+		b.harmless()
+	}
+}
+
+// TestManyPages: pages that were left hold no connections, of which a browser has six for a
+// server.
+func TestManyPages(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	shop(s)
+	b := s.blank(t)
+	for i := range 10 {
+		b.goTo(fmt.Sprintf("?%d", i))
+		b.awaitCell("invoices", "ready", "12")
+	}
+	eval[bool](b, "(history.back(), true)")
+	b.await(`location.search === "?8"`)
+	s.put("invoices", many(1)...)
+	b.awaitCell("invoices", "ready", "13")
+}
+
+// TestPolicyHolds: the page could not run what somebody had smuggled in, nor send anything
+// elsewhere; so a test that finds no breach finds none because nothing tries.
+func TestPolicyHolds(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	b := s.open(t, "")
+	b.ready("overview")
+	b.excuse("Content Security Policy|violates|Refused|ERR_BLOCKED_BY_CSP|status of 404")
+	eval[bool](b, `(document.body.insertAdjacentHTML("beforeend", "<img src=x onerror='hacked=1'><p style='color:red' id=styled>x</p>"), true)`)
+	eval[bool](b, `(() => { const e = document.createElement("script"); e.textContent = "hacked=1"; document.body.append(e); return true; })()`)
+	if eval[bool](b, `new Promise(r => setTimeout(() => r("hacked" in window), 100))`) {
+		t.Error("a script in the page ran")
+	}
+	if eval[bool](b, `getComputedStyle(document.getElementById("styled")).color === "rgb(255, 0, 0)"`) {
+		t.Error("a style in the page was taken")
+	}
+	if !eval[bool](b, `fetch("http://127.0.0.2:1/").then(() => false, e => true)`) {
+		t.Error("a request went elsewhere")
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.hosts = map[string]bool{} // which it only tried
+}

@@ -1,0 +1,248 @@
+//go:build chromium
+
+package console_test
+
+import (
+	"bufio"
+	"context"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// This file measures: how smooth the console is with very many tubes, and what it costs the
+// server that somebody has it open.
+
+var cost = flag.Duration("cost", 0, "measure for so `long` what an open console costs the server; 0: not at all")
+
+// frames has the page take down how long its frames take, in ms: from now on.
+const frames = `(() => {
+	window.slow = [];
+	new PerformanceObserver(list => list.getEntries().forEach(e => slow.push(e.duration))).observe({ type: "long-animation-frame" });
+	window.gaps = [];
+	let last = performance.now();
+	requestAnimationFrame(function frame(now) { gaps.push(now - last); last = now; requestAnimationFrame(frame); });
+	return true;
+})()`
+
+// scroll scrolls through the table in large steps, one each frame, for as long as it takes to
+// come to the end and back, at most four seconds, and returns how many rows there were at most.
+const scroll = `new Promise(done => {
+	const grid = document.querySelector("[role=grid]"), end = grid.scrollHeight;
+	const begun = performance.now();
+	let most = 0, y = 0, step = end / 150;
+	requestAnimationFrame(function frame() {
+		most = Math.max(most, document.querySelectorAll("[role=row]").length);
+		y += step;
+		if (y > end) step = -end / 100;
+		if (y < 0 || performance.now() - begun > 4000) return done(most);
+		grid.scrollTop = y;
+		requestAnimationFrame(frame);
+	});
+})`
+
+// TestManyTubes: 10,000 tubes are as good as ten. It prints how long frames took.
+func TestManyTubes(t *testing.T) {
+	const tubes = 10_000
+	s := serve(t)
+	c := dial(t, s.addr)
+	for i := range tubes {
+		c.send("use tube-%05d\r\nput 0 0 60 1\r\nx\r\n", i)
+	}
+	c.flush()
+	for range tubes {
+		c.read("USING")
+		c.read("INSERTED")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go keepMoving(ctx, s.addr, "tube-%05d", 500, 1000) // tubes, and jobs a second
+	b := s.blank(t)
+	begun := time.Now()
+	b.goTo("")
+	b.await(`document.querySelector('.row[data-id="tube-00000"]')`)
+	t.Logf("all tubes were there after %v", time.Since(begun).Round(10*time.Millisecond))
+	eval[bool](b, frames)
+	most := eval[int](b, scroll)
+	if most > 120 {
+		t.Errorf("there were %d rows in the page at a time", most)
+	}
+	b.fill("#filter", "tube-0999")
+	b.awaitRows(10)
+	b.fill("#filter", "")
+	b.click("[data-sort=ready]")
+	b.await(`document.querySelector("[aria-sort=descending]")`)
+	got := eval[struct{ Longest, Most, Frames, Slow float64 }](b, `({ longest: Math.max(0, ...slow), most: Math.max(...gaps), frames: gaps.length, slow: slow.length })`)
+	t.Logf("at most %d rows in the page; of %.0f frames, %.0f took more than 50 ms, the longest %.0f ms; the longest time between two: %.0f ms",
+		most, got.Frames, got.Slow, got.Longest, got.Most)
+	if got.Longest > 2000 {
+		t.Errorf("a frame took %.0f ms", got.Longest)
+	}
+}
+
+// TestCost prints what an open console costs the server, while 50 tubes move at 5,000 jobs a
+// second: processor time with one and without, in turns.
+func TestCost(t *testing.T) {
+	if *cost == 0 {
+		t.Skip("-args -cost 20s measures it")
+	}
+	s := serve(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	moved := new(atomic.Int64)
+	var group sync.WaitGroup
+	for i := range 5 {
+		group.Go(func() { move(ctx, s.addr, fmt.Sprintf("tube-%d-%%02d", i), 10, 1000, moved) })
+	}
+	time.Sleep(2 * time.Second)
+	without, rate := s.share(moved)
+	t.Logf("without a console: %.1f %% of a core, %.0f jobs a second", without*100, rate)
+	b := s.open(t, "")
+	b.ready("overview")
+	with, rate := s.share(moved)
+	t.Logf("with a console:    %.1f %% of a core, %.0f jobs a second", with*100, rate)
+	b.close()
+	again, rate := s.share(moved)
+	t.Logf("without a console: %.1f %% of a core, %.0f jobs a second", again*100, rate)
+	extra := with - (without+again)/2
+	t.Logf("an open console costs %.1f %% of a core", extra*100)
+	if extra > 0.1 {
+		t.Errorf("that is more than 10 %%")
+	}
+	cancel()
+	group.Wait()
+}
+
+// share measures which share of a core the program takes, and how many jobs move a second.
+func (s *site) share(moved *atomic.Int64) (share, rate float64) {
+	s.t.Helper()
+	used, jobs, begun := s.processor(), moved.Load(), time.Now()
+	time.Sleep(*cost)
+	took := time.Since(begun)
+	return (s.processor() - used).Seconds() / took.Seconds(), float64(moved.Load()-jobs) / took.Seconds()
+}
+
+// processor is the processor time that the program has used.
+func (s *site) processor() time.Duration {
+	s.t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
+	if err != nil {
+		s.t.Skip(err)
+	}
+	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	user, _ := strconv.Atoi(fields[11])
+	system, _ := strconv.Atoi(fields[12])
+	return time.Duration(user+system) * (time.Second / 100)
+}
+
+// conn is a connection to the beanstalk door.
+type conn struct {
+	t   *testing.T
+	raw net.Conn
+	in  *bufio.Reader
+	out *bufio.Writer
+}
+
+func dial(t *testing.T, addr string) *conn {
+	t.Helper()
+	raw, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { raw.Close() })
+	return &conn{t, raw, bufio.NewReader(raw), bufio.NewWriter(raw)}
+}
+
+func (c *conn) send(format string, args ...any) { fmt.Fprintf(c.out, format, args...) }
+
+func (c *conn) flush() { c.out.Flush() }
+
+// read reads a line, which has to begin with a word.
+func (c *conn) read(word string) string {
+	c.t.Helper()
+	line, err := c.in.ReadString('\n')
+	if err != nil || !strings.HasPrefix(line, word) {
+		c.t.Fatalf("%q, %v; want %s", line, err, word)
+	}
+	return line
+}
+
+// keepMoving is move, without a count of the jobs.
+func keepMoving(ctx context.Context, addr, pattern string, tubes, rate int) {
+	move(ctx, addr, pattern, tubes, rate, new(atomic.Int64))
+}
+
+// move puts, reserves and deletes jobs, so many a second, in tubes that are called by a
+// pattern with a number, until ctx ends. Some always wait.
+func move(ctx context.Context, addr, pattern string, tubes, rate int, moved *atomic.Int64) {
+	raw, err := net.Dial("tcp", addr)
+	if err != nil {
+		return
+	}
+	defer raw.Close()
+	in, out := bufio.NewReader(raw), bufio.NewWriter(raw)
+	for i := range tubes {
+		fmt.Fprintf(out, "watch "+pattern+"\r\nuse "+pattern+"\r\n", i, i)
+		for range 20 {
+			fmt.Fprint(out, "put 9 0 60 5\r\nhello\r\n")
+		}
+	}
+	if out.Flush() != nil || skip(in, tubes*22) != nil {
+		return
+	}
+	const perSecond = 50
+	tick := time.NewTicker(time.Second / perSecond)
+	defer tick.Stop()
+	for round := 0; ctx.Err() == nil; round++ {
+		<-tick.C
+		if burst(in, out, fmt.Sprintf(pattern, round%tubes), rate/perSecond) != nil {
+			return
+		}
+		moved.Add(int64(rate / perSecond))
+	}
+}
+
+// skip reads so many lines.
+func skip(in *bufio.Reader, n int) error {
+	for range n {
+		if _, err := in.ReadString('\n'); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// burst puts n jobs, then reserves and deletes as many.
+func burst(in *bufio.Reader, out *bufio.Writer, tube string, n int) error {
+	fmt.Fprintf(out, "use %s\r\n", tube)
+	for range n {
+		fmt.Fprint(out, "put 9 0 60 5\r\nhello\r\n")
+	}
+	for range n {
+		fmt.Fprint(out, "reserve-with-timeout 0\r\n")
+	}
+	out.Flush()
+	if err := skip(in, 1+n); err != nil {
+		return err
+	}
+	for range n {
+		line, err := in.ReadString('\n')
+		words := strings.Fields(line)
+		if err != nil || len(words) != 3 {
+			return fmt.Errorf("%q: %w", line, err)
+		}
+		if err := skip(in, 1); err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "delete %s\r\n", words[1])
+	}
+	out.Flush()
+	return skip(in, n)
+}

@@ -1,0 +1,131 @@
+//go:build chromium
+
+package console_test
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+)
+
+// putField is the selector of a field of the page on which jobs are put.
+func putField(name string) string { return "#put-" + name }
+
+// moreTags opens the part of that page that has the rarer tags.
+func (b *tab) moreTags() {
+	b.t.Helper()
+	b.ready("put")
+	if !b.has("#put-key") {
+		b.click("#main form summary")
+	}
+}
+
+// TestPut: a job is put with everything that can be said of it.
+func TestPut(t *testing.T) {
+	onEach(t, func(t *testing.T, s *site) {
+		b := s.open(t, "#/put/invoices")
+		b.moreTags()
+		for name, value := range map[string]string{
+			"body": "an invoice for Zoë & <b>Ann</b>", "priority": "7", "delay": "1h", "ttr": "2m", "key": "invoice-7", "key_ttl": "1d",
+			"retry": "10s, 1m", "max": "5", "dead": "lost",
+		} {
+			b.fill(putField(name), value)
+		}
+		b.choose(putField("on_duplicate"), "keep")
+		b.picture("put-" + engineOf(t))
+		b.act("put")
+		b.see("was put")
+		s.awaitTube("invoices", 0, 0, 1, 0)
+		got := s.job(s.jobs("invoices", "delayed")[0].ID)
+		got.ID = 0
+		want := jobInfo{Tube: "invoices", State: "delayed", Body: "an invoice for Zoë & <b>Ann</b>", Key: "invoice-7", Dead: "lost",
+			Retry: []string{"10s", "1m"}, Max: 5, Priority: 7, Delay: 3600, TTR: 120}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("the job is %+v\nwant %+v", got, want)
+		}
+		b.act("put")
+		b.see("has the key already")
+		s.awaitTube("invoices", 0, 0, 1, 0)
+	})
+}
+
+// TestPutForms: bodies as base64, many jobs at once, and what is refused.
+func TestPutForms(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	b := s.open(t, "#/put")
+	b.ready("put")
+	b.fill(putField("tube"), "binary")
+	b.fill(putField("body"), "AAH/ /g==")
+	b.choose(putField("encoding"), "base64")
+	b.act("put")
+	s.awaitTube("binary", 1, 0, 0, 0)
+	if job := s.job(s.jobs("binary", "ready")[0].ID); job.Base64 != "AAH//g==" {
+		t.Errorf("the job is %+v", job)
+	}
+	b.choose(putField("encoding"), "lines")
+	b.fill(putField("tube"), "rows")
+	eval[bool](b, `(document.querySelector("#put-body").value = Array.from({length: 2500}, (_, i) => "row " + i).join("\n"), true)`)
+	b.act("put")
+	b.sure("put")
+	s.awaitTube("rows", 2500, 0, 0, 0)
+
+	b.choose(putField("encoding"), "text")
+	b.fill(putField("ttr"), "0s")
+	b.excuse("status of 4")
+	b.act("put")
+	b.await(`/ttr|time to run/i.test(document.querySelector("#notes .note.bad")?.innerText)`)
+	s.awaitTube("rows", 2500, 0, 0, 0)
+}
+
+// TestDueAt: a job can be put for a time of the clock.
+func TestDueAt(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	b := s.open(t, "#/put/later")
+	b.ready("put")
+	b.fill(putField("body"), "x")
+	eval[bool](b, `(() => {
+		const at = new Date(Date.now() + 3600e3 - new Date().getTimezoneOffset() * 60e3);
+		document.querySelector("#put-at").value = at.toISOString().slice(0, 19);
+		return true;
+	})()`)
+	b.act("put")
+	s.awaitTube("later", 0, 0, 1, 0)
+	var job struct {
+		Due int64 `json:"due_ms"`
+	}
+	s.call("GET", fmt.Sprintf("/v1/jobs/%d", s.jobs("later", "delayed")[0].ID), nil, &job)
+	if job.Due < 50*60_000 || job.Due > 60*60_000 {
+		t.Errorf("it is due in %d ms", job.Due)
+	}
+}
+
+// TestSamples: what is put often is kept in the browser.
+func TestSamples(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	b := s.open(t, "#/put")
+	b.ready("put")
+	b.fill(putField("tube"), "emails")
+	b.fill(putField("body"), `{"to": "ann"}`)
+	b.fill(putField("priority"), "9")
+	b.act("keep")
+	b.fill(field("name"), "to Ann")
+	b.sure("keep")
+	b.find(`.sample[data-name="to Ann"]`)
+
+	b.again()
+	b.ready("put")
+	b.click(`.sample[data-name="to Ann"] button:first-of-type`)
+	b.act("put")
+	s.awaitTube("emails", 1, 0, 0, 0)
+	if job := s.job(s.jobs("emails", "ready")[0].ID); job.Body != `{"to": "ann"}` || job.Priority != 9 {
+		t.Errorf("the job is %+v", job)
+	}
+	b.click(`.sample[data-name="to Ann"] button[aria-label^="Forget"]`)
+	b.lacks(".sample")
+	b.again()
+	b.ready("put")
+	b.lacks(".sample")
+}

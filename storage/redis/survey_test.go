@@ -1,0 +1,54 @@
+package redis
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"redstalk/storage/redis/redistest"
+)
+
+// TestSurvey: a survey has the instances with their heartbeats, and the server with its replica.
+func TestSurvey(t *testing.T) {
+	server := redistest.Start(t)
+	replica := redistest.Start(t)
+	o := Options{URL: server.URL(), Partitions: 4}
+	var stores []*Store
+	for range 2 {
+		s, err := Open(context.Background(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		do(s, put("x"))
+		stores = append(stores, s)
+	}
+	ctx := context.Background()
+	host, port, _ := strings.Cut(server.Addr, ":")
+	if err := replica.Client(t).ReplicaOf(ctx, host, port).Err(); err != nil {
+		t.Fatal(err)
+	}
+	for limit := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		survey, err := stores[0].Survey(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(survey.Nodes) == 1 && len(survey.Nodes[0].Replicas) == 1 && survey.Nodes[0].Replicas[0].State == "online" || time.Now().After(limit) {
+			own := 0
+			for _, i := range survey.Instances {
+				if i.Own {
+					own++
+				}
+				if len(i.Name) != 8 || i.Silence > time.Minute {
+					t.Errorf("an instance is %+v", i)
+				}
+			}
+			n := survey.Nodes[0]
+			if len(survey.Instances) != 2 || own != 1 || n.Partitions != 4 || n.Err != nil || n.Role != "master" || n.Version == "" || n.Memory == 0 || n.RoundTrip <= 0 || len(n.Replicas) != 1 {
+				t.Errorf("%+v", survey)
+			}
+			return
+		}
+	}
+}
