@@ -297,7 +297,9 @@ func (g *guarded) tryAll(name string, on, somewhere, every access.Right) {
 // connection is closed instead.
 func (g *guarded) try(name string, v protocol.Verb) string {
 	s, key, lease := samples[v], "k-"+v.String(), "00000000000000000001"
-	g.root.send("undrain", "flush-tube t", "flush-tube t reserved", "flush-tube default")
+	// What is reserved goes first: a job that a connection still gives back as it closes is
+	// ready by the second flush, or gone.
+	g.root.send("undrain", "flush-tube t reserved", "flush-tube t", "flush-tube default")
 	g.root.settle()
 	id := strings.TrimPrefix(g.root.ask("put 0 0 60 1 key:"+key+"\r\nx"), "INSERTED ")
 	if s.leased {

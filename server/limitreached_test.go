@@ -199,6 +199,7 @@ func TestGoneAtTheLimit(t *testing.T) {
 		})
 		time.Sleep(time.Second + 10*time.Millisecond) // its limit has come
 		gone.close()
+		synctest.Wait()
 		other.put(60, "x")
 		time.Sleep(time.Second)
 		other.send("reserve-with-timeout 0")

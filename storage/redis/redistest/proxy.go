@@ -1,9 +1,11 @@
 package redistest
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"sync"
 	"syscall"
 	"testing"
@@ -186,8 +188,8 @@ func (p *Proxy) accept(from net.Listener) {
 		}
 		p.mu.Unlock()
 		p.wait.Add(2)
-		go p.copy(l, server, c, p.request)
-		go p.copy(l, c, server, p.answer)
+		go p.copy(l, server, c, p.request, p.isWhole)
+		go p.copy(l, c, server, p.answer, func([]byte) bool { return true })
 	}
 }
 
@@ -233,8 +235,44 @@ func (p *Proxy) judge(l *link, piece []byte, its func(*Part) Judge) Fate {
 // connections.
 var pieces = sync.Pool{New: func() any { return new([1 << 20]byte) }}
 
-// copy passes on what one side says, as decide wants it.
-func (p *Proxy) copy(l *link, to, from net.Conn, decide func(*link, []byte) Fate) {
+// isWhole returns whether a piece of a request can be decided about. It always can unless
+// the proxy answers requests itself: then the piece has to end where a request ends, for
+// the server would take the rest of one that was answered for another request.
+func (p *Proxy) isWhole(piece []byte) bool {
+	p.mu.Lock()
+	answers := p.instead != nil
+	p.mu.Unlock()
+	return !answers || endsWithRequest(piece)
+}
+
+// endsWithRequest returns whether text consists of whole requests, or of what is none.
+func endsWithRequest(text []byte) bool {
+	for len(text) > 0 && text[0] == '*' {
+		line, rest, found := bytes.Cut(text[1:], []byte("\r\n"))
+		parts, err := strconv.Atoi(string(line))
+		for ; found && err == nil && parts > 0; parts-- {
+			var size int
+			if line, rest, found = bytes.Cut(rest, []byte("\r\n")); !found || !bytes.HasPrefix(line, []byte("$")) {
+				break
+			}
+			if size, err = strconv.Atoi(string(line[1:])); err == nil {
+				found = len(rest) >= size+2
+				rest = rest[min(len(rest), size+2):]
+			}
+		}
+		if !found {
+			return false
+		}
+		if err != nil || parts > 0 {
+			return true
+		}
+		text = rest
+	}
+	return true
+}
+
+// copy passes on what one side says, as decide wants it, once that is whole.
+func (p *Proxy) copy(l *link, to, from net.Conn, decide func(*link, []byte) Fate, whole func([]byte) bool) {
 	defer p.wait.Done()
 	defer func() {
 		p.mu.Lock()
@@ -247,6 +285,11 @@ func (p *Proxy) copy(l *link, to, from net.Conn, decide func(*link, []byte) Fate
 	buf := piece[:]
 	for {
 		n, err := from.Read(buf)
+		for err == nil && n < len(buf) && !whole(buf[:n]) {
+			var more int
+			more, err = from.Read(buf[n:])
+			n += more
+		}
 		if err != nil {
 			return
 		}
