@@ -11,10 +11,12 @@ import (
 	"os/exec"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"redstalk/protocol/conformance/busy"
 	"redstalk/storage/redis/redistest"
 )
 
@@ -140,28 +142,34 @@ func TestHTTPOnTwoInstances(t *testing.T) {
 func TestHTTPStoreAway(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)
-	_, url := serveHTTP(t, "--store", redis.URL(), "--store-timeout", "100ms")
+	_, url := serveHTTP(t, "--store", redis.URL(), "--store-timeout", busy.Times(time.Second).String())
 	redis.Kill()
+	var all sync.WaitGroup
 	for _, request := range [][2]string{
 		{"POST", "/v1/tubes/t/jobs"}, {"POST", "/v1/reserve"}, {"POST", "/v1/reserve?wait=1s&n=5"}, {"DELETE", "/v1/jobs/1"}, {"GET", "/v1/jobs/1"},
 		{"GET", "/v1/tubes"}, {"GET", "/v1/tubes/t"}, {"GET", "/v1/tubes/t/jobs?state=ready"}, {"GET", "/v1/tubes/t/policy"}, {"GET", "/v1/server"},
 		{"DELETE", "/v1/tubes/t/jobs"}, {"POST", "/v1/tubes/t/kick"}, {"POST", "/v1/jobs/1/release?lease=1"},
 	} {
-		asked, err := http.NewRequest(request[0], url+request[1], strings.NewReader(`{"body":""}`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		asked.Header.Set("Content-Type", "application/json")
-		reply, err := http.DefaultClient.Do(asked)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, _ := io.ReadAll(reply.Body)
-		reply.Body.Close()
-		if reply.StatusCode != 503 || !strings.Contains(string(text), `"INTERNAL_ERROR"`) || reply.Header.Get("Retry-After") == "" {
-			t.Errorf("%v: %d %v %s", request, reply.StatusCode, reply.Header, text)
-		}
+		all.Go(func() {
+			asked, err := http.NewRequest(request[0], url+request[1], strings.NewReader(`{"body":""}`))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			asked.Header.Set("Content-Type", "application/json")
+			reply, err := http.DefaultClient.Do(asked)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			text, _ := io.ReadAll(reply.Body)
+			reply.Body.Close()
+			if reply.StatusCode != 503 || !strings.Contains(string(text), `"INTERNAL_ERROR"`) || reply.Header.Get("Retry-After") == "" {
+				t.Errorf("%v: %d %v %s", request, reply.StatusCode, reply.Header, text)
+			}
+		})
 	}
+	all.Wait()
 }
 
 // TestHTTPWaitsCount: who waits over HTTP counts as watching and waiting, at all instances, until
