@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -39,7 +38,7 @@ func isTagged(b []byte) bool {
 // wantRelease waits until no body is in use.
 func wantRelease(t *testing.T, s *Server) {
 	t.Helper()
-	for limit := time.Now().Add(10 * time.Second); s.queue.Bodies().InUse() != 0; runtime.Gosched() {
+	for limit := time.Now().Add(10 * time.Second); s.queue.Bodies().InUse() != 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(limit) {
 			t.Fatalf("%d bodies are still in use", s.queue.Bodies().InUse())
 		}

@@ -103,7 +103,7 @@ func TestShutdownOnTCP(t *testing.T) {
 		if time.Now().After(limit) {
 			t.Fatalf("%d files, at first %d; %d goroutines, at first %d", openFiles(), files, runtime.NumGoroutine(), goroutines)
 		}
-		runtime.Gosched()
+		time.Sleep(time.Millisecond)
 	}
 }
 
@@ -129,7 +129,7 @@ func TestWriteTimeoutOnTCP(t *testing.T) {
 		if time.Since(begun) > 10*time.Second {
 			t.Fatal("the connection is not closed")
 		}
-		runtime.Gosched()
+		time.Sleep(time.Millisecond)
 	}
 	if took := time.Since(begun); took < 150*time.Millisecond {
 		t.Errorf("closed after %v", took)
@@ -143,7 +143,7 @@ func TestWriteTimeoutOnTCP(t *testing.T) {
 // when that began.
 func awaitKept(t *testing.T, s *Server) time.Time {
 	t.Helper()
-	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); runtime.Gosched() {
+	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); time.Sleep(time.Millisecond) {
 		for _, ss := range s.all() {
 			if ss.events.Load()&running == 0 && ss.wire.Kept() > 0 {
 				return time.Now()
@@ -165,7 +165,7 @@ func TestShutdownCutsNoReplyShort(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- s.Shutdown(context.Background()) }()
 	for !s.closing.Load() {
-		runtime.Gosched()
+		time.Sleep(time.Millisecond)
 	}
 	text, _ := io.ReadAll(r)
 	if rest := strings.ReplaceAll(string(text), "USING default\r\n", ""); rest != "" || len(text) == 0 {
@@ -185,7 +185,7 @@ func TestShutdownWaitsForNoReader(t *testing.T) {
 	const commands = 10_000
 	io.WriteString(conn, strings.Repeat("list-tube-used\r\n", commands))
 	for s.queue.Counters.Commands[protocol.ListTubeUsed].Load() < commands {
-		runtime.Gosched()
+		time.Sleep(time.Millisecond)
 	}
 	wantCutOff(t, s)
 }

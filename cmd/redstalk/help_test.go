@@ -40,7 +40,7 @@ func buildAndRun(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	redstalkd = filepath.Join(dir, "redstalkd")
-	if out, err := exec.Command("go", "build", "-o", redstalkd, "redstalk/cmd/redstalkd").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-ldflags", "-s -w", "-o", redstalkd, "redstalk/cmd/redstalkd").CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "%v\n%s", err, out)
 		return 1
 	}

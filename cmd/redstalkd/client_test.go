@@ -70,7 +70,7 @@ func (c *client) alive() {
 func (c *client) awaitFigure(page, key, want string) {
 	c.t.Helper()
 	limit, got := time.Now().Add(patience), ""
-	for time.Now().Before(limit) {
+	for ; time.Now().Before(limit); time.Sleep(5 * time.Millisecond) {
 		if got = c.figure(page, key); got == want {
 			return
 		}

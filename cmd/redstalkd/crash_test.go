@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	crashRounds = flag.Int("crash-rounds", 2, "how many times TestCrash kills the program, with each way of syncing")
+	crashRounds = flag.Int("crash-rounds", 1, "how many times TestCrash kills the program, with each way of syncing")
 	crashSeed   = flag.Uint64("crash-seed", 1, "what makes the choices of TestCrash; 0: the clock")
 )
 

@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	differCommands = flag.Int("differ-commands", 300, "commands to compare with the true beanstalkd on each engine")
+	differCommands = flag.Int("differ-commands", 150, "commands to compare with the true beanstalkd on each engine")
 	differSeed     = flag.Uint64("differ-seed", 1, "seed of the random scripts")
 	differFaults   = flag.Int("differ-faults", 1, "how many different faults to collect")
 	differShrink   = flag.Duration("differ-shrink", time.Minute, "how long a failing script may be made smaller")

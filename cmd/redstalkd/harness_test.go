@@ -36,7 +36,7 @@ func buildAndRun(m *testing.M) int {
 	os.Chmod(dir, 0o755) // for the tests of -u
 	binary = filepath.Join(dir, "redstalkd")
 	// -tags poison: memory of bodies is overwritten when it is released.
-	if out, err := exec.Command("go", "build", "-tags", "poison", "-o", binary, ".").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-ldflags", "-s -w", "-tags", "poison", "-o", binary, ".").CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "%v\n%s", err, out)
 		return 1
 	}

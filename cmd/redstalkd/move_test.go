@@ -165,7 +165,7 @@ func jobsAt(t *testing.T, addr string, states ...string) (n int) {
 // commandLine builds the program redstalk.
 var commandLineProgram = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(filepath.Dir(binary), "redstalk")
-	out, err := exec.Command("go", "build", "-o", path, "../redstalk").CombinedOutput()
+	out, err := exec.Command("go", "build", "-ldflags", "-s -w", "-o", path, "../redstalk").CombinedOutput()
 	if err != nil {
 		err = fmt.Errorf("%w: %s", err, out)
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"regexp"
-	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -38,7 +37,7 @@ func (p *process) usage(t *testing.T) usage {
 // awaitFiles waits until the process has no more descriptors than that.
 func (p *process) awaitFiles(t *testing.T, most int) {
 	t.Helper()
-	for limit := time.Now().Add(patience); p.usage(t).files > most; runtime.Gosched() {
+	for limit := time.Now().Add(patience); p.usage(t).files > most; time.Sleep(time.Millisecond) {
 		if time.Now().After(limit) {
 			t.Fatalf("%d descriptors are open, want %d", p.usage(t).files, most)
 		}

@@ -17,7 +17,7 @@ import (
 // TestOnRedstalkd has what beanstalkd cannot do.
 func TestOnRedstalkd(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "redstalkd")
-	if out, err := exec.Command("go", "build", "-o", program, "redstalk/cmd/redstalkd").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-ldflags", "-s -w", "-o", program, "redstalk/cmd/redstalkd").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	program += " --store memory: "

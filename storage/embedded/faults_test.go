@@ -18,7 +18,7 @@ import (
 	"redstalk/tube"
 )
 
-var faults = flag.Int("faults", 2, "of each kind of operation so many fail, in a life each; 0: all of them, once and for good")
+var faults = flag.Int("faults", 1, "of each kind of operation so many fail, in a life each; 0: all of them, once and for good")
 
 // errDisk is the error of a fault. Unlike the error of a real file system it does not
 // name the file. So if a message names it, the engine did that.

@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	histories = flag.Int("histories", 4, "random histories that each engine is taken through")
+	histories = flag.Int("histories", 2, "random histories that each engine is taken through")
 	steps     = flag.Int("steps", 400, "operations of a random history")
 	firstSeed = flag.Uint64("seed", 1, "seed of the first random history")
 )

@@ -38,7 +38,7 @@ var program = sync.OnceValues(func() (string, error) {
 	}
 	built = dir
 	file := filepath.Join(dir, "redstalkd")
-	out, err := exec.Command("go", "build", "-o", file, "redstalk/cmd/redstalkd").CombinedOutput()
+	out, err := exec.Command("go", "build", "-ldflags", "-s -w", "-o", file, "redstalk/cmd/redstalkd").CombinedOutput()
 	if err != nil {
 		os.Stderr.Write(out)
 	}

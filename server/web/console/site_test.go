@@ -34,7 +34,7 @@ var program string
 // build builds the program into a directory.
 func build(dir string) error {
 	program = filepath.Join(dir, "redstalkd")
-	if out, err := exec.Command("go", "build", "-o", program, "redstalk/cmd/redstalkd").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-ldflags", "-s -w", "-o", program, "redstalk/cmd/redstalkd").CombinedOutput(); err != nil {
 		return fmt.Errorf("building redstalkd: %w\n%s", err, out)
 	}
 	return nil
