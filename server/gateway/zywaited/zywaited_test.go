@@ -316,7 +316,7 @@ func TestSchedule(t *testing.T) {
 			at += waits[i]
 		}
 	}
-	for good, length := range map[int]time.Duration{0: 15 * time.Hour, 1: 20 * time.Minute, 2: 20 * time.Minute, 7: 20 * time.Minute} {
+	for good, length := range map[int]time.Duration{0: 26 * time.Hour, 1: 20 * time.Minute, 2: 20 * time.Minute, 7: 20 * time.Minute} {
 		inWorld(t, Config{}, func(w *world) {
 			w.called.answers = func(n int) (int, error) {
 				switch {
