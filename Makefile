@@ -28,7 +28,7 @@ APT_TOOLS = redis-server beanstalkd gcc
 
 .DEFAULT_GOAL := help
 
-.PHONY: help build run test test-long test-clients deps test-console screenshots console-cost bench bench-access bench-floor bench-cluster attack crash chaos oracle record fuzz check clean packages test-packages proof
+.PHONY: help build run test test-long test-clients test-prometheus deps test-console screenshots console-cost bench bench-access bench-floor bench-cluster attack crash chaos oracle record fuzz check clean packages test-packages proof
 
 help: ## print this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -111,6 +111,10 @@ test-clients: deps ## run clients that others wrote (PHP, Ruby, Node, Go, nc) on
 	@sh tools/clients.sh
 	$(GO) test -count=1 github.com/beanstalkd/go-beanstalk
 	$(GO) test -count=1 -timeout 20m -run '^TestClients$$' ./cmd/redstalkd -args -clients
+
+test-prometheus: build deps ## have a real Prometheus scrape two instances on one Redis for a minute, with the alert rules
+	@sh tools/deps.sh prometheus curl
+	@sh tools/prometheus.sh
 
 attack: build deps ## hold against a running redstalk what hurts queue servers, and print what others felt; ATTACKS=a,b chooses
 	$(GO) run ./tools/attack -bin bin/redstalkd -only '$(ATTACKS)'

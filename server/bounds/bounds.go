@@ -6,6 +6,8 @@
 //   - Bounds: the one value that every door gets; it counts connections (bounds.go).
 //   - Reader: a client that has something to read, as its door knows it, and the guard that
 //     has the worst of them give way (unread.go).
+//   - crowds: when many connections have gone their memory is given back to the operating
+//     system (crowd.go).
 //
 // # What does not
 //
@@ -30,12 +32,15 @@ type Bounds struct {
 	guard   guard
 	sources map[*source]struct{}
 	stop    chan struct{} // ends the guard's goroutine; nil while there is no source
+	crowds  crowds
+
+	free func() // gives memory back to the operating system
 }
 
 // New returns bounds: so many connections at a time, and so many bytes unread over all of
 // them. 0 means no limit.
 func New(connections int, unread int64) *Bounds {
-	return &Bounds{most: int64(connections), guard: guard{most: unread}, sources: make(map[*source]struct{})}
+	return &Bounds{most: int64(connections), guard: guard{most: unread}, sources: make(map[*source]struct{}), free: giveBack}
 }
 
 // MaxConnections is how many connections there may be at a time; 0 means no limit.

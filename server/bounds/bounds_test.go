@@ -89,3 +89,41 @@ func TestConnections(t *testing.T) {
 	none.Leave()
 	none.Join(nil)()
 }
+
+// TestCrowd: memory is given back once when many connections have gone, and not come back for some
+// time; and again when as many have come and gone again.
+func TestCrowd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(0, 1)
+		freed := 0
+		b.free = func() { freed++ }
+		leave := b.Join(func() []Reader { return nil })
+		defer leave()
+		times := func(n int, f func()) {
+			for range n {
+				f()
+			}
+			time.Sleep(2 * Check)
+		}
+		enter := func() { b.Enter() }
+		is := func(want int, after time.Duration) {
+			t.Helper()
+			time.Sleep(after)
+			if synctest.Wait(); freed != want {
+				t.Errorf("memory was given back %d times, want %d", freed, want)
+			}
+		}
+		times(crowd+500, enter)
+		times(crowd-1, b.Leave)
+		is(0, time.Minute)
+		times(1, b.Leave)
+		is(0, crowdGone-4*Check)
+		times(1, enter) // which begins the time anew
+		times(1, b.Leave)
+		is(0, crowdGone-4*Check)
+		is(1, time.Minute)
+		times(crowd, enter)
+		times(crowd, b.Leave)
+		is(2, time.Minute)
+	})
+}

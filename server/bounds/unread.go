@@ -72,6 +72,12 @@ func (b *Bounds) check() {
 	for _, r := range b.over() {
 		r.GiveWay()
 	}
+	b.mu.Lock()
+	gone := b.crowds.gone(b.connections.Load())
+	b.mu.Unlock()
+	if gone {
+		b.free()
+	}
 }
 
 // over asks all sources, and returns who must.

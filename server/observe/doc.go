@@ -9,7 +9,7 @@
 //     (snapshot.go).
 //   - definitions: the table of all metrics (metrics.go); docs/metrics.md is made of it.
 //   - the doors that speak HTTP and the pushes, which count by themselves (http.go, push.go).
-//   - families: a snapshot as Prometheus has it (families.go).
+//   - families: a snapshot as Prometheus's text (families.go, text.go).
 //
 // # What does not
 //

@@ -1,8 +1,12 @@
 package observe
 
+import "time"
+
 // Forget has the next scrape take a snapshot.
 func (o *Observer) Forget() {
 	o.snapping.Lock()
 	defer o.snapping.Unlock()
-	o.last = nil
+	if o.last != nil {
+		o.last.at = time.Time{}
+	}
 }

@@ -2,93 +2,21 @@ package observe
 
 import (
 	"slices"
-	"strings"
 	"time"
-
-	dto "github.com/prometheus/client_model/go"
 
 	"redstalk/server/queue"
 	"redstalk/storage/tally"
 	"redstalk/tube"
 )
 
-// families are metrics by their names. They are made without a prometheus.Registry, which
-// looks at each sample several times: with a thousand tubes there are fifty thousand.
-type families map[string]*dto.MetricFamily
+// second is the unit of readings of durations.
+const second = float64(time.Second)
 
-var byName = func() map[string]*Definition {
-	all := make(map[string]*Definition, len(definitions))
-	for i := range definitions {
-		all[definitions[i].Name] = &definitions[i]
-	}
-	return all
+// timesBounds are those of tube.Times in seconds.
+var timesBounds = func() []string {
+	bounds := tube.TimesBounds()
+	return boundsOf(len(bounds), func(i int) float64 { return bounds[i].Seconds() })
 }()
-
-// Gather implements prometheus.Gatherer. The families are shared and must not be changed.
-func (o *Observer) Gather() ([]*dto.MetricFamily, error) {
-	all, err := o.runtime.Gather()
-	s := o.current()
-	for _, f := range s.families {
-		all = append(all, f)
-	}
-	age := make(families)
-	age.add("redstalk_snapshot_age_seconds", time.Since(s.at).Seconds())
-	all = append(all, age["redstalk_snapshot_age_seconds"])
-	slices.SortFunc(all, func(a, b *dto.MetricFamily) int { return strings.Compare(a.GetName(), b.GetName()) })
-	return all, err
-}
-
-// metric adds a metric with the values of its labels to its family.
-func (fs families) metric(name string, labels ...string) (*dto.Metric, *Definition) {
-	d := byName[name]
-	f := fs[name]
-	if f == nil {
-		f = &dto.MetricFamily{Name: &d.Name, Help: &d.Help, Type: d.Kind.Enum()}
-		fs[name] = f
-	}
-	m := &dto.Metric{Label: make([]*dto.LabelPair, len(labels))}
-	for i := range labels {
-		m.Label[i] = &dto.LabelPair{Name: &d.Labels[i], Value: &labels[i]}
-	}
-	f.Metric = append(f.Metric, m)
-	return m, d
-}
-
-// add adds a counter or a gauge.
-func (fs families) add(name string, value float64, labels ...string) {
-	m, d := fs.metric(name, labels...)
-	if d.Kind == counter {
-		m.Counter = &dto.Counter{Value: &value}
-	} else {
-		m.Gauge = &dto.Gauge{Value: &value}
-	}
-}
-
-func (fs families) addBool(name string, is bool, labels ...string) {
-	value := 0.0
-	if is {
-		value = 1
-	}
-	fs.add(name, value, labels...)
-}
-
-// addHistogram adds a histogram, of which counts are those of each bucket by itself.
-func (fs families) addHistogram(name string, bounds []float64, counts []uint64, sum float64, labels ...string) {
-	m, _ := fs.metric(name, labels...)
-	h := &dto.Histogram{SampleSum: &sum, Bucket: make([]*dto.Bucket, len(bounds))}
-	buckets, upto := make([]dto.Bucket, len(bounds)), make([]uint64, len(counts))
-	total := uint64(0)
-	for i, n := range counts {
-		total += n
-		upto[i] = total
-		if i < len(bounds) {
-			buckets[i].UpperBound, buckets[i].CumulativeCount = &bounds[i], &upto[i]
-			h.Bucket[i] = &buckets[i]
-		}
-	}
-	h.SampleCount = &upto[len(upto)-1]
-	m.Histogram = h
-}
 
 // addReading adds a histogram of integers, in units of which so many make one of the metric;
 // nothing if there is none.
@@ -96,36 +24,21 @@ func (fs families) addReading(name string, r *tally.Reading, unit float64, label
 	if r == nil {
 		return
 	}
-	bounds := make([]float64, len(r.Bounds))
-	for i, b := range r.Bounds {
-		bounds[i] = float64(b) / unit
-	}
+	bounds := boundsOf(len(r.Bounds), func(i int) float64 { return float64(r.Bounds[i]) / unit })
 	fs.addHistogram(name, bounds, r.Counts, float64(r.Sum)/unit, labels...)
 }
-
-// second is the unit of readings of durations.
-const second = float64(time.Second)
-
-// timesBounds are those of tube.Times in seconds.
-var timesBounds = func() (bounds []float64) {
-	for _, d := range tube.TimesBounds() {
-		bounds = append(bounds, d.Seconds())
-	}
-	return bounds
-}()
 
 // states are the values of the label state, in the order in which they are shown.
 var states = [...]string{tube.Ready.String(), tube.Reserved.String(), tube.Delayed.String(), tube.Buried.String()}
 
-// familiesOf returns what is known as metrics. What is not known is left out.
-func (o *Observer) familiesOf(f *facts) families {
-	fs := make(families)
+// fill adds what is known. What is not known is left out.
+func (o *Observer) fill(fs families, f *facts) {
 	fs.addBool("redstalk_ready", f.unready == "")
 	fs.add("redstalk_build_info", 1, o.config.Version)
 	fs.addBool("redstalk_store_up", f.q != nil && f.report.Away == nil)
 	o.addDoors(fs)
 	if f.q == nil {
-		return fs
+		return
 	}
 	fs.addBool("redstalk_draining", f.q.Draining())
 	fs.add("redstalk_timer_lag_seconds", f.q.TimerLag().Seconds())
@@ -138,7 +51,6 @@ func (o *Observer) familiesOf(f *facts) families {
 	if its := o.pushStats(); its != nil {
 		o.addPushes(fs, its)
 	}
-	return fs
 }
 
 // addServer adds what the doors have counted.

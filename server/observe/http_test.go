@@ -42,10 +42,7 @@ func TestDoors(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	all, err := o.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := scrape(t, o)
 	got := map[string]float64{}
 	for _, f := range all {
 		for _, m := range f.Metric {

@@ -4,21 +4,26 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 
 	"redstalk/server/observe"
 	"redstalk/server/queue"
 	"redstalk/storage"
 	"redstalk/storage/embedded"
+	"redstalk/storage/tally"
 	"redstalk/tube"
 )
 
@@ -88,6 +93,18 @@ func samples(t testing.TB, o *observe.Observer) map[string]string {
 		if at := strings.LastIndexByte(line, ' '); !strings.HasPrefix(line, "#") {
 			all[line[:at]] = strings.TrimSpace(line[at:])
 		}
+	}
+	return all
+}
+
+// scrape returns the metrics as Prometheus's own parser reads them.
+func scrape(t testing.TB, o *observe.Observer) map[string]*dto.MetricFamily {
+	t.Helper()
+	_, text := get(o, "GET", observe.MetricsPath)
+	p := expfmt.NewTextParser(model.LegacyValidation)
+	all, err := p.TextToMetricFamilies(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
 	}
 	return all
 }
@@ -251,8 +268,8 @@ func TestLint(t *testing.T) {
 	for _, p := range problems {
 		t.Errorf("%s: %s", p.Metric, p.Text)
 	}
-	if n, err := testutil.GatherAndCount(i.o, "redstalk_commands_total"); n != 1 || err != nil {
-		t.Errorf("%d commands, %v", n, err)
+	if n := len(scrape(t, i.o)["redstalk_commands_total"].GetMetric()); n != 1 {
+		t.Errorf("%d commands", n)
 	}
 	expect(t, samples(t, i.o), map[string]string{
 		`redstalk_commands_total{command="put",result="not_found"}`: "2",
@@ -266,6 +283,48 @@ func TestLint(t *testing.T) {
 		}
 	}
 }
+
+// TestText: what is written is what a parser reads: labels with whatever is in them, numbers with
+// all their digits, and histograms whose buckets are cumulated and end with their count.
+func TestText(t *testing.T) {
+	const version = "a \\ \"b\",\nc="
+	store := &reporting{Engine: embedded.NewMemory(), report: storage.Report{
+		Calls: &tally.Reading{Bounds: []int64{1, 1_500_000}, Counts: []uint64{3, 0, 4}, Sum: 1<<53 + 2},
+		Disk:  &storage.Disk{Log: 1<<53 - 1, Free: 123_456_789}, Silence: 1500 * time.Microsecond,
+	}}
+	q := queue.New(store, queue.Config{})
+	defer q.Close(background)
+	o := observe.New(observe.Config{Version: version})
+	o.Serving(q)
+	all := scrape(t, o)
+	if got := all["redstalk_build_info"].GetMetric()[0].GetLabel()[0].GetValue(); got != version {
+		t.Errorf("a version is %q, not %q", got, version)
+	}
+	for name, want := range map[string]float64{
+		"redstalk_store_log_bytes": 1<<53 - 1, "redstalk_store_disk_free_bytes": 123_456_789, "redstalk_store_silence_seconds": 0.0015,
+	} {
+		if got := all[name].GetMetric()[0].GetGauge().GetValue(); got != want {
+			t.Errorf("%s is %v, not %v", name, got, want)
+		}
+	}
+	h := all["redstalk_store_call_seconds"].GetMetric()[0].GetHistogram()
+	var got []float64
+	for _, b := range h.GetBucket() {
+		got = append(got, b.GetUpperBound(), float64(b.GetCumulativeCount()))
+	}
+	want := []float64{1e-9, 3, 0.0015, 3, math.Inf(1), 7}
+	if !slices.Equal(got, want) || h.GetSampleCount() != 7 || h.GetSampleSum() != (1<<53+2)/1e9 {
+		t.Errorf("buckets %v with %d in all, sum %v; not %v with 7", got, h.GetSampleCount(), h.GetSampleSum(), want)
+	}
+}
+
+// reporting is a store that has counted what it is told to.
+type reporting struct {
+	*embedded.Engine
+	report storage.Report
+}
+
+func (r *reporting) Report() storage.Report { return r.report }
 
 // away is a store that says it is away, and does not answer then.
 type away struct {

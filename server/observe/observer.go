@@ -1,17 +1,19 @@
 package observe
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/common/expfmt"
 
 	"redstalk/server/push"
 	"redstalk/server/queue"
@@ -53,7 +55,6 @@ const DefaultReadyLag = 5 * time.Second
 type Observer struct {
 	config  Config
 	runtime *prometheus.Registry // Go and the process
-	metrics http.Handler
 
 	mu     sync.Mutex
 	queue  *queue.Queue // nil until Serving
@@ -78,11 +79,6 @@ func New(config Config) *Observer {
 	}
 	o := &Observer{config: config, runtime: prometheus.NewRegistry()}
 	o.runtime.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	// Packing a thousand tubes would take longer than all the rest.
-	o.metrics = promhttp.HandlerFor(prometheus.GathererFunc(o.Gather), promhttp.HandlerOpts{
-		DisableCompression: true,
-		ErrorLog:           slog.NewLogLogger(config.Log.Handler(), slog.LevelWarn),
-	})
 	return o
 }
 
@@ -142,7 +138,7 @@ func (o *Observer) Handler(others http.Handler) http.Handler {
 		var h http.Handler
 		switch r.URL.Path {
 		case MetricsPath:
-			h = o.metrics
+			h = http.HandlerFunc(o.serveMetrics)
 		case HealthPath:
 			h = http.HandlerFunc(healthy)
 		case ReadyPath:
@@ -170,6 +166,39 @@ func (o *Observer) serveReady(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	say(w, http.StatusOK, "ready")
+}
+
+// serveMetrics answers with all metrics as text, which is not packed: that would take longer than
+// all the rest.
+func (o *Observer) serveMetrics(w http.ResponseWriter, _ *http.Request) {
+	runtime := o.runtimeText()
+	s := o.current()
+	age := newFamilies(families{})
+	age.add("redstalk_snapshot_age_seconds", time.Since(s.at).Seconds())
+	parts := append(s.families.sorted(), age.sorted()...)
+	length := len(runtime)
+	for _, f := range parts {
+		length += len(f.text)
+	}
+	w.Header().Set("Content-Type", string(expfmt.NewFormat(expfmt.TypeTextPlain)))
+	w.Header().Set("Content-Length", strconv.Itoa(length))
+	w.Write(runtime)
+	for _, f := range parts {
+		w.Write(f.text)
+	}
+}
+
+// runtimeText returns the metrics of Go and of the process. One that cannot be read is missing.
+func (o *Observer) runtimeText() []byte {
+	all, err := o.runtime.Gather()
+	if err != nil {
+		o.config.Log.Warn("metrics of the process are missing", "err", err)
+	}
+	var text bytes.Buffer
+	for _, f := range all {
+		expfmt.MetricFamilyToText(&text, f) // fails for families without a name or samples
+	}
+	return text.Bytes()
 }
 
 // say answers with a line of text that nobody may keep.

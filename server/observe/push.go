@@ -38,6 +38,9 @@ func (o *Observer) addPushes(fs families, s *push.Stats) {
 	}
 }
 
+// pushBounds are those of the pushes' histogram.
+var pushBounds = boundsOf(len(push.Buckets), func(i int) float64 { return push.Buckets[i] })
+
 func (fs families) addPushTube(name string, s *push.TubeStats) {
 	calls := uint64(0)
 	for r, n := range s.Calls {
@@ -52,6 +55,6 @@ func (fs families) addPushTube(name string, s *push.TubeStats) {
 		fs.add("redstalk_push_late_total", float64(s.Late), name)
 	}
 	if calls > 0 {
-		fs.addHistogram("redstalk_push_seconds", push.Buckets, s.Took[:], s.Seconds, name)
+		fs.addHistogram("redstalk_push_seconds", pushBounds, s.Took[:], s.Seconds, name)
 	}
 }

@@ -176,11 +176,7 @@ func newKnown(t *testing.T) known {
 	for _, d := range observe.Definitions() {
 		add(d.Name, d.Kind, d.Labels)
 	}
-	all, err := observe.New(observe.Config{}).Gather() // those of Go and of the process
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range all {
+	for _, f := range scrape(t, observe.New(observe.Config{})) { // with those of Go and of the process
 		if k[f.GetName()] == nil {
 			add(f.GetName(), f.GetType(), nil)
 		}

@@ -57,7 +57,13 @@ func (o *Observer) current() *snapshot {
 	defer o.snapping.Unlock()
 	if o.last == nil || time.Since(o.last.at) >= snapFor {
 		f := o.collect()
-		o.last = &snapshot{at: time.Now(), families: o.familiesOf(f)}
+		var before families
+		if o.last != nil {
+			before = o.last.families
+		}
+		fresh := &snapshot{at: time.Now(), families: newFamilies(before)}
+		o.fill(fresh.families, f)
+		o.last = fresh
 	}
 	return o.last
 }

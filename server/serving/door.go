@@ -203,6 +203,9 @@ func (d *Door) serve(w http.ResponseWriter, r *http.Request) {
 	a := &answer{ResponseWriter: w, door: d, began: time.Now()}
 	defer a.count()
 	if r.Body != http.NoBody {
+		// net/http goes on with its own request when the handler has ended: by the body there
+		// it knows whether a client still waits to be told to send one.
+		r = r.WithContext(r.Context())
 		if d.config.MaxBody > 0 {
 			r.Body = http.MaxBytesReader(w, r.Body, d.config.MaxBody)
 		}

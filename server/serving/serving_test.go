@@ -106,6 +106,25 @@ func TestRaw(t *testing.T) {
 	}
 }
 
+// TestRefusedUnread: a client that asks before it sends a body, and is refused, is answered without
+// having sent it. Its connection is closed: who knows whether the body comes all the same.
+func TestRefusedUnread(t *testing.T) {
+	t.Parallel()
+	refuse := func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusUnsupportedMediaType) }
+	_, addr := start(t, http.HandlerFunc(refuse), serving.Config{MaxBody: 100})
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(serving.BodyTimeout * 2 / 3)) // before the server gives up the body
+	io.WriteString(c, "POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
+	got, err := io.ReadAll(c)
+	if err != nil || !strings.HasPrefix(string(got), "HTTP/1.1 415 ") {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
 // TestEnd: who waits is told, who has connected and sent nothing is not waited for.
 func TestEnd(t *testing.T) {
 	t.Parallel()

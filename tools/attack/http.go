@@ -217,7 +217,7 @@ func serveAll(c *client.Conn, all []*caller) error {
 }
 
 func scrape(r *run) error {
-	return r.onEach([]engine{memory, embedded}, []string{withHTTP}, func(s *stand) error {
+	return r.onEach(engines, []string{withHTTP}, func(s *stand) error {
 		at := s.instances[0]
 		c, err := dial(at.addr)
 		if err != nil {
