@@ -110,7 +110,7 @@ bench-cluster: deps ## say what an operation costs each node of a Redis Cluster 
 test-clients: deps ## run clients that others wrote (PHP, Ruby, Node, Go, nc) on beanstalkd and on both engines
 	@sh tools/clients.sh
 	$(GO) test -count=1 github.com/beanstalkd/go-beanstalk
-	$(GO) test -count=1 -timeout 20m -run '^TestClients$$' ./cmd/redstalkd -args -clients
+	$(GO) test -count=1 -timeout 20m -run '^Test(Task)?Clients$$' ./cmd/redstalkd -args -clients
 
 attack: build deps ## hold against a running redstalk what hurts queue servers, and print what others felt; ATTACKS=a,b chooses
 	$(GO) run ./tools/attack -bin bin/redstalkd -only '$(ATTACKS)'

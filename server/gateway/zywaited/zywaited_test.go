@@ -31,6 +31,7 @@ type world struct {
 	*Service
 	http   http.Handler
 	called called
+	log    *slog.Logger // of the dispatcher
 }
 
 // called is the network of a world.
@@ -40,6 +41,7 @@ type called struct {
 	bodies  []string
 	began   time.Time
 	answers func(n int) (status int, err error) // of the n-th call, from 1
+	hold    bool                                // there is no answer
 
 	dispatcher *push.Dispatcher // the last one that serve has started
 }
@@ -48,6 +50,10 @@ func (c *called) Do(r *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return nil, err
+	}
+	if c.hold {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,7 +91,7 @@ func inWorld(t *testing.T, c Config, test func(*world)) {
 		store, log := embedded.NewMemory(), slog.New(slog.DiscardHandler)
 		q := queue.New(store, queue.Config{Log: log})
 		c.Log = log
-		w := &world{T: t, Service: NewService(q, c), called: called{began: time.Now()}}
+		w := &world{T: t, Service: NewService(q, c), called: called{began: time.Now()}, log: log}
 		w.http = NewHTTP(w.Service)
 		w.called.answers = func(int) (int, error) { return http.StatusOK, nil }
 		test(w)
@@ -101,7 +107,7 @@ func inWorld(t *testing.T, c Config, test func(*world)) {
 // serve has the tasks called, until what it returns is called.
 func (w *world) serve() (end func()) {
 	w.Helper()
-	d := push.New(w.queue, push.Config{Log: slog.New(slog.DiscardHandler)})
+	d := push.New(w.queue, push.Config{Log: w.log})
 	w.called.dispatcher = d
 	remove, err := (&caller{calls: w.config.Calls, network: &w.called}).register(d)
 	if err != nil {
@@ -422,6 +428,50 @@ func TestSlow(t *testing.T) {
 		w.http.ServeHTTP(answer, r)
 		if answer.Code != http.StatusGatewayTimeout || answer.Body.Len() > 0 {
 			w.Errorf("it is answered %d %s", answer.Code, answer.Body)
+		}
+	})
+}
+
+// TestLog: a line for a task that was called in vain, at most one in ten seconds for each target.
+func TestLog(t *testing.T) {
+	t.Parallel()
+	inWorld(t, Config{Calls: Calls{Tries: 1}}, func(w *world) {
+		var text strings.Builder
+		w.log = slog.New(slog.NewTextHandler(&text, nil))
+		w.called.answers = func(int) (int, error) { return http.StatusTeapot, nil }
+		end := w.serve()
+		for i := range 6 {
+			w.add(fmt.Sprintf(`{"name":"n%d","callback":{"schema":"HTTP","address":"H%d:1","path":"secret"}}`, i, i%2))
+		}
+		time.Sleep(5 * time.Second)
+		end()
+		all := text.String()
+		for _, host := range []string{"h0", "h1"} {
+			if n := strings.Count(all, "target=http://"+host+":1"); n != 1 {
+				t.Errorf("%d lines for %s", n, host)
+			}
+		}
+		if strings.Count(all, "status 418") != 2 || strings.Contains(all, "secret") {
+			t.Errorf("the log says %s", all)
+		}
+	})
+}
+
+// TestCutOff: a task whose call is cut off, because its worker ends, has not been called in vain.
+func TestCutOff(t *testing.T) {
+	t.Parallel()
+	inWorld(t, Config{Calls: Calls{Timeout: time.Hour}}, func(w *world) {
+		w.called.hold = true
+		w.serve()
+		uid := w.add(`{"name":"n","callback":{"schema":"HTTP","address":"h:1"}}`)
+		time.Sleep(time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if err := w.called.dispatcher.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			w.Errorf("close: %v", err)
+		}
+		if s := w.get(uid); s.Type != pb.TaskType_TaskReady || s.RetryTimes != 0 {
+			w.Errorf("the task is %v", s)
 		}
 	})
 }
