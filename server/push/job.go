@@ -78,6 +78,10 @@ type Outcome struct {
 	Delay   time.Duration // for Later: rounded up to whole seconds; without any it is Fail
 	Result  Result
 	Err     error // goes to the log, throttled, if not nil; without secrets
+
+	// Target is that of a gateway's call which has failed, as Through was told it. It has its
+	// share of the log. "": none.
+	Target string
 }
 
 // LeftAlone is the Outcome of a job whose target is left alone for a while: it is called

@@ -197,10 +197,20 @@ func TestCallbacks(t *testing.T) {
 		case <-ctx.Done():
 			t.Fatalf("%v is not called", one.callback)
 		}
-		for _, err = client.Get(ctx, &pb.RetrieveReq{Uid: added.Uid}); status.Code(err) != codes.NotFound; _, err = client.Get(ctx, &pb.RetrieveReq{Uid: added.Uid}) {
-			if err != nil {
-				t.Fatal(err)
-			}
+		awaitGone(ctx, t, client, added.Uid)
+	}
+}
+
+// awaitGone waits until a task is gone.
+func awaitGone(ctx context.Context, t *testing.T, client pb.DelayQueueClient, uid string) {
+	t.Helper()
+	for {
+		_, err := client.Get(ctx, &pb.RetrieveReq{Uid: uid})
+		if status.Code(err) == codes.NotFound {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
 		}
 	}
 }
@@ -304,7 +314,8 @@ func TestConnectionThatLeadsNowhere(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for _, name := range []string{"first", "second"} {
-		if _, err := client.Add(ctx, &pb.AddReq{Name: name, Callback: &pb.CallbackInfo{Schema: "grpc", Address: address}}); err != nil {
+		added, err := client.Add(ctx, &pb.AddReq{Name: name, Callback: &pb.CallbackInfo{Schema: "grpc", Address: address}})
+		if err != nil {
 			t.Fatal(err)
 		}
 		select {
@@ -315,6 +326,7 @@ func TestConnectionThatLeadsNowhere(t *testing.T) {
 		case <-ctx.Done():
 			t.Fatalf("the %s task is not called", name)
 		}
+		awaitGone(ctx, t, client, added.Uid)
 		between.silent()
 	}
 }

@@ -17,6 +17,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
+
 	"redstalk/server/gateway/zywaited/pb"
 	"redstalk/server/push"
 	"redstalk/server/queue"
@@ -474,4 +479,79 @@ func TestCutOff(t *testing.T) {
 			w.Errorf("the task is %v", s)
 		}
 	})
+}
+
+// TestConns: calls to an address share a connection, until one of them has failed in such a way that
+// the connection may be broken. Then it is closed when all that use it have ended.
+func TestConns(t *testing.T) {
+	t.Parallel()
+	var c conns
+	get := func() (*conn, func(error)) {
+		t.Helper()
+		conn, release, err := c.get(&called{}, "h:1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return conn, release
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	late := status.Error(codes.DeadlineExceeded, "so")
+	first, release := get()
+	release(nil)
+	again, release := get()
+	release(status.Error(codes.Internal, "so"))
+	other, releaseOther := get()
+	third, release := get()
+	if again != first || other != first || third != first {
+		t.Error("calls do not share a connection")
+	}
+	release(late)
+	second, release := get()
+	if second == first || first.GetState() == connectivity.Shutdown {
+		t.Errorf("another one: %v; the first one is %v, and in use", second != first, first.GetState())
+	}
+	err := second.Invoke(ctx, pb.Callback_Send_FullMethodName, &pb.CallBackReq{}, new(emptypb.Empty)) // nobody is there
+	release(err)
+	third, release = get()
+	if third == second {
+		t.Errorf("it is used again after %v", err)
+	}
+	releaseOther(late) // must not touch the third
+	fourth, releaseFourth := get()
+	if fourth != third {
+		t.Error("a call on the first connection has ended the use of another")
+	}
+	release(nil)
+	releaseFourth(nil)
+	c.close()
+	for i, conn := range []*conn{first, second, third} {
+		for state := conn.GetState(); state != connectivity.Shutdown; state = conn.GetState() {
+			if !conn.WaitForStateChange(ctx, state) {
+				t.Fatalf("connection %d is %v", i, state)
+			}
+		}
+	}
+}
+
+// TestResults: what the metrics call a callback that has failed.
+func TestResults(t *testing.T) {
+	t.Parallel()
+	for _, one := range []struct {
+		err  error
+		want push.Result
+	}{
+		{fmt.Errorf("%w: status 500", errAnswer), push.Failed},
+		{fmt.Errorf("so: %w", context.DeadlineExceeded), push.TimedOut},
+		{push.ErrForbidden, push.Forbidden},
+		{io.ErrUnexpectedEOF, push.Broken},
+		{status.Error(codes.DeadlineExceeded, ""), push.TimedOut},
+		{status.Error(codes.Unavailable, ""), push.Broken},
+		{status.Error(codes.Internal, ""), push.Failed},
+		{status.Error(codes.Unimplemented, ""), push.Failed},
+	} {
+		if got := resultOf(one.err); got != one.want {
+			t.Errorf("%v is %v, want %v", one.err, got, one.want)
+		}
+	}
 }

@@ -21,7 +21,7 @@ const loader = require('@grpc/proto-loader')
 
 const [proto, folder, ...addresses] = process.argv.slice(2)
 const same = assert.deepStrictEqual
-const options = { keepCase: true, longs: Number, defaults: true }
+const options = { keepCase: true, longs: Number, enums: String, defaults: true }
 const { pb } = grpc.loadPackageDefinition(loader.loadSync(proto, options))
 const beside = (module, file) => grpc.loadPackageDefinition(loader.loadSync(path.join(path.dirname(require.resolve(module + '/package.json')), file), options)).grpc
 
@@ -299,6 +299,7 @@ async function killed () {
   console.log('kill')
   const [said] = await once(readline.createInterface({ input: process.stdin }), 'line')
   if (said === 'gone') here = instances[1]
+  await sleep(500) // its connections are seen to have ended
   letGo()
   for (const uid of uids) await until(`${uid} is lost`, () => isGone(uid), TTR + 4 * LATE)
   let again = 0
