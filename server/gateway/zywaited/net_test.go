@@ -318,13 +318,12 @@ func TestConnectionThatLeadsNowhere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		select {
-		case got := <-c.calls:
-			if !strings.HasPrefix(got, "Send "+name) {
-				t.Fatalf("called %s, want %s", got, name)
+		for got := ""; !strings.HasPrefix(got, "Send "+name); { // on a slow machine the first one may come twice
+			select {
+			case got = <-c.calls:
+			case <-ctx.Done():
+				t.Fatalf("the %s task is not called", name)
 			}
-		case <-ctx.Done():
-			t.Fatalf("the %s task is not called", name)
 		}
 		awaitGone(ctx, t, client, added.Uid)
 		between.silent()
