@@ -79,8 +79,8 @@ type Outcome struct {
 	Result  Result
 	Err     error // goes to the log, throttled, if not nil; without secrets
 
-	// Target is that of a gateway's call which has failed, as Through was told it. It has its
-	// share of the log. "": none.
+	// Target is whom a gateway's call that has failed was made to, as Through was told it.
+	// The log is throttled for each target by itself. "": not said.
 	Target string
 }
 
