@@ -17,7 +17,7 @@ import (
 	"redstalk/storage/redis/redistest"
 )
 
-// tasksPatience bounds one run of tasks.js, which takes about 90 s.
+// tasksPatience bounds one run of tasks.js, which takes about a minute.
 const tasksPatience = 5 * time.Minute
 
 // TestTaskClients runs testdata/clients/node/tasks.js: a gRPC client and callback servers in
