@@ -28,9 +28,9 @@ const (
 	connectTimeout = 10 * time.Second
 	keepAlive      = 30 * time.Second
 
-	// A connection by HTTP/2 on which nothing has come for pingAfter is asked for a sign of
-	// life, and closed without one within pingTimeout. Otherwise all calls would go on by a
-	// connection that leads nowhere until the kernel gives it up, after a quarter of an hour.
+	// A connection by HTTP/2 on which nothing has come for pingAfter is pinged, and closed
+	// without an answer within pingTimeout. Otherwise all calls would go on by a connection
+	// that leads nowhere until the kernel gives it up, after a quarter of an hour.
 	pingAfter   = 10 * time.Second
 	pingTimeout = 5 * time.Second
 )
