@@ -555,3 +555,24 @@ func TestResults(t *testing.T) {
 		}
 	}
 }
+
+// closed is a network that leads nowhere.
+type closed struct{ called }
+
+func (*closed) Dial(context.Context, string, string) (net.Conn, error) { return nil, push.ErrForbidden }
+
+// TestForbiddenByGRPC: a callback by gRPC that may not be sent has that result, and not that the
+// connection is broken.
+func TestForbiddenByGRPC(t *testing.T) {
+	t.Parallel()
+	c := &caller{network: &closed{}}
+	defer c.conns.close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := c.sendGRPC(ctx, &task{Address: "h:1"}, &pb.CallBackReq{}); resultOf(err) != push.Forbidden {
+		t.Errorf("%v", err)
+	}
+	if len(c.conns.all) != 0 {
+		t.Error("the connection is kept, and waits before it asks again")
+	}
+}
