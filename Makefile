@@ -110,7 +110,7 @@ bench-cluster: deps ## say what an operation costs each node of a Redis Cluster 
 test-clients: deps ## run clients that others wrote (PHP, Ruby, Node, Go, nc) on beanstalkd and on both engines
 	@sh tools/clients.sh
 	$(GO) test -count=1 github.com/beanstalkd/go-beanstalk
-	$(GO) test -count=1 -timeout 20m -run '^TestClients$$' ./cmd/redstalkd -args -clients
+	$(GO) test -count=1 -timeout 20m -run '^Test(Task)?Clients$$' ./cmd/redstalkd -args -clients
 
 test-prometheus: build deps ## have a real Prometheus scrape two instances on one Redis for a minute, with the alert rules
 	@sh tools/deps.sh prometheus curl

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs the clients that `make test-clients` runs, where they are missing: by
-# apt, and jackd by npm below testdata/clients/node, in the version of its lock
-# file.
+# apt, and jackd and gRPC by npm below testdata/clients/node, in the versions of
+# its lock file.
 set -eu
 cd "$(dirname "$0")/.."
 

@@ -80,12 +80,13 @@ func userFile(t *testing.T, path string, users ...[4]string) {
 	}
 }
 
-// certificate writes a certificate that signs itself, and its key, and returns it.
-func certificate(t *testing.T, dir string) *x509.Certificate {
+// certificate writes a certificate of the host queue, and of others, that signs itself, and its
+// key, and returns it.
+func certificate(t *testing.T, dir string, also ...string) *x509.Certificate {
 	t.Helper()
 	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "queue"}, DNSNames: []string{"queue"}, IsCA: true, BasicConstraintsValid: true,
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "queue"}, DNSNames: append(also, "queue"), IsCA: true, BasicConstraintsValid: true,
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 	}
 	der := must(x509.CreateCertificate(rand.Reader, template, template, key.Public(), key))(t)

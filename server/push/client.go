@@ -27,6 +27,12 @@ const (
 	idleTimeout    = 90 * time.Second
 	connectTimeout = 10 * time.Second
 	keepAlive      = 30 * time.Second
+
+	// A connection by HTTP/2 on which nothing has come for pingAfter is pinged, and closed
+	// without an answer within pingTimeout. Otherwise all calls would go on by a connection
+	// that leads nowhere until the kernel gives it up, after a quarter of an hour.
+	pingAfter   = 10 * time.Second
+	pingTimeout = 5 * time.Second
 )
 
 // client is the one way out. It follows no redirect, keeps no cookie, and connects only where
@@ -63,6 +69,7 @@ func newTransport(cas *x509.CertPool, perTarget int) *http.Transport {
 		TLSClientConfig:        &tls.Config{RootCAs: cas, MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout:    connectTimeout,
 		ForceAttemptHTTP2:      true,
+		HTTP2:                  &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
 		DisableCompression:     true, // the body is dropped
 		MaxIdleConns:           maxIdle,
 		MaxIdleConnsPerHost:    perTarget,

@@ -78,6 +78,10 @@ type Outcome struct {
 	Delay   time.Duration // for Later: rounded up to whole seconds; without any it is Fail
 	Result  Result
 	Err     error // goes to the log, throttled, if not nil; without secrets
+
+	// Target is whom a gateway's call that has failed was made to, as Through was told it.
+	// The log is throttled for each target by itself. "": not said.
+	Target string
 }
 
 // LeftAlone is the Outcome of a job whose target is left alone for a while: it is called

@@ -19,7 +19,7 @@ type outlet struct {
 
 	bucket *bucket       // of the rate; nil: there is no rate
 	counts *counts       // nil until the first call, see countsOf
-	log    *throttle.Log // of a gateway's calls that failed; nil until the first one
+	log    *throttle.Log // of a gateway's calls that failed, to no known target; nil until the first one
 
 	active   int // jobs that are being taken or called
 	appetite int // how many are taken next if they may; grows as long as jobs are found

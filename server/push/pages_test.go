@@ -62,7 +62,7 @@ console.log(verify(a[0], {"webhook-id": a[1], "webhook-timestamp": a[2], "webhoo
 	"php": {"main.php", `<?php
 %s
 $a = array_slice($argv, 1);
-echo verify($a[0], ['webhook-id' => $a[1], 'webhook-timestamp' => $a[2], 'webhook-signature' => $a[3]], $a[4]) ? 'true' : 'false';
+echo verify($a[0], ['Webhook-Id' => $a[1], 'Webhook-Timestamp' => $a[2], 'Webhook-Signature' => $a[3]], $a[4]) ? 'true' : 'false';
 `, 0, []string{"php"}},
 }
 

@@ -3,6 +3,7 @@ package push
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
@@ -149,11 +150,22 @@ func (d *Dispatcher) logFailure(o *outlet, t *target, j *Job, result *Outcome) {
 		t.log.Warn(d.config.Log, "a push has failed", append(about, "target", t.name)...)
 		return
 	}
+	if result.Target != "" {
+		about = append(about, "target", strings.ToLower(result.Target))
+	}
+	d.logOf(o, result.Target).Warn(d.config.Log, "a callback has failed", about...)
+}
+
+// logOf returns the log of failed calls to a target; of a gateway's outlet, if the target is not
+// known.
+func (d *Dispatcher) logOf(o *outlet, target string) *throttle.Log {
 	d.mu.Lock()
+	defer d.mu.Unlock()
+	if t := d.targets[strings.ToLower(target)]; t != nil {
+		return &t.log
+	}
 	if o.log == nil {
 		o.log = new(throttle.Log)
 	}
-	log := o.log
-	d.mu.Unlock()
-	log.Warn(d.config.Log, "a callback has failed", about...)
+	return o.log
 }

@@ -26,7 +26,11 @@ func (d *Dispatcher) outcome(ctx context.Context, o *outlet, j *Job) (result Out
 			result = Outcome{Result: Failed, Err: fmt.Errorf("%w: %v", errPanic, p)}
 		}
 	}()
-	return o.source.Call(ctx, j)
+	result = o.source.Call(ctx, j)
+	if d.calling.Err() != nil && (result.Verdict == Fail || result.Verdict == Later) {
+		return Outcome{Verdict: GiveBack, Result: Skipped} // it was cut off
+	}
+	return result
 }
 
 // webhook sends a job to the URL of its tube's policy.

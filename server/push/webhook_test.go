@@ -2,7 +2,9 @@ package push
 
 import (
 	"net/http"
+	"strings"
 	"testing"
+	"time"
 
 	"redstalk/tube"
 )
@@ -29,6 +31,32 @@ func TestDelivered(t *testing.T) {
 	} {
 		if h := all[0].header.Get(name); h != want {
 			t.Errorf("%s: %q, want %q", name, h, want)
+		}
+	}
+}
+
+// TestContentType: JSON is what is a whole object or list, and not too long to be looked at.
+func TestContentType(t *testing.T) {
+	t.Parallel()
+	long := `{"a": "` + strings.Repeat("x", maxJSON) + `"}`
+	for body, isJSON := range map[string]bool{
+		`{"a": 1}`: true, `[1, 2]`: true, " \r\n\t[]": true, `{`: false, `[1,]`: false, `"text"`: false, `7`: false, ``: false, ` `: false, long: false,
+	} {
+		want := map[bool]string{true: "application/json", false: "application/octet-stream"}[isJSON]
+		if got := contentType([]byte(body)); got != want {
+			t.Errorf("%.20q is %s, want %s", body, got, want)
+		}
+	}
+}
+
+// TestBackoff: without a retry list the waits double, up to an hour.
+func TestBackoff(t *testing.T) {
+	t.Parallel()
+	for failures, want := range map[uint32]time.Duration{
+		0: time.Second, 1: 2 * time.Second, 11: 2048 * time.Second, 12: time.Hour, 13: time.Hour, 40: time.Hour, 1 << 31: time.Hour,
+	} {
+		if got := backoff(failures); got != want {
+			t.Errorf("after %d failures %v, want %v", failures, got, want)
 		}
 	}
 }

@@ -141,7 +141,7 @@ var clients = &part{
 		return [][]string{
 			{"sh", "tools/clients.sh"},
 			goTest("github.com/beanstalkd/go-beanstalk", "."),
-			goTest(server, "^TestClients$", "-clients"),
+			goTest(server, "^Test(Task)?Clients$", "-clients"),
 		}
 	},
 	given: givenNothing, read: []reader{readClients},

@@ -4,18 +4,23 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"redstalk/server/gateway/zywaited/pb"
+	"redstalk/server/push"
 )
 
 // sendHTTP calls by HTTP or HTTPS: a status below 400 is well.
@@ -34,24 +39,31 @@ func (c *caller) sendHTTP(ctx context.Context, req *pb.CallBackReq) error {
 		return err
 	}
 	if answer.StatusCode >= http.StatusBadRequest {
-		return fmt.Errorf("the answer has status %d", answer.StatusCode)
+		return fmt.Errorf("%w: status %d", errAnswer, answer.StatusCode)
 	}
 	return nil
 }
 
+// errAnswer: the callback was answered, but not well.
+var errAnswer = errors.New("the answer is no success")
+
 // sendGRPC calls Callback.Send, or the full method that the task names. Whatever is
 // answered, without an error it is well.
-func (c *caller) sendGRPC(ctx context.Context, t *task, req *pb.CallBackReq) error {
+func (c *caller) sendGRPC(ctx context.Context, t *task, req *pb.CallBackReq) (err error) {
 	conn, release, err := c.conns.get(c.network, strings.TrimSpace(t.Address))
 	if err != nil {
 		return fmt.Errorf("connecting: %w", err)
 	}
-	defer release()
+	defer func() { release(err) }()
 	method := pb.Callback_Send_FullMethodName
 	if t.Path != "" {
 		method = "/" + strings.TrimLeft(t.Path, "/")
 	}
-	return conn.Invoke(ctx, method, req, new(emptypb.Empty))
+	err = conn.Invoke(ctx, method, req, new(emptypb.Empty))
+	if status.Code(err) == codes.Unavailable && conn.forbidden.Load() {
+		return fmt.Errorf("connecting: %w", push.ErrForbidden)
+	}
+	return err
 }
 
 const (
@@ -69,22 +81,34 @@ type conns struct {
 
 type conn struct {
 	*grpc.ClientConn
-	users int
-	used  time.Time
+	users   int
+	used    time.Time
+	dropped bool // it is in conns no more, and closed by its last user
+
+	forbidden atomic.Bool // it would lead where nothing may be sent
 }
 
 // get returns the connection to an address, which connects when it is used, and what is to be
-// called when that is over.
-func (c *conns) get(n network, address string) (*grpc.ClientConn, func(), error) {
+// called with the result of the call.
+//
+// A connection that was not there, or on which no answer came in time, is not used by later calls.
+// It might lead nowhere any more, and it would wait for minutes before it tries to connect again.
+func (c *conns) get(n network, address string) (*conn, func(error), error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.sweep(time.Now())
 	one := c.all[address]
 	if one == nil {
+		one = new(conn)
+		dial := func(ctx context.Context, address string) (net.Conn, error) {
+			connected, err := n.Dial(ctx, "tcp", address)
+			one.forbidden.Store(errors.Is(err, push.ErrForbidden))
+			return connected, err
+		}
 		client, err := grpc.NewClient("passthrough:///"+address,
 			grpc.WithTransportCredentials(insecure.NewCredentials()),
 			grpc.WithNoProxy(),
-			grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) { return n.Dial(ctx, "tcp", address) }),
+			grpc.WithContextDialer(dial),
 		)
 		if err != nil {
 			return nil, nil, err
@@ -92,16 +116,46 @@ func (c *conns) get(n network, address string) (*grpc.ClientConn, func(), error)
 		if c.all == nil {
 			c.all = make(map[string]*conn)
 		}
-		one = &conn{ClientConn: client}
+		one.ClientConn = client
 		c.all[address] = one
 	}
 	one.users++
-	return one.ClientConn, func() {
+	return one, func(err error) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		one.users--
 		one.used = time.Now()
+		if (isBroken(err) || one.forbidden.Load()) && c.all[address] == one {
+			delete(c.all, address)
+			one.dropped = true
+		}
+		if one.dropped && one.users == 0 {
+			go one.Close()
+		}
 	}, nil
+}
+
+// isBroken tells whether a call by gRPC has failed in such a way that its connection may be broken.
+func isBroken(err error) bool {
+	code := status.Code(err)
+	return code == codes.Unavailable || code == codes.DeadlineExceeded
+}
+
+// resultOf says how a callback has ended that has failed.
+func resultOf(err error) push.Result {
+	if errors.Is(err, errAnswer) {
+		return push.Failed
+	}
+	its, is := status.FromError(err)
+	switch {
+	case !is: // of HTTP
+		return push.ResultOf(err)
+	case its.Code() == codes.DeadlineExceeded:
+		return push.TimedOut
+	case isBroken(err), its.Code() == codes.Canceled:
+		return push.Broken
+	}
+	return push.Failed
 }
 
 // sweep closes connections that were not used for long. mu is held.

@@ -123,7 +123,7 @@ func (c *caller) call(ctx context.Context, j *push.Job) push.Outcome {
 		called = true
 		return c.try(ctx, &t, req)
 	})
-	after := push.Outcome{Verdict: push.Later, Result: push.ResultOf(err), Err: err}
+	after := push.Outcome{Verdict: push.Later, Result: resultOf(err), Err: err, Target: t.target()}
 	after.Delay = max(nextCheck(int(j.Failures)+1)-time.Since(began), time.Second)
 	switch {
 	case err == nil:

@@ -38,6 +38,12 @@ const patience = time.Minute
 // start serves tasks by gRPC on a free port, and has them called, until the end of the test.
 func start(t *testing.T, cas *x509.CertPool) pb.DelayQueueClient {
 	t.Helper()
+	return startWith(t, cas, patience)
+}
+
+// startWith is start with a timeout of each try.
+func startWith(t *testing.T, cas *x509.CertPool, timeout time.Duration) pb.DelayQueueClient {
+	t.Helper()
 	log, store := slog.New(slog.DiscardHandler), embedded.NewMemory()
 	q := queue.New(store, queue.Config{Log: log})
 	allow, err := push.ParseAllow("localhost")
@@ -45,7 +51,7 @@ func start(t *testing.T, cas *x509.CertPool) pb.DelayQueueClient {
 		t.Fatal(err)
 	}
 	d := push.New(q, push.Config{Allow: allow, CAs: cas, Log: log})
-	s := zywaited.NewService(q, zywaited.Config{Allowed: allow.Host, Log: log, Calls: zywaited.Calls{Timeout: patience, Pause: time.Millisecond}})
+	s := zywaited.NewService(q, zywaited.Config{Allowed: allow.Host, Log: log, Calls: zywaited.Calls{Timeout: timeout, Pause: time.Millisecond}})
 	remove, err := s.Serve(d)
 	if err != nil {
 		t.Fatal(err)
@@ -191,10 +197,20 @@ func TestCallbacks(t *testing.T) {
 		case <-ctx.Done():
 			t.Fatalf("%v is not called", one.callback)
 		}
-		for _, err = client.Get(ctx, &pb.RetrieveReq{Uid: added.Uid}); status.Code(err) != codes.NotFound; _, err = client.Get(ctx, &pb.RetrieveReq{Uid: added.Uid}) {
-			if err != nil {
-				t.Fatal(err)
-			}
+		awaitGone(ctx, t, client, added.Uid)
+	}
+}
+
+// awaitGone waits until a task is gone.
+func awaitGone(ctx context.Context, t *testing.T, client pb.DelayQueueClient, uid string) {
+	t.Helper()
+	for {
+		_, err := client.Get(ctx, &pb.RetrieveReq{Uid: uid})
+		if status.Code(err) == codes.NotFound {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
 		}
 	}
 }
@@ -224,5 +240,92 @@ func TestGRPC(t *testing.T) {
 		if status.Code(err).String() != strings.TrimSpace(want) {
 			t.Errorf("%v, want %s", err, want)
 		}
+	}
+}
+
+// faulty passes connections on to an address, until all that there are lead nowhere any more.
+type faulty struct {
+	to      string
+	mu      sync.Mutex
+	silence chan struct{} // closed: connections that were made before pass on nothing
+}
+
+func (f *faulty) serve(t *testing.T) (address string) {
+	t.Helper()
+	l := listen(t)
+	t.Cleanup(func() { l.Close() })
+	f.silence = make(chan struct{})
+	go func() {
+		for {
+			from, err := l.Accept()
+			if err != nil {
+				return
+			}
+			to, err := net.Dial("tcp", f.to)
+			if err != nil {
+				from.Close()
+				continue
+			}
+			t.Cleanup(func() {
+				from.Close()
+				to.Close()
+			})
+			f.mu.Lock()
+			silence := f.silence
+			f.mu.Unlock()
+			go pass(to, from, silence)
+			go pass(from, to, silence)
+		}
+	}()
+	return l.Addr().String()
+}
+
+// pass copies until silence; then it reads on.
+func pass(to io.Writer, from io.Reader, silence <-chan struct{}) {
+	for piece := make([]byte, 4096); ; {
+		n, err := from.Read(piece)
+		if err != nil {
+			return
+		}
+		select {
+		case <-silence:
+		default:
+			to.Write(piece[:n])
+		}
+	}
+}
+
+// silent has the connections that there are lead nowhere.
+func (f *faulty) silent() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	close(f.silence)
+	f.silence = make(chan struct{})
+}
+
+// TestConnectionThatLeadsNowhere: a connection for gRPC on which no answer comes any more, and no
+// end either, does not hold up further calls.
+func TestConnectionThatLeadsNowhere(t *testing.T) {
+	t.Parallel()
+	c := &callbacks{calls: make(chan string, 10)}
+	between := &faulty{to: serveCallbacks(t, c)}
+	address := between.serve(t)
+	client := startWith(t, nil, time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for _, name := range []string{"first", "second"} {
+		added, err := client.Add(ctx, &pb.AddReq{Name: name, Callback: &pb.CallbackInfo{Schema: "grpc", Address: address}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for got := ""; !strings.HasPrefix(got, "Send "+name); { // on a slow machine the first one may come twice
+			select {
+			case got = <-c.calls:
+			case <-ctx.Done():
+				t.Fatalf("the %s task is not called", name)
+			}
+		}
+		awaitGone(ctx, t, client, added.Uid)
+		between.silent()
 	}
 }

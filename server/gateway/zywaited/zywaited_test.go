@@ -17,6 +17,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
+
 	"redstalk/server/gateway/zywaited/pb"
 	"redstalk/server/push"
 	"redstalk/server/queue"
@@ -31,6 +36,7 @@ type world struct {
 	*Service
 	http   http.Handler
 	called called
+	log    *slog.Logger // of the dispatcher
 }
 
 // called is the network of a world.
@@ -40,6 +46,7 @@ type called struct {
 	bodies  []string
 	began   time.Time
 	answers func(n int) (status int, err error) // of the n-th call, from 1
+	hold    bool                                // there is no answer
 
 	dispatcher *push.Dispatcher // the last one that serve has started
 }
@@ -48,6 +55,10 @@ func (c *called) Do(r *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return nil, err
+	}
+	if c.hold {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,7 +96,7 @@ func inWorld(t *testing.T, c Config, test func(*world)) {
 		store, log := embedded.NewMemory(), slog.New(slog.DiscardHandler)
 		q := queue.New(store, queue.Config{Log: log})
 		c.Log = log
-		w := &world{T: t, Service: NewService(q, c), called: called{began: time.Now()}}
+		w := &world{T: t, Service: NewService(q, c), called: called{began: time.Now()}, log: log}
 		w.http = NewHTTP(w.Service)
 		w.called.answers = func(int) (int, error) { return http.StatusOK, nil }
 		test(w)
@@ -101,7 +112,7 @@ func inWorld(t *testing.T, c Config, test func(*world)) {
 // serve has the tasks called, until what it returns is called.
 func (w *world) serve() (end func()) {
 	w.Helper()
-	d := push.New(w.queue, push.Config{Log: slog.New(slog.DiscardHandler)})
+	d := push.New(w.queue, push.Config{Log: w.log})
 	w.called.dispatcher = d
 	remove, err := (&caller{calls: w.config.Calls, network: &w.called}).register(d)
 	if err != nil {
@@ -424,4 +435,144 @@ func TestSlow(t *testing.T) {
 			w.Errorf("it is answered %d %s", answer.Code, answer.Body)
 		}
 	})
+}
+
+// TestLog: a line for a task that was called in vain, at most one in ten seconds for each target.
+func TestLog(t *testing.T) {
+	t.Parallel()
+	inWorld(t, Config{Calls: Calls{Tries: 1}}, func(w *world) {
+		var text strings.Builder
+		w.log = slog.New(slog.NewTextHandler(&text, nil))
+		w.called.answers = func(int) (int, error) { return http.StatusTeapot, nil }
+		end := w.serve()
+		for i := range 6 {
+			w.add(fmt.Sprintf(`{"name":"n%d","callback":{"schema":"HTTP","address":"H%d:1","path":"secret"}}`, i, i%2))
+		}
+		time.Sleep(5 * time.Second)
+		end()
+		all := text.String()
+		for _, host := range []string{"h0", "h1"} {
+			if n := strings.Count(all, "target=http://"+host+":1"); n != 1 {
+				t.Errorf("%d lines for %s", n, host)
+			}
+		}
+		if strings.Count(all, "status 418") != 2 || strings.Contains(all, "secret") {
+			t.Errorf("the log says %s", all)
+		}
+	})
+}
+
+// TestCutOff: a task whose call is cut off, because its worker ends, has not been called in vain.
+func TestCutOff(t *testing.T) {
+	t.Parallel()
+	inWorld(t, Config{Calls: Calls{Timeout: time.Hour}}, func(w *world) {
+		w.called.hold = true
+		w.serve()
+		uid := w.add(`{"name":"n","callback":{"schema":"HTTP","address":"h:1"}}`)
+		time.Sleep(time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if err := w.called.dispatcher.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			w.Errorf("close: %v", err)
+		}
+		if s := w.get(uid); s.Type != pb.TaskType_TaskReady || s.RetryTimes != 0 {
+			w.Errorf("the task is %v", s)
+		}
+	})
+}
+
+// TestConns: calls to an address share a connection, until one of them has failed in such a way that
+// the connection may be broken. Then it is closed when all that use it have ended.
+func TestConns(t *testing.T) {
+	t.Parallel()
+	var c conns
+	get := func() (*conn, func(error)) {
+		t.Helper()
+		conn, release, err := c.get(&called{}, "h:1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return conn, release
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	late := status.Error(codes.DeadlineExceeded, "so")
+	first, release := get()
+	release(nil)
+	again, release := get()
+	release(status.Error(codes.Internal, "so"))
+	other, releaseOther := get()
+	third, release := get()
+	if again != first || other != first || third != first {
+		t.Error("calls do not share a connection")
+	}
+	release(late)
+	second, release := get()
+	if second == first || first.GetState() == connectivity.Shutdown {
+		t.Errorf("another one: %v; the first one is %v, and in use", second != first, first.GetState())
+	}
+	err := second.Invoke(ctx, pb.Callback_Send_FullMethodName, &pb.CallBackReq{}, new(emptypb.Empty)) // nobody is there
+	release(err)
+	third, release = get()
+	if third == second {
+		t.Errorf("it is used again after %v", err)
+	}
+	releaseOther(late) // must not touch the third
+	fourth, releaseFourth := get()
+	if fourth != third {
+		t.Error("a call on the first connection has ended the use of another")
+	}
+	release(nil)
+	releaseFourth(nil)
+	c.close()
+	for i, conn := range []*conn{first, second, third} {
+		for state := conn.GetState(); state != connectivity.Shutdown; state = conn.GetState() {
+			if !conn.WaitForStateChange(ctx, state) {
+				t.Fatalf("connection %d is %v", i, state)
+			}
+		}
+	}
+}
+
+// TestResults: what the metrics call a callback that has failed.
+func TestResults(t *testing.T) {
+	t.Parallel()
+	for _, one := range []struct {
+		err  error
+		want push.Result
+	}{
+		{fmt.Errorf("%w: status 500", errAnswer), push.Failed},
+		{fmt.Errorf("so: %w", context.DeadlineExceeded), push.TimedOut},
+		{push.ErrForbidden, push.Forbidden},
+		{io.ErrUnexpectedEOF, push.Broken},
+		{status.Error(codes.DeadlineExceeded, ""), push.TimedOut},
+		{status.Error(codes.Unavailable, ""), push.Broken},
+		{status.Error(codes.Internal, ""), push.Failed},
+		{status.Error(codes.Unimplemented, ""), push.Failed},
+	} {
+		if got := resultOf(one.err); got != one.want {
+			t.Errorf("%v is %v, want %v", one.err, got, one.want)
+		}
+	}
+}
+
+// closed is a network that leads nowhere.
+type closed struct{ called }
+
+func (*closed) Dial(context.Context, string, string) (net.Conn, error) { return nil, push.ErrForbidden }
+
+// TestForbiddenByGRPC: a callback by gRPC that may not be sent has that result, and not that the
+// connection is broken.
+func TestForbiddenByGRPC(t *testing.T) {
+	t.Parallel()
+	c := &caller{network: &closed{}}
+	defer c.conns.close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := c.sendGRPC(ctx, &task{Address: "h:1"}, &pb.CallBackReq{}); resultOf(err) != push.Forbidden {
+		t.Errorf("%v", err)
+	}
+	if len(c.conns.all) != 0 {
+		t.Error("the connection is kept, and waits before it asks again")
+	}
 }
