@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"redstalk/server/access"
+	"redstalk/server/bounds"
 	"redstalk/server/queue"
 	"redstalk/storage/embedded"
 )
@@ -307,6 +308,35 @@ func TestTLSSlowReader(t *testing.T) {
 	c.ask("", "USING default")
 	if n := s.drained(); n == 0 {
 		t.Error("nothing that was kept counts as read: who reads slowly is taken for who does not read")
+	}
+}
+
+// TestTLSNotReading: over TLS, too, a client that reads none of its replies is cut off, and
+// the one that does is not: after a time, and when they take too much memory.
+func TestTLSNotReading(t *testing.T) {
+	t.Parallel()
+	const size, times = mib, 24
+	for cause, config := range map[error]Config{
+		errStuck:  {WriteTimeout: 200 * time.Millisecond},
+		errUnread: {WriteTimeout: time.Hour, Bounds: bounds.New(0, size)},
+	} {
+		t.Run(cause.Error(), func(t *testing.T) {
+			t.Parallel()
+			s := secure(t, config, noClients)
+			reads := s.dial(s.config(), nil)
+			reads.ask(putCommand(bytes.Repeat([]byte("x"), size)), "INSERTED 1")
+			stuck := s.dial(s.config(), func(c net.Conn) net.Conn {
+				c.(*net.TCPConn).SetReadBuffer(4 << 10)
+				return c
+			})
+			stuck.ask(strings.Repeat("peek 1\r\n", times))
+			for limit := time.Now().Add(time.Minute); !strings.Contains(s.log.String(), cause.Error()) || len(s.server.all()) > 1; time.Sleep(10 * time.Millisecond) {
+				if time.Now().After(limit) {
+					t.Fatalf("who reads nothing is still there:\n%s", s.log)
+				}
+			}
+			reads.ask("peek 1\r\n", fmt.Sprint("FOUND 1 ", size), strings.Repeat("x", size))
+		})
 	}
 }
 

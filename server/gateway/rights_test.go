@@ -29,8 +29,7 @@ import (
 	"redstalk/server/serving"
 	"redstalk/storage"
 	"redstalk/storage/embedded"
-	"redstalk/storage/redis"
-	"redstalk/storage/redis/redistest"
+	"redstalk/storage/enginetest"
 	"redstalk/tube"
 )
 
@@ -172,34 +171,19 @@ var operations = map[string]string{"Add": "put", "Get": "find", "Remove": "delet
 // engine. What has to come follows from the table.
 func TestEveryRequestWithEveryRight(t *testing.T) {
 	t.Parallel()
-	for engine, open := range map[string]func(*testing.T) (storage.Store, error){
-		"memory": func(*testing.T) (storage.Store, error) { return embedded.NewMemory(), nil },
-		"embedded": func(t *testing.T) (storage.Store, error) {
-			return embedded.Open(embedded.Options{Dir: t.TempDir(), SyncEvery: -1, Log: slog.New(slog.DiscardHandler)})
-		},
-		"redis": func(t *testing.T) (storage.Store, error) {
-			return redis.Open(t.Context(), redis.Options{URL: redistest.Start(t).URL()})
-		},
-	} {
-		t.Run(engine, func(t *testing.T) {
-			t.Parallel()
-			store, err := open(t)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var users []string
-			for _, right := range []string{"put", "work", "look", "admin"} {
-				users = append(users, right+"-on "+theTube+" "+right, right+"-other other "+right, right+"-all * "+right)
-			}
-			g := guardedOn(t, store, users...)
-			for _, user := range users {
-				f := strings.Fields(user)
-				g.tryAll(f[0], f[1], f[2])
-			}
-			g.tryAll("", "", "")
-			g.tryAll("wrong", "", "")
-		})
-	}
+	enginetest.Each(t, enginetest.OfAll, func(t *testing.T, store storage.Store) {
+		var users []string
+		for _, right := range []string{"put", "work", "look", "admin"} {
+			users = append(users, right+"-on "+theTube+" "+right, right+"-other other "+right, right+"-all * "+right)
+		}
+		g := guardedOn(t, store, users...)
+		for _, user := range users {
+			f := strings.Fields(user)
+			g.tryAll(f[0], f[1], f[2])
+		}
+		g.tryAll("", "", "")
+		g.tryAll("wrong", "", "")
+	})
 }
 
 // tryAll makes all requests as a user who has a right on some tubes. Without a right it is
