@@ -461,7 +461,7 @@ func (g *guarded) batches() (n int) {
 
 // TestReread: the file is read again while clients do all kinds of things.
 func TestReread(t *testing.T) {
-	all := user("app", "post", "put, work") + user("gone", "post", "work")
+	all := user("app", "post", "put, work") + user("gone", "post, empty", "work")
 	inGuarded(t, all, func(g *guarded) {
 		g.root.send("use post", "put 0 0 60 1\r\nx")
 		g.root.want("USING post", "INSERTED 1")
@@ -472,9 +472,12 @@ func TestReread(t *testing.T) {
 			c.send("watch post", "reserve")
 			c.want("WATCHING 2")
 		}
+		starves := g.as("gone") // nothing but the change ends its wait
+		starves.send("watch empty", "ignore default", "reserve")
+		starves.want("WATCHING 2", "WATCHING 1")
 		synctest.Wait()
 		g.rewrite(user("app", "post", "put, work"))
-		for _, c := range []*client{holder, waits, idle} {
+		for _, c := range []*client{holder, waits, idle, starves} {
 			<-c.ended
 		}
 		stays.want("RESERVED 1 1", "x") // what the other held
@@ -493,6 +496,72 @@ func TestReread(t *testing.T) {
 	})
 }
 
+// TestBecomingAnother: what a client was allowed as one user it is not as another.
+func TestBecomingAnother(t *testing.T) {
+	inGuarded(t, user("app", "post", "work")+user("other", "x", "work"), func(g *guarded) {
+		g.root.send("use post", "put 0 0 60 1\r\nx")
+		g.root.want("USING post", "INSERTED 1")
+		c := g.as("app")
+		c.send("watch post", "reserve", "reserve-with-timeout 0", "auth other "+sesame, "delete 1", "reserve-with-timeout 0", "auth app "+sesame, "delete 1")
+		c.want("WATCHING 2", "RESERVED 1 1", "x", "TIMED_OUT", "AUTHENTICATED", "NOT_FOUND", "FORBIDDEN", "AUTHENTICATED", "DELETED")
+		c.close()
+	})
+}
+
+// TestAuthBehindWaiting: an auth that waits behind a reserve is the one that was sent, whatever
+// comes behind it meanwhile.
+func TestAuthBehindWaiting(t *testing.T) {
+	anonymous := "- {name: anonymous, rights: [{tubes: [post], may: [work]}]}\n"
+	inGuarded(t, anonymous+user("app", "post", "put"), func(g *guarded) {
+		c := g.connect()
+		c.send("watch post", "reserve", "auth app "+sesame)
+		c.want("WATCHING 2")
+		synctest.Wait()
+		for range 10 {
+			c.send(strings.Repeat("x", 150))
+			synctest.Wait()
+		}
+		g.root.send("use post", "put 0 0 60 1\r\nx")
+		g.root.want("USING post", "INSERTED 1")
+		c.want("RESERVED 1 1", "x", "AUTHENTICATED", "UNKNOWN_COMMAND")
+		c.close()
+	})
+}
+
+// TestListsLeaveOut: lists name what the client may look at, or govern.
+func TestListsLeaveOut(t *testing.T) {
+	inGuarded(t, user("app", "post", "look")+user("chief", `"post*"`, "admin"), func(g *guarded) {
+		for _, tube := range []string{"post", "poster", "secret"} {
+			g.root.send("use "+tube, "put 0 0 60 1\r\nx", "set-policy "+tube+" max:7")
+		}
+		g.root.settle()
+		for name, want := range map[string][2]string{
+			"app": {"- post\n", "[]\n"}, "chief": {"[]\n", "- post\n- poster\n"}, rootUser: {"- default\n- post\n- poster\n- secret\n", "- post\n- poster\n- secret\n"},
+		} {
+			c := g.as(name)
+			for i, command := range []string{"list-tubes", "list-policies"} {
+				c.send(command)
+				if got := c.rest(); !strings.HasSuffix(strings.ReplaceAll(got, "\n\n", "\n"), "---\n"+want[i]) {
+					t.Errorf("%s as %s:\n%s", command, name, got)
+				}
+			}
+			c.close()
+		}
+	})
+}
+
+// TestAddressOf: guesses are counted by the address without its port.
+func TestAddressOf(t *testing.T) {
+	for network, want := range map[string]string{"tcp": "127.0.0.1", "pipe": "local"} {
+		ours, theirs := connected(t, network)
+		if got := addressOf(theirs); got != want {
+			t.Errorf("%s: %q, want %q", network, got, want)
+		}
+		ours.Close()
+		theirs.Close()
+	}
+}
+
 // TestStrangers: who does not say who they are is neither many nor long there.
 func TestStrangers(t *testing.T) {
 	inGuarded(t, user("app", "post", "put"), func(g *guarded) {
@@ -504,7 +573,7 @@ func TestStrangers(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		<-idle.ended
-		if took := time.Since(begun); took < DefaultAuthTimeout || took > 2*DefaultAuthTimeout {
+		if took := time.Since(begun); took < DefaultAuthTimeout || took > DefaultAuthTimeout*5/4 {
 			t.Errorf("strangers are there for %v", took)
 		}
 		app := g.as("app")
@@ -531,6 +600,25 @@ func TestStrangers(t *testing.T) {
 			t.Errorf("%d strangers are still counted", n)
 		}
 		app.close()
+	})
+}
+
+// TestAnonymousMayStay: where the user anonymous may do something, those who have not said who
+// they are may be many, and stay.
+func TestAnonymousMayStay(t *testing.T) {
+	inGuarded(t, "- {name: anonymous, rights: [{tubes: [t], may: [look]}]}\n", func(g *guarded) {
+		var all []*client
+		for range DefaultMaxStrangers + 1 {
+			all = append(all, g.connectFor(10))
+		}
+		time.Sleep(2 * DefaultAuthTimeout)
+		for _, c := range []*client{all[0], all[DefaultMaxStrangers]} {
+			c.send("list-tube-used")
+			c.want("USING default")
+		}
+		for _, c := range all {
+			c.close()
+		}
 	})
 }
 

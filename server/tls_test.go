@@ -431,6 +431,29 @@ func TestTooManyHandshakes(t *testing.T) {
 	s.dial(s.config(), nil).ask("list-tube-used\r\n", "USING default")
 }
 
+// TestShutdownCutsHandshakes: a handshake that hangs ends with the server.
+func TestShutdownCutsHandshakes(t *testing.T) {
+	t.Parallel()
+	var hanging net.Conn
+	t.Cleanup(func() { // when the server has ended
+		defer hanging.Close()
+		hanging.SetDeadline(time.Now().Add(time.Minute))
+		if _, err := hanging.Read(make([]byte, 1)); err != io.EOF {
+			t.Errorf("instead of the end: %v", err)
+		}
+	})
+	s := secure(t, Config{AuthTimeout: time.Hour}, noClients)
+	var err error
+	if hanging, err = net.Dial("tcp", s.addr); err != nil {
+		t.Fatal(err)
+	}
+	for limit := time.Now().Add(time.Minute); s.server.handshakes.Load() == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatal("no handshake is under way")
+		}
+	}
+}
+
 // TestCertifiedUsers: the name of a certificate is the user, who is cut off when the file
 // has it no more.
 func TestCertifiedUsers(t *testing.T) {
@@ -462,6 +485,9 @@ func TestCertifiedUsers(t *testing.T) {
 	for _, c := range []*tlsClient{none, other} {
 		c.ask("use post\r\nauth secret "+sesame+"\r\nuse post\r\n", "FORBIDDEN", "AUTHENTICATED", "USING post")
 	}
+	if n := s.server.strangers.Load(); n != 0 {
+		t.Errorf("%d count as strangers who have said who they are", n)
+	}
 	write("spiffe://example.org/app")
 	if err := a.Reload(); err != nil {
 		t.Fatal(err)
@@ -475,4 +501,35 @@ func TestCertifiedUsers(t *testing.T) {
 	if text := s.log.String(); strings.Contains(text, "sesame") {
 		t.Errorf("the log says the secret:\n%s", text)
 	}
+}
+
+// TestCertifiedLimit: one connection more than its user may have is closed.
+func TestCertifiedLimit(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "users.yml")
+	if err := os.WriteFile(path, []byte("users: [{name: app, limits: {connections: 1}}]"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a, err := access.Open(path, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	s := secure(t, Config{Access: a}, plainFiles)
+	app := s.config(s.authority.named("app"))
+	first := s.dial(app, nil)
+	first.ask("list-tube-used\r\n", "USING default")
+	second := s.dial(app, nil)
+	io.WriteString(second, "list-tube-used\r\n") // may be too late
+	if line, err := second.in.ReadString('\n'); err == nil {
+		t.Errorf("one connection too many got %q", line)
+	}
+	first.ask("list-tube-used\r\n", "USING default")
+	first.Close()
+	for limit := time.Now().Add(time.Minute); len(s.server.all()) > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatal("the first connection does not end")
+		}
+	}
+	s.dial(app, nil).ask("list-tube-used\r\n", "USING default")
 }

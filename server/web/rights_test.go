@@ -261,6 +261,8 @@ func TestOtherTubes(t *testing.T) {
 		{"POST", "/v1/reserve?tube=a&tube=secret", "", 403, ""},
 		{"POST", "/v1/reserve", "", 403, ""},
 		{"GET", "/v1/events?tube=a&tube=secret", "", 403, ""},
+		{"POST", "/v1/jobs/actions", `{"action":"delete","ids":[1,99]}`, 200, `"missed":[1,99]`},
+		{"POST", "/v1/jobs/actions", `{"action":"move","ids":[1],"to":"secret"}`, 403, "FORBIDDEN"},
 		{"POST", "/v1/jobs/finish", `[{"id":1},{"id":4},{"id":99}]`, 200, `[{"status":404,"code":"NOT_FOUND"},{"status":204,"id":4},{"status":404,`},
 	} {
 		g.call("POST", "/v1/tubes/secret/jobs", `{"body":"x"}`, root) // 1
