@@ -358,8 +358,8 @@ func must[T any](v T, err error) func(*testing.T) T {
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a := open(t, "users: [{name: a, limits: {connections: 2, jobs-per-second: 10, bytes-per-second: 1000}}, {name: b}]")
-		u, free := a.Certified("a").User, a.Certified("b").User
+		a := open(t, "users: [{name: a, limits: {connections: 2, jobs-per-second: 10, bytes-per-second: 1000}}, {name: b}, {name: c, limits: {jobs-per-second: 5}}]")
+		u, free, slow := a.Certified("a").User, a.Certified("b").User, a.Certified("c").User
 		for i, want := range []bool{true, true, false} {
 			if u.Join() != want {
 				t.Errorf("connection %d: want %v", i+1, want)
@@ -389,6 +389,15 @@ func TestLimits(t *testing.T) {
 		}
 		if time.Sleep(200 * time.Millisecond); !u.MayPut(1) {
 			t.Error("a large job is never made up for")
+		}
+		n := 0
+		for range 20 { // not all at the same nanosecond
+			if time.Sleep(time.Microsecond); slow.MayPut(1) {
+				n++
+			}
+		}
+		if n != 5 {
+			t.Errorf("%d jobs nearly at once, want 5", n)
 		}
 		if n := puts(free, 1<<20); n != 1000 {
 			t.Errorf("without limits only %d", n)
