@@ -306,7 +306,7 @@ func TestOthersIDs(t *testing.T) {
 	}
 	// One of which the user may not know is neither shown nor in the way, though it is newer,
 	// nor can its number be told from one that no job has.
-	if _, err := g.queue.PutTagged(t.Context(), queue.NewJob{Tube: "secret", TTR: 60, Body: []byte("newest")}, &tube.Tags{Key: "i"}); err != nil {
+	if _, err := g.queue.PutTagged(t.Context(), queue.NewJob{Tube: "hidden", TTR: 60, Body: []byte("newest")}, &tube.Tags{Key: "i"}); err != nil {
 		t.Fatal(err)
 	}
 	if got := g.ask("ouqiang", "few", "POST", "/get", `{"id":"i"}`).Body.String(); !strings.Contains(got, "of few") {
