@@ -41,6 +41,10 @@ var mayImport = map[string][]string{
 	"redstalk/storage/redis": {
 		"redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/storage/throttle", "redstalk/tube", "github.com/redis/go-redis/v9",
 	},
+	"redstalk/storage/enginetest": {
+		"redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/storage/throttle", "redstalk/tube", "redstalk/storage/embedded", "redstalk/storage/embedded/wal",
+		"redstalk/storage/redis", "redstalk/storage/redis/redistest", "github.com/cockroachdb/pebble/v2", "github.com/redis/go-redis/v9",
+	},
 	"redstalk/storage/storetest": {"redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/tube"},
 	"redstalk/server": {
 		"redstalk/protocol", "redstalk/server/access", "redstalk/server/bounds", "redstalk/server/queue", "redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/storage/throttle", "redstalk/tube",
@@ -88,7 +92,7 @@ var gatewayMayImport = []string{
 const judges = "redstalk/protocol/conformance"
 
 // forTools are the directories that nothing the server is built of may import.
-var forTools = []string{judges, "redstalk/protocol/client"}
+var forTools = []string{judges, "redstalk/protocol/client", "redstalk/storage/enginetest"}
 
 // tools may import them, besides tests and the packages in these directories. To carry jobs from an
 // old server means to be its client.

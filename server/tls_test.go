@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"redstalk/server/access"
+	"redstalk/server/bounds"
 	"redstalk/server/queue"
 	"redstalk/storage/embedded"
 )
@@ -310,6 +311,35 @@ func TestTLSSlowReader(t *testing.T) {
 	}
 }
 
+// TestTLSNotReading: over TLS, too, a client that reads none of its replies is cut off, and
+// the one that does is not: after a time, and when they take too much memory.
+func TestTLSNotReading(t *testing.T) {
+	t.Parallel()
+	const size, times = mib, 24
+	for cause, config := range map[error]Config{
+		errStuck:  {WriteTimeout: 200 * time.Millisecond},
+		errUnread: {WriteTimeout: time.Hour, Bounds: bounds.New(0, size)},
+	} {
+		t.Run(cause.Error(), func(t *testing.T) {
+			t.Parallel()
+			s := secure(t, config, noClients)
+			reads := s.dial(s.config(), nil)
+			reads.ask(putCommand(bytes.Repeat([]byte("x"), size)), "INSERTED 1")
+			stuck := s.dial(s.config(), func(c net.Conn) net.Conn {
+				c.(*net.TCPConn).SetReadBuffer(4 << 10)
+				return c
+			})
+			stuck.ask(strings.Repeat("peek 1\r\n", times))
+			for limit := time.Now().Add(time.Minute); !strings.Contains(s.log.String(), cause.Error()) || len(s.server.all()) > 1; time.Sleep(10 * time.Millisecond) {
+				if time.Now().After(limit) {
+					t.Fatalf("who reads nothing is still there:\n%s", s.log)
+				}
+			}
+			reads.ask("peek 1\r\n", fmt.Sprint("FOUND 1 ", size), strings.Repeat("x", size))
+		})
+	}
+}
+
 // drained is how much was kept for clients who have read it since.
 func (s *secured) drained() (sum uint64) {
 	for _, ss := range s.server.all() {
@@ -401,6 +431,29 @@ func TestTooManyHandshakes(t *testing.T) {
 	s.dial(s.config(), nil).ask("list-tube-used\r\n", "USING default")
 }
 
+// TestShutdownCutsHandshakes: a handshake that hangs ends with the server.
+func TestShutdownCutsHandshakes(t *testing.T) {
+	t.Parallel()
+	var hanging net.Conn
+	t.Cleanup(func() { // when the server has ended
+		defer hanging.Close()
+		hanging.SetDeadline(time.Now().Add(time.Minute))
+		if _, err := hanging.Read(make([]byte, 1)); err != io.EOF {
+			t.Errorf("instead of the end: %v", err)
+		}
+	})
+	s := secure(t, Config{AuthTimeout: time.Hour}, noClients)
+	var err error
+	if hanging, err = net.Dial("tcp", s.addr); err != nil {
+		t.Fatal(err)
+	}
+	for limit := time.Now().Add(time.Minute); s.server.handshakes.Load() == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatal("no handshake is under way")
+		}
+	}
+}
+
 // TestCertifiedUsers: the name of a certificate is the user, who is cut off when the file
 // has it no more.
 func TestCertifiedUsers(t *testing.T) {
@@ -432,6 +485,9 @@ func TestCertifiedUsers(t *testing.T) {
 	for _, c := range []*tlsClient{none, other} {
 		c.ask("use post\r\nauth secret "+sesame+"\r\nuse post\r\n", "FORBIDDEN", "AUTHENTICATED", "USING post")
 	}
+	if n := s.server.strangers.Load(); n != 0 {
+		t.Errorf("%d count as strangers who have said who they are", n)
+	}
 	write("spiffe://example.org/app")
 	if err := a.Reload(); err != nil {
 		t.Fatal(err)
@@ -445,4 +501,35 @@ func TestCertifiedUsers(t *testing.T) {
 	if text := s.log.String(); strings.Contains(text, "sesame") {
 		t.Errorf("the log says the secret:\n%s", text)
 	}
+}
+
+// TestCertifiedLimit: one connection more than its user may have is closed.
+func TestCertifiedLimit(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "users.yml")
+	if err := os.WriteFile(path, []byte("users: [{name: app, limits: {connections: 1}}]"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a, err := access.Open(path, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	s := secure(t, Config{Access: a}, plainFiles)
+	app := s.config(s.authority.named("app"))
+	first := s.dial(app, nil)
+	first.ask("list-tube-used\r\n", "USING default")
+	second := s.dial(app, nil)
+	io.WriteString(second, "list-tube-used\r\n") // may be too late
+	if line, err := second.in.ReadString('\n'); err == nil {
+		t.Errorf("one connection too many got %q", line)
+	}
+	first.ask("list-tube-used\r\n", "USING default")
+	first.Close()
+	for limit := time.Now().Add(time.Minute); len(s.server.all()) > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatal("the first connection does not end")
+		}
+	}
+	s.dial(app, nil).ask("list-tube-used\r\n", "USING default")
 }

@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -106,6 +109,18 @@ func TestPrefixOfBcrypt(t *testing.T) {
 	if l := a.file.Load().verify("app", long+"s"); l != nil {
 		t.Error("a longer secret is taken")
 	}
+	for n, want := range map[int]bool{MaxSecret: true, MaxSecret + 1: false} { // whoever has made the hash
+		secret := strings.Repeat("s", n)
+		a := open(t, "users: [{name: app, secrets: ['"+argonText(secret, []byte("salty salt"), 8, 1, 1)+"']}]")
+		if l := a.file.Load().verify("app", secret); (l != nil) != want {
+			t.Errorf("a secret of %d bytes is taken: %v, want %v", n, l != nil, want)
+		}
+	}
+	for _, secret := range []string{"", "a\nb", "a\rb", "a\x00b", strings.Repeat("s", MaxSecret+1)} {
+		if CheckSecret(secret) == nil {
+			t.Errorf("%q may be hashed", secret)
+		}
+	}
 	if _, err := HashBcrypt(long+"s", bcrypt.MinCost); err == nil || strings.Contains(err.Error(), "ssss") {
 		t.Errorf("hashing a longer secret: %v", err)
 	}
@@ -163,6 +178,48 @@ func TestGuessing(t *testing.T) {
 	})
 }
 
+// TestDelays: they grow up to the longest, however many failures there are, and count for an
+// address however it is written.
+func TestDelays(t *testing.T) {
+	t.Parallel()
+	last := time.Duration(0)
+	for n := 1; n < 200; n++ {
+		if d := delayAfter(n); d < last || d > longest {
+			t.Fatalf("%v after %d failures, %v after one less", d, n, last)
+		}
+		last = delayAfter(n)
+	}
+	if last != longest {
+		t.Errorf("%v after many failures", last)
+	}
+	g := newGuesses()
+	for one, other := range map[string]string{"192.0.2.1": "::ffff:192.0.2.1", "2001:db8::1": "2001:db8::ffff%eth0", hostOf("192.0.2.7:1"): hostOf("192.0.2.7:2"), hostOf("[::1]:80"): "::1"} {
+		if g.at(one) != g.at(other) {
+			t.Errorf("%s and %s do not share a place", one, other)
+		}
+	}
+}
+
+// TestSameQuestionElsewhere: who asks the same from an address without failures does not wait
+// for those of another one.
+func TestSameQuestionElsewhere(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := open(t, twoUsers(t))
+		for range 5 {
+			a.Authenticate(t.Context(), "192.0.2.1", "app", "wrong")
+		}
+		var all sync.WaitGroup
+		all.Go(func() { a.Authenticate(t.Context(), "192.0.2.1", "app", "one") })
+		synctest.Wait()
+		begun := time.Now()
+		if _, err := a.Authenticate(t.Context(), "192.0.2.2", "app", "one"); err != nil || time.Since(begun) > 0 {
+			t.Errorf("%v after %v", err, time.Since(begun))
+		}
+		all.Wait()
+	})
+}
+
 // TestGuessingInParallel: many attempts at the same time are no way around that, and the
 // same question is asked once.
 func TestGuessingInParallel(t *testing.T) {
@@ -208,6 +265,48 @@ func TestGuessingInParallel(t *testing.T) {
 		}
 		a.Close()
 		synctest.Wait()
+	})
+}
+
+// TestComparingIsBounded: no more secrets are compared at a time than there are processors to
+// spare, whoever asks, and of one address no more than maxBusy.
+func TestComparingIsBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := open(t, twoUsers(t))
+		if n, want := cap(a.comparing), max(1, runtime.NumCPU()/2); n != want {
+			t.Errorf("%d comparisons at a time, want %d", n, want)
+		}
+		for range cap(a.comparing) {
+			a.comparing <- struct{}{}
+		}
+		var answered atomic.Int64
+		var all sync.WaitGroup
+		const askers = 4 * maxBusy
+		for i := range askers {
+			all.Go(func() { // each question is another one
+				a.Authenticate(t.Context(), fmt.Sprint("192.0.2.", i), "app", "wrong")
+				answered.Add(1)
+			})
+			all.Go(func() {
+				a.Authenticate(t.Context(), "192.0.2.77", "app", fmt.Sprint("wrong", i))
+				answered.Add(1)
+			})
+		}
+		synctest.Wait()
+		if n := answered.Load(); n != 0 {
+			t.Errorf("%d secrets were compared beyond the bound", n)
+		}
+		if n := a.guesses.at("192.0.2.77").busy; n != maxBusy {
+			t.Errorf("%d attempts of one address are being looked at, want %d", n, maxBusy)
+		}
+		for range cap(a.comparing) {
+			<-a.comparing
+		}
+		all.Wait()
+		if n := answered.Load(); n != 2*askers {
+			t.Errorf("%d attempts of %d were answered", n, 2*askers)
+		}
 	})
 }
 
@@ -259,8 +358,8 @@ func must[T any](v T, err error) func(*testing.T) T {
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a := open(t, "users: [{name: a, limits: {connections: 2, jobs-per-second: 10, bytes-per-second: 1000}}, {name: b}]")
-		u, free := a.Certified("a").User, a.Certified("b").User
+		a := open(t, "users: [{name: a, limits: {connections: 2, jobs-per-second: 10, bytes-per-second: 1000}}, {name: b}, {name: c, limits: {jobs-per-second: 5}}]")
+		u, free, slow := a.Certified("a").User, a.Certified("b").User, a.Certified("c").User
 		for i, want := range []bool{true, true, false} {
 			if u.Join() != want {
 				t.Errorf("connection %d: want %v", i+1, want)
@@ -290,6 +389,15 @@ func TestLimits(t *testing.T) {
 		}
 		if time.Sleep(200 * time.Millisecond); !u.MayPut(1) {
 			t.Error("a large job is never made up for")
+		}
+		n := 0
+		for range 20 { // not all at the same nanosecond
+			if time.Sleep(time.Microsecond); slow.MayPut(1) {
+				n++
+			}
+		}
+		if n != 5 {
+			t.Errorf("%d jobs nearly at once, want 5", n)
 		}
 		if n := puts(free, 1<<20); n != 1000 {
 			t.Errorf("without limits only %d", n)

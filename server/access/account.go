@@ -38,7 +38,7 @@ func (u *User) MayPut(bytes int) bool {
 		return true
 	}
 	now := time.Now().UnixNano()
-	if !u.account.jobs.open(now) || !u.account.bytes.open(now) {
+	if !u.account.jobs.open(now, u.limits.jobs) || !u.account.bytes.open(now, u.limits.bytes) {
 		return false
 	}
 	u.account.jobs.add(now, 1, u.limits.jobs)
@@ -52,8 +52,11 @@ type bucket struct {
 	paid atomic.Int64 // nanoseconds since the epoch until which all that came is paid for
 }
 
-// open tells whether something may come.
-func (b *bucket) open(now int64) bool { return b.paid.Load() < now+int64(time.Second) }
+// open tells whether something may come, at a rate per second; 0 has no bound. There must be
+// room for one in the second that begins now.
+func (b *bucket) open(now, rate int64) bool {
+	return rate == 0 || b.paid.Load() <= now+int64(time.Second)-int64(time.Second)/rate
+}
 
 // add notes that n have come, at a rate per second; 0 has no bound.
 func (b *bucket) add(now, n, rate int64) {

@@ -108,11 +108,18 @@ func TestNameOf(t *testing.T) {
 	}
 }
 
+// certified is a connection whose client has a certificate of that name.
+func certified(name string) *tls.ConnectionState {
+	cert := &x509.Certificate{Subject: pkix.Name{CommonName: name}}
+	return &tls.ConnectionState{PeerCertificates: []*x509.Certificate{cert}, VerifiedChains: [][]*x509.Certificate{{cert}}}
+}
+
 // TestProtect: requests with and without users get through to a door, or not.
 func TestProtect(t *testing.T) {
 	t.Parallel()
 	hash := quick(t, "open: sesame")
 	a := open(t, "users:\n- {name: gate, secrets: ['"+hash+"'], rights: [{tubes: ['*'], may: [put, work]}]}\n"+
+		"- {name: half, secrets: ['"+hash+"'], rights: [{tubes: ['*'], may: [put]}]}\n"+
 		"- {name: few, secrets: ['"+hash+"'], rights: [{tubes: [a], may: [put, work]}]}\n")
 	h := a.Protect(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Write([]byte(UserIn(r.Context()).Name()))
@@ -128,6 +135,9 @@ func TestProtect(t *testing.T) {
 		{func(r *http.Request) { r.Header.Set("Authorization", "Basic !") }, 401},
 		{func(r *http.Request) { r.Header.Set("Authorization", "Digest gate:open: sesame") }, 401},
 		{func(r *http.Request) { r.SetBasicAuth("few", "open: sesame") }, 403},
+		{func(r *http.Request) { r.SetBasicAuth("half", "open: sesame") }, 403},
+		{func(r *http.Request) { r.TLS = certified("gate") }, 200},
+		{func(r *http.Request) { r.TLS = certified("nobody") }, 401},
 		{func(r *http.Request) { r.SetBasicAuth("gate", "wrong") }, 401},
 		{func(r *http.Request) { r.SetBasicAuth("nobody", "open: sesame") }, 401},
 	} {
@@ -139,6 +149,9 @@ func TestProtect(t *testing.T) {
 		if w.Code == 200 && w.Body.String() != "gate" {
 			t.Errorf("the user is %q", w.Body)
 		}
+	}
+	if got := Status(nil, ErrBusy); got != http.StatusTooManyRequests {
+		t.Errorf("too many attempts: %d", got)
 	}
 	if none := (*Access)(nil); none.Protect(http.NotFoundHandler(), All) == nil {
 		t.Error("without users there is no handler")

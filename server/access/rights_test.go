@@ -67,6 +67,9 @@ func TestRights(t *testing.T) {
 	if a.Anonymous().Anywhere() != Nothing || a.Certified("anonymous") != nil || a.Certified("nobody") != nil {
 		t.Error("somebody may do something who may not")
 	}
+	if open(t, "users: [{name: anonymous}]").Certified("anonymous") != nil {
+		t.Error("a certificate makes somebody of nobody")
+	}
 	if n, known := NeedOf("a word that is new"); known || n.Met(Put|Work|Look) || n.Where != Everywhere {
 		t.Errorf("what is not in the table needs %+v", n)
 	}
@@ -89,6 +92,10 @@ var faulty = map[string]string{
 	"users: [{name: a, secrets: ['$2a$99$s3crets3crets3crets3crets3crets3crets3crets3crets3cre']}]":        "the cost",
 	"users: [{name: a, secrets: ['$argon2id$v=19$m=7,t=1,p=1$c2FsdHNhbHQ$c2FsdHNhbHRzYWx0c2FsdA']}]":       "the costs of a hash",
 	"users: [{name: a, secrets: ['$argon2id$v=19$m=9999999,t=1,p=1$c2FsdHNhbHQ$c2FsdHNhbHRzYWx0c2FsdA']}]": "the costs of a hash",
+	"users: [{name: a, secrets: ['$2a$17$c2FsdHNhbHRzYWx0c2FsdHNhbHRzYWx0c2FsdHNhbHRzYWx0c2Fsd']}]":        "the cost",
+	"users: [{name: a, secrets: ['$argon2id$v=19$m=8,t=0,p=1$c2FsdHNhbHQ$c2FsdHNhbHRzYWx0c2FsdA']}]":       "the costs of a hash",
+	"users: [{name: a, secrets: ['$argon2id$v=19$m=8,t=1,p=0$c2FsdHNhbHQ$c2FsdHNhbHRzYWx0c2FsdA']}]":       "the costs of a hash",
+	"users: [{name: a, secrets: ['$argon2id$v=19$m=8,t=65,p=1$c2FsdHNhbHQ$c2FsdHNhbHRzYWx0c2FsdA']}]":      "the costs of a hash",
 	"users: [{name: a, rights: [{tubes: [], may: [put]}]}]":                                                "a right needs",
 	"users: [{name: a, rights: [{tubes: [a]}]}]":                                                           "a right needs",
 	"users: [{name: a, rights: [{tubes: ['a b'], may: [put]}]}]":                                           "tubes are names",
@@ -114,6 +121,13 @@ func TestFaultyFiles(t *testing.T) {
 		case strings.Contains(err.Error(), "s3cret"), strings.Contains(err.Error(), "$2a"), strings.Contains(err.Error(), "$argon"):
 			t.Errorf("%s: %v", text, err)
 		}
+	}
+	large := filepath.Join(t.TempDir(), "large")
+	if err := os.WriteFile(large, append([]byte("users: []\n"), strings.Repeat("#", maxFile)...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(large, nil); err == nil || !strings.Contains(err.Error(), "it has more than") {
+		t.Errorf("a file that is too large: %v", err)
 	}
 	if _, err := Open(filepath.Join(t.TempDir(), "missing"), nil); err == nil || !strings.Contains(err.Error(), "missing") {
 		t.Errorf("a file that is not there: %v", err)

@@ -29,8 +29,7 @@ import (
 	"redstalk/server/serving"
 	"redstalk/storage"
 	"redstalk/storage/embedded"
-	"redstalk/storage/redis"
-	"redstalk/storage/redis/redistest"
+	"redstalk/storage/enginetest"
 	"redstalk/tube"
 )
 
@@ -172,34 +171,19 @@ var operations = map[string]string{"Add": "put", "Get": "find", "Remove": "delet
 // engine. What has to come follows from the table.
 func TestEveryRequestWithEveryRight(t *testing.T) {
 	t.Parallel()
-	for engine, open := range map[string]func(*testing.T) (storage.Store, error){
-		"memory": func(*testing.T) (storage.Store, error) { return embedded.NewMemory(), nil },
-		"embedded": func(t *testing.T) (storage.Store, error) {
-			return embedded.Open(embedded.Options{Dir: t.TempDir(), SyncEvery: -1, Log: slog.New(slog.DiscardHandler)})
-		},
-		"redis": func(t *testing.T) (storage.Store, error) {
-			return redis.Open(t.Context(), redis.Options{URL: redistest.Start(t).URL()})
-		},
-	} {
-		t.Run(engine, func(t *testing.T) {
-			t.Parallel()
-			store, err := open(t)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var users []string
-			for _, right := range []string{"put", "work", "look", "admin"} {
-				users = append(users, right+"-on "+theTube+" "+right, right+"-other other "+right, right+"-all * "+right)
-			}
-			g := guardedOn(t, store, users...)
-			for _, user := range users {
-				f := strings.Fields(user)
-				g.tryAll(f[0], f[1], f[2])
-			}
-			g.tryAll("", "", "")
-			g.tryAll("wrong", "", "")
-		})
-	}
+	enginetest.Each(t, enginetest.OfAll, func(t *testing.T, store storage.Store) {
+		var users []string
+		for _, right := range []string{"put", "work", "look", "admin"} {
+			users = append(users, right+"-on "+theTube+" "+right, right+"-other other "+right, right+"-all * "+right)
+		}
+		g := guardedOn(t, store, users...)
+		for _, user := range users {
+			f := strings.Fields(user)
+			g.tryAll(f[0], f[1], f[2])
+		}
+		g.tryAll("", "", "")
+		g.tryAll("wrong", "", "")
+	})
 }
 
 // tryAll makes all requests as a user who has a right on some tubes. Without a right it is
@@ -320,8 +304,28 @@ func TestOthersIDs(t *testing.T) {
 	if got := g.ask("ouqiang", "few", "POST", "/get", `{"id":"i"}`).Body.String(); !strings.Contains(got, "of few") {
 		t.Errorf("get: %s", got)
 	}
-	g.ask("ouqiang", "few", "POST", "/delete", `{"id":"i"}`)
-	if got := g.ask("ouqiang", "few", "POST", "/get", `{"id":"i"}`).Body.String(); strings.Contains(got, "of") || count() != 1 {
+	// One of which the user may not know is neither shown nor in the way, though it is newer,
+	// nor can its number be told from one that no job has.
+	if _, err := g.queue.PutTagged(t.Context(), queue.NewJob{Tube: "hidden", TTR: 60, Body: []byte("newest")}, &tube.Tags{Key: "i"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := g.ask("ouqiang", "few", "POST", "/get", `{"id":"i"}`).Body.String(); !strings.Contains(got, "of few") {
+		t.Errorf("get: %s", got)
+	}
+	bare, err := g.queue.Put(t.Context(), queue.NewJob{Tube: "secret", TTR: 60})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/get", "/delete", "/finish"} {
+		there := g.ask("strict", "few", "POST", path, fmt.Sprintf(`{"id":"job:%d"}`, bare))
+		if none := g.ask("strict", "few", "POST", path, `{"id":"job:99999"}`); there.Code != none.Code || there.Body.String() != none.Body.String() {
+			t.Errorf("%s of a secret job: %d %s, of none: %d %s", path, there.Code, there.Body, none.Code, none.Body)
+		}
+	}
+	if got := g.ask("strict", "few", "POST", "/finish", `{"id":"i"}`); got.Code != 200 {
+		t.Errorf("finish: %d %s", got.Code, got.Body)
+	}
+	if got := g.ask("ouqiang", "few", "POST", "/get", `{"id":"i"}`).Body.String(); strings.Contains(got, "of") || count() != 2 {
 		t.Errorf("get shows %s, and %d jobs are left", got, count())
 	}
 	push("root", "a")
@@ -358,7 +362,7 @@ func TestGatewayChange(t *testing.T) {
 	if got := g.ask("strict", "app", "POST", "/pop", `{"topic":"a"}`); got.Code != 401 {
 		t.Errorf("who is gone gets %d", got.Code)
 	}
-	g.write("app a put")
+	g.write("app * put")
 	text, err := os.ReadFile(g.path)
 	if err != nil {
 		t.Fatal(err)
@@ -371,5 +375,11 @@ func TestGatewayChange(t *testing.T) {
 		if got := g.ask("ruffianjiang", "app", "POST", "/push", "topic=a&message=xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx&ttrTime=60&delayTime=1"); got.Code != want {
 			t.Errorf("%d %s, want %d", got.Code, got.Body, want)
 		}
+	}
+	if got := g.ask("ouqiang", "app", "POST", "/push", `{"topic":"a","id":"i","delay":1,"ttr":60,"body":"x"}`); got.Code != 429 {
+		t.Errorf("ouqiang: %d %s", got.Code, got.Body)
+	}
+	if err := g.call("Add", "app"); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("gRPC: %v", err)
 	}
 }

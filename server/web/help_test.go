@@ -149,3 +149,14 @@ func (a *api) awaitWaiting(n int64) {
 		}
 	}
 }
+
+// must returns what must not fail.
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}

@@ -5,18 +5,19 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"redstalk/server/access"
 	"redstalk/server/queue"
 	"redstalk/storage"
 	"redstalk/storage/embedded"
-	"redstalk/storage/redis"
-	"redstalk/storage/redis/redistest"
+	"redstalk/storage/enginetest"
 	"redstalk/tube"
 )
 
@@ -148,24 +149,7 @@ func (g *guarded) write(t *testing.T, users ...string) {
 // on another one, and on all, on each engine.
 func TestEveryOperationWithEveryRight(t *testing.T) {
 	t.Parallel()
-	for engine, open := range map[string]func(*testing.T) (storage.Store, error){
-		"memory": func(*testing.T) (storage.Store, error) { return embedded.NewMemory(), nil },
-		"embedded": func(t *testing.T) (storage.Store, error) {
-			return embedded.Open(embedded.Options{Dir: t.TempDir(), SyncEvery: -1, Log: slog.New(slog.DiscardHandler)})
-		},
-		"redis": func(t *testing.T) (storage.Store, error) {
-			return redis.Open(t.Context(), redis.Options{URL: redistest.Start(t).URL()})
-		},
-	} {
-		t.Run(engine, func(t *testing.T) {
-			t.Parallel()
-			store, err := open(t)
-			if err != nil {
-				t.Fatal(err)
-			}
-			tryAllOperations(t, store)
-		})
-	}
+	enginetest.Each(t, enginetest.OfAll, tryAllOperations)
 }
 
 func tryAllOperations(t *testing.T, store storage.Store) {
@@ -277,6 +261,8 @@ func TestOtherTubes(t *testing.T) {
 		{"POST", "/v1/reserve?tube=a&tube=secret", "", 403, ""},
 		{"POST", "/v1/reserve", "", 403, ""},
 		{"GET", "/v1/events?tube=a&tube=secret", "", 403, ""},
+		{"POST", "/v1/jobs/actions", `{"action":"delete","ids":[1,99]}`, 200, `"missed":[1,99]`},
+		{"POST", "/v1/jobs/actions", `{"action":"move","ids":[1],"to":"secret"}`, 403, "FORBIDDEN"},
 		{"POST", "/v1/jobs/finish", `[{"id":1},{"id":4},{"id":99}]`, 200, `[{"status":404,"code":"NOT_FOUND"},{"status":204,"id":4},{"status":404,`},
 	} {
 		g.call("POST", "/v1/tubes/secret/jobs", `{"body":"x"}`, root) // 1
@@ -294,6 +280,51 @@ func TestOtherTubes(t *testing.T) {
 	if got := g.call("GET", "/v1/tubes", "", root).body; !strings.Contains(got, "secret") {
 		t.Errorf("tubes: %s", got)
 	}
+}
+
+// TestLimitsOfUsers: what is put beyond the rates of a user is answered 429, however it is put,
+// and goes in when there is room again.
+func TestLimitsOfUsers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := &guarded{path: filepath.Join(t.TempDir(), "users.yml")}
+		g.write(t, "app t put")
+		text := strings.Replace(string(must(os.ReadFile(g.path))(t)), "jobs-per-second: 1000", "jobs-per-second: 4, bytes-per-second: 1000", 1)
+		os.WriteFile(g.path, []byte(text), 0o600)
+		g.access = must(access.Open(g.path, slog.New(slog.DiscardHandler)))(t)
+		store := embedded.NewMemory()
+		q := queue.New(store, queue.Config{})
+		door := New(q, Config{Access: g.access})
+		put := func(kind, path, body string, want int) string {
+			t.Helper()
+			r, w := httptest.NewRequest("POST", "/v1/tubes/t/"+path, strings.NewReader(body)), httptest.NewRecorder()
+			r.Header.Set("Content-Type", kind)
+			r.SetBasicAuth("app", "app")
+			if door.ServeHTTP(w, r); w.Code != want || (w.Code == 429) != (w.Header().Get("Retry-After") != "") {
+				t.Errorf("%s %.40s: %d %s, want %d", path, body, w.Code, w.Body, want)
+			}
+			return w.Body.String()
+		}
+		for _, want := range []int{201, 201, 201, 201, 429} {
+			put(jsonType, "jobs", `{"body":"x"}`, want)
+		}
+		put("application/octet-stream", "jobs", "x", 429)
+		time.Sleep(250 * time.Millisecond)
+		put("application/octet-stream", "jobs", "x", 201)
+		time.Sleep(time.Minute)
+		answers := put(jsonType, "jobs/batch", "["+strings.Repeat(`{"body":"x"},`, 5)+`{"body":"x"}]`, 200)
+		if strings.Count(answers, `"status":201`) != 4 || strings.Count(answers, `"status":429`) != 2 {
+			t.Errorf("six at once: %s", answers)
+		}
+		time.Sleep(time.Minute)
+		put("application/octet-stream", "jobs", strings.Repeat("x", 5000), 201)
+		put("application/octet-stream", "jobs", "", 429)
+		time.Sleep(5 * time.Second)
+		put("application/octet-stream", "jobs", "", 201)
+		g.access.Close()
+		q.Close(t.Context())
+		store.Close()
+	})
 }
 
 // TestChangeEndsWaiting: what waits or listens ends when the file of users changes, and
