@@ -95,8 +95,8 @@ func TestConnections(t *testing.T) {
 func TestCrowd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New(0, 1)
-		freed := 0
-		b.free = func() { freed++ }
+		var freed atomic.Int64
+		b.free = func() { freed.Add(1) }
 		leave := b.Join(func() []Reader { return nil })
 		defer leave()
 		times := func(n int, f func()) {
@@ -106,11 +106,11 @@ func TestCrowd(t *testing.T) {
 			time.Sleep(2 * Check)
 		}
 		enter := func() { b.Enter() }
-		is := func(want int, after time.Duration) {
+		is := func(want int64, after time.Duration) {
 			t.Helper()
 			time.Sleep(after)
-			if synctest.Wait(); freed != want {
-				t.Errorf("memory was given back %d times, want %d", freed, want)
+			if synctest.Wait(); freed.Load() != want {
+				t.Errorf("memory was given back %d times, want %d", freed.Load(), want)
 			}
 		}
 		times(crowd+500, enter)
