@@ -204,7 +204,7 @@ func TestSlowClick(t *testing.T) {
 // TestServerAway: the page says that it hears nothing, and goes on when the server is back.
 func TestServerAway(t *testing.T) {
 	t.Parallel()
-	s := serve(t, "--store", "embedded:"+t.TempDir())
+	s := serveAt(t, lasting(t), "--store", "embedded:"+t.TempDir())
 	shop(s)
 	b := s.open(t, "")
 	b.awaitCell("emails", "ready", "3")
