@@ -157,8 +157,8 @@ class TubeView {
   }
 
   drawFacts(t) {
-    const facts = [["urgent", "urgent", number(t.urgent ?? 0)], ["waiting", "workers wait", number(t.waiting ?? 0)], ["put_rate", "puts/s", rate(t.put_rate)], ["delete_rate", "done/s", rate(t.delete_rate)],
-      ["oldest", "oldest ready", t.oldest_at ? span(Date.now() - t.oldest_at) : "–"], ["wait_p95_ms", "p95 wait", t.wait_p95_ms >= 0 ? "≤ " + span(t.wait_p95_ms) : "–"], ["watching", "watch it", number(t.watching ?? 0)], ["total", "ever put", number(t.total ?? 0)]];
+    const facts = [["urgent", "urgent", number(t.urgent ?? 0)], ["waiting", "waiting", number(t.waiting ?? 0)], ["put_rate", "puts/s", rate(t.put_rate)], ["delete_rate", "done/s", rate(t.delete_rate)],
+      ["oldest", "oldest", t.oldest_at ? span(Date.now() - t.oldest_at) : "–"], ["wait_p95_ms", "p95 wait", t.wait_p95_ms >= 0 ? "≤ " + span(t.wait_p95_ms) : "–"], ["watching", "watching", number(t.watching ?? 0)], ["total", "ever put", number(t.total ?? 0)]];
     if (!this.figures) {
       this.figures = facts.map(([key, label]) => make("div", { className: "tile", "data-sum": key }, make("b", {}), make("span", {}, label)));
       this.facts.append(...this.figures);
