@@ -65,7 +65,7 @@ CONSOLE_TEST = $(GO) test -tags chromium -count=1 -v ./server/web/console
 
 test-console: deps ## try each page of the console in a real Chromium, on both engines; pictures are left in bin/console
 	@sh tools/deps.sh chromium
-	$(CONSOLE_TEST) -timeout 10m
+	$(CONSOLE_TEST) -timeout 15m
 
 console-cost: deps ## print what an open console costs the server while 50 tubes move at 5,000 jobs a second
 	@sh tools/deps.sh chromium

@@ -3,8 +3,8 @@
 package console_test
 
 import (
-	_ "embed"
 	"fmt"
+	"net/url"
 	"slices"
 	"testing"
 
@@ -12,15 +12,9 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-//go:embed testdata/check.js
-var checks string
-
 // check returns what a function of checks finds wrong.
 func (b *tab) check(function string) []string {
 	b.t.Helper()
-	if !eval[bool](b, "'check' in window") {
-		eval[bool](b, checks+";true")
-	}
 	return eval[[]string](b, "check."+function+"()")
 }
 
@@ -65,7 +59,7 @@ var views = []struct {
 	{"put", "#/put/more", "put", func(b *tab) {
 		b.moreTags()
 		b.act("put")
-		b.see("was put")
+		b.told("was put")
 	}},
 	{"failed", "#/put/no", "put", func(b *tab) {
 		b.fill(putField("ttr"), "0s")
@@ -78,21 +72,35 @@ var views = []struct {
 }
 
 // showAll opens each view in a tab that was prepared, and calls inspect with it.
-func showAll(t *testing.T, s *site, kind string, prepare, inspect func(b *tab)) {
+func showAll(t *testing.T, s *site, prepare func(b *tab), inspect func(b *tab, view string)) {
 	t.Helper()
+	b := s.blank(t)
+	b.excuse("status of 4")
+	prepare(b)
 	for _, v := range views {
 		t.Run(v.name, func(t *testing.T) {
-			b := s.show(t, v.page, prepare)
-			b.excuse("status of 4")
+			defer b.lend(t)()
+			b.goTo("?" + v.name + v.page)
 			if v.view != "" {
 				b.ready(v.view)
 			}
 			if v.then != nil {
 				v.then(b)
 			}
-			b.picture(v.name + "-" + kind)
-			inspect(b)
+			inspect(b, v.name)
 		})
+	}
+}
+
+// lend gives a tab to a part of its test, until the function is called that it returns. Then the
+// part has failed if the tab had problems.
+func (b *tab) lend(t *testing.T) (back func()) {
+	owner := b.t
+	b.t = t
+	return func() {
+		b.pictureOfFailure()
+		b.report()
+		b.t = owner
 	}
 }
 
@@ -107,21 +115,25 @@ func furnished(t *testing.T) *site {
 	return s
 }
 
+var schemes = []string{"light", "dark"}
+
 // TestAccessible: each view, in light and in dark, can be read by those who see little and by
 // screen readers.
 func TestAccessible(t *testing.T) {
 	t.Parallel()
-	s := furnished(t)
-	for _, scheme := range []string{"light", "dark"} {
-		t.Run(scheme, func(t *testing.T) {
-			t.Parallel()
-			showAll(t, s, scheme, func(b *tab) { b.theme(scheme) }, func(b *tab) {
-				for _, wrong := range slices.Concat(b.nameless(), b.check("contrast"), b.check("structure")) {
-					b.t.Error(wrong)
-				}
-			})
-		})
-	}
+	showAll(t, furnished(t), func(b *tab) { b.theme("light") }, func(b *tab, view string) {
+		for _, wrong := range slices.Concat(b.nameless(), b.check("structure")) {
+			b.t.Error(wrong)
+		}
+		for _, scheme := range schemes {
+			b.theme(scheme)
+			b.picture(view + "-" + scheme)
+			for _, wrong := range b.check("contrast") {
+				b.t.Errorf("%s: %s", scheme, wrong)
+			}
+		}
+		b.theme("light")
+	})
 }
 
 // show opens a page in a tab that was prepared.
@@ -133,20 +145,15 @@ func (s *site) show(t *testing.T, page string, prepare func(b *tab)) *tab {
 	return b
 }
 
-// TestFocusSeen: whoever goes through a page by the tab key sees where they are.
+// TestFocusSeen: whoever goes through a page by the tab key sees where they are, in light and in dark.
 func TestFocusSeen(t *testing.T) {
 	t.Parallel()
-	s := furnished(t)
-	for _, scheme := range []string{"light", "dark"} {
-		t.Run(scheme, func(t *testing.T) {
-			t.Parallel()
-			for _, page := range []string{"", "#/tube/invoices", "#/put", "#/parked", "#/server"} {
-				b := s.show(t, page, func(b *tab) { b.theme(scheme) })
-				b.await(`document.querySelector("#main[data-ready=true]")`)
-				b.throughAll(page)
-				b.close()
-			}
-		})
+	b := furnished(t).blank(t)
+	b.theme("light")
+	for _, page := range []string{"", "#/tube/invoices", "#/put", "#/parked", "#/server"} {
+		b.goTo("?" + url.QueryEscape(page) + page)
+		b.await(`document.querySelector("#main[data-ready=true]")`)
+		b.throughAll(page)
 	}
 }
 
@@ -164,19 +171,28 @@ func (b *tab) throughAll(page string) {
 			break
 		}
 		seen[role+name] = true
-		for _, wrong := range b.check("focus") {
-			b.t.Errorf("%q, the %s %q: %s", page, role, name, wrong)
-		}
+		b.seenInAll(fmt.Sprintf("%q, the %s %q", page, role, name))
 	}
 	if len(seen) < 8 {
 		b.t.Errorf("%q: the tab key leads to %d elements only: %v", page, len(seen), seen)
 	}
 }
 
+// seenInAll fails the test if what has the focus does not show it in each of the schemes.
+func (b *tab) seenInAll(what string) {
+	b.t.Helper()
+	for _, scheme := range schemes {
+		for _, wrong := range eval[[]string](b, fmt.Sprintf("(document.documentElement.dataset.theme = %q, check.focus())", scheme)) {
+			b.t.Errorf("%s, %s: %s", what, scheme, wrong)
+		}
+	}
+}
+
 // TestPhone: each view has room in a narrow window.
 func TestPhone(t *testing.T) {
 	t.Parallel()
-	showAll(t, furnished(t), "phone", (*tab).phone, func(b *tab) {
+	showAll(t, furnished(t), (*tab).phone, func(b *tab, view string) {
+		b.picture(view + "-phone")
 		for _, wrong := range b.check("narrow") {
 			b.t.Error(wrong)
 		}

@@ -6,6 +6,7 @@ package console_test
 
 import (
 	"context"
+	_ "embed"
 	"flag"
 	"fmt"
 	"net/url"
@@ -51,6 +52,7 @@ func run(m *testing.M) int {
 		chromium, end = chromedp.NewContext(context.Background(), chromedp.WithAllocatorOptions(
 			chromedp.NoSandbox, // which root may not have, and which needs kernels that let others have it
 			chromedp.DisableGPU, chromedp.WindowSize(1280, 800), chromedp.Flag("lang", "en-US"),
+			chromedp.WSURLReadTimeout(patience), // a machine that is busy takes long to start it
 		))
 		defer end()
 		err = chromedp.Do(chromium)
@@ -61,6 +63,14 @@ func run(m *testing.M) int {
 	}
 	return m.Run()
 }
+
+// helpers and checks are what tests need within each page: window.help and window.check.
+var (
+	//go:embed testdata/help.js
+	helpers string
+	//go:embed testdata/check.js
+	checks string
+)
 
 // tab is a page that is open in the browser.
 type tab struct {
@@ -94,6 +104,7 @@ func (s *site) blank(t *testing.T) *tab {
 		t.Fatal(err)
 	}
 	send(b, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
+	send(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: helpers + checks})
 	t.Cleanup(b.close)
 	return b
 }
@@ -118,15 +129,26 @@ func (b *tab) again() {
 func (b *tab) close() { b.once.Do(b.finish) }
 
 func (b *tab) finish() {
+	b.pictureOfFailure()
+	b.end()
+	b.report()
+}
+
+func (b *tab) pictureOfFailure() {
 	if b.t.Failed() {
 		b.picture("failed-" + strings.ReplaceAll(b.t.Name(), "/", "-"))
 	}
-	b.end()
+}
+
+// report says which problems there were since the last report.
+func (b *tab) report() {
+	b.t.Helper()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, p := range b.problems {
 		b.t.Error(p)
 	}
+	b.problems = nil
 	for host := range b.hosts {
 		if b.s != nil && "http://"+host != b.s.url && "https://"+host != b.s.url {
 			b.t.Errorf("a request to %s; the console is at %s", host, b.s.url)
@@ -183,7 +205,7 @@ func (b *tab) picture(name string) {
 	path := filepath.Join(*pictures, name+".png")
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
-	image, err := chromedp.Call(ctx, page.CaptureScreenshot, page.CaptureScreenshotParams{Format: page.CaptureScreenshotFormatPng})
+	image, err := chromedp.Call(ctx, page.CaptureScreenshot, page.CaptureScreenshotParams{Format: page.CaptureScreenshotFormatPng, OptimizeForSpeed: new(true)})
 	if err == nil {
 		err = os.WriteFile(path, image.Data, 0o644)
 	}

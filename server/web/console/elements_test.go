@@ -37,16 +37,25 @@ func send[P, R any](b *tab, command cdp.Command[P, R], params P) R {
 // eval returns what an expression of JavaScript comes to in the page.
 func eval[T any](b *tab, expression string) T {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
-	defer cancel()
-	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	value, err := try[T](b, expression)
 	if err != nil {
-		b.t.Fatalf("%s: %v", expression, err)
+		b.t.Fatal(err)
 	}
 	return value
 }
 
-// await waits until something holds.
+// try is eval for what may fail.
+func try[T any](b *tab, expression string) (T, error) {
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	if err != nil {
+		err = fmt.Errorf("%s: %w", expression, err)
+	}
+	return value, err
+}
+
+// await waits until something holds that only a test can see.
 func await(t *testing.T, what string, holds func() bool, more func() string) {
 	t.Helper()
 	for limit := time.Now().Add(patience); !holds(); time.Sleep(20 * time.Millisecond) {
@@ -59,9 +68,18 @@ func await(t *testing.T, what string, holds func() bool, more func() string) {
 // await waits until an expression of JavaScript is true, which may fail until then.
 func (b *tab) await(expression string) {
 	b.t.Helper()
+	b.awaitOr(expression, b.text)
+}
+
+// awaitOr is await that says more if it fails.
+func (b *tab) awaitOr(expression string, more func() string) {
+	b.t.Helper()
+	var last error
 	await(b.t, expression, func() bool {
-		return eval[bool](b, "(() => { try { return !!("+expression+"); } catch { return false; } })()")
-	}, b.text)
+		var done bool
+		done, last = try[bool](b, "help.until(() => "+expression+")") // fails while another page comes
+		return done
+	}, func() string { return fmt.Sprintf("%v\n%s", last, more()) })
 }
 
 // text is what can be read in the page.
@@ -70,13 +88,28 @@ func (b *tab) text() string { return eval[string](b, "document.body?.innerText ?
 // see waits until a text can be read.
 func (b *tab) see(text string) {
 	b.t.Helper()
-	await(b.t, fmt.Sprintf("%q is seen", text), func() bool { return strings.Contains(squeeze(b.text()), text) }, b.text)
+	b.await("help.text().includes(" + js(text) + ")")
 }
 
 // seeNot waits until a text cannot be read any more.
 func (b *tab) seeNot(text string) {
 	b.t.Helper()
-	await(b.t, fmt.Sprintf("%q is not seen", text), func() bool { return !strings.Contains(squeeze(b.text()), text) }, b.text)
+	b.await("!help.text().includes(" + js(text) + ")")
+}
+
+// told waits until the page has told of something, be it for how short a time.
+func (b *tab) told(text string) {
+	b.t.Helper()
+	b.await("help.said.some(s => s.includes(" + js(text) + "))")
+}
+
+// js is a value as JavaScript writes it.
+func js(value any) string {
+	text, err := json.Marshal(value)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
 }
 
 // squeeze has one space wherever there are several, or ends of lines.
@@ -92,52 +125,42 @@ func text(v *accessibility.Value) (s string) {
 
 // target is where an element is that is looked for.
 type target struct {
-	Count int // of the elements that fit and are seen
+	Found bool // it stands still, and could be hit
+	Count int  // of the elements that fit and are seen
 	X, Y  float64
 	Under string // what lies upon it, if something does
 }
-
-// locate is a function of JavaScript that returns the target of a CSS selector. While a dialog
-// is open, only what is in it counts.
-const locate = `(selector => {
-	const top = [...document.querySelectorAll("dialog[open]")].at(-1) ?? document;
-	const found = [...top.querySelectorAll(selector)].filter(e => e.checkVisibility());
-	if (found.length !== 1) return { count: found.length };
-	const e = found[0];
-	e.scrollIntoView({ block: "nearest", inline: "nearest" });
-	const box = e.getBoundingClientRect(), x = box.x + box.width / 2, y = box.y + box.height / 2;
-	const hit = document.elementFromPoint(x, y);
-	return { count: 1, x, y, under: hit && (e.contains(hit) || hit.contains(e)) ? "" : hit?.outerHTML.slice(0, 200) ?? "outside of the window" };
-})`
-
-// stands is how many looks one after the other must find an element in the same place: what
-// comes above it while a page is being filled moves it away from under a mouse.
-const stands = 4
 
 // find waits for the one element that fits a CSS selector, stands still and could be hit by a
 // mouse, and returns where its middle is.
 func (b *tab) find(selector string) (x, y float64) {
 	b.t.Helper()
+	return b.seek("find", selector)
+}
+
+// seek is find, by a function of the page's help.
+func (b *tab) seek(function, selector string) (x, y float64) {
+	b.t.Helper()
 	var at target
-	same := 0
+	var last error
 	await(b.t, selector+" is there once, to be clicked", func() bool {
-		was := at
-		if at = eval[target](b, fmt.Sprintf("%s(%q)", locate, selector)); at == was {
-			same++
-		} else {
-			same = 1
-		}
-		return at.Count == 1 && at.Under == "" && same >= stands
-	}, func() string { return fmt.Sprintf("%+v\n%s", at, b.text()) })
+		at, last = try[target](b, "help."+function+"("+js(selector)+")")
+		return at.Found
+	}, func() string { return fmt.Sprintf("%+v, %v\n%s", at, last, b.text()) })
 	return at.X, at.Y
 }
 
-// click clicks on the element that fits a CSS selector.
+// click clicks on the element that fits a CSS selector. If it has moved away from under the mouse,
+// nothing feels the click, and there is another one.
 func (b *tab) click(selector string) {
 	b.t.Helper()
-	x, y := b.find(selector)
-	b.press(x, y)
-	b.release(x, y)
+	await(b.t, selector+" is clicked", func() bool {
+		x, y := b.seek("aim", selector)
+		b.press(x, y)
+		b.release(x, y)
+		hit, err := try[bool](b, "help.hit()")
+		return hit || err != nil // then it led to another page
+	}, b.text)
 }
 
 // act clicks on the button of an action, such as kick.
@@ -149,13 +172,13 @@ func (b *tab) act(action string) {
 // has tells whether something that fits a CSS selector is seen.
 func (b *tab) has(selector string) bool {
 	b.t.Helper()
-	return eval[bool](b, fmt.Sprintf("[...document.querySelectorAll(%q)].some(e => e.checkVisibility())", selector))
+	return eval[bool](b, "help.has("+js(selector)+")")
 }
 
 // lacks waits until nothing that fits a CSS selector is seen.
 func (b *tab) lacks(selector string) {
 	b.t.Helper()
-	await(b.t, selector+" is gone", func() bool { return !b.has(selector) }, b.text)
+	b.await("!help.has(" + js(selector) + ")")
 }
 
 // ready waits until a view has its data.
@@ -213,9 +236,10 @@ func (b *tab) fill(selector, value string) {
 	eval[bool](b, "(document.activeElement.select?.(), true)")
 	if value == "" {
 		b.keys(kb.Backspace)
-		return
+	} else {
+		send(b, input.InsertText, input.InsertTextParams{Text: value})
 	}
-	send(b, input.InsertText, input.InsertTextParams{Text: value})
+	b.await(fmt.Sprintf("[...document.querySelectorAll(%s)].at(-1).value === %s", js(selector), js(value)))
 }
 
 // field is the selector of a field of a form or a question.
@@ -238,31 +262,20 @@ func (b *tab) choose(selector, value string) {
 	}
 }
 
-// rows are the texts of the rows of a table that are there, by the keys of their columns.
-func (b *tab) rows() (rows []map[string]string) {
-	b.t.Helper()
-	return eval[[]map[string]string](b, `[...document.querySelectorAll(".row[data-id]")].sort((a, b) => a.ariaRowIndex - b.ariaRowIndex).map(r =>
-		Object.fromEntries([["row", r.dataset.id], ...[...r.querySelectorAll("[data-column]")].map(c => [c.dataset.column, c.innerText.replace(/\s+/g, " ").trim()])]))`)
-}
-
 // column returns a column of the table; row is what each row is of.
-func (b *tab) column(key string) (values []string) {
+func (b *tab) column(key string) []string {
 	b.t.Helper()
-	for _, row := range b.rows() {
-		values = append(values, row[key])
-	}
-	return values
+	return eval[[]string](b, "help.column("+js(key)+")")
 }
 
 // awaitColumn waits until a column of the table has these values.
 func (b *tab) awaitColumn(key string, want ...string) {
 	b.t.Helper()
-	var got []string
-	await(b.t, fmt.Sprintf("the column %s is %q", key, want), func() bool {
-		got = b.column(key)
-		return fmt.Sprint(got) == fmt.Sprint(want)
-	}, func() string { return fmt.Sprintf("%q", got) })
+	b.awaitOr(fmt.Sprintf("help.same(help.column(%s), %s)", js(key), js(want)), b.table)
 }
+
+// table is all that can be read in the table, and around it.
+func (b *tab) table() string { return eval[string](b, "JSON.stringify(help.rows())") + "\n" + b.text() }
 
 // awaitRows waits until the table has so many rows, seen or not.
 func (b *tab) awaitRows(n int) {
@@ -273,13 +286,5 @@ func (b *tab) awaitRows(n int) {
 // awaitCell waits until a row has a text in a column.
 func (b *tab) awaitCell(row, key, want string) {
 	b.t.Helper()
-	got := ""
-	await(b.t, fmt.Sprintf("%s of %s is %q", key, row, want), func() bool {
-		for _, r := range b.rows() {
-			if r["row"] == row {
-				got = r[key]
-			}
-		}
-		return got == want
-	}, func() string { return fmt.Sprintf("%q", got) })
+	b.awaitOr(fmt.Sprintf("help.cell(%s, %s) === %s", js(row), js(key), js(want)), b.table)
 }

@@ -22,16 +22,7 @@ func shop(s *site) {
 // awaitTubes waits until these are the tubes of the table, beside default, in their order.
 func (b *tab) awaitTubes(want ...string) {
 	b.t.Helper()
-	var got []string
-	await(b.t, fmt.Sprintf("the tubes are %q", want), func() bool {
-		got = nil
-		for _, name := range b.column("row") {
-			if name != "default" {
-				got = append(got, name)
-			}
-		}
-		return fmt.Sprint(got) == fmt.Sprint(want)
-	}, func() string { return fmt.Sprintf("%q", got) })
+	b.awaitOr(fmt.Sprintf(`help.same(help.column("row").filter(n => n !== "default"), %s)`, js(want)), b.table)
 }
 
 // engineOf is the last part of the name of a test.
@@ -109,9 +100,9 @@ func TestOverviewChoices(t *testing.T) {
 	b.awaitTubes("invoices", "emails", "refunds", "thumbnails")
 	b.click("[data-sort=ready]")
 	b.await(`document.querySelector("[aria-sort=ascending] [data-sort=ready]")`)
-	await(t, "many ready jobs come last", func() bool { return b.column("row")[len(b.rows())-1] == "invoices" }, b.text)
+	b.await(`help.column("row").at(-1) === "invoices"`) // which has the most
 	b.click("[data-sort=delayed]")
-	await(t, "many delayed jobs come first", func() bool { return b.column("row")[0] == "thumbnails" }, b.text)
+	b.await(`help.column("row")[0] === "thumbnails"`)
 
 	b.click("#busy")
 	b.awaitTubes("thumbnails", "emails", "invoices", "refunds")
@@ -159,6 +150,7 @@ func TestMarkedTubes(t *testing.T) {
 		s.awaitTube("emails", 0, 0, 0, 0)
 		s.awaitTube("thumbnails", 0, 0, 2, 0)
 		b.awaitTubes("refunds", "thumbnails")
+		b.awaitCell("thumbnails", "delayed", "2")
 		b.click(`.row[data-id="thumbnails"] input[type=checkbox]`)
 		b.act("kick")
 		b.hits("2")
@@ -178,14 +170,18 @@ func TestFollow(t *testing.T) {
 	b.await(`document.querySelector("#live").dataset.state === "paused"`)
 	counts := func() string { return fmt.Sprint(b.column("row"), b.column("ready"), b.column("total")) }
 	before := counts()
-	s.put("emails", many(1)...)
-	s.put("zebras", many(1)...)
-	eval[bool](b, "new Promise(done => setTimeout(() => done(true), 2500))")
+	other := s.open(t, "") // which hears of everything, and of each later than the first would
+	for i, name := range []string{"zebras", "zebus"} {
+		s.put("emails", many(1)...)
+		s.put(name, many(1)...)
+		other.awaitCell(name, "ready", "1")
+		other.awaitCell("emails", "ready", fmt.Sprint(4+i))
+	}
 	if got := counts(); got != before {
 		t.Errorf("the table has changed from %v to %v", before, got)
 	}
 	b.click("#follow")
-	b.awaitCell("emails", "ready", "4")
+	b.awaitCell("emails", "ready", "5")
 	b.awaitCell("zebras", "ready", "1")
 }
 
@@ -197,7 +193,7 @@ func TestSlowClick(t *testing.T) {
 	shop(s)
 	b := s.open(t, "")
 	b.awaitCell("invoices", "ready", "12")
-	x, y := b.find(`.row[data-id="invoices"] a`)
+	x, y := b.seek("aim", `.row[data-id="invoices"] a`)
 	b.press(x, y)
 	s.put("invoices", many(1)...)
 	b.awaitCell("invoices", "ready", "13")
@@ -208,7 +204,7 @@ func TestSlowClick(t *testing.T) {
 // TestServerAway: the page says that it hears nothing, and goes on when the server is back.
 func TestServerAway(t *testing.T) {
 	t.Parallel()
-	s := serve(t, "--store", "embedded:"+t.TempDir())
+	s := serveAt(t, lasting(t), "--store", "embedded:"+t.TempDir())
 	shop(s)
 	b := s.open(t, "")
 	b.awaitCell("emails", "ready", "3")

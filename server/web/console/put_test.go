@@ -34,7 +34,7 @@ func TestPut(t *testing.T) {
 		b.choose(putField("on_duplicate"), "keep")
 		b.picture("put-" + engineOf(t))
 		b.act("put")
-		b.see("was put")
+		b.told("was put")
 		s.awaitTube("invoices", 0, 0, 1, 0)
 		got := s.job(s.jobs("invoices", "delayed")[0].ID)
 		got.ID = 0
@@ -44,7 +44,7 @@ func TestPut(t *testing.T) {
 			t.Errorf("the job is %+v\nwant %+v", got, want)
 		}
 		b.act("put")
-		b.see("has the key already")
+		b.told("has the key already")
 		s.awaitTube("invoices", 0, 0, 1, 0)
 	})
 }

@@ -6,8 +6,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
+	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -25,8 +28,13 @@ import (
 // This file has the servers whose consoles are tried, and what the tests do to them behind the
 // console's back, over HTTP.
 
-// patience bounds every wait in these tests; none is expected to come near.
-const patience = time.Minute
+// patience bounds every wait in these tests; none is expected to come near. Who breaks the page to see
+// tests fail has less.
+var patience = time.Minute
+
+func init() {
+	flag.DurationVar(&patience, "patience", patience, "wait for anything so `long` at most")
+}
 
 // program is redstalkd, built once.
 var program string
@@ -70,10 +78,30 @@ type site struct {
 // serve starts a server. It ends with the test.
 func serve(t *testing.T, args ...string) *site {
 	t.Helper()
+	return serveAt(t, "127.0.0.1:0", args...)
+}
+
+// serveAt is serve with its HTTP door at an address.
+func serveAt(t *testing.T, http string, args ...string) *site {
+	t.Helper()
 	s := &site{t: t, args: args}
-	s.begin("127.0.0.1:0")
+	s.begin(http)
 	t.Cleanup(s.end)
 	return s
+}
+
+// lasting is an address that stays free while the server at it is away: outgoing connections, and
+// servers that take any port, have ports from 32768 on.
+func lasting(t *testing.T) string {
+	t.Helper()
+	for range 1000 {
+		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(10_000))); err == nil {
+			defer l.Close()
+			return l.Addr().String()
+		}
+	}
+	t.Fatal("there is no free port")
+	return ""
 }
 
 // begin starts the program with its HTTP door at an address.
@@ -83,6 +111,7 @@ func (s *site) begin(http string) {
 	s.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "REDSTALK_STORE=memory:"}
 	log := newLines()
 	s.cmd.Stderr = log
+	dieWithTest(s.cmd)
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}

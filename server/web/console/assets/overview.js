@@ -175,7 +175,7 @@ class Overview {
     for (const state of ["ready", "reserved", "delayed", "buried"]) tile(state, state, number(sum[state]), state);
     tile("put_rate", "puts/s", rate(sum.put_rate));
     tile("delete_rate", "done/s", rate(sum.delete_rate));
-    tile("waiting", "workers wait", number(sum.waiting));
+    tile("waiting", "waiting", number(sum.waiting));
   }
 
   // marked returns the tubes that are marked and still there.

@@ -5,7 +5,7 @@ import { Rows } from "./rows.js";
 import { JobDialog, carryOut, act } from "./job.js";
 import { jobColumns } from "./tube.js";
 
-const enough = 20_000; // buried jobs that are looked at at once, as long as none of them is parked
+const enough = 20_000, page = 200; // buried jobs that are looked at at once, as long as fewer than so many of them are parked
 const narrow = matchMedia("(max-width: 720px)");
 
 const columns = [
@@ -48,12 +48,12 @@ class Parked {
     let jobs = anew ? [] : this.jobs;
     const before = jobs.length, lookedBefore = this.looked;
     do {
-      const page = await call("GET", "/v1/parked", { query: { from: this.next?.tube, cursor: this.next?.cursor } });
+      const got = await call("GET", "/v1/parked", { query: { from: this.next?.tube, cursor: this.next?.cursor } });
       if (this.ended) return;
-      jobs = jobs.concat(page.jobs.map(j => ({ ...j, read: Date.now() })));
-      this.looked += page.looked;
-      this.next = page.next_tube ? { tube: page.next_tube, cursor: page.next } : null;
-    } while (this.next && jobs.length === before && this.looked - lookedBefore < enough);
+      jobs = jobs.concat(got.jobs.map(j => ({ ...j, read: Date.now() })));
+      this.looked += got.looked;
+      this.next = got.next_tube ? { tube: got.next_tube, cursor: got.next } : null;
+    } while (this.next && jobs.length - before < page && this.looked - lookedBefore < enough);
     await readRights(jobs.map(j => j.tube));
     this.jobs = jobs;
     this.main.dataset.ready = "true";

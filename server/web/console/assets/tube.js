@@ -8,6 +8,7 @@ import { JobDialog, actionButtons } from "./job.js";
 
 const states = ["ready", "reserved", "delayed", "buried"];
 const pageSize = 200;
+const enough = 2000; // jobs that a search looks at before it asks whether to go on
 const narrow = matchMedia("(max-width: 720px)");
 
 // The times of a job go on after it was read at j.read.
@@ -156,8 +157,8 @@ class TubeView {
   }
 
   drawFacts(t) {
-    const facts = [["urgent", "urgent", number(t.urgent ?? 0)], ["waiting", "workers wait", number(t.waiting ?? 0)], ["put_rate", "puts/s", rate(t.put_rate)], ["delete_rate", "done/s", rate(t.delete_rate)],
-      ["oldest", "oldest ready", t.oldest_at ? span(Date.now() - t.oldest_at) : "–"], ["wait_p95_ms", "p95 wait", t.wait_p95_ms >= 0 ? "≤ " + span(t.wait_p95_ms) : "–"], ["watching", "watch it", number(t.watching ?? 0)], ["total", "ever put", number(t.total ?? 0)]];
+    const facts = [["urgent", "urgent", number(t.urgent ?? 0)], ["waiting", "waiting", number(t.waiting ?? 0)], ["put_rate", "puts/s", rate(t.put_rate)], ["delete_rate", "done/s", rate(t.delete_rate)],
+      ["oldest", "oldest", t.oldest_at ? span(Date.now() - t.oldest_at) : "–"], ["wait_p95_ms", "p95 wait", t.wait_p95_ms >= 0 ? "≤ " + span(t.wait_p95_ms) : "–"], ["watching", "watching", number(t.watching ?? 0)], ["total", "ever put", number(t.total ?? 0)]];
     if (!this.figures) {
       this.figures = facts.map(([key, label]) => make("div", { className: "tile", "data-sum": key }, make("b", {}), make("span", {}, label)));
       this.facts.append(...this.figures);
@@ -189,8 +190,9 @@ class TubeView {
     this.read(true);
   }
 
-  // read reads the first jobs, or further ones.
-  async read(anew) {
+  // read reads the first jobs, or further ones. A search takes more than one request if each finds
+  // little; goesOn: this is not the first one.
+  async read(anew, goesOn) {
     this.reading?.abort();
     const reading = this.reading = new AbortController();
     if (anew) {
@@ -198,6 +200,7 @@ class TubeView {
       this.rest = this.text && this.everywhere ? states.filter(s => s !== this.state) : [];
       this.searched = this.state;
     }
+    if (!goesOn) this.lookedFrom = this.lookedAt;
     await attempt(async () => {
       const query = { state: this.text ? this.searched : this.state, cursor: this.next };
       const page = this.text
@@ -208,12 +211,9 @@ class TubeView {
       Object.assign(this, { fresh: false, next: page.next, lookedAt: this.lookedAt + (page.looked ?? 0) });
       const ids = new Set(this.jobs.map(j => j.id));
       if (this.mark) for (const id of this.mark) if (!ids.has(id)) this.mark.delete(id);
-      if (!this.next && this.rest.length) {
-        this.searched = this.rest.shift();
-        if (this.jobs.length < pageSize) return this.read(false);
-        this.next = "";
-        this.further = true;
-      } else this.further = false;
+      this.further = !this.next && this.rest.length > 0;
+      if (this.further) this.searched = this.rest.shift();
+      if (this.text && (this.next || this.further) && this.jobs.length < pageSize && this.lookedAt - this.lookedFrom < enough) return this.read(false, true);
       this.draw();
     });
   }

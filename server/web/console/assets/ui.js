@@ -82,7 +82,11 @@ export function ask({ name, title, text, hits, fields = [], action, danger, chec
     const problem = make("p", { className: "problem", role: "alert" });
     const hit = hits && make("p", { className: "hits", role: "status", "data-hits": "" });
     const values = () => Object.fromEntries(inputs.map(i => [i.name, i.value()]));
-    const tell = () => { if (hit) hit.textContent = typeof hits === "function" ? hits(values()) : hits; };
+    const tell = () => {
+      const text = typeof hits === "function" ? hits(values()) : hits;
+      if (hit && hit.textContent !== text) hit.textContent = text;
+    };
+    const clock = setInterval(tell, 500); // what it says is true for as long as it asks
     const dialog = make("dialog", { "aria-labelledby": id, "data-dialog": name, className: wide ? "middle" : "" },
       make("form", { method: "dialog", onsubmit: submit, oninput: tell },
         make("h2", { id }, title), text && make("p", {}, text), make("div", { className: wide ? "columns" : "" }, inputs.map(i => i.row)), hit, problem,
@@ -96,6 +100,7 @@ export function ask({ name, title, text, hits, fields = [], action, danger, chec
       else close(values());
     }
     function close(value) {
+      clearInterval(clock);
       dialog.close();
       dialog.remove();
       resolve(value);
