@@ -96,10 +96,10 @@ type sequence []*storage.Op
 
 // sequences are those of a call, in their order. Who waits for a job that is put comes
 // before who asks for one only now.
-type sequences struct{ gone, put, foreseen, taken sequence }
+type sequences struct{ gone, put, tagged, foreseen, taken sequence }
 
 func (s *sequences) empty() {
-	for _, its := range []*sequence{&s.gone, &s.put, &s.foreseen, &s.taken} {
+	for _, its := range []*sequence{&s.gone, &s.put, &s.tagged, &s.foreseen, &s.taken} {
 		clear(*its)
 		*its = (*its)[:0]
 	}

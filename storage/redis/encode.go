@@ -171,6 +171,8 @@ func (p *partition) sequenceOf(c *call, op *storage.Op) *sequence {
 	switch {
 	case isPlainPut(op):
 		return &c.put
+	case isTaggedPut(op):
+		return &c.tagged
 	case op.Kind == storage.Take && op.Foreseen:
 		return &c.foreseen
 	case op.Kind == storage.Take && op.Holder != tube.LeaseHolder:
@@ -207,7 +209,7 @@ func (p *partition) seal(c *call) {
 		return
 	}
 	c.sealed = true
-	for _, its := range []sequence{c.gone, c.put, c.foreseen, c.taken} {
+	for _, its := range []sequence{c.gone, c.put, c.tagged, c.foreseen, c.taken} {
 		p.encodeOps(c, its, nil)
 	}
 	for _, encode := range c.last {
@@ -225,6 +227,8 @@ func (p *partition) encodeOps(c *call, ops []*storage.Op, u *unit) {
 		case c.refuses(op):
 		case isPlainPut(op):
 			n = p.encodePuts(c, ops)
+		case isTaggedPut(op):
+			n = p.encodeTaggedPuts(c, ops)
 		case op.Kind == storage.Take && op.Holder == tube.LeaseHolder:
 			encodeTakeLease(c, op, nil)
 		case op.Kind == storage.Take && op.Bound > 0:
@@ -302,7 +306,7 @@ func (p *partition) encodeReadyPuts(c *call, ops []*storage.Op, same bool) {
 		c.expect((*partition).readPuts, ops...)
 		return
 	}
-	terms, read := fmt.Sprintf("%d;%d;", first.Pri, max(first.TTR, tube.MinTTR)), (*partition).readPuts
+	terms, read := rangeTerms(first), (*partition).readPuts
 	if p.bodies.room() {
 		terms += p.instance.name()
 		read = (*partition).readOwnRange
@@ -312,6 +316,11 @@ func (p *partition) encodeReadyPuts(c *call, ops []*storage.Op, same bool) {
 		c.addRecord(op)
 	}
 	c.expect(read, ops...)
+}
+
+// rangeTerms is what the name of a range says of its jobs, which were put like op.
+func rangeTerms(op *storage.Op) string {
+	return fmt.Sprintf("%d;%d;", op.Pri, max(op.TTR, tube.MinTTR))
 }
 
 // putsTogether returns how many of the puts that ops begins with are one

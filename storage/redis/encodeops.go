@@ -13,8 +13,6 @@ func (p *partition) encodeOp(c *call, u *unit, op *storage.Op) {
 	switch op.Kind {
 	case storage.Move:
 		p.encodeMove(c, op)
-	case storage.Put:
-		p.encodeTaggedPut(c, op)
 	case storage.PeekKey, storage.DeleteKey, storage.FindKey, storage.SetPolicy, storage.GetPolicy, storage.Policies:
 		encodeTagged(c, u, op)
 	case storage.Flush, storage.ListJobs:

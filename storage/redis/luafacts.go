@@ -89,7 +89,7 @@ end
 func luaPlaces() string {
 	return fmt.Sprintf("local PUT_NEW, PUT_KEPT, PUT_DUPLICATE, PUT_REFUSED = %d, %d, %d, %d\n",
 		tube.PutNew, tube.PutKept, tube.PutDuplicate, tube.PutRefused) +
-		fmt.Sprintf("local REPLACE, FAIL = %d, %d\n", tube.Replace, tube.Fail) + `
+		fmt.Sprintf("local REPLACE, FAIL, RANGE_FROM = %d, %d, %d\n", tube.Replace, tube.Fail, rangeFrom) + `
 local function place_of(name)
   if partitions == 1 then return 0 end
   local hash = 2166136261

@@ -78,14 +78,15 @@ func readFlush(u *unit) func(*partition, *reply, []*storage.Op) {
 	}
 }
 
-// readFlushReserved is readFlush for reserved jobs.
+// readFlushReserved is readFlush for reserved jobs. Those of this instance are gone at once.
 func readFlushReserved(u *unit) func(*partition, *reply, []*storage.Op) {
-	return func(_ *partition, r *reply, ops []*storage.Op) {
+	return func(p *partition, r *reply, ops []*storage.Op) {
 		m := &u.many
 		m.count += r.int()
 		more := r.found()
 		m.last, m.holder = strconv.FormatInt(r.int64(), 10), r.text()
 		m.place = r.readPlace()
+		p.dropFlushed(r)
 		u.goOnFlushing(more, ops[0])
 	}
 }

@@ -76,6 +76,18 @@ func wantReady(t *testing.T, s *Store, what string, urgent, ready uint64) {
 	}
 }
 
+// wantRanges is wantReady, and checks the members of tube t as well, and that all is sound.
+func wantRanges(t *testing.T, server *redistest.Server, s *Store, what string, urgent, ready uint64, want []string) {
+	t.Helper()
+	if got := readyMembers(t, server, s); !slices.Equal(got, want) {
+		t.Errorf("%s: ready:t has %q, want %q", what, got, want)
+	}
+	wantReady(t, s, what, urgent, ready)
+	if _, wrong := checkAt(t, server.URL(), false); len(wrong) > 0 {
+		t.Errorf("%s: %q", what, wrong)
+	}
+}
+
 // TestReadyRanges: jobs that are put together are one member of the sorted set, and
 // whatever happens to one of them leaves the others as they are.
 func TestReadyRanges(t *testing.T) {
@@ -83,13 +95,7 @@ func TestReadyRanges(t *testing.T) {
 	s := openAt(t, server.URL(), patient)
 	look := func(what string, urgent, ready uint64, want ...string) {
 		t.Helper()
-		if got := readyMembers(t, server, s); !slices.Equal(got, want) {
-			t.Errorf("%s: ready:t has %q, want %q", what, got, want)
-		}
-		wantReady(t, s, what, urgent, ready)
-		if _, wrong := checkAt(t, server.URL(), false); len(wrong) > 0 {
-			t.Errorf("%s: %q", what, wrong)
-		}
+		wantRanges(t, server, s, what, urgent, ready, want)
 	}
 	putMany(t, s, rangeFrom-1, 5)
 	look("too few for a range", 3, 3, "1", "2", "3")

@@ -11,8 +11,24 @@ import (
 
 // What only jobs with tags and tubes with policies need, both ways: see lua/tagged.
 
-// encodeTaggedPut appends a put with tags.
-func (p *partition) encodeTaggedPut(c *call, op *storage.Op) {
+// isTaggedPut returns whether op puts a job with tags.
+func isTaggedPut(op *storage.Op) bool { return op.Kind == storage.Put && op.Rare != nil }
+
+// encodeTaggedPuts appends the first of some puts with tags, to one tube, and returns how many.
+func (p *partition) encodeTaggedPuts(c *call, ops []*storage.Op) int {
+	first := ops[0]
+	n := alike(ops, func(op *storage.Op) bool { return isTaggedPut(op) && op.Tube == first.Tube })
+	c.words("put-tagged", &first.Tube, boolArg(p.attendance.known(first.Tube)), n)
+	for _, op := range ops[:n] {
+		c.addTaggedPut(op)
+	}
+	c.puts += n
+	c.expect((*partition).readTaggedPuts, ops[:n]...)
+	return n
+}
+
+// addTaggedPut appends what the script is told of a put with tags.
+func (c *call) addTaggedPut(op *storage.Op) {
 	tags := op.Rare.Tags
 	how, ms := "in", int64(op.Delay)*1000
 	switch {
@@ -21,10 +37,8 @@ func (p *partition) encodeTaggedPut(c *call, op *storage.Op) {
 	case tags.HasDelay:
 		ms = tags.Delay.Milliseconds()
 	}
-	c.words("put-tagged", &op.Tube, boolArg(p.attendance.known(op.Tube)), tags.Key, int(tags.OnDuplicate), how, ms, len(op.Body))
+	c.words(tags.Key, int(tags.OnDuplicate), how, ms, len(op.Body), rangeTerms(op))
 	c.addRecordWith(op, &tube.Facts{Key: tags.Key, Rules: tags.Rules})
-	c.puts++
-	c.expect((*partition).readTaggedPut, op)
 }
 
 // addRecordWith appends the record of a ready job with facts.
@@ -46,7 +60,14 @@ func (c *call) addStaged(its stagedRecord) {
 	c.words(slices.Concat(its.head, its.body, its.facts))
 }
 
-// readTaggedPut reads the answer to a put with tags.
+// readTaggedPuts reads the answers to puts with tags.
+func (p *partition) readTaggedPuts(r *reply, ops []*storage.Op) {
+	for i := range ops {
+		p.readTaggedPut(r, ops[i:i+1])
+	}
+}
+
+// readTaggedPut reads the answer to one of them.
 func (p *partition) readTaggedPut(r *reply, ops []*storage.Op) {
 	op, result := ops[0], tube.PutResult(r.int())
 	switch result {

@@ -497,6 +497,9 @@ func (j *judged) randomPolicy() *tube.Policy {
 // randomPuts are puts of a kind, some with tags.
 func (j *judged) randomPuts() (ops []storage.Op) {
 	r := j.rng
+	if r.IntN(4) == 0 {
+		return j.randomRun()
+	}
 	for range 1 + r.IntN(7) {
 		op := storage.Op{Kind: storage.Put, Tube: j.tube(), Pri: uint32(r.IntN(2) * 2000), TTR: uint32(strides(1 + r.IntN(5)).Seconds()), Body: make([]byte, r.IntN(40))}
 		if r.IntN(5) == 0 {
@@ -511,6 +514,21 @@ func (j *judged) randomPuts() (ops []storage.Op) {
 			}
 		}
 		ops = append(ops, op)
+	}
+	return ops
+}
+
+// randomRun are puts with tags that may become a range.
+func (j *judged) randomRun() (ops []storage.Op) {
+	r, its := j.rng, j.tube()
+	for range rangeFrom + r.IntN(6) {
+		tags := j.randomTags()
+		tags.HasAt = tags.HasAt && r.IntN(4) == 0
+		tags.HasDelay = tags.HasDelay && r.IntN(4) == 0
+		if r.IntN(3) > 0 {
+			tags.Key = fmt.Sprint("key", r.IntN(40))
+		}
+		ops = append(ops, storage.Op{Kind: storage.Put, Tube: its, TTR: uint32(strides(3).Seconds()), Body: make([]byte, r.IntN(40)), Rare: &storage.Rare{Tags: tags}})
 	}
 	return ops
 }

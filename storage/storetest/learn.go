@@ -20,7 +20,6 @@ type learning struct {
 	real    map[uint64]uint64 // by the ids that the model gave first
 	known   map[uint64]bool   // ids of the store
 	news    []uint64          // those of the present batch, dead letters aside
-	flushed bool              // reserved jobs were flushed: their holders may be told a little later
 	largest uint64            // of those of earlier batches
 }
 
@@ -34,20 +33,11 @@ func newLearning(h *history) *learning {
 
 // answered translates the ids in an answer of the model, which is to be compared with that of
 // the store.
-//
-// An instance learns only a little later which of its reservations were flushed. Until
-// then DEADLINE_SOON may come for one of these, and so too early.
 func (l *learning) answered(op *storage.Op, want *storage.Answer) {
 	if l == nil {
 		return
 	}
 	got := &op.Answer
-	if op.Kind == storage.Flush && op.State == tube.Reserved && got.Count > 0 {
-		l.flushed = true
-	}
-	if l.flushed && got.NotFound {
-		want.Soon = min(want.Soon, got.Soon)
-	}
 	want.ID = l.learn(got.ID, want.ID)
 	if got.Job != nil && want.Job != nil {
 		l.learnJob(got.Job, want.Job)

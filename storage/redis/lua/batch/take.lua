@@ -123,8 +123,9 @@ local function deadline_of(ttr)
 end
 
 -- hold makes the jobs that were found reserved ones of this instance; those of one range
--- a lease set if they are many. Their records, where the instance needs them, are in the
--- reply behind the first base ones. It returns how many of the single ones are urgent.
+-- a lease set if they are many and have no facts, which all jobs of a range have or none. Their
+-- records, where the instance needs them, are in the reply behind the first base ones. It
+-- returns how many of the single ones are urgent.
 local function hold(found, base)
   local entries, last, sets, before, urgent = {}, 0, nil, 0, 0
   for place, name in ipairs(found.names) do
@@ -136,7 +137,7 @@ local function hold(found, base)
       if last_urgent then urgent = urgent + 1 end
     end
     local due = deadlines[ttr] or deadline_of(ttr)
-    if size >= LEASE_SET_FROM then
+    if size >= LEASE_SET_FROM and (found.cached[place] or sub(records[base + 1], 1, 1) < 'a') then
       name = sub(name, 1, KEY_LENGTH) .. ';' .. size .. ';g' .. due
       entries[last + 1], entries[last + 2], last = due, name, last + 2
       sets = sets or {}

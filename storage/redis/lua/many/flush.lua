@@ -90,8 +90,9 @@ OPS['flush'] = function(i)
 end
 
 -- take_reserved takes a member of what a holder has reserved from it, with the jobs that it
--- has. An instance is told of it, as it believes that one of its connections has the job.
-local function take_reserved(holder, member, jobs)
+-- has. An instance is told of it, as it believes that one of its connections has the job. This
+-- one has it in own, and in flushed:INST as well, for its batches that are on their way.
+local function take_reserved(holder, member, jobs, own)
   call('ZREM', holder_queue(holder), member)
   if holder == '' then return end
   if #member > KEY_LENGTH then
@@ -99,6 +100,7 @@ local function take_reserved(holder, member, jobs)
     sum.grouped = sum.grouped - jobs
   end
   call('RPUSH', PREFIX .. 'flushed:' .. holder, member)
+  if holder == INSTANCE then own[#own + 1] = member end
 end
 
 -- flush-reserved: some reserved jobs of a tube are removed, whoever holds them
@@ -108,16 +110,17 @@ end
 --           holder, score, key  where to go on: with '' in the first part
 -- Keys    takes members from reserved: and groups: of all instances, and from leases; writes
 --         flushed: of these instances; else as flush
--- Answer  how many were removed; 1 if more is to be done, else 0; and for the next part last,
---         holder, score and key
+-- Answer  how many were removed; 1 if more is to be done, else 0; for the next part last, holder,
+--         score and key; and how many of what this instance had reserved was flushed, jobs and
+--         lease sets, and their names
 OPS['flush-reserved'] = function(i)
   local tube, last = ARGV[i], tonumber(ARGV[i + 2])
   local w = { holder = ARGV[i + 3], score = ARGV[i + 4], key = ARGV[i + 5], had = 0, begin = { score = '', key = '' } }
-  local found, count = next_reserved(tube, w, tonumber(ARGV[i + 1]), math.huge), 0
+  local found, count, own = next_reserved(tube, w, tonumber(ARGV[i + 1]), math.huge), 0, {}
   for _, its in ipairs(found) do
     local member, holder, keys = its[1], its[3], its[4]
     if id_of(member) <= (last or math.huge) then
-      take_reserved(holder, member, #keys)
+      take_reserved(holder, member, #keys, own)
       count = count + remove_records(tube, keys)
     end
   end
@@ -128,5 +131,6 @@ OPS['flush-reserved'] = function(i)
   answer_text(w.holder or '')
   answer_text(w.score)
   answer_text(w.key)
+  OPS.answer_names(own)
   return i + 6
 end

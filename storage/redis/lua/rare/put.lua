@@ -1,3 +1,5 @@
+OPS.range_of, OPS.add_joined = range_of, add_joined
+
 -- quota_of returns the quotas of a tube as quotas has them, false if there are none.
 local function quota_of(tube)
   if any_quota == nil then look_for_any() end

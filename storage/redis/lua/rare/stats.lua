@@ -205,7 +205,6 @@ OPS['tubes'] = function(i)
   local low = math.max(from - limit, 0)
   local names = from > 0 and call('ZRANGE', PREFIX .. 'tubes', format('%d', low), format('%d', from - 1)) or {}
   answer(low)
-  answer(#names)
-  for _, name in ipairs(names) do answer_text(name) end
+  OPS.answer_names(names)
   return i + 2
 end

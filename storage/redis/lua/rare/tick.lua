@@ -121,8 +121,7 @@ local function tell_flushed(limit)
     names[#names + 1], sum.changed = name, true
   end
   if #names == limit then note_due(NOW) end
-  answer(#names)
-  for _, name in ipairs(names) do answer_text(name) end
+  OPS.answer_names(names)
 end
 
 -- tick: up to about so many things that are due are done

@@ -16,6 +16,12 @@ local function answer_text(text)
   say(#text .. ':' .. text)
 end
 
+-- answer_names answers with how many names there are, and these.
+function OPS.answer_names(names)
+  answer(#names)
+  for _, name in ipairs(names) do answer_text(name) end
+end
+
 -- note counts for the instance what has happened in a tube: how many times, by a word that
 -- flow.go knows. note_run does so for how many ms a leased job has run, each by itself.
 function OPS.note(what, tube, n)

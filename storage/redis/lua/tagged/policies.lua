@@ -133,7 +133,6 @@ end
 -- Answer  how many, and their names
 OPS['policies'] = function(i)
   local names = call('HKEYS', PREFIX .. 'policies')
-  answer(#names)
-  for _, name in ipairs(names) do answer_text(name) end
+  OPS.answer_names(names)
   return i
 end

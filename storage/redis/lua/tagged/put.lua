@@ -1,28 +1,58 @@
 -- Puts with tags.
 
--- enter_new makes a job that was written, as a ready one, due: in so many ms, or at a time, by
--- the clock of Redis.
-local function enter_new(key, how, ms)
-  local j = load(key)
-  local wait = ms
-  if how == 'at' then wait = math.max(ms - NOW, 0) end
-  if wait > 0 then
-    wait_for(j, wait)
+-- A run is jobs that were put and are ready, but are in no queue yet: their numbers follow each
+-- other, and they have the same terms, 'PRIORITY;TTR;'. keys has their keys. enter_run enters
+-- them, as a range if they are enough, and has to be called before anything else is done with
+-- one of them, or with the queue.
+local run = { tube = '', terms = '', keys = {} }
+
+local function enter_run()
+  local tube, keys, pri, entries = run.tube, run.keys, string.match(run.terms, '^%d+'), {}
+  if not keys[1] then return end
+  write_new_jobs()
+  if #keys >= RANGE_FROM then
+    call('ZADD', READY .. tube, pri, OPS.range_of(keys[1], #keys, run.terms))
+    OPS.add_joined(tube, pri, #keys - 1)
   else
-    enter_ready(j)
+    for k, key in ipairs(keys) do entries[2 * k - 1], entries[2 * k] = pri, key end
+    call('ZADD', READY .. tube, unpack(entries))
   end
+  if tonumber(pri) < URGENT_BELOW then sum.urgent = sum.urgent + #keys end
+  become_ready[tube] = (become_ready[tube] or 0) + #keys
+  run.keys = {}
 end
 
--- is_taken returns whether a put must make no job because its key is taken, and answers that.
-local function is_taken(tube, key, what)
+-- add_to_run adds a job that was put to the run, or begins another one with it.
+local function add_to_run(tube, key, terms)
+  local last = run.keys[#run.keys]
+  if last and (run.terms ~= terms or tonumber(sub(key, #PREFIX + 1)) ~= sub(last, #PREFIX + 1) + partitions) then
+    enter_run()
+  end
+  run.tube, run.terms, run.keys[#run.keys + 1] = tube, terms, key
+end
+
+-- enter_new has a job that was put, as a ready one, be due: in so many ms, or at a time, by the
+-- clock of Redis.
+local function enter_new(tube, key, how, ms, terms)
+  local wait = ms
+  if how == 'at' then wait = math.max(ms - NOW, 0) end
+  if wait <= 0 then
+    add_to_run(tube, key, terms)
+    return
+  end
+  write_new_jobs()
+  wait_for(load(key), wait)
+end
+
+-- is_taken returns whether a put must make no job because its key is taken, by a job or by one
+-- that is gone, and answers that. other is the job that has the key, nil if there is none.
+local function is_taken(tube, key, what, other)
   if what == REPLACE then return false end
-  local other, state = by_key(tube, key), 'gone'
-  local number = other and sub(other, #PREFIX + 1) or kept_for(tube, key)
+  local number, state = other and sub(other.key, #PREFIX + 1) or kept_for(tube, key), 'gone'
   if not number then return false end
   if other then
-    local j = load(other)
-    locate(j, false)
-    state = j.state
+    locate(other, false)
+    state = other.state
   end
   answer(what == FAIL and PUT_DUPLICATE or PUT_KEPT)
   answer(number)
@@ -30,43 +60,62 @@ local function is_taken(tube, key, what)
   return true
 end
 
--- put-tagged: a new job with tags, unless its key is taken or the tube has no room
+-- job_with returns the job of a tube that has a key, which may be one of the run; nil if there
+-- is none.
+local function job_with(tube, key)
+  local job = by_key(tube, key)
+  if job then enter_run() end
+  return job and load(job)
+end
+
+-- put_one carries out one of the puts of put-tagged, whose arguments begin at i. It returns
+-- whether it has made a job.
+local function put_one(tube, i)
+  local key, what, size, record = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 4]), ARGV[i + 6]
+  local quota, policy, old, held = quota_of(tube), OPS.policy_of(tube), job_with(tube, key), 0
+  if what == 0 and policy then what = policy.on_duplicate end
+  if is_taken(tube, key, what, old) then
+    drop_put(record)
+    return false
+  end
+  if quota and not has_room(tube, quota, size, old and size_of(old)) then
+    answer(PUT_REFUSED)
+    drop_put(record)
+    return false
+  end
+  totals[tube], bytes[tube], sum.changed = (totals[tube] or 0) + 1, (bytes[tube] or 0) + size, true
+  local job = new_job(record)
+  if old and remove(old) then held = sub(old.key, #PREFIX + 1) end
+  if key ~= '' then give_key(tube, key, job) end
+  enter_new(tube, job, ARGV[i + 2], tonumber(ARGV[i + 3]), ARGV[i + 5])
+  answer(PUT_NEW)
+  answer(held)
+  return true
+end
+
+-- put-tagged: new jobs of a tube with tags, but for those whose key is taken, or for which the
+-- tube has no room
 --
--- ARGV    'put-tagged', tube, known, key, on_duplicate, how, ms, size, record
+-- ARGV    'put-tagged', tube, known, n, and of each put key, on_duplicate, how, ms, size, terms,
+--         record
 --           known         1 if the tube is sure to exist
 --           key           '' if it has none
 --           on_duplicate  a tube.OnDuplicate
 --           how, ms       'in' and how many ms from now it is due, 'at' and when
 --           size          of the body, bytes
+--           terms         'PRIORITY;TTR;'
 --           record        of a ready job, with facts
--- Keys    writes the record, ready: or delayed:TUBE, timers, keys:TUBE, key:TUBE KEY, tube:TUBE,
---         counts; reads policies, quotas; removes the job that had the key, as delete-key
--- Answer  PUT_NEW, whose number follows from the first one, which each reply has, and the id of
---         the job that was replaced, if it was reserved, else 0; PUT_KEPT or PUT_DUPLICATE, id
---         and state of the other job, 'gone' if only its key is taken; or PUT_REFUSED
+-- Keys    writes the records, ready: or delayed:TUBE, timers, keys:TUBE, key:TUBE KEY, tube:TUBE,
+--         counts; reads policies, quotas; removes the jobs that had the keys, as delete-key
+-- Answer  of each put PUT_NEW, whose number follows from the first one, which each reply has, and
+--         the id of the job that was replaced, if it was reserved, else 0; PUT_KEPT or
+--         PUT_DUPLICATE, id and state of the other job, 'gone' if only its key is taken; or
+--         PUT_REFUSED
+local PUT_ARGUMENTS = 7 -- of each put
 OPS['put-tagged'] = function(i)
-  local tube, key, what, record = ARGV[i], ARGV[i + 2], tonumber(ARGV[i + 3]), ARGV[i + 7]
-  local size, quota, policy = tonumber(ARGV[i + 6]), quota_of(tube), OPS.policy_of(tube)
-  if what == 0 and policy then what = policy.on_duplicate end
-  if is_taken(tube, key, what) then
-    drop_put(record)
-    return i + 8
-  end
-  local had = by_key(tube, key)
-  local old = had and load(had)
-  if quota and not has_room(tube, quota, size, old and size_of(old)) then
-    answer(PUT_REFUSED)
-    drop_put(record)
-    return i + 8
-  end
-  totals[tube], bytes[tube], sum.changed = (totals[tube] or 0) + 1, (bytes[tube] or 0) + size, true
-  local job, held = new_job(record), 0
-  write_new_jobs()
-  if ARGV[i + 1] ~= '1' then OPS.put_in(tube) end
-  if old and remove(old) then held = sub(old.key, #PREFIX + 1) end
-  if key ~= '' then give_key(tube, key, job) end
-  enter_new(job, ARGV[i + 4], tonumber(ARGV[i + 5]))
-  answer(PUT_NEW)
-  answer(held)
-  return i + 8
+  local tube, from, last, any = ARGV[i], i + 3, i + 2 + PUT_ARGUMENTS * ARGV[i + 2], false
+  for k = from, last, PUT_ARGUMENTS do any = put_one(tube, k) or any end
+  enter_run()
+  if any and ARGV[i + 1] ~= '1' then OPS.put_in(tube) end
+  return last + 1
 end
