@@ -58,6 +58,7 @@ test-long: deps ## run those tests at more length that play at random
 	$(GO) test -race -count=1 -timeout 30m -run '^TestDiffer(OnTwoInstances|InPartitions|OnCluster)?$$' ./cmd/redstalkd -args -differ-commands 7000
 	$(GO) test -race -count=1 -timeout 30m -run '^TestDifferBeyond' ./cmd/redstalkd -args -differ-commands 1000
 	$(GO) test -race -count=1 -timeout 30m -run '^TestChaos$$' ./cmd/redstalkd -args -ha-long -chaos-rounds 3
+	$(GO) test -count=1 -timeout 15m -run '^TestAsBeanstalkdReads$$' ./storage/binlog -args -binlog-seeds 50
 	$(GO) test -count=1 -timeout 30m -run '^(TestMoveKilled|TestBehindKilled|TestImportMany)$$' ./cmd/redstalkd -args -move-jobs 200000 -move-kills 5 -import-jobs 1000000
 
 # Chromium is large, so only those targets install it that need it.
@@ -165,6 +166,7 @@ check: ## gofmt, vet, staticcheck, govulncheck, and builds for other systems
 	$(GO) vet -tags chromium ./server/web/console
 	$(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
 	GO="$(GO)" sh tools/vulns/check.sh
+	$(GO) test ./tools/vulns -args -vulns
 	GOOS=darwin $(GO) build -o /dev/null ./cmd/redstalkd
 	GOOS=freebsd $(GO) build -o /dev/null ./cmd/redstalkd
 

@@ -19,6 +19,7 @@ fi
 as_root=
 [ "$(id -u)" = 0 ] || as_root=sudo
 echo "installing$missing"
-$as_root apt-get update -q
+# Another apt may be at work: it is waited for.
+$as_root apt-get -o DPkg::Lock::Timeout=300 update -q
 # RUNLEVEL=1 has the packages' scripts start no service.
-$as_root env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y -q --no-install-recommends $missing
+$as_root env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get -o DPkg::Lock::Timeout=300 install -y -q --no-install-recommends $missing

@@ -29,7 +29,7 @@ func TestBehindHAProxy(t *testing.T) {
 	first, one := serve(t, "-p0", "--store", url)
 	_, two := serve(t, "-p0", "--store", url)
 	at := "127.0.0.1:" + quietPort(t)
-	replaced := strings.NewReplacer("maxconn 20000", "maxconn 100", "127.0.0.1:11310", at, "127.0.0.1:11300", one, "127.0.0.1:11301", two).Replace(string(text))
+	replaced := strings.NewReplacer("127.0.0.1:11310", at, "127.0.0.1:11300", one, "127.0.0.1:11301", two).Replace(string(text))
 	path := filepath.Join(t.TempDir(), "haproxy.cfg")
 	if err := os.WriteFile(path, []byte(replaced), 0o600); err != nil {
 		t.Fatal(err)

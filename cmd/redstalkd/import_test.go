@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/sha256"
 	"errors"
 	"flag"
 	"fmt"
@@ -187,6 +188,33 @@ func TestServeOldDirectory(t *testing.T) {
 	}
 }
 
+// A directory that somebody has made for the jobs is used if it is empty, and refused if it has
+// something else than an import has left there.
+func TestServeOldDirectoryBeside(t *testing.T) {
+	t.Parallel()
+	dir := oldQueue(t, 90)
+	for _, full := range []bool{true, false} {
+		beside := dir + besideSuffix
+		if err := os.MkdirAll(beside, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		cmd := command("-V", "-p0", "-b", dir)
+		cmd.Env = cmd.Env[:1]
+		if !full {
+			wantOldQueue(t, start(t, cmd).serving(t), 90, 3*3+7)
+			continue
+		}
+		other := filepath.Join(beside, "other")
+		if err := os.WriteFile(other, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if code, _, text := run(t, cmd); code != 1 || !strings.Contains(text, "not made of the binlog in "+dir) {
+			t.Errorf("%d, %s", code, text)
+		}
+		os.Remove(other)
+	}
+}
+
 // trueServer starts the true beanstalkd on a unix socket, and returns its address.
 func trueServer(t *testing.T, args ...string) (addr string) {
 	addr, _ = trueProcess(t, args...)
@@ -217,7 +245,7 @@ func trueProcess(t *testing.T, args ...string) (addr string, p *process) {
 	return "", nil
 }
 
-// contents are the names and bytes of the files of a directory.
+// contents are the names of the files of a directory, when they were changed, and sums of their bytes.
 func contents(t *testing.T, dir string) string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -231,7 +259,7 @@ func contents(t *testing.T, dir string) string {
 		if err := errors.Join(readErr, statErr); err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintln(&s, e.Name(), info.Mode(), info.ModTime(), len(b))
+		fmt.Fprintf(&s, "%s %v %v %x\n", e.Name(), info.Mode(), info.ModTime(), sha256.Sum256(b))
 	}
 	return s.String()
 }

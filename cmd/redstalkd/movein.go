@@ -23,6 +23,7 @@ const (
 	importedFrom    = "imported-from" // file in the new directory: what the binlog was like
 	importedFromBad = "the binlog in %s is not what it was when its jobs were imported into %s: beanstalkd has gone on with it. " +
 		"Say --store embedded:%s to serve the jobs that are there, or redstalkd import to bring those of the binlog as well"
+	importedFromNone = "%s is there, but not made of the binlog in %s: say --store embedded:%s to serve the jobs that are there, or remove it: %w"
 )
 
 // noImportOption is the row of --no-import.
@@ -46,13 +47,16 @@ func (p *program) moveIn(ctx context.Context) error {
 		return failure(exitFailure, "reading the binlog in %s: %w", dir, err)
 	}
 	p.engine.url = "embedded:" + beside
-	if _, err := os.Stat(beside); err == nil {
-		was, err := os.ReadFile(filepath.Join(beside, importedFrom))
-		if err == nil && string(was) != print {
-			return failure(exitFailure, importedFromBad, dir, beside, beside)
-		}
+	os.Remove(beside) // if it is empty: somebody has made it for the jobs
+	was, err := os.ReadFile(filepath.Join(beside, importedFrom))
+	switch _, statErr := os.Stat(beside); {
+	case err == nil && string(was) == print:
 		p.log.Info("the jobs of a binlog of beanstalkd were imported earlier", "binlog", dir, "store", beside)
 		return nil
+	case err == nil:
+		return failure(exitFailure, importedFromBad, dir, beside, beside)
+	case statErr == nil:
+		return failure(exitFailure, importedFromNone, beside, dir, beside, err)
 	}
 	return p.importBeside(ctx, dir, beside, print)
 }

@@ -95,7 +95,7 @@ func TestReplay(t *testing.T) {
 			short(is(2, buried, 22)),
 			put("other", is(4, delayed, 44), "4444"), // a copy: the tube stays
 			short(is(8, deleted, 0)),
-			make([]byte, 100), []byte("never read"))
+			make([]byte, 100))
 		write(t, dir, 11, version, // after 2, and with a gap
 			put("c", is(3, ready, 3), "three"),
 			short(is(11, ready, 1)),
@@ -147,11 +147,13 @@ func TestDamage(t *testing.T) {
 		"should have 200":  bad(func(b []byte) []byte { b[start+bodyAt] = 200; return b }),
 		"end in CR LF":     bad(func(b []byte) []byte { b[len(b)-1] = 'x'; return b }),
 		"which cannot be":  bad(func(b []byte) []byte { b[4] = ' '; return b }),
+		"record of job 0":  bad(func(b []byte) []byte { clear(b); return b }), // a hole: not what is at an end
 		"middle of a reco": bad(func(b []byte) []byte { return b[:40] }),
+		"of a record; 3 b": bad(func(b []byte) []byte { return b[:3] }),
 	} {
 		dir := t.TempDir()
 		records := [][]byte{good, b, behind}
-		if strings.HasPrefix(what, "middle") {
+		if strings.Contains(what, "of a reco") {
 			records = records[:2]
 		}
 		write(t, dir, 1, 7, records...)
@@ -300,6 +302,51 @@ func TestLargestBody(t *testing.T) {
 	}
 }
 
+// The id of a job whose record is torn is not given out again.
+func TestTornID(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	torn := record(7, "t", fields{id: 9, state: ready, ttr: 1}, "nine\r\n")
+	write(t, dir, 1, 7, record(7, "t", fields{id: 1, state: ready, ttr: 1}, "one\r\n"), torn[:len(torn)-3])
+	if l, jobs := read(t, dir); l.LastID != 9 || len(jobs) != 1 || len(l.Damage) != 1 {
+		t.Errorf("the last id is %d; %v, %v", l.LastID, describe(jobs), l.Damage)
+	}
+}
+
+// When beanstalkd has lost jobs because it could not read a file to its end, it gives their ids out again.
+// Both jobs come along: the later one as it is, in its own tube, the lost one with another id.
+func TestIDsGivenOutAgain(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	cmd, c := beanstalkd(t, dir)
+	say(t, c, "use old")
+	say(t, c, "put 1 0 1 4\r\nkept")
+	say(t, c, "put 1 0 1 65535\r\n%s", strings.Repeat("x", 65535)) // what beanstalkd does not read again
+	say(t, c, "put 1 0 1 4\r\nlost")
+	say(t, c, "put 1 0 1 4\r\nlast")
+	end(cmd)
+	cmd, c = beanstalkd(t, dir)
+	say(t, c, "use new")
+	if line := say(t, c, "put 2 0 1 3\r\ntwo"); line != "INSERTED 2" {
+		t.Fatal(line)
+	}
+	say(t, c, "put 3 0 1 5\r\nthree")
+	say(t, c, "reserve-job 2")
+	say(t, c, "bury 2 22")
+	end(cmd)
+	l, jobs := read(t, dir)
+	if len(jobs) > 1 && jobs[1].Size == 65535 {
+		jobs[1].Body = jobs[1].Body[:1]
+	}
+	const want = "1:old:ready:1:kept 5:old:ready:1:x 6:old:ready:1:lost 4:old:ready:1:last 2:new:buried:22:two 3:new:ready:3:three"
+	if got := describe(jobs); got != want || l.LastID != 6 {
+		t.Errorf("%s, want %s; the last id is %d", got, want, l.LastID)
+	}
+	if len(l.Damage) != 2 || !strings.HasPrefix(l.Damage[0].String(), filepath.Join(dir, "binlog.2")+", byte 4: job 2 is another one") {
+		t.Errorf("%v", l.Damage)
+	}
+}
+
 func FuzzScan(f *testing.F) {
 	full := fields{id: 1, state: ready, ttr: 1}
 	for _, version := range []int32{5, 7, 8} {
@@ -308,7 +355,7 @@ func FuzzScan(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, version int32, b []byte) {
 		b = append(binary.LittleEndian.AppendUint32(nil, uint32(version)), b...)
-		l := &Log{alive: make(map[uint64]int), names: make(map[string]string)}
+		l := &Log{files: []string{"fuzz"}, alive: make(map[uint64]int), names: make(map[string]string)}
 		damage, err := scan(bytes.NewReader(b), int64(len(b)), func(e *entry) { l.take(0, e) })
 		if err != nil && !errors.Is(err, ErrVersion) || damage != nil && (damage.Offset < headSize || damage.Offset+damage.Lost != int64(len(b))) {
 			t.Errorf("%v, %v", damage, err)

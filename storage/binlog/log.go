@@ -29,16 +29,22 @@ type Job struct {
 	Size            int    // of the body, in bytes
 }
 
-// Damage is a place from which on a file cannot be read.
+// Damage is a place from which on a file cannot be read, or that shows that beanstalkd itself could not
+// read one.
 type Damage struct {
 	File   string // its path
-	Offset int64  // of the record that cannot be read, in bytes
+	Offset int64  // of the record, in bytes
 	What   string
-	Lost   int64 // bytes that were not read: from Offset to the end
+	Lost   int64 // bytes that were not read: from Offset to the end, or none
+
+	id uint64 // of the job whose record is torn; 0: it is not known
 }
 
 // String is a line for the operator.
 func (d Damage) String() string {
+	if d.Lost == 0 {
+		return fmt.Sprintf("%s, byte %d: %s", d.File, d.Offset, d.What)
+	}
 	return fmt.Sprintf("%s, byte %d: %s; %d bytes were not read", d.File, d.Offset, d.What, d.Lost)
 }
 
@@ -49,13 +55,14 @@ type Log struct {
 	Damage  []Damage // in the order of the files
 	LastID  uint64   // the largest id of a job, also of those that are gone; 0: there was none
 
-	files []string
-	lock  *os.File // nil: there is none to be had
-	alive map[uint64]int
-	jobs  []known // those with id 0 are free
-	free  []int
-	first int // numbers first appearances
-	names map[string]string
+	files   []string
+	lock    *os.File // nil: there is none to be had
+	alive   map[uint64]int
+	jobs    []known // those with id 0 are free
+	free    []int
+	renamed []int // slots of jobs whose id another one has got
+	first   int   // numbers first appearances
+	names   map[string]string
 }
 
 // known is what is known of a job.
@@ -166,6 +173,7 @@ func (l *Log) replay(number int, reading func(string, int)) error {
 	})
 	if damage != nil {
 		damage.File = path
+		l.LastID = max(l.LastID, damage.id) // a client may know it
 		l.Damage = append(l.Damage, *damage)
 	}
 	return err
@@ -182,6 +190,8 @@ func (l *Log) take(file int, e *entry) {
 		l.forget(e.id)
 	case !have:
 		l.add(file, e)
+	case e.name != nil && e.created != l.jobs[slot].created:
+		l.addAgain(file, e, slot)
 	default:
 		l.jobs[slot].update(file, e)
 	}
@@ -196,6 +206,17 @@ func (k *known) update(file int, e *entry) {
 		return
 	}
 	k.file, k.at = file, e.at
+}
+
+// addAgain is for a job that appears with the id of another one. A copy has the time at which its job was
+// put, so it is none: when beanstalkd could not read a file to its end, it did not know the jobs behind,
+// and gave their ids out again. The other one was never deleted: it gets an id when all are known.
+func (l *Log) addAgain(file int, e *entry, slot int) {
+	old := &l.jobs[slot]
+	l.Damage = append(l.Damage, Damage{File: l.files[file], Offset: e.from, What: fmt.Sprintf(
+		"job %d is another one than that in %s, byte %d, which beanstalkd must have lost: that one gets another id", e.id, l.files[old.file], old.at)})
+	l.renamed = append(l.renamed, slot)
+	l.add(file, e)
 }
 
 // forget is for a job that is gone.
@@ -228,8 +249,13 @@ func (l *Log) add(file int, e *entry) {
 	l.jobs = append(l.jobs, k)
 }
 
-// settle puts the jobs in the order in which they appeared.
+// settle gives ids to the jobs whose id another one has got, and puts all in the order in which they
+// appeared.
 func (l *Log) settle() {
+	for _, slot := range l.renamed {
+		l.LastID++
+		l.jobs[slot].id = l.LastID
+	}
 	l.jobs = slices.DeleteFunc(l.jobs, func(k known) bool { return k.id == 0 })
 	slices.SortFunc(l.jobs, func(a, b known) int { return cmp.Compare(a.first, b.first) })
 	l.alive, l.free, l.names = nil, nil, nil

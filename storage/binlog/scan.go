@@ -2,12 +2,12 @@ package binlog
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
-	"strings"
 )
 
 // ErrVersion is in the chain of an error about a file of a version that is not known.
@@ -27,6 +27,7 @@ type scanner struct {
 type entry struct {
 	fields
 	name []byte // nil: the record is short. Good until the next record
+	from int64  // where the record begins
 	at   int64  // where the body begins
 }
 
@@ -38,15 +39,18 @@ func scan(file io.Reader, size int64, do func(*entry)) (damage *Damage, err erro
 		return nil, err
 	}
 	for {
-		at := s.at
-		var e entry
+		e := entry{from: s.at}
 		switch err := s.next(&e); {
 		case errors.Is(err, io.EOF):
 			return nil, nil
 		case errors.Is(err, errIO):
 			return nil, err
 		case err != nil:
-			return &Damage{Offset: at, What: err.Error(), Lost: size - at}, nil
+			damage = &Damage{Offset: e.from, What: err.Error(), Lost: size - e.from}
+			if errors.Is(err, errTorn) && e.id <= maxID {
+				damage.id = e.id
+			}
+			return damage, nil
 		}
 		do(&e)
 	}
@@ -79,7 +83,7 @@ func (s *scanner) begin() (more bool, err error) {
 // next reads a record. The error is io.EOF at the end of the records.
 func (s *scanner) next(e *entry) error {
 	if left := s.size - s.at; left < int64(s.nameLength) {
-		return io.EOF
+		return s.end(nil, errTorn)
 	}
 	s.sum = 0
 	length, err := s.length()
@@ -89,14 +93,14 @@ func (s *scanner) next(e *entry) error {
 	from := s.at
 	head, err := s.bytes(length + s.structure)
 	if errors.Is(err, errTorn) && length == 0 {
-		return s.tornEnd(head[:s.at-from])
+		return s.end(head[:s.at-from], errTorn)
 	}
 	if err != nil {
 		return err
 	}
 	e.fields = s.decode(head[length:])
 	if e.id == 0 {
-		return io.EOF
+		return s.end(head, errNoID)
 	}
 	if length > 0 {
 		e.name, e.at = head[:length], s.at
@@ -123,14 +127,23 @@ func (s *scanner) length() (int, error) {
 	return int(n), nil
 }
 
-// tornEnd is the error of a short record of which the file has only a part: io.EOF if that part
-// was never written.
-func (s *scanner) tornEnd(part []byte) error {
-	if strings.Trim(string(part), "\x00") == "" {
-		return io.EOF
+// end is the error of what is no record: io.EOF if that, and all behind it, was never written. part is
+// what was read of it.
+func (s *scanner) end(part []byte, otherwise error) error {
+	if !zero(part) {
+		return otherwise
 	}
-	return errTorn
+	switch zeros, err := s.onlyZeros(); {
+	case err != nil:
+		return err
+	case !zeros:
+		return otherwise
+	}
+	return io.EOF
 }
+
+// errNoID: there are zeros, as beanstalkd has them behind its last record, but something follows.
+var errNoID = errors.New("a record of job 0, and something is behind it")
 
 // check checks a record, and passes over its body.
 func (s *scanner) check(e *entry) error {
@@ -213,12 +226,15 @@ func (s *scanner) skipSummed(n int64) error {
 	return nil
 }
 
+// zero reports whether there is nothing but zeros.
+func zero(b []byte) bool { return len(bytes.TrimLeft(b, "\x00")) == 0 }
+
 // onlyZeros reads the rest of the file, and whether there is nothing but zeros in it.
 func (s *scanner) onlyZeros() (bool, error) {
 	var part [4096]byte
 	for {
 		n, err := s.in.Read(part[:])
-		if strings.Trim(string(part[:n]), "\x00") != "" {
+		if !zero(part[:n]) {
 			return false, nil
 		}
 		if errors.Is(err, io.EOF) {

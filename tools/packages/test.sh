@@ -32,10 +32,19 @@ for arch in amd64:x86_64 arm64:aarch64; do
 done
 echo "ok: the .rpm is opened, and has the $(wc -l <"$WORK/rpm.files") files of the .deb"
 
-# The bills of materials are what their schema wants.
+# The bills of materials are what their schema wants, and have all that the linker has noted.
 (cd "$WORK" && npm pack --silent @cyclonedx/cyclonedx-library@10.3.0 >/dev/null && tar xzf cyclonedx-*.tgz)
-python3 -W ignore tools/packages/sbom/schema.py "$WORK/package/res/schema" "$WORK"/one/*.sbom.json || fail "a bill of materials"
-echo "ok: the bills of materials are as CycloneDX 1.6 has them"
+for arch in amd64 arm64; do
+  tar -C "$WORK" -xzf "$WORK/one/redstalk_0.1.0_$arch.tar.gz"
+  for program in redstalk redstalkd; do
+    bill=$WORK/one/${program}_0.1.0_$arch.sbom.json
+    python3 -W ignore tools/packages/sbom/schema.py "$WORK/package/res/schema" "$bill" >"$WORK/billed" || fail "$bill"
+    ${GO:-go} version -m "$WORK/redstalk-0.1.0-$arch/$program" |
+      awk 'NR == 1 { print "std@" substr($2, 3) } $1 == "dep" { print $2 "@" $3 }' >"$WORK/linked"
+    cmp "$WORK/billed" "$WORK/linked" || fail "$bill has other parts than the program"
+  done
+done
+echo "ok: the bills of materials are as CycloneDX 1.6 has them, with the $(wc -l <"$WORK/linked") parts of the server"
 
 ARCH=$(dpkg --print-architecture)
 # A mirror may be older than its own date of expiry: what is tested here is not Debian.
