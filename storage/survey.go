@@ -26,6 +26,7 @@ type Instance struct {
 	Name    string        // under which the store knows it
 	Own     bool          // it is this server
 	Silence time.Duration // since its last heartbeat
+	Version string        // of its program; "" if it has not said
 }
 
 // Node is a process that keeps the store, or a part of it. If it could not be asked, only Addr,

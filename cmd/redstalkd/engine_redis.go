@@ -16,7 +16,7 @@ var redisSchemes = map[string]bool{
 
 func openRedis(ctx context.Context, e engine) (storage.Store, error) {
 	store, err := redis.Open(ctx, redis.Options{
-		URL: e.url, Namespace: e.namespace, Partitions: e.partitions, Log: e.log,
+		URL: e.url, Namespace: e.namespace, Partitions: e.partitions, Version: Version, Log: e.log,
 		Timeout: e.timeout, WaitReplicas: e.waitReplicas, AllowEviction: e.allowEviction,
 	})
 	if err != nil {

@@ -109,7 +109,7 @@ func checkKeys(t *testing.T, redis *redistest.Server, prefix string) {
 	kinds := map[string]string{
 		"job": "string", "ready": "zset", "delayed": "zset", "buried": "zset", "reserved": "zset",
 		"tube": "hash", "tubes": "zset", "paused": "hash", "timers": "zset", "attending": "hash",
-		"waiting": "zset", "mail": "list", "instances": "zset", "counts": "hash", "layout": "hash", "batch": "string",
+		"waiting": "zset", "mail": "list", "instances": "zset", "versions": "hash", "counts": "hash", "layout": "hash", "batch": "string",
 	}
 	seen := make(map[string]bool)
 	for _, key := range must(client.Keys(ctx, "*").Result())(t) {

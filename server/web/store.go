@@ -50,6 +50,7 @@ type instanceInfo struct {
 	Name    string `json:"name" doc:"under which the store knows it"`
 	Own     bool   `json:"own" doc:"it is the one that answers"`
 	Silence int64  `json:"silence_ms" doc:"since its last heartbeat"`
+	Version string `json:"version,omitempty" doc:"of its program; missing if it has not said"`
 }
 
 // nodeInfo is a process that keeps the store.
@@ -167,7 +168,7 @@ func (d *Door) addSurvey(ctx context.Context, info *storeInfo) {
 		return
 	}
 	for _, s := range survey.Instances {
-		info.Instances = append(info.Instances, instanceInfo{Name: s.Name, Own: s.Own, Silence: s.Silence.Milliseconds()})
+		info.Instances = append(info.Instances, instanceInfo{Name: s.Name, Own: s.Own, Silence: s.Silence.Milliseconds(), Version: s.Version})
 	}
 	for i := range survey.Nodes {
 		info.Nodes = append(info.Nodes, nodeInfoOf(&survey.Nodes[i]))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Before anything else is sent under a name, Redis has to know it: by a call of
@@ -48,6 +49,48 @@ func (p *partition) enlist() error {
 		return err
 	}
 	p.instance.recorded = numberArg(c.number)
+	p.tellVersion()
+	return nil
+}
+
+// tellVersion leaves the version of the program where a survey finds it. Nothing depends on
+// that: if it fails, the version is not known.
+func (p *partition) tellVersion() {
+	if p.number != 0 || p.options.Version == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), p.options.attempt())
+	defer cancel()
+	if err := p.replaceVersions(ctx); err != nil {
+		p.log.Debug("other instances do not know the version of this one", "err", p.link.address.hide(err))
+	}
+}
+
+// replaceVersions adds the own version, and removes those of instances that are gone. It
+// comes after the registration, so nobody else takes this instance for one that is gone.
+func (p *partition) replaceVersions(ctx context.Context) error {
+	node, err := p.link.node(ctx, p.prefix)
+	if err != nil {
+		return err
+	}
+	key := p.prefix + "versions"
+	names, err := node.HKeys(ctx, key).Result()
+	if err != nil {
+		return fmt.Errorf("reading whose versions are known: %w", err)
+	}
+	living, err := node.ZRange(ctx, p.prefix+"instances", 0, -1).Result()
+	if err != nil {
+		return fmt.Errorf("reading who lives: %w", err)
+	}
+	gone := slices.DeleteFunc(names, func(name string) bool { return slices.Contains(living, name) })
+	if len(gone) > 0 {
+		if err := node.HDel(ctx, key, gone...).Err(); err != nil {
+			return fmt.Errorf("removing the versions of those who are gone: %w", err)
+		}
+	}
+	if err := node.HSet(ctx, key, p.instance.name(), p.options.Version).Err(); err != nil {
+		return fmt.Errorf("telling the version: %w", err)
+	}
 	return nil
 }
 

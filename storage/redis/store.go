@@ -62,6 +62,9 @@ type Options struct {
 	// Redis fails.
 	WaitReplicas int
 
+	// Version is that of the program, which other instances show; may be empty.
+	Version string
+
 	// Log gets what an operator should know; nil means slog.Default.
 	Log *slog.Logger
 

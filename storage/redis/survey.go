@@ -50,11 +50,15 @@ func (s *Store) surveyInstances(ctx context.Context) (all []storage.Instance, er
 	if err != nil {
 		return nil, fmt.Errorf("reading the heartbeats: %w", s.link.address.hide(err))
 	}
+	versions, err := node.HGetAll(ctx, p.prefix+"versions").Result()
+	if err != nil {
+		return nil, fmt.Errorf("reading the versions of instances: %w", s.link.address.hide(err))
+	}
 	own := p.instance.name()
 	for _, beat := range beats {
 		name, _ := beat.Member.(string)
 		since := now.Sub(time.UnixMilli(int64(beat.Score)))
-		all = append(all, storage.Instance{Name: name, Own: name == own, Silence: max(since, 0)})
+		all = append(all, storage.Instance{Name: name, Own: name == own, Silence: max(since, 0), Version: versions[name]})
 	}
 	return all, nil
 }

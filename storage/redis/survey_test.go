@@ -15,8 +15,11 @@ func TestSurvey(t *testing.T) {
 	replica := redistest.Start(t)
 	o := Options{URL: server.URL(), Partitions: 4}
 	var stores []*Store
-	for range 2 {
-		s, err := Open(context.Background(), o)
+	ctx := context.Background()
+	versions := server.Client(t)
+	for _, o.Version = range []string{"1.0", "2.0"} {
+		versions.HSet(ctx, keyPrefix("redstalk", 0)+"versions", "LONGGONE", "0.9")
+		s, err := Open(ctx, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -24,7 +27,9 @@ func TestSurvey(t *testing.T) {
 		do(s, put("x"))
 		stores = append(stores, s)
 	}
-	ctx := context.Background()
+	if known, err := versions.HLen(ctx, keyPrefix("redstalk", 0)+"versions").Result(); known != 2 || err != nil {
+		t.Errorf("the versions of %d instances are kept, %v", known, err)
+	}
 	host, port, _ := strings.Cut(server.Addr, ":")
 	if err := replica.Client(t).ReplicaOf(ctx, host, port).Err(); err != nil {
 		t.Fatal(err)
@@ -40,7 +45,7 @@ func TestSurvey(t *testing.T) {
 				if i.Own {
 					own++
 				}
-				if len(i.Name) != 8 || i.Silence > time.Minute {
+				if len(i.Name) != 8 || i.Silence > time.Minute || i.Version != map[bool]string{true: "1.0", false: "2.0"}[i.Own] {
 					t.Errorf("an instance is %+v", i)
 				}
 			}

@@ -70,7 +70,7 @@ class Server {
     if (e.kind !== "redis") return [];
     const alive = i => i.silence_ms < silent;
     const cards = [];
-    if (e.instances.length) cards.push(card("instances", `Instances: ${number(e.instances.filter(alive).length)} alive`, table(["Instance", "Heartbeat", "Version"], e.instances.map(i => [make("code", {}, i.name), dot(alive(i), span(i.silence_ms) + " ago"), i.own ? `${s.version || "?"}: this one, on ${s.hostname}` : "told by its own console"]))));
+    if (e.instances.length) cards.push(card("instances", `Instances: ${number(e.instances.filter(alive).length)} alive`, table(["Instance", "Heartbeat", "Version"], e.instances.map(i => [make("code", {}, i.name), dot(alive(i), span(i.silence_ms) + " ago"), (i.version || "not told") + (i.own ? `: this one, on ${s.hostname}` : "")]))));
     if (e.nodes.length) {
       cards.push(card("nodes", "Redis", table(["Server", "Role", "Version", "Answers in", "Memory", "Connections", "Partitions", "Replicas"], e.nodes.map(n => n.problem
         ? [n.addr, dot(false, n.problem), "", "", "", "", String(n.partitions), ""]
