@@ -69,7 +69,7 @@ var mayImport = map[string][]string{
 	},
 	"redstalk/server/observe": {
 		"redstalk/server/push", "github.com/sony/gobreaker/v2", "redstalk/server/bounds", "redstalk/server/queue", "redstalk/server/serving", "redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/storage/throttle", "redstalk/tube",
-		"github.com/prometheus/client_golang", "github.com/prometheus/client_model",
+		"github.com/prometheus/client_golang", "github.com/prometheus/client_model", "golang.org/x/sync",
 	},
 	"redstalk/server/gateway":             gatewayMayImport,
 	"redstalk/server/gateway/ouqiang":     append([]string{"redstalk/server/gateway", "gopkg.in/ini.v1"}, gatewayMayImport...),

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"redstalk/server/queue"
 	"redstalk/storage"
 	"redstalk/tube"
@@ -21,6 +23,10 @@ const (
 	// step is about how many tubes the store is asked at once. Others have their turn
 	// between two steps.
 	step = 32
+
+	// atOnce is how many such steps are under way at a time. Each of them waits for its turn
+	// behind what clients want; one after the other would take long on a busy Redis.
+	atOnce = 8
 
 	// listFor is how long a list of tubes is used if there are more than are shown by
 	// name, and so not all of them are needed.
@@ -101,26 +107,42 @@ func (o *Observer) askTubes(ctx context.Context, f *facts) ([]*tube.TubeStats, e
 	if err != nil {
 		return nil, err
 	}
-	all := make([]*tube.TubeStats, 0, len(names))
-	for part := range slices.Chunk(names, step) {
-		ops := make([]storage.Op, len(part))
-		for i, name := range part {
-			ops[i] = storage.Op{Kind: storage.TubeStats, Tube: name}
-		}
-		answers, err := f.q.Do(ctx, ops...)
-		if err != nil {
+	parts := slices.Collect(slices.Chunk(names, step))
+	stats := make([][]*tube.TubeStats, len(parts))
+	steps, ctx := errgroup.WithContext(ctx)
+	steps.SetLimit(atOnce)
+	for i, part := range parts {
+		steps.Go(func() (err error) {
+			stats[i], err = askStep(ctx, f.q, part)
+			return err
+		})
+	}
+	if err := steps.Wait(); err != nil {
+		return nil, err
+	}
+	return slices.Concat(stats...), nil
+}
+
+// askStep returns the stats of those of these tubes that exist.
+func askStep(ctx context.Context, q *queue.Queue, names []string) ([]*tube.TubeStats, error) {
+	ops := make([]storage.Op, len(names))
+	for i, name := range names {
+		ops[i] = storage.Op{Kind: storage.TubeStats, Tube: name}
+	}
+	answers, err := q.Do(ctx, ops...)
+	if err != nil {
+		return nil, err
+	}
+	stats := make([]*tube.TubeStats, 0, len(names))
+	for i := range answers {
+		if err := answers[i].Err; err != nil {
 			return nil, err
 		}
-		for i := range answers {
-			if err := answers[i].Err; err != nil {
-				return nil, err
-			}
-			if its := answers[i].TubeStats; its != nil {
-				all = append(all, f.q.TubeStatsWith(its))
-			}
+		if its := answers[i].TubeStats; its != nil {
+			stats = append(stats, q.TubeStatsWith(its))
 		}
 	}
-	return all, nil
+	return stats, nil
 }
 
 // names returns the tubes that are shown by name, sorted: those that the store counts by
