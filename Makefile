@@ -45,21 +45,21 @@ test: deps ## run all tests, installing what they need
 	$(GO) test -race -p 6 -parallel 6 -timeout 15m -ldflags='-s -w' ./...
 
 test-long: deps ## run those tests at more length that play at random
-	$(GO) test -race -count=1 -timeout 15m -run '^(TestMemory|TestJournal|TestPowerCut)$$' ./storage/embedded -args -histories 30 -walks 15 -large-segments 4
-	$(GO) test -race -count=1 -timeout 15m -run '^TestJournalAlwaysReopened$$' ./storage/embedded -args -histories 30
-	$(GO) test -race -count=1 -timeout 15m -run '^(TestFaults|TestStress|TestStressAndCrash)$$' ./storage/embedded -args -faults 4 -stress 5s
-	$(GO) test -race -count=1 -timeout 15m -run '^TestPowerCut$$' ./storage/embedded/wal -args -histories 40
-	$(GO) test -race -count=1 -timeout 15m -run '^(TestSuite.*|TestCheckManyTubes)$$' ./storage/redis -args -all-suites -histories 20
-	$(GO) test -race -count=1 -timeout 15m -run '^TestTaggedAgainstMachine$$' ./storage/redis -args -tagged-scripts 60
-	$(GO) test -race -count=1 -timeout 15m -run '^(TestAgainstItself|TestFindsForgeries)(Beyond)?$$' ./protocol/conformance/differ -args -plain 4000 -timed 400 -every-forgery
-	$(GO) test -race -count=1 -timeout 15m -run '^(TestLateness|TestDueAtTheLimit|TestWaitsThatEndWhenDue)$$' ./cmd/redstalkd -args -rare 5
+	$(GO) test -race -count=1 -timeout 15m -run '^(TestMemory|TestJournal|TestPowerCut)$$' ./storage/embedded -args -histories 15 -walks 8 -large-segments 4
+	$(GO) test -race -count=1 -timeout 15m -run '^TestJournalAlwaysReopened$$' ./storage/embedded -args -histories 15
+	$(GO) test -race -count=1 -timeout 15m -run '^(TestFaults|TestStress|TestStressAndCrash)$$' ./storage/embedded -args -faults 3 -stress 3s
+	$(GO) test -race -count=1 -timeout 15m -run '^TestPowerCut$$' ./storage/embedded/wal -args -histories 30
+	$(GO) test -race -count=1 -timeout 15m -run '^(TestSuite.*|TestCheckManyTubes)$$' ./storage/redis -args -all-suites -histories 10
+	$(GO) test -race -count=1 -timeout 15m -run '^TestTaggedAgainstMachine$$' ./storage/redis -args -tagged-scripts 30
+	$(GO) test -race -count=1 -timeout 15m -run '^(TestAgainstItself|TestFindsForgeries)(Beyond)?$$' ./protocol/conformance/differ -args -plain 2000 -timed 200 -every-forgery
+	$(GO) test -race -count=1 -timeout 15m -run '^(TestLateness|TestDueAtTheLimit|TestWaitsThatEndWhenDue)$$' ./cmd/redstalkd -args -rare 3
 	$(GO) test -race -count=1 -timeout 15m -run '^TestKilledInTheMiddle$$' ./cmd/redstalk -args -exec-jobs 10000
 	$(GO) test -race -count=1 -timeout 15m -run '^TestCrash' ./cmd/redstalkd -args -crash-rounds 10
-	$(GO) test -race -count=1 -timeout 30m -run '^TestDiffer(OnTwoInstances|InPartitions|OnCluster)?$$' ./cmd/redstalkd -args -differ-commands 7000
-	$(GO) test -race -count=1 -timeout 30m -run '^TestDifferBeyond' ./cmd/redstalkd -args -differ-commands 1000
-	$(GO) test -race -count=1 -timeout 30m -run '^TestChaos$$' ./cmd/redstalkd -args -ha-long -chaos-rounds 3
-	$(GO) test -count=1 -timeout 15m -run '^TestAsBeanstalkdReads$$' ./storage/binlog -args -binlog-seeds 50
-	$(GO) test -count=1 -timeout 30m -run '^(TestMoveKilled|TestBehindKilled|TestImportMany)$$' ./cmd/redstalkd -args -move-jobs 200000 -move-kills 5 -import-jobs 1000000
+	$(GO) test -race -count=1 -timeout 30m -run '^TestDiffer(OnTwoInstances|InPartitions|OnCluster)?$$' ./cmd/redstalkd -args -differ-commands 3000
+	$(GO) test -race -count=1 -timeout 30m -run '^TestDifferBeyond' ./cmd/redstalkd -args -differ-commands 600
+	$(GO) test -race -count=1 -timeout 30m -run '^TestChaos$$' ./cmd/redstalkd -args -ha-long -chaos-rounds 2
+	$(GO) test -count=1 -timeout 15m -run '^TestAsBeanstalkdReads$$' ./storage/binlog -args -binlog-seeds 25
+	$(GO) test -count=1 -timeout 30m -run '^(TestMoveKilled|TestBehindKilled|TestImportMany)$$' ./cmd/redstalkd -args -move-jobs 50000 -move-kills 4 -import-jobs 1000000
 
 # Chromium is large, so only those targets install it that need it.
 CONSOLE_TEST = $(GO) test -tags chromium -count=1 -v ./server/web/console
