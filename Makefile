@@ -51,8 +51,8 @@ test-long: deps ## run those tests at more length that play at random
 	$(GO) test -race -count=1 -timeout 15m -run '^TestPowerCut$$' ./storage/embedded/wal -args -histories 30
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestSuite.*|TestCheckManyTubes)$$' ./storage/redis -args -all-suites -histories 20
 	$(GO) test -race -count=1 -timeout 15m -run '^TestTaggedAgainstMachine$$' ./storage/redis -args -tagged-scripts 20
-	$(GO) test -race -count=1 -timeout 15m -run '^(TestAgainstItself|TestFindsForgeries)(Beyond)?$$' ./protocol/conformance/differ -args -plain 2000 -timed 200 -every-forgery
-	$(GO) test -race -count=1 -timeout 15m -run '^(TestLateness|TestDueAtTheLimit|TestWaitsThatEndWhenDue)$$' ./cmd/redstalkd -args -rare 3
+	$(GO) test -race -count=1 -timeout 15m -run '^(TestAgainstItself|TestFindsForgeries)(Beyond)?$$' ./protocol/conformance/differ -args -plain 1000 -timed 100 -every-forgery
+	$(GO) test -race -count=1 -timeout 15m -run '^(TestLateness|TestDueAtTheLimit|TestWaitsThatEndWhenDue)$$' ./cmd/redstalkd -args -rare 2
 	$(GO) test -race -count=1 -timeout 15m -run '^TestKilledInTheMiddle$$' ./cmd/redstalk -args -exec-jobs 10000
 	$(GO) test -race -count=1 -timeout 15m -run '^TestCrash' ./cmd/redstalkd -args -crash-rounds 10
 	$(GO) test -race -count=1 -timeout 30m -run '^TestDiffer(OnTwoInstances|InPartitions|OnCluster)?$$' ./cmd/redstalkd -args -differ-commands 3000
