@@ -54,13 +54,16 @@ func (b *Bounds) part(its *source) {
 	}
 }
 
+// run looks at the readers until stop is closed. However late it is to look, there is no less
+// than Check from one look to the next: who reads slowly must have had the time to.
 func (b *Bounds) run(stop <-chan struct{}) {
-	every := time.NewTicker(Check)
-	defer every.Stop()
+	next := time.NewTimer(Check)
+	defer next.Stop()
 	for {
 		select {
-		case <-every.C:
+		case <-next.C:
 			b.check()
+			next.Reset(Check)
 		case <-stop:
 			return
 		}
