@@ -51,7 +51,7 @@ test-long: deps ## run those tests at more length that play at random
 	$(GO) test -race -count=1 -timeout 15m -run '^TestPowerCut$$' ./storage/embedded/wal -args -histories 15
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestSuite.*|TestCheckManyTubes)$$' ./storage/redis -args -all-suites -histories 12
 	$(GO) test -race -count=1 -timeout 15m -run '^TestTaggedAgainstMachine$$' ./storage/redis -args -tagged-scripts 12
-	$(GO) test -race -count=1 -timeout 15m -run '^(TestAgainstItself|TestFindsForgeries)(Beyond)?$$' ./protocol/conformance/differ -args -plain 500 -timed 60 -every-forgery
+	$(GO) test -race -count=1 -timeout 15m -run '^TestAgainstItself(Beyond)?$$' ./protocol/conformance/differ -args -plain 1000 -timed 100
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestLateness|TestDueAtTheLimit|TestWaitsThatEndWhenDue)$$' ./cmd/redstalkd -args -rare 2
 	$(GO) test -race -count=1 -timeout 15m -run '^TestKilledInTheMiddle$$' ./cmd/redstalk -args -exec-jobs 10000
 	$(GO) test -race -count=1 -timeout 15m -run '^TestCrash' ./cmd/redstalkd -args -crash-rounds 10
@@ -130,6 +130,7 @@ chaos: deps ## kill, freeze, cut off and fail over instances and Redis under loa
 
 oracle: build deps ## play the transcripts, and random scripts, on the true beanstalkd and compare
 	bin/transcript oracle testdata/transcripts/*.txt
+	$(GO) test -count=1 -timeout 15m -run '^TestFindsForgeries(Beyond)?$$' ./protocol/conformance/differ -args -every-forgery
 	$(GO) test -count=1 -timeout 60m -v -run '^TestDiffer' ./cmd/redstalkd -args -differ-commands $(COMMANDS)
 
 record: build deps ## write the transcripts anew from what the true beanstalkd answers
