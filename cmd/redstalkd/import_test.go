@@ -286,7 +286,8 @@ func TestExport(t *testing.T) {
 	})
 }
 
-// TestImportMany says how long it takes to import very many jobs: -import-jobs 1000000.
+// TestImportMany imports very many jobs, -import-jobs 1000000, and says how long it takes. That
+// fails only if -import-within says so, for a machine on which nothing else runs.
 func TestImportMany(t *testing.T) {
 	if *importJobs == 0 {
 		t.Skip("-import-jobs says how many")
@@ -298,14 +299,18 @@ func TestImportMany(t *testing.T) {
 	} {
 		began := time.Now()
 		code, _, text := run(t, command("import", "--from", dir, "--store", store))
-		t.Logf("%d jobs into %s in %v", *importJobs, name, time.Since(began))
-		if took := time.Since(began); code != 0 || took > 10*time.Second*time.Duration(*importJobs)/1_000_000 {
+		took := time.Since(began)
+		t.Logf("%d jobs into %s in %v", *importJobs, name, took)
+		if code != 0 || *importWithin > 0 && took > *importWithin {
 			t.Errorf("code %d, %v: %s", code, took, text)
 		}
 	}
 }
 
-var importJobs = flag.Int("import-jobs", 0, "how many jobs TestImportMany imports; 0: none")
+var (
+	importJobs   = flag.Int("import-jobs", 0, "how many jobs TestImportMany imports; 0: none")
+	importWithin = flag.Duration("import-within", 0, "how long that may take; 0: as long as it does")
+)
 
 // An import that is killed again and again, and then begun once more, brings each job once: by the
 // command, and at the start of a server with -b.

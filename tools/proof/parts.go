@@ -198,7 +198,7 @@ var moveBehind = &part{
 var importing = &part{
 	name: "import", what: "a binlog of 1,000,000 jobs is imported in at most 10 s",
 	commands: func(options) [][]string {
-		return one(goTest(server, "^TestImportMany$", "-import-jobs", "1000000")...)
+		return one(goTest(server, "^TestImportMany$", "-import-jobs", "1000000", "-import-within", "10s")...)
 	},
 	given: givenNothing, read: []reader{readImported},
 }
