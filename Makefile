@@ -33,16 +33,18 @@ APT_TOOLS = redis-server beanstalkd gcc
 help: ## print this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
+# Without cgo, as in the packages: so what is measured and tested is what people install.
 build: ## build bin/redstalkd and the tools beside it
-	$(GO) build -trimpath -ldflags "-X main.Version=$(VERSION)" -o bin/ ./cmd/...
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-X main.Version=$(VERSION)" -o bin/ ./cmd/...
 
 run: build ## build and serve on 127.0.0.1:11300, and HTTP on 127.0.0.1:11380; STORE=redis://127.0.0.1:6379/0 serves from Redis
 	bin/redstalkd -V -l $(LISTEN) -p $(PORT) --http '$(HTTP)' --store '$(STORE)'
 
 # Most packages wait more than they compute, so several are tested at a time. Nobody debugs
 # the programs of tests, so they are linked without what a debugger needs, in half the time.
+# make check has go vet, and has it whole.
 test: deps ## run all tests, installing what they need
-	$(GO) test -race -p 6 -parallel 6 -timeout 15m -ldflags='-s -w' ./...
+	$(GO) test -race -vet=off -p 6 -parallel 6 -timeout 15m -ldflags='-s -w' ./...
 
 test-long: deps ## run those tests at more length that play at random
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestMemory|TestJournal|TestPowerCut)$$' ./storage/embedded -args -histories 15 -walks 8 -large-segments 4

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"redstalk/protocol/conformance/compile"
 	"regexp"
 	"slices"
 	"strings"
@@ -153,8 +154,8 @@ func workshop(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("go", "build", "-ldflags", "-s -w", "-o", filepath.Join(dir, "bin")+"/", "./cmd/...").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if err := compile.Program(filepath.Join(dir, "bin")+"/", "./cmd/..."); err != nil {
+		t.Fatal(err)
 	}
 	root, err := filepath.Abs(".")
 	if err == nil {

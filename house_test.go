@@ -24,6 +24,7 @@ var mayImport = map[string][]string{
 	"redstalk/protocol/conformance":            nil,
 	"redstalk/protocol/conformance/differ":     nil,
 	"redstalk/protocol/conformance/busy":       nil,
+	"redstalk/protocol/conformance/compile":    nil,
 	"redstalk/protocol/conformance/ledger":     {"github.com/beanstalkd/go-beanstalk"},
 	"redstalk/protocol/conformance/transcript": nil,
 	"redstalk/tube":                            nil,

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"redstalk/protocol/conformance/compile"
 	"strings"
 	"sync"
 	"testing"
@@ -40,8 +41,8 @@ func buildAndRun(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	redstalkd = filepath.Join(dir, "redstalkd")
-	if out, err := exec.Command("go", "build", "-ldflags", "-s -w", "-o", redstalkd, "redstalk/cmd/redstalkd").CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "%v\n%s", err, out)
+	if err := compile.Program(redstalkd, "redstalk/cmd/redstalkd"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return m.Run()

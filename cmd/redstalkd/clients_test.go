@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"redstalk/protocol/conformance/compile"
 	"redstalk/storage/redis/redistest"
 )
 
@@ -45,8 +46,8 @@ const clientLedger = 500
 // ours for it, too.)
 func clientPrograms(t *testing.T) map[string][]string {
 	golang := filepath.Join(t.TempDir(), "go-beanstalk")
-	if out, err := exec.Command("go", "build", "-o", golang, clientsFolder+"/go").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if err := compile.Program(golang, clientsFolder+"/go"); err != nil {
+		t.Fatal(err)
 	}
 	return map[string][]string{
 		"go-beanstalk": {golang},

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"redstalk/protocol/conformance/compile"
 	"redstalk/storage/redis/redistest"
 )
 
@@ -27,8 +28,8 @@ func TestGrowth(t *testing.T) {
 		t.Skip("measures; -growth 5s runs it")
 	}
 	bench := filepath.Join(t.TempDir(), "stalkbench")
-	if out, err := exec.Command("go", "build", "-o", bench, "../stalkbench").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if err := compile.Program(bench, "../stalkbench"); err != nil {
+		t.Fatal(err)
 	}
 	var rows strings.Builder
 	for _, one := range []struct{ nodes, partitions int }{{1, 16}, {2, 16}, {3, 16}, {6, 16}, {6, 64}} {

@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -308,6 +309,11 @@ func TestUnixOptions(t *testing.T) {
 // TestHangup: without anything to read again, SIGHUP does what it does by itself.
 func TestHangup(t *testing.T) {
 	t.Parallel()
+	// What the tests are told to ignore, as by nohup, the program would ignore as well; what
+	// they handle it does not.
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
 	p, _ := serve(t, "-p0")
 	p.signal(t, syscall.SIGHUP)
 	if p.code(t); p.cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGHUP {

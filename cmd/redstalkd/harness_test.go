@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"redstalk/protocol/conformance/compile"
 )
 
 // patience bounds every wait in these tests; none is expected to come near.
@@ -36,8 +38,8 @@ func buildAndRun(m *testing.M) int {
 	os.Chmod(dir, 0o755) // for the tests of -u
 	binary = filepath.Join(dir, "redstalkd")
 	// -tags poison: memory of bodies is overwritten when it is released.
-	if out, err := exec.Command("go", "build", "-ldflags", "-s -w", "-tags", "poison", "-o", binary, ".").CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "%v\n%s", err, out)
+	if err := compile.Program(binary, ".", "poison"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return m.Run()

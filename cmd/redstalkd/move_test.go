@@ -14,6 +14,7 @@ import (
 	"time"
 
 	raw "redstalk/protocol/client"
+	"redstalk/protocol/conformance/compile"
 )
 
 // How many jobs are moved, and how often whoever moves them is killed meanwhile.
@@ -165,11 +166,7 @@ func jobsAt(t *testing.T, addr string, states ...string) (n int) {
 // commandLine builds the program redstalk.
 var commandLineProgram = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(filepath.Dir(binary), "redstalk")
-	out, err := exec.Command("go", "build", "-ldflags", "-s -w", "-o", path, "../redstalk").CombinedOutput()
-	if err != nil {
-		err = fmt.Errorf("%w: %s", err, out)
-	}
-	return path, err
+	return path, compile.Program(path, "../redstalk")
 })
 
 // TestMoveKilled: a mover that is killed again and again, while workers work at both servers, loses no

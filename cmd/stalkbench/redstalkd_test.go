@@ -5,27 +5,27 @@ import (
 	"context"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"redstalk/protocol/conformance/busy"
+	"redstalk/protocol/conformance/compile"
 )
 
 // TestOnRedstalkd has what beanstalkd cannot do.
 func TestOnRedstalkd(t *testing.T) {
-	program := filepath.Join(t.TempDir(), "redstalkd")
-	if out, err := exec.Command("go", "build", "-ldflags", "-s -w", "-o", program, "redstalk/cmd/redstalkd").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	path := filepath.Join(t.TempDir(), "redstalkd")
+	if err := compile.Program(path, "redstalk/cmd/redstalkd"); err != nil {
+		t.Fatal(err)
 	}
-	program += " --store memory: "
-	t.Run("expire", func(t *testing.T) { testExpire(t, start(t, program+"-p {port}")) })
-	secure := start(t, program+"-p {port2} --tls 127.0.0.1:{port} --tls-cert {cert} --tls-key {key} --access {access}")
+	memory := path + " --store memory: "
+	t.Run("expire", func(t *testing.T) { testExpire(t, start(t, memory+"-p {port}")) })
+	secure := start(t, memory+"-p {port2} --tls 127.0.0.1:{port} --tls-cert {cert} --tls-key {key} --access {access}")
 	t.Run("secure", func(t *testing.T) { testSecure(t, secure) })
 	t.Run("run", func(t *testing.T) { testRunSecure(t, secure) })
-	t.Run("compare", func(t *testing.T) { testCompareSecure(t, program) })
+	t.Run("compare", func(t *testing.T) { testCompareSecure(t, memory) })
 }
 
 // start starts a server for one test.

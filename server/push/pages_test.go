@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"redstalk/protocol/conformance/compile"
 	"redstalk/tube"
 )
 
@@ -105,11 +106,11 @@ func TestVerifiersOfThePage(t *testing.T) {
 // built compiles a program of one file.
 func built(t *testing.T, file string) string {
 	t.Helper()
-	program := strings.TrimSuffix(file, ".go")
-	if out, err := exec.Command("go", "build", "-o", program, file).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	path := strings.TrimSuffix(file, ".go")
+	if err := compile.Program(path, file); err != nil {
+		t.Fatal(err)
 	}
-	return program
+	return path
 }
 
 // TestReceiverOfThePage: the receiver of docs/push.md takes a job, and prints it.

@@ -3,13 +3,13 @@ package differ_test
 import (
 	"flag"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
 	"redstalk/protocol/conformance/busy"
+	"redstalk/protocol/conformance/compile"
 	"redstalk/protocol/conformance/differ"
 	"redstalk/protocol/conformance/transcript"
 )
@@ -27,8 +27,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// program builds redstalk once, and returns where it is.
-var program = sync.OnceValues(func() (string, error) {
+// redstalkd builds the program once, and returns where it is.
+var redstalkd = sync.OnceValues(func() (string, error) {
 	if *subject != "" {
 		return *subject, nil
 	}
@@ -38,16 +38,12 @@ var program = sync.OnceValues(func() (string, error) {
 	}
 	built = dir
 	file := filepath.Join(dir, "redstalkd")
-	out, err := exec.Command("go", "build", "-ldflags", "-s -w", "-o", file, "redstalk/cmd/redstalkd").CombinedOutput()
-	if err != nil {
-		os.Stderr.Write(out)
-	}
-	return file, err
+	return file, compile.Program(file, "redstalk/cmd/redstalkd")
 })
 
 // inMemory starts the program with its jobs in memory.
 func inMemory(t *testing.T) func(flags ...string) (differ.Server, error) {
-	binary, err := program()
+	binary, err := redstalkd()
 	if err != nil {
 		t.Fatal(err)
 	}

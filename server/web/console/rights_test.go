@@ -22,7 +22,7 @@ type user struct{ name, tubes, may string }
 // same secret.
 func guarded(t *testing.T, users ...user) *site {
 	t.Helper()
-	cmd := exec.Command(program, "secret")
+	cmd := exec.Command(redstalkd, "secret")
 	cmd.Stdin = strings.NewReader(secret)
 	hash, err := cmd.Output()
 	if err != nil {

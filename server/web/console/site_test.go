@@ -22,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"redstalk/protocol/conformance/compile"
 	"redstalk/storage/redis/redistest"
 )
 
@@ -36,16 +37,13 @@ func init() {
 	flag.DurationVar(&patience, "patience", patience, "wait for anything so `long` at most")
 }
 
-// program is redstalkd, built once.
-var program string
+// redstalkd is the program, built once.
+var redstalkd string
 
 // build builds the program into a directory.
 func build(dir string) error {
-	program = filepath.Join(dir, "redstalkd")
-	if out, err := exec.Command("go", "build", "-ldflags", "-s -w", "-o", program, "redstalk/cmd/redstalkd").CombinedOutput(); err != nil {
-		return fmt.Errorf("building redstalkd: %w\n%s", err, out)
-	}
-	return nil
+	redstalkd = filepath.Join(dir, "redstalkd")
+	return compile.Program(redstalkd, "redstalk/cmd/redstalkd")
 }
 
 // engines are those on which the console is tried, each with an empty store.
@@ -107,7 +105,7 @@ func lasting(t *testing.T) string {
 // begin starts the program with its HTTP door at an address.
 func (s *site) begin(http string) {
 	s.t.Helper()
-	s.cmd = exec.Command(program, append([]string{"-V", "-p0", "--http", http}, s.args...)...)
+	s.cmd = exec.Command(redstalkd, append([]string{"-V", "-p0", "--http", http}, s.args...)...)
 	s.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "REDSTALK_STORE=memory:"}
 	log := newLines()
 	s.cmd.Stderr = log
