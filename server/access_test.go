@@ -453,6 +453,22 @@ func TestGrants(t *testing.T) {
 	})
 }
 
+// TestGrantedWithoutAllocating: it is asked for every delete, release and touch.
+func TestGrantedWithoutAllocating(t *testing.T) {
+	inGuarded(t, user("app", "post", "work"), func(g *guarded) {
+		v := &visitor{access: g.access, user: g.access.Anonymous()}
+		v.grant(7, access.Work)
+		c := &protocol.Command{Verb: protocol.Delete, ID: 7}
+		if n := testing.AllocsPerRun(100, func() {
+			if !v.areGranted(c) {
+				t.Error("it is not granted")
+			}
+		}); n != 0 {
+			t.Errorf("%v allocations", n)
+		}
+	})
+}
+
 func (g *guarded) batches() (n int) {
 	synctest.Wait()
 	g.store.set(func(d *door) { n = d.batches })
