@@ -3,8 +3,10 @@ package body
 import (
 	"bytes"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"testing"
+	"time"
 )
 
 // keeping returns a Pool that uses memory again, also with the race detector.
@@ -179,4 +181,30 @@ func TestManyUsers(t *testing.T) {
 	makers.Wait()
 	close(handed)
 	readers.Wait()
+}
+
+// TestLeftIsCollected: the collector is told when much was left to it, of bodies too large to be
+// kept and of others beyond what is kept.
+func TestLeftIsCollected(t *testing.T) {
+	for _, size := range []int{largest + 1, largest} {
+		p := &Pool{}
+		collections := func() uint32 {
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			return m.NumGC
+		}
+		var buffers []*Buffer
+		for kept := 0; kept < collectAfter+mostIdle; kept += size {
+			buffers = append(buffers, p.Get(size))
+		}
+		before := collections()
+		for _, b := range buffers {
+			b.Release()
+		}
+		for begun := time.Now(); collections() == before; time.Sleep(time.Millisecond) {
+			if time.Since(begun) > time.Minute {
+				t.Fatalf("%d bytes of bodies of %d were left, and nothing is collected", collectAfter, size)
+			}
+		}
+	}
 }

@@ -2,6 +2,7 @@ package body
 
 import (
 	"math/bits"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -19,6 +20,12 @@ const (
 	// left to the garbage collector.
 	mostIdle = 64 << 20
 
+	// collectAfter is how many bytes may be left to the garbage collector before it is
+	// told to begin. By itself it would begin when there is as much garbage as there are
+	// jobs, and bodies of gigabytes would take twice their room, or more while they grow.
+	// What it has to look at is not the bodies, so it has done in milliseconds.
+	collectAfter = 256 << 20
+
 	// stepBits: there are 1<<stepBits sizes of memory from one power of two to the
 	// next. So at most a ninth of the memory of a body is not used.
 	stepBits = 3
@@ -35,6 +42,7 @@ type Pool struct {
 	mu   sync.Mutex // guards what follows
 	idle [numClasses]class
 	size int // bytes that are idle
+	left int // bytes that were left to the garbage collector since it was last told to begin
 }
 
 // class is idle memory of one size.
@@ -94,17 +102,26 @@ func (p *Pool) put(memory []byte) {
 		return
 	}
 	size := len(memory)
-	if size < smallest || size > largest {
+	if size < smallest {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if size > largest || p.size+size > mostIdle {
+		p.leave(size)
 		return
 	}
 	n, _ := classOf(size)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.size+size > mostIdle {
-		return
-	}
 	p.size += size
 	p.idle[n].memory = append(p.idle[n].memory, memory)
+}
+
+// leave counts memory that is left to the garbage collector. The lock is held.
+func (p *Pool) leave(size int) {
+	if p.left += size; p.left >= collectAfter {
+		p.left = 0
+		go runtime.GC()
+	}
 }
 
 // Trim leaves to the garbage collector what was idle ever since the last call. It is
@@ -116,6 +133,7 @@ func (p *Pool) Trim() {
 		c := &p.idle[n]
 		if c.least > 0 {
 			p.size -= c.least * len(c.memory[0])
+			p.leave(c.least * len(c.memory[0]))
 			c.memory = slices.Clone(c.memory[c.least:])
 		}
 		c.least = len(c.memory)
