@@ -13,14 +13,21 @@ import (
 // large are the attacks with large bodies.
 var large = []attack{
 	{"large-reserves", "500 jobs of 1 MiB, 8 connections pipeline reserves, on Redis", "all answered; puts below 1 s, no call above 100 ms", largeReserves},
+	{"distant-reserves", "the same with 500 jobs of 64 KiB, on a Redis behind a link of 100 Mbit/s", "all answered; puts below 1 s, no call above 100 ms", distantReserves},
 	{"large-puts", "64 connections put 3 x 16 MiB each, embedded", "memory near the jobs' own 3.2 GB", largePuts},
 }
 
-func largeReserves(r *run) error {
-	const jobs, size, connections = 500, 1 << 20, 8
-	return r.on(redis, 1, []string{"-z", fmt.Sprint(size)}, func(s *stand) error {
+func largeReserves(r *run) error { return r.largeReserves(redis, 1<<20) }
+
+func distantReserves(r *run) error { return r.largeReserves(distant, 1<<16-1) }
+
+// largeReserves has jobs reserved at another instance than they were put at, as that one may
+// still know the bodies.
+func (r *run) largeReserves(e engine, size int) error {
+	const jobs, connections = 500, 8
+	return r.on(e, 2, []string{"-z", fmt.Sprint(size)}, func(s *stand) error {
 		at := s.instances[0]
-		c, err := dial(at.addr)
+		c, err := dial(s.instances[1].addr)
 		if err != nil {
 			return err
 		}

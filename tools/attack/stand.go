@@ -27,6 +27,9 @@ const (
 	memory   engine = "memory"
 	embedded engine = "embedded"
 	redis    engine = "redis"
+
+	// distant is Redis behind a link of 100 Mbit/s.
+	distant engine = "redis over 100 Mbit/s"
 )
 
 var engines = []engine{memory, embedded, redis}
@@ -36,6 +39,7 @@ type stand struct {
 	engine    engine
 	dir       string
 	redis     *redisServer // nil without Redis
+	link      *link        // nil if the engine is not distant
 	instances []*instance
 }
 
@@ -56,8 +60,11 @@ func newStand(bin string, e engine, n int, flags ...string) (*stand, error) {
 		return nil, fmt.Errorf("making a directory: %w", err)
 	}
 	s := &stand{engine: e, dir: dir}
-	if e == redis {
-		if s.redis, err = startRedis(dir); err != nil {
+	if e == redis || e == distant {
+		if s.redis, err = startRedis(dir); err == nil && e == distant {
+			s.link, err = startLink(s.redis.port)
+		}
+		if err != nil {
 			s.end()
 			return nil, err
 		}
@@ -78,6 +85,8 @@ func (s *stand) storeURL() string {
 		return "embedded:" + filepath.Join(s.dir, "jobs")
 	case redis:
 		return fmt.Sprintf("redis://127.0.0.1:%d/0", s.redis.port)
+	case distant:
+		return fmt.Sprintf("redis://127.0.0.1:%d/0", s.link.port())
 	default:
 		return "memory:"
 	}
@@ -144,6 +153,9 @@ func (s *stand) end() {
 		done := time.AfterFunc(20*time.Second, func() { i.cmd.Process.Kill() })
 		i.cmd.Wait()
 		done.Stop()
+	}
+	if s.link != nil {
+		s.link.Close()
 	}
 	if s.redis != nil {
 		s.redis.end()

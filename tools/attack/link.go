@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+
+	"golang.org/x/time/rate"
+)
+
+// linkRate is what a link takes each way, in bytes a second: that of 100 Mbit/s.
+const linkRate = 12_500_000
+
+// linkBurst is how many bytes a link passes on at once.
+const linkBurst = 16 << 10
+
+// A link is a slow line to a server: a port of its own, whose connections share linkRate each
+// way. It ends with its listener.
+type link struct {
+	net.Listener
+	to      string
+	out, in *rate.Limiter
+}
+
+// startLink makes a link to a port of this machine.
+func startLink(port int) (*link, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("making a link: %w", err)
+	}
+	k := &link{l, fmt.Sprint("127.0.0.1:", port), rate.NewLimiter(linkRate, linkBurst), rate.NewLimiter(linkRate, linkBurst)}
+	go k.serve()
+	return k, nil
+}
+
+func (k *link) port() int { return k.Addr().(*net.TCPAddr).Port }
+
+func (k *link) serve() {
+	for {
+		near, err := k.Accept()
+		if err != nil {
+			return
+		}
+		far, err := net.Dial("tcp", k.to)
+		if err != nil {
+			near.Close()
+			continue
+		}
+		go pass(far, near, k.out)
+		go pass(near, far, k.in)
+	}
+}
+
+// pass copies from one connection to the other until one of them ends, and ends both.
+func pass(to, from net.Conn, limit *rate.Limiter) {
+	defer to.Close()
+	defer from.Close()
+	buf := make([]byte, linkBurst)
+	for {
+		n, err := from.Read(buf)
+		if n > 0 {
+			limit.WaitN(context.Background(), n)
+			if _, err := to.Write(buf[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
