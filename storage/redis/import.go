@@ -2,6 +2,7 @@ package redis
 
 import (
 	"encoding/binary"
+	"math"
 	"strconv"
 	"time"
 
@@ -33,22 +34,104 @@ func (p *partition) encodeImport(c *call, op *storage.Op) {
 	}
 	c.imports = true
 	c.words("import", its.Source, its.From, len(its.Jobs))
-	for i := range its.Jobs {
-		c.addImported(&its.Jobs[i])
+	c.addImportedRecords(its.Jobs)
+	queues := queuesOf(its.Jobs)
+	c.words(len(queues))
+	for i := range queues {
+		c.addImportedQueue(&queues[i])
 	}
 	c.expect((*partition).readImported, op)
 }
 
-// addImported appends a job.
-func (c *call) addImported(j *storage.ImportJob) {
-	score := strconv.FormatUint(uint64(j.Pri), 10)
-	if j.State == tube.Delayed { // rounded up: nothing is ever early
-		score = strconv.FormatInt((j.Rank+int64(time.Millisecond)-1)/int64(time.Millisecond), 10)
+// addImportedRecords appends the records of jobs, first those that go through the script.
+func (c *call) addImportedRecords(jobs []storage.ImportJob) {
+	at, large := len(c.args), []*storage.ImportJob(nil)
+	c.words(nil, nil) // how many of both
+	for i := range jobs {
+		j := &jobs[i]
+		from := len(c.text)
+		c.text = appendImportedHead(c.text, &j.Record)
+		size := len(c.text) - from + len(j.Body)
+		if c.most = max(c.most, size+mostFacts); size >= c.largeFrom {
+			c.staged = append(c.staged, stagedRecord{head: c.text[from:len(c.text):len(c.text)], body: j.Body})
+			large = append(large, j)
+			continue
+		}
+		c.text = append(c.text, j.Body...)
+		record := c.text[from:len(c.text):len(c.text)]
+		c.addID(j.ID)
+		c.args = append(c.args, record)
 	}
-	c.words(j.Tube, stateWord(j.State), score)
-	c.addID(j.ID)
-	c.words(len(j.Body))
-	c.addStaged(stagedRecord{head: appendImportedHead(nil, &j.Record), body: j.Body})
+	c.args[at], c.args[at+1] = len(jobs)-len(large), len(large)
+	for _, j := range large {
+		c.addID(j.ID)
+	}
+}
+
+// importQueue is the jobs of an import that are in one tube and one state.
+type importQueue struct {
+	tube  string
+	state tube.State
+	jobs  []*storage.ImportJob // in the order of the import
+}
+
+// queuesOf sorts jobs by tube and state.
+func queuesOf(jobs []storage.ImportJob) (queues []importQueue) {
+	type place struct {
+		tube  string
+		state tube.State
+	}
+	known := make(map[place]int)
+	for i := range jobs {
+		j := &jobs[i]
+		at := place{j.Tube, j.State}
+		n, is := known[at]
+		if !is {
+			n = len(queues)
+			known[at], queues = n, append(queues, importQueue{tube: j.Tube, state: j.State})
+		}
+		queues[n].jobs = append(queues[n].jobs, j)
+	}
+	return queues
+}
+
+// addImportedQueue appends where jobs go, in the form in which ZADD takes them: so the script does
+// nothing for each of them. Only buried ones get their scores there.
+func (c *call) addImportedQueue(q *importQueue) {
+	var bytes, urgent int
+	first := int64(math.MaxInt64)
+	for _, j := range q.jobs {
+		bytes += len(j.Body)
+		if j.Pri < tube.UrgentBelow {
+			urgent++
+		}
+		first = min(first, dueAt(j))
+	}
+	c.words(q.tube, stateWord(q.state), len(q.jobs), bytes)
+	switch q.state {
+	case tube.Ready:
+		c.words(urgent)
+	case tube.Delayed:
+		c.words(first)
+	default:
+		c.words("")
+	}
+	for _, j := range q.jobs {
+		from := len(c.text)
+		switch q.state {
+		case tube.Ready:
+			c.text = strconv.AppendUint(c.text, uint64(j.Pri), 10)
+		case tube.Delayed:
+			c.text = strconv.AppendInt(c.text, dueAt(j), 10)
+		}
+		c.args = append(c.args, c.text[from:len(c.text):len(c.text)])
+		c.addID(j.ID)
+	}
+}
+
+// dueAt is when a delayed job is due, ms, rounded up: nothing is ever early.
+func dueAt(j *storage.ImportJob) int64 {
+	return (j.Rank + int64(time.Millisecond) - 1) / int64(time.Millisecond)
 }
 
 // appendImportedHead is appendHead for a job that was put elsewhere.

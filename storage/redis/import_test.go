@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -11,6 +13,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"redstalk/protocol/conformance/busy"
 	"redstalk/storage"
 	"redstalk/storage/redis/redistest"
 	"redstalk/storage/storetest"
@@ -61,7 +64,8 @@ func takeOver(t *testing.T, s storage.Importer, n int) {
 }
 
 // No call of an import takes Redis as long as 20 ms. Redis says so by itself: its slow log has what
-// took longer than so many µs of its own time.
+// took longer than so many µs. That is time that passes, so on a busy machine some calls take long
+// whatever is in them; calls with too much in them are long one and all.
 func TestImportMany(t *testing.T) {
 	server := redistest.Start(t)
 	s, err := Open(context.Background(), Options{URL: server.URL()})
@@ -79,16 +83,20 @@ func TestImportMany(t *testing.T) {
 	began := time.Now()
 	takeOver(t, s, *imported)
 	took := time.Since(began)
-	longest := time.Duration(0)
+	var calls []time.Duration
 	for _, entry := range c.SlowLogGet(ctx, -1).Val() {
 		if strings.EqualFold(entry.Args[0], "evalsha") {
-			longest = max(longest, entry.Duration)
+			calls = append(calls, entry.Duration)
 		}
 	}
-	t.Logf("%d jobs in %v, the longest call took Redis %v", *imported, took, longest)
-	// The bar is 20 ms of a machine that does nothing else: Redis measures time that passes.
-	if longest == 0 || longest > 200*time.Millisecond {
-		t.Errorf("a call took Redis %v", longest)
+	slices.Sort(calls)
+	if len(calls) < *imported/5000 {
+		t.Fatalf("%d calls", len(calls))
+	}
+	median := calls[len(calls)/2]
+	t.Logf("%d jobs in %v, %d calls, the median took Redis %v, the longest %v", *imported, took, len(calls), median, calls[len(calls)-1])
+	if median > busy.Times(20*time.Millisecond) {
+		t.Errorf("half of the calls took Redis %v", median)
 	}
 	ops := []storage.Op{{Kind: storage.Stats}}
 	storage.DoWait(s, ops)
@@ -140,5 +148,67 @@ func TestImportIntoFullRedis(t *testing.T) {
 	storage.DoWait(s, ops)
 	if got := ops[0].Answer.Stats; got == nil || int(got.Ready+got.Delayed+got.Buried) != 3000 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// importOnly opens a store on a Redis of its own, and begins an import.
+func importOnly(t *testing.T) *Store {
+	t.Helper()
+	s, err := Open(context.Background(), Options{URL: redistest.Start(t).URL(), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	if a := do(s, importing(storage.BeginImport, storage.Import{Largest: 100})); a.Err != nil {
+		t.Fatal(a.Err)
+	}
+	return s
+}
+
+func importing(kind storage.Kind, its storage.Import) storage.Op {
+	its.Source = "other"
+	return storage.Op{Kind: kind, Rare: &storage.Rare{Import: &its}}
+}
+
+// importedJob is a job for the tube t.
+func importedJob(id uint64, state tube.State, due time.Time, body string) storage.ImportJob {
+	return storage.ImportJob{Body: []byte(body), Record: tube.Record{ID: id, Tube: "t", State: state, TTR: 60, Rank: due.UnixNano(), Size: uint32(len(body))}}
+}
+
+// Delayed jobs come in any order, and the first to be due is not late for it.
+func TestImportedFirstIsDue(t *testing.T) {
+	t.Parallel()
+	s, now := importOnly(t), time.Now()
+	do(s, importing(storage.ImportJobs, storage.Import{Jobs: []storage.ImportJob{
+		importedJob(1, tube.Delayed, now.Add(time.Hour), "late"),
+		importedJob(2, tube.Delayed, now.Add(100*time.Millisecond), "soon"),
+		importedJob(3, tube.Delayed, now.Add(2*time.Hour), "later"),
+	}}))
+	for figures(t, s).Ready == 0 {
+		if time.Since(now) > time.Minute {
+			t.Fatal("it is not ready")
+		}
+		s.Tick()
+	}
+	if a := do(s, take(7)); a.ID != 2 {
+		t.Errorf("%+v", a)
+	}
+}
+
+// Large jobs of an import that somebody else has made meanwhile leave what they have staged
+// behind; a put of the same call does not take it for its own.
+func TestImportedMeanwhile(t *testing.T) {
+	t.Parallel()
+	s := importOnly(t)
+	ops := []storage.Op{
+		importing(storage.ImportJobs, storage.Import{From: 1, Jobs: []storage.ImportJob{importedJob(2, tube.Ready, time.Time{}, strings.Repeat("i", 8<<10))}}),
+		put(strings.Repeat("p", 8<<10)),
+	}
+	storage.DoWait(s, ops)
+	if done := ops[0].Answer.Rare.Import.Done; done != 0 {
+		t.Errorf("%d jobs are there", done)
+	}
+	if a := do(s, take(7)); len(a.Body) != 8<<10 || a.Body[0] != 'p' {
+		t.Errorf("%.20q, %v", a.Body, a.Err)
 	}
 }

@@ -52,21 +52,23 @@ local function add_joined(tube, pri, by)
   if tonumber(pri) < URGENT_BELOW then joined_urgent[tube] = (joined_urgent[tube] or 0) + by end
 end
 
--- add_all adds entries, scores and members by turns, to a sorted set. Redis keeps a
+-- add_all adds entries, scores and members by turns, to a sorted set: all of a table, or
+-- those from one place in it to another. Redis keeps a
 -- small one as a list, in which it searches for each entry. If the set is about to grow
 -- beyond that, a member too long for such a list has Redis begin with a tree.
 local LONG = string.rep('-', 65)
-local function add_all(key, entries)
-  local n = #entries / 2
+local function add_all(key, entries, from, to)
+  from, to = from or 1, to or #entries
+  local n = (to - from + 1) / 2
   if n >= 8 then
     local have = call('ZCARD', key)
     if have < 128 and have + n > 64 then
-      call('ZADD', key, '0', LONG, unpack(entries))
+      call('ZADD', key, '0', LONG, unpack(entries, from, to))
       call('ZREM', key, LONG)
       return
     end
   end
-  call('ZADD', key, unpack(entries))
+  call('ZADD', key, unpack(entries, from, to))
 end
 
 -- look_for_any finds out whether any tube is paused, and whether any has a quota. It is

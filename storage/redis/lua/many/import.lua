@@ -38,90 +38,84 @@ OPS['begin-import'] = function(i)
   return i + 3
 end
 
--- write_record writes the record of a job, or has a staged one be it. words gets what is to be
--- written at once.
-local function write_record(words, key, record)
-  if record ~= '' then
-    words[#words + 1], words[#words + 2] = key, record
-    return
+-- write_imported writes the records of jobs: plain of them come with their keys from i on, and then
+-- the keys of the staged ones.
+local function write_imported(i, plain, staged)
+  if plain > 0 then call('MSET', unpack(ARGV, i, i + 2 * plain - 1)) end
+  for k = i + 2 * plain, i + 2 * plain + staged - 1 do
+    adopted = adopted + 1
+    call('RENAME', STAGED .. adopted, ARGV[k])
+    call('PERSIST', ARGV[k])
   end
-  adopted = adopted + 1
-  call('RENAME', STAGED .. adopted, key)
-  call('PERSIST', key)
 end
 
--- place_imported notes in queues where a job goes, and counts it. firsts gets the scores of the
--- first delayed jobs of tubes. score is, of a buried job, the number of its burial.
-local function place_imported(queues, firsts, tube, state, score, key)
+-- number_burials gives the n buried jobs whose scores and keys begin at i the next scores.
+local function number_burials(i, n)
+  local burial = count_up(COUNTS, 'burials', n) - n
+  for k = i, i + 2 * (n - 1), 2 do
+    burial = burial + 1
+    ARGV[k] = format('%.0f', burial)
+  end
+end
+
+-- note_first has a tube be looked at when the first of its new delayed jobs is due.
+local function note_first(tube, first)
+  local timer = call('ZSCORE', PREFIX .. 'timers', 'd:' .. tube)
+  if not timer or tonumber(timer) > first then call('ZADD', PREFIX .. 'timers', format('%.0f', first), 'd:' .. tube) end
+  note_due(first)
+end
+
+-- fill_imported puts the n jobs of a tube in one state into their queue, and counts them. It returns
+-- where what comes behind them begins.
+local function fill_imported(i, seen)
+  local tube, state, n, more = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2]), ARGV[i + 4]
+  totals[tube], bytes[tube] = (totals[tube] or 0) + n, (bytes[tube] or 0) + ARGV[i + 3]
+  if not seen[tube] then OPS.put_in(tube) end
+  seen[tube] = true
   if state == 'ready' then
-    if tonumber(score) < URGENT_BELOW then sum.urgent = sum.urgent + 1 end
-    become_ready[tube] = (become_ready[tube] or 0) + 1
+    sum.urgent = sum.urgent + more
+    become_ready[tube] = (become_ready[tube] or 0) + n
   else
-    sum[state] = sum[state] + 1
-    if state == 'delayed' then firsts[tube] = math.min(firsts[tube] or math.huge, tonumber(score)) end
+    sum[state] = sum[state] + n
   end
-  local name = PREFIX .. state .. ':' .. tube
-  local entries = queues[name] or {}
-  entries[#entries + 1], entries[#entries + 2], queues[name] = score, key, entries
-end
-
--- first_burial takes numbers for the burials of those of n jobs that are buried, and returns the one
--- before the first.
-local function first_burial(i, n)
-  local burials = 0
-  for k = i + 1, i + 1 + 6 * (n - 1), 6 do
-    if ARGV[k] == 'buried' then burials = burials + 1 end
-  end
-  return burials > 0 and count_up(COUNTS, 'burials', burials) - burials or 0
-end
-
--- import_jobs makes n jobs, whose arguments begin at i.
-local function import_jobs(i, n)
-  local words, queues, firsts, seen, burial = {}, {}, {}, {}, first_burial(i, n)
-  for k = i, i + 6 * (n - 1), 6 do
-    local tube, score = ARGV[k], ARGV[k + 2]
-    if ARGV[k + 1] == 'buried' then
-      burial = burial + 1
-      score = format('%.0f', burial)
-    end
-    write_record(words, ARGV[k + 3], ARGV[k + 5])
-    place_imported(queues, firsts, tube, ARGV[k + 1], score, ARGV[k + 3])
-    totals[tube], bytes[tube] = (totals[tube] or 0) + 1, (bytes[tube] or 0) + ARGV[k + 4]
-    if not seen[tube] then OPS.put_in(tube) end
-    seen[tube] = true
-  end
-  if words[1] then call('MSET', unpack(words)) end
-  for name, entries in pairs(queues) do add_all(name, entries) end
-  for tube, first in pairs(firsts) do
-    local timer = call('ZSCORE', PREFIX .. 'timers', 'd:' .. tube)
-    if not timer or tonumber(timer) > first then call('ZADD', PREFIX .. 'timers', format('%.0f', first), 'd:' .. tube) end
-    note_due(first)
-  end
-  count_up(COUNTS, 'skipped', -n)
+  if state == 'buried' then number_burials(i + 5, n) end
+  add_all(PREFIX .. state .. ':' .. tube, ARGV, i + 5, i + 4 + 2 * n)
+  if state == 'delayed' then note_first(tube, tonumber(more)) end
+  return i + 5 + 2 * n
 end
 
 -- import: the next jobs of an import
 --
--- ARGV    'import', source, from, n, and of each job tube, state, score, id, size, record
---           from   how many come before them; if that is not how many are here nothing is done
---           n      how many they are
---           state  'ready', 'delayed' or 'buried'
---           score  the priority; of delayed ones when they are due
---           size   of the body, bytes
+-- ARGV    'import', source, from, n, plain, staged, of each plain job its key and record, of each
+--         staged one its key, queues, and of each queue tube, state, jobs, size, more, and of each of
+--         its jobs score and key
+--           from    how many come before them; if that is not how many are here nothing is done
+--           n       how many they are: plain ones, whose records are here, and staged ones
+--           queues  how many follow, each the jobs of a tube that are in one state
+--           state   'ready', 'delayed' or 'buried'
+--           jobs    how many are in it
+--           size    of their bodies together, bytes
+--           more    of ready ones how many are urgent; of delayed ones when the first is due
+--           score   the priority; of delayed ones when they are due; of buried ones ''
 -- Keys    writes the records, ready:, delayed: and buried:TUBE, timers, tube:TUBE, counts, imports
 -- Answer  how many are here now
 OPS['import'] = function(i)
   local source, from, n = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
+  local plain, staged, seen = tonumber(ARGV[i + 3]), tonumber(ARGV[i + 4]), {}
   local offset, done = import_of(source)
-  if done == from then
+  local fits = done == from
+  if fits then
     done = done + n
     note_import(source, offset, done)
-    import_jobs(i + 3, n)
+    write_imported(i + 5, plain, staged)
+    count_up(COUNTS, 'skipped', -n)
   else
-    for k = i + 8, i + 8 + 6 * (n - 1), 6 do
-      if ARGV[k] == '' then adopted = adopted + 1 end -- it expires
-    end
+    adopted = adopted + staged -- they expire
+  end
+  local at = i + 6 + 2 * plain + staged
+  for _ = 1, tonumber(ARGV[at - 1]) do
+    at = fits and fill_imported(at, seen) or at + 5 + 2 * ARGV[at + 2]
   end
   answer(done or 0)
-  return i + 3 + 6 * n
+  return at
 end
