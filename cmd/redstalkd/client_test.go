@@ -22,13 +22,18 @@ func dial(t *testing.T, addr string) *client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn.SetDeadline(time.Now().Add(patience))
 	t.Cleanup(func() { conn.Close() })
-	return &client{t, conn}
+	c := &client{t, conn}
+	c.wait()
+	return c
 }
+
+// wait has the next thing that is sent or received take no longer than patience.
+func (c *client) wait() { c.conn.SetDeadline(time.Now().Add(patience)) }
 
 func (c *client) send(text string) {
 	c.t.Helper()
+	c.wait()
 	if err := c.conn.Send([]byte(text)); err != nil {
 		c.t.Fatal(err)
 	}
@@ -41,6 +46,7 @@ func (c *client) sendAside(text string) { io.WriteString(c.conn, text) }
 // line awaits a line of a reply, a body or a page.
 func (c *client) line() string {
 	c.t.Helper()
+	c.wait()
 	line, err := c.conn.Line()
 	if err != nil {
 		c.t.Fatalf("after %q: %v", line, err)
@@ -62,7 +68,6 @@ func (c *client) ask(text string, want ...string) {
 // alive checks that the client is served.
 func (c *client) alive() {
 	c.t.Helper()
-	c.conn.SetDeadline(time.Now().Add(patience))
 	c.ask("list-tube-used\r\n", "USING default")
 }
 

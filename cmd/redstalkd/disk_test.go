@@ -36,7 +36,6 @@ func TestDiskReserve(t *testing.T) {
 	args := []string{"-p", port, "-b", dir + "/jobs", "-s", strconv.Itoa(mib), "--disk-reserve", strconv.Itoa(reserve)}
 	p, addr := serve(t, args...)
 	c := dial(t, addr)
-	c.conn.SetDeadline(time.Now().Add(2 * patience)) // filling takes its time
 	c.ask("use mine\r\nwatch mine\r\nignore default\r\n", "USING mine", "WATCHING 2", "WATCHING 1")
 	for i := range 3 {
 		c.ask(fmt.Sprintf("put %d 0 600 1\r\nx\r\n", i), fmt.Sprint("INSERTED ", i+1))

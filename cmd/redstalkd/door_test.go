@@ -118,10 +118,8 @@ func (tr *trouble) play(t *testing.T, redis *redistest.Server, namespace string)
 	}
 	hasty, patient := instance(limit), instance(patience)
 	refused, heldUp, worker := dial(t, hasty), dial(t, patient), dial(t, hasty)
-	for _, c := range []*client{refused, heldUp, worker} {
-		c.conn.SetDeadline(time.Now().Add(patience + 10*limit))
-	}
 	worker.send("reserve\r\n")
+	worker.conn.SetDeadline(time.Now().Add(2*patience + 10*limit)) // it waits while the others are tried
 	refused.awaitFigure("stats", "current-waiting", "1")
 	tr.long(proxy, refused, limit)
 	tr.short(proxy, heldUp)

@@ -170,10 +170,7 @@ func attackHalfClosed(t *testing.T, p *process, addr string, good *client) {
 		}()
 	}
 	good.ask("watch nothing\r\nignore nothing\r\n", "WATCHING 2", "WATCHING 1")
-	good.conn.SetDeadline(time.Now().Add(patience))
-	for !strings.Contains(good.page("stats"), "\ncurrent-connections: 1\n") {
-		time.Sleep(time.Millisecond) // until all have been closed, or the deadline ends it
-	}
+	good.awaitFigure("stats", "current-connections", "1") // all have been closed
 	good.ask("delete 1\r\n", "DELETED") // was given back
 }
 

@@ -197,7 +197,7 @@ func TestRunCommandPrintsJSON(t *testing.T) {
 	var out bytes.Buffer
 	app := newApp()
 	app.Writer = &out
-	err := app.Run([]string{"stalkbench", "run", "--addr", r.addr, "--load", "50c-p16", "--conns", "3", "--duration", "100ms", "--json"})
+	err := app.Run([]string{"stalkbench", "run", "--addr", r.addr, "--load", "50c-p16", "--conns", "3", "--duration", busy.Times(100 * time.Millisecond).String(), "--json"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,60 +23,79 @@ func TestUnreadIsBounded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			const size, clients, most = 16 << 20, 8, 30 << 20
-			large, failed := make([]byte, size), new(atomic.Int64)
-			_, addr := start(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				if n, err := w.Write(large); err != nil || n < size {
-					failed.Add(1)
-				}
-			}), serving.Config{Bounds: bounds.New(0, most), WriteTimeout: time.Hour})
-			transport := &http.Transport{Protocols: new(http.Protocols)}
-			set(transport.Protocols)
-			defer transport.CloseIdleConnections()
-			get := func() io.ReadCloser {
-				reply, err := (&http.Client{Transport: transport}).Get("http://" + addr)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return reply.Body
-			}
-			slow := get()
-			defer slow.Close()
-			var all []io.ReadCloser
-			for range clients {
-				all = append(all, get())
-			}
-			if n, err := readSlowly(slow, size); err != nil {
-				t.Errorf("who reads slowly gets %d bytes: %v", n, err)
-			}
-			for limit := time.Now().Add(time.Minute); failed.Load() == 0; time.Sleep(10 * time.Millisecond) {
-				if time.Now().After(limit) {
-					t.Fatal("nobody is cut off")
+			for range 5 {
+				if leaveUnread(t, set) {
+					return
 				}
 			}
-			cut := int64(0)
-			for _, body := range all {
-				if n, err := io.Copy(io.Discard, body); err != nil || n < size {
-					cut++
-				}
-				body.Close()
-			}
-			if cut != failed.Load() || cut == clients {
-				t.Errorf("%d were cut off, %d writes have failed", cut, failed.Load())
-			}
+			t.Skip("void, as the machine is too busy")
 		})
 	}
 }
 
-// readSlowly reads so many bytes in about three seconds.
-func readSlowly(from io.Reader, size int64) (all int64, err error) {
-	for all < size && err == nil {
+// leaveUnread has eight clients let an answer lie, and one read it slowly. It returns false if the
+// slow one did not get to read for so long that it may be cut off as well.
+func leaveUnread(t *testing.T, set func(*http.Protocols)) (fair bool) {
+	t.Helper()
+	const size, clients, most = 16 << 20, 8, 30 << 20
+	large, failed := make([]byte, size), new(atomic.Int64)
+	_, addr := start(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if n, err := w.Write(large); err != nil || n < size {
+			failed.Add(1)
+		}
+	}), serving.Config{Bounds: bounds.New(0, most), WriteTimeout: time.Hour})
+	transport := &http.Transport{Protocols: new(http.Protocols)}
+	set(transport.Protocols)
+	defer transport.CloseIdleConnections()
+	get := func() io.ReadCloser {
+		reply, err := (&http.Client{Transport: transport}).Get("http://" + addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return reply.Body
+	}
+	slow := get()
+	defer slow.Close()
+	var all []io.ReadCloser
+	for range clients {
+		all = append(all, get())
+		defer all[len(all)-1].Close()
+	}
+	n, pause, err := readSlowly(slow, size)
+	if err != nil && pause > bounds.Check/2 {
+		return false
+	}
+	if err != nil {
+		t.Errorf("who reads slowly gets %d bytes, and never paused longer than %v: %v", n, pause, err)
+	}
+	for limit := time.Now().Add(time.Minute); failed.Load() == 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatal("nobody is cut off")
+		}
+	}
+	cut := int64(0)
+	for _, body := range all {
+		if n, err := io.Copy(io.Discard, body); err != nil || n < size {
+			cut++
+		}
+	}
+	if cut != failed.Load() || cut == clients {
+		t.Errorf("%d were cut off, %d writes have failed", cut, failed.Load())
+	}
+	return true
+}
+
+// readSlowly reads so many bytes in about three seconds. pause is the longest time from one read to
+// the next.
+func readSlowly(from io.Reader, size int64) (all int64, pause time.Duration, err error) {
+	for begun := time.Now(); all < size && err == nil; begun = time.Now() {
 		var n int64
 		n, err = io.CopyN(io.Discard, from, size/32)
 		all += n
 		time.Sleep(100 * time.Millisecond)
+		pause = max(pause, time.Since(begun))
 	}
-	return all, err
+	return all, pause, err
 }
 
 // TestRequests: what was asked for and how it was answered is counted by the names that
