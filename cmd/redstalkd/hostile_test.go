@@ -171,7 +171,7 @@ func attackHalfClosed(t *testing.T, p *process, addr string, good *client) {
 	}
 	good.ask("watch nothing\r\nignore nothing\r\n", "WATCHING 2", "WATCHING 1")
 	good.awaitFigure("stats", "current-connections", "1") // all have been closed
-	good.ask("delete 1\r\n", "DELETED") // was given back
+	good.ask("delete 1\r\n", "DELETED")                   // was given back
 }
 
 // TestHostileBodies: memory follows what clients have sent of bodies, and not what they
