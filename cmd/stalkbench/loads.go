@@ -134,6 +134,7 @@ var namedLoads = []struct {
 	{"50c-1m", func(l *load) { l.Body = 1 << 20 }},     // and for this
 	{"50c-pc", func(l *load) { l.Mode = modePC }},
 	{"delayed", func(l *load) { l.Mode = modeDelayed }},
+	{"wakeup", func(l *load) { l.Mode, l.Delay, l.Rate, l.Conns = modeDelayed, 0, 500, 2 }}, // one puts, the other waits for it
 	{"expire", func(l *load) { l.Mode = modeExpire }},
 	{"http", func(l *load) { l.Mode = modeHTTP }}, // the server's {port} has to be that of HTTP
 	{"http-p100", func(l *load) { l.Mode, l.Pipeline = modeHTTP, 100 }},

@@ -59,6 +59,15 @@ func newResult(r *run, t *tally, uses []procUse) *result {
 	return res
 }
 
+// spread is how long what the load is about took: to bring a job, if jobs come at set times,
+// and otherwise to answer.
+func (res *result) spread() *percentiles {
+	if res.Lateness != nil {
+		return res.Lateness
+	}
+	return &res.Latency
+}
+
 // account closes the account of jobs once so many were cleaned away.
 func (res *result) account(cleaned int64) {
 	j := &res.Jobs

@@ -16,14 +16,14 @@ import (
 // extremes of throughput. The ratio is the median of those of the rounds, as what
 // else the machine does changes from round to round more than within one.
 type row struct {
-	load, server  string
-	ops, min, max float64 // per second
-	ratio         float64 // to the first server under this load; 0 if there is none
-	cpu           float64 // µs per operation
-	helper        float64 // µs per operation, or below zero if there is no helper
-	generator     float64 // µs per operation
-	rss           float64 // bytes
-	p50, p99      float64 // µs
+	load, server   string
+	ops, min, max  float64 // per second
+	ratio          float64 // to the first server under this load; 0 if there is none
+	cpu            float64 // µs per operation
+	helper         float64 // µs per operation, or below zero if there is no helper
+	generator      float64 // µs per operation
+	rss            float64 // bytes
+	p50, p99, p999 float64 // µs, see result.spread
 }
 
 // median returns the middle of the values f has over results, see middle.
@@ -84,8 +84,9 @@ func sumUp(results []*result, helped bool) row {
 		cpu:       median(results, func(r *result) float64 { return r.Procs[0].PerOp }),
 		rss:       median(results, func(r *result) float64 { return float64(r.Procs[0].RSS) }),
 		generator: median(results, func(r *result) float64 { return r.Procs[len(r.Procs)-1].PerOp }),
-		p50:       median(results, func(r *result) float64 { return r.Latency.P50 }),
-		p99:       median(results, func(r *result) float64 { return r.Latency.P99 }),
+		p50:       median(results, func(r *result) float64 { return r.spread().P50 }),
+		p99:       median(results, func(r *result) float64 { return r.spread().P99 }),
+		p999:      median(results, func(r *result) float64 { return r.spread().P999 }),
 		helper:    -1,
 		min:       results[0].OpsPerSec,
 	}
@@ -100,7 +101,7 @@ func sumUp(results []*result, helped bool) row {
 
 // columns heads the table; cells gives the same for a row.
 var columns = []string{"load", "server", "ops/s", "min..max", "ratio",
-	"CPU µs/op", "helper µs/op", "generator µs/op", "RSS MiB", "p50", "p99"}
+	"CPU µs/op", "helper µs/op", "generator µs/op", "RSS MiB", "p50", "p99", "p99.9"}
 
 func (r *row) cells() []string {
 	ratio, helper := "–", "–"
@@ -113,7 +114,7 @@ func (r *row) cells() []string {
 	return []string{
 		r.load, r.server, fmt.Sprintf("%.0f", r.ops), fmt.Sprintf("%.0f..%.0f", r.min, r.max), ratio,
 		fmt.Sprintf("%.2f", r.cpu), helper, fmt.Sprintf("%.2f", r.generator),
-		fmt.Sprintf("%.1f", r.rss/(1<<20)), span(r.p50), span(r.p99),
+		fmt.Sprintf("%.1f", r.rss/(1<<20)), span(r.p50), span(r.p99), span(r.p999),
 	}
 }
 

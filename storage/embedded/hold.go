@@ -42,7 +42,7 @@ func (j *journal) mayHold() bool {
 // ends the window, unless that may go on. The lock is held.
 func (j *journal) segmentEnded(segment uint64) {
 	w := j.window
-	w.segment, w.lastID = segment, j.machine.LastID()
+	w.segment = segment
 	j.segmentEndedAt = j.now()
 	if !j.mayHold() || w.reclaim {
 		j.endHold()
@@ -55,11 +55,16 @@ func (j *journal) segmentEnded(segment uint64) {
 // another one. It hands the window that was held to the checkpointer; and this one, too,
 // unless that is held now. If the tables are too far behind, the window goes on. The
 // lock is held.
+//
+// Jobs may have been put since the last of those segments has ended. They are in this
+// window, so they must not be in the next one: it would write them anew, without the
+// bodies that are only in the tables by then.
 func (j *journal) endWindow(hold bool) {
 	if j.behind > maxBehind {
 		return
 	}
 	j.giveHeld()
+	j.window.lastID = j.machine.LastID()
 	j.held, j.window = j.window, newWindow(j.window.lastID)
 	if !hold {
 		j.giveHeld()

@@ -1,6 +1,8 @@
 package embedded
 
 import (
+	"bytes"
+	"strings"
 	"testing"
 	"time"
 
@@ -137,4 +139,53 @@ func TestWindowGoesOn(t *testing.T) {
 	if passThrough(t, e, 17); !held() {
 		t.Error("the window goes on after 18 segments")
 	}
+}
+
+// TestPutAfterTheLastSegment: a job that is put into a window after the last segment of it has
+// ended is not in the window after it as well. That would write it again without its body,
+// which is in the tables only by then, and would leave it there when it is deleted.
+func TestPutAfterTheLastSegment(t *testing.T) {
+	d := newDisk()
+	d.segment, d.hold = crashSegment, 16*crashSegment
+	e := mustOpen(t, d.options(t))
+	writeAll := func() {
+		d.clock.advance(holdFor.Until(0) + time.Second)
+		if _, err := e.Tick(); err != nil {
+			t.Fatal(err)
+		}
+		awaitTables(t, e)
+	}
+	put := func(body []byte) uint64 {
+		return do(t, e, storage.Op{Kind: storage.Put, Tube: "b", Delay: 100_000, Body: body})[0].Answer.ID
+	}
+	put(make([]byte, 8*crashSegment)) // so that the window goes on
+	passThrough(t, e, 1)
+	kept, small, gone := put(bytes.Repeat([]byte("k"), 10<<10)), put([]byte("small")), put([]byte("gone"))
+	writeAll()
+	do(t, e, storage.Op{Kind: storage.Move, Move: tube.Delete, ID: gone})
+	put([]byte("last"))
+	passThrough(t, e, 1)
+	writeAll()
+	bodyOf := func(id uint64) (string, bool) {
+		ops := []storage.Op{{Kind: storage.Peek, ID: id}}
+		storage.DoWait(e, ops)
+		a := &ops[0].Answer
+		return string(a.Body), !a.NotFound && a.Err == nil
+	}
+	for range 2 {
+		if body, there := bodyOf(kept); !there || body != strings.Repeat("k", 10<<10) {
+			t.Errorf("of the body of 10 KiB %d bytes are left", len(body))
+		}
+		if body, there := bodyOf(small); !there || body != "small" {
+			t.Errorf("the small body has become %q", body)
+		}
+		if _, there := bodyOf(gone); there {
+			t.Error("a deleted job is back")
+		}
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
+		e = mustOpen(t, d.options(t))
+	}
+	e.Close()
 }

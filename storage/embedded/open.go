@@ -140,7 +140,7 @@ func (j *journal) start(o *Options) {
 	go j.watchDirectory()
 	if oldest, current := j.log.Segments(); oldest < current {
 		j.mu.Lock()
-		j.window.segment, j.window.lastID = current-1, j.machine.LastID()
+		j.window.segment = current - 1
 		j.endHold()
 		j.mu.Unlock()
 	}

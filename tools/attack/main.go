@@ -19,7 +19,7 @@ type attack struct {
 }
 
 // attacks are all that there are, in the order in which they are made.
-var attacks = slices.Concat(waits, large, tubes, holders, moves, checks, overHTTP, pushes, costs)
+var attacks = slices.Concat(waits, large, bursts, tubes, holders, moves, checks, overHTTP, pushes, costs)
 
 // A run is one attack being made: where the program is, and what was measured.
 type run struct {

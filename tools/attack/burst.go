@@ -1,0 +1,164 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"redstalk/protocol/client"
+)
+
+// bursts are the attacks that ask what a server keeps of what is gone.
+var bursts = []attack{
+	{"large-burst", "10,000 bodies of 1 MiB are put, reserved and deleted by 50 connections", "memory is what it was within a minute", largeBurst},
+}
+
+const (
+	burstJobs        = 10_000
+	burstSize        = 1 << 20
+	burstConnections = 50
+)
+
+func largeBurst(r *run) error {
+	return r.onEach(engines, []string{"-z", fmt.Sprint(burstSize)}, func(s *stand) error { return r.burst(s) })
+}
+
+// burst lets the jobs through, as many at a time as fit, and notes what the server, and Redis,
+// have in memory before, meanwhile, and for a minute after.
+func (r *run) burst(s *stand) error {
+	at := s.instances[0]
+	wave, err := fitting(burstJobs, burstSize)
+	if err != nil {
+		return err
+	}
+	before, err := s.holding()
+	if err != nil {
+		return err
+	}
+	begun := time.Now()
+	var all sync.WaitGroup
+	all.Go(func() {
+		for left := burstJobs; left > 0 && err == nil; left -= wave {
+			err = burstWave(at, min(wave, left))
+		}
+	})
+	most := watchMemory(at, &all)
+	if err != nil {
+		return err
+	}
+	took := time.Since(begun)
+	after, err := s.minuteAfter()
+	if err != nil {
+		return err
+	}
+	r.report("%s: %s before; at most %d MiB in %s, %d jobs there at a time; %s", s.engine, before, most>>20, shown(took), wave, after)
+	return nil
+}
+
+// minuteAfter says what is in memory for the minute that begins now.
+func (s *stand) minuteAfter() (string, error) {
+	var told []string
+	begun := time.Now()
+	for _, when := range []time.Duration{time.Second, 10 * time.Second, 30 * time.Second, time.Minute} {
+		time.Sleep(when - time.Since(begun))
+		now, err := s.holding()
+		if err != nil {
+			return "", err
+		}
+		told = append(told, fmt.Sprintf("%s after %s", now, shown(when)))
+	}
+	return strings.Join(told, ", "), nil
+}
+
+// holding says what the first instance, and Redis, have in memory.
+func (s *stand) holding() (string, error) {
+	own, err := s.instances[0].resident()
+	if err != nil || s.redis == nil {
+		return fmt.Sprintf("%d MiB", own>>20), err
+	}
+	beside, err := s.redis.memory()
+	return fmt.Sprintf("%d MiB (Redis %d)", own>>20, beside>>20), err
+}
+
+// fitting is how many of n bodies may be there at once: half of what the machine has free is
+// for them.
+func fitting(n, size int) (int, error) {
+	text, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return 0, fmt.Errorf("reading how much memory is free: %w", err)
+	}
+	_, rest, _ := strings.Cut(string(text), "MemAvailable:")
+	var free int
+	if _, err := fmt.Sscan(rest, &free); err != nil {
+		return 0, fmt.Errorf("reading how much memory is free: %w", err)
+	}
+	return max(burstConnections, min(n, free<<10/2/size)), nil
+}
+
+// burstWave puts n jobs, then reserves all of them, then deletes them.
+func burstWave(at *instance, n int) error {
+	var all, put, reserved sync.WaitGroup
+	failed := make(chan error, burstConnections)
+	put.Add(burstConnections)
+	reserved.Add(burstConnections)
+	for i := range burstConnections {
+		share := n*(i+1)/burstConnections - n*i/burstConnections
+		all.Go(func() {
+			if err := burstShare(at, share, &put, &reserved); err != nil {
+				failed <- err
+			}
+		})
+	}
+	all.Wait()
+	close(failed)
+	return <-failed
+}
+
+// burstShare is one connection's part of a wave. It begins to reserve when all have put, and to
+// delete when all have reserved.
+func burstShare(at *instance, n int, put, reserved *sync.WaitGroup) error {
+	c, err := dial(at.addr)
+	if err == nil {
+		defer c.Close()
+		err = putLarge(c, "large", n, burstSize)
+	}
+	put.Done()
+	put.Wait()
+	var ids []uint64
+	if err == nil {
+		ids, err = reserveEach(c, "large", n)
+	}
+	reserved.Done()
+	reserved.Wait()
+	for _, id := range ids {
+		if err == nil {
+			err = c.Ask(client.AppendDelete(nil, id), 1, client.Expect(client.Deleted))
+		}
+	}
+	return err
+}
+
+// reserveEach reserves n jobs one at a time, and returns their ids.
+func reserveEach(c *client.Conn, tube string, n int) ([]uint64, error) {
+	if err := c.UseOnly(tube); err != nil {
+		return nil, err
+	}
+	body := bytes.Repeat([]byte("x"), burstSize)
+	var ids []uint64
+	for range n {
+		err := c.Ask([]byte("reserve-with-timeout 0\r\n"), 1, func(r *client.Reply) error {
+			if r.Word != client.Reserved || !bytes.Equal(r.Body, body) {
+				return fmt.Errorf("reserving a large job: %.100q", r.Line)
+			}
+			ids = append(ids, r.ID)
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return ids, nil
+}
