@@ -227,7 +227,7 @@ func scrape(r *run) error {
 		if err := spread(c, 1000, 10); err != nil {
 			return err
 		}
-		without, err := s.during(at, func() error { _, err := r.bench(at.addr, "50c", 5*time.Second); return err })
+		without, err := s.during(at, func() error { _, err := r.bench(at.addr, "50c", scrapeFor); return err })
 		if err != nil {
 			return err
 		}
@@ -244,13 +244,22 @@ func scrape(r *run) error {
 	})
 }
 
-// scraping scrapes five times a second, under load.
+const (
+	// scrapeFor is how long scrapes go on.
+	scrapeFor = 15 * time.Second
+
+	// scrapeEach is how long there is none after each: so long that all of them ask the store,
+	// and none shows what the one before has found.
+	scrapeEach = 1050 * time.Millisecond
+)
+
+// scraping scrapes under load.
 func (r *run) scraping(at *instance, took *[]time.Duration, size *int) error {
 	var load sync.WaitGroup
 	var failed error
 	ended := make(chan struct{})
 	load.Go(func() {
-		_, failed = r.bench(at.addr, "50c", 5*time.Second)
+		_, failed = r.bench(at.addr, "50c", scrapeFor)
 		close(ended)
 	})
 	defer load.Wait()
@@ -258,7 +267,7 @@ func (r *run) scraping(at *instance, took *[]time.Duration, size *int) error {
 		select {
 		case <-ended:
 			return failed
-		case <-time.After(200 * time.Millisecond):
+		case <-time.After(scrapeEach):
 		}
 		begun := time.Now()
 		reply, err := http.Get("http://" + at.web + "/metrics")
