@@ -155,7 +155,7 @@ func TestGoneInTheMiddle(t *testing.T) {
 func TestLongBodies(t *testing.T) {
 	t.Parallel()
 	const most = 300_000
-	a := startSized(t, embedded.NewMemory(), Config{}, most)
+	a := startWith(t, embedded.NewMemory(), Config{}, queue.Config{MaxJobSize: most})
 	for _, n := range []int{firstPiece - 1, firstPiece, firstPiece + 1, 2 * firstPiece, 2*firstPiece + 1, most} {
 		body := strings.Repeat("0123456789abcde", n/15+1)[:n]
 		for name, request := range map[string]string{
