@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"mime/multipart"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -22,6 +23,7 @@ import (
 	"redstalk/server/gateway/ruffianjiang"
 	"redstalk/server/push"
 	"redstalk/server/queue"
+	"redstalk/server/serving"
 	"redstalk/storage/embedded"
 	"redstalk/tube"
 )
@@ -205,6 +207,42 @@ func TestEnded(t *testing.T) {
 			w.want(method, path, "", refused("INTERNAL_ERROR"))
 		}
 	})
+}
+
+// TestEnding: a pop that waits is answered with no job when the door ends.
+func TestEnding(t *testing.T) {
+	t.Parallel()
+	store, log := embedded.NewMemory(), slog.New(slog.DiscardHandler)
+	defer store.Close()
+	q := queue.New(store, queue.Config{Log: log})
+	defer q.Close(context.Background())
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	door := serving.New(ruffianjiang.New(q, ruffianjiang.Config{Log: log}), serving.Config{Log: log})
+	go door.Serve(l)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		for q.Waiters() == 0 && ctx.Err() == nil {
+			time.Sleep(time.Millisecond)
+		}
+		ended <- door.Shutdown(ctx)
+	}()
+	reply, err := http.Get("http://" + l.Addr().String() + "/pop/t?wait=1h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reply.Body.Close()
+	text, err := io.ReadAll(reply.Body)
+	if want := `{"msg":"操作成功！","code":0,"data":null}`; string(text) != want || err != nil {
+		t.Errorf("the answer is %s (%v), want %s", text, err, want)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("ending: %v", err)
+	}
 }
 
 // TestNoDoubles is the second thing on the old program's list: a task is put once.
