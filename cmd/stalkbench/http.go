@@ -2,12 +2,14 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"strconv"
+	"time"
 
 	"redstalk/protocol/client"
 )
@@ -228,6 +230,31 @@ func (d *httpDecoder) Next(reply *client.Reply) (bool, error) {
 	*reply = client.Reply{ID: status, Line: line, Body: body[:length]}
 	d.start += len(header) + len(headerEnd) + length
 	return true, nil
+}
+
+// awaitReady waits until the server does not say any more that it is not ready: one that was
+// just started lets clients of HTTP in while it still loads its store.
+func awaitReady(ctx context.Context, addr string) error {
+	ctx, cancel := context.WithTimeout(ctx, acceptTimeout)
+	defer cancel()
+	for {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/readyz", nil)
+		if err != nil {
+			return err
+		}
+		reply, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return fmt.Errorf("waiting until %s is ready: %w", addr, err)
+		}
+		reply.Body.Close()
+		if reply.StatusCode != http.StatusServiceUnavailable {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
 }
 
 // dialHTTP connects to the server.

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"net"
+	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,7 +14,7 @@ import (
 	"redstalk/storage/embedded"
 )
 
-// TestHTTPMode loads an HTTP API, and leaves nothing behind.
+// TestHTTPMode loads an HTTP API, once that is ready, and leaves nothing behind.
 func TestHTTPMode(t *testing.T) {
 	t.Parallel()
 	store := embedded.NewMemory()
@@ -21,7 +23,14 @@ func TestHTTPMode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	door := serving.New(web.New(q, web.Config{}), serving.Config{})
+	api, loading := web.New(q, web.Config{}), int64(3)
+	door := serving.New(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if atomic.AddInt64(&loading, -1) >= 0 { // as while a store is being loaded
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		api.ServeHTTP(w, r)
+	}), serving.Config{})
 	go door.Serve(l)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

@@ -51,6 +51,9 @@ func runLoad(ctx context.Context, t target, l load, pids []int) (*result, error)
 	r := &run{load: l, target: t, stock: newStock(t), quit: make(chan struct{})}
 	body := makeBody(l.Body)
 	err := r.stock.prepare(&l, body)
+	if err == nil && l.Mode == modeHTTP {
+		err = awaitReady(ctx, t.addr)
+	}
 	var res *result
 	if err == nil {
 		res, err = r.measure(ctx, body, pids)

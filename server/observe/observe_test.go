@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -326,6 +327,97 @@ type reporting struct {
 
 func (r *reporting) Report() storage.Report { return r.report }
 
+// TestAllShown: of what the doors and the store have counted nothing is left out: each metric
+// that is defined is shown, with its value. Other tests have those of pushes and of HTTP.
+func TestAllShown(t *testing.T) {
+	i := newInstance(t, 10)
+	i.put(t, "a", 0)
+	if err := i.Delete(background, i.h, i.reserve(t, "a", 0)); err != nil {
+		t.Fatal(err)
+	}
+	i.put(t, "a", 0)
+	times := &tally.Reading{Bounds: []int64{1}, Counts: []uint64{1, 0}}
+	report := i.store.Report()
+	report.Calls, report.Operations, report.Syncs, report.Retries, report.Replays = times, times, times, 8, 9
+	report.Disk, report.Silence = &storage.Disk{Log: 10, Free: 11}, 12*time.Second
+	q := queue.New(&reporting{i.store, report}, queue.Config{NamedTubes: 10})
+	defer q.Close(background)
+	c := &q.Counters
+	c.Connections.Add(1)
+	c.TotalConnections.Add(2)
+	c.Producers.Add(3)
+	c.Workers.Add(4)
+	c.Received.Add(5)
+	c.Sent.Add(6)
+	c.Results[1][queue.Done].Add(7)
+	i.o.Serving(q)
+	expect(t, samples(t, i.o), map[string]string{
+		"redstalk_connections": "1", "redstalk_connections_accepted_total": "2", "redstalk_producer_connections": "3", "redstalk_worker_connections": "4",
+		"redstalk_received_bytes_total": "5", "redstalk_sent_bytes_total": "6", `redstalk_commands_total{command="put",result="ok"}`: "7",
+		"redstalk_store_retries_total": "8", "redstalk_store_replays_total": "9", "redstalk_store_log_bytes": "10", "redstalk_store_disk_free_bytes": "11",
+		"redstalk_store_silence_seconds": "12",
+	})
+	all := scrape(t, i.o)
+	for _, d := range observe.Definitions() {
+		elsewhere := d.Name == "redstalk_instances" || strings.HasPrefix(d.Name, "redstalk_push_") || strings.HasPrefix(d.Name, "redstalk_http_")
+		if f := all[d.Name]; !elsewhere && (f == nil || f.GetType() != d.Kind || f.GetHelp() != d.Help) {
+			t.Errorf("%s is shown as %v", d.Name, f)
+		}
+	}
+}
+
+// TestNamesInRoom: where the store counts fewer tubes by name than are shown, others are shown
+// beside them as far as there is room, also those that came after the last scrape; and the jobs of
+// all that are not shown are one sum for each state.
+func TestNamesInRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := embedded.NewMemory()
+		q := queue.New(store, queue.Config{NamedTubes: 1})
+		defer q.Close(background)
+		o := observe.New(observe.Config{Tubes: 4})
+		o.Serving(q)
+		i := &instance{q, o, store, q.NewHolder()}
+		shown := func() (names []string) {
+			time.Sleep(2 * time.Second)
+			for name := range samples(t, o) {
+				if rest, is := strings.CutPrefix(name, `redstalk_tube_paused{tube="`); is {
+					names = append(names, strings.TrimSuffix(rest, `"}`))
+				}
+			}
+			slices.Sort(names)
+			return names
+		}
+		var all []string
+		for _, name := range []string{"a", "b", "c", "d", "e"} {
+			if i.put(t, name, 0); len(all) < 3 {
+				all = append(all, name)
+			}
+			if got := shown(); !slices.Equal(got, append(all[:len(all):len(all)], "default")) {
+				t.Errorf("behind %s there are %v", name, got)
+			}
+		}
+		// Two tubes have no room: d and e.
+		i.put(t, "d", 60)
+		i.put(t, "e", 60)
+		id := i.reserve(t, "d", 0)
+		if err := i.Bury(background, i.h, id, 1); err != nil {
+			t.Fatal(err)
+		}
+		must[uint64](t)(q.Put(background, queue.NewJob{Tube: "e", Pri: 1, TTR: 60}))
+		i.reserve(t, "e", 0)
+		must[uint64](t)(q.Put(background, queue.NewJob{Tube: "e", Pri: 1, TTR: 60}))
+		i.put(t, "a", 60)
+		time.Sleep(2 * time.Second)
+		expect(t, samples(t, o), map[string]string{
+			`redstalk_tube_jobs{tube="all others",state="ready"}`:    "2",
+			`redstalk_tube_jobs{tube="all others",state="reserved"}`: "1",
+			`redstalk_tube_jobs{tube="all others",state="delayed"}`:  "2",
+			`redstalk_tube_jobs{tube="all others",state="buried"}`:   "1",
+			`redstalk_tube_urgent_jobs{tube="all others"}`:           "1",
+		})
+	})
+}
+
 // away is a store that says it is away, and does not answer then.
 type away struct {
 	*embedded.Engine
@@ -468,6 +560,45 @@ func TestShared(t *testing.T) {
 		get(o, "GET", observe.MetricsPath)
 		if store.stats != 2 {
 			t.Errorf("the store was asked %d times", store.stats)
+		}
+		q.Close(background)
+	})
+}
+
+// slow is a store that answers nothing about tubes until it may.
+type slow struct {
+	*embedded.Engine
+	may   chan struct{}
+	asked atomic.Int64
+}
+
+func (s *slow) Do(batches ...*storage.Batch) {
+	if batches[0].Ops[0].Kind == storage.TubeStats {
+		s.asked.Add(1)
+		<-s.may
+	}
+	s.Engine.Do(batches...)
+}
+
+// TestFewAtOnce: a scrape asks a store that is slow for so many tubes at a time, and no more.
+func TestFewAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &slow{Engine: embedded.NewMemory(), may: make(chan struct{})}
+		q := queue.New(store, queue.Config{NamedTubes: 1000})
+		o := observe.New(observe.Config{Tubes: 1000})
+		o.Serving(q)
+		for n := range 999 {
+			must[uint64](t)(q.Put(background, queue.NewJob{Tube: fmt.Sprint("t", n), TTR: 1}))
+		}
+		go get(o, "GET", observe.MetricsPath)
+		synctest.Wait()
+		if n := store.asked.Load(); n != 8 {
+			t.Errorf("it was asked %d times at once", n)
+		}
+		close(store.may)
+		synctest.Wait()
+		if n := store.asked.Load(); n != 32 {
+			t.Errorf("it was asked %d times", n)
 		}
 		q.Close(background)
 	})

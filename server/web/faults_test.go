@@ -150,3 +150,26 @@ func TestGoneInTheMiddle(t *testing.T) {
 		})
 	}
 }
+
+// TestLongBodies: bodies come whole, however long they are and in whatever pieces they come.
+func TestLongBodies(t *testing.T) {
+	t.Parallel()
+	const most = 300_000
+	a := startWith(t, embedded.NewMemory(), Config{}, queue.Config{MaxJobSize: most})
+	for _, n := range []int{firstPiece - 1, firstPiece, firstPiece + 1, 2 * firstPiece, 2*firstPiece + 1, most} {
+		body := strings.Repeat("0123456789abcde", n/15+1)[:n]
+		for name, request := range map[string]string{
+			"bytes":           fmt.Sprintf("Content-Type: image/png\r\nContent-Length: %d\r\n\r\n%s", n, body),
+			"bytes in chunks": fmt.Sprintf("Content-Type: image/png\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n%x\r\n%s\r\n0\r\n\r\n", n/3, body[:n/3], n-n/3, body[n/3:]),
+			"JSON":            fmt.Sprintf("Content-Type: application/json\r\nContent-Length: %d\r\n\r\n{\"body\":\"%s\"}", n+11, body),
+		} {
+			if got, _ := a.raw("POST /v1/tubes/t/jobs HTTP/1.1\r\nHost: x\r\n"+request, ""); !strings.HasPrefix(got, "HTTP/1.1 201 ") {
+				t.Fatalf("%d bytes as %s: %.200s", n, name, got)
+			}
+			job, err := a.queue.Reserve(context.Background(), 1, []string{"t"}, 0)
+			if err != nil || string(job.Body) != body {
+				t.Errorf("%d bytes as %s have become %d others (%v)", n, name, len(job.Body), err)
+			}
+		}
+	}
+}

@@ -37,10 +37,16 @@ func start(t testing.TB, config Config) *api {
 // startOn is start with another engine.
 func startOn(t testing.TB, store storage.Store, config Config) *api {
 	t.Helper()
+	return startWith(t, store, config, queue.Config{MaxJobSize: 1000, Version: "test"})
+}
+
+// startWith is startOn with another queue.
+func startWith(t testing.TB, store storage.Store, config Config, of queue.Config) *api {
+	t.Helper()
 	if config.Log == nil {
 		config.Log = slog.New(slog.DiscardHandler)
 	}
-	a := &api{t: t, queue: queue.New(store, queue.Config{MaxJobSize: 1000, Version: "test"}), client: &http.Client{Transport: new(http.Transport)}}
+	a := &api{t: t, queue: queue.New(store, of), client: &http.Client{Transport: new(http.Transport)}}
 	a.door = New(a.queue, config)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

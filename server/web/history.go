@@ -246,7 +246,7 @@ func smooth(before float64, now, then uint64, passed time.Duration) float64 {
 		return 0 // the tube was gone in between
 	}
 	rate := (before + float64(now-then)/passed.Seconds()) / 2
-	if rate < 0.05 {
+	if rate <= 0.05 { // half of the least that is shown: so a rate ends
 		return 0
 	}
 	return float64(int64(rate*10+0.5)) / 10

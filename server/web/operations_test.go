@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"redstalk/storage/embedded"
 )
 
 // walk is a request for each operation, with what it needs to be answered well. They are
@@ -84,13 +86,42 @@ func TestOperations(t *testing.T) {
 			t.Errorf("%s %s: %v\n%s", step.method, step.at, err, got.body)
 		}
 	}
-	for _, op := range a.door.Operations() {
+	all := a.door.Operations()
+	for _, op := range all {
 		if !asked[op.Method+" "+op.Path] {
 			t.Errorf("%s %s was not asked for", op.Method, op.Path)
 		}
 	}
+	if len(all) != len(asked) {
+		t.Errorf("there are %d operations, and %d were asked for", len(all), len(asked))
+	}
 	a.client.CloseIdleConnections()
 	a.counted(counts)
+}
+
+// TestEnding: of an instance whose store has ended, each operation that needs the store answers
+// that it is ending, and no other one that something was done.
+func TestEnding(t *testing.T) {
+	t.Parallel()
+	store := embedded.NewMemory()
+	a := startOn(t, store, Config{})
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	alone := map[string]bool{"/v1/server/drain": true, "/v1/server/undrain": true, "/v1/charts": true, "/v1/tubes/{tube}/chart": true, "/v1/caller": true, "/v1/store": true}
+	for _, step := range walk {
+		if step.at == "" || alone[step.path] {
+			continue
+		}
+		got := a.call(step.method, strings.ReplaceAll(step.at, "{lease}", "1-1"), step.body)
+		if got.status == 200 && strings.Contains(step.body, "[") { // each is answered for itself
+			if strings.Contains(got.body, `"status":2`) || strings.Contains(got.body, `"done":1`) {
+				t.Errorf("%s %s is answered %s", step.method, step.at, got.body)
+			}
+		} else if got.status != 503 || got.header.Get("Retry-After") == "" {
+			t.Errorf("%s %s is answered %d %s", step.method, step.at, got.status, got.body)
+		}
+	}
 }
 
 // counted waits until just these requests are counted: each is a moment after its answer.

@@ -31,9 +31,12 @@ func newAttendance() *attendance {
 }
 
 type attendants struct {
-	using, watching int
-	told            [3]int // using, watching and waiting as Redis knows them
+	attending
+	told [3]int // using, watching and waiting as Redis knows them
 }
+
+// attending is how many connections of this instance use and watch a tube.
+type attending struct{ using, watching int }
 
 // count adds delta connections and returns whether Redis must be told now.
 func (a *attendance) count(name string, role tube.Role, delta int) bool {
@@ -59,11 +62,11 @@ func (a *attendance) count(name string, role tube.Role, delta int) bool {
 }
 
 // now returns the present numbers at a tube, zeros if there are none.
-func (a *attendance) now(name string) (using, watching int) {
+func (a *attendance) now(name string) attending {
 	if at := a.tubes[name]; at != nil {
-		return at.using, at.watching
+		return at.attending
 	}
-	return 0, 0
+	return attending{}
 }
 
 // known returns whether Redis knows that connections here attend a tube.

@@ -119,6 +119,36 @@ func benchmarkSpread(b *testing.B, s *Store, cluster *redistest.Cluster) {
 	b.ReportMetric(0, "ns/op")
 }
 
+// BenchmarkTubeStats says what the stats of a tube cost Redis, as a scrape of the metrics asks
+// for them: of so many tubes in a batch, each with some jobs of one priority.
+//
+//	go test ./storage/redis -run '^$' -bench TubeStats -benchtime 50000x
+func BenchmarkTubeStats(b *testing.B) {
+	for _, size := range []int{1, 32, 256} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			server := redistest.Start(b)
+			client := server.Client(b)
+			s := openOn(b, server, "cost")
+			for i := range size {
+				(&throughStore{store: s, tube: fmt.Sprint("tube-", i)}).put(10)
+			}
+			ops := make([]storage.Op, size)
+			for i := range ops {
+				ops[i] = storage.Op{Kind: storage.TubeStats, Tube: fmt.Sprint("tube-", i)}
+			}
+			redisBefore, goBefore := cpuOf(b, client), ownCPU()
+			b.ResetTimer()
+			turns := max(b.N/size, 1)
+			for range turns {
+				storage.DoWait(s, ops)
+			}
+			b.StopTimer()
+			b.ReportMetric((cpuOf(b, client)-redisBefore)/float64(turns*size), "redis-µs/op")
+			b.ReportMetric((ownCPU()-goBefore)/float64(turns*size), "own-µs/op")
+		})
+	}
+}
+
 // worker moves the next n jobs along.
 type worker interface {
 	put(n int)

@@ -318,24 +318,29 @@ func (r *reply) jobStats(id uint64) *tube.JobStats {
 	return s
 }
 
-// readTubeStats reads what Redis knows of a tube; using and watching are how many
-// connections of this instance do, which Redis does not count.
-func readTubeStats(using, watching int) func(*partition, *reply, []*storage.Op) {
+// readTubeStats reads what Redis knows of tubes; here is how many connections of this
+// instance use and watch each of them, which Redis does not count.
+func readTubeStats(here []attending) func(*partition, *reply, []*storage.Op) {
 	return func(p *partition, r *reply, ops []*storage.Op) {
-		op := ops[0]
-		if op.Answer.NotFound = !r.found(); op.Answer.NotFound {
-			p.flow.drop(op.Tube)
-			return
+		for i, op := range ops {
+			if op.Answer.NotFound = !r.found(); op.Answer.NotFound {
+				p.flow.drop(op.Tube)
+				continue
+			}
+			op.Answer.TubeStats = p.readTube(r, op.Tube, here[i])
 		}
-		s := &tube.TubeStats{Name: op.Tube, Urgent: r.count(), Ready: r.count(), Delayed: r.count(), Buried: r.count(), Total: r.count(), Deletes: r.count(), Pauses: r.count()}
-		s.Pause, s.PauseLeft = uint32(r.int64()), r.ms()
-		s.Using, s.Watching, s.Waiting = r.count()+uint64(using), r.count()+uint64(watching), r.count()
-		if s.OldestReady, s.HasPolicy = max(r.ms(), 0), r.found(); s.HasPolicy {
-			s.Waits, s.Runs = p.flow.timesOf(op.Tube, r)
-		}
-		s.Reserved = s.Total - s.Deletes - s.Ready - s.Delayed - s.Buried
-		op.Answer.TubeStats = s
 	}
+}
+
+func (p *partition) readTube(r *reply, name string, here attending) *tube.TubeStats {
+	s := &tube.TubeStats{Name: name, Urgent: r.count(), Ready: r.count(), Delayed: r.count(), Buried: r.count(), Total: r.count(), Deletes: r.count(), Pauses: r.count()}
+	s.Pause, s.PauseLeft = uint32(r.int64()), r.ms()
+	s.Using, s.Watching, s.Waiting = r.count()+uint64(here.using), r.count()+uint64(here.watching), r.count()
+	if s.OldestReady, s.HasPolicy = max(r.ms(), 0), r.found(); s.HasPolicy {
+		s.Waits, s.Runs = p.flow.timesOf(name, r)
+	}
+	s.Reserved = s.Total - s.Deletes - s.Ready - s.Delayed - s.Buried
+	return s
 }
 
 func (p *partition) readStats(r *reply, ops []*storage.Op) {

@@ -239,6 +239,8 @@ func (p *partition) encodeOps(c *call, ops []*storage.Op, u *unit) {
 			encodeTakeAny(c, op)
 		case p.deletesHeld(c, op):
 			n = p.encodeGone(c, ops)
+		case op.Kind == storage.TubeStats:
+			n = p.encodeTubeStats(c, ops)
 		default:
 			p.encodeOp(c, u, op)
 		}

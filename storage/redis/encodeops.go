@@ -49,10 +49,6 @@ func (p *partition) encodeOp(c *call, u *unit, op *storage.Op) {
 		c.words("job-stats")
 		c.addID(op.ID)
 		c.expect((*partition).readJobStats, op)
-	case storage.TubeStats:
-		using, watching := p.attendance.now(op.Tube)
-		c.words("tube-stats", &op.Tube)
-		c.expect(readTubeStats(using, watching), op)
 	case storage.Stats:
 		c.words("stats", silence.Milliseconds())
 		c.expect((*partition).readStats, op)
@@ -130,6 +126,19 @@ func (p *partition) encodeAttend(c *call, u *unit, op *storage.Op) {
 func (p *partition) encodeLeave(c *call, u *unit, op *storage.Op) {
 	p.holdings.forget(op.Holder)
 	p.encodeGiveBackSome(c, op.Holder, u.againLater)
+}
+
+// encodeTubeStats appends the first of some questions about tubes, and returns how many.
+func (p *partition) encodeTubeStats(c *call, ops []*storage.Op) int {
+	n := alike(ops, func(op *storage.Op) bool { return op.Kind == storage.TubeStats })
+	c.words("tube-stats", n)
+	here := make([]attending, n)
+	for i, op := range ops[:n] {
+		here[i] = p.attendance.now(op.Tube)
+		c.words(&op.Tube)
+	}
+	c.expect(readTubeStats(here), ops[:n]...)
+	return n
 }
 
 // encodeTubes asks for the next part of the list of tubes.

@@ -70,7 +70,7 @@ func (p *partition) encodeUntold(c *call) {
 // encodeAttendance tells Redis who attends a tube here.
 func (p *partition) encodeAttendance(c *call, name string) {
 	waiting := 0
-	if _, watching := p.attendance.now(name); watching > 0 {
+	if p.attendance.now(name).watching > 0 {
 		waiting = p.listener.Waiting(name)
 	}
 	using, watching := p.attendance.tell(name, waiting)

@@ -20,7 +20,7 @@ import (
 // overHTTP are the attacks on the HTTP door.
 var overHTTP = []attack{
 	{"http-rate", "50 connections put, reserve and finish over HTTP, one job and 100 in a request", "25,000 requests/s in memory, 15,000 embedded; 10 times that in jobs by batches", httpRate},
-	{"http-idle", "10,000 HTTP connections do nothing, then close", "memory as before; others as without", httpIdle},
+	{"http-idle", "10,000 HTTP connections do nothing, then close, three times", "memory as before, and no more each time; others as without", httpIdle},
 	{"http-polls", "5,000 reserves over HTTP wait; a tenth goes away; then there are jobs", "200 MB; each that is left gets a job, none is lost", httpPolls},
 	{"scrape", "scrapes of /metrics with 1,000 tubes, under load", "at most 50 ms; others as without", scrape},
 }
@@ -114,40 +114,54 @@ func hangUp(all []*caller) {
 	}
 }
 
+// idleRounds is how often the idle connections come and go: what is left of the first time is
+// used again by the next, and does not grow.
+const idleRounds = 3
+
 func httpIdle(r *run) error {
-	const n = 10_000
 	return r.on(memory, 1, []string{withHTTP}, func(s *stand) error {
-		at := s.instances[0]
-		before, err := at.resident()
+		before, err := s.instances[0].resident()
 		if err != nil {
 			return err
 		}
-		var all []*caller
-		defer func() { hangUp(all) }()
-		t, err := s.during(at, func() (err error) {
-			if all, err = callers(at.web, n, "GET", "/healthz"); err != nil {
+		r.report("before: %d MiB", before>>20)
+		for range idleRounds {
+			if err := r.idle(s, before); err != nil {
 				return err
 			}
-			for _, c := range all {
-				if status, _, err := c.answer(); status != http.StatusOK {
-					return fmt.Errorf("a connection got %d: %v", status, err)
-				}
-			}
-			return nil
-		})
-		if err != nil {
+		}
+		return nil
+	})
+}
+
+// idle has connections come, do nothing, and go.
+func (r *run) idle(s *stand, before int64) error {
+	const n = 10_000
+	at := s.instances[0]
+	var all []*caller
+	defer func() { hangUp(all) }()
+	t, err := s.during(at, func() (err error) {
+		if all, err = callers(at.web, n, "GET", "/healthz"); err != nil {
 			return err
 		}
-		time.Sleep(time.Second)
-		with, _ := at.resident()
-		r.report("coming: %v; %d MiB with them, %d before, %.1f KiB each", t, with>>20, before>>20, float64(with-before)/n/1024)
-		t, err = s.quiet(at, 2*time.Second)
-		r.report("there: 2 s; others waited %s", shown(t.waited))
-		hangUp(all)
-		least, after := memoryAfter(at, before+before/4)
-		r.report("gone: %d MiB after %s", least>>20, shown(after))
-		return err
+		for _, c := range all {
+			if status, _, err := c.answer(); status != http.StatusOK {
+				return fmt.Errorf("a connection got %d: %v", status, err)
+			}
+		}
+		return nil
 	})
+	if err != nil {
+		return err
+	}
+	time.Sleep(time.Second)
+	with, _ := at.resident()
+	quiet, err := s.quiet(at, 2*time.Second)
+	hangUp(all)
+	least, after := memoryAfter(at, before+before/2)
+	r.report("coming: %v; there for 2 s: others waited %s; %d MiB with them, %.1f KiB each; gone: %d MiB after %s",
+		t, shown(quiet.waited), with>>20, float64(with-before)/n/1024, least>>20, shown(after))
+	return err
 }
 
 // memoryAfter waits until an instance has no more memory than enough, or for three minutes. It
@@ -227,7 +241,7 @@ func scrape(r *run) error {
 		if err := spread(c, 1000, 10); err != nil {
 			return err
 		}
-		without, err := s.during(at, func() error { _, err := r.bench(at.addr, "50c", 5*time.Second); return err })
+		without, err := s.during(at, func() error { _, err := r.bench(at.addr, "50c", scrapeFor); return err })
 		if err != nil {
 			return err
 		}
@@ -244,13 +258,22 @@ func scrape(r *run) error {
 	})
 }
 
-// scraping scrapes five times a second, under load.
+const (
+	// scrapeFor is how long scrapes go on.
+	scrapeFor = 15 * time.Second
+
+	// scrapeEach is how long there is none after each: so long that all of them ask the store,
+	// and none shows what the one before has found.
+	scrapeEach = 1050 * time.Millisecond
+)
+
+// scraping scrapes under load.
 func (r *run) scraping(at *instance, took *[]time.Duration, size *int) error {
 	var load sync.WaitGroup
 	var failed error
 	ended := make(chan struct{})
 	load.Go(func() {
-		_, failed = r.bench(at.addr, "50c", 5*time.Second)
+		_, failed = r.bench(at.addr, "50c", scrapeFor)
 		close(ended)
 	})
 	defer load.Wait()
@@ -258,7 +281,7 @@ func (r *run) scraping(at *instance, took *[]time.Duration, size *int) error {
 		select {
 		case <-ended:
 			return failed
-		case <-time.After(200 * time.Millisecond):
+		case <-time.After(scrapeEach):
 		}
 		begun := time.Now()
 		reply, err := http.Get("http://" + at.web + "/metrics")

@@ -20,6 +20,7 @@ import (
 // calls of the handler.
 type world struct {
 	*testing.T
+	store   *embedded.Engine
 	queue   *queue.Queue
 	handler http.Handler
 }
@@ -30,7 +31,7 @@ func inWorld(t *testing.T, test func(*world)) {
 		store := embedded.NewMemory()
 		log := slog.New(slog.DiscardHandler)
 		q := queue.New(store, queue.Config{MaxJobSize: 1000, Log: log})
-		test(&world{t, q, ruffianjiang.New(q, ruffianjiang.Config{Log: log})})
+		test(&world{t, store, q, ruffianjiang.New(q, ruffianjiang.Config{Log: log})})
 		if err := q.Close(context.Background()); err != nil {
 			t.Errorf("close: %v", err)
 		}

@@ -7,8 +7,10 @@ import (
 	"io"
 	"log/slog"
 	"mime/multipart"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,9 +19,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"redstalk/protocol"
 	"redstalk/server/gateway/ruffianjiang"
 	"redstalk/server/push"
 	"redstalk/server/queue"
+	"redstalk/server/serving"
 	"redstalk/storage/embedded"
 	"redstalk/tube"
 )
@@ -137,6 +141,7 @@ func TestTimes(t *testing.T) {
 func TestZones(t *testing.T) {
 	for name, offset := range map[string]int{
 		"+08:00": 8 * 3600, "GMT+8": 8 * 3600, "UTC-3": -3 * 3600, "-05:30": -5*3600 - 1800, "UTC": 0, "GMT": 0,
+		"+18:00": 18 * 3600, "-00:59": -59 * 60,
 	} {
 		zone, err := ruffianjiang.ParseZone(name)
 		if err != nil {
@@ -147,10 +152,96 @@ func TestZones(t *testing.T) {
 			t.Errorf("%s is %d seconds, want %d", name, got, offset)
 		}
 	}
-	for _, name := range []string{"", "Local", "+", "GMT+99", "+08:99", "+8:x", "Mars/Olympus", "+-8"} {
+	for _, name := range []string{"", "Local", "+", "GMT+99", "+08:99", "+19:00", "+08:60", "+8:x", "Mars/Olympus", "+-8"} {
 		if zone, err := ruffianjiang.ParseZone(name); err == nil {
 			t.Errorf("%q is %v", name, zone)
 		}
+	}
+}
+
+// TestLimits: each number is taken up to its bound, and refused beyond.
+func TestLimits(t *testing.T) {
+	const most = 1<<63/1_000_000 - 1 // the last millisecond that nanoseconds reach
+	retry := func(n int) string { return strings.Repeat("1s,", n-1) + "1s" }
+	inWorld(t, func(w *world) {
+		push := "topic=t&message=m&delayTime=1&ttrTime=1"
+		for _, c := range []struct{ path, params, name, good, bad string }{
+			{"POST /push", "topic=t&message=m&ttrTime=1", "delayTime", fmt.Sprint(most), fmt.Sprint(most + 1)},
+			{"POST /push", "topic=t&message=m&ttrTime=1", "delayTime", fmt.Sprint(-most), fmt.Sprint(-most - 1)},
+			{"POST /push", "topic=t&message=m&ttrTime=1", "delayTime", "2262-04-11 00:00:00", "2262-04-13 00:00:00"},
+			{"POST /push", "topic=t&message=m&delayTime=1", "ttrTime", "0", "-1"},
+			{"POST /push", "topic=t&message=m&delayTime=1", "ttrTime", "4294967295", "4294967296"},
+			{"POST /push", "topic=t&delayTime=1&ttrTime=1", "message", strings.Repeat("m", 1000), strings.Repeat("m", 1001)},
+			{"POST /push", "message=m&delayTime=1&ttrTime=1", "topic", " ", ""},
+			{"POST /push", push, "max", "1", "0"},
+			{"POST /push", push, "max", fmt.Sprint(protocol.MaxDeliveries), fmt.Sprint(protocol.MaxDeliveries + 1)},
+			{"POST /push", push, "retry", retry(protocol.MaxRetry), retry(protocol.MaxRetry + 1)},
+			{"POST /push", push, "retry", "{0,0," + retry(protocol.MaxRetry) + "}", "{0,0," + retry(protocol.MaxRetry+1) + "}"},
+			{"POST /push", push, "retry", "{0,0,1s}", "{0,1s}"},
+			{"GET /pop/none", "", "n", "1", "0"},
+			{"GET /pop/none", "", "n", "1000", "1001"},
+			{"GET /rest/test/push", "message=m", "ttrTime", "0", "-1"},
+			{"GET /rest/test/push", "message=m", "ttrTime", "4294967295", "4294967296"},
+		} {
+			method, path, _ := strings.Cut(c.path, " ")
+			for _, value := range []string{c.good, c.bad} {
+				got := w.do(method, path+"?"+c.params+"&"+url.Values{c.name: {value}}.Encode(), "")
+				if refused := strings.Contains(got, `"code":1`); refused != (value == c.bad) {
+					w.Errorf("%s with %s=%.50s answers %.300s", c.path, c.name, value, got)
+				}
+			}
+		}
+	})
+}
+
+// TestEnded: when the store has ended, each path that needs it says that something is wrong, and
+// no more.
+func TestEnded(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.store.Close()
+		for _, request := range []string{
+			"POST /push?topic=t&message=m&delayTime=1&ttrTime=1", "GET /pop/t", "GET /pop/t?wait=10s&n=5", "POST /finish?id=1", "POST /delete?id=1", "GET /get?id=1",
+			"GET /rest/test/push?ttrTime=1&message=m",
+		} {
+			method, path, _ := strings.Cut(request, " ")
+			w.want(method, path, "", refused("INTERNAL_ERROR"))
+		}
+	})
+}
+
+// TestEnding: a pop that waits is answered with no job when the door ends.
+func TestEnding(t *testing.T) {
+	t.Parallel()
+	store, log := embedded.NewMemory(), slog.New(slog.DiscardHandler)
+	defer store.Close()
+	q := queue.New(store, queue.Config{Log: log})
+	defer q.Close(context.Background())
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	door := serving.New(ruffianjiang.New(q, ruffianjiang.Config{Log: log}), serving.Config{Log: log})
+	go door.Serve(l)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		for q.Waiters() == 0 && ctx.Err() == nil {
+			time.Sleep(time.Millisecond)
+		}
+		ended <- door.Shutdown(ctx)
+	}()
+	reply, err := http.Get("http://" + l.Addr().String() + "/pop/t?wait=1h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reply.Body.Close()
+	text, err := io.ReadAll(reply.Body)
+	if want := `{"msg":"操作成功！","code":0,"data":null}`; string(text) != want || err != nil {
+		t.Errorf("the answer is %s (%v), want %s", text, err, want)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("ending: %v", err)
 	}
 }
 
@@ -264,7 +355,7 @@ func TestPushed(t *testing.T) {
 	if err := q.SetPolicy(ctx, "ql", &tube.Policy{Push: tube.Push{URL: consumer.URL}}); err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t, q, ruffianjiang.New(q, ruffianjiang.Config{Log: log})}
+	w := &world{t, store, q, ruffianjiang.New(q, ruffianjiang.Config{Log: log})}
 	w.push("topic", "ql", "delayTime", "1", "ttrTime", "60", "message", "pushed")
 	select {
 	case message := <-got:

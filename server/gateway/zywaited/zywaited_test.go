@@ -350,7 +350,7 @@ func TestSchedule(t *testing.T) {
 				w.Fatalf("good is %d: called at %v, want %v", good, w.called.times(), calls)
 			}
 			for i, at := range w.called.times() {
-				if late := at - calls[i]; late < 0 || late > 10*time.Second {
+				if late := at - calls[i]; late < 0 || late > time.Second {
 					w.Errorf("call %d is at %v, want %v", i+1, at, calls[i])
 				}
 			}
@@ -365,6 +365,17 @@ func TestSchedule(t *testing.T) {
 				w.Errorf("at the end: %d %s", answer.Code, answer.Body)
 			}
 		})
+	}
+}
+
+// TestNextCheck: the waits of the old program, by how often a task has failed.
+func TestNextCheck(t *testing.T) {
+	t.Parallel()
+	const s, m, h = time.Second, time.Minute, time.Hour
+	for i, want := range []time.Duration{15 * s, 30 * s, m, 15 * m, 30 * m, h, 4 * h, 8 * h, 12 * h, 24 * h, 24 * h} {
+		if got := nextCheck(i + 1); got != want {
+			t.Errorf("after %d failures a task waits %v, not %v", i+1, got, want)
+		}
 	}
 }
 

@@ -63,9 +63,8 @@ OPS['job-stats'] = function(i)
   return i + 1
 end
 
--- answer_elsewhere answers how many connections of other instances use, watch and wait for
--- a tube.
-local function answer_elsewhere(tube)
+-- elsewhere returns how many connections of other instances use, watch and wait for a tube.
+local function elsewhere(tube)
   local all, sums = call('HGETALL', PREFIX .. 'attending:' .. tube), { 0, 0, 0 }
   for k = 1, #all, 2 do
     if all[k] ~= INSTANCE then
@@ -76,59 +75,75 @@ local function answer_elsewhere(tube)
       end
     end
   end
-  for k = 1, 3 do answer(sums[k]) end
+  return sums[1], sums[2], sums[3]
 end
 
--- oldest_ready returns for how many ms the oldest ready job of a tube has been there, since its
--- put; -1 if none is ready. The first member of each priority has the oldest job of it, as ids
--- grow with time. Of more than PRIORITIES the others are not looked at.
-local function oldest_ready(tube)
-  local behind, oldest = '-inf', nil
-  for _ = 1, PRIORITIES do
-    local head = call('ZRANGEBYSCORE', READY .. tube, behind, '+inf', 'WITHSCORES', 'LIMIT', '0', '1')
+-- look_at_ready returns how many of the members of ready:TUBE are urgent, and for how many ms the
+-- oldest ready job has been there, since its put; -1 if none is ready. The first member of each
+-- priority has the oldest job of it, as ids grow with time. Of more than PRIORITIES the others are
+-- not looked at.
+local function look_at_ready(key, members)
+  local behind, first, oldest = '-inf', nil, nil
+  for _ = 1, math.min(PRIORITIES, members) do
+    local head = call('ZRANGEBYSCORE', key, behind, '+inf', 'WITHSCORES', 'LIMIT', '0', '1')
     if not head[1] then break end
+    first = first or tonumber(head[2])
     local created = call('GETRANGE', sub(head[1], 1, KEY_LENGTH), CREATED_FROM, CREATED_TO)
     if #created == 8 then oldest = math.min(oldest or math.huge, (struct.unpack('>I8', created))) end
     behind = '(' .. head[2]
   end
-  return oldest and math.max(NOW - oldest, 0) or -1
+  local urgent = 0
+  if first and first < URGENT_BELOW then
+    urgent = members == 1 and 1 or call('ZCOUNT', key, '-inf', '(' .. URGENT_BELOW)
+  end
+  return urgent, oldest and math.max(NOW - oldest, 0) or -1
 end
 
--- tube-stats: about a tube
---
--- ARGV    'tube-stats', tube
--- Keys    reads tubes, tube:TUBE, ready:, delayed: and buried:TUBE, paused, attending:TUBE,
---         policies, and records
--- Answer  1, urgent, ready, delayed, buried, total, deletes, pauses, pause (seconds), time left
---         of it (ms), and using, watching and waiting at other instances, what oldest_ready says,
---         and 1 if it has a policy, and then the numbers that are called TIMES, else 0; 0 if there
---         is no such tube
-OPS['tube-stats'] = function(i)
-  local tube = ARGV[i]
-  flush()
-  if not tube_exists(tube) then
-    answer(NOT_FOUND)
-    return i + 1
-  end
-  answer(DONE)
+-- pause_of returns for how many seconds a tube is paused, and how many ms are left of that.
+local function pause_of(tube)
+  local pause = call('HGET', PREFIX .. 'paused', tube)
+  if not pause then return 0, 0 end
+  local seconds, till = string.match(pause, '(%d+) (%d+)')
+  return tonumber(seconds), math.max(time_left(tonumber(till)), 0)
+end
+
+-- answer_tube answers with the stats of a tube. A scrape of the metrics asks for those of a thousand
+-- tubes, so nothing is looked up that cannot be there.
+local ABOUT_TUBE = string.rep('%.0f;', 14)
+local function answer_tube(tube, any_pause, any_policy)
+  if not tube_exists(tube) then return answer(NOT_FOUND) end
   local have = call('HMGET', PREFIX .. 'tube:' .. tube, 'total', 'deletes', 'pauses', 'joined', 'joined-urgent', 'bound')
   for k = 1, 6 do have[k] = tonumber(have[k] or 0) end
-  answer(call('ZCOUNT', READY .. tube, '-inf', '(' .. URGENT_BELOW) + have[5])
-  answer(call('ZCARD', READY .. tube) + have[4])
-  answer(call('ZCARD', PREFIX .. 'delayed:' .. tube))
-  answer(call('ZCARD', PREFIX .. 'buried:' .. tube) + have[6])
-  for k = 1, 3 do answer(have[k]) end
-  local seconds, till = string.match(call('HGET', PREFIX .. 'paused', tube) or '0 0', '(%d+) (%d+)')
-  answer(tonumber(seconds))
-  answer(math.max(time_left(tonumber(till)), 0))
-  answer_elsewhere(tube)
-  answer(oldest_ready(tube))
-  local ruled = call('HEXISTS', PREFIX .. 'policies', tube)
-  answer(ruled)
-  if ruled == 1 then
+  local members = call('ZCARD', READY .. tube)
+  local urgent, oldest = look_at_ready(READY .. tube, members)
+  local pause, left = 0, 0
+  if any_pause then pause, left = pause_of(tube) end
+  local using, watching, waiting = elsewhere(tube)
+  say(format(ABOUT_TUBE, DONE, urgent + have[5], members + have[4], call('ZCARD', PREFIX .. 'delayed:' .. tube),
+    call('ZCARD', PREFIX .. 'buried:' .. tube) + have[6], have[1], have[2], have[3], pause, left, using, watching, waiting, oldest))
+  local ruled = any_policy and call('HEXISTS', PREFIX .. 'policies', tube) == 1
+  answer(ruled and 1 or 0)
+  if ruled then
     for _, n in ipairs(call('HMGET', PREFIX .. 'tube:' .. tube, unpack(TIMES))) do answer(tonumber(n or 0)) end
   end
-  return i + 1
+end
+
+-- tube-stats: about tubes
+--
+-- ARGV    'tube-stats', n, tubes…
+-- Keys    reads tubes, tube:TUBE, ready:, delayed: and buried:TUBE, paused, attending:TUBE,
+--         policies, and records
+-- Answer  of each tube 1, urgent, ready, delayed, buried, total, deletes, pauses, pause (seconds),
+--         time left of it (ms), and using, watching and waiting at other instances, for how many ms
+--         the oldest ready job has been there, and 1 if it has a policy, and then the numbers that
+--         are called TIMES, else 0; 0 if there is no such tube
+OPS['tube-stats'] = function(i)
+  local last = i + ARGV[i]
+  flush()
+  local any_pause = call('EXISTS', PREFIX .. 'paused') == 1
+  local any_policy = call('EXISTS', PREFIX .. 'policies') == 1
+  for k = i + 1, last do answer_tube(ARGV[k], any_pause, any_policy) end
+  return last + 1
 end
 
 -- add-times: how long jobs of a tube have waited and run, since the instance last told, if the
