@@ -8,8 +8,11 @@ import (
 )
 
 const (
-	// tickLimit bounds how many due things one tick does in Redis.
+	// tickLimit bounds how many due things the ticks do in Redis that are under way, of
+	// all partitions together: these may be on one Redis, and then others wait for all
+	// of them. tickLeast is what each of them does at least.
 	tickLimit = 250
+	tickLeast = 4
 
 	// maxTold bounds of how many tubes one call tells who attends them.
 	maxTold = 250
@@ -36,7 +39,9 @@ func encodeResign(c *call, from *atomic.Int64) {
 // encodeTick does what is due. It comes last in the call: what expires in it is
 // no longer held, which those before it need not know.
 func (p *partition) encodeTick(c *call) {
-	c.last = append(c.last, func(c *call) { c.add(p.readTick, "tick", tickLimit) })
+	c.last = append(c.last, func(c *call) {
+		c.add(p.readTick, "tick", max(tickLimit/max(int(p.ticks.Load()), 1), tickLeast))
+	})
 }
 
 // encodePass passes on a notification that nobody here wants.

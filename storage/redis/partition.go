@@ -37,17 +37,18 @@ type partition struct {
 	listener  storage.Listener // see listen
 	ended     chan struct{}    // closed when the worker has ended
 
-	inbox    inbox        // has a lock of its own, and says who is the caller
-	upkeep   upkeep       // has a lock of its own
-	flow     tubeFlows    // has a lock of its own
-	effort   *effort      // common to all partitions
-	answered atomic.Int64 // when Redis has last answered a call, ns since the epoch; 0: never
-	letters  deadLetters  // for all
-	ailing   atomic.Bool  // calls fail, see recover
-	calling  calling      // for all
-	instance instance     // its name is for all, the rest for the caller
-	clock    clock        // the local one is for all, the rest for the caller
-	holdings *holdings    // for the caller; soon and any are for all
+	inbox    inbox         // has a lock of its own, and says who is the caller
+	upkeep   upkeep        // has a lock of its own
+	flow     tubeFlows     // has a lock of its own
+	effort   *effort       // common to all partitions
+	ticks    *atomic.Int32 // how many are under way, common to all partitions
+	answered atomic.Int64  // when Redis has last answered a call, ns since the epoch; 0: never
+	letters  deadLetters   // for all
+	ailing   atomic.Bool   // calls fail, see recover
+	calling  calling       // for all
+	instance instance      // its name is for all, the rest for the caller
+	clock    clock         // the local one is for all, the rest for the caller
+	holdings *holdings     // for the caller; soon and any are for all
 
 	// The rest belongs to the caller.
 	transport  transport
@@ -65,7 +66,7 @@ func newPartition(l *link, o Options, all *order, late *tardiness, number int) *
 		link: l, transport: newTransport(l, o.Partitions), options: o, log: o.Log, tardiness: late, listener: deaf{}, ended: make(chan struct{}),
 		clock: clock{skew: o.skew, apart: o.clocksApart}, ids: ids{order: all, of: o.Partitions},
 		holdings: newHoldings(o.Partitions > 1), bodies: newBodyCache(o), attendance: newAttendance(),
-		flow: newTubeFlows(), effort: newEffort(),
+		flow: newTubeFlows(), effort: newEffort(), ticks: &atomic.Int32{},
 	}
 	if p.of > 1 {
 		p.shape = fmt.Sprintf("partitions=%d number=%d ", p.of, p.number)

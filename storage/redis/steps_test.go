@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -300,4 +301,56 @@ func TestGivenBackOnce(t *testing.T) {
 	if a := do(s, move(tube.Delete, 2, 1)); a.Err != nil || a.NotFound {
 		t.Errorf("the second one: %+v", a)
 	}
+}
+
+// TestDueInManyPartitions: what is due in several partitions, which may all be on one Redis, is
+// done in rounds that are no longer than those of one partition; and when nothing is due any
+// more in the others, one has the whole of a round.
+func TestDueInManyPartitions(t *testing.T) {
+	const of, each, more, delay = 16, 2 * tickLimit / 16, 2 * tickLimit, 5
+	var ahead atomic.Int64
+	s := openWith(t, Options{
+		URL: redistest.Start(t).URL(), Partitions: of, Timeout: patient, tickPatience: patient,
+		skew: func() time.Duration { return time.Duration(ahead.Load()) },
+	})
+	var ops []storage.Op
+	for at, name := range oneTubeOfEach(of) {
+		for range each + more*max(1-at, 0) {
+			ops = append(ops, storage.Op{Kind: storage.Put, Tube: name, Delay: delay, TTR: 60})
+		}
+	}
+	storage.DoWait(s, ops)
+	ahead.Add(int64((delay + 1) * time.Second))
+	var done []uint64
+	for left := uint64(len(ops)); left > 0; {
+		if _, err := s.Tick(); err != nil {
+			t.Fatal(err)
+		}
+		now := figures(t, s).Delayed
+		if done = append(done, left-now); now == left {
+			t.Fatalf("a round has done nothing: %v", done)
+		}
+		left = now
+	}
+	if n := s.effort.retries.Load(); n > 0 {
+		t.Errorf("%d calls were made again", n)
+	}
+	if slices.Max(done) > tickLimit+of {
+		t.Errorf("done in rounds of %v, want %d at most", done, tickLimit)
+	}
+	if slices.Max(done[1:]) < tickLimit {
+		t.Errorf("done in rounds of %v, want %d when one partition is left", done, tickLimit)
+	}
+}
+
+// oneTubeOfEach returns a tube of each partition, in the order of these.
+func oneTubeOfEach(of int) []string {
+	all := make([]string, of)
+	for n, found := 0, 0; found < of; n++ {
+		name := fmt.Sprint("tube", n)
+		if at := placeOf(name, of); all[at] == "" {
+			all[at], found = name, found+1
+		}
+	}
+	return all
 }

@@ -89,14 +89,9 @@ func (u *upkeep) end() {
 	u.running = false
 }
 
-// tick begins the upkeep of the partition; false if nothing is known to be due,
-// unless it is always to be done, or it is under way still. Otherwise how it ended
-// comes over the channel.
-func (p *partition) tick(ended chan<- error, always bool) bool {
-	is, beat := p.upkeep.begin(p.clock.now(), always || p.of == 1)
-	if !is {
-		return false
-	}
+// tick has the upkeep of the partition done, which has begun; with a heartbeat if beat is
+// true. How it ended comes over the channel.
+func (p *partition) tick(ended chan<- error, beat bool) {
 	u := &unit{upkeep: func(c *call) {
 		if beat {
 			p.encodeHeartbeat(c)
@@ -106,7 +101,7 @@ func (p *partition) tick(ended chan<- error, always bool) bool {
 		p.encodeTick(c)
 	}}
 	u.after = func(err error) {
-		p.upkeep.end()
+		p.endTick()
 		if p.of > 1 { // whoever began it may not have waited
 			left := p.upkeep.left(p.clock.now())
 			if err != nil {
@@ -117,10 +112,15 @@ func (p *partition) tick(ended chan<- error, always bool) bool {
 		ended <- err
 	}
 	if !p.submit(u) {
-		p.upkeep.end()
+		p.endTick()
 		ended <- storage.ErrClosed
 	}
-	return true
+}
+
+// endTick notes that the upkeep has ended.
+func (p *partition) endTick() {
+	p.ticks.Add(-1)
+	p.upkeep.end()
 }
 
 // Tick implements storage.Store. It also sends the heartbeats when they are
@@ -155,14 +155,13 @@ func (s *Store) Settle() (time.Duration, error) {
 // all. It returns when the next thing is due, and whether, as far as can be told,
 // all is done that was.
 func (s *Store) tick(everywhere bool) (next time.Duration, all bool, err error) {
-	ended, begun := make(chan error, len(s.parts)), 0
-	for _, p := range s.parts {
-		if p.tick(ended, everywhere) {
-			begun++
-		}
+	ended := make(chan error, len(s.parts))
+	begun := s.beginTicks(everywhere || len(s.parts) == 1)
+	for p, beat := range begun {
+		p.tick(ended, beat)
 	}
-	all = begun == len(s.parts)
-	errs := s.await(ended, begun)
+	all = len(begun) == len(s.parts)
+	errs := s.await(ended, len(begun))
 	next = heartbeatEvery
 	for _, p := range s.parts {
 		next = min(next, p.upkeep.left(p.clock.now()))
@@ -175,6 +174,20 @@ func (s *Store) tick(everywhere bool) (next time.Duration, all bool, err error) 
 		next = max(next, tickAgain)
 	}
 	return next, all, nil
+}
+
+// beginTicks begins the upkeep of those partitions for which something is due, or of all for
+// which none is under way, and returns with each whether a heartbeat is due. All begin before
+// the first one is told what to do, so each knows its share of what may be done.
+func (s *Store) beginTicks(always bool) map[*partition]bool {
+	begun := make(map[*partition]bool, len(s.parts))
+	for _, p := range s.parts {
+		if is, beat := p.upkeep.begin(p.clock.now(), always); is {
+			begun[p] = beat
+			p.ticks.Add(1)
+		}
+	}
+	return begun
 }
 
 // await collects how the upkeep of that many partitions has ended, if there are
