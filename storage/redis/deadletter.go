@@ -179,6 +179,7 @@ func (l *deadLetter) arrive(ended func(error)) {
 
 // encodeArrive appends what makes a job of a letter.
 func (p *partition) encodeArrive(c *call, l *deadLetter, arrived *bool) {
+	c.pacedBy(&l.from.paces.move)
 	c.words("arrive", l.to, boolArg(p.attendance.known(l.to)), l.name(), l.key, len(l.its.body), l.state, l.score)
 	if l.moves {
 		c.addStaged(l.movedRecord())
@@ -201,6 +202,7 @@ func (p *partition) encodeArrive(c *call, l *deadLetter, arrived *bool) {
 // depart removes the letter where it came from, and then the mark.
 func (l *deadLetter) depart(to *partition, ended func(error)) {
 	gone := &unit{upkeep: func(c *call) {
+		c.pacedBy(&l.from.paces.move)
 		c.words("depart")
 		c.addID(l.id)
 		c.expect(func(_ *partition, r *reply, _ []*storage.Op) { skipNumber(r) })

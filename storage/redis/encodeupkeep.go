@@ -8,9 +8,6 @@ import (
 )
 
 const (
-	// tickLimit bounds how many due things one tick does in Redis.
-	tickLimit = 250
-
 	// maxTold bounds of how many tubes one call tells who attends them.
 	maxTold = 250
 )
@@ -25,7 +22,7 @@ func (p *partition) encodeHeartbeat(c *call) {
 // encodeReclaim has the next part done of what is to be done about an instance that
 // was declared dead, from where the last one ended.
 func (p *partition) encodeReclaim(c *call, inst string, from int64) {
-	c.add(p.readReclaimed(inst), "reclaim", inst, maxMoves, from)
+	c.add(p.readReclaimed(inst), "reclaim", inst, c.some(&p.paces.reclaim), from)
 }
 
 // encodeResign gives back the next part of what the instance has.
@@ -36,7 +33,7 @@ func encodeResign(c *call, from *atomic.Int64) {
 // encodeTick does what is due. It comes last in the call: what expires in it is
 // no longer held, which those before it need not know.
 func (p *partition) encodeTick(c *call) {
-	c.last = append(c.last, func(c *call) { c.add(p.readTick, "tick", tickLimit) })
+	c.last = append(c.last, func(c *call) { c.add(p.readTick, "tick", c.some(&p.paces.tick)) })
 }
 
 // encodePass passes on a notification that nobody here wants.
