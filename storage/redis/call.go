@@ -87,6 +87,8 @@ type encoding struct {
 	since    uint64         // the first job that Redis was told to be in the body cache
 	told     []string       // tubes whose attendance is told
 	over     []string       // lease sets of which it is told that they are over
+	paced    []*pace        // of the steps in it, see pace.go
+	moved    int            // how many of ops are jobs of a move
 }
 
 // sequence is operations of whole units that are all of one kind. The sequences come
@@ -130,7 +132,7 @@ func (c *call) forgetEncoded() {
 	clear(c.last)
 	c.encoding = encoding{
 		args: append(c.args[:0], make([]any, headArgs)...), steps: c.steps[:0], text: c.text[:0], told: c.told[:0],
-		staged: c.staged[:0], stagedAs: c.stagedAs[:0],
+		staged: c.staged[:0], stagedAs: c.stagedAs[:0], paced: c.paced[:0],
 	}
 	c.last, c.sealed = c.last[:0], false
 }

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"fmt"
 	"sync/atomic"
 
@@ -27,8 +28,19 @@ import (
 // someLetters is about how many dead letters are sent together.
 const someLetters = 32
 
-// deadLetters is whether a partition sends dead letters.
-type deadLetters struct{ sending atomic.Bool }
+// deadLetters says how far a partition is with sending letters. It goes through those that wait
+// from the first to the last, again and again until there was none on the whole way: where many
+// were that are gone a part of it may have none, though others wait behind it.
+type deadLetters struct {
+	sending atomic.Bool
+
+	// The rest belongs to who has set sending.
+	from  string // where to go on, as Redis says it
+	found bool   // there was a letter, or this way was not begun at the first
+}
+
+// firstLetter is where a way through all letters begins, and as Redis says that it has ended.
+const firstLetter = "0"
 
 // deadLetter is a job on its way.
 type deadLetter struct {
@@ -52,25 +64,41 @@ func (l *deadLetter) where() *partition { return l.from.all(placeOf(l.to, l.from
 // begin begins to send what waits in p, unless that is under way.
 func (ls *deadLetters) begin(p *partition) {
 	if !ls.sending.Swap(true) {
+		ls.from = cmp.Or(ls.from, firstLetter)
+		ls.found = ls.from != firstLetter
 		p.sendSome()
 	}
 }
 
 // sendSome reads some letters, and sends them.
 func (p *partition) sendSome() {
-	var some []*deadLetter
+	ls, next, some := &p.letters, "", []*deadLetter(nil)
 	u := &unit{upkeep: func(c *call) {
 		some = nil
-		c.add(func(r *reply) { some = p.readLetters(r) }, "bound", someLetters)
+		p.encodeLetters(c, ls.from, func(from string, read []*deadLetter) { next, some = from, read })
 	}}
 	u.after = func(err error) {
-		if err != nil || len(some) == 0 {
-			p.letters.sending.Store(false)
+		if err != nil {
+			ls.sending.Store(false)
 			return
 		}
+		ls.from, ls.found = next, ls.found || len(some) > 0
 		p.sendEach(some)
 	}
 	p.submitLetter(u)
+}
+
+// sendMore goes on with more letters, unless there are none.
+func (p *partition) sendMore() {
+	ls := &p.letters
+	if ls.from == firstLetter {
+		if !ls.found {
+			ls.sending.Store(false)
+			return
+		}
+		ls.found = false
+	}
+	p.sendSome()
 }
 
 // submitLetter submits a unit. If the partition has ended that is its end as well.
@@ -80,7 +108,15 @@ func (p *partition) submitLetter(u *unit) {
 	}
 }
 
-// readLetters reads what bound answers.
+// encodeLetters asks for some letters, and where to go on.
+func (p *partition) encodeLetters(c *call, from string, take func(next string, some []*deadLetter)) {
+	c.add(func(r *reply) {
+		next := r.text()
+		take(next, p.readLetters(r))
+	}, "bound", from, someLetters)
+}
+
+// readLetters reads what bound answers behind where to go on.
 func (p *partition) readLetters(r *reply) (some []*deadLetter) {
 	for range r.int64() {
 		l := &deadLetter{from: p, to: r.text()}
@@ -97,6 +133,10 @@ func (p *partition) readLetters(r *reply) (some []*deadLetter) {
 // sendEach sends letters, and goes on with more when all of them are gone. If any of them
 // fails it is tried again by a later tick.
 func (p *partition) sendEach(some []*deadLetter) {
+	if len(some) == 0 {
+		p.sendMore()
+		return
+	}
 	var left, failed atomic.Int32
 	left.Store(int32(len(some)))
 	for _, l := range some {
@@ -111,7 +151,7 @@ func (p *partition) sendEach(some []*deadLetter) {
 				p.letters.sending.Store(false)
 				return
 			}
-			p.sendSome()
+			p.sendMore()
 		})
 	}
 }
@@ -139,6 +179,7 @@ func (l *deadLetter) arrive(ended func(error)) {
 
 // encodeArrive appends what makes a job of a letter.
 func (p *partition) encodeArrive(c *call, l *deadLetter, arrived *bool) {
+	c.pacedBy(&l.from.paces.move)
 	c.words("arrive", l.to, boolArg(p.attendance.known(l.to)), l.name(), l.key, len(l.its.body), l.state, l.score)
 	if l.moves {
 		c.addStaged(l.movedRecord())
@@ -161,6 +202,7 @@ func (p *partition) encodeArrive(c *call, l *deadLetter, arrived *bool) {
 // depart removes the letter where it came from, and then the mark.
 func (l *deadLetter) depart(to *partition, ended func(error)) {
 	gone := &unit{upkeep: func(c *call) {
+		c.pacedBy(&l.from.paces.move)
 		c.words("depart")
 		c.addID(l.id)
 		c.expect(func(_ *partition, r *reply, _ []*storage.Op) { skipNumber(r) })

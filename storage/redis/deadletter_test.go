@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -96,7 +97,8 @@ func interruptLetters(t *testing.T, steps int) {
 	p := s.parts[placeOf(from, 16)]
 	var some []*deadLetter
 	if steps > 0 {
-		if err := p.do(func(c *call) { c.add(func(r *reply) { some = p.readLetters(r) }, "bound", someLetters) }); err != nil {
+		take := func(_ string, read []*deadLetter) { some = read }
+		if err := p.do(func(c *call) { p.encodeLetters(c, firstLetter, take) }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -166,6 +168,28 @@ func awaitSent(t *testing.T, s *Store, from, to string, n uint64) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	t.Fatalf("not sent: %s", last)
+}
+
+// TestManyLetters: all dead letters are sent, however many they are. Redis keeps them in a table in
+// which the places of those that are gone stay empty for long.
+func TestManyLetters(t *testing.T) {
+	server := redistest.Start(t)
+	var ahead atomic.Int64
+	s := openWith(t, Options{
+		URL: server.URL(), Timeout: patient, Partitions: 16, skew: func() time.Duration { return time.Duration(ahead.Load()) },
+	})
+	const n = 5000
+	from, to := apart(16)
+	puts, takes := make([]storage.Op, n), make([]storage.Op, n)
+	for i := range n {
+		puts[i] = storage.Op{Kind: storage.Put, Tube: from, TTR: 100}
+		takes[i] = takeOf(1, from)
+	}
+	do(s, storage.Op{Kind: storage.SetPolicy, Tube: from, Rare: &storage.Rare{Policy: &tube.Policy{Rules: tube.Rules{Max: 1, Dead: to}}}})
+	storage.DoWait(s, puts)
+	storage.DoWait(s, takes)
+	ahead.Store(int64(101 * time.Second))
+	awaitSent(t, s, from, to, n)
 }
 
 // TestRepeatedPut: a put that is repeated with its key, because its answer was lost and its

@@ -351,12 +351,12 @@ func (p *partition) readStats(r *reply, ops []*storage.Op) {
 
 func (p *partition) readKick(r *reply, ops []*storage.Op) { ops[0].Answer.Count, _ = r.int(), r.text() }
 
-// readKickPart reads the answer to a part of a kick that takes several calls.
-func readKickPart(u *unit) func(*partition, *reply, []*storage.Op) {
+// readKickPart reads the answer to a part of a kick that takes several calls: one of part jobs.
+func readKickPart(u *unit, part int) func(*partition, *reply, []*storage.Op) {
 	return func(_ *partition, r *reply, ops []*storage.Op) {
 		n, state := r.int(), r.text()
 		u.kick.done += n
-		if n == maxMoves && u.kick.done < int(ops[0].Bound) {
+		if n == part && u.kick.done < int(ops[0].Bound) {
 			u.kick.from = state
 			u.again()
 			return

@@ -19,7 +19,8 @@
 //   - facts: what the record of a job with tags has besides; tagged: the operations about
 //     such jobs, and about policies (policy) and leases; luafacts: what Lua knows of them;
 //     deadletter: how an exhausted job gets into another partition.
-//   - many and moving: flushes, lists, and moves to another tube, in parts.
+//   - many and moving: flushes, lists, and moves to another tube, in parts; pace: how large
+//     these and other steps are.
 //   - staged and fetch: how the records of large jobs go past the script.
 //   - send: how a call is sent and its answer received; socket, resp and outgoing: by
 //     which connection, and in which bytes; conn and direct: with which deadlines, and

@@ -100,9 +100,9 @@ func (p *partition) encodeKick(c *call, u *unit, op *storage.Op) {
 		c.expect((*partition).readKick, op)
 		return
 	}
-	part := min(int(op.Bound)-u.kick.done, maxMoves)
+	part := min(int(op.Bound)-u.kick.done, c.some(&p.paces.kick))
 	c.words("kick", op.Tube, part, u.kick.from)
-	c.expect(readKickPart(u), op)
+	c.expect(readKickPart(u, part), op)
 }
 
 // encodeAttend counts who attends a tube here, once, and tells Redis if it

@@ -8,10 +8,10 @@ import (
 )
 
 const (
-	// tickLimit bounds how many due things the ticks do in Redis that are under way, of
-	// all partitions together: these may be on one Redis, and then others wait for all
-	// of them. tickLeast is what each of them does at least.
-	tickLimit = 250
+	// leastDue is how many due things the ticks that are under way do at least, all of them
+	// together: what is late costs more patience than what waits a millisecond longer. tickLeast
+	// is what each of them does at least.
+	leastDue  = 64
 	tickLeast = 4
 
 	// maxTold bounds of how many tubes one call tells who attends them.
@@ -28,7 +28,7 @@ func (p *partition) encodeHeartbeat(c *call) {
 // encodeReclaim has the next part done of what is to be done about an instance that
 // was declared dead, from where the last one ended.
 func (p *partition) encodeReclaim(c *call, inst string, from int64) {
-	c.add(p.readReclaimed(inst), "reclaim", inst, maxMoves, from)
+	c.add(p.readReclaimed(inst), "reclaim", inst, c.some(&p.paces.reclaim), from)
 }
 
 // encodeResign gives back the next part of what the instance has.
@@ -37,10 +37,11 @@ func encodeResign(c *call, from *atomic.Int64) {
 }
 
 // encodeTick does what is due. It comes last in the call: what expires in it is
-// no longer held, which those before it need not know.
+// no longer held, which those before it need not know. The ticks of all partitions that are
+// under way share a step: they may be on one Redis, and then others wait for all of them.
 func (p *partition) encodeTick(c *call) {
 	c.last = append(c.last, func(c *call) {
-		c.add(p.readTick, "tick", max(tickLimit/max(int(p.ticks.Load()), 1), tickLeast))
+		c.add(p.readTick, "tick", max(max(c.some(&p.paces.tick), leastDue)/max(int(p.ticks.Load()), 1), tickLeast))
 	})
 }
 

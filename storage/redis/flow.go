@@ -114,6 +114,7 @@ func newEffort() *effort {
 func (p *partition) noteAnswered(c *call) {
 	now := time.Now()
 	p.answered.Store(now.UnixNano())
+	p.notePace(c, now.Sub(c.begun))
 	p.effort.calls.Add(int64(now.Sub(c.begun)))
 	p.effort.operations.Add(int64(c.ops))
 }

@@ -46,16 +46,16 @@ func (p *partition) encodeMany(c *call, u *unit, op *storage.Op) {
 		p.encodeList(c, u, op)
 	case op.State == tube.Reserved:
 		m := &u.many
-		c.words("flush-reserved", op.Tube, maxMoves, m.last, m.holder, m.place.score, m.place.key)
+		c.words("flush-reserved", op.Tube, c.some(&p.paces.flushReserved), m.last, m.holder, m.place.score, m.place.key)
 		c.expect(readFlushReserved(u), op)
 	default:
-		encodeFlush(c, u, op)
+		p.encodeFlush(c, u, op)
 	}
 }
 
 // encodeFlush appends a part of a flush of jobs that are not reserved. Those that are ready
 // come last: jobs become ready meanwhile by themselves.
-func encodeFlush(c *call, u *unit, op *storage.Op) {
+func (p *partition) encodeFlush(c *call, u *unit, op *storage.Op) {
 	m := &u.many
 	if !m.begun {
 		m.begun, m.states = true, "delayed buried ready "
@@ -63,7 +63,7 @@ func encodeFlush(c *call, u *unit, op *storage.Op) {
 			m.states = op.State.String() + " "
 		}
 	}
-	c.words("flush", op.Tube, m.states, maxMoves, m.last, m.place.score, m.place.key)
+	c.words("flush", op.Tube, m.states, c.some(&p.paces.flush), m.last, m.place.score, m.place.key)
 	c.expect(readFlush(u), op)
 }
 
@@ -113,13 +113,13 @@ func (p *partition) encodeList(c *call, u *unit, op *storage.Op) {
 		m.begun, m.place = true, begin
 	}
 	if op.State != tube.Reserved {
-		c.words("list", op.Tube, op.State.String(), min(count-len(m.found)+1, maxMoves), m.place.score, m.place.key)
+		c.words("list", op.Tube, op.State.String(), min(count-len(m.found)+1, c.some(&p.paces.list)), m.place.score, m.place.key)
 		c.expect(readList(u), op)
 		return
 	}
 	// A lease set at the beginning may have jobs before the first.
 	most := count + 1 + maxTogether
-	c.words("list-reserved", op.Tube, maxMoves, most, begin.score, begin.key, m.holder, m.had, m.place.score, m.place.key)
+	c.words("list-reserved", op.Tube, c.some(&p.paces.listReserved), most, begin.score, begin.key, m.holder, m.had, m.place.score, m.place.key)
 	c.expect(readListReserved(u), op)
 }
 

@@ -60,10 +60,11 @@ func (m *moving) part() *unit {
 
 // encode appends a part.
 func (m *moving) encode(c *call, here bool) {
-	limit := min(m.left, maxMoves)
+	limit := min(m.left, c.some(&m.from.paces.move))
 	known := m.to.attendance.known
 	c.words("move-jobs", m.op.Tube, m.op.State.String(), m.op.Rare.To, boolArg(here && known(m.op.Rare.To)), boolArg(here), limit)
 	c.ops += limit
+	c.moved += limit
 	if here {
 		c.puts += limit
 	}

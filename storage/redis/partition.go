@@ -44,6 +44,7 @@ type partition struct {
 	ticks    *atomic.Int32 // how many are under way, common to all partitions
 	answered atomic.Int64  // when Redis has last answered a call, ns since the epoch; 0: never
 	letters  deadLetters   // for all
+	paces    paces         // for all
 	ailing   atomic.Bool   // calls fail, see recover
 	calling  calling       // for all
 	instance instance      // its name is for all, the rest for the caller

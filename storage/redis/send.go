@@ -144,6 +144,7 @@ func (p *partition) receiveReply(c *call) (*reply, error) {
 
 // noteFailure is for a call that was not sent or not answered.
 func (p *partition) noteFailure() {
+	p.paces.quickest.Store(0) // the next answer may come from farther away
 	p.heartbeat.doubt(p.clock.now())
 	p.link.doubt()
 }

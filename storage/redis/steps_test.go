@@ -307,7 +307,7 @@ func TestGivenBackOnce(t *testing.T) {
 // done in rounds that are no longer than those of one partition; and when nothing is due any
 // more in the others, one has the whole of a round.
 func TestDueInManyPartitions(t *testing.T) {
-	const of, each, more, delay = 16, 2 * tickLimit / 16, 2 * tickLimit, 5
+	const of, each, more, delay = 16, 2 * maxMoves / 16, 2 * maxMoves, 5
 	var ahead atomic.Int64
 	s := openWith(t, Options{
 		URL: redistest.Start(t).URL(), Partitions: of, Timeout: patient, tickPatience: patient,
@@ -335,11 +335,11 @@ func TestDueInManyPartitions(t *testing.T) {
 	if n := s.effort.retries.Load(); n > 0 {
 		t.Errorf("%d calls were made again", n)
 	}
-	if slices.Max(done) > tickLimit+of {
-		t.Errorf("done in rounds of %v, want %d at most", done, tickLimit)
+	if slices.Max(done) > maxMoves+of {
+		t.Errorf("done in rounds of %v, want %d at most", done, maxMoves)
 	}
-	if slices.Max(done[1:]) < tickLimit {
-		t.Errorf("done in rounds of %v, want %d when one partition is left", done, tickLimit)
+	if slices.Max(done[1:]) < leastDue {
+		t.Errorf("done in rounds of %v, want %d when one partition is left", done, leastDue)
 	}
 }
 

@@ -25,31 +25,35 @@ end
 
 -- bound: some of the jobs that wait to be sent
 --
--- ARGV    'bound', limit
---           limit  about how many
+-- ARGV    'bound', cursor, limit
+--           cursor  where to go on, as HSCAN says it: '0' for the first ones
+--           limit   about how many
 -- Keys    reads bound and the records
--- Answer  how many, and for each the tube, and the key or ''; they are in the reply's ids and
---         records
+-- Answer  where to go on, '0' at the end; how many, and for each the tube, and the key or ''; they
+--         are in the reply's ids and records. A part may have none, as Redis stops looking where
+--         many were that are gone. What is too much for a reply is left out
 OPS['bound'] = function(i)
-  local found, n = call('HSCAN', PREFIX .. 'bound', '0', 'COUNT', ARGV[i])[2], 0
+  local part, limit, n = call('HSCAN', PREFIX .. 'bound', ARGV[i], 'COUNT', ARGV[i + 1]), tonumber(ARGV[i + 1]), 0
+  local found = part[2]
   local said = {}
   for k = 1, #found, 2 do
     local key = PREFIX .. found[k]
     if call('EXISTS', key) == 0 then
       call('HDEL', PREFIX .. 'bound', found[k])
-    elseif n < tonumber(ARGV[i]) and fits(key) then
+    elseif n < limit and fits(key) then
       n, said[#said + 1] = n + 1, found[k + 1]
       taken[#taken + 1] = key
       add_record(key)
     end
   end
+  answer_text(part[1])
   answer(n)
   for _, text in ipairs(said) do
     local tube, key = string.match(text, '^(%S*) (.*)$')
     answer_text(tube)
     answer_text(key)
   end
-  return i + 1
+  return i + 2
 end
 
 -- arrive: a dead letter from anywhere becomes a job, unless it has done so before
