@@ -15,7 +15,8 @@
 //   - stand.go: servers, and what they use; redis.go: redis-server, its longest call.
 //   - client.go: commands in bulk. others.go: a client that goes about its business
 //     meanwhile, and notes how long it waits.
-//   - waits.go, large.go, burst.go, tubes.go, holders.go, moves.go, check.go: the attacks.
+//   - waits.go, large.go, burst.go, tubes.go, holders.go, moves.go, millions.go, check.go: the
+//     attacks; million.go: what those with a million jobs are measured with.
 //   - costs.go: what jobs with tags cost in memory and time.
 //   - http.go, push.go: those over HTTP and by pushes, among them the figures of speed that
 //     docs/benchmarks.md has of these doors.

@@ -19,22 +19,27 @@ type attack struct {
 }
 
 // attacks are all that there are, in the order in which they are made.
-var attacks = slices.Concat(waits, large, bursts, tubes, holders, moves, checks, overHTTP, pushes, costs)
+var attacks = slices.Concat(waits, large, bursts, tubes, holders, moves, millions, checks, overHTTP, pushes, costs)
 
 // A run is one attack being made: where the program is, and what was measured.
 type run struct {
 	bin     string
+	stand   string // the only stand of those with a twin, by its name; "": all
 	results []string
 }
 
-// report adds a line to what was measured.
+// report adds a line to what was measured. An attack may take minutes: so the line is told at once,
+// too.
 func (r *run) report(format string, args ...any) {
-	r.results = append(r.results, fmt.Sprintf(format, args...))
+	line := fmt.Sprintf(format, args...)
+	fmt.Fprintln(os.Stderr, line)
+	r.results = append(r.results, line)
 }
 
 func main() {
 	bin := flag.String("bin", "bin/redstalkd", "the server")
 	only := flag.String("only", "", "the attacks to make, with commas; empty: all")
+	on := flag.String("on", "", "of attacks with a million jobs: the only engine, or 'redis in 16 partitions'")
 	list := flag.Bool("list", false, "print the attacks, and end")
 	flag.Parse()
 	if *list {
@@ -43,14 +48,14 @@ func main() {
 		}
 		return
 	}
-	if err := makeAll(*bin, *only); err != nil {
+	if err := makeAll(*bin, *only, *on); err != nil {
 		fmt.Fprintln(os.Stderr, "attack:", err)
 		os.Exit(1)
 	}
 }
 
 // makeAll makes the attacks that were asked for, and prints a row after each.
-func makeAll(bin, only string) error {
+func makeAll(bin, only, on string) error {
 	var names []string
 	if only != "" {
 		names = strings.Split(only, ",")
@@ -67,7 +72,7 @@ func makeAll(bin, only string) error {
 			continue
 		}
 		begun := time.Now()
-		r := &run{bin: bin}
+		r := &run{bin: bin, stand: on}
 		if err := a.run(r); err != nil {
 			r.report("FAILED: %v", err)
 			failed = append(failed, a.name)

@@ -11,7 +11,6 @@ import (
 var moves = []attack{
 	{"kick-1m", "1,000,000 buried jobs are kicked", "others at most 50 ms", kickMany},
 	{"due-200k", "200,000 delays end together", "others at most 50 ms", dueMany},
-	{"flush-1m", "1,000,000 ready jobs are moved, then flushed", "others at most 20 ms", flushMany},
 	{"deleted-1m", "1,000,000 jobs are put and deleted, then nothing happens for 30 s", "memory comes back without traffic", deletedMany},
 }
 
@@ -53,29 +52,6 @@ func dueMany(r *run) error {
 		t, err := s.during(at, func() error { return ready(at, n) })
 		r.report("%s: %v", s.engine, t)
 		return err
-	})
-}
-
-func flushMany(r *run) error {
-	const n = 1_000_000
-	return r.onEach(engines, nil, func(s *stand) error {
-		at := s.instances[0]
-		c, err := dial(at.addr)
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		if err := putMany(c, "from", n, 10, 0, 60); err != nil {
-			return err
-		}
-		for _, command := range []string{"move-jobs from ready to 1000000", "flush-tube to"} {
-			t, err := s.during(at, func() error { _, err := line(c, "%s", command); return err })
-			if err != nil {
-				return err
-			}
-			r.report("%s, %s: %v", s.engine, command, t)
-		}
-		return nil
 	})
 }
 

@@ -97,6 +97,7 @@ type toll struct {
 	took    time.Duration // of the attack itself
 	waited  time.Duration // the longest that others waited for a reply
 	usual   time.Duration // what 99 of 100 replies did not exceed
+	rare    time.Duration // what 999 of 1,000 did not exceed
 	blocked time.Duration // the longest that one call has held Redis up; 0 without Redis
 	call    string        // how that call began
 }
@@ -139,7 +140,7 @@ func (s *stand) during(i *instance, attack func() error) (toll, error) {
 	if err == nil {
 		err = failed
 	}
-	t := toll{took: took, waited: part(waits, 1), usual: part(waits, 0.99)}
+	t := toll{took: took, waited: part(waits, 1), usual: part(waits, 0.99), rare: part(waits, 0.999)}
 	if s.redis != nil {
 		t.blocked, t.call = s.redis.longest()
 	}

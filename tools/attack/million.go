@@ -1,0 +1,58 @@
+package main
+
+import "fmt"
+
+// A machine that others use holds everybody up now and then. What a client waits at the same time
+// on a twin, a stand like the one that is attacked to which nothing is done, tells that from what
+// an attack does.
+
+// A million is a stand that is attacked, and its twin.
+type million struct {
+	*stand
+	twin *stand
+	run  *run
+	name string // of the stand
+}
+
+// onMillions runs an attack on stands of one instance with each engine, and on Redis in 16
+// partitions. Each has a twin.
+func (r *run) onMillions(attack func(*million) error) error {
+	for _, e := range engines {
+		if err := r.onMillion(string(e), e, nil, attack); err != nil {
+			return err
+		}
+	}
+	return r.onMillion("redis in 16 partitions", redis, []string{"--partitions", "16"}, attack)
+}
+
+func (r *run) onMillion(name string, e engine, flags []string, attack func(*million) error) error {
+	if r.stand != "" && r.stand != name {
+		return nil
+	}
+	twin, err := newStand(r.bin, e, 1, flags...)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	defer twin.end()
+	err = r.on(e, 1, flags, func(s *stand) error { return attack(&million{s, twin, r, name}) })
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// beside makes an attack on the stand while others work there and on the twin, and reports both.
+func (m *million) beside(what string, attack func() error) error {
+	o, err := watchOthers(m.twin.instances[0].addr)
+	if err != nil {
+		return err
+	}
+	t, err := m.during(m.instances[0], attack)
+	waits, failed := o.finish()
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	m.run.report("%s, %s: %v; 999 of 1,000 at most %s; on the twin %s and %s", m.name, what,
+		t, shown(t.rare), shown(part(waits, 1)), shown(part(waits, 0.999)))
+	return failed
+}

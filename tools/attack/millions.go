@@ -1,0 +1,195 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"redstalk/protocol/client"
+)
+
+// millions are the attacks that have a million jobs flushed, moved, listed, or expired.
+var millions = []attack{
+	{"flush-1m", "1,000,000 ready jobs are moved, then flushed; then as many reserved ones", "others at most 20 ms", eachMillion(flushMany)},
+	{"list-1m", "of 1,000,000 jobs in each state pages of 1,000 are listed", "others at most 20 ms", eachMillion(listMany)},
+	{"expire-1m", "1,000,000 delays end at once, then as many TTRs", "others at most 20 ms", eachMillion(expireMany)},
+	{"dead-1m", "1,000,000 jobs are exhausted when their TTR ends, and go to a dead-letter tube", "others at most 20 ms", eachMillion(exhaustMany)},
+	{"keys-1m", "1,000,000 keys stay taken for a while when their jobs are flushed, and then do not", "others at most 20 ms", eachMillion(keysMany)},
+}
+
+// aMillion is how many jobs they are about.
+const aMillion = 1_000_000
+
+// eachMillion is an attack that is made on onMillions, by a client of its own.
+func eachMillion(attack func(*million, *client.Conn) error) func(*run) error {
+	return func(r *run) error {
+		return r.onMillions(func(m *million) error {
+			c, err := dial(m.instances[0].addr)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			return attack(m, c)
+		})
+	}
+}
+
+// say is a step that has a command carried out beside others.
+func (m *million) say(c *client.Conn, format string, args ...any) func() error {
+	command := fmt.Sprintf(format, args...)
+	return m.measured(command, func() error { _, err := line(c, "%s", command); return err })
+}
+
+// measured is a step that does something beside others.
+func (m *million) measured(what string, do func() error) func() error {
+	return func() error { return m.beside(what, do) }
+}
+
+// inTurn takes steps until one fails.
+func inTurn(steps ...func() error) error {
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// put is a step that puts a million jobs.
+func put(c *client.Conn, tube string, delay int) func() error {
+	return func() error { return putMany(c, tube, aMillion, 10, delay, 600) }
+}
+
+// idle is a step in which nothing is done for a while.
+func idle(d time.Duration) func() error {
+	return func() error { time.Sleep(d); return nil }
+}
+
+func flushMany(m *million, c *client.Conn) error {
+	return inTurn(
+		m.measured("nothing", idle(3*time.Second)),
+		put(c, "from", 0),
+		m.say(c, "move-jobs from ready to %d", aMillion),
+		m.say(c, "flush-tube to"),
+		put(c, "held", 0),
+		reserveAll(c, "held"),
+		m.say(c, "flush-tube held reserved"),
+	)
+}
+
+// reserveAll is a step that reserves a million jobs of a tube, and forgets their numbers.
+func reserveAll(c *client.Conn, tube string) func() error {
+	return func() error { _, err := reserveMany(c, tube, aMillion); return err }
+}
+
+func listMany(m *million, c *client.Conn) error {
+	list := func(tube, state string, pages int) func() error {
+		what := fmt.Sprintf("%d pages of %s", pages, state)
+		return m.measured(what, func() error { return listPages(c, tube, state, pages) })
+	}
+	var ids []uint64
+	return inTurn(
+		put(c, "later", 3600),
+		list("later", "delayed", 100),
+		put(c, "held", 0),
+		list("held", "ready", 100),
+		func() (err error) { ids, err = reserveMany(c, "held", aMillion); return err },
+		list("held", "reserved", 2),
+		func() error {
+			return bulk(c, len(ids), client.Other, func(out []byte, i int) []byte { return fmt.Appendf(out, "bury %d 1\r\n", ids[i]) })
+		},
+		list("held", "buried", 100),
+		m.say(c, "kick %d", aMillion),
+	)
+}
+
+// listPages lists the first pages of the jobs of a tube.
+func listPages(c *client.Conn, tube, state string, pages int) error {
+	cursor := ""
+	for range pages {
+		page, err := c.Page(strings.TrimRight(fmt.Sprintf("list-jobs %s %s 1000 %s", tube, state, cursor), " "))
+		if err != nil {
+			return err
+		}
+		next, _ := page.Value("next")
+		if cursor = strings.Trim(next, `"`); cursor == "" {
+			return fmt.Errorf("there is no next page of %s", state)
+		}
+	}
+	return nil
+}
+
+// putAllDue puts a million delayed jobs that are due within a second, some time from now.
+func putAllDue(c *client.Conn, tube string, in time.Duration) (due time.Time, err error) {
+	if _, err := line(c, "use %s", tube); err != nil {
+		return due, err
+	}
+	due = time.Now().Add(in)
+	return due, bulk(c, aMillion, client.Inserted, func(out []byte, _ int) []byte {
+		return client.AppendPut(out, 1, max(int(time.Until(due)/time.Second), 1), ttr, []byte("due"))
+	})
+}
+
+const (
+	// dueIn is how long a million jobs may take to be put.
+	dueIn = 40 * time.Second
+
+	// ttr is that of jobs that are to expire, in seconds. They are looked at from a second before
+	// that of the first one ends.
+	ttr = 30
+)
+
+// expired is a step in which all jobs of a tube expire that reserve has reserved, and come into the
+// tube held.
+func (m *million) expired(what string, reserve func() error) func() error {
+	return func() error {
+		begun := time.Now()
+		if err := reserve(); err != nil {
+			return err
+		}
+		time.Sleep(time.Until(begun.Add((ttr - 1) * time.Second)))
+		return m.beside(what, m.allReady)
+	}
+}
+
+// allReady waits until a million jobs are ready.
+func (m *million) allReady() error { return ready(m.instances[0], aMillion) }
+
+func expireMany(m *million, c *client.Conn) error {
+	return inTurn(
+		func() error {
+			due, err := putAllDue(c, "held", dueIn)
+			time.Sleep(time.Until(due) - 2*time.Second)
+			return err
+		},
+		m.measured("delays", m.allReady),
+		m.expired("TTRs", reserveAll(c, "held")),
+	)
+}
+
+func exhaustMany(m *million, c *client.Conn) error {
+	return inTurn(
+		m.putTagged(c, "dies", func(int) string { return "max:1 dead:held" }),
+		m.expired("dead letters", reserveAll(c, "dies")),
+	)
+}
+
+// putTagged is a step that puts a million jobs with tags.
+func (m *million) putTagged(c *client.Conn, tube string, tags func(i int) string) func() error {
+	return func() error {
+		if _, err := line(c, "use %s", tube); err != nil {
+			return err
+		}
+		return bulk(c, aMillion, client.Inserted, func(out []byte, i int) []byte {
+			return fmt.Appendf(out, "put 1 0 %d 4 %s\r\nbody\r\n", ttr, tags(i))
+		})
+	}
+}
+
+func keysMany(m *million, c *client.Conn) error {
+	return inTurn(
+		m.putTagged(c, "held", func(i int) string { return fmt.Sprintf("key:order-%d key-ttl:10s", i) }),
+		m.say(c, "flush-tube held"),
+		m.measured("keys", idle(15*time.Second)),
+	)
+}
