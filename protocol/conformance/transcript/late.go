@@ -8,13 +8,17 @@ import (
 	"time"
 )
 
+// untimedTolerance is how late a transcript may be played that asks for no times: the ages of
+// jobs that pages tell, in whole seconds, are then others than it expects.
+const untimedTolerance = time.Second
+
 // maxPlays bounds how often PlayInTime plays a transcript.
 const maxPlays = 5
 
 // A LateError says that a timed transcript went wrong while it was played late:
 // its steps, and the replies that were waited for, took longer than they should
 // by more than [Target.Tolerance]. So what went wrong may be the fault of the
-// machine. An untimed transcript is never late.
+// machine. An untimed transcript is late only from untimedTolerance on.
 type LateError struct {
 	By  time.Duration // in all
 	Err error         // what went wrong
@@ -65,8 +69,11 @@ func alone(play func() error) error {
 
 // blame makes a LateError of a mismatch if lateness may be why it came.
 func (p *player) blame(err error) error {
-	_, mismatch := errors.AsType[*Mismatch](err)
-	if !mismatch || !p.t.timed(p.target.Kind) || p.clock.late <= p.target.Tolerance {
+	tolerance := p.target.Tolerance
+	if !p.t.timed(p.target.Kind) {
+		tolerance = max(tolerance, untimedTolerance)
+	}
+	if _, mismatch := errors.AsType[*Mismatch](err); !mismatch || p.clock.late <= tolerance {
 		return err
 	}
 	return &LateError{By: p.clock.late, Err: err}

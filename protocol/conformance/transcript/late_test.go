@@ -49,6 +49,7 @@ func TestPlayInTime(t *testing.T) {
 		{"late every time", timed, []time.Duration{300 * time.Millisecond}, "FOUND", 5, "each of 5 plays, all of them late; the last: played 300ms late: x:6: want FOUND, got NOT_FOUND"},
 		{"wrong in time", timed, []time.Duration{0}, "WRONG", 1, "want FOUND, got WRONG"},
 		{"wrong, hardly late", timed, []time.Duration{20 * time.Millisecond}, "WRONG", 1, "want FOUND, got WRONG"},
+		{"later than pages bear", "a> put\na< INSERTED 2", []time.Duration{2 * time.Second}, "", 5, "want INSERTED 2, got INSERTED 1"},
 		{"late, but without times", "a> put\na< INSERTED 2", []time.Duration{time.Second}, "", 1, "want INSERTED 2, got INSERTED 1"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
