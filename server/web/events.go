@@ -3,7 +3,6 @@ package web
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -12,7 +11,6 @@ import (
 
 	"redstalk/server/access"
 	"redstalk/server/queue"
-	"redstalk/server/serving"
 )
 
 const (
@@ -200,26 +198,14 @@ func (d *Door) events(w http.ResponseWriter, r *http.Request) {
 		d.fail(w, r, err)
 		return
 	}
-	defer d.streams.Add(-1)
-	if d.streams.Add(1) > int64(d.config.MaxStreams) {
-		d.fail(w, r, tooMany("%d clients listen already", d.config.MaxStreams))
+	s := d.openStream(w, r)
+	if s == nil {
 		return
 	}
-	h := w.Header()
-	h.Set("Content-Type", "text/event-stream")
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Accel-Buffering", "no") // proxies are to pass events on as they come
+	defer s.end()
 	d.sampler.join(l)
 	defer d.sampler.leave(l)
-	present, end := untilChange(r.Context())
-	defer end()
-	ctx, cancel := serving.UntilEnding(present)
-	defer cancel()
-	stream := http.NewResponseController(w)
-	if stream.Flush() != nil {
-		return
-	}
-	for send(ctx, w, stream, l) == nil {
+	for err = s.begin(); err == nil; err = s.sendSample(l) {
 	}
 }
 
@@ -241,18 +227,12 @@ func visibleTo(u *access.User, names []string) []string {
 	return u.Visible(names, access.Look)
 }
 
-// send waits for the next sample and sends it.
-func send(ctx context.Context, w http.ResponseWriter, stream *http.ResponseController, l *listener) error {
+// sendSample waits for the next sample of a listener, and sends it.
+func (s *stream) sendSample(l *listener) error {
 	select {
-	case <-ctx.Done():
-		return ctx.Err()
+	case <-s.ctx.Done():
+		return s.ctx.Err()
 	case taken := <-l.news:
-		if err := stream.SetWriteDeadline(time.Now().Add(eventLimit)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-			return err
-		}
-		if _, err := w.Write(taken.event(l)); err != nil {
-			return err
-		}
-		return stream.Flush()
+		return s.send(taken.event(l))
 	}
 }

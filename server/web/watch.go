@@ -3,13 +3,10 @@ package web
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"slices"
-	"time"
 
 	"redstalk/server/access"
-	"redstalk/server/serving"
 )
 
 // This file has the stream that a console listens to: first how all tubes are, then only those
@@ -134,44 +131,26 @@ type watchOutput struct {
 }
 
 func (d *Door) watch(w http.ResponseWriter, r *http.Request) {
-	defer d.streams.Add(-1)
-	if d.streams.Add(1) > int64(d.config.MaxStreams) {
-		d.fail(w, r, tooMany("%d clients listen already", d.config.MaxStreams))
+	s := d.openStream(w, r)
+	if s == nil {
 		return
 	}
-	h := w.Header()
-	h.Set("Content-Type", "text/event-stream")
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Accel-Buffering", "no") // proxies are to pass events on as they come
+	defer s.end()
 	one := &watcher{user: access.UserIn(r.Context())}
 	d.history.join(one)
 	defer d.history.leave(one)
-	present, end := untilChange(r.Context())
-	defer end()
-	ctx, cancel := serving.UntilEnding(present)
-	defer cancel()
-	stream := http.NewResponseController(w)
-	if stream.Flush() != nil {
-		return
-	}
-	for d.sendNews(ctx, w, stream, one) == nil {
+	for err := s.begin(); err == nil; err = s.sendNews(d.history, one) {
 	}
 }
 
-// sendNews waits for news and sends them.
-func (d *Door) sendNews(ctx context.Context, w http.ResponseWriter, stream *http.ResponseController, one *watcher) error {
+// sendNews waits for news for a watcher, and sends them.
+func (s *stream) sendNews(from *history, to *watcher) error {
 	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-one.news:
+	case <-s.ctx.Done():
+		return s.ctx.Err()
+	case <-to.news:
+		return s.send(from.take(to))
 	}
-	if err := stream.SetWriteDeadline(time.Now().Add(eventLimit)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return err
-	}
-	if _, err := w.Write(d.history.take(one)); err != nil {
-		return err
-	}
-	return stream.Flush()
 }
 
 type chartsOutput struct{ Body chartsInfo }

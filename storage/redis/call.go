@@ -88,7 +88,7 @@ type encoding struct {
 	told     []string       // tubes whose attendance is told
 	over     []string       // lease sets of which it is told that they are over
 	paced    []*pace        // of the steps in it, see pace.go
-	moved    int            // how many of ops are jobs of a move
+	moved    int            // how many of ops are jobs of a move, or dead letters
 }
 
 // sequence is operations of whole units that are all of one kind. The sequences come

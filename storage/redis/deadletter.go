@@ -25,8 +25,17 @@ import (
 // read the letter before it was removed. One that stands still for so long that the mark is
 // gone was declared dead, and does not send the letter under another name.
 
-// someLetters is about how many dead letters are sent together.
-const someLetters = 32
+const (
+	// someLetters is about how many dead letters a partition sends together, and allLetters all
+	// of them that are partitions of this Store: the letters may all be for one, and then others
+	// wait for all of them there. leastLetters is what each of them sends at least.
+	someLetters  = 32
+	allLetters   = 128
+	leastLetters = 4
+
+	// letterLoad is as how many operations a letter that arrives counts.
+	letterLoad = 4
+)
 
 // deadLetters says how far a partition is with sending letters. It goes through those that wait
 // from the first to the last, again and again until there was none on the whole way: where many
@@ -64,6 +73,7 @@ func (l *deadLetter) where() *partition { return l.from.all(placeOf(l.to, l.from
 // begin begins to send what waits in p, unless that is under way.
 func (ls *deadLetters) begin(p *partition) {
 	if !ls.sending.Swap(true) {
+		p.senders.Add(1)
 		ls.from = cmp.Or(ls.from, firstLetter)
 		ls.found = ls.from != firstLetter
 		p.sendSome()
@@ -79,7 +89,7 @@ func (p *partition) sendSome() {
 	}}
 	u.after = func(err error) {
 		if err != nil {
-			ls.sending.Store(false)
+			p.endLetters()
 			return
 		}
 		ls.from, ls.found = next, ls.found || len(some) > 0
@@ -93,12 +103,23 @@ func (p *partition) sendMore() {
 	ls := &p.letters
 	if ls.from == firstLetter {
 		if !ls.found {
-			ls.sending.Store(false)
+			p.endLetters()
 			return
 		}
 		ls.found = false
 	}
 	p.sendSome()
+}
+
+// endLetters says that p sends no more, until begin.
+func (p *partition) endLetters() {
+	p.senders.Add(-1)
+	p.letters.sending.Store(false)
+}
+
+// lettersTogether is how many letters p may send together: its share, as long as others send, too.
+func (p *partition) lettersTogether() int {
+	return min(max(allLetters/max(int(p.senders.Load()), 1), leastLetters), someLetters)
 }
 
 // submitLetter submits a unit. If the partition has ended that is its end as well.
@@ -113,7 +134,7 @@ func (p *partition) encodeLetters(c *call, from string, take func(next string, s
 	c.add(func(r *reply) {
 		next := r.text()
 		take(next, p.readLetters(r))
-	}, "bound", from, someLetters)
+	}, "bound", from, p.lettersTogether())
 }
 
 // readLetters reads what bound answers behind where to go on.
@@ -148,7 +169,7 @@ func (p *partition) sendEach(some []*deadLetter) {
 				return
 			}
 			if failed.Load() > 0 {
-				p.letters.sending.Store(false)
+				p.endLetters()
 				return
 			}
 			p.sendMore()
@@ -189,7 +210,8 @@ func (p *partition) encodeArrive(c *call, l *deadLetter, arrived *bool) {
 	}
 	c.puts++
 	c.bytes += len(l.its.body)
-	c.ops++
+	c.ops += letterLoad
+	c.moved += letterLoad
 	c.expect(func(_ *partition, r *reply, _ []*storage.Op) {
 		*arrived = true
 		if r.puts++; r.found() {

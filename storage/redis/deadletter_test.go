@@ -224,3 +224,27 @@ func TestRepeatedPut(t *testing.T) {
 		t.Errorf("%+v", gone)
 	}
 }
+
+// TestLettersShared: partitions that send dead letters at the same time send fewer each, and what
+// one sends is its own again when the others have ended.
+func TestLettersShared(t *testing.T) {
+	s := openWith(t, Options{URL: redistest.Start(t).URL(), Partitions: 16, Timeout: patient})
+	p := s.parts[0]
+	for _, test := range []struct{ senders, want int32 }{{0, 32}, {1, 32}, {4, 32}, {8, 16}, {16, 8}, {64, 4}} {
+		p.senders.Store(test.senders)
+		if got := p.lettersTogether(); got != int(test.want) {
+			t.Errorf("%d together of %d senders, want %d", got, test.senders, test.want)
+		}
+	}
+	p.senders.Store(0)
+	for range 3 {
+		for _, p := range s.parts {
+			p.letters.begin(p)
+		}
+	}
+	for begun := time.Now(); p.senders.Load() != 0; time.Sleep(time.Millisecond) {
+		if time.Since(begun) > time.Minute {
+			t.Fatalf("%d still send", p.senders.Load())
+		}
+	}
+}

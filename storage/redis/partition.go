@@ -42,6 +42,7 @@ type partition struct {
 	flow     tubeFlows     // has a lock of its own
 	effort   *effort       // common to all partitions
 	ticks    *atomic.Int32 // how many are under way, common to all partitions
+	senders  *atomic.Int32 // how many partitions send dead letters, common to all
 	answered atomic.Int64  // when Redis has last answered a call, ns since the epoch; 0: never
 	letters  deadLetters   // for all
 	paces    paces         // for all
@@ -67,7 +68,7 @@ func newPartition(l *link, o Options, all *order, late *tardiness, number int) *
 		link: l, transport: newTransport(l, o.Partitions), options: o, log: o.Log, tardiness: late, listener: deaf{}, ended: make(chan struct{}),
 		clock: clock{skew: o.skew, apart: o.clocksApart}, ids: ids{order: all, of: o.Partitions},
 		holdings: newHoldings(o.Partitions > 1), bodies: newBodyCache(o), attendance: newAttendance(),
-		flow: newTubeFlows(), effort: newEffort(), ticks: &atomic.Int32{},
+		flow: newTubeFlows(), effort: newEffort(), ticks: &atomic.Int32{}, senders: &atomic.Int32{},
 	}
 	if p.of > 1 {
 		p.shape = fmt.Sprintf("partitions=%d number=%d ", p.of, p.number)

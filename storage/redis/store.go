@@ -145,10 +145,10 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 // newStore sets up the partitions.
 func newStore(l *link, o Options) *Store {
 	s, ids, late := &Store{link: l, log: o.Log, effort: newEffort()}, &order{}, &tardiness{log: o.Log}
-	ticks := &atomic.Int32{}
+	ticks, senders := &atomic.Int32{}, &atomic.Int32{}
 	for number := range o.Partitions {
 		p := newPartition(l, o, ids, late, number)
-		p.effort, p.ticks = s.effort, ticks
+		p.effort, p.ticks, p.senders = s.effort, ticks, senders
 		p.all = func(number int) *partition { return s.parts[number] }
 		s.parts = append(s.parts, p)
 		s.notifications = append(s.notifications, newNotifications(p, l))

@@ -1,0 +1,53 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"redstalk/server/serving"
+)
+
+// stream is an answer that goes on: events, in the form that a browser's EventSource takes.
+type stream struct {
+	ctx     context.Context // ends with the request, the door, and when the file of users changes
+	w       http.ResponseWriter
+	control *http.ResponseController
+	end     func() // must be called
+}
+
+// openStream prepares an answer of events. It answers with an error, and returns nil, if too
+// many clients listen already.
+func (d *Door) openStream(w http.ResponseWriter, r *http.Request) *stream {
+	if d.streams.Add(1) > int64(d.config.MaxStreams) {
+		d.streams.Add(-1)
+		d.fail(w, r, tooMany("%d clients listen already", d.config.MaxStreams))
+		return nil
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no") // proxies are to pass events on as they come
+	present, endPresent := untilChange(r.Context())
+	ctx, cancel := serving.UntilEnding(present)
+	return &stream{ctx: ctx, w: w, control: http.NewResponseController(w), end: func() {
+		cancel()
+		endPresent()
+		d.streams.Add(-1)
+	}}
+}
+
+// begin tells the client that events will follow.
+func (s *stream) begin() error { return s.control.Flush() }
+
+// send sends an event to the client, which may take eventLimit to read it.
+func (s *stream) send(event []byte) error {
+	if err := s.control.SetWriteDeadline(time.Now().Add(eventLimit)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	if _, err := s.w.Write(event); err != nil {
+		return err
+	}
+	return s.control.Flush()
+}
