@@ -192,13 +192,15 @@ func (r *run) launch() chan error {
 	return ended
 }
 
-// grace is how long after the duration replies may still come.
+// grace is how long after the duration replies may still come, or three times the duration
+// if that is longer.
 const grace = 10 * time.Second
 
 // awaitSessions lets the sessions finish what they began, then ends the drivers.
 // What is not finished within the grace is counted in t as an error.
 func (r *run) awaitSessions(ended chan error, t *tally) error {
-	limit := time.After(grace + time.Duration(max(r.load.Delay, r.load.TTR))*time.Second)
+	patience := max(grace, 3*r.load.Duration)
+	limit := time.After(patience + time.Duration(max(r.load.Delay, r.load.TTR))*time.Second)
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -206,7 +208,7 @@ func (r *run) awaitSessions(ended chan error, t *tally) error {
 		case err := <-ended:
 			return err
 		case <-limit:
-			t.fail(fmt.Sprintf("the load did not finish within %v of its end", grace))
+			t.fail(fmt.Sprintf("the load did not finish within %v of its end", patience))
 			r.end()
 			return <-ended
 		case <-tick.C:
