@@ -43,6 +43,7 @@ type disk struct {
 	clock   *handClock
 	segment int64 // bytes; 0 is the smallest that a user may have
 	hold    int64 // bytes of bodies in a window; 0: windows are not held back
+	keep    int64 // bytes of bodies that stay in memory; 0: as many as a user's
 	opened  int   // times
 }
 
@@ -50,7 +51,7 @@ func newDisk() *disk { return &disk{fs: newMem(), clock: newHandClock()} }
 
 func (d *disk) options(t testing.TB) Options {
 	return Options{
-		Dir: "jobs", FileSize: minFileSize, segment: d.segment, hold: cmp.Or(d.hold, -1), Log: slog.New(slog.DiscardHandler), fs: d.fs, clock: d.clock.now,
+		Dir: "jobs", FileSize: minFileSize, segment: d.segment, hold: cmp.Or(d.hold, -1), KeepBodies: d.keep, Log: slog.New(slog.DiscardHandler), fs: d.fs, clock: d.clock.now,
 		Fatal: func(err error) { t.Errorf("fatal: %v", err); select {} },
 	}
 }
@@ -93,6 +94,9 @@ func TestJournal(t *testing.T) {
 		}
 		if disks%2 == 0 {
 			d.hold = 2 * crashSegment
+		}
+		if disks%4 == 0 {
+			d.hold, d.keep = 16*crashSegment, 1 // what is written anew has to be without its body
 		}
 		return d.engine(20)
 	})
