@@ -27,22 +27,43 @@ type keyEnd struct {
 	name string
 }
 
-// keyEnds is a container/heap, the earliest first.
-type keyEnds []keyEnd
+// keyEnds is a container/heap, the earliest first. It has its entries in parts, since a million in
+// one slice would hold everybody up whenever that grows.
+type keyEnds struct {
+	parts [][]keyEnd // all but the last have endsPerPart
+	n     int
+}
 
-func (k keyEnds) Len() int           { return len(k) }
-func (k keyEnds) Less(i, j int) bool { return k[i].at < k[j].at }
-func (k keyEnds) Swap(i, j int)      { k[i], k[j] = k[j], k[i] }
+const endsPerPart = 4096
+
+func (k *keyEnds) at(i int) *keyEnd { return &k.parts[i/endsPerPart][i%endsPerPart] }
+
+func (k *keyEnds) Len() int           { return k.n }
+func (k *keyEnds) Less(i, j int) bool { return k.at(i).at < k.at(j).at }
+func (k *keyEnds) Swap(i, j int)      { a, b := k.at(i), k.at(j); *a, *b = *b, *a }
 
 // Push is for container/heap only.
-func (k *keyEnds) Push(x any) { *k = append(*k, x.(keyEnd)) }
+func (k *keyEnds) Push(x any) {
+	if k.n%endsPerPart == 0 {
+		k.parts = append(k.parts, nil)
+	}
+	last := &k.parts[len(k.parts)-1]
+	*last = append(*last, x.(keyEnd))
+	k.n++
+}
 
 // Pop is for container/heap only.
 func (k *keyEnds) Pop() any {
-	old := *k
-	x := old[len(old)-1]
-	old[len(old)-1] = keyEnd{}
-	*k = old[:len(old)-1]
+	k.n--
+	x := *k.at(k.n)
+	last := k.n / endsPerPart
+	if k.n%endsPerPart == 0 {
+		k.parts[last] = nil
+		k.parts = k.parts[:last]
+		return x
+	}
+	k.parts[last][k.n%endsPerPart] = keyEnd{}
+	k.parts[last] = k.parts[last][:k.n%endsPerPart]
 	return x
 }
 
@@ -108,8 +129,8 @@ func (m *Machine) fireKeys() {
 
 func (m *Machine) rearmKeys() {
 	at := Never
-	if len(m.gone.order) > 0 {
-		at = m.gone.order[0].at
+	if m.gone.order.Len() > 0 {
+		at = m.gone.order.at(0).at
 	}
 	m.alarms.set(&m.gone.alarm, at)
 }

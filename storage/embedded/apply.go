@@ -10,7 +10,8 @@ const (
 	// partWork is how much work is done under one hold of the lock, for however
 	// many batches. The unit is moving one job in a kick or in a leave; all of it
 	// takes about half a millisecond. What every operation has to do anyway, such
-	// as moving one job, does not count.
+	// as moving one job, does not count. A part of a task is less if that takes longer,
+	// see pace.
 	partWork = 512
 
 	// tubesPerMove is how many tubes a take looks at in the time in which one job

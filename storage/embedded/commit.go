@@ -282,6 +282,20 @@ func (j *journal) handOver() {
 	j.commits.Broadcast() // not Signal: close may be waiting as well
 }
 
+// handOverMuch has a committer commit what has come together, if that is as much as tasks may
+// change, and no other group is written. It returns whether there are changes to be committed. The
+// lock is held.
+func (j *journal) handOverMuch() (changed bool) {
+	j.endFrame()
+	if j.writing == nil && j.filling.bytes() > groupOfTasks {
+		j.filling.mustSync = true
+		j.startCommit()
+		j.handOver()
+		return true
+	}
+	return !j.filling.empty()
+}
+
 // committers is how many goroutines commit groups: so one is written while another one
 // is synced, or while the replies to its batches are sent.
 const committers = 2

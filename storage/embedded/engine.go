@@ -28,9 +28,13 @@ type Engine struct {
 
 	// These are about the present hold of the lock.
 	budget        int          // work that may still be begun, see partWork
+	full          int          // what budget was at first
 	namesLookedUp bool         // a list of names was looked up
 	bodiesMissing []bodyNeeded // by batches that were carried out
 	unfinished    []*task      // batches that were not carried out completely
+
+	parts pace // of tasks
+	dues  pace // of ticks
 
 	tasks   []*task // that the worker has to go on with
 	working bool    // there is a worker
@@ -49,7 +53,7 @@ func NewMemory() *Engine { return newEngine(time.Now) }
 func newEngine(clock func() time.Time) *Engine {
 	e := &Engine{
 		start: clock(), clock: clock, machine: tube.NewMachine(), imports: make(map[string]importMark), listener: deaf{},
-		free: debug.FreeOSMemory, counted: newEffort(),
+		free: debug.FreeOSMemory, counted: newEffort(), parts: newPace(partWork), dues: newPace(tickPart),
 	}
 	e.idle = sync.NewCond(&e.mu)
 	return e
@@ -117,7 +121,7 @@ type hold struct {
 
 // beginHold is called first under a hold of the lock.
 func (e *Engine) beginHold() hold {
-	e.budget, e.namesLookedUp = partWork, false
+	e.budget, e.full, e.namesLookedUp = partWork, partWork, false
 	return hold{now: e.now(), due: e.machine.Next()}
 }
 

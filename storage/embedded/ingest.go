@@ -21,6 +21,8 @@ type ingest struct {
 	paths   [numFiles]string
 	writers [numFiles]*sstable.Writer // nil: nothing was written to the file
 	records uint64                    // written so far
+
+	breather breather // of the one goroutine that writes them
 }
 
 // ingestFile is one of the files. New jobs have files of their own: their keys are
@@ -63,6 +65,7 @@ func (in *ingest) set(f ingestFile, key, value []byte) error {
 	if err != nil {
 		return err
 	}
+	in.breather.did(1 + len(value)>>10)
 	return w.Set(key, value)
 }
 
@@ -72,6 +75,7 @@ func (in *ingest) delete(f ingestFile, key []byte) error {
 	if err != nil {
 		return err
 	}
+	in.breather.did(1)
 	return w.Delete(key)
 }
 

@@ -12,7 +12,7 @@ import (
 const workPerCopy = 4
 
 // mayBeginMany reports whether a part of such an operation may be begun.
-func (e *Engine) mayBeginMany() bool { return e.budget >= partWork }
+func (e *Engine) mayBeginMany() bool { return e.budget >= e.full }
 
 // listJobs carries out a ListJobs, or a part of it.
 func (e *Engine) listJobs(now tube.Instant, op *storage.Op, p *progress) (done bool) {

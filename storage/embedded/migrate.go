@@ -193,7 +193,7 @@ func writePolicies(in *ingest, policies map[string]*tube.Policy) (err error) {
 }
 
 func writeKeptKeys(in *ingest, keys map[keyOfTube]keptKey) (err error) {
-	for _, k := range slices.SortedFunc(maps.Keys(keys), keyOfTube.compare) {
+	for _, k := range slices.SortedFunc(maps.Keys(keys), sorting(keyOfTube.compare)) {
 		if kept := keys[k]; kept.until == 0 {
 			err = errors.Join(err, in.delete(others, k.tablesKey()))
 		} else {

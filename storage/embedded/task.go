@@ -182,6 +182,7 @@ func (e *Engine) workPart() (more bool) {
 	e.tasks = slices.Delete(e.tasks, 0, 1)
 	batches := []*storage.Batch{t.batch}
 	h := e.beginHold()
+	e.budget, e.full = e.parts.now, e.parts.now
 	if rest := e.run(h.now, t.batch, t.next, t.progress); rest != nil {
 		e.unfinished = append(e.unfinished, rest)
 	}
@@ -189,6 +190,7 @@ func (e *Engine) workPart() (more bool) {
 	if h.commit != nil {
 		e.journal.handOver()
 	}
+	e.parts.note(e.now().Until(h.now))
 	e.mu.Unlock()
 	e.afterHold(&h)
 	e.tasksEnded(1)

@@ -8,8 +8,8 @@ import (
 	"redstalk/tube"
 )
 
-// tickPart is how many due things are done under one hold of the lock, and
-// tickParts is how many such parts one Tick does at most.
+// tickPart is how many due things are done under one hold of the lock at most, see pace, and
+// tickParts is how many such parts one Tick does.
 const (
 	tickPart  = 256
 	tickParts = 16
@@ -17,11 +17,13 @@ const (
 
 // Tick implements storage.Store.
 func (e *Engine) Tick() (time.Duration, error) {
+	logged := false
 	for range tickParts - 1 {
-		next, now, err := e.tickPart()
+		next, now, changed, err := e.tickPart(logged)
 		if err != nil || next > now {
 			break
 		}
+		logged = changed
 		runtime.Gosched()
 	}
 	e.mu.Lock()
@@ -39,19 +41,27 @@ func (e *Engine) Tick() (time.Duration, error) {
 	return next.Until(now), nil
 }
 
-// tickPart does a part of what is due.
-func (e *Engine) tickPart() (next, now tube.Instant, err error) {
+// tickPart does a part of what is due. logged tells whether the part before has made changes that
+// are in the log: then it waits for its turn, as tasks do. It returns whether it has made some.
+func (e *Engine) tickPart(logged bool) (next, now tube.Instant, changed bool, err error) {
 	e.mu.Lock()
+	if logged {
+		e.journal.awaitTurn()
+	}
 	if e.closed {
 		e.mu.Unlock()
-		return 0, 0, storage.ErrClosed
+		return 0, 0, false, storage.ErrClosed
 	}
 	now = e.now()
-	next = e.machine.Tick(now, tickPart)
+	next = e.machine.Tick(now, e.dues.now)
+	if e.journal != nil {
+		changed = e.journal.handOverMuch()
+	}
 	hints := e.takeHints()
+	e.dues.note(e.now().Until(now))
 	e.mu.Unlock()
 	e.sendHints(hints)
-	return next, now, nil
+	return next, now, changed, nil
 }
 
 // upkeep does what a Tick does beside the jobs: it gives memory back, has tasks go

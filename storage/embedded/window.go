@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -99,7 +100,7 @@ func (w *window) staleness(id uint64) staleness { return w.jobs[id] }
 // chunks calls do with the ids of all jobs of the window in their order, up to size ids at
 // a time. Some of the new jobs may be deleted already.
 func (w *window) chunks(size int, do func(ids []uint64) error) error {
-	for ids := range slices.Chunk(slices.Sorted(maps.Keys(w.jobs)), size) {
+	for ids := range slices.Chunk(slices.SortedFunc(maps.Keys(w.jobs), sorting(cmp.Compare[uint64])), size) {
 		if err := do(ids); err != nil {
 			return err
 		}

@@ -37,6 +37,9 @@ func ready(at *instance, n int) error {
 		return err
 	}
 	defer c.Close()
+	if _, err := line(c, "use held"); err != nil { // there may be no job in it yet
+		return err
+	}
 	for begun := time.Now(); time.Since(begun) < patience; time.Sleep(20 * time.Millisecond) {
 		page, err := c.Page("stats-tube held")
 		if err != nil {
@@ -91,6 +94,9 @@ func noTubes(at *instance) error {
 		return err
 	}
 	defer c.Close()
+	if _, err := line(c, "use held"); err != nil { // there may be no job in it yet
+		return err
+	}
 	for begun := time.Now(); time.Since(begun) < patience; time.Sleep(20 * time.Millisecond) {
 		page, err := c.Page("stats")
 		if err != nil {

@@ -125,14 +125,14 @@ func shown(d time.Duration) string {
 
 // during carries out an attack while others work on an instance of the stand.
 func (s *stand) during(i *instance, attack func() error) (toll, error) {
+	if s.redis != nil {
+		s.redis.forget() // of a long log, that is a long call itself
+	}
 	o, err := watchOthers(i.addr)
 	if err != nil {
 		return toll{}, err
 	}
 	time.Sleep(50 * time.Millisecond) // others are under way
-	if s.redis != nil {
-		s.redis.forget()
-	}
 	begun := time.Now()
 	err = attack()
 	took := time.Since(begun)

@@ -22,9 +22,10 @@ type reader func(n *notes, test, line string) bool
 type notes struct {
 	read    []reader
 	counts  map[string]int
-	kinds   map[string]int // how often each kind of what the part is about was there
-	said    []string       // figures for people
-	now     string         // what later lines are about, where that was said once
+	kinds   map[string]int    // how often each kind of what the part is about was there
+	said    []string          // figures for people
+	now     string            // what later lines are about, where that was said once
+	begun   map[string]string // of each test, the line it is in the middle of
 	outputs map[string][]string
 	failed  []string // tests, and the empty name for what belongs to none
 	skipped []string
@@ -34,7 +35,7 @@ type notes struct {
 func newNotes(p *part) *notes {
 	return &notes{
 		read: p.read, counts: make(map[string]int), kinds: make(map[string]int),
-		outputs: make(map[string][]string), passed: make(map[string]bool),
+		begun: make(map[string]string), outputs: make(map[string][]string), passed: make(map[string]bool),
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"io"
 	"maps"
 	"os"
@@ -79,6 +80,30 @@ func TestReadKinds(t *testing.T) {
 	r = readFile(t, partOf(t, "attack"), "attack.txt")
 	if len(r.Kinds) != 3 || r.Kinds["idle-waits"] != 1 || len(r.Said) != 9 {
 		t.Errorf("%v, %q", r.Kinds, r.Said)
+	}
+}
+
+// TestReadLongLine: go test hands a line of more than 1 KiB on in parts, between lines of other tests.
+func TestReadLongLine(t *testing.T) {
+	n := newNotes(partOf(t, "chaos-redis"))
+	for _, e := range []event{
+		{Action: "output", Test: "TestChaos/a", Output: "    chaos_test.go:82: 2 kinds of faults: one is"},
+		{Action: "output", Test: "TestChaos/b", Output: "    chaos_test.go:99: another one\n"},
+		{Action: "output", Test: "TestChaos/a", Output: " killed | one is frozen\n"},
+		{Action: "output", Test: "TestChaos/b", Output: "panic: in the middle of"},
+		{Action: "fail", Test: "TestChaos/b"},
+	} {
+		line, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.line(string(line) + "\n")
+	}
+	if kinds := slices.Sorted(maps.Keys(n.kinds)); !slices.Equal(kinds, []string{"one is frozen", "one is killed"}) {
+		t.Errorf("%q", kinds)
+	}
+	if said := n.outputs["TestChaos/b"]; len(said) != 2 || !strings.HasPrefix(said[1], "panic:") {
+		t.Errorf("%q", said)
 	}
 }
 
