@@ -45,9 +45,12 @@ func (n *notes) line(line string) string {
 	if !strings.HasPrefix(line, "{") || json.Unmarshal([]byte(line), &e) != nil {
 		e = event{Action: "output", Output: line} // of no test
 	}
+	if e.Action != "output" {
+		n.endLine(e.Test)
+	}
 	switch e.Action {
 	case "output":
-		n.output(e.Test, strings.TrimRight(e.Output, "\n"))
+		n.part(e.Test, e.Output)
 		return e.Output
 	case "build-output":
 		n.output("", strings.TrimRight(e.Output, "\n"))
@@ -72,6 +75,26 @@ var (
 
 // keptLines is how many lines of a test are kept in case that it fails.
 const keptLines = 400
+
+// part notes what a test says: go test hands lines of more than 1 KiB on in parts, and only the last
+// one ends with a line feed.
+func (n *notes) part(test, output string) {
+	said := n.begun[test] + output
+	line, whole := strings.CutSuffix(said, "\n")
+	if !whole {
+		n.begun[test] = said
+		return
+	}
+	delete(n.begun, test)
+	n.output(test, line)
+}
+
+// endLine notes the line that a test has begun, if it has.
+func (n *notes) endLine(test string) {
+	if n.begun[test] != "" {
+		n.part(test, "\n")
+	}
+}
 
 func (n *notes) output(test, line string) {
 	text := strings.TrimPrefix(line, source.FindString(line))

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -108,7 +109,10 @@ func (n *notes) all(from io.Reader, log io.Writer) {
 			io.WriteString(log, said)
 		}
 		if err != nil {
-			return
+			break
 		}
+	}
+	for test := range maps.Clone(n.begun) {
+		n.endLine(test)
 	}
 }
