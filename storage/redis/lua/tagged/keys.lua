@@ -1,11 +1,6 @@
 -- Keys of jobs. keys:TUBE has the numbers of the jobs that have one; key:TUBE KEY is there as
--- long as a key stays taken though its job is gone, 'ID UNTIL'. Redis drops it later: what counts
--- is UNTIL.
-
--- SPREAD is the longest, in ms, that Redis keeps a key:TUBE KEY beyond its time. Where many are over
--- at once Redis drops them for up to 25 ms in a row, and answers nobody; so the end of each is put
--- off by its job's number, and by no more than it was kept for.
-local SPREAD = 60000
+-- long as a key stays taken though its job is gone, 'ID UNTIL'. Redis drops it when it is over,
+-- or a little later: what counts is UNTIL.
 
 -- key_of_number returns the key in Redis of a job by its number.
 local function key_of_number(number) return PREFIX .. format(ID_FORMAT, number) end
@@ -32,10 +27,8 @@ function OPS.forget_facts(j)
   call('HDEL', PREFIX .. 'keys:' .. j.tube, f.key)
   local ttl = rules_of(j).key_ttl or 0
   if ttl <= 0 then return end
-  local number = tonumber(sub(j.key, #PREFIX + 1))
-  local kept = format('%.0f %.0f', number, NOW_UP + ttl)
-  local drop = ttl + number % math.min(ttl, SPREAD)
-  call('SET', PREFIX .. 'key:' .. j.tube .. ' ' .. f.key, kept, 'PX', format('%.0f', drop))
+  local kept = format('%.0f %.0f', tonumber(sub(j.key, #PREFIX + 1)), NOW_UP + ttl)
+  call('SET', PREFIX .. 'key:' .. j.tube .. ' ' .. f.key, kept, 'PX', format('%.0f', ttl))
 end
 
 -- give_key gives a job, whose key is free, the key.
