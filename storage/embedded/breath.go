@@ -3,34 +3,36 @@ package embedded
 import "time"
 
 // breather has a goroutine that computes for long, the checkpointer, leave the processor now and
-// then. It sleeps, since to yield is not enough: as long as anybody can run, the scheduler does not
-// look who has something to read from the network, and on two processors that takes 10 ms.
-type breather struct{ done int }
+// then. Else it is made to after 10 ms, and that may be while it holds the lock, which nobody gets
+// then before the goroutine is let on again. It sleeps, since to yield is not enough: as long as
+// anybody can run, the scheduler does not look who has something to read from the network.
+type breather struct{ begun time.Time }
 
 const (
-	// breathWork is what is done without a pause, two or three milliseconds: as many
-	// records are written, or times eight as many keys are compared.
-	breathWork = 2048
+	// breathAfter is how long it computes in a row, about.
+	breathAfter = 2 * time.Millisecond
 
-	// breath is the pause.
+	// breath is the pause. It lasts up to a millisecond if nobody else wants the processor.
 	breath = 50 * time.Microsecond
+
+	// breathCompares is how many comparisons of a sort there are between two looks at the clock.
+	breathCompares = 64
 )
 
-// did notes some work, in records.
-func (b *breather) did(work int) {
-	if b.done += work; b.done >= breathWork {
-		b.done = 0
+// work is called after each small piece of work.
+func (b *breather) work() {
+	if time.Since(b.begun) > breathAfter {
 		time.Sleep(breath)
+		b.begun = time.Now()
 	}
 }
 
 // sorting returns compare for a sort of very many.
 func sorting[T any](compare func(a, b T) int) func(a, b T) int {
-	var b breather
-	n := 0
+	b, n := breather{time.Now()}, 0
 	return func(x, y T) int {
-		if n++; n%8 == 0 {
-			b.did(1)
+		if n++; n%breathCompares == 0 {
+			b.work()
 		}
 		return compare(x, y)
 	}

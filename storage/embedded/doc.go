@@ -118,7 +118,7 @@
 //   - A batch is carried out under one hold of the lock, unless it becomes a task. The
 //     listener is never called under the lock.
 //   - Under one hold of the lock at most partWork jobs are moved, beyond one for each
-//     operation.
+//     operation. Tasks and ticks move fewer where that takes longer than holdTime.
 //   - A batch that is no task, and each part of a task, is in one frame, if it is not larger
 //     than 1 GiB. So a power cut leaves all of it or nothing.
 //   - Groups are written one at a time, in the order in which they were filled. A group is

@@ -65,7 +65,7 @@ func (in *ingest) set(f ingestFile, key, value []byte) error {
 	if err != nil {
 		return err
 	}
-	in.breather.did(1 + len(value)>>10)
+	in.breather.work()
 	return w.Set(key, value)
 }
 
@@ -75,7 +75,7 @@ func (in *ingest) delete(f ingestFile, key []byte) error {
 	if err != nil {
 		return err
 	}
-	in.breather.did(1)
+	in.breather.work()
 	return w.Delete(key)
 }
 

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"sync"
 	"testing"
 	"time"
 
@@ -50,6 +51,64 @@ func TestTasksLeaveRoom(t *testing.T) {
 	}
 	close(may)
 	<-ended
+}
+
+// TestTicksLeaveRoom: the same, for a tick that has much to do.
+func TestTicksLeaveRoom(t *testing.T) {
+	d := newDisk()
+	o := d.options(t)
+	fs := newHooked(d.fs)
+	o.fs = fs
+	e := mustOpen(t, o)
+	defer e.Close()
+	const n = 30_000
+	putMore(t, e, n)
+	take := make([]storage.Op, n)
+	for i := range take {
+		take[i] = storage.Op{Kind: storage.Take, Tubes: []string{"many"}, Holder: 1}
+	}
+	do(t, e, take...)
+	d.clock.advance(200 * time.Second) // all TTRs are over
+	hook, syncing, may := blocking()
+	fs.set(hook)
+	var ticks sync.WaitGroup
+	ticks.Go(func() {
+		for next := time.Duration(0); next <= 0; {
+			next, _ = e.Tick()
+		}
+	})
+	<-syncing
+	for range 200 {
+		e.mu.Lock()
+		bytes := e.journal.filling.bytes()
+		e.mu.Unlock()
+		if most := int64(groupOfTasks + 64*tickPart); bytes > most {
+			t.Errorf("%d bytes have come together, want %d at most", bytes, most)
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	close(may)
+	ticks.Wait()
+}
+
+// TestPace: a part is smaller after one that took long, and grows again up to the most.
+func TestPace(t *testing.T) {
+	p := newPace(512)
+	for _, step := range []struct {
+		took time.Duration
+		want int
+	}{{holdTime, 512}, {2 * holdTime, 256}, {time.Second, 128}, {holdTime, 144}, {time.Second, 72}, {time.Second, 36}, {time.Second, leastPart}, {0, 36}} {
+		if p.note(step.took); p.now != step.want {
+			t.Fatalf("%d after %v, want %d", p.now, step.took, step.want)
+		}
+	}
+	for range 100 {
+		p.note(0)
+	}
+	if p.now != 512 {
+		t.Errorf("%d in the end", p.now)
+	}
 }
 
 // TestTasksGoOn: a flush that waits while a group is written goes on when what has come together
