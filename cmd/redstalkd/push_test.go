@@ -154,7 +154,7 @@ func TestPushLedger(t *testing.T) {
 
 // TestPushLedgerKilled: a server that keeps its jobs on disk and pushes is killed again and
 // again, to a receiver that fails now and then. Every job that was acknowledged is taken, and
-// none twice but with a kill in between.
+// none twice but with a kill in between, or where a TTR has run out.
 func TestPushLedgerKilled(t *testing.T) {
 	t.Parallel()
 	const n, kills, ttr = 2000, 3, 6
@@ -164,10 +164,19 @@ func TestPushLedgerKilled(t *testing.T) {
 	c := dial(t, addr)
 	c.ask("set-policy t push:"+ledger.URL+"/ retry:"+strings.Repeat("0,", 30)+"1s push-rate:2000\r\nuse t\r\n", "SET", "USING t")
 	var killed [][2]time.Time
+	timeouts := 0
+	countTimeouts := func() {
+		ran, err := strconv.Atoi(c.figure("stats", "job-timeouts"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		timeouts += ran
+	}
 	for id := 1; id <= n; id++ {
 		body := fmt.Sprint("body ", id)
 		c.ask(fmt.Sprintf("put 0 %d %d %d\r\n%s\r\n", id%5/4, ttr, len(body), body), fmt.Sprint("INSERTED ", id))
 		if id%(n/(kills+1)) == 0 && len(killed) < kills {
+			countTimeouts()
 			before := time.Now()
 			p.signal(t, syscall.SIGKILL)
 			p.code(t)
@@ -179,11 +188,15 @@ func TestPushLedgerKilled(t *testing.T) {
 	}
 	awaitEmpty(c)
 	ledger.awaitAll(t, n)
+	countTimeouts()
 	for id, at := range ledger.at {
 		for i := 1; i < len(at); i++ {
 			between := func(k [2]time.Time) bool { return at[i-1].Before(k[1]) && at[i].After(k[0]) }
-			if !slices.ContainsFunc(killed, between) {
-				t.Errorf("job %d was taken at %v and %v, and nothing was killed in between", id, at[i-1], at[i])
+			if slices.ContainsFunc(killed, between) {
+				continue
+			}
+			if timeouts--; timeouts < 0 {
+				t.Errorf("job %d was taken at %v and %v, nothing was killed in between, and no TTR ran out", id, at[i-1], at[i])
 			}
 		}
 	}
