@@ -15,6 +15,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
+	"redstalk/storage"
 	"redstalk/tube"
 )
 
@@ -71,6 +72,13 @@ func (f *fault) hasStruck() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.struck > 0
+}
+
+// ofTableOpen reports whether it has struck when a table was opened.
+func (f *fault) ofTableOpen() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.struck > 0 && isOpen(f.first) && isTable(f.first)
 }
 
 func (f *fault) String() string {
@@ -199,14 +207,20 @@ func (l *faultyLife) run() {
 		l.checkCause("Fatal", err)
 		l.tryBatch()
 	}
-	if l.copy().refused != nil {
-		l.t.Errorf("%s: refused: %v", l.fault, l.copy().refused)
+	if refused := l.copy().refused; refused != nil && !l.cannotRead(refused) {
+		l.t.Errorf("%s: refused: %v", l.fault, refused)
 	}
 	// With no unsynced data last: by then a batch that was ended though it
 	// must not have is in the books.
 	for _, percent := range [...][]int{{100, 0}, {50, 0}}[l.fault.nth%2] {
 		l.checkLeft(percent)
 	}
+}
+
+// cannotRead reports whether an operation was refused because a body is nowhere but in a table
+// that cannot be opened: the only way in which an engine may go on that keeps nothing back.
+func (l *faultyLife) cannotRead(refused error) bool {
+	return errors.Is(refused, storage.ErrUnavailable) && errors.Is(refused, errDisk) && l.fault.ofTableOpen()
 }
 
 // standStill is a hook for engines that are not needed any more, but cannot be

@@ -2,6 +2,8 @@ package embedded
 
 import (
 	"bytes"
+	"cmp"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -53,6 +55,8 @@ type ledger struct {
 	acked   int                 // batches
 	refused error               // the first answer that was none
 }
+
+var errNotFound = errors.New("not found")
 
 func newLedger() *ledger {
 	return &ledger{jobs: make(map[string]*account), live: make(map[string][]string)}
@@ -120,7 +124,7 @@ func (l *ledger) note(b *storage.Batch, orders []order) {
 		a.Buffer.Release()
 		if a.Err != nil || a.NotFound {
 			if l.refused == nil {
-				l.refused = fmt.Errorf("%s to %s: %+v", o.tag, o.next, *a)
+				l.refused = fmt.Errorf("%s to %s: %w", o.tag, o.next, cmp.Or(a.Err, errNotFound))
 			}
 			continue
 		}
