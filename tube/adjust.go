@@ -38,6 +38,6 @@ func (m *Machine) Reschedule(now Instant, id uint64, in time.Duration) bool {
 // tellChanged tells the journal what has become of j.
 func (m *Machine) tellChanged(j *Job) {
 	if m.journal != nil {
-		m.journal.Changed(m.record(j))
+		m.journal.Changed(m.record(j, &m.told))
 	}
 }

@@ -1,7 +1,5 @@
 package tube
 
-import "slices"
-
 // How a job comes back that was reserved: whether it waits, or is parked.
 
 // ruled tells whether j comes back by rules of its own or of its tube.
@@ -57,8 +55,8 @@ func (m *Machine) unpark(j *Job, move Move) {
 func (m *Machine) sendIfBound(now Instant, j *Job) {
 	switch {
 	case m.factsOf(j).Bound == "":
-	case len(m.bound) > 0, j.size > 0 && m.Body(j) == nil:
-		m.bound = append(m.bound, j.ID)
+	case m.bound.len() > 0, j.size > 0 && m.Body(j) == nil:
+		m.bound.add(j.ID)
 	default:
 		m.send(now, j, m.Body(j), m.Buffer(j))
 	}
@@ -66,17 +64,11 @@ func (m *Machine) sendIfBound(now Instant, j *Job) {
 
 // Bound returns how many jobs may be on their way to a dead-letter tube and wait for
 // NextBound.
-func (m *Machine) Bound() int { return len(m.bound) }
+func (m *Machine) Bound() int { return m.bound.len() }
 
 // NextBound returns up to n of the jobs that are on their way to a dead-letter tube, and does
 // not return them again. Each is then for SendBound, StopBound or AgainBound.
-func (m *Machine) NextBound(n int) []uint64 {
-	ids := slices.Clone(m.bound[:min(n, len(m.bound))])
-	if m.bound = m.bound[len(ids):]; len(m.bound) == 0 {
-		m.bound = nil
-	}
-	return ids
-}
+func (m *Machine) NextBound(n int) []uint64 { return m.bound.take(n) }
 
 // SendBound sends job id to its dead-letter tube, if it is still on its way there. The body is
 // kept, not copied; it is used if none is kept here.
@@ -100,7 +92,7 @@ func (m *Machine) StopBound(id uint64) {
 }
 
 // AgainBound has NextBound return jobs again, before the others.
-func (m *Machine) AgainBound(ids ...uint64) { m.bound = slices.Concat(ids, m.bound) }
+func (m *Machine) AgainBound(ids ...uint64) { m.bound.putBack(ids) }
 
 // boundJob returns job id if it is on its way to a dead-letter tube, else nil.
 func (m *Machine) boundJob(id uint64) *Job {

@@ -80,9 +80,15 @@ func (m *Machine) allFacts(j *Job) *Facts {
 	if !j.hasFacts {
 		return nil
 	}
-	all := *m.factsOf(j)
-	all.Key = m.keyOf(j)
-	return &all
+	all := new(Facts)
+	m.copyFacts(j, all)
+	return all
+}
+
+// copyFacts copies the facts of j.
+func (m *Machine) copyFacts(j *Job, to *Facts) {
+	*to = *m.factsOf(j)
+	to.Key = m.keyOf(j)
 }
 
 // setFacts gives j, which has none, its facts. The key must be free.

@@ -5,7 +5,7 @@ import "fmt"
 // Journal is told of every change that must survive a restart, so that no caller
 // has to decide what to write. The Machine calls its methods in the middle of a
 // change, on the goroutine that has called the Machine. They must not call the Machine
-// and must not fail.
+// and must not fail. The Facts of a Record are only lent for the call.
 type Journal interface {
 	// Put tells about a new job. The journal may keep body, which does not change,
 	// if it retains users, which may be nil.
@@ -47,12 +47,17 @@ type Record struct {
 	Facts           *Facts // nil: it has none
 }
 
-// record returns what survives of j.
-func (m *Machine) record(j *Job) Record {
+// record returns what survives of j. Its Facts, if it has any, are in facts, which is
+// overwritten.
+func (m *Machine) record(j *Job, facts *Facts) Record {
 	r := Record{
 		ID: j.ID, Tube: m.tubeOf(j).name, State: j.state,
 		Pri: j.pri, Delay: j.delay, TTR: j.ttr, Size: j.size,
-		Created: j.created, Counters: j.counters, Facts: m.allFacts(j),
+		Created: j.created, Counters: j.counters,
+	}
+	if j.hasFacts {
+		r.Facts = facts
+		m.copyFacts(j, facts)
 	}
 	switch j.state {
 	case Reserved:
@@ -70,13 +75,14 @@ func (m *Machine) record(j *Job) Record {
 // itself.
 func (a *Arrow) lasting() bool { return a.Counts != NoCounter || a.Move == GiveBack }
 
-// Record returns what survives of a job, and its body if that is kept here.
-func (m *Machine) Record(id uint64) (r Record, body []byte, found bool) {
+// Record returns what survives of a job, and its body if that is kept here. The Facts of the
+// record, if there are any, are in facts, which is overwritten.
+func (m *Machine) Record(id uint64, facts *Facts) (r Record, body []byte, found bool) {
 	j := m.Find(id)
 	if j == nil {
 		return r, nil, false
 	}
-	return m.record(j), m.Body(j), true
+	return m.record(j, facts), m.Body(j), true
 }
 
 // Restore brings back a job from its record. Jobs may come in any order, but after the
@@ -115,7 +121,7 @@ func (m *Machine) restoreState(now Instant, j *Job, r Record) error {
 		m.burials = max(m.burials, r.Rank)
 		m.enqueue(j, Buried, r.Rank)
 		if m.factsOf(j).Bound != "" {
-			m.bound = append(m.bound, j.ID)
+			m.bound.add(j.ID)
 		}
 	case r.State == Delayed && Instant(r.Rank) > now:
 		m.enqueue(j, Delayed, r.Rank)
@@ -163,7 +169,7 @@ func (m *Machine) Adopt(now Instant, r Record, body []byte) bool {
 	m.tubeOf(j).total++
 	m.totals.Jobs++
 	if m.journal != nil {
-		m.journal.Put(m.record(j), body, nil)
+		m.journal.Put(m.record(j, &m.told), body, nil)
 	}
 	return true
 }

@@ -21,7 +21,8 @@ type Machine struct {
 	keys     map[string]ref     // jobs with a key, by keyName
 	gone     goneKeys           // keys that stay taken though their jobs are gone
 	policies map[string]*Policy // by tube
-	bound    []uint64           // jobs on their way to a dead-letter tube, see NextBound
+	told     Facts              // of the job that the journal is being told of
+	bound    idQueue            // jobs on their way to a dead-letter tube, see NextBound
 	lost     []uint64           // restored jobs that were reserved, for EndRestore
 	lastID   uint64
 	burials  int64 // number of the last burial
@@ -101,7 +102,7 @@ func (m *Machine) newJob(now Instant, p NewJob) *Job {
 // tellPut tells the journal about a new job.
 func (m *Machine) tellPut(j *Job, p NewJob) {
 	if m.journal != nil {
-		m.journal.Put(m.record(j), p.Body, p.Buffer)
+		m.journal.Put(m.record(j, &m.told), p.Body, p.Buffer)
 	}
 }
 
@@ -167,7 +168,7 @@ func (m *Machine) moveAlong(now Instant, j *Job, arrow *Arrow, h Holder) {
 	case arrow.To == Gone:
 		m.journal.Deleted(id, size)
 	case tell:
-		m.journal.Changed(m.record(j))
+		m.journal.Changed(m.record(j, &m.told))
 	}
 	if ruled {
 		m.sendIfBound(now, j)

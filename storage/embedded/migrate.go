@@ -51,7 +51,7 @@ func (j *journal) writeWindow(w *window) error {
 func (j *journal) writeFiles(in *ingest, w *window) error {
 	var jobs []jobNow
 	err := w.chunks(perHold, func(ids []uint64) error {
-		jobs = j.jobsNow(jobs[:0], ids)
+		jobs = j.jobsNow(jobs, ids)
 		defer releaseJobs(jobs)
 		for i := range jobs {
 			if err := j.writeJob(in, w, ids[i], &jobs[i]); err != nil {
@@ -78,6 +78,7 @@ func (j *journal) checkRoom() error {
 // jobNow is a job as it is now.
 type jobNow struct {
 	record tube.Record
+	facts  tube.Facts // those of record, if it has any
 	body   []byte
 	users  tube.Buffer // of body, or nil; there is a use of it until releaseJobs
 	found  bool
@@ -92,22 +93,24 @@ func releaseJobs(jobs []jobNow) {
 	}
 }
 
-// jobsNow appends jobs as they are now.
-func (j *journal) jobsNow(to []jobNow, ids []uint64) []jobNow {
+// jobsNow returns jobs as they are now, in the memory of some. Nothing is allocated while the
+// lock is held: who allocates may have to help the collector first, and all others wait.
+func (j *journal) jobsNow(in []jobNow, ids []uint64) []jobNow {
+	jobs := slices.Grow(in[:0], len(ids))[:len(ids)]
+	clear(jobs)
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for _, id := range ids {
-		var n jobNow
-		n.record, n.body, n.found = j.machine.Record(id)
+	for i, id := range ids {
+		n := &jobs[i]
+		n.record, n.body, n.found = j.machine.Record(id, &n.facts)
 		if n.found {
 			n.users = j.machine.Buffer(j.machine.Find(id))
 		}
 		if n.users != nil {
 			n.users.Retain()
 		}
-		to = append(to, n)
 	}
-	return to
+	return jobs
 }
 
 // writeJob writes what the tables lack of a job of the window.
