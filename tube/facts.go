@@ -1,6 +1,9 @@
 package tube
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Facts are what is known of a job beyond what every job has. Most jobs have none.
 type Facts struct {
@@ -100,10 +103,26 @@ func (m *Machine) setFacts(j *Job, of Facts) {
 	}
 	of.Key = ""
 	if !of.zero() {
+		m.share(&of.Rules)
 		f.more = &of
 	}
 	j.hasFacts = true
 	m.facts[j.self] = f
+}
+
+// share has rules that are like those of the last job have the same memory behind them: most jobs
+// of a tube have the same, and the collector would visit those of each.
+func (m *Machine) share(r *Rules) {
+	last := &m.lastRules
+	if r.Dead == last.Dead {
+		r.Dead = last.Dead
+	}
+	if len(r.Retry) > 0 && slices.Equal(r.Retry, last.Retry) {
+		r.Retry = last.Retry
+	}
+	if !r.empty() {
+		*last = *r
+	}
 }
 
 // zero tells whether there is nothing in f but perhaps a key.

@@ -4,30 +4,31 @@ package tube
 // the table of arrows. It is not safe for concurrent use, and it reads no clock:
 // methods that depend on time take now, which must not go backwards.
 type Machine struct {
-	slab     slab
-	jobs     index
-	tubes    map[string]*Tube
-	order    []*Tube  // as list-tubes prints them
-	handles  []*Tube  // by Job.tube; a tube keeps its place here
-	spare    []uint32 // free places in handles
-	holdings map[Holder]*holding
-	recent   *holding // the one that was used last; nil if it is gone
-	alarms   alarms
-	journal  Journal // nil if nothing is to survive
-	hinted   []*Tube // tubes in which a job became ready, see Hints
-	takeable []*Tube // tubes that are not paused and have a ready job
-	watched  watched // the tubes of the last Take from many
-	facts    map[ref]facts
-	keys     map[string]ref     // jobs with a key, by keyName
-	gone     goneKeys           // keys that stay taken though their jobs are gone
-	policies map[string]*Policy // by tube
-	told     Facts              // of the job that the journal is being told of
-	bound    idQueue            // jobs on their way to a dead-letter tube, see NextBound
-	lost     []uint64           // restored jobs that were reserved, for EndRestore
-	lastID   uint64
-	burials  int64 // number of the last burial
-	totals   Totals
-	flows    *Flows
+	slab      slab
+	jobs      index
+	tubes     map[string]*Tube
+	order     []*Tube  // as list-tubes prints them
+	handles   []*Tube  // by Job.tube; a tube keeps its place here
+	spare     []uint32 // free places in handles
+	holdings  map[Holder]*holding
+	recent    *holding // the one that was used last; nil if it is gone
+	alarms    alarms
+	journal   Journal // nil if nothing is to survive
+	hinted    []*Tube // tubes in which a job became ready, see Hints
+	takeable  []*Tube // tubes that are not paused and have a ready job
+	watched   watched // the tubes of the last Take from many
+	facts     map[ref]facts
+	keys      map[string]ref     // jobs with a key, by keyName
+	gone      goneKeys           // keys that stay taken though their jobs are gone
+	policies  map[string]*Policy // by tube
+	told      Facts              // of the job that the journal is being told of
+	lastRules Rules              // of the last job that got some, see share
+	bound     idQueue            // jobs on their way to a dead-letter tube, see NextBound
+	lost      []uint64           // restored jobs that were reserved, for EndRestore
+	lastID    uint64
+	burials   int64 // number of the last burial
+	totals    Totals
+	flows     *Flows
 }
 
 // Totals are the counts over all tubes, as stats prints them.

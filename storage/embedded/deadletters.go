@@ -37,7 +37,9 @@ func (e *Engine) startSender() {
 	e.sending = true
 	e.pending++
 	go func() {
+		b := breather{time.Now()}
 		for e.sendSome() {
+			b.work()
 		}
 		e.tasksEnded(1)
 	}()

@@ -1,6 +1,8 @@
 package embedded
 
 import (
+	"time"
+
 	"github.com/cockroachdb/pebble/v2"
 
 	"redstalk/tube"
@@ -68,8 +70,9 @@ type loadedBody struct {
 
 // readBodies reads the bodies of jobs.
 func (e *Engine) readBodies(from pebble.Reader, ids []uint64) []loadedBody {
-	bodies := make([]loadedBody, len(ids))
+	bodies, b := make([]loadedBody, len(ids)), breather{time.Now()}
 	for i, id := range ids {
+		b.work()
 		body, err := readBody(from, id)
 		if err != nil && !isDamage(err) {
 			// Pebble tells one more reader that a table could not be opened, also
