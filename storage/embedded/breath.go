@@ -1,6 +1,10 @@
 package embedded
 
-import "time"
+import (
+	"runtime"
+	"sync"
+	"time"
+)
 
 // breather has a goroutine that computes for long, the checkpointer, leave the processor now and
 // then. Else it is made to after 10 ms, and that may be while it holds the lock, which nobody gets
@@ -25,6 +29,14 @@ func (b *breather) work() {
 		time.Sleep(breath)
 		b.begun = time.Now()
 	}
+}
+
+// yieldLock releases the lock and leaves the processor to whoever has waited for it. A sync.Mutex
+// wakes only one of those who wait, and no other one until that has run: so all of them would wait
+// for as long as the goroutine computes that has released it.
+func yieldLock(mu *sync.Mutex) {
+	mu.Unlock()
+	runtime.Gosched()
 }
 
 // sorting returns compare for a sort of very many.

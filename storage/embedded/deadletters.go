@@ -56,7 +56,7 @@ func (e *Engine) sendSome() (more bool) {
 	}
 	ids, lacking := e.toSend(e.machine.NextBound(maxWanted))
 	snapshot := e.journal.tables.db.NewSnapshot()
-	e.mu.Unlock()
+	yieldLock(&e.mu)
 
 	bodies := e.readBodies(snapshot, lacking)
 	snapshot.Close()
@@ -69,7 +69,7 @@ func (e *Engine) sendSome() (more bool) {
 	if h.commit != nil {
 		e.journal.handOver()
 	}
-	e.mu.Unlock()
+	yieldLock(&e.mu)
 	e.afterHold(&h)
 	return true
 }

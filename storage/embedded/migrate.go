@@ -99,7 +99,7 @@ func (j *journal) jobsNow(in []jobNow, ids []uint64) []jobNow {
 	jobs := slices.Grow(in[:0], len(ids))[:len(ids)]
 	clear(jobs)
 	j.mu.Lock()
-	defer j.mu.Unlock()
+	defer yieldLock(j.mu)
 	for i, id := range ids {
 		n := &jobs[i]
 		n.record, n.body, n.found = j.machine.Record(id, &n.facts)
@@ -210,7 +210,7 @@ func writeKeptKeys(in *ingest, keys map[keyOfTube]keptKey) (err error) {
 // ready jobs, which are likely to be wanted soon, if there is room for them.
 func (j *journal) dropBodies(ids []uint64) {
 	j.mu.Lock()
-	defer j.mu.Unlock()
+	defer yieldLock(j.mu)
 	for _, id := range ids {
 		job := j.machine.Find(id)
 		if job != nil && (job.State() != tube.Ready || j.machine.BodyBytes() > j.keep) {
