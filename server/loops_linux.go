@@ -39,7 +39,11 @@ func (ls *loops) adopt(conn net.Conn, wake func(outbox)) wire {
 // adoptSecure is adopt for a connection with TLS, whose handshake is over.
 func (ls *loops) adoptSecure(sc *secureConn, wake func(outbox)) wire {
 	t := &tlsWire{conn: sc.Conn, records: sc.records}
-	t.epollWire = ls.watch(sc.records.Conn, wake, func(w *epollWire) { sc.records.wire = w })
+	noting := func(to outbox) {
+		sc.records.news.Store(true)
+		wake(to)
+	}
+	t.epollWire = ls.watch(sc.records.Conn, noting, func(w *epollWire) { sc.records.wire = w })
 	if t.epollWire == nil {
 		sc.records.wire = nil
 		return nil

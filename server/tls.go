@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"redstalk/server/access"
@@ -79,6 +80,10 @@ type records struct {
 	net.Conn               // before the handshake, and of systems without epoll
 	wire     io.ReadWriter // one that does not block; nil: Conn
 
+	// news says that the wire has woken its session and was not read since. A Read that was
+	// served by buf asks no kernel: what came in the meantime raises no event again.
+	news atomic.Bool
+
 	buf    *[recordBuffer]byte // from recordBuffers while bytes are in it, else nil
 	lo, hi int                 // buf[lo:hi] was read and not handed out
 
@@ -131,8 +136,11 @@ func (r *records) fill() error {
 	n, err := 0, error(nil)
 	if r.wire == nil {
 		n, err = r.Conn.Read(r.buf[:])
-	} else if n, err = r.wire.Read(r.buf[:]); err == errNothing {
-		err = wouldBlock{}
+	} else {
+		r.news.Store(false)
+		if n, err = r.wire.Read(r.buf[:]); err == errNothing {
+			err = wouldBlock{}
+		}
 	}
 	if r.hi = n; n == 0 {
 		r.empty()

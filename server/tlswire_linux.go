@@ -28,7 +28,9 @@ func (t *tlsWire) Read(p []byte) (int, error) {
 }
 
 // More implements wire.
-func (t *tlsWire) More() bool { return t.full || t.records.hi > t.records.lo || t.epollWire.More() }
+func (t *tlsWire) More() bool {
+	return t.full || t.records.hi > t.records.lo || t.records.news.Load() || t.epollWire.More()
+}
 
 // Write implements wire.
 func (t *tlsWire) Write(p []byte) (int, error) { return t.conn.Write(p) }
