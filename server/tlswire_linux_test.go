@@ -2,6 +2,7 @@ package server
 
 import (
 	"crypto/tls"
+	"errors"
 	"log/slog"
 	"net"
 	"testing"
@@ -26,9 +27,9 @@ func (p *onePacket) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestTLSNews: what comes while records are left that were read before is not forgotten. Its
-// event has woken the session already, and a Read of such a record asks no kernel.
-func TestTLSNews(t *testing.T) {
+// shaken returns both ends of a connection with TLS whose handshake is over.
+func shaken(t *testing.T) (client *tls.Conn, below *onePacket, server *secureConn) {
+	t.Helper()
 	a := newAuthority(t)
 	certificates, err := access.LoadCertificates(a.files(), slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -43,30 +44,34 @@ func TestTLSNews(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer raw.Close()
+	t.Cleanup(func() { raw.Close() })
 	conn, err := l.Accept()
 	if err != nil {
 		t.Fatal(err)
 	}
-	joined := &onePacket{Conn: raw}
-	client := tls.Client(joined, (&secured{authority: a}).config())
-	below := &records{Conn: conn}
-	sc := &secureConn{tls.Server(below, certificates.Config()), below}
-	shaken := make(chan error, 1)
-	go func() { shaken <- client.Handshake() }()
-	if err := sc.Handshake(); err != nil {
+	below = &onePacket{Conn: raw}
+	client = tls.Client(below, (&secured{authority: a}).config())
+	under := &records{Conn: conn}
+	server = &secureConn{tls.Server(under, certificates.Config()), under}
+	done := make(chan error, 1)
+	go func() { done <- client.Handshake() }()
+	if err := errors.Join(server.Handshake(), <-done); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-shaken; err != nil {
-		t.Fatal(err)
-	}
+	return client, below, server
+}
 
+// TestTLSNews: what comes while records are left that were read before is not forgotten. Its
+// event has woken the session already, and a Read of such a record asks no kernel.
+func TestTLSNews(t *testing.T) {
+	client, below, server := shaken(t)
 	store := embedded.NewMemory()
 	defer store.Close()
-	ls := &loops{queue: queue.New(store, queue.Config{Log: slog.New(slog.DiscardHandler), MaxJobSize: 100}), log: slog.New(slog.DiscardHandler)}
+	log := slog.New(slog.DiscardHandler)
+	ls := &loops{queue: queue.New(store, queue.Config{Log: log, MaxJobSize: 100}), log: log}
 	defer ls.stop()
 	woken := make(chan struct{}, 100)
-	w := ls.adoptSecure(sc, func(outbox) { woken <- struct{}{} })
+	w := ls.adoptSecure(server, func(outbox) { woken <- struct{}{} })
 	defer w.Close()
 
 	read := func(want string) {
@@ -78,14 +83,14 @@ func TestTLSNews(t *testing.T) {
 	}
 	send := func(records ...string) {
 		t.Helper()
-		joined.hold = true
+		below.hold = true
 		for _, r := range records {
 			client.Write([]byte(r))
 		}
-		if _, err := raw.Write(joined.held); err != nil {
+		if _, err := below.Conn.Write(below.held); err != nil {
 			t.Fatal(err)
 		}
-		joined.held = nil
+		below.held = nil
 		<-woken
 	}
 	send("first", "second")
