@@ -18,17 +18,15 @@ func (q *idQueue) len() int { return q.n }
 func (q *idQueue) add(id uint64) {
 	last := len(q.parts) - 1
 	if last < 0 || len(q.parts[last]) == cap(q.parts[last]) {
-		q.parts = append(q.parts, nil)
+		q.parts = append(q.parts, make([]uint64, 0, min(idsPerPart, max(q.n, 16))))
 		last++
-	}
-	if q.parts[last] == nil {
-		q.parts[last] = make([]uint64, 0, min(idsPerPart, max(q.n, 16)))
 	}
 	q.parts[last] = append(q.parts[last], id)
 	q.n++
 }
 
-// take removes the first ids, up to most of them, and returns them.
+// take removes the first ids and returns them: up to most of them, perhaps fewer than there are,
+// but one if there is any. They are the caller's.
 func (q *idQueue) take(most int) (ids []uint64) {
 	if q.n == 0 {
 		return nil

@@ -93,10 +93,11 @@ func releaseJobs(jobs []jobNow) {
 	}
 }
 
-// jobsNow returns jobs as they are now, in the memory of some. Nothing is allocated while the
-// lock is held: who allocates may have to help the collector first, and all others wait.
-func (j *journal) jobsNow(in []jobNow, ids []uint64) []jobNow {
-	jobs := slices.Grow(in[:0], len(ids))[:len(ids)]
+// jobsNow returns jobs as they are now. It overwrites room, and uses its memory if that is enough.
+// Nothing is allocated while the lock is held: who allocates may have to help the collector first,
+// and all others wait.
+func (j *journal) jobsNow(room []jobNow, ids []uint64) []jobNow {
+	jobs := slices.Grow(room[:0], len(ids))[:len(ids)]
 	clear(jobs)
 	j.mu.Lock()
 	defer yieldLock(j.mu)
