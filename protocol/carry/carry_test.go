@@ -355,15 +355,15 @@ func TestBusy(t *testing.T) {
 	}
 }
 
-// consume deletes what it gets, until producing is closed and nothing more comes.
-func consume(t *testing.T, c *client.Conn, producing <-chan struct{}, pause time.Duration, note func(body string)) {
+// consume deletes what it gets, until moving is closed and nothing more comes.
+func consume(t *testing.T, c *client.Conn, moving <-chan struct{}, pause time.Duration, note func(body string)) {
 	say(t, c, "watch tube")
 	for empty := 0; empty < 20; {
 		id, body := uint64(0), ""
 		c.Ask([]byte("reserve-with-timeout 0\r\n"), 1, func(r *client.Reply) error { id, body = r.ID, string(r.Body); return nil })
 		if id == 0 {
 			select {
-			case <-producing:
+			case <-moving:
 				empty++
 			default:
 			}
@@ -384,7 +384,7 @@ func TestUnderLoad(t *testing.T) {
 	had := make(map[string]int)
 	var mu sync.Mutex
 	var producer, workers sync.WaitGroup
-	producing := make(chan struct{})
+	producing, moving := make(chan struct{}), make(chan struct{})
 	producer.Go(func() {
 		defer close(producing)
 		c := dial(t, from)
@@ -403,7 +403,7 @@ func TestUnderLoad(t *testing.T) {
 		if addr == from {
 			pause = time.Millisecond // so that something is left to be moved
 		}
-		workers.Go(func() { consume(t, dial(t, addr), producing, pause, note) })
+		workers.Go(func() { consume(t, dial(t, addr), moving, pause, note) })
 	}
 	moved := uint64(0)
 	for going := true; going; {
@@ -415,6 +415,7 @@ func TestUnderLoad(t *testing.T) {
 		n, _ := move(t, from, to, 3)
 		moved += n
 	}
+	close(moving)
 	producer.Wait()
 	workers.Wait()
 	for i := range jobs {

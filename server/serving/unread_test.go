@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"redstalk/protocol/conformance/busy"
 	"redstalk/server/bounds"
 	"redstalk/server/serving"
 )
@@ -34,8 +35,8 @@ func TestUnreadIsBounded(t *testing.T) {
 }
 
 // leaveUnread has eight clients let an answer lie, and one read it slowly. It returns false if the
-// slow one did not get to read for so long that it may be cut off as well, or the eight were not
-// there in time.
+// slow one, or the server that writes to it, did not get to run for so long that it may be cut off as
+// well, or the eight were not there in time.
 func leaveUnread(t *testing.T, set func(*http.Protocols)) (fair bool) {
 	t.Helper()
 	const size, clients, most = 16 << 20, 8, 30 << 20
@@ -61,7 +62,7 @@ func leaveUnread(t *testing.T, set func(*http.Protocols)) (fair bool) {
 	}
 	slow, all := all[0], all[1:]
 	n, pause, err := readSlowly(slow, size)
-	if err != nil && pause > bounds.Check/2 {
+	if err != nil && (pause > bounds.Check/2 || busy.Factor() > 2) {
 		return false
 	}
 	if err != nil {

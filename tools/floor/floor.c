@@ -4,9 +4,13 @@
 // What it reaches is the most that any server of one thread and epoll can reach
 // on a machine, under the generator that is beside it.
 //
+// With the path of a file as the first argument it is a server that only keeps bodies:
+// it writes them over the file, and syncs that once a turn, before it answers.
+//
 //	make bench-floor
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -16,24 +20,36 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { BUFFER = 4 << 20, CONNECTIONS = 65536 };
+enum { BUFFER = 4 << 20, CONNECTIONS = 65536, EVENTS = 512, FILE_SIZE = 64 << 20 };
 
 struct connection {
-	char *in;
-	size_t have;
+	char *in, *out; // BUFFER bytes each
+	size_t have, filled;
 };
 
 static struct connection connections[CONNECTIONS];
-static char out[BUFFER];
 static char body[BUFFER];
 static size_t body_len;
+
+// file is what bodies are written to, -1 for none; file_at is where the next one goes, and
+// unsynced says that some were written in this turn.
+static int file = -1, unsynced;
+static size_t file_at;
 
 // put and taken are the ids of the last jobs that were put and reserved.
 static unsigned long put, taken;
 
-// answer writes what the command at line is answered with. It returns how many
+// keep writes a body over what is in the file.
+static void keep(char *bytes, size_t len) {
+	if (file_at + len > FILE_SIZE) file_at = 0;
+	if (pwrite(file, bytes, len, file_at) != (ssize_t)len) perror("pwrite"), exit(1);
+	file_at += len;
+	unsynced = 1;
+}
+
+// answer writes to out what the command at line is answered with. It returns how many
 // bytes of input the command has, 0 if it is not there as a whole.
-static size_t answer(char *line, size_t have, size_t *filled) {
+static size_t answer(char *line, size_t have, char *out, size_t *filled) {
 	char *end = memchr(line, '\n', have);
 	if (!end) return 0;
 	size_t used = end + 1 - line;
@@ -42,6 +58,7 @@ static size_t answer(char *line, size_t have, size_t *filled) {
 		*end = '\n';
 		if (have < used + len + 2) return 0;
 		if (len != body_len) memcpy(body, line + used, body_len = len);
+		if (file >= 0) keep(line + used, len);
 		*filled += sprintf(out + *filled, "INSERTED %lu\r\n", ++put);
 		return used + len + 2;
 	}
@@ -64,39 +81,66 @@ static size_t answer(char *line, size_t have, size_t *filled) {
 	return used;
 }
 
-// serve reads once, and writes the answers at once.
-static void serve(int fd) {
+// take reads once, and carries out what has come.
+static void take(int fd) {
 	struct connection *c = &connections[fd];
-	if (!c->in) c->in = malloc(BUFFER);
+	if (!c->in) c->in = malloc(BUFFER), c->out = malloc(BUFFER);
 	ssize_t n = read(fd, c->in + c->have, BUFFER - c->have);
 	if (n <= 0) {
 		close(fd);
-		c->have = 0;
+		c->have = c->filled = 0;
 		return;
 	}
 	c->have += n;
-	size_t at = 0, filled = 0, used;
-	while ((used = answer(c->in + at, c->have - at, &filled))) at += used;
+	size_t at = 0, used;
+	while ((used = answer(c->in + at, c->have - at, c->out, &c->filled))) at += used;
 	memmove(c->in, c->in + at, c->have -= at);
-	for (size_t sent = 0; sent < filled;) {
-		ssize_t w = write(fd, out + sent, filled - sent);
+}
+
+// tell writes the answers.
+static void tell(int fd) {
+	struct connection *c = &connections[fd];
+	for (size_t sent = 0; sent < c->filled;) {
+		ssize_t w = write(fd, c->out + sent, c->filled - sent);
 		if (w > 0) sent += w;
-		else if (errno != EAGAIN) return;
+		else if (errno != EAGAIN) break;
 	}
+	c->filled = 0;
+}
+
+// turn serves those that have sent something: one after the other, or, with a file, all
+// of them between one sync and the next.
+static void turn(struct epoll_event *events, int n) {
+	for (int i = 0; i < n; i++) {
+		take(events[i].data.fd);
+		if (file < 0) tell(events[i].data.fd);
+	}
+	if (file < 0) return;
+	if (unsynced && fdatasync(file)) perror("fdatasync"), exit(1);
+	unsynced = 0;
+	for (int i = 0; i < n; i++) tell(events[i].data.fd);
+}
+
+// open_file makes a file of zeros, so that a sync need not change its size.
+static void open_file(char *path) {
+	if ((file = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600)) < 0) perror(path), exit(1);
+	for (int i = 0; i < FILE_SIZE / BUFFER; i++) keep(body, BUFFER);
+	if (fsync(file)) perror("fsync"), exit(1);
 }
 
 int main(int argc, char **argv) {
 	int one = 1, listener = socket(AF_INET, SOCK_STREAM, 0), poll = epoll_create1(0);
 	struct sockaddr_in a = {AF_INET, htons(atoi(argv[argc - 1])), {htonl(INADDR_LOOPBACK)}};
+	if (argc > 2) open_file(argv[1]);
 	setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
 	if (bind(listener, (void *)&a, sizeof a) || listen(listener, 1024)) return perror("listen"), 1;
-	struct epoll_event e = {EPOLLIN, {.fd = listener}}, events[512];
+	struct epoll_event e = {EPOLLIN, {.fd = listener}}, events[EVENTS];
 	epoll_ctl(poll, EPOLL_CTL_ADD, listener, &e);
 	for (;;) {
-		int n = epoll_wait(poll, events, 512, -1);
+		int n = epoll_wait(poll, events, EVENTS, -1), clients = 0;
 		for (int i = 0; i < n; i++) {
 			if (events[i].data.fd != listener) {
-				serve(events[i].data.fd);
+				events[clients++] = events[i];
 				continue;
 			}
 			int fd = accept4(listener, 0, 0, SOCK_NONBLOCK);
@@ -105,5 +149,6 @@ int main(int argc, char **argv) {
 			e = (struct epoll_event){EPOLLIN, {.fd = fd}};
 			epoll_ctl(poll, EPOLL_CTL_ADD, fd, &e);
 		}
+		turn(events, clients);
 	}
 }
