@@ -99,12 +99,14 @@ bench-access: build ## say what TLS and users cost: compare plain servers with t
 	  --servers 'access=bin/redstalkd -p {port} --store memory: --access {access}' \
 	  --markdown bin/bench-access.md
 
-bench-floor: build deps ## say how far one could get: compare with a server that only reads and answers
+bench-floor: build deps ## say how far one could get: compare with servers that only read and answer, and that only keep bodies
 	$(CC) -O2 -o bin/floor tools/floor/floor.c
-	bin/stalkbench compare --rounds 5 --duration 1s --loads 50c,500c,50c-10k \
+	bin/stalkbench compare --rounds 5 --duration 1s --loads 50c,500c,50c-10k,50c-100k \
 	  --servers 'beanstalkd=beanstalkd -l 127.0.0.1 -p {port} -z 2000000' \
 	  --servers 'floor=bin/floor {port}' \
+	  --servers 'floor-disk=bin/floor {dir}/bodies {port}' \
 	  --servers 'memory=bin/redstalkd -p {port} -z 2000000 --store memory:' \
+	  --servers 'embedded=bin/redstalkd -p {port} -z 2000000 --store embedded:{dir}' \
 	  --markdown bin/bench-floor.md
 
 bench-cluster: deps ## say what an operation costs each node of a Redis Cluster of 1, 2, 3 and 6 primaries, under GROWTH of load from one instance each

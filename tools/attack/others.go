@@ -126,7 +126,7 @@ func shown(d time.Duration) string {
 // during carries out an attack while others work on an instance of the stand.
 func (s *stand) during(i *instance, attack func() error) (toll, error) {
 	if s.redis != nil {
-		s.redis.forget() // of a long log, that is a long call itself
+		s.redis.forget()
 	}
 	o, err := watchOthers(i.addr)
 	if err != nil {
