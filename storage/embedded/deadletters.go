@@ -55,11 +55,9 @@ func (e *Engine) sendSome() (more bool) {
 		return false
 	}
 	ids, lacking := e.toSend(e.machine.NextBound(maxWanted))
-	snapshot := e.journal.tables.db.NewSnapshot()
 	yieldLock(&e.mu)
 
-	bodies := e.readBodies(snapshot, lacking)
-	snapshot.Close()
+	bodies := e.readBodies(lacking)
 
 	e.mu.Lock()
 	h := e.beginHold()

@@ -3,8 +3,6 @@ package embedded
 import (
 	"time"
 
-	"github.com/cockroachdb/pebble/v2"
-
 	"redstalk/tube"
 )
 
@@ -50,10 +48,8 @@ func (e *Engine) onDiskOnly(j *tube.Job) bool { return j.Size() > 0 && e.machine
 // loadBodies reads the bodies that a task wants, on a goroutine of its own, and then has
 // the worker go on with it. The lock is held.
 func (e *Engine) loadBodies(t *task) {
-	snapshot := e.journal.tables.db.NewSnapshot()
 	go func() {
-		bodies := e.readBodies(snapshot, t.wanted)
-		snapshot.Close()
+		bodies := e.readBodies(t.wanted)
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		e.keepLoaded(&t.progress, bodies)
@@ -68,8 +64,12 @@ type loadedBody struct {
 	err  error
 }
 
-// readBodies reads the bodies of jobs.
-func (e *Engine) readBodies(from pebble.Reader, ids []uint64) []loadedBody {
+// readBodies reads the bodies of jobs. That of a job which is deleted meanwhile may be gone.
+//
+// It reads the tables as they are, not a snapshot of them: to take one, Pebble's own lock is
+// needed, and whoever waited for that would hold up all others.
+func (e *Engine) readBodies(ids []uint64) []loadedBody {
+	from := e.journal.tables.db
 	bodies, b := make([]loadedBody, len(ids)), breather{time.Now()}
 	for i, id := range ids {
 		b.work()
