@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	differCommands = flag.Int("differ-commands", 150, "commands to compare with the true beanstalkd on each engine")
+	differCommands = flag.Int("differ-commands", 60, "commands to compare with the true beanstalkd on each engine")
 	differSeed     = flag.Uint64("differ-seed", 1, "seed of the random scripts")
 	differFaults   = flag.Int("differ-faults", 1, "how many different faults to collect")
 	differShrink   = flag.Duration("differ-shrink", time.Minute, "how long a failing script may be made smaller")
@@ -48,7 +48,7 @@ func TestDiffer(t *testing.T) {
 			Subject: func(flags ...string) (differ.Server, error) {
 				return startSubject(append(store(), flags...))
 			},
-			Plain: *differCommands, Timed: 60 + *differCommands/14,
+			Plain: *differCommands, Timed: 20 + *differCommands/12,
 			Parallel: atATime(3), Crowd: atATime(24),
 		}).Coverage.Missing()
 		if *differCommands >= allCovered && len(missing) > 0 {
@@ -72,7 +72,7 @@ func TestDifferOnTwoInstances(t *testing.T) {
 		Subject: func(flags ...string) (differ.Server, error) {
 			return startFront(2, append(store(), flags...))
 		},
-		Plain: *differCommands / 2, Timed: 30 + *differCommands/14,
+		Plain: *differCommands / 2, Timed: 10 + *differCommands/12,
 		Lag: othersLag, Parallel: atATime(6), Crowd: atATime(12),
 	})
 }

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,7 +18,7 @@ import (
 const transcriptSlack = 400 * time.Millisecond
 
 // TestTranscripts plays every transcript, each recorded from or checked on the
-// true beanstalkd, on the program with each engine.
+// true beanstalkd, on the program.
 func TestTranscripts(t *testing.T) { playAll(t, "../../testdata/transcripts") }
 
 // TestExtensions does so with the transcripts of what beanstalkd does not know, and on
@@ -75,9 +77,30 @@ func playOnTwo(t *testing.T, folder string, store func() []string) {
 	}
 }
 
-// playAll plays the transcripts of a folder on the program with each engine.
+var everyEngine = flag.Bool("every-engine", false, "play each transcript on all engines, and not on two of the three")
+
+// playAll plays the transcripts of a folder on the program with each engine. Most of the time
+// goes into starting it; so unless -every-engine says otherwise each of them is played in memory
+// and on one of the engines that keep jobs.
 func playAll(t *testing.T, folder string) {
-	onEngines(t, func(t *testing.T, store func() []string) { playOn(t, folder, store) })
+	all, err := dialogue.Load(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var turns [2][]*dialogue.Transcript
+	for i, tr := range all {
+		turns[i%2] = append(turns[i%2], tr)
+	}
+	onEngines(t, func(t *testing.T, store func() []string) {
+		switch _, engine, _ := strings.Cut(t.Name(), "/"); {
+		case *everyEngine || engine == "memory":
+			playThese(t, all, store)
+		case engine == "embedded":
+			playThese(t, turns[0], store)
+		default:
+			playThese(t, turns[1], store)
+		}
+	})
 }
 
 // playOn plays the transcripts of a folder on the program, on stores.
@@ -86,6 +109,10 @@ func playOn(t *testing.T, folder string, store func() []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	playThese(t, all, store)
+}
+
+func playThese(t *testing.T, all []*dialogue.Transcript, store func() []string) {
 	for _, tr := range all {
 		t.Run(tr.Name, func(t *testing.T) {
 			t.Parallel()

@@ -19,7 +19,7 @@ import (
 )
 
 var (
-	walks     = flag.Int("walks", 2, "random histories in which the power is cut after and within every step")
+	walks     = flag.Int("walks", 1, "random histories in which the power is cut after and within every step")
 	walkSteps = flag.Int("walksteps", 70, "steps of such a history")
 )
 

@@ -111,7 +111,7 @@ func TestJournalAlwaysReopened(t *testing.T) {
 		d.segment = crashSegment
 		disks = append(disks, d)
 		e := d.engine(1)
-		e.Brief, e.LargeBodies = 16, 20
+		e.Brief, e.LargeBodies = 32, 20
 		return e
 	})
 	opened := 0

@@ -15,10 +15,10 @@ import (
 )
 
 var (
-	jobsCheck    = goredis.NewScript(luaSource("check/jobs.lua"))
-	membersCheck = goredis.NewScript(luaSource("check/members.lua"))
-	countsCheck  = goredis.NewScript(luaSource("check/counts.lua"))
-	keysCheck    = goredis.NewScript(luaSource("check/keys.lua"))
+	jobsCheck    = scriptFrom("check/jobs.lua")
+	membersCheck = scriptFrom("check/members.lua")
+	countsCheck  = scriptFrom("check/counts.lua")
+	keysCheck    = scriptFrom("check/keys.lua")
 )
 
 const (
@@ -324,7 +324,7 @@ func (c *checker) lookAtJobs(ctx context.Context, f *flow, p *checked) {
 
 // ask runs a script that looks at jobs, members or keys, reports what it has found, and
 // returns how many of the arguments it has dealt with, and its reply.
-func (c *checker) ask(ctx context.Context, p *checked, script *goredis.Script, about []string) (n int, reply checkReply, err error) {
+func (c *checker) ask(ctx context.Context, p *checked, script func() *goredis.Script, about []string) (n int, reply checkReply, err error) {
 	if reply, err = c.call(ctx, p, script, about); err != nil {
 		return 0, nil, err
 	}
@@ -333,12 +333,12 @@ func (c *checker) ask(ctx context.Context, p *checked, script *goredis.Script, a
 }
 
 // call runs a script.
-func (c *checker) call(ctx context.Context, p *checked, script *goredis.Script, about []string) (checkReply, error) {
+func (c *checker) call(ctx context.Context, p *checked, script func() *goredis.Script, about []string) (checkReply, error) {
 	args := []any{boolArg(c.repair), len(c.parts), c.work}
 	for _, arg := range about {
 		args = append(args, arg)
 	}
-	reply, err := script.Run(ctx, p.node, []string{p.prefix}, args...).Slice()
+	reply, err := script().Run(ctx, p.node, []string{p.prefix}, args...).Slice()
 	if err != nil && strings.Contains(err.Error(), "INSTANCES are running") {
 		return nil, errAlive
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"sync/atomic"
 	"time"
-
-	goredis "github.com/redis/go-redis/v9"
 )
 
 // Heartbeats go out with the calls, which come one after the other. A call may take
@@ -25,7 +23,7 @@ const (
 )
 
 // pulseScript gives a heartbeat.
-var pulseScript = goredis.NewScript(luaSource("pulse.lua"))
+var pulseScript = scriptFrom("pulse.lua")
 
 // pulse gives heartbeats beside calls that take long.
 type pulse struct {
@@ -70,7 +68,7 @@ func (is *pulse) give(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return pulseScript.Run(ctx, node, []string{p.prefix}, p.instance.name(), p.options.clockMoved()).Err()
+	return pulseScript().Run(ctx, node, []string{p.prefix}, p.instance.name(), p.options.clockMoved()).Err()
 }
 
 // clockMoved is how many ms tests add to the clock of Redis.

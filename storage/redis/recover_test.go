@@ -85,7 +85,7 @@ func awaitReserved(t *testing.T, s *Store, want uint64) {
 
 // isCall tells calls of the script that carry operations from all else.
 func isCall(piece []byte) bool {
-	return bytes.Contains(piece, []byte("evalsha")) && !bytes.Contains(piece, []byte(pulseScript.Hash()))
+	return bytes.Contains(piece, []byte("evalsha")) && !bytes.Contains(piece, []byte(pulseScript().Hash()))
 }
 
 // once returns a judge that gives the n-th piece that matches a fate.

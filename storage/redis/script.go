@@ -3,6 +3,7 @@ package redis
 import (
 	"embed"
 	"strings"
+	"sync"
 
 	goredis "github.com/redis/go-redis/v9"
 
@@ -13,10 +14,16 @@ import (
 var luaFiles embed.FS
 
 // scriptText is the one script of the engine.
-var scriptText = luaSource("batch.lua")
+var scriptText = sync.OnceValue(func() string { return luaSource("batch.lua") })
 
 // script knows its hash.
-var script = goredis.NewScript(scriptText)
+var script = sync.OnceValue(func() *goredis.Script { return goredis.NewScript(scriptText()) })
+
+// scriptFrom returns a script that is in a file in lua/. It is put together when it is first
+// wanted: a program that does not use Redis starts without it.
+func scriptFrom(name string) func() *goredis.Script {
+	return sync.OnceValue(func() *goredis.Script { return goredis.NewScript(luaSource(name)) })
+}
 
 // include begins a line of a file in lua/ whose place another file takes, or
 // what luaData returns under that name.

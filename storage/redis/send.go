@@ -126,7 +126,7 @@ func (p *partition) receive(c *call) error {
 func (p *partition) receiveReply(c *call) (*reply, error) {
 	answer, err := p.receiveStaged(c)
 	if err != nil && codeOf(err) == "NOSCRIPT" {
-		c.args[0], c.args[1] = "eval", scriptText
+		c.args[0], c.args[1] = "eval", scriptText()
 		if err = p.transmit(c); err == nil {
 			answer, err = p.receiveStaged(c)
 		}
@@ -214,7 +214,7 @@ func (p *partition) writeHead(c *call) {
 	terms := p.terms(c, puts)
 	c.since = p.bodies.since(p.clock.now())
 	copy(c.args, []any{
-		"evalsha", script.Hash(), 1, p.prefix,
+		"evalsha", script().Hash(), 1, p.prefix,
 		p.instance.name(), numberArg(c.number), follows, puts, terms, c.since,
 	})
 }

@@ -110,6 +110,9 @@ func TestSuiteOfLargeJobs(t *testing.T) {
 	t.Parallel()
 	for name, from := range map[string]int{"all": 1, "some": nameAt + len("default") + 6} {
 		t.Run(name, func(t *testing.T) {
+			if name == "some" {
+				everySuite(t)
+			}
 			e := &engines{url: redistest.Start(t).URL(), partitions: 1, brief: 2, largeFrom: from}
 			storetest.Run(t, e.fresh)
 			e.check(t)
