@@ -65,7 +65,7 @@ func putCommand(body []byte) string {
 // TestKeptReplyOutlivesItsJob: a reply that is kept back for a slow reader stays as it
 // is when its job is deleted, and others are put meanwhile.
 func TestKeptReplyOutlivesItsJob(t *testing.T) {
-	s, dial := onTCPWith(t, Config{}, embedded.NewMemory(), 16*mib)
+	s, dial := onTCPWith(t, Config{WriteTimeout: -1}, embedded.NewMemory(), 16*mib)
 	producer, replies := dial()
 	slow, read := dial()
 	first := taggedBody(1, 16*mib)

@@ -43,7 +43,7 @@ func onTCPWith(t *testing.T, c Config, store storage.Store, maxBody int) (s *Ser
 		if err != nil {
 			t.Fatal(err)
 		}
-		conn.SetDeadline(time.Now().Add(20 * time.Second))
+		conn.SetDeadline(time.Now().Add(3 * time.Minute))
 		t.Cleanup(func() { conn.Close() })
 		return conn, protoclient.New(conn)
 	}
