@@ -19,7 +19,7 @@ import (
 )
 
 var (
-	chaosRounds = flag.Int("chaos-rounds", 3, "how many rounds of faults TestChaos has, on each way of running Redis")
+	chaosRounds = flag.Int("chaos-rounds", 1, "how many rounds of faults TestChaos has, on each way of running Redis")
 	chaosFaults = flag.String("chaos-faults", "", "a pattern: only faults with such a name happen in TestChaos")
 	chaosSeed   = flag.Uint64("chaos-seed", 1, "what makes the choices of TestChaos; 0: the clock")
 	chaosLogs   = flag.Bool("chaos-logs", false, "TestChaos shows what instances had to say, also if nothing went wrong")

@@ -38,6 +38,7 @@ func TestDifferBeyondInPartitions(t *testing.T) {
 
 // TestDifferBeyondOnCluster: the same on three nodes of a cluster.
 func TestDifferBeyondOnCluster(t *testing.T) {
+	atLength(t)
 	t.Parallel() // it waits more than it computes
 	compareBeyondSpread(t, *differCommands/2, redistest.StartCluster(t, 3, 0).URL())
 }
@@ -57,8 +58,7 @@ func compareBeyond(t *testing.T, commands int, subject func(...string) (differ.S
 		return startSubject(append([]string{"--store", "memory:"}, flags...))
 	}
 	c.Subject, c.Beyond = subject, true
-	c.Plain, c.Timed = commands, 10+commands/14
-	c.Parallel, c.Crowd = atATime(3), atATime(12)
+	c.Plain, c.Timed, c.Crowd = commands, commands/14, 12
 	missing := compare(t, c).Coverage.MissingBeyond()
 	if *differCommands >= allCovered && len(missing) > 0 {
 		t.Errorf("never seen: %q", missing)

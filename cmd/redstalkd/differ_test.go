@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	differCommands = flag.Int("differ-commands", 60, "commands to compare with the true beanstalkd on each engine")
+	differCommands = flag.Int("differ-commands", 600, "commands to compare with the true beanstalkd on each engine")
 	differSeed     = flag.Uint64("differ-seed", 1, "seed of the random scripts")
 	differFaults   = flag.Int("differ-faults", 1, "how many different faults to collect")
 	differShrink   = flag.Duration("differ-shrink", time.Minute, "how long a failing script may be made smaller")
@@ -24,10 +24,6 @@ var (
 // allCovered is from how many commands on every reply that there is must have
 // been seen.
 const allCovered = 50_000
-
-// atATime returns how many of the scripts that may be played at a time are, so that few
-// commands are not cut into as many scripts as all the same.
-func atATime(most int) int { return min(most, max(most/3, *differCommands/800)) }
 
 // atLength leaves a test to make test-long, which compares more commands: make test plays
 // on each engine and on two instances.
@@ -48,8 +44,7 @@ func TestDiffer(t *testing.T) {
 			Subject: func(flags ...string) (differ.Server, error) {
 				return startSubject(append(store(), flags...))
 			},
-			Plain: *differCommands, Timed: 20 + *differCommands/12,
-			Parallel: atATime(3), Crowd: atATime(24),
+			Plain: *differCommands, Timed: *differCommands / 12,
 		}).Coverage.Missing()
 		if *differCommands >= allCovered && len(missing) > 0 {
 			t.Errorf("never seen: %q", missing)
@@ -72,14 +67,15 @@ func TestDifferOnTwoInstances(t *testing.T) {
 		Subject: func(flags ...string) (differ.Server, error) {
 			return startFront(2, append(store(), flags...))
 		},
-		Plain: *differCommands / 2, Timed: 10 + *differCommands/12,
-		Lag: othersLag, Parallel: atATime(6), Crowd: atATime(12),
+		Plain: *differCommands / 2, Timed: *differCommands / 12,
+		Lag: othersLag, Parallel: 6, Crowd: 12,
 	})
 }
 
 // TestDifferInPartitions: the same with one instance, and tubes in as many
 // partitions as on a cluster, on one Redis.
 func TestDifferInPartitions(t *testing.T) {
+	atLength(t)
 	t.Parallel() // it waits more than it computes
 	compareSpread(t, *differCommands/4, redistest.Start(t).URL(), "--partitions", "16")
 }
@@ -106,8 +102,8 @@ func compareSpread(t *testing.T, commands int, url string, more ...string) {
 			s, err := startSubject(slices.Concat(store(), more, flags))
 			return withSortedLists(s), err
 		},
-		Plain: commands, Timed: 30 + commands/14,
-		Parallel: atATime(3), Crowd: atATime(12),
+		Plain: commands, Timed: commands / 14,
+		Crowd: 12,
 	})
 }
 

@@ -5,7 +5,6 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -77,30 +76,33 @@ func playOnTwo(t *testing.T, folder string, store func() []string) {
 	}
 }
 
-var everyEngine = flag.Bool("every-engine", false, "play each transcript on all engines, and not on two of the three")
+var everyEngine = flag.Bool("every-engine", false, "play each transcript on all engines, and not on one of the three")
 
 // playAll plays the transcripts of a folder on the program with each engine. Most of the time
-// goes into starting it; so unless -every-engine says otherwise each of them is played in memory
-// and on one of the engines that keep jobs.
+// goes into starting it; so unless -every-engine says otherwise they are dealt to the engines
+// in turn.
 func playAll(t *testing.T, folder string) {
 	all, err := dialogue.Load(folder)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var turns [2][]*dialogue.Transcript
-	for i, tr := range all {
-		turns[i%2] = append(turns[i%2], tr)
-	}
+	turn := 0
 	onEngines(t, func(t *testing.T, store func() []string) {
-		switch _, engine, _ := strings.Cut(t.Name(), "/"); {
-		case *everyEngine || engine == "memory":
-			playThese(t, all, store)
-		case engine == "embedded":
-			playThese(t, turns[0], store)
-		default:
-			playThese(t, turns[1], store)
+		dealt := all
+		if !*everyEngine {
+			dealt = everyThird(all, turn)
 		}
+		turn++
+		playThese(t, dealt, store)
 	})
+}
+
+// everyThird returns each third one from the one numbered first on.
+func everyThird(all []*dialogue.Transcript, first int) (some []*dialogue.Transcript) {
+	for i := first; i < len(all); i += 3 {
+		some = append(some, all[i])
+	}
+	return some
 }
 
 // playOn plays the transcripts of a folder on the program, on stores.

@@ -165,7 +165,12 @@ func validUser(name string) bool {
 	return name != "" && len(name) <= MaxUser
 }
 
-var globForm = regexp.MustCompile(`^[A-Za-z0-9+/;.$_()*?-]{1,200}$`)
+// globForm has no bound in it: a repetition with one is large, and is made whenever the
+// program starts.
+var globForm = regexp.MustCompile(`^[A-Za-z0-9+/;.$_()*?-]+$`)
+
+// maxGlob is the longest name of a tube, in bytes, which a glob is no longer than.
+const maxGlob = 200
 
 func ruleOf(tubes, may []string) (rule, error) {
 	r := rule{globs: tubes}
@@ -173,7 +178,7 @@ func ruleOf(tubes, may []string) (rule, error) {
 		return rule{}, errors.New("a right needs tubes and may, both lists that are not empty")
 	}
 	for _, glob := range tubes {
-		if !globForm.MatchString(glob) {
+		if len(glob) > maxGlob || !globForm.MatchString(glob) {
 			return rule{}, errors.New("tubes are names, with * and ? for what may stand there")
 		}
 	}

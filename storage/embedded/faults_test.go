@@ -283,6 +283,9 @@ func TestFaults(t *testing.T) {
 				continue // there is none
 			}
 			t.Run(what+" of "+where, func(t *testing.T) {
+				if what != "write" && what != "sync" {
+					takesLong(t)
+				}
 				t.Parallel()
 				eachFault(t, done, func(op errorfs.Op) bool { return in(op) && is(op) })
 			})

@@ -100,7 +100,7 @@ func TestCutAndDeclaredDead(t *testing.T) {
 		skew: func() time.Duration { return time.Duration(lab.ahead.Load()) },
 	})
 	putLarge(t, lab.s, 3, 800)
-	lab.s.parts[0].do(func(*call) { lab.s.parts[0].heartbeat.doubt(time.Time{}) })
+	trusting(lab.s)
 	var calls atomic.Int64
 	var other atomic.Uint64
 	proxy.Judge(func(piece []byte) redistest.Fate {

@@ -159,7 +159,7 @@ func TestDeclaredDeadBeforeFetch(t *testing.T) {
 			proxy := redistest.NewProxy(t, lab.redis)
 			s := lab.open(proxy.URL(), patient)
 			putLarge(t, lab.s, 1, 20_000)
-			lab.s.parts[0].do(func(*call) { lab.s.parts[0].heartbeat.doubt(time.Time{}) })
+			trusting(lab.s)
 			var other atomic.Uint64
 			whileFetching(proxy, func() {
 				lab.ahead.Add(int64(10 * time.Second))

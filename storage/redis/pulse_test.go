@@ -33,8 +33,7 @@ func TestLongCall(t *testing.T) {
 			}
 			proxy.Judge(slowly, slowly)
 			defer proxy.Judge(nil, nil)
-			p := other.parts[0]
-			p.do(func(*call) { p.heartbeat.doubt(time.Time{}) }) // as if it had been there for long
+			trusting(other)
 			begun, done := time.Now(), make(chan storage.Answer, 1)
 			go func() { done <- do(s, op) }()
 			for answered := false; !answered; {
@@ -80,7 +79,7 @@ func TestPulseOfTheDead(t *testing.T) {
 	if is := lab.client.ZScore(ctx, instances, name).Val(); is < was+1000 {
 		t.Errorf("the last heartbeat is %v later by the clock of Redis, want 1 s", is-was)
 	}
-	lab.s.parts[0].do(func(*call) { lab.s.parts[0].heartbeat.doubt(time.Time{}) })
+	trusting(lab.s)
 	lab.ahead.Add(int64(10 * time.Second))
 	lab.s.Tick()
 	for _, what := range []string{"dead", "unknown"} {

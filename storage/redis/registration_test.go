@@ -28,7 +28,7 @@ func TestFirstBatchOnce(t *testing.T) {
 			s := lab.open(proxy.URL(), patient)
 			before(lab, s)
 			had := figures(t, lab.s).Jobs
-			lab.s.parts[0].do(func(*call) { lab.s.parts[0].heartbeat.doubt(time.Time{}) })
+			trusting(lab.s)
 			var deaf, dropped atomic.Bool
 			deaf.Store(true)
 			proxy.Judge(nil, func(piece []byte) redistest.Fate {
@@ -73,7 +73,7 @@ func TestNewNameIsKnown(t *testing.T) {
 		t.Fatalf("%+v", a)
 	}
 	s.crash()
-	lab.s.parts[0].do(func(*call) { lab.s.parts[0].heartbeat.doubt(time.Time{}) })
+	trusting(lab.s)
 	lab.ahead.Add(int64(10 * time.Second))
 	lab.s.Tick()
 	awaitReserved(t, lab.s, 0)

@@ -165,7 +165,7 @@ func TestClockStep(t *testing.T) {
 	o := Options{URL: server.URL(), Timeout: patient, redisStep: func() time.Duration { return step }}
 	a, b := openWith(t, o), openWith(t, o)
 	p := a.parts[0]
-	p.do(func(*call) { p.heartbeat.doubt(time.Time{}) }) // as if it had been there for long
+	trusting(a)
 	do(b, put("x"))
 	if got := do(b, take(1)); got.ID != 1 {
 		t.Fatalf("%+v", got)

@@ -44,7 +44,7 @@ func TestStoodStill(t *testing.T) {
 				proxy := redistest.NewProxy(t, lab.redis)
 				a := lab.open(proxy.URL(), patient)
 				do(lab.s, put("old"))
-				lab.s.parts[0].do(func(*call) { lab.s.parts[0].heartbeat.doubt(time.Time{}) })
+				trusting(lab.s)
 				between(proxy, "move", nil)
 				between(proxy, "old", nil)
 				word := "take"

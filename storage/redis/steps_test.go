@@ -54,7 +54,7 @@ func TestDeadInstanceInSteps(t *testing.T) {
 	}
 	attendAll(s, names(tubes))
 	s.crash()
-	lab.s.parts[0].do(func(*call) { lab.s.parts[0].heartbeat.doubt(time.Time{}) })
+	trusting(lab.s)
 	lab.ahead.Add(int64(10 * time.Second))
 	atMost(t, lab.redis, 20*maxMoves, func() {
 		lab.s.Tick() // one, as in a second
@@ -99,7 +99,7 @@ func TestHintsOfTheDead(t *testing.T) {
 	default:
 	}
 	dead.crash()
-	lab.s.parts[0].do(func(*call) { lab.s.parts[0].heartbeat.doubt(time.Time{}) })
+	trusting(lab.s)
 	lab.ahead.Add(int64(10 * time.Second))
 	lab.s.Tick()
 	select {

@@ -48,7 +48,7 @@ const (
 	breath = 4 * time.Second
 )
 
-var taggedScripts = flag.Uint64("tagged-scripts", 3, "random scripts about jobs with tags, for one instance and for two")
+var taggedScripts = flag.Uint64("tagged-scripts", 1, "random scripts about jobs with tags, for one instance and for two")
 
 func newJudged(t *testing.T, o Options, instances int, seed uint64) *judged {
 	t.Helper()

@@ -106,15 +106,19 @@ type run struct {
 // could not be started, or the judge did not answer as it must.
 func Run(ctx context.Context, config Config) (*Report, error) {
 	r := &run{Config: config.withDefaults(), report: Report{Coverage: make(Coverage)}}
-	err := r.phase(ctx, false, r.Parallel)
+	err := r.phase(ctx, false, min(r.Parallel, scripts(r.Plain, r.Length)))
 	if err == nil {
-		err = r.phase(ctx, true, r.Crowd)
+		err = r.phase(ctx, true, min(r.Crowd, scripts(r.Timed, r.timedLength())))
 	}
 	for _, f := range r.failed {
 		r.report.Found = append(r.report.Found, r.reduce(f))
 	}
 	return &r.report, err
 }
+
+// scripts returns how many scripts of a length it takes to compare some commands, or a few
+// more: no others are begun.
+func scripts(commands, length int) int { return (commands + length - 1) / length }
 
 // phase plays scripts of one kind, some at a time.
 func (r *run) phase(ctx context.Context, timed bool, workers int) error {

@@ -15,8 +15,8 @@ import (
 )
 
 var (
-	plain = flag.Int("plain", 60, "commands to compare in scripts without time")
-	timed = flag.Int("timed", 20, "commands to compare in scripts with time")
+	plain = flag.Int("plain", 600, "commands to compare in scripts without time")
+	timed = flag.Int("timed", 50, "commands to compare in scripts with time")
 
 	everyForgery = flag.Bool("every-forgery", false, "tests of forgeries try all, and not one of a few")
 	seed         = flag.Uint64("seed", 1, "seed of the scripts")
