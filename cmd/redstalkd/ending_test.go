@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"redstalk/protocol/conformance/busy"
 	"redstalk/storage"
 	"redstalk/storage/embedded"
 )
@@ -54,8 +55,10 @@ func TestTerminate(t *testing.T) {
 func TestGraceIsBounded(t *testing.T) {
 	p, addr := serve(t, "-p0", "--grace", "100ms")
 	c := dial(t, addr)
-	c.conn.SetWriteDeadline(time.Now().Add(time.Second)) // by then its buffers are full
-	c.conn.Write([]byte(strings.Repeat("stats\r\n", 1<<20)))
+	for sent := 1; sent > 0; { // until its buffers are full
+		c.conn.SetWriteDeadline(time.Now().Add(busy.Times(500 * time.Millisecond)))
+		sent, _ = c.conn.Write([]byte(strings.Repeat("stats\r\n", 1<<20)))
+	}
 	p.signal(t, syscall.SIGTERM)
 	if code := p.code(t); code != 0 || !strings.Contains(p.stderr.String(), "cut off") {
 		t.Errorf("%d\n%s", code, p.stderr)

@@ -85,6 +85,10 @@ func TestEveryModeOnBeanstalkd(t *testing.T) {
 			l.Conns, l.Duration = 11, busy.Times(200*time.Millisecond)
 			change(&l)
 			res, err := runLoad(context.Background(), target{addr: r.addr}, l, r.pids())
+			for err == nil && res.Ops == 0 && l.Duration < time.Minute { // a machine too busy for this
+				l.Duration *= 3
+				res, err = runLoad(context.Background(), target{addr: r.addr}, l, r.pids())
+			}
 			if err != nil {
 				t.Fatal(err)
 			}
