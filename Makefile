@@ -126,7 +126,7 @@ attack: build deps ## hold against a running redstalk what hurts queue servers, 
 	$(GO) run ./tools/attack -bin bin/redstalkd -only '$(ATTACKS)'
 
 crash: deps ## kill the server under load, CRASH_ROUNDS times, and have all fail that is done to files; audit what clients were told
-	$(GO) test -count=1 -timeout 10m -v -run '^TestFaults$$' ./storage/embedded -args -faults 0
+	$(GO) test -count=1 -timeout 10m -v -run '^TestFaults$$' ./storage/embedded -args -at-length -faults 0
 	$(GO) test -count=1 -timeout 60m -v -run '^TestCrash' ./cmd/redstalkd -args -crash-rounds $(CRASH_ROUNDS) -crash-seed $(CRASH_SEED)
 
 chaos: deps ## kill, freeze, cut off and fail over instances and Redis under load, CHAOS_ROUNDS rounds on each way of running it; audit what clients were told
