@@ -44,17 +44,19 @@ run: build ## build and serve on 127.0.0.1:11300, and HTTP on 127.0.0.1:11380; S
 # the programs of tests, so they are linked without what a debugger needs, in half the time.
 # make check has go vet, and has it whole.
 test: deps ## run all tests, installing what they need
-	$(GO) test -race -vet=off -p 6 -parallel 6 -timeout 15m -ldflags='-s -w' ./...
+	$(GO) test -short -race -vet=off -p 6 -parallel 6 -timeout 15m -ldflags='-s -w' ./...
 
-test-long: deps ## run those tests at more length that play at random
+test-long: deps ## run at more length what plays at random, and the tests that make test leaves out
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestMemory|TestJournal|TestPowerCut)$$' ./storage/embedded -args -histories 15 -walks 8 -large-segments 4
-	$(GO) test -race -count=1 -timeout 15m -run '^TestJournalAlwaysReopened$$' ./storage/embedded -args -at-length -histories 30
-	$(GO) test -race -count=1 -timeout 15m -run '^(TestFaults|TestStress|TestStressAndCrash)$$' ./storage/embedded -args -at-length -faults 3 -stress 3s
+	$(GO) test -race -count=1 -timeout 15m -run '^TestJournalAlwaysReopened$$' ./storage/embedded -args -histories 30
+	$(GO) test -race -count=1 -timeout 15m -run '^(TestFaults|TestStress|TestStressAndCrash|TestManyBodiesAreNotHeld)$$' ./storage/embedded -args -faults 3 -stress 3s
 	$(GO) test -race -count=1 -timeout 15m -run '^TestPowerCut$$' ./storage/embedded/wal -args -histories 15
-	$(GO) test -race -count=1 -timeout 15m -run '^(TestSuite.*|TestCheckManyTubes)$$' ./storage/redis -args -all-suites -histories 12
+	$(GO) test -race -count=1 -timeout 15m -run '^(TestSuite.*|TestCheckManyTubes|TestReplicaWithoutTheEnd|TestTLSOnCluster)$$' ./storage/redis -args -histories 12
 	$(GO) test -race -count=1 -timeout 15m -run '^TestTaggedAgainstMachine$$' ./storage/redis -args -tagged-scripts 12
 	$(GO) test -race -count=1 -timeout 15m -run '^TestAgainstItself(Beyond)?$$' ./protocol/conformance/differ -args -plain 1000 -timed 100
+	$(GO) test -race -count=1 -timeout 15m -run '^(TestReserveBatchOfLargeJobs|TestEveryVerbOnEngines|TestBodiesInUse|TestBurstForWaiters)$$' ./server
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestTranscripts|TestExtensions)$$' ./cmd/redstalkd -args -every-engine
+	$(GO) test -race -count=1 -timeout 15m -run '^(TestFaultDoor|TestSlotMigration|TestGatewayInstances|TestPushLedger|TestImportKilled)$$' ./cmd/redstalkd
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestLateness|TestDueAtTheLimit|TestWaitsThatEndWhenDue)$$' ./cmd/redstalkd -args -rare 2
 	$(GO) test -race -count=1 -timeout 15m -run '^TestKilledInTheMiddle$$' ./cmd/redstalk -args -exec-jobs 10000
 	$(GO) test -race -count=1 -timeout 15m -run '^TestCrash' ./cmd/redstalkd -args -crash-rounds 10
@@ -126,7 +128,7 @@ attack: build deps ## hold against a running redstalk what hurts queue servers, 
 	$(GO) run ./tools/attack -bin bin/redstalkd -only '$(ATTACKS)'
 
 crash: deps ## kill the server under load, CRASH_ROUNDS times, and have all fail that is done to files; audit what clients were told
-	$(GO) test -count=1 -timeout 10m -v -run '^TestFaults$$' ./storage/embedded -args -at-length -faults 0
+	$(GO) test -count=1 -timeout 10m -v -run '^TestFaults$$' ./storage/embedded -args -faults 0
 	$(GO) test -count=1 -timeout 60m -v -run '^TestCrash' ./cmd/redstalkd -args -crash-rounds $(CRASH_ROUNDS) -crash-seed $(CRASH_SEED)
 
 chaos: deps ## kill, freeze, cut off and fail over instances and Redis under load, CHAOS_ROUNDS rounds on each way of running it; audit what clients were told

@@ -3,9 +3,11 @@ package protocol
 import (
 	"bytes"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -28,7 +30,7 @@ func show(c *Command) string {
 	}
 	switch c.Verb {
 	case Put:
-		return fmt.Sprintf("put %d %d %d %q%s", c.Pri, c.Delay, c.TTR, c.Body, showTags(c.Tags))
+		return fmt.Sprintf("put %d %d %d %s%s", c.Pri, c.Delay, c.TTR, showBody(c.Body), showTags(c.Tags))
 	case Release:
 		return fmt.Sprintf("release %d %d %d", c.ID, c.Pri, c.Delay)
 	case Bury:
@@ -82,6 +84,14 @@ func showOurs(c *Command) string {
 		return fmt.Sprintf("%s %s %q", s, c.Name, c.Secret)
 	}
 	return s
+}
+
+// showBody writes a body, or of a large one how it begins, its length and its checksum.
+func showBody(body []byte) string {
+	if len(body) <= 300 {
+		return strconv.Quote(string(body))
+	}
+	return fmt.Sprintf("%q and so on: %d bytes, %x", body[:20], len(body), crc32.ChecksumIEEE(body))
 }
 
 // showTags writes all that a line says with tags, "" if there are none.

@@ -35,7 +35,7 @@ func model(input string, maxBody uint64) (got []string) {
 				}
 				body, end := input[:size], input[size:size+2]
 				input = input[size+2:]
-				m.text = fmt.Sprintf("put %d %d %d %q%s", m.n[0], m.n[1], m.n[2], body, m.tagText)
+				m.text = fmt.Sprintf("put %d %d %d %s%s", m.n[0], m.n[1], m.n[2], showBody([]byte(body)), m.tagText)
 				if size > maxBody {
 					m.fault, m.counted = "JOB_TOO_BIG", true
 				} else if m.badTags {

@@ -252,7 +252,7 @@ func TestNames(t *testing.T) {
 // Behaviour reference 1.6.
 func TestPut(t *testing.T) {
 	z := func(n int) string { return strings.Repeat("z", n) }
-	quoted := func(n int) string { return `put 0 0 1 "` + z(n) + `"` }
+	quoted := func(n int) string { return "put 0 0 1 " + showBody([]byte(z(n))) }
 	for _, tc := range []struct {
 		input string
 		want  []string

@@ -216,6 +216,7 @@ func TestEveryVerbWithEveryRight(t *testing.T) {
 // TestEveryVerbOnEngines is TestEveryVerbWithEveryRight on the engines that outlive the
 // process, in true time, with all users in one file.
 func TestEveryVerbOnEngines(t *testing.T) {
+	atLength(t)
 	t.Parallel()
 	enginetest.Each(t, enginetest.OfDurable, func(t *testing.T, store storage.Store) {
 		all, users := []access.Right{access.Put, access.Work, access.Look, access.Admin}, ""

@@ -269,7 +269,11 @@ func playBodies(t *testing.T, store storage.Store, clients int, limit time.Durat
 // TestBodiesInUse: whatever connections do to jobs at the same time, everybody gets
 // the bodies that were put.
 func TestBodiesInUse(t *testing.T) {
-	const clients, limit = 8, time.Second
+	const clients = 8
+	limit := time.Second
+	if testing.Short() {
+		limit /= 4
+	}
 	t.Run("memory", func(t *testing.T) { playBodies(t, embedded.NewMemory(), clients, limit) })
 	for name, every := range map[string]time.Duration{"synced": 0, "not synced": -1} {
 		t.Run(name, func(t *testing.T) {

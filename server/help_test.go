@@ -18,6 +18,14 @@ import (
 	"redstalk/storage/embedded"
 )
 
+// atLength leaves a test to make test-long.
+func atLength(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("make test-long runs it")
+	}
+}
+
 // world is a server on a memory engine inside a bubble of virtual time.
 type world struct {
 	*testing.T

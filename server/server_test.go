@@ -47,7 +47,10 @@ func TestFirstComeFirstServed(t *testing.T) {
 // TestBurstForWaiters gives many jobs at once to many that wait: each gets one.
 func TestBurstForWaiters(t *testing.T) {
 	inWorld(t, func(w *world) {
-		const n = 1000
+		n := 1000
+		if testing.Short() {
+			n = 200
+		}
 		producer := w.connect()
 		var waiters []*client
 		for range n {

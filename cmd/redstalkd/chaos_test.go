@@ -59,6 +59,7 @@ const (
 // fall in with the load: the same seed need not find the same fault of the
 // server again.
 func TestChaos(t *testing.T) {
+	atLength(t)
 	if !*haLong {
 		t.Parallel()
 	}

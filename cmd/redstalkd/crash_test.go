@@ -38,6 +38,9 @@ func TestCrash(t *testing.T) {
 	t.Logf("-crash-seed %d", seed)
 	for i, flags := range [][]string{{"-f", "0"}, {"-f", "50"}, {"-F"}} {
 		t.Run(strings.Join(flags, ""), func(t *testing.T) {
+			if i > 0 {
+				atLength(t)
+			}
 			t.Parallel()
 			newVictim(t, ledger.Config{Seed: seed + uint64(i)}, flags...).suffer(t, *crashRounds)
 		})
@@ -47,6 +50,7 @@ func TestCrash(t *testing.T) {
 // TestCrashLarge is TestCrash with bodies of up to 400 KiB, and a few of 2 MiB, or, in at
 // least 10 rounds, of 64 MiB.
 func TestCrashLarge(t *testing.T) {
+	atLength(t)
 	t.Parallel()
 	c := ledger.Config{Seed: *crashSeed, Backlog: 200, MaxBody: 400 << 10, LargestBody: 2 << 20}
 	if c.Seed == 0 {

@@ -38,6 +38,7 @@ func TestDifferBeyondInPartitions(t *testing.T) {
 
 // TestDifferBeyondOnCluster: the same on three nodes of a cluster.
 func TestDifferBeyondOnCluster(t *testing.T) {
+	atLength(t)
 	t.Parallel() // it waits more than it computes
 	compareBeyondSpread(t, *differCommands/2, redistest.StartCluster(t, 3, 0).URL())
 }

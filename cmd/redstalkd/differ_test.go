@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	differCommands = flag.Int("differ-commands", 600, "commands to compare with the true beanstalkd on each engine")
+	differCommands = flag.Int("differ-commands", 300, "commands to compare with the true beanstalkd on each engine")
 	differSeed     = flag.Uint64("differ-seed", 1, "seed of the random scripts")
 	differFaults   = flag.Int("differ-faults", 1, "how many different faults to collect")
 	differShrink   = flag.Duration("differ-shrink", time.Minute, "how long a failing script may be made smaller")
@@ -24,15 +24,6 @@ var (
 // allCovered is from how many commands on every reply that there is must have
 // been seen.
 const allCovered = 50_000
-
-// atLength leaves a test to make test-long, which compares more commands: make test plays
-// on each engine and on two instances.
-func atLength(t *testing.T) {
-	t.Helper()
-	if *differCommands < 1000 {
-		t.Skip("-differ-commands is less than 1000")
-	}
-}
 
 // TestDiffer plays random scripts on the program, with each engine, and on the
 // true beanstalkd, and compares every reply.
@@ -60,6 +51,7 @@ const othersLag = 3 * time.Second
 // TestDifferOnTwoInstances: two instances on one Redis are one beanstalkd. The
 // connections of a script are dealt to them in turn.
 func TestDifferOnTwoInstances(t *testing.T) {
+	atLength(t)
 	t.Parallel() // it waits more than it computes
 	store := patiently(namespaces(redistest.Start(t).URL()))
 	compare(t, differ.Config{

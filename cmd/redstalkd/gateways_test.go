@@ -220,6 +220,7 @@ func (d *deliveries) consume(urls []string, topic string) {
 // instance is killed meanwhile. No job is lost, and none is delivered twice within its TTR,
 // by the store's clock, which the lease tells.
 func TestGatewayInstances(t *testing.T) {
+	atLength(t)
 	t.Parallel()
 	redis := redistest.Start(t)
 	args := []string{"-p0", "--store", redis.URL(), "--gateway", "ouqiang=127.0.0.1:0", "--gateway-strict", "--gateway-wait", "1s"}

@@ -168,6 +168,7 @@ func TestClusterFailover(t *testing.T) {
 
 // TestSlotMigration moves partitions of a cluster to other nodes under load.
 func TestSlotMigration(t *testing.T) {
+	atLength(t)
 	t.Parallel()
 	redis := redistest.StartCluster(t, 3, 0)
 	underLoad(t, redis.URL(), func(p *probe) {

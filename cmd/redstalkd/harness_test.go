@@ -45,6 +45,14 @@ func buildAndRun(m *testing.M) int {
 	return m.Run()
 }
 
+// atLength leaves a test to make test-long.
+func atLength(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("make test-long runs it")
+	}
+}
+
 // process is a run of the binary.
 type process struct {
 	cmd    *exec.Cmd

@@ -315,6 +315,7 @@ var (
 // An import that is killed again and again, and then begun once more, brings each job once: by the
 // command, and at the start of a server with -b.
 func TestImportKilled(t *testing.T) {
+	atLength(t)
 	t.Parallel()
 	const jobs = 45_000
 	dir := oldQueue(t, jobs)

@@ -217,6 +217,7 @@ func TestMoveKilled(t *testing.T) {
 // TestBehindKilled: workers that come to a server in front of an old one get the old one's jobs, each
 // once, though the server is killed again and again.
 func TestBehindKilled(t *testing.T) {
+	atLength(t)
 	t.Parallel()
 	from := trueServer(t)
 	fillOld(t, from, *moveJobs)

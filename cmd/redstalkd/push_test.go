@@ -105,6 +105,7 @@ func awaitEmpty(c *client) {
 // to a receiver that fails now and then. Every job that was acknowledged is taken. None is taken
 // twice but where a TTR has run out.
 func TestPushLedger(t *testing.T) {
+	atLength(t)
 	t.Parallel()
 	const n, ttr = 3000, 4
 	redis, ledger := redistest.Start(t), newPushLedger(t)

@@ -48,7 +48,7 @@ func start(t *testing.T, command string) *running {
 func testExpire(t *testing.T, r *running) {
 	for _, pipeline := range []int{1, 4} {
 		l := baseLoad()
-		l.Mode, l.Conns, l.Duration, l.Rate, l.Pipeline = modeExpire, 11, busy.Times(200*time.Millisecond), 500, pipeline
+		l.Mode, l.Conns, l.Duration, l.Rate, l.Pipeline = modeExpire, 11, busy.Times(100*time.Millisecond), 500, pipeline
 		res, err := runLoad(context.Background(), r.target, l, r.pids())
 		if err != nil {
 			t.Fatal(err)
@@ -66,13 +66,15 @@ func testExpire(t *testing.T, r *running) {
 // more than sockets take show whether what a loop keeps back arrives.
 func testSecure(t *testing.T, r *running) {
 	for name, change := range map[string]func(*load){
-		"cycle":      func(*load) {},
-		"pipelined":  func(l *load) { l.Pipeline = 16 },
-		"put":        func(l *load) { l.Mode, l.Pipeline = modePut, 8 },
-		"pc":         func(l *load) { l.Mode = modePC },
-		"big bodies": func(l *load) { l.Body, l.Pipeline, l.Conns, l.Duration = 60_000, 50, 3, busy.Times(time.Second) },
-		"backlog":    func(l *load) { l.Tubes, l.IdleTubes, l.Backlog = 4, 30, 100 },
-		"blocking":   func(l *load) { l.Blocking, l.Pipeline = true, 2 },
+		"cycle":     func(*load) {},
+		"pipelined": func(l *load) { l.Pipeline = 16 },
+		"put":       func(l *load) { l.Mode, l.Pipeline = modePut, 8 },
+		"pc":        func(l *load) { l.Mode = modePC },
+		"big bodies": func(l *load) {
+			l.Body, l.Pipeline, l.Conns, l.Duration = 60_000, 50, 3, busy.Times(300*time.Millisecond)
+		},
+		"backlog":  func(l *load) { l.Tubes, l.IdleTubes, l.Backlog = 4, 30, 100 },
+		"blocking": func(l *load) { l.Blocking, l.Pipeline = true, 2 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := baseLoad()

@@ -82,7 +82,7 @@ func TestEveryModeOnBeanstalkd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := baseLoad()
-			l.Conns, l.Duration = 11, busy.Times(200*time.Millisecond)
+			l.Conns, l.Duration = 11, busy.Times(100*time.Millisecond)
 			change(&l)
 			res, err := runLoad(context.Background(), target{addr: r.addr}, l, r.pids())
 			for err == nil && res.Ops == 0 && l.Duration < time.Minute { // a machine too busy for this
@@ -131,7 +131,7 @@ func TestRunOnUnixSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := baseLoad()
-	l.Conns, l.Duration = 5, busy.Times(200*time.Millisecond)
+	l.Conns, l.Duration = 5, busy.Times(100*time.Millisecond)
 	res, err := runLoad(context.Background(), target{addr: "unix:" + path}, l, []int{p.cmd.Process.Pid})
 	if err != nil {
 		t.Fatal(err)

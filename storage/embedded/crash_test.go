@@ -282,7 +282,10 @@ func (r *remains) keep(t testing.TB) string {
 // must be there. Of each other batch all or nothing must be there, and nothing
 // without the batches before it.
 func TestPowerCut(t *testing.T) {
-	cuts, within := 0, 0
+	cuts, within, steps := 0, 0, *walkSteps
+	if testing.Short() {
+		steps /= 2
+	}
 	for i := range uint64(*walks) {
 		seed := storetest.FirstSeed() + i
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
@@ -291,7 +294,7 @@ func TestPowerCut(t *testing.T) {
 			c.mu.Lock()
 			c.mark = w.Mark
 			c.mu.Unlock()
-			for n := range *walkSteps {
+			for n := range steps {
 				first := w.Mark()
 				w.Step()
 				w.Acknowledge()

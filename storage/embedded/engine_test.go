@@ -102,20 +102,18 @@ func TestJournal(t *testing.T) {
 	})
 }
 
-var atLength = flag.Bool("at-length", false, "also the tests that make test leaves to make test-long")
-
-// takesLong leaves a test to make test-long.
-func takesLong(t *testing.T) {
+// atLength leaves a test to make test-long.
+func atLength(t *testing.T) {
 	t.Helper()
-	if !*atLength {
-		t.Skip("-at-length")
+	if testing.Short() {
+		t.Skip("make test-long runs it")
 	}
 }
 
 // TestJournalAlwaysReopened opens the store anew after every step. It closes it
 // before, or cuts its power.
 func TestJournalAlwaysReopened(t *testing.T) {
-	takesLong(t)
+	atLength(t)
 	var disks []*disk
 	storetest.Run(t, func(testing.TB) *storetest.Engine {
 		d := newDisk()

@@ -284,7 +284,7 @@ func TestFaults(t *testing.T) {
 			}
 			t.Run(what+" of "+where, func(t *testing.T) {
 				if what != "write" && what != "sync" {
-					takesLong(t)
+					atLength(t)
 				}
 				t.Parallel()
 				eachFault(t, done, func(op errorfs.Op) bool { return in(op) && is(op) })

@@ -95,6 +95,7 @@ func TestHeldIsWrittenInTime(t *testing.T) {
 // TestManyBodiesAreNotHeld: windows are written at once while the bodies in memory are
 // more than may be held. When they are fewer, windows are held again.
 func TestManyBodiesAreNotHeld(t *testing.T) {
+	atLength(t)
 	d := newDisk()
 	d.hold = 4 * maxHeld
 	o := d.options(t)

@@ -264,6 +264,7 @@ func (l *load) verdict(segments uint64) {
 // acknowledged must be there. Without, that holds for the end of the process only;
 // what a power cut leaves must be consistent.
 func TestStressAndCrash(t *testing.T) {
+	atLength(t)
 	for name, every := range stressed {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

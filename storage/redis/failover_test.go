@@ -59,6 +59,7 @@ func (r tailless) loseWhatFollows(t *testing.T) {
 // knows nothing of them; and what their holder still says does not concern any job
 // that came later, nor one that the replica did have, and others may reserve.
 func TestReplicaWithoutTheEnd(t *testing.T) {
+	atLength(t)
 	t.Parallel()
 	for name, start := range map[string]func(*testing.T) tailless{
 		"sentinels": taillessBySentinels, "cluster": taillessInCluster,

@@ -150,23 +150,43 @@ func TestOthersBesideLargeTakes(t *testing.T) {
 }
 
 // TestSlowLine: an answer may take longer than Redis may take to answer, as long as
-// it goes on coming.
+// it goes on coming. A machine with other things to do may keep it from that; then it has
+// another try.
 func TestSlowLine(t *testing.T) {
+	const tries = 5
+	for try := range tries {
+		calls, silent := slowLine(t)
+		if calls == 2 {
+			return
+		}
+		if silent < longestAttempt/2 || try == tries-1 {
+			t.Fatalf("%d calls were sent, want 2; nothing came for %v at most", calls, silent)
+		}
+	}
+}
+
+// slowLine takes a job by a slow line and puts one. It returns how many calls were sent, and for
+// how long nothing was passed on, at most.
+func slowLine(t *testing.T) (sent int64, silent time.Duration) {
 	const size = 2 << 20
 	server := redistest.Start(t)
 	putLarge(t, openAt(t, server.URL(), patient), 1, size)
 	proxy := redistest.NewProxy(t, server)
 	s := openAt(t, proxy.URL(), patient)
-	calls := atomic.Int64{}
+	calls, begun := atomic.Int64{}, time.Now()
+	var mu sync.Mutex
+	last := begun // guarded by mu, as silent is
 	slowly := func(piece []byte) redistest.Fate {
 		if isCall(piece) {
 			calls.Add(1)
 		}
 		time.Sleep(longestAttempt * time.Duration(len(piece)) / (size * 2 / 3))
+		mu.Lock()
+		defer mu.Unlock()
+		silent, last = max(silent, time.Since(last)), time.Now()
 		return redistest.Pass
 	}
 	proxy.Judge(slowly, slowly)
-	begun := time.Now()
 	if a := do(s, take(1)); a.Err != nil || len(a.Body) != size {
 		t.Errorf("%d bytes, %v", len(a.Body), a.Err)
 	}
@@ -176,9 +196,9 @@ func TestSlowLine(t *testing.T) {
 	if a := do(s, storage.Op{Kind: storage.Put, Tube: "t", TTR: 60, Body: make([]byte, size)}); a.Err != nil {
 		t.Error(a.Err)
 	}
-	if n := calls.Load(); n != 2 {
-		t.Errorf("%d calls were sent, want 2", n)
-	}
+	mu.Lock()
+	defer mu.Unlock()
+	return calls.Load(), silent
 }
 
 // TestSlowLineBehindSmaller: the answer to what was sent first does not end the time that

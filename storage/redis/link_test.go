@@ -18,6 +18,7 @@ import (
 
 // TestSuiteOnCluster is the suite on three primaries with a replica each.
 func TestSuiteOnCluster(t *testing.T) {
+	atLength(t)
 	t.Parallel()
 	redis := redistest.StartCluster(t, 3, 1)
 	redis.NeverFailOver(t)
@@ -27,7 +28,7 @@ func TestSuiteOnCluster(t *testing.T) {
 
 // TestSuiteBySentinels is the suite on a primary that sentinels name.
 func TestSuiteBySentinels(t *testing.T) {
-	everySuite(t)
+	atLength(t)
 	t.Parallel()
 	redis := redistest.StartSentinels(t, 1)
 	redis.NeverFailOver(t)

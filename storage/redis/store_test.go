@@ -93,14 +93,11 @@ func (e *engines) check(t *testing.T) {
 	}
 }
 
-var allSuites = flag.Bool("all-suites", false, "also the suites that make test leaves to make test-long")
-
-// everySuite leaves a suite to make test-long. What differs from the others in how it
-// reaches Redis has tests of its own.
-func everySuite(t *testing.T) {
+// atLength leaves a test to make test-long.
+func atLength(t *testing.T) {
 	t.Helper()
-	if !*allSuites {
-		t.Skip("-all-suites")
+	if testing.Short() {
+		t.Skip("make test-long runs it")
 	}
 }
 
@@ -111,7 +108,7 @@ func TestSuiteOfLargeJobs(t *testing.T) {
 	for name, from := range map[string]int{"all": 1, "some": nameAt + len("default") + 6} {
 		t.Run(name, func(t *testing.T) {
 			if name == "some" {
-				everySuite(t)
+				atLength(t)
 			}
 			e := &engines{url: redistest.Start(t).URL(), partitions: 1, brief: 2, largeFrom: from}
 			storetest.Run(t, e.fresh)
@@ -122,7 +119,7 @@ func TestSuiteOfLargeJobs(t *testing.T) {
 
 // TestSuiteOfLargeJobsInPartitions is the same by go-redis's pool.
 func TestSuiteOfLargeJobsInPartitions(t *testing.T) {
-	everySuite(t)
+	atLength(t)
 	e := &engines{url: redistest.Start(t).URL(), partitions: *suitePartitions, brief: 2, largeFrom: 1}
 	storetest.Run(t, e.fresh)
 	e.check(t)

@@ -121,6 +121,7 @@ func TestTLSBySentinels(t *testing.T) {
 
 // TestTLSOnCluster: the same with the nodes of a cluster.
 func TestTLSOnCluster(t *testing.T) {
+	atLength(t)
 	t.Parallel()
 	redis := redistest.StartLockedCluster(t, newLock(t), 3, 1)
 	s := openAt(t, redis.URL(), patient)

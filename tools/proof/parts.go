@@ -80,7 +80,7 @@ var crash = &part{
 var disk = &part{
 	name: "disk", what: "every operation on a file of the engine on disk fails, once and for good",
 	commands: func(options) [][]string {
-		return one(goTest("./storage/embedded", "^TestFaults$", "-at-length", "-faults", "0")...)
+		return one(goTest("./storage/embedded", "^TestFaults$", "-faults", "0")...)
 	},
 	given: givenNothing, read: []reader{readDiskFaults},
 }

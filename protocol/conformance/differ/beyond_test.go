@@ -60,6 +60,9 @@ func inMemory(t *testing.T) func(flags ...string) (differ.Server, error) {
 
 // TestAgainstItselfBeyond: the same for what beanstalkd does not know.
 func TestAgainstItselfBeyond(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-long runs it")
+	}
 	report := compare(t, differ.Config{
 		Judge: inMemory(t), Subject: inMemory(t), Beyond: true, Seed: *seed, Plain: *plain, Timed: *timed,
 		Log: t.Logf, Shrink: 20 * time.Second,
