@@ -54,6 +54,7 @@ test-long: deps ## run at more length what plays at random, and the tests that m
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestSuite.*|TestCheckManyTubes|TestReplicaWithoutTheEnd|TestTLSOnCluster)$$' ./storage/redis -args -histories 12
 	$(GO) test -race -count=1 -timeout 15m -run '^TestTaggedAgainstMachine$$' ./storage/redis -args -tagged-scripts 12
 	$(GO) test -race -count=1 -timeout 15m -run '^TestAgainstItself(Beyond)?$$' ./protocol/conformance/differ -args -plain 1000 -timed 100
+	$(GO) test -race -count=1 -timeout 15m -run '^TestKeyedLies$$' ./protocol/conformance/ledger
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestReserveBatchOfLargeJobs|TestEveryVerbOnEngines|TestBodiesInUse|TestBurstForWaiters)$$' ./server
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestTranscripts|TestExtensions)$$' ./cmd/redstalkd -args -every-engine
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestFaultDoor|TestSlotMigration|TestGatewayInstances|TestPushLedger|TestImportKilled)$$' ./cmd/redstalkd

@@ -168,14 +168,15 @@ func TestSlowLine(t *testing.T) {
 // slowLine takes a job by a slow line and puts one. It returns how many calls were sent, and for
 // how long nothing was passed on, at most.
 func slowLine(t *testing.T) (sent int64, silent time.Duration) {
+	t.Helper()
 	const size = 2 << 20
 	server := redistest.Start(t)
 	putLarge(t, openAt(t, server.URL(), patient), 1, size)
 	proxy := redistest.NewProxy(t, server)
 	s := openAt(t, proxy.URL(), patient)
 	calls, begun := atomic.Int64{}, time.Now()
-	var mu sync.Mutex
-	last := begun // guarded by mu, as silent is
+	var mu sync.Mutex // guards the two
+	longest, last := time.Duration(0), begun
 	slowly := func(piece []byte) redistest.Fate {
 		if isCall(piece) {
 			calls.Add(1)
@@ -183,7 +184,7 @@ func slowLine(t *testing.T) (sent int64, silent time.Duration) {
 		time.Sleep(longestAttempt * time.Duration(len(piece)) / (size * 2 / 3))
 		mu.Lock()
 		defer mu.Unlock()
-		silent, last = max(silent, time.Since(last)), time.Now()
+		longest, last = max(longest, time.Since(last)), time.Now()
 		return redistest.Pass
 	}
 	proxy.Judge(slowly, slowly)
@@ -198,7 +199,7 @@ func slowLine(t *testing.T) (sent int64, silent time.Duration) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	return calls.Load(), silent
+	return calls.Load(), longest
 }
 
 // TestSlowLineBehindSmaller: the answer to what was sent first does not end the time that
