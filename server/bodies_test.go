@@ -65,6 +65,7 @@ func putCommand(body []byte) string {
 // TestKeptReplyOutlivesItsJob: a reply that is kept back for a slow reader stays as it
 // is when its job is deleted, and others are put meanwhile.
 func TestKeptReplyOutlivesItsJob(t *testing.T) {
+	atLength(t)
 	s, dial := onTCPWith(t, Config{WriteTimeout: -1}, embedded.NewMemory(), 16*mib)
 	producer, replies := dial()
 	slow, read := dial()

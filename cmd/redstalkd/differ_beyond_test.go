@@ -11,6 +11,7 @@ import (
 // TestDifferBeyond plays random scripts with what beanstalkd does not know, on the
 // program with each engine, and judges by the one in memory.
 func TestDifferBeyond(t *testing.T) {
+	atLength(t)
 	t.Parallel() // it waits more than it computes
 	onEngines(t, func(t *testing.T, store func() []string) {
 		compareBeyond(t, *differCommands, func(flags ...string) (differ.Server, error) {

@@ -30,6 +30,7 @@ const hoarders = 4
 // puts are refused and nothing else is, not even a start after a kill. When
 // jobs have been deleted there is room for others.
 func TestDiskReserve(t *testing.T) {
+	atLength(t)
 	t.Parallel()
 	const size, reserve = 64 * mib, 32 * mib
 	dir, port := mountDisk(t, size), quietPort(t)

@@ -177,6 +177,7 @@ func attackHalfClosed(t *testing.T, p *process, addr string, good *client) {
 // TestHostileBodies: memory follows what clients have sent of bodies, and not what they
 // have announced; nothing is left of clients that go away in the middle.
 func TestHostileBodies(t *testing.T) {
+	atLength(t)
 	const clients, sent = 64, 512 << 10
 	p, addr := serve(t, "-p0", "-z", "1073741824")
 	good := dial(t, addr)

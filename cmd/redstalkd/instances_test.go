@@ -147,6 +147,7 @@ func TestInstanceKilled(t *testing.T) {
 // TestHowManyInstances: stats tells how many instances there are, whichever
 // is asked; one that is started counts at once, one that is killed soon does not.
 func TestHowManyInstances(t *testing.T) {
+	atLength(t)
 	t.Parallel()
 	const key = "redstalk-instances"
 	for name, flags := range map[string][]string{"one partition": nil, "partitions": {"--partitions", "16"}} {

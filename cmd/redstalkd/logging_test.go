@@ -50,6 +50,7 @@ func TestJSONLog(t *testing.T) {
 
 // The password is in no output, whatever goes right or wrong.
 func TestPasswordIsNotPrinted(t *testing.T) {
+	atLength(t)
 	const secret = "open-sesame"
 	var out strings.Builder
 	for _, store := range []string{

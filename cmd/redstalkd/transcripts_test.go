@@ -126,6 +126,7 @@ func playThese(t *testing.T, all []*dialogue.Transcript, store func() []string) 
 // TestWaitsThatEndWhenDue plays some transcripts many times, as it was chance on
 // which side of its end a wait was answered.
 func TestWaitsThatEndWhenDue(t *testing.T) {
+	atLength(t)
 	times := 4 * *rare
 	var some []*dialogue.Transcript
 	for _, name := range []string{"wait-ends-when-due", "wait-ends-with-ttr"} {

@@ -50,6 +50,7 @@ func TestManyWaiters(t *testing.T) {
 // reservations run out. Never early is a promise; how late
 // depends on the machine, so that the bound is only against what is broken.
 func TestLateness(t *testing.T) {
+	atLength(t)
 	n := 200 * *rare
 	onEngines(t, func(t *testing.T, store func() []string) {
 		_, addr := serve(t, append(store(), "-p0")...)

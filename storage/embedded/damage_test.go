@@ -249,6 +249,7 @@ func number(name string) string { return strings.TrimSuffix(path.Base(name), ".s
 
 // TestDamagedTable flips bits in all of the tables' files.
 func TestDamagedTable(t *testing.T) {
+	atLength(t)
 	t.Parallel()
 	p := thePeaceful(t)
 	outcomes := make(map[outcome]int)

@@ -299,6 +299,7 @@ func TestLongKickWaitsForCommit(t *testing.T) {
 // TestFrames writes the batches of one call as several frames, some of them in
 // pieces. A power cut leaves all that was acknowledged.
 func TestFrames(t *testing.T) {
+	atLength(t)
 	for _, size := range []int{100, minLarge, 3 * minLarge} {
 		d := newDisk()
 		e := mustOpen(t, d.options(t))

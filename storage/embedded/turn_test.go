@@ -147,6 +147,7 @@ func TestTasksGoOn(t *testing.T) {
 
 // TestTasksBehindTheTables: a flush waits for tables that are slow, and nobody else does.
 func TestTasksBehindTheTables(t *testing.T) {
+	atLength(t)
 	d := newDisk()
 	d.segment = crashSegment
 	o := d.options(t)

@@ -299,11 +299,8 @@ func TestCheckInSteps(t *testing.T) {
 // TestCheckManyTubes: what is wrong among many tubes is found and put right; and whoever
 // wants to is told how far it is.
 func TestCheckManyTubes(t *testing.T) {
-	const others = 2 * checkWork
-	tubes := 60_000 // more than the arguments that a script can have
-	if testing.Short() {
-		tubes = 8_000
-	}
+	atLength(t)
+	const others, tubes = 2 * checkWork, 60_000 // more than the arguments that a script can have
 	redis := redistest.Start(t)
 	ctx, client, p := context.Background(), redis.Client(t), "redstalk:{0}:"
 	fillMany(t, redis, tubes, others)

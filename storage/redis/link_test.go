@@ -79,6 +79,7 @@ func clusterApart(t *testing.T) (s *Store, node *redistest.Server, on, elsewhere
 // TestStuckNode stops one node of a cluster. What needs only the others goes on
 // as if nothing were, and what needs that one is held up and then refused.
 func TestStuckNode(t *testing.T) {
+	atLength(t)
 	t.Parallel()
 	s, stuck, bad, good := clusterApart(t)
 	do(s, putIn(good, 5))

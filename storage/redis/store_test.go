@@ -104,12 +104,10 @@ func atLength(t *testing.T) {
 // TestSuiteOfLargeJobs is the suite with large jobs: all of them, or those with a body of
 // some bytes, beside others.
 func TestSuiteOfLargeJobs(t *testing.T) {
+	atLength(t)
 	t.Parallel()
 	for name, from := range map[string]int{"all": 1, "some": nameAt + len("default") + 6} {
 		t.Run(name, func(t *testing.T) {
-			if name == "some" {
-				atLength(t)
-			}
 			e := &engines{url: redistest.Start(t).URL(), partitions: 1, brief: 2, largeFrom: from}
 			storetest.Run(t, e.fresh)
 			e.check(t)

@@ -108,6 +108,7 @@ func worksIn(t *testing.T, s *Store) {
 // with a certificate, and know a user with the permissions in docs/redis.md. All
 // works, also when a replica has taken over.
 func TestTLSBySentinels(t *testing.T) {
+	atLength(t)
 	t.Parallel()
 	redis := redistest.StartLockedSentinels(t, newLock(t), 1)
 	url := redis.URL() + "&sentinel_auth=same"
