@@ -40,11 +40,12 @@ build: ## build bin/redstalkd and the tools beside it
 run: build ## build and serve on 127.0.0.1:11300, and HTTP on 127.0.0.1:11380; STORE=redis://127.0.0.1:6379/0 serves from Redis
 	bin/redstalkd -V -l $(LISTEN) -p $(PORT) --http '$(HTTP)' --store '$(STORE)'
 
-# Most packages wait more than they compute, so several are tested at a time. Nobody debugs
+# Most packages wait more than they compute, so several are tested at a time, and those that
+# wait longest begin first. Nobody debugs
 # the programs of tests, so they are linked without what a debugger needs, in half the time.
 # make check has go vet, and has it whole.
 test: deps ## run all tests, installing what they need
-	$(GO) test -short -race -vet=off -p 6 -parallel 6 -timeout 15m -ldflags='-s -w' ./...
+	$(GO) test -short -race -vet=off -p 6 -parallel 6 -timeout 15m -ldflags='-s -w' ./storage/redis ./cmd/redstalkd ./server ./storage/embedded ./...
 
 test-long: deps ## run at more length what plays at random, and the tests that make test leaves out
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestMemory|TestJournal|TestPowerCut)$$' ./storage/embedded -args -histories 15 -walks 8 -large-segments 4

@@ -76,6 +76,7 @@ func cutsAnswers(proxy *redistest.Proxy, from int64) {
 // TestCutAndGivenUp: what the first calls of a batch have reserved is given back if
 // its client is given up on in a later one.
 func TestCutAndGivenUp(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	putLarge(t, openAt(t, server.URL(), patient), 4, 800)
 	proxy := redistest.NewProxy(t, server)
@@ -159,6 +160,7 @@ func TestLargeTakeBesideLooks(t *testing.T) {
 // TestVoidPuts: a put that was given up on, and so was not carried out, has not told
 // Redis how large its record is, nor moved the ids on.
 func TestVoidPuts(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server)
 	s := openAt(t, proxy.URL(), hasty)

@@ -80,6 +80,7 @@ func bindDead(t *testing.T, s *Store, from, to string, n int) {
 // TestLettersInterrupted: a dead letter is one job in one place, whatever step was the last
 // that an instance did before it died, though Redis has forgotten the script.
 func TestLettersInterrupted(t *testing.T) {
+	t.Parallel()
 	for steps := range 4 {
 		t.Run(fmt.Sprint("steps", steps), func(t *testing.T) { interruptLetters(t, steps) })
 	}
@@ -173,6 +174,7 @@ func awaitSent(t *testing.T, s *Store, from, to string, n uint64) {
 // TestManyLetters: all dead letters are sent, however many they are. Redis keeps them in a table in
 // which the places of those that are gone stay empty for long.
 func TestManyLetters(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	var ahead atomic.Int64
 	s := openWith(t, Options{

@@ -364,6 +364,7 @@ const outOfMemory = said("OOM command not allowed when used memory > 'maxmemory'
 // TestPasses: nobody notices a failure that passes within the limit, whether or
 // not the call was carried out before.
 func TestPasses(t *testing.T) {
+	t.Parallel()
 	inVirtualTime(t, Options{}, passes, func(h *house, failure error, before fate) {
 		h.set(fate{}, before, fate{before: failure}, fate{before: failure})
 		answers, took := h.bustle()
@@ -379,6 +380,7 @@ func TestPasses(t *testing.T) {
 // with an error, as is what comes later; and when it is over all goes on, with
 // nothing done that nobody was told of, but what had been done before.
 func TestOutlasts(t *testing.T) {
+	t.Parallel()
 	inVirtualTime(t, Options{}, passes, func(h *house, failure error, before fate) {
 		h.set(fate{before: failure}, before)
 		for range 2 {
@@ -541,6 +543,7 @@ func TestEmptyAfterALostAnswer(t *testing.T) {
 // returns, is an error to all who wanted something of that call, and later calls
 // do not suffer from it.
 func TestGarbled(t *testing.T) {
+	t.Parallel()
 	url := redistest.Start(t).URL()
 	garbles := map[string]func(parts []any) any{
 		"nothing":       func([]any) any { return nil },

@@ -84,6 +84,7 @@ func TestFetchedOnce(t *testing.T) {
 // TestFetchGivenUp: jobs whose records could not be read before their clients were given
 // up on are given back.
 func TestFetchGivenUp(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server)
 	putLarge(t, openAt(t, server.URL(), patient), 3, 20_000)

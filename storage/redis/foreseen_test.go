@@ -128,6 +128,7 @@ func (w *waitroom) wantWaiting(what, name string, want ...inmate) {
 // TestForeseen: of the jobs that one call puts, those who wait here get as many as they
 // want, and the instance waits on if that was not enough.
 func TestForeseen(t *testing.T) {
+	t.Parallel()
 	for _, is := range []struct {
 		what            string
 		waits           bool

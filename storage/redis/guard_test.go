@@ -101,6 +101,7 @@ func TestWithoutStaging(t *testing.T) {
 
 // TestWaitReplicas: an answer waits until a replica has the change.
 func TestWaitReplicas(t *testing.T) {
+	t.Parallel()
 	primary := redistest.Start(t)
 	s, err := Open(context.Background(), Options{URL: primary.URL()})
 	if err != nil {

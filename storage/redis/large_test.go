@@ -51,6 +51,7 @@ func takers(s *Store, holders, n int) []storage.Answer {
 // TestLargeTakes: what one call brings is bounded, whoever has put the jobs; all are
 // taken, each once.
 func TestLargeTakes(t *testing.T) {
+	t.Parallel()
 	const jobs, size = 24, 1 << 20
 	server := redistest.Start(t)
 	putLarge(t, openAt(t, server.URL(), patient), jobs, size)
@@ -153,6 +154,7 @@ func TestOthersBesideLargeTakes(t *testing.T) {
 // it goes on coming. A machine with other things to do may keep it from that; then it has
 // another try.
 func TestSlowLine(t *testing.T) {
+	t.Parallel()
 	const tries = 5
 	for try := range tries {
 		calls, silent := slowLine(t)
@@ -205,6 +207,7 @@ func slowLine(t *testing.T) (sent int64, silent time.Duration) {
 // TestSlowLineBehindSmaller: the answer to what was sent first does not end the time that
 // the rest may take.
 func TestSlowLineBehindSmaller(t *testing.T) {
+	t.Parallel()
 	const size = 2 << 20
 	proxy := redistest.NewProxy(t, redistest.Start(t))
 	s := openAt(t, proxy.URL(), patient)
@@ -232,6 +235,7 @@ func TestSlowLineBehindSmaller(t *testing.T) {
 // TestVoidBringsNoBodies: when clients were given up on, the question what became of
 // their batch does not bring the bodies of its jobs again and again.
 func TestVoidBringsNoBodies(t *testing.T) {
+	t.Parallel()
 	const jobs, size = 8, 100 << 10
 	server := redistest.Start(t)
 	putLarge(t, openAt(t, server.URL(), patient), jobs, size)

@@ -269,6 +269,7 @@ func TestLeaseSetsExpire(t *testing.T) {
 // TestLeaseSetsAskedAgain: a call that takes, deletes or releases is carried out once if
 // its answer is lost, and one that never was leaves the lease set as it is.
 func TestLeaseSetsAskedAgain(t *testing.T) {
+	t.Parallel()
 	lab := newTestbed(t)
 	proxy := redistest.NewProxy(t, lab.redis)
 	lab.s.Close()

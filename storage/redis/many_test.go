@@ -148,6 +148,7 @@ func isStep(piece []byte) bool {
 // TestMoveAcrossPartitionsKilled: whichever step of a move to another partition an instance dies
 // after, or before, the next one has each job in one place in the end.
 func TestMoveAcrossPartitionsKilled(t *testing.T) {
+	t.Parallel()
 	const of, jobs = 4, 20
 	from, to := apart(of)
 	for n := range int64(moveOfCalls) {
@@ -207,6 +208,7 @@ func TestMoveAcrossPartitionsKilled(t *testing.T) {
 // TestMoveAnswerLost: an answer that is lost in the middle of a move costs nothing, and has
 // nothing done twice.
 func TestMoveAnswerLost(t *testing.T) {
+	t.Parallel()
 	for _, of := range []int{1, 4} {
 		from, to := "from", "to"
 		if of > 1 {

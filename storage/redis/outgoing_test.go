@@ -36,6 +36,7 @@ func (v *vecTaker) WriteVec(pieces [][]byte) (sent int, err error) {
 // TestOutgoing: all that was appended is written in its order, however little is taken at a
 // time, and large texts without being copied.
 func TestOutgoing(t *testing.T) {
+	t.Parallel()
 	for _, most := range []int{1000, ownPiece, 1 << 20} {
 		to := &vecTaker{most: most}
 		o, large := outgoing{to: to}, bodyOf('x', 3*ownPiece)

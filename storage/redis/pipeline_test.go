@@ -71,6 +71,7 @@ func (c *crowd) do(ops []storage.Op) []storage.Op {
 // TestOverlap has calls put together while others are under way, of which one
 // breaks: each operation is carried out once.
 func TestOverlap(t *testing.T) {
+	t.Parallel()
 	breaks := map[string]func(*redistest.Proxy){"never": func(*redistest.Proxy) {}}
 	for name, brk := range breaksInCalls(3) {
 		breaks[name] = brk

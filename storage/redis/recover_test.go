@@ -175,6 +175,7 @@ func TestBrokenOnce(t *testing.T) {
 // a batch that was carried out lost for good: jobs that were reserved for them
 // are given back, and jobs that they put are there once.
 func TestUnheard(t *testing.T) {
+	t.Parallel()
 	proxy := redistest.NewProxy(t, redistest.Start(t))
 	s := openAt(t, proxy.URL(), hasty)
 	for range 3 {
@@ -211,6 +212,7 @@ func TestUnheard(t *testing.T) {
 // of what they wanted happens later, but that their connections end does,
 // whether that was under way or waiting behind something else.
 func TestNeverSent(t *testing.T) {
+	t.Parallel()
 	for name, first := range map[string]bool{"under way": true, "behind": false} {
 		t.Run(name, func(t *testing.T) { testNeverSent(t, first) })
 	}
@@ -260,6 +262,7 @@ func testNeverSent(t *testing.T, first bool) {
 // TestStoppedServer stops Redis for longer than clients wait. It carries out
 // what it finds on its connections when it goes on, all attempts of it.
 func TestStoppedServer(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	s := openAt(t, server.URL(), hasty)
 	do(s, put("x"))
@@ -290,6 +293,7 @@ func TestStoppedServer(t *testing.T) {
 
 // TestPassingErrors: what Redis refuses for a while is held up.
 func TestPassingErrors(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client(t)
 	ctx := context.Background()

@@ -14,6 +14,7 @@ import (
 // instance was declared dead, though its record is gone by then: neither when it has
 // just begun nor when it goes on under another name.
 func TestFirstBatchOnce(t *testing.T) {
+	t.Parallel()
 	for name, before := range map[string]func(*testbed, *Store){
 		"first name": func(*testbed, *Store) {},
 		"another name": func(lab *testbed, s *Store) {

@@ -14,6 +14,7 @@ import (
 // TestGoneBeforeAnsweredAgain: the answer to a take is lost, and before it is given again the
 // job is gone. Nobody gets a job that is none: who wanted it gets the next one, or none.
 func TestGoneBeforeAnsweredAgain(t *testing.T) {
+	t.Parallel()
 	for name, its := range map[string]struct {
 		op   storage.Op
 		word string

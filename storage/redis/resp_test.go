@@ -72,6 +72,7 @@ func TestWriteCommand(t *testing.T) {
 // TestClosedWhileIdle: a connection that Redis has closed while nothing was sent is
 // opened again before the next call, which does not fail.
 func TestClosedWhileIdle(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client(t)
 	var log bytes.Buffer

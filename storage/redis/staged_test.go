@@ -152,6 +152,7 @@ func cutBehindStaging(t *testing.T, server *redistest.Server, piece []byte) {
 // It is sent again and carried out once; if nobody waits any more it is not, and what was
 // staged goes.
 func TestLostBehindStaging(t *testing.T) {
+	t.Parallel()
 	for name, forever := range map[string]bool{"once": false, "for good": true} {
 		t.Run(name, func(t *testing.T) {
 			server := redistest.Start(t)
@@ -264,6 +265,7 @@ func TestStagedNamesOfCalls(t *testing.T) {
 // TestFullWhileStaging: without memory for the records of a call, some of which Redis may
 // have taken, nothing is put, all else goes on, and what was staged is deleted.
 func TestFullWhileStaging(t *testing.T) {
+	t.Parallel()
 	for _, partitions := range []int{1, 2} {
 		server := redistest.Start(t)
 		ctx, client, proxy := context.Background(), server.Client(t), redistest.NewProxy(t, server)

@@ -76,6 +76,7 @@ func (e *engines) runOfAllSizes(t *testing.T) {
 }
 
 func TestSuite(t *testing.T) {
+	t.Parallel()
 	e := &engines{url: redistest.Start(t).URL(), partitions: 1}
 	storetest.Run(t, e.fresh)
 	e.check(t)

@@ -11,6 +11,7 @@ import (
 
 // TestSurvey: a survey has the instances with their heartbeats, and the server with its replica.
 func TestSurvey(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	replica := redistest.Start(t)
 	o := Options{URL: server.URL(), Partitions: 4}
