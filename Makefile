@@ -41,11 +41,10 @@ run: build ## build and serve on 127.0.0.1:11300, and HTTP on 127.0.0.1:11380; S
 	bin/redstalkd -V -l $(LISTEN) -p $(PORT) --http '$(HTTP)' --store '$(STORE)'
 
 # Most packages wait more than they compute, so several are tested at a time, and those that
-# wait longest begin first. Nobody debugs
-# the programs of tests, so they are linked without what a debugger needs, in half the time.
-# make check has go vet, and has it whole.
+# wait longest begin first. Nobody debugs the programs of tests, so they are linked without what
+# a debugger needs, in half the time. make check has go vet, and has it whole.
 test: deps ## run all tests, installing what they need
-	$(GO) test -short -race -vet=off -p 6 -parallel 6 -timeout 15m -ldflags='-s -w' ./storage/redis ./cmd/redstalkd ./server ./storage/embedded ./...
+	$(GO) test -short -race -vet=off -p 4 -parallel 6 -timeout 15m -ldflags='-s -w' ./storage/redis ./cmd/redstalkd ./server ./storage/embedded ./...
 
 test-long: deps ## run at more length what plays at random, and the tests that make test leaves out
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestMemory|TestJournal|TestPowerCut)$$' ./storage/embedded -args -histories 15 -walks 8 -large-segments 4
@@ -56,6 +55,7 @@ test-long: deps ## run at more length what plays at random, and the tests that m
 	$(GO) test -race -count=1 -timeout 15m -run '^TestTaggedAgainstMachine$$' ./storage/redis -args -tagged-scripts 12
 	$(GO) test -race -count=1 -timeout 15m -run '^TestAgainstItself(Beyond)?$$' ./protocol/conformance/differ -args -plain 1000 -timed 100
 	$(GO) test -race -count=1 -timeout 15m -run '^TestKeyedLies$$' ./protocol/conformance/ledger
+	$(GO) test -race -count=1 -timeout 15m -run '^TestSchedule$$' ./server/gateway/zywaited
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestReserveBatchOfLargeJobs|TestEveryVerbOnEngines|TestBodiesInUse|TestKeptReplyOutlivesItsJob|TestBurstForWaiters)$$' ./server
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestTranscripts|TestExtensions)$$' ./cmd/redstalkd -args -every-engine
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestFaultDoor|TestSlotMigration|TestGatewayInstances|TestPushLedger|TestImportKilled|TestPasswordIsNotPrinted|TestDiskReserve|TestHowManyInstances|TestHostileBodies)$$' ./cmd/redstalkd

@@ -80,7 +80,7 @@ func testSecure(t *testing.T, r *running) {
 			l := baseLoad()
 			l.Conns, l.Duration = 11, busy.Times(100*time.Millisecond)
 			change(&l)
-			res, err := runLoad(context.Background(), r.target, l, r.pids())
+			res, err := runUntilDone(r.target, l, r.pids())
 			if err != nil {
 				t.Fatal(err)
 			}

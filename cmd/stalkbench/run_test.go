@@ -84,11 +84,7 @@ func TestEveryModeOnBeanstalkd(t *testing.T) {
 			l := baseLoad()
 			l.Conns, l.Duration = 11, busy.Times(100*time.Millisecond)
 			change(&l)
-			res, err := runLoad(context.Background(), target{addr: r.addr}, l, r.pids())
-			for err == nil && res.Ops == 0 && l.Duration < time.Minute { // a machine too busy for this
-				l.Duration *= 3
-				res, err = runLoad(context.Background(), target{addr: r.addr}, l, r.pids())
-			}
+			res, err := runUntilDone(target{addr: r.addr}, l, r.pids())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -98,6 +94,16 @@ func TestEveryModeOnBeanstalkd(t *testing.T) {
 			}
 		})
 	}
+}
+
+// runUntilDone runs a load, and again for longer if the machine was too busy for one operation.
+func runUntilDone(to target, l load, pids []int) (*result, error) {
+	res, err := runLoad(context.Background(), to, l, pids)
+	for err == nil && res.Ops == 0 && l.Duration < time.Minute {
+		l.Duration *= 3
+		res, err = runLoad(context.Background(), to, l, pids)
+	}
+	return res, err
 }
 
 // checkResult insists on a clean result with figures in it.
