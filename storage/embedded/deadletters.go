@@ -37,7 +37,8 @@ func (e *Engine) startSender() {
 	e.sending = true
 	e.pending++
 	go func() {
-		b := breather{time.Now()}
+		b, release := ownThread()
+		defer release()
 		for e.sendSome() {
 			b.work()
 		}

@@ -17,14 +17,8 @@ const (
 
 // Tick implements storage.Store.
 func (e *Engine) Tick() (time.Duration, error) {
-	logged := false
-	for range tickParts - 1 {
-		next, now, changed, err := e.tickPart(logged)
-		if err != nil || next > now {
-			break
-		}
-		logged = changed
-		runtime.Gosched()
+	if next, now, logged, err := e.tickPart(false); err == nil && next <= now {
+		e.tickOn(logged)
 	}
 	e.mu.Lock()
 	if e.closed {
@@ -39,6 +33,21 @@ func (e *Engine) Tick() (time.Duration, error) {
 		e.journal.commit(commit, nil)
 	}
 	return next.Until(now), nil
+}
+
+// tickOn goes on with what is due for a while. logged is for tickPart.
+func (e *Engine) tickOn(logged bool) {
+	b, release := ownThread()
+	defer release()
+	for range tickParts - 2 {
+		runtime.Gosched()
+		b.work()
+		next, now, changed, err := e.tickPart(logged)
+		if err != nil || next > now {
+			return
+		}
+		logged = changed
+	}
 }
 
 // tickPart does a part of what is due. logged tells whether the part before has made changes that
