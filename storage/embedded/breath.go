@@ -6,9 +6,10 @@ import (
 	"time"
 )
 
-// breather has a goroutine that computes for long leave the processor now and then. Else it is made to after 10 ms, and that may be while it holds the lock, which nobody gets
-// then before the goroutine is let on again. It sleeps, since to yield is not enough: as long as
-// anybody can run, the scheduler does not look who has something to read from the network.
+// breather has a goroutine that computes for long leave the processor now and then. Else it is
+// made to after 10 ms, and that may be while it holds the lock, which nobody gets then before the
+// goroutine is let on again. It sleeps, since to yield is not enough: as long as anybody can run,
+// the scheduler does not look who has something to read from the network.
 type breather struct{ begun time.Time }
 
 const (
@@ -23,10 +24,10 @@ const (
 )
 
 // ownThread gives the goroutine a thread of its own until release is called. The kernel lets a
-// thread run soon that has slept, and seldom interrupts it then. A thread that has been at work for
-// the collector as well, or for another goroutine, has had its share: it may have to wait for
-// several slices of others, while it holds the lock. With a million jobs flushed while the
-// collector was at work, 32 of them often took 10 ms; on a thread of its own that is rare.
+// thread that has slept run soon, and for a while. One that has just worked for the collector or
+// for another goroutine has had its share: it loses the processor to other threads for some
+// milliseconds, and that may be while the goroutine holds the lock. While a million jobs were
+// flushed and memory was collected, 32 of them often took 10 ms for that reason.
 func ownThread() (b *breather, release func()) {
 	runtime.LockOSThread()
 	return &breather{time.Now()}, runtime.UnlockOSThread
