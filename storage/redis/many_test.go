@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -145,6 +146,21 @@ func isStep(piece []byte) bool {
 	return false
 }
 
+// putSizes puts n jobs of different sizes, and returns their bodies in order.
+func putSizes(t *testing.T, o Options, tube string, n int) (bodies []string) {
+	t.Helper()
+	s := openWith(t, o)
+	defer s.Close()
+	for i := range n {
+		body := fmt.Sprintf("body %02d %s", i, strings.Repeat("x", i*5))
+		bodies = append(bodies, body)
+		if a := do(s, storage.Op{Kind: storage.Put, Tube: tube, Pri: 5, TTR: 600, Body: []byte(body)}); a.Err != nil {
+			t.Fatal(a.Err)
+		}
+	}
+	return bodies
+}
+
 // TestMoveAcrossPartitionsKilled: whichever step of a move to another partition an instance dies
 // after, or before, the next one has each job in one place in the end.
 func TestMoveAcrossPartitionsKilled(t *testing.T) {
@@ -156,13 +172,8 @@ func TestMoveAcrossPartitionsKilled(t *testing.T) {
 			t.Run(fmt.Sprint(name, n), func(t *testing.T) {
 				server := redistest.Start(t)
 				proxy := redistest.NewProxy(t, server)
+				want := putSizes(t, Options{URL: server.URL(), Partitions: of, Timeout: patient, largeFrom: 60}, from, jobs)
 				s := openWith(t, Options{URL: proxy.URL(), Partitions: of, Timeout: hasty, largeFrom: 60})
-				var want []string
-				for i := range jobs {
-					body := fmt.Sprintf("body %02d %s", i, bytes.Repeat([]byte{'x'}, i*5))
-					want = append(want, body)
-					do(s, storage.Op{Kind: storage.Put, Tube: from, Pri: 5, TTR: 600, Body: []byte(body)})
-				}
 				var seen atomic.Int64
 				var dead atomic.Bool
 				proxy.Judge(func(piece []byte) redistest.Fate {
