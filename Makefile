@@ -43,7 +43,7 @@ run: build ## build and serve on 127.0.0.1:11300, and HTTP on 127.0.0.1:11380; S
 # Most packages wait more than they compute, so several are tested at a time, and those that
 # wait longest begin first. Nobody debugs the programs of tests, so they are linked without what
 # a debugger needs, in half the time. make check has go vet, and has it whole.
-test: deps ## run all tests, installing what they need
+test: deps ## run the tests that fit into minutes, installing what they need
 	$(GO) test -short -race -vet=off -p 4 -parallel 6 -timeout 15m -ldflags='-s -w' ./storage/redis ./cmd/redstalkd ./server ./storage/embedded ./...
 
 test-long: deps ## run at more length what plays at random, and the tests that make test leaves out

@@ -65,11 +65,10 @@ func TestCrashLarge(t *testing.T) {
 
 // victim is a program that is killed now and then, and the load on it.
 type victim struct {
-	args  []string
-	rng   *rand.Rand
-	books *ledger.Ledger
-	// leases is how many there must be in a round, on average, or the load was none.
-	leases int
+	args       []string
+	rng        *rand.Rand
+	books      *ledger.Ledger
+	killWithin time.Duration // of the begin of a round, on a machine with nothing else to do
 	*process
 }
 
@@ -79,12 +78,13 @@ func newVictim(t *testing.T, c ledger.Config, flags ...string) *victim {
 	port := quietPort(t)
 	c.Addrs, c.Producers, c.Consumers, c.Kickers, c.Leasers = []string{"127.0.0.1:" + port}, 16, 16, 1, 4
 	v := &victim{
-		args:  append([]string{"-p", port, "-s", "1048576", "-b", t.TempDir()}, flags...),
-		rng:   rand.New(rand.NewPCG(c.Seed, 0)),
-		books: ledger.New(c), leases: 5,
+		args:       append([]string{"-p", port, "-s", "1048576", "-b", t.TempDir()}, flags...),
+		rng:        rand.New(rand.NewPCG(c.Seed, 0)),
+		books:      ledger.New(c),
+		killWithin: 300 * time.Millisecond,
 	}
 	if c.MaxBody > 100<<10 { // they take their time
-		v.leases = 1
+		v.killWithin = 1500 * time.Millisecond
 	}
 	v.process, _ = serve(t, v.args...)
 	return v
@@ -120,7 +120,7 @@ func (v *victim) suffer(t *testing.T, rounds int) {
 	}
 	r := v.books.Report()
 	t.Logf("%d rounds: %v", rounds+1, r)
-	if r.PutsAcked < 20*rounds || r.DeletesAcked < 10*rounds || r.Broken == 0 || r.InternalErrors > 0 || r.Leases < v.leases*rounds {
+	if r.PutsAcked < 20*rounds || r.DeletesAcked < 10*rounds || r.Broken == 0 || r.InternalErrors > 0 || r.Leases < 5*rounds {
 		t.Errorf("that was no load: %v", r)
 	}
 }
@@ -137,7 +137,7 @@ func (v *victim) round(t *testing.T, sig syscall.Signal, name string) {
 	defer load.Wait()
 	defer stop()
 
-	<-time.After(v.upTo(busy.Times(300 * time.Millisecond)))
+	<-time.After(v.upTo(busy.Times(v.killWithin)))
 	v.end(t, sig)
 	if !onwards {
 		stop()

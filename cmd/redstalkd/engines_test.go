@@ -10,7 +10,7 @@ import (
 )
 
 // rare is for tests that look for what does not happen every time.
-var rare = flag.Int("rare", 1, "how many times as often as in make test is tried what may go wrong once in a while")
+var rare = flag.Int("rare", 1, "how many times as often as usual is tried what may go wrong once in a while")
 
 // onEngines runs a test with each engine. store returns the arguments for a
 // store of its own, empty, at every call.
