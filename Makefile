@@ -49,16 +49,15 @@ test: deps ## run the tests that fit into minutes, installing what they need
 test-long: deps ## run at more length what plays at random, and the tests that make test leaves out
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestMemory|TestJournal|TestPowerCut)$$' ./storage/embedded -args -histories 15 -walks 8 -large-segments 4
 	$(GO) test -race -count=1 -timeout 15m -run '^TestJournalAlwaysReopened$$' ./storage/embedded -args -histories 30
-	$(GO) test -race -count=1 -timeout 15m -run '^(TestFaults|TestStress|TestStressAndCrash|TestManyBodiesAreNotHeld|TestTasksBehindTheTables|TestFrames|TestDamagedTable)$$' ./storage/embedded -args -faults 3 -stress 3s
+	$(GO) test -race -count=1 -timeout 15m -run '^(TestFaults|TestStress|TestStressAndCrash|TestManyBodiesAreNotHeld|TestTasksBehindTheTables|TestFrames|TestDamagedTable|TestTasksGoOn|TestCutOrRemoved|TestWrittenWhileHeavyIsSynced|TestClosedWhileSyncing)$$' ./storage/embedded -args -faults 3 -stress 3s
 	$(GO) test -race -count=1 -timeout 15m -run '^TestPowerCut$$' ./storage/embedded/wal -args -histories 15
-	$(GO) test -race -count=1 -timeout 15m -run '^(TestSuite.*|TestCheckManyTubes|TestReplicaWithoutTheEnd|TestTLSOnCluster|TestTLSBySentinels|TestStuckNode)$$' ./storage/redis -args -histories 12
+	$(GO) test -race -count=1 -timeout 15m -run '^(TestSuite.*|TestCheckManyTubes|TestReplicaWithoutTheEnd|TestTLSOnCluster|TestTLSBySentinels|TestStuckNode|TestMoveAnswerLost)$$' ./storage/redis -args -histories 12
 	$(GO) test -race -count=1 -timeout 15m -run '^TestTaggedAgainstMachine$$' ./storage/redis -args -tagged-scripts 12
 	$(GO) test -race -count=1 -timeout 15m -run '^TestAgainstItself(Beyond)?$$' ./protocol/conformance/differ -args -plain 1000 -timed 100
-	$(GO) test -race -count=1 -timeout 15m -run '^TestKeyedLies$$' ./protocol/conformance/ledger
-	$(GO) test -race -count=1 -timeout 15m -run '^TestSchedule$$' ./server/gateway/zywaited
-	$(GO) test -race -count=1 -timeout 15m -run '^(TestReserveBatchOfLargeJobs|TestEveryVerbOnEngines|TestBodiesInUse|TestKeptReplyOutlivesItsJob|TestBurstForWaiters)$$' ./server
+	$(GO) test -race -count=1 -timeout 15m -run '^(TestFindsForgeriesBeyond|TestKeyedLies|TestSchedule|TestInstancesShare|TestEndless|TestHostileData|TestOnRedstalkd)$$' ./protocol/conformance/differ ./protocol/conformance/ledger ./server/gateway/zywaited ./server/push ./server/web ./storage/embedded/wal ./cmd/stalkbench
+	$(GO) test -race -count=1 -timeout 15m -run '^(TestReserveBatchOfLargeJobs|TestReserveBatchIsBounded|TestEveryVerbOnEngines|TestBodiesInUse|TestKeptReplyOutlivesItsJob|TestBurstForWaiters)$$' ./server
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestTranscripts|TestExtensions)$$' ./cmd/redstalkd -args -every-engine
-	$(GO) test -race -count=1 -timeout 15m -run '^(TestFaultDoor|TestSlotMigration|TestGatewayInstances|TestPushLedger|TestImportKilled|TestPasswordIsNotPrinted|TestDiskReserve|TestHowManyInstances|TestHostileBodies)$$' ./cmd/redstalkd
+	$(GO) test -race -count=1 -timeout 15m -run '^(TestFaultDoor|TestSlotMigration|TestGatewayInstances|TestPushLedger|TestImportKilled|TestPasswordIsNotPrinted|TestDiskReserve|TestHowManyInstances|TestHostileBodies|TestPushLedgerKilled|TestDiskFull|TestClusterFailover)$$' ./cmd/redstalkd
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestLateness|TestDueAtTheLimit|TestWaitsThatEndWhenDue)$$' ./cmd/redstalkd -args -rare 2
 	$(GO) test -race -count=1 -timeout 15m -run '^TestKilledInTheMiddle$$' ./cmd/redstalk -args -exec-jobs 10000
 	$(GO) test -race -count=1 -timeout 15m -run '^TestCrash' ./cmd/redstalkd -args -crash-rounds 10

@@ -12,10 +12,10 @@ import (
 	"testing"
 )
 
-// atLength is a command of make test-long: the tests that it runs of a package.
+// atLength is a command of make test-long: the tests that it runs of some packages.
 type atLength struct {
-	pkg string // as in ./server
-	run *regexp.Regexp
+	pkgs []string // as in ./server
+	run  *regexp.Regexp
 }
 
 // TestWhatIsLeftOutIsRunAtLength: make test tells tests to be short, and what they leave out
@@ -26,7 +26,7 @@ func TestWhatIsLeftOutIsRunAtLength(t *testing.T) {
 		for _, name := range shortened(t, path) {
 			found++
 			pkg := "./" + filepath.Dir(path)
-			if !slices.ContainsFunc(commands, func(c atLength) bool { return c.pkg == pkg && c.run.MatchString(name) }) {
+			if !slices.ContainsFunc(commands, func(c atLength) bool { return slices.Contains(c.pkgs, pkg) && c.run.MatchString(name) }) {
 				t.Errorf("%s: make test leaves out all of %s, or a part of it, and make test-long does not run it", path, name)
 			}
 		}
@@ -45,9 +45,9 @@ func testLong(t *testing.T) (commands []atLength) {
 	}
 	_, recipe, _ := strings.Cut(string(text), "\ntest-long:")
 	recipe, _, _ = strings.Cut(recipe, "\n\n")
-	command := regexp.MustCompile(`-run '([^']*)' (\./\S+)`)
+	command := regexp.MustCompile(`-run '([^']*)'((?: \./\S+)+)`)
 	for _, match := range command.FindAllStringSubmatch(recipe, -1) {
-		commands = append(commands, atLength{match[2], regexp.MustCompile(strings.ReplaceAll(match[1], "$$", "$"))})
+		commands = append(commands, atLength{strings.Fields(match[2]), regexp.MustCompile(strings.ReplaceAll(match[1], "$$", "$"))})
 	}
 	return commands
 }

@@ -26,6 +26,7 @@ func (c *client) fillWith(n, size int) {
 // TestReserveBatchIsBounded: the bodies in one answer are 16 MiB at most, and many jobs
 // are taken in several steps.
 func TestReserveBatchIsBounded(t *testing.T) {
+	atLength(t)
 	inWorld(t, func(w *world) {
 		const size, fit = 65535, 16 << 20 / 65535
 		c := w.connect()

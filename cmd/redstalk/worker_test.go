@@ -67,6 +67,9 @@ func (w *workshop) left() string {
 // TestKilledInTheMiddle: reserve --exec is killed when half of the jobs are done and some are
 // under way, and started again. Every job is done, and at most those twice that were under way.
 func TestKilledInTheMiddle(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-long runs it")
+	}
 	t.Parallel()
 	for name, start := range map[string]func(*testing.T) string{"beanstalkd": beanstalkd, "redstalkd": ours} {
 		t.Run(name, func(t *testing.T) {

@@ -176,6 +176,7 @@ func awaitRoom(t *testing.T, dir, addr string, n int) {
 // says no more than an operator can read; and when there is room it goes on
 // with every job that it had acknowledged.
 func TestDiskFull(t *testing.T) {
+	atLength(t)
 	t.Parallel()
 	for _, flags := range [][]string{
 		{"-f", "0", "-s", strconv.Itoa(mib)}, {"-f", "50", "-s", strconv.Itoa(mib)}, {"-f", "0", "-s", strconv.Itoa(4 * mib)},

@@ -146,6 +146,7 @@ func TestFrozenPrimary(t *testing.T) {
 // is then. What is moved is not confirmed by itself: but whatever is acknowledged
 // after that is, and all that came before it on the same node with it.
 func TestClusterFailover(t *testing.T) {
+	atLength(t)
 	t.Parallel()
 	redis := redistest.StartCluster(t, 3, 1)
 	underLoad(t, redis.URL(), func(p *probe) {

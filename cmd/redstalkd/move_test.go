@@ -172,6 +172,7 @@ var commandLineProgram = sync.OnceValues(func() (string, error) {
 // TestMoveKilled: a mover that is killed again and again, while workers work at both servers, loses no
 // job and brings none twice.
 func TestMoveKilled(t *testing.T) {
+	atLength(t)
 	t.Parallel()
 	mover, err := commandLineProgram()
 	if err != nil {

@@ -157,6 +157,7 @@ func TestPushLedger(t *testing.T) {
 // again, to a receiver that fails now and then. Every job that was acknowledged is taken, and
 // none twice but with a kill in between, or where a TTR has run out.
 func TestPushLedgerKilled(t *testing.T) {
+	atLength(t)
 	t.Parallel()
 	const n, kills, ttr = 2000, 3, 6
 	ledger := newPushLedger(t)

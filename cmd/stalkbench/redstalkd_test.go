@@ -16,6 +16,9 @@ import (
 
 // TestOnRedstalkd has what beanstalkd cannot do.
 func TestOnRedstalkd(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-long runs it")
+	}
 	path := filepath.Join(t.TempDir(), "redstalkd")
 	if err := compile.Program(path, "redstalk/cmd/redstalkd"); err != nil {
 		t.Fatal(err)

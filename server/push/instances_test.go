@@ -41,6 +41,9 @@ func (w *world) delivered() (n uint64) {
 // TestInstancesShare: instances on one Redis find the policies that another one has set, and
 // share the work of tubes among them. No job is called twice.
 func TestInstancesShare(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-long runs it")
+	}
 	t.Parallel()
 	const n = 1000
 	for _, partitions := range []int{1, 4} {

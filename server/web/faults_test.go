@@ -40,6 +40,9 @@ func (a *api) raw(send, more string) (got string, sent int) {
 // TestEndless: a header or a body without end is refused when it is too long, and no more of
 // it is taken than that and what lies on the way.
 func TestEndless(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-long runs it")
+	}
 	t.Parallel()
 	a := start(t, Config{})
 	const post = "POST /v1/tubes/t/jobs%s HTTP/1.1\r\nHost: x\r\nContent-Type: %s\r\n%s\r\n\r\n"

@@ -269,6 +269,7 @@ func TestDamagedTable(t *testing.T) {
 
 // TestCutOrRemoved cuts off or removes files, one at a time. Each of them is needed.
 func TestCutOrRemoved(t *testing.T) {
+	atLength(t)
 	t.Parallel()
 	p := thePeaceful(t)
 	names := append(p.files(t, "jobs/tables", "", ".sst"), p.files(t, "jobs/tables", "MANIFEST-", "")...)

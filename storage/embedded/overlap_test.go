@@ -34,6 +34,7 @@ func awaitWritten(t *testing.T, e *Engine, groups int) {
 // batch is done that rests on what is not on the disk: not a put in the next group, not a
 // reserve of the job in the heavy one, and not a look at it.
 func TestWrittenWhileHeavyIsSynced(t *testing.T) {
+	atLength(t)
 	g := newGathering(t, inOneSegment)
 	defer g.close(t)
 	hook, syncing, may := blocking()
@@ -122,6 +123,7 @@ func TestFailingSyncOfHeavy(t *testing.T) {
 // TestClosedWhileSyncing: an engine that is closed while a heavy group is synced ends all
 // batches first.
 func TestClosedWhileSyncing(t *testing.T) {
+	atLength(t)
 	g := newGathering(t, inOneSegment)
 	hook, syncing, may := blocking()
 	release := sync.OnceFunc(func() { close(may) })

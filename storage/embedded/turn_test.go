@@ -114,6 +114,7 @@ func TestPace(t *testing.T) {
 // TestTasksGoOn: a flush that waits while a group is written goes on when what has come together
 // becomes a part of that group, though nothing else comes.
 func TestTasksGoOn(t *testing.T) {
+	atLength(t)
 	d := newDisk()
 	d.segment = 64 << 20 // the tables do not come in between
 	e := mustOpen(t, d.options(t))

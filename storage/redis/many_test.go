@@ -219,6 +219,7 @@ func TestMoveAcrossPartitionsKilled(t *testing.T) {
 // TestMoveAnswerLost: an answer that is lost in the middle of a move costs nothing, and has
 // nothing done twice.
 func TestMoveAnswerLost(t *testing.T) {
+	atLength(t)
 	t.Parallel()
 	for _, of := range []int{1, 4} {
 		from, to := "from", "to"

@@ -131,6 +131,7 @@ var suitePartitions = flag.Int("suite-partitions", 4, "partitions in the suite")
 
 // TestSuiteInPartitions is the suite on a single server with partitions.
 func TestSuiteInPartitions(t *testing.T) {
+	atLength(t)
 	t.Parallel()
 	e := &engines{url: redistest.Start(t).URL(), partitions: *suitePartitions}
 	storetest.Run(t, e.fresh)

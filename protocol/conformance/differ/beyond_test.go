@@ -77,6 +77,9 @@ func TestAgainstItselfBeyond(t *testing.T) {
 // TestFindsForgeriesBeyond: a server that differs in one thing that beanstalkd does not
 // know is found out.
 func TestFindsForgeriesBeyond(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-long runs it")
+	}
 	start := inMemory(t)
 	for i, c := range []struct {
 		name   string

@@ -361,6 +361,9 @@ func hostile(size int, forged bool) []byte {
 // at the wrong place. If all of each plausible frame were read, this would take
 // hours.
 func TestHostileData(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-long runs it")
+	}
 	for _, forged := range []bool{false, true} {
 		begun := time.Now()
 		w := &written{files: map[string][]byte{"log.1": hostile(16<<20, forged)}}

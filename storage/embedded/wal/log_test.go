@@ -354,7 +354,7 @@ func TestReplayedIsVouchedFor(t *testing.T) {
 	l.Abandon()
 }
 
-var histories = flag.Int("histories", 3, "random histories in which the power is cut")
+var histories = flag.Int("histories", 1, "random histories in which the power is cut")
 
 // cutter takes a log through a random history, and cuts the power of its disk.
 type cutter struct {
