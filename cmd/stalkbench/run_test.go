@@ -65,6 +65,9 @@ func jobsLeft(t *testing.T, addr string) (sum int) {
 }
 
 func TestEveryModeOnBeanstalkd(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-long runs it")
+	}
 	r := beanstalkd(t)
 	for name, change := range map[string]func(*load){
 		"cycle":        func(*load) {},

@@ -285,6 +285,7 @@ func longestCalls(t *testing.T, redis *redistest.Server) (stop func() (calls, ar
 // TestCheckInSteps: no call of a check does more than its share, whatever there is much
 // of.
 func TestCheckInSteps(t *testing.T) {
+	atLength(t)
 	redis := redistest.Start(t)
 	fillMany(t, redis, checkWork, 2*checkWork)
 	stop := longestCalls(t, redis)

@@ -174,6 +174,7 @@ func awaitSent(t *testing.T, s *Store, from, to string, n uint64) {
 // TestManyLetters: all dead letters are sent, however many they are. Redis keeps them in a table in
 // which the places of those that are gone stay empty for long.
 func TestManyLetters(t *testing.T) {
+	atLength(t)
 	t.Parallel()
 	server := redistest.Start(t)
 	var ahead atomic.Int64

@@ -620,6 +620,7 @@ func checkWhole(t *testing.T, url, namespace string) {
 
 // TestTaggedAgainstMachine compares the script with the rules of package tube.
 func TestTaggedAgainstMachine(t *testing.T) {
+	atLength(t)
 	t.Parallel()
 	server := redistest.Start(t)
 	for seed := range *taggedScripts {
