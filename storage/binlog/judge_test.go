@@ -236,6 +236,10 @@ func compare(t *testing.T, dir string) *Log {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })
+	if cannotJudge(l) {
+		t.Logf("not compared: beanstalkd was killed while it wrote a body, and gives out what it finds there: %v", l.Damage)
+		return l
+	}
 	_, c := beanstalkd(t, theirs, "-z", "10000000")
 	ours := make(map[uint64]Job)
 	if err := l.Each(0, func(j Job) error { ours[j.ID] = j; return nil }); err != nil {
@@ -254,6 +258,12 @@ func compare(t *testing.T, dir string) *Log {
 	}
 	t.Logf("%d jobs in %d files, %d records, damage: %v", l.Len(), l.Files, l.Records, l.Damage)
 	return l
+}
+
+// cannotJudge says of a directory that beanstalkd has a body in it without its end, so that one cannot tell
+// where its next reply begins.
+func cannotJudge(l *Log) bool {
+	return slices.ContainsFunc(l.Damage, func(d Damage) bool { return strings.HasSuffix(d.What, endsInCRLF) })
 }
 
 // compareJob compares what is known of a job.

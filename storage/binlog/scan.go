@@ -56,6 +56,9 @@ func scan(file io.Reader, size int64, do func(*entry)) (damage *Damage, err erro
 	}
 }
 
+// endsInCRLF is what each body does. beanstalkd does not look at that.
+const endsInCRLF = "end in CR LF"
+
 // errIO: the file cannot be read.
 var errIO = errors.New("the file cannot be read")
 
@@ -162,7 +165,7 @@ func (s *scanner) check(e *entry) error {
 		return err
 	}
 	if string(end[:]) != "\r\n" {
-		return fmt.Errorf("the body of job %d does not end in CR LF", e.id)
+		return fmt.Errorf("the body of job %d does not %s", e.id, endsInCRLF)
 	}
 	return nil
 }
