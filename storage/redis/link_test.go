@@ -234,7 +234,11 @@ func TestGuardsOfCluster(t *testing.T) {
 		}
 	}
 	url := strings.Replace(redis.URL(), "://", "://u:p@", 1)
-	if log, err := tryOpen(Options{URL: url, WaitReplicas: 1}); err != nil || strings.Contains(log, "WARN") {
+	log, err := tryOpen(Options{URL: url, WaitReplicas: 1})
+	for tries := 0; strings.Contains(log, "i/o timeout") && tries < 5; tries++ { // a machine that has too much to do
+		log, err = tryOpen(Options{URL: url, WaitReplicas: 1})
+	}
+	if err != nil || strings.Contains(log, "WARN") {
 		t.Errorf("with what is documented: %v, %s", err, log)
 	}
 	if err := redis.Primaries[2].Client(t).Do(ctx, "acl", "setuser", "u", "-zpopmin").Err(); err != nil {
