@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"redstalk/protocol/conformance/busy"
 	"redstalk/storage"
 	"redstalk/storage/redis/redistest"
 	"redstalk/tube"
@@ -161,7 +162,7 @@ func TestSlowLine(t *testing.T) {
 		if calls == 2 {
 			return
 		}
-		if silent < longestAttempt/2 || try == tries-1 {
+		if silent < longestAttempt/2 && busy.Factor() < 2 || try == tries-1 {
 			t.Fatalf("%d calls were sent, want 2; nothing came for %v at most", calls, silent)
 		}
 	}
