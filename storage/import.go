@@ -62,13 +62,13 @@ type ImportState struct {
 }
 
 // MaxImport is how many jobs an Import has at most.
-const MaxImport = 250
+const MaxImport = 500
 
 // maxImportBytes is from how many bytes of bodies on an Import has no more jobs.
 const maxImportBytes = 512 << 10
 
 // importsAtOnce is how many Imports are under way at a time.
-const importsAtOnce = 4
+const importsAtOnce = 8
 
 // maxNumber is the largest id that there may be: many clients read ids as doubles.
 const maxNumber = 1<<53 - 1

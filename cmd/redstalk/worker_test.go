@@ -64,6 +64,12 @@ func (w *workshop) left() string {
 	return page
 }
 
+// hasLeft says that so many jobs are ready, and so many reserved: all others are finished.
+func (w *workshop) hasLeft(ready, reserved int) bool {
+	left := w.left()
+	return strings.Contains(left, fmt.Sprintf(`"ready":%d,`, ready)) && strings.Contains(left, fmt.Sprintf(`"reserved":%d,`, reserved))
+}
+
 // TestKilledInTheMiddle: reserve --exec is killed when half of the jobs are done and some are
 // under way, and started again. Every job is done, and at most those twice that were under way.
 func TestKilledInTheMiddle(t *testing.T) {
@@ -116,7 +122,7 @@ func TestToldToEnd(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "half of the jobs", func() bool { return len(w.results()) >= 10 && strings.Contains(w.left(), `"reserved":2`) })
+	await(t, "half of the jobs", func() bool { return w.hasLeft(8, 2) })
 	cmd.Process.Signal(syscall.SIGTERM)
 	await(t, "the end of taking", func() bool { return strings.Contains(said.String(), "no more jobs") })
 	w.goOn()
@@ -137,7 +143,7 @@ func TestToldTwice(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "half of the jobs", func() bool { return len(w.results()) >= 10 && strings.Contains(w.left(), `"reserved":2`) })
+	await(t, "half of the jobs", func() bool { return w.hasLeft(8, 2) })
 	cmd.Process.Signal(syscall.SIGTERM)
 	await(t, "the end of taking", func() bool { return strings.Contains(said.String(), "no more jobs") })
 	cmd.Process.Signal(syscall.SIGTERM)
