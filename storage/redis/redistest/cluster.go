@@ -20,6 +20,7 @@ type Cluster struct {
 	Primaries []*Server // which had the slots at the beginning, in equal parts
 	Replicas  []*Server // the first one of the first primary, and so on
 	ids       map[*Server]string
+	buses     map[*Server]string // the ports at which they are announced to each other
 }
 
 // StartCluster starts a cluster of so many primaries, each with so many
@@ -38,7 +39,7 @@ func StartClusterBehind(tb testing.TB, primaries, replicas int, args ...string) 
 
 func startCluster(tb testing.TB, on terms, primaries, replicas int, args ...string) *Cluster {
 	tb.Helper()
-	c := &Cluster{ids: make(map[*Server]string)}
+	c := &Cluster{ids: make(map[*Server]string), buses: make(map[*Server]string)}
 	for i := range primaries * (1 + replicas) {
 		node, bus := startNode(tb, on, args)
 		if i < primaries {
@@ -46,14 +47,10 @@ func startCluster(tb testing.TB, on terms, primaries, replicas int, args ...stri
 		} else {
 			c.Replicas = append(c.Replicas, node)
 		}
-		c.ids[node] = c.tell(tb, node, "cluster", "myid")
+		c.ids[node], c.buses[node] = c.tell(tb, node, "cluster", "myid"), bus
 		c.tell(tb, node, "cluster", "set-config-epoch", i+1)
-		if i > 0 {
-			first := c.Primaries[0]
-			host, port, _ := net.SplitHostPort(node.Announced())
-			c.tell(tb, first, "cluster", "meet", host, port, bus)
-		}
 	}
+	c.introduce(tb)
 	for i, node := range c.Primaries {
 		c.tell(tb, node, "cluster", "addslotsrange", slots*i/primaries, slots*(i+1)/primaries-1)
 	}
@@ -116,11 +113,33 @@ func (c *Cluster) NeverFailOver(tb testing.TB) {
 	}
 }
 
+// introduce has the first node meet those that it does not know.
+func (c *Cluster) introduce(tb testing.TB) {
+	tb.Helper()
+	first := c.Primaries[0]
+	known := c.tell(tb, first, "cluster", "nodes")
+	for _, node := range c.Nodes() {
+		if !strings.Contains(known, c.ids[node]) {
+			host, port, _ := net.SplitHostPort(node.Announced())
+			c.tell(tb, first, "cluster", "meet", host, port, c.buses[node])
+		}
+	}
+}
+
+// meetAgain is longer than Redis goes on with a meeting, which is the node timeout: one that has not
+// come about on a busy machine by then never does.
+const meetAgain = 1500 * time.Millisecond
+
 // awaitKnown waits until every node has heard of all.
 func (c *Cluster) awaitKnown(tb testing.TB) {
 	tb.Helper()
+	last := time.Now()
 	for _, node := range c.Nodes() {
 		await(tb, "the nodes to meet", func(context.Context) bool {
+			if time.Since(last) > meetAgain {
+				c.introduce(tb)
+				last = time.Now()
+			}
 			return strings.Count(c.tell(tb, node, "cluster", "nodes"), " connected") == len(c.ids)
 		})
 	}
