@@ -12,6 +12,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"redstalk/protocol/conformance/busy"
 	"redstalk/storage"
 	"redstalk/storage/redis/redistest"
 	"redstalk/tube"
@@ -273,7 +274,7 @@ func TestLeaseSetsAskedAgain(t *testing.T) {
 	lab := newTestbed(t)
 	proxy := redistest.NewProxy(t, lab.redis)
 	lab.s.Close()
-	lab.s = lab.open(proxy.URL(), time.Second)
+	lab.s = lab.open(proxy.URL(), busy.Times(time.Second))
 	putMany(t, lab.s, 40, 5)
 	losing := func(what func()) {
 		proxy.Judge(nil, once(redistest.Drop, 1, isAnswer))

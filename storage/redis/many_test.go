@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"redstalk/protocol/conformance/busy"
 	"redstalk/storage"
 	"redstalk/storage/redis/redistest"
 	"redstalk/tube"
@@ -173,7 +174,7 @@ func TestMoveAcrossPartitionsKilled(t *testing.T) {
 				server := redistest.Start(t)
 				proxy := redistest.NewProxy(t, server)
 				want := putSizes(t, Options{URL: server.URL(), Partitions: of, Timeout: patient, largeFrom: 60}, from, jobs)
-				s := openWith(t, Options{URL: proxy.URL(), Partitions: of, Timeout: hasty, largeFrom: 60})
+				s := openWith(t, Options{URL: proxy.URL(), Partitions: of, Timeout: busy.Times(hasty), largeFrom: 60})
 				var seen atomic.Int64
 				var dead atomic.Bool
 				proxy.Judge(func(piece []byte) redistest.Fate {
