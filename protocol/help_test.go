@@ -248,7 +248,7 @@ func commandsFrom(t testing.TB, input string, src io.Reader, maxBody int, l *len
 func check(t *testing.T, input string, maxBody int, want ...string) {
 	t.Helper()
 	cuts := map[string]func() int{"whole": whole}
-	splits := uint64(2)
+	splits := uint64(4)
 	if len(input) <= 4*minBuffer {
 		cuts["byte by byte"], splits = oneByte, 20
 	}

@@ -344,18 +344,28 @@ const (
 	// aheadSize is how many bytes are read ahead.
 	aheadSize = 256 << 10
 
-	// aheadGap is how far behind the last body the next one may begin to be in its order.
+	// aheadGap is how many bytes there may be between a body and the next one for them to be in order.
 	aheadGap = 4 << 10
 )
 
+// use opens a file, if it is not the one that is open.
+func (r *bodies) use(file int) error {
+	if r.open != nil && r.which == file {
+		return nil
+	}
+	r.close()
+	f, err := os.Open(r.files[file])
+	if err != nil {
+		return err
+	}
+	r.open, r.which = f, file
+	return nil
+}
+
+// read returns the body of size bytes at a place of a file.
 func (r *bodies) read(file int, at int64, size int) ([]byte, error) {
-	if r.open == nil || r.which != file {
-		r.close()
-		f, err := os.Open(r.files[file])
-		if err != nil {
-			return nil, err
-		}
-		r.open, r.which = f, file
+	if err := r.use(file); err != nil {
+		return nil, err
 	}
 	body, end := make([]byte, size), at+int64(size)
 	ordered := at >= r.end && at-r.end <= aheadGap
