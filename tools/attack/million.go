@@ -52,7 +52,7 @@ func (m *million) beside(what string, attack func() error) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	m.run.report("%s, %s: %v; 999 of 1,000 at most %s; on the twin %s and %s", m.name, what,
-		t, shown(t.rare), shown(part(waits, 1)), shown(part(waits, 0.999)))
+	m.run.report("%s, %s: %v, at most %s longer than the twin at that time; 999 of 1,000 at most %s; on the twin %s and %s", m.name, what,
+		t, shown(apart(t.waits, waits)), shown(t.rare), shown(longest(waits, 1)), shown(longest(waits, 0.999)))
 	return failed
 }

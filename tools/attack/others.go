@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -14,7 +15,13 @@ import (
 type others struct {
 	stop  chan struct{}
 	done  chan error
-	waits []time.Duration // its goroutine's, until finish
+	waits []wait // its goroutine's, until finish
+}
+
+// A wait is for one reply.
+type wait struct {
+	begun time.Time
+	took  time.Duration
 }
 
 // pause is how long others rest between two rounds.
@@ -68,17 +75,56 @@ func (o *others) round(c *client.Conn) error {
 		if err != nil {
 			return err
 		}
-		o.waits = append(o.waits, time.Since(begun))
+		o.waits = append(o.waits, wait{begun, time.Since(begun)})
 	}
 	return nil
 }
 
 // finish ends it, and returns its waits, the shortest first.
-func (o *others) finish() ([]time.Duration, error) {
+func (o *others) finish() ([]wait, error) {
 	close(o.stop)
 	err := <-o.done
-	slices.Sort(o.waits)
+	slices.SortFunc(o.waits, func(a, b wait) int { return cmp.Compare(a.took, b.took) })
 	return o.waits, err
+}
+
+// longest returns the wait that a part of all waits, which are sorted, do not exceed.
+func longest(waits []wait, of float64) time.Duration {
+	if len(waits) == 0 {
+		return 0
+	}
+	return waits[int(of*float64(len(waits)-1))].took
+}
+
+// apart returns by how much one of some waits was longer, at most, than what somebody else waited
+// for one reply at the same time: the rest may be due to what has held up both. Both are sorted.
+func apart(waits, elsewhere []wait) (most time.Duration) {
+	for _, w := range slices.Backward(waits) {
+		if w.took <= most {
+			break
+		}
+		most = max(most, w.took-shared(w, elsewhere))
+	}
+	return most
+}
+
+// shared returns for how long a wait and one of elsewhere were under way at the same time, at most.
+func shared(w wait, elsewhere []wait) (most time.Duration) {
+	end := w.begun.Add(w.took)
+	for _, e := range slices.Backward(elsewhere) {
+		if e.took <= most {
+			break
+		}
+		begun, ended := e.begun, e.begun.Add(e.took)
+		if begun.Before(w.begun) {
+			begun = w.begun
+		}
+		if ended.After(end) {
+			ended = end
+		}
+		most = max(most, ended.Sub(begun))
+	}
+	return most
 }
 
 // part returns the wait that a part of all waits, which are sorted, do not exceed.
@@ -98,6 +144,7 @@ type toll struct {
 	waited  time.Duration // the longest that others waited for a reply
 	usual   time.Duration // what 99 of 100 replies did not exceed
 	rare    time.Duration // what 999 of 1,000 did not exceed
+	waits   []wait        // all of them, the shortest first
 	blocked time.Duration // the longest that one call has held Redis up; 0 without Redis
 	call    string        // how that call began
 }
@@ -140,7 +187,7 @@ func (s *stand) during(i *instance, attack func() error) (toll, error) {
 	if err == nil {
 		err = failed
 	}
-	t := toll{took: took, waited: part(waits, 1), usual: part(waits, 0.99), rare: part(waits, 0.999)}
+	t := toll{took: took, waited: longest(waits, 1), usual: longest(waits, 0.99), rare: longest(waits, 0.999), waits: waits}
 	if s.redis != nil {
 		t.blocked, t.call = s.redis.longest()
 	}

@@ -1,6 +1,6 @@
 -- Keys of jobs. keys:TUBE has the numbers of the jobs that have one; key:TUBE KEY is there as
--- long as a key stays taken though its job is gone, 'ID UNTIL'. Redis drops it when it is over,
--- or a little later: what counts is UNTIL.
+-- long as a key stays taken though its job is gone, 'ID UNTIL'. A tick drops it when it is over, or
+-- a little later: what counts is UNTIL.
 
 -- key_of_number returns the key in Redis of a job by its number.
 local function key_of_number(number) return PREFIX .. format(ID_FORMAT, number) end
@@ -19,6 +19,21 @@ local function kept_for(tube, key)
   return number and tonumber(till) > NOW and tonumber(number) or nil
 end
 
+-- Redis drops what stays taken by itself if there is nobody to tick for UNTICKED ms. It is not left
+-- to it, as it drops a million keys for up to 25 ms at a time, and serves nobody meanwhile.
+-- OVER_TOGETHER is for how many ms what ends is dropped together; it is LONG_TOGETHER for what stays
+-- taken for longer than LONG.
+local UNTICKED, OVER_TOGETHER, LONG_TOGETHER, LONG = 60000, 1000, 60000, 600000
+
+-- keep_taken has a key of a tube stay taken for a job that is gone.
+local function keep_taken(tube, key, number, ttl)
+  local name, till = tube .. ' ' .. key, NOW_UP + ttl
+  call('SET', PREFIX .. 'key:' .. name, format('%.0f %.0f', number, till), 'PX', format('%.0f', ttl + UNTICKED))
+  local together = ttl > LONG and LONG_TOGETHER or OVER_TOGETHER
+  local over = format('%.0f', math.ceil(till / together) * together)
+  if call('RPUSH', PREFIX .. 'over:' .. over, name) == 1 then call('ZADD', PREFIX .. 'over', over, over) end
+end
+
 -- forget_facts is called for a job that is about to be gone. Its key stays taken for as long as
 -- the rules say.
 function OPS.forget_facts(j)
@@ -26,9 +41,7 @@ function OPS.forget_facts(j)
   if not f or f.key == '' then return end
   call('HDEL', PREFIX .. 'keys:' .. j.tube, f.key)
   local ttl = rules_of(j).key_ttl or 0
-  if ttl <= 0 then return end
-  local kept = format('%.0f %.0f', tonumber(sub(j.key, #PREFIX + 1)), NOW_UP + ttl)
-  call('SET', PREFIX .. 'key:' .. j.tube .. ' ' .. f.key, kept, 'PX', format('%.0f', ttl))
+  if ttl > 0 then keep_taken(j.tube, f.key, tonumber(sub(j.key, #PREFIX + 1)), ttl) end
 end
 
 -- give_key gives a job, whose key is free, the key.
