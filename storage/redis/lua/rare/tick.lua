@@ -124,16 +124,16 @@ local function drop_keys(names)
   if over[1] then call('DEL', unpack(over)) end
 end
 
--- drop_over drops up to limit keys of gone jobs that do not stay taken any longer. It returns when
+-- drop_kept drops up to limit keys of gone jobs that do not stay taken any longer. It returns when
 -- the next ones are to be dropped; nil if there are none.
-local function drop_over(limit)
-  local queue = PREFIX .. 'over'
+local function drop_kept(limit)
+  local queue = PREFIX .. 'kept'
   while true do
     local first = call('ZRANGE', queue, '0', '0', 'WITHSCORES')
     if limit <= 0 or not first[1] or tonumber(first[2]) > NOW then return tonumber(first[2]) end
     local names = {}
     while #names < limit do
-      local name = call('LPOP', PREFIX .. 'over:' .. first[1])
+      local name = call('LPOP', PREFIX .. 'kept:' .. first[1])
       if not name then break end
       names[#names + 1] = name
     end
@@ -143,8 +143,8 @@ local function drop_over(limit)
   end
 end
 
--- LEAST_OVER is how many keys of gone jobs a tick drops whatever else it does.
-local LEAST_OVER = 8
+-- LEAST_KEPT is how many keys of gone jobs a tick drops whatever else it does.
+local LEAST_KEPT = 8
 
 -- tell_flushed answers with up to limit of the reservations of this instance that were flushed.
 local function tell_flushed(limit)
@@ -163,7 +163,7 @@ end
 -- ARGV    'tick', limit
 -- Keys    moves ids from delayed:TUBE, reserved:INST and leases to ready:TUBE; reads and writes the
 --         records; splits lease sets in groups:INST; writes timers, paused, counts; reads
---         instances and their reserved:INST; takes from over and over:TIME; deletes key:TUBE KEY
+--         instances and their reserved:INST; takes from kept and kept:TIME; deletes key:TUBE KEY
 -- Answer  by how many ms the latest thing was late; 1 if something is due that another instance
 --         has to do, else 0; of how many jobs the TTR ran out, and their keys; how many dead
 --         letters wait to be sent; how many of what this instance had reserved was flushed, jobs
@@ -172,14 +172,14 @@ OPS['tick'] = function(i)
   local limit, expired, late, held = tonumber(ARGV[i]), {}, 0, 0
   limit, late = fire_timers(limit)
   if limit > 0 then expired, held = expire_all(limit) end
-  local over = drop_over(math.max(limit - #expired, LEAST_OVER))
+  local kept = drop_kept(math.max(limit - #expired, LEAST_KEPT))
   local timer = call('ZRANGE', PREFIX .. 'timers', '0', '0', 'WITHSCORES')[2]
   local reserved = call('ZRANGE', RESERVED, '0', '0', 'WITHSCORES')[2]
   if timer then note_due(tonumber(timer)) end
   if reserved then note_due(tonumber(reserved)) end
   local leased = call('ZRANGE', LEASES, '0', '0', 'WITHSCORES')[2]
   if leased then note_due(tonumber(leased)) end
-  if over then note_due(over) end
+  if kept then note_due(kept) end
   answer(math.max(late, held))
   answer(overdue_elsewhere() and 1 or 0)
   answer(#expired)

@@ -21,17 +21,17 @@ end
 
 -- Redis drops what stays taken by itself if there is nobody to tick for UNTICKED ms. It is not left
 -- to it, as it drops a million keys for up to 25 ms at a time, and serves nobody meanwhile.
--- OVER_TOGETHER is for how many ms what ends is dropped together; it is LONG_TOGETHER for what stays
+-- SHORT_TOGETHER is for how many ms what ends is dropped together; it is LONG_TOGETHER for what stays
 -- taken for longer than LONG.
-local UNTICKED, OVER_TOGETHER, LONG_TOGETHER, LONG = 60000, 1000, 60000, 600000
+local UNTICKED, SHORT_TOGETHER, LONG_TOGETHER, LONG = 60000, 1000, 60000, 600000
 
--- keep_taken has a key of a tube stay taken for a job that is gone.
-local function keep_taken(tube, key, number, ttl)
+-- keep_key has a key of a tube stay taken for a job that is gone.
+local function keep_key(tube, key, number, ttl)
   local name, till = tube .. ' ' .. key, NOW_UP + ttl
   call('SET', PREFIX .. 'key:' .. name, format('%.0f %.0f', number, till), 'PX', format('%.0f', ttl + UNTICKED))
-  local together = ttl > LONG and LONG_TOGETHER or OVER_TOGETHER
+  local together = ttl > LONG and LONG_TOGETHER or SHORT_TOGETHER
   local over = format('%.0f', math.ceil(till / together) * together)
-  if call('RPUSH', PREFIX .. 'over:' .. over, name) == 1 then call('ZADD', PREFIX .. 'over', over, over) end
+  if call('RPUSH', PREFIX .. 'kept:' .. over, name) == 1 then call('ZADD', PREFIX .. 'kept', over, over) end
 end
 
 -- forget_facts is called for a job that is about to be gone. Its key stays taken for as long as
@@ -41,7 +41,7 @@ function OPS.forget_facts(j)
   if not f or f.key == '' then return end
   call('HDEL', PREFIX .. 'keys:' .. j.tube, f.key)
   local ttl = rules_of(j).key_ttl or 0
-  if ttl > 0 then keep_taken(j.tube, f.key, tonumber(sub(j.key, #PREFIX + 1)), ttl) end
+  if ttl > 0 then keep_key(j.tube, f.key, tonumber(sub(j.key, #PREFIX + 1)), ttl) end
 end
 
 -- give_key gives a job, whose key is free, the key.

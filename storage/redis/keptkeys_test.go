@@ -14,22 +14,22 @@ import (
 	"redstalk/tube"
 )
 
-// taken has keys that stay taken for a time in a tube.
-type taken struct {
+// keeping is a store of jobs whose keys stay taken for a time.
+type keeping struct {
 	*testing.T
 	s      *Store
 	server *redistest.Server
 	ahead  atomic.Int64 // by which the time was moved
 }
 
-func newTaken(t *testing.T) *taken {
-	k := &taken{T: t, server: redistest.Start(t)}
+func newKeeping(t *testing.T) *keeping {
+	k := &keeping{T: t, server: redistest.Start(t)}
 	k.s = openWith(t, Options{URL: k.server.URL(), Timeout: patient, skew: func() time.Duration { return time.Duration(k.ahead.Load()) }})
 	return k
 }
 
 // put puts a job whose key stays taken for so long.
-func (k *taken) put(key string, ttl time.Duration) storage.Answer {
+func (k *keeping) put(key string, ttl time.Duration) storage.Answer {
 	k.Helper()
 	tags := &tube.Tags{Key: key, Rules: tube.Rules{KeyTTL: ttl, HasKeyTTL: true}}
 	a := do(k.s, storage.Op{Kind: storage.Put, Tube: "t", TTR: 100, Body: []byte("x"), Rare: &storage.Rare{Tags: tags}})
@@ -40,7 +40,7 @@ func (k *taken) put(key string, ttl time.Duration) storage.Answer {
 }
 
 // passes has a time pass, and ticks until nothing is due.
-func (k *taken) passes(d time.Duration) {
+func (k *keeping) passes(d time.Duration) {
 	k.Helper()
 	k.ahead.Add(int64(d))
 	for begun := time.Now(); ; {
@@ -58,29 +58,29 @@ func (k *taken) passes(d time.Duration) {
 }
 
 // inRedis are the keys of Redis that there are because keys stay taken.
-func (k *taken) inRedis() []string {
+func (k *keeping) inRedis() []string {
 	k.Helper()
 	all, err := k.server.Client(k.T).Keys(context.Background(), "*").Result()
 	if err != nil {
 		k.Fatal(err)
 	}
-	all = slices.DeleteFunc(all, func(key string) bool { return !strings.Contains(key, "}:key:") && !strings.Contains(key, "}:over") })
+	all = slices.DeleteFunc(all, func(key string) bool { return !strings.Contains(key, "}:key:") && !strings.Contains(key, "}:kept") })
 	slices.Sort(all)
 	return all
 }
 
-func (k *taken) flush() {
+func (k *keeping) flush() {
 	k.Helper()
 	if a := do(k.s, storage.Op{Kind: storage.Flush, Tube: "t"}); a.Err != nil {
 		k.Fatal(a.Err)
 	}
 }
 
-// TestTakenKeysAreDropped: a tick drops what was kept of a key that does not stay taken any longer,
+// TestKeptKeysAreDropped: a tick drops what was kept of a key that does not stay taken any longer,
 // and nothing that does: not that of a key which another job has had since. Redis itself would drop
 // it later.
-func TestTakenKeysAreDropped(t *testing.T) {
-	k := newTaken(t)
+func TestKeptKeysAreDropped(t *testing.T) {
+	k := newKeeping(t)
 	beginOfMinute := time.Minute - time.Duration(time.Now().UnixNano())%time.Minute + time.Second
 	k.ahead.Store(int64(beginOfMinute))
 	k.put("short", 10*time.Second)
@@ -103,10 +103,10 @@ func TestTakenKeysAreDropped(t *testing.T) {
 	}
 }
 
-// TestTakenKeysInSteps: of very many keys that end together each tick drops some. Nothing was left
+// TestKeptKeysInSteps: of very many keys that end together each tick drops some. Nothing was left
 // to Redis, which drops as many in a row as 25 ms have room for.
-func TestTakenKeysInSteps(t *testing.T) {
-	k := newTaken(t)
+func TestKeptKeysInSteps(t *testing.T) {
+	k := newKeeping(t)
 	const n = 3000
 	for i := range n {
 		k.put(fmt.Sprint(i), 30*time.Second)
