@@ -19,6 +19,9 @@ const (
 	perhaps                  // nobody knows what, if anything
 )
 
+// makesReady says whether jobs may be had then that could not be had before.
+func (o occasion) makesReady() bool { return o == matures || o == expires || o == resumes }
+
 // event is something that will happen on both servers between lo and hi, or
 // on an idle machine a little later. What set it off was done on both between
 // the same times before: if that was an event itself, not before that was due.
@@ -242,8 +245,13 @@ func (e *episode) past(now time.Time) (over []event) {
 }
 
 // muddled says whether another event has come before the outcome of the first
-// was seen.
+// was seen, or two at the same time have each made a job ready: a step may pause a
+// tube and be handed a job, with a TTR as long as the pause. Then beanstalkd serves
+// who waits in between.
 func (e *episode) muddled(over []event, now time.Time) bool {
+	if ready := slices.DeleteFunc(slices.Clone(over), func(ev event) bool { return !ev.kind.makesReady() }); len(ready) > 1 {
+		return true
+	}
 	first := slices.MinFunc(over, func(a, b event) int { return a.lo.Compare(b.lo) })
 	return slices.ContainsFunc(slices.Concat(over, e.events), func(ev event) bool {
 		return ev.lo.After(first.hi) && ev.lo.Add(-guard).Before(now)

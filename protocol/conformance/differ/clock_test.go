@@ -122,6 +122,27 @@ func TestFaultNearAnEvent(t *testing.T) {
 	}
 }
 
+// TestTwoReadyAtOnce: when a pause and a TTR end together, it is chance which of the two jobs a
+// waiting connection gets. A reserve that ends together with one of them is no chance.
+func TestTwoReadyAtOnce(t *testing.T) {
+	then := time.Now().Add(-lag)
+	at := func(kind occasion) event { return event{kind: kind, lo: then, hi: then} }
+	for _, c := range []struct {
+		name   string
+		over   []event
+		chance bool
+	}{
+		{"a pause and a TTR", []event{at(resumes), at(expires)}, true},
+		{"two delays", []event{at(matures), at(matures)}, true},
+		{"a pause and a reserve", []event{at(resumes), at(timesOut)}, false},
+		{"a reserve and a TTR", []event{at(timesOut), at(expires)}, false},
+	} {
+		if got := new(episode).muddled(c.over, time.Now()); got != c.chance {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}
+
 // TestCrowded: no event is set off within an event that may take long, nor near
 // its ends.
 func TestCrowded(t *testing.T) {
