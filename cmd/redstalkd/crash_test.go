@@ -76,7 +76,7 @@ type victim struct {
 func newVictim(t *testing.T, c ledger.Config, flags ...string) *victim {
 	t.Helper()
 	port := quietPort(t)
-	c.Addrs, c.Producers, c.Consumers, c.Kickers, c.Leasers = []string{"127.0.0.1:" + port}, 16, 16, 1, 4
+	c.Addrs, c.Producers, c.Consumers, c.Kickers, c.Leasers = []string{"127.0.0.1:" + port}, 16, 16, 1, 10
 	v := &victim{
 		args:       append([]string{"-p", port, "-s", "1048576", "-b", t.TempDir()}, flags...),
 		rng:        rand.New(rand.NewPCG(c.Seed, 0)),

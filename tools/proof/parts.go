@@ -72,8 +72,7 @@ var parts = []*part{
 var crash = &part{
 	name: "crash", what: "the server is killed under load, with -f 0, -f 50, -F, and with bodies of up to 64 MiB",
 	commands: func(o options) [][]string {
-		// Two kinds at a time, or there is less load on each than the tests want.
-		return one(goTest(server, "^TestCrash", "-test.parallel", "2", "-crash-rounds", rounds(o), "-crash-seed", fmt.Sprint(o.seed))...)
+		return one(goTest(server, "^TestCrash", "-crash-rounds", rounds(o), "-crash-seed", fmt.Sprint(o.seed))...)
 	},
 	given: givenRounds, read: []reader{readKills, readLedger}, seeded: true,
 }
