@@ -19,11 +19,11 @@ local function kept_for(tube, key)
   return number and tonumber(till) > NOW and tonumber(number) or nil
 end
 
--- Redis drops what stays taken by itself if there is nobody to tick for UNTICKED ms. It is not left
--- to it, as it drops a million keys for up to 25 ms at a time, and serves nobody meanwhile.
--- SHORT_TOGETHER is for how many ms what ends is dropped together; it is LONG_TOGETHER for what stays
--- taken for longer than LONG.
-local UNTICKED, SHORT_TOGETHER, LONG_TOGETHER, LONG = 60000, 1000, 60000, 600000
+-- Redis drops by itself what stays taken if nobody has done so UNTICKED ms after its end. It is not
+-- left to it, as it drops a million keys for up to 25 ms at a time, and serves nobody meanwhile.
+-- SHORT_TOGETHER is for how many ms what ends is dropped together; it is LONG_TOGETHER, which is less
+-- than UNTICKED, for what stays taken for longer than LONG.
+local UNTICKED, SHORT_TOGETHER, LONG_TOGETHER, LONG = 180000, 1000, 60000, 600000
 
 -- keep_key has a key of a tube stay taken for a job that is gone.
 local function keep_key(tube, key, number, ttl)
