@@ -65,9 +65,11 @@ func putMany(c *client.Conn, tube string, n, size, delay, ttr int) error {
 	return bulk(c, n, client.Inserted, func(out []byte, _ int) []byte { return client.AppendPut(out, 1, delay, ttr, body) })
 }
 
-// reserveMany reserves n jobs of a tube that has them, and returns their ids.
+// reserveMany reserves n jobs of a tube that has them, and returns their ids. Of what c has watched
+// it ignores the default tube: with that in another partition each reserve would be one of two
+// partitions, which no two of a connection share.
 func reserveMany(c *client.Conn, tube string, n int) ([]uint64, error) {
-	if _, err := line(c, "watch %s", tube); err != nil {
+	if err := watchOnly(c, tube); err != nil {
 		return nil, err
 	}
 	var ids []uint64
@@ -81,6 +83,18 @@ func reserveMany(c *client.Conn, tube string, n int) ([]uint64, error) {
 		})
 	return ids, err
 }
+
+// watchOnly has a connection that watches no tube but the default one watch another one instead.
+func watchOnly(c *client.Conn, tube string) error {
+	if _, err := line(c, "watch %s", tube); err != nil || tube == defaultTube {
+		return err
+	}
+	_, err := line(c, "ignore %s", defaultTube)
+	return err
+}
+
+// defaultTube is what a connection watches at first.
+const defaultTube = "default"
 
 // spread puts jobs into n tubes, some into each.
 func spread(c *client.Conn, n, each int) error {
