@@ -38,13 +38,7 @@ func (p *partition) encode(c *call, u *unit) {
 		return
 	}
 	ops := u.batch.Ops
-	if u.limit != nil {
-		c.weigh(&ops[0])
-		encodeTakeBefore(c, &ops[0], u.limit)
-		u.at = 1
-		return
-	}
-	if u.at == 0 && !u.cut && len(ops) > 0 && load(ops) < maxMoves {
+	if u.limit == nil && u.at == 0 && !u.cut && len(ops) > 0 && load(ops) < maxMoves {
 		if its := p.sequenceFor(c, ops); its != nil {
 			c.addTo(its, ops)
 			u.at = len(ops)
@@ -225,6 +219,8 @@ func (p *partition) encodeOps(c *call, ops []*storage.Op, u *unit) {
 		op, n := ops[0], 1
 		switch {
 		case c.refuses(op):
+		case u != nil && u.limit != nil:
+			encodeTakeBefore(c, op, u.limit)
 		case isPlainPut(op):
 			n = p.encodePuts(c, ops)
 		case isTaggedPut(op):

@@ -74,8 +74,8 @@ func (t *trip) advance(out dispatch) {
 			op.Answer = storage.Answer{NotFound: true, Soon: t.store.soon(op.Holder, several)}
 			continue
 		case at == several && op.Kind == storage.Take:
-			t.next++
-			newSearch(t, op).nextRound(out)
+			t.next += searchedAlike(t.batch.Ops[t.first:])
+			newSearch(t, t.batch.Ops[t.first:t.next]).nextRound(out)
 			return
 		case op.Kind == storage.MoveJobs:
 			t.next++

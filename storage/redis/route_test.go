@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -162,6 +163,43 @@ func TestOrderOverPartitions(t *testing.T) {
 	}
 	if got := do(a, takeFrom(1, false, names...)); !got.NotFound || got.Err != nil {
 		t.Errorf("one too many: %+v", got)
+	}
+}
+
+// TestTakesTogether: takes of one batch from tubes of several partitions get the jobs in their
+// order, and those that come too late none, whether they wait or have to fit. Where what comes next
+// is in one partition they cost one call there.
+func TestTakesTogether(t *testing.T) {
+	redis := redistest.Start(t)
+	s, names, rng := openInParts(t, redis.URL(), deaf{}), tubesApart(4), rand.New(rand.NewPCG(2, 2))
+	const jobs, takes = 60, 70
+	batch := func(its storage.Op) []storage.Op {
+		ops := slices.Repeat([]storage.Op{its}, takes)
+		storage.DoWait(s, ops)
+		return ops
+	}
+	long := takeFrom(1, false, names...)
+	long.Bound = 100
+	for _, its := range []storage.Op{takeFrom(1, false, names...), takeFrom(2, true, names...), long} {
+		want := make([][]uint64, 3)
+		for range jobs {
+			pri := rng.Uint32N(3)
+			want[pri] = append(want[pri], do(s, putIn(names[rng.IntN(len(names))], pri)).ID)
+		}
+		order := slices.Concat(want...)
+		for i, op := range batch(its) {
+			if a := op.Answer; a.Err != nil || a.NotFound != (i >= jobs) || i < jobs && a.ID != order[i] {
+				t.Errorf("take %d: %+v", i, a)
+			}
+		}
+	}
+	for range takes {
+		do(s, putIn(names[2], 1))
+	}
+	before := scriptCalls(t, redis)
+	batch(takeFrom(1, false, names...))
+	if n := scriptCalls(t, redis) - before; n > takes/2 {
+		t.Errorf("%d calls for %d takes", n, takes)
 	}
 }
 

@@ -1,14 +1,16 @@
 package redis
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"redstalk/storage"
 )
 
-// search is a take from tubes of several places: of several partitions, or more of
-// one than a call looks at. It looks at the best ready job of each, and takes the best
-// of these, if it still comes before the second best: else somebody was quicker, and it
+// search is for takes that follow each other, from the same tubes of several places: of several
+// partitions, or more of one than a call looks at. It looks at the best ready job of each, and
+// takes jobs from where the best of these is, as long as they come before the second best: else
+// there are better ones elsewhere now, or somebody was quicker, and for the takes that are left it
 // looks again. It looks in all partitions at the same time, and in the places of one
 // partition in turn, so that others wait for one place only.
 //
@@ -17,10 +19,10 @@ import (
 // the next one.
 type search struct {
 	trip   *trip
-	op     *storage.Op
+	open   []*storage.Op // takes that are not answered, at least one: they differ in their holders only
 	places []place
 	wait   bool // this round is the one before waiting
-	rounds int
+	rounds int  // since a job was taken
 
 	heads []head       // of the places, in this round
 	left  atomic.Int32 // of these, not known
@@ -40,17 +42,39 @@ type head struct {
 	id    uint64
 }
 
-// maxRounds is after how many rounds in vain the best is taken whatever came
-// meanwhile.
-const maxRounds = 16
+const (
+	// maxRounds is after how many rounds in vain the best is taken whatever came
+	// meanwhile.
+	maxRounds = 16
 
-func newSearch(t *trip, op *storage.Op) *search {
-	op.Answer = storage.Answer{}
-	s := &search{trip: t, op: op}
-	for _, name := range op.Tubes {
+	// searchTogether is for how many takes a search is at most: a call has all of them.
+	searchTogether = 64
+)
+
+// newSearch returns a search for takes that are alike.
+func newSearch(t *trip, takes []storage.Op) *search {
+	s := &search{trip: t}
+	for i := range takes {
+		takes[i].Answer = storage.Answer{}
+		s.open = append(s.open, &takes[i])
+	}
+	for _, name := range takes[0].Tubes {
 		s.add(placeOf(name, len(t.store.parts)), name)
 	}
 	return s
+}
+
+// searchedAlike returns how many of ops, of which the first is a take, one search may be for.
+func searchedAlike(ops []storage.Op) int {
+	first, n := &ops[0], 1
+	for n < min(len(ops), searchTogether) {
+		op := &ops[n]
+		if op.Kind != storage.Take || op.Foreseen || op.Wait != first.Wait || op.Bound != first.Bound || !slices.Equal(op.Tubes, first.Tubes) {
+			break
+		}
+		n++
+	}
+	return n
 }
 
 func (s *search) add(at int, name string) {
@@ -72,7 +96,7 @@ func (s *search) nextRound(out dispatch) {
 	asked, n := make([][]int, len(out)), 0 // the places to ask, by partition
 	for i := range s.places {
 		at := s.places[i].at
-		if s.trip.store.parts[at].ailing.Load() && (!s.wait || s.op.Wait) {
+		if s.trip.store.parts[at].ailing.Load() && (!s.wait || s.waits()) {
 			heads[i].err = storage.ErrUnavailable
 			continue
 		}
@@ -94,7 +118,7 @@ func (s *search) nextRound(out dispatch) {
 // ask returns the unit that finds out what is best in the first of some places of one
 // partition. When it is done it has the others asked.
 func (s *search) ask(its []int) *unit {
-	p, h, wait := &s.places[its[0]], &s.heads[its[0]], s.wait && s.op.Wait
+	p, h, wait := &s.places[its[0]], &s.heads[its[0]], s.wait && s.waits()
 	return &unit{
 		since:  s.trip.since,
 		upkeep: func(c *call) { encodeBest(c, p, wait, h) },
@@ -133,19 +157,24 @@ func (s *search) seen(n int) {
 	s.trip.store.send(out)
 }
 
+// waits returns whether whoever asks will wait if there is no job.
+func (s *search) waits() bool { return s.open[0].Wait }
+
 // none is for a round that has found no job, perhaps because of an error.
 func (s *search) none(err error, out dispatch) {
-	switch {
-	case !s.wait && (err != nil || s.op.Wait):
+	if !s.wait && (err != nil || s.waits()) {
 		s.wait = true
 		s.nextRound(out)
-	case err != nil && !s.op.Wait:
-		s.op.Answer = storage.Answer{Err: err}
-		s.trip.advance(out)
-	default:
-		s.op.Answer = storage.Answer{NotFound: true, Soon: s.trip.store.soon(s.op.Holder, several)}
-		s.trip.advance(out)
+		return
 	}
+	for _, op := range s.open {
+		if err != nil && !op.Wait {
+			op.Answer = storage.Answer{Err: err}
+		} else {
+			op.Answer = storage.Answer{NotFound: true, Soon: s.trip.store.soon(op.Holder, several)}
+		}
+	}
+	s.trip.advance(out)
 }
 
 // rank returns the place with the best job, negative if there is none, and the
@@ -173,29 +202,54 @@ func (h *head) before(other *head) bool {
 	return h.pri < other.pri || h.pri == other.pri && h.id < other.id
 }
 
-// takeFrom takes the best job of a place, if it comes before another.
+// takeFrom takes the best jobs of a place, as long as they come before another.
 func (s *search) takeFrom(best int, second *head, out dispatch) {
 	at := s.places[best].at
-	ops := []storage.Op{{Kind: storage.Take, Holder: s.op.Holder, Tubes: s.places[best].tubes, Bound: s.op.Bound}}
-	u := &unit{since: s.trip.since, batch: &storage.Batch{Ops: ops}}
+	takes := make([]storage.Op, len(s.open))
+	for i, op := range s.open {
+		takes[i] = storage.Op{Kind: storage.Take, Holder: op.Holder, Tubes: s.places[best].tubes, Bound: op.Bound}
+	}
+	u := &unit{since: s.trip.since, batch: &storage.Batch{Ops: takes}}
 	if s.rounds < maxRounds {
 		u.limit = second
 	}
-	u.batch.Done = func() { s.taken(&ops[0].Answer) }
+	u.batch.Done = func() { s.taken(takes) }
 	out[at] = append(out[at], u)
 }
 
-// taken ends the search, or begins another round if somebody was quicker.
-func (s *search) taken(a *storage.Answer) {
+// taken hands over what was taken, and ends the search or begins another round for those who have
+// got nothing.
+func (s *search) taken(takes []storage.Op) {
 	out := make(dispatch, len(s.trip.store.parts))
-	if a.NotFound && s.rounds < maxRounds && s.op.Bound == 0 { // else it may be too long
-		s.wait = false
-		s.nextRound(out)
-	} else {
-		if s.op.Answer = *a; a.NotFound {
-			s.op.Answer.Soon = s.trip.store.soon(s.op.Holder, several)
-		}
+	got := s.handOver(takes)
+	tooLong := got == 0 && s.open[0].Bound > 0 // perhaps
+	switch {
+	case got == len(takes):
 		s.trip.advance(out)
+	case tooLong:
+		s.wait = true
+		s.none(nil, out)
+	case got == 0 && s.rounds >= maxRounds:
+		s.none(nil, out)
+	default:
+		if s.wait = false; got > 0 {
+			s.rounds = 0
+		}
+		s.nextRound(out)
 	}
 	s.trip.store.send(out)
+}
+
+// handOver answers those takes that are answered now, and returns how many. The others stay open.
+func (s *search) handOver(takes []storage.Op) (answered int) {
+	open := s.open[:0]
+	for i, op := range s.open {
+		if a := &takes[i].Answer; a.NotFound {
+			open = append(open, op)
+		} else {
+			op.Answer = *a
+		}
+	}
+	s.open = open
+	return len(takes) - len(open)
 }

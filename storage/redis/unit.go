@@ -21,7 +21,7 @@ type unit struct {
 	yields   bool         // it has had as much of a call as one may have; others come first
 	cut      bool         // something of it was cut, see rewind
 	answered map[int]bool // operations that were, though one before them was cut
-	limit    *head        // the batch is one take, of a job that comes before this one; nil if of any
+	limit    *head        // the batch is takes, of jobs that come before this one; nil if it is not, or of any
 
 	attends attendProgress
 	kick    kickProgress
