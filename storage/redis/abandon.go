@@ -71,7 +71,7 @@ func (p *partition) giveBackUnheard(units ...*unit) {
 	var unheard []reservation
 	for _, u := range units {
 		for _, op := range p.holding(u) {
-			unheard = append(unheard, p.holdings.jobs[op.Answer.ID].reservation)
+			unheard = append(unheard, p.holdings.of(op.Answer.ID).reservation)
 		}
 	}
 	if len(unheard) > 0 {
@@ -86,7 +86,7 @@ func (p *partition) giveBackUnheard(units ...*unit) {
 // connection still has.
 func (p *partition) holding(u *unit) []*storage.Op {
 	return slices.DeleteFunc(u.given(), func(op *storage.Op) bool {
-		its := p.holdings.jobs[op.Answer.ID]
+		its := p.holdings.of(op.Answer.ID)
 		return its == nil || its.holder != op.Holder
 	})
 }

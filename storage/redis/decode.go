@@ -239,8 +239,8 @@ func (p *partition) readGone(r *reply, ops []*storage.Op) {
 	}
 	for i, op := range ops {
 		op.Answer.NotFound = each != "" && each[min(i, len(each)-1)] == '0'
-		if its := p.holdings.jobs[op.ID]; its != nil && !op.Answer.NotFound {
-			p.flow.of(its.tube).Deletes++
+		if its := p.holdings.of(op.ID); its != nil && !op.Answer.NotFound {
+			p.flow.of(p.holdings.tubeOf(its)).Deletes++
 			p.noteRun(r, its)
 		}
 		p.holdings.drop(op.ID)
@@ -408,7 +408,7 @@ func (p *partition) readGivenBack(all []reservation) func(*reply) {
 // afterGiveBack calls more if a connection still holds something.
 func afterGiveBack(h tube.Holder, more func()) func(*partition, *reply, []*storage.Op) {
 	return func(p *partition, _ *reply, _ []*storage.Op) {
-		if p.holdings.count(h) > 0 {
+		if p.holdings.countOf(h) > 0 {
 			more()
 		}
 	}

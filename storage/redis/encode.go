@@ -116,7 +116,7 @@ func (p *partition) isLong(op *storage.Op) bool {
 	case storage.Kick:
 		return op.Bound > maxMoves
 	case storage.Leave:
-		return p.holdings.count(op.Holder) > maxMoves
+		return p.holdings.countOf(op.Holder) > maxMoves
 	case storage.Tubes, storage.FindKey, storage.Flush, storage.ListJobs:
 		return true
 	}
@@ -416,20 +416,21 @@ func encodeTakeWithin(c *call, op *storage.Op, other *head) {
 func (p *partition) encodeGone(c *call, ops []*storage.Op) int {
 	first := p.holdings.has(ops[0].Holder, ops[0].ID, c.number)
 	first.spent = c.number
-	size := first.size
+	size, inSet := first.size, p.holdings.inSet(first)
 	n := alike(ops, func(op *storage.Op) bool {
 		if op.Kind != storage.Move || op.Move != tube.Delete {
 			return false
 		}
 		its := p.holdings.has(op.Holder, op.ID, c.number)
-		if its == nil || its.hasFacts || its.tube != first.tube || its.inSet() != first.inSet() {
+		if its == nil || its.hasFacts || its.tube != first.tube || p.holdings.inSet(its) != inSet {
 			return false
 		}
 		its.spent = c.number
 		size += its.size
 		return true
 	})
-	c.words("gone", first.tube, boolArg(p.attendance.known(first.tube)), boolArg(first.inSet()), size, n)
+	name := p.holdings.tubeOf(first)
+	c.words("gone", name, boolArg(p.attendance.known(name)), boolArg(inSet), size, n)
 	for _, op := range ops[:n] {
 		c.addID(op.ID)
 	}

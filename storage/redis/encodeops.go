@@ -75,7 +75,7 @@ func (p *partition) encodeMove(c *call, op *storage.Op) {
 	c.addID(op.ID)
 	c.words(&op.Pri, &op.Delay)
 	if its != nil {
-		its.leaveSet()
+		p.holdings.splitSet(its)
 		if op.Move == tube.Release || op.Move == tube.Bury {
 			its.spent = c.number
 		}

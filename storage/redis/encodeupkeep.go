@@ -105,8 +105,8 @@ func (p *partition) encodeGiveBack(c *call, all []reservation) {
 	c.add(p.readGivenBack(all), "give-back", len(all))
 	for _, r := range all {
 		c.addID(r.id)
-		its := p.holdings.jobs[r.id]
-		its.leaveSet()
+		its := p.holdings.of(r.id)
+		p.holdings.splitSet(its)
 		its.spent = c.number
 	}
 	c.ops += len(all)

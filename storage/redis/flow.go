@@ -61,7 +61,7 @@ func (r record) due() int64 { return r.createdMs() + int64(r.delay())*1000 }
 
 // noteRun counts how long a job has run that its holder has deleted.
 func (p *partition) noteRun(r *reply, its *holding) {
-	p.flow.of(its.tube).Runs.Note(r.sent.Sub(its.since))
+	p.flow.of(p.holdings.tubeOf(its)).Runs.Note(r.sent.Sub(p.holdings.since(its)))
 }
 
 // readNoted reads what the script has noted, at the end of a reply.

@@ -24,35 +24,38 @@ type holdings struct {
 	shared bool
 	mu     sync.Mutex // held when anything changes, or others look; if shared
 
-	jobs    map[uint64]*holding
+	places  map[uint64]uint32 // of jobs on the shelf
+	shelf   shelf
+	tubes   numbered[string] // of the jobs
+	named   map[string]uint32
+	sets    numbered[*leaseSet] // of the jobs
+	base    time.Time           // the times of holdings are counted from here
 	holders map[tube.Holder]*held
-	begun   uint64     // reservations so far
-	spare   []*held    // empty ones
-	used    []*holding // to be used again
-	over    []string   // lease sets all of whose jobs are deleted, of which Redis was not told
+	begun   uint64   // reservations so far
+	spare   []*held  // empty ones
+	over    []string // lease sets all of whose jobs are deleted, of which Redis was not told
 
 	// forfeited are reservations that Redis has lost. There may be other jobs with
 	// the same ids by now: what their holders still say is not meant for these.
 	forfeited map[tube.Holder]map[uint64]bool
 }
 
-// maxUsed bounds how many holdings are kept to be used again.
-const maxUsed = 1024
+// keptPages is up to how many pages the shelf keeps when there is nothing on it.
+const keptPages = 16
 
-// holding is one job. It is good until the job is dropped.
+// holding is one job. It is good until the job is dropped. It has no pointers, see shelf.go.
 type holding struct {
 	reservation
-	holder tube.Holder
-	place  int // in held
-	until  time.Time
-	since  time.Time // when it was delivered, as until
-	ttr    time.Duration
-	tube   string
-	spent  uint64    // number of the last call in which the holder gives it up
-	set    *leaseSet // in which Redis has it; nil if by itself
-
-	size     int  // of its body, bytes
-	hasFacts bool // see facts.go
+	holder   tube.Holder
+	until    time.Duration // from base
+	since    time.Duration // when it was delivered, as until
+	ttr      time.Duration
+	spent    uint64 // number of the last call in which the holder gives it up
+	size     int    // of its body, bytes
+	place    uint32 // in held
+	tube     uint32 // its number
+	set      uint32 // number of the lease set in which Redis has it; 0 if by itself
+	hasFacts bool   // see facts.go
 }
 
 // reservation names one that this instance has: a job may be reserved again and again.
@@ -65,56 +68,101 @@ type reservation struct {
 // something was sent that splits it, its jobs count as being by themselves; the
 // script can tell if they are not, because it was never carried out.
 type leaseSet struct {
-	name  string
-	left  int // of its jobs, that were not deleted
-	split bool
+	name   string
+	left   int // of its jobs, that were not deleted
+	split  bool
+	number uint32 // among those of holdings; 0: it has none
 }
 
-// held is what one connection has reserved: a heap, of which the first is the
-// next to expire.
-type held struct{ jobs []*holding }
+// held is what one connection has reserved: a heap of places on the shelf, of which the first is
+// the next to expire.
+type held struct {
+	places []uint32
+	shelf  *shelf
+}
 
-// Len, Less, Swap, Push and Pop implement heap.Interface.
-func (h *held) Len() int           { return len(h.jobs) }
-func (h *held) Less(i, k int) bool { return h.jobs[i].until.Before(h.jobs[k].until) }
+func (h *held) at(i int) *holding { return h.shelf.at(h.places[i]) }
+
+// Len, Less and Swap implement heap.Interface.
+func (h *held) Len() int           { return len(h.places) }
+func (h *held) Less(i, k int) bool { return h.at(i).until < h.at(k).until }
 
 func (h *held) Swap(i, k int) {
-	h.jobs[i], h.jobs[k] = h.jobs[k], h.jobs[i]
-	h.jobs[i].place, h.jobs[k].place = i, k
+	h.places[i], h.places[k] = h.places[k], h.places[i]
+	h.at(i).place, h.at(k).place = uint32(i), uint32(k)
 }
 
-func (h *held) Push(job any) {
-	its := job.(*holding)
-	its.place = len(h.jobs)
-	h.jobs = append(h.jobs, its)
+// Push and Pop are not called: add and remove spare what any costs.
+func (h *held) Push(any) { panic("held: use add") }
+func (h *held) Pop() any { panic("held: use remove") }
+
+// add adds what is at a place on the shelf.
+func (h *held) add(place uint32) {
+	last := len(h.places)
+	h.places = append(h.places, place)
+	h.at(last).place = uint32(last)
+	heap.Fix(h, last)
 }
 
-func (h *held) Pop() any {
-	last := len(h.jobs) - 1
-	job := h.jobs[last]
-	h.jobs[last] = nil
-	h.jobs = h.jobs[:last]
-	return job
+// remove removes what has a place in h.
+func (h *held) remove(place uint32) {
+	last := len(h.places) - 1
+	h.Swap(int(place), last)
+	if h.places = h.places[:last]; int(place) < last {
+		heap.Fix(h, int(place))
+	}
 }
 
 // next returns how long it is until the first job expires that has not yet, of
 // those below a place in the heap, without some. It looks at no more jobs than twice
 // those that have, and those.
-func (h *held) next(at int, now time.Time, without map[uint64]bool) time.Duration {
-	if at >= len(h.jobs) {
+func (h *held) next(at int, now time.Duration, without map[uint64]bool) time.Duration {
+	if at >= len(h.places) {
 		return storage.Forever
 	}
-	if left := h.jobs[at].until.Sub(now); left >= 0 && !without[h.jobs[at].id] {
+	its := h.at(at)
+	if left := its.until - now; left >= 0 && !without[its.id] {
 		return left
 	}
 	return min(h.next(2*at+1, now, without), h.next(2*at+2, now, without))
 }
 
 func newHoldings(shared bool) *holdings {
-	return &holdings{
-		shared: shared, jobs: make(map[uint64]*holding), holders: make(map[tube.Holder]*held),
-		forfeited: make(map[tube.Holder]map[uint64]bool),
+	hs := &holdings{shared: shared, forfeited: make(map[tube.Holder]map[uint64]bool)}
+	hs.empty()
+	return hs
+}
+
+// empty begins with nothing.
+func (hs *holdings) empty() {
+	hs.places, hs.shelf = make(map[uint64]uint32), shelf{}
+	hs.tubes, hs.named, hs.sets = numbered[string]{}, make(map[string]uint32), numbered[*leaseSet]{}
+	hs.holders, hs.spare, hs.over = make(map[tube.Holder]*held), nil, nil
+}
+
+// count returns how many jobs the connections of this instance have.
+func (hs *holdings) count() int { return len(hs.places) }
+
+// of returns job id; nil if nobody here has it.
+func (hs *holdings) of(id uint64) *holding {
+	if place, is := hs.places[id]; is {
+		return hs.shelf.at(place)
 	}
+	return nil
+}
+
+// tubeOf returns the name of the tube of a job.
+func (hs *holdings) tubeOf(its *holding) string { return hs.tubes.of(its.tube) }
+
+// since returns when a job was delivered.
+func (hs *holdings) since(its *holding) time.Time { return hs.base.Add(its.since) }
+
+// fromBase returns a time as holdings have it.
+func (hs *holdings) fromBase(t time.Time) time.Duration {
+	if hs.base.IsZero() {
+		hs.base = t
+	}
+	return t.Sub(hs.base)
 }
 
 func (hs *holdings) lock() {
@@ -133,15 +181,14 @@ func (hs *holdings) unlock() {
 func (hs *holdings) clear() {
 	hs.lock()
 	defer hs.unlock()
-	clear(hs.jobs)
-	clear(hs.holders)
-	hs.over = nil
+	hs.empty()
 }
 
 // forfeit notes that all reservations are lost, and perhaps their jobs, too.
 func (hs *holdings) forfeit() {
 	hs.lock()
-	for id, its := range hs.jobs {
+	for id, place := range hs.places {
+		its := hs.shelf.at(place)
 		lost := hs.forfeited[its.holder]
 		if lost == nil {
 			lost = make(map[uint64]bool)
@@ -158,19 +205,19 @@ func (hs *holdings) hold(h tube.Holder, id uint64, of job, now time.Time, in *le
 	hs.lock()
 	defer hs.unlock()
 	hs.remove(id) // it was released or buried, or has expired, in this very batch
+	place, at := hs.shelf.take(), hs.fromBase(now)
+	hs.begun++
+	*hs.shelf.at(place) = holding{
+		reservation: reservation{id, hs.begun}, holder: h, until: at + of.ttr, since: at, ttr: of.ttr,
+		tube: hs.useTube(of.tube), set: hs.useSet(in), size: len(of.body), hasFacts: of.hasFacts,
+	}
+	hs.places[id] = place
 	its := hs.holders[h]
 	if its == nil {
 		its = hs.newHeld()
 		hs.holders[h] = its
 	}
-	job := hs.newHolding()
-	hs.begun++
-	*job = holding{
-		reservation: reservation{id, hs.begun}, holder: h, until: now.Add(of.ttr), since: now, ttr: of.ttr, tube: of.tube, set: in,
-		size: len(of.body), hasFacts: of.hasFacts,
-	}
-	hs.jobs[id] = job
-	heap.Push(its, job)
+	its.add(place)
 	if lost := hs.forfeited[h]; lost != nil {
 		delete(lost, id)
 	}
@@ -190,13 +237,50 @@ func (hs *holdings) forget(h tube.Holder) {
 	delete(hs.forfeited, h)
 }
 
-func (hs *holdings) newHolding() *holding {
-	if n := len(hs.used); n > 0 {
-		job := hs.used[n-1]
-		hs.used = hs.used[:n-1]
-		return job
+// useTube returns the number of a tube for one more job.
+func (hs *holdings) useTube(name string) uint32 {
+	number := hs.named[name]
+	if number != 0 {
+		hs.tubes.use(number)
+		return number
 	}
-	return new(holding)
+	number = hs.tubes.add(name)
+	hs.named[name] = number
+	return number
+}
+
+func (hs *holdings) leaveTube(number uint32) {
+	name := hs.tubes.of(number)
+	if hs.tubes.leave(number) {
+		delete(hs.named, name)
+	}
+}
+
+// useSet returns the number of a lease set for one more of its jobs; 0 for none.
+func (hs *holdings) useSet(in *leaseSet) uint32 {
+	switch {
+	case in == nil:
+		return 0
+	case in.number != 0:
+		hs.sets.use(in.number)
+	default:
+		in.number = hs.sets.add(in)
+	}
+	return in.number
+}
+
+// leaveSet notes that a job of a lease set is gone.
+func (hs *holdings) leaveSet(number uint32) {
+	if number == 0 {
+		return
+	}
+	s := hs.sets.of(number)
+	if s.left--; s.left == 0 && !s.split {
+		hs.over = append(hs.over, s.name)
+	}
+	if hs.sets.leave(number) {
+		s.number = 0
+	}
 }
 
 func (hs *holdings) newHeld() *held {
@@ -205,7 +289,7 @@ func (hs *holdings) newHeld() *held {
 		hs.spare = hs.spare[:n-1]
 		return its
 	}
-	return &held{}
+	return &held{shelf: &hs.shelf}
 }
 
 // drop notes that nobody here has job id any more.
@@ -216,46 +300,50 @@ func (hs *holdings) drop(id uint64) {
 }
 
 func (hs *holdings) remove(id uint64) {
-	was := hs.jobs[id]
-	if was == nil {
+	place, is := hs.places[id]
+	if !is {
 		return
 	}
-	delete(hs.jobs, id)
-	if s := was.set; s != nil {
-		if s.left--; s.left == 0 && !s.split {
-			hs.over = append(hs.over, s.name)
-		}
+	was := hs.shelf.at(place)
+	delete(hs.places, id)
+	hs.leaveTube(was.tube)
+	hs.leaveSet(was.set)
+	hs.leaveHolder(was)
+	if hs.shelf.giveBack(place); len(hs.places) == 0 && len(hs.shelf.pages) > keptPages {
+		hs.shelf, hs.places = shelf{}, make(map[uint64]uint32) // as large as they were
 	}
+}
+
+// leaveHolder notes that its holder does not have a job any more.
+func (hs *holdings) leaveHolder(was *holding) {
 	its := hs.holders[was.holder]
-	heap.Remove(its, was.place)
-	if len(its.jobs) == 0 {
-		delete(hs.holders, was.holder)
-		if cap(its.jobs) < 1024 {
-			hs.spare = append(hs.spare, its)
-		}
+	its.remove(was.place)
+	if len(its.places) > 0 {
+		return
 	}
-	if len(hs.used) < maxUsed {
-		hs.used = append(hs.used, was)
+	delete(hs.holders, was.holder)
+	if cap(its.places) < 1024 {
+		hs.spare = append(hs.spare, its)
 	}
 }
 
 // has returns job id if h has it, and does not give it up earlier in the same
 // call; nil if not.
 func (hs *holdings) has(h tube.Holder, id, call uint64) *holding {
-	if its := hs.jobs[id]; its != nil && its.holder == h && its.spent != call {
+	if its := hs.of(id); its != nil && its.holder == h && its.spent != call {
 		return its
 	}
 	return nil
 }
 
-// inSet returns whether Redis is sure to have the job in a lease set.
-func (h *holding) inSet() bool { return h.set != nil && !h.set.split }
+// inSet returns whether Redis is sure to have a job in a lease set.
+func (hs *holdings) inSet(its *holding) bool { return its.set != 0 && !hs.sets.of(its.set).split }
 
-// leaveSet notes that something was sent that takes the job out of its lease set other
+// splitSet notes that something was sent that takes a job out of its lease set other
 // than by deleting it, so that the lease set is split.
-func (h *holding) leaveSet() {
-	if h.set != nil {
-		h.set.split = true
+func (hs *holdings) splitSet(its *holding) {
+	if its.set != 0 {
+		hs.sets.of(its.set).split = true
 	}
 }
 
@@ -263,9 +351,9 @@ func (h *holding) leaveSet() {
 func (hs *holdings) touch(id uint64, now time.Time) {
 	hs.lock()
 	defer hs.unlock()
-	if its := hs.jobs[id]; its != nil {
-		its.until = now.Add(its.ttr)
-		heap.Fix(hs.holders[its.holder], its.place)
+	if its := hs.of(id); its != nil {
+		its.until = hs.fromBase(now) + its.ttr
+		heap.Fix(hs.holders[its.holder], int(its.place))
 	}
 }
 
@@ -282,7 +370,7 @@ func (hs *holdings) soonWithout(h tube.Holder, now time.Time, without map[uint64
 	if its == nil {
 		return storage.Forever
 	}
-	left := its.next(0, now, without)
+	left := its.next(0, hs.fromBase(now), without)
 	if left == storage.Forever {
 		return left
 	}
@@ -296,17 +384,17 @@ func (hs *holdings) any(h tube.Holder) bool {
 	return hs.holders[h] != nil || hs.forfeited[h] != nil
 }
 
-// count returns how many jobs h has.
-func (hs *holdings) count(h tube.Holder) int {
+// countOf returns how many jobs h has.
+func (hs *holdings) countOf(h tube.Holder) int {
 	if its := hs.holders[h]; its != nil {
-		return len(its.jobs)
+		return len(its.places)
 	}
 	return 0
 }
 
 // stands returns whether a reservation has not been given up yet.
 func (hs *holdings) stands(r reservation) bool {
-	its := hs.jobs[r.id]
+	its := hs.of(r.id)
 	return its != nil && its.number == r.number
 }
 
@@ -316,9 +404,12 @@ func (hs *holdings) some(h tube.Holder, n int) []reservation {
 	if its == nil {
 		return nil
 	}
-	first := slices.Clone(its.jobs[:min(n, len(its.jobs))])
+	first := make([]*holding, min(n, len(its.places)))
+	for i := range first {
+		first[i] = its.at(i)
+	}
 	slices.SortFunc(first, func(a, b *holding) int {
-		return cmp.Or(a.until.Compare(b.until), cmp.Compare(a.id, b.id))
+		return cmp.Or(cmp.Compare(a.until, b.until), cmp.Compare(a.id, b.id))
 	})
 	some := make([]reservation, len(first))
 	for i := range some {

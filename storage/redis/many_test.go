@@ -73,7 +73,7 @@ func TestFlushReservedElsewhere(t *testing.T) {
 			if told {
 				a.Tick()
 				b.Tick()
-				if n, m := len(a.parts[0].holdings.jobs), len(b.parts[0].holdings.jobs); n != len(kept) || m != 0 {
+				if n, m := a.parts[0].holdings.count(), b.parts[0].holdings.count(); n != len(kept) || m != 0 {
 					t.Errorf("the instances hold %d and %d jobs", n, m)
 				}
 			}
@@ -102,7 +102,7 @@ func TestFlushReservedElsewhere(t *testing.T) {
 			a.Tick()
 			b.Tick()
 			for _, s := range []*Store{a, b} {
-				if n := len(s.parts[0].holdings.jobs); n != 0 {
+				if n := s.parts[0].holdings.count(); n != 0 {
 					t.Errorf("an instance holds %d jobs", n)
 				}
 			}

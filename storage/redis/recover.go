@@ -182,8 +182,8 @@ func (p *partition) renew(c *call, err error) {
 		p.withdraw(p.pipeline.answered, err)
 	}
 	p.withdrawEarlier(c, err)
-	if len(p.holdings.jobs) > 0 {
-		p.log.Warn("Redis does not know this instance any more; its reservations are given back", "jobs", len(p.holdings.jobs))
+	if p.holdings.count() > 0 {
+		p.log.Warn("Redis does not know this instance any more; its reservations are given back", "jobs", p.holdings.count())
 	}
 	if strings.Contains(err.Error(), declaredDead) {
 		p.holdings.clear()

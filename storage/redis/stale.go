@@ -85,7 +85,7 @@ func (p *partition) withdraw(c *call, err error) {
 			continue
 		}
 		for _, op := range p.holding(u) {
-			unheard = append(unheard, p.holdings.jobs[op.Answer.ID].reservation)
+			unheard = append(unheard, p.holdings.of(op.Answer.ID).reservation)
 			op.Answer = withdrawn(err)
 		}
 	}

@@ -202,9 +202,9 @@ func TestSoonOfMany(t *testing.T) {
 	hs.hold(2, n, job{tube: "t", ttr: 5 * time.Second}, now, nil)
 	for left := n; left > 0; left -= 100 {
 		want := storage.Forever
-		for _, its := range hs.jobs {
-			if its.holder == 1 {
-				want = min(want, its.until.Sub(now)-tube.Margin)
+		for _, place := range hs.places {
+			if its := hs.shelf.at(place); its.holder == 1 {
+				want = min(want, its.until-hs.fromBase(now)-tube.Margin)
 			}
 		}
 		if got := hs.soon(1, now); got != want {
@@ -238,8 +238,8 @@ func TestSoonCostsNothing(t *testing.T) {
 		hs.hold(1, id, job{tube: "t", ttr: time.Duration(100+id%1000) * time.Second}, now, nil)
 	}
 	begun, first := time.Now(), storage.Forever
-	for _, its := range hs.jobs {
-		first = min(first, its.until.Sub(now))
+	for _, place := range hs.places {
+		first = min(first, hs.shelf.at(place).until-hs.fromBase(now))
 	}
 	all := time.Since(begun)
 	begun = time.Now()

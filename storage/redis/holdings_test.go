@@ -1,0 +1,118 @@
+package redis
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"redstalk/tube"
+)
+
+// kept is what a test knows of a job that was reserved.
+type kept struct {
+	id     uint64
+	holder tube.Holder
+	tube   string
+	until  time.Time
+	set    *leaseSet
+}
+
+// TestHoldings: at random jobs are reserved, touched and dropped, and holdings agree with what is
+// simply listed. In the end nothing is left, and as many as before need no more room.
+func TestHoldings(t *testing.T) {
+	hs, rng, now := newHoldings(false), rand.New(rand.NewPCG(3, 3)), time.Now()
+	model, sets := make(map[uint64]kept), 0
+	drop := func(id uint64) {
+		hs.drop(id)
+		delete(model, id)
+	}
+	var set *leaseSet
+	for step := range 60_000 {
+		now = now.Add(time.Duration(rng.IntN(1000)) * time.Millisecond)
+		switch id := rng.Uint64N(20_000); {
+		case rng.IntN(3) > 0:
+			if set == nil || rng.IntN(4) == 0 {
+				sets++
+				set = &leaseSet{name: fmt.Sprint(sets), left: 1 << 20}
+			}
+			its := kept{id, tube.Holder(rng.IntN(3)), fmt.Sprint(rng.IntN(50)), now.Add(time.Minute), set}
+			if rng.IntN(2) == 0 {
+				its.set = nil
+			}
+			hs.hold(its.holder, id, job{tube: its.tube, ttr: time.Minute}, now, its.set)
+			model[id] = its
+		case rng.IntN(2) == 0:
+			hs.touch(id, now)
+			if its, is := model[id]; is {
+				its.until = now.Add(time.Minute)
+				model[id] = its
+			}
+		default:
+			drop(id)
+		}
+		if step%5000 == 0 {
+			compare(t, hs, model)
+		}
+	}
+	if n := len(hs.shelf.pages); n <= keptPages {
+		t.Errorf("there are %d pages only", n)
+	}
+	for _, id := range slices.Collect(maps.Keys(model)) {
+		drop(id)
+	}
+	compare(t, hs, model)
+	if len(hs.holders) != 0 || len(hs.named) != 0 || len(hs.shelf.pages) != 0 || len(hs.sets.all) != len(hs.sets.free) || len(hs.tubes.all) > 50 {
+		t.Errorf("left: %d holders, %d tubes of %d, %d pages, %d lease sets of which %d are free",
+			len(hs.holders), len(hs.named), len(hs.tubes.all), len(hs.shelf.pages), len(hs.sets.all), len(hs.sets.free))
+	}
+}
+
+// compare compares holdings with a list of what was reserved.
+func compare(t *testing.T, hs *holdings, model map[uint64]kept) {
+	t.Helper()
+	if hs.count() != len(model) {
+		t.Fatalf("%d jobs, want %d", hs.count(), len(model))
+	}
+	for h := range tube.Holder(3) {
+		its := slices.SortedFunc(maps.Values(model), func(a, b kept) int {
+			return cmp.Or(a.until.Compare(b.until), cmp.Compare(a.id, b.id))
+		})
+		its = slices.DeleteFunc(its, func(k kept) bool { return k.holder != h })
+		some := hs.some(h, len(its)+1)
+		if len(some) != len(its) || hs.countOf(h) != len(its) || hs.any(h) != (len(its) > 0) {
+			t.Fatalf("holder %d has %d jobs, want %d", h, len(some), len(its))
+		}
+		for i, want := range its {
+			got := hs.of(want.id)
+			if some[i].id != want.id || hs.tubeOf(got) != want.tube || hs.sets.of(got.set) != want.set || hs.has(h, want.id, 1) != got {
+				t.Fatalf("job %d of holder %d: %+v, want %+v", i, h, got, want)
+			}
+			if until := hs.base.Add(got.until); !until.Equal(want.until) {
+				t.Fatalf("job %d: until %v, want %v", want.id, until, want.until)
+			}
+		}
+	}
+}
+
+// TestNoPointersInHoldings: there may be a million of them, of which the garbage collector should
+// not have to look at any.
+func TestNoPointersInHoldings(t *testing.T) {
+	var look func(reflect.Type)
+	look = func(of reflect.Type) {
+		switch of.Kind() {
+		case reflect.Struct:
+			for i := range of.NumField() {
+				look(of.Field(i).Type)
+			}
+		case reflect.Bool, reflect.Int, reflect.Int64, reflect.Uint32, reflect.Uint64:
+		default:
+			t.Errorf("there is a %v", of)
+		}
+	}
+	look(reflect.TypeFor[holding]())
+}
