@@ -505,7 +505,7 @@ func TestWrongLayout(t *testing.T) {
 func (p *peaceful) set(t *testing.T, fs *memFS, layout []byte) {
 	t.Helper()
 	o := (&disk{fs: fs, clock: p.clock, segment: crashSegment}).options(t)
-	db, err := openPebble(&o, nil)
+	db, err := openPebble(&o, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

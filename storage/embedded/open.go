@@ -65,11 +65,10 @@ func newJournal(o *Options, e *Engine, lock *directoryLock) *journal {
 // open opens tables and log, brings back what is in them, and starts the journal's
 // goroutines.
 func (j *journal) open(o *Options, now tube.Instant) error {
-	db, dir, err := openTables(o)
-	if err != nil {
+	var err error
+	if j.tables, err = openTables(o); err != nil {
 		return fmt.Errorf("opening the tables: %w", err)
 	}
-	j.tables = &tables{fs: o.fs, db: db, dir: dir}
 	first, err := j.tables.checkLayout()
 	if err != nil {
 		return errors.Join(fmt.Errorf("reading the tables: %w", err), j.tables.close())
@@ -78,7 +77,7 @@ func (j *journal) open(o *Options, now tube.Instant) error {
 	if j.log, err = openLog(o, first, fromLog.replay); err != nil {
 		return errors.Join(err, j.tables.close())
 	}
-	j.own.tables, j.own.log = dir, j.log
+	j.own.tables, j.own.log = j.tables.dir, j.log
 	j.filling = j.newGroup()
 	if first == 0 {
 		err = j.tables.writeLayout()

@@ -24,24 +24,26 @@ const (
 	cacheSize = 32 << 20
 )
 
-// openTables opens the tables and their directory. It makes them if there are none.
-func openTables(o *Options) (*pebble.DB, *directory, error) {
+// openTables opens the tables. It makes them if there are none.
+func openTables(o *Options) (*tables, error) {
 	if err := checkTables(o); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	path := o.fs.PathJoin(o.Dir, tablesDir)
 	if err := makeDir(o.fs, path); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	dir, err := openDirectory(o.fs, path)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	db, err := openPebble(o, dir)
+	cache := pebble.NewCache(cacheSize)
+	db, err := openPebble(o, dir, cache)
 	if err != nil {
-		return nil, nil, errors.Join(err, dir.file.Close())
+		cache.Unref()
+		return nil, errors.Join(err, dir.file.Close())
 	}
-	return db, dir, nil
+	return &tables{fs: o.fs, db: db, cache: cache, dir: dir}, nil
 }
 
 // checkTables refuses tables that lack something which is not in the log any more.
@@ -88,9 +90,7 @@ func unbrokenFrom(numbers []uint64) uint64 {
 	return numbers[i]
 }
 
-func openPebble(o *Options, dir *directory) (*pebble.DB, error) {
-	cache := pebble.NewCache(cacheSize)
-	defer cache.Unref()
+func openPebble(o *Options, dir *directory, cache *pebble.Cache) (*pebble.DB, error) {
 	return pebble.Open(o.fs.PathJoin(o.Dir, tablesDir), &pebble.Options{
 		FS: &tablesFS{o.fs, o.Fatal, dir}, Cache: cache,
 		DisableWAL:                  true,

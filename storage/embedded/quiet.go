@@ -20,7 +20,8 @@ const (
 )
 
 // quiet notices when a time of much traffic has ended. Go frees memory when it needs more:
-// so without traffic a process would stay as large as its largest backlog.
+// so without traffic a process would stay as large as its largest backlog. What Pebble keeps of its
+// files is given up as well: the operating system has it, too.
 type quiet struct {
 	worked  uint64       // batches and pieces of bodies so far
 	checked tube.Instant // when over last measured the traffic

@@ -1,8 +1,11 @@
 package embedded
 
 import (
+	"errors"
 	"testing"
 	"time"
+
+	"github.com/cockroachdb/pebble/v2"
 
 	"redstalk/storage"
 )
@@ -43,6 +46,43 @@ func TestMemoryIsGivenBack(t *testing.T) {
 	for range 60 {
 		if second(0) != 0 {
 			t.Error("memory is given back without any traffic before")
+		}
+	}
+}
+
+// TestCacheIsEmptied: memory that is given back includes what was kept of the tables, which can be
+// read again.
+func TestCacheIsEmptied(t *testing.T) {
+	o := (&disk{fs: newMem(), clock: newHandClock(), segment: crashSegment}).options(t)
+	if err := makeDir(o.fs, o.Dir); err != nil {
+		t.Fatal(err)
+	}
+	its, err := openTables(&o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer its.close()
+	key := []byte("key")
+	if err := errors.Join(its.db.Set(key, make([]byte, 100_000), pebble.NoSync), its.db.Flush()); err != nil {
+		t.Fatal(err)
+	}
+	read := func() int64 {
+		_, closer, err := its.db.Get(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		closer.Close()
+		return its.cache.Metrics().Size
+	}
+	e := newEngine(newHandClock().now)
+	e.journal, e.free = &journal{tables: its}, func() {}
+	for range 2 {
+		if n := read(); n < 100_000 {
+			t.Fatalf("%d bytes are kept of what was read", n)
+		}
+		e.giveBackMemory()
+		if n := its.cache.Metrics().Size; n > 1000 {
+			t.Errorf("%d bytes are kept", n)
 		}
 	}
 }

@@ -57,6 +57,7 @@ func idKey(to []byte, kind byte, id uint64) []byte {
 type tables struct {
 	fs       vfs.FS
 	db       *pebble.DB
+	cache    *pebble.Cache
 	dir      *directory
 	older    bool          // the layout is the one before layoutVersion
 	migrated atomic.Uint64 // records that came here since the start
@@ -150,4 +151,10 @@ func (t *tables) iterator(kind byte) (*pebble.Iterator, error) {
 	return t.db.NewIter(&pebble.IterOptions{LowerBound: []byte{kind}, UpperBound: []byte{kind + 1}})
 }
 
-func (t *tables) close() error { return errors.Join(t.db.Close(), t.dir.file.Close()) }
+func (t *tables) close() error {
+	defer t.cache.Unref()
+	return errors.Join(t.db.Close(), t.dir.file.Close())
+}
+
+// emptyCache forgets what was read of the tables, so that its memory can be given back.
+func (t *tables) emptyCache() { t.cache.Reserve(cacheSize)() }

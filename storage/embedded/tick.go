@@ -73,12 +73,20 @@ func (e *Engine) tickPart(logged bool) (next, now tube.Instant, changed bool, er
 	return next, now, changed, nil
 }
 
+// giveBackMemory gives back to the operating system what is not needed without traffic.
+func (e *Engine) giveBackMemory() {
+	if e.journal != nil {
+		e.journal.tables.emptyCache()
+	}
+	e.free()
+}
+
 // upkeep does what a Tick does beside the jobs: it gives memory back, has tasks go
 // on that have waited for room too long, ends what was held for long, and has the
 // journal write what the Tick has changed. It returns a group that the caller must commit, or nil. The lock is held.
 func (e *Engine) upkeep(now tube.Instant) (commit *group) {
 	if e.quiet.over(now) {
-		e.freeing.Go(e.free)
+		e.freeing.Go(e.giveBackMemory)
 	}
 	if e.journal == nil {
 		return nil
