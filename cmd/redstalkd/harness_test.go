@@ -110,9 +110,15 @@ func (p *process) signal(t *testing.T, sig syscall.Signal) {
 // code waits for the end of the process.
 func (p *process) code(t *testing.T) int {
 	t.Helper()
+	return p.codeWithin(t, patience)
+}
+
+// codeWithin is code for a process that may have much to do.
+func (p *process) codeWithin(t *testing.T, limit time.Duration) int {
+	t.Helper()
 	select {
 	case <-p.ended:
-	case <-time.After(patience):
+	case <-time.After(limit):
 		t.Fatalf("the process goes on:\n%s", p.stderr)
 	}
 	return p.cmd.ProcessState.ExitCode()

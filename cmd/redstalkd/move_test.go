@@ -200,7 +200,7 @@ func TestMoveKilled(t *testing.T) {
 		<-p.ended
 	}
 	p := move()
-	if code := p.code(t); code != 0 {
+	if code := p.codeWithin(t, 10*patience); code != 0 {
 		t.Errorf("code %d: %s%s", code, p.stdout, p.stderr)
 	}
 	if left := jobsAt(t, from, "ready", "delayed", "buried"); left > 0 {
