@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strconv"
@@ -108,12 +109,24 @@ func (u *upgrade) step(ctx context.Context, from, to string, lock time.Duration)
 	return n == 1, err
 }
 
+// begin begins an upgrade; false if another instance upgrades, or has done so since the version
+// was read: then that one serves already.
+func (u *upgrade) begin(ctx context.Context, version string) (mine bool, err error) {
+	if err = u.alone(ctx); err == nil {
+		mine, err = u.step(ctx, version, upgrading, upgradeLock)
+	}
+	if errors.Is(err, errLayout) {
+		now, readErr := u.node.HGet(ctx, u.key("layout"), "version").Result()
+		if readErr == nil && now != version && now != upgrading {
+			return false, nil
+		}
+	}
+	return mine, err
+}
+
 // run upgrades the namespace; false if another instance does.
 func (u *upgrade) run(ctx context.Context, version string) (done bool, err error) {
-	if err := u.alone(ctx); err != nil {
-		return false, err
-	}
-	if mine, err := u.step(ctx, version, upgrading, upgradeLock); !mine || err != nil {
+	if mine, err := u.begin(ctx, version); !mine || err != nil {
 		return false, err
 	}
 	if err := u.alone(ctx); err != nil { // one may have come just before the mark
