@@ -47,7 +47,8 @@ const (
 	// meanwhile.
 	maxRounds = 16
 
-	// searchTogether is for how many takes a search is at most: a call has all of them.
+	// searchTogether is for how many takes a search is at most. One call has all of them, unless
+	// they look in very many tubes.
 	searchTogether = 64
 )
 
