@@ -15,6 +15,8 @@
 //     stats.go).
 //   - loop: watches many connections with epoll. What all its sessions want in
 //     one turn goes to the store in one call (loop_linux.go, turn.go).
+//   - sends: what the connections of a loop are sent at the end of a turn, with one
+//     system call for all of them (sends_linux.go, aio_linux.go).
 //   - wire: the bytes of a connection as its session sees them. Either a loop
 //     watches it (epollwire_linux.go), or it is a pump, with goroutines of its own
 //     (pump.go).
@@ -39,7 +41,7 @@
 // to the store in pieces.
 //
 // Locks are taken in this order, and none while the store is called: loop.mu, then
-// that of a wire, or those of package queue. A session has none.
+// that of a wire, then sends.mu; or those of package queue. A session has none.
 //
 // # Adding a command
 //

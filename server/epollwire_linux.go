@@ -22,18 +22,23 @@ type epollWire struct {
 
 	mu      sync.Mutex       // guards what follows; loop.mu may be held when it is taken
 	kept    []protocol.Piece // to be sent when there is room; the wire has the uses of the bodies
+	later   []protocol.Piece // to be sent with the replies of others, see sends; empty if there is something kept
+	copied  []byte           // of later what is no body
+	listed  bool             // among those of the loop's sends
+	turn    uint64           // of the loop, in which it was woken last
 	drained uint64           // bytes that were kept and then sent
 	err     error            // of writing, or that it was cut
 	eager   bool             // a short read does not mean that the socket is empty
 	closed  bool
 }
 
-// note takes down what an event says, and returns whether the session should
+// note takes down what an event of a turn says, and returns whether the session should
 // be woken.
-func (w *epollWire) note(events uint32) bool {
+func (w *epollWire) note(events uint32, turn uint64) bool {
 	const fromClient = syscall.EPOLLIN | syscall.EPOLLRDHUP | syscall.EPOLLHUP | syscall.EPOLLERR
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.turn = turn
 	if events&(syscall.EPOLLRDHUP|syscall.EPOLLHUP|syscall.EPOLLERR|syscall.EPOLLPRI) != 0 {
 		w.eager = true
 	}
@@ -172,7 +177,12 @@ func (w *epollWire) More() bool {
 func (w *epollWire) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.err != nil {
+	if w.mayWait(len(p), 0) {
+		w.copied = append(w.copied[:0], p...)
+		w.later = append(w.later, protocol.Piece{Bytes: w.copied})
+		return len(p), nil
+	}
+	if w.sendLater(); w.err != nil {
 		return 0, w.err
 	}
 	n := 0
@@ -194,7 +204,11 @@ func (w *epollWire) WriteVec(pieces []protocol.Piece) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n := 0
-	if len(w.kept) == 0 && w.err == nil {
+	if copied, bodies := sizes(pieces); len(pieces) <= maxPieces && w.mayWait(copied, bodies) {
+		w.wait(pieces)
+		return nil
+	}
+	if w.sendLater(); len(w.kept) == 0 && w.err == nil {
 		n, w.err = sendVec(w.fd, pieces)
 	}
 	if w.err != nil {
@@ -203,6 +217,76 @@ func (w *epollWire) WriteVec(pieces []protocol.Piece) error {
 	}
 	w.keep(skip(pieces, n))
 	return nil
+}
+
+// mayWait returns whether replies may wait to be sent with those of others. The lock is held.
+func (w *epollWire) mayWait(copied, bodies int) bool {
+	return w.err == nil && copied <= mostCopied && bodies <= mostBodies &&
+		len(w.kept)+len(w.later) == 0 && w.loop.sends.take(w)
+}
+
+// wait has pieces wait to be sent with the replies of others. The lock is held.
+func (w *epollWire) wait(pieces []protocol.Piece) {
+	w.copied = w.copied[:0]
+	for _, p := range pieces {
+		if !p.Body {
+			w.copied = append(w.copied, p.Bytes...)
+		}
+	}
+	rest := w.copied
+	for _, p := range pieces {
+		if !p.Body {
+			p.Bytes, rest = rest[:len(p.Bytes)], rest[len(p.Bytes):]
+		}
+		w.later = append(w.later, p)
+	}
+}
+
+// sizes is how many bytes pieces have: those to be copied to keep them, and those of bodies.
+func sizes(pieces []protocol.Piece) (copied, bodies int) {
+	for i := range pieces {
+		if n := len(pieces[i].Bytes); pieces[i].Body {
+			bodies += n
+		} else {
+			copied += n
+		}
+	}
+	return copied, bodies
+}
+
+// keepCopied is the largest memory for copied that a wire keeps for the next time.
+const keepCopied = 512
+
+// sendLater sends now what was to be sent with the replies of others. The lock is held.
+func (w *epollWire) sendLater() {
+	if len(w.later) > 0 {
+		w.sendLaterFrom(0)
+	}
+}
+
+// sendLaterFrom is sendLater when n bytes are sent already. The lock is held.
+func (w *epollWire) sendLaterFrom(n int) {
+	rest := skip(w.later, n)
+	if len(rest) > 0 {
+		n, w.err = sendVec(w.fd, rest)
+		rest = skip(rest, n)
+	}
+	if w.err == nil {
+		w.keep(rest)
+	} else {
+		release(rest)
+	}
+	w.forgetLater()
+}
+
+// forgetLater forgets what was to be sent with the replies of others. It releases no bodies.
+// The lock is held.
+func (w *epollWire) forgetLater() {
+	clear(w.later)
+	w.later = w.later[:0]
+	if cap(w.copied) > keepCopied {
+		w.copied = nil
+	}
 }
 
 // Kept implements wire.
@@ -237,6 +321,7 @@ func (w *epollWire) Delivered() bool {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.sendLater()
 	return w.err != nil || len(w.kept) == 0 && (unsent(w.fd) == 0 || isReset(w.fd))
 }
 
@@ -246,6 +331,7 @@ func (w *epollWire) Close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.closed {
+		w.sendLater()
 		w.closed = true
 		w.dropKept()
 		syscall.Close(w.fd)
@@ -257,6 +343,8 @@ func (w *epollWire) Cut() {
 	w.mu.Lock()
 	if !w.closed {
 		w.err = errCut
+		release(w.later)
+		w.forgetLater()
 		w.dropKept()
 		syscall.Shutdown(w.fd, syscall.SHUT_RDWR)
 	}

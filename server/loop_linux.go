@@ -21,12 +21,14 @@ type loop struct {
 	epoll   int
 	waker   [2]int // a pipe: a byte in it ends the wait
 	done    chan struct{}
+	sends   sends
 
 	// These belong to the loop's goroutine.
 	events  []syscall.EpollEvent
 	turn    turn
 	inner   turn         // within turn, see gather
 	woken   []*epollWire // by the poll
+	turns   uint64       // how many there were
 	yielded time.Time    // when it last let others run
 	sleeps  bool         // the queue does not count it as awake
 
@@ -42,7 +44,7 @@ type loop struct {
 const maxEvents = 256
 
 func newLoop(q *queue.Queue) (*loop, error) {
-	l := &loop{queue: q, store: q.Store(), done: make(chan struct{}), wires: make(map[int32]*epollWire)}
+	l := &loop{queue: q, store: q.Store(), done: make(chan struct{}), turns: 1, wires: make(map[int32]*epollWire)}
 	l.gathers, _ = l.store.(storage.Gatherer)
 	l.events = make([]syscall.EpollEvent, maxEvents)
 	var err error
@@ -61,12 +63,24 @@ func newLoop(q *queue.Queue) (*loop, error) {
 	return l, nil
 }
 
+// sendTogether has replies of a turn sent together from now on, if the store says when it
+// begins something slow. It is called before run.
+func (l *loop) sendTogether() (err error) {
+	if l.gathers != nil {
+		l.sends.aio, err = newAIO()
+	}
+	return err
+}
+
 func (l *loop) stop() {
 	l.ask(func() { l.stopping = true })
 	<-l.done
 }
 
 func (l *loop) close() {
+	if l.sends.aio != nil {
+		l.sends.aio.close()
+	}
 	syscall.Close(l.waker[1])
 	syscall.Close(l.waker[0])
 	syscall.Close(l.epoll)
@@ -118,6 +132,7 @@ func (l *loop) run() {
 	for l.poll(&l.turn, l.timeout()) {
 		switch {
 		case len(l.turn.batches) < 2 && l.queue.Waiters() == 0:
+			l.sends.end()
 			l.turn.end(l.queue) // there seem to be no others to share with
 		case l.gathers != nil:
 			l.turn.foresee(l.queue)
@@ -127,6 +142,8 @@ func (l *loop) run() {
 			l.poll(&l.turn, 0) // what has come meanwhile can join this turn
 			l.turn.end(l.queue)
 		}
+		l.sends.end()
+		l.turns++
 	}
 }
 
@@ -168,6 +185,9 @@ func (l *loop) poll(t *turn, ms int) bool {
 	if !l.takeEvents(t, l.events[:max(n, 0)]) {
 		return false
 	}
+	if len(l.woken) > 1 {
+		l.sends.begin(l.turns)
+	}
 	for _, w := range l.woken {
 		w.wake(t)
 	}
@@ -176,9 +196,13 @@ func (l *loop) poll(t *turn, ms int) bool {
 	return true
 }
 
-// gather is a turn within a turn, for storage.Gatherer. It returns how many batches
-// that has handed over.
-func (l *loop) gather() int {
+// gather is for storage.Gatherer: it sends what waits to be sent, and then, with look, is a turn
+// within a turn. It returns how many batches that has handed over.
+func (l *loop) gather(look bool) int {
+	l.sends.send()
+	if !look {
+		return 0
+	}
 	l.poll(&l.inner, 0)
 	defer l.inner.end(l.queue)
 	return len(l.inner.batches)
@@ -231,7 +255,7 @@ func (l *loop) takeEvents(t *turn, events []syscall.EpollEvent) bool {
 		}
 		// An event may be for a descriptor that was closed since, or has even
 		// been given out again: being woken in vain does no harm.
-		if w := l.wires[events[i].Fd]; w != nil && w.note(events[i].Events) {
+		if w := l.wires[events[i].Fd]; w != nil && w.note(events[i].Events, l.turns) {
 			l.woken = append(l.woken, w)
 		}
 	}

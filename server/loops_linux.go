@@ -20,6 +20,7 @@ type loops struct {
 	all     []*loop
 	next    int       // gets the next connection
 	noEpoll sync.Once // the line in the log about it
+	noAIO   sync.Once // likewise
 }
 
 // Loops returns how many goroutines of a server watch all its connections, and so
@@ -88,6 +89,11 @@ func (ls *loops) pick() *loop {
 				ls.log.Error("no epoll now; connections get goroutines of their own", "err", err)
 			})
 			break
+		}
+		if err := l.sendTogether(); err != nil {
+			ls.noAIO.Do(func() {
+				ls.log.Info("no asynchronous I/O here; replies are sent one by one", "err", err)
+			})
 		}
 		ls.all = append(ls.all, l)
 		go l.run()

@@ -33,7 +33,7 @@ func TestDeliveredAfterReset(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer syscall.Close(fd)
-	w := &epollWire{fd: fd}
+	w := &epollWire{fd: fd, loop: &loop{}}
 	if _, err := w.Write([]byte("DELETED\r\n")); err != nil {
 		t.Fatal(err)
 	}

@@ -84,10 +84,12 @@ type Gatherer interface {
 	Store
 
 	// DoGathering is Do, but it calls more before it begins what is slow, or while
-	// that goes on elsewhere. more carries out with Do what has come meanwhile, and
-	// returns how many batches these were. It is called any number of times, on
-	// the caller's goroutine, before DoGathering returns.
-	DoGathering(more func() int, batches ...*Batch)
+	// that goes on elsewhere. more gives out what Dones have left to be given out,
+	// replies above all. Then, with look, it carries out with Do what has come
+	// meanwhile, and returns how many batches these were; without, 0. It is called
+	// any number of times, on the caller's goroutine, before DoGathering returns, and
+	// after the last Done that comes on that goroutine before something slow.
+	DoGathering(more func(look bool) int, batches ...*Batch)
 }
 
 // Settler is a Store that several servers share.

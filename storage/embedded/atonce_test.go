@@ -17,7 +17,7 @@ func (s atOnce) Do(batches ...*storage.Batch) {
 }
 
 // DoGathering implements storage.Gatherer.
-func (s atOnce) DoGathering(more func() int, batches ...*storage.Batch) {
+func (s atOnce) DoGathering(more func(look bool) int, batches ...*storage.Batch) {
 	s.loadBound(batches)
 	s.Engine.DoGathering(more, batches...)
 }

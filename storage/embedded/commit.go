@@ -101,7 +101,7 @@ func (j *journal) forCommitter(g *group) bool { return g.heavy() || len(j.syncin
 // if there is one. If more is not nil and the group is light, it calls that before it
 // syncs the log, see gather. It does not return if the disk fails. The lock is not
 // held.
-func (j *journal) commit(g *group, more func() int) {
+func (j *journal) commit(g *group, more func(look bool) int) {
 	if err := j.own.checkLately(); err != nil {
 		j.fatal(err)
 	}
@@ -117,11 +117,12 @@ func (j *journal) commit(g *group, more func() int) {
 }
 
 // commitLight commits a group up to the end of its onDurable batches.
-func (j *journal) commitLight(g *group, more func() int) {
+func (j *journal) commitLight(g *group, more func(look bool) int) {
 	j.write(g)
 	endBatches(g.onWritten)
 	if more != nil && j.eager {
 		j.gather(g, more)
+		more(false)
 	}
 	if j.endJoining(g) {
 		j.syncTo(j.log.Mark())
@@ -192,12 +193,12 @@ const (
 
 // gather has more carry out what has come since g was written, and makes that a part
 // of g: one sync serves all of it.
-func (j *journal) gather(g *group, more func() int) {
+func (j *journal) gather(g *group, more func(look bool) int) {
 	for range maxGather {
 		if !j.mayGather(g) {
 			return
 		}
-		n := more()
+		n := more(true)
 		if next := j.joinFilled(g); next != nil {
 			j.write(next)
 			endBatches(next.onWritten)

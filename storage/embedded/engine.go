@@ -79,7 +79,7 @@ func (e *Engine) now() tube.Instant {
 func (e *Engine) Do(batches ...*storage.Batch) { e.DoGathering(nil, batches...) }
 
 // DoGathering implements storage.Gatherer. What is slow is a sync of the log.
-func (e *Engine) DoGathering(more func() int, batches ...*storage.Batch) {
+func (e *Engine) DoGathering(more func(look bool) int, batches ...*storage.Batch) {
 	e.mu.Lock()
 	if e.journal != nil {
 		e.journal.awaitTables()

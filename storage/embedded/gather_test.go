@@ -83,6 +83,16 @@ func counting(syncs *atomic.Int64) func(errorfs.Op) error {
 	}
 }
 
+// looking makes what DoGathering calls of what only looks for more.
+func looking(look func() int) func(bool) int {
+	return func(wanted bool) int {
+		if !wanted {
+			return 0
+		}
+		return look()
+	}
+}
+
 // blocking makes every sync of the log wait until may is closed. It sends on syncing
 // before.
 func blocking() (hook func(errorfs.Op) error, syncing chan struct{}, may chan struct{}) {
@@ -105,14 +115,14 @@ func TestOneSyncServesAllRounds(t *testing.T) {
 	var syncs, done atomic.Int64
 	g.fs.set(counting(&syncs))
 	rounds, begun := 0, time.Now()
-	g.DoGathering(func() int {
+	g.DoGathering(looking(func() int {
 		rounds++
 		g.Do(puts(5, "a", &done)...)
 		if n := done.Load(); n > 0 && syncs.Load() == 0 {
 			t.Errorf("round %d: %d batches are done before any sync", rounds, n)
 		}
 		return 5
-	}, puts(2, "a", &done)...)
+	}), puts(2, "a", &done)...)
 	most := 1 + int64(time.Since(begun)/lateSync)
 	if rounds != maxGather || done.Load() != 2+5*maxGather {
 		t.Errorf("%d rounds and %d batches done, want %d and %d", rounds, done.Load(), maxGather, 2+5*maxGather)
@@ -155,10 +165,10 @@ func TestHowOftenMoreIsAsked(t *testing.T) {
 			do(t, g, put)
 			rounds := 0
 			var done atomic.Int64
-			g.DoGathering(func() int {
+			g.DoGathering(looking(func() int {
 				rounds++
 				return c.come[min(rounds, len(c.come))-1]
-			}, counted(&done, c.op))
+			}), counted(&done, c.op))
 			if rounds != c.rounds {
 				t.Errorf("asked %d times, want %d", rounds, c.rounds)
 			}
@@ -170,8 +180,8 @@ func TestHowOftenMoreIsAsked(t *testing.T) {
 }
 
 // TestFreeBeforeTheSync: reserves of jobs that are on the disk are answered before
-// the sync begins, both of the first call and of a round. All else is answered after
-// it, also a reserve of a job that was just put. A power cut before the sync takes
+// the sync begins, both of the first call and of a round, and more has been called since, so
+// that these answers can be given out. All else is answered after it, also a reserve of a job that was just put. A power cut before the sync takes
 // that away.
 func TestFreeBeforeTheSync(t *testing.T) {
 	g := newGathering(t, nil)
@@ -181,14 +191,17 @@ func TestFreeBeforeTheSync(t *testing.T) {
 	take := func(from string) storage.Op {
 		return storage.Op{Kind: storage.Take, Holder: 1, Tubes: []string{from}}
 	}
-	var free, bound atomic.Int64
+	var free, bound, out atomic.Int64
 	hook, syncing, may := blocking()
 	g.fs.set(hook)
 	returned := make(chan struct{})
 	go func() {
 		defer close(returned)
 		rounds := 0
-		g.DoGathering(func() int {
+		g.DoGathering(func(look bool) int {
+			if out.Store(free.Load()); !look {
+				return 0
+			}
 			rounds++
 			g.Do(append(puts(2, "new", &bound), counted(&free, take("old")), counted(&bound, take("new")),
 				counted(&bound, take("old"), put))...)
@@ -197,6 +210,9 @@ func TestFreeBeforeTheSync(t *testing.T) {
 	}()
 	<-syncing
 	eventually(t, "the free batches to be done while the sync is blocked", func() bool { return free.Load() == 3 })
+	if n := out.Load(); n != 3 {
+		t.Errorf("%d free answers could be given out before the sync", n)
+	}
 	if n := bound.Load(); n != 0 {
 		t.Errorf("%d bound batches are done before the sync", n)
 	}
@@ -237,18 +253,18 @@ func TestFailingSyncEndsNothing(t *testing.T) {
 		return broken
 	})
 	var bound atomic.Int64
-	go g.DoGathering(func() int {
+	go g.DoGathering(looking(func() int {
 		g.Do(puts(3, "new", &bound)...)
 		close(gathered)
 		return 0
-	}, puts(2, "new", &bound)...)
+	}), puts(2, "new", &bound)...)
 	if err := <-fatal; !errors.Is(err, broken) {
 		t.Errorf("fatal: %v", err)
 	}
 	late := make(chan struct{})
 	go func() {
 		defer close(late)
-		g.DoGathering(func() int { return 0 }, puts(1, "new", &bound)...)
+		g.DoGathering(looking(func() int { return 0 }), puts(1, "new", &bound)...)
 	}()
 	select {
 	case <-late:
@@ -294,7 +310,7 @@ func TestGatheringBehindTheTables(t *testing.T) {
 	want := int64(0)
 	for behind() <= maxBehind { // a round may have to be waited for until a segment is prepared
 		rounds := 0
-		g.DoGathering(func() int { rounds++; g.Do(big(3)...); return 3 }, big(1)...)
+		g.DoGathering(looking(func() int { rounds++; g.Do(big(3)...); return 3 }), big(1)...)
 		if want += 1 + 3*int64(rounds); rounds != maxGather || done.Load() != want {
 			t.Fatalf("%d rounds, and %d of %d batches done", rounds, done.Load(), want)
 		}
@@ -303,7 +319,7 @@ func TestGatheringBehindTheTables(t *testing.T) {
 	go func() {
 		close(waiting)
 		defer close(returned)
-		g.DoGathering(func() int { g.Do(big(1)...); return 1 }, big(1)...)
+		g.DoGathering(looking(func() int { g.Do(big(1)...); return 1 }), big(1)...)
 	}()
 	<-waiting
 	if n := done.Load(); n != want {
@@ -325,7 +341,7 @@ func TestGatheringFromManySides(t *testing.T) {
 	go g.Do(puts(1, "a", &done)...)
 	<-syncing
 	for range 3 {
-		g.DoGathering(func() int { asked.Add(1); return 0 }, puts(2, "a", &done)...)
+		g.DoGathering(looking(func() int { asked.Add(1); return 0 }), puts(2, "a", &done)...)
 	}
 	if done.Load() != 0 || asked.Load() != 0 {
 		t.Errorf("%d batches done and more asked for %d times while somebody else syncs", done.Load(), asked.Load())
@@ -352,14 +368,14 @@ func TestGatheredInTurn(t *testing.T) {
 		reserve := batch("reserve", storage.Op{Kind: storage.Take, Holder: 2, Tubes: []string{"t"}})
 		reserve.InTurn = inTurn
 		asked := false
-		g.DoGathering(func() int {
+		g.DoGathering(looking(func() int {
 			if asked {
 				return 0
 			}
 			asked = true
 			g.Do(reserve)
 			return 1
-		}, release)
+		}), release)
 		want := []string{"reserve", "release"}
 		if inTurn {
 			want = []string{"release", "reserve"}

@@ -83,14 +83,14 @@ func (l *load) enqueue(batches ...*storage.Batch) {
 // and, while that is being written, what comes then.
 func (l *load) loop() {
 	for b := range l.batches {
-		l.e.DoGathering(func() int {
+		l.e.DoGathering(looking(func() int {
 			more := l.soon()
 			if len(more) > 0 {
 				l.rounds.Add(1)
 				l.e.Do(more...)
 			}
 			return len(more)
-		}, l.waiting(b)...)
+		}), l.waiting(b)...)
 	}
 }
 

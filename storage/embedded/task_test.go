@@ -222,7 +222,7 @@ func TestPutsWaitForRoom(t *testing.T) {
 	}
 	go g.Do(puts(1)...)
 	<-syncing
-	g.DoGathering(func() int { g.Do(puts(10)...); return 10 }, puts(10)...)
+	g.DoGathering(looking(func() int { g.Do(puts(10)...); return 10 }), puts(10)...)
 	g.mu.Lock()
 	waiting, unwritten := len(g.noRoom), g.journal.unwritten
 	g.mu.Unlock()

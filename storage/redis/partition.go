@@ -93,7 +93,7 @@ func (p *partition) submit(units ...*unit) bool { return p.submitGathering(nil, 
 
 // submitGathering is submit for a caller who has more to submit now and then,
 // which more does. It makes the calls as long as there is anything.
-func (p *partition) submitGathering(more func() int, units ...*unit) bool {
+func (p *partition) submitGathering(more func(look bool) int, units ...*unit) bool {
 	now := time.Now()
 	for _, u := range units {
 		if u.since.IsZero() {

@@ -20,10 +20,10 @@ const fewOps = 128
 //
 // It belongs to the caller of the partition.
 type pipeline struct {
-	more     func() int // hands over what has come meanwhile; nil if nobody is to be asked
-	answered *call      // Redis has answered it, and its units have not been told; nil if none
-	next     *call      // has units already, and is sent next; nil if none
-	spare    []*call    // to be used again
+	more     func(look bool) int // hands over what has come meanwhile; nil if nobody is to be asked
+	answered *call               // Redis has answered it, and its units have not been told; nil if none
+	next     *call               // has units already, and is sent next; nil if none
+	spare    []*call             // to be used again
 }
 
 // maxSpare bounds how many calls are kept to be used again: there are three at most at
@@ -69,13 +69,13 @@ func (p *partition) load(c *call) {
 
 // beCaller makes a call, and if there is more now and then, all that follow. It leaves
 // the rest, a call that has failed above all, to the worker.
-func (p *partition) beCaller(more func() int) {
+func (p *partition) beCaller(more func(look bool) int) {
 	for p.inbox.goOn() {
 		if f := p.makeCalls(more != nil, more); f.call != nil || more == nil {
 			p.inbox.handOver(f)
 			return
 		}
-		more()
+		more(true)
 	}
 }
 
@@ -111,7 +111,7 @@ func (p *partition) goOnAfter(f failure) {
 
 // makeCalls makes a call of what waits, and if they may overlap those that are encoded
 // meanwhile. It returns the call that has failed, if one has.
-func (p *partition) makeCalls(overlapping bool, more func() int) failure {
+func (p *partition) makeCalls(overlapping bool, more func(look bool) int) failure {
 	if overlapping {
 		p.pipeline.more = more
 		defer func() { p.pipeline.more = nil }()
@@ -154,7 +154,7 @@ func (p *partition) followUp(ops int, sent time.Time) *call {
 // the answer to the call under way; nil: there is none.
 func (p *partition) gather(underWay *call) {
 	if more := p.pipeline.more; more != nil {
-		more()
+		more(true)
 	}
 	if !p.instance.isRegistered() || underWay != nil && underWay.hasUpkeep() || p.inbox.empty() {
 		return

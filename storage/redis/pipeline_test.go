@@ -24,7 +24,7 @@ type crowd struct {
 	early   int          // handed over while others were pending
 }
 
-func (c *crowd) submit(more func() int) {
+func (c *crowd) submit(more func(look bool) int) {
 	op := &storage.Batch{Ops: c.ops[c.next : c.next+1]}
 	c.next++
 	op.Done = func() { c.pending.Add(-1) }
@@ -36,7 +36,7 @@ func (c *crowd) submit(more func() int) {
 	}
 }
 
-func (c *crowd) more() int {
+func (c *crowd) more(bool) int {
 	n := min(3, len(c.ops)-c.next)
 	for range n {
 		if c.pending.Load() > 0 {
@@ -140,7 +140,7 @@ func TestUpkeepIsAlone(t *testing.T) {
 	} {
 		answered = false
 		handed, early := false, false
-		p.submitGathering(func() int {
+		p.submitGathering(func(bool) int {
 			if handed {
 				return 0
 			}
@@ -172,7 +172,7 @@ func TestFewWait(t *testing.T) {
 	}
 	comes := []int{1, 5} // when first asked for more, and then
 	before := calls()
-	s.DoGathering(func() (n int) {
+	s.DoGathering(func(bool) (n int) {
 		if len(comes) > 0 {
 			n, comes = comes[0], comes[1:]
 			inTime.Store(answered.Load())

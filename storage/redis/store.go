@@ -219,7 +219,7 @@ func (s *Store) Listen(l storage.Listener) {
 func (s *Store) Do(batches ...*storage.Batch) { s.DoGathering(nil, batches...) }
 
 // DoGathering implements storage.Gatherer.
-func (s *Store) DoGathering(more func() int, batches ...*storage.Batch) {
+func (s *Store) DoGathering(more func(look bool) int, batches ...*storage.Batch) {
 	if len(s.parts) > 1 || slices.ContainsFunc(batches, searches) {
 		s.route(batches)
 		return
@@ -244,7 +244,7 @@ func searches(b *storage.Batch) bool {
 }
 
 // carryOut submits units, or says that the partition has ended.
-func (p *partition) carryOut(more func() int, units ...*unit) {
+func (p *partition) carryOut(more func(look bool) int, units ...*unit) {
 	if !p.submitGathering(more, units...) {
 		for _, u := range units {
 			u.end(storage.ErrClosed)

@@ -1,0 +1,339 @@
+package server
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"redstalk/protocol"
+	"redstalk/storage"
+	"redstalk/storage/embedded"
+)
+
+// oneTurn is a loop without a goroutine, whose wires were all woken in turn 1.
+type oneTurn struct {
+	*loop
+	wires   []*epollWire
+	clients []net.Conn
+}
+
+func newOneTurn(t *testing.T, n int) *oneTurn {
+	t.Helper()
+	a, err := newAIO()
+	if err != nil {
+		t.Skip("no asynchronous I/O here: ", err)
+	}
+	g := &oneTurn{loop: &loop{sends: sends{aio: a}}}
+	t.Cleanup(a.close)
+	for range n {
+		client, conn := connected(t, "tcp")
+		fd, err := duplicate(conn.(syscall.Conn))
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn.Close()
+		w := &epollWire{loop: g.loop, fd: fd, turn: 1}
+		t.Cleanup(w.Close)
+		g.wires, g.clients = append(g.wires, w), append(g.clients, client)
+	}
+	return g
+}
+
+// expect fails if what comes to a client next is not want.
+func (g *oneTurn) expect(t *testing.T, i int, want string) {
+	t.Helper()
+	got := make([]byte, len(want))
+	g.clients[i].SetReadDeadline(time.Now().Add(10 * time.Second))
+	if n, err := io.ReadFull(g.clients[i], got); string(got) != want {
+		t.Fatalf("client %d has %.40q, %d bytes of %d, %v", i, got[:n], n, len(want), err)
+	}
+}
+
+// expectNothing fails if something comes to a client.
+func expectNothing(t *testing.T, client net.Conn) {
+	t.Helper()
+	var got [9]byte
+	client.SetReadDeadline(time.Now().Add(10 * time.Millisecond))
+	if n, _ := client.Read(got[:]); n != 0 {
+		t.Fatalf("%q has come", got[:n])
+	}
+}
+
+func write(t *testing.T, w *epollWire, what string) {
+	t.Helper()
+	if n, err := w.Write([]byte(what)); n != len(what) || err != nil {
+		t.Fatalf("%d bytes of %d, %v", n, len(what), err)
+	}
+}
+
+// TestSentTogether: what is said to more wires than one system call serves waits until it is
+// sent, in the order in which it was said.
+func TestSentTogether(t *testing.T) {
+	g := newOneTurn(t, maxTogether+3)
+	g.sends.begin(1)
+	for range 2 {
+		for _, w := range g.wires {
+			write(t, w, "INSERTED 1\r\n")
+		}
+		for _, i := range []int{0, maxTogether, len(g.wires) - 1} {
+			expectNothing(t, g.clients[i])
+		}
+		g.sends.send()
+		for i := range g.wires {
+			g.expect(t, i, "INSERTED 1\r\n")
+		}
+	}
+	g.sends.end()
+	write(t, g.wires[0], "DELETED\r\n")
+	g.expect(t, 0, "DELETED\r\n")
+}
+
+// TestSaysMore: whoever has more to say while something waits says both, in order.
+func TestSaysMore(t *testing.T) {
+	g := newOneTurn(t, 4)
+	g.sends.begin(1)
+	large := strings.Repeat("x", mostCopied+1)
+	for _, w := range g.wires {
+		write(t, w, "1")
+	}
+	write(t, g.wires[0], "2")
+	write(t, g.wires[0], "3") // waits again
+	write(t, g.wires[1], large)
+	var its releases
+	pieces := []protocol.Piece{{Bytes: []byte("a")}, {Bytes: []byte("body"), Body: true, Users: &its}, {Bytes: []byte("z")}}
+	if err := g.wires[2].WriteVec(pieces); err != nil || its.released != 1 {
+		t.Errorf("%v, released %d times", err, its.released)
+	}
+	g.wires[3].Delivered()
+	for i, want := range []string{"12", "1" + large, "1abodyz", "1"} {
+		g.expect(t, i, want)
+		expectNothing(t, g.clients[i])
+	}
+	g.sends.send()
+	g.expect(t, 0, "3")
+}
+
+// TestOnlyOfTheTurn: a wire that was not woken in the turn does not wait for it.
+func TestOnlyOfTheTurn(t *testing.T) {
+	g := newOneTurn(t, 1)
+	g.sends.begin(2)
+	write(t, g.wires[0], "TIMED_OUT\r\n")
+	g.expect(t, 0, "TIMED_OUT\r\n")
+}
+
+type releases struct{ released int }
+
+func (r *releases) Release() { r.released++ }
+
+// TestBodiesWait: bodies wait too, and are not released before they are sent; large ones do
+// not wait.
+func TestBodiesWait(t *testing.T) {
+	g := newOneTurn(t, 2)
+	g.sends.begin(1)
+	its := make([]releases, 2)
+	line := []byte("RESERVED 1 8192\r\n")
+	send := func(i, size int) {
+		body := bytes.Repeat([]byte{'b'}, size)
+		pieces := []protocol.Piece{{Bytes: line}, {Bytes: body, Body: true, Users: &its[i]}, {Bytes: []byte("\r\n")}}
+		if err := g.wires[i].WriteVec(pieces); err != nil {
+			t.Fatal(err)
+		}
+	}
+	send(0, 8192)
+	send(1, mostBodies+1)
+	line[0] = '?' // the Writer's memory, which is used again
+	if its[0].released != 0 || its[1].released != 1 {
+		t.Errorf("released %v times", its)
+	}
+	g.sends.send()
+	if its[0].released != 1 {
+		t.Errorf("released %d times", its[0].released)
+	}
+	g.expect(t, 0, "RESERVED 1 8192\r\n"+strings.Repeat("b", 8192)+"\r\n")
+}
+
+// TestNoRoom: what a socket does not take is kept, goes out in order when there is room, and
+// the session gets to know of it.
+func TestNoRoom(t *testing.T) {
+	g := newOneTurn(t, 2)
+	w := g.wires[0]
+	if err := syscall.SetsockoptInt(w.fd, syscall.SOL_SOCKET, syscall.SO_SNDBUF, 4096); err != nil {
+		t.Fatal(err)
+	}
+	sent := 0
+	for i := byte(0); w.Kept() == 0; i++ {
+		g.sends.begin(1)
+		if len(g.again) > 0 {
+			t.Fatal("the session was woken for nothing")
+		}
+		write(t, w, strings.Repeat(string('a'+i%26), mostCopied))
+		write(t, g.wires[1], "DELETED\r\n")
+		sent += mostCopied
+		g.sends.end()
+	}
+	if len(g.again) != 1 || g.again[0] != w {
+		t.Errorf("%d sessions are woken", len(g.again))
+	}
+	got := make([]byte, sent)
+	for n := 0; n < sent; {
+		g.clients[0].SetReadDeadline(time.Now().Add(10 * time.Second))
+		m, err := g.clients[0].Read(got[n:])
+		if n += m; err != nil {
+			t.Fatalf("%v after %d bytes of %d", err, n, sent)
+		}
+		w.note(syscall.EPOLLOUT, 2)
+	}
+	for i, c := range got {
+		if want := 'a' + byte(i/mostCopied)%26; c != want {
+			t.Fatalf("byte %d is %q, want %q", i, c, want)
+		}
+	}
+}
+
+// TestEndsWhileWaiting: a wire that is closed sends first, one that is cut does not; neither
+// sends to who gets its descriptor next, and bodies are released.
+func TestEndsWhileWaiting(t *testing.T) {
+	g := newOneTurn(t, 3)
+	g.sends.begin(1)
+	its := make([]releases, 3)
+	for i, w := range g.wires {
+		pieces := []protocol.Piece{{Bytes: []byte("1")}, {Bytes: []byte("2"), Body: true, Users: &its[i]}, {Bytes: []byte("3")}}
+		if err := w.WriteVec(pieces); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g.wires[0].Close()
+	g.wires[1].wake = func(outbox) {}
+	g.wires[1].Cut()
+	next, other := connected(t, "tcp")
+	fd, err := duplicate(other.(syscall.Conn))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(fd)
+	if fd != g.wires[0].fd {
+		t.Logf("descriptor %d, and not %d, is given out again", fd, g.wires[0].fd)
+	}
+	g.sends.end()
+	for i, want := range []string{"123", "", "123"} {
+		g.expect(t, i, want)
+		if its[i].released != 1 {
+			t.Errorf("the body for client %d was released %d times", i, its[i].released)
+		}
+	}
+	expectNothing(t, g.clients[1])
+	expectNothing(t, next)
+}
+
+// TestClientGone: an error shows at the next write, and the session is woken.
+func TestClientGone(t *testing.T) {
+	g := newOneTurn(t, 2)
+	w := g.wires[0]
+	g.clients[0].(*net.TCPConn).SetLinger(0)
+	g.clients[0].Close()
+	awaitReset(t, w.fd)
+	g.sends.begin(1)
+	its := new(releases)
+	if err := w.WriteVec([]protocol.Piece{{Bytes: []byte("1")}, {Bytes: []byte("2"), Body: true, Users: its}}); err != nil {
+		t.Fatal(err)
+	}
+	write(t, g.wires[1], "DELETED\r\n")
+	g.sends.end()
+	if _, err := w.Write([]byte("3")); err == nil || its.released != 1 || len(g.again) != 1 {
+		t.Errorf("%v; released %d times; %d sessions are woken", err, its.released, len(g.again))
+	}
+	g.expect(t, 1, "DELETED\r\n")
+}
+
+// TestKernelTakesNone: what the kernel does not take for asynchronous I/O is sent anyway.
+func TestKernelTakesNone(t *testing.T) {
+	g := newOneTurn(t, 3)
+	g.sends.aio.close()
+	g.sends.begin(1)
+	for _, w := range g.wires {
+		write(t, w, "DELETED\r\n")
+	}
+	g.sends.end()
+	for i := range g.wires {
+		g.expect(t, i, "DELETED\r\n")
+	}
+}
+
+// TestNoAIO: without asynchronous I/O nothing waits.
+func TestNoAIO(t *testing.T) {
+	g := newOneTurn(t, 1)
+	g.sends.aio = nil
+	g.sends.begin(1)
+	write(t, g.wires[0], "DELETED\r\n")
+	g.expect(t, 0, "DELETED\r\n")
+}
+
+// slowly is a memory engine that waits where the test tells it to, once it is armed.
+type slowly struct {
+	*embedded.Engine
+	armed                 atomic.Bool
+	doing, do, told, goOn chan struct{}
+}
+
+func (s *slowly) Do(batches ...*storage.Batch) {
+	if s.armed.Load() {
+		s.doing <- struct{}{}
+		<-s.do
+	}
+	s.Engine.Do(batches...)
+}
+
+func (s *slowly) DoGathering(more func(look bool) int, batches ...*storage.Batch) {
+	s.Engine.Do(batches...)
+	if s.armed.Load() {
+		s.told <- struct{}{}
+		<-s.goOn
+		more(false)
+		<-s.goOn
+	}
+}
+
+// TestRepliesBeforeWhatIsSlow: the replies of a turn are sent when the store says that something
+// slow begins, and not one by one before that.
+func TestRepliesBeforeWhatIsSlow(t *testing.T) {
+	a, err := newAIO()
+	if err != nil {
+		t.Skip("no asynchronous I/O here: ", err)
+	}
+	a.close()
+	step := func() chan struct{} { return make(chan struct{}) }
+	store := &slowly{Engine: embedded.NewMemory(), doing: step(), do: step(), told: step(), goOn: step()}
+	s, g := onStore(t, store), &oneTurn{}
+	for i := range 2*Loops() + 1 {
+		client, conn := connected(t, "tcp")
+		go s.ServeConn(conn)
+		io.WriteString(client, "list-tube-used\r\n")
+		if i%Loops() == 0 { // each loop gets a connection in turn
+			g.clients = append(g.clients, client)
+			g.expect(t, len(g.clients)-1, "USING default\r\n")
+		} else {
+			client.Read(make([]byte, 1))
+		}
+	}
+	const put = "put 0 0 9 0\r\n\r\n"
+	store.armed.Store(true)
+	io.WriteString(g.clients[0], put)
+	<-store.doing // so the loop is busy until the others have sent
+	io.WriteString(g.clients[1], put)
+	io.WriteString(g.clients[2], put)
+	store.do <- struct{}{}
+	<-store.told
+	expectNothing(t, g.clients[1])
+	expectNothing(t, g.clients[2])
+	store.goOn <- struct{}{}
+	g.expect(t, 1, "INSERTED 2\r\n")
+	g.expect(t, 2, "INSERTED 3\r\n")
+	store.armed.Store(false)
+	store.goOn <- struct{}{}
+	g.expect(t, 0, "INSERTED 1\r\n")
+}
