@@ -3,12 +3,12 @@ package server
 import "sync"
 
 // Replies wait to be sent with those of others if there are at most so many bytes that have to
-// be copied for that, and at most so many of bodies, which are not copied. With more of them
+// be copied for that, and at most so many of bodies, which are not copied. With larger ones
 // the client can rather begin to read while others are served, and one system call the less
 // does not show.
 const (
 	mostCopied = 2 << 10
-	mostBodies = 32 << 10
+	mostBodies = 256 << 10
 )
 
 // sends is what the connections of a loop have to be sent at the end of a turn, or before
