@@ -48,9 +48,10 @@ var mayImport = map[string][]string{
 	},
 	"redstalk/storage/storetest": {"redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/tube"},
 	"redstalk/server": {
-		"redstalk/protocol", "redstalk/server/access", "redstalk/server/bounds", "redstalk/server/queue", "redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/storage/throttle", "redstalk/tube",
+		"redstalk/protocol", "redstalk/server/access", "redstalk/server/aio", "redstalk/server/bounds", "redstalk/server/queue", "redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/storage/throttle", "redstalk/tube",
 		"go.yaml.in/yaml/v3", "golang.org/x/crypto", "golang.org/x/sync",
 	},
+	"redstalk/server/aio": nil,
 	"redstalk/server/behind": {
 		"redstalk/protocol/carry", "redstalk/protocol/client", "redstalk/server/queue", "redstalk/storage", "redstalk/storage/body",
 		"redstalk/storage/tally", "redstalk/storage/throttle", "redstalk/tube", "golang.org/x/time",

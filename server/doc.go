@@ -16,7 +16,7 @@
 //   - loop: watches many connections with epoll. What all its sessions want in
 //     one turn goes to the store in one call (loop_linux.go, turn.go).
 //   - sends: what the connections of a loop are sent at the end of a turn, with one
-//     system call for all of them (sends_linux.go, aio_linux.go).
+//     system call for all of them (sends_linux.go).
 //   - wire: the bytes of a connection as its session sees them. Either a loop
 //     watches it (epollwire_linux.go), or it is a pump, with goroutines of its own
 //     (pump.go).

@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"redstalk/protocol"
+	"redstalk/server/aio"
 	"redstalk/storage"
 )
 
@@ -204,7 +205,7 @@ func (w *epollWire) WriteVec(pieces []protocol.Piece) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n := 0
-	if copied, bodies := sizes(pieces); len(pieces) <= maxPieces && w.mayWait(copied, bodies) {
+	if copied, bodies := sizes(pieces); len(pieces) <= aio.MaxPieces && w.mayWait(copied, bodies) {
 		w.wait(pieces)
 		return nil
 	}
@@ -256,6 +257,19 @@ func sizes(pieces []protocol.Piece) (copied, bodies int) {
 
 // keepCopied is the largest memory for copied that a wire keeps for the next time.
 const keepCopied = 512
+
+// addLater has to send what waits. The lock is held until that is done.
+func (w *epollWire) addLater(to *aio.Sender) {
+	if len(w.later) == 1 {
+		to.Add(w.fd, w.later[0].Bytes)
+		return
+	}
+	var pieces [aio.MaxPieces][]byte
+	for i, p := range w.later {
+		pieces[i] = p.Bytes
+	}
+	to.AddVec(w.fd, pieces[:len(w.later)]...)
+}
 
 // sendLater sends now what was to be sent with the replies of others. The lock is held.
 func (w *epollWire) sendLater() {

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"redstalk/server/aio"
 	"redstalk/server/queue"
 	"redstalk/storage"
 )
@@ -67,7 +68,7 @@ func newLoop(q *queue.Queue) (*loop, error) {
 // begins something slow. It is called before run.
 func (l *loop) sendTogether() (err error) {
 	if l.gathers != nil {
-		l.sends.aio, err = newAIO()
+		l.sends.aio, err = aio.NewSender()
 	}
 	return err
 }
@@ -79,7 +80,7 @@ func (l *loop) stop() {
 
 func (l *loop) close() {
 	if l.sends.aio != nil {
-		l.sends.aio.close()
+		l.sends.aio.Close()
 	}
 	syscall.Close(l.waker[1])
 	syscall.Close(l.waker[0])

@@ -1,6 +1,10 @@
 package server
 
-import "sync"
+import (
+	"sync"
+
+	"redstalk/server/aio"
+)
 
 // Replies wait to be sent with those of others if there are at most so many bytes that have to
 // be copied for that, and at most so many of bodies, which are not copied. With larger ones
@@ -18,7 +22,7 @@ const (
 // has nothing to do with it. A connection that has more to send meanwhile sends both at
 // once, and so in order.
 type sends struct {
-	aio   *aio         // nil: nothing waits
+	aio   *aio.Sender  // nil: nothing waits
 	batch []*epollWire // of one system call; belongs to the loop's goroutine
 	spare []*epollWire // the array that wires gets next; likewise
 
@@ -68,7 +72,7 @@ func (s *sends) sendAll(turn uint64) {
 	s.wires, s.turn = s.spare[:0], turn
 	s.mu.Unlock()
 	for rest := wires; len(rest) > 0; {
-		n := min(len(rest), maxTogether)
+		n := min(len(rest), aio.MaxWrites)
 		s.sendTo(rest[:n])
 		rest = rest[n:]
 	}
@@ -76,7 +80,7 @@ func (s *sends) sendAll(turn uint64) {
 	s.spare = wires
 }
 
-// sendTo sends to at most maxTogether wires. All of them are locked meanwhile, so that none
+// sendTo sends to at most aio.MaxWrites wires. All of them are locked meanwhile, so that none
 // is closed. Nobody else holds the locks of two.
 func (s *sends) sendTo(wires []*epollWire) {
 	s.batch = s.batch[:0]
@@ -86,13 +90,13 @@ func (s *sends) sendTo(wires []*epollWire) {
 			w.mu.Unlock()
 			continue
 		}
-		s.aio.add(w.fd, w.later)
+		w.addLater(s.aio)
 		s.batch = append(s.batch, w)
 	}
 	if len(s.batch) == 0 {
 		return
 	}
-	for i, n := range s.aio.write() {
+	for i, n := range s.aio.Write() {
 		s.batch[i].sendLaterFrom(n)
 	}
 	stuck := s.unlock()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"redstalk/protocol"
+	"redstalk/server/aio"
 	"redstalk/storage"
 	"redstalk/storage/embedded"
 )
@@ -24,12 +25,12 @@ type oneTurn struct {
 
 func newOneTurn(t *testing.T, n int) *oneTurn {
 	t.Helper()
-	a, err := newAIO()
+	a, err := aio.NewSender()
 	if err != nil {
 		t.Skip("no asynchronous I/O here: ", err)
 	}
 	g := &oneTurn{loop: &loop{sends: sends{aio: a}}}
-	t.Cleanup(a.close)
+	t.Cleanup(a.Close)
 	for range n {
 		client, conn := connected(t, "tcp")
 		fd, err := duplicate(conn.(syscall.Conn))
@@ -74,13 +75,13 @@ func write(t *testing.T, w *epollWire, what string) {
 // TestSentTogether: what is said to more wires than one system call serves waits until it is
 // sent, in the order in which it was said.
 func TestSentTogether(t *testing.T) {
-	g := newOneTurn(t, maxTogether+3)
+	g := newOneTurn(t, aio.MaxWrites+3)
 	g.sends.begin(1)
 	for range 2 {
 		for _, w := range g.wires {
 			write(t, w, "INSERTED 1\r\n")
 		}
-		for _, i := range []int{0, maxTogether, len(g.wires) - 1} {
+		for _, i := range []int{0, aio.MaxWrites, len(g.wires) - 1} {
 			expectNothing(t, g.clients[i])
 		}
 		g.sends.send()
@@ -253,7 +254,7 @@ func TestClientGone(t *testing.T) {
 // TestKernelTakesNone: what the kernel does not take for asynchronous I/O is sent anyway.
 func TestKernelTakesNone(t *testing.T) {
 	g := newOneTurn(t, 3)
-	g.sends.aio.close()
+	g.sends.aio.Close()
 	g.sends.begin(1)
 	for _, w := range g.wires {
 		write(t, w, "DELETED\r\n")
@@ -301,11 +302,11 @@ func (s *slowly) DoGathering(more func(look bool) int, batches ...*storage.Batch
 // TestRepliesBeforeWhatIsSlow: the replies of a turn are sent when the store says that something
 // slow begins, and not one by one before that.
 func TestRepliesBeforeWhatIsSlow(t *testing.T) {
-	a, err := newAIO()
+	a, err := aio.NewSender()
 	if err != nil {
 		t.Skip("no asynchronous I/O here: ", err)
 	}
-	a.close()
+	a.Close()
 	step := func() chan struct{} { return make(chan struct{}) }
 	store := &slowly{Engine: embedded.NewMemory(), doing: step(), do: step(), told: step(), goOn: step()}
 	s, g := onStore(t, store), &oneTurn{}
