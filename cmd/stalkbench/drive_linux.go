@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"redstalk/protocol/client"
+	"redstalk/server/aio"
 )
 
 // A link is a wire as the epoll loop sees it: a non-blocking descriptor.
@@ -34,6 +35,11 @@ type loop struct {
 	spare  []*link // the array the next parked is built in
 	live   int     // links not closed
 	reply  client.Reply
+
+	// What the sessions send after one look at the links goes out with one system call: so
+	// the generator, which shares the machine with the server, costs as little as can be.
+	sender *aio.Sender // nil: there is none here, and each stage is sent by itself
+	adding []*link     // whose stages the sender has, in its order
 }
 
 // drive follows the sessions in one epoll loop. It returns when all are done or
@@ -45,6 +51,10 @@ func drive(r *run, wires []*wire) error {
 	}
 	lp := &loop{r: r, epoll: epoll}
 	defer lp.close()
+	if sender, err := aio.NewSender(); err == nil {
+		lp.sender = sender
+		defer sender.Close()
+	}
 	for _, w := range wires {
 		if err := lp.adopt(w); err != nil {
 			return err
@@ -119,6 +129,7 @@ func (lp *loop) run() error {
 	for _, l := range lp.links {
 		lp.advance(l, now)
 	}
+	lp.sendAll()
 	for lp.live > 0 && !lp.r.quits() {
 		timeout := pollMillis
 		if len(lp.parked) > 0 {
@@ -132,6 +143,7 @@ func (lp *loop) run() error {
 			lp.handle(lp.links[ev.Fd], ev.Events)
 		}
 		lp.unpark()
+		lp.sendAll()
 	}
 	return nil
 }
@@ -235,23 +247,53 @@ func (lp *loop) advance(l *link, now int64) {
 		lp.parked = append(lp.parked, l)
 	default:
 		l.awaiting, l.timed, l.sent = st.replies, st.timed, now
-		if lp.send(l, st.out); len(l.unsent) > 0 {
-			lp.await(l, syscall.EPOLLIN|syscall.EPOLLOUT)
-		}
+		lp.send(l, st.out)
 	}
 }
 
-// send sends what the socket takes of a stage, and leaves the rest in unsent.
+// send sends a stage, with those of other links if that is possible.
 func (lp *loop) send(l *link, out []byte) {
 	if l.cipher != nil {
 		if _, err := l.cipher.Write(out); err != nil {
 			lp.lose(l, fmt.Errorf("sending commands: %w", err))
+		} else if len(l.unsent) > 0 {
+			lp.await(l, syscall.EPOLLIN|syscall.EPOLLOUT)
 		}
 		return
 	}
-	l.unsent = out
-	n, err := syscall.Write(l.fd, out)
-	lp.wrote(l, n, err)
+	if l.unsent = out; lp.sender == nil {
+		lp.sendOne(l)
+		return
+	}
+	if lp.sender.Full() {
+		lp.sendAll()
+	}
+	lp.sender.Add(l.fd, out)
+	lp.adding = append(lp.adding, l)
+}
+
+// sendAll sends what the sender has.
+func (lp *loop) sendAll() {
+	if len(lp.adding) == 0 {
+		return
+	}
+	for i, n := range lp.sender.Write() {
+		if l := lp.adding[i]; !l.closed {
+			if lp.wrote(l, n, nil); len(l.unsent) > 0 {
+				lp.sendOne(l)
+			}
+		}
+	}
+	clear(lp.adding)
+	lp.adding = lp.adding[:0]
+}
+
+// sendOne sends what the socket takes of a stage, and leaves the rest in unsent until there is room.
+func (lp *loop) sendOne(l *link) {
+	n, err := syscall.Write(l.fd, l.unsent)
+	if lp.wrote(l, n, err); len(l.unsent) > 0 {
+		lp.await(l, syscall.EPOLLIN|syscall.EPOLLOUT)
+	}
 }
 
 // flush goes on with a write that the socket did not take whole.
