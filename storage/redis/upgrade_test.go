@@ -150,3 +150,39 @@ func lookAtOlder(t *testing.T, s *Store, name string) {
 		t.Errorf("%s: bodies %q, want %q", name, got, want)
 	}
 }
+
+// TestUpgradedMeanwhile: an instance that has read an older version does not fail if another one
+// has upgraded the namespace since, whether that serves already or has ended again. It does fail
+// beside an older instance.
+func TestUpgradedMeanwhile(t *testing.T) {
+	server := redistest.Start(t)
+	client, ctx := server.Client(t), context.Background()
+	o := Options{URL: server.URL(), Namespace: "meanwhile", Partitions: 1, Log: slog.New(slog.DiscardHandler)}
+	s, err := Open(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := o
+	elsewhere.Namespace = "elsewhere"
+	late, err := Open(ctx, elsewhere) // for its link
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer late.Close()
+	u := &upgrade{link: late.parts[0].link, options: &o, node: client, name: "LATE1234", log: o.Log}
+	begins := func(when string, fails bool) {
+		t.Helper()
+		mine, err := u.begin(ctx, olderVersion)
+		if mine || errors.Is(err, errLayout) != fails {
+			t.Errorf("%s: it upgrades: %v, %v", when, mine, err)
+		}
+	}
+	begins("another one serves", false)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	begins("another one has ended", false)
+	client.ZAdd(ctx, u.key("instances"), goredis.Z{Score: float64(time.Now().UnixMilli()), Member: "ALIVE123"})
+	client.HSet(ctx, u.key("layout"), "version", olderVersion)
+	begins("an older one serves", true)
+}
