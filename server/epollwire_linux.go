@@ -306,6 +306,14 @@ func (w *epollWire) forgetLater() {
 // Kept implements wire.
 func (w *epollWire) Kept() int { return int(w.pending.Load()) }
 
+// Push implements wire.
+func (w *epollWire) Push() int {
+	w.mu.Lock()
+	w.sendLater()
+	w.mu.Unlock()
+	return w.Kept()
+}
+
 // Drained implements wire.
 func (w *epollWire) Drained() uint64 {
 	w.mu.Lock()

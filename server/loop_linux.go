@@ -131,6 +131,7 @@ func (l *loop) run() {
 	defer l.fallAsleep()
 	gather := l.gather // once, as it is allocated
 	for l.poll(&l.turn, l.timeout()) {
+		l.sends.send() // what needed no store must not wait for it
 		switch {
 		case len(l.turn.batches) < 2 && l.queue.Waiters() == 0:
 			l.sends.end()
@@ -205,6 +206,7 @@ func (l *loop) gather(look bool) int {
 		return 0
 	}
 	l.poll(&l.inner, 0)
+	l.sends.send() // what needed no store must not wait for it
 	defer l.inner.end(l.queue)
 	return len(l.inner.batches)
 }

@@ -165,6 +165,9 @@ func (p *pump) Kept() int {
 	return p.kept
 }
 
+// Push implements wire.
+func (p *pump) Push() int { return p.Kept() }
+
 // Delivered implements wire. What a system without epoll has not sent it does
 // not tell.
 func (p *pump) Delivered() bool { return true }

@@ -2,7 +2,10 @@ package server
 
 import (
 	"bytes"
+	"context"
+	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -12,6 +15,7 @@ import (
 
 	"redstalk/protocol"
 	"redstalk/server/aio"
+	"redstalk/server/queue"
 	"redstalk/storage"
 	"redstalk/storage/embedded"
 )
@@ -294,14 +298,14 @@ func (s *slowly) DoGathering(more func(look bool) int, batches ...*storage.Batch
 	if s.armed.Load() {
 		s.told <- struct{}{}
 		<-s.goOn
-		more(false)
+		more(true)
 		<-s.goOn
 	}
 }
 
-// TestRepliesBeforeWhatIsSlow: the replies of a turn are sent when the store says that something
-// slow begins, and not one by one before that.
-func TestRepliesBeforeWhatIsSlow(t *testing.T) {
+// newSlowly serves n connections of one loop on a store that is armed.
+func newSlowly(t *testing.T, network string, n int) (*slowly, *oneTurn) {
+	t.Helper()
 	a, err := aio.NewSender()
 	if err != nil {
 		t.Skip("no asynchronous I/O here: ", err)
@@ -309,32 +313,104 @@ func TestRepliesBeforeWhatIsSlow(t *testing.T) {
 	a.Close()
 	step := func() chan struct{} { return make(chan struct{}) }
 	store := &slowly{Engine: embedded.NewMemory(), doing: step(), do: step(), told: step(), goOn: step()}
-	s, g := onStore(t, store), &oneTurn{}
-	for i := range 2*Loops() + 1 {
-		client, conn := connected(t, "tcp")
+	log := slog.New(slog.DiscardHandler)
+	q := queue.New(store, queue.Config{Log: log, MaxJobSize: mostBodies})
+	t.Cleanup(func() { q.Close(context.Background()) })
+	s, g := New(q, Config{Log: log}), &oneTurn{}
+	l, err := net.Listen(network, map[string]string{"tcp": "127.0.0.1:0", "unix": t.TempDir() + "/socket"}[network])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for i := range (n-1)*Loops() + 1 { // each loop gets a connection in turn
+		client, err := net.Dial(network, l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { client.Close() })
+		conn, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
 		go s.ServeConn(conn)
 		io.WriteString(client, "list-tube-used\r\n")
-		if i%Loops() == 0 { // each loop gets a connection in turn
+		if i%Loops() == 0 {
 			g.clients = append(g.clients, client)
 			g.expect(t, len(g.clients)-1, "USING default\r\n")
 		} else {
 			client.Read(make([]byte, 1))
 		}
 	}
-	const put = "put 0 0 9 0\r\n\r\n"
 	store.armed.Store(true)
-	io.WriteString(g.clients[0], put)
-	<-store.doing // so the loop is busy until the others have sent
-	io.WriteString(g.clients[1], put)
-	io.WriteString(g.clients[2], put)
+	return store, g
+}
+
+// inOneTurn has the first client keep the loop busy until send has been called, so that what it
+// sends is served in one turn. It returns when the Dones of that turn were called, and the store
+// waits before something slow.
+func (g *oneTurn) inOneTurn(store *slowly, send func()) {
+	io.WriteString(g.clients[0], "put 0 0 9 0\r\n\r\n")
+	<-store.doing
+	send()
 	store.do <- struct{}{}
 	<-store.told
+}
+
+// TestRepliesBeforeWhatIsSlow: the replies of a turn are sent when the store says that something
+// slow begins, and not one by one before that. Those that need no store do not wait for it.
+func TestRepliesBeforeWhatIsSlow(t *testing.T) {
+	store, g := newSlowly(t, "tcp", 5)
+	g.inOneTurn(store, func() {
+		io.WriteString(g.clients[1], "put 0 0 9 0\r\n\r\n")
+		io.WriteString(g.clients[2], "put 0 0 9 0\r\n\r\n")
+		io.WriteString(g.clients[3], "list-tube-used\r\n")
+	})
+	g.expect(t, 3, "USING default\r\n")
 	expectNothing(t, g.clients[1])
 	expectNothing(t, g.clients[2])
+	io.WriteString(g.clients[4], "list-tube-used\r\n") // is found by the look for more
 	store.goOn <- struct{}{}
 	g.expect(t, 1, "INSERTED 2\r\n")
 	g.expect(t, 2, "INSERTED 3\r\n")
+	g.expect(t, 4, "USING default\r\n")
 	store.armed.Store(false)
 	store.goOn <- struct{}{}
 	g.expect(t, 0, "INSERTED 1\r\n")
+}
+
+// TestLastRepliesAreRead: a client that has said quit, or closed its half, before it reads gets
+// its last reply whole, also if that does not fit into its socket.
+func TestLastRepliesAreRead(t *testing.T) {
+	for name, end := range map[string]func(net.Conn){
+		"quit":        func(client net.Conn) { io.WriteString(client, "quit\r\n") },
+		"half closed": func(client net.Conn) { client.(*net.UnixConn).CloseWrite() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			store, g := newSlowly(t, "unix", 4)
+			store.armed.Store(false)
+			large := strings.Repeat("b", mostBodies-1) + "\r\n" // more than a socket has room for
+			for i := range 3 {
+				io.WriteString(g.clients[3], fmt.Sprintf("put 0 0 9 %d\r\n", mostBodies-1)+large)
+				g.expect(t, 3, fmt.Sprintf("INSERTED %d\r\n", i+1))
+			}
+			store.armed.Store(true)
+			g.inOneTurn(store, func() {
+				for _, client := range g.clients[1:3] {
+					io.WriteString(client, "reserve-with-timeout 0\r\n")
+					end(client)
+				}
+			})
+			store.armed.Store(false)
+			store.goOn <- struct{}{}
+			store.goOn <- struct{}{}
+			g.expect(t, 0, "INSERTED 4\r\n") // the turn is over
+			for i := range 2 {
+				want := fmt.Sprintf("RESERVED %d %d\r\n", i+1, mostBodies-1) + large
+				g.clients[i+1].SetReadDeadline(time.Now().Add(10 * time.Second))
+				if got, err := io.ReadAll(g.clients[i+1]); string(got) != want {
+					t.Errorf("client %d has %d bytes of %d, %v", i+1, len(got), len(want), err)
+				}
+			}
+		})
+	}
 }

@@ -266,6 +266,9 @@ func (s *session) act() (more bool, err error) {
 		return true, nil
 	case s.out.Buffered() > 0:
 		return true, s.out.Flush()
+	case (s.quit || s.halfClosed) && s.wire.Push() > 0:
+		s.noteUnread()
+		return false, nil // the client has to read the last replies first
 	case s.quit:
 		return false, errQuit
 	case s.halfClosed:

@@ -68,6 +68,9 @@ func (t *tlsWire) WriteVec(pieces []protocol.Piece) (err error) {
 // Kept implements wire: in bytes as they are sent.
 func (t *tlsWire) Kept() int { return t.epollWire.Kept() }
 
+// Push implements wire.
+func (t *tlsWire) Push() int { return t.epollWire.Push() }
+
 // Drained implements wire.
 func (t *tlsWire) Drained() uint64 { return t.epollWire.Drained() }
 

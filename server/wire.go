@@ -26,6 +26,10 @@ type wire interface {
 	// Write returns.
 	Kept() int
 
+	// Push sends at once what was written and waits to be sent with the replies of
+	// others, and returns what Kept does then.
+	Push() int
+
 	// Drained is how many bytes were kept back and sent later, up to now.
 	Drained() uint64
 
