@@ -64,6 +64,9 @@ func (s *session) respond(r *request) {
 	}
 	a := &s.batch.Ops[r.op].Answer
 	switch {
+	case a.Err != nil && a.Count > 0:
+		s.server.log.Warn("the store failed in the middle of a command; the reply says what was done", "verb", r.verb.String(), "jobs", a.Count, "err", a.Err)
+		handlers[r.verb].answer(s, r, a)
 	case a.Err != nil:
 		s.fail(r, a.Err)
 	case a.NotFound && isReserve(r.verb):

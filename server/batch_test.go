@@ -119,6 +119,29 @@ func TestReserveBatchAndFailures(t *testing.T) {
 	})
 }
 
+// TestFailsBetweenParts: of an operation on many jobs that fails between two parts, the reply says
+// how many jobs the parts before were done with.
+func TestFailsBetweenParts(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c := w.connect()
+		c.fillWith(6, 1)
+		w.store.set(func(d *door) {
+			d.onDo = func(b *storage.Batch) {
+				done := b.Done
+				b.Done = func() {
+					for i := range b.Ops {
+						b.Ops[i].Answer.Err = storage.ErrUnavailable
+					}
+					done()
+				}
+			}
+		})
+		c.send("move-jobs default ready other 4", "flush-tube default", "flush-tube default", "kick 1", "list-tube-used")
+		c.want("MOVED 4", "FLUSHED 2", "INTERNAL_ERROR", "INTERNAL_ERROR", "USING default")
+		w.store.set(func(d *door) { d.onDo = nil })
+	})
+}
+
 // TestReserveBatchCutOff: if its client goes while more jobs are being taken, all are
 // given back.
 func TestReserveBatchCutOff(t *testing.T) {

@@ -46,7 +46,8 @@ const (
 	SetPriority
 	// Reschedule makes a ready or delayed job due that long from now: ID, In → nothing.
 	Reschedule
-	// Kick makes jobs of a tube ready: Tube, Bound → Count.
+	// Kick makes jobs of a tube ready: Tube, Bound → Count. If those are many it does so in
+	// parts.
 	Kick
 	// Peek reads a job: ID → ID, Body.
 	Peek
@@ -163,7 +164,8 @@ type Answer struct {
 	NotFound bool
 
 	// Err, if it is not nil, says why the store could not carry out the operation.
-	// Nothing else is set then.
+	// Nothing else is set then, but for Count: a Kick, Flush or MoveJobs that fails
+	// between two of its parts has been done with at least so many jobs.
 	Err error
 
 	ID     uint64

@@ -34,7 +34,18 @@ type problem struct {
 
 	// ID is the job that has the key already: only with DUPLICATE.
 	ID uint64 `json:"id,omitempty"`
+
+	// Done is how many jobs a kick, flush or move had been done with, at least, when it failed.
+	Done int `json:"done,omitempty"`
 }
+
+// partlyDone is why an operation on many jobs ended when it had been done with some of them.
+type partlyDone struct {
+	error
+	jobs int
+}
+
+func (e partlyDone) Unwrap() error { return e.error }
 
 // GetStatus implements huma.StatusError.
 func (p *problem) GetStatus() int { return p.Status }
@@ -95,12 +106,14 @@ func problemOf(err error) *problem {
 	if tooLong, is := errors.AsType[*http.MaxBytesError](err); is {
 		return newProblem(http.StatusRequestEntityTooLarge, "JOB_TOO_BIG", "the body has more than %d bytes", tooLong.Limit)
 	}
+	partly, _ := errors.AsType[partlyDone](err)
 	for _, r := range refusals {
 		if errors.Is(err, r.err) {
 			p := newProblem(r.status, r.code, "%s", r.detail)
 			if r.status == http.StatusServiceUnavailable {
 				p.RetryAfter = retryAfter
 			}
+			p.Done = partly.jobs
 			return p
 		}
 	}

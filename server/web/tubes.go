@@ -156,6 +156,14 @@ type count struct {
 	Count int `json:"count"`
 }
 
+// counted answers with how many jobs were concerned, also when that was not all of it.
+func counted(n int, err error) (*countOutput, error) {
+	if err != nil && n > 0 {
+		err = partlyDone{err, n}
+	}
+	return &countOutput{count{n}}, err
+}
+
 type flushInput struct {
 	TubePath
 	State string `query:"state" enum:"ready,reserved,delayed,buried"`
@@ -163,7 +171,7 @@ type flushInput struct {
 
 func (d *Door) flush(ctx context.Context, in *flushInput) (*countOutput, error) {
 	n, err := d.queue.Flush(ctx, in.Tube, stateNames[in.State])
-	return &countOutput{count{n}}, err
+	return counted(n, err)
 }
 
 type kickInput struct {
@@ -173,7 +181,7 @@ type kickInput struct {
 
 func (d *Door) kick(ctx context.Context, in *kickInput) (*countOutput, error) {
 	n, err := d.queue.Kick(ctx, in.Tube, uint32(in.N))
-	return &countOutput{count{n}}, err
+	return counted(n, err)
 }
 
 type pauseInput struct {
@@ -214,5 +222,5 @@ func (d *Door) move(ctx context.Context, in *moveInput) (*countOutput, error) {
 		return nil, err
 	}
 	n, err := d.queue.MoveJobs(ctx, in.Tube, stateNames[in.State], in.To, uint32(in.N))
-	return &countOutput{count{n}}, err
+	return counted(n, err)
 }

@@ -73,14 +73,14 @@ func (e *Engine) moveJobs(now tube.Instant, op *storage.Op, p *progress) (done b
 	}
 	for _, job := range jobs {
 		if !e.hasRoomFor(job) {
-			op.Answer = storage.Answer{Err: storage.ErrNoSpace}
+			op.Answer = storage.Answer{Err: storage.ErrNoSpace, Count: p.done}
 			return true
 		}
 		e.machine.MoveTo(now, job, op.Rare.To)
+		p.done++
 	}
 	e.spend(workPerCopy * max(len(jobs)-1, 0))
 	p.forced = false
-	p.done += len(jobs)
 	op.Answer.Count = p.done
 	return p.done == p.most || len(jobs) == 0 && e.mayBegin()
 }

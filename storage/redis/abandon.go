@@ -32,7 +32,7 @@ func (p *partition) abandon(c *call, err error) {
 		if u.abandoned || u.keep {
 			continue
 		}
-		waiting = append(waiting, &unit{batch: u.batch, upkeep: u.upkeep, after: u.after})
+		waiting = append(waiting, &unit{batch: u.batch, upkeep: u.upkeep, after: u.after, at: u.at, partial: u.partial})
 		u.abandoned = true
 		if u.batch == nil {
 			continue

@@ -355,14 +355,14 @@ func (p *partition) readKick(r *reply, ops []*storage.Op) { ops[0].Answer.Count,
 func readKickPart(u *unit, part int) func(*partition, *reply, []*storage.Op) {
 	return func(_ *partition, r *reply, ops []*storage.Op) {
 		n, state := r.int(), r.text()
-		u.kick.done += n
-		if n == part && u.kick.done < int(ops[0].Bound) {
+		u.partial.add(ops[0], n)
+		if n == part && u.partial.jobs < int(ops[0].Bound) {
 			u.kick.from = state
 			u.again()
 			return
 		}
-		ops[0].Answer.Count = u.kick.done
-		u.kick = kickProgress{}
+		ops[0].Answer.Count = u.partial.jobs
+		u.partial, u.kick = partial{}, kickProgress{}
 	}
 }
 

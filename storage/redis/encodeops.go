@@ -100,7 +100,7 @@ func (p *partition) encodeKick(c *call, u *unit, op *storage.Op) {
 		c.expect((*partition).readKick, op)
 		return
 	}
-	part := min(int(op.Bound)-u.kick.done, c.some(&p.paces.kick))
+	part := min(int(op.Bound)-u.partial.jobs, c.some(&p.paces.kick))
 	c.words("kick", op.Tube, part, u.kick.from)
 	c.expect(readKickPart(u, part), op)
 }

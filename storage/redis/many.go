@@ -16,7 +16,6 @@ import (
 // manyProgress is how far a flush or a list has come.
 type manyProgress struct {
 	begun  bool
-	count  int    // jobs removed so far
 	states string // still to be flushed, as the script wants them
 	last   string // the largest id of a job to be flushed; "" at first
 
@@ -71,7 +70,7 @@ func (p *partition) encodeFlush(c *call, u *unit, op *storage.Op) {
 func readFlush(u *unit) func(*partition, *reply, []*storage.Op) {
 	return func(_ *partition, r *reply, ops []*storage.Op) {
 		m := &u.many
-		m.count += r.int()
+		u.partial.add(ops[0], r.int())
 		m.states, m.last = r.text(), strconv.FormatInt(r.int64(), 10)
 		m.place = r.readPlace()
 		u.goOnFlushing(m.states != "", ops[0])
@@ -82,7 +81,7 @@ func readFlush(u *unit) func(*partition, *reply, []*storage.Op) {
 func readFlushReserved(u *unit) func(*partition, *reply, []*storage.Op) {
 	return func(p *partition, r *reply, ops []*storage.Op) {
 		m := &u.many
-		m.count += r.int()
+		u.partial.add(ops[0], r.int())
 		more := r.found()
 		m.last, m.holder = strconv.FormatInt(r.int64(), 10), r.text()
 		m.place = r.readPlace()
@@ -96,8 +95,8 @@ func (u *unit) goOnFlushing(more bool, op *storage.Op) {
 		u.againLater()
 		return
 	}
-	op.Answer.Count = u.many.count
-	u.many = manyProgress{}
+	op.Answer.Count = u.partial.jobs
+	u.partial, u.many = partial{}, manyProgress{}
 }
 
 // encodeList appends a part of a list of jobs. Of a cursor that no page had the page is empty.

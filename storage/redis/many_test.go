@@ -3,6 +3,7 @@ package redis
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -265,6 +266,65 @@ func TestMoveAnswerLost(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestFailsBetweenParts: when Redis fails between two parts of a kick, flush or move for longer than
+// commands are held up, the answer says how many jobs the earlier parts were done with.
+func TestFailsBetweenParts(t *testing.T) {
+	t.Parallel()
+	const jobs, partitions = 3000, 4
+	_, there := apart(partitions)
+	here := "here"
+	for placeOf(here, partitions) != placeOf("from", partitions) {
+		here += "e"
+	}
+	for _, test := range []struct {
+		word string
+		op   storage.Op
+	}{
+		{"kick", storage.Op{Kind: storage.Kick, Bound: jobs}},
+		{"flush", storage.Op{Kind: storage.Flush, State: tube.Delayed}},
+		{"move-jobs", storage.Op{Kind: storage.MoveJobs, State: tube.Delayed, Bound: jobs, Rare: &storage.Rare{To: here}}},
+		{"move-jobs", storage.Op{Kind: storage.MoveJobs, State: tube.Delayed, Bound: jobs, Rare: &storage.Rare{To: there}}},
+	} {
+		t.Run(test.word, func(t *testing.T) {
+			proxy := redistest.NewProxy(t, redistest.Start(t))
+			s := openWith(t, Options{URL: proxy.URL(), Partitions: partitions, Timeout: hasty})
+			var puts []storage.Op
+			for range jobs {
+				puts = append(puts, storage.Op{Kind: storage.Put, Tube: "from", TTR: 600, Delay: 600, Body: []byte("x")})
+			}
+			storage.DoWait(s, puts)
+			failFrom(proxy, test.word, 3)
+			test.op.Tube = "from"
+			ops := []storage.Op{test.op, {Kind: storage.TubeStats, Tube: "from"}}
+			storage.DoWait(s, ops)
+			proxy.Judge(nil, nil)
+			a := ops[0].Answer
+			if !errors.Is(a.Err, storage.ErrUnavailable) || a.Count == 0 || a.Count == jobs || ops[1].Answer.Err == nil {
+				t.Fatalf("answers %+v, %+v", a, ops[1].Answer)
+			}
+			figures(t, s)
+			if left := do(s, ops[1]).TubeStats; left.Delayed != uint64(jobs-a.Count) {
+				t.Errorf("the answer says %d of %d jobs, but %d are left", a.Count, jobs, left.Delayed)
+			}
+		})
+	}
+}
+
+// failFrom has Redis seem to be away from the n-th call with an operation on.
+func failFrom(proxy *redistest.Proxy, word string, n int64) {
+	var calls atomic.Int64
+	var away atomic.Bool
+	proxy.Judge(func(piece []byte) redistest.Fate {
+		if isCall(piece) && bytes.Contains(piece, []byte("\r\n"+word+"\r\n")) && calls.Add(1) == n {
+			away.Store(true)
+		}
+		if away.Load() {
+			return redistest.Cut
+		}
+		return redistest.Pass
+	}, nil)
 }
 
 // TestNoneReserved: who lists or flushes the reserved jobs of a tube that has none does not look

@@ -136,11 +136,9 @@ func (m *moving) goOn(err error) {
 }
 
 // end answers the operation, and has the trip go on. If it has failed, what is bound is sent
-// later.
+// later; the answer says how many jobs had been moved by then.
 func (m *moving) end(err error) {
-	if m.op.Answer.Count = m.done; err != nil {
-		m.op.Answer = storage.Answer{Err: err}
-	}
+	m.op.Answer.Count, m.op.Answer.Err = m.done, err
 	m.trip.goOn()
 }
 

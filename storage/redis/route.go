@@ -196,7 +196,7 @@ func merge(op *storage.Op, a *storage.Answer) {
 	switch {
 	case whole.Err != nil:
 	case a.Err != nil:
-		*whole = storage.Answer{Err: a.Err}
+		*whole = storage.Answer{Err: a.Err, Count: a.Count}
 	case op.Kind == storage.Stats && whole.Stats != nil:
 		addTotals(&whole.Stats.Totals, &a.Stats.Totals)
 		whole.Stats.Instances = max(whole.Stats.Instances, a.Stats.Instances)

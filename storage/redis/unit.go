@@ -24,6 +24,7 @@ type unit struct {
 	limit    *head        // the batch is takes, of jobs that come before this one; nil if it is not, or of any
 
 	attends attendProgress
+	partial partial
 	kick    kickProgress
 	listing listing
 	many    manyProgress
@@ -42,9 +43,18 @@ type attendProgress struct {
 	before  int // of these, in earlier calls than the present one
 }
 
+// partial is an operation on many jobs that takes several calls, and how many jobs
+// it has kicked or removed in those that were answered.
+type partial struct {
+	op   *storage.Op
+	jobs int
+}
+
+// add notes that a part of an operation was done with some more jobs.
+func (d *partial) add(op *storage.Op, jobs int) { d.op, d.jobs = op, d.jobs+jobs }
+
 // kickProgress is a kick that takes several calls.
 type kickProgress struct {
-	done int    // jobs kicked so far
 	from string // the state from which it kicks; "" before the first call
 }
 
@@ -138,7 +148,7 @@ func (u *unit) open(from int) []*storage.Op {
 }
 
 // end tells whoever handed u over that it is done; if err is not nil nothing of it
-// counts as done.
+// counts as done, but for the jobs that were kicked or removed.
 func (u *unit) end(err error) {
 	if u.upkeep != nil {
 		if u.after != nil {
@@ -148,8 +158,20 @@ func (u *unit) end(err error) {
 	}
 	if err != nil {
 		for i := range u.batch.Ops {
-			u.batch.Ops[i].Answer = storage.Answer{Err: err}
+			op := &u.batch.Ops[i]
+			op.Answer = storage.Answer{Err: err, Count: u.jobsDone(i)}
 		}
 	}
 	u.batch.Done()
+}
+
+// jobsDone returns with how many jobs an operation was done in calls that were answered.
+func (u *unit) jobsDone(i int) int {
+	switch op := &u.batch.Ops[i]; {
+	case op == u.partial.op:
+		return u.partial.jobs
+	case i < u.at: // encoded, so an answer is not that of an earlier use of the operation
+		return op.Answer.Count
+	}
+	return 0
 }
