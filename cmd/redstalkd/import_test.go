@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -188,30 +189,156 @@ func TestServeOldDirectory(t *testing.T) {
 	}
 }
 
-// A directory that somebody has made for the jobs is used if it is empty, and refused if it has
-// something else than an import has left there.
-func TestServeOldDirectoryBeside(t *testing.T) {
+// onOld is the binary on a directory of beanstalkd.
+func onOld(dir string, args ...string) *exec.Cmd {
+	cmd := command(append([]string{"-V", "-p0", "-b", dir}, args...)...)
+	cmd.Env = cmd.Env[:1]
+	return cmd
+}
+
+// end ends a server in good order.
+func (p *process) end(t *testing.T) {
+	t.Helper()
+	p.signal(t, syscall.SIGTERM)
+	if code := p.code(t); code != 0 {
+		t.Errorf("%d, %s", code, p.stderr)
+	}
+}
+
+// What is where the jobs are to go is used if it is an empty directory, and refused, and left as it
+// is, if it is anything else than an import has made.
+func TestServeOldDirectoryOccupied(t *testing.T) {
 	t.Parallel()
-	dir := oldQueue(t, 90)
-	for _, full := range []bool{true, false} {
-		beside := dir + besideSuffix
-		if err := os.MkdirAll(beside, 0o755); err != nil {
+	for what, occupy := range map[string]func(path string) error{
+		"other": func(path string) error { return os.MkdirAll(filepath.Join(path, "other"), 0o755) },
+		"file":  func(path string) error { return os.WriteFile(path, nil, 0o600) },
+		"link":  func(path string) error { return os.Symlink("nowhere", path) },
+		"empty": func(path string) error { return os.Mkdir(path, 0o755) },
+	} {
+		dir := oldQueue(t, 90)
+		if err := occupy(filepath.Join(dir, insideName)); err != nil {
 			t.Fatal(err)
 		}
-		cmd := command("-V", "-p0", "-b", dir)
-		cmd.Env = cmd.Env[:1]
-		if !full {
-			wantOldQueue(t, start(t, cmd).serving(t), 90, 3*3+7)
+		if what == "empty" {
+			wantOldQueue(t, start(t, onOld(dir)).serving(t), 90, 3*3+7)
 			continue
 		}
-		other := filepath.Join(beside, "other")
-		if err := os.WriteFile(other, nil, 0o600); err != nil {
+		if code, _, text := run(t, onOld(dir)); code != 1 || !strings.Contains(text, "not made of the binlog in "+dir) {
+			t.Errorf("%s: %d, %s", what, code, text)
+		}
+		if _, err := os.Lstat(filepath.Join(dir, insideName)); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// What an interrupted import has left counts for nothing: here it is of another binlog.
+func TestServeOldDirectoryAnew(t *testing.T) {
+	t.Parallel()
+	dir := oldQueue(t, 90)
+	half := filepath.Join(dir, insideName+unfinishedMark)
+	if code, _, text := run(t, command("import", "--from", oldQueue(t, 30), "--store", "embedded:"+half)); code != 0 {
+		t.Fatal(text)
+	}
+	wantOldQueue(t, start(t, onOld(dir)).serving(t), 90, 3*3+7)
+	if _, err := os.Stat(half); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s is left: %v", half, err)
+	}
+}
+
+// The jobs are found again when the old files have been removed, and where an earlier version has put
+// them.
+func TestServeOldDirectoryLater(t *testing.T) {
+	t.Parallel()
+	dir := oldQueue(t, 90)
+	p := start(t, onOld(dir))
+	p.serving(t)
+	p.end(t)
+	beside := dir + besideSuffix
+	for _, change := range []func() error{
+		func() error { return os.Rename(filepath.Join(dir, insideName), beside) },
+		func() error { return os.Remove(filepath.Join(dir, "binlog.1")) },
+		func() error { return os.Rename(beside, filepath.Join(dir, insideName)) },
+	} {
+		if err := change(); err != nil {
 			t.Fatal(err)
 		}
-		if code, _, text := run(t, cmd); code != 1 || !strings.Contains(text, "not made of the binlog in "+dir) {
-			t.Errorf("%d, %s", code, text)
+		p := start(t, onOld(dir))
+		wantOldQueue(t, p.serving(t), 90, 3*3+7)
+		_, err := os.Stat(beside)
+		if told := strings.Contains(p.stderr.String(), "where an earlier version put it"); told != (err == nil) {
+			t.Errorf("%v: %s", err, p.stderr)
 		}
-		os.Remove(other)
+		p.end(t)
+	}
+}
+
+// A directory is either beanstalkd's or redstalk's.
+func TestServeOldDirectoryOfBoth(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "both")
+	p := start(t, onOld(dir))
+	p.serving(t)
+	p.end(t)
+	if err := os.Rename(filepath.Join(oldQueue(t, 3), "binlog.1"), filepath.Join(dir, "binlog.1")); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, text := run(t, onOld(dir)); code != 1 || !strings.Contains(text, "a binlog of beanstalkd and jobs of redstalk") {
+		t.Errorf("%d, %s", code, text)
+	}
+}
+
+// While beanstalkd or another import uses the binlog, nothing is imported.
+func TestServeOldDirectoryInUse(t *testing.T) {
+	t.Parallel()
+	dir := oldQueue(t, 90)
+	lock, err := lockImport(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code, _, text := run(t, onOld(dir)); code != exitLocked || !strings.Contains(text, "another process uses the directory") {
+		t.Errorf("%d, %s", code, text)
+	}
+	lock.Close()
+	trueServer(t, "-b", dir)
+	if code, _, text := run(t, onOld(dir)); code != exitLocked || !strings.Contains(text, "a beanstalkd uses the directory") {
+		t.Errorf("%d, %s", code, text)
+	}
+	if _, err := os.Stat(filepath.Join(dir, insideName)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("there is a store: %v", err)
+	}
+}
+
+// As on Debian: the user may write into the directory, and not beside it.
+func TestServeOldDirectoryAsItsOwner(t *testing.T) {
+	t.Parallel()
+	nobody := needRoot(t)
+	uid, _ := strconv.Atoi(nobody.Uid)
+	dir := oldQueue(t, 90)
+	for _, path := range []string{filepath.Dir(filepath.Dir(dir)), filepath.Dir(dir)} {
+		if err := os.Chmod(path, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, path := range []string{dir, filepath.Join(dir, "binlog.1")} {
+		if err := os.Chown(path, uid, -1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantOldQueue(t, start(t, onOld(dir, "-u", "nobody")).serving(t), 90, 3*3+7)
+}
+
+// A new store inside beanstalkd's directory does not have its jobs, which is said.
+func TestServeInsideOldDirectory(t *testing.T) {
+	t.Parallel()
+	dir := oldQueue(t, 90)
+	for nth := range 2 {
+		p := start(t, onOld(filepath.Join(dir, "redstalk")))
+		p.serving(t)
+		if told := strings.Contains(p.stderr.String(), "whose jobs are not imported"); told != (nth == 0) {
+			t.Errorf("start %d: %s", nth, p.stderr)
+		}
+		p.end(t)
 	}
 }
 
@@ -245,7 +372,8 @@ func trueProcess(t *testing.T, args ...string) (addr string, p *process) {
 	return "", nil
 }
 
-// contents are the names of the files of a directory, when they were changed, and sums of their bytes.
+// contents are the names of the files of a directory, when they were changed, and sums of their bytes. It
+// leaves out directories.
 func contents(t *testing.T, dir string) string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -254,6 +382,9 @@ func contents(t *testing.T, dir string) string {
 	}
 	var s strings.Builder
 	for _, e := range entries {
+		if e.IsDir() {
+			continue
+		}
 		b, readErr := os.ReadFile(filepath.Join(dir, e.Name()))
 		info, statErr := e.Info()
 		if err := errors.Join(readErr, statErr); err != nil {
@@ -322,12 +453,12 @@ func TestImportKilled(t *testing.T) {
 	for name, store := range map[string]string{
 		"embedded": "embedded:" + filepath.Join(t.TempDir(), "new"),
 		"redis":    redistest.Start(t).URL(),
-		"beside":   "embedded:" + dir,
+		"inside":   "embedded:" + dir,
 	} {
 		t.Run(name, func(t *testing.T) {
 			// Small segments, so that much is in the tables.
 			args := []string{"import", "--from", dir, "--store", store, "-s", "1048576"}
-			if name == "beside" {
+			if name == "inside" {
 				args = []string{"-p0", "--store", store, "-s", "1048576"}
 			}
 			killed := 0
@@ -344,9 +475,9 @@ func TestImportKilled(t *testing.T) {
 					t.Errorf("%s", p.stderr)
 				}
 			}
-			if code, _, text := run(t, command("import", "--from", dir, "--store", store)); name != "beside" && (code != 0 || strings.Contains(text, "level=ERROR")) {
+			if code, _, text := run(t, command("import", "--from", dir, "--store", store)); name != "inside" && (code != 0 || strings.Contains(text, "level=ERROR")) {
 				t.Fatal(code, text)
-			} else if name != "beside" {
+			} else if name != "inside" {
 				t.Logf("killed %d times, then: %s", killed, text)
 			}
 			_, addr := serve(t, "-p0", "--store", store)

@@ -9,85 +9,173 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"redstalk/storage/binlog"
+	"redstalk/storage/embedded"
 	"redstalk/storage/transfer"
 )
 
 // A directory of -b that has a binlog of beanstalkd is not served from: at the first start its jobs
-// are imported into a directory beside it, and that one is served from, then and later. While that
-// is made it has another name, so it is whole if it is there. The binlog stays as it is.
+// are imported into a directory inside it, and that one is served from, then and later. While that
+// is made it has another name, so it is complete if it is there. The binlog stays as it is.
 const (
-	besideSuffix    = ".redstalk"
-	unfinishedMark  = ".importing"
-	importedFrom    = "imported-from" // file in the new directory: what the binlog was like
+	insideName     = "redstalk"
+	besideSuffix   = ".redstalk" // of the directory beside it that earlier versions have made
+	unfinishedMark = ".importing"
+	importedFrom   = "imported-from" // file in the new directory: the fingerprint of the binlog
+
 	importedFromBad = "the binlog in %s is not what it was when its jobs were imported into %s: beanstalkd has gone on with it. " +
 		"Say --store embedded:%s to serve the jobs that are there, or redstalkd import to bring those of the binlog as well"
-	importedFromNone = "%s is there, but not made of the binlog in %s: say --store embedded:%s to serve the jobs that are there, or remove it: %w"
+	importedFromNone = "%s is there, but not made of the binlog in %s: say --store embedded:%s to serve the jobs that are there, or remove it"
+	twoStores        = "%s has a binlog of beanstalkd and jobs of redstalk: move the binlog to another directory, and say redstalkd import --from that one"
 )
 
 // noImportOption is the row of --no-import.
 func (s *settings) noImportOption() *option {
 	return &option{name: "no-import", set: setBool(&s.noImport),
-		help: "do not import the jobs of beanstalkd's binlog in the directory of -b into DIR.redstalk,\nbut end at once"}
+		help: "do not import the jobs of beanstalkd's binlog in the directory of -b into DIR/redstalk,\nbut end at once"}
 }
 
-// moveIn sees to it that the store is not a binlog.
-func (p *program) moveIn(ctx context.Context) error {
+// moveIn finds the store of a directory of beanstalkd, and makes it at the first start.
+func (p *program) moveIn(ctx context.Context) (err error) {
 	dir, is := strings.CutPrefix(p.engine.url, "embedded:")
-	if !is || p.noImport {
+	if !is {
 		return nil
 	}
-	if has, err := binlog.In(dir); err != nil || !has {
+	has, err := binlog.In(dir)
+	if err != nil || has && p.noImport {
 		return nil // an error shows again when the store is opened
 	}
-	beside := filepath.Clean(dir) + besideSuffix
-	print, err := fingerprint(dir)
-	if err != nil {
-		return failure(exitFailure, "reading the binlog in %s: %w", dir, err)
+	store, own := "", embedded.Exists(dir)
+	switch {
+	case has && own:
+		return failure(exitFailure, twoStores, dir)
+	case has:
+		if store, err = p.importOnce(ctx, dir); err != nil {
+			return err
+		}
+	case !own:
+		// The binlog may have been removed since.
+		if store, _, err = p.imported(dir); err != nil {
+			return err
+		}
 	}
-	p.engine.url = "embedded:" + beside
-	os.Remove(beside) // if it is empty: somebody has made it for the jobs
-	was, err := os.ReadFile(filepath.Join(beside, importedFrom))
-	switch _, statErr := os.Stat(beside); {
-	case err == nil && string(was) == print:
-		p.log.Info("the jobs of a binlog of beanstalkd were imported earlier", "binlog", dir, "store", beside)
-		return nil
-	case err == nil:
-		return failure(exitFailure, importedFromBad, dir, beside, beside)
-	case statErr == nil:
-		return failure(exitFailure, importedFromNone, beside, dir, beside, err)
+	if store != "" {
+		p.engine.url = "embedded:" + store
+	} else if !own {
+		p.warnAbove(dir)
 	}
-	return p.importBeside(ctx, dir, beside, print)
+	return nil
 }
 
-// importBeside imports the binlog in a directory into a new one.
-func (p *program) importBeside(ctx context.Context, dir, beside, print string) error {
-	say := func(line string) { p.log.Warn(line) }
-	l, err := readBinlog(dir, newProgress(nil), say)
+// warnAbove says so if a new store is made in beanstalkd's directory, whose jobs stay where they are.
+func (p *program) warnAbove(dir string) {
+	path, err := filepath.Abs(dir)
+	if err != nil || p.noImport {
+		return
+	}
+	above := filepath.Dir(path)
+	if has, err := binlog.In(above); err == nil && has {
+		p.log.Warn("the directory above the new store has a binlog of beanstalkd, whose jobs are not imported: say -b with that directory, or redstalkd import",
+			"binlog", above, "store", dir)
+	}
+}
+
+// imported returns the store that was made of the binlog in a directory, and the fingerprint that
+// the binlog had; "" if there is none.
+func (p *program) imported(dir string) (store, from string, err error) {
+	inside, beside := filepath.Join(dir, insideName), filepath.Clean(dir)+besideSuffix
+	for _, store := range []string{inside, beside} {
+		text, err := os.ReadFile(filepath.Join(store, importedFrom))
+		switch {
+		case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+			continue
+		case err != nil:
+			return "", "", failure(exitFailure, "looking for jobs of the binlog in %s that were imported: %w", dir, err)
+		case store == beside:
+			p.log.Warn("the store is beside the directory of the binlog, where an earlier version put it: stop the server and move it inside",
+				"from", beside, "to", inside)
+		}
+		return store, string(text), nil
+	}
+	return "", "", nil
+}
+
+// importOnce returns the store that was made of the binlog in a directory, and makes it if there is
+// none.
+func (p *program) importOnce(ctx context.Context, dir string) (store string, err error) {
+	lock, err := lockImport(dir)
+	if err != nil {
+		return "", err
+	}
+	defer lock.Close()
+	store, from, err := p.imported(dir)
+	if err != nil {
+		return "", err
+	}
+	if store != "" {
+		switch now, err := fingerprint(dir); {
+		case err != nil:
+			return "", failure(exitFailure, "reading the binlog in %s: %w", dir, err)
+		case now != from:
+			return "", failure(exitFailure, importedFromBad, dir, store, store)
+		}
+		p.log.Info("the jobs of a binlog of beanstalkd were imported earlier", "binlog", dir, "store", store)
+		return store, nil
+	}
+	store = filepath.Join(dir, insideName)
+	syscall.Rmdir(store) // if it is empty: somebody has made it for the jobs
+	if _, err := os.Lstat(store); err == nil {
+		return "", failure(exitFailure, importedFromNone, store, dir, store)
+	}
+	return store, p.importInto(ctx, dir, store)
+}
+
+// lockImport lets one process at a time import the binlog in a directory, until the lock is closed.
+// Importing processes share beanstalkd's own lock.
+func lockImport(dir string) (*os.File, error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, failure(exitFailure, "reading the binlog in %s: %w", dir, err)
+	}
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) { // another error is that the file system knows no such locks
+		f.Close()
+		return nil, failure(exitLocked, "importing the binlog in %s: %w", dir, embedded.ErrLocked)
+	}
+	return f, nil
+}
+
+// importInto makes a store of the binlog in a directory. What an import that was interrupted has left
+// is removed: beanstalkd may have gone on with its binlog since.
+func (p *program) importInto(ctx context.Context, dir, store string) error {
+	l, err := readBinlog(dir, newProgress(nil), func(line string) { p.log.Warn(line) })
 	if err != nil {
 		return err
 	}
 	defer l.Close()
-	making := p.engine
-	making.url = "embedded:" + beside + unfinishedMark
-	r, err := p.fill(ctx, making, l)
-	if ctx.Err() != nil {
-		return ctx.Err()
+	making := store + unfinishedMark
+	var r transfer.Result
+	if err = os.RemoveAll(making); err == nil {
+		r, err = p.fill(ctx, making, l)
+	}
+	if err == nil {
+		err = finish(dir, making, store)
 	}
 	if err != nil {
-		return failure(exitFailure, "importing the binlog in %s into %s%s: %w", dir, beside, unfinishedMark, err)
-	}
-	if err := finish(beside, print); err != nil {
-		return failure(exitFailure, "importing the binlog in %s: %w", dir, err)
+		err = errors.Join(err, os.RemoveAll(making))
+		return failure(exitFailure, "importing the binlog in %s into %s: %w", dir, making, err)
 	}
 	p.log.Warn("the jobs of a binlog of beanstalkd are imported; the old files stay as they are, and are not used any more",
-		"jobs", r.Jobs+r.Before, "damaged", len(l.Damage), "binlog", dir, "store", beside)
+		"jobs", r.Jobs, "damaged", len(l.Damage), "binlog", dir, "store", store)
 	return nil
 }
 
-// fill imports a binlog into a store, which it opens and closes.
-func (p *program) fill(ctx context.Context, e engine, l *binlog.Log) (r transfer.Result, err error) {
+// fill imports a binlog into a new store.
+func (p *program) fill(ctx context.Context, making string, l *binlog.Log) (r transfer.Result, err error) {
+	e := p.engine
+	e.url = "embedded:" + making
 	store, err := p.open(ctx, e)
 	if err != nil {
 		return r, err
@@ -97,10 +185,13 @@ func (p *program) fill(ctx context.Context, e engine, l *binlog.Log) (r transfer
 	return r, errors.Join(err, store.Close())
 }
 
-// finish gives a directory that is whole its name, for good.
-func finish(beside, print string) error {
-	making := beside + unfinishedMark
-	f, err := os.Create(filepath.Join(making, importedFrom))
+// finish gives a store that is complete its name. Nobody has changed the binlog since it was read.
+func finish(dir, making, store string) error {
+	print, err := fingerprint(dir)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(filepath.Join(making, importedFrom), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
@@ -108,7 +199,10 @@ func finish(beside, print string) error {
 	if err = errors.Join(err, f.Sync(), f.Close(), syncPath(making)); err != nil {
 		return err
 	}
-	return errors.Join(os.Rename(making, beside), syncPath(filepath.Dir(beside)))
+	if err := os.Rename(making, store); err != nil {
+		return err
+	}
+	return syncPath(dir)
 }
 
 // syncPath has the names in a directory survive a power cut.

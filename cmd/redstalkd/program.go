@@ -114,28 +114,16 @@ func (p *program) serve(ctx context.Context) error {
 	return p.serveStore(ctx, l, doors, pushes, store, served)
 }
 
-// filledStore opens the store, after what moves in at its first start has done so.
+// filledStore opens the store, after what moves in at its first start has done so. It gives up
+// waiting for that when ctx ends: then the process does, too.
 func (p *program) filledStore(ctx context.Context) (storage.Store, error) {
-	if err := p.moveIn(ctx); err != nil {
-		return nil, err
-	}
-	store, err := p.openStore(ctx)
-	if err != nil {
-		return nil, describe(p.engine, err)
-	}
-	return store, nil
-}
-
-// openStore opens the store, and gives up waiting for that when ctx ends: then
-// the process does, too.
-func (p *program) openStore(ctx context.Context) (storage.Store, error) {
 	type opened struct {
 		store storage.Store
 		err   error
 	}
 	done := make(chan opened, 1)
 	go func() {
-		store, err := p.open(ctx, p.engine)
+		store, err := p.openStore(ctx)
 		done <- opened{store, err}
 	}()
 	select {
@@ -144,6 +132,18 @@ func (p *program) openStore(ctx context.Context) (storage.Store, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+// openStore is filledStore on the goroutine that may have to be given up.
+func (p *program) openStore(ctx context.Context) (storage.Store, error) {
+	if err := p.moveIn(ctx); err != nil {
+		return nil, err
+	}
+	store, err := p.open(ctx, p.engine)
+	if err != nil {
+		return nil, describe(p.engine, err)
+	}
+	return store, nil
 }
 
 // endedEarly is err, unless the program was told to end: then it has.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -94,6 +95,12 @@ func makeDir(fs vfs.FS, dir string) error {
 		return err
 	}
 	return syncDir(fs, parent)
+}
+
+// Exists tells whether an engine has been opened on a directory.
+func Exists(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, tablesDir))
+	return err == nil
 }
 
 // refuseForeign fails if the directory holds a binlog of beanstalkd: the engine does not
