@@ -48,6 +48,7 @@
 //	34   becoming that user was refused
 //	111  cannot listen
 //
+// A start waits for what a process still has that is ending, see overlap.go.
 // Before every exit other than 0 there is one line on standard error that
 // begins with "redstalkd: ".
 //

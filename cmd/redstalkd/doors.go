@@ -65,7 +65,7 @@ func (p *program) listenHTTP(ctx context.Context) (doors httpDoors, err error) {
 		if d.addr == "" {
 			continue
 		}
-		if d.listener, err = listenAt(ctx, d.addr); err != nil {
+		if d.listener, err = p.listenAt(ctx, d.addr); err != nil {
 			return doors, failure(exitListen, "cannot listen for %s on %s: %w", d.name, d.addr, err)
 		}
 		p.log.Info("listening", "door", d.name, "addr", d.listener.Addr())

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"redstalk/storage"
 	"redstalk/storage/binlog"
 	"redstalk/storage/transfer"
 )
@@ -33,7 +34,7 @@ func (m *Main) export(ctx context.Context, args []string, env func(string) (stri
 	ctx, cancel := m.untilSignal(ctx)
 	defer cancel()
 	s.engine.log, s.engine.logging = newLog(stderr, s), &logging{stderr, func(line string) { io.WriteString(stderr, line) }}
-	store, err := openStore(ctx, s.engine)
+	store, err := whenFree(ctx, s, func() (storage.Store, error) { return openStore(ctx, s.engine) })
 	if err != nil {
 		return describe(s.engine, err)
 	}

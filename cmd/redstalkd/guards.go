@@ -74,7 +74,7 @@ func (p *program) openGuards(ctx context.Context) (*guards, error) {
 		return nil, err
 	}
 	if addr := p.guards.tls.addr; addr != "" {
-		if g.listener, err = listenAt(ctx, addr); err != nil {
+		if g.listener, err = p.listenAt(ctx, addr); err != nil {
 			return nil, failure(exitListen, "cannot listen for tls on %s: %w", addr, err)
 		}
 		p.log.Info("listening", "door", "tls", "addr", g.listener.Addr())

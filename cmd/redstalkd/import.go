@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"redstalk/storage"
 	"redstalk/storage/binlog"
 	"redstalk/storage/transfer"
 )
@@ -135,7 +136,7 @@ type importReport struct {
 func importLog(ctx context.Context, s *settings, l *binlog.Log, to *importReport) (err error) {
 	s.engine.log = newLog(to.line, s)
 	s.engine.logging = &logging{to.line, func(line string) { io.WriteString(to.line, line) }}
-	store, err := openStore(ctx, s.engine)
+	store, err := whenFree(ctx, s, func() (storage.Store, error) { return openStore(ctx, s.engine) })
 	if err != nil {
 		return describe(s.engine, err)
 	}

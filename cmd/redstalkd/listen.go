@@ -34,9 +34,9 @@ func (p *program) listen(ctx context.Context) (net.Listener, error) {
 	switch path, isUnix := strings.CutPrefix(p.addr, unixPrefix); {
 	case l != nil:
 	case isUnix:
-		l, err = listenUnix(ctx, path)
+		l, err = p.listenUnix(ctx, path)
 	default:
-		l, err = listenTCP(ctx, p.addr, p.port)
+		l, err = p.listenTCP(ctx, p.addr, p.port)
 	}
 	if err != nil {
 		return nil, failure(exitListen, "cannot listen: %w", scrub(p.addr, err))
@@ -45,9 +45,9 @@ func (p *program) listen(ctx context.Context) (net.Listener, error) {
 }
 
 // listenAt listens on HOST:PORT, where the host may be left out, or on unix:PATH.
-func listenAt(ctx context.Context, addr string) (net.Listener, error) {
+func (s *settings) listenAt(ctx context.Context, addr string) (net.Listener, error) {
 	if path, isUnix := strings.CutPrefix(addr, unixPrefix); isUnix {
-		return listenUnix(ctx, path)
+		return s.listenUnix(ctx, path)
 	}
 	host, service, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -58,13 +58,13 @@ func listenAt(ctx context.Context, addr string) (net.Listener, error) {
 		return nil, err
 	}
 	if host == "" {
-		return net.Listen("tcp", net.JoinHostPort("", strconv.Itoa(port))) // all addresses, of IPv6 as well
+		return s.listenOn(ctx, "tcp", "", port) // all addresses, of IPv6 as well
 	}
-	return listenTCP(ctx, host, port)
+	return s.listenTCP(ctx, host, port)
 }
 
 // listenTCP listens on the first address of the host that can be had.
-func listenTCP(ctx context.Context, host string, port int) (net.Listener, error) {
+func (s *settings) listenTCP(ctx context.Context, host string, port int) (net.Listener, error) {
 	ips, err := net.DefaultResolver.LookupIPAddr(ctx, host)
 	if err != nil {
 		return nil, err
@@ -79,8 +79,7 @@ func listenTCP(ctx context.Context, host string, port int) (net.Listener, error)
 		if ip.IP.To4() != nil {
 			network = "tcp4"
 		}
-		var config net.ListenConfig
-		l, err := config.Listen(ctx, network, net.JoinHostPort(ip.String(), strconv.Itoa(port)))
+		l, err := s.listenOn(ctx, network, ip.String(), port)
 		if err == nil {
 			return l, nil
 		}
@@ -89,9 +88,22 @@ func listenTCP(ctx context.Context, host string, port int) (net.Listener, error)
 	return nil, errors.Join(errs...)
 }
 
+// listenOn listens on an address.
+func (s *settings) listenOn(ctx context.Context, network, host string, port int) (net.Listener, error) {
+	return whenFree(ctx, s, func() (net.Listener, error) {
+		var config net.ListenConfig
+		return config.Listen(ctx, network, net.JoinHostPort(host, strconv.Itoa(port)))
+	})
+}
+
 // listenUnix listens on a socket file, in place of one that a dead server has
 // left. What may follow the path says whose file it is, see unixOptions.
-func listenUnix(ctx context.Context, path string) (net.Listener, error) {
+func (s *settings) listenUnix(ctx context.Context, path string) (net.Listener, error) {
+	return whenFree(ctx, s, func() (net.Listener, error) { return listenFile(ctx, path) })
+}
+
+// listenFile is listenUnix, once.
+func listenFile(ctx context.Context, path string) (net.Listener, error) {
 	path, options, err := parseUnix(path)
 	if err != nil {
 		return nil, err
@@ -146,7 +158,7 @@ func removeStale(ctx context.Context, path string) error {
 	switch {
 	case err == nil:
 		conn.Close()
-		return fmt.Errorf("another server answers on %s", path)
+		return fmt.Errorf("%w on %s", errAnswers, path)
 	case errors.Is(err, os.ErrNotExist):
 		return nil
 	case !errors.Is(err, syscall.ECONNREFUSED):

@@ -164,7 +164,7 @@ func (p *program) importInto(ctx context.Context, dir, store string) error {
 		err = finish(dir, making, store)
 	}
 	if err != nil {
-		err = errors.Join(err, os.RemoveAll(making))
+		os.RemoveAll(making) // others may need the room
 		return failure(exitFailure, "importing the binlog in %s into %s: %w", dir, making, err)
 	}
 	p.log.Warn("the jobs of a binlog of beanstalkd are imported; the old files stay as they are, and are not used any more",

@@ -123,7 +123,7 @@ func (p *program) filledStore(ctx context.Context) (storage.Store, error) {
 	}
 	done := make(chan opened, 1)
 	go func() {
-		store, err := p.openStore(ctx)
+		store, err := whenFree(ctx, p.settings, func() (storage.Store, error) { return p.openStore(ctx) })
 		done <- opened{store, err}
 	}()
 	select {
@@ -269,6 +269,9 @@ func (d *drainSwitch) set(on bool) {
 // not answer.
 func (p *program) end(s *server.Server, doors httpDoors, q *queue.Queue, store storage.Store, old *bringer) error {
 	p.observer.Ending()
+	if e, is := store.(interface{ Ending() }); is {
+		e.Ending() // for whenFree of the next process
+	}
 	done := make(chan error, 1)
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), p.grace)

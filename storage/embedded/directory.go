@@ -16,6 +16,9 @@ import (
 // ErrLocked is in the chain of Open's error when another process has the directory.
 var ErrLocked = errors.New("another process uses the directory")
 
+// ErrEnding is in the chain beside ErrLocked when that process has called Ending.
+var ErrEnding = errors.New("it is ending")
+
 // ErrGone is in the chain of an error when somebody has removed, renamed or
 // replaced the directory or files in it that are in use.
 var ErrGone = wal.ErrGone

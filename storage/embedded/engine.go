@@ -206,6 +206,14 @@ func (e *Engine) sendHints(names []string) {
 	}
 }
 
+// Ending lets other processes see that Close will be called soon: until it is done, Open fails
+// there with ErrEnding. It must not be called later than Close.
+func (e *Engine) Ending() {
+	if e.journal != nil {
+		e.journal.lock.dir.shareLock()
+	}
+}
+
 // Close implements storage.Store.
 func (e *Engine) Close() error {
 	e.mu.Lock()

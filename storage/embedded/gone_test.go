@@ -252,6 +252,27 @@ func listing(t *testing.T, dir string) (all string) {
 	return all
 }
 
+// TestEnding: a process that opens the directory of another one can tell whether that is ending.
+func TestEnding(t *testing.T) {
+	d := newOnDisk(t)
+	for _, ending := range []bool{false, true} {
+		if ending {
+			d.Ending()
+		}
+		for range 2 { // to look changes nothing
+			if _, err := Open(d.options()); !errors.Is(err, ErrLocked) || errors.Is(err, ErrEnding) != ending {
+				t.Errorf("ending: %v: %v", ending, err)
+			}
+		}
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := mustOpen(t, d.options()).Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestLockedWithoutLockFile: the directory stays locked if the files by which other
 // programs lock it are removed.
 func TestLockedWithoutLockFile(t *testing.T) {
