@@ -4,6 +4,8 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -33,7 +35,19 @@ type option struct {
 type reading struct {
 	line  *commandLine
 	env   func(string) (string, bool)
-	fault error // the first wrong value, in words of our own: package flag would quote passwords
+	fault error    // the first wrong value, in words of our own: package flag would quote passwords
+	links []string // variables that were ignored, see serviceLink
+}
+
+// serviceLink tells whether a variable is one that Kubernetes sets in every pod beside a service
+// named redstalk: REDSTALK_PORT=tcp://10.96.0.12:11300, which is not meant for this program.
+func serviceLink(name, value string) bool {
+	scheme, addr, found := strings.Cut(value, "://")
+	if !found || !strings.HasSuffix(name, "_PORT") || !slices.Contains([]string{"tcp", "udp", "sctp"}, scheme) {
+		return false
+	}
+	_, err := netip.ParseAddrPort(addr)
+	return err == nil
 }
 
 func (o *option) takesValue() bool { return o.value != "" }
@@ -93,6 +107,10 @@ func (o *option) Apply(set *flag.FlagSet) error {
 	if value == "" {
 		return nil
 	}
+	if serviceLink(o.env(), value) {
+		o.reading.links = append(o.reading.links, o.env())
+		return nil
+	}
 	if err := o.setFromVariable(value); err != nil {
 		return failure(exitUsage, "%s: %w", o.env(), scrub(value, err))
 	}
@@ -150,7 +168,12 @@ func configure(args []string, env func(string) (string, bool), stdout io.Writer)
 		app.Setup()
 		return nil, cli.ShowAppHelp(cli.NewContext(app, nil, nil))
 	}
-	app.Action = func(*cli.Context) error { return s.finish(line) }
+	app.Action = func(*cli.Context) error {
+		if len(r.links) > 0 {
+			s.warn("ignoring %s, which Kubernetes has set for a service", strings.Join(r.links, ", "))
+		}
+		return s.finish(line)
+	}
 	if err := app.Run(append([]string{app.Name}, line.args...)); err != nil {
 		return nil, err
 	}

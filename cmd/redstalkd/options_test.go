@@ -30,6 +30,24 @@ func environment(pairs string) func(string) (string, bool) {
 	}
 }
 
+// What Kubernetes sets for a service named redstalk is no setting of this program.
+func TestServiceLinks(t *testing.T) {
+	for _, value := range []string{"tcp://10.96.0.12:11300", "udp://10.96.0.12:1", "sctp://[fd00::1]:11300"} {
+		s, err := read("", "PORT="+value+" SERVICE_HOST=10.96.0.12 SERVICE_PORT=1 PORT_11300_TCP="+value+" PORT_11300_TCP_ADDR=10.96.0.12 HTTP_PORT="+value)
+		if err != nil || s.port != 11300 || len(s.warnings) != 1 || !strings.Contains(s.warnings[0], "ignoring REDSTALK_PORT,") {
+			t.Errorf("%s: %v, %+v", value, err, s)
+		}
+	}
+	if s, err := read("-p 7", "PORT=tcp://10.96.0.12:11300"); err != nil || s.port != 7 || len(s.warnings) != 0 {
+		t.Errorf("with a flag: %v, %+v", err, s)
+	}
+	for _, env := range []string{"PORT=tcp://host:11300", "PORT=tcp://10.96.0.12", "PORT=http://10.96.0.12:11300", "LISTEN=tcp://10.96.0.12:11300"} {
+		if _, err := read("", env); exitCode(err) != exitUsage {
+			t.Errorf("%s: %v", env, err)
+		}
+	}
+}
+
 // configured is a command line, an environment and a setting that follows from them.
 type configured struct {
 	args, env string

@@ -159,6 +159,9 @@ func TestKubernetes(t *testing.T) {
 		if doc["kind"] == "Deployment" && at(doc, "spec", "template", "metadata", "labels", "app") != labels["app"] {
 			t.Error("the pods have another label than is selected")
 		}
+		if links := at(doc, "spec", "template", "spec", "enableServiceLinks"); doc["kind"] == "Deployment" && links != false {
+			t.Errorf("variables of services are set: enableServiceLinks is %v", links)
+		}
 	}
 	for _, want := range []string{"Deployment", "Service", "PodDisruptionBudget", "ServiceMonitor", "Secret"} {
 		if !slices.Contains(kinds, want) {
