@@ -37,6 +37,9 @@ func openJournal(o *Options, e *Engine) (*journal, error) {
 	if err != nil {
 		return nil, err
 	}
+	if fs, is := o.fs.(ownerFS); is {
+		fs.closeToOthers(o.Dir, o.Log)
+	}
 	j := newJournal(o, e, lock)
 	if err := j.open(o, e.now()); err != nil {
 		lock.Close()

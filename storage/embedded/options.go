@@ -11,7 +11,8 @@ import (
 
 // Options say where and how the jobs are kept.
 type Options struct {
-	// Dir is the directory. It is made if it does not exist.
+	// Dir is the directory. It is made if it does not exist. Its files are for their owner
+	// only, also those that are there already.
 	Dir string
 
 	// SyncEvery says when changes are synced to the disk: 0 before every reply,
@@ -66,7 +67,7 @@ func (o *Options) setDefaults() {
 		o.Log = slog.Default()
 	}
 	if o.fs == nil {
-		o.fs = vfs.Default
+		o.fs = ownerFS{vfs.Default}
 	}
 	if o.clock == nil {
 		o.clock = time.Now

@@ -1,0 +1,74 @@
+package embedded
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// What the engine makes is for its owner only.
+const (
+	ownerFile      os.FileMode = 0o600
+	ownerDirectory os.FileMode = 0o700
+)
+
+// ownerFS is the real file system, except that files and directories that are made there
+// are for their owner only.
+type ownerFS struct{ vfs.FS }
+
+// Create implements vfs.FS. Others cannot open the file while it is empty either.
+func (fs ownerFS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, ownerFile)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Close(); err != nil {
+		return nil, err
+	}
+	return fs.OpenReadWrite(name, c)
+}
+
+// MkdirAll implements vfs.FS.
+func (fs ownerFS) MkdirAll(dir string, _ os.FileMode) error {
+	return fs.FS.MkdirAll(dir, ownerDirectory)
+}
+
+// Lock implements vfs.FS.
+func (fs ownerFS) Lock(name string) (io.Closer, error) {
+	c, err := fs.FS.Lock(name)
+	if err == nil {
+		os.Chmod(name, ownerFile) // it is empty
+	}
+	return c, err
+}
+
+// Unwrap implements vfs.FS.
+func (fs ownerFS) Unwrap() vfs.FS { return fs.FS }
+
+// closeToOthers takes from others what an earlier version has let them do with the files of
+// the engine's directory. The directory itself stays as it is.
+func (fs ownerFS) closeToOthers(dir string, log *slog.Logger) {
+	var failed error
+	for _, d := range []string{dir, filepath.Join(dir, tablesDir)} {
+		entries, _ := os.ReadDir(d) // an error shows again when the files are opened
+		for _, e := range entries {
+			info, err := e.Info()
+			if err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&^ownerFile == 0 {
+				continue
+			}
+			if err := os.Chmod(filepath.Join(d, e.Name()), ownerFile); err != nil {
+				failed = err
+			}
+		}
+	}
+	if failed != nil {
+		log.Warn("files of the journal may be open to other users", "dir", dir, "err", failed)
+	}
+}

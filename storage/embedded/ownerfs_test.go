@@ -1,0 +1,74 @@
+package embedded
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestForOwnerOnly: others can read no file of the engine, neither of a new one nor of one that
+// an earlier version has left open to them. Only the mode of a directory that is there stays.
+func TestForOwnerOnly(t *testing.T) {
+	parent := t.TempDir()
+	if err := os.Chmod(parent, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(parent, "made", "jobs")
+	d := &onDisk{dir: dir, clock: newHandClock(), fatal: make(chan error, 100)}
+	modes := func(walk func(path string, mode os.FileMode)) {
+		t.Helper()
+		err := filepath.WalkDir(parent, func(path string, e fs.DirEntry, err error) error {
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil // a table that was merged with others
+			}
+			if err != nil {
+				return err
+			}
+			info, err := e.Info()
+			if err == nil {
+				walk(path, info.Mode())
+			}
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, directory := range []os.FileMode{0o700, 0o755} {
+		o := d.options()
+		o.fs = nil
+		e, files := mustOpen(t, o), 0
+		fillTables(t, e)
+		modes(func(path string, mode os.FileMode) {
+			want := ownerFile
+			switch {
+			case path == parent:
+				want = 0o755
+			case mode.IsDir():
+				want = directory
+			default:
+				files++
+			}
+			if mode.Perm() != want {
+				t.Errorf("%s has the mode %v, want %v", path, mode.Perm(), want)
+			}
+		})
+		if err := e.Close(); err != nil || files < 8 {
+			t.Errorf("%d files: %v", files, err)
+		}
+		modes(func(path string, mode os.FileMode) {
+			open := os.FileMode(0o644)
+			if mode.IsDir() {
+				open = 0o755
+			}
+			if err := os.Chmod(path, open); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
