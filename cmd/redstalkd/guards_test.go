@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"math/big"
@@ -319,4 +320,49 @@ func TestHangup(t *testing.T) {
 	if p.code(t); p.cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGHUP {
 		t.Errorf("%v", p.cmd.ProcessState)
 	}
+}
+
+// TestReloadNotRegular: a file that has become a named pipe is refused on SIGHUP. Later it is read
+// again, and signals are heard.
+func TestReloadNotRegular(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	certificate(t, dir)
+	userFile(t, at("users.yml"))
+	if err := os.WriteFile(at("secrets"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"key.pem", "users.yml"} {
+		if err := os.Chmod(at(name), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p, _ := serve(t, "-p0", "--access", at("users.yml"), "--tls", "127.0.0.1:0", "--tls-cert", at("cert.pem"), "--tls-key", at("key.pem"),
+		"--push-allow", "localhost", "--push-secrets", at("secrets"))
+	for _, name := range []string{"key.pem", "users.yml"} {
+		p.stderr.await(t, `(msg="every user of this machine can read or change a file with secrets" file=`+at(name)+`)`)
+	}
+	for name, again := range map[string]string{
+		"users.yml": "the users were read again", "cert.pem": "the certificates were read again", "secrets": "the secrets of pushes were read again",
+	} {
+		if err := errors.Join(os.Rename(at(name), at("kept")), syscall.Mkfifo(at(name), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		p.signal(t, syscall.SIGHUP)
+		p.stderr.await(t, "("+at(name)+" is not a regular file)")
+		before := strings.Count(p.stderr.String(), again)
+		if err := os.Rename(at("kept"), at(name)); err != nil {
+			t.Fatal(err)
+		}
+		now := time.Now().Add(time.Minute) // of a certificate it is seen by this that it has changed
+		os.Chtimes(at(name), now, now)
+		p.signal(t, syscall.SIGHUP)
+		for began := time.Now(); strings.Count(p.stderr.String(), again) == before; time.Sleep(time.Millisecond) {
+			if time.Since(began) > patience {
+				t.Fatalf("%s is not read again: %s", name, p.stderr)
+			}
+		}
+	}
+	p.end(t)
 }

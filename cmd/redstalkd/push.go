@@ -4,8 +4,8 @@ import (
 	"context"
 	"crypto/x509"
 	"fmt"
-	"os"
 
+	"redstalk/server/access"
 	"redstalk/server/push"
 	"redstalk/server/queue"
 )
@@ -42,7 +42,7 @@ func (s *settings) setPushAllow(v string) (err error) {
 func (p *program) pushConfig() (c push.Config, err error) {
 	c = push.Config{Allow: p.pushes.allow, Proxy: p.pushes.proxy, Version: Version, Log: p.log}
 	if p.pushes.secrets != "" {
-		if c.Secrets, err = push.ReadSecrets(p.pushes.secrets); err != nil {
+		if c.Secrets, err = p.readPushSecrets(); err != nil {
 			return c, failure(exitUsage, "--push-secrets: %w", err)
 		}
 	}
@@ -54,9 +54,21 @@ func (p *program) pushConfig() (c push.Config, err error) {
 	return c, nil
 }
 
+// readPushSecrets reads what signs webhooks.
+func (p *program) readPushSecrets() (s *push.Secrets, err error) {
+	text, err := access.ReadSecrets(p.pushes.secrets, p.log)
+	if err == nil {
+		s, err = push.ParseSecrets(text)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the secrets for pushes in %s: %w", p.pushes.secrets, err)
+	}
+	return s, nil
+}
+
 // readCAs returns the certificates of a file, instead of those of the system.
 func readCAs(file string) (*x509.CertPool, error) {
-	text, err := os.ReadFile(file)
+	text, err := access.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +123,7 @@ func (p *program) reloadPush() {
 	if d == nil || p.pushes.secrets == "" {
 		return
 	}
-	s, err := push.ReadSecrets(p.pushes.secrets)
+	s, err := p.readPushSecrets()
 	if err != nil {
 		p.log.Error("the secrets of pushes stay as they are", "err", err)
 		return

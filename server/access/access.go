@@ -49,7 +49,11 @@ func Open(path string, log *slog.Logger) (*Access, error) {
 }
 
 func (a *Access) read() (*file, error) {
-	f, err := readFile(a.path, a.accountOf)
+	text, err := ReadSecrets(a.path, a.log)
+	var f *file
+	if err == nil {
+		f, err = parseFile(text, a.accountOf)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the users in %s: %w", a.path, err)
 	}

@@ -43,7 +43,7 @@ const lookEvery = time.Second
 func LoadCertificates(files CertificateFiles, log *slog.Logger) (*Certificates, error) {
 	c := &Certificates{files: files, log: log, stamp: files.stamp(), looked: time.Now()}
 	var err error
-	if c.current, err = files.read(); err != nil {
+	if c.current, err = files.read(log); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -89,7 +89,7 @@ func (c *Certificates) refresh() error {
 	if stamp == c.stamp || stamp == c.faulty {
 		return nil
 	}
-	config, err := c.files.read()
+	config, err := c.files.read(c.log)
 	if err != nil {
 		c.faulty = stamp
 		return err
@@ -116,8 +116,8 @@ func (f *CertificateFiles) stamp() (stamp string) {
 }
 
 // read makes a configuration of the files. Its errors hold nothing of the key.
-func (f *CertificateFiles) read() (*tls.Config, error) {
-	pair, err := tls.LoadX509KeyPair(f.Cert, f.Key)
+func (f *CertificateFiles) read(log *slog.Logger) (*tls.Config, error) {
+	pair, err := f.readPair(log)
 	if err != nil {
 		return nil, fmt.Errorf("reading the certificate %s and its key %s: %w", f.Cert, f.Key, err)
 	}
@@ -128,7 +128,7 @@ func (f *CertificateFiles) read() (*tls.Config, error) {
 	if f.ClientCA == "" {
 		return config, nil
 	}
-	text, err := os.ReadFile(f.ClientCA)
+	text, err := ReadFile(f.ClientCA)
 	if err != nil {
 		return nil, fmt.Errorf("reading the authority of clients: %w", err)
 	}
@@ -141,6 +141,18 @@ func (f *CertificateFiles) read() (*tls.Config, error) {
 		config.ClientAuth = tls.RequireAndVerifyClientCert
 	}
 	return config, nil
+}
+
+func (f *CertificateFiles) readPair(log *slog.Logger) (pair tls.Certificate, err error) {
+	cert, err := ReadFile(f.Cert)
+	if err != nil {
+		return pair, err
+	}
+	key, err := ReadSecrets(f.Key, log)
+	if err != nil {
+		return pair, err
+	}
+	return tls.X509KeyPair(cert, key)
 }
 
 // NameOf returns the name of a client's certificate, which is its user: the first URI of

@@ -5,15 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"regexp"
 	"slices"
 
 	"go.yaml.in/yaml/v3"
 )
-
-// maxFile is the largest file of users, in bytes.
-const maxFile = 16 << 20
 
 // anonymous is the name of the user that those are who have not said who they are.
 const anonymous = "anonymous"
@@ -44,25 +40,8 @@ type file struct {
 	known     remembered
 }
 
-// readFile reads a file of users. accountOf gives each its account.
-func readFile(path string, accountOf func(name string) *account) (*file, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(text) > maxFile {
-		return nil, fmt.Errorf("it has more than %d bytes", maxFile)
-	}
-	return parseFile(text, accountOf)
-}
-
-// parseFile reads the text of a file of users. No error holds anything of it but names of
-// users.
+// parseFile reads the text of a file of users. accountOf gives each its account. No error
+// holds anything of the text but names of users.
 func parseFile(text []byte, accountOf func(name string) *account) (*file, error) {
 	var d document
 	decoder := yaml.NewDecoder(bytes.NewReader(text))

@@ -8,7 +8,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 )
@@ -36,12 +35,9 @@ const (
 	maxSecrets   = 2
 )
 
-// ReadSecrets reads a file of secrets. Its errors name lines, and none of what is on them.
-func ReadSecrets(file string) (*Secrets, error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("reading the secrets for pushes: %w", err)
-	}
+// ParseSecrets reads the text of a file of secrets. Its errors name lines, and none of what is on
+// them.
+func ParseSecrets(text []byte) (*Secrets, error) {
 	s := new(Secrets)
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	for n := 1; lines.Scan(); n++ {
@@ -51,12 +47,12 @@ func ReadSecrets(file string) (*Secrets, error) {
 		}
 		line, err := parseSecretLine(words)
 		if err != nil {
-			return nil, fmt.Errorf("reading the secrets for pushes: %s, line %d: %w", file, n, err)
+			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
 		s.lines = append(s.lines, line)
 	}
 	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("reading the secrets for pushes: %s: %w", file, err)
+		return nil, err
 	}
 	return s, nil
 }

@@ -1,0 +1,47 @@
+package access
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestReadNotRegular: what is not a file is refused at once.
+func TestReadNotRegular(t *testing.T) {
+	dir := t.TempDir()
+	pipe, link := filepath.Join(dir, "pipe"), filepath.Join(dir, "link")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(pipe, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{dir, pipe, link, os.DevNull} {
+		if text, err := ReadFile(path); err == nil || err.Error() != path+" is not a regular file" {
+			t.Errorf("%s: %q, %v", path, text, err)
+		}
+	}
+}
+
+// TestWarnsOfOpenSecrets: a file with secrets that every user of the machine can read or change is
+// read, and warned of.
+func TestWarnsOfOpenSecrets(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "secrets")
+	if err := os.WriteFile(path, []byte("s3cret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for mode, warns := range map[os.FileMode]bool{0o600: false, 0o440: false, 0o660: false, 0o644: true, 0o602: true, 0o604: true} {
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		var log bytes.Buffer
+		text, err := ReadSecrets(path, slog.New(slog.NewTextHandler(&log, nil)))
+		if said := log.String(); string(text) != "s3cret" || strings.Contains(said, "file="+path) != warns || strings.Contains(said, "s3cret") {
+			t.Errorf("%o: %q, %v: %s", mode, text, err, said)
+		}
+	}
+}
