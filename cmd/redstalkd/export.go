@@ -34,6 +34,9 @@ func (m *Main) export(ctx context.Context, args []string, env func(string) (stri
 	ctx, cancel := m.untilSignal(ctx)
 	defer cancel()
 	s.engine.log, s.engine.logging = newLog(stderr, s), &logging{stderr, func(line string) { io.WriteString(stderr, line) }}
+	if err := s.useImported(); err != nil {
+		return err
+	}
 	store, err := whenFree(ctx, s, func() (storage.Store, error) { return openStore(ctx, s.engine) })
 	if err != nil {
 		return describe(s.engine, err)

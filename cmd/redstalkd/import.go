@@ -91,7 +91,9 @@ func (m *Main) importJobs(ctx context.Context, args []string, env func(string) (
 	if err := storeNamed(s, "import"); err != nil && !dry {
 		return err
 	}
-	l, err := readBinlog(said["--from"], newProgress(stderr), func(line string) { fmt.Fprintln(stderr, line) })
+	l, err := whenFree(ctx, s, func() (*binlog.Log, error) {
+		return readBinlog(said["--from"], newProgress(stderr), func(line string) { fmt.Fprintln(stderr, line) })
+	})
 	if err != nil {
 		return err
 	}
@@ -136,6 +138,9 @@ type importReport struct {
 func importLog(ctx context.Context, s *settings, l *binlog.Log, to *importReport) (err error) {
 	s.engine.log = newLog(to.line, s)
 	s.engine.logging = &logging{to.line, func(line string) { io.WriteString(to.line, line) }}
+	if err := s.useImported(); err != nil {
+		return err
+	}
 	store, err := whenFree(ctx, s, func() (storage.Store, error) { return openStore(ctx, s.engine) })
 	if err != nil {
 		return describe(s.engine, err)

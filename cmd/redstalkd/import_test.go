@@ -270,6 +270,10 @@ func TestServeOldDirectoryLater(t *testing.T) {
 			t.Errorf("%v: %s", err, p.stderr)
 		}
 		p.end(t)
+		code, out, text := run(t, command("export", "--store", "embedded:"+dir, "--to", filepath.Join(t.TempDir(), "back")))
+		if code != 0 || !strings.Contains(out, "exported 90 jobs") {
+			t.Errorf("export: %d, %s%s", code, out, text)
+		}
 	}
 }
 
@@ -284,6 +288,19 @@ func TestServeOldDirectoryOfBoth(t *testing.T) {
 		t.Fatal(err)
 	}
 	if code, _, text := run(t, onOld(dir)); code != 1 || !strings.Contains(text, "a binlog of beanstalkd and jobs of redstalk") {
+		t.Errorf("%d, %s", code, text)
+	}
+	if err := os.Rename(filepath.Join(dir, "binlog.1"), filepath.Join(oldQueue(t, 3), "binlog.1")); err != nil {
+		t.Fatal(err)
+	}
+	other := oldQueue(t, 3)
+	p = start(t, onOld(other))
+	p.serving(t)
+	p.end(t)
+	if err := os.Rename(filepath.Join(other, insideName), filepath.Join(dir, insideName)); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, text := run(t, onOld(dir)); code != 1 || !strings.Contains(text, "both "+dir+" and") {
 		t.Errorf("%d, %s", code, text)
 	}
 }
@@ -405,6 +422,9 @@ func TestExport(t *testing.T) {
 	back := filepath.Join(t.TempDir(), "back")
 	if code, out, text := run(t, command("export", "--format", "binlog", "--store", store, "--to", back)); code != 0 || !strings.Contains(out, "exported 360 jobs") {
 		t.Fatal(code, out, text)
+	}
+	if info, err := os.Stat(filepath.Join(back, "binlog.1")); err != nil || info.Mode().Perm() != 0o400 {
+		t.Errorf("its mode is not that of beanstalkd's files: %v, %v", info.Mode(), err)
 	}
 	addr := trueServer(t, "-b", back)
 	wantOldQueue(t, addr, 360, 3*3+7)

@@ -28,7 +28,6 @@ const (
 	importedFromBad = "the binlog in %s is not what it was when its jobs were imported into %s: beanstalkd has gone on with it. " +
 		"Say --store embedded:%s to serve the jobs that are there, or redstalkd import to bring those of the binlog as well"
 	importedFromNone = "%s is there, but not made of the binlog in %s: say --store embedded:%s to serve the jobs that are there, or remove it"
-	twoStores        = "%s has a binlog of beanstalkd and jobs of redstalk: move the binlog to another directory, and say redstalkd import --from that one"
 )
 
 // noImportOption is the row of --no-import.
@@ -38,41 +37,47 @@ func (s *settings) noImportOption() *option {
 }
 
 // moveIn finds the store of a directory of beanstalkd, and makes it at the first start.
-func (p *program) moveIn(ctx context.Context) (err error) {
+func (p *program) moveIn(ctx context.Context) error {
 	dir, is := strings.CutPrefix(p.engine.url, "embedded:")
 	if !is {
 		return nil
 	}
 	has, err := binlog.In(dir)
-	if err != nil || has && p.noImport {
-		return nil // an error shows again when the store is opened
-	}
-	store, own := "", embedded.Exists(dir)
 	switch {
-	case has && own:
-		return failure(exitFailure, twoStores, dir)
-	case has:
-		if store, err = p.importOnce(ctx, dir); err != nil {
-			return err
-		}
-	case !own:
-		// The binlog may have been removed since.
-		if store, _, err = p.imported(dir); err != nil {
-			return err
-		}
-	}
-	if store != "" {
-		p.engine.url = "embedded:" + store
-	} else if !own {
+	case err != nil, has && p.noImport:
+		return nil // an error shows again when the store is opened
+	case !has:
 		p.warnAbove(dir)
+		return p.useImported()
+	case embedded.Exists(dir):
+		return failure(exitFailure, "%s has a binlog of beanstalkd and jobs of redstalk: "+
+			"move the binlog to another directory, and say redstalkd import --from that one", dir)
 	}
-	return nil
+	store, err := p.importOnce(ctx, dir)
+	if err == nil {
+		p.engine.url = "embedded:" + store
+	}
+	return err
+}
+
+// useImported has the store of a directory of beanstalkd be the one that was made of its binlog, if
+// there is that. The binlog may have been removed since.
+func (s *settings) useImported() error {
+	dir, is := strings.CutPrefix(s.engine.url, "embedded:")
+	if !is {
+		return nil
+	}
+	store, _, err := s.imported(dir)
+	if err == nil && store != "" {
+		s.engine.url = "embedded:" + store
+	}
+	return err
 }
 
 // warnAbove says so if a new store is made in beanstalkd's directory, whose jobs stay where they are.
 func (p *program) warnAbove(dir string) {
 	path, err := filepath.Abs(dir)
-	if err != nil || p.noImport {
+	if err != nil || p.noImport || embedded.Exists(dir) {
 		return
 	}
 	above := filepath.Dir(path)
@@ -84,17 +89,20 @@ func (p *program) warnAbove(dir string) {
 
 // imported returns the store that was made of the binlog in a directory, and the fingerprint that
 // the binlog had; "" if there is none.
-func (p *program) imported(dir string) (store, from string, err error) {
+func (s *settings) imported(dir string) (store, from string, err error) {
 	inside, beside := filepath.Join(dir, insideName), filepath.Clean(dir)+besideSuffix
 	for _, store := range []string{inside, beside} {
 		text, err := os.ReadFile(filepath.Join(store, importedFrom))
+		own := embedded.Exists(dir)
 		switch {
-		case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ENOTDIR), own && (err != nil || store == beside):
 			continue
 		case err != nil:
 			return "", "", failure(exitFailure, "looking for jobs of the binlog in %s that were imported: %w", dir, err)
+		case own:
+			return "", "", failure(exitFailure, "both %s and %s have jobs of redstalk: move one of them elsewhere", dir, inside)
 		case store == beside:
-			p.log.Warn("the store is beside the directory of the binlog, where an earlier version put it: stop the server and move it inside",
+			s.engine.log.Warn("the store is beside the directory of the binlog, where an earlier version put it: stop the server and move it inside",
 				"from", beside, "to", inside)
 		}
 		return store, string(text), nil

@@ -4,7 +4,7 @@
 // # What lives here
 //
 //   - Access: the file of users as it was read last, and what outlives the reading of
-//     a new one (access.go). file.go reads it, rights.go has the rights of a User.
+//     a new one (access.go). read.go and file.go read it, rights.go has the rights of a User.
 //   - Needs: the one table of what each operation of each door needs (needs.go).
 //   - Authenticate: whose secret that is (verify.go). A secret is compared with hashes
 //     (hash.go), which takes long on purpose, so it is done once: who has been found is

@@ -16,6 +16,7 @@
 //     in Pebble. A checkpoint (checkpoint.go) writes a window (window.go), the jobs that
 //     have changed in some segments of the log, to ingest files (migrate.go, ingest.go),
 //     which Pebble takes over. hold.go says when.
+//   - ownerfs.go: the file system, on which all that the engine makes is for its owner only.
 //   - deadletters.go: the sender, a goroutine that sends jobs to their dead-letter tubes whose
 //     bodies are in the tables only. Until then such a job is buried, with a mark.
 //   - loadbodies.go: an operation waits until the bodies of some jobs are in memory.
