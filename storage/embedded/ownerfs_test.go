@@ -8,6 +8,26 @@ import (
 	"testing"
 )
 
+// modes calls walk with all that is in a directory.
+func modes(t *testing.T, dir string, walk func(path string, mode os.FileMode)) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err == nil {
+			var info fs.FileInfo
+			if info, err = e.Info(); err == nil {
+				walk(path, info.Mode())
+			}
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // a table that was merged with others
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestForOwnerOnly: others can read no file of the engine, neither of a new one nor of one that
 // an earlier version has left open to them. Only the mode of a directory that is there stays.
 func TestForOwnerOnly(t *testing.T) {
@@ -17,34 +37,12 @@ func TestForOwnerOnly(t *testing.T) {
 	}
 	dir := filepath.Join(parent, "made", "jobs")
 	d := &onDisk{dir: dir, clock: newHandClock(), fatal: make(chan error, 100)}
-	modes := func(walk func(path string, mode os.FileMode)) {
-		t.Helper()
-		err := filepath.WalkDir(parent, func(path string, e fs.DirEntry, err error) error {
-			if errors.Is(err, fs.ErrNotExist) {
-				return nil // a table that was merged with others
-			}
-			if err != nil {
-				return err
-			}
-			info, err := e.Info()
-			if err == nil {
-				walk(path, info.Mode())
-			}
-			if errors.Is(err, fs.ErrNotExist) {
-				return nil
-			}
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	for _, directory := range []os.FileMode{0o700, 0o755} {
 		o := d.options()
 		o.fs = nil
 		e, files := mustOpen(t, o), 0
 		fillTables(t, e)
-		modes(func(path string, mode os.FileMode) {
+		modes(t, parent, func(path string, mode os.FileMode) {
 			want := ownerFile
 			switch {
 			case path == parent:
@@ -61,7 +59,7 @@ func TestForOwnerOnly(t *testing.T) {
 		if err := e.Close(); err != nil || files < 8 {
 			t.Errorf("%d files: %v", files, err)
 		}
-		modes(func(path string, mode os.FileMode) {
+		modes(t, parent, func(path string, mode os.FileMode) {
 			open := os.FileMode(0o644)
 			if mode.IsDir() {
 				open = 0o755
