@@ -22,6 +22,7 @@ const (
 	maxDropped = 64 << 10
 	dropWithin = time.Second
 
+	maxHops        = 10 // requests for one, redirects included, as in net/http
 	maxAnswerHead  = 64 << 10
 	maxIdle        = 2048 // connections over all targets
 	idleTimeout    = 90 * time.Second
@@ -35,8 +36,7 @@ const (
 	pingTimeout = 5 * time.Second
 )
 
-// client is the one way out. It follows no redirect, keeps no cookie, and connects only where
-// it is allowed.
+// client is the one way out. It keeps no cookie, and connects only where it is allowed.
 type client struct {
 	allow    *Allow
 	resolver *net.Resolver
@@ -99,7 +99,54 @@ func (c *client) dial(ctx context.Context, network, address string) (net.Conn, e
 	return d.DialContext(ctx, network, address)
 }
 
+// errRedirect: a redirect cannot be followed. The text of where it leads may have secrets.
+var errRedirect = errors.New("the answer is a redirect that cannot be followed")
+
+// follow is send, but redirects are followed as by default in net/http: after 307 and 308 with
+// the same method and body, after 301, 302 and 303 by GET. Each hop obeys the list of what is
+// allowed. The answer may still have a status of 3xx that is no redirect, such as 304.
+func (c *client) follow(req *http.Request) (*http.Response, error) {
+	by := http.Client{Transport: hop(c.send), CheckRedirect: checkHop}
+	answer, err := by.Do(req)
+	if whole, is := err.(*url.Error); is {
+		err = whole.Err // the URL may have secrets
+	}
+	if err != nil {
+		return nil, err
+	}
+	return answer, nil
+}
+
+// checkHop is http.Client.CheckRedirect. The next host is not told the URL of this one.
+func checkHop(req *http.Request, via []*http.Request) error {
+	if len(via) >= maxHops {
+		return fmt.Errorf("%w: it is the %dth", errRedirect, len(via))
+	}
+	req.Header.Del("Referer")
+	return nil
+}
+
+// hop sends one of the requests of follow.
+type hop func(*http.Request) (*http.Response, error)
+
+// RoundTrip refuses a redirect whose location is missing or broken: net/http would take the
+// first for an answer, and would quote the second.
+func (f hop) RoundTrip(req *http.Request) (*http.Response, error) {
+	answer, err := f(req)
+	if err != nil {
+		return nil, err
+	}
+	switch answer.StatusCode {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		if to, err := answer.Location(); err != nil || to.Scheme != "http" && to.Scheme != "https" {
+			return nil, errRedirect
+		}
+	}
+	return answer, nil
+}
+
 // send sends a request whose context has a deadline, and returns the answer without its body.
+// It follows no redirect.
 func (c *client) send(req *http.Request) (*http.Response, error) {
 	way := c.direct
 	if c.proxied != nil {
@@ -131,18 +178,24 @@ func drop(body io.ReadCloser, cancel func()) {
 	if body == http.NoBody {
 		return
 	}
+	if _, upgraded := body.(io.Writer); upgraded { // 101: it is the connection, and ends by no context
+		body.Close()
+		return
+	}
 	late := time.AfterFunc(dropWithin, cancel)
 	defer late.Stop()
 	io.CopyN(io.Discard, body, maxDropped)
 	body.Close()
 }
 
-// resultOf says how a call has ended that has failed without an answer.
+// resultOf says how a call has ended that has failed without an answer that can be judged.
 func resultOf(err error) Result {
 	var timeout net.Error
 	switch {
 	case errors.Is(err, ErrForbidden):
 		return Forbidden
+	case errors.Is(err, errRedirect):
+		return Failed
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		return TimedOut
 	}

@@ -206,7 +206,7 @@ func awaitGone(ctx context.Context, t *testing.T, client pb.DelayQueueClient, ui
 	t.Helper()
 	for {
 		_, err := client.Get(ctx, &pb.RetrieveReq{Uid: uid})
-		if status.Code(err) == codes.NotFound {
+		if isNotFound(err) {
 			return
 		}
 		if err != nil {
@@ -214,6 +214,8 @@ func awaitGone(ctx context.Context, t *testing.T, client pb.DelayQueueClient, ui
 		}
 	}
 }
+
+func isNotFound(err error) bool { return status.Code(err) == codes.NotFound }
 
 // TestGRPC: the service from outside, with the codes of its errors.
 func TestGRPC(t *testing.T) {

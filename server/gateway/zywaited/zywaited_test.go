@@ -335,11 +335,11 @@ func TestSchedule(t *testing.T) {
 			w.called.answers = func(n int) (int, error) {
 				switch {
 				case n == good:
-					return 399, nil
+					return 299, nil
 				case n%2 == 0:
 					return 0, io.ErrUnexpectedEOF
 				}
-				return 400, nil
+				return 300, nil
 			}
 			end := w.serve()
 			uid := w.add(`{"name":"n","callback":{"schema":"HTTP","address":"h:1","path":"/p"},"args":"a"}`)
