@@ -32,12 +32,13 @@ func TestGatewayFlags(t *testing.T) {
 		{"--gateway-wait 0", "", func(s *settings) any { return s.gateways.wait }, time.Duration(-1)},
 		{"--gateway-strict", "", func(s *settings) any { return s.gateways.strict }, true},
 		{"--gateway-zone GMT-8", "", func(s *settings) any { return s.gateways.zone.String() }, "GMT-8"},
+		{"--gateway-origin https://a.example,*", "", func(s *settings) any { return s.gateways.sites != nil }, true},
 	} {
 		if s, err := read(c.args, c.env); err != nil || c.get(s) != c.want {
 			t.Errorf("%q %q: %v, want %v", c.args, c.env, err, c.want)
 		}
 	}
-	for _, args := range []string{"--gateway ouqiang", "--gateway nobody=:1", "--gateway ouqiang=1", "--gateway ouqiang=:1,", "--gateway-wait -1s", "--gateway-wait 5", "--gateway-zone Mars"} {
+	for _, args := range []string{"--gateway ouqiang", "--gateway nobody=:1", "--gateway ouqiang=1", "--gateway ouqiang=:1,", "--gateway-wait -1s", "--gateway-wait 5", "--gateway-zone Mars", "--gateway-origin a.example"} {
 		if _, err := read(args, ""); err == nil {
 			t.Errorf("%q is taken", args)
 		}
@@ -135,6 +136,14 @@ func TestInPlaceOfOuqiang(t *testing.T) {
 		p := start(t, cmd)
 		urls = append(urls, p.gateURL(t, "ouqiang"))
 		p.stderr.await(t, `bucket_size means nothing any more`)
+	}
+	foreign, err := http.NewRequest(http.MethodGet, urls[0]+"/pop", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign.Header.Set("Sec-Fetch-Site", "cross-site")
+	if answer, err := http.DefaultClient.Do(foreign); err != nil || answer.StatusCode != http.StatusForbidden {
+		t.Errorf("a page of another site is answered %+v (%v)", answer, err)
 	}
 	for _, step := range []struct {
 		path   string

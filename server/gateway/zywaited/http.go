@@ -16,8 +16,8 @@ import (
 	"redstalk/server/serving"
 )
 
-// NewHTTP returns the HTTP surface of a service: an error has a status, and no body. Pages of
-// any origin may use it from a browser, as with the old program.
+// NewHTTP returns the HTTP surface of a service: an error has a status, and no body. As with the
+// old program browsers are told that pages of any origin may use it: see gateway.Sites.
 func NewHTTP(s *Service) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /task/add", serving.Named("add", s.serveAdd))
@@ -46,7 +46,7 @@ func newTrace() string {
 	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
 }
 
-// withOrigins lets pages of any origin send requests.
+// withOrigins tells browsers that the page of another site which sends a request may read the answer.
 func withOrigins(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if origin := r.Header.Get("Origin"); origin != "" {
