@@ -190,9 +190,16 @@ func (s *settings) takeOverZywaited(f *zywaited.File) error {
 	return nil
 }
 
-// takeOverStore has jobs kept in the old program's Redis. The beanstalk door is then on any
-// free port.
+// largestOfOld is the largest body of a job in the place of an old program, which has had no
+// limit but that of Redis.
+const largestOfOld = 16 << 20
+
+// takeOverStore has jobs kept in the old program's Redis, large ones too. The beanstalk door is
+// then on any free port.
 func (s *settings) takeOverStore(url string, remarks []string) {
+	if !s.said["max-job-size"] {
+		s.maxJobSize = largestOfOld
+	}
 	if url != "" && !s.said["store"] && !s.said["binlog"] {
 		s.engine.url = url
 	}

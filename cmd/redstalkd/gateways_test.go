@@ -60,8 +60,8 @@ func TestOldProgramArguments(t *testing.T) {
 			t.Fatalf("%q: %q (%v)", c.args, rest, err)
 		}
 		for args, want := range map[string]string{
-			"": "[{ouqiang 127.0.0.1:1}] 4s redis://h:2/3 0",
-			"--gateway ruffianjiang=:5 --gateway-wait 6s --store memory: -p 7": "[{ruffianjiang :5} {ouqiang 127.0.0.1:1}] 6s memory: 7",
+			"": "[{ouqiang 127.0.0.1:1}] 4s redis://h:2/3 0 16777216",
+			"--gateway ruffianjiang=:5 --gateway-wait 6s --store memory: -p 7 -z 8": "[{ruffianjiang :5} {ouqiang 127.0.0.1:1}] 6s memory: 7 8",
 		} {
 			s, err := read(args, "")
 			if err != nil {
@@ -70,7 +70,7 @@ func TestOldProgramArguments(t *testing.T) {
 			if err := takeOver(s); err != nil {
 				t.Error(err)
 			}
-			if got := fmt.Sprintf("%v %v %s %d", s.gateways.wanted, s.gateways.wait, s.engine.url, s.port); got != want {
+			if got := fmt.Sprintf("%v %v %s %d %d", s.gateways.wanted, s.gateways.wait, s.engine.url, s.port, s.maxJobSize); got != want {
 				t.Errorf("%q: %s, want %s", args, got, want)
 			}
 		}
@@ -145,12 +145,13 @@ func TestInPlaceOfOuqiang(t *testing.T) {
 	if answer, err := http.DefaultClient.Do(foreign); err != nil || answer.StatusCode != http.StatusForbidden {
 		t.Errorf("a page of another site is answered %+v (%v)", answer, err)
 	}
+	body := strings.Repeat("b", 1<<20) // the old program took bodies of any size
 	for _, step := range []struct {
 		path   string
 		fields map[string]any
 		id     string
 	}{
-		{"/push", map[string]any{"topic": "order", "id": "7", "delay": 1, "ttr": 60, "body": "b"}, ""},
+		{"/push", map[string]any{"topic": "order", "id": "7", "delay": 1, "ttr": 60, "body": body}, ""},
 		{"/get", map[string]any{"id": "7"}, "7"},
 		{"/pop", map[string]any{"topic": "none,order"}, "7"},
 		{"/finish", map[string]any{"id": "7"}, ""},
@@ -161,8 +162,8 @@ func TestInPlaceOfOuqiang(t *testing.T) {
 		switch {
 		case err != nil:
 			t.Fatal(err)
-		case step.id == "" && r.Data != nil, step.id != "" && (r.Data == nil || r.Data.ID != step.id || r.Data.Body != "b"):
-			t.Errorf("%s answers %+v with %+v", step.path, r, r.Data)
+		case step.id == "" && r.Data != nil, step.id != "" && (r.Data == nil || r.Data.ID != step.id || r.Data.Body != body):
+			t.Errorf("%s answers %.200v with %.200v", step.path, r, r.Data)
 		}
 	}
 }

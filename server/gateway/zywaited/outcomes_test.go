@@ -139,11 +139,17 @@ func TestOutcomes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestOutcomesByGRPC: a task is not done by a connection that ends.
+func TestOutcomesByGRPC(t *testing.T) {
+	t.Parallel()
+	client := start(t, nil)
 	for name, serve := range map[string]func(net.Conn){
 		"closed at once":     func(net.Conn) {},
 		"closed in the head": func(c net.Conn) { io.WriteString(c, "HTTP/1.1 2") },
 	} {
-		t.Run("grpc "+name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := listen(t)
 			defer l.Close()

@@ -90,7 +90,7 @@ func (s *Service) Add(ctx context.Context, req *pb.AddReq) (*pb.AddResp, error) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
 	defer cancel()
-	job := queue.NewJob{Tube: Tube, Pri: gateway.Priority(time.Unix(0, t.Exec)), TTR: s.config.Calls.ttr(), Body: body}
+	job := queue.NewJob{Tube: Tube, Pri: gateway.Priority(time.Unix(0, t.Exec)), TTR: s.config.Calls.ttr(), Body: body, Envelope: len(body) - len(t.Args)}
 	tags := &tube.Tags{Key: uid, OnDuplicate: tube.Keep, HasAt: true, At: wholeMilliseconds(t.Exec)}
 	if _, err := s.queue.PutTagged(ctx, job, tags); err != nil {
 		return nil, s.status(ctx, "add", err)

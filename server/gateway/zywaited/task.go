@@ -29,6 +29,10 @@ type task struct {
 	Path    string `json:"path,omitempty"`
 }
 
+// maxTexts is how many bytes all but the arguments of a task may have. The largest body of a job
+// is that of the arguments.
+const maxTexts = 64 << 10
+
 // schema is how a task is called.
 type schema string
 
@@ -68,7 +72,7 @@ func (t *task) target() string {
 func newTask(req *pb.AddReq, now time.Time, base time.Duration) (t *task, uid string, err error) {
 	c := req.GetCallback()
 	switch {
-	case strings.TrimSpace(req.GetName()) == "":
+	case req.GetName() == "": // one of blanks will do
 		return nil, "", invalid("name is missing")
 	case c == nil:
 		return nil, "", invalid("callback is missing")
@@ -83,6 +87,9 @@ func newTask(req *pb.AddReq, now time.Time, base time.Duration) (t *task, uid st
 	t = &task{
 		Name: strings.TrimSpace(req.Name), Args: strings.TrimSpace(req.Args), Exec: req.Time.Duration,
 		Schema: strings.TrimSpace(c.Schema), Address: strings.TrimSpace(c.Address), Path: strings.TrimSpace(c.Path),
+	}
+	if len(t.Name)+len(t.Schema)+len(t.Address)+len(t.Path) > maxTexts {
+		return nil, "", invalid("name and callback are too long")
 	}
 	switch schemaOf(t.Schema) {
 	case byHTTP, byHTTPS, byGRPC:
