@@ -221,7 +221,7 @@ func (p *program) startTasks(q *queue.Queue) error {
 	c.Log = p.log
 	calls := d != nil && (p.gateways.role == 0 || p.gateways.role&zywaited.RoleWorker != 0)
 	if calls {
-		c.Allowed = p.pushes.allow.Host
+		c.Allowed = p.pushes.allow.Target
 	}
 	p.tasks = zywaited.NewService(q, c)
 	if !calls {

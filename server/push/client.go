@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"syscall"
 	"time"
 )
@@ -81,12 +82,12 @@ func newTransport(cas *x509.CertPool, perTarget int) *http.Transport {
 // dial connects to an address if that is allowed. The check comes after the name was looked
 // up, for the very address that is connected to.
 func (c *client) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	host, _, err := net.SplitHostPort(address)
+	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err
 	}
-	if c.allow == nil || !c.allow.Host(host) {
-		return nil, fmt.Errorf("%w: %s", ErrForbidden, host)
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || c.allow == nil || !c.allow.host(host, uint16(n)) {
+		return nil, fmt.Errorf("%w: %s", ErrForbidden, address)
 	}
 	d := net.Dialer{Timeout: connectTimeout, KeepAlive: keepAlive, Resolver: c.resolver}
 	d.ControlContext = func(_ context.Context, _, resolved string, _ syscall.RawConn) error {
@@ -94,7 +95,7 @@ func (c *client) dial(ctx context.Context, network, address string) (net.Conn, e
 		if err != nil {
 			return fmt.Errorf("%w: %s", ErrForbidden, resolved)
 		}
-		return c.allow.Address(host, to.Addr())
+		return c.allow.Address(host, to)
 	}
 	return d.DialContext(ctx, network, address)
 }
@@ -158,8 +159,8 @@ func (c *client) send(req *http.Request) (*http.Response, error) {
 			way = c.proxied
 		}
 	}
-	if c.allow == nil || !c.allow.Host(req.URL.Hostname()) {
-		return nil, fmt.Errorf("%w: %s", ErrForbidden, req.URL.Hostname())
+	if c.allow == nil || !c.allow.Target(req.URL) {
+		return nil, fmt.Errorf("%w: %s", ErrForbidden, req.URL.Host)
 	}
 	ctx, cancel := context.WithCancel(req.Context())
 	defer cancel()

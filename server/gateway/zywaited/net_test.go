@@ -51,7 +51,7 @@ func startWith(t *testing.T, cas *x509.CertPool, timeout time.Duration) pb.Delay
 		t.Fatal(err)
 	}
 	d := push.New(q, push.Config{Allow: allow, CAs: cas, Log: log})
-	s := zywaited.NewService(q, zywaited.Config{Allowed: allow.Host, Log: log, Calls: zywaited.Calls{Timeout: timeout, Pause: time.Millisecond}})
+	s := zywaited.NewService(q, zywaited.Config{Allowed: allow.Target, Log: log, Calls: zywaited.Calls{Timeout: timeout, Pause: time.Millisecond}})
 	remove, err := s.Serve(d)
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -34,8 +35,8 @@ type Config struct {
 	// too long. 0 means DefaultTimeout.
 	Timeout time.Duration
 
-	// Allowed tells whether a host may be called; nil: this instance does not know.
-	Allowed func(host string) bool
+	// Allowed tells whether a URL may be called; nil: this instance does not know.
+	Allowed func(*url.URL) bool
 
 	// Calls says how tasks are called.
 	Calls Calls
@@ -78,7 +79,7 @@ func (s *Service) Add(ctx context.Context, req *pb.AddReq) (*pb.AddResp, error) 
 	if err != nil {
 		return nil, err
 	}
-	if s.config.Allowed != nil && !s.config.Allowed(t.host()) {
+	if s.config.Allowed != nil && !s.config.Allowed(t.parsed()) {
 		return nil, invalid("the address of the callback is not allowed here")
 	}
 	body, err := json.Marshal(t)

@@ -49,13 +49,13 @@ func (t *task) url() string {
 	return strings.ToLower(strings.TrimSpace(t.Schema)) + "://" + strings.TrimSpace(t.Address) + "/" + strings.TrimLeft(strings.TrimSpace(t.Path), "/")
 }
 
-// host returns who is called.
-func (t *task) host() string {
+// parsed returns url as what it is; without a host if it is none.
+func (t *task) parsed() *url.URL {
 	u, err := url.Parse(t.url())
 	if err != nil {
-		return ""
+		return new(url.URL)
 	}
-	return u.Hostname()
+	return u
 }
 
 // target is what the dispatcher calls who is called.
@@ -93,7 +93,7 @@ func newTask(req *pb.AddReq, now time.Time, base time.Duration) (t *task, uid st
 	}
 	switch schemaOf(t.Schema) {
 	case byHTTP, byHTTPS, byGRPC:
-		if t.host() == "" {
+		if t.parsed().Hostname() == "" {
 			return nil, "", invalid("the address of the callback makes no URL")
 		}
 	default:

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -157,7 +158,7 @@ func (w *world) get(uid string) *pb.Task {
 // TestText: which requests are refused, and how; and which are not.
 func TestText(t *testing.T) {
 	t.Parallel()
-	inWorld(t, Config{Allowed: func(host string) bool { return host != "forbidden" }}, func(w *world) {
+	inWorld(t, Config{Allowed: func(u *url.URL) bool { return u.Host != "forbidden:1" }}, func(w *world) {
 		for _, c := range []struct {
 			method, path, body string
 			status             int
