@@ -86,7 +86,7 @@ var (
 	modelNumber = regexp.MustCompile(`(?s)^ *([0-9]+)(.*)$`)
 	modelName   = regexp.MustCompile(`^[A-Za-z0-9+/;.$_()][A-Za-z0-9+/;.$_()-]{0,199}$`)
 	modelPause  = regexp.MustCompile(`(?s)^ *([A-Za-z0-9+/;.$_()-]+)(.*)$`)
-	modelHTTP   = regexp.MustCompile(`(?s)^([^ ]+ [^ ]+ HTTP/...|(?i:host:).*)$`)
+	modelHTTP   = regexp.MustCompile(`(?s)^([^ ]+ (/[^ ]*|[^ ]*://[^ ]*) HTTP/...|(?i:host:).*)$`)
 	modelKick   = regexp.MustCompile(`(?s)^[ \t\n\v\f\r]*([+-]?)([0-9]+)`)
 )
 

@@ -125,7 +125,7 @@ func parseLine(c *Command, line []byte) {
 	}
 }
 
-// isHTTP tells whether a line that is no command belongs to a request of HTTP: METHOD TARGET
+// isHTTP tells whether a line that is no command belongs to a request of HTTP: METHOD /PATH
 // HTTP/1.1, or the header Host. Every browser sends that one before anything else that a page
 // can choose, also behind a request line that is too long or, with a method of the page's
 // choice, a command.
@@ -135,10 +135,14 @@ func isHTTP(line []byte) bool {
 	}
 	method, rest, _ := bytes.Cut(line, space)
 	target, version, _ := bytes.Cut(rest, space)
-	return len(method) > 0 && len(target) > 0 && len(version) == len("HTTP/1.1") && bytes.HasPrefix(version, httpVersion)
+	isTarget := bytes.HasPrefix(target, slash) || bytes.Contains(target, schemeEnd)
+	return len(method) > 0 && isTarget && len(version) == len("HTTP/1.1") && bytes.HasPrefix(version, httpVersion)
 }
 
-var hostHeader, httpVersion, space = []byte("host:"), []byte("HTTP/"), []byte(" ")
+var (
+	hostHeader, httpVersion = []byte("host:"), []byte("HTTP/")
+	space, slash, schemeEnd = []byte(" "), []byte("/"), []byte("://")
+)
 
 // parsePut reads PRI DELAY TTR SIZE [TAG:VALUE]... If something else follows, it only
 // sets junk: beanstalkd looks at the size first.

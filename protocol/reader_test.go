@@ -227,6 +227,7 @@ func TestHTTP(t *testing.T) {
 		"find /a HTTP/1.1":            "find /a HTTP/1.1", "quit / HTTP/1.1": "quit",
 		"POST": unknown, "POST /": unknown, "POST / HTTP": unknown, "POST / HTTP/1.11": unknown, "POST / http/1.1": unknown,
 		"POST /a b HTTP/1.1": unknown, " / HTTP/1.1": unknown, "POST  HTTP/1.1": unknown, "HTTP/1.1": unknown, "Hosts: a": unknown, "Host": unknown,
+		"GET http://a/ HTTP/1.1": "unknown HTTP_REQUEST", "GET 1 HTTP/1.1": unknown, "put 0 HTTP/1.1": "put BAD_FORMAT",
 		"put HTTP/1.1": "put BAD_FORMAT", "peek x": "peek BAD_FORMAT",
 	} {
 		check(t, line+"\r\n", 65535, want)
