@@ -25,6 +25,9 @@ func model(input string, maxBody uint64) (got []string) {
 		} else {
 			m.read(line)
 		}
+		if m.fault != "" && modelHTTP.MatchString(line[:min(len(line), modelMaxLine(line))]) {
+			m = &modelLine{verb: "unknown", fault: "HTTP_REQUEST"}
+		}
 		if m.verb == "put" && m.fault == "" {
 			size := m.n[3]
 			if size <= maxBody && m.junk {
@@ -83,6 +86,7 @@ var (
 	modelNumber = regexp.MustCompile(`(?s)^ *([0-9]+)(.*)$`)
 	modelName   = regexp.MustCompile(`^[A-Za-z0-9+/;.$_()][A-Za-z0-9+/;.$_()-]{0,199}$`)
 	modelPause  = regexp.MustCompile(`(?s)^ *([A-Za-z0-9+/;.$_()-]+)(.*)$`)
+	modelHTTP   = regexp.MustCompile(`(?s)^([^ ]+ (/[^ ]*|[^ ]*://[^ ]*) HTTP/...|(?i:host:).*)$`)
 	modelKick   = regexp.MustCompile(`(?s)^[ \t\n\v\f\r]*([+-]?)([0-9]+)`)
 )
 
@@ -192,6 +196,7 @@ func FuzzReader(f *testing.F) {
 		"reserve-lease 5\r\ndelete-lease 1 00000000000000000002\r\ntouch-lease 1 x\r\nrelease-lease 1 18446744073709551616 2 3\r\nbury-lease 1 y 4\r\nreserve-lease 1 2\r\n",
 		"list-jobs a ready\r\nlist-jobs a buried 7\r\nlist-jobs a delayed 1000 cur\r\nlist-jobs a reserved 1001\r\nfind a k\r\ndelete-key a k\r\nfind " + strings.Repeat("n", 200) + " " + strings.Repeat("k", 128) + "\r\nfind a " + strings.Repeat("k", 500) + "\r\n",
 		"flush-tube a\r\nflush-tube a reserved\r\nflush-tube a x\r\nmove-jobs a ready b 5\r\nmove-jobs a reserved b 5\r\nmove-jobs a ready b 0\r\n",
+		"POST / HTTP/1.1\r\nHost: a\r\n" + strings.Repeat("GET", 70) + " / HTTP/1.1\r\nhOsT:" + strings.Repeat("a", 300) + "\r\nHost\r\nuse /a HTTP/1.1\r\nfind /a HTTP/1.1\r\nGET / HTTP/1.1 \r\n / HTTP/1.1\r\n",
 		"auth user secret\r\nauth user a secret \r\nauth user\r\nauth  u  s\r\nauth " + strings.Repeat("u", 129) + " s\r\n",
 		"kick \t-1x\r\nkick +18446744073709551616\r\nreserve-with-timeout 2147483648\r\nreserve-with-timeout 0 x\r\n",
 		"pause-tube  -a 5\r\npause-tubea 5\r\npause-tube a 4294967295 \r\nstats-tube a-b\r\n",

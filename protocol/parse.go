@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"bytes"
 	"math"
 	"time"
 )
@@ -30,11 +31,12 @@ const (
 	UnknownCommand       // UNKNOWN_COMMAND: no such word
 	JobTooBig            // JOB_TOO_BIG: a body above the limit; it was skipped
 	ExpectedCRLF         // EXPECTED_CRLF: a body that is not followed by CRLF
+	HTTPRequest          // no reply: HTTP is spoken. The connection must be closed, since what follows may be commands that a web page has chosen
 )
 
-var faultWords = [...]string{"", "BAD_FORMAT", "UNKNOWN_COMMAND", "JOB_TOO_BIG", "EXPECTED_CRLF"}
+var faultWords = [...]string{"", "BAD_FORMAT", "UNKNOWN_COMMAND", "JOB_TOO_BIG", "EXPECTED_CRLF", "HTTP_REQUEST"}
 
-// String is the reply word, "" for NoFault.
+// String is the reply word, "" for NoFault. That of HTTPRequest is never sent.
 func (f Fault) String() string {
 	if int(f) >= len(faultWords) {
 		return ""
@@ -122,6 +124,25 @@ func parseLine(c *Command, line []byte) {
 		*c = Command{Fault: BadFormat} // only a line of tags may be that long
 	}
 }
+
+// isHTTP tells whether a line that is no command belongs to a request of HTTP: METHOD /PATH
+// HTTP/1.1, or the header Host. Every browser sends that one before anything else that a page
+// can choose, also behind a request line that is too long or, with a method of the page's
+// choice, a command.
+func isHTTP(line []byte) bool {
+	if len(line) >= len(hostHeader) && bytes.EqualFold(line[:len(hostHeader)], hostHeader) {
+		return true
+	}
+	method, rest, _ := bytes.Cut(line, space)
+	target, version, _ := bytes.Cut(rest, space)
+	isTarget := bytes.HasPrefix(target, slash) || bytes.Contains(target, schemeEnd)
+	return len(method) > 0 && isTarget && len(version) == len("HTTP/1.1") && bytes.HasPrefix(version, httpVersion)
+}
+
+var (
+	hostHeader, httpVersion = []byte("host:"), []byte("HTTP/")
+	space, slash, schemeEnd = []byte(" "), []byte("/"), []byte("://")
+)
 
 // parsePut reads PRI DELAY TTR SIZE [TAG:VALUE]... If something else follows, it only
 // sets junk: beanstalkd looks at the size first.

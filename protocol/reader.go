@@ -78,6 +78,8 @@ type Reader struct {
 	name    []byte  // inBody: backs pending.Name, because buf moves before the body is complete
 	left    uint64  // inRefused: bytes still to be skipped
 
+	longHTTP bool // inLongLine: it begins as a line of a request of HTTP
+
 	// inBody: room for a body that is too large to wait for in buf, or for a part of
 	// it. Nil: the body waits in buf.
 	body  []byte
@@ -153,15 +155,19 @@ func (r *Reader) Next(c *Command) bool {
 		if len(window) < r.longest(window) {
 			return false
 		}
-		r.state = inLongLine
+		r.state, r.longHTTP = inLongLine, isHTTP(window)
 		return r.dropLine(c)
 	}
 	r.lo += n + len(crlf)
 	*c = Command{}
-	if line := window[:n]; clean && bytes.IndexByte(line, 0) < 0 {
+	line := window[:n]
+	if clean && bytes.IndexByte(line, 0) < 0 {
 		parseLine(c, line)
 	} else {
 		c.Fault = BadFormat
+	}
+	if c.Fault != NoFault && isHTTP(line) {
+		*c = Command{Fault: HTTPRequest}
 	}
 	if table[c.Verb].Body && c.Fault == NoFault {
 		return r.lineRead(c)
@@ -231,6 +237,9 @@ func (r *Reader) dropLine(c *Command) bool {
 	r.lo += n + len(crlf)
 	r.state = inLine
 	*c = Command{Fault: BadFormat}
+	if r.longHTTP {
+		c.Fault = HTTPRequest
+	}
 	return true
 }
 

@@ -215,6 +215,25 @@ var numbers = map[string]string{
 	"put 0x 0 1 1":                       "put BAD_FORMAT",
 }
 
+// TestHTTP: a line of a request of HTTP is recognised where it is no command, however long, and
+// nothing else is.
+func TestHTTP(t *testing.T) {
+	long := strings.Repeat("x", 300)
+	for line, want := range map[string]string{
+		"POST / HTTP/1.1": "unknown HTTP_REQUEST", "GET /a?b HTTP/1.0": "unknown HTTP_REQUEST", "PUT / HTTP/1.1": "unknown HTTP_REQUEST",
+		"use /a HTTP/1.1": "unknown HTTP_REQUEST", "pause-tube /a HTTP/1.1": "unknown HTTP_REQUEST", "stats / HTTP/1.1": "unknown HTTP_REQUEST",
+		"Host: a:11300": "unknown HTTP_REQUEST", "host:" + long: "unknown HTTP_REQUEST",
+		"POST /" + long + " HTTP/1.1": "unknown BAD_FORMAT", // Host follows
+		"find /a HTTP/1.1":            "find /a HTTP/1.1", "quit / HTTP/1.1": "quit",
+		"POST": unknown, "POST /": unknown, "POST / HTTP": unknown, "POST / HTTP/1.11": unknown, "POST / http/1.1": unknown,
+		"POST /a b HTTP/1.1": unknown, " / HTTP/1.1": unknown, "POST  HTTP/1.1": unknown, "HTTP/1.1": unknown, "Hosts: a": unknown, "Host": unknown,
+		"GET http://a/ HTTP/1.1": "unknown HTTP_REQUEST", "GET 1 HTTP/1.1": unknown, "put 0 HTTP/1.1": "put BAD_FORMAT",
+		"put HTTP/1.1": "put BAD_FORMAT", "peek x": "peek BAD_FORMAT",
+	} {
+		check(t, line+"\r\n", 65535, want)
+	}
+}
+
 // Behaviour reference 1.3.
 func TestNumbers(t *testing.T) {
 	for input, want := range numbers {

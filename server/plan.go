@@ -134,6 +134,8 @@ func (s *session) plan(c *protocol.Command) {
 	s.requests = append(s.requests, request{verb: c.Verb, fault: c.Fault, counted: c.Counted, producer: c.Producer, op: -1})
 	r := &s.requests[len(s.requests)-1]
 	switch {
+	case c.Fault == protocol.HTTPRequest:
+		s.refuseHTTP(r)
 	case s.visitor != nil:
 		s.planVisited(c, r)
 	case c.Fault == protocol.NoFault:
@@ -141,6 +143,13 @@ func (s *session) plan(c *protocol.Command) {
 	case c.Verb == protocol.Auth:
 		r.fault = protocol.UnknownCommand // whatever follows the word
 	}
+}
+
+// refuseHTTP ends the connection as quit does: nothing that follows a request of HTTP is looked
+// at, because a web page may have chosen it.
+func (s *session) refuseHTTP(r *request) {
+	s.server.misled.Warn(s.server.log, "closed a connection on which HTTP is spoken: a web page that attacks, or a client with the wrong port", "conn", uint64(s.holder))
+	r.verb, r.fault, s.quit = protocol.Quit, protocol.NoFault, true
 }
 
 // do appends the operation whose answer r is waiting for.

@@ -85,6 +85,7 @@ type Server struct {
 	refused    throttle.Log // connections
 	shaken     throttle.Log // handshakes that failed
 	full       throttle.Log // commands, for want of room
+	misled     throttle.Log // connections on which HTTP was spoken
 	failed     throttle.Log // attempts to accept
 
 	mu        sync.Mutex // guards listeners and sessions

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"redstalk/server/gateway"
 	"redstalk/server/gateway/ouqiang"
 	"redstalk/server/gateway/ruffianjiang"
 	"redstalk/server/gateway/zywaited"
@@ -19,6 +20,7 @@ type gatewaySettings struct {
 	wait   time.Duration // as ouqiang.Config.Block
 	strict bool
 	zone   *time.Location // nil: the default
+	sites  *gateway.Sites
 	tasks  zywaited.Config
 	role   int // of zywaited; 0: not said
 }
@@ -35,6 +37,8 @@ func (s *settings) gatewayOptions() []*option {
 			help: "with ouqiang, pop answers a lease as well, and finish of a taken job needs it"},
 		{name: "gateway-zone", value: "ZONE", set: s.setGatewayZone, initial: ruffianjiang.DefaultZone,
 			help: "the zone of dates that clients of ruffianjiang send: +08:00, UTC, Asia/Shanghai"},
+		{name: "gateway-origin", value: "ORIGINS", set: s.setGatewaySites,
+			help: "other sites, such as https://ops.example.org, whose pages may use the gateways\nfrom a browser; with commas; * is every site"},
 	}
 }
 
@@ -62,7 +66,12 @@ var gatewayTable = map[string]func(p *program, q *queue.Queue) (h http.Handler, 
 // gatewayDoors are the doors of the gateways that are wanted.
 func (p *program) gatewayDoors() (doors httpDoors) {
 	for _, g := range p.gateways.wanted {
-		doors = append(doors, &httpDoor{name: g.name, addr: g.addr, open: gatewayTable[g.name]})
+		open := gatewayTable[g.name]
+		protected := func(p *program, q *queue.Queue) (http.Handler, func()) {
+			h, closed := open(p, q)
+			return p.gateways.sites.Protect(h), closed
+		}
+		doors = append(doors, &httpDoor{name: g.name, addr: g.addr, open: protected})
 	}
 	return doors
 }
@@ -96,6 +105,11 @@ func (s *settings) setGatewayWait(v string) error {
 
 func (s *settings) setGatewayZone(v string) (err error) {
 	s.gateways.zone, err = ruffianjiang.ParseZone(v)
+	return err
+}
+
+func (s *settings) setGatewaySites(v string) (err error) {
+	s.gateways.sites, err = gateway.ParseSites(v)
 	return err
 }
 
@@ -176,9 +190,16 @@ func (s *settings) takeOverZywaited(f *zywaited.File) error {
 	return nil
 }
 
-// takeOverStore has jobs kept in the old program's Redis. The beanstalk door is then on any
-// free port.
+// largestOfOld is the largest body of a job in the place of an old program, which has had no
+// limit but that of Redis.
+const largestOfOld = 16 << 20
+
+// takeOverStore has jobs kept in the old program's Redis, large ones too. The beanstalk door is
+// then on any free port.
 func (s *settings) takeOverStore(url string, remarks []string) {
+	if !s.said["max-job-size"] {
+		s.maxJobSize = largestOfOld
+	}
 	if url != "" && !s.said["store"] && !s.said["binlog"] {
 		s.engine.url = url
 	}
@@ -200,7 +221,7 @@ func (p *program) startTasks(q *queue.Queue) error {
 	c.Log = p.log
 	calls := d != nil && (p.gateways.role == 0 || p.gateways.role&zywaited.RoleWorker != 0)
 	if calls {
-		c.Allowed = p.pushes.allow.Host
+		c.Allowed = p.pushes.allow.Target
 	}
 	p.tasks = zywaited.NewService(q, c)
 	if !calls {

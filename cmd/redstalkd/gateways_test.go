@@ -32,12 +32,13 @@ func TestGatewayFlags(t *testing.T) {
 		{"--gateway-wait 0", "", func(s *settings) any { return s.gateways.wait }, time.Duration(-1)},
 		{"--gateway-strict", "", func(s *settings) any { return s.gateways.strict }, true},
 		{"--gateway-zone GMT-8", "", func(s *settings) any { return s.gateways.zone.String() }, "GMT-8"},
+		{"--gateway-origin https://a.example,*", "", func(s *settings) any { return s.gateways.sites != nil }, true},
 	} {
 		if s, err := read(c.args, c.env); err != nil || c.get(s) != c.want {
 			t.Errorf("%q %q: %v, want %v", c.args, c.env, err, c.want)
 		}
 	}
-	for _, args := range []string{"--gateway ouqiang", "--gateway nobody=:1", "--gateway ouqiang=1", "--gateway ouqiang=:1,", "--gateway-wait -1s", "--gateway-wait 5", "--gateway-zone Mars"} {
+	for _, args := range []string{"--gateway ouqiang", "--gateway nobody=:1", "--gateway ouqiang=1", "--gateway ouqiang=:1,", "--gateway-wait -1s", "--gateway-wait 5", "--gateway-zone Mars", "--gateway-origin a.example"} {
 		if _, err := read(args, ""); err == nil {
 			t.Errorf("%q is taken", args)
 		}
@@ -59,8 +60,8 @@ func TestOldProgramArguments(t *testing.T) {
 			t.Fatalf("%q: %q (%v)", c.args, rest, err)
 		}
 		for args, want := range map[string]string{
-			"": "[{ouqiang 127.0.0.1:1}] 4s redis://h:2/3 0",
-			"--gateway ruffianjiang=:5 --gateway-wait 6s --store memory: -p 7": "[{ruffianjiang :5} {ouqiang 127.0.0.1:1}] 6s memory: 7",
+			"": "[{ouqiang 127.0.0.1:1}] 4s redis://h:2/3 0 16777216",
+			"--gateway ruffianjiang=:5 --gateway-wait 6s --store memory: -p 7 -z 8": "[{ruffianjiang :5} {ouqiang 127.0.0.1:1}] 6s memory: 7 8",
 		} {
 			s, err := read(args, "")
 			if err != nil {
@@ -69,7 +70,7 @@ func TestOldProgramArguments(t *testing.T) {
 			if err := takeOver(s); err != nil {
 				t.Error(err)
 			}
-			if got := fmt.Sprintf("%v %v %s %d", s.gateways.wanted, s.gateways.wait, s.engine.url, s.port); got != want {
+			if got := fmt.Sprintf("%v %v %s %d %d", s.gateways.wanted, s.gateways.wait, s.engine.url, s.port, s.maxJobSize); got != want {
 				t.Errorf("%q: %s, want %s", args, got, want)
 			}
 		}
@@ -136,12 +137,21 @@ func TestInPlaceOfOuqiang(t *testing.T) {
 		urls = append(urls, p.gateURL(t, "ouqiang"))
 		p.stderr.await(t, `bucket_size means nothing any more`)
 	}
+	foreign, err := http.NewRequest(http.MethodGet, urls[0]+"/pop", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign.Header.Set("Sec-Fetch-Site", "cross-site")
+	if answer, err := http.DefaultClient.Do(foreign); err != nil || answer.StatusCode != http.StatusForbidden {
+		t.Errorf("a page of another site is answered %+v (%v)", answer, err)
+	}
+	body := strings.Repeat("b", 1<<20) // the old program took bodies of any size
 	for _, step := range []struct {
 		path   string
 		fields map[string]any
 		id     string
 	}{
-		{"/push", map[string]any{"topic": "order", "id": "7", "delay": 1, "ttr": 60, "body": "b"}, ""},
+		{"/push", map[string]any{"topic": "order", "id": "7", "delay": 1, "ttr": 60, "body": body}, ""},
 		{"/get", map[string]any{"id": "7"}, "7"},
 		{"/pop", map[string]any{"topic": "none,order"}, "7"},
 		{"/finish", map[string]any{"id": "7"}, ""},
@@ -152,8 +162,8 @@ func TestInPlaceOfOuqiang(t *testing.T) {
 		switch {
 		case err != nil:
 			t.Fatal(err)
-		case step.id == "" && r.Data != nil, step.id != "" && (r.Data == nil || r.Data.ID != step.id || r.Data.Body != "b"):
-			t.Errorf("%s answers %+v with %+v", step.path, r, r.Data)
+		case step.id == "" && r.Data != nil, step.id != "" && (r.Data == nil || r.Data.ID != step.id || r.Data.Body != body):
+			t.Errorf("%s answers %.200v with %.200v", step.path, r, r.Data)
 		}
 	}
 }

@@ -23,7 +23,7 @@ func (s *settings) pushOptions() []*option {
 	return []*option{
 		{name: "push-allow", value: "LIST", set: s.setPushAllow,
 			help: "let tubes push their jobs to these: host names, *.DOMAIN, addresses and networks,\n" +
-				"with commas; * is every public host"},
+				"each with :PORT or without, with commas; * is every public host"},
 		{name: "push-secrets", value: "FILE", set: notEmpty(&s.pushes.secrets),
 			help: "sign what is pushed with the secrets of this file; read again on SIGHUP"},
 		{name: "push-ca", value: "FILE", set: notEmpty(&s.pushes.ca),

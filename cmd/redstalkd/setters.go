@@ -156,7 +156,7 @@ func (s *settings) setMaxJobSize(v string) error {
 		n = maxMaxJobSize
 		s.warn("maximum job size was set to %d", n)
 	}
-	s.maxJobSize = int(n)
+	s.maxJobSize, s.said["max-job-size"] = int(n), true
 	if n == 0 {
 		s.maxJobSize = -1 // 0 asks the server for its default
 	}

@@ -7,6 +7,7 @@
 //   - Jobs: jobs as those systems know them, by a topic and an id (jobs.go, take.go).
 //   - Pack and Unpack: any text as the name of a tube or as a key (names.go).
 //   - Check: what the user of a request may do, if there is a file of users (rights.go).
+//   - Sites: whose pages may use a gateway from a browser (sites.go).
 //   - Word: an error as the text that a client may see (errors.go).
 //   - ReadBody, Answer: bodies of bounded length, and answers of which it is known
 //     whether they could be written (http.go).

@@ -74,7 +74,7 @@ func (j *Jobs) Put(ctx context.Context, n New) error {
 	lock.Lock()
 	defer lock.Unlock()
 	pri := Priority(time.Now().Add(time.Duration(n.Delay) * time.Second))
-	job := queue.NewJob{Tube: name, Pri: pri, Delay: n.Delay, TTR: n.TTR, Body: body}
+	job := queue.NewJob{Tube: name, Pri: pri, Delay: n.Delay, TTR: n.TTR, Body: body, Envelope: Envelope(body, len(n.Body))}
 	if _, err := j.queue.PutTagged(ctx, job, &tube.Tags{Key: key, OnDuplicate: tube.Replace}); err != nil {
 		return err
 	}

@@ -118,6 +118,10 @@ func Pack(topic, id string, body []byte) (tube, key string, packed []byte) {
 	return tube, key, append(append(line, '\n'), body...)
 }
 
+// Envelope returns how many bytes of a packed body do not count for the largest body of a job:
+// those of topic and id, unless they are very long.
+func Envelope(packed []byte, own int) int { return min(len(packed)-own, bodyOverhead) }
+
 // Unpack is the reverse of Pack. What another door has put into such a tube, or with such a
 // key, has the tube's name as topic and the key as id.
 func Unpack(tube, key string, packed []byte) (topic, id string, body []byte) {

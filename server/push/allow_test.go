@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -53,6 +54,29 @@ var allowed = []struct{ list, host, addr, want string }{
 	{"*", "whatever", "ff02::1", "no"},
 	{"*", "whatever", "255.255.255.255", "no"},
 	{"*", "whatever", "0.1.2.3", "no"},
+	{"*", "whatever", "168.63.129.16", "no"},
+	{"*", "whatever", "168.63.129.17", "yes"},
+	{"*", "whatever", "169.254.170.2", "no"},
+	{"*", "whatever", "100.100.100.200", "no"},
+	{"*", "whatever", "192.0.0.192", "no"},
+	{"*", "whatever", "fd00:ec2::254", "no"},
+	{"*", "whatever", "fd20:ce::254", "no"},
+	{"*", "whatever", "::ffff:168.63.129.16", "no"},
+	{"*", "whatever", "192.88.99.1", "no"},
+	{"*", "whatever", "192.31.196.1", "no"},
+	{"*", "whatever", "192.52.193.1", "no"},
+	{"*", "whatever", "192.175.48.6", "no"},
+	{"*", "whatever", "198.18.0.1", "no"},
+	{"*", "whatever", "3fff::1", "no"},
+	{"*", "whatever", "3fff:1000::1", "yes"},
+	{"*", "whatever", "5f00::1", "no"},
+	{"*", "whatever", "4000::1", "no"},
+	{"*", "whatever", "100:0:0:1::1", "no"},
+	{"*", "whatever", "2001:20::1", "no"},
+	{"*", "whatever", "2001:db8::1", "no"},
+	{"*", "whatever", "2620:4f:8000::1", "no"},
+	{"*", "whatever", "64:ff9b:1::7f00:1", "no"},
+	{"168.63.129.16", "whatever", "168.63.129.16", "yes"},
 	{"localhost", "localhost", "127.0.0.1", "yes"},
 	{"localhost", "localhost", "::1", "yes"},
 	{"localhost", "localhost", "10.0.0.1", "no"},
@@ -69,7 +93,7 @@ func TestAllow(t *testing.T) {
 	t.Parallel()
 	for _, c := range allowed {
 		got := "yes"
-		if err := allow(t, c.list).Address(c.host, netip.MustParseAddr(c.addr)); err != nil {
+		if err := allow(t, c.list).Address(c.host, netip.AddrPortFrom(netip.MustParseAddr(c.addr), 443)); err != nil {
 			if got = "no"; !errors.Is(err, ErrForbidden) {
 				t.Errorf("%+v: %v", c, err)
 			}
@@ -78,9 +102,48 @@ func TestAllow(t *testing.T) {
 			t.Errorf("%+v: %s", c, got)
 		}
 	}
-	for _, list := range []string{"", ",", "a,", "http://a/", "a:80", "10.0.0.0/33", "*.", "**", "a*b", "a b", "é", ".a", "10.0.0.0/x"} {
+	for _, list := range []string{"", ",", "a,", "http://a/", "10.0.0.0/33",
+		"a:", "a:0", "a:65536", "a:x", "a:-1", "a:+1", ":80", "*:", "10.0.0.0/8:", "[::1]:0", "[::1]80", "[a]:80", "a:80:80", "*.", "**", "a*b", "a b", "é", ".a", "10.0.0.0/x"} {
 		if a, err := ParseAllow(list); err == nil {
 			t.Errorf("%q is read as %+v", list, a)
+		}
+	}
+}
+
+// TestAllowPort: what was named with a port allows that one only.
+func TestAllowPort(t *testing.T) {
+	t.Parallel()
+	const public, private = "93.184.216.34", "10.1.2.3"
+	for _, c := range []struct{ list, host, to, want string }{
+		{"a.b:8443", "a.b", public + ":8443", "yes"},
+		{"a.b:8443", "a.b", public + ":443", "no"},
+		{"a.b:8443,a.b:443", "a.b", public + ":443", "yes"},
+		{"*:443", "a.b", public + ":443", "yes"},
+		{"*:443", "a.b", public + ":80", "no"},
+		{"*:443", "a.b", private + ":443", "no"},
+		{"*.b:443", "a.b", public + ":443", "yes"},
+		{"*.b:443", "a.b", public + ":444", "no"},
+		{"10.0.0.0/8:8080", "x", private + ":8080", "yes"},
+		{"10.0.0.0/8:8080", "x", private + ":8081", "no"},
+		{"10.0.0.0/8:8080,*", "a.b", private + ":8081", "no"},
+		{private + ":1", "x", private + ":1", "yes"},
+		{private + ":1", "x", private + ":2", "no"},
+		{"[::1]:8080", "::1", "[::1]:8080", "yes"},
+		{"[::1]:8080", "::1", "[::1]:80", "no"},
+		{"::1:8080", "x", "[::1:8080]:5", "yes"}, // an address
+		{"fd00::/8:1", "x", "[fd00::2]:1", "yes"},
+		{"[fd00::/8]:1", "x", "[fd00::2]:2", "no"},
+		{"[fd00::/8]", "x", "[fd00::2]:2", "yes"},
+		{"localhost:8080", "localhost", "127.0.0.1:8080", "yes"},
+		{"localhost:8080", "localhost", "[::1]:80", "no"},
+	} {
+		a, to := allow(t, c.list), netip.MustParseAddrPort(c.to)
+		got := map[bool]string{true: "yes", false: "no"}
+		if err := a.Address(c.host, to); got[err == nil] != c.want {
+			t.Errorf("%+v: %v", c, err)
+		}
+		if literal := got[a.host(to.Addr().String(), to.Port())]; c.want == "no" && literal != "no" {
+			t.Errorf("%+v, by its address: %s", c, literal)
 		}
 	}
 }
@@ -96,27 +159,36 @@ func TestAllowURL(t *testing.T) {
 			t.Errorf("%s: %v", url, got)
 		}
 	}
-	if allow(t, "example.org").URL("http://example.com/") {
-		t.Error("a host that was not named, and no network was")
+	for url, want := range map[string]bool{
+		"http://example.com/":  false, // it was not named, and no network was
+		"https://example.org/": true, "https://example.org:443/": true, "http://example.org/": false, "http://example.org:443/": true,
+		"https://example.org:8443/": false, "http://example.net/": true, "https://example.net:80/": true, "http://example.net:65536/": false,
+	} {
+		if got := allow(t, "example.org:443,example.net:80").URL(url); got != want {
+			t.Errorf("%s: %v", url, got)
+		}
 	}
 }
 
 func FuzzAllow(f *testing.F) {
-	for _, list := range []string{"a.b, *.c,10.0.0.0/8,[::1],localhost", "*", "::ffff:1.2.3.4/100", "1.2.3"} {
-		f.Add(list, "a.b", "127.0.0.1")
+	for _, list := range []string{"a.b, *.c,10.0.0.0/8,[::1],localhost", "*", "::ffff:1.2.3.4/100", "1.2.3", "a.b:80,*.c:1,*:2,10.0.0.0/8:80,[::1]:80,[fd00::/8]:1"} {
+		f.Add(list, "a.b", "127.0.0.1:80")
 	}
 	f.Fuzz(func(t *testing.T, list, host, addr string) {
 		a, err := ParseAllow(list)
-		to, bad := netip.ParseAddr(addr)
-		if err != nil || bad != nil {
+		to, bad := netip.ParseAddrPort(addr)
+		if err != nil || bad != nil || a.Address(host, to) != nil {
 			return
 		}
-		allowed := a.Address(host, to) == nil
-		if allowed && !public(to.Unmap().WithZone("")) && len(a.networks) == 0 {
+		why := a.rules
+		why = slices.DeleteFunc(why, func(r rule) bool { return r.port != 0 && r.port != to.Port() })
+		why = slices.DeleteFunc(why, func(r rule) bool { return !r.network.IsValid() && !r.names(host) })
+		if len(why) == 0 {
 			t.Errorf("%q lets %s through as %s", list, addr, host)
 		}
-		if named := a.named(host); allowed && !named && len(a.networks) == 0 {
-			t.Errorf("%q lets %s through", list, host)
+		isNetwork := func(r rule) bool { return r.network.IsValid() }
+		if !slices.ContainsFunc(why, isNetwork) && !public(to.Addr().Unmap().WithZone("")) {
+			t.Errorf("%q lets %s through as %s, which is not public", list, addr, host)
 		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"syscall"
 	"time"
 )
@@ -22,6 +23,7 @@ const (
 	maxDropped = 64 << 10
 	dropWithin = time.Second
 
+	maxHops        = 10 // requests for one, redirects included, as in net/http
 	maxAnswerHead  = 64 << 10
 	maxIdle        = 2048 // connections over all targets
 	idleTimeout    = 90 * time.Second
@@ -35,8 +37,7 @@ const (
 	pingTimeout = 5 * time.Second
 )
 
-// client is the one way out. It follows no redirect, keeps no cookie, and connects only where
-// it is allowed.
+// client is the one way out. It keeps no cookie, and connects only where it is allowed.
 type client struct {
 	allow    *Allow
 	resolver *net.Resolver
@@ -81,12 +82,12 @@ func newTransport(cas *x509.CertPool, perTarget int) *http.Transport {
 // dial connects to an address if that is allowed. The check comes after the name was looked
 // up, for the very address that is connected to.
 func (c *client) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	host, _, err := net.SplitHostPort(address)
+	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err
 	}
-	if c.allow == nil || !c.allow.Host(host) {
-		return nil, fmt.Errorf("%w: %s", ErrForbidden, host)
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || c.allow == nil || !c.allow.host(host, uint16(n)) {
+		return nil, fmt.Errorf("%w: %s", ErrForbidden, address)
 	}
 	d := net.Dialer{Timeout: connectTimeout, KeepAlive: keepAlive, Resolver: c.resolver}
 	d.ControlContext = func(_ context.Context, _, resolved string, _ syscall.RawConn) error {
@@ -94,12 +95,59 @@ func (c *client) dial(ctx context.Context, network, address string) (net.Conn, e
 		if err != nil {
 			return fmt.Errorf("%w: %s", ErrForbidden, resolved)
 		}
-		return c.allow.Address(host, to.Addr())
+		return c.allow.Address(host, to)
 	}
 	return d.DialContext(ctx, network, address)
 }
 
+// errRedirect: a redirect cannot be followed. The text of where it leads may have secrets.
+var errRedirect = errors.New("the answer is a redirect that cannot be followed")
+
+// follow is send, but redirects are followed as by default in net/http: after 307 and 308 with
+// the same method and body, after 301, 302 and 303 by GET. Each hop obeys the list of what is
+// allowed. The answer may still have a status of 3xx that is no redirect, such as 304.
+func (c *client) follow(req *http.Request) (*http.Response, error) {
+	by := http.Client{Transport: hop(c.send), CheckRedirect: checkHop}
+	answer, err := by.Do(req)
+	if whole, is := err.(*url.Error); is {
+		err = whole.Err // the URL may have secrets
+	}
+	if err != nil {
+		return nil, err
+	}
+	return answer, nil
+}
+
+// checkHop is http.Client.CheckRedirect. The next host is not told the URL of this one.
+func checkHop(req *http.Request, via []*http.Request) error {
+	if len(via) >= maxHops {
+		return fmt.Errorf("%w: it is the %dth", errRedirect, len(via))
+	}
+	req.Header.Del("Referer")
+	return nil
+}
+
+// hop sends one of the requests of follow.
+type hop func(*http.Request) (*http.Response, error)
+
+// RoundTrip refuses a redirect whose location is missing or broken: net/http would take the
+// first for an answer, and would quote the second.
+func (f hop) RoundTrip(req *http.Request) (*http.Response, error) {
+	answer, err := f(req)
+	if err != nil {
+		return nil, err
+	}
+	switch answer.StatusCode {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		if to, err := answer.Location(); err != nil || to.Scheme != "http" && to.Scheme != "https" {
+			return nil, errRedirect
+		}
+	}
+	return answer, nil
+}
+
 // send sends a request whose context has a deadline, and returns the answer without its body.
+// It follows no redirect.
 func (c *client) send(req *http.Request) (*http.Response, error) {
 	way := c.direct
 	if c.proxied != nil {
@@ -111,8 +159,8 @@ func (c *client) send(req *http.Request) (*http.Response, error) {
 			way = c.proxied
 		}
 	}
-	if c.allow == nil || !c.allow.Host(req.URL.Hostname()) {
-		return nil, fmt.Errorf("%w: %s", ErrForbidden, req.URL.Hostname())
+	if c.allow == nil || !c.allow.Target(req.URL) {
+		return nil, fmt.Errorf("%w: %s", ErrForbidden, req.URL.Host)
 	}
 	ctx, cancel := context.WithCancel(req.Context())
 	defer cancel()
@@ -131,18 +179,24 @@ func drop(body io.ReadCloser, cancel func()) {
 	if body == http.NoBody {
 		return
 	}
+	if _, upgraded := body.(io.Writer); upgraded { // 101: it is the connection, and ends by no context
+		body.Close()
+		return
+	}
 	late := time.AfterFunc(dropWithin, cancel)
 	defer late.Stop()
 	io.CopyN(io.Discard, body, maxDropped)
 	body.Close()
 }
 
-// resultOf says how a call has ended that has failed without an answer.
+// resultOf says how a call has ended that has failed without an answer that can be judged.
 func resultOf(err error) Result {
 	var timeout net.Error
 	switch {
 	case errors.Is(err, ErrForbidden):
 		return Forbidden
+	case errors.Is(err, errRedirect):
+		return Failed
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		return TimedOut
 	}

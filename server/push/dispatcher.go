@@ -33,8 +33,7 @@ const (
 	// DefaultNamedTubes is how many tubes are counted by name.
 	DefaultNamedTubes = 1000
 
-	// maxBodies bounds the bodies of jobs that are called, in bytes, if all are as large as
-	// they may be.
+	// maxBodies bounds the bodies of jobs that are called, in bytes.
 	maxBodies = 256 << 20
 
 	// fewCalls is how many calls at a time there may be however large the bodies are.
@@ -84,6 +83,7 @@ type Dispatcher struct {
 	due      []*outlet // that may have jobs and may take some, in the order of their turns
 	finished []finished
 	leased   int    // jobs that are leased, or about to be
+	bytes    int    // of the bodies of those that are leased
 	running  int    // calls
 	rest     counts // of calls of tubes that are not counted by name
 	named    int    // tubes that are
@@ -103,7 +103,6 @@ func New(q *queue.Queue, config Config) *Dispatcher {
 	if config.Calls == 0 {
 		config.Calls = DefaultCalls
 	}
-	config.Calls = min(config.Calls, max(fewCalls, maxBodies/max(q.MaxJobSize(), 1)))
 	if config.TargetConcurrency == 0 {
 		config.TargetConcurrency = DefaultTargetConcurrency
 	}

@@ -37,9 +37,9 @@
 //   - Dispatcher.Through(ctx, target, f) runs f under the concurrency and the breaker of the
 //     target, such as "grpc://host:port". It returns ErrLeftAlone, and does not run f, while
 //     the breaker is open: LeftAlone makes an Outcome of that.
-//   - Dispatcher.Do(req) sends an HTTP request. Dispatcher.Dial connects for other protocols,
-//     such as gRPC with grpc.WithContextDialer. Both obey the list of what is allowed, also
-//     after name resolution.
+//   - Dispatcher.Do(req) sends an HTTP request, and follows redirects. Dispatcher.Dial connects
+//     for other protocols, such as gRPC with grpc.WithContextDialer. Both obey the list of what
+//     is allowed, also after name resolution.
 //
 // An instance that is not to call, registers nothing.
 //

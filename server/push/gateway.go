@@ -6,9 +6,9 @@ import (
 	"net/http"
 )
 
-// Do sends a request of a gateway, whose context must have a deadline, where that is allowed.
-// It follows no redirect. The body of the answer is dropped.
-func (d *Dispatcher) Do(req *http.Request) (*http.Response, error) { return d.client.send(req) }
+// Do sends a request of a gateway, whose context must have a deadline, where that is allowed,
+// and follows redirects. The body of the answer is dropped.
+func (d *Dispatcher) Do(req *http.Request) (*http.Response, error) { return d.client.follow(req) }
 
 // Dial connects to "host:port" for a gateway, where that is allowed.
 func (d *Dispatcher) Dial(ctx context.Context, network, address string) (net.Conn, error) {

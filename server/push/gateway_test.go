@@ -3,6 +3,7 @@ package push
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -10,7 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"redstalk/server/queue"
 	"redstalk/storage"
+	"redstalk/storage/embedded"
 	"redstalk/tube"
 )
 
@@ -306,6 +309,49 @@ func TestHintMeanwhile(t *testing.T) {
 		synctest.Wait()
 		if _, all := m.seen(); all != 2 {
 			t.Errorf("%d calls", all)
+		}
+	})
+}
+
+// TestCallsAndBodies: how many calls there may be depends on how large the bodies are, and not
+// on how large they might be.
+func TestCallsAndBodies(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		log, store := slog.New(slog.DiscardHandler), embedded.NewMemory()
+		q := queue.New(store, queue.Config{Log: log, MaxJobSize: maxBodies / 4})
+		w := &world{TB: t, Queue: q, Dispatcher: New(q, Config{Log: log}), store: store, log: &lines{}}
+		defer w.end()
+		var m most
+		w.register(Source{Concurrency: 50, Call: func(context.Context, *Job) Outcome {
+			m.during(nil, 5*time.Second)
+			return Outcome{Verdict: Done, Result: Delivered}
+		}})
+		places := func(bytes int) (places, have int) {
+			w.Dispatcher.mu.Lock()
+			defer w.Dispatcher.mu.Unlock()
+			have = w.Dispatcher.bytes
+			w.Dispatcher.bytes += bytes
+			places = w.Dispatcher.places()
+			w.Dispatcher.bytes -= bytes
+			return places, have
+		}
+		for range 50 {
+			w.put("g", "twelve bytes")
+		}
+		pass(time.Second)
+		if n, have := places(0); have != 600 || n != 3 {
+			t.Errorf("%d bytes are called, and there are %d places", have, n)
+		}
+		if n, _ := places(maxBodies); n > 0 {
+			t.Errorf("%d places beyond the bound", n)
+		}
+		pass(time.Minute)
+		if most, all := m.seen(); most != 50 || all != 50 {
+			t.Errorf("%d of %d at a time", most, all)
+		}
+		if n, have := places(maxBodies); have != 0 || n != fewCalls {
+			t.Errorf("%d bytes are left, and with the bound reached there are %d places", have, n)
 		}
 	})
 }

@@ -46,21 +46,28 @@ func (d *Dispatcher) wake() {
 
 // grants decides who may take how many jobs now, one after the other. The lock is held.
 func (d *Dispatcher) grants(now time.Time) (gs []grant) {
-	left, n := maxTakes, 0
-	for n < len(d.due) && left > 0 && len(gs) < maxGrants && d.leased < d.config.Calls && !d.closing {
+	left, n := min(maxTakes, d.places()), 0
+	for n < len(d.due) && left > 0 && len(gs) < maxGrants && !d.closing {
 		o := d.due[n]
 		n++
 		o.queued = false
 		if o.gone {
 			continue
 		}
-		if g := d.grant(o, now, min(left, d.config.Calls-d.leased)); g.n > 0 {
+		if g := d.grant(o, now, left); g.n > 0 {
 			left -= g.n
 			gs = append(gs, g)
 		}
 	}
 	d.due = slices.Delete(d.due, 0, n)
 	return gs
+}
+
+// places is how many jobs more may be leased: even if each is as large as a job may be. The lock
+// is held.
+func (d *Dispatcher) places() int {
+	fit := (maxBodies - d.bytes) / max(d.queue.MaxJobSize(), 1)
+	return min(d.config.Calls-d.leased, max(fit, fewCalls-d.leased))
 }
 
 // grant decides how many jobs of an outlet may be taken, up to most. If none may, whatever
@@ -129,7 +136,7 @@ func (d *Dispatcher) unused(g *grant, n int) {
 			g.permits = g.permits[:last]
 			d.left(g.target)
 		}
-		d.notLeased()
+		d.notLeased(nil)
 	}
 	if g.outlet.bucket != nil {
 		g.outlet.bucket.tokens += float64(n)
@@ -137,9 +144,10 @@ func (d *Dispatcher) unused(g *grant, n int) {
 	g.outlet.active -= n
 }
 
-// notLeased ends a lease. The lock is held.
-func (d *Dispatcher) notLeased() {
+// notLeased ends a lease: of a job with this body, or of none. The lock is held.
+func (d *Dispatcher) notLeased(body []byte) {
 	d.leased--
+	d.bytes -= len(body)
 	if len(d.due) > 0 {
 		d.wake()
 	}

@@ -74,6 +74,9 @@ func TestNastyReceivers(t *testing.T) {
 		"no end of its head":   {endless("HTTP/1.1 200 OK\r\n", "A: b\r\n"), Broken},
 		"no HTTP":              {say("SSH-2.0-x\r\n\r\n"), Broken},
 		"redirects":            {say("HTTP/1.1 307 Go\r\nLocation: " + elsewhere.URL + "\r\nContent-Length: 0\r\n\r\n"), Failed},
+		"not modified":         {say("HTTP/1.1 304 x\r\n\r\n"), Failed},
+		"another protocol":     {say("HTTP/1.1 101 x\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"), Failed},
+		"reset, no content":    {say("HTTP/1.1 205 x\r\nContent-Length: 0\r\n\r\n"), Delivered},
 		"says too much of its length": {func(c net.Conn, _ int) {
 			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nx")
 			c.Close()

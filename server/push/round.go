@@ -138,7 +138,7 @@ func (d *Dispatcher) told(ends []finished, answers []storage.Answer) (broken boo
 				d.countsOf(o).late++
 			}
 		}
-		d.notLeased()
+		d.notLeased(ends[i].job.Body)
 	}
 	return broken
 }
@@ -167,6 +167,7 @@ func (d *Dispatcher) taken(gs []grant, answers []storage.Answer) (jobs []leased,
 			if a.Err != nil || a.NotFound || a.Rare == nil {
 				continue
 			}
+			d.bytes += len(a.Body)
 			jobs = append(jobs, leased{grant: g, job: &Job{ID: a.ID, Lease: a.Rare.Lease, Tube: g.outlet.name, Body: a.Body}})
 		}
 		answers = answers[g.n:]
@@ -277,7 +278,7 @@ func (d *Dispatcher) end(l leased, result Outcome, took time.Duration) {
 	d.called(o, l.grant.target)
 	op, is := l.job.finish(result)
 	if !is {
-		d.notLeased()
+		d.notLeased(l.job.Body)
 		return
 	}
 	d.finished = append(d.finished, finished{l.job, op})

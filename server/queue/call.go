@@ -91,12 +91,22 @@ func (q *Queue) refusal(ops []storage.Op) error {
 		switch op := &ops[i]; {
 		case op.Kind == storage.SetPolicy && !q.MayPush(op.Rare.Policy):
 			return ErrForbidden
-		case op.Kind != storage.Put:
-		case q.Draining():
-			return ErrDraining
-		case len(op.Body) > q.config.MaxJobSize:
-			return ErrTooBig
+		case op.Kind == storage.Put:
+			if err := q.refusalOfPut(len(op.Body)); err != nil {
+				return err
+			}
 		}
+	}
+	return nil
+}
+
+// refusalOfPut says why a body of so many bytes is not put.
+func (q *Queue) refusalOfPut(bytes int) error {
+	switch {
+	case q.Draining():
+		return ErrDraining
+	case bytes > q.config.MaxJobSize:
+		return ErrTooBig
 	}
 	return nil
 }

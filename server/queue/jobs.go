@@ -20,6 +20,10 @@ type NewJob struct {
 	Delay uint32 // seconds
 	TTR   uint32 // seconds; 0 counts as 1
 	Body  []byte // kept by the store, not copied
+
+	// Envelope is how many bytes of Body a gateway has added, with PutTagged. They do not
+	// count for MaxJobSize.
+	Envelope int
 }
 
 // Put puts a job and returns its id.

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -13,10 +14,17 @@ import (
 
 // PutTagged puts a job with tags, unless its key is taken: the answer says which job has it.
 func (q *Queue) PutTagged(ctx context.Context, j NewJob, tags *tube.Tags) (tube.PutAnswer, error) {
-	a, err := q.one(ctx, storage.Op{
-		Kind: storage.Put, Tube: j.Tube, Pri: j.Pri, Delay: j.Delay, TTR: j.TTR, Body: j.Body, Rare: &storage.Rare{Tags: tags},
-	})
+	err := cmp.Or(q.refusalOfPut(len(j.Body)-j.Envelope), ctx.Err())
 	if err != nil {
+		return tube.PutAnswer{}, err
+	}
+	op := storage.Op{Kind: storage.Put, Tube: j.Tube, Pri: j.Pri, Delay: j.Delay, TTR: j.TTR, Body: j.Body, Rare: &storage.Rare{Tags: tags}}
+	answers, err := q.do(ctx, []storage.Op{op})
+	if err != nil {
+		return tube.PutAnswer{}, err
+	}
+	a := &answers[0]
+	if err := failure(a); err != nil {
 		return tube.PutAnswer{}, err
 	}
 	put := tube.PutAnswer{ID: a.ID}

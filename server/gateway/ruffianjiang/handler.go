@@ -55,19 +55,34 @@ func New(q *queue.Queue, c Config) http.Handler {
 	}
 	h := &handler{queue: q, jobs: gateway.NewJobs(q, c.MaxWaiting), config: c}
 	mux := http.NewServeMux()
-	mux.HandleFunc("/push", serving.Named("push", h.only(http.MethodPost, h.push)))
-	mux.HandleFunc("/pop/{topic}", serving.Named("pop", h.only(http.MethodGet, h.pop)))
-	mux.HandleFunc("/finish", serving.Named("finish", h.only(http.MethodPost, h.finish)))
-	mux.HandleFunc("/delete", serving.Named("delete", h.only(http.MethodPost, h.finish)))
-	mux.HandleFunc("/get", serving.Named("get", h.only(http.MethodGet, h.get)))
-	mux.HandleFunc("/rest/test/push", serving.Named("pushRedisson", h.only(http.MethodGet, h.pushRedisson)))
+	for _, o := range []struct {
+		path, name, method string
+		answer             func(http.ResponseWriter, *http.Request, *params)
+	}{
+		{"/push", "push", http.MethodPost, h.push},
+		{"/pop/{topic}", "pop", http.MethodGet, h.pop},
+		{"/finish", "finish", http.MethodPost, h.finish},
+		{"/delete", "delete", http.MethodPost, h.finish},
+		{"/get", "get", http.MethodGet, h.get},
+		{"/rest/test/push", "pushRedisson", http.MethodGet, h.pushRedisson},
+	} {
+		f := serving.Named(o.name, h.only(o.method, o.answer))
+		mux.HandleFunc(o.path, f)
+		mux.HandleFunc(o.path+"/{$}", f) // as in the old program
+	}
 	mux.HandleFunc("/swagger-ui.html", showPage)
 	return mux
 }
 
-// only has f answer requests with this method, and refuses others as the old program has.
+// only has f answer requests with this method, and refuses others as the old program has. As
+// there, OPTIONS is answered with the methods.
 func (h *handler) only(method string, f func(http.ResponseWriter, *http.Request, *params)) http.HandlerFunc {
+	allow := map[string]string{http.MethodGet: "GET,HEAD,OPTIONS", http.MethodPost: "POST,OPTIONS"}[method]
 	return func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodOptions {
+			w.Header().Set("Allow", allow)
+			return
+		}
 		if r.Method != method && !(method == http.MethodGet && r.Method == http.MethodHead) {
 			fail(w, r, "Request method '"+r.Method+"' not supported")
 			return
@@ -108,7 +123,11 @@ func (h *handler) put(ctx context.Context, u *push) (tube.PutAnswer, error) {
 	if err := gateway.CheckPut(ctx, name, u.tags.Dead, len(body)); err != nil {
 		return tube.PutAnswer{}, err
 	}
-	return h.queue.PutTagged(ctx, queue.NewJob{Tube: name, Pri: gateway.Priority(time.UnixMilli(u.due)), TTR: u.ttr, Body: body}, &u.tags)
+	job := queue.NewJob{
+		Tube: name, Pri: gateway.Priority(time.UnixMilli(u.due)), TTR: u.ttr,
+		Body: body, Envelope: gateway.Envelope(body, len(u.message)),
+	}
+	return h.queue.PutTagged(ctx, job, &u.tags)
 }
 
 // dueMark is what a key begins with that says when its job is due. No key that package

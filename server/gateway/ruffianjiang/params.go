@@ -6,6 +6,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -52,23 +53,26 @@ func readParams(w http.ResponseWriter, r *http.Request, limit int64) (*params, e
 	return p, nil
 }
 
-// get returns a parameter, and whether it is there.
+// get returns a parameter, and whether it is there. Of several with this name it is the first
+// one, as the old program has it with numbers and dates.
 func (p *params) get(name string) (value string, is bool) {
-	for _, values := range []url.Values{p.query, p.form} {
-		if v := values[name]; len(v) > 0 {
-			return strings.ToValidUTF8(v[0], "\uFFFD"), true
-		}
+	all := p.all(name)
+	if len(all) == 0 {
+		return "", false
 	}
-	return "", false
+	return strings.ToValidUTF8(all[0], "\uFFFD"), true
 }
 
-// text returns a parameter that must be there.
+func (p *params) all(name string) []string { return slices.Concat(p.query[name], p.form[name]) }
+
+// text returns a parameter that must be there. Of several with this name it is all of them,
+// with commas, as the old program has it with texts.
 func (p *params) text(name string) (string, error) {
-	v, is := p.get(name)
-	if !is {
+	all := p.all(name)
+	if len(all) == 0 {
 		return "", missing("String", name)
 	}
-	return v, nil
+	return strings.ToValidUTF8(strings.Join(all, ","), "\uFFFD"), nil
 }
 
 // number returns a parameter that must be a number of 64 bits.

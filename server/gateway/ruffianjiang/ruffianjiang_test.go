@@ -86,6 +86,27 @@ func TestText(t *testing.T) {
 	})
 }
 
+// TestRepeated: texts that come several times are joined with commas, as by the old program; of
+// numbers the first one counts. OPTIONS names the methods.
+func TestRepeated(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.do("POST", "/push/?topic=a&message=x&delayTime=1&ttrTime=7", "topic=b&message=y&message=&delayTime=99999999999999&ttrTime=x")
+		jobs := w.wantPop("/pop/a,b/", "x,y,")
+		if len(jobs) != 1 || jobs[0].TTRTime != 7 || jobs[0].DelayTime != 1 {
+			w.Errorf("the job is %+v", jobs)
+		}
+		w.want("POST", "/finish/", "id=5&id=x", done)
+		w.want("POST", "/finish", "id=&id=5", refused("Required Long parameter 'id' is not present"))
+		for path, want := range map[string]string{"/push": "POST,OPTIONS", "/pop/t": "GET,HEAD,OPTIONS", "/get/": "GET,HEAD,OPTIONS"} {
+			answer := httptest.NewRecorder()
+			w.handler.ServeHTTP(answer, httptest.NewRequest("OPTIONS", path, nil))
+			if got := answer.Header().Get("Allow"); answer.Code != http.StatusOK || got != want {
+				w.Errorf("OPTIONS %s: %d, %q", path, answer.Code, got)
+			}
+		}
+	})
+}
+
 // TestFlow: pop does not wait, and answers the whole job with the time of the push; what is
 // not finished comes again after its TTR.
 func TestFlow(t *testing.T) {

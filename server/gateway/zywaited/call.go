@@ -23,7 +23,8 @@ import (
 	"redstalk/server/push"
 )
 
-// sendHTTP calls by HTTP or HTTPS: a status below 400 is well.
+// sendHTTP calls by HTTP or HTTPS. As by the old program redirects are followed and the last
+// answer counts; but only 2xx is well, since a 3xx that leads nowhere has called nobody.
 func (c *caller) sendHTTP(ctx context.Context, req *pb.CallBackReq) error {
 	body, err := json.Marshal(req)
 	if err != nil {
@@ -38,7 +39,7 @@ func (c *caller) sendHTTP(ctx context.Context, req *pb.CallBackReq) error {
 	if err != nil {
 		return err
 	}
-	if answer.StatusCode >= http.StatusBadRequest {
+	if answer.StatusCode < 200 || answer.StatusCode >= 300 {
 		return fmt.Errorf("%w: status %d", errAnswer, answer.StatusCode)
 	}
 	return nil

@@ -1,11 +1,13 @@
 package zywaited
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
 	"log/slog"
 	"net/http"
+	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -16,15 +18,34 @@ import (
 	"redstalk/server/serving"
 )
 
-// NewHTTP returns the HTTP surface of a service: an error has a status, and no body. Pages of
-// any origin may use it from a browser, as with the old program.
+// NewHTTP returns the HTTP surface of a service: an error has a status, and no body. As with the
+// old program browsers are told that pages of any origin may use it: see gateway.Sites.
 func NewHTTP(s *Service) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /task/add", serving.Named("add", s.serveAdd))
-	mux.HandleFunc("GET /task/get/{uid}", serving.Named("get", s.serveGet))
-	mux.HandleFunc("DELETE /task/remove/{uid}", serving.Named("remove", s.serveRemove))
-	mux.HandleFunc("POST /task/remove/{uid}", serving.Named("remove", s.serveRemove))
+	for _, o := range []struct {
+		pattern, name string
+		answer        http.HandlerFunc
+	}{
+		{"POST /task/add", "add", s.serveAdd},
+		{"GET /task/get/{uid}", "get", s.serveGet},
+		{"DELETE /task/remove/{uid}", "remove", s.serveRemove},
+		{"POST /task/remove/{uid}", "remove", s.serveRemove},
+	} {
+		mux.HandleFunc(o.pattern, serving.Named(o.name, o.answer))
+		mux.HandleFunc(o.pattern+"/{$}", serving.Named(o.name, withoutSlash))
+	}
 	return s.traced(withOrigins(mux))
+}
+
+// withoutSlash redirects to the path without the slash at its end, as the old program.
+func withoutSlash(w http.ResponseWriter, r *http.Request) {
+	to := *r.URL
+	to.Path, to.RawPath = strings.TrimSuffix(to.Path, "/"), strings.TrimSuffix(to.RawPath, "/")
+	status := http.StatusTemporaryRedirect
+	if r.Method == http.MethodGet {
+		status = http.StatusMovedPermanently
+	}
+	http.Redirect(w, r, to.String(), status)
 }
 
 // traced logs each request with an id.
@@ -46,7 +67,7 @@ func newTrace() string {
 	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
 }
 
-// withOrigins lets pages of any origin send requests.
+// withOrigins tells browsers that the page of another site which sends a request may read the answer.
 func withOrigins(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if origin := r.Header.Get("Origin"); origin != "" {
@@ -70,7 +91,7 @@ func withOrigins(next http.Handler) http.Handler {
 func (s *Service) serveAdd(w http.ResponseWriter, r *http.Request) {
 	body, err := gateway.ReadBody(w, r, gateway.MaxBody(s.queue.MaxJobSize()))
 	req := new(pb.AddReq)
-	if err != nil || json.Unmarshal(body, req) != nil {
+	if err != nil || json.NewDecoder(bytes.NewReader(body)).Decode(req) != nil { // what follows the JSON does not matter
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}

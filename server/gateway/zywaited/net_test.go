@@ -51,7 +51,7 @@ func startWith(t *testing.T, cas *x509.CertPool, timeout time.Duration) pb.Delay
 		t.Fatal(err)
 	}
 	d := push.New(q, push.Config{Allow: allow, CAs: cas, Log: log})
-	s := zywaited.NewService(q, zywaited.Config{Allowed: allow.Host, Log: log, Calls: zywaited.Calls{Timeout: timeout, Pause: time.Millisecond}})
+	s := zywaited.NewService(q, zywaited.Config{Allowed: allow.Target, Log: log, Calls: zywaited.Calls{Timeout: timeout, Pause: time.Millisecond}})
 	remove, err := s.Serve(d)
 	if err != nil {
 		t.Fatal(err)
@@ -206,7 +206,7 @@ func awaitGone(ctx context.Context, t *testing.T, client pb.DelayQueueClient, ui
 	t.Helper()
 	for {
 		_, err := client.Get(ctx, &pb.RetrieveReq{Uid: uid})
-		if status.Code(err) == codes.NotFound {
+		if isNotFound(err) {
 			return
 		}
 		if err != nil {
@@ -214,6 +214,8 @@ func awaitGone(ctx context.Context, t *testing.T, client pb.DelayQueueClient, ui
 		}
 	}
 }
+
+func isNotFound(err error) bool { return status.Code(err) == codes.NotFound }
 
 // TestGRPC: the service from outside, with the codes of its errors.
 func TestGRPC(t *testing.T) {

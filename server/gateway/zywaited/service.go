@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -34,8 +35,8 @@ type Config struct {
 	// too long. 0 means DefaultTimeout.
 	Timeout time.Duration
 
-	// Allowed tells whether a host may be called; nil: this instance does not know.
-	Allowed func(host string) bool
+	// Allowed tells whether a URL may be called; nil: this instance does not know.
+	Allowed func(*url.URL) bool
 
 	// Calls says how tasks are called.
 	Calls Calls
@@ -78,7 +79,7 @@ func (s *Service) Add(ctx context.Context, req *pb.AddReq) (*pb.AddResp, error) 
 	if err != nil {
 		return nil, err
 	}
-	if s.config.Allowed != nil && !s.config.Allowed(t.host()) {
+	if s.config.Allowed != nil && !s.config.Allowed(t.parsed()) {
 		return nil, invalid("the address of the callback is not allowed here")
 	}
 	body, err := json.Marshal(t)
@@ -90,7 +91,7 @@ func (s *Service) Add(ctx context.Context, req *pb.AddReq) (*pb.AddResp, error) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
 	defer cancel()
-	job := queue.NewJob{Tube: Tube, Pri: gateway.Priority(time.Unix(0, t.Exec)), TTR: s.config.Calls.ttr(), Body: body}
+	job := queue.NewJob{Tube: Tube, Pri: gateway.Priority(time.Unix(0, t.Exec)), TTR: s.config.Calls.ttr(), Body: body, Envelope: len(body) - len(t.Args)}
 	tags := &tube.Tags{Key: uid, OnDuplicate: tube.Keep, HasAt: true, At: wholeMilliseconds(t.Exec)}
 	if _, err := s.queue.PutTagged(ctx, job, tags); err != nil {
 		return nil, s.status(ctx, "add", err)

@@ -29,6 +29,10 @@ type task struct {
 	Path    string `json:"path,omitempty"`
 }
 
+// maxTexts is how many bytes all but the arguments of a task may have. The largest body of a job
+// is that of the arguments.
+const maxTexts = 64 << 10
+
 // schema is how a task is called.
 type schema string
 
@@ -45,13 +49,13 @@ func (t *task) url() string {
 	return strings.ToLower(strings.TrimSpace(t.Schema)) + "://" + strings.TrimSpace(t.Address) + "/" + strings.TrimLeft(strings.TrimSpace(t.Path), "/")
 }
 
-// host returns who is called.
-func (t *task) host() string {
+// parsed returns url as what it is; without a host if it is none.
+func (t *task) parsed() *url.URL {
 	u, err := url.Parse(t.url())
 	if err != nil {
-		return ""
+		return new(url.URL)
 	}
-	return u.Hostname()
+	return u
 }
 
 // target is what the dispatcher calls who is called.
@@ -68,7 +72,7 @@ func (t *task) target() string {
 func newTask(req *pb.AddReq, now time.Time, base time.Duration) (t *task, uid string, err error) {
 	c := req.GetCallback()
 	switch {
-	case strings.TrimSpace(req.GetName()) == "":
+	case req.GetName() == "": // one of blanks will do
 		return nil, "", invalid("name is missing")
 	case c == nil:
 		return nil, "", invalid("callback is missing")
@@ -84,9 +88,12 @@ func newTask(req *pb.AddReq, now time.Time, base time.Duration) (t *task, uid st
 		Name: strings.TrimSpace(req.Name), Args: strings.TrimSpace(req.Args), Exec: req.Time.Duration,
 		Schema: strings.TrimSpace(c.Schema), Address: strings.TrimSpace(c.Address), Path: strings.TrimSpace(c.Path),
 	}
+	if len(t.Name)+len(t.Schema)+len(t.Address)+len(t.Path) > maxTexts {
+		return nil, "", invalid("name and callback are too long")
+	}
 	switch schemaOf(t.Schema) {
 	case byHTTP, byHTTPS, byGRPC:
-		if t.host() == "" {
+		if t.parsed().Hostname() == "" {
 			return nil, "", invalid("the address of the callback makes no URL")
 		}
 	default:

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -157,17 +158,23 @@ func (w *world) get(uid string) *pb.Task {
 // TestText: which requests are refused, and how; and which are not.
 func TestText(t *testing.T) {
 	t.Parallel()
-	inWorld(t, Config{Allowed: func(host string) bool { return host != "forbidden" }}, func(w *world) {
+	inWorld(t, Config{Allowed: func(u *url.URL) bool { return u.Host != "forbidden:1" }}, func(w *world) {
 		for _, c := range []struct {
 			method, path, body string
 			status             int
 		}{
 			{"POST", "/task/add", `{"name":"n","callback":{"schema":"http","address":"h:1","path":"/p"},"args":"a","other":1}`, 200},
 			{"POST", "/task/add", `{"name":"n","time":{"duration":5,"relative":true},"callback":{"schema":"Grpc","address":"h:1"}}`, 200},
+			{"POST", "/task/add", `{"name":" ","callback":{"schema":"http","address":"h:1"}}`, 200},
+			{"POST", "/task/add", `{"name":"behind","callback":{"schema":"http","address":"h:1"}} {`, 200},
+			{"POST", "/task/add", `{"name":"n","args":"` + strings.Repeat(`\"`, 65_535) + `","callback":{"schema":"http","address":"h:1"}}`, 200},
+			{"POST", "/task/add/", `{`, 307},
+			{"GET", "/task/get/nobody/", ``, 301},
+			{"DELETE", "/task/remove/nobody/", ``, 307},
+			{"GET", "/task/get/", ``, 404},
 			{"POST", "/task/add", `{`, 400},
 			{"POST", "/task/add", `{"name":1}`, 400},
 			{"POST", "/task/add", `{"callback":{"schema":"http","address":"h:1"}}`, 400},
-			{"POST", "/task/add", `{"name":" ","callback":{"schema":"http","address":"h:1"}}`, 400},
 			{"POST", "/task/add", `{"name":"n"}`, 400},
 			{"POST", "/task/add", `{"name":"n","callback":{"address":"h:1"}}`, 400},
 			{"POST", "/task/add", `{"name":"n","callback":{"schema":"http"}}`, 400},
@@ -176,7 +183,9 @@ func TestText(t *testing.T) {
 			{"POST", "/task/add", `{"name":"n","callback":{"schema":"http","address":"forbidden:1"}}`, 400},
 			{"POST", "/task/add", `{"name":"n","time":{"duration":9223372036854775807},"callback":{"schema":"http","address":"h:1"}}`, 400},
 			{"POST", "/task/add", `{"name":"n","time":{"duration":9223372036854,"relative":true},"callback":{"schema":"http","address":"h:1"}}`, 400},
-			{"POST", "/task/add", `{"name":"n","args":"` + strings.Repeat("x", 70000) + `","callback":{"schema":"http","address":"h:1"}}`, 400},
+			{"POST", "/task/add", `{"name":"n","args":"` + strings.Repeat("x", 65_536) + `","callback":{"schema":"http","address":"h:1"}}`, 400},
+			{"POST", "/task/add", `{"name":"` + strings.Repeat("x", 65_536) + `","callback":{"schema":"http","address":"h:1"}}`, 400},
+			{"POST", "/task/add", `} {"name":"n","callback":{"schema":"http","address":"h:1"}}`, 400},
 			{"POST", "/task/add", strings.Repeat(" ", 1<<20), 400},
 			{"GET", "/task/add", ``, 405},
 			{"GET", "/task/get/nobody", ``, 404},
@@ -189,8 +198,11 @@ func TestText(t *testing.T) {
 				w.Errorf("%s %s %.80s is answered %d %s, want %d", c.method, c.path, c.body, answer.Code, answer.Body, c.status)
 			}
 		}
-		if s, err := w.queue.Stats(context.Background()); err != nil || s.Jobs != 2 {
-			w.Errorf("there are %+v (%v), want 2 tasks", s, err)
+		if s, err := w.queue.Stats(context.Background()); err != nil || s.Jobs != 5 {
+			w.Errorf("there are %+v (%v), want 5 tasks", s, err)
+		}
+		if to := w.send("POST", "/task/remove/nobody/?a=b", "").Header().Get("Location"); to != "/task/remove/nobody?a=b" {
+			w.Errorf("redirected to %q", to)
 		}
 	})
 }
@@ -335,11 +347,11 @@ func TestSchedule(t *testing.T) {
 			w.called.answers = func(n int) (int, error) {
 				switch {
 				case n == good:
-					return 399, nil
+					return 299, nil
 				case n%2 == 0:
 					return 0, io.ErrUnexpectedEOF
 				}
-				return 400, nil
+				return 300, nil
 			}
 			end := w.serve()
 			uid := w.add(`{"name":"n","callback":{"schema":"HTTP","address":"h:1","path":"/p"},"args":"a"}`)

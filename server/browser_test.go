@@ -1,0 +1,107 @@
+package server
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// endsSoon waits for the server to close the connection.
+func (c *client) endsSoon() {
+	c.w.Helper()
+	select {
+	case <-c.ended:
+	case <-time.After(time.Minute):
+		c.w.Fatal("the connection is not closed")
+	}
+}
+
+// fromPage is what a browser sends for a page that has chosen path, method and body.
+func fromPage(method, path, body string) string {
+	return method + " " + path + " HTTP/1.1\r\nHost: 127.0.0.1:11300\r\nContent-Type: text/plain\r\nOrigin: http://evil.example\r\n\r\n" + body
+}
+
+// TestRequestOfHTTP: nothing that a web page makes a browser send is carried out. What came
+// before is answered.
+func TestRequestOfHTTP(t *testing.T) {
+	t.Parallel()
+	const commands = "put 0 0 60 4\r\nevil\r\ndelete 1\r\nuse evil\r\nput 0 0 60 4\r\nevil\r\n"
+	requests := map[string]string{
+		"POST":         fromPage("POST", "/", commands),
+		"PUT":          fromPage("PUT", "/", commands),
+		"GET":          fromPage("GET", "/a?b", commands),
+		"long":         fromPage("POST", "/"+strings.Repeat("x", 300), commands),
+		"very long":    fromPage("POST", "/"+strings.Repeat("x", 100_000), commands),
+		"use":          fromPage("use", "/x", commands),
+		"find":         fromPage("find", "/x", commands),
+		"delete-key":   fromPage("delete-key", "/x", commands),
+		"quit":         fromPage("quit", "/x", commands),
+		"reserve":      fromPage("reserve", "/x", commands),
+		"delete-batch": fromPage("delete-batch", "/"+strings.Repeat("x", 20_000), commands),
+		"host":         strings.Replace(fromPage("find", "/x", commands), "Host: ", "Host: "+strings.Repeat("x", 253), 1),
+	}
+	inLimits(t, Config{}, func(w *world, log *safeBuffer) {
+		victim := w.connect()
+		victim.put(60, "kept")
+		for name, request := range requests {
+			for _, cut := range []int{len(request), 10, len(request) - len(commands)} {
+				page := w.connect()
+				page.send("list-tube-used")
+				page.want("USING default")
+				go func() {
+					page.conn.Write([]byte(request[:cut]))
+					page.conn.Write([]byte(request[cut:]))
+				}()
+				page.endsSoon()
+				close(page.lines)
+				for line := range page.lines { // of lines before the one that gives it away
+					if line != "BAD_FORMAT" && line != "NOT_FOUND" {
+						t.Errorf("%s is answered %q", name, line)
+					}
+				}
+			}
+		}
+		if jobs, tubes := victim.figure("stats", "total-jobs"), victim.figure("stats", "current-tubes"); jobs != "1" || tubes != "1" {
+			t.Errorf("there were %s jobs and are %s tubes", jobs, tubes)
+		}
+		if log.count("HTTP is spoken") != 1 {
+			t.Errorf("%d lines in the log", log.count("HTTP is spoken"))
+		}
+	})
+}
+
+// TestRequestBehindCommands: a request of HTTP ends its burst, also behind a reserve that waits.
+func TestRequestBehindCommands(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		c, other := w.connect(), w.connect()
+		c.sendRaw("put 0 0 60 1\r\na\r\n" + fromPage("POST", "/", "put 0 0 60 1\r\nb\r\n"))
+		c.want("INSERTED 1")
+		c.endsSoon()
+		other.send("reserve")
+		other.want("RESERVED 1 1", "a")
+		waiting := w.connect()
+		waiting.sendRaw("reserve\r\n" + fromPage("POST", "/", "put 0 0 60 1\r\nb\r\n"))
+		synctest.Wait()
+		other.put(60, "c")
+		waiting.want("RESERVED 2 1", "c")
+		waiting.endsSoon()
+		if total := other.figure("stats", "total-jobs"); total != "2" {
+			t.Errorf("there were %s jobs", total)
+		}
+	})
+}
+
+// TestRequestOfStranger: where there are users, too.
+func TestRequestOfStranger(t *testing.T) {
+	t.Parallel()
+	inGuarded(t, "", func(g *guarded) {
+		c := g.as("")
+		c.sendRaw(fromPage("POST", "/", "auth "+rootUser+" "+sesame+"\r\nput 0 0 60 1\r\nb\r\n"))
+		c.endsSoon()
+		if total := g.root.figure("stats", "total-jobs"); total != "0" {
+			t.Errorf("there were %s jobs", total)
+		}
+	})
+}
