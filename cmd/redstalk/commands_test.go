@@ -108,6 +108,7 @@ var extensions = []step{
 	{args: "reserve -t k", out: "x"},
 	{args: "delete 1 --lease lease", out: "job 1 deleted\n"},
 	{args: "delete 1 --lease lease", code: exitNothing},
+	{args: "put z -t k --at 9999-12-31T00:00:00Z", code: exitUsage, err: "too late"},
 	{args: "put z -t k --key one", out: "2\n"},
 	{args: "delete --key one -t k", out: "1 job deleted\n"},
 	{args: "policy k retry:1s,2s max:5", out: "policy of k set\n"},
@@ -127,6 +128,8 @@ var extensions = []step{
 
 // lacking are steps that beanstalkd cannot do, and that must say so.
 var lacking = []step{
+	{args: "put x -t never --at 2250-01-01T00:00:00Z", out: "1\n"},
+	{args: "stats -t never", out: `(?s).*current-jobs-delayed +1\n.*`},
 	{args: "put x --key k", code: exitExtension, err: "put-tags"},
 	{args: "find k", code: exitExtension},
 	{args: "list", code: exitExtension, err: "list-jobs"},
@@ -138,7 +141,7 @@ var lacking = []step{
 	{args: "drain", code: exitExtension},
 	{args: "reschedule 1 1", code: exitExtension},
 	{args: "flush --state reserved --yes", code: exitExtension},
-	{args: "stats --json", out: `{.*"current-jobs-ready":0,.*"total-jobs":0,.*}` + "\n"},
+	{args: "stats --json", out: `{.*"current-jobs-ready":0,.*"total-jobs":1,.*}` + "\n"},
 }
 
 var leaseTold = regexp.MustCompile(`(?:--lease |"lease":")(\w+)`)
@@ -265,7 +268,7 @@ func TestBrokenImport(t *testing.T) {
 	t.Parallel()
 	addr := ours(t)
 	good := `{"tube":"a","body":"x"}` + "\n"
-	for _, bad := range []string{"nonsense", `{"tube":"a","colour":1}`, `{"body":"x"}`, `{"tube":"a","body_base64":"*"}`, `{"tube":"a b"}`} {
+	for _, bad := range []string{"nonsense", `{"tube":"a","colour":1}`, `{"body":"x"}`, `{"tube":"a","body_base64":"*"}`, `{"tube":"a b"}`, `{"tube":"a","body":"x","state":"delayed","at":32503680000000}`} {
 		got := runIn(t.Context(), good+good+bad+"\n"+good, "import", "-s", addr)
 		if got.code == 0 || !strings.Contains(got.err, "line 3") || !strings.Contains(got.err, "--skip 2") {
 			t.Errorf("%s: %+v", bad, got)

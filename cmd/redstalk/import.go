@@ -158,6 +158,9 @@ func (m *importer) read(line []byte) (*entry, error) {
 	if err != nil {
 		return nil, err
 	}
+	if j.At > latest.UnixMilli() {
+		return nil, usage("at is %d, and a job can be due until %d", j.At, latest.UnixMilli())
+	}
 	tags, err := j.tags()
 	if err != nil {
 		return nil, err
