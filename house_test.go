@@ -49,14 +49,14 @@ var mayImport = map[string][]string{
 	"redstalk/storage/storetest": {"redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/tube"},
 	"redstalk/server": {
 		"redstalk/protocol", "redstalk/server/access", "redstalk/server/aio", "redstalk/server/bounds", "redstalk/server/queue", "redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/storage/throttle", "redstalk/tube",
-		"go.yaml.in/yaml/v3", "golang.org/x/crypto", "golang.org/x/sync",
+		"go.yaml.in/yaml/v3", "golang.org/x/crypto",
 	},
 	"redstalk/server/aio": nil,
 	"redstalk/server/behind": {
 		"redstalk/protocol/carry", "redstalk/protocol/client", "redstalk/server/queue", "redstalk/storage", "redstalk/storage/body",
 		"redstalk/storage/tally", "redstalk/storage/throttle", "redstalk/tube", "golang.org/x/time",
 	},
-	"redstalk/server/access": {"redstalk/storage/throttle", "go.yaml.in/yaml/v3", "golang.org/x/crypto", "golang.org/x/sync"},
+	"redstalk/server/access": {"redstalk/storage/throttle", "go.yaml.in/yaml/v3", "golang.org/x/crypto"},
 	"redstalk/server/push": {
 		"redstalk/server/queue", "redstalk/storage", "redstalk/storage/body", "redstalk/storage/tally", "redstalk/storage/throttle", "redstalk/tube", "github.com/sony/gobreaker/v2",
 	},

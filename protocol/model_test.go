@@ -190,7 +190,7 @@ func FuzzReader(f *testing.F) {
 		"delete-batch " + strings.Repeat("1 ", 900) + strings.Repeat("0", 16384-13-1800-2) + "\r\ndelete-batch " + strings.Repeat("1 ", 900) + strings.Repeat("0", 16384-13-1800-1) + "\r\n",
 		"reschedule 1 5\r\nreschedule 2 250ms\r\nreschedule 3  36h\r\nreschedule 4 3650d\r\nreschedule 4 3651d\r\nreschedule 5 1w\r\nreschedule 5 -1\r\nset-priority 7 12\r\nset-priority 7\r\n",
 		"put 0 0 1 5 key:a\r\nstats\r\nput 0 0 1 5 key:\r\nstats\r\nput 0 0 1 5 key:a foo\r\nstats\r\nput 0 0 1 101 max:0\r\n" + strings.Repeat("z", 103) + "stats\r\n",
-		"put 0 0 1 0 delay:250ms key:k:1 on-duplicate:replace key-ttl:1h retry:1s,2m,3d max:9 dead:d\r\n\r\nput 0 0 1 0 at:9007199254740992 \r\nput 0 0 1 0 at:1 delay:1\r\n\r\n",
+		"put 0 0 1 0 delay:250ms key:k:1 on-duplicate:replace key-ttl:1h retry:1s,2m,3d max:9 dead:d\r\n\r\nput 0 0 1 0 at:9223372036853 \r\nput 0 0 1 0 at:1 delay:1\r\n\r\n",
 		"put 0 0 1 1 " + strings.Repeat("0", 300) + "\r\nput 0 0 1 1" + strings.Repeat(" ", 300) + "key:a\r\na\r\nput 0 0 1 1" + strings.Repeat(" max:1", 80) + "\r\na\r\nput 0 0 1 1 max:" + strings.Repeat("0", 1100) + "1\r\na\r\n",
 		"set-policy a retry:1,2,3 max:4 dead:b key-ttl:1 on-duplicate:fail quota-jobs:5 quota-bytes:6\r\nset-policy a\r\nset-policy a key:b\r\nget-policy a\r\nlist-policies\r\nset-policy a max:" + strings.Repeat("0", 1100) + "\r\n",
 		"reserve-lease 5\r\ndelete-lease 1 00000000000000000002\r\ntouch-lease 1 x\r\nrelease-lease 1 18446744073709551616 2 3\r\nbury-lease 1 y 4\r\nreserve-lease 1 2\r\n",

@@ -29,7 +29,7 @@ var modelKinds = map[string]*regexp.Regexp{
 // modelRanges are the kinds that are numbers: the lowest and the highest.
 var modelRanges = map[string][2]string{
 	"Q": {"0", "18446744073709551615"}, "D": {"0", "4294967295"}, "seconds": {"0", "2147483647"}, "listed": {"1", "1000"}, "moved": {"1", "4294967295"},
-	"at": {"0", "9007199254740992"}, "max": {"1", "1000000"}, "push-concurrency": {"1", "10000"}, "rate": {"1", "1000000"}, "port": {"1", "65535"},
+	"at": {"0", "9223372036853"}, "max": {"1", "1000000"}, "push-concurrency": {"1", "10000"}, "rate": {"1", "1000000"}, "port": {"1", "65535"},
 }
 
 // modelRange returns the number that a word is, without leading zeros, if it is in the

@@ -16,8 +16,9 @@ const (
 	MaxRetry = 32
 	// MaxDeliveries is the highest number of deliveries that max may ask for.
 	MaxDeliveries = 1_000_000
-	// MaxTime is the latest due time, in milliseconds since the Unix epoch.
-	MaxTime = 1 << 53
+	// MaxTime is the latest due time, in milliseconds since the Unix epoch. Nanoseconds in 64 bits
+	// reach as far.
+	MaxTime = 1<<63/1_000_000 - 1
 )
 
 // Tags are what a put says of its job beyond beanstalkd, or set-policy of the jobs of a

@@ -21,7 +21,7 @@ var goodTags = map[string]string{
 	"delay:3650d":           "delay=87600h0m0s",
 	"at:0":                  "at=0",
 	"at:001":                "at=1",
-	"at:9007199254740992":   "at=9007199254740992",
+	"at:9223372036853":      "at=9223372036853",
 	"key:a":                 "key=a",
 	"key:a:b,c":             "key=a:b,c",
 	"key::":                 "key=:",
@@ -49,7 +49,7 @@ var goodTags = map[string]string{
 var wrongTags = []string{
 	"delay:", "delay:1w", "delay:-1", "delay:1.5", "delay:3651d", "delay:ms", "delay:1m1", "delay:1,2", "delay:99999999999999999999",
 	"delay:18446744073709551615ms", "delay:+1", "delay:1S", "delay:\t1",
-	"at:", "at:x", "at:-1", "at:1s", "at:9007199254740993", "at:18446744073709551617",
+	"at:", "at:x", "at:-1", "at:1s", "at:9223372036854", "at:32503680000000", "at:9007199254740992", "at:18446744073709551617",
 	"key:", "key:" + longKey + "k", "key:\xff", "key:a\tmax:1", "key:\x7f", "key:é", "key:\n",
 	"on-duplicate:", "on-duplicate:KEEP", "on-duplicate:kee", "on-duplicate:keepx",
 	"key-ttl:", "key-ttl:x", "key-ttl:3651d",

@@ -66,6 +66,7 @@ func guard(w *world, users string) *guarded {
 	if g.access, err = access.Open(g.path, log); err != nil {
 		w.Fatal(err)
 	}
+	w.mayPush = func(string) bool { return true }
 	w.open(Config{Access: g.access, Log: log})
 	g.root = g.as(rootUser)
 	return g
@@ -378,7 +379,8 @@ func TestAstray(t *testing.T) {
 
 // TestOtherTubes: no job gets into a tube, or out of one, by way of another.
 func TestOtherTubes(t *testing.T) {
-	inGuarded(t, user("app", "post", "put, work, look, admin")+user("both", "post, dead", "put, admin"), func(g *guarded) {
+	inGuarded(t, user("app", "post", "put, work, look, admin")+user("both", "post, dead", "put, work, admin")+
+		user("head", "post, dead", "put, look, admin")+user("source", "post, dead", "work, look, admin"), func(g *guarded) {
 		c := g.as("app")
 		c.send("use post", "put 0 0 60 1 max:1 dead:dead\r\nx", "set-policy post max:1 dead:dead", "move-jobs post ready dead 1", "move-jobs dead ready post 1",
 			"put 0 0 60 1 max:1 dead:post\r\nx")
@@ -386,8 +388,27 @@ func TestOtherTubes(t *testing.T) {
 		both := g.as("both")
 		both.send("use post", "put 0 0 60 1 max:1 dead:dead\r\nx", "move-jobs post ready dead 1", "set-policy post max:1 dead:dead")
 		both.want("USING post", "INSERTED 2", "MOVED 1", "SET")
+		for _, lacking := range []string{"head", "source"} { // may not work on the one, or not put into the other
+			c := g.as(lacking)
+			c.send("move-jobs dead ready post 1", "set-policy post max:1 dead:dead", "set-policy post max:1", "move-jobs post ready post 1")
+			c.want("FORBIDDEN", "FORBIDDEN", "SET", "MOVED 0")
+			c.close()
+		}
 		c.close()
 		both.close()
+	})
+}
+
+// TestPushNeedsWork: only who may work on a tube may have its jobs sent to a URL.
+func TestPushNeedsWork(t *testing.T) {
+	inGuarded(t, user("head", "post", "put, look, admin")+user("boss", "post", "work, admin"), func(g *guarded) {
+		head, boss := g.as("head"), g.as("boss")
+		head.send("set-policy post push:http://localhost:1/", "get-policy post", "set-policy post max:9")
+		head.want("FORBIDDEN", "NOT_FOUND", "SET")
+		boss.send("set-policy post push:http://localhost:1/")
+		boss.want("SET")
+		head.close()
+		boss.close()
 	})
 }
 

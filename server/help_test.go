@@ -29,10 +29,11 @@ func atLength(t *testing.T) {
 // world is a server on a memory engine inside a bubble of virtual time.
 type world struct {
 	*testing.T
-	server *Server
-	queue  *queue.Queue
-	store  *door
-	maxJob int // see queue.Config
+	server  *Server
+	queue   *queue.Queue
+	store   *door
+	maxJob  int               // see queue.Config
+	mayPush func(string) bool // likewise
 }
 
 // inWorld runs test in a bubble, in which sleeping takes no time.
@@ -56,7 +57,7 @@ func (w *world) open(c Config) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	w.queue = queue.New(w.store, queue.Config{Version: "0.1.0-test", Log: c.Log, MaxJobSize: w.maxJob})
+	w.queue = queue.New(w.store, queue.Config{Version: "0.1.0-test", Log: c.Log, MaxJobSize: w.maxJob, MayPush: w.mayPush})
 	w.server = New(w.queue, c)
 }
 

@@ -275,11 +275,18 @@ func (v *visitor) may(s *session, c *protocol.Command) bool {
 	}
 }
 
-// mayReach tells whether the visitor may do with the other tube of a command what that
-// does: jobs are moved to it, or will be put there when they are dead.
+// mayReach tells whether the visitor may have jobs go where a command wants them: to another
+// tube, now or when they are dead, or to the URL of a push.
 func (v *visitor) mayReach(c *protocol.Command) bool {
-	if c.To != nil && v.user.On(string(c.To))&access.Admin == 0 {
-		return false
+	t := c.Tags
+	switch {
+	case c.To != nil:
+		return v.user.On(string(c.To))&access.Admin != 0 && v.user.MayRedirect(string(c.Name), string(c.To))
+	case t == nil:
+		return true
+	case c.Verb != protocol.SetPolicy:
+		return t.Dead == "" || v.user.On(t.Dead)&access.Put != 0
 	}
-	return c.Tags == nil || c.Tags.Dead == "" || v.user.On(c.Tags.Dead)&access.Put != 0
+	name := string(c.Name)
+	return (t.Dead == "" || v.user.MayRedirect(name, t.Dead)) && (t.Push.URL == "" || v.user.MayRedirect(name, ""))
 }

@@ -9,11 +9,17 @@ type Instant int64
 // Never is later than every instant that can be reached.
 const Never Instant = 1<<63 - 1
 
+// Latest is the latest time at which a job can be due, a whole millisecond in April 2262.
+const Latest = (Never/Instant(time.Millisecond) - 1) * Instant(time.Millisecond)
+
 // After returns the instant that many whole seconds later. It cannot overflow:
 // seconds on the wire are unsigned 32-bit numbers.
 func (t Instant) After(seconds uint32) Instant {
 	return t + Instant(seconds)*Instant(time.Second)
 }
+
+// Plus returns the instant that much later, at most Latest.
+func (t Instant) Plus(d time.Duration) Instant { return t + Instant(min(d, Latest.Until(t))) }
 
 // Until returns the time from now to t. It is negative if t has passed.
 func (t Instant) Until(now Instant) time.Duration {

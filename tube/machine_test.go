@@ -320,6 +320,11 @@ func TestUntil(t *testing.T) {
 	if got := Never.Until(-5); got != time.Duration(Never) {
 		t.Errorf("until never: %v", got)
 	}
+	for wait, want := range map[time.Duration]Instant{time.Second: Instant(time.Second) + 100, time.Duration(Latest) - 100: Latest, time.Duration(Never): Latest} {
+		if got := Instant(100).Plus(wait); got != want {
+			t.Errorf("%v after instant 100 is %d, want %d", wait, got, want)
+		}
+	}
 	if got := Instant(100).After(4294967295); got != 4294967295*Instant(time.Second)+100 {
 		t.Errorf("after the most seconds: %d", got)
 	}

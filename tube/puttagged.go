@@ -94,11 +94,11 @@ func (m *Machine) admits(tube string, size int, old *Job) bool {
 }
 
 // wait returns how long after now a job is due that was put with these tags and a delay in
-// seconds.
+// seconds. It is at most until Latest.
 func (t *Tags) wait(now Instant, delay uint32) time.Duration {
 	switch {
 	case t.HasAt:
-		return max(t.At.Until(now), 0)
+		return max(min(t.At, Latest).Until(now), 0)
 	case t.HasDelay:
 		return t.Delay
 	}
@@ -110,7 +110,7 @@ func (t *Tags) wait(now Instant, delay uint32) time.Duration {
 func (m *Machine) enterIn(now Instant, j *Job, wait time.Duration) {
 	j.delay = uint32(min((wait+time.Second-1)/time.Second, 1<<32-1))
 	if wait > 0 {
-		m.enqueue(j, Delayed, int64(now)+int64(wait))
+		m.enqueue(j, Delayed, int64(now.Plus(wait)))
 	} else {
 		j.dueSince(now)
 		m.enqueue(j, Ready, int64(j.pri))

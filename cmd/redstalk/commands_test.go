@@ -3,12 +3,16 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // step is one run of the program, and what has to come of it. What is called "lease" in the
@@ -108,6 +112,7 @@ var extensions = []step{
 	{args: "reserve -t k", out: "x"},
 	{args: "delete 1 --lease lease", out: "job 1 deleted\n"},
 	{args: "delete 1 --lease lease", code: exitNothing},
+	{args: "put z -t k --at 9999-12-31T00:00:00Z", code: exitUsage, err: "too late"},
 	{args: "put z -t k --key one", out: "2\n"},
 	{args: "delete --key one -t k", out: "1 job deleted\n"},
 	{args: "policy k retry:1s,2s max:5", out: "policy of k set\n"},
@@ -127,6 +132,8 @@ var extensions = []step{
 
 // lacking are steps that beanstalkd cannot do, and that must say so.
 var lacking = []step{
+	{args: "put x -t never --at 2250-01-01T00:00:00Z", out: "1\n"},
+	{args: "stats -t never", out: `(?s).*current-jobs-delayed +1\n.*`},
 	{args: "put x --key k", code: exitExtension, err: "put-tags"},
 	{args: "find k", code: exitExtension},
 	{args: "list", code: exitExtension, err: "list-jobs"},
@@ -138,7 +145,7 @@ var lacking = []step{
 	{args: "drain", code: exitExtension},
 	{args: "reschedule 1 1", code: exitExtension},
 	{args: "flush --state reserved --yes", code: exitExtension},
-	{args: "stats --json", out: `{.*"current-jobs-ready":0,.*"total-jobs":0,.*}` + "\n"},
+	{args: "stats --json", out: `{.*"current-jobs-ready":0,.*"total-jobs":1,.*}` + "\n"},
 }
 
 var leaseTold = regexp.MustCompile(`(?:--lease |"lease":")(\w+)`)
@@ -265,7 +272,8 @@ func TestBrokenImport(t *testing.T) {
 	t.Parallel()
 	addr := ours(t)
 	good := `{"tube":"a","body":"x"}` + "\n"
-	for _, bad := range []string{"nonsense", `{"tube":"a","colour":1}`, `{"body":"x"}`, `{"tube":"a","body_base64":"*"}`, `{"tube":"a b"}`} {
+	for _, bad := range []string{"nonsense", `{"tube":"a","colour":1}`, `{"body":"x"}`, `{"tube":"a","body_base64":"*"}`, `{"tube":"a b"}`, `{"tube":"a","body":"x","state":"delayed","at":32503680000000}`,
+		`{"tube":"a","body":"x","state":"evil"}`} {
 		got := runIn(t.Context(), good+good+bad+"\n"+good, "import", "-s", addr)
 		if got.code == 0 || !strings.Contains(got.err, "line 3") || !strings.Contains(got.err, "--skip 2") {
 			t.Errorf("%s: %+v", bad, got)
@@ -274,6 +282,117 @@ func TestBrokenImport(t *testing.T) {
 	}
 	if got := runIn(t.Context(), good+good+"nonsense\n"+good, "import", "-s", addr, "--skip", "3"); got.code != 0 || !strings.Contains(got.err, "1 job imported") {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestFullDisk: an output that takes nothing is no fault of the server.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer full.Close()
+	addr := ours(t)
+	for range 3 {
+		on(t, addr)("put", strings.Repeat("x", 3000))
+	}
+	for _, command := range []string{"export", "tubes", "peek 1", "reserve --delete"} {
+		var said buffer
+		args := append([]string{"redstalk", "-s", addr}, strings.Fields(command)...)
+		if code := run(t.Context(), stdio{strings.NewReader(""), full, &said}, args); code != exitFailed || !strings.Contains(said.String(), "writing the result") {
+			t.Errorf("%s: exit code %d, %s", command, code, said.String())
+		}
+	}
+	if got := on(t, addr)("peek", "1"); len(got) != 3000 {
+		t.Errorf("the job that could not be printed: %q", got)
+	}
+}
+
+// TestTerminal: nothing reaches a terminal that it would obey, whatever a server or a job says.
+func TestTerminal(t *testing.T) {
+	t.Parallel()
+	const evil = "\x1b]0;pwned\a\x1b[2J\x9b31m\u009b31m\u202eo\r\b"
+	page := "---\n- \"a" + evil + "\"\n- x" + evil + "\n"
+	for _, answer := range []string{"BAD " + evil + "\r\n", fmt.Sprintf("OK %d\r\n%s\r\n", len(page), page), "HTTP/1.1 400 " + evil + "\r\n\r\n"} {
+		addr := rogue(t, answer)
+		for _, command := range []string{"tubes", "tubes --names", "stats", "stats 1", "peek 1", "put x", "reserve", "policy", "policy x", "list", "export", "top --count 1", "find k", "delete 1"} {
+			got := toTerminal(t, append([]string{"-s", addr, "--timeout", "1s"}, strings.Fields(command)...)...)
+			if strings.ContainsAny(got, "\x1b\a\b\r\u009b\u202e") || !utf8.ValidString(got) {
+				t.Errorf("%s: %q", command, got)
+			}
+		}
+	}
+	addr := ours(t)
+	on(t, addr)("put", "--", "ä\n"+evil)
+	if got := toTerminal(t, "-s", addr, "peek", "1"); got != `ä`+"\n"+`\x1b]0;pwned\a\x1b[2J\x9b31m\u009b31m\u202eo\r\b`+"\n" {
+		t.Errorf("a job: %q", got)
+	}
+	got := toTerminal(t, "-s", addr, "reserve", "--exec", `printf '\033[1mbold'`)
+	if !strings.HasPrefix(got, "\x1b[1mbold") {
+		t.Errorf("what a command says: %q", got)
+	}
+}
+
+// rogue is a server that says the same to everything.
+func rogue(t *testing.T, answer string) (addr string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				for buf := make([]byte, 1000); err == nil; {
+					if _, err = conn.Read(buf); err == nil {
+						_, err = io.WriteString(conn, answer)
+					}
+				}
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
+
+// toTerminal runs a command with outputs as those of a terminal, and returns what came to it.
+func toTerminal(t *testing.T, args ...string) string {
+	t.Helper()
+	screen, err := os.Create(filepath.Join(t.TempDir(), "screen"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer screen.Close()
+	run(t.Context(), stdio{strings.NewReader(""), &terminal{file: screen}, &terminal{file: screen}}, append([]string{"redstalk"}, args...))
+	got, err := os.ReadFile(screen.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(got)
+}
+
+// TestCutCharacters: a character may come in several writes.
+func TestCutCharacters(t *testing.T) {
+	t.Parallel()
+	screen, err := os.Create(filepath.Join(t.TempDir(), "screen"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer screen.Close()
+	to := &terminal{file: screen}
+	for _, b := range []byte("ä€😀\xe2\x82x\xff\u202e\n") {
+		if n, err := to.Write([]byte{b}); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	if got, _ := os.ReadFile(screen.Name()); string(got) != `ä€😀\xe2\x82x\xff\u202e`+"\n" {
+		t.Errorf("%q", got)
 	}
 }
 

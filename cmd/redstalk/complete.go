@@ -23,15 +23,18 @@ func completionCommand() *cli.Command {
 
 // scripts has for each shell how it asks `redstalk complete` for candidates. The words that
 // are typed are its arguments, the last one being that to complete. It prints candidates one a
-// line, each with a TAB and what it means behind it.
+// line, each with a TAB and what it means behind it. A candidate may hold what a shell would
+// obey: bash is given it quoted, the others quote by themselves.
 var scripts = map[string]string{
 	"bash": `_redstalk() {
-  local cur=${COMP_WORDS[COMP_CWORD]} line
+  local line
   COMPREPLY=()
-  while IFS= read -r line; do COMPREPLY+=("${line%%$'\t'*}"); done < <(redstalk complete -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
-  [ ${#COMPREPLY[@]} -gt 0 ] || COMPREPLY=($(compgen -f -- "$cur"))
+  while IFS= read -r line; do
+    printf -v line %q "${line%%$'\t'*}"
+    COMPREPLY+=("$line")
+  done < <(redstalk complete -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
 }
-complete -F _redstalk redstalk
+complete -o default -F _redstalk redstalk
 `,
 	"zsh": `#compdef redstalk
 _redstalk() {
@@ -193,5 +196,5 @@ func tubeCandidates(t *task, before []string) (found []candidate) {
 	if err != nil {
 		return nil
 	}
-	return plain(names...)
+	return plain(slices.DeleteFunc(names, func(name string) bool { return word("", name) != nil })...)
 }

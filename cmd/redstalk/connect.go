@@ -70,10 +70,13 @@ func wireSecret(secret string) error {
 	return nil
 }
 
+// secretVariable is the variable of the environment that holds the secret.
+const secretVariable = "REDSTALK_SECRET"
+
 // secretOf reads the secret from the file, or from the environment if there is none.
 func secretOf(path string) (string, error) {
 	if path == "" {
-		return os.Getenv("REDSTALK_SECRET"), nil
+		return os.Getenv(secretVariable), nil
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -238,7 +238,7 @@ func startProgress(t *task, what string, all uint64) *progress {
 	if !onTerminal(t.err) || t.Bool("quiet") || all == 0 {
 		return nil
 	}
-	return &progress{to: t.err, what: what, all: all, shown: 101}
+	return &progress{to: raw(t.err), what: what, all: all, shown: 101}
 }
 
 func (p *progress) add(n uint64) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -157,6 +158,12 @@ func (m *importer) read(line []byte) (*entry, error) {
 	body, err := j.body()
 	if err != nil {
 		return nil, err
+	}
+	if j.State != "" && !slices.Contains(states, j.State) {
+		return nil, fmt.Errorf("state is %q, and none of %s", j.State, strings.Join(states, ", "))
+	}
+	if j.At > latest.UnixMilli() {
+		return nil, fmt.Errorf("at is %d, and a job can be due until %d", j.At, latest.UnixMilli())
 	}
 	tags, err := j.tags()
 	if err != nil {

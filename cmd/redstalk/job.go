@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/base64"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -128,10 +129,13 @@ func optional(n uint32) string {
 	return strconv.FormatUint(uint64(n), 10)
 }
 
+// latest is the latest due time that a redstalkd takes.
+var latest = time.UnixMilli(1<<63/1_000_000 - 1)
+
 // delayAt returns how long from now a job has to wait that is due at a time of the clock, in
-// milliseconds since 1970.
+// milliseconds since 1970; at most as long as a put can say.
 func delayAt(at int64, now time.Time) time.Duration {
-	return max(0, time.UnixMilli(at).Sub(now))
+	return min(max(0, time.UnixMilli(at).Sub(now)), math.MaxUint32*time.Second)
 }
 
 // appendPut appends the put of a body. The delay is rounded up to seconds; a tag can say it

@@ -28,6 +28,7 @@ type stdio struct {
 
 // run is one run of the program. It returns the exit code. When ctx is done, commands end.
 func run(ctx context.Context, io stdio, args []string) int {
+	io.out, io.err = guarded(io.out), guarded(io.err)
 	app := newApp(io)
 	return report(io, app.RunContext(ctx, arrange(app, args)))
 }

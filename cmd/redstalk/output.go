@@ -8,16 +8,71 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/term"
 )
 
-// onTerminal tells whether what is written there is read by a person.
+// onTerminal tells whether what is written there is read by a person, or what is read there
+// typed by one.
 func onTerminal(w any) bool {
+	if _, is := w.(*terminal); is {
+		return true
+	}
 	f, is := w.(*os.File)
 	return is && term.IsTerminal(int(f.Fd()))
+}
+
+// terminal is an output that a person reads. Whatever is written to it becomes bearable first:
+// servers and jobs can say anything. What the program draws itself goes past it, see raw.
+type terminal struct {
+	file *os.File
+	mu   sync.Mutex // guards rest
+	rest []byte     // the beginning of a character of which the end is still to be written
+}
+
+// guarded returns an output that a terminal can bear, if it is one.
+func guarded(w io.Writer) io.Writer {
+	if f, is := w.(*os.File); is && onTerminal(f) {
+		return &terminal{file: f}
+	}
+	return w
+}
+
+// raw is the output itself.
+func raw(w io.Writer) io.Writer {
+	if t, is := w.(*terminal); is {
+		return t.file
+	}
+	return w
+}
+
+func (t *terminal) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := append(t.rest, p...)
+	end := len(all) - partOfRune(all)
+	t.rest = bytes.Clone(all[end:])
+	if _, err := io.WriteString(t.file, bearable(all[:end])); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// partOfRune returns how many bytes at the end of b may become a character with those that
+// follow.
+func partOfRune(b []byte) int {
+	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
+		if tail := b[len(b)-n:]; utf8.RuneStart(tail[0]) {
+			if utf8.FullRune(tail) {
+				return 0
+			}
+			return n
+		}
+	}
+	return 0
 }
 
 // result prints a value as JSON if that is wanted, and by the function otherwise.
@@ -46,10 +101,10 @@ func lineOf(value any) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// written wraps the error of writing the result.
+// written wraps the error of writing the result, which is none of the connection.
 func written(err error) error {
 	if err != nil {
-		return fmt.Errorf("writing the result: %w", err)
+		return failure{exitFailed, fmt.Errorf("writing the result: %w", err)}
 	}
 	return nil
 }
@@ -109,10 +164,10 @@ func (b *table) print(w io.Writer) error {
 	return written(err)
 }
 
-// printBody writes a body: as it is, or as a terminal can bear it, on lines of its own.
+// printBody writes a body: as it is, or for a terminal on lines of its own.
 func (t *task) printBody(body []byte) error {
 	if onTerminal(t.out) {
-		body = append([]byte(bearable(body)), '\n')
+		body = append(bytes.Clone(body), '\n')
 	}
 	_, err := t.out.Write(body)
 	return written(err)

@@ -88,6 +88,9 @@ func (m *terms) setDue(t *task) error {
 		if err != nil {
 			return err
 		}
+		if when.After(latest) {
+			return usage("%q is too late: a job can be due until %s", at, latest.UTC().Format(time.RFC3339Nano))
+		}
 		m.delay, due = delayAt(when.UnixMilli(), time.Now()), fmt.Sprintf("at:%d", when.UnixMilli())
 	} else if m.delay%time.Second != 0 {
 		due = fmt.Sprintf("delay:%dms", m.delay.Milliseconds())

@@ -135,9 +135,12 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-// TestShells: the scripts do in their shells what they are meant for, if those are there.
+// TestShells: the scripts do in their shells what they are meant for, if those are there. What
+// bash is given is quoted; zsh and fish quote what they insert.
 func TestShells(t *testing.T) {
 	t.Parallel()
+	addr, hostile := ours(t), "$(/nowhere);a;b"
+	on(t, addr)("put", "-t", hostile, "x")
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -146,19 +149,20 @@ func TestShells(t *testing.T) {
 	if err := os.Symlink(self, filepath.Join(bin, "redstalk")); err != nil {
 		t.Fatal(err)
 	}
-	for shell, commands := range map[string]string{
-		"bash": `source <(redstalk completion bash); COMP_WORDS=(redstalk put --tu); COMP_CWORD=2; _redstalk; echo "${COMPREPLY[@]}"`,
-		"zsh":  `compdef() { true; }; _describe() { print -l -- $found; }; source <(redstalk completion zsh); words=(redstalk put --tu); CURRENT=3; _redstalk`,
-		"fish": `redstalk completion fish | source; complete -C 'redstalk put --tu'`,
+	for _, c := range []struct{ shell, commands, want string }{
+		{"bash", `source <(redstalk completion bash); COMP_WORDS=(redstalk put --tu); COMP_CWORD=2; _redstalk; echo "${COMPREPLY[@]}"`, "--tube"},
+		{"bash", `source <(redstalk completion bash); COMP_WORDS=(redstalk peek --tube '$'); COMP_CWORD=3; _redstalk; eval "echo ${COMPREPLY[0]}"`, hostile},
+		{"zsh", `compdef() { true; }; _describe() { print -l -- $found; }; source <(redstalk completion zsh); words=(redstalk put --tu); CURRENT=3; _redstalk`, "--tube"},
+		{"fish", `redstalk completion fish | source; complete -C 'redstalk put --tu'`, "--tube"},
 	} {
-		path, err := exec.LookPath(shell)
+		path, err := exec.LookPath(c.shell)
 		if err != nil {
 			continue
 		}
-		cmd := exec.Command(path, "-c", commands)
-		cmd.Env = append(os.Environ(), asProgram+"=1", "PATH="+bin+":"+os.Getenv("PATH"))
-		if out, err := cmd.CombinedOutput(); err != nil || !strings.HasPrefix(string(out), "--tube") {
-			t.Errorf("%s: %v\n%s", shell, err, out)
+		cmd := exec.Command(path, "-c", c.commands)
+		cmd.Env = append(os.Environ(), asProgram+"=1", "PATH="+bin+":"+os.Getenv("PATH"), "REDSTALK_SERVER="+addr)
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.HasPrefix(string(out), c.want) {
+			t.Errorf("%s: %v\n%s, want %s", c.shell, err, out, c.want)
 		}
 	}
 }

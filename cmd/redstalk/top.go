@@ -146,9 +146,9 @@ func (s *screen) live() error {
 	if err != nil {
 		return fmt.Errorf("asking the terminal for keys: %w", err)
 	}
-	fmt.Fprint(s.stdio.out, "\x1b[?1049h\x1b[?25l")
+	fmt.Fprint(raw(s.stdio.out), "\x1b[?1049h\x1b[?25l")
 	defer func() {
-		fmt.Fprint(s.stdio.out, "\x1b[?25h\x1b[?1049l")
+		fmt.Fprint(raw(s.stdio.out), "\x1b[?25h\x1b[?1049l")
 		term.Restore(int(in.Fd()), before)
 	}()
 	ticker := time.NewTicker(s.duration("every"))
@@ -219,7 +219,7 @@ func (s *screen) pressed(key string) (end bool) {
 }
 
 func (s *screen) height() int {
-	_, height, err := term.GetSize(int(s.stdio.out.(*os.File).Fd()))
+	_, height, err := term.GetSize(int(raw(s.stdio.out).(*os.File).Fd()))
 	if err != nil {
 		return 24
 	}
@@ -228,7 +228,7 @@ func (s *screen) height() int {
 
 // draw writes the whole screen at once.
 func (s *screen) draw() {
-	width, height, err := term.GetSize(int(s.stdio.out.(*os.File).Fd()))
+	width, height, err := term.GetSize(int(raw(s.stdio.out).(*os.File).Fd()))
 	if err != nil {
 		width, height = 80, 24
 	}
@@ -236,6 +236,7 @@ func (s *screen) draw() {
 	widths := b.widths()
 	var out bytes.Buffer
 	row := func(style, text string) {
+		text = bearable([]byte(text))
 		if runes := []rune(text); len(runes) > width {
 			text = string(runes[:width])
 		}
@@ -252,5 +253,5 @@ func (s *screen) draw() {
 		row(style, b.line(b.rows[i], widths))
 	}
 	out.WriteString("\x1b[J")
-	s.stdio.out.Write(out.Bytes())
+	raw(s.stdio.out).Write(out.Bytes())
 }

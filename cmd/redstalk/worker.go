@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -228,11 +229,11 @@ func (c *current) start(end chan<- error) (*exec.Cmd, error) {
 	}
 	defer in.Close()
 	cmd := exec.Command("/bin/sh", "-c", c.command)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, c.out, c.err
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, raw(c.out), raw(c.err)
 	if c.Bool("json") {
-		cmd.Stdout = c.err
+		cmd.Stdout = cmd.Stderr
 	}
-	cmd.Env = append(os.Environ(),
+	cmd.Env = append(withoutSecret(os.Environ()),
 		fmt.Sprintf("REDSTALK_JOB_ID=%d", c.id), "REDSTALK_JOB_TUBE="+c.job.Tube, fmt.Sprintf("REDSTALK_JOB_RESERVES=%d", c.job.Reserves))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.WaitDelay = time.Second // for what the command has left behind with our output open
@@ -241,6 +242,12 @@ func (c *current) start(end chan<- error) (*exec.Cmd, error) {
 	}
 	go func() { end <- ended(cmd.Wait()) }()
 	return cmd, nil
+}
+
+// withoutSecret returns an environment without the secret of redstalk, which the command has no
+// use for.
+func withoutSecret(env []string) []string {
+	return slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, secretVariable+"=") })
 }
 
 // wholeInput is a file without a name that holds a body. A pipe would break if redstalk were

@@ -209,6 +209,17 @@ func TestExec(t *testing.T) {
 	}
 }
 
+// TestNoSecretForCommands: the command is not given the secret of redstalk.
+func TestNoSecretForCommands(t *testing.T) {
+	addr := ours(t)
+	t.Setenv(secretVariable, "hunter2-hunter2")
+	on(t, addr)("put", "x")
+	got := on(t, addr)("reserve", "--exec", "env")
+	if strings.Contains(got, "hunter2") || !strings.Contains(got, "REDSTALK_JOB_ID=1\n") {
+		t.Error(got)
+	}
+}
+
 // TestTouches: a command may take longer than the TTR.
 func TestTouches(t *testing.T) {
 	t.Parallel()

@@ -108,6 +108,9 @@ func (p *program) serveDoor(d *httpDoor, h http.Handler, served chan<- error) {
 		Name: d.name, Log: p.log,
 		Bounds: p.bounds, WriteTimeout: p.serverConfig().WriteTimeout,
 	}
+	if p.guard.Load().access != nil {
+		config.ConnContext = access.WithConn
+	}
 	if d.tls {
 		config.TLS = p.guard.Load().httpTLS.Config()
 	}

@@ -1,7 +1,9 @@
 _redstalk() {
-  local cur=${COMP_WORDS[COMP_CWORD]} line
+  local line
   COMPREPLY=()
-  while IFS= read -r line; do COMPREPLY+=("${line%%$'\t'*}"); done < <(redstalk complete -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
-  [ ${#COMPREPLY[@]} -gt 0 ] || COMPREPLY=($(compgen -f -- "$cur"))
+  while IFS= read -r line; do
+    printf -v line %q "${line%%$'\t'*}"
+    COMPREPLY+=("$line")
+  done < <(redstalk complete -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
 }
-complete -F _redstalk redstalk
+complete -o default -F _redstalk redstalk

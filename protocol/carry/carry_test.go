@@ -160,13 +160,15 @@ func TestMove(t *testing.T) {
 	}
 	say(t, old, "pause-tube tube2 10000")
 	say(t, old, "reserve-job 11")
-	if n, left := move(t, from, to, 4); n != 59 || left.Reserved != 1 {
+	say(t, old, "use never")
+	say(t, old, "put 5 4294967295 77 5\r\nnever")
+	if n, left := move(t, from, to, 4); n != 60 || left.Reserved != 1 {
 		t.Errorf("moved %d jobs, and left %+v", n, left)
 	}
 	if got := counts(t, old); got != "0 1 0 0" {
 		t.Errorf("there: %s", got)
 	}
-	if got := counts(t, now); got != "24 0 30 5" {
+	if got := counts(t, now); got != "24 0 31 5" {
 		t.Errorf("here: %s", got)
 	}
 	say(t, now, "use tube0")
@@ -187,6 +189,11 @@ func TestMove(t *testing.T) {
 	left := value(t, now, fmt.Sprint("stats-job ", id), "time-left")
 	if len(left) != 5 || left < "99000" || value(t, now, fmt.Sprint("stats-job ", id), "ttr") != "77" {
 		t.Errorf("a delayed job is due in %s s", left)
+	}
+	say(t, now, "use never")
+	now.Ask([]byte("peek-delayed\r\n"), 1, func(r *client.Reply) error { id = r.ID; return nil })
+	if left := value(t, now, fmt.Sprint("stats-job ", id), "time-left"); len(left) != 10 || left < "4294960000" {
+		t.Errorf("a job with the longest delay is due in %s s", left)
 	}
 	if n, _ := move(t, from, to, 1); n != 0 {
 		t.Errorf("a second move moves %d jobs", n)

@@ -144,11 +144,18 @@ func (h *Remote) Find(_ context.Context, tube, key string) (Copy, error) {
 	return h.copy(id)
 }
 
+// mostReschedule is the longest duration that reschedule takes; release takes longer ones.
+const mostReschedule = 10 * 365 * 24 * time.Hour
+
 // Reveal implements Here.
 func (h *Remote) Reveal(_ context.Context, id uint64, j *Job) error {
-	commands, want := fmt.Sprintf("reschedule %d %dms\r\n", id, j.Left(time.Now()).Milliseconds()), "RESCHEDULED"
-	if j.State == Buried {
+	left := j.Left(time.Now())
+	commands, want := fmt.Sprintf("reschedule %d %dms\r\n", id, left.Milliseconds()), "RESCHEDULED"
+	switch {
+	case j.State == Buried:
 		commands, want = fmt.Sprintf("reserve-job %d\r\nbury %d %d\r\n", id, id, j.Pri), "BURIED"
+	case left > mostReschedule:
+		commands, want = fmt.Sprintf("reserve-job %d\r\nrelease %d %d %d\r\n", id, id, j.Pri, int64(left/time.Second)), "RELEASED"
 	}
 	last := ""
 	err := h.Ask([]byte(commands), strings.Count(commands, "\n"), func(r *client.Reply) error {

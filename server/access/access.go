@@ -2,6 +2,7 @@ package access
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"log/slog"
 	"runtime"
@@ -9,20 +10,19 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"golang.org/x/sync/singleflight"
-
 	"redstalk/storage/throttle"
 )
 
 // Access knows the users. All methods may be called from any goroutine.
 type Access struct {
-	path      string
-	log       *slog.Logger
-	file      atomic.Pointer[file]
-	guesses   *guesses
-	flights   singleflight.Group
-	comparing chan struct{} // holds one for each comparison under way
-	failures  throttle.Log
+	path     string
+	log      *slog.Logger
+	key      [32]byte // of digests
+	file     atomic.Pointer[file]
+	guesses  *guesses
+	flights  flights
+	turns    turns // of comparisons
+	failures throttle.Log
 
 	ctx  context.Context
 	stop context.CancelFunc
@@ -37,8 +37,10 @@ type Access struct {
 func Open(path string, log *slog.Logger) (*Access, error) {
 	a := &Access{
 		path: path, log: log, guesses: newGuesses(), accounts: make(map[string]*account), changed: make(chan struct{}),
-		comparing: make(chan struct{}, max(1, runtime.NumCPU()/2)), // the rest is the queue's
+		turns:   turns{free: max(1, runtime.NumCPU()/2)}, // the rest is the queue's
+		flights: flights{all: make(map[question]*flight)},
 	}
+	rand.Read(a.key[:]) // never fails, see crypto/rand
 	a.ctx, a.stop = context.WithCancel(context.Background())
 	f, err := a.read()
 	if err != nil {

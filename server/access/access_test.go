@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -194,7 +195,7 @@ func TestDelays(t *testing.T) {
 	}
 	g := newGuesses()
 	for one, other := range map[string]string{"192.0.2.1": "::ffff:192.0.2.1", "2001:db8::1": "2001:db8::ffff%eth0", hostOf("192.0.2.7:1"): hostOf("192.0.2.7:2"), hostOf("[::1]:80"): "::1"} {
-		if g.at(one) != g.at(other) {
+		if g.at(one, "app") != g.at(other, "app") {
 			t.Errorf("%s and %s do not share a place", one, other)
 		}
 	}
@@ -249,18 +250,14 @@ func TestGuessingInParallel(t *testing.T) {
 		if took := time.Since(begun); took != 30*time.Second || failed > 20 || busy == 0 {
 			t.Errorf("%d guesses in %v, %d were refused at once", failed, took, busy)
 		}
-		for range cap(a.comparing) { // nothing is compared before all have asked
-			a.comparing <- struct{}{}
-		}
+		goOn := a.holdUp() // nothing is compared before all have asked
 		for range 100 {
 			all.Go(func() { a.Authenticate(t.Context(), "192.0.2.77", "app", "the same") })
 		}
 		synctest.Wait()
-		for range cap(a.comparing) {
-			<-a.comparing
-		}
+		goOn()
 		all.Wait()
-		if p := a.guesses.at("192.0.2.77"); p.failures != 1 {
+		if p := a.guesses.at("192.0.2.77", "app"); p.failures != 1 {
 			t.Errorf("the same question counts as %d failures", p.failures)
 		}
 		a.Close()
@@ -274,12 +271,10 @@ func TestComparingIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := open(t, twoUsers(t))
-		if n, want := cap(a.comparing), max(1, runtime.NumCPU()/2); n != want {
+		if n, want := a.turns.free, max(1, runtime.NumCPU()/2); n != want {
 			t.Errorf("%d comparisons at a time, want %d", n, want)
 		}
-		for range cap(a.comparing) {
-			a.comparing <- struct{}{}
-		}
+		goOn := a.holdUp()
 		var answered atomic.Int64
 		var all sync.WaitGroup
 		const askers = 4 * maxBusy
@@ -297,15 +292,176 @@ func TestComparingIsBounded(t *testing.T) {
 		if n := answered.Load(); n != 0 {
 			t.Errorf("%d secrets were compared beyond the bound", n)
 		}
-		if n := a.guesses.at("192.0.2.77").busy; n != maxBusy {
+		if n := a.guesses.at("192.0.2.77", "app").busy; n != maxBusy {
 			t.Errorf("%d attempts of one address are being looked at, want %d", n, maxBusy)
 		}
-		for range cap(a.comparing) {
-			<-a.comparing
-		}
+		goOn()
 		all.Wait()
 		if n := answered.Load(); n != 2*askers {
 			t.Errorf("%d attempts of %d were answered", n, 2*askers)
+		}
+	})
+}
+
+// holdUp has nothing be compared until goOn is called.
+func (o *opened) holdUp() (goOn func()) {
+	n := o.turns.free
+	for range n {
+		o.turns.take(o.Context(), 0)
+	}
+	return func() {
+		for range n {
+			o.turns.give()
+		}
+	}
+}
+
+// took returns how long an attempt takes that must end so.
+func (o *opened) took(ctx context.Context, name, secret string, want error) time.Duration {
+	o.Helper()
+	begun := time.Now()
+	if _, err := o.Authenticate(ctx, "192.0.2.1", name, secret); !errors.Is(err, want) {
+		o.Errorf("%s with %q: %v, want %v", name, secret, err, want)
+	}
+	return time.Since(begun)
+}
+
+// TestGuessesOfOthers: who has come in does not wait for those who guess from the same address,
+// not even when the file was read again; nor do others whose names nobody guesses.
+func TestGuessesOfOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		text := twoUsers(t)
+		for i := range 30 {
+			text += fmt.Sprintf("- {name: user%d, secrets: [%q]}\n", i, argonText("three", []byte("salty salt"), 8, 1, 1))
+		}
+		a := open(t, text)
+		on := WithConn(t.Context(), nil)
+		for _, ctx := range []context.Context{t.Context(), on} {
+			if took := a.took(ctx, "app", "one", nil); took > 0 {
+				t.Errorf("the first time it takes %v", took)
+			}
+		}
+		for i := range 9 {
+			a.took(t.Context(), "app", fmt.Sprint("wrong", i), ErrUnauthorized)
+		}
+		for range 2 {
+			for what, ctx := range map[string]context.Context{"the connection": on, "the address": t.Context()} {
+				if took := a.took(ctx, "app", "one", nil); took > 0 {
+					t.Errorf("what has come in on %s waits %v", what, took)
+				}
+			}
+			if err := a.Reload(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		waited := 0
+		for i := range 30 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Nanosecond)
+			if _, err := a.Authenticate(ctx, "192.0.2.1", fmt.Sprint("user", i), "three"); err != nil {
+				waited++
+			}
+			cancel()
+		}
+		if waited == 30 {
+			t.Error("all names wait for guesses at one")
+		}
+	})
+}
+
+// TestLookupsAreFew: what has come in from an address cannot be guessed by how soon an answer
+// comes; who is in on a connection does not wait even then.
+func TestLookupsAreFew(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := open(t, twoUsers(t))
+		on := WithConn(t.Context(), nil)
+		a.took(on, "app", "one", nil)
+		a.took(t.Context(), "app", "wrong", ErrUnauthorized)
+		for i := range maxLookups {
+			if a.Known("192.0.2.1", "app", "one") == nil {
+				t.Fatalf("it waits after %d lookups", i)
+			}
+			a.Known("192.0.2.1", "app", fmt.Sprint("guess", i))
+		}
+		if a.Known("192.0.2.1", "app", "one") != nil {
+			t.Errorf("%d wrong secrets a second are looked up", maxLookups)
+		}
+		if took := a.took(on, "app", "one", nil); took > 0 {
+			t.Errorf("who is in on a connection waits %v", took)
+		}
+	})
+}
+
+// TestRevokedOnConnection: what is no secret any more is looked at once where it came in, and then
+// counts as guessed.
+func TestRevokedOnConnection(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := open(t, twoUsers(t))
+		on := WithConn(t.Context(), nil)
+		a.took(on, "app", "one", nil)
+		a.write("users: [{name: app, secrets: ['" + argonText("three", []byte("salty salt"), 8, 1, 1) + "']}]")
+		if err := a.Reload(); err != nil {
+			t.Fatal(err)
+		}
+		if took := a.took(on, "app", "one", ErrUnauthorized); took > 0 {
+			t.Errorf("the first time it takes %v", took)
+		}
+		for _, ctx := range []context.Context{on, t.Context()} {
+			if took := a.took(ctx, "app", "one", ErrUnauthorized); took < firstDelay {
+				t.Errorf("then it takes %v", took)
+			}
+		}
+	})
+}
+
+// TestTurns: of those that wait to be compared, those with the fewest failures come first.
+func TestTurns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		turns := turns{free: 1}
+		turns.take(t.Context(), 9)
+		gone, leave := context.WithCancel(t.Context())
+		var came []int
+		var all sync.WaitGroup
+		wait := func(ctx context.Context, failures int) {
+			all.Go(func() {
+				if turns.take(ctx, failures) == nil {
+					came = append(came, failures)
+					turns.give()
+				}
+			})
+			synctest.Wait()
+		}
+		for _, failures := range []int{7, 3, 0, 5} {
+			wait(t.Context(), failures)
+			wait(gone, failures)
+		}
+		leave()
+		synctest.Wait()
+		turns.give()
+		all.Wait()
+		if !slices.Equal(came, []int{0, 3, 5, 7}) || turns.free != 1 || len(turns.waiting) > 0 {
+			t.Errorf("the turns were %v, and %d are free", came, turns.free)
+		}
+	})
+}
+
+// TestAskersWhoLeave: attempts for which nobody waits any more take no room.
+func TestAskersWhoLeave(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := open(t, twoUsers(t))
+		a.took(t.Context(), "app", "wrong", ErrUnauthorized)
+		for i := range 2 * maxWaiting {
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			a.took(ctx, "app", fmt.Sprint("wrong", i), context.Canceled)
+		}
+		synctest.Wait()
+		if took := a.took(t.Context(), "app", "one", nil); took > firstDelay+recheck {
+			t.Errorf("an attempt waits %v for those who have left", took)
 		}
 	})
 }

@@ -9,7 +9,8 @@
 //   - Authenticate: whose secret that is (verify.go). A secret is compared with hashes
 //     (hash.go), which takes long on purpose, so it is done once: who has been found is
 //     remembered by a keyed hash for as long as the file stays. guesses.go makes guessing
-//     slow.
+//     slow, turns.go has guessers wait for others, and flights.go has those who ask the
+//     same share an attempt.
 //   - account: what a user does at present, and the limits of that (account.go).
 //   - Certificates: those of a TLS port, read again when they change (certificates.go).
 //   - Protect and RequestUser: the same for doors that speak HTTP (web.go).
@@ -32,5 +33,8 @@
 // stays.
 //
 // What grows with the number of addresses is bounded: guesses are counted in a fixed
-// number of places, so addresses may share one.
+// number of places, so addresses may share one, and each has few of them.
+//
+// A secret that nobody has proven is never answered faster because it is right, but for a
+// few each second: how soon an answer comes is no way to guess.
 package access

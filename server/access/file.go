@@ -68,7 +68,7 @@ func parseFile(text []byte, accountOf func(name string) *account) (*file, error)
 		f.anonymous = &User{name: anonymous, account: accountOf(anonymous)}
 	}
 	f.makeDecoys()
-	f.known.init()
+	f.known.logins = make(map[digest]*Login)
 	return f, nil
 }
 

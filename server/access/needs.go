@@ -51,8 +51,9 @@ var needs = map[string]Need{
 
 	"kick": {Admin, OfTube}, "kick-job": {Admin, OfJob},
 	"reschedule": {Admin, OfJob}, "set-priority": {Admin, OfJob},
-	"pause-tube": {Admin, OfTube}, "flush-tube": {Admin, OfTube}, "move-jobs": {Admin, OfTube}, // and on the other tube
-	"set-policy": {Admin, OfTube}, "get-policy": {Admin, OfTube}, "list-policies": {Admin, OfTubes},
+	"pause-tube": {Admin, OfTube}, "flush-tube": {Admin, OfTube}, "move-jobs": {Admin, OfTube}, // and on the other tube, and MayRedirect
+	"set-policy": {Admin, OfTube}, // with push or dead also MayRedirect
+	"get-policy": {Admin, OfTube}, "list-policies": {Admin, OfTubes},
 	"drain": {Admin, Everywhere}, "undrain": {Admin, Everywhere},
 }
 

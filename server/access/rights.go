@@ -89,6 +89,13 @@ func (u *User) Everywhere() Right { return u.everywhere }
 // May tells whether the user has what an operation needs that is about a tube.
 func (u *User) May(n Need, tube string) bool { return n.Met(u.On(tube)) }
 
+// MayRedirect tells whether the user may have the jobs of a tube go to another one, or out of
+// the server ("") to whoever is called there: jobs leave a tube only for those who may work on
+// it, and enter one only from those who may put.
+func (u *User) MayRedirect(from, to string) bool {
+	return from == to || u.On(from)&Work != 0 && (to == "" || u.On(to)&Put != 0)
+}
+
 // Visible returns those of several tubes on which the user has one of these rights. It
 // may be the same slice.
 func (u *User) Visible(tubes []string, one Right) []string {

@@ -3,7 +3,6 @@ package access
 import (
 	"context"
 	"crypto/hmac"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -25,24 +24,13 @@ type Login struct {
 	hash string // that of the secret, as the file has it; "": it was a certificate
 }
 
-// digest stands for a name and a secret that belong together.
+// digest stands for a name and a secret that belong together, by a hash whose key is nowhere
+// outside the process.
 type digest [sha256.Size]byte
 
-// remembered are the names and secrets that were found to be right, by a hash whose key
-// is nowhere else.
-type remembered struct {
-	key    [32]byte
-	mu     sync.RWMutex // guards logins
-	logins map[digest]*Login
-}
-
-func (r *remembered) init() {
-	rand.Read(r.key[:]) // never fails, see crypto/rand
-	r.logins = make(map[digest]*Login)
-}
-
-func (r *remembered) digest(name, secret string) (d digest) {
-	h := hmac.New(sha256.New, r.key[:])
+// digest returns that of a name and a secret.
+func (a *Access) digest(name, secret string) (d digest) {
+	h := hmac.New(sha256.New, a.key[:])
 	var length [4]byte
 	binary.BigEndian.PutUint32(length[:], uint32(len(name)))
 	h.Write(length[:])
@@ -50,6 +38,13 @@ func (r *remembered) digest(name, secret string) (d digest) {
 	h.Write([]byte(secret))
 	h.Sum(d[:0])
 	return d
+}
+
+// remembered are the names and secrets that were found to be right: at most as many as the
+// file has secrets.
+type remembered struct {
+	mu     sync.RWMutex // guards logins
+	logins map[digest]*Login
 }
 
 func (r *remembered) find(d digest) *Login {
@@ -64,11 +59,23 @@ func (r *remembered) add(d digest, l *Login) {
 	r.logins[d] = l
 }
 
+// attempt is one to come in.
+type attempt struct {
+	address, name, secret string
+	digest                digest
+	proven                bool // the same came in on the connection or from the address before
+}
+
 // Known returns the login of a user whose secret was verified before, nil if that has to
 // be done by Authenticate. It is quick.
 func (a *Access) Known(address, name, secret string) *Login {
-	f := a.file.Load()
-	if l := f.known.find(f.known.digest(name, secret)); l != nil && a.guesses.free(address) {
+	return a.known(&attempt{address: address, name: name, secret: secret, digest: a.digest(name, secret)})
+}
+
+// known is Known for an attempt, of which it finds out whether it is proven.
+func (a *Access) known(t *attempt) *Login {
+	l := a.file.Load().known.find(t.digest)
+	if t.proven || a.guesses.admits(t, l != nil) {
 		return l
 	}
 	return nil
@@ -76,59 +83,59 @@ func (a *Access) Known(address, name, secret string) *Login {
 
 // Authenticate finds out whose secret that is, for somebody at an address (an IP address
 // without a port, or any text for those who have none). It takes long, and longer after
-// wrong secrets from that address. The same question that is asked again meanwhile is
-// answered together with the first one.
+// wrong secrets for that name from that address; but not for a secret that has come in on
+// the connection (see WithConn) or from the address. The same question that is asked again
+// meanwhile is answered together with the first one.
 func (a *Access) Authenticate(ctx context.Context, address, name, secret string) (*Login, error) {
-	if l := a.Known(address, name, secret); l != nil {
-		return l, nil
+	c := connIn(ctx)
+	t := &attempt{address: address, name: name, secret: secret, digest: a.digest(name, secret)}
+	t.proven = c.has(t.digest)
+	l := a.known(t)
+	if l == nil {
+		var err error
+		if l, err = a.flights.join(ctx, a, t); err != nil {
+			if errors.Is(err, ErrUnauthorized) && c.has(t.digest) {
+				c.set(nil)
+			}
+			return nil, err
+		}
 	}
-	f := a.file.Load()
-	d := f.known.digest(name, secret)
-	results := a.flights.DoChan(string(d[:])+address, func() (any, error) {
-		return a.examine(address, name, secret)
-	})
-	select {
-	case r := <-results:
-		l, _ := r.Val.(*Login)
-		return l, r.Err
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	if !c.has(t.digest) {
+		c.set(&t.digest)
 	}
+	return l, nil
 }
 
-// examine is one attempt to come in.
-func (a *Access) examine(address, name, secret string) (*Login, error) {
-	if err := a.guesses.enter(a.ctx, address); err != nil {
+// examine is one attempt to come in, which ends with ctx as long as it waits.
+func (a *Access) examine(ctx context.Context, t *attempt) (*Login, error) {
+	failures, err := a.guesses.enter(ctx, t)
+	if err != nil {
 		return nil, err
 	}
-	l, err := a.compare(name, secret)
-	failed := errors.Is(err, ErrUnauthorized)
-	a.guesses.leave(address, failed)
-	if failed {
-		a.noteFailure(address, name)
+	l, err := a.compare(ctx, t, failures)
+	a.guesses.leave(t, err)
+	if errors.Is(err, ErrUnauthorized) {
+		a.noteFailure(t.address, t.name)
 	}
 	return l, err
 }
 
 // compare compares the secret with the hashes of the user, when there is a processor to
-// do so.
-func (a *Access) compare(name, secret string) (*Login, error) {
-	select {
-	case a.comparing <- struct{}{}:
-		defer func() { <-a.comparing }()
-	case <-a.ctx.Done():
-		return nil, a.ctx.Err()
+// do so. failures is how many there were before it.
+func (a *Access) compare(ctx context.Context, t *attempt, failures int) (*Login, error) {
+	if err := a.turns.take(ctx, failures); err != nil {
+		return nil, err
 	}
+	defer a.turns.give()
 	f := a.file.Load()
-	d := f.known.digest(name, secret)
-	if l := f.known.find(d); l != nil {
+	if l := f.known.find(t.digest); l != nil {
 		return l, nil
 	}
-	l := f.verify(name, secret)
+	l := f.verify(t.name, t.secret)
 	if l == nil {
 		return nil, ErrUnauthorized
 	}
-	f.known.add(d, l)
+	f.known.add(t.digest, l)
 	return l, nil
 }
 

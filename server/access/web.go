@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 )
 
 // RequestUser returns who sends a request: the user of its header Authorization (Basic,
@@ -57,6 +58,38 @@ func hostOf(address string) string {
 		return host
 	}
 	return address
+}
+
+// conn is a connection of HTTP: what came in on it last.
+type conn struct{ came atomic.Pointer[digest] }
+
+// has tells whether that is what came in last. There is nothing on no connection.
+func (c *conn) has(d digest) bool {
+	if c == nil {
+		return false
+	}
+	came := c.came.Load()
+	return came != nil && *came == d
+}
+
+func (c *conn) set(d *digest) {
+	if c != nil {
+		c.came.Store(d)
+	}
+}
+
+type connKey struct{}
+
+// WithConn returns a context for all requests of a new connection. Who has come in on it does
+// not wait for those who guess from the same address.
+func WithConn(ctx context.Context, _ net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, new(conn))
+}
+
+// connIn returns the connection of a context, nil if it is of none.
+func connIn(ctx context.Context) *conn {
+	c, _ := ctx.Value(connKey{}).(*conn)
+	return c
 }
 
 // userKey is the key of the user in the context of a request, and changedKey that of what

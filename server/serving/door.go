@@ -41,6 +41,9 @@ type Config struct {
 	// it. 0 means DefaultWriteTimeout, a negative number no limit.
 	WriteTimeout time.Duration
 
+	// ConnContext, if not nil, returns the context of all requests of a new connection.
+	ConnContext func(context.Context, net.Conn) context.Context
+
 	// Log gets what an operator should know; nil means slog.Default.
 	Log *slog.Logger
 }
@@ -109,7 +112,8 @@ func New(h http.Handler, config Config) *Door {
 		BaseContext: func(net.Listener) context.Context {
 			return context.WithValue(context.Background(), endingKey{}, d.ending)
 		},
-		ConnState: d.noteState,
+		ConnContext: config.ConnContext,
+		ConnState:   d.noteState,
 	}
 	d.leave = config.Bounds.Join(d.slow.readers)
 	d.server.Protocols.SetHTTP1(true)

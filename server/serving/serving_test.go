@@ -70,6 +70,35 @@ func TestProtocols(t *testing.T) {
 	}
 }
 
+// TestConnContext: all requests of a connection have what ConnContext has put into its context.
+func TestConnContext(t *testing.T) {
+	t.Parallel()
+	type key struct{}
+	config := serving.Config{ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+		return context.WithValue(ctx, key{}, c.RemoteAddr().String())
+	}}
+	_, addr := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, r.Context().Value(key{}) == r.RemoteAddr)
+	}), config)
+	for _, set := range []func(*http.Protocols){func(p *http.Protocols) { p.SetHTTP1(true) }, func(p *http.Protocols) { p.SetUnencryptedHTTP2(true) }} {
+		protocols := new(http.Protocols)
+		set(protocols)
+		transport := &http.Transport{Protocols: protocols}
+		defer transport.CloseIdleConnections()
+		for range 2 {
+			reply, err := (&http.Client{Transport: transport}).Get("http://" + addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, _ := io.ReadAll(reply.Body)
+			reply.Body.Close()
+			if string(got) != "true" {
+				t.Errorf("a request of %v has not the context of its connection", protocols)
+			}
+		}
+	}
+}
+
 // TestRaw has what clients may send beside what package http's client does.
 func TestRaw(t *testing.T) {
 	t.Parallel()

@@ -38,7 +38,7 @@ var bad = map[string]struct {
 	"delay is a list":      {"POST", "/v1/tubes/t/jobs", `{"body":"x","delay":[]}`, nil, 422, "BAD_FORMAT", "delay"},
 	"delay and at":         {"POST", "/v1/tubes/t/jobs", `{"body":"x","delay":1,"at":1}`, nil, 422, "BAD_FORMAT", "at:"},
 	"at negative":          {"POST", "/v1/tubes/t/jobs", `{"body":"x","at":-1}`, nil, 422, "BAD_FORMAT", "at:"},
-	"at beyond reason":     {"POST", "/v1/tubes/t/jobs", `{"body":"x","at":9007199254740993}`, nil, 422, "BAD_FORMAT", "at:"},
+	"at beyond reason":     {"POST", "/v1/tubes/t/jobs", `{"body":"x","at":9223372036854}`, nil, 422, "BAD_FORMAT", "at:"},
 	"ttr 0":                {"POST", "/v1/tubes/t/jobs", `{"body":"x","ttr":0}`, nil, 422, "BAD_FORMAT", "ttr"},
 	"ttr not whole":        {"POST", "/v1/tubes/t/jobs", `{"body":"x","ttr":"1500ms"}`, nil, 422, "BAD_FORMAT", "ttr"},
 	"key with a space":     {"POST", "/v1/tubes/t/jobs", `{"body":"x","key":"a b"}`, nil, 422, "BAD_FORMAT", "key"},

@@ -65,7 +65,7 @@ func checkTags(t *testing.T, op *storage.Op) {
 func FuzzQuery(f *testing.F) {
 	for _, seed := range []string{
 		"", "ttr=5m&priority=10&retry=1m,5m", "delay=5&at=5", "key=a&on_duplicate=fail", "max=0", "dead=-", "ttr=5&ttr=6", "tube=a&tube=b&n=5",
-		"tube=a;b", "tube=%zz", "tube=a%2Fb", "n=-1", "n=99999999999999999999", "wait=1ms", "wait=2h", "x=1", "&&&", "=", "at=9007199254740993", "retry=,",
+		"tube=a;b", "tube=%zz", "tube=a%2Fb", "n=-1", "n=99999999999999999999", "wait=1ms", "wait=2h", "x=1", "&&&", "=", "at=9223372036854", "retry=,",
 	} {
 		f.Add(seed)
 	}

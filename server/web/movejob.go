@@ -25,7 +25,7 @@ func (d *Door) moveJob(ctx context.Context, id uint64, to string) error {
 	if err != nil {
 		return err
 	}
-	if s.Tube == to || s.State == tube.Reserved {
+	if s.Tube == to || s.State == tube.Reserved || checkRedirect(ctx, s.Tube, to) != nil {
 		return queue.ErrNotFound
 	}
 	ctx = context.WithoutCancel(ctx) // what has begun is brought to an end

@@ -27,7 +27,7 @@ const (
 type Terms struct {
 	Priority    *uint32    `json:"priority,omitempty" doc:"0 is the most urgent; 1024 unless said"`
 	Delay       *duration  `json:"delay,omitempty" doc:"how long until the job is ready"`
-	At          *int64     `json:"at,omitempty" doc:"when the job is ready, in milliseconds since the Unix epoch; instead of delay" minimum:"0" maximum:"9007199254740992"`
+	At          *int64     `json:"at,omitempty" doc:"when the job is ready, in milliseconds since the Unix epoch; instead of delay" minimum:"0" maximum:"9223372036853"`
 	TTR         *duration  `json:"ttr,omitempty" doc:"how long a worker has for the job, in whole seconds; 60 unless said"`
 	Key         *string    `json:"key,omitempty" doc:"the name of the job in its tube" minLength:"1" maxLength:"128" pattern:"^[!-~]+$"`
 	OnDuplicate *duplicate `json:"on_duplicate,omitempty" doc:"what happens if a job has the key"`

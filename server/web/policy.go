@@ -83,8 +83,10 @@ func (d *Door) setPolicy(ctx context.Context, in *setPolicyInput) (*noOutput, er
 	if p.Rules, err = rulesOf(info.Retry, info.Max, info.Dead, info.KeyTTL); err != nil {
 		return nil, err
 	}
-	if err := checkOther(ctx, Put, p.Dead); err != nil {
-		return nil, err
+	if p.Dead != "" {
+		if err := checkRedirect(ctx, in.Tube, p.Dead); err != nil {
+			return nil, err
+		}
 	}
 	if info.OnDuplicate != nil {
 		p.OnDuplicate = tube.OnDuplicate(*info.OnDuplicate)
@@ -97,6 +99,11 @@ func (d *Door) setPolicy(ctx context.Context, in *setPolicyInput) (*noOutput, er
 	}
 	if p.Push, err = info.push(); err != nil {
 		return nil, err
+	}
+	if p.Push.URL != "" {
+		if err := checkRedirect(ctx, in.Tube, ""); err != nil {
+			return nil, err
+		}
 	}
 	if info.empty() {
 		p = nil

@@ -178,6 +178,15 @@ func checkOther(ctx context.Context, need Right, name string) error {
 	return nil
 }
 
+// checkRedirect returns an error if the user may not have the jobs of a tube go to another one,
+// or out of the server ("").
+func checkRedirect(ctx context.Context, from, to string) error {
+	if u := access.UserIn(ctx); u != nil && !u.MayRedirect(from, to) {
+		return forbidden()
+	}
+	return nil
+}
+
 // checkPut returns an error if the user may not put such a job, or has put too much.
 func checkPut(ctx context.Context, op *storage.Op) error {
 	u := access.UserIn(ctx)

@@ -122,9 +122,9 @@ func startGuardedOn(t *testing.T, store storage.Store, users ...string) *guarded
 		t.Fatal(err)
 	}
 	t.Cleanup(g.access.Close)
-	g.api = startOn(t, store, Config{Access: g.access, Handlers: map[string]http.Handler{
+	g.api = startWith(t, store, Config{Access: g.access, Handlers: map[string]http.Handler{
 		"GET /metrics": http.NotFoundHandler(), "/": http.NotFoundHandler(),
-	}})
+	}}, queue.Config{MaxJobSize: 1000, Version: "test", MayPush: func(string) bool { return true }})
 	return g
 }
 
@@ -279,6 +279,32 @@ func TestOtherTubes(t *testing.T) {
 	}
 	if got := g.call("GET", "/v1/tubes", "", root).body; !strings.Contains(got, "secret") {
 		t.Errorf("tubes: %s", got)
+	}
+}
+
+// TestJobsLeave: jobs leave a tube only for those who may work on it, and enter one only from
+// those who may put.
+func TestJobsLeave(t *testing.T) {
+	t.Parallel()
+	g := startGuarded(t, "head * put,look,admin", "source * work,look,admin", "root * put,work,look,admin")
+	g.call("POST", "/v1/tubes/a/jobs", `{"body":"x"}`, "Authorization: Bearer root:root") // 1
+	for _, c := range []struct{ user, method, path, body, want string }{
+		{"head", "PUT", "/v1/tubes/a/policy", `{"push":"http://localhost:1/"}`, "FORBIDDEN"},
+		{"head", "PUT", "/v1/tubes/a/policy", `{"max":1,"dead":"b"}`, "FORBIDDEN"},
+		{"head", "PUT", "/v1/tubes/a/policy", `{"max":1}`, ""},
+		{"head", "POST", "/v1/tubes/a/move?state=ready&to=b&n=1", "", "FORBIDDEN"},
+		{"head", "POST", "/v1/jobs/actions", `{"action":"move","ids":[1],"to":"b"}`, `"missed":[1]`},
+		{"source", "PUT", "/v1/tubes/a/policy", `{"max":1,"dead":"b"}`, "FORBIDDEN"},
+		{"source", "POST", "/v1/tubes/a/move?state=ready&to=b&n=1", "", "FORBIDDEN"},
+		{"source", "POST", "/v1/jobs/actions", `{"action":"move","ids":[1],"to":"b"}`, "FORBIDDEN"},
+		{"source", "PUT", "/v1/tubes/a/policy", `{"push":"http://localhost:1/"}`, ""},
+		{"root", "PUT", "/v1/tubes/a/policy", `{"max":1,"dead":"b"}`, ""},
+		{"root", "POST", "/v1/jobs/actions", `{"action":"move","ids":[1],"to":"b"}`, `"done":1`},
+	} {
+		got := g.call(c.method, c.path, c.body, "Authorization: Bearer "+c.user+":"+c.user)
+		if forbidden := got.status == 403; forbidden != (c.want == "FORBIDDEN") || !strings.Contains(got.body, c.want) {
+			t.Errorf("%s %s %s as %s: %d %s, want %q", c.method, c.path, c.body, c.user, got.status, got.body, c.want)
+		}
 	}
 }
 

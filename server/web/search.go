@@ -242,8 +242,10 @@ func (d *Door) actionOf(ctx context.Context, in *actionInput) (func(context.Cont
 		if !protocol.ValidName([]byte(in.Body.To)) {
 			return nil, invalidTube("to", in.Body.To)
 		}
-		if err := checkOther(ctx, Admin, in.Body.To); err != nil {
-			return nil, err
+		for _, need := range []Right{Admin, Put} {
+			if err := checkOther(ctx, need, in.Body.To); err != nil {
+				return nil, err
+			}
 		}
 		return func(ctx context.Context, id uint64) error { return d.moveJob(ctx, id, in.Body.To) }, nil
 	case "reschedule":

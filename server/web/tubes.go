@@ -221,6 +221,9 @@ func (d *Door) move(ctx context.Context, in *moveInput) (*countOutput, error) {
 	if err := checkOther(ctx, Admin, in.To); err != nil {
 		return nil, err
 	}
+	if err := checkRedirect(ctx, in.Tube, in.To); err != nil {
+		return nil, err
+	}
 	n, err := d.queue.MoveJobs(ctx, in.Tube, stateNames[in.State], in.To, uint32(in.N))
 	return counted(n, err)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"iter"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -124,6 +125,12 @@ func TestFields(t *testing.T) {
 		write(t, dir, 1, version, record(version, "t", f, "\r\n\r\n"))
 		if _, jobs := read(t, dir); len(jobs) != 1 || !reflect.DeepEqual(jobs[0], want) {
 			t.Errorf("version %d: %+v", version, jobs)
+		}
+		far := f
+		far.due = math.MaxInt64
+		write(t, dir, 1, version, record(version, "t", far, "\r\n\r\n"))
+		if _, jobs := read(t, dir); len(jobs) != 1 || jobs[0].Due > tube.Latest || jobs[0].Due < tube.Latest-tube.Instant(time.Millisecond) {
+			t.Errorf("version %d, due after the latest time: %+v", version, jobs)
 		}
 	}
 }

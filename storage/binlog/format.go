@@ -108,9 +108,9 @@ func (f *format) seconds(b []byte) uint32 {
 	return uint32(min(max(int64(binary.LittleEndian.Uint64(b)), 0)/perSecond, math.MaxUint32))
 }
 
-// instant reads a time since the epoch, as nanoseconds.
+// instant reads a time since the epoch, as nanoseconds, at most tube.Latest.
 func (f *format) instant(b []byte) int64 {
-	return min(max(int64(binary.LittleEndian.Uint64(b)), 0), math.MaxInt64/f.unit) * f.unit
+	return min(max(int64(binary.LittleEndian.Uint64(b)), 0), int64(tube.Latest)/f.unit) * f.unit
 }
 
 // encode appends the struct of version 7.

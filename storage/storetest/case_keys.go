@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"errors"
+	"math"
 	"time"
 
 	"redstalk/storage"
@@ -71,6 +72,10 @@ func testTagsDelay(b *rig) {
 	at := b.putNew("t", tube.Tags{HasAt: true, At: tube.Instant(b.began.Add(34 * time.Second).UnixNano())})
 	if s := b.job(at); s.State != tube.Delayed || s.TimeLeft > 35*time.Second || s.TimeLeft < 30*time.Second {
 		b.Errorf("due at a time: %+v", s)
+	}
+	never := b.putNew("t", tube.Tags{HasAt: true, At: tube.Latest})
+	if s := b.job(never); s.State != tube.Delayed || s.Delay != math.MaxUint32 || tube.Latest.Until(tube.Instant(b.began.UnixNano()))-s.TimeLeft > time.Minute {
+		b.Errorf("due at the latest time: %+v", s)
 	}
 	b.advance(30_300 * time.Millisecond)
 	b.wantTake(1, "t", soon)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Builds the packages: .deb, .rpm and .tar.gz for amd64 and arm64, and for each a list of what is in
-# the programs (SBOM, CycloneDX), with the checksums of all in SHA256SUMS. The same source makes the
+# Builds the packages: .deb, .rpm and .tar.gz for amd64 and arm64, with the licenses of what is in the
+# programs, and for each a list of that (SBOM, CycloneDX), with the checksums of all in SHA256SUMS. The same source makes the
 # same bytes: nothing depends on the time, the machine or the directory.
 #
 # build.sh VERSION DIR    into the directory DIR
@@ -40,13 +40,14 @@ for shell in bash zsh fish; do "$native/redstalk" completion $shell >"$native/re
 # The tools run here, whatever they build for.
 mkdir "$STAGES/bin"
 GOBIN=$STAGES/bin GOFLAGS=-mod=mod $GO install $NFPM
-$GO build -o "$STAGES/bin/sbom" ./tools/packages/sbom
+$GO build -o "$STAGES/bin/" ./tools/packages/sbom ./tools/packages/notices
 
 for ARCH in amd64 arm64; do
   STAGE=$STAGES/redstalk-$VERSION-$ARCH
   export ARCH STAGE
   mkdir "$STAGE"
   GOOS=linux GOARCH=$ARCH $GO build -ldflags "-s -w -buildid= -X main.Version=$VERSION" -o "$STAGE/" ./cmd/redstalk ./cmd/redstalkd
+  GO=$GO GOOS=linux GOARCH=$ARCH "$STAGES/bin/notices" ./cmd/redstalk ./cmd/redstalkd >"$STAGE/NOTICES"
   cp "$native"/*.gz "$native"/redstalk.bash "$native"/redstalk.zsh "$native"/redstalk.fish "$STAGE/"
   for kind in deb rpm; do
     "$STAGES/bin/nfpm" package --config tools/packages/nfpm.yaml --packager $kind --target "$OUT/redstalk_${VERSION}_$ARCH.$kind" >"$STAGES/said" || { cat "$STAGES/said" >&2; exit 1; }

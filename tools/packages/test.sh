@@ -25,6 +25,7 @@ for arch in amd64:x86_64 arm64:aarch64; do
   dpkg-deb --fsys-tarfile "$deb" | tar t | grep -v '/$' | sed 's/^\.//' | sort >"$WORK/deb.files"
   rpm -qlp "$rpm" | sort >"$WORK/rpm.files"
   cmp "$WORK/deb.files" "$WORK/rpm.files" || fail "$rpm has other files than the .deb"
+  grep -qx /usr/share/doc/redstalk/NOTICES "$WORK/deb.files" || fail "$deb has no notices"
   test "$(rpm -qp --queryformat '%{NAME} %{VERSION} %{ARCH}' "$rpm")" = "redstalk 0.1.0 ${arch#*:}" || fail "the names in $rpm"
   test "$(rpm -qcp "$rpm")" = /etc/redstalk/redstalkd.env || fail "the settings in $rpm"
   rpm -qp --scripts "$rpm" | grep -q systemd-sysusers || fail "the scripts in $rpm"
@@ -42,9 +43,12 @@ for arch in amd64 arm64; do
     ${GO:-go} version -m "$WORK/redstalk-0.1.0-$arch/$program" |
       awk 'NR == 1 { print "std@" substr($2, 3) } $1 == "dep" { print $2 "@" $3 }' >"$WORK/linked"
     cmp "$WORK/billed" "$WORK/linked" || fail "$bill has other parts than the program"
+    sed -e '/^std@/d' -e 's/@/ /' "$WORK/linked" | while read -r part; do
+      grep -qF "$part: " "$WORK/redstalk-0.1.0-$arch/NOTICES" || fail "the notices lack $part"
+    done
   done
 done
-echo "ok: the bills of materials are as CycloneDX 1.6 has them, with the $(wc -l <"$WORK/linked") parts of the server"
+echo "ok: the bills of materials are as CycloneDX 1.6 has them, with the $(wc -l <"$WORK/linked") parts of the server, and the notices have them all"
 
 ARCH=$(dpkg --print-architecture)
 # A mirror may be older than its own date of expiry: what is tested here is not Debian.

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"redstalk/tube"
 )
 
 // DefaultZone is the zone of dates in the old program.
@@ -55,9 +57,8 @@ func parseOffset(name, offset string) (*time.Location, error) {
 // those that have one.
 var dateLayouts = []string{time.DateTime, "2006-01-02 15:04:05.999999999Z07:00", time.RFC3339Nano}
 
-// maxDue is the latest point in time, in milliseconds since the Unix epoch: the year 2262 is
-// the last one that nanoseconds reach.
-const maxDue = 1<<63/1_000_000 - 1
+// maxDue is the latest point in time, in milliseconds since the Unix epoch.
+const maxDue = int64(tube.Latest) / int64(time.Millisecond)
 
 // readDue reads a point in time: milliseconds since the Unix epoch, or a date, in zone
 // unless it names one. It returns milliseconds.

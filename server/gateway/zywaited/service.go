@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"math"
 	"net/http"
 	"net/url"
 	"strings"
@@ -101,11 +100,12 @@ func (s *Service) Add(ctx context.Context, req *pb.AddReq) (*pb.AddResp, error) 
 
 // wholeMilliseconds rounds up, so that no task is early.
 func wholeMilliseconds(ns int64) tube.Instant {
-	const ms = int64(time.Millisecond)
-	if over := ns % ms; over > 0 && ns <= math.MaxInt64-ms {
-		ns += ms - over
+	const ms = tube.Instant(time.Millisecond)
+	at := min(tube.Instant(ns), tube.Latest)
+	if over := at % ms; over > 0 {
+		at += ms - over
 	}
-	return tube.Instant(ns)
+	return at
 }
 
 // Get shows a task.

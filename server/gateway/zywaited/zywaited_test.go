@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -233,9 +234,10 @@ func TestOrigins(t *testing.T) {
 func TestTimes(t *testing.T) {
 	t.Parallel()
 	const callback = `"callback":{"schema":"http","address":"h:1"}`
-	for _, base := range []time.Duration{time.Millisecond, time.Second} {
+	for _, base := range []time.Duration{time.Nanosecond, time.Millisecond, time.Second} {
 		inWorld(t, Config{Base: base}, func(w *world) {
 			defer w.serve()()
+			w.add(fmt.Sprintf(`{"name":"never","time":{"duration":%d},%s}`, math.MaxInt64/int64(base), callback))
 			in := func(d time.Duration) int64 { return int64(time.Now().Add(d).UnixNano()) / int64(base) }
 			w.add(`{"name":"none",` + callback + `}`)
 			w.add(fmt.Sprintf(`{"name":"past","time":{"duration":%d},%s}`, in(-time.Hour), callback))

@@ -132,6 +132,7 @@ func TestMixedRights(t *testing.T) {
 	b := s.signIn(t, "#/tube/invoices", "clerk")
 	b.counts("ready", 12)
 	b.find("[data-action=flush]")
+	b.lacks("[data-action=move]")
 	b.lacks("#main [data-action=put]")
 	b.again()
 	b.goTo("?2#/tube/emails")

@@ -42,7 +42,8 @@ export async function carryOut(action, ids, more = {}) {
 export function actionButtons(jobs, done) {
   const states = new Set(jobs.map(j => j.state));
   if (states.has("reserved")) return [make("span", { className: "soft" }, "Workers hold them: they can only be looked at.")];
-  return Object.entries(actions).filter(([, a]) => [...states].every(s => a.states.includes(s)))
+  const mayMove = jobs.every(j => mayOn(j.tube, "work")); // jobs leave a tube only for those who may work on it
+  return Object.entries(actions).filter(([name, a]) => [...states].every(s => a.states.includes(s)) && (name !== "move" || mayMove))
     .map(([name, a]) => button(name, a.label, async () => { if (await act(name, jobs)) await done(); }, a.danger ? "danger" : ""));
 }
 
