@@ -90,10 +90,11 @@ func awaitReserved(t *testing.T, s *Store, want uint64) {
 }
 
 // trusting has a store take the silence of others for their death, as one does that has
-// been there for long and was never held up itself. On a busy machine its last heartbeat
-// may be so long ago that it would not.
+// been there for long, has seen their heartbeats, and was never held up itself. On a busy
+// machine its last heartbeat may be so long ago that it would not.
 func trusting(s *Store) {
 	p := s.parts[0]
+	p.do(p.encodeHeartbeat)
 	p.do(func(*call) {
 		p.heartbeat.doubt(time.Time{})
 		p.heartbeat.last = time.Time{}

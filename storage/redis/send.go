@@ -136,8 +136,8 @@ func (p *partition) receiveReply(c *call) (*reply, error) {
 		return nil, err
 	}
 	r, err := parseReply(answer, p.prefix, p.of, c.sent)
-	if err == nil && r.clock != 0 && p.clock.note(r.clock) {
-		p.heartbeat.doubt(p.clock.now())
+	if err == nil && r.clock != 0 {
+		p.clock.note(r.clock)
 	}
 	return r, err
 }

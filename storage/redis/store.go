@@ -79,10 +79,6 @@ type Options struct {
 	// redisStep moves the clock of Redis only, for tests; nil: not at all.
 	redisStep func() time.Duration
 
-	// clocksApart: the local clock and that of Redis are moved by hand, so that
-	// it says nothing if they do not go together.
-	clocksApart bool
-
 	// leaseSetFrom is how many jobs reserved together make a lease set; 0: as many
 	// as usual. Small ones are for tests.
 	leaseSetFrom int
@@ -180,7 +176,6 @@ func (o Options) withDefaults() Options {
 	o.Log = cmp.Or(o.Log, slog.Default())
 	o.largeFrom = cmp.Or(o.largeFrom, largeFrom)
 	o.tickPatience = cmp.Or(o.tickPatience, tickPatience)
-	o.clocksApart = o.skew != nil
 	if o.skew == nil {
 		o.skew = func() time.Duration { return 0 }
 	}
