@@ -40,6 +40,7 @@ local has = redis.call('GET', KEYS[2])
 if has and has ~= ARGV[1] then return 0 end
 local version = redis.call('HGET', KEYS[1], 'version')
 if version ~= ARGV[2] and version ~= ARGV[3] then return -1 end
+redis.call('DEL', KEYS[1] .. ':none')
 redis.call('HSET', KEYS[1], 'version', ARGV[3])
 if ARGV[4] == '0' then
   redis.call('DEL', KEYS[2])
@@ -262,7 +263,7 @@ func (u *upgrade) write(ctx context.Context) error {
 		}
 		pipe := node.Pipeline()
 		for name, bytes := range tubes {
-			pipe.HSet(ctx, prefix+"tube:"+name, "bytes", bytes)
+			writeThoughFull(ctx, pipe, prefix, "HSET", prefix+"tube:"+name, "bytes", bytes)
 			if pipe.Len() < 1000 {
 				continue
 			}

@@ -74,6 +74,19 @@ func TestOlderNamespace(t *testing.T) {
 	}
 }
 
+// TestUpgradeFull: a namespace is upgraded though Redis has no memory left.
+func TestUpgradeFull(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client(t)
+	restoreOlder(t, client)
+	client.ConfigSet(t.Context(), "maxmemory", "1")
+	o := Options{URL: server.URL(), Namespace: "older3", Partitions: 3}
+	if err := openWith(t, o).Close(); err != nil {
+		t.Error(err)
+	}
+	checkWhole(t, server.URL(), o.Namespace)
+}
+
 // openOlder opens the data with two instances at once, and looks at all of it.
 func openOlder(t *testing.T, o Options) {
 	t.Helper()

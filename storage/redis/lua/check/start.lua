@@ -10,6 +10,7 @@ if REPAIR then
   if call('ZCOUNT', PREFIX .. 'instances', since, '+inf') > 0 then
     return redis.error_reply('INSTANCES are running')
   end
+  call('DEL', PREFIX .. 'none') -- a write that needs no memory allows others where Redis has none left
 end
 
 -- work is how much has been done, in calls of Redis, about; the call may do MOST. wrong are
