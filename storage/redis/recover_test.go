@@ -399,7 +399,7 @@ func testOpenFull(t *testing.T, partitions int, used bool) {
 	ctx, client := context.Background(), server.Client(t)
 	var ahead atomic.Int64
 	o := Options{
-		URL: server.URL(), Partitions: partitions, Timeout: patient, Version: "1",
+		URL: server.URL(), Partitions: partitions, Timeout: patient, Version: "1", watchFor: briefWatch,
 		skew: func() time.Duration { return time.Duration(ahead.Load()) },
 	}
 	if used {

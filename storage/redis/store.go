@@ -97,6 +97,10 @@ type Options struct {
 	// tickPatience is how long a tick waits for its partitions; 0: as usual. A long
 	// one is for tests that move the clock, and rely on all being done that is due.
 	tickPatience time.Duration
+
+	// watchFor is how long others are watched that may be alive; 0: as usual. A short one
+	// is for tests.
+	watchFor time.Duration
 }
 
 // Store is a storage.Store in Redis.
@@ -176,6 +180,7 @@ func (o Options) withDefaults() Options {
 	o.Log = cmp.Or(o.Log, slog.Default())
 	o.largeFrom = cmp.Or(o.largeFrom, largeFrom)
 	o.tickPatience = cmp.Or(o.tickPatience, tickPatience)
+	o.watchFor = cmp.Or(o.watchFor, watchFor)
 	if o.skew == nil {
 		o.skew = func() time.Duration { return 0 }
 	}
