@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 )
@@ -42,7 +41,7 @@ const (
 // ErrInstances: a namespace cannot be repaired while instances serve from it.
 var ErrInstances = errors.New("instances of redstalk are running")
 
-var errAlive = fmt.Errorf("%w: stop them before anything is repaired, or wait %v", ErrInstances, silence+time.Second)
+var errAlive = fmt.Errorf("%w: stop them before anything is repaired, or wait %v", ErrInstances, watchFor)
 
 // Report is told what a check comes upon, by one goroutine at a time.
 type Report struct {
@@ -81,7 +80,7 @@ func check(ctx context.Context, o Options, repair bool, report Report, work int)
 	o.kind, o.Partitions = a.kind, max(o.Partitions, 1)
 	l := newLink(a, o)
 	defer l.Close()
-	c := &checker{link: l, namespace: o.Namespace, repair: repair, report: report, work: work}
+	c := &checker{link: l, options: &o, repair: repair, report: report, work: work}
 	if err := c.run(ctx); err != nil {
 		return c.jobs, fmt.Errorf("checking Redis at %s: %w", a.where(), a.hide(err))
 	}
@@ -90,11 +89,11 @@ func check(ctx context.Context, o Options, repair bool, report Report, work int)
 
 // checker is one check under way.
 type checker struct {
-	link      *link
-	namespace string
-	repair    bool
-	work      int // see checkWork
-	parts     []checked
+	link    *link
+	options *Options
+	repair  bool
+	work    int // see checkWork
+	parts   []checked
 
 	mu     sync.Mutex // of what follows
 	report Report
@@ -120,8 +119,12 @@ func (c *checker) run(ctx context.Context) error {
 		return err
 	}
 	if c.repair {
-		if err := c.alone(ctx); err != nil {
+		alive, err := anyAlive(ctx, c.link, c.options, len(c.parts))
+		if err != nil {
 			return err
+		}
+		if alive {
+			return errAlive
 		}
 	}
 	for i := range c.parts {
@@ -183,7 +186,7 @@ func (c *checker) skipped(p *checked, what string) {
 
 // readLayout finds out how many partitions there are, and where.
 func (c *checker) readLayout(ctx context.Context) error {
-	first := keyPrefix(c.namespace, 0)
+	first := keyPrefix(c.options.Namespace, 0)
 	node, err := c.link.node(ctx, first)
 	if err != nil {
 		return err
@@ -194,28 +197,14 @@ func (c *checker) readLayout(ctx context.Context) error {
 	}
 	n, _ := strconv.Atoi(have["partitions"])
 	if version := have["version"]; version != strconv.Itoa(layoutVersion) || n < 1 {
-		return fmt.Errorf("the namespace %q is not one of layout version %d: it has version %q", c.namespace, layoutVersion, version)
+		return fmt.Errorf("the namespace %q is not one of layout version %d: it has version %q", c.options.Namespace, layoutVersion, version)
 	}
 	for number := range n {
-		p := checked{number: number, prefix: keyPrefix(c.namespace, number), holders: make(map[string]bool)}
+		p := checked{number: number, prefix: keyPrefix(c.options.Namespace, number), holders: make(map[string]bool)}
 		if p.node, err = c.link.node(ctx, p.prefix); err != nil {
 			return err
 		}
 		c.parts = append(c.parts, p)
-	}
-	return nil
-}
-
-// alone returns an error if an instance has sent a heartbeat lately.
-func (c *checker) alone(ctx context.Context) error {
-	for _, p := range c.parts {
-		alive, err := anyAlive(ctx, p.node, p.prefix)
-		if err != nil {
-			return err
-		}
-		if alive {
-			return errAlive
-		}
 	}
 	return nil
 }
@@ -225,9 +214,9 @@ var globEscaper = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`
 // scan goes through the keys of a node, and has jobs and queues looked at.
 func (c *checker) scan(ctx context.Context, node *goredis.Client) error {
 	f := &flow{checker: c, free: make(chan struct{}, checkCalls)}
-	keys := node.Scan(ctx, 0, globEscaper.Replace(c.namespace)+":{*}:*", 1000).Iterator()
+	keys := node.Scan(ctx, 0, globEscaper.Replace(c.options.Namespace)+":{*}:*", 1000).Iterator()
 	for keys.Next(ctx) && f.ok() {
-		rest, is := strings.CutPrefix(keys.Val(), c.namespace+":{")
+		rest, is := strings.CutPrefix(keys.Val(), c.options.Namespace+":{")
 		digits, key, whole := strings.Cut(rest, "}:")
 		number, err := strconv.Atoi(digits)
 		if is && whole && err == nil && number < len(c.parts) && c.parts[number].node == node {

@@ -36,7 +36,7 @@ func checkAt(t *testing.T, url string, repair bool) (jobs int, wrong []string) {
 // checkBy checks a namespace by calls that do so much each.
 func checkBy(t *testing.T, url string, repair bool, work int) (jobs int, wrong []string) {
 	t.Helper()
-	jobs, err := check(context.Background(), Options{URL: url}, repair, Report{Found: func(_ int, what string) { wrong = append(wrong, what) }}, work)
+	jobs, err := check(context.Background(), Options{URL: url, watchFor: briefWatch}, repair, Report{Found: func(_ int, what string) { wrong = append(wrong, what) }}, work)
 	if err != nil {
 		t.Fatal(err)
 	}

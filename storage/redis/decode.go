@@ -421,6 +421,7 @@ func (p *partition) readHeartbeat(r *reply) {
 		inst := r.text()
 		p.reclaimLater(inst, r.int64())
 	}
+	p.heartbeat.saw(strings.Fields(strings.Clone(r.text())), p.instance.name(), r.sent)
 }
 
 // readIDs reads how far ids are.

@@ -18,10 +18,15 @@ const (
 	maxTold = 250
 )
 
-// encodeHeartbeat sends the heartbeat, and exchanges how far ids are.
+// encodeHeartbeat sends the heartbeat, declares dead who is silent, and exchanges how far ids are.
 func (p *partition) encodeHeartbeat(c *call) {
-	home := boolArg(placeOf(tube.Default, p.of) == p.number)
-	c.add(p.readHeartbeat, "beat", p.heartbeat.patience(p.clock.now()).Milliseconds(), maxMoves, home, c.created)
+	now, home := p.clock.now(), boolArg(placeOf(tube.Default, p.of) == p.number)
+	dead := p.heartbeat.silent(now)
+	args := []any{"beat", maxMoves, home, c.created, len(dead)}
+	for name, its := range dead {
+		args = append(args, name, its.beat, boolArg(now.Sub(its.since) >= 3*silence))
+	}
+	c.add(p.readHeartbeat, args...)
 	c.add(p.readIDs, "ids", p.ids.least())
 }
 

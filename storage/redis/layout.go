@@ -44,7 +44,8 @@ var errLayout = errors.New("another layout")
 // prepare checks that the namespace is ours to use, marking it if it is new.
 // The mark is the hash NAMESPACE:{0}:layout.
 func prepare(ctx context.Context, node *goredis.Client, o Options) error {
-	key := keyPrefix(o.Namespace, 0) + "layout"
+	prefix := keyPrefix(o.Namespace, 0)
+	key := prefix + "layout"
 	want := []struct {
 		field string
 		value int
@@ -54,7 +55,7 @@ func prepare(ctx context.Context, node *goredis.Client, o Options) error {
 		{"partitions", o.Partitions, "choose another namespace, or the same number for all instances"},
 	}
 	for _, w := range want {
-		if err := node.HSetNX(ctx, key, w.field, w.value).Err(); err != nil {
+		if err := writeThoughFull(ctx, node, prefix, "HSETNX", key, w.field, w.value).Err(); err != nil {
 			return err
 		}
 	}
@@ -68,4 +69,11 @@ func prepare(ctx context.Context, node *goredis.Client, o Options) error {
 		}
 	}
 	return nil
+}
+
+// writeThoughFull has a command carried out that writes, even if Redis has no memory left: it
+// lets a script write whose first write needs none. Otherwise no instance could start to work
+// off what fills the memory.
+func writeThoughFull(ctx context.Context, by goredis.Scripter, prefix string, words ...any) *goredis.Cmd {
+	return by.Eval(ctx, "redis.call('DEL', KEYS[1]) return redis.call(unpack(ARGV))", []string{prefix + "none"}, words...)
 }

@@ -3,7 +3,6 @@ package redis
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"redstalk/tube"
 )
@@ -128,7 +127,7 @@ func luaVerdicts() string {
 // luaSilence says for how many ms all instances must have given no heartbeat before
 // something may be repaired.
 func luaSilence() string {
-	return fmt.Sprintf("local SILENCE = %d\n", (silence + time.Second).Milliseconds())
+	return fmt.Sprintf("local SILENCE = %d\n", watchFor.Milliseconds())
 }
 
 // luaTimes is the fields of tube:TUBE that are histograms.

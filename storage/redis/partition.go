@@ -66,7 +66,7 @@ func newPartition(l *link, o Options, all *order, late *tardiness, number int) *
 	p := &partition{
 		prefix: keyPrefix(o.Namespace, number), number: number, of: o.Partitions,
 		link: l, transport: newTransport(l, o.Partitions), options: o, log: o.Log, tardiness: late, listener: deaf{}, ended: make(chan struct{}),
-		clock: clock{skew: o.skew, apart: o.clocksApart}, ids: ids{order: all, of: o.Partitions},
+		clock: clock{skew: o.skew}, ids: ids{order: all, of: o.Partitions},
 		holdings: newHoldings(o.Partitions > 1), bodies: newBodyCache(o), attendance: newAttendance(),
 		flow: newTubeFlows(), effort: newEffort(), ticks: &atomic.Int32{}, senders: &atomic.Int32{},
 	}

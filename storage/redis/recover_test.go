@@ -90,10 +90,11 @@ func awaitReserved(t *testing.T, s *Store, want uint64) {
 }
 
 // trusting has a store take the silence of others for their death, as one does that has
-// been there for long and was never held up itself. On a busy machine its last heartbeat
-// may be so long ago that it would not.
+// been there for long, has seen their heartbeats, and was never held up itself. On a busy
+// machine its last heartbeat may be so long ago that it would not.
 func trusting(s *Store) {
 	p := s.parts[0]
+	p.do(p.encodeHeartbeat)
 	p.do(func(*call) {
 		p.heartbeat.doubt(time.Time{})
 		p.heartbeat.last = time.Time{}
@@ -374,6 +375,82 @@ func TestFull(t *testing.T) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 	if a := do(s, put("again")); a.Err != nil || a.ID != 5 {
+		t.Errorf("put when there is memory again: %+v", a)
+	}
+}
+
+// TestOpenFull: an instance starts on a Redis without memory, whether its namespace is in use
+// or new. Puts are refused, and all else goes on: what a dead instance held comes back, jobs are
+// worked off, heartbeats beside long calls are given, faults are repaired. When there is memory
+// again jobs are put.
+func TestOpenFull(t *testing.T) {
+	for _, partitions := range []int{1, 4} {
+		for name, used := range map[string]bool{"in use": true, "new": false} {
+			t.Run(fmt.Sprint(name, partitions), func(t *testing.T) {
+				t.Parallel()
+				testOpenFull(t, partitions, used)
+			})
+		}
+	}
+}
+
+func testOpenFull(t *testing.T, partitions int, used bool) {
+	server := redistest.Start(t)
+	ctx, client := context.Background(), server.Client(t)
+	var ahead atomic.Int64
+	o := Options{
+		URL: server.URL(), Partitions: partitions, Timeout: patient, Version: "1", watchFor: briefWatch,
+		skew: func() time.Duration { return time.Duration(ahead.Load()) },
+	}
+	if used {
+		dead := openWith(t, o)
+		do(dead, put("x"))
+		do(dead, put("y"))
+		do(dead, take(1))
+		dead.crash()
+	}
+	client.ConfigSet(ctx, "maxmemory", "1")
+	s, other := openWith(t, o), openWith(t, o)
+	if versions := client.HLen(ctx, "redstalk:{0}:versions").Val(); versions < 2 {
+		t.Errorf("the versions of %d instances are known", versions)
+	}
+	for tries := 0; used && tries < 10 && figures(t, s).Reserved > 0; tries++ {
+		ahead.Add(int64(silence + slow))
+		s.Settle()
+	}
+	for _, s := range []*Store{s, other} {
+		if a := do(s, put("z")); !errors.Is(a.Err, storage.ErrNoSpace) {
+			t.Errorf("put: %+v", a)
+		}
+		if err := s.pulses[0].give(ctx); err != nil {
+			t.Errorf("a heartbeat beside a call: %v", err)
+		}
+		if a := do(s, take(1)); a.Err != nil || a.NotFound == used {
+			t.Errorf("take: %+v", a)
+		} else if used {
+			if a := do(s, move(tube.Delete, 1, a.ID)); a.Err != nil || a.NotFound {
+				t.Errorf("delete: %+v", a)
+			}
+		}
+		policy := &tube.Policy{QuotaJobs: 9, HasQuotaJobs: true}
+		if a := do(s, storage.Op{Kind: storage.SetPolicy, Tube: "t", Rare: &storage.Rare{Policy: policy}}); a.Err != nil {
+			t.Errorf("a policy: %+v", a)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := writeThoughFull(ctx, client, "redstalk:{0}:", "HSET", "redstalk:{0}:counts", "urgent", "7").Err(); err != nil {
+		t.Fatal(err)
+	}
+	for _, repair := range []bool{true, false} {
+		faults := 0
+		if _, err := Check(ctx, o, repair, Report{Found: func(int, string) { faults++ }}); err != nil || repair != (faults > 0) {
+			t.Errorf("fsck, repairing %v: %d faults, %v", repair, faults, err)
+		}
+	}
+	client.ConfigSet(ctx, "maxmemory", "0")
+	if a := do(openWith(t, o), put("again")); a.Err != nil {
 		t.Errorf("put when there is memory again: %+v", a)
 	}
 }

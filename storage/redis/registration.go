@@ -88,7 +88,7 @@ func (p *partition) replaceVersions(ctx context.Context) error {
 			return fmt.Errorf("removing the versions of those who are gone: %w", err)
 		}
 	}
-	if err := node.HSet(ctx, key, p.instance.name(), p.options.Version).Err(); err != nil {
+	if err := writeThoughFull(ctx, node, p.prefix, "HSET", key, p.instance.name(), p.options.Version).Err(); err != nil {
 		return fmt.Errorf("telling the version: %w", err)
 	}
 	return nil

@@ -2,7 +2,9 @@ package redis
 
 import (
 	"context"
+	"math"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -157,31 +159,62 @@ func TestLayoutIsMarkedAgain(t *testing.T) {
 	}
 }
 
-// TestClockStep: when the clock of Redis is set forward, those who sent a heartbeat
-// before are not dead.
+// TestClockStep: when the clock of Redis is set, by however much, while Redis serves or
+// while it is away, those who go on sending heartbeats are not dead, and who sends none
+// is dead as soon as usual.
 func TestClockStep(t *testing.T) {
-	server := redistest.Start(t)
-	var step time.Duration
-	o := Options{URL: server.URL(), Timeout: patient, redisStep: func() time.Duration { return step }}
-	a, b := openWith(t, o), openWith(t, o)
-	p := a.parts[0]
+	const day = 24 * time.Hour
+	for name, step := range map[string]time.Duration{"nothing": 0, "a minute": time.Minute, "a day": day + time.Minute, "a year": 365 * day, "a day back": -day} {
+		for _, when := range []string{"noticed by a call", "noticed by a heartbeat", "while Redis is away"} {
+			t.Run(name+" "+when, func(t *testing.T) {
+				t.Parallel()
+				testClockStep(t, step, when)
+			})
+		}
+	}
+}
+
+func testClockStep(t *testing.T, by time.Duration, when string) {
+	server := redistest.Start(t, "--appendonly", "yes")
+	var step, ahead atomic.Int64
+	o := Options{
+		URL: server.URL(), Timeout: patient, redisStep: func() time.Duration { return time.Duration(step.Load()) },
+		skew: func() time.Duration { return time.Duration(ahead.Load()) },
+	}
+	a, b, dead := openWith(t, o), openWith(t, o), openWith(t, o)
+	for i, s := range []*Store{b, dead} {
+		do(s, storage.Op{Kind: storage.Put, Tube: "t", TTR: math.MaxUint32})
+		if got := do(s, take(1)); got.ID != uint64(i+1) {
+			t.Fatalf("%+v", got)
+		}
+	}
+	dead.crash()
 	trusting(a)
-	do(b, put("x"))
-	if got := do(b, take(1)); got.ID != 1 {
-		t.Fatalf("%+v", got)
+	if when == "while Redis is away" {
+		server.Kill()
+		if err := server.Restart(); err != nil {
+			t.Fatal(err)
+		}
 	}
-	step = 10 * time.Second
-	for range 3 {
-		p.do(func(c *call) {
-			p.heartbeat.last = time.Time{}
-			p.encodeHeartbeat(c)
-		})
+	step.Store(int64(by))
+	if when != "noticed by a heartbeat" {
+		do(a, put("x"))
 	}
-	if got := do(a, take(2)); !got.NotFound {
+	took := time.Duration(0)
+	for figures(t, a).Reserved == 2 && took < 5*silence {
+		for _, s := range []*Store{a, b} {
+			p := s.parts[0]
+			p.do(func(*call) { p.heartbeat.last = time.Time{} }) // a busy machine is not what is tested
+			p.do(p.encodeHeartbeat)
+		}
+		took += heartbeatEvery
+		ahead.Add(int64(heartbeatEvery))
+	}
+	if got := do(b, move(tube.Touch, 1, 1)); got.Err != nil || got.NotFound {
 		t.Errorf("a job of a living instance was given away: %+v", got)
 	}
-	if got := do(b, move(tube.Delete, 1, 1)); got.Err != nil || got.NotFound {
-		t.Errorf("its holder: %+v", got)
+	if got := do(a, move(tube.ReserveJob, 1, 2)); got.Err != nil || got.NotFound || took > 2*silence {
+		t.Errorf("the job of the dead one, after %v: %+v", took, got)
 	}
 }
 

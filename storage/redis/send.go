@@ -132,12 +132,14 @@ func (p *partition) receiveReply(c *call) (*reply, error) {
 		}
 	}
 	if err != nil {
-		p.noteFailure()
+		if reactionTo(err) != withhold { // a Redis without memory does answer
+			p.noteFailure()
+		}
 		return nil, err
 	}
 	r, err := parseReply(answer, p.prefix, p.of, c.sent)
-	if err == nil && r.clock != 0 && p.clock.note(r.clock) {
-		p.heartbeat.doubt(p.clock.now())
+	if err == nil && r.clock != 0 {
+		p.clock.note(r.clock)
 	}
 	return r, err
 }
@@ -240,7 +242,7 @@ func (p *partition) terms(c *call, puts int) string {
 	if c.kind == void {
 		terms.WriteString("void=1 ")
 	}
-	if c.kind == void || c.noMemory != nil {
+	if c.kind == void || c.kind == registration || c.noMemory != nil {
 		terms.WriteString("full=1 ")
 	}
 	return terms.String()

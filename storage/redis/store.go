@@ -79,10 +79,6 @@ type Options struct {
 	// redisStep moves the clock of Redis only, for tests; nil: not at all.
 	redisStep func() time.Duration
 
-	// clocksApart: the local clock and that of Redis are moved by hand, so that
-	// it says nothing if they do not go together.
-	clocksApart bool
-
 	// leaseSetFrom is how many jobs reserved together make a lease set; 0: as many
 	// as usual. Small ones are for tests.
 	leaseSetFrom int
@@ -101,6 +97,10 @@ type Options struct {
 	// tickPatience is how long a tick waits for its partitions; 0: as usual. A long
 	// one is for tests that move the clock, and rely on all being done that is due.
 	tickPatience time.Duration
+
+	// watchFor is how long others are watched that may be alive; 0: as usual. A short one
+	// is for tests.
+	watchFor time.Duration
 }
 
 // Store is a storage.Store in Redis.
@@ -180,7 +180,7 @@ func (o Options) withDefaults() Options {
 	o.Log = cmp.Or(o.Log, slog.Default())
 	o.largeFrom = cmp.Or(o.largeFrom, largeFrom)
 	o.tickPatience = cmp.Or(o.tickPatience, tickPatience)
-	o.clocksApart = o.skew != nil
+	o.watchFor = cmp.Or(o.watchFor, watchFor)
 	if o.skew == nil {
 		o.skew = func() time.Duration { return 0 }
 	}

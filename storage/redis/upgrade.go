@@ -40,6 +40,7 @@ local has = redis.call('GET', KEYS[2])
 if has and has ~= ARGV[1] then return 0 end
 local version = redis.call('HGET', KEYS[1], 'version')
 if version ~= ARGV[2] and version ~= ARGV[3] then return -1 end
+redis.call('DEL', KEYS[1] .. ':none')
 redis.call('HSET', KEYS[1], 'version', ARGV[3])
 if ARGV[4] == '0' then
   redis.call('DEL', KEYS[2])
@@ -143,34 +144,13 @@ func (u *upgrade) run(ctx context.Context, version string) (done bool, err error
 	return u.step(ctx, upgrading, strconv.Itoa(layoutVersion), 0)
 }
 
-// alone returns an error if an instance has sent a heartbeat lately.
+// alone returns an error if an instance lives.
 func (u *upgrade) alone(ctx context.Context) error {
-	for number := range u.options.Partitions {
-		prefix := keyPrefix(u.options.Namespace, number)
-		node, err := u.link.node(ctx, prefix)
-		if err != nil {
-			return err
-		}
-		alive, err := anyAlive(ctx, node, prefix)
-		if err != nil {
-			return err
-		}
-		if alive {
-			return fmt.Errorf("%w: the namespace %q has version %s, and an older redstalk serves from it: stop it, and this one upgrades the namespace", errLayout, u.options.Namespace, olderVersion)
-		}
+	alive, err := anyAlive(ctx, u.link, u.options, u.options.Partitions)
+	if err == nil && alive {
+		err = fmt.Errorf("%w: the namespace %q has version %s, and an older redstalk serves from it: stop it, and this one upgrades the namespace", errLayout, u.options.Namespace, olderVersion)
 	}
-	return nil
-}
-
-// anyAlive returns whether an instance has sent a heartbeat in a partition lately.
-func anyAlive(ctx context.Context, node *goredis.Client, prefix string) (bool, error) {
-	now, err := node.Time(ctx).Result()
-	if err != nil {
-		return false, err
-	}
-	since := strconv.FormatInt(now.Add(-silence-time.Second).UnixMilli(), 10)
-	n, err := node.ZCount(ctx, prefix+"instances", since, "+inf").Result()
-	return n > 0, err
+	return err
 }
 
 // count counts the bytes of all bodies.
@@ -262,7 +242,7 @@ func (u *upgrade) write(ctx context.Context) error {
 		}
 		pipe := node.Pipeline()
 		for name, bytes := range tubes {
-			pipe.HSet(ctx, prefix+"tube:"+name, "bytes", bytes)
+			writeThoughFull(ctx, pipe, prefix, "HSET", prefix+"tube:"+name, "bytes", bytes)
 			if pipe.Len() < 1000 {
 				continue
 			}

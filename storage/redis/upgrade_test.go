@@ -58,7 +58,7 @@ func TestOlderNamespace(t *testing.T) {
 	for _, partitions := range []int{1, 3} {
 		restoreOlder(t, client)
 		namespace := fmt.Sprint("older", partitions)
-		o := Options{URL: server.URL(), Namespace: namespace, Partitions: partitions, Log: slog.New(slog.DiscardHandler)}
+		o := Options{URL: server.URL(), Namespace: namespace, Partitions: partitions, watchFor: briefWatch, Log: slog.New(slog.DiscardHandler)}
 		alive := goredis.Z{Score: float64(time.Now().UnixMilli()), Member: "ALIVE123"}
 		client.ZAdd(ctx, keyPrefix(namespace, 0)+"instances", alive)
 		if _, err := Open(ctx, o); !errors.Is(err, errLayout) || !strings.Contains(err.Error(), "older redstalk serves") {
@@ -72,6 +72,19 @@ func TestOlderNamespace(t *testing.T) {
 		checkWhole(t, server.URL(), namespace)
 		client.FlushAll(ctx)
 	}
+}
+
+// TestUpgradeFull: a namespace is upgraded though Redis has no memory left.
+func TestUpgradeFull(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client(t)
+	restoreOlder(t, client)
+	client.ConfigSet(t.Context(), "maxmemory", "1")
+	o := Options{URL: server.URL(), Namespace: "older3", Partitions: 3, watchFor: briefWatch}
+	if err := openWith(t, o).Close(); err != nil {
+		t.Error(err)
+	}
+	checkWhole(t, server.URL(), o.Namespace)
 }
 
 // openOlder opens the data with two instances at once, and looks at all of it.
@@ -157,7 +170,7 @@ func lookAtOlder(t *testing.T, s *Store, name string) {
 func TestUpgradedMeanwhile(t *testing.T) {
 	server := redistest.Start(t)
 	client, ctx := server.Client(t), context.Background()
-	o := Options{URL: server.URL(), Namespace: "meanwhile", Partitions: 1, Log: slog.New(slog.DiscardHandler)}
+	o := Options{URL: server.URL(), Namespace: "meanwhile", Partitions: 1, watchFor: briefWatch, Log: slog.New(slog.DiscardHandler)}
 	s, err := Open(ctx, o)
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ local last = call('GETRANGE', PREFIX .. 'batch:' .. INSTANCE, '0', '15')
 if last == '' or last == 'dead' then
   return redis.error_reply(LOST .. ' there is no such instance, or it was declared dead')
 end
+call('DEL', PREFIX .. 'none') -- a write that needs no memory allows the next one where Redis has none left
 local clock = call('TIME')
 local now = math.floor(clock[1] * 1000 + clock[2] / 1000) + ARGV[2]
 call('ZADD', PREFIX .. 'instances', 'XX', string.format('%.0f', now), INSTANCE)

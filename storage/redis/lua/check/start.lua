@@ -6,10 +6,11 @@ local KEY_LENGTH = #PREFIX + ID_LENGTH
 local call = redis.call
 
 if REPAIR then
-  local since = string.format('%.0f', call('TIME')[1] * 1000 - SILENCE)
-  if call('ZCOUNT', PREFIX .. 'instances', since, '+inf') > 0 then
+  local now = call('TIME')[1] * 1000
+  if call('ZCOUNT', PREFIX .. 'instances', string.format('%.0f', now - SILENCE), string.format('%.0f', now + SILENCE)) > 0 then
     return redis.error_reply('INSTANCES are running')
   end
+  call('DEL', PREFIX .. 'none') -- a write that needs no memory allows others where Redis has none left
 end
 
 -- work is how much has been done, in calls of Redis, about; the call may do MOST. wrong are

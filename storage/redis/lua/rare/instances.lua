@@ -84,29 +84,29 @@ OPS['resign'] = function(i)
   return i + 2
 end
 
--- declare_dead declares an instance dead, unless that was done before. From then on the
--- instance has no batch that another one could follow. It returns whether this instance has
--- to reclaim what that one has reserved: it has to if it has declared it dead, or if nobody
--- has done so for a long time.
-local function declare_dead(inst, silent_for, silence)
+-- declare_dead declares an instance dead whose last heartbeat is still the one that was seen,
+-- unless that was done before. From then on the instance has no batch that another one could
+-- follow. It returns whether this instance has to reclaim what that one has reserved: it has to
+-- if it has declared it dead, or if nobody has done so for a long time.
+local function declare_dead(inst, seen, for_long)
+  if call('ZSCORE', PREFIX .. 'instances', inst) ~= seen then return false end
   local last = last_batch(inst)
   if last ~= '' and last ~= DEAD then
     call('SET', PREFIX .. 'batch:' .. inst, DEAD, 'EX', DEAD_FOR)
     sum.changed = true
     return true
   end
-  return silent_for >= 3 * silence
+  return for_long
 end
 
--- declare_silent_dead declares those instances dead that gave no heartbeat for silence ms.
--- It reclaims a part of what they have reserved, about limit jobs or tubes, and returns
--- the names of those for which there is more to do, and where to go on.
-local function declare_silent_dead(silence, limit)
-  local silent = call('ZRANGEBYSCORE', PREFIX .. 'instances', '-inf', format('%.0f', NOW - silence), 'WITHSCORES')
+-- declare_silent_dead declares n instances dead, which ARGV names from i on, unless they have
+-- given a heartbeat meanwhile. It reclaims a part of what they have reserved, about limit jobs or
+-- tubes, and returns the names of those for which there is more to do, and where to go on.
+local function declare_silent_dead(i, n, limit)
   local names, rests = {}, {}
-  for k = 1, #silent, 2 do
-    local inst, silent_for = silent[k], NOW - silent[k + 1]
-    if inst ~= INSTANCE and declare_dead(inst, silent_for, silence) then
+  for k = i, i + 3 * (n - 1), 3 do
+    local inst = ARGV[k]
+    if declare_dead(inst, ARGV[k + 1], ARGV[k + 2] == '1') then
       local rest = -1
       if limit > 0 then rest = reclaim(inst, limit, -1) end
       limit = 0
@@ -127,31 +127,34 @@ local function register()
   end
 end
 
--- beat: a heartbeat of this instance, and instances that gave none for long are declared dead
+-- beat: a heartbeat of this instance, which declares those dead that it has seen silent
 --
--- ARGV    'beat', silence, limit, home, sent
---           silence  for how many ms an instance has to be silent
---           limit    about how many jobs or tubes of dead ones are dealt with
---           home     1 if DEFAULT_TUBE, which always exists, belongs to this partition
---           sent     when the batch was first sent. If it was held up for HELD_UP ms it declares
---                    nobody dead, as the heartbeats of others may come right behind it
--- Keys    writes instances, tubes, batch:INST of dead ones, counts; then as reclaim
+-- ARGV    'beat', limit, home, sent, n, and n times: instance, seen, for long
+--           limit     about how many jobs or tubes of dead ones are dealt with
+--           home      1 if DEFAULT_TUBE, which always exists, belongs to this partition
+--           sent      when the batch was first sent. If it was held up for HELD_UP ms, or the clock
+--                     was set meanwhile, it declares nobody dead: if it was held up the heartbeats
+--                     of others may come right behind it
+--           instance  that is to be declared dead if its last heartbeat is seen, as an answer said
+--           for long  1 if who has declared it dead before may be dead itself
+-- Keys    reads and writes instances; writes tubes, batch:INST of dead ones, counts; then as reclaim
 -- Answer  how many instances there are for which there is more to do, and for each the name and
---         where reclaim goes on
+--         where reclaim goes on; the names and last heartbeats of all instances
 local HELD_UP = 1000
 OPS['beat'] = function(i)
-  local silence, limit, home, sent = tonumber(ARGV[i]), tonumber(ARGV[i + 1]), ARGV[i + 2] == '1', ARGV[i + 3]
+  local limit, home, sent, n = tonumber(ARGV[i]), ARGV[i + 1] == '1', ARGV[i + 2], tonumber(ARGV[i + 3])
   if home then open_tube(DEFAULT_TUBE) end
   if registering then register() end
   call('ZADD', PREFIX .. 'instances', format('%.0f', NOW), INSTANCE)
   local names, rests = {}, {}
-  if NOW - sent < HELD_UP then names, rests = declare_silent_dead(silence, limit) end
+  if math.abs(NOW - sent) < HELD_UP then names, rests = declare_silent_dead(i + 4, n, limit) end
   answer(#names)
   for k, inst in ipairs(names) do
     answer_text(inst)
     answer(rests[k])
   end
-  return i + 4
+  answer_text(concat(call('ZRANGE', PREFIX .. 'instances', '0', '-1', 'WITHSCORES'), ' '))
+  return i + 4 + 3 * n
 end
 
 -- ids: the last number that was given to a job, which is made this one at least
