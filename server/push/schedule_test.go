@@ -312,8 +312,17 @@ func TestSlowTargets(t *testing.T) {
 		}
 		pass(time.Second)
 		s, err := w.TubeStats(context.Background(), "good")
-		if running := w.Dispatcher.Stats().Running; err != nil || s.Deletes != 100 || running < 70 {
-			t.Errorf("%+v, %v; %d calls under way", s, err, running)
+		if err != nil || s.Deletes != 100 {
+			t.Errorf("%+v, %v", s, err)
+		}
+		const seconds = 16 // each call takes 4, and at some moments one place fewer is in use
+		running := 0
+		for range seconds {
+			running += int(w.Dispatcher.Stats().Running)
+			pass(time.Second)
+		}
+		if running < 70*seconds {
+			t.Errorf("%d calls are under way on average", running/seconds)
 		}
 	})
 }
