@@ -44,6 +44,10 @@ type conn struct {
 	sent atomic.Bool  // a request, or the beginning of one
 	stop atomic.Int64 // the write deadline that a handler has set, in Unix nanoseconds; 0: none
 	once sync.Once
+
+	mu    sync.Mutex
+	ahead lookahead
+	gone  atomic.Bool // the client has closed it while a request waited
 }
 
 // writePart is what a client has to read of an answer within the WriteTimeout, in bytes.
@@ -98,12 +102,18 @@ func (c *conn) Close() error {
 
 // noteState takes connections out of those that have sent nothing.
 func (d *Door) noteState(c net.Conn, state http.ConnState) {
+	if mine := connOf(c); mine != nil && state == http.StateActive && mine.sent.CompareAndSwap(false, true) {
+		d.fresh.remove(mine)
+	}
+}
+
+// connOf returns the connection below TLS; nil if it is none of ours.
+func connOf(c net.Conn) *conn {
 	if encrypted, is := c.(*tls.Conn); is {
 		c = encrypted.NetConn()
 	}
-	if mine, is := c.(*conn); is && state == http.StateActive && mine.sent.CompareAndSwap(false, true) {
-		d.fresh.remove(mine)
-	}
+	mine, _ := c.(*conn)
+	return mine
 }
 
 // conns is a set of connections.

@@ -10,6 +10,8 @@
 //   - answer: what a handler writes to. It says how the request was answered, for metrics
 //     (requests.go), and how much of a large answer the client has not read yet, which is
 //     bounded over all clients (answer.go).
+//   - UntilEnding: a context for a handler that waits, which ends when the client is gone
+//     (wait.go).
 //   - timedBody: a request's body whose client has to send it (body.go).
 //   - Problem: an error as a problem document, RFC 9457 (problem.go). A door that
 //     imitates another system need not use it.

@@ -109,6 +109,9 @@ func New(h http.Handler, config Config) *Door {
 		BaseContext: func(net.Listener) context.Context {
 			return context.WithValue(context.Background(), endingKey{}, d.ending)
 		},
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, connKey{}, connOf(c))
+		},
 		ConnState: d.noteState,
 	}
 	d.leave = config.Bounds.Join(d.slow.readers)
@@ -168,40 +171,13 @@ func (d *Door) awaitHandlers() {
 	}
 }
 
-// ErrEnding is the cause of the end of a context of UntilEnding, if the door ends.
-var ErrEnding = errors.New("the door ends")
-
-type endingKey struct{}
-
-// Ending returns a channel that is closed when the Door that has got this request ends:
-// who waits then answers without a result. It never closes for other contexts.
-func Ending(ctx context.Context) <-chan struct{} {
-	if ending, is := ctx.Value(endingKey{}).(context.Context); is {
-		return ending.Done()
-	}
-	return nil
-}
-
-// UntilEnding returns a context that ends with that of a request, and also, with the cause
-// ErrEnding, when the Door that has got the request ends.
-func UntilEnding(ctx context.Context) (context.Context, context.CancelFunc) {
-	until, cancel := context.WithCancelCause(ctx)
-	stop := func() bool { return true }
-	if ending, is := ctx.Value(endingKey{}).(context.Context); is {
-		stop = context.AfterFunc(ending, func() { cancel(ErrEnding) })
-	}
-	return until, func() {
-		stop()
-		cancel(nil)
-	}
-}
-
 // serve has the handler answer a request within the limits.
 func (d *Door) serve(w http.ResponseWriter, r *http.Request) {
 	d.handlers.Add(1)
 	defer d.handlers.Done()
 	a := &answer{ResponseWriter: w, door: d, began: time.Now()}
 	defer a.count()
+	a.conn, _ = r.Context().Value(connKey{}).(*conn)
 	if r.Body != http.NoBody {
 		// net/http goes on with its own request when the handler has ended: by the body there
 		// it knows whether a client still waits to be told to send one.

@@ -11,6 +11,8 @@ import (
 
 	strict "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"redstalk/server/serving"
 )
 
 // This file reads bodies of requests.
@@ -61,6 +63,15 @@ func whole(buf []byte, err error) ([]byte, error) {
 		return nil, err
 	}
 	return nil, newProblem(http.StatusBadRequest, wordBadFormat, "the body cannot be read: its chunks are broken, or the connection is")
+}
+
+// readRest reads a body that means nothing, so that the end of its client is noticed.
+func readRest(r *http.Request) error {
+	err := serving.ReadRest(r)
+	if err != nil {
+		_, err = whole(nil, err)
+	}
+	return err
 }
 
 // jsonBuffers has memory for bodies that are JSON. Nothing that is made of them points

@@ -65,6 +65,10 @@ func (d *Door) reserve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if asked.wait > 0 {
+		if err := readRest(r); err != nil {
+			d.fail(w, r, err)
+			return
+		}
 		defer d.waiting.Add(-1)
 		if d.waiting.Add(1) > int64(d.config.MaxWaiting) {
 			d.fail(w, r, tooMany("%d requests wait for jobs already", d.config.MaxWaiting))
@@ -92,10 +96,10 @@ func (d *Door) reserveJobs(r *http.Request, asked reserving) ([]queue.Leased, er
 	if asked.wait == 0 {
 		return d.queue.ReserveLeases(context.WithoutCancel(r.Context()), asked.tubes, asked.n, 0)
 	}
-	present, end := untilChange(r.Context())
-	defer end()
-	ctx, cancel := serving.UntilEnding(present)
+	present, cancel := serving.UntilEnding(r)
 	defer cancel()
+	ctx, end := untilChange(present)
+	defer end()
 	jobs, err := d.queue.ReserveLeases(ctx, asked.tubes, asked.n, asked.wait)
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)

@@ -17,9 +17,13 @@ type stream struct {
 	end     func() // must be called
 }
 
-// openStream prepares an answer of events. It answers with an error, and returns nil, if too
-// many clients listen already.
+// openStream prepares an answer of events. It answers with an error, and returns nil, if the
+// body cannot be read, or too many clients listen already.
 func (d *Door) openStream(w http.ResponseWriter, r *http.Request) *stream {
+	if err := readRest(r); err != nil {
+		d.fail(w, r, err)
+		return nil
+	}
 	if d.streams.Add(1) > int64(d.config.MaxStreams) {
 		d.streams.Add(-1)
 		d.fail(w, r, tooMany("%d clients listen already", d.config.MaxStreams))
@@ -29,11 +33,11 @@ func (d *Door) openStream(w http.ResponseWriter, r *http.Request) *stream {
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no") // proxies are to pass events on as they come
-	present, endPresent := untilChange(r.Context())
-	ctx, cancel := serving.UntilEnding(present)
+	present, cancel := serving.UntilEnding(r)
+	ctx, endChange := untilChange(present)
 	return &stream{ctx: ctx, w: w, control: http.NewResponseController(w), end: func() {
+		endChange()
 		cancel()
-		endPresent()
 		d.streams.Add(-1)
 	}}
 }
