@@ -82,6 +82,8 @@ func (s *settings) httpOptions() []*option {
 	return []*option{
 		{name: "http", value: "ADDR", set: setDoor(&s.http.addr),
 			help: "serve HTTP on HOST:PORT, :PORT or unix:PATH"},
+		{name: "http-host", value: "NAMES", set: s.setHosts,
+			help: "names that requests over HTTP may have in the header Host beside those of this\nmachine, such as queue.example.org; *.example.org for all that end so, * for any;\nseveral times, or several with commas"},
 		{name: "http-origin", value: "ORIGINS", set: s.setOrigins,
 			help: "other sites, such as https://ops.example.org, whose pages may use the HTTP API\nfrom a browser; with commas"},
 		{name: "http-max-waiting", value: "N", set: s.setMaxWaiting, initial: strconv.Itoa(s.http.maxWaiting),

@@ -55,6 +55,9 @@ var readFlags = []configured{
 	{"-p http", "", func(s *settings) any { return s.port }, 80},
 	{"-p 65535", "", func(s *settings) any { return s.port }, 65535},
 
+	{"--http-host Q.example.org,*.pods --http-host *", "", func(s *settings) any { return fmt.Sprint(s.http.hosts) }, "[q.example.org *.pods *]"},
+	{"", "HTTP_HOST=q.example.org,*.pods", func(s *settings) any { return fmt.Sprint(s.http.hosts) }, "[q.example.org *.pods]"},
+
 	{"-z 12", "", func(s *settings) any { return s.maxJobSize }, 12},
 	{"-z 0", "", func(s *settings) any { return s.maxJobSize }, -1},
 	{"-z 1073741824", "", func(s *settings) any { return s.maxJobSize }, 1 << 30},
@@ -168,6 +171,8 @@ func TestConfigureRefuses(t *testing.T) {
 		{"--user=", "", "-u, --user: empty"},
 		{"--max-connections -1", "", `--max-connections: "-1" is neither`},
 		{"--tls :1 --tls-cert c", "", "--tls needs --tls-cert and --tls-key"},
+		{"--http-host https://x.example", "", `"https://x.example" is not the name of a host`},
+		{"", "HTTP_HOST=x.example:80", `"x.example:80" is not the name of a host`},
 		{"--http-tls :1", "", "--http-tls needs --http-tls-cert and --http-tls-key"},
 		{"--tls 1", "", `--tls: "1" is neither`},
 		{"--access=", "", "--access: empty name"},

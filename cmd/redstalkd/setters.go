@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"redstalk/server/serving"
 	"redstalk/server/web"
 	"redstalk/storage/redis"
 )
@@ -65,6 +66,18 @@ func (s *settings) setOrigins(v string) error {
 			return fmt.Errorf("%q is not an origin such as https://ops.example.org", origin)
 		}
 		s.http.origins = append(s.http.origins, origin)
+	}
+	return nil
+}
+
+// setHosts takes names of this server, with commas.
+func (s *settings) setHosts(v string) error {
+	for one := range strings.SplitSeq(v, ",") {
+		name, err := serving.Host(strings.TrimSpace(one))
+		if err != nil {
+			return err
+		}
+		s.http.hosts = append(s.http.hosts, name)
 	}
 	return nil
 }

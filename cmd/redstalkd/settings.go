@@ -47,6 +47,7 @@ type limits struct {
 type httpSettings struct {
 	addr       string   // HOST:PORT, :PORT or unix:PATH; "": there is none
 	origins    []string // other sites whose pages may use it
+	hosts      []string // as serving.Config.Hosts
 	maxWaiting int      // requests that may wait for jobs at a time
 }
 

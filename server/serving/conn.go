@@ -13,7 +13,8 @@ import (
 // listener counts the connections of a Door, which are bounded with all others.
 type listener struct {
 	net.Listener
-	door *Door
+	door  *Door
+	hosts *hostCheck
 }
 
 // Accept returns the next connection for which there is room.
@@ -30,7 +31,7 @@ func (l *listener) Accept() (net.Conn, error) {
 			continue
 		}
 		d.connections.Add(1)
-		mine := &conn{Conn: c, door: d}
+		mine := &conn{Conn: c, door: d, hosts: l.hosts}
 		d.fresh.add(mine)
 		return mine, nil
 	}
@@ -40,10 +41,11 @@ func (l *listener) Accept() (net.Conn, error) {
 // the WriteTimeout. An answer as a whole may take longer.
 type conn struct {
 	net.Conn
-	door *Door
-	sent atomic.Bool  // a request, or the beginning of one
-	stop atomic.Int64 // the write deadline that a handler has set, in Unix nanoseconds; 0: none
-	once sync.Once
+	door  *Door
+	hosts *hostCheck
+	sent  atomic.Bool  // a request, or the beginning of one
+	stop  atomic.Int64 // the write deadline that a handler has set, in Unix nanoseconds; 0: none
+	once  sync.Once
 
 	mu    sync.Mutex
 	ahead lookahead

@@ -10,6 +10,7 @@
 //   - answer: what a handler writes to. It says how the request was answered, for metrics
 //     (requests.go), and how much of a large answer the client has not read yet, which is
 //     bounded over all clients (answer.go).
+//   - hostCheck: which hosts requests may name (hosts.go).
 //   - UntilEnding: a context for a handler that waits, which ends when the client is gone
 //     (wait.go).
 //   - timedBody: a request's body whose client has to send it (body.go).

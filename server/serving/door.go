@@ -24,6 +24,15 @@ type Config struct {
 	// TLS, if not nil, is how connections are encrypted. They are not otherwise.
 	TLS *tls.Config
 
+	// Hosts are the names that requests may have in the header Host, as [Host] returns them,
+	// beside those of this machine: *.example.org stands for all names that end so, * for any.
+	// If there are none, only listeners on loopback addresses look at the header.
+	Hosts []string
+
+	// Address is what the listener was asked to listen on, HOST:PORT; may be empty. Its host is
+	// one of Hosts on a loopback address.
+	Address string
+
 	// Bounds are those of the process: how many connections there may be at a time, of
 	// which further ones are closed at once, and how much of their answers clients may
 	// leave unread. nil means no limit.
@@ -127,7 +136,7 @@ const netHTTPSlop = 4096
 // Serve serves connections from l until Shutdown, and then returns nil; or until accepting
 // them fails for good. It closes l.
 func (d *Door) Serve(l net.Listener) error {
-	l = &listener{Listener: l, door: d}
+	l = &listener{Listener: l, door: d, hosts: d.newHostCheck(l)}
 	var err error
 	if d.config.TLS != nil {
 		err = d.server.ServeTLS(l, "", "")
@@ -177,7 +186,10 @@ func (d *Door) serve(w http.ResponseWriter, r *http.Request) {
 	defer d.handlers.Done()
 	a := &answer{ResponseWriter: w, door: d, began: time.Now()}
 	defer a.count()
-	a.conn, _ = r.Context().Value(connKey{}).(*conn)
+	if a.conn, _ = r.Context().Value(connKey{}).(*conn); a.conn != nil && !a.conn.hosts.allows(r.Host) {
+		refuseHost(a, r)
+		return
+	}
 	if r.Body != http.NoBody {
 		// net/http goes on with its own request when the handler has ended: by the body there
 		// it knows whether a client still waits to be told to send one.
