@@ -74,6 +74,8 @@ func (s *settings) limitOptions() []*option {
 			help: "close a connection that has read none of its waiting replies for so long;\n0 for never"},
 		{name: "max-unread", value: "BYTES", set: s.setMaxUnread, checkVariable: wholeNumber(math.MaxInt64), initial: strconv.Itoa(bounds.DefaultUnread),
 			help: "close the connections that read least when replies that were not read take\nmore than this, over all connections; 0 for no limit"},
+		{name: "max-incoming", value: "BYTES", set: s.setMaxIncoming, checkVariable: wholeNumber(math.MaxInt64), initial: strconv.Itoa(bounds.DefaultIncoming),
+			help: "let bodies wait when those that have come in part take more than this, over all\nconnections, and close those that come slowest; 0 for no limit"},
 	}
 }
 

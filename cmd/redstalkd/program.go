@@ -186,7 +186,7 @@ func (p *program) newBounds() *bounds.Bounds {
 		}
 		connections = connectionsFor(descriptors(), calls)
 	}
-	return bounds.New(connections, p.limits.unread)
+	return bounds.New(connections, p.limits.unread, p.limits.incoming)
 }
 
 // connectionsFor is how many connections leave enough of so many descriptors

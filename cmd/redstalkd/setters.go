@@ -160,6 +160,12 @@ func (s *settings) setMaxUnread(v string) error {
 	return err
 }
 
+func (s *settings) setMaxIncoming(v string) error {
+	n, err := parseSize(v)
+	s.limits.incoming = int64(min(n, math.MaxInt64))
+	return err
+}
+
 func (s *settings) setMaxJobSize(v string) error {
 	n, err := parseSize(v)
 	if err != nil {

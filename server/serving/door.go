@@ -90,7 +90,7 @@ type Door struct {
 	leave    func() // the bounds
 	requests requests
 
-	refused, faults, unread throttle.Log
+	refused, faults, unread, slowBodies throttle.Log
 }
 
 // New returns a Door that has no listener yet.
@@ -197,7 +197,9 @@ func (d *Door) serve(w http.ResponseWriter, r *http.Request) {
 		if d.config.MaxBody > 0 {
 			r.Body = http.MaxBytesReader(w, r.Body, d.config.MaxBody)
 		}
-		r.Body = newTimedBody(w, r.Body)
+		body := newTimedBody(w, r, d)
+		defer body.end()
+		r.Body = body
 	}
 	d.handler.ServeHTTP(a, r)
 	a.whole = true
