@@ -69,11 +69,15 @@ func (d *Door) reserve(w http.ResponseWriter, r *http.Request) {
 			d.fail(w, r, err)
 			return
 		}
-		defer d.waiting.Add(-1)
-		if d.waiting.Add(1) > int64(d.config.MaxWaiting) {
-			d.fail(w, r, tooMany("%d requests wait for jobs already", d.config.MaxWaiting))
+		who := ""
+		if d.config.Access != nil {
+			who = d.clientOf(r)
+		}
+		if !d.waiting.take(who) {
+			d.fail(w, r, tooMany("too many requests wait for jobs already"))
 			return
 		}
+		defer d.waiting.leave(who)
 	}
 	jobs, err := d.reserveJobs(r, asked)
 	switch {
