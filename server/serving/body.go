@@ -85,7 +85,7 @@ func (b *timedBody) mayGoOn() bool {
 	if gave || b.arrival.Reserve(b.read, b.length) {
 		return !gave
 	}
-	b.deadline(time.Time{}) // it is not the client who takes his time
+	b.deadline(time.Time{}) // it is not the client that takes its time
 	began := time.Now()
 	limit := time.NewTimer(BodyTimeout)
 	defer limit.Stop()

@@ -42,7 +42,7 @@ func TestPlaces(t *testing.T) {
 }
 
 // TestTurns: so many at a time, those of several users in turn; who goes away or waits for too
-// long takes no turn with him.
+// long uses up no turn.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := newTurns()
