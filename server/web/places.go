@@ -50,8 +50,8 @@ func (p *places) leave(who string) {
 
 // clientOf returns who has sent a request: a user, or else an address.
 func (d *Door) clientOf(r *http.Request) string {
-	if name := d.userName(r.Context()); name != "" {
-		return name
+	if u := access.UserIn(r.Context()); u != nil && u != d.config.Access.Anonymous() {
+		return "user " + u.Name()
 	}
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -60,12 +60,12 @@ func (d *Door) clientOf(r *http.Request) string {
 	return host
 }
 
-// userName returns the user of a request; "" if nobody has said who it is.
-func (d *Door) userName(ctx context.Context) string {
-	if u := access.UserIn(ctx); u != nil && u != d.config.Access.Anonymous() {
-		return "user " + u.Name()
-	}
-	return ""
+// clientKey is the key of what clientOf returns in the context of an operation that huma reads.
+type clientKey struct{}
+
+func clientIn(ctx context.Context) string {
+	who, _ := ctx.Value(clientKey{}).(string)
+	return who
 }
 
 const (

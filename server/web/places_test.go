@@ -167,3 +167,21 @@ func TestPlacesOfUsers(t *testing.T) {
 	go g.try(t.Context(), "POST", "/v1/reserve?tube=t&wait=1h", "", root)
 	g.awaitWaiting(3)
 }
+
+// TestSearchesOfOneClient: a client that has half of the places for searches is refused, and says
+// when to try again.
+func TestSearchesOfOneClient(t *testing.T) {
+	t.Parallel()
+	a := start(t, Config{})
+	for range maxSearches / 2 {
+		a.door.turns.take("127.0.0.1")
+	}
+	for _, path := range []string{"/v1/tubes/t/search?state=ready&text=x", "/v1/parked", "/v1/tubes/t/jobs?state=ready&excerpt=true"} {
+		if got := a.want(429, "GET", path, ""); got.header.Get("Retry-After") == "" {
+			t.Errorf("%s does not say when to try again", path)
+		}
+	}
+	a.want(200, "GET", "/v1/tubes/t/jobs?state=ready", "")
+	a.door.turns.places.leave("127.0.0.1")
+	a.want(200, "GET", "/v1/parked", "")
+}

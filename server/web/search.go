@@ -54,7 +54,7 @@ type foundPage struct {
 }
 
 func (d *Door) search(ctx context.Context, in *searchInput) (*searchOutput, error) {
-	endTurn, err := d.turns.begin(ctx, d.userName(ctx))
+	endTurn, err := d.turns.begin(ctx, clientIn(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func (d *Door) lookInto(ctx context.Context, page *foundPage, jobs []tube.JobSta
 // addExcerpts adds how the bodies of listed jobs begin. Those that have gone meanwhile get none, nor
 // do those behind mostPeeked.
 func (d *Door) addExcerpts(ctx context.Context, jobs []JobInfo) error {
-	endTurn, err := d.turns.begin(ctx, d.userName(ctx))
+	endTurn, err := d.turns.begin(ctx, clientIn(ctx))
 	if err != nil {
 		return err
 	}
@@ -172,7 +172,7 @@ type parkedPage struct {
 
 // parked looks for parked jobs, tube after tube in the order of their names.
 func (d *Door) parked(ctx context.Context, in *parkedInput) (*parkedOutput, error) {
-	endTurn, err := d.turns.begin(ctx, d.userName(ctx))
+	endTurn, err := d.turns.begin(ctx, clientIn(ctx))
 	if err != nil {
 		return nil, err
 	}
