@@ -20,6 +20,10 @@ const (
 	// believed is the most that is set aside for a body because its client has announced it.
 	believed = 16 << 20
 
+	// unannounced is what is set aside at least for a body whose size is not known: then few
+	// have to ask again.
+	unannounced = 1 << 20
+
 	// leastReceived is what has to come of a body in each Check while others wait for room.
 	leastReceived = 64 << 10
 )
@@ -83,11 +87,9 @@ func (a *Arrival) Reserve(have, announced int64) bool {
 	if a == nil {
 		return true
 	}
-	want := max(2*have, believed)
-	if announced >= 0 {
-		want = min(want, announced)
-	} else {
-		want = 2 * have
+	want := min(max(2*have, believed), announced)
+	if announced < 0 {
+		want = max(2*have, unannounced)
 	}
 	a.in.mu.Lock()
 	defer a.in.mu.Unlock()
