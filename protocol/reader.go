@@ -124,6 +124,16 @@ func (r *Reader) Close() {
 // taken by Next yet. The part of a large body that has arrived does not count.
 func (r *Reader) Buffered() int { return r.hi - r.lo }
 
+// Partial returns the size of a body of which a part has come, as it was announced, the memory
+// that it takes by now, and how much of it has come. It returns zeros if there is none, or if it
+// is so small that it waits in the buffer.
+func (r *Reader) Partial() (size, memory, come int) {
+	if r.state != inBody || r.body == nil {
+		return 0, 0, 0
+	}
+	return int(r.pending.size), len(r.body), r.got
+}
+
 // Full reports that the buffer holds 64 KiB, so that Fill would return ErrFull.
 // It happens only if Fill is called again and again without Next. The server
 // does that while a connection waits in a reserve, to notice when it ends.

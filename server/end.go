@@ -66,6 +66,7 @@ func (s *session) noteParted() {
 func (s *session) depart() {
 	s.forget()
 	s.in.Close()
+	s.noteReceived()
 	takeBuffer(&s.command).Release() // of one that was held
 	if s.producer {
 		s.queue.Counters.Producers.Add(-1)

@@ -59,7 +59,7 @@ func (c *client) endsBetween(begun time.Time, earliest, latest time.Duration) {
 }
 
 func TestMaxConnections(t *testing.T) {
-	inLimits(t, Config{Bounds: bounds.New(2, 0)}, func(w *world, log *safeBuffer) {
+	inLimits(t, Config{Bounds: bounds.New(2, 0, 0)}, func(w *world, log *safeBuffer) {
 		flood := func(n int) {
 			for range n {
 				<-w.connect().ended

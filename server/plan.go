@@ -118,6 +118,7 @@ func (s *session) collect() bool {
 		}
 		s.plan(&s.command)
 	}
+	s.noteReceived()
 	return len(s.requests) > 0
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"redstalk/protocol"
+	"redstalk/server/bounds"
 	"redstalk/server/queue"
 	"redstalk/storage"
 	"redstalk/tube"
@@ -64,6 +65,8 @@ type session struct {
 
 	tally tally
 
+	arrival *bounds.Arrival // the body of which a part has come, see incoming.go
+
 	unread atomic.Int64 // bytes of replies that the client has not read, see noteUnread
 
 	visitor *visitor // who the client is; nil: everybody may do everything
@@ -102,6 +105,8 @@ const (
 	timed  // the timer has fired
 	swept  // time to look at the limits
 	unkept // the memory of its replies is needed
+	roomy  // there is room for the rest of a body
+	unmade // the memory of that body is needed
 	halted // the server closes
 	doomed // the server has waited long enough
 )
@@ -198,7 +203,10 @@ func (s *session) note(events uint32) {
 		s.noteStored()
 	}
 	if events&unkept != 0 && s.wire.Kept() > 0 {
-		s.giveWay()
+		s.giveWay(errUnread)
+	}
+	if events&unmade != 0 && s.arrival != nil {
+		s.giveWay(errSlow)
 	}
 	if events&known != 0 && s.phase == verifying {
 		s.phase = acting
@@ -281,6 +289,8 @@ func (s *session) act() (more bool, err error) {
 		return false, nil
 	case s.fills == maxFills:
 		s.wire.Again()
+		return false, nil
+	case !s.mayReceive():
 		return false, nil
 	}
 	s.fills++

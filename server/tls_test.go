@@ -318,7 +318,7 @@ func TestTLSNotReading(t *testing.T) {
 	const size, times = mib, 24
 	for cause, config := range map[error]Config{
 		errStuck:  {WriteTimeout: 200 * time.Millisecond},
-		errUnread: {WriteTimeout: time.Hour, Bounds: bounds.New(0, size)},
+		errUnread: {WriteTimeout: time.Hour, Bounds: bounds.New(0, size, 0)},
 	} {
 		t.Run(cause.Error(), func(t *testing.T) {
 			t.Parallel()

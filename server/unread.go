@@ -46,11 +46,11 @@ func (s *session) noteUnread() {
 	s.unread.Store(unread)
 }
 
-// giveWay ends a connection whose client has left too much unread.
-func (s *session) giveWay() {
+// giveWay ends a connection whose memory others need.
+func (s *session) giveWay(cause error) {
 	if s.phase == acting {
-		s.end(errUnread)
+		s.end(cause)
 	} else if s.phase < ending {
-		s.cause = errUnread
+		s.cause = cause
 	}
 }

@@ -65,7 +65,8 @@
 //   - Connections are limited (--max-connections), by default so that 128
 //     descriptors are left to the store and all else, and clients that do not
 //     read their replies are cut off after a minute (--write-timeout), or when
-//     these take too much memory (--max-unread).
+//     these take too much memory (--max-unread), or a body that comes slowly
+//     takes memory that others need (--max-incoming).
 //   - Logs go to standard error.
 //
 // # Adding a flag

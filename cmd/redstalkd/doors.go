@@ -106,6 +106,7 @@ func (p *program) serveHTTP(doors httpDoors, q *queue.Queue, served chan<- error
 func (p *program) serveDoor(d *httpDoor, h http.Handler, served chan<- error) {
 	config := serving.Config{
 		Name: d.name, Log: p.log,
+		Hosts: p.http.hosts, Address: d.addr,
 		Bounds: p.bounds, WriteTimeout: p.serverConfig().WriteTimeout,
 	}
 	if p.guard.Load().access != nil {

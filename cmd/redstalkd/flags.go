@@ -74,6 +74,8 @@ func (s *settings) limitOptions() []*option {
 			help: "close a connection that has read none of its waiting replies for so long;\n0 for never"},
 		{name: "max-unread", value: "BYTES", set: s.setMaxUnread, checkVariable: wholeNumber(math.MaxInt64), initial: strconv.Itoa(bounds.DefaultUnread),
 			help: "close the connections that read least when replies that were not read take\nmore than this, over all connections; 0 for no limit"},
+		{name: "max-incoming", value: "BYTES", set: s.setMaxIncoming, checkVariable: wholeNumber(math.MaxInt64), initial: strconv.Itoa(bounds.DefaultIncoming),
+			help: "let bodies wait when those that have come in part take more than this, over all\nconnections, and close those that come slowest; 0 for no limit"},
 	}
 }
 
@@ -82,6 +84,8 @@ func (s *settings) httpOptions() []*option {
 	return []*option{
 		{name: "http", value: "ADDR", set: setDoor(&s.http.addr),
 			help: "serve HTTP on HOST:PORT, :PORT or unix:PATH"},
+		{name: "http-host", value: "NAMES", set: s.setHosts,
+			help: "names that requests over HTTP may have in the header Host beside those of this\nmachine, such as queue.example.org; *.example.org for all that end so, * for any;\nseveral times, or several with commas"},
 		{name: "http-origin", value: "ORIGINS", set: s.setOrigins,
 			help: "other sites, such as https://ops.example.org, whose pages may use the HTTP API\nfrom a browser; with commas"},
 		{name: "http-max-waiting", value: "N", set: s.setMaxWaiting, initial: strconv.Itoa(s.http.maxWaiting),

@@ -27,6 +27,31 @@ func serveHTTP(t *testing.T, args ...string) (p *process, url string) {
 	return p, "http://" + p.stderr.await(t, `msg=listening door=http addr=(\S+)`)
 }
 
+// TestHTTPHost: every door that speaks HTTP answers for names of this machine and --http-host only.
+func TestHTTPHost(t *testing.T) {
+	t.Parallel()
+	p, api := serveHTTP(t, "--http-host", "queue.example.org", "--gateway", "ouqiang=127.0.0.1:0")
+	gateway := "http://" + p.stderr.await(t, `msg=listening door=ouqiang addr=(\S+)`)
+	p.stderr.await(t, `msg=serving (addr)=`)
+	for _, url := range []string{api + "/v1/tubes", api + "/metrics", api + "/readyz", gateway + "/"} {
+		for host, misdirected := range map[string]bool{"evil.example": true, "queue.example.org": false, "localhost": false} {
+			request, err := http.NewRequest("GET", url, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Host = host
+			reply, err := http.DefaultClient.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			reply.Body.Close()
+			if (reply.StatusCode == http.StatusMisdirectedRequest) != misdirected {
+				t.Errorf("%s with Host: %s is answered %d", url, host, reply.StatusCode)
+			}
+		}
+	}
+}
+
 // changing are numbers that differ from run to run.
 var changing = regexp.MustCompile(`"(lease|time_left_ms|due_ms|age)":"?\d+"?`)
 

@@ -135,3 +135,26 @@ func TestEndsWhileLoading(t *testing.T) {
 		t.Errorf("exit code %d\n%s", code, p.stderr)
 	}
 }
+
+// TestReadyIsOpen: when /readyz says yes, every door answers.
+func TestReadyIsOpen(t *testing.T) {
+	t.Parallel()
+	for range 8 {
+		p := start(t, command("-V", "-p0", "--store", "memory:", "--http", "127.0.0.1:0", "--gateway", "ruffianjiang=127.0.0.1:0"))
+		url := "http://" + p.stderr.await(t, `msg=listening door=http addr=(\S+)`)
+		gateway := "http://" + p.stderr.await(t, `msg=listening door=ruffianjiang addr=(\S+)`)
+		for ready := false; !ready; { // without a pause, which would hide a gap
+			reply, err := http.Get(url + "/readyz")
+			if err != nil {
+				t.Fatal(err)
+			}
+			reply.Body.Close()
+			ready = reply.StatusCode == http.StatusOK
+		}
+		for _, at := range []string{url + "/v1/server", gateway + "/pop/t"} {
+			if status, text := ask(t, "GET", at, ""); status != http.StatusOK {
+				t.Errorf("%s: %d %s", at, status, text)
+			}
+		}
+	}
+}

@@ -186,7 +186,7 @@ func (p *program) newBounds() *bounds.Bounds {
 		}
 		connections = connectionsFor(descriptors(), calls)
 	}
-	return bounds.New(connections, p.limits.unread)
+	return bounds.New(connections, p.limits.unread, p.limits.incoming)
 }
 
 // connectionsFor is how many connections leave enough of so many descriptors
@@ -217,8 +217,8 @@ func (p *program) serveStore(ctx context.Context, l net.Listener, doors httpDoor
 		go func() { served <- s.ServeTLS(g.listener, g.tls.Config()) }()
 		p.log.Info("serving", "door", "tls", "addr", g.listener.Addr())
 	}
-	p.observer.Serving(q)
 	p.serveHTTP(doors, q, served)
+	p.observer.Serving(q) // when all doors are open
 	p.log.Info("serving", "addr", l.Addr(), "store", redact(p.engine.url))
 	p.ready(l.Addr())
 	p.notify("READY=1")

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"redstalk/server/serving"
 	"redstalk/server/web"
 	"redstalk/storage/redis"
 )
@@ -65,6 +66,18 @@ func (s *settings) setOrigins(v string) error {
 			return fmt.Errorf("%q is not an origin such as https://ops.example.org", origin)
 		}
 		s.http.origins = append(s.http.origins, origin)
+	}
+	return nil
+}
+
+// setHosts takes names of this server, with commas.
+func (s *settings) setHosts(v string) error {
+	for one := range strings.SplitSeq(v, ",") {
+		name, err := serving.Host(strings.TrimSpace(one))
+		if err != nil {
+			return err
+		}
+		s.http.hosts = append(s.http.hosts, name)
 	}
 	return nil
 }
@@ -144,6 +157,12 @@ func (s *settings) setReserve(v string) error {
 func (s *settings) setMaxUnread(v string) error {
 	n, err := parseSize(v)
 	s.limits.unread = int64(min(n, math.MaxInt64))
+	return err
+}
+
+func (s *settings) setMaxIncoming(v string) error {
+	n, err := parseSize(v)
+	s.limits.incoming = int64(min(n, math.MaxInt64))
 	return err
 }
 

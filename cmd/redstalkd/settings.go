@@ -41,12 +41,14 @@ type limits struct {
 	idleTimeout  time.Duration // 0: never
 	writeTimeout time.Duration // 0: never
 	unread       int64         // bytes over all connections; 0: no limit
+	incoming     int64         // likewise
 }
 
 // httpSettings are those of the HTTP door.
 type httpSettings struct {
 	addr       string   // HOST:PORT, :PORT or unix:PATH; "": there is none
 	origins    []string // other sites whose pages may use it
+	hosts      []string // as serving.Config.Hosts
 	maxWaiting int      // requests that may wait for jobs at a time
 }
 
@@ -71,7 +73,7 @@ const (
 func defaults() *settings {
 	return &settings{
 		addr: "127.0.0.1", port: 11300, behindRate: defaultBehindRate, maxJobSize: defaultMaxJobSize, grace: 5 * time.Second,
-		limits:  limits{connections: autoConnections, writeTimeout: server.DefaultWriteTimeout, unread: bounds.DefaultUnread},
+		limits:  limits{connections: autoConnections, writeTimeout: server.DefaultWriteTimeout, unread: bounds.DefaultUnread, incoming: bounds.DefaultIncoming},
 		engine:  engine{url: defaultStore, namespace: "redstalk", fileSize: defaultFileSize, reserve: defaultReserve, timeout: defaultStoreTimeout},
 		http:    httpSettings{maxWaiting: web.DefaultMaxWaiting},
 		metrics: defaultMetrics(),

@@ -1,11 +1,14 @@
 // Package bounds has what all doors of a process share: how many connections there may be,
-// and how much of what clients were answered may lie unread.
+// how much of what clients were answered may lie unread, and how much there may be of what they
+// have begun to send.
 //
 // # What lives here
 //
 //   - Bounds: the one value that every door gets; it counts connections (bounds.go).
 //   - Reader: a client that has something to read, as its door knows it, and the guard that
 //     has the worst of them give way (unread.go).
+//   - Arrival: a body of which a part has come; who has begun to send a large one may have to
+//     wait for room, or to give way (incoming.go).
 //   - crowds: when many connections have gone their memory is given back to the operating
 //     system (crowd.go).
 //
@@ -27,6 +30,7 @@ import (
 type Bounds struct {
 	most        int64
 	connections atomic.Int64
+	incoming    incoming
 
 	mu      sync.Mutex // guards what follows
 	guard   guard
@@ -37,10 +41,10 @@ type Bounds struct {
 	free func() // gives memory back to the operating system
 }
 
-// New returns bounds: so many connections at a time, and so many bytes unread over all of
-// them. 0 means no limit.
-func New(connections int, unread int64) *Bounds {
-	return &Bounds{most: int64(connections), guard: guard{most: unread}, sources: make(map[*source]struct{}), free: giveBack}
+// New returns bounds: so many connections at a time, and over all of them so many bytes unread,
+// and so many of bodies that are on their way. 0 means no limit.
+func New(connections int, unread, arriving int64) *Bounds {
+	return &Bounds{most: int64(connections), incoming: incoming{most: arriving}, guard: guard{most: unread}, sources: make(map[*source]struct{}), free: giveBack}
 }
 
 // MaxConnections is how many connections there may be at a time; 0 means no limit.

@@ -42,7 +42,7 @@ func TestGuard(t *testing.T) {
 // no more; without any door nothing runs.
 func TestJoin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := New(0, 100)
+		b := New(0, 100, 0)
 		slow, large, last := &reader{bytes: 30}, &reader{bytes: 90}, &reader{bytes: 200}
 		leave := b.Join(func() []Reader { return []Reader{slow} })
 		leaveToo := b.Join(func() []Reader { return []Reader{large} })
@@ -72,7 +72,7 @@ func TestJoin(t *testing.T) {
 
 // TestConnections: as many as there may be, and another one when one has left.
 func TestConnections(t *testing.T) {
-	b := New(2, 0)
+	b := New(2, 0, 0)
 	for i, want := range []bool{true, true, false, false} {
 		if b.Enter() != want {
 			t.Errorf("%d may enter: %v", i+1, !want)
@@ -83,7 +83,7 @@ func TestConnections(t *testing.T) {
 		t.Error("not one more may enter when one has left")
 	}
 	var none *Bounds
-	if !none.Enter() || !New(0, 0).Enter() || none.MaxConnections() != 0 || b.MaxConnections() != 2 {
+	if !none.Enter() || !New(0, 0, 0).Enter() || none.MaxConnections() != 0 || b.MaxConnections() != 2 {
 		t.Error("without a bound not everybody may enter")
 	}
 	none.Leave()
@@ -94,7 +94,7 @@ func TestConnections(t *testing.T) {
 // time; and again when as many have come and gone again.
 func TestCrowd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := New(0, 1)
+		b := New(0, 1, 0)
 		var freed atomic.Int64
 		b.free = func() { freed.Add(1) }
 		leave := b.Join(func() []Reader { return nil })

@@ -22,16 +22,14 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	return io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 }
 
-// UntilEnding returns a context that ends with the request, when the door ends, and when the
-// file of users changes: then a request that waits is answered as if its time were over. The
-// function releases what belongs to it.
+// UntilEnding returns a context that ends with the request, when the client is gone, when the
+// door ends, and when the file of users changes: then a request that waits is answered as if its
+// time were over. The function releases what belongs to it.
 func UntilEnding(r *http.Request) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(r.Context())
-	if ending, changed := serving.Ending(ctx), access.ChangedIn(ctx); ending != nil || changed != nil {
+	ctx, cancel := serving.UntilEnding(r)
+	if changed := access.ChangedIn(ctx); changed != nil {
 		go func() {
 			select {
-			case <-ending:
-				cancel()
 			case <-changed:
 				cancel()
 			case <-ctx.Done():

@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 type answer struct {
 	http.ResponseWriter
 	door      *Door
+	conn      *conn // nil: not known
 	operation string
 	status    int // 0 until it is said
 	whole     bool
@@ -41,8 +43,11 @@ func (a *answer) WriteHeader(status int) {
 // smallPart is what need not be bounded: net/http keeps about as much for each connection.
 const smallPart = 8 << 10
 
-// Write implements http.ResponseWriter.
+// Write implements http.ResponseWriter. It fails if it is known that the client is gone.
 func (a *answer) Write(p []byte) (int, error) {
+	if a.conn != nil && a.conn.gone.Load() {
+		return 0, net.ErrClosed
+	}
 	if a.status == 0 {
 		a.status = http.StatusOK
 	}

@@ -13,7 +13,8 @@ import (
 // listener counts the connections of a Door, which are bounded with all others.
 type listener struct {
 	net.Listener
-	door *Door
+	door  *Door
+	hosts *hostCheck
 }
 
 // Accept returns the next connection for which there is room.
@@ -30,7 +31,7 @@ func (l *listener) Accept() (net.Conn, error) {
 			continue
 		}
 		d.connections.Add(1)
-		mine := &conn{Conn: c, door: d}
+		mine := &conn{Conn: c, door: d, hosts: l.hosts}
 		d.fresh.add(mine)
 		return mine, nil
 	}
@@ -40,10 +41,15 @@ func (l *listener) Accept() (net.Conn, error) {
 // the WriteTimeout. An answer as a whole may take longer.
 type conn struct {
 	net.Conn
-	door *Door
-	sent atomic.Bool  // a request, or the beginning of one
-	stop atomic.Int64 // the write deadline that a handler has set, in Unix nanoseconds; 0: none
-	once sync.Once
+	door  *Door
+	hosts *hostCheck
+	sent  atomic.Bool  // a request, or the beginning of one
+	stop  atomic.Int64 // the write deadline that a handler has set, in Unix nanoseconds; 0: none
+	once  sync.Once
+
+	mu    sync.Mutex
+	ahead lookahead
+	gone  atomic.Bool // the client has closed it while a request waited
 }
 
 // writePart is what a client has to read of an answer within the WriteTimeout, in bytes.
@@ -98,12 +104,18 @@ func (c *conn) Close() error {
 
 // noteState takes connections out of those that have sent nothing.
 func (d *Door) noteState(c net.Conn, state http.ConnState) {
+	if mine := connOf(c); mine != nil && state == http.StateActive && mine.sent.CompareAndSwap(false, true) {
+		d.fresh.remove(mine)
+	}
+}
+
+// connOf returns the connection below TLS; nil if it is none of ours.
+func connOf(c net.Conn) *conn {
 	if encrypted, is := c.(*tls.Conn); is {
 		c = encrypted.NetConn()
 	}
-	if mine, is := c.(*conn); is && state == http.StateActive && mine.sent.CompareAndSwap(false, true) {
-		d.fresh.remove(mine)
-	}
+	mine, _ := c.(*conn)
+	return mine
 }
 
 // conns is a set of connections.

@@ -10,7 +10,11 @@
 //   - answer: what a handler writes to. It says how the request was answered, for metrics
 //     (requests.go), and how much of a large answer the client has not read yet, which is
 //     bounded over all clients (answer.go).
-//   - timedBody: a request's body whose client has to send it (body.go).
+//   - hostCheck: which hosts requests may name (hosts.go).
+//   - UntilEnding: a context for a handler that waits, which ends when the client is gone
+//     (wait.go).
+//   - timedBody: a request's body whose client has to send it, and which may have to wait for
+//     room (body.go).
 //   - Problem: an error as a problem document, RFC 9457 (problem.go). A door that
 //     imitates another system need not use it.
 //

@@ -24,6 +24,15 @@ type Config struct {
 	// TLS, if not nil, is how connections are encrypted. They are not otherwise.
 	TLS *tls.Config
 
+	// Hosts are the names that requests may have in the header Host, as [Host] returns them,
+	// beside those of this machine: *.example.org stands for all names that end so, * for any.
+	// If there are none, only listeners on loopback addresses look at the header.
+	Hosts []string
+
+	// Address is what the listener was asked to listen on, HOST:PORT; may be empty. Its host is
+	// one of Hosts on a loopback address.
+	Address string
+
 	// Bounds are those of the process: how many connections there may be at a time, of
 	// which further ones are closed at once, and how much of their answers clients may
 	// leave unread. nil means no limit.
@@ -84,7 +93,7 @@ type Door struct {
 	leave    func() // the bounds
 	requests requests
 
-	refused, faults, unread throttle.Log
+	refused, faults, unread, slowBodies throttle.Log
 }
 
 // New returns a Door that has no listener yet.
@@ -112,8 +121,14 @@ func New(h http.Handler, config Config) *Door {
 		BaseContext: func(net.Listener) context.Context {
 			return context.WithValue(context.Background(), endingKey{}, d.ending)
 		},
-		ConnContext: config.ConnContext,
-		ConnState:   d.noteState,
+ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			ctx = context.WithValue(ctx, connKey{}, connOf(c))
+			if config.ConnContext != nil {
+				ctx = config.ConnContext(ctx, c)
+			}
+			return ctx
+		},
+		ConnState: d.noteState,
 	}
 	d.leave = config.Bounds.Join(d.slow.readers)
 	d.server.Protocols.SetHTTP1(true)
@@ -128,7 +143,7 @@ const netHTTPSlop = 4096
 // Serve serves connections from l until Shutdown, and then returns nil; or until accepting
 // them fails for good. It closes l.
 func (d *Door) Serve(l net.Listener) error {
-	l = &listener{Listener: l, door: d}
+	l = &listener{Listener: l, door: d, hosts: d.newHostCheck(l)}
 	var err error
 	if d.config.TLS != nil {
 		err = d.server.ServeTLS(l, "", "")
@@ -172,40 +187,16 @@ func (d *Door) awaitHandlers() {
 	}
 }
 
-// ErrEnding is the cause of the end of a context of UntilEnding, if the door ends.
-var ErrEnding = errors.New("the door ends")
-
-type endingKey struct{}
-
-// Ending returns a channel that is closed when the Door that has got this request ends:
-// who waits then answers without a result. It never closes for other contexts.
-func Ending(ctx context.Context) <-chan struct{} {
-	if ending, is := ctx.Value(endingKey{}).(context.Context); is {
-		return ending.Done()
-	}
-	return nil
-}
-
-// UntilEnding returns a context that ends with that of a request, and also, with the cause
-// ErrEnding, when the Door that has got the request ends.
-func UntilEnding(ctx context.Context) (context.Context, context.CancelFunc) {
-	until, cancel := context.WithCancelCause(ctx)
-	stop := func() bool { return true }
-	if ending, is := ctx.Value(endingKey{}).(context.Context); is {
-		stop = context.AfterFunc(ending, func() { cancel(ErrEnding) })
-	}
-	return until, func() {
-		stop()
-		cancel(nil)
-	}
-}
-
 // serve has the handler answer a request within the limits.
 func (d *Door) serve(w http.ResponseWriter, r *http.Request) {
 	d.handlers.Add(1)
 	defer d.handlers.Done()
 	a := &answer{ResponseWriter: w, door: d, began: time.Now()}
 	defer a.count()
+	if a.conn, _ = r.Context().Value(connKey{}).(*conn); a.conn != nil && !a.conn.hosts.allows(r.Host) {
+		refuseHost(a, r)
+		return
+	}
 	if r.Body != http.NoBody {
 		// net/http goes on with its own request when the handler has ended: by the body there
 		// it knows whether a client still waits to be told to send one.
@@ -213,7 +204,9 @@ func (d *Door) serve(w http.ResponseWriter, r *http.Request) {
 		if d.config.MaxBody > 0 {
 			r.Body = http.MaxBytesReader(w, r.Body, d.config.MaxBody)
 		}
-		r.Body = newTimedBody(w, r.Body)
+		body := newTimedBody(w, r, d)
+		defer body.end()
+		r.Body = body
 	}
 	d.handler.ServeHTTP(a, r)
 	a.whole = true

@@ -201,7 +201,7 @@ func TestEnd(t *testing.T) {
 
 func TestMaxConnections(t *testing.T) {
 	t.Parallel()
-	_, addr := start(t, http.HandlerFunc(echo), serving.Config{Bounds: bounds.New(1, 0)})
+	_, addr := start(t, http.HandlerFunc(echo), serving.Config{Bounds: bounds.New(1, 0, 0)})
 	request := func() (*http.Response, net.Conn, error) {
 		c, err := net.Dial("tcp", addr)
 		if err != nil {

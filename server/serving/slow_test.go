@@ -51,9 +51,13 @@ func (p *pipes) dial() net.Conn {
 
 // inVirtualTime has a door serve a handler while test runs.
 func inVirtualTime(t *testing.T, h http.HandlerFunc, test func(t *testing.T, p *pipes)) {
+	withVirtualTime(t, h, serving.Config{}, test)
+}
+
+func withVirtualTime(t *testing.T, h http.HandlerFunc, config serving.Config, test func(t *testing.T, p *pipes)) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &pipes{make(chan net.Conn), make(chan struct{})}
-		d := serving.New(h, serving.Config{})
+		d := serving.New(h, config)
 		served := make(chan error, 1)
 		go func() { served <- d.Serve(p) }()
 		test(t, p)

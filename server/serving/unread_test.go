@@ -45,7 +45,7 @@ func leaveUnread(t *testing.T, set func(*http.Protocols)) (fair bool) {
 		if n, err := w.Write(large); err != nil || n < size {
 			failed.Add(1)
 		}
-	}), serving.Config{Bounds: bounds.New(0, most), WriteTimeout: time.Hour})
+	}), serving.Config{Bounds: bounds.New(0, most, 0), WriteTimeout: time.Hour})
 	transport := &http.Transport{Protocols: new(http.Protocols)}
 	set(transport.Protocols)
 	defer transport.CloseIdleConnections()

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	_ "embed"
 	"encoding/json"
 	"io"
@@ -47,7 +48,9 @@ func (a adapter) Handle(op *huma.Operation, handler func(huma.Context)) {
 	row := a.door.rowOf(op)
 	h := row.direct
 	if h == nil {
-		h = func(w http.ResponseWriter, r *http.Request) { handler(humago.NewContext(op, r, w)) }
+		h = func(w http.ResponseWriter, r *http.Request) {
+			handler(humago.NewContext(op, r.WithContext(context.WithValue(r.Context(), clientKey{}, a.door.clientOf(r))), w))
+		}
 	}
 	a.door.mux.HandleFunc(op.Method+" "+op.Path, a.door.guard(row, h))
 }

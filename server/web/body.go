@@ -5,12 +5,15 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 
 	strict "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"redstalk/server/serving"
 )
 
 // This file reads bodies of requests.
@@ -39,7 +42,7 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64, buf []byte) (
 					return whole(buf, err)
 				}
 			}
-			buf = append(buf, 0)[:len(buf)]
+			buf = slices.Grow(buf, growth(len(buf), r.ContentLength))
 		}
 		n, err := from.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
@@ -47,6 +50,19 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64, buf []byte) (
 			return whole(buf, err)
 		}
 	}
+}
+
+// growth returns how much room a full buffer gets beside what it has: as much again, or what is
+// missing of a body of size bytes, so that the last step leaves nothing over.
+func growth(have int, size int64) int {
+	missing := size - int64(have)
+	if missing <= 0 {
+		return max(have, firstPiece)
+	}
+	for missing > int64(max(have, firstPiece)) {
+		missing = (missing + 1) / 2
+	}
+	return int(missing)
 }
 
 // whole returns what was read until err.
@@ -61,6 +77,15 @@ func whole(buf []byte, err error) ([]byte, error) {
 		return nil, err
 	}
 	return nil, newProblem(http.StatusBadRequest, wordBadFormat, "the body cannot be read: its chunks are broken, or the connection is")
+}
+
+// readRest reads a body that means nothing, so that the end of its client is noticed.
+func readRest(r *http.Request) error {
+	err := serving.ReadRest(r)
+	if err != nil {
+		_, err = whole(nil, err)
+	}
+	return err
 }
 
 // jsonBuffers has memory for bodies that are JSON. Nothing that is made of them points

@@ -15,6 +15,7 @@
 //     huma reads and checks (jobs.go, tubes.go, policy.go, instance.go). Both are documented
 //     by types.
 //   - sampler: counts of tubes once a second, for all who listen (events.go).
+//   - places, turns: bounds of what takes long, with a share for each client (places.go).
 //   - problem: errors as clients see them (problem.go).
 //
 // # What does not

@@ -105,7 +105,7 @@ func TestMaxStreams(t *testing.T) {
 		t.Error("it does not say when to try again")
 	}
 	leave()
-	for limit := time.Now().Add(time.Minute); a.door.streams.Load() > 0; time.Sleep(time.Millisecond) {
+	for limit := time.Now().Add(time.Minute); takenOf(a.door.streams) > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(limit) {
 			t.Fatal("the stream goes on")
 		}
@@ -148,12 +148,12 @@ func TestListenerThatDoesNotRead(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if d.streams.Load() != 1 {
+		if takenOf(d.streams) != 1 {
 			t.Error("nobody listens")
 		}
 		time.Sleep(eventLimit + 2*sampleEvery)
 		synctest.Wait()
-		if n := d.streams.Load(); n != 0 || d.sampler.stop != nil {
+		if n := takenOf(d.streams); n != 0 || d.sampler.stop != nil {
 			t.Errorf("%d listen after %v without reading", n, eventLimit)
 		}
 		mine.Close()

@@ -166,3 +166,10 @@ func must[T any](v T, err error) func(testing.TB) T {
 		return v
 	}
 }
+
+// takenOf is how many places are taken.
+func takenOf(p *places) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.taken
+}

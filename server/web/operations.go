@@ -123,11 +123,13 @@ func (d *Door) jobOperations() []*row {
 }
 
 func (d *Door) tubeOperations() []*row {
+	jobs := typed(d, Operation{"GET", "/v1/tubes/{tube}/jobs", Look, InPath}, doc("jobs", "List jobs of a tube in a state", 200,
+		"In the order in which they would come out, without bodies."), d.jobs)
+	jobs.refusals = []int{429}
 	return []*row{
+		jobs,
 		typed(d, Operation{"GET", "/v1/tubes", Look, Listed}, doc("tubes", "List tubes with their counts", 200, "In the order of their names."), d.tubes),
 		typed(d, Operation{"GET", "/v1/tubes/{tube}", Look, InPath}, doc("tube", "Look at a tube", 200, ""), d.tube),
-		typed(d, Operation{"GET", "/v1/tubes/{tube}/jobs", Look, InPath}, doc("jobs", "List jobs of a tube in a state", 200,
-			"In the order in which they would come out, without bodies."), d.jobs),
 		typed(d, Operation{"DELETE", "/v1/tubes/{tube}/jobs", Admin, InPath}, doc("flush", "Remove jobs of a tube", 200,
 			"Without a state: those that are ready, delayed and buried."), d.flush),
 		typed(d, Operation{"GET", "/v1/tubes/{tube}/keys/{key}", Look, InPath}, doc("jobByKey", "Look at the job that has a key", 200, ""), d.jobByKey),
@@ -160,16 +162,17 @@ func (d *Door) consoleOperations() []*row {
 	watch := direct[struct{}, watchOutput](d, Operation{"GET", "/v1/watch", Look, Listed}, doc("watch", "All tubes, and then what changes", 200,
 		"Server-sent events with the name tubes. At most once a second; a store with very many tubes is looked at less often."), d.watch)
 	watch.refusals = []int{429}
+	search := typed(d, Operation{"GET", "/v1/tubes/{tube}/search", Look, InPath}, doc("search", "Look for jobs by their bodies and keys", 200,
+		"Looks at some of the jobs, and says how far it came."), d.search)
+	parked := typed(d, Operation{"GET", "/v1/parked", Look, Listed}, doc("parked", "List jobs that have used up their retries or deliveries", 200,
+		"Looks at some of the buried jobs, and says how far it came."), d.parked)
+	search.refusals, parked.refusals = []int{429}, []int{429}
 	return []*row{
-		watch,
+		watch, search, parked,
 		typed(d, Operation{"GET", "/v1/charts", Look, Listed}, doc("charts", "How many jobs were ready in the last minutes", 200,
 			"Of at most 1,000 tubes. Kept in the memory of the instance that is asked."), d.charts),
 		typed(d, Operation{"GET", "/v1/tubes/{tube}/chart", Look, InPath}, doc("chart", "The chart of a tube, of the last hour", 200,
 			"Kept in the memory of the instance that is asked."), d.chart),
-		typed(d, Operation{"GET", "/v1/tubes/{tube}/search", Look, InPath}, doc("search", "Look for jobs by their bodies and keys", 200,
-			"Looks at some of the jobs, and says how far it came."), d.search),
-		typed(d, Operation{"GET", "/v1/parked", Look, Listed}, doc("parked", "List jobs that have used up their retries or deliveries", 200,
-			"Looks at some of the buried jobs, and says how far it came."), d.parked),
 		typed(d, Operation{"POST", "/v1/jobs/actions", Admin, OfJob}, doc("act", "Do the same to up to 1,000 jobs", 200,
 			"Those that somebody has reserved are left alone."), d.act),
 		typed(d, Operation{"GET", "/v1/caller", Look, NoTube}, doc("caller", "Who one is, and what one may do", 200, ""), d.caller),

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"os"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -198,6 +201,39 @@ func TestDocument(t *testing.T) {
 		ids[said.OperationID] = true
 		if (op.Tube == InPath) != strings.Contains(op.Path, "{tube}") || (op.Tube == OfJob) != strings.HasPrefix(op.Path, "/v1/jobs/") {
 			t.Errorf("%+v names its tube elsewhere", op)
+		}
+	}
+}
+
+// TestPage: docs/http.md has all operations, no others, and the codes of all problems.
+func TestPage(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/http.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var there, want []string
+	for _, row := range regexp.MustCompile("(?m)^\\| `([A-Z]+ /[^`?]*)").FindAllSubmatch(page, -1) {
+		there = append(there, string(row[1]))
+	}
+	for _, op := range start(t, Config{}).door.Operations() {
+		want = append(want, op.Method+" "+op.Path)
+	}
+	slices.Sort(there)
+	slices.Sort(want)
+	if !slices.Equal(there, want) {
+		t.Errorf("the page has the operations\n%s\nand there are\n%s", strings.Join(there, "\n"), strings.Join(want, "\n"))
+	}
+	problems := map[string]int{
+		wordTooMany: 429, wordForbidden: 403, wordUnauthorized: 401, wordUnsupported: 415, wordBadFormat: 422, wordInternal: 500,
+		"DUPLICATE": 409, "LOADING": 503, "MISDIRECTED": 421,
+	}
+	for _, r := range refusals {
+		problems[r.code] = r.status
+	}
+	for code, status := range problems {
+		if row := fmt.Sprintf("\n| %d | `%s` |", status, code); !strings.Contains(string(page), row) {
+			t.Errorf("the page has not the row %s", row)
 		}
 	}
 }

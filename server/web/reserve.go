@@ -65,11 +65,19 @@ func (d *Door) reserve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if asked.wait > 0 {
-		defer d.waiting.Add(-1)
-		if d.waiting.Add(1) > int64(d.config.MaxWaiting) {
-			d.fail(w, r, tooMany("%d requests wait for jobs already", d.config.MaxWaiting))
+		if err := readRest(r); err != nil {
+			d.fail(w, r, err)
 			return
 		}
+		who := ""
+		if d.config.Access != nil {
+			who = d.clientOf(r)
+		}
+		if !d.waiting.take(who) {
+			d.fail(w, r, tooMany("too many requests wait for jobs already"))
+			return
+		}
+		defer d.waiting.leave(who)
 	}
 	jobs, err := d.reserveJobs(r, asked)
 	switch {
@@ -92,10 +100,10 @@ func (d *Door) reserveJobs(r *http.Request, asked reserving) ([]queue.Leased, er
 	if asked.wait == 0 {
 		return d.queue.ReserveLeases(context.WithoutCancel(r.Context()), asked.tubes, asked.n, 0)
 	}
-	present, end := untilChange(r.Context())
-	defer end()
-	ctx, cancel := serving.UntilEnding(present)
+	present, cancel := serving.UntilEnding(r)
 	defer cancel()
+	ctx, end := untilChange(present)
+	defer end()
 	jobs, err := d.queue.ReserveLeases(ctx, asked.tubes, asked.n, asked.wait)
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)

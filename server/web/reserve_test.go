@@ -63,26 +63,37 @@ func TestReserveMany(t *testing.T) {
 	}
 }
 
-// TestGoneWhileWaiting: a client that goes away takes no job with it.
+// TestGoneWhileWaiting: a client that goes away takes no job with it, whether or not it has sent a
+// body.
 func TestGoneWhileWaiting(t *testing.T) {
 	t.Parallel()
+	for _, body := range []string{"", "{}"} {
+		a := start(t, Config{})
+		ctx, leave := context.WithCancel(context.Background())
+		gone := make(chan error)
+		go func() {
+			_, err := a.try(ctx, "POST", "/v1/reserve?tube=t&wait=60s", body)
+			gone <- err
+		}()
+		a.awaitWaiting(1)
+		leave()
+		if err := <-gone; err == nil {
+			t.Error("the request was answered")
+		}
+		a.awaitWaiting(0)
+		a.want(201, "POST", "/v1/tubes/t/jobs", `{"body":"x","max":2,"retry":["1h"]}`)
+		if jobs := a.reserve("tube=t"); len(jobs) != 1 || jobs[0].Deliveries != 1 {
+			t.Errorf("%+v", jobs)
+		}
+	}
+}
+
+// TestUnreadBodyOfReserve: a body means nothing to a reserve, but it has to come.
+func TestUnreadBodyOfReserve(t *testing.T) {
+	t.Parallel()
 	a := start(t, Config{})
-	ctx, leave := context.WithCancel(context.Background())
-	gone := make(chan error)
-	go func() {
-		_, err := a.try(ctx, "POST", "/v1/reserve?tube=t&wait=60s", "")
-		gone <- err
-	}()
-	a.awaitWaiting(1)
-	leave()
-	if err := <-gone; err == nil {
-		t.Error("the request was answered")
-	}
-	a.awaitWaiting(0)
-	a.want(201, "POST", "/v1/tubes/t/jobs", `{"body":"x","max":2,"retry":["1h"]}`)
-	if jobs := a.reserve("tube=t"); len(jobs) != 1 || jobs[0].Deliveries != 1 {
-		t.Errorf("%+v", jobs)
-	}
+	a.want(204, "POST", "/v1/reserve?wait=1ms", strings.Repeat("x", 64<<10))
+	a.want(413, "POST", "/v1/reserve?wait=1m", strings.Repeat("x", 64<<10+1))
 }
 
 // TestGoneAtTheSameMoment: clients go away just as their job comes. Each job is in an answer

@@ -368,7 +368,7 @@ func TestChangeEndsWaiting(t *testing.T) {
 			waits <- got
 		}()
 	}
-	for limit := time.Now().Add(time.Minute); g.door.streams.Load() == 0 || g.queue.Waiters() == 0; time.Sleep(time.Millisecond) {
+	for limit := time.Now().Add(time.Minute); takenOf(g.door.streams) == 0 || g.queue.Waiters() == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(limit) {
 			t.Fatal("nobody waits")
 		}

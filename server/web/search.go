@@ -24,6 +24,9 @@ const (
 	// lookAtOnce is how many jobs are looked at with one call of the store.
 	lookAtOnce = 100
 
+	// peekAtOnce is how many bytes of bodies are read with one call, or a body more.
+	peekAtOnce = 256 << 10
+
 	// searchLimit is when a request looks no further.
 	searchLimit = 2 * time.Second
 
@@ -51,13 +54,22 @@ type foundPage struct {
 }
 
 func (d *Door) search(ctx context.Context, in *searchInput) (*searchOutput, error) {
+	endTurn, err := d.turns.begin(ctx, clientIn(ctx))
+	if err != nil {
+		return nil, err
+	}
+	defer endTurn()
 	page, text, end := foundPage{Jobs: []JobInfo{}}, []byte(strings.ToLower(in.Text)), time.Now().Add(searchLimit)
 	for cursor := in.Cursor; ; {
+		step := time.Now()
 		jobs, next, err := d.queue.ListJobs(ctx, in.Tube, stateNames[in.State], lookAtOnce, cursor)
-		if err != nil {
-			return nil, err
+		if err == nil {
+			err = rest(ctx, step)
 		}
-		if err := d.lookInto(ctx, &page, jobs, text); err != nil {
+		if err == nil {
+			err = d.lookInto(ctx, &page, jobs, text)
+		}
+		if err != nil {
 			return nil, err
 		}
 		page.Next, cursor = next, next
@@ -69,47 +81,50 @@ func (d *Door) search(ctx context.Context, in *searchInput) (*searchOutput, erro
 
 // lookInto adds those jobs that have a text in them.
 func (d *Door) lookInto(ctx context.Context, page *foundPage, jobs []tube.JobStats, text []byte) error {
-	if len(jobs) == 0 {
-		return nil
-	}
 	page.Looked += len(jobs)
-	ops := make([]storage.Op, len(jobs))
-	for i := range jobs {
-		ops[i] = storage.Op{Kind: storage.Peek, ID: jobs[i].ID}
-	}
-	answers, err := d.queue.Do(ctx, ops...)
-	if err != nil {
-		return err
-	}
-	for i := range answers {
-		a := &answers[i]
-		if a.Err != nil {
-			return a.Err
-		}
+	size := func(i int) int { return jobs[i].Size }
+	id := func(i int) uint64 { return jobs[i].ID }
+	return d.peekInSteps(ctx, len(jobs), size, id, func(i int, a *storage.Answer) {
 		if a.NotFound {
-			continue // gone meanwhile
+			return // gone meanwhile
 		}
 		at := bytes.Index(bytes.ToLower(a.Body), text)
 		if info := infoOf(&jobs[i]); at >= 0 || strings.Contains(strings.ToLower(info.Key), string(text)) {
 			info.Excerpt = excerpt(a.Body, at)
 			page.Jobs = append(page.Jobs, info)
 		}
-	}
-	return nil
+	})
 }
 
 // addExcerpts adds how the bodies of listed jobs begin. Those that have gone meanwhile get none, nor
 // do those behind mostPeeked.
 func (d *Door) addExcerpts(ctx context.Context, jobs []JobInfo) error {
-	var ops []storage.Op
-	for i, left := 0, mostPeeked; i < len(jobs); i++ {
-		if left -= jobs[i].Size; left < 0 {
-			break
-		}
-		ops = append(ops, storage.Op{Kind: storage.Peek, ID: jobs[i].ID})
+	endTurn, err := d.turns.begin(ctx, clientIn(ctx))
+	if err != nil {
+		return err
 	}
-	for at := 0; at < len(ops); at += lookAtOnce {
-		answers, err := d.queue.Do(ctx, ops[at:min(at+lookAtOnce, len(ops))]...)
+	defer endTurn()
+	n := 0
+	for left := mostPeeked; n < len(jobs) && jobs[n].Size <= left; n++ {
+		left -= jobs[n].Size
+	}
+	size := func(i int) int { return jobs[i].Size }
+	id := func(i int) uint64 { return jobs[i].ID }
+	return d.peekInSteps(ctx, n, size, id, func(i int, a *storage.Answer) { jobs[i].Excerpt = excerpt(a.Body, 0) })
+}
+
+// peekInSteps reads n jobs and has each looked at. A step is a call of the store, for peekAtOnce
+// bytes of bodies or a job more; between two of them others go on. The body of an answer is not
+// to be kept.
+func (d *Door) peekInSteps(ctx context.Context, n int, size func(i int) int, id func(i int) uint64, look func(i int, a *storage.Answer)) error {
+	for done := 0; done < n; {
+		step, bytes := time.Now(), 0
+		var ops []storage.Op
+		for i := done; i < n && len(ops) < lookAtOnce && bytes < peekAtOnce; i++ {
+			ops = append(ops, storage.Op{Kind: storage.Peek, ID: id(i)})
+			bytes += size(i)
+		}
+		answers, err := d.queue.Do(ctx, ops...)
 		if err != nil {
 			return err
 		}
@@ -117,7 +132,14 @@ func (d *Door) addExcerpts(ctx context.Context, jobs []JobInfo) error {
 			if answers[i].Err != nil {
 				return answers[i].Err
 			}
-			jobs[at+i].Excerpt = excerpt(answers[i].Body, 0)
+			look(done+i, &answers[i])
+			answers[i].Buffer.Release()
+		}
+		if done += len(ops); done == n && bytes < peekAtOnce {
+			return nil
+		}
+		if err := rest(ctx, step); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -150,6 +172,11 @@ type parkedPage struct {
 
 // parked looks for parked jobs, tube after tube in the order of their names.
 func (d *Door) parked(ctx context.Context, in *parkedInput) (*parkedOutput, error) {
+	endTurn, err := d.turns.begin(ctx, clientIn(ctx))
+	if err != nil {
+		return nil, err
+	}
+	defer endTurn()
 	names, err := d.queue.Tubes(ctx)
 	if err != nil {
 		return nil, err
@@ -167,11 +194,15 @@ func (d *Door) parked(ctx context.Context, in *parkedInput) (*parkedOutput, erro
 				page.NextTube, page.Next = name, cursor
 				return &parkedOutput{page}, nil
 			}
+			step := time.Now()
 			jobs, next, err := d.queue.ListJobs(ctx, name, tube.Buried, lookAtOnce, cursor)
+			if err == nil {
+				page.addParked(jobs)
+				err = rest(ctx, step)
+			}
 			if err != nil {
 				return nil, err
 			}
-			page.addParked(jobs)
 			cursor, more = next, next != ""
 		}
 	}

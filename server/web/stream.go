@@ -17,25 +17,36 @@ type stream struct {
 	end     func() // must be called
 }
 
-// openStream prepares an answer of events. It answers with an error, and returns nil, if too
-// many clients listen already.
+// openStream prepares an answer of events. It answers with an error, and returns nil, if the
+// body cannot be read, or too many clients listen already; a HEAD is answered without events.
 func (d *Door) openStream(w http.ResponseWriter, r *http.Request) *stream {
-	if d.streams.Add(1) > int64(d.config.MaxStreams) {
-		d.streams.Add(-1)
-		d.fail(w, r, tooMany("%d clients listen already", d.config.MaxStreams))
+	if err := readRest(r); err != nil {
+		d.fail(w, r, err)
 		return nil
 	}
-	h := w.Header()
+	if r.Method == http.MethodHead {
+		setStreamHeader(w.Header())
+		return nil
+	}
+	who := d.clientOf(r)
+	if !d.streams.take(who) {
+		d.fail(w, r, tooMany("too many clients listen already"))
+		return nil
+	}
+	setStreamHeader(w.Header())
+	present, cancel := serving.UntilEnding(r)
+	ctx, endChange := untilChange(present)
+	return &stream{ctx: ctx, w: w, control: http.NewResponseController(w), end: func() {
+		endChange()
+		cancel()
+		d.streams.leave(who)
+	}}
+}
+
+func setStreamHeader(h http.Header) {
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no") // proxies are to pass events on as they come
-	present, endPresent := untilChange(r.Context())
-	ctx, cancel := serving.UntilEnding(present)
-	return &stream{ctx: ctx, w: w, control: http.NewResponseController(w), end: func() {
-		cancel()
-		endPresent()
-		d.streams.Add(-1)
-	}}
 }
 
 // begin tells the client that events will follow.

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
-	"sync/atomic"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -23,12 +22,12 @@ type Config struct {
 	// from a browser.
 	Origins []string
 
-	// MaxWaiting is how many requests may wait for jobs at a time. 0 means
-	// DefaultMaxWaiting.
+	// MaxWaiting is how many requests may wait for jobs at a time. With Access, nobody has
+	// more of these places than are free. 0 means DefaultMaxWaiting.
 	MaxWaiting int
 
-	// MaxStreams is how many clients may listen to events at a time. 0 means
-	// DefaultMaxStreams.
+	// MaxStreams is how many clients may listen to events at a time, of which nobody has
+	// more than are free. 0 means DefaultMaxStreams.
 	MaxStreams int
 
 	// Access says who may do what; nil: everybody may do everything.
@@ -50,7 +49,7 @@ type Config struct {
 // The usual bounds.
 const (
 	DefaultMaxWaiting = 10_000
-	DefaultMaxStreams = 100
+	DefaultMaxStreams = 200
 )
 
 // Door is the HTTP API of one queue.
@@ -71,8 +70,9 @@ type Door struct {
 	era    context.Context
 	endEra context.CancelCauseFunc
 
-	waiting atomic.Int64 // requests that may wait for a job
-	streams atomic.Int64
+	waiting *places // requests that may wait for a job
+	streams *places
+	turns   *turns // searches
 
 	faults throttle.Log
 }
@@ -89,6 +89,7 @@ func New(q *queue.Queue, config Config) *Door {
 		config.Log = slog.Default()
 	}
 	d := &Door{queue: q, config: config, log: config.Log, mux: http.NewServeMux(), paths: http.NewServeMux(), sampler: newSampler(q), history: newHistory(q)}
+	d.waiting, d.streams, d.turns = newPlaces(config.MaxWaiting), newPlaces(config.MaxStreams), newTurns()
 	if config.Access != nil {
 		d.newEra()
 		config.Access.OnChange(d.newEra)
