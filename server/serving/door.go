@@ -121,7 +121,7 @@ func New(h http.Handler, config Config) *Door {
 		BaseContext: func(net.Listener) context.Context {
 			return context.WithValue(context.Background(), endingKey{}, d.ending)
 		},
-ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			ctx = context.WithValue(ctx, connKey{}, connOf(c))
 			if config.ConnContext != nil {
 				ctx = config.ConnContext(ctx, c)
