@@ -69,7 +69,7 @@ func inspect(addr, info string, err error, o Options) error {
 		log = log.With("server", addr)
 	}
 	switch {
-	case codeOf(err) == "NOPERM":
+	case isForbidden(err):
 		log.Warn("Redis does not let this user run INFO, so it cannot be checked whether Redis may lose jobs")
 		return nil
 	case err != nil && o.kind != single: // those that are needed are asked for more than this

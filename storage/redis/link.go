@@ -49,10 +49,13 @@ func newLink(a *address, o Options) *link {
 	switch a.kind {
 	case single:
 		l.one = goredis.NewClient(a.options)
+		watchAnswers(l.one)
 	case sentinels:
 		l.one = goredis.NewFailoverClient(a.failover())
+		watchAnswers(l.one)
 	case cluster:
 		l.cluster = goredis.NewClusterClient(a.cluster())
+		l.cluster.OnNewNode(watchAnswers)
 	}
 	return l
 }

@@ -1,7 +1,9 @@
 package redis
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -42,9 +44,7 @@ func (p *partition) recover(c *call, err error) {
 		time.Sleep(pause)
 		pause = min(2*pause, longestPause)
 	}
-	if reactionTo(err) != withhold {
-		p.log.Warn("Redis has not carried out a batch", "operations", c.ops, "err", err)
-	}
+	p.logFailure(c, err)
 	defer p.recovered()
 	for {
 		uncertain = uncertain || unknown(err)
@@ -90,6 +90,19 @@ func (p *partition) recover(c *call, err error) {
 			return
 		}
 	}
+}
+
+// logFailure says why Redis has not carried out a call. What needs no memory is carried out all
+// the same.
+func (p *partition) logFailure(c *call, err error) {
+	level := slog.LevelWarn
+	switch {
+	case reactionTo(err) == withhold:
+		return
+	case needsOperator(err):
+		level = slog.LevelError
+	}
+	p.log.Log(context.Background(), level, "Redis has not carried out a batch", "operations", c.ops, "err", err)
 }
 
 // recovered has done what came due while a call failed.

@@ -75,17 +75,23 @@ func (dialed) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.Proc
 
 // add takes down a connection that was dialed.
 func (s *sockets) add(c net.Conn) {
-	wire, is := c.(*conn)
-	if encrypted, may := c.(interface{ NetConn() net.Conn }); may {
-		wire, is = encrypted.NetConn().(*conn)
-	}
-	if !is {
+	wire := wireOf(c)
+	if wire == nil {
 		return
 	}
 	wire.Conn = takeOut(wire.Conn)
 	s.fresh.mu.Lock()
 	defer s.fresh.mu.Unlock()
 	s.fresh.conns = append(s.fresh.conns, freshConn{c, wire, wire.sent.Load()})
+}
+
+// wireOf returns what of a connection that dialer has made goes over the wire; nil if that is not known.
+func wireOf(c net.Conn) *conn {
+	if encrypted, may := c.(interface{ NetConn() net.Conn }); may {
+		c = encrypted.NetConn()
+	}
+	wire, _ := c.(*conn)
+	return wire
 }
 
 // mark notes what has been written by each connection.
