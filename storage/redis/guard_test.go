@@ -132,3 +132,42 @@ func TestWaitReplicas(t *testing.T) {
 		t.Errorf("a large one: %v, %d bytes, %v", large.Err, len(a.Body), a.Err)
 	}
 }
+
+// TestPasswordChanged: an instance whose password is not good any more does not go on as the user
+// default, who may do everything here. It goes on when the password is as it was.
+func TestPasswordChanged(t *testing.T) {
+	t.Parallel()
+	for _, partitions := range []int{1, 2} {
+		server := redistest.StartBehind(t)
+		client, ctx := server.Client(t), t.Context()
+		password := func(word string) {
+			if err := client.Do(ctx, "acl", "setuser", "u", "reset", "on", ">"+word, "~*", "&*", "+@all").Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		password("before")
+		var log bytes.Buffer
+		o := Options{URL: "redis://u:before@" + server.Front.Addr + "/3", Partitions: partitions, Timeout: hasty}
+		o.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelError}))
+		s, err := Open(ctx, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		password("after")
+		server.Front.Break()
+		if a := do(s, put("x")); !errors.Is(a.Err, storage.ErrUnavailable) {
+			t.Errorf("%d partitions, with another password: %s", partitions, show(&a))
+		}
+		password("before")
+		if a := do(s, put("x")); a.Err != nil {
+			t.Errorf("%d partitions, with the password that it has: %s", partitions, show(&a))
+		}
+		s.Close()
+		if !strings.Contains(log.String(), "WRONGPASS") {
+			t.Errorf("%d partitions: the log has no error: %s", partitions, log.String())
+		}
+		if keys := client.DBSize(ctx).Val(); keys != 0 {
+			t.Errorf("%d partitions: %d keys in the database of others", partitions, keys)
+		}
+	}
+}

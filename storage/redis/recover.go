@@ -45,6 +45,7 @@ func (p *partition) recover(c *call, err error) {
 		pause = min(2*pause, longestPause)
 	}
 	p.logFailure(c, err)
+	logged := codeOf(err)
 	defer p.recovered()
 	for {
 		uncertain = uncertain || unknown(err)
@@ -88,6 +89,10 @@ func (p *partition) recover(c *call, err error) {
 			}
 			p.resolveVoid(c)
 			return
+		}
+		if code := codeOf(err); code != logged && needsOperator(err) {
+			p.logFailure(c, err)
+			logged = code
 		}
 	}
 }
