@@ -29,6 +29,7 @@ const (
 	withhold                 // encode it again, without what needs memory
 	restage                  // encode it again, with the records in it
 	renew                    // go on as a new instance
+	shrink                   // encode it again, without what is too large
 	giveUp                   // answer with an error
 )
 
@@ -39,6 +40,8 @@ type meaning struct {
 	reaction reaction
 	leave    bool // the connection is given up: another one may lead to another server, or be let in
 	operator bool // it does not end by itself: the log has it as an error
+
+	forbidden bool // it is about a command that this user may not run, or that is not there
 }
 
 // meanings are all answers that this engine knows. Any other one is a definite refusal.
@@ -67,22 +70,24 @@ var meanings = []meaning{
 	{words: "invalid password", reaction: hold, leave: true, operator: true},
 
 	// Not by this user, or not at all.
-	{words: noPermission, reaction: giveUp, operator: true},
-	{words: unknownCommand, reaction: giveUp, operator: true},
-	{words: unknownInScript, reaction: giveUp, operator: true},
+	{words: "NOPERM", reaction: giveUp, operator: true, forbidden: true},
+	{words: "The user executing the script can't run", reaction: giveUp, operator: true, forbidden: true},
+	{words: "ACL failure in script:", reaction: giveUp, operator: true, forbidden: true},
+	{words: "unknown command", reaction: giveUp, operator: true, forbidden: true},
+	{words: "Unknown Redis command", reaction: giveUp, operator: true, forbidden: true},
+	{words: "Unknown command", reaction: giveUp, operator: true, forbidden: true},
 
 	// Not in this way.
 	{words: fullMemory, reaction: withhold},
+	{words: invalidLength, reaction: shrink, leave: true},
 	{words: unstaged, reaction: restage},
 	{words: lost, reaction: renew},
 }
 
 // Codes that are asked for by name.
 const (
-	fullMemory      = "OOM"
-	noPermission    = "NOPERM"
-	unknownCommand  = "unknown command"
-	unknownInScript = "Unknown Redis command"
+	fullMemory    = "OOM"
+	invalidLength = "Protocol error: invalid bulk length" // Redis closes the connection then
 )
 
 // meaningOf returns what the text of an answer means; nil if that is not known.
@@ -99,7 +104,7 @@ func meaningOf(text string) *meaning {
 
 // wrapping is what comes before an error within a script in Redis before 7: where it was called,
 // and which lines it went through.
-var wrapping = regexp.MustCompile(`^ERR Error running script \([^)]*\): (@\w+: ?\d+: )*-?`)
+var wrapping = regexp.MustCompile(`^(ERR Error running script \([^)]*\): )?(@\w+: ?\d+: )*-?`)
 
 // answerOf returns the text of an error that Redis has answered, "" if it has not.
 func answerOf(err error) string {
@@ -134,13 +139,22 @@ func needsOperator(err error) bool {
 	return m != nil && m.operator
 }
 
+// forbids returns whether Redis does not know this command, or does not let this user run it. The
+// answer may be about another one, such as the AUTH of a new connection.
+func forbids(err error, command string) bool {
+	return isForbidden(err) && strings.Contains(strings.ToLower(answerOf(err)), command)
+}
+
 // isForbidden returns whether Redis does not know a command, or does not let this user run it.
 func isForbidden(err error) bool {
-	code := codeOf(err)
-	return code == noPermission || code == unknownCommand
+	m := meaningOf(answerOf(err))
+	return m != nil && m.forbidden
 }
 
 func reactionTo(err error) reaction {
+	if its, is := errors.AsType[unsent](err); is {
+		return its.reaction
+	}
 	text := answerOf(err)
 	if m := meaningOf(text); m != nil {
 		return m.reaction
@@ -157,11 +171,17 @@ func unknown(err error) bool {
 	var op *net.OpError
 	sent := !(errors.As(err, &op) && op.Op == "dial") && !errors.Is(err, goredis.ErrPoolTimeout) && !errors.Is(err, errNoNode)
 	var registering registrationError
+	if _, is := errors.AsType[unsent](err); is {
+		return false
+	}
 	return codeOf(err) == "" && sent && !errors.Is(err, errOtherServer) && !errors.As(err, &registering)
 }
 
 // classify turns an error of Redis into one of package storage.
 func classify(err error) error {
+	if errors.Is(err, storage.ErrNoSpace) {
+		return err
+	}
 	if codeOf(err) == fullMemory {
 		return fmt.Errorf("%w: %w", storage.ErrNoSpace, err)
 	}

@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -73,11 +76,54 @@ func TestPermissions(t *testing.T) {
 	if err := open(); err != nil {
 		t.Errorf("with all permissions: %v", err)
 	}
-	for _, command := range []string{"ZPOPMIN", "SETRANGE", "MSET", "EVALSHA", "HSETNX"} {
+	for _, command := range []string{"ZPOPMIN", "SETRANGE", "MSET", "EVALSHA", "EVAL", "HSETNX", "BLPOP", "DEL"} {
 		if err := open("-" + strings.ToLower(command)); err == nil || !strings.Contains(strings.ToUpper(err.Error()), command) {
 			t.Errorf("without %s: %v", command, err)
 		}
 	}
+}
+
+// TestRenamed renames commands and looks for them in the error.
+func TestRenamed(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--rename-command", "DEL", "", "--rename-command", "BLPOP", "hidden")
+	if _, err := tryOpen(Options{URL: server.URL()}); err == nil || !strings.Contains(err.Error(), "BLPOP, DEL") {
+		t.Errorf("without DEL and BLPOP: %v", err)
+	}
+	if keys := server.Client(t).DBSize(t.Context()).Val(); keys != 0 {
+		t.Errorf("%d keys were left", keys)
+	}
+	server = redistest.Start(t, "--rename-command", "RENAME", "", "--rename-command", "CONFIG", "", "--rename-command", "INFO", "")
+	s := openWith(t, Options{URL: server.URL(), Timeout: patient, noBodyCache: true})
+	a := do(s, putBody(bodyOf('a', 20_000)))
+	takeBody(t, s, a.ID, bodyOf('a', 20_000))
+}
+
+// TestAllTried: every command of the scripts is tried before they are, and is in the page.
+func TestAllTried(t *testing.T) {
+	command := regexp.MustCompile(`call\('([A-Z]+)'`)
+	tried := make(map[string]bool)
+	for _, is := range regexp.MustCompile(`'([A-Z]+)[ ']`).FindAllStringSubmatch(permissionCheck, -1) {
+		tried[is[1]] = true
+	}
+	fs.WalkDir(luaFiles, "lua", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := luaFiles.ReadFile(path)
+		for _, is := range command.FindAllStringSubmatch(string(text), -1) {
+			name, fields := strings.ToLower(is[1]), strings.Fields(documented)
+			if strings.HasPrefix(path, "lua/check/") {
+				fields = append(fields, strings.Fields(documentedForCheck)...)
+			} else if !tried[is[1]] {
+				t.Errorf("%s: %s is not tried", path, is[1])
+			}
+			if !slices.Contains(fields, name) {
+				t.Errorf("%s: the user whom the page describes may not run %s", path, name)
+			}
+		}
+		return err
+	})
 }
 
 // TestWithoutStaging: a user who may not run what staged records need is warned, and puts

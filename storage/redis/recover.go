@@ -34,7 +34,7 @@ const (
 )
 
 // errUnknown: it is not known what became of a batch, and what to do next.
-var errUnknown = fmt.Errorf("%w: Redis has no memory left", storage.ErrUnavailable)
+var errUnknown = fmt.Errorf("%w: Redis has no memory left, or does not take so large a job", storage.ErrUnavailable)
 
 // recover goes on with a call that has failed until it is known what became of it.
 // The units are answered by then if it leaves no reply.
@@ -73,7 +73,10 @@ func (p *partition) recover(c *call, err error) {
 		case what == restage && !uncertain:
 			c.largeFrom = stageNothing
 			p.encodeAgain(c)
-		case what == withhold && uncertain && c.kind != void:
+		case what == shrink && !uncertain:
+			p.tooLarge(c)
+			p.encodeAgain(c)
+		case (what == withhold || what == shrink) && uncertain && c.kind != void:
 			p.abandon(c, errUnknown) // find out what it did before anything else
 		default:
 			if p.overdue(c, classify(err)); c.kind == void && p.inbox.hasEnded() {
@@ -137,6 +140,7 @@ func (p *partition) encodeAgain(c *call) {
 	p.leaveStaged(c)
 	c.forgetEncoded()
 	c.number, c.created = p.instance.nextNumber(), p.clock.redis()
+	p.limit(c)
 	if !p.instance.isRegistered() {
 		p.encodeAttendances(c)
 	}

@@ -205,5 +205,24 @@ func (s *socket) receive() (any, error) {
 	return s.read()
 }
 
+// lastWordsLimit is how long lastWords waits.
+const lastWordsLimit = 50 * time.Millisecond
+
+// lastWords returns the error that Redis has answered before it closed the connection, to which
+// commands could not be sent for that reason; or the one that there is if it has said nothing.
+func (s *socket) lastWords(unsent error, commands int) error {
+	if s.conn.SetReadDeadline(time.Now().Add(lastWordsLimit)) != nil {
+		return unsent
+	}
+	for range commands {
+		if _, err := s.read(); codeOf(err) == invalidLength {
+			return err
+		} else if err != nil && codeOf(err) == "" {
+			break
+		}
+	}
+	return unsent
+}
+
 // errProtocol: what has come is no answer as they are written.
 var errProtocol = errors.New("the answer of Redis is not of its protocol")

@@ -53,6 +53,7 @@ func (n *connection) send(_ *goredis.Client, commands ...[]any) error {
 	}
 	err := n.socket.send(commands)
 	if err != nil {
+		err = n.socket.lastWords(err, len(commands))
 		n.drop()
 	}
 	return err
