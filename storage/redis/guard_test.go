@@ -163,7 +163,7 @@ func TestWaitReplicas(t *testing.T) {
 		}
 	}
 	host, port, _ := strings.Cut(primary.Addr, ":")
-	redistest.Start(t, "--replicaof", host+" "+port, "--repl-diskless-sync-delay", "0")
+	redistest.Start(t, "--replicaof", host, port, "--repl-diskless-sync-delay", "0")
 	s2, err := Open(context.Background(), Options{URL: primary.URL(), WaitReplicas: 1, Timeout: patient})
 	if err != nil {
 		t.Fatal(err)
@@ -187,7 +187,7 @@ func TestPasswordChanged(t *testing.T) {
 		server := redistest.StartBehind(t)
 		client, ctx := server.Client(t), t.Context()
 		password := func(word string) {
-			if err := client.Do(ctx, "acl", "setuser", "u", "reset", "on", ">"+word, "~*", "&*", "+@all").Err(); err != nil {
+			if err := client.Do(ctx, "acl", "setuser", "u", "reset", "on", ">"+word, "~*", "+@all").Err(); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -325,7 +325,7 @@ func TestDemotedWhileWaiting(t *testing.T) {
 	ctx := context.Background()
 	primary := redistest.Start(t)
 	host, port, _ := net.SplitHostPort(primary.Addr)
-	replica := redistest.Start(t, "--replicaof", host+" "+port, "--repl-diskless-sync-delay", "0")
+	replica := redistest.Start(t, "--replicaof", host, port, "--repl-diskless-sync-delay", "0")
 	client := primary.Client(t)
 	info := func(section, what string) bool {
 		text, err := client.Info(ctx, section).Result()

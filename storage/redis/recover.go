@@ -93,10 +93,7 @@ func (p *partition) recover(c *call, err error) {
 			p.resolveVoid(c)
 			return
 		}
-		if code := codeOf(err); code != logged && needsOperator(err) {
-			p.logFailure(c, err)
-			logged = code
-		}
+		logged = p.logChange(c, err, logged)
 	}
 }
 
@@ -111,6 +108,17 @@ func (p *partition) logFailure(c *call, err error) {
 		level = slog.LevelError
 	}
 	p.log.Log(context.Background(), level, "Redis has not carried out a batch", "operations", c.ops, "err", err)
+}
+
+// logChange says if a call fails for another reason by now that needs the operator, and returns the
+// code that was logged last.
+func (p *partition) logChange(c *call, err error, logged string) string {
+	code := codeOf(err)
+	if code == logged || !needsOperator(err) {
+		return logged
+	}
+	p.logFailure(c, err)
+	return code
 }
 
 // recovered has done what came due while a call failed.
