@@ -112,22 +112,20 @@ func TestEvictionSet(t *testing.T) {
 func TestTooLargeForRedis(t *testing.T) {
 	t.Parallel()
 	for name, its := range map[string]struct {
-		args, set []any
-		batches   int // that have errors because it was not known
+		args       []string
+		set        []any
+		partitions int
 	}{
-		"known":      {args: []any{"--proto-max-bulk-len", "1mb"}},
-		"buffer":     {args: []any{"--client-query-buffer-limit", "1mb"}},
+		"known":      {args: []string{"--proto-max-bulk-len", "1mb"}},
+		"buffer":     {args: []string{"--client-query-buffer-limit", "1mb"}},
 		"set":        {set: []any{"config", "set", "proto-max-bulk-len", "1mb"}},
-		"not to ask": {args: []any{"--proto-max-bulk-len", "1mb", "--rename-command", "CONFIG", ""}},
+		"not to ask": {args: []string{"--proto-max-bulk-len", "1mb", "--rename-command", "CONFIG", ""}},
+		"partitions": {args: []string{"--proto-max-bulk-len", "1mb"}, partitions: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var args []string
-			for _, arg := range its.args {
-				args = append(args, arg.(string))
-			}
-			server := redistest.Start(t, args...)
-			s := openAt(t, server.URL(), 4*patient)
+			server := redistest.Start(t, its.args...)
+			s := openWith(t, Options{URL: server.URL(), Timeout: 4 * patient, Partitions: its.partitions})
 			if its.set != nil {
 				if err := server.Client(t).Do(t.Context(), its.set...).Err(); err != nil {
 					t.Fatal(err)
