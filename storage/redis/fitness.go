@@ -188,6 +188,7 @@ func (p *partition) mayGo(c *call, node *goredis.Client) error {
 	if f.isDue(p.ids.server) {
 		is, err := inspect(context.Background(), node, p.prefix, &p.options, true)
 		if err != nil {
+			p.noteFailure()
 			return err
 		}
 		f.at, f.doubted, f.forbidden = time.Now(), false, false
