@@ -81,6 +81,11 @@ func (s *session) respond(r *request) {
 // fail answers a command that the store could not do.
 func (s *session) fail(r *request, err error) {
 	const failed = "the store failed"
+	if errors.Is(err, storage.ErrTooBig) { // for this store, whatever the limit of the server is
+		s.server.full.Warn(s.server.log, failed, "verb", r.verb.String(), "err", err)
+		s.out.JobTooBig()
+		return
+	}
 	if errors.Is(err, storage.ErrNoSpace) { // every put may be refused for long, and the store says why
 		s.server.full.Warn(s.server.log, failed, "verb", r.verb.String(), "err", err)
 		s.out.OutOfMemory()

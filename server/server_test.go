@@ -317,6 +317,11 @@ func TestStoreFails(t *testing.T) {
 		})
 		c.sendRaw("put 0 0 60 1\r\nx\r\n")
 		c.want("OUT_OF_MEMORY")
+		w.store.set(func(d *door) {
+			d.fail = func(*storage.Op) error { return fmt.Errorf("%w: %w", storage.ErrTooBig, cause) }
+		})
+		c.sendRaw("put 0 0 60 1\r\nx\r\n")
+		c.want("JOB_TOO_BIG")
 		time.Sleep(3 * time.Second) // the usher fails meanwhile
 		waiter.silent()
 		w.store.set(func(d *door) { d.fail = nil })

@@ -127,6 +127,10 @@ type Listener interface {
 // is full. The wire's word is OUT_OF_MEMORY.
 var ErrNoSpace = errors.New("no space left in the store")
 
+// ErrTooBig answers the put of a job that is larger than the store takes it, or the server. The
+// wire's word is JOB_TOO_BIG.
+var ErrTooBig = errors.New("the job is too big")
+
 // ErrUnavailable answers an operation if the store could not be reached, or could not say
 // what became of the operation. The wire's word is INTERNAL_ERROR.
 var ErrUnavailable = errors.New("the store is not available")

@@ -23,6 +23,7 @@ type engine struct {
 
 	waitReplicas  int  // Redis: how many must have a change before its reply
 	allowEviction bool // Redis: though it may delete jobs
+	maxJobSize    int  // Redis: see redis.Options.MaxJobSize
 	log           *slog.Logger
 
 	logging *logging // where the log goes

@@ -127,6 +127,7 @@ func (m *Main) run(ctx context.Context, args []string, stdout, stderr io.Writer,
 		m.Notify(syscall.SIGHUP)
 	}
 	s.engine.log, s.engine.logging = newLog(log.Writer, s), log
+	s.engine.maxJobSize = s.maxJobSize
 	p := &program{
 		settings: s, log: s.engine.log, env: env, signals: m.Signals,
 		ready: m.Ready, open: m.open, drain: drainSwitch{turned: make(chan struct{}, 1)}, storeLimit: m.storeLimit,

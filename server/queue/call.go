@@ -19,8 +19,8 @@ var (
 	// ErrDraining refuses a put after Drain.
 	ErrDraining = errors.New("draining: no job is taken in")
 
-	// ErrTooBig refuses the body of a put that is longer than MaxJobSize.
-	ErrTooBig = errors.New("the job is too big")
+	// ErrTooBig refuses the body of a put that is longer than MaxJobSize, or than the store takes it.
+	ErrTooBig = storage.ErrTooBig
 
 	// ErrForbidden refuses a policy with a push that is not allowed: see MayPush.
 	ErrForbidden = errors.New("this server must not push there")

@@ -156,8 +156,8 @@ type count struct {
 	Count int `json:"count"`
 }
 
-// counted answers with how many jobs were concerned, also when that was not all of it.
-func counted(n int, err error) (*countOutput, error) {
+// answerCount answers with how many jobs were concerned, also when that was not all of it.
+func answerCount(n int, err error) (*countOutput, error) {
 	if err != nil && n > 0 {
 		err = partlyDone{err, n}
 	}
@@ -171,7 +171,7 @@ type flushInput struct {
 
 func (d *Door) flush(ctx context.Context, in *flushInput) (*countOutput, error) {
 	n, err := d.queue.Flush(ctx, in.Tube, stateNames[in.State])
-	return counted(n, err)
+	return answerCount(n, err)
 }
 
 type kickInput struct {
@@ -181,7 +181,7 @@ type kickInput struct {
 
 func (d *Door) kick(ctx context.Context, in *kickInput) (*countOutput, error) {
 	n, err := d.queue.Kick(ctx, in.Tube, uint32(in.N))
-	return counted(n, err)
+	return answerCount(n, err)
 }
 
 type pauseInput struct {
@@ -225,5 +225,5 @@ func (d *Door) move(ctx context.Context, in *moveInput) (*countOutput, error) {
 		return nil, err
 	}
 	n, err := d.queue.MoveJobs(ctx, in.Tube, stateNames[in.State], in.To, uint32(in.N))
-	return counted(n, err)
+	return answerCount(n, err)
 }

@@ -38,9 +38,12 @@ type call struct {
 	units  []*unit
 	kind   callKind
 
-	// noMemory is not nil if Redis has refused to write for want of memory: then
+	// noMemory is not nil if no jobs are to be put, or Redis has refused to write for want of memory: then
 	// puts are not sent but answered with this.
 	noMemory error
+
+	body   int    // bytes that a body may have, for Redis to take it
+	sentAs uint64 // its number when it was last sent
 
 	// largeFrom is from how many bytes on a record is staged, see staged.go; it may
 	// be stageNothing.

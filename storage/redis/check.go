@@ -328,7 +328,7 @@ func (c *checker) call(ctx context.Context, p *checked, script func() *goredis.S
 		args = append(args, arg)
 	}
 	reply, err := script().Run(ctx, p.node, []string{p.prefix}, args...).Slice()
-	if err != nil && strings.Contains(err.Error(), "INSTANCES are running") {
+	if err != nil && codeOf(err) == "INSTANCES" {
 		return nil, errAlive
 	}
 	return reply, err

@@ -26,6 +26,9 @@ type conn struct {
 	awaited       int64        // of these, when something was last read
 	arrival       time.Time    // by when these are sure to have arrived, see slowestLine
 	closed        atomic.Bool
+
+	dialed    time.Time
+	departure *departure // from the server; nil if nobody asks for one
 }
 
 // slowestLine is at what rate a large request is sure to arrive, in bytes a second.
@@ -36,6 +39,9 @@ const maxPiece = 64 << 10
 
 // Write implements net.Conn.
 func (c *conn) Write(p []byte) (int, error) {
+	if c.departure.concerns(c) {
+		return 0, errLeft
+	}
 	sent := 0
 	for {
 		n, err := c.Conn.Write(p[sent:min(len(p), sent+maxPiece)])
@@ -141,8 +147,14 @@ func limitUntil(t time.Time) time.Duration {
 	return max(time.Until(t), 1)
 }
 
-// SyscallConn lets it be found out whether Redis has closed the connection.
-func (c *conn) SyscallConn() (syscall.RawConn, error) { return c.Conn.(syscall.Conn).SyscallConn() }
+// SyscallConn lets it be found out whether Redis has closed the connection. One that is given up
+// is as good as closed.
+func (c *conn) SyscallConn() (syscall.RawConn, error) {
+	if c.departure.concerns(c) {
+		return nil, errLeft
+	}
+	return c.Conn.(syscall.Conn).SyscallConn()
+}
 
 // dialer returns what makes the connections of o.
 func dialer(o *goredis.Options) func(context.Context, string, string) (net.Conn, error) {

@@ -27,7 +27,8 @@
 //     how the answer is waited for. address and link: what a URL says, and on which
 //     server a partition is, be it alone, the primary of sentinels, or a node of a
 //     cluster.
-//   - recover, abandon and errors: what is done when a call fails. registration: how
+//   - recover, abandon and errors: what is done when a call fails, and what each answer of Redis
+//     means; departure: that connections are given up. registration: how
 //     Redis gets to know an instance; rollback: that ids go on after Redis has gone
 //     back in time; stale: that nobody gets a job from an instance that has been
 //     declared dead.
@@ -37,7 +38,8 @@
 //   - holdings and attendance: what the connections of this instance hold,
 //     use and watch; bodycache: bodies of jobs that it has put.
 //   - notifications: how another instance tells this one that there is a job.
-//   - guard, namespace, layout, upgrade and alive: what is checked before anything is touched;
+//   - guard, namespace, layout, upgrade and alive: what is checked before anything is touched; fitness:
+//     what a server allows, which is looked at again when it may be another one;
 //     check and check_counts: what is compared when somebody asks for it (redstalkd
 //     fsck), in steps; discreet: no password is told.
 //

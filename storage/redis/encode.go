@@ -2,6 +2,7 @@ package redis
 
 import (
 	"fmt"
+	"slices"
 
 	"redstalk/storage"
 	"redstalk/tube"
@@ -135,9 +136,7 @@ func (c *call) weigh(op *storage.Op) {
 			c.bytes += len(op.Rare.Import.Jobs[i].Body)
 		}
 	}
-	if makesJobs(op) {
-		op.Answer.Err = c.noMemory
-	}
+	op.Answer.Err = c.refusal(op)
 }
 
 // makesJobs returns whether an operation needs memory of Redis for new jobs.
@@ -145,9 +144,29 @@ func makesJobs(op *storage.Op) bool {
 	return op.Kind == storage.Put || op.Kind == storage.BeginImport || op.Kind == storage.ImportJobs
 }
 
-// refuses returns whether an operation is answered without being sent, as Redis has
-// no memory for it.
-func (c *call) refuses(op *storage.Op) bool { return c.noMemory != nil && makesJobs(op) }
+// refuses returns whether an operation is answered without being sent.
+func (c *call) refuses(op *storage.Op) bool { return c.refusal(op) != nil }
+
+// refusal says why an operation is not sent; nil if it is. Redis has no memory for jobs, is not to
+// be given any, or does not take so large a one.
+func (c *call) refusal(op *storage.Op) error {
+	switch {
+	case !makesJobs(op):
+		return nil
+	case c.noMemory != nil:
+		return c.noMemory
+	case c.isTooLarge(op):
+		return errTooLarge
+	}
+	return nil
+}
+
+func (c *call) isTooLarge(op *storage.Op) bool {
+	if op.Kind == storage.ImportJobs {
+		return slices.ContainsFunc(op.Rare.Import.Jobs, func(j storage.ImportJob) bool { return len(j.Body) > c.body })
+	}
+	return len(op.Body) > c.body
+}
 
 // sequenceFor tells in which sequence of the call all these operations may go; nil if
 // they have to stay together among others.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"slices"
+	"regexp"
 	"strings"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -29,39 +29,137 @@ const (
 	withhold                 // encode it again, without what needs memory
 	restage                  // encode it again, with the records in it
 	renew                    // go on as a new instance
+	shrink                   // encode it again, without what is too large
 	giveUp                   // answer with an error
 )
 
-// passing are the beginnings of errors that pass by themselves, or when
-// another server takes over. Nothing was carried out.
-var passing = []string{"LOADING", "BUSY", "READONLY", "MASTERDOWN", "NOREPLICAS", "NOSCRIPT", "CLUSTERDOWN", "TRYAGAIN", "MISCONF", "MOVED", "ASK", "UNBLOCKED"}
+// meaning is what an error that Redis answers means for this engine. Nothing was carried out,
+// whatever it is.
+type meaning struct {
+	words    string // with which it begins, behind an ERR that may be there or not
+	reaction reaction
+	leave    bool // the connection is given up: another one may lead to another server, or be let in
+	operator bool // it does not end by itself: the log has it as an error
 
-// codeOf returns the first word of an error that Redis has answered, "" if it
-// has not. Before Redis 7 errors within a script are wrapped in others.
-func codeOf(err error) string {
+	forbidden bool // it is about a command that this user may not run, or that is not there
+}
+
+// meanings are all answers that this engine knows. Any other one is a definite refusal.
+var meanings = []meaning{
+	// Not now. The same server will do it later.
+	{words: "LOADING", reaction: hold},
+	{words: "BUSY", reaction: hold},
+	{words: "UNKILLABLE", reaction: hold},
+	{words: "NOSCRIPT", reaction: hold},
+	{words: "TRYAGAIN", reaction: hold},
+	{words: "NOREPLICAS", reaction: hold},
+	{words: "MISCONF", reaction: hold, operator: true},
+
+	// Not this server: another one has the keys, or will have.
+	{words: "READONLY", reaction: hold, leave: true},
+	{words: "MASTERDOWN", reaction: hold, leave: true},
+	{words: "UNBLOCKED", reaction: hold, leave: true},
+	{words: "CLUSTERDOWN", reaction: hold},
+	{words: "MOVED", reaction: hold},
+	{words: "ASK", reaction: hold},
+
+	// Not by this connection. The last two are what a server without users says to AUTH.
+	{words: "max number of clients", reaction: hold, leave: true, operator: true},
+	{words: "NOAUTH", reaction: hold, leave: true, operator: true},
+	{words: "WRONGPASS", reaction: hold, leave: true, operator: true},
+	{words: "invalid password", reaction: hold, leave: true, operator: true},
+
+	// Not by this user, or not at all.
+	{words: "NOPERM", reaction: giveUp, operator: true, forbidden: true},
+	{words: "The user executing the script can't run", reaction: giveUp, operator: true, forbidden: true},
+	{words: "ACL failure in script:", reaction: giveUp, operator: true, forbidden: true},
+	{words: "unknown command", reaction: giveUp, operator: true, forbidden: true},
+	{words: "Unknown Redis command", reaction: giveUp, operator: true, forbidden: true},
+	{words: "Unknown command", reaction: giveUp, operator: true, forbidden: true},
+
+	// Not in this way.
+	{words: fullMemory, reaction: withhold},
+	{words: invalidLength, reaction: shrink, leave: true},
+	{words: unstaged, reaction: restage},
+	{words: lost, reaction: renew},
+}
+
+// Codes that are asked for by name.
+const (
+	fullMemory    = "OOM"
+	invalidLength = "Protocol error: invalid bulk length" // Redis closes the connection then
+)
+
+// meaningOf returns what the text of an answer means; nil if that is not known.
+func meaningOf(text string) *meaning {
+	text = strings.TrimPrefix(text, "ERR ")
+	for i := range meanings {
+		m := &meanings[i]
+		if rest, is := strings.CutPrefix(text, m.words); is && (rest == "" || rest[0] == ' ') {
+			return m
+		}
+	}
+	return nil
+}
+
+// wrapping is what comes before an error within a script in Redis before 7: where it was called,
+// and which lines it went through.
+var wrapping = regexp.MustCompile(`^(ERR Error running script \([^)]*\): )?(@\w+: ?\d+: )*-?`)
+
+// answerOf returns the text of an error that Redis has answered, "" if it has not.
+func answerOf(err error) string {
 	var answer goredis.Error
 	if !errors.As(err, &answer) {
 		return ""
 	}
 	text := answer.Error()
-	if _, inner, wrapped := strings.Cut(text, ": -"); wrapped && strings.HasPrefix(text, "ERR Error running script") {
-		text = inner
+	return text[len(wrapping.FindString(text)):]
+}
+
+// codeOf returns the words of an answer by which meanings has it, or its first word; "" if Redis has
+// answered no error.
+func codeOf(err error) string {
+	text := answerOf(err)
+	if m := meaningOf(text); m != nil {
+		return m.words
 	}
 	code, _, _ := strings.Cut(text, " ")
 	return code
 }
 
+// leaves returns whether the connection is to be given up on which Redis has answered this.
+func leaves(err error) bool {
+	m := meaningOf(answerOf(err))
+	return m != nil && m.leave
+}
+
+// needsOperator returns whether an error will not end by itself.
+func needsOperator(err error) bool {
+	m := meaningOf(answerOf(err))
+	return m != nil && m.operator
+}
+
+// forbids returns whether Redis does not know this command, or does not let this user run it. The
+// answer may be about another one, such as the AUTH of a new connection.
+func forbids(err error, command string) bool {
+	return isForbidden(err) && strings.Contains(strings.ToLower(answerOf(err)), command)
+}
+
+// isForbidden returns whether Redis does not know a command, or does not let this user run it.
+func isForbidden(err error) bool {
+	m := meaningOf(answerOf(err))
+	return m != nil && m.forbidden
+}
+
 func reactionTo(err error) reaction {
-	switch code := codeOf(err); {
-	case code == "OOM":
-		return withhold
-	case code == unstaged:
-		return restage
-	case code == lost:
-		return renew
-	case slices.Contains(passing, code):
-		return hold
-	case code != "", errors.Is(err, errReply), errors.Is(err, goredis.ErrClosed):
+	if its, is := errors.AsType[unsent](err); is {
+		return its.reaction
+	}
+	text := answerOf(err)
+	if m := meaningOf(text); m != nil {
+		return m.reaction
+	}
+	if text != "" || errors.Is(err, errReply) || errors.Is(err, goredis.ErrClosed) {
 		return giveUp
 	}
 	return hold
@@ -73,12 +171,18 @@ func unknown(err error) bool {
 	var op *net.OpError
 	sent := !(errors.As(err, &op) && op.Op == "dial") && !errors.Is(err, goredis.ErrPoolTimeout) && !errors.Is(err, errNoNode)
 	var registering registrationError
+	if _, is := errors.AsType[unsent](err); is {
+		return false
+	}
 	return codeOf(err) == "" && sent && !errors.Is(err, errOtherServer) && !errors.As(err, &registering)
 }
 
 // classify turns an error of Redis into one of package storage.
 func classify(err error) error {
-	if codeOf(err) == "OOM" {
+	if errors.Is(err, storage.ErrNoSpace) {
+		return err
+	}
+	if codeOf(err) == fullMemory {
 		return fmt.Errorf("%w: %w", storage.ErrNoSpace, err)
 	}
 	if errors.Is(err, io.EOF) {

@@ -17,50 +17,38 @@ import (
 var permissionCheck string
 
 // guard checks at the start what would cost jobs or fail later on, on every
-// server that has jobs or may come to have some.
-func guard(ctx context.Context, l *link, o *Options) error {
-	if err := checkPermissions(ctx, l, o); err != nil {
-		return err
-	}
-	var mu sync.Mutex // servers are looked at at the same time
-	return l.each(ctx, func(ctx context.Context, node *goredis.Client) error {
-		info, err := node.Info(ctx).Result()
-		mu.Lock()
-		defer mu.Unlock()
-		return inspect(node.Options().Addr, info, err, *o)
-	})
-}
-
-// staging are the commands that are needed by staged records only.
-var staging = []string{"PERSIST", "RENAME"}
-
-// checkPermissions tries the commands of the script in every partition. Without those that
-// staging needs large records go through the script.
-func checkPermissions(ctx context.Context, l *link, o *Options) error {
+// server that has jobs or may come to have some. It returns in what condition the server of
+// each partition is, which is looked at again later: see fitness.go.
+func guard(ctx context.Context, l *link, o *Options) (conditions []*condition, err error) {
 	for number := range o.Partitions {
 		prefix := keyPrefix(o.Namespace, number)
 		node, err := l.node(ctx, prefix)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		missing, err := node.Eval(ctx, permissionCheck, []string{prefix}).StringSlice()
+		is, err := inspect(ctx, node, prefix, o, true)
+		if err == nil {
+			err = is.unfit()
+		}
 		if err != nil {
-			return err
+			return nil, err
 		}
-		needed := slices.DeleteFunc(slices.Clone(missing), func(name string) bool { return slices.Contains(staging, name) })
-		if len(needed) < len(missing) && !o.stagesNothing {
-			o.stagesNothing = true
-			o.Log.Warn("the user of Redis may not run these commands in scripts: large jobs cost Redis more without them", "commands", strings.Join(staging, ", "))
-		}
-		if len(needed) > 0 {
-			return fmt.Errorf("the user of Redis may not run these commands in scripts: %s", strings.Join(needed, ", "))
-		}
+		conditions = append(conditions, is)
 	}
-	return nil
+	if slices.ContainsFunc(conditions, (*condition).stagesNothing) {
+		warnOfStaging(o.Log)
+	}
+	var mu sync.Mutex // servers are looked at at the same time
+	return conditions, l.each(ctx, func(ctx context.Context, node *goredis.Client) error {
+		info, err := node.Info(ctx).Result()
+		mu.Lock()
+		defer mu.Unlock()
+		return checkServer(node.Options().Addr, info, err, *o)
+	})
 }
 
-// inspect looks at what a server says of itself, if it does.
-func inspect(addr, info string, err error, o Options) error {
+// checkServer looks at what a server says of itself, if it does.
+func checkServer(addr, info string, err error, o Options) error {
 	log := o.Log
 	if addr == "FailoverClient" { // go-redis's word
 		addr = "the primary"
@@ -69,7 +57,7 @@ func inspect(addr, info string, err error, o Options) error {
 		log = log.With("server", addr)
 	}
 	switch {
-	case codeOf(err) == "NOPERM":
+	case forbids(err, "info"):
 		log.Warn("Redis does not let this user run INFO, so it cannot be checked whether Redis may lose jobs")
 		return nil
 	case err != nil && o.kind != single: // those that are needed are asked for more than this

@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -73,11 +76,54 @@ func TestPermissions(t *testing.T) {
 	if err := open(); err != nil {
 		t.Errorf("with all permissions: %v", err)
 	}
-	for _, command := range []string{"ZPOPMIN", "SETRANGE", "MSET", "EVALSHA", "HSETNX"} {
+	for _, command := range []string{"ZPOPMIN", "SETRANGE", "MSET", "EVALSHA", "EVAL", "HSETNX", "BLPOP", "DEL"} {
 		if err := open("-" + strings.ToLower(command)); err == nil || !strings.Contains(strings.ToUpper(err.Error()), command) {
 			t.Errorf("without %s: %v", command, err)
 		}
 	}
+}
+
+// TestRenamed renames commands and looks for them in the error.
+func TestRenamed(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--rename-command", "DEL", "", "--rename-command", "BLPOP", "hidden")
+	if _, err := tryOpen(Options{URL: server.URL()}); err == nil || !strings.Contains(err.Error(), "BLPOP, DEL") {
+		t.Errorf("without DEL and BLPOP: %v", err)
+	}
+	if keys := server.Client(t).DBSize(t.Context()).Val(); keys != 0 {
+		t.Errorf("%d keys were left", keys)
+	}
+	server = redistest.Start(t, "--rename-command", "RENAME", "", "--rename-command", "CONFIG", "", "--rename-command", "INFO", "")
+	s := openWith(t, Options{URL: server.URL(), Timeout: patient, noBodyCache: true})
+	a := do(s, putBody(bodyOf('a', 20_000)))
+	takeBody(t, s, a.ID, bodyOf('a', 20_000))
+}
+
+// TestAllTried: every command of the scripts is tried before they are, and is in the page.
+func TestAllTried(t *testing.T) {
+	command := regexp.MustCompile(`call\('([A-Z]+)'`)
+	tried := make(map[string]bool)
+	for _, is := range regexp.MustCompile(`'([A-Z]+)[ ']`).FindAllStringSubmatch(permissionCheck, -1) {
+		tried[is[1]] = true
+	}
+	fs.WalkDir(luaFiles, "lua", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := luaFiles.ReadFile(path)
+		for _, is := range command.FindAllStringSubmatch(string(text), -1) {
+			name, fields := strings.ToLower(is[1]), strings.Fields(documented)
+			if strings.HasPrefix(path, "lua/check/") {
+				fields = append(fields, strings.Fields(documentedForCheck)...)
+			} else if !tried[is[1]] {
+				t.Errorf("%s: %s is not tried", path, is[1])
+			}
+			if !slices.Contains(fields, name) {
+				t.Errorf("%s: the user whom the page describes may not run %s", path, name)
+			}
+		}
+		return err
+	})
 }
 
 // TestWithoutStaging: a user who may not run what staged records need is warned, and puts
@@ -117,7 +163,7 @@ func TestWaitReplicas(t *testing.T) {
 		}
 	}
 	host, port, _ := strings.Cut(primary.Addr, ":")
-	redistest.Start(t, "--replicaof", host+" "+port, "--repl-diskless-sync-delay", "0")
+	redistest.Start(t, "--replicaof", host, port, "--repl-diskless-sync-delay", "0")
 	s2, err := Open(context.Background(), Options{URL: primary.URL(), WaitReplicas: 1, Timeout: patient})
 	if err != nil {
 		t.Fatal(err)
@@ -130,5 +176,44 @@ func TestWaitReplicas(t *testing.T) {
 	large := do(s2, putBody(bodyOf('a', 20_000)))
 	if a := do(s2, move(tube.ReserveJob, 1, large.ID)); a.Err != nil || !bytes.Equal(a.Body, bodyOf('a', 20_000)) {
 		t.Errorf("a large one: %v, %d bytes, %v", large.Err, len(a.Body), a.Err)
+	}
+}
+
+// TestPasswordChanged: an instance whose password is not good any more does not go on as the user
+// default, who may do everything here. It goes on when the password is as it was.
+func TestPasswordChanged(t *testing.T) {
+	t.Parallel()
+	for _, partitions := range []int{1, 2} {
+		server := redistest.StartBehind(t)
+		client, ctx := server.Client(t), t.Context()
+		password := func(word string) {
+			if err := client.Do(ctx, "acl", "setuser", "u", "reset", "on", ">"+word, "~*", "+@all").Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		password("before")
+		var log bytes.Buffer
+		o := Options{URL: "redis://u:before@" + server.Front.Addr + "/3", Partitions: partitions, Timeout: hasty}
+		o.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelError}))
+		s, err := Open(ctx, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		password("after")
+		server.Front.Break()
+		if a := do(s, put("x")); !errors.Is(a.Err, storage.ErrUnavailable) {
+			t.Errorf("%d partitions, with another password: %s", partitions, show(&a))
+		}
+		password("before")
+		if a := do(s, put("x")); a.Err != nil {
+			t.Errorf("%d partitions, with the password that it has: %s", partitions, show(&a))
+		}
+		s.Close()
+		if !strings.Contains(log.String(), "WRONGPASS") {
+			t.Errorf("%d partitions: the log has no error: %s", partitions, log.String())
+		}
+		if keys := client.DBSize(ctx).Val(); keys != 0 {
+			t.Errorf("%d partitions: %d keys in the database of others", partitions, keys)
+		}
 	}
 }

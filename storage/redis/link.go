@@ -49,10 +49,13 @@ func newLink(a *address, o Options) *link {
 	switch a.kind {
 	case single:
 		l.one = goredis.NewClient(a.options)
+		watchAnswers(l.one)
 	case sentinels:
 		l.one = goredis.NewFailoverClient(a.failover())
+		watchAnswers(l.one)
 	case cluster:
 		l.cluster = goredis.NewClusterClient(a.cluster())
+		l.cluster.OnNewNode(watchAnswers)
 	}
 	return l
 }
@@ -106,20 +109,21 @@ func (l *link) node(ctx context.Context, prefix string) (*goredis.Client, error)
 // newSockets returns what opens connections for calls to a server, of which a client is
 // given. They end with the link, or by endSockets.
 func (l *link) newSockets(node *goredis.Client) *sockets {
-	var client *goredis.Client
+	s := &sockets{servers: l.servers}
 	if l.address.kind == sentinels {
 		options := l.address.failover()
-		options.OnConnect = nil // see open
-		client = goredis.NewFailoverClient(options)
+		options.OnConnect = s.noteLet
+		s.client = goredis.NewFailoverClient(options)
 	} else {
 		options := *node.Options()
-		options.OnConnect = nil
-		client = goredis.NewClient(&options)
+		options.OnConnect = s.noteLet
+		s.client = goredis.NewClient(&options)
 	}
+	s.client.AddHook(dialed{s})
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.calls[client] = true
-	return newSockets(client, l)
+	l.calls[s.client] = true
+	return s
 }
 
 func (l *link) endSockets(s *sockets) {

@@ -264,8 +264,11 @@ func TestPasswordsBySentinels(t *testing.T) {
 // documented are the permissions in docs/redis.md.
 const documented = `evalsha eval blpop lpop rpush hsetnx hset hget hmget hgetall hdel hincrby hexists hlen hkeys hscan
 	get set strlen mget mset getrange setrange append del exists rename persist
-	zadd zrem zpopmin zremrangebyrank zrange zrangebyscore zrevrange zrevrangebylex zscore zcard zcount
-	time info wait cluster|slots cluster|myid`
+	zadd zrem zpopmin zremrangebyrank zrange zrangebyscore zrevrange zrevrangebylex zscore zcard zcount zrank
+	time info config|get wait cluster|slots cluster|myid`
+
+// documentedForCheck are those that only fsck needs besides.
+const documentedForCheck = `scan zscan pttl`
 
 // TestGuardsBySentinels: a replica that evicts would lose jobs some day.
 func TestGuardsBySentinels(t *testing.T) {
@@ -322,7 +325,7 @@ func TestDemotedWhileWaiting(t *testing.T) {
 	ctx := context.Background()
 	primary := redistest.Start(t)
 	host, port, _ := net.SplitHostPort(primary.Addr)
-	replica := redistest.Start(t, "--replicaof", host+" "+port, "--repl-diskless-sync-delay", "0")
+	replica := redistest.Start(t, "--replicaof", host, port, "--repl-diskless-sync-delay", "0")
 	client := primary.Client(t)
 	info := func(section, what string) bool {
 		text, err := client.Info(ctx, section).Result()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"redstalk/storage"
+	"redstalk/storage/throttle"
 )
 
 // worthWaking is from how many operations on it is better to wake the worker than to
@@ -51,6 +52,7 @@ type partition struct {
 	instance instance      // its name is for all, the rest for the caller
 	clock    clock         // the local one is for all, the rest for the caller
 	holdings *holdings     // for the caller; soon and any are for all
+	fitness  fitness       // of the server; says itself for whom it is
 
 	// The rest belongs to the caller.
 	transport  transport
@@ -74,6 +76,8 @@ func newPartition(l *link, o Options, all *order, late *tardiness, number int) *
 		p.shape = fmt.Sprintf("partitions=%d number=%d ", p.of, p.number)
 		p.log = o.Log.With("partition", number)
 	}
+	p.fitness.condition.Store(&condition{record: usualBulk})
+	p.fitness.complaints = &throttle.Log{}
 	p.inbox.changed.L = &p.inbox.mu
 	p.heartbeat.doubt(p.clock.now()) // Redis may have been away until now
 	p.instance.rename()

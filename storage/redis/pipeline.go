@@ -38,12 +38,22 @@ func (p *partition) newCall() *call {
 	}
 	c.clear()
 	c.prefix, c.largeFrom = p.prefix, p.options.largeFrom
-	if p.options.stagesNothing {
-		c.largeFrom = stageNothing
-	}
 	c.number = p.instance.nextNumber()
 	c.created = p.clock.redis()
+	p.limit(c)
 	return c
+}
+
+// limit begins to encode a call for what the server allows.
+func (p *partition) limit(c *call) {
+	is := p.fitness.condition.Load()
+	c.body = is.body()
+	if c.noMemory == nil {
+		c.noMemory = is.refusal
+	}
+	if is.stagesNothing() {
+		c.largeFrom = stageNothing
+	}
 }
 
 // recycle is for a call that nobody needs any more.

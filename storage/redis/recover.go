@@ -1,7 +1,9 @@
 package redis
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -32,7 +34,7 @@ const (
 )
 
 // errUnknown: it is not known what became of a batch, and what to do next.
-var errUnknown = fmt.Errorf("%w: Redis has no memory left", storage.ErrUnavailable)
+var errUnknown = fmt.Errorf("%w: Redis has no memory left, or does not take so large a job", storage.ErrUnavailable)
 
 // recover goes on with a call that has failed until it is known what became of it.
 // The units are answered by then if it leaves no reply.
@@ -42,9 +44,8 @@ func (p *partition) recover(c *call, err error) {
 		time.Sleep(pause)
 		pause = min(2*pause, longestPause)
 	}
-	if reactionTo(err) != withhold {
-		p.log.Warn("Redis has not carried out a batch", "operations", c.ops, "err", err)
-	}
+	p.logFailure(c, err)
+	logged := codeOf(err)
 	defer p.recovered()
 	for {
 		uncertain = uncertain || unknown(err)
@@ -72,7 +73,10 @@ func (p *partition) recover(c *call, err error) {
 		case what == restage && !uncertain:
 			c.largeFrom = stageNothing
 			p.encodeAgain(c)
-		case what == withhold && uncertain && c.kind != void:
+		case what == shrink && !uncertain:
+			p.tooLarge(c)
+			p.encodeAgain(c)
+		case (what == withhold || what == shrink) && uncertain && c.kind != void:
 			p.abandon(c, errUnknown) // find out what it did before anything else
 		default:
 			if p.overdue(c, classify(err)); c.kind == void && p.inbox.hasEnded() {
@@ -89,7 +93,32 @@ func (p *partition) recover(c *call, err error) {
 			p.resolveVoid(c)
 			return
 		}
+		logged = p.logChange(c, err, logged)
 	}
+}
+
+// logFailure says why Redis has not carried out a call. What needs no memory is carried out all
+// the same.
+func (p *partition) logFailure(c *call, err error) {
+	level := slog.LevelWarn
+	switch {
+	case reactionTo(err) == withhold:
+		return
+	case needsOperator(err):
+		level = slog.LevelError
+	}
+	p.log.Log(context.Background(), level, "Redis has not carried out a batch", "operations", c.ops, "err", err)
+}
+
+// logChange says if a call fails for another reason by now that needs the operator, and returns the
+// code that was logged last.
+func (p *partition) logChange(c *call, err error, logged string) string {
+	code := codeOf(err)
+	if code == logged || !needsOperator(err) {
+		return logged
+	}
+	p.logFailure(c, err)
+	return code
 }
 
 // recovered has done what came due while a call failed.
@@ -119,6 +148,7 @@ func (p *partition) encodeAgain(c *call) {
 	p.leaveStaged(c)
 	c.forgetEncoded()
 	c.number, c.created = p.instance.nextNumber(), p.clock.redis()
+	p.limit(c)
 	if !p.instance.isRegistered() {
 		p.encodeAttendances(c)
 	}

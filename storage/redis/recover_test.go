@@ -309,7 +309,7 @@ func TestPassingErrors(t *testing.T) {
 		"NOSCRIPT":   {[]any{"script", "flush"}, []any{"ping"}},
 		"NOREPLICAS": {[]any{"config", "set", "min-replicas-to-write", "1"}, []any{"config", "set", "min-replicas-to-write", "0"}},
 		"READONLY":   {[]any{"replicaof", "127.0.0.1", "1"}, []any{"replicaof", "no", "one"}},
-		"pause":      {[]any{"client", "pause", "1500", "all"}, nil},
+		"pause":      {[]any{"client", "pause", "1500"}, nil},
 	}
 	for name, trouble := range troubles {
 		t.Run(name, func(t *testing.T) {

@@ -269,9 +269,9 @@ func (b beforehand) connect(node *goredis.Client) error {
 func TestAnotherConnectionMeetsItFirst(t *testing.T) {
 	s := openAt(t, redistest.Start(t).URL(), patient)
 	first, p := do(s, put("x")).ID, s.parts[0]
-	replaced := make(chan struct{})
+	replaced, once := make(chan struct{}), sync.Once{}
 	p.submit(&unit{keep: true, upkeep: func(*call) {
-		p.transport = beforehand{p.transport, func() { s.link.servers.isOther("", "another") }}
+		p.transport = beforehand{p.transport, func() { once.Do(func() { s.link.servers.isOther("", "another") }) }}
 		close(replaced)
 	}})
 	<-replaced

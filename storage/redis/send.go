@@ -74,12 +74,17 @@ func (p *partition) send(c *call) error {
 		return err
 	}
 	p.ids.meet(node.Options().Addr, p.link.servers.seen(), p.clock.now())
+	if err := p.mayGo(c, node); err != nil {
+		return err
+	}
+	c.sentAs = c.number
 	p.writeHead(c)
 	c.node, c.begun, c.sent = node, time.Now(), p.clock.now()
 	p.calling.begin(c.begun)
 	if err := p.transmit(c); err != nil {
 		p.calling.end()
 		p.noteFailure()
+		p.fitness.doubt(err)
 		return err
 	}
 	return nil
@@ -135,6 +140,7 @@ func (p *partition) receiveReply(c *call) (*reply, error) {
 		if reactionTo(err) != withhold { // a Redis without memory does answer
 			p.noteFailure()
 		}
+		p.fitness.doubt(err)
 		return nil, err
 	}
 	r, err := parseReply(answer, p.prefix, p.of, c.sent)
@@ -155,12 +161,16 @@ func (p *partition) noteFailure() {
 var errFewReplicas = errors.New("too few replicas have the batch")
 
 // receiveStaged waits for the answers to what was sent before a call, and to the call. If
-// the script misses something, then because it was refused.
+// the script misses something, then because it was refused. Behind a record that is too large
+// Redis reads nothing.
 func (p *partition) receiveStaged(c *call) (any, error) {
 	var refused error
 	for ; c.before > 0; c.before-- {
 		_, err := p.transport.receive()
 		if err != nil && codeOf(err) == "" {
+			if codeOf(refused) == invalidLength {
+				err = refused
+			}
 			return nil, err
 		}
 		if refused == nil {
@@ -168,7 +178,7 @@ func (p *partition) receiveStaged(c *call) (any, error) {
 		}
 	}
 	answer, err := p.receiveConfirmed()
-	if codeOf(err) == unstaged && refused != nil {
+	if refused != nil && (codeOf(err) == unstaged || codeOf(refused) == invalidLength) {
 		return nil, refused
 	}
 	return answer, err

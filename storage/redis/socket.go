@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -23,11 +24,12 @@ import (
 // that does so only after milliseconds, and until then it is one fewer that runs
 // goroutines: so there must not be more than one at a time.
 //
-// It belongs to the caller of the partition, but for fresh.
+// It belongs to the caller of the partition, but for fresh and let.
 type sockets struct {
 	client  *goredis.Client
 	servers *servers
 	fresh   freshConns
+	let     atomic.Bool // the last connection was let in: with the user and database that it is to have
 }
 
 // freshConns are the connections that were dialed and are not in use yet. There is more
@@ -44,10 +46,11 @@ type freshConn struct {
 	sent int64 // bytes that had been written when it was dialed, or by mark
 }
 
-func newSockets(client *goredis.Client, l *link) *sockets {
-	s := &sockets{client: client, servers: l.servers}
-	client.AddHook(dialed{s})
-	return s
+// noteLet is called by go-redis when a connection has the user and the database that it is to have.
+// Which process it leads to is asked by open.
+func (s *sockets) noteLet(context.Context, *goredis.Conn) error {
+	s.let.Store(true)
+	return nil
 }
 
 // dialed is told of the connections of sockets.
@@ -75,17 +78,23 @@ func (dialed) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.Proc
 
 // add takes down a connection that was dialed.
 func (s *sockets) add(c net.Conn) {
-	wire, is := c.(*conn)
-	if encrypted, may := c.(interface{ NetConn() net.Conn }); may {
-		wire, is = encrypted.NetConn().(*conn)
-	}
-	if !is {
+	wire := wireOf(c)
+	if wire == nil {
 		return
 	}
 	wire.Conn = takeOut(wire.Conn)
 	s.fresh.mu.Lock()
 	defer s.fresh.mu.Unlock()
 	s.fresh.conns = append(s.fresh.conns, freshConn{c, wire, wire.sent.Load()})
+}
+
+// wireOf returns what of a connection that dialer has made goes over the wire; nil if that is not known.
+func wireOf(c net.Conn) *conn {
+	if encrypted, may := c.(interface{ NetConn() net.Conn }); may {
+		c = encrypted.NetConn()
+	}
+	wire, _ := c.(*conn)
+	return wire
 }
 
 // mark notes what has been written by each connection.
@@ -111,16 +120,26 @@ func (f *freshConns) take() (freshConn, error) {
 	return c, nil
 }
 
+// close closes the connections by which something was sent since mark.
+func (f *freshConns) close() {
+	if c, err := f.take(); err == nil {
+		c.Close()
+	}
+}
+
 // errClosedAtOnce: a connection was closed as soon as it was there.
 var errClosedAtOnce = &net.OpError{Op: "dial", Net: "tcp", Err: net.ErrClosed}
 
 // open opens a connection, and finds out which process it leads to. If that may not be
-// asked the connection is as good.
+// asked the connection is as good. go-redis leaves one open that was not let in: it would
+// be one of the user default, to database 0.
 func (s *sockets) open(ctx context.Context) (*socket, error) {
 	s.fresh.mark()
+	s.let.Store(false)
 	held := s.client.Conn()
 	answered := s.servers.identify(ctx, held)
-	if answered != nil && codeOf(answered) == "" {
+	if answered != nil && !(s.let.Load() && isForbidden(answered)) {
+		s.fresh.close()
 		held.Close()
 		return nil, answered
 	}
@@ -184,6 +203,25 @@ func (s *socket) receive() (any, error) {
 		return nil, err
 	}
 	return s.read()
+}
+
+// lastWordsLimit is how long lastWords waits.
+const lastWordsLimit = 50 * time.Millisecond
+
+// lastWords returns the error that Redis has answered before it closed the connection, to which
+// commands could not be sent for that reason; or the one that there is if it has said nothing.
+func (s *socket) lastWords(unsent error, commands int) error {
+	if s.conn.SetReadDeadline(time.Now().Add(lastWordsLimit)) != nil {
+		return unsent
+	}
+	for range commands {
+		if _, err := s.read(); codeOf(err) == invalidLength {
+			return err
+		} else if err != nil && codeOf(err) == "" {
+			break
+		}
+	}
+	return unsent
 }
 
 // errProtocol: what has come is no answer as they are written.

@@ -12,6 +12,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"redstalk/storage"
+	"redstalk/storage/throttle"
 	"redstalk/tube"
 )
 
@@ -57,6 +58,10 @@ type Options struct {
 	// its memory is full, and so jobs.
 	AllowEviction bool
 
+	// MaxJobSize is how many bytes a job may have by the server's rules. If Redis takes less,
+	// that is logged. 0: nobody knows.
+	MaxJobSize int
+
 	// WaitReplicas is how many replicas must have a change before it is
 	// acknowledged. While there are fewer, operations are held up as while
 	// Redis fails.
@@ -70,8 +75,9 @@ type Options struct {
 
 	kind kind // of what the URL names
 
-	// stagesNothing: the user of Redis may not run what staged records need.
-	stagesNothing bool
+	// inspectEvery is how often it is looked whether the settings of Redis are others; 0: as
+	// usual. A short time is for tests.
+	inspectEvery time.Duration
 
 	// skew moves the clock, for tests.
 	skew func() time.Duration
@@ -111,6 +117,9 @@ type Store struct {
 	notifications []*notifications // of each partition
 	pulses        []*pulse         // likewise
 	log           *slog.Logger
+
+	unwatch context.CancelFunc // ends watch
+	watched chan struct{}      // closed when it has ended
 }
 
 // Open connects to Redis, checks that what is under the namespace can be
@@ -129,11 +138,12 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, err
 	}
 	l := newLink(a, o)
-	if err := ready(ctx, l, &o); err != nil {
+	conditions, err := ready(ctx, l, &o)
+	if err != nil {
 		l.Close()
 		return nil, fmt.Errorf("using Redis at %s: %w", a.where(), a.hide(err))
 	}
-	s := newStore(l, o)
+	s := newStore(l, o, conditions)
 	if err := s.each(func(p *partition) error { return p.do(func(*call) {}) }); err != nil {
 		s.hangUp()
 		s.end()
@@ -142,13 +152,15 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
-// newStore sets up the partitions.
-func newStore(l *link, o Options) *Store {
+// newStore sets up the partitions, whose servers are in these conditions.
+func newStore(l *link, o Options, conditions []*condition) *Store {
 	s, ids, late := &Store{link: l, log: o.Log, effort: newEffort()}, &order{}, &tardiness{log: o.Log}
-	ticks, senders := &atomic.Int32{}, &atomic.Int32{}
+	ticks, senders, complaints := &atomic.Int32{}, &atomic.Int32{}, &throttle.Log{}
 	for number := range o.Partitions {
 		p := newPartition(l, o, ids, late, number)
-		p.effort, p.ticks, p.senders = s.effort, ticks, senders
+		p.effort, p.ticks, p.senders, p.fitness.complaints = s.effort, ticks, senders, complaints
+		p.fitness.condition.Store(conditions[number])
+		p.warnOfSize(conditions[number])
 		p.all = func(number int) *partition { return s.parts[number] }
 		s.parts = append(s.parts, p)
 		s.notifications = append(s.notifications, newNotifications(p, l))
@@ -156,22 +168,28 @@ func newStore(l *link, o Options) *Store {
 		go p.work()
 	}
 	s.NameTubes(tube.DefaultNamed)
+	var ctx context.Context
+	ctx, s.unwatch = context.WithCancel(context.Background())
+	s.watched = make(chan struct{})
+	go s.watch(ctx)
 	return s
 }
 
-// ready checks that Redis and the namespace are fit to be used.
-func ready(ctx context.Context, l *link, o *Options) error {
-	if err := guard(ctx, l, o); err != nil {
-		return err
+// ready checks that Redis and the namespace are fit to be used, and returns in what condition the
+// server of each partition is.
+func ready(ctx context.Context, l *link, o *Options) ([]*condition, error) {
+	conditions, err := guard(ctx, l, o)
+	if err != nil {
+		return nil, err
 	}
 	node, err := l.node(ctx, keyPrefix(o.Namespace, 0))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := upgradeIfOlder(ctx, l, o, node); err != nil {
-		return err
+		return nil, err
 	}
-	return prepare(ctx, node, *o)
+	return conditions, prepare(ctx, node, *o)
 }
 
 func (o Options) withDefaults() Options {
@@ -179,6 +197,7 @@ func (o Options) withDefaults() Options {
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	o.Log = cmp.Or(o.Log, slog.Default())
 	o.largeFrom = cmp.Or(o.largeFrom, largeFrom)
+	o.inspectEvery = cmp.Or(o.inspectEvery, inspectEvery)
 	o.tickPatience = cmp.Or(o.tickPatience, tickPatience)
 	o.watchFor = cmp.Or(o.watchFor, watchFor)
 	if o.skew == nil {
@@ -301,6 +320,7 @@ func (s *Store) end() {
 
 // hangUp ends everything that talks to Redis.
 func (s *Store) hangUp() error {
+	s.unwatch()
 	for _, m := range s.notifications {
 		m.cancel()
 	}
@@ -314,5 +334,6 @@ func (s *Store) hangUp() error {
 	for _, is := range s.pulses {
 		<-is.done
 	}
+	<-s.watched
 	return err
 }

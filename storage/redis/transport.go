@@ -42,7 +42,7 @@ type connection struct {
 	addr    string   // of the server
 	sockets *sockets // to that; nil if nothing was sent yet
 	socket  *socket  // nil if there is none
-	leaves  bool     // the server is no primary any more, so the socket is dropped before the next use
+	leaves  bool     // an answer said so (meaning.leave), so the socket is dropped before the next use
 }
 
 // send implements transport. It makes no new connection: that might lead to another
@@ -53,6 +53,7 @@ func (n *connection) send(_ *goredis.Client, commands ...[]any) error {
 	}
 	err := n.socket.send(commands)
 	if err != nil {
+		err = n.socket.lastWords(err, len(commands))
 		n.drop()
 	}
 	return err
@@ -79,8 +80,8 @@ func (n *connection) connect(node *goredis.Client) error {
 	return err
 }
 
-// receive implements transport. A server that is no primary any more is left as soon as
-// all answers are received.
+// receive implements transport. A connection that is to be given up is left as soon as all
+// answers are received.
 func (n *connection) receive() (any, error) {
 	if n.socket == nil {
 		return nil, net.ErrClosed
@@ -89,7 +90,7 @@ func (n *connection) receive() (any, error) {
 	if err != nil && codeOf(err) == "" {
 		n.drop()
 	}
-	n.leaves = n.leaves || codeOf(err) == "READONLY"
+	n.leaves = n.leaves || leaves(err)
 	return answer, err
 }
 

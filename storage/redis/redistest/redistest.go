@@ -168,6 +168,9 @@ func (s *Server) Restart() error {
 	return s.awaitAnswer()
 }
 
+// SetLater adds arguments for the next Restart.
+func (s *Server) SetLater(args ...string) { s.args = append(s.args, args...) }
+
 // mendLog takes half a transaction off the end of the AOF, as docs/redis.md tells operators to.
 // Redis cuts off only the command that is not whole, and keeps the MULTI before it: what it writes
 // next is taken for the rest of that transaction when it starts once more, and half a batch is

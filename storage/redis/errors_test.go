@@ -1,0 +1,37 @@
+package redis
+
+import (
+	"testing"
+)
+
+// TestMeanings: what Redis answers means the same with and without an ERR before it, and wherever in
+// a script it happened, as Redis 5, 6 and 7 write it.
+func TestMeanings(t *testing.T) {
+	wraps := map[string]func(string) string{
+		"plain":      func(text string) string { return text },
+		"by a proxy": func(text string) string { return "ERR " + text },
+		"script, 5": func(text string) string {
+			return "ERR Error running script (call to f_ab12): @user_script:7: @user_script: 7: -" + text
+		},
+		"script, 6": func(text string) string { return "ERR Error running script (call to f_ab12): @user_script:7: -" + text },
+		"script, words": func(text string) string {
+			return "ERR Error running script (call to f_ab12): @user_script:7: @user_script: 7: " + text
+		},
+		"script, 7": func(text string) string { return text + " script: ab12, on @user_script:7." },
+	}
+	for _, want := range meanings {
+		for how, wrap := range wraps {
+			for _, text := range []string{want.words, want.words + " and more: -of it"} {
+				err := said(wrap(text))
+				if got := reactionTo(err); got != want.reaction || codeOf(err) != want.words || leaves(err) != want.leave || needsOperator(err) != want.operator {
+					t.Errorf("%s, %q: reaction %d, code %q", how, err, got, codeOf(err))
+				}
+			}
+		}
+	}
+	for _, text := range []string{"ERR", "ERR something", "READONLYish thing", "WRONGTYPE READONLY", "ERR Error running script (call to f_ab12): @user_script:7: -WRONGTYPE LOADING"} {
+		if err := said(text); reactionTo(err) != giveUp || leaves(err) {
+			t.Errorf("%q: reaction %d", text, reactionTo(err))
+		}
+	}
+}
