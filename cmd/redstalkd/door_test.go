@@ -46,8 +46,8 @@ var troubles = []trouble{
 	{name: "black-hole-behind", fate: redistest.Drop, behind: true},
 	{name: "OOM", brief: true, says: "OOM command not allowed when used memory > 'maxmemory'.", reply: "OUT_OF_MEMORY", atOnce: true},
 	{name: "NOPERM", says: "NOPERM this user has no permissions to run the 'evalsha' command", atOnce: true},
-	{name: "NOAUTH", brief: true, says: "NOAUTH Authentication required.", atOnce: true},
-	{name: "WRONGPASS", says: "WRONGPASS invalid username-password pair or user is disabled.", atOnce: true},
+	{name: "NOAUTH", brief: true, says: "NOAUTH Authentication required."},
+	{name: "WRONGPASS", says: "WRONGPASS invalid username-password pair or user is disabled."},
 }
 
 // begin has calls fail, and returns how many have.
