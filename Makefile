@@ -13,10 +13,6 @@ CHAOS_SEED ?= 0
 CRASH_SEED ?= 0
 GROWTH ?= 10s
 ATTACKS ?=
-PARTS ?=
-ROUNDS ?=
-SEED ?=
-LIMIT ?=
 COMMANDS ?= 200000
 SHOP_FOR ?= 10m
 BENCH_LOADS ?= 50c,50c-p16,50c-p32-put,500c,1c,tubes10k,50c-10k,50c-100k,50c-1m
@@ -28,7 +24,7 @@ APT_TOOLS = redis-server beanstalkd gcc
 
 .DEFAULT_GOAL := help
 
-.PHONY: help build run test test-long test-clients test-prometheus deps test-console screenshots console-cost bench bench-access bench-floor bench-cluster attack crash chaos oracle record fuzz check clean packages test-packages proof
+.PHONY: help build run test test-long test-clients test-prometheus deps test-console screenshots console-cost bench bench-access bench-floor bench-cluster attack crash chaos oracle record fuzz check clean packages test-packages release-check
 
 help: ## print this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -161,13 +157,7 @@ fuzz: ## fuzz the parser, the rules, whole connections, the log and the HTTP API
 	$(GO) test ./server/web -run '^$$' -fuzz '^FuzzJob$$' -fuzztime $(FUZZTIME)
 	$(GO) test ./server/web -run '^$$' -fuzz '^FuzzQuery$$' -fuzztime $(FUZZTIME)
 
-# given is a variable only if somebody has given it, not its value above.
-given = $(if $(filter file,$(origin $1)),,$($1))
-
-proof: deps ## run what is to be shown before a release, for many hours, and write docs/proof.md; PARTS=a,b ROUNDS=50 COMMANDS=100000 SEED=7 LIMIT=8m choose
-	$(GO) build -o bin/proof ./tools/proof
-	bin/proof -parts '$(PARTS)' -rounds '$(or $(ROUNDS),0)' -commands '$(or $(call given,COMMANDS),0)' -fuzztime '$(or $(call given,FUZZTIME),10m)' \
-	  -attacks '$(ATTACKS)' -seed '$(or $(SEED),0)' -limit '$(or $(LIMIT),0)'
+release-check: check test test-long test-console test-clients test-packages crash chaos oracle attack fuzz ## all that is to pass before a release; hours. CRASH_ROUNDS, CHAOS_ROUNDS, COMMANDS and FUZZTIME say how many
 
 check: ## gofmt, vet, staticcheck, govulncheck, and builds for other systems
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt would change: $$unformatted"; exit 1; fi

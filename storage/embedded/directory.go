@@ -54,8 +54,8 @@ func (d *directory) removed() bool {
 }
 
 // directoryLock is the two locks on the engine's directory. One is on the directory
-// itself. The other one is on a file in it: older programs respect only that, and some
-// systems know no locks on directories.
+// itself. The other one is on a file in it, as some systems know no locks on
+// directories.
 type directoryLock struct {
 	dir  *directory
 	file *pebble.Lock

@@ -88,9 +88,6 @@ func (j *journal) open(o *Options, now tube.Instant) error {
 	if err == nil {
 		err = j.load(fromLog, now)
 	}
-	if err == nil && j.tables.older {
-		err = j.tables.raiseLayout()
-	}
 	if err != nil {
 		j.log.Abandon()
 		return errors.Join(fmt.Errorf("reading the tables: %w", err), j.tables.close())

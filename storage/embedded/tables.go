@@ -35,10 +35,8 @@ const (
 	policyKey  byte = 'r'
 	importKey  byte = 'm' // between those of others, which are in one ingest file
 
-	// layoutVersion is the layout that is written. The one before it, oldestLayout, has
-	// neither kept keys nor policies, and its records have no facts. It is read, too.
-	layoutVersion = 4
-	oldestLayout  = 3
+	// layoutVersion is the layout of the tables. Tables with another one are refused.
+	layoutVersion = 1
 )
 
 // maxInline is the size in bytes up to which a body is behind its record. All of these
@@ -59,7 +57,6 @@ type tables struct {
 	db       *pebble.DB
 	cache    *pebble.Cache
 	dir      *directory
-	older    bool          // the layout is the one before layoutVersion
 	migrated atomic.Uint64 // records that came here since the start
 
 	key, value []byte // scratch of the checkpointer
@@ -83,8 +80,7 @@ func (t *tables) number(kind byte) (uint64, error) {
 
 // checkLayout refuses tables of another layout. It returns the first segment of the log
 // that is not in the tables. 0 means that the tables are new: call writeLayout once there
-// is a log. From then on the log must be there. If the tables have the older layout,
-// t.older is set: call raiseLayout before anything is written.
+// is a log. From then on the log must be there.
 func (t *tables) checkLayout() (first uint64, err error) {
 	value, closer, err := t.db.Get([]byte{layoutKey})
 	switch {
@@ -94,10 +90,9 @@ func (t *tables) checkLayout() (first uint64, err error) {
 		return 0, fmt.Errorf("reading the layout: %w", err)
 	}
 	defer closer.Close()
-	if len(value) != 1 || value[0] < oldestLayout || value[0] > layoutVersion {
-		return 0, fmt.Errorf("its layout is %x, and this redstalk knows %d and %d", value, oldestLayout, layoutVersion)
+	if len(value) != 1 || value[0] != layoutVersion {
+		return 0, fmt.Errorf("its layout is %x, and this redstalk knows layout %d", value, layoutVersion)
 	}
-	t.older = value[0] < layoutVersion
 	if first, err = t.number(segmentKey); err == nil && first == 0 {
 		err = errors.New("the key s is missing")
 	}
@@ -113,17 +108,6 @@ func (t *tables) writeLayout() error {
 	if err := errors.Join(b.Commit(pebble.NoSync), t.db.Flush()); err != nil {
 		return fmt.Errorf("writing the layout: %w", err)
 	}
-	return nil
-}
-
-// raiseLayout marks tables of the older layout with the present one: from then on an older
-// program refuses them.
-func (t *tables) raiseLayout() error {
-	err := t.db.Set([]byte{layoutKey}, []byte{layoutVersion}, pebble.NoSync)
-	if err = errors.Join(err, t.db.Flush()); err != nil {
-		return fmt.Errorf("writing the layout: %w", err)
-	}
-	t.older = false
 	return nil
 }
 

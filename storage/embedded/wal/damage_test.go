@@ -234,32 +234,6 @@ func TestTruncated(t *testing.T) {
 	})
 }
 
-// TestOlderSegments: the segments of older programs, whose headers do not say how
-// long the file was, are not refused for that.
-func TestOlderSegments(t *testing.T) {
-	each(t, func(t *testing.T, w *written) {
-		older := make(map[string][]byte)
-		for _, name := range w.names {
-			data := bytes.Clone(w.files[name])
-			h, ok := decodeHeader(data, number(t, name))
-			if !ok || h.size == 0 || h.size > int64(len(data)) {
-				t.Fatalf("%s of %d bytes: %+v", name, len(data), h)
-			}
-			h.size = 0
-			copy(data, h.encode())
-			older[name] = data
-		}
-		got, err := w.open(t, older)
-		if err != nil {
-			t.Fatal(err)
-		}
-		same(t, got, w.frames)
-		last := older[w.last]
-		older[w.last] = last[:len(last)-1]
-		w.judge(t, "an older log cut off", older, w.begin)
-	})
-}
-
 func number(t *testing.T, name string) uint64 {
 	t.Helper()
 	n, err := strconv.ParseUint(strings.TrimPrefix(name, prefix), 10, 64)

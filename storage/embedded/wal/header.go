@@ -5,7 +5,7 @@ import (
 	"hash/crc32"
 )
 
-const magic = "redstalk log 02\n"
+const magic = "redstalk log 01\n"
 
 // header is the first bytes of a segment.
 type header struct {
@@ -14,7 +14,7 @@ type header struct {
 	prevEnd int64 // where the frames of the segment before it end
 	durable bool  // that segment, and all before it, were on the disk when this one began
 	closed  int64 // where the frames end, if the log was closed in this segment; else 0
-	size    int64 // at least so many bytes of the file were on the disk; 0: an older program wrote this
+	size    int64 // at least so many bytes of the file were on the disk
 }
 
 const (
