@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A repair and an upgrade need a namespace that no instance serves. That a heartbeat was given
+// A repair needs a namespace that no instance serves. That a heartbeat was given
 // long ago by the clock of Redis does not say so: the clock may have been set, or Redis may just
 // have come back, and then the instances are about to.
 

@@ -38,7 +38,7 @@
 //   - holdings and attendance: what the connections of this instance hold,
 //     use and watch; bodycache: bodies of jobs that it has put.
 //   - notifications: how another instance tells this one that there is a job.
-//   - guard, namespace, layout, upgrade and alive: what is checked before anything is touched; fitness:
+//   - guard, namespace, layout and alive: what is checked before anything is touched; fitness:
 //     what a server allows, which is looked at again when it may be another one;
 //     check and check_counts: what is compared when somebody asks for it (redstalkd
 //     fsck), in steps; discreet: no password is told.

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// layoutVersion is that of the keys in lua/keys.md. The one before it is upgraded,
-	// see upgrade.go. A namespace written by another one is not touched.
-	layoutVersion = 7
+	// layoutVersion is that of the keys in lua/keys.md. A namespace with another one is not
+	// touched.
+	layoutVersion = 1
 
 	// usualPartitions is how many there are on a single server, so that ids
 	// are 1, 2, 3 …, and clusterPartitions on a cluster.

@@ -186,9 +186,6 @@ func ready(ctx context.Context, l *link, o *Options) ([]*condition, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := upgradeIfOlder(ctx, l, o, node); err != nil {
-		return nil, err
-	}
 	return conditions, prepare(ctx, node, *o)
 }
 
