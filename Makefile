@@ -32,6 +32,8 @@ help: ## print this list
 # Without cgo, as in the packages: so what is measured and tested is what people install.
 build: ## build bin/redstalkd and the tools beside it
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-X main.Version=$(VERSION)" -o bin/ ./cmd/...
+	$(GO) build -o bin/stalkbench ./tools/bench
+	$(GO) build -o bin/transcript ./tools/conformance/play
 
 run: build ## build and serve on 127.0.0.1:11300, and HTTP on 127.0.0.1:11380; STORE=redis://127.0.0.1:6379/0 serves from Redis
 	bin/redstalkd -V -l $(LISTEN) -p $(PORT) --http '$(HTTP)' --store '$(STORE)'
@@ -49,8 +51,8 @@ test-long: deps ## run at more length what plays at random, and the tests that m
 	$(GO) test -race -count=1 -timeout 15m -run '^TestPowerCut$$' ./storage/embedded/wal -args -histories 15
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestSuite.*|TestCheckManyTubes|TestReplicaWithoutTheEnd|TestTLSOnCluster|TestTLSBySentinels|TestStuckNode|TestMoveAnswerLost|TestManyLetters|TestCheckInSteps)$$' ./storage/redis -args -histories 12
 	$(GO) test -race -count=1 -timeout 15m -run '^TestTaggedAgainstMachine$$' ./storage/redis -args -tagged-scripts 12
-	$(GO) test -race -count=1 -timeout 15m -run '^TestAgainstItself(Beyond)?$$' ./protocol/conformance/differ -args -plain 1000 -timed 100
-	$(GO) test -race -count=1 -timeout 15m -run '^(TestFindsForgeriesBeyond|TestKeyedLies|TestSchedule|TestInstancesShare|TestEndless|TestHostileData|TestOnRedstalkd|TestEveryModeOnBeanstalkd)$$' ./protocol/conformance/differ ./protocol/conformance/ledger ./server/gateway/zywaited ./server/push ./server/web ./storage/embedded/wal ./cmd/stalkbench
+	$(GO) test -race -count=1 -timeout 15m -run '^TestAgainstItself(Beyond)?$$' ./tools/conformance/differ -args -plain 1000 -timed 100
+	$(GO) test -race -count=1 -timeout 15m -run '^(TestFindsForgeriesBeyond|TestKeyedLies|TestSchedule|TestInstancesShare|TestEndless|TestHostileData|TestOnRedstalkd|TestEveryModeOnBeanstalkd)$$' ./tools/conformance/differ ./tools/conformance/ledger ./server/gateway/zywaited ./server/webhook ./server/httpapi ./storage/embedded/wal ./tools/bench
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestReserveBatchOfLargeJobs|TestReserveBatchIsBounded|TestEveryVerbOnEngines|TestBodiesInUse|TestKeptReplyOutlivesItsJob|TestBurstForWaiters)$$' ./server
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestTranscripts|TestExtensions)$$' ./cmd/redstalkd -args -every-engine
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestFaultDoor|TestSlotMigration|TestGatewayInstances|TestPushLedger|TestImportKilled|TestPasswordIsNotPrinted|TestDiskReserve|TestHowManyInstances|TestHostileBodies|TestPushLedgerKilled|TestDiskFull|TestClusterFailover)$$' ./cmd/redstalkd
@@ -60,11 +62,11 @@ test-long: deps ## run at more length what plays at random, and the tests that m
 	$(GO) test -race -count=1 -timeout 30m -run '^TestDiffer(OnTwoInstances|InPartitions|OnCluster)?$$' ./cmd/redstalkd -args -differ-commands 3000
 	$(GO) test -race -count=1 -timeout 30m -run '^TestDifferBeyond' ./cmd/redstalkd -args -differ-commands 600
 	$(GO) test -race -count=1 -timeout 30m -run '^TestChaos$$' ./cmd/redstalkd -args -ha-long -chaos-rounds 2
-	$(GO) test -count=1 -timeout 15m -run '^TestAsBeanstalkdReads$$' ./storage/binlog -args -binlog-seeds 25
+	$(GO) test -count=1 -timeout 15m -run '^TestAsBeanstalkdReads$$' ./storage/beanstalkd -args -binlog-seeds 25
 	$(GO) test -race -count=1 -timeout 30m -run '^(TestMoveKilled|TestBehindKilled|TestImportMany)$$' ./cmd/redstalkd -args -move-jobs 50000 -move-kills 4 -import-jobs 200000
 
 # Chromium is large, so only those targets install it that need it.
-CONSOLE_TEST = $(GO) test -tags chromium -count=1 -v ./server/web/console
+CONSOLE_TEST = $(GO) test -tags chromium -count=1 -v ./server/httpapi/console
 
 test-console: deps ## try each page of the console in a real Chromium, on both engines; pictures are left in bin/console
 	@sh tools/deps.sh chromium
@@ -100,7 +102,7 @@ bench-access: build ## say what TLS and users cost: compare plain servers with t
 	  --markdown bin/bench-access.md
 
 bench-floor: build deps ## say how far one could get: compare with servers that only read and answer, and that only keep bodies
-	$(CC) -O2 -o bin/floor tools/floor/floor.c
+	$(CC) -O2 -o bin/floor tools/bench/floor/floor.c
 	bin/stalkbench compare --rounds 5 --duration 1s --loads 50c,500c,50c-10k,50c-100k \
 	  --servers 'beanstalkd=beanstalkd -l 127.0.0.1 -p {port} -z 2000000' \
 	  --servers 'floor=bin/floor {port}' \
@@ -122,7 +124,7 @@ test-prometheus: build deps ## have a real Prometheus scrape two instances on on
 	@sh tools/prometheus.sh
 
 attack: build deps ## hold against a running redstalk what hurts queue servers, and print what others felt; ATTACKS=a,b chooses
-	$(GO) run ./tools/attack -bin bin/redstalkd -only '$(ATTACKS)'
+	$(GO) run ./tools/bench/attack -bin bin/redstalkd -only '$(ATTACKS)'
 
 crash: deps ## kill the server under load, CRASH_ROUNDS times, and have all fail that is done to files; audit what clients were told
 	$(GO) test -count=1 -timeout 10m -v -run '^TestFaults$$' ./storage/embedded -args -faults 0
@@ -134,7 +136,7 @@ chaos: deps ## kill, freeze, cut off and fail over instances and Redis under loa
 
 oracle: build deps ## play the transcripts, and random scripts, on the true beanstalkd and compare
 	bin/transcript oracle testdata/transcripts/*.txt
-	$(GO) test -count=1 -timeout 15m -run '^TestFindsForgeries(Beyond)?$$' ./protocol/conformance/differ -args -every-forgery
+	$(GO) test -count=1 -timeout 15m -run '^TestFindsForgeries(Beyond)?$$' ./tools/conformance/differ -args -every-forgery
 	$(GO) test -count=1 -timeout 60m -v -run '^TestDiffer' ./cmd/redstalkd -args -differ-commands $(COMMANDS)
 
 record: build deps ## write the transcripts anew from what the true beanstalkd answers
@@ -143,7 +145,7 @@ record: build deps ## write the transcripts anew from what the true beanstalkd a
 fuzz: ## fuzz the parser, the rules, whole connections, the log and the HTTP API, FUZZTIME each
 	$(GO) test ./protocol -run '^$$' -fuzz '^FuzzReader$$' -fuzztime $(FUZZTIME)
 	$(GO) test ./protocol -run '^$$' -fuzz '^FuzzLine$$' -fuzztime $(FUZZTIME)
-	$(GO) test ./server/push -run '^$$' -fuzz '^FuzzAllow$$' -fuzztime $(FUZZTIME)
+	$(GO) test ./server/webhook -run '^$$' -fuzz '^FuzzAllow$$' -fuzztime $(FUZZTIME)
 	$(GO) test ./tube -run '^$$' -fuzz '^FuzzMachine$$' -fuzztime $(FUZZTIME)
 	$(GO) test -tags poison ./server -run '^$$' -fuzz '^FuzzConnection$$' -fuzztime $(FUZZTIME)
 	$(GO) test ./server -run '^$$' -fuzz '^FuzzAuth$$' -fuzztime $(FUZZTIME)
@@ -151,18 +153,18 @@ fuzz: ## fuzz the parser, the rules, whole connections, the log and the HTTP API
 	$(GO) test ./storage/embedded/wal -run '^$$' -fuzz '^FuzzReplay$$' -fuzztime $(FUZZTIME)
 	$(GO) test ./storage/embedded -run '^$$' -fuzz '^FuzzRecord$$' -fuzztime $(FUZZTIME)
 	$(GO) test ./storage/embedded -run '^$$' -fuzz '^FuzzLog$$' -fuzztime $(FUZZTIME)
-	$(GO) test ./storage/binlog -run '^$$' -fuzz '^FuzzScan$$' -fuzztime $(FUZZTIME)
+	$(GO) test ./storage/beanstalkd -run '^$$' -fuzz '^FuzzScan$$' -fuzztime $(FUZZTIME)
 	$(GO) test ./server/gateway -run '^$$' -fuzz '^FuzzNames$$' -fuzztime $(FUZZTIME)
 	$(GO) test ./server/gateway/ruffianjiang -run '^$$' -fuzz '^FuzzPush$$' -fuzztime $(FUZZTIME)
-	$(GO) test ./server/web -run '^$$' -fuzz '^FuzzJob$$' -fuzztime $(FUZZTIME)
-	$(GO) test ./server/web -run '^$$' -fuzz '^FuzzQuery$$' -fuzztime $(FUZZTIME)
+	$(GO) test ./server/httpapi -run '^$$' -fuzz '^FuzzJob$$' -fuzztime $(FUZZTIME)
+	$(GO) test ./server/httpapi -run '^$$' -fuzz '^FuzzQuery$$' -fuzztime $(FUZZTIME)
 
 release-check: check test test-long test-console test-clients test-packages crash chaos oracle attack fuzz ## all that is to pass before a release; hours. CRASH_ROUNDS, CHAOS_ROUNDS, COMMANDS and FUZZTIME say how many
 
 check: ## gofmt, vet, staticcheck, govulncheck, and builds for other systems
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt would change: $$unformatted"; exit 1; fi
 	$(GO) vet ./...
-	$(GO) vet -tags chromium ./server/web/console
+	$(GO) vet -tags chromium ./server/httpapi/console
 	$(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
 	GO="$(GO)" sh tools/vulns/check.sh
 	$(GO) test ./tools/vulns -args -vulns

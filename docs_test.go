@@ -7,7 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"redstalk/protocol/conformance/compile"
+	"redstalk/tools/conformance/compile"
 	"regexp"
 	"slices"
 	"strings"
@@ -154,8 +154,13 @@ func workshop(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := compile.Program(filepath.Join(dir, "bin")+"/", "./cmd/..."); err != nil {
-		t.Fatal(err)
+	bin := filepath.Join(dir, "bin")
+	for into, packages := range map[string]string{
+		bin + "/": "./cmd/...", bin + "/stalkbench": "./tools/bench", bin + "/transcript": "./tools/conformance/play",
+	} {
+		if err := compile.Program(into, packages); err != nil {
+			t.Fatal(err)
+		}
 	}
 	root, err := filepath.Abs(".")
 	if err == nil {

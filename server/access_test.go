@@ -16,7 +16,7 @@ import (
 	"redstalk/protocol"
 	"redstalk/server/access"
 	"redstalk/storage"
-	"redstalk/storage/enginetest"
+	"redstalk/storage/storetest/engines"
 )
 
 // sesame is the secret of all users in these tests, and sesameHash its hash, which takes some
@@ -219,7 +219,7 @@ func TestEveryVerbWithEveryRight(t *testing.T) {
 func TestEveryVerbOnEngines(t *testing.T) {
 	atLength(t)
 	t.Parallel()
-	enginetest.Each(t, enginetest.OfDurable, func(t *testing.T, store storage.Store) {
+	engines.Each(t, engines.OfDurable, func(t *testing.T, store storage.Store) {
 		all, users := []access.Right{access.Put, access.Work, access.Look, access.Admin}, ""
 		for _, right := range all {
 			word := right.String()

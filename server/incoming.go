@@ -3,7 +3,7 @@ package server
 import (
 	"errors"
 
-	"redstalk/server/bounds"
+	"redstalk/server/limits"
 )
 
 // This file has the bodies of which a part has come, which are bounded over all connections. A
@@ -15,7 +15,7 @@ var errSlow = errors.New("a body has come too slowly while others waited for its
 // mayReceive reports whether more may be read. If not, the session is signalled when it may.
 func (s *session) mayReceive() bool {
 	size, memory, come := s.in.Partial()
-	if come <= bounds.Uncounted && memory <= firstBody {
+	if come <= limits.Uncounted && memory <= firstBody {
 		return true
 	}
 	if s.arrival == nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"redstalk/server/bounds"
+	"redstalk/server/limits"
 	"redstalk/storage/embedded"
 )
 
@@ -15,7 +15,7 @@ import (
 // not.
 func TestIncomingIsBounded(t *testing.T) {
 	const size, stalled, most = 4 * mib, 10, 16 * mib
-	_, dial := onTCPWith(t, Config{Bounds: bounds.New(0, 0, most)}, embedded.NewMemory(), size)
+	_, dial := onTCPWith(t, Config{Bounds: limits.New(0, 0, most)}, embedded.NewMemory(), size)
 	closed := make(chan bool, stalled)
 	for range stalled {
 		conn, _ := dial()
@@ -42,7 +42,7 @@ func TestIncomingIsBounded(t *testing.T) {
 // TestIncomingEnds: whatever becomes of a body, its room is free afterwards.
 func TestIncomingEnds(t *testing.T) {
 	const size = mib
-	b := bounds.New(0, 0, size)
+	b := limits.New(0, 0, size)
 	_, dial := onTCPWith(t, Config{Bounds: b}, embedded.NewMemory(), size)
 	whole := putCommand(taggedBody(1, size))
 	for _, sent := range []string{whole, whole[:len(whole)-2] + "xx", whole[:size/2]} {

@@ -13,10 +13,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"redstalk/server/bounds"
+	"redstalk/server/limits"
 	"redstalk/storage"
 	"redstalk/storage/embedded"
-	"redstalk/storage/throttle"
+	"redstalk/storage/telemetry"
 )
 
 // inLimits is inWorld with a server of this configuration.
@@ -59,7 +59,7 @@ func (c *client) endsBetween(begun time.Time, earliest, latest time.Duration) {
 }
 
 func TestMaxConnections(t *testing.T) {
-	inLimits(t, Config{Bounds: bounds.New(2, 0, 0)}, func(w *world, log *safeBuffer) {
+	inLimits(t, Config{Bounds: limits.New(2, 0, 0)}, func(w *world, log *safeBuffer) {
 		flood := func(n int) {
 			for range n {
 				<-w.connect().ended
@@ -79,7 +79,7 @@ func TestMaxConnections(t *testing.T) {
 		if n := log.count("too many connections"); n != 1 {
 			t.Errorf("%d lines about one flood", n)
 		}
-		time.Sleep(2 * throttle.Every)
+		time.Sleep(2 * telemetry.Every)
 		flood(3)
 		synctest.Wait()
 		if n := log.count("too many connections"); n != 2 {

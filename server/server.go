@@ -13,9 +13,9 @@ import (
 
 	"redstalk/protocol"
 	"redstalk/server/access"
-	"redstalk/server/bounds"
+	"redstalk/server/limits"
 	"redstalk/server/queue"
-	"redstalk/storage/throttle"
+	"redstalk/storage/telemetry"
 )
 
 // Config says how a Server behaves. The zero value is useful.
@@ -27,7 +27,7 @@ type Config struct {
 	// Bounds are those of the process: how many connections there may be at a time, of
 	// which one more is accepted and closed at once, and how much of their replies clients
 	// may leave unread. nil means no limit.
-	Bounds *bounds.Bounds
+	Bounds *limits.Bounds
 
 	// IdleTimeout is after how long a connection is closed on which nothing
 	// comes and nothing happens: it neither waits in a reserve nor holds a
@@ -80,13 +80,13 @@ type Server struct {
 	ending  context.Context // ends with Shutdown
 	endAuth context.CancelFunc
 
-	strangers  atomic.Int64 // connections that have not said who they are
-	handshakes atomic.Int64 // under way
-	refused    throttle.Log // connections
-	shaken     throttle.Log // handshakes that failed
-	full       throttle.Log // commands, for want of room
-	misled     throttle.Log // connections on which HTTP was spoken
-	failed     throttle.Log // attempts to accept
+	strangers  atomic.Int64  // connections that have not said who they are
+	handshakes atomic.Int64  // under way
+	refused    telemetry.Log // connections
+	shaken     telemetry.Log // handshakes that failed
+	full       telemetry.Log // commands, for want of room
+	misled     telemetry.Log // connections on which HTTP was spoken
+	failed     telemetry.Log // attempts to accept
 
 	mu        sync.Mutex // guards listeners and sessions
 	listeners map[net.Listener]struct{}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"redstalk/protocol"
-	"redstalk/server/bounds"
+	"redstalk/server/limits"
 	"redstalk/server/queue"
 	"redstalk/storage"
 	"redstalk/tube"
@@ -65,7 +65,7 @@ type session struct {
 
 	tally tally
 
-	arrival *bounds.Arrival // the body of which a part has come, see incoming.go
+	arrival *limits.Arrival // the body of which a part has come, see incoming.go
 
 	unread atomic.Int64 // bytes of replies that the client has not read, see noteUnread
 

@@ -15,10 +15,10 @@ import (
 
 	"redstalk/protocol"
 	protoclient "redstalk/protocol/client"
-	"redstalk/protocol/conformance/busy"
 	"redstalk/server/queue"
 	"redstalk/storage"
 	"redstalk/storage/embedded"
+	"redstalk/tools/conformance/busy"
 )
 
 // onTCP runs a server on a loopback address, with loops where there are any.

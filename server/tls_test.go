@@ -25,7 +25,7 @@ import (
 	"time"
 
 	"redstalk/server/access"
-	"redstalk/server/bounds"
+	"redstalk/server/limits"
 	"redstalk/server/queue"
 	"redstalk/storage/embedded"
 )
@@ -318,7 +318,7 @@ func TestTLSNotReading(t *testing.T) {
 	const size, times = mib, 24
 	for cause, config := range map[error]Config{
 		errStuck:  {WriteTimeout: 200 * time.Millisecond},
-		errUnread: {WriteTimeout: time.Hour, Bounds: bounds.New(0, size, 0)},
+		errUnread: {WriteTimeout: time.Hour, Bounds: limits.New(0, size, 0)},
 	} {
 		t.Run(cause.Error(), func(t *testing.T) {
 			t.Parallel()

@@ -3,7 +3,7 @@ package server
 import (
 	"errors"
 
-	"redstalk/server/bounds"
+	"redstalk/server/limits"
 )
 
 // This file says what is kept for clients that do not read their replies, so that it is
@@ -23,7 +23,7 @@ func (r slowReader) Unread() (bytes int64, read uint64) { return r.unread.Load()
 func (r slowReader) GiveWay() { r.signal(unkept) }
 
 // slowReaders returns the sessions whose clients have replies to read.
-func (s *Server) slowReaders() (all []bounds.Reader) {
+func (s *Server) slowReaders() (all []limits.Reader) {
 	for _, ss := range s.all() {
 		if ss.unread.Load() > 0 {
 			all = append(all, slowReader{ss})

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"redstalk/server/bounds"
+	"redstalk/server/limits"
 	"redstalk/storage/embedded"
 )
 
@@ -14,7 +14,7 @@ import (
 // others fit into the bound. One who reads slowly gets everything.
 func TestUnreadIsBounded(t *testing.T) {
 	const size, clients, most = 16 * mib, 10, 50 * mib
-	s, dial := onTCPWith(t, Config{Bounds: bounds.New(0, most, 0), WriteTimeout: time.Hour}, embedded.NewMemory(), size)
+	s, dial := onTCPWith(t, Config{Bounds: limits.New(0, most, 0), WriteTimeout: time.Hour}, embedded.NewMemory(), size)
 	_, c := dial()
 	ask(t, c, putCommand(taggedBody(1, size)), "INSERTED 1")
 	reader, replies := dial()

@@ -3,7 +3,7 @@ package storage
 import (
 	"time"
 
-	"redstalk/storage/tally"
+	"redstalk/storage/telemetry"
 	"redstalk/tube"
 )
 
@@ -26,11 +26,11 @@ type Report struct {
 	Named []tube.NamedFlow // tubes that are counted by name, in no order
 	Rest  tube.Flow        // all others together
 
-	Calls      *tally.Reading // how long its calls took, ns: of Redis, from sending to the answer; else of Do
-	Operations *tally.Reading // how many operations each of these had
-	Syncs      *tally.Reading // how long syncs of the disk took, ns
-	Retries    uint64         // calls that were sent again because they had failed
-	Replays    uint64         // of these, those that turned out to have been carried out before
+	Calls      *telemetry.Reading // how long its calls took, ns: of Redis, from sending to the answer; else of Do
+	Operations *telemetry.Reading // how many operations each of these had
+	Syncs      *telemetry.Reading // how long syncs of the disk took, ns
+	Retries    uint64             // calls that were sent again because they had failed
+	Replays    uint64             // of these, those that turned out to have been carried out before
 
 	// Away says why the store cannot be used at present; nil if it can, as far as is known.
 	Away error

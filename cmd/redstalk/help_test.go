@@ -9,7 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"redstalk/protocol/conformance/compile"
+	"redstalk/tools/conformance/compile"
 	"strings"
 	"sync"
 	"testing"

@@ -11,8 +11,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"redstalk/protocol/carry"
 	"redstalk/protocol/client"
+	"redstalk/protocol/migrate"
 )
 
 func moveFromCommand() *cli.Command {
@@ -35,15 +35,15 @@ func moveFromCommand() *cli.Command {
 type tally struct {
 	mu    sync.Mutex
 	tubes []string // in the order in which they came
-	jobs  map[string]map[carry.State]int
+	jobs  map[string]map[migrate.State]int
 	bar   *progress
 }
 
-func (n *tally) add(tube string, s carry.State) {
+func (n *tally) add(tube string, s migrate.State) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.jobs[tube] == nil {
-		n.jobs[tube] = make(map[carry.State]int)
+		n.jobs[tube] = make(map[migrate.State]int)
 		n.tubes = append(n.tubes, tube)
 	}
 	n.jobs[tube][s]++
@@ -52,7 +52,7 @@ func (n *tally) add(tube string, s carry.State) {
 
 func moveFrom(t *task) error {
 	from := t.Args().First()
-	if carry.Validate(from) != nil {
+	if migrate.Validate(from) != nil {
 		return usage("%q is no address of a server: HOST:PORT or unix:PATH", from)
 	}
 	if to := t.String("to"); to != "" {
@@ -71,9 +71,9 @@ func moveFrom(t *task) error {
 	if err != nil {
 		return broken("asking "+from, err)
 	}
-	n := &tally{jobs: make(map[string]map[carry.State]int), bar: startProgress(t, "moving", all)}
-	m := &carry.Mover{
-		Connect:  func(context.Context) (*carry.Carrier, error) { return t.carrier(from) },
+	n := &tally{jobs: make(map[string]map[migrate.State]int), bar: startProgress(t, "moving", all)}
+	m := &migrate.Mover{
+		Connect:  func(context.Context) (*migrate.Carrier, error) { return t.carrier(from) },
 		Carriers: t.Int("at-once"), Rate: t.Float64("rate"), Stay: t.Bool("wait"), Carried: n.add,
 	}
 	began := time.Now()
@@ -94,12 +94,12 @@ func jobsOf(c *client.Conn) (n uint64, err error) {
 }
 
 // carrier makes the connections of a carrier.
-func (t *task) carrier(from string) (*carry.Carrier, error) {
+func (t *task) carrier(from string) (*migrate.Carrier, error) {
 	to, err := t.link.connect()
 	if err != nil {
 		return nil, err
 	}
-	here, err := carry.NewRemote(to)
+	here, err := migrate.NewRemote(to)
 	if err != nil {
 		to.Close()
 		return nil, failure{exitExtension, err}
@@ -110,7 +110,7 @@ func (t *task) carrier(from string) (*carry.Carrier, error) {
 		return nil, failure{exitServer, err}
 	}
 	old.Patience = t.link.limit
-	c, err := carry.New(old, from, here)
+	c, err := migrate.New(old, from, here)
 	if err != nil {
 		old.Close()
 		to.Close()
@@ -123,25 +123,25 @@ func (n *tally) tell(t *task) error {
 	for _, tube := range n.tubes {
 		its := n.jobs[tube]
 		if t.Bool("json") {
-			line, err := json.Marshal(map[string]any{"tube": tube, "ready": its[carry.Ready], "delayed": its[carry.Delayed], "buried": its[carry.Buried]})
+			line, err := json.Marshal(map[string]any{"tube": tube, "ready": its[migrate.Ready], "delayed": its[migrate.Delayed], "buried": its[migrate.Buried]})
 			if err != nil {
 				return err
 			}
 			fmt.Fprintf(t.out, "%s\n", line)
 			continue
 		}
-		fmt.Fprintf(t.out, "%s: %d ready, %d delayed, %d buried\n", tube, its[carry.Ready], its[carry.Delayed], its[carry.Buried])
+		fmt.Fprintf(t.out, "%s: %d ready, %d delayed, %d buried\n", tube, its[migrate.Ready], its[migrate.Delayed], its[migrate.Buried])
 	}
 	return nil
 }
 
 // tellMove says how a move has ended.
-func (t *task) tellMove(from string, moved uint64, left carry.Left, took time.Duration, err error) error {
+func (t *task) tellMove(from string, moved uint64, left migrate.Left, took time.Duration, err error) error {
 	t.say("redstalk: %s moved from %s in %v", nounFor(int(moved), "job"), from, took.Round(time.Millisecond))
 	switch {
 	case t.Context.Context.Err() != nil:
 		return interrupted("say the same again, and the move goes on")
-	case errors.Is(err, carry.ErrBusy):
+	case errors.Is(err, migrate.ErrBusy):
 		return failure{exitFailed, err}
 	case err != nil:
 		return fmt.Errorf("%w (say the same again when that is mended, and the move goes on)", err)

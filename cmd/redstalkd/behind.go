@@ -5,9 +5,9 @@ import (
 	"math"
 	"strconv"
 
-	"redstalk/protocol/carry"
-	"redstalk/server/behind"
+	"redstalk/protocol/migrate"
 	"redstalk/server/queue"
+	"redstalk/server/upstream"
 )
 
 // defaultBehindRate is how many jobs a second come over that nobody waits for: few enough not to be
@@ -28,7 +28,7 @@ func (s *settings) behindRateOption() *option {
 
 func (s *settings) setBehind(v string) error {
 	s.behind = v
-	return carry.Validate(v)
+	return migrate.Validate(v)
 }
 
 func (s *settings) setBehindRate(v string) error {
@@ -42,14 +42,14 @@ func (s *settings) setBehindRate(v string) error {
 
 // bringer is what brings over the jobs of an old server. Its methods may be called on nil: there is
 // no old server.
-type bringer struct{ *behind.Front }
+type bringer struct{ *upstream.Front }
 
 // bringer returns the one of --behind.
 func (p *program) bringer() *bringer {
 	if p.behind == "" {
 		return nil
 	}
-	return &bringer{behind.New(behind.Config{Addr: p.behind, Rate: p.behindRate, Log: p.log})}
+	return &bringer{upstream.New(upstream.Config{Addr: p.behind, Rate: p.behindRate, Log: p.log})}
 }
 
 func (f *bringer) wanted() func([]string) {

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	protoclient "redstalk/protocol/client"
-	"redstalk/protocol/conformance/busy"
-	"redstalk/protocol/conformance/ledger"
 	"redstalk/storage/redis/redistest"
+	"redstalk/tools/conformance/busy"
+	"redstalk/tools/conformance/ledger"
 )
 
 var (

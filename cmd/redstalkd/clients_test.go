@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"redstalk/protocol/conformance/compile"
 	"redstalk/storage/redis/redistest"
+	"redstalk/tools/conformance/compile"
 )
 
 // withClients says whether what tools/clients.sh installs is there.

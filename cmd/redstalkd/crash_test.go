@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"redstalk/protocol/conformance/busy"
-	"redstalk/protocol/conformance/ledger"
+	"redstalk/tools/conformance/busy"
+	"redstalk/tools/conformance/ledger"
 )
 
 var (

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"testing"
 
-	"redstalk/protocol/conformance/differ"
 	"redstalk/storage/redis/redistest"
+	"redstalk/tools/conformance/differ"
 )
 
 // TestDifferBeyond plays random scripts with what beanstalkd does not know, on the

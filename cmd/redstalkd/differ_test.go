@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"redstalk/protocol/conformance/differ"
-	dialogue "redstalk/protocol/conformance/transcript"
 	"redstalk/storage/redis/redistest"
+	"redstalk/tools/conformance/differ"
+	dialogue "redstalk/tools/conformance/transcript"
 )
 
 var (

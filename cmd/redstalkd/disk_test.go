@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"redstalk/protocol/conformance/ledger"
+	"redstalk/tools/conformance/ledger"
 )
 
 // hoard is a load that only puts. refused is called for each put that is.

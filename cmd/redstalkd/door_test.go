@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"redstalk/protocol/conformance/busy"
 	"redstalk/storage/redis/redistest"
+	"redstalk/tools/conformance/busy"
 )
 
 // doorTimeout is the --store-timeout of the instance in TestFaultDoor that soon

@@ -8,11 +8,11 @@ import (
 	"slices"
 
 	"redstalk/server/access"
-	"redstalk/server/observe"
+	"redstalk/server/httpapi"
+	"redstalk/server/httpapi/console"
+	"redstalk/server/httpserve"
+	"redstalk/server/metrics"
 	"redstalk/server/queue"
-	"redstalk/server/serving"
-	"redstalk/server/web"
-	"redstalk/server/web/console"
 )
 
 // httpDoor is a door that speaks HTTP. A further one is another row of allHTTPDoors.
@@ -40,7 +40,7 @@ type httpDoor struct {
 
 	listener net.Listener
 	opened   *lateHandler
-	door     *serving.Door // nil until it serves
+	door     *httpserve.Door // nil until it serves
 	closed   func()
 }
 
@@ -104,7 +104,7 @@ func (p *program) serveHTTP(doors httpDoors, q *queue.Queue, served chan<- error
 
 // serveDoor has a door answer requests with h.
 func (p *program) serveDoor(d *httpDoor, h http.Handler, served chan<- error) {
-	config := serving.Config{
+	config := httpserve.Config{
 		Name: d.name, Log: p.log,
 		Hosts: p.http.hosts, Address: d.addr,
 		Bounds: p.bounds, WriteTimeout: p.serverConfig().WriteTimeout,
@@ -115,7 +115,7 @@ func (p *program) serveDoor(d *httpDoor, h http.Handler, served chan<- error) {
 	if d.tls {
 		config.TLS = p.guard.Load().httpTLS.Config()
 	}
-	d.door = serving.New(h, config)
+	d.door = httpserve.New(h, config)
 	p.observer.Door(d.door)
 	go func() {
 		if err := d.door.Serve(d.listener); err != nil {
@@ -131,10 +131,10 @@ func (p *program) observeEarly(opened *lateHandler) http.Handler {
 	guarded := p.guard.Load().access.Protect(all, access.Look)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
-		case observe.MetricsPath, observe.HealthPath, observe.ReadyPath:
-			serving.Name(w, r.URL.Path[1:])
+		case metrics.MetricsPath, metrics.HealthPath, metrics.ReadyPath:
+			httpserve.Name(w, r.URL.Path[1:])
 		}
-		if r.URL.Path == observe.MetricsPath {
+		if r.URL.Path == metrics.MetricsPath {
 			guarded.ServeHTTP(w, r)
 		} else {
 			all.ServeHTTP(w, r)
@@ -197,7 +197,7 @@ func (doors httpDoors) close() {
 
 // openWeb opens the HTTP API.
 func (p *program) openWeb(q *queue.Queue) (http.Handler, func()) {
-	d := web.New(q, web.Config{
+	d := httpapi.New(q, httpapi.Config{
 		Version: Version, Origins: p.http.origins, MaxWaiting: p.http.maxWaiting, Handlers: p.webHandlers(q), Log: p.log,
 		Access: p.guard.Load().access, History: true,
 	})

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"redstalk/protocol/conformance/busy"
 	"redstalk/storage"
 	"redstalk/storage/embedded"
+	"redstalk/tools/conformance/busy"
 )
 
 // SIGTERM while one holds a job, one waits for one and one is in the middle

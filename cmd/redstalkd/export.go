@@ -7,8 +7,7 @@ import (
 	"io"
 
 	"redstalk/storage"
-	"redstalk/storage/binlog"
-	"redstalk/storage/transfer"
+	"redstalk/storage/beanstalkd"
 )
 
 // export is `redstalkd export --to DIR [--format binlog] OPTIONS`: it writes all jobs of the store
@@ -44,10 +43,10 @@ func (m *Main) export(ctx context.Context, args []string, env func(string) (stri
 	defer store.Close()
 	store.Listen(nobody{})
 	progress := newProgress(stderr)
-	n, err := transfer.Export(ctx, store, said["--to"], func(n int) { progress.show("jobs", n) })
+	n, err := beanstalkd.Export(ctx, store, said["--to"], func(n int) { progress.show("jobs", n) })
 	progress.clear()
 	switch {
-	case errors.Is(err, binlog.ErrTaken):
+	case errors.Is(err, beanstalkd.ErrTaken):
 		return failure(exitUsage, "%w: choose an empty directory", err)
 	case err != nil:
 		return failure(exitFailure, "%w", scrub(s.engine.url, err))
@@ -60,7 +59,7 @@ func (m *Main) export(ctx context.Context, args []string, env func(string) (stri
 // its binlog it counts the CR LF as well.
 const beanstalkdReads = defaultMaxJobSize - 2
 
-func tellExport(stdout io.Writer, dir string, n *transfer.Exported) {
+func tellExport(stdout io.Writer, dir string, n *beanstalkd.Exported) {
 	fmt.Fprintf(stdout, "exported %d jobs to %s\n", n.Jobs, dir)
 	if n.Held > 0 {
 		fmt.Fprintf(stdout, "%d of them are reserved, and will be ready\n", n.Held)

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strconv"
 
-	"redstalk/server/bounds"
+	"redstalk/server/limits"
 )
 
 // options is the table of flags, in the order of the help. Each but the last
@@ -72,9 +72,9 @@ func (s *settings) limitOptions() []*option {
 				"reserve or holds a job; 0 for never"},
 		{name: "write-timeout", value: "DURATION", set: setLimit(&s.limits.writeTimeout), initial: s.limits.writeTimeout.String(),
 			help: "close a connection that has read none of its waiting replies for so long;\n0 for never"},
-		{name: "max-unread", value: "BYTES", set: s.setMaxUnread, checkVariable: wholeNumber(math.MaxInt64), initial: strconv.Itoa(bounds.DefaultUnread),
+		{name: "max-unread", value: "BYTES", set: s.setMaxUnread, checkVariable: wholeNumber(math.MaxInt64), initial: strconv.Itoa(limits.DefaultUnread),
 			help: "close the connections that read least when replies that were not read take\nmore than this, over all connections; 0 for no limit"},
-		{name: "max-incoming", value: "BYTES", set: s.setMaxIncoming, checkVariable: wholeNumber(math.MaxInt64), initial: strconv.Itoa(bounds.DefaultIncoming),
+		{name: "max-incoming", value: "BYTES", set: s.setMaxIncoming, checkVariable: wholeNumber(math.MaxInt64), initial: strconv.Itoa(limits.DefaultIncoming),
 			help: "let bodies wait when those that have come in part take more than this, over all\nconnections, and close those that come slowest; 0 for no limit"},
 	}
 }

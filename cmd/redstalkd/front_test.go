@@ -15,7 +15,7 @@ import (
 	"time"
 
 	protoclient "redstalk/protocol/client"
-	"redstalk/protocol/conformance/differ"
+	"redstalk/tools/conformance/differ"
 )
 
 // front makes several instances look like one server: connections are dealt to

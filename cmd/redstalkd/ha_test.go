@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"redstalk/protocol/conformance/busy"
-	"redstalk/protocol/conformance/ledger"
 	"redstalk/storage/redis/redistest"
+	"redstalk/tools/conformance/busy"
+	"redstalk/tools/conformance/ledger"
 )
 
 var haLong = flag.Bool("ha-long", false, "also run what takes long of the tests in which Redis fails over")

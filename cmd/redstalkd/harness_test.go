@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"redstalk/protocol/conformance/compile"
+	"redstalk/tools/conformance/compile"
 )
 
 // patience bounds every wait in these tests; none is expected to come near.

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	protoclient "redstalk/protocol/client"
-	"redstalk/protocol/conformance/busy"
+	"redstalk/tools/conformance/busy"
 )
 
 const (

@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"redstalk/protocol/conformance/busy"
 	"redstalk/storage/redis/redistest"
+	"redstalk/tools/conformance/busy"
 )
 
 // serveHTTP starts the binary with these arguments and an HTTP door, and returns its URL.

@@ -12,8 +12,7 @@ import (
 	"time"
 
 	"redstalk/storage"
-	"redstalk/storage/binlog"
-	"redstalk/storage/transfer"
+	"redstalk/storage/beanstalkd"
 )
 
 // cut takes options out of a command line that the server does not have: those of a
@@ -91,7 +90,7 @@ func (m *Main) importJobs(ctx context.Context, args []string, env func(string) (
 	if err := storeNamed(s, "import"); err != nil && !dry {
 		return err
 	}
-	l, err := whenFree(ctx, s, func() (*binlog.Log, error) {
+	l, err := whenFree(ctx, s, func() (*beanstalkd.Log, error) {
 		return readBinlog(said["--from"], newProgress(stderr), func(line string) { fmt.Fprintln(stderr, line) })
 	})
 	if err != nil {
@@ -110,11 +109,11 @@ func (m *Main) importJobs(ctx context.Context, args []string, env func(string) (
 }
 
 // readBinlog reads a binlog, and says what is in it.
-func readBinlog(dir string, progress *progress, say func(string)) (*binlog.Log, error) {
-	l, err := binlog.Open(dir, progress.show)
+func readBinlog(dir string, progress *progress, say func(string)) (*beanstalkd.Log, error) {
+	l, err := beanstalkd.Open(dir, progress.show)
 	progress.clear()
 	switch {
-	case errors.Is(err, binlog.ErrLocked):
+	case errors.Is(err, beanstalkd.ErrLocked):
 		return nil, failure(exitLocked, "%w", err)
 	case err != nil:
 		return nil, failure(exitFailure, "%w", err)
@@ -123,7 +122,7 @@ func readBinlog(dir string, progress *progress, say func(string)) (*binlog.Log, 
 		say("damaged: " + d.String())
 	}
 	say(fmt.Sprintf("%s: %d files, %d records, %d jobs, %d bytes of bodies; the last id is %d", dir, l.Files, l.Records, l.Len(), l.Bytes(), l.LastID))
-	say(transfer.Count(l).String())
+	say(beanstalkd.Count(l).String())
 	return l, nil
 }
 
@@ -135,7 +134,7 @@ type importReport struct {
 }
 
 // importLog imports a binlog that was read into the store of the settings.
-func importLog(ctx context.Context, s *settings, l *binlog.Log, to *importReport) (err error) {
+func importLog(ctx context.Context, s *settings, l *beanstalkd.Log, to *importReport) (err error) {
 	s.engine.log = newLog(to.line, s)
 	s.engine.logging = &logging{to.line, func(line string) { io.WriteString(to.line, line) }}
 	if err := s.useImported(); err != nil {
@@ -152,7 +151,7 @@ func importLog(ctx context.Context, s *settings, l *binlog.Log, to *importReport
 	}()
 	store.Listen(nobody{})
 	progress := newProgress(to.line)
-	r, err := transfer.Import(ctx, store, l, func(n int) { progress.show("jobs", n) })
+	r, err := beanstalkd.Import(ctx, store, l, func(n int) { progress.show("jobs", n) })
 	progress.clear()
 	switch {
 	case ctx.Err() != nil:
@@ -169,7 +168,7 @@ func importLog(ctx context.Context, s *settings, l *binlog.Log, to *importReport
 }
 
 // list writes which ids jobs had and have.
-func (to *importReport) list(r *transfer.Result, l *binlog.Log) (err error) {
+func (to *importReport) list(r *beanstalkd.Result, l *beanstalkd.Log) (err error) {
 	out := to.ids
 	if to.file != "" {
 		f, err := os.Create(to.file)
@@ -181,7 +180,7 @@ func (to *importReport) list(r *transfer.Result, l *binlog.Log) (err error) {
 	}
 	fmt.Fprintln(to.line, "jobs have other ids than they had: each line of the list is the old one and the new one")
 	b := bufio.NewWriter(out)
-	err = r.IDs(l, func(id transfer.Renamed) error {
+	err = r.IDs(l, func(id beanstalkd.Renamed) error {
 		_, err := fmt.Fprintln(b, id.Old, id.New)
 		return err
 	})

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	raw "redstalk/protocol/client"
-	"redstalk/storage/binlog"
+	"redstalk/storage/beanstalkd"
 	"redstalk/storage/redis/redistest"
 	"redstalk/tube"
 )
@@ -26,9 +26,9 @@ func oldQueue(t *testing.T, jobs int) (dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "old")
 	now := tube.Instant(time.Now().UnixNano())
-	var seq iter.Seq2[binlog.Job, error] = func(yield func(binlog.Job, error) bool) {
+	var seq iter.Seq2[beanstalkd.Job, error] = func(yield func(beanstalkd.Job, error) bool) {
 		for i := range jobs {
-			j := binlog.Job{
+			j := beanstalkd.Job{
 				ID: uint64(3*i + 7), Tube: fmt.Sprint("old", i%3), State: []tube.State{tube.Ready, tube.Delayed, tube.Buried}[i/3%3],
 				Pri: uint32(i), TTR: 100, Created: now, Counters: tube.Counters{1, 2, 3, 4, 5}, Body: fmt.Appendf(nil, "body of %d", i),
 			}
@@ -40,7 +40,7 @@ func oldQueue(t *testing.T, jobs int) (dir string) {
 			}
 		}
 	}
-	if _, err := binlog.Write(dir, seq, uint64(3*jobs+100)); err != nil {
+	if _, err := beanstalkd.Write(dir, seq, uint64(3*jobs+100)); err != nil {
 		t.Fatal(err)
 	}
 	return dir

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"redstalk/protocol/conformance/busy"
 	"redstalk/storage/redis/redistest"
+	"redstalk/tools/conformance/busy"
 )
 
 // twoInstances starts two instances on one Redis.

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"redstalk/server"
-	"redstalk/server/observe"
+	"redstalk/server/metrics"
 	"redstalk/storage"
 )
 
@@ -132,7 +132,7 @@ func (m *Main) run(ctx context.Context, args []string, stdout, stderr io.Writer,
 		settings: s, log: s.engine.log, env: env, signals: m.Signals,
 		ready: m.Ready, open: m.open, drain: drainSwitch{turned: make(chan struct{}, 1)}, storeLimit: m.storeLimit,
 	}
-	p.observer = observe.New(observe.Config{
+	p.observer = metrics.New(metrics.Config{
 		Tubes: s.metrics.tubes, ReadyLag: s.metrics.readyLag, Commands: server.CommandNames(), Version: Version, Log: p.log,
 	})
 	if p.ready == nil {

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"redstalk/server/observe"
-	"redstalk/server/serving"
+	"redstalk/server/httpserve"
+	"redstalk/server/metrics"
 	"redstalk/tube"
 )
 
@@ -22,7 +22,7 @@ type metricsSettings struct {
 const mostNamedTubes = 100_000
 
 func defaultMetrics() metricsSettings {
-	return metricsSettings{tubes: tube.DefaultNamed, readyLag: observe.DefaultReadyLag}
+	return metricsSettings{tubes: tube.DefaultNamed, readyLag: metrics.DefaultReadyLag}
 }
 
 // namedTubes is queue.Config.NamedTubes, where 0 asks for the default.
@@ -60,7 +60,7 @@ func (l *lateHandler) open(h http.Handler) { l.handler.Store(&h) }
 func (l *lateHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := l.handler.Load()
 	if h == nil {
-		problem := serving.NewProblem(http.StatusServiceUnavailable, "LOADING", "the store is being loaded")
+		problem := httpserve.NewProblem(http.StatusServiceUnavailable, "LOADING", "the store is being loaded")
 		problem.RetryAfter = 1
 		problem.Write(w)
 		return

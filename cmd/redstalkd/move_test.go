@@ -14,7 +14,7 @@ import (
 	"time"
 
 	raw "redstalk/protocol/client"
-	"redstalk/protocol/conformance/compile"
+	"redstalk/tools/conformance/compile"
 )
 
 // How many jobs are moved, and how often whoever moves them is killed meanwhile.

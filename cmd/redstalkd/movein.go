@@ -11,9 +11,8 @@ import (
 	"strings"
 	"syscall"
 
-	"redstalk/storage/binlog"
+	"redstalk/storage/beanstalkd"
 	"redstalk/storage/embedded"
-	"redstalk/storage/transfer"
 )
 
 // A directory of -b that has a binlog of beanstalkd is not served from: at the first start its jobs
@@ -42,7 +41,7 @@ func (p *program) moveIn(ctx context.Context) error {
 	if !is {
 		return nil
 	}
-	has, err := binlog.In(dir)
+	has, err := beanstalkd.In(dir)
 	switch {
 	case err != nil, has && p.noImport:
 		return nil // an error shows again when the store is opened
@@ -81,7 +80,7 @@ func (p *program) warnAbove(dir string) {
 		return
 	}
 	above := filepath.Dir(path)
-	if has, err := binlog.In(above); err == nil && has {
+	if has, err := beanstalkd.In(above); err == nil && has {
 		p.log.Warn("the directory above the new store has a binlog of beanstalkd, whose jobs are not imported: say -b with that directory, or redstalkd import",
 			"binlog", above, "store", dir)
 	}
@@ -164,7 +163,7 @@ func (p *program) importInto(ctx context.Context, dir, store string) error {
 	}
 	defer l.Close()
 	making := store + unfinishedMark
-	var r transfer.Result
+	var r beanstalkd.Result
 	if err = os.RemoveAll(making); err == nil {
 		r, err = p.fill(ctx, making, l)
 	}
@@ -181,7 +180,7 @@ func (p *program) importInto(ctx context.Context, dir, store string) error {
 }
 
 // fill imports a binlog into a new store.
-func (p *program) fill(ctx context.Context, making string, l *binlog.Log) (r transfer.Result, err error) {
+func (p *program) fill(ctx context.Context, making string, l *beanstalkd.Log) (r beanstalkd.Result, err error) {
 	e := p.engine
 	e.url = "embedded:" + making
 	store, err := p.open(ctx, e)
@@ -189,7 +188,7 @@ func (p *program) fill(ctx context.Context, making string, l *binlog.Log) (r tra
 		return r, err
 	}
 	store.Listen(nobody{})
-	r, err = transfer.Import(ctx, store, l, func(int) {})
+	r, err = beanstalkd.Import(ctx, store, l, func(int) {})
 	return r, errors.Join(err, store.Close())
 }
 
@@ -230,7 +229,7 @@ func fingerprint(dir string) (string, error) {
 	}
 	sum := sha256.New()
 	for _, e := range entries {
-		if _, is := binlog.Is(e.Name()); !is {
+		if _, is := beanstalkd.Is(e.Name()); !is {
 			continue
 		}
 		info, err := e.Info()

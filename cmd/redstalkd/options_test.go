@@ -114,7 +114,7 @@ var readFlags = []configured{
 	{"--verbose --verbose", "", func(s *settings) any { return s.verbosity }, 2},
 	{"-V", "VERBOSE=2", func(s *settings) any { return s.verbosity }, 1},
 	{"--grace 0", "", func(s *settings) any { return s.grace }, time.Duration(0)},
-	{"", "", func(s *settings) any { return s.limits }, limits{autoConnections, 0, time.Minute, 1 << 30, 64 << 20}},
+	{"", "", func(s *settings) any { return s.limits }, limitSettings{autoConnections, 0, time.Minute, 1 << 30, 64 << 20}},
 	{"--max-connections 0", "MAX_CONNECTIONS=5", func(s *settings) any { return s.limits.connections }, 0},
 	{"--max-connections 7", "", func(s *settings) any { return s.limits.connections }, 7},
 	{"--max-connections auto", "MAX_CONNECTIONS=5", func(s *settings) any { return s.limits.connections }, autoConnections},

@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"time"
 
-	"redstalk/storage/binlog"
+	"redstalk/storage/beanstalkd"
 	"redstalk/storage/embedded"
 )
 
@@ -50,7 +50,7 @@ func (s *settings) overlap(err error) time.Duration {
 	switch {
 	case errors.Is(err, embedded.ErrEnding):
 		return s.grace + storeLimit
-	case errors.Is(err, embedded.ErrLocked), errors.Is(err, binlog.ErrLocked),
+	case errors.Is(err, embedded.ErrLocked), errors.Is(err, beanstalkd.ErrLocked),
 		errors.Is(err, errAnswers), errors.Is(err, syscall.EADDRINUSE):
 		return overlap
 	}

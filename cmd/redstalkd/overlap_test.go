@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"redstalk/storage/binlog"
+	"redstalk/storage/beanstalkd"
 	"redstalk/storage/embedded"
 )
 
@@ -31,7 +31,7 @@ func TestWhenFree(t *testing.T) {
 		{ending, time.Hour, 13 * time.Second, true, 1},
 		{embedded.ErrLocked, 900 * time.Millisecond, 900 * time.Millisecond, false, 0},
 		{embedded.ErrLocked, time.Hour, overlap, true, 0},
-		{binlog.ErrLocked, time.Hour, overlap, true, 0},
+		{beanstalkd.ErrLocked, time.Hour, overlap, true, 0},
 		{errAnswers, time.Hour, overlap, true, 0},
 		{failure(exitListen, "%w", scrub("", syscall.EADDRINUSE)), time.Hour, overlap, true, 0},
 		{errors.New("another"), time.Hour, 0, true, 0},

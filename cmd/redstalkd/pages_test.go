@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"redstalk/protocol/conformance/differ"
+	"redstalk/tools/conformance/differ"
 )
 
 // withPages returns a server whose pages (the bodies of OK) are changed on their

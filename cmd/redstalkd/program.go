@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"redstalk/server"
-	"redstalk/server/bounds"
 	"redstalk/server/gateway/zywaited"
-	"redstalk/server/observe"
-	"redstalk/server/push"
+	"redstalk/server/limits"
+	"redstalk/server/metrics"
 	"redstalk/server/queue"
+	"redstalk/server/webhook"
 	"redstalk/storage"
 )
 
@@ -33,11 +33,11 @@ type program struct {
 	open    func(context.Context, engine) (storage.Store, error)
 	drain   drainSwitch
 	guard   atomic.Pointer[guards] // nil until they are there
-	bounds  *bounds.Bounds         // of all doors together; from serve on
+	bounds  *limits.Bounds         // of all doors together; from serve on
 
-	observer   *observe.Observer
-	tasks      *zywaited.Service               // nil: not wanted
-	dispatcher atomic.Pointer[push.Dispatcher] // nil: nothing is pushed, or not yet
+	observer   *metrics.Observer
+	tasks      *zywaited.Service                  // nil: not wanted
+	dispatcher atomic.Pointer[webhook.Dispatcher] // nil: nothing is pushed, or not yet
 
 	// storeLimit bounds how long the end waits for the store, after the grace
 	// period of connections is over.
@@ -177,16 +177,16 @@ func descriptors() uint64 {
 }
 
 // newBounds returns what all doors share.
-func (p *program) newBounds() *bounds.Bounds {
+func (p *program) newBounds() *limits.Bounds {
 	connections := p.limits.connections
 	if connections == autoConnections {
 		calls := 0
 		if p.pushes.allow != nil {
-			calls = push.DefaultCalls
+			calls = webhook.DefaultCalls
 		}
 		connections = connectionsFor(descriptors(), calls)
 	}
-	return bounds.New(connections, p.limits.unread, p.limits.incoming)
+	return limits.New(connections, p.limits.unread, p.limits.incoming)
 }
 
 // connectionsFor is how many connections leave enough of so many descriptors
@@ -200,7 +200,7 @@ func connectionsFor(descriptors uint64, pushes int) int {
 }
 
 // serveStore serves what is in a store. The error that ends a door comes by served.
-func (p *program) serveStore(ctx context.Context, l net.Listener, doors httpDoors, pushes push.Config, store storage.Store, served chan error) error {
+func (p *program) serveStore(ctx context.Context, l net.Listener, doors httpDoors, pushes webhook.Config, store storage.Store, served chan error) error {
 	old := p.bringer()
 	q := queue.New(store, queue.Config{
 		MaxJobSize: p.maxJobSize, Version: Version, NamedTubes: p.metrics.namedTubes(), Log: p.log, MayPush: p.mayPush(),

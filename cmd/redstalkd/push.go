@@ -6,15 +6,15 @@ import (
 	"fmt"
 
 	"redstalk/server/access"
-	"redstalk/server/push"
 	"redstalk/server/queue"
+	"redstalk/server/webhook"
 )
 
 // pushSettings are those of pushes.
 type pushSettings struct {
-	allow   *push.Allow // nil: nothing is pushed
-	secrets string      // a file; "": webhooks are not signed
-	ca      string      // a file; "": the CAs of the system
+	allow   *webhook.Allow // nil: nothing is pushed
+	secrets string         // a file; "": webhooks are not signed
+	ca      string         // a file; "": the CAs of the system
 	proxy   bool
 }
 
@@ -34,13 +34,13 @@ func (s *settings) pushOptions() []*option {
 }
 
 func (s *settings) setPushAllow(v string) (err error) {
-	s.pushes.allow, err = push.ParseAllow(v)
+	s.pushes.allow, err = webhook.ParseAllow(v)
 	return err
 }
 
 // pushConfig reads the files that pushes need.
-func (p *program) pushConfig() (c push.Config, err error) {
-	c = push.Config{Allow: p.pushes.allow, Proxy: p.pushes.proxy, Version: Version, Log: p.log}
+func (p *program) pushConfig() (c webhook.Config, err error) {
+	c = webhook.Config{Allow: p.pushes.allow, Proxy: p.pushes.proxy, Version: Version, Log: p.log}
 	if p.pushes.secrets != "" {
 		if c.Secrets, err = p.readPushSecrets(); err != nil {
 			return c, failure(exitUsage, "--push-secrets: %w", err)
@@ -55,10 +55,10 @@ func (p *program) pushConfig() (c push.Config, err error) {
 }
 
 // readPushSecrets reads what signs webhooks.
-func (p *program) readPushSecrets() (s *push.Secrets, err error) {
+func (p *program) readPushSecrets() (s *webhook.Secrets, err error) {
 	text, err := access.ReadSecrets(p.pushes.secrets, p.log)
 	if err == nil {
-		s, err = push.ParseSecrets(text)
+		s, err = webhook.ParseSecrets(text)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the secrets for pushes in %s: %w", p.pushes.secrets, err)
@@ -88,12 +88,12 @@ func (p *program) mayPush() func(url string) bool {
 }
 
 // startPushing starts the dispatcher, if anything may be pushed.
-func (p *program) startPushing(q *queue.Queue, c push.Config) {
+func (p *program) startPushing(q *queue.Queue, c webhook.Config) {
 	if p.pushes.allow == nil {
 		return
 	}
 	c.NamedTubes = p.metrics.namedTubes()
-	d := push.New(q, c)
+	d := webhook.New(q, c)
 	p.dispatcher.Store(d)
 	p.observer.Pushing(d.Stats)
 	if p.pushes.secrets == "" {

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"redstalk/server/serving"
-	"redstalk/server/web"
+	"redstalk/server/httpapi"
+	"redstalk/server/httpserve"
 	"redstalk/storage/redis"
 )
 
@@ -62,7 +62,7 @@ func (s *settings) setOrigins(v string) error {
 	s.http.origins = nil
 	for origin := range strings.SplitSeq(v, ",") {
 		origin = strings.TrimSpace(origin)
-		if web.Origin(origin) != nil {
+		if httpapi.Origin(origin) != nil {
 			return fmt.Errorf("%q is not an origin such as https://ops.example.org", origin)
 		}
 		s.http.origins = append(s.http.origins, origin)
@@ -73,7 +73,7 @@ func (s *settings) setOrigins(v string) error {
 // setHosts takes names of this server, with commas.
 func (s *settings) setHosts(v string) error {
 	for one := range strings.SplitSeq(v, ",") {
-		name, err := serving.Host(strings.TrimSpace(one))
+		name, err := httpserve.Host(strings.TrimSpace(one))
 		if err != nil {
 			return err
 		}

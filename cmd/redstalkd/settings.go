@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"redstalk/server"
-	"redstalk/server/bounds"
-	"redstalk/server/web"
+	"redstalk/server/httpapi"
+	"redstalk/server/limits"
 )
 
 // settings is what the command line and the environment ask for.
@@ -20,7 +20,7 @@ type settings struct {
 	verbosity  int
 	logJSON    bool
 	grace      time.Duration
-	limits     limits
+	limits     limitSettings
 	engine     engine
 	http       httpSettings
 	gateways   gatewaySettings
@@ -36,7 +36,7 @@ type settings struct {
 }
 
 // limits are those of connections.
-type limits struct {
+type limitSettings struct {
 	connections  int           // 0: none; autoConnections: by the limit of descriptors
 	idleTimeout  time.Duration // 0: never
 	writeTimeout time.Duration // 0: never
@@ -73,9 +73,9 @@ const (
 func defaults() *settings {
 	return &settings{
 		addr: "127.0.0.1", port: 11300, behindRate: defaultBehindRate, maxJobSize: defaultMaxJobSize, grace: 5 * time.Second,
-		limits:  limits{connections: autoConnections, writeTimeout: server.DefaultWriteTimeout, unread: bounds.DefaultUnread, incoming: bounds.DefaultIncoming},
+		limits:  limitSettings{connections: autoConnections, writeTimeout: server.DefaultWriteTimeout, unread: limits.DefaultUnread, incoming: limits.DefaultIncoming},
 		engine:  engine{url: defaultStore, namespace: "redstalk", fileSize: defaultFileSize, reserve: defaultReserve, timeout: defaultStoreTimeout},
-		http:    httpSettings{maxWaiting: web.DefaultMaxWaiting},
+		http:    httpSettings{maxWaiting: httpapi.DefaultMaxWaiting},
 		metrics: defaultMetrics(),
 		guards:  guardSettings{authTimeout: server.DefaultAuthTimeout, strangers: server.DefaultMaxStrangers},
 		said:    make(map[string]bool),

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	dialogue "redstalk/protocol/conformance/transcript"
 	"redstalk/storage/redis/redistest"
+	dialogue "redstalk/tools/conformance/transcript"
 )
 
 // transcriptSlack is how late a timed reply may come while many transcripts

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"redstalk/protocol/conformance/busy"
+	"redstalk/tools/conformance/busy"
 )
 
 // TestManyWaiters: a thousand connections wait on one tube, a thousand jobs

@@ -17,7 +17,7 @@
 // wrong ones, many in one write or half a command. Where a method for each
 // command is what is wanted, tests use go-beanstalk, which others wrote.
 //
-// The judges below protocol/conformance do not use this package: they judge
+// The judges below tools/conformance do not use this package: they judge
 // with code of their own.
 //
 // # Invariants

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"redstalk/storage/throttle"
+	"redstalk/storage/telemetry"
 )
 
 // Access knows the users. All methods may be called from any goroutine.
@@ -22,7 +22,7 @@ type Access struct {
 	guesses  *guesses
 	flights  flights
 	turns    turns // of comparisons
-	failures throttle.Log
+	failures telemetry.Log
 
 	ctx  context.Context
 	stop context.CancelFunc

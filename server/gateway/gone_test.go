@@ -9,20 +9,20 @@ import (
 	"time"
 
 	"redstalk/server/gateway"
-	"redstalk/server/serving"
+	"redstalk/server/httpserve"
 )
 
 // TestGoneWithBody: a wait ends when the client goes away, also if nobody has read the body.
 func TestGoneWithBody(t *testing.T) {
 	t.Parallel()
 	waits, ended := make(chan struct{}), make(chan struct{})
-	d := serving.New(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	d := httpserve.New(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		ctx, cancel := gateway.UntilEnding(r)
 		defer cancel()
 		close(waits)
 		<-ctx.Done()
 		close(ended)
-	}), serving.Config{})
+	}), httpserve.Config{})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 	"strconv"
 
 	"redstalk/server/access"
-	"redstalk/server/serving"
+	"redstalk/server/httpserve"
 )
 
 // bodyOverhead is what a request may have besides the body of its job, in bytes.
@@ -26,7 +26,7 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 // door ends, and when the file of users changes: then a request that waits is answered as if its
 // time were over. The function releases what belongs to it.
 func UntilEnding(r *http.Request) (context.Context, context.CancelFunc) {
-	ctx, cancel := serving.UntilEnding(r)
+	ctx, cancel := httpserve.UntilEnding(r)
 	if changed := access.ChangedIn(ctx); changed != nil {
 		go func() {
 			select {

@@ -25,11 +25,11 @@ import (
 	"redstalk/server/gateway/ruffianjiang"
 	"redstalk/server/gateway/zywaited"
 	"redstalk/server/gateway/zywaited/pb"
+	"redstalk/server/httpserve"
 	"redstalk/server/queue"
-	"redstalk/server/serving"
 	"redstalk/storage"
 	"redstalk/storage/embedded"
-	"redstalk/storage/enginetest"
+	"redstalk/storage/storetest/engines"
 	"redstalk/tube"
 )
 
@@ -68,7 +68,7 @@ func guardedOn(t *testing.T, store storage.Store, users ...string) *guarded {
 	if err != nil {
 		t.Fatal(err)
 	}
-	door := serving.New(g.users.Protect(zywaited.NewGRPC(s), access.Nothing), serving.Config{Log: log})
+	door := httpserve.New(g.users.Protect(zywaited.NewGRPC(s), access.Nothing), httpserve.Config{Log: log})
 	go door.Serve(l)
 	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -171,7 +171,7 @@ var operations = map[string]string{"Add": "put", "Get": "find", "Remove": "delet
 // engine. What has to come follows from the table.
 func TestEveryRequestWithEveryRight(t *testing.T) {
 	t.Parallel()
-	enginetest.Each(t, enginetest.OfAll, func(t *testing.T, store storage.Store) {
+	engines.Each(t, engines.OfAll, func(t *testing.T, store storage.Store) {
 		var users []string
 		for _, right := range []string{"put", "work", "look", "admin"} {
 			users = append(users, right+"-on "+theTube+" "+right, right+"-other other "+right, right+"-all * "+right)

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"strings"
 
-	"redstalk/server/serving"
+	"redstalk/server/httpserve"
 )
 
 // Sites are the other sites whose pages may use a gateway from a browser. nil is none.
@@ -40,7 +40,7 @@ func (s *Sites) Protect(h http.Handler) http.Handler {
 		asPost := *r
 		asPost.Method = http.MethodPost // Check lets GET through
 		if s.cross.Check(&asPost) != nil {
-			serving.Name(w, "foreign")
+			httpserve.Name(w, "foreign")
 			http.Error(w, "a page of another site has sent this; --gateway-origin allows sites", http.StatusForbidden)
 			return
 		}

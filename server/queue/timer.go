@@ -7,7 +7,7 @@ import (
 
 	"redstalk/storage"
 	"redstalk/storage/body"
-	"redstalk/storage/throttle"
+	"redstalk/storage/telemetry"
 )
 
 const (
@@ -37,7 +37,7 @@ type timer struct {
 	last  time.Duration // how late it was when it fired last
 
 	// The rest belongs to run.
-	late    throttle.Log
+	late    telemetry.Log
 	mostLag time.Duration // since the last line about it
 }
 

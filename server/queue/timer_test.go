@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"redstalk/storage/throttle"
+	"redstalk/storage/telemetry"
 )
 
 // TestLagIsLogged: a timer that fires late is logged, but not every time.
@@ -34,10 +34,10 @@ func TestLagIsLogged(t *testing.T) {
 		fire(3 * time.Second)
 		fire(2 * time.Second)
 		want("")
-		time.Sleep(throttle.Every)
+		time.Sleep(telemetry.Every)
 		fire(time.Second)
 		want("by=3s times=3\n")
-		time.Sleep(throttle.Every)
+		time.Sleep(telemetry.Every)
 		fire(2 * time.Second)
 		want("by=2s times=1\n")
 	})

@@ -6,7 +6,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"redstalk/storage/throttle"
+	"redstalk/storage/telemetry"
 )
 
 const (
@@ -36,7 +36,7 @@ type guard struct {
 	left      int64 // bytes above the reserve when asked, less what was put since
 	blind     bool  // the file system does not know
 	low       bool  // the last put was refused
-	said      throttle.Log
+	said      telemetry.Log
 	reclaimed time.Time // when files were last tidied up for want of room
 }
 

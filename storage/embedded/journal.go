@@ -8,7 +8,7 @@ import (
 
 	"redstalk/storage"
 	"redstalk/storage/embedded/wal"
-	"redstalk/storage/tally"
+	"redstalk/storage/telemetry"
 	"redstalk/tube"
 )
 
@@ -32,7 +32,7 @@ type journal struct {
 	hold    int64  // bodies, in bytes, that are put in a window before it ends; 0: windows are not held back
 	maxSize uint64 // of a segment, for the stats page
 	now     func() tube.Instant
-	syncs   *tally.Histogram // how long batches waited for a sync
+	syncs   *telemetry.Histogram // how long batches waited for a sync
 
 	ended        chan struct{}  // closed when the journal ends
 	committers   sync.WaitGroup // the goroutines that commit what no caller does

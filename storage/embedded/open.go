@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"redstalk/storage/embedded/wal"
-	"redstalk/storage/throttle"
+	"redstalk/storage/telemetry"
 	"redstalk/tube"
 )
 
@@ -58,8 +58,8 @@ func newJournal(o *Options, e *Engine, lock *directoryLock) *journal {
 		trouble: &trouble{log: o.Log, dir: o.Dir},
 		mu:      &e.mu, commits: sync.NewCond(&e.mu), eased: sync.NewCond(&e.mu),
 		window: newWindow(0), roomMade: e.roomMade,
-		guard:     &guard{fs: o.fs, dir: o.Dir, reserve: o.Reserve, log: o.Log, clock: o.clock, said: throttle.Log{Clock: o.clock}},
-		bodyReads: bodyReads{log: o.Log, said: throttle.Log{Clock: o.clock}},
+		guard:     &guard{fs: o.fs, dir: o.Dir, reserve: o.Reserve, log: o.Log, clock: o.clock, said: telemetry.Log{Clock: o.clock}},
+		bodyReads: bodyReads{log: o.Log, said: telemetry.Log{Clock: o.clock}},
 	}
 	j.guard.stuck = j.stuck
 	return j

@@ -9,7 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"redstalk/storage/embedded/wal"
-	"redstalk/storage/throttle"
+	"redstalk/storage/telemetry"
 )
 
 // tablesDir is the directory of Pebble's files, in the engine's directory.
@@ -61,7 +61,7 @@ func checkTables(o *Options) error {
 	}
 	db, err := pebble.Open(o.fs.PathJoin(o.Dir, tablesDir), &pebble.Options{
 		FS: o.fs, ReadOnly: true, ErrorIfNotExists: true, FormatMajorVersion: pebble.FormatNewest,
-		Logger: pebbleLog{o.Log, o.Fatal, o.Dir, new(throttle.Log)}, EventListener: listener(o),
+		Logger: pebbleLog{o.Log, o.Fatal, o.Dir, new(telemetry.Log)}, EventListener: listener(o),
 	})
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func openPebble(o *Options, dir *directory, cache *pebble.Cache) (*pebble.DB, er
 		L0CompactionThreshold:       4,
 		L0StopWritesThreshold:       1000,
 		FormatMajorVersion:          pebble.FormatNewest,
-		Logger:                      pebbleLog{o.Log, o.Fatal, o.Dir, new(throttle.Log)},
+		Logger:                      pebbleLog{o.Log, o.Fatal, o.Dir, new(telemetry.Log)},
 		EventListener:               listener(o),
 	})
 }
@@ -121,7 +121,7 @@ func listener(o *Options) *pebble.EventListener {
 // at once after such an error. The text of the error is logged, not the error itself:
 // that carries a stack, which a log handler would print.
 func complaint(o *Options) func(error) {
-	var said throttle.Log
+	var said telemetry.Log
 	return func(err error) {
 		said.Error(o.Log, "the journal's tables cannot be read or written; trying again", "dir", o.Dir, "err", err.Error())
 	}
@@ -132,7 +132,7 @@ type pebbleLog struct {
 	log   *slog.Logger
 	fatal func(error)
 	dir   string
-	said  *throttle.Log // errors
+	said  *telemetry.Log // errors
 }
 
 func (l pebbleLog) Infof(format string, args ...any) {

@@ -2,18 +2,18 @@ package embedded
 
 import (
 	"redstalk/storage"
-	"redstalk/storage/tally"
+	"redstalk/storage/telemetry"
 )
 
 // effort is what the engine counts of its own work.
 type effort struct {
-	calls      *tally.Histogram // how long a call of Do took, its own commit included
-	operations *tally.Histogram // how many operations it had
-	syncs      *tally.Histogram // how long a group waited for the disk
+	calls      *telemetry.Histogram // how long a call of Do took, its own commit included
+	operations *telemetry.Histogram // how many operations it had
+	syncs      *telemetry.Histogram // how long a group waited for the disk
 }
 
 func newEffort() effort {
-	return effort{calls: tally.NewDurations(), operations: tally.NewSizes(), syncs: tally.NewDurations()}
+	return effort{calls: telemetry.NewDurations(), operations: telemetry.NewSizes(), syncs: telemetry.NewDurations()}
 }
 
 // note counts the operations of a call.

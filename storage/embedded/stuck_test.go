@@ -13,7 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"redstalk/storage"
-	"redstalk/storage/throttle"
+	"redstalk/storage/telemetry"
 	"redstalk/tube"
 )
 
@@ -136,7 +136,7 @@ func TestTablesCannotBeWritten(t *testing.T) {
 	}
 	wantJobs(t, s.left(t), ids)
 	eventually(t, "it to be said that puts are refused", func() bool { return s.said.count("puts are refused") > 0 })
-	told, most := s.said.count("puts are refused"), 1+int(time.Since(begun)/throttle.Every)
+	told, most := s.said.count("puts are refused"), 1+int(time.Since(begun)/telemetry.Every)
 	if told > most || s.said.count("cannot be written") > 2*most {
 		t.Errorf("it was said %d times that puts are refused", told)
 	}

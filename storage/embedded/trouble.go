@@ -8,7 +8,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
-	"redstalk/storage/throttle"
+	"redstalk/storage/telemetry"
 )
 
 // trouble tells the operator when the tables cannot be written, and when they can be
@@ -16,10 +16,10 @@ import (
 type trouble struct {
 	log      *slog.Logger
 	dir      string
-	behind   throttle.Log // messages that the log keeps what the tables lack
-	refusing throttle.Log // messages that puts are refused
-	since    time.Time    // the first failure in a row; zero: there was none
-	told     bool         // the operator knows about it
+	behind   telemetry.Log // messages that the log keeps what the tables lack
+	refusing telemetry.Log // messages that puts are refused
+	since    time.Time     // the first failure in a row; zero: there was none
+	told     bool          // the operator knows about it
 }
 
 // report tells about a failure, and whether puts are refused because of it. The text of
@@ -54,7 +54,7 @@ func (t *trouble) over() {
 type bodyReads struct {
 	failures atomic.Int64 // in a row
 	log      *slog.Logger
-	said     throttle.Log
+	said     telemetry.Log
 }
 
 // maxFailures is after how many failures in a row they are put down to the disk, and not

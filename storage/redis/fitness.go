@@ -15,7 +15,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"redstalk/storage"
-	"redstalk/storage/throttle"
+	"redstalk/storage/telemetry"
 )
 
 // What a server allows is looked at before the first call, and again whenever it may have become
@@ -150,7 +150,7 @@ func setting(answer *goredis.MapStringStringCmd, usual int) (int, bool) {
 // fitness is what a partition knows of its server.
 type fitness struct {
 	condition  atomic.Pointer[condition] // when it was last inspected; never nil
-	complaints *throttle.Log             // common to all partitions
+	complaints *telemetry.Log            // common to all partitions
 	mu         sync.Mutex                // is held while condition is changed
 
 	// The rest belongs to the caller of the partition.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"redstalk/storage"
-	histograms "redstalk/storage/tally"
+	histograms "redstalk/storage/telemetry"
 	"redstalk/tube"
 )
 

@@ -13,10 +13,10 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"redstalk/protocol/conformance/busy"
 	"redstalk/storage"
 	"redstalk/storage/redis/redistest"
 	"redstalk/storage/storetest"
+	"redstalk/tools/conformance/busy"
 	"redstalk/tube"
 )
 

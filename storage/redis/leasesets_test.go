@@ -12,9 +12,9 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"redstalk/protocol/conformance/busy"
 	"redstalk/storage"
 	"redstalk/storage/redis/redistest"
+	"redstalk/tools/conformance/busy"
 	"redstalk/tube"
 )
 

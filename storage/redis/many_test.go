@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"redstalk/protocol/conformance/busy"
 	"redstalk/storage"
 	"redstalk/storage/redis/redistest"
+	"redstalk/tools/conformance/busy"
 	"redstalk/tube"
 )
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"redstalk/storage"
-	"redstalk/storage/throttle"
+	"redstalk/storage/telemetry"
 )
 
 // worthWaking is from how many operations on it is better to wake the worker than to
@@ -77,7 +77,7 @@ func newPartition(l *link, o Options, all *order, late *tardiness, number int) *
 		p.log = o.Log.With("partition", number)
 	}
 	p.fitness.condition.Store(&condition{record: usualBulk})
-	p.fitness.complaints = &throttle.Log{}
+	p.fitness.complaints = &telemetry.Log{}
 	p.inbox.changed.L = &p.inbox.mu
 	p.heartbeat.doubt(p.clock.now()) // Redis may have been away until now
 	p.instance.rename()

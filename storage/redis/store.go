@@ -12,7 +12,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"redstalk/storage"
-	"redstalk/storage/throttle"
+	"redstalk/storage/telemetry"
 	"redstalk/tube"
 )
 
@@ -155,7 +155,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 // newStore sets up the partitions, whose servers are in these conditions.
 func newStore(l *link, o Options, conditions []*condition) *Store {
 	s, ids, late := &Store{link: l, log: o.Log, effort: newEffort()}, &order{}, &tardiness{log: o.Log}
-	ticks, senders, complaints := &atomic.Int32{}, &atomic.Int32{}, &throttle.Log{}
+	ticks, senders, complaints := &atomic.Int32{}, &atomic.Int32{}, &telemetry.Log{}
 	for number := range o.Partitions {
 		p := newPartition(l, o, ids, late, number)
 		p.effort, p.ticks, p.senders, p.fitness.complaints = s.effort, ticks, senders, complaints

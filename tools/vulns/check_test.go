@@ -17,7 +17,7 @@ var withTool = flag.Bool("vulns", false, "run govulncheck on databases of our ow
 // What the databases are about: a module that a small package of ours calls.
 const (
 	vulnerable = "golang.org/x/time"
-	caller     = "./protocol/carry"
+	caller     = "./protocol/migrate"
 	id         = "GO-0000-0001"
 )
 

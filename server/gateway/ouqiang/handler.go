@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"redstalk/server/gateway"
+	"redstalk/server/httpserve"
 	"redstalk/server/queue"
-	"redstalk/server/serving"
 	"redstalk/storage"
-	"redstalk/storage/throttle"
+	"redstalk/storage/telemetry"
 )
 
 // Config says how the handler behaves. The zero value is useful.
@@ -68,7 +68,7 @@ type handler struct {
 	queue  *queue.Queue
 	jobs   *gateway.Jobs
 	config Config
-	failed throttle.Log
+	failed telemetry.Log
 }
 
 // New returns a handler for the clients of ouqiang/delay-queue.
@@ -84,11 +84,11 @@ func New(q *queue.Queue, c Config) http.Handler {
 	}
 	h := &handler{queue: q, jobs: gateway.NewJobs(q, c.MaxWaiting), config: c}
 	mux := http.NewServeMux()
-	mux.HandleFunc("/push", serving.Named("push", h.push))
-	mux.HandleFunc("/pop", serving.Named("pop", h.pop))
-	mux.HandleFunc("/delete", serving.Named("delete", h.delete))
-	mux.HandleFunc("/finish", serving.Named("finish", h.finish))
-	mux.HandleFunc("/get", serving.Named("get", h.get))
+	mux.HandleFunc("/push", httpserve.Named("push", h.push))
+	mux.HandleFunc("/pop", httpserve.Named("pop", h.pop))
+	mux.HandleFunc("/delete", httpserve.Named("delete", h.delete))
+	mux.HandleFunc("/finish", httpserve.Named("finish", h.finish))
+	mux.HandleFunc("/get", httpserve.Named("get", h.get))
 	return mux
 }
 

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"redstalk/server/gateway/ouqiang"
+	"redstalk/server/httpserve"
 	"redstalk/server/queue"
-	"redstalk/server/serving"
 	"redstalk/storage/embedded"
 	"redstalk/tube"
 )
@@ -32,7 +32,7 @@ func serve(t *testing.T) (q *queue.Queue, addr string, shutdown func()) {
 	}
 	log, store := slog.New(slog.DiscardHandler), embedded.NewMemory()
 	q = queue.New(store, queue.Config{Log: log})
-	door := serving.New(ouqiang.New(q, ouqiang.Config{Log: log}), serving.Config{Log: log})
+	door := httpserve.New(ouqiang.New(q, ouqiang.Config{Log: log}), httpserve.Config{Log: log})
 	served := make(chan error, 1)
 	go func() { served <- door.Serve(l) }()
 	shutdown = func() {

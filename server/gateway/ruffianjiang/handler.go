@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"redstalk/server/gateway"
+	"redstalk/server/httpserve"
 	"redstalk/server/queue"
-	"redstalk/server/serving"
-	"redstalk/storage/throttle"
+	"redstalk/storage/telemetry"
 	"redstalk/tube"
 )
 
@@ -42,7 +42,7 @@ type handler struct {
 	queue  *queue.Queue
 	jobs   *gateway.Jobs
 	config Config
-	failed throttle.Log
+	failed telemetry.Log
 }
 
 // New returns a handler for the clients of Ruffianjiang/delay-queue.
@@ -66,7 +66,7 @@ func New(q *queue.Queue, c Config) http.Handler {
 		{"/get", "get", http.MethodGet, h.get},
 		{"/rest/test/push", "pushRedisson", http.MethodGet, h.pushRedisson},
 	} {
-		f := serving.Named(o.name, h.only(o.method, o.answer))
+		f := httpserve.Named(o.name, h.only(o.method, o.answer))
 		mux.HandleFunc(o.path, f)
 		mux.HandleFunc(o.path+"/{$}", f) // as in the old program
 	}

@@ -21,9 +21,9 @@ import (
 
 	"redstalk/protocol"
 	"redstalk/server/gateway/ruffianjiang"
-	"redstalk/server/push"
+	"redstalk/server/httpserve"
 	"redstalk/server/queue"
-	"redstalk/server/serving"
+	"redstalk/server/webhook"
 	"redstalk/storage/embedded"
 	"redstalk/tube"
 )
@@ -241,7 +241,7 @@ func TestEnding(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	door := serving.New(ruffianjiang.New(q, ruffianjiang.Config{Log: log}), serving.Config{Log: log})
+	door := httpserve.New(ruffianjiang.New(q, ruffianjiang.Config{Log: log}), httpserve.Config{Log: log})
 	go door.Serve(l)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -362,7 +362,7 @@ func TestPushed(t *testing.T) {
 		got <- string(body)
 	}))
 	defer consumer.Close()
-	allow, err := push.ParseAllow("localhost")
+	allow, err := webhook.ParseAllow("localhost")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -371,7 +371,7 @@ func TestPushed(t *testing.T) {
 	defer store.Close()
 	q := queue.New(store, queue.Config{Log: log, MayPush: allow.URL})
 	defer q.Close(ctx)
-	d := push.New(q, push.Config{Allow: allow, Log: log})
+	d := webhook.New(q, webhook.Config{Allow: allow, Log: log})
 	defer d.Close(ctx)
 	if err := q.SetPolicy(ctx, "ql", &tube.Policy{Push: tube.Push{URL: consumer.URL}}); err != nil {
 		t.Fatal(err)

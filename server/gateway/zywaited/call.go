@@ -20,7 +20,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"redstalk/server/gateway/zywaited/pb"
-	"redstalk/server/push"
+	"redstalk/server/webhook"
 )
 
 // sendHTTP calls by HTTP or HTTPS. As by the old program redirects are followed and the last
@@ -62,7 +62,7 @@ func (c *caller) sendGRPC(ctx context.Context, t *task, req *pb.CallBackReq) (er
 	}
 	err = conn.Invoke(ctx, method, req, new(emptypb.Empty))
 	if status.Code(err) == codes.Unavailable && conn.forbidden.Load() {
-		return fmt.Errorf("connecting: %w", push.ErrForbidden)
+		return fmt.Errorf("connecting: %w", webhook.ErrForbidden)
 	}
 	return err
 }
@@ -103,7 +103,7 @@ func (c *conns) get(n network, address string) (*conn, func(error), error) {
 		one = new(conn)
 		dial := func(ctx context.Context, address string) (net.Conn, error) {
 			connected, err := n.Dial(ctx, "tcp", address)
-			one.forbidden.Store(errors.Is(err, push.ErrForbidden))
+			one.forbidden.Store(errors.Is(err, webhook.ErrForbidden))
 			return connected, err
 		}
 		client, err := grpc.NewClient("passthrough:///"+address,
@@ -143,20 +143,20 @@ func isBroken(err error) bool {
 }
 
 // resultOf says how a callback has ended that has failed.
-func resultOf(err error) push.Result {
+func resultOf(err error) webhook.Result {
 	if errors.Is(err, errAnswer) {
-		return push.Failed
+		return webhook.Failed
 	}
 	its, is := status.FromError(err)
 	switch {
 	case !is: // of HTTP
-		return push.ResultOf(err)
+		return webhook.ResultOf(err)
 	case its.Code() == codes.DeadlineExceeded:
-		return push.TimedOut
+		return webhook.TimedOut
 	case isBroken(err), its.Code() == codes.Canceled:
-		return push.Broken
+		return webhook.Broken
 	}
-	return push.Failed
+	return webhook.Failed
 }
 
 // sweep closes connections that were not used for long. mu is held.

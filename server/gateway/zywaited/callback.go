@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"redstalk/server/gateway/zywaited/pb"
-	"redstalk/server/push"
+	"redstalk/server/webhook"
 )
 
 // Calls says how tasks are called. The zero value is as the old program's defaults.
@@ -72,13 +72,13 @@ func nextCheck(n int) time.Duration {
 }
 
 // Serve has the tasks called by a dispatcher, until remove is called.
-func (s *Service) Serve(d *push.Dispatcher) (remove func(), err error) {
+func (s *Service) Serve(d *webhook.Dispatcher) (remove func(), err error) {
 	c := &caller{calls: s.config.Calls, network: d}
 	return c.register(d)
 }
 
-func (c *caller) register(d *push.Dispatcher) (remove func(), err error) {
-	end, err := d.Register(push.Source{
+func (c *caller) register(d *webhook.Dispatcher) (remove func(), err error) {
+	end, err := d.Register(webhook.Source{
 		Tubes: []string{Tube}, Concurrency: c.calls.Concurrency, Timeout: c.calls.whole() + time.Second, Call: c.call,
 	})
 	if err != nil {
@@ -108,14 +108,14 @@ var errChecked = errors.New("the task was called as often as it may be")
 
 // call calls a task that is due. A check of which the target is left alone has failed like any
 // other: the schedule is the task's own.
-func (c *caller) call(ctx context.Context, j *push.Job) push.Outcome {
+func (c *caller) call(ctx context.Context, j *webhook.Job) webhook.Outcome {
 	began := time.Now()
 	if int(j.Failures) > c.calls.MaxChecks {
-		return push.Outcome{Verdict: push.Park, Result: push.Gone, Err: errChecked}
+		return webhook.Outcome{Verdict: webhook.Park, Result: webhook.Gone, Err: errChecked}
 	}
 	var t task
 	if err := json.Unmarshal(j.Body, &t); err != nil {
-		return push.Outcome{Verdict: push.Park, Result: push.Gone, Err: errors.New("the job is no task")}
+		return webhook.Outcome{Verdict: webhook.Park, Result: webhook.Gone, Err: errors.New("the job is no task")}
 	}
 	req := &pb.CallBackReq{Uid: j.Key, Name: t.Name, Url: t.url(), Args: t.Args}
 	called := false
@@ -123,15 +123,15 @@ func (c *caller) call(ctx context.Context, j *push.Job) push.Outcome {
 		called = true
 		return c.try(ctx, &t, req)
 	})
-	after := push.Outcome{Verdict: push.Later, Result: resultOf(err), Err: err, Target: t.target()}
+	after := webhook.Outcome{Verdict: webhook.Later, Result: resultOf(err), Err: err, Target: t.target()}
 	after.Delay = max(nextCheck(int(j.Failures)+1)-time.Since(began), time.Second)
 	switch {
 	case err == nil:
-		return push.Outcome{Verdict: push.Done, Result: push.Delivered}
-	case errors.Is(err, push.ErrLeftAlone):
-		after.Result, after.Err = push.Skipped, nil
+		return webhook.Outcome{Verdict: webhook.Done, Result: webhook.Delivered}
+	case errors.Is(err, webhook.ErrLeftAlone):
+		after.Result, after.Err = webhook.Skipped, nil
 	case !called: // others had the target all the time
-		return push.Outcome{Verdict: push.GiveBack, Result: push.Skipped}
+		return webhook.Outcome{Verdict: webhook.GiveBack, Result: webhook.Skipped}
 	}
 	return after
 }

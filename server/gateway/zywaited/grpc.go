@@ -10,7 +10,7 @@ import (
 
 	"redstalk/server/gateway"
 	"redstalk/server/gateway/zywaited/pb"
-	"redstalk/server/serving"
+	"redstalk/server/httpserve"
 )
 
 // NewGRPC returns the gRPC surface of a service, for a server that speaks HTTP/2, with
@@ -24,7 +24,7 @@ func NewGRPC(s *Service) http.Handler {
 	reflection.Register(g)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if name, is := methods[r.URL.Path]; is {
-			serving.Name(w, name)
+			httpserve.Name(w, name)
 		}
 		g.ServeHTTP(w, r)
 	})

@@ -15,7 +15,7 @@ import (
 	"redstalk/server/access"
 	"redstalk/server/gateway"
 	"redstalk/server/gateway/zywaited/pb"
-	"redstalk/server/serving"
+	"redstalk/server/httpserve"
 )
 
 // NewHTTP returns the HTTP surface of a service: an error has a status, and no body. As with the
@@ -31,8 +31,8 @@ func NewHTTP(s *Service) http.Handler {
 		{"DELETE /task/remove/{uid}", "remove", s.serveRemove},
 		{"POST /task/remove/{uid}", "remove", s.serveRemove},
 	} {
-		mux.HandleFunc(o.pattern, serving.Named(o.name, o.answer))
-		mux.HandleFunc(o.pattern+"/{$}", serving.Named(o.name, withoutSlash))
+		mux.HandleFunc(o.pattern, httpserve.Named(o.name, o.answer))
+		mux.HandleFunc(o.pattern+"/{$}", httpserve.Named(o.name, withoutSlash))
 	}
 	return s.traced(withOrigins(mux))
 }

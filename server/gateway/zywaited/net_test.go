@@ -26,9 +26,9 @@ import (
 
 	"redstalk/server/gateway/zywaited"
 	"redstalk/server/gateway/zywaited/pb"
-	"redstalk/server/push"
+	"redstalk/server/httpserve"
 	"redstalk/server/queue"
-	"redstalk/server/serving"
+	"redstalk/server/webhook"
 	"redstalk/storage/embedded"
 )
 
@@ -46,18 +46,18 @@ func startWith(t *testing.T, cas *x509.CertPool, timeout time.Duration) pb.Delay
 	t.Helper()
 	log, store := slog.New(slog.DiscardHandler), embedded.NewMemory()
 	q := queue.New(store, queue.Config{Log: log})
-	allow, err := push.ParseAllow("localhost")
+	allow, err := webhook.ParseAllow("localhost")
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := push.New(q, push.Config{Allow: allow, CAs: cas, Log: log})
+	d := webhook.New(q, webhook.Config{Allow: allow, CAs: cas, Log: log})
 	s := zywaited.NewService(q, zywaited.Config{Allowed: allow.Target, Log: log, Calls: zywaited.Calls{Timeout: timeout, Pause: time.Millisecond}})
 	remove, err := s.Serve(d)
 	if err != nil {
 		t.Fatal(err)
 	}
 	l := listen(t)
-	door := serving.New(zywaited.NewGRPC(s), serving.Config{Log: log})
+	door := httpserve.New(zywaited.NewGRPC(s), httpserve.Config{Log: log})
 	go door.Serve(l)
 	client, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {

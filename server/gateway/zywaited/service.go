@@ -18,7 +18,7 @@ import (
 	"redstalk/server/gateway"
 	"redstalk/server/gateway/zywaited/pb"
 	"redstalk/server/queue"
-	"redstalk/storage/throttle"
+	"redstalk/storage/telemetry"
 	"redstalk/tube"
 )
 
@@ -53,7 +53,7 @@ type Service struct {
 	queue  *queue.Queue
 	jobs   *gateway.Jobs
 	config Config
-	failed throttle.Log
+	failed telemetry.Log
 }
 
 // NewService returns the tasks of a queue.

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"redstalk/server/gateway/zywaited/pb"
-	"redstalk/server/push"
+	"redstalk/server/webhook"
 	"redstalk/tube"
 )
 
@@ -64,7 +64,7 @@ func (t *task) target() string {
 	if err != nil {
 		return t.url()
 	}
-	return push.TargetOf(u)
+	return webhook.TargetOf(u)
 }
 
 // newTask checks a request and returns its task and its uid. The request is changed: its time

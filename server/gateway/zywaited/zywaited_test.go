@@ -25,8 +25,8 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"redstalk/server/gateway/zywaited/pb"
-	"redstalk/server/push"
 	"redstalk/server/queue"
+	"redstalk/server/webhook"
 	"redstalk/storage/embedded"
 	"redstalk/tube"
 )
@@ -50,7 +50,7 @@ type called struct {
 	answers func(n int) (status int, err error) // of the n-th call, from 1
 	hold    bool                                // there is no answer
 
-	dispatcher *push.Dispatcher // the last one that serve has started
+	dispatcher *webhook.Dispatcher // the last one that serve has started
 }
 
 func (c *called) Do(r *http.Request) (*http.Response, error) {
@@ -114,7 +114,7 @@ func inWorld(t *testing.T, c Config, test func(*world)) {
 // serve has the tasks called, until what it returns is called.
 func (w *world) serve() (end func()) {
 	w.Helper()
-	d := push.New(w.queue, push.Config{Log: w.log})
+	d := webhook.New(w.queue, webhook.Config{Log: w.log})
 	w.called.dispatcher = d
 	remove, err := (&caller{calls: w.config.Calls, network: &w.called}).register(d)
 	if err != nil {
@@ -567,16 +567,16 @@ func TestResults(t *testing.T) {
 	t.Parallel()
 	for _, one := range []struct {
 		err  error
-		want push.Result
+		want webhook.Result
 	}{
-		{fmt.Errorf("%w: status 500", errAnswer), push.Failed},
-		{fmt.Errorf("so: %w", context.DeadlineExceeded), push.TimedOut},
-		{push.ErrForbidden, push.Forbidden},
-		{io.ErrUnexpectedEOF, push.Broken},
-		{status.Error(codes.DeadlineExceeded, ""), push.TimedOut},
-		{status.Error(codes.Unavailable, ""), push.Broken},
-		{status.Error(codes.Internal, ""), push.Failed},
-		{status.Error(codes.Unimplemented, ""), push.Failed},
+		{fmt.Errorf("%w: status 500", errAnswer), webhook.Failed},
+		{fmt.Errorf("so: %w", context.DeadlineExceeded), webhook.TimedOut},
+		{webhook.ErrForbidden, webhook.Forbidden},
+		{io.ErrUnexpectedEOF, webhook.Broken},
+		{status.Error(codes.DeadlineExceeded, ""), webhook.TimedOut},
+		{status.Error(codes.Unavailable, ""), webhook.Broken},
+		{status.Error(codes.Internal, ""), webhook.Failed},
+		{status.Error(codes.Unimplemented, ""), webhook.Failed},
 	} {
 		if got := resultOf(one.err); got != one.want {
 			t.Errorf("%v is %v, want %v", one.err, got, one.want)
@@ -587,7 +587,9 @@ func TestResults(t *testing.T) {
 // closed is a network that leads nowhere.
 type closed struct{ called }
 
-func (*closed) Dial(context.Context, string, string) (net.Conn, error) { return nil, push.ErrForbidden }
+func (*closed) Dial(context.Context, string, string) (net.Conn, error) {
+	return nil, webhook.ErrForbidden
+}
 
 // TestForbiddenByGRPC: a callback by gRPC that may not be sent has that result, and not that the
 // connection is broken.
@@ -597,7 +599,7 @@ func TestForbiddenByGRPC(t *testing.T) {
 	defer c.conns.close()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if err := c.sendGRPC(ctx, &task{Address: "h:1"}, &pb.CallBackReq{}); resultOf(err) != push.Forbidden {
+	if err := c.sendGRPC(ctx, &task{Address: "h:1"}, &pb.CallBackReq{}); resultOf(err) != webhook.Forbidden {
 		t.Errorf("%v", err)
 	}
 	if len(c.conns.all) != 0 {

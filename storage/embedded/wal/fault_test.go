@@ -13,7 +13,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"redstalk/storage/throttle"
+	"redstalk/storage/telemetry"
 )
 
 var errInjected = errors.New("injected")
@@ -252,7 +252,7 @@ func TestSegmentGrows(t *testing.T) {
 	if n := tries.Load(); n < 100 || n > 130 {
 		t.Errorf("%d tries for 1000 frames", n)
 	}
-	if n := warnings.Load(); n > 1+int64(took/throttle.Every) {
+	if n := warnings.Load(); n > 1+int64(took/telemetry.Every) {
 		t.Errorf("%d warnings in %v", n, took)
 	}
 	fs.set(nil)

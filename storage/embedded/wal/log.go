@@ -8,7 +8,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"redstalk/storage/throttle"
+	"redstalk/storage/telemetry"
 )
 
 // Options say where the log is and how it is kept.
@@ -38,7 +38,7 @@ type Log struct {
 	never bool
 	log   *slog.Logger
 	fatal func(error)
-	said  throttle.Log // messages that a segment cannot be prepared
+	said  telemetry.Log // messages that a segment cannot be prepared
 
 	syncing sync.Mutex // held while a file is synced; taken before mu
 	file    vfs.File   // of the current segment; changed by Rotate, under syncing

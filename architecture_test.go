@@ -1,0 +1,222 @@
+// Package redstalk_test checks what holds for the whole tree: the layers of packages,
+// the shape of the code, its words, and the pages. docs/architecture.md explains the
+// layers.
+package redstalk_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// layers are the packages of the product from the lowest layer to the highest, each with
+// the packages that it may import directly. A package imports only from layers below its
+// own. It may always import storage/telemetry.
+var layers = [][]importRule{
+	{ // values and formats
+		{"protocol", ""},
+		{"tube", ""},
+		{"storage/body", ""},
+		{"storage/telemetry", ""},
+		{"server/limits", ""},
+		{"server/aio", ""},
+		{"server/access", ""},
+		{"server/httpapi/console", ""},
+		{"server/gateway/zywaited/pb", ""},
+		{"protocol/client", ""},
+	},
+	{ // contracts
+		{"storage", "tube storage/body"},
+		{"storage/embedded/wal", ""},
+		{"protocol/migrate", "protocol/client"},
+		{"server/httpserve", "server/limits"},
+	},
+	{ // engines, and formats of stores
+		{"storage/embedded", "storage storage/body storage/embedded/wal tube"},
+		{"storage/redis", "storage tube"},
+		{"storage/beanstalkd", "storage tube"},
+	},
+	{ // what all listeners share
+		{"server/queue", "storage storage/body tube"},
+	},
+	{ // listeners, and what runs beside them
+		{"server", "protocol server/access server/aio server/limits server/queue storage storage/body tube"},
+		{"server/httpapi", "protocol server/access server/httpserve server/queue storage tube"},
+		{"server/webhook", "server/queue storage tube"},
+		{"server/upstream", "protocol/client protocol/migrate server/queue storage tube"},
+		{"server/gateway", "protocol server/access server/httpserve server/queue storage tube"},
+	},
+	{
+		{"server/metrics", "server/httpserve server/queue server/webhook storage tube"},
+		{"server/gateway/ouqiang", "server/gateway server/httpserve server/queue storage"},
+		{"server/gateway/ruffianjiang", "protocol server/gateway server/httpserve server/queue storage tube"},
+		{"server/gateway/zywaited", "server/access server/gateway server/gateway/zywaited/pb server/httpserve server/queue server/webhook tube"},
+	},
+	{ // programs
+		{"cmd/redstalk", "protocol/client protocol/migrate"},
+		{"cmd/redstalkd", "protocol/migrate server server/access server/gateway server/gateway/ouqiang server/gateway/ruffianjiang server/gateway/zywaited " +
+			"server/httpapi server/httpapi/console server/httpserve server/limits server/metrics server/queue server/upstream server/webhook " +
+			"storage storage/beanstalkd storage/embedded storage/redis tube"},
+	},
+}
+
+// importRule is a package below the module, and those that it may import directly.
+type importRule struct{ pkg, imports string }
+
+// notProduct are the directories whose packages only tests and tools may import.
+var notProduct = []string{"redstalk/tools", "redstalk/storage/storetest", "redstalk/storage/redis/redistest"}
+
+// conformance is the directory of the packages that judge any beanstalk server.
+const conformance = "redstalk/tools/conformance"
+
+// onlyHere says which packages alone may import a module directly.
+var onlyHere = map[string][]string{
+	"github.com/redis/go-redis/v9":        {"redstalk/storage/redis", "redstalk/storage/redis/redistest"},
+	"github.com/cockroachdb/pebble/v2":    {"redstalk/storage/embedded", "redstalk/storage/embedded/wal"},
+	"github.com/prometheus/client_golang": {"redstalk/server/metrics"},
+	"go.yaml.in/yaml/v3":                  {"redstalk/cmd/redstalk", "redstalk/server/access"},
+	"golang.org/x/crypto":                 {"redstalk/server/access"},
+	"gopkg.in/ini.v1":                     {"redstalk/server/gateway/ouqiang"},
+	"github.com/danielgtaylor/huma/v2":    {"redstalk/server/httpapi"},
+	"github.com/sony/gobreaker/v2":        {"redstalk/server/webhook"},
+	"github.com/urfave/cli/v2":            {"redstalk/cmd/redstalk", "redstalk/cmd/redstalkd", "redstalk/tools/bench", "redstalk/tools/conformance/play"},
+	"github.com/BurntSushi/toml":          {"redstalk/server/gateway/zywaited"},
+	"google.golang.org/grpc":              {"redstalk/server/gateway/zywaited", "redstalk/server/gateway/zywaited/pb"},
+	"google.golang.org/protobuf":          {"redstalk/server/gateway/zywaited", "redstalk/server/gateway/zywaited/pb"},
+}
+
+// listed is what go list says of a package.
+type listed struct {
+	ImportPath string
+	Standard   bool
+	DepOnly    bool     // it is no package of ours
+	Imports    []string // of the package itself, its tests left out
+	Deps       []string // what it depends on, directly or not
+}
+
+// packages are ours and all that they depend on, by import path. The go command
+// is asked once: each call of it takes a second.
+var packages = sync.OnceValues(func() (map[string]*listed, error) {
+	out, err := exec.Command("go", "list", "-deps", "-json=ImportPath,Standard,DepOnly,Imports,Deps", "./...").Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list: %w", err)
+	}
+	all := make(map[string]*listed)
+	for in := json.NewDecoder(bytes.NewReader(out)); ; {
+		p := new(listed)
+		if err := in.Decode(p); err == io.EOF {
+			return all, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("reading what go list says: %w", err)
+		}
+		all[p.ImportPath] = p
+	}
+})
+
+func listAll(t *testing.T) map[string]*listed {
+	t.Helper()
+	all, err := packages()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// ours returns the packages of the module at root and below.
+func ours(t *testing.T, root string) []*listed {
+	t.Helper()
+	var found []*listed
+	for path, p := range listAll(t) {
+		if !p.DepOnly && within(path, root) {
+			found = append(found, p)
+		}
+	}
+	if len(found) == 0 {
+		t.Fatalf("no package at %s", root)
+	}
+	return found
+}
+
+// TestLayers: each package imports only what its rule names, and rules name only packages
+// of lower layers.
+func TestLayers(t *testing.T) {
+	all := listAll(t)
+	known, lower := make(map[string]bool), []string{"storage/telemetry"}
+	for _, layer := range layers {
+		for _, rule := range layer {
+			known["redstalk/"+rule.pkg] = true
+			allowed := append(strings.Fields(rule.imports), "storage/telemetry")
+			for _, name := range allowed {
+				if !slices.Contains(lower, name) {
+					t.Errorf("%s is not in a layer below %s", name, rule.pkg)
+				}
+			}
+			p := all["redstalk/"+rule.pkg]
+			if p == nil {
+				t.Errorf("there is no package %s", rule.pkg)
+				continue
+			}
+			for _, path := range p.Imports {
+				if name, ours := strings.CutPrefix(path, "redstalk/"); ours && !slices.Contains(allowed, name) {
+					t.Errorf("%s must not import %s", rule.pkg, name)
+				}
+			}
+		}
+		for _, rule := range layer {
+			lower = append(lower, rule.pkg)
+		}
+	}
+	for _, pkg := range ours(t, "redstalk") {
+		if !known[pkg.ImportPath] && !isTool(pkg.ImportPath) && pkg.ImportPath != "redstalk" {
+			t.Errorf("%s is in no layer", pkg.ImportPath)
+		}
+	}
+}
+
+// isTool tells whether a package is for tests and tools only.
+func isTool(pkg string) bool {
+	return slices.ContainsFunc(notProduct, func(dir string) bool { return within(pkg, dir) })
+}
+
+func within(pkg, root string) bool { return pkg == root || strings.HasPrefix(pkg, root+"/") }
+
+func TestModulesAreKnownToOnePackage(t *testing.T) {
+	for _, pkg := range ours(t, "redstalk") {
+		for _, dep := range pkg.Imports {
+			for module, allowed := range onlyHere {
+				if within(dep, module) && !slices.Contains(allowed, pkg.ImportPath) {
+					t.Errorf("%s must not import %s", pkg.ImportPath, dep)
+				}
+			}
+		}
+	}
+}
+
+// TestJudgesAreIndependent: what judges a server shares no code with it.
+func TestJudgesAreIndependent(t *testing.T) {
+	for _, pkg := range ours(t, conformance) {
+		for _, dep := range pkg.Imports {
+			if within(dep, "redstalk") && !within(dep, conformance) {
+				t.Errorf("%s judges servers and must not import %s", pkg.ImportPath, dep)
+			}
+		}
+	}
+}
+
+// TestToolsStayOutside: what was made for tools and tests is in no program that people
+// install.
+func TestToolsStayOutside(t *testing.T) {
+	for _, pkg := range ours(t, "redstalk") {
+		for _, dep := range pkg.Imports {
+			if isTool(dep) && !isTool(pkg.ImportPath) {
+				t.Errorf("%s is neither a test nor a tool and must not import %s", pkg.ImportPath, dep)
+			}
+		}
+	}
+}

@@ -1,0 +1,223 @@
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"redstalk/protocol/client"
+)
+
+// Remote is a redstalk that gets jobs by its protocol.
+type Remote struct {
+	*client.Conn
+	used string
+	lock uint64 // the job that is the lock; 0: it has none
+}
+
+// needed are the extensions that the new server must have.
+var needed = []string{"put-tags", "list-jobs"}
+
+// NewRemote returns a Here on a connection, which must be new.
+func NewRemote(conn *client.Conn) (*Remote, error) {
+	var has []string
+	err := conn.Ask([]byte("capabilities\r\n"), 1, func(r *client.Reply) error {
+		if r.Word == client.OK {
+			has = strings.Fields(strings.ReplaceAll(string(r.Body), "- ", " "))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("asking the new server what it can do: %w", err)
+	}
+	for _, extension := range needed {
+		if !slices.Contains(has, extension) {
+			return nil, fmt.Errorf("the new server has no %s: is it a redstalk?", extension)
+		}
+	}
+	return &Remote{Conn: conn}, nil
+}
+
+// put puts a job that is hidden. tags are those beside its delay.
+func (h *Remote) put(tube string, pri, ttr uint32, body []byte, tags string) (line []string, err error) {
+	var out []byte
+	replies := 1
+	if h.used != tube {
+		out, replies = fmt.Appendf(out, "use %s\r\n", tube), 2
+	}
+	out = fmt.Appendf(out, "put %d %d %d %d%s\r\n", pri, int64(HideFor/time.Second), ttr, len(body), tags)
+	out = append(append(out, body...), "\r\n"...)
+	err = h.Ask(out, replies, func(r *client.Reply) error {
+		line = strings.Fields(string(r.Line))
+		return nil
+	})
+	h.used = tube
+	if err == nil && (len(line) < 2 || line[0] != "INSERTED") {
+		return nil, &Refusal{strings.Join(line, " ")}
+	}
+	return line, err
+}
+
+// Lock implements Here. The lock is a job that is reserved as long as the connection lasts.
+func (h *Remote) Lock(_ context.Context, from string) error {
+	line, err := h.put(NotesTube, 0, math.MaxUint32, nil, " key:lock-"+from+" on-duplicate:keep")
+	if err != nil {
+		return err
+	}
+	t := there{Conn: h.Conn}
+	switch id, _, err := t.body("reserve-job " + line[1]); {
+	case err != nil:
+		return err
+	case id == 0:
+		return ErrBusy
+	default:
+		h.lock = id
+	}
+	return nil
+}
+
+// Close implements Here. If the process is killed the lock becomes a ready job, which the next one
+// reserves.
+func (h *Remote) Close() error {
+	if h.lock != 0 {
+		h.Remove(context.Background(), h.lock) // in vain if the connection is broken
+	}
+	return h.Conn.Close()
+}
+
+// Write implements Here.
+func (h *Remote) Write(_ context.Context, n *Note) (uint64, error) {
+	line, err := h.put(NotesTube, 0, 1, []byte(n.String()), "")
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseUint(line[1], 10, 64)
+}
+
+// Place implements Here.
+func (h *Remote) Place(_ context.Context, key string, j *Job) (Copy, error) {
+	line, err := h.put(j.Tube, j.Pri, j.TTR, j.Body, fmt.Sprintf(" key:%s key-ttl:%ds on-duplicate:keep", key, int64(KeyTTL/time.Second)))
+	if err != nil {
+		return Copy{}, err
+	}
+	id, err := strconv.ParseUint(line[1], 10, 64)
+	switch {
+	case err != nil:
+		return Copy{}, err
+	case len(line) == 2:
+		return Copy{ID: id, Hidden: true}, nil
+	case line[2] == "GONE":
+		return Copy{ID: id}, nil
+	}
+	return h.copy(id)
+}
+
+// copy says whether a job is still hidden.
+func (h *Remote) copy(id uint64) (Copy, error) {
+	t := there{Conn: h.Conn}
+	f, err := t.facts(id)
+	if errors.Is(err, errNotFound) {
+		return Copy{ID: id}, nil
+	}
+	return Copy{ID: id, Hidden: f.state == string(Delayed) && f.left > StillHidden}, err
+}
+
+// Find implements Here.
+func (h *Remote) Find(_ context.Context, tube, key string) (Copy, error) {
+	id := uint64(0)
+	err := h.Ask(fmt.Appendf(nil, "find %s %s\r\n", tube, key), 1, func(r *client.Reply) error {
+		if r.Word == client.Found {
+			id = r.ID
+		} else if r.Word != client.NotFound {
+			return r.Unexpected()
+		}
+		return nil
+	})
+	if err != nil || id == 0 {
+		return Copy{}, err
+	}
+	return h.copy(id)
+}
+
+// mostReschedule is the longest duration that reschedule takes; release takes longer ones.
+const mostReschedule = 10 * 365 * 24 * time.Hour
+
+// Reveal implements Here.
+func (h *Remote) Reveal(_ context.Context, id uint64, j *Job) error {
+	left := j.Left(time.Now())
+	commands, want := fmt.Sprintf("reschedule %d %dms\r\n", id, left.Milliseconds()), "RESCHEDULED"
+	switch {
+	case j.State == Buried:
+		commands, want = fmt.Sprintf("reserve-job %d\r\nbury %d %d\r\n", id, id, j.Pri), "BURIED"
+	case left > mostReschedule:
+		commands, want = fmt.Sprintf("reserve-job %d\r\nrelease %d %d %d\r\n", id, id, j.Pri, int64(left/time.Second)), "RELEASED"
+	}
+	last := ""
+	err := h.Ask([]byte(commands), strings.Count(commands, "\n"), func(r *client.Reply) error {
+		last = string(r.Line)
+		return nil
+	})
+	if err == nil && last != want {
+		err = fmt.Errorf("the new server answers %q", last)
+	}
+	return err
+}
+
+// Remove implements Here.
+func (h *Remote) Remove(_ context.Context, ids ...uint64) error {
+	var out []byte
+	for _, id := range ids {
+		out = client.AppendDelete(out, id)
+	}
+	return h.Ask(out, len(ids), func(r *client.Reply) error {
+		if r.Word != client.Deleted && r.Word != client.NotFound {
+			return r.Unexpected()
+		}
+		return nil
+	})
+}
+
+// Notes implements Here.
+func (h *Remote) Notes(context.Context) (notes []Written, err error) {
+	ids, err := h.hidden()
+	if err != nil {
+		return nil, err
+	}
+	t := there{Conn: h.Conn}
+	for _, id := range ids {
+		_, body, err := t.body(fmt.Sprint("peek ", id))
+		if err != nil {
+			return nil, err
+		}
+		if n, err := ParseNote(string(body)); err == nil {
+			notes = append(notes, Written{Note: n, ID: id})
+		}
+	}
+	return notes, nil
+}
+
+// hidden lists the jobs of the tube of notes.
+func (h *Remote) hidden() (ids []uint64, err error) {
+	for cursor := ""; ; {
+		page, err := h.Page(strings.TrimSpace(fmt.Sprint("list-jobs ", NotesTube, " delayed 1000 ", cursor)))
+		if err != nil {
+			return nil, err
+		}
+		for line := range strings.Lines(string(page)) {
+			text, is := strings.CutPrefix(line, "- {id: ")
+			text, _, _ = strings.Cut(text, ",")
+			if id, err := strconv.ParseUint(text, 10, 64); is && err == nil {
+				ids = append(ids, id)
+			}
+		}
+		next, _ := page.Value("next")
+		if cursor = strings.Trim(next, `"`); cursor == "" {
+			return ids, nil
+		}
+	}
+}

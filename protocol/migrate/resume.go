@@ -1,0 +1,98 @@
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Resume sees to the jobs that an earlier carrier was carrying when it ended, and returns how many
+// of them were carried on. No other carrier may be at work between the two servers: see Here.Lock.
+func (c *Carrier) Resume(ctx context.Context) (n int, err error) {
+	notes, err := c.here.Notes(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("reading the notes of an earlier move: %w", err)
+	}
+	for i := range notes {
+		if notes[i].From != c.from {
+			continue
+		}
+		done, err := c.resume(ctx, &notes[i])
+		if err != nil {
+			return n, err
+		}
+		if done == Carried {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// resume sees to one job.
+func (c *Carrier) resume(ctx context.Context, w *Written) (Outcome, error) {
+	f, err := c.there.facts(w.Old)
+	switch {
+	case errors.Is(err, errNotFound):
+		return c.resumeGone(ctx, w)
+	case err != nil:
+		return None, err
+	case f.pri == w.Mark && f.tube == w.Tube:
+		return c.resumeMarked(ctx, w, &f)
+	case f.tube == w.Tube && f.state == "ready" && w.State != Ready && f.kicks == w.Kick:
+		// It died when it had reserved the job to mark it, and so made it ready.
+		if err := c.read(w); err != nil {
+			return None, err
+		}
+		state, due := w.State, w.Due
+		switch err := c.claim(&w.Note, &f); {
+		case errors.Is(err, errNotFound):
+			return Lost, c.here.Remove(ctx, w.ID)
+		case err != nil:
+			return None, err
+		}
+		w.State, w.Due = state, due
+		return c.finish(ctx, w)
+	}
+	return None, c.here.Remove(ctx, w.ID) // nothing was done to it, or it is another one
+}
+
+// resumeGone sees to a job that is not there any more.
+func (c *Carrier) resumeGone(ctx context.Context, w *Written) (Outcome, error) {
+	its, err := c.here.Find(ctx, w.Tube, w.Key)
+	if err != nil {
+		return None, err
+	}
+	if its.ID == 0 {
+		return None, c.here.Remove(ctx, w.ID)
+	}
+	return Carried, c.reveal(ctx, w, its)
+}
+
+// resumeMarked goes on with a job that has its mark there.
+func (c *Carrier) resumeMarked(ctx context.Context, w *Written, f *facts) (Outcome, error) {
+	if f.state != "buried" { // somebody has kicked it since
+		pri, ttr, state, due := w.Pri, w.TTR, w.State, w.Due
+		switch err := c.claim(&w.Note, f); {
+		case errors.Is(err, errNotFound):
+			its, err := c.here.Find(ctx, w.Tube, w.Key)
+			return Lost, errors.Join(err, c.drop(ctx, w.ID, its))
+		case err != nil:
+			return None, err
+		}
+		w.Pri, w.TTR, w.State, w.Due = pri, ttr, state, due
+	}
+	if err := c.read(w); err != nil {
+		return None, err
+	}
+	return c.finish(ctx, w)
+}
+
+// read reads the body of a job.
+func (c *Carrier) read(w *Written) error {
+	id, body, err := c.there.body(fmt.Sprint("peek ", w.Old))
+	if err == nil && id == 0 {
+		err = errNotFound
+	}
+	w.Body = body
+	return err
+}

@@ -1,0 +1,119 @@
+package httpapi
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+)
+
+// TestFeatures has what services on top of sorted sets in Redis have offered, or wished for:
+// doubles refused, cancelled before due, retries by a list or not at all, jobs kept that
+// have failed too often, and consumers of several topics at once without a lock.
+func TestFeatures(t *testing.T) {
+	t.Parallel()
+	a := start(t, Config{})
+	t.Run("a double is refused", func(t *testing.T) {
+		const job = `{"body":"x","key":"order-1","delay":"1h","on_duplicate":"fail"}`
+		first := decode[putAnswer](t, a.want(201, "POST", "/v1/tubes/orders/jobs", job))
+		if p := decode[problem](t, a.want(409, "POST", "/v1/tubes/orders/jobs", job)); p.Code != "DUPLICATE" || p.ID != first.ID {
+			t.Errorf("%+v", p)
+		}
+		again := decode[putAnswer](t, a.want(201, "POST", "/v1/tubes/orders/jobs", `{"body":"x","key":"order-1"}`))
+		if again != (putAnswer{first.ID, "delayed", true}) {
+			t.Errorf("%+v", again)
+		}
+	})
+	t.Run("cancelled before it is due", func(t *testing.T) {
+		a.want(204, "DELETE", "/v1/tubes/orders/keys/order-1", "")
+		a.want(404, "GET", "/v1/tubes/orders/keys/order-1", "")
+		if info := decode[serverInfo](t, a.want(200, "GET", "/v1/server", "")); info.Delayed != 0 {
+			t.Errorf("%+v", info)
+		}
+	})
+	t.Run("retried by a list, then kept", func(t *testing.T) {
+		a.fails("retried", `"retry":["1ms","2ms","3ms"]`, 4, "retries")
+	})
+	t.Run("retried by the policy of the tube", func(t *testing.T) {
+		a.want(204, "PUT", "/v1/tubes/ruled/policy", `{"retry":["1ms","1ms"]}`)
+		a.fails("ruled", `"ttr":60`, 3, "retries")
+	})
+	t.Run("not retried", func(t *testing.T) {
+		a.fails("once", `"max":1`, 1, "deliveries")
+	})
+	t.Run("kept in another tube", func(t *testing.T) {
+		a.want(201, "POST", "/v1/tubes/source/jobs", `{"body":"dead","max":1,"dead":"morgue","key":"k"}`)
+		job := a.reserve("tube=source")[0]
+		a.want(204, "POST", fmt.Sprintf("/v1/jobs/%d/release?lease=%s", job.ID, job.Lease), "")
+		dead := a.reserve("tube=morgue&wait=60s")
+		info := decode[JobInfo](t, a.want(200, "GET", fmt.Sprintf("/v1/jobs/%d", dead[0].ID), ""))
+		if info.FromTube != "source" || info.FromID != job.ID || info.Key != "k" {
+			t.Errorf("%+v", info)
+		}
+	})
+	t.Run("consumers of topics", a.consumers)
+}
+
+// fails has every delivery of a job fail, and checks that there are so many before the job
+// is kept, for this reason.
+func (a *api) fails(tube, rules string, deliveries int, parked string) {
+	a.t.Helper()
+	id := decode[putAnswer](a.t, a.want(201, "POST", "/v1/tubes/"+tube+"/jobs", `{"body":"x",`+rules+`}`)).ID
+	for i := range deliveries {
+		jobs := a.reserve("tube=" + tube + "&wait=60s")
+		if len(jobs) != 1 || jobs[0].ID != id || jobs[0].Deliveries != uint32(i+1) || jobs[0].Failures != uint32(i) {
+			a.t.Fatalf("delivery %d: %+v", i+1, jobs)
+		}
+		a.want(204, "POST", fmt.Sprintf("/v1/jobs/%d/release?lease=%s", id, jobs[0].Lease), "")
+	}
+	info := decode[JobInfo](a.t, a.want(200, "GET", fmt.Sprintf("/v1/jobs/%d", id), ""))
+	if info.State != "buried" || info.Parked != parked {
+		a.t.Errorf("after %d deliveries: %+v", deliveries, info)
+	}
+}
+
+// consumers: several consumers for each of several topics get every job once.
+func (a *api) consumers(t *testing.T) {
+	const topics, each, jobs = 3, 3, 30
+	var mu sync.Mutex
+	got := make(map[string]int)
+	var all sync.WaitGroup
+	for topic := range topics {
+		for range each {
+			all.Go(func() {
+				for {
+					some := a.reserve(fmt.Sprintf("tube=topic%d&wait=60s", topic))
+					if len(some) == 0 {
+						t.Errorf("no job of the topic %d has come", topic)
+						return
+					}
+					a.want(204, "DELETE", fmt.Sprintf("/v1/jobs/%d?lease=%s", some[0].ID, some[0].Lease), "")
+					if some[0].Body == "end" {
+						return
+					}
+					mu.Lock()
+					got[some[0].Tube+some[0].Body]++
+					mu.Unlock()
+				}
+			})
+		}
+	}
+	for i := range jobs {
+		for topic := range topics {
+			a.want(201, "POST", fmt.Sprintf("/v1/tubes/topic%d/jobs", topic), fmt.Sprintf(`{"body":"%d"}`, i))
+		}
+	}
+	for topic := range topics {
+		for range each {
+			a.want(201, "POST", fmt.Sprintf("/v1/tubes/topic%d/jobs", topic), `{"body":"end","priority":4000000000}`)
+		}
+	}
+	all.Wait()
+	for job, times := range got {
+		if times != 1 {
+			t.Errorf("%s was delivered %d times", job, times)
+		}
+	}
+	if len(got) != topics*jobs {
+		t.Errorf("%d jobs were delivered", len(got))
+	}
+}

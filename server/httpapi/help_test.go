@@ -1,0 +1,175 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	strict "github.com/go-json-experiment/json"
+
+	"redstalk/server/httpserve"
+	"redstalk/server/queue"
+	"redstalk/storage"
+	"redstalk/storage/embedded"
+)
+
+// api is a Door on a memory engine that is served on a free port.
+type api struct {
+	t      testing.TB
+	queue  *queue.Queue
+	door   *Door
+	served *httpserve.Door
+	addr   string
+	client *http.Client
+}
+
+func start(t testing.TB, config Config) *api {
+	t.Helper()
+	return startOn(t, embedded.NewMemory(), config)
+}
+
+// startOn is start with another engine.
+func startOn(t testing.TB, store storage.Store, config Config) *api {
+	t.Helper()
+	return startWith(t, store, config, queue.Config{MaxJobSize: 1000, Version: "test"})
+}
+
+// startWith is startOn with another queue.
+func startWith(t testing.TB, store storage.Store, config Config, of queue.Config) *api {
+	t.Helper()
+	if config.Log == nil {
+		config.Log = slog.New(slog.DiscardHandler)
+	}
+	a := &api{t: t, queue: queue.New(store, of), client: &http.Client{Transport: new(http.Transport)}}
+	a.door = New(a.queue, config)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.addr = l.Addr().String()
+	a.served = httpserve.New(a.door, httpserve.Config{})
+	go a.served.Serve(l)
+	t.Cleanup(func() {
+		a.client.CloseIdleConnections()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := a.served.Shutdown(ctx); err != nil {
+			t.Errorf("ending: %v", err)
+		}
+		if err := a.queue.Close(ctx); err != nil {
+			t.Errorf("closing: %v", err)
+		}
+		store.Close()
+	})
+	return a
+}
+
+// answer is what has come back.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// call is a request: method, path, and perhaps a body, which is JSON unless headers, as
+// "Name: value", say otherwise.
+func (a *api) call(method, path, body string, headers ...string) answer {
+	a.t.Helper()
+	return a.callWith(context.Background(), method, path, body, headers...)
+}
+
+func (a *api) callWith(ctx context.Context, method, path, body string, headers ...string) answer {
+	a.t.Helper()
+	got, err := a.try(ctx, method, path, body, headers...)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return got
+}
+
+func (a *api) try(ctx context.Context, method, path, body string, headers ...string) (answer, error) {
+	r, err := http.NewRequestWithContext(ctx, method, "http://"+a.addr+path, strings.NewReader(body))
+	if err != nil {
+		return answer{}, err
+	}
+	r.Header.Set("Content-Type", jsonType)
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		if r.Header.Set(name, value); value == "" {
+			r.Header.Del(name)
+		}
+	}
+	reply, err := a.client.Do(r)
+	if err != nil {
+		return answer{}, err
+	}
+	defer reply.Body.Close()
+	text, err := io.ReadAll(reply.Body)
+	return answer{reply.StatusCode, reply.Header, string(bytes.TrimSpace(text))}, err
+}
+
+// want is call with the status that has to come.
+func (a *api) want(status int, method, path, body string, headers ...string) answer {
+	a.t.Helper()
+	got := a.call(method, path, body, headers...)
+	if got.status != status {
+		a.t.Fatalf("%s %s %s: %d instead of %d: %s", method, path, body, got.status, status, got.body)
+	}
+	return got
+}
+
+// decode reads the body of an answer.
+func decode[T any](t testing.TB, from answer) (v T) {
+	t.Helper()
+	if err := strict.Unmarshal([]byte(from.body), &v, strict.MatchCaseInsensitiveNames(true)); err != nil {
+		t.Fatalf("%s: %v", from.body, err)
+	}
+	return v
+}
+
+// reserve returns the jobs that a reserve gets.
+func (a *api) reserve(query string) []leasedJob {
+	a.t.Helper()
+	got := a.call("POST", "/v1/reserve?"+query, "")
+	if got.status == http.StatusNoContent {
+		return nil
+	}
+	if got.status != http.StatusOK {
+		a.t.Fatalf("reserve %s: %d %s", query, got.status, got.body)
+	}
+	return decode[[]leasedJob](a.t, got)
+}
+
+// awaitWaiting waits until that many reserves wait.
+func (a *api) awaitWaiting(n int64) {
+	a.t.Helper()
+	for limit := time.Now().Add(time.Minute); a.queue.Waiters() != n; time.Sleep(time.Millisecond) {
+		if time.Now().After(limit) {
+			a.t.Fatalf("%d reserves wait, not %d", a.queue.Waiters(), n)
+		}
+	}
+}
+
+// must returns what must not fail.
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+// takenOf is how many places are taken.
+func takenOf(p *places) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.taken
+}

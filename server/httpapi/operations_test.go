@@ -1,0 +1,267 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"redstalk/storage/embedded"
+)
+
+// walk is a request for each operation, with what it needs to be answered well. They are
+// made in this order. {lease} is the lease of the job 1.
+var walk = []struct {
+	method, path, at, body string // path is that of the table
+	status                 int
+}{
+	{"POST", "/v1/tubes/{tube}/jobs", "/v1/tubes/t/jobs", `{"body":"one","retry":["1m"],"max":5,"dead":"morgue","key":"k"}`, 201},
+	{"POST", "/v1/tubes/{tube}/jobs", "/v1/tubes/t/jobs", `{"body":"one","key":"k","on_duplicate":"fail"}`, 409},
+	{"POST", "/v1/tubes/{tube}/jobs/batch", "/v1/tubes/t/jobs/batch", `[{"body":"two"},{"body":"three","delay":600},{"bdoy":1}]`, 200},
+	{"GET", "/v1/tubes/{tube}/keys/{key}", "/v1/tubes/t/keys/k", "", 200},
+	{"POST", "/v1/reserve", "/v1/reserve?tube=t&n=1", "", 200},
+	{"POST", "/v1/reserve", "/v1/reserve?tube=none", "", 204},
+	{"POST", "/v1/jobs/{id}/touch", "/v1/jobs/1/touch?lease={lease}", "", 204},
+	{"POST", "/v1/jobs/{id}/release", "/v1/jobs/1/release?lease={lease}&delay=1h", "", 204},
+	{"POST", "/v1/jobs/{id}/reschedule", "/v1/jobs/1/reschedule?in=2h", "", 204},
+	{"POST", "/v1/jobs/{id}/priority", "/v1/jobs/1/priority?priority=7", "", 204},
+	{"GET", "/v1/jobs/{id}", "/v1/jobs/1", "", 200},
+	{"GET", "/v1/jobs/{id}", "/v1/jobs/99", "", 404},
+	{"POST", "/v1/jobs/{id}/kick", "/v1/jobs/1/kick", "", 204},
+	{"POST", "/v1/reserve", "/v1/reserve?tube=t&n=1", "", 200},
+	{"POST", "/v1/jobs/{id}/bury", "/v1/jobs/1/bury?lease={lease}", "", 204},
+	{"POST", "/v1/tubes/{tube}/kick", "/v1/tubes/t/kick?n=5", "", 200},
+	{"GET", "/v1/tubes/{tube}/jobs", "/v1/tubes/t/jobs?state=ready&limit=1", "", 200},
+	{"GET", "/v1/tubes", "/v1/tubes", "", 200},
+	{"GET", "/v1/tubes/{tube}", "/v1/tubes/t", "", 200},
+	{"PUT", "/v1/tubes/{tube}/policy", "/v1/tubes/t/policy", `{"retry":["90s",5],"on_duplicate":"replace","quota_jobs":3}`, 204},
+	{"GET", "/v1/tubes/{tube}/policy", "/v1/tubes/t/policy", "", 200},
+	{"POST", "/v1/tubes/{tube}/jobs", "/v1/tubes/t/jobs", `{"body":"too many"}`, 507},
+	{"DELETE", "/v1/tubes/{tube}/policy", "/v1/tubes/t/policy", "", 204},
+	{"POST", "/v1/tubes/{tube}/pause", "/v1/tubes/t/pause?for=1h", "", 204},
+	{"POST", "/v1/tubes/{tube}/move", "/v1/tubes/t/move?state=delayed&to=u&n=5", "", 200},
+	{"DELETE", "/v1/tubes/{tube}/keys/{key}", "/v1/tubes/t/keys/k", "", 204},
+	{"DELETE", "/v1/jobs/{id}", "/v1/jobs/2", "", 204},
+	{"POST", "/v1/jobs/finish", "/v1/jobs/finish", `[{"id":2},{"id":4,"lease":"5"}]`, 200},
+	{"DELETE", "/v1/tubes/{tube}/jobs", "/v1/tubes/u/jobs", "", 200},
+	{"GET", "/v1/server", "/v1/server", "", 200},
+	{"POST", "/v1/server/drain", "/v1/server/drain", "", 204},
+	{"POST", "/v1/tubes/{tube}/jobs", "/v1/tubes/t/jobs", `{"body":""}`, 503},
+	{"POST", "/v1/server/undrain", "/v1/server/undrain", "", 204},
+	{"GET", "/v1/charts", "/v1/charts", "", 200},
+	{"GET", "/v1/tubes/{tube}/chart", "/v1/tubes/t/chart", "", 200},
+	{"GET", "/v1/tubes/{tube}/search", "/v1/tubes/t/search?state=ready&text=ON", "", 200},
+	{"GET", "/v1/parked", "/v1/parked", "", 200},
+	{"POST", "/v1/jobs/actions", "/v1/jobs/actions", `{"ids":[2,3],"action":"delete"}`, 200},
+	{"POST", "/v1/jobs/actions", "/v1/jobs/actions", `{"ids":[3],"action":"move","to":"elsewhere"}`, 200},
+	{"GET", "/v1/caller", "/v1/caller?tube=t", "", 200},
+	{"GET", "/v1/store", "/v1/store", "", 200},
+	{"GET", "/v1/events", "", "", 200}, // see TestEvents
+	{"GET", "/v1/watch", "", "", 200},  // a stream as well
+}
+
+// TestOperations asks for every operation of the table, and compares the answers with the
+// document. All are counted by their names.
+func TestOperations(t *testing.T) {
+	t.Parallel()
+	a := start(t, Config{})
+	asked, lease, counts := make(map[string]bool), "", make(map[string]int)
+	for _, step := range walk {
+		asked[step.method+" "+step.path] = true
+		if step.at == "" {
+			continue
+		}
+		counts[fmt.Sprint(operationOf(a.door.api, &row{Operation: Operation{Method: step.method, Path: step.path}}).OperationID, " ", step.status)]++
+		got := a.want(step.status, step.method, strings.ReplaceAll(step.at, "{lease}", lease), step.body)
+		if step.path == "/v1/reserve" && got.status == 200 {
+			lease = decode[[]leasedJob](t, got)[0].Lease
+		}
+		if err := a.documented(step.method, step.path, got); err != nil {
+			t.Errorf("%s %s: %v\n%s", step.method, step.at, err, got.body)
+		}
+	}
+	all := a.door.Operations()
+	for _, op := range all {
+		if !asked[op.Method+" "+op.Path] {
+			t.Errorf("%s %s was not asked for", op.Method, op.Path)
+		}
+	}
+	if len(all) != len(asked) {
+		t.Errorf("there are %d operations, and %d were asked for", len(all), len(asked))
+	}
+	a.client.CloseIdleConnections()
+	a.counted(counts)
+}
+
+// TestEnding: of an instance whose store has ended, each operation that needs the store answers
+// that it is ending, and no other one that something was done.
+func TestEnding(t *testing.T) {
+	t.Parallel()
+	store := embedded.NewMemory()
+	a := startOn(t, store, Config{})
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	alone := map[string]bool{"/v1/server/drain": true, "/v1/server/undrain": true, "/v1/charts": true, "/v1/tubes/{tube}/chart": true, "/v1/caller": true, "/v1/store": true}
+	for _, step := range walk {
+		if step.at == "" || alone[step.path] {
+			continue
+		}
+		got := a.call(step.method, strings.ReplaceAll(step.at, "{lease}", "1-1"), step.body)
+		if got.status == 200 && strings.Contains(step.body, "[") { // each is answered for itself
+			if strings.Contains(got.body, `"status":2`) || strings.Contains(got.body, `"done":1`) {
+				t.Errorf("%s %s is answered %s", step.method, step.at, got.body)
+			}
+		} else if got.status != 503 || got.header.Get("Retry-After") == "" {
+			t.Errorf("%s %s is answered %d %s", step.method, step.at, got.status, got.body)
+		}
+	}
+}
+
+// counted waits until just these requests are counted: each is a moment after its answer.
+func (a *api) counted(want map[string]int) {
+	a.t.Helper()
+	got := make(map[string]int)
+	for limit := time.Now().Add(time.Minute); !maps.Equal(got, want); time.Sleep(time.Millisecond) {
+		if time.Now().After(limit) {
+			a.t.Fatalf("counted are %v, want %v", got, want)
+		}
+		clear(got)
+		for _, s := range a.served.Requests() {
+			for status, n := range s.Statuses {
+				got[fmt.Sprint(s.Operation, " ", status)] += int(n)
+			}
+		}
+	}
+}
+
+// documented says where an answer is not as the document has it.
+func (a *api) documented(method, path string, got answer) error {
+	op := operationOf(a.door.api, &row{Operation: Operation{Method: method, Path: path}})
+	if op == nil {
+		return fmt.Errorf("the document lacks the operation")
+	}
+	said := op.Responses[strconv.Itoa(got.status)]
+	if said == nil {
+		return fmt.Errorf("the document lacks the status %d", got.status)
+	}
+	kind := got.header.Get("Content-Type")
+	if len(said.Content) == 0 || got.body == "" {
+		if len(said.Content) != 0 || got.body != "" {
+			return fmt.Errorf("a body is there, but not in the document, or the other way round")
+		}
+		return nil
+	}
+	media := said.Content[kind]
+	if media == nil {
+		return fmt.Errorf("the document lacks the type %s", kind)
+	}
+	var value any
+	if err := json.Unmarshal([]byte(got.body), &value); err != nil {
+		return err
+	}
+	result := new(huma.ValidateResult)
+	huma.Validate(a.door.api.OpenAPI().Components.Schemas, media.Schema, huma.NewPathBuffer(nil, 0), huma.ModeReadFromServer, value, result)
+	if len(result.Errors) > 0 {
+		return result.Errors[0]
+	}
+	return nil
+}
+
+// TestDocument: the document is there for clients, and has the table with its rights.
+func TestDocument(t *testing.T) {
+	t.Parallel()
+	a := start(t, Config{Version: "1.2.3"})
+	doc := decode[struct {
+		OpenAPI string
+		Info    struct{ Version string }
+		Paths   map[string]map[string]struct {
+			Right       string `json:"x-right"`
+			OperationID string
+		}
+	}](t, a.want(200, "GET", "/openapi.json", ""))
+	if !strings.HasPrefix(doc.OpenAPI, "3.1") || doc.Info.Version != "1.2.3" {
+		t.Errorf("%s %s", doc.OpenAPI, doc.Info.Version)
+	}
+	ids := make(map[string]bool)
+	for _, op := range a.door.Operations() {
+		said := doc.Paths[op.Path][strings.ToLower(op.Method)]
+		if said.Right != string(op.Right) || op.Right == "" || said.OperationID == "" || ids[said.OperationID] {
+			t.Errorf("%+v is in the document as %+v", op, said)
+		}
+		ids[said.OperationID] = true
+		if (op.Tube == InPath) != strings.Contains(op.Path, "{tube}") || (op.Tube == OfJob) != strings.HasPrefix(op.Path, "/v1/jobs/") {
+			t.Errorf("%+v names its tube elsewhere", op)
+		}
+	}
+}
+
+// TestPage: docs/http.md has all operations, no others, and the codes of all problems.
+func TestPage(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/http.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var there, want []string
+	for _, row := range regexp.MustCompile("(?m)^\\| `([A-Z]+ /[^`?]*)").FindAllSubmatch(page, -1) {
+		there = append(there, string(row[1]))
+	}
+	for _, op := range start(t, Config{}).door.Operations() {
+		want = append(want, op.Method+" "+op.Path)
+	}
+	slices.Sort(there)
+	slices.Sort(want)
+	if !slices.Equal(there, want) {
+		t.Errorf("the page has the operations\n%s\nand there are\n%s", strings.Join(there, "\n"), strings.Join(want, "\n"))
+	}
+	problems := map[string]int{
+		wordTooMany: 429, wordForbidden: 403, wordUnauthorized: 401, wordUnsupported: 415, wordBadFormat: 422, wordInternal: 500,
+		"DUPLICATE": 409, "LOADING": 503, "MISDIRECTED": 421,
+	}
+	for _, r := range refusals {
+		problems[r.code] = r.status
+	}
+	for code, status := range problems {
+		if row := fmt.Sprintf("\n| %d | `%s` |", status, code); !strings.Contains(string(page), row) {
+			t.Errorf("the page has not the row %s", row)
+		}
+	}
+}
+
+// TestDocs: the page for people needs nothing from elsewhere, and may not get it.
+func TestDocs(t *testing.T) {
+	t.Parallel()
+	got := start(t, Config{}).want(200, "GET", "/docs", "")
+	if strings.Contains(got.body, "://") || strings.Contains(got.body, "src=") {
+		t.Error("the page has something from elsewhere")
+	}
+	if policy := got.header.Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") {
+		t.Error(policy)
+	}
+}
+
+// TestHandlers: what a Config brings along is served beside the API, and does not hide it.
+func TestHandlers(t *testing.T) {
+	t.Parallel()
+	say := func(text string) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(text)) })
+	}
+	a := start(t, Config{Handlers: map[string]http.Handler{"GET /metrics": say("metrics"), "/": say("console")}})
+	for path, want := range map[string]string{"/metrics": "metrics", "/": "console", "/tubes.js": "console"} {
+		if got := a.want(200, "GET", path, ""); got.body != want {
+			t.Errorf("%s: %s", path, got.body)
+		}
+	}
+	a.want(200, "GET", "/v1/server", "")
+	a.want(405, "PATCH", "/v1/server", "")
+}

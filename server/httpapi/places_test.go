@@ -1,0 +1,187 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"redstalk/server/queue"
+	"redstalk/storage"
+	"redstalk/storage/embedded"
+)
+
+// TestPlaces: nobody has more places than are free, so that there is one for somebody else.
+func TestPlaces(t *testing.T) {
+	p := newPlaces(100)
+	for _, of := range []struct {
+		who  string
+		want int
+	}{{"a", 50}, {"b", 25}, {"c", 13}, {"d", 6}, {"e", 3}, {"f", 2}, {"g", 1}, {"h", 0}, {"", 0}} {
+		n := 0
+		for p.take(of.who) {
+			n++
+		}
+		if n != of.want {
+			t.Errorf("%q has %d places, want %d", of.who, n, of.want)
+		}
+	}
+	p.leave("a")
+	if p.take("a") || !p.take("h") {
+		t.Error("who has most gets the place that is free")
+	}
+	unknown := newPlaces(10)
+	for i := range 11 {
+		if unknown.take("") != (i < 10) {
+			t.Errorf("place %d", i)
+		}
+	}
+}
+
+// TestTurns: so many at a time, those of several users in turn; who goes away or waits for too
+// long uses up no turn.
+func TestTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turns := newTurns()
+		turns.atOnce = 1
+		var mu sync.Mutex
+		var order []string
+		begin := func(ctx context.Context, who string) {
+			end, err := turns.begin(ctx, who)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				order = append(order, "-"+who)
+				return
+			}
+			order = append(order, who)
+			go func() {
+				time.Sleep(time.Second)
+				end()
+			}()
+		}
+		gone, leave := context.WithCancel(t.Context())
+		for _, who := range strings.Fields("a a a b a b") {
+			go begin(t.Context(), who)
+			synctest.Wait()
+		}
+		go begin(gone, "c")
+		synctest.Wait()
+		leave()
+		time.Sleep(time.Minute)
+		for range maxSearches {
+			go begin(t.Context(), "a")
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := strings.Join(order[:7], " "); got != "a -c b a b a a" {
+			t.Error(got)
+		}
+		served, refused := 0, 0
+		for _, one := range order[7:] {
+			if one == "a" {
+				served++
+			} else {
+				refused++
+			}
+		}
+		if served < 10 || served > 11 || served+refused != maxSearches {
+			t.Errorf("%d were served, %d refused", served, refused)
+		}
+		if turns.running != 0 || len(turns.waiting) != 0 || takenOf(turns.places) != 0 {
+			t.Errorf("%d run, %d wait, %d places are taken", turns.running, len(turns.waiting), takenOf(turns.places))
+		}
+	})
+}
+
+// counted is an engine that knows how many bodies one call reads.
+type counted struct {
+	storage.Store
+	mu   sync.Mutex
+	most int
+}
+
+func (c *counted) Do(batches ...*storage.Batch) {
+	for _, b := range batches {
+		peeks := 0
+		for i := range b.Ops {
+			if b.Ops[i].Kind == storage.Peek {
+				peeks++
+			}
+		}
+		c.mu.Lock()
+		c.most = max(c.most, peeks)
+		c.mu.Unlock()
+	}
+	c.Store.Do(batches...)
+}
+
+// TestSearchInSteps: a search reads few large bodies with one call of the store, and so does a
+// list with excerpts.
+func TestSearchInSteps(t *testing.T) {
+	t.Parallel()
+	store := &counted{Store: embedded.NewMemory()}
+	a := startWith(t, store, Config{}, queue.Config{MaxJobSize: peekAtOnce})
+	const size = peekAtOnce / 4
+	n := a.putMany("t", 30, func(i int) string { return fmt.Sprintf(`{"body":"%dx%s"}`, i, strings.Repeat("y", size)) })
+	if page := decode[foundPage](t, a.want(200, "GET", "/v1/tubes/t/search?state=ready&text=xY", "")); len(page.Jobs) != n || page.Looked != n {
+		t.Errorf("%d jobs of %d", len(page.Jobs), page.Looked)
+	}
+	if page := decode[jobsPage](t, a.want(200, "GET", "/v1/tubes/t/jobs?state=ready&excerpt=true", "")); len(page.Jobs) != n || !strings.HasPrefix(page.Jobs[n-1].Excerpt, "29xy") {
+		t.Errorf("%d jobs, the last is %.10q", len(page.Jobs), page.Jobs[n-1].Excerpt)
+	}
+	if store.most != 4 {
+		t.Errorf("%d bodies are read with one call", store.most)
+	}
+}
+
+// TestHeadOfStreams: it is answered at once, and takes no place.
+func TestHeadOfStreams(t *testing.T) {
+	t.Parallel()
+	a := start(t, Config{MaxStreams: 1})
+	for _, path := range []string{"/v1/events", "/v1/watch"} {
+		if got := a.want(200, "HEAD", path, ""); got.header.Get("Content-Type") != "text/event-stream" {
+			t.Errorf("%s: %v", path, got.header)
+		}
+	}
+	a.stream("")
+}
+
+// TestPlacesOfUsers: a user cannot take all streams, nor all places of those who wait.
+func TestPlacesOfUsers(t *testing.T) {
+	t.Parallel()
+	g := startGuarded(t, "small t work,look", "root * look,work")
+	g.door.streams.most, g.door.waiting.most = 4, 4
+	const small, root = "Authorization: Bearer small:small", "Authorization: Bearer root:root"
+	for range 2 {
+		g.stream("?tube=t", small)
+		go g.try(t.Context(), "POST", "/v1/reserve?tube=t&wait=1h", "", small)
+	}
+	g.awaitWaiting(2)
+	g.want(429, "GET", "/v1/events?tube=t", "", small)
+	g.want(429, "POST", "/v1/reserve?tube=t&wait=1h", "", small)
+	g.stream("", root)
+	go g.try(t.Context(), "POST", "/v1/reserve?tube=t&wait=1h", "", root)
+	g.awaitWaiting(3)
+}
+
+// TestSearchesOfOneClient: a client that has half of the places for searches is refused, and says
+// when to try again.
+func TestSearchesOfOneClient(t *testing.T) {
+	t.Parallel()
+	a := start(t, Config{})
+	for range maxSearches / 2 {
+		a.door.turns.take("127.0.0.1")
+	}
+	for _, path := range []string{"/v1/tubes/t/search?state=ready&text=x", "/v1/parked", "/v1/tubes/t/jobs?state=ready&excerpt=true"} {
+		if got := a.want(429, "GET", path, ""); got.header.Get("Retry-After") == "" {
+			t.Errorf("%s does not say when to try again", path)
+		}
+	}
+	a.want(200, "GET", "/v1/tubes/t/jobs?state=ready", "")
+	a.door.turns.places.leave("127.0.0.1")
+	a.want(200, "GET", "/v1/parked", "")
+}

@@ -1,0 +1,410 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"redstalk/server/access"
+	"redstalk/server/queue"
+	"redstalk/storage"
+	"redstalk/storage/embedded"
+	"redstalk/storage/storetest/engines"
+	"redstalk/tube"
+)
+
+// words has the word of the table of package access for every operation.
+var words = map[string]string{
+	"POST /v1/tubes/{tube}/jobs": "put", "POST /v1/tubes/{tube}/jobs/batch": "batch", "POST /v1/reserve": "reserve-lease",
+	"DELETE /v1/jobs/{id}": "delete", "POST /v1/jobs/finish": "delete-batch", "POST /v1/jobs/{id}/release": "release-lease",
+	"POST /v1/jobs/{id}/bury": "bury-lease", "POST /v1/jobs/{id}/touch": "touch-lease", "GET /v1/jobs/{id}": "peek",
+	"POST /v1/jobs/{id}/kick": "kick-job", "POST /v1/jobs/{id}/reschedule": "reschedule", "POST /v1/jobs/{id}/priority": "set-priority",
+	"GET /v1/tubes": "list-tubes", "GET /v1/tubes/{tube}": "stats-tube", "GET /v1/tubes/{tube}/jobs": "list-jobs", "DELETE /v1/tubes/{tube}/jobs": "flush-tube",
+	"GET /v1/tubes/{tube}/keys/{key}": "find", "DELETE /v1/tubes/{tube}/keys/{key}": "delete-key", "POST /v1/tubes/{tube}/kick": "kick",
+	"POST /v1/tubes/{tube}/pause": "pause-tube", "POST /v1/tubes/{tube}/move": "move-jobs", "GET /v1/tubes/{tube}/policy": "get-policy",
+	"PUT /v1/tubes/{tube}/policy": "set-policy", "DELETE /v1/tubes/{tube}/policy": "set-policy", "GET /v1/events": "events",
+	"GET /v1/server": "stats", "POST /v1/server/drain": "drain", "POST /v1/server/undrain": "undrain",
+	"GET /v1/watch": "events", "GET /v1/charts": "list-tubes", "GET /v1/tubes/{tube}/chart": "stats-tube", "GET /v1/tubes/{tube}/search": "list-jobs",
+	"GET /v1/parked": "list-tubes", "POST /v1/jobs/actions": "kick-job", "GET /v1/caller": "stats",
+	"GET /v1/store": "stats",
+}
+
+// requests has what each operation is asked with, about the tube t and the job {id}, which
+// is ready and has the key k{id}; or with {lease} reserved. 404 as the status is that of a
+// job which is not in the right state.
+var requests = map[string]struct {
+	at, body string
+	status   int
+}{
+	"POST /v1/tubes/{tube}/jobs":         {"/v1/tubes/t/jobs", `{"body":"x"}`, 201},
+	"POST /v1/tubes/{tube}/jobs/batch":   {"/v1/tubes/t/jobs/batch", `[{"body":"x"}]`, 200},
+	"POST /v1/reserve":                   {"/v1/reserve?tube=t", "", 200},
+	"DELETE /v1/jobs/{id}":               {"/v1/jobs/{id}?lease={lease}", "", 204},
+	"POST /v1/jobs/finish":               {"/v1/jobs/finish", `[{"id":{id}}]`, 200},
+	"POST /v1/jobs/{id}/release":         {"/v1/jobs/{id}/release?lease={lease}", "", 204},
+	"POST /v1/jobs/{id}/bury":            {"/v1/jobs/{id}/bury?lease={lease}", "", 204},
+	"POST /v1/jobs/{id}/touch":           {"/v1/jobs/{id}/touch?lease={lease}", "", 204},
+	"GET /v1/jobs/{id}":                  {"/v1/jobs/{id}", "", 200},
+	"POST /v1/jobs/{id}/kick":            {"/v1/jobs/{id}/kick", "", 404},
+	"POST /v1/jobs/{id}/reschedule":      {"/v1/jobs/{id}/reschedule?in=1s", "", 204},
+	"POST /v1/jobs/{id}/priority":        {"/v1/jobs/{id}/priority?priority=1", "", 204},
+	"GET /v1/tubes":                      {"/v1/tubes", "", 200},
+	"GET /v1/watch":                      {"/v1/watch", "", 200},
+	"GET /v1/charts":                     {"/v1/charts", "", 200},
+	"GET /v1/tubes/{tube}/chart":         {"/v1/tubes/t/chart", "", 200},
+	"GET /v1/tubes/{tube}/search":        {"/v1/tubes/t/search?state=ready&text=x", "", 200},
+	"GET /v1/parked":                     {"/v1/parked", "", 200},
+	"POST /v1/jobs/actions":              {"/v1/jobs/actions", `{"action":"kick","ids":[{id}]}`, 200},
+	"GET /v1/caller":                     {"/v1/caller", "", 200},
+	"GET /v1/store":                      {"/v1/store", "", 200},
+	"GET /v1/tubes/{tube}":               {"/v1/tubes/t", "", 200},
+	"GET /v1/tubes/{tube}/jobs":          {"/v1/tubes/t/jobs?state=ready", "", 200},
+	"DELETE /v1/tubes/{tube}/jobs":       {"/v1/tubes/t/jobs", "", 200},
+	"GET /v1/tubes/{tube}/keys/{key}":    {"/v1/tubes/t/keys/k{id}", "", 200},
+	"DELETE /v1/tubes/{tube}/keys/{key}": {"/v1/tubes/t/keys/k{id}", "", 204},
+	"POST /v1/tubes/{tube}/kick":         {"/v1/tubes/t/kick", "", 200},
+	"POST /v1/tubes/{tube}/pause":        {"/v1/tubes/t/pause?for=0", "", 204},
+	"POST /v1/tubes/{tube}/move":         {"/v1/tubes/t/move?state=ready&to=t&n=1", "", 200},
+	"GET /v1/tubes/{tube}/policy":        {"/v1/tubes/t/policy", "", 200},
+	"PUT /v1/tubes/{tube}/policy":        {"/v1/tubes/t/policy", `{"max":100000}`, 204},
+	"DELETE /v1/tubes/{tube}/policy":     {"/v1/tubes/t/policy", "", 204},
+	"GET /v1/events":                     {"/v1/events", "", 200},
+	"GET /v1/server":                     {"/v1/server", "", 200},
+	"POST /v1/server/drain":              {"/v1/server/drain", "", 204},
+	"POST /v1/server/undrain":            {"/v1/server/undrain", "", 204},
+}
+
+// TestRightsOfOperations: every operation needs what the table of package access says.
+func TestRightsOfOperations(t *testing.T) {
+	t.Parallel()
+	for _, op := range start(t, Config{}).door.Operations() {
+		name := op.Method + " " + op.Path
+		need, known := access.NeedOf(words[name])
+		if !known {
+			t.Errorf("%s has no word of the table", name)
+		}
+		if rights[op.Right] != need.One {
+			t.Errorf("%s needs %s, %s needs %v", name, op.Right, words[name], need.One)
+		}
+		if requests[name].at == "" {
+			t.Errorf("%s has no request", name)
+		}
+	}
+}
+
+// guarded is a door with users, whose secrets are their names.
+type guarded struct {
+	*api
+	access *access.Access
+	path   string
+}
+
+func startGuarded(t *testing.T, users ...string) *guarded {
+	t.Helper()
+	return startGuardedOn(t, embedded.NewMemory(), users...)
+}
+
+// startGuardedOn is startGuarded with another engine.
+func startGuardedOn(t *testing.T, store storage.Store, users ...string) *guarded {
+	t.Helper()
+	g := &guarded{path: filepath.Join(t.TempDir(), "users.yml")}
+	g.write(t, users...)
+	var err error
+	if g.access, err = access.Open(g.path, slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.access.Close)
+	g.api = startWith(t, store, Config{Access: g.access, Handlers: map[string]http.Handler{
+		"GET /metrics": http.NotFoundHandler(), "/": http.NotFoundHandler(),
+	}}, queue.Config{MaxJobSize: 1000, Version: "test", MayPush: func(string) bool { return true }})
+	return g
+}
+
+// write writes the file of users, each as NAME TUBES RIGHT.
+func (g *guarded) write(t *testing.T, users ...string) {
+	t.Helper()
+	text := "users:\n"
+	for _, user := range users {
+		f := strings.Fields(user)
+		hash, err := access.HashBcrypt(f[0], 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text += fmt.Sprintf("- {name: %s, secrets: [%q], limits: {jobs-per-second: 1000}, rights: [{tubes: [%q], may: [%s]}]}\n", f[0], hash, f[1], f[2])
+	}
+	if err := os.WriteFile(g.path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestEveryOperationWithEveryRight makes every request as users with one right on the tube,
+// on another one, and on all, on each engine.
+func TestEveryOperationWithEveryRight(t *testing.T) {
+	t.Parallel()
+	engines.Each(t, engines.OfAll, tryAllOperations)
+}
+
+func tryAllOperations(t *testing.T, store storage.Store) {
+	var users []string
+	for _, right := range []Right{Put, Work, Look, Admin} {
+		users = append(users, fmt.Sprintf("%s-t t %s", right, right), fmt.Sprintf("%s-other other %s", right, right), fmt.Sprintf("%s-all * %s", right, right))
+	}
+	g := startGuardedOn(t, store, users...)
+	for _, op := range g.door.Operations() {
+		for _, user := range users {
+			f := strings.Fields(user)
+			g.wantStatus(op, f[0], g.statusFor(op, f[1], Right(f[2])))
+		}
+		g.wantStatus(op, "", 401)
+		g.wantStatus(op, "nobody", 401)
+	}
+	if got := g.call("GET", "/metrics", "", "Authorization: Bearer look-t:look-t"); got.status != 403 {
+		t.Errorf("metrics for a user who may not see all: %d", got.status)
+	}
+	if got := g.call("GET", "/metrics", "", "Authorization: Bearer look-all:look-all"); got.status != 404 { // as the handler says
+		t.Errorf("metrics for a user who may see all: %d", got.status)
+	}
+}
+
+// statusFor is what an operation is answered for a user who has one right on some tubes.
+func (g *guarded) statusFor(op Operation, tubes string, right Right) int {
+	name := op.Method + " " + op.Path
+	need, _ := access.NeedOf(words[name])
+	has, onT := right == op.Right, tubes != "other"
+	switch {
+	case name == "POST /v1/jobs/finish", name == "POST /v1/jobs/actions":
+		return 200 // each job is answered for itself
+	case need.Where == access.OfJob && !onT:
+		return 404
+	case !has:
+		return 403
+	case need.Where == access.Everywhere && tubes != "*", (need.Where == access.OfTube || name == "POST /v1/reserve") && !onT:
+		return 403
+	}
+	return requests[name].status
+}
+
+// wantStatus makes a request as a user whose secret is its name, and compares the status.
+func (g *guarded) wantStatus(op Operation, user string, want int) {
+	g.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	name := op.Method + " " + op.Path
+	ask := requests[name]
+	g.queue.Undrain()
+	g.queue.SetPolicy(ctx, "t", &tube.Policy{Rules: tube.Rules{Max: 100000}})
+	g.queue.Flush(ctx, "t", tube.Gone)
+	put, err := g.queue.PutTagged(ctx, queue.NewJob{Tube: "t", TTR: 60, Body: []byte("x")}, &tube.Tags{Key: "k"})
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	id, lease := fmt.Sprint(put.ID), ""
+	if strings.Contains(ask.at, "{lease}") {
+		job, err := g.queue.ReserveLease(ctx, []string{"t"}, 0)
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		lease = fmt.Sprint(job.Lease)
+		defer g.queue.Flush(context.Background(), "t", tube.Reserved)
+	}
+	fill := strings.NewReplacer("k{id}", "k", "{id}", id, "{lease}", lease)
+	headers := []string{changeHeader + ": 1"}
+	if user != "" {
+		headers = append(headers, "Authorization: Bearer "+user+":"+user)
+	}
+	r, err := http.NewRequestWithContext(ctx, op.Method, "http://"+g.addr+fill.Replace(ask.at), strings.NewReader(fill.Replace(ask.body)))
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	for _, header := range append(headers, "Content-Type: application/json") {
+		key, value, _ := strings.Cut(header, ": ")
+		r.Header.Set(key, value)
+	}
+	if user == "nobody" {
+		r.Header.Set("Authorization", "Basic !")
+	}
+	got, err := g.client.Do(r)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	got.Body.Close()
+	if got.StatusCode != want || (want == 401) != (got.Header.Get("WWW-Authenticate") != "") {
+		g.t.Errorf("%s as %q: %d, want %d", name, user, got.StatusCode, want)
+	}
+	g.queue.Flush(context.Background(), "t", tube.Reserved)
+}
+
+// TestOtherTubes: tubes that are named beside the one in the path count, and lists leave
+// out what the user may not see.
+func TestOtherTubes(t *testing.T) {
+	t.Parallel()
+	g := startGuarded(t, "all a* put,work,look,admin", "root * put,work,look,admin")
+	all, root := "Authorization: Bearer all:all", "Authorization: Bearer root:root"
+	for _, c := range []struct {
+		method, path, body string
+		status             int
+		contains           string
+	}{
+		{"POST", "/v1/tubes/a/jobs", `{"body":"x","max":1,"dead":"secret"}`, 403, "FORBIDDEN"},
+		{"POST", "/v1/tubes/a/jobs?max=1&dead=secret", "", 403, "FORBIDDEN"},
+		{"POST", "/v1/tubes/a/jobs/batch", `[{"body":"x","dead":"secret"},{"body":"x","dead":"ab"}]`, 200, `[{"status":403,`},
+		{"PUT", "/v1/tubes/a/policy", `{"max":1,"dead":"secret"}`, 403, ""},
+		{"POST", "/v1/tubes/a/move?state=ready&to=secret&n=1", "", 403, ""},
+		{"POST", "/v1/reserve?tube=a&tube=secret", "", 403, ""},
+		{"POST", "/v1/reserve", "", 403, ""},
+		{"GET", "/v1/events?tube=a&tube=secret", "", 403, ""},
+		{"POST", "/v1/jobs/actions", `{"action":"delete","ids":[1,99]}`, 200, `"missed":[1,99]`},
+		{"POST", "/v1/jobs/actions", `{"action":"move","ids":[1],"to":"secret"}`, 403, "FORBIDDEN"},
+		{"POST", "/v1/jobs/finish", `[{"id":1},{"id":4},{"id":99}]`, 200, `[{"status":404,"code":"NOT_FOUND"},{"status":204,"id":4},{"status":404,`},
+	} {
+		g.call("POST", "/v1/tubes/secret/jobs", `{"body":"x"}`, root) // 1
+		headers := []string{all}
+		if strings.Contains(c.path, "jobs?") {
+			headers = append(headers, "Content-Type: application/octet-stream")
+		}
+		if got := g.call(c.method, c.path, c.body, headers...); got.status != c.status || !strings.Contains(got.body, c.contains) {
+			t.Errorf("%s %s: %d %s, want %d", c.method, c.path, got.status, got.body, c.status)
+		}
+	}
+	if got := g.call("GET", "/v1/tubes", "", all).body; strings.Contains(got, "secret") || strings.Contains(got, "default") {
+		t.Errorf("tubes: %s", got)
+	}
+	if got := g.call("GET", "/v1/tubes", "", root).body; !strings.Contains(got, "secret") {
+		t.Errorf("tubes: %s", got)
+	}
+}
+
+// TestJobsLeave: jobs leave a tube only for those who may work on it, and enter one only from
+// those who may put.
+func TestJobsLeave(t *testing.T) {
+	t.Parallel()
+	g := startGuarded(t, "head * put,look,admin", "source * work,look,admin", "root * put,work,look,admin")
+	g.call("POST", "/v1/tubes/a/jobs", `{"body":"x"}`, "Authorization: Bearer root:root") // 1
+	for _, c := range []struct{ user, method, path, body, want string }{
+		{"head", "PUT", "/v1/tubes/a/policy", `{"push":"http://localhost:1/"}`, "FORBIDDEN"},
+		{"head", "PUT", "/v1/tubes/a/policy", `{"max":1,"dead":"b"}`, "FORBIDDEN"},
+		{"head", "PUT", "/v1/tubes/a/policy", `{"max":1}`, ""},
+		{"head", "POST", "/v1/tubes/a/move?state=ready&to=b&n=1", "", "FORBIDDEN"},
+		{"head", "POST", "/v1/jobs/actions", `{"action":"move","ids":[1],"to":"b"}`, `"missed":[1]`},
+		{"source", "PUT", "/v1/tubes/a/policy", `{"max":1,"dead":"b"}`, "FORBIDDEN"},
+		{"source", "POST", "/v1/tubes/a/move?state=ready&to=b&n=1", "", "FORBIDDEN"},
+		{"source", "POST", "/v1/jobs/actions", `{"action":"move","ids":[1],"to":"b"}`, "FORBIDDEN"},
+		{"source", "PUT", "/v1/tubes/a/policy", `{"push":"http://localhost:1/"}`, ""},
+		{"root", "PUT", "/v1/tubes/a/policy", `{"max":1,"dead":"b"}`, ""},
+		{"root", "POST", "/v1/jobs/actions", `{"action":"move","ids":[1],"to":"b"}`, `"done":1`},
+	} {
+		got := g.call(c.method, c.path, c.body, "Authorization: Bearer "+c.user+":"+c.user)
+		if forbidden := got.status == 403; forbidden != (c.want == "FORBIDDEN") || !strings.Contains(got.body, c.want) {
+			t.Errorf("%s %s %s as %s: %d %s, want %q", c.method, c.path, c.body, c.user, got.status, got.body, c.want)
+		}
+	}
+}
+
+// TestLimitsOfUsers: what is put beyond the rates of a user is answered 429, however it is put,
+// and goes in when there is room again.
+func TestLimitsOfUsers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := &guarded{path: filepath.Join(t.TempDir(), "users.yml")}
+		g.write(t, "app t put")
+		text := strings.Replace(string(must(os.ReadFile(g.path))(t)), "jobs-per-second: 1000", "jobs-per-second: 4, bytes-per-second: 1000", 1)
+		os.WriteFile(g.path, []byte(text), 0o600)
+		g.access = must(access.Open(g.path, slog.New(slog.DiscardHandler)))(t)
+		store := embedded.NewMemory()
+		q := queue.New(store, queue.Config{})
+		door := New(q, Config{Access: g.access})
+		put := func(kind, path, body string, want int) string {
+			t.Helper()
+			r, w := httptest.NewRequest("POST", "/v1/tubes/t/"+path, strings.NewReader(body)), httptest.NewRecorder()
+			r.Header.Set("Content-Type", kind)
+			r.SetBasicAuth("app", "app")
+			if door.ServeHTTP(w, r); w.Code != want || (w.Code == 429) != (w.Header().Get("Retry-After") != "") {
+				t.Errorf("%s %.40s: %d %s, want %d", path, body, w.Code, w.Body, want)
+			}
+			return w.Body.String()
+		}
+		for _, want := range []int{201, 201, 201, 201, 429} {
+			put(jsonType, "jobs", `{"body":"x"}`, want)
+		}
+		put("application/octet-stream", "jobs", "x", 429)
+		time.Sleep(250 * time.Millisecond)
+		put("application/octet-stream", "jobs", "x", 201)
+		time.Sleep(time.Minute)
+		answers := put(jsonType, "jobs/batch", "["+strings.Repeat(`{"body":"x"},`, 5)+`{"body":"x"}]`, 200)
+		if strings.Count(answers, `"status":201`) != 4 || strings.Count(answers, `"status":429`) != 2 {
+			t.Errorf("six at once: %s", answers)
+		}
+		time.Sleep(time.Minute)
+		put("application/octet-stream", "jobs", strings.Repeat("x", 5000), 201)
+		put("application/octet-stream", "jobs", "", 429)
+		time.Sleep(5 * time.Second)
+		put("application/octet-stream", "jobs", "", 201)
+		g.access.Close()
+		q.Close(t.Context())
+		store.Close()
+	})
+}
+
+// TestChangeEndsWaiting: what waits or listens ends when the file of users changes, and
+// who is gone does not get in again.
+func TestChangeEndsWaiting(t *testing.T) {
+	t.Parallel()
+	g := startGuarded(t, "app t work,look")
+	waits := make(chan answer, 2)
+	for _, request := range [][2]string{{"POST", "/v1/reserve?tube=t&wait=1h"}, {"GET", "/v1/events?tube=t"}} {
+		go func() {
+			got, err := g.try(context.Background(), request[0], request[1], "", "Authorization: Bearer app:app")
+			if err != nil {
+				t.Error(err)
+			}
+			waits <- got
+		}()
+	}
+	for limit := time.Now().Add(time.Minute); takenOf(g.door.streams) == 0 || g.queue.Waiters() == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatal("nobody waits")
+		}
+	}
+	g.write(t, "other t work")
+	if err := g.access.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if got := <-waits; got.status != 204 && got.status != 200 {
+			t.Errorf("%d %s", got.status, got.body)
+		}
+	}
+	if got := g.call("POST", "/v1/reserve?tube=t", "", "Authorization: Bearer app:app"); got.status != 401 {
+		t.Errorf("who is gone gets %d", got.status)
+	}
+}
+
+// TestEventsOfFew: who may see few of very many tubes gets events about those, whatever their
+// names.
+func TestEventsOfFew(t *testing.T) {
+	t.Parallel()
+	g := startGuarded(t, "few z* look", "root * put,look")
+	for n := 0; n <= maxSampled; n += 500 {
+		for i := range 500 {
+			if _, err := g.queue.Put(context.Background(), queue.NewJob{Tube: fmt.Sprint("a", n+i), TTR: 1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	g.call("POST", "/v1/tubes/z1/jobs", `{"body":"x"}`, "Authorization: Bearer root:root")
+	few, all := g.stream("", "Authorization: Bearer few:few"), g.stream("", "Authorization: Bearer root:root")
+	if _, tubes := event(t, few); len(tubes) != 1 || tubes[0].Name != "z1" {
+		t.Errorf("who may see one gets %d", len(tubes))
+	}
+	if _, tubes := event(t, all); len(tubes) != maxSampled || tubes[0].Name != "a0" {
+		t.Errorf("who may see all gets %d", len(tubes))
+	}
+}

@@ -1,0 +1,176 @@
+package metrics
+
+import (
+	"slices"
+	"time"
+
+	"redstalk/server/queue"
+	"redstalk/storage/telemetry"
+	"redstalk/tube"
+)
+
+// second is the unit of readings of durations.
+const second = float64(time.Second)
+
+// timesBounds are those of tube.Times in seconds.
+var timesBounds = func() []string {
+	bounds := tube.TimesBounds()
+	return boundsOf(len(bounds), func(i int) float64 { return bounds[i].Seconds() })
+}()
+
+// addReading adds a histogram of integers, in units of which so many make one of the metric;
+// nothing if there is none.
+func (fs families) addReading(name string, r *telemetry.Reading, unit float64, labels ...string) {
+	if r == nil {
+		return
+	}
+	bounds := boundsOf(len(r.Bounds), func(i int) float64 { return float64(r.Bounds[i]) / unit })
+	fs.addHistogram(name, bounds, r.Counts, float64(r.Sum)/unit, labels...)
+}
+
+// states are the values of the label state, in the order in which they are shown.
+var states = [...]string{tube.Ready.String(), tube.Reserved.String(), tube.Delayed.String(), tube.Buried.String()}
+
+// fill adds what is known. What is not known is left out.
+func (o *Observer) fill(fs families, f *facts) {
+	fs.addBool("redstalk_ready", f.unready == "")
+	fs.add("redstalk_build_info", 1, o.config.Version)
+	fs.addBool("redstalk_store_up", f.q != nil && f.report.Away == nil)
+	o.addDoors(fs)
+	if f.q == nil {
+		return
+	}
+	fs.addBool("redstalk_draining", f.q.Draining())
+	fs.add("redstalk_timer_lag_seconds", f.q.TimerLag().Seconds())
+	o.addServer(fs, f.q)
+	fs.addStore(f)
+	if f.stats != nil {
+		fs.addTotals(f.stats)
+	}
+	o.addTubes(fs, f)
+	if its := o.pushStats(); its != nil {
+		o.addPushes(fs, its)
+	}
+}
+
+// addServer adds what the doors have counted.
+func (o *Observer) addServer(fs families, q *queue.Queue) {
+	c := &q.Counters
+	fs.add("redstalk_connections", float64(c.Connections.Load()))
+	fs.add("redstalk_connections_accepted_total", float64(c.TotalConnections.Load()))
+	fs.add("redstalk_producer_connections", float64(c.Producers.Load()))
+	fs.add("redstalk_worker_connections", float64(c.Workers.Load()))
+	fs.add("redstalk_waiting_reserves", float64(q.Waiters()))
+	fs.add("redstalk_received_bytes_total", float64(c.Received.Load()))
+	fs.add("redstalk_sent_bytes_total", float64(c.Sent.Load()))
+	for i, command := range o.config.Commands {
+		for r := range queue.NumResults {
+			if n := c.Results[i][r].Load(); n > 0 {
+				fs.add("redstalk_commands_total", float64(n), command, r.String())
+			}
+		}
+	}
+}
+
+// addStore adds what the store has counted of its own work.
+func (fs families) addStore(f *facts) {
+	r := &f.report
+	fs.addReading("redstalk_store_call_seconds", r.Calls, second)
+	fs.addReading("redstalk_store_call_operations", r.Operations, 1)
+	fs.addReading("redstalk_store_sync_seconds", r.Syncs, second)
+	if r.Silence >= 0 {
+		fs.add("redstalk_store_silence_seconds", r.Silence.Seconds())
+		fs.add("redstalk_store_retries_total", float64(r.Retries))
+		fs.add("redstalk_store_replays_total", float64(r.Replays))
+	}
+	if r.Disk != nil {
+		fs.add("redstalk_store_log_bytes", float64(r.Disk.Log))
+		fs.add("redstalk_store_disk_free_bytes", float64(r.Disk.Free))
+		if f.stats != nil {
+			fs.add("redstalk_store_records_written_total", float64(f.stats.Log.RecordsWritten))
+			fs.add("redstalk_store_records_migrated_total", float64(f.stats.Log.RecordsMigrated))
+		}
+	}
+}
+
+func (fs families) addTotals(s *queue.Stats) {
+	for i, n := range [...]uint64{s.Ready, s.Reserved, s.Delayed, s.Buried} {
+		fs.add("redstalk_jobs", float64(n), states[i])
+	}
+	fs.add("redstalk_urgent_jobs", float64(s.Urgent))
+	fs.add("redstalk_tubes", float64(s.Tubes))
+	if s.Instances > 0 {
+		fs.add("redstalk_instances", float64(s.Instances))
+	}
+}
+
+// addTubes adds the tubes by name, and all others as one.
+func (o *Observer) addTubes(fs families, f *facts) {
+	for _, t := range f.tubes {
+		fs.addJobs(t.Name, t.Urgent, t.Ready, t.Reserved, t.Delayed, t.Buried)
+		fs.add("redstalk_tube_oldest_ready_seconds", t.OldestReady.Seconds(), t.Name)
+		fs.add("redstalk_tube_waiting_reserves", float64(t.Waiting), t.Name)
+		fs.addBool("redstalk_tube_paused", t.Pause > 0, t.Name)
+	}
+	if f.complete && f.stats != nil && f.stats.Tubes > uint64(len(f.tubes)) {
+		fs.addOthers(f)
+	}
+	names := make([]string, 0, len(f.flows))
+	for name := range f.flows {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		fs.addFlow(name, f.flows[name])
+	}
+	if f.rest != (tube.Flow{}) {
+		fs.addFlow(Others, &f.rest)
+	}
+}
+
+func (fs families) addJobs(name string, urgent, ready, reserved, delayed, buried uint64) {
+	fs.add("redstalk_tube_urgent_jobs", float64(urgent), name)
+	for i, n := range [...]uint64{ready, reserved, delayed, buried} {
+		fs.add("redstalk_tube_jobs", float64(n), name, states[i])
+	}
+}
+
+// addOthers adds the jobs of the tubes that are not shown by name: what all have less what
+// the others have. As these were asked one after the other it may be a little off.
+func (fs families) addOthers(f *facts) {
+	left := f.stats.Totals
+	less := func(all *uint64, its uint64) { *all -= min(*all, its) }
+	for _, t := range f.tubes {
+		less(&left.Urgent, t.Urgent)
+		less(&left.Ready, t.Ready)
+		less(&left.Reserved, t.Reserved)
+		less(&left.Delayed, t.Delayed)
+		less(&left.Buried, t.Buried)
+	}
+	fs.addJobs(Others, left.Urgent, left.Ready, left.Reserved, left.Delayed, left.Buried)
+}
+
+// addFlow adds what has happened in a tube. A histogram in which nothing is counted is left
+// out, as it would be sixteen lines.
+func (fs families) addFlow(name string, f *tube.Flow) {
+	for metric, n := range map[string]uint64{
+		"redstalk_tube_puts_total":       f.Puts,
+		"redstalk_tube_deliveries_total": f.Counts[tube.Reserves],
+		"redstalk_tube_deletes_total":    f.Deletes,
+		"redstalk_tube_timeouts_total":   f.Counts[tube.Timeouts],
+		"redstalk_tube_releases_total":   f.Counts[tube.Releases],
+		"redstalk_tube_buries_total":     f.Counts[tube.Buries],
+		"redstalk_tube_kicks_total":      f.Counts[tube.Kicks],
+		"redstalk_tube_parked_total":     f.Parked,
+	} {
+		fs.add(metric, float64(n), name)
+	}
+	fs.addTimes("redstalk_tube_wait_seconds", &f.Waits, name)
+	fs.addTimes("redstalk_tube_run_seconds", &f.Runs, name)
+}
+
+func (fs families) addTimes(metric string, t *tube.Times, name string) {
+	if t.Count() > 0 {
+		fs.addHistogram(metric, timesBounds, t.Counts[:], t.Sum.Seconds(), name)
+	}
+}

@@ -1,0 +1,625 @@
+package metrics_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"redstalk/server/metrics"
+	"redstalk/server/queue"
+	"redstalk/storage"
+	"redstalk/storage/embedded"
+	"redstalk/storage/telemetry"
+	"redstalk/tube"
+)
+
+// instance is a queue on a store in memory, and its Observer.
+type instance struct {
+	*queue.Queue
+	o     *metrics.Observer
+	store *embedded.Engine
+	h     tube.Holder
+}
+
+func newInstance(t testing.TB, tubes int) *instance {
+	store := embedded.NewMemory()
+	named := tubes
+	if named == 0 {
+		named = -1
+	}
+	q := queue.New(store, queue.Config{NamedTubes: named})
+	t.Cleanup(func() {
+		q.Close(context.Background())
+		store.Close()
+	})
+	o := metrics.New(metrics.Config{Tubes: tubes, Commands: []string{"unknown", "put"}, Version: "1.2"})
+	o.Serving(q)
+	return &instance{q, o, store, q.NewHolder()}
+}
+
+var background = context.Background()
+
+func must[T any](t testing.TB) func(T, error) T {
+	return func(v T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+func (i *instance) put(t testing.TB, name string, delay uint32) uint64 {
+	t.Helper()
+	return must[uint64](t)(i.Put(background, queue.NewJob{Tube: name, Pri: 2000, Delay: delay, TTR: 60}))
+}
+
+func (i *instance) reserve(t testing.TB, name string, wait time.Duration) uint64 {
+	t.Helper()
+	return must[queue.Job](t)(i.Reserve(background, i.h, []string{name}, wait)).ID
+}
+
+// get returns the status and the text of an answer.
+func get(o *metrics.Observer, method, path string) (int, string) {
+	w := httptest.NewRecorder()
+	o.Handler(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(method, path, nil))
+	text, _ := io.ReadAll(w.Body)
+	return w.Code, string(text)
+}
+
+// samples returns the lines of /metrics by their names and labels.
+func samples(t testing.TB, o *metrics.Observer) map[string]string {
+	t.Helper()
+	status, text := get(o, "GET", metrics.MetricsPath)
+	if status != http.StatusOK {
+		t.Fatalf("%d\n%s", status, text)
+	}
+	all := make(map[string]string)
+	for line := range strings.Lines(text) {
+		if at := strings.LastIndexByte(line, ' '); !strings.HasPrefix(line, "#") {
+			all[line[:at]] = strings.TrimSpace(line[at:])
+		}
+	}
+	return all
+}
+
+// scrape returns the metrics as Prometheus's own parser reads them.
+func scrape(t testing.TB, o *metrics.Observer) map[string]*dto.MetricFamily {
+	t.Helper()
+	_, text := get(o, "GET", metrics.MetricsPath)
+	p := expfmt.NewTextParser(model.LegacyValidation)
+	all, err := p.TextToMetricFamilies(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func expect(t testing.TB, got map[string]string, want map[string]string) {
+	t.Helper()
+	for name, value := range want {
+		if got[name] != value {
+			t.Errorf("%s is %q, not %q", name, got[name], value)
+		}
+	}
+}
+
+// TestTube follows jobs through a tube, second by second.
+func TestTube(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := newInstance(t, 10)
+		first, second := i.put(t, "mail", 0), i.put(t, "mail", 10)
+		time.Sleep(3 * time.Second)
+		if got := i.reserve(t, "mail", 0); got != first {
+			t.Fatal(got)
+		}
+		time.Sleep(30 * time.Second)
+		if err := i.Touch(background, i.h, first); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(45 * time.Second) // second has been due for 68 s
+		if err := i.Delete(background, i.h, first); err != nil {
+			t.Fatal(err)
+		}
+		expect(t, samples(t, i.o), map[string]string{
+			`redstalk_tube_jobs{tube="mail",state="ready"}`:         "1",
+			`redstalk_tube_jobs{tube="mail",state="reserved"}`:      "0",
+			`redstalk_tube_oldest_ready_seconds{tube="mail"}`:       "78",
+			`redstalk_tube_puts_total{tube="mail"}`:                 "2",
+			`redstalk_tube_deliveries_total{tube="mail"}`:           "1",
+			`redstalk_tube_deletes_total{tube="mail"}`:              "1",
+			`redstalk_tube_wait_seconds_sum{tube="mail"}`:           "3",
+			`redstalk_tube_wait_seconds_bucket{tube="mail",le="1"}`: "0",
+			`redstalk_tube_wait_seconds_bucket{tube="mail",le="5"}`: "1",
+			`redstalk_tube_run_seconds_sum{tube="mail"}`:            "75",
+			`redstalk_jobs{state="ready"}`:                          "1",
+			`redstalk_tubes`:                                        "2",
+		})
+		i.reserve(t, "mail", 0)
+		time.Sleep(61 * time.Second) // its TTR runs out
+		i.reserve(t, "mail", time.Second)
+		if err := i.Bury(background, i.h, second, 1); err != nil {
+			t.Fatal(err)
+		}
+		must[int](t)(i.Kick(background, "mail", 1))
+		i.reserve(t, "mail", 0)
+		if err := i.Release(background, i.h, second, tube.Terms{}); err != nil {
+			t.Fatal(err)
+		}
+		expect(t, samples(t, i.o), map[string]string{
+			`redstalk_tube_wait_seconds_sum{tube="mail"}`:   "71", // later deliveries do not count
+			`redstalk_tube_wait_seconds_count{tube="mail"}`: "2",
+			`redstalk_tube_run_seconds_count{tube="mail"}`:  "1",
+			`redstalk_tube_deliveries_total{tube="mail"}`:   "4",
+			`redstalk_tube_timeouts_total{tube="mail"}`:     "1",
+			`redstalk_tube_buries_total{tube="mail"}`:       "1",
+			`redstalk_tube_kicks_total{tube="mail"}`:        "1",
+			`redstalk_tube_releases_total{tube="mail"}`:     "1",
+			`redstalk_tube_urgent_jobs{tube="mail"}`:        "1",
+		})
+	})
+}
+
+// TestParked: an exhausted job counts, and so does its dead letter in the other tube.
+func TestParked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := newInstance(t, 10)
+		answers := must[[]storage.Answer](t)(i.Do(background, storage.Op{
+			Kind: storage.SetPolicy, Tube: "a", Rare: &storage.Rare{Policy: &tube.Policy{Rules: tube.Rules{Max: 1, Dead: "b"}}},
+		}))
+		if answers[0].Err != nil {
+			t.Fatal(answers[0].Err)
+		}
+		i.put(t, "a", 0)
+		if err := i.Release(background, i.h, i.reserve(t, "a", 0), tube.Terms{}); err != nil {
+			t.Fatal(err)
+		}
+		i.put(t, "a", 0) // or the tube had vanished
+		expect(t, samples(t, i.o), map[string]string{
+			`redstalk_tube_puts_total{tube="b"}`:              "1",
+			`redstalk_tube_jobs{tube="b",state="ready"}`:      "1",
+			`redstalk_tube_parked_total{tube="all others"}`:   "1", // of the tube that had vanished
+			`redstalk_tube_releases_total{tube="all others"}`: "1",
+			`redstalk_tube_puts_total{tube="a"}`:              "1",
+		})
+	})
+}
+
+// TestManyTubes: beyond the bound tubes are one, and what is counted of them never shrinks.
+func TestManyTubes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := newInstance(t, 3) // default, a and b
+		for n, name := range []string{"a", "b", "c", "d"} {
+			for range n + 1 {
+				i.put(t, name, 0)
+			}
+		}
+		const others = `{tube="all others"}`
+		got := samples(t, i.o)
+		expect(t, got, map[string]string{
+			`redstalk_tube_puts_total{tube="b"}`:                  "2",
+			`redstalk_tube_puts_total{tube="c"}`:                  "",
+			`redstalk_tube_puts_total` + others:                   "7",
+			`redstalk_tube_jobs{tube="all others",state="ready"}`: "7",
+			`redstalk_tube_urgent_jobs` + others:                  "0",
+			`redstalk_tubes`:                                      "5",
+		})
+		// When b vanishes what it has counted goes to the others. Its place is for a new tube,
+		// not for one of the others: its counts would be missing there.
+		for range 2 {
+			if err := i.Delete(background, i.h, i.reserve(t, "b", 0)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		i.put(t, "c", 0)
+		i.put(t, "e", 0)
+		time.Sleep(20 * time.Second) // so that tubes are listed again
+		expect(t, samples(t, i.o), map[string]string{
+			`redstalk_tube_puts_total{tube="b"}`:                  "",
+			`redstalk_tube_puts_total{tube="e"}`:                  "1",
+			`redstalk_tube_jobs{tube="e",state="ready"}`:          "1",
+			`redstalk_tube_puts_total` + others:                   "10",
+			`redstalk_tube_deletes_total` + others:                "2",
+			`redstalk_tube_jobs{tube="all others",state="ready"}`: "8",
+		})
+	})
+}
+
+// TestNoTubes: with a bound of zero all tubes are one.
+func TestNoTubes(t *testing.T) {
+	i := newInstance(t, 0)
+	i.put(t, "a", 0)
+	expect(t, samples(t, i.o), map[string]string{
+		`redstalk_tube_puts_total{tube="all others"}`:         "1",
+		`redstalk_tube_jobs{tube="all others",state="ready"}`: "1",
+		`redstalk_tube_jobs{tube="default",state="ready"}`:    "",
+	})
+}
+
+// TestLint: the metrics keep to the conventions of Prometheus, and are those that are defined.
+func TestLint(t *testing.T) {
+	i := newInstance(t, 10)
+	i.put(t, "a", 0)
+	if err := i.Delete(background, i.h, i.reserve(t, "a", 0)); err != nil {
+		t.Fatal(err)
+	}
+	i.put(t, "a", 0)
+	i.Counters.Results[1][queue.NotFound].Add(2)
+	i.Counters.Received.Add(7)
+	_, text := get(i.o, "GET", metrics.MetricsPath)
+	problems, err := promlint.New(strings.NewReader(text)).Lint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+	if n := len(scrape(t, i.o)["redstalk_commands_total"].GetMetric()); n != 1 {
+		t.Errorf("%d commands", n)
+	}
+	expect(t, samples(t, i.o), map[string]string{
+		`redstalk_commands_total{command="put",result="not_found"}`: "2",
+		`redstalk_received_bytes_total`:                             "7",
+		`redstalk_build_info{version="1.2"}`:                        "1",
+		`redstalk_store_up`:                                         "1",
+	})
+	for _, d := range metrics.Definitions() {
+		if !strings.HasPrefix(d.Name, "redstalk_") || !strings.HasSuffix(d.Help, ".") {
+			t.Errorf("%+v", d)
+		}
+	}
+}
+
+// TestText: what is written is what a parser reads: labels with whatever is in them, numbers with
+// all their digits, and histograms whose buckets are cumulated and end with their count.
+func TestText(t *testing.T) {
+	const version = "a \\ \"b\",\nc="
+	store := &reporting{Engine: embedded.NewMemory(), report: storage.Report{
+		Calls: &telemetry.Reading{Bounds: []int64{1, 1_500_000}, Counts: []uint64{3, 0, 4}, Sum: 1<<53 + 2},
+		Disk:  &storage.Disk{Log: 1<<53 - 1, Free: 123_456_789}, Silence: 1500 * time.Microsecond,
+	}}
+	q := queue.New(store, queue.Config{})
+	defer q.Close(background)
+	o := metrics.New(metrics.Config{Version: version})
+	o.Serving(q)
+	all := scrape(t, o)
+	if got := all["redstalk_build_info"].GetMetric()[0].GetLabel()[0].GetValue(); got != version {
+		t.Errorf("a version is %q, not %q", got, version)
+	}
+	for name, want := range map[string]float64{
+		"redstalk_store_log_bytes": 1<<53 - 1, "redstalk_store_disk_free_bytes": 123_456_789, "redstalk_store_silence_seconds": 0.0015,
+	} {
+		if got := all[name].GetMetric()[0].GetGauge().GetValue(); got != want {
+			t.Errorf("%s is %v, not %v", name, got, want)
+		}
+	}
+	h := all["redstalk_store_call_seconds"].GetMetric()[0].GetHistogram()
+	var got []float64
+	for _, b := range h.GetBucket() {
+		got = append(got, b.GetUpperBound(), float64(b.GetCumulativeCount()))
+	}
+	want := []float64{1e-9, 3, 0.0015, 3, math.Inf(1), 7}
+	if !slices.Equal(got, want) || h.GetSampleCount() != 7 || h.GetSampleSum() != (1<<53+2)/1e9 {
+		t.Errorf("buckets %v with %d in all, sum %v; not %v with 7", got, h.GetSampleCount(), h.GetSampleSum(), want)
+	}
+}
+
+// reporting is a store that has counted what it is told to.
+type reporting struct {
+	*embedded.Engine
+	report storage.Report
+}
+
+func (r *reporting) Report() storage.Report { return r.report }
+
+// TestAllShown: of what the doors and the store have counted nothing is left out: each metric
+// that is defined is shown, with its value. Other tests have those of pushes and of HTTP.
+func TestAllShown(t *testing.T) {
+	i := newInstance(t, 10)
+	i.put(t, "a", 0)
+	if err := i.Delete(background, i.h, i.reserve(t, "a", 0)); err != nil {
+		t.Fatal(err)
+	}
+	i.put(t, "a", 0)
+	times := &telemetry.Reading{Bounds: []int64{1}, Counts: []uint64{1, 0}}
+	report := i.store.Report()
+	report.Calls, report.Operations, report.Syncs, report.Retries, report.Replays = times, times, times, 8, 9
+	report.Disk, report.Silence = &storage.Disk{Log: 10, Free: 11}, 12*time.Second
+	q := queue.New(&reporting{i.store, report}, queue.Config{NamedTubes: 10})
+	defer q.Close(background)
+	c := &q.Counters
+	c.Connections.Add(1)
+	c.TotalConnections.Add(2)
+	c.Producers.Add(3)
+	c.Workers.Add(4)
+	c.Received.Add(5)
+	c.Sent.Add(6)
+	c.Results[1][queue.Done].Add(7)
+	i.o.Serving(q)
+	expect(t, samples(t, i.o), map[string]string{
+		"redstalk_connections": "1", "redstalk_connections_accepted_total": "2", "redstalk_producer_connections": "3", "redstalk_worker_connections": "4",
+		"redstalk_received_bytes_total": "5", "redstalk_sent_bytes_total": "6", `redstalk_commands_total{command="put",result="ok"}`: "7",
+		"redstalk_store_retries_total": "8", "redstalk_store_replays_total": "9", "redstalk_store_log_bytes": "10", "redstalk_store_disk_free_bytes": "11",
+		"redstalk_store_silence_seconds": "12",
+	})
+	all := scrape(t, i.o)
+	for _, d := range metrics.Definitions() {
+		elsewhere := d.Name == "redstalk_instances" || strings.HasPrefix(d.Name, "redstalk_push_") || strings.HasPrefix(d.Name, "redstalk_http_")
+		if f := all[d.Name]; !elsewhere && (f == nil || f.GetType() != d.Kind || f.GetHelp() != d.Help) {
+			t.Errorf("%s is shown as %v", d.Name, f)
+		}
+	}
+}
+
+// TestNamesInRoom: where the store counts fewer tubes by name than are shown, others are shown
+// beside them as far as there is room, also those that came after the last scrape; and the jobs of
+// all that are not shown are one sum for each state.
+func TestNamesInRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := embedded.NewMemory()
+		q := queue.New(store, queue.Config{NamedTubes: 1})
+		defer q.Close(background)
+		o := metrics.New(metrics.Config{Tubes: 4})
+		o.Serving(q)
+		i := &instance{q, o, store, q.NewHolder()}
+		shown := func() (names []string) {
+			time.Sleep(2 * time.Second)
+			for name := range samples(t, o) {
+				if rest, is := strings.CutPrefix(name, `redstalk_tube_paused{tube="`); is {
+					names = append(names, strings.TrimSuffix(rest, `"}`))
+				}
+			}
+			slices.Sort(names)
+			return names
+		}
+		var all []string
+		for _, name := range []string{"a", "b", "c", "d", "e"} {
+			if i.put(t, name, 0); len(all) < 3 {
+				all = append(all, name)
+			}
+			if got := shown(); !slices.Equal(got, append(all[:len(all):len(all)], "default")) {
+				t.Errorf("behind %s there are %v", name, got)
+			}
+		}
+		// Two tubes have no room: d and e.
+		i.put(t, "d", 60)
+		i.put(t, "e", 60)
+		id := i.reserve(t, "d", 0)
+		if err := i.Bury(background, i.h, id, 1); err != nil {
+			t.Fatal(err)
+		}
+		must[uint64](t)(q.Put(background, queue.NewJob{Tube: "e", Pri: 1, TTR: 60}))
+		i.reserve(t, "e", 0)
+		must[uint64](t)(q.Put(background, queue.NewJob{Tube: "e", Pri: 1, TTR: 60}))
+		i.put(t, "a", 60)
+		time.Sleep(2 * time.Second)
+		expect(t, samples(t, o), map[string]string{
+			`redstalk_tube_jobs{tube="all others",state="ready"}`:    "2",
+			`redstalk_tube_jobs{tube="all others",state="reserved"}`: "1",
+			`redstalk_tube_jobs{tube="all others",state="delayed"}`:  "2",
+			`redstalk_tube_jobs{tube="all others",state="buried"}`:   "1",
+			`redstalk_tube_urgent_jobs{tube="all others"}`:           "1",
+		})
+	})
+}
+
+// away is a store that says it is away, and does not answer then.
+type away struct {
+	*embedded.Engine
+	mu  sync.Mutex
+	err error
+}
+
+func (a *away) set(err error) {
+	a.mu.Lock()
+	a.err = err
+	a.mu.Unlock()
+}
+
+func (a *away) Report() storage.Report {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r := a.Engine.Report()
+	r.Away = a.err
+	return r
+}
+
+// TestReady: /readyz says why an instance is not ready, and /metrics answers all the same.
+func TestReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := metrics.New(metrics.Config{Tubes: 10})
+		is := func(status int, reason string) {
+			t.Helper()
+			code, text := get(o, "GET", metrics.ReadyPath)
+			if code != status || text != reason+"\n" {
+				t.Errorf("%d %q instead of %d %q", code, text, status, reason)
+			}
+			time.Sleep(2 * time.Second) // so that a snapshot is taken
+			ready := fmt.Sprint(map[bool]int{true: 1}[status == 200])
+			expect(t, samples(t, o), map[string]string{"redstalk_ready": ready})
+			if code, text := get(o, "HEAD", metrics.HealthPath); code != 200 || text != "ok\n" {
+				t.Errorf("%d %q", code, text)
+			}
+		}
+		is(503, "the store is being loaded")
+		store := &away{Engine: embedded.NewMemory()}
+		q := queue.New(store, queue.Config{})
+		o.Serving(q)
+		is(200, "ready")
+		store.set(storage.ErrUnavailable)
+		is(503, "the store is away")
+		expect(t, samples(t, o), map[string]string{"redstalk_store_up": "0"})
+		q.Drain()
+		is(503, "the store is away; the instance drains")
+		store.set(nil)
+		q.Undrain()
+		is(200, "ready")
+		o.Ending()
+		is(503, "the instance ends")
+		if code, _ := get(o, "POST", metrics.ReadyPath); code != http.StatusMethodNotAllowed {
+			t.Error(code)
+		}
+		if code, _ := get(o, "GET", "/else"); code != http.StatusNotFound {
+			t.Error(code)
+		}
+		q.Close(background)
+	})
+}
+
+// stuck is a store whose Tick does not return for some time.
+type stuck struct {
+	*embedded.Engine
+	until chan struct{}
+}
+
+func (s *stuck) Tick() (time.Duration, error) {
+	<-s.until
+	return s.Engine.Tick()
+}
+
+// TestLag: an instance whose timer does not fire is not ready until it does.
+func TestLag(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &stuck{embedded.NewMemory(), make(chan struct{})}
+		q := queue.New(store, queue.Config{})
+		o := metrics.New(metrics.Config{})
+		o.Serving(q)
+		time.Sleep(time.Second)
+		if reason := o.Unready(); reason != "" {
+			t.Error(reason)
+		}
+		time.Sleep(10 * time.Second)
+		if reason := o.Unready(); !strings.HasPrefix(reason, "timers are 10") {
+			t.Error(reason)
+		}
+		close(store.until)
+		time.Sleep(3 * time.Second)
+		if reason := o.Unready(); reason != "" {
+			t.Error(reason)
+		}
+		q.Close(background)
+	})
+}
+
+// countingStore counts how often it is asked.
+type countingStore struct {
+	*embedded.Engine
+	mu    sync.Mutex
+	stats int
+	most  int // operations of one batch
+}
+
+func (c *countingStore) Do(batches ...*storage.Batch) {
+	c.mu.Lock()
+	for _, b := range batches {
+		c.most = max(c.most, len(b.Ops))
+		if b.Ops[0].Kind == storage.Stats {
+			c.stats++
+		}
+	}
+	c.mu.Unlock()
+	c.Engine.Do(batches...)
+}
+
+// TestShared: scrapes at the same time, and within a second, ask the store once, in small
+// steps.
+func TestShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &countingStore{Engine: embedded.NewMemory()}
+		q := queue.New(store, queue.Config{})
+		o := metrics.New(metrics.Config{Tubes: 1000})
+		o.Serving(q)
+		for n := range 500 {
+			must[uint64](t)(q.Put(background, queue.NewJob{Tube: fmt.Sprint("t", n), TTR: 1}))
+		}
+		var all sync.WaitGroup
+		for range 20 {
+			all.Go(func() { get(o, "GET", metrics.MetricsPath) })
+		}
+		all.Wait()
+		get(o, "GET", metrics.MetricsPath)
+		if store.stats != 1 || store.most > 50 {
+			t.Errorf("the store was asked %d times, for up to %d things at once", store.stats, store.most)
+		}
+		time.Sleep(2 * time.Second)
+		get(o, "GET", metrics.MetricsPath)
+		if store.stats != 2 {
+			t.Errorf("the store was asked %d times", store.stats)
+		}
+		q.Close(background)
+	})
+}
+
+// slow is a store that answers nothing about tubes until it may.
+type slow struct {
+	*embedded.Engine
+	may   chan struct{}
+	asked atomic.Int64
+}
+
+func (s *slow) Do(batches ...*storage.Batch) {
+	if batches[0].Ops[0].Kind == storage.TubeStats {
+		s.asked.Add(1)
+		<-s.may
+	}
+	s.Engine.Do(batches...)
+}
+
+// TestFewAtOnce: a scrape asks a store that is slow for so many tubes at a time, and no more.
+func TestFewAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &slow{Engine: embedded.NewMemory(), may: make(chan struct{})}
+		q := queue.New(store, queue.Config{NamedTubes: 1000})
+		o := metrics.New(metrics.Config{Tubes: 1000})
+		o.Serving(q)
+		for n := range 999 {
+			must[uint64](t)(q.Put(background, queue.NewJob{Tube: fmt.Sprint("t", n), TTR: 1}))
+		}
+		go get(o, "GET", metrics.MetricsPath)
+		synctest.Wait()
+		if n := store.asked.Load(); n != 8 {
+			t.Errorf("it was asked %d times at once", n)
+		}
+		close(store.may)
+		synctest.Wait()
+		if n := store.asked.Load(); n != 32 {
+			t.Errorf("it was asked %d times", n)
+		}
+		q.Close(background)
+	})
+}
+
+// BenchmarkScrape is a scrape of a thousand tubes, all of whose metrics have values.
+func BenchmarkScrape(b *testing.B) {
+	i := newInstance(b, 1000)
+	for n := range 999 {
+		name := fmt.Sprint("some.tube.", n)
+		i.put(b, name, 0)
+		i.put(b, name, 0)
+		if err := i.Delete(background, i.h, i.reserve(b, name, 0)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	h := i.o.Handler(nil)
+	for b.Loop() {
+		i.o.Forget()
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest("GET", metrics.MetricsPath, nil))
+		b.ReportMetric(float64(w.Body.Len()), "bytes")
+	}
+}

@@ -1,0 +1,274 @@
+package metrics_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"go.yaml.in/yaml/v3"
+
+	"redstalk/server/metrics"
+	"redstalk/server/queue"
+)
+
+const (
+	alerts    = "../../docs/alerts.yml"
+	dashboard = "../../docs/grafana.json"
+)
+
+// rules is a file of rules for Prometheus.
+type rules struct {
+	Groups []struct {
+		Name  string
+		Rules []struct {
+			Alert       string
+			Expr        string
+			For         string
+			Labels      map[string]string
+			Annotations map[string]string
+		}
+	}
+}
+
+// TestAlerts checks the rules as far as that needs no Prometheus: their form, and that the
+// metrics and labels that they ask for exist.
+func TestAlerts(t *testing.T) {
+	file, err := os.Open(alerts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	var r rules
+	decoder := yaml.NewDecoder(file)
+	decoder.KnownFields(true)
+	if err := decoder.Decode(&r); err != nil {
+		t.Fatal(err)
+	}
+	known, seen := newKnown(t), map[string]bool{}
+	for _, g := range r.Groups {
+		for _, rule := range g.Rules {
+			if rule.Alert == "" || seen[rule.Alert] || rule.Labels["severity"] == "" ||
+				rule.Annotations["summary"] == "" || rule.Annotations["description"] == "" {
+				t.Errorf("%s: %+v lacks something, or its name is there twice", g.Name, rule)
+			}
+			seen[rule.Alert] = true
+			if _, err := time.ParseDuration(rule.For); rule.For != "" && err != nil {
+				t.Error(err)
+			}
+			for _, problem := range known.check(rule.Expr) {
+				t.Errorf("%s: %s", rule.Alert, problem)
+			}
+		}
+	}
+	if len(seen) < 10 {
+		t.Errorf("only %d alerts", len(seen))
+	}
+}
+
+// TestAlertsByPromtool has Prometheus itself look at the rules, where it is installed.
+func TestAlertsByPromtool(t *testing.T) {
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("promtool is not installed")
+	}
+	path, err := filepath.Abs(alerts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(promtool, "check", "rules", path).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestDashboard checks the queries of the dashboard, and that no two panels are in one place.
+func TestDashboard(t *testing.T) {
+	text, err := os.ReadFile(dashboard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d struct {
+		Panels []struct {
+			ID      int
+			Title   string
+			GridPos struct{ X, Y, W, H int }
+			Targets []struct{ Expr string }
+		}
+		Templating struct {
+			List []struct{ Name, Definition string }
+		}
+	}
+	if err := json.Unmarshal(text, &d); err != nil {
+		t.Fatal(err)
+	}
+	known, places := newKnown(t), map[string]string{}
+	queries := 0
+	for _, p := range d.Panels {
+		for x := range p.GridPos.W {
+			for y := range p.GridPos.H {
+				place := fmt.Sprint(p.GridPos.X+x, p.GridPos.Y+y)
+				if places[place] != "" {
+					t.Fatalf("%s and %s overlap", p.Title, places[place])
+				}
+				places[place] = p.Title
+			}
+		}
+		for _, target := range p.Targets {
+			queries++
+			for _, problem := range known.check(target.Expr) {
+				t.Errorf("%s: %s", p.Title, problem)
+			}
+		}
+	}
+	for _, v := range d.Templating.List {
+		if m := regexp.MustCompile(`label_values\((\w+), (\w+)\)`).FindStringSubmatch(v.Definition); m != nil && !known.has(m[1]) {
+			t.Errorf("%s: there is no %s", v.Name, m[1])
+		}
+	}
+	if queries < 30 {
+		t.Errorf("only %d queries", queries)
+	}
+	for _, m := range metrics.Definitions() { // what nobody looks at is not worth its lines
+		used := strings.Contains(string(text), m.Name) || strings.Contains(readAll(t, alerts), m.Name)
+		if !used && !slices.Contains(unseen, m.Name) {
+			t.Errorf("neither the dashboard nor an alert shows %s", m.Name)
+		}
+	}
+}
+
+// unseen are metrics that are for questions which are asked seldom.
+var unseen = []string{
+	"redstalk_tube_urgent_jobs", "redstalk_urgent_jobs", "redstalk_instances", "redstalk_connections_accepted_total",
+	"redstalk_producer_connections", "redstalk_worker_connections", "redstalk_store_records_written_total",
+	"redstalk_store_records_migrated_total", "redstalk_snapshot_age_seconds",
+}
+
+func readAll(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// known is the metrics that there are, with their labels.
+type known map[string][]string
+
+func newKnown(t *testing.T) known {
+	t.Helper()
+	k := known{"up": {"instance", "job"}}
+	add := func(name string, kind dto.MetricType, labels []string) {
+		labels = append(slices.Clone(labels), "instance", "job")
+		if kind != dto.MetricType_HISTOGRAM {
+			k[name] = labels
+			return
+		}
+		k[name+"_sum"], k[name+"_count"], k[name+"_bucket"] = labels, labels, append(labels, "le")
+	}
+	for _, d := range metrics.Definitions() {
+		add(d.Name, d.Kind, d.Labels)
+	}
+	for _, f := range scrape(t, metrics.New(metrics.Config{})) { // with those of Go and of the process
+		if k[f.GetName()] == nil {
+			add(f.GetName(), f.GetType(), nil)
+		}
+	}
+	return k
+}
+
+func (k known) has(name string) bool { return k[name] != nil }
+
+var (
+	texts     = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
+	selectors = regexp.MustCompile(`\b([a-z_][a-z0-9_]*)(?:\{([^}]*)\})?`)
+	grouping  = regexp.MustCompile(`\b(by|without|on|ignoring) ?\(([^)]*)\)`)
+	windows   = regexp.MustCompile(`\[[^\]]*\]`)
+	matcher   = regexp.MustCompile(`^\s*([a-z_]+)\s*(?:=~|!~|!=|=)`)
+	values    = regexp.MustCompile(`(state|result)(?:=~|!~|!=|=)"([^"]*)"`)
+	words     = []string{
+		"sum", "max", "min", "count", "rate", "increase", "histogram_quantile", "and", "or", "unless", "by", "on", "without", "e",
+	}
+)
+
+// check returns what is wrong with an expression: metrics that do not exist, labels that a
+// metric does not have, and parentheses that do not match.
+func (k known) check(expr string) (problems []string) {
+	problem := func(format string, args ...any) {
+		problems = append(problems, fmt.Sprintf(format, args...)+" in "+expr)
+	}
+	for _, m := range values.FindAllStringSubmatch(expr, -1) {
+		for value := range strings.SplitSeq(m[2], "|") {
+			if !slices.Contains(labelValues(m[1]), value) {
+				problem("%s is never %s", m[1], value)
+			}
+		}
+	}
+	bare := windows.ReplaceAllString(texts.ReplaceAllString(expr, `""`), "")
+	var labels []string
+	for _, m := range grouping.FindAllStringSubmatch(bare, -1) {
+		labels = append(labels, strings.Split(strings.ReplaceAll(m[2], " ", ""), ",")...)
+	}
+	var has []string // labels of any of the metrics
+	for _, m := range selectors.FindAllStringSubmatch(grouping.ReplaceAllString(bare, ""), -1) {
+		its := k[m[1]]
+		if its == nil {
+			if !slices.Contains(words, m[1]) {
+				problem("there is no %s", m[1])
+			}
+			continue
+		}
+		has = append(has, its...)
+		for part := range strings.SplitSeq(m[2], ",") {
+			if l := matcher.FindStringSubmatch(part); part != "" && (l == nil || !slices.Contains(its, l[1])) {
+				problem("%s has no label as in %q", m[1], part)
+			}
+		}
+	}
+	for _, l := range labels {
+		if !slices.Contains(has, l) {
+			problem("no metric has the label %s", l)
+		}
+	}
+	if len(has) == 0 || strings.Count(bare, "(") != strings.Count(bare, ")") || strings.Count(bare, "{") != strings.Count(bare, "}") {
+		problem("something is missing")
+	}
+	return problems
+}
+
+func labelValues(label string) (all []string) {
+	if label == "state" {
+		return []string{"ready", "reserved", "delayed", "buried", "closed", "open", "half-open"}
+	}
+	for r := range queue.NumResults {
+		all = append(all, r.String())
+	}
+	return all
+}
+
+// TestChecks: what checks expressions finds what is wrong with them.
+func TestChecks(t *testing.T) {
+	k := newKnown(t)
+	for expr, want := range map[string]string{
+		`rate(redstalk_puts_total[5m])`:                     "there is no redstalk_puts_total",
+		`redstalk_tube_jobs{stat="ready"}`:                  "has no label",
+		`redstalk_tube_jobs{state="red"}`:                   "is never red",
+		`sum by (tubes) (redstalk_tube_jobs)`:               "no metric has the label tubes",
+		`sum(redstalk_tube_jobs`:                            "something is missing",
+		`avg(redstalk_tube_jobs)`:                           "there is no avg",
+		`redstalk_tube_wait_seconds > 1`:                    "there is no redstalk_tube_wait_seconds",
+		`sum by (tube) (redstalk_tube_wait_seconds_bucket)`: "",
+	} {
+		got := strings.Join(k.check(expr), "; ")
+		if want == "" && got != "" || !strings.Contains(got, want) {
+			t.Errorf("%s: %q", expr, got)
+		}
+	}
+}

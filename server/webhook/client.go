@@ -1,0 +1,204 @@
+package webhook
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+const (
+	// maxDropped is how much of the body of an answer is read, so that the connection
+	// can be used again, and dropWithin how long that may take. Of longer bodies the
+	// connection is closed.
+	maxDropped = 64 << 10
+	dropWithin = time.Second
+
+	maxHops        = 10 // requests for one, redirects included, as in net/http
+	maxAnswerHead  = 64 << 10
+	maxIdle        = 2048 // connections over all targets
+	idleTimeout    = 90 * time.Second
+	connectTimeout = 10 * time.Second
+	keepAlive      = 30 * time.Second
+
+	// A connection by HTTP/2 on which nothing has come for pingAfter is pinged, and closed
+	// without an answer within pingTimeout. Otherwise all calls would go on by a connection
+	// that leads nowhere until the kernel gives it up, after a quarter of an hour.
+	pingAfter   = 10 * time.Second
+	pingTimeout = 5 * time.Second
+)
+
+// client is the one way out. It keeps no cookie, and connects only where it is allowed.
+type client struct {
+	allow    *Allow
+	resolver *net.Resolver
+	direct   http.RoundTripper
+	proxied  http.RoundTripper // nil: no proxies
+	proxy    func(*http.Request) (*url.URL, error)
+}
+
+func newClient(c *Config) *client {
+	its := &client{allow: c.Allow, resolver: c.Resolver, direct: c.transport}
+	if its.direct == nil {
+		direct := newTransport(c.CAs, c.TargetConcurrency)
+		direct.DialContext = its.dial
+		its.direct = direct
+	}
+	if c.Proxy {
+		its.proxy = c.proxyOf
+		if its.proxy == nil {
+			its.proxy = http.ProxyFromEnvironment
+		}
+		proxied := newTransport(c.CAs, c.TargetConcurrency)
+		proxied.Proxy = its.proxy // dials the proxy only, which the operator has named
+		its.proxied = proxied
+	}
+	return its
+}
+
+func newTransport(cas *x509.CertPool, perTarget int) *http.Transport {
+	return &http.Transport{
+		TLSClientConfig:        &tls.Config{RootCAs: cas, MinVersion: tls.VersionTLS12},
+		TLSHandshakeTimeout:    connectTimeout,
+		ForceAttemptHTTP2:      true,
+		HTTP2:                  &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
+		DisableCompression:     true, // the body is dropped
+		MaxIdleConns:           maxIdle,
+		MaxIdleConnsPerHost:    perTarget,
+		IdleConnTimeout:        idleTimeout,
+		MaxResponseHeaderBytes: maxAnswerHead,
+	}
+}
+
+// dial connects to an address if that is allowed. The check comes after the name was looked
+// up, for the very address that is connected to.
+func (c *client) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || c.allow == nil || !c.allow.host(host, uint16(n)) {
+		return nil, fmt.Errorf("%w: %s", ErrForbidden, address)
+	}
+	d := net.Dialer{Timeout: connectTimeout, KeepAlive: keepAlive, Resolver: c.resolver}
+	d.ControlContext = func(_ context.Context, _, resolved string, _ syscall.RawConn) error {
+		to, err := netip.ParseAddrPort(resolved)
+		if err != nil {
+			return fmt.Errorf("%w: %s", ErrForbidden, resolved)
+		}
+		return c.allow.Address(host, to)
+	}
+	return d.DialContext(ctx, network, address)
+}
+
+// errRedirect: a redirect cannot be followed. The text of where it leads may have secrets.
+var errRedirect = errors.New("the answer is a redirect that cannot be followed")
+
+// follow is send, but redirects are followed as by default in net/http: after 307 and 308 with
+// the same method and body, after 301, 302 and 303 by GET. Each hop obeys the list of what is
+// allowed. The answer may still have a status of 3xx that is no redirect, such as 304.
+func (c *client) follow(req *http.Request) (*http.Response, error) {
+	by := http.Client{Transport: hop(c.send), CheckRedirect: checkHop}
+	answer, err := by.Do(req)
+	if whole, is := err.(*url.Error); is {
+		err = whole.Err // the URL may have secrets
+	}
+	if err != nil {
+		return nil, err
+	}
+	return answer, nil
+}
+
+// checkHop is http.Client.CheckRedirect. The next host is not told the URL of this one.
+func checkHop(req *http.Request, via []*http.Request) error {
+	if len(via) >= maxHops {
+		return fmt.Errorf("%w: it is the %dth", errRedirect, len(via))
+	}
+	req.Header.Del("Referer")
+	return nil
+}
+
+// hop sends one of the requests of follow.
+type hop func(*http.Request) (*http.Response, error)
+
+// RoundTrip refuses a redirect whose location is missing or broken: net/http would take the
+// first for an answer, and would quote the second.
+func (f hop) RoundTrip(req *http.Request) (*http.Response, error) {
+	answer, err := f(req)
+	if err != nil {
+		return nil, err
+	}
+	switch answer.StatusCode {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		if to, err := answer.Location(); err != nil || to.Scheme != "http" && to.Scheme != "https" {
+			return nil, errRedirect
+		}
+	}
+	return answer, nil
+}
+
+// send sends a request whose context has a deadline, and returns the answer without its body.
+// It follows no redirect.
+func (c *client) send(req *http.Request) (*http.Response, error) {
+	way := c.direct
+	if c.proxied != nil {
+		proxy, err := c.proxy(req)
+		if err != nil {
+			return nil, fmt.Errorf("choosing a proxy: %w", err)
+		}
+		if proxy != nil {
+			way = c.proxied
+		}
+	}
+	if c.allow == nil || !c.allow.Target(req.URL) {
+		return nil, fmt.Errorf("%w: %s", ErrForbidden, req.URL.Host)
+	}
+	ctx, cancel := context.WithCancel(req.Context())
+	defer cancel()
+	answer, err := way.RoundTrip(req.WithContext(ctx))
+	if err != nil {
+		return nil, err
+	}
+	drop(answer.Body, cancel)
+	answer.Body = http.NoBody
+	return answer, nil
+}
+
+// drop reads a little of a body, so that its connection can be used again, and closes it.
+// Whatever is wrong with it does not matter: the status was there.
+func drop(body io.ReadCloser, cancel func()) {
+	if body == http.NoBody {
+		return
+	}
+	if _, upgraded := body.(io.Writer); upgraded { // 101: it is the connection, and ends by no context
+		body.Close()
+		return
+	}
+	late := time.AfterFunc(dropWithin, cancel)
+	defer late.Stop()
+	io.CopyN(io.Discard, body, maxDropped)
+	body.Close()
+}
+
+// resultOf says how a call has ended that has failed without an answer that can be judged.
+func resultOf(err error) Result {
+	var timeout net.Error
+	switch {
+	case errors.Is(err, ErrForbidden):
+		return Forbidden
+	case errors.Is(err, errRedirect):
+		return Failed
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+		return TimedOut
+	}
+	return Broken
+}

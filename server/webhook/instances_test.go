@@ -1,0 +1,79 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"testing"
+	"time"
+
+	"redstalk/server/queue"
+	"redstalk/storage/redis"
+	"redstalk/storage/redis/redistest"
+	"redstalk/tube"
+)
+
+// newInstance starts a dispatcher on a Redis that others use, too.
+func newInstance(t *testing.T, url string, partitions int) *world {
+	t.Helper()
+	log := &lines{}
+	its := slog.New(slog.NewTextHandler(log, nil))
+	store, err := redis.Open(context.Background(), redis.Options{URL: url, Partitions: partitions, Log: its})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{TB: t, store: store, log: log}
+	config := Config{Allow: allow(t, "127.0.0.1"), Log: its}
+	w.Queue = queue.New(store, queue.Config{Log: its, MayPush: config.Allow.URL})
+	w.Dispatcher = New(w.Queue, config)
+	return w
+}
+
+// delivered is how many calls of an instance went well.
+func (w *world) delivered() (n uint64) {
+	for _, its := range w.Dispatcher.Stats().Tubes {
+		n += its.Calls[Delivered]
+	}
+	return n
+}
+
+// TestInstancesShare: instances on one Redis find the policies that another one has set, and
+// share the work of tubes among them. No job is called twice.
+func TestInstancesShare(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-long runs it")
+	}
+	t.Parallel()
+	const n = 1000
+	for _, partitions := range []int{1, 4} {
+		t.Run(fmt.Sprint(partitions), func(t *testing.T) {
+			t.Parallel()
+			var got calls
+			s := receiver(t, func(_ http.ResponseWriter, r *http.Request) {
+				got.note(r)
+				time.Sleep(2 * time.Millisecond)
+			})
+			url := redistest.Start(t).URL()
+			a, b := newInstance(t, url, partitions), newInstance(t, url, partitions)
+			for i := range 3 {
+				a.push(fmt.Sprint("t", i), tube.Policy{Push: tube.Push{URL: s.URL, Concurrency: 4, Rate: 10000, RateEvery: time.Second}})
+			}
+			a.until("the other one knows", func() bool { return b.Dispatcher.Stats().Pushing == 3 && a.Dispatcher.Stats().Pushing == 3 })
+			for i := range n {
+				a.put(fmt.Sprint("t", i%3), fmt.Sprint(i))
+			}
+			a.until("all are called", func() bool { return a.delivered()+b.delivered() == n })
+			if by := a.delivered(); by < n/10 || by > n*9/10 || len(got.all()) != n {
+				t.Errorf("one has called %d of %d, both %d", by, n, len(got.all()))
+			}
+			b.push("t0", tube.Policy{Push: tube.Push{URL: s.URL + "/other"}})
+			b.push("t1", tube.Policy{Rules: tube.Rules{Max: 3}})
+			a.until("the change is known", func() bool { return a.Dispatcher.Stats().Pushing == 2 && b.Dispatcher.Stats().Pushing == 2 })
+			a.end()
+			last := b.put("t0", "x")
+			b.until("it goes on alone", func() bool { return b.job(last).State == tube.Gone })
+			b.end()
+		})
+	}
+}

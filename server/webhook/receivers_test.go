@@ -1,0 +1,299 @@
+package webhook
+
+import (
+	"bufio"
+	"context"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"redstalk/tube"
+)
+
+// nasty is a receiver that reads a request and then does with its connection what it likes.
+// It returns its URL, and how often it was called.
+func nasty(t *testing.T, serve func(net.Conn, int)) (url string, called *atomic.Int32) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	called = new(atomic.Int32)
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				r := bufio.NewReader(c)
+				for {
+					req, err := http.ReadRequest(r)
+					if err != nil {
+						return
+					}
+					io.Copy(io.Discard, req.Body)
+					serve(c, int(called.Add(1)))
+				}
+			}()
+		}
+	}()
+	return "http://" + l.Addr().String() + "/", called
+}
+
+// TestNastyReceivers: whatever a receiver does, jobs are neither lost nor held up for long, and
+// memory stays bounded.
+func TestNastyReceivers(t *testing.T) {
+	t.Parallel()
+	gone, open := make(chan struct{}), make(chan struct{})
+	t.Cleanup(func() { close(open) })
+	elsewhere := receiver(t, func(http.ResponseWriter, *http.Request) { close(gone) })
+	say := func(text string) func(net.Conn, int) {
+		return func(c net.Conn, _ int) { io.WriteString(c, text) }
+	}
+	for name, c := range map[string]struct {
+		serve  func(net.Conn, int)
+		result Result
+	}{
+		"closes at once":       {func(c net.Conn, _ int) { c.Close() }, Broken},
+		"closes in the middle": {func(c net.Conn, _ int) { io.WriteString(c, "HTTP/1.1 200 O"); c.Close() }, Broken},
+		"never answers":        {func(net.Conn, int) { <-open }, TimedOut},
+		"no end of its head":   {endless("HTTP/1.1 200 OK\r\n", "A: b\r\n"), Broken},
+		"no HTTP":              {say("SSH-2.0-x\r\n\r\n"), Broken},
+		"redirects":            {say("HTTP/1.1 307 Go\r\nLocation: " + elsewhere.URL + "\r\nContent-Length: 0\r\n\r\n"), Failed},
+		"not modified":         {say("HTTP/1.1 304 x\r\n\r\n"), Failed},
+		"another protocol":     {say("HTTP/1.1 101 x\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"), Failed},
+		"reset, no content":    {say("HTTP/1.1 205 x\r\nContent-Length: 0\r\n\r\n"), Delivered},
+		"says too much of its length": {func(c net.Conn, _ int) {
+			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nx")
+			c.Close()
+		}, Delivered},
+		"says too little of it":        {say("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nxyz"), Delivered},
+		"a length that is none":        {say("HTTP/1.1 200 OK\r\nContent-Length: 1x\r\n\r\nxyz"), Broken},
+		"a broken body":                {say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"), Delivered},
+		"a body without end":           {endless("HTTP/1.1 200 OK\r\n\r\n", strings.Repeat("x", 64<<10)), Delivered},
+		"an error with such a body":    {endless("HTTP/1.1 500 Oh\r\n\r\n", strings.Repeat("x", 64<<10)), Failed},
+		"a body that never comes":      {func(c net.Conn, _ int) { io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"); <-open }, Delivered},
+		"hints without end":            {endless("", "HTTP/1.1 103 Early\r\n\r\n"), Broken},
+		"a compressed bomb":            {say("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc"), Delivered},
+		"an answer before the request": {say("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nHTTP/1.1 500 Oh\r\nContent-Length: 0\r\n\r\n"), Delivered},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			at, called := nasty(t, c.serve)
+			w := newWorld(t, Config{Allow: allow(t, "127.0.0.1")})
+			defer w.end()
+			rules := tube.Rules{Retry: []time.Duration{time.Hour}}
+			w.push("t", tube.Policy{Rules: rules, Push: tube.Push{URL: at, Timeout: 3 * time.Second}})
+			id := w.put("t", "x")
+			w.until("the call is over", func() bool { s := w.Dispatcher.Stats(); return len(s.Tubes) > 0 && s.Leased == 0 })
+			its, state := w.Dispatcher.Stats().Tubes[0], tube.Delayed
+			if c.result == Delivered {
+				state = tube.Gone
+			}
+			if its.Calls[c.result] != 1 || w.job(id).State != state || called.Load() != 1 {
+				t.Errorf("%+v after %d calls, the job is %v; want it %v; the log: %q", its, called.Load(), w.job(id).State, c.result, w.log.all())
+			}
+		})
+	}
+	select {
+	case <-gone:
+		t.Error("a redirect was followed")
+	default:
+	}
+}
+
+// endless says something, and then something else again and again, up to a gigabyte.
+func endless(first, more string) func(net.Conn, int) {
+	return func(c net.Conn, _ int) {
+		io.WriteString(c, first)
+		for sent := 0; sent < 1<<30; sent += len(more) {
+			if _, err := io.WriteString(c, more); err != nil {
+				return
+			}
+		}
+	}
+}
+
+// TestGigabyte: of the body of an answer no more is read than is needed to use the connection
+// again, and what the kernel takes.
+func TestGigabyte(t *testing.T) {
+	t.Parallel()
+	sent := make(chan int, 1)
+	at, _ := nasty(t, func(c net.Conn, _ int) {
+		io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 1073741824\r\n\r\n")
+		n, piece := 0, make([]byte, 64<<10)
+		for err := error(nil); err == nil && n < 1<<30; n += len(piece) {
+			_, err = c.Write(piece)
+		}
+		sent <- n
+	})
+	w := newWorld(t, Config{Allow: allow(t, "127.0.0.1")})
+	defer w.end()
+	w.push("t", tube.Policy{Push: tube.Push{URL: at}})
+	w.put("t", "x")
+	select {
+	case n := <-sent:
+		if n > 64<<20 {
+			t.Errorf("%d bytes were taken", n)
+		}
+	case <-time.After(patience):
+		t.Error("the connection was not closed")
+	}
+}
+
+// TestUnreliable: of a receiver that is slow, answers 500 now and then, and breaks connections,
+// every job is acknowledged once, and no other job is lost.
+func TestUnreliable(t *testing.T) {
+	t.Parallel()
+	const n = 500
+	var mu sync.Mutex
+	good, bad := make(map[string]int), 0
+	at, _ := nasty(t, func(c net.Conn, call int) {
+		switch {
+		case call%7 == 0:
+			c.Close()
+		case call%11 == 0:
+			io.WriteString(c, "HTTP/1.1 500 Oh\r\nContent-Length: 0\r\n\r\n")
+		case call%50 == 0:
+			time.Sleep(50 * time.Millisecond)
+			fallthrough
+		default:
+			io.WriteString(c, "HTTP/1.1 204 Yes\r\n\r\n")
+			mu.Lock()
+			good["all"]++
+			mu.Unlock()
+			return
+		}
+		mu.Lock()
+		bad++
+		mu.Unlock()
+	})
+	w := newWorld(t, Config{Allow: allow(t, "127.0.0.1")})
+	defer w.end()
+	w.push("t", tube.Policy{Rules: tube.Rules{Retry: make([]time.Duration, 32)}, Push: tube.Push{URL: at}})
+	for i := range n {
+		w.put("t", fmt.Sprint(i))
+	}
+	w.until("all are gone", func() bool {
+		s, err := w.Queue.Stats(context.Background())
+		return err == nil && s.Ready+s.Reserved == 0
+	})
+	mu.Lock()
+	defer mu.Unlock()
+	s, _ := w.TubeStats(context.Background(), "t")
+	its := w.Dispatcher.Stats().Tubes[0]
+	if good["all"] != n || s.Deletes != n || its.Calls[Delivered] != n || its.Calls[Failed]+its.Calls[Broken] != uint64(bad) || its.Late != 0 {
+		t.Errorf("%d good answers, %d bad ones; %+v, %+v", good["all"], bad, s, its)
+	}
+}
+
+// TestTLS: HTTP/2 over TLS, with a CA of one's own and without.
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	var got calls
+	var proto atomic.Value
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		proto.Store(r.Proto)
+		got.note(r)
+	}))
+	s.EnableHTTP2 = true
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	pool := x509.NewCertPool()
+	pool.AddCert(s.Certificate())
+	for _, cas := range []*x509.CertPool{pool, x509.NewCertPool()} {
+		w := newWorld(t, Config{Allow: allow(t, "127.0.0.1"), CAs: cas})
+		id := w.put("t", "x")
+		w.push("t", tube.Policy{Push: tube.Push{URL: s.URL}})
+		w.until("the call is over", func() bool { s := w.Dispatcher.Stats(); return len(s.Tubes) > 0 && s.Leased == 0 })
+		if is := w.job(id).State == tube.Gone; is != (cas == pool) {
+			t.Errorf("delivered: %v; %q", is, w.log.all())
+		}
+		w.end()
+	}
+	if all := got.all(); len(all) != 1 || all[0].body != "x" || proto.Load() != "HTTP/2.0" {
+		t.Errorf("%v, by %v", all, proto.Load())
+	}
+}
+
+// TestManyTubes: a tube that pushes and has no job costs no goroutine, and little memory.
+func TestManyTubes(t *testing.T) {
+	t.Parallel()
+	const n = 5_000
+	var got calls
+	s := receiver(t, func(_ http.ResponseWriter, r *http.Request) { got.note(r) })
+	w := newWorld(t, Config{Allow: allow(t, "127.0.0.1")})
+	defer w.end()
+	for i := range n {
+		w.push(fmt.Sprint("tube-", i), tube.Policy{Push: tube.Push{URL: fmt.Sprint(s.URL, "/", i)}})
+	}
+	w.until("all push", func() bool { return w.Dispatcher.Stats().Pushing == n })
+	var all []uint64
+	for i := range 20 {
+		all = append(all, w.put(fmt.Sprint("tube-", i*n/20), "x"))
+	}
+	w.until("the jobs are gone", func() bool {
+		for _, id := range all {
+			if w.job(id).State != tube.Gone {
+				return false
+			}
+		}
+		return true
+	})
+	if its := runtime.NumGoroutine(); its > n/10 {
+		t.Errorf("%d goroutines", its)
+	}
+	for i := range n {
+		if err := w.SetPolicy(context.Background(), fmt.Sprint("tube-", i), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.until("none pushes", func() bool { return w.Dispatcher.Stats().Pushing == 0 })
+	if s, err := w.Queue.Stats(context.Background()); err != nil || s.Tubes != 1 || len(w.Dispatcher.Stats().Targets) != 0 {
+		t.Errorf("what is left: %+v, %+v, %v", s, w.Dispatcher.Stats(), err)
+	}
+}
+
+// TestProxy: with --push-proxy the way leads through the proxy, and not to what is not
+// allowed.
+func TestProxy(t *testing.T) {
+	t.Parallel()
+	proxy := receiver(t, func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Host != "example.org" || r.Method != http.MethodPost {
+			rw.WriteHeader(http.StatusBadGateway)
+		}
+	})
+	at, err := url.Parse(proxy.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, Config{Allow: allow(t, "example.org"), Proxy: true, proxyOf: http.ProxyURL(at)})
+	defer w.end()
+	w.push("t", tube.Policy{Push: tube.Push{URL: "http://example.org/a"}})
+	id := w.put("t", "x")
+	w.until("it is gone", func() bool { return w.job(id).State == tube.Gone })
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	req, _ := http.NewRequestWithContext(ctx, http.MethodPost, "http://10.0.0.1/", nil)
+	if _, err := w.Do2(req); err == nil || resultOf(err) != Forbidden {
+		t.Errorf("through the proxy: %v", err)
+	}
+}
+
+// Do2 is Dispatcher.Do: the queue has a Do, too.
+func (w *world) Do2(req *http.Request) (*http.Response, error) { return w.Dispatcher.Do(req) }

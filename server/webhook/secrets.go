@@ -1,0 +1,123 @@
+package webhook
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Secrets sign webhooks by the scheme of Standard Webhooks
+// (https://www.standardwebhooks.com). Their file has a line for each pattern of tubes:
+//
+//	# tubes   secret, and another one while it is being replaced
+//	sms*      whsec_bmV3LXNlY3JldC1vZi0yNC1ieXRlcyE= whsec_b2xkLXNlY3JldC1vZi0yNC1ieXRlcyE=
+//	*         whsec_…
+//
+// The first line whose pattern has the name of the tube counts. In a pattern * stands for any
+// number of bytes. A secret is 24 to 64 bytes in base64.
+type Secrets struct{ lines []secretLine }
+
+type secretLine struct {
+	pattern string
+	keys    [][]byte // one or two
+}
+
+const (
+	secretPrefix = "whsec_"
+	minSecret    = 24
+	maxSecret    = 64
+	maxSecrets   = 2
+)
+
+// ParseSecrets reads the text of a file of secrets. Its errors name lines, and none of what is on
+// them.
+func ParseSecrets(text []byte) (*Secrets, error) {
+	s := new(Secrets)
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	for n := 1; lines.Scan(); n++ {
+		words := strings.Fields(lines.Text())
+		if len(words) == 0 || strings.HasPrefix(words[0], "#") {
+			continue
+		}
+		line, err := parseSecretLine(words)
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+		s.lines = append(s.lines, line)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func parseSecretLine(words []string) (line secretLine, err error) {
+	line.pattern = words[0]
+	if strings.HasPrefix(line.pattern, secretPrefix) {
+		return line, errors.New("it does not begin with a pattern of tubes, such as *")
+	}
+	if len(words) < 2 || len(words) > 1+maxSecrets {
+		return line, fmt.Errorf("one or %d secrets follow the pattern", maxSecrets)
+	}
+	for _, word := range words[1:] {
+		text, is := strings.CutPrefix(word, secretPrefix)
+		key, err := base64.StdEncoding.DecodeString(text)
+		if !is || err != nil || len(key) < minSecret || len(key) > maxSecret {
+			return line, fmt.Errorf("a secret is %s and %d to %d bytes in base64", secretPrefix, minSecret, maxSecret)
+		}
+		line.keys = append(line.keys, key)
+	}
+	return line, nil
+}
+
+// keys returns the secrets for a tube, none if there are none.
+func (s *Secrets) keys(tube string) [][]byte {
+	if s == nil {
+		return nil
+	}
+	for i := range s.lines {
+		if matches(s.lines[i].pattern, tube) {
+			return s.lines[i].keys
+		}
+	}
+	return nil
+}
+
+// matches tells whether a pattern has a name.
+func matches(pattern, name string) bool {
+	head, tail, star := strings.Cut(pattern, "*")
+	rest, is := strings.CutPrefix(name, head)
+	if !is || !star {
+		return is && rest == ""
+	}
+	for i := range len(rest) + 1 {
+		if matches(tail, rest[i:]) {
+			return true
+		}
+	}
+	return false
+}
+
+// sign returns the header webhook-signature: a signature with each key, "" without any.
+func sign(keys [][]byte, id string, unix int64, body []byte) string {
+	var header []byte
+	for _, key := range keys {
+		mac := hmac.New(sha256.New, key)
+		mac.Write([]byte(id))
+		mac.Write(strconv.AppendInt([]byte("."), unix, 10))
+		mac.Write([]byte("."))
+		mac.Write(body)
+		if header != nil {
+			header = append(header, ' ')
+		}
+		header = append(header, "v1,"...)
+		header = base64.StdEncoding.AppendEncode(header, mac.Sum(nil))
+	}
+	return string(header)
+}

@@ -1,0 +1,140 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// errPanic: a source has panicked.
+var errPanic = errors.New("the call has panicked")
+
+// outcome calls a job.
+func (d *Dispatcher) outcome(ctx context.Context, o *outlet, j *Job) (result Outcome) {
+	if o.source == nil {
+		return d.webhook(ctx, o, j)
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			result = Outcome{Result: Failed, Err: fmt.Errorf("%w: %v", errPanic, p)}
+		}
+	}()
+	result = o.source.Call(ctx, j)
+	if d.calling.Err() != nil && (result.Verdict == Fail || result.Verdict == Later) {
+		return Outcome{Verdict: GiveBack, Result: Skipped} // it was cut off
+	}
+	return result
+}
+
+// webhook sends a job to the URL of its tube's policy.
+func (d *Dispatcher) webhook(ctx context.Context, o *outlet, j *Job) Outcome {
+	answer, err := d.client.send(d.request(ctx, o, j, time.Now()))
+	if err == nil {
+		return judge(answer, time.Now())
+	}
+	if d.calling.Err() != nil {
+		return Outcome{Verdict: GiveBack, Result: Skipped}
+	}
+	return Outcome{Result: resultOf(err), Err: err}
+}
+
+// errStatus: the target has answered with a status that is no success.
+var errStatus = errors.New("the answer was no success")
+
+// judge says what an answer means.
+func judge(answer *http.Response, now time.Time) Outcome {
+	status := answer.StatusCode
+	err := fmt.Errorf("%w: status %d", errStatus, status)
+	switch {
+	case status >= 200 && status < 300:
+		return Outcome{Verdict: Done, Result: Delivered}
+	case status == http.StatusGone:
+		return Outcome{Verdict: Park, Result: Gone, Err: err}
+	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable:
+		if wait := retryIn(answer.Header.Get("Retry-After"), now); wait > 0 {
+			return Outcome{Verdict: Later, Delay: wait, Result: Postponed, Err: err}
+		}
+	}
+	return Outcome{Result: Failed, Err: err}
+}
+
+// retryIn reads a header Retry-After, RFC 9110, section 10.2.3: seconds or a date. It returns 0
+// if there is none, or none in the future.
+func retryIn(header string, now time.Time) time.Duration {
+	header = strings.TrimSpace(header)
+	if n, err := strconv.ParseUint(header, 10, 64); err == nil {
+		return time.Duration(min(n, uint64(longestDelay/time.Second))) * time.Second
+	}
+	if at, err := http.ParseTime(header); err == nil {
+		return min(max(at.Sub(now), 0), longestDelay)
+	}
+	return 0
+}
+
+// maxJSON is how long a body may be that is looked at to tell whether it is JSON.
+const maxJSON = 1 << 20
+
+func (d *Dispatcher) request(ctx context.Context, o *outlet, j *Job, now time.Time) *http.Request {
+	id, unix := strconv.FormatUint(j.ID, 10)+"-"+strconv.FormatUint(uint64(j.Deliveries), 10), now.Unix()
+	h := http.Header{
+		"Content-Type":      {contentType(j.Body)},
+		"User-Agent":        {d.userAgent()},
+		"Webhook-Id":        {id},
+		"Webhook-Timestamp": {strconv.FormatInt(unix, 10)},
+	}
+	if signature := sign(d.secrets.Load().keys(j.Tube), id, unix, j.Body); signature != "" {
+		h["Webhook-Signature"] = []string{signature}
+	}
+	j.addFacts(h, now)
+	req := &http.Request{
+		Method: http.MethodPost, URL: o.url, Host: o.url.Host, Header: h, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Body: http.NoBody, ContentLength: int64(len(j.Body)),
+	}
+	if len(j.Body) > 0 {
+		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(j.Body)), nil }
+		req.Body, _ = req.GetBody()
+	}
+	return req.WithContext(ctx)
+}
+
+func (d *Dispatcher) userAgent() string {
+	if d.config.Version == "" {
+		return "redstalk"
+	}
+	return "redstalk/" + d.config.Version
+}
+
+// contentType is that of JSON objects and lists for these, else that of bytes.
+func contentType(body []byte) string {
+	text := bytes.TrimLeft(body, " \t\r\n")
+	if len(text) > 0 && (text[0] == '{' || text[0] == '[') && len(body) <= maxJSON && json.Valid(body) {
+		return "application/json"
+	}
+	return "application/octet-stream"
+}
+
+// addFacts adds what is known of a job as headers, whose names are as net/http has them.
+func (j *Job) addFacts(h http.Header, now time.Time) {
+	number := func(name string, n uint64) { h[name] = []string{strconv.FormatUint(n, 10)} }
+	number("Redstalk-Job", j.ID)
+	h["Redstalk-Tube"] = []string{j.Tube}
+	number("Redstalk-Delivery", uint64(j.Deliveries))
+	number("Redstalk-Failures", uint64(j.Failures))
+	number("Redstalk-Priority", uint64(j.Pri))
+	number("Redstalk-Age-Ms", uint64(max(j.Age, 0).Milliseconds()))
+	number("Redstalk-Time-Left-Ms", uint64(max(j.Deadline.Sub(now), 0).Milliseconds()))
+	if j.Key != "" {
+		h["Redstalk-Key"] = []string{j.Key}
+	}
+	if j.FromTube != "" {
+		h["Redstalk-From-Tube"] = []string{j.FromTube}
+		number("Redstalk-From-Job", j.FromID)
+	}
+}

@@ -1,0 +1,160 @@
+package beanstalkd
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+// Exported is what an export has come to.
+type Exported struct {
+	Jobs    int
+	Beyond  int // jobs with keys, rules or a history that beanstalkd does not know
+	Held    int // jobs that were reserved: they are ready in the binlog
+	Largest int // body, in bytes
+}
+
+// peeksAtOnce is how many bodies are asked for at once.
+const peeksAtOnce = 32
+
+// Export writes all jobs of a store as a binlog into a directory. What others do with the store
+// meanwhile may be in the binlog or not. The jobs stay in the store.
+func Export(ctx context.Context, store storage.Store, dir string, progress Progress) (Exported, error) {
+	x := &export{ctx: ctx, store: store, progress: progress}
+	lastID, err := x.lastID()
+	if err != nil {
+		return Exported{}, err
+	}
+	x.n.Jobs, err = Write(dir, x.jobs(), lastID)
+	return x.n, err
+}
+
+// export is one Export.
+type export struct {
+	ctx      context.Context
+	store    storage.Store
+	progress Progress
+	n        Exported
+	done     int
+}
+
+// do carries out operations. The error is the first one of theirs.
+func (x *export) do(ops []storage.Op) error {
+	if err := x.ctx.Err(); err != nil {
+		return err
+	}
+	storage.DoWait(x.store, ops)
+	for i := range ops {
+		if err := ops[i].Answer.Err; err != nil {
+			return fmt.Errorf("reading the store: %w", err)
+		}
+	}
+	return nil
+}
+
+// lastID is the largest id that the store has given out, as an import would begin behind it.
+func (x *export) lastID() (last uint64, err error) {
+	s, is := x.store.(storage.Importer)
+	if !is {
+		return 0, ErrNoImporter
+	}
+	ops := make([]storage.Op, s.Parts())
+	for i := range ops {
+		ops[i] = storage.Op{Kind: storage.BeginImport, Rare: &storage.Rare{Import: &storage.Import{Source: "none", Part: i}}}
+	}
+	if err := x.do(ops); err != nil {
+		return 0, err
+	}
+	for i := range ops {
+		if n := ops[i].Answer.Rare.Import.Offset; n > 0 {
+			last = max(last, s.IDOf(i, n))
+		}
+	}
+	return last, nil
+}
+
+// jobs are all jobs, tube by tube.
+func (x *export) jobs() iter.Seq2[Job, error] {
+	return func(yield func(Job, error) bool) {
+		ops := []storage.Op{{Kind: storage.Tubes}}
+		if err := x.do(ops); err != nil {
+			yield(Job{}, err)
+			return
+		}
+		for _, name := range ops[0].Answer.Names {
+			for _, state := range []tube.State{tube.Ready, tube.Reserved, tube.Delayed, tube.Buried} {
+				if !x.state(name, state, yield) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// state yields the jobs of a tube in a state. It returns false if that is the end.
+func (x *export) state(name string, state tube.State, yield func(Job, error) bool) (more bool) {
+	for cursor := ""; ; {
+		ops := []storage.Op{{Kind: storage.ListJobs, Tube: name, State: state, Bound: tube.MaxListed, Rare: &storage.Rare{Cursor: cursor}}}
+		if err := x.do(ops); err != nil {
+			yield(Job{}, err)
+			return false
+		}
+		page := ops[0].Answer.Rare
+		for from := 0; from < len(page.Jobs); from += peeksAtOnce {
+			if !x.some(page.Jobs[from:min(from+peeksAtOnce, len(page.Jobs))], yield) {
+				return false
+			}
+		}
+		if cursor = page.Cursor; cursor == "" {
+			return true
+		}
+	}
+}
+
+// some yields a few jobs, with their bodies. Jobs that are gone by now are left out.
+func (x *export) some(listed []tube.JobStats, yield func(Job, error) bool) (more bool) {
+	at := now()
+	ops := make([]storage.Op, len(listed))
+	for i := range ops {
+		ops[i] = storage.Op{Kind: storage.Peek, ID: listed[i].ID}
+	}
+	if err := x.do(ops); err != nil {
+		yield(Job{}, err)
+		return false
+	}
+	for i := range ops {
+		a := &ops[i].Answer
+		more = a.NotFound || yield(x.job(&listed[i], a.Body, at), nil)
+		a.Buffer.Release()
+		if !more {
+			return false
+		}
+	}
+	x.progress(x.done)
+	return true
+}
+
+// job is what beanstalkd is to know of a job.
+func (x *export) job(s *tube.JobStats, body []byte, at tube.Instant) Job {
+	x.done++
+	x.n.Largest = max(x.n.Largest, len(body))
+	if s.Facts != nil {
+		x.n.Beyond++
+	}
+	j := Job{
+		ID: s.ID, Tube: s.Tube, State: s.State, Pri: s.Pri, Delay: s.Delay, TTR: s.TTR,
+		Created: at - tube.Instant(s.Age), Counters: s.Counters, Body: body, Size: len(body),
+	}
+	switch s.State {
+	case tube.Reserved:
+		x.n.Held++
+		j.State = tube.Ready
+	case tube.Delayed:
+		j.Due = at + tube.Instant(s.TimeLeft.Round(time.Millisecond))
+	}
+	return j
+}

@@ -1,0 +1,34 @@
+//go:build unix
+
+package beanstalkd
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+)
+
+// lock takes the lock of a directory: no beanstalkd can take it until it is closed. It is nil
+// if there is no such file, as then none ever ran there.
+func lock(path string) (*os.File, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("opening its lock: %w", err)
+	}
+	// A lock for reading is enough: that of beanstalkd is one for writing.
+	err = syscall.FcntlFlock(f.Fd(), syscall.F_SETLK, &syscall.Flock_t{Type: syscall.F_RDLCK})
+	switch {
+	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.EACCES):
+		err = ErrLocked
+	case err != nil:
+		err = fmt.Errorf("locking %s: %w", path, err)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}

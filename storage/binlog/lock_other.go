@@ -1,8 +1,0 @@
-//go:build !unix
-
-package binlog
-
-import "os"
-
-// lock does nothing: beanstalkd does not run here.
-func lock(string) (*os.File, error) { return nil, nil }
