@@ -60,8 +60,8 @@ func shortened(t *testing.T, path string) (names []string) {
 		t.Fatal(err)
 	}
 	for _, decl := range file.Decls {
-		f, is := decl.(*ast.FuncDecl)
-		if is && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Test") && asksForShort(f) {
+		f, ok := decl.(*ast.FuncDecl)
+		if ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Test") && asksForShort(f) {
 			names = append(names, f.Name.Name)
 		}
 	}
@@ -72,8 +72,8 @@ func shortened(t *testing.T, path string) (names []string) {
 // if that is true.
 func asksForShort(f *ast.FuncDecl) (asks bool) {
 	ast.Inspect(f, func(n ast.Node) bool {
-		call, is := n.(*ast.CallExpr)
-		if !is {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
 			return true
 		}
 		switch called := call.Fun.(type) {

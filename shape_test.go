@@ -27,7 +27,7 @@ func TestFunctionsAreShort(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, decl := range file.Decls {
-			if f, is := decl.(*ast.FuncDecl); is {
+			if f, ok := decl.(*ast.FuncDecl); ok {
 				first, last := set.Position(f.Pos()), set.Position(f.End())
 				wantShort(t, path, f.Name.Name, first.Line, last.Line)
 			}

@@ -61,7 +61,7 @@ func hits(text string, retired map[string]string) (found []hit) {
 		line += strings.Count(text[counted:begin], "\n")
 		counted = begin
 		for range longestPhrase {
-			if _, is := retired[phrase]; is {
+			if _, ok := retired[phrase]; ok {
 				found = append(found, hit{phrase, line})
 			}
 			var from int

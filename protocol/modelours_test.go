@@ -161,12 +161,12 @@ func (m *modelLine) tags(rest, known string) {
 	}
 	for _, name := range []string{"push-concurrency", "push-timeout", "push-rate"} {
 		_, push := got["push"]
-		if _, is := got[name]; is && !push {
+		if _, ok := got[name]; ok && !push {
 			m.badTags = true
 		}
 	}
 	for _, name := range strings.Fields("delay at key on-duplicate key-ttl retry max dead quota-jobs quota-bytes push push-concurrency push-timeout push-rate") {
-		if shown, is := got[name]; is {
+		if shown, ok := got[name]; ok {
 			m.tagText += " " + name + "=" + shown
 		}
 	}
@@ -182,7 +182,7 @@ func modelTag(name, value string) (string, bool) {
 		if p == nil || len(value) > 512 {
 			return "", false
 		}
-		if addr, is := strings.CutPrefix(p[1], "["); is {
+		if addr, ok := strings.CutPrefix(p[1], "["); ok {
 			if ip := net.ParseIP(addr[:len(addr)-1]); ip == nil {
 				return "", false
 			}

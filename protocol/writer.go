@@ -121,7 +121,7 @@ func (w *Writer) send() error {
 		}
 		return err
 	}
-	if v, is := w.dst.(VecWriter); is {
+	if v, ok := w.dst.(VecWriter); ok {
 		return w.sendPieces(v)
 	}
 	return w.sendBuffers()

@@ -63,7 +63,7 @@ func (s *Server) admit(conn net.Conn) *session {
 		s.mu.Unlock()
 		conn.Close()
 		return nil
-	case s.tooManyStrangers(), !s.config.Bounds.Enter():
+	case s.tooManyUnauthenticated(), !s.config.Bounds.Enter():
 		s.mu.Unlock()
 		s.refuse(conn)
 		return nil

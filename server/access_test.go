@@ -185,7 +185,7 @@ func TestEveryVerbIsInTheTable(t *testing.T) {
 // TestEveryVerbWithEveryRight sends every verb as users who have one right on the tube, on
 // another one, or on all, and as nobody. What has to come follows from the table.
 func TestEveryVerbWithEveryRight(t *testing.T) {
-	rights := map[string]access.Right{"put": access.Put, "work": access.Work, "look": access.Look, "admin": access.Admin}
+	rights := map[string]access.Right{"put": access.Put, "work": access.Work, "look": access.Read, "admin": access.Admin}
 	for word, right := range rights {
 		for _, where := range []struct {
 			tubes                string
@@ -210,7 +210,7 @@ func TestEveryVerbWithEveryRight(t *testing.T) {
 	t.Run("anonymous", func(t *testing.T) {
 		t.Parallel()
 		anonymous := "- {name: anonymous, rights: [{tubes: [t], may: [look]}]}\n"
-		inGuarded(t, anonymous, func(g *guarded) { g.tryAll("", access.Look, access.Look, access.Nothing) })
+		inGuarded(t, anonymous, func(g *guarded) { g.tryAll("", access.Read, access.Read, access.Nothing) })
 	})
 }
 
@@ -220,7 +220,7 @@ func TestEveryVerbOnEngines(t *testing.T) {
 	atLength(t)
 	t.Parallel()
 	engines.Each(t, engines.OfDurable, func(t *testing.T, store storage.Store) {
-		all, users := []access.Right{access.Put, access.Work, access.Look, access.Admin}, ""
+		all, users := []access.Right{access.Put, access.Work, access.Read, access.Admin}, ""
 		for _, right := range all {
 			word := right.String()
 			users += user(word+"-t", "t", word) + user(word+"-other", "other", word) + user(word+"-all", `"*"`, word)
@@ -478,7 +478,7 @@ func TestGrants(t *testing.T) {
 // TestGrantedWithoutAllocating: it is asked for every delete, release and touch.
 func TestGrantedWithoutAllocating(t *testing.T) {
 	inGuarded(t, user("app", "post", "work"), func(g *guarded) {
-		v := &visitor{access: g.access, user: g.access.Anonymous()}
+		v := &principal{access: g.access, user: g.access.Anonymous()}
 		v.grant(7, access.Work)
 		c := &protocol.Command{Verb: protocol.Delete, ID: 7}
 		if n := testing.AllocsPerRun(100, func() {
@@ -620,7 +620,7 @@ func TestStrangers(t *testing.T) {
 		app.send("list-tube-used")
 		app.want("USING default")
 		var all []*client
-		for range DefaultMaxStrangers {
+		for range DefaultMaxUnauthenticated {
 			all = append(all, g.connectFor(10))
 		}
 		synctest.Wait()
@@ -635,7 +635,7 @@ func TestStrangers(t *testing.T) {
 		synctest.Wait()
 		g.as("app").close()
 		time.Sleep(2 * DefaultAuthTimeout)
-		if n := g.server.strangers.Load(); n != 0 {
+		if n := g.server.unauthenticated.Load(); n != 0 {
 			t.Errorf("%d strangers are still counted", n)
 		}
 		app.close()
@@ -647,11 +647,11 @@ func TestStrangers(t *testing.T) {
 func TestAnonymousMayStay(t *testing.T) {
 	inGuarded(t, "- {name: anonymous, rights: [{tubes: [t], may: [look]}]}\n", func(g *guarded) {
 		var all []*client
-		for range DefaultMaxStrangers + 1 {
+		for range DefaultMaxUnauthenticated + 1 {
 			all = append(all, g.connectFor(10))
 		}
 		time.Sleep(2 * DefaultAuthTimeout)
-		for _, c := range []*client{all[0], all[DefaultMaxStrangers]} {
+		for _, c := range []*client{all[0], all[DefaultMaxUnauthenticated]} {
 			c.send("list-tube-used")
 			c.want("USING default")
 		}

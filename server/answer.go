@@ -111,8 +111,8 @@ func (s *session) count(r *request) {
 func (s *session) countCommand(v protocol.Verb) { s.queue.Counters.Commands[v].Add(1) }
 
 // noteProducer counts the connection as a producer if it is one now.
-func (s *session) noteProducer(is bool) {
-	if is && !s.producer {
+func (s *session) noteProducer(ok bool) {
+	if ok && !s.producer {
 		s.producer = true
 		s.queue.Counters.Producers.Add(1)
 	}

@@ -22,13 +22,13 @@ type attempt struct {
 }
 
 func planAuth(s *session, c *protocol.Command, r *request) {
-	if s.visitor == nil {
+	if s.principal == nil {
 		r.fault = protocol.UnknownCommand
 		return
 	}
 	s.alone = true
 	r.attempt = &attempt{name: string(c.Name), secret: string(c.Secret)}
-	v := s.visitor
+	v := s.principal
 	if login := v.access.Known(v.address, r.attempt.name, r.attempt.secret); login != nil {
 		r.attempt.login, r.attempt.begun = login, true
 	}
@@ -40,7 +40,7 @@ func (s *session) startVerifying(r *request) error {
 		return err
 	}
 	s.phase = verifying
-	t, v := r.attempt, s.visitor
+	t, v := r.attempt, s.principal
 	t.begun = true
 	go func() {
 		t.login, _ = v.access.Authenticate(s.server.ending, v.address, t.name, t.secret)
@@ -50,7 +50,7 @@ func (s *session) startVerifying(r *request) error {
 }
 
 func answerAuth(s *session, r *request, _ *storage.Answer) {
-	v, login := s.visitor, r.attempt.login
+	v, login := s.principal, r.attempt.login
 	r.attempt = nil
 	if login != nil { // the file may have changed meanwhile
 		login = v.access.Renew(login)

@@ -93,11 +93,11 @@ func (s *session) takeMore(r *request) {
 	n, share := s.takesThatFit(r)
 	r.share = share
 	for range n {
-		s.batch.Ops = append(s.batch.Ops, storage.Op{Kind: storage.Take, Holder: s.holder, Tubes: s.searched(), Bound: uint32(share)})
+		s.batch.Ops = append(s.batch.Ops, storage.Op{Kind: storage.Take, Holder: s.holder, Tubes: s.searched(), MaxBytes: uint32(share)})
 	}
 	s.again.Ops = s.batch.Ops[from:]
 	s.phase = storing
-	s.outbox.Hand(&s.again)
+	s.submitter.Submit(&s.again)
 }
 
 // answerReservedBatch answers with the jobs that were taken. If the store has failed

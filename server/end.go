@@ -22,7 +22,7 @@ func (s *session) end(cause error) {
 	s.cause, s.phase = cause, ending
 	s.forget()
 	s.batch.Ops = append(s.batch.Ops, s.unwanted...)
-	s.batch.Ops = append(s.batch.Ops, storage.Op{Kind: storage.Leave, Holder: s.holder})
+	s.batch.Ops = append(s.batch.Ops, storage.Op{Kind: storage.ReleaseAll, Holder: s.holder})
 	s.parting = s.watched.empty()
 	s.part(maxParting)
 }
@@ -38,7 +38,7 @@ func (s *session) part(n int) {
 	if s.parting = s.parting[n:]; len(s.parting) == 0 {
 		s.attend(tube.Using, -1, s.used)
 	}
-	s.outbox.Hand(&s.batch)
+	s.submitter.Submit(&s.batch)
 }
 
 // noteParted goes on with the end when the store has done a part of it. If the store
@@ -74,7 +74,7 @@ func (s *session) depart() {
 	if s.worker {
 		s.queue.Counters.Workers.Add(-1)
 	}
-	s.visitor.leave(s.server)
+	s.principal.leave(s.server)
 	s.phase, s.pause = delivering, closePause
 }
 

@@ -16,7 +16,7 @@ import (
 type epollWire struct {
 	loop *loop
 	fd   int
-	wake func(outbox)
+	wake func(submitter)
 	full bool // the last read filled the buffer; belongs to the session
 
 	pending atomic.Int64 // bytes in kept, to be read without the lock
@@ -304,14 +304,14 @@ func (w *epollWire) forgetLater() {
 }
 
 // Kept implements wire.
-func (w *epollWire) Kept() int { return int(w.pending.Load()) }
+func (w *epollWire) PendingBytes() int { return int(w.pending.Load()) }
 
 // Push implements wire.
 func (w *epollWire) Push() int {
 	w.mu.Lock()
 	w.sendLater()
 	w.mu.Unlock()
-	return w.Kept()
+	return w.PendingBytes()
 }
 
 // Drained implements wire.
@@ -322,7 +322,7 @@ func (w *epollWire) Drained() uint64 {
 }
 
 // Hand implements wire.
-func (w *epollWire) Hand(b *storage.Batch) {
+func (w *epollWire) Submit(b *storage.Batch) {
 	w.loop.ask(func() { w.loop.batches = append(w.loop.batches, b) })
 }
 

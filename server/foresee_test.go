@@ -19,7 +19,7 @@ type shared struct {
 	foreseen atomic.Int64 // takes that were handed over behind a put
 }
 
-func (s *shared) Settle() (time.Duration, error) { return s.Tick() }
+func (s *shared) TickAll() (time.Duration, error) { return s.Tick() }
 
 func (s *shared) Do(batches ...*storage.Batch) {
 	puts := 0
@@ -28,7 +28,7 @@ func (s *shared) Do(batches ...*storage.Batch) {
 			switch op := &b.Ops[i]; {
 			case op.Kind == storage.Put:
 				puts++
-			case op.Kind == storage.Take && op.Foreseen && puts > 0:
+			case op.Kind == storage.Take && op.HandOff && puts > 0:
 				s.foreseen.Add(1)
 			}
 		}

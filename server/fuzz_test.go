@@ -152,7 +152,7 @@ func countReplies(t *testing.T, text []byte) (n int) {
 			}
 			rest = rest[size+2:]
 		}
-		if k, is := strings.CutPrefix(string(line), "RESERVED_BATCH "); is { // these many belong to it
+		if k, ok := strings.CutPrefix(string(line), "RESERVED_BATCH "); ok { // these many belong to it
 			jobs, err := strconv.Atoi(k)
 			if err != nil {
 				t.Fatal(err)

@@ -19,7 +19,7 @@ type gatherer struct {
 	rounds atomic.Int64 // in which something came
 }
 
-func (g *gatherer) DoGathering(more func(look bool) int, batches ...*storage.Batch) {
+func (g *gatherer) DoPolling(more func(look bool) int, batches ...*storage.Batch) {
 	g.Do(batches...)
 	for more(true) > 0 {
 		g.rounds.Add(1)

@@ -126,7 +126,7 @@ func (d *door) do(b *storage.Batch) {
 		case storage.Take:
 			d.takes++
 			searched += len(op.Tubes)
-		case storage.Attend:
+		case storage.Ref:
 			attended += len(op.Tubes)
 		}
 	}
@@ -294,7 +294,7 @@ func (c *client) figure(command, key string) string {
 		if line == "" {
 			return value
 		}
-		if rest, is := strings.CutPrefix(line, key+": "); is {
+		if rest, ok := strings.CutPrefix(line, key+": "); ok {
 			value = rest
 		}
 	}

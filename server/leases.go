@@ -16,8 +16,8 @@ func planReserveLease(s *session, c *protocol.Command, r *request) {
 }
 
 func answerLeased(s *session, _ *request, a *storage.Answer) {
-	s.visitor.noteTaken(a.ID)
-	s.out.Leased(a.ID, a.Rare.Lease, a.Body, a.Buffer)
+	s.principal.noteTaken(a.ID)
+	s.out.Leased(a.ID, a.Result.Lease, a.Body, a.Buffer)
 	a.Buffer = nil // the writer's
 }
 
@@ -27,7 +27,7 @@ func planMoveLeased(m tube.Move) func(*session, *protocol.Command, *request) {
 	return func(s *session, c *protocol.Command, r *request) {
 		s.do(r, storage.Op{
 			Kind: storage.Move, Move: m, Holder: tube.LeaseHolder, ID: c.ID, Pri: c.Pri, Delay: c.Delay,
-			Rare: &storage.Rare{Lease: c.Lease},
+			Args: &storage.Args{Lease: c.Lease},
 		})
 	}
 }
@@ -46,11 +46,11 @@ func (s *session) waiterFor(h tube.Holder) *queue.Waiter {
 // unwantedLease returns what gives back a job that came when its client was gone: one that
 // is reserved by a lease is not given back with what the connection holds.
 func unwantedLease(take *storage.Op) []storage.Op {
-	if take.Holder != tube.LeaseHolder || take.Answer.Rare == nil {
+	if take.Holder != tube.LeaseHolder || take.Answer.Result == nil {
 		return nil
 	}
 	return []storage.Op{{
 		Kind: storage.Move, Move: tube.GiveBack, Holder: tube.LeaseHolder, ID: take.Answer.ID,
-		Rare: &storage.Rare{Lease: take.Answer.Rare.Lease},
+		Args: &storage.Args{Lease: take.Answer.Result.Lease},
 	}}
 }

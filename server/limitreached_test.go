@@ -136,7 +136,7 @@ func TestLimitOfADeadStore(t *testing.T) {
 				}
 			}
 		})
-		time.Sleep(3*time.Second + queue.TickPatience + 2*queue.RoundPatience)
+		time.Sleep(3*time.Second + queue.TickPatience + 2*queue.DispatchPatience)
 		synctest.Wait()
 		told := 0
 		for _, c := range all {

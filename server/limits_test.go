@@ -246,7 +246,7 @@ func (c *lastBreath) Close() error {
 // goroutine. Else the bubble does not end.
 func TestPumpEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPump(&lastBreath{closed: make(chan struct{})}, nil, func(outbox) {})
+		p := newPump(&lastBreath{closed: make(chan struct{})}, nil, func(submitter) {})
 		synctest.Wait()
 		p.Close()
 	})
@@ -257,9 +257,9 @@ func TestPumpEnds(t *testing.T) {
 func TestSignalBeforeBegin(t *testing.T) {
 	inWorld(t, func(w *world) {
 		ss := newSession(w.server, 99)
-		ss.signal(halted)
+		ss.signal(shutdown)
 		ss.signal(swept)
-		if ss.events.Load() != running|halted|swept {
+		if ss.events.Load() != running|shutdown|swept {
 			t.Errorf("signals: %b", ss.events.Load())
 		}
 	})

@@ -19,13 +19,13 @@ var states = [...]tube.State{
 // planKey plans an operation about the job of a tube that has a key.
 func planKey(kind storage.Kind) func(*session, *protocol.Command, *request) {
 	return func(s *session, c *protocol.Command, r *request) {
-		s.do(r, storage.Op{Kind: kind, Tube: string(c.Name), Rare: &storage.Rare{Key: c.Key}})
+		s.do(r, storage.Op{Kind: kind, Tube: string(c.Name), Args: &storage.Args{Key: c.Key}})
 	}
 }
 
 func planListJobs(s *session, c *protocol.Command, r *request) {
 	s.do(r, storage.Op{
-		Kind: storage.ListJobs, Tube: string(c.Name), State: states[c.State], Bound: c.Bound, Rare: &storage.Rare{Cursor: c.Cursor},
+		Kind: storage.ListJobs, Tube: string(c.Name), State: states[c.State], MaxJobs: c.Bound, Args: &storage.Args{Cursor: c.Cursor},
 	})
 }
 
@@ -35,17 +35,17 @@ func planFlush(s *session, c *protocol.Command, r *request) {
 
 func planMoveJobs(s *session, c *protocol.Command, r *request) {
 	s.do(r, storage.Op{
-		Kind: storage.MoveJobs, Tube: string(c.Name), State: states[c.State], Bound: c.Bound, Rare: &storage.Rare{To: string(c.To)},
+		Kind: storage.MoveJobs, Tube: string(c.Name), State: states[c.State], MaxJobs: c.Bound, Args: &storage.Args{To: string(c.To)},
 	})
 }
 
 // answerListJobs writes a page with where the next one begins, and a line for each job.
 func answerListJobs(s *session, _ *request, a *storage.Answer) {
 	var p protocol.Page
-	p.Word("next", a.Rare.Cursor)
-	p.List("jobs", len(a.Rare.Jobs))
-	for i := range a.Rare.Jobs {
-		p.Flow(jobLine(&a.Rare.Jobs[i]))
+	p.Word("next", a.Result.Cursor)
+	p.List("jobs", len(a.Result.Jobs))
+	for i := range a.Result.Jobs {
+		p.Flow(jobLine(&a.Result.Jobs[i]))
 	}
 	s.out.OK(p.Bytes())
 }
@@ -59,14 +59,14 @@ func jobLine(j *tube.JobStats) *protocol.FlowMap {
 	m.Int("due-ms", int64(j.TimeLeft/time.Millisecond))
 	m.Int("size", int64(j.Size))
 	m.Uint("ttr", uint64(j.TTR))
-	if j.Facts != nil && j.Facts.Key != "" {
-		m.Quoted("key", j.Facts.Key)
+	if j.Metadata != nil && j.Metadata.Key != "" {
+		m.Quoted("key", j.Metadata.Key)
 	}
 	for c := range tube.NumCounters {
 		m.Uint(c.String(), uint64(j.Counters[c]))
 	}
-	if j.Facts != nil && j.Facts.Parked != tube.NotParked {
-		m.Bare("parked", j.Facts.Parked.String())
+	if j.Metadata != nil && j.Metadata.Parked != tube.NotParked {
+		m.Bare("parked", j.Metadata.Parked.String())
 	}
 	return m
 }

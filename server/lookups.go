@@ -43,13 +43,13 @@ type grant struct {
 const numGrants = 256
 
 // noteTaken notes that a job was reserved from a tube on which the visitor may work.
-func (v *visitor) noteTaken(id uint64) {
+func (v *principal) noteTaken(id uint64) {
 	if v != nil && v.user.Everywhere()&access.Work == 0 {
 		v.grant(id, access.Work)
 	}
 }
 
-func (v *visitor) grant(id uint64, has access.Right) {
+func (v *principal) grant(id uint64, has access.Right) {
 	if v.grants == nil {
 		v.grants = make([]grant, numGrants)
 	}
@@ -57,7 +57,7 @@ func (v *visitor) grant(id uint64, has access.Right) {
 }
 
 // isGranted tells whether the visitor is known to have what a command about the job needs.
-func (v *visitor) isGranted(n access.Need, id uint64) bool {
+func (v *principal) isGranted(n access.Need, id uint64) bool {
 	if n.Met(v.user.Everywhere()) {
 		return true
 	}
@@ -69,12 +69,12 @@ func (v *visitor) isGranted(n access.Need, id uint64) bool {
 }
 
 // mustHold tells whether a command of this verb must wait for lookups before it.
-func (v *visitor) mustHold(verb protocol.Verb) bool {
+func (v *principal) mustHold(verb protocol.Verb) bool {
 	return len(v.lookups.commands) > 0 && needs[verb].Where != access.OfJob
 }
 
 // forgetLookups is for the beginning of a burst.
-func (v *visitor) forgetLookups() {
+func (v *principal) forgetLookups() {
 	clear(v.lookups.commands)
 	v.lookups.commands = v.lookups.commands[:0]
 }
@@ -82,7 +82,7 @@ func (v *visitor) forgetLookups() {
 // planOfJob plans a command that names jobs, or first lookups of them if it is not known
 // whether the client may.
 func (s *session) planOfJob(c *protocol.Command, r *request) {
-	v := s.visitor
+	v := s.principal
 	if v.user.Anywhere() == access.Nothing {
 		refusePut(c, r, (*protocol.Writer).Forbidden)
 		return
@@ -106,7 +106,7 @@ func (s *session) planOfJob(c *protocol.Command, r *request) {
 
 // areGranted tells whether the client is known to be allowed what a command wants with all
 // jobs that it names.
-func (v *visitor) areGranted(c *protocol.Command) bool {
+func (v *principal) areGranted(c *protocol.Command) bool {
 	need := needs[c.Verb]
 	if c.Verb != protocol.DeleteBatch { // the usual way: idsOf would allocate
 		return v.isGranted(need, c.ID)
@@ -130,8 +130,8 @@ func idsOf(c *protocol.Command) iter.Seq[uint64] {
 // actOnLookups goes on with all commands that have waited for lookups.
 func (s *session) actOnLookups() {
 	from := len(s.batch.Ops)
-	for i := range s.visitor.lookups.commands {
-		l := &s.visitor.lookups.commands[i]
+	for i := range s.principal.lookups.commands {
+		l := &s.principal.lookups.commands[i]
 		r := &s.requests[l.request]
 		lookups := s.batch.Ops[max(r.op, 0):from]
 		r.op, r.waitsForLookup = -1, false
@@ -146,7 +146,7 @@ func (s *session) actOnLookups() {
 	}
 	if s.again.Ops = s.batch.Ops[from:]; len(s.again.Ops) > 0 {
 		s.phase = storing
-		s.outbox.Hand(&s.again)
+		s.submitter.Submit(&s.again)
 	}
 }
 
@@ -172,10 +172,10 @@ func (s *session) rightsIn(lookup *storage.Op) (has access.Right, found bool) {
 	if a := &lookup.Answer; a.Err != nil || a.NotFound {
 		return access.Nothing, false
 	}
-	if has = s.visitor.user.On(lookup.Answer.Job.Tube); has == access.Nothing {
+	if has = s.principal.user.On(lookup.Answer.Job.Tube); has == access.Nothing {
 		return has, false
 	}
-	s.visitor.grant(lookup.ID, has)
+	s.principal.grant(lookup.ID, has)
 	return has, true
 }
 

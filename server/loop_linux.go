@@ -18,7 +18,7 @@ import (
 type loop struct {
 	queue   *queue.Queue
 	store   storage.Store
-	gathers storage.Gatherer // the store, if it is one
+	gathers storage.PollingStore // the store, if it is one
 	epoll   int
 	waker   [2]int // a pipe: a byte in it ends the wait
 	done    chan struct{}
@@ -26,12 +26,12 @@ type loop struct {
 
 	// These belong to the loop's goroutine.
 	events  []syscall.EpollEvent
-	turn    turn
-	inner   turn         // within turn, see gather
-	woken   []*epollWire // by the poll
-	turns   uint64       // how many there were
-	yielded time.Time    // when it last let others run
-	sleeps  bool         // the queue does not count it as awake
+	turn    loopIteration
+	inner   loopIteration // within turn, see gather
+	woken   []*epollWire  // by the poll
+	turns   uint64        // how many there were
+	yielded time.Time     // when it last let others run
+	sleeps  bool          // the queue does not count it as awake
 
 	mu       sync.Mutex           // guards what follows
 	wires    map[int32]*epollWire // by descriptor
@@ -46,7 +46,7 @@ const maxEvents = 256
 
 func newLoop(q *queue.Queue) (*loop, error) {
 	l := &loop{queue: q, store: q.Store(), done: make(chan struct{}), turns: 1, wires: make(map[int32]*epollWire)}
-	l.gathers, _ = l.store.(storage.Gatherer)
+	l.gathers, _ = l.store.(storage.PollingStore)
 	l.events = make([]syscall.EpollEvent, maxEvents)
 	var err error
 	if l.epoll, err = syscall.EpollCreate1(syscall.EPOLL_CLOEXEC); err != nil {
@@ -137,8 +137,8 @@ func (l *loop) run() {
 			l.sends.end()
 			l.turn.end(l.queue) // there seem to be no others to share with
 		case l.gathers != nil:
-			l.turn.foresee(l.queue)
-			l.gathers.DoGathering(gather, l.turn.batches...)
+			l.turn.handOff(l.queue)
+			l.gathers.DoPolling(gather, l.turn.batches...)
 			l.turn.clear()
 		default:
 			l.poll(&l.turn, 0) // what has come meanwhile can join this turn
@@ -177,7 +177,7 @@ func (l *loop) fallAsleep() {
 
 // poll waits for events and wakes the sessions that they concern, which hand their
 // batches to t; false if the loop is to stop.
-func (l *loop) poll(t *turn, ms int) bool {
+func (l *loop) poll(t *loopIteration, ms int) bool {
 	l.yield(time.Now())
 	n, err := syscall.EpollWait(l.epoll, l.events, ms)
 	if err != nil && !errors.Is(err, syscall.EINTR) {
@@ -229,19 +229,19 @@ func (l *loop) yield(now time.Time) {
 // takeRound makes a round of the queue part of the turn, if there is one to carry out.
 // A loop that has just woken up only says so: it asks for a round before it sleeps
 // again.
-func (l *loop) takeRound(t *turn) {
+func (l *loop) takeRound(t *loopIteration) {
 	if l.sleeps {
 		l.sleeps = false
 		l.queue.LoopAwake()
-	} else if round := l.queue.NextRound(); round != nil {
-		t.Hand(round)
+	} else if round := l.queue.NextDispatch(); round != nil {
+		t.Submit(round)
 	}
 }
 
 // takeEvents collects the connections that the events concern. What was asked for
 // since the last poll becomes part of the turn. It returns false if the loop is to
 // stop.
-func (l *loop) takeEvents(t *turn, events []syscall.EpollEvent) bool {
+func (l *loop) takeEvents(t *loopIteration, events []syscall.EpollEvent) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.asleep = false

@@ -30,7 +30,7 @@ type loops struct {
 func Loops() int { return max(1, runtime.NumCPU()/2) }
 
 // adopt makes a wire of conn if it has a descriptor to watch; nil if not.
-func (ls *loops) adopt(conn net.Conn, wake func(outbox)) wire {
+func (ls *loops) adopt(conn net.Conn, wake func(submitter)) wire {
 	if w := ls.watch(conn, wake, func(*epollWire) {}); w != nil {
 		return w
 	}
@@ -38,9 +38,9 @@ func (ls *loops) adopt(conn net.Conn, wake func(outbox)) wire {
 }
 
 // adoptSecure is adopt for a connection with TLS, whose handshake is over.
-func (ls *loops) adoptSecure(sc *secureConn, wake func(outbox)) wire {
+func (ls *loops) adoptSecure(sc *secureConn, wake func(submitter)) wire {
 	t := &tlsWire{conn: sc.Conn, records: sc.records}
-	noting := func(to outbox) {
+	noting := func(to submitter) {
 		sc.records.news.Store(true)
 		wake(to)
 	}
@@ -54,9 +54,9 @@ func (ls *loops) adoptSecure(sc *secureConn, wake func(outbox)) wire {
 
 // watch makes a wire of conn, and tells use before the wire can wake anybody; nil if conn
 // cannot be watched.
-func (ls *loops) watch(conn net.Conn, wake func(outbox), use func(*epollWire)) *epollWire {
-	sc, is := conn.(syscall.Conn)
-	if !is {
+func (ls *loops) watch(conn net.Conn, wake func(submitter), use func(*epollWire)) *epollWire {
+	sc, ok := conn.(syscall.Conn)
+	if !ok {
 		return nil
 	}
 	l := ls.pick()

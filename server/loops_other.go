@@ -15,9 +15,9 @@ type loops struct {
 	log   *slog.Logger
 }
 
-func (*loops) adopt(net.Conn, func(outbox)) wire { return nil }
+func (*loops) adopt(net.Conn, func(submitter)) wire { return nil }
 
-func (*loops) adoptSecure(*secureConn, func(outbox)) wire { return nil }
+func (*loops) adoptSecure(*secureConn, func(submitter)) wire { return nil }
 
 func (*loops) stop() {}
 

@@ -100,8 +100,8 @@ func isEOF(err error) bool {
 func (s *session) collect() bool {
 	s.forget()
 	s.watched.returned()
-	if s.visitor != nil {
-		s.visitor.forgetLookups()
+	if s.principal != nil {
+		s.principal.forgetLookups()
 	}
 	s.requests, s.next, s.bytes, s.tubes = s.requests[:0], 0, 0, 0
 	s.blocking, s.waited, s.alone = false, false, false
@@ -126,7 +126,7 @@ func (s *session) collect() bool {
 // before it: for a reserve that may have to wait, or because it would have to copy
 // a long list that is lent.
 func (s *session) mustHold(v protocol.Verb) bool {
-	return s.blocking && !isReserve(v) || s.visitor != nil && s.visitor.mustHold(v) || v == protocol.Ignore && s.watched.lent && s.watched.many()
+	return s.blocking && !isReserve(v) || s.principal != nil && s.principal.mustHold(v) || v == protocol.Ignore && s.watched.lent && s.watched.many()
 }
 
 // plan appends what is to be done for the command to the burst. Nothing of the
@@ -137,7 +137,7 @@ func (s *session) plan(c *protocol.Command) {
 	switch {
 	case c.Fault == protocol.HTTPRequest:
 		s.refuseHTTP(r)
-	case s.visitor != nil:
+	case s.principal != nil:
 		s.planVisited(c, r)
 	case c.Fault == protocol.NoFault:
 		handlers[c.Verb].plan(s, c, r)
@@ -161,7 +161,7 @@ func (s *session) do(r *request, op storage.Op) {
 
 // attend appends that this connection begins or ends to use or watch tubes.
 func (s *session) attend(role tube.Role, delta int, names ...string) {
-	s.batch.Ops = append(s.batch.Ops, storage.Op{Kind: storage.Attend, Role: role, Delta: delta, Tubes: names})
+	s.batch.Ops = append(s.batch.Ops, storage.Op{Kind: storage.Ref, Role: role, Delta: delta, Tubes: names})
 }
 
 // submit has the store carry out what was planned.
@@ -171,10 +171,10 @@ func (s *session) submit() {
 		return
 	}
 	if s.blocking {
-		s.hints = s.queue.Hints()
+		s.hints = s.queue.WakeUps()
 	}
 	s.phase = storing
-	s.outbox.Hand(&s.batch)
+	s.submitter.Submit(&s.batch)
 }
 
 // forget lets go of bodies and pages. It releases the bodies that no reply was made of.

@@ -17,7 +17,7 @@ const pumpBuffer = 4 << 10
 type pump struct {
 	conn  net.Conn
 	queue *queue.Queue
-	wake  func(outbox)
+	wake  func(submitter)
 	taken chan struct{} // capacity 1: what was read ahead is used up
 
 	mu      sync.Mutex // guards what follows
@@ -31,7 +31,7 @@ type pump struct {
 	outErr  error
 }
 
-func newPump(conn net.Conn, q *queue.Queue, wake func(outbox)) *pump {
+func newPump(conn net.Conn, q *queue.Queue, wake func(submitter)) *pump {
 	p := &pump{conn: conn, queue: q, wake: wake, taken: make(chan struct{}, 1)}
 	go p.readAhead()
 	return p
@@ -39,7 +39,7 @@ func newPump(conn net.Conn, q *queue.Queue, wake func(outbox)) *pump {
 
 // rouse wakes the session with a turn of its own.
 func (p *pump) rouse() {
-	var t turn
+	var t loopIteration
 	p.wake(&t)
 	t.end(p.queue)
 }
@@ -150,13 +150,13 @@ func (p *pump) Drained() uint64 {
 }
 
 // Hand implements wire.
-func (p *pump) Hand(b *storage.Batch) { go p.queue.Store().Do(b) }
+func (p *pump) Submit(b *storage.Batch) { go p.queue.Store().Do(b) }
 
 // Again implements wire.
 func (p *pump) Again() { go p.rouse() }
 
 // Kept implements wire.
-func (p *pump) Kept() int {
+func (p *pump) PendingBytes() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.outErr != nil {
@@ -166,7 +166,7 @@ func (p *pump) Kept() int {
 }
 
 // Push implements wire.
-func (p *pump) Push() int { return p.Kept() }
+func (p *pump) Push() int { return p.PendingBytes() }
 
 // Delivered implements wire. What a system without epoll has not sent it does
 // not tell.

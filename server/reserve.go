@@ -45,10 +45,10 @@ func (s *session) stale(r *request) bool {
 // retake repeats the take of r.
 func (s *session) retake(r *request) {
 	r.fresh = true
-	s.hints = s.queue.Hints()
+	s.hints = s.queue.WakeUps()
 	s.again.Ops = s.batch.Ops[r.op : r.op+1]
 	s.phase = storing
-	s.outbox.Hand(&s.again)
+	s.submitter.Submit(&s.again)
 }
 
 // mustWait tells whether r is a reserve that found no job and has time to
@@ -78,7 +78,7 @@ func (s *session) startWaiting(r *request) error {
 // the server ends. What the client sends meanwhile is read into the buffer, as far
 // as there is room, so that its end is noticed.
 func (s *session) stepWaiting() (more bool) {
-	if s.wire.Kept() > 0 || s.unread.Load() > 0 {
+	if s.wire.PendingBytes() > 0 || s.unread.Load() > 0 {
 		s.noteUnread()
 	}
 	answer, ended := s.waiting.Outcome()
@@ -95,7 +95,7 @@ func (s *session) stepWaiting() (more bool) {
 			s.cancelling = true
 		}
 		return true
-	case !s.readable || s.in.Full() || s.wire.Kept() > 0:
+	case !s.readable || s.in.Full() || s.wire.PendingBytes() > 0:
 		return false
 	}
 	s.cause = s.noteRead(s.in.Fill())
@@ -142,14 +142,14 @@ func (s *session) deadlineSoon(r *request, a *storage.Answer) bool {
 // searched returns the tubes in which the connection looks for jobs, for an operation:
 // those that it watches, but for those on which it may not work.
 func (s *session) searched() []string {
-	if s.visitor == nil {
+	if s.principal == nil {
 		return s.watched.lend()
 	}
-	return s.visitor.workable(s)
+	return s.principal.workable(s)
 }
 
 func answerReserved(s *session, _ *request, a *storage.Answer) {
-	s.visitor.noteTaken(a.ID)
+	s.principal.noteTaken(a.ID)
 	s.out.Reserved(a.ID, a.Body, a.Buffer)
 	a.Buffer = nil // the writer's
 }

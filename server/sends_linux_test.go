@@ -171,7 +171,7 @@ func TestNoRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	sent := 0
-	for i := byte(0); w.Kept() == 0; i++ {
+	for i := byte(0); w.PendingBytes() == 0; i++ {
 		g.sends.begin(1)
 		if len(g.again) > 0 {
 			t.Fatal("the session was woken for nothing")
@@ -213,7 +213,7 @@ func TestEndsWhileWaiting(t *testing.T) {
 		}
 	}
 	g.wires[0].Close()
-	g.wires[1].wake = func(outbox) {}
+	g.wires[1].wake = func(submitter) {}
 	g.wires[1].Cut()
 	next, other := connected(t, "tcp")
 	fd, err := duplicate(other.(syscall.Conn))
@@ -293,7 +293,7 @@ func (s *slowly) Do(batches ...*storage.Batch) {
 	s.Engine.Do(batches...)
 }
 
-func (s *slowly) DoGathering(more func(look bool) int, batches ...*storage.Batch) {
+func (s *slowly) DoPolling(more func(look bool) int, batches ...*storage.Batch) {
 	s.Engine.Do(batches...)
 	if s.armed.Load() {
 		s.told <- struct{}{}

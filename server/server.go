@@ -50,7 +50,7 @@ type Config struct {
 	// MaxStrangers is how many connections at a time may not have said who they are; one
 	// more is closed at once. 0 means DefaultMaxStrangers. With rights for the user
 	// anonymous, neither this nor AuthTimeout applies to connections, only to handshakes.
-	MaxStrangers int
+	MaxUnauthenticated int
 
 	// Log gets what an operator should know; nil means slog.Default. Accepted
 	// and closed connections are logged at LevelInfo, each command and reply
@@ -65,7 +65,7 @@ const DefaultWriteTimeout = time.Minute
 const DefaultAuthTimeout = 10 * time.Second
 
 // DefaultMaxStrangers is the default of Config.MaxStrangers.
-const DefaultMaxStrangers = 1000
+const DefaultMaxUnauthenticated = 1000
 
 // Server is the beanstalk door of a queue: it serves the protocol to any number of
 // listeners.
@@ -80,13 +80,13 @@ type Server struct {
 	ending  context.Context // ends with Shutdown
 	endAuth context.CancelFunc
 
-	strangers  atomic.Int64  // connections that have not said who they are
-	handshakes atomic.Int64  // under way
-	refused    telemetry.Log // connections
-	shaken     telemetry.Log // handshakes that failed
-	full       telemetry.Log // commands, for want of room
-	misled     telemetry.Log // connections on which HTTP was spoken
-	failed     telemetry.Log // attempts to accept
+	unauthenticated atomic.Int64  // connections that have not said who they are
+	handshakes      atomic.Int64  // under way
+	refused         telemetry.Log // connections
+	shaken          telemetry.Log // handshakes that failed
+	full            telemetry.Log // commands, for want of room
+	misled          telemetry.Log // connections on which HTTP was spoken
+	failed          telemetry.Log // attempts to accept
 
 	mu        sync.Mutex // guards listeners and sessions
 	listeners map[net.Listener]struct{}
@@ -106,8 +106,8 @@ func New(q *queue.Queue, config Config) *Server {
 	if config.AuthTimeout == 0 {
 		config.AuthTimeout = DefaultAuthTimeout
 	}
-	if config.MaxStrangers == 0 {
-		config.MaxStrangers = DefaultMaxStrangers
+	if config.MaxUnauthenticated == 0 {
+		config.MaxUnauthenticated = DefaultMaxUnauthenticated
 	}
 	if config.Log == nil {
 		config.Log = slog.Default()
@@ -156,7 +156,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	s.mu.Unlock()
 	for _, ss := range s.all() {
-		ss.signal(halted)
+		ss.signal(shutdown)
 	}
 
 	done := make(chan struct{})
@@ -172,7 +172,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	for _, ss := range s.all() {
-		ss.signal(doomed)
+		ss.signal(forceClose)
 	}
 	select {
 	case <-done:

@@ -30,14 +30,14 @@ type session struct {
 	log    *slog.Logger // nil unless commands are logged
 	holder tube.Holder
 
-	events   atomic.Uint32 // signals not yet looked at, and running
-	gone     chan struct{} // closed when it has ended
-	phase    phase
-	outbox   outbox // the turn of the loop that runs it, else its wire
-	readable bool   // the wire may have something
-	fills    int    // reads since the wire last signalled
-	reads    uint64
-	cause    error // why the connection ends
+	events    atomic.Uint32 // signals not yet looked at, and running
+	gone      chan struct{} // closed when it has ended
+	phase     phase
+	submitter submitter // the turn of the loop that runs it, else its wire
+	readable  bool      // the wire may have something
+	fills     int       // reads since the wire last signalled
+	reads     uint64
+	cause     error // why the connection ends
 
 	used    string
 	watched watchlist
@@ -69,11 +69,11 @@ type session struct {
 
 	unread atomic.Int64 // bytes of replies that the client has not read, see noteUnread
 
-	visitor *visitor // who the client is; nil: everybody may do everything
+	principal *principal // who the client is; nil: everybody may do everything
 
-	timer *time.Timer // of phase delivering
-	pause time.Duration
-	vigil vigil
+	timer     *time.Timer // of phase delivering
+	pause     time.Duration
+	idleCheck idleCheck
 
 	halfClosed       bool // the client will send no more
 	quit             bool
@@ -97,18 +97,18 @@ const (
 const (
 	running uint32 = 1 << iota
 	begun
-	woken  // by the wire
-	stored // the store is done
-	served // the wait has an outcome
-	known  // it is known whether the client is who it says
-	newlaw // the file of users has changed
-	timed  // the timer has fired
-	swept  // time to look at the limits
-	unkept // the memory of its replies is needed
-	roomy  // there is room for the rest of a body
-	unmade // the memory of that body is needed
-	halted // the server closes
-	doomed // the server has waited long enough
+	woken       // by the wire
+	stored      // the store is done
+	served      // the wait has an outcome
+	known       // it is known whether the client is who it says
+	aclChanged  // the file of users has changed
+	timed       // the timer has fired
+	swept       // time to look at the limits
+	notBuffered // the memory of its replies is needed
+	roomy       // there is room for the rest of a body
+	unmade      // the memory of that body is needed
+	shutdown    // the server closes
+	forceClose  // the server has waited long enough
 )
 
 func newSession(s *Server, holder tube.Holder) *session {
@@ -119,7 +119,7 @@ func newSession(s *Server, holder tube.Holder) *session {
 	ss.waiter = s.queue.NewWaiter(holder, func() { ss.signal(served) })
 	ss.batch.Done = func() { ss.signal(stored) }
 	ss.again.Done = ss.batch.Done
-	ss.vigil.quietSince = time.Now()
+	ss.idleCheck.quietSince = time.Now()
 	ss.events.Store(running) // until begin has set all fields
 	if s.log.Enabled(context.Background(), slog.LevelDebug) {
 		ss.log = s.log.With("conn", uint64(holder))
@@ -135,7 +135,7 @@ func (s *session) begin(conn net.Conn) {
 	s.in.UseBuffers(s.server.newBuffer)
 	s.out = protocol.NewWriter(s.wire)
 	if s.server.config.Access != nil {
-		s.visitor = newVisitor(s, conn)
+		s.principal = newPrincipal(s, conn)
 	}
 	s.events.Or(begun)
 	if s.wire.More() { // what came with a handshake raises no event any more
@@ -146,7 +146,7 @@ func (s *session) begin(conn net.Conn) {
 
 // wake signals that the wire has something. If that runs the session, its batches
 // go to that outbox.
-func (s *session) wake(to outbox) {
+func (s *session) wake(to submitter) {
 	if s.raise(woken) {
 		s.run(to)
 	}
@@ -172,8 +172,8 @@ func (s *session) raise(event uint32) bool {
 }
 
 // run looks at signals until there are none. It is called with running set.
-func (s *session) run(to outbox) {
-	s.outbox = to
+func (s *session) run(to submitter) {
+	s.submitter = to
 	for {
 		events := s.events.Swap(running) &^ running
 		if events == 0 && s.events.CompareAndSwap(running, 0) {
@@ -196,13 +196,13 @@ func (s *session) note(events uint32) {
 	if events&woken != 0 {
 		s.readable, s.fills = true, 0
 	}
-	if events&doomed != 0 && s.phase != ended {
+	if events&forceClose != 0 && s.phase != ended {
 		s.wire.Cut()
 	}
 	if events&stored != 0 {
 		s.noteStored()
 	}
-	if events&unkept != 0 && s.wire.Kept() > 0 {
+	if events&notBuffered != 0 && s.wire.PendingBytes() > 0 {
 		s.giveWay(errUnread)
 	}
 	if events&unmade != 0 && s.arrival != nil {
@@ -211,7 +211,7 @@ func (s *session) note(events uint32) {
 	if events&known != 0 && s.phase == verifying {
 		s.phase = acting
 	}
-	if events&newlaw != 0 && s.visitor != nil {
+	if events&aclChanged != 0 && s.principal != nil {
 		s.renew()
 	}
 	if events&swept != 0 {
@@ -223,7 +223,7 @@ func (s *session) noteStored() {
 	switch s.phase {
 	case storing:
 		s.phase = acting
-		if s.vigil.asking {
+		if s.idleCheck.asking {
 			s.noteHoldings()
 		}
 	case ending:
@@ -238,8 +238,8 @@ func (s *session) step() bool {
 	case waiting:
 		return s.stepWaiting()
 	case acting:
-		if s.visitor != nil && s.visitor.unwanted != nil {
-			s.end(s.visitor.unwanted)
+		if s.principal != nil && s.principal.unwanted != nil {
+			s.end(s.principal.unwanted)
 			return false
 		}
 		more, err := s.act()
@@ -257,7 +257,7 @@ func (s *session) step() bool {
 // act answers what can be answered, or plans what has come, or reads.
 func (s *session) act() (more bool, err error) {
 	switch {
-	case s.wire.Kept() > 0:
+	case s.wire.PendingBytes() > 0:
 		s.noteUnread()
 		return false, nil // the client reads too little: nothing is done for it until it does
 	case s.unread.Load() > 0:

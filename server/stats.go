@@ -93,8 +93,8 @@ func answerStatsJob(s *session, _ *request, a *storage.Answer) {
 	for c, key := range [tube.NumCounters]string{"reserves", "timeouts", "releases", "buries", "kicks"} {
 		p.Uint(key, uint64(j.Counters[c]))
 	}
-	if j.Facts != nil {
-		addFacts(&p, j)
+	if j.Metadata != nil {
+		addMetadata(&p, j)
 	}
 	s.out.OK(p.Bytes())
 }

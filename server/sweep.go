@@ -63,7 +63,7 @@ func (w *sweeper) stop() {
 }
 
 // vigil is what a session remembers from one sweep to the next.
-type vigil struct {
+type idleCheck struct {
 	reads      uint64    // that had brought something by then
 	quietSince time.Time // nothing came and nothing was done
 	drained    uint64    // bytes that the wire had sent late by then
@@ -73,14 +73,14 @@ type vigil struct {
 
 // inspect holds the connection against its limits.
 func (s *session) inspect(now time.Time) {
-	v := &s.vigil
+	v := &s.idleCheck
 	switch {
 	case s.phase >= ending, v.asking:
 		return
-	case s.visitor != nil && s.phase == acting && s.visitor.isLate(now, s.server.config.AuthTimeout):
-		s.end(errStranger)
+	case s.principal != nil && s.phase == acting && s.principal.isLate(now, s.server.config.AuthTimeout):
+		s.end(errUnauthenticated)
 		return
-	case s.wire.Kept() > 0:
+	case s.wire.PendingBytes() > 0:
 		v.quietSince = now
 		s.inspectStuck(now)
 		return
@@ -97,7 +97,7 @@ func (s *session) inspect(now time.Time) {
 
 // inspectStuck ends a connection whose client has read nothing for too long.
 func (s *session) inspectStuck(now time.Time) {
-	v, limit := &s.vigil, s.server.config.WriteTimeout
+	v, limit := &s.idleCheck, s.server.config.WriteTimeout
 	drained := s.wire.Drained()
 	switch {
 	case limit <= 0:
@@ -117,17 +117,17 @@ const nowhere = "-"
 
 // askHoldings asks the store whether a connection that is idle holds jobs.
 func (s *session) askHoldings() {
-	s.vigil.asking = true
+	s.idleCheck.asking = true
 	s.phase = storing
 	s.again.Ops = []storage.Op{{Kind: storage.Take, Holder: s.holder, Tubes: []string{nowhere}}}
-	s.outbox.Hand(&s.again)
+	s.submitter.Submit(&s.again)
 }
 
 // noteHoldings ends the idle connection, unless it holds jobs or its client has sent
 // something meanwhile. Then the store is asked again after as long a time.
 func (s *session) noteHoldings() {
-	s.vigil.asking = false
-	s.vigil.quietSince = time.Now()
+	s.idleCheck.asking = false
+	s.idleCheck.quietSince = time.Now()
 	// An answer that is an error sets no Soon.
 	if s.again.Ops[0].Answer.Soon == storage.Forever && !s.readable {
 		s.end(errIdle)

@@ -31,14 +31,14 @@ func tagsOf(t *protocol.Tags) *tube.Tags {
 
 func answerPut(s *session, _ *request, a *storage.Answer) {
 	switch {
-	case a.Rare == nil || a.Rare.Outcome == tube.PutNew:
+	case a.Result == nil || a.Result.Outcome == tube.PutNew:
 		s.out.Inserted(a.ID)
-	case a.Rare.Outcome == tube.PutDuplicate:
+	case a.Result.Outcome == tube.PutDuplicate:
 		s.out.Duplicate(a.ID)
-	case a.Rare.State == tube.Gone:
+	case a.Result.State == tube.Gone:
 		s.out.InsertedAs(a.ID, "GONE")
 	default:
-		s.out.InsertedAs(a.ID, strings.ToUpper(a.Rare.State.String()))
+		s.out.InsertedAs(a.ID, strings.ToUpper(a.Result.State.String()))
 	}
 }
 
@@ -55,7 +55,7 @@ func planSetPolicy(s *session, c *protocol.Command, r *request) {
 		return
 	}
 	r.name = string(c.Name)
-	s.do(r, storage.Op{Kind: storage.SetPolicy, Tube: string(c.Name), Rare: &storage.Rare{Policy: p}})
+	s.do(r, storage.Op{Kind: storage.SetPolicy, Tube: string(c.Name), Args: &storage.Args{Policy: p}})
 }
 
 // pushOf returns what tags say about a push as the rules have it.
@@ -79,7 +79,7 @@ func planPolicies(s *session, _ *protocol.Command, r *request) {
 // answerPolicy writes a policy as the tags that set it.
 func answerPolicy(s *session, _ *request, a *storage.Answer) {
 	var page protocol.Page
-	p := a.Rare.Policy
+	p := a.Result.Policy
 	if p.Retry != nil {
 		page.Bare("retry", protocol.Durations(p.Retry))
 	}
@@ -122,8 +122,8 @@ func addPush(page *protocol.Page, p *tube.Push) {
 
 // addFacts adds what stats-job tells of a job that was put with tags, or has facts for
 // another reason.
-func addFacts(p *protocol.Page, j *tube.JobStats) {
-	f := j.Facts
+func addMetadata(p *protocol.Page, j *tube.JobStats) {
+	f := j.Metadata
 	p.Quoted("key", f.Key)
 	p.Word("retry", protocol.Durations(j.Rules.Retry))
 	p.Uint("failures", uint64(f.Failures(&j.Counters)))

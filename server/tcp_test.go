@@ -145,7 +145,7 @@ func awaitKept(t *testing.T, s *Server) time.Time {
 	t.Helper()
 	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); time.Sleep(time.Millisecond) {
 		for _, ss := range s.all() {
-			if ss.events.Load()&running == 0 && ss.wire.Kept() > 0 {
+			if ss.events.Load()&running == 0 && ss.wire.PendingBytes() > 0 {
 				return time.Now()
 			}
 		}

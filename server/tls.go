@@ -17,7 +17,7 @@ import (
 // Config.AuthTimeout is cut, and so are those of which there are too many at a time.
 func (s *Server) ServeTLS(l net.Listener, config *tls.Config) error {
 	return s.serve(l, func(conn net.Conn) {
-		if s.handshakes.Add(1) > int64(s.config.MaxStrangers) {
+		if s.handshakes.Add(1) > int64(s.config.MaxUnauthenticated) {
 			s.handshakes.Add(-1)
 			s.refuse(conn)
 			return
@@ -63,7 +63,7 @@ type secureConn struct {
 // certifiedName is the name in the client's certificate, "" if it has none that was
 // verified.
 func certifiedName(conn net.Conn) string {
-	if sc, is := conn.(*secureConn); is {
+	if sc, ok := conn.(*secureConn); ok {
 		state := sc.ConnectionState()
 		return access.NameOf(&state)
 	}

@@ -411,7 +411,7 @@ func (s *secured) awaitHandshakes() {
 // TestTooManyHandshakes: one more than there may be is closed at once.
 func TestTooManyHandshakes(t *testing.T) {
 	t.Parallel()
-	s := secure(t, Config{MaxStrangers: 3, AuthTimeout: time.Hour}, noClients)
+	s := secure(t, Config{MaxUnauthenticated: 3, AuthTimeout: time.Hour}, noClients)
 	var hanging []net.Conn
 	for range 4 {
 		raw, err := net.Dial("tcp", s.addr)
@@ -485,7 +485,7 @@ func TestCertifiedUsers(t *testing.T) {
 	for _, c := range []*tlsClient{none, other} {
 		c.ask("use post\r\nauth secret "+sesame+"\r\nuse post\r\n", "FORBIDDEN", "AUTHENTICATED", "USING post")
 	}
-	if n := s.server.strangers.Load(); n != 0 {
+	if n := s.server.unauthenticated.Load(); n != 0 {
 		t.Errorf("%d count as strangers who have said who they are", n)
 	}
 	write("spiffe://example.org/app")

@@ -21,7 +21,7 @@ type tlsWire struct {
 func (t *tlsWire) Read(p []byte) (int, error) {
 	n, err := t.conn.Read(p)
 	t.full = n == len(p)
-	if _, is := err.(wouldBlock); is {
+	if _, ok := err.(wouldBlock); ok {
 		err = errNothing
 	}
 	return n, err
@@ -66,7 +66,7 @@ func (t *tlsWire) WriteVec(pieces []protocol.Piece) (err error) {
 }
 
 // Kept implements wire: in bytes as they are sent.
-func (t *tlsWire) Kept() int { return t.epollWire.Kept() }
+func (t *tlsWire) PendingBytes() int { return t.epollWire.PendingBytes() }
 
 // Push implements wire.
 func (t *tlsWire) Push() int { return t.epollWire.Push() }
@@ -75,7 +75,7 @@ func (t *tlsWire) Push() int { return t.epollWire.Push() }
 func (t *tlsWire) Drained() uint64 { return t.epollWire.Drained() }
 
 // Hand implements wire.
-func (t *tlsWire) Hand(b *storage.Batch) { t.epollWire.Hand(b) }
+func (t *tlsWire) Submit(b *storage.Batch) { t.epollWire.Submit(b) }
 
 // Again implements wire.
 func (t *tlsWire) Again() { t.epollWire.Again() }

@@ -71,7 +71,7 @@ func TestTLSNews(t *testing.T) {
 	ls := &loops{queue: queue.New(store, queue.Config{Log: log, MaxJobSize: 100}), log: log}
 	defer ls.stop()
 	woken := make(chan struct{}, 100)
-	w := ls.adoptSecure(server, func(outbox) { woken <- struct{}{} })
+	w := ls.adoptSecure(server, func(submitter) { woken <- struct{}{} })
 	defer w.Close()
 
 	read := func(want string) {

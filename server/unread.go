@@ -20,7 +20,7 @@ type slowReader struct{ *session }
 func (r slowReader) Unread() (bytes int64, read uint64) { return r.unread.Load(), r.wire.Drained() }
 
 // GiveWay implements bounds.Reader.
-func (r slowReader) GiveWay() { r.signal(unkept) }
+func (r slowReader) GiveWay() { r.signal(notBuffered) }
 
 // slowReaders returns the sessions whose clients have replies to read.
 func (s *Server) slowReaders() (all []limits.Reader) {
@@ -35,7 +35,7 @@ func (s *Server) slowReaders() (all []limits.Reader) {
 // noteUnread takes down how much memory the replies take that the client has not read:
 // those that the wire keeps, and those of the burst that are not written yet.
 func (s *session) noteUnread() {
-	unread := int64(s.wire.Kept())
+	unread := int64(s.wire.PendingBytes())
 	if unread > 0 {
 		for _, r := range s.requests[s.next:] {
 			if r.op >= 0 {

@@ -86,7 +86,7 @@ func planPut(s *session, c *protocol.Command, r *request) {
 	s.bytes += len(c.Body)
 	op := storage.Op{Kind: storage.Put, Tube: s.used, Pri: c.Pri, Delay: c.Delay, TTR: c.TTR, Body: c.Body, Buffer: takeBuffer(c)}
 	if c.Tags != nil {
-		op.Rare = &storage.Rare{Tags: tagsOf(c.Tags)}
+		op.Args = &storage.Args{Tags: tagsOf(c.Tags)}
 	}
 	s.do(r, op)
 	c.Body = nil
@@ -111,7 +111,7 @@ func planMove(m tube.Move) func(*session, *protocol.Command, *request) {
 }
 
 func planKick(s *session, c *protocol.Command, r *request) {
-	s.do(r, storage.Op{Kind: storage.Kick, Tube: s.used, Bound: c.Bound})
+	s.do(r, storage.Op{Kind: storage.Kick, Tube: s.used, MaxJobs: c.Bound})
 }
 
 func planPeek(s *session, c *protocol.Command, r *request) {
@@ -136,7 +136,7 @@ func planUse(s *session, c *protocol.Command, r *request) {
 		s.attend(tube.Using, -1, s.used)
 		s.used = name
 	}
-	s.visitor.noteUse(s)
+	s.principal.noteUse(s)
 	r.name = s.used
 }
 
@@ -147,7 +147,7 @@ func planWatch(s *session, c *protocol.Command, r *request) {
 		name := string(c.Name)
 		s.attend(tube.Watching, 1, name)
 		s.watched.add(name)
-		s.visitor.noteWatched()
+		s.principal.noteWatched()
 	}
 	r.watching = s.watched.len()
 }
@@ -160,7 +160,7 @@ func planIgnore(s *session, c *protocol.Command, r *request) {
 	case i >= 0:
 		s.attend(tube.Watching, -1, s.watched.names[i])
 		s.watched.remove(i)
-		s.visitor.noteWatched()
+		s.principal.noteWatched()
 	}
 	r.watching = s.watched.len()
 }
@@ -215,7 +215,7 @@ func answerCapabilities(s *session, _ *request, _ *storage.Answer) {
 	if s.queue.Pushes() {
 		words = append(words, "push")
 	}
-	if s.visitor != nil {
+	if s.principal != nil {
 		words = append(words, "auth")
 	}
 	s.list(words)

@@ -38,7 +38,7 @@ func (l *watchlist) find(name []byte) int {
 	if l.places == nil {
 		return slices.IndexFunc(l.names, func(n string) bool { return n == string(name) })
 	}
-	if i, is := l.places[string(name)]; is {
+	if i, ok := l.places[string(name)]; ok {
 		return int(i)
 	}
 	return -1

@@ -149,7 +149,7 @@ func TestEndInPieces(t *testing.T) {
 			})
 			c.close()
 			synctest.Wait()
-			if kinds[0] != storage.Leave || slices.Contains(kinds[1:], storage.Leave) {
+			if kinds[0] != storage.ReleaseAll || slices.Contains(kinds[1:], storage.ReleaseAll) {
 				t.Errorf("the end of the connection is %v", kinds)
 			}
 			if want := append(parted(names), "default"); !slices.Equal(order, want) {

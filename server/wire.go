@@ -24,7 +24,7 @@ type wire interface {
 
 	// Kept is how many bytes are kept back; 0 after an error, which the next
 	// Write returns.
-	Kept() int
+	PendingBytes() int
 
 	// Push sends at once what was written and waits to be sent with the replies of
 	// others, and returns what Kept does then.
@@ -35,7 +35,7 @@ type wire interface {
 
 	// Hand has the batch carried out by the store soon, and not within this
 	// call.
-	outbox
+	submitter
 
 	// Again wakes the session once more when others have had their turn.
 	Again()
@@ -63,8 +63,8 @@ var errCut = errors.New("the connection was cut")
 // descriptor that a loop can watch, else one with goroutines of its own. conn
 // must not be used any more. wake is called with whatever takes the session's
 // batches to the store: the turn of a loop, one of the wire's own, or the wire.
-func (s *Server) newWire(conn net.Conn, wake func(outbox)) wire {
-	if sc, is := conn.(*secureConn); is {
+func (s *Server) newWire(conn net.Conn, wake func(submitter)) wire {
+	if sc, ok := conn.(*secureConn); ok {
 		if w := s.loops.adoptSecure(sc, wake); w != nil {
 			return w
 		}

@@ -119,14 +119,14 @@ func StartImport(s Importer, source string, lastID uint64, now func() tube.Insta
 func (im *Importing) ask(least, largest uint64) error {
 	ops := make([]Op, len(im.parts))
 	for i := range ops {
-		ops[i] = Op{Kind: BeginImport, Rare: &Rare{Import: &Import{Source: im.source, Part: i, Least: least, Largest: largest}}}
+		ops[i] = Op{Kind: BeginImport, Args: &Args{Import: &Import{Source: im.source, Part: i, Least: least, Largest: largest}}}
 	}
 	DoWait(im.store, ops)
 	for i := range ops {
 		if err := ops[i].Answer.Err; err != nil {
 			return fmt.Errorf("beginning the import: %w", err)
 		}
-		im.parts[i].ImportState = *ops[i].Answer.Rare.Import
+		im.parts[i].ImportState = *ops[i].Answer.Result.Import
 	}
 	return nil
 }
@@ -178,7 +178,7 @@ func (im *Importing) submit(part int) error {
 		return err
 	}
 	want := p.seen
-	b := &Batch{Ops: []Op{{Kind: ImportJobs, Rare: &Rare{Import: &Import{
+	b := &Batch{Ops: []Op{{Kind: ImportJobs, Args: &Args{Import: &Import{
 		Source: im.source, Part: part, From: want - uint64(len(p.jobs)), Jobs: p.jobs,
 	}}}}}
 	p.jobs, p.bytes = nil, 0
@@ -193,7 +193,7 @@ func (im *Importing) submit(part int) error {
 // note takes down what came of an Import, behind which there should be so many jobs.
 func (im *Importing) note(a *Answer, want uint64) {
 	err := a.Err
-	if err == nil && a.Rare.Import.Done != want {
+	if err == nil && a.Result.Import.Done != want {
 		err = ErrImportDisturbed
 	}
 	im.mu.Lock()

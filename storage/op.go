@@ -21,7 +21,7 @@ type Batch struct {
 	// batch that the same goroutine has handed over before. That does not hold for
 	// batches which others come between, see the package comment, and for batches
 	// that wait for bodies.
-	InTurn bool
+	Ordered bool
 }
 
 // Kind says what an operation does.
@@ -30,47 +30,47 @@ type Kind uint8
 // The kinds, each with the fields of Op that it reads → the fields of Answer that it sets.
 // NotFound and Err may be the answer to any of them.
 const (
-	// Put makes a job: Tube, Pri, Delay, TTR, Body → ID. With Rare.Tags there may be
-	// another one that has the key: → ID, Rare.Outcome, Rare.State.
+	// Put makes a job: Tube, Pri, Delay, TTR, Body → ID. With Args.Tags there may be
+	// another one that has the key: → ID, Result.Outcome, Result.State.
 	Put Kind = iota
 	// Take reserves the first job of several tubes: Holder, Tubes, Wait → ID, Body; or
-	// NotFound and Soon. For tube.LeaseHolder also → Rare.Lease. With Bound, if Holder is
+	// NotFound and Soon. For tube.LeaseHolder also → Result.Lease. With MaxBytes, if Holder is
 	// not tube.LeaseHolder, NotFound as well if the body of that job has more bytes.
 	Take
 	// Move does a tube.Move with one job: Move, Holder, ID; Pri and Delay as far as
 	// tube.Arrow.Sets says → for tube.ReserveJob ID, Body. If Holder is
-	// tube.LeaseHolder, Rare.Lease is the token; NotFound if that is not the job's
+	// tube.LeaseHolder, Args.Lease is the token; NotFound if that is not the job's
 	// present lease.
 	Move
 	// SetPriority gives a job that is not reserved another priority: ID, Pri → nothing.
 	SetPriority
 	// Reschedule makes a ready or delayed job due that long from now: ID, In → nothing.
 	Reschedule
-	// Kick makes jobs of a tube ready: Tube, Bound → Count. If those are many it does so in
+	// Kick makes jobs of a tube ready: Tube, MaxJobs → Count. If those are many it does so in
 	// parts.
 	Kick
 	// Peek reads a job: ID → ID, Body.
 	Peek
 	// PeekHead reads the first job of a tube in a state: Tube, State → ID, Body.
 	PeekHead
-	// PeekKey reads the job of a tube that has a key: Tube, Rare.Key → ID, Body.
+	// PeekKey reads the job of a tube that has a key: Tube, Args.Key → ID, Body.
 	PeekKey
 	// DeleteKey removes the job of a tube that has a key, whatever its state and whoever
-	// holds it: Tube, Rare.Key → nothing.
+	// holds it: Tube, Args.Key → nothing.
 	DeleteKey
-	// FindKey looks for jobs with a key in all tubes: Rare.Key → Rare.Jobs, in the order
+	// FindKey looks for jobs with a key in all tubes: Args.Key → Result.Jobs, in the order
 	// of their ids; NotFound if there is none.
 	FindKey
-	// SetPolicy gives a tube a policy, which need not exist: Tube, Rare.Policy (nil takes
+	// SetPolicy gives a tube a policy, which need not exist: Tube, Args.Policy (nil takes
 	// it away) → nothing. Never NotFound.
 	SetPolicy
-	// GetPolicy: Tube → Rare.Policy; NotFound if the tube has none.
+	// GetPolicy: Tube → Result.Policy; NotFound if the tube has none.
 	GetPolicy
 	// Policies lists the tubes that have a policy: nothing → Names, sorted.
 	Policies
 	// ListJobs shows jobs of a tube in a state, in the order in which they would come
-	// out: Tube, State, Bound (up to tube.MaxListed), Rare.Cursor ("": from the first) →
-	// Rare.Jobs, Rare.Cursor ("": there are no more). The cursor is good for a page of the
+	// out: Tube, State, MaxJobs (up to tube.MaxListed), Args.Cursor ("": from the first) →
+	// Result.Jobs, Result.Cursor ("": there are no more). The cursor is good for a page of the
 	// same tube and state. A job that changes its place between two pages may be missed or
 	// come twice, others are not. Never NotFound.
 	ListJobs
@@ -80,19 +80,19 @@ const (
 	// Never NotFound.
 	Flush
 	// MoveJobs moves the first jobs of a tube in a state to another tube: Tube, State,
-	// Rare.To, Bound → Count. It does so in parts. State is tube.Ready, tube.Delayed or
+	// Args.To, MaxJobs → Count. It does so in parts. State is tube.Ready, tube.Delayed or
 	// tube.Buried; of others, and to the same tube, none are moved. The jobs get new ids,
 	// in their order, and come behind all that are buried there. Their counters begin at
 	// zero, but failures and deliveries go on. A key that is taken there is lost, and in
 	// the old tube it is free at once. They keep all else. Never NotFound.
 	MoveJobs
-	// BeginImport begins the import of a source in a part of the store: Rare.Import → Rare.Import.
+	// BeginImport begins the import of a source in a part of the store: Args.Import → Result.Import.
 	// The numbers of its jobs begin above Least and above all that the part has given out, and
 	// so many as Largest says are set aside for them. If the import was begun before that does
 	// nothing. Nor does Largest 0: then the answer is where the import would begin. Never
 	// NotFound.
 	BeginImport
-	// ImportJobs makes the next jobs of an import: Rare.Import → Rare.Import. It makes all of them, or
+	// ImportJobs makes the next jobs of an import: Args.Import → Result.Import. It makes all of them, or
 	// none; none if From is not how many the part has. Quotas are not asked, nor is any other
 	// policy. Never NotFound.
 	ImportJobs
@@ -109,10 +109,10 @@ const (
 	Pause
 	// Attend adds to the connections that use or watch tubes: Tubes, Role, Delta →
 	// nothing. Never NotFound.
-	Attend
+	Ref
 	// Leave gives back all jobs that a holder holds: Holder → nothing. If these are
 	// very many, it does so in parts. Never NotFound.
-	Leave
+	ReleaseAll
 )
 
 // Op is one operation and, once it is done, its answer.
@@ -123,31 +123,32 @@ type Op struct {
 	State tube.State
 	Wait  bool // Take: the connection will wait for a hint if there is no job
 
-	// Foreseen, of a Take with Wait: it was handed over behind puts, with the same call of
-	// Do, for somebody who waits for a hint already. A store that several servers share
-	// answers NotFound, whatever it has, unless the hint about these puts would come to
-	// this server; if it takes a job, that hint does not come.
-	Foreseen bool
+	// HandOff, of a Take with Wait: a direct hand-off of a job that a Put of the same call
+	// of Do makes, to a client that is already waiting. A shared store answers NotFound,
+	// whatever jobs it has, unless the wake-up for that Put would go to this server. If the
+	// Take gets a job, that wake-up is not sent.
+	HandOff bool
 
-	Pri    uint32
-	Delay  uint32        // seconds; Pause: the length of the pause
-	TTR    uint32        // seconds
-	In     time.Duration // Reschedule: whole milliseconds, none or more
-	Bound  uint32        // Kick, ListJobs, MoveJobs: how many jobs at most; Take: bytes, 0: any
-	Delta  int           // Attend: how many connections more; negative: fewer
-	ID     uint64
-	Holder tube.Holder
-	Tube   string
-	Tubes  []string
-	Body   []byte       // kept by the store, not copied
-	Buffer *body.Buffer // of Body; one use of it is the store's from Do on; nil: Body has none
-	Rare   *Rare        // what only few operations have; it is not changed
+	Pri      uint32
+	Delay    uint32        // seconds; Pause: the length of the pause
+	TTR      uint32        // seconds
+	In       time.Duration // Reschedule: whole milliseconds, none or more
+	MaxJobs  uint32        // Kick, ListJobs, MoveJobs: how many jobs at most
+	MaxBytes uint32        // Take: only a job with a body of at most so many bytes; 0: any
+	Delta    int           // Attend: how many connections more; negative: fewer
+	ID       uint64
+	Holder   tube.Holder
+	Tube     string
+	Tubes    []string
+	Body     []byte       // kept by the store, not copied
+	Buffer   *body.Buffer // of Body; one use of it is the store's from Do on; nil: Body has none
+	Args     *Args        // what only few operations have; it is not changed
 
 	Answer Answer
 }
 
-// Rare is what few operations have.
-type Rare struct {
+// Args are arguments that only few kinds of operations have.
+type Args struct {
 	Tags   *tube.Tags
 	Policy *tube.Policy
 	Key    string
@@ -182,11 +183,11 @@ type Answer struct {
 	Stats     *Figures
 	Names     []string
 
-	Rare *RareAnswer // nil if none of it is set
+	Result *Result // nil if none of it is set
 }
 
-// RareAnswer is what came of few operations.
-type RareAnswer struct {
+// Result is the part of an answer that only few kinds of operations set.
+type Result struct {
 	Outcome tube.PutResult // never PutRefused: that is ErrNoSpace
 	State   tube.State
 	Lease   uint64

@@ -80,7 +80,7 @@ type Store interface {
 
 // Gatherer is a Store that does something slow for many batches at once, such as a sync of
 // the disk or a call to another process.
-type Gatherer interface {
+type PollingStore interface {
 	Store
 
 	// DoGathering is Do, but it calls more before it begins what is slow, or while
@@ -89,17 +89,17 @@ type Gatherer interface {
 	// meanwhile, and returns how many batches these were; without, 0. It is called
 	// any number of times, on the caller's goroutine, before DoGathering returns, and
 	// after the last Done that comes on that goroutine before something slow.
-	DoGathering(more func(look bool) int, batches ...*Batch)
+	DoPolling(more func(look bool) int, batches ...*Batch)
 }
 
 // Settler is a Store that several servers share.
-type Settler interface {
+type SharedStore interface {
 	Store
 
 	// Settle is a Tick that also waits for what other servers have to do, but not
 	// for long. If it returns more than zero, all that was due when it was called
 	// is done.
-	Settle() (time.Duration, error)
+	TickAll() (time.Duration, error)
 }
 
 // Forever is a duration that never ends.
@@ -144,7 +144,7 @@ func DoWait(s Store, ops []Op) { DoBatch(s, &Batch{Ops: ops, Done: func() {}}) }
 // DoBatch carries out a batch, and returns when its Done has returned.
 func DoBatch(s Store, b *Batch) {
 	done := make(chan struct{})
-	s.Do(&Batch{Ops: b.Ops, InTurn: b.InTurn, Done: func() {
+	s.Do(&Batch{Ops: b.Ops, Ordered: b.Ordered, Done: func() {
 		defer close(done)
 		b.Done()
 	}})

@@ -12,11 +12,11 @@ type Surveyor interface {
 
 	// Survey asks those processes how they are. It may take as long as ctx allows, and is
 	// for people who look, not for programs that ask all the time.
-	Survey(ctx context.Context) (*Survey, error)
+	Topology(ctx context.Context) (*Topology, error)
 }
 
 // Survey is what is known of the processes beside this one.
-type Survey struct {
+type Topology struct {
 	Instances []Instance // servers that share the store, this one included
 	Nodes     []Node     // processes that keep the store
 }

@@ -4,14 +4,14 @@ package tube
 
 // ruled tells whether j comes back by rules of its own or of its tube.
 func (m *Machine) ruled(j *Job) bool {
-	return j.hasFacts || len(m.policies) > 0 && m.policies[m.tubeOf(j).name] != nil
+	return j.hasMetadata || len(m.policies) > 0 && m.policies[m.tubeOf(j).name] != nil
 }
 
 // comeBack puts j, which is in no queue and was reserved, where the rules of the job have it.
 // A release with a delay waits for that, and not as the rules say; asked is that delay, in
 // seconds.
 func (m *Machine) comeBack(now Instant, j *Job, o Outcome, asked uint32) {
-	f, rules := m.factsOf(j), m.rulesOf(j)
+	f, rules := m.metadataOf(j), m.rulesOf(j)
 	parked, wait := rules.After(o, f.Failures(&j.counters), f.Deliveries(&j.counters))
 	switch {
 	case parked != NotParked:
@@ -27,11 +27,11 @@ func (m *Machine) comeBack(now Instant, j *Job, o Outcome, asked uint32) {
 
 // park buries j, which is in no queue, and notes why, and where it is to go from there.
 func (m *Machine) park(j *Job, why Parked, dead string) {
-	f := m.changeFacts(j)
+	f := m.changeMetadata(j)
 	f.Parked = why
 	m.tubeOf(j).flow.Parked++
 	if dead != m.tubeOf(j).name {
-		f.Bound = dead
+		f.PendingDead = dead
 	}
 	m.burials++
 	m.enqueue(j, Buried, m.burials)
@@ -40,11 +40,11 @@ func (m *Machine) park(j *Job, why Parked, dead string) {
 // unpark forgets why j was parked, when it leaves the buried ones. If it was kicked its
 // failures and deliveries begin anew.
 func (m *Machine) unpark(j *Job, move Move) {
-	if m.factsOf(j).Parked == NotParked {
+	if m.metadataOf(j).Parked == NotParked {
 		return
 	}
-	f := m.changeFacts(j)
-	f.Parked, f.Bound = NotParked, ""
+	f := m.changeMetadata(j)
+	f.Parked, f.PendingDead = NotParked, ""
 	if move == KickJob {
 		f.FailuresBefore, f.DeliveriesBefore = j.counters.Failures(), j.counters.Deliveries()
 	}
@@ -52,11 +52,11 @@ func (m *Machine) unpark(j *Job, move Move) {
 
 // sendIfBound sends j to its dead-letter tube, if it is on its way there. If its body is not
 // kept here, or others wait already, it waits for SendBound: jobs are sent in their order.
-func (m *Machine) sendIfBound(now Instant, j *Job) {
+func (m *Machine) sendIfPending(now Instant, j *Job) {
 	switch {
-	case m.factsOf(j).Bound == "":
-	case m.bound.len() > 0, j.size > 0 && m.Body(j) == nil:
-		m.bound.add(j.ID)
+	case m.metadataOf(j).PendingDead == "":
+	case m.pendingDead.len() > 0, j.size > 0 && m.Body(j) == nil:
+		m.pendingDead.add(j.ID)
 	default:
 		m.send(now, j, m.Body(j), m.Buffer(j))
 	}
@@ -64,16 +64,16 @@ func (m *Machine) sendIfBound(now Instant, j *Job) {
 
 // Bound returns how many jobs may be on their way to a dead-letter tube and wait for
 // NextBound.
-func (m *Machine) Bound() int { return m.bound.len() }
+func (m *Machine) PendingDeadLetters() int { return m.pendingDead.len() }
 
 // NextBound returns up to n of the jobs that are on their way to a dead-letter tube, and does
 // not return them again. Each is then for SendBound, StopBound or AgainBound.
-func (m *Machine) NextBound(n int) []uint64 { return m.bound.take(n) }
+func (m *Machine) NextPending(n int) []uint64 { return m.pendingDead.take(n) }
 
 // SendBound sends job id to its dead-letter tube, if it is still on its way there. The body is
 // kept, not copied; it is used if none is kept here.
-func (m *Machine) SendBound(now Instant, id uint64, body []byte) {
-	j := m.boundJob(id)
+func (m *Machine) SendPending(now Instant, id uint64, body []byte) {
+	j := m.pendingJob(id)
 	switch {
 	case j == nil:
 	case m.Body(j) != nil:
@@ -84,19 +84,19 @@ func (m *Machine) SendBound(now Instant, id uint64, body []byte) {
 }
 
 // StopBound has job id, which is on its way to a dead-letter tube, stay where it is: buried.
-func (m *Machine) StopBound(id uint64) {
-	if j := m.boundJob(id); j != nil {
-		m.changeFacts(j).Bound = ""
+func (m *Machine) CancelPending(id uint64) {
+	if j := m.pendingJob(id); j != nil {
+		m.changeMetadata(j).PendingDead = ""
 		m.tellChanged(j)
 	}
 }
 
 // AgainBound has NextBound return jobs again, before the others.
-func (m *Machine) AgainBound(ids ...uint64) { m.bound.putBack(ids) }
+func (m *Machine) RequeuePending(ids ...uint64) { m.pendingDead.putBack(ids) }
 
 // boundJob returns job id if it is on its way to a dead-letter tube, else nil.
-func (m *Machine) boundJob(id uint64) *Job {
-	if j := m.Find(id); j != nil && m.factsOf(j).Bound != "" {
+func (m *Machine) pendingJob(id uint64) *Job {
+	if j := m.Find(id); j != nil && m.metadataOf(j).PendingDead != "" {
 		return j
 	}
 	return nil
@@ -105,18 +105,18 @@ func (m *Machine) boundJob(id uint64) *Job {
 // send makes a new job of j in its dead-letter tube, and removes j. The new one has its body,
 // priority, TTR and key, unless the key is taken there.
 func (m *Machine) send(now Instant, j *Job, body []byte, users Buffer) {
-	from, to := m.tubeOf(j).name, m.factsOf(j).Bound
-	facts := Facts{Key: m.keyOf(j), FromTube: from, FromID: j.ID}
-	if m.ByKey(to, facts.Key) != nil {
-		facts.Key = ""
+	from, to := m.tubeOf(j).name, m.metadataOf(j).PendingDead
+	metadata := Metadata{Key: m.keyOf(j), FromTube: from, FromID: j.ID}
+	if m.ByKey(to, metadata.Key) != nil {
+		metadata.Key = ""
 	}
 	if users != nil {
 		users.Retain()
 	}
 	p := NewJob{Tube: to, Pri: j.pri, TTR: j.ttr, Body: body, Buffer: users}
 	dead := m.newJob(now, p)
-	m.freeKey(keyName(to, facts.Key))
-	m.setFacts(dead, facts)
+	m.freeKey(keyName(to, metadata.Key))
+	m.setMetadata(dead, metadata)
 	m.enqueue(dead, Ready, int64(dead.pri))
 	m.tellPut(dead, p)
 	m.Remove(now, j)

@@ -48,14 +48,14 @@ func TestPaymentSchedule(t *testing.T) {
 		t.Errorf("delivered at %v, want %v", offsets, want)
 	}
 	s, _ := m.JobStats(at(0), id)
-	if s.State != Buried || s.Facts.Parked != ParkedRetries || s.Facts.Failures(&s.Counters) != 8 || s.Counters[Buries] != 0 {
-		t.Errorf("in the end it is %+v, %+v", s, s.Facts)
+	if s.State != Buried || s.Metadata.Parked != ParkedRetries || s.Metadata.Failures(&s.Counters) != 8 || s.Counters[Buries] != 0 {
+		t.Errorf("in the end it is %+v, %+v", s, s.Metadata)
 	}
 	if j := m.Move(at(0), KickJob, 0, id, Terms{}); j.State() != Ready {
 		t.Fatal("not kicked")
 	}
-	if s, _ = m.JobStats(at(0), id); s.Facts.Failures(&s.Counters) != 0 || s.Counters[Releases] != 8 || s.Facts.Parked != NotParked {
-		t.Errorf("after the kick it is %+v, %+v", s, s.Facts)
+	if s, _ = m.JobStats(at(0), id); s.Metadata.Failures(&s.Counters) != 0 || s.Counters[Releases] != 8 || s.Metadata.Parked != NotParked {
+		t.Errorf("after the kick it is %+v, %+v", s, s.Metadata)
 	}
 }
 
@@ -86,7 +86,7 @@ func TestOutcomes(t *testing.T) {
 			m.Take(at(0), 1, []string{"t"})
 			c.end(m, at(0), id)
 			s, _ := m.JobStats(at(0), id)
-			f := s.Facts
+			f := s.Metadata
 			if s.State != c.state || f.Parked != c.parked || s.TimeLeft != c.wait ||
 				f.Failures(&s.Counters) != c.failures || f.Deliveries(&s.Counters) != c.deliveries {
 				t.Errorf("it is %+v, %+v", s, f)
@@ -99,7 +99,7 @@ func release(delay uint32) func(*Machine, Instant, uint64) {
 	return func(m *Machine, now Instant, id uint64) { m.Move(now, Release, 1, id, Terms{Pri: 1, Delay: delay}) }
 }
 
-func leave(m *Machine, now Instant, _ uint64) { m.Leave(now, 1) }
+func leave(m *Machine, now Instant, _ uint64) { m.ReleaseAll(now, 1) }
 
 // TestDeadLetters: an exhausted job goes to its dead-letter tube with a new id, whether the
 // tube is its own tag or the policy's.
@@ -119,11 +119,11 @@ func TestDeadLetters(t *testing.T) {
 	if j == nil || string(m.Body(j)) != "body" || j.state != Ready || j.pri != 10 || j.ttr != 60 {
 		t.Fatalf("the one with the key: %+v", j)
 	}
-	if f := m.allFacts(j); f.FromTube != "t" || f.FromID != id {
+	if f := m.allMetadata(j); f.FromTube != "t" || f.FromID != id {
 		t.Errorf("its facts: %+v", f)
 	}
 	first, _ := m.Take(at(0), 1, []string{"morgue"})
-	if f := m.allFacts(first); string(m.Body(first)) != "plain" || f.FromID != plain {
+	if f := m.allMetadata(first); string(m.Body(first)) != "plain" || f.FromID != plain {
 		t.Errorf("the one without tags: %+v, %+v", first, f)
 	}
 }
@@ -144,16 +144,16 @@ func TestKeys(t *testing.T) {
 	}
 	want("the first", put(at(0), "t", NotSaid), PutAnswer{PutNew, 1, Gone})
 	want("in another tube", put(at(0), "u", NotSaid), PutAnswer{PutNew, 2, Gone})
-	want("again", put(at(0), "t", NotSaid), PutAnswer{PutKept, 1, Ready})
+	want("again", put(at(0), "t", NotSaid), PutAnswer{PutTombstone, 1, Ready})
 	want("again, to fail", put(at(0), "t", Fail), PutAnswer{PutDuplicate, 1, Ready})
 	m.Take(at(0), 1, []string{"t"})
-	want("while reserved", put(at(0), "t", Keep), PutAnswer{PutKept, 1, Reserved})
+	want("while reserved", put(at(0), "t", Keep), PutAnswer{PutTombstone, 1, Reserved})
 	want("to replace", put(at(0), "t", Replace), PutAnswer{PutNew, 3, Gone})
 	if m.Move(at(0), Delete, 1, 1, Terms{}) != nil {
 		t.Error("the job that was replaced is still there")
 	}
 	m.Move(at(0), Delete, 0, 3, Terms{})
-	want("when it is gone", put(at(59*time.Second), "t", Keep), PutAnswer{PutKept, 3, Gone})
+	want("when it is gone", put(at(59*time.Second), "t", Keep), PutAnswer{PutTombstone, 3, Gone})
 	want("the same, before a tick", put(at(time.Minute), "t", Keep), PutAnswer{PutNew, 4, Gone})
 	m.Move(at(time.Minute), Delete, 0, 4, Terms{})
 	for next := m.Next(); next != Never; next = m.Tick(next, 1) {

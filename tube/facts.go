@@ -6,7 +6,7 @@ import (
 )
 
 // Facts are what is known of a job beyond what every job has. Most jobs have none.
-type Facts struct {
+type Metadata struct {
 	Key string
 	Rules
 
@@ -16,27 +16,27 @@ type Facts struct {
 	// zero, modulo 2^32.
 	FailuresBefore, DeliveriesBefore uint32
 
-	Parked   Parked
-	Bound    string // parked: the dead-letter tube to which it is on its way; "" if to none
-	Lease    uint64 // the token of the last lease; 0: it was never leased
-	FromTube string // a dead-letter job: where it was exhausted
-	FromID   uint64 // and as which job
+	Parked      Parked
+	PendingDead string // parked: the dead-letter tube to which it is on its way; "" if to none
+	Lease       uint64 // the token of the last lease; 0: it was never leased
+	FromTube    string // a dead-letter job: where it was exhausted
+	FromID      uint64 // and as which job
 }
 
 // Failures and Deliveries are what Rules.After counts, of a job with these counters.
-func (f *Facts) Failures(c *Counters) uint32 { return c.Failures() - f.FailuresBefore }
+func (f *Metadata) Failures(c *Counters) uint32 { return c.Failures() - f.FailuresBefore }
 
 // Deliveries is like Failures.
-func (f *Facts) Deliveries(c *Counters) uint32 { return c.Deliveries() - f.DeliveriesBefore }
+func (f *Metadata) Deliveries(c *Counters) uint32 { return c.Deliveries() - f.DeliveriesBefore }
 
 // facts is how the Machine keeps Facts: a job with nothing but a key needs little memory.
-type facts struct {
-	name string // see keyName; "" without a key
-	more *Facts // all but the Key; nil if all of that is zero
+type metadata struct {
+	name string    // see keyName; "" without a key
+	more *Metadata // all but the Key; nil if all of that is zero
 }
 
 // noFacts is what a job has that has no facts.
-var noFacts Facts
+var noMetadata Metadata
 
 // keyName is how the Machine names a key: by its tube, too. No name of a tube has a zero
 // byte in it.
@@ -49,54 +49,54 @@ func splitName(name string) (tube, key string) {
 }
 
 // factsOf returns the facts of j but for its key. They must not be changed.
-func (m *Machine) factsOf(j *Job) *Facts {
-	if j.hasFacts {
-		if f := m.facts[j.self]; f.more != nil {
+func (m *Machine) metadataOf(j *Job) *Metadata {
+	if j.hasMetadata {
+		if f := m.metadata[j.self]; f.more != nil {
 			return f.more
 		}
 	}
-	return &noFacts
+	return &noMetadata
 }
 
 // changeFacts returns the facts of j but for its key, to be changed.
-func (m *Machine) changeFacts(j *Job) *Facts {
-	f := m.facts[j.self]
-	if !j.hasFacts || f.more == nil {
-		j.hasFacts = true
-		f.more = new(Facts)
-		m.facts[j.self] = f
+func (m *Machine) changeMetadata(j *Job) *Metadata {
+	f := m.metadata[j.self]
+	if !j.hasMetadata || f.more == nil {
+		j.hasMetadata = true
+		f.more = new(Metadata)
+		m.metadata[j.self] = f
 	}
 	return f.more
 }
 
 // keyOf returns the key of j, "" if it has none.
 func (m *Machine) keyOf(j *Job) string {
-	if !j.hasFacts {
+	if !j.hasMetadata {
 		return ""
 	}
-	_, key := splitName(m.facts[j.self].name)
+	_, key := splitName(m.metadata[j.self].name)
 	return key
 }
 
 // allFacts returns the facts of j, nil if it has none.
-func (m *Machine) allFacts(j *Job) *Facts {
-	if !j.hasFacts {
+func (m *Machine) allMetadata(j *Job) *Metadata {
+	if !j.hasMetadata {
 		return nil
 	}
-	all := new(Facts)
-	m.copyFacts(j, all)
+	all := new(Metadata)
+	m.copyMetadata(j, all)
 	return all
 }
 
 // copyFacts copies the facts of j.
-func (m *Machine) copyFacts(j *Job, to *Facts) {
-	*to = *m.factsOf(j)
+func (m *Machine) copyMetadata(j *Job, to *Metadata) {
+	*to = *m.metadataOf(j)
 	to.Key = m.keyOf(j)
 }
 
 // setFacts gives j, which has none, its facts. The key must be free.
-func (m *Machine) setFacts(j *Job, of Facts) {
-	var f facts
+func (m *Machine) setMetadata(j *Job, of Metadata) {
+	var f metadata
 	if of.Key != "" {
 		f.name = keyName(m.tubeOf(j).name, of.Key)
 		m.keys[f.name] = j.self
@@ -106,8 +106,8 @@ func (m *Machine) setFacts(j *Job, of Facts) {
 		m.share(&of.Rules)
 		f.more = &of
 	}
-	j.hasFacts = true
-	m.facts[j.self] = f
+	j.hasMetadata = true
+	m.metadata[j.self] = f
 }
 
 // share has rules that are like those of the last job have the same memory behind them: most jobs
@@ -126,12 +126,12 @@ func (m *Machine) share(r *Rules) {
 }
 
 // zero tells whether there is nothing in f but perhaps a key.
-func (f *Facts) zero() bool {
-	return f.Rules.empty() && f.FailuresBefore == 0 && f.DeliveriesBefore == 0 && f.Parked == NotParked && f.Bound == "" &&
+func (f *Metadata) zero() bool {
+	return f.Rules.empty() && f.FailuresBefore == 0 && f.DeliveriesBefore == 0 && f.Parked == NotParked && f.PendingDead == "" &&
 		f.Lease == 0 && f.FromTube == ""
 }
 
 // rulesOf returns the rules that hold for j: its own, and for the rest those of its tube.
 func (m *Machine) rulesOf(j *Job) Rules {
-	return m.factsOf(j).Rules.Over(m.policies[m.tubeOf(j).name])
+	return m.metadataOf(j).Rules.Over(m.policies[m.tubeOf(j).name])
 }

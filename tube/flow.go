@@ -117,21 +117,21 @@ func RoomFor(n int) *atomic.Int64 {
 
 // Open returns the flow of a tube: its own, if it has one or there is room for it.
 func (f *Flows) Open(tube string) *Flow {
-	if its := f.named[tube]; its != nil {
-		return its
+	if flow := f.named[tube]; flow != nil {
+		return flow
 	}
 	if f.room.Load() <= 0 || f.room.Add(-1) < 0 { // another one may take the last room in between
 		return &f.Rest
 	}
-	its := new(Flow)
-	f.named[tube] = its
-	return its
+	flow := new(Flow)
+	f.named[tube] = flow
+	return flow
 }
 
 // Drop is for a tube that has vanished.
 func (f *Flows) Drop(tube string) {
-	if its := f.named[tube]; its != nil {
-		f.Rest.Add(its)
+	if flow := f.named[tube]; flow != nil {
+		f.Rest.Add(flow)
 		delete(f.named, tube)
 		f.room.Add(1)
 	}
@@ -142,9 +142,9 @@ func (f *Flows) Find(tube string) *Flow { return f.named[tube] }
 
 // Each calls do with the tubes that have a flow of their own, in no order, until that returns
 // false.
-func (f *Flows) Each(do func(tube string, its *Flow) bool) {
-	for name, its := range f.named {
-		if !do(name, its) {
+func (f *Flows) Each(do func(tube string, flow *Flow) bool) {
+	for name, flow := range f.named {
+		if !do(name, flow) {
 			return
 		}
 	}
@@ -153,8 +153,8 @@ func (f *Flows) Each(do func(tube string, its *Flow) bool) {
 // Named returns what the tubes that have a flow of their own have counted, in no order.
 func (f *Flows) Named() []NamedFlow {
 	all := make([]NamedFlow, 0, len(f.named))
-	for name, its := range f.named {
-		all = append(all, NamedFlow{name, *its})
+	for name, flow := range f.named {
+		all = append(all, NamedFlow{name, *flow})
 	}
 	return all
 }

@@ -51,15 +51,15 @@ func (m *Machine) soon(h Holder) Instant {
 }
 
 // Leave makes all that h holds ready, and forgets h. No counter grows.
-func (m *Machine) Leave(now Instant, h Holder) {
+func (m *Machine) ReleaseAll(now Instant, h Holder) {
 	for left := true; left; {
-		_, left = m.LeaveSome(now, h, math.MaxInt)
+		_, left = m.ReleaseSome(now, h, math.MaxInt)
 	}
 }
 
 // LeaveSome is a part of Leave: it gives back up to limit jobs. It returns how
 // many, and whether there are more. If there are no more, h is forgotten.
-func (m *Machine) LeaveSome(now Instant, h Holder, limit int) (n int, left bool) {
+func (m *Machine) ReleaseSome(now Instant, h Holder, limit int) (n int, left bool) {
 	held := m.holdings[h]
 	if held == nil {
 		return 0, false

@@ -111,7 +111,7 @@ type Job struct {
 	self            ref
 	state           State
 	inRing          bool // pos is a place in the ring, not in the tree
-	hasFacts        bool // it is in Machine.facts
+	hasMetadata     bool // it is in Machine.facts
 
 	// since is how long after created j was due, as long as it was never delivered. Of a
 	// reserved job it is how long after its delivery the TTR last began.
@@ -139,9 +139,9 @@ type JobStats struct {
 
 	// Facts and Rules are those of a job that has any: what it was put with, and what
 	// holds for it. Leased says that nobody's connection holds it.
-	Facts  *Facts
-	Rules  Rules
-	Leased bool
+	Metadata *Metadata
+	Rules    Rules
+	Leased   bool
 }
 
 // jobStats returns what stats-job prints about j.
@@ -151,8 +151,8 @@ func (m *Machine) jobStats(now Instant, j *Job) JobStats {
 		Pri: j.pri, Delay: j.delay, TTR: j.ttr,
 		Created: j.created, Age: time.Duration(max(now-j.created, 0)), Counters: j.counters,
 	}
-	if j.hasFacts {
-		s.Facts, s.Rules = m.allFacts(j), m.rulesOf(j)
+	if j.hasMetadata {
+		s.Metadata, s.Rules = m.allMetadata(j), m.rulesOf(j)
 		s.Leased = j.holder == LeaseHolder
 	}
 	if j.state == Reserved || j.state == Delayed {

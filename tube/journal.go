@@ -23,7 +23,7 @@ type Journal interface {
 
 	// KeyKept tells that a key of a tube stays taken until an instant, though the job
 	// is gone that had it. If until is 0, it is free again.
-	KeyKept(tube, key string, id uint64, until Instant)
+	KeyTombstone(tube, key string, id uint64, until Instant)
 
 	// PolicySet tells that a tube has another policy, which does not change; nil: none.
 	PolicySet(tube string, p *Policy)
@@ -44,20 +44,20 @@ type Record struct {
 	Created         Instant
 	Rank            int64 // Delayed and Reserved: the Instant when it is due; Buried: the number of the burial; Ready: 0
 	Counters        Counters
-	Facts           *Facts // nil: it has none
+	Metadata        *Metadata // nil: it has none
 }
 
 // record returns what survives of j. Its Facts, if it has any, are in facts, which is
 // overwritten.
-func (m *Machine) record(j *Job, facts *Facts) Record {
+func (m *Machine) record(j *Job, metadata *Metadata) Record {
 	r := Record{
 		ID: j.ID, Tube: m.tubeOf(j).name, State: j.state,
 		Pri: j.pri, Delay: j.delay, TTR: j.ttr, Size: j.size,
 		Created: j.created, Counters: j.counters,
 	}
-	if j.hasFacts {
-		r.Facts = facts
-		m.copyFacts(j, facts)
+	if j.hasMetadata {
+		r.Metadata = metadata
+		m.copyMetadata(j, metadata)
 	}
 	switch j.state {
 	case Reserved:
@@ -77,12 +77,12 @@ func (a *Arrow) lasting() bool { return a.Counts != NoCounter || a.Move == GiveB
 
 // Record returns what survives of a job, and its body if that is kept here. The Facts of the
 // record, if there are any, are in facts, which is overwritten.
-func (m *Machine) Record(id uint64, facts *Facts) (r Record, body []byte, found bool) {
+func (m *Machine) Record(id uint64, metadata *Metadata) (r Record, body []byte, found bool) {
 	j := m.Find(id)
 	if j == nil {
 		return r, nil, false
 	}
-	return m.record(j, facts), m.Body(j), true
+	return m.record(j, metadata), m.Body(j), true
 }
 
 // Restore brings back a job from its record. Jobs may come in any order, but after the
@@ -103,11 +103,11 @@ func (m *Machine) Restore(now Instant, r Record, body []byte) error {
 	m.lastID = max(m.lastID, j.ID)
 	t.jobs++
 	t.bytes += uint64(j.size)
-	if r.Facts != nil {
-		if m.ByKey(r.Tube, r.Facts.Key) != nil {
+	if r.Metadata != nil {
+		if m.ByKey(r.Tube, r.Metadata.Key) != nil {
 			return fmt.Errorf("job %d has a key that another job has", r.ID)
 		}
-		m.setFacts(j, *r.Facts)
+		m.setMetadata(j, *r.Metadata)
 	}
 	return m.restoreState(now, j, r)
 }
@@ -120,8 +120,8 @@ func (m *Machine) restoreState(now Instant, j *Job, r Record) error {
 	case r.State == Buried:
 		m.burials = max(m.burials, r.Rank)
 		m.enqueue(j, Buried, r.Rank)
-		if m.factsOf(j).Bound != "" {
-			m.bound.add(j.ID)
+		if m.metadataOf(j).PendingDead != "" {
+			m.pendingDead.add(j.ID)
 		}
 	case r.State == Delayed && Instant(r.Rank) > now:
 		m.enqueue(j, Delayed, r.Rank)
@@ -145,7 +145,7 @@ func (m *Machine) lostForGood(j *Job) bool {
 	if !m.ruled(j) {
 		return false
 	}
-	f, rules := m.factsOf(j), m.rulesOf(j)
+	f, rules := m.metadataOf(j), m.rulesOf(j)
 	parked, _ := rules.After(Lost, f.Failures(&j.counters), f.Deliveries(&j.counters))
 	return parked != NotParked
 }
@@ -158,7 +158,7 @@ func (m *Machine) Adopt(now Instant, r Record, body []byte) bool {
 	if m.jobs.get(r.ID) != 0 {
 		return false
 	}
-	r.Facts, r.Held, r.Size = nil, false, uint32(len(body))
+	r.Metadata, r.Held, r.Size = nil, false, uint32(len(body))
 	if r.State == Buried {
 		r.Rank = m.burials + 1
 	}
@@ -186,7 +186,7 @@ func (m *Machine) EndRestore(now Instant, limit int) (more bool) {
 			m.comeBack(now, j, Lost, 0)
 		}
 		m.tellChanged(j)
-		m.sendIfBound(now, j)
+		m.sendIfPending(now, j)
 	}
 	m.lost = m.lost[n:]
 	return len(m.lost) > 0

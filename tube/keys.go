@@ -8,15 +8,15 @@ import (
 )
 
 // goneKey is a key that stays taken although its job is gone.
-type goneKey struct {
+type tombstone struct {
 	id    uint64
 	until Instant
 }
 
 // goneKeys are the keys that stay taken, by keyName, and when they are free. An entry of
 // order whose key has another end by now, or none, is void.
-type goneKeys struct {
-	keys  map[string]goneKey
+type tombstones struct {
+	keys  map[string]tombstone
 	order keyEnds
 	alarm alarm
 }
@@ -92,18 +92,18 @@ func (m *Machine) FindKey(key string) (jobs []*Job) {
 
 // forgetFacts forgets the facts of j, which is about to be gone. Its key stays taken for as
 // long as the rules say.
-func (m *Machine) forgetFacts(now Instant, j *Job) {
-	if name := m.facts[j.self].name; name != "" {
+func (m *Machine) forgetMetadata(now Instant, j *Job) {
+	if name := m.metadata[j.self].name; name != "" {
 		delete(m.keys, name)
 		if ttl := m.rulesOf(j).KeyTTL; ttl > 0 {
-			m.keepKey(name, goneKey{j.ID, now + Instant(ttl)})
+			m.keepKey(name, tombstone{j.ID, now + Instant(ttl)})
 		}
 	}
-	delete(m.facts, j.self)
+	delete(m.metadata, j.self)
 }
 
 // keepKey has a key stay taken.
-func (m *Machine) keepKey(name string, g goneKey) {
+func (m *Machine) keepKey(name string, g tombstone) {
 	m.gone.keys[name] = g
 	heap.Push(&m.gone.order, keyEnd{g.until, name})
 	m.rearmKeys()
@@ -112,9 +112,9 @@ func (m *Machine) keepKey(name string, g goneKey) {
 
 // freeKey ends the time in which a key stays taken although its job is gone.
 func (m *Machine) freeKey(name string) {
-	if g, is := m.gone.keys[name]; is {
+	if g, ok := m.gone.keys[name]; ok {
 		delete(m.gone.keys, name)
-		m.tellKey(name, goneKey{id: g.id})
+		m.tellKey(name, tombstone{id: g.id})
 	}
 }
 
@@ -135,10 +135,10 @@ func (m *Machine) rearmKeys() {
 	m.alarms.set(&m.gone.alarm, at)
 }
 
-func (m *Machine) tellKey(name string, g goneKey) {
+func (m *Machine) tellKey(name string, g tombstone) {
 	if m.journal != nil {
 		tube, key := splitName(name)
-		m.journal.KeyKept(tube, key, g.id, g.until)
+		m.journal.KeyTombstone(tube, key, g.id, g.until)
 	}
 }
 
@@ -149,7 +149,7 @@ func (m *Machine) RestoreKey(now Instant, tube, key string, id uint64, until Ins
 		return false
 	}
 	name := keyName(tube, key)
-	m.gone.keys[name] = goneKey{id, until}
+	m.gone.keys[name] = tombstone{id, until}
 	heap.Push(&m.gone.order, keyEnd{until, name})
 	m.rearmKeys()
 	return true
@@ -157,7 +157,7 @@ func (m *Machine) RestoreKey(now Instant, tube, key string, id uint64, until Ins
 
 // KeyKept returns which job had a key of a tube whose time is not over, and for how long it
 // stays taken; false if there is none.
-func (m *Machine) KeyKept(now Instant, tube, key string) (id uint64, left time.Duration, is bool) {
-	g, is := m.gone.keys[keyName(tube, key)]
-	return g.id, g.until.Until(now), is && g.until > now
+func (m *Machine) KeyTombstone(now Instant, tube, key string) (id uint64, left time.Duration, ok bool) {
+	g, ok := m.gone.keys[keyName(tube, key)]
+	return g.id, g.until.Until(now), ok && g.until > now
 }

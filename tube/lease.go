@@ -8,7 +8,7 @@ import "time"
 // lease gives j, which is about to be reserved, a token that is larger than all that it had.
 // It comes from the clock, so that a job whose last state is lost gets none twice, either.
 func (m *Machine) lease(now Instant, j *Job) {
-	f := m.changeFacts(j)
+	f := m.changeMetadata(j)
 	f.Lease = max(uint64(now)/uint64(time.Microsecond), f.Lease+1)
 }
 
@@ -17,7 +17,7 @@ func (m *Machine) Lease(j *Job) uint64 {
 	if j.state != Reserved || j.holder != LeaseHolder {
 		return 0
 	}
-	return m.factsOf(j).Lease
+	return m.metadataOf(j).Lease
 }
 
 // MoveLeased is Move on behalf of whoever has a token. It returns nil if that is not the

@@ -42,7 +42,7 @@ func (m *Machine) ListSome(now Instant, l *Listing, limit int) (jobs []JobStats,
 		return nil, "", 0, true
 	}
 	if !l.begun {
-		if found, is := m.listAtOnce(t, l, limit); is {
+		if found, ok := m.listAtOnce(t, l, limit); ok {
 			jobs, cursor = m.page(now, l, found)
 			return jobs, cursor, len(jobs), true
 		}
@@ -69,15 +69,15 @@ func (m *Machine) ListSome(now Instant, l *Listing, limit int) (jobs []JobStats,
 }
 
 // listAtOnce finds the jobs of a page and one more, unless that might be much work.
-func (m *Machine) listAtOnce(t *Tube, l *Listing, limit int) (found []place, is bool) {
+func (m *Machine) listAtOnce(t *Tube, l *Listing, limit int) (found []place, ok bool) {
 	if l.state == Reserved {
 		return nil, t.reserved == 0
 	}
-	jobs, is := t.queue(l.state).next(&m.slab, l.after, l.count+1, limit*nodesPerMove)
+	jobs, ok := t.queue(l.state).next(&m.slab, l.after, l.count+1, limit*nodesPerMove)
 	for _, j := range jobs {
 		found = append(found, placeOf(j))
 	}
-	return found, is
+	return found, ok
 }
 
 // nodesPerMove is how many jobs of a tree can be looked at in the time in which one is moved.
@@ -106,9 +106,9 @@ func (m *Machine) page(now Instant, l *Listing, found []place) (jobs []JobStats,
 	jobs = make([]JobStats, 0, len(found))
 	for _, p := range found {
 		if j := m.Find(p.id); j != nil && j.state == l.state && m.tubeOf(j).name == l.tube {
-			its := m.jobStats(now, j)
-			its.Size = int(j.size)
-			jobs = append(jobs, its)
+			stats := m.jobStats(now, j)
+			stats.Size = int(j.size)
+			jobs = append(jobs, stats)
 		}
 	}
 	return jobs, cursor

@@ -4,31 +4,31 @@ package tube
 // the table of arrows. It is not safe for concurrent use, and it reads no clock:
 // methods that depend on time take now, which must not go backwards.
 type Machine struct {
-	slab      slab
-	jobs      index
-	tubes     map[string]*Tube
-	order     []*Tube  // as list-tubes prints them
-	handles   []*Tube  // by Job.tube; a tube keeps its place here
-	spare     []uint32 // free places in handles
-	holdings  map[Holder]*holding
-	recent    *holding // the one that was used last; nil if it is gone
-	alarms    alarms
-	journal   Journal // nil if nothing is to survive
-	hinted    []*Tube // tubes in which a job became ready, see Hints
-	takeable  []*Tube // tubes that are not paused and have a ready job
-	watched   watched // the tubes of the last Take from many
-	facts     map[ref]facts
-	keys      map[string]ref     // jobs with a key, by keyName
-	gone      goneKeys           // keys that stay taken though their jobs are gone
-	policies  map[string]*Policy // by tube
-	told      Facts              // of the job that the journal is being told of
-	lastRules Rules              // of the last job that got some, see share
-	bound     idQueue            // jobs on their way to a dead-letter tube, see NextBound
-	lost      []uint64           // restored jobs that were reserved, for EndRestore
-	lastID    uint64
-	burials   int64 // number of the last burial
-	totals    Totals
-	flows     *Flows
+	slab        slab
+	jobs        index
+	tubes       map[string]*Tube
+	order       []*Tube  // as list-tubes prints them
+	handles     []*Tube  // by Job.tube; a tube keeps its place here
+	spare       []uint32 // free places in handles
+	holdings    map[Holder]*holding
+	recent      *holding // the one that was used last; nil if it is gone
+	alarms      alarms
+	journal     Journal // nil if nothing is to survive
+	hinted      []*Tube // tubes in which a job became ready, see Hints
+	takeable    []*Tube // tubes that are not paused and have a ready job
+	watched     watched // the tubes of the last Take from many
+	metadata    map[ref]metadata
+	keys        map[string]ref     // jobs with a key, by keyName
+	gone        tombstones         // keys that stay taken though their jobs are gone
+	policies    map[string]*Policy // by tube
+	told        Metadata           // of the job that the journal is being told of
+	lastRules   Rules              // of the last job that got some, see share
+	pendingDead idQueue            // jobs on their way to a dead-letter tube, see NextBound
+	lost        []uint64           // restored jobs that were reserved, for EndRestore
+	lastID      uint64
+	burials     int64 // number of the last burial
+	totals      Totals
+	flows       *Flows
 }
 
 // Totals are the counts over all tubes, as stats prints them.
@@ -46,9 +46,9 @@ func NewMachine() *Machine {
 		jobs:     newIndex(),
 		tubes:    make(map[string]*Tube),
 		holdings: make(map[Holder]*holding),
-		facts:    make(map[ref]facts),
+		metadata: make(map[ref]metadata),
 		keys:     make(map[string]ref),
-		gone:     goneKeys{keys: make(map[string]goneKey)},
+		gone:     tombstones{keys: make(map[string]tombstone)},
 		policies: make(map[string]*Policy),
 		flows:    NewFlows(RoomFor(DefaultNamed)),
 	}
@@ -172,7 +172,7 @@ func (m *Machine) moveAlong(now Instant, j *Job, arrow *Arrow, h Holder) {
 		m.journal.Changed(m.record(j, &m.told))
 	}
 	if ruled {
-		m.sendIfBound(now, j)
+		m.sendIfPending(now, j)
 	}
 }
 
@@ -239,5 +239,5 @@ func (m *Machine) fire(now Instant, a *alarm) {
 	}
 	m.resume(t)
 	m.rearm(t)
-	m.hint(t)
+	m.wakeUp(t)
 }

@@ -91,7 +91,7 @@ func (m *Machine) check(t testing.TB) {
 func (m *Machine) checkTakeable(t testing.TB, tb *Tube) {
 	t.Helper()
 	want := tb.ready.len() > 0 && !tb.paused()
-	if is := tb.place > 0 && tb.place <= len(m.takeable) && m.takeable[tb.place-1] == tb; is != want || !is && tb.place != 0 {
+	if ok := tb.place > 0 && tb.place <= len(m.takeable) && m.takeable[tb.place-1] == tb; ok != want || !ok && tb.place != 0 {
 		t.Fatalf("tube %s is at %d of %d takeable ones, want %v", tb.name, tb.place, len(m.takeable), want)
 	}
 }
@@ -145,7 +145,7 @@ func perform(m *Machine, now *Instant, what, a, b byte) {
 	case 4:
 		m.Kick(*now, name, uint32(b%4))
 	case 5:
-		m.Leave(*now, holder)
+		m.ReleaseAll(*now, holder)
 	case 6:
 		*now += Instant(b) * Instant(20*time.Millisecond)
 		m.Tick(*now, int(a))
@@ -157,7 +157,7 @@ func perform(m *Machine, now *Instant, what, a, b byte) {
 		from, jobs := m.Kickable(name)
 		m.KickSome(*now, name, from, min(int(b%4), jobs))
 	case 10:
-		m.LeaveSome(*now, holder, int(a%4))
+		m.ReleaseSome(*now, holder, int(a%4))
 	case 11:
 		m.SetAside(*now, holder, id)
 	case 12:
@@ -197,9 +197,9 @@ func (m *Machine) attendSometimes(name string, role Role, b byte) {
 	t := m.tubes[name]
 	switch {
 	case b%2 == 0:
-		m.Attend(name, role, 1)
+		m.Ref(name, role, 1)
 	case t != nil && (role == Using && t.using > 0 || role == Watching && t.watching > 0):
-		m.Attend(name, role, -1)
+		m.Ref(name, role, -1)
 	}
 }
 
@@ -237,7 +237,7 @@ func TestParts(t *testing.T) {
 		parts := 0
 		for left := true; left; parts++ {
 			var n int
-			if n, left = m.LeaveSome(1, 1, part); n > part {
+			if n, left = m.ReleaseSome(1, 1, part); n > part {
 				t.Errorf("%d jobs are given back at once, want %d at most", n, part)
 			}
 		}
@@ -271,7 +271,7 @@ func TestTakeWork(t *testing.T) {
 	names := make([]string, 10_000)
 	for i := range names {
 		names[i] = fmt.Sprint("t", i)
-		m.Attend(names[i], Watching, 1)
+		m.Ref(names[i], Watching, 1)
 	}
 	looks := func(what string, takes, want int) {
 		t.Helper()
@@ -344,7 +344,7 @@ func BenchmarkCycle(b *testing.B) {
 				m.Put(now, NewJob{Tube: Default, TTR: 60, Body: body})
 				j, _ := m.Take(now, 1, tubes)
 				m.Move(now, Delete, 1, j.ID, Terms{})
-				m.Hints(func(string) {})
+				m.WakeUps(func(string) {})
 			}
 		})
 	}

@@ -207,7 +207,7 @@ func TestFind(t *testing.T) {
 			}
 		}
 		c.Move(c.now, Delete, 0, want[c.random.IntN(left)].id, Terms{})
-		c.Attend("t", Using, 1)
+		c.Ref("t", Using, 1)
 	}
 }
 

@@ -29,11 +29,11 @@ func (m *Machine) MoveTo(now Instant, j *Job, to string) {
 	if p.Buffer != nil {
 		p.Buffer.Retain()
 	}
-	facts := m.movedFacts(j, to)
+	metadata := m.movedMetadata(j, to)
 	moved := m.newJob(now, p)
 	moved.created = j.created
-	if facts.Key != "" || !facts.zero() {
-		m.setFacts(moved, facts)
+	if metadata.Key != "" || !metadata.zero() {
+		m.setMetadata(moved, metadata)
 	}
 	switch j.state {
 	case Ready:
@@ -48,14 +48,14 @@ func (m *Machine) MoveTo(now Instant, j *Job, to string) {
 		m.enqueue(moved, Buried, m.burials)
 	}
 	m.tellPut(moved, p)
-	m.freeKey(keyName(to, facts.Key))
+	m.freeKey(keyName(to, metadata.Key))
 	m.Remove(now, j)
 }
 
 // movedFacts returns the facts that j has in another tube.
-func (m *Machine) movedFacts(j *Job, to string) Facts {
-	f := *m.factsOf(j)
-	f.Key, f.Bound = m.keyOf(j), ""
+func (m *Machine) movedMetadata(j *Job, to string) Metadata {
+	f := *m.metadataOf(j)
+	f.Key, f.PendingDead = m.keyOf(j), ""
 	if m.ByKey(to, f.Key) != nil {
 		f.Key = ""
 	}

@@ -32,7 +32,7 @@ func (m *Machine) enqueue(j *Job, to State, rank int64) {
 		t.ready.add(s, j)
 		m.noteTakeable(t)
 		m.countReady(j, 1)
-		m.hint(t)
+		m.wakeUp(t)
 	case Delayed:
 		t.delayed.add(s, j)
 		m.totals.Delayed++
@@ -61,8 +61,8 @@ func (m *Machine) reserve(j *Job, h *holding, deadline int64) {
 // forget removes j, which is in no queue. It must not be used any more.
 func (m *Machine) forget(now Instant, j *Job) {
 	t := m.tubeOf(j)
-	if j.hasFacts {
-		m.forgetFacts(now, j)
+	if j.hasMetadata {
+		m.forgetMetadata(now, j)
 	}
 	m.jobs.delete(j.ID)
 	t.bytes -= uint64(j.size)

@@ -7,7 +7,7 @@ type PutResult uint8
 
 const (
 	PutNew       PutResult = iota // a job was made
-	PutKept                       // another job has the key, or had it not long ago: nothing was put
+	PutTombstone                  // another job has the key, or had it not long ago: nothing was put
 	PutDuplicate                  // the same, and the client wanted to be told
 	PutRefused                    // the tube has as many jobs or bytes as it may
 )
@@ -36,7 +36,7 @@ func (m *Machine) PutTagged(now Instant, p NewJob, tags *Tags) PutAnswer {
 		replaced = m.remove(now, old)
 	}
 	m.freeKey(name)
-	m.setFacts(j, Facts{Key: tags.Key, Rules: tags.Rules})
+	m.setMetadata(j, Metadata{Key: tags.Key, Rules: tags.Rules})
 	m.enterIn(now, j, tags.wait(now, p.Delay))
 	m.tellPut(j, p)
 	m.tellRemoved(replaced) // behind the put, as the journal may divide what it is told before one
@@ -63,12 +63,12 @@ func (m *Machine) keyTaken(now Instant, name string, what OnDuplicate) (a PutAns
 	if r := m.keys[name]; r != 0 {
 		j := m.slab.at(r)
 		a.ID, a.State = j.ID, j.state
-	} else if g, is := m.gone.keys[name]; is && g.until > now {
+	} else if g, ok := m.gone.keys[name]; ok && g.until > now {
 		a.ID = g.id
 	} else {
 		return a, false
 	}
-	if a.Result = PutKept; what == Fail {
+	if a.Result = PutTombstone; what == Fail {
 		a.Result = PutDuplicate
 	}
 	return a, true

@@ -24,12 +24,12 @@ type slab struct {
 
 // chunk is a part of a slab.
 type chunk struct {
-	jobs   *[perChunk]Job
-	bodies *[perChunk][]byte // nil until a body is kept, and when none is
-	users  *[perChunk]Buffer // of the bodies that have one; nil until one is kept
-	kept   int               // bodies that are kept
-	used   int               // slots that hold a job
-	free   int32             // first free slot, whose rank is the next one; -1: there is none
+	jobs       *[perChunk]Job
+	bodies     *[perChunk][]byte // nil until a body is kept, and when none is
+	users      *[perChunk]Buffer // of the bodies that have one; nil until one is kept
+	tombstones int               // bodies that are kept
+	used       int               // slots that hold a job
+	free       int32             // first free slot, whose rank is the next one; -1: there is none
 }
 
 func newChunk() *chunk {
@@ -131,14 +131,14 @@ func (s *slab) keep(j *Job, body []byte, users Buffer) {
 	}
 	s.bytes += int64(len(body)) - int64(len(c.bodies[slot]))
 	if c.bodies[slot] != nil {
-		c.kept--
+		c.tombstones--
 	}
 	if body != nil {
-		c.kept++
+		c.tombstones++
 	}
 	c.bodies[slot] = body
 	c.keepBuffer(slot, users)
-	if c.kept == 0 && c.used > fewJobs {
+	if c.tombstones == 0 && c.used > fewJobs {
 		c.bodies, c.users = nil, nil
 	}
 }

@@ -128,11 +128,11 @@ func (m *Machine) TakeWork() (tubes, names uint64) { return m.watched.tubesSeen,
 // noteTakeable keeps Machine.takeable up to date. It is called when t may have got
 // its first ready job or lost its last one, or when its pause begins or ends.
 func (m *Machine) noteTakeable(t *Tube) {
-	is := t.ready.len() > 0 && !t.paused()
-	if is == (t.place != 0) {
+	ok := t.ready.len() > 0 && !t.paused()
+	if ok == (t.place != 0) {
 		return
 	}
-	if is {
+	if ok {
 		m.takeable = append(m.takeable, t)
 		t.place = len(m.takeable)
 		return

@@ -55,7 +55,7 @@ const (
 // Attend adds delta to the number of connections that attend a tube in a role. It
 // makes the tube if delta is positive and there is none of that name. It drops the
 // tube if nothing keeps it any more.
-func (m *Machine) Attend(name string, role Role, delta int) {
+func (m *Machine) Ref(name string, role Role, delta int) {
 	t := m.tubes[name]
 	if t == nil {
 		if delta <= 0 {
@@ -84,7 +84,7 @@ func (m *Machine) Pause(now Instant, name string, seconds uint32) bool {
 	if seconds == 0 {
 		m.resume(t)
 		m.rearm(t)
-		m.hint(t)
+		m.wakeUp(t)
 		return true
 	}
 	t.pauseSeconds = seconds
@@ -206,7 +206,7 @@ func (m *Machine) rearm(t *Tube) {
 }
 
 // hint notes that a job may now be taken from t.
-func (m *Machine) hint(t *Tube) {
+func (m *Machine) wakeUp(t *Tube) {
 	if !t.hinted && !t.paused() && t.ready.len() > 0 {
 		t.hinted = true
 		m.hinted = append(m.hinted, t)
@@ -215,7 +215,7 @@ func (m *Machine) hint(t *Tube) {
 
 // Hints calls tell with the name of each tube in which a job has become ready to be
 // taken since the last call. Some of these jobs may have been taken since.
-func (m *Machine) Hints(tell func(tube string)) {
+func (m *Machine) WakeUps(tell func(tube string)) {
 	for i, t := range m.hinted {
 		t.hinted = false
 		m.hinted[i] = nil

@@ -61,6 +61,6 @@ func findFlag(flags []cli.Flag, arg string) cli.Flag {
 }
 
 func takesValue(f cli.Flag) bool {
-	d, is := f.(cli.DocGenerationFlag)
-	return is && d.TakesValue()
+	d, ok := f.(cli.DocGenerationFlag)
+	return ok && d.TakesValue()
 }

@@ -82,8 +82,8 @@ func stateFlag(initially, help string) cli.Flag {
 // checkWords checks the flags that go on the wire as they are.
 func (t *task) checkWords() error {
 	for _, name := range []string{"tube", "to", "key", "lease", "dead", "retry", "cursor"} {
-		text, is := t.Value(name).(string)
-		if is && text != "" {
+		text, ok := t.Value(name).(string)
+		if ok && text != "" {
 			if err := word("--"+name, text); err != nil {
 				return err
 			}
@@ -137,7 +137,7 @@ func (t *task) names(doing, command string) ([]string, error) {
 	}
 	names := []string{}
 	for line := range strings.Lines(string(page)) {
-		if name, is := strings.CutPrefix(line, "- "); is {
+		if name, ok := strings.CutPrefix(line, "- "); ok {
 			names = append(names, unquoted(strings.TrimSuffix(name, "\n")))
 		}
 	}

@@ -58,8 +58,8 @@ complete -c redstalk -n '__fish_seen_subcommand_from import' -F
 }
 
 func completion(t *task) error {
-	script, is := scripts[t.Args().First()]
-	if !is {
+	script, ok := scripts[t.Args().First()]
+	if !ok {
 		return usage("there is completion for bash, zsh and fish, not for %q", t.Args().First())
 	}
 	_, err := io.WriteString(t.out, script)
@@ -175,7 +175,7 @@ func plain(texts ...string) (found []candidate) {
 func tubeCandidates(t *task, before []string) (found []candidate) {
 	addr := t.String("server")
 	for i, w := range before {
-		if value, is := strings.CutPrefix(w, "--server="); is {
+		if value, ok := strings.CutPrefix(w, "--server="); ok {
 			addr = value
 		} else if (w == "--server" || w == "-s") && i+1 < len(before) {
 			addr = before[i+1]

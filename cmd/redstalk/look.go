@@ -327,8 +327,8 @@ func (t *task) printPage(page client.Page) error {
 func entries(page client.Page) func(yield func(key, value string) bool) {
 	return func(yield func(key, value string) bool) {
 		for line := range strings.Lines(string(page)) {
-			key, value, is := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
-			if is && !yield(key, value) {
+			key, value, ok := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
+			if ok && !yield(key, value) {
 				return
 			}
 		}

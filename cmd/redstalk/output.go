@@ -18,11 +18,11 @@ import (
 // onTerminal tells whether what is written there is read by a person, or what is read there
 // typed by one.
 func onTerminal(w any) bool {
-	if _, is := w.(*terminal); is {
+	if _, ok := w.(*terminal); ok {
 		return true
 	}
-	f, is := w.(*os.File)
-	return is && term.IsTerminal(int(f.Fd()))
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // terminal is an output that a person reads. Whatever is written to it becomes bearable first:
@@ -35,7 +35,7 @@ type terminal struct {
 
 // guarded returns an output that a terminal can bear, if it is one.
 func guarded(w io.Writer) io.Writer {
-	if f, is := w.(*os.File); is && onTerminal(f) {
+	if f, ok := w.(*os.File); ok && onTerminal(f) {
 		return &terminal{file: f}
 	}
 	return w
@@ -43,7 +43,7 @@ func guarded(w io.Writer) io.Writer {
 
 // raw is the output itself.
 func raw(w io.Writer) io.Writer {
-	if t, is := w.(*terminal); is {
+	if t, ok := w.(*terminal); ok {
 		return t.file
 	}
 	return w

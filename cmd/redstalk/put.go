@@ -260,8 +260,8 @@ func (l *lines) some(ctx context.Context) (some [][]byte, more bool) {
 			return some, true
 		}
 		select {
-		case line, is := <-l.c:
-			if !is {
+		case line, ok := <-l.c:
+			if !ok {
 				return some, false
 			}
 			some, size = append(some, line), size+len(line)

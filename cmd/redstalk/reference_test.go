@@ -21,8 +21,8 @@ func TestReference(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	head, _, is := strings.Cut(string(page), mark)
-	if !is {
+	head, _, ok := strings.Cut(string(page), mark)
+	if !ok {
 		t.Fatalf("docs/cli.md lacks the line that ends in %q", mark)
 	}
 	app := newApp(stdio{})

@@ -100,7 +100,7 @@ func (s *screen) round() error {
 	last := make(map[string]tubeStats, len(all))
 	for _, tube := range all {
 		m := movingTube{tubeStats: tube}
-		if before, is := s.last[tube.Name]; is && before.Total <= tube.Total && before.Deletes <= tube.Deletes {
+		if before, ok := s.last[tube.Name]; ok && before.Total <= tube.Total && before.Deletes <= tube.Deletes {
 			m.PutRate = float64(tube.Total-before.Total) / passed
 			m.DeleteRate = float64(tube.Deletes-before.Deletes) / passed
 		}

@@ -64,7 +64,7 @@ func sentinelSetup(t *testing.T, redis *redistest.Sentinels, replicas int) *setu
 		all: func() []*redistest.Server { return redis.Servers },
 		one: func(*chaos) *redistest.Server { return redis.AwaitWhole(t) },
 	}
-	replica := func(c *chaos) (primary, is *redistest.Server) {
+	replica := func(c *chaos) (primary, server *redistest.Server) {
 		primary = redis.AwaitWhole(t)
 		return primary, without(redis.Servers, primary)[c.rng.IntN(len(redis.Servers)-1)]
 	}
@@ -154,10 +154,10 @@ func chaosCluster(t *testing.T) *setup {
 		primaries, _ := redis.Now(t)
 		return primaries[c.rng.IntN(len(primaries))]
 	}
-	someReplica := func(c *chaos) (primary, is *redistest.Server) {
+	someReplica := func(c *chaos) (primary, server *redistest.Server) {
 		_, replicas := redis.Now(t)
-		is = replicas[c.rng.IntN(len(replicas))]
-		return redis.PrimaryOf(t, is), is
+		server = replicas[c.rng.IntN(len(replicas))]
+		return redis.PrimaryOf(t, server), server
 	}
 	its := servers{all: redis.Nodes, one: somePrimary}
 	s := &setup{

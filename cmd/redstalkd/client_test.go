@@ -91,8 +91,8 @@ func (c *client) figure(page, key string) string {
 	if !strings.HasPrefix(text, "---\n") {
 		return text
 	}
-	value, is := protoclient.Page(text).Value(key)
-	if !is {
+	value, ok := protoclient.Page(text).Value(key)
+	if !ok {
 		return "missing"
 	}
 	return strings.TrimSpace(value)

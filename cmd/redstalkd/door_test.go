@@ -54,17 +54,17 @@ var troubles = []trouble{
 func (tr *trouble) begin(proxy *redistest.Proxy) *atomic.Int64 {
 	failed := new(atomic.Int64)
 	fails := func(piece []byte) bool {
-		is := bytes.Contains(piece, []byte("\r\nevalsha\r\n")) || bytes.Contains(piece, []byte("\r\neval\r\n"))
+		ok := bytes.Contains(piece, []byte("\r\nevalsha\r\n")) || bytes.Contains(piece, []byte("\r\neval\r\n"))
 		if tr.behind {
-			is = piece[0] == '*' && !bytes.HasPrefix(piece, []byte("*-1")) // not that there is no notification
+			ok = piece[0] == '*' && !bytes.HasPrefix(piece, []byte("*-1")) // not that there is no notification
 		}
-		if is && strings.HasPrefix(tr.says, "OOM") {
-			is = !bytes.Contains(piece, []byte("full=1")) // such a call can do without memory
+		if ok && strings.HasPrefix(tr.says, "OOM") {
+			ok = !bytes.Contains(piece, []byte("full=1")) // such a call can do without memory
 		}
-		if is {
+		if ok {
 			failed.Add(1)
 		}
-		return is
+		return ok
 	}
 	judge := func(piece []byte) redistest.Fate {
 		if fails(piece) {

@@ -128,7 +128,7 @@ func (p *program) serveDoor(d *httpDoor, h http.Handler, served chan<- error) {
 // name all tubes, are for those who may look at all tubes.
 func (p *program) observeEarly(opened *lateHandler) http.Handler {
 	all := p.observer.Handler(opened)
-	guarded := p.guard.Load().access.Protect(all, access.Look)
+	guarded := p.guard.Load().access.Protect(all, access.Read)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case metrics.MetricsPath, metrics.HealthPath, metrics.ReadyPath:

@@ -104,7 +104,7 @@ func (s *settings) guardOptions() []*option {
 			help: "let in only the users of this file, and only to what they may do; read again on SIGHUP"},
 		{name: "auth-timeout", value: "DURATION", set: s.setAuthTimeout, initial: s.guards.authTimeout.String(),
 			help: "close a connection that has not said who it is for so long, or whose handshake\nof TLS takes longer"},
-		{name: "max-strangers", value: "N", set: s.setMaxStrangers, initial: strconv.Itoa(s.guards.strangers),
+		{name: "max-strangers", value: "N", set: s.setMaxUnauthenticated, initial: strconv.Itoa(s.guards.unauthenticated),
 			help: "close connections at once beyond so many that have not said who they are"},
 		{name: "tls", value: "ADDR", set: setDoor(&s.guards.tls.addr),
 			help: "serve the protocol with TLS on HOST:PORT, :PORT or unix:PATH as well"},

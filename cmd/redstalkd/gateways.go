@@ -138,11 +138,11 @@ var oldPrograms = map[string]oldProgram{
 // nothing if the arguments begin otherwise.
 func readOldProgram(args []string) (rest []string, takeOver func(*settings) error, err error) {
 	var old oldProgram
-	is := len(args) > 0
-	if is {
-		old, is = oldPrograms[args[0]]
+	ok := len(args) > 0
+	if ok {
+		old, ok = oldPrograms[args[0]]
 	}
-	if !is {
+	if !ok {
 		return args, func(*settings) error { return nil }, nil
 	}
 	path := old.file

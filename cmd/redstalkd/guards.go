@@ -12,10 +12,10 @@ import (
 
 // guardSettings say who may come in.
 type guardSettings struct {
-	access       string // the file of users; "": everybody may do everything
-	authTimeout  time.Duration
-	strangers    int
-	tls, httpTLS tlsSettings
+	access          string // the file of users; "": everybody may do everything
+	authTimeout     time.Duration
+	unauthenticated int
+	tls, httpTLS    tlsSettings
 }
 
 // tlsSettings are those of a port with TLS.
@@ -130,8 +130,8 @@ func (g *guards) reload(log *slog.Logger) {
 
 // warnOpen says so if anybody in the network may do everything.
 func (p *program) warnOpen(l net.Listener) {
-	tcp, is := l.Addr().(*net.TCPAddr)
-	if is && !tcp.IP.IsLoopback() && p.guards.access == "" && p.guards.tls.addr == "" {
+	tcp, ok := l.Addr().(*net.TCPAddr)
+	if ok && !tcp.IP.IsLoopback() && p.guards.access == "" && p.guards.tls.addr == "" {
 		p.log.Warn(fmt.Sprintf("everybody who reaches %s may do everything; see --access and --tls", l.Addr()))
 	}
 }

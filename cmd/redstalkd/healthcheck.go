@@ -21,7 +21,7 @@ func (m *Main) healthcheck(ctx context.Context, args []string, env func(string) 
 		return err
 	}
 	network, at := "tcp", net.JoinHostPort(reachable(s.addr), strconv.Itoa(s.port))
-	if path, is := strings.CutPrefix(s.addr, unixPrefix); is {
+	if path, ok := strings.CutPrefix(s.addr, unixPrefix); ok {
 		path, _, err := parseUnix(path)
 		if err != nil {
 			return failure(exitUsage, "%w", err)

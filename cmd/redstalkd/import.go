@@ -22,9 +22,9 @@ func cut(args []string, names map[string]bool) (rest []string, values map[string
 	values = make(map[string]string)
 	for i := 0; i < len(args); i++ {
 		name, value, attached := strings.Cut(args[i], "=")
-		takes, is := names[name]
+		takes, ok := names[name]
 		switch {
-		case !is:
+		case !ok:
 			rest = append(rest, args[i])
 			continue
 		case takes && !attached:

@@ -27,8 +27,8 @@ func runInside(t *testing.T, m *Main, args ...string) *inside {
 	if m.LookupEnv == nil {
 		env := map[string]string{"REDSTALK_STORE": "memory:"}
 		m.LookupEnv = func(name string) (string, bool) {
-			value, is := env[name]
-			return value, is
+			value, ok := env[name]
+			return value, ok
 		}
 	}
 	m.Signals, m.Ready = p.signals, func(a net.Addr) { p.addr <- a }

@@ -41,8 +41,8 @@ func newLineSink(w io.Writer) *lineSink {
 // mayBlock tells whether a write to w may take as long as its reader likes: w is a
 // pipe, a socket or a terminal.
 func mayBlock(w io.Writer) bool {
-	f, is := w.(*os.File)
-	if !is {
+	f, ok := w.(*os.File)
+	if !ok {
 		return false
 	}
 	info, err := f.Stat()

@@ -36,7 +36,7 @@ func newLog(w io.Writer, s *settings) *slog.Logger {
 	if s.logJSON {
 		to = func(w io.Writer) *slog.Logger { return slog.New(slog.NewJSONHandler(w, options)) }
 	}
-	if sink, is := w.(*lineSink); is {
+	if sink, ok := w.(*lineSink); ok {
 		sink.dropped = func(w io.Writer, lines int) {
 			to(w).Warn("lines of the log were dropped here, as nobody read them in time", "lines", lines)
 		}

@@ -70,10 +70,10 @@ func TestReadyWithRedis(t *testing.T) {
 		{redis.Stop, redis.Continue},
 	} {
 		fault.begin()
-		for _, its := range []string{url, other} {
-			awaitReady(t, its, 503, "the store is away")
-			awaitMetric(t, its, "redstalk_store_up 0")
-			if status, text := ask(t, "GET", its+"/healthz", ""); status != 200 || text != "ok" {
+		for _, tube := range []string{url, other} {
+			awaitReady(t, tube, 503, "the store is away")
+			awaitMetric(t, tube, "redstalk_store_up 0")
+			if status, text := ask(t, "GET", tube+"/healthz", ""); status != 200 || text != "ok" {
 				t.Errorf("%d %q", status, text)
 			}
 		}

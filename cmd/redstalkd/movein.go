@@ -37,8 +37,8 @@ func (s *settings) noImportOption() *option {
 
 // moveIn finds the store of a directory of beanstalkd, and makes it at the first start.
 func (p *program) moveIn(ctx context.Context) error {
-	dir, is := strings.CutPrefix(p.engine.url, "embedded:")
-	if !is {
+	dir, ok := strings.CutPrefix(p.engine.url, "embedded:")
+	if !ok {
 		return nil
 	}
 	has, err := beanstalkd.In(dir)
@@ -62,8 +62,8 @@ func (p *program) moveIn(ctx context.Context) error {
 // useImported has the store of a directory of beanstalkd be the one that was made of its binlog, if
 // there is that. The binlog may have been removed since.
 func (s *settings) useImported() error {
-	dir, is := strings.CutPrefix(s.engine.url, "embedded:")
-	if !is {
+	dir, ok := strings.CutPrefix(s.engine.url, "embedded:")
+	if !ok {
 		return nil
 	}
 	store, _, err := s.imported(dir)
@@ -229,7 +229,7 @@ func fingerprint(dir string) (string, error) {
 	}
 	sum := sha256.New()
 	for _, e := range entries {
-		if _, is := beanstalkd.Is(e.Name()); !is {
+		if _, ok := beanstalkd.Is(e.Name()); !ok {
 			continue
 		}
 		info, err := e.Info()

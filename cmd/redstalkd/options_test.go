@@ -102,7 +102,7 @@ var readFlags = []configured{
 	{"--access f", "", func(s *settings) any { return s.guards.access }, "f"},
 	{"", "AUTH_TIMEOUT=2s", func(s *settings) any { return s.guards.authTimeout }, 2000 * ms},
 	{"", "", func(s *settings) any { return s.guards.authTimeout }, 10_000 * ms},
-	{"--max-strangers 7", "MAX_STRANGERS=5", func(s *settings) any { return s.guards.strangers }, 7},
+	{"--max-strangers 7", "MAX_STRANGERS=5", func(s *settings) any { return s.guards.unauthenticated }, 7},
 	{"--tls :1 --tls-cert c --tls-key k --http-tls :2", "TLS_CLIENT_CA=a", func(s *settings) any { return fmt.Sprint(s.guards.httpTLS) },
 		fmt.Sprint(tlsSettings{":2", access.CertificateFiles{Cert: "c", Key: "k", ClientCA: "a"}})},
 	{"--tls :1 --tls-cert c --tls-key k --http-tls :2 --http-tls-cert d --http-tls-key l", "TLS_CLIENT_CA=a", func(s *settings) any { return fmt.Sprint(s.guards.httpTLS) },

@@ -158,7 +158,7 @@ func (p *program) serverConfig() server.Config {
 	c := server.Config{
 		QuoteStats: p.quoteStats, Log: p.log,
 		Bounds: p.bounds, IdleTimeout: p.limits.idleTimeout, WriteTimeout: p.limits.writeTimeout,
-		Access: p.guard.Load().access, AuthTimeout: p.guards.authTimeout, MaxStrangers: p.guards.strangers,
+		Access: p.guard.Load().access, AuthTimeout: p.guards.authTimeout, MaxUnauthenticated: p.guards.unauthenticated,
 	}
 	if c.WriteTimeout == 0 {
 		c.WriteTimeout = -1 // 0 asks the server for its default
@@ -269,7 +269,7 @@ func (d *drainSwitch) set(on bool) {
 // not answer.
 func (p *program) end(s *server.Server, doors httpDoors, q *queue.Queue, store storage.Store, old *bringer) error {
 	p.observer.Ending()
-	if e, is := store.(interface{ Ending() }); is {
+	if e, ok := store.(interface{ Ending() }); ok {
 		e.Ending() // for whenFree of the next process
 	}
 	done := make(chan error, 1)

@@ -21,7 +21,7 @@ const progressEvery = 100 * time.Millisecond
 // newProgress returns one that is written if w is a terminal.
 func newProgress(w io.Writer) *progress {
 	p := &progress{now: time.Now}
-	if f, is := w.(*os.File); is {
+	if f, ok := w.(*os.File); ok {
 		if info, err := f.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
 			p.to = w
 		}

@@ -145,8 +145,8 @@ func TestPushLedger(t *testing.T) {
 		t.Errorf("%d jobs were taken again, though %d TTRs ran out (%v)", doubles, ran, err)
 	}
 	for id, ids := range ledger.taken {
-		for i, its := range ids {
-			if !strings.HasPrefix(its, fmt.Sprint(id, "-")) || i > 0 && its == ids[i-1] {
+		for i, tube := range ids {
+			if !strings.HasPrefix(tube, fmt.Sprint(id, "-")) || i > 0 && tube == ids[i-1] {
 				t.Errorf("job %d was called as %q", id, ids)
 			}
 		}
@@ -238,20 +238,20 @@ func TestPushProgram(t *testing.T) {
 		c.line()
 		return receive(t, signatures)
 	}
-	if its := next(); strings.Count(its, "v1,") != 1 {
-		t.Errorf("signed by %q", its)
+	if tube := next(); strings.Count(tube, "v1,") != 1 {
+		t.Errorf("signed by %q", tube)
 	}
 	write("* hidden")
 	p.signal(t, syscall.SIGHUP)
 	p.stderr.await(t, `secrets of pushes stay as they are.*line (1)`)
-	if its := next(); strings.Count(its, "v1,") != 1 || strings.Contains(p.stderr.String(), "hidden") {
-		t.Errorf("signed by %q", its)
+	if tube := next(); strings.Count(tube, "v1,") != 1 || strings.Contains(p.stderr.String(), "hidden") {
+		t.Errorf("signed by %q", tube)
 	}
 	write("* " + secret("b") + " " + secret("a"))
 	p.signal(t, syscall.SIGHUP)
 	p.stderr.await(t, `secrets of pushes were read (again)`)
-	if its := next(); strings.Count(its, "v1,") != 2 {
-		t.Errorf("signed by %q", its)
+	if tube := next(); strings.Count(tube, "v1,") != 2 {
+		t.Errorf("signed by %q", tube)
 	}
 	askPushPolicy(t, p.stderr.await(t, `door=http url=(\S+)`))
 	p.signal(t, syscall.SIGTERM)

@@ -56,7 +56,7 @@ var onlyHosts = regexp.MustCompile(strings.ReplaceAll(
 
 // isPath tells whether an @ in s is but a letter of a file's name.
 func isPath(s string) bool {
-	if socket, is := strings.CutPrefix(s, "unix:///"); is {
+	if socket, ok := strings.CutPrefix(s, "unix:///"); ok {
 		return !strings.Contains(socket, "@/")
 	}
 	return !strings.Contains(s, "://") && (strings.HasPrefix(s, "embedded:") || strings.HasPrefix(s, unixPrefix+"/"))

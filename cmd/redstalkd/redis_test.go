@@ -113,12 +113,12 @@ func checkKeys(t *testing.T, redis *redistest.Server, prefix string) {
 	}
 	seen := make(map[string]bool)
 	for _, key := range must(client.Keys(ctx, "*").Result())(t) {
-		rest, is := strings.CutPrefix(key, prefix)
+		rest, ok := strings.CutPrefix(key, prefix)
 		kind, _, _ := strings.Cut(rest, ":")
 		if len(rest) == 16 && strings.Trim(rest, "0123456789") == "" {
 			kind = "job"
 		}
-		if !is || kinds[kind] == "" {
+		if !ok || kinds[kind] == "" {
 			t.Errorf("there is a key %s", key)
 			continue
 		}

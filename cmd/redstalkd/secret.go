@@ -59,8 +59,8 @@ func (m *Main) readSecret(stderr io.Writer) (string, error) {
 	if m.Stdin == nil {
 		return "", errors.New("there is no standard input")
 	}
-	file, is := m.Stdin.(*os.File)
-	if is && term.IsTerminal(int(file.Fd())) {
+	file, ok := m.Stdin.(*os.File)
+	if ok && term.IsTerminal(int(file.Fd())) {
 		return askSecret(int(file.Fd()), stderr)
 	}
 	const most = 4 << 10

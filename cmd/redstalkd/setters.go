@@ -225,12 +225,12 @@ func (s *settings) setAuthTimeout(v string) error {
 	return nil
 }
 
-func (s *settings) setMaxStrangers(v string) error {
+func (s *settings) setMaxUnauthenticated(v string) error {
 	n, err := strconv.ParseUint(v, 10, 31)
 	if err != nil || n == 0 {
 		return fmt.Errorf("%q is not a number of connections", v)
 	}
-	s.guards.strangers = int(n)
+	s.guards.unauthenticated = int(n)
 	return nil
 }
 

@@ -77,7 +77,7 @@ func defaults() *settings {
 		engine:  engine{url: defaultStore, namespace: "redstalk", fileSize: defaultFileSize, reserve: defaultReserve, timeout: defaultStoreTimeout},
 		http:    httpSettings{maxWaiting: httpapi.DefaultMaxWaiting},
 		metrics: defaultMetrics(),
-		guards:  guardSettings{authTimeout: server.DefaultAuthTimeout, strangers: server.DefaultMaxStrangers},
+		guards:  guardSettings{authTimeout: server.DefaultAuthTimeout, unauthenticated: server.DefaultMaxUnauthenticated},
 		said:    make(map[string]bool),
 	}
 }

@@ -46,7 +46,7 @@ func DialTLS(addr string, config *tls.Config, limit time.Duration) (*Conn, error
 
 // split returns the network of an address, and where it is there.
 func split(addr string) (network, at string) {
-	if path, is := strings.CutPrefix(addr, "unix:"); is {
+	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
 		return "unix", path
 	}
 	if strings.Contains(addr, "/") {

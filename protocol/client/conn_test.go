@@ -105,11 +105,11 @@ func TestLineAndRead(t *testing.T) {
 func TestPageValue(t *testing.T) {
 	p := Page("---\nid: 7\nname: \"a: b\"\n")
 	for key, want := range map[string]string{"id": "7", "name": `"a: b"`} {
-		if value, is := p.Value(key); value != want || !is {
-			t.Errorf("%s: %q, %v", key, value, is)
+		if value, ok := p.Value(key); value != want || !ok {
+			t.Errorf("%s: %q, %v", key, value, ok)
 		}
 	}
-	if value, is := p.Value("i"); is || value != "" {
+	if value, ok := p.Value("i"); ok || value != "" {
 		t.Errorf("%q of a key that is not there", value)
 	}
 }

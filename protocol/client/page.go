@@ -8,9 +8,9 @@ type Page string
 
 // Value returns the value of a key of a dictionary as it stands there, and
 // whether the key is there.
-func (p Page) Value(key string) (value string, is bool) {
-	_, rest, is := strings.Cut(string(p), "\n"+key+": ")
-	if !is {
+func (p Page) Value(key string) (value string, ok bool) {
+	_, rest, ok := strings.Cut(string(p), "\n"+key+": ")
+	if !ok {
 		return "", false
 	}
 	value, _, _ = strings.Cut(rest, "\n")

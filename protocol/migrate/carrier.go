@@ -41,8 +41,8 @@ func New(old *client.Conn, from string, here Here) (*Carrier, error) {
 	if err != nil {
 		return nil, fmt.Errorf("asking the old server who it is: %w", err)
 	}
-	id, is := page.Value("id")
-	if id = strings.Trim(id, `"`); !is || id == "" || strings.ContainsAny(id, " ") {
+	id, ok := page.Value("id")
+	if id = strings.Trim(id, `"`); !ok || id == "" || strings.ContainsAny(id, " ") {
 		return nil, errors.New("the old server does not say its id")
 	}
 	return &Carrier{there: &there{Conn: old}, here: here, from: from, prefix: "carried-" + id + "-"}, nil
@@ -79,7 +79,7 @@ func (c *Carrier) Next(ctx context.Context, tube string) (Outcome, error) {
 	if err != nil || id == 0 {
 		return None, err
 	}
-	f, err := c.there.facts(id)
+	f, err := c.there.metadata(id)
 	if errors.Is(err, errNotFound) {
 		return Lost, nil
 	}
@@ -100,7 +100,7 @@ func (c *Carrier) Head(ctx context.Context, tube string, state State) (Outcome, 
 	if err != nil || id == 0 {
 		return None, err
 	}
-	f, err := c.there.facts(id)
+	f, err := c.there.metadata(id)
 	switch {
 	case errors.Is(err, errNotFound), err == nil && State(f.state) != state:
 		return Lost, nil
@@ -113,7 +113,7 @@ func (c *Carrier) Head(ctx context.Context, tube string, state State) (Outcome, 
 }
 
 // note is what is to be known of a job.
-func (c *Carrier) note(id uint64, f *facts) *Note {
+func (c *Carrier) note(id uint64, f *metadata) *Note {
 	return &Note{
 		From: c.from, Key: fmt.Sprint(c.prefix, id), Old: id, Mark: rand.Uint32(), Kick: f.kicks,
 		Job: Job{Tube: f.tube, State: State(f.state), Pri: f.pri, TTR: f.ttr, Due: time.Now().Add(f.left)},
@@ -123,13 +123,13 @@ func (c *Carrier) note(id uint64, f *facts) *Note {
 // claim reserves a job and marks it, in one go. The error is errNotFound if somebody else was
 // faster. before is what was known of it before: if something has happened to it since, the
 // note is mended.
-func (c *Carrier) claim(n *Note, before *facts) error {
-	var f facts
+func (c *Carrier) claim(n *Note, before *metadata) error {
+	var f metadata
 	var words []string
 	err := c.there.Ask(fmt.Appendf(nil, "reserve-job %[1]d\r\nstats-job %[1]d\r\nbury %[1]d %[2]d\r\n", n.Old, n.Mark), 3, func(r *client.Reply) (err error) {
 		words = append(words, first(string(r.Line)))
 		if r.Word == client.OK {
-			f, err = factsOf(r)
+			f, err = metadataOf(r)
 		}
 		return err
 	})
@@ -172,7 +172,7 @@ func (c *Carrier) carry(ctx context.Context, n *Note, mark func() error) (Outcom
 
 // finish carries a job on that has its mark.
 func (c *Carrier) finish(ctx context.Context, w *Written) (Outcome, error) {
-	its, err := c.here.Place(ctx, w.Key, &w.Job)
+	copied, err := c.here.Place(ctx, w.Key, &w.Job)
 	if err != nil {
 		if refusal := (*Refusal)(nil); errors.As(err, &refusal) {
 			return None, errors.Join(c.refused(ctx, w, err), c.here.Remove(ctx, w.ID))
@@ -182,18 +182,18 @@ func (c *Carrier) finish(ctx context.Context, w *Written) (Outcome, error) {
 	c.at(placed)
 	switch err := c.there.one(fmt.Sprint("delete ", w.Old), "DELETED"); {
 	case errors.Is(err, errNotFound): // somebody has kicked it, and a worker there has it
-		return Lost, c.drop(ctx, w.ID, its)
+		return Lost, c.drop(ctx, w.ID, copied)
 	case err != nil:
 		return None, err
 	}
 	c.at(deleted)
-	return Carried, c.reveal(ctx, w, its)
+	return Carried, c.reveal(ctx, w, copied)
 }
 
 // reveal gives a copy free, and forgets the note.
-func (c *Carrier) reveal(ctx context.Context, w *Written, its Copy) error {
-	if its.Hidden {
-		if err := c.here.Reveal(ctx, its.ID, &w.Job); err != nil {
+func (c *Carrier) reveal(ctx context.Context, w *Written, copied Copy) error {
+	if copied.Hidden {
+		if err := c.here.Reveal(ctx, copied.ID, &w.Job); err != nil {
 			return fmt.Errorf("giving the copy of job %d free: %w", w.Old, err)
 		}
 	}
@@ -202,9 +202,9 @@ func (c *Carrier) reveal(ctx context.Context, w *Written, its Copy) error {
 }
 
 // drop removes a copy that nobody has got, and the note.
-func (c *Carrier) drop(ctx context.Context, note uint64, its Copy) error {
-	if its.Hidden {
-		return c.here.Remove(ctx, its.ID, note)
+func (c *Carrier) drop(ctx context.Context, note uint64, copied Copy) error {
+	if copied.Hidden {
+		return c.here.Remove(ctx, copied.ID, note)
 	}
 	return c.here.Remove(ctx, note)
 }

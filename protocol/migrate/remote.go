@@ -120,7 +120,7 @@ func (h *Remote) Place(_ context.Context, key string, j *Job) (Copy, error) {
 // copy says whether a job is still hidden.
 func (h *Remote) copy(id uint64) (Copy, error) {
 	t := there{Conn: h.Conn}
-	f, err := t.facts(id)
+	f, err := t.metadata(id)
 	if errors.Is(err, errNotFound) {
 		return Copy{ID: id}, nil
 	}
@@ -209,9 +209,9 @@ func (h *Remote) hidden() (ids []uint64, err error) {
 			return nil, err
 		}
 		for line := range strings.Lines(string(page)) {
-			text, is := strings.CutPrefix(line, "- {id: ")
+			text, ok := strings.CutPrefix(line, "- {id: ")
 			text, _, _ = strings.Cut(text, ",")
-			if id, err := strconv.ParseUint(text, 10, 64); is && err == nil {
+			if id, err := strconv.ParseUint(text, 10, 64); ok && err == nil {
 				ids = append(ids, id)
 			}
 		}

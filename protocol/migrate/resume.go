@@ -30,7 +30,7 @@ func (c *Carrier) Resume(ctx context.Context) (n int, err error) {
 
 // resume sees to one job.
 func (c *Carrier) resume(ctx context.Context, w *Written) (Outcome, error) {
-	f, err := c.there.facts(w.Old)
+	f, err := c.there.metadata(w.Old)
 	switch {
 	case errors.Is(err, errNotFound):
 		return c.resumeGone(ctx, w)
@@ -58,24 +58,24 @@ func (c *Carrier) resume(ctx context.Context, w *Written) (Outcome, error) {
 
 // resumeGone sees to a job that is not there any more.
 func (c *Carrier) resumeGone(ctx context.Context, w *Written) (Outcome, error) {
-	its, err := c.here.Find(ctx, w.Tube, w.Key)
+	copied, err := c.here.Find(ctx, w.Tube, w.Key)
 	if err != nil {
 		return None, err
 	}
-	if its.ID == 0 {
+	if copied.ID == 0 {
 		return None, c.here.Remove(ctx, w.ID)
 	}
-	return Carried, c.reveal(ctx, w, its)
+	return Carried, c.reveal(ctx, w, copied)
 }
 
 // resumeMarked goes on with a job that has its mark there.
-func (c *Carrier) resumeMarked(ctx context.Context, w *Written, f *facts) (Outcome, error) {
+func (c *Carrier) resumeMarked(ctx context.Context, w *Written, f *metadata) (Outcome, error) {
 	if f.state != "buried" { // somebody has kicked it since
 		pri, ttr, state, due := w.Pri, w.TTR, w.State, w.Due
 		switch err := c.claim(&w.Note, f); {
 		case errors.Is(err, errNotFound):
-			its, err := c.here.Find(ctx, w.Tube, w.Key)
-			return Lost, errors.Join(err, c.drop(ctx, w.ID, its))
+			copied, err := c.here.Find(ctx, w.Tube, w.Key)
+			return Lost, errors.Join(err, c.drop(ctx, w.ID, copied))
 		case err != nil:
 			return None, err
 		}

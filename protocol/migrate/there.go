@@ -18,7 +18,7 @@ type there struct {
 }
 
 // facts are what stats-job says.
-type facts struct {
+type metadata struct {
 	tube, state                                        string
 	pri, ttr                                           uint32
 	left                                               time.Duration
@@ -26,7 +26,7 @@ type facts struct {
 }
 
 // sameHistory tells whether nothing has happened to a job but n reservations.
-func (f *facts) sameHistory(g *facts, n uint32) bool {
+func (f *metadata) sameHistory(g *metadata, n uint32) bool {
 	return f.reserves+n == g.reserves && f.timeouts == g.timeouts && f.releases == g.releases && f.buries == g.buries && f.kicks == g.kicks
 }
 
@@ -61,9 +61,9 @@ func first(line string) string {
 }
 
 // facts asks for what is known of a job.
-func (t *there) facts(id uint64) (f facts, err error) {
+func (t *there) metadata(id uint64) (f metadata, err error) {
 	err = t.Ask(fmt.Appendf(nil, "stats-job %d\r\n", id), 1, func(r *client.Reply) error {
-		if f, err = factsOf(r); err != nil {
+		if f, err = metadataOf(r); err != nil {
 			return err
 		}
 		return nil
@@ -72,7 +72,7 @@ func (t *there) facts(id uint64) (f facts, err error) {
 }
 
 // factsOf reads the reply to stats-job.
-func factsOf(r *client.Reply) (f facts, err error) {
+func metadataOf(r *client.Reply) (f metadata, err error) {
 	switch r.Word {
 	case client.NotFound:
 		return f, errNotFound
@@ -89,7 +89,7 @@ func factsOf(r *client.Reply) (f facts, err error) {
 		n, _ := strconv.ParseUint(text(key), 10, 32)
 		return uint32(n)
 	}
-	return facts{
+	return metadata{
 		tube: text("tube"), state: text("state"), pri: number("pri"), ttr: number("ttr"), left: time.Duration(number("time-left")) * time.Second,
 		reserves: number("reserves"), timeouts: number("timeouts"), releases: number("releases"), buries: number("buries"), kicks: number("kicks"),
 		delay: number("delay"),
@@ -165,7 +165,7 @@ func (t *there) tubeStats(tube string) (ready, delayed, buried, reserved int, pa
 func (t *there) tubes() (names []string, err error) {
 	page, err := t.Page("list-tubes")
 	for line := range strings.Lines(string(page)) {
-		if name, is := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "- "); is {
+		if name, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "- "); ok {
 			names = append(names, strings.Trim(name, `"'`))
 		}
 	}

@@ -490,7 +490,7 @@ func TestReload(t *testing.T) {
 	if a.Renew(first) != nil || a.Renew(other) != nil || a.Renew(certified) == nil {
 		t.Error("who is gone is not, or who is not is")
 	}
-	if l := a.Renew(second); l == nil || l.User.On("b") != Look || l.User.On("a") != Nothing {
+	if l := a.Renew(second); l == nil || l.User.On("b") != Read || l.User.On("a") != Nothing {
 		t.Errorf("the other secret: %+v", l)
 	}
 	if a.Known("local", "app", "two words") != nil {

@@ -9,7 +9,7 @@ import (
 
 // inode tells one file from another that has taken its place.
 func inode(info os.FileInfo) uint64 {
-	if s, is := info.Sys().(*syscall.Stat_t); is {
+	if s, ok := info.Sys().(*syscall.Stat_t); ok {
 		return uint64(s.Ino)
 	}
 	return 0

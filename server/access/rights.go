@@ -11,18 +11,18 @@ type Right uint8
 const (
 	Put   Right = 1 << iota // put jobs
 	Work                    // reserve, delete, release, bury, touch
-	Look                    // peek, stats, lists
+	Read                    // peek, stats, lists
 	Admin                   // kick, pause, flush, move, policies, drain
 
 	// Nothing is the empty set, All the full one.
 	Nothing Right = 0
-	All           = Put | Work | Look | Admin
+	All           = Put | Work | Read | Admin
 )
 
 var rightWords = []struct {
 	word  string
 	right Right
-}{{"put", Put}, {"work", Work}, {"look", Look}, {"admin", Admin}}
+}{{"put", Put}, {"work", Work}, {"look", Read}, {"admin", Admin}}
 
 // String is the words of the file, with commas.
 func (r Right) String() string {

@@ -50,12 +50,12 @@ func TestRights(t *testing.T) {
   rights: [{tubes: ["*"], may: [put, work, look, admin]}]
 `)
 	u := a.Certified("u").User
-	for tube, want := range map[string]Right{"post": Put | Look, "sms": Put | Look, "post.eu": Put | Work | Look, "default": Look} {
+	for tube, want := range map[string]Right{"post": Put | Read, "sms": Put | Read, "post.eu": Put | Work | Read, "default": Read} {
 		if got := u.On(tube); got != want {
 			t.Errorf("%s: %v, want %v", tube, got, want)
 		}
 	}
-	if u.Anywhere() != Put|Work|Look || u.Everywhere() != Look {
+	if u.Anywhere() != Put|Work|Read || u.Everywhere() != Read {
 		t.Errorf("anywhere %v, everywhere %v", u.Anywhere(), u.Everywhere())
 	}
 	if got := u.Visible([]string{"a", "post.eu", "sms"}, Work); len(got) != 1 || got[0] != "post.eu" {
@@ -70,7 +70,7 @@ func TestRights(t *testing.T) {
 	if open(t, "users: [{name: anonymous}]").Certified("anonymous") != nil {
 		t.Error("a certificate makes somebody of nobody")
 	}
-	if n, known := NeedOf("a word that is new"); known || n.Met(Put|Work|Look) || n.Where != Everywhere {
+	if n, known := NeedOf("a word that is new"); known || n.Met(Put|Work|Read) || n.Where != Everywhere {
 		t.Errorf("what is not in the table needs %+v", n)
 	}
 }
@@ -146,7 +146,7 @@ func TestFileOfTheDocs(t *testing.T) {
 		t.Fatalf("%d files of users on the page", len(found))
 	}
 	a := open(t, string(found[0][1]))
-	if a.Certified("app").User.On("ma"+"il.eu") != Put || a.Anonymous().On("public") != Look {
+	if a.Certified("app").User.On("ma"+"il.eu") != Put || a.Anonymous().On("public") != Read {
 		t.Error("the example does not say what the page does")
 	}
 }

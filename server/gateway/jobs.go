@@ -159,10 +159,10 @@ func newJob(taken queue.Job, s *tube.JobStats) *Job {
 }
 
 func keyOf(s *tube.JobStats) string {
-	if s.Facts == nil {
+	if s.Metadata == nil {
 		return ""
 	}
-	return s.Facts.Key
+	return s.Metadata.Key
 }
 
 // numbered is what the id of a job that has no key begins with: its number follows. Such
@@ -179,9 +179,9 @@ func (j *Jobs) named(ctx context.Context, id string) ([]tube.JobStats, error) {
 	if err != nil || len(jobs) > 0 {
 		return jobs, err
 	}
-	number, is := strings.CutPrefix(id, numbered)
+	number, ok := strings.CutPrefix(id, numbered)
 	n, err := strconv.ParseUint(number, 10, 64)
-	if !is || err != nil {
+	if !ok || err != nil {
 		return nil, nil
 	}
 	s, err := j.queue.JobStats(ctx, n)
@@ -236,7 +236,7 @@ func (j *Jobs) Finish(ctx context.Context, id string, lease uint64) error {
 		if forbidden := checkJob(ctx, "delete", s); forbidden != nil {
 			return forbidden
 		}
-		if s.State == tube.Reserved && (!s.Leased || s.Facts.Lease != lease) {
+		if s.State == tube.Reserved && (!s.Leased || s.Metadata.Lease != lease) {
 			return ErrHeld
 		}
 		err = errors.Join(err, j.removeIn(ctx, s))
@@ -273,7 +273,7 @@ func (j *Jobs) removeIn(ctx context.Context, s *tube.JobStats) error {
 	case s.State != tube.Reserved:
 		return j.queue.Delete(ctx, 0, s.ID)
 	case s.Leased:
-		return j.queue.MoveLeased(ctx, tube.Delete, s.ID, s.Facts.Lease, tube.Terms{})
+		return j.queue.MoveLeased(ctx, tube.Delete, s.ID, s.Metadata.Lease, tube.Terms{})
 	case keyOf(s) != "":
 		return j.queue.DeleteKey(ctx, s.Tube, keyOf(s))
 	}

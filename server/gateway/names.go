@@ -59,8 +59,8 @@ func (n *naming) encode(text string) (name string, isHash bool) {
 // decode is the reverse of encode. It returns false if name is a hash. A name that encode
 // never gives is the text itself.
 func (n *naming) decode(name string) (text string, known bool) {
-	escaped, is := strings.CutPrefix(name, string(n.mark))
-	if !is {
+	escaped, ok := strings.CutPrefix(name, string(n.mark))
+	if !ok {
 		return name, true
 	}
 	if strings.HasPrefix(escaped, string(n.hashed)) {

@@ -120,11 +120,11 @@ func jsonProblem(err error) error {
 	if err == nil {
 		return nil
 	}
-	if broken, is := errors.AsType[*jsontext.SyntacticError](err); is {
+	if broken, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		return newProblem(http.StatusBadRequest, wordBadFormat, "the body is not JSON: %s", tidy(broken.Error(), "jsontext: "))
 	}
-	wrong, is := errors.AsType[*strict.SemanticError](err)
-	if !is {
+	wrong, ok := errors.AsType[*strict.SemanticError](err)
+	if !ok {
 		return invalid("%s", err.Error())
 	}
 	at := strings.ReplaceAll(strings.TrimPrefix(string(wrong.JSONPointer), "/"), "/", ".")

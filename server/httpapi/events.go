@@ -182,7 +182,7 @@ func (s *sample) event(l *listener) []byte {
 		names = s.all[l.user]
 	}
 	for _, name := range names {
-		if info, is := s.tubes[name]; is {
+		if info, ok := s.tubes[name]; ok {
 			if !empty {
 				b = append(b, ',')
 			}
@@ -224,7 +224,7 @@ func visibleTo(u *access.User, names []string) []string {
 	if u == nil {
 		return names
 	}
-	return u.Visible(names, access.Look)
+	return u.Visible(names, access.Read)
 }
 
 // sendSample waits for the next sample of a listener, and sends it.

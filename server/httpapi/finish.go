@@ -152,7 +152,7 @@ func moveOf(move tube.Move, id uint64, lease *string) (storage.Op, error) {
 	if err != nil {
 		token = 0
 	}
-	op.Holder, op.Rare = tube.LeaseHolder, &storage.Rare{Lease: token}
+	op.Holder, op.Args = tube.LeaseHolder, &storage.Args{Lease: token}
 	return op, nil
 }
 

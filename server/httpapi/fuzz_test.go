@@ -50,10 +50,10 @@ func FuzzJob(f *testing.F) {
 // checkTags checks what the store takes for granted.
 func checkTags(t *testing.T, op *storage.Op) {
 	t.Helper()
-	if op.Rare == nil {
+	if op.Args == nil {
 		return
 	}
-	tags := op.Rare.Tags
+	tags := op.Args.Tags
 	if tags.HasDelay && tags.HasAt || tags.Delay < 0 || tags.At < 0 || tags.Key != "" && !validKey(tags.Key) || tags.KeyTTL < 0 ||
 		len(tags.Retry) > 32 || tags.Max > 1_000_000 || tags.Delay%time.Millisecond != 0 {
 		t.Errorf("%+v", tags)

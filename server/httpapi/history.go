@@ -181,7 +181,7 @@ func (h *history) note(all []*tube.TubeStats, err error, began, now time.Time) {
 	}
 	var gone []string
 	for _, name := range h.order {
-		if _, is := live[name]; !is {
+		if _, ok := live[name]; !ok {
 			gone = append(gone, name)
 		}
 	}

@@ -51,7 +51,7 @@ type jobWithBody struct {
 
 // infoOf returns what is known of a job.
 func infoOf(s *tube.JobStats) JobInfo {
-	f := factsOf(s)
+	f := metadataOf(s)
 	info := JobInfo{
 		ID: s.ID, Tube: s.Tube, State: s.State.String(), Priority: s.Pri, Delay: s.Delay, TTR: s.TTR,
 		Age: int64(s.Age / time.Second), Due: int64(s.TimeLeft / time.Millisecond), Size: s.Size,

@@ -55,9 +55,9 @@ func (d *Door) moveJob(ctx context.Context, id uint64, to string) error {
 func (d *Door) putCopy(ctx context.Context, s *tube.JobStats, body []byte, to string) (id uint64, err error) {
 	op := storage.Op{Kind: storage.Put, Tube: to, Pri: s.Pri, TTR: s.TTR, Body: body}
 	tags := new(tube.Tags)
-	if s.Facts != nil {
-		tags.Rules = s.Facts.Rules
-		if tags.Key = s.Facts.Key; tags.Key != "" {
+	if s.Metadata != nil {
+		tags.Rules = s.Metadata.Rules
+		if tags.Key = s.Metadata.Key; tags.Key != "" {
 			tags.OnDuplicate = tube.Fail
 		}
 	}
@@ -67,14 +67,14 @@ func (d *Door) putCopy(ctx context.Context, s *tube.JobStats, body []byte, to st
 	case tube.Buried:
 		tags.Delay, tags.HasDelay = unseenFor, true
 	}
-	if s.Facts != nil || tags.HasDelay {
-		op.Rare = &storage.Rare{Tags: tags}
+	if s.Metadata != nil || tags.HasDelay {
+		op.Args = &storage.Args{Tags: tags}
 	}
 	answers, err := d.queue.Do(ctx, op)
 	if err == nil {
 		err = putFailure(&answers[0])
 	}
-	if p, is := errors.AsType[*problem](err); is && p.Status == http.StatusConflict {
+	if p, ok := errors.AsType[*problem](err); ok && p.Status == http.StatusConflict {
 		err = queue.ErrNotFound
 	}
 	if err != nil {

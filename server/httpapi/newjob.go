@@ -89,7 +89,7 @@ func (t *Terms) op(name string, body []byte) (storage.Op, error) {
 		op.Delay, tags.Delay, tags.HasDelay = uint32(delay/time.Second), 0, false
 	}
 	if t.tagged() || tags.HasDelay {
-		op.Rare = &storage.Rare{Tags: tags}
+		op.Args = &storage.Args{Tags: tags}
 	}
 	return op, nil
 }

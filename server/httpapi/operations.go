@@ -18,7 +18,7 @@ type Right string
 const (
 	Put   Right = "put"
 	Work  Right = "work"
-	Look  Right = "look"
+	Read  Right = "look"
 	Admin Right = "admin"
 )
 
@@ -115,7 +115,7 @@ func (d *Door) jobOperations() []*row {
 			"The job counts as failed. What is not said of priority stays as it is."), d.release),
 		direct[buryInput, noOutput](d, Operation{"POST", "/v1/jobs/{id}/bury", Work, OfJob}, doc("bury", "Set a leased job aside", 204, ""), d.bury),
 		direct[touchInput, noOutput](d, Operation{"POST", "/v1/jobs/{id}/touch", Work, OfJob}, doc("touch", "Begin the TTR of a leased job anew", 204, ""), d.touch),
-		typed(d, Operation{"GET", "/v1/jobs/{id}", Look, OfJob}, doc("job", "Look at a job", 200, ""), d.job),
+		typed(d, Operation{"GET", "/v1/jobs/{id}", Read, OfJob}, doc("job", "Look at a job", 200, ""), d.job),
 		typed(d, Operation{"POST", "/v1/jobs/{id}/kick", Admin, OfJob}, doc("kickJob", "Make a buried or delayed job ready", 204, ""), d.kickJob),
 		typed(d, Operation{"POST", "/v1/jobs/{id}/reschedule", Admin, OfJob}, doc("reschedule", "Change when a ready or delayed job is due", 204, ""), d.reschedule),
 		typed(d, Operation{"POST", "/v1/jobs/{id}/priority", Admin, OfJob}, doc("setPriority", "Change the priority of a job that is not reserved", 204, ""), d.setPriority),
@@ -123,16 +123,16 @@ func (d *Door) jobOperations() []*row {
 }
 
 func (d *Door) tubeOperations() []*row {
-	jobs := typed(d, Operation{"GET", "/v1/tubes/{tube}/jobs", Look, InPath}, doc("jobs", "List jobs of a tube in a state", 200,
+	jobs := typed(d, Operation{"GET", "/v1/tubes/{tube}/jobs", Read, InPath}, doc("jobs", "List jobs of a tube in a state", 200,
 		"In the order in which they would come out, without bodies."), d.jobs)
 	jobs.refusals = []int{429}
 	return []*row{
 		jobs,
-		typed(d, Operation{"GET", "/v1/tubes", Look, Listed}, doc("tubes", "List tubes with their counts", 200, "In the order of their names."), d.tubes),
-		typed(d, Operation{"GET", "/v1/tubes/{tube}", Look, InPath}, doc("tube", "Look at a tube", 200, ""), d.tube),
+		typed(d, Operation{"GET", "/v1/tubes", Read, Listed}, doc("tubes", "List tubes with their counts", 200, "In the order of their names."), d.tubes),
+		typed(d, Operation{"GET", "/v1/tubes/{tube}", Read, InPath}, doc("tube", "Look at a tube", 200, ""), d.tube),
 		typed(d, Operation{"DELETE", "/v1/tubes/{tube}/jobs", Admin, InPath}, doc("flush", "Remove jobs of a tube", 200,
 			"Without a state: those that are ready, delayed and buried."), d.flush),
-		typed(d, Operation{"GET", "/v1/tubes/{tube}/keys/{key}", Look, InPath}, doc("jobByKey", "Look at the job that has a key", 200, ""), d.jobByKey),
+		typed(d, Operation{"GET", "/v1/tubes/{tube}/keys/{key}", Read, InPath}, doc("jobByKey", "Look at the job that has a key", 200, ""), d.jobByKey),
 		typed(d, Operation{"DELETE", "/v1/tubes/{tube}/keys/{key}", Work, InPath}, doc("deleteByKey", "Delete the job that has a key", 204,
 			"Whatever its state, and whoever holds it."), d.deleteByKey),
 		typed(d, Operation{"POST", "/v1/tubes/{tube}/kick", Admin, InPath}, doc("kick", "Make buried jobs ready, or if there are none delayed ones", 200, ""), d.kick),
@@ -146,12 +146,12 @@ func (d *Door) tubeOperations() []*row {
 }
 
 func (d *Door) instanceOperations() []*row {
-	events := direct[eventsInput, eventsOutput](d, Operation{"GET", "/v1/events", Look, InQuery}, doc("events", "Counts of tubes, once a second", 200,
+	events := direct[eventsInput, eventsOutput](d, Operation{"GET", "/v1/events", Read, InQuery}, doc("events", "Counts of tubes, once a second", 200,
 		"Server-sent events with the name tubes. Without a tube: all tubes, at most 1,000."), d.events)
 	events.refusals = []int{429}
 	return append([]*row{
 		events,
-		typed(d, Operation{"GET", "/v1/server", Look, NoTube}, doc("server", "Look at the instance and its store", 200, ""), d.server),
+		typed(d, Operation{"GET", "/v1/server", Read, NoTube}, doc("server", "Look at the instance and its store", 200, ""), d.server),
 		typed(d, Operation{"POST", "/v1/server/drain", Admin, NoTube}, doc("drain", "Have this instance refuse puts", 204, ""), d.drain),
 		typed(d, Operation{"POST", "/v1/server/undrain", Admin, NoTube}, doc("undrain", "Have this instance accept puts again", 204, ""), d.undrain),
 	}, d.consoleOperations()...)
@@ -159,24 +159,24 @@ func (d *Door) instanceOperations() []*row {
 
 // consoleOperations are those that the console needs beside the others.
 func (d *Door) consoleOperations() []*row {
-	watch := direct[struct{}, watchOutput](d, Operation{"GET", "/v1/watch", Look, Listed}, doc("watch", "All tubes, and then what changes", 200,
+	watch := direct[struct{}, watchOutput](d, Operation{"GET", "/v1/watch", Read, Listed}, doc("watch", "All tubes, and then what changes", 200,
 		"Server-sent events with the name tubes. At most once a second; a store with very many tubes is looked at less often."), d.watch)
 	watch.refusals = []int{429}
-	search := typed(d, Operation{"GET", "/v1/tubes/{tube}/search", Look, InPath}, doc("search", "Look for jobs by their bodies and keys", 200,
+	search := typed(d, Operation{"GET", "/v1/tubes/{tube}/search", Read, InPath}, doc("search", "Look for jobs by their bodies and keys", 200,
 		"Looks at some of the jobs, and says how far it came."), d.search)
-	parked := typed(d, Operation{"GET", "/v1/parked", Look, Listed}, doc("parked", "List jobs that have used up their retries or deliveries", 200,
+	parked := typed(d, Operation{"GET", "/v1/parked", Read, Listed}, doc("parked", "List jobs that have used up their retries or deliveries", 200,
 		"Looks at some of the buried jobs, and says how far it came."), d.parked)
 	search.refusals, parked.refusals = []int{429}, []int{429}
 	return []*row{
 		watch, search, parked,
-		typed(d, Operation{"GET", "/v1/charts", Look, Listed}, doc("charts", "How many jobs were ready in the last minutes", 200,
+		typed(d, Operation{"GET", "/v1/charts", Read, Listed}, doc("charts", "How many jobs were ready in the last minutes", 200,
 			"Of at most 1,000 tubes. Kept in the memory of the instance that is asked."), d.charts),
-		typed(d, Operation{"GET", "/v1/tubes/{tube}/chart", Look, InPath}, doc("chart", "The chart of a tube, of the last hour", 200,
+		typed(d, Operation{"GET", "/v1/tubes/{tube}/chart", Read, InPath}, doc("chart", "The chart of a tube, of the last hour", 200,
 			"Kept in the memory of the instance that is asked."), d.chart),
 		typed(d, Operation{"POST", "/v1/jobs/actions", Admin, OfJob}, doc("act", "Do the same to up to 1,000 jobs", 200,
 			"Those that somebody has reserved are left alone."), d.act),
-		typed(d, Operation{"GET", "/v1/caller", Look, NoTube}, doc("caller", "Who one is, and what one may do", 200, ""), d.caller),
-		typed(d, Operation{"GET", "/v1/store", Look, NoTube}, doc("store", "Look at the engine, and at the processes around it", 200,
+		typed(d, Operation{"GET", "/v1/caller", Read, NoTube}, doc("caller", "Who one is, and what one may do", 200, ""), d.caller),
+		typed(d, Operation{"GET", "/v1/store", Read, NoTube}, doc("store", "Look at the engine, and at the processes around it", 200,
 			"Counts are of the instance that is asked, since it began. Redis is asked how it is."), d.store),
 	}
 }

@@ -100,10 +100,10 @@ var refusals = []struct {
 
 // problemOf returns what a client is told of an error.
 func problemOf(err error) *problem {
-	if p, is := errors.AsType[*problem](err); is {
+	if p, ok := errors.AsType[*problem](err); ok {
 		return p
 	}
-	if tooLong, is := errors.AsType[*http.MaxBytesError](err); is {
+	if tooLong, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return newProblem(http.StatusRequestEntityTooLarge, "JOB_TOO_BIG", "the body has more than %d bytes", tooLong.Limit)
 	}
 	partly, _ := errors.AsType[partlyDone](err)

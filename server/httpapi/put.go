@@ -107,7 +107,7 @@ func putFailure(a *storage.Answer) error {
 	switch {
 	case a.Err != nil:
 		return a.Err
-	case a.Rare != nil && a.Rare.Outcome == tube.PutDuplicate:
+	case a.Result != nil && a.Result.Outcome == tube.PutDuplicate:
 		p := newProblem(http.StatusConflict, "DUPLICATE", "the job %d has the key", a.ID)
 		p.ID = a.ID
 		return p
@@ -119,8 +119,8 @@ func putFailure(a *storage.Answer) error {
 func appendPutAnswer(b []byte, op *storage.Op) []byte {
 	a := &op.Answer
 	state, kept := stateOfPut(op), false
-	if a.Rare != nil && a.Rare.Outcome != tube.PutNew {
-		state, kept = stateWord(a.Rare.State), true
+	if a.Result != nil && a.Result.Outcome != tube.PutNew {
+		state, kept = stateWord(a.Result.State), true
 	}
 	b = append(b, `"id":`...)
 	b = strconv.AppendUint(b, a.ID, 10)
@@ -134,11 +134,11 @@ func appendPutAnswer(b []byte, op *storage.Op) []byte {
 // this machine, which may be a little off that of the store.
 func stateOfPut(op *storage.Op) string {
 	delayed := op.Delay > 0
-	if op.Rare != nil && op.Rare.Tags.HasDelay {
-		delayed = op.Rare.Tags.Delay > 0
+	if op.Args != nil && op.Args.Tags.HasDelay {
+		delayed = op.Args.Tags.Delay > 0
 	}
-	if op.Rare != nil && op.Rare.Tags.HasAt {
-		delayed = op.Rare.Tags.At > tube.Instant(time.Now().UnixNano())
+	if op.Args != nil && op.Args.Tags.HasAt {
+		delayed = op.Args.Tags.At > tube.Instant(time.Now().UnixNano())
 	}
 	if delayed {
 		return tube.Delayed.String()

@@ -155,23 +155,23 @@ func appendLeased(b []byte, j *queue.Leased) []byte {
 	b = append(b, `,"age":`...)
 	b = strconv.AppendInt(b, int64(s.Age/time.Second), 10)
 	b = append(b, `,"deliveries":`...)
-	facts := factsOf(s)
-	b = strconv.AppendUint(b, uint64(facts.Deliveries(&s.Counters)), 10)
+	metadata := metadataOf(s)
+	b = strconv.AppendUint(b, uint64(metadata.Deliveries(&s.Counters)), 10)
 	b = append(b, `,"failures":`...)
-	b = strconv.AppendUint(b, uint64(facts.Failures(&s.Counters)), 10)
-	if facts.Key != "" {
+	b = strconv.AppendUint(b, uint64(metadata.Failures(&s.Counters)), 10)
+	if metadata.Key != "" {
 		b = append(b, `,"key":`...)
-		b, _ = jsontext.AppendQuote(b, facts.Key) // printable ASCII
+		b, _ = jsontext.AppendQuote(b, metadata.Key) // printable ASCII
 	}
 	return append(b, '}')
 }
 
 // factsOf returns the facts of a job, which are none if it has none.
-func factsOf(s *tube.JobStats) *tube.Facts {
-	if s.Facts == nil {
-		return new(tube.Facts)
+func metadataOf(s *tube.JobStats) *tube.Metadata {
+	if s.Metadata == nil {
+		return new(tube.Metadata)
 	}
-	return s.Facts
+	return s.Metadata
 }
 
 // appendBody writes a body as the member body, or body_base64 if it is not UTF-8.

@@ -19,11 +19,11 @@ import (
 // asks for itself.
 
 // rights has the rights of the table as package access has them.
-var rights = map[Right]access.Right{Put: access.Put, Work: access.Work, Look: access.Look, Admin: access.Admin}
+var rights = map[Right]access.Right{Put: access.Put, Work: access.Work, Read: access.Read, Admin: access.Admin}
 
 // handlerRights are what other handlers need on every tube, by their paths. Those that are
 // not here need nothing.
-var handlerRights = map[string]access.Right{"/metrics": access.Look}
+var handlerRights = map[string]access.Right{"/metrics": access.Read}
 
 // identify finds out who sends a request. It answers the request if that is refused, and
 // returns nil then.
@@ -96,7 +96,7 @@ func (d *Door) lacks(r *http.Request, row *row, u *access.User) error {
 		query, _ := url.ParseQuery(r.URL.RawQuery) // was checked before
 		names := query["tube"]
 		switch {
-		case len(names) == 0 && row.Right == Look:
+		case len(names) == 0 && row.Right == Read:
 			return lackAll(u, need) // the others are left out
 		case len(names) == 0:
 			names = []string{tube.Default}
@@ -114,7 +114,7 @@ func (d *Door) lacks(r *http.Request, row *row, u *access.User) error {
 	case Listed:
 		return lackAll(u, need)
 	}
-	if row.Right == Look {
+	if row.Right == Read {
 		return lackAll(u, need)
 	}
 	return errForbidden // it is for those who may everywhere
@@ -193,8 +193,8 @@ func checkPut(ctx context.Context, op *storage.Op) error {
 	if u == nil {
 		return nil
 	}
-	if op.Rare != nil && op.Rare.Tags != nil {
-		if err := checkOther(ctx, Put, op.Rare.Tags.Dead); err != nil {
+	if op.Args != nil && op.Args.Tags != nil {
+		if err := checkOther(ctx, Put, op.Args.Tags.Dead); err != nil {
 			return err
 		}
 	}
@@ -243,7 +243,7 @@ func (d *Door) checkMoves(ctx context.Context, all []one) error {
 // visible returns those of several tubes that the user of a request may see.
 func visible(ctx context.Context, names []string) []string {
 	if u := access.UserIn(ctx); u != nil {
-		return slices.Clone(u.Visible(names, access.Look))
+		return slices.Clone(u.Visible(names, access.Read))
 	}
 	return names
 }
@@ -275,8 +275,8 @@ func (d *Door) newEra() {
 // untilChange returns a context that ends with that of a request, and when the file of users changes: then
 // with the cause errChanged. end must be called.
 func untilChange(ctx context.Context) (_ context.Context, end func()) {
-	era, is := ctx.Value(eraKey{}).(context.Context)
-	if !is {
+	era, ok := ctx.Value(eraKey{}).(context.Context)
+	if !ok {
 		return ctx, func() {}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -154,7 +154,7 @@ func TestEveryOperationWithEveryRight(t *testing.T) {
 
 func tryAllOperations(t *testing.T, store storage.Store) {
 	var users []string
-	for _, right := range []Right{Put, Work, Look, Admin} {
+	for _, right := range []Right{Put, Work, Read, Admin} {
 		users = append(users, fmt.Sprintf("%s-t t %s", right, right), fmt.Sprintf("%s-other other %s", right, right), fmt.Sprintf("%s-all * %s", right, right))
 	}
 	g := startGuardedOn(t, store, users...)

@@ -212,7 +212,7 @@ func (d *Door) parked(ctx context.Context, in *parkedInput) (*parkedOutput, erro
 func (p *parkedPage) addParked(jobs []tube.JobStats) {
 	p.Looked += len(jobs)
 	for i := range jobs {
-		if jobs[i].Facts != nil && jobs[i].Facts.Parked != tube.NotParked {
+		if jobs[i].Metadata != nil && jobs[i].Metadata.Parked != tube.NotParked {
 			p.Jobs = append(p.Jobs, infoOf(&jobs[i]))
 		}
 	}

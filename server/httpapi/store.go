@@ -98,7 +98,7 @@ func (d *Door) store(ctx context.Context, _ *struct{}) (*storeOutput, error) {
 		info.RecordsWritten, info.RecordsMigrated = s.Log.RecordsWritten, s.Log.RecordsMigrated
 		info.CPU = (s.Process.UserTime + s.Process.SystemTime).Seconds()
 	}
-	if u := access.UserIn(ctx); u == nil || u.Everywhere()&access.Look != 0 {
+	if u := access.UserIn(ctx); u == nil || u.Everywhere()&access.Read != 0 {
 		d.addSurvey(ctx, &info)
 	}
 	return &storeOutput{info}, nil
@@ -160,7 +160,7 @@ func (i *storeInfo) addProcess() {
 func (d *Door) addSurvey(ctx context.Context, info *storeInfo) {
 	ctx, cancel := context.WithTimeout(ctx, surveyLimit)
 	defer cancel()
-	survey, err := d.queue.Survey(ctx)
+	survey, err := d.queue.Topology(ctx)
 	if err != nil && info.Away == "" {
 		info.Away = err.Error()
 	}

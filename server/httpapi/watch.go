@@ -120,7 +120,7 @@ func (w *watcher) visible(of any) (names []string) {
 	}
 	slices.Sort(names)
 	if w.user != nil {
-		names = slices.Clone(w.user.Visible(names, access.Look))
+		names = slices.Clone(w.user.Visible(names, access.Read))
 	}
 	return names
 }
@@ -250,7 +250,7 @@ func (d *Door) caller(ctx context.Context, in *callerInput) (*callerOutput, erro
 // wordsOf returns the words for rights.
 func wordsOf(all access.Right) []string {
 	words := []string{}
-	for _, r := range []Right{Put, Work, Look, Admin} {
+	for _, r := range []Right{Put, Work, Read, Admin} {
 		if all&rights[r] != 0 {
 			words = append(words, string(r))
 		}

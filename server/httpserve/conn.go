@@ -111,7 +111,7 @@ func (d *Door) noteState(c net.Conn, state http.ConnState) {
 
 // connOf returns the connection below TLS; nil if it is none of ours.
 func connOf(c net.Conn) *conn {
-	if encrypted, is := c.(*tls.Conn); is {
+	if encrypted, ok := c.(*tls.Conn); ok {
 		c = encrypted.NetConn()
 	}
 	mine, _ := c.(*conn)

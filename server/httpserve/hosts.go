@@ -34,9 +34,9 @@ type hostCheck struct {
 // newHostCheck returns that of a listener. A listener that others can reach has none unless
 // hosts are named: its requests need not come from a browser of this machine.
 func (d *Door) newHostCheck(l net.Listener) *hostCheck {
-	at, is := l.Addr().(*net.TCPAddr)
-	loopback := is && at.IP.IsLoopback()
-	if !is || !loopback && len(d.config.Hosts) == 0 {
+	at, ok := l.Addr().(*net.TCPAddr)
+	loopback := ok && at.IP.IsLoopback()
+	if !ok || !loopback && len(d.config.Hosts) == 0 {
 		return nil
 	}
 	c := &hostCheck{loopback: loopback, names: make(map[string]bool)}

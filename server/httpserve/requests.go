@@ -60,7 +60,7 @@ type operation struct {
 }
 
 func (r *requests) of(name string) *operation {
-	if its, is := r.byOperation.Load(name); is {
+	if its, ok := r.byOperation.Load(name); ok {
 		return its.(*operation)
 	}
 	its, _ := r.byOperation.LoadOrStore(name, &operation{took: telemetry.NewDurations()})

@@ -26,7 +26,7 @@ type (
 // Ending returns a channel that is closed when the Door that has got this request ends:
 // who waits then answers without a result. It never closes for other contexts.
 func Ending(ctx context.Context) <-chan struct{} {
-	if ending, is := ctx.Value(endingKey{}).(context.Context); is {
+	if ending, ok := ctx.Value(endingKey{}).(context.Context); ok {
 		return ending.Done()
 	}
 	return nil
@@ -57,10 +57,10 @@ func UntilEnding(r *http.Request) (context.Context, context.CancelFunc) {
 	}
 	ctx, cancel := context.WithCancelCause(r.Context())
 	stop, unwatch := func() bool { return true }, func() {}
-	if ending, is := ctx.Value(endingKey{}).(context.Context); is {
+	if ending, ok := ctx.Value(endingKey{}).(context.Context); ok {
 		stop = context.AfterFunc(ending, func() { cancel(ErrEnding) })
 	}
-	if c, is := ctx.Value(connKey{}).(*conn); is && r.ProtoMajor < 2 {
+	if c, ok := ctx.Value(connKey{}).(*conn); ok && r.ProtoMajor < 2 {
 		unwatch = c.watch(cancel)
 	}
 	return ctx, func() {

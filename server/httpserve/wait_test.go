@@ -210,7 +210,7 @@ func TestTooMuchBehindAWait(t *testing.T) {
 // TestUnreadBodies: a body that does not come, or is too large, ends the wait before it begins.
 func TestUnreadBodies(t *testing.T) {
 	t.Parallel()
-	tooLong := func(err error) bool { _, is := errors.AsType[*http.MaxBytesError](err); return is }
+	tooLong := func(err error) bool { _, ok := errors.AsType[*http.MaxBytesError](err); return ok }
 	for sent, wrong := range map[string]func(error) bool{
 		"Content-Length: 2\r\n\r\n{":                                 func(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) },
 		"Content-Length: 70000\r\n\r\n" + strings.Repeat("x", 70000): tooLong,

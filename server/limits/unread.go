@@ -33,21 +33,21 @@ func (b *Bounds) Join(readers func() []Reader) (leave func()) {
 	if b == nil || b.guard.most == 0 {
 		return func() {}
 	}
-	its := &source{readers}
+	src := &source{readers}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.sources[its] = struct{}{}
+	b.sources[src] = struct{}{}
 	if b.stop == nil {
 		b.stop = make(chan struct{})
 		go b.run(b.stop)
 	}
-	return func() { b.part(its) }
+	return func() { b.part(src) }
 }
 
-func (b *Bounds) part(its *source) {
+func (b *Bounds) part(src *source) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.sources, its)
+	delete(b.sources, src)
 	if len(b.sources) == 0 && b.stop != nil {
 		close(b.stop)
 		b.stop = nil
@@ -88,8 +88,8 @@ func (b *Bounds) over() []Reader {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var all []unread
-	for its := range b.sources {
-		for _, r := range its.readers() {
+	for src := range b.sources {
+		for _, r := range src.readers() {
 			bytes, read := r.Unread()
 			all = append(all, unread{r, bytes, read})
 		}

@@ -26,9 +26,9 @@ func TestDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, rest, is := strings.Cut(string(text), begin)
+	before, rest, ok := strings.Cut(string(text), begin)
 	_, after, ends := strings.Cut(rest, end)
-	if !is || !ends {
+	if !ok || !ends {
 		t.Fatalf("%s has no place for the table", page)
 	}
 	want := before + begin + table() + end + after

@@ -32,7 +32,7 @@ func (fs families) addReading(name string, r *telemetry.Reading, unit float64, l
 var states = [...]string{tube.Ready.String(), tube.Reserved.String(), tube.Delayed.String(), tube.Buried.String()}
 
 // fill adds what is known. What is not known is left out.
-func (o *Observer) fill(fs families, f *facts) {
+func (o *Observer) fill(fs families, f *metadata) {
 	fs.addBool("redstalk_ready", f.unready == "")
 	fs.add("redstalk_build_info", 1, o.config.Version)
 	fs.addBool("redstalk_store_up", f.q != nil && f.report.Away == nil)
@@ -48,8 +48,8 @@ func (o *Observer) fill(fs families, f *facts) {
 		fs.addTotals(f.stats)
 	}
 	o.addTubes(fs, f)
-	if its := o.pushStats(); its != nil {
-		o.addPushes(fs, its)
+	if stats := o.pushStats(); stats != nil {
+		o.addPushes(fs, stats)
 	}
 }
 
@@ -73,7 +73,7 @@ func (o *Observer) addServer(fs families, q *queue.Queue) {
 }
 
 // addStore adds what the store has counted of its own work.
-func (fs families) addStore(f *facts) {
+func (fs families) addStore(f *metadata) {
 	r := &f.report
 	fs.addReading("redstalk_store_call_seconds", r.Calls, second)
 	fs.addReading("redstalk_store_call_operations", r.Operations, 1)
@@ -105,7 +105,7 @@ func (fs families) addTotals(s *queue.Stats) {
 }
 
 // addTubes adds the tubes by name, and all others as one.
-func (o *Observer) addTubes(fs families, f *facts) {
+func (o *Observer) addTubes(fs families, f *metadata) {
 	for _, t := range f.tubes {
 		fs.addJobs(t.Name, t.Urgent, t.Ready, t.Reserved, t.Delayed, t.Buried)
 		fs.add("redstalk_tube_oldest_ready_seconds", t.OldestReady.Seconds(), t.Name)
@@ -137,7 +137,7 @@ func (fs families) addJobs(name string, urgent, ready, reserved, delayed, buried
 
 // addOthers adds the jobs of the tubes that are not shown by name: what all have less what
 // the others have. As these were asked one after the other it may be a little off.
-func (fs families) addOthers(f *facts) {
+func (fs families) addOthers(f *metadata) {
 	left := f.stats.Totals
 	less := func(all *uint64, its uint64) { *all -= min(*all, its) }
 	for _, t := range f.tubes {

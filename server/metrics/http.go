@@ -20,11 +20,11 @@ func (o *Observer) addDoors(fs families) {
 	o.mu.Unlock()
 	for _, d := range doors {
 		fs.add("redstalk_http_connections", float64(d.Connections()), d.Name())
-		for _, its := range d.Requests() {
-			for status, n := range its.Statuses {
-				fs.add("redstalk_http_requests_total", float64(n), d.Name(), its.Operation, strconv.Itoa(status))
+		for _, stats := range d.Requests() {
+			for status, n := range stats.Statuses {
+				fs.add("redstalk_http_requests_total", float64(n), d.Name(), stats.Operation, strconv.Itoa(status))
 			}
-			fs.addReading("redstalk_http_request_seconds", its.Took, second, d.Name(), its.Operation)
+			fs.addReading("redstalk_http_request_seconds", stats.Took, second, d.Name(), stats.Operation)
 		}
 	}
 }

@@ -58,8 +58,8 @@ func TestDoors(t *testing.T) {
 		"redstalk_http_requests_total http put 200": 2, "redstalk_http_requests_total http put 404": 1,
 		"redstalk_http_requests_total ouqiang put 200": 2, "redstalk_http_request_seconds ouqiang put": 3, "redstalk_http_connections http": 0,
 	} {
-		if value, is := got[name]; !is || value != want {
-			t.Errorf("%s is %v (%v), want %v", name, value, is, want)
+		if value, ok := got[name]; !ok || value != want {
+			t.Errorf("%s is %v (%v), want %v", name, value, ok, want)
 		}
 	}
 	for name := range got {

@@ -180,7 +180,7 @@ func TestParked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := newInstance(t, 10)
 		answers := must[[]storage.Answer](t)(i.Do(background, storage.Op{
-			Kind: storage.SetPolicy, Tube: "a", Rare: &storage.Rare{Policy: &tube.Policy{Rules: tube.Rules{Max: 1, Dead: "b"}}},
+			Kind: storage.SetPolicy, Tube: "a", Args: &storage.Args{Policy: &tube.Policy{Rules: tube.Rules{Max: 1, Dead: "b"}}},
 		}))
 		if answers[0].Err != nil {
 			t.Fatal(answers[0].Err)
@@ -380,7 +380,7 @@ func TestNamesInRoom(t *testing.T) {
 		shown := func() (names []string) {
 			time.Sleep(2 * time.Second)
 			for name := range samples(t, o) {
-				if rest, is := strings.CutPrefix(name, `redstalk_tube_paused{tube="`); is {
+				if rest, ok := strings.CutPrefix(name, `redstalk_tube_paused{tube="`); ok {
 					names = append(names, strings.TrimSuffix(rest, `"}`))
 				}
 			}

@@ -218,16 +218,16 @@ func (k known) check(expr string) (problems []string) {
 	}
 	var has []string // labels of any of the metrics
 	for _, m := range selectors.FindAllStringSubmatch(grouping.ReplaceAllString(bare, ""), -1) {
-		its := k[m[1]]
-		if its == nil {
+		names := k[m[1]]
+		if names == nil {
 			if !slices.Contains(words, m[1]) {
 				problem("there is no %s", m[1])
 			}
 			continue
 		}
-		has = append(has, its...)
+		has = append(has, names...)
 		for part := range strings.SplitSeq(m[2], ",") {
-			if l := matcher.FindStringSubmatch(part); part != "" && (l == nil || !slices.Contains(its, l[1])) {
+			if l := matcher.FindStringSubmatch(part); part != "" && (l == nil || !slices.Contains(names, l[1])) {
 				problem("%s has no label as in %q", m[1], part)
 			}
 		}

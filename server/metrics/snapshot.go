@@ -40,7 +40,7 @@ type snapshot struct {
 }
 
 // facts are what a snapshot is made of.
-type facts struct {
+type metadata struct {
 	unready  string
 	q        *queue.Queue // nil while there is none
 	report   storage.Report
@@ -75,8 +75,8 @@ func (o *Observer) current() *snapshot {
 }
 
 // collect asks the queue and the store.
-func (o *Observer) collect() *facts {
-	f := &facts{unready: o.Unready(), flows: make(map[string]*tube.Flow)}
+func (o *Observer) collect() *metadata {
+	f := &metadata{unready: o.Unready(), flows: make(map[string]*tube.Flow)}
 	if f.q, _ = o.state(); f.q == nil {
 		return f
 	}
@@ -102,7 +102,7 @@ func (o *Observer) collect() *facts {
 }
 
 // askTubes returns the stats of those tubes that are shown by name and exist.
-func (o *Observer) askTubes(ctx context.Context, f *facts) ([]*tube.TubeStats, error) {
+func (o *Observer) askTubes(ctx context.Context, f *metadata) ([]*tube.TubeStats, error) {
 	names, err := o.names(ctx, f)
 	if err != nil {
 		return nil, err
@@ -147,7 +147,7 @@ func askStep(ctx context.Context, q *queue.Queue, names []string) ([]*tube.TubeS
 
 // names returns the tubes that are shown by name, sorted: those that the store counts by
 // name, and as long as there is room others.
-func (o *Observer) names(ctx context.Context, f *facts) ([]string, error) {
+func (o *Observer) names(ctx context.Context, f *metadata) ([]string, error) {
 	names := make([]string, 0, len(f.flows))
 	for name := range f.flows {
 		names = append(names, name)
@@ -170,7 +170,7 @@ func (o *Observer) names(ctx context.Context, f *facts) ([]string, error) {
 }
 
 // list brings the list of tubes up to date. A long one is used for some time.
-func (o *Observer) list(ctx context.Context, f *facts) (err error) {
+func (o *Observer) list(ctx context.Context, f *metadata) (err error) {
 	l := &o.listing
 	if len(l.names) > o.config.Tubes && time.Since(l.at) < listFor {
 		return nil

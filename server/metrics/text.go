@@ -68,9 +68,9 @@ func (fs families) add(name string, value float64, labels ...string) {
 	f.text = appendValue(f.text, value)
 }
 
-func (fs families) addBool(name string, is bool, labels ...string) {
+func (fs families) addBool(name string, ok bool, labels ...string) {
 	value := 0.0
-	if is {
+	if ok {
 		value = 1
 	}
 	fs.add(name, value, labels...)

@@ -61,7 +61,7 @@ func (q *Queue) Do(ctx context.Context, ops ...storage.Op) ([]storage.Answer, er
 func (q *Queue) do(ctx context.Context, ops []storage.Op) ([]storage.Answer, error) {
 	done := make(chan struct{})
 	batch := &storage.Batch{Ops: slices.Clone(ops), Done: func() { close(done) }}
-	batches := q.withForeseen(batch)
+	batches := q.withHandOffs(batch)
 	if ctx.Done() == nil {
 		q.store.Do(batches...)
 	} else {
@@ -89,7 +89,7 @@ func (q *Queue) do(ctx context.Context, ops []storage.Op) ([]storage.Answer, err
 func (q *Queue) refusal(ops []storage.Op) error {
 	for i := range ops {
 		switch op := &ops[i]; {
-		case op.Kind == storage.SetPolicy && !q.MayPush(op.Rare.Policy):
+		case op.Kind == storage.SetPolicy && !q.MayPush(op.Args.Policy):
 			return ErrForbidden
 		case op.Kind == storage.Put:
 			if err := q.refusalOfPut(len(op.Body)); err != nil {
@@ -140,8 +140,8 @@ func (q *Queue) giveBack(ops []storage.Op) {
 // giveBackOf returns what gives back the job that an operation has reserved.
 func giveBackOf(op *storage.Op) storage.Op {
 	back := storage.Op{Kind: storage.Move, Move: tube.GiveBack, Holder: op.Holder, ID: op.Answer.ID}
-	if op.Answer.Rare != nil {
-		back.Rare = &storage.Rare{Lease: op.Answer.Rare.Lease}
+	if op.Answer.Result != nil {
+		back.Args = &storage.Args{Lease: op.Answer.Result.Lease}
 	}
 	return back
 }

@@ -11,24 +11,24 @@ import "redstalk/storage"
 
 // maxForeseenTubes bounds the tubes that a foreseen round searches: the puts should not
 // wait for that.
-const maxForeseenTubes = 100
+const maxHandOffTubes = 100
 
 // Foresee returns a round for those who wait for the jobs that the batches are about to
 // put, or nil. The caller hands it to the store behind the batches, with the same call.
-func (q *Queue) Foresee(batches []*storage.Batch) *storage.Batch {
+func (q *Queue) HandOff(batches []*storage.Batch) *storage.Batch {
 	l := &q.lists
 	if !q.foresees || l.waiters.Load() == 0 {
 		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.roundOn || len(l.hinted) > 0 || len(l.called) > 0 {
+	if l.dispatching || len(l.hinted) > 0 || len(l.called) > 0 {
 		return nil // these come first
 	}
 	for _, b := range batches {
-		l.foresee(b.Ops)
+		l.handOff(b.Ops)
 	}
-	r := l.pickForeseen()
+	r := l.pickHandOffs()
 	if len(r.waits) == 0 {
 		return nil
 	}
@@ -36,9 +36,9 @@ func (q *Queue) Foresee(batches []*storage.Batch) *storage.Batch {
 }
 
 // withForeseen returns the batch, and behind it what Foresee returns for it.
-func (q *Queue) withForeseen(b *storage.Batch) []*storage.Batch {
+func (q *Queue) withHandOffs(b *storage.Batch) []*storage.Batch {
 	batches := []*storage.Batch{b}
-	if round := q.Foresee(batches); round != nil {
+	if round := q.HandOff(batches); round != nil {
 		batches = append(batches, round)
 	}
 	return batches
@@ -46,10 +46,10 @@ func (q *Queue) withForeseen(b *storage.Batch) []*storage.Batch {
 
 // foresee counts the puts into tubes for which somebody waits, but for those with tags,
 // which may make no job. The lock is held.
-func (l *waitlists) foresee(ops []storage.Op) {
+func (l *waitlists) handOff(ops []storage.Op) {
 	for i := range ops {
-		if op := &ops[i]; op.Kind == storage.Put && op.Delay == 0 && op.Rare == nil && l.byTube[op.Tube] != nil {
-			l.foreseen[op.Tube]++
+		if op := &ops[i]; op.Kind == storage.Put && op.Delay == 0 && op.Args == nil && l.byTube[op.Tube] != nil {
+			l.handOffs[op.Tube]++
 		}
 	}
 }
@@ -57,11 +57,11 @@ func (l *waitlists) foresee(ops []storage.Op) {
 // pickForeseen chooses the waits of a foreseen round: the first of each waitlist, one more
 // than there are puts. If that one gets no job, who follows is told of the next one. The
 // lock is held.
-func (l *waitlists) pickForeseen() *round {
-	r := &round{foreseen: true}
-	for name, puts := range l.foreseen {
+func (l *waitlists) pickHandOffs() *dispatchBatch {
+	r := &dispatchBatch{handOffs: true}
+	for name, puts := range l.handOffs {
 		r.pickFirst(name, l.byTube[name], min(puts+1, maxServed))
 	}
-	clear(l.foreseen)
+	clear(l.handOffs)
 	return r
 }

@@ -34,25 +34,25 @@ func TestForesee(t *testing.T) {
 	for h := range 5 {
 		lab.waits(tube.Holder(h+1), 0, "t")
 	}
-	hints := lab.Hints()
-	b := lab.Foresee([]*storage.Batch{puts("t", 1), puts("u", 1), puts("t", 1)})
-	if lab.Foresee([]*storage.Batch{puts("t", 1)}) != nil || lab.NextRound() != nil {
+	hints := lab.WakeUps()
+	b := lab.HandOff([]*storage.Batch{puts("t", 1), puts("u", 1), puts("t", 1)})
+	if lab.HandOff([]*storage.Batch{puts("t", 1)}) != nil || lab.NextDispatch() != nil {
 		t.Fatal("two rounds are under way")
 	}
 	for i := range b.Ops {
-		if op := &b.Ops[i]; op.Holder != tube.Holder(i+1) || !op.Foreseen || !op.Wait {
+		if op := &b.Ops[i]; op.Holder != tube.Holder(i+1) || !op.HandOff || !op.Wait {
 			t.Errorf("take %d: %+v", i, op)
 		}
 	}
 	lab.serve("foreseen", b, 3, 2)
-	if lab.NextRound() != nil || lab.Waiters() != 3 {
+	if lab.NextDispatch() != nil || lab.Waiters() != 3 {
 		t.Errorf("another round, or %d wait", lab.Waiters())
 	}
-	if lab.Hints() == hints {
+	if lab.WakeUps() == hints {
 		t.Error("who joins now does not see that the waitlist was served")
 	}
-	lab.serve("foreseen, for all who wait", lab.Foresee([]*storage.Batch{puts("t", 9)}), 3, 3)
-	if lab.NextRound() != nil || lab.Waiters() != 0 {
+	lab.serve("foreseen, for all who wait", lab.HandOff([]*storage.Batch{puts("t", 9)}), 3, 3)
+	if lab.NextDispatch() != nil || lab.Waiters() != 0 {
 		t.Errorf("another round, or %d wait", lab.Waiters())
 	}
 }
@@ -63,8 +63,8 @@ func TestForeseeAndJoin(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		lab := foreseeing(t)
 		lab.waits(1, 0, "t")
-		hints := lab.Hints() // then the second one looks for a job
-		b := lab.Foresee([]*storage.Batch{puts("t", 1)})
+		hints := lab.WakeUps() // then the second one looks for a job
+		b := lab.HandOff([]*storage.Batch{puts("t", 1)})
 		if !late {
 			lab.waits(2, hints, "t")
 		}
@@ -72,14 +72,14 @@ func TestForeseeAndJoin(t *testing.T) {
 		if late {
 			lab.waits(2, hints, "t")
 		}
-		lab.serve("who has joined", lab.NextRound(), 1, 0)
+		lab.serve("who has joined", lab.NextDispatch(), 1, 0)
 	}
 }
 
 // TestForeseeNothing: a round is foreseen only for ready jobs for which somebody waits,
 // and if nothing else is to be served.
 func TestForeseeNothing(t *testing.T) {
-	many := make([]string, maxForeseenTubes+1)
+	many := make([]string, maxHandOffTubes+1)
 	for i := range many {
 		many[i] = fmt.Sprint("m", i)
 	}
@@ -97,14 +97,14 @@ func TestForeseeNothing(t *testing.T) {
 		lab := foreseeing(t)
 		lab.waits(1, 0, "t")
 		is.begin(lab)
-		if b := lab.Foresee([]*storage.Batch{is.batch}); b != nil {
+		if b := lab.HandOff([]*storage.Batch{is.batch}); b != nil {
 			t.Errorf("%s: a round for %d", what, len(b.Ops))
 		}
 	}
 	lab := foreseeing(t)
 	lab.waits(1, 0, "m0")
 	lab.waits(2, 0, many...)
-	lab.serve("up to one for too many tubes", lab.Foresee([]*storage.Batch{puts("m0", 3)}), 1, 1)
+	lab.serve("up to one for too many tubes", lab.HandOff([]*storage.Batch{puts("m0", 3)}), 1, 1)
 }
 
 // TestForeseenByPut: a put of another door brings the job to who waits, with one call of
@@ -118,7 +118,7 @@ func TestForeseenByPut(t *testing.T) {
 			s.hold = func(b *storage.Batch) {
 				if b.Ops[0].Kind == storage.Take {
 					takes++
-					if !b.Ops[0].Foreseen {
+					if !b.Ops[0].HandOff {
 						t.Error("the round was not foreseen")
 					}
 				}

@@ -72,7 +72,7 @@ func (q *Queue) move(ctx context.Context, m tube.Move, holder tube.Holder, id ui
 // Kick makes up to bound jobs of a tube ready: buried ones, or if there are none
 // delayed ones. It returns how many those were.
 func (q *Queue) Kick(ctx context.Context, tube string, bound uint32) (int, error) {
-	a, err := q.one(ctx, storage.Op{Kind: storage.Kick, Tube: tube, Bound: bound})
+	a, err := q.one(ctx, storage.Op{Kind: storage.Kick, Tube: tube, MaxJobs: bound})
 	return a.Count, err
 }
 
@@ -128,7 +128,7 @@ func (q *Queue) Stats(ctx context.Context) (*Stats, error) {
 // Leave gives back everything that the holder has reserved, even if ctx has ended;
 // then Leave does not wait for it. The number must not be used any more.
 func (q *Queue) Leave(ctx context.Context, holder tube.Holder) error {
-	answers, err := q.do(ctx, []storage.Op{{Kind: storage.Leave, Holder: holder}})
+	answers, err := q.do(ctx, []storage.Op{{Kind: storage.ReleaseAll, Holder: holder}})
 	if err != nil {
 		return err
 	}

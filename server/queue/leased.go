@@ -149,8 +149,8 @@ func (q *Queue) describeLeases(ctx context.Context, jobs []Leased) ([]Leased, er
 func (q *Queue) GiveBackLeases(jobs []Leased) {
 	ops := make([]storage.Op, len(jobs))
 	for i := range jobs {
-		rare := &storage.RareAnswer{Lease: jobs[i].Lease}
-		ops[i] = storage.Op{Kind: storage.Take, Holder: tube.LeaseHolder, Answer: storage.Answer{ID: jobs[i].ID, Rare: rare}}
+		rare := &storage.Result{Lease: jobs[i].Lease}
+		ops[i] = storage.Op{Kind: storage.Take, Holder: tube.LeaseHolder, Answer: storage.Answer{ID: jobs[i].ID, Result: rare}}
 	}
 	q.giveBack(ops)
 }

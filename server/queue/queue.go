@@ -78,7 +78,7 @@ func New(store storage.Store, config Config) *Queue {
 		config: config, store: store, id: newID(), began: time.Now(), closing: make(chan struct{}),
 		bodies: body.NewPool(),
 	}
-	_, q.foresees = store.(storage.Settler)
+	_, q.foresees = store.(storage.SharedStore)
 	q.reporter, _ = store.(storage.Reporter)
 	if q.reporter != nil && config.NamedTubes != 0 {
 		q.reporter.NameTubes(max(config.NamedTubes, 0))
@@ -87,7 +87,7 @@ func New(store storage.Store, config Config) *Queue {
 	q.timer = newTimer(store, &q.lists, q.bodies, config.Log, q.closing)
 	store.Listen(listener{q})
 	// The tube "default" needs no attendance: it always exists.
-	go q.usher()
+	go q.dispatcher()
 	go q.timer.run()
 	return q
 }
@@ -141,7 +141,7 @@ func (q *Queue) Close(ctx context.Context) error {
 	close(q.closing)
 	ended := make(chan struct{})
 	go func() {
-		<-q.lists.usherEnded
+		<-q.lists.dispatcherEnded
 		<-q.timer.ended
 		q.lists.stopPatience()
 		close(ended)

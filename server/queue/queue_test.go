@@ -184,7 +184,7 @@ func TestStats(t *testing.T) {
 			t.Errorf("a tube that is only waited for: %v", err)
 		}
 		waits = append(waits, w.reserve(ctx, w.NewHolder(), storage.Forever))
-		w.Do(ctx, storage.Op{Kind: storage.Attend, Role: tube.Watching, Delta: 1, Tubes: []string{"t"}})
+		w.Do(ctx, storage.Op{Kind: storage.Ref, Role: tube.Watching, Delta: 1, Tubes: []string{"t"}})
 		if s, err := w.TubeStats(w.Context(), "t"); err != nil || s.Waiting != 4 || s.Name != "t" {
 			t.Errorf("%+v, %v", s, err)
 		}

@@ -18,7 +18,7 @@ func (q *Queue) PutTagged(ctx context.Context, j NewJob, tags *tube.Tags) (tube.
 	if err != nil {
 		return tube.PutAnswer{}, err
 	}
-	op := storage.Op{Kind: storage.Put, Tube: j.Tube, Pri: j.Pri, Delay: j.Delay, TTR: j.TTR, Body: j.Body, Rare: &storage.Rare{Tags: tags}}
+	op := storage.Op{Kind: storage.Put, Tube: j.Tube, Pri: j.Pri, Delay: j.Delay, TTR: j.TTR, Body: j.Body, Args: &storage.Args{Tags: tags}}
 	answers, err := q.do(ctx, []storage.Op{op})
 	if err != nil {
 		return tube.PutAnswer{}, err
@@ -28,8 +28,8 @@ func (q *Queue) PutTagged(ctx context.Context, j NewJob, tags *tube.Tags) (tube.
 		return tube.PutAnswer{}, err
 	}
 	put := tube.PutAnswer{ID: a.ID}
-	if a.Rare != nil {
-		put.Result, put.State = a.Rare.Outcome, a.Rare.State
+	if a.Result != nil {
+		put.Result, put.State = a.Result.Outcome, a.Result.State
 	}
 	return put, nil
 }
@@ -45,37 +45,37 @@ func (q *Queue) ReserveLease(ctx context.Context, tubes []string, wait time.Dura
 // or Bury. It returns ErrNotFound if that is not the job's present lease.
 func (q *Queue) MoveLeased(ctx context.Context, m tube.Move, id, lease uint64, terms tube.Terms) error {
 	_, err := q.one(ctx, storage.Op{
-		Kind: storage.Move, Move: m, Holder: tube.LeaseHolder, ID: id, Pri: terms.Pri, Delay: terms.Delay, Rare: &storage.Rare{Lease: lease},
+		Kind: storage.Move, Move: m, Holder: tube.LeaseHolder, ID: id, Pri: terms.Pri, Delay: terms.Delay, Args: &storage.Args{Lease: lease},
 	})
 	return err
 }
 
 // PeekKey returns the job of a tube that has a key, whatever its state.
 func (q *Queue) PeekKey(ctx context.Context, tube, key string) (Job, error) {
-	a, err := q.one(ctx, storage.Op{Kind: storage.PeekKey, Tube: tube, Rare: &storage.Rare{Key: key}})
+	a, err := q.one(ctx, storage.Op{Kind: storage.PeekKey, Tube: tube, Args: &storage.Args{Key: key}})
 	return jobIn(&a), err
 }
 
 // DeleteKey deletes the job of a tube that has a key, whoever holds it.
 func (q *Queue) DeleteKey(ctx context.Context, tube, key string) error {
-	_, err := q.one(ctx, storage.Op{Kind: storage.DeleteKey, Tube: tube, Rare: &storage.Rare{Key: key}})
+	_, err := q.one(ctx, storage.Op{Kind: storage.DeleteKey, Tube: tube, Args: &storage.Args{Key: key}})
 	return err
 }
 
 // FindKey returns the jobs of all tubes that have a key; ErrNotFound if there is none.
 func (q *Queue) FindKey(ctx context.Context, key string) ([]tube.JobStats, error) {
-	a, err := q.one(ctx, storage.Op{Kind: storage.FindKey, Rare: &storage.Rare{Key: key}})
+	a, err := q.one(ctx, storage.Op{Kind: storage.FindKey, Args: &storage.Args{Key: key}})
 	if err != nil {
 		return nil, err
 	}
-	return a.Rare.Jobs, nil
+	return a.Result.Jobs, nil
 }
 
 // SetPolicy gives a tube a policy, which must not be changed any more; nil takes it away. It
 // returns ErrForbidden if the tube must not push there.
 func (q *Queue) SetPolicy(ctx context.Context, name string, p *tube.Policy) error {
 	defer q.PolicyChanged(name)
-	_, err := q.one(ctx, storage.Op{Kind: storage.SetPolicy, Tube: name, Rare: &storage.Rare{Policy: p}})
+	_, err := q.one(ctx, storage.Op{Kind: storage.SetPolicy, Tube: name, Args: &storage.Args{Policy: p}})
 	return err
 }
 
@@ -85,7 +85,7 @@ func (q *Queue) Policy(ctx context.Context, name string) (*tube.Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.Rare.Policy, nil
+	return a.Result.Policy, nil
 }
 
 // Policies returns the names of the tubes that have a policy, sorted.
@@ -98,11 +98,11 @@ func (q *Queue) Policies(ctx context.Context) ([]string, error) {
 // come out, behind a cursor; "" is the beginning. next is the cursor of those that follow, ""
 // if there are none.
 func (q *Queue) ListJobs(ctx context.Context, name string, s tube.State, count uint32, cursor string) (jobs []tube.JobStats, next string, err error) {
-	a, err := q.one(ctx, storage.Op{Kind: storage.ListJobs, Tube: name, State: s, Bound: count, Rare: &storage.Rare{Cursor: cursor}})
+	a, err := q.one(ctx, storage.Op{Kind: storage.ListJobs, Tube: name, State: s, MaxJobs: count, Args: &storage.Args{Cursor: cursor}})
 	if err != nil {
 		return nil, "", err
 	}
-	return a.Rare.Jobs, a.Rare.Cursor, nil
+	return a.Result.Jobs, a.Result.Cursor, nil
 }
 
 // Flush removes the jobs of a tube in a state, or with tube.Gone those that are ready,
@@ -115,6 +115,6 @@ func (q *Queue) Flush(ctx context.Context, name string, s tube.State) (int, erro
 // MoveJobs moves the first jobs of a tube in a state, up to count of them, to another tube.
 // It returns how many those were.
 func (q *Queue) MoveJobs(ctx context.Context, from string, s tube.State, to string, count uint32) (int, error) {
-	a, err := q.one(ctx, storage.Op{Kind: storage.MoveJobs, Tube: from, State: s, Bound: count, Rare: &storage.Rare{To: to}})
+	a, err := q.one(ctx, storage.Op{Kind: storage.MoveJobs, Tube: from, State: s, MaxJobs: count, Args: &storage.Args{To: to}})
 	return a.Count, err
 }

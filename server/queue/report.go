@@ -27,10 +27,10 @@ func (t *timer) lag() time.Duration {
 }
 
 // Survey asks the processes that share or keep the store how they are; nil: there are none.
-func (q *Queue) Survey(ctx context.Context) (*storage.Survey, error) {
-	s, is := q.store.(storage.Surveyor)
-	if !is {
+func (q *Queue) Topology(ctx context.Context) (*storage.Topology, error) {
+	s, ok := q.store.(storage.Surveyor)
+	if !ok {
 		return nil, nil
 	}
-	return s.Survey(ctx)
+	return s.Topology(ctx)
 }

@@ -22,8 +22,8 @@ type Job struct {
 // jobIn returns the job of an answer.
 func jobIn(a *storage.Answer) Job {
 	j := Job{ID: a.ID, Body: a.Body}
-	if a.Rare != nil {
-		j.Lease = a.Rare.Lease
+	if a.Result != nil {
+		j.Lease = a.Result.Lease
 	}
 	return j
 }
@@ -41,7 +41,7 @@ func jobIn(a *storage.Answer) Job {
 // does for as long as it waits.
 func (q *Queue) Reserve(ctx context.Context, holder tube.Holder, tubes []string, wait time.Duration) (Job, error) {
 	tubes = slices.Clone(tubes) // the store may look at them after ctx has ended
-	hints := q.Hints()
+	hints := q.WakeUps()
 	take := storage.Op{Kind: storage.Take, Holder: holder, Tubes: tubes, Wait: wait > 0}
 	answer, err := q.one(ctx, take)
 	switch {
@@ -81,7 +81,7 @@ func (q *Queue) attend(tubes []string) (leave func()) {
 	counted := make(chan struct{})
 	count := func(delta int) {
 		for part := range slices.Chunk(tubes, maxAttended) {
-			storage.DoWait(q.store, []storage.Op{{Kind: storage.Attend, Tubes: part, Role: tube.Watching, Delta: delta}})
+			storage.DoWait(q.store, []storage.Op{{Kind: storage.Ref, Tubes: part, Role: tube.Watching, Delta: delta}})
 		}
 	}
 	go func() {

@@ -30,20 +30,20 @@ const (
 // ready takes a hint of the store that the tube has a job. It returns whether
 // anybody waits for one.
 func (l *waitlists) ready(tube string) bool {
-	l.hints.Add(1) // before looking for waiters, see join
+	l.wakeUps.Add(1) // before looking for waiters, see join
 	if l.waiters.Load() == 0 {
 		return false
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	is := l.hint(tube, min(l.hinted[tube]+1, maxServed)) // it may be about another job
-	l.callUsher()
-	return is
+	ok := l.wakeUp(tube, min(l.hinted[tube]+1, maxServed)) // it may be about another job
+	l.callDispatcher()
+	return ok
 }
 
 // hint notes that the next round is to serve so many of the tube's waitlist. It
 // returns false if there is no such waitlist. The lock is held.
-func (l *waitlists) hint(tube string, many int) bool {
+func (l *waitlists) wakeUp(tube string, many int) bool {
 	if l.byTube[tube] == nil {
 		return false
 	}
@@ -62,26 +62,26 @@ func (l *waitlists) call(w *wait) {
 
 // callUsher wakes the usher if there is a round to carry out, and no loop is awake to
 // do it. The lock is held.
-func (l *waitlists) callUsher() {
-	if l.roundOn || l.loopsAwake > 0 || len(l.hinted) == 0 && len(l.called) == 0 {
+func (l *waitlists) callDispatcher() {
+	if l.dispatching || l.loopsAwake > 0 || len(l.hinted) == 0 && len(l.called) == 0 {
 		return
 	}
 	select {
-	case l.wakeUsher <- struct{}{}:
+	case l.wakeDispatcher <- struct{}{}:
 	default:
 	}
 }
 
 // usher carries out rounds that no loop does, until the queue is closed.
-func (q *Queue) usher() {
-	defer close(q.lists.usherEnded)
+func (q *Queue) dispatcher() {
+	defer close(q.lists.dispatcherEnded)
 	for {
 		select {
 		case <-q.closing:
 			return
-		case <-q.lists.wakeUsher:
+		case <-q.lists.wakeDispatcher:
 		}
-		for b := q.NextRound(); b != nil; b = q.NextRound() {
+		for b := q.NextDispatch(); b != nil; b = q.NextDispatch() {
 			storage.DoBatch(q.store, b)
 		}
 	}
@@ -109,24 +109,24 @@ func (q *Queue) LoopSleeps() *storage.Batch {
 	l := &q.lists
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	b := l.startRound()
+	b := l.startDispatch()
 	if b == nil {
 		l.loopsAwake--
-		l.callUsher() // for what is to be done after the round that is under way
+		l.callDispatcher() // for what is to be done after the round that is under way
 	}
 	return b
 }
 
 // NextRound returns a round that the caller has to carry out. It returns nil if one
 // is under way, or if there is nothing to serve.
-func (q *Queue) NextRound() *storage.Batch {
+func (q *Queue) NextDispatch() *storage.Batch {
 	l := &q.lists
 	if l.waiters.Load() == 0 {
 		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.startRound()
+	return l.startDispatch()
 }
 
 // Waiters is how many wait for a job.
@@ -134,8 +134,8 @@ func (q *Queue) Waiters() int64 { return q.lists.waiters.Load() }
 
 // startRound starts a round; nil if one is under way, or there is nothing to serve.
 // The lock is held.
-func (l *waitlists) startRound() *storage.Batch {
-	if l.roundOn || len(l.hinted) == 0 && len(l.called) == 0 {
+func (l *waitlists) startDispatch() *storage.Batch {
+	if l.dispatching || len(l.hinted) == 0 && len(l.called) == 0 {
 		return nil
 	}
 	r := l.pick()
@@ -146,25 +146,25 @@ func (l *waitlists) startRound() *storage.Batch {
 }
 
 // start makes a batch of a round, which is under way from now on. The lock is held.
-func (l *waitlists) start(r *round) *storage.Batch {
-	l.roundOn, l.roundSince = true, time.Now()
+func (l *waitlists) start(r *dispatchBatch) *storage.Batch {
+	l.dispatching, l.dispatchingSince = true, time.Now()
 	// InTurn: a client may have asked how many wait, and then released the job. Its
 	// reply must not show fewer waiters because this round has ended first.
-	return &storage.Batch{Ops: r.takes, InTurn: true, Done: func() {
-		for _, w := range l.endRound(r) {
+	return &storage.Batch{Ops: r.takes, Ordered: true, Done: func() {
+		for _, w := range l.endDispatch(r) {
 			w.waiter.notify()
 		}
 	}}
 }
 
 // round is one batch of takes, and the waits that they are for.
-type round struct {
+type dispatchBatch struct {
 	waits      []*wait
 	takes      []storage.Op
 	tubes      int // searched by all takes together
 	lists      []served
 	considered []*wait // of all lists, one list after the other
-	foreseen   bool    // see foresee.go
+	handOffs   bool    // see foresee.go
 }
 
 // served is a hinted waitlist in a round.
@@ -175,42 +175,42 @@ type served struct {
 }
 
 // full tells whether the n-th part of a round is used up.
-func (r *round) full(n int) bool { return n*len(r.takes) >= MaxTakes || n*r.tubes >= MaxTubes }
+func (r *dispatchBatch) full(n int) bool { return n*len(r.takes) >= MaxTakes || n*r.tubes >= MaxTubes }
 
 // forHints: hinted waitlists get up to one half of a round, so that there is always
 // room for called waits.
-const forHints = 2
+const forWakeUps = 2
 
 // hasRoomFor tells whether the round may serve w, of a hinted waitlist. Nobody is foreseen
 // to get a lease.
-func (r *round) hasRoomFor(w *wait) bool {
-	if r.foreseen {
-		return w.waiter.holder != tube.LeaseHolder && r.tubes+len(w.tubes) <= maxForeseenTubes
+func (r *dispatchBatch) hasRoomFor(w *wait) bool {
+	if r.handOffs {
+		return w.waiter.holder != tube.LeaseHolder && r.tubes+len(w.tubes) <= maxHandOffTubes
 	}
-	return !r.full(forHints)
+	return !r.full(forWakeUps)
 }
 
 // take makes the round serve w. waits says that w goes on waiting if there is no
 // job.
-func (r *round) take(w *wait, waits bool) {
+func (r *dispatchBatch) take(w *wait, waits bool) {
 	w.serving = true
 	r.waits = append(r.waits, w)
 	r.tubes += len(w.tubes)
-	take := storage.Op{Kind: storage.Take, Holder: w.waiter.holder, Tubes: w.tubes, Wait: waits, Foreseen: r.foreseen}
+	take := storage.Op{Kind: storage.Take, Holder: w.waiter.holder, Tubes: w.tubes, Wait: waits, HandOff: r.handOffs}
 	r.takes = append(r.takes, take)
 }
 
 // pick chooses the waits of the next round: the first of each hinted waitlist, then
 // the called ones. The lock is held.
-func (l *waitlists) pick() *round {
-	r := &round{}
+func (l *waitlists) pick() *dispatchBatch {
+	r := &dispatchBatch{}
 	for name, many := range l.hinted {
-		if r.full(forHints) {
+		if r.full(forWakeUps) {
 			break
 		}
 		delete(l.hinted, name)
-		if its := l.byTube[name]; its != nil {
-			r.pickFirst(name, its, many)
+		if list := l.byTube[name]; list != nil {
+			r.pickFirst(name, list, many)
 		}
 	}
 	n := 0
@@ -234,9 +234,9 @@ func (l *waitlists) pick() *round {
 
 // pickFirst considers the first waits of a waitlist. One that the round serves
 // already for another tube counts as well: its take searches this tube, too.
-func (r *round) pickFirst(tube string, its *waitlist, many int) {
+func (r *dispatchBatch) pickFirst(tube string, list *waitlist, many int) {
 	from := len(r.considered)
-	for p := its.first; p != nil && many > len(r.considered)-from && r.hasRoomFor(p.wait); p = p.next {
+	for p := list.first; p != nil && many > len(r.considered)-from && r.hasRoomFor(p.wait); p = p.next {
 		if !p.wait.serving {
 			r.take(p.wait, true)
 		}
@@ -248,7 +248,7 @@ func (r *round) pickFirst(tube string, its *waitlist, many int) {
 // endRound ends a round: it hands out what was taken. A waitlist is hinted again if
 // all of its waits that were considered got a job, as there may be more jobs. endRound
 // returns the waits that have ended; the caller notifies their Waiters.
-func (l *waitlists) endRound(r *round) (decided []*wait) {
+func (l *waitlists) endDispatch(r *dispatchBatch) (decided []*wait) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i, w := range r.waits {
@@ -263,18 +263,18 @@ func (l *waitlists) endRound(r *round) (decided []*wait) {
 		}
 		w.serving, w.passing, w.ending = false, false, false
 	}
-	if r.foreseen && len(decided) > 0 {
-		l.hints.Add(1) // of which the store has spared us
+	if r.handOffs && len(decided) > 0 {
+		l.wakeUps.Add(1) // of which the store has spared us
 	}
 	considered := r.considered
 	for _, its := range r.lists {
 		if allGot(considered[:its.considered]) {
-			l.hint(its.tube, min(2*its.many, maxServed))
+			l.wakeUp(its.tube, min(2*its.many, maxServed))
 		}
 		considered = considered[its.considered:]
 	}
-	l.roundOn = false
-	l.callUsher()
+	l.dispatching = false
+	l.callDispatcher()
 	return decided
 }
 

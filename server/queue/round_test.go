@@ -33,7 +33,7 @@ func (lab *lab) waits(h tube.Holder, hints uint64, tubes ...string) *Waiter {
 // of an outcome.
 func (lab *lab) joined(h tube.Holder) *atomic.Int64 {
 	told := new(atomic.Int64)
-	lab.NewWaiter(h, func() { told.Add(1) }).Wait([]string{"t"}, lab.Hints(), storage.Forever)
+	lab.NewWaiter(h, func() { told.Add(1) }).Wait([]string{"t"}, lab.WakeUps(), storage.Forever)
 	return told
 }
 
@@ -44,7 +44,7 @@ func (lab *lab) ready(tube string) { listener{lab.Queue}.Ready(tube) }
 func (lab *lab) usherCalled(what string, want bool) {
 	lab.t.Helper()
 	select {
-	case <-lab.lists.wakeUsher:
+	case <-lab.lists.wakeDispatcher:
 		if !want {
 			lab.t.Errorf("%s: the usher was called", what)
 		}
@@ -73,9 +73,9 @@ func TestUsher(t *testing.T) {
 	first, second := lab.joined(1), lab.joined(2)
 	lab.ready("t")
 	lab.usherCalled("nobody is awake", true)
-	lab.serve("by the usher", lab.NextRound(), 1, 1)
+	lab.serve("by the usher", lab.NextDispatch(), 1, 1)
 	lab.usherCalled("one got a job", true) // there may be more
-	lab.serve("by the usher, again", lab.NextRound(), 1, 0)
+	lab.serve("by the usher, again", lab.NextDispatch(), 1, 0)
 	lab.usherCalled("one got none", false)
 	if first.Load() != 1 || second.Load() != 0 || lab.Waiters() != 1 {
 		t.Errorf("told %d and %d times, and %d wait", first.Load(), second.Load(), lab.Waiters())
@@ -91,7 +91,7 @@ func TestLoopServes(t *testing.T) {
 	lab.LoopAwake()
 	lab.ready("t")
 	lab.usherCalled("a loop is awake", false)
-	lab.serve("beside other things", lab.NextRound(), 1, 1)
+	lab.serve("beside other things", lab.NextDispatch(), 1, 1)
 	lab.usherCalled("a loop is awake, and there may be more", false)
 	lab.serve("before it sleeps", lab.LoopSleeps(), 2, 1)
 	lab.usherCalled("a loop is awake, and there is no more", false)
@@ -114,9 +114,9 @@ func TestHintDuringRound(t *testing.T) {
 		lab.joined(2)
 		lab.LoopAwake()
 		lab.ready("t")
-		b := lab.NextRound()
+		b := lab.NextDispatch()
 		lab.ready("t")
-		if lab.NextRound() != nil {
+		if lab.NextDispatch() != nil {
 			t.Fatal("two rounds are under way")
 		}
 		if sleeps && lab.LoopSleeps() != nil {
@@ -125,7 +125,7 @@ func TestHintDuringRound(t *testing.T) {
 		lab.usherCalled("a round is under way", false)
 		lab.serve("the first one", b, 1, 0)
 		lab.usherCalled("it has ended", sleeps)
-		lab.serve("the second one", lab.NextRound(), 1, 1)
+		lab.serve("the second one", lab.NextDispatch(), 1, 1)
 	}
 }
 
@@ -138,13 +138,13 @@ func TestSeveralHints(t *testing.T) {
 	for range 3 {
 		lab.ready("t")
 	}
-	lab.serve("three hints", lab.NextRound(), 3, 0)
+	lab.serve("three hints", lab.NextDispatch(), 3, 0)
 	lab.ready("t")
-	lab.serve("one more hint", lab.NextRound(), 1, 0)
+	lab.serve("one more hint", lab.NextDispatch(), 1, 0)
 	for range 100 {
 		lab.ready("t")
 	}
-	lab.serve("very many hints", lab.NextRound(), maxServed, 0)
+	lab.serve("very many hints", lab.NextDispatch(), maxServed, 0)
 }
 
 // TestHintsForOneWaiter: hints for all tubes of a wait are one take, in one round,
@@ -156,7 +156,7 @@ func TestHintsForOneWaiter(t *testing.T) {
 		for i := range 100 {
 			tubes = append(tubes, fmt.Sprint("t", i))
 		}
-		hints := lab.Hints()
+		hints := lab.WakeUps()
 		if before {
 			lab.ready("t7")
 		}
@@ -166,8 +166,8 @@ func TestHintsForOneWaiter(t *testing.T) {
 				lab.ready(name)
 			}
 		}
-		lab.serve("all hints", lab.NextRound(), 1, 0)
-		if b := lab.NextRound(); b != nil {
+		lab.serve("all hints", lab.NextDispatch(), 1, 0)
+		if b := lab.NextDispatch(); b != nil {
 			t.Errorf("another round for %d", len(b.Ops))
 		}
 	}
@@ -178,17 +178,17 @@ func TestHintsForOneWaiter(t *testing.T) {
 func TestMissedHintIsPassedOn(t *testing.T) {
 	for _, leaves := range []bool{true, false} {
 		lab := newLab(t)
-		hints := lab.Hints()
+		hints := lab.WakeUps()
 		lab.ready("b")
 		lab.ready("b")
 		first := lab.waits(1, hints, "a", "b")
-		lab.waits(2, lab.Hints(), "b", "c")
+		lab.waits(2, lab.WakeUps(), "b", "c")
 		if leaves {
 			first.Cancel()
 		} else {
-			lab.serve("who has missed it", lab.NextRound(), 1, 1)
+			lab.serve("who has missed it", lab.NextDispatch(), 1, 1)
 		}
-		lab.serve("who came then", lab.NextRound(), 1, 0)
+		lab.serve("who came then", lab.NextDispatch(), 1, 0)
 		if lab.Waiters() != 1 {
 			t.Errorf("%d wait", lab.Waiters())
 		}
@@ -204,9 +204,9 @@ func TestWaitlistIsServedAgain(t *testing.T) {
 	}
 	lab.ready("a")
 	lab.ready("b")
-	lab.serve("both tubes", lab.NextRound(), 1, 1)
-	lab.serve("both again", lab.NextRound(), 2, 1)
-	if b := lab.NextRound(); b != nil {
+	lab.serve("both tubes", lab.NextDispatch(), 1, 1)
+	lab.serve("both again", lab.NextDispatch(), 2, 1)
+	if b := lab.NextDispatch(); b != nil {
 		t.Errorf("another round for %d", len(b.Ops))
 	}
 }

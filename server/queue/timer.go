@@ -112,8 +112,8 @@ func (t *timer) noteLag() {
 // Tick that fails is tried again later.
 func (t *timer) tick(all bool) time.Duration {
 	tick := t.store.Tick
-	if its, is := t.store.(storage.Settler); is && all {
-		tick = its.Settle
+	if its, ok := t.store.(storage.SharedStore); ok && all {
+		tick = its.TickAll
 	}
 	next, err := tick()
 	if err != nil {

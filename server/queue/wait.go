@@ -60,7 +60,7 @@ func (q *Queue) NewWaiter(holder tube.Holder, notify func()) *Waiter {
 // Hints is how many hints have come so far. Whoever may have to wait reads it
 // before the take: if it has grown when the wait begins, a job may have come in
 // between. So no hint is lost.
-func (q *Queue) Hints() uint64 { return q.lists.hints.Load() }
+func (q *Queue) WakeUps() uint64 { return q.lists.wakeUps.Load() }
 
 // Wanted tells whoever may bring jobs from elsewhere that somebody would have one of these tubes.
 // Wait does so by itself; doors call it for a take that has found nothing and does not wait.
@@ -107,9 +107,9 @@ func (l *waitlists) join(w *wait, hints uint64) {
 	defer l.mu.Unlock()
 	w.waiter.wait = w
 	l.add(w, places)
-	if w.asFirst != nil && l.hints.Load() != hints {
+	if w.asFirst != nil && l.wakeUps.Load() != hints {
 		l.call(w)
-		l.callUsher()
+		l.callDispatcher()
 	}
 }
 
@@ -149,7 +149,7 @@ func (l *waitlists) cancel(waiter *Waiter) bool {
 		return false
 	}
 	l.remove(w, w.called)
-	l.callUsher()
+	l.callDispatcher()
 	return true
 }
 
@@ -187,7 +187,7 @@ const (
 
 	// RoundPatience is how long a round may take before it costs other waits their
 	// last take.
-	RoundPatience = time.Second
+	DispatchPatience = time.Second
 )
 
 // limitReached is called by the timer of the limit. It may come late, during the
@@ -218,11 +218,11 @@ func (l *waitlists) expire(waiter *Waiter) bool {
 func (l *waitlists) tickBegins() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	its := &l.limits
-	its.inTick = append(its.inTick, its.awaitTick...)
-	clear(its.awaitTick)
-	its.awaitTick = its.awaitTick[:0]
-	return len(its.inTick) > 0
+	limits := &l.limits
+	limits.inTick = append(limits.inTick, limits.awaitTick...)
+	clear(limits.awaitTick)
+	limits.awaitTick = limits.awaitTick[:0]
+	return len(limits.inTick) > 0
 }
 
 // tickEnded notes that a Tick has ended. all says that everything that was due is
@@ -230,16 +230,16 @@ func (l *waitlists) tickBegins() bool {
 func (l *waitlists) tickEnded(all bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	its := &l.limits
-	if !all || len(its.inTick) == 0 {
+	limits := &l.limits
+	if !all || len(limits.inTick) == 0 {
 		return
 	}
-	for _, w := range its.inTick {
+	for _, w := range limits.inTick {
 		l.callLast(w)
 	}
-	clear(its.inTick)
-	its.inTick = its.inTick[:0]
-	l.callUsher()
+	clear(limits.inTick)
+	limits.inTick = limits.inTick[:0]
+	l.callDispatcher()
 }
 
 // callLast calls w for its last take. The lock is held.
@@ -252,15 +252,15 @@ func (l *waitlists) callLast(w *wait) {
 
 // armPatience sees to it that outOfPatience is called in time. The lock is held.
 func (l *waitlists) armPatience() {
-	its := &l.limits
+	limits := &l.limits
 	switch {
-	case its.armed:
-	case its.timer == nil:
-		its.timer = time.AfterFunc(TickPatience, l.outOfPatience)
+	case limits.armed:
+	case limits.timer == nil:
+		limits.timer = time.AfterFunc(TickPatience, l.outOfPatience)
 	default:
-		its.timer.Reset(TickPatience)
+		limits.timer.Reset(TickPatience)
 	}
-	its.armed = true
+	limits.armed = true
 }
 
 func (l *waitlists) stopPatience() {
@@ -274,18 +274,18 @@ func (l *waitlists) stopPatience() {
 // outOfPatience goes on with waits whose limit has come although the store hangs.
 func (l *waitlists) outOfPatience() {
 	l.mu.Lock()
-	its, now := &l.limits, time.Now()
-	its.armed = false
-	its.awaitTick = l.callOverdue(its.awaitTick, now)
-	its.inTick = l.callOverdue(its.inTick, now)
+	limits, now := &l.limits, time.Now()
+	limits.armed = false
+	limits.awaitTick = l.callOverdue(limits.awaitTick, now)
+	limits.inTick = l.callOverdue(limits.inTick, now)
 	var decided []*wait
-	if l.roundOn && now.Sub(l.roundSince) >= RoundPatience {
+	if l.dispatching && now.Sub(l.dispatchingSince) >= DispatchPatience {
 		decided = l.endUnserved()
 	}
-	if len(its.awaitTick) > 0 || len(its.inTick) > 0 || l.lastTakes() > 0 {
+	if len(limits.awaitTick) > 0 || len(limits.inTick) > 0 || l.lastTakes() > 0 {
 		l.armPatience()
 	}
-	l.callUsher()
+	l.callDispatcher()
 	l.mu.Unlock()
 	for _, w := range decided {
 		w.waiter.notify()

@@ -10,11 +10,11 @@ import (
 // waitlists are all waits of a queue, in a waitlist for each tube, and what the next
 // rounds are to do. A wait stands in the waitlists of all its tubes.
 type waitlists struct {
-	hints   atomic.Uint64 // hints that have come from the store so far
+	wakeUps atomic.Uint64 // hints that have come from the store so far
 	waiters atomic.Int64  // waits that stand in waitlists
 
-	wakeUsher  chan struct{} // capacity 1: there is a round to be carried out
-	usherEnded chan struct{}
+	wakeDispatcher  chan struct{} // capacity 1: there is a round to be carried out
+	dispatcherEnded chan struct{}
 
 	mu     sync.Mutex // guards everything below, and all waits
 	byTube map[string]*waitlist
@@ -25,11 +25,11 @@ type waitlists struct {
 	hinted map[string]int // tubes that may have jobs; how many of each waitlist to serve
 	called []*wait        // to be served whatever the hints say, in this order
 
-	foreseen map[string]int // how many jobs are about to be put; empty but in Foresee
+	handOffs map[string]int // how many jobs are about to be put; empty but in Foresee
 
-	roundOn    bool      // a round is under way
-	roundSince time.Time // when it began
-	loopsAwake int       // loops that ask for a round before they sleep
+	dispatching      bool      // a round is under way
+	dispatchingSince time.Time // when it began
+	loopsAwake       int       // loops that ask for a round before they sleep
 
 	limits limits
 }
@@ -48,16 +48,16 @@ type place struct {
 }
 
 func (l *waitlists) init() {
-	l.wakeUsher, l.usherEnded = make(chan struct{}, 1), make(chan struct{})
-	l.byTube, l.hinted, l.foreseen = make(map[string]*waitlist), make(map[string]int), make(map[string]int)
+	l.wakeDispatcher, l.dispatcherEnded = make(chan struct{}, 1), make(chan struct{})
+	l.byTube, l.hinted, l.handOffs = make(map[string]*waitlist), make(map[string]int), make(map[string]int)
 }
 
 // waiting is how many wait for a job of the tube.
 func (l *waitlists) waiting(tube string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if its := l.byTube[tube]; its != nil {
-		return its.n
+	if list := l.byTube[tube]; list != nil {
+		return list.n
 	}
 	return 0
 }
@@ -69,15 +69,15 @@ func (l *waitlists) add(w *wait, places []place) {
 	w.places = places
 	var spare []waitlist // allocated together, as a wait may need very many
 	for i, name := range w.tubes {
-		its := l.byTube[name]
-		if its == nil {
+		list := l.byTube[name]
+		if list == nil {
 			if len(spare) == 0 {
 				spare = make([]waitlist, min(len(w.tubes)-i, 32))
 			}
-			its, spare = &spare[0], spare[1:]
-			l.byTube[name] = its
+			list, spare = &spare[0], spare[1:]
+			l.byTube[name] = list
 		}
-		places[i] = place{wait: w, list: its}
+		places[i] = place{wait: w, list: list}
 		l.link(&places[i])
 	}
 }
@@ -90,7 +90,7 @@ func (l *waitlists) remove(w *wait, pass bool) {
 		if l.unlink(p); p.list.n == 0 {
 			delete(l.byTube, w.tubes[i])
 		} else if pass {
-			l.hint(w.tubes[i], 1)
+			l.wakeUp(w.tubes[i], 1)
 		}
 	}
 	if w.asFirst != nil {
@@ -102,31 +102,31 @@ func (l *waitlists) remove(w *wait, pass bool) {
 
 // link puts p at the end of its waitlist. The lock is held.
 func (l *waitlists) link(p *place) {
-	its := p.list
-	its.n++
-	if p.prev, its.last = its.last, p; p.prev != nil {
+	list := p.list
+	list.n++
+	if p.prev, list.last = list.last, p; p.prev != nil {
 		p.prev.next = p
 		return
 	}
-	its.first = p
+	list.first = p
 	l.noteFirst(p.wait)
 }
 
 // unlink takes p out of its waitlist. The lock is held.
 func (l *waitlists) unlink(p *place) {
-	its := p.list
-	its.n--
+	list := p.list
+	list.n--
 	if p.next != nil {
 		p.next.prev = p.prev
 	} else {
-		its.last = p.prev
+		list.last = p.prev
 	}
 	if p.prev != nil {
 		p.prev.next = p.next
 		return
 	}
-	if its.first = p.next; its.first != nil {
-		l.noteFirst(its.first.wait)
+	if list.first = p.next; list.first != nil {
+		l.noteFirst(list.first.wait)
 	}
 }
 
@@ -160,5 +160,5 @@ func (l *waitlists) retryFirsts() {
 		l.credit -= len(w.tubes)
 		l.call(w)
 	}
-	l.callUsher()
+	l.callDispatcher()
 }

@@ -260,8 +260,8 @@ func TestLyingResolver(t *testing.T) {
 		if state := w.job(id).State; state != c.want || (calls.Load() > 0) != (c.want == tube.Gone) || asked.Load() == 0 {
 			t.Errorf("%+v: the job is %v, %d calls, the resolver was asked %d times", c, state, calls.Load(), asked.Load())
 		}
-		if its := w.Dispatcher.Stats().Tubes[0]; c.want != tube.Gone && its.Calls[Forbidden] != 1 {
-			t.Errorf("%+v: %+v", c, its)
+		if stats := w.Dispatcher.Stats().Tubes[0]; c.want != tube.Gone && stats.Calls[Forbidden] != 1 {
+			t.Errorf("%+v: %+v", c, stats)
 		}
 		w.end()
 	}

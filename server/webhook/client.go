@@ -109,7 +109,7 @@ var errRedirect = errors.New("the answer is a redirect that cannot be followed")
 func (c *client) follow(req *http.Request) (*http.Response, error) {
 	by := http.Client{Transport: hop(c.send), CheckRedirect: checkHop}
 	answer, err := by.Do(req)
-	if whole, is := err.(*url.Error); is {
+	if whole, ok := err.(*url.Error); ok {
 		err = whole.Err // the URL may have secrets
 	}
 	if err != nil {

@@ -173,7 +173,7 @@ func (d *Dispatcher) attend(delta int, tubes []string) error {
 	if len(tubes) == 0 {
 		return nil
 	}
-	answers, err := d.queue.Do(context.Background(), storage.Op{Kind: storage.Attend, Tubes: tubes, Role: tube.Watching, Delta: delta})
+	answers, err := d.queue.Do(context.Background(), storage.Op{Kind: storage.Ref, Tubes: tubes, Role: tube.Watching, Delta: delta})
 	if err == nil {
 		err = answers[0].Err
 	}

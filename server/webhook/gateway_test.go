@@ -53,7 +53,7 @@ func TestOutcomes(t *testing.T) {
 			if j.Tube != "g" || j.Pri != 77 || j.TTR != time.Minute || j.Deliveries != 1 || j.Lease == 0 {
 				t.Errorf("%+v", j)
 			}
-			if until, is := ctx.Deadline(); !is || time.Until(until) != DefaultTimeout {
+			if until, ok := ctx.Deadline(); !ok || time.Until(until) != DefaultTimeout {
 				t.Errorf("the deadline is %v", until)
 			}
 			return wants[string(j.Body)].o
@@ -68,8 +68,8 @@ func TestOutcomes(t *testing.T) {
 				t.Errorf("%s: %v, delay %d", body, s.State, s.Delay)
 			}
 		}
-		if its := w.Dispatcher.Stats().Tubes[0]; its.Calls[Delivered] != 1 || its.Calls[Failed] != 6 || its.Calls[Skipped] != 1 {
-			t.Errorf("%+v", its)
+		if stats := w.Dispatcher.Stats().Tubes[0]; stats.Calls[Delivered] != 1 || stats.Calls[Failed] != 6 || stats.Calls[Skipped] != 1 {
+			t.Errorf("%+v", stats)
 		}
 		if log := strings.Join(w.log.all(), ""); !strings.Contains(log, "err=so") && !strings.Contains(log, "on purpose") {
 			t.Errorf("the log says %s", log)
@@ -123,8 +123,8 @@ func TestRegister(t *testing.T) {
 // targetStates are the states of the breakers, by target.
 func (w *world) targetStates() map[string]string {
 	states := map[string]string{}
-	for _, its := range w.Dispatcher.Stats().Targets {
-		states[its.Target] = its.State
+	for _, stats := range w.Dispatcher.Stats().Targets {
+		states[stats.Target] = stats.State
 	}
 	return states
 }
@@ -186,8 +186,8 @@ func TestThrough(t *testing.T) {
 			t.Errorf("%d of %d at a time, %d too late", most, all, late)
 		}
 		mu.Unlock()
-		if its := w.Dispatcher.Stats().Targets; len(its) != 1 {
-			t.Errorf("kept: %+v", its)
+		if stats := w.Dispatcher.Stats().Targets; len(stats) != 1 {
+			t.Errorf("kept: %+v", stats)
 		}
 	})
 }
@@ -273,8 +273,8 @@ func TestStoreAway(t *testing.T) {
 		if _, all := m.seen(); all != 4 {
 			t.Errorf("%d calls in all", all)
 		}
-		if its := w.Dispatcher.Stats(); its.Leased != 0 || its.Tubes[0].Late != 0 {
-			t.Errorf("%+v", its)
+		if stats := w.Dispatcher.Stats(); stats.Leased != 0 || stats.Tubes[0].Late != 0 {
+			t.Errorf("%+v", stats)
 		}
 	})
 }

@@ -32,8 +32,8 @@ func newInstance(t *testing.T, url string, partitions int) *world {
 
 // delivered is how many calls of an instance went well.
 func (w *world) delivered() (n uint64) {
-	for _, its := range w.Dispatcher.Stats().Tubes {
-		n += its.Calls[Delivered]
+	for _, stats := range w.Dispatcher.Stats().Tubes {
+		n += stats.Calls[Delivered]
 	}
 	return n
 }

@@ -106,8 +106,8 @@ func backoff(failures uint32) time.Duration {
 }
 
 // finish returns what the store is to do after the call; false if nothing.
-func (j *Job) finish(o Outcome) (op storage.Op, is bool) {
-	op = storage.Op{Kind: storage.Move, Holder: tube.LeaseHolder, ID: j.ID, Rare: &storage.Rare{Lease: j.Lease}}
+func (j *Job) finish(o Outcome) (op storage.Op, ok bool) {
+	op = storage.Op{Kind: storage.Move, Holder: tube.LeaseHolder, ID: j.ID, Args: &storage.Args{Lease: j.Lease}}
 	switch o.Verdict {
 	case Done:
 		op.Move = tube.Delete

@@ -140,7 +140,7 @@ func (f *follower) list() {
 	}
 	f.read(fresh)
 	for _, name := range f.d.pushing() {
-		if _, is := slices.BinarySearch(names, name); !is {
+		if _, ok := slices.BinarySearch(names, name); !ok {
 			f.changed(name) // it may have been set since
 		}
 	}
@@ -220,7 +220,7 @@ func (f *follower) apply(names []string, answers []storage.Answer) {
 			again = append(again, name)
 			continue
 		case !a.NotFound:
-			p = a.Rare.Policy.Push
+			p = a.Result.Policy.Push
 		}
 		o, dropped := f.d.follow(name, p)
 		if o != nil {

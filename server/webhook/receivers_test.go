@@ -100,12 +100,12 @@ func TestNastyReceivers(t *testing.T) {
 			w.push("t", tube.Policy{Rules: rules, Push: tube.Push{URL: at, Timeout: 3 * time.Second}})
 			id := w.put("t", "x")
 			w.until("the call is over", func() bool { s := w.Dispatcher.Stats(); return len(s.Tubes) > 0 && s.Leased == 0 })
-			its, state := w.Dispatcher.Stats().Tubes[0], tube.Delayed
+			stats, state := w.Dispatcher.Stats().Tubes[0], tube.Delayed
 			if c.result == Delivered {
 				state = tube.Gone
 			}
-			if its.Calls[c.result] != 1 || w.job(id).State != state || called.Load() != 1 {
-				t.Errorf("%+v after %d calls, the job is %v; want it %v; the log: %q", its, called.Load(), w.job(id).State, c.result, w.log.all())
+			if stats.Calls[c.result] != 1 || w.job(id).State != state || called.Load() != 1 {
+				t.Errorf("%+v after %d calls, the job is %v; want it %v; the log: %q", stats, called.Load(), w.job(id).State, c.result, w.log.all())
 			}
 		})
 	}
@@ -195,9 +195,9 @@ func TestUnreliable(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	s, _ := w.TubeStats(context.Background(), "t")
-	its := w.Dispatcher.Stats().Tubes[0]
-	if good["all"] != n || s.Deletes != n || its.Calls[Delivered] != n || its.Calls[Failed]+its.Calls[Broken] != uint64(bad) || its.Late != 0 {
-		t.Errorf("%d good answers, %d bad ones; %+v, %+v", good["all"], bad, s, its)
+	stats := w.Dispatcher.Stats().Tubes[0]
+	if good["all"] != n || s.Deletes != n || stats.Calls[Delivered] != n || stats.Calls[Failed]+stats.Calls[Broken] != uint64(bad) || stats.Late != 0 {
+		t.Errorf("%d good answers, %d bad ones; %+v, %+v", good["all"], bad, s, stats)
 	}
 }
 
@@ -221,8 +221,8 @@ func TestTLS(t *testing.T) {
 		id := w.put("t", "x")
 		w.push("t", tube.Policy{Push: tube.Push{URL: s.URL}})
 		w.until("the call is over", func() bool { s := w.Dispatcher.Stats(); return len(s.Tubes) > 0 && s.Leased == 0 })
-		if is := w.job(id).State == tube.Gone; is != (cas == pool) {
-			t.Errorf("delivered: %v; %q", is, w.log.all())
+		if ok := w.job(id).State == tube.Gone; ok != (cas == pool) {
+			t.Errorf("delivered: %v; %q", ok, w.log.all())
 		}
 		w.end()
 	}

@@ -35,11 +35,11 @@ func (d *Dispatcher) rounds() {
 func (d *Dispatcher) ended() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	is := d.closing && d.leased == 0
-	if is {
+	ok := d.closing && d.leased == 0
+	if ok {
 		d.closeIdle()
 	}
-	return is
+	return ok
 }
 
 // closeIdle tells Close that it need not wait any more. The lock is held.
@@ -164,11 +164,11 @@ func (d *Dispatcher) taken(gs []grant, answers []storage.Answer) (jobs []leased,
 		for k := range g.n {
 			a := &answers[k]
 			failed = failed || a.Err != nil
-			if a.Err != nil || a.NotFound || a.Rare == nil {
+			if a.Err != nil || a.NotFound || a.Result == nil {
 				continue
 			}
 			d.bytes += len(a.Body)
-			jobs = append(jobs, leased{grant: g, job: &Job{ID: a.ID, Lease: a.Rare.Lease, Tube: g.outlet.name, Body: a.Body}})
+			jobs = append(jobs, leased{grant: g, job: &Job{ID: a.ID, Lease: a.Result.Lease, Tube: g.outlet.name, Body: a.Body}})
 		}
 		answers = answers[g.n:]
 		d.found(g, len(jobs)-from)
@@ -190,7 +190,7 @@ func (d *Dispatcher) checkPolicy(o *outlet, a *storage.Answer) (failed bool) {
 	case a.Err != nil:
 		return true
 	case !a.NotFound:
-		now = a.Rare.Policy.Push
+		now = a.Result.Policy.Push
 	}
 	if now != o.policy && !o.stale {
 		o.stale = true
@@ -239,7 +239,7 @@ func (j *Job) learn(begun time.Time, s *tube.JobStats) bool {
 	j.Pri, j.TTR, j.Age, j.Rules = s.Pri, time.Duration(s.TTR)*time.Second, s.Age, s.Rules
 	j.Deliveries, j.Deadline = s.Counters.Deliveries(), begun.Add(s.TimeLeft)
 	j.Failures = s.Counters.Failures()
-	if f := s.Facts; f != nil {
+	if f := s.Metadata; f != nil {
 		j.Key, j.FromTube, j.FromID, j.Failures = f.Key, f.FromTube, f.FromID, f.Failures(&s.Counters)
 		return f.Lease == j.Lease
 	}
@@ -276,8 +276,8 @@ func (d *Dispatcher) end(l leased, result Outcome, took time.Duration) {
 		l.permit(verdictOf(result.Result))
 	}
 	d.called(o, l.grant.target)
-	op, is := l.job.finish(result)
-	if !is {
+	op, ok := l.job.finish(result)
+	if !ok {
 		d.notLeased(l.job.Body)
 		return
 	}

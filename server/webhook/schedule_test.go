@@ -135,8 +135,8 @@ func TestAnswers(t *testing.T) {
 			id := w.put("t", "x")
 			synctest.Wait()
 			s, parked := w.job(id), ""
-			if s.Facts != nil {
-				parked = s.Facts.Parked.String()
+			if s.Metadata != nil {
+				parked = s.Metadata.Parked.String()
 			}
 			if got := fmt.Sprint(s.State, " ", s.Delay, " ", parked); got != c.want {
 				t.Errorf("%d %q %v %+v: %s, want %s", c.status, c.header, c.err, c.rules, got, c.want)
@@ -144,8 +144,8 @@ func TestAnswers(t *testing.T) {
 			if s.State != tube.Gone && s.Pri != 77 {
 				t.Errorf("%d: priority %d", c.status, s.Pri)
 			}
-			if its := w.Dispatcher.Stats().Tubes; len(its) != 1 || its[0].Calls[c.result] != 1 || its[0].Tube != "t" {
-				t.Errorf("%d: %+v, want one call %v", c.status, its, c.result)
+			if stats := w.Dispatcher.Stats().Tubes; len(stats) != 1 || stats[0].Calls[c.result] != 1 || stats[0].Tube != "t" {
+				t.Errorf("%d: %+v, want one call %v", c.status, stats, c.result)
 			}
 			if failed := c.result != Delivered; failed != (len(w.log.all()) == 1) {
 				t.Errorf("%d: the log says %q", c.status, w.log.all())
@@ -452,7 +452,7 @@ func TestPolicies(t *testing.T) {
 			got = nil
 		}
 		elsewhere := func(p *tube.Policy) {
-			storage.DoWait(w.store, []storage.Op{{Kind: storage.SetPolicy, Tube: "t", Rare: &storage.Rare{Policy: p}}})
+			storage.DoWait(w.store, []storage.Op{{Kind: storage.SetPolicy, Tube: "t", Args: &storage.Args{Policy: p}}})
 		}
 		w.put("t", "x")
 		want("without a policy")
@@ -497,7 +497,7 @@ func TestForbiddenPolicy(t *testing.T) {
 		if err := w.SetPolicy(context.Background(), "t", p); !errors.Is(err, queue.ErrForbidden) {
 			t.Errorf("set-policy: %v", err)
 		}
-		storage.DoWait(w.store, []storage.Op{{Kind: storage.SetPolicy, Tube: "t", Rare: &storage.Rare{Policy: p}}})
+		storage.DoWait(w.store, []storage.Op{{Kind: storage.SetPolicy, Tube: "t", Args: &storage.Args{Policy: p}}})
 		w.Dispatcher.PolicyChanged("t")
 		id := w.put("t", "x")
 		pass(time.Minute)

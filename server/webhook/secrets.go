@@ -66,9 +66,9 @@ func parseSecretLine(words []string) (line secretLine, err error) {
 		return line, fmt.Errorf("one or %d secrets follow the pattern", maxSecrets)
 	}
 	for _, word := range words[1:] {
-		text, is := strings.CutPrefix(word, secretPrefix)
+		text, ok := strings.CutPrefix(word, secretPrefix)
 		key, err := base64.StdEncoding.DecodeString(text)
-		if !is || err != nil || len(key) < minSecret || len(key) > maxSecret {
+		if !ok || err != nil || len(key) < minSecret || len(key) > maxSecret {
 			return line, fmt.Errorf("a secret is %s and %d to %d bytes in base64", secretPrefix, minSecret, maxSecret)
 		}
 		line.keys = append(line.keys, key)
@@ -92,9 +92,9 @@ func (s *Secrets) keys(tube string) [][]byte {
 // matches tells whether a pattern has a name.
 func matches(pattern, name string) bool {
 	head, tail, star := strings.Cut(pattern, "*")
-	rest, is := strings.CutPrefix(name, head)
-	if !is || !star {
-		return is && rest == ""
+	rest, ok := strings.CutPrefix(name, head)
+	if !ok || !star {
+		return ok && rest == ""
 	}
 	for i := range len(rest) + 1 {
 		if matches(tail, rest[i:]) {

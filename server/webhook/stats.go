@@ -117,9 +117,9 @@ func (d *Dispatcher) Stats() *Stats {
 			s.Waiting++
 		}
 		if c := o.counts; c != nil && c != &d.rest {
-			its := c.stats()
-			its.Tube, its.Running, its.Waiting = o.name, o.active, waits
-			s.Tubes = append(s.Tubes, its)
+			stats := c.stats()
+			stats.Tube, stats.Running, stats.Waiting = o.name, o.active, waits
+			s.Tubes = append(s.Tubes, stats)
 		}
 	}
 	for _, t := range d.targets {

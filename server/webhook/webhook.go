@@ -92,7 +92,7 @@ func (d *Dispatcher) request(ctx context.Context, o *outlet, j *Job, now time.Ti
 	if signature := sign(d.secrets.Load().keys(j.Tube), id, unix, j.Body); signature != "" {
 		h["Webhook-Signature"] = []string{signature}
 	}
-	j.addFacts(h, now)
+	j.addMetadata(h, now)
 	req := &http.Request{
 		Method: http.MethodPost, URL: o.url, Host: o.url.Host, Header: h, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Body: http.NoBody, ContentLength: int64(len(j.Body)),
@@ -121,7 +121,7 @@ func contentType(body []byte) string {
 }
 
 // addFacts adds what is known of a job as headers, whose names are as net/http has them.
-func (j *Job) addFacts(h http.Header, now time.Time) {
+func (j *Job) addMetadata(h http.Header, now time.Time) {
 	number := func(name string, n uint64) { h[name] = []string{strconv.FormatUint(n, 10)} }
 	number("Redstalk-Job", j.ID)
 	h["Redstalk-Tube"] = []string{j.Tube}

@@ -58,19 +58,19 @@ func (x *export) do(ops []storage.Op) error {
 
 // lastID is the largest id that the store has given out, as an import would begin behind it.
 func (x *export) lastID() (last uint64, err error) {
-	s, is := x.store.(storage.Importer)
-	if !is {
+	s, ok := x.store.(storage.Importer)
+	if !ok {
 		return 0, ErrNoImporter
 	}
 	ops := make([]storage.Op, s.Parts())
 	for i := range ops {
-		ops[i] = storage.Op{Kind: storage.BeginImport, Rare: &storage.Rare{Import: &storage.Import{Source: "none", Part: i}}}
+		ops[i] = storage.Op{Kind: storage.BeginImport, Args: &storage.Args{Import: &storage.Import{Source: "none", Part: i}}}
 	}
 	if err := x.do(ops); err != nil {
 		return 0, err
 	}
 	for i := range ops {
-		if n := ops[i].Answer.Rare.Import.Offset; n > 0 {
+		if n := ops[i].Answer.Result.Import.Offset; n > 0 {
 			last = max(last, s.IDOf(i, n))
 		}
 	}
@@ -98,12 +98,12 @@ func (x *export) jobs() iter.Seq2[Job, error] {
 // state yields the jobs of a tube in a state. It returns false if that is the end.
 func (x *export) state(name string, state tube.State, yield func(Job, error) bool) (more bool) {
 	for cursor := ""; ; {
-		ops := []storage.Op{{Kind: storage.ListJobs, Tube: name, State: state, Bound: tube.MaxListed, Rare: &storage.Rare{Cursor: cursor}}}
+		ops := []storage.Op{{Kind: storage.ListJobs, Tube: name, State: state, MaxJobs: tube.MaxListed, Args: &storage.Args{Cursor: cursor}}}
 		if err := x.do(ops); err != nil {
 			yield(Job{}, err)
 			return false
 		}
-		page := ops[0].Answer.Rare
+		page := ops[0].Answer.Result
 		for from := 0; from < len(page.Jobs); from += peeksAtOnce {
 			if !x.some(page.Jobs[from:min(from+peeksAtOnce, len(page.Jobs))], yield) {
 				return false
@@ -142,7 +142,7 @@ func (x *export) some(listed []tube.JobStats, yield func(Job, error) bool) (more
 func (x *export) job(s *tube.JobStats, body []byte, at tube.Instant) Job {
 	x.done++
 	x.n.Largest = max(x.n.Largest, len(body))
-	if s.Facts != nil {
+	if s.Metadata != nil {
 		x.n.Beyond++
 	}
 	j := Job{

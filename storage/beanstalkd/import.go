@@ -31,8 +31,8 @@ type Result struct {
 // the store later finds the jobs. If ctx ends, what was imported so far stays, and another Import
 // of the same binlog goes on behind it.
 func Import(ctx context.Context, store storage.Store, l *Log, progress Progress) (Result, error) {
-	s, is := store.(storage.Importer)
-	if !is {
+	s, ok := store.(storage.Importer)
+	if !ok {
 		return Result{}, ErrNoImporter
 	}
 	im, err := storage.StartImport(s, l.Source(), l.LastID, now)

@@ -82,9 +82,9 @@ var ErrNone = errors.New("there is no binlog of beanstalkd")
 var ErrLocked = errors.New("a beanstalkd uses the directory")
 
 // Is tells whether a name is that of a file of a binlog, and its number.
-func Is(name string) (number uint64, is bool) {
-	digits, is := strings.CutPrefix(name, "binlog.")
-	if !is || strings.Trim(digits, "0123456789") != "" {
+func Is(name string) (number uint64, ok bool) {
+	digits, ok := strings.CutPrefix(name, "binlog.")
+	if !ok || strings.Trim(digits, "0123456789") != "" {
 		return 0, false
 	}
 	number, err := strconv.ParseUint(digits, 10, 64)
@@ -109,7 +109,7 @@ func list(dir string) ([]string, error) {
 	numbers := make(map[string]uint64)
 	var paths []string
 	for _, e := range entries {
-		if n, is := Is(e.Name()); is {
+		if n, ok := Is(e.Name()); ok {
 			path := filepath.Join(dir, e.Name())
 			numbers[path], paths = n, append(paths, path)
 		}

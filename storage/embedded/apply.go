@@ -36,9 +36,9 @@ func (e *Engine) apply(now tube.Instant, b *storage.Batch, op *storage.Op, p *pr
 		return e.take(now, b, op)
 	case storage.Kick:
 		return e.kick(now, op, p)
-	case storage.Attend:
+	case storage.Ref:
 		return e.attend(op, p)
-	case storage.Leave:
+	case storage.ReleaseAll:
 		return e.leave(now, op, p)
 	case storage.Tubes:
 		return e.tubes(op)
@@ -61,7 +61,7 @@ func (e *Engine) apply(now tube.Instant, b *storage.Batch, op *storage.Op, p *pr
 	case storage.Reschedule:
 		op.Answer.NotFound = !e.machine.Reschedule(now, op.ID, op.In)
 	case storage.PeekKey:
-		e.answerJob(b, op, e.machine.ByKey(op.Tube, op.Rare.Key))
+		e.answerJob(b, op, e.machine.ByKey(op.Tube, op.Args.Key))
 	case storage.Peek:
 		e.answerJob(b, op, e.machine.Find(op.ID))
 	case storage.PeekHead:
@@ -79,7 +79,7 @@ func (e *Engine) move(now tube.Instant, b *storage.Batch, op *storage.Op) {
 	var job *tube.Job
 	terms := tube.Terms{Pri: op.Pri, Delay: op.Delay}
 	if op.Holder == tube.LeaseHolder {
-		job = e.machine.MoveLeased(now, op.Move, op.Rare.Lease, op.ID, terms)
+		job = e.machine.MoveLeased(now, op.Move, op.Args.Lease, op.ID, terms)
 	} else {
 		job = e.machine.Move(now, op.Move, op.Holder, op.ID, terms)
 	}
@@ -103,7 +103,7 @@ func (e *Engine) put(now tube.Instant, op *storage.Op, p *progress) (done bool) 
 	}
 	e.quiet.worked += uint64(len(op.Body) / bytesPerWork)
 	switch {
-	case op.Rare != nil:
+	case op.Args != nil:
 		e.putTagged(now, op)
 	case !e.machine.Admits(op.Tube, len(op.Body)):
 		op.Answer.Err = storage.ErrNoSpace
@@ -143,8 +143,8 @@ func (e *Engine) take(now tube.Instant, b *storage.Batch, op *storage.Op) (done 
 
 // takeJob takes the job that a Take asks for.
 func (e *Engine) takeJob(now tube.Instant, op *storage.Op) (*tube.Job, tube.Instant) {
-	if op.Bound > 0 && op.Holder != tube.LeaseHolder {
-		return e.machine.TakeWithin(now, op.Holder, op.Tubes, int(op.Bound))
+	if op.MaxBytes > 0 && op.Holder != tube.LeaseHolder {
+		return e.machine.TakeWithin(now, op.Holder, op.Tubes, int(op.MaxBytes))
 	}
 	return e.machine.Take(now, op.Holder, op.Tubes)
 }
@@ -166,7 +166,7 @@ func (e *Engine) spendTake(tubes, names uint64) {
 func (e *Engine) kick(now tube.Instant, op *storage.Op, p *progress) (done bool) {
 	if !p.begun {
 		from, jobs := e.machine.Kickable(op.Tube)
-		p.begun, p.from, p.most = true, from, min(int(op.Bound), jobs)
+		p.begun, p.from, p.most = true, from, min(int(op.MaxJobs), jobs)
 	}
 	part := min(p.most-p.done, e.budget+1)
 	n := e.machine.KickSome(now, op.Tube, p.from, max(part, 0))
@@ -179,7 +179,7 @@ func (e *Engine) kick(now tube.Instant, op *storage.Op, p *progress) (done bool)
 // leave carries out a Leave, or a part of it.
 func (e *Engine) leave(now tube.Instant, op *storage.Op, p *progress) (done bool) {
 	p.begun = true
-	n, more := e.machine.LeaveSome(now, op.Holder, max(e.budget+1, 0))
+	n, more := e.machine.ReleaseSome(now, op.Holder, max(e.budget+1, 0))
 	e.spend(max(n-1, 0))
 	return !more
 }
@@ -190,7 +190,7 @@ func (e *Engine) attend(op *storage.Op, p *progress) (done bool) {
 	names := op.Tubes[p.done:]
 	names = names[:min(len(names), max(e.budget+1, 0))]
 	for _, name := range names {
-		e.machine.Attend(name, op.Role, op.Delta)
+		e.machine.Ref(name, op.Role, op.Delta)
 	}
 	e.spend(max(len(names)-1, 0))
 	p.done += len(names)

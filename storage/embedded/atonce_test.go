@@ -17,9 +17,9 @@ func (s atOnce) Do(batches ...*storage.Batch) {
 }
 
 // DoGathering implements storage.Gatherer.
-func (s atOnce) DoGathering(more func(look bool) int, batches ...*storage.Batch) {
+func (s atOnce) DoPolling(more func(look bool) int, batches ...*storage.Batch) {
 	s.loadBound(batches)
-	s.Engine.DoGathering(more, batches...)
+	s.Engine.DoPolling(more, batches...)
 }
 
 // Tick implements storage.Store.
@@ -32,7 +32,7 @@ func (s atOnce) Tick() (time.Duration, error) {
 func (s atOnce) loadBound(batches []*storage.Batch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for (s.sending || s.machine.Bound() > 0) && !s.closed {
+	for (s.sending || s.machine.PendingDeadLetters() > 0) && !s.closed {
 		s.mu.Unlock()
 		time.Sleep(time.Millisecond)
 		s.mu.Lock()
@@ -43,7 +43,7 @@ func (s atOnce) loadBound(batches []*storage.Batch) {
 		if j == nil || !s.onDiskOnly(j) {
 			continue
 		}
-		if stats, _ := s.machine.JobStats(0, id); any || stats.Facts != nil {
+		if stats, _ := s.machine.JobStats(0, id); any || stats.Metadata != nil {
 			if body, err := readBody(s.journal.tables.db, id); err == nil {
 				s.machine.KeepBody(j, body)
 			}

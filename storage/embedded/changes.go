@@ -66,7 +66,7 @@ func (j *journal) Paused(name string, seconds uint32, until tube.Instant) {
 }
 
 // KeyKept implements tube.Journal.
-func (j *journal) KeyKept(name, key string, id uint64, until tube.Instant) {
+func (j *journal) KeyTombstone(name, key string, id uint64, until tube.Instant) {
 	g, k := j.filling, keptKey{id, until}
 	start := len(g.frame)
 	g.frame = append(appendTubeEntry(g.frame, keyKeptEntry, name), byte(len(key)))

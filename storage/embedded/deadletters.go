@@ -31,7 +31,7 @@ func (e *Engine) resume() {
 // startSender starts the sender if there is something for it to do, and it is not there. The
 // lock is held.
 func (e *Engine) startSender() {
-	if e.machine.Bound() == 0 || e.sending || e.closed || e.journal == nil || e.now() < e.sendAt {
+	if e.machine.PendingDeadLetters() == 0 || e.sending || e.closed || e.journal == nil || e.now() < e.sendAt {
 		return
 	}
 	e.sending = true
@@ -51,11 +51,11 @@ func (e *Engine) startSender() {
 func (e *Engine) sendSome() (more bool) {
 	e.mu.Lock()
 	e.journal.awaitTurn()
-	if e.sending = e.machine.Bound() > 0 && !e.closed && e.now() >= e.sendAt; !e.sending {
+	if e.sending = e.machine.PendingDeadLetters() > 0 && !e.closed && e.now() >= e.sendAt; !e.sending {
 		e.mu.Unlock()
 		return false
 	}
-	ids, lacking := e.toSend(e.machine.NextBound(maxWanted))
+	ids, lacking := e.toSend(e.machine.NextPending(maxWanted))
 	yieldLock(&e.mu)
 
 	bodies := e.readBodies(lacking)
@@ -81,7 +81,7 @@ func (e *Engine) toSend(ids []uint64) (now, lacking []uint64) {
 	for i, id := range ids {
 		if j := e.machine.Find(id); j != nil && e.onDiskOnly(j) {
 			if bytes += j.Size(); bytes > maxWantedBytes && i > 0 {
-				e.machine.AgainBound(ids[i:]...)
+				e.machine.RequeuePending(ids[i:]...)
 				return ids[:i], lacking
 			}
 			lacking = append(lacking, id)
@@ -105,17 +105,17 @@ func (e *Engine) sendThese(now tube.Instant, ids []uint64, bodies []loadedBody) 
 		case j == nil:
 		case b.err != nil && !e.journal.bodyReads.failed(b.err):
 			e.journal.bodyReads.report("jobs cannot be sent to dead-letter tubes yet: bodies cannot be read from the journal", id, b.err)
-			e.machine.AgainBound(ids[i:]...)
+			e.machine.RequeuePending(ids[i:]...)
 			e.sendAt = now + sendAgain
 			return
 		case b.err != nil:
-			e.machine.StopBound(id)
+			e.machine.CancelPending(id)
 			e.journal.bodyReads.report("a job stays buried and is not sent to its dead-letter tube: its body cannot be read from the journal", id, b.err)
 		case !wasRead && e.onDiskOnly(j): // its body was in memory a moment ago
-			e.machine.AgainBound(ids[i:]...)
+			e.machine.RequeuePending(ids[i:]...)
 			return
 		default:
-			e.machine.SendBound(now, id, b.body)
+			e.machine.SendPending(now, id, b.body)
 		}
 	}
 }

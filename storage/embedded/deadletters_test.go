@@ -15,7 +15,7 @@ import (
 func exhaust(t *testing.T, e *Engine, ids ...uint64) {
 	t.Helper()
 	policy := &tube.Policy{Rules: tube.Rules{Max: 1, Dead: "morgue"}}
-	do(t, e, storage.Op{Kind: storage.SetPolicy, Tube: "t", Rare: &storage.Rare{Policy: policy}})
+	do(t, e, storage.Op{Kind: storage.SetPolicy, Tube: "t", Args: &storage.Args{Policy: policy}})
 	for _, id := range ids {
 		do(t, e, storage.Op{Kind: storage.Move, Move: tube.ReserveJob, Holder: 1, ID: id})
 		do(t, e, storage.Op{Kind: storage.Move, Move: tube.Release, Holder: 1, ID: id})
@@ -34,8 +34,8 @@ func wantDead(t *testing.T, e *Engine, bodies [][]byte) {
 	for i, want := range bodies {
 		a := do(t, e, storage.Op{Kind: storage.Take, Holder: 9, Tubes: []string{"morgue"}})[0].Answer
 		s := do(t, e, storage.Op{Kind: storage.JobStats, ID: a.ID})[0].Answer.Job
-		if !bytes.Equal(a.Body, want) || s.Facts.FromTube != "t" || s.Facts.FromID != uint64(i+1) {
-			t.Errorf("dead letter %d is %d with %d bytes, %+v", i, a.ID, len(a.Body), s.Facts)
+		if !bytes.Equal(a.Body, want) || s.Metadata.FromTube != "t" || s.Metadata.FromID != uint64(i+1) {
+			t.Errorf("dead letter %d is %d with %d bytes, %+v", i, a.ID, len(a.Body), s.Metadata)
 		}
 	}
 	ops := []storage.Op{{Kind: storage.TubeStats, Tube: "t"}}
@@ -86,7 +86,7 @@ func TestDeadLettersAfterStart(t *testing.T) {
 		eventually(t, "the sender to end", func() bool {
 			again.mu.Lock()
 			defer again.mu.Unlock()
-			return !again.sending && again.machine.Bound() == 0
+			return !again.sending && again.machine.PendingDeadLetters() == 0
 		})
 		do(t, again, storage.Op{Kind: storage.Pause, Tube: "morgue"})
 		left = &disk{fs: clone(left.fs, 0), clock: d.clock, segment: crashSegment}
@@ -116,7 +116,7 @@ func TestUnreadableDeadLetter(t *testing.T) {
 		return e.onDiskOnly(e.machine.Find(4))
 	})
 	policy := &tube.Policy{Rules: tube.Rules{Max: 1, Dead: "morgue"}}
-	do(t, e, storage.Op{Kind: storage.SetPolicy, Tube: "t", Rare: &storage.Rare{Policy: policy}})
+	do(t, e, storage.Op{Kind: storage.SetPolicy, Tube: "t", Args: &storage.Args{Policy: policy}})
 	for range 4 {
 		do(t, e, storage.Op{Kind: storage.Take, Holder: tube.LeaseHolder, Tubes: []string{"t"}})
 	}
@@ -131,12 +131,12 @@ func TestUnreadableDeadLetter(t *testing.T) {
 	e.Tick()
 	eventually(t, "a job to be given up", func() bool {
 		s := do(t, e, storage.Op{Kind: storage.JobStats, ID: 1})[0].Answer.Job
-		return s.State == tube.Buried && s.Facts.Bound == "" && s.Facts.Parked == tube.ParkedDeliveries
+		return s.State == tube.Buried && s.Metadata.PendingDead == "" && s.Metadata.Parked == tube.ParkedDeliveries
 	})
 	eventually(t, "the sender to wait", func() bool {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		return !e.sending && e.machine.Bound() == 3
+		return !e.sending && e.machine.PendingDeadLetters() == 3
 	})
 	fs.set(nil)
 	d.clock.advance(2 * time.Second)

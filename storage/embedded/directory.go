@@ -114,7 +114,7 @@ func refuseForeign(fs vfs.FS, dir string) error {
 		return err
 	}
 	for _, name := range names {
-		if number, is := strings.CutPrefix(name, "binlog."); is && strings.Trim(number, "0123456789") == "" {
+		if number, ok := strings.CutPrefix(name, "binlog."); ok && strings.Trim(number, "0123456789") == "" {
 			return fmt.Errorf("there is a binlog of beanstalkd (%s), and this is no place for others: import its jobs, or choose another directory", name)
 		}
 	}

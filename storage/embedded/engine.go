@@ -76,10 +76,10 @@ func (e *Engine) now() tube.Instant {
 }
 
 // Do implements storage.Store.
-func (e *Engine) Do(batches ...*storage.Batch) { e.DoGathering(nil, batches...) }
+func (e *Engine) Do(batches ...*storage.Batch) { e.DoPolling(nil, batches...) }
 
 // DoGathering implements storage.Gatherer. What is slow is a sync of the log.
-func (e *Engine) DoGathering(more func(look bool) int, batches ...*storage.Batch) {
+func (e *Engine) DoPolling(more func(look bool) int, batches ...*storage.Batch) {
 	e.mu.Lock()
 	if e.journal != nil {
 		e.journal.awaitTables()
@@ -158,7 +158,7 @@ func (e *Engine) splitByWait(batches []*storage.Batch) (onWritten, onDurable []*
 	room := make([]*storage.Batch, 2*n)
 	onWritten, onDurable = room[:0:n], room[n:n]
 	for _, b := range batches {
-		if !b.InTurn && e.onlyReserves(b) {
+		if !b.Ordered && e.onlyReserves(b) {
 			onWritten = append(onWritten, b)
 		} else {
 			onDurable = append(onDurable, b)
@@ -173,7 +173,7 @@ func (e *Engine) splitByWait(batches []*storage.Batch) (onWritten, onDurable []*
 func (e *Engine) onlyReserves(b *storage.Batch) bool {
 	for i := range b.Ops {
 		switch op := &b.Ops[i]; {
-		case op.Kind == storage.Attend, op.Kind == storage.Leave:
+		case op.Kind == storage.Ref, op.Kind == storage.ReleaseAll:
 		case op.Kind == storage.Take, op.Kind == storage.Move && op.Move == tube.ReserveJob:
 			if op.Answer.ID > e.journal.durableID || op.Holder == tube.LeaseHolder {
 				return false
@@ -195,7 +195,7 @@ func endBatches(batches []*storage.Batch) {
 // takeHints returns the tubes in which a job has become ready. The lock is held.
 func (e *Engine) takeHints() []string {
 	var names []string
-	e.machine.Hints(func(tube string) { names = append(names, tube) })
+	e.machine.WakeUps(func(tube string) { names = append(names, tube) })
 	return names
 }
 

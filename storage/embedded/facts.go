@@ -40,14 +40,14 @@ const (
 )
 
 // appendFacts appends the block of a job's facts.
-func appendFacts(to []byte, f *tube.Facts) []byte {
+func appendMetadata(to []byte, f *tube.Metadata) []byte {
 	var room [blockRoom]byte
 	b := appendString(append(room[:0], blockVersion), keyField, f.Key)
 	b = appendRules(b, &f.Rules)
 	b = appendNumber(b, failuresField, uint64(f.FailuresBefore))
 	b = appendNumber(b, deliveriesField, uint64(f.DeliveriesBefore))
 	b = appendNumber(b, parkedField, uint64(f.Parked))
-	b = appendString(b, boundField, f.Bound)
+	b = appendString(b, boundField, f.PendingDead)
 	b = appendNumber(b, leaseField, f.Lease)
 	if b = appendString(b, fromField, f.FromTube); f.FromTube != "" {
 		b = binary.AppendUvarint(b, f.FromID)
@@ -187,9 +187,9 @@ func (b *block) durations() []time.Duration {
 
 // decodeFacts reads the block of a job's facts. It returns what is behind it, too. name makes
 // strings of the names of tubes.
-func decodeFacts(from []byte, name func([]byte) string) (f *tube.Facts, rest []byte, err error) {
+func decodeMetadata(from []byte, name func([]byte) string) (f *tube.Metadata, rest []byte, err error) {
 	b, rest := cutBlock(from)
-	f = new(tube.Facts)
+	f = new(tube.Metadata)
 	for tag, more := b.next(); more; tag, more = b.next() {
 		switch tag {
 		case keyField:
@@ -201,7 +201,7 @@ func decodeFacts(from []byte, name func([]byte) string) (f *tube.Facts, rest []b
 		case parkedField:
 			f.Parked = tube.Parked(b.number(uint64(tube.LastParked)))
 		case boundField:
-			f.Bound = name(b.long())
+			f.PendingDead = name(b.long())
 		case leaseField:
 			f.Lease = b.number(math.MaxUint64)
 		case fromField:

@@ -17,13 +17,13 @@ var fullRules = tube.Rules{Retry: []time.Duration{0, time.Second, 87600 * time.H
 var records = []tube.Record{
 	{ID: 1, Tube: "t", State: tube.Ready, Pri: 1, TTR: 1, Created: 5},
 	{ID: 2, Tube: "t", State: tube.Ready, Held: true, Size: 1 << 30},
-	{ID: 3, Tube: "t", State: tube.Delayed, Rank: 1 << 60, Facts: &tube.Facts{Key: "key"}},
-	{ID: 4, Tube: "t", State: tube.Reserved, Rank: 77, Facts: &tube.Facts{Lease: 1<<63 + 1, Rules: tube.Rules{HasKeyTTL: true}}},
-	{ID: 5, Tube: "t", State: tube.Buried, Rank: 3, Facts: &tube.Facts{
+	{ID: 3, Tube: "t", State: tube.Delayed, Rank: 1 << 60, Metadata: &tube.Metadata{Key: "key"}},
+	{ID: 4, Tube: "t", State: tube.Reserved, Rank: 77, Metadata: &tube.Metadata{Lease: 1<<63 + 1, Rules: tube.Rules{HasKeyTTL: true}}},
+	{ID: 5, Tube: "t", State: tube.Buried, Rank: 3, Metadata: &tube.Metadata{
 		Key: "k", Rules: fullRules, FailuresBefore: 1, DeliveriesBefore: 1<<32 - 1,
-		Parked: tube.ParkedDeliveries, Bound: "morgue", Lease: 9, FromTube: "from", FromID: 1 << 50,
+		Parked: tube.ParkedDeliveries, PendingDead: "morgue", Lease: 9, FromTube: "from", FromID: 1 << 50,
 	}},
-	{ID: 6, Tube: "t", State: tube.Ready, Facts: &tube.Facts{}},
+	{ID: 6, Tube: "t", State: tube.Ready, Metadata: &tube.Metadata{}},
 }
 
 // TestRecords: what is read is what was written, and what is behind it.
@@ -32,7 +32,7 @@ func TestRecords(t *testing.T) {
 		b := append(encodeRecord(nil, &r), "rest"...)
 		got, rest, err := decodeRecord(r.ID, b, name)
 		if err != nil || string(rest) != "rest" || !reflect.DeepEqual(got, r) {
-			t.Errorf("it is %+v %+v, %q, %v; want %+v %+v", got, got.Facts, rest, err, r, r.Facts)
+			t.Errorf("it is %+v %+v, %q, %v; want %+v %+v", got, got.Metadata, rest, err, r, r.Metadata)
 		}
 		for n := range len(b) - len("rest") {
 			if _, _, err := decodeRecord(r.ID, b[:n], name); err == nil {
@@ -64,8 +64,8 @@ func TestImpossibleRecords(t *testing.T) {
 		"an unknown bit":           change(plain, 0, 0x11),
 		"reserved without lease":   change(plain, 0, byte(tube.Reserved)),
 		"held and buried":          change(plain, 0, byte(tube.Buried)|heldBit),
-		"facts of another version": change(full, len(full)-len(appendFacts(nil, records[4].Facts))+1, blockVersion+1),
-		"facts that are not there": change(plain, 0, byte(tube.Ready)|factsBit),
+		"facts of another version": change(full, len(full)-len(appendMetadata(nil, records[4].Metadata))+1, blockVersion+1),
+		"facts that are not there": change(plain, 0, byte(tube.Ready)|metadataBit),
 	} {
 		if r, _, err := decodeRecord(1, b, name); err == nil {
 			t.Errorf("%s: it is taken for %+v", what, r)

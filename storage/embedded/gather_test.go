@@ -115,7 +115,7 @@ func TestOneSyncServesAllRounds(t *testing.T) {
 	var syncs, done atomic.Int64
 	g.fs.set(counting(&syncs))
 	rounds, begun := 0, time.Now()
-	g.DoGathering(looking(func() int {
+	g.DoPolling(looking(func() int {
 		rounds++
 		g.Do(puts(5, "a", &done)...)
 		if n := done.Load(); n > 0 && syncs.Load() == 0 {
@@ -165,7 +165,7 @@ func TestHowOftenMoreIsAsked(t *testing.T) {
 			do(t, g, put)
 			rounds := 0
 			var done atomic.Int64
-			g.DoGathering(looking(func() int {
+			g.DoPolling(looking(func() int {
 				rounds++
 				return c.come[min(rounds, len(c.come))-1]
 			}), counted(&done, c.op))
@@ -198,7 +198,7 @@ func TestFreeBeforeTheSync(t *testing.T) {
 	go func() {
 		defer close(returned)
 		rounds := 0
-		g.DoGathering(func(look bool) int {
+		g.DoPolling(func(look bool) int {
 			if out.Store(free.Load()); !look {
 				return 0
 			}
@@ -253,7 +253,7 @@ func TestFailingSyncEndsNothing(t *testing.T) {
 		return broken
 	})
 	var bound atomic.Int64
-	go g.DoGathering(looking(func() int {
+	go g.DoPolling(looking(func() int {
 		g.Do(puts(3, "new", &bound)...)
 		close(gathered)
 		return 0
@@ -264,7 +264,7 @@ func TestFailingSyncEndsNothing(t *testing.T) {
 	late := make(chan struct{})
 	go func() {
 		defer close(late)
-		g.DoGathering(looking(func() int { return 0 }), puts(1, "new", &bound)...)
+		g.DoPolling(looking(func() int { return 0 }), puts(1, "new", &bound)...)
 	}()
 	select {
 	case <-late:
@@ -310,7 +310,7 @@ func TestGatheringBehindTheTables(t *testing.T) {
 	want := int64(0)
 	for behind() <= maxBehind { // a round may have to be waited for until a segment is prepared
 		rounds := 0
-		g.DoGathering(looking(func() int { rounds++; g.Do(big(3)...); return 3 }), big(1)...)
+		g.DoPolling(looking(func() int { rounds++; g.Do(big(3)...); return 3 }), big(1)...)
 		if want += 1 + 3*int64(rounds); rounds != maxGather || done.Load() != want {
 			t.Fatalf("%d rounds, and %d of %d batches done", rounds, done.Load(), want)
 		}
@@ -319,7 +319,7 @@ func TestGatheringBehindTheTables(t *testing.T) {
 	go func() {
 		close(waiting)
 		defer close(returned)
-		g.DoGathering(looking(func() int { g.Do(big(1)...); return 1 }), big(1)...)
+		g.DoPolling(looking(func() int { g.Do(big(1)...); return 1 }), big(1)...)
 	}()
 	<-waiting
 	if n := done.Load(); n != want {
@@ -341,7 +341,7 @@ func TestGatheringFromManySides(t *testing.T) {
 	go g.Do(puts(1, "a", &done)...)
 	<-syncing
 	for range 3 {
-		g.DoGathering(looking(func() int { asked.Add(1); return 0 }), puts(2, "a", &done)...)
+		g.DoPolling(looking(func() int { asked.Add(1); return 0 }), puts(2, "a", &done)...)
 	}
 	if done.Load() != 0 || asked.Load() != 0 {
 		t.Errorf("%d batches done and more asked for %d times while somebody else syncs", done.Load(), asked.Load())
@@ -366,9 +366,9 @@ func TestGatheredInTurn(t *testing.T) {
 		}
 		release := batch("release", storage.Op{Kind: storage.Move, Move: tube.Release, Holder: 1, ID: 1})
 		reserve := batch("reserve", storage.Op{Kind: storage.Take, Holder: 2, Tubes: []string{"t"}})
-		reserve.InTurn = inTurn
+		reserve.Ordered = inTurn
 		asked := false
-		g.DoGathering(looking(func() int {
+		g.DoPolling(looking(func() int {
 			if asked {
 				return 0
 			}

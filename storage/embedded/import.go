@@ -41,20 +41,20 @@ func (e *Engine) IDOf(_ int, number uint64) uint64 { return number }
 
 // beginImport carries out a BeginImport.
 func (e *Engine) beginImport(op *storage.Op) {
-	its := op.Rare.Import
-	mark, begun := e.imports[its.Source]
+	imported := op.Args.Import
+	mark, begun := e.imports[imported.Source]
 	if !begun {
-		mark.offset = max(e.machine.LastID(), its.Least)
+		mark.offset = max(e.machine.LastID(), imported.Least)
 	}
-	if !begun && its.Largest > 0 {
-		e.machine.SkipTo(mark.offset + its.Largest)
-		e.noteImport(its.Source, mark)
+	if !begun && imported.Largest > 0 {
+		e.machine.SkipTo(mark.offset + imported.Largest)
+		e.noteImport(imported.Source, mark)
 	}
 	answerImport(op, mark)
 }
 
 func answerImport(op *storage.Op, m importMark) {
-	op.Answer.Rare = &storage.RareAnswer{Import: &storage.ImportState{Offset: m.offset, Done: m.done}}
+	op.Answer.Result = &storage.Result{Import: &storage.ImportState{Offset: m.offset, Done: m.done}}
 }
 
 // noteImport notes how far an import is.
@@ -67,9 +67,9 @@ func (e *Engine) noteImport(source string, m importMark) {
 
 // importJobs carries out an ImportJobs. It returns false if it has to wait for room.
 func (e *Engine) importJobs(now tube.Instant, op *storage.Op, p *progress) (done bool) {
-	its := op.Rare.Import
-	mark, begun := e.imports[its.Source]
-	if !begun || mark.done != its.From {
+	imported := op.Args.Import
+	mark, begun := e.imports[imported.Source]
+	if !begun || mark.done != imported.From {
 		answerImport(op, mark)
 		return true
 	}
@@ -78,20 +78,20 @@ func (e *Engine) importJobs(now tube.Instant, op *storage.Op, p *progress) (done
 			return false
 		}
 		size := 0
-		for i := range its.Jobs {
-			size += len(its.Jobs[i].Body)
+		for i := range imported.Jobs {
+			size += len(imported.Jobs[i].Body)
 		}
 		if !e.journal.guard.room(size) {
 			op.Answer.Err = storage.ErrNoSpace
 			return true
 		}
 	}
-	for i := range its.Jobs {
-		e.machine.Adopt(now, its.Jobs[i].Record, its.Jobs[i].Body)
+	for i := range imported.Jobs {
+		e.machine.Adopt(now, imported.Jobs[i].Record, imported.Jobs[i].Body)
 	}
-	e.spend(len(its.Jobs))
-	mark.done += uint64(len(its.Jobs))
-	e.noteImport(its.Source, mark)
+	e.spend(len(imported.Jobs))
+	mark.done += uint64(len(imported.Jobs))
+	e.noteImport(imported.Source, mark)
 	answerImport(op, mark)
 	return true
 }

@@ -28,7 +28,7 @@ func TestKeptKeysAndPolicies(t *testing.T) {
 	e := mustOpen(t, o)
 	keyed := func() *storage.Answer {
 		tags := &tube.Tags{Key: "key", Rules: tube.Rules{KeyTTL: time.Hour, HasKeyTTL: true}}
-		return &do(t, e, storage.Op{Kind: storage.Put, Tube: "t", Body: []byte("b"), Rare: &storage.Rare{Tags: tags}})[0].Answer
+		return &do(t, e, storage.Op{Kind: storage.Put, Tube: "t", Body: []byte("b"), Args: &storage.Args{Tags: tags}})[0].Answer
 	}
 	reopen := func(fill bool) {
 		if fill {
@@ -41,22 +41,22 @@ func TestKeptKeysAndPolicies(t *testing.T) {
 		e = mustOpen(t, o)
 	}
 	policy := &tube.Policy{Rules: fullRules, HasQuotaJobs: true, QuotaJobs: 5}
-	do(t, e, storage.Op{Kind: storage.SetPolicy, Tube: "p", Rare: &storage.Rare{Policy: policy}})
+	do(t, e, storage.Op{Kind: storage.SetPolicy, Tube: "p", Args: &storage.Args{Policy: policy}})
 	id := keyed().ID
-	do(t, e, storage.Op{Kind: storage.DeleteKey, Tube: "t", Rare: &storage.Rare{Key: "key"}})
+	do(t, e, storage.Op{Kind: storage.DeleteKey, Tube: "t", Args: &storage.Args{Key: "key"}})
 	for _, fill := range []bool{false, true, false} { // from the log, and then from the tables
 		reopen(fill)
-		if a := keyed(); a.ID != id || a.Rare.Outcome != tube.PutKept || a.Rare.State != tube.Gone {
-			t.Fatalf("a put with a key that is kept came to %+v, %+v", a, a.Rare)
+		if a := keyed(); a.ID != id || a.Result.Outcome != tube.PutTombstone || a.Result.State != tube.Gone {
+			t.Fatalf("a put with a key that is kept came to %+v, %+v", a, a.Result)
 		}
-		if p := do(t, e, storage.Op{Kind: storage.GetPolicy, Tube: "p"})[0].Answer.Rare.Policy; p.QuotaJobs != 5 || p.Max != 7 {
+		if p := do(t, e, storage.Op{Kind: storage.GetPolicy, Tube: "p"})[0].Answer.Result.Policy; p.QuotaJobs != 5 || p.Max != 7 {
 			t.Fatalf("the policy is %+v", p)
 		}
 	}
 	if keys, policies := keptKeysIn(t, e); keys != 1 || policies != 1 {
 		t.Errorf("the tables have %d keys and %d policies", keys, policies)
 	}
-	do(t, e, storage.Op{Kind: storage.SetPolicy, Tube: "p", Rare: &storage.Rare{}})
+	do(t, e, storage.Op{Kind: storage.SetPolicy, Tube: "p", Args: &storage.Args{}})
 	d.clock.advance(2 * time.Hour)
 	reopen(false) // the key is over while the process is down
 	reopen(true)
@@ -82,9 +82,9 @@ func TestLeaseOverRestart(t *testing.T) {
 	}
 	take := storage.Op{Kind: storage.Take, Holder: tube.LeaseHolder, Tubes: []string{"t"}}
 	ops := do(t, e, take, take)
-	first, second := ops[0].Answer.Rare.Lease, ops[1].Answer.Rare.Lease
+	first, second := ops[0].Answer.Result.Lease, ops[1].Answer.Result.Lease
 	touch := func(id, lease uint64) storage.Op {
-		return storage.Op{Kind: storage.Move, Move: tube.Touch, Holder: tube.LeaseHolder, ID: id, Rare: &storage.Rare{Lease: lease}}
+		return storage.Op{Kind: storage.Move, Move: tube.Touch, Holder: tube.LeaseHolder, ID: id, Args: &storage.Args{Lease: lease}}
 	}
 	d.clock.advance(50 * time.Second)
 	do(t, e, touch(2, second))
@@ -95,12 +95,12 @@ func TestLeaseOverRestart(t *testing.T) {
 	defer e.Close()
 	e.Tick()
 	one := do(t, e, storage.Op{Kind: storage.JobStats, ID: 1})[0].Answer.Job
-	if one.State != tube.Ready || one.Counters[tube.Timeouts] != 1 || one.Facts.Lease != first {
+	if one.State != tube.Ready || one.Counters[tube.Timeouts] != 1 || one.Metadata.Lease != first {
 		t.Errorf("the one whose time is over: %+v", one)
 	}
 	two := do(t, e, storage.Op{Kind: storage.JobStats, ID: 2})[0].Answer.Job
 	if two.State != tube.Reserved || !two.Leased || two.TimeLeft != 40*time.Second {
 		t.Errorf("the one that was touched: %+v", two)
 	}
-	do(t, e, storage.Op{Kind: storage.Move, Move: tube.Delete, Holder: tube.LeaseHolder, ID: 2, Rare: &storage.Rare{Lease: second}})
+	do(t, e, storage.Op{Kind: storage.Move, Move: tube.Delete, Holder: tube.LeaseHolder, ID: 2, Args: &storage.Args{Lease: second}})
 }

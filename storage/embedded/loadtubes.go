@@ -51,8 +51,8 @@ func (l *loader) loadPolicies() error {
 // whose time is over are taken out of the tables with the next window.
 func (l *loader) loadKeys() error {
 	err := l.each(keptKeyKey, func(key, value []byte) error {
-		tube, name, is := strings.Cut(string(key[1:]), "\x00")
-		if !is || len(value) != keptKeySize {
+		tube, name, ok := strings.Cut(string(key[1:]), "\x00")
+		if !ok || len(value) != keptKeySize {
 			return fmt.Errorf("reading the kept key %q: it has %d bytes", key[1:], len(value))
 		}
 		if k := (keyOfTube{tube, name}); !l.logged(k) {
@@ -84,8 +84,8 @@ func (l *loader) loadImports() error {
 
 // logged reports whether the log says something about a kept key.
 func (l *loader) logged(k keyOfTube) bool {
-	_, is := l.fromLog.keys[k]
-	return is
+	_, ok := l.fromLog.keys[k]
+	return ok
 }
 
 // restoreKey gives a kept key to the machine, unless its time is over.

@@ -20,7 +20,7 @@ func (e *Engine) listJobs(now tube.Instant, op *storage.Op, p *progress) (done b
 		return false
 	}
 	if !p.begun {
-		p.begun, p.list = true, tube.NewListing(op.Tube, op.State, cursorOf(op), int(op.Bound))
+		p.begun, p.list = true, tube.NewListing(op.Tube, op.State, cursorOf(op), int(op.MaxJobs))
 	}
 	jobs, next, work, done := e.machine.ListSome(now, p.list, e.budget)
 	e.spend(work)
@@ -28,16 +28,16 @@ func (e *Engine) listJobs(now tube.Instant, op *storage.Op, p *progress) (done b
 		jobs[i].File = e.journal.file()
 	}
 	if done {
-		op.Answer.Rare = &storage.RareAnswer{Jobs: jobs, Cursor: next}
+		op.Answer.Result = &storage.Result{Jobs: jobs, Cursor: next}
 	}
 	return done
 }
 
 func cursorOf(op *storage.Op) string {
-	if op.Rare == nil {
+	if op.Args == nil {
 		return ""
 	}
-	return op.Rare.Cursor
+	return op.Args.Cursor
 }
 
 // flush carries out a Flush, or a part of it.
@@ -56,11 +56,11 @@ func (e *Engine) flush(now tube.Instant, op *storage.Op, p *progress) (done bool
 
 // moveJobs carries out a MoveJobs, or a part of it.
 func (e *Engine) moveJobs(now tube.Instant, op *storage.Op, p *progress) (done bool) {
-	if op.Rare.To == op.Tube {
+	if op.Args.To == op.Tube {
 		return true
 	}
 	if !p.begun {
-		p.begun, p.most = true, min(int(op.Bound), e.machine.CountIn(op.Tube, op.State))
+		p.begun, p.most = true, min(int(op.MaxJobs), e.machine.CountIn(op.Tube, op.State))
 	}
 	if e.journal != nil {
 		if p.needsRoom = !p.forced && e.journal.crowded(); p.needsRoom {
@@ -76,7 +76,7 @@ func (e *Engine) moveJobs(now tube.Instant, op *storage.Op, p *progress) (done b
 			op.Answer = storage.Answer{Err: storage.ErrNoSpace, Count: p.done}
 			return true
 		}
-		e.machine.MoveTo(now, job, op.Rare.To)
+		e.machine.MoveTo(now, job, op.Args.To)
 		p.done++
 	}
 	e.spend(workPerCopy * max(len(jobs)-1, 0))

@@ -32,7 +32,7 @@ func TestManyCost(t *testing.T) {
 		m.fill("from", 0)
 		m.measure("list of 1,000", func() { m.list("from", tube.Ready) })
 		m.measure("move", func() {
-			m.one(storage.Op{Kind: storage.MoveJobs, Tube: "from", State: tube.Ready, Bound: uint32(*manyJobs), Rare: &storage.Rare{To: "to"}})
+			m.one(storage.Op{Kind: storage.MoveJobs, Tube: "from", State: tube.Ready, MaxJobs: uint32(*manyJobs), Args: &storage.Args{To: "to"}})
 		})
 		m.measure("flush of ready", func() { m.one(storage.Op{Kind: storage.Flush, Tube: "to"}) })
 		m.fill("from", 1000)
@@ -64,7 +64,7 @@ func (m *manyCost) one(op storage.Op) storage.Answer {
 }
 
 func (m *manyCost) list(name string, in tube.State) {
-	m.one(storage.Op{Kind: storage.ListJobs, Tube: name, State: in, Bound: 1000})
+	m.one(storage.Op{Kind: storage.ListJobs, Tube: name, State: in, MaxJobs: 1000})
 }
 
 // fill puts all jobs.

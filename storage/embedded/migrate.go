@@ -77,11 +77,11 @@ func (j *journal) checkRoom() error {
 
 // jobNow is a job as it is now.
 type jobNow struct {
-	record tube.Record
-	facts  tube.Facts // those of record, if it has any
-	body   []byte
-	users  tube.Buffer // of body, or nil; there is a use of it until releaseJobs
-	found  bool
+	record   tube.Record
+	metadata tube.Metadata // those of record, if it has any
+	body     []byte
+	users    tube.Buffer // of body, or nil; there is a use of it until releaseJobs
+	found    bool
 }
 
 // releaseJobs ends the uses of the bodies of jobs.
@@ -103,7 +103,7 @@ func (j *journal) jobsNow(room []jobNow, ids []uint64) []jobNow {
 	defer yieldLock(j.mu)
 	for i, id := range ids {
 		n := &jobs[i]
-		n.record, n.body, n.found = j.machine.Record(id, &n.facts)
+		n.record, n.body, n.found = j.machine.Record(id, &n.metadata)
 		if n.found {
 			n.users = j.machine.Buffer(j.machine.Find(id))
 		}

@@ -37,7 +37,7 @@ func openJournal(o *Options, e *Engine) (*journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	if fs, is := o.fs.(ownerFS); is {
+	if fs, ok := o.fs.(ownerFS); ok {
 		fs.closeToOthers(o.Dir, o.Log)
 	}
 	j := newJournal(o, e, lock)

@@ -146,7 +146,7 @@ func (l pebbleLog) Errorf(format string, args ...any) {
 func (l pebbleLog) Fatalf(format string, args ...any) {
 	err := &pebbleError{text: fmt.Sprintf(format, args...)}
 	for _, a := range args {
-		if cause, is := a.(error); is {
+		if cause, ok := a.(error); ok {
 			err.causes = append(err.causes, cause)
 		}
 	}

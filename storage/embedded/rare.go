@@ -7,7 +7,7 @@ import (
 
 // putTagged carries out a Put with tags, for which there is room.
 func (e *Engine) putTagged(now tube.Instant, op *storage.Op) {
-	put := e.machine.PutTagged(now, newJob(op), op.Rare.Tags)
+	put := e.machine.PutTagged(now, newJob(op), op.Args.Tags)
 	if put.Result != tube.PutNew {
 		op.Buffer.Release()
 	}
@@ -16,13 +16,13 @@ func (e *Engine) putTagged(now tube.Instant, op *storage.Op) {
 		return
 	}
 	op.Answer.ID = put.ID
-	op.Answer.Rare = &storage.RareAnswer{Outcome: put.Result, State: put.State}
+	op.Answer.Result = &storage.Result{Outcome: put.Result, State: put.State}
 }
 
 // answerLease answers with the lease of the job of a Take, which may be nil.
 func (e *Engine) answerLease(op *storage.Op, job *tube.Job) {
 	if op.Holder == tube.LeaseHolder && job != nil {
-		op.Answer.Rare = &storage.RareAnswer{Lease: e.machine.Lease(job)}
+		op.Answer.Result = &storage.Result{Lease: e.machine.Lease(job)}
 	}
 }
 
@@ -31,22 +31,22 @@ func (e *Engine) applyRare(now tube.Instant, op *storage.Op) {
 	m, a := e.machine, &op.Answer
 	switch op.Kind {
 	case storage.DeleteKey:
-		job := m.ByKey(op.Tube, op.Rare.Key)
+		job := m.ByKey(op.Tube, op.Args.Key)
 		if a.NotFound = job == nil; job != nil {
 			m.Remove(now, job)
 		}
 	case storage.FindKey:
-		a.Rare = &storage.RareAnswer{}
-		for _, job := range m.FindKey(op.Rare.Key) {
+		a.Result = &storage.Result{}
+		for _, job := range m.FindKey(op.Args.Key) {
 			s, _ := m.JobStats(now, job.ID)
-			a.Rare.Jobs = append(a.Rare.Jobs, s)
+			a.Result.Jobs = append(a.Result.Jobs, s)
 		}
-		a.NotFound = len(a.Rare.Jobs) == 0
+		a.NotFound = len(a.Result.Jobs) == 0
 	case storage.SetPolicy:
-		m.SetPolicy(op.Tube, op.Rare.Policy)
+		m.SetPolicy(op.Tube, op.Args.Policy)
 	case storage.GetPolicy:
 		p := m.Policy(op.Tube)
-		a.NotFound, a.Rare = p == nil, &storage.RareAnswer{Policy: p}
+		a.NotFound, a.Result = p == nil, &storage.Result{Policy: p}
 	case storage.Policies:
 		a.Names = m.Policies()
 	}

@@ -12,9 +12,9 @@ import (
 // The state byte of a record has the state in these bits, and beside them whether the job
 // was reserved, and whether facts follow.
 const (
-	stateBits byte = 0x0f
-	heldBit   byte = 0x40
-	factsBit  byte = 0x80
+	stateBits   byte = 0x0f
+	heldBit     byte = 0x40
+	metadataBit byte = 0x80
 )
 
 // encodeRecord appends a record: the state byte; pri, delay, ttr, size and the five
@@ -25,8 +25,8 @@ func encodeRecord(to []byte, r *tube.Record) []byte {
 	if r.Held {
 		state |= heldBit
 	}
-	if r.Facts != nil {
-		state |= factsBit
+	if r.Metadata != nil {
+		state |= metadataBit
 	}
 	to = append(to, state)
 	for _, n := range [...]uint32{r.Pri, r.Delay, r.TTR, r.Size} {
@@ -38,8 +38,8 @@ func encodeRecord(to []byte, r *tube.Record) []byte {
 	to = binary.BigEndian.AppendUint64(to, uint64(r.Created))
 	to = binary.BigEndian.AppendUint64(to, uint64(r.Rank))
 	to = append(append(to, byte(len(r.Tube))), r.Tube...)
-	if r.Facts != nil {
-		to = appendFacts(to, r.Facts)
+	if r.Metadata != nil {
+		to = appendMetadata(to, r.Metadata)
 	}
 	return to
 }
@@ -53,8 +53,8 @@ var (
 // string of the tube's name.
 func decodeRecord(id uint64, value []byte, name func([]byte) string) (r tube.Record, rest []byte, err error) {
 	rest, err = decodeCommon(&r, value, name)
-	if err == nil && value[0]&factsBit != 0 {
-		r.Facts, rest, err = decodeFacts(rest, name)
+	if err == nil && value[0]&metadataBit != 0 {
+		r.Metadata, rest, err = decodeMetadata(rest, name)
 	}
 	if err != nil || !likely(&r) {
 		return tube.Record{}, nil, fmt.Errorf("reading the record of job %d: %w", id, errRecord)
@@ -65,7 +65,7 @@ func decodeRecord(id uint64, value []byte, name func([]byte) string) (r tube.Rec
 
 // likely reports whether a record says nothing that cannot be.
 func likely(r *tube.Record) bool {
-	leased := r.Facts != nil && r.Facts.Lease != 0
+	leased := r.Metadata != nil && r.Metadata.Lease != 0
 	switch r.State {
 	case tube.Ready:
 		return true
@@ -77,7 +77,7 @@ func likely(r *tube.Record) bool {
 
 // decodeCommon reads what all records have. It returns what is behind it.
 func decodeCommon(r *tube.Record, value []byte, name func([]byte) string) (rest []byte, err error) {
-	if len(value) < 1 || value[0]&^(stateBits|heldBit|factsBit) != 0 {
+	if len(value) < 1 || value[0]&^(stateBits|heldBit|metadataBit) != 0 {
 		return nil, errRecord
 	}
 	r.State, r.Held = tube.State(value[0]&stateBits), value[0]&heldBit != 0

@@ -83,7 +83,7 @@ func (l *load) enqueue(batches ...*storage.Batch) {
 // and, while that is being written, what comes then.
 func (l *load) loop() {
 	for b := range l.batches {
-		l.e.DoGathering(looking(func() int {
+		l.e.DoPolling(looking(func() int {
 			more := l.soon()
 			if len(more) > 0 {
 				l.rounds.Add(1)

@@ -78,8 +78,8 @@ func TestOthersComeBetween(t *testing.T) {
 		delay uint32
 		prior func(t *testing.T, e *Engine)
 	}{
-		"kick":  {storage.Op{Kind: storage.Kick, Tube: "long", Bound: 1 << 31}, 1000, func(*testing.T, *Engine) {}},
-		"leave": {storage.Op{Kind: storage.Leave, Holder: 7}, 0, func(t *testing.T, e *Engine) { takeMany(t, e, 7, "long") }},
+		"kick":  {storage.Op{Kind: storage.Kick, Tube: "long", MaxJobs: 1 << 31}, 1000, func(*testing.T, *Engine) {}},
+		"leave": {storage.Op{Kind: storage.ReleaseAll, Holder: 7}, 0, func(t *testing.T, e *Engine) { takeMany(t, e, 7, "long") }},
 	}
 	for name, l := range long {
 		t.Run(name, func(t *testing.T) {
@@ -135,7 +135,7 @@ func TestTasksShare(t *testing.T) {
 	put := storage.Op{Kind: storage.Put, Tube: "t9"}
 	take := storage.Op{Kind: storage.Take, Holder: 1, Tubes: names}
 	e.Do(
-		batch("attend", storage.Op{Kind: storage.Attend, Tubes: names, Role: tube.Watching, Delta: 1}),
+		batch("attend", storage.Op{Kind: storage.Ref, Tubes: names, Role: tube.Watching, Delta: 1}),
 		batch("takes", slices.Repeat([]storage.Op{put, take}, 40)...),
 		batch("small", put),
 	)
@@ -165,7 +165,7 @@ func TestCloseEndsTasks(t *testing.T) {
 	e := mustOpen(t, d.options(t))
 	putMany(t, e, "long", 1000)
 	var ended atomic.Bool
-	e.Do(&storage.Batch{Ops: []storage.Op{{Kind: storage.Kick, Tube: "long", Bound: many}}, Done: func() { ended.Store(true) }})
+	e.Do(&storage.Batch{Ops: []storage.Op{{Kind: storage.Kick, Tube: "long", MaxJobs: many}}, Done: func() { ended.Store(true) }})
 	if err := e.Close(); err != nil || !ended.Load() {
 		t.Errorf("closed: %v; the kick was done: %v", err, ended.Load())
 	}
@@ -222,7 +222,7 @@ func TestPutsWaitForRoom(t *testing.T) {
 	}
 	go g.Do(puts(1)...)
 	<-syncing
-	g.DoGathering(looking(func() int { g.Do(puts(10)...); return 10 }), puts(10)...)
+	g.DoPolling(looking(func() int { g.Do(puts(10)...); return 10 }), puts(10)...)
 	g.mu.Lock()
 	waiting, unwritten := len(g.noRoom), g.journal.unwritten
 	g.mu.Unlock()
@@ -268,7 +268,7 @@ func TestLongKickWaitsForCommit(t *testing.T) {
 	e.journal.writing = new(group) // a commit seems to be under way
 	e.mu.Unlock()
 	kicked := make(chan struct{})
-	kick := &storage.Batch{Ops: []storage.Op{{Kind: storage.Kick, Tube: name, Bound: 1 << 31}}, Done: func() { close(kicked) }}
+	kick := &storage.Batch{Ops: []storage.Op{{Kind: storage.Kick, Tube: name, MaxJobs: 1 << 31}}, Done: func() { close(kicked) }}
 	e.Do(kick)
 	waiting := func() (bytes int) {
 		e.mu.Lock()

@@ -136,7 +136,7 @@ func TestTasksGoOn(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 		return 1
 	}
-	e.DoGathering(looking(more), &storage.Batch{Ops: []storage.Op{{Kind: storage.Put, Tube: "a", TTR: 100}}, Done: func() {}})
+	e.DoPolling(looking(more), &storage.Batch{Ops: []storage.Op{{Kind: storage.Put, Tube: "a", TTR: 100}}, Done: func() {}})
 	select {
 	case <-ended:
 	case <-time.After(30 * time.Second):

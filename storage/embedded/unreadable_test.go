@@ -82,7 +82,7 @@ func TestUnreadableIsSetAside(t *testing.T) {
 	if s := statsOf(t, e, "a"); s.Buried != uint64(broken) {
 		t.Errorf("after a restart %d jobs are buried, want %d", s.Buried, broken)
 	}
-	kicked := do(t, e, storage.Op{Kind: storage.Kick, Tube: "a", Bound: 1000})[0].Answer.Count
+	kicked := do(t, e, storage.Op{Kind: storage.Kick, Tube: "a", MaxJobs: 1000})[0].Answer.Count
 	if s := statsOf(t, e, "a"); kicked != broken || s.Buried != 0 {
 		t.Errorf("%d jobs kicked, want %d", kicked, broken)
 	}

@@ -86,8 +86,8 @@ func (p *partition) giveBackUnheard(units ...*unit) {
 // connection still has.
 func (p *partition) holding(u *unit) []*storage.Op {
 	return slices.DeleteFunc(u.given(), func(op *storage.Op) bool {
-		its := p.holdings.of(op.Answer.ID)
-		return its == nil || its.holder != op.Holder
+		held := p.holdings.of(op.Answer.ID)
+		return held == nil || held.holder != op.Holder
 	})
 }
 
@@ -121,7 +121,7 @@ func (p *partition) forgo(u *unit, from int) {
 	}
 	for i := from; i < len(u.batch.Ops); i++ {
 		switch op := &u.batch.Ops[i]; op.Kind {
-		case storage.Attend:
+		case storage.Ref:
 			if seen++; seen <= u.attends.counted {
 				continue
 			}
@@ -129,7 +129,7 @@ func (p *partition) forgo(u *unit, from int) {
 				p.attendance.count(name, op.Role, op.Delta)
 				p.attendance.owe(name)
 			}
-		case storage.Leave:
+		case storage.ReleaseAll:
 			p.leaveLater(op.Holder)
 		}
 	}

@@ -224,7 +224,7 @@ func TestLoadedWhileConfirming(t *testing.T) {
 	})
 	armed.Store(true)
 	took := make(chan storage.Answer, 1)
-	s.DoGathering(func(bool) int { return 0 }, &storage.Batch{Ops: []storage.Op{take(1)}, Done: func() { took <- storage.Answer{} }})
+	s.DoPolling(func(bool) int { return 0 }, &storage.Batch{Ops: []storage.Op{take(1)}, Done: func() { took <- storage.Answer{} }})
 	<-took
 	select {
 	case a := <-answered:

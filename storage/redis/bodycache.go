@@ -72,17 +72,17 @@ func (b *bodyCache) keep(puts []*storage.Op, now time.Time) {
 		b.ranges = slices.DeleteFunc(b.ranges, func(r cachedRange) bool { return r.left == 0 })
 		b.done = 0
 	}
-	its := cachedRange{
+	cached := cachedRange{
 		first: puts[0].Answer.ID, bodies: make([][]byte, len(puts)), left: len(puts),
 		tube: puts[0].Tube, ttr: ttrOf(puts[0]), since: now,
 	}
 	for i, op := range puts {
-		if its.bodies[i] = op.Body; op.Body == nil {
-			its.bodies[i] = []byte{}
+		if cached.bodies[i] = op.Body; op.Body == nil {
+			cached.bodies[i] = []byte{}
 		}
 		b.bytes += len(op.Body) + cacheCost
 	}
-	b.ranges = append(b.ranges, its)
+	b.ranges = append(b.ranges, cached)
 }
 
 // ttrOf is the TTR of a job that is put.
@@ -93,8 +93,8 @@ func ttrOf(op *storage.Op) time.Duration {
 // take removes a job from the cache and returns it; false if it is not there.
 func (b *bodyCache) take(id uint64) (job, bool) {
 	if b.last >= len(b.ranges) || !b.ranges[b.last].has(id, b.step) {
-		at, is := slices.BinarySearchFunc(b.ranges, id, func(r cachedRange, id uint64) int { return cmp.Compare(r.first, id) })
-		if !is {
+		at, ok := slices.BinarySearchFunc(b.ranges, id, func(r cachedRange, id uint64) int { return cmp.Compare(r.first, id) })
+		if !ok {
 			at-- // it may be in the range that begins before it
 		}
 		if at < 0 || !b.ranges[at].has(id, b.step) {
@@ -102,16 +102,16 @@ func (b *bodyCache) take(id uint64) (job, bool) {
 		}
 		b.last = at
 	}
-	its := &b.ranges[b.last]
-	at := (id - its.first) / b.step
-	body := its.bodies[at]
-	its.bodies[at] = nil
+	cached := &b.ranges[b.last]
+	at := (id - cached.first) / b.step
+	body := cached.bodies[at]
+	cached.bodies[at] = nil
 	b.bytes -= len(body) + cacheCost
-	if its.left--; its.left == 0 {
-		its.bodies = nil
+	if cached.left--; cached.left == 0 {
+		cached.bodies = nil
 		b.done++
 	}
-	return job{body: body, tube: its.tube, ttr: its.ttr, cached: its.since}, true
+	return job{body: body, tube: cached.tube, ttr: cached.ttr, cached: cached.since}, true
 }
 
 // has returns whether the body of a job is there; step is from one id to the next.
@@ -123,14 +123,14 @@ func (r *cachedRange) has(id, step uint64) bool {
 // since returns from which job on a call may rely on the cache.
 func (b *bodyCache) since(now time.Time) uint64 {
 	for i := range b.ranges {
-		its := &b.ranges[i]
-		if its.left == 0 {
+		cached := &b.ranges[i]
+		if cached.left == 0 {
 			continue
 		}
-		if now.Sub(its.since) < cacheFor {
+		if now.Sub(cached.since) < cacheFor {
 			break
 		}
-		b.from = its.first + uint64(len(its.bodies))*b.step
+		b.from = cached.first + uint64(len(cached.bodies))*b.step
 	}
 	return b.from
 }
@@ -139,16 +139,16 @@ func (b *bodyCache) since(now time.Time) uint64 {
 func (b *bodyCache) forget(before uint64) {
 	gone := 0
 	for gone < len(b.ranges) && (b.ranges[gone].left == 0 || b.ranges[gone].first < before) {
-		its := &b.ranges[gone]
-		for _, body := range its.bodies {
+		cached := &b.ranges[gone]
+		for _, body := range cached.bodies {
 			if body != nil {
 				b.bytes -= len(body) + cacheCost
 			}
 		}
-		if its.left == 0 {
+		if cached.left == 0 {
 			b.done--
 		}
-		*its = cachedRange{}
+		*cached = cachedRange{}
 		gone++
 	}
 	b.ranges, b.last = b.ranges[gone:], max(b.last-gone, 0)

@@ -240,9 +240,9 @@ func TestBodyCache(t *testing.T) {
 	}
 	want := func(id uint64, body string, is bool) {
 		t.Helper()
-		its, ok := m.take(id)
-		if ok != is || string(its.body) != body || is && (its.tube != "t" || its.ttr != 600*time.Second) {
-			t.Errorf("job %d: %+v, %v; want %q, %v", id, its, ok, body, is)
+		job, ok := m.take(id)
+		if ok != is || string(job.body) != body || is && (job.tube != "t" || job.ttr != 600*time.Second) {
+			t.Errorf("job %d: %+v, %v; want %q, %v", id, job, ok, body, is)
 		}
 	}
 	want(1, "", false)

@@ -104,9 +104,9 @@ type sequence []*storage.Op
 type sequences struct{ gone, put, tagged, foreseen, taken sequence }
 
 func (s *sequences) empty() {
-	for _, its := range []*sequence{&s.gone, &s.put, &s.tagged, &s.foreseen, &s.taken} {
-		clear(*its)
-		*its = (*its)[:0]
+	for _, seq := range []*sequence{&s.gone, &s.put, &s.tagged, &s.foreseen, &s.taken} {
+		clear(*seq)
+		*seq = (*seq)[:0]
 	}
 }
 

@@ -216,10 +216,10 @@ func (c *checker) scan(ctx context.Context, node *goredis.Client) error {
 	f := &flow{checker: c, free: make(chan struct{}, checkCalls)}
 	keys := node.Scan(ctx, 0, globEscaper.Replace(c.options.Namespace)+":{*}:*", 1000).Iterator()
 	for keys.Next(ctx) && f.ok() {
-		rest, is := strings.CutPrefix(keys.Val(), c.options.Namespace+":{")
+		rest, ok := strings.CutPrefix(keys.Val(), c.options.Namespace+":{")
 		digits, key, whole := strings.Cut(rest, "}:")
 		number, err := strconv.Atoi(digits)
-		if is && whole && err == nil && number < len(c.parts) && c.parts[number].node == node {
+		if ok && whole && err == nil && number < len(c.parts) && c.parts[number].node == node {
 			c.note(ctx, f, &c.parts[number], key)
 		}
 	}

@@ -55,8 +55,8 @@ func (c *checker) compareBytes(ctx context.Context, p *checked) error {
 	err := c.eachTubes(ctx, p, func(names []string) error {
 		args := []string{"bytes"}
 		for _, name := range names {
-			mark, is := p.bodies.marks[name]
-			if !is && !c.repair {
+			mark, ok := p.bodies.marks[name]
+			if !ok && !c.repair {
 				mark = "new"
 			}
 			args = append(args, name, strconv.Itoa(p.bodies.bytes[name]), mark)

@@ -61,10 +61,10 @@ type someWriter interface {
 
 // WriteVec implements vecWriter.
 func (c *conn) WriteVec(pieces [][]byte) (sent int, err error) {
-	to, is := c.Conn.(someWriter)
+	to, ok := c.Conn.(someWriter)
 	for len(pieces) > 0 && err == nil {
 		n := 0
-		if is {
+		if ok {
 			n, err = to.writeSome(pieces)
 			c.sent.Add(int64(n))
 		} else {

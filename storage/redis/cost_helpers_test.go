@@ -21,7 +21,7 @@ func commandStat(t *testing.T, server *redistest.Server, command, figure string)
 	}
 	var n float64
 	for _, pair := range strings.Split(infoValue(info, "cmdstat_"+command), ",") {
-		if text, is := strings.CutPrefix(pair, figure+"="); is {
+		if text, ok := strings.CutPrefix(pair, figure+"="); ok {
 			fmt.Sscan(text, &n)
 		}
 	}

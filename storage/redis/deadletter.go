@@ -61,7 +61,7 @@ type deadLetter struct {
 
 	moves        bool   // it is no dead letter, see moving.go
 	state, score string // where it will be, and that in its queue
-	facts        *tube.Facts
+	metadata     *tube.Metadata
 }
 
 // name is what no other letter is called.
@@ -206,7 +206,7 @@ func (p *partition) encodeArrive(c *call, l *deadLetter, arrived *bool) {
 		c.addStaged(l.movedRecord())
 	} else {
 		op := storage.Op{Tube: l.to, Pri: l.its.pri, TTR: uint32(l.its.ttr.Seconds()), Body: l.its.body}
-		c.addRecordWith(&op, &tube.Facts{Key: l.key, FromTube: l.its.tube, FromID: l.id})
+		c.addRecordWith(&op, &tube.Metadata{Key: l.key, FromTube: l.its.tube, FromID: l.id})
 	}
 	c.puts++
 	c.bytes += len(l.its.body)

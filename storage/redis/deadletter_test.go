@@ -65,7 +65,7 @@ func bindDead(t *testing.T, s *Store, from, to string, n int) {
 	}
 	for i := range n {
 		tags := &tube.Tags{Key: fmt.Sprint("key", i), Rules: tube.Rules{Max: 1, Dead: to}}
-		a := do(s, storage.Op{Kind: storage.Put, Tube: from, TTR: 100, Pri: 7, Body: fmt.Append(nil, "body", i), Rare: &storage.Rare{Tags: tags}})
+		a := do(s, storage.Op{Kind: storage.Put, Tube: from, TTR: 100, Pri: 7, Body: fmt.Append(nil, "body", i), Args: &storage.Args{Tags: tags}})
 		do(s, storage.Op{Kind: storage.Take, Holder: 1, Tubes: []string{from}})
 		if a := do(s, move(tube.Release, 1, a.ID)); a.NotFound || a.Err != nil {
 			t.Fatalf("%+v", a)
@@ -144,13 +144,13 @@ func interruptLetters(t *testing.T, steps int) {
 func wantLetters(t *testing.T, s *Store, from, to string) {
 	t.Helper()
 	for i := range 3 {
-		a := do(s, storage.Op{Kind: storage.PeekKey, Tube: to, Rare: &storage.Rare{Key: fmt.Sprint("key", i)}})
+		a := do(s, storage.Op{Kind: storage.PeekKey, Tube: to, Args: &storage.Args{Key: fmt.Sprint("key", i)}})
 		if string(a.Body) != fmt.Sprint("body", i) {
 			t.Errorf("key%d: %+v", i, a)
 		}
-		facts := do(s, storage.Op{Kind: storage.JobStats, ID: a.ID}).Job.Facts
-		if facts.FromTube != from || facts.FromID == 0 || facts.Parked != tube.NotParked {
-			t.Errorf("%+v", facts)
+		metadata := do(s, storage.Op{Kind: storage.JobStats, ID: a.ID}).Job.Metadata
+		if metadata.FromTube != from || metadata.FromID == 0 || metadata.Parked != tube.NotParked {
+			t.Errorf("%+v", metadata)
 		}
 	}
 }
@@ -160,7 +160,7 @@ func awaitSent(t *testing.T, s *Store, from, to string, n uint64) {
 	t.Helper()
 	var last string
 	for range 500 {
-		s.Settle()
+		s.TickAll()
 		at, left := do(s, storage.Op{Kind: storage.TubeStats, Tube: to}), do(s, storage.Op{Kind: storage.TubeStats, Tube: from})
 		if at.TubeStats != nil && at.TubeStats.Ready == n && at.TubeStats.Total == n && (left.TubeStats == nil || left.TubeStats.Total == left.TubeStats.Deletes) {
 			return
@@ -188,7 +188,7 @@ func TestManyLetters(t *testing.T) {
 		puts[i] = storage.Op{Kind: storage.Put, Tube: from, TTR: 100}
 		takes[i] = takeOf(1, from)
 	}
-	do(s, storage.Op{Kind: storage.SetPolicy, Tube: from, Rare: &storage.Rare{Policy: &tube.Policy{Rules: tube.Rules{Max: 1, Dead: to}}}})
+	do(s, storage.Op{Kind: storage.SetPolicy, Tube: from, Args: &storage.Args{Policy: &tube.Policy{Rules: tube.Rules{Max: 1, Dead: to}}}})
 	storage.DoWait(s, puts)
 	storage.DoWait(s, takes)
 	ahead.Store(int64(101 * time.Second))
@@ -203,8 +203,8 @@ func TestRepeatedPut(t *testing.T) {
 	s := openAt(t, proxy.URL(), 300*time.Millisecond)
 	other := openAt(t, server.URL(), patient)
 	tags := &tube.Tags{Key: "once", Rules: tube.Rules{KeyTTL: time.Hour, HasKeyTTL: true}}
-	op := storage.Op{Kind: storage.Put, Tube: "t", TTR: 100, Body: []byte("x"), Rare: &storage.Rare{Tags: tags}}
-	do(other, storage.Op{Kind: storage.Attend, Tubes: []string{"t"}, Delta: 1})
+	op := storage.Op{Kind: storage.Put, Tube: "t", TTR: 100, Body: []byte("x"), Args: &storage.Args{Tags: tags}}
+	do(other, storage.Op{Kind: storage.Ref, Tubes: []string{"t"}, Delta: 1})
 	proxy.Judge(nil, func([]byte) redistest.Fate { return redistest.Cut })
 	first := do(s, op)
 	proxy.Judge(nil, nil)
@@ -213,7 +213,7 @@ func TestRepeatedPut(t *testing.T) {
 	}
 	a := do(other, op)
 	again := do(other, op)
-	if a.Err != nil || again.ID != a.ID || again.Rare.Outcome != tube.PutKept {
+	if a.Err != nil || again.ID != a.ID || again.Result.Outcome != tube.PutTombstone {
 		t.Fatalf("%+v, then %+v", a, again)
 	}
 	if total := do(other, storage.Op{Kind: storage.TubeStats, Tube: "t"}).TubeStats.Total; total != 1 {
@@ -223,7 +223,7 @@ func TestRepeatedPut(t *testing.T) {
 	if a := do(other, move(tube.Delete, 1, a.ID)); a.NotFound {
 		t.Error("not deleted")
 	}
-	if gone := do(other, op); gone.ID != a.ID || gone.Rare.State != tube.Gone {
+	if gone := do(other, op); gone.ID != a.ID || gone.Result.State != tube.Gone {
 		t.Errorf("%+v", gone)
 	}
 }

@@ -53,18 +53,18 @@ func (c *call) rewind(r *reply) {
 
 // job is what is to be known of a job that was taken.
 type job struct {
-	body     []byte
-	tube     string
-	pri      uint32 // not of one from the body cache
-	ttr      time.Duration
-	hasFacts bool
-	record   record    // not of one from the body cache
-	cached   time.Time // of one from the body cache: when it was put; else zero
+	body        []byte
+	tube        string
+	pri         uint32 // not of one from the body cache
+	ttr         time.Duration
+	hasMetadata bool
+	record      record    // not of one from the body cache
+	cached      time.Time // of one from the body cache: when it was put; else zero
 }
 
 func (r record) job() job {
 	return job{
-		body: r.body(), tube: r.tube(), pri: r.pri(), ttr: time.Duration(r.ttr()) * time.Second, hasFacts: r.hasFacts(), record: r,
+		body: r.body(), tube: r.tube(), pri: r.pri(), ttr: time.Duration(r.ttr()) * time.Second, hasMetadata: r.hasMetadata(), record: r,
 	}
 }
 
@@ -75,11 +75,11 @@ func (p *partition) nextTaken(r *reply) (id uint64, its job) {
 		return 0, job{}
 	}
 	if r.cached {
-		its, ok := p.bodies.take(id)
+		job, ok := p.bodies.take(id)
 		if !ok {
 			r.err = fmt.Errorf("%w: job %d is not in the body cache", errReply, id)
 		}
-		return id, its
+		return id, job
 	}
 	if r.bare {
 		return id, job{}
@@ -185,8 +185,8 @@ func (p *partition) readTakes(r *reply, ops []*storage.Op) {
 			p.noJob(op)
 			continue
 		}
-		id, its := p.nextTaken(r)
-		p.take(r, op, id, its, r.set)
+		id, job := p.nextTaken(r)
+		p.take(r, op, id, job, r.set)
 	}
 }
 
@@ -194,8 +194,8 @@ func (p *partition) readTakes(r *reply, ops []*storage.Op) {
 func (p *partition) readTakeAny(r *reply, ops []*storage.Op) {
 	switch op := ops[0]; r.verdict(op) {
 	case done:
-		id, its := p.nextTaken(r)
-		p.take(r, op, id, its, r.set)
+		id, job := p.nextTaken(r)
+		p.take(r, op, id, job, r.set)
 	case refused:
 		p.noJob(op)
 	}
@@ -218,9 +218,9 @@ func (p *partition) take(r *reply, op *storage.Op, id uint64, its job, in *lease
 // nameFor returns the name of the tube of a job that op has taken; mostly one
 // that is in op. A part of the record would keep the body in memory.
 func nameFor(op *storage.Op, name string) string {
-	for _, its := range op.Tubes {
-		if its == name {
-			return its
+	for _, tube := range op.Tubes {
+		if tube == name {
+			return tube
 		}
 	}
 	return strings.Clone(name)
@@ -239,9 +239,9 @@ func (p *partition) readGone(r *reply, ops []*storage.Op) {
 	}
 	for i, op := range ops {
 		op.Answer.NotFound = each != "" && each[min(i, len(each)-1)] == '0'
-		if its := p.holdings.of(op.ID); its != nil && !op.Answer.NotFound {
-			p.flow.of(p.holdings.tubeOf(its)).Deletes++
-			p.noteRun(r, its)
+		if held := p.holdings.of(op.ID); held != nil && !op.Answer.NotFound {
+			p.flow.of(p.holdings.tubeOf(held)).Deletes++
+			p.noteRun(r, held)
 		}
 		p.holdings.drop(op.ID)
 	}
@@ -262,13 +262,13 @@ func (p *partition) readMove(r *reply, ops []*storage.Op) {
 	}
 	switch reserved := r.found(); {
 	case op.Move == tube.ReserveJob:
-		id, its := p.nextTaken(r)
-		p.take(r, op, id, its, nil)
+		id, job := p.nextTaken(r)
+		p.take(r, op, id, job, nil)
 	case reserved:
 		p.holdings.touch(op.ID, r.sent)
 	default:
-		if its := p.holdings.has(op.Holder, op.ID, 0); its != nil && op.Move == tube.Delete {
-			p.noteRun(r, its)
+		if held := p.holdings.has(op.Holder, op.ID, 0); held != nil && op.Move == tube.Delete {
+			p.noteRun(r, held)
 		}
 		p.holdings.drop(op.ID)
 	}
@@ -282,13 +282,13 @@ func (p *partition) readPeek(r *reply, ops []*storage.Op) {
 	if a.NotFound = v == refused; v != done {
 		return
 	}
-	id, its := p.nextTaken(r)
+	id, job := p.nextTaken(r)
 	switch {
 	case r.err != nil:
 	case id == 0:
 		r.cutOff(ops)
 	default:
-		a.ID, a.Body = id, its.body
+		a.ID, a.Body = id, job.body
 	}
 }
 
@@ -312,8 +312,8 @@ func (r *reply) jobStats(id uint64) *tube.JobStats {
 	if s.State == tube.Reserved {
 		s.Counters[tube.Reserves]++ // the record has it when it is over
 	}
-	if rec.hasFacts() {
-		r.addFacts(s)
+	if rec.hasMetadata() {
+		r.addMetadata(s)
 	}
 	return s
 }
@@ -356,7 +356,7 @@ func readKickPart(u *unit, part int) func(*partition, *reply, []*storage.Op) {
 	return func(_ *partition, r *reply, ops []*storage.Op) {
 		n, state := r.int(), r.text()
 		u.partial.add(ops[0], n)
-		if n == part && u.partial.jobs < int(ops[0].Bound) {
+		if n == part && u.partial.jobs < int(ops[0].MaxJobs) {
 			u.kick.from = state
 			u.again()
 			return
@@ -399,8 +399,8 @@ func firsts(names []string) []string {
 func (p *partition) readGivenBack(all []reservation) func(*reply) {
 	return func(r *reply) {
 		r.found()
-		for _, its := range all {
-			p.holdings.drop(its.id)
+		for _, reserved := range all {
+			p.holdings.drop(reserved.id)
 		}
 	}
 }

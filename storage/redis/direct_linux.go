@@ -28,8 +28,8 @@ type direct struct {
 // takeOut returns a connection that does what c did; c itself if that cannot be
 // watched otherwise.
 func takeOut(c net.Conn) net.Conn {
-	its, is := c.(syscall.Conn)
-	if !is {
+	its, ok := c.(syscall.Conn)
+	if !ok {
 		return c
 	}
 	raw, err := its.SyscallConn()

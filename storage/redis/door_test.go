@@ -297,7 +297,7 @@ func (h *house) wantNone(answers []storage.Answer, want error) {
 func (h *house) audit() {
 	h.t.Helper()
 	for holder := range tube.Holder(4) {
-		do(h.Store, storage.Op{Kind: storage.Leave, Holder: holder})
+		do(h.Store, storage.Op{Kind: storage.ReleaseAll, Holder: holder})
 	}
 	got := figures(h.t, h.Store)
 	for range 30 {
@@ -506,7 +506,7 @@ func TestGivesBackInTheEnd(t *testing.T) {
 			h.t.Fatal(a.Err)
 		}
 		h.set(fate{before: failure})
-		if a := do(h.Store, storage.Op{Kind: storage.Leave, Holder: 4}); a.Err == nil {
+		if a := do(h.Store, storage.Op{Kind: storage.ReleaseAll, Holder: 4}); a.Err == nil {
 			h.t.Error("a connection has left while Redis refuses everything")
 		}
 		time.Sleep(10 * keepLater)

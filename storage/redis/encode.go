@@ -40,8 +40,8 @@ func (p *partition) encode(c *call, u *unit) {
 	}
 	ops := u.batch.Ops
 	if u.limit == nil && u.at == 0 && !u.cut && len(ops) > 0 && load(ops) < maxMoves {
-		if its := p.sequenceFor(c, ops); its != nil {
-			c.addTo(its, ops)
+		if seq := p.sequenceFor(c, ops); seq != nil {
+			c.addTo(seq, ops)
 			u.at = len(ops)
 			return
 		}
@@ -66,7 +66,7 @@ func (p *partition) until(ops []storage.Op, from int) int {
 	for i := from; i < len(ops); i++ {
 		much += loadOf(&ops[i])
 		switch {
-		case ops[i].Kind == storage.Leave && i > from:
+		case ops[i].Kind == storage.ReleaseAll && i > from:
 			return i
 		case p.isLong(&ops[i]):
 			return i + 1
@@ -91,7 +91,7 @@ func load(ops []storage.Op) (all int) {
 func loadOf(op *storage.Op) int {
 	switch op.Kind {
 	case storage.Kick:
-		return min(int(op.Bound), maxMoves)
+		return min(int(op.MaxJobs), maxMoves)
 	case storage.Flush, storage.ListJobs, storage.ImportJobs:
 		return maxMoves
 	case storage.Take:
@@ -115,8 +115,8 @@ func sameKind(a, b *storage.Op) bool { return a.Kind == b.Kind && a.Move == b.Mo
 func (p *partition) isLong(op *storage.Op) bool {
 	switch op.Kind {
 	case storage.Kick:
-		return op.Bound > maxMoves
-	case storage.Leave:
+		return op.MaxJobs > maxMoves
+	case storage.ReleaseAll:
 		return p.holdings.countOf(op.Holder) > maxMoves
 	case storage.Tubes, storage.FindKey, storage.Flush, storage.ListJobs:
 		return true
@@ -132,8 +132,8 @@ func (c *call) weigh(op *storage.Op) {
 	case storage.Put:
 		c.bytes += len(op.Body)
 	case storage.ImportJobs:
-		for i := range op.Rare.Import.Jobs {
-			c.bytes += len(op.Rare.Import.Jobs[i].Body)
+		for i := range op.Args.Import.Jobs {
+			c.bytes += len(op.Args.Import.Jobs[i].Body)
 		}
 	}
 	op.Answer.Err = c.refusal(op)
@@ -163,7 +163,7 @@ func (c *call) refusal(op *storage.Op) error {
 
 func (c *call) isTooLarge(op *storage.Op) bool {
 	if op.Kind == storage.ImportJobs {
-		return slices.ContainsFunc(op.Rare.Import.Jobs, func(j storage.ImportJob) bool { return len(j.Body) > c.body })
+		return slices.ContainsFunc(op.Args.Import.Jobs, func(j storage.ImportJob) bool { return len(j.Body) > c.body })
 	}
 	return len(op.Body) > c.body
 }
@@ -171,13 +171,13 @@ func (c *call) isTooLarge(op *storage.Op) bool {
 // sequenceFor tells in which sequence of the call all these operations may go; nil if
 // they have to stay together among others.
 func (p *partition) sequenceFor(c *call, ops []storage.Op) *sequence {
-	its := p.sequenceOf(c, &ops[0])
-	for i := 1; its != nil && i < len(ops); i++ {
-		if p.sequenceOf(c, &ops[i]) != its {
+	seq := p.sequenceOf(c, &ops[0])
+	for i := 1; seq != nil && i < len(ops); i++ {
+		if p.sequenceOf(c, &ops[i]) != seq {
 			return nil
 		}
 	}
-	return its
+	return seq
 }
 
 func (p *partition) sequenceOf(c *call, op *storage.Op) *sequence {
@@ -186,7 +186,7 @@ func (p *partition) sequenceOf(c *call, op *storage.Op) *sequence {
 		return &c.put
 	case isTaggedPut(op):
 		return &c.tagged
-	case op.Kind == storage.Take && op.Foreseen:
+	case op.Kind == storage.Take && op.HandOff:
 		return &c.foreseen
 	case op.Kind == storage.Take && op.Holder != tube.LeaseHolder:
 		return &c.taken
@@ -197,11 +197,11 @@ func (p *partition) sequenceOf(c *call, op *storage.Op) *sequence {
 }
 
 // addTo adds operations to a sequence.
-func (c *call) addTo(its *sequence, ops []storage.Op) {
+func (c *call) addTo(seq *sequence, ops []storage.Op) {
 	for i := range ops {
 		op := &ops[i]
 		if c.weigh(op); !c.refuses(op) {
-			*its = append(*its, op)
+			*seq = append(*seq, op)
 		}
 	}
 }
@@ -212,8 +212,8 @@ func (p *partition) deletesHeld(c *call, op *storage.Op) bool {
 	if op.Kind != storage.Move || op.Move != tube.Delete {
 		return false
 	}
-	its := p.holdings.has(op.Holder, op.ID, c.number)
-	return its != nil && !its.hasFacts
+	held := p.holdings.has(op.Holder, op.ID, c.number)
+	return held != nil && !held.hasMetadata
 }
 
 // seal ends the call with what units had put into its sequences.
@@ -222,8 +222,8 @@ func (p *partition) seal(c *call) {
 		return
 	}
 	c.sealed = true
-	for _, its := range []sequence{c.gone, c.put, c.tagged, c.foreseen, c.taken} {
-		p.encodeOps(c, its, nil)
+	for _, seq := range []sequence{c.gone, c.put, c.tagged, c.foreseen, c.taken} {
+		p.encodeOps(c, seq, nil)
 	}
 	for _, encode := range c.last {
 		encode(c)
@@ -246,7 +246,7 @@ func (p *partition) encodeOps(c *call, ops []*storage.Op, u *unit) {
 			n = p.encodeTaggedPuts(c, ops)
 		case op.Kind == storage.Take && op.Holder == tube.LeaseHolder:
 			encodeTakeLease(c, op, nil)
-		case op.Kind == storage.Take && op.Bound > 0:
+		case op.Kind == storage.Take && op.MaxBytes > 0:
 			encodeTakeWithin(c, op, nil)
 		case op.Kind == storage.Take && len(op.Tubes) == 1:
 			n = encodeTakes(c, ops)
@@ -273,7 +273,7 @@ func alike(ops []*storage.Op, like func(*storage.Op) bool) int {
 }
 
 // isPlainPut returns whether op puts a job without tags.
-func isPlainPut(op *storage.Op) bool { return op.Kind == storage.Put && op.Rare == nil }
+func isPlainPut(op *storage.Op) bool { return op.Kind == storage.Put && op.Args == nil }
 
 // encodePuts appends the first of some puts, to one tube, and returns how many.
 func (p *partition) encodePuts(c *call, ops []*storage.Op) int {
@@ -371,10 +371,10 @@ func putsTogether(ops []*storage.Op) (n int, same bool) {
 func encodeTakes(c *call, ops []*storage.Op) int {
 	first, wait := ops[0], false
 	n := alike(ops, func(op *storage.Op) bool {
-		return op.Kind == storage.Take && op.Holder != tube.LeaseHolder && op.Bound == 0 && len(op.Tubes) == 1 && op.Tubes[0] == first.Tubes[0] &&
-			op.Foreseen == first.Foreseen
+		return op.Kind == storage.Take && op.Holder != tube.LeaseHolder && op.MaxBytes == 0 && len(op.Tubes) == 1 && op.Tubes[0] == first.Tubes[0] &&
+			op.HandOff == first.HandOff
 	})
-	if first.Foreseen {
+	if first.HandOff {
 		c.words("take-foreseen", n, 1, &first.Tubes[0])
 		c.expect((*partition).readTakes, ops[:n]...)
 		return n
@@ -389,7 +389,7 @@ func encodeTakes(c *call, ops []*storage.Op) int {
 
 // encodeTakeAny appends a take from several tubes.
 func encodeTakeAny(c *call, op *storage.Op) {
-	if op.Foreseen {
+	if op.HandOff {
 		c.words("take-foreseen", 1, len(op.Tubes))
 	} else {
 		c.words("take-any", boolArg(op.Wait), len(op.Tubes))
@@ -404,7 +404,7 @@ func encodeTakeBefore(c *call, op *storage.Op, other *head) {
 		encodeTakeLease(c, op, other)
 		return
 	}
-	if op.Bound > 0 {
+	if op.MaxBytes > 0 {
 		encodeTakeWithin(c, op, other)
 		return
 	}
@@ -418,7 +418,7 @@ func encodeTakeBefore(c *call, op *storage.Op, other *head) {
 // encodeTakeWithin appends a take of a job whose body is not too long, and which comes before
 // another one if that is not nil.
 func encodeTakeWithin(c *call, op *storage.Op, other *head) {
-	c.words("take-within", int(op.Bound))
+	c.words("take-within", int(op.MaxBytes))
 	if other == nil {
 		c.words("", "")
 	} else {
@@ -440,12 +440,12 @@ func (p *partition) encodeGone(c *call, ops []*storage.Op) int {
 		if op.Kind != storage.Move || op.Move != tube.Delete {
 			return false
 		}
-		its := p.holdings.has(op.Holder, op.ID, c.number)
-		if its == nil || its.hasFacts || its.tube != first.tube || p.holdings.inSet(its) != inSet {
+		held := p.holdings.has(op.Holder, op.ID, c.number)
+		if held == nil || held.hasMetadata || held.tube != first.tube || p.holdings.inSet(held) != inSet {
 			return false
 		}
-		its.spent = c.number
-		size += its.size
+		held.spent = c.number
+		size += held.size
 		return true
 	})
 	name := p.holdings.tubeOf(first)
@@ -457,8 +457,8 @@ func (p *partition) encodeGone(c *call, ops []*storage.Op) int {
 	return n
 }
 
-func boolArg(is bool) string {
-	if is {
+func boolArg(ok bool) string {
+	if ok {
 		return "1"
 	}
 	return "0"

@@ -19,7 +19,7 @@ func (p *partition) encodeOp(c *call, u *unit, op *storage.Op) {
 		p.encodeMany(c, u, op)
 	case storage.BeginImport, storage.ImportJobs:
 		p.encodeImport(c, op)
-	case storage.Attend:
+	case storage.Ref:
 		p.encodeAttend(c, u, op)
 	case storage.Kick:
 		p.encodeKick(c, u, op)
@@ -43,7 +43,7 @@ func (p *partition) encodeOp(c *call, u *unit, op *storage.Op) {
 	case storage.Pause:
 		c.words("pause", &op.Tube, &op.Delay)
 		c.expect((*partition).readFound, op)
-	case storage.Leave:
+	case storage.ReleaseAll:
 		p.encodeLeave(c, u, op)
 	case storage.JobStats:
 		c.words("job-stats")
@@ -70,14 +70,14 @@ func (p *partition) encodeMove(c *call, op *storage.Op) {
 		op.Answer.NotFound = true
 		return
 	}
-	its := p.holdings.has(op.Holder, op.ID, c.number)
-	c.words("move", op.Move.String(), boolArg(its != nil))
+	held := p.holdings.has(op.Holder, op.ID, c.number)
+	c.words("move", op.Move.String(), boolArg(held != nil))
 	c.addID(op.ID)
 	c.words(&op.Pri, &op.Delay)
-	if its != nil {
-		p.holdings.splitSet(its)
+	if held != nil {
+		p.holdings.splitSet(held)
 		if op.Move == tube.Release || op.Move == tube.Bury {
-			its.spent = c.number
+			held.spent = c.number
 		}
 	}
 	c.expect((*partition).readMove, op)
@@ -96,11 +96,11 @@ func finishes(m tube.Move) bool {
 // call. The first part decides from which state it kicks.
 func (p *partition) encodeKick(c *call, u *unit, op *storage.Op) {
 	if !p.isLong(op) {
-		c.words("kick", &op.Tube, &op.Bound, "")
+		c.words("kick", &op.Tube, &op.MaxJobs, "")
 		c.expect((*partition).readKick, op)
 		return
 	}
-	part := min(int(op.Bound)-u.partial.jobs, c.some(&p.paces.kick))
+	part := min(int(op.MaxJobs)-u.partial.jobs, c.some(&p.paces.kick))
 	c.words("kick", op.Tube, part, u.kick.from)
 	c.expect(readKickPart(u, part), op)
 }

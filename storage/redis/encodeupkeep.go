@@ -110,9 +110,9 @@ func (p *partition) encodeGiveBack(c *call, all []reservation) {
 	c.add(p.readGivenBack(all), "give-back", len(all))
 	for _, r := range all {
 		c.addID(r.id)
-		its := p.holdings.of(r.id)
-		p.holdings.splitSet(its)
-		its.spent = c.number
+		held := p.holdings.of(r.id)
+		p.holdings.splitSet(held)
+		held.spent = c.number
 	}
 	c.ops += len(all)
 }

@@ -95,7 +95,7 @@ func meaningOf(text string) *meaning {
 	text = strings.TrimPrefix(text, "ERR ")
 	for i := range meanings {
 		m := &meanings[i]
-		if rest, is := strings.CutPrefix(text, m.words); is && (rest == "" || rest[0] == ' ') {
+		if rest, ok := strings.CutPrefix(text, m.words); ok && (rest == "" || rest[0] == ' ') {
 			return m
 		}
 	}
@@ -152,7 +152,7 @@ func isForbidden(err error) bool {
 }
 
 func reactionTo(err error) reaction {
-	if its, is := errors.AsType[unsent](err); is {
+	if its, ok := errors.AsType[unsent](err); ok {
 		return its.reaction
 	}
 	text := answerOf(err)
@@ -171,7 +171,7 @@ func unknown(err error) bool {
 	var op *net.OpError
 	sent := !(errors.As(err, &op) && op.Op == "dial") && !errors.Is(err, goredis.ErrPoolTimeout) && !errors.Is(err, errNoNode)
 	var registering registrationError
-	if _, is := errors.AsType[unsent](err); is {
+	if _, ok := errors.AsType[unsent](err); ok {
 		return false
 	}
 	return codeOf(err) == "" && sent && !errors.Is(err, errOtherServer) && !errors.As(err, &registering)

@@ -41,17 +41,17 @@ const (
 
 	// changingFacts is how many bytes change, the length behind them included, and
 	// mostFacts how many the largest block has, or more.
-	changingFacts = 1 + 4 + 4 + 8 + 2
-	mostFacts     = 1100
+	changingMetadata = 1 + 4 + 4 + 8 + 2
+	mostMetadata     = 1100
 
 	// smallLetter is what is added to the letter of a job with facts.
 	smallLetter = 'a' - 'A'
 )
 
 // appendFacts appends a block.
-func appendFacts(b []byte, f *tube.Facts) []byte {
+func appendMetadata(b []byte, f *tube.Metadata) []byte {
 	from := len(b)
-	flags := factsFlags(f)
+	flags := metadataFlags(f)
 	b = appendShort(append(b, flags), f.Key)
 	if flags&hasRetry != 0 {
 		b = append(b, byte(len(f.Retry)))
@@ -78,11 +78,11 @@ func appendFacts(b []byte, f *tube.Facts) []byte {
 	return binary.BigEndian.AppendUint16(b, uint16(len(b)-from))
 }
 
-func factsFlags(f *tube.Facts) (flags byte) {
-	for flag, is := range map[byte]bool{
+func metadataFlags(f *tube.Metadata) (flags byte) {
+	for flag, ok := range map[byte]bool{
 		hasRetry: len(f.Retry) > 0, hasMax: f.Max > 0, hasDead: f.Dead != "", hasKeyTTL: f.HasKeyTTL, hasFrom: f.FromTube != "",
 	} {
-		if is {
+		if ok {
 			flags |= flag
 		}
 	}
@@ -92,12 +92,12 @@ func factsFlags(f *tube.Facts) (flags byte) {
 func appendShort(b []byte, text string) []byte { return append(append(b, byte(len(text))), text...) }
 
 // factsReader reads a block from its front. What is not there reads as zero, and is noted.
-type factsReader struct {
+type metadataReader struct {
 	rest string
 	bad  bool
 }
 
-func (r *factsReader) text(n int) string {
+func (r *metadataReader) text(n int) string {
 	if r.bad = r.bad || n > len(r.rest); r.bad {
 		return ""
 	}
@@ -106,19 +106,19 @@ func (r *factsReader) text(n int) string {
 	return head
 }
 
-func (r *factsReader) number(bytes int) (n uint64) {
+func (r *metadataReader) number(bytes int) (n uint64) {
 	for _, b := range []byte(r.text(bytes)) {
 		n = n<<8 | uint64(b)
 	}
 	return n
 }
 
-func (r *factsReader) short() string     { return r.text(int(r.number(1))) }
-func (r *factsReader) ms() time.Duration { return time.Duration(r.number(8)) * time.Millisecond }
+func (r *metadataReader) short() string     { return r.text(int(r.number(1))) }
+func (r *metadataReader) ms() time.Duration { return time.Duration(r.number(8)) * time.Millisecond }
 
 // parseFacts reads a block, without its length.
-func parseFacts(block string) (*tube.Facts, error) {
-	r, f := &factsReader{rest: block}, new(tube.Facts)
+func parseMetadata(block string) (*tube.Metadata, error) {
+	r, f := &metadataReader{rest: block}, new(tube.Metadata)
 	flags := byte(r.number(1))
 	f.Key = r.short()
 	if flags&hasRetry != 0 {
@@ -151,12 +151,12 @@ func parseFacts(block string) (*tube.Facts, error) {
 }
 
 // hasFacts returns whether a record has a block of facts.
-func (r record) hasFacts() bool { return r[letterAt] >= 'a' }
+func (r record) hasMetadata() bool { return r[letterAt] >= 'a' }
 
 // factsLength is how many bytes the block of a whole record has, its length included; 0 if
 // there is none, or it is broken.
-func (r record) factsLength() int {
-	if !r.hasFacts() {
+func (r record) metadataLength() int {
+	if !r.hasMetadata() {
 		return 0
 	}
 	n := 2 + int(r[len(r)-2])<<8 + int(r[len(r)-1])

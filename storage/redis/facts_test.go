@@ -16,21 +16,21 @@ func TestKeyMemory(t *testing.T) {
 	client := server.Client(t)
 	s := openAt(t, server.URL(), patient)
 	const n = 20_000
-	measure := func(name string, tags func(int) *storage.Rare) float64 {
-		do(s, storage.Op{Kind: storage.Attend, Tubes: []string{name}, Delta: 1})
+	measure := func(name string, tags func(int) *storage.Args) float64 {
+		do(s, storage.Op{Kind: storage.Ref, Tubes: []string{name}, Delta: 1})
 		before := used(t, client, "used_memory")
 		for from := 0; from < n; from += 200 {
 			ops := make([]storage.Op, 200)
 			for i := range ops {
-				ops[i] = storage.Op{Kind: storage.Put, Tube: name, TTR: 100, Pri: uint32(i), Body: make([]byte, 128), Rare: tags(from + i)}
+				ops[i] = storage.Op{Kind: storage.Put, Tube: name, TTR: 100, Pri: uint32(i), Body: make([]byte, 128), Args: tags(from + i)}
 			}
 			storage.DoWait(s, ops)
 		}
 		return (used(t, client, "used_memory") - before) / n
 	}
-	without := measure("plain", func(int) *storage.Rare { return nil })
-	with := measure("keyed", func(i int) *storage.Rare {
-		return &storage.Rare{Tags: &tube.Tags{Key: fmt.Sprintf("%036d", i)}}
+	without := measure("plain", func(int) *storage.Args { return nil })
+	with := measure("keyed", func(i int) *storage.Args {
+		return &storage.Args{Tags: &tube.Tags{Key: fmt.Sprintf("%036d", i)}}
 	})
 	t.Logf("%.0f bytes a job, and %.0f more with a key", without, with-without)
 	if with-without > 200 {
@@ -40,13 +40,13 @@ func TestKeyMemory(t *testing.T) {
 
 // TestBrokenFacts: a job whose facts somebody has broken can be taken and deleted, and the
 // operations beside it are carried out.
-func TestBrokenFacts(t *testing.T) {
+func TestBrokenMetadata(t *testing.T) {
 	server := redistest.Start(t)
 	client, ctx := server.Client(t), context.Background()
 	for n, end := range []string{"\xff\xff", "\x00\x01", "\x00\x18"} {
 		s := openWith(t, Options{URL: server.URL(), Namespace: fmt.Sprint("broken", n)})
-		key := &storage.Rare{Tags: &tube.Tags{Key: "k", Rules: tube.Rules{Max: 1}}}
-		a := do(s, storage.Op{Kind: storage.Put, Tube: "t", TTR: 100, Body: []byte("x"), Rare: key})
+		key := &storage.Args{Tags: &tube.Tags{Key: "k", Rules: tube.Rules{Max: 1}}}
+		a := do(s, storage.Op{Kind: storage.Put, Tube: "t", TTR: 100, Body: []byte("x"), Args: key})
 		name := keyPrefix(fmt.Sprint("broken", n), 0) + digits(a.ID)
 		client.SetRange(ctx, name, client.StrLen(ctx, name).Val()-2, end)
 		ops := []storage.Op{{Kind: storage.JobStats, ID: a.ID}, {Kind: storage.Peek, ID: a.ID}, put("other")}

@@ -26,15 +26,15 @@ type large struct {
 // parseSizes reads which records are large ones.
 func (r *reply) parseSizes(sizes string) {
 	for sizes != "" {
-		var its large
+		var body large
 		place, rest, _ := strings.Cut(sizes, ";")
 		bytes, rest, _ := strings.Cut(rest, ";")
-		its.place, its.bytes, sizes = int(r.parse(place)), int(r.parse(bytes)), rest
-		if r.err != nil || its.place < 0 || its.place >= len(r.records) {
+		body.place, body.bytes, sizes = int(r.parse(place)), int(r.parse(bytes)), rest
+		if r.err != nil || body.place < 0 || body.place >= len(r.records) {
 			r.err = errReply
 			return
 		}
-		r.large = append(r.large, its)
+		r.large = append(r.large, body)
 	}
 }
 
@@ -46,24 +46,24 @@ func (p *partition) fetch(node *goredis.Client, r *reply) error {
 	ids := r.idsOfRecords()
 	var missing []large
 	var commands [][]any
-	for _, its := range r.large {
-		if its.place >= len(ids) {
+	for _, body := range r.large {
+		if body.place >= len(ids) {
 			return errReply
 		}
-		id := ids[its.place]
-		if cached, is := p.bodies.take(id); is && !r.begins(its).hasFacts() {
-			r.records[its.place] = cached
+		id := ids[body.place]
+		if cached, ok := p.bodies.take(id); ok && !r.begins(body).hasMetadata() {
+			r.records[body.place] = cached
 			continue
 		}
-		missing = append(missing, its)
+		missing = append(missing, body)
 		commands = append(commands, []any{"get", p.prefix + string(appendID(nil, id))})
 	}
 	return p.get(node, r, missing, commands)
 }
 
 // begins returns the begin of a large record.
-func (r *reply) begins(its large) record {
-	text, _ := r.records[its.place].(string)
+func (r *reply) begins(body large) record {
+	text, _ := r.records[body.place].(string)
 	if text == "" {
 		return " " // there is none
 	}
@@ -80,7 +80,7 @@ func (p *partition) get(node *goredis.Client, r *reply, which []large, commands 
 		return fmt.Errorf("%w: %v", errFetch, err)
 	}
 	var failed error
-	for _, its := range which {
+	for _, body := range which {
 		answer, err := p.transport.receive()
 		if err != nil && !errors.Is(err, goredis.Nil) {
 			failed = fmt.Errorf("%w: %v", errFetch, err)
@@ -90,8 +90,8 @@ func (p *partition) get(node *goredis.Client, r *reply, which []large, commands 
 			continue
 		}
 		text, _ := answer.(string)
-		if r.records[its.place] = nil; len(text) == its.bytes {
-			r.records[its.place] = text
+		if r.records[body.place] = nil; len(text) == body.bytes {
+			r.records[body.place] = text
 		}
 	}
 	return failed

@@ -60,8 +60,8 @@ func (p *partition) redisTime(r *reply) int64 {
 func (r record) due() int64 { return r.createdMs() + int64(r.delay())*1000 }
 
 // noteRun counts how long a job has run that its holder has deleted.
-func (p *partition) noteRun(r *reply, its *holding) {
-	p.flow.of(p.holdings.tubeOf(its)).Runs.Note(r.sent.Sub(p.holdings.since(its)))
+func (p *partition) noteRun(r *reply, held *holding) {
+	p.flow.of(p.holdings.tubeOf(held)).Runs.Note(r.sent.Sub(p.holdings.since(held)))
 }
 
 // readNoted reads what the script has noted, at the end of a reply.

@@ -35,10 +35,10 @@ func TestTimesOfInstances(t *testing.T) {
 		}
 		return ops[0].Answer
 	}
-	do(stores[0], storage.Op{Kind: storage.SetPolicy, Tube: "ruled", Rare: &storage.Rare{Policy: &tube.Policy{}}})
+	do(stores[0], storage.Op{Kind: storage.SetPolicy, Tube: "ruled", Args: &storage.Args{Policy: &tube.Policy{}}})
 	for n, s := range stores {
 		for _, name := range []string{"ruled", "plain"} {
-			do(s, storage.Op{Kind: storage.Attend, Tubes: []string{name}, Role: tube.Watching, Delta: 1})
+			do(s, storage.Op{Kind: storage.Ref, Tubes: []string{name}, Role: tube.Watching, Delta: 1})
 			for range 2 + n {
 				do(s, storage.Op{Kind: storage.Put, Tube: name, TTR: 60})
 				id := do(s, storage.Op{Kind: storage.Take, Holder: 1, Tubes: []string{name}}).ID
@@ -65,8 +65,8 @@ func TestTimesOfInstances(t *testing.T) {
 	}
 	client := server.Client(t)
 	for name, want := range map[string]bool{"ruled": true, "plain": false} {
-		if is := client.HExists(context.Background(), "redstalk:{0}:tube:"+name, "ws").Val() || client.HExists(context.Background(), "redstalk:{0}:tube:"+name, "w0").Val(); is != want {
-			t.Errorf("Redis has times of %s: %v", name, is)
+		if ok := client.HExists(context.Background(), "redstalk:{0}:tube:"+name, "ws").Val() || client.HExists(context.Background(), "redstalk:{0}:tube:"+name, "w0").Val(); ok != want {
+			t.Errorf("Redis has times of %s: %v", name, ok)
 		}
 	}
 }

@@ -91,7 +91,7 @@ func (w *waitroom) serve(s inmate, name string, n, want int, names ...string) (g
 	}
 	for range want {
 		op := takeFrom(tube.Holder(7), true, names...)
-		op.Foreseen = true
+		op.HandOff = true
 		round.Ops = append(round.Ops, op)
 	}
 	var all sync.WaitGroup

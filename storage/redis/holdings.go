@@ -46,16 +46,16 @@ const keptPages = 16
 // holding is one job. It is good until the job is dropped. It has no pointers, see shelf.go.
 type holding struct {
 	reservation
-	holder   tube.Holder
-	until    time.Duration // from base
-	since    time.Duration // when it was delivered, as until
-	ttr      time.Duration
-	spent    uint64 // number of the last call in which the holder gives it up
-	size     int    // of its body, bytes
-	place    uint32 // in held
-	tube     uint32 // its number
-	set      uint32 // number of the lease set in which Redis has it; 0 if by itself
-	hasFacts bool   // see facts.go
+	holder      tube.Holder
+	until       time.Duration // from base
+	since       time.Duration // when it was delivered, as until
+	ttr         time.Duration
+	spent       uint64 // number of the last call in which the holder gives it up
+	size        int    // of its body, bytes
+	place       uint32 // in held
+	tube        uint32 // its number
+	set         uint32 // number of the lease set in which Redis has it; 0 if by itself
+	hasMetadata bool   // see facts.go
 }
 
 // reservation names one that this instance has: a job may be reserved again and again.
@@ -120,8 +120,8 @@ func (h *held) next(at int, now time.Duration, without map[uint64]bool) time.Dur
 	if at >= len(h.places) {
 		return storage.Forever
 	}
-	its := h.at(at)
-	if left := its.until - now; left >= 0 && !without[its.id] {
+	held := h.at(at)
+	if left := held.until - now; left >= 0 && !without[held.id] {
 		return left
 	}
 	return min(h.next(2*at+1, now, without), h.next(2*at+2, now, without))
@@ -145,17 +145,17 @@ func (hs *holdings) count() int { return len(hs.places) }
 
 // of returns job id; nil if nobody here has it.
 func (hs *holdings) of(id uint64) *holding {
-	if place, is := hs.places[id]; is {
+	if place, ok := hs.places[id]; ok {
 		return hs.shelf.at(place)
 	}
 	return nil
 }
 
 // tubeOf returns the name of the tube of a job.
-func (hs *holdings) tubeOf(its *holding) string { return hs.tubes.of(its.tube) }
+func (hs *holdings) tubeOf(held *holding) string { return hs.tubes.of(held.tube) }
 
 // since returns when a job was delivered.
-func (hs *holdings) since(its *holding) time.Time { return hs.base.Add(its.since) }
+func (hs *holdings) since(held *holding) time.Time { return hs.base.Add(held.since) }
 
 // fromBase returns a time as holdings have it.
 func (hs *holdings) fromBase(t time.Time) time.Duration {
@@ -188,11 +188,11 @@ func (hs *holdings) clear() {
 func (hs *holdings) forfeit() {
 	hs.lock()
 	for id, place := range hs.places {
-		its := hs.shelf.at(place)
-		lost := hs.forfeited[its.holder]
+		held := hs.shelf.at(place)
+		lost := hs.forfeited[held.holder]
 		if lost == nil {
 			lost = make(map[uint64]bool)
-			hs.forfeited[its.holder] = lost
+			hs.forfeited[held.holder] = lost
 		}
 		lost[id] = true
 	}
@@ -209,15 +209,15 @@ func (hs *holdings) hold(h tube.Holder, id uint64, of job, now time.Time, in *le
 	hs.begun++
 	*hs.shelf.at(place) = holding{
 		reservation: reservation{id, hs.begun}, holder: h, until: at + of.ttr, since: at, ttr: of.ttr,
-		tube: hs.useTube(of.tube), set: hs.useSet(in), size: len(of.body), hasFacts: of.hasFacts,
+		tube: hs.useTube(of.tube), set: hs.useSet(in), size: len(of.body), hasMetadata: of.hasMetadata,
 	}
 	hs.places[id] = place
-	its := hs.holders[h]
-	if its == nil {
-		its = hs.newHeld()
-		hs.holders[h] = its
+	held := hs.holders[h]
+	if held == nil {
+		held = hs.newHeld()
+		hs.holders[h] = held
 	}
-	its.add(place)
+	held.add(place)
 	if lost := hs.forfeited[h]; lost != nil {
 		delete(lost, id)
 	}
@@ -285,9 +285,9 @@ func (hs *holdings) leaveSet(number uint32) {
 
 func (hs *holdings) newHeld() *held {
 	if n := len(hs.spare); n > 0 {
-		its := hs.spare[n-1]
+		held := hs.spare[n-1]
 		hs.spare = hs.spare[:n-1]
-		return its
+		return held
 	}
 	return &held{shelf: &hs.shelf}
 }
@@ -300,8 +300,8 @@ func (hs *holdings) drop(id uint64) {
 }
 
 func (hs *holdings) remove(id uint64) {
-	place, is := hs.places[id]
-	if !is {
+	place, ok := hs.places[id]
+	if !ok {
 		return
 	}
 	was := hs.shelf.at(place)
@@ -316,34 +316,34 @@ func (hs *holdings) remove(id uint64) {
 
 // leaveHolder notes that its holder does not have a job any more.
 func (hs *holdings) leaveHolder(was *holding) {
-	its := hs.holders[was.holder]
-	its.remove(was.place)
-	if len(its.places) > 0 {
+	held := hs.holders[was.holder]
+	held.remove(was.place)
+	if len(held.places) > 0 {
 		return
 	}
 	delete(hs.holders, was.holder)
-	if cap(its.places) < 1024 {
-		hs.spare = append(hs.spare, its)
+	if cap(held.places) < 1024 {
+		hs.spare = append(hs.spare, held)
 	}
 }
 
 // has returns job id if h has it, and does not give it up earlier in the same
 // call; nil if not.
 func (hs *holdings) has(h tube.Holder, id, call uint64) *holding {
-	if its := hs.of(id); its != nil && its.holder == h && its.spent != call {
-		return its
+	if held := hs.of(id); held != nil && held.holder == h && held.spent != call {
+		return held
 	}
 	return nil
 }
 
 // inSet returns whether Redis is sure to have a job in a lease set.
-func (hs *holdings) inSet(its *holding) bool { return its.set != 0 && !hs.sets.of(its.set).split }
+func (hs *holdings) inSet(held *holding) bool { return held.set != 0 && !hs.sets.of(held.set).split }
 
 // splitSet notes that something was sent that takes a job out of its lease set other
 // than by deleting it, so that the lease set is split.
-func (hs *holdings) splitSet(its *holding) {
-	if its.set != 0 {
-		hs.sets.of(its.set).split = true
+func (hs *holdings) splitSet(held *holding) {
+	if held.set != 0 {
+		hs.sets.of(held.set).split = true
 	}
 }
 
@@ -351,9 +351,9 @@ func (hs *holdings) splitSet(its *holding) {
 func (hs *holdings) touch(id uint64, now time.Time) {
 	hs.lock()
 	defer hs.unlock()
-	if its := hs.of(id); its != nil {
-		its.until = hs.fromBase(now) + its.ttr
-		heap.Fix(hs.holders[its.holder], int(its.place))
+	if held := hs.of(id); held != nil {
+		held.until = hs.fromBase(now) + held.ttr
+		heap.Fix(hs.holders[held.holder], int(held.place))
 	}
 }
 
@@ -366,11 +366,11 @@ func (hs *holdings) soon(h tube.Holder, now time.Time) time.Duration {
 func (hs *holdings) soonWithout(h tube.Holder, now time.Time, without map[uint64]bool) time.Duration {
 	hs.lock()
 	defer hs.unlock()
-	its := hs.holders[h]
-	if its == nil {
+	held := hs.holders[h]
+	if held == nil {
 		return storage.Forever
 	}
-	left := its.next(0, hs.fromBase(now), without)
+	left := held.next(0, hs.fromBase(now), without)
 	if left == storage.Forever {
 		return left
 	}
@@ -386,27 +386,27 @@ func (hs *holdings) any(h tube.Holder) bool {
 
 // countOf returns how many jobs h has.
 func (hs *holdings) countOf(h tube.Holder) int {
-	if its := hs.holders[h]; its != nil {
-		return len(its.places)
+	if held := hs.holders[h]; held != nil {
+		return len(held.places)
 	}
 	return 0
 }
 
 // stands returns whether a reservation has not been given up yet.
 func (hs *holdings) stands(r reservation) bool {
-	its := hs.of(r.id)
-	return its != nil && its.number == r.number
+	held := hs.of(r.id)
+	return held != nil && held.number == r.number
 }
 
 // some returns some of what h has, n at most, the next to expire first.
 func (hs *holdings) some(h tube.Holder, n int) []reservation {
-	its := hs.holders[h]
-	if its == nil {
+	held := hs.holders[h]
+	if held == nil {
 		return nil
 	}
-	first := make([]*holding, min(n, len(its.places)))
+	first := make([]*holding, min(n, len(held.places)))
 	for i := range first {
-		first[i] = its.at(i)
+		first[i] = held.at(i)
 	}
 	slices.SortFunc(first, func(a, b *holding) int {
 		return cmp.Or(cmp.Compare(a.until, b.until), cmp.Compare(a.id, b.id))

@@ -48,7 +48,7 @@ func TestHoldings(t *testing.T) {
 			model[id] = its
 		case rng.IntN(2) == 0:
 			hs.touch(id, now)
-			if its, is := model[id]; is {
+			if its, ok := model[id]; ok {
 				its.until = now.Add(time.Minute)
 				model[id] = its
 			}

@@ -26,16 +26,16 @@ func (s *Store) IDOf(part int, number uint64) uint64 {
 
 // encodeImport appends the begin of an import, or jobs of one.
 func (p *partition) encodeImport(c *call, op *storage.Op) {
-	its := op.Rare.Import
+	imported := op.Args.Import
 	if op.Kind == storage.BeginImport {
-		c.words("begin-import", its.Source, its.Least, its.Largest)
+		c.words("begin-import", imported.Source, imported.Least, imported.Largest)
 		c.expect((*partition).readBegunImport, op)
 		return
 	}
 	c.imports = true
-	c.words("import", its.Source, its.From, len(its.Jobs))
-	c.addImportedRecords(its.Jobs)
-	queues := queuesOf(its.Jobs)
+	c.words("import", imported.Source, imported.From, len(imported.Jobs))
+	c.addImportedRecords(imported.Jobs)
+	queues := queuesOf(imported.Jobs)
 	c.words(len(queues))
 	for i := range queues {
 		c.addImportedQueue(&queues[i])
@@ -52,7 +52,7 @@ func (c *call) addImportedRecords(jobs []storage.ImportJob) {
 		from := len(c.text)
 		c.text = appendImportedHead(c.text, &j.Record)
 		size := len(c.text) - from + len(j.Body)
-		if c.most = max(c.most, size+mostFacts); size >= c.largeFrom {
+		if c.most = max(c.most, size+mostMetadata); size >= c.largeFrom {
 			c.staged = append(c.staged, stagedRecord{head: c.text[from:len(c.text):len(c.text)], body: j.Body})
 			large = append(large, j)
 			continue
@@ -85,8 +85,8 @@ func queuesOf(jobs []storage.ImportJob) (queues []importQueue) {
 	for i := range jobs {
 		j := &jobs[i]
 		at := place{j.Tube, j.State}
-		n, is := known[at]
-		if !is {
+		n, ok := known[at]
+		if !ok {
 			n = len(queues)
 			known[at], queues = n, append(queues, importQueue{tube: j.Tube, state: j.State})
 		}
@@ -151,11 +151,11 @@ func appendImportedHead(b []byte, r *tube.Record) []byte {
 // readBegunImport reads where an import begins.
 func (p *partition) readBegunImport(r *reply, ops []*storage.Op) {
 	s := &storage.ImportState{Offset: r.count(), Done: r.count()}
-	ops[0].Answer.Rare = &storage.RareAnswer{Import: s}
+	ops[0].Answer.Result = &storage.Result{Import: s}
 	p.ids.order.saw(r.count())
 }
 
 // readImported reads how far an import is.
 func (p *partition) readImported(r *reply, ops []*storage.Op) {
-	ops[0].Answer.Rare = &storage.RareAnswer{Import: &storage.ImportState{Done: r.count()}}
+	ops[0].Answer.Result = &storage.Result{Import: &storage.ImportState{Done: r.count()}}
 }

@@ -165,9 +165,9 @@ func importOnly(t *testing.T) *Store {
 	return s
 }
 
-func importing(kind storage.Kind, its storage.Import) storage.Op {
-	its.Source = "other"
-	return storage.Op{Kind: kind, Rare: &storage.Rare{Import: &its}}
+func importing(kind storage.Kind, imported storage.Import) storage.Op {
+	imported.Source = "other"
+	return storage.Op{Kind: kind, Args: &storage.Args{Import: &imported}}
 }
 
 // importedJob is a job for the tube t.
@@ -205,7 +205,7 @@ func TestImportedMeanwhile(t *testing.T) {
 		put(strings.Repeat("p", 8<<10)),
 	}
 	storage.DoWait(s, ops)
-	if done := ops[0].Answer.Rare.Import.Done; done != 0 {
+	if done := ops[0].Answer.Result.Import.Done; done != 0 {
 		t.Errorf("%d jobs are there", done)
 	}
 	if a := do(s, take(7)); len(a.Body) != 8<<10 || a.Body[0] != 'p' {

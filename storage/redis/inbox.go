@@ -90,11 +90,11 @@ func (in *inbox) remove(want func(*unit) bool) (removed []*unit) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.queue = slices.DeleteFunc(in.queue, func(u *unit) bool {
-		is := want(u)
-		if is {
+		ok := want(u)
+		if ok {
 			removed = append(removed, u)
 		}
-		return is
+		return ok
 	})
 	return removed
 }

@@ -32,7 +32,7 @@ func newKeeping(t *testing.T) *keeping {
 func (k *keeping) put(key string, ttl time.Duration) storage.Answer {
 	k.Helper()
 	tags := &tube.Tags{Key: key, Rules: tube.Rules{KeyTTL: ttl, HasKeyTTL: true}}
-	a := do(k.s, storage.Op{Kind: storage.Put, Tube: "t", TTR: 100, Body: []byte("x"), Rare: &storage.Rare{Tags: tags}})
+	a := do(k.s, storage.Op{Kind: storage.Put, Tube: "t", TTR: 100, Body: []byte("x"), Args: &storage.Args{Tags: tags}})
 	if a.Err != nil {
 		k.Fatal(a.Err)
 	}
@@ -44,7 +44,7 @@ func (k *keeping) passes(d time.Duration) {
 	k.Helper()
 	k.ahead.Add(int64(d))
 	for begun := time.Now(); ; {
-		next, err := k.s.Settle()
+		next, err := k.s.TickAll()
 		if err != nil {
 			k.Fatal(err)
 		}

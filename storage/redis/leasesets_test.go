@@ -74,8 +74,8 @@ func (lab *testbed) look(what string, reserved uint64, want ...string) {
 		lab.t.Errorf("%s: the lease sets are %q, want %q", what, got, sets)
 	}
 	got, of := figures(lab.t, lab.s).Reserved, uint64(0)
-	if its := do(lab.s, storage.Op{Kind: storage.TubeStats, Tube: "t"}).TubeStats; its != nil {
-		of = its.Reserved
+	if stats := do(lab.s, storage.Op{Kind: storage.TubeStats, Tube: "t"}).TubeStats; stats != nil {
+		of = stats.Reserved
 	}
 	if got != reserved || of != reserved {
 		lab.t.Errorf("%s: %d jobs are reserved, %d of the tube, want %d", what, got, of, reserved)
@@ -137,7 +137,7 @@ func TestLeaseSets(t *testing.T) {
 	lab.look("all deleted", 0)
 	takeMany(t, s, 17)
 	lab.look("the rest of the range is taken", 17, "49;17")
-	do(s, storage.Op{Kind: storage.Leave, Holder: 1})
+	do(s, storage.Op{Kind: storage.ReleaseAll, Holder: 1})
 	lab.look("the holder has left", 0)
 	if got := figures(t, s); got.Ready != 17 {
 		t.Errorf("%+v", got)
@@ -157,7 +157,7 @@ func TestLeaseSetsOfTwo(t *testing.T) {
 	lab.look("reserved", 32, "1;30", "31", "32")
 	lab.remove(1, 31, 2, 32, 3)
 	lab.look("deleted in the lease set and beside it", 27, "1;30")
-	do(lab.s, storage.Op{Kind: storage.Leave, Holder: 2})
+	do(lab.s, storage.Op{Kind: storage.ReleaseAll, Holder: 2})
 	if got := figures(t, lab.s); got.Ready != 18 || got.Reserved != 17 {
 		t.Errorf("one of them has left: %+v", got)
 	}

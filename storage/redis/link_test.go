@@ -59,8 +59,8 @@ func clusterApart(t *testing.T) (s *Store, node *redistest.Server, on, elsewhere
 	t.Helper()
 	ctx := context.Background()
 	redis := redistest.StartCluster(t, 3, 0)
-	for _, its := range redis.Primaries {
-		if err := its.Client(t).ConfigSet(ctx, "cluster-require-full-coverage", "no").Err(); err != nil {
+	for _, server := range redis.Primaries {
+		if err := server.Client(t).ConfigSet(ctx, "cluster-require-full-coverage", "no").Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -111,8 +111,8 @@ func TestStuckNode(t *testing.T) {
 	if a := do(s, takeFrom(1, true, bad)); !a.NotFound || a.Err != nil {
 		t.Errorf("who waits for a job is not told to wait: %+v", a)
 	}
-	comes := storage.Op{Kind: storage.Attend, Role: tube.Using, Delta: 1, Tubes: []string{bad, good}}
-	for _, op := range []storage.Op{comes, {Kind: storage.Leave, Holder: 7}} {
+	comes := storage.Op{Kind: storage.Ref, Role: tube.Using, Delta: 1, Tubes: []string{bad, good}}
+	for _, op := range []storage.Op{comes, {Kind: storage.ReleaseAll, Holder: 7}} {
 		if a := do(s, op); a.Err != nil {
 			t.Errorf("a connection that comes or goes is held up: %+v", a)
 		}

@@ -17,7 +17,7 @@ var luaData = map[string]func() string{
 	"data: record":   luaRecord,
 	"data: rules":    luaRules,
 	"data: verdicts": luaVerdicts,
-	"data: facts":    luaFacts,
+	"data: facts":    luaMetadata,
 	"data: after":    luaAfter,
 	"data: places":   luaPlaces,
 	"data: silence":  luaSilence,
@@ -103,10 +103,10 @@ func luaRules() string {
 		if a.Ends != tube.NoOutcome {
 			fmt.Fprintf(&ends, "%s%d, ", name, a.Ends)
 		}
-		for column, is := range map[*strings.Builder]bool{
+		for column, ok := range map[*strings.Builder]bool{
 			&held: a.Held, &pri: a.Sets != tube.SetsNothing, &delay: a.Sets == tube.SetsPriAndDelay,
 		} {
-			if is {
+			if ok {
 				fmt.Fprintf(column, "%strue, ", name)
 			}
 		}

@@ -21,13 +21,13 @@ import (
 // The fields of the table are key (empty if there is none), void, retry (nil, or ms), max (0: no
 // limit), dead (empty), key_ttl (nil, or ms), from_tube (empty), from_id, parked (a tube.Parked),
 // failures_before, deliveries_before, lease, and length.
-func luaFacts() string {
-	return fmt.Sprintf("local CHANGING, MOST_FACTS, KEY_VOID = %d, %d, %d\n", changingFacts, mostFacts, keyVoid) +
+func luaMetadata() string {
+	return fmt.Sprintf("local CHANGING, MOST_FACTS, KEY_VOID = %d, %d, %d\n", changingMetadata, mostMetadata, keyVoid) +
 		fmt.Sprintf("local HAS_RETRY, HAS_MAX, HAS_DEAD, HAS_KEY_TTL, HAS_FROM = %d, %d, %d, %d, %d\n", hasRetry, hasMax, hasDead, hasKeyTTL, hasFrom) +
-		luaFactsText
+		luaMetadataText
 }
 
-const luaFactsText = `
+const luaMetadataText = `
 local function read_optional(f, text, at, flags)
   local function has(flag) return flags % (2 * flag) >= flag end
   if has(HAS_RETRY) then
@@ -88,7 +88,7 @@ end
 // luaPlaces is placeOf, and the words about puts with tags.
 func luaPlaces() string {
 	return fmt.Sprintf("local PUT_NEW, PUT_KEPT, PUT_DUPLICATE, PUT_REFUSED = %d, %d, %d, %d\n",
-		tube.PutNew, tube.PutKept, tube.PutDuplicate, tube.PutRefused) +
+		tube.PutNew, tube.PutTombstone, tube.PutDuplicate, tube.PutRefused) +
 		fmt.Sprintf("local REPLACE, FAIL, RANGE_FROM = %d, %d, %d\n", tube.Replace, tube.Fail, rangeFrom) + `
 local function place_of(name)
   if partitions == 1 then return 0 end

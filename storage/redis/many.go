@@ -101,10 +101,10 @@ func (u *unit) goOnFlushing(more bool, op *storage.Op) {
 
 // encodeList appends a part of a list of jobs. Of a cursor that no page had the page is empty.
 func (p *partition) encodeList(c *call, u *unit, op *storage.Op) {
-	begin, is := p.cursorOf(op)
+	begin, ok := p.cursorOf(op)
 	count := countOf(op)
-	if !is || count == 0 || op.State == tube.Gone {
-		op.Answer.Rare = &storage.RareAnswer{}
+	if !ok || count == 0 || op.State == tube.Gone {
+		op.Answer.Result = &storage.Result{}
 		return
 	}
 	m := &u.many
@@ -123,16 +123,16 @@ func (p *partition) encodeList(c *call, u *unit, op *storage.Op) {
 }
 
 // countOf is how many jobs a page has at most.
-func countOf(op *storage.Op) int { return int(min(op.Bound, tube.MaxListed)) }
+func countOf(op *storage.Op) int { return int(min(op.MaxJobs, tube.MaxListed)) }
 
 // cursorOf returns the place behind which a page begins; false if the cursor is none.
 func (p *partition) cursorOf(op *storage.Op) (listPlace, bool) {
-	if op.Rare == nil || op.Rare.Cursor == "" {
+	if op.Args == nil || op.Args.Cursor == "" {
 		return listPlace{}, true
 	}
 	var score, id uint64
 	var end byte
-	n, _ := fmt.Sscanf(op.Rare.Cursor, "%d.%d%c", &score, &id, &end)
+	n, _ := fmt.Sscanf(op.Args.Cursor, "%d.%d%c", &score, &id, &end)
 	if n != 2 || score > 1<<53 || id > 1<<53 {
 		return listPlace{}, false
 	}
@@ -197,7 +197,7 @@ func (r *reply) readListed(m *manyProgress) {
 
 // endList answers with a page of the jobs that were found, of which there may be too many.
 func (u *unit) endList(op *storage.Op) {
-	found, a := u.many.found, &storage.RareAnswer{}
+	found, a := u.many.found, &storage.Result{}
 	if count := countOf(op); len(found) > count {
 		found = found[:count]
 		last := &found[count-1]
@@ -206,7 +206,7 @@ func (u *unit) endList(op *storage.Op) {
 	for i := range found {
 		a.Jobs = append(a.Jobs, found[i].JobStats)
 	}
-	op.Answer.Rare = a
+	op.Answer.Result = a
 	u.many = manyProgress{}
 }
 

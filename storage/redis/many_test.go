@@ -31,7 +31,7 @@ func flushOf(s *Store, name string, in tube.State) int {
 }
 
 func moveJobsOf(s *Store, from string, in tube.State, to string, bound uint32) storage.Answer {
-	return do(s, storage.Op{Kind: storage.MoveJobs, Tube: from, State: in, Bound: bound, Rare: &storage.Rare{To: to}})
+	return do(s, storage.Op{Kind: storage.MoveJobs, Tube: from, State: in, MaxJobs: bound, Args: &storage.Args{To: to}})
 }
 
 // takeSome puts jobs into a tube and has a holder reserve them.
@@ -125,11 +125,11 @@ func apart(of int) (from, to string) {
 // bodiesIn returns the bodies of the jobs of a tube in a state, in their order.
 func bodiesIn(t *testing.T, s *Store, name string, in tube.State) (bodies []string) {
 	t.Helper()
-	a := do(s, storage.Op{Kind: storage.ListJobs, Tube: name, State: in, Bound: 1000})
+	a := do(s, storage.Op{Kind: storage.ListJobs, Tube: name, State: in, MaxJobs: 1000})
 	if a.Err != nil {
 		t.Fatal(a.Err)
 	}
-	for _, j := range a.Rare.Jobs {
+	for _, j := range a.Result.Jobs {
 		bodies = append(bodies, string(do(s, storage.Op{Kind: storage.Peek, ID: j.ID}).Body))
 	}
 	return bodies
@@ -201,7 +201,7 @@ func TestMoveAcrossPartitionsKilled(t *testing.T) {
 				next := openWith(t, Options{URL: server.URL(), Partitions: of, largeFrom: 60})
 				var got []string
 				for range 300 {
-					next.Settle()
+					next.TickAll()
 					got = slices.Concat(bodiesIn(t, next, from, tube.Ready), bodiesIn(t, next, to, tube.Ready))
 					if len(got) == jobs && figures(t, next).Buried == 0 {
 						break
@@ -211,7 +211,7 @@ func TestMoveAcrossPartitionsKilled(t *testing.T) {
 				if slices.Sort(got); !slices.Equal(got, want) {
 					t.Errorf("of %d jobs there are %d: %q", jobs, len(got), got)
 				}
-				next.Settle()
+				next.TickAll()
 				wantSound(t, Options{URL: server.URL(), Partitions: of})
 			})
 		}
@@ -282,10 +282,10 @@ func TestFailsBetweenParts(t *testing.T) {
 		word string
 		op   storage.Op
 	}{
-		{"kick", storage.Op{Kind: storage.Kick, Bound: jobs}},
+		{"kick", storage.Op{Kind: storage.Kick, MaxJobs: jobs}},
 		{"flush", storage.Op{Kind: storage.Flush, State: tube.Delayed}},
-		{"move-jobs", storage.Op{Kind: storage.MoveJobs, State: tube.Delayed, Bound: jobs, Rare: &storage.Rare{To: here}}},
-		{"move-jobs", storage.Op{Kind: storage.MoveJobs, State: tube.Delayed, Bound: jobs, Rare: &storage.Rare{To: there}}},
+		{"move-jobs", storage.Op{Kind: storage.MoveJobs, State: tube.Delayed, MaxJobs: jobs, Args: &storage.Args{To: here}}},
+		{"move-jobs", storage.Op{Kind: storage.MoveJobs, State: tube.Delayed, MaxJobs: jobs, Args: &storage.Args{To: there}}},
 	} {
 		t.Run(test.word, func(t *testing.T) {
 			proxy := redistest.NewProxy(t, redistest.Start(t))
@@ -337,16 +337,16 @@ func TestNoneReserved(t *testing.T) {
 		takeMany(t, s, 250)
 	}
 	do(s, putIn("none", 5))
-	list := storage.Op{Kind: storage.ListJobs, Tube: "none", State: tube.Reserved, Bound: 1000}
+	list := storage.Op{Kind: storage.ListJobs, Tube: "none", State: tube.Reserved, MaxJobs: 1000}
 	atMost(t, server, 50, func() {
-		if a := do(s, list); a.Err != nil || len(a.Rare.Jobs) != 0 {
+		if a := do(s, list); a.Err != nil || len(a.Result.Jobs) != 0 {
 			t.Errorf("%+v", a)
 		}
 		if n := flushOf(s, "none", tube.Reserved); n != 0 {
 			t.Errorf("%d were flushed", n)
 		}
 	})
-	if do(s, takeFrom(1, false, "none")); len(do(s, list).Rare.Jobs) != 1 {
+	if do(s, takeFrom(1, false, "none")); len(do(s, list).Result.Jobs) != 1 {
 		t.Error("a job that is reserved is not listed")
 	}
 }

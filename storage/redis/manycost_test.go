@@ -62,7 +62,7 @@ type manyCost struct {
 }
 
 func (m *manyCost) list(in tube.State) int {
-	return len(do(m.s, storage.Op{Kind: storage.ListJobs, Tube: m.from, State: in, Bound: 1000}).Rare.Jobs)
+	return len(do(m.s, storage.Op{Kind: storage.ListJobs, Tube: m.from, State: in, MaxJobs: 1000}).Result.Jobs)
 }
 
 // fill puts so many jobs.
@@ -154,7 +154,7 @@ func (m *manyCost) expire(n int) {
 	m.measure("delays over", func() int { return m.due(1001*time.Second, m.from, n) })
 	m.reserve(n)
 	m.measure("TTRs over", func() int { return m.due(601*time.Second, m.from, n) })
-	do(m.s, storage.Op{Kind: storage.SetPolicy, Tube: m.from, Rare: &storage.Rare{Policy: &tube.Policy{Rules: tube.Rules{Dead: m.to, Max: 1}}}})
+	do(m.s, storage.Op{Kind: storage.SetPolicy, Tube: m.from, Args: &storage.Args{Policy: &tube.Policy{Rules: tube.Rules{Dead: m.to, Max: 1}}}})
 	m.reserve(n)
 	m.measure("exhausted", func() int { return m.due(601*time.Second, m.to, n) })
 }

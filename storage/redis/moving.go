@@ -34,13 +34,13 @@ type moving struct {
 // newMoving begins to move jobs; nil if none are to be moved.
 func newMoving(t *trip, op *storage.Op) *moving {
 	op.Answer = storage.Answer{}
-	if op.Rare.To == op.Tube || op.Bound == 0 || op.State == tube.Reserved || op.State == tube.Gone {
+	if op.Args.To == op.Tube || op.MaxJobs == 0 || op.State == tube.Reserved || op.State == tube.Gone {
 		return nil
 	}
 	of := len(t.store.parts)
 	return &moving{
-		trip: t, op: op, left: int(op.Bound),
-		from: t.store.parts[placeOf(op.Tube, of)], to: t.store.parts[placeOf(op.Rare.To, of)],
+		trip: t, op: op, left: int(op.MaxJobs),
+		from: t.store.parts[placeOf(op.Tube, of)], to: t.store.parts[placeOf(op.Args.To, of)],
 	}
 }
 
@@ -62,7 +62,7 @@ func (m *moving) part() *unit {
 func (m *moving) encode(c *call, here bool) {
 	limit := min(m.left, c.some(&m.from.paces.move))
 	known := m.to.attendance.known
-	c.words("move-jobs", m.op.Tube, m.op.State.String(), m.op.Rare.To, boolArg(here && known(m.op.Rare.To)), boolArg(here), limit)
+	c.words("move-jobs", m.op.Tube, m.op.State.String(), m.op.Args.To, boolArg(here && known(m.op.Args.To)), boolArg(here), limit)
 	c.ops += limit
 	c.moved += limit
 	if here {
@@ -84,7 +84,7 @@ func (m *moving) read(p *partition, r *reply, here bool, limit int) {
 		}
 	}
 	for range m.bound {
-		l := &deadLetter{from: p, to: m.op.Rare.To, as: m.to.instance.name()}
+		l := &deadLetter{from: p, to: m.op.Args.To, as: m.to.instance.name()}
 		place := r.text()
 		if l.id, l.its = p.nextTaken(r); l.id != 0 && !r.bare && r.err == nil && l.setPlace(place) {
 			m.letters = append(m.letters, l)
@@ -151,37 +151,37 @@ func (l *deadLetter) setPlace(text string) bool {
 		return true
 	}
 	l.moves, l.state, l.score, l.key = true, words[0], words[1], words[2]
-	its := l.its.record
-	n := its.factsLength()
+	rec := l.its.record
+	n := rec.metadataLength()
 	if n < 2 {
 		return false
 	}
-	facts, err := parseFacts(string(its[len(its)-n : len(its)-2]))
-	l.facts = facts
+	metadata, err := parseMetadata(string(rec[len(rec)-n : len(rec)-2]))
+	l.metadata = metadata
 	return err == nil
 }
 
 // movedRecord is the record that a job has in its new tube, and whose counters begin at zero: what
 // they come to is in the facts.
 func (l *deadLetter) movedRecord() stagedRecord {
-	its, f := l.its.record, *l.facts
-	counters := its.counters()
+	rec, f := l.its.record, *l.metadata
+	counters := rec.counters()
 	f.Key = l.key
 	f.FailuresBefore -= counters.Failures()
 	f.DeliveriesBefore -= counters.Deliveries()
-	head := append([]byte(its[:countersAt]), make([]byte, nameLengthAt-countersAt)...)
+	head := append([]byte(rec[:countersAt]), make([]byte, nameLengthAt-countersAt)...)
 	head = append(append(head, byte(len(l.to))), l.to...)
 	head[letterAt] = recordLetter(stateOf(l.state))
 	moved := stagedRecord{head: head, body: l.its.body}
 	if !isPlain(&f) {
 		head[letterAt] += smallLetter
-		moved.facts = appendFacts(nil, &f)
+		moved.metadata = appendMetadata(nil, &f)
 	}
 	return moved
 }
 
 // isPlain returns whether a block of facts says nothing.
-func isPlain(f *tube.Facts) bool {
-	block := appendFacts(nil, f)
+func isPlain(f *tube.Metadata) bool {
+	block := appendMetadata(nil, f)
 	return !slices.ContainsFunc(block[:len(block)-2], func(b byte) bool { return b != 0 })
 }

@@ -74,7 +74,7 @@ func (o *outgoing) Flush() error {
 }
 
 func (o *outgoing) writePieces() error {
-	if to, is := o.to.(vecWriter); is {
+	if to, ok := o.to.(vecWriter); ok {
 		_, err := to.WriteVec(o.pieces)
 		return err
 	}

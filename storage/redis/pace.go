@@ -71,7 +71,7 @@ func (p *partition) notePace(c *call, took time.Duration) {
 	if least := quickest.Load(); least == 0 || int64(took) < least {
 		quickest.Store(int64(took))
 	}
-	for _, its := range c.paced {
-		its.note(took - time.Duration(quickest.Load()) - time.Duration(c.ops-c.moved)*opTime)
+	for _, pace := range c.paced {
+		pace.note(took - time.Duration(quickest.Load()) - time.Duration(c.ops-c.moved)*opTime)
 	}
 }

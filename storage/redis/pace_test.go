@@ -14,15 +14,15 @@ import (
 // about more if they do not.
 func TestPace(t *testing.T) {
 	p := &partition{}
-	its := &p.paces.flush
+	pace := &p.paces.flush
 	took := func(of time.Duration, times int, want int) {
 		t.Helper()
 		for range times {
 			c := &call{}
-			c.some(its)
+			c.some(pace)
 			p.notePace(c, of)
 		}
-		if got := its.limit(); got != want {
+		if got := pace.limit(); got != want {
 			t.Fatalf("%d jobs, want %d", got, want)
 		}
 	}
@@ -35,7 +35,7 @@ func TestPace(t *testing.T) {
 	took(away+time.Hour, 100, leastStep)
 	took(away, 100, maxMoves)
 	c := &call{encoding: encoding{ops: 500 + maxMoves, moved: maxMoves}} // beside much else
-	c.some(its)
+	c.some(pace)
 	p.notePace(c, away+stepTime+500*opTime)
 	took(away, 0, maxMoves)
 	p.notePace(&call{}, time.Millisecond) // without a step
@@ -62,8 +62,8 @@ func TestStepsKeepPace(t *testing.T) {
 		{"list", &all.list, 0, nil, func() { m.list(tube.Ready) }},
 		{"list of reserved", &all.listReserved, 0, func() { m.reserve(jobs) }, func() { m.list(tube.Reserved) }},
 		{"flush of reserved", &all.flushReserved, 0, func() { m.reserve(jobs) }, func() { flushOf(s, "from", tube.Reserved) }},
-		{"kick", &all.kick, 100, nil, func() { do(s, storage.Op{Kind: storage.Kick, Tube: "from", Bound: 2 * jobs}) }},
-		{"tick", &all.tick, 100, func() { ahead.Add(int64(101 * time.Second)) }, func() { s.Settle() }},
+		{"kick", &all.kick, 100, nil, func() { do(s, storage.Op{Kind: storage.Kick, Tube: "from", MaxJobs: 2 * jobs}) }},
+		{"tick", &all.tick, 100, func() { ahead.Add(int64(101 * time.Second)) }, func() { s.TickAll() }},
 	} {
 		most := func(pace int32) int {
 			m.fill(jobs, its.delay)

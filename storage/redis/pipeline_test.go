@@ -32,7 +32,7 @@ func (c *crowd) submit(more func(look bool) int) {
 	if more == nil {
 		c.s.Do(op)
 	} else {
-		c.s.DoGathering(more, op)
+		c.s.DoPolling(more, op)
 	}
 }
 
@@ -172,7 +172,7 @@ func TestFewWait(t *testing.T) {
 	}
 	comes := []int{1, 5} // when first asked for more, and then
 	before := calls()
-	s.DoGathering(func(bool) (n int) {
+	s.DoPolling(func(bool) (n int) {
 		if len(comes) > 0 {
 			n, comes = comes[0], comes[1:]
 			inTime.Store(answered.Load())

@@ -52,13 +52,13 @@ func placeOfOp(op *storage.Op, of int) int {
 	case storage.Move, storage.SetPriority, storage.Reschedule, storage.Peek, storage.JobStats:
 		return int(op.ID % uint64(of))
 	case storage.BeginImport, storage.ImportJobs:
-		return op.Rare.Import.Part
+		return op.Args.Import.Part
 	case storage.Take:
 		if len(op.Tubes) > maxTubes {
 			return several
 		}
 		return placeOfTubes(op.Tubes, of)
-	case storage.Attend:
+	case storage.Ref:
 		return placeOfTubes(op.Tubes, of)
 	}
 	return several

@@ -21,8 +21,8 @@ func policyText(p *tube.Policy) string {
 		return ""
 	}
 	var words []string
-	add := func(is bool, name, value string) {
-		if is {
+	add := func(ok bool, name, value string) {
+		if ok {
 			words = append(words, name+":"+value)
 		}
 	}
@@ -56,8 +56,8 @@ func quotaText(p *tube.Policy) string {
 	if p == nil || !p.HasQuotaJobs && !p.HasQuotaBytes {
 		return ""
 	}
-	text := func(is bool, n uint64) string {
-		if is {
+	text := func(ok bool, n uint64) string {
+		if ok {
 			return strconv.FormatUint(n, 10)
 		}
 		return "-"

@@ -69,10 +69,10 @@ func readyMembers(t *testing.T, server *redistest.Server, s *Store) (got []strin
 // wantReady checks how many jobs are urgent and ready, in tube t and in all.
 func wantReady(t *testing.T, s *Store, what string, urgent, ready uint64) {
 	t.Helper()
-	its := do(s, storage.Op{Kind: storage.TubeStats, Tube: "t"}).TubeStats
-	if sum := figures(t, s); its.Urgent != urgent || its.Ready != ready || sum.Urgent != urgent || sum.Ready != ready {
+	stats := do(s, storage.Op{Kind: storage.TubeStats, Tube: "t"}).TubeStats
+	if sum := figures(t, s); stats.Urgent != urgent || stats.Ready != ready || sum.Urgent != urgent || sum.Ready != ready {
 		t.Errorf("%s: %d urgent and %d ready jobs in the tube, %d and %d in all; want %d and %d",
-			what, its.Urgent, its.Ready, sum.Urgent, sum.Ready, urgent, ready)
+			what, stats.Urgent, stats.Ready, sum.Urgent, sum.Ready, urgent, ready)
 	}
 }
 

@@ -99,7 +99,7 @@ func (r record) tube() string { return string(r[nameAt : nameAt+int(r[nameLength
 
 // body is a part of r, not a copy: it must never be changed.
 func (r record) body() []byte {
-	body := string(r[r.bodyAt() : len(r)-r.factsLength()])
+	body := string(r[r.bodyAt() : len(r)-r.metadataLength()])
 	return unsafe.Slice(unsafe.StringData(body), len(body))
 }
 

@@ -168,7 +168,7 @@ func TestBrokenOnce(t *testing.T) {
 			broken(move(tube.Release, 1, 1))
 			broken(move(tube.Bury, 1, 2))
 			broken(move(tube.Delete, 1, 3))
-			broken(storage.Op{Kind: storage.Kick, Tube: "t", Bound: 9})
+			broken(storage.Op{Kind: storage.Kick, Tube: "t", MaxJobs: 9})
 			got := figures(t, s)
 			want := tube.Totals{Urgent: 2, Ready: 2, Jobs: 3, Tubes: 2}
 			if got != want {
@@ -229,7 +229,7 @@ func testNeverSent(t *testing.T, first bool) {
 	proxy := redistest.NewProxy(t, redistest.Start(t))
 	s := openAt(t, proxy.URL(), hasty)
 	attend := func(delta int) storage.Op {
-		return storage.Op{Kind: storage.Attend, Role: tube.Watching, Delta: delta, Tubes: []string{"t", "gone"}}
+		return storage.Op{Kind: storage.Ref, Role: tube.Watching, Delta: delta, Tubes: []string{"t", "gone"}}
 	}
 	do(s, attend(1))
 	do(s, put("x"))
@@ -244,11 +244,11 @@ func testNeverSent(t *testing.T, first bool) {
 	}
 	proxy.Refuse(true)
 	if first {
-		fails(storage.Op{Kind: storage.Leave, Holder: 1}, attend(-1))
+		fails(storage.Op{Kind: storage.ReleaseAll, Holder: 1}, attend(-1))
 		fails(put("y"))
 	} else {
 		fails(put("y"))
-		fails(storage.Op{Kind: storage.Leave, Holder: 1}, attend(-1))
+		fails(storage.Op{Kind: storage.ReleaseAll, Holder: 1}, attend(-1))
 	}
 	if _, err := s.Tick(); err == nil {
 		t.Error("a tick without Redis")
@@ -416,7 +416,7 @@ func testOpenFull(t *testing.T, partitions int, used bool) {
 	}
 	for tries := 0; used && tries < 10 && figures(t, s).Reserved > 0; tries++ {
 		ahead.Add(int64(silence + slow))
-		s.Settle()
+		s.TickAll()
 	}
 	for _, s := range []*Store{s, other} {
 		if a := do(s, put("z")); !errors.Is(a.Err, storage.ErrNoSpace) {
@@ -433,7 +433,7 @@ func testOpenFull(t *testing.T, partitions int, used bool) {
 			}
 		}
 		policy := &tube.Policy{QuotaJobs: 9, HasQuotaJobs: true}
-		if a := do(s, storage.Op{Kind: storage.SetPolicy, Tube: "t", Rare: &storage.Rare{Policy: policy}}); a.Err != nil {
+		if a := do(s, storage.Op{Kind: storage.SetPolicy, Tube: "t", Args: &storage.Args{Policy: policy}}); a.Err != nil {
 			t.Errorf("a policy: %+v", a)
 		}
 		if err := s.Close(); err != nil {
@@ -459,7 +459,7 @@ func testOpenFull(t *testing.T, partitions int, used bool) {
 func TestLostData(t *testing.T) {
 	server := redistest.Start(t)
 	s := openAt(t, server.URL(), patient)
-	do(s, storage.Op{Kind: storage.Attend, Role: tube.Using, Delta: 1, Tubes: []string{"mine"}})
+	do(s, storage.Op{Kind: storage.Ref, Role: tube.Using, Delta: 1, Tubes: []string{"mine"}})
 	do(s, put("x"))
 	do(s, take(1))
 	if err := server.Client(t).FlushAll(context.Background()).Err(); err != nil {
@@ -516,7 +516,7 @@ func TestRestart(t *testing.T) {
 		}
 	}
 	for w := range workers {
-		do(s, storage.Op{Kind: storage.Leave, Holder: tube.Holder(w + 1)})
+		do(s, storage.Op{Kind: storage.ReleaseAll, Holder: tube.Holder(w + 1)})
 	}
 	awaitReserved(t, s, 0)
 	seen := make(map[string]int)

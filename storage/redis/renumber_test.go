@@ -110,9 +110,9 @@ func (r *renumbered) answer(done, to []storage.Op) {
 			job := r.shownJob(*a.Job)
 			a.Job = &job
 		}
-		if a.Rare != nil {
-			for i := range a.Rare.Jobs {
-				a.Rare.Jobs[i] = r.shownJob(a.Rare.Jobs[i])
+		if a.Result != nil {
+			for i := range a.Result.Jobs {
+				a.Result.Jobs[i] = r.shownJob(a.Result.Jobs[i])
 			}
 		}
 		if slices.Equal(sorted(a.Names), sorted(modelled.Answer.Names)) {
@@ -134,10 +134,10 @@ func (r *renumbered) shown(id uint64) uint64 {
 
 // shownJob does so with the ids that are said of a job.
 func (r *renumbered) shownJob(s tube.JobStats) tube.JobStats {
-	if s.Facts != nil && s.Facts.FromID != 0 {
-		facts := *s.Facts
-		facts.FromID = r.shown(facts.FromID)
-		s.Facts = &facts
+	if s.Metadata != nil && s.Metadata.FromID != 0 {
+		metadata := *s.Metadata
+		metadata.FromID = r.shown(metadata.FromID)
+		s.Metadata = &metadata
 	}
 	s.ID = r.shown(s.ID)
 	return s

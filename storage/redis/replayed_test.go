@@ -34,8 +34,8 @@ func TestGoneBeforeAnsweredAgain(t *testing.T) {
 				lab := newTestbed(t)
 				proxy := redistest.NewProxy(t, lab.redis)
 				a := lab.open(proxy.URL(), patient)
-				tags := &storage.Rare{Tags: &tube.Tags{Key: "k"}}
-				its.op.ID = do(lab.s, storage.Op{Kind: storage.Put, Tube: "t", TTR: 1, Body: bodyOf('a', its.size), Rare: tags}).ID
+				tags := &storage.Args{Tags: &tube.Tags{Key: "k"}}
+				its.op.ID = do(lab.s, storage.Op{Kind: storage.Put, Tube: "t", TTR: 1, Body: bodyOf('a', its.size), Args: tags}).ID
 				for range left {
 					do(lab.s, storage.Op{Kind: storage.Put, Tube: "t", TTR: 600, Body: bodyOf('b', its.size)})
 				}
@@ -85,5 +85,5 @@ func (lab *testbed) outlive(id uint64) {
 
 // deleteByKey deletes a job whoever holds it.
 func (lab *testbed) deleteByKey(uint64) {
-	do(lab.s, storage.Op{Kind: storage.DeleteKey, Tube: "t", Rare: &storage.Rare{Key: "k"}})
+	do(lab.s, storage.Op{Kind: storage.DeleteKey, Tube: "t", Args: &storage.Args{Key: "k"}})
 }

@@ -33,7 +33,7 @@ func (s *socket) write(words []any) error {
 			s.writeMark('$', w.len())
 			s.out.Write(w.head)
 			s.out.Write(w.body)
-			s.out.Write(w.facts)
+			s.out.Write(w.metadata)
 			s.out.WriteString("\r\n")
 		case int:
 			s.writeNumber(int64(w))

@@ -37,9 +37,9 @@ func TestReadAnswers(t *testing.T) {
 	} {
 		s := &socket{in: bufio.NewReader(strings.NewReader(text))}
 		got, err := s.read()
-		if wrong, is := want.(error); is && !errors.Is(err, wrong) {
+		if wrong, ok := want.(error); ok && !errors.Is(err, wrong) {
 			t.Errorf("%q: %v, want %v", text, err, wrong)
-		} else if !is && (err != nil || !reflect.DeepEqual(got, want)) {
+		} else if !ok && (err != nil || !reflect.DeepEqual(got, want)) {
 			t.Errorf("%q: %#v, %v, want %#v", text, got, err, want)
 		}
 	}

@@ -133,7 +133,7 @@ func TestForfeited(t *testing.T) {
 	if got := do(s, move(tube.Delete, 2, 2)); got.NotFound || got.Err != nil {
 		t.Errorf("by another connection: %+v", got)
 	}
-	do(s, storage.Op{Kind: storage.Leave, Holder: 1})
+	do(s, storage.Op{Kind: storage.ReleaseAll, Holder: 1})
 	if n := len(s.parts[0].holdings.forfeited); n != 0 {
 		t.Errorf("%d holders that are gone are still known", n)
 	}

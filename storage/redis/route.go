@@ -69,7 +69,7 @@ func (t *trip) advance(out dispatch) {
 			t.next++
 			op.Answer = storage.Answer{NotFound: true, Soon: t.store.soon(op.Holder, several)}
 			continue
-		case at == several && op.Foreseen: // to search takes calls of its own
+		case at == several && op.HandOff: // to search takes calls of its own
 			t.next++
 			op.Answer = storage.Answer{NotFound: true, Soon: t.store.soon(op.Holder, several)}
 			continue
@@ -84,7 +84,7 @@ func (t *trip) advance(out dispatch) {
 				return
 			}
 			continue
-		case at == several && op.Kind != storage.Attend:
+		case at == several && op.Kind != storage.Ref:
 			t.next++
 			t.legs = t.everywhere(op)
 		default:
@@ -129,7 +129,7 @@ func (t *trip) dispatchLegs(out dispatch) bool {
 // is not their tubes that fail.
 func (l *leg) mayFollow() bool {
 	return !slices.ContainsFunc(l.ops, func(op storage.Op) bool {
-		return op.Kind != storage.Attend && op.Kind != storage.Leave
+		return op.Kind != storage.Ref && op.Kind != storage.ReleaseAll
 	})
 }
 
@@ -214,12 +214,12 @@ func merge(op *storage.Op, a *storage.Answer) {
 
 // mergeFound adds the jobs that one partition has found.
 func mergeFound(whole, a *storage.Answer) {
-	if whole.Rare == nil {
-		whole.Rare, whole.NotFound = new(storage.RareAnswer), true
+	if whole.Result == nil {
+		whole.Result, whole.NotFound = new(storage.Result), true
 	}
-	whole.Rare.Jobs = append(whole.Rare.Jobs, a.Rare.Jobs...)
-	sortByID(whole.Rare.Jobs)
-	whole.NotFound = len(whole.Rare.Jobs) == 0
+	whole.Result.Jobs = append(whole.Result.Jobs, a.Result.Jobs...)
+	sortByID(whole.Result.Jobs)
+	whole.NotFound = len(whole.Result.Jobs) == 0
 }
 
 func addTotals(to, t *tube.Totals) {
@@ -253,7 +253,7 @@ func (s *Store) soonWithout(h tube.Holder, but int, without map[uint64]bool) tim
 func (t *trip) everywhere(op *storage.Op) (legs []*leg) {
 	op.Answer = storage.Answer{}
 	for at, p := range t.store.parts {
-		if op.Kind != storage.Leave || p.holdings.any(op.Holder) {
+		if op.Kind != storage.ReleaseAll || p.holdings.any(op.Holder) {
 			legs = append(legs, &leg{at: at, ops: []storage.Op{*op}, from: []int{t.next - 1}})
 		}
 	}
@@ -288,7 +288,7 @@ func (t *trip) nextLegs() []*leg {
 func (t *trip) divide(legs []*leg, i int) []*leg {
 	op, of := &t.batch.Ops[i], len(t.store.parts)
 	op.Answer = storage.Answer{}
-	if op.Kind != storage.Attend {
+	if op.Kind != storage.Ref {
 		l := legTo(&legs, placeOfOp(op, of))
 		l.ops, l.from = append(l.ops, *op), append(l.from, i)
 		return legs
@@ -344,7 +344,7 @@ func newStretch() *stretch { return &stretch{first: several, same: true, where: 
 // accept adds an operation on a partition, if it may be in the stretch.
 func (s *stretch) accept(op *storage.Op, at int) bool {
 	switch its := sortOf(op); {
-	case op.Kind == storage.Attend:
+	case op.Kind == storage.Ref:
 	case at == several:
 		return false
 	case s.where == several:

@@ -57,7 +57,7 @@ func planned(script string) string {
 	}
 	trip, said := &trip{store: s, batch: &storage.Batch{Ops: ops}}, []string{}
 	for trip.next < len(ops) {
-		if op := &ops[trip.next]; placeOfOp(op, 4) == several && op.Kind != storage.Attend {
+		if op := &ops[trip.next]; placeOfOp(op, 4) == several && op.Kind != storage.Ref {
 			said = append(said, words[trip.next])
 			trip.next++
 			continue
@@ -65,15 +65,15 @@ func planned(script string) string {
 		first := trip.next
 		var legs []string
 		for _, l := range trip.nextLegs() {
-			var its []string
+			var names []string
 			for i := range l.ops {
 				from := first + i
 				if l.from != nil {
 					from = l.from[i]
 				}
-				its = append(its, fmt.Sprintf("%c%d", words[from][0], l.at))
+				names = append(names, fmt.Sprintf("%c%d", words[from][0], l.at))
 			}
-			legs = append(legs, strings.Join(its, " "))
+			legs = append(legs, strings.Join(names, " "))
 		}
 		said = append(said, "["+strings.Join(legs, "; ")+"]")
 	}
@@ -101,7 +101,7 @@ func TestBeginsToFail(t *testing.T) {
 
 // opOf returns the operation that a word of a script stands for.
 func opOf(word string) storage.Op {
-	kinds := map[byte]storage.Kind{'p': storage.Put, 't': storage.Take, 'r': storage.TubeStats, 'a': storage.Attend, 'L': storage.Leave}
+	kinds := map[byte]storage.Kind{'p': storage.Put, 't': storage.Take, 'r': storage.TubeStats, 'a': storage.Ref, 'L': storage.ReleaseAll}
 	op := storage.Op{Kind: kinds[word[0]]}
 	for _, digit := range word[1:] {
 		op.Tube = tubeIn(int(digit-'0'), 4)
@@ -173,13 +173,13 @@ func TestTakesTogether(t *testing.T) {
 	redis := redistest.Start(t)
 	s, names, rng := openInParts(t, redis.URL(), deaf{}), tubesApart(4), rand.New(rand.NewPCG(2, 2))
 	const jobs, takes = 60, 70
-	batch := func(its storage.Op) []storage.Op {
-		ops := slices.Repeat([]storage.Op{its}, takes)
+	batch := func(op storage.Op) []storage.Op {
+		ops := slices.Repeat([]storage.Op{op}, takes)
 		storage.DoWait(s, ops)
 		return ops
 	}
 	long := takeFrom(1, false, names...)
-	long.Bound = 100
+	long.MaxBytes = 100
 	for _, its := range []storage.Op{takeFrom(1, false, names...), takeFrom(2, true, names...), long} {
 		want := make([][]uint64, 3)
 		for range jobs {
@@ -291,10 +291,10 @@ func TestBrokenInPartitions(t *testing.T) {
 					t.Error(a.Err)
 				}
 				if i%8 == 7 {
-					do(s, storage.Op{Kind: storage.Leave, Holder: h})
+					do(s, storage.Op{Kind: storage.ReleaseAll, Holder: h})
 				}
 			}
-			do(s, storage.Op{Kind: storage.Leave, Holder: h})
+			do(s, storage.Op{Kind: storage.ReleaseAll, Holder: h})
 		})
 	}
 	go func() {
@@ -391,7 +391,7 @@ func TestSoonOverPartitions(t *testing.T) {
 			}
 		}
 	}
-	do(s, storage.Op{Kind: storage.Leave, Holder: 1})
+	do(s, storage.Op{Kind: storage.ReleaseAll, Holder: 1})
 	if a := do(s, takeFrom(2, false, names...)); a.NotFound {
 		t.Error("what was held was not given back")
 	}

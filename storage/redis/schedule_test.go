@@ -27,7 +27,7 @@ func TestScheduleThroughFailover(t *testing.T) {
 				s.Tick()
 			}
 			waits := []time.Duration{2 * time.Minute, 10 * time.Minute, 10 * time.Minute, time.Hour, 2 * time.Hour, 6 * time.Hour, 15 * time.Hour}
-			id := do(s, storage.Op{Kind: storage.Put, Tube: redis.tube, TTR: 60, Rare: &storage.Rare{Tags: &tube.Tags{Rules: tube.Rules{Retry: waits}}}}).ID
+			id := do(s, storage.Op{Kind: storage.Put, Tube: redis.tube, TTR: 60, Args: &storage.Args{Tags: &tube.Tags{Rules: tube.Rules{Retry: waits}}}}).ID
 			take := storage.Op{Kind: storage.Take, Holder: 1, Tubes: []string{redis.tube}}
 			for n := range len(waits) + 1 {
 				if a := do(s, take); a.Err != nil || a.ID != id {
@@ -52,9 +52,9 @@ func TestScheduleThroughFailover(t *testing.T) {
 				}
 				advance(early + time.Second)
 			}
-			its := do(s, storage.Op{Kind: storage.JobStats, ID: id}).Job
-			if its == nil || its.State != tube.Buried || its.Facts.Parked != tube.ParkedRetries || its.Counters[tube.Reserves] != uint32(len(waits)+1) {
-				t.Errorf("in the end it is %+v", its)
+			stats := do(s, storage.Op{Kind: storage.JobStats, ID: id}).Job
+			if stats == nil || stats.State != tube.Buried || stats.Metadata.Parked != tube.ParkedRetries || stats.Counters[tube.Reserves] != uint32(len(waits)+1) {
+				t.Errorf("in the end it is %+v", stats)
 			}
 		})
 	}

@@ -39,12 +39,12 @@ func luaSource(name string) string {
 	var s strings.Builder
 	for line := range strings.Lines(string(text)) {
 		code := strings.TrimSpace(line)
-		what, is := strings.CutPrefix(code, include)
+		what, ok := strings.CutPrefix(code, include)
 		data := luaData[what]
 		switch {
-		case !is && strings.HasPrefix(code, "--"):
+		case !ok && strings.HasPrefix(code, "--"):
 			s.WriteString("\n")
-		case !is:
+		case !ok:
 			s.WriteString(strings.TrimLeft(line, " "))
 		case data != nil:
 			s.WriteString(data())

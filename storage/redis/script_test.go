@@ -43,7 +43,7 @@ func TestHeaderFields(t *testing.T) {
 	widths := map[string]int{"c1": 1, "I4": 4, "I8": 8, "B": 1}
 	at, found := 0, 0
 	for _, f := range headerFields {
-		if want, is := places[f.name]; is {
+		if want, ok := places[f.name]; ok {
 			if found++; at != want {
 				t.Errorf("%s is at %d, want %d", f.name, at, want)
 			}

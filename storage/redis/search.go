@@ -70,7 +70,7 @@ func searchedAlike(ops []storage.Op) int {
 	first, n := &ops[0], 1
 	for n < min(len(ops), searchTogether) {
 		op := &ops[n]
-		if op.Kind != storage.Take || op.Foreseen || op.Wait != first.Wait || op.Bound != first.Bound || !slices.Equal(op.Tubes, first.Tubes) {
+		if op.Kind != storage.Take || op.HandOff || op.Wait != first.Wait || op.MaxBytes != first.MaxBytes || !slices.Equal(op.Tubes, first.Tubes) {
 			break
 		}
 		n++
@@ -208,7 +208,7 @@ func (s *search) takeFrom(best int, second *head, out dispatch) {
 	at := s.places[best].at
 	takes := make([]storage.Op, len(s.open))
 	for i, op := range s.open {
-		takes[i] = storage.Op{Kind: storage.Take, Holder: op.Holder, Tubes: s.places[best].tubes, Bound: op.Bound}
+		takes[i] = storage.Op{Kind: storage.Take, Holder: op.Holder, Tubes: s.places[best].tubes, MaxBytes: op.MaxBytes}
 	}
 	u := &unit{since: s.trip.since, batch: &storage.Batch{Ops: takes}}
 	if s.rounds < maxRounds {
@@ -223,7 +223,7 @@ func (s *search) takeFrom(best int, second *head, out dispatch) {
 func (s *search) taken(takes []storage.Op) {
 	out := make(dispatch, len(s.trip.store.parts))
 	got := s.handOver(takes)
-	tooLong := got == 0 && s.open[0].Bound > 0 // perhaps
+	tooLong := got == 0 && s.open[0].MaxBytes > 0 // perhaps
 	switch {
 	case got == len(takes):
 		s.trip.advance(out)

@@ -36,10 +36,10 @@ const (
 const unstaged = "UNSTAGED"
 
 // stagedRecord is a record in the pieces in which it is sent.
-type stagedRecord struct{ head, body, facts []byte }
+type stagedRecord struct{ head, body, metadata []byte }
 
 // len is how many bytes it has.
-func (r stagedRecord) len() int { return len(r.head) + len(r.body) + len(r.facts) }
+func (r stagedRecord) len() int { return len(r.head) + len(r.body) + len(r.metadata) }
 
 // stage has a record staged. Its argument is empty.
 func (c *call) stage(r stagedRecord) {

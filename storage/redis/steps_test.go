@@ -29,7 +29,7 @@ func names(n int) []string {
 // attendAll has connections of s use all tubes, in batches as a server hands over.
 func attendAll(s *Store, tubes []string) {
 	for part := range slices.Chunk(tubes, 500) {
-		do(s, storage.Op{Kind: storage.Attend, Role: tube.Watching, Delta: 1, Tubes: part})
+		do(s, storage.Op{Kind: storage.Ref, Role: tube.Watching, Delta: 1, Tubes: part})
 	}
 }
 
@@ -203,18 +203,18 @@ func TestSoonOfMany(t *testing.T) {
 	for left := n; left > 0; left -= 100 {
 		want := storage.Forever
 		for _, place := range hs.places {
-			if its := hs.shelf.at(place); its.holder == 1 {
-				want = min(want, its.until-hs.fromBase(now)-tube.Margin)
+			if held := hs.shelf.at(place); held.holder == 1 {
+				want = min(want, held.until-hs.fromBase(now)-tube.Margin)
 			}
 		}
 		if got := hs.soon(1, now); got != want {
 			t.Fatalf("%d left: %v, want %v", left, got, want)
 		}
-		for _, its := range hs.some(1, 50) {
-			hs.touch(its.id, now.Add(time.Duration(its.id)*time.Second))
+		for _, reserved := range hs.some(1, 50) {
+			hs.touch(reserved.id, now.Add(time.Duration(reserved.id)*time.Second))
 		}
-		for _, its := range hs.some(1, 100) {
-			hs.drop(its.id)
+		for _, reserved := range hs.some(1, 100) {
+			hs.drop(reserved.id)
 		}
 	}
 	if got := hs.soon(1, now); got != storage.Forever || hs.any(1) {
@@ -268,7 +268,7 @@ func TestKicksInSteps(t *testing.T) {
 	}
 	ops := make([]storage.Op, 8)
 	for i := range ops {
-		ops[i] = storage.Op{Kind: storage.Kick, Tube: "t", Bound: jobs / 8}
+		ops[i] = storage.Op{Kind: storage.Kick, Tube: "t", MaxJobs: jobs / 8}
 	}
 	before := scriptCalls(t, server)
 	storage.DoWait(s, ops)

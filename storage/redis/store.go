@@ -232,10 +232,10 @@ func (s *Store) Listen(l storage.Listener) {
 
 // Do implements storage.Store. If Redis has nothing to do, and there is one
 // partition, it returns when the batches are done, or Redis has failed.
-func (s *Store) Do(batches ...*storage.Batch) { s.DoGathering(nil, batches...) }
+func (s *Store) Do(batches ...*storage.Batch) { s.DoPolling(nil, batches...) }
 
 // DoGathering implements storage.Gatherer.
-func (s *Store) DoGathering(more func(look bool) int, batches ...*storage.Batch) {
+func (s *Store) DoPolling(more func(look bool) int, batches ...*storage.Batch) {
 	if len(s.parts) > 1 || slices.ContainsFunc(batches, searches) {
 		s.route(batches)
 		return
@@ -321,15 +321,15 @@ func (s *Store) hangUp() error {
 	for _, m := range s.notifications {
 		m.cancel()
 	}
-	for _, is := range s.pulses {
-		is.cancel()
+	for _, pulse := range s.pulses {
+		pulse.cancel()
 	}
 	err := s.link.Close()
 	for _, m := range s.notifications {
 		m.wait()
 	}
-	for _, is := range s.pulses {
-		<-is.done
+	for _, pulse := range s.pulses {
+		<-pulse.done
 	}
 	<-s.watched
 	return err

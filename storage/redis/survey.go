@@ -16,8 +16,8 @@ import (
 
 // Survey implements storage.Surveyor. Instances are those of the first partition: each serves
 // all of them. Of a server that cannot be asked the survey says why.
-func (s *Store) Survey(ctx context.Context) (*storage.Survey, error) {
-	survey, at := new(storage.Survey), make(map[*goredis.Client]int)
+func (s *Store) Topology(ctx context.Context) (*storage.Topology, error) {
+	survey, at := new(storage.Topology), make(map[*goredis.Client]int)
 	for _, p := range s.parts {
 		node, err := s.link.node(ctx, p.prefix)
 		if err != nil {
@@ -76,19 +76,19 @@ func (s *Store) surveyNode(ctx context.Context, node *goredis.Client) storage.No
 		return n
 	}
 	n.RoundTrip = time.Since(began)
-	facts := make(map[string]string)
+	metadata := make(map[string]string)
 	for line := range strings.Lines(info) {
-		if name, value, is := strings.Cut(strings.TrimSpace(line), ":"); is {
-			facts[name] = value
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			metadata[name] = value
 		}
 	}
-	n.Role, n.Version = facts["role"], facts["redis_version"]
-	if valkey := facts["valkey_version"]; valkey != "" {
+	n.Role, n.Version = metadata["role"], metadata["redis_version"]
+	if valkey := metadata["valkey_version"]; valkey != "" {
 		n.Version = "Valkey " + valkey
 	}
-	n.Memory, n.Clients = number(facts["used_memory"]), number(facts["connected_clients"])
-	offset := number(facts["master_repl_offset"])
-	for name, value := range facts {
+	n.Memory, n.Clients = number(metadata["used_memory"]), number(metadata["connected_clients"])
+	offset := number(metadata["master_repl_offset"])
+	for name, value := range metadata {
 		if replicaName.MatchString(name) {
 			n.Replicas = append(n.Replicas, replicaOf(value, offset))
 		}
@@ -100,16 +100,16 @@ var replicaName = regexp.MustCompile(`^slave\d+$`)
 
 // replicaOf reads what a server says of a replica of its own, which has sent so many bytes.
 func replicaOf(text string, sent uint64) storage.Replica {
-	facts := make(map[string]string)
+	metadata := make(map[string]string)
 	for part := range strings.SplitSeq(text, ",") {
 		name, value, _ := strings.Cut(part, "=")
-		facts[name] = value
+		metadata[name] = value
 	}
 	r := storage.Replica{
-		Addr: net.JoinHostPort(facts["ip"], facts["port"]), State: facts["state"],
-		Lag: time.Duration(number(facts["lag"])) * time.Second,
+		Addr: net.JoinHostPort(metadata["ip"], metadata["port"]), State: metadata["state"],
+		Lag: time.Duration(number(metadata["lag"])) * time.Second,
 	}
-	if has := number(facts["offset"]); has < sent {
+	if has := number(metadata["offset"]); has < sent {
 		r.Behind = sent - has
 	}
 	return r

@@ -36,7 +36,7 @@ func TestSurvey(t *testing.T) {
 		t.Fatal(err)
 	}
 	for limit := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		survey, err := stores[0].Survey(ctx)
+		survey, err := stores[0].Topology(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}

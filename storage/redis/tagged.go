@@ -12,7 +12,7 @@ import (
 // What only jobs with tags and tubes with policies need, both ways: see lua/tagged.
 
 // isTaggedPut returns whether op puts a job with tags.
-func isTaggedPut(op *storage.Op) bool { return op.Kind == storage.Put && op.Rare != nil }
+func isTaggedPut(op *storage.Op) bool { return op.Kind == storage.Put && op.Args != nil }
 
 // encodeTaggedPuts appends the first of some puts with tags, to one tube, and returns how many.
 func (p *partition) encodeTaggedPuts(c *call, ops []*storage.Op) int {
@@ -29,7 +29,7 @@ func (p *partition) encodeTaggedPuts(c *call, ops []*storage.Op) int {
 
 // addTaggedPut appends what the script is told of a put with tags.
 func (c *call) addTaggedPut(op *storage.Op) {
-	tags := op.Rare.Tags
+	tags := op.Args.Tags
 	how, ms := "in", int64(op.Delay)*1000
 	switch {
 	case tags.HasAt:
@@ -38,26 +38,26 @@ func (c *call) addTaggedPut(op *storage.Op) {
 		ms = tags.Delay.Milliseconds()
 	}
 	c.words(tags.Key, int(tags.OnDuplicate), how, ms, len(op.Body), rangeTerms(op))
-	c.addRecordWith(op, &tube.Facts{Key: tags.Key, Rules: tags.Rules})
+	c.addRecordWith(op, &tube.Metadata{Key: tags.Key, Rules: tags.Rules})
 }
 
 // addRecordWith appends the record of a ready job with facts.
-func (c *call) addRecordWith(op *storage.Op, f *tube.Facts) {
+func (c *call) addRecordWith(op *storage.Op, f *tube.Metadata) {
 	plain := storage.Op{Tube: op.Tube, Pri: op.Pri, TTR: op.TTR}
-	its := stagedRecord{head: appendHead(nil, &plain, c.created), body: op.Body}
-	its.head[letterAt] += smallLetter
-	its.facts = appendFacts(nil, f)
-	c.addStaged(its)
+	staged := stagedRecord{head: appendHead(nil, &plain, c.created), body: op.Body}
+	staged.head[letterAt] += smallLetter
+	staged.metadata = appendMetadata(nil, f)
+	c.addStaged(staged)
 }
 
 // addStaged appends a record, which is staged if it is large.
-func (c *call) addStaged(its stagedRecord) {
-	c.most = max(c.most, its.len()+mostFacts)
-	if its.len() >= c.largeFrom {
-		c.stage(its)
+func (c *call) addStaged(staged stagedRecord) {
+	c.most = max(c.most, staged.len()+mostMetadata)
+	if staged.len() >= c.largeFrom {
+		c.stage(staged)
 		return
 	}
-	c.words(slices.Concat(its.head, its.body, its.facts))
+	c.words(slices.Concat(staged.head, staged.body, staged.metadata))
 }
 
 // readTaggedPuts reads the answers to puts with tags.
@@ -74,13 +74,13 @@ func (p *partition) readTaggedPut(r *reply, ops []*storage.Op) {
 	case tube.PutNew:
 		p.numberPuts(r, ops)
 		p.holdings.drop(r.count())
-		op.Answer.Rare = &storage.RareAnswer{}
+		op.Answer.Result = &storage.Result{}
 		return
 	case tube.PutRefused:
 		op.Answer.Err = storage.ErrNoSpace
 	default:
 		op.Answer.ID = r.count()
-		op.Answer.Rare = &storage.RareAnswer{Outcome: result, State: stateOf(r.text())}
+		op.Answer.Result = &storage.Result{Outcome: result, State: stateOf(r.text())}
 	}
 	r.puts++
 }
@@ -89,16 +89,16 @@ func (p *partition) readTaggedPut(r *reply, ops []*storage.Op) {
 func encodeTagged(c *call, u *unit, op *storage.Op) {
 	switch op.Kind {
 	case storage.PeekKey:
-		c.words("peek-key", &op.Tube, op.Rare.Key)
+		c.words("peek-key", &op.Tube, op.Args.Key)
 		c.expect((*partition).readPeek, op)
 	case storage.DeleteKey:
-		c.words("delete-key", &op.Tube, op.Rare.Key)
+		c.words("delete-key", &op.Tube, op.Args.Key)
 		c.expect((*partition).readDeleteKey, op)
 	case storage.FindKey:
-		c.words("find-key", u.listing.next(), maxTubes, op.Rare.Key)
+		c.words("find-key", u.listing.next(), maxTubes, op.Args.Key)
 		c.expect(readFindKey(u), op)
 	case storage.SetPolicy:
-		c.words("set-policy", &op.Tube, policyText(op.Rare.Policy), quotaText(op.Rare.Policy))
+		c.words("set-policy", &op.Tube, policyText(op.Args.Policy), quotaText(op.Args.Policy))
 		c.expect((*partition).readFound, op)
 	case storage.GetPolicy:
 		c.words("get-policy", &op.Tube)
@@ -133,7 +133,7 @@ func readFindKey(u *unit) func(*partition, *reply, []*storage.Op) {
 			return
 		}
 		a := &ops[0].Answer
-		a.Rare, a.NotFound = &storage.RareAnswer{Jobs: firstJobs(l.jobs)}, len(l.jobs) == 0
+		a.Result, a.NotFound = &storage.Result{Jobs: firstJobs(l.jobs)}, len(l.jobs) == 0
 		*l = listing{}
 	}
 }
@@ -157,9 +157,9 @@ func sortByID(jobs []tube.JobStats) {
 
 func (p *partition) readGetPolicy(r *reply, ops []*storage.Op) {
 	a := &ops[0].Answer
-	a.Rare = &storage.RareAnswer{}
+	a.Result = &storage.Result{}
 	if a.NotFound = !r.found(); !a.NotFound {
-		a.Rare.Policy = r.policy()
+		a.Result.Policy = r.policy()
 	}
 }
 
@@ -182,14 +182,14 @@ func (p *partition) readPolicies(r *reply, ops []*storage.Op) {
 }
 
 // addFacts reads what the script says of a job with facts.
-func (r *reply) addFacts(s *tube.JobStats) {
+func (r *reply) addMetadata(s *tube.JobStats) {
 	block, policy, leased, bound := r.text(), r.policy(), r.found(), r.text()
-	f, err := parseFacts(block)
+	f, err := parseMetadata(block)
 	if err != nil {
 		return // it is broken: fsck tells
 	}
-	f.Bound = bound
-	s.Facts, s.Rules, s.Leased = f, f.Rules.Over(policy), leased
+	f.PendingDead = bound
+	s.Metadata, s.Rules, s.Leased = f, f.Rules.Over(policy), leased
 }
 
 // encodeTakeLease appends a take by nobody's connection, of a job that comes before another
@@ -216,21 +216,21 @@ func (p *partition) readTakeLease(r *reply, ops []*storage.Op) {
 		op.Answer.NotFound, op.Answer.Soon = true, storage.Forever
 	case done:
 		lease := uint64(r.parse(r.text()))
-		id, its := p.nextTaken(r)
+		id, job := p.nextTaken(r)
 		if id == 0 {
 			r.cutOff(ops)
 			return
 		}
-		its.tube = nameFor(op, its.tube)
-		p.noteDelivered(r, op, &its)
-		op.Answer.ID, op.Answer.Body = id, its.body
-		op.Answer.Rare = &storage.RareAnswer{Lease: lease}
+		job.tube = nameFor(op, job.tube)
+		p.noteDelivered(r, op, &job)
+		op.Answer.ID, op.Answer.Body = id, job.body
+		op.Answer.Result = &storage.Result{Lease: lease}
 	}
 }
 
 // encodeMoveLeased appends a move on behalf of whoever has a token.
 func encodeMoveLeased(c *call, op *storage.Op) {
-	c.words("move-leased", op.Move.String(), strconv.FormatUint(op.Rare.Lease, 10))
+	c.words("move-leased", op.Move.String(), strconv.FormatUint(op.Args.Lease, 10))
 	c.addID(op.ID)
 	c.words(&op.Pri, &op.Delay)
 	c.expect((*partition).readFound, op)

@@ -74,7 +74,7 @@ func (j *judged) now() tube.Instant { return tube.Instant(time.Now().UnixNano() 
 
 // real returns the id that the stores have for one of the judge.
 func (j *judged) real(id uint64) uint64 {
-	if real, is := j.ids[id]; is {
+	if real, ok := j.ids[id]; ok {
 		return real
 	}
 	if j.ids != nil && id != 0 {
@@ -103,7 +103,7 @@ func (j *judged) do(t *testing.T, h tube.Holder, ops ...storage.Op) []storage.Op
 		op := &ops[i]
 		op.Answer = j.judgement(now, op, &theirs[i])
 		if got := &theirs[i].Answer; j.ids != nil && op.Kind == storage.Put && op.Answer.Err == nil {
-			if op.Answer.Rare == nil || op.Answer.Rare.Outcome == tube.PutNew {
+			if op.Answer.Result == nil || op.Answer.Result.Outcome == tube.PutNew {
 				j.ids[op.Answer.ID] = got.ID
 			}
 		}
@@ -161,15 +161,15 @@ func (j *judged) awaitLetters(t *testing.T) {
 func (j *judged) judgement(now tube.Instant, op, theirs *storage.Op) storage.Answer {
 	its := *op
 	if op.Kind == storage.Move && op.Holder == tube.LeaseHolder {
-		its.Rare = &storage.Rare{Lease: j.tokens[op.Rare.Lease]}
+		its.Args = &storage.Args{Lease: j.tokens[op.Args.Lease]}
 	}
 	a := judgement(j.judge, now, &its)
-	if a.Rare != nil && a.Rare.Lease != 0 && theirs.Answer.Rare != nil {
-		token := theirs.Answer.Rare.Lease
+	if a.Result != nil && a.Result.Lease != 0 && theirs.Answer.Result != nil {
+		token := theirs.Answer.Result.Lease
 		if before := j.leases[a.ID]; len(before) > 0 && before[len(before)-1] >= token {
 			a.Err = fmt.Errorf("lease %d after %v", token, before)
 		}
-		j.tokens[token], j.leases[a.ID] = a.Rare.Lease, append(j.leases[a.ID], token)
+		j.tokens[token], j.leases[a.ID] = a.Result.Lease, append(j.leases[a.ID], token)
 	}
 	return a
 }
@@ -178,15 +178,15 @@ func (j *judged) judgement(now tube.Instant, op, theirs *storage.Op) storage.Ans
 func (j *judged) findDead(t *testing.T) {
 	t.Helper()
 	for id := j.matched + 1; j.ids != nil && id <= j.judge.LastID(); id++ {
-		s, is := j.judge.JobStats(j.now(), id)
-		if j.ids[id] != 0 || !is || s.Facts == nil || s.Facts.FromTube == "" {
+		s, ok := j.judge.JobStats(j.now(), id)
+		if j.ids[id] != 0 || !ok || s.Metadata == nil || s.Metadata.FromTube == "" {
 			continue
 		}
 		p := j.stores[0].parts[placeOf(s.Tube, len(j.stores[0].parts))]
 		for n := uint64(0); n < 2000 && j.ids[id] == 0; n++ {
 			real := n*uint64(p.of) + uint64(p.number)
 			a := do(j.stores[0], storage.Op{Kind: storage.JobStats, ID: real})
-			if a.Job != nil && a.Job.Facts != nil && a.Job.Tube == s.Tube && a.Job.Facts.FromID == j.real(s.Facts.FromID) && s.Facts.FromTube == a.Job.Facts.FromTube {
+			if a.Job != nil && a.Job.Metadata != nil && a.Job.Tube == s.Tube && a.Job.Metadata.FromID == j.real(s.Metadata.FromID) && s.Metadata.FromTube == a.Job.Metadata.FromTube {
 				j.ids[id] = real
 			}
 		}
@@ -196,13 +196,13 @@ func (j *judged) findDead(t *testing.T) {
 
 func describe(op *storage.Op) string {
 	text := fmt.Sprintf("kind %d %v id %d tube %s %v pri %d delay %d ttr %d body %d", op.Kind, op.Move, op.ID, op.Tube, op.Tubes, op.Pri, op.Delay, op.TTR, len(op.Body))
-	if op.Rare != nil {
-		text += fmt.Sprintf(" rare %+v", *op.Rare)
-		if op.Rare.Tags != nil {
-			text += fmt.Sprintf(" tags %+v", *op.Rare.Tags)
+	if op.Args != nil {
+		text += fmt.Sprintf(" rare %+v", *op.Args)
+		if op.Args.Tags != nil {
+			text += fmt.Sprintf(" tags %+v", *op.Args.Tags)
 		}
-		if op.Rare.Policy != nil {
-			text += fmt.Sprintf(" policy %+v", *op.Rare.Policy)
+		if op.Args.Policy != nil {
+			text += fmt.Sprintf(" policy %+v", *op.Args.Policy)
 		}
 	}
 	return text + " -> " + show(&op.Answer)
@@ -211,7 +211,7 @@ func describe(op *storage.Op) string {
 func show(a *storage.Answer) string {
 	text := fmt.Sprintf("found %v id %d err %v body %d count %d names %v", !a.NotFound, a.ID, a.Err, len(a.Body), a.Count, a.Names)
 	if a.Job != nil {
-		text += fmt.Sprintf(" job %+v facts %+v", *a.Job, a.Job.Facts)
+		text += fmt.Sprintf(" job %+v facts %+v", *a.Job, a.Job.Metadata)
 	}
 	if a.TubeStats != nil {
 		text += fmt.Sprintf(" tube %+v", *a.TubeStats)
@@ -219,8 +219,8 @@ func show(a *storage.Answer) string {
 	if a.Stats != nil {
 		text += fmt.Sprintf(" stats %+v", a.Stats.Totals)
 	}
-	if a.Rare != nil {
-		text += fmt.Sprintf(" rare %+v", *a.Rare)
+	if a.Result != nil {
+		text += fmt.Sprintf(" rare %+v", *a.Result)
 	}
 	return text
 }
@@ -247,7 +247,7 @@ func (j *judged) differs(got, want *storage.Answer) string {
 	case got.Stats != nil && want.Stats != nil && got.Stats.Totals != want.Stats.Totals:
 		return "totals"
 	}
-	return j.rareDiffers(got.Rare, want.Rare)
+	return j.rareDiffers(got.Result, want.Result)
 }
 
 func sameCounts(got, want tube.TubeStats) bool {
@@ -256,7 +256,7 @@ func sameCounts(got, want tube.TubeStats) bool {
 	return got == want
 }
 
-func (j *judged) rareDiffers(got, want *storage.RareAnswer) string {
+func (j *judged) rareDiffers(got, want *storage.Result) string {
 	switch {
 	case got == nil && want == nil:
 		return ""
@@ -289,13 +289,13 @@ func (j *judged) sameJob(got, want tube.JobStats) bool {
 		return false
 	}
 	got.TimeLeft, got.Age, got.Created, want.ID = want.TimeLeft, want.Age, want.Created, j.real(want.ID)
-	if got.Facts != nil && want.Facts != nil {
-		mine, theirs := *want.Facts, *got.Facts
+	if got.Metadata != nil && want.Metadata != nil {
+		mine, theirs := *want.Metadata, *got.Metadata
 		if (mine.Lease == 0) != (theirs.Lease == 0) {
 			return false
 		}
 		mine.FromID, theirs.Lease = j.real(mine.FromID), mine.Lease
-		got.Facts, want.Facts = &theirs, &mine
+		got.Metadata, want.Metadata = &theirs, &mine
 	}
 	return reflect.DeepEqual(got, want)
 }
@@ -313,12 +313,12 @@ func judgement(m *tube.Machine, now tube.Instant, op *storage.Op) (a storage.Ans
 	case storage.Take:
 		j, _ := m.Take(now, op.Holder, op.Tubes)
 		if job(j); j != nil && op.Holder == tube.LeaseHolder {
-			a.Rare = &storage.RareAnswer{Lease: m.Lease(j)}
+			a.Result = &storage.Result{Lease: m.Lease(j)}
 		}
 	case storage.Move:
 		var j *tube.Job
 		if terms := (tube.Terms{Pri: op.Pri, Delay: op.Delay}); op.Holder == tube.LeaseHolder {
-			j = m.MoveLeased(now, op.Move, op.Rare.Lease, op.ID, terms)
+			j = m.MoveLeased(now, op.Move, op.Args.Lease, op.ID, terms)
 		} else {
 			j = m.Move(now, op.Move, op.Holder, op.ID, terms)
 		}
@@ -326,15 +326,15 @@ func judgement(m *tube.Machine, now tube.Instant, op *storage.Op) (a storage.Ans
 			job(j)
 		}
 	case storage.Kick:
-		a.Count = m.Kick(now, op.Tube, op.Bound)
-	case storage.Leave:
-		m.Leave(now, op.Holder)
+		a.Count = m.Kick(now, op.Tube, op.MaxJobs)
+	case storage.ReleaseAll:
+		m.ReleaseAll(now, op.Holder)
 	case storage.Peek:
 		job(m.Find(op.ID))
 	case storage.PeekHead:
 		job(m.Head(op.Tube, op.State))
 	case storage.PeekKey:
-		job(m.ByKey(op.Tube, op.Rare.Key))
+		job(m.ByKey(op.Tube, op.Args.Key))
 	default:
 		judgeMore(m, now, op, &a)
 	}
@@ -343,7 +343,7 @@ func judgement(m *tube.Machine, now tube.Instant, op *storage.Op) (a storage.Ans
 
 func judgePut(m *tube.Machine, now tube.Instant, op *storage.Op, a *storage.Answer) {
 	p := tube.NewJob{Tube: op.Tube, Pri: op.Pri, Delay: op.Delay, TTR: op.TTR, Body: op.Body}
-	if op.Rare == nil {
+	if op.Args == nil {
 		if !m.Admits(op.Tube, len(op.Body)) {
 			a.Err = storage.ErrNoSpace
 			return
@@ -351,44 +351,44 @@ func judgePut(m *tube.Machine, now tube.Instant, op *storage.Op, a *storage.Answ
 		a.ID = m.Put(now, p).ID
 		return
 	}
-	put := m.PutTagged(now, p, op.Rare.Tags)
+	put := m.PutTagged(now, p, op.Args.Tags)
 	if put.Result == tube.PutRefused {
 		a.Err = storage.ErrNoSpace
 		return
 	}
-	a.ID, a.Rare = put.ID, &storage.RareAnswer{Outcome: put.Result, State: put.State}
+	a.ID, a.Result = put.ID, &storage.Result{Outcome: put.Result, State: put.State}
 }
 
 func judgeMore(m *tube.Machine, now tube.Instant, op *storage.Op, a *storage.Answer) {
 	switch op.Kind {
 	case storage.DeleteKey:
-		j := m.ByKey(op.Tube, op.Rare.Key)
+		j := m.ByKey(op.Tube, op.Args.Key)
 		if a.NotFound = j == nil; j != nil {
 			m.Remove(now, j)
 		}
 	case storage.FindKey:
-		a.Rare = new(storage.RareAnswer)
-		for _, j := range m.FindKey(op.Rare.Key) {
+		a.Result = new(storage.Result)
+		for _, j := range m.FindKey(op.Args.Key) {
 			s, _ := m.JobStats(now, j.ID)
-			a.Rare.Jobs = append(a.Rare.Jobs, s)
+			a.Result.Jobs = append(a.Result.Jobs, s)
 		}
-		a.NotFound = len(a.Rare.Jobs) == 0
+		a.NotFound = len(a.Result.Jobs) == 0
 	case storage.SetPolicy:
-		m.SetPolicy(op.Tube, op.Rare.Policy)
+		m.SetPolicy(op.Tube, op.Args.Policy)
 	case storage.GetPolicy:
 		p := m.Policy(op.Tube)
-		a.NotFound, a.Rare = p == nil, &storage.RareAnswer{Policy: p}
+		a.NotFound, a.Result = p == nil, &storage.Result{Policy: p}
 	case storage.Policies:
 		a.Names = m.Policies()
 	case storage.JobStats:
-		if s, is := m.JobStats(now, op.ID); is {
+		if s, ok := m.JobStats(now, op.ID); ok {
 			a.Job = &s
 		} else {
 			a.NotFound = true
 		}
 	case storage.TubeStats:
-		s, is := m.TubeStats(now, op.Tube)
-		if a.NotFound = !is; is {
+		s, ok := m.TubeStats(now, op.Tube)
+		if a.NotFound = !ok; ok {
 			a.TubeStats = &s
 		}
 	case storage.Stats:
@@ -432,7 +432,7 @@ func (j *judged) tick(t *testing.T) {
 		}
 	}
 	for _, s := range j.stores {
-		if _, err := s.Settle(); err != nil {
+		if _, err := s.TickAll(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -506,8 +506,8 @@ func (j *judged) randomPuts() (ops []storage.Op) {
 			op.Delay = uint32(strides(r.IntN(4)).Seconds())
 		}
 		if r.IntN(2) == 0 {
-			op.Rare = &storage.Rare{Tags: j.randomTags()}
-		} else if len(ops) > 0 && r.IntN(2) == 0 && ops[0].Rare == nil {
+			op.Args = &storage.Args{Tags: j.randomTags()}
+		} else if len(ops) > 0 && r.IntN(2) == 0 && ops[0].Args == nil {
 			body := op.Body
 			if op = ops[0]; op.Body != nil {
 				op.Body = body
@@ -520,7 +520,7 @@ func (j *judged) randomPuts() (ops []storage.Op) {
 
 // randomRun are puts with tags that may become a range.
 func (j *judged) randomRun() (ops []storage.Op) {
-	r, its := j.rng, j.tube()
+	r, tube := j.rng, j.tube()
 	for range rangeFrom + r.IntN(6) {
 		tags := j.randomTags()
 		tags.HasAt = tags.HasAt && r.IntN(4) == 0
@@ -528,7 +528,7 @@ func (j *judged) randomRun() (ops []storage.Op) {
 		if r.IntN(3) > 0 {
 			tags.Key = fmt.Sprint("key", r.IntN(40))
 		}
-		ops = append(ops, storage.Op{Kind: storage.Put, Tube: its, TTR: uint32(strides(3).Seconds()), Body: make([]byte, r.IntN(40)), Rare: &storage.Rare{Tags: tags}})
+		ops = append(ops, storage.Op{Kind: storage.Put, Tube: tube, TTR: uint32(strides(3).Seconds()), Body: make([]byte, r.IntN(40)), Args: &storage.Args{Tags: tags}})
 	}
 	return ops
 }
@@ -544,7 +544,7 @@ func (j *judged) randomStep(t *testing.T) {
 	if r.IntN(3) == 0 {
 		op.Delay = uint32(strides(r.IntN(3)).Seconds())
 	}
-	key := &storage.Rare{Key: fmt.Sprint("key", r.IntN(4))}
+	key := &storage.Args{Key: fmt.Sprint("key", r.IntN(4))}
 	switch n := r.IntN(100); {
 	case n < 25:
 		j.do(t, h, j.randomPuts()...)
@@ -560,20 +560,20 @@ func (j *judged) randomStep(t *testing.T) {
 	case n < 70:
 		op.Kind, op.Move = storage.Move, []tube.Move{tube.Release, tube.Release, tube.Release, tube.Delete, tube.Bury, tube.Touch, tube.KickJob, tube.ReserveJob}[r.IntN(8)]
 		if tokens := j.leases[id]; len(tokens) > 0 && r.IntN(3) > 0 {
-			op.Holder, op.Rare = tube.LeaseHolder, &storage.Rare{Lease: tokens[max(0, len(tokens)-1-r.IntN(5)/4)]}
+			op.Holder, op.Args = tube.LeaseHolder, &storage.Args{Lease: tokens[max(0, len(tokens)-1-r.IntN(5)/4)]}
 		}
 	case n < 74:
-		op.Kind, op.Bound = storage.Kick, uint32(r.IntN(4))
+		op.Kind, op.MaxJobs = storage.Kick, uint32(r.IntN(4))
 	case n < 77:
-		op.Kind = storage.Leave
+		op.Kind = storage.ReleaseAll
 	case n < 81:
-		op.Kind, op.Rare = storage.DeleteKey, key
+		op.Kind, op.Args = storage.DeleteKey, key
 	case n < 84:
-		op.Kind, op.Rare = storage.PeekKey, key
+		op.Kind, op.Args = storage.PeekKey, key
 	case n < 87:
-		op.Kind, op.Rare = storage.FindKey, key
+		op.Kind, op.Args = storage.FindKey, key
 	case n < 90:
-		op.Kind, op.Rare = storage.SetPolicy, &storage.Rare{Policy: j.randomPolicy()}
+		op.Kind, op.Args = storage.SetPolicy, &storage.Args{Policy: j.randomPolicy()}
 	case n < 92:
 		op.Kind = []storage.Kind{storage.GetPolicy, storage.Policies}[r.IntN(2)]
 	case n < 96:
@@ -594,7 +594,7 @@ func (j *judged) all(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		j.do(t, 1, storage.Op{Kind: storage.TubeStats, Tube: name})
 		for n := range 4 {
-			j.do(t, 1, storage.Op{Kind: storage.PeekKey, Tube: name, Rare: &storage.Rare{Key: fmt.Sprint("key", n)}})
+			j.do(t, 1, storage.Op{Kind: storage.PeekKey, Tube: name, Args: &storage.Args{Key: fmt.Sprint("key", n)}})
 		}
 	}
 	if j.ids != nil {

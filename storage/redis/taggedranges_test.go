@@ -16,7 +16,7 @@ func putKeyed(s *Store, pri uint32, what tube.OnDuplicate, keys ...string) (answ
 	var ops []storage.Op
 	for _, key := range keys {
 		op := put("body of " + key)
-		op.Pri, op.Rare = pri, &storage.Rare{Tags: &tube.Tags{Key: key, OnDuplicate: what}}
+		op.Pri, op.Args = pri, &storage.Args{Tags: &tube.Tags{Key: key, OnDuplicate: what}}
 		ops = append(ops, op)
 	}
 	storage.DoWait(s, ops)
@@ -56,14 +56,14 @@ func TestTaggedRanges(t *testing.T) {
 	look("one replaced that was put just before", 13, 21, "1", "2", "3", "4;10;5;600", "14", "16;2;5000;600", "18;5;5000;600")
 	answers = putKeyed(s, 7, tube.Fail, "d0", "d1", "d0", "a5", "d2", "d3", "d4", "d5")
 	for i, want := range []uint64{23, 24, 23, 9, 25, 26, 27, 28} {
-		if a := answers[i]; a.Err != nil || a.ID != want || (a.Rare.Outcome == tube.PutDuplicate) != (i == 2 || i == 3) {
+		if a := answers[i]; a.Err != nil || a.ID != want || (a.Result.Outcome == tube.PutDuplicate) != (i == 2 || i == 3) {
 			t.Errorf("put %d: %+v", i, a)
 		}
 	}
 	look("two not put", 19, 27, "1", "2", "3", "4;10;5;600", "23", "24", "25;4;7;600", "14", "16;2;5000;600", "18;5;5000;600")
 	ops := []storage.Op{put("x"), put("x"), put("x"), put("x"), put("x")}
 	for i := range ops {
-		ops[i].Pri, ops[i].Rare = 9, &storage.Rare{Tags: &tube.Tags{Delay: time.Hour, HasDelay: i == 2}}
+		ops[i].Pri, ops[i].Args = 9, &storage.Args{Tags: &tube.Tags{Delay: time.Hour, HasDelay: i == 2}}
 	}
 	storage.DoWait(s, ops)
 	look("one is delayed", 23, 31, "1", "2", "3", "4;10;5;600", "23", "24", "25;4;7;600", "29", "30", "32", "33", "14", "16;2;5000;600", "18;5;5000;600")
@@ -86,7 +86,7 @@ func TestTaggedReservedTogether(t *testing.T) {
 	if n := server.Client(t).ZCard(context.Background(), "redstalk:{0}:groups:"+a.parts[0].instance.name()).Val(); n != 0 {
 		t.Errorf("%d lease sets", n)
 	}
-	byKey := storage.Op{Kind: storage.DeleteKey, Tube: "t", Rare: &storage.Rare{Key: "a3"}}
+	byKey := storage.Op{Kind: storage.DeleteKey, Tube: "t", Args: &storage.Args{Key: "a3"}}
 	if got := do(b, byKey); got.NotFound || got.Err != nil {
 		t.Errorf("delete by key elsewhere: %+v", got)
 	}
@@ -123,10 +123,10 @@ func TestTaggedReservedTogether(t *testing.T) {
 func TestKeyCosts(t *testing.T) {
 	const jobs, most = 10_000, 200
 	var each []float64
-	for _, tags := range []func(i int) *storage.Rare{
-		func(int) *storage.Rare { return nil },
-		func(i int) *storage.Rare {
-			return &storage.Rare{Tags: &tube.Tags{Key: fmt.Sprintf("order-%026d", i)}}
+	for _, tags := range []func(i int) *storage.Args{
+		func(int) *storage.Args { return nil },
+		func(i int) *storage.Args {
+			return &storage.Args{Tags: &tube.Tags{Key: fmt.Sprintf("order-%026d", i)}}
 		},
 	} {
 		server := redistest.Start(t)
@@ -135,7 +135,7 @@ func TestKeyCosts(t *testing.T) {
 		for i := 0; i < jobs; i += maxTogether {
 			ops := make([]storage.Op, maxTogether)
 			for k := range ops {
-				ops[k] = storage.Op{Kind: storage.Put, Tube: "t", Pri: 1, TTR: 600, Body: make([]byte, 64), Rare: tags(i + k)}
+				ops[k] = storage.Op{Kind: storage.Put, Tube: "t", Pri: 1, TTR: 600, Body: make([]byte, 64), Args: tags(i + k)}
 			}
 			storage.DoWait(s, ops)
 		}

@@ -99,11 +99,11 @@ func (f *tubeFlows) timesOf(name string, r *reply) (waits, runs tube.Times) {
 		}
 		t.Sum = r.ms()
 	}
-	if its := f.flows.Find(name); its != nil {
+	if flow := f.flows.Find(name); flow != nil {
 		before := f.told[name]
-		waits.Add(&its.Waits)
+		waits.Add(&flow.Waits)
 		waits.Sub(&before.waits)
-		runs.Add(&its.Runs)
+		runs.Add(&flow.Runs)
 		runs.Sub(&before.runs)
 	}
 	return waits, runs

@@ -129,8 +129,8 @@ func (p *pooled) send(node *goredis.Client, commands ...[]any) error {
 // joinRecords makes one piece of each record, as go-redis wants it.
 func joinRecords(words []any) {
 	for i, word := range words {
-		if its, is := word.(stagedRecord); is {
-			words[i] = slices.Concat(its.head, its.body, its.facts)
+		if staged, ok := word.(stagedRecord); ok {
+			words[i] = slices.Concat(staged.head, staged.body, staged.metadata)
 		}
 	}
 }

@@ -69,7 +69,7 @@ func (u *upkeep) left(now time.Time) time.Duration {
 // begin returns whether there is something to do, and none under way, and
 // whether that is a heartbeat, too. It is asked again after heartbeatEvery at the
 // latest: a heartbeat is sent if the next one would come late then.
-func (u *upkeep) begin(now time.Time, always bool) (is, beat bool) {
+func (u *upkeep) begin(now time.Time, always bool) (ok, beat bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	beat = now.Sub(u.beat) >= heartbeatEvery/2
@@ -142,7 +142,7 @@ const (
 // Settle implements storage.Settler. It ticks in all partitions, also where it knows
 // of nothing that is due, and while a reservation of another instance has just run
 // out, or upkeep is under way that may have begun too early, it does so again.
-func (s *Store) Settle() (time.Duration, error) {
+func (s *Store) TickAll() (time.Duration, error) {
 	for begun := time.Now(); ; time.Sleep(settleAgain) {
 		next, all, err := s.tick(true)
 		if err != nil || all || time.Since(begun) > settlePatience {
@@ -182,7 +182,7 @@ func (s *Store) tick(everywhere bool) (next time.Duration, all bool, err error) 
 func (s *Store) beginTicks(always bool) map[*partition]bool {
 	begun := make(map[*partition]bool, len(s.parts))
 	for _, p := range s.parts {
-		if is, beat := p.upkeep.begin(p.clock.now(), always); is {
+		if ok, beat := p.upkeep.begin(p.clock.now(), always); ok {
 			begun[p] = beat
 			p.ticks.Add(1)
 		}

@@ -82,8 +82,8 @@ func TestHeartbeatsAreRegular(t *testing.T) {
 	last := begun
 	for _, at := range []time.Duration{0, 999, 1998, 2100, 2200, 3199, 3600, 4599} {
 		now := begun.Add(at * time.Millisecond)
-		is, beat := u.begin(now, true)
-		if !is {
+		ok, beat := u.begin(now, true)
+		if !ok {
 			t.Fatalf("after %d ms: no upkeep", at)
 		}
 		u.end()

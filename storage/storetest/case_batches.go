@@ -39,7 +39,7 @@ func testKickedAndReleased(b *rig) {
 		return storage.Op{Kind: storage.Move, Move: m, Holder: 1, ID: id, Pri: 7}
 	}
 	b.batch(put, put, put, take, take, take)
-	done := b.batch(move(tube.Bury, 1), move(tube.Bury, 2), storage.Op{Kind: storage.Kick, Tube: "t", Bound: 9}, move(tube.Release, 3),
+	done := b.batch(move(tube.Bury, 1), move(tube.Bury, 2), storage.Op{Kind: storage.Kick, Tube: "t", MaxJobs: 9}, move(tube.Release, 3),
 		storage.Op{Kind: storage.TubeStats, Tube: "t"}, take, take, take)
 	if s := done[4].Answer.TubeStats; s == nil || s.Ready != 3 || s.Buried != 0 || s.Reserved != 0 {
 		b.Errorf("the tube: %+v", s)
@@ -73,7 +73,7 @@ func testLongKick(b *rig) {
 		ops = append(ops, storage.Op{Kind: storage.Put, Tube: "t", Delay: 100, TTR: 9})
 	}
 	b.batch(ops...)
-	kick := storage.Op{Kind: storage.Kick, Tube: "t", Bound: jobs - 1}
+	kick := storage.Op{Kind: storage.Kick, Tube: "t", MaxJobs: jobs - 1}
 	peek := storage.Op{Kind: storage.PeekHead, Tube: "t", State: tube.Delayed}
 	done := b.batch(kick, peek, kick, peek)
 	if got := done[0].Answer.Count; got != jobs-1 {

@@ -12,8 +12,8 @@ import (
 // count fails no test.
 func (b *rig) flow(name string) (f tube.Flow, counts bool) {
 	b.Helper()
-	its, is := b.store.(storage.Reporter)
-	if !is {
+	its, ok := b.store.(storage.Reporter)
+	if !ok {
 		return f, false
 	}
 	r := its.Report()
@@ -143,7 +143,7 @@ func (b *rig) flowOfRules() {
 		b.Errorf("stats-tube says %+v", s)
 	}
 	b.putNew("keys", tube.Tags{Key: "k"})
-	b.wantPut("keys", tube.Tags{Key: "k"}, tube.PutKept, b.peekKey("keys", "k").ID, tube.Ready)
+	b.wantPut("keys", tube.Tags{Key: "k"}, tube.PutTombstone, b.peekKey("keys", "k").ID, tube.Ready)
 	b.putNew("keys", tube.Tags{Key: "k", OnDuplicate: tube.Replace})
 	b.deleteKey("keys", "k")
 	b.wantFlow("keys", tube.Flow{Puts: 2, Deletes: 2})

@@ -13,8 +13,8 @@ import (
 // importer returns the store as an Importer. A store that is none has nothing to show.
 func (b *rig) importer() storage.Importer {
 	b.Helper()
-	s, is := b.store.(storage.Importer)
-	if !is {
+	s, ok := b.store.(storage.Importer)
+	if !ok {
 		b.Skip("the ids of this store are made up for the suite: see RunImport")
 	}
 	return s

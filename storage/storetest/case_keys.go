@@ -12,8 +12,8 @@ import (
 // putTagged puts a job, with priority 10 and a TTR of 60 s.
 func (b *rig) putTagged(name string, tags tube.Tags) (a storage.Answer) {
 	b.Helper()
-	a = b.do(storage.Op{Kind: storage.Put, Tube: name, Pri: 10, TTR: 60, Body: []byte("body"), Rare: &storage.Rare{Tags: &tags}})
-	if a.Rare == nil {
+	a = b.do(storage.Op{Kind: storage.Put, Tube: name, Pri: 10, TTR: 60, Body: []byte("body"), Args: &storage.Args{Tags: &tags}})
+	if a.Result == nil {
 		b.Fatalf("a put with tags is answered %+v", a)
 	}
 	return a
@@ -23,8 +23,8 @@ func (b *rig) putTagged(name string, tags tube.Tags) (a storage.Answer) {
 func (b *rig) putNew(name string, tags tube.Tags) uint64 {
 	b.Helper()
 	a := b.putTagged(name, tags)
-	if a.Rare.Outcome != tube.PutNew {
-		b.Fatalf("a put into %s with %+v came to %+v, job %d", name, tags, *a.Rare, a.ID)
+	if a.Result.Outcome != tube.PutNew {
+		b.Fatalf("a put into %s with %+v came to %+v, job %d", name, tags, *a.Result, a.ID)
 	}
 	return a.ID
 }
@@ -32,8 +32,8 @@ func (b *rig) putNew(name string, tags tube.Tags) uint64 {
 // wantPut puts a job that must not be made, because job id has its key, or had it.
 func (b *rig) wantPut(name string, tags tube.Tags, want tube.PutResult, id uint64, state tube.State) {
 	b.Helper()
-	if a := b.putTagged(name, tags); a.Rare.Outcome != want || a.ID != id || a.Rare.State != state {
-		b.Errorf("a put with key %s came to %+v, job %d; want outcome %d, job %d, %v", tags.Key, *a.Rare, a.ID, want, id, state)
+	if a := b.putTagged(name, tags); a.Result.Outcome != want || a.ID != id || a.Result.State != state {
+		b.Errorf("a put with key %s came to %+v, job %d; want outcome %d, job %d, %v", tags.Key, *a.Result, a.ID, want, id, state)
 	}
 }
 
@@ -50,12 +50,12 @@ func (b *rig) refused(op storage.Op) bool {
 
 func (b *rig) deleteKey(name, key string) bool {
 	b.Helper()
-	return !b.do(storage.Op{Kind: storage.DeleteKey, Tube: name, Rare: &storage.Rare{Key: key}}).NotFound
+	return !b.do(storage.Op{Kind: storage.DeleteKey, Tube: name, Args: &storage.Args{Key: key}}).NotFound
 }
 
 func (b *rig) peekKey(name, key string) storage.Answer {
 	b.Helper()
-	return b.do(storage.Op{Kind: storage.PeekKey, Tube: name, Rare: &storage.Rare{Key: key}})
+	return b.do(storage.Op{Kind: storage.PeekKey, Tube: name, Args: &storage.Args{Key: key}})
 }
 
 // testTagsDelay puts jobs with delays to the millisecond, and with times when they are due.
@@ -90,16 +90,16 @@ func testKeys(b *rig) {
 	key := func(what tube.OnDuplicate) tube.Tags { return tube.Tags{Key: "k", OnDuplicate: what} }
 	id := b.putNew("t", key(tube.NotSaid))
 	other := b.putNew("u", key(tube.Fail))
-	b.wantPut("t", key(tube.NotSaid), tube.PutKept, id, tube.Ready)
-	b.wantPut("t", key(tube.Keep), tube.PutKept, id, tube.Ready)
+	b.wantPut("t", key(tube.NotSaid), tube.PutTombstone, id, tube.Ready)
+	b.wantPut("t", key(tube.Keep), tube.PutTombstone, id, tube.Ready)
 	b.wantPut("t", key(tube.Fail), tube.PutDuplicate, id, tube.Ready)
 	if s := b.tube("t"); s.Ready != 1 {
 		b.Errorf("after puts that made no job: %+v", s)
 	}
 	b.wantTake(1, "t", id)
-	b.wantPut("t", key(tube.Keep), tube.PutKept, id, tube.Reserved)
+	b.wantPut("t", key(tube.Keep), tube.PutTombstone, id, tube.Reserved)
 	b.move(tube.Release, 1, id, 10, 100)
-	b.wantPut("t", key(tube.Keep), tube.PutKept, id, tube.Delayed)
+	b.wantPut("t", key(tube.Keep), tube.PutTombstone, id, tube.Delayed)
 	b.must(tube.ReserveJob, 1, id)
 	b.must(tube.Bury, 1, id)
 	b.wantPut("t", key(tube.Fail), tube.PutDuplicate, id, tube.Buried)
@@ -110,7 +110,7 @@ func testKeys(b *rig) {
 	}
 	b.must(tube.Delete, 1, second)
 	third := b.putNew("t", key(tube.Keep))
-	if s := b.job(third); s.Facts == nil || s.Facts.Key != "k" || s.Counters != (tube.Counters{}) || s.Pri != 10 || s.TTR != 60 {
+	if s := b.job(third); s.Metadata == nil || s.Metadata.Key != "k" || s.Counters != (tube.Counters{}) || s.Pri != 10 || s.TTR != 60 {
 		b.Errorf("the third: %+v", s)
 	}
 	if a := b.peekKey("u", "k"); a.ID != other || string(a.Body) != "body" {
@@ -130,13 +130,13 @@ func testKeyTTL(b *rig) {
 	for _, remove := range removals {
 		id := b.putNew("t", tags)
 		remove(id)
-		b.wantPut("t", tube.Tags{Key: "k"}, tube.PutKept, id, tube.Gone)
+		b.wantPut("t", tube.Tags{Key: "k"}, tube.PutTombstone, id, tube.Gone)
 		b.wantPut("t", tube.Tags{Key: "k", OnDuplicate: tube.Fail}, tube.PutDuplicate, id, tube.Gone)
 		if a := b.peekKey("t", "k"); !a.NotFound {
 			b.Errorf("job %d has the key", a.ID)
 		}
 		b.advance(28 * time.Second)
-		b.wantPut("t", tags, tube.PutKept, id, tube.Gone)
+		b.wantPut("t", tags, tube.PutTombstone, id, tube.Gone)
 		b.advance(2010 * time.Millisecond)
 	}
 	id := b.putNew("t", tags)
@@ -144,9 +144,9 @@ func testKeyTTL(b *rig) {
 	tags.OnDuplicate = tube.Replace
 	b.putNew("t", tags)
 	id = b.putNew("t", tags) // in the place of one that is there
-	b.wantPut("t", tube.Tags{Key: "k"}, tube.PutKept, id, tube.Ready)
+	b.wantPut("t", tube.Tags{Key: "k"}, tube.PutTombstone, id, tube.Ready)
 	b.advance(31 * time.Second)
-	b.wantPut("t", tube.Tags{Key: "k"}, tube.PutKept, id, tube.Ready)
+	b.wantPut("t", tube.Tags{Key: "k"}, tube.PutTombstone, id, tube.Ready)
 	b.must(tube.Delete, 1, id)
 	id = b.putNew("t", tube.Tags{Key: "k", OnDuplicate: tube.Replace}) // itself without such a time
 	b.must(tube.Delete, 1, id)
@@ -185,7 +185,7 @@ func testByKey(b *rig) {
 // testFindKey looks for a key in all tubes.
 func testFindKey(b *rig) {
 	find := func(key string) storage.Answer {
-		return b.do(storage.Op{Kind: storage.FindKey, Rare: &storage.Rare{Key: key}})
+		return b.do(storage.Op{Kind: storage.FindKey, Args: &storage.Args{Key: key}})
 	}
 	b.put("a", 1) // so that the tubes are in another order
 	c, a := b.putNew("c", tube.Tags{Key: "k"}), b.putNew("a", tube.Tags{Key: "k"})
@@ -194,18 +194,18 @@ func testFindKey(b *rig) {
 	b.must(tube.Delete, 1, gone)
 	b.must(tube.ReserveJob, 1, a)
 	found := find("k")
-	if found.NotFound || found.Rare == nil || len(found.Rare.Jobs) != 2 {
-		b.Fatalf("found %+v", found.Rare)
+	if found.NotFound || found.Result == nil || len(found.Result.Jobs) != 2 {
+		b.Fatalf("found %+v", found.Result)
 	}
-	jobs := found.Rare.Jobs
-	if jobs[0].ID != c || jobs[0].Tube != "c" || jobs[1].ID != a || jobs[1].State != tube.Reserved || jobs[1].Facts.Key != "k" {
+	jobs := found.Result.Jobs
+	if jobs[0].ID != c || jobs[0].Tube != "c" || jobs[1].ID != a || jobs[1].State != tube.Reserved || jobs[1].Metadata.Key != "k" {
 		b.Errorf("found %+v", jobs)
 	}
 	if !find("nothing").NotFound {
 		b.Error("found a job with a key that no job has")
 	}
 	b.advance(5 * time.Second)
-	for i, j := range find("k").Rare.Jobs {
+	for i, j := range find("k").Result.Jobs {
 		if j.Created != jobs[i].Created || j.Age < jobs[i].Age+5*time.Second-time.Millisecond || j.Created == 0 {
 			b.Errorf("5 s later %+v has become %+v", jobs[i], j)
 		}

@@ -14,16 +14,16 @@ func (b *rig) lease(name string) (id, token uint64) {
 	if a.NotFound {
 		return 0, 0
 	}
-	if a.Rare == nil || a.Rare.Lease == 0 {
+	if a.Result == nil || a.Result.Lease == 0 {
 		b.Fatalf("job %d was leased without a token", a.ID)
 	}
-	return a.ID, a.Rare.Lease
+	return a.ID, a.Result.Lease
 }
 
 // leased does a move by lease and returns whether it applied.
 func (b *rig) leased(m tube.Move, id, token uint64) bool {
 	b.Helper()
-	return !b.do(storage.Op{Kind: storage.Move, Move: m, Holder: tube.LeaseHolder, ID: id, Pri: 44, Rare: &storage.Rare{Lease: token}}).NotFound
+	return !b.do(storage.Op{Kind: storage.Move, Move: m, Holder: tube.LeaseHolder, ID: id, Pri: 44, Args: &storage.Args{Lease: token}}).NotFound
 }
 
 // testLeases finishes leased jobs in every way, with the right token and with wrong ones.
@@ -86,7 +86,7 @@ func (b *rig) leaseAgain(id, last uint64) (token uint64) {
 func testLeaseRules(b *rig) {
 	id := b.putNew("t", tube.Tags{Key: "k", Rules: tube.Rules{Retry: []time.Duration{30 * time.Second}}})
 	_, token := b.lease("t")
-	b.wantPut("t", tube.Tags{Key: "k"}, tube.PutKept, id, tube.Reserved)
+	b.wantPut("t", tube.Tags{Key: "k"}, tube.PutTombstone, id, tube.Reserved)
 	b.leased(tube.Release, id, token)
 	b.wantDue("released", id, 30*time.Second, 30)
 	b.advance(30_010 * time.Millisecond)
@@ -128,7 +128,7 @@ func testLeaseRefused(b *rig) {
 		b.Error("not parked")
 	}
 	b.awaitSent(id)
-	if s := b.job(b.take(1, "morgue")); s.Facts == nil || s.Facts.FromID != id {
+	if s := b.job(b.take(1, "morgue")); s.Metadata == nil || s.Metadata.FromID != id {
 		b.Errorf("the dead letter: %+v", s)
 	}
 	b.giveBack(1)

@@ -19,17 +19,17 @@ func (b *rig) flush(name string, s tube.State) int {
 // moveJobs moves jobs to another tube and returns how many.
 func (b *rig) moveJobs(from string, s tube.State, to string, bound uint32) int {
 	b.Helper()
-	return b.do(storage.Op{Kind: storage.MoveJobs, Tube: from, State: s, Bound: bound, Rare: &storage.Rare{To: to}}).Count
+	return b.do(storage.Op{Kind: storage.MoveJobs, Tube: from, State: s, MaxJobs: bound, Args: &storage.Args{To: to}}).Count
 }
 
 // list returns a page of jobs, and the cursor of the next one.
 func (b *rig) list(name string, s tube.State, bound uint32, cursor string) ([]tube.JobStats, string) {
 	b.Helper()
-	a := b.do(storage.Op{Kind: storage.ListJobs, Tube: name, State: s, Bound: bound, Rare: &storage.Rare{Cursor: cursor}})
-	if a.Rare == nil {
+	a := b.do(storage.Op{Kind: storage.ListJobs, Tube: name, State: s, MaxJobs: bound, Args: &storage.Args{Cursor: cursor}})
+	if a.Result == nil {
 		return nil, ""
 	}
-	return a.Rare.Jobs, a.Rare.Cursor
+	return a.Result.Jobs, a.Result.Cursor
 }
 
 // listAll lists all jobs, in pages, and returns their ids.
@@ -129,7 +129,7 @@ func testFlushKeys(b *rig) {
 		b.Error("a leased job was not flushed")
 	}
 	b.putNew("t", tube.Tags{Key: "short"})
-	b.wantPut("t", tube.Tags{Key: "long"}, tube.PutKept, long, tube.Gone)
+	b.wantPut("t", tube.Tags{Key: "long"}, tube.PutTombstone, long, tube.Gone)
 	b.advance(51 * time.Second)
 	b.putNew("t", tube.Tags{Key: "long"})
 }
@@ -188,8 +188,8 @@ func (b *rig) checkMoved(before, after []tube.JobStats) {
 			is.Counters != (tube.Counters{}) {
 			b.Errorf("a job was moved: it was %+v\nand is %+v", was, is)
 		}
-		if deliveries := was.Counters.Deliveries(); deliveries > 0 && (is.Facts == nil || is.Facts.Deliveries(&is.Counters) != deliveries) {
-			b.Errorf("it was delivered %d times, and now: %+v", deliveries, is.Facts)
+		if deliveries := was.Counters.Deliveries(); deliveries > 0 && (is.Metadata == nil || is.Metadata.Deliveries(&is.Counters) != deliveries) {
+			b.Errorf("it was delivered %d times, and now: %+v", deliveries, is.Metadata)
 		}
 		if a := b.do(storage.Op{Kind: storage.Peek, ID: is.ID}); !slices.Contains([]string{"body 9", "body 8", "body 3", "body 2", "body 1"}, string(a.Body)) {
 			b.Errorf("its body is %q", a.Body)
@@ -198,7 +198,7 @@ func (b *rig) checkMoved(before, after []tube.JobStats) {
 }
 
 // testMoveFacts: what moved jobs keep beyond that.
-func testMoveFacts(b *rig) {
+func testMoveMetadata(b *rig) {
 	rules := tube.Rules{Retry: []time.Duration{0, 0}, Dead: "morgue", KeyTTL: 100 * time.Second, HasKeyTTL: true}
 	id := b.putNew("t", tube.Tags{Key: "k", Rules: rules})
 	taken := b.putNew("t", tube.Tags{Key: "taken"})
@@ -210,13 +210,13 @@ func testMoveFacts(b *rig) {
 	if n := b.moveJobs("t", tube.Ready, "u", 9); n != 2 || b.job(taken).State != tube.Gone {
 		b.Fatalf("%d jobs were moved", n)
 	}
-	b.wantPut("t", tube.Tags{Key: "k"}, tube.PutKept, id, tube.Gone) // as if it had been deleted
+	b.wantPut("t", tube.Tags{Key: "k"}, tube.PutTombstone, id, tube.Gone) // as if it had been deleted
 	moved := b.peekKey("u", "k").ID
 	s := b.job(moved)
-	if s.Facts == nil || s.Facts.Key != "k" || !reflect.DeepEqual(s.Facts.Rules, rules) {
-		b.Fatalf("job %d has become %d: %+v", id, moved, s.Facts)
+	if s.Metadata == nil || s.Metadata.Key != "k" || !reflect.DeepEqual(s.Metadata.Rules, rules) {
+		b.Fatalf("job %d has become %d: %+v", id, moved, s.Metadata)
 	}
-	if jobs, _ := b.list("u", tube.Ready, 9, ""); len(jobs) != 3 || jobs[2].Facts != nil && jobs[2].Facts.Key != "" {
+	if jobs, _ := b.list("u", tube.Ready, 9, ""); len(jobs) != 3 || jobs[2].Metadata != nil && jobs[2].Metadata.Key != "" {
 		b.Errorf("one whose key is taken there: %+v", jobs)
 	}
 	b.wantRetries("moved after a failure", moved, tube.Ready, tube.NotParked, 1, 1)
@@ -227,12 +227,12 @@ func testMoveFacts(b *rig) {
 	b.must(tube.Release, 1, moved)
 	b.awaitSent(moved)
 	a := b.peekKey("morgue", "k")
-	if s := b.job(a.ID); string(a.Body) != "body" || s.Facts == nil || s.Facts.FromTube != "u" || s.Facts.FromID != moved {
-		b.Fatalf("the third failure: %+v, %+v", s, s.Facts)
+	if s := b.job(a.ID); string(a.Body) != "body" || s.Metadata == nil || s.Metadata.FromTube != "u" || s.Metadata.FromID != moved {
+		b.Fatalf("the third failure: %+v, %+v", s, s.Metadata)
 	}
 	b.moveJobs("morgue", tube.Ready, "t2", 1)
-	if s := b.job(b.peekKey("t2", "k").ID); s.Facts == nil || s.Facts.FromTube != "u" || s.Facts.FromID != moved {
-		b.Errorf("a dead letter that was moved: %+v", s.Facts)
+	if s := b.job(b.peekKey("t2", "k").ID); s.Metadata == nil || s.Metadata.FromTube != "u" || s.Metadata.FromID != moved {
+		b.Errorf("a dead letter that was moved: %+v", s.Metadata)
 	}
 }
 
@@ -268,7 +268,7 @@ func testListJobs(b *rig) {
 		b.Errorf("listed %+v, want %+v", jobs[0], j)
 	}
 	id := b.putNew("k", tube.Tags{Key: "key", Rules: tube.Rules{Max: 3}})
-	if jobs, cursor := b.list("k", tube.Ready, 9, ""); len(jobs) != 1 || cursor != "" || jobs[0].ID != id || jobs[0].Facts == nil || jobs[0].Facts.Key != "key" || jobs[0].Rules.Max != 3 {
+	if jobs, cursor := b.list("k", tube.Ready, 9, ""); len(jobs) != 1 || cursor != "" || jobs[0].ID != id || jobs[0].Metadata == nil || jobs[0].Metadata.Key != "key" || jobs[0].Rules.Max != 3 {
 		b.Errorf("listed %+v, cursor %q", jobs, cursor)
 	}
 	b.must(tube.ReserveJob, 1, ready[0])

@@ -65,12 +65,12 @@ func testTakeWithin(b *rig) {
 		bound uint32
 		want  uint64
 	}{{[]string{"a"}, 4, 0}, {[]string{"a", "b", "c"}, 4, 0}, {[]string{"c", "b", "a"}, 5, short}, {[]string{"b"}, 5, 0}, {[]string{"b", "c"}, 5, 0}, {[]string{"b", "c"}, 6, long}} {
-		op := storage.Op{Kind: storage.Take, Holder: 1, Tubes: its.tubes, Bound: its.bound}
+		op := storage.Op{Kind: storage.Take, Holder: 1, Tubes: its.tubes, MaxBytes: its.bound}
 		if a := b.do(op); a.ID != its.want || a.NotFound != (its.want == 0) {
 			b.Fatalf("from %v within %d: %+v, want job %d", its.tubes, its.bound, a, its.want)
 		}
 	}
-	ops := b.batch(storage.Op{Kind: storage.Take, Holder: 1, Tubes: []string{"c"}, Bound: 1}, storage.Op{Kind: storage.Take, Holder: 1, Tubes: []string{"c"}, Bound: 1})
+	ops := b.batch(storage.Op{Kind: storage.Take, Holder: 1, Tubes: []string{"c"}, MaxBytes: 1}, storage.Op{Kind: storage.Take, Holder: 1, Tubes: []string{"c"}, MaxBytes: 1})
 	if string(ops[0].Answer.Body) != "x" || !ops[1].Answer.NotFound || ops[1].Answer.Soon > time.Minute {
 		b.Errorf("%+v, %+v", ops[0].Answer, ops[1].Answer)
 	}

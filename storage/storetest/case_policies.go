@@ -12,7 +12,7 @@ import (
 
 func (b *rig) setPolicy(name string, p *tube.Policy) {
 	b.Helper()
-	if b.do(storage.Op{Kind: storage.SetPolicy, Tube: name, Rare: &storage.Rare{Policy: p}}).NotFound {
+	if b.do(storage.Op{Kind: storage.SetPolicy, Tube: name, Args: &storage.Args{Policy: p}}).NotFound {
 		b.Fatalf("there is no tube %s to set a policy for", name)
 	}
 }
@@ -24,7 +24,7 @@ func (b *rig) policy(name string) *tube.Policy {
 	if a.NotFound {
 		return nil
 	}
-	return a.Rare.Policy
+	return a.Result.Policy
 }
 
 // fullPolicy says something about everything.
@@ -86,8 +86,8 @@ func testPolicyRules(b *rig) {
 	b.must(tube.Release, 1, own)
 	b.wantDue("by the policy", plain, 20*time.Second, 20)
 	b.wantDue("by its own tag", own, 70*time.Second, 70)
-	if s := b.job(own); s.Rules.Max != 2 || s.Facts.Max != 0 || len(s.Rules.Retry) != 1 || s.Rules.Retry[0] != 70*time.Second {
-		b.Errorf("what holds for it: %+v, %+v", s.Rules, s.Facts)
+	if s := b.job(own); s.Rules.Max != 2 || s.Metadata.Max != 0 || len(s.Rules.Retry) != 1 || s.Rules.Retry[0] != 70*time.Second {
+		b.Errorf("what holds for it: %+v, %+v", s.Rules, s.Metadata)
 	}
 	b.setPolicy("t", &tube.Policy{Rules: tube.Rules{Retry: []time.Duration{0, 0, 0}}})
 	for range 2 { // failures 2 and 3
@@ -115,7 +115,7 @@ func testPolicyKeys(b *rig) {
 	b.setPolicy("t", &tube.Policy{Rules: tube.Rules{KeyTTL: 20 * time.Second, HasKeyTTL: true}, OnDuplicate: tube.Fail})
 	id := b.putNew("t", key)
 	b.wantPut("t", key, tube.PutDuplicate, id, tube.Ready)
-	b.wantPut("t", tube.Tags{Key: "k", OnDuplicate: tube.Keep}, tube.PutKept, id, tube.Ready)
+	b.wantPut("t", tube.Tags{Key: "k", OnDuplicate: tube.Keep}, tube.PutTombstone, id, tube.Ready)
 	b.must(tube.Delete, 1, id)
 	b.wantPut("t", key, tube.PutDuplicate, id, tube.Gone)
 	b.advance(21 * time.Second)
@@ -136,7 +136,7 @@ func testQuotas(b *rig) {
 	put := func(size int, tags *tube.Tags) bool {
 		op := storage.Op{Kind: storage.Put, Tube: "t", TTR: 60, Body: bytes.Repeat([]byte("x"), size)}
 		if tags != nil {
-			op.Rare = &storage.Rare{Tags: tags}
+			op.Args = &storage.Args{Tags: tags}
 		}
 		return !b.refused(op)
 	}

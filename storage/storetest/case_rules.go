@@ -12,9 +12,9 @@ import (
 func (b *rig) wantRetries(what string, id uint64, state tube.State, parked tube.Parked, failures, deliveries uint32) {
 	b.Helper()
 	s := b.job(id)
-	if s.State != state || s.Facts == nil || s.Facts.Parked != parked ||
-		s.Facts.Failures(&s.Counters) != failures || s.Facts.Deliveries(&s.Counters) != deliveries {
-		b.Fatalf("%s: %+v, %+v; want %v, parked %q, %d failures, %d deliveries", what, s, s.Facts, state, parked, failures, deliveries)
+	if s.State != state || s.Metadata == nil || s.Metadata.Parked != parked ||
+		s.Metadata.Failures(&s.Counters) != failures || s.Metadata.Deliveries(&s.Counters) != deliveries {
+		b.Fatalf("%s: %+v, %+v; want %v, parked %q, %d failures, %d deliveries", what, s, s.Metadata, state, parked, failures, deliveries)
 	}
 }
 
@@ -30,8 +30,8 @@ func (b *rig) wantDue(what string, id uint64, in time.Duration, delay uint32) {
 func testRetries(b *rig) {
 	retry := []time.Duration{20_500 * time.Millisecond, 0, 30 * time.Second, 40 * time.Second}
 	id := b.putNew("t", tube.Tags{Rules: tube.Rules{Retry: retry}})
-	if s := b.job(id); s.Facts == nil || !slices.Equal(s.Facts.Retry, retry) || !slices.Equal(s.Rules.Retry, retry) {
-		b.Fatalf("put: %+v, %+v", s, s.Facts)
+	if s := b.job(id); s.Metadata == nil || !slices.Equal(s.Metadata.Retry, retry) || !slices.Equal(s.Rules.Retry, retry) {
+		b.Fatalf("put: %+v, %+v", s, s.Metadata)
 	}
 	b.wantTake(1, "t", id)
 	b.move(tube.Release, 1, id, 7, 0)
@@ -75,13 +75,13 @@ func testDeliveries(b *rig) {
 		id := b.putNew("t", two)
 		b.wantTake(1, "t", id)
 		end(id)
-		if s := b.job(id); s.State != tube.Ready || s.Facts == nil || s.Facts.Parked != tube.NotParked {
-			b.Fatalf("%s once: %+v, %+v", name, s, s.Facts)
+		if s := b.job(id); s.State != tube.Ready || s.Metadata == nil || s.Metadata.Parked != tube.NotParked {
+			b.Fatalf("%s once: %+v, %+v", name, s, s.Metadata)
 		}
 		b.wantTake(1, "t", id)
 		end(id)
-		if s := b.job(id); s.State != tube.Buried || s.Facts == nil || s.Facts.Parked != tube.ParkedDeliveries || s.Counters[tube.Buries] != 0 {
-			b.Fatalf("%s twice: %+v, %+v", name, s, s.Facts)
+		if s := b.job(id); s.State != tube.Buried || s.Metadata == nil || s.Metadata.Parked != tube.ParkedDeliveries || s.Counters[tube.Buries] != 0 {
+			b.Fatalf("%s twice: %+v, %+v", name, s, s.Metadata)
 		}
 		b.must(tube.Delete, 1, id)
 	}
@@ -147,7 +147,7 @@ func (b *rig) awaitSent(id uint64) {
 func testDeadLetters(b *rig) {
 	rules := tube.Rules{Max: 1, Dead: "morgue", KeyTTL: 50 * time.Second, HasKeyTTL: true}
 	id := b.do(storage.Op{Kind: storage.Put, Tube: "t", Pri: 10, TTR: 77, Body: []byte("its body"),
-		Rare: &storage.Rare{Tags: &tube.Tags{Key: "k", Rules: rules}}}).ID
+		Args: &storage.Args{Tags: &tube.Tags{Key: "k", Rules: rules}}}).ID
 	b.wantTake(1, "t", id)
 	if !b.move(tube.Release, 1, id, 33, 9) {
 		b.Fatal("not released")
@@ -161,14 +161,14 @@ func testDeadLetters(b *rig) {
 		b.Fatalf("in the dead-letter tube there is job %d with %q", a.ID, a.Body)
 	}
 	s := b.job(a.ID)
-	want := tube.Facts{Key: "k", FromTube: "t", FromID: id}
+	want := tube.Metadata{Key: "k", FromTube: "t", FromID: id}
 	if s.Tube != "morgue" || s.State != tube.Ready || s.Pri != 33 || s.TTR != 77 || s.Delay != 0 || s.Counters != (tube.Counters{}) {
 		b.Errorf("the dead letter: %+v", s)
 	}
-	if s.Facts.Key != want.Key || s.Facts.FromTube != want.FromTube || s.Facts.FromID != id || s.Facts.Max != 0 || s.Facts.Parked != tube.NotParked {
-		b.Errorf("its facts: %+v", s.Facts)
+	if s.Metadata.Key != want.Key || s.Metadata.FromTube != want.FromTube || s.Metadata.FromID != id || s.Metadata.Max != 0 || s.Metadata.Parked != tube.NotParked {
+		b.Errorf("its facts: %+v", s.Metadata)
 	}
-	b.wantPut("t", tube.Tags{Key: "k"}, tube.PutKept, id, tube.Gone)
+	b.wantPut("t", tube.Tags{Key: "k"}, tube.PutTombstone, id, tube.Gone)
 	b.advance(51 * time.Second)
 	again := b.putNew("t", tube.Tags{Key: "k", Rules: rules})
 	b.wantTake(1, "t", again)
@@ -179,8 +179,8 @@ func testDeadLetters(b *rig) {
 		b.Errorf("after a second one: %+v", second)
 	}
 	b.must(tube.Delete, 1, a.ID)
-	if s := b.job(b.take(1, "morgue")); s.Facts == nil || s.Facts.Key != "" || s.Facts.FromID != again {
-		b.Errorf("the second one: %+v, %+v", s, s.Facts)
+	if s := b.job(b.take(1, "morgue")); s.Metadata == nil || s.Metadata.Key != "" || s.Metadata.FromID != again {
+		b.Errorf("the second one: %+v, %+v", s, s.Metadata)
 	}
 	b.giveBack(1)
 }
@@ -201,8 +201,8 @@ func testDeadLettersAtHome(b *rig) {
 		b.awaitSent(id)
 	}
 	last := b.take(1, "b")
-	if s := b.job(last); s.Facts == nil || s.Facts.FromTube != "a" || s.Facts.FromID != id {
-		b.Errorf("the dead letter of a dead letter: %+v, %+v", s, s.Facts)
+	if s := b.job(last); s.Metadata == nil || s.Metadata.FromTube != "a" || s.Metadata.FromID != id {
+		b.Errorf("the dead letter of a dead letter: %+v, %+v", s, s.Metadata)
 	}
 	b.must(tube.Delete, 1, last)
 }

@@ -93,11 +93,11 @@ func testScheduleEnds(b *rig) {
 // wantFailures checks what can be read of a job of which each delivery has failed.
 func (b *rig) wantFailures(id uint64, state tube.State, parked tube.Parked, n uint32) {
 	b.Helper()
-	s, facts := b.job(id), tube.Facts{}
-	if s.Facts != nil {
-		facts = *s.Facts
+	s, metadata := b.job(id), tube.Metadata{}
+	if s.Metadata != nil {
+		metadata = *s.Metadata
 	}
-	if s.State != state || facts.Parked != parked || facts.Failures(&s.Counters) != n || facts.Deliveries(&s.Counters) != n {
-		b.Fatalf("%+v, %+v; want %v, parked %q, %d failures", s, s.Facts, state, parked, n)
+	if s.State != state || metadata.Parked != parked || metadata.Failures(&s.Counters) != n || metadata.Deliveries(&s.Counters) != n {
+		b.Fatalf("%+v, %+v; want %v, parked %q, %d failures", s, s.Metadata, state, parked, n)
 	}
 }

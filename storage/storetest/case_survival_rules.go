@@ -115,10 +115,10 @@ func (b *rig) checkLeases(s ruledSurvivors) {
 // checkRuledKeys checks keys: of jobs, of one that is gone, and of a dead letter.
 func (b *rig) checkRuledKeys(s ruledSurvivors) {
 	b.Helper()
-	b.wantPut("s", tube.Tags{Key: "plain"}, tube.PutKept, s.plain, tube.Ready)
-	b.wantPut("s", tube.Tags{Key: "gone"}, tube.PutKept, s.gone, tube.Gone)
-	b.wantPut("l", tube.Tags{Key: "leased"}, tube.PutKept, s.leased, tube.Reserved)
-	b.wantPut("morgue", tube.Tags{Key: "dead"}, tube.PutKept, s.dead.ID, tube.Ready)
+	b.wantPut("s", tube.Tags{Key: "plain"}, tube.PutTombstone, s.plain, tube.Ready)
+	b.wantPut("s", tube.Tags{Key: "gone"}, tube.PutTombstone, s.gone, tube.Gone)
+	b.wantPut("l", tube.Tags{Key: "leased"}, tube.PutTombstone, s.leased, tube.Reserved)
+	b.wantPut("morgue", tube.Tags{Key: "dead"}, tube.PutTombstone, s.dead.ID, tube.Ready)
 	b.advance(91 * time.Second)
 	b.putNew("s", tube.Tags{Key: "gone"})
 	b.putNew("d", tube.Tags{Key: "dead"})
@@ -132,7 +132,7 @@ func testParkedAtEnd(b *rig) {
 	}
 	var ids []uint64
 	for i := range 6 {
-		op := storage.Op{Kind: storage.Put, Tube: "t", TTR: uint32(600 - 50*(i%4)), Rare: &storage.Rare{Tags: &tube.Tags{Rules: tube.Rules{Max: 1}}}}
+		op := storage.Op{Kind: storage.Put, Tube: "t", TTR: uint32(600 - 50*(i%4)), Args: &storage.Args{Tags: &tube.Tags{Rules: tube.Rules{Max: 1}}}}
 		ids = append(ids, b.do(op).ID)
 	}
 	for i, at := range []int{4, 1, 5, 0, 3, 2} {

@@ -56,7 +56,7 @@ func testTubeLifetime(b *rig) {
 		b.Errorf("a new tube remembers an old one: %+v", s)
 	}
 	b.batch(storage.Op{Kind: storage.Put, Tube: "t", TTR: 1}, // in one batch the tube stays
-		storage.Op{Kind: storage.Attend, Role: tube.Using, Delta: -1, Tubes: []string{"t"}})
+		storage.Op{Kind: storage.Ref, Role: tube.Using, Delta: -1, Tubes: []string{"t"}})
 	exists("t", true)
 	b.attend(tube.Using, -1, "default", "nothing")
 	exists("default", true)

@@ -65,7 +65,7 @@ var cases = map[string]func(*rig){
 	"flush: each state":       testFlush,
 	"flush: keys":             testFlushKeys,
 	"move: each state":        testMoveJobs,
-	"move: facts":             testMoveFacts,
+	"move: facts":             testMoveMetadata,
 	"move: parked":            testMoveParked,
 	"list: each state":        testListJobs,
 	"list: while changing":    testListWhileChanging,

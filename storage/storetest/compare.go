@@ -39,17 +39,17 @@ func differ(got, want *storage.Answer, unit int) string {
 	case got.Stats != nil && got.Stats.Totals != want.Stats.Totals:
 		return "totals"
 	}
-	return differRare(got.Rare, want.Rare, most)
+	return differRare(got.Result, want.Result, most)
 }
 
 // differRare is differ for what only few operations answer. Nil is the same as an answer in
 // which nothing is set. Of a lease, and of a cursor, only whether there is one is compared.
-func differRare(got, want *storage.RareAnswer, most time.Duration) string {
+func differRare(got, want *storage.Result, most time.Duration) string {
 	if got == nil {
-		got = &storage.RareAnswer{}
+		got = &storage.Result{}
 	}
 	if want == nil {
-		want = &storage.RareAnswer{}
+		want = &storage.Result{}
 	}
 	same := func(a, b tube.JobStats) bool { return sameJob(a, b, most) }
 	switch {
@@ -74,21 +74,21 @@ func near(a, b, most time.Duration) bool { return a == b || (a-b).Abs() < most }
 func sameJob(got, want tube.JobStats, most time.Duration) bool {
 	same := near(got.TimeLeft, want.TimeLeft, most)
 	got.TimeLeft, got.Age, got.Created, got.File = want.TimeLeft, want.Age, want.Created, want.File
-	compareFacts(&got)
-	compareFacts(&want)
+	compareMetadata(&got)
+	compareMetadata(&want)
 	return same && reflect.DeepEqual(got, want)
 }
 
 // compareFacts makes the facts of two jobs comparable. Facts that say nothing are none. The
 // token of a lease is the store's own business.
-func compareFacts(s *tube.JobStats) {
-	if s.Facts != nil {
-		facts := *s.Facts
-		facts.Lease = min(facts.Lease, 1)
-		s.Facts = &facts
+func compareMetadata(s *tube.JobStats) {
+	if s.Metadata != nil {
+		metadata := *s.Metadata
+		metadata.Lease = min(metadata.Lease, 1)
+		s.Metadata = &metadata
 	}
-	if s.Facts == nil || reflect.DeepEqual(*s.Facts, tube.Facts{}) {
-		s.Facts, s.Rules = nil, tube.Rules{}
+	if s.Metadata == nil || reflect.DeepEqual(*s.Metadata, tube.Metadata{}) {
+		s.Metadata, s.Rules = nil, tube.Rules{}
 	}
 }
 
@@ -106,7 +106,7 @@ func onlyReserves(batch []storage.Op) bool {
 		switch op := &batch[i]; {
 		case op.Holder == tube.LeaseHolder: // a lease is a change
 			return false
-		case op.Kind == storage.Take, op.Kind == storage.Attend, op.Kind == storage.Leave:
+		case op.Kind == storage.Take, op.Kind == storage.Ref, op.Kind == storage.ReleaseAll:
 		case op.Kind == storage.Move && op.Move == tube.ReserveJob:
 		default:
 			return false
@@ -130,26 +130,26 @@ var kindNames = map[storage.Kind]string{
 	storage.PeekHead: "peek-head", storage.PeekKey: "peek-key", storage.DeleteKey: "delete-key", storage.FindKey: "find-key",
 	storage.SetPolicy: "set-policy", storage.GetPolicy: "get-policy", storage.Policies: "policies", storage.ListJobs: "list-jobs",
 	storage.Flush: "flush", storage.MoveJobs: "move-jobs", storage.JobStats: "job-stats", storage.TubeStats: "tube-stats",
-	storage.Stats: "stats", storage.Tubes: "tubes", storage.Pause: "pause", storage.Leave: "leave",
+	storage.Stats: "stats", storage.Tubes: "tubes", storage.Pause: "pause", storage.ReleaseAll: "leave",
 }
 
 // describe says what an operation asks for.
 func describe(op *storage.Op) string {
 	switch op.Kind {
 	case storage.Put:
-		return fmt.Sprintf("put into %s, pri %d, delay %d, TTR %d%s", op.Tube, op.Pri, op.Delay, op.TTR, describeRare(op.Rare))
+		return fmt.Sprintf("put into %s, pri %d, delay %d, TTR %d%s", op.Tube, op.Pri, op.Delay, op.TTR, describeRare(op.Args))
 	case storage.Take:
 		return fmt.Sprintf("take for %d from %v", op.Holder, op.Tubes)
 	case storage.Move:
-		return fmt.Sprintf("%v job %d by %d, pri %d, delay %d%s", op.Move, op.ID, op.Holder, op.Pri, op.Delay, describeRare(op.Rare))
-	case storage.Attend:
+		return fmt.Sprintf("%v job %d by %d, pri %d, delay %d%s", op.Move, op.ID, op.Holder, op.Pri, op.Delay, describeRare(op.Args))
+	case storage.Ref:
 		return fmt.Sprintf("attend %v, role %d, %+d", op.Tubes, op.Role, op.Delta)
 	}
 	return fmt.Sprintf("%s: tube %s, id %d, holder %d, state %v, bound %d, delay %d, pri %d, in %v%s",
-		kindNames[op.Kind], op.Tube, op.ID, op.Holder, op.State, op.Bound, op.Delay, op.Pri, op.In, describeRare(op.Rare))
+		kindNames[op.Kind], op.Tube, op.ID, op.Holder, op.State, op.MaxJobs, op.Delay, op.Pri, op.In, describeRare(op.Args))
 }
 
-func describeRare(r *storage.Rare) string {
+func describeRare(r *storage.Args) string {
 	switch {
 	case r == nil:
 		return ""
@@ -166,7 +166,7 @@ func show(a *storage.Answer) string {
 	switch {
 	case a.Err != nil:
 		return a.Err.Error()
-	case a.Rare != nil:
+	case a.Result != nil:
 		return showRare(a)
 	case a.NotFound && a.Soon != 0:
 		return fmt.Sprintf("nothing, DEADLINE_SOON in %v", a.Soon)
@@ -185,7 +185,7 @@ func show(a *storage.Answer) string {
 }
 
 func showRare(a *storage.Answer) string {
-	r := a.Rare
+	r := a.Result
 	s := fmt.Sprintf("job %d, not found: %v, outcome %d, state %v, lease %d, policy %+v, cursor %q", a.ID, a.NotFound, r.Outcome, r.State, r.Lease, r.Policy, r.Cursor)
 	for i := range r.Jobs {
 		s += "\n\t" + showJob(&r.Jobs[i])
@@ -193,4 +193,4 @@ func showRare(a *storage.Answer) string {
 	return s
 }
 
-func showJob(s *tube.JobStats) string { return fmt.Sprintf("%+v, facts %+v", *s, s.Facts) }
+func showJob(s *tube.JobStats) string { return fmt.Sprintf("%+v, facts %+v", *s, s.Metadata) }

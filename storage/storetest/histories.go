@@ -50,11 +50,11 @@ func (e *Engine) stretch(batch []storage.Op) {
 
 // stretchRare does so with the times of tags and policies.
 func stretchRare(op *storage.Op, unit time.Duration) {
-	if op.Rare == nil {
+	if op.Args == nil {
 		return
 	}
-	rare := *op.Rare
-	op.Rare = &rare
+	rare := *op.Args
+	op.Args = &rare
 	if rare.Tags != nil {
 		tags := *rare.Tags
 		tags.Delay *= unit
@@ -183,12 +183,12 @@ func (h *history) step() {
 
 // pages lists the jobs of a tube in a state, page by page.
 func (h *history) pages() {
-	op := storage.Op{Kind: storage.ListJobs, Tube: tubeNames[h.random.IntN(len(tubeNames))], State: tube.Ready + tube.State(h.random.IntN(4)), Bound: uint32(1 + h.random.IntN(4))}
+	op := storage.Op{Kind: storage.ListJobs, Tube: tubeNames[h.random.IntN(len(tubeNames))], State: tube.Ready + tube.State(h.random.IntN(4)), MaxJobs: uint32(1 + h.random.IntN(4))}
 	for cursor, more := "", true; more && !h.ended; more = cursor != "" {
-		op.Rare = &storage.Rare{Cursor: cursor}
+		op.Args = &storage.Args{Cursor: cursor}
 		batch := []storage.Op{op}
 		if h.compare(batch); !h.ended {
-			cursor = batch[0].Answer.Rare.Cursor
+			cursor = batch[0].Answer.Result.Cursor
 		}
 	}
 }
@@ -268,7 +268,7 @@ func (h *history) compare(batch []storage.Op) {
 
 // noteLease has the model know the token of a job that the store has just leased.
 func (h *history) noteLease(op *storage.Op) {
-	r, j := op.Answer.Rare, h.model.job(op.Answer.ID)
+	r, j := op.Answer.Result, h.model.job(op.Answer.ID)
 	if op.Kind != storage.Take || r == nil || r.Lease == 0 || j == nil {
 		return
 	}

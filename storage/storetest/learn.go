@@ -42,9 +42,9 @@ func (l *learning) answered(op *storage.Op, want *storage.Answer) {
 	if got.Job != nil && want.Job != nil {
 		l.learnJob(got.Job, want.Job)
 	}
-	if got.Rare != nil && want.Rare != nil && len(got.Rare.Jobs) == len(want.Rare.Jobs) {
-		for i := range want.Rare.Jobs {
-			l.learnJob(&got.Rare.Jobs[i], &want.Rare.Jobs[i])
+	if got.Result != nil && want.Result != nil && len(got.Result.Jobs) == len(want.Result.Jobs) {
+		for i := range want.Result.Jobs {
+			l.learnJob(&got.Result.Jobs[i], &want.Result.Jobs[i])
 		}
 	}
 	slices.Sort(got.Names) // tubes of several partitions have no certain order
@@ -69,7 +69,7 @@ func (l *learning) learn(got, want uint64) uint64 {
 	if j != nil {
 		j.id = got
 	}
-	if j == nil || j.facts.FromID == 0 {
+	if j == nil || j.metadata.FromID == 0 {
 		l.news = append(l.news, got)
 		if got <= l.largest {
 			l.h.Fatalf("a new job has the id %d after %d", got, l.largest)
@@ -112,7 +112,7 @@ func (l *learning) unknown() (s string) {
 func (l *learning) learnAll() bool {
 	m := l.h.model
 	for _, dead := range m.sent {
-		if s := l.ask(storage.Op{Kind: storage.JobStats, ID: dead.facts.FromID}); !s.NotFound {
+		if s := l.ask(storage.Op{Kind: storage.JobStats, ID: dead.metadata.FromID}); !s.NotFound {
 			return false
 		}
 	}
@@ -120,14 +120,14 @@ func (l *learning) learnAll() bool {
 		if j.id < provisional {
 			continue
 		}
-		its := l.search(j)
-		if its == nil {
+		stats := l.search(j)
+		if stats == nil {
 			return false
 		}
-		if its.Facts.Key != j.facts.Key {
-			l.adopt(j, its.Facts.Key)
+		if stats.Metadata.Key != j.metadata.Key {
+			l.adopt(j, stats.Metadata.Key)
 		}
-		l.learn(its.ID, j.id)
+		l.learn(stats.ID, j.id)
 	}
 	return true
 }
@@ -135,17 +135,17 @@ func (l *learning) learnAll() bool {
 // search returns what the store says of a job whose id is not known: the first one of those that
 // may be it, nil if there is none.
 func (l *learning) search(j *modelJob) *tube.JobStats {
-	op := storage.Op{Kind: storage.ListJobs, Tube: j.tube.name, State: j.state, Bound: 1000}
+	op := storage.Op{Kind: storage.ListJobs, Tube: j.tube.name, State: j.state, MaxJobs: 1000}
 	var found *tube.JobStats
-	for _, its := range l.ask(op).Rare.Jobs {
-		facts := tube.Facts{}
-		if its.Facts != nil {
-			facts = *its.Facts
+	for _, stats := range l.ask(op).Result.Jobs {
+		metadata := tube.Metadata{}
+		if stats.Metadata != nil {
+			metadata = *stats.Metadata
 		}
-		its.Facts = &facts
-		same := !l.known[its.ID] && facts.FromID == j.facts.FromID && its.Size == len(j.body) && its.Pri == j.pri
-		if same && (facts.Key == j.facts.Key || j.wanted != "") && (found == nil || its.ID < found.ID) {
-			found = &its
+		stats.Metadata = &metadata
+		same := !l.known[stats.ID] && metadata.FromID == j.metadata.FromID && stats.Size == len(j.body) && stats.Pri == j.pri
+		if same && (metadata.Key == j.metadata.Key || j.wanted != "") && (found == nil || stats.ID < found.ID) {
+			found = &stats
 		}
 	}
 	return found
@@ -155,8 +155,8 @@ func (l *learning) search(j *modelJob) *tube.JobStats {
 // those that were made at the same time: which of them comes first is not certain.
 func (l *learning) adopt(j *modelJob, key string) {
 	for _, twin := range l.h.model.sent {
-		if twin != j && twin.tube == j.tube && twin.wanted == j.wanted && twin.facts.Key != j.facts.Key {
-			twin.facts.Key, j.facts.Key = j.facts.Key, key
+		if twin != j && twin.tube == j.tube && twin.wanted == j.wanted && twin.metadata.Key != j.metadata.Key {
+			twin.metadata.Key, j.metadata.Key = j.metadata.Key, key
 			return
 		}
 	}

@@ -44,10 +44,10 @@ type modelJob struct {
 	order           int           // of buried jobs: which burial it was; of delayed and reserved ones: the step in which due was set
 	counters        tube.Counters
 	body            string
-	facts           tube.Facts // Lease is not the token, but whether it had one
-	lease           uint64     // its last token, as the store has told it; 0: it has not yet
-	leases          uint64     // the largest token that it had
-	wanted          string     // of a dead letter: the key of the job that it was
+	metadata        tube.Metadata // Lease is not the token, but whether it had one
+	lease           uint64        // its last token, as the store has told it; 0: it has not yet
+	leases          uint64        // the largest token that it had
+	wanted          string        // of a dead letter: the key of the job that it was
 }
 
 type modelTube struct {
@@ -152,9 +152,9 @@ func (m *Model) Do(op *storage.Op) {
 		answer(a, m.first(op.State, in))
 	case storage.Pause:
 		m.pause(op)
-	case storage.Attend:
+	case storage.Ref:
 		m.attend(op)
-	case storage.Leave:
+	case storage.ReleaseAll:
 		m.giveBack(func(j *modelJob) bool { return j.holder == op.Holder })
 	case storage.SetPolicy, storage.GetPolicy, storage.Policies:
 		m.policy(op)
@@ -221,9 +221,9 @@ func (m *Model) reserve(j *modelJob, h tube.Holder) {
 	j.state, j.holder = tube.Reserved, h
 	m.touch(j)
 	j.counters[tube.Reserves]++
-	j.facts.Parked = tube.NotParked
+	j.metadata.Parked = tube.NotParked
 	if h == tube.LeaseHolder {
-		j.facts.Lease, j.lease = 1, 0
+		j.metadata.Lease, j.lease = 1, 0
 	}
 }
 
@@ -233,13 +233,13 @@ func (m *Model) touch(j *modelJob) {
 
 func (m *Model) take(op *storage.Op) {
 	j := m.first(tube.Ready, func(j *modelJob) bool { return slices.Contains(op.Tubes, j.tube.name) && !j.tube.paused })
-	if op.Bound > 0 && op.Holder != tube.LeaseHolder && j != nil && len(j.body) > int(op.Bound) {
+	if op.MaxBytes > 0 && op.Holder != tube.LeaseHolder && j != nil && len(j.body) > int(op.MaxBytes) {
 		j = nil
 	}
 	if answer(&op.Answer, j); j != nil {
 		m.reserve(j, op.Holder)
 		if op.Holder == tube.LeaseHolder {
-			op.Answer.Rare = &storage.RareAnswer{Lease: 1}
+			op.Answer.Result = &storage.Result{Lease: 1}
 		}
 		return
 	}
@@ -261,7 +261,7 @@ func (m *Model) move(op *storage.Op) {
 	mine := j.state == tube.Reserved && j.holder == op.Holder
 	free := j.state != tube.Reserved
 	if op.Holder == tube.LeaseHolder {
-		if !mine || op.Rare.Lease != j.lease || j.lease == 0 {
+		if !mine || op.Args.Lease != j.lease || j.lease == 0 {
 			return
 		}
 	}
@@ -316,7 +316,7 @@ func (m *Model) kick(op *storage.Op, in func(*modelJob) bool) int {
 		from = tube.Delayed
 	}
 	n := 0
-	for ; n < int(op.Bound); n++ {
+	for ; n < int(op.MaxJobs); n++ {
 		j := m.first(from, in)
 		if j == nil {
 			break

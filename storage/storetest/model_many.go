@@ -19,12 +19,12 @@ func (m *Model) many(op *storage.Op, in func(*modelJob) bool) {
 			}
 		}
 	case storage.MoveJobs:
-		if op.Rare.To == op.Tube || op.State == tube.Reserved || op.State == tube.Gone {
+		if op.Args.To == op.Tube || op.State == tube.Reserved || op.State == tube.Gone {
 			return
 		}
 		jobs := m.sorted(op.State, in)
-		for _, j := range jobs[:min(int(op.Bound), len(jobs))] {
-			m.moveTo(j, op.Rare.To)
+		for _, j := range jobs[:min(int(op.MaxJobs), len(jobs))] {
+			m.moveTo(j, op.Args.To)
 			op.Answer.Count++
 		}
 	case storage.ListJobs:
@@ -39,33 +39,33 @@ func (m *Model) moveTo(j *modelJob, to string) {
 	if moved.state = j.state; j.state == tube.Buried {
 		m.bury(moved)
 	}
-	moved.facts, moved.leases = j.facts, j.leases
-	moved.facts.FailuresBefore -= j.counters[tube.Releases] + j.counters[tube.Timeouts]
-	moved.facts.DeliveriesBefore -= j.counters[tube.Reserves]
-	if m.keyed(to, j.facts.Key) != moved {
-		moved.facts.Key = ""
+	moved.metadata, moved.leases = j.metadata, j.leases
+	moved.metadata.FailuresBefore -= j.counters[tube.Releases] + j.counters[tube.Timeouts]
+	moved.metadata.DeliveriesBefore -= j.counters[tube.Reserves]
+	if m.keyed(to, j.metadata.Key) != moved {
+		moved.metadata.Key = ""
 	} else {
-		delete(m.gone, modelKey{to, j.facts.Key})
+		delete(m.gone, modelKey{to, j.metadata.Key})
 	}
 	m.remove(j)
 }
 
 // list answers with a page of jobs. A cursor means: behind the page that was listed last.
 func (m *Model) list(op *storage.Op, in func(*modelJob) bool) {
-	a := &storage.RareAnswer{}
-	op.Answer.Rare = a
+	a := &storage.Result{}
+	op.Answer.Result = a
 	jobs := m.sorted(op.State, in)
-	if op.Rare != nil && op.Rare.Cursor != "" {
+	if op.Args != nil && op.Args.Cursor != "" {
 		jobs = slices.DeleteFunc(jobs, func(j *modelJob) bool { return !m.listed.before(j.place()) })
 	}
 	for i, j := range jobs {
-		if i == int(op.Bound) {
+		if i == int(op.MaxJobs) {
 			a.Cursor = "more"
 			break
 		}
-		its := *m.jobStats(j)
-		its.Size = len(j.body)
-		a.Jobs = append(a.Jobs, its)
+		stats := *m.jobStats(j)
+		stats.Size = len(j.body)
+		a.Jobs = append(a.Jobs, stats)
 		m.listed = j.place()
 	}
 }

@@ -44,8 +44,8 @@ func (m *Model) jobStats(j *modelJob) *tube.JobStats {
 	if j.state == tube.Delayed || j.state == tube.Reserved {
 		s.TimeLeft = j.due - m.now
 	}
-	facts := j.facts
-	s.Facts, s.Rules = &facts, m.rules(j)
+	metadata := j.metadata
+	s.Metadata, s.Rules = &metadata, m.rules(j)
 	s.Leased = j.state == tube.Reserved && j.holder == tube.LeaseHolder
 	return s
 }

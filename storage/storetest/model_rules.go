@@ -22,7 +22,7 @@ type modelGone struct {
 // rules returns what holds for a job: what it was put with, and for the rest what the policy
 // of its tube says now.
 func (m *Model) rules(j *modelJob) tube.Rules {
-	r, p := j.facts.Rules, m.policies[j.tube.name]
+	r, p := j.metadata.Rules, m.policies[j.tube.name]
 	if p == nil {
 		return r
 	}
@@ -44,7 +44,7 @@ func (m *Model) rules(j *modelJob) tube.Rules {
 // keyed returns the job of a tube that has a key, nil if none has.
 func (m *Model) keyed(name, key string) *modelJob {
 	for _, j := range m.jobs {
-		if key != "" && j.tube.name == name && j.facts.Key == key {
+		if key != "" && j.tube.name == name && j.metadata.Key == key {
 			return j
 		}
 	}
@@ -54,8 +54,8 @@ func (m *Model) keyed(name, key string) *modelJob {
 // putTagged carries out a Put, with tags or without.
 func (m *Model) putTagged(op *storage.Op) {
 	tags := &tube.Tags{}
-	if op.Rare != nil {
-		tags = op.Rare.Tags
+	if op.Args != nil {
+		tags = op.Args.Tags
 	}
 	old, what := m.keyed(op.Tube, tags.Key), m.onDuplicate(op.Tube, tags)
 	if what != tube.Replace && m.answerTaken(&op.Answer, modelKey{op.Tube, tags.Key}, old, what) {
@@ -70,13 +70,13 @@ func (m *Model) putTagged(op *storage.Op) {
 		m.remove(old)
 	}
 	delete(m.gone, modelKey{op.Tube, tags.Key})
-	j.facts.Key, j.facts.Rules = tags.Key, tags.Rules
+	j.metadata.Key, j.metadata.Rules = tags.Key, tags.Rules
 	if tags.HasDelay {
 		j.delay = inSeconds(tags.Delay)
 		m.wait(j, tags.Delay)
 	}
-	if op.Rare != nil {
-		op.Answer.Rare = &storage.RareAnswer{}
+	if op.Args != nil {
+		op.Answer.Result = &storage.Result{}
 	}
 }
 
@@ -99,12 +99,12 @@ func (m *Model) answerTaken(a *storage.Answer, key modelKey, old *modelJob, what
 	if old == nil && !isGone {
 		return false
 	}
-	a.Rare = &storage.RareAnswer{Outcome: tube.PutKept}
+	a.Result = &storage.Result{Outcome: tube.PutTombstone}
 	if what == tube.Fail {
-		a.Rare.Outcome = tube.PutDuplicate
+		a.Result.Outcome = tube.PutDuplicate
 	}
 	if a.ID = gone.id; old != nil {
-		a.ID, a.Rare.State = old.id, old.state
+		a.ID, a.Result.State = old.id, old.state
 	}
 	return true
 }
@@ -127,8 +127,8 @@ func (m *Model) hasRoom(name string, size int, old *modelJob) bool {
 
 // remove removes a job. Its key stays taken for as long as its rules say.
 func (m *Model) remove(j *modelJob) {
-	if ttl := m.rules(j).KeyTTL; j.facts.Key != "" && ttl > 0 {
-		m.gone[modelKey{j.tube.name, j.facts.Key}] = modelGone{j.id, m.now + ttl}
+	if ttl := m.rules(j).KeyTTL; j.metadata.Key != "" && ttl > 0 {
+		m.gone[modelKey{j.tube.name, j.metadata.Key}] = modelGone{j.id, m.now + ttl}
 	}
 	j.tube.deletes++
 	m.jobs = slices.DeleteFunc(m.jobs, func(other *modelJob) bool { return other == j })
@@ -138,8 +138,8 @@ func (m *Model) remove(j *modelJob) {
 // comeBack ends a reservation. asked is what a release has asked for.
 func (m *Model) comeBack(j *modelJob, failed bool, asked time.Duration) {
 	rules, why, wait := m.rules(j), tube.NotParked, asked
-	failures := j.counters[tube.Releases] + j.counters[tube.Timeouts] - j.facts.FailuresBefore
-	deliveries := j.counters[tube.Reserves] - j.facts.DeliveriesBefore
+	failures := j.counters[tube.Releases] + j.counters[tube.Timeouts] - j.metadata.FailuresBefore
+	deliveries := j.counters[tube.Reserves] - j.metadata.DeliveriesBefore
 	usedUp := failures > uint32(len(rules.Retry))
 	switch {
 	case failed && len(rules.Retry) > 0 && usedUp:
@@ -156,7 +156,7 @@ func (m *Model) comeBack(j *modelJob, failed bool, asked time.Duration) {
 		return
 	}
 	m.bury(j)
-	j.facts.Parked = why
+	j.metadata.Parked = why
 	if rules.Dead != "" && rules.Dead != j.tube.name {
 		m.bound = append(m.bound, j)
 	}
@@ -169,14 +169,14 @@ func (m *Model) sendBound() {
 	for _, j := range bound {
 		op := &storage.Op{Tube: m.rules(j).Dead, Pri: j.pri, TTR: j.ttr, Body: []byte(j.body)}
 		dead := m.put(op)
-		dead.facts = tube.Facts{FromTube: j.tube.name, FromID: j.id}
-		dead.wanted = j.facts.Key
+		dead.metadata = tube.Metadata{FromTube: j.tube.name, FromID: j.id}
+		dead.wanted = j.metadata.Key
 		if m.learns {
 			m.sent = append(m.sent, dead)
 		}
-		if m.keyed(op.Tube, j.facts.Key) == nil {
-			dead.facts.Key = j.facts.Key
-			delete(m.gone, modelKey{op.Tube, j.facts.Key})
+		if m.keyed(op.Tube, j.metadata.Key) == nil {
+			dead.metadata.Key = j.metadata.Key
+			delete(m.gone, modelKey{op.Tube, j.metadata.Key})
 		}
 		m.remove(j)
 	}
@@ -192,10 +192,10 @@ func (m *Model) giveBack(held func(*modelJob) bool) {
 
 // kickOne kicks a job. If it was parked, its failures and deliveries begin anew.
 func (m *Model) kickOne(j *modelJob) {
-	if j.facts.Parked != tube.NotParked {
-		j.facts.Parked = tube.NotParked
-		j.facts.FailuresBefore = j.counters[tube.Releases] + j.counters[tube.Timeouts]
-		j.facts.DeliveriesBefore = j.counters[tube.Reserves]
+	if j.metadata.Parked != tube.NotParked {
+		j.metadata.Parked = tube.NotParked
+		j.metadata.FailuresBefore = j.counters[tube.Releases] + j.counters[tube.Timeouts]
+		j.metadata.DeliveriesBefore = j.counters[tube.Reserves]
 	}
 	j.state = tube.Ready
 	j.counters[tube.Kicks]++
@@ -206,11 +206,11 @@ func (m *Model) policy(op *storage.Op) {
 	a := &op.Answer
 	switch p := m.policies[op.Tube]; {
 	case op.Kind == storage.GetPolicy:
-		a.NotFound, a.Rare = p == nil, &storage.RareAnswer{Policy: p}
-	case op.Kind == storage.SetPolicy && op.Rare.Policy == nil:
+		a.NotFound, a.Result = p == nil, &storage.Result{Policy: p}
+	case op.Kind == storage.SetPolicy && op.Args.Policy == nil:
 		delete(m.policies, op.Tube)
 	case op.Kind == storage.SetPolicy:
-		m.policies[op.Tube] = op.Rare.Policy
+		m.policies[op.Tube] = op.Args.Policy
 	default:
 		for name := range m.policies {
 			a.Names = append(a.Names, name)
@@ -221,7 +221,7 @@ func (m *Model) policy(op *storage.Op) {
 
 // byKey carries out an operation that names jobs by their key.
 func (m *Model) byKey(op *storage.Op) {
-	a, j := &op.Answer, m.keyed(op.Tube, op.Rare.Key)
+	a, j := &op.Answer, m.keyed(op.Tube, op.Args.Key)
 	switch op.Kind {
 	case storage.PeekKey:
 		answer(a, j)
@@ -230,13 +230,13 @@ func (m *Model) byKey(op *storage.Op) {
 			m.remove(j)
 		}
 	case storage.FindKey:
-		a.Rare = &storage.RareAnswer{}
+		a.Result = &storage.Result{}
 		for _, j := range m.jobs {
-			if j.facts.Key == op.Rare.Key {
-				a.Rare.Jobs = append(a.Rare.Jobs, *m.jobStats(j))
+			if j.metadata.Key == op.Args.Key {
+				a.Result.Jobs = append(a.Result.Jobs, *m.jobStats(j))
 			}
 		}
-		slices.SortFunc(a.Rare.Jobs, func(a, b tube.JobStats) int { return cmp.Compare(a.ID, b.ID) })
-		a.NotFound = a.Rare.Jobs == nil
+		slices.SortFunc(a.Result.Jobs, func(a, b tube.JobStats) int { return cmp.Compare(a.ID, b.ID) })
+		a.NotFound = a.Result.Jobs == nil
 	}
 }

@@ -95,7 +95,7 @@ func (h *history) randomOp() storage.Op {
 	case n < 74:
 		op.Kind, op.In = storage.Reschedule, time.Duration(op.Delay)*time.Second
 	case n < 76:
-		op.Kind, op.Bound = storage.Kick, uint32(r.IntN(4))
+		op.Kind, op.MaxJobs = storage.Kick, uint32(r.IntN(4))
 	case n < 77:
 		op.Kind = storage.Peek
 	case n < 80:
@@ -103,7 +103,7 @@ func (h *history) randomOp() storage.Op {
 	case n < 82:
 		op.Kind, op.Delay = storage.Pause, uint32(1+r.IntN(3))
 	case n < 84:
-		op.Kind = storage.Leave
+		op.Kind = storage.ReleaseAll
 	case n < 88:
 		return h.randomAttend(op)
 	default:
@@ -196,7 +196,7 @@ func (h *history) nth(state tube.State, n int) uint64 {
 
 // randomAttend makes op begin an attendance, or end one that there is.
 func (h *history) randomAttend(op storage.Op) storage.Op {
-	op.Kind, op.Tubes, op.Delta = storage.Attend, []string{op.Tube}, 1
+	op.Kind, op.Tubes, op.Delta = storage.Ref, []string{op.Tube}, 1
 	op.Role = tube.Role(h.random.IntN(2))
 	t := h.model.find(op.Tube)
 	if t == nil || h.random.IntN(2) == 0 {

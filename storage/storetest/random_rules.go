@@ -14,12 +14,12 @@ var policyTubes = append([]string{"morgue"}, tubeNames...)
 func (h *history) randomRuledOp() storage.Op {
 	r := h.random
 	op := h.randomOp()
-	op = storage.Op{Tube: tubeNames[r.IntN(len(tubeNames))], ID: op.ID, Pri: op.Pri, Delay: op.Delay, TTR: op.TTR, Rare: &storage.Rare{}}
+	op = storage.Op{Tube: tubeNames[r.IntN(len(tubeNames))], ID: op.ID, Pri: op.Pri, Delay: op.Delay, TTR: op.TTR, Args: &storage.Args{}}
 	switch n := r.IntN(100); {
 	case n < 40:
-		op.Kind, op.Body, op.Rare.Tags = storage.Put, h.randomBody(), h.randomTags()
+		op.Kind, op.Body, op.Args.Tags = storage.Put, h.randomBody(), h.randomTags()
 	case n < 55:
-		op.Holder, op.Rare = tube.LeaseHolder, nil
+		op.Holder, op.Args = tube.LeaseHolder, nil
 		op = h.randomTake(op)
 	case n < 75:
 		return h.randomLeased(op)
@@ -95,10 +95,10 @@ func (h *history) randomLeased(op storage.Op) storage.Op {
 		op.ID = leased[r.IntN(len(leased))].id
 	}
 	if j := h.model.job(op.ID); j != nil {
-		op.Rare.Lease = j.lease
+		op.Args.Lease = j.lease
 	}
 	if r.IntN(8) == 0 {
-		op.Rare.Lease++
+		op.Args.Lease++
 	}
 	return op
 }
@@ -106,7 +106,7 @@ func (h *history) randomLeased(op storage.Op) storage.Op {
 // randomByKey makes op an operation that names a job by its key.
 func (h *history) randomByKey(op storage.Op) storage.Op {
 	op.Kind = []storage.Kind{storage.PeekKey, storage.DeleteKey, storage.FindKey}[h.random.IntN(3)]
-	op.Rare.Key = []string{"k", "l", "m"}[h.random.IntN(3)]
+	op.Args.Key = []string{"k", "l", "m"}[h.random.IntN(3)]
 	return op
 }
 
@@ -125,15 +125,15 @@ func (h *history) randomPolicy(op storage.Op) storage.Op {
 	if p.HasQuotaBytes = r.IntN(4) == 0; p.HasQuotaBytes {
 		p.QuotaBytes = uint64(r.IntN(100))
 	}
-	op.Rare.Policy = p
+	op.Args.Policy = p
 	return op
 }
 
 // randomMany makes op an operation on many jobs of a tube.
 func (h *history) randomMany(op storage.Op) storage.Op {
 	r := h.random
-	op.Tube, op.State, op.Bound = policyTubes[r.IntN(len(policyTubes))], tube.State(r.IntN(5)), uint32(1+r.IntN(6))
-	op.Rare.To = policyTubes[r.IntN(len(policyTubes))]
+	op.Tube, op.State, op.MaxJobs = policyTubes[r.IntN(len(policyTubes))], tube.State(r.IntN(5)), uint32(1+r.IntN(6))
+	op.Args.To = policyTubes[r.IntN(len(policyTubes))]
 	switch r.IntN(8) {
 	case 0:
 		op.Kind = storage.Flush

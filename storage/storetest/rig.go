@@ -100,7 +100,7 @@ func (b *rig) batch(ops ...storage.Op) []storage.Op {
 func (b *rig) reopenAfter(done []storage.Op) {
 	b.Helper()
 	for i := range done {
-		if op := &done[i]; op.Kind == storage.Attend {
+		if op := &done[i]; op.Kind == storage.Ref {
 			b.attending += op.Delta * len(op.Tubes)
 		}
 	}
@@ -111,7 +111,7 @@ func (b *rig) reopenAfter(done []storage.Op) {
 	}
 	if b.reopened++; b.reopened%2 == 0 && b.engine.CleanCrash {
 		if b.engine.LateReserves { // a change after which the counters are kept
-			storage.DoWait(b.store, []storage.Op{{Kind: storage.SetPolicy, Tube: "nobody's", Rare: &storage.Rare{}}})
+			storage.DoWait(b.store, []storage.Op{{Kind: storage.SetPolicy, Tube: "nobody's", Args: &storage.Args{}}})
 		}
 		b.engine.Crash(b.store)
 	} else {
@@ -174,7 +174,7 @@ func (b *rig) must(m tube.Move, h tube.Holder, id uint64) {
 
 func (b *rig) kick(name string, bound uint32) int {
 	b.Helper()
-	return b.do(storage.Op{Kind: storage.Kick, Tube: name, Bound: bound}).Count
+	return b.do(storage.Op{Kind: storage.Kick, Tube: name, MaxJobs: bound}).Count
 }
 
 func (b *rig) head(name string, s tube.State) uint64 {
@@ -189,19 +189,19 @@ func (b *rig) pause(name string, seconds uint32) bool {
 
 func (b *rig) attend(role tube.Role, delta int, names ...string) {
 	b.Helper()
-	b.do(storage.Op{Kind: storage.Attend, Role: role, Delta: delta, Tubes: names})
+	b.do(storage.Op{Kind: storage.Ref, Role: role, Delta: delta, Tubes: names})
 }
 
 func (b *rig) leave(h tube.Holder) {
 	b.Helper()
-	b.do(storage.Op{Kind: storage.Leave, Holder: h})
+	b.do(storage.Op{Kind: storage.ReleaseAll, Holder: h})
 }
 
 // giveBack is leave, with a change behind it: so that a crash keeps the reservations, see
 // Engine.LateReserves.
 func (b *rig) giveBack(h tube.Holder) {
 	b.Helper()
-	b.batch(storage.Op{Kind: storage.Leave, Holder: h}, storage.Op{Kind: storage.Pause, Tube: tube.Default, Delay: 0})
+	b.batch(storage.Op{Kind: storage.ReleaseAll, Holder: h}, storage.Op{Kind: storage.Pause, Tube: tube.Default, Delay: 0})
 }
 
 // job returns the stats of a job; its state is Gone if there is none.

@@ -216,7 +216,7 @@ func (d *httpDecoder) Next(reply *client.Reply) (bool, error) {
 		return false, fmt.Errorf("no answer of HTTP: %.60q", line)
 	}
 	length := 0
-	if _, after, is := bytes.Cut(header, lengthField); is {
+	if _, after, ok := bytes.Cut(header, lengthField); ok {
 		digits, _, _ := bytes.Cut(after, []byte("\r\n"))
 		if length, err = strconv.Atoi(string(digits)); err != nil {
 			return false, fmt.Errorf("the length of an answer: %w", err)

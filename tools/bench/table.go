@@ -147,7 +147,7 @@ func writeMarkdown(w io.Writer, c *comparison, rows []row) {
 		c.servers[i].describe(w)
 	}
 	fmt.Fprint(w, "\nMachine:\n\n")
-	for _, fact := range machineFacts() {
+	for _, fact := range machineMetadata() {
 		fmt.Fprintf(w, "- %s\n", fact)
 	}
 }
@@ -180,17 +180,17 @@ func quoteWords(words []string) string {
 }
 
 // machineFacts tells the processor, cores, kernel, Go and date.
-func machineFacts() []string {
-	facts := []string{
+func machineMetadata() []string {
+	metadata := []string{
 		fmt.Sprintf("processor: %s, %d cores", cpuModel(), runtime.NumCPU()),
 		"system: " + runtime.GOOS + "/" + runtime.GOARCH,
 		"generator: stalkbench, " + runtime.Version(),
 		"date: " + time.Now().Format(time.DateOnly),
 	}
 	if out, err := exec.Command("uname", "-sr").Output(); err == nil {
-		facts[1] = "system: " + strings.TrimSpace(string(out)) + " " + runtime.GOARCH
+		metadata[1] = "system: " + strings.TrimSpace(string(out)) + " " + runtime.GOARCH
 	}
-	return facts
+	return metadata
 }
 
 // cpuModel reads the processor's name from /proc/cpuinfo.

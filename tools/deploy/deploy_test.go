@@ -75,8 +75,8 @@ func documents(t *testing.T, path string) (all []map[string]any) {
 // at returns what is in a document at a path of names; nil if there is nothing.
 func at(doc any, path ...string) any {
 	for _, name := range path {
-		m, is := doc.(map[string]any)
-		if !is {
+		m, ok := doc.(map[string]any)
+		if !ok {
 			return nil
 		}
 		doc = m[name]
@@ -114,8 +114,8 @@ func TestCompose(t *testing.T) {
 					t.Errorf("%s: %s depends on %s, which there is not", path, name, one)
 				}
 			}
-			store, is := at(s, "environment", "REDSTALK_STORE").(string)
-			if !is {
+			store, ok := at(s, "environment", "REDSTALK_STORE").(string)
+			if !ok {
 				continue
 			}
 			instances++
@@ -152,7 +152,7 @@ func TestKubernetes(t *testing.T) {
 	for _, doc := range documents(t, "kubernetes/redstalk.yaml") {
 		kinds = append(kinds, doc["kind"].(string))
 		for _, path := range [][]string{{"spec", "selector", "matchLabels"}, {"spec", "selector"}} {
-			if its, is := at(doc, path...).(map[string]any); is && its["app"] != nil && its["app"] != labels["app"] {
+			if its, ok := at(doc, path...).(map[string]any); ok && its["app"] != nil && its["app"] != labels["app"] {
 				t.Errorf("%s selects %v", doc["kind"], its)
 			}
 		}

@@ -17,7 +17,7 @@ const DefaultZone = "+08:00"
 func ParseZone(s string) (*time.Location, error) {
 	offset := s
 	for _, prefix := range []string{"GMT", "UTC"} {
-		if rest, is := strings.CutPrefix(s, prefix); is && rest != "" {
+		if rest, ok := strings.CutPrefix(s, prefix); ok && rest != "" {
 			offset = rest
 		}
 	}

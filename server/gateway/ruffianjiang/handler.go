@@ -139,8 +139,8 @@ func dueKey(ms int64) string { return dueMark + strconv.FormatInt(ms, 10) + "." 
 
 // dueOf returns when a job was due by its push, in milliseconds since the Unix epoch.
 func dueOf(s *tube.JobStats) int64 {
-	if s.Facts != nil {
-		if rest, is := strings.CutPrefix(s.Facts.Key, dueMark); is {
+	if s.Metadata != nil {
+		if rest, ok := strings.CutPrefix(s.Metadata.Key, dueMark); ok {
 			digits, _, _ := strings.Cut(rest, ".")
 			if ms, err := strconv.ParseInt(digits, 10, 64); err == nil {
 				return ms

@@ -55,7 +55,7 @@ func readParams(w http.ResponseWriter, r *http.Request, limit int64) (*params, e
 
 // get returns a parameter, and whether it is there. Of several with this name it is the first
 // one, as the old program has it with numbers and dates.
-func (p *params) get(name string) (value string, is bool) {
+func (p *params) get(name string) (value string, ok bool) {
 	all := p.all(name)
 	if len(all) == 0 {
 		return "", false
@@ -77,8 +77,8 @@ func (p *params) text(name string) (string, error) {
 
 // number returns a parameter that must be a number of 64 bits.
 func (p *params) number(name string) (int64, error) {
-	v, is := p.get(name)
-	if v = strings.TrimSpace(v); !is || v == "" {
+	v, ok := p.get(name)
+	if v = strings.TrimSpace(v); !ok || v == "" {
 		return 0, missing("Long", name)
 	}
 	n, err := strconv.ParseInt(v, 10, 64)
@@ -120,8 +120,8 @@ func readPush(p *params, zone *time.Location) (*push, error) {
 	if err != nil {
 		return nil, err
 	}
-	when, is := p.get("delayTime")
-	if when = strings.TrimSpace(when); !is || when == "" {
+	when, ok := p.get("delayTime")
+	if when = strings.TrimSpace(when); !ok || when == "" {
 		return nil, missing("Long", "delayTime")
 	}
 	due, err := readDue(when, zone)
@@ -148,24 +148,24 @@ func readPush(p *params, zone *time.Location) (*push, error) {
 // readMore reads the parameters that the old program has not known.
 func (u *push) readMore(p *params) (err error) {
 	u.key, _ = p.get("key")
-	if word, is := p.get("on-duplicate"); is {
-		if u.tags.OnDuplicate, is = onDuplicates[word]; !is {
+	if word, ok := p.get("on-duplicate"); ok {
+		if u.tags.OnDuplicate, ok = onDuplicates[word]; !ok {
 			return errors.New("on-duplicate is keep, replace or fail")
 		}
 	}
-	if list, is := p.get("retry"); is {
+	if list, ok := p.get("retry"); ok {
 		if u.tags.Retry, err = readRetry(list); err != nil {
 			return err
 		}
 	}
-	if v, is := p.get("max"); is {
+	if v, ok := p.get("max"); ok {
 		n, err := strconv.ParseUint(v, 10, 32)
 		if err != nil || n == 0 || n > protocol.MaxDeliveries {
 			return fmt.Errorf("max is from 1 to %d deliveries", protocol.MaxDeliveries)
 		}
 		u.tags.Max = uint32(n)
 	}
-	if dead, is := p.get("dead"); is {
+	if dead, ok := p.get("dead"); ok {
 		u.tags.Dead = gateway.Tube(dead)
 	}
 	return nil
@@ -206,12 +206,12 @@ const (
 // readPop reads the parameters of a pop that the old program has not known. n is 0 if one
 // job is wanted, and not a list.
 func readPop(p *params) (n int, wait time.Duration, err error) {
-	if v, is := p.get("n"); is {
+	if v, ok := p.get("n"); ok {
 		if n, err = strconv.Atoi(v); err != nil || n < 1 || n > maxGroup {
 			return 0, 0, fmt.Errorf("n is from 1 to %d jobs", maxGroup)
 		}
 	}
-	if v, is := p.get("wait"); is {
+	if v, ok := p.get("wait"); ok {
 		var ok bool
 		if wait, ok = protocol.ParseDuration(v); !ok {
 			return 0, 0, fmt.Errorf("wait: %q is no duration such as 30s", v)

@@ -64,7 +64,7 @@ func newJob(j *gateway.Job) job {
 		for _, d := range s.Rules.Retry {
 			of.Retry = append(of.Retry, d.Milliseconds())
 		}
-		of.N = s.Facts.Deliveries(&s.Counters)
+		of.N = s.Metadata.Deliveries(&s.Counters)
 	}
 	return of
 }

@@ -453,7 +453,7 @@ func TestRetries(t *testing.T) {
 			n, _ := strconv.ParseUint(id, 10, 64)
 			s, err := w.queue.JobStats(context.Background(), n)
 			switch parked := failures == 100; {
-			case parked && (err != nil || s.State != tube.Buried || s.Facts.Parked != tube.ParkedRetries):
+			case parked && (err != nil || s.State != tube.Buried || s.Metadata.Parked != tube.ParkedRetries):
 				w.Errorf("at the end the job is %+v (%v)", s, err)
 			case !parked && err != queue.ErrNotFound:
 				w.Errorf("at the end the job is %+v (%v)", s, err)

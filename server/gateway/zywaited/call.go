@@ -147,9 +147,9 @@ func resultOf(err error) webhook.Result {
 	if errors.Is(err, errAnswer) {
 		return webhook.Failed
 	}
-	its, is := status.FromError(err)
+	its, ok := status.FromError(err)
 	switch {
-	case !is: // of HTTP
+	case !ok: // of HTTP
 		return webhook.ResultOf(err)
 	case its.Code() == codes.DeadlineExceeded:
 		return webhook.TimedOut

@@ -23,7 +23,7 @@ func NewGRPC(s *Service) http.Handler {
 	grpc_health_v1.RegisterHealthServer(g, state)
 	reflection.Register(g)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if name, is := methods[r.URL.Path]; is {
+		if name, ok := methods[r.URL.Path]; ok {
 			httpserve.Name(w, name)
 		}
 		g.ServeHTTP(w, r)

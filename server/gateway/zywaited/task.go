@@ -164,8 +164,8 @@ func show(uid string, body []byte, s *tube.JobStats) (*pb.Task, error) {
 }
 
 func failuresOf(s *tube.JobStats) uint32 {
-	if s.Facts == nil {
+	if s.Metadata == nil {
 		return s.Counters.Failures()
 	}
-	return s.Facts.Failures(&s.Counters)
+	return s.Metadata.Failures(&s.Counters)
 }

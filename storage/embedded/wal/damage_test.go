@@ -101,7 +101,7 @@ func (w *written) open(t testing.TB, changed map[string][]byte) ([]string, error
 		t.Fatal(err)
 	}
 	for name, data := range w.files {
-		if other, is := changed[name]; is {
+		if other, ok := changed[name]; ok {
 			data = other
 		}
 		if data == nil {

@@ -30,8 +30,8 @@ func Numbers(fs vfs.FS, dir string) ([]uint64, error) {
 	}
 	var numbers []uint64
 	for _, name := range names {
-		digits, is := strings.CutPrefix(name, prefix)
-		if n, err := strconv.ParseUint(digits, 10, 64); is && err == nil {
+		digits, ok := strings.CutPrefix(name, prefix)
+		if n, err := strconv.ParseUint(digits, 10, 64); ok && err == nil {
 			numbers = append(numbers, n)
 		}
 	}

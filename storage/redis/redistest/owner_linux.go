@@ -33,9 +33,9 @@ func madeBy(c net.Conn, pids []int) bool {
 // on the other side; 0 if there is none. /proc/net/tcp says the same, but slowly:
 // that would hold up what goes through the proxy, and pass for trouble.
 func inodeOf(own, other net.Addr) uint32 {
-	from, is := own.(*net.TCPAddr)
+	from, ok := own.(*net.TCPAddr)
 	to, are := other.(*net.TCPAddr)
-	if !is || !are || from.IP.To4() == nil || to.IP.To4() == nil {
+	if !ok || !are || from.IP.To4() == nil || to.IP.To4() == nil {
 		return 0
 	}
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)

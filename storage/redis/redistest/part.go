@@ -48,11 +48,11 @@ func (of *Part) Judge(request, answer Judge) {
 
 // Swallow has connections accepted, and nothing pass, as on a line that is dead;
 // or not any more. What was swallowed is lost, so then all connections break.
-func (of *Part) Swallow(is bool) {
+func (of *Part) Swallow(ok bool) {
 	all := func([]byte) Fate { return Drop }
 	of.p.mu.Lock()
 	defer of.p.mu.Unlock()
-	if of.request, of.answer = all, all; !is {
+	if of.request, of.answer = all, all; !ok {
 		of.p.breakThose(of, false) // first: no connection may go on with a part missing
 		of.request, of.answer = nil, nil
 	}
@@ -77,10 +77,10 @@ func (of *Part) has(l *link) bool {
 	if of.pids == nil {
 		return true
 	}
-	is, known := of.known[l]
+	ok, known := of.known[l]
 	if !known {
-		is = madeBy(l.client, of.pids)
-		of.known[l] = is
+		ok = madeBy(l.client, of.pids)
+		of.known[l] = ok
 	}
-	return is
+	return ok
 }

@@ -86,9 +86,9 @@ func NewProxyTo(tb testing.TB, addr string) *Proxy {
 // twice.
 func (p *Proxy) open() error {
 	p.mu.Lock()
-	is := p.listener != nil
+	ok := p.listener != nil
 	p.mu.Unlock()
-	if is {
+	if ok {
 		return nil
 	}
 	var l net.Listener
@@ -137,15 +137,15 @@ func (p *Proxy) Answer(instead func(request []byte) string) {
 }
 
 // Swallow is that of Part, for all connections.
-func (p *Proxy) Swallow(is bool) { p.all.Swallow(is) }
+func (p *Proxy) Swallow(ok bool) { p.all.Swallow(ok) }
 
 // Refuse has new connections closed at once, and breaks all there are; or not
 // any more.
-func (p *Proxy) Refuse(is bool) {
+func (p *Proxy) Refuse(ok bool) {
 	p.mu.Lock()
-	p.refusing = is
+	p.refusing = ok
 	p.mu.Unlock()
-	if is {
+	if ok {
 		p.Break()
 	}
 }

@@ -60,8 +60,8 @@ func startSentinels(tb testing.TB, on terms, replicas int, args ...string) *Sent
 // tests in which none dies, on machines that may keep one waiting.
 func (s *Sentinels) NeverFailOver(tb testing.TB) {
 	tb.Helper()
-	for _, its := range s.Sentinels {
-		client := its.sentinelClient()
+	for _, server := range s.Sentinels {
+		client := server.sentinelClient()
 		if err := client.Set(context.Background(), MasterName, "down-after-milliseconds", "600000").Err(); err != nil {
 			tb.Fatal(err)
 		}
@@ -73,8 +73,8 @@ func (s *Sentinels) NeverFailOver(tb testing.TB) {
 // as many replicas as there are.
 func (s *Sentinels) agree(ctx context.Context) bool {
 	port := ""
-	for _, its := range s.Sentinels {
-		client := its.sentinelClient()
+	for _, server := range s.Sentinels {
+		client := server.sentinelClient()
 		m, _ := client.Master(ctx, MasterName).Result()
 		client.Close()
 		if port == "" {
@@ -111,8 +111,8 @@ func (s *Sentinels) AwaitWhole(tb testing.TB) *Server {
 // named returns the server that is the primary, by the first sentinel that
 // answers; nil if there is none.
 func (s *Sentinels) named(ctx context.Context) *Server {
-	for _, its := range s.Sentinels {
-		client := its.sentinelClient()
+	for _, server := range s.Sentinels {
+		client := server.sentinelClient()
 		at, err := client.GetMasterAddrByName(ctx, MasterName).Result()
 		client.Close()
 		if err != nil || len(at) != 2 {
@@ -149,8 +149,8 @@ func startSentinel(tb testing.TB, lock *Lock, host, port string, majority int, m
 // URL is how an engine reaches the primary, whichever it is.
 func (s *Sentinels) URL() string {
 	var hosts []string
-	for _, its := range s.Sentinels {
-		hosts = append(hosts, its.Addr)
+	for _, server := range s.Sentinels {
+		hosts = append(hosts, server.Addr)
 	}
 	return s.Servers[0].lock.url("redis", "+sentinel://"+strings.Join(hosts, ",")+"/"+MasterName+"/0")
 }
@@ -166,8 +166,8 @@ func (s *Server) sentinelClient() *goredis.SentinelClient {
 func (s *Sentinels) FailOver(tb testing.TB) {
 	tb.Helper()
 	await(tb, "a sentinel to begin a failover", func(ctx context.Context) bool {
-		for _, its := range s.Sentinels {
-			client := its.sentinelClient()
+		for _, server := range s.Sentinels {
+			client := server.sentinelClient()
 			err := client.Failover(ctx, MasterName).Err()
 			client.Close()
 			if err == nil {
@@ -183,8 +183,8 @@ func (s *Sentinels) FailOver(tb testing.TB) {
 func (s *Sentinels) CountSwitches(tb testing.TB) (count func() int) {
 	tb.Helper()
 	noticed := make([]atomic.Int64, len(s.Sentinels))
-	for i, its := range s.Sentinels {
-		client := goredis.NewSentinelClient(its.options())
+	for i, server := range s.Sentinels {
+		client := goredis.NewSentinelClient(server.options())
 		switches := client.Subscribe(context.Background(), "+switch-master")
 		if _, err := switches.Receive(context.Background()); err != nil {
 			tb.Fatal(err)
@@ -212,12 +212,12 @@ func (s *Sentinels) CountSwitches(tb testing.TB) (count func() int) {
 // is one, and returns it.
 func (s *Sentinels) AwaitPrimary(tb testing.TB, not *Server) *Server {
 	tb.Helper()
-	var is *Server
+	var server *Server
 	await(tb, "a replica to take over", func(ctx context.Context) bool {
-		is = s.named(ctx)
-		return is != nil && is != not && strings.Contains(is.info(ctx, "replication"), "role:master")
+		server = s.named(ctx)
+		return server != nil && server != not && strings.Contains(server.info(ctx, "replication"), "role:master")
 	})
-	return is
+	return server
 }
 
 // Offsets returns how much each server, but one, has of what its primary has written,
@@ -231,7 +231,7 @@ func (s *Sentinels) Offsets(not *Server) map[*Server]int64 {
 			continue
 		}
 		for line := range strings.Lines(server.info(ctx, "replication")) {
-			if text, is := strings.CutPrefix(line, "slave_repl_offset:"); is {
+			if text, ok := strings.CutPrefix(line, "slave_repl_offset:"); ok {
 				offsets[server], _ = strconv.ParseInt(strings.TrimSpace(text), 10, 64)
 			}
 		}

@@ -103,7 +103,7 @@ func gone(c *client.Conn) error {
 		return err
 	}
 	for _, key := range []string{"current-jobs-ready", "current-jobs-reserved", "current-jobs-delayed", "current-jobs-buried"} {
-		if n, is := page.Value(key); is && n != "0" {
+		if n, ok := page.Value(key); ok && n != "0" {
 			return fmt.Errorf("after all pushes %s is %s", key, n)
 		}
 	}

@@ -48,7 +48,7 @@ func (r *run) waitEndsOn(s *stand, by, at *instance) error {
 			})
 		}
 		all.Wait()
-		if err, is := failed.Load().(error); is {
+		if err, ok := failed.Load().(error); ok {
 			return fmt.Errorf("%s: %w", way.name, err)
 		}
 		counts += fmt.Sprintf(" %s %d", way.name, missed.Load())

@@ -92,7 +92,7 @@ func (a *asked) seconds() []uint64 {
 		}
 	}
 	if len(all) == 2 {
-		if n, is := a.dueIn(); is {
+		if n, ok := a.dueIn(); ok {
 			all[0] = n
 		}
 	}

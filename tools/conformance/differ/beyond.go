@@ -85,9 +85,9 @@ func (a *asked) tags() string {
 }
 
 // tag is the value of a tag of a line.
-func (a *asked) tag(name string) (value string, is bool) {
+func (a *asked) tag(name string) (value string, ok bool) {
 	for _, word := range strings.Fields(a.tags()) {
-		if value, is := strings.CutPrefix(word, name+":"); is {
+		if value, ok := strings.CutPrefix(word, name+":"); ok {
 			return value, true
 		}
 	}
@@ -98,7 +98,7 @@ func (a *asked) tag(name string) (value string, is bool) {
 const between = latest - 1
 
 // inSeconds is a duration in whole seconds; between if it is none.
-func inSeconds(word string) (n uint64, is bool) {
+func inSeconds(word string) (n uint64, ok bool) {
 	m := duration.FindStringSubmatch(word)
 	if m == nil {
 		return 0, false
@@ -118,13 +118,13 @@ func wholeSeconds(ms uint64) uint64 {
 }
 
 // dueIn is in how many seconds a put with tags is due, if they say so.
-func (a *asked) dueIn() (n uint64, is bool) {
-	if value, is := a.tag("delay"); is {
+func (a *asked) dueIn() (n uint64, ok bool) {
+	if value, ok := a.tag("delay"); ok {
 		return inSeconds(value)
 	}
-	value, is := a.tag("at")
+	value, ok := a.tag("at")
 	at, err := strconv.ParseUint(value, 10, 63)
-	if !is || err != nil {
+	if !ok || err != nil {
 		return 0, false
 	}
 	return wholeSeconds(max(at, a.base) - a.base), true
@@ -136,7 +136,7 @@ func (a *asked) later() (retry, keyTTL []uint64) {
 	collect := func(name string) (all []uint64) {
 		value, _ := a.tag(name)
 		for _, word := range strings.Split(value, ",") {
-			if n, is := inSeconds(word); is {
+			if n, ok := inSeconds(word); ok {
 				all = append(all, n)
 			}
 		}
@@ -158,7 +158,7 @@ func (a *asked) secondsBeyond() []uint64 {
 	case "reschedule":
 		word = group(rescheduled, a.line, 1)
 	}
-	if n, is := inSeconds(word); is {
+	if n, ok := inSeconds(word); ok {
 		return []uint64{n}
 	}
 	return nil

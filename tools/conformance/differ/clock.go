@@ -234,12 +234,12 @@ func (e *episode) happened() error {
 func (e *episode) past(now time.Time) (over []event) {
 	e.begun = now
 	e.events = slices.DeleteFunc(e.events, func(ev event) bool {
-		is := !now.Before(ev.hi.Add(lag))
-		if is {
+		ok := !now.Before(ev.hi.Add(lag))
+		if ok {
 			over = append(over, ev)
 			e.begun = minTime(e.begun, ev.lo)
 		}
-		return is
+		return ok
 	})
 	return over
 }

@@ -14,7 +14,7 @@ type Coverage map[string]map[string]int
 
 func (c Coverage) add(verb, head string) {
 	word, rest, _ := strings.Cut(head, " ")
-	if _, state, is := strings.Cut(rest, " "); is && word == "INSERTED" {
+	if _, state, ok := strings.Cut(rest, " "); ok && word == "INSERTED" {
 		word += "-" + state
 	}
 	if c[verb] == nil {

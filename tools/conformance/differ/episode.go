@@ -283,7 +283,7 @@ func (e *episode) transmit(s step, c *conn) error {
 		b := cmd.bytes(e.judgeNames())
 		for _, a := range c.frame.feed(b, cmd.label) {
 			a.probesJudge, a.probesSubject = e.judge.probes, e.subject.probes
-			if n, is := a.longDelay(); is {
+			if n, ok := a.longDelay(); ok {
 				e.delays[n/apart], a.delayed = true, true
 			}
 			c.pending = append(c.pending, a)

@@ -42,7 +42,7 @@ func (g *generator) next() (step, bool) {
 		g.askers = slices.Sorted(maps.Keys(g.e.conns))
 		return step{act: quiet}, true
 	}
-	if s, is := g.askAbout(); is {
+	if s, ok := g.askAbout(); ok {
 		return s, true
 	}
 	for range 50 {

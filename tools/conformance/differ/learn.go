@@ -59,10 +59,10 @@ func (e *episode) learn(id int, a *asked, r reply) {
 }
 
 func (e *episode) learnWatching(c *conn, a *asked) {
-	if name, is := strings.CutPrefix(a.line, "watch "); is && !slices.Contains(c.watched, name) {
+	if name, ok := strings.CutPrefix(a.line, "watch "); ok && !slices.Contains(c.watched, name) {
 		c.watched = append(c.watched, name)
 	}
-	if name, is := strings.CutPrefix(a.line, "ignore "); is {
+	if name, ok := strings.CutPrefix(a.line, "ignore "); ok {
 		c.watched = slices.DeleteFunc(c.watched, func(w string) bool { return w == name })
 	}
 }

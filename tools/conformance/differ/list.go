@@ -16,8 +16,8 @@ type list struct {
 
 // readList reads the page of list-jobs.
 func readList(text string) (l list) {
-	rest, is := strings.CutPrefix(text, "---\nnext: ")
-	if !is {
+	rest, ok := strings.CutPrefix(text, "---\nnext: ")
+	if !ok {
 		return list{bad: "no list"}
 	}
 	next, rest, _ := strings.Cut(rest, "\n")
@@ -25,14 +25,14 @@ func readList(text string) (l list) {
 	if rest == "jobs: []\n" {
 		return l
 	}
-	rest, is = strings.CutPrefix(rest, "jobs:\n")
-	if !is || rest == "" || !strings.HasSuffix(rest, "\n") {
+	rest, ok = strings.CutPrefix(rest, "jobs:\n")
+	if !ok || rest == "" || !strings.HasSuffix(rest, "\n") {
 		return list{bad: "no list"}
 	}
 	for _, line := range strings.Split(strings.TrimSuffix(rest, "\n"), "\n") {
-		inside, is := strings.CutPrefix(line, "- {")
+		inside, ok := strings.CutPrefix(line, "- {")
 		inside, isToo := strings.CutSuffix(inside, "}")
-		if !is || !isToo {
+		if !ok || !isToo {
 			l.bad = fmt.Sprintf("the line %q", line)
 			return l
 		}
@@ -45,8 +45,8 @@ func readList(text string) (l list) {
 // it: keys of jobs have no space.
 func readFlow(text string) (p page) {
 	for _, entry := range strings.Split(text, ", ") {
-		key, value, is := strings.Cut(entry, ": ")
-		if !is {
+		key, value, ok := strings.Cut(entry, ": ")
+		if !ok {
 			p.bad = fmt.Sprintf("the entry %q", entry)
 		}
 		p.lines = append(p.lines, pageLine{key, value})

@@ -18,14 +18,14 @@ type pageLine struct{ key, value string }
 // readPage reads a page of keys and values.
 func readPage(text string) page {
 	var p page
-	rest, is := strings.CutPrefix(text, "---\n")
-	if !is || !strings.HasSuffix(rest, "\n") {
+	rest, ok := strings.CutPrefix(text, "---\n")
+	if !ok || !strings.HasSuffix(rest, "\n") {
 		p.bad = "no page"
 		return p
 	}
 	for _, line := range strings.Split(strings.TrimSuffix(rest, "\n"), "\n") {
-		key, value, is := strings.Cut(line, ": ")
-		if !is {
+		key, value, ok := strings.Cut(line, ": ")
+		if !ok {
 			p.bad = fmt.Sprintf("the line %q", line)
 		}
 		p.lines = append(p.lines, pageLine{key, value})

@@ -142,9 +142,9 @@ func (e *episode) admitTimes(id int, c *conn, all []*asked, s step) string {
 	arming := 0
 	seen := maps.Clone(e.delays)
 	for _, a := range all {
-		if n, is := a.longDelay(); is && seen[n/apart] && !a.delayed {
+		if n, ok := a.longDelay(); ok && seen[n/apart] && !a.delayed {
 			return "delay-due-order"
-		} else if is {
+		} else if ok {
 			seen[n/apart] = true
 		}
 		for _, n := range a.seconds() {
@@ -291,7 +291,7 @@ func (e *episode) admitWaiting(id int, c *conn, all []*asked, _ step) string {
 func (c *conn) mayWatch(commands []*asked) []string {
 	names := slices.Clone(c.watched)
 	for _, a := range commands {
-		if name, is := strings.CutPrefix(a.line, "watch "); is {
+		if name, ok := strings.CutPrefix(a.line, "watch "); ok {
 			names = append(names, name)
 		}
 	}

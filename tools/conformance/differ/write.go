@@ -237,7 +237,7 @@ func quote(s string, afterName bool) string {
 var escapes = map[byte]string{'\r': `\r`, '\n': `\n`, '\t': `\t`, 0: `\0`, '\\': `\\`, '{': `\{`, '}': `\}`}
 
 func quoteByte(c byte, rest string) string {
-	if e, is := escapes[c]; is {
+	if e, ok := escapes[c]; ok {
 		return e
 	}
 	switch {

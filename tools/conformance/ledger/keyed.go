@@ -95,9 +95,9 @@ func (l *Ledger) abandon(e *entry) {
 
 // identity returns what is known of the job under an id; nil if nothing is. The lock is held.
 func (e *entry) identity(id uint64) *identity {
-	for _, is := range e.known {
-		if is.id == id {
-			return is
+	for _, known := range e.known {
+		if known.id == id {
+			return known
 		}
 	}
 	return nil
@@ -107,21 +107,21 @@ func (e *entry) identity(id uint64) *identity {
 // that event. Under all others it is there no more that a reply had shown before. The lock is
 // held.
 func (l *Ledger) met(e *entry, id, sent uint64) {
-	is := e.identity(id)
-	if e.key == "" || is == nil {
+	known := e.identity(id)
+	if e.key == "" || known == nil {
 		return
 	}
-	if is.left != 0 && sent > is.left {
+	if known.left != 0 && sent > known.left {
 		l.fault(&l.report.Twice, "%v is there as job %d, after it had become another one", e, id)
 	}
 	now := l.event()
 	for _, other := range e.known {
-		if other != is && other.left == 0 && other.seen != 0 && other.seen < sent {
+		if other != known && other.left == 0 && other.seen != 0 && other.seen < sent {
 			other.left = now
 			l.report.Renamed++
 		}
 	}
-	is.seen = now
+	known.seen = now
 }
 
 // tokenGiven notes a lease that a reply has brought to a command sent at that event. Of each
@@ -130,20 +130,20 @@ func (l *Ledger) tokenGiven(x *lease, sent uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.report.Leases++
-	is := x.e.identity(x.id)
-	if is == nil {
+	known := x.e.identity(x.id)
+	if known == nil {
 		return
 	}
-	switch compared := cmp.Or(cmp.Compare(len(x.token), len(is.token)), cmp.Compare(x.token, is.token)); {
-	case compared == 0, compared < 0 && sent > is.tokens:
-		l.fault(&l.report.Tokens, "%v: the lease %s came after %s", x.e, x.token, is.token)
+	switch compared := cmp.Or(cmp.Compare(len(x.token), len(known.token)), cmp.Compare(x.token, known.token)); {
+	case compared == 0, compared < 0 && sent > known.tokens:
+		l.fault(&l.report.Tokens, "%v: the lease %s came after %s", x.e, x.token, known.token)
 	case compared < 0: // the replies have overtaken each other
 		l.addPast(*x)
 	default:
-		if is.token != "" {
-			l.addPast(lease{e: x.e, id: x.id, token: is.token})
+		if known.token != "" {
+			l.addPast(lease{e: x.e, id: x.id, token: known.token})
 		}
-		is.token, is.tokens = x.token, l.event()
+		known.token, known.tokens = x.token, l.event()
 	}
 }
 

@@ -49,35 +49,35 @@ var keyedLies = []keyedLie{
 	{"none", func(_ *forger, s storage.Store, op *storage.Op) { honestly(s, op) },
 		func(ledger.Report) int { return 0 }},
 	{"a put with a key is done twice", func(_ *forger, s storage.Store, op *storage.Op) {
-		if honestly(s, op); op.Kind == storage.Put && op.Rare != nil && op.Answer.Rare.Outcome != tube.PutNew {
+		if honestly(s, op); op.Kind == storage.Put && op.Args != nil && op.Answer.Result.Outcome != tube.PutNew {
 			again := *op
-			again.Rare = &storage.Rare{Tags: &tube.Tags{}}
+			again.Args = &storage.Args{Tags: &tube.Tags{}}
 			honestly(s, &again)
-			op.Answer.ID, op.Answer.Rare = again.Answer.ID, again.Answer.Rare
+			op.Answer.ID, op.Answer.Result = again.Answer.ID, again.Answer.Result
 		}
 	}, func(r ledger.Report) int { return r.Twice + r.Undead }},
 	{"a lease of the past is obeyed", func(f *forger, s storage.Store, op *storage.Op) {
 		honestly(s, op)
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		if isLeaseTake(op) && op.Answer.Rare != nil {
-			f.leases[op.Answer.ID] = op.Answer.Rare.Lease
+		if isLeaseTake(op) && op.Answer.Result != nil {
+			f.leases[op.Answer.ID] = op.Answer.Result.Lease
 		}
-		if now := f.leases[op.ID]; isLeaseMove(op) && op.Answer.NotFound && op.Rare.Lease < now {
-			rare := *op.Rare
-			rare.Lease, op.Rare = now, &rare
+		if now := f.leases[op.ID]; isLeaseMove(op) && op.Answer.NotFound && op.Args.Lease < now {
+			rare := *op.Args
+			rare.Lease, op.Args = now, &rare
 			honestly(s, op)
 		}
 	}, func(r ledger.Report) int { return r.Obeyed }},
 	{"a lease comes twice", func(_ *forger, s storage.Store, op *storage.Op) {
-		if honestly(s, op); isLeaseTake(op) && op.Answer.Rare != nil {
-			op.Answer.Rare.Lease = 1 << 50
+		if honestly(s, op); isLeaseTake(op) && op.Answer.Result != nil {
+			op.Answer.Result.Lease = 1 << 50
 		}
 	}, func(r ledger.Report) int { return r.Tokens }},
 	{"a lease ends early", func(f *forger, s storage.Store, op *storage.Op) {
-		if honestly(s, op); isLeaseTake(op) && op.Answer.Rare != nil && f.some(3) {
+		if honestly(s, op); isLeaseTake(op) && op.Answer.Result != nil && f.some(3) {
 			honestly(s, &storage.Op{Kind: storage.Move, Move: tube.Release, Holder: tube.LeaseHolder, ID: op.Answer.ID,
-				Rare: &storage.Rare{Lease: op.Answer.Rare.Lease}})
+				Args: &storage.Args{Lease: op.Answer.Result.Lease}})
 		}
 	}, func(r ledger.Report) int { return min(r.Contested, r.Robbed) }},
 	{"a moved job stays where it was", func(f *forger, s storage.Store, op *storage.Op) {

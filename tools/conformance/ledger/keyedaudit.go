@@ -99,8 +99,8 @@ func (c *client) lookAt(some []*entry) []*whereabouts {
 func (l *Ledger) idsOf(e *entry) (ids []uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, is := range e.known {
-		ids = append(ids, is.id)
+	for _, known := range e.known {
+		ids = append(ids, known.id)
 	}
 	return ids
 }

@@ -94,7 +94,7 @@ func TestLateness(t *testing.T) {
 				t.Fatal(err)
 			}
 			err = Play(context.Background(), tr, scripted(answers))
-			if _, is := errors.AsType[*LateError](err); err == nil || is != late {
+			if _, ok := errors.AsType[*LateError](err); err == nil || ok != late {
 				t.Errorf("%q: %v, want it late: %v", script, err, late)
 			}
 		})
