@@ -237,6 +237,8 @@ func (s *session) step() bool {
 	switch s.phase {
 	case waiting:
 		return s.stepWaiting()
+	case verifying:
+		return s.stepVerifying()
 	case acting:
 		if s.principal != nil && s.principal.unwanted != nil {
 			s.end(s.principal.unwanted)

@@ -69,6 +69,7 @@ type idleCheck struct {
 	drained    uint64    // bytes that the wire had sent late by then
 	stuckSince time.Time // the client reads none of what is kept back; zero if nothing is
 	asking     bool      // the store is asked whether the connection holds anything
+	leaving    bool      // the client had closed by then, while it was being verified
 }
 
 // inspect holds the connection against its limits.
@@ -76,6 +77,9 @@ func (s *session) inspect(now time.Time) {
 	v := &s.idleCheck
 	switch {
 	case s.phase >= ending, v.asking:
+		return
+	case s.phase == verifying:
+		s.inspectVerifying(now)
 		return
 	case s.principal != nil && s.phase == acting && s.principal.isLate(now, s.server.config.AuthTimeout):
 		s.end(errUnauthenticated)

@@ -44,7 +44,7 @@ const (
 	groups     = 4                     // of names, for each address
 	maxLookups = 10                    // of wrong secrets in a second
 	maxBusy    = 2                     // attempts at a time at one place
-	maxWaiting = 256                   // attempts that wait; further ones fail at once
+	maxWaiting = 32                    // attempts that wait at one place; further ones fail at once
 	recheck    = 20 * time.Millisecond // while others are busy
 )
 
@@ -68,8 +68,8 @@ func (g *guesses) at(address, name string) *place {
 }
 
 // admits tells whether an attempt need not wait. right says that its secret is known to be
-// right.
-func (g *guesses) admits(t *attempt, right bool) bool {
+// right. counts says that a wrong one counts as a lookup.
+func (g *guesses) admits(t *attempt, right, counts bool) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	p, now := g.at(t.address, t.name), time.Now()
@@ -83,7 +83,7 @@ func (g *guesses) admits(t *attempt, right bool) bool {
 		p.second, p.lookups = now.Unix(), 0
 	}
 	if p.lookups < maxLookups {
-		if t.proven = p.right == t.digest; !t.proven {
+		if t.proven = p.right == t.digest; !t.proven && counts {
 			p.lookups++
 		}
 	}

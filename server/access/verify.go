@@ -66,16 +66,17 @@ type attempt struct {
 	proven                bool // the same came in on the connection or from the address before
 }
 
-// Known returns the login of a user whose secret was verified before, nil if that has to
-// be done by Authenticate. It is quick.
+// Known returns the login of a user whose secret was verified before. It is quick. If it
+// returns nil, Authenticate must follow, which counts the attempt.
 func (a *Access) Known(address, name, secret string) *Login {
-	return a.known(&attempt{address: address, name: name, secret: secret, digest: a.digest(name, secret)})
+	return a.known(&attempt{address: address, name: name, secret: secret, digest: a.digest(name, secret)}, false)
 }
 
-// known is Known for an attempt, of which it finds out whether it is proven.
-func (a *Access) known(t *attempt) *Login {
+// known is Known for an attempt, of which it finds out whether it is proven. counts says
+// whether a wrong secret counts.
+func (a *Access) known(t *attempt, counts bool) *Login {
 	l := a.file.Load().known.find(t.digest)
-	if t.proven || a.guesses.admits(t, l != nil) {
+	if t.proven || a.guesses.admits(t, l != nil, counts) {
 		return l
 	}
 	return nil
@@ -90,7 +91,7 @@ func (a *Access) Authenticate(ctx context.Context, address, name, secret string)
 	c := connIn(ctx)
 	t := &attempt{address: address, name: name, secret: secret, digest: a.digest(name, secret)}
 	t.proven = c.has(t.digest)
-	l := a.known(t)
+	l := a.known(t, true)
 	if l == nil {
 		var err error
 		if l, err = a.flights.join(ctx, a, t); err != nil {
