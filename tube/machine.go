@@ -1,29 +1,29 @@
 package tube
 
-// Machine is all jobs, tubes and reservations of one server, in memory. It obeys
+// Machine is all jobs, tubes and reservations of one server, in memory. It follows
 // the table of arrows. It is not safe for concurrent use, and it reads no clock:
 // methods that depend on time take now, which must not go backwards.
 type Machine struct {
 	slab        slab
 	jobs        index
 	tubes       map[string]*Tube
-	order       []*Tube  // as list-tubes prints them
-	handles     []*Tube  // by Job.tube; a tube keeps its place here
-	spare       []uint32 // free places in handles
+	order       []*Tube  // in the order of list-tubes
+	handles     []*Tube  // by Job.tube; a tube keeps its index here
+	spare       []uint32 // free indexes of handles
 	holdings    map[Holder]*holding
-	recent      *holding // the one that was used last; nil if it is gone
+	recent      *holding // the one that was used last; nil if it was removed
 	alarms      alarms
-	journal     Journal // nil if nothing is to survive
-	hinted      []*Tube // tubes in which a job became ready, see Hints
+	journal     Journal // nil if nothing has to survive
+	hinted      []*Tube // tubes in which a job became ready, see WakeUps
 	takeable    []*Tube // tubes that are not paused and have a ready job
 	watched     watched // the tubes of the last Take from many
 	metadata    map[ref]metadata
 	keys        map[string]ref     // jobs with a key, by keyName
-	gone        tombstones         // keys that stay taken though their jobs are gone
+	gone        tombstones         // keys that stay taken although their jobs are gone
 	policies    map[string]*Policy // by tube
-	told        Metadata           // of the job that the journal is being told of
-	lastRules   Rules              // of the last job that got some, see share
-	pendingDead idQueue            // jobs on their way to a dead-letter tube, see NextBound
+	told        Metadata           // of the job that is being reported to the journal
+	lastRules   Rules              // of the last job that had some, see share
+	pendingDead idQueue            // pending dead letters, see NextPending
 	lost        []uint64           // restored jobs that were reserved, for EndRestore
 	lastID      uint64
 	burials     int64 // number of the last burial
@@ -62,17 +62,17 @@ type NewJob struct {
 	Tube            string
 	Pri, Delay, TTR uint32
 	Body            []byte // kept, not copied
-	Buffer          Buffer // of Body, or nil; the Machine takes over one use
+	Buffer          Buffer // of Body, or nil; the Machine takes over one reference
 }
 
-// Buffer counts who uses the memory of a body. The Machine has a use of it as long as
-// it keeps the body. Both methods may be called while a lock is held.
+// Buffer is the reference-counted memory of a body. The Machine has one reference while
+// it has the body in memory. Both methods may be called with a lock held.
 type Buffer interface {
-	Retain()  // begins a use
-	Release() // ends one
+	Retain()  // adds a reference
+	Release() // drops a reference
 }
 
-// Put makes a job and returns it. It makes the tube if there is none of that
+// Put creates a job and returns it. It creates the tube if there is none of that
 // name.
 func (m *Machine) Put(now Instant, p NewJob) *Job {
 	j := m.newJob(now, p)
@@ -81,7 +81,7 @@ func (m *Machine) Put(now Instant, p NewJob) *Job {
 	return j
 }
 
-// newJob makes a job that is in no queue yet.
+// newJob creates a job that is in no queue yet.
 func (m *Machine) newJob(now Instant, p NewJob) *Job {
 	t := m.open(p.Tube)
 	m.lastID++
@@ -100,7 +100,7 @@ func (m *Machine) newJob(now Instant, p NewJob) *Job {
 	return j
 }
 
-// tellPut tells the journal about a new job.
+// journalPut reports a new job to the journal.
 func (m *Machine) tellPut(j *Job, p NewJob) {
 	if m.journal != nil {
 		m.journal.Put(m.record(j, &m.told), p.Body, p.Buffer)
@@ -108,18 +108,17 @@ func (m *Machine) tellPut(j *Job, p NewJob) {
 }
 
 // Terms come with a command that moves a job. Arrow.Sets says which of them the
-// job takes over; the others are ignored. Delay is in seconds.
+// job takes; the others are ignored. Delay is in seconds.
 type Terms struct{ Pri, Delay uint32 }
 
-// gone is what Move returns for a job that it has deleted, or that has gone to its
-// dead-letter tube.
+// goneJob is what Move returns for a job that was deleted, or sent to its dead-letter
+// tube.
 var gone Job
 
-// Move does to job id what the table says for this move, on behalf of h. It
-// returns the job as it is afterwards. It returns nil, which is NOT_FOUND, if
-// there is no such job, if the table has no row for its state, or if only the
-// holder may do it and that is not h. Reserve, which chooses a job by itself, is
-// Take.
+// Move moves job id as the table says, on behalf of h. It returns the job as it is
+// afterwards. It returns nil, which is NOT_FOUND, if there is no such job, if the
+// table has no row for its state, or if only the holder can make the move and h is
+// not the holder. For Reserve, which chooses a job by itself, use Take.
 func (m *Machine) Move(now Instant, move Move, h Holder, id uint64, terms Terms) *Job {
 	j := m.Find(id)
 	if j == nil {
@@ -145,7 +144,7 @@ func (m *Machine) Move(now Instant, move Move, h Holder, id uint64, terms Terms)
 	return j
 }
 
-// moveAlong moves j along the arrow, on behalf of h, and tells the journal.
+// moveAlong moves j along the arrow, on behalf of h, and reports it to the journal.
 func (m *Machine) moveAlong(now Instant, j *Job, arrow *Arrow, h Holder) {
 	m.noteArrow(now, j, arrow)
 	if arrow.Counts != NoCounter {
@@ -176,8 +175,8 @@ func (m *Machine) moveAlong(now Instant, j *Job, arrow *Arrow, h Holder) {
 	}
 }
 
-// enterRuled is enter for a job with facts, or in a tube with a policy, that moves along an
-// arrow. It returns whether more has changed than the arrow says.
+// enterByRules is enter for a job that has metadata, or is in a tube with a policy. It returns
+// whether more has changed than the arrow says.
 func (m *Machine) enterRuled(now Instant, j *Job, arrow *Arrow, h *holding) (more bool) {
 	if arrow.From == Buried {
 		m.unpark(j, arrow.Move)
@@ -194,9 +193,9 @@ func (m *Machine) enterRuled(now Instant, j *Job, arrow *Arrow, h *holding) (mor
 	return true
 }
 
-// SetAside buries job id, because its body cannot be read. It does nothing if
-// another holder than h has reserved the job. No counter grows, because no client
-// has asked for it. It returns whether the job was buried.
+// SetAside buries job id, because its body cannot be read. It does nothing if a
+// holder other than h has reserved the job. No counter grows, because no client
+// asked for it. It returns whether the job was buried.
 func (m *Machine) SetAside(now Instant, h Holder, id uint64) bool {
 	j := m.Find(id)
 	if j == nil || j.state == Buried || j.state == Reserved && j.holder != h {
@@ -208,8 +207,8 @@ func (m *Machine) SetAside(now Instant, h Holder, id uint64) bool {
 	return true
 }
 
-// Tick does up to limit of the things that are due: it makes delayed jobs ready,
-// ends pauses, and takes back reservations whose TTR has run out. It returns when
+// Tick does up to limit of the things that are due: it makes delayed jobs ready, ends
+// pauses, takes back reservations whose TTR has run out, and frees keys. It returns when
 // the next thing is due. If that is now or earlier, limit was reached.
 func (m *Machine) Tick(now Instant, limit int) Instant {
 	for ; limit > 0 && m.alarms.next() <= now; limit-- {
@@ -221,7 +220,7 @@ func (m *Machine) Tick(now Instant, limit int) Instant {
 // Next returns when the next thing is due, or Never.
 func (m *Machine) Next() Instant { return m.alarms.next() }
 
-// fire does one thing that is due, that of the alarm a.
+// fire does one thing that is due for the alarm a.
 func (m *Machine) fire(now Instant, a *alarm) {
 	if a == &m.gone.alarm {
 		m.fireKeys()

@@ -1,14 +1,14 @@
 package tube
 
-// ring is jobs in their order, in a circular buffer. A job that is removed from
-// the middle leaves a gap, a zero; the first and the last place are never gaps.
+// ring is jobs in order, in a circular buffer. A job that is removed from the middle
+// leaves a gap, a zero; the first and the last entry are never gaps.
 //
-// A place is a number that grows from job to job and wraps at 2^32. Its slot is
-// the place modulo the length of the buffer. So a job keeps its place, Job.pos,
+// An entry has a number that grows from job to job and wraps at 2^32. Its slot is
+// the number modulo the length of the buffer. So a job keeps its number, Job.pos,
 // when the buffer grows or shrinks.
 type ring struct {
 	slots    []ref  // its length is a power of two, or zero
-	from, to uint32 // the place of the first job, and the one behind the last
+	from, to uint32 // the number of the first job, and the one after the last
 	gaps     uint32 // between these two
 }
 
@@ -17,7 +17,7 @@ const minSlots = 4
 
 func (r *ring) len() int { return int(r.to - r.from - r.gaps) }
 
-// at returns the slot of a place.
+// at returns the slot of a number.
 func (r *ring) at(place uint32) *ref { return &r.slots[place&uint32(len(r.slots)-1)] }
 
 // head returns the first job; there must be one.
@@ -63,7 +63,7 @@ func (r *ring) makeRoom(s *slab) {
 	}
 }
 
-// resize gives the ring a buffer of another length. All jobs keep their places.
+// resize gives the ring a buffer of another length. All jobs keep their numbers.
 func (r *ring) resize(length int) {
 	old := *r
 	r.slots = make([]ref, length)
@@ -72,7 +72,7 @@ func (r *ring) resize(length int) {
 	}
 }
 
-// closeGaps moves the jobs together. Their places change.
+// closeGaps moves the jobs together. Their numbers change.
 func (r *ring) closeGaps(s *slab) {
 	to := r.from
 	for place := r.from; place != r.to; place++ {

@@ -1,8 +1,8 @@
 package tube
 
-// enter gives j, which is in no queue, its new state and puts it into the queue
-// of that state. Delayed becomes Ready if the job has no delay. h is nil unless
-// to is Reserved.
+// enter gives j, which is in no queue, a new state and adds it to the queue of that
+// state. Delayed becomes Ready if the job has no delay. h is nil unless to is
+// Reserved.
 func (m *Machine) enter(now Instant, j *Job, to State, h *holding) {
 	if to == Delayed && j.delay == 0 {
 		to = Ready
@@ -22,8 +22,8 @@ func (m *Machine) enter(now Instant, j *Job, to State, h *holding) {
 	}
 }
 
-// enqueue puts j, which is in no queue, into the queue of its tube for a state.
-// The state is not Reserved.
+// enqueue adds j, which is in no queue, to the queue of its tube for a state other
+// than Reserved.
 func (m *Machine) enqueue(j *Job, to State, rank int64) {
 	j.state, j.rank = to, rank
 	t, s := m.tubeOf(j), &m.slab
@@ -43,7 +43,7 @@ func (m *Machine) enqueue(j *Job, to State, rank int64) {
 	}
 }
 
-// enqueueReserved makes j, which is in no queue, a reservation of h.
+// enqueueReserved makes j, which is in no queue, a reservation of h for its TTR.
 func (m *Machine) enqueueReserved(now Instant, j *Job, h *holding) {
 	m.reserve(j, h, int64(now.After(j.ttr)))
 }
@@ -58,7 +58,7 @@ func (m *Machine) reserve(j *Job, h *holding, deadline int64) {
 	m.alarms.set(&h.alarm, m.nextDue(h))
 }
 
-// forget removes j, which is in no queue. It must not be used any more.
+// forget removes j, which is in no queue. j must not be used any more.
 func (m *Machine) forget(now Instant, j *Job) {
 	t := m.tubeOf(j)
 	if j.hasMetadata {
@@ -71,7 +71,7 @@ func (m *Machine) forget(now Instant, j *Job) {
 	m.dropUnused(t)
 }
 
-// dequeue takes j out of the queue that it is in.
+// dequeue removes j from its queue.
 func (m *Machine) dequeue(j *Job) {
 	t, s := m.tubeOf(j), &m.slab
 	switch j.state {
@@ -97,7 +97,7 @@ func (m *Machine) dequeue(j *Job) {
 }
 
 // countReady adds by to the number of ready jobs and, if j is urgent, of urgent
-// ones. It goes by the rank of j, not by its priority: release and bury change
+// jobs. It uses the rank of j, not its priority, because release and bury change
 // the priority while the rank is still that of another queue.
 func (m *Machine) countReady(j *Job, by int) {
 	m.totals.Ready += uint64(by)

@@ -1,15 +1,16 @@
 package tube
 
-// How a job comes back that was reserved: whether it waits, or is parked.
+// What happens to a job whose delivery has failed: a retry, perhaps after a wait, or parking,
+// and the way to a dead-letter tube.
 
-// ruled tells whether j comes back by rules of its own or of its tube.
+// hasRules reports whether rules of j or of its tube can apply when a delivery of j ends.
 func (m *Machine) ruled(j *Job) bool {
 	return j.hasMetadata || len(m.policies) > 0 && m.policies[m.tubeOf(j).name] != nil
 }
 
-// comeBack puts j, which is in no queue and was reserved, where the rules of the job have it.
-// A release with a delay waits for that, and not as the rules say; asked is that delay, in
-// seconds.
+// requeueOrPark puts j, which was reserved and is in no queue, where its rules say: it is
+// ready, delayed or parked. asked is the delay of a release, in seconds; if it is not zero, it
+// is used instead of the wait of the rules.
 func (m *Machine) comeBack(now Instant, j *Job, o Outcome, asked uint32) {
 	f, rules := m.metadataOf(j), m.rulesOf(j)
 	parked, wait := rules.After(o, f.Failures(&j.counters), f.Deliveries(&j.counters))
@@ -25,7 +26,7 @@ func (m *Machine) comeBack(now Instant, j *Job, o Outcome, asked uint32) {
 	}
 }
 
-// park buries j, which is in no queue, and notes why, and where it is to go from there.
+// park buries j, which is in no queue, and records the reason and the dead-letter tube.
 func (m *Machine) park(j *Job, why Parked, dead string) {
 	f := m.changeMetadata(j)
 	f.Parked = why
@@ -37,8 +38,8 @@ func (m *Machine) park(j *Job, why Parked, dead string) {
 	m.enqueue(j, Buried, m.burials)
 }
 
-// unpark forgets why j was parked, when it leaves the buried ones. If it was kicked its
-// failures and deliveries begin anew.
+// unpark clears why j was parked, when it leaves the buried jobs. If it was kicked, its
+// failures and deliveries count from zero again.
 func (m *Machine) unpark(j *Job, move Move) {
 	if m.metadataOf(j).Parked == NotParked {
 		return
@@ -50,8 +51,8 @@ func (m *Machine) unpark(j *Job, move Move) {
 	}
 }
 
-// sendIfBound sends j to its dead-letter tube, if it is on its way there. If its body is not
-// kept here, or others wait already, it waits for SendBound: jobs are sent in their order.
+// sendIfPending sends j to its dead-letter tube, if it is a pending dead letter. If its body is
+// not in memory, or other jobs are pending, it waits for SendPending: jobs are sent in order.
 func (m *Machine) sendIfPending(now Instant, j *Job) {
 	switch {
 	case m.metadataOf(j).PendingDead == "":
@@ -62,16 +63,16 @@ func (m *Machine) sendIfPending(now Instant, j *Job) {
 	}
 }
 
-// Bound returns how many jobs may be on their way to a dead-letter tube and wait for
-// NextBound.
+// PendingDeadLetters returns how many jobs wait for NextPending. Some of them may not be
+// pending dead letters any more.
 func (m *Machine) PendingDeadLetters() int { return m.pendingDead.len() }
 
-// NextBound returns up to n of the jobs that are on their way to a dead-letter tube, and does
-// not return them again. Each is then for SendBound, StopBound or AgainBound.
+// NextPending returns up to n pending dead letters, and does not return them again. The caller
+// passes each to SendPending, CancelPending or RequeuePending.
 func (m *Machine) NextPending(n int) []uint64 { return m.pendingDead.take(n) }
 
-// SendBound sends job id to its dead-letter tube, if it is still on its way there. The body is
-// kept, not copied; it is used if none is kept here.
+// SendPending sends job id to its dead-letter tube, if it is still pending. body is used if
+// the Machine has no body of the job in memory; it is kept, not copied.
 func (m *Machine) SendPending(now Instant, id uint64, body []byte) {
 	j := m.pendingJob(id)
 	switch {
@@ -83,7 +84,7 @@ func (m *Machine) SendPending(now Instant, id uint64, body []byte) {
 	}
 }
 
-// StopBound has job id, which is on its way to a dead-letter tube, stay where it is: buried.
+// CancelPending leaves the pending dead letter id where it is, buried.
 func (m *Machine) CancelPending(id uint64) {
 	if j := m.pendingJob(id); j != nil {
 		m.changeMetadata(j).PendingDead = ""
@@ -91,10 +92,10 @@ func (m *Machine) CancelPending(id uint64) {
 	}
 }
 
-// AgainBound has NextBound return jobs again, before the others.
+// RequeuePending makes NextPending return these jobs again, before all others.
 func (m *Machine) RequeuePending(ids ...uint64) { m.pendingDead.putBack(ids) }
 
-// boundJob returns job id if it is on its way to a dead-letter tube, else nil.
+// pendingJob returns job id if it is a pending dead letter, else nil.
 func (m *Machine) pendingJob(id uint64) *Job {
 	if j := m.Find(id); j != nil && m.metadataOf(j).PendingDead != "" {
 		return j
@@ -102,8 +103,8 @@ func (m *Machine) pendingJob(id uint64) *Job {
 	return nil
 }
 
-// send makes a new job of j in its dead-letter tube, and removes j. The new one has its body,
-// priority, TTR and key, unless the key is taken there.
+// sendDeadLetter creates a copy of j in its dead-letter tube and removes j. The new job has the
+// body, priority, TTR and key of j; it has no key if that key is taken there.
 func (m *Machine) send(now Instant, j *Job, body []byte, users Buffer) {
 	from, to := m.tubeOf(j).name, m.metadataOf(j).PendingDead
 	metadata := Metadata{Key: m.keyOf(j), FromTube: from, FromID: j.ID}

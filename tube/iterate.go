@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// place is where a job stands in its queue.
+// position is where a job is in the order of its queue.
 type place struct {
 	rank int64
 	id   uint64
@@ -20,12 +20,12 @@ func (p place) before(q place) bool {
 	return p.id < q.id
 }
 
-// start is before the place of every job.
+// start is before the position of every job.
 var start = place{rank: -1 << 63}
 
-// next returns the first n jobs of the queue behind a place, in their order. Jobs in the tree
-// are in no order, so those before the place have to be passed over: if more than most jobs
-// of the tree had to be looked at, ok is false.
+// next returns the first n jobs of the queue behind a position, in order. The jobs in the tree
+// are not sorted, so those before the position have to be skipped: if that needs more than most
+// jobs of the tree, ok is false.
 func (q *queue) next(s *slab, after place, n, most int) (jobs []*Job, ok bool) {
 	fromTree, ok := q.tree.next(s, after, n, most)
 	if !ok {
@@ -38,7 +38,7 @@ func (q *queue) next(s *slab, after place, n, most int) (jobs []*Job, ok bool) {
 	return jobs[:min(n, len(jobs))], true
 }
 
-// compareJobs is before for package slices.
+// compareJobs is before, as package slices needs it.
 func compareJobs(a, b *Job) int {
 	switch {
 	case a == b:
@@ -49,7 +49,7 @@ func compareJobs(a, b *Job) int {
 	return 1
 }
 
-// next returns the first n jobs behind a place, in their order.
+// next returns the first n jobs behind a position, in order.
 func (r *ring) next(s *slab, after place, n int) (jobs []*Job) {
 	for at := r.find(s, after); at != r.to && len(jobs) < n; at++ {
 		if self := *r.at(at); self != 0 {
@@ -59,11 +59,11 @@ func (r *ring) next(s *slab, after place, n int) (jobs []*Job) {
 	return jobs
 }
 
-// find returns where in the ring the first job behind a place is; r.to if there is none. It
-// may be a gap in front of that job. It takes O(log n), and the length of the longest row of
-// gaps.
+// find returns where in the ring the first job behind a position is, or a gap directly before
+// that job; r.to if there is no such job. It takes O(log n), plus the length of the longest
+// run of gaps.
 func (r *ring) find(s *slab, after place) uint32 {
-	low, high := uint32(0), r.to-r.from // counted from r.from, as places wrap
+	low, high := uint32(0), r.to-r.from // counted from r.from, because slot numbers wrap
 	for low < high {
 		mid := (low + high) / 2
 		at := mid
@@ -79,14 +79,14 @@ func (r *ring) find(s *slab, after place) uint32 {
 	return r.from + low
 }
 
-// next returns the first n jobs behind a place, in their order. If more than most jobs had to
-// be looked at, ok is false.
+// next returns the first n jobs behind a position, in order. If more than most jobs must be
+// examined, ok is false.
 func (t tree) next(s *slab, after place, n, most int) (jobs []*Job, ok bool) {
 	if len(t) == 0 {
 		return nil, true
 	}
 	f := frontier{slab: s, tree: t}
-	passed := []int{0} // nodes that have to be looked at, or are not behind the place
+	passed := []int{0} // nodes to be examined; none of their ancestors is behind the position
 	for len(passed) > 0 {
 		i := passed[len(passed)-1]
 		passed = passed[:len(passed)-1]
@@ -113,12 +113,13 @@ func (t tree) next(s *slab, after place, n, most int) (jobs []*Job, ok bool) {
 	return jobs, true
 }
 
-// children returns which nodes are the children of node i: from first up to end.
+// children returns the children of node i: from first up to, but without, end.
 func (t tree) children(i int) (first, end int) {
 	return min(4*i+1, len(t)), min(4*i+5, len(t))
 }
 
-// frontier is a container/heap of nodes of a tree whose parents come before all nodes in it.
+// frontier is a container/heap of tree nodes. Every node that is not yet in it comes after its
+// parent, which is or was in it.
 type frontier struct {
 	slab  *slab
 	tree  tree

@@ -5,41 +5,40 @@ import (
 	"strings"
 )
 
-// Facts are what is known of a job beyond what every job has. Most jobs have none.
+// Metadata is what is known of a job beyond what every job has. Most jobs have none.
 type Metadata struct {
 	Key string
 	Rules
 
-	// FailuresBefore and DeliveriesBefore are what has to be taken off the counters: those
-	// that do not count any more, because the job was kicked when it was parked. Of a job
-	// that was moved to another tube, whose counters have begun anew, they are less than
-	// zero, modulo 2^32.
+	// FailuresBefore and DeliveriesBefore are subtracted from the counters: the failures
+	// and deliveries before the job was parked and kicked, which no longer count. After a
+	// move to another tube, where the counters begin at zero, they are negative, modulo 2^32.
 	FailuresBefore, DeliveriesBefore uint32
 
 	Parked      Parked
-	PendingDead string // parked: the dead-letter tube to which it is on its way; "" if to none
+	PendingDead string // pending dead letter: the dead-letter tube it goes to; "": none
 	Lease       uint64 // the token of the last lease; 0: it was never leased
-	FromTube    string // a dead-letter job: where it was exhausted
-	FromID      uint64 // and as which job
+	FromTube    string // a dead letter: the tube where it was exhausted
+	FromID      uint64 // a dead letter: its id there
 }
 
-// Failures and Deliveries are what Rules.After counts, of a job with these counters.
+// Failures returns what Rules.After counts as failures of a job with these counters.
 func (f *Metadata) Failures(c *Counters) uint32 { return c.Failures() - f.FailuresBefore }
 
-// Deliveries is like Failures.
+// Deliveries returns what Rules.After counts as deliveries of a job with these counters.
 func (f *Metadata) Deliveries(c *Counters) uint32 { return c.Deliveries() - f.DeliveriesBefore }
 
-// facts is how the Machine keeps Facts: a job with nothing but a key needs little memory.
+// metadata is how the Machine stores Metadata. A job with only a key needs little memory.
 type metadata struct {
 	name string    // see keyName; "" without a key
 	more *Metadata // all but the Key; nil if all of that is zero
 }
 
-// noFacts is what a job has that has no facts.
+// noMetadata is the metadata of a job that has none.
 var noMetadata Metadata
 
-// keyName is how the Machine names a key: by its tube, too. No name of a tube has a zero
-// byte in it.
+// keyName is the name of a key inside the Machine: it includes the tube. No tube name
+// contains a zero byte.
 func keyName(tube, key string) string { return tube + "\x00" + key }
 
 // splitName is the reverse of keyName.
@@ -48,7 +47,7 @@ func splitName(name string) (tube, key string) {
 	return tube, key
 }
 
-// factsOf returns the facts of j but for its key. They must not be changed.
+// metadataOf returns the metadata of j without its key. It must not be changed.
 func (m *Machine) metadataOf(j *Job) *Metadata {
 	if j.hasMetadata {
 		if f := m.metadata[j.self]; f.more != nil {
@@ -58,7 +57,7 @@ func (m *Machine) metadataOf(j *Job) *Metadata {
 	return &noMetadata
 }
 
-// changeFacts returns the facts of j but for its key, to be changed.
+// changeMetadata returns the metadata of j without its key, for a change.
 func (m *Machine) changeMetadata(j *Job) *Metadata {
 	f := m.metadata[j.self]
 	if !j.hasMetadata || f.more == nil {
@@ -78,7 +77,7 @@ func (m *Machine) keyOf(j *Job) string {
 	return key
 }
 
-// allFacts returns the facts of j, nil if it has none.
+// allMetadata returns the metadata of j, nil if it has none.
 func (m *Machine) allMetadata(j *Job) *Metadata {
 	if !j.hasMetadata {
 		return nil
@@ -88,13 +87,13 @@ func (m *Machine) allMetadata(j *Job) *Metadata {
 	return all
 }
 
-// copyFacts copies the facts of j.
+// copyMetadata copies the metadata of j.
 func (m *Machine) copyMetadata(j *Job, to *Metadata) {
 	*to = *m.metadataOf(j)
 	to.Key = m.keyOf(j)
 }
 
-// setFacts gives j, which has none, its facts. The key must be free.
+// setMetadata sets the metadata of j, which has none yet. The key must be free.
 func (m *Machine) setMetadata(j *Job, of Metadata) {
 	var f metadata
 	if of.Key != "" {
@@ -110,8 +109,8 @@ func (m *Machine) setMetadata(j *Job, of Metadata) {
 	m.metadata[j.self] = f
 }
 
-// share has rules that are like those of the last job have the same memory behind them: most jobs
-// of a tube have the same, and the collector would visit those of each.
+// share makes r use the memory of the last job's rules, as far as they are equal. Most jobs
+// of a tube have the same rules, and the garbage collector would visit each copy.
 func (m *Machine) share(r *Rules) {
 	last := &m.lastRules
 	if r.Dead == last.Dead {
@@ -125,13 +124,13 @@ func (m *Machine) share(r *Rules) {
 	}
 }
 
-// zero tells whether there is nothing in f but perhaps a key.
+// zero reports whether f is empty, apart from the key.
 func (f *Metadata) zero() bool {
 	return f.Rules.empty() && f.FailuresBefore == 0 && f.DeliveriesBefore == 0 && f.Parked == NotParked && f.PendingDead == "" &&
 		f.Lease == 0 && f.FromTube == ""
 }
 
-// rulesOf returns the rules that hold for j: its own, and for the rest those of its tube.
+// rulesOf returns the rules that apply to j: its own, completed by those of its tube.
 func (m *Machine) rulesOf(j *Job) Rules {
 	return m.metadataOf(j).Rules.Over(m.policies[m.tubeOf(j).name])
 }
