@@ -17,7 +17,7 @@ func (m *Machine) SetPriority(id uint64, pri uint32) bool {
 	} else {
 		j.pri = pri
 	}
-	m.tellChanged(j)
+	m.journalChanged(j)
 	return true
 }
 
@@ -31,13 +31,13 @@ func (m *Machine) Reschedule(now Instant, id uint64, in time.Duration) bool {
 	}
 	m.dequeue(j)
 	m.enterIn(now, j, in)
-	m.tellChanged(j)
+	m.journalChanged(j)
 	return true
 }
 
 // journalChanged reports the new state of j to the journal.
-func (m *Machine) tellChanged(j *Job) {
+func (m *Machine) journalChanged(j *Job) {
 	if m.journal != nil {
-		m.journal.Changed(m.record(j, &m.told))
+		m.journal.Changed(m.record(j, &m.reported))
 	}
 }

@@ -4,14 +4,14 @@ package tube
 // and the way to a dead-letter tube.
 
 // hasRules reports whether rules of j or of its tube can apply when a delivery of j ends.
-func (m *Machine) ruled(j *Job) bool {
+func (m *Machine) hasRules(j *Job) bool {
 	return j.hasMetadata || len(m.policies) > 0 && m.policies[m.tubeOf(j).name] != nil
 }
 
 // requeueOrPark puts j, which was reserved and is in no queue, where its rules say: it is
 // ready, delayed or parked. asked is the delay of a release, in seconds; if it is not zero, it
 // is used instead of the wait of the rules.
-func (m *Machine) comeBack(now Instant, j *Job, o Outcome, asked uint32) {
+func (m *Machine) requeueOrPark(now Instant, j *Job, o Outcome, asked uint32) {
 	f, rules := m.metadataOf(j), m.rulesOf(j)
 	parked, wait := rules.After(o, f.Failures(&j.counters), f.Deliveries(&j.counters))
 	switch {
@@ -59,7 +59,7 @@ func (m *Machine) sendIfPending(now Instant, j *Job) {
 	case m.pendingDead.len() > 0, j.size > 0 && m.Body(j) == nil:
 		m.pendingDead.add(j.ID)
 	default:
-		m.send(now, j, m.Body(j), m.Buffer(j))
+		m.sendDeadLetter(now, j, m.Body(j), m.Buffer(j))
 	}
 }
 
@@ -78,9 +78,9 @@ func (m *Machine) SendPending(now Instant, id uint64, body []byte) {
 	switch {
 	case j == nil:
 	case m.Body(j) != nil:
-		m.send(now, j, m.Body(j), m.Buffer(j))
+		m.sendDeadLetter(now, j, m.Body(j), m.Buffer(j))
 	default:
-		m.send(now, j, body, nil)
+		m.sendDeadLetter(now, j, body, nil)
 	}
 }
 
@@ -88,7 +88,7 @@ func (m *Machine) SendPending(now Instant, id uint64, body []byte) {
 func (m *Machine) CancelPending(id uint64) {
 	if j := m.pendingJob(id); j != nil {
 		m.changeMetadata(j).PendingDead = ""
-		m.tellChanged(j)
+		m.journalChanged(j)
 	}
 }
 
@@ -105,20 +105,20 @@ func (m *Machine) pendingJob(id uint64) *Job {
 
 // sendDeadLetter creates a copy of j in its dead-letter tube and removes j. The new job has the
 // body, priority, TTR and key of j; it has no key if that key is taken there.
-func (m *Machine) send(now Instant, j *Job, body []byte, users Buffer) {
+func (m *Machine) sendDeadLetter(now Instant, j *Job, body []byte, buf Buffer) {
 	from, to := m.tubeOf(j).name, m.metadataOf(j).PendingDead
 	metadata := Metadata{Key: m.keyOf(j), FromTube: from, FromID: j.ID}
 	if m.ByKey(to, metadata.Key) != nil {
 		metadata.Key = ""
 	}
-	if users != nil {
-		users.Retain()
+	if buf != nil {
+		buf.Retain()
 	}
-	p := NewJob{Tube: to, Pri: j.pri, TTR: j.ttr, Body: body, Buffer: users}
+	p := NewJob{Tube: to, Pri: j.pri, TTR: j.ttr, Body: body, Buffer: buf}
 	dead := m.newJob(now, p)
 	m.freeKey(keyName(to, metadata.Key))
 	m.setMetadata(dead, metadata)
 	m.enqueue(dead, Ready, int64(dead.pri))
-	m.tellPut(dead, p)
+	m.journalPut(dead, p)
 	m.Remove(now, j)
 }

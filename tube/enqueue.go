@@ -30,9 +30,9 @@ func (m *Machine) enqueue(j *Job, to State, rank int64) {
 	switch to {
 	case Ready:
 		t.ready.add(s, j)
-		m.noteTakeable(t)
+		m.updateTakeable(t)
 		m.countReady(j, 1)
-		m.wakeUp(t)
+		m.addWakeUp(t)
 	case Delayed:
 		t.delayed.add(s, j)
 		m.totals.Delayed++
@@ -77,7 +77,7 @@ func (m *Machine) dequeue(j *Job) {
 	switch j.state {
 	case Ready:
 		t.ready.remove(s, j)
-		m.noteTakeable(t)
+		m.updateTakeable(t)
 		m.countReady(j, -1)
 	case Delayed:
 		t.delayed.remove(s, j)

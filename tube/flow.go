@@ -191,7 +191,7 @@ func (j *Job) delivered() Instant {
 }
 
 // countArrow updates the tube's flow before j moves along an arrow.
-func (m *Machine) noteArrow(now Instant, j *Job, arrow *Arrow) {
+func (m *Machine) countArrow(now Instant, j *Job, arrow *Arrow) {
 	f := m.tubeOf(j).flow
 	if arrow.Counts != NoCounter {
 		f.Counts[arrow.Counts]++
@@ -236,7 +236,7 @@ func (m *Machine) oldestReady(t *Tube) Instant {
 			break
 		}
 		oldest = min(oldest, first[0].created)
-		after = place{rank: first[0].rank, id: 1<<64 - 1}
+		after = position{rank: first[0].rank, id: 1<<64 - 1}
 	}
 	for _, self := range t.ready.tree[:min(len(t.ready.tree), mostNodes)] {
 		oldest = min(oldest, m.slab.at(self).created)

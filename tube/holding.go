@@ -39,7 +39,7 @@ func (m *Machine) nextDue(h *holding) Instant {
 }
 
 // deadlineSoon returns when h must be answered DEADLINE_SOON, or Never.
-func (m *Machine) soon(h Holder) Instant {
+func (m *Machine) deadlineSoon(h Holder) Instant {
 	if h == LeaseHolder {
 		return Never // a caller that asks for a lease holds nothing
 	}

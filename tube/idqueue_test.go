@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestIDQueue plays with a queue and a slice that must be alike.
+// TestIDQueue does random operations on an idQueue and on a slice, and compares them.
 func TestIDQueue(t *testing.T) {
 	var q idQueue
 	var want []uint64
@@ -29,7 +29,7 @@ func TestIDQueue(t *testing.T) {
 		case 3:
 			ids := q.take(10)
 			q.putBack(ids)
-			clear(ids) // they are the caller's
+			clear(ids) // they belong to the caller
 		}
 		if q.len() != len(want) {
 			t.Fatalf("%d ids, want %d", q.len(), len(want))

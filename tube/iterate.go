@@ -6,14 +6,14 @@ import (
 )
 
 // position is where a job is in the order of its queue.
-type place struct {
+type position struct {
 	rank int64
 	id   uint64
 }
 
-func placeOf(j *Job) place { return place{j.rank, j.ID} }
+func positionOf(j *Job) position { return position{j.rank, j.ID} }
 
-func (p place) before(q place) bool {
+func (p position) before(q position) bool {
 	if p.rank != q.rank {
 		return p.rank < q.rank
 	}
@@ -21,12 +21,12 @@ func (p place) before(q place) bool {
 }
 
 // start is before the position of every job.
-var start = place{rank: -1 << 63}
+var start = position{rank: -1 << 63}
 
 // next returns the first n jobs of the queue behind a position, in order. The jobs in the tree
 // are not sorted, so those before the position have to be skipped: if that needs more than most
 // jobs of the tree, ok is false.
-func (q *queue) next(s *slab, after place, n, most int) (jobs []*Job, ok bool) {
+func (q *queue) next(s *slab, after position, n, most int) (jobs []*Job, ok bool) {
 	fromTree, ok := q.tree.next(s, after, n, most)
 	if !ok {
 		return nil, false
@@ -50,7 +50,7 @@ func compareJobs(a, b *Job) int {
 }
 
 // next returns the first n jobs behind a position, in order.
-func (r *ring) next(s *slab, after place, n int) (jobs []*Job) {
+func (r *ring) next(s *slab, after position, n int) (jobs []*Job) {
 	for at := r.find(s, after); at != r.to && len(jobs) < n; at++ {
 		if self := *r.at(at); self != 0 {
 			jobs = append(jobs, s.at(self))
@@ -62,7 +62,7 @@ func (r *ring) next(s *slab, after place, n int) (jobs []*Job) {
 // find returns where in the ring the first job behind a position is, or a gap directly before
 // that job; r.to if there is no such job. It takes O(log n), plus the length of the longest
 // run of gaps.
-func (r *ring) find(s *slab, after place) uint32 {
+func (r *ring) find(s *slab, after position) uint32 {
 	low, high := uint32(0), r.to-r.from // counted from r.from, because slot numbers wrap
 	for low < high {
 		mid := (low + high) / 2
@@ -70,7 +70,7 @@ func (r *ring) find(s *slab, after place) uint32 {
 		for at < high && *r.at(r.from + at) == 0 {
 			at++
 		}
-		if at < high && !after.before(placeOf(s.at(*r.at(r.from + at)))) {
+		if at < high && !after.before(positionOf(s.at(*r.at(r.from + at)))) {
 			low = at + 1
 		} else {
 			high = mid
@@ -81,25 +81,25 @@ func (r *ring) find(s *slab, after place) uint32 {
 
 // next returns the first n jobs behind a position, in order. If more than most jobs must be
 // examined, ok is false.
-func (t tree) next(s *slab, after place, n, most int) (jobs []*Job, ok bool) {
+func (t tree) next(s *slab, after position, n, most int) (jobs []*Job, ok bool) {
 	if len(t) == 0 {
 		return nil, true
 	}
 	f := frontier{slab: s, tree: t}
-	passed := []int{0} // nodes to be examined; none of their ancestors is behind the position
-	for len(passed) > 0 {
-		i := passed[len(passed)-1]
-		passed = passed[:len(passed)-1]
+	unexamined := []int{0} // nodes to be examined; none of their ancestors is behind the position
+	for len(unexamined) > 0 {
+		i := unexamined[len(unexamined)-1]
+		unexamined = unexamined[:len(unexamined)-1]
 		if most--; most < 0 {
 			return nil, false
 		}
-		if after.before(placeOf(s.at(t[i]))) {
+		if after.before(positionOf(s.at(t[i]))) {
 			heap.Push(&f, i)
 			continue
 		}
 		first, end := t.children(i)
 		for c := first; c < end; c++ {
-			passed = append(passed, c)
+			unexamined = append(unexamined, c)
 		}
 	}
 	for len(jobs) < n && f.Len() > 0 {

@@ -9,7 +9,7 @@ import "fmt"
 type Journal interface {
 	// Put reports a new job. The journal can keep body, which does not change, if it
 	// retains buf, which may be nil.
-	Put(r Record, body []byte, users Buffer)
+	Put(r Record, body []byte, buf Buffer)
 
 	// Changed reports the new state of a job.
 	Changed(r Record)
@@ -72,7 +72,7 @@ func (m *Machine) record(j *Job, metadata *Metadata) Record {
 
 // durable reports whether a move changes what survives a restart. The other moves only extend
 // a reservation, or they end a delay, which the next start finds out by itself.
-func (a *Arrow) lasting() bool { return a.Counts != NoCounter || a.Move == GiveBack }
+func (a *Arrow) durable() bool { return a.Counts != NoCounter || a.Move == GiveBack }
 
 // Record returns what survives of a job, and its body if that is in memory. The Metadata of the
 // record, if it has any, is written to metadata, which the Record then points to.
@@ -89,7 +89,7 @@ func (m *Machine) Record(id uint64, metadata *Metadata) (r Record, body []byte, 
 // means that the record is invalid. EndRestore must be called after the last job.
 func (m *Machine) Restore(now Instant, r Record, body []byte) error {
 	if r.ID == 0 || m.jobs.get(r.ID) != 0 {
-		return fmt.Errorf("job %d is there twice, or cannot be", r.ID)
+		return fmt.Errorf("job id %d is zero or used twice", r.ID)
 	}
 	t := m.open(r.Tube)
 	j := m.slab.alloc()
@@ -131,7 +131,7 @@ func (m *Machine) restoreState(now Instant, j *Job, r Record) error {
 		}
 		m.enqueue(j, Ready, int64(j.pri))
 		if r.Held {
-			m.lost = append(m.lost, j.ID)
+			m.wereReserved = append(m.wereReserved, j.ID)
 		}
 	default:
 		return fmt.Errorf("job %d is recorded as %v", r.ID, r.State)
@@ -140,8 +140,8 @@ func (m *Machine) restoreState(now Instant, j *Job, r Record) error {
 }
 
 // parkedIfLost reports whether j must be parked if its reservation ended without a result.
-func (m *Machine) lostForGood(j *Job) bool {
-	if !m.ruled(j) {
+func (m *Machine) parkedIfLost(j *Job) bool {
+	if !m.hasRules(j) {
 		return false
 	}
 	f, rules := m.metadataOf(j), m.rulesOf(j)
@@ -168,7 +168,7 @@ func (m *Machine) Adopt(now Instant, r Record, body []byte) bool {
 	m.tubeOf(j).total++
 	m.totals.Jobs++
 	if m.journal != nil {
-		m.journal.Put(m.record(j, &m.told), body, nil)
+		m.journal.Put(m.record(j, &m.reported), body, nil)
 	}
 	return true
 }
@@ -177,18 +177,18 @@ func (m *Machine) Adopt(now Instant, r Record, body []byte) bool {
 // limit jobs that were reserved: it reports to the journal that they are not reserved any more,
 // and parks those whose deliveries are used up. It returns whether there are more.
 func (m *Machine) EndRestore(now Instant, limit int) (more bool) {
-	n := min(limit, len(m.lost))
-	for _, id := range m.lost[:n] {
+	n := min(limit, len(m.wereReserved))
+	for _, id := range m.wereReserved[:n] {
 		j := m.Find(id)
-		if m.lostForGood(j) {
+		if m.parkedIfLost(j) {
 			m.dequeue(j)
-			m.comeBack(now, j, Lost, 0)
+			m.requeueOrPark(now, j, Lost, 0)
 		}
-		m.tellChanged(j)
+		m.journalChanged(j)
 		m.sendIfPending(now, j)
 	}
-	m.lost = m.lost[n:]
-	return len(m.lost) > 0
+	m.wereReserved = m.wereReserved[n:]
+	return len(m.wereReserved) > 0
 }
 
 // RestorePause brings back the pause of a tube. It returns false if the pause is over, or if
@@ -200,7 +200,7 @@ func (m *Machine) RestorePause(now Instant, name string, seconds uint32, until I
 		return false
 	}
 	t.pauseSeconds, t.pauseUntil = seconds, until
-	m.noteTakeable(t)
+	m.updateTakeable(t)
 	m.rearm(t)
 	return true
 }

@@ -96,32 +96,32 @@ func (m *Machine) forgetMetadata(now Instant, j *Job) {
 	if name := m.metadata[j.self].name; name != "" {
 		delete(m.keys, name)
 		if ttl := m.rulesOf(j).KeyTTL; ttl > 0 {
-			m.keepKey(name, tombstone{j.ID, now + Instant(ttl)})
+			m.addTombstone(name, tombstone{j.ID, now + Instant(ttl)})
 		}
 	}
 	delete(m.metadata, j.self)
 }
 
 // addTombstone makes a key stay taken.
-func (m *Machine) keepKey(name string, g tombstone) {
-	m.gone.keys[name] = g
-	heap.Push(&m.gone.order, keyEnd{g.until, name})
+func (m *Machine) addTombstone(name string, g tombstone) {
+	m.tombstones.keys[name] = g
+	heap.Push(&m.tombstones.order, keyEnd{g.until, name})
 	m.rearmKeys()
-	m.tellKey(name, g)
+	m.journalKey(name, g)
 }
 
 // freeKey removes the tombstone of a key, if there is one.
 func (m *Machine) freeKey(name string) {
-	if g, ok := m.gone.keys[name]; ok {
-		delete(m.gone.keys, name)
-		m.tellKey(name, tombstone{id: g.id})
+	if g, ok := m.tombstones.keys[name]; ok {
+		delete(m.tombstones.keys, name)
+		m.journalKey(name, tombstone{id: g.id})
 	}
 }
 
 // fireKeys removes the tombstone that ends first, or drops a void entry.
 func (m *Machine) fireKeys() {
-	end := heap.Pop(&m.gone.order).(keyEnd)
-	if m.gone.keys[end.name].until == end.at {
+	end := heap.Pop(&m.tombstones.order).(keyEnd)
+	if m.tombstones.keys[end.name].until == end.at {
 		m.freeKey(end.name)
 	}
 	m.rearmKeys()
@@ -129,13 +129,13 @@ func (m *Machine) fireKeys() {
 
 func (m *Machine) rearmKeys() {
 	at := Never
-	if m.gone.order.Len() > 0 {
-		at = m.gone.order.at(0).at
+	if m.tombstones.order.Len() > 0 {
+		at = m.tombstones.order.at(0).at
 	}
-	m.alarms.set(&m.gone.alarm, at)
+	m.alarms.set(&m.tombstones.alarm, at)
 }
 
-func (m *Machine) tellKey(name string, g tombstone) {
+func (m *Machine) journalKey(name string, g tombstone) {
 	if m.journal != nil {
 		tube, key := splitName(name)
 		m.journal.KeyTombstone(tube, key, g.id, g.until)
@@ -149,8 +149,8 @@ func (m *Machine) RestoreKey(now Instant, tube, key string, id uint64, until Ins
 		return false
 	}
 	name := keyName(tube, key)
-	m.gone.keys[name] = tombstone{id, until}
-	heap.Push(&m.gone.order, keyEnd{until, name})
+	m.tombstones.keys[name] = tombstone{id, until}
+	heap.Push(&m.tombstones.order, keyEnd{until, name})
 	m.rearmKeys()
 	return true
 }
@@ -158,6 +158,6 @@ func (m *Machine) RestoreKey(now Instant, tube, key string, id uint64, until Ins
 // KeyTombstone returns which job had a key of a tube that has a tombstone, and how long the key
 // stays taken; false if there is none.
 func (m *Machine) KeyTombstone(now Instant, tube, key string) (id uint64, left time.Duration, ok bool) {
-	g, ok := m.gone.keys[keyName(tube, key)]
+	g, ok := m.tombstones.keys[keyName(tube, key)]
 	return g.id, g.until.Until(now), ok && g.until > now
 }

@@ -3,9 +3,9 @@ package tube
 // Kick makes up to limit jobs of a tube ready and returns how many. It kicks buried
 // jobs, in the order of burying, if there are any; else delayed jobs, in the order of
 // due times. It never kicks both.
-func (m *Machine) Kick(now Instant, tube string, bound uint32) int {
+func (m *Machine) Kick(now Instant, tube string, limit uint32) int {
 	from, n := m.Kickable(tube)
-	return m.KickSome(now, tube, from, min(int(bound), n))
+	return m.KickSome(now, tube, from, min(int(limit), n))
 }
 
 // Kickable returns which jobs a kick of the tube would move: all jobs in the state from,

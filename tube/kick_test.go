@@ -2,7 +2,7 @@ package tube
 
 import "testing"
 
-// TestKickOrder: the Machine kicks in the order that it tells others.
+// TestKickOrder checks that the Machine kicks in the order of KickOrder.
 func TestKickOrder(t *testing.T) {
 	m := NewMachine()
 	jobIn := func(state State) uint64 {

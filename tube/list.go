@@ -14,7 +14,7 @@ const MaxListed = 1000
 type Listing struct {
 	tube  string
 	state State
-	after place
+	after position
 	count int  // the largest number of jobs in the page
 	begun bool // whether scan has begun
 	scan  scan
@@ -51,13 +51,13 @@ func (m *Machine) ListSome(now Instant, l *Listing, limit int) (jobs []JobStats,
 	slots := l.scan.next
 	ended = l.scan.pass(&m.slab, limit*slotsPerMove, func(j *Job) bool {
 		if j.tube == t.handle && j.state == l.state {
-			l.note(placeOf(j))
+			l.add(positionOf(j))
 		}
 		return true
 	})
 	work = int(l.scan.next-slots) / slotsPerMove
 	if ended {
-		slices.SortFunc(l.found, func(a, b place) int {
+		slices.SortFunc(l.found, func(a, b position) int {
 			if a.before(b) {
 				return -1
 			}
@@ -69,13 +69,13 @@ func (m *Machine) ListSome(now Instant, l *Listing, limit int) (jobs []JobStats,
 }
 
 // listAtOnce finds the jobs of a page and one more, unless that can be much work.
-func (m *Machine) listAtOnce(t *Tube, l *Listing, limit int) (found []place, ok bool) {
+func (m *Machine) listAtOnce(t *Tube, l *Listing, limit int) (found []position, ok bool) {
 	if l.state == Reserved {
 		return nil, t.reserved == 0
 	}
 	jobs, ok := t.queue(l.state).next(&m.slab, l.after, l.count+1, limit*nodesPerMove)
 	for _, j := range jobs {
-		found = append(found, placeOf(j))
+		found = append(found, positionOf(j))
 	}
 	return found, ok
 }
@@ -84,7 +84,7 @@ func (m *Machine) listAtOnce(t *Tube, l *Listing, limit int) (found []place, ok 
 const nodesPerMove = 8
 
 // add adds a position to the page, if it is behind the cursor and among the first.
-func (l *Listing) note(p place) {
+func (l *Listing) add(p position) {
 	switch {
 	case !l.after.before(p):
 	case len(l.found) <= l.count:
@@ -97,7 +97,7 @@ func (l *Listing) note(p place) {
 
 // page returns a page. found are the positions of its jobs when they were found, and of one
 // more if there is one. Jobs that have since left the state are omitted.
-func (m *Machine) page(now Instant, l *Listing, found []place) (jobs []JobStats, cursor string) {
+func (m *Machine) page(now Instant, l *Listing, found []position) (jobs []JobStats, cursor string) {
 	if len(found) > l.count {
 		found = found[:l.count]
 		last := found[l.count-1]
@@ -115,14 +115,14 @@ func (m *Machine) page(now Instant, l *Listing, found []place) (jobs []JobStats,
 }
 
 // latest is a container/heap of positions, the last one first.
-type latest []place
+type latest []position
 
 func (l latest) Len() int           { return len(l) }
 func (l latest) Less(i, j int) bool { return l[j].before(l[i]) }
 func (l latest) Swap(i, j int)      { l[i], l[j] = l[j], l[i] }
 
 // Push is for container/heap only.
-func (l *latest) Push(x any) { *l = append(*l, x.(place)) }
+func (l *latest) Push(x any) { *l = append(*l, x.(position)) }
 
 // Pop is for container/heap only.
 func (l *latest) Pop() any {

@@ -4,31 +4,31 @@ package tube
 // the table of arrows. It is not safe for concurrent use, and it reads no clock:
 // methods that depend on time take now, which must not go backwards.
 type Machine struct {
-	slab        slab
-	jobs        index
-	tubes       map[string]*Tube
-	order       []*Tube  // in the order of list-tubes
-	handles     []*Tube  // by Job.tube; a tube keeps its index here
-	spare       []uint32 // free indexes of handles
-	holdings    map[Holder]*holding
-	recent      *holding // the one that was used last; nil if it was removed
-	alarms      alarms
-	journal     Journal // nil if nothing has to survive
-	hinted      []*Tube // tubes in which a job became ready, see WakeUps
-	takeable    []*Tube // tubes that are not paused and have a ready job
-	watched     watched // the tubes of the last Take from many
-	metadata    map[ref]metadata
-	keys        map[string]ref     // jobs with a key, by keyName
-	gone        tombstones         // keys that stay taken although their jobs are gone
-	policies    map[string]*Policy // by tube
-	told        Metadata           // of the job that is being reported to the journal
-	lastRules   Rules              // of the last job that had some, see share
-	pendingDead idQueue            // pending dead letters, see NextPending
-	lost        []uint64           // restored jobs that were reserved, for EndRestore
-	lastID      uint64
-	burials     int64 // number of the last burial
-	totals      Totals
-	flows       *Flows
+	slab         slab
+	jobs         index
+	tubes        map[string]*Tube
+	order        []*Tube  // in the order of list-tubes
+	handles      []*Tube  // by Job.tube; a tube keeps its index here
+	spare        []uint32 // free indexes of handles
+	holdings     map[Holder]*holding
+	recent       *holding // the one that was used last; nil if it was removed
+	alarms       alarms
+	journal      Journal // nil if nothing has to survive
+	woken        []*Tube // tubes in which a job became ready, see WakeUps
+	takeable     []*Tube // tubes that are not paused and have a ready job
+	watched      watched // the tubes of the last Take from many
+	metadata     map[ref]metadata
+	keys         map[string]ref     // jobs with a key, by keyName
+	tombstones   tombstones         // keys that stay taken although their jobs are gone
+	policies     map[string]*Policy // by tube
+	reported     Metadata           // of the job that is being reported to the journal
+	lastRules    Rules              // of the last job that had some, see share
+	pendingDead  idQueue            // pending dead letters, see NextPending
+	wereReserved []uint64           // restored jobs that were reserved, for EndRestore
+	lastID       uint64
+	burials      int64 // number of the last burial
+	totals       Totals
+	flows        *Flows
 }
 
 // Totals are the counts over all tubes, as stats prints them.
@@ -43,16 +43,16 @@ type Totals struct {
 // exists. The first job gets the id 1.
 func NewMachine() *Machine {
 	m := &Machine{
-		jobs:     newIndex(),
-		tubes:    make(map[string]*Tube),
-		holdings: make(map[Holder]*holding),
-		metadata: make(map[ref]metadata),
-		keys:     make(map[string]ref),
-		gone:     tombstones{keys: make(map[string]tombstone)},
-		policies: make(map[string]*Policy),
-		flows:    NewFlows(RoomFor(DefaultNamed)),
+		jobs:       newIndex(),
+		tubes:      make(map[string]*Tube),
+		holdings:   make(map[Holder]*holding),
+		metadata:   make(map[ref]metadata),
+		keys:       make(map[string]ref),
+		tombstones: tombstones{keys: make(map[string]tombstone)},
+		policies:   make(map[string]*Policy),
+		flows:      NewFlows(RoomFor(DefaultNamed)),
 	}
-	m.gone.alarm.pos = -1
+	m.tombstones.alarm.pos = -1
 	m.open(Default)
 	return m
 }
@@ -77,7 +77,7 @@ type Buffer interface {
 func (m *Machine) Put(now Instant, p NewJob) *Job {
 	j := m.newJob(now, p)
 	m.enter(now, j, Delayed, nil)
-	m.tellPut(j, p)
+	m.journalPut(j, p)
 	return j
 }
 
@@ -101,9 +101,9 @@ func (m *Machine) newJob(now Instant, p NewJob) *Job {
 }
 
 // journalPut reports a new job to the journal.
-func (m *Machine) tellPut(j *Job, p NewJob) {
+func (m *Machine) journalPut(j *Job, p NewJob) {
 	if m.journal != nil {
-		m.journal.Put(m.record(j, &m.told), p.Body, p.Buffer)
+		m.journal.Put(m.record(j, &m.reported), p.Body, p.Buffer)
 	}
 }
 
@@ -113,7 +113,7 @@ type Terms struct{ Pri, Delay uint32 }
 
 // goneJob is what Move returns for a job that was deleted, or sent to its dead-letter
 // tube.
-var gone Job
+var goneJob Job
 
 // Move moves job id as the table says, on behalf of h. It returns the job as it is
 // afterwards. It returns nil, which is NOT_FOUND, if there is no such job, if the
@@ -139,14 +139,14 @@ func (m *Machine) Move(now Instant, move Move, h Holder, id uint64, terms Terms)
 	}
 	m.moveAlong(now, j, arrow, h)
 	if j.ID != id {
-		return &gone
+		return &goneJob
 	}
 	return j
 }
 
 // moveAlong moves j along the arrow, on behalf of h, and reports it to the journal.
 func (m *Machine) moveAlong(now Instant, j *Job, arrow *Arrow, h Holder) {
-	m.noteArrow(now, j, arrow)
+	m.countArrow(now, j, arrow)
 	if arrow.Counts != NoCounter {
 		j.counters[arrow.Counts]++
 	}
@@ -156,10 +156,10 @@ func (m *Machine) moveAlong(now Instant, j *Job, arrow *Arrow, h Holder) {
 	}
 	m.dequeue(j)
 	id, size := j.ID, j.size
-	tell := arrow.lasting()
-	ruled := m.ruled(j)
-	if ruled {
-		tell = m.enterRuled(now, j, arrow, to) || tell
+	changed := arrow.durable()
+	hasRules := m.hasRules(j)
+	if hasRules {
+		changed = m.enterByRules(now, j, arrow, to) || changed
 	} else {
 		m.enter(now, j, arrow.To, to)
 	}
@@ -167,17 +167,17 @@ func (m *Machine) moveAlong(now Instant, j *Job, arrow *Arrow, h Holder) {
 	case m.journal == nil:
 	case arrow.To == Gone:
 		m.journal.Deleted(id, size)
-	case tell:
-		m.journal.Changed(m.record(j, &m.told))
+	case changed:
+		m.journal.Changed(m.record(j, &m.reported))
 	}
-	if ruled {
+	if hasRules {
 		m.sendIfPending(now, j)
 	}
 }
 
 // enterByRules is enter for a job that has metadata, or is in a tube with a policy. It returns
 // whether more has changed than the arrow says.
-func (m *Machine) enterRuled(now Instant, j *Job, arrow *Arrow, h *holding) (more bool) {
+func (m *Machine) enterByRules(now Instant, j *Job, arrow *Arrow, h *holding) (more bool) {
 	if arrow.From == Buried {
 		m.unpark(j, arrow.Move)
 	}
@@ -189,7 +189,7 @@ func (m *Machine) enterRuled(now Instant, j *Job, arrow *Arrow, h *holding) (mor
 	if arrow.Sets == SetsPriAndDelay {
 		asked = j.delay
 	}
-	m.comeBack(now, j, arrow.Ends, asked)
+	m.requeueOrPark(now, j, arrow.Ends, asked)
 	return true
 }
 
@@ -203,7 +203,7 @@ func (m *Machine) SetAside(now Instant, h Holder, id uint64) bool {
 	}
 	m.dequeue(j)
 	m.enter(now, j, Buried, nil)
-	m.tellChanged(j)
+	m.journalChanged(j)
 	return true
 }
 
@@ -222,7 +222,7 @@ func (m *Machine) Next() Instant { return m.alarms.next() }
 
 // fire does one thing that is due for the alarm a.
 func (m *Machine) fire(now Instant, a *alarm) {
-	if a == &m.gone.alarm {
+	if a == &m.tombstones.alarm {
 		m.fireKeys()
 		return
 	}
@@ -238,5 +238,5 @@ func (m *Machine) fire(now Instant, a *alarm) {
 	}
 	m.resume(t)
 	m.rearm(t)
-	m.wakeUp(t)
+	m.addWakeUp(t)
 }

@@ -47,7 +47,7 @@ func (m *Machine) MoveTo(now Instant, j *Job, to string) {
 		m.burials++
 		m.enqueue(moved, Buried, m.burials)
 	}
-	m.tellPut(moved, p)
+	m.journalPut(moved, p)
 	m.freeKey(keyName(to, metadata.Key))
 	m.Remove(now, j)
 }

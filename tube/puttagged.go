@@ -38,8 +38,8 @@ func (m *Machine) PutTagged(now Instant, p NewJob, tags *Tags) PutAnswer {
 	m.freeKey(name)
 	m.setMetadata(j, Metadata{Key: tags.Key, Rules: tags.Rules})
 	m.enterIn(now, j, tags.wait(now, p.Delay))
-	m.tellPut(j, p)
-	m.tellRemoved(replaced) // after the put: the journal can end a record before a put, and both must be in one
+	m.journalPut(j, p)
+	m.journalRemoved(replaced) // after the put: the journal can end a record before a put, and both must be in one
 	return PutAnswer{ID: j.ID}
 }
 
@@ -56,19 +56,19 @@ func (m *Machine) onDuplicate(tube string, tags *Tags) OnDuplicate {
 
 // keyTaken reports whether a put must create no job because its key is taken, and what its
 // answer is then.
-func (m *Machine) keyTaken(now Instant, name string, what OnDuplicate) (a PutAnswer, taken bool) {
-	if what == Replace {
+func (m *Machine) keyTaken(now Instant, name string, onDuplicate OnDuplicate) (a PutAnswer, taken bool) {
+	if onDuplicate == Replace {
 		return a, false
 	}
 	if r := m.keys[name]; r != 0 {
 		j := m.slab.at(r)
 		a.ID, a.State = j.ID, j.state
-	} else if g, ok := m.gone.keys[name]; ok && g.until > now {
+	} else if g, ok := m.tombstones.keys[name]; ok && g.until > now {
 		a.ID = g.id
 	} else {
 		return a, false
 	}
-	if a.Result = PutTombstone; what == Fail {
+	if a.Result = PutTombstone; onDuplicate == Fail {
 		a.Result = PutDuplicate
 	}
 	return a, true
@@ -119,7 +119,7 @@ func (m *Machine) enterIn(now Instant, j *Job, wait time.Duration) {
 
 // Remove removes a job, whatever its state and holder. It counts as deleted from its
 // tube.
-func (m *Machine) Remove(now Instant, j *Job) { m.tellRemoved(m.remove(now, j)) }
+func (m *Machine) Remove(now Instant, j *Job) { m.journalRemoved(m.remove(now, j)) }
 
 // removed is what is reported to the journal about a removed job. The zero value is none.
 type removed struct {
@@ -138,7 +138,7 @@ func (m *Machine) remove(now Instant, j *Job) removed {
 	return r
 }
 
-func (m *Machine) tellRemoved(r removed) {
+func (m *Machine) journalRemoved(r removed) {
 	if m.journal != nil && r.id != 0 {
 		m.journal.Deleted(r.id, r.size)
 	}

@@ -58,4 +58,4 @@ func (q *queue) remove(s *slab, j *Job) {
 
 // minCapacity is the number of entries up to which rings and trees keep their memory
 // when they become empty.
-const smallRoom = 1024
+const minCapacity = 1024

@@ -18,7 +18,7 @@ const minSlots = 4
 func (r *ring) len() int { return int(r.to - r.from - r.gaps) }
 
 // at returns the slot of a number.
-func (r *ring) at(place uint32) *ref { return &r.slots[place&uint32(len(r.slots)-1)] }
+func (r *ring) at(number uint32) *ref { return &r.slots[number&uint32(len(r.slots)-1)] }
 
 // head returns the first job; there must be one.
 func (r *ring) head(s *slab) *Job { return s.at(*r.at(r.from)) }
@@ -48,7 +48,7 @@ func (r *ring) remove(s *slab, j *Job) {
 		r.to--
 		r.gaps--
 	}
-	if len(r.slots) > smallRoom && int(r.to-r.from) < len(r.slots)/4 {
+	if len(r.slots) > minCapacity && int(r.to-r.from) < len(r.slots)/4 {
 		r.resize(len(r.slots) / 2)
 	}
 }
@@ -67,16 +67,16 @@ func (r *ring) makeRoom(s *slab) {
 func (r *ring) resize(length int) {
 	old := *r
 	r.slots = make([]ref, length)
-	for place := r.from; place != r.to; place++ {
-		*r.at(place) = *old.at(place)
+	for number := r.from; number != r.to; number++ {
+		*r.at(number) = *old.at(number)
 	}
 }
 
 // closeGaps moves the jobs together. Their numbers change.
 func (r *ring) closeGaps(s *slab) {
 	to := r.from
-	for place := r.from; place != r.to; place++ {
-		if self := *r.at(place); self != 0 {
+	for number := r.from; number != r.to; number++ {
+		if self := *r.at(number); self != 0 {
 			*r.at(to) = self
 			s.at(self).pos = to
 			to++

@@ -24,12 +24,12 @@ type slab struct {
 
 // chunk is a part of a slab.
 type chunk struct {
-	jobs       *[perChunk]Job
-	bodies     *[perChunk][]byte // nil while no body is in memory; see fewJobs
-	users      *[perChunk]Buffer // of the bodies that have one; nil until one has
-	tombstones int               // bodies in memory
-	used       int               // slots that hold a job
-	free       int32             // first free slot, whose rank is the next one; -1: there is none
+	jobs      *[perChunk]Job
+	bodies    *[perChunk][]byte // nil while no body is in memory; see fewJobs
+	buffers   *[perChunk]Buffer // of the bodies that have one; nil until one has
+	bodyCount int               // bodies in memory
+	used      int               // slots that hold a job
+	free      int32             // first free slot, whose rank is the next one; -1: there is none
 }
 
 func newChunk() *chunk {
@@ -112,15 +112,15 @@ func (s *slab) body(j *Job) []byte {
 // buffer returns the Buffer of the body of j, nil if it has none.
 func (s *slab) buffer(j *Job) Buffer {
 	n := uint32(j.self) - 1
-	if users := s.chunks[n>>slotBits].users; users != nil {
-		return users[n&(perChunk-1)]
+	if buf := s.chunks[n>>slotBits].buffers; buf != nil {
+		return buf[n&(perChunk-1)]
 	}
 	return nil
 }
 
 // keep sets the body of j and releases the previous one. A nil body only drops the
 // previous one. The slab takes over one reference of buf, which may be nil.
-func (s *slab) keep(j *Job, body []byte, users Buffer) {
+func (s *slab) keep(j *Job, body []byte, buf Buffer) {
 	n := uint32(j.self) - 1
 	c, slot := s.chunks[n>>slotBits], n&(perChunk-1)
 	if c.bodies == nil {
@@ -131,28 +131,28 @@ func (s *slab) keep(j *Job, body []byte, users Buffer) {
 	}
 	s.bytes += int64(len(body)) - int64(len(c.bodies[slot]))
 	if c.bodies[slot] != nil {
-		c.tombstones--
+		c.bodyCount--
 	}
 	if body != nil {
-		c.tombstones++
+		c.bodyCount++
 	}
 	c.bodies[slot] = body
-	c.keepBuffer(slot, users)
-	if c.tombstones == 0 && c.used > fewJobs {
-		c.bodies, c.users = nil, nil
+	c.keepBuffer(slot, buf)
+	if c.bodyCount == 0 && c.used > fewJobs {
+		c.bodies, c.buffers = nil, nil
 	}
 }
 
 // keepBuffer sets the Buffer of the body in a slot, and releases the previous one.
-func (c *chunk) keepBuffer(slot uint32, users Buffer) {
-	if c.users == nil {
-		if users == nil {
+func (c *chunk) keepBuffer(slot uint32, buf Buffer) {
+	if c.buffers == nil {
+		if buf == nil {
 			return
 		}
-		c.users = new([perChunk]Buffer)
+		c.buffers = new([perChunk]Buffer)
 	}
-	old := c.users[slot]
-	c.users[slot] = users
+	old := c.buffers[slot]
+	c.buffers[slot] = buf
 	if old != nil {
 		old.Release()
 	}

@@ -10,7 +10,7 @@ package tube
 func (m *Machine) Take(now Instant, h Holder, tubes []string) (*Job, Instant) {
 	best := m.best(tubes)
 	if best == nil {
-		return nil, m.soon(h)
+		return nil, m.deadlineSoon(h)
 	}
 	if h == LeaseHolder {
 		m.lease(now, best)
@@ -23,7 +23,7 @@ func (m *Machine) Take(now Instant, h Holder, tubes []string) (*Job, Instant) {
 // and no other is taken instead.
 func (m *Machine) TakeWithin(now Instant, h Holder, tubes []string, bytes int) (*Job, Instant) {
 	if best := m.best(tubes); best != nil && best.Size() > bytes {
-		return nil, m.soon(h)
+		return nil, m.deadlineSoon(h)
 	}
 	return m.Take(now, h, tubes)
 }
@@ -81,7 +81,7 @@ func (m *Machine) bestOfMany(names []string) (best *Job) {
 	if len(w.tubes) <= len(m.takeable) {
 		w.tubesSeen += uint64(len(w.tubes))
 		for _, t := range w.tubes {
-			if t.place != 0 {
+			if t.takeableAt != 0 {
 				best = m.better(best, t)
 			}
 		}
@@ -127,19 +127,19 @@ func (m *Machine) TakeWork() (tubes, names uint64) { return m.watched.tubesSeen,
 
 // updateTakeable keeps Machine.takeable up to date. It is called when t may have got
 // its first ready job or lost its last one, or when its pause begins or ends.
-func (m *Machine) noteTakeable(t *Tube) {
+func (m *Machine) updateTakeable(t *Tube) {
 	ok := t.ready.len() > 0 && !t.paused()
-	if ok == (t.place != 0) {
+	if ok == (t.takeableAt != 0) {
 		return
 	}
 	if ok {
 		m.takeable = append(m.takeable, t)
-		t.place = len(m.takeable)
+		t.takeableAt = len(m.takeable)
 		return
 	}
 	last := len(m.takeable) - 1
 	moved := m.takeable[last]
-	m.takeable[t.place-1], moved.place = moved, t.place
+	m.takeable[t.takeableAt-1], moved.takeableAt = moved, t.takeableAt
 	m.takeable[last] = nil
-	m.takeable, t.place = m.takeable[:last], 0
+	m.takeable, t.takeableAt = m.takeable[:last], 0
 }

@@ -24,13 +24,13 @@ func (t *tree) remove(s *slab, j *Job) {
 	moved := (*t)[last]
 	*t = (*t)[:last]
 	if moved != j.self {
-		t.mend(s, int(j.pos), s.at(moved))
+		t.fix(s, int(j.pos), s.at(moved))
 	}
 	t.shrink()
 }
 
 // fix puts j at the free index i, and moves it up or down to where it belongs.
-func (t tree) mend(s *slab, i int, j *Job) {
+func (t tree) fix(s *slab, i int, j *Job) {
 	if i > 0 && before(j, s.at(t[(i-1)/4])) {
 		t.up(s, i, j)
 	} else {
@@ -77,7 +77,7 @@ func (t tree) set(i int, j *Job) {
 
 // shrink frees memory after a large backlog is gone.
 func (t *tree) shrink() {
-	if cap(*t) > smallRoom && len(*t) < cap(*t)/4 {
+	if cap(*t) > minCapacity && len(*t) < cap(*t)/4 {
 		*t = append(make(tree, 0, cap(*t)/2), *t...)
 	}
 }

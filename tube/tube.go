@@ -21,8 +21,8 @@ type Tube struct {
 	pauseSeconds uint32
 	pauseUntil   Instant // 0: not paused
 	alarm        alarm   // set to the first delayed job or the end of the pause
-	hinted       bool    // it is in Machine.woken
-	place        int     // index in Machine.takeable, counted from 1; 0: it is not there
+	woken        bool    // it is in Machine.woken
+	takeableAt   int     // index in Machine.takeable, counted from 1; 0: it is not there
 	listed       uint64  // watched.stamp of the last list that it was in
 	index        int     // in Machine.order
 	handle       uint32  // index in Machine.handles
@@ -84,12 +84,12 @@ func (m *Machine) Pause(now Instant, name string, seconds uint32) bool {
 	if seconds == 0 {
 		m.resume(t)
 		m.rearm(t)
-		m.wakeUp(t)
+		m.addWakeUp(t)
 		return true
 	}
 	t.pauseSeconds = seconds
 	t.pauseUntil = now.After(seconds)
-	m.noteTakeable(t)
+	m.updateTakeable(t)
 	m.rearm(t)
 	if m.journal != nil {
 		m.journal.Paused(name, seconds, t.pauseUntil)
@@ -105,7 +105,7 @@ func (m *Machine) resume(t *Tube) {
 		return
 	}
 	t.pauseSeconds, t.pauseUntil = 0, 0
-	m.noteTakeable(t)
+	m.updateTakeable(t)
 	if m.journal != nil {
 		m.journal.Paused(t.name, 0, 0)
 	}
@@ -206,20 +206,20 @@ func (m *Machine) rearm(t *Tube) {
 }
 
 // addWakeUp records that a job can now be taken from t.
-func (m *Machine) wakeUp(t *Tube) {
-	if !t.hinted && !t.paused() && t.ready.len() > 0 {
-		t.hinted = true
-		m.hinted = append(m.hinted, t)
+func (m *Machine) addWakeUp(t *Tube) {
+	if !t.woken && !t.paused() && t.ready.len() > 0 {
+		t.woken = true
+		m.woken = append(m.woken, t)
 	}
 }
 
 // WakeUps calls wake with the name of each tube in which a job has become available
 // since the last call. Some of these jobs may have been taken since.
-func (m *Machine) WakeUps(tell func(tube string)) {
-	for i, t := range m.hinted {
-		t.hinted = false
-		m.hinted[i] = nil
-		tell(t.name)
+func (m *Machine) WakeUps(wake func(tube string)) {
+	for i, t := range m.woken {
+		t.woken = false
+		m.woken[i] = nil
+		wake(t.name)
 	}
-	m.hinted = m.hinted[:0]
+	m.woken = m.woken[:0]
 }

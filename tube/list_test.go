@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// crowd is a Machine with jobs in two tubes in all states, many of them out of order.
+// crowd is a Machine that has jobs in two tubes and in all states, many of them out of order.
 type crowd struct {
 	*Machine
 	random *rand.Rand
@@ -21,7 +21,7 @@ func newCrowd(seed uint64, jobs int) *crowd {
 	return c
 }
 
-// change does something that clients do.
+// change does a random operation of a client.
 func (c *crowd) change() {
 	c.now++
 	name := []string{"t", "t", "u"}[c.random.IntN(3)]
@@ -44,18 +44,18 @@ func (c *crowd) change() {
 	}
 }
 
-// in returns the places of the jobs of a tube in a state, in their order.
-func (c *crowd) in(name string, s State) (places []place) {
+// in returns the positions of the jobs of a tube in a state, in order.
+func (c *crowd) in(name string, s State) (positions []position) {
 	for id := range c.lastID + 1 {
 		if j := c.Find(id); j != nil && j.state == s && c.tubeOf(j).name == name {
-			places = append(places, placeOf(j))
+			positions = append(positions, positionOf(j))
 		}
 	}
-	slices.SortFunc(places, comparePlaces)
-	return places
+	slices.SortFunc(positions, comparePositions)
+	return positions
 }
 
-func comparePlaces(a, b place) int {
+func comparePositions(a, b position) int {
 	if a.before(b) {
 		return -1
 	}
@@ -88,8 +88,7 @@ func (c *crowd) list(t *testing.T, s State, count, limit int, between func()) (i
 	return ids
 }
 
-// TestListInParts: what is listed does not depend on the size of the parts nor of the pages,
-// and is all.
+// TestListInParts checks that a listing is complete, whatever the size of its parts and pages.
 func TestListInParts(t *testing.T) {
 	for seed := range uint64(3) {
 		c := newCrowd(seed, 3000)
@@ -112,7 +111,8 @@ func TestListInParts(t *testing.T) {
 	}
 }
 
-// TestListMeanwhile: jobs that keep their place while much else changes are listed once.
+// TestListMeanwhile checks that jobs that keep their position while much else changes are listed
+// once.
 func TestListMeanwhile(t *testing.T) {
 	for seed := range uint64(20) {
 		c := newCrowd(seed, 3000)
@@ -132,15 +132,15 @@ func TestListMeanwhile(t *testing.T) {
 					}
 				}
 				if slices.Contains(after, p) && times != 1 {
-					t.Fatalf("seed %d: %v job %d was there all the time and is listed %d times", seed, s, p.id, times)
+					t.Fatalf("seed %d: %v job %d existed all the time and was listed %d times", seed, s, p.id, times)
 				}
 			}
 		}
 	}
 }
 
-// TestFlushInParts: what was there when the flush began is removed, unless clients are faster,
-// and nothing that came later.
+// TestFlushInParts checks that a flush removes all jobs that existed when it began, unless clients
+// are faster, and none that was put later.
 func TestFlushInParts(t *testing.T) {
 	for seed := range uint64(20) {
 		for _, s := range []State{Gone, Ready, Delayed, Buried, Reserved} {
@@ -152,7 +152,7 @@ func TestFlushInParts(t *testing.T) {
 				if _, ended = c.FlushSome(c.now, f, 5); f.Removed()-was > 5 {
 					t.Fatalf("a part has removed %d", f.Removed()-was)
 				}
-				for range 7 { // more than have got slots that the flush has passed
+				for range 7 { // more than there are free slots behind the flush
 					c.Put(c.now, NewJob{Tube: "t", Pri: uint32(c.random.IntN(1000)), TTR: 9})
 				}
 			}
@@ -168,14 +168,14 @@ func TestFlushInParts(t *testing.T) {
 				}
 			}
 			if len(c.in("t", Ready)) == 0 || len(c.in("u", Ready)) != elsewhere {
-				t.Fatal("jobs are gone that must stay")
+				t.Fatal("jobs were removed that must stay")
 			}
 		}
 	}
 }
 
-// TestFlushWhileMaturing: a job that changes its state in the middle of a flush of all is
-// removed nevertheless.
+// TestFlushWhileMaturing checks that a flush of all states also removes jobs that change their
+// state meanwhile.
 func TestFlushWhileMaturing(t *testing.T) {
 	m := NewMachine()
 	for i := range uint32(2000) {
@@ -191,7 +191,7 @@ func TestFlushWhileMaturing(t *testing.T) {
 	}
 }
 
-// TestFind: the first place behind any, in rings with gaps.
+// TestFind searches rings with gaps for the first job behind any position.
 func TestFind(t *testing.T) {
 	c := newCrowd(1, 0)
 	for range 300 {
@@ -200,8 +200,8 @@ func TestFind(t *testing.T) {
 	for left := 300; left > 0; left-- {
 		want := c.in("t", Ready)
 		for _, after := range []uint64{0, 1, c.random.Uint64N(300), c.random.Uint64N(300), 299, 300, 301} {
-			n := slices.IndexFunc(want, func(p place) bool { return p.id > after })
-			jobs := c.tubes["t"].ready.ring.next(&c.slab, place{0, after}, 1)
+			n := slices.IndexFunc(want, func(p position) bool { return p.id > after })
+			jobs := c.tubes["t"].ready.ring.next(&c.slab, position{0, after}, 1)
 			if n < 0 != (len(jobs) == 0) || n >= 0 && jobs[0].ID != want[n].id {
 				t.Fatalf("behind %d of %v: %v", after, want, jobs)
 			}
@@ -211,7 +211,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestMoveTo: jobs that were moved keep their order among themselves, and their bodies.
+// TestMoveTo checks that jobs that were moved keep their order among themselves.
 func TestMoveTo(t *testing.T) {
 	c := newCrowd(2, 3000)
 	for _, s := range []State{Ready, Delayed, Buried} {
@@ -222,7 +222,7 @@ func TestMoveTo(t *testing.T) {
 			want = append(want, j.rank)
 		}
 		for i, j := range jobs {
-			if placeOf(j) != before[i] {
+			if positionOf(j) != before[i] {
 				t.Fatalf("the first %v jobs are not the first", s)
 			}
 			c.MoveTo(c.now, j, "other")
@@ -231,18 +231,18 @@ func TestMoveTo(t *testing.T) {
 			got = append(got, p.rank)
 		}
 		if s == Buried {
-			want = got // they are buried anew
+			want = got // they get new burial numbers
 		}
 		if len(got) != 100 || !slices.Equal(got, want) || len(c.in("t", s)) != len(before)-100 {
 			t.Errorf("of %d %v jobs: %v, want %v", len(before), s, got, want)
 		}
 	}
 	if c.FirstJobs("t", Reserved, 9) != nil || c.FirstJobs("nothing", Ready, 9) != nil || c.CountIn("nothing", Ready) != 0 {
-		t.Error("there are first jobs where none can be")
+		t.Error("there are jobs where none can be")
 	}
 }
 
-// TestWrongCursors: the page behind a cursor that is none is empty.
+// TestWrongCursors checks that the page behind an invalid cursor is empty.
 func TestWrongCursors(t *testing.T) {
 	m := NewMachine()
 	m.Put(at(0), NewJob{Tube: "t"})
