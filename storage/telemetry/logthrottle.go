@@ -1,5 +1,3 @@
-// Package telemetry keeps a message that comes again and again from filling the
-// log. It knows nothing of what the messages are about.
 package telemetry
 
 import (
@@ -12,19 +10,19 @@ import (
 // Every is the shortest time between two messages that pass one Log.
 const Every = 10 * time.Second
 
-// Log passes on the first message and then at most one in Every. It counts the
-// messages that it drops, and the next one that passes says how many there
-// were, as the attribute "dropped".
+// Log is a throttle for repeated log messages. It passes the first message and then at
+// most one in Every. It counts the messages that it drops; the next one that passes has
+// their number as the attribute "dropped".
 //
-// The zero Log is ready. Its methods may be called from any goroutine.
+// The zero Log is ready to use. Its methods may be called from any goroutine.
 type Log struct {
-	// Clock is read for every message; nil means time.Now. It must not be
-	// changed after the first message.
+	// Clock is called for every message; nil means time.Now. It must not be changed
+	// after the first message.
 	Clock func() time.Time
 
 	mu      sync.Mutex
-	last    time.Time // when a message passed; zero: none has
-	dropped int       // since then
+	last    time.Time // when a message last passed; zero: none has
+	dropped int       // messages since then
 }
 
 // Error logs a message at level Error, or drops it. It returns whether the

@@ -1,8 +1,3 @@
-// Package telemetry counts what goes on where nothing may be slowed down: histograms to which
-// any goroutine adds without a lock, and which others read now and then.
-//
-// It knows nothing of what it counts. Its users are the engines, server/queue and server/httpserve; whoever
-// shows what was counted reads a Reading.
 package telemetry
 
 import (
@@ -12,18 +7,18 @@ import (
 )
 
 // Histogram counts values by size. The zero value must not be used. All methods may be
-// called from any goroutine, and on nil: then nothing is counted.
+// called from any goroutine. On a nil Histogram they count nothing.
 type Histogram struct {
 	bounds []int64
 	counts []atomic.Uint64 // one more than bounds
 	sum    atomic.Int64
 }
 
-// Reading is what a Histogram has counted up to a moment. Values that are added meanwhile
-// may be in Sum and not in Counts, or the reverse.
+// Reading is a snapshot of a Histogram. Values that are added meanwhile can be in Sum and not
+// in Counts, or the reverse.
 type Reading struct {
-	Bounds []int64  // upper bounds of the buckets but the last one, which has none
-	Counts []uint64 // of each bucket by itself; one more than Bounds
+	Bounds []int64  // upper bounds of the buckets, except the last one, which has none
+	Counts []uint64 // of each bucket, not cumulative; one more than Bounds
 	Sum    int64    // of all values
 }
 
@@ -69,10 +64,10 @@ func (h *Histogram) Add(v int64) {
 	h.sum.Add(v)
 }
 
-// Since counts how long ago a moment was.
+// Since counts the time that has passed since t.
 func (h *Histogram) Since(t time.Time) { h.Add(int64(time.Since(t))) }
 
-// Read returns what was counted so far; nil of a nil Histogram.
+// Read returns what was counted so far; nil for a nil Histogram.
 func (h *Histogram) Read() *Reading {
 	if h == nil {
 		return nil
@@ -84,7 +79,7 @@ func (h *Histogram) Read() *Reading {
 	return r
 }
 
-// Count returns how many values there are; none in nil.
+// Count returns the number of values; 0 for nil.
 func (r *Reading) Count() (n uint64) {
 	if r != nil {
 		for _, c := range r.Counts {
