@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,27 +20,27 @@ import (
 type Job struct {
 	ID              uint64
 	Tube            string
-	State           tube.State // Ready, Delayed or Buried: reserved ones are ready again
+	State           tube.State // Ready, Delayed or Buried: reserved jobs are ready again
 	Pri, Delay, TTR uint32     // delay and TTR in seconds, as last set
 	Created         tube.Instant
 	Due             tube.Instant // of delayed jobs, also if that has passed
 	Counters        tube.Counters
-	Body            []byte // nil from Log.Headers
+	Body            []byte // nil in Log.Headers
 	Size            int    // of the body, in bytes
 }
 
-// Damage is a place from which on a file cannot be read, or that shows that beanstalkd itself could not
-// read one.
+// Damage is a place from which on a file cannot be read, or a sign that beanstalkd itself could not
+// read a file.
 type Damage struct {
 	File   string // its path
 	Offset int64  // of the record, in bytes
 	What   string
-	Lost   int64 // bytes that were not read: from Offset to the end, or none
+	Lost   int64 // bytes that were not read: from Offset to the end, or 0
 
-	id uint64 // of the job whose record is torn; 0: it is not known
+	id uint64 // of the job whose record is torn; 0: unknown
 }
 
-// String is a line for the operator.
+// String returns a line for the operator.
 func (d Damage) String() string {
 	if d.Lost == 0 {
 		return fmt.Sprintf("%s, byte %d: %s", d.File, d.Offset, d.What)
@@ -49,39 +48,39 @@ func (d Damage) String() string {
 	return fmt.Sprintf("%s, byte %d: %s; %d bytes were not read", d.File, d.Offset, d.What, d.Lost)
 }
 
-// Log is a binlog that was read. Close it: it holds the lock of the directory.
+// Log is a binlog in memory, without the bodies. It holds the lock of the directory until Close.
 type Log struct {
 	Files   int
 	Records int      // read
 	Damage  []Damage // in the order of the files
-	LastID  uint64   // the largest id of a job, also of those that are gone; 0: there was none
+	LastID  uint64   // the largest id of a job, including deleted ones; 0: there was none
 
-	files   []string
-	lock    *os.File // nil: there is none to be had
-	alive   map[uint64]int
-	jobs    []known // those with id 0 are free
-	free    []int
-	renamed []int // slots of jobs whose id another one has got
-	first   int   // numbers first appearances
-	names   map[string]string
+	files  []string
+	lock   *os.File // nil: there is no lock file
+	alive  map[uint64]int
+	jobs   []liveJob // entries with id 0 are free
+	free   []int
+	reused []int // indexes of jobs whose id was used again for another job
+	order  int   // counts jobs in the order of their first records
+	names  map[string]string
 }
 
-// known is what is known of a job.
-type known struct {
+// liveJob is a job without its body.
+type liveJob struct {
 	fields
 	tube  string
-	file  int   // in Log.files, that has the body
-	at    int64 // where the body begins in it
-	first int   // when the job appeared
+	file  int   // index in Log.files of the file that has the body
+	at    int64 // offset of the body
+	order int   // position of its first record among those of other jobs
 }
 
-// ErrNone: the directory has no binlog.
+// ErrNone means that the directory has no binlog.
 var ErrNone = errors.New("there is no binlog of beanstalkd")
 
-// ErrLocked: a beanstalkd uses the directory.
+// ErrLocked means that a beanstalkd uses the directory.
 var ErrLocked = errors.New("a beanstalkd uses the directory")
 
-// Is tells whether a name is that of a file of a binlog, and its number.
+// Is reports whether a name is that of a file of a binlog, and returns its number.
 func Is(name string) (number uint64, ok bool) {
 	digits, ok := strings.CutPrefix(name, "binlog.")
 	if !ok || strings.Trim(digits, "0123456789") != "" {
@@ -91,7 +90,7 @@ func Is(name string) (number uint64, ok bool) {
 	return number, err == nil
 }
 
-// In tells whether a directory has a binlog. One that does not exist has none.
+// In reports whether a directory has a binlog. A directory that does not exist has none.
 func In(dir string) (bool, error) {
 	paths, err := list(dir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -118,9 +117,9 @@ func list(dir string) ([]string, error) {
 	return paths, nil
 }
 
-// Open reads the binlog of a directory. reading, which may be nil, is told now and then which
-// file is read, and how many records were so far. The error is ErrNone, ErrLocked, ErrVersion,
-// or that a file cannot be read; damaged ones are no error, see Log.Damage.
+// Open reads the binlog of a directory. It calls reading, which may be nil, from time to time with
+// the current file and the number of records so far. The error is ErrNone, ErrLocked, ErrVersion,
+// or that of a file that cannot be read. Damaged files are no error, see Log.Damage.
 func Open(dir string, reading func(file string, records int)) (*Log, error) {
 	paths, err := list(dir)
 	if err == nil && len(paths) == 0 {
@@ -142,11 +141,11 @@ func Open(dir string, reading func(file string, records int)) (*Log, error) {
 			return nil, fmt.Errorf("reading %s: %w", paths[i], err)
 		}
 	}
-	l.settle()
+	l.finish()
 	return l, nil
 }
 
-// Close gives back the lock.
+// Close releases the lock.
 func (l *Log) Close() error {
 	if l.lock == nil {
 		return nil
@@ -170,7 +169,7 @@ func (l *Log) replay(number int, reading func(string, int)) error {
 		if l.Records++; l.Records%10_000 == 0 {
 			reading(path, l.Records)
 		}
-		l.take(number, e)
+		l.apply(number, e)
 	})
 	if damage != nil {
 		damage.File = path
@@ -180,26 +179,26 @@ func (l *Log) replay(number int, reading func(string, int)) error {
 	return err
 }
 
-// take takes in a record.
-func (l *Log) take(file int, e *entry) {
-	slot, have := l.alive[e.id]
+// apply applies a record.
+func (l *Log) apply(file int, e *entry) {
+	slot, known := l.alive[e.id]
 	l.LastID = max(l.LastID, e.id)
 	switch {
-	case !have && e.name == nil:
+	case !known && e.name == nil:
 		return // its job is gone, and so is the file that had it
 	case e.state == deleted:
-		l.forget(e.id)
-	case !have:
+		l.remove(e.id)
+	case !known:
 		l.add(file, e)
 	case e.name != nil && e.created != l.jobs[slot].created:
-		l.addAgain(file, e, slot)
+		l.addReusedID(file, e, slot)
 	default:
 		l.jobs[slot].update(file, e)
 	}
 }
 
-// update has the job be what a later record says.
-func (k *known) update(file int, e *entry) {
+// update sets the job to what a later record says.
+func (k *liveJob) update(file int, e *entry) {
 	size := k.body
 	k.fields = e.fields
 	if e.name == nil {
@@ -209,37 +208,38 @@ func (k *known) update(file int, e *entry) {
 	k.file, k.at = file, e.at
 }
 
-// addAgain is for a job that appears with the id of another one. A copy has the time at which its job was
-// put, so it is none: when beanstalkd could not read a file to its end, it did not know the jobs behind,
-// and gave their ids out again. The other one was never deleted: it gets an id when all are known.
-func (l *Log) addAgain(file int, e *entry, slot int) {
+// addReusedID adds a job whose id another live job has. It cannot be a copy of that job, because a copy has
+// the time at which its job was put. It happens when beanstalkd could not read a file to its end: it did not
+// know the jobs after that point and used their ids again. The older job was never deleted; finish gives it
+// a new id.
+func (l *Log) addReusedID(file int, e *entry, slot int) {
 	old := &l.jobs[slot]
 	l.Damage = append(l.Damage, Damage{File: l.files[file], Offset: e.from, What: fmt.Sprintf(
-		"job %d is another one than that in %s, byte %d, which beanstalkd must have lost: that one gets another id", e.id, l.files[old.file], old.at)})
-	l.renamed = append(l.renamed, slot)
+		"the id %d was used again: beanstalkd must have lost the job with this id in %s, byte %d, which gets a new id", e.id, l.files[old.file], old.at)})
+	l.reused = append(l.reused, slot)
 	l.add(file, e)
 }
 
-// forget is for a job that is gone.
-func (l *Log) forget(id uint64) {
-	slot, have := l.alive[id]
-	if !have {
+// remove removes a job that was deleted.
+func (l *Log) remove(id uint64) {
+	slot, known := l.alive[id]
+	if !known {
 		return
 	}
 	delete(l.alive, id)
-	l.jobs[slot] = known{}
+	l.jobs[slot] = liveJob{}
 	l.free = append(l.free, slot)
 }
 
-// add is for a job that appears.
+// add adds a new job.
 func (l *Log) add(file int, e *entry) {
-	name, have := l.names[string(e.name)]
-	if !have {
+	name, known := l.names[string(e.name)]
+	if !known {
 		name = string(e.name)
 		l.names[name] = name
 	}
-	l.first++
-	k := known{fields: e.fields, tube: name, file: file, at: e.at, first: l.first}
+	l.order++
+	k := liveJob{fields: e.fields, tube: name, file: file, at: e.at, order: l.order}
 	if n := len(l.free); n > 0 {
 		slot := l.free[n-1]
 		l.free = l.free[:n-1]
@@ -250,22 +250,21 @@ func (l *Log) add(file int, e *entry) {
 	l.jobs = append(l.jobs, k)
 }
 
-// settle gives ids to the jobs whose id another one has got, and puts all in the order in which they
-// appeared.
-func (l *Log) settle() {
-	for _, slot := range l.renamed {
+// finish gives new ids to the jobs whose ids were used again, and sorts all jobs by their first records.
+func (l *Log) finish() {
+	for _, slot := range l.reused {
 		l.LastID++
 		l.jobs[slot].id = l.LastID
 	}
-	l.jobs = slices.DeleteFunc(l.jobs, func(k known) bool { return k.id == 0 })
-	slices.SortFunc(l.jobs, func(a, b known) int { return cmp.Compare(a.first, b.first) })
+	l.jobs = slices.DeleteFunc(l.jobs, func(k liveJob) bool { return k.id == 0 })
+	slices.SortFunc(l.jobs, func(a, b liveJob) int { return cmp.Compare(a.order, b.order) })
 	l.alive, l.free, l.names = nil, nil, nil
 }
 
-// Len is how many jobs there are.
+// Len returns the number of jobs.
 func (l *Log) Len() int { return len(l.jobs) }
 
-// Bytes is how many bytes their bodies have.
+// Bytes returns the number of bytes in all bodies.
 func (l *Log) Bytes() (all int64) {
 	for i := range l.jobs {
 		all += int64(l.jobs[i].body) - crlf
@@ -273,7 +272,7 @@ func (l *Log) Bytes() (all int64) {
 	return all
 }
 
-// Source is a name for exactly these jobs in this order. It does not depend on the time.
+// Source returns a name for exactly these jobs in this order. It does not depend on the time.
 func (l *Log) Source() string {
 	sum := sha256.New()
 	var b []byte
@@ -286,8 +285,8 @@ func (l *Log) Source() string {
 	return "binlog-" + hex.EncodeToString(sum.Sum(b)[:16])
 }
 
-// Headers calls do with each job, without its body, in the order in which they appeared. It
-// ends with the first error of do.
+// Headers calls do with each job, without its body, in the order of their first records. It stops
+// at the first error of do.
 func (l *Log) Headers(do func(Job) error) error {
 	for i := range l.jobs {
 		if err := do(l.jobs[i].job()); err != nil {
@@ -297,7 +296,7 @@ func (l *Log) Headers(do func(Job) error) error {
 	return nil
 }
 
-// Each is Headers with the bodies, of all jobs from the one numbered from on, counted from 0.
+// Each is Headers with the bodies, for all jobs beginning with number from, counted from 0.
 func (l *Log) Each(from int, do func(Job) error) error {
 	r := bodies{files: l.files}
 	defer r.close()
@@ -314,8 +313,8 @@ func (l *Log) Each(from int, do func(Job) error) error {
 	return nil
 }
 
-// job is what the caller gets.
-func (k *known) job() Job {
+// job converts the job for callers.
+func (k *liveJob) job() Job {
 	j := Job{
 		ID: k.id, Tube: k.tube, State: tube.Ready, Pri: k.pri, Delay: k.delay, TTR: k.ttr,
 		Created: tube.Instant(k.created), Counters: k.counters, Size: int(k.body) - crlf,
@@ -327,80 +326,4 @@ func (k *known) job() Job {
 		j.State, j.Due = tube.Delayed, tube.Instant(k.due)
 	}
 	return j
-}
-
-// bodies reads bodies. It keeps a file open until another one is wanted, and reads ahead while the
-// bodies come in the order of the file: one call of the system for each would take as long as all else.
-type bodies struct {
-	files []string
-	open  *os.File
-	which int
-	ahead []byte // the bytes of the file from begin on
-	begin int64
-	end   int64 // of the body that was read last
-}
-
-const (
-	// aheadSize is how many bytes are read ahead.
-	aheadSize = 256 << 10
-
-	// aheadGap is how many bytes there may be between a body and the next one for them to be in order.
-	aheadGap = 4 << 10
-)
-
-// use opens a file, if it is not the one that is open.
-func (r *bodies) use(file int) error {
-	if r.open != nil && r.which == file {
-		return nil
-	}
-	r.close()
-	f, err := os.Open(r.files[file])
-	if err != nil {
-		return err
-	}
-	r.open, r.which = f, file
-	return nil
-}
-
-// read returns the body of size bytes at a place of a file.
-func (r *bodies) read(file int, at int64, size int) ([]byte, error) {
-	if err := r.use(file); err != nil {
-		return nil, err
-	}
-	body, end := make([]byte, size), at+int64(size)
-	ordered := at >= r.end && at-r.end <= aheadGap
-	r.end = end
-	if size > aheadSize/2 || !ordered {
-		_, err := r.open.ReadAt(body, at)
-		return body, err
-	}
-	if at < r.begin || end > r.begin+int64(len(r.ahead)) {
-		if err := r.readAhead(at); err != nil {
-			return nil, err
-		}
-	}
-	if n := copy(body, r.ahead[min(at-r.begin, int64(len(r.ahead))):]); n < size {
-		return nil, io.ErrUnexpectedEOF
-	}
-	return body, nil
-}
-
-// readAhead reads what is in the file from a place on.
-func (r *bodies) readAhead(at int64) error {
-	if r.ahead == nil {
-		r.ahead = make([]byte, aheadSize)
-	}
-	n, err := r.open.ReadAt(r.ahead[:aheadSize], at)
-	r.ahead, r.begin = r.ahead[:n], at
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	return err
-}
-
-func (r *bodies) close() {
-	if r.open != nil {
-		r.open.Close()
-		r.open, r.ahead, r.begin, r.end = nil, r.ahead[:0], 0, 0
-	}
 }

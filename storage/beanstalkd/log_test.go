@@ -19,7 +19,7 @@ import (
 	"redstalk/tube"
 )
 
-// recordBytes is the bytes of a record of a version. A name of "" makes it a short one.
+// recordBytes encodes a record of a version. A name of "" makes it a short one.
 func recordBytes(version int32, name string, f fields, body string) []byte {
 	format, _ := formatOf(version)
 	b := make([]byte, format.nameLength, 512)
@@ -69,7 +69,7 @@ func read(t testing.TB, dir string) (*Log, []Job) {
 	return l, jobs
 }
 
-// describe is jobs in short.
+// describe returns a short description of jobs.
 func describe(jobs []Job) string {
 	var s []string
 	for _, j := range jobs {
@@ -80,7 +80,7 @@ func describe(jobs []Job) string {
 
 func TestReplay(t *testing.T) {
 	t.Parallel()
-	is := func(id uint64, state uint8, pri uint32) fields {
+	job := func(id uint64, state uint8, pri uint32) fields {
 		return fields{id: id, state: state, pri: pri, ttr: 1}
 	}
 	for _, version := range []int32{5, 7, 8} {
@@ -88,20 +88,20 @@ func TestReplay(t *testing.T) {
 		put := func(name string, f fields, body string) []byte { return recordBytes(version, name, f, body+"\r\n") }
 		short := func(f fields) []byte { return recordBytes(version, "", f, "") }
 		write(t, dir, 2, version,
-			short(is(9, buried, 1)), // its first record was in a file that is gone
-			put("a", is(4, ready, 4), "four"),
-			put("b", is(2, ready, 2), ""),
-			put("a", is(7, reserved, 7), "seven"),
-			put("a", is(8, ready, 8), "eight"),
-			short(is(2, buried, 22)),
-			put("other", is(4, delayed, 44), "4444"), // a copy: the tube stays
-			short(is(8, deleted, 0)),
+			short(job(9, buried, 1)), // its first record was in a file that is gone
+			put("a", job(4, ready, 4), "four"),
+			put("b", job(2, ready, 2), ""),
+			put("a", job(7, reserved, 7), "seven"),
+			put("a", job(8, ready, 8), "eight"),
+			short(job(2, buried, 22)),
+			put("other", job(4, delayed, 44), "4444"), // a copy: the tube stays
+			short(job(8, deleted, 0)),
 			make([]byte, 100))
 		write(t, dir, 11, version, // after 2, and with a gap
-			put("c", is(3, ready, 3), "three"),
-			short(is(11, ready, 1)),
-			short(is(3, deleted, 0)),
-			put("c", is(3, ready, 33), "again"))
+			put("c", job(3, ready, 3), "three"),
+			short(job(11, ready, 1)),
+			short(job(3, deleted, 0)),
+			put("c", job(3, ready, 33), "again"))
 		l, jobs := read(t, dir)
 		const want = "4:a:delayed:44:4444 2:b:buried:22: 7:a:ready:7:seven 3:c:ready:33:again"
 		if got := describe(jobs); got != want || l.LastID != 11 || len(l.Damage) > 0 || l.Files != 2 || l.Len() != 4 || l.Bytes() != 14 {
@@ -135,7 +135,7 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// What cannot be read ends a file, is told with its place, and costs no other file.
+// TestDamage checks that an unreadable record ends its file, is reported with its offset, and costs no other file.
 func TestDamage(t *testing.T) {
 	t.Parallel()
 	good := recordBytes(7, "t", fields{id: 1, state: ready, ttr: 1}, "one\r\n")
@@ -145,18 +145,18 @@ func TestDamage(t *testing.T) {
 	}
 	const start = 4 + 1 // of the struct
 	for what, b := range map[string][]byte{
-		"says -1":          bad(func(b []byte) []byte { binary.LittleEndian.PutUint32(b, 1<<32-1); return b }),
-		"says 201":         bad(func(b []byte) []byte { binary.LittleEndian.PutUint32(b, 201); return b }),
-		"its state is 5":   bad(func(b []byte) []byte { b[start+stateAt] = 5; return b }),
-		"ids end at":       bad(func(b []byte) []byte { b[start+7] = 1; return b }),
-		"1 bytes with":     bad(func(b []byte) []byte { b[start+bodyAt] = 1; return b }),
-		"-1 bytes with":    bad(func(b []byte) []byte { binary.LittleEndian.PutUint32(b[start+bodyAt:], 1<<32-1); return b }),
-		"should have 200":  bad(func(b []byte) []byte { b[start+bodyAt] = 200; return b }),
-		"end in CR LF":     bad(func(b []byte) []byte { b[len(b)-1] = 'x'; return b }),
-		"which cannot be":  bad(func(b []byte) []byte { b[4] = ' '; return b }),
-		"record of job 0":  bad(func(b []byte) []byte { clear(b); return b }), // a hole: not what is at an end
-		"middle of a reco": bad(func(b []byte) []byte { return b[:40] }),
-		"of a record; 3 b": bad(func(b []byte) []byte { return b[:3] }),
+		"name is -1":        bad(func(b []byte) []byte { binary.LittleEndian.PutUint32(b, 1<<32-1); return b }),
+		"name is 201":       bad(func(b []byte) []byte { binary.LittleEndian.PutUint32(b, 201); return b }),
+		"unknown state 5":   bad(func(b []byte) []byte { b[start+stateAt] = 5; return b }),
+		"largest valid id":  bad(func(b []byte) []byte { b[start+7] = 1; return b }),
+		"1 bytes with":      bad(func(b []byte) []byte { b[start+bodyAt] = 1; return b }),
+		"-1 bytes with":     bad(func(b []byte) []byte { binary.LittleEndian.PutUint32(b[start+bodyAt:], 1<<32-1); return b }),
+		"should have 200":   bad(func(b []byte) []byte { b[start+bodyAt] = 200; return b }),
+		"end in CR LF":      bad(func(b []byte) []byte { b[len(b)-1] = 'x'; return b }),
+		"invalid tube name": bad(func(b []byte) []byte { b[4] = ' '; return b }),
+		"record of job 0":   bad(func(b []byte) []byte { clear(b); return b }), // a hole: unlike zeros at the end
+		"middle of a reco":  bad(func(b []byte) []byte { return b[:40] }),
+		"of a record; 3 b":  bad(func(b []byte) []byte { return b[:3] }),
 	} {
 		dir := t.TempDir()
 		records := [][]byte{good, b, behind}
@@ -187,7 +187,7 @@ func TestChecksum(t *testing.T) {
 	}
 }
 
-// What a killed beanstalkd leaves at an end is no damage.
+// TestUnwrittenEnds checks that zeros that a killed beanstalkd leaves at the end of a file are no damage.
 func TestUnwrittenEnds(t *testing.T) {
 	t.Parallel()
 	good := recordBytes(7, "t", fields{id: 1, state: ready, ttr: 1}, "one\r\n")
@@ -221,16 +221,17 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// A directory that a beanstalkd uses is refused, and while a Log is open no beanstalkd can begin.
+// TestLock checks that a directory that a beanstalkd uses is refused, and that no beanstalkd can start while
+// a Log is open.
 func TestLock(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	cmd, c := beanstalkd(t, dir)
-	say(t, c, "put 0 0 1 1\r\nx")
+	ask(t, c, "put 0 0 1 1\r\nx")
 	if _, err := Open(dir, nil); !errors.Is(err, ErrLocked) {
 		t.Errorf("the directory of a running beanstalkd: %v", err)
 	}
-	end(cmd)
+	kill(cmd)
 	l, jobs := read(t, dir)
 	if len(jobs) != 1 {
 		t.Errorf("%v", jobs)
@@ -239,15 +240,15 @@ func TestLock(t *testing.T) {
 	if err := late.Start(); err != nil {
 		t.Fatal(err)
 	}
-	watchdog := time.AfterFunc(patience, func() { late.Process.Kill() })
+	watchdog := time.AfterFunc(timeout, func() { late.Process.Kill() })
 	defer watchdog.Stop()
 	if err := late.Wait(); err == nil || late.ProcessState.ExitCode() != 10 {
-		t.Errorf("while the log is read a beanstalkd begins: %v", err)
+		t.Errorf("a beanstalkd can start while the binlog is open: %v", err)
 	}
 	l.Close()
 }
 
-// seqOf is jobs as Write wants them.
+// seqOf returns jobs as an iterator for Write.
 func seqOf(jobs []Job) iter.Seq2[Job, error] {
 	return func(yield func(Job, error) bool) {
 		for _, j := range jobs {
@@ -258,7 +259,7 @@ func seqOf(jobs []Job) iter.Seq2[Job, error] {
 	}
 }
 
-// What Write has written, this package and the true beanstalkd read, over several files.
+// TestWrite checks that this package and the real beanstalkd read what Write has written, over several files.
 func TestWrite(t *testing.T) {
 	t.Parallel()
 	var jobs []Job
@@ -282,34 +283,34 @@ func TestWrite(t *testing.T) {
 	var got []Job
 	l.Each(0, func(j Job) error { got = append(got, j); return nil })
 	if !reflect.DeepEqual(got, jobs) || l.LastID != 1234 || l.Files < 2 {
-		t.Errorf("%d jobs came back, in %d files, and the last id is %d", len(got), l.Files, l.LastID)
+		t.Errorf("%d jobs were read, in %d files, and the last id is %d", len(got), l.Files, l.LastID)
 	}
 	if _, err := Write(dir, seqOf(nil), 0); !errors.Is(err, ErrTaken) {
 		t.Error(err)
 	}
 	failing := filepath.Join(t.TempDir(), "failing")
 	if _, err := Write(failing, seqOf([]Job{{ID: 1, Tube: "t"}, {ID: 2, Tube: "no name"}}), 0); err == nil {
-		t.Error("a tube that cannot be is written")
+		t.Error("an invalid tube name was written")
 	}
 	if has, _ := In(failing); has {
 		t.Error("a write that failed has left files")
 	}
 }
 
-// A body of the largest size, which beanstalkd loses with all behind it, is read.
+// TestLargestBody checks that a body of the largest size is read, though beanstalkd loses it with all after it.
 func TestLargestBody(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	cmd, c := beanstalkd(t, dir)
-	say(t, c, "put 0 0 1 65535\r\n%s", strings.Repeat("x", 65535))
-	say(t, c, "put 0 0 1 1\r\ny")
-	end(cmd)
+	ask(t, c, "put 0 0 1 65535\r\n%s", strings.Repeat("x", 65535))
+	ask(t, c, "put 0 0 1 1\r\ny")
+	kill(cmd)
 	if _, jobs := read(t, dir); len(jobs) != 2 || jobs[0].Size != 65535 || string(jobs[1].Body) != "y" {
 		t.Errorf("%d jobs were read", len(jobs))
 	}
 }
 
-// The id of a job whose record is torn is not given out again.
+// TestTornID checks that the id of a job whose record is torn is not used again.
 func TestTornID(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -320,27 +321,27 @@ func TestTornID(t *testing.T) {
 	}
 }
 
-// When beanstalkd has lost jobs because it could not read a file to its end, it gives their ids out again.
-// Both jobs come along: the later one as it is, in its own tube, the lost one with another id.
-func TestIDsGivenOutAgain(t *testing.T) {
+// TestReusedIDs checks the case that beanstalkd has lost jobs because it could not read a file to its end, and has
+// used their ids again. Both jobs must be read: the later one unchanged, in its tube, the lost one with a new id.
+func TestReusedIDs(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	cmd, c := beanstalkd(t, dir)
-	say(t, c, "use old")
-	say(t, c, "put 1 0 1 4\r\nkept")
-	say(t, c, "put 1 0 1 65535\r\n%s", strings.Repeat("x", 65535)) // what beanstalkd does not read again
-	say(t, c, "put 1 0 1 4\r\nlost")
-	say(t, c, "put 1 0 1 4\r\nlast")
-	end(cmd)
+	ask(t, c, "use old")
+	ask(t, c, "put 1 0 1 4\r\nkept")
+	ask(t, c, "put 1 0 1 65535\r\n%s", strings.Repeat("x", 65535)) // beanstalkd cannot read it again
+	ask(t, c, "put 1 0 1 4\r\nlost")
+	ask(t, c, "put 1 0 1 4\r\nlast")
+	kill(cmd)
 	cmd, c = beanstalkd(t, dir)
-	say(t, c, "use new")
-	if line := say(t, c, "put 2 0 1 3\r\ntwo"); line != "INSERTED 2" {
+	ask(t, c, "use new")
+	if line := ask(t, c, "put 2 0 1 3\r\ntwo"); line != "INSERTED 2" {
 		t.Fatal(line)
 	}
-	say(t, c, "put 3 0 1 5\r\nthree")
-	say(t, c, "reserve-job 2")
-	say(t, c, "bury 2 22")
-	end(cmd)
+	ask(t, c, "put 3 0 1 5\r\nthree")
+	ask(t, c, "reserve-job 2")
+	ask(t, c, "bury 2 22")
+	kill(cmd)
 	l, jobs := read(t, dir)
 	if len(jobs) > 1 && jobs[1].Size == 65535 {
 		jobs[1].Body = jobs[1].Body[:1]
@@ -349,7 +350,7 @@ func TestIDsGivenOutAgain(t *testing.T) {
 	if got := describe(jobs); got != want || l.LastID != 6 {
 		t.Errorf("%s, want %s; the last id is %d", got, want, l.LastID)
 	}
-	if len(l.Damage) != 2 || !strings.HasPrefix(l.Damage[0].String(), filepath.Join(dir, "binlog.2")+", byte 4: job 2 is another one") {
+	if len(l.Damage) != 2 || !strings.HasPrefix(l.Damage[0].String(), filepath.Join(dir, "binlog.2")+", byte 4: the id 2 was used again") {
 		t.Errorf("%v", l.Damage)
 	}
 }
@@ -363,15 +364,15 @@ func FuzzScan(f *testing.F) {
 	f.Fuzz(func(t *testing.T, version int32, b []byte) {
 		b = append(binary.LittleEndian.AppendUint32(nil, uint32(version)), b...)
 		l := &Log{files: []string{"fuzz"}, alive: make(map[uint64]int), names: make(map[string]string)}
-		damage, err := scan(bytes.NewReader(b), int64(len(b)), func(e *entry) { l.take(0, e) })
+		damage, err := scan(bytes.NewReader(b), int64(len(b)), func(e *entry) { l.apply(0, e) })
 		if err != nil && !errors.Is(err, ErrVersion) || damage != nil && (damage.Offset < headSize || damage.Offset+damage.Lost != int64(len(b))) {
 			t.Errorf("%v, %v", damage, err)
 		}
-		l.settle()
+		l.finish()
 		for _, k := range l.jobs {
 			end := k.at + int64(k.body)
 			if k.id == 0 || k.id > l.LastID || !validName([]byte(k.tube)) || k.body < crlf || k.at < headSize || end > int64(len(b)) || string(b[end-crlf:end]) != "\r\n" {
-				t.Errorf("a job that cannot be: %+v", k)
+				t.Errorf("an invalid job: %+v", k)
 			}
 		}
 	})

@@ -19,11 +19,11 @@ import (
 	"redstalk/tube"
 )
 
-// The judge is the true beanstalkd: what it has written, it and this package read alike.
+// These tests compare this package with the real beanstalkd: both must read the same.
 
-const patience = time.Minute
+const timeout = time.Minute
 
-// beanstalkd starts the true one on a directory, and connects to it.
+// beanstalkd starts the real beanstalkd on a directory, and connects to it.
 func beanstalkd(t *testing.T, dir string, args ...string) (*exec.Cmd, *client.Conn) {
 	t.Helper()
 	path, err := exec.LookPath("beanstalkd")
@@ -36,27 +36,27 @@ func beanstalkd(t *testing.T, dir string, args ...string) (*exec.Cmd, *client.Co
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { end(cmd) })
+	t.Cleanup(func() { kill(cmd) })
 	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
-		conn, err := client.Dial(socket, patience)
+		conn, err := client.Dial(socket, timeout)
 		if err == nil {
-			conn.Patience = patience
+			conn.Patience = timeout
 			t.Cleanup(func() { conn.Close() })
 			return cmd, conn
 		}
-		if time.Since(began) > patience {
+		if time.Since(began) > timeout {
 			t.Fatal(err)
 		}
 	}
 }
 
-func end(cmd *exec.Cmd) {
+func kill(cmd *exec.Cmd) {
 	cmd.Process.Kill()
 	cmd.Wait()
 }
 
-// say sends a command, with a body if it is a put, and returns the first line of the reply.
-func say(t testing.TB, c *client.Conn, format string, args ...any) string {
+// ask sends a command, with a body if it is a put, and returns the first line of the reply.
+func ask(t testing.TB, c *client.Conn, format string, args ...any) string {
 	t.Helper()
 	line := ""
 	err := c.Ask(fmt.Appendf(nil, format+"\r\n", args...), 1, func(r *client.Reply) error {
@@ -69,8 +69,8 @@ func say(t testing.TB, c *client.Conn, format string, args ...any) string {
 	return line
 }
 
-// load plays commands at random, on a few tubes. last is the id of the last job that there was; it returns
-// that of the last one that there is.
+// load sends random commands to a few tubes. last is the id of the last job before; load returns the id of
+// the last job after.
 func load(t *testing.T, c *client.Conn, random *rand.Rand, commands, last int) int {
 	for range commands {
 		id, pri := 1, random.IntN(3)*1000
@@ -83,29 +83,29 @@ func load(t *testing.T, c *client.Conn, random *rand.Rand, commands, last int) i
 		}
 		switch n := random.IntN(100); {
 		case n < 35 || last == 0:
-			say(t, c, "use tube%d", random.IntN(4))
+			ask(t, c, "use tube%d", random.IntN(4))
 			body := bytes.Repeat([]byte{byte(random.IntN(256))}, []int{0, 5, 200, 3000, 65535}[random.IntN(5)*random.IntN(2)])
-			line := say(t, c, "put %d %d %d %d\r\n%s", pri, delay, 1+random.IntN(100), len(body), body)
+			line := ask(t, c, "put %d %d %d %d\r\n%s", pri, delay, 1+random.IntN(100), len(body), body)
 			last, _ = strconv.Atoi(strings.TrimPrefix(line, "INSERTED "))
 		case n < 50:
-			say(t, c, "delete %d", id)
+			ask(t, c, "delete %d", id)
 		case n < 65:
-			say(t, c, "reserve-job %d", id)
-			say(t, c, "release %d %d %d", id, pri, delay)
+			ask(t, c, "reserve-job %d", id)
+			ask(t, c, "release %d %d %d", id, pri, delay)
 		case n < 85:
-			say(t, c, "reserve-job %d", id)
-			say(t, c, "bury %d %d", id, pri)
+			ask(t, c, "reserve-job %d", id)
+			ask(t, c, "bury %d %d", id, pri)
 		case n < 90:
-			say(t, c, "kick-job %d", id)
+			ask(t, c, "kick-job %d", id)
 		default:
-			say(t, c, "reserve-job %d", id) // and it stays reserved
+			ask(t, c, "reserve-job %d", id) // it stays reserved
 		}
 	}
 	return last
 }
 
-// killUnderLoad kills a beanstalkd at some moment while it works on many commands. last is as for load;
-// it returns an id that is as large as any.
+// killUnderLoad kills a beanstalkd at a random moment while it processes many commands. last is as for load;
+// it returns an id that is at least as large as all ids used.
 func killUnderLoad(cmd *exec.Cmd, c *client.Conn, random *rand.Rand, last int) int {
 	var out []byte
 	const puts = 300
@@ -120,16 +120,16 @@ func killUnderLoad(cmd *exec.Cmd, c *client.Conn, random *rand.Rand, last int) i
 		c.Ask(out, 3*puts, func(*client.Reply) error { return nil })
 	}()
 	time.Sleep(time.Duration(random.IntN(6000)) * time.Microsecond)
-	end(cmd)
+	kill(cmd)
 	<-done
 	return last + puts
 }
 
-var seeds = flag.Uint64("binlog-seeds", 3, "how many directories TestAsBeanstalkdReads has beanstalkd write")
+var seeds = flag.Uint64("binlog-seeds", 3, "how many directories beanstalkd writes in TestAsBeanstalkdReads")
 
-// A beanstalkd writes a directory under load, in one life or more, each ended by SIGKILL. Then its last
-// file is torn, or any file, or one is taken away. Both read the same jobs; and a flipped bit costs no more than
-// what is behind it in its file.
+// TestAsBeanstalkdReads lets a beanstalkd write a directory under load, in one run or more, each ended by
+// SIGKILL. Then its last file, or any file, is truncated, or one is removed. beanstalkd and this package must
+// read the same jobs. A flipped bit must not cost more than what follows it in its file.
 func TestAsBeanstalkdReads(t *testing.T) {
 	t.Parallel()
 	for seed := uint64(1); seed <= *seeds; seed++ {
@@ -145,18 +145,18 @@ func TestAsBeanstalkdReads(t *testing.T) {
 				last = load(t, c, random, 1200/lives, last)
 				last = killUnderLoad(cmd, c, random, last)
 			}
-			hurt(t, dir, random)
+			damageFiles(t, dir, random)
 			compare(t, dir)
 			_, whole := read(t, dir)
 			for range 10 {
-				flip(t, dir, whole, random)
+				flipBit(t, dir, whole, random)
 			}
 		})
 	}
 }
 
-// hurt tears a file of a binlog, or takes one away, or leaves all as they are.
-func hurt(t *testing.T, dir string, random *rand.Rand) {
+// damageFiles truncates a file of a binlog, or removes one, or changes nothing.
+func damageFiles(t *testing.T, dir string, random *rand.Rand) {
 	t.Helper()
 	paths, _ := list(dir)
 	which, how := len(paths)-1, random.IntN(4)
@@ -176,12 +176,12 @@ func hurt(t *testing.T, dir string, random *rand.Rand) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d files, hurt in way %d: %s", len(paths), how, paths[which])
+	t.Logf("%d files, damage %d: %s", len(paths), how, paths[which])
 }
 
-// flip flips a bit of a binlog with the jobs whole, and flips it back. All jobs are read that have no record
-// behind it in its file, but one, whose id a record may have got that way.
-func flip(t *testing.T, dir string, whole []Job, random *rand.Rand) {
+// flipBit flips a bit of a binlog that has the jobs whole, and flips it back. All jobs must be read that have
+// no record after the bit in its file, except one, whose id a damaged record can have got.
+func flipBit(t *testing.T, dir string, whole []Job, random *rand.Rand) {
 	t.Helper()
 	paths, _ := list(dir)
 	path := paths[random.IntN(len(paths))]
@@ -191,7 +191,7 @@ func flip(t *testing.T, dir string, whole []Job, random *rand.Rand) {
 		return
 	}
 	at := headSize + random.IntN(written-headSize)
-	behind := make(map[uint64]bool) // ids with records that may not be read
+	behind := make(map[uint64]bool) // ids with records that perhaps cannot be read
 	before := int64(0)
 	var ids []uint64
 	var from []int64
@@ -205,8 +205,8 @@ func flip(t *testing.T, dir string, whole []Job, random *rand.Rand) {
 		behind[ids[i]] = behind[ids[i]] || f >= before
 	}
 	bit := byte(1) << random.IntN(8)
-	change(t, path, int64(at), b[at]^bit)
-	defer change(t, path, int64(at), b[at])
+	setByte(t, path, int64(at), b[at]^bit)
+	defer setByte(t, path, int64(at), b[at])
 	l, jobs := read(t, dir)
 	have := make(map[uint64]Job)
 	for _, j := range jobs {
@@ -219,12 +219,12 @@ func flip(t *testing.T, dir string, whole []Job, random *rand.Rand) {
 		}
 	}
 	if wrong > 1 {
-		t.Errorf("a bit of byte %d of %s costs %d jobs that have nothing behind it; damage: %v", at, path, wrong, l.Damage)
+		t.Errorf("a bit of byte %d of %s costs %d jobs that have no record after it; damage: %v", at, path, wrong, l.Damage)
 	}
 }
 
-// compare has beanstalkd and this package read a directory, and compares what they have read. It
-// lets beanstalkd change a copy.
+// compare lets beanstalkd and this package read a directory, and compares the results. beanstalkd works on
+// a copy.
 func compare(t *testing.T, dir string) *Log {
 	t.Helper()
 	theirs := filepath.Join(t.TempDir(), "copy")
@@ -236,8 +236,8 @@ func compare(t *testing.T, dir string) *Log {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })
-	if cannotJudge(l) {
-		t.Logf("not compared: beanstalkd was killed while it wrote a body, and gives out what it finds there: %v", l.Damage)
+	if incomparable(l) {
+		t.Logf("not compared: beanstalkd was killed while it wrote a body, and replies with whatever it finds there: %v", l.Damage)
 		return l
 	}
 	_, c := beanstalkd(t, theirs, "-z", "10000000")
@@ -252,28 +252,28 @@ func compare(t *testing.T, dir string) *Log {
 		t.Errorf("%d jobs, %d of them different", l.Len(), len(ours))
 	}
 	compareBuried(t, c, l)
-	line := say(t, c, "put 0 0 1 0\r\n")
+	line := ask(t, c, "put 0 0 1 0\r\n")
 	if next, _ := strconv.ParseUint(strings.TrimPrefix(line, "INSERTED "), 10, 64); next > l.LastID+1 {
-		t.Errorf("beanstalkd goes on with %d, and the last id that was read is %d", next, l.LastID)
+		t.Errorf("the next id of beanstalkd is %d, and the last id that was read is %d", next, l.LastID)
 	}
 	t.Logf("%d jobs in %d files, %d records, damage: %v", l.Len(), l.Files, l.Records, l.Damage)
 	return l
 }
 
-// cannotJudge says of a directory that beanstalkd has a body in it without its end, so that one cannot tell
-// where its next reply begins.
-func cannotJudge(l *Log) bool {
+// incomparable reports that beanstalkd left a body without its end in a directory. The end of its replies
+// cannot be found then.
+func incomparable(l *Log) bool {
 	return slices.ContainsFunc(l.Damage, func(d Damage) bool { return strings.HasSuffix(d.What, endsInCRLF) })
 }
 
-// compareJob compares what is known of a job.
+// compareJob compares what both know of a job.
 func compareJob(t *testing.T, c *client.Conn, id uint64, ours map[uint64]Job) {
 	t.Helper()
-	j, have := ours[id]
+	j, known := ours[id]
 	page, err := c.Page(fmt.Sprint("stats-job ", id))
-	if err != nil || !have {
-		if have != (err == nil) {
-			t.Errorf("job %d: we have it: %v; beanstalkd: %v %s", id, have, err, page)
+	if err != nil || !known {
+		if known != (err == nil) {
+			t.Errorf("job %d: we have it: %v; beanstalkd: %v %s", id, known, err, page)
 		}
 		return
 	}
@@ -310,15 +310,15 @@ func compareJob(t *testing.T, c *client.Conn, id uint64, ours map[uint64]Job) {
 	}
 }
 
-// wantNear compares a time with one in seconds, which beanstalkd has said on a busy machine.
+// wantNear compares a time with one in seconds that beanstalkd on a busy machine has reported.
 func wantNear(t *testing.T, what string, d time.Duration, seconds uint64) {
 	t.Helper()
-	if off := d - time.Duration(seconds)*time.Second; off.Abs() > patience {
+	if off := d - time.Duration(seconds)*time.Second; off.Abs() > timeout {
 		t.Errorf("%s is %v, beanstalkd says %d s", what, d, seconds)
 	}
 }
 
-// compareBuried compares the order in which jobs were buried. It deletes them at beanstalkd.
+// compareBuried compares the order in which jobs were buried. It deletes them in beanstalkd.
 func compareBuried(t *testing.T, c *client.Conn, l *Log) {
 	t.Helper()
 	ours := make(map[string][]uint64)
@@ -329,7 +329,7 @@ func compareBuried(t *testing.T, c *client.Conn, l *Log) {
 		return nil
 	})
 	for name, want := range ours {
-		say(t, c, "use %s", name)
+		ask(t, c, "use %s", name)
 		var got []uint64
 		for {
 			id := uint64(0)
@@ -338,7 +338,7 @@ func compareBuried(t *testing.T, c *client.Conn, l *Log) {
 				break
 			}
 			got = append(got, id)
-			say(t, c, "delete %d", id)
+			ask(t, c, "delete %d", id)
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("buried in %s: %v, beanstalkd says %v", name, want, got)
@@ -346,8 +346,8 @@ func compareBuried(t *testing.T, c *client.Conn, l *Log) {
 	}
 }
 
-// change changes a byte of a file.
-func change(t *testing.T, path string, at int64, to byte) {
+// setByte changes a byte of a file.
+func setByte(t *testing.T, path string, at int64, to byte) {
 	t.Helper()
 	os.Chmod(path, 0o600)
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
