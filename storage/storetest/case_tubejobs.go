@@ -11,21 +11,21 @@ import (
 )
 
 // flush flushes a tube and returns how many jobs were removed.
-func (b *rig) flush(name string, s tube.State) int {
+func (b *harness) flush(name string, s tube.State) int {
 	b.Helper()
 	return b.do(storage.Op{Kind: storage.Flush, Tube: name, State: s}).Count
 }
 
 // moveJobs moves jobs to another tube and returns how many.
-func (b *rig) moveJobs(from string, s tube.State, to string, bound uint32) int {
+func (b *harness) moveJobs(from string, s tube.State, to string, limit uint32) int {
 	b.Helper()
-	return b.do(storage.Op{Kind: storage.MoveJobs, Tube: from, State: s, MaxJobs: bound, Args: &storage.Args{To: to}}).Count
+	return b.do(storage.Op{Kind: storage.MoveJobs, Tube: from, State: s, MaxJobs: limit, Args: &storage.Args{To: to}}).Count
 }
 
 // list returns a page of jobs, and the cursor of the next one.
-func (b *rig) list(name string, s tube.State, bound uint32, cursor string) ([]tube.JobStats, string) {
+func (b *harness) list(name string, s tube.State, limit uint32, cursor string) ([]tube.JobStats, string) {
 	b.Helper()
-	a := b.do(storage.Op{Kind: storage.ListJobs, Tube: name, State: s, MaxJobs: bound, Args: &storage.Args{Cursor: cursor}})
+	a := b.do(storage.Op{Kind: storage.ListJobs, Tube: name, State: s, MaxJobs: limit, Args: &storage.Args{Cursor: cursor}})
 	if a.Result == nil {
 		return nil, ""
 	}
@@ -33,13 +33,13 @@ func (b *rig) list(name string, s tube.State, bound uint32, cursor string) ([]tu
 }
 
 // listAll lists all jobs, in pages, and returns their ids.
-func (b *rig) listAll(name string, s tube.State, bound uint32) (ids []uint64) {
+func (b *harness) listAll(name string, s tube.State, limit uint32) (ids []uint64) {
 	b.Helper()
 	for cursor, pages := "", 0; pages == 0 || cursor != ""; pages++ {
 		var jobs []tube.JobStats
-		jobs, cursor = b.list(name, s, bound, cursor)
-		if len(jobs) > int(bound) || len(jobs) < int(bound) && cursor != "" || pages > 2000 {
-			b.Fatalf("page %d of %d has %d jobs, and the cursor %q", pages, bound, len(jobs), cursor)
+		jobs, cursor = b.list(name, s, limit, cursor)
+		if len(jobs) > int(limit) || len(jobs) < int(limit) && cursor != "" || pages > 2000 {
+			b.Fatalf("page %d of %d has %d jobs, and the cursor %q", pages, limit, len(jobs), cursor)
 		}
 		for _, j := range jobs {
 			ids = append(ids, j.ID)
@@ -48,18 +48,18 @@ func (b *rig) listAll(name string, s tube.State, bound uint32) (ids []uint64) {
 	return ids
 }
 
-// wantList checks which jobs are listed, whatever the size of the pages.
-func (b *rig) wantList(name string, s tube.State, want ...uint64) {
+// wantList checks which jobs are listed, with pages of several sizes.
+func (b *harness) wantList(name string, s tube.State, want ...uint64) {
 	b.Helper()
-	for _, bound := range []uint32{1, 2, uint32(len(want)), 1000} {
-		if got := b.listAll(name, s, max(bound, 1)); !slices.Equal(got, want) {
-			b.Errorf("%v jobs of %s in pages of %d: %v, want %v", s, name, bound, got, want)
+	for _, limit := range []uint32{1, 2, uint32(len(want)), 1000} {
+		if got := b.listAll(name, s, max(limit, 1)); !slices.Equal(got, want) {
+			b.Errorf("%v jobs of %s in pages of %d: %v, want %v", s, name, limit, got, want)
 		}
 	}
 }
 
-// inAllStates puts two jobs for each state into a tube. Holder 1 has the reserved ones.
-func (b *rig) inAllStates(name string) (ready, delayed, buried, reserved []uint64) {
+// inAllStates puts two jobs for each state into a tube. Holder 1 holds the reserved jobs.
+func (b *harness) inAllStates(name string) (ready, delayed, buried, reserved []uint64) {
 	b.Helper()
 	id := func(pri, delay uint32) uint64 { return b.putWith(name, pri, delay, 1000, fmt.Sprint("body ", pri)) }
 	ready, delayed = []uint64{id(9, 0), id(8, 0)}, []uint64{id(3, 700), id(2, 600)}
@@ -75,12 +75,12 @@ func (b *rig) inAllStates(name string) (ready, delayed, buried, reserved []uint6
 	return ready, delayed, buried, reserved
 }
 
-// testFlush flushes each state, and all.
-func testFlush(b *rig) {
+// testFlush flushes each state, and all states.
+func testFlush(b *harness) {
 	if n := b.flush("nothing", tube.Gone); n != 0 {
-		b.Errorf("%d jobs were flushed from no tube", n)
+		b.Errorf("%d jobs were flushed from a tube that does not exist", n)
 	}
-	b.attend(tube.Using, 1, "t")
+	b.ref(tube.Using, 1, "t")
 	other := b.put("u", 1)
 	for _, s := range []tube.State{tube.Ready, tube.Delayed, tube.Buried, tube.Reserved} {
 		b.inAllStates("t")
@@ -117,8 +117,8 @@ func testFlush(b *rig) {
 	b.wantTake(1, "u", other)
 }
 
-// testFlushKeys: the keys of jobs that are flushed stay taken for as long as the rules say.
-func testFlushKeys(b *rig) {
+// testFlushKeys: the keys of flushed jobs stay taken for as long as the rules say.
+func testFlushKeys(b *harness) {
 	long := b.putNew("t", tube.Tags{Key: "long", Rules: tube.Rules{KeyTTL: 50 * time.Second, HasKeyTTL: true}})
 	b.putNew("t", tube.Tags{Key: "short"})
 	leased, token := b.lease("t")
@@ -135,7 +135,7 @@ func testFlushKeys(b *rig) {
 }
 
 // testMoveJobs moves jobs in each state.
-func testMoveJobs(b *rig) {
+func testMoveJobs(b *harness) {
 	ready, delayed, buried, reserved := b.inAllStates("t")
 	last := b.put("t", 1<<31)
 	if b.moveJobs("t", tube.Ready, "t", 9) != 0 || b.moveJobs("t", tube.Reserved, "u", 9) != 0 || b.moveJobs("t", tube.Gone, "u", 9) != 0 ||
@@ -170,35 +170,35 @@ func testMoveJobs(b *rig) {
 	if len(moved) != 4 || moved[0].Pri != 2 || moved[1].Pri != 3 {
 		b.Errorf("when the delayed ones are due: %+v", moved)
 	}
-	b.leave(1)
+	b.releaseAll(1)
 }
 
-// checkMoved compares jobs as they were, and what has become of them in tube "u".
-func (b *rig) checkMoved(before, after []tube.JobStats) {
+// checkMoved compares jobs with their copies in tube "u".
+func (b *harness) checkMoved(before, after []tube.JobStats) {
 	b.Helper()
 	if len(after) != len(before) {
 		b.Fatalf("of %d jobs %d are in the other tube", len(before), len(after))
 	}
 	for i := range before {
-		was, is := before[i], after[i]
-		if b.job(was.ID).State != tube.Gone || is.ID <= was.ID || i > 0 && is.ID <= after[i-1].ID {
-			b.Errorf("job %d has become %d", was.ID, is.ID)
+		old, moved := before[i], after[i]
+		if b.job(old.ID).State != tube.Gone || moved.ID <= old.ID || i > 0 && moved.ID <= after[i-1].ID {
+			b.Errorf("job %d has become %d", old.ID, moved.ID)
 		}
-		if is.State != was.State || is.Pri != was.Pri || is.TTR != was.TTR || is.Delay != was.Delay || !near(is.TimeLeft, was.TimeLeft, 5*time.Second) ||
-			is.Counters != (tube.Counters{}) {
-			b.Errorf("a job was moved: it was %+v\nand is %+v", was, is)
+		if moved.State != old.State || moved.Pri != old.Pri || moved.TTR != old.TTR || moved.Delay != old.Delay || !near(moved.TimeLeft, old.TimeLeft, 5*time.Second) ||
+			moved.Counters != (tube.Counters{}) {
+			b.Errorf("a job was moved: it was %+v\nand is %+v", old, moved)
 		}
-		if deliveries := was.Counters.Deliveries(); deliveries > 0 && (is.Metadata == nil || is.Metadata.Deliveries(&is.Counters) != deliveries) {
-			b.Errorf("it was delivered %d times, and now: %+v", deliveries, is.Metadata)
+		if deliveries := old.Counters.Deliveries(); deliveries > 0 && (moved.Metadata == nil || moved.Metadata.Deliveries(&moved.Counters) != deliveries) {
+			b.Errorf("it was delivered %d times, and now: %+v", deliveries, moved.Metadata)
 		}
-		if a := b.do(storage.Op{Kind: storage.Peek, ID: is.ID}); !slices.Contains([]string{"body 9", "body 8", "body 3", "body 2", "body 1"}, string(a.Body)) {
+		if a := b.do(storage.Op{Kind: storage.Peek, ID: moved.ID}); !slices.Contains([]string{"body 9", "body 8", "body 3", "body 2", "body 1"}, string(a.Body)) {
 			b.Errorf("its body is %q", a.Body)
 		}
 	}
 }
 
-// testMoveFacts: what moved jobs keep beyond that.
-func testMoveMetadata(b *rig) {
+// testMoveMetadata checks which metadata moved jobs keep.
+func testMoveMetadata(b *harness) {
 	rules := tube.Rules{Retry: []time.Duration{0, 0}, Dead: "morgue", KeyTTL: 100 * time.Second, HasKeyTTL: true}
 	id := b.putNew("t", tube.Tags{Key: "k", Rules: rules})
 	taken := b.putNew("t", tube.Tags{Key: "taken"})
@@ -236,8 +236,8 @@ func testMoveMetadata(b *rig) {
 	}
 }
 
-// testMoveParked: a parked job stays parked, and begins anew when it is kicked.
-func testMoveParked(b *rig) {
+// testMoveParked: a parked job stays parked, and its failures count from zero when it is kicked.
+func testMoveParked(b *harness) {
 	id := b.putNew("t", tube.Tags{Rules: tube.Rules{Max: 1}})
 	b.must(tube.ReserveJob, 1, id)
 	b.must(tube.Release, 1, id)
@@ -252,7 +252,7 @@ func testMoveParked(b *rig) {
 }
 
 // testListJobs lists jobs in each state.
-func testListJobs(b *rig) {
+func testListJobs(b *harness) {
 	b.wantList("nothing", tube.Ready)
 	ready, delayed, buried, reserved := b.inAllStates("t")
 	b.put("u", 1)
@@ -272,14 +272,14 @@ func testListJobs(b *rig) {
 		b.Errorf("listed %+v, cursor %q", jobs, cursor)
 	}
 	b.must(tube.ReserveJob, 1, ready[0])
-	b.move(tube.Release, 1, ready[0], 20, 0) // it changes its place
+	b.move(tube.Release, 1, ready[0], 20, 0) // its position changes
 	b.wantList("t", tube.Ready, ready[1], ready[0])
-	b.leave(1)
+	b.releaseAll(1)
 }
 
-// testListWhileChanging: pages go on where the last one ended, also if the job is gone that
-// was the last one there.
-func testListWhileChanging(b *rig) {
+// testListWhileChanging: each page continues where the previous one ended, even if the last job
+// of that page is gone.
+func testListWhileChanging(b *harness) {
 	var ids []uint64
 	for range 6 {
 		ids = append(ids, b.put("t", 5))
@@ -304,8 +304,8 @@ func testListWhileChanging(b *rig) {
 	}
 }
 
-// testMany flushes, moves and lists more jobs than an engine may at once, in no order.
-func testMany(b *rig) {
+// testMany flushes, moves and lists more jobs than an engine handles in one part, in random order.
+func testMany(b *harness) {
 	const jobs = 1203
 	var puts []storage.Op
 	for i := range jobs {
@@ -317,9 +317,9 @@ func testMany(b *rig) {
 	for i := range puts {
 		want = append(want, puts[i].Answer.ID)
 	}
-	for _, bound := range []uint32{100, 1000} {
-		if got := b.listAll("t", tube.Ready, bound); !slices.Equal(got, want) {
-			b.Fatalf("in pages of %d, %d jobs are listed", bound, len(got))
+	for _, limit := range []uint32{100, 1000} {
+		if got := b.listAll("t", tube.Ready, limit); !slices.Equal(got, want) {
+			b.Fatalf("in pages of %d, %d jobs are listed", limit, len(got))
 		}
 	}
 	if jobs, cursor := b.list("t", tube.Ready, 5000, ""); len(jobs) != tube.MaxListed || cursor == "" {

@@ -31,7 +31,7 @@ func (m *Model) report(op *storage.Op, in func(*modelJob) bool) {
 			a.TubeStats = m.tubeStats(t, in)
 		}
 	case storage.Stats:
-		a.Stats = m.figures()
+		a.Stats = m.stats()
 	case storage.Tubes:
 		for _, t := range m.tubes {
 			a.Names = append(a.Names, t.name)
@@ -62,7 +62,7 @@ func (m *Model) tubeStats(t *modelTube, in func(*modelJob) bool) *tube.TubeStats
 	return s
 }
 
-func (m *Model) figures() *storage.Figures {
+func (m *Model) stats() *storage.Figures {
 	s := &storage.Figures{}
 	s.Ready, s.Urgent = m.count(tube.Ready, everywhere)
 	s.Delayed, _ = m.count(tube.Delayed, everywhere)

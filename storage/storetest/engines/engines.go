@@ -1,6 +1,6 @@
-// Package engines opens each engine there is, for tests of what is above them.
+// Package engines opens each engine, for tests of the layers above.
 //
-// It knows all engines, so those cannot use it; their own tests are in package storetest.
+// It imports all engines, so they cannot use it; their own tests use package storetest.
 package engines
 
 import (
@@ -13,14 +13,14 @@ import (
 	"redstalk/storage/redis/redistest"
 )
 
-// OfAll are the names of all engines, OfDurable those of the engines that outlive the process.
+// OfAll are the names of all engines, OfDurable those of the engines whose data outlives the process.
 var (
 	OfAll     = []string{"memory", "embedded", "redis"}
 	OfDurable = OfAll[1:]
 )
 
-// Each runs test with an empty store of each of these engines, at the same time. test closes
-// the store.
+// Each runs test with an empty store of each of these engines, in parallel. test closes the
+// store.
 func Each(t *testing.T, engines []string, test func(*testing.T, storage.Store)) {
 	for _, engine := range engines {
 		t.Run(engine, func(t *testing.T) {

@@ -15,56 +15,56 @@ import (
 )
 
 var (
-	histories = flag.Int("histories", 2, "random histories that each engine is taken through")
+	histories = flag.Int("histories", 2, "random histories that each engine runs")
 	steps     = flag.Int("steps", 400, "operations of a random history")
 	firstSeed = flag.Uint64("seed", 1, "seed of the first random history")
 )
 
-// breath is the time between any two operations, so that no two have the same time: engines
-// may choose the order of things that are due at the same time. The model's clock moves by
-// whole units only (Engine.Unit), as do delays and TTRs. The clock of a real store goes on by
-// itself. So what is due agrees as long as the breaths of a few seconds make up less than one
-// second, and less than a unit really passes meanwhile.
-const breath = 2 * time.Millisecond
+// pause is the time between two operations, so that no two have the same time: engines can
+// choose the order of things that are due at the same time. The model's clock moves by
+// whole units only (Engine.Unit), as do delays and TTRs. The clock of a real store runs by
+// itself. So both agree on what is due as long as the pauses of a few seconds add up to less
+// than one second, and less than a unit of real time passes meanwhile.
+const pause = 2 * time.Millisecond
 
-// tolerance is by how much times may differ for these reasons, if the unit is one second.
+// tolerance is by how much times can differ for these reasons, if the unit is one second.
 const tolerance = 900 * time.Millisecond
 
 // unit returns Engine.Unit in seconds.
 func (e *Engine) unit() int { return max(e.Unit, 1) }
 
-// stretch makes the times of operations multiples of the engine's unit. If that is more than a
-// second no TTR is 0, which means one second.
+// stretch multiplies the times of operations by the engine's unit. If that is more than a
+// second, no TTR is 0, which means one second.
 func (e *Engine) stretch(batch []storage.Op) {
 	unit := uint32(e.unit())
 	for i := range batch {
 		op := &batch[i]
 		op.Delay *= unit
 		op.In *= time.Duration(unit)
-		stretchRare(op, time.Duration(unit))
+		stretchArgs(op, time.Duration(unit))
 		if unit > 1 {
 			op.TTR = max(op.TTR, 1) * unit
 		}
 	}
 }
 
-// stretchRare does so with the times of tags and policies.
-func stretchRare(op *storage.Op, unit time.Duration) {
+// stretchArgs multiplies the times of tags and policies.
+func stretchArgs(op *storage.Op, unit time.Duration) {
 	if op.Args == nil {
 		return
 	}
-	rare := *op.Args
-	op.Args = &rare
-	if rare.Tags != nil {
-		tags := *rare.Tags
+	args := *op.Args
+	op.Args = &args
+	if args.Tags != nil {
+		tags := *args.Tags
 		tags.Delay *= unit
 		tags.Rules = stretchRules(tags.Rules, unit)
-		rare.Tags = &tags
+		args.Tags = &tags
 	}
-	if rare.Policy != nil {
-		policy := *rare.Policy
+	if args.Policy != nil {
+		policy := *args.Policy
 		policy.Rules = stretchRules(policy.Rules, unit)
-		rare.Policy = &policy
+		args.Policy = &policy
 	}
 }
 
@@ -77,24 +77,24 @@ func stretchRules(r tube.Rules, unit time.Duration) tube.Rules {
 	return r
 }
 
-// runHistories takes the engine and the model through the same random
-// histories and compares every answer. With ruled there are tags, policies and leases in them.
-func runHistories(t *testing.T, fresh func(testing.TB) *Engine, ruled bool) {
+// runHistories runs the same random histories on the engine and the model and compares every
+// answer. With rules they contain tags, policies and leases.
+func runHistories(t *testing.T, fresh func(testing.TB) *Engine, rules bool) {
 	covered, brief := make(map[string]int), 1
 	many := *histories
-	if ruled {
+	if rules {
 		many = (many + 1) / 2
 	}
 	for i := range uint64(many) {
 		seed := *firstSeed + i
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			e := fresh(t)
-			if ruled && e.Plain != nil {
+			if rules && e.Plain != nil {
 				e = e.Plain
 			}
 			h := newHistory(t, e, seed)
 			h.covered = covered
-			h.setRules(ruled)
+			h.setRules(rules)
 			brief = max(h.engine.Brief, 1)
 			for range *steps / brief {
 				h.step()
@@ -108,25 +108,25 @@ func runHistories(t *testing.T, fresh func(testing.TB) *Engine, ruled bool) {
 
 func newHistory(t testing.TB, e *Engine, seed uint64) *history {
 	return &history{
-		rig: newRig(t, e), model: NewModel(), covered: make(map[string]int),
+		harness: newHarness(t, e), model: NewModel(), covered: make(map[string]int),
 		random: rand.New(rand.NewPCG(seed, 0)),
 	}
 }
 
-// setRules says whether there are tags, policies and leases in the history.
-func (h *history) setRules(ruled bool) {
-	h.ruled = ruled
+// setRules sets whether the history contains tags, policies and leases.
+func (h *history) setRules(rules bool) {
+	h.rules = rules
 	switch {
-	case ruled && h.engine.LearnIDs:
-		h.learns = newLearning(h)
+	case rules && h.engine.LearnIDs:
+		h.learner = newIDLearner(h)
 		h.burying = h.random.IntN(3) == 0
-	case ruled && h.engine.LateDeadLetters:
+	case rules && h.engine.LateDeadLetters:
 		h.empty = h.random.IntN(2) == 0
 		h.burying = !h.empty
 	}
 }
 
-// reportCoverage fails if a state × move × holder pair never came up.
+// reportCoverage fails if a state × move × holder pair never occurred.
 func reportCoverage(t *testing.T, covered map[string]int) {
 	for _, state := range []tube.State{tube.Ready, tube.Delayed, tube.Buried, tube.Reserved} {
 		for move := tube.ReserveJob; move < tube.Expire; move++ {
@@ -147,27 +147,27 @@ func coverKey(s tube.State, m tube.Move, mine bool) string {
 	return fmt.Sprintf("%v, %v, mine: %v", s, m, mine)
 }
 
-// history is one random history under way.
+// history is a random history in progress.
 type history struct {
-	*rig
+	*harness
 	model   *Model
-	ruled   bool      // there are tags, policies and leases in it
-	empty   bool      // ruled: no job has a body
-	burying bool      // ruled: no job goes to a dead-letter tube
-	learns  *learning // nil if all ids can be foretold
+	rules   bool       // it contains tags, policies and leases
+	empty   bool       // with rules: no job has a body
+	burying bool       // with rules: no job goes to a dead-letter tube
+	learner *idLearner // nil if the model can predict all ids
 	random  *rand.Rand
 	log     []string
 	covered map[string]int
 
 	trail *trail // nil unless this is the history of a Walk
-	ended bool   // the store has answered ErrClosed, which only that of a Walk may
+	ended bool   // the store has answered ErrClosed, which is allowed only in a Walk
 }
 
-// step does one thing to engine and model.
+// step does one random thing to engine and model.
 func (h *history) step() {
 	if h.random.IntN(100) < 6 {
 		h.pass(time.Duration((1+h.random.IntN(4))*h.engine.unit()) * time.Second)
-	} else if h.ruled && h.random.IntN(20) == 0 {
+	} else if h.rules && h.random.IntN(20) == 0 {
 		h.pages()
 	} else {
 		h.compare(h.randomBatch())
@@ -178,7 +178,7 @@ func (h *history) step() {
 	if h.engine.Durable && h.random.IntN(cmp.Or(h.engine.RestartEvery, 100)) == 0 {
 		h.reopen()
 	}
-	h.advance(breath)
+	h.advance(pause)
 }
 
 // pages lists the jobs of a tube in a state, page by page.
@@ -195,11 +195,11 @@ func (h *history) pages() {
 
 // pass lets time pass.
 func (h *history) pass(d time.Duration) {
-	h.note("%v pass", d)
+	h.logf("%v pass", d)
 	h.model.Tick(h.model.now + d)
-	h.trail.happened(h.model)
+	h.trail.add(h.model)
 	h.advance(d)
-	h.learns.settle()
+	h.learner.learnRest()
 }
 
 // reopen ends the store and opens it again.
@@ -208,33 +208,33 @@ func (h *history) reopen() {
 		if h.engine.LateReserves {
 			h.compare([]storage.Op{h.lastChange()})
 		}
-		h.note("crashed and opened again")
-		h.totals() // once it is answered, what has expired before is kept as well
+		h.logf("crashed and reopened")
+		h.totals() // once it is answered, earlier expiries are durable too
 		h.engine.Crash(h.store)
 	} else {
-		h.note("closed and opened again")
+		h.logf("closed and reopened")
 		h.close()
 	}
 	h.open()
 	h.model.Reopen(h.engine.KeepsTubes)
-	h.trail.happened(h.model)
-	h.learns.settle()
+	h.trail.add(h.model)
+	h.learner.learnRest()
 }
 
-// lastChange is a change that is acknowledged before a crash. A put may be refused if there
-// are rules.
+// lastChange returns a change that is acknowledged before a crash. With rules it is not a put,
+// because a put can be refused.
 func (h *history) lastChange() storage.Op {
-	if h.ruled {
+	if h.rules {
 		return storage.Op{Kind: storage.Pause, Tube: tube.Default, Delay: 1}
 	}
 	return storage.Op{Kind: storage.Put, Tube: "a", TTR: 1, Body: []byte("the last change")}
 }
 
-func (h *history) note(format string, args ...any) {
+func (h *history) logf(format string, args ...any) {
 	h.log = append(h.log, fmt.Sprintf(format, args...))
 }
 
-// compare carries out a batch on both sides.
+// compare carries out a batch on both sides and compares the answers.
 func (h *history) compare(batch []storage.Op) {
 	h.engine.stretch(batch)
 	mine := slices.Clone(batch)
@@ -243,31 +243,31 @@ func (h *history) compare(batch []storage.Op) {
 		h.cover(&mine[i])
 		h.model.Do(&mine[i])
 	}
-	n, done, given := h.trail.happened(h.model), make(chan struct{}), lent(batch)
-	h.store.Do(&storage.Batch{Ops: given, Done: func() {
-		if !hasEnded(given) && !(h.engine.LateReserves && onlyReserves(given)) {
-			h.trail.acknowledged(n)
+	n, done, sent := h.trail.add(h.model), make(chan struct{}), lent(batch)
+	h.store.Do(&storage.Batch{Ops: sent, Done: func() {
+		if !hasEnded(sent) && !(h.engine.LateReserves && onlyReserves(sent)) {
+			h.trail.acknowledge(n)
 		}
 		close(done)
 	}})
 	<-done
-	receive(batch, given)
+	receive(batch, sent)
 	if h.ended = h.trail != nil && hasEnded(batch); h.ended {
 		return
 	}
 	for i := range batch {
-		h.note("%s → %s", describe(&batch[i]), show(&batch[i].Answer))
-		h.learns.answered(&batch[i], &mine[i].Answer)
+		h.logf("%s → %s", describe(&batch[i]), show(&batch[i].Answer))
+		h.learner.translate(&batch[i], &mine[i].Answer)
 		if diff := differ(&batch[i].Answer, &mine[i].Answer, h.engine.unit()); diff != "" {
 			h.Fatalf("the store and the model differ: %s\nmodel: %s\nafter:\n%s", diff, show(&mine[i].Answer), strings.Join(h.log, "\n"))
 		}
-		h.noteLease(&batch[i])
+		h.learnLease(&batch[i])
 	}
-	h.learns.settle()
+	h.learner.learnRest()
 }
 
-// noteLease has the model know the token of a job that the store has just leased.
-func (h *history) noteLease(op *storage.Op) {
+// learnLease tells the model the token of a job that the store has just leased.
+func (h *history) learnLease(op *storage.Op) {
 	r, j := op.Answer.Result, h.model.job(op.Answer.ID)
 	if op.Kind != storage.Take || r == nil || r.Lease == 0 || j == nil {
 		return
@@ -278,7 +278,7 @@ func (h *history) noteLease(op *storage.Op) {
 	j.lease, j.leases = r.Lease, r.Lease
 }
 
-// cover notes which state and move an operation brings together.
+// cover records which state and move an operation combines.
 func (h *history) cover(op *storage.Op) {
 	if op.Kind != storage.Move {
 		return
