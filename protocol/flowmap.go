@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// FlowMap builds a map of YAML that is written in one line. The zero FlowMap is empty and
-// ready. Keys and bare values are not escaped and must be plain words.
+// FlowMap builds a YAML map in flow style, on one line. The zero FlowMap is empty and ready to
+// use. Keys and bare values are not escaped and must be plain words.
 type FlowMap struct{ b []byte }
 
 // key begins an entry.
@@ -24,7 +24,7 @@ func (m *FlowMap) Uint(key string, v uint64) {
 	m.b = strconv.AppendUint(m.b, v, 10)
 }
 
-// Int adds a whole number that may be negative.
+// Int adds a whole number that can be negative.
 func (m *FlowMap) Int(key string, v int64) {
 	m.key(key)
 	m.b = strconv.AppendInt(m.b, v, 10)
@@ -42,7 +42,7 @@ func (m *FlowMap) Quoted(key, v string) {
 	m.b = appendQuoted(m.b, v)
 }
 
-// Durations writes durations as a tag has them: with commas, each as a whole number of its
+// Durations formats durations as in a tag: separated by commas, each as a whole number of its
 // largest unit.
 func Durations(all []time.Duration) string {
 	words := make([]string, len(all))
@@ -52,23 +52,23 @@ func Durations(all []time.Duration) string {
 	return strings.Join(words, ",")
 }
 
-// durationWord writes a duration of whole milliseconds.
+// durationWord formats a duration of whole milliseconds.
 func durationWord(d time.Duration) string {
 	best := "ms"
 	for _, u := range units[:len(units)-1] { // the last one has no letters
-		if d%u.is == 0 && (d != 0 || u.letters == "s") {
+		if d%u.length == 0 && (d != 0 || u.letters == "s") {
 			best = u.letters
 		}
 	}
 	for _, u := range units {
 		if u.letters == best {
-			return strconv.FormatInt(int64(d/u.is), 10) + best
+			return strconv.FormatInt(int64(d/u.length), 10) + best
 		}
 	}
 	return ""
 }
 
-// ParseDuration reads a duration as a tag has it: a whole number, with a unit or else of
+// ParseDuration parses a duration as in a tag: a whole number with a unit, or without one for
 // seconds, at most [MaxDuration].
 func ParseDuration(word string) (d time.Duration, ok bool) {
 	if word == "" || word[0] == ' ' {

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// show writes a command as the tables of these tests do: the verb and what it
-// carries, or the verb and its fault.
+// show formats a command as in the tables of these tests: the verb and its fields, or
+// the verb and its fault.
 func show(c *Command) string {
 	if c.Fault != NoFault {
 		s := c.Verb.String() + " " + c.Fault.String()
@@ -54,12 +54,11 @@ func show(c *Command) string {
 	case Peek, ReserveJob, Delete, KickJob, Touch, StatsJob:
 		return fmt.Sprintf("%v %d", c.Verb, c.ID)
 	}
-	return showOurs(c)
+	return showExtension(c)
 }
 
-// showOurs is show for words that beanstalkd does not know, and for those that carry
-// nothing.
-func showOurs(c *Command) string {
+// showExtension is show for extensions, and for words without arguments.
+func showExtension(c *Command) string {
 	s := c.Verb.String()
 	switch c.Verb {
 	case ReserveLease:
@@ -86,7 +85,7 @@ func showOurs(c *Command) string {
 	return s
 }
 
-// showBody writes a body, or of a large one how it begins, its length and its checksum.
+// showBody formats a body; of a large one, its beginning, length and checksum.
 func showBody(body []byte) string {
 	if len(body) <= 300 {
 		return strconv.Quote(string(body))
@@ -94,7 +93,7 @@ func showBody(body []byte) string {
 	return fmt.Sprintf("%q and so on: %d bytes, %x", body[:20], len(body), crc32.ChecksumIEEE(body))
 }
 
-// showTags writes all that a line says with tags, "" if there are none.
+// showTags formats all tags of a line, "" if there are none.
 func showTags(t *Tags) (s string) {
 	if t == nil {
 		return ""
@@ -118,8 +117,8 @@ func showTags(t *Tags) (s string) {
 	return s
 }
 
-// pieces is a source that hands out its data in pieces of the lengths that cut
-// returns, then io.EOF.
+// pieces is a source that returns its data in pieces of the lengths that cut returns, then
+// io.EOF.
 type pieces struct {
 	data string
 	cut  func() int
@@ -134,7 +133,7 @@ func (p *pieces) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// vecPieces is pieces that fill several slices with one call.
+// vecPieces is pieces that can fill several slices with one call.
 type vecPieces struct{ pieces }
 
 func (p *vecPieces) ReadVec(to [][]byte) (int, error) {
@@ -149,18 +148,18 @@ func (p *vecPieces) ReadVec(to [][]byte) (int, error) {
 	return n, nil
 }
 
-// lender lends dirty memory to a Reader or takes it back from a Writer. What is
-// released is overwritten at once.
+// lender gives dirty memory to a Reader, and counts the Buffers that are not released. Released
+// memory is overwritten at once.
 type lender struct {
-	t    testing.TB
-	lent int
+	t          testing.TB
+	unreleased int
 }
 
 func (l *lender) get(size int) Buffer {
 	if size == 0 {
 		return nil
 	}
-	l.lent++
+	l.unreleased++
 	return &lentBuffer{l, bytes.Repeat([]byte{0xDB}, size), false}
 }
 
@@ -174,10 +173,10 @@ func (b *lentBuffer) Bytes() []byte { return b.memory }
 
 func (b *lentBuffer) Release() {
 	if b.released {
-		b.l.t.Error("a Buffer is released twice")
+		b.l.t.Error("a Buffer was released twice")
 	}
 	b.released = true
-	b.l.lent--
+	b.l.unreleased--
 	for i := range b.memory {
 		b.memory[i] = 0xDB
 	}
@@ -192,17 +191,16 @@ func randomly(seed uint64) func() int {
 	return func() int { return 1 << rnd.IntN(13) >> rnd.IntN(8) }
 }
 
-// commands reads all that there is, from sources of both kinds, and with memory of the
-// Reader's and of others. That must make no difference. It checks that the Reader holds
-// no more than it may.
+// commands reads all commands, from sources of both kinds, and with memory of the Reader and
+// of a lender. That must make no difference. It checks the limits of the Reader's memory.
 func commands(t testing.TB, input string, maxBody int, cut func() int) (got []string, r *Reader) {
 	t.Helper()
 	got, r = commandsFrom(t, input, &pieces{input, cut}, maxBody, nil)
 	for name, src := range map[string]io.Reader{"Read": &pieces{input, cut}, "ReadVec": &vecPieces{pieces{input, cut}}} {
 		l := &lender{t: t}
 		lent, r := commandsFrom(t, input, src, maxBody, l)
-		if r.Close(); l.lent != 0 {
-			t.Errorf("%s: %d Buffers were not released after %.80q", name, l.lent, input)
+		if r.Close(); l.unreleased != 0 {
+			t.Errorf("%s: %d Buffers were not released after %.80q", name, l.unreleased, input)
 		}
 		if g, w := strings.Join(lent, "\n"), strings.Join(got, "\n"); g != w {
 			t.Errorf("%.80q, %s with Buffers:\n got  %.200q\n want %.200q", input, name, g, w)
@@ -211,8 +209,8 @@ func commands(t testing.TB, input string, maxBody int, cut func() int) (got []st
 	return got, r
 }
 
-// commandsFrom reads all that there is in src, which is input. It uses the memory of l,
-// unless that is nil, and releases a body when the next command is read.
+// commandsFrom reads all commands of src, which returns input. It uses the memory of l, unless
+// that is nil, and releases a body when the next command is read.
 func commandsFrom(t testing.TB, input string, src io.Reader, maxBody int, l *lender) (got []string, r *Reader) {
 	t.Helper()
 	r = NewReader(src, maxBody)

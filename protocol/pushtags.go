@@ -8,52 +8,52 @@ import (
 	"time"
 )
 
-// This file reads the tags of set-policy that have the jobs of a tube sent to a URL.
+// This file parses the push tags of set-policy, which send the jobs of a tube to a URL.
 
 const (
 	// MaxPushURL is the longest URL of a push, in bytes.
 	MaxPushURL = 512
-	// MaxPushConcurrency is how many calls at a time push-concurrency may ask for.
+	// MaxPushConcurrency is the largest value of push-concurrency.
 	MaxPushConcurrency = 10_000
 	// MaxPushTimeout is the longest push-timeout.
 	MaxPushTimeout = time.Hour
-	// MaxPushRate is how many calls push-rate may ask for in its second, minute or hour.
+	// MaxPushRate is the largest number of calls in push-rate, per second, minute or hour.
 	MaxPushRate = 1_000_000
 )
 
-// Push is what set-policy says of a push. What is not said is zero.
+// Push has the push tags of set-policy. A value that is not set is zero.
 type Push struct {
-	URL         string        // valid by [ValidPushURL]; "": there is no push, and nothing else is said
+	URL         string        // valid by [ValidPushURL]; "": there is no push, and the other fields are not set
 	Concurrency uint32        // at most MaxPushConcurrency
 	Timeout     time.Duration // whole milliseconds, at most MaxPushTimeout
 	Rate        PushRate
 }
 
-// PushRate is a number of calls in a time: second, minute or hour.
+// PushRate is a number of calls per second, minute or hour.
 type PushRate struct {
-	Calls uint32 // at most MaxPushRate; 0: not said
+	Calls uint32 // at most MaxPushRate; 0: not set
 	Every time.Duration
 }
 
-// String is the rate as it is on the wire, such as 100/s; "" for none.
+// String returns the rate as it is in the protocol, such as 100/s; "" for none.
 func (r PushRate) String() string {
 	for _, unit := range rateUnits {
-		if r.Calls > 0 && r.Every == unit.is {
+		if r.Calls > 0 && r.Every == unit.length {
 			return strconv.FormatUint(uint64(r.Calls), 10) + "/" + unit.letter
 		}
 	}
 	return ""
 }
 
-// rateUnits are the times that a rate may be for, by their letters.
+// rateUnits are the units of a rate, by their letters.
 var rateUnits = []struct {
 	letter string
-	is     time.Duration
+	length time.Duration
 }{{"s", time.Second}, {"m", time.Minute}, {"h", time.Hour}}
 
-// ValidPushURL returns whether something may be sent to a URL: it is http or https with a
-// host, and has no user, no fragment, and only printable ASCII. Its host is letters, digits,
-// and -._ or an IPv6 address in brackets.
+// ValidPushURL reports whether jobs can be sent to a URL: it is http or https with a host, has
+// no user and no fragment, and only printable ASCII. Its host is letters, digits, and -._ or an
+// IPv6 address in brackets.
 func ValidPushURL(text []byte) bool {
 	if !printable(text, MaxPushURL) || bytes.ContainsAny(text, "#\\") {
 		return false
@@ -84,7 +84,7 @@ func validHost(u *url.URL) bool {
 	return host != ""
 }
 
-// validEscapes tells whether two hexadecimal digits follow each per cent sign.
+// validEscapes reports whether two hexadecimal digits follow each per cent sign.
 func validEscapes(text []byte) bool {
 	for rest := text; ; {
 		at := bytes.IndexByte(rest, '%')
@@ -101,7 +101,7 @@ func validEscapes(text []byte) bool {
 	}
 }
 
-// validPort tells whether u names a port from 1 to 65535, or none.
+// validPort reports whether u has a port from 1 to 65535, or none.
 func validPort(u *url.URL) bool {
 	if u.Port() == "" {
 		return u.Host[len(u.Host)-1] != ':'
@@ -128,8 +128,8 @@ func (t *Tags) readPushRate(value []byte) (ok bool) {
 	return ok
 }
 
-// ParsePushRate reads a number of calls, and perhaps a slash and the letter of a time; else it
-// is a second.
+// ParsePushRate parses a number of calls, optionally followed by a slash and the letter of a
+// unit; the default is a second.
 func ParsePushRate(text []byte) (r PushRate, ok bool) {
 	number, letter, found := bytes.Cut(text, []byte("/"))
 	r.Every = time.Second
@@ -137,7 +137,7 @@ func ParsePushRate(text []byte) (r PushRate, ok bool) {
 		r.Every = 0
 		for _, unit := range rateUnits {
 			if string(letter) == unit.letter {
-				r.Every = unit.is
+				r.Every = unit.length
 			}
 		}
 	}
@@ -145,7 +145,7 @@ func ParsePushRate(text []byte) (r PushRate, ok bool) {
 	return r, ok
 }
 
-// smallNumber reads value and returns whether it is a number from 1 to most.
+// smallNumber parses value and returns whether it is a number from 1 to most.
 func smallNumber(n *uint32, value []byte, most uint64) bool {
 	v, rest, ok := digits(value)
 	*n = uint32(v)

@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// The part of the model that beanstalkd does not know. It takes a line apart at its
-// spaces, and reads every word with a regular expression and big numbers.
+// The part of the model for extensions. It splits a line at its spaces, and parses every word
+// with a regular expression and big numbers.
 
-// modelOurs says which kinds of words follow a word; those with "?" may be missing at
+// modelExtensions has the kinds of the arguments of each word; those with "?" can be missing at
 // the end.
-var modelOurs = map[string]string{
+var modelExtensions = map[string]string{
 	"reserve-lease_": "seconds", "delete-lease_": "Q lease", "touch-lease_": "Q lease",
 	"release-lease_": "Q lease D D", "bury-lease_": "Q lease D", "list-jobs_": "name state listed? cursor?",
 	"find_": "name key", "delete-key_": "name key", "flush-tube_": "name state?", "move-jobs_": "name movable name moved",
@@ -26,14 +26,14 @@ var modelKinds = map[string]*regexp.Regexp{
 	"name": modelName, "state": regexp.MustCompile(`^(ready|reserved|delayed|buried)$`), "movable": regexp.MustCompile(`^(ready|delayed|buried)$`),
 }
 
-// modelRanges are the kinds that are numbers: the lowest and the highest.
+// modelRanges has the kinds that are numbers, with the lowest and the highest value.
 var modelRanges = map[string][2]string{
 	"Q": {"0", "18446744073709551615"}, "D": {"0", "4294967295"}, "seconds": {"0", "2147483647"}, "listed": {"1", "1000"}, "moved": {"1", "4294967295"},
 	"at": {"0", "9223372036853"}, "max": {"1", "1000000"}, "push-concurrency": {"1", "10000"}, "rate": {"1", "1000000"}, "port": {"1", "65535"},
 }
 
-// modelRange returns the number that a word is, without leading zeros, if it is in the
-// range of that kind.
+// modelRange returns the number in a word, without leading zeros, if it is in the range of
+// that kind.
 func modelRange(kind, word string) (string, bool) {
 	n, ok := new(big.Int).SetString(word, 10)
 	if !ok || strings.Trim(word, "0123456789") != "" {
@@ -46,8 +46,8 @@ func modelRange(kind, word string) (string, bool) {
 
 var modelSpaces = regexp.MustCompile(` +`)
 
-// ours reads the arguments of a word that beanstalkd does not know, or that takes none.
-func (m *modelLine) ours(w, args string) bool {
+// extension parses the arguments of an extension, or of a word without arguments.
+func (m *modelLine) extension(w, args string) bool {
 	switch w {
 	case "reserve-batch_":
 		ok := m.numbers("D", args) || m.rest != "" && m.again() && m.numbers("DD", args) && m.n[1] <= 2147483647
@@ -75,14 +75,14 @@ func (m *modelLine) ours(w, args string) bool {
 		m.text += " " + name + m.tagText
 		return modelName.MatchString(name) && !m.junk && !m.badTags
 	}
-	kinds, found := modelOurs[w]
+	kinds, found := modelExtensions[w]
 	if !found {
 		return args == ""
 	}
 	return m.words(strings.Fields(kinds), modelSpaces.Split(strings.TrimLeft(args, " "), -1))
 }
 
-// words reads words of these kinds.
+// words parses words of these kinds.
 func (m *modelLine) words(kinds, words []string) bool {
 	if len(words) > len(kinds) {
 		return false
@@ -107,7 +107,7 @@ func (m *modelLine) words(kinds, words []string) bool {
 	return true
 }
 
-// modelWord returns how a word of a kind is shown, and whether it is one.
+// modelWord returns a word of a kind in the format of show, and whether it is valid.
 func modelWord(kind, word string) (string, bool) {
 	if _, number := modelRanges[kind]; number {
 		return modelRange(kind, word)
@@ -124,14 +124,14 @@ func modelWord(kind, word string) (string, bool) {
 	return word, modelKinds[kind].MatchString(word)
 }
 
-// modelTags are the tags of put and of set-policy, in the order in which they are shown.
+// modelTags are the tags of put and of set-policy, in the order of show.
 const (
 	modelPutTags    = "delay at key on-duplicate key-ttl retry max dead"
 	modelPolicyTags = "on-duplicate key-ttl retry max dead quota-jobs quota-bytes push push-concurrency push-timeout push-rate"
 )
 
-// tags reads what follows the length of a put, or the name of a policy. It sets junk if
-// there is anything but tags, else badTags if they are wrong, else tagText.
+// tags parses what follows the length of a put, or the name of a policy. It sets junk if
+// there is anything but tags, else badTags if they are invalid, else tagText.
 func (m *modelLine) tags(rest, known string) {
 	m.junk, m.badTags, m.tagText = false, false, ""
 	if rest == "" {
@@ -172,7 +172,7 @@ func (m *modelLine) tags(rest, known string) {
 	}
 }
 
-// modelTag returns how the value of a tag is shown, and whether it is right.
+// modelTag returns the value of a tag in the format of show, and whether it is valid.
 func modelTag(name, value string) (string, bool) {
 	switch name {
 	case "delay", "key-ttl":
@@ -222,13 +222,13 @@ func modelTag(name, value string) (string, bool) {
 	return fmt.Sprint(times), true
 }
 
-// modelURL is what may be pushed to. Its groups are the host, and a colon and the port.
+// modelURL matches valid push URLs. Its groups are the host, and a colon with the port.
 var modelURL = regexp.MustCompile(`^https?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*\])(:[0-9]+)?(?:[/?](?:[!-"$&-\[\]-~]|%[0-9A-Fa-f]{2})*)?$`)
 
 var modelTimeShape = regexp.MustCompile(`^([0-9]+)(|ms|s|m|h|d)$`)
 
-// modelTime returns how a duration is shown, and whether it is one of at most ten years.
-// Its number has 64 bits at most.
+// modelTime returns a duration in the format of show, and whether it is valid: at most ten years,
+// with a number of at most 64 bits.
 func modelTime(text string) (string, bool) {
 	p := modelTimeShape.FindStringSubmatch(text)
 	if p == nil {
@@ -243,7 +243,7 @@ func modelTime(text string) (string, bool) {
 	return (time.Duration(d.Int64()) * time.Millisecond).String(), d.Cmp(big.NewInt(10*365*86_400_000)) <= 0
 }
 
-// modelMaxLine returns how long such a line may be.
+// modelMaxLine returns the longest length of such a line.
 func modelMaxLine(line string) int {
 	word, args, _ := strings.Cut(line, " ")
 	switch word {

@@ -6,13 +6,13 @@ import (
 	"testing"
 )
 
-// TestModelOfOurs: the Reader and the model agree on random lines of ours, most of them
-// nearly right, and on what follows them.
-func TestModelOfOurs(t *testing.T) {
+// TestModelOfExtensions checks that the Reader and the model agree on random lines of extensions,
+// most of them almost valid, and on what follows them.
+func TestModelOfExtensions(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(2, *linesSeed))
 	faults, goods := 0, 0
 	for range 6_000 {
-		input := randomOurs(rnd) + "\r\nbody\r\nstats\r\n"
+		input := randomExtension(rnd) + "\r\nbody\r\nstats\r\n"
 		want := model(input, 10)
 		got, _ := commandsFrom(t, input, &pieces{input, whole}, 10, nil)
 		if g, w := strings.Join(got, "\n"), strings.Join(want, "\n"); g != w {
@@ -25,18 +25,18 @@ func TestModelOfOurs(t *testing.T) {
 		}
 	}
 	if min(faults, goods) < 600 {
-		t.Errorf("%d faults and %d good lines prove little", faults, goods)
+		t.Errorf("%d faults and %d valid lines are too few", faults, goods)
 	}
 }
 
-// randomOurs makes a line of a word of ours, or of put with tags.
-func randomOurs(rnd *rand.Rand) string {
+// randomExtension returns a line of an extension, or of put with tags.
+func randomExtension(rnd *rand.Rand) string {
 	pick := func(from ...string) string { return from[rnd.IntN(len(from))] }
 	v := Unknown + 1 + Verb(rnd.IntN(int(NumVerbs)-1))
 	for !v.Spec().Ours {
 		v = Unknown + 1 + Verb(rnd.IntN(int(NumVerbs)-1))
 	}
-	line, words := v.Spec().Prefix, modelOurs[v.Spec().Prefix[:len(v.String())]+"_"]
+	line, words := v.Spec().Prefix, modelExtensions[v.Spec().Prefix[:len(v.String())]+"_"]
 	if v == SetPolicy || rnd.IntN(3) == 0 {
 		line, words = pick("put 1 2 3 4", "put 1 2 3 4", "put 1 2 3 11", "set-policy tube"), ""
 		for range rnd.IntN(5) {
@@ -57,7 +57,7 @@ func randomOurs(rnd *rand.Rand) string {
 	return line
 }
 
-// randomWord makes a word of a kind of modelOurs, mostly a right one.
+// randomWord returns a word of a kind of modelExtensions, mostly a valid one.
 func randomWord(rnd *rand.Rand, kind string) string {
 	pick := func(from ...string) string { return from[rnd.IntN(len(from))] }
 	if rnd.IntN(12) == 0 {
@@ -78,7 +78,7 @@ func randomWord(rnd *rand.Rand, kind string) string {
 	return pick("1", "7", "0007", "1000", "2147483647", pick("0", "1001", "4294967295", "4294967296", "-1", "1x", "18446744073709551616"))
 }
 
-// randomTag makes a tag, mostly a right one.
+// randomTag returns a tag, mostly a valid one.
 func randomTag(rnd *rand.Rand) string {
 	pick := func(from ...string) string { return from[rnd.IntN(len(from))] }
 	switch rnd.IntN(20) {
