@@ -10,30 +10,30 @@ import (
 	"redstalk/protocol/client"
 )
 
-// there is a connection to the old server.
-type there struct {
+// source is a connection to the old server.
+type source struct {
 	*client.Conn
 	used    string
 	watched string
 }
 
-// facts are what stats-job says.
-type metadata struct {
+// jobStats are the values of stats-job.
+type jobStats struct {
 	tube, state                                        string
 	pri, ttr                                           uint32
 	left                                               time.Duration
 	reserves, timeouts, releases, buries, kicks, delay uint32
 }
 
-// sameHistory tells whether nothing has happened to a job but n reservations.
-func (f *metadata) sameHistory(g *metadata, n uint32) bool {
+// sameHistory reports whether nothing but n reservations has happened to a job between f and g.
+func (f *jobStats) sameHistory(g *jobStats, n uint32) bool {
 	return f.reserves+n == g.reserves && f.timeouts == g.timeouts && f.releases == g.releases && f.buries == g.buries && f.kicks == g.kicks
 }
 
 var errNotFound = errors.New("there is no such job")
 
-// say sends commands, and returns the first lines of the replies.
-func (t *there) say(n int, commands string) (lines []string, err error) {
+// ask sends commands, and returns the first lines of the replies.
+func (t *source) ask(n int, commands string) (lines []string, err error) {
 	err = t.Ask([]byte(commands), n, func(r *client.Reply) error {
 		lines = append(lines, string(r.Line))
 		return nil
@@ -41,16 +41,16 @@ func (t *there) say(n int, commands string) (lines []string, err error) {
 	return lines, err
 }
 
-// one sends one command that is answered with a word, or NOT_FOUND.
-func (t *there) one(command, word string) error {
-	lines, err := t.say(1, command+"\r\n")
+// command sends one command that is answered with a word, or NOT_FOUND.
+func (t *source) command(command, word string) error {
+	lines, err := t.ask(1, command+"\r\n")
 	switch {
 	case err != nil:
 		return err
 	case lines[0] == "NOT_FOUND":
 		return errNotFound
 	case first(lines[0]) != word:
-		return fmt.Errorf("%s: the old server answers %q", first(command), lines[0])
+		return fmt.Errorf("%s: the old server answered %q", first(command), lines[0])
 	}
 	return nil
 }
@@ -60,10 +60,10 @@ func first(line string) string {
 	return word
 }
 
-// facts asks for what is known of a job.
-func (t *there) metadata(id uint64) (f metadata, err error) {
+// jobStats requests the stats of a job.
+func (t *source) jobStats(id uint64) (f jobStats, err error) {
 	err = t.Ask(fmt.Appendf(nil, "stats-job %d\r\n", id), 1, func(r *client.Reply) error {
-		if f, err = metadataOf(r); err != nil {
+		if f, err = parseJobStats(r); err != nil {
 			return err
 		}
 		return nil
@@ -71,8 +71,8 @@ func (t *there) metadata(id uint64) (f metadata, err error) {
 	return f, err
 }
 
-// factsOf reads the reply to stats-job.
-func metadataOf(r *client.Reply) (f metadata, err error) {
+// parseJobStats parses the reply to stats-job.
+func parseJobStats(r *client.Reply) (f jobStats, err error) {
 	switch r.Word {
 	case client.NotFound:
 		return f, errNotFound
@@ -89,15 +89,15 @@ func metadataOf(r *client.Reply) (f metadata, err error) {
 		n, _ := strconv.ParseUint(text(key), 10, 32)
 		return uint32(n)
 	}
-	return metadata{
+	return jobStats{
 		tube: text("tube"), state: text("state"), pri: number("pri"), ttr: number("ttr"), left: time.Duration(number("time-left")) * time.Second,
 		reserves: number("reserves"), timeouts: number("timeouts"), releases: number("releases"), buries: number("buries"), kicks: number("kicks"),
 		delay: number("delay"),
 	}, nil
 }
 
-// body returns what a command that answers with a job brings; id is 0 if it brings none.
-func (t *there) body(command string) (id uint64, body []byte, err error) {
+// fetch returns the job of a command that is answered with one; id is 0 if there is none.
+func (t *source) fetch(command string) (id uint64, body []byte, err error) {
 	err = t.Ask([]byte(command+"\r\n"), 1, func(r *client.Reply) error {
 		switch r.Word {
 		case client.Reserved, client.Found:
@@ -111,22 +111,22 @@ func (t *there) body(command string) (id uint64, body []byte, err error) {
 	return id, body, err
 }
 
-// use makes peeks be about a tube.
-func (t *there) use(tube string) error {
+// use selects the tube of peeks.
+func (t *source) use(tube string) error {
 	if t.used == tube {
 		return nil
 	}
-	err := t.one("use "+tube, "USING")
+	err := t.command("use "+tube, "USING")
 	t.used = tube
 	return err
 }
 
-// watch makes reserves be about a tube, and about no other.
-func (t *there) watch(tube string) error {
+// watch makes reserves take jobs of this tube only.
+func (t *source) watch(tube string) error {
 	if t.watched == tube {
 		return nil
 	}
-	if err := t.one("watch "+tube, "WATCHING"); err != nil {
+	if err := t.command("watch "+tube, "WATCHING"); err != nil {
 		return err
 	}
 	before := t.watched
@@ -137,11 +137,11 @@ func (t *there) watch(tube string) error {
 	if before == tube {
 		return nil
 	}
-	return t.one("ignore "+before, "WATCHING")
+	return t.command("ignore "+before, "WATCHING")
 }
 
-// page is Page with its values, and whether there is one.
-func (t *there) tubeStats(tube string) (ready, delayed, buried, reserved int, paused bool, err error) {
+// tubeStats requests the stats of a tube; all are zero if it does not exist.
+func (t *source) tubeStats(tube string) (ready, delayed, buried, reserved int, paused bool, err error) {
 	err = t.Ask(fmt.Appendf(nil, "stats-tube %s\r\n", tube), 1, func(r *client.Reply) error {
 		if r.Word == client.NotFound {
 			return nil
@@ -162,7 +162,7 @@ func (t *there) tubeStats(tube string) (ready, delayed, buried, reserved int, pa
 }
 
 // tubes returns the names of all tubes.
-func (t *there) tubes() (names []string, err error) {
+func (t *source) tubes() (names []string, err error) {
 	page, err := t.Page("list-tubes")
 	for line := range strings.Lines(string(page)) {
 		if name, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "- "); ok {

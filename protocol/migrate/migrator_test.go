@@ -20,16 +20,16 @@ import (
 	"redstalk/storage/embedded"
 )
 
-const patience = time.Minute
+const timeout = time.Minute
 
-// beanstalkd starts the true one, and returns its address.
+// beanstalkd starts the real beanstalkd, and returns its address.
 func beanstalkd(t *testing.T, args ...string) string {
 	t.Helper()
 	path, err := exec.LookPath("beanstalkd")
 	if err != nil {
 		t.Skip("there is no beanstalkd")
 	}
-	dir, err := os.MkdirTemp("", "carry") // the path of a socket must be short
+	dir, err := os.MkdirTemp("", "move") // the path of a socket must be short
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,12 +44,12 @@ func beanstalkd(t *testing.T, args ...string) string {
 		os.RemoveAll(dir)
 	})
 	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
-		c, err := client.Dial(addr, patience)
+		c, err := client.Dial(addr, timeout)
 		if err == nil {
 			c.Close()
 			return addr
 		}
-		if time.Since(began) > patience {
+		if time.Since(began) > timeout {
 			t.Fatal(err)
 		}
 	}
@@ -67,7 +67,7 @@ func redstalk(t *testing.T, config queue.Config) string {
 	s := server.New(q, server.Config{Log: slog.New(slog.DiscardHandler)})
 	go s.Serve(l)
 	t.Cleanup(func() {
-		ctx, stop := context.WithTimeout(context.Background(), patience)
+		ctx, stop := context.WithTimeout(context.Background(), timeout)
 		defer stop()
 		s.Shutdown(ctx)
 		q.Close(ctx)
@@ -78,17 +78,17 @@ func redstalk(t *testing.T, config queue.Config) string {
 
 func dial(t testing.TB, addr string) *client.Conn {
 	t.Helper()
-	c, err := client.Dial(addr, patience)
+	c, err := client.Dial(addr, timeout)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Patience = patience
+	c.Patience = timeout
 	t.Cleanup(func() { c.Close() })
 	return c
 }
 
-// say sends a command, and returns the first line of the reply.
-func say(t testing.TB, c *client.Conn, format string, args ...any) (line string) {
+// ask sends a command, and returns the first line of the reply.
+func ask(t testing.TB, c *client.Conn, format string, args ...any) (line string) {
 	t.Helper()
 	err := c.Ask(fmt.Appendf(nil, format+"\r\n", args...), 1, func(r *client.Reply) error {
 		line = string(r.Line)
@@ -100,24 +100,24 @@ func say(t testing.TB, c *client.Conn, format string, args ...any) (line string)
 	return line
 }
 
-// carrier makes a Carrier between two servers.
-func carrier(t testing.TB, from, to string) *Carrier {
+// migrator creates a Migrator between two servers.
+func migrator(t testing.TB, from, to string) *Carrier {
 	t.Helper()
-	here, err := NewRemote(dial(t, to))
+	target, err := NewRemote(dial(t, to))
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := New(dial(t, from), from, here)
+	c, err := New(dial(t, from), from, target)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return c
 }
 
-// move moves everything, with so many carriers.
-func move(t testing.TB, from, to string, carriers int) (uint64, Left) {
+// move moves everything, with several Migrators.
+func move(t testing.TB, from, to string, migrators int) (uint64, Left) {
 	t.Helper()
-	m := &Mover{Connect: func(context.Context) (*Carrier, error) { return carrier(t, from, to), nil }, Carriers: carriers}
+	m := &Mover{Connect: func(context.Context) (*Carrier, error) { return migrator(t, from, to), nil }, Carriers: migrators}
 	n, left, err := m.Run(context.Background())
 	if err != nil {
 		t.Fatal(err)
@@ -125,7 +125,7 @@ func move(t testing.TB, from, to string, carriers int) (uint64, Left) {
 	return n, left
 }
 
-// value is one of a page.
+// value returns a value of a page.
 func value(t testing.TB, c *client.Conn, command, key string) string {
 	t.Helper()
 	page, err := c.Page(command)
@@ -136,7 +136,7 @@ func value(t testing.TB, c *client.Conn, command, key string) string {
 	return strings.Trim(v, `"`)
 }
 
-// counts are how many jobs a server has in each state.
+// counts returns how many jobs a server has in each state.
 func counts(t testing.TB, c *client.Conn) (s string) {
 	t.Helper()
 	for _, state := range []string{"ready", "reserved", "delayed", "buried"} {
@@ -145,35 +145,35 @@ func counts(t testing.TB, c *client.Conn) (s string) {
 	return strings.TrimSpace(s)
 }
 
-// All that can be had comes along as it is; what a worker has reserved stays.
+// TestMove checks that all available jobs are moved unchanged, and that reserved jobs stay.
 func TestMove(t *testing.T) {
 	t.Parallel()
 	from, to := beanstalkd(t), redstalk(t, queue.Config{})
 	old, now := dial(t, from), dial(t, to)
 	for i := range 60 {
-		say(t, old, "use tube%d", i%3)
-		say(t, old, "put %d %d 77 6\r\nbody%02d", i, i%2*100_000, i)
+		ask(t, old, "use tube%d", i%3)
+		ask(t, old, "put %d %d 77 6\r\nbody%02d", i, i%2*100_000, i)
 	}
 	for id := 1; id <= 9; id += 2 {
-		say(t, old, "reserve-job %d", id)
-		say(t, old, "bury %d %d", id, id+1000)
+		ask(t, old, "reserve-job %d", id)
+		ask(t, old, "bury %d %d", id, id+1000)
 	}
-	say(t, old, "pause-tube tube2 10000")
-	say(t, old, "reserve-job 11")
-	say(t, old, "use never")
-	say(t, old, "put 5 4294967295 77 5\r\nnever")
+	ask(t, old, "pause-tube tube2 10000")
+	ask(t, old, "reserve-job 11")
+	ask(t, old, "use never")
+	ask(t, old, "put 5 4294967295 77 5\r\nnever")
 	if n, left := move(t, from, to, 4); n != 60 || left.Reserved != 1 {
 		t.Errorf("moved %d jobs, and left %+v", n, left)
 	}
 	if got := counts(t, old); got != "0 1 0 0" {
-		t.Errorf("there: %s", got)
+		t.Errorf("old server: %s", got)
 	}
 	if got := counts(t, now); got != "24 0 31 5" {
-		t.Errorf("here: %s", got)
+		t.Errorf("new server: %s", got)
 	}
-	say(t, now, "use tube0")
+	ask(t, now, "use tube0")
 	for i, id := range []int{1, 7} {
-		if got := say(t, now, "peek-buried"); !strings.HasPrefix(got, "FOUND") {
+		if got := ask(t, now, "peek-buried"); !strings.HasPrefix(got, "FOUND") {
 			t.Fatal(got)
 		}
 		var job uint64
@@ -182,7 +182,7 @@ func TestMove(t *testing.T) {
 		if want := fmt.Sprintf("body%02d", id-1); body != want || value(t, now, fmt.Sprint("stats-job ", job), "pri") != fmt.Sprint(id+1000) {
 			t.Errorf("buried job %d is %s, want %s", i, body, want)
 		}
-		say(t, now, "delete %d", job)
+		ask(t, now, "delete %d", job)
 	}
 	var id uint64
 	now.Ask([]byte("peek-delayed\r\n"), 1, func(r *client.Reply) error { id = r.ID; return nil })
@@ -190,7 +190,7 @@ func TestMove(t *testing.T) {
 	if len(left) != 5 || left < "99000" || value(t, now, fmt.Sprint("stats-job ", id), "ttr") != "77" {
 		t.Errorf("a delayed job is due in %s s", left)
 	}
-	say(t, now, "use never")
+	ask(t, now, "use never")
 	now.Ask([]byte("peek-delayed\r\n"), 1, func(r *client.Reply) error { id = r.ID; return nil })
 	if left := value(t, now, fmt.Sprint("stats-job ", id), "time-left"); len(left) != 10 || left < "4294960000" {
 		t.Errorf("a job with the longest delay is due in %s s", left)
@@ -200,74 +200,74 @@ func TestMove(t *testing.T) {
 	}
 }
 
-// errDead ends a carrier as if it had been killed.
-var errDead = errors.New("killed")
+// errKilled ends a Migrator as if it had been killed.
+var errKilled = errors.New("killed")
 
-// dies has a carrier die at a step: its connections end, and nothing more is done.
-func dies(c *Carrier, at step) {
-	c.test = func(s step) {
+// killAt kills a Migrator after a step: its connections end, and it does nothing more.
+func killAt(c *Carrier, at step) {
+	c.onStep = func(s step) {
 		if s == at {
-			c.there.Close()
-			c.here.(*Remote).Conn.Close()
-			panic(errDead)
+			c.source.Close()
+			c.target.(*Remote).Conn.Close()
+			panic(errKilled)
 		}
 	}
 }
 
-// until runs a function until its carrier dies.
-func until(t testing.TB, f func() error) {
+// untilKilled runs a function until its Migrator is killed.
+func untilKilled(t testing.TB, f func() error) {
 	t.Helper()
 	defer func() {
-		if got := recover(); got != errDead {
-			t.Errorf("the carrier has not died: %v", got)
+		if got := recover(); got != errKilled {
+			t.Errorf("the migrator was not killed: %v", got)
 		}
 	}()
-	t.Errorf("the carrier goes on: %v", f())
+	t.Errorf("the migrator was not killed, and returned %v", f())
 }
 
-// worker deletes what it gets from a server, as long as there is anything.
+// worker deletes the jobs that it gets from a server, until there are none.
 func worker(t testing.TB, c *client.Conn) (n int) {
-	say(t, c, "watch tube")
+	ask(t, c, "watch tube")
 	for {
-		line := say(t, c, "reserve-with-timeout 0")
+		line := ask(t, c, "reserve-with-timeout 0")
 		if !strings.HasPrefix(line, "RESERVED") {
 			return n
 		}
-		say(t, c, "delete %s", strings.Fields(line)[1])
+		ask(t, c, "delete %s", strings.Fields(line)[1])
 		n++
 	}
 }
 
-// Whenever a carrier dies, and whether a worker comes by then or somebody kicks the tube, the next
-// one sees to it that the job is had once, and as what it was.
-func TestDeath(t *testing.T) {
+// TestKilled checks that, whenever a Migrator is killed, and whether a worker takes jobs or somebody kicks
+// the tube meanwhile, the next Migrator makes the job available exactly once, in its old state.
+func TestKilled(t *testing.T) {
 	t.Parallel()
 	from, to := beanstalkd(t), redstalk(t, queue.Config{})
 	for _, state := range []State{Ready, Delayed, Buried} {
 		for _, at := range []step{noted, marked, placed, deleted, revealed} {
 			for _, meanwhile := range []string{"nothing", "worker", "kick"} {
-				t.Run(fmt.Sprintf("%s, %s, %s", state, at, meanwhile), func(t *testing.T) { die(t, from, to, state, at, meanwhile) })
+				t.Run(fmt.Sprintf("%s, %s, %s", state, at, meanwhile), func(t *testing.T) { testKilled(t, from, to, state, at, meanwhile) })
 			}
 		}
 	}
 }
 
-func die(t *testing.T, from, to string, state State, at step, meanwhile string) {
+func testKilled(t *testing.T, from, to string, state State, at step, meanwhile string) {
 	old, now := dial(t, from), dial(t, to)
-	say(t, old, "use tube")
-	say(t, now, "use tube")
+	ask(t, old, "use tube")
+	ask(t, now, "use tube")
 	delay := 0
 	if state == Delayed {
 		delay = 5000
 	}
-	id := strings.Fields(say(t, old, "put 5 %d 60 4\r\nbody", delay))[1]
+	id := strings.Fields(ask(t, old, "put 5 %d 60 4\r\nbody", delay))[1]
 	if state == Buried {
-		say(t, old, "reserve-job %s", id)
-		say(t, old, "bury %s 5", id)
+		ask(t, old, "reserve-job %s", id)
+		ask(t, old, "bury %s 5", id)
 	}
-	c := carrier(t, from, to)
-	dies(c, at)
-	until(t, func() (err error) {
+	c := migrator(t, from, to)
+	killAt(c, at)
+	untilKilled(t, func() (err error) {
 		if state == Ready {
 			_, err = c.Next(context.Background(), "tube")
 		} else {
@@ -276,7 +276,7 @@ func die(t *testing.T, from, to string, state State, at step, meanwhile string) 
 		return err
 	})
 	if meanwhile == "kick" {
-		say(t, old, "kick 10")
+		ask(t, old, "kick 10")
 	}
 	done := 0
 	if meanwhile != "nothing" {
@@ -284,7 +284,7 @@ func die(t *testing.T, from, to string, state State, at step, meanwhile string) 
 	}
 	move(t, from, to, 1)
 	if got := counts(t, old); got != "0 0 0 0" {
-		t.Errorf("there are jobs there: %s", got)
+		t.Errorf("the old server has jobs: %s", got)
 	}
 	want := state
 	if meanwhile == "kick" && at == noted {
@@ -292,23 +292,23 @@ func die(t *testing.T, from, to string, state State, at step, meanwhile string) 
 	}
 	got := value(t, now, "stats-tube tube", "current-jobs-"+string(want))
 	if done == 0 && got != "1" {
-		t.Errorf("%s %s jobs here, want 1; in all %s", got, want, counts(t, now))
+		t.Errorf("%s %s jobs on the new server, want 1; in all %s", got, want, counts(t, now))
 	}
-	say(t, now, "kick 10")
+	ask(t, now, "kick 10")
 	most := 1
 	if meanwhile == "kick" && at == placed {
-		most = 2 // see doc.go: that cannot be told from a job that the carrier has deleted
+		most = 2 // see doc.go: indistinguishable from a job that the Migrator has deleted
 	}
 	if done += worker(t, now); done < 1 || done > most {
-		t.Errorf("the job was had %d times", done)
+		t.Errorf("the job was delivered %d times", done)
 	}
-	say(t, now, "use %s", NotesTube)
-	if line := say(t, now, "peek-delayed"); strings.HasPrefix(line, "FOUND") && !strings.HasSuffix(line, " 0") {
+	ask(t, now, "use %s", NotesTube)
+	if line := ask(t, now, "peek-delayed"); strings.HasPrefix(line, "FOUND") && !strings.HasSuffix(line, " 0") {
 		t.Errorf("a note is left: %s", line)
 	}
 }
 
-// A job that the new server does not want stays what it was.
+// TestRefused checks that a job that the new server refuses stays unchanged.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	from, to := beanstalkd(t), redstalk(t, queue.Config{MaxJobSize: 500})
@@ -318,53 +318,53 @@ func TestRefused(t *testing.T) {
 		if state == Delayed {
 			delay = 5000
 		}
-		say(t, old, "use tube")
-		id := strings.Fields(say(t, old, "put 5 %d 60 600\r\n%s", delay, strings.Repeat("x", 600)))[1]
+		ask(t, old, "use tube")
+		id := strings.Fields(ask(t, old, "put 5 %d 60 600\r\n%s", delay, strings.Repeat("x", 600)))[1]
 		if state == Buried {
-			say(t, old, "reserve-job %s", id)
-			say(t, old, "bury %s 5", id)
+			ask(t, old, "reserve-job %s", id)
+			ask(t, old, "bury %s 5", id)
 		}
-		m := &Mover{Connect: func(context.Context) (*Carrier, error) { return carrier(t, from, to), nil }}
+		m := &Mover{Connect: func(context.Context) (*Carrier, error) { return migrator(t, from, to), nil }}
 		_, _, err := m.Run(context.Background())
-		if refusal := (*Refusal)(nil); !errors.As(err, &refusal) || refusal.Word != "JOB_TOO_BIG" || !strings.Contains(err.Error(), "stays where it was") {
+		if refusal := (*Refusal)(nil); !errors.As(err, &refusal) || refusal.Word != "JOB_TOO_BIG" || !strings.Contains(err.Error(), "stays on the old server") {
 			t.Errorf("%s: %v", state, err)
 		}
 		page := "stats-job " + id
 		if s, pri := value(t, old, page, "state"), value(t, old, page, "pri"); s != string(state) || pri != "5" {
 			t.Errorf("the %s job is %s with priority %s", state, s, pri)
 		}
-		say(t, old, "delete %s", id)
+		ask(t, old, "delete %s", id)
 	}
 }
 
-// Two moves from one server do not go on at the same time.
+// TestBusy checks that two moves from one server exclude each other.
 func TestBusy(t *testing.T) {
 	t.Parallel()
 	from, to := beanstalkd(t), redstalk(t, queue.Config{})
-	c := carrier(t, from, to)
-	if err := c.here.Lock(context.Background(), from); err != nil {
+	c := migrator(t, from, to)
+	if err := c.target.Lock(context.Background(), from); err != nil {
 		t.Fatal(err)
 	}
-	m := &Mover{Connect: func(context.Context) (*Carrier, error) { return carrier(t, from, to), nil }}
+	m := &Mover{Connect: func(context.Context) (*Carrier, error) { return migrator(t, from, to), nil }}
 	if _, _, err := m.Run(context.Background()); !errors.Is(err, ErrBusy) {
 		t.Errorf("a second move: %v", err)
 	}
 	c.Close()
-	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) { // until the server has noticed
+	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) { // until the server has noticed the end
 		_, _, err := m.Run(context.Background())
 		if err == nil {
 			return
 		}
-		if !errors.Is(err, ErrBusy) || time.Since(began) > patience {
+		if !errors.Is(err, ErrBusy) || time.Since(began) > timeout {
 			t.Fatal(err)
 		}
 		m = &Mover{Connect: m.Connect}
 	}
 }
 
-// consume deletes what it gets, until moving is closed and nothing more comes.
+// consume deletes the jobs that it gets, until moving is closed and no more jobs arrive.
 func consume(t *testing.T, c *client.Conn, moving <-chan struct{}, pause time.Duration, note func(body string)) {
-	say(t, c, "watch tube")
+	ask(t, c, "watch tube")
 	for empty := 0; empty < 20; {
 		id, body := uint64(0), ""
 		c.Ask([]byte("reserve-with-timeout 0\r\n"), 1, func(r *client.Reply) error { id, body = r.ID, string(r.Body); return nil })
@@ -378,37 +378,38 @@ func consume(t *testing.T, c *client.Conn, moving <-chan struct{}, pause time.Du
 			continue
 		}
 		note(body)
-		say(t, c, "delete %d", id)
+		ask(t, c, "delete %d", id)
 		time.Sleep(pause)
 	}
 }
 
-// While workers work at both servers, and producers put at the old one, each job is had once.
+// TestUnderLoad checks that each job is delivered once while workers use both servers and producers put
+// into the old one.
 func TestUnderLoad(t *testing.T) {
 	t.Parallel()
 	const jobs = 600
 	from, to := beanstalkd(t), redstalk(t, queue.Config{})
-	had := make(map[string]int)
+	delivered := make(map[string]int)
 	var mu sync.Mutex
 	var producer, workers sync.WaitGroup
 	producing, moving := make(chan struct{}), make(chan struct{})
 	producer.Go(func() {
 		defer close(producing)
 		c := dial(t, from)
-		say(t, c, "use tube")
+		ask(t, c, "use tube")
 		for i := range jobs {
-			say(t, c, "put %d 0 60 5\r\n%05d", i%3, i)
+			ask(t, c, "put %d 0 60 5\r\n%05d", i%3, i)
 		}
 	})
 	note := func(body string) {
 		mu.Lock()
 		defer mu.Unlock()
-		had[body]++
+		delivered[body]++
 	}
 	for _, addr := range []string{from, to, to} {
 		pause := time.Duration(0)
 		if addr == from {
-			pause = time.Millisecond // so that something is left to be moved
+			pause = time.Millisecond // so that some jobs are left to be moved
 		}
 		workers.Go(func() { consume(t, dial(t, addr), moving, pause, note) })
 	}
@@ -426,8 +427,8 @@ func TestUnderLoad(t *testing.T) {
 	producer.Wait()
 	workers.Wait()
 	for i := range jobs {
-		if n := had[fmt.Sprintf("%05d", i)]; n != 1 {
-			t.Errorf("job %d was had %d times", i, n)
+		if n := delivered[fmt.Sprintf("%05d", i)]; n != 1 {
+			t.Errorf("job %d was delivered %d times", i, n)
 		}
 	}
 	t.Logf("%d of %d jobs were moved", moved, jobs)
