@@ -28,7 +28,7 @@
 // durable as the store promises. The documentation of each engine says how durable that is.
 //
 // Nothing waits for jobs in a store. A Take answers that there is no job; waiting for one is
-// done by the server. Listener.Ready is the wake-up: it says that it may be worth trying again.
+// done by the server. Listener.WakeUp is the wake-up: it says that it may be worth trying again.
 // Wake-ups can be merged, and can be spurious. None is lost between a Take with Wait set that
 // found nothing and the next Take of the same server, unless the store fails. A server still
 // tries again from time to time.

@@ -32,10 +32,11 @@ type Report struct {
 	Retries    uint64             // calls that were sent again after a failure
 	Replays    uint64             // retries that turned out to have been carried out the first time
 
-	// Away says why the store is unavailable at present; nil if it is available, as far as is known.
+	// Unavailable says why the store is unavailable at present; nil if it is available, as far as
+	// is known.
 	Away error
 
-	// Silence is how long ago another process that the store needs has answered last;
+	// SinceContact is how long ago another process that the store needs has answered last;
 	// negative if there is no such process.
 	Silence time.Duration
 

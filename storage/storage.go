@@ -60,8 +60,8 @@ const Forever = time.Duration(1<<63 - 1)
 // goroutine, also while the server is in a call of the store. They must return quickly and must
 // not call the store.
 type Listener interface {
-	// Ready is a wake-up: a job of the tube may be available. A store can send one wake-up
-	// for several jobs, or one for each. Ready returns whether a connection of this server
+	// WakeUp reports that a job of the tube may be available. A store can send one wake-up
+	// for several jobs, or one for each. WakeUp returns whether a connection of this server
 	// waits for the tube. If not, a store that several servers share passes the wake-up on
 	// to the next server.
 	Ready(tube string) bool

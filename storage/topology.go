@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Surveyor is a Store that depends on other processes, because several servers share it or
+// TopologyStore is a Store that depends on other processes, because several servers share it or
 // because other processes store its data, and that can inspect them.
 type Surveyor interface {
 	Store

@@ -48,7 +48,7 @@ type Times struct {
 	Sum    time.Duration
 }
 
-// Note counts a duration. A negative one, from clocks that disagree, counts as zero.
+// Observe counts a duration. A negative one, from clocks that disagree, counts as zero.
 func (t *Times) Note(d time.Duration) {
 	d = max(d, 0)
 	i := 0

@@ -3,12 +3,12 @@
 //
 // # Where to read
 //
-//   - Open reads a directory into a Log: what is known of each live job, and where its body
-//     is. Log.Each then reads the jobs one by one, with their bodies (log.go, bodies.go).
+//   - Open reads a directory into a Binlog: what is known of each live job, and where its body
+//     is. Binlog.Each then reads the jobs one by one, with their bodies (binlog.go, bodies.go).
 //   - The formats: version 7, which beanstalkd 1.5 to 1.13 write, version 5 of 1.4, and
 //     version 8 of a fork, which is 7 with checksums (format.go, scan.go).
 //   - Write creates a directory of version 7 that beanstalkd opens (write.go).
-//   - Import copies all jobs of a Log into a store. An interrupted import resumes where it
+//   - Import copies all jobs of a Binlog into a store. An interrupted import resumes where it
 //     stopped when it is started again (import.go).
 //   - Export writes all jobs of a store as a binlog (export.go).
 //
@@ -19,7 +19,7 @@
 // # Invariants
 //
 // Open reads only: it changes and creates nothing in the directory. It respects the lock of a
-// running beanstalkd, and holds that lock while a Log is open.
+// running beanstalkd, and holds that lock while a Binlog is open.
 //
 // Memory is limited by the number of live jobs, about 150 bytes each: bodies stay in their
 // files until Each reads them.

@@ -21,7 +21,7 @@ type Progress func(jobs int)
 
 // Result is the result of an import.
 type Result struct {
-	Jobs    int  // all jobs, without Before
+	Jobs    int  // all jobs, without Imported
 	Before  int  // jobs that an earlier process had imported
 	KeepIDs bool // the jobs have kept their ids
 	id      func(tube string, old uint64) uint64

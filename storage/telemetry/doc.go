@@ -4,5 +4,5 @@
 //   - Histogram (histogram.go): any goroutine adds values without a lock. Reading is a snapshot
 //     of it, for those who publish the counts. The engines, server/queue and server/httpserve
 //     use it.
-//   - Log (logthrottle.go): keeps a repeated message from filling the log.
+//   - Throttle (logthrottle.go): keeps a repeated message from filling the log.
 package telemetry

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// Every is the shortest time between two messages that pass one Log.
+// ThrottleInterval is the shortest time between two messages that pass one Throttle.
 const Every = 10 * time.Second
 
-// Log is a throttle for repeated log messages. It passes the first message and then at
-// most one in Every. It counts the messages that it drops; the next one that passes has
+// Throttle limits repeated log messages. It passes the first message and then at most one
+// per ThrottleInterval. It counts the messages that it drops; the next one that passes has
 // their number as the attribute "dropped".
 //
-// The zero Log is ready to use. Its methods may be called from any goroutine.
+// The zero Throttle is ready to use. Its methods may be called from any goroutine.
 type Log struct {
 	// Clock is called for every message; nil means time.Now. It must not be changed
 	// after the first message.

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// harness is a Log with a clock that is set by the test, and with its output.
+// harness is a Throttle with a clock that is set by the test, and with its output.
 type harness struct {
 	Log
 	now time.Time

@@ -25,7 +25,7 @@ type Job struct {
 	Created         tube.Instant
 	Due             tube.Instant // of delayed jobs, also if that has passed
 	Counters        tube.Counters
-	Body            []byte // nil in Log.Headers
+	Body            []byte // nil in Binlog.Headers
 	Size            int    // of the body, in bytes
 }
 
@@ -48,7 +48,7 @@ func (d Damage) String() string {
 	return fmt.Sprintf("%s, byte %d: %s; %d bytes were not read", d.File, d.Offset, d.What, d.Lost)
 }
 
-// Log is a binlog in memory, without the bodies. It holds the lock of the directory until Close.
+// Binlog is the contents of a binlog in memory, without the bodies. It holds the lock of the directory until Close.
 type Log struct {
 	Files   int
 	Records int      // read
@@ -69,7 +69,7 @@ type Log struct {
 type liveJob struct {
 	fields
 	tube  string
-	file  int   // index in Log.files of the file that has the body
+	file  int   // index in Binlog.files of the file that has the body
 	at    int64 // offset of the body
 	order int   // position of its first record among those of other jobs
 }
@@ -80,7 +80,7 @@ var ErrNone = errors.New("there is no binlog of beanstalkd")
 // ErrLocked means that a beanstalkd uses the directory.
 var ErrLocked = errors.New("a beanstalkd uses the directory")
 
-// Is reports whether a name is that of a file of a binlog, and returns its number.
+// FileNumber reports whether a name is that of a file of a binlog, and returns its number.
 func Is(name string) (number uint64, ok bool) {
 	digits, ok := strings.CutPrefix(name, "binlog.")
 	if !ok || strings.Trim(digits, "0123456789") != "" {
@@ -90,7 +90,7 @@ func Is(name string) (number uint64, ok bool) {
 	return number, err == nil
 }
 
-// In reports whether a directory has a binlog. A directory that does not exist has none.
+// HasBinlog reports whether a directory has a binlog. A directory that does not exist has none.
 func In(dir string) (bool, error) {
 	paths, err := list(dir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -119,7 +119,7 @@ func list(dir string) ([]string, error) {
 
 // Open reads the binlog of a directory. It calls reading, which may be nil, from time to time with
 // the current file and the number of records so far. The error is ErrNone, ErrLocked, ErrVersion,
-// or that of a file that cannot be read. Damaged files are no error, see Log.Damage.
+// or that of a file that cannot be read. Damaged files are no error, see Binlog.Damage.
 func Open(dir string, reading func(file string, records int)) (*Log, error) {
 	paths, err := list(dir)
 	if err == nil && len(paths) == 0 {

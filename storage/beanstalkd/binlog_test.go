@@ -222,7 +222,7 @@ func TestRefused(t *testing.T) {
 }
 
 // TestLock checks that a directory that a beanstalkd uses is refused, and that no beanstalkd can start while
-// a Log is open.
+// a Binlog is open.
 func TestLock(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
