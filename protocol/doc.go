@@ -7,11 +7,12 @@
 //     they are matched, what their arguments look like, and which counter of the
 //     stats page they increment. The parser works by this table, and so does the
 //     server when it dispatches and counts commands.
-//   - [Reader] (reader.go): framing. It finds lines and bodies in the stream,
+//   - [Reader] (reader.go; bodies in readerbody.go, reads from the source in
+//     readerfill.go): framing. It finds lines and bodies in the stream,
 //     however the bytes were split on the way, and returns one [Command] at a
 //     time. parse.go parses the arguments, extensions.go those of commands that
 //     beanstalkd does not know, and tags.go and pushtags.go the tags.
-//   - [Writer] (writer.go): one method for each reply. Replies are collected and
+//   - [Writer] (writer.go, replies.go): one method for each reply. Replies are collected and
 //     sent in one burst.
 //   - [Page] (page.go) and [FlowMap] (flowmap.go): the YAML of the stats and list
 //     commands.

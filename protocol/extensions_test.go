@@ -188,8 +188,8 @@ func TestExtensions(t *testing.T) {
 // longer one is skipped like any line that is too long.
 func TestLongestLines(t *testing.T) {
 	for _, tc := range []struct {
-		line, want string // with a run of zeros for 0+
-		most       int
+		line, want   string // with a run of zeros for 0+
+		largestSoFar int
 	}{
 		{"set-policy a max:0+1", "set-policy a max=1", 1024},
 		{"put 0 0 1 1 max:0+1\r\na", `put 0 0 1 "a" max=1`, 1024},
@@ -204,10 +204,10 @@ func TestLongestLines(t *testing.T) {
 		if body != "" {
 			body += "\r\n"
 		}
-		for _, size := range []int{tc.most, tc.most + 1} {
+		for _, size := range []int{tc.largestSoFar, tc.largestSoFar + 1} {
 			zeros := strings.Repeat("0", size-len(line)-len(crlf)+len("0+"))
 			input, want := strings.Replace(line, "0+", zeros, 1)+"\r\n"+body+used+"\r\n", []string{tc.want, used}
-			if size > tc.most {
+			if size > tc.largestSoFar {
 				if want[0] = bad; body != "" {
 					want = []string{bad, unknown, used}
 				}

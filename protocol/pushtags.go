@@ -145,9 +145,9 @@ func ParsePushRate(text []byte) (r PushRate, ok bool) {
 	return r, ok
 }
 
-// smallNumber parses value and returns whether it is a number from 1 to most.
-func smallNumber(n *uint32, value []byte, most uint64) bool {
+// smallNumber parses value and returns whether it is a number from 1 to limit.
+func smallNumber(n *uint32, value []byte, limit uint64) bool {
 	v, rest, ok := digits(value)
 	*n = uint32(v)
-	return ok && len(rest) == 0 && 1 <= v && v <= most
+	return ok && len(rest) == 0 && 1 <= v && v <= limit
 }

@@ -366,7 +366,7 @@ func TestAnnouncedSize(t *testing.T) {
 			break
 		}
 		sent += before - len(src.data)
-		if got, most := cap(r.body)+len(r.buf), 2*maxBuffer+2*sent; got > most {
+		if got, limit := cap(r.body)+len(r.buf), 2*maxBuffer+2*sent; got > limit {
 			t.Fatalf("%d bytes held for %d sent", got, sent)
 		}
 	}

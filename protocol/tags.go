@@ -227,10 +227,10 @@ func wholeNumber(n *uint64, value []byte) bool {
 	return ok && len(rest) == 0
 }
 
-// printable reports whether a word has 1 to most bytes, all of them printable ASCII and
+// printable reports whether a word has 1 to limit bytes, all of them printable ASCII and
 // no spaces.
-func printable(word []byte, most int) bool {
-	if len(word) == 0 || len(word) > most {
+func printable(word []byte, limit int) bool {
+	if len(word) == 0 || len(word) > limit {
 		return false
 	}
 	for _, b := range word {

@@ -25,14 +25,14 @@ func (q *idQueue) add(id uint64) {
 	q.n++
 }
 
-// take removes and returns the first ids: at most most, perhaps fewer than there are, but at
+// take removes and returns the first ids: at most limit, perhaps fewer than there are, but at
 // least one if there is any. They belong to the caller.
-func (q *idQueue) take(most int) (ids []uint64) {
+func (q *idQueue) take(limit int) (ids []uint64) {
 	if q.n == 0 {
 		return nil
 	}
 	first := q.parts[0]
-	if ids = slices.Clip(first[:min(most, len(first))]); len(ids) < len(first) {
+	if ids = slices.Clip(first[:min(limit, len(first))]); len(ids) < len(first) {
 		q.parts[0] = first[len(ids):]
 	} else {
 		q.parts[0] = nil

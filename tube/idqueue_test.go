@@ -20,10 +20,10 @@ func TestIDQueue(t *testing.T) {
 				next++
 			}
 		case 2:
-			most := 1 + random.IntN(2*idsPerPart)
-			got := q.take(most)
-			if len(got) > most || len(got) == 0 && len(want) > 0 || !slices.Equal(got, want[:len(got)]) {
-				t.Fatalf("at most %d: got %d ids, want the first of %d", most, len(got), len(want))
+			limit := 1 + random.IntN(2*idsPerPart)
+			got := q.take(limit)
+			if len(got) > limit || len(got) == 0 && len(want) > 0 || !slices.Equal(got, want[:len(got)]) {
+				t.Fatalf("at most %d: got %d ids, want the first of %d", limit, len(got), len(want))
 			}
 			want = want[len(got):]
 		case 3:

@@ -24,10 +24,10 @@ func (p position) before(q position) bool {
 var start = position{rank: -1 << 63}
 
 // next returns the first n jobs of the queue behind a position, in order. The jobs in the tree
-// are not sorted, so those before the position have to be skipped: if that needs more than most
+// are not sorted, so those before the position have to be skipped: if that needs more than limit
 // jobs of the tree, ok is false.
-func (q *queue) next(s *slab, after position, n, most int) (jobs []*Job, ok bool) {
-	fromTree, ok := q.tree.next(s, after, n, most)
+func (q *queue) next(s *slab, after position, n, limit int) (jobs []*Job, ok bool) {
+	fromTree, ok := q.tree.next(s, after, n, limit)
 	if !ok {
 		return nil, false
 	}
@@ -79,9 +79,9 @@ func (r *ring) find(s *slab, after position) uint32 {
 	return r.from + low
 }
 
-// next returns the first n jobs behind a position, in order. If more than most jobs must be
+// next returns the first n jobs behind a position, in order. If more than limit jobs must be
 // examined, ok is false.
-func (t tree) next(s *slab, after position, n, most int) (jobs []*Job, ok bool) {
+func (t tree) next(s *slab, after position, n, limit int) (jobs []*Job, ok bool) {
 	if len(t) == 0 {
 		return nil, true
 	}
@@ -90,7 +90,7 @@ func (t tree) next(s *slab, after position, n, most int) (jobs []*Job, ok bool) 
 	for len(unexamined) > 0 {
 		i := unexamined[len(unexamined)-1]
 		unexamined = unexamined[:len(unexamined)-1]
-		if most--; most < 0 {
+		if limit--; limit < 0 {
 			return nil, false
 		}
 		if after.before(positionOf(s.at(t[i]))) {

@@ -133,15 +133,15 @@ func FuzzMachine(f *testing.F) {
 	})
 }
 
-func perform(m *Machine, now *Instant, what, a, b byte) {
+func perform(m *Machine, now *Instant, opcode, a, b byte) {
 	name, holder, id := fmt.Sprint("t", a%3), Holder(b%3+1), uint64(a)%(m.lastID+2)
-	switch what % 13 {
+	switch opcode % 13 {
 	case 0:
 		m.Put(*now, NewJob{Tube: name, Pri: uint32(b) * 8, Delay: uint32(b % 4), TTR: uint32(a % 4)})
 	case 1:
 		m.Take(*now, holder, []string{name, "t0", Default})
 	case 2, 3:
-		m.Move(*now, ReserveJob+Move(what>>4)%NumMoves%(Expire-ReserveJob), holder, id, Terms{Pri: uint32(b), Delay: uint32(a % 3)})
+		m.Move(*now, ReserveJob+Move(opcode>>4)%NumMoves%(Expire-ReserveJob), holder, id, Terms{Pri: uint32(b), Delay: uint32(a % 3)})
 	case 4:
 		m.Kick(*now, name, uint32(b%4))
 	case 5:

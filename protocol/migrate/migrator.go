@@ -24,11 +24,11 @@ type Carrier struct {
 type step string
 
 const (
-	noted    step = "noted"
-	marked   step = "marked"
-	placed   step = "placed"
-	deleted  step = "deleted"
-	revealed step = "revealed"
+	noteWritten step = "noted"
+	marked      step = "marked"
+	copyPlaced  step = "placed"
+	deleted     step = "deleted"
+	revealed    step = "revealed"
 )
 
 // New returns a Migrator on a connection to the old server, which must be new. from is the address
@@ -159,7 +159,7 @@ func (c *Carrier) migrate(ctx context.Context, n *Note, mark func() error) (Outc
 	if err != nil {
 		return None, fmt.Errorf("writing a note: %w", err)
 	}
-	c.reached(noted)
+	c.reached(noteWritten)
 	switch err := mark(); {
 	case errors.Is(err, errNotFound):
 		return Lost, c.target.Remove(ctx, note)
@@ -179,7 +179,7 @@ func (c *Carrier) finish(ctx context.Context, w *Written) (Outcome, error) {
 		}
 		return None, fmt.Errorf("putting a copy of job %d: %w", w.Old, err)
 	}
-	c.reached(placed)
+	c.reached(copyPlaced)
 	switch err := c.source.command(fmt.Sprint("delete ", w.Old), "DELETED"); {
 	case errors.Is(err, errNotFound): // somebody has kicked it, and a worker of the source has it
 		return Lost, c.dropCopy(ctx, w.ID, copied)

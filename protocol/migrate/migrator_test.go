@@ -244,7 +244,7 @@ func TestKilled(t *testing.T) {
 	t.Parallel()
 	from, to := beanstalkd(t), redstalk(t, queue.Config{})
 	for _, state := range []State{Ready, Delayed, Buried} {
-		for _, at := range []step{noted, marked, placed, deleted, revealed} {
+		for _, at := range []step{noteWritten, marked, copyPlaced, deleted, revealed} {
 			for _, meanwhile := range []string{"nothing", "worker", "kick"} {
 				t.Run(fmt.Sprintf("%s, %s, %s", state, at, meanwhile), func(t *testing.T) { testKilled(t, from, to, state, at, meanwhile) })
 			}
@@ -287,7 +287,7 @@ func testKilled(t *testing.T, from, to string, state State, at step, meanwhile s
 		t.Errorf("the old server has jobs: %s", got)
 	}
 	want := state
-	if meanwhile == "kick" && at == noted {
+	if meanwhile == "kick" && at == noteWritten {
 		want = Ready // that is what a kick does
 	}
 	got := value(t, now, "stats-tube tube", "current-jobs-"+string(want))
@@ -295,11 +295,11 @@ func testKilled(t *testing.T, from, to string, state State, at step, meanwhile s
 		t.Errorf("%s %s jobs on the new server, want 1; in all %s", got, want, counts(t, now))
 	}
 	ask(t, now, "kick 10")
-	most := 1
-	if meanwhile == "kick" && at == placed {
-		most = 2 // see doc.go: indistinguishable from a job that the Migrator has deleted
+	limit := 1
+	if meanwhile == "kick" && at == copyPlaced {
+		limit = 2 // see doc.go: indistinguishable from a job that the Migrator has deleted
 	}
-	if done += worker(t, now); done < 1 || done > most {
+	if done += worker(t, now); done < 1 || done > limit {
 		t.Errorf("the job was delivered %d times", done)
 	}
 	ask(t, now, "use %s", NotesTube)

@@ -157,13 +157,13 @@ func (m *Mover) moveReady(ctx context.Context, tube string, paused bool, migrato
 }
 
 // moveAll moves jobs with several Migrators until there are none. It returns the first error.
-func (m *Mover) moveAll(ctx context.Context, tube string, s State, one func(*Carrier) (Outcome, error), with []*Carrier) error {
+func (m *Mover) moveAll(ctx context.Context, tube string, s State, moveOne func(*Carrier) (Outcome, error), with []*Carrier) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var all sync.WaitGroup
 	for _, c := range with {
 		all.Go(func() {
-			if err := m.moveEach(ctx, tube, s, func() (Outcome, error) { return one(c) }); err != nil {
+			if err := m.moveEach(ctx, tube, s, func() (Outcome, error) { return moveOne(c) }); err != nil {
 				stop(err)
 			}
 		})
@@ -173,12 +173,12 @@ func (m *Mover) moveAll(ctx context.Context, tube string, s State, one func(*Car
 }
 
 // moveEach moves jobs until there are none. A job whose move has begun when ctx ends is completed.
-func (m *Mover) moveEach(ctx context.Context, tube string, s State, one func() (Outcome, error)) error {
+func (m *Mover) moveEach(ctx context.Context, tube string, s State, moveOne func() (Outcome, error)) error {
 	for lost := 0; lost < maxLost; {
 		if err := m.limit.Wait(ctx); err != nil {
 			return err
 		}
-		done, err := one()
+		done, err := moveOne()
 		switch {
 		case err != nil:
 			return err

@@ -25,10 +25,10 @@ var needed = []string{"put-tags", "list-jobs"}
 
 // NewRemote returns a Target on a connection, which must be new.
 func NewRemote(conn *client.Conn) (*Remote, error) {
-	var has []string
+	var capabilities []string
 	err := conn.Ask([]byte("capabilities\r\n"), 1, func(r *client.Reply) error {
 		if r.Word == client.OK {
-			has = strings.Fields(strings.ReplaceAll(string(r.Body), "- ", " "))
+			capabilities = strings.Fields(strings.ReplaceAll(string(r.Body), "- ", " "))
 		}
 		return nil
 	})
@@ -36,7 +36,7 @@ func NewRemote(conn *client.Conn) (*Remote, error) {
 		return nil, fmt.Errorf("asking the new server for its capabilities: %w", err)
 	}
 	for _, extension := range needed {
-		if !slices.Contains(has, extension) {
+		if !slices.Contains(capabilities, extension) {
 			return nil, fmt.Errorf("the new server has no %s: is it a redstalk?", extension)
 		}
 	}

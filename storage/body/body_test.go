@@ -194,7 +194,7 @@ func TestDroppedIsCollected(t *testing.T) {
 			return m.NumGC
 		}
 		var buffers []*Buffer
-		for kept := 0; kept < collectAfter+mostIdle; kept += size {
+		for total := 0; total < collectAfter+mostIdle; total += size {
 			buffers = append(buffers, p.Get(size))
 		}
 		before := collections()

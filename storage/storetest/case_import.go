@@ -45,15 +45,15 @@ func (b *harness) foreign(n int) (jobs []storage.ImportJob) {
 	return jobs
 }
 
-// importJobs imports jobs into the store; only the first most of them if that is not 0.
-func (b *harness) importJobs(source string, lastID uint64, jobs []storage.ImportJob, most int) *storage.Importing {
+// importJobs imports jobs into the store; only the first limit of them if that is not 0.
+func (b *harness) importJobs(source string, lastID uint64, jobs []storage.ImportJob, limit int) *storage.Importing {
 	b.Helper()
 	im, err := storage.StartImport(b.importer(), source, lastID, func() tube.Instant { return tube.Instant(b.began.UnixNano()) })
 	if err != nil {
 		b.Fatal(err)
 	}
 	for i, j := range jobs {
-		if most > 0 && i == most {
+		if limit > 0 && i == limit {
 			break
 		}
 		if err := im.Add(j); err != nil {

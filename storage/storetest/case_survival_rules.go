@@ -22,10 +22,10 @@ func testRulesCrash(b *harness) {
 
 // rulesSurvivors are jobs with tags that a store has when it ends.
 type rulesSurvivors struct {
-	plain, parked, delayed, held, lost, tombstones uint64
-	leased, token, expires, expiring               uint64
-	dead                                           tube.JobStats
-	before                                         []tube.JobStats // plain, parked, delayed
+	plain, parked, delayed, held, lastDelivery, tombstones uint64
+	leased, token, expires, expiring                       uint64
+	dead                                                   tube.JobStats
+	before                                                 []tube.JobStats // plain, parked, delayed
 }
 
 // testRulesReopened checks what survives when a store ends by calling end.
@@ -53,7 +53,7 @@ func (b *harness) makeRulesSurvivors() (s rulesSurvivors) {
 	s.delayed = b.putNew("s", tube.Tags{Key: "delayed", HasDelay: true, Delay: 99_500 * time.Millisecond})
 	s.tombstones = b.putNew("s", tube.Tags{Key: "gone", Rules: rules})
 	s.held = b.putNew("h", tube.Tags{Rules: tube.Rules{Max: 2}})
-	s.lost = b.putNew("h", tube.Tags{Rules: tube.Rules{Max: 1}})
+	s.lastDelivery = b.putNew("h", tube.Tags{Rules: tube.Rules{Max: 1}})
 	s.leased, s.expires = b.putNew("l", tube.Tags{Key: "leased"}), b.putWith("l", 99, 0, 5, "")
 	dead := b.putNew("d", tube.Tags{Key: "dead", Rules: tube.Rules{Max: 1, Dead: "morgue"}})
 	for _, id := range []uint64{s.parked, s.parked, dead} {
@@ -63,7 +63,7 @@ func (b *harness) makeRulesSurvivors() (s rulesSurvivors) {
 	b.awaitSent(dead)
 	b.must(tube.Delete, 1, s.tombstones)
 	b.must(tube.ReserveJob, 1, s.held)
-	b.must(tube.ReserveJob, 1, s.lost)
+	b.must(tube.ReserveJob, 1, s.lastDelivery)
 	_, s.token = b.lease("l")
 	_, s.expiring = b.lease("l")
 	s.dead = b.job(b.head("morgue", tube.Ready))
@@ -90,7 +90,7 @@ func (b *harness) checkRulesSurvivors(s rulesSurvivors) {
 		}
 	}
 	b.wantRetries("held, to be delivered again", s.held, tube.Ready, tube.NotParked, 0, 1)
-	b.wantRetries("held, for the last time", s.lost, tube.Buried, tube.ParkedDeliveries, 0, 1)
+	b.wantRetries("held, for the last time", s.lastDelivery, tube.Buried, tube.ParkedDeliveries, 0, 1)
 	b.must(tube.ReserveJob, 1, s.parked)
 	b.must(tube.Release, 1, s.parked)
 	b.wantRetries("failed once more", s.parked, tube.Buried, tube.ParkedRetries, 3, 3)

@@ -14,7 +14,7 @@ import (
 // differ compares answers and returns in what they differ; "" if in nothing. Times can differ
 // by tolerance for each second of unit.
 func differ(got, want *storage.Answer, unit int) string {
-	most := time.Duration(unit) * tolerance
+	maxDiff := time.Duration(unit) * tolerance
 	switch {
 	case !errors.Is(got.Err, want.Err):
 		return fmt.Sprint("error: ", got.Err)
@@ -26,32 +26,32 @@ func differ(got, want *storage.Answer, unit int) string {
 		return "body"
 	case got.Count != want.Count:
 		return "count"
-	case !near(got.Soon, want.Soon, most):
+	case !near(got.Soon, want.Soon, maxDiff):
 		return "deadline soon"
 	case !slices.Equal(got.Names, want.Names):
 		return "names"
 	case (got.Job == nil) != (want.Job == nil), (got.TubeStats == nil) != (want.TubeStats == nil), (got.Stats == nil) != (want.Stats == nil):
 		return "kind of answer"
-	case got.Job != nil && !sameJob(*got.Job, *want.Job, most):
+	case got.Job != nil && !sameJob(*got.Job, *want.Job, maxDiff):
 		return "job"
-	case got.TubeStats != nil && !sameTube(*got.TubeStats, *want.TubeStats, most):
+	case got.TubeStats != nil && !sameTube(*got.TubeStats, *want.TubeStats, maxDiff):
 		return "tube"
 	case got.Stats != nil && got.Stats.Totals != want.Stats.Totals:
 		return "totals"
 	}
-	return differResult(got.Result, want.Result, most)
+	return differResult(got.Result, want.Result, maxDiff)
 }
 
 // differResult is differ for Results. Nil is the same as a Result in which nothing is set. Of a
 // lease, and of a cursor, only its presence is compared.
-func differResult(got, want *storage.Result, most time.Duration) string {
+func differResult(got, want *storage.Result, maxDiff time.Duration) string {
 	if got == nil {
 		got = &storage.Result{}
 	}
 	if want == nil {
 		want = &storage.Result{}
 	}
-	same := func(a, b tube.JobStats) bool { return sameJob(a, b, most) }
+	same := func(a, b tube.JobStats) bool { return sameJob(a, b, maxDiff) }
 	switch {
 	case got.Outcome != want.Outcome:
 		return "outcome"
@@ -69,10 +69,10 @@ func differResult(got, want *storage.Result, most time.Duration) string {
 	return ""
 }
 
-func near(a, b, most time.Duration) bool { return a == b || (a-b).Abs() < most }
+func near(a, b, maxDiff time.Duration) bool { return a == b || (a-b).Abs() < maxDiff }
 
-func sameJob(got, want tube.JobStats, most time.Duration) bool {
-	same := near(got.TimeLeft, want.TimeLeft, most)
+func sameJob(got, want tube.JobStats, maxDiff time.Duration) bool {
+	same := near(got.TimeLeft, want.TimeLeft, maxDiff)
 	got.TimeLeft, got.Age, got.Created, got.File = want.TimeLeft, want.Age, want.Created, want.File
 	compareMetadata(&got)
 	compareMetadata(&want)
@@ -92,8 +92,8 @@ func compareMetadata(s *tube.JobStats) {
 	}
 }
 
-func sameTube(got, want tube.TubeStats, most time.Duration) bool {
-	same := near(got.PauseLeft, want.PauseLeft, most)
+func sameTube(got, want tube.TubeStats, maxDiff time.Duration) bool {
+	same := near(got.PauseLeft, want.PauseLeft, maxDiff)
 	got.PauseLeft = want.PauseLeft
 	got.OldestReady, got.HasPolicy, got.Waits, got.Runs = 0, false, tube.Times{}, tube.Times{}
 	want.OldestReady, want.HasPolicy, want.Waits, want.Runs = 0, false, tube.Times{}, tube.Times{}

@@ -81,11 +81,11 @@ func stretchRules(r tube.Rules, unit time.Duration) tube.Rules {
 // answer. With rules they contain tags, policies and leases.
 func runHistories(t *testing.T, fresh func(testing.TB) *Engine, rules bool) {
 	covered, brief := make(map[string]int), 1
-	many := *histories
+	count := *histories
 	if rules {
-		many = (many + 1) / 2
+		count = (count + 1) / 2
 	}
-	for i := range uint64(many) {
+	for i := range uint64(count) {
 		seed := *firstSeed + i
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			e := fresh(t)
