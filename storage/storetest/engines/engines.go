@@ -13,7 +13,7 @@ import (
 	"redstalk/storage/redis/redistest"
 )
 
-// OfAll are the names of all engines, OfDurable those of the engines whose data outlives the process.
+// All are the names of all engines, Durable those of the engines whose data outlives the process.
 var (
 	OfAll     = []string{"memory", "embedded", "redis"}
 	OfDurable = OfAll[1:]
