@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestBodyIsNotCopied: a large body is read straight to where it stays, and its end
-// comes with the commands after it.
+// TestBodyIsNotCopied checks that a large body is read directly into its final memory, and
+// its end together with the commands after it.
 func TestBodyIsNotCopied(t *testing.T) {
 	const n = 1 << 20
 	body := strings.Repeat("b", n)
@@ -26,17 +26,17 @@ func TestBodyIsNotCopied(t *testing.T) {
 		c.Buffer.Release()
 	}
 	if src.calls > 1 || src.toBuffer > minBuffer {
-		t.Errorf("the second body came with %d reads, of which %d bytes went to the buffer", src.calls, src.toBuffer)
+		t.Errorf("the second body took %d reads, and %d bytes of them went to the buffer", src.calls, src.toBuffer)
 	}
 	if more(t, r, &c); c.Verb != Stats || src.calls > 1 {
 		t.Errorf("%v after %d reads", c.Verb, src.calls)
 	}
-	if l.lent != 0 || len(r.buf) != minBuffer {
-		t.Errorf("%d Buffers are lent, the buffer has %d bytes", l.lent, len(r.buf))
+	if l.unreleased != 0 || len(r.buf) != minBuffer {
+		t.Errorf("%d Buffers are not released, the buffer has %d bytes", l.unreleased, len(r.buf))
 	}
 }
 
-// countingVecs counts calls, and the bytes that they read to the last slice.
+// countingVecs counts calls, and the bytes that they read into the last slice.
 type countingVecs struct {
 	vecPieces
 	calls, toBuffer int
@@ -56,9 +56,9 @@ func (c *countingVecs) ReadVec(to [][]byte) (int, error) {
 	return n, err
 }
 
-// TestAnnouncedSizeIsBelievedLater: once a body has come, room for one of that size is
-// made at once, and not for a larger one.
-func TestAnnouncedSizeIsBelievedLater(t *testing.T) {
+// TestAnnouncedSizeIsTrustedLater checks that after a body has arrived, memory for one of that
+// size is allocated at once, but not for a larger one.
+func TestAnnouncedSizeIsTrustedLater(t *testing.T) {
 	const n = 10 * maxBuffer
 	pipe := &drip{}
 	r := NewReader(pipe, 1<<30)
@@ -70,30 +70,30 @@ func TestAnnouncedSizeIsBelievedLater(t *testing.T) {
 		r.Next(&c)
 		return len(r.body)
 	}
-	if room := begin("put 0 0 1 655360\r\n"); room != maxBuffer {
-		t.Errorf("room for %d bytes before anything has come, want %d", room, maxBuffer)
+	if size := begin("put 0 0 1 655360\r\n"); size != maxBuffer {
+		t.Errorf("memory for %d bytes before anything has arrived, want %d", size, maxBuffer)
 	}
 	pipe.add(strings.Repeat("x", n) + "\r\n")
 	more(t, r, &c)
-	if room := begin("put 0 0 1 655359\r\n"); room != n-1 {
-		t.Errorf("room for %d bytes, want %d", room, n-1)
+	if size := begin("put 0 0 1 655359\r\n"); size != n-1 {
+		t.Errorf("memory for %d bytes, want %d", size, n-1)
 	}
 	pipe.add(strings.Repeat("x", n-1) + "\r\n")
 	more(t, r, &c)
-	if room := begin("put 0 0 1 1073741824\r\n"); room != n {
-		t.Errorf("room for %d bytes of a gigabyte, want %d", room, n)
+	if size := begin("put 0 0 1 1073741824\r\n"); size != n {
+		t.Errorf("memory for %d bytes of a gigabyte, want %d", size, n)
 	}
 }
 
-// TestGrown: room at most doubles, and what follows in the end is the size itself, of
-// which all steps together are no more than about twice.
+// TestGrown checks that memory at most doubles, that the last step gives the size itself, and
+// that all steps together are no more than about twice the size.
 func TestGrown(t *testing.T) {
 	for size := maxBuffer + 1; size < 1<<30; size += 1 + size/7 {
 		sum, have := 0, maxBuffer
 		for have < size {
 			next := grown(have, size)
 			if next <= have || next > 2*have || next > size {
-				t.Fatalf("after %d of %d bytes follow %d", have, size, next)
+				t.Fatalf("after %d of %d bytes the next step is %d", have, size, next)
 			}
 			have, sum = next, sum+next
 		}
@@ -103,8 +103,8 @@ func TestGrown(t *testing.T) {
 	}
 }
 
-// TestWriterReleases: bodies are released once, when they are sent or copied, or when
-// they never will be.
+// TestWriterReleases checks that bodies are released once: when they are sent or copied, or
+// when they never will be.
 func TestWriterReleases(t *testing.T) {
 	for _, size := range []int{1, byReference - 1, byReference, 3 * byReference} {
 		for name, fault := range map[string]error{"sent": nil, "failed": errors.New("failed")} {
@@ -123,8 +123,8 @@ func TestWriterReleases(t *testing.T) {
 			if err := w.Flush(); err != fault || fault == nil && out.String() != want {
 				t.Errorf("%d bytes, %s: %v, or the bytes differ", size, name, err)
 			}
-			if l.lent != 0 {
-				t.Errorf("%d bytes, %s: %d Buffers are not released", size, name, l.lent)
+			if l.unreleased != 0 {
+				t.Errorf("%d bytes, %s: %d Buffers are not released", size, name, l.unreleased)
 			}
 		}
 	}
@@ -133,7 +133,7 @@ func TestWriterReleases(t *testing.T) {
 // keeper is a destination that keeps bodies.
 type keeper struct {
 	pieces []Piece
-	copied bytes.Buffer // of the others
+	copied bytes.Buffer // pieces that are no bodies
 }
 
 func (k *keeper) Write(p []byte) (int, error) { return k.copied.Write(p) }
@@ -149,8 +149,8 @@ func (k *keeper) WriteVec(pieces []Piece) error {
 	return nil
 }
 
-// TestDestinationKeepsBodies: a destination may keep bodies, and the Writer leaves them
-// to it.
+// TestDestinationKeepsBodies checks that a destination can keep bodies, and that the Writer does
+// not release them.
 func TestDestinationKeepsBodies(t *testing.T) {
 	l, k := &lender{t: t}, &keeper{}
 	w := NewWriter(k)
@@ -168,7 +168,7 @@ func TestDestinationKeepsBodies(t *testing.T) {
 		}
 		p.Release()
 	}
-	if l.lent != 0 || k.copied.String() != "FOUND 0 4096\r\n\r\nFOUND 1 4096\r\n\r\nFOUND 2 4096\r\n\r\nDELETED\r\n" {
-		t.Errorf("%d Buffers are not released; beside bodies came %q", l.lent, k.copied.String())
+	if l.unreleased != 0 || k.copied.String() != "FOUND 0 4096\r\n\r\nFOUND 1 4096\r\n\r\nFOUND 2 4096\r\n\r\nDELETED\r\n" {
+		t.Errorf("%d Buffers are not released; the other pieces are %q", l.unreleased, k.copied.String())
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// This file reads the arguments of words that beanstalkd does not know.
+// This file parses the arguments of extensions: commands that beanstalkd does not know.
 
 const (
 	// MaxLease is the longest token of a lease, in bytes.
@@ -16,13 +16,13 @@ const (
 	MaxCursor = 64
 	// MaxUser is the longest name of a user, in bytes.
 	MaxUser = 128
-	// usualList is how many jobs list-jobs lists if the line does not say it.
-	usualList = 100
-	// leaseDigits is how long a lease of ours is.
+	// defaultListCount is how many jobs list-jobs lists if the line has no count.
+	defaultListCount = 100
+	// leaseDigits is the length of a lease token.
 	leaseDigits = 20
 )
 
-// State is a state of jobs, as it is named on the wire.
+// State is the state of a job, as it is named in the protocol.
 type State uint8
 
 const (
@@ -35,7 +35,7 @@ const (
 
 var stateWords = [...]string{NoState: "", Ready: "ready", Reserved: "reserved", Delayed: "delayed", Buried: "buried"}
 
-// String is the word on the wire, "" for NoState.
+// String returns the word in the protocol, "" for NoState.
 func (s State) String() string {
 	if int(s) >= len(stateWords) {
 		return ""
@@ -43,7 +43,7 @@ func (s State) String() string {
 	return stateWords[s]
 }
 
-// parseReserveBatch reads COUNT [SECONDS], which must end the line.
+// parseReserveBatch parses COUNT [SECONDS], which must end the line.
 func parseReserveBatch(c *Command, args []byte) (ok bool) {
 	if c.Bound, args, ok = u32(args); !ok || c.Bound < 1 || c.Bound > MaxBatch {
 		return false
@@ -55,7 +55,7 @@ func parseReserveBatch(c *Command, args []byte) (ok bool) {
 	return ok && len(args) == 0 && c.Timeout <= math.MaxInt32
 }
 
-// parseDeleteBatch reads ids, which must end the line.
+// parseDeleteBatch parses ids, which must end the line.
 func parseDeleteBatch(c *Command, args []byte) bool {
 	c.List = args
 	n := 0
@@ -69,7 +69,7 @@ func parseDeleteBatch(c *Command, args []byte) bool {
 	return 1 <= n && n <= MaxBatch
 }
 
-// IDs are the ids in Command.List.
+// IDs returns the ids in Command.List.
 func IDs(list []byte) iter.Seq[uint64] {
 	return func(yield func(uint64) bool) {
 		for len(list) > 0 {
@@ -82,7 +82,7 @@ func IDs(list []byte) iter.Seq[uint64] {
 	}
 }
 
-// parseReschedule reads ID DURATION, which must end the line.
+// parseReschedule parses ID DURATION, which must end the line.
 func parseReschedule(c *Command, args []byte) (ok bool) {
 	if c.ID, args, ok = u64(args); !ok {
 		return false
@@ -91,17 +91,17 @@ func parseReschedule(c *Command, args []byte) (ok bool) {
 	return ok && len(args) == 0
 }
 
-// MaxDuration is the longest time that may be asked for in a duration: ten years.
+// MaxDuration is the longest allowed duration: ten years.
 const MaxDuration = 10 * 365 * 24 * time.Hour
 
-// units of durations, by the letters behind the number. Without any it is seconds.
+// units are the units of durations, by the letters after the number. No letters mean seconds.
 var units = []struct {
 	letters string
-	is      time.Duration
+	length  time.Duration
 }{{"ms", time.Millisecond}, {"s", time.Second}, {"m", time.Minute}, {"h", time.Hour}, {"d", 24 * time.Hour}, {"", time.Second}}
 
-// duration skips spaces and reads a number with a unit, which a space or the end of the
-// line must follow.
+// duration skips spaces and parses a number with a unit, followed by a space or the end of
+// the line.
 func duration(b []byte) (d time.Duration, rest []byte, ok bool) {
 	n, rest, ok := u64(b)
 	if !ok {
@@ -113,13 +113,13 @@ func duration(b []byte) (d time.Duration, rest []byte, ok bool) {
 	}
 	for _, u := range units {
 		if string(unit) == u.letters {
-			return time.Duration(n) * u.is, rest[len(unit):], n <= uint64(MaxDuration/u.is)
+			return time.Duration(n) * u.length, rest[len(unit):], n <= uint64(MaxDuration/u.length)
 		}
 	}
 	return 0, rest, false
 }
 
-// nextWord skips spaces and takes what is before the next space. The word is empty if
+// nextWord skips spaces and returns what is before the next space. The word is empty if
 // there is none.
 func nextWord(b []byte) (word, rest []byte) {
 	b = skipSpaces(b)
@@ -129,19 +129,19 @@ func nextWord(b []byte) (word, rest []byte) {
 	return b, nil
 }
 
-// parseReserveLease reads SECONDS, which must end the line.
+// parseReserveLease parses SECONDS, which must end the line.
 func parseReserveLease(c *Command, args []byte) (ok bool) {
 	c.Timeout, args, ok = u32(args)
 	return ok && len(args) == 0 && c.Timeout <= math.MaxInt32
 }
 
-// parseLease reads ID LEASE, which must end the line.
+// parseLease parses ID LEASE, which must end the line.
 func parseLease(c *Command, args []byte) (ok bool) {
 	args, ok = c.readLease(args)
 	return ok && len(args) == 0
 }
 
-// parseReleaseLease reads ID LEASE PRI DELAY, which must end the line.
+// parseReleaseLease parses ID LEASE PRI DELAY, which must end the line.
 func parseReleaseLease(c *Command, args []byte) (ok bool) {
 	if args, ok = c.readLease(args); !ok {
 		return false
@@ -153,7 +153,7 @@ func parseReleaseLease(c *Command, args []byte) (ok bool) {
 	return ok && len(args) == 0
 }
 
-// parseBuryLease reads ID LEASE PRI, which must end the line.
+// parseBuryLease parses ID LEASE PRI, which must end the line.
 func parseBuryLease(c *Command, args []byte) (ok bool) {
 	if args, ok = c.readLease(args); !ok {
 		return false
@@ -162,7 +162,7 @@ func parseBuryLease(c *Command, args []byte) (ok bool) {
 	return ok && len(args) == 0
 }
 
-// readLease reads ID LEASE. A token that is not made as ours are is lease 0.
+// readLease parses ID LEASE. A token that this server cannot have made is lease 0.
 func (c *Command) readLease(args []byte) (rest []byte, ok bool) {
 	if c.ID, args, ok = u64(args); !ok || len(args) == 0 || args[0] != ' ' {
 		return args, false
@@ -174,8 +174,8 @@ func (c *Command) readLease(args []byte) (rest []byte, ok bool) {
 	return rest, printable(token, MaxLease)
 }
 
-// appendLease appends a lease as it is on the wire: tokens of later leases are greater
-// as text, too.
+// appendLease appends a lease as it is in the protocol: the tokens of later leases are greater
+// also when they are compared as text.
 func appendLease(b []byte, lease uint64) []byte {
 	var text [leaseDigits]byte
 	for i := leaseDigits - 1; i >= 0; i-- {
@@ -185,13 +185,13 @@ func appendLease(b []byte, lease uint64) []byte {
 	return append(b, text[:]...)
 }
 
-// readName reads a word that is the name of a tube.
+// readName parses a word that is the name of a tube.
 func readName(args []byte) (name, rest []byte, ok bool) {
 	name, rest = nextWord(args)
 	return name, rest, ValidName(name)
 }
 
-// readState reads a word that is a state.
+// readState parses a word that is a state.
 func readState(args []byte) (s State, rest []byte, ok bool) {
 	word, rest := nextWord(args)
 	for s := Ready; s <= Buried; s++ {
@@ -202,7 +202,7 @@ func readState(args []byte) (s State, rest []byte, ok bool) {
 	return NoState, rest, false
 }
 
-// parseListJobs reads TUBE STATE [COUNT [CURSOR]], which must end the line.
+// parseListJobs parses TUBE STATE [COUNT [CURSOR]], which must end the line.
 func parseListJobs(c *Command, args []byte) (ok bool) {
 	if c.Name, args, ok = readName(args); !ok {
 		return false
@@ -210,7 +210,7 @@ func parseListJobs(c *Command, args []byte) (ok bool) {
 	if c.State, args, ok = readState(args); !ok {
 		return false
 	}
-	if c.Bound = usualList; len(args) == 0 {
+	if c.Bound = defaultListCount; len(args) == 0 {
 		return true
 	}
 	if c.Bound, args, ok = u32(args); !ok || c.Bound < 1 || c.Bound > MaxBatch {
@@ -227,7 +227,7 @@ func parseListJobs(c *Command, args []byte) (ok bool) {
 	return printable(cursor, MaxCursor) && len(args) == 0
 }
 
-// parseKey reads TUBE KEY, which must end the line.
+// parseKey parses TUBE KEY, which must end the line.
 func parseKey(c *Command, args []byte) (ok bool) {
 	if c.Name, args, ok = readName(args); !ok {
 		return false
@@ -237,7 +237,7 @@ func parseKey(c *Command, args []byte) (ok bool) {
 	return printable(key, MaxKey) && len(args) == 0
 }
 
-// parseFlush reads TUBE [STATE], which must end the line.
+// parseFlush parses TUBE [STATE], which must end the line.
 func parseFlush(c *Command, args []byte) (ok bool) {
 	if c.Name, args, ok = readName(args); !ok || len(args) == 0 {
 		return ok
@@ -246,7 +246,7 @@ func parseFlush(c *Command, args []byte) (ok bool) {
 	return ok && len(args) == 0
 }
 
-// parseMoveJobs reads FROM STATE TO COUNT, which must end the line. Reserved jobs cannot
+// parseMoveJobs parses FROM STATE TO COUNT, which must end the line. Reserved jobs cannot
 // be moved.
 func parseMoveJobs(c *Command, args []byte) (ok bool) {
 	if c.Name, args, ok = readName(args); !ok {
@@ -262,7 +262,7 @@ func parseMoveJobs(c *Command, args []byte) (ok bool) {
 	return ok && len(args) == 0 && c.Bound >= 1
 }
 
-// parseSetPolicy reads TUBE [TAG:VALUE]..., which must end the line.
+// parseSetPolicy parses TUBE [TAG:VALUE]..., which must end the line.
 func parseSetPolicy(c *Command, args []byte) (ok bool) {
 	if c.Name, args, ok = readName(args); !ok || len(args) == 0 {
 		return ok
@@ -274,8 +274,8 @@ func parseSetPolicy(c *Command, args []byte) (ok bool) {
 	return c.Tags != nil
 }
 
-// parseAuth reads USER SECRET. The secret is all that follows one space, and may hold more
-// of them.
+// parseAuth parses USER SECRET. The secret is all that follows one space, and can contain
+// more spaces.
 func parseAuth(c *Command, args []byte) bool {
 	user, rest := nextWord(args)
 	if !printable(user, MaxUser) || len(rest) < 2 {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// extended is what lines with words of ours are, without their CRLF. {name}, {key},
-// {lease} and {cursor} are as long as they may be, and one byte longer with a +.
+// extended has lines of extensions, without CRLF, and their commands. {name}, {key}, {lease} and
+// {cursor} have the longest allowed length, and one byte more with a +.
 var extended = map[string]string{
 	"reserve-lease 5":                     "reserve-lease 5",
 	"reserve-lease  2147483647":           "reserve-lease 2147483647",
@@ -184,12 +184,12 @@ func TestExtensions(t *testing.T) {
 	}
 }
 
-// TestLongestLines: a line may be exactly as long as its verb allows, and a longer one
-// is skipped like any line that is too long.
+// TestLongestLines checks that a line can be exactly as long as its verb allows, and that a
+// longer one is skipped like any line that is too long.
 func TestLongestLines(t *testing.T) {
 	for _, tc := range []struct {
-		line, want string // with a run of zeros for 0+
-		most       int
+		line, want   string // with a run of zeros for 0+
+		largestSoFar int
 	}{
 		{"set-policy a max:0+1", "set-policy a max=1", 1024},
 		{"put 0 0 1 1 max:0+1\r\na", `put 0 0 1 "a" max=1`, 1024},
@@ -204,10 +204,10 @@ func TestLongestLines(t *testing.T) {
 		if body != "" {
 			body += "\r\n"
 		}
-		for _, size := range []int{tc.most, tc.most + 1} {
+		for _, size := range []int{tc.largestSoFar, tc.largestSoFar + 1} {
 			zeros := strings.Repeat("0", size-len(line)-len(crlf)+len("0+"))
 			input, want := strings.Replace(line, "0+", zeros, 1)+"\r\n"+body+used+"\r\n", []string{tc.want, used}
-			if size > tc.most {
+			if size > tc.largestSoFar {
 				if want[0] = bad; body != "" {
 					want = []string{bad, unknown, used}
 				}
@@ -217,7 +217,7 @@ func TestLongestLines(t *testing.T) {
 	}
 }
 
-// TestStateWords: words and states fit together, and nothing else has a word.
+// TestStateWords checks the words of all states, and that nothing else has a word.
 func TestStateWords(t *testing.T) {
 	for s, want := range map[State]string{NoState: "", Ready: "ready", Reserved: "reserved", Delayed: "delayed", Buried: "buried", Buried + 1: ""} {
 		if got := s.String(); got != want {
@@ -231,7 +231,7 @@ func TestStateWords(t *testing.T) {
 	}
 }
 
-// TestLeaseOnTheWire: what a reply says, a command says.
+// TestLeaseOnTheWire checks that the token of a reply can be used in a command.
 func TestLeaseOnTheWire(t *testing.T) {
 	for _, lease := range []uint64{1, 9, 10, 1 << 40, 1<<64 - 1} {
 		text := string(appendLease(nil, lease))
@@ -240,7 +240,7 @@ func TestLeaseOnTheWire(t *testing.T) {
 		}
 		check(t, "touch-lease 7 "+text+"\r\n", 0, fmt.Sprint("touch-lease 7 ", lease))
 		if lease > 1 && text <= string(appendLease(nil, lease-1)) {
-			t.Errorf("%s does not grow", text)
+			t.Errorf("%s is not larger than the token before", text)
 		}
 	}
 }

@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-// linesSeed makes the random lines of this package's tests. It is the same in each run:
-// what a new one finds is a fault of long standing, and not of the change that is tested.
+// linesSeed is the seed of the random lines in this package's tests. It is the same in each run:
+// what another seed finds is an old fault, and not one of the change that is tested.
 var linesSeed = flag.Uint64("lines-seed", 1, "what makes the random lines")
 
-// TestJudge asks a true beanstalkd (1.12 or 1.13: the one on the path, or
-// REDSTALK_BEANSTALKD) what it makes of random lines. It leaves out what is mended
-// here or differs between the two versions: framing faults and reserve-with-timeout.
+// TestJudge sends random lines to the real beanstalkd (1.12 or 1.13: the one on the path,
+// or REDSTALK_BEANSTALKD) and compares the faults. It omits what is fixed here or differs between the
+// two versions: framing faults and reserve-with-timeout.
 func TestJudge(t *testing.T) {
 	conn := startJudge(t)
 	in := bufio.NewReader(conn)
@@ -29,7 +29,7 @@ func TestJudge(t *testing.T) {
 		line := randomLine(rnd)
 		var c Command
 		parseLine(&c, []byte(line))
-		if c.Verb == Quit || c.Verb == ReserveWithTimeout || c.Verb == Reserve && c.Fault == NoFault || notForJudge(&c) {
+		if c.Verb == Quit || c.Verb == ReserveWithTimeout || c.Verb == Reserve && c.Fault == NoFault || isExtension(&c) {
 			continue
 		}
 		const limit = 10
@@ -48,7 +48,7 @@ func TestJudge(t *testing.T) {
 				body = strings.Repeat("b", int(c.size)) + "\r\n"
 			}
 		}
-		// list-tube-used closes the round: whatever the answer was, it ends there.
+		// list-tube-used marks the end: whatever the answer was, it ends there.
 		fmt.Fprintf(conn, "%s\r\n%slist-tube-used\r\n", line, body)
 		first, err := in.ReadString('\n')
 		if err != nil {
@@ -75,8 +75,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// notForJudge tells whether beanstalkd cannot know a line: a word of ours, or tags.
-func notForJudge(c *Command) bool { return c.Verb.Spec().Ours || c.Tags != nil || c.badTags }
+// isExtension reports whether beanstalkd does not know a line: an extension, or tags.
+func isExtension(c *Command) bool { return c.Verb.Spec().Ours || c.Tags != nil || c.badTags }
 
 func startJudge(t *testing.T) net.Conn {
 	path := os.Getenv("REDSTALK_BEANSTALKD")
@@ -84,7 +84,7 @@ func startJudge(t *testing.T) net.Conn {
 		path = "beanstalkd"
 	}
 	if _, err := exec.LookPath(path); err != nil {
-		t.Skip("there is no beanstalkd here to judge by; `make deps` installs it")
+		t.Skip("there is no beanstalkd to compare with; `make deps` installs it")
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -110,8 +110,8 @@ func startJudge(t *testing.T) net.Conn {
 	return nil
 }
 
-// randomLine makes a word that beanstalkd knows, mostly a whole one, with arguments that
-// are mostly nearly valid.
+// randomLine returns a word that beanstalkd knows, mostly complete, with arguments that are
+// mostly almost valid.
 func randomLine(rnd *rand.Rand) string {
 	pick := func(from ...string) string { return from[rnd.IntN(len(from))] }
 	v := Unknown + 1 + Verb(rnd.IntN(int(NumVerbs)-1))

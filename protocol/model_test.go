@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// model is a second, naive implementation of the reference: the whole input at once,
-// regular expressions, big numbers. It returns what show would.
+// model is a second, naive implementation of the reference: it parses the whole input at once,
+// with regular expressions and big numbers. It returns the commands in the format of show.
 func model(input string, maxBody uint64) (got []string) {
 	for {
 		line, rest, found := strings.Cut(input, "\r\n")
@@ -57,7 +57,7 @@ type modelLine struct {
 	counted, producer       bool
 	n                       []uint64
 
-	tagText       string // how the tags are shown
+	tagText       string // the tags in the format of show
 	junk, badTags bool
 }
 
@@ -75,7 +75,7 @@ func (m *modelLine) show() string {
 	return s
 }
 
-// shapes say what follows a word. Q is a 64-bit number, D a 32-bit one. After them
+// shapes are the arguments of each word. Q is a 64-bit number, D a 32-bit one. After them
 // the line ends, unless the shape ends in "…".
 var shapes = map[string]string{
 	"peek_": "Q", "reserve-with-timeout_": "D…", "reserve-job_": "Q", "delete_": "Q",
@@ -144,7 +144,7 @@ func (m *modelLine) args(w, args string) bool {
 	}
 	shape, found := shapes[w]
 	if !found {
-		return m.ours(w, args)
+		return m.extension(w, args)
 	}
 	ok := m.numbers(shape, args)
 	for _, n := range m.n {
@@ -153,7 +153,7 @@ func (m *modelLine) args(w, args string) bool {
 	return ok && !(w == "reserve-with-timeout_" && m.n[0] > 2147483647)
 }
 
-// again makes m ready to read its numbers once more.
+// again resets m so that its numbers can be read again.
 func (m *modelLine) again() bool {
 	m.n, m.rest = nil, ""
 	return true
@@ -175,8 +175,8 @@ func (m *modelLine) numbers(shape, args string) bool {
 	return args == "" || strings.HasSuffix(shape, "…")
 }
 
-// FuzzReader: however the input is split, the commands are the same, and they are
-// those of the model.
+// FuzzReader checks that the commands do not depend on how the input is split, and are those of
+// the model.
 func FuzzReader(f *testing.F) {
 	for _, seed := range []string{
 		"put 1 2 3 4\r\nabcd\r\nreserve\r\ndelete 1\r\n",
@@ -219,7 +219,7 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// FuzzLine tests the parser of lines alone.
+// FuzzLine tests only the parser of lines.
 func FuzzLine(f *testing.F) {
 	for v := Unknown + 1; v < NumVerbs; v++ {
 		for _, args := range []string{"", "1", " 1 2 3", "18446744073709551616", "-1", "a 5", "\t0x"} {

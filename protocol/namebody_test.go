@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// nameBodyVerb makes use take a name, a size and a body, until the test ends. No verb
-// has both today.
+// nameBodyVerb gives the verb use a name, a size and a body, until the test ends. No real verb
+// has both a name and a body.
 func nameBodyVerb(t *testing.T) {
 	before := table[Use]
 	t.Cleanup(func() { table[Use] = before })
@@ -23,7 +23,7 @@ func nameBodyVerb(t *testing.T) {
 	}
 }
 
-// TestNameAndBody: a name is still there when the body is complete, although the
+// TestNameAndBody checks that a name is still valid when the body is complete, although the
 // buffer moves and is overwritten while the body arrives.
 func TestNameAndBody(t *testing.T) {
 	nameBodyVerb(t)
@@ -57,7 +57,7 @@ func TestNameAndBody(t *testing.T) {
 	}
 }
 
-// TestNameAndBodyFaults: the checks of a body are the same for every verb.
+// TestNameAndBodyFaults checks that bodies are checked in the same way for every verb.
 func TestNameAndBodyFaults(t *testing.T) {
 	nameBodyVerb(t)
 	input := "use a 4\r\nabcdxxuse a 9\r\n123456789\r\nuse a 1 junk\r\nstats\r\nuse -a 0\r\nuse a 1\r\nb\r\n"

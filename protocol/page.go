@@ -8,13 +8,13 @@ import "strconv"
 // space after the colon, no empty line at the end, and no quotes except those of
 // Quoted.
 //
-// The zero Page is empty and ready. Keys and bare values are not escaped and must
-// not contain a line end.
+// The zero Page is empty and ready to use. Keys and bare values are not escaped and
+// must not contain a line end.
 type Page struct{ b []byte }
 
 const pageHead = "---\n"
 
-// Reset empties the page. What Bytes returned before is no longer valid.
+// Reset empties the page. The result of earlier calls of Bytes is no longer valid.
 func (p *Page) Reset() {
 	if cap(p.b) > keepBuffer {
 		p.b = nil
@@ -22,7 +22,7 @@ func (p *Page) Reset() {
 	p.b = p.b[:0]
 }
 
-// Bytes is the page so far, valid until the page is next changed.
+// Bytes returns the page so far. It is valid until the page is changed.
 func (p *Page) Bytes() []byte {
 	p.head()
 	return p.b
@@ -48,7 +48,7 @@ func (p *Page) Uint(key string, v uint64) {
 	p.b = append(p.b, '\n')
 }
 
-// Int adds a whole number that may be negative.
+// Int adds a whole number that can be negative.
 func (p *Page) Int(key string, v int64) {
 	p.key(key)
 	p.b = strconv.AppendInt(p.b, v, 10)
@@ -69,8 +69,8 @@ func (p *Page) Bare(key, v string) {
 	p.b = append(p.b, '\n')
 }
 
-// Word adds a string without quotes; an empty one is "", as there are clients that expect
-// something behind every colon.
+// Word adds a string without quotes; an empty one is written as "", because some clients expect
+// something after every colon.
 func (p *Page) Word(key, v string) {
 	if v == "" {
 		v = `""`
@@ -85,7 +85,7 @@ func (p *Page) Quoted(key, v string) {
 	p.b = append(appendQuoted(p.b, v), '\n')
 }
 
-// appendQuoted appends a string as Quoted has it.
+// appendQuoted appends a string in the form of Quoted.
 func appendQuoted(to []byte, v string) []byte {
 	to = append(to, '"')
 	for i := range len(v) {
@@ -117,7 +117,7 @@ func (p *Page) Item(name string) {
 	p.b = append(p.b, '\n')
 }
 
-// Map adds a map that is written in one line.
+// Map adds a map in flow style, on one line.
 func (p *Page) Map(key string, m *FlowMap) {
 	p.key(key)
 	p.b = append(p.b, '{')
@@ -125,7 +125,7 @@ func (p *Page) Map(key string, m *FlowMap) {
 	p.b = append(p.b, "}\n"...)
 }
 
-// List begins a list of n items under a key, which follow with Flow.
+// List begins a list of n items under a key; add the items with Flow.
 func (p *Page) List(key string, n int) {
 	if n == 0 {
 		p.Bare(key, "[]")

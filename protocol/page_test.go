@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The golden bytes of the reference (4.1), in the layouts of 1.12 and 1.13.
+// The expected bytes of the reference (4.1), in the layouts of 1.12 and 1.13.
 func TestStatsJobPage(t *testing.T) {
 	for _, tc := range []struct {
 		tube func(p *Page)

@@ -6,37 +6,37 @@ import (
 	"time"
 )
 
-// MaxLine is the longest line of most verbs, in bytes, CRLF included. Spec.MaxLine has
-// that of the others.
+// MaxLine is the longest line of most verbs, in bytes, including CRLF. Spec.MaxLine has
+// the length for the others.
 const MaxLine = 224
 
 // MaxName is the longest tube name, in bytes.
 const MaxName = 200
 
-// MaxBatch is how many jobs one command may name or ask for.
+// MaxBatch is the largest number of jobs that one command can name or ask for.
 const MaxBatch = 1000
 
-// MaxBody is the highest limit on bodies that a Reader takes, in bytes without
-// the CRLF: beanstalkd's cap for -z.
+// MaxBody is the highest limit on bodies that a Reader accepts, in bytes without
+// the CRLF: beanstalkd's maximum for -z.
 const MaxBody = 1 << 30
 
-// Fault says what is wrong with the line or the body itself, whatever the queue
-// holds. The server answers with [Writer.Fault] and does nothing else, apart from
+// Fault says what is wrong with the line or the body itself, independent of the
+// queue. The server answers with [Writer.Fault] and does nothing else, except
 // counting the command if Command.Counted is true.
 type Fault uint8
 
 const (
 	NoFault        Fault = iota
-	BadFormat            // BAD_FORMAT: the word is known, the rest of the line is not right
+	BadFormat            // BAD_FORMAT: the word is known, the rest of the line is malformed
 	UnknownCommand       // UNKNOWN_COMMAND: no such word
 	JobTooBig            // JOB_TOO_BIG: a body above the limit; it was skipped
 	ExpectedCRLF         // EXPECTED_CRLF: a body that is not followed by CRLF
-	HTTPRequest          // no reply: HTTP is spoken. The connection must be closed, since what follows may be commands that a web page has chosen
+	HTTPRequest          // no reply: the peer speaks HTTP. The connection must be closed, since a web page may have chosen what follows
 )
 
 var faultWords = [...]string{"", "BAD_FORMAT", "UNKNOWN_COMMAND", "JOB_TOO_BIG", "EXPECTED_CRLF", "HTTP_REQUEST"}
 
-// String is the reply word, "" for NoFault. That of HTTPRequest is never sent.
+// String returns the reply word, "" for NoFault. That of HTTPRequest is never sent.
 func (f Fault) String() string {
 	if int(f) >= len(faultWords) {
 		return ""
@@ -44,23 +44,23 @@ func (f Fault) String() string {
 	return faultWords[f]
 }
 
-// Command is one command as it came over the wire. Only the fields that the
-// verb takes are set; the others are zero. If there is a Fault, only Verb, Counted
-// and Producer have a meaning.
+// Command is a command as it was received. Only the fields that the verb uses are
+// set; the others are zero. If there is a Fault, only Verb, Counted and Producer are
+// meaningful.
 type Command struct {
-	// Verb is Unknown if no word fits. It is Unknown as well if the line is bad
-	// before its word is looked at: too long, or with a NUL or a lone CR in it.
+	// Verb is Unknown if no word matches. It is also Unknown if the line is bad
+	// before its word is examined: too long, or with a NUL or a lone CR in it.
 	Verb Verb
 	// Fault is the reply to give, unless it is NoFault.
 	Fault Fault
-	// Counted says that the command moves its cmd-* counter, if the verb has
+	// Counted says that the command increments its cmd-* counter, if the verb has
 	// one. That is so when the arguments parse, even if there is a Fault:
-	// beanstalkd counts put before it looks at the size and at what follows it,
-	// and pause-tube before it looks at the name.
+	// beanstalkd counts put before it checks the size and what follows it, and
+	// pause-tube before it checks the name.
 	Counted bool
 	// Producer says that the connection counts as a producer from now on. That
-	// is so for every put line that is accepted, even if its body turns out to
-	// lack the CRLF.
+	// is so for every put line that is accepted, even if the CRLF after its body turns
+	// out to be missing.
 	Producer bool
 
 	ID uint64 // job id
@@ -70,42 +70,43 @@ type Command struct {
 	TTR   uint32 // seconds, as sent: 0 stays 0 here
 
 	Timeout uint32 // seconds; reserve-with-timeout, reserve-batch and reserve-lease, at most 2^31-1
-	Bound   uint32 // kick, reserve-batch, list-jobs, move-jobs: how many at most
+	Bound   uint32 // kick, reserve-batch, list-jobs, move-jobs: the largest number of jobs
 
 	In time.Duration // reschedule: whole milliseconds, at most MaxDuration
 
 	// Name is the tube's name, valid by [ValidName]; for auth it is the user's, of 1 to
-	// [MaxUser] printable characters. It is in memory of the Reader, which the next call of Next or Fill may overwrite: copy it to keep
-	// it longer. This holds for a verb with a name and a body, too.
+	// [MaxUser] printable characters. It is in memory of the Reader, which the next call of
+	// Next or Fill can overwrite: copy it to keep it longer. This also holds for a verb with
+	// a name and a body.
 	Name []byte
-	// List is the ids of delete-batch as they were sent, 1 to [MaxBatch] of them:
-	// [IDs] reads it. It is valid for as long as Name is.
+	// List has the ids of delete-batch as they were sent, 1 to [MaxBatch] of them:
+	// [IDs] parses it. It is valid for as long as Name is.
 	List []byte
-	// Secret is that of auth, not empty. It is valid for as long as Name is, and must
+	// Secret is the secret of auth, not empty. It is valid for as long as Name is, and must
 	// not be logged.
 	Secret []byte
 	// Body is the body without its CRLF. It is not nil even if it is empty. It
-	// belongs to the caller, who may keep it until it releases Buffer.
+	// belongs to the caller until the caller releases Buffer.
 	Body []byte
-	// Buffer has the memory of Body, and is the caller's to release. Nil: Body is
-	// an ordinary slice.
+	// Buffer owns the memory of Body; the caller must release it. Nil: Body is an
+	// ordinary slice.
 	Buffer Buffer
 
 	// Tags are those of put and set-policy, nil if the line has none.
 	Tags *Tags
 
-	Lease  uint64 // the -lease commands; 0 is a token of others, which no job has
+	Lease  uint64 // the -lease commands; 0 is a malformed token, which no job has
 	State  State  // list-jobs, flush-tube, move-jobs
 	To     []byte // move-jobs: the second tube, valid by [ValidName], for as long as Name is
 	Key    string // find, delete-key: 1 to MaxKey printable characters; a copy
 	Cursor string // list-jobs: at most MaxCursor printable characters; a copy, "" if there is none
 
 	size    uint32 // verbs with a body: its announced length
-	junk    bool   // verbs with a body: something that is no tag follows the length
-	badTags bool   // put: only tags follow the length, and they are wrong
+	junk    bool   // verbs with a body: something other than tags follows the length
+	badTags bool   // put: only tags follow the length, and they are invalid
 }
 
-// parseLine reads a line without its CRLF into c, which must be zero.
+// parseLine parses a line without its CRLF into c, which must be zero.
 func parseLine(c *Command, line []byte) {
 	c.Verb = lookup(line)
 	if c.Verb == Unknown {
@@ -121,14 +122,14 @@ func parseLine(c *Command, line []byte) {
 		c.Counted = true
 	}
 	if len(line) > MaxLine-len(crlf) && c.Verb == Put && c.Tags == nil && !c.badTags {
-		*c = Command{Fault: BadFormat} // only a line of tags may be that long
+		*c = Command{Fault: BadFormat} // only a line with tags can be that long
 	}
 }
 
-// isHTTP tells whether a line that is no command belongs to a request of HTTP: METHOD /PATH
-// HTTP/1.1, or the header Host. Every browser sends that one before anything else that a page
-// can choose, also behind a request line that is too long or, with a method of the page's
-// choice, a command.
+// isHTTP reports whether a line that is no command belongs to an HTTP request: METHOD /PATH
+// HTTP/1.1, or the header Host. Every browser sends that header before anything else that a
+// page can choose, also after a request line that is too long or, with a method chosen by the
+// page, a command.
 func isHTTP(line []byte) bool {
 	if len(line) >= len(hostHeader) && bytes.EqualFold(line[:len(hostHeader)], hostHeader) {
 		return true
@@ -144,8 +145,8 @@ var (
 	space, slash, schemeEnd = []byte(" "), []byte("/"), []byte("://")
 )
 
-// parsePut reads PRI DELAY TTR SIZE [TAG:VALUE]... If something else follows, it only
-// sets junk: beanstalkd looks at the size first.
+// parsePut parses PRI DELAY TTR SIZE [TAG:VALUE]... If something else follows, it only
+// sets junk: beanstalkd checks the size first.
 func parsePut(c *Command, args []byte) (ok bool) {
 	if c.Pri, args, ok = u32(args); !ok {
 		return false
@@ -165,8 +166,8 @@ func parsePut(c *Command, args []byte) (ok bool) {
 	return true
 }
 
-// parsePutTags reads what follows the length. If that is not only tags, the line is one
-// that beanstalkd takes for junk, whatever else is on it.
+// parsePutTags parses what follows the length. If that is not only tags, beanstalkd
+// treats it as junk, and so does this function.
 func (c *Command) parsePutTags(args []byte) {
 	if c.junk = !onlyTags(args, ofPut); c.junk {
 		return
@@ -175,13 +176,13 @@ func (c *Command) parsePutTags(args []byte) {
 	c.badTags = c.Tags == nil
 }
 
-// parseID reads ID, which must end the line.
+// parseID parses ID, which must end the line.
 func parseID(c *Command, args []byte) (ok bool) {
 	c.ID, args, ok = u64(args)
 	return ok && len(args) == 0
 }
 
-// parseRelease reads ID PRI DELAY, which must end the line.
+// parseRelease parses ID PRI DELAY, which must end the line.
 func parseRelease(c *Command, args []byte) (ok bool) {
 	if c.ID, args, ok = u64(args); !ok {
 		return false
@@ -193,7 +194,7 @@ func parseRelease(c *Command, args []byte) (ok bool) {
 	return ok && len(args) == 0
 }
 
-// parseBury reads ID PRI, which must end the line.
+// parseBury parses ID PRI, which must end the line.
 func parseBury(c *Command, args []byte) (ok bool) {
 	if c.ID, args, ok = u64(args); !ok {
 		return false
@@ -202,30 +203,30 @@ func parseBury(c *Command, args []byte) (ok bool) {
 	return ok && len(args) == 0
 }
 
-// parseTimeout reads the seconds of reserve-with-timeout. As in beanstalkd, and
-// unlike every other number, anything may follow.
+// parseTimeout parses the seconds of reserve-with-timeout. As in beanstalkd, and
+// unlike after every other number, anything can follow.
 func parseTimeout(c *Command, args []byte) (ok bool) {
 	c.Timeout, _, ok = u32(args)
 	return ok && c.Timeout <= math.MaxInt32
 }
 
-// parseKick reads the bound of kick and keeps its low 32 bits, because
-// beanstalkd reads 64 bits and stores 32: "kick 4294967296" kicks nothing, and
-// "kick -1" kicks all jobs.
+// parseKick parses the number of kick and keeps its low 32 bits, because beanstalkd
+// reads 64 bits and stores 32: "kick 4294967296" kicks nothing, and "kick -1" kicks
+// all jobs.
 func parseKick(c *Command, args []byte) bool {
 	n, ok := strtoul(args)
 	c.Bound = uint32(n)
 	return ok
 }
 
-// parseName takes all that is left of the line as a tube's name.
+// parseName takes the rest of the line as a tube's name.
 func parseName(c *Command, args []byte) bool {
 	c.Name = args
 	return ValidName(args)
 }
 
-// parsePause reads NAME SECONDS. A name of the right bytes that is not valid (it
-// is too long, or begins with '-') is a Fault in a command that counts.
+// parsePause parses NAME SECONDS. A name of valid bytes that is invalid as a whole
+// (too long, or beginning with '-') is a Fault in a command that is counted.
 func parsePause(c *Command, args []byte) (ok bool) {
 	args = skipSpaces(args)
 	n := 0
@@ -245,7 +246,7 @@ func parsePause(c *Command, args []byte) (ok bool) {
 	return true
 }
 
-// nameByte says which bytes may occur in a tube's name.
+// nameByte says which bytes can occur in a tube's name.
 var nameByte = func() (set [256]bool) {
 	for _, b := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-+/;.$_()") {
 		set[b] = true
@@ -265,57 +266,4 @@ func ValidName(name []byte) bool {
 		}
 	}
 	return true
-}
-
-func skipSpaces(b []byte) []byte {
-	for len(b) > 0 && b[0] == ' ' {
-		b = b[1:]
-	}
-	return b
-}
-
-// u64 skips spaces (no other white space) and reads decimal digits without a
-// sign. ok is false if there are no digits, or if the number does not fit.
-func u64(b []byte) (n uint64, rest []byte, ok bool) {
-	return digits(skipSpaces(b))
-}
-
-// u32 is u64 for numbers up to 2^32-1.
-func u32(b []byte) (n uint32, rest []byte, ok bool) {
-	wide, rest, ok := u64(b)
-	return uint32(wide), rest, ok && wide <= math.MaxUint32
-}
-
-// digits reads one or more decimal digits. Leading zeros are allowed.
-func digits(b []byte) (n uint64, rest []byte, ok bool) {
-	i := 0
-	for ; i < len(b); i++ {
-		d := uint64(b[i] - '0')
-		if d > 9 {
-			break
-		}
-		if n > math.MaxUint64/10 || n*10 > math.MaxUint64-d {
-			return 0, b[i:], false
-		}
-		n = n*10 + d
-	}
-	return n, b[i:], i > 0
-}
-
-// strtoul is C's strtoul in base 10 on a 64-bit machine: white space, a sign,
-// digits, then anything. A negative number wraps around. ok is false if there
-// are no digits, or if the number without its sign exceeds 2^64-1.
-func strtoul(b []byte) (n uint64, ok bool) {
-	for len(b) > 0 && (b[0] == ' ' || '\t' <= b[0] && b[0] <= '\r') {
-		b = b[1:]
-	}
-	negative := len(b) > 0 && b[0] == '-'
-	if negative || len(b) > 0 && b[0] == '+' {
-		b = b[1:]
-	}
-	n, _, ok = digits(b)
-	if negative {
-		n = -n
-	}
-	return n, ok
 }

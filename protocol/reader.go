@@ -8,40 +8,40 @@ import (
 
 const (
 	minBuffer = 4 << 10  // the first size of a Reader's buffer
-	maxBuffer = 64 << 10 // its largest size, and the most that is allocated because a line announces a body
+	maxBuffer = 64 << 10 // its largest size, and the most that is allocated because of an announced body size
 
-	// largeBody is the size of a body from which on a Reader's buffer does not
-	// grow because of it. To read a smaller one into the buffer, with its line,
-	// and to copy it costs less than another read.
+	// largeBody is the smallest size of a body that does not make a Reader's buffer
+	// grow. Reading a smaller body into the buffer, with its line, and copying it costs
+	// less than another read.
 	largeBody = 16 << 10
 
-	// quietReads is after how many small reads in a row a grown buffer shrinks.
-	quietReads = 32
+	// shrinkAfter is after how many small reads in a row a grown buffer shrinks.
+	shrinkAfter = 32
 )
 
-// ErrFull is returned by Fill when the buffer holds 64 KiB that Next has not
-// taken yet.
+// ErrFull is returned by Fill when the buffer has 64 KiB that Next has not consumed
+// yet.
 var ErrFull = errors.New("protocol: read buffer full")
 
-// awaited says what the next byte of the stream belongs to.
-type awaited uint8
+// streamState says what the next byte of the stream belongs to.
+type streamState uint8
 
 const (
-	inLine     awaited = iota // a command line
-	inLongLine                // a line that is too long; it is skipped up to its CRLF
-	inBody                    // the body of r.pending and its CRLF
-	inRefused                 // the body of r.pending and two bytes, which are skipped
+	inLine     streamState = iota // a command line
+	inLongLine                    // a line that is too long; it is skipped up to its CRLF
+	inBody                        // the body of r.pending and its CRLF
+	inRefused                     // the body of r.pending and two bytes, which are skipped
 )
 
-// Buffer is the memory of one body. Whoever has it releases it once, when nobody
-// reads the body any more.
+// Buffer is the memory of one body. Its owner releases it once, when the body is not
+// needed any more.
 type Buffer interface {
 	Bytes() []byte
 	Release()
 }
 
-// VecReader is a source that fills several pieces with one call, in their order. It
-// returns how many bytes it has read, and must not keep the pieces.
+// VecReader is a source that fills several slices with one call, in order. It returns
+// how many bytes it has read, and must not keep the slices.
 type VecReader interface {
 	ReadVec(pieces [][]byte) (int, error)
 }
@@ -61,38 +61,38 @@ type VecReader interface {
 // A Reader belongs to one goroutine.
 type Reader struct {
 	src     io.Reader
-	vecs    VecReader             // src, if it is one
+	vecs    VecReader             // src, if it is a VecReader
 	buffers func(size int) Buffer // see UseBuffers; nil: none are used
 	maxBody uint64                // bytes, without the CRLF
 
-	buf    []byte // buf[lo:hi] has arrived and is not taken yet
-	lo, hi int
-	filled bool  // the last read left no room in buf: it grows before the next
-	quiet  uint8 // small reads in a row since buf has grown
-	err    error // came together with bytes; the next Fill returns it
+	buf        []byte // buf[lo:hi] has arrived and is not consumed yet
+	lo, hi     int
+	filled     bool  // the last read filled buf completely: it grows before the next
+	smallReads uint8 // small reads in a row since buf has grown
+	err        error // arrived together with bytes; the next Fill returns it
 
 	received uint64 // bytes, so far
 
-	state   awaited
+	state   streamState
 	pending Command // inBody, inRefused: the command whose body is still arriving
 	name    []byte  // inBody: backs pending.Name, because buf moves before the body is complete
 	left    uint64  // inRefused: bytes still to be skipped
 
-	longHTTP bool // inLongLine: it begins as a line of a request of HTTP
+	longHTTP bool // inLongLine: it begins as a line of an HTTP request
 
-	// inBody: room for a body that is too large to wait for in buf, or for a part of
-	// it. Nil: the body waits in buf.
-	body  []byte
-	users Buffer // has the memory of body; nil: body is an ordinary slice
-	got   int    // how many bytes of the body are in it
-	most  int    // the size of the largest body so far that has arrived completely
+	// inBody: memory for a body that is too large to wait for in buf, or for a part of it.
+	// Nil: the body is collected in buf.
+	body         []byte
+	bodyBuf      Buffer // owns the memory of body; nil: body is an ordinary slice
+	got          int    // how many bytes of the body have arrived in it
+	largestSoFar int    // the size of the largest body that has arrived completely so far
 
 	vec [2][]byte // for ReadVec; empty between two calls
 }
 
 // NewReader reads commands from src. A body of more than maxBody bytes gives
-// JobTooBig; exactly maxBody is fine. A maxBody outside of 0 to [MaxBody] is
-// taken for the nearer end of that range.
+// JobTooBig; exactly maxBody is allowed. A maxBody outside of 0 to [MaxBody] is
+// changed to the nearer end of that range.
 func NewReader(src io.Reader, maxBody int) *Reader {
 	maxBody = min(max(maxBody, 0), MaxBody)
 	r := &Reader{src: src, maxBody: uint64(maxBody), buf: make([]byte, minBuffer)}
@@ -100,51 +100,51 @@ func NewReader(src io.Reader, maxBody int) *Reader {
 	return r
 }
 
-// Received is how many bytes have arrived so far.
+// Received returns how many bytes have arrived so far.
 func (r *Reader) Received() uint64 { return r.received }
 
-// UseBuffers has the Reader ask get for the memory of bodies. get returns a Buffer of
-// that many bytes, or nil if a body of that size is to be an ordinary slice.
+// UseBuffers makes the Reader call get for the memory of bodies. get returns a Buffer of
+// that many bytes, or nil if the body should be an ordinary slice.
 func (r *Reader) UseBuffers(get func(size int) Buffer) { r.buffers = get }
 
-// LimitBody changes how large the bodies of the commands may be that Next finds from now
-// on. For maxBody see NewReader.
+// LimitBody changes the limit on bodies for the commands that Next finds from now on. For
+// maxBody see NewReader.
 func (r *Reader) LimitBody(maxBody int) { r.maxBody = uint64(min(max(maxBody, 0), MaxBody)) }
 
 // Close releases the memory of a body that has not arrived completely. The Reader must
 // not be used any more.
 func (r *Reader) Close() {
-	if r.users != nil {
-		r.users.Release()
+	if r.bodyBuf != nil {
+		r.bodyBuf.Release()
 	}
-	r.body, r.users = nil, nil
+	r.body, r.bodyBuf = nil, nil
 }
 
-// Buffered is the number of bytes that were read from the source and are not
-// taken by Next yet. The part of a large body that has arrived does not count.
+// Buffered returns the number of bytes that were read from the source and not yet
+// consumed by Next. The part of a large body that has arrived does not count.
 func (r *Reader) Buffered() int { return r.hi - r.lo }
 
-// Partial returns the size of a body of which a part has come, as it was announced, the memory
-// that it takes by now, and how much of it has come. It returns zeros if there is none, or if it
-// is so small that it waits in the buffer.
-func (r *Reader) Partial() (size, memory, come int) {
+// Partial returns, for a body of which a part has arrived, its announced size, the memory
+// allocated for it so far, and how much of it has arrived. It returns zeros if there is no
+// such body, or if it is so small that it is collected in the buffer.
+func (r *Reader) Partial() (size, memory, arrived int) {
 	if r.state != inBody || r.body == nil {
 		return 0, 0, 0
 	}
 	return int(r.pending.size), len(r.body), r.got
 }
 
-// Full reports that the buffer holds 64 KiB, so that Fill would return ErrFull.
+// Full reports whether the buffer has 64 KiB, so that Fill would return ErrFull.
 // It happens only if Fill is called again and again without Next. The server
-// does that while a connection waits in a reserve, to notice when it ends.
+// does that while a connection waits in a reserve, to notice when it is closed.
 func (r *Reader) Full() bool { return r.Buffered() == maxBuffer }
 
 // Next takes the next command from the buffer, together with its body if the
 // verb has one. False means that the command has not arrived completely: call
-// Fill and try again. The content of c has no meaning then.
+// Fill and try again. c has no meaning then.
 //
-// c.Name is valid until the next call of Next or Fill; c.Body and c.Buffer are the
-// caller's. Next allocates nothing but bodies.
+// c.Name is valid until the next call of Next or Fill; c.Body and c.Buffer belong to
+// the caller. Next allocates only bodies and tags.
 func (r *Reader) Next(c *Command) bool {
 	switch r.state {
 	case inLongLine:
@@ -185,27 +185,26 @@ func (r *Reader) Next(c *Command) bool {
 	return true
 }
 
-// longLine returns what has arrived, up to the length that such a line may have.
+// longLine returns what has arrived, up to the longest length of such a line.
 func (r *Reader) longLine() []byte {
 	arrived := r.buf[r.lo:r.hi]
 	return arrived[:min(len(arrived), r.longest(arrived))]
 }
 
-// longest returns how long a line may be that begins so, CRLF included.
+// longest returns the longest length of a line with this beginning, including CRLF.
 func (r *Reader) longest(line []byte) int {
 	if len(line) >= MaxLine {
-		if most := table[lookup(line)].MaxLine; most > 0 {
-			return most
+		if limit := table[lookup(line)].MaxLine; limit > 0 {
+			return limit
 		}
 	}
 	return MaxLine
 }
 
-// Begun is about a command whose line has arrived, but not all of its body. It
-// returns its verb, and Command.Counted and Command.Producer as far as the line
-// decides them, because beanstalkd counts when it has read the line. It returns
-// these once: they are false in later calls, and in the Command that Next returns
-// in the end.
+// Begun is for a command whose line has arrived, but not all of its body. It returns
+// its verb, and Command.Counted and Command.Producer as far as the line decides them,
+// because beanstalkd counts when it has read the line. It returns these once: they are
+// false in later calls, and in the Command that Next returns in the end.
 func (r *Reader) Begun() (verb Verb, counted, producer bool) {
 	verb, counted, producer = r.pending.Verb, r.pending.Counted, r.pending.Producer
 	r.pending.Counted, r.pending.Producer = false, false
@@ -215,7 +214,7 @@ func (r *Reader) Begun() (verb Verb, counted, producer bool) {
 var crlf = []byte("\r\n")
 
 // lineEnd returns the length of the line before the first CRLF, -1 if there is
-// no CRLF (yet). clean is false if the line holds another CR.
+// no CRLF (yet). clean is false if the line contains another CR.
 func lineEnd(b []byte) (n int, clean bool) {
 	n = bytes.IndexByte(b, '\r')
 	if n < 0 || n+1 == len(b) {
@@ -231,12 +230,12 @@ func lineEnd(b []byte) (n int, clean bool) {
 	return -1, false
 }
 
-// dropLine skips a line that is too long, and reports it once its CRLF has
+// dropLine skips a line that is too long, and reports it when its CRLF has
 // arrived.
 func (r *Reader) dropLine(c *Command) bool {
 	n := bytes.Index(r.buf[r.lo:r.hi], crlf)
 	if n < 0 {
-		// A CR at the very end may be half of the CRLF: it stays.
+		// A CR at the very end can be half of the CRLF: it stays.
 		if r.hi > r.lo && r.buf[r.hi-1] == '\r' {
 			r.lo = r.hi - 1
 		} else {
@@ -251,284 +250,4 @@ func (r *Reader) dropLine(c *Command) bool {
 		c.Fault = HTTPRequest
 	}
 	return true
-}
-
-// lineRead goes on with a command whose line is read and whose body follows. The
-// order of the checks is beanstalkd's: a body that is too big is skipped even if
-// the line has junk at its end, while the body of any other line with junk is
-// read as commands. That of a line whose tags are wrong is skipped.
-func (r *Reader) lineRead(c *Command) bool {
-	switch {
-	case uint64(c.size) > r.maxBody:
-		return r.refuse(c, JobTooBig)
-	case c.junk:
-		c.Fault = BadFormat
-		return true
-	case c.badTags:
-		return r.refuse(c, BadFormat)
-	}
-	c.Producer = true
-	// The usual case: the body has arrived with its line.
-	if r.bodyArrived(c.size) {
-		r.copyBody(c)
-		return true
-	}
-	r.awaitBody(c)
-	return r.readBody(c)
-}
-
-// bodyArrived tells whether a body of size bytes and its CRLF are in the buffer.
-func (r *Reader) bodyArrived(size uint32) bool { return r.Buffered() >= int(size)+len(crlf) }
-
-// copyBody gives a command its body, which has arrived in the buffer.
-func (r *Reader) copyBody(c *Command) {
-	size := int(c.size)
-	body := r.buf[r.lo : r.lo+size]
-	r.lo += size
-	if !r.takeEnd() {
-		c.Fault = ExpectedCRLF
-		return
-	}
-	c.Body, c.Buffer = r.newBody(size)
-	copy(c.Body, body)
-}
-
-// takeEnd takes the two bytes behind a body, and returns whether they are CRLF.
-func (r *Reader) takeEnd() bool {
-	end := r.buf[r.lo : r.lo+len(crlf)]
-	r.lo += len(crlf)
-	return end[0] == '\r' && end[1] == '\n'
-}
-
-// newBody returns memory for size bytes of a body, which is dirty.
-func (r *Reader) newBody(size int) ([]byte, Buffer) {
-	if r.buffers != nil {
-		if b := r.buffers(size); b != nil {
-			return b.Bytes(), b
-		}
-	}
-	return make([]byte, size), nil
-}
-
-// awaitBody keeps a command until its body is complete. Fill moves and
-// overwrites the buffer before that, so a name is copied.
-func (r *Reader) awaitBody(c *Command) {
-	r.pending, r.state = *c, inBody
-	if c.Name != nil {
-		r.name = append(r.name[:0], c.Name...)
-		r.pending.Name = r.name
-	}
-}
-
-// refuse gives a command its fault, and skips its body.
-func (r *Reader) refuse(c *Command, fault Fault) bool {
-	c.Fault = fault
-	r.pending, r.state = *c, inRefused
-	r.left = uint64(c.size) + uint64(len(crlf))
-	return r.dropBody(c)
-}
-
-// dropBody skips the body of a command that is refused, and reports it at its end.
-func (r *Reader) dropBody(c *Command) bool {
-	n := min(r.left, uint64(r.Buffered()))
-	r.lo += int(n)
-	r.left -= n
-	if r.left > 0 {
-		return false
-	}
-	*c, r.pending, r.state = r.pending, Command{}, inLine
-	return true
-}
-
-// readBody goes on with a body that was not complete. If it fits into the smallest
-// buffer, it waits there. A larger one is collected in r.body, to which Fill adds as
-// well; its CRLF is awaited in the buffer.
-func (r *Reader) readBody(c *Command) bool {
-	size := int(r.pending.size)
-	if r.body == nil {
-		if r.bodyArrived(r.pending.size) {
-			*c, r.pending, r.state = r.pending, Command{}, inLine
-			r.copyBody(c)
-			return true
-		}
-		if size+len(crlf) <= minBuffer {
-			return false
-		}
-		r.beginBody(size)
-	}
-	for r.got < size && r.Buffered() > 0 {
-		n := copy(r.room(), r.buf[r.lo:r.hi])
-		r.lo += n
-		r.got += n
-	}
-	if r.got < size || r.Buffered() < len(crlf) {
-		return false
-	}
-	r.endBody(c)
-	return true
-}
-
-// beginBody makes room for a body. If no body of that size has arrived before, it makes
-// room for a part of it only: what a line announces is not believed.
-func (r *Reader) beginBody(size int) {
-	r.body, r.users = r.newBody(min(size, max(r.most, maxBuffer)))
-	r.got = 0
-	if size > largeBody {
-		r.filled = false
-	}
-}
-
-// endBody hands out the pending command, whose body and CRLF have arrived.
-func (r *Reader) endBody(c *Command) {
-	r.most = max(r.most, r.got)
-	*c = r.pending
-	c.Body, c.Buffer = r.body, r.users
-	r.pending, r.body, r.users, r.state = Command{}, nil, nil, inLine
-	if !r.takeEnd() {
-		c.refuseBody()
-	}
-}
-
-// refuseBody drops a body that is not followed by CRLF.
-func (c *Command) refuseBody() {
-	if c.Buffer != nil {
-		c.Buffer.Release()
-	}
-	c.Body, c.Buffer, c.Fault = nil, nil, ExpectedCRLF
-}
-
-// room returns the free room in r.body, which is never empty while bytes are missing.
-// It grows when it is used up, to twice as much at most: so a peer that announces a
-// gigabyte makes the Reader allocate a small multiple of what it has sent.
-func (r *Reader) room() []byte {
-	if r.got == len(r.body) {
-		old, users := r.body, r.users
-		r.body, r.users = r.newBody(grown(len(old), int(r.pending.size)))
-		copy(r.body, old)
-		if users != nil {
-			users.Release()
-		}
-	}
-	return r.body[r.got:]
-}
-
-// grown returns how much room follows after room for have bytes of a body of size bytes:
-// the size, or half of it, or half of that, and so on. So the last step doubles, too,
-// and does not copy nearly all for the sake of a few bytes.
-func grown(have, size int) int {
-	for size > 2*have {
-		size = (size + 1) / 2
-	}
-	return size
-}
-
-// Fill reads from the source once, and waits as long as the source does. It
-// returns the source's error unchanged (io.EOF at the end of the stream). If
-// bytes come together with an error, they are delivered first, and the next Fill
-// returns the error. No error is final: Fill may be called again, for example
-// after a read deadline.
-func (r *Reader) Fill() error {
-	if err := r.err; err != nil {
-		r.err = nil
-		return err
-	}
-	if missing := r.missing(); missing > 0 {
-		if r.vecs != nil {
-			return r.fillBoth()
-		}
-		if missing >= len(r.buf) {
-			return r.fillBody()
-		}
-	}
-	if r.Full() {
-		return ErrFull
-	}
-	r.makeRoom()
-	n, err := r.read(r.buf[r.hi:])
-	r.hi += n
-	r.noteFilled(n)
-	return err
-}
-
-// noteFilled notes how much of the buffer a read into it has used, for makeRoom.
-func (r *Reader) noteFilled(n int) {
-	r.filled = r.hi == len(r.buf)
-	if len(r.buf) > minBuffer && n < len(r.buf)/8 {
-		r.quiet++
-	} else {
-		r.quiet = 0
-	}
-}
-
-// missing returns how many bytes of a body can be read straight into r.body, because
-// the buffer is empty.
-func (r *Reader) missing() int {
-	if r.state != inBody || r.body == nil || r.Buffered() > 0 {
-		return 0
-	}
-	return int(r.pending.size) - r.got
-}
-
-// fillBody reads into the body alone. The last part of a body goes through the buffer,
-// so that one read can bring the end of the body and the commands after it.
-func (r *Reader) fillBody() error {
-	n, err := r.read(r.room())
-	r.got += n
-	return err
-}
-
-// fillBoth reads into the body, and what comes after it into the buffer.
-func (r *Reader) fillBoth() error {
-	r.lo, r.hi = 0, 0
-	room := r.room()
-	r.vec[0] = room
-	if r.got+len(room) == int(r.pending.size) {
-		r.vec[1] = r.buf
-	}
-	n, err := r.read(nil)
-	r.vec = [2][]byte{}
-	inBody := min(n, len(room))
-	r.got += inBody
-	if r.hi = n - inBody; r.hi > 0 {
-		r.filled = r.hi == len(r.buf) && r.pending.size <= largeBody
-	}
-	return err
-}
-
-// makeRoom moves what is not taken yet to the front of the buffer. It makes the
-// buffer larger or smaller if recent reads ask for it.
-func (r *Reader) makeRoom() {
-	old := r.buf
-	switch {
-	case r.filled && len(r.buf) < maxBuffer:
-		r.buf = make([]byte, 2*len(r.buf))
-		r.quiet = 0
-	case r.quiet >= quietReads && r.Buffered() < minBuffer/2:
-		r.buf = make([]byte, minBuffer)
-		r.quiet = 0
-	}
-	r.hi = copy(r.buf, old[r.lo:r.hi])
-	r.lo = 0
-}
-
-// read calls Read once, or ReadVec for r.vec if that has any room. An error that came
-// with bytes is kept for the next Fill. If the source returns nothing at all for 100
-// calls in a row, the error is io.ErrNoProgress.
-func (r *Reader) read(p []byte) (n int, err error) {
-	for range 100 {
-		if r.vec[0] != nil {
-			n, err = r.vecs.ReadVec(r.vec[:])
-		} else {
-			n, err = r.src.Read(p)
-		}
-		if n > 0 {
-			r.err = err
-			r.received += uint64(n)
-			return n, nil
-		}
-		if err != nil {
-			return 0, err
-		}
-	}
-	return 0, io.ErrNoProgress
 }

@@ -35,7 +35,7 @@ func TestFraming(t *testing.T) {
 		{" stats\r\n", []string{unknown}},
 		{"stats\r\nstats\r\n", []string{"stats", "stats"}},
 
-		// NUL, before the word is looked at.
+		// NUL, before the word is examined.
 		{"foo\x00bar\r\n", []string{bad}},
 		{"use a\x00b\r\n", []string{bad}},
 		{"stats\x00\r\n", []string{bad}},
@@ -67,7 +67,7 @@ func TestFraming(t *testing.T) {
 	check(t, a(100_000)+"\r\n"+used+"\r\n", 65535, bad, used)
 }
 
-// recognized is what lines are, by the reference (1.2): without their CRLF.
+// recognized has lines, without CRLF, and their commands by the reference (1.2).
 var recognized = map[string]string{
 	"put\t0 0 1 1": unknown,
 	"list-tube":    unknown,
@@ -139,7 +139,7 @@ func TestRecognition(t *testing.T) {
 	}
 }
 
-// numbers is what lines with numbers are, by the reference (1.3).
+// numbers has lines with numbers, and their commands by the reference (1.3).
 var numbers = map[string]string{
 	"peek 18446744073709551615":          "peek 18446744073709551615",
 	"peek 00000000000000000000000000001": "peek 1",
@@ -215,8 +215,8 @@ var numbers = map[string]string{
 	"put 0x 0 1 1":                       "put BAD_FORMAT",
 }
 
-// TestHTTP: a line of a request of HTTP is recognised where it is no command, however long, and
-// nothing else is.
+// TestHTTP checks that a line of an HTTP request is recognised where it is no command, however long,
+// and that no other line is.
 func TestHTTP(t *testing.T) {
 	long := strings.Repeat("x", 300)
 	for line, want := range map[string]string{
@@ -308,7 +308,7 @@ func TestPut(t *testing.T) {
 	} {
 		check(t, tc.input, 65535, tc.want...)
 	}
-	// Around every size at which the Reader changes its ways.
+	// Around every size at which the Reader changes its method.
 	for _, edge := range []int{0, 1, 64, 222, minBuffer, 2 * minBuffer, maxBuffer, 2 * maxBuffer} {
 		for n := max(edge-20, 0); n < edge+4; n += 3 {
 			line := "put 0 0 1 " + itoa(n) + "\r\n"
@@ -320,8 +320,8 @@ func TestPut(t *testing.T) {
 	check(t, "put 0 0 1 1\r\na\r\nstats\r\n", -1, "put JOB_TOO_BIG counted", "stats")
 }
 
-// TestSwallowLargest: a body of 4 GiB is skipped without being kept.
-func TestSwallowLargest(t *testing.T) {
+// TestSkipLargest checks that a body of 4 GiB is skipped without being stored.
+func TestSkipLargest(t *testing.T) {
 	const n = 1<<32 - 1
 	src := io.MultiReader(strings.NewReader("put 0 0 1 4294967295\r\n"), io.LimitReader(idle{}, n+2), strings.NewReader("stats\r\n"))
 	r := NewReader(src, 1<<40)
@@ -337,7 +337,7 @@ func TestSwallowLargest(t *testing.T) {
 	}
 }
 
-// idle delivers bytes without writing them.
+// idle returns bytes without writing them.
 type idle struct{}
 
 func (idle) Read(p []byte) (int, error) { return len(p), nil }
@@ -352,7 +352,7 @@ func more(t testing.TB, r *Reader, c *Command) {
 	}
 }
 
-// TestAnnouncedSize: a size that is announced costs no memory before the bytes come.
+// TestAnnouncedSize checks that an announced size costs no memory before the bytes arrive.
 func TestAnnouncedSize(t *testing.T) {
 	src := &pieces{"put 0 0 1 1073741824\r\n" + strings.Repeat("z", 1<<20), randomly(1)}
 	r := NewReader(src, 1<<30)
@@ -360,19 +360,19 @@ func TestAnnouncedSize(t *testing.T) {
 	for sent := 0; ; {
 		before := len(src.data)
 		if r.Next(&c) {
-			t.Fatal("a command out of an incomplete body")
+			t.Fatal("a command from an incomplete body")
 		}
 		if err := r.Fill(); err == io.EOF {
 			break
 		}
 		sent += before - len(src.data)
-		if got, most := cap(r.body)+len(r.buf), 2*maxBuffer+2*sent; got > most {
+		if got, limit := cap(r.body)+len(r.buf), 2*maxBuffer+2*sent; got > limit {
 			t.Fatalf("%d bytes held for %d sent", got, sent)
 		}
 	}
 }
 
-// TestBodyOwnership: bodies are the caller's, and have no spare capacity.
+// TestBodyOwnership checks that bodies belong to the caller, and have no spare capacity.
 func TestBodyOwnership(t *testing.T) {
 	for _, cut := range []func() int{whole, oneByte} {
 		r := NewReader(&pieces{"put 0 0 1 5\r\nhello\r\nput 0 0 1 5\r\nworld\r\n", cut}, 100)
@@ -383,12 +383,12 @@ func TestBodyOwnership(t *testing.T) {
 			t.Errorf("%q (cap %d), %q", a.Body, cap(a.Body), b.Body)
 		}
 		if r.pending.Verb != Unknown || r.body != nil {
-			t.Error("the Reader still holds the put")
+			t.Error("the Reader still has the put")
 		}
 	}
 }
 
-// TestFull: while Next is not called, Fill reads up to 64 KiB, and nothing is lost.
+// TestFull checks that Fill reads up to 64 KiB while Next is not called, and nothing is lost.
 func TestFull(t *testing.T) {
 	const n = 20_000
 	r := NewReader(&pieces{strings.Repeat("stats\r\n", n), randomly(3)}, 100)
@@ -411,7 +411,7 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// Fill without Next may also hit the middle of a large body.
+// Fill without Next can also happen in the middle of a large body.
 func TestFillInBody(t *testing.T) {
 	body := strings.Repeat("b", 100_000)
 	r := NewReader(&pieces{"put 0 0 1 100000\r\n" + body + "\r\nstats\r\n", randomly(5)}, 1<<20)
@@ -433,7 +433,7 @@ func TestFillInBody(t *testing.T) {
 	}
 }
 
-// TestBufferFollowsLoad: the buffer grows under load and shrinks when the load is
+// TestBufferFollowsLoad checks that the buffer grows under load and shrinks when the load is
 // over.
 func TestBufferFollowsLoad(t *testing.T) {
 	burst := strings.Repeat("stats\r\n", 100_000)
@@ -470,7 +470,7 @@ func TestFillErrors(t *testing.T) {
 	if err := NewReader(iotest.ErrReader(nil), 100).Fill(); err != io.ErrNoProgress {
 		t.Error(err)
 	}
-	// An error that came with bytes is told once, after them.
+	// An error that arrived with bytes is returned once, after them.
 	both := &script{{"stats\r\n", broken}, {"quit\r\n", nil}}
 	r := NewReader(both, 100)
 	var c Command
@@ -513,8 +513,8 @@ func (s *script) Read(p []byte) (int, error) {
 	return copy(p, step.data), step.err
 }
 
-// The end of a large body and the commands after it come with one read, and the
-// middle is read straight into the body.
+// The end of a large body and the commands after it are read together, and the middle is
+// read directly into the body.
 func TestReadsForLargeBody(t *testing.T) {
 	const n = 100_000
 	var sizes []int
@@ -528,7 +528,7 @@ func TestReadsForLargeBody(t *testing.T) {
 	more(t, r, &c)
 	cut := sizes[1]
 	if cut < maxBuffer-2*minBuffer {
-		t.Errorf("second read brings %d bytes: not straight into the body", cut)
+		t.Errorf("the second read returns %d bytes: not directly into the body", cut)
 	}
 	r = NewReader(&script{
 		{"put 0 0 1 5000\r\n", nil},
@@ -536,7 +536,7 @@ func TestReadsForLargeBody(t *testing.T) {
 		{strings.Repeat("z", 1000) + "\r\nstats\r\n", nil},
 	}, n)
 	if more(t, r, &c); !r.Next(&c) || c.Verb != Stats {
-		t.Error("the end of the body was read alone")
+		t.Error("the end of the body was read separately")
 	}
 }
 
@@ -544,7 +544,7 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// around delivers the same bytes for ever.
+// around returns the same bytes forever.
 type around struct {
 	data []byte
 	at   int
@@ -563,7 +563,7 @@ func (a *around) Read(p []byte) (int, error) {
 func TestAllocations(t *testing.T) {
 	for input, want := range map[string]float64{
 		"put 0 0 1 128\r\n" + strings.Repeat("z", 128) + "\r\n": 1,
-		"put 0 0 1 3\r\nabcde\r\n":                              0.5, // the second is an empty line
+		"put 0 0 1 3\r\nabcde\r\n":                              0.5, // the second command is an empty line
 		"put 0 0 1 20000\r\n" + strings.Repeat("z", 20002):      0,
 		"reserve\r\n":                                                        0,
 		"reserve-with-timeout 5\r\n":                                         0,
@@ -630,7 +630,7 @@ func BenchmarkNext(b *testing.B) {
 	}
 }
 
-// TestBegun: a put is counted once, when its line has come.
+// TestBegun checks that a put is counted once, when its line has arrived.
 func TestBegun(t *testing.T) {
 	for _, size := range []int{10, 10_000, 70_000} {
 		pipe := &drip{}
@@ -657,7 +657,7 @@ func TestBegun(t *testing.T) {
 			r.Fill()
 		}
 		if _, counted, producer := r.Begun(); counted || producer {
-			t.Errorf("%d bytes: told twice", size)
+			t.Errorf("%d bytes: reported twice", size)
 		}
 		pipe.add(strings.Repeat("x", size-3) + "\r\n")
 		for !r.Next(&c) {
@@ -666,12 +666,12 @@ func TestBegun(t *testing.T) {
 			}
 		}
 		if c.Verb != Put || c.Counted || c.Producer {
-			t.Errorf("%d bytes: the command tells again: %+v", size, c)
+			t.Errorf("%d bytes: the command reports it again: %+v", size, c)
 		}
 	}
 }
 
-// drip is a source to which a test adds what is read next.
+// drip is a source to which a test adds the bytes to be read next.
 type drip struct{ rest strings.Builder }
 
 func (p *drip) add(s string) { p.rest.WriteString(s) }

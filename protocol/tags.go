@@ -5,33 +5,33 @@ import (
 	"time"
 )
 
-// MaxTagLine is the longest line of a put with tags and of set-policy, in bytes, CRLF
-// included.
+// MaxTagLine is the longest line of a put with tags and of set-policy, in bytes, including
+// CRLF.
 const MaxTagLine = 1 << 10
 
 const (
 	// MaxKey is the longest key of a job, in bytes.
 	MaxKey = 128
-	// MaxRetry is how many durations a retry list may have.
+	// MaxRetry is the largest number of durations in a retry list.
 	MaxRetry = 32
-	// MaxDeliveries is the highest number of deliveries that max may ask for.
+	// MaxDeliveries is the largest value of the tag max.
 	MaxDeliveries = 1_000_000
-	// MaxTime is the latest due time, in milliseconds since the Unix epoch. Nanoseconds in 64 bits
-	// reach as far.
+	// MaxTime is the latest due time, in milliseconds since the Unix epoch. It is the limit
+	// of nanoseconds in 64 bits.
 	MaxTime = 1<<63/1_000_000 - 1
 )
 
-// Tags are what a put says of its job beyond beanstalkd, or set-policy of the jobs of a
-// tube. Their strings are copies, and the caller's to keep.
+// Tags are what a put says about its job beyond beanstalkd, or set-policy about the jobs of a
+// tube. Their strings are copies that the caller can keep.
 type Tags struct {
 	Delay       time.Duration // whole milliseconds, at most MaxDuration; never together with At
 	At          int64         // due time in milliseconds since the Unix epoch, at most MaxTime
 	Key         string        // "": none
 	OnDuplicate OnDuplicate
 	KeyTTL      time.Duration   // whole milliseconds, at most MaxDuration
-	Retry       []time.Duration // of whole milliseconds; nil: not said, else 1 to MaxRetry
-	Max         uint32          // 0: not said; at most MaxDeliveries
-	Dead        string          // "": not said; else valid by [ValidName]
+	Retry       []time.Duration // whole milliseconds each; nil: not set, else 1 to MaxRetry
+	Max         uint32          // 0: not set; at most MaxDeliveries
+	Dead        string          // "": not set; else valid by [ValidName]
 
 	QuotaJobs, QuotaBytes uint64 // set-policy
 	Push                  Push   // set-policy
@@ -39,7 +39,7 @@ type Tags struct {
 	HasDelay, HasAt, HasKeyTTL, HasQuotaJobs, HasQuotaBytes bool
 }
 
-// OnDuplicate is what happens to a put if a job of its tube has the key already.
+// OnDuplicate is what a put does if a job of its tube already has the key.
 type OnDuplicate uint8
 
 const (
@@ -51,7 +51,7 @@ const (
 
 var onDuplicateWords = [...]string{NotSaid: "", Keep: "keep", Replace: "replace", Fail: "fail"}
 
-// String is the word on the wire, "" for NotSaid.
+// String returns the word in the protocol, "" for NotSaid.
 func (d OnDuplicate) String() string {
 	if int(d) >= len(onDuplicateWords) {
 		return ""
@@ -59,19 +59,19 @@ func (d OnDuplicate) String() string {
 	return onDuplicateWords[d]
 }
 
-// tagged are commands with tags.
-type tagged uint8
+// commandSet is a set of the commands that have tags.
+type commandSet uint8
 
 const (
-	ofPut tagged = 1 << iota
+	ofPut commandSet = 1 << iota
 	ofPolicy
 )
 
-// tagTable has a row for each tag: the commands that know it, and how its value is
-// read. read gets no spaces, and returns whether the value is right.
+// tagTable has a row for each tag: the commands that know it, and the function that parses
+// its value. The value has no spaces; read returns whether it is valid.
 var tagTable = []struct {
 	name string
-	in   tagged
+	in   commandSet
 	read func(t *Tags, value []byte) bool
 }{
 	{"delay", ofPut, (*Tags).readDelay},
@@ -90,9 +90,9 @@ var tagTable = []struct {
 	{"push-rate", ofPolicy, (*Tags).readPushRate},
 }
 
-// findTag returns which row of tagTable a word belongs to, and its value. It returns -1
-// if the word is no tag of such a command.
-func findTag(word []byte, in tagged) (row int, value []byte) {
+// findTag returns the row of tagTable that a word belongs to, and its value. It returns -1
+// if the word is no tag of these commands.
+func findTag(word []byte, in commandSet) (row int, value []byte) {
 	name, value, found := bytes.Cut(word, []byte(":"))
 	if !found {
 		return -1, nil
@@ -105,9 +105,9 @@ func findTag(word []byte, in tagged) (row int, value []byte) {
 	return -1, nil
 }
 
-// onlyTags tells whether args are nothing but tags, with spaces before each of them.
-// Their values may be wrong.
-func onlyTags(args []byte, in tagged) bool {
+// onlyTags reports whether args are nothing but tags, each with spaces before it. Their
+// values can be invalid.
+func onlyTags(args []byte, in commandSet) bool {
 	for len(args) > 0 {
 		if args[0] != ' ' {
 			return false
@@ -123,10 +123,10 @@ func onlyTags(args []byte, in tagged) bool {
 	return true
 }
 
-// readTags reads args, which are onlyTags. It returns nil if a value is wrong, if a tag
-// comes twice, if two of them contradict each other, or if one needs another that is
+// readTags parses args, for which onlyTags is true. It returns nil if a value is invalid, if a
+// tag occurs twice, if two tags contradict each other, or if one needs another that is
 // missing.
-func readTags(args []byte, in tagged) *Tags {
+func readTags(args []byte, in commandSet) *Tags {
 	t, seen := new(Tags), 0
 	for len(args) > 0 {
 		var word []byte
@@ -211,7 +211,7 @@ func (t *Tags) readQuotaBytes(value []byte) bool {
 	return wholeNumber(&t.QuotaBytes, value)
 }
 
-// wholeDuration reads value, which has no spaces, and returns whether it is a duration.
+// wholeDuration parses value, which has no spaces, and returns whether it is a duration.
 func wholeDuration(d *time.Duration, value []byte) bool {
 	var rest []byte
 	var ok bool
@@ -219,7 +219,7 @@ func wholeDuration(d *time.Duration, value []byte) bool {
 	return ok && len(rest) == 0
 }
 
-// wholeNumber reads value and returns whether it is a number.
+// wholeNumber parses value and returns whether it is a number.
 func wholeNumber(n *uint64, value []byte) bool {
 	var rest []byte
 	var ok bool
@@ -227,10 +227,10 @@ func wholeNumber(n *uint64, value []byte) bool {
 	return ok && len(rest) == 0
 }
 
-// printable reports whether a word has 1 to most bytes, all of them printable ASCII and
-// no space.
-func printable(word []byte, most int) bool {
-	if len(word) == 0 || len(word) > most {
+// printable reports whether a word has 1 to limit bytes, all of them printable ASCII and
+// no spaces.
+func printable(word []byte, limit int) bool {
+	if len(word) == 0 || len(word) > limit {
 		return false
 	}
 	for _, b := range word {

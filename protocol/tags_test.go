@@ -13,7 +13,7 @@ var (
 	longRetry = strings.TrimSuffix(strings.Repeat("1ms,", MaxRetry), ",")
 )
 
-// goodTags is what tags of a put say.
+// goodTags has valid tags of a put, and their meaning.
 var goodTags = map[string]string{
 	"delay:250ms":           "delay=250ms",
 	"delay:90":              "delay=1m30s",
@@ -45,7 +45,7 @@ var goodTags = map[string]string{
 	"key:k key-ttl:1 retry:1s,1m max:9 dead:d on-duplicate:keep at:7": "at=7 key=k on-duplicate=keep key-ttl=1s retry=[1s 1m0s] max=9 dead=d",
 }
 
-// wrongTags are tags whose value is wrong, and which do not belong together.
+// wrongTags are tags with invalid values, and tags that contradict each other.
 var wrongTags = []string{
 	"delay:", "delay:1w", "delay:-1", "delay:1.5", "delay:3651d", "delay:ms", "delay:1m1", "delay:1,2", "delay:99999999999999999999",
 	"delay:18446744073709551615ms", "delay:+1", "delay:1S", "delay:\t1",
@@ -59,7 +59,7 @@ var wrongTags = []string{
 	"key:a key:a", "delay:1 delay:2", "max:1 dead:a max:1", "delay:1 at:1", "at:1 max:2 delay:1", "max:1 key:", "key: max:1",
 }
 
-// noTags are ends of put lines of which beanstalkd alone decides.
+// noTags are ends of put lines that are handled as in beanstalkd.
 var noTags = []string{
 	" ", "  ", " foo", " key", " key:a ", " key:a  ", " key:a foo", " foo key:a", " foo key:", " key: foo", "key:a", "x key:a", "\tkey:a",
 	" Key:a", " quota-jobs:1", " quota-bytes:1", " :a", " :", " keys:a", " key\t:a", " 1", " key:a key:a 1",
@@ -74,7 +74,7 @@ func TestTags(t *testing.T) {
 	}
 }
 
-// TestWrongTags: the body is skipped, whatever follows it.
+// TestWrongTags checks that the body is skipped, whatever follows it.
 func TestWrongTags(t *testing.T) {
 	for _, tags := range wrongTags {
 		line := "put 1 2 3 5 " + tags + "\r\n"
@@ -87,7 +87,7 @@ func TestWrongTags(t *testing.T) {
 	check(t, "put 0 0 1 0 max:0\r\n\r\n"+used+"\r\n", 1<<20, "put BAD_FORMAT counted", used)
 }
 
-// TestNoTags: a body is read as commands, unless it is too big.
+// TestNoTags checks that a body is parsed as commands, unless it is too big.
 func TestNoTags(t *testing.T) {
 	for _, end := range noTags {
 		check(t, "put 1 2 3 1"+end+"\r\nstats\r\n"+used+"\r\n", 5, "put BAD_FORMAT counted", "stats", used)
@@ -95,7 +95,7 @@ func TestNoTags(t *testing.T) {
 	}
 }
 
-// TestLongPutLine: only tags make a put line longer than any other.
+// TestLongPutLine checks that only a put line with tags can be longer than others.
 func TestLongPutLine(t *testing.T) {
 	fill := func(line string, size int) string {
 		return strings.Replace(line, "{}", strings.Repeat("0", size-len(line)+len("{}")-len(crlf)), 1) + "\r\nstats\r\n"
@@ -127,7 +127,7 @@ func TestLongPutLine(t *testing.T) {
 	check(t, strings.Replace(nul, "\x00", "\r", 1), 9, bad, "stats")
 }
 
-// TestTagsOutlive: what tags say does not change with the read buffer.
+// TestTagsOutlive checks that tags do not change with the read buffer.
 func TestTagsOutlive(t *testing.T) {
 	src := &drip{}
 	r := NewReader(src, 10)
@@ -139,19 +139,19 @@ func TestTagsOutlive(t *testing.T) {
 	var c Command
 	more(t, r, &c)
 	if got := fmt.Sprint(put.Tags.Key, put.Tags.Dead, found.Key); got != "minetheremine" {
-		t.Errorf("they are %q now", got)
+		t.Errorf("the tags are %q now", got)
 	}
 }
 
-// TestBegunTags: a put with wrong tags is counted when its line has come, and makes no
-// producer.
+// TestBegunTags checks that a put with invalid tags is counted when its line has arrived, and does
+// not make the connection a producer.
 func TestBegunTags(t *testing.T) {
 	src := &drip{}
 	r := NewReader(src, 10)
 	src.add("put 0 0 1 5 max:0\r\nst")
 	var c Command
 	if r.Fill(); r.Next(&c) {
-		t.Fatal("the body has come")
+		t.Fatal("the body has arrived")
 	}
 	if verb, counted, producer := r.Begun(); verb != Put || !counted || producer {
 		t.Errorf("%v %v %v", verb, counted, producer)
@@ -162,7 +162,7 @@ func TestBegunTags(t *testing.T) {
 	}
 }
 
-// TestLimitsFit: the longest lines hold what their words may have at most.
+// TestLimitsFit checks that the longest lines are long enough for the longest words.
 func TestLimitsFit(t *testing.T) {
 	put := fmt.Sprint("put 4294967295 4294967295 4294967295 ", MaxBody, " delay:86400000ms key:", longKey, " on-duplicate:replace key-ttl:3650d retry:",
 		strings.Repeat("86400s,", MaxRetry-1), "1 max:1000000 dead:", longName, "\r\n")

@@ -2,9 +2,9 @@ package protocol
 
 import "strings"
 
-// Verb is a command word. The constants stand in the order in which the words are
-// tried against a line; the first prefix that fits wins. It is beanstalkd's order,
-// with the words that beanstalkd does not know where they hide none of its own.
+// Verb is a command word. The constants are in the order in which the words are
+// tried against a line; the first matching prefix wins. It is beanstalkd's order,
+// with the extensions at positions where they hide none of beanstalkd's words.
 type Verb uint8
 
 const (
@@ -56,39 +56,39 @@ const (
 	MoveJobs
 	Auth
 
-	// NumVerbs is the size of an array indexed by Verb, Unknown included.
+	// NumVerbs is the size of an array indexed by Verb, including Unknown.
 	NumVerbs
 )
 
-// Spec is one row of the verb table.
+// Spec is a row of the verb table.
 type Spec struct {
-	// Prefix is what a line must begin with. Words that take an argument carry
-	// the one space that must follow, except pause-tube, which needs none.
+	// Prefix is what a line must begin with. Words that take an argument include the
+	// one space that must follow, except pause-tube, which needs none.
 	Prefix string
 	// Exact says that nothing may follow the prefix. If something does, the
-	// line is BAD_FORMAT, not UNKNOWN_COMMAND, and no further word is tried.
+	// line is BAD_FORMAT, not UNKNOWN_COMMAND, and no other word is tried.
 	Exact bool
-	// Ours says that beanstalkd does not know the word. If it is Exact, too, a line of
-	// which it is only the beginning is another, unknown word.
+	// Extension says that beanstalkd does not know the word. If Exact is set too, a longer
+	// line is not this word but an unknown one.
 	Ours bool
 	// Body says that a body follows the line. parse sets Command.size to its
 	// length.
 	Body bool
-	// MaxLine is the longest line of the verb in bytes, CRLF included. If it is 0,
-	// that is the constant MaxLine. That of put holds for lines with tags; any other
-	// put line is bounded by the constant.
+	// MaxLine is the longest line of the verb in bytes, including CRLF. 0 means the
+	// constant MaxLine. For put it applies only to lines with tags; other put lines are
+	// limited by the constant.
 	MaxLine int
 	// Counter is the key of the stats page that counts the verb, "" if none.
 	Counter string
 
-	// parse reads what follows the prefix. If it returns false, the line is
+	// parse parses what follows the prefix. If it returns false, the line is
 	// BAD_FORMAT and is not counted. If it returns true but sets Command.Fault,
-	// the command is counted all the same. If parse is nil, what follows the
-	// prefix is ignored.
+	// the command is still counted. If parse is nil, what follows the prefix is
+	// ignored.
 	parse func(c *Command, args []byte) bool
 }
 
-// twoNames is the longest line of a verb with two tubes, or with a tube and a key or a
+// twoNames is the longest line of a verb with two tubes, or with a tube and a key or
 // cursor.
 const twoNames = 450
 
@@ -149,8 +149,8 @@ var statVerbs = []Verb{
 	StatsTube, ListTubes, ListTubeUsed, ListTubesWatched, PauseTube,
 }
 
-// byFirst holds, for every first byte of a line, the verbs worth trying, in
-// the order of the table.
+// byFirst has, for every first byte of a line, the verbs to try, in the order of
+// the table.
 var byFirst = func() (index [256][]Verb) {
 	for v := Unknown + 1; v < NumVerbs; v++ {
 		b := table[v].Prefix[0]
@@ -159,7 +159,7 @@ var byFirst = func() (index [256][]Verb) {
 	return index
 }()
 
-// lookup finds the verb of a line (without its CRLF), Unknown if no prefix fits.
+// lookup finds the verb of a line (without its CRLF), Unknown if no prefix matches.
 func lookup(line []byte) Verb {
 	if len(line) == 0 {
 		return Unknown
@@ -176,7 +176,7 @@ func lookup(line []byte) Verb {
 	return Unknown
 }
 
-// String is the word on the wire, without the space that follows it
+// String returns the word in the protocol, without the space that follows it
 // ("reserve-with-timeout"), or "unknown". It does not allocate.
 func (v Verb) String() string {
 	if v == Unknown || v >= NumVerbs {
@@ -185,12 +185,12 @@ func (v Verb) String() string {
 	return strings.TrimSuffix(table[v].Prefix, " ")
 }
 
-// Counter is the key under which the stats page counts the verb ("cmd-put"),
-// "" for Unknown and for what is not counted: reserve-job, kick-job, quit, and what
-// beanstalkd does not know.
+// Counter returns the key under which the stats page counts the verb ("cmd-put"). It is
+// "" for Unknown and for what is not counted: reserve-job, kick-job, quit, and
+// extensions.
 func (v Verb) Counter() string { return v.Spec().Counter }
 
-// Spec is the verb's row of the table, the zero Spec for Unknown.
+// Spec returns the verb's row of the table, the zero Spec for Unknown.
 func (v Verb) Spec() Spec {
 	if v >= NumVerbs {
 		return Spec{}
@@ -198,6 +198,6 @@ func (v Verb) Spec() Spec {
 	return table[v]
 }
 
-// StatVerbs are the verbs with a counter, in the order of the stats page. The
+// StatVerbs returns the verbs with a counter, in the order of the stats page. The
 // slice is shared and must not be changed.
 func StatVerbs() []Verb { return statVerbs[:len(statVerbs):len(statVerbs)] }

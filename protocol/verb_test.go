@@ -6,14 +6,13 @@ import (
 	"testing"
 )
 
-// The match order, as the reference (1.2) writes it, with the words that beanstalkd
-// does not know: _ is the required space.
+// The match order of the reference (1.2), with the extensions: _ is the required space.
 const matchOrder = "put_, peek_, peek-ready, peek-delayed, peek-buried, reserve-with-timeout_, reserve-job_, reserve-batch_, reserve-lease_, reserve, " +
 	"delete_, delete-batch_, delete-lease_, delete-key_, release_, release-lease_, bury_, bury-lease_, kick_, kick-job_, touch_, touch-lease_, stats-job_, stats-tube_, stats, use_, watch_, ignore_, list-tubes-watched, " +
 	"list-tube-used, list-tubes, quit, pause-tube, drain, undrain, capabilities, reschedule_, set-priority_, set-policy_, get-policy_, list-policies, list-jobs_, find_, flush-tube_, move-jobs_, auth_"
 
-// ours are those that beanstalkd does not know.
-var ours = []string{
+// extensions are the words that beanstalkd does not know.
+var extensions = []string{
 	"reserve-batch_", "delete-batch_", "drain", "undrain", "capabilities", "reschedule_", "set-priority_",
 	"reserve-lease_", "delete-lease_", "touch-lease_", "release-lease_", "bury-lease_", "set-policy_", "get-policy_", "list-policies",
 	"list-jobs_", "find_", "delete-key_", "flush-tube_", "move-jobs_", "auth_",
@@ -35,11 +34,11 @@ func TestTable(t *testing.T) {
 		if c := v.Counter(); c != "" && c != "cmd-"+v.String() {
 			t.Errorf("%v is counted as %q", v, c)
 		}
-		if v.Spec().Ours != slices.Contains(ours, w) {
-			t.Errorf("%v is ours: %v", v, v.Spec().Ours)
+		if v.Spec().Ours != slices.Contains(extensions, w) {
+			t.Errorf("%v is an extension: %v", v, v.Spec().Ours)
 		}
 		if v.Spec().Exact && v.Spec().parse != nil {
-			t.Errorf("%v takes arguments and does not", v)
+			t.Errorf("%v takes no arguments, but has a parser", v)
 		}
 	}
 	for _, v := range []Verb{Unknown, NumVerbs, 255} {
@@ -49,8 +48,8 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestLookup: the index by first byte finds what a search of the whole table would
-// find.
+// TestLookup checks that the index by first byte finds the same as a search of the whole
+// table.
 func TestLookup(t *testing.T) {
 	slow := func(line string) Verb {
 		for v := Unknown + 1; v < NumVerbs; v++ {

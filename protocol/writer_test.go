@@ -86,7 +86,7 @@ func TestReplies(t *testing.T) {
 	}
 }
 
-// recorder remembers each Write.
+// recorder records each Write.
 type recorder struct{ writes []string }
 
 func (r *recorder) Write(p []byte) (int, error) {
@@ -108,8 +108,8 @@ func TestOneWriteABurst(t *testing.T) {
 	}
 }
 
-// Large bodies and small replies keep their order, on a socket (writev) and
-// elsewhere, and burst after burst.
+// TestLargeBodies checks that large bodies and small replies keep their order, on a socket (writev)
+// and elsewhere, over several bursts.
 func TestLargeBodies(t *testing.T) {
 	burst := func(w *Writer) (want string) {
 		for i := range 30 {
@@ -168,7 +168,7 @@ func TestLargeBodies(t *testing.T) {
 	}
 }
 
-// A page may be built anew before it was sent.
+// A page can be reused before it was sent.
 func TestPageIsCopied(t *testing.T) {
 	var out bytes.Buffer
 	w := NewWriter(&out)
@@ -179,7 +179,7 @@ func TestPageIsCopied(t *testing.T) {
 	p.Reset()
 	p.Bare("b", strings.Repeat("y", 2*byReference))
 	if w.Flush(); out.String() != want {
-		t.Error("the page changed under way")
+		t.Error("the page has changed before it was sent")
 	}
 }
 
@@ -198,7 +198,7 @@ func TestFlushErrors(t *testing.T) {
 		}
 		for _, b := range w.bufs[:cap(w.bufs)] {
 			if b != nil {
-				t.Error("a body is still held")
+				t.Error("a body is still referenced")
 			}
 		}
 		w = NewWriter(writerFunc(func(p []byte) (int, error) { return len(p) / 2, nil }))
@@ -213,8 +213,8 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// TestWriterGivesBack: the memory that one large burst needed is given back.
-func TestWriterGivesBack(t *testing.T) {
+// TestWriterFreesMemory checks that the memory of a large burst is freed.
+func TestWriterFreesMemory(t *testing.T) {
 	w := NewWriter(io.Discard)
 	large := make([]byte, byReference)
 	for range 5000 {

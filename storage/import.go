@@ -8,32 +8,31 @@ import (
 	"redstalk/tube"
 )
 
-// Importer is a Store that takes over the jobs of another server as they are: their states,
-// terms, counters, and the times at which they were put and are due. Operations of the kinds
-// BeginImport and Import do that, in any order with those of others; Importing makes them.
+// Importer is a Store that can import the jobs of another server unchanged: with their states,
+// terms and counters, and the times at which they were put and are due. The operations
+// BeginImport and ImportJobs do that, in any order with other operations; Importing issues them.
 //
 // An import has a name, its source, which stands for exactly these jobs in this order. The
-// store knows how many of them it has, and keeps that with them, at once and as safely. So an
-// import that was interrupted, whatever by, goes on where it was, and one that was done is not
-// done again.
+// store records how many of them it has, atomically with the jobs and as durably. So an import
+// that was interrupted for any reason resumes where it stopped, and a finished one is not
+// repeated.
 //
-// A store may be divided into parts. Each tube is in one, and each part counts by itself.
-// Numbers are given out by each part; IDOf makes an id of one. With a single part they are the
-// same.
+// A store can be divided into parts. Each tube is in one part, and each part numbers its jobs
+// on its own; IDOf turns the number of a part into an id. With a single part they are equal.
 type Importer interface {
 	Store
 
-	// Parts is into how many parts the store is divided.
+	// Parts returns the number of parts of the store.
 	Parts() int
 
-	// PartOf returns the part of a tube, from 0 on.
+	// PartOf returns the part of a tube, counted from 0.
 	PartOf(tube string) int
 
 	// IDOf returns the id that a number of a part stands for.
 	IDOf(part int, number uint64) uint64
 }
 
-// Import is what the operations of an import have.
+// Import has the arguments of the operations of an import.
 type Import struct {
 	Source string // up to 64 letters, digits and -
 	Part   int
@@ -41,68 +40,68 @@ type Import struct {
 	// Least and Largest are for BeginImport, see there.
 	Least, Largest uint64
 
-	// From is how many jobs of this part come before Jobs, and Jobs are the next ones, at most
+	// From is how many jobs of this part come before Jobs. Jobs are the next ones, at most
 	// MaxImport.
 	From uint64
 	Jobs []ImportJob
 }
 
-// ImportJob is a job that is taken over. Its State is Ready, Delayed or Buried. The Rank of a
-// delayed one is when it is due, which may have passed; of others it means nothing. It has
-// no Facts.
+// ImportJob is a job to be imported. Its State is Ready, Delayed or Buried. The Rank of a
+// delayed job is when it is due, which may have passed; the Rank of others is ignored. It has
+// no Metadata.
 type ImportJob struct {
 	tube.Record
 	Body []byte // kept, not copied
 }
 
-// ImportState is how far a part of the store has come with an import.
+// ImportState is the progress of an import in a part of the store.
 type ImportState struct {
-	Offset uint64 // what is added to the number that a job had, to get the one that it has
-	Done   uint64 // how many jobs are there
+	Offset uint64 // what is added to the old number of a job to get its new one
+	Done   uint64 // how many jobs have been imported
 }
 
-// MaxImport is how many jobs an Import has at most.
+// MaxImport is the largest number of jobs in an Import.
 const MaxImport = 500
 
-// maxImportBytes is from how many bytes of bodies on an Import has no more jobs.
+// maxImportBytes is the number of bytes of bodies from which on an Import gets no more jobs.
 const maxImportBytes = 512 << 10
 
 // importsAtOnce is how many Imports are under way at a time.
 const importsAtOnce = 8
 
-// maxNumber is the largest id that there may be: many clients read ids as doubles.
+// maxNumber is the largest id that is allowed: many clients read ids as doubles.
 const maxNumber = 1<<53 - 1
 
-// ErrImportDisturbed: another process makes the same import at the same time.
-var ErrImportDisturbed = errors.New("somebody else makes the same import")
+// ErrImportDisturbed means that another process makes the same import at the same time.
+var ErrImportDisturbed = errors.New("another process makes the same import")
 
-// Importing is an import that was begun. Its methods are for one goroutine.
+// Importing is an import in progress. Its methods are for one goroutine.
 type Importing struct {
 	store  Importer
 	source string
 	parts  []importPart
 	now    func() tube.Instant
-	room   chan struct{} // has one for each Import that is under way
+	slots  chan struct{} // has an element for each Import that is under way
 
 	mu     sync.Mutex
-	failed error // the first error of what was under way
+	failed error // the first error of an Import
 }
 
-// importPart is how far the import has come in a part.
+// importPart is the progress of the import in a part.
 type importPart struct {
 	ImportState
-	seen  uint64 // jobs that Add was given
+	seen  uint64 // jobs passed to Add
 	jobs  []ImportJob
 	bytes int
 }
 
-// StartImport begins an import, or finds out how far it is. lastID is the largest id that the
-// other server has given out: jobs keep their ids if the store has given out none, and is not
-// divided; otherwise each gets another one, in the same order. Ids up to that of lastID are not
-// given out again. now is the time by the clock of the other server.
+// StartImport begins an import, or reads how far it is. lastID is the largest id that the other
+// server has used. Jobs keep their ids if the store has used none and is not divided; otherwise
+// each job gets a new id, in the same order. The ids up to that of lastID are not used again.
+// now is the time by the clock of the other server.
 func StartImport(s Importer, source string, lastID uint64, now func() tube.Instant) (*Importing, error) {
-	im := &Importing{store: s, source: source, now: now, room: make(chan struct{}, importsAtOnce), parts: make([]importPart, s.Parts())}
-	if err := im.ask(0, 0); err != nil {
+	im := &Importing{store: s, source: source, now: now, slots: make(chan struct{}, importsAtOnce), parts: make([]importPart, s.Parts())}
+	if err := im.begin(0, 0); err != nil {
 		return nil, err
 	}
 	least := uint64(0)
@@ -112,11 +111,11 @@ func StartImport(s Importer, source string, lastID uint64, now func() tube.Insta
 	if s.IDOf(len(im.parts)-1, least+max(lastID, 1)) > maxNumber || lastID > maxNumber {
 		return nil, fmt.Errorf("the largest id is %d: ids would be too large", lastID)
 	}
-	return im, im.ask(least, max(lastID, 1))
+	return im, im.begin(least, max(lastID, 1))
 }
 
-// ask begins the import in every part, or with largest 0 asks how far it is.
-func (im *Importing) ask(least, largest uint64) error {
+// begin begins the import in every part. If largest is 0 it only reads the progress.
+func (im *Importing) begin(least, largest uint64) error {
 	ops := make([]Op, len(im.parts))
 	for i := range ops {
 		ops[i] = Op{Kind: BeginImport, Args: &Args{Import: &Import{Source: im.source, Part: i, Least: least, Largest: largest}}}
@@ -131,7 +130,7 @@ func (im *Importing) ask(least, largest uint64) error {
 	return nil
 }
 
-// Done is how many jobs are there already, as an earlier process has imported them.
+// Done returns how many jobs an earlier process has imported already.
 func (im *Importing) Done() (n uint64) {
 	for i := range im.parts {
 		n += im.parts[i].Done
@@ -139,18 +138,18 @@ func (im *Importing) Done() (n uint64) {
 	return n
 }
 
-// KeepsIDs tells whether jobs have the ids that they had.
+// KeepsIDs reports whether the jobs keep their ids.
 func (im *Importing) KeepsIDs() bool { return len(im.parts) == 1 && im.parts[0].Offset == 0 }
 
-// IDOf returns the id of a job that had another one.
+// IDOf returns the new id of a job.
 func (im *Importing) IDOf(tube string, old uint64) uint64 {
 	part := im.store.PartOf(tube)
 	return im.store.IDOf(part, old+im.parts[part].Offset)
 }
 
-// Add takes over a job, with the id that it had: soon, and at the latest at the next Flush. It
-// does nothing with a job that is there already. The jobs of the source must come in their order,
-// from the first one on. An error is one of any job so far.
+// Add imports a job, given with its old id: soon, and at the latest at the next Flush. It
+// ignores a job that was imported already. The jobs of the source must come in their order,
+// beginning with the first one. The error can be that of any job so far.
 func (im *Importing) Add(j ImportJob) error {
 	part := im.store.PartOf(j.Tube)
 	p := &im.parts[part]
@@ -166,15 +165,15 @@ func (im *Importing) Add(j ImportJob) error {
 	if len(p.jobs) < MaxImport && p.bytes < maxImportBytes {
 		return nil
 	}
-	return im.submit(part)
+	return im.submitPart(part)
 }
 
-// submit hands over what was collected for a part.
-func (im *Importing) submit(part int) error {
+// submitPart submits the jobs collected for a part.
+func (im *Importing) submitPart(part int) error {
 	p := &im.parts[part]
-	im.room <- struct{}{}
+	im.slots <- struct{}{}
 	if err := im.err(); err != nil || len(p.jobs) == 0 {
-		<-im.room
+		<-im.slots
 		return err
 	}
 	want := p.seen
@@ -183,15 +182,15 @@ func (im *Importing) submit(part int) error {
 	}}}}}
 	p.jobs, p.bytes = nil, 0
 	b.Done = func() {
-		im.note(&b.Ops[0].Answer, want)
-		<-im.room
+		im.finish(&b.Ops[0].Answer, want)
+		<-im.slots
 	}
 	im.store.Do(b)
 	return nil
 }
 
-// note takes down what came of an Import, behind which there should be so many jobs.
-func (im *Importing) note(a *Answer, want uint64) {
+// finish records the result of an Import, after which the part should have want jobs.
+func (im *Importing) finish(a *Answer, want uint64) {
 	err := a.Err
 	if err == nil && a.Result.Import.Done != want {
 		err = ErrImportDisturbed
@@ -209,18 +208,18 @@ func (im *Importing) err() error {
 	return im.failed
 }
 
-// Flush returns when all jobs are there that Add was given, as safely as the store promises.
+// Flush returns when all jobs passed to Add are imported, as durably as the store promises.
 func (im *Importing) Flush() error {
 	for part := range im.parts {
-		if err := im.submit(part); err != nil {
+		if err := im.submitPart(part); err != nil {
 			break
 		}
 	}
 	for range importsAtOnce {
-		im.room <- struct{}{}
+		im.slots <- struct{}{}
 	}
 	for range importsAtOnce {
-		<-im.room
+		<-im.slots
 	}
 	return im.err()
 }

@@ -2,9 +2,9 @@ package tube
 
 import "time"
 
-// SetPriority gives a job another priority, unless it is reserved. It returns false if there
-// is no such job. A ready job takes its new place at once, a delayed or buried one keeps
-// the place that it has.
+// SetPriority changes the priority of a job that is not reserved. It returns false if there
+// is no such job. A ready job moves to its new position at once; a delayed or buried one keeps
+// its position.
 func (m *Machine) SetPriority(id uint64, pri uint32) bool {
 	j := m.Find(id)
 	if j == nil || j.state == Reserved {
@@ -17,13 +17,13 @@ func (m *Machine) SetPriority(id uint64, pri uint32) bool {
 	} else {
 		j.pri = pri
 	}
-	m.tellChanged(j)
+	m.journalChanged(j)
 	return true
 }
 
-// Reschedule makes a job that is ready or delayed due that long from now; at once if that is
-// no time. It returns false if there is no such job. No counter grows. The delay of the job
-// becomes as many whole seconds, rounded up.
+// Reschedule makes a ready or delayed job due after in; at once if in is zero. It returns
+// false if there is no such job. No counter grows. The job's delay becomes in, rounded up
+// to whole seconds.
 func (m *Machine) Reschedule(now Instant, id uint64, in time.Duration) bool {
 	j := m.Find(id)
 	if j == nil || j.state != Ready && j.state != Delayed {
@@ -31,13 +31,13 @@ func (m *Machine) Reschedule(now Instant, id uint64, in time.Duration) bool {
 	}
 	m.dequeue(j)
 	m.enterIn(now, j, in)
-	m.tellChanged(j)
+	m.journalChanged(j)
 	return true
 }
 
-// tellChanged tells the journal what has become of j.
-func (m *Machine) tellChanged(j *Job) {
+// journalChanged reports the new state of j to the journal.
+func (m *Machine) journalChanged(j *Job) {
 	if m.journal != nil {
-		m.journal.Changed(m.record(j, &m.told))
+		m.journal.Changed(m.record(j, &m.reported))
 	}
 }

@@ -2,12 +2,12 @@ package tube
 
 import "container/heap"
 
-// alarm is when its owner, a tube or a holding, next has something due.
+// alarm is the next due time of its owner: a tube, a holding, or the tombstones.
 type alarm struct {
 	at      Instant
 	pos     int      // index in alarms; -1: it is not set
-	tube    *Tube    // the owner: for delays and the pause;
-	holding *holding // or for TTR deadlines. One of the two is nil; both are for kept keys.
+	tube    *Tube    // the owner if it is a tube: delays and the pause
+	holding *holding // the owner if it is a holding: TTR deadlines. Both are nil for tombstones.
 }
 
 // alarms is a container/heap of the alarms that are set, the earliest first.
@@ -20,7 +20,7 @@ func (a alarms) Swap(i, j int) {
 	a[i].pos, a[j].pos = i, j
 }
 
-// Push and Pop are for container/heap only.
+// Push is for container/heap only.
 func (a *alarms) Push(x any) {
 	x.(*alarm).pos = len(*a)
 	*a = append(*a, x.(*alarm))

@@ -1,11 +1,11 @@
 package tube
 
-// Move is a way in which one job changes its state. Put is not among them: it makes
-// a job.
+// Move is a way in which a job changes its state (a state transition). Put is not
+// among them, because it creates a job.
 type Move uint8
 
-// The moves. The first seven are commands. The next three happen without one. Park is for
-// callers inside the process.
+// The moves. The first seven are commands. The next three happen without a command.
+// Park is for callers inside the process.
 const (
 	Reserve Move = iota
 	ReserveJob
@@ -17,30 +17,30 @@ const (
 	Expire   // the TTR of a reservation has run out
 	GiveBack // the holder's connection is gone
 	Mature   // the delay is over
-	Park     // the holder of a lease wants it no more, see Refused; only for LeaseHolder
+	Park     // the holder of a lease rejects the job, see Refused; only for LeaseHolder
 	NumMoves
 )
 
 // String returns the name of the move: the word of the command, where there is one.
-// The Lua of the Redis engine knows moves by these names.
+// The Lua script of the Redis engine knows moves by these names.
 func (m Move) String() string {
 	return [NumMoves]string{"reserve", "reserve-job", "delete", "release", "bury",
 		"touch", "kick-job", "expire", "give-back", "mature", "park"}[m]
 }
 
 // Arrow is one row of the table: Move takes a job from From to To. If there is no
-// row for a state, the move does not apply: NOT_FOUND.
+// row for a state, the move is not possible in it: NOT_FOUND.
 type Arrow struct {
 	Move   Move
 	From   State
 	Held   bool    // only the holder of the reservation may do it
 	To     State   // Delayed means Ready if the delay of the job is 0
 	Counts Counter // the counter of the job that grows by one
-	Sets   Sets    // the terms that the job takes over before it moves
-	Ends   Outcome // how the reservation has ended, for jobs with rules
+	Sets   Sets    // the terms that the job takes before it moves
+	Ends   Outcome // how the reservation ended, for jobs with rules
 }
 
-// Sets says which of the Terms that come with a move the job takes over.
+// Sets says which of the Terms of a move the job takes.
 type Sets uint8
 
 const (
@@ -79,3 +79,7 @@ var arrowAt = func() (at [NumMoves][numStates]*Arrow) {
 	}
 	return at
 }()
+
+// KickOrder returns in which order a kick tries the states: it moves jobs of the first
+// state in which the tube has any, and of no other.
+func KickOrder() []State { return []State{Buried, Delayed} }

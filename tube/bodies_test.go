@@ -2,13 +2,13 @@ package tube
 
 import "testing"
 
-// uses counts the uses of a body.
+// uses counts the references to a body.
 type uses int
 
 func (u *uses) Retain()  { *u++ }
 func (u *uses) Release() { *u-- }
 
-// TestBodyIsReleased: the Machine has one use of a body as long as it keeps the body.
+// TestBodyIsReleased checks that the Machine has one reference to a body while it keeps it.
 func TestBodyIsReleased(t *testing.T) {
 	for name, end := range map[string]func(*Machine, *Job){
 		"deleted": func(m *Machine, j *Job) { m.Move(0, Delete, 1, j.ID, Terms{}) },
@@ -28,29 +28,29 @@ func TestBodyIsReleased(t *testing.T) {
 		m.Take(0, 1, []string{"t"})
 		m.Move(0, Bury, 1, plain.ID, Terms{})
 		if end(m, j); mine != 0 || others != 1 {
-			t.Errorf("%s: %d uses are left, and %d of another job's body", name, mine, others)
+			t.Errorf("%s: %d references are left, and %d to another job's body", name, mine, others)
 		}
 		m.Move(0, Delete, 1, plain.ID, Terms{})
-		next := m.Put(0, NewJob{Tube: "t", Body: []byte("in the place of one of them")})
+		next := m.Put(0, NewJob{Tube: "t", Body: []byte("in the slot of one of them")})
 		if m.Buffer(next) != nil {
-			t.Errorf("%s: a body has the Buffer of one that was there before", name)
+			t.Errorf("%s: a body has the Buffer of a body that was in its slot before", name)
 		}
 	}
 }
 
-// TestRoomForBodies: it stays when a queue is empty now and then, and goes when many
-// jobs have their bodies somewhere else.
-func TestRoomForBodies(t *testing.T) {
+// TestBodyTable checks that a chunk keeps its table of bodies while a queue is empty now and
+// then, and frees it when many jobs have their bodies elsewhere.
+func TestBodyTable(t *testing.T) {
 	m := NewMachine()
 	body := []byte("body")
-	round := func() {
+	putAndDelete := func() {
 		j := m.Put(0, NewJob{Tube: "t", Body: body})
 		m.Move(0, Delete, 0, j.ID, Terms{})
 	}
-	round()
-	room := m.slab.chunks[0].bodies
-	if round(); m.slab.chunks[0].bodies != room || room == nil {
-		t.Error("the room for bodies is made anew for each job")
+	putAndDelete()
+	table := m.slab.chunks[0].bodies
+	if putAndDelete(); m.slab.chunks[0].bodies != table || table == nil {
+		t.Error("the table of bodies is allocated for each job")
 	}
 	var jobs []*Job
 	for range fewJobs + 1 {
@@ -60,6 +60,6 @@ func TestRoomForBodies(t *testing.T) {
 		m.DropBody(j)
 	}
 	if m.slab.chunks[0].bodies != nil {
-		t.Error("there is room for bodies, and none is kept")
+		t.Error("there is a table of bodies, but no body")
 	}
 }

@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// Flow is what has happened in a tube, counted since this process began. It is lost when
-// the tube vanishes.
+// Flow counts what happened in a tube since this process began. It is lost when the tube is
+// removed.
 type Flow struct {
-	Puts    uint64              // jobs that came in: put, moved here, or dead letters
+	Puts    uint64              // jobs that were added: put, moved here, or dead letters
 	Deletes uint64              // jobs that were deleted or removed, whatever their state
 	Parked  uint64              // jobs that were exhausted
 	Counts  [NumCounters]uint64 // Reserves: deliveries; and timeouts, releases, buries, kicks
-	Waits   Times               // from when a job was due until its first delivery
-	Runs    Times               // from the delivery of a job until its holder deleted it
+	Waits   Times               // from when a job is due until its first delivery
+	Runs    Times               // from the delivery of a job until its holder deletes it
 }
 
-// Add adds what g has counted.
+// Add adds the counts of g.
 func (f *Flow) Add(g *Flow) {
 	f.Puts, f.Deletes, f.Parked = f.Puts+g.Puts, f.Deletes+g.Deletes, f.Parked+g.Parked
 	for c := range f.Counts {
@@ -27,7 +27,7 @@ func (f *Flow) Add(g *Flow) {
 	f.Runs.Add(&g.Runs)
 }
 
-// timesBounds are the upper bounds of the buckets of Times, but for the last one, which
+// timesBounds are the upper bounds of the buckets of Times, except the last bucket, which
 // has none.
 var timesBounds = [...]time.Duration{
 	time.Millisecond, 5 * time.Millisecond, 25 * time.Millisecond, 100 * time.Millisecond, 500 * time.Millisecond,
@@ -38,17 +38,17 @@ var timesBounds = [...]time.Duration{
 // NumTimes is how many buckets Times has.
 const NumTimes = len(timesBounds) + 1
 
-// TimesBounds returns the upper bounds of the buckets of Times, which belong to them. The
-// last bucket has none.
+// TimesBounds returns the upper bounds of the buckets of Times; a bound belongs to its bucket.
+// The last bucket has no bound.
 func TimesBounds() []time.Duration { return slices.Clone(timesBounds[:]) }
 
 // Times is a histogram of durations.
 type Times struct {
-	Counts [NumTimes]uint64 // of each bucket by itself
+	Counts [NumTimes]uint64 // of each bucket, not cumulative
 	Sum    time.Duration
 }
 
-// Note counts a duration. One less than zero, of clocks that disagree, counts as zero.
+// Observe counts a duration. A negative one, from clocks that disagree, counts as zero.
 func (t *Times) Note(d time.Duration) {
 	d = max(d, 0)
 	i := 0
@@ -59,7 +59,7 @@ func (t *Times) Note(d time.Duration) {
 	t.Sum += d
 }
 
-// Add adds what u has counted.
+// Add adds the counts of u.
 func (t *Times) Add(u *Times) {
 	for i := range t.Counts {
 		t.Counts[i] += u.Counts[i]
@@ -67,7 +67,7 @@ func (t *Times) Add(u *Times) {
 	t.Sum += u.Sum
 }
 
-// Sub takes off what u has counted, which is a part of it.
+// Sub subtracts the counts of u, which are part of those of t.
 func (t *Times) Sub(u *Times) {
 	for i := range t.Counts {
 		t.Counts[i] -= u.Counts[i]
@@ -89,23 +89,23 @@ type NamedFlow struct {
 	Flow
 }
 
-// Flows are those of all tubes of a server. So many tubes have one of their own, the first
-// that ask for one; the others share Rest. The flow of one that vanishes goes to Rest: so no
-// count ever shrinks there.
+// Flows has the flows of all tubes of a server. A limited number of tubes, the first that ask,
+// have a flow of their own; the others share Rest. When a tube is removed its flow is added to
+// Rest, so no count in Rest ever shrinks.
 //
-// It is not safe for concurrent use. Flows belong to it: they are valid until the tube is
+// It is not safe for concurrent use. A Flow that it returns is valid until the tube is
 // dropped.
 type Flows struct {
 	Rest  Flow
-	room  *atomic.Int64 // for how many more tubes; may be common to several Flows
+	room  *atomic.Int64 // for how many more tubes; several Flows can share it
 	named map[string]*Flow
 }
 
-// DefaultNamed is how many tubes have a flow of their own unless something else is said.
+// DefaultNamed is how many tubes have a flow of their own by default.
 const DefaultNamed = 1000
 
-// NewFlows returns Flows in which as many tubes are counted by name as there is room for.
-// Several Flows may share the room.
+// NewFlows returns Flows in which as many tubes have a flow of their own as there is room for.
+// Several Flows can share the room.
 func NewFlows(room *atomic.Int64) *Flows { return &Flows{room: room, named: make(map[string]*Flow)} }
 
 // RoomFor returns room for n tubes.
@@ -115,12 +115,12 @@ func RoomFor(n int) *atomic.Int64 {
 	return room
 }
 
-// Open returns the flow of a tube: its own, if it has one or there is room for it.
+// Open returns the flow of a tube: its own, if it has one or there is room for one; else Rest.
 func (f *Flows) Open(tube string) *Flow {
 	if flow := f.named[tube]; flow != nil {
 		return flow
 	}
-	if f.room.Load() <= 0 || f.room.Add(-1) < 0 { // another one may take the last room in between
+	if f.room.Load() <= 0 || f.room.Add(-1) < 0 { // another goroutine can take the last room in between
 		return &f.Rest
 	}
 	flow := new(Flow)
@@ -128,7 +128,7 @@ func (f *Flows) Open(tube string) *Flow {
 	return flow
 }
 
-// Drop is for a tube that has vanished.
+// Drop adds the flow of a tube that was removed to Rest.
 func (f *Flows) Drop(tube string) {
 	if flow := f.named[tube]; flow != nil {
 		f.Rest.Add(flow)
@@ -140,8 +140,8 @@ func (f *Flows) Drop(tube string) {
 // Find returns the flow that a tube has of its own, nil if it has none.
 func (f *Flows) Find(tube string) *Flow { return f.named[tube] }
 
-// Each calls do with the tubes that have a flow of their own, in no order, until that returns
-// false.
+// Each calls do for each tube that has a flow of its own, in no particular order, until do
+// returns false.
 func (f *Flows) Each(do func(tube string, flow *Flow) bool) {
 	for name, flow := range f.named {
 		if !do(name, flow) {
@@ -150,7 +150,7 @@ func (f *Flows) Each(do func(tube string, flow *Flow) bool) {
 	}
 }
 
-// Named returns what the tubes that have a flow of their own have counted, in no order.
+// Named returns the flows of the tubes that have one of their own, in no particular order.
 func (f *Flows) Named() []NamedFlow {
 	all := make([]NamedFlow, 0, len(f.named))
 	for name, flow := range f.named {
@@ -162,7 +162,7 @@ func (f *Flows) Named() []NamedFlow {
 // span is a duration in 32 bits: milliseconds up to 24 days, whole seconds beyond that.
 type span uint32
 
-// inSeconds says that the rest of a span is seconds.
+// inSeconds is the bit that says that the other bits of a span are seconds.
 const inSeconds span = 1 << 31
 
 func spanOf(d time.Duration) span {
@@ -181,17 +181,17 @@ func (s span) duration() time.Duration {
 	return time.Duration(s) * time.Millisecond
 }
 
-// dueSince notes that j, which was never delivered, has been due since an instant.
+// dueSince records since when j, which was never delivered, has been due.
 func (j *Job) dueSince(at Instant) { j.since = spanOf(time.Duration(at - j.created)) }
 
-// delivered is when j, which is reserved, was delivered. Its span is from then until its
-// TTR last began.
+// delivered returns when j, which is reserved, was delivered. Its since is from then until
+// its TTR last began.
 func (j *Job) delivered() Instant {
 	return Instant(j.rank) - Instant(j.ttr)*Instant(time.Second) - Instant(j.since.duration())
 }
 
-// noteArrow counts that j is about to move along an arrow.
-func (m *Machine) noteArrow(now Instant, j *Job, arrow *Arrow) {
+// countArrow updates the tube's flow before j moves along an arrow.
+func (m *Machine) countArrow(now Instant, j *Job, arrow *Arrow) {
 	f := m.tubeOf(j).flow
 	if arrow.Counts != NoCounter {
 		f.Counts[arrow.Counts]++
@@ -217,17 +217,17 @@ func (m *Machine) noteArrow(now Instant, j *Job, arrow *Arrow) {
 }
 
 const (
-	// MaxPriorities is among how many priorities of a tube the oldest ready job is looked
-	// for. If its ready jobs have more, an older one may be missed.
+	// MaxPriorities is how many priorities of a tube are examined for the oldest ready job.
+	// If its ready jobs have more priorities, an older one can be missed.
 	MaxPriorities = 16
 
-	// mostNodes is how many jobs are looked at that came out of the order of priorities. If
-	// there are more, an older one may be missed.
+	// mostNodes is how many jobs added out of order of priority are examined. If there are
+	// more, an older one can be missed.
 	mostNodes = 4096
 )
 
 // oldestReady returns when the oldest ready job of t was put, Never if none is ready. In the
-// ring the first job of each priority is the oldest of it, as ids grow with time.
+// ring the first job of each priority is its oldest, because ids grow with time.
 func (m *Machine) oldestReady(t *Tube) Instant {
 	oldest, after := Never, start
 	for range MaxPriorities {
@@ -236,7 +236,7 @@ func (m *Machine) oldestReady(t *Tube) Instant {
 			break
 		}
 		oldest = min(oldest, first[0].created)
-		after = place{rank: first[0].rank, id: 1<<64 - 1}
+		after = position{rank: first[0].rank, id: 1<<64 - 1}
 	}
 	for _, self := range t.ready.tree[:min(len(t.ready.tree), mostNodes)] {
 		oldest = min(oldest, m.slab.at(self).created)
@@ -244,7 +244,7 @@ func (m *Machine) oldestReady(t *Tube) Instant {
 	return oldest
 }
 
-// NameTubes has so many tubes counted by name, the first that there are. It must be called
+// NameTubes sets how many tubes are counted by name: the first n that exist. It must be called
 // before anything is counted.
 func (m *Machine) NameTubes(n int) {
 	m.flows = NewFlows(RoomFor(n))
@@ -253,6 +253,6 @@ func (m *Machine) NameTubes(n int) {
 	}
 }
 
-// Flows returns what the tubes that are counted by name have counted, in no order, and what
-// all others have together.
+// Flows returns the flows of the tubes that are counted by name, in no particular order, and
+// the sum of all other tubes.
 func (m *Machine) Flows() (named []NamedFlow, rest Flow) { return m.flows.Named(), m.flows.Rest }

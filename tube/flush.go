@@ -3,13 +3,13 @@ package tube
 // Flush is the removal of many jobs of a tube, in parts.
 type Flush struct {
 	tube  string
-	state State  // Gone: all but Reserved
+	state State  // Gone: all states but Reserved
 	last  uint64 // the largest id when it began
 	scan  scan
 	found int
 }
 
-// NewFlush returns a Flush of the jobs of a tube that are in a state now; with Gone, of those
+// NewFlush returns a Flush of the jobs of a tube that are now in state s; if s is Gone, of those
 // that are ready, delayed or buried.
 func (m *Machine) NewFlush(tube string, s State) *Flush {
 	return &Flush{tube: tube, state: s, last: m.lastID, scan: m.beginScan()}
@@ -18,10 +18,10 @@ func (m *Machine) NewFlush(tube string, s State) *Flush {
 // Removed returns how many jobs were removed so far.
 func (f *Flush) Removed() int { return f.found }
 
-// FlushSome is a part of a flush. It removes up to limit jobs, or looks at correspondingly
-// many. It returns how much of limit it has used, and whether that was the last part.
-// Jobs that were put since the flush began stay, and each job that was there and could be
-// flushed all the time is removed.
+// FlushSome does a part of a flush. It removes up to limit jobs, or examines a number of jobs
+// that takes as long. It returns how much of limit it has used, and whether the flush has
+// ended. Jobs put after the flush began stay. Every job that was there before, and could be
+// flushed all the time, is removed.
 func (m *Machine) FlushSome(now Instant, f *Flush, limit int) (work int, ended bool) {
 	t := m.tubes[f.tube]
 	if t == nil || t.in(f.state) == 0 {
@@ -45,7 +45,7 @@ func (m *Machine) FlushSome(now Instant, f *Flush, limit int) (work int, ended b
 	return work, ended || m.tubes[f.tube] != t
 }
 
-// flushAll removes the jobs from the queues that the flush is about.
+// flushAll removes all jobs that the flush covers, queue by queue.
 func (m *Machine) flushAll(now Instant, t *Tube, f *Flush) {
 	for _, s := range []State{Ready, Delayed, Buried} {
 		if f.state != Gone && f.state != s {
@@ -59,12 +59,12 @@ func (m *Machine) flushAll(now Instant, t *Tube, f *Flush) {
 	}
 }
 
-// wants tells whether the flush is about j, which is in its tube.
+// wants reports whether the flush covers j, which is in its tube.
 func (f *Flush) wants(j *Job) bool {
 	return j.ID <= f.last && (j.state == f.state || f.state == Gone && j.state != Reserved)
 }
 
-// in returns how many jobs of t are in a state; with Gone, in any but Reserved.
+// in returns how many jobs of t are in a state; with Gone, in any state but Reserved.
 func (t *Tube) in(s State) int {
 	switch s {
 	case Gone:
@@ -75,7 +75,7 @@ func (t *Tube) in(s State) int {
 	return t.queue(s).len()
 }
 
-// queue returns the queue of the jobs of t that are ready, delayed or buried.
+// queue returns the queue of t for Ready, Delayed or Buried.
 func (t *Tube) queue(s State) *queue {
 	switch s {
 	case Ready:

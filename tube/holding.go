@@ -2,15 +2,15 @@ package tube
 
 import "math"
 
-// holding is the jobs that one holder has reserved.
+// holding is the set of jobs that one holder has reserved.
 type holding struct {
 	holder Holder
 	jobs   queue
 	alarm  alarm
 }
 
-// holdingOf returns what h holds, nil if it has never held anything. It remembers
-// the last holder, because a holder who sends many commands asks many times in a
+// holdingOf returns the holding of h, nil if h has never reserved anything. It caches
+// the last holder, because a holder that sends many commands asks many times in a
 // row.
 func (m *Machine) holdingOf(h Holder) *holding {
 	if m.recent == nil || m.recent.holder != h {
@@ -19,7 +19,7 @@ func (m *Machine) holdingOf(h Holder) *holding {
 	return m.recent
 }
 
-// hold returns what h holds, ready to get another job.
+// hold returns the holding of h, creating it if needed.
 func (m *Machine) hold(h Holder) *holding {
 	held := m.holdingOf(h)
 	if held == nil {
@@ -30,7 +30,7 @@ func (m *Machine) hold(h Holder) *holding {
 	return held
 }
 
-// nextDue returns the nearest deadline of what h holds, or Never.
+// nextDue returns the earliest deadline in h, or Never.
 func (m *Machine) nextDue(h *holding) Instant {
 	if j := h.jobs.head(&m.slab); j != nil {
 		return Instant(j.rank)
@@ -38,10 +38,10 @@ func (m *Machine) nextDue(h *holding) Instant {
 	return Never
 }
 
-// soon returns when h has to be told DEADLINE_SOON, or Never.
-func (m *Machine) soon(h Holder) Instant {
+// deadlineSoon returns when h must be answered DEADLINE_SOON, or Never.
+func (m *Machine) deadlineSoon(h Holder) Instant {
 	if h == LeaseHolder {
-		return Never // whoever asks for a lease holds nothing
+		return Never // a caller that asks for a lease holds nothing
 	}
 	held := m.holdingOf(h)
 	if held == nil || held.jobs.len() == 0 {
@@ -50,14 +50,14 @@ func (m *Machine) soon(h Holder) Instant {
 	return m.nextDue(held) - Instant(Margin)
 }
 
-// Leave makes all that h holds ready, and forgets h. No counter grows.
+// ReleaseAll makes all jobs that h holds ready, and forgets h. No counter grows.
 func (m *Machine) ReleaseAll(now Instant, h Holder) {
 	for left := true; left; {
 		_, left = m.ReleaseSome(now, h, math.MaxInt)
 	}
 }
 
-// LeaveSome is a part of Leave: it gives back up to limit jobs. It returns how
+// ReleaseSome does a part of ReleaseAll: it gives back up to limit jobs. It returns how
 // many, and whether there are more. If there are no more, h is forgotten.
 func (m *Machine) ReleaseSome(now Instant, h Holder, limit int) (n int, left bool) {
 	held := m.holdings[h]

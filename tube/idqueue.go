@@ -2,11 +2,11 @@ package tube
 
 import "slices"
 
-// idsPerPart is how many ids a part of an idQueue has room for.
+// idsPerPart is how many ids a part of an idQueue can have.
 const idsPerPart = 4096
 
-// idQueue is ids of jobs in the order in which they came. It has them in parts, since a million
-// in one slice would hold everybody up whenever that grows.
+// idQueue is a queue of job ids. They are in parts, because a slice of a million ids would
+// stop everything else whenever it grows.
 type idQueue struct {
 	parts [][]uint64 // none is empty
 	n     int
@@ -25,14 +25,14 @@ func (q *idQueue) add(id uint64) {
 	q.n++
 }
 
-// take removes the first ids and returns them: up to most of them, perhaps fewer than there are,
-// but one if there is any. They are the caller's.
-func (q *idQueue) take(most int) (ids []uint64) {
+// take removes and returns the first ids: at most limit, perhaps fewer than there are, but at
+// least one if there is any. They belong to the caller.
+func (q *idQueue) take(limit int) (ids []uint64) {
 	if q.n == 0 {
 		return nil
 	}
 	first := q.parts[0]
-	if ids = slices.Clip(first[:min(most, len(first))]); len(ids) < len(first) {
+	if ids = slices.Clip(first[:min(limit, len(first))]); len(ids) < len(first) {
 		q.parts[0] = first[len(ids):]
 	} else {
 		q.parts[0] = nil

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestIDQueue plays with a queue and a slice that must be alike.
+// TestIDQueue does random operations on an idQueue and on a slice, and compares them.
 func TestIDQueue(t *testing.T) {
 	var q idQueue
 	var want []uint64
@@ -20,16 +20,16 @@ func TestIDQueue(t *testing.T) {
 				next++
 			}
 		case 2:
-			most := 1 + random.IntN(2*idsPerPart)
-			got := q.take(most)
-			if len(got) > most || len(got) == 0 && len(want) > 0 || !slices.Equal(got, want[:len(got)]) {
-				t.Fatalf("at most %d: got %d ids, want the first of %d", most, len(got), len(want))
+			limit := 1 + random.IntN(2*idsPerPart)
+			got := q.take(limit)
+			if len(got) > limit || len(got) == 0 && len(want) > 0 || !slices.Equal(got, want[:len(got)]) {
+				t.Fatalf("at most %d: got %d ids, want the first of %d", limit, len(got), len(want))
 			}
 			want = want[len(got):]
 		case 3:
 			ids := q.take(10)
 			q.putBack(ids)
-			clear(ids) // they are the caller's
+			clear(ids) // they belong to the caller
 		}
 		if q.len() != len(want) {
 			t.Fatalf("%d ids, want %d", q.len(), len(want))

@@ -3,7 +3,7 @@ package tube
 // index finds jobs by id. It is a map of pages of successive ids, because jobs of
 // about the same age are used at about the same time. A map of single ids would be
 // slower: it is as large as the backlog, and never in the processor's cache. It
-// would be larger, too, unless only few jobs are left of a long range of ids.
+// would also be larger, unless only few jobs are left of a long range of ids.
 type index struct {
 	pages map[uint64]*page // by id / perPage
 	count int              // jobs
@@ -18,14 +18,14 @@ const (
 	perPage  = 1 << pageBits
 )
 
-// page is the jobs of perPage successive ids.
+// page has the jobs of perPage successive ids.
 type page struct {
 	refs [perPage]ref
 	used int32 // how many of them are not zero
 }
 
 // minPeak is the number of pages up to which the map of an index keeps its memory.
-// A Go map never shrinks. So a larger one is made anew when few pages are left.
+// A Go map never shrinks, so a larger one is rebuilt when few pages are left.
 const minPeak = 1 << 12
 
 func newIndex() index { return index{pages: make(map[uint64]*page)} }
@@ -54,7 +54,7 @@ func (x *index) get(id uint64) ref {
 // len returns the number of jobs.
 func (x *index) len() int { return x.count }
 
-// set adds a job whose id has none yet.
+// set adds a job under an id that is not used yet.
 func (x *index) set(id uint64, r ref) {
 	p := x.page(id)
 	if p == nil {
@@ -68,7 +68,7 @@ func (x *index) set(id uint64, r ref) {
 	x.count++
 }
 
-// delete removes a job that is there.
+// delete removes a job, which must exist.
 func (x *index) delete(id uint64) {
 	p := x.page(id)
 	p.refs[id%perPage] = 0
@@ -83,7 +83,7 @@ func (x *index) delete(id uint64) {
 	}
 }
 
-// shrink makes the map anew.
+// shrink rebuilds the map.
 func (x *index) shrink() {
 	small := make(map[uint64]*page, len(x.pages))
 	for number, p := range x.pages {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// all returns what is in the index, and fails the test if the index
-// contradicts itself.
+// all returns the contents of the index, and fails the test if the index is
+// inconsistent.
 func (x *index) all(t testing.TB) map[uint64]ref {
 	t.Helper()
 	found := make(map[uint64]ref)
@@ -20,14 +20,14 @@ func (x *index) all(t testing.TB) map[uint64]ref {
 			}
 		}
 		if used == 0 || used != p.used {
-			t.Fatalf("page %d has %d jobs and believes to have %d", number, used, p.used)
+			t.Fatalf("page %d has %d jobs, but counts %d", number, used, p.used)
 		}
 	}
 	if len(found) != x.count {
-		t.Fatalf("the index has %d jobs and believes to have %d", len(found), x.count)
+		t.Fatalf("the index has %d jobs, but counts %d", len(found), x.count)
 	}
 	if x.recent != nil && x.pages[x.number] != x.recent {
-		t.Fatalf("the index remembers a page %d that it does not have", x.number)
+		t.Fatalf("the index caches a page %d that it does not have", x.number)
 	}
 	return found
 }
@@ -62,7 +62,7 @@ func TestIndex(t *testing.T) {
 	}
 }
 
-// TestIndexGivesMemoryBack: a large backlog that has gone leaves no large map.
+// TestIndexGivesMemoryBack checks that no large map is left after a large backlog is gone.
 func TestIndexGivesMemoryBack(t *testing.T) {
 	x := newIndex()
 	const jobs = 4 * minPeak * perPage

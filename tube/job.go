@@ -13,12 +13,12 @@ const Never Instant = 1<<63 - 1
 const Latest = (Never/Instant(time.Millisecond) - 1) * Instant(time.Millisecond)
 
 // After returns the instant that many whole seconds later. It cannot overflow:
-// seconds on the wire are unsigned 32-bit numbers.
+// seconds in the protocol are unsigned 32-bit numbers.
 func (t Instant) After(seconds uint32) Instant {
 	return t + Instant(seconds)*Instant(time.Second)
 }
 
-// Plus returns the instant that much later, at most Latest.
+// Plus returns the instant d later, at most Latest.
 func (t Instant) Plus(d time.Duration) Instant { return t + Instant(min(d, Latest.Until(t))) }
 
 // Until returns the time from now to t. It is negative if t has passed.
@@ -30,12 +30,12 @@ func (t Instant) Until(now Instant) time.Duration {
 }
 
 const (
-	// Margin is how long before a TTR deadline DEADLINE_SOON comes: a connection
-	// that holds a job so close to its deadline does not wait for another one.
+	// Margin is how long before a TTR deadline DEADLINE_SOON is answered: a connection
+	// that holds a job so close to its deadline does not wait for another job.
 	Margin = time.Second
 
-	// UrgentBelow is the priority below which a ready job counts as urgent. Both
-	// engines count by it.
+	// UrgentBelow is the priority below which a ready job counts as urgent, in both
+	// engines.
 	UrgentBelow = 1024
 
 	// MinTTR is the smallest TTR in seconds. A smaller one is set to it.
@@ -45,11 +45,11 @@ const (
 	Default = "default"
 )
 
-// Holder identifies who holds a reservation: one connection of one server. Zero is
-// nobody.
+// Holder identifies the owner of a reservation: one connection of one server. Zero means
+// no holder.
 type Holder uint64
 
-// LeaseHolder holds what is reserved by a lease, of which no connection is the holder.
+// LeaseHolder is the holder of all leases: jobs that no connection holds.
 const LeaseHolder Holder = 1<<64 - 1
 
 // State is the state of a job. The zero State means that there is no such job.
@@ -84,12 +84,17 @@ const (
 	NoCounter = NumCounters
 )
 
+// String returns the counter's name in stats-job.
+func (c Counter) String() string {
+	return [NumCounters]string{"reserves", "timeouts", "releases", "buries", "kicks"}[c]
+}
+
 // Counters are the five counters of a job, indexed by Counter. They wrap at 32
 // bits, as in beanstalkd.
 type Counters [NumCounters]uint32
 
 // Job is a job inside a Machine. It belongs to the Machine: a *Job is valid until
-// the next call of a method that changes the Machine. It holds no pointer, see
+// the next call of a method that changes the Machine. It contains no pointer, see
 // slab.
 type Job struct {
 	ID uint64
@@ -107,18 +112,18 @@ type Job struct {
 	counters        Counters
 	size            uint32 // of the body, in bytes
 	tube            uint32 // index in Machine.handles
-	pos             uint32 // its place in the ring or the tree of its present queue
+	pos             uint32 // its number in the ring, or its index in the tree, of its present queue
 	self            ref
 	state           State
-	inRing          bool // pos is a place in the ring, not in the tree
-	hasMetadata     bool // it is in Machine.facts
+	inRing          bool // pos is a number in the ring, not an index in the tree
+	hasMetadata     bool // it is in Machine.metadata
 
-	// since is how long after created j was due, as long as it was never delivered. Of a
-	// reserved job it is how long after its delivery the TTR last began.
+	// since has two meanings. While the job was never delivered: how long after created it
+	// became due. While it is reserved: how long after its delivery the TTR last began.
 	since span
 }
 
-// State returns the state.
+// State returns the state of j.
 func (j *Job) State() State { return j.state }
 
 // Size returns the length of the body in bytes.
@@ -137,8 +142,8 @@ type JobStats struct {
 	Counters        Counters
 	Size            int // of the body, in bytes; only in lists of jobs
 
-	// Facts and Rules are those of a job that has any: what it was put with, and what
-	// holds for it. Leased says that nobody's connection holds it.
+	// Metadata is nil if the job has none. Rules are the rules that apply to it. Leased says
+	// that it is reserved by a lease, not by a connection.
 	Metadata *Metadata
 	Rules    Rules
 	Leased   bool

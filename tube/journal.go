@@ -2,38 +2,38 @@ package tube
 
 import "fmt"
 
-// Journal is told of every change that must survive a restart, so that no caller
-// has to decide what to write. The Machine calls its methods in the middle of a
-// change, on the goroutine that has called the Machine. They must not call the Machine
-// and must not fail. The Facts of a Record are only lent for the call.
+// Journal receives every change that must survive a restart, so that no caller has to
+// decide what to write. The Machine calls its methods in the middle of a change, on the
+// goroutine that called the Machine. They must not call the Machine and must not fail.
+// The Metadata of a Record is valid only during the call.
 type Journal interface {
-	// Put tells about a new job. The journal may keep body, which does not change,
-	// if it retains users, which may be nil.
-	Put(r Record, body []byte, users Buffer)
+	// Put reports a new job. The journal can keep body, which does not change, if it
+	// retains buf, which may be nil.
+	Put(r Record, body []byte, buf Buffer)
 
-	// Changed tells what a job has become.
+	// Changed reports the new state of a job.
 	Changed(r Record)
 
-	// Deleted tells that a job is gone. Its body had size bytes.
+	// Deleted reports that a job is gone. Its body had size bytes.
 	Deleted(id uint64, size uint32)
 
-	// Paused tells that a tube is paused until an instant. seconds is the length
-	// of the pause that was asked for. If until is 0, the pause is over.
+	// Paused reports that a tube is paused until an instant. seconds is the length of the
+	// pause as the client asked for it. If until is 0, the pause is over.
 	Paused(tube string, seconds uint32, until Instant)
 
-	// KeyKept tells that a key of a tube stays taken until an instant, though the job
-	// is gone that had it. If until is 0, it is free again.
+	// KeyTombstone reports that a key of a tube stays taken until an instant, although its
+	// job is gone. If until is 0, the key is free again.
 	KeyTombstone(tube, key string, id uint64, until Instant)
 
-	// PolicySet tells that a tube has another policy, which does not change; nil: none.
+	// PolicySet reports the new policy of a tube; nil: none. A policy is never changed.
 	PolicySet(tube string, p *Policy)
 }
 
-// SetJournal sets the journal that is told from now on; nil: none is.
+// SetJournal sets the journal that receives the changes from now on; nil: none.
 func (m *Machine) SetJournal(j Journal) { m.journal = j }
 
-// Record is what survives a restart of a job: everything but its reservation, unless that
-// is a lease.
+// Record is what survives a restart of a job: everything but its reservation. A lease
+// survives too.
 type Record struct {
 	ID              uint64
 	Tube            string
@@ -47,8 +47,8 @@ type Record struct {
 	Metadata        *Metadata // nil: it has none
 }
 
-// record returns what survives of j. Its Facts, if it has any, are in facts, which is
-// overwritten.
+// record returns what survives of j. Its Metadata, if it has any, is written to metadata, which
+// the Record then points to.
 func (m *Machine) record(j *Job, metadata *Metadata) Record {
 	r := Record{
 		ID: j.ID, Tube: m.tubeOf(j).name, State: j.state,
@@ -70,13 +70,12 @@ func (m *Machine) record(j *Job, metadata *Metadata) Record {
 	return r
 }
 
-// lasting reports whether a move changes what survives a restart. The other moves
-// only prolong a reservation; or they end a delay, and the next start finds that out by
-// itself.
-func (a *Arrow) lasting() bool { return a.Counts != NoCounter || a.Move == GiveBack }
+// durable reports whether a move changes what survives a restart. The other moves only extend
+// a reservation, or they end a delay, which the next start finds out by itself.
+func (a *Arrow) durable() bool { return a.Counts != NoCounter || a.Move == GiveBack }
 
-// Record returns what survives of a job, and its body if that is kept here. The Facts of the
-// record, if there are any, are in facts, which is overwritten.
+// Record returns what survives of a job, and its body if that is in memory. The Metadata of the
+// record, if it has any, is written to metadata, which the Record then points to.
 func (m *Machine) Record(id uint64, metadata *Metadata) (r Record, body []byte, found bool) {
 	j := m.Find(id)
 	if j == nil {
@@ -85,12 +84,12 @@ func (m *Machine) Record(id uint64, metadata *Metadata) (r Record, body []byte, 
 	return m.record(j, metadata), m.Body(j), true
 }
 
-// Restore brings back a job from its record. Jobs may come in any order, but after the
-// policies. The body is kept, not copied; nil means that it is kept somewhere else. An error
-// means that the record cannot be true. EndRestore must follow.
+// Restore brings back a job from its record. Jobs can come in any order, but after the
+// policies. body is kept, not copied; nil means that the body is stored elsewhere. An error
+// means that the record is invalid. EndRestore must be called after the last job.
 func (m *Machine) Restore(now Instant, r Record, body []byte) error {
 	if r.ID == 0 || m.jobs.get(r.ID) != 0 {
-		return fmt.Errorf("job %d is there twice, or cannot be", r.ID)
+		return fmt.Errorf("job id %d is zero or used twice", r.ID)
 	}
 	t := m.open(r.Tube)
 	j := m.slab.alloc()
@@ -112,7 +111,7 @@ func (m *Machine) Restore(now Instant, r Record, body []byte) error {
 	return m.restoreState(now, j, r)
 }
 
-// restoreState puts j, which is in no queue, where its record says.
+// restoreState puts j, which is in no queue, into the queue that its record says.
 func (m *Machine) restoreState(now Instant, j *Job, r Record) error {
 	switch {
 	case r.State == Reserved:
@@ -132,7 +131,7 @@ func (m *Machine) restoreState(now Instant, j *Job, r Record) error {
 		}
 		m.enqueue(j, Ready, int64(j.pri))
 		if r.Held {
-			m.lost = append(m.lost, j.ID)
+			m.wereReserved = append(m.wereReserved, j.ID)
 		}
 	default:
 		return fmt.Errorf("job %d is recorded as %v", r.ID, r.State)
@@ -140,9 +139,9 @@ func (m *Machine) restoreState(now Instant, j *Job, r Record) error {
 	return nil
 }
 
-// lostForGood tells whether j is parked when it comes back without a result.
-func (m *Machine) lostForGood(j *Job) bool {
-	if !m.ruled(j) {
+// parkedIfLost reports whether j must be parked if its reservation ended without a result.
+func (m *Machine) parkedIfLost(j *Job) bool {
+	if !m.hasRules(j) {
 		return false
 	}
 	f, rules := m.metadataOf(j), m.rulesOf(j)
@@ -150,10 +149,10 @@ func (m *Machine) lostForGood(j *Job) bool {
 	return parked != NotParked
 }
 
-// Adopt makes a job of another server: with everything that its record says, but for its
-// reservation, facts, and the number of its burial, which it gets. Its id must have been given
-// out, see SkipTo. It counts as one that was put. It returns false, and does nothing, if the job
-// is there already. The body is kept, not copied.
+// Adopt adds a job of another server, with everything in its record except the reservation,
+// the metadata and the number of its burial; it gets a new burial number. Its id must already
+// count as used, see SkipTo. The job counts as put. Adopt returns false, and does nothing, if
+// the job exists already. The body is kept, not copied.
 func (m *Machine) Adopt(now Instant, r Record, body []byte) bool {
 	if m.jobs.get(r.ID) != 0 {
 		return false
@@ -169,45 +168,45 @@ func (m *Machine) Adopt(now Instant, r Record, body []byte) bool {
 	m.tubeOf(j).total++
 	m.totals.Jobs++
 	if m.journal != nil {
-		m.journal.Put(m.record(j, &m.told), body, nil)
+		m.journal.Put(m.record(j, &m.reported), body, nil)
 	}
 	return true
 }
 
-// EndRestore is called when all jobs are restored, and the journal is set. Of the jobs that
-// were reserved it tells the journal that they are not any more, and parks those that do not
-// come back: up to limit of them. It returns whether there are more.
+// EndRestore must be called when all jobs are restored and the journal is set. It handles up to
+// limit jobs that were reserved: it reports to the journal that they are not reserved any more,
+// and parks those whose deliveries are used up. It returns whether there are more.
 func (m *Machine) EndRestore(now Instant, limit int) (more bool) {
-	n := min(limit, len(m.lost))
-	for _, id := range m.lost[:n] {
+	n := min(limit, len(m.wereReserved))
+	for _, id := range m.wereReserved[:n] {
 		j := m.Find(id)
-		if m.lostForGood(j) {
+		if m.parkedIfLost(j) {
 			m.dequeue(j)
-			m.comeBack(now, j, Lost, 0)
+			m.requeueOrPark(now, j, Lost, 0)
 		}
-		m.tellChanged(j)
+		m.journalChanged(j)
 		m.sendIfPending(now, j)
 	}
-	m.lost = m.lost[n:]
-	return len(m.lost) > 0
+	m.wereReserved = m.wereReserved[n:]
+	return len(m.wereReserved) > 0
 }
 
-// RestorePause brings back the pause of a tube. It returns false if the pause is
-// over, or if there is no such tube: a tube without a job does not survive a
-// restart, because no connection attends it.
+// RestorePause brings back the pause of a tube. It returns false if the pause is over, or if
+// there is no such tube: a tube without a job does not survive a restart, because no
+// connection uses or watches it.
 func (m *Machine) RestorePause(now Instant, name string, seconds uint32, until Instant) bool {
 	t := m.tubes[name]
 	if t == nil || until <= now {
 		return false
 	}
 	t.pauseSeconds, t.pauseUntil = seconds, until
-	m.noteTakeable(t)
+	m.updateTakeable(t)
 	m.rearm(t)
 	return true
 }
 
-// LastID returns the largest id that was given out so far.
+// LastID returns the largest id that was used so far.
 func (m *Machine) LastID() uint64 { return m.lastID }
 
-// SkipTo makes all ids up to id count as given out.
+// SkipTo makes all ids up to id count as used.
 func (m *Machine) SkipTo(id uint64) { m.lastID = max(m.lastID, id) }

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// goneKey is a key that stays taken although its job is gone.
+// tombstone is a key that stays taken although its job is gone.
 type tombstone struct {
 	id    uint64
 	until Instant
 }
 
-// goneKeys are the keys that stay taken, by keyName, and when they are free. An entry of
-// order whose key has another end by now, or none, is void.
+// tombstones has the tombstones by keyName, and when they end. An entry of order is void if
+// its key has another end by now, or no tombstone.
 type tombstones struct {
 	keys  map[string]tombstone
 	order keyEnds
@@ -27,10 +27,10 @@ type keyEnd struct {
 	name string
 }
 
-// keyEnds is a container/heap, the earliest first. It has its entries in parts, since a million in
-// one slice would hold everybody up whenever that grows.
+// keyEnds is a container/heap, the earliest first. Its entries are in parts, because a slice of
+// a million entries would stop everything else whenever it grows.
 type keyEnds struct {
-	parts [][]keyEnd // all but the last have endsPerPart
+	parts [][]keyEnd // all but the last have endsPerPart entries
 	n     int
 }
 
@@ -75,8 +75,8 @@ func (m *Machine) ByKey(tube, key string) *Job {
 	return nil
 }
 
-// FindKey returns the jobs of all tubes that have a key, in the order of their ids. It looks
-// at every tube.
+// FindKey returns the jobs of all tubes that have a key, in the order of their ids. It examines
+// every tube.
 func (m *Machine) FindKey(key string) (jobs []*Job) {
 	if len(m.keys) == 0 {
 		return nil
@@ -90,38 +90,38 @@ func (m *Machine) FindKey(key string) (jobs []*Job) {
 	return jobs
 }
 
-// forgetFacts forgets the facts of j, which is about to be gone. Its key stays taken for as
-// long as the rules say.
+// forgetMetadata removes the metadata of j, which is about to be removed. Its key stays taken
+// for as long as the rules say.
 func (m *Machine) forgetMetadata(now Instant, j *Job) {
 	if name := m.metadata[j.self].name; name != "" {
 		delete(m.keys, name)
 		if ttl := m.rulesOf(j).KeyTTL; ttl > 0 {
-			m.keepKey(name, tombstone{j.ID, now + Instant(ttl)})
+			m.addTombstone(name, tombstone{j.ID, now + Instant(ttl)})
 		}
 	}
 	delete(m.metadata, j.self)
 }
 
-// keepKey has a key stay taken.
-func (m *Machine) keepKey(name string, g tombstone) {
-	m.gone.keys[name] = g
-	heap.Push(&m.gone.order, keyEnd{g.until, name})
+// addTombstone makes a key stay taken.
+func (m *Machine) addTombstone(name string, g tombstone) {
+	m.tombstones.keys[name] = g
+	heap.Push(&m.tombstones.order, keyEnd{g.until, name})
 	m.rearmKeys()
-	m.tellKey(name, g)
+	m.journalKey(name, g)
 }
 
-// freeKey ends the time in which a key stays taken although its job is gone.
+// freeKey removes the tombstone of a key, if there is one.
 func (m *Machine) freeKey(name string) {
-	if g, ok := m.gone.keys[name]; ok {
-		delete(m.gone.keys, name)
-		m.tellKey(name, tombstone{id: g.id})
+	if g, ok := m.tombstones.keys[name]; ok {
+		delete(m.tombstones.keys, name)
+		m.journalKey(name, tombstone{id: g.id})
 	}
 }
 
-// fireKeys frees the key whose time is over first, or drops an entry that is void.
+// fireKeys removes the tombstone that ends first, or drops a void entry.
 func (m *Machine) fireKeys() {
-	end := heap.Pop(&m.gone.order).(keyEnd)
-	if m.gone.keys[end.name].until == end.at {
+	end := heap.Pop(&m.tombstones.order).(keyEnd)
+	if m.tombstones.keys[end.name].until == end.at {
 		m.freeKey(end.name)
 	}
 	m.rearmKeys()
@@ -129,35 +129,35 @@ func (m *Machine) fireKeys() {
 
 func (m *Machine) rearmKeys() {
 	at := Never
-	if m.gone.order.Len() > 0 {
-		at = m.gone.order.at(0).at
+	if m.tombstones.order.Len() > 0 {
+		at = m.tombstones.order.at(0).at
 	}
-	m.alarms.set(&m.gone.alarm, at)
+	m.alarms.set(&m.tombstones.alarm, at)
 }
 
-func (m *Machine) tellKey(name string, g tombstone) {
+func (m *Machine) journalKey(name string, g tombstone) {
 	if m.journal != nil {
 		tube, key := splitName(name)
 		m.journal.KeyTombstone(tube, key, g.id, g.until)
 	}
 }
 
-// RestoreKey brings back a key that stays taken although its job is gone. It returns false
-// if its time is over.
+// RestoreKey brings back a tombstone: a key that stays taken although its job is gone. It
+// returns false if its time is over.
 func (m *Machine) RestoreKey(now Instant, tube, key string, id uint64, until Instant) bool {
 	if until <= now {
 		return false
 	}
 	name := keyName(tube, key)
-	m.gone.keys[name] = tombstone{id, until}
-	heap.Push(&m.gone.order, keyEnd{until, name})
+	m.tombstones.keys[name] = tombstone{id, until}
+	heap.Push(&m.tombstones.order, keyEnd{until, name})
 	m.rearmKeys()
 	return true
 }
 
-// KeyKept returns which job had a key of a tube whose time is not over, and for how long it
+// KeyTombstone returns which job had a key of a tube that has a tombstone, and how long the key
 // stays taken; false if there is none.
 func (m *Machine) KeyTombstone(now Instant, tube, key string) (id uint64, left time.Duration, ok bool) {
-	g, ok := m.gone.keys[keyName(tube, key)]
+	g, ok := m.tombstones.keys[keyName(tube, key)]
 	return g.id, g.until.Until(now), ok && g.until > now
 }

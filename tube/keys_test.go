@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestKeyEnds: the ends of kept keys come in their order, over several parts that come and go.
+// TestKeyEnds checks that the ends of tombstones come in order, while parts are added and freed.
 func TestKeyEnds(t *testing.T) {
 	var ends keyEnds
 	var want []Instant // sorted

@@ -2,11 +2,11 @@ package tube
 
 import "time"
 
-// A lease is a reservation that no connection holds: whoever knows its token may finish the
-// job, from any connection. Only the TTR ends it, so it survives a restart.
+// A lease is a reservation that no connection holds: any connection that knows its token can
+// finish the job. Only the TTR ends a lease, so it survives a restart.
 
-// lease gives j, which is about to be reserved, a token that is larger than all that it had.
-// It comes from the clock, so that a job whose last state is lost gets none twice, either.
+// lease gives j, which is about to be reserved, a token larger than all its earlier ones. The
+// token comes from the clock, so that it stays unique even if the last state of the job is lost.
 func (m *Machine) lease(now Instant, j *Job) {
 	f := m.changeMetadata(j)
 	f.Lease = max(uint64(now)/uint64(time.Microsecond), f.Lease+1)
@@ -20,7 +20,7 @@ func (m *Machine) Lease(j *Job) uint64 {
 	return m.metadataOf(j).Lease
 }
 
-// MoveLeased is Move on behalf of whoever has a token. It returns nil if that is not the
+// MoveLeased is Move for a caller that has a lease token. It returns nil if token is not the
 // present lease of the job.
 func (m *Machine) MoveLeased(now Instant, move Move, token uint64, id uint64, terms Terms) *Job {
 	if j := m.Find(id); j == nil || token == 0 || m.Lease(j) != token {

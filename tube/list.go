@@ -6,23 +6,23 @@ import (
 	"slices"
 )
 
-// MaxListed is how many jobs a page of a listing has at most.
+// MaxListed is the largest number of jobs in a page of a listing.
 const MaxListed = 1000
 
 // Listing is a page of the jobs of a tube in a state, in the order in which they would come
-// out. It is made in parts, as jobs that are reserved, and some others, are in no order.
+// out. It is made in parts, because reserved jobs, and some others, are not sorted.
 type Listing struct {
 	tube  string
 	state State
-	after place
-	count int  // how many jobs the page may have
-	begun bool // with scan
+	after position
+	count int  // the largest number of jobs in the page
+	begun bool // whether scan has begun
 	scan  scan
-	found latest // the first count+1 jobs behind after that were passed so far
+	found latest // the first count+1 jobs behind after that were seen so far
 }
 
 // NewListing returns the page of up to count jobs that begins behind a cursor; "" is the
-// beginning. Of a cursor that no page had the page is empty.
+// beginning. An invalid cursor gives an empty page.
 func NewListing(tube string, s State, cursor string, count int) *Listing {
 	l := &Listing{tube: tube, state: s, after: start, count: min(count, MaxListed)}
 	if cursor != "" {
@@ -34,8 +34,8 @@ func NewListing(tube string, s State, cursor string, count int) *Listing {
 	return l
 }
 
-// ListSome makes a part of a page. limit and work are as with FlushSome. When the page has
-// ended it returns its jobs, and the cursor of the next one; "" if there are no more jobs.
+// ListSome does a part of a page. limit and work are as with FlushSome. At the end it returns
+// the jobs of the page, and the cursor of the next page; "" if there are no more jobs.
 func (m *Machine) ListSome(now Instant, l *Listing, limit int) (jobs []JobStats, cursor string, work int, ended bool) {
 	t := m.tubes[l.tube]
 	if t == nil || l.count == 0 || l.state == Gone {
@@ -51,13 +51,13 @@ func (m *Machine) ListSome(now Instant, l *Listing, limit int) (jobs []JobStats,
 	slots := l.scan.next
 	ended = l.scan.pass(&m.slab, limit*slotsPerMove, func(j *Job) bool {
 		if j.tube == t.handle && j.state == l.state {
-			l.note(placeOf(j))
+			l.add(positionOf(j))
 		}
 		return true
 	})
 	work = int(l.scan.next-slots) / slotsPerMove
 	if ended {
-		slices.SortFunc(l.found, func(a, b place) int {
+		slices.SortFunc(l.found, func(a, b position) int {
 			if a.before(b) {
 				return -1
 			}
@@ -68,23 +68,23 @@ func (m *Machine) ListSome(now Instant, l *Listing, limit int) (jobs []JobStats,
 	return jobs, cursor, work + len(jobs), ended
 }
 
-// listAtOnce finds the jobs of a page and one more, unless that might be much work.
-func (m *Machine) listAtOnce(t *Tube, l *Listing, limit int) (found []place, ok bool) {
+// listAtOnce finds the jobs of a page and one more, unless that can be much work.
+func (m *Machine) listAtOnce(t *Tube, l *Listing, limit int) (found []position, ok bool) {
 	if l.state == Reserved {
 		return nil, t.reserved == 0
 	}
 	jobs, ok := t.queue(l.state).next(&m.slab, l.after, l.count+1, limit*nodesPerMove)
 	for _, j := range jobs {
-		found = append(found, placeOf(j))
+		found = append(found, positionOf(j))
 	}
 	return found, ok
 }
 
-// nodesPerMove is how many jobs of a tree can be looked at in the time in which one is moved.
+// nodesPerMove is how many jobs of a tree can be examined in the time of one move.
 const nodesPerMove = 8
 
-// note takes a place into the page, if it is behind the cursor and among the first.
-func (l *Listing) note(p place) {
+// add adds a position to the page, if it is behind the cursor and among the first.
+func (l *Listing) add(p position) {
 	switch {
 	case !l.after.before(p):
 	case len(l.found) <= l.count:
@@ -95,9 +95,9 @@ func (l *Listing) note(p place) {
 	}
 }
 
-// page returns a page, of which the jobs stood in these places when they were found, and one
-// more if there is one. It leaves out those that are gone from the state meanwhile.
-func (m *Machine) page(now Instant, l *Listing, found []place) (jobs []JobStats, cursor string) {
+// page returns a page. found are the positions of its jobs when they were found, and of one
+// more if there is one. Jobs that have since left the state are omitted.
+func (m *Machine) page(now Instant, l *Listing, found []position) (jobs []JobStats, cursor string) {
 	if len(found) > l.count {
 		found = found[:l.count]
 		last := found[l.count-1]
@@ -114,15 +114,15 @@ func (m *Machine) page(now Instant, l *Listing, found []place) (jobs []JobStats,
 	return jobs, cursor
 }
 
-// latest is a container/heap of places, the last one first.
-type latest []place
+// latest is a container/heap of positions, the last one first.
+type latest []position
 
 func (l latest) Len() int           { return len(l) }
 func (l latest) Less(i, j int) bool { return l[j].before(l[i]) }
 func (l latest) Swap(i, j int)      { l[i], l[j] = l[j], l[i] }
 
 // Push is for container/heap only.
-func (l *latest) Push(x any) { *l = append(*l, x.(place)) }
+func (l *latest) Push(x any) { *l = append(*l, x.(position)) }
 
 // Pop is for container/heap only.
 func (l *latest) Pop() any {

@@ -27,21 +27,21 @@ func (m *Machine) Head(tube string, s State) *Job {
 	return nil
 }
 
-// Body returns the body of j if it is kept here. It returns nil if the job has no
+// Body returns the body of j if it is in memory. It returns nil if the job has no
 // body, or if DropBody was called.
 func (m *Machine) Body(j *Job) []byte { return m.slab.body(j) }
 
-// Buffer returns the Buffer of the body that is kept for j, nil if it has none. A use
-// of the body that may outlast the job has to be retained before the next call.
+// Buffer returns the Buffer of the body of j, nil if it has none. A caller that uses the
+// body longer than the job must retain it before the next call.
 func (m *Machine) Buffer(j *Job) Buffer { return m.slab.buffer(j) }
 
-// BodyBytes returns the sum of the sizes, in bytes, of all bodies that are kept.
+// BodyBytes returns the sum of the sizes, in bytes, of all bodies in memory.
 func (m *Machine) BodyBytes() int64 { return m.slab.bytes }
 
-// KeepBody keeps a body for j that was kept somewhere else. It is kept, not copied.
+// KeepBody brings the body of j back into memory. It is kept, not copied.
 func (m *Machine) KeepBody(j *Job, body []byte) { m.slab.keep(j, body, nil) }
 
-// DropBody forgets the body of j. The caller keeps it somewhere else.
+// DropBody drops the body of j from memory. The caller stores it elsewhere.
 func (m *Machine) DropBody(j *Job) { m.slab.keep(j, nil, nil) }
 
 // JobStats returns what stats-job prints about job id; false if there is none.

@@ -1,34 +1,34 @@
 package tube
 
-// Machine is all jobs, tubes and reservations of one server, in memory. It obeys
+// Machine is all jobs, tubes and reservations of one server, in memory. It follows
 // the table of arrows. It is not safe for concurrent use, and it reads no clock:
 // methods that depend on time take now, which must not go backwards.
 type Machine struct {
-	slab        slab
-	jobs        index
-	tubes       map[string]*Tube
-	order       []*Tube  // as list-tubes prints them
-	handles     []*Tube  // by Job.tube; a tube keeps its place here
-	spare       []uint32 // free places in handles
-	holdings    map[Holder]*holding
-	recent      *holding // the one that was used last; nil if it is gone
-	alarms      alarms
-	journal     Journal // nil if nothing is to survive
-	hinted      []*Tube // tubes in which a job became ready, see Hints
-	takeable    []*Tube // tubes that are not paused and have a ready job
-	watched     watched // the tubes of the last Take from many
-	metadata    map[ref]metadata
-	keys        map[string]ref     // jobs with a key, by keyName
-	gone        tombstones         // keys that stay taken though their jobs are gone
-	policies    map[string]*Policy // by tube
-	told        Metadata           // of the job that the journal is being told of
-	lastRules   Rules              // of the last job that got some, see share
-	pendingDead idQueue            // jobs on their way to a dead-letter tube, see NextBound
-	lost        []uint64           // restored jobs that were reserved, for EndRestore
-	lastID      uint64
-	burials     int64 // number of the last burial
-	totals      Totals
-	flows       *Flows
+	slab         slab
+	jobs         index
+	tubes        map[string]*Tube
+	order        []*Tube  // in the order of list-tubes
+	handles      []*Tube  // by Job.tube; a tube keeps its index here
+	spare        []uint32 // free indexes of handles
+	holdings     map[Holder]*holding
+	recent       *holding // the one that was used last; nil if it was removed
+	alarms       alarms
+	journal      Journal // nil if nothing has to survive
+	woken        []*Tube // tubes in which a job became ready, see WakeUps
+	takeable     []*Tube // tubes that are not paused and have a ready job
+	watched      watched // the tubes of the last Take from many
+	metadata     map[ref]metadata
+	keys         map[string]ref     // jobs with a key, by keyName
+	tombstones   tombstones         // keys that stay taken although their jobs are gone
+	policies     map[string]*Policy // by tube
+	reported     Metadata           // of the job that is being reported to the journal
+	lastRules    Rules              // of the last job that had some, see share
+	pendingDead  idQueue            // pending dead letters, see NextPending
+	wereReserved []uint64           // restored jobs that were reserved, for EndRestore
+	lastID       uint64
+	burials      int64 // number of the last burial
+	totals       Totals
+	flows        *Flows
 }
 
 // Totals are the counts over all tubes, as stats prints them.
@@ -43,16 +43,16 @@ type Totals struct {
 // exists. The first job gets the id 1.
 func NewMachine() *Machine {
 	m := &Machine{
-		jobs:     newIndex(),
-		tubes:    make(map[string]*Tube),
-		holdings: make(map[Holder]*holding),
-		metadata: make(map[ref]metadata),
-		keys:     make(map[string]ref),
-		gone:     tombstones{keys: make(map[string]tombstone)},
-		policies: make(map[string]*Policy),
-		flows:    NewFlows(RoomFor(DefaultNamed)),
+		jobs:       newIndex(),
+		tubes:      make(map[string]*Tube),
+		holdings:   make(map[Holder]*holding),
+		metadata:   make(map[ref]metadata),
+		keys:       make(map[string]ref),
+		tombstones: tombstones{keys: make(map[string]tombstone)},
+		policies:   make(map[string]*Policy),
+		flows:      NewFlows(RoomFor(DefaultNamed)),
 	}
-	m.gone.alarm.pos = -1
+	m.tombstones.alarm.pos = -1
 	m.open(Default)
 	return m
 }
@@ -62,26 +62,26 @@ type NewJob struct {
 	Tube            string
 	Pri, Delay, TTR uint32
 	Body            []byte // kept, not copied
-	Buffer          Buffer // of Body, or nil; the Machine takes over one use
+	Buffer          Buffer // of Body, or nil; the Machine takes over one reference
 }
 
-// Buffer counts who uses the memory of a body. The Machine has a use of it as long as
-// it keeps the body. Both methods may be called while a lock is held.
+// Buffer is the reference-counted memory of a body. The Machine has one reference while
+// it has the body in memory. Both methods may be called with a lock held.
 type Buffer interface {
-	Retain()  // begins a use
-	Release() // ends one
+	Retain()  // adds a reference
+	Release() // drops a reference
 }
 
-// Put makes a job and returns it. It makes the tube if there is none of that
+// Put creates a job and returns it. It creates the tube if there is none of that
 // name.
 func (m *Machine) Put(now Instant, p NewJob) *Job {
 	j := m.newJob(now, p)
 	m.enter(now, j, Delayed, nil)
-	m.tellPut(j, p)
+	m.journalPut(j, p)
 	return j
 }
 
-// newJob makes a job that is in no queue yet.
+// newJob creates a job that is in no queue yet.
 func (m *Machine) newJob(now Instant, p NewJob) *Job {
 	t := m.open(p.Tube)
 	m.lastID++
@@ -100,26 +100,25 @@ func (m *Machine) newJob(now Instant, p NewJob) *Job {
 	return j
 }
 
-// tellPut tells the journal about a new job.
-func (m *Machine) tellPut(j *Job, p NewJob) {
+// journalPut reports a new job to the journal.
+func (m *Machine) journalPut(j *Job, p NewJob) {
 	if m.journal != nil {
-		m.journal.Put(m.record(j, &m.told), p.Body, p.Buffer)
+		m.journal.Put(m.record(j, &m.reported), p.Body, p.Buffer)
 	}
 }
 
 // Terms come with a command that moves a job. Arrow.Sets says which of them the
-// job takes over; the others are ignored. Delay is in seconds.
+// job takes; the others are ignored. Delay is in seconds.
 type Terms struct{ Pri, Delay uint32 }
 
-// gone is what Move returns for a job that it has deleted, or that has gone to its
-// dead-letter tube.
-var gone Job
+// goneJob is what Move returns for a job that was deleted, or sent to its dead-letter
+// tube.
+var goneJob Job
 
-// Move does to job id what the table says for this move, on behalf of h. It
-// returns the job as it is afterwards. It returns nil, which is NOT_FOUND, if
-// there is no such job, if the table has no row for its state, or if only the
-// holder may do it and that is not h. Reserve, which chooses a job by itself, is
-// Take.
+// Move moves job id as the table says, on behalf of h. It returns the job as it is
+// afterwards. It returns nil, which is NOT_FOUND, if there is no such job, if the
+// table has no row for its state, or if only the holder can make the move and h is
+// not the holder. For Reserve, which chooses a job by itself, use Take.
 func (m *Machine) Move(now Instant, move Move, h Holder, id uint64, terms Terms) *Job {
 	j := m.Find(id)
 	if j == nil {
@@ -140,14 +139,14 @@ func (m *Machine) Move(now Instant, move Move, h Holder, id uint64, terms Terms)
 	}
 	m.moveAlong(now, j, arrow, h)
 	if j.ID != id {
-		return &gone
+		return &goneJob
 	}
 	return j
 }
 
-// moveAlong moves j along the arrow, on behalf of h, and tells the journal.
+// moveAlong moves j along the arrow, on behalf of h, and reports it to the journal.
 func (m *Machine) moveAlong(now Instant, j *Job, arrow *Arrow, h Holder) {
-	m.noteArrow(now, j, arrow)
+	m.countArrow(now, j, arrow)
 	if arrow.Counts != NoCounter {
 		j.counters[arrow.Counts]++
 	}
@@ -157,10 +156,10 @@ func (m *Machine) moveAlong(now Instant, j *Job, arrow *Arrow, h Holder) {
 	}
 	m.dequeue(j)
 	id, size := j.ID, j.size
-	tell := arrow.lasting()
-	ruled := m.ruled(j)
-	if ruled {
-		tell = m.enterRuled(now, j, arrow, to) || tell
+	changed := arrow.durable()
+	hasRules := m.hasRules(j)
+	if hasRules {
+		changed = m.enterByRules(now, j, arrow, to) || changed
 	} else {
 		m.enter(now, j, arrow.To, to)
 	}
@@ -168,17 +167,17 @@ func (m *Machine) moveAlong(now Instant, j *Job, arrow *Arrow, h Holder) {
 	case m.journal == nil:
 	case arrow.To == Gone:
 		m.journal.Deleted(id, size)
-	case tell:
-		m.journal.Changed(m.record(j, &m.told))
+	case changed:
+		m.journal.Changed(m.record(j, &m.reported))
 	}
-	if ruled {
+	if hasRules {
 		m.sendIfPending(now, j)
 	}
 }
 
-// enterRuled is enter for a job with facts, or in a tube with a policy, that moves along an
-// arrow. It returns whether more has changed than the arrow says.
-func (m *Machine) enterRuled(now Instant, j *Job, arrow *Arrow, h *holding) (more bool) {
+// enterByRules is enter for a job that has metadata, or is in a tube with a policy. It returns
+// whether more has changed than the arrow says.
+func (m *Machine) enterByRules(now Instant, j *Job, arrow *Arrow, h *holding) (more bool) {
 	if arrow.From == Buried {
 		m.unpark(j, arrow.Move)
 	}
@@ -190,13 +189,13 @@ func (m *Machine) enterRuled(now Instant, j *Job, arrow *Arrow, h *holding) (mor
 	if arrow.Sets == SetsPriAndDelay {
 		asked = j.delay
 	}
-	m.comeBack(now, j, arrow.Ends, asked)
+	m.requeueOrPark(now, j, arrow.Ends, asked)
 	return true
 }
 
-// SetAside buries job id, because its body cannot be read. It does nothing if
-// another holder than h has reserved the job. No counter grows, because no client
-// has asked for it. It returns whether the job was buried.
+// SetAside buries job id, because its body cannot be read. It does nothing if a
+// holder other than h has reserved the job. No counter grows, because no client
+// asked for it. It returns whether the job was buried.
 func (m *Machine) SetAside(now Instant, h Holder, id uint64) bool {
 	j := m.Find(id)
 	if j == nil || j.state == Buried || j.state == Reserved && j.holder != h {
@@ -204,12 +203,12 @@ func (m *Machine) SetAside(now Instant, h Holder, id uint64) bool {
 	}
 	m.dequeue(j)
 	m.enter(now, j, Buried, nil)
-	m.tellChanged(j)
+	m.journalChanged(j)
 	return true
 }
 
-// Tick does up to limit of the things that are due: it makes delayed jobs ready,
-// ends pauses, and takes back reservations whose TTR has run out. It returns when
+// Tick does up to limit of the things that are due: it makes delayed jobs ready, ends
+// pauses, takes back reservations whose TTR has run out, and frees keys. It returns when
 // the next thing is due. If that is now or earlier, limit was reached.
 func (m *Machine) Tick(now Instant, limit int) Instant {
 	for ; limit > 0 && m.alarms.next() <= now; limit-- {
@@ -221,9 +220,9 @@ func (m *Machine) Tick(now Instant, limit int) Instant {
 // Next returns when the next thing is due, or Never.
 func (m *Machine) Next() Instant { return m.alarms.next() }
 
-// fire does one thing that is due, that of the alarm a.
+// fire does one thing that is due for the alarm a.
 func (m *Machine) fire(now Instant, a *alarm) {
-	if a == &m.gone.alarm {
+	if a == &m.tombstones.alarm {
 		m.fireKeys()
 		return
 	}
@@ -239,5 +238,5 @@ func (m *Machine) fire(now Instant, a *alarm) {
 	}
 	m.resume(t)
 	m.rearm(t)
-	m.wakeUp(t)
+	m.addWakeUp(t)
 }

@@ -8,7 +8,7 @@ import (
 
 // TestArrows compares the table with the transitions of beanstalkd, written as a
 // matrix. The rows are moves. The columns are: ready, delayed, buried, reserved by
-// who asks, reserved by somebody else. A dot is NOT_FOUND.
+// the caller, reserved by another holder. A dot is NOT_FOUND.
 func TestArrows(t *testing.T) {
 	want := map[Move][5]string{
 		Reserve:    {"reserved+reserves", ".", ".", ".", "."},
@@ -42,7 +42,7 @@ func TestArrows(t *testing.T) {
 	}
 }
 
-// check fails the test if the machine contradicts itself.
+// check fails the test if the machine is inconsistent.
 func (m *Machine) check(t testing.TB) {
 	t.Helper()
 	var sum Totals
@@ -52,7 +52,7 @@ func (m *Machine) check(t testing.TB) {
 			t.Fatalf("job %d is not where it should be", id)
 		}
 		if where := m.whereIs(j); where != j.state {
-			t.Fatalf("job %d is %v but lies with the %v ones", j.ID, j.state, where)
+			t.Fatalf("job %d is %v but is in the queue of %v jobs", j.ID, j.state, where)
 		}
 	}
 	jobs := 0
@@ -70,7 +70,7 @@ func (m *Machine) check(t testing.TB) {
 	}
 	takeable := 0
 	for _, tb := range m.order {
-		takeable += min(tb.place, 1)
+		takeable += min(tb.takeableAt, 1)
 	}
 	if takeable != len(m.takeable) {
 		t.Fatalf("%d tubes are takeable, and %d listed as such", takeable, len(m.takeable))
@@ -81,22 +81,22 @@ func (m *Machine) check(t testing.TB) {
 	}
 	for i, a := range m.alarms {
 		if a.pos != i {
-			t.Fatalf("alarm %d believes to be at %d", i, a.pos)
+			t.Fatalf("alarm %d has the index %d", i, a.pos)
 		}
 	}
 }
 
-// checkTakeable fails the test if a tube is wrongly among the takeable ones, or
-// wrongly is not.
+// checkTakeable fails the test if a tube is wrongly in Machine.takeable, or is wrongly
+// missing there.
 func (m *Machine) checkTakeable(t testing.TB, tb *Tube) {
 	t.Helper()
 	want := tb.ready.len() > 0 && !tb.paused()
-	if ok := tb.place > 0 && tb.place <= len(m.takeable) && m.takeable[tb.place-1] == tb; ok != want || !ok && tb.place != 0 {
-		t.Fatalf("tube %s is at %d of %d takeable ones, want %v", tb.name, tb.place, len(m.takeable), want)
+	if ok := tb.takeableAt > 0 && tb.takeableAt <= len(m.takeable) && m.takeable[tb.takeableAt-1] == tb; ok != want || !ok && tb.takeableAt != 0 {
+		t.Fatalf("tube %s is at %d of %d takeable ones, want %v", tb.name, tb.takeableAt, len(m.takeable), want)
 	}
 }
 
-// whereIs returns in which queue a job is.
+// whereIs returns the state of the queue that a job is in.
 func (m *Machine) whereIs(j *Job) State {
 	holds := func(q queue) bool {
 		if j.inRing {
@@ -118,8 +118,8 @@ func (m *Machine) whereIs(j *Job) State {
 	return Gone
 }
 
-// FuzzMachine does to a machine what the bytes say. It must never panic nor
-// contradict itself.
+// FuzzMachine interprets the bytes as operations on a machine. It must never panic or become
+// inconsistent.
 func FuzzMachine(f *testing.F) {
 	f.Add([]byte("put and take and bury and kick"))
 	f.Add([]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})
@@ -133,15 +133,15 @@ func FuzzMachine(f *testing.F) {
 	})
 }
 
-func perform(m *Machine, now *Instant, what, a, b byte) {
+func perform(m *Machine, now *Instant, opcode, a, b byte) {
 	name, holder, id := fmt.Sprint("t", a%3), Holder(b%3+1), uint64(a)%(m.lastID+2)
-	switch what % 13 {
+	switch opcode % 13 {
 	case 0:
 		m.Put(*now, NewJob{Tube: name, Pri: uint32(b) * 8, Delay: uint32(b % 4), TTR: uint32(a % 4)})
 	case 1:
 		m.Take(*now, holder, []string{name, "t0", Default})
 	case 2, 3:
-		m.Move(*now, ReserveJob+Move(what>>4)%NumMoves%(Expire-ReserveJob), holder, id, Terms{Pri: uint32(b), Delay: uint32(a % 3)})
+		m.Move(*now, ReserveJob+Move(opcode>>4)%NumMoves%(Expire-ReserveJob), holder, id, Terms{Pri: uint32(b), Delay: uint32(a % 3)})
 	case 4:
 		m.Kick(*now, name, uint32(b%4))
 	case 5:
@@ -152,7 +152,7 @@ func perform(m *Machine, now *Instant, what, a, b byte) {
 	case 7:
 		m.Pause(*now, name, uint32(b%3))
 	case 8:
-		m.attendSometimes(name, Role(a%2), b)
+		m.refOrUnref(name, Role(a%2), b)
 	case 9:
 		from, jobs := m.Kickable(name)
 		m.KickSome(*now, name, from, min(int(b%4), jobs))
@@ -166,7 +166,7 @@ func perform(m *Machine, now *Instant, what, a, b byte) {
 }
 
 // takeOfMany takes from a long list of names, twice, and panics if the job is not
-// the one that a look at each of them finds.
+// the one that a search of each tube finds.
 func (m *Machine) takeOfMany(now Instant, h Holder, from int) {
 	names := make([]string, 0, 2*FewTubes)
 	for i := range cap(names) {
@@ -192,8 +192,8 @@ func (m *Machine) takeOfMany(now Instant, h Holder, from int) {
 	m.ForgetWatched()
 }
 
-// attendSometimes begins an attendance, or ends one that there is.
-func (m *Machine) attendSometimes(name string, role Role, b byte) {
+// refOrUnref adds a reference to a tube, or removes an existing one.
+func (m *Machine) refOrUnref(name string, role Role, b byte) {
 	t := m.tubes[name]
 	switch {
 	case b%2 == 0:
@@ -220,7 +220,7 @@ func TestTickLimit(t *testing.T) {
 	}
 }
 
-// TestParts: many parts of a kick or of a leaving come to the same as the whole.
+// TestParts checks that many parts of a kick or of a release of all jobs do the same as the whole.
 func TestParts(t *testing.T) {
 	for _, part := range []int{1, 3, 10, 1000} {
 		m := NewMachine()
@@ -248,8 +248,8 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// TestKickKeepsItsState: a part of a kick of buried jobs moves no delayed ones
-// when the buried ones are gone.
+// TestKickKeepsItsState checks that a part of a kick of buried jobs does not move delayed jobs
+// after the last buried job.
 func TestKickKeepsItsState(t *testing.T) {
 	m := NewMachine()
 	m.Put(0, NewJob{Tube: "t", Delay: 9})
@@ -265,7 +265,7 @@ func TestKickKeepsItsState(t *testing.T) {
 	}
 }
 
-// TestTakeWork counts how many tubes a Take from very many looks at.
+// TestTakeWork counts how many tubes a Take from very many examines.
 func TestTakeWork(t *testing.T) {
 	m := NewMachine()
 	names := make([]string, 10_000)
@@ -273,7 +273,7 @@ func TestTakeWork(t *testing.T) {
 		names[i] = fmt.Sprint("t", i)
 		m.Ref(names[i], Watching, 1)
 	}
-	looks := func(what string, takes, want int) {
+	checkWork := func(what string, takes, want int) {
 		t.Helper()
 		count := func() uint64 { tubes, names := m.TakeWork(); return tubes + names }
 		before := count()
@@ -281,33 +281,33 @@ func TestTakeWork(t *testing.T) {
 			m.Take(0, 1, names)
 		}
 		if got := int(count() - before); got > want {
-			t.Errorf("%d takes %s look at %d tubes, want %d at most", takes, what, got, want)
+			t.Errorf("%d takes %s examine %d tubes, want %d at most", takes, what, got, want)
 		}
 	}
-	looks("from empty tubes", 1000, 0)
+	checkWork("from empty tubes", 1000, 0)
 	m.Put(0, NewJob{Tube: "other"})
-	looks("while another tube has a job", 1000, len(names)+1000)
+	checkWork("while another tube has a job", 1000, len(names)+1000)
 	for range 10 {
 		m.Put(0, NewJob{Tube: "t5000"})
 	}
-	looks("of ten jobs of one tube", 10, 20)
+	checkWork("of ten jobs of one tube", 10, 20)
 	m.ForgetWatched()
 	m.Put(0, NewJob{Tube: "t1"})
-	looks("of a list that may have changed", 1, len(names)+2)
+	checkWork("of a list that may have changed", 1, len(names)+2)
 	m.Pause(0, "other", 9)
-	looks("while the only tube with a job is paused", 1000, 0)
+	checkWork("while the only tube with a job is paused", 1000, 0)
 }
 
-// TestSetAside: a job that is set aside is buried, and nothing is counted.
+// TestSetAside checks that a job that is set aside is buried, and no counter grows.
 func TestSetAside(t *testing.T) {
 	m := NewMachine()
 	id := m.Put(0, NewJob{Tube: "t"}).ID
 	m.Take(0, 1, []string{"t"})
 	if m.SetAside(0, 2, id) {
-		t.Error("somebody else's job is set aside")
+		t.Error("another holder's job was set aside")
 	}
 	if !m.SetAside(0, 1, id) || m.SetAside(0, 1, id) {
-		t.Error("a job is set aside not once")
+		t.Error("the job was not set aside exactly once")
 	}
 	s, _ := m.JobStats(0, id)
 	if s.State != Buried || s.Counters != (Counters{Reserves: 1}) {

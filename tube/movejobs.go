@@ -19,11 +19,11 @@ func (m *Machine) CountIn(tube string, s State) int {
 	return 0
 }
 
-// MoveTo makes a new job of j in another tube, and removes j. The body of j must be kept here
-// if it has one, and j not be reserved. The new job is in the same state, behind all that are
-// buried there if that is Buried; it keeps the due time and all else, but for two things. Its
-// counters begin at zero, while failures and deliveries go on. It has no key if another job
-// has that in the other tube. Where it was, the key of j stays taken as if j had been deleted.
+// MoveTo creates a copy of j in another tube, and removes j. j must not be reserved, and its
+// body must be in memory. The new job has the same state, due time and all else, with three
+// exceptions. Its counters begin at zero, while its failures and deliveries go on. If it is
+// buried, it comes after all other buried jobs of the tube. If another job of the tube has its
+// key, it has no key. In the old tube the key of j stays taken as if j had been deleted.
 func (m *Machine) MoveTo(now Instant, j *Job, to string) {
 	p := NewJob{Tube: to, Pri: j.pri, Delay: j.delay, TTR: j.ttr, Body: m.Body(j), Buffer: m.Buffer(j)}
 	if p.Buffer != nil {
@@ -47,12 +47,12 @@ func (m *Machine) MoveTo(now Instant, j *Job, to string) {
 		m.burials++
 		m.enqueue(moved, Buried, m.burials)
 	}
-	m.tellPut(moved, p)
+	m.journalPut(moved, p)
 	m.freeKey(keyName(to, metadata.Key))
 	m.Remove(now, j)
 }
 
-// movedFacts returns the facts that j has in another tube.
+// movedMetadata returns the metadata of j after a move to another tube.
 func (m *Machine) movedMetadata(j *Job, to string) Metadata {
 	f := *m.metadataOf(j)
 	f.Key, f.PendingDead = m.keyOf(j), ""

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// SetPolicy gives a tube a policy, which must not be changed any more; nil takes it away. The
-// tube need not exist.
+// SetPolicy sets the policy of a tube; nil removes it. The policy must not be changed after
+// that. The tube need not exist.
 func (m *Machine) SetPolicy(tube string, p *Policy) {
 	if p == nil {
 		delete(m.policies, tube)

@@ -2,25 +2,25 @@ package tube
 
 import "time"
 
-// PutResult is what came of a put with tags.
+// PutResult is the result of a put with tags.
 type PutResult uint8
 
 const (
-	PutNew       PutResult = iota // a job was made
-	PutTombstone                  // another job has the key, or had it not long ago: nothing was put
-	PutDuplicate                  // the same, and the client wanted to be told
-	PutRefused                    // the tube has as many jobs or bytes as it may
+	PutNew       PutResult = iota // a job was created
+	PutTombstone                  // another job has the key, or had it recently: nothing was put
+	PutDuplicate                  // the same, and the client asked for an error
+	PutRefused                    // the tube has reached its quota of jobs or bytes
 )
 
-// PutAnswer is what came of a put with tags: the job that was made, or which job has the key.
+// PutAnswer is the answer to a put with tags: the new job, or the job that has the key.
 type PutAnswer struct {
 	Result PutResult
 	ID     uint64
-	State  State // of that other job; Gone if only its key is still taken
+	State  State // of that other job; Gone if only its tombstone is left
 }
 
-// PutTagged makes a job with tags, as Put does, unless its key is taken or the tube has no
-// room by its policy. If nothing was put, the Buffer of the job stays the caller's.
+// PutTagged creates a job with tags, as Put does, unless its key is taken or the tube has
+// reached its quota. If nothing was put, the Buffer of the job still belongs to the caller.
 func (m *Machine) PutTagged(now Instant, p NewJob, tags *Tags) PutAnswer {
 	name := keyName(p.Tube, tags.Key)
 	old := m.ByKey(p.Tube, tags.Key)
@@ -30,7 +30,7 @@ func (m *Machine) PutTagged(now Instant, p NewJob, tags *Tags) PutAnswer {
 	if !m.admits(p.Tube, len(p.Body), old) {
 		return PutAnswer{Result: PutRefused}
 	}
-	j := m.newJob(now, p) // first, so that the tube stays
+	j := m.newJob(now, p) // first, so that the tube is not removed
 	var replaced removed
 	if old != nil {
 		replaced = m.remove(now, old)
@@ -38,8 +38,8 @@ func (m *Machine) PutTagged(now Instant, p NewJob, tags *Tags) PutAnswer {
 	m.freeKey(name)
 	m.setMetadata(j, Metadata{Key: tags.Key, Rules: tags.Rules})
 	m.enterIn(now, j, tags.wait(now, p.Delay))
-	m.tellPut(j, p)
-	m.tellRemoved(replaced) // behind the put, as the journal may divide what it is told before one
+	m.journalPut(j, p)
+	m.journalRemoved(replaced) // after the put: the journal can end a record before a put, and both must be in one
 	return PutAnswer{ID: j.ID}
 }
 
@@ -54,30 +54,30 @@ func (m *Machine) onDuplicate(tube string, tags *Tags) OnDuplicate {
 	return Keep
 }
 
-// keyTaken tells whether a put must make no job because its key is taken, and what its answer
-// is then.
-func (m *Machine) keyTaken(now Instant, name string, what OnDuplicate) (a PutAnswer, taken bool) {
-	if what == Replace {
+// keyTaken reports whether a put must create no job because its key is taken, and what its
+// answer is then.
+func (m *Machine) keyTaken(now Instant, name string, onDuplicate OnDuplicate) (a PutAnswer, taken bool) {
+	if onDuplicate == Replace {
 		return a, false
 	}
 	if r := m.keys[name]; r != 0 {
 		j := m.slab.at(r)
 		a.ID, a.State = j.ID, j.state
-	} else if g, ok := m.gone.keys[name]; ok && g.until > now {
+	} else if g, ok := m.tombstones.keys[name]; ok && g.until > now {
 		a.ID = g.id
 	} else {
 		return a, false
 	}
-	if a.Result = PutTombstone; what == Fail {
+	if a.Result = PutTombstone; onDuplicate == Fail {
 		a.Result = PutDuplicate
 	}
 	return a, true
 }
 
-// Admits tells whether the policy of a tube lets it have one more job, with size bytes.
+// Admits reports whether the policy of a tube allows one more job, of size bytes.
 func (m *Machine) Admits(tube string, size int) bool { return m.admits(tube, size, nil) }
 
-// admits is Admits for a job that takes the place of another one, which may be nil.
+// admits is Admits for a job that replaces another job, which may be nil.
 func (m *Machine) admits(tube string, size int, old *Job) bool {
 	p := m.policies[tube]
 	if p == nil {
@@ -94,7 +94,7 @@ func (m *Machine) admits(tube string, size int, old *Job) bool {
 }
 
 // wait returns how long after now a job is due that was put with these tags and a delay in
-// seconds. It is at most until Latest.
+// seconds. It ends at Latest or earlier.
 func (t *Tags) wait(now Instant, delay uint32) time.Duration {
 	switch {
 	case t.HasAt:
@@ -105,8 +105,8 @@ func (t *Tags) wait(now Instant, delay uint32) time.Duration {
 	return time.Duration(delay) * time.Second
 }
 
-// enterIn makes j, which is in no queue, due after a wait; ready if that is none. Its delay
-// becomes as many whole seconds, rounded up.
+// enterIn makes j, which is in no queue, due after a wait; ready if that is zero. Its delay
+// becomes the wait, rounded up to whole seconds.
 func (m *Machine) enterIn(now Instant, j *Job, wait time.Duration) {
 	j.delay = uint32(min((wait+time.Second-1)/time.Second, 1<<32-1))
 	if wait > 0 {
@@ -117,17 +117,17 @@ func (m *Machine) enterIn(now Instant, j *Job, wait time.Duration) {
 	}
 }
 
-// Remove removes a job, whatever its state and whoever holds it. It counts as one that was
-// deleted from its tube.
-func (m *Machine) Remove(now Instant, j *Job) { m.tellRemoved(m.remove(now, j)) }
+// Remove removes a job, whatever its state and holder. It counts as deleted from its
+// tube.
+func (m *Machine) Remove(now Instant, j *Job) { m.journalRemoved(m.remove(now, j)) }
 
-// removed is what the journal is told of a job that is gone. The zero value is none.
+// removed is what is reported to the journal about a removed job. The zero value is none.
 type removed struct {
 	id   uint64
 	size uint32
 }
 
-// remove is Remove without telling the journal.
+// remove is Remove without a report to the journal.
 func (m *Machine) remove(now Instant, j *Job) removed {
 	r := removed{j.ID, j.size}
 	t := m.tubeOf(j)
@@ -138,7 +138,7 @@ func (m *Machine) remove(now Instant, j *Job) removed {
 	return r
 }
 
-func (m *Machine) tellRemoved(r removed) {
+func (m *Machine) journalRemoved(r removed) {
 	if m.journal != nil && r.id != 0 {
 		m.journal.Deleted(r.id, r.size)
 	}

@@ -1,10 +1,10 @@
 package tube
 
-// queue is jobs ordered by (rank, id). Nearly all jobs are added behind all
-// others: ready jobs of one priority because ids grow, delays and TTRs of one
-// length because time goes on, and buried jobs always. They are in a ring, where
-// adding and removing costs the same however many jobs there are. A job that is
-// added out of order goes into a tree instead, in O(log n).
+// queue is jobs ordered by (rank, id). Nearly all jobs are added behind all others:
+// ready jobs of one priority because ids grow, delays and TTRs of one length because
+// time goes on, and buried jobs always. They are in a ring, where adding and removing
+// takes the same time for any number of jobs. A job that is added out of order goes
+// into a tree instead, in O(log n).
 //
 // A queue does not know its slab: every method takes it.
 type queue struct {
@@ -56,6 +56,6 @@ func (q *queue) remove(s *slab, j *Job) {
 	}
 }
 
-// smallRoom is the number of places up to which rings and trees keep their memory
+// minCapacity is the number of entries up to which rings and trees keep their memory
 // when they become empty.
-const smallRoom = 1024
+const minCapacity = 1024

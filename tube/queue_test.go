@@ -9,7 +9,7 @@ import (
 
 // TestQueue compares queues with a sorted slice under random additions and
 // removals, from the head and from the middle: with few and with many jobs that
-// come out of order, and with places about to run over.
+// are added out of order, and with numbers about to wrap.
 func TestQueue(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, disorder := range []int{0, 1, 10, 100} {
@@ -20,7 +20,7 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// playQueue uses q, of whose jobs that many in 100 come out of order.
+// playQueue does random operations on q. disorder is how many jobs in 100 are added out of order.
 func playQueue(t *testing.T, random *rand.Rand, q *queue, disorder int) {
 	t.Helper()
 	var sl slab
@@ -67,7 +67,7 @@ func checkTree(t *testing.T, s *slab, q tree) {
 	for i := range q {
 		j := s.at(q[i])
 		if j.inRing || int(j.pos) != i {
-			t.Fatalf("job %d at %d of the tree believes to be at %d, in the ring %v", j.ID, i, j.pos, j.inRing)
+			t.Fatalf("job %d at %d of the tree has position %d, in the ring %v", j.ID, i, j.pos, j.inRing)
 		}
 		if parent := (i - 1) / 4; i > 0 && before(j, s.at(q[parent])) {
 			t.Fatalf("job %d at %d comes before its parent", j.ID, i)
@@ -78,17 +78,17 @@ func checkTree(t *testing.T, s *slab, q tree) {
 func checkRing(t *testing.T, s *slab, r *ring) {
 	t.Helper()
 	gaps, last := uint32(0), (*Job)(nil)
-	for place := r.from; place != r.to; place++ {
-		if *r.at(place) == 0 {
+	for number := r.from; number != r.to; number++ {
+		if *r.at(number) == 0 {
 			gaps++
 			continue
 		}
-		j := s.at(*r.at(place))
-		if !j.inRing || j.pos != place {
-			t.Fatalf("job %d at %d of the ring believes to be at %d, in the ring %v", j.ID, place, j.pos, j.inRing)
+		j := s.at(*r.at(number))
+		if !j.inRing || j.pos != number {
+			t.Fatalf("job %d at %d of the ring has position %d, in the ring %v", j.ID, number, j.pos, j.inRing)
 		}
 		if last != nil && !before(last, j) {
-			t.Fatalf("job %d stands before job %d", last.ID, j.ID)
+			t.Fatalf("job %d is before job %d", last.ID, j.ID)
 		}
 		last = j
 	}
@@ -97,8 +97,8 @@ func checkRing(t *testing.T, s *slab, r *ring) {
 	}
 }
 
-// TestQueueWithoutOrder has each job come before all others: one stands in the
-// ring, the others are in the tree.
+// TestQueueWithoutOrder adds each job before all others: one is in the ring, the
+// others are in the tree.
 func TestQueueWithoutOrder(t *testing.T) {
 	var q queue
 	var s slab
@@ -117,8 +117,8 @@ func TestQueueWithoutOrder(t *testing.T) {
 	}
 }
 
-// TestQueueOfGaps has jobs come and go behind one that stays: the room that
-// they leave is used again.
+// TestQueueOfGaps adds and removes jobs behind one that stays, and checks that the slots
+// are used again.
 func TestQueueOfGaps(t *testing.T) {
 	var q queue
 	var s slab
@@ -135,7 +135,7 @@ func TestQueueOfGaps(t *testing.T) {
 	}
 	checkRing(t, &s, &q.ring)
 	if q.len() != 200 || len(q.ring.slots) > 2048 {
-		t.Errorf("a ring of %d jobs keeps room for %d", q.len(), len(q.ring.slots))
+		t.Errorf("a ring of %d jobs has capacity for %d", q.len(), len(q.ring.slots))
 	}
 }
 
@@ -162,8 +162,8 @@ func TestQueueGivesMemoryBack(t *testing.T) {
 		if chunks > 2 {
 			t.Errorf("a slab of 10 jobs keeps %d chunks", chunks)
 		}
-		if room := cap(q.tree) + len(q.ring.slots); room > 2048 {
-			t.Errorf("a queue of %d jobs keeps room for %d", q.len(), room)
+		if capacity := cap(q.tree) + len(q.ring.slots); capacity > 2048 {
+			t.Errorf("a queue of %d jobs has capacity for %d", q.len(), capacity)
 		}
 	}
 }

@@ -1,14 +1,14 @@
 package tube
 
-// ring is jobs in their order, in a circular buffer. A job that is removed from
-// the middle leaves a gap, a zero; the first and the last place are never gaps.
+// ring is jobs in order, in a circular buffer. A job that is removed from the middle
+// leaves a gap, a zero; the first and the last entry are never gaps.
 //
-// A place is a number that grows from job to job and wraps at 2^32. Its slot is
-// the place modulo the length of the buffer. So a job keeps its place, Job.pos,
+// An entry has a number that grows from job to job and wraps at 2^32. Its slot is
+// the number modulo the length of the buffer. So a job keeps its number, Job.pos,
 // when the buffer grows or shrinks.
 type ring struct {
 	slots    []ref  // its length is a power of two, or zero
-	from, to uint32 // the place of the first job, and the one behind the last
+	from, to uint32 // the number of the first job, and the one after the last
 	gaps     uint32 // between these two
 }
 
@@ -17,8 +17,8 @@ const minSlots = 4
 
 func (r *ring) len() int { return int(r.to - r.from - r.gaps) }
 
-// at returns the slot of a place.
-func (r *ring) at(place uint32) *ref { return &r.slots[place&uint32(len(r.slots)-1)] }
+// at returns the slot of a number.
+func (r *ring) at(number uint32) *ref { return &r.slots[number&uint32(len(r.slots)-1)] }
 
 // head returns the first job; there must be one.
 func (r *ring) head(s *slab) *Job { return s.at(*r.at(r.from)) }
@@ -48,7 +48,7 @@ func (r *ring) remove(s *slab, j *Job) {
 		r.to--
 		r.gaps--
 	}
-	if len(r.slots) > smallRoom && int(r.to-r.from) < len(r.slots)/4 {
+	if len(r.slots) > minCapacity && int(r.to-r.from) < len(r.slots)/4 {
 		r.resize(len(r.slots) / 2)
 	}
 }
@@ -63,20 +63,20 @@ func (r *ring) makeRoom(s *slab) {
 	}
 }
 
-// resize gives the ring a buffer of another length. All jobs keep their places.
+// resize gives the ring a buffer of another length. All jobs keep their numbers.
 func (r *ring) resize(length int) {
 	old := *r
 	r.slots = make([]ref, length)
-	for place := r.from; place != r.to; place++ {
-		*r.at(place) = *old.at(place)
+	for number := r.from; number != r.to; number++ {
+		*r.at(number) = *old.at(number)
 	}
 }
 
-// closeGaps moves the jobs together. Their places change.
+// closeGaps moves the jobs together. Their numbers change.
 func (r *ring) closeGaps(s *slab) {
 	to := r.from
-	for place := r.from; place != r.to; place++ {
-		if self := *r.at(place); self != 0 {
+	for number := r.from; number != r.to; number++ {
+		if self := *r.at(number); self != 0 {
 			*r.at(to) = self
 			s.at(self).pos = to
 			to++

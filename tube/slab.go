@@ -1,7 +1,7 @@
 package tube
 
 // ref is the number of a job's slot, plus one; zero is no job. It is half as large
-// as a pointer, and the garbage collector does not follow it. So queues and the
+// as a pointer, and the garbage collector does not follow it. So the queues and the
 // index of a million jobs cost the collector nothing.
 type ref uint32
 
@@ -9,27 +9,27 @@ const (
 	slotBits = 12
 	perChunk = 1 << slotBits
 
-	// fewJobs is up to how many jobs of a chunk its room for bodies stays when none is
-	// kept. Else a queue that is empty now and then would make it anew each time.
+	// fewJobs is the number of jobs up to which a chunk keeps its table of bodies when no
+	// body is left. Otherwise a queue that is often empty would allocate it each time.
 	fewJobs = 64
 )
 
-// slab is the memory of the jobs: chunks of slots that hold no pointers. A chunk
-// that has become empty is given back.
+// slab is the memory of the jobs: chunks of slots that contain no pointers. A chunk
+// that becomes empty is freed.
 type slab struct {
 	chunks []*chunk
-	open   []uint32 // numbers of the chunks with a free slot, also of those that were given back
-	bytes  int64    // sum of the sizes of all bodies that are kept
+	open   []uint32 // numbers of the chunks with a free slot, including freed chunks
+	bytes  int64    // sum of the sizes of all bodies in memory
 }
 
 // chunk is a part of a slab.
 type chunk struct {
-	jobs       *[perChunk]Job
-	bodies     *[perChunk][]byte // nil until a body is kept, and when none is
-	users      *[perChunk]Buffer // of the bodies that have one; nil until one is kept
-	tombstones int               // bodies that are kept
-	used       int               // slots that hold a job
-	free       int32             // first free slot, whose rank is the next one; -1: there is none
+	jobs      *[perChunk]Job
+	bodies    *[perChunk][]byte // nil while no body is in memory; see fewJobs
+	buffers   *[perChunk]Buffer // of the bodies that have one; nil until one has
+	bodyCount int               // bodies in memory
+	used      int               // slots that hold a job
+	free      int32             // first free slot, whose rank is the next one; -1: there is none
 }
 
 func newChunk() *chunk {
@@ -70,7 +70,7 @@ func (s *slab) alloc() *Job {
 	return j
 }
 
-// release frees the slot of j, which must not be used any more.
+// release frees the slot of j. j must not be used any more.
 func (s *slab) release(j *Job) {
 	s.keep(j, nil, nil)
 	n := uint32(j.self) - 1
@@ -83,13 +83,13 @@ func (s *slab) release(j *Job) {
 	*j = Job{rank: int64(c.free)}
 	c.free = int32(slot)
 	if c.used--; c.used == 0 && number != s.open[len(s.open)-1] {
-		s.chunks[number] = nil // its number stays open
+		s.chunks[number] = nil // its number stays in open
 	}
 }
 
-// dropEmpty gives back the chunk that slots are taken from, if it is empty. It is
-// called when another chunk takes its place. Until then the chunk stays: else a
-// store with few jobs would give it back and make it anew again and again.
+// dropEmpty frees the chunk that slots are taken from, if it is empty. It is called
+// when another chunk takes over. Until then the chunk stays: otherwise a store with
+// few jobs would free and allocate it again and again.
 func (s *slab) dropEmpty() {
 	if len(s.open) == 0 {
 		return
@@ -100,7 +100,7 @@ func (s *slab) dropEmpty() {
 	}
 }
 
-// body returns the body that is kept for j, nil if none is.
+// body returns the body of j, nil if none is in memory.
 func (s *slab) body(j *Job) []byte {
 	n := uint32(j.self) - 1
 	if bodies := s.chunks[n>>slotBits].bodies; bodies != nil {
@@ -109,18 +109,18 @@ func (s *slab) body(j *Job) []byte {
 	return nil
 }
 
-// buffer returns the Buffer of the body that is kept for j, nil if it has none.
+// buffer returns the Buffer of the body of j, nil if it has none.
 func (s *slab) buffer(j *Job) Buffer {
 	n := uint32(j.self) - 1
-	if users := s.chunks[n>>slotBits].users; users != nil {
-		return users[n&(perChunk-1)]
+	if buf := s.chunks[n>>slotBits].buffers; buf != nil {
+		return buf[n&(perChunk-1)]
 	}
 	return nil
 }
 
-// keep keeps a body for j, instead of the one that is kept, which it releases. Nil
-// drops that one. The slab takes over one use of users, which may be nil.
-func (s *slab) keep(j *Job, body []byte, users Buffer) {
+// keep sets the body of j and releases the previous one. A nil body only drops the
+// previous one. The slab takes over one reference of buf, which may be nil.
+func (s *slab) keep(j *Job, body []byte, buf Buffer) {
 	n := uint32(j.self) - 1
 	c, slot := s.chunks[n>>slotBits], n&(perChunk-1)
 	if c.bodies == nil {
@@ -131,29 +131,28 @@ func (s *slab) keep(j *Job, body []byte, users Buffer) {
 	}
 	s.bytes += int64(len(body)) - int64(len(c.bodies[slot]))
 	if c.bodies[slot] != nil {
-		c.tombstones--
+		c.bodyCount--
 	}
 	if body != nil {
-		c.tombstones++
+		c.bodyCount++
 	}
 	c.bodies[slot] = body
-	c.keepBuffer(slot, users)
-	if c.tombstones == 0 && c.used > fewJobs {
-		c.bodies, c.users = nil, nil
+	c.keepBuffer(slot, buf)
+	if c.bodyCount == 0 && c.used > fewJobs {
+		c.bodies, c.buffers = nil, nil
 	}
 }
 
-// keepBuffer notes the Buffer of the body in a slot, and releases the one that was
-// noted.
-func (c *chunk) keepBuffer(slot uint32, users Buffer) {
-	if c.users == nil {
-		if users == nil {
+// keepBuffer sets the Buffer of the body in a slot, and releases the previous one.
+func (c *chunk) keepBuffer(slot uint32, buf Buffer) {
+	if c.buffers == nil {
+		if buf == nil {
 			return
 		}
-		c.users = new([perChunk]Buffer)
+		c.buffers = new([perChunk]Buffer)
 	}
-	old := c.users[slot]
-	c.users[slot] = users
+	old := c.buffers[slot]
+	c.buffers[slot] = buf
 	if old != nil {
 		old.Release()
 	}

@@ -2,44 +2,43 @@ package tube
 
 import "time"
 
-// Tags are what a put may say of its job beyond priority, delay and TTR. The contract is
+// Tags are what a put can say about its job beyond priority, delay and TTR. The contract is
 // docs/extensions.md.
 type Tags struct {
 	// Delay, if HasDelay, is used instead of NewJob.Delay: whole milliseconds.
 	Delay    time.Duration
 	HasDelay bool
 
-	// At, if HasAt, is when the job is due: ready at once if that has passed.
+	// At, if HasAt, is when the job is due; it is ready at once if that has passed.
 	At    Instant
 	HasAt bool
 
 	Key         string      // the name of the job in its tube; "": none
 	OnDuplicate OnDuplicate // what happens if a job has the key already
-	Rules                   // those of the job's own
+	Rules                   // the job's own
 }
 
-// OnDuplicate says what a put does if a job of its tube has the key, or had it not long
-// ago.
+// OnDuplicate says what a put does if a job of its tube has the key, or had it recently.
 type OnDuplicate uint8
 
 const (
-	NotSaid OnDuplicate = iota // the tube's policy says it, or else Keep
+	NotSaid OnDuplicate = iota // the tube's policy decides, or else Keep
 	Keep                       // nothing is put
 	Replace                    // the other job is removed, whoever holds it
-	Fail                       // nothing is put, and the client is told
+	Fail                       // nothing is put, and the client gets an error
 )
 
-// Rules are what a job's tags or a tube's policy say about failures and keys. What is not
-// said is zero.
+// Rules are what a job's tags or a tube's policy say about failures and keys. A value that is
+// not set is zero.
 type Rules struct {
 	Retry     []time.Duration // the wait after the 1st, 2nd … failure; whole milliseconds
-	Max       uint32          // deliveries
+	Max       uint32          // largest number of deliveries
 	Dead      string          // the tube where an exhausted job goes, instead of being buried
-	KeyTTL    time.Duration   // how long a key stays taken when its job is gone; whole milliseconds
+	KeyTTL    time.Duration   // how long a key stays taken after its job is gone; whole milliseconds
 	HasKeyTTL bool
 }
 
-// Over returns r, with what it does not say from other, which may be nil.
+// Over returns r, with the values it does not set taken from other, which may be nil.
 func (r Rules) Over(other *Policy) Rules {
 	if other == nil {
 		return r
@@ -59,35 +58,35 @@ func (r Rules) Over(other *Policy) Rules {
 	return r
 }
 
-// empty tells whether r says nothing.
+// empty reports whether r sets nothing.
 func (r *Rules) empty() bool {
 	return r.Retry == nil && r.Max == 0 && r.Dead == "" && !r.HasKeyTTL
 }
 
-// Policy is what holds for the jobs of a tube that do not say otherwise, and the tube's
+// Policy is what applies to the jobs of a tube that do not say otherwise, and the tube's
 // quotas. A policy is never changed, only replaced.
 type Policy struct {
 	Rules
 	OnDuplicate   OnDuplicate
-	QuotaJobs     uint64 // how many jobs the tube may have
-	QuotaBytes    uint64 // how many bytes their bodies may have together
+	QuotaJobs     uint64 // how many jobs the tube can have
+	QuotaBytes    uint64 // how many bytes their bodies can have together
 	HasQuotaJobs  bool
 	HasQuotaBytes bool
-	Push          Push // where the jobs are sent; its zero value: nowhere
+	Push          Push // where the jobs are sent; the zero value: nowhere
 }
 
-// Push says that the jobs of a tube are sent to a URL, instead of waiting for somebody who
-// reserves them. The contract is docs/push.md. What is not said is zero.
+// Push says that the jobs of a tube are sent to a URL (a webhook) instead of waiting for a
+// reserve. The contract is docs/push.md. A value that is not set is zero.
 type Push struct {
 	URL         string        // http or https; "": nothing is sent
-	Concurrency uint32        // calls at a time, of each instance
+	Concurrency uint32        // calls at a time, per instance
 	Timeout     time.Duration // of one call; whole milliseconds
-	Rate        uint32        // calls in RateEvery
-	RateEvery   time.Duration // whole milliseconds; 0 if Rate is
+	Rate        uint32        // calls per RateEvery
+	RateEvery   time.Duration // whole milliseconds; 0 if Rate is 0
 }
 
-// Admits tells whether a tube with so many jobs, whose bodies have so many bytes, may get
-// one more with size bytes. p may be nil.
+// Admits reports whether a tube that has this many jobs, with this many bytes in their bodies,
+// can get one more of size bytes. p may be nil.
 func (p *Policy) Admits(jobs, bytes, size uint64) bool {
 	if p == nil {
 		return true
@@ -95,14 +94,14 @@ func (p *Policy) Admits(jobs, bytes, size uint64) bool {
 	return (!p.HasQuotaJobs || jobs < p.QuotaJobs) && (!p.HasQuotaBytes || bytes+size <= p.QuotaBytes)
 }
 
-// Outcome is how a delivery has ended, as far as it matters to the rules of a job.
+// Outcome is how a delivery ended, as far as it matters to the rules of a job.
 type Outcome uint8
 
 const (
-	NoOutcome Outcome = iota // the job has not come back, or a client has put it aside
-	Failure                  // it was released, or its TTR has run out
+	NoOutcome Outcome = iota // the delivery has not ended, or a client has buried the job
+	Failure                  // the job was released, or its TTR has run out
 	Lost                     // its holder's connection is gone
-	Refused                  // whoever got it wants it no more
+	Refused                  // its consumer rejected it for good
 )
 
 // Parked says why a job was buried, or moved to its dead-letter tube.
@@ -111,18 +110,18 @@ type Parked uint8
 const (
 	NotParked        Parked = iota
 	ParkedRetries           // the list of waits is used up
-	ParkedDeliveries        // it has been delivered as often as it may
-	ParkedRefused           // whoever got it wants it no more
+	ParkedDeliveries        // the largest number of deliveries is reached
+	ParkedRefused           // its consumer rejected it for good
 
-	// LastParked is the highest of them.
+	// LastParked is the largest of them.
 	LastParked = ParkedRefused
 )
 
 // String returns the word that stats-job prints.
 func (p Parked) String() string { return [...]string{"", "retries", "deliveries", "refused"}[p] }
 
-// After returns what becomes of a job that comes back. failures and deliveries are how many
-// it has had, this one included: since the put, or since it was last kicked while it was
+// After decides what happens to a job whose delivery has ended. failures and deliveries are
+// its numbers including this one, since the put, or since it was last kicked while it was
 // parked. If it is not parked, it is due after wait.
 func (r *Rules) After(o Outcome, failures, deliveries uint32) (p Parked, wait time.Duration) {
 	if o == Refused {
@@ -140,9 +139,9 @@ func (r *Rules) After(o Outcome, failures, deliveries uint32) (p Parked, wait ti
 	return NotParked, wait
 }
 
-// Failures returns how many failures a job has had that these counters belong to, and
-// Deliveries how many deliveries, since its put.
+// Failures returns how many failures these counters have seen since the put: releases and
+// timeouts.
 func (c *Counters) Failures() uint32 { return c[Releases] + c[Timeouts] }
 
-// Deliveries returns how often the job was reserved.
+// Deliveries returns how often the job was reserved since its put.
 func (c *Counters) Deliveries() uint32 { return c[Reserves] }

@@ -1,8 +1,8 @@
 package tube
 
 // Take reserves for h the job with the smallest (priority, id) of all ready jobs in
-// the named tubes that are not paused. If there is none it returns nil and when h
-// has to be told DEADLINE_SOON while it waits: Margin before the nearest deadline
+// the named tubes that are not paused. If there is none it returns nil, and when h
+// must be answered DEADLINE_SOON while it waits: Margin before the nearest deadline
 // of what h holds, or Never.
 //
 // After a Take from more than FewTubes the Machine remembers the slice tubes, see
@@ -10,7 +10,7 @@ package tube
 func (m *Machine) Take(now Instant, h Holder, tubes []string) (*Job, Instant) {
 	best := m.best(tubes)
 	if best == nil {
-		return nil, m.soon(h)
+		return nil, m.deadlineSoon(h)
 	}
 	if h == LeaseHolder {
 		m.lease(now, best)
@@ -19,16 +19,16 @@ func (m *Machine) Take(now Instant, h Holder, tubes []string) (*Job, Instant) {
 	return best, Never
 }
 
-// TakeWithin is Take, but it leaves a job whose body has more than so many bytes where it is,
-// and takes no other instead.
+// TakeWithin is Take, but if the body of that job has more than the given bytes, the job stays
+// and no other is taken instead.
 func (m *Machine) TakeWithin(now Instant, h Holder, tubes []string, bytes int) (*Job, Instant) {
 	if best := m.best(tubes); best != nil && best.Size() > bytes {
-		return nil, m.soon(h)
+		return nil, m.deadlineSoon(h)
 	}
 	return m.Take(now, h, tubes)
 }
 
-// FewTubes is the number of tubes up to which a Take looks at one after the other,
+// FewTubes is the number of tubes up to which a Take examines them one by one,
 // without remembering them. TakeWork does not count these.
 const FewTubes = 16
 
@@ -50,7 +50,7 @@ func (m *Machine) best(names []string) (best *Job) {
 	return best
 }
 
-// better returns best, or the first ready job of t if that comes before it.
+// better returns best, or the first ready job of t if that comes before best.
 func (m *Machine) better(best *Job, t *Tube) *Job {
 	if j := t.ready.head(&m.slab); j != nil && (best == nil || before(j, best)) {
 		return j
@@ -58,21 +58,21 @@ func (m *Machine) better(best *Job, t *Tube) *Job {
 	return best
 }
 
-// watched remembers the tubes of a list of names from one Take to the next. So a
+// watched caches the tubes of a list of names from one Take to the next. So a
 // connection that watches very many tubes, and sends many reserves at once, does
-// not look up all names for each of them. It knows the list by the address and the
-// length of the slice. So it is valid only while no list can change, see
+// not look up all names for each of them. The list is identified by the address and
+// the length of the slice, so the cache is valid only while no list can change, see
 // ForgetWatched.
 type watched struct {
 	names     []string
 	tubes     []*Tube // those of names that exist
 	stamp     uint64  // Tube.listed of these tubes
-	tubesSeen uint64  // tubes that Takes from many have looked at, since the start
+	tubesSeen uint64  // tubes that Takes from many have examined, since the start
 	namesSeen uint64  // names that were looked up for these
 }
 
-// bestOfMany is best for a long list. It looks at the tubes of the list, or at all
-// tubes that have something to take, whichever are fewer.
+// bestOfMany is best for a long list. It examines the tubes of the list, or all
+// takeable tubes, whichever are fewer.
 func (m *Machine) bestOfMany(names []string) (best *Job) {
 	w := &m.watched
 	if len(w.names) != len(names) || &w.names[0] != &names[0] {
@@ -81,7 +81,7 @@ func (m *Machine) bestOfMany(names []string) (best *Job) {
 	if len(w.tubes) <= len(m.takeable) {
 		w.tubesSeen += uint64(len(w.tubes))
 		for _, t := range w.tubes {
-			if t.place != 0 {
+			if t.takeableAt != 0 {
 				best = m.better(best, t)
 			}
 		}
@@ -110,8 +110,8 @@ func (m *Machine) lookUp(names []string) {
 	}
 }
 
-// ForgetWatched makes the Machine forget the slice of names of the last Take. Call
-// it before a slice that was given to Take is changed or used for another list.
+// ForgetWatched makes the Machine forget the names of the last Take. Call it before
+// a slice that was passed to Take is changed or used for another list.
 func (m *Machine) ForgetWatched() {
 	if m.watched.names != nil {
 		m.watched.names = nil
@@ -120,26 +120,26 @@ func (m *Machine) ForgetWatched() {
 	}
 }
 
-// TakeWork returns what Takes from more than FewTubes have cost since the start:
-// how many tubes they have looked at, and how many names they have looked up.
+// TakeWork returns the cost of Takes from more than FewTubes since the start: how
+// many tubes they have examined, and how many names they have looked up.
 // Takes that follow each other with the same slice look up its names once.
 func (m *Machine) TakeWork() (tubes, names uint64) { return m.watched.tubesSeen, m.watched.namesSeen }
 
-// noteTakeable keeps Machine.takeable up to date. It is called when t may have got
+// updateTakeable keeps Machine.takeable up to date. It is called when t may have got
 // its first ready job or lost its last one, or when its pause begins or ends.
-func (m *Machine) noteTakeable(t *Tube) {
+func (m *Machine) updateTakeable(t *Tube) {
 	ok := t.ready.len() > 0 && !t.paused()
-	if ok == (t.place != 0) {
+	if ok == (t.takeableAt != 0) {
 		return
 	}
 	if ok {
 		m.takeable = append(m.takeable, t)
-		t.place = len(m.takeable)
+		t.takeableAt = len(m.takeable)
 		return
 	}
 	last := len(m.takeable) - 1
 	moved := m.takeable[last]
-	m.takeable[t.place-1], moved.place = moved, t.place
+	m.takeable[t.takeableAt-1], moved.takeableAt = moved, t.takeableAt
 	m.takeable[last] = nil
-	m.takeable, t.place = m.takeable[:last], 0
+	m.takeable, t.takeableAt = m.takeable[:last], 0
 }

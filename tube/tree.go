@@ -1,7 +1,7 @@
 package tube
 
-// tree is a heap of jobs with four children to a node. Each job knows its place in
-// it, Job.pos, so that any job can be removed in O(log n).
+// tree is a heap of jobs with four children per node. Each job knows its index in
+// it, Job.pos, so any job can be removed in O(log n).
 type tree []ref
 
 // head returns the first job, or nil.
@@ -24,13 +24,13 @@ func (t *tree) remove(s *slab, j *Job) {
 	moved := (*t)[last]
 	*t = (*t)[:last]
 	if moved != j.self {
-		t.mend(s, int(j.pos), s.at(moved))
+		t.fix(s, int(j.pos), s.at(moved))
 	}
 	t.shrink()
 }
 
-// mend puts j into the free place i, and moves it up or down to where it belongs.
-func (t tree) mend(s *slab, i int, j *Job) {
+// fix puts j at the free index i, and moves it up or down to where it belongs.
+func (t tree) fix(s *slab, i int, j *Job) {
 	if i > 0 && before(j, s.at(t[(i-1)/4])) {
 		t.up(s, i, j)
 	} else {
@@ -38,7 +38,7 @@ func (t tree) mend(s *slab, i int, j *Job) {
 	}
 }
 
-// up puts j into the free place i, or above it where it belongs.
+// up puts j at the free index i, or above it where it belongs.
 func (t tree) up(s *slab, i int, j *Job) {
 	for i > 0 {
 		parent := s.at(t[(i-1)/4])
@@ -51,7 +51,7 @@ func (t tree) up(s *slab, i int, j *Job) {
 	t.set(i, j)
 }
 
-// down puts j into the free place i, or below it where it belongs.
+// down puts j at the free index i, or below it where it belongs.
 func (t tree) down(s *slab, i int, j *Job) {
 	for first := 4*i + 1; first < len(t); first = 4*i + 1 {
 		at, least := first, s.at(t[first])
@@ -69,15 +69,15 @@ func (t tree) down(s *slab, i int, j *Job) {
 	t.set(i, j)
 }
 
-// set puts j into place i.
+// set puts j at index i.
 func (t tree) set(i int, j *Job) {
 	t[i] = j.self
 	j.pos = uint32(i)
 }
 
-// shrink gives memory back after a large backlog is gone.
+// shrink frees memory after a large backlog is gone.
 func (t *tree) shrink() {
-	if cap(*t) > smallRoom && len(*t) < cap(*t)/4 {
+	if cap(*t) > minCapacity && len(*t) < cap(*t)/4 {
 		*t = append(make(tree, 0, cap(*t)/2), *t...)
 	}
 }

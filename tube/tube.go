@@ -16,16 +16,16 @@ type Tube struct {
 
 	total, deletes, pauses uint64
 
-	flow *Flow // its own, or that of the tubes that have none
+	flow *Flow // its own, or the one shared by tubes that have none
 
 	pauseSeconds uint32
 	pauseUntil   Instant // 0: not paused
 	alarm        alarm   // set to the first delayed job or the end of the pause
-	hinted       bool    // it is in Machine.hinted
-	place        int     // in Machine.takeable, counted from 1; 0: it is not there
+	woken        bool    // it is in Machine.woken
+	takeableAt   int     // index in Machine.takeable, counted from 1; 0: it is not there
 	listed       uint64  // watched.stamp of the last list that it was in
 	index        int     // in Machine.order
-	handle       uint32  // its place in Machine.handles
+	handle       uint32  // index in Machine.handles
 }
 
 // TubeStats is what stats-tube prints about a tube.
@@ -34,16 +34,16 @@ type TubeStats struct {
 	Urgent, Ready, Reserved, Delayed, Buried uint64
 	Total                                    uint64 // jobs ever put here
 	Using, Watching                          uint64 // connections
-	Waiting                                  uint64 // connections that wait in a reserve; the Machine does not know and leaves it 0
+	Waiting                                  uint64 // connections that wait in a reserve; the Machine does not know it and leaves it 0
 	Deletes, Pauses                          uint64 // successful deletes; pause-tube commands
 	Pause                                    uint32 // length of the present pause in seconds, as asked for; 0: not paused
 	PauseLeft                                time.Duration
 	OldestReady                              time.Duration // since the put of the oldest ready job, see oldestReady; 0 if none is ready
 	HasPolicy                                bool
-	Waits, Runs                              Times // of the tube's Flow; of all servers on the same store, as far as they have told
+	Waits, Runs                              Times // of the tube's Flow; of all servers on the same store, as far as they have reported
 }
 
-// Role says how a connection attends a tube.
+// Role says how a connection refers to a tube.
 type Role uint8
 
 // The roles. Both keep a tube alive.
@@ -52,9 +52,9 @@ const (
 	Watching
 )
 
-// Attend adds delta to the number of connections that attend a tube in a role. It
-// makes the tube if delta is positive and there is none of that name. It drops the
-// tube if nothing keeps it any more.
+// Ref adds delta to the number of connections that refer to a tube in a role. It
+// creates the tube if delta is positive and there is none of that name. It removes
+// the tube if nothing keeps it alive any more.
 func (m *Machine) Ref(name string, role Role, delta int) {
 	t := m.tubes[name]
 	if t == nil {
@@ -73,7 +73,7 @@ func (m *Machine) Ref(name string, role Role, delta int) {
 	}
 }
 
-// Pause has Take find nothing in a tube for that many seconds; 0 ends the pause. It
+// Pause makes Take find nothing in a tube for that many seconds; 0 ends the pause. It
 // returns false if there is no such tube.
 func (m *Machine) Pause(now Instant, name string, seconds uint32) bool {
 	t := m.tubes[name]
@@ -84,12 +84,12 @@ func (m *Machine) Pause(now Instant, name string, seconds uint32) bool {
 	if seconds == 0 {
 		m.resume(t)
 		m.rearm(t)
-		m.wakeUp(t)
+		m.addWakeUp(t)
 		return true
 	}
 	t.pauseSeconds = seconds
 	t.pauseUntil = now.After(seconds)
-	m.noteTakeable(t)
+	m.updateTakeable(t)
 	m.rearm(t)
 	if m.journal != nil {
 		m.journal.Paused(name, seconds, t.pauseUntil)
@@ -105,7 +105,7 @@ func (m *Machine) resume(t *Tube) {
 		return
 	}
 	t.pauseSeconds, t.pauseUntil = 0, 0
-	m.noteTakeable(t)
+	m.updateTakeable(t)
 	if m.journal != nil {
 		m.journal.Paused(t.name, 0, 0)
 	}
@@ -138,7 +138,7 @@ func (m *Machine) TubeStats(now Instant, name string) (TubeStats, bool) {
 }
 
 // Tubes returns the names of all tubes in beanstalkd's order: in the order of
-// creation, except that the last one takes the place of one that vanishes.
+// creation, except that the last one takes the position of one that is removed.
 func (m *Machine) Tubes() []string {
 	names := make([]string, len(m.order))
 	for i, t := range m.order {
@@ -147,7 +147,7 @@ func (m *Machine) Tubes() []string {
 	return names
 }
 
-// open returns the tube of that name. It makes it if there is none.
+// open returns the tube of that name. It creates it if there is none.
 func (m *Machine) open(name string) *Tube {
 	t := m.tubes[name]
 	if t == nil {
@@ -164,7 +164,7 @@ func (m *Machine) open(name string) *Tube {
 // tubeOf returns the tube of j.
 func (m *Machine) tubeOf(j *Job) *Tube { return m.handles[j.tube] }
 
-// newHandle returns an index for a new tube in handles.
+// newHandle returns a free index of handles.
 func (m *Machine) newHandle() uint32 {
 	if n := len(m.spare); n > 0 {
 		h := m.spare[n-1]
@@ -175,7 +175,7 @@ func (m *Machine) newHandle() uint32 {
 	return uint32(len(m.handles) - 1)
 }
 
-// dropUnused forgets t if nothing keeps it.
+// dropUnused removes t if nothing keeps it alive.
 func (m *Machine) dropUnused(t *Tube) {
 	if t.jobs > 0 || t.using > 0 || t.watching > 0 || t.name == Default {
 		return
@@ -193,7 +193,7 @@ func (m *Machine) dropUnused(t *Tube) {
 	m.order = m.order[:last]
 }
 
-// rearm sets the tube's alarm to the first thing that is due in it.
+// rearm sets the tube's alarm to the next thing that is due in it.
 func (m *Machine) rearm(t *Tube) {
 	at := Never
 	if j := t.delayed.head(&m.slab); j != nil {
@@ -205,21 +205,21 @@ func (m *Machine) rearm(t *Tube) {
 	m.alarms.set(&t.alarm, at)
 }
 
-// hint notes that a job may now be taken from t.
-func (m *Machine) wakeUp(t *Tube) {
-	if !t.hinted && !t.paused() && t.ready.len() > 0 {
-		t.hinted = true
-		m.hinted = append(m.hinted, t)
+// addWakeUp records that a job can now be taken from t.
+func (m *Machine) addWakeUp(t *Tube) {
+	if !t.woken && !t.paused() && t.ready.len() > 0 {
+		t.woken = true
+		m.woken = append(m.woken, t)
 	}
 }
 
-// Hints calls tell with the name of each tube in which a job has become ready to be
-// taken since the last call. Some of these jobs may have been taken since.
-func (m *Machine) WakeUps(tell func(tube string)) {
-	for i, t := range m.hinted {
-		t.hinted = false
-		m.hinted[i] = nil
-		tell(t.name)
+// WakeUps calls wake with the name of each tube in which a job has become available
+// since the last call. Some of these jobs may have been taken since.
+func (m *Machine) WakeUps(wake func(tube string)) {
+	for i, t := range m.woken {
+		t.woken = false
+		m.woken[i] = nil
+		wake(t.name)
 	}
-	m.hinted = m.hinted[:0]
+	m.woken = m.woken[:0]
 }

@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// A Conn is a connection to a server. Its methods block, within the deadlines
+// A Conn is a connection to a server. Its methods block, up to the deadlines
 // that are set on it.
 type Conn struct {
 	net.Conn
 
-	// Patience bounds each Ask. 0: the deadlines stay as they are.
+	// Timeout limits the duration of each Ask. 0: the deadlines stay as they are.
 	Patience time.Duration
 
 	in    Decoder
@@ -25,8 +25,8 @@ type Conn struct {
 // limit.
 func Dial(addr string, limit time.Duration) (*Conn, error) { return DialTLS(addr, nil, limit) }
 
-// DialTLS connects as Dial does, and then by TLS if there is a config. If the config names
-// no server it is the host of addr.
+// DialTLS connects as Dial does, and uses TLS if config is not nil. If the config has no
+// server name, it is the host of addr.
 func DialTLS(addr string, config *tls.Config, limit time.Duration) (*Conn, error) {
 	network, at := split(addr)
 	ctx, stop := context.WithTimeout(context.Background(), limit)
@@ -44,7 +44,7 @@ func DialTLS(addr string, config *tls.Config, limit time.Duration) (*Conn, error
 	return New(conn), nil
 }
 
-// split returns the network of an address, and where it is there.
+// split returns the network of an address, and the address within it.
 func split(addr string) (network, at string) {
 	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
 		return "unix", path
@@ -58,7 +58,7 @@ func split(addr string) (network, at string) {
 // New makes a Conn of a connection from which nothing has been read yet.
 func New(conn net.Conn) *Conn { return &Conn{Conn: conn} }
 
-// Read reads bytes as they come, those first that Receive or Line has read ahead.
+// Read reads raw bytes, beginning with those that Receive or Line has read ahead.
 func (c *Conn) Read(p []byte) (int, error) {
 	if n := copy(p, c.in.take(len(p))); n > 0 {
 		return n, nil
@@ -66,7 +66,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 	return c.Conn.Read(p)
 }
 
-// Send writes commands and does not await their replies.
+// Send writes commands and does not wait for their replies.
 func (c *Conn) Send(commands []byte) error {
 	if _, err := c.Conn.Write(commands); err != nil {
 		return fmt.Errorf("sending commands: %w", err)
@@ -74,7 +74,7 @@ func (c *Conn) Send(commands []byte) error {
 	return nil
 }
 
-// Receive awaits one reply. It is good until the next call.
+// Receive waits for one reply. It is valid until the next call.
 func (c *Conn) Receive() (*Reply, error) {
 	for {
 		ok, err := c.in.Next(&c.reply)
@@ -90,9 +90,9 @@ func (c *Conn) Receive() (*Reply, error) {
 	}
 }
 
-// Line awaits one line, which may be of a reply, a body or a page, and returns
-// it without CR LF. A LF alone at its end is left in place. With an error comes
-// what there is of the line.
+// Line waits for one line, which can be of a reply, a body or a page, and returns it
+// without CR LF. A lone LF at its end stays. With an error it returns what has arrived
+// of the line.
 func (c *Conn) Line() (string, error) {
 	for {
 		if line := c.in.NextLine(); line != nil {
@@ -104,7 +104,7 @@ func (c *Conn) Line() (string, error) {
 	}
 }
 
-// fill reads what the connection has, at least one byte.
+// fill reads what has arrived on the connection, at least one byte.
 func (c *Conn) fill() error {
 	n, err := c.Conn.Read(c.in.Space())
 	c.in.Filled(n)
@@ -114,8 +114,8 @@ func (c *Conn) fill() error {
 	return nil
 }
 
-// Ask sends commands in one write, and hands each of n replies to take, until
-// that returns an error.
+// Ask sends commands in one write, and calls take with each of n replies, until
+// take returns an error.
 func (c *Conn) Ask(commands []byte, n int, take func(*Reply) error) error {
 	if c.Patience > 0 {
 		c.SetDeadline(time.Now().Add(c.Patience))
@@ -136,8 +136,8 @@ func (c *Conn) Ask(commands []byte, n int, take func(*Reply) error) error {
 	return nil
 }
 
-// Page asks for a page: stats, list-tubes and their like. The command has no CR
-// LF. An error that is the server's names its reply.
+// Page requests a page: stats, list-tubes and the like. The command has no CR LF.
+// If the server answers with an error, the returned error contains its reply.
 func (c *Conn) Page(command string) (page Page, err error) {
 	err = c.Ask([]byte(command+"\r\n"), 1, func(r *Reply) error {
 		if r.Word != OK {
@@ -152,8 +152,8 @@ func (c *Conn) Page(command string) (page Page, err error) {
 	return page, nil
 }
 
-// UseOnly makes the connection put into, and reserve from, this tube alone. It
-// must watch default, and nothing else.
+// UseOnly makes the connection put into, and reserve from, this tube only. Before, it
+// must watch default and nothing else.
 func (c *Conn) UseOnly(tube string) error {
 	if err := c.Ask(fmt.Appendf(nil, "use %s\r\n", tube), 1, Expect(Using)); err != nil {
 		return fmt.Errorf("using tube %s: %w", tube, err)
@@ -165,7 +165,7 @@ func (c *Conn) UseOnly(tube string) error {
 	return nil
 }
 
-// Expect returns what Ask hands replies to if they must all begin with one word.
+// Expect returns a function for Ask that accepts only replies with one word.
 func Expect(w Word) func(*Reply) error {
 	return func(r *Reply) error {
 		if r.Word != w {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// scripted serves one connection: for each step it insists on reading want and
+// scripted serves one connection: for each step it reads the expected command and
 // writes the reply, in pieces of a few bytes.
 func scripted(t *testing.T, conn net.Conn, steps [][2]string) {
 	t.Helper()
@@ -74,7 +74,7 @@ func TestConn(t *testing.T) {
 	}
 }
 
-// TestLineAndRead: lines, replies and raw bytes can be read in turn.
+// TestLineAndRead checks that lines, replies and raw bytes can be read in turn.
 func TestLineAndRead(t *testing.T) {
 	near, far := net.Pipe()
 	defer near.Close()

@@ -2,8 +2,8 @@ package client
 
 import "bytes"
 
-// A Decoder finds replies in the bytes of one connection. Somebody else reads
-// them: into Space, followed by Filled. The zero value is ready.
+// A Decoder finds replies in the bytes of one connection. The caller reads the
+// bytes into Space and then calls Filled. The zero value is ready to use.
 type Decoder struct {
 	buf        []byte
 	start, end int // buf[start:end] is not decoded yet
@@ -13,8 +13,8 @@ type Decoder struct {
 // reply does not fit.
 const bufferSize = 16 << 10
 
-// Space returns room to read into, at least one byte. The slices of replies
-// decoded before become invalid.
+// Space returns free space to read into, at least one byte. The slices of replies
+// that were decoded before become invalid.
 func (d *Decoder) Space() []byte {
 	if d.start == d.end {
 		d.start, d.end = 0, 0
@@ -32,11 +32,11 @@ func (d *Decoder) Space() []byte {
 	return d.buf[d.end:]
 }
 
-// Filled says that n bytes were read into Space.
+// Filled reports that n bytes were read into Space.
 func (d *Decoder) Filled(n int) { d.end += n }
 
-// Next decodes the next reply into r. It returns false if the reply has not all
-// come yet.
+// Next decodes the next reply into r. It returns false if the reply has not arrived
+// completely.
 func (d *Decoder) Next(r *Reply) (bool, error) {
 	if d.start == d.end {
 		return false, nil
@@ -46,8 +46,8 @@ func (d *Decoder) Next(r *Reply) (bool, error) {
 	return n > 0, err
 }
 
-// NextLine returns the bytes up to the next LF, and with it, or nil if no LF has
-// come yet.
+// NextLine returns the bytes up to and including the next LF, or nil if no LF has
+// arrived yet.
 func (d *Decoder) NextLine() []byte {
 	n := bytes.IndexByte(d.buf[d.start:d.end], '\n') + 1
 	if n == 0 {
@@ -56,7 +56,7 @@ func (d *Decoder) NextLine() []byte {
 	return d.take(n)
 }
 
-// take returns at most n bytes that have come, and counts them as decoded.
+// take returns at most n bytes that have arrived, and counts them as decoded.
 func (d *Decoder) take(n int) []byte {
 	n = min(n, d.end-d.start)
 	taken := d.buf[d.start : d.start+n]

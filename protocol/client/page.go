@@ -6,8 +6,8 @@ import "strings"
 // the line "---" first and "\n" at the end of each line.
 type Page string
 
-// Value returns the value of a key of a dictionary as it stands there, and
-// whether the key is there.
+// Value returns the value of a key of a dictionary as it is written, and whether
+// the key exists.
 func (p Page) Value(key string) (value string, ok bool) {
 	_, rest, ok := strings.Cut(string(p), "\n"+key+": ")
 	if !ok {

@@ -9,7 +9,7 @@ import (
 // A Word is the first word of a reply.
 type Word uint8
 
-// The words that our tools tell apart.
+// The words that our tools distinguish.
 const (
 	Other Word = iota // any other word; see Reply.Line
 	Inserted
@@ -26,7 +26,7 @@ const (
 	Leased
 )
 
-// wordOf returns which word the bytes spell.
+// wordOf returns the Word for the bytes.
 func wordOf(b []byte) Word {
 	switch string(b) { // does not allocate
 	case "INSERTED":
@@ -57,29 +57,29 @@ func wordOf(b []byte) Word {
 	return Other
 }
 
-// A Reply is one parsed reply. Its slices lie in the buffer it was read into
-// and are good until the next read only.
+// A Reply is one parsed reply. Its slices are in the buffer it was read into
+// and are valid only until the next read.
 type Reply struct {
 	Word Word
 	ID   uint64 // of the job: INSERTED, RESERVED, FOUND and LEASED
-	Rest []byte // what follows the id: of INSERTED the state of the job that has the key, if it was there before, and of LEASED the lease
+	Rest []byte // what follows the id: for INSERTED the state of the job that already had the key, if any; for LEASED the lease
 	Body []byte // a job's body (RESERVED, FOUND, LEASED) or a page (OK), without CR LF
-	Line []byte // the first line as it came, without CR LF
+	Line []byte // the first line, without CR LF
 }
 
-// MaxLine bounds a reply's line, in bytes. The longest true one is well below
-// it, so what is longer is not the beanstalk protocol.
+// MaxLine is the longest line of a reply, in bytes. Valid lines are well below
+// it, so anything longer is not the beanstalk protocol.
 const MaxLine = 1024
 
-// MaxBody bounds a body, in bytes: the most beanstalkd can be told to take (-z).
+// MaxBody is the largest body, in bytes: the maximum of beanstalkd's -z.
 const MaxBody = 1 << 30
 
-// ErrNoCRLF says that a line or a body of a reply does not end in CR LF.
+// ErrNoCRLF means that a line or a body of a reply does not end in CR LF.
 var ErrNoCRLF = errors.New("a reply does not end in CR LF")
 
-// Parse reads one reply from the front of buf and returns its length in bytes,
-// or 0 if it has not all come yet. After an error the stream cannot be
-// understood any further.
+// Parse parses one reply at the front of buf and returns its length in bytes,
+// or 0 if it has not arrived completely. After an error the rest of the stream cannot
+// be parsed.
 func (r *Reply) Parse(buf []byte) (int, error) {
 	end := bytes.IndexByte(buf, '\n')
 	if end < 0 {
@@ -112,7 +112,7 @@ func (r *Reply) Parse(buf []byte) (int, error) {
 	return end + 1, nil
 }
 
-// parseJob reads the id and the size in rest, and the body that begins at
+// parseJob parses the id and the size in rest, and the body that begins at
 // buf[at:].
 func (r *Reply) parseJob(buf []byte, at int, rest []byte) (int, error) {
 	id, rest, ok := number(rest)
@@ -129,7 +129,7 @@ func (r *Reply) parseJob(buf []byte, at int, rest []byte) (int, error) {
 	return r.parseBody(buf, at, rest)
 }
 
-// parseBody reads the size in rest, and the body that begins at buf[at:].
+// parseBody parses the size in rest, and the body that begins at buf[at:].
 func (r *Reply) parseBody(buf []byte, at int, rest []byte) (int, error) {
 	size, rest, ok := number(rest)
 	if !ok || len(rest) != 0 || size > MaxBody {
@@ -146,18 +146,18 @@ func (r *Reply) parseBody(buf []byte, at int, rest []byte) (int, error) {
 	return end + 2, nil
 }
 
-// Unexpected is the error of a caller who wanted another reply.
+// Unexpected returns the error of a caller that expected another reply.
 func (r *Reply) Unexpected() error { return fmt.Errorf("unexpected reply %q", r.Line) }
 
 func (r *Reply) unreadable() error { return fmt.Errorf("cannot read %q", r.Line) }
 
-// isState tells whether what follows the id of INSERTED is nothing, or a space and a word in
-// capitals.
+// isState reports whether what follows the id of INSERTED is nothing, or a space and a word
+// in capitals.
 func isState(b []byte) bool {
 	return len(b) == 0 || len(b) > 1 && b[0] == ' ' && len(bytes.Trim(b[1:], "ABCDEFGHIJKLMNOPQRSTUVWXYZ")) == 0
 }
 
-// number reads a decimal number from the front of b and returns what follows it.
+// number parses a decimal number at the front of b and returns what follows it.
 func number(b []byte) (n uint64, rest []byte, ok bool) {
 	i := 0
 	for i < len(b) && b[i] >= '0' && b[i] <= '9' {

@@ -1,48 +1,52 @@
-// Package migrate takes the jobs of a running beanstalk server over to another one, while both serve.
+// Package migrate moves the jobs of a running beanstalk server to another one, while both serve.
 //
-// # What lives here
+// # Where to read
 //
-//   - Carrier: carries one job at a time from there, the old server, to here. Several carriers may
-//     work side by side, each on connections of its own (carrier.go, steps.go).
-//   - Here: what is wanted of the server that gets the jobs. Remote is that for a redstalk elsewhere,
-//     by its protocol (remote.go); package server/upstream has one inside the server.
-//   - Mover: all jobs, tube by tube, at a bounded rate (mover.go).
+//   - Migrator: moves one job at a time from the source, the old server, to the target, the new
+//     one. Several Migrators can work in parallel, each on its own connections (migrator.go,
+//     resume.go).
+//   - source: a connection to the old server (source.go).
+//   - Target: the operations that the new server must have (target.go). Remote implements it for
+//     a redstalk elsewhere, over the protocol (remote.go); package server/upstream has one inside
+//     the server.
+//   - Mover: moves all jobs, tube by tube, at a limited rate (mover.go).
 //
-// # How a job is carried
+// # How a job is moved
 //
-// Workers serve themselves from both servers, and whoever carries may be killed at any moment. At
-// no moment may a job be had from both, and none may be lost:
+// Workers use both servers, and the process that moves jobs can be killed at any moment. At no
+// moment may a job be available on both servers, and none may be lost:
 //
-//  1. It is reserved there, if it is ready. So no worker gets it.
-//  2. A note is written here that says what the job is, and which mark it is about to get.
-//  3. It is buried there, with the mark for its priority: a number of 32 bits by chance. If the
-//     carrier dies from now on, the job is not ready again.
-//  4. A copy is put here that nobody gets: its delay is a year. It has a key, made of the id of the
-//     old server and that of the job, so there is one copy however often it is put.
-//  5. The job is deleted there. Only if that has worked is it here.
-//  6. The copy becomes what the job was: ready, delayed for what is left, or buried. The note
-//     goes.
+//  1. The job is reserved on the source, if it is ready. So no worker gets it.
+//  2. A note is written on the target that says what the job is, and which mark it will get.
+//  3. The job is buried on the source, with the mark as its priority: a random number of 32 bits.
+//     If the migrator dies from now on, the job does not become ready again.
+//  4. A copy is put on the target that nobody gets: its delay is a year. Its key is made of the id
+//     of the old server and that of the job, so there is only one copy, however often it is put.
+//  5. The job is deleted on the source. Only if that has succeeded does it belong to the target.
+//  6. The copy becomes what the job was: ready, delayed for the remaining time, or buried. The
+//     note is removed.
 //
-// Notes that are left tell the next one what to do (resume.go): if the job has its mark there, it
-// goes on with step 4; if the job is gone there and the copy is still hidden, with step 6;
-// otherwise there is nothing to be done.
+// Notes that are left tell the next Migrator what to do (resume.go). If the job on the source has
+// its mark, it continues with step 4; if the job is gone on the source and the copy is still hidden,
+// with step 6; otherwise there is nothing to do.
 //
-// Why a mark: a job that is reserved by a carrier which dies becomes ready there, and a worker may
-// have it. A job that is buried would not, but it could not be told from one that a worker has
-// buried. Why is the copy hidden: if somebody kicks the tube there between the steps, a worker
-// there may get the marked job. Then the delete of step 5 fails, and the copy is removed.
+// Why a mark: a job that is only reserved becomes ready on the source when the migrator dies, and
+// a worker can get it. A job that is buried does not, but without a mark it could not be
+// distinguished from one that a worker has buried. Why the copy is hidden: if somebody kicks the tube
+// on the source between the steps, a worker there can get the marked job. Then the delete of step 5
+// fails, and the copy is removed.
 //
-// One thing cannot be told: a carrier is killed between steps 4 and 5, before the next one comes
-// somebody kicks the tube there, and a worker there gets the marked job and deletes it. Then the
-// job is had twice.
+// One case cannot be detected: the migrator is killed between steps 4 and 5, somebody kicks the
+// tube on the source before the next migrator starts, and a worker there gets the marked job and
+// deletes it. Then the job is delivered twice.
 //
-// # What does not come along
+// # What is not preserved
 //
-// Ids, age and counters: jobs are put anew. Reserved jobs stay with their workers until these are
-// done with them.
+// Ids, age and counters: jobs are put again. Reserved jobs stay with their workers until the
+// workers have finished them.
 //
 // # Invariants
 //
-// A carrier, and what it connects to, belongs to one goroutine. No goroutine is made here but by
-// Mover.Run, which ends those that it has made.
+// A Migrator, with its connections, belongs to one goroutine. Only Mover.Run starts goroutines, and
+// it ends those that it has started.
 package migrate

@@ -11,43 +11,44 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Mover carries all jobs of a server over, tube by tube, with several carriers.
+// Mover moves all jobs of a server, tube by tube, with several Migrators.
 type Mover struct {
-	// Connect makes a carrier: it is called once for each, and again for none.
+	// Connect creates a Migrator. It is called once for each.
 	Connect func(ctx context.Context) (*Carrier, error)
 
-	// Carriers is how many jobs may be on their way at once; 0 counts as 1.
+	// Migrators is how many jobs can be moved at the same time; 0 counts as 1.
 	Carriers int
 
-	// Rate is how many jobs are carried in a second at most; 0: as many as can be.
+	// Rate is the largest number of jobs per second; 0: no limit.
 	Rate float64
 
-	// Stay has Run wait for what workers have reserved there, and end only when nothing is left.
+	// WaitReserved makes Run wait for jobs that workers of the source have reserved, and end
+	// only when nothing is left.
 	Stay bool
 
-	// Seen, if not nil, is called with each tube there is there, and how many ready jobs it has.
+	// OnTube, if not nil, is called for each tube of the source, with its number of ready jobs.
 	Seen func(tube string, ready int)
 
-	// Carried, if not nil, is called for each job that was carried, by several goroutines.
+	// OnMigrated, if not nil, is called for each job that was moved, by several goroutines.
 	Carried func(tube string, s State)
 
-	limit    *rate.Limiter
-	carriers []*Carrier
-	moved    atomic.Uint64
+	limit     *rate.Limiter
+	migrators []*Carrier
+	moved     atomic.Uint64
 }
 
-// Left is what is left there when Run has ended.
+// Left is what is left on the source when Run has ended.
 type Left struct {
-	Reserved int // by workers there
+	Reserved int // by workers of the source
 	Notes    int // of moves from other addresses, which have not ended
 }
 
-// stayPause is how long Run waits before it looks again at a server where nothing can be had.
-const stayPause = 250 * time.Millisecond
+// waitPause is how long Run waits before it checks again a server that has no available jobs.
+const waitPause = 250 * time.Millisecond
 
-// Run carries jobs until there are none that can be had, or until ctx ends. It ends as well with the
-// first error; the job that was being carried then is seen to by the next Run. The number
-// of jobs that it has carried is returned with every error.
+// Run moves jobs until none is available any more, or until ctx ends. It also ends with the first
+// error; the next Run completes the job that was being moved then. The number of jobs that it has
+// moved is returned with every error too.
 func (m *Mover) Run(ctx context.Context) (moved uint64, left Left, err error) {
 	defer m.close()
 	if err := m.connect(ctx); err != nil {
@@ -55,7 +56,7 @@ func (m *Mover) Run(ctx context.Context) (moved uint64, left Left, err error) {
 	}
 	for {
 		before := m.moved.Load()
-		reserved, err := m.Pass(ctx, m.carriers)
+		reserved, err := m.Pass(ctx, m.migrators)
 		left.Reserved = reserved
 		if err != nil || ctx.Err() != nil {
 			return m.moved.Load(), left, errors.Join(err, ctx.Err())
@@ -67,57 +68,57 @@ func (m *Mover) Run(ctx context.Context) (moved uint64, left Left, err error) {
 			left.Notes, err = m.otherNotes(ctx)
 			return m.moved.Load(), left, err
 		}
-		if err := pause(ctx, stayPause); err != nil {
+		if err := pause(ctx, waitPause); err != nil {
 			return m.moved.Load(), left, err
 		}
 	}
 }
 
-// connect makes the carriers, and has the first one see to what an earlier Run has left.
+// connect creates the Migrators, and completes with the first one what an earlier Run has left.
 func (m *Mover) connect(ctx context.Context) error {
-	m.carriers = nil
+	m.migrators = nil
 	for range max(m.Carriers, 1) {
 		c, err := m.Connect(ctx)
 		if err != nil {
 			return err
 		}
-		m.carriers = append(m.carriers, c)
+		m.migrators = append(m.migrators, c)
 	}
-	if err := m.carriers[0].Lock(ctx); err != nil {
+	if err := m.migrators[0].Lock(ctx); err != nil {
 		return err
 	}
-	n, err := m.carriers[0].Resume(ctx)
+	n, err := m.migrators[0].Resume(ctx)
 	m.moved.Add(uint64(n))
 	return err
 }
 
 func (m *Mover) close() {
-	for _, c := range m.carriers {
+	for _, c := range m.migrators {
 		c.Close()
 	}
 }
 
-// otherNotes is how many notes there are that this move has nothing to do with.
+// otherNotes returns the number of notes of other moves.
 func (m *Mover) otherNotes(ctx context.Context) (n int, err error) {
-	notes, err := m.carriers[0].here.Notes(ctx)
+	notes, err := m.migrators[0].target.Notes(ctx)
 	for i := range notes {
-		if notes[i].From != m.carriers[0].from {
+		if notes[i].From != m.migrators[0].from {
 			n++
 		}
 	}
 	return n, err
 }
 
-// Pass carries what can be had in each tube, with these carriers, of which one has the lock. It
-// returns how many jobs workers have reserved there.
-func (m *Mover) Pass(ctx context.Context, carriers []*Carrier) (reserved int, err error) {
+// Pass moves the available jobs of each tube, with these Migrators, of which one must have the
+// lock. It returns how many jobs workers of the source have reserved.
+func (m *Mover) Pass(ctx context.Context, migrators []*Carrier) (reserved int, err error) {
 	if m.limit == nil {
 		m.limit = rate.NewLimiter(rate.Inf, 1)
 		if m.Rate > 0 {
 			m.limit.SetLimit(rate.Limit(m.Rate))
 		}
 	}
-	old := carriers[0].there
+	old := migrators[0].source
 	tubes, err := old.tubes()
 	if err != nil {
 		return 0, fmt.Errorf("asking the old server for its tubes: %w", err)
@@ -132,13 +133,13 @@ func (m *Mover) Pass(ctx context.Context, carriers []*Carrier) (reserved int, er
 			m.Seen(tube, ready)
 		}
 		if ready > 0 {
-			err = m.ready(ctx, tube, paused, carriers)
+			err = m.moveReady(ctx, tube, paused, migrators)
 		}
 		if delayed > 0 && err == nil {
-			err = m.drain(ctx, tube, Delayed, func(c *Carrier) (Outcome, error) { return c.Head(ctx, tube, Delayed) }, carriers[:1])
+			err = m.moveAll(ctx, tube, Delayed, func(c *Carrier) (Outcome, error) { return c.Head(ctx, tube, Delayed) }, migrators[:1])
 		}
 		if buried > 0 && err == nil {
-			err = m.drain(ctx, tube, Buried, func(c *Carrier) (Outcome, error) { return c.Head(ctx, tube, Buried) }, carriers[:1])
+			err = m.moveAll(ctx, tube, Buried, func(c *Carrier) (Outcome, error) { return c.Head(ctx, tube, Buried) }, migrators[:1])
 		}
 		if err != nil {
 			return reserved, fmt.Errorf("moving tube %s: %w", tube, err)
@@ -147,22 +148,22 @@ func (m *Mover) Pass(ctx context.Context, carriers []*Carrier) (reserved int, er
 	return reserved, nil
 }
 
-// ready carries the ready jobs of a tube. Those of a paused one no reserve gets.
-func (m *Mover) ready(ctx context.Context, tube string, paused bool, carriers []*Carrier) error {
+// moveReady moves the ready jobs of a tube. A reserve gets no jobs of a paused tube, so they are peeked.
+func (m *Mover) moveReady(ctx context.Context, tube string, paused bool, migrators []*Carrier) error {
 	if paused {
-		return m.drain(ctx, tube, Ready, func(c *Carrier) (Outcome, error) { return c.Head(ctx, tube, Ready) }, carriers[:1])
+		return m.moveAll(ctx, tube, Ready, func(c *Carrier) (Outcome, error) { return c.Head(ctx, tube, Ready) }, migrators[:1])
 	}
-	return m.drain(ctx, tube, Ready, func(c *Carrier) (Outcome, error) { return c.Next(ctx, tube) }, carriers)
+	return m.moveAll(ctx, tube, Ready, func(c *Carrier) (Outcome, error) { return c.Next(ctx, tube) }, migrators)
 }
 
-// drain has carriers carry jobs until there are none. It returns the first error.
-func (m *Mover) drain(ctx context.Context, tube string, s State, one func(*Carrier) (Outcome, error), with []*Carrier) error {
+// moveAll moves jobs with several Migrators until there are none. It returns the first error.
+func (m *Mover) moveAll(ctx context.Context, tube string, s State, moveOne func(*Carrier) (Outcome, error), with []*Carrier) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var all sync.WaitGroup
 	for _, c := range with {
 		all.Go(func() {
-			if err := m.each(ctx, tube, s, func() (Outcome, error) { return one(c) }); err != nil {
+			if err := m.moveEach(ctx, tube, s, func() (Outcome, error) { return moveOne(c) }); err != nil {
 				stop(err)
 			}
 		})
@@ -171,13 +172,13 @@ func (m *Mover) drain(ctx context.Context, tube string, s State, one func(*Carri
 	return context.Cause(ctx)
 }
 
-// each carries jobs until there are none. What is begun when ctx ends is carried to its end.
-func (m *Mover) each(ctx context.Context, tube string, s State, one func() (Outcome, error)) error {
+// moveEach moves jobs until there are none. A job whose move has begun when ctx ends is completed.
+func (m *Mover) moveEach(ctx context.Context, tube string, s State, moveOne func() (Outcome, error)) error {
 	for lost := 0; lost < maxLost; {
 		if err := m.limit.Wait(ctx); err != nil {
 			return err
 		}
-		done, err := one()
+		done, err := moveOne()
 		switch {
 		case err != nil:
 			return err
@@ -196,7 +197,7 @@ func (m *Mover) each(ctx context.Context, tube string, s State, one func() (Outc
 	return nil
 }
 
-// maxLost is how often in a row somebody else may be faster before the next tube has its turn.
+// maxLost is how often in a row workers can be faster before the next tube gets its turn.
 const maxLost = 100
 
 func pause(ctx context.Context, d time.Duration) error {

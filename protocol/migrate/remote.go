@@ -13,37 +13,37 @@ import (
 	"redstalk/protocol/client"
 )
 
-// Remote is a redstalk that gets jobs by its protocol.
+// Remote implements Target for a redstalk that gets jobs over the protocol.
 type Remote struct {
 	*client.Conn
 	used string
-	lock uint64 // the job that is the lock; 0: it has none
+	lock uint64 // the job that is the lock; 0: it has no lock
 }
 
 // needed are the extensions that the new server must have.
 var needed = []string{"put-tags", "list-jobs"}
 
-// NewRemote returns a Here on a connection, which must be new.
+// NewRemote returns a Target on a connection, which must be new.
 func NewRemote(conn *client.Conn) (*Remote, error) {
-	var has []string
+	var capabilities []string
 	err := conn.Ask([]byte("capabilities\r\n"), 1, func(r *client.Reply) error {
 		if r.Word == client.OK {
-			has = strings.Fields(strings.ReplaceAll(string(r.Body), "- ", " "))
+			capabilities = strings.Fields(strings.ReplaceAll(string(r.Body), "- ", " "))
 		}
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("asking the new server what it can do: %w", err)
+		return nil, fmt.Errorf("asking the new server for its capabilities: %w", err)
 	}
 	for _, extension := range needed {
-		if !slices.Contains(has, extension) {
+		if !slices.Contains(capabilities, extension) {
 			return nil, fmt.Errorf("the new server has no %s: is it a redstalk?", extension)
 		}
 	}
 	return &Remote{Conn: conn}, nil
 }
 
-// put puts a job that is hidden. tags are those beside its delay.
+// put puts a hidden job. tags are its tags besides the delay.
 func (h *Remote) put(tube string, pri, ttr uint32, body []byte, tags string) (line []string, err error) {
 	var out []byte
 	replies := 1
@@ -63,14 +63,14 @@ func (h *Remote) put(tube string, pri, ttr uint32, body []byte, tags string) (li
 	return line, err
 }
 
-// Lock implements Here. The lock is a job that is reserved as long as the connection lasts.
+// Lock implements Target. The lock is a job that is reserved while the connection lasts.
 func (h *Remote) Lock(_ context.Context, from string) error {
 	line, err := h.put(NotesTube, 0, math.MaxUint32, nil, " key:lock-"+from+" on-duplicate:keep")
 	if err != nil {
 		return err
 	}
-	t := there{Conn: h.Conn}
-	switch id, _, err := t.body("reserve-job " + line[1]); {
+	t := source{Conn: h.Conn}
+	switch id, _, err := t.fetch("reserve-job " + line[1]); {
 	case err != nil:
 		return err
 	case id == 0:
@@ -81,16 +81,16 @@ func (h *Remote) Lock(_ context.Context, from string) error {
 	return nil
 }
 
-// Close implements Here. If the process is killed the lock becomes a ready job, which the next one
-// reserves.
+// Close implements Target. If the process is killed, the lock becomes a ready job, which the next
+// process reserves.
 func (h *Remote) Close() error {
 	if h.lock != 0 {
-		h.Remove(context.Background(), h.lock) // in vain if the connection is broken
+		h.Remove(context.Background(), h.lock) // no effect if the connection is broken
 	}
 	return h.Conn.Close()
 }
 
-// Write implements Here.
+// Write implements Target.
 func (h *Remote) Write(_ context.Context, n *Note) (uint64, error) {
 	line, err := h.put(NotesTube, 0, 1, []byte(n.String()), "")
 	if err != nil {
@@ -99,7 +99,7 @@ func (h *Remote) Write(_ context.Context, n *Note) (uint64, error) {
 	return strconv.ParseUint(line[1], 10, 64)
 }
 
-// Place implements Here.
+// Place implements Target.
 func (h *Remote) Place(_ context.Context, key string, j *Job) (Copy, error) {
 	line, err := h.put(j.Tube, j.Pri, j.TTR, j.Body, fmt.Sprintf(" key:%s key-ttl:%ds on-duplicate:keep", key, int64(KeyTTL/time.Second)))
 	if err != nil {
@@ -117,17 +117,17 @@ func (h *Remote) Place(_ context.Context, key string, j *Job) (Copy, error) {
 	return h.copy(id)
 }
 
-// copy says whether a job is still hidden.
+// copy finds out whether a job is still hidden.
 func (h *Remote) copy(id uint64) (Copy, error) {
-	t := there{Conn: h.Conn}
-	f, err := t.metadata(id)
+	t := source{Conn: h.Conn}
+	f, err := t.jobStats(id)
 	if errors.Is(err, errNotFound) {
 		return Copy{ID: id}, nil
 	}
 	return Copy{ID: id, Hidden: f.state == string(Delayed) && f.left > StillHidden}, err
 }
 
-// Find implements Here.
+// Find implements Target.
 func (h *Remote) Find(_ context.Context, tube, key string) (Copy, error) {
 	id := uint64(0)
 	err := h.Ask(fmt.Appendf(nil, "find %s %s\r\n", tube, key), 1, func(r *client.Reply) error {
@@ -144,17 +144,17 @@ func (h *Remote) Find(_ context.Context, tube, key string) (Copy, error) {
 	return h.copy(id)
 }
 
-// mostReschedule is the longest duration that reschedule takes; release takes longer ones.
-const mostReschedule = 10 * 365 * 24 * time.Hour
+// maxReschedule is the longest duration of reschedule; release accepts longer ones.
+const maxReschedule = 10 * 365 * 24 * time.Hour
 
-// Reveal implements Here.
+// Reveal implements Target.
 func (h *Remote) Reveal(_ context.Context, id uint64, j *Job) error {
 	left := j.Left(time.Now())
 	commands, want := fmt.Sprintf("reschedule %d %dms\r\n", id, left.Milliseconds()), "RESCHEDULED"
 	switch {
 	case j.State == Buried:
 		commands, want = fmt.Sprintf("reserve-job %d\r\nbury %d %d\r\n", id, id, j.Pri), "BURIED"
-	case left > mostReschedule:
+	case left > maxReschedule:
 		commands, want = fmt.Sprintf("reserve-job %d\r\nrelease %d %d %d\r\n", id, id, j.Pri, int64(left/time.Second)), "RELEASED"
 	}
 	last := ""
@@ -163,12 +163,12 @@ func (h *Remote) Reveal(_ context.Context, id uint64, j *Job) error {
 		return nil
 	})
 	if err == nil && last != want {
-		err = fmt.Errorf("the new server answers %q", last)
+		err = fmt.Errorf("the new server answered %q", last)
 	}
 	return err
 }
 
-// Remove implements Here.
+// Remove implements Target.
 func (h *Remote) Remove(_ context.Context, ids ...uint64) error {
 	var out []byte
 	for _, id := range ids {
@@ -182,15 +182,15 @@ func (h *Remote) Remove(_ context.Context, ids ...uint64) error {
 	})
 }
 
-// Notes implements Here.
+// Notes implements Target.
 func (h *Remote) Notes(context.Context) (notes []Written, err error) {
-	ids, err := h.hidden()
+	ids, err := h.noteIDs()
 	if err != nil {
 		return nil, err
 	}
-	t := there{Conn: h.Conn}
+	t := source{Conn: h.Conn}
 	for _, id := range ids {
-		_, body, err := t.body(fmt.Sprint("peek ", id))
+		_, body, err := t.fetch(fmt.Sprint("peek ", id))
 		if err != nil {
 			return nil, err
 		}
@@ -201,8 +201,8 @@ func (h *Remote) Notes(context.Context) (notes []Written, err error) {
 	return notes, nil
 }
 
-// hidden lists the jobs of the tube of notes.
-func (h *Remote) hidden() (ids []uint64, err error) {
+// noteIDs lists the jobs of the tube of notes.
+func (h *Remote) noteIDs() (ids []uint64, err error) {
 	for cursor := ""; ; {
 		page, err := h.Page(strings.TrimSpace(fmt.Sprint("list-jobs ", NotesTube, " delayed 1000 ", cursor)))
 		if err != nil {

@@ -6,10 +6,10 @@ import (
 	"fmt"
 )
 
-// Resume sees to the jobs that an earlier carrier was carrying when it ended, and returns how many
-// of them were carried on. No other carrier may be at work between the two servers: see Here.Lock.
+// Resume completes the moves that an earlier Migrator had begun when it ended, and returns how many
+// jobs it has moved. No other Migrator may be working between the two servers: see Target.Lock.
 func (c *Carrier) Resume(ctx context.Context) (n int, err error) {
-	notes, err := c.here.Notes(ctx)
+	notes, err := c.target.Notes(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("reading the notes of an earlier move: %w", err)
 	}
@@ -28,9 +28,9 @@ func (c *Carrier) Resume(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
-// resume sees to one job.
+// resume completes the move of one job.
 func (c *Carrier) resume(ctx context.Context, w *Written) (Outcome, error) {
-	f, err := c.there.metadata(w.Old)
+	f, err := c.source.jobStats(w.Old)
 	switch {
 	case errors.Is(err, errNotFound):
 		return c.resumeGone(ctx, w)
@@ -39,43 +39,43 @@ func (c *Carrier) resume(ctx context.Context, w *Written) (Outcome, error) {
 	case f.pri == w.Mark && f.tube == w.Tube:
 		return c.resumeMarked(ctx, w, &f)
 	case f.tube == w.Tube && f.state == "ready" && w.State != Ready && f.kicks == w.Kick:
-		// It died when it had reserved the job to mark it, and so made it ready.
+		// It died when it had reserved the job to mark it, so the job became ready.
 		if err := c.read(w); err != nil {
 			return None, err
 		}
 		state, due := w.State, w.Due
 		switch err := c.claim(&w.Note, &f); {
 		case errors.Is(err, errNotFound):
-			return Lost, c.here.Remove(ctx, w.ID)
+			return Lost, c.target.Remove(ctx, w.ID)
 		case err != nil:
 			return None, err
 		}
 		w.State, w.Due = state, due
 		return c.finish(ctx, w)
 	}
-	return None, c.here.Remove(ctx, w.ID) // nothing was done to it, or it is another one
+	return None, c.target.Remove(ctx, w.ID) // nothing was done to it, or it is another job
 }
 
-// resumeGone sees to a job that is not there any more.
+// resumeGone completes the move of a job that is gone on the source.
 func (c *Carrier) resumeGone(ctx context.Context, w *Written) (Outcome, error) {
-	copied, err := c.here.Find(ctx, w.Tube, w.Key)
+	copied, err := c.target.Find(ctx, w.Tube, w.Key)
 	if err != nil {
 		return None, err
 	}
 	if copied.ID == 0 {
-		return None, c.here.Remove(ctx, w.ID)
+		return None, c.target.Remove(ctx, w.ID)
 	}
 	return Carried, c.reveal(ctx, w, copied)
 }
 
-// resumeMarked goes on with a job that has its mark there.
-func (c *Carrier) resumeMarked(ctx context.Context, w *Written, f *metadata) (Outcome, error) {
+// resumeMarked continues with a job that has its mark on the source.
+func (c *Carrier) resumeMarked(ctx context.Context, w *Written, f *jobStats) (Outcome, error) {
 	if f.state != "buried" { // somebody has kicked it since
 		pri, ttr, state, due := w.Pri, w.TTR, w.State, w.Due
 		switch err := c.claim(&w.Note, f); {
 		case errors.Is(err, errNotFound):
-			copied, err := c.here.Find(ctx, w.Tube, w.Key)
-			return Lost, errors.Join(err, c.drop(ctx, w.ID, copied))
+			copied, err := c.target.Find(ctx, w.Tube, w.Key)
+			return Lost, errors.Join(err, c.dropCopy(ctx, w.ID, copied))
 		case err != nil:
 			return None, err
 		}
@@ -89,7 +89,7 @@ func (c *Carrier) resumeMarked(ctx context.Context, w *Written, f *metadata) (Ou
 
 // read reads the body of a job.
 func (c *Carrier) read(w *Written) error {
-	id, body, err := c.there.body(fmt.Sprint("peek ", w.Old))
+	id, body, err := c.source.fetch(fmt.Sprint("peek ", w.Old))
 	if err == nil && id == 0 {
 		err = errNotFound
 	}

@@ -10,19 +10,19 @@ import (
 	"redstalk/tube"
 )
 
-// Exported is what an export has come to.
+// Exported is the result of an export.
 type Exported struct {
 	Jobs    int
-	Beyond  int // jobs with keys, rules or a history that beanstalkd does not know
+	Beyond  int // jobs with keys, rules or a history, which a binlog cannot express
 	Held    int // jobs that were reserved: they are ready in the binlog
 	Largest int // body, in bytes
 }
 
-// peeksAtOnce is how many bodies are asked for at once.
+// peeksAtOnce is how many bodies are read in one batch.
 const peeksAtOnce = 32
 
-// Export writes all jobs of a store as a binlog into a directory. What others do with the store
-// meanwhile may be in the binlog or not. The jobs stay in the store.
+// Export writes all jobs of a store as a binlog into a directory. Changes that others make to
+// the store meanwhile can be in the binlog or not. The jobs stay in the store.
 func Export(ctx context.Context, store storage.Store, dir string, progress Progress) (Exported, error) {
 	x := &export{ctx: ctx, store: store, progress: progress}
 	lastID, err := x.lastID()
@@ -33,7 +33,7 @@ func Export(ctx context.Context, store storage.Store, dir string, progress Progr
 	return x.n, err
 }
 
-// export is one Export.
+// export is the state of an Export.
 type export struct {
 	ctx      context.Context
 	store    storage.Store
@@ -42,7 +42,7 @@ type export struct {
 	done     int
 }
 
-// do carries out operations. The error is the first one of theirs.
+// do carries out operations. It returns the first error of them.
 func (x *export) do(ops []storage.Op) error {
 	if err := x.ctx.Err(); err != nil {
 		return err
@@ -56,7 +56,7 @@ func (x *export) do(ops []storage.Op) error {
 	return nil
 }
 
-// lastID is the largest id that the store has given out, as an import would begin behind it.
+// lastID returns the largest id that the store has used: an import would begin behind it.
 func (x *export) lastID() (last uint64, err error) {
 	s, ok := x.store.(storage.Importer)
 	if !ok {
@@ -77,7 +77,7 @@ func (x *export) lastID() (last uint64, err error) {
 	return last, nil
 }
 
-// jobs are all jobs, tube by tube.
+// jobs returns all jobs, tube by tube.
 func (x *export) jobs() iter.Seq2[Job, error] {
 	return func(yield func(Job, error) bool) {
 		ops := []storage.Op{{Kind: storage.Tubes}}
@@ -87,7 +87,7 @@ func (x *export) jobs() iter.Seq2[Job, error] {
 		}
 		for _, name := range ops[0].Answer.Names {
 			for _, state := range []tube.State{tube.Ready, tube.Reserved, tube.Delayed, tube.Buried} {
-				if !x.state(name, state, yield) {
+				if !x.jobsIn(name, state, yield) {
 					return
 				}
 			}
@@ -95,8 +95,8 @@ func (x *export) jobs() iter.Seq2[Job, error] {
 	}
 }
 
-// state yields the jobs of a tube in a state. It returns false if that is the end.
-func (x *export) state(name string, state tube.State, yield func(Job, error) bool) (more bool) {
+// jobsIn yields the jobs of a tube in a state. It returns false if the iteration has ended.
+func (x *export) jobsIn(name string, state tube.State, yield func(Job, error) bool) (more bool) {
 	for cursor := ""; ; {
 		ops := []storage.Op{{Kind: storage.ListJobs, Tube: name, State: state, MaxJobs: tube.MaxListed, Args: &storage.Args{Cursor: cursor}}}
 		if err := x.do(ops); err != nil {
@@ -105,7 +105,7 @@ func (x *export) state(name string, state tube.State, yield func(Job, error) boo
 		}
 		page := ops[0].Answer.Result
 		for from := 0; from < len(page.Jobs); from += peeksAtOnce {
-			if !x.some(page.Jobs[from:min(from+peeksAtOnce, len(page.Jobs))], yield) {
+			if !x.withBodies(page.Jobs[from:min(from+peeksAtOnce, len(page.Jobs))], yield) {
 				return false
 			}
 		}
@@ -115,8 +115,8 @@ func (x *export) state(name string, state tube.State, yield func(Job, error) boo
 	}
 }
 
-// some yields a few jobs, with their bodies. Jobs that are gone by now are left out.
-func (x *export) some(listed []tube.JobStats, yield func(Job, error) bool) (more bool) {
+// withBodies reads the bodies of the listed jobs and yields them. It skips jobs that are gone by now.
+func (x *export) withBodies(listed []tube.JobStats, yield func(Job, error) bool) (more bool) {
 	at := now()
 	ops := make([]storage.Op, len(listed))
 	for i := range ops {
@@ -138,7 +138,7 @@ func (x *export) some(listed []tube.JobStats, yield func(Job, error) bool) (more
 	return true
 }
 
-// job is what beanstalkd is to know of a job.
+// job converts a job to a job of a binlog.
 func (x *export) job(s *tube.JobStats, body []byte, at tube.Instant) Job {
 	x.done++
 	x.n.Largest = max(x.n.Largest, len(body))

@@ -11,13 +11,13 @@ import (
 )
 
 // A file begins with its version in 4 bytes. Records follow: the length of a tube's name, the
-// name, a struct of C as x86-64 lays it out, and the body. A name of length 0 says that the
-// record is short: about a job of an earlier record, and without a body. Numbers are
+// name, a C struct in the layout of x86-64, and the body. If the length of the name is 0, the
+// record is short: it is about a job of an earlier record, and has no body. Numbers are
 // little-endian.
 const (
 	oldest   = 5 // times in microseconds, 8 bytes for the length of the name
 	current  = 7
-	checked  = 8 // behind each record a CRC-32C of it
+	checked  = 8 // each record is followed by its CRC-32C
 	headSize = 4 // of a file
 )
 
@@ -37,7 +37,7 @@ const (
 	oldStructSize = 77
 )
 
-// What the state of a record says.
+// The states in a record.
 const (
 	deleted = iota
 	ready
@@ -46,19 +46,19 @@ const (
 	delayed
 )
 
-// maxName is how many bytes the name of a tube has at most.
+// maxName is the longest name of a tube, in bytes.
 const maxName = 200
 
-// maxID is the largest id that is believed: many clients read ids as doubles.
+// maxID is the largest valid id: many clients read ids as doubles.
 const maxID = 1<<53 - 1
 
-// crlf is how many bytes the end of a body has.
+// crlf is the length of the end of a body.
 const crlf = 2
 
-// checksums is the table of those of version 8.
+// checksums is the CRC table of version 8.
 var checksums = crc32.MakeTable(crc32.Castagnoli)
 
-// format is what the versions differ in.
+// format has the differences between the versions.
 type format struct {
 	nameLength int   // bytes of the length of a name
 	structure  int   // bytes of the struct
@@ -77,7 +77,7 @@ func formatOf(version int32) (f format, known bool) {
 	return f, false
 }
 
-// fields are what a struct says.
+// fields is the content of a struct.
 type fields struct {
 	id              uint64
 	pri, delay, ttr uint32 // delay and ttr in seconds
@@ -102,13 +102,13 @@ func (f *format) decode(b []byte) (r fields) {
 	return r
 }
 
-// seconds reads a length of time.
+// seconds reads a duration.
 func (f *format) seconds(b []byte) uint32 {
 	perSecond := int64(1e9) / f.unit
 	return uint32(min(max(int64(binary.LittleEndian.Uint64(b)), 0)/perSecond, math.MaxUint32))
 }
 
-// instant reads a time since the epoch, as nanoseconds, at most tube.Latest.
+// instant reads a time since the epoch in nanoseconds, at most tube.Latest.
 func (f *format) instant(b []byte) int64 {
 	return min(max(int64(binary.LittleEndian.Uint64(b)), 0), int64(tube.Latest)/f.unit) * f.unit
 }
@@ -130,23 +130,23 @@ func (r *fields) encode(to []byte) []byte {
 	return append(to, b[:]...)
 }
 
-// check fails if the fields cannot be those of a record. left is how many bytes of the file
-// are behind the struct.
+// check fails if the fields cannot be those of a record. left is how many bytes follow the
+// struct in the file.
 func (r *fields) check(full bool, left int64) error {
 	switch {
 	case r.id > maxID:
-		return fmt.Errorf("a record of job %d, and ids end at %d", r.id, uint64(maxID))
+		return fmt.Errorf("a record has the job id %d, and the largest valid id is %d", r.id, uint64(maxID))
 	case r.state > delayed:
-		return fmt.Errorf("a record of job %d says that its state is %d, which is none", r.id, r.state)
+		return fmt.Errorf("a record of job %d has the unknown state %d", r.id, r.state)
 	case full && r.body < crlf:
-		return fmt.Errorf("a record of job %d says that its body has %d bytes with CR LF", r.id, r.body)
+		return fmt.Errorf("a record of job %d has a body of %d bytes with CR LF", r.id, r.body)
 	case full && int64(r.body) > left:
 		return fmt.Errorf("the body of job %d should have %d bytes, and %d are left: %w", r.id, r.body, left, errTorn)
 	}
 	return nil
 }
 
-// errTorn: the file ends in the middle of a record.
+// errTorn means that the file ends in the middle of a record.
 var errTorn = errors.New("the file ends in the middle of a record")
 
 // validName reports whether a tube can have that name.

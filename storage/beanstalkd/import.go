@@ -10,26 +10,26 @@ import (
 	"redstalk/tube"
 )
 
-// ErrNoImporter: the store takes over no jobs of another server.
-var ErrNoImporter = errors.New("this store takes over no jobs")
+// ErrNoImporter means that the store cannot import jobs of another server.
+var ErrNoImporter = errors.New("this store cannot import jobs")
 
-// Renamed is a job that has another id than it had.
+// Renamed is a job whose id has changed.
 type Renamed struct{ Old, New uint64 }
 
-// Progress is told how many jobs are there so far, now and then.
+// Progress is called from time to time with the number of jobs so far.
 type Progress func(jobs int)
 
-// Result is what an import has come to.
+// Result is the result of an import.
 type Result struct {
-	Jobs    int  // imported now
-	Before  int  // that were there already, by an earlier process
-	KeepIDs bool // jobs have the ids that they had
+	Jobs    int  // all jobs, without Imported
+	Before  int  // jobs that an earlier process had imported
+	KeepIDs bool // the jobs have kept their ids
 	id      func(tube string, old uint64) uint64
 }
 
-// Import has a store take over all jobs of a binlog. It listens to nothing: whoever serves from
-// the store later finds the jobs. If ctx ends, what was imported so far stays, and another Import
-// of the same binlog goes on behind it.
+// Import copies all jobs of a binlog into a store. It does not need a listener: a server that
+// uses the store later finds the jobs. If ctx ends, what was imported so far stays, and another
+// Import of the same binlog resumes after it.
 func Import(ctx context.Context, store storage.Store, l *Log, progress Progress) (Result, error) {
 	s, ok := store.(storage.Importer)
 	if !ok {
@@ -59,7 +59,7 @@ func Import(ctx context.Context, store storage.Store, l *Log, progress Progress)
 
 func now() tube.Instant { return tube.Instant(time.Now().UnixNano()) }
 
-// record is what a store is to know of a job.
+// record converts a job of a binlog to a record of the store.
 func record(j *Job) tube.Record {
 	return tube.Record{
 		ID: j.ID, Tube: j.Tube, State: j.State, Pri: j.Pri, Delay: j.Delay, TTR: j.TTR,
@@ -67,7 +67,7 @@ func record(j *Job) tube.Record {
 	}
 }
 
-// IDs calls do with the ids of each job that has got another one.
+// IDs calls do with the ids of each job whose id has changed.
 func (r *Result) IDs(l *Log, do func(Renamed) error) error {
 	if r.KeepIDs {
 		return nil
@@ -75,10 +75,10 @@ func (r *Result) IDs(l *Log, do func(Renamed) error) error {
 	return l.Headers(func(j Job) error { return do(Renamed{j.ID, r.id(j.Tube, j.ID)}) })
 }
 
-// Counts is how many jobs of a binlog there are.
+// Counts has the numbers of jobs in a binlog.
 type Counts struct {
 	Ready, Delayed, Buried int
-	Overdue                int // of the delayed ones: they will be ready
+	Overdue                int // delayed jobs that are due by now: they will be ready
 	Tubes                  int
 	Largest                int // body, in bytes
 }
@@ -106,7 +106,7 @@ func Count(l *Log) (c Counts) {
 	return c
 }
 
-// String is a line for the operator.
+// String returns a line for the operator.
 func (c Counts) String() string {
 	return fmt.Sprintf("%d ready, %d delayed (%d of them due by now), %d buried, in %d tubes", c.Ready, c.Delayed, c.Overdue, c.Buried, c.Tubes)
 }

@@ -9,17 +9,17 @@ import (
 	"syscall"
 )
 
-// lock takes the lock of a directory: no beanstalkd can take it until it is closed. It is nil
-// if there is no such file, as then none ever ran there.
+// lock takes the lock of a directory: no beanstalkd can take it until it is closed. It returns
+// nil if there is no lock file, because then no beanstalkd ever ran there.
 func lock(path string) (*os.File, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("opening its lock: %w", err)
+		return nil, fmt.Errorf("opening the lock file: %w", err)
 	}
-	// A lock for reading is enough: that of beanstalkd is one for writing.
+	// A read lock is enough: beanstalkd takes a write lock.
 	err = syscall.FcntlFlock(f.Fd(), syscall.F_SETLK, &syscall.Flock_t{Type: syscall.F_RDLCK})
 	switch {
 	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.EACCES):

@@ -10,8 +10,8 @@ import (
 	"io"
 )
 
-// ErrVersion is in the chain of an error about a file of a version that is not known.
-var ErrVersion = errors.New("its version is not known")
+// ErrVersion means that a file has an unknown version.
+var ErrVersion = errors.New("unknown version")
 
 // scanner reads the records of one file.
 type scanner struct {
@@ -20,21 +20,21 @@ type scanner struct {
 	at   int64 // bytes read so far
 	size int64 // of the file
 	sum  uint32
-	room []byte // for names and structs
+	buf  []byte // for names and structs
 }
 
 // entry is a record.
 type entry struct {
 	fields
-	name []byte // nil: the record is short. Good until the next record
-	from int64  // where the record begins
-	at   int64  // where the body begins
+	name []byte // nil: the record is short. Valid until the next record
+	from int64  // offset of the record
+	at   int64  // offset of the body
 }
 
-// scan calls do with each record of a file of size bytes. damage says why the records end
-// before the file does, if that is not as it should be; its offset is that of the record.
+// scan calls do with each record of a file of size bytes. damage says why the records end before
+// the file does; it is nil if that is as it should be. Its offset is that of the record.
 func scan(file io.Reader, size int64, do func(*entry)) (damage *Damage, err error) {
-	s := &scanner{in: bufio.NewReaderSize(file, int(min(size, 1<<20))), size: size, room: make([]byte, maxName+structSize)}
+	s := &scanner{in: bufio.NewReaderSize(file, int(min(size, 1<<20))), size: size, buf: make([]byte, maxName+structSize)}
 	if known, err := s.begin(); !known || err != nil {
 		return nil, err
 	}
@@ -56,17 +56,17 @@ func scan(file io.Reader, size int64, do func(*entry)) (damage *Damage, err erro
 	}
 }
 
-// endsInCRLF is what each body does. beanstalkd does not look at that.
+// endsInCRLF is the end of an error text. beanstalkd does not check the end of a body.
 const endsInCRLF = "end in CR LF"
 
-// errIO: the file cannot be read.
+// errIO means that the file cannot be read.
 var errIO = errors.New("the file cannot be read")
 
-// begin reads the head of the file. It returns false if there is nothing behind it.
+// begin reads the head of the file. It returns false if no records follow it.
 func (s *scanner) begin() (more bool, err error) {
 	head, err := s.bytes(headSize)
 	if errors.Is(err, errTorn) {
-		return false, nil // beanstalkd was killed when it had just made the file
+		return false, nil // beanstalkd was killed just after it had created the file
 	}
 	if err != nil {
 		return false, err
@@ -77,13 +77,13 @@ func (s *scanner) begin() (more bool, err error) {
 	}
 	if version == 0 {
 		if zeros, err := s.onlyZeros(); zeros || err != nil {
-			return false, err // the same
+			return false, err // as above
 		}
 	}
-	return false, fmt.Errorf("version %d: %w: redstalk reads %d and %d of beanstalkd, and %d of a fork", version, ErrVersion, oldest, current, checked)
+	return false, fmt.Errorf("%w %d: redstalk reads %d and %d of beanstalkd, and %d of a fork", ErrVersion, version, oldest, current, checked)
 }
 
-// next reads a record. The error is io.EOF at the end of the records.
+// next reads a record. It returns io.EOF at the end of the records.
 func (s *scanner) next(e *entry) error {
 	if left := s.size - s.at; left < int64(s.nameLength) {
 		return s.end(nil, errTorn)
@@ -114,7 +114,7 @@ func (s *scanner) next(e *entry) error {
 	return s.verify(e)
 }
 
-// length reads that of a name.
+// length reads the length of a name.
 func (s *scanner) length() (int, error) {
 	b, err := s.bytes(s.nameLength)
 	if err != nil {
@@ -125,13 +125,13 @@ func (s *scanner) length() (int, error) {
 		n = int64(binary.LittleEndian.Uint64(b))
 	}
 	if n < 0 || n > maxName {
-		return 0, fmt.Errorf("there should be the length of a tube's name, and it says %d", n)
+		return 0, fmt.Errorf("the length of a tube's name is %d", n)
 	}
 	return int(n), nil
 }
 
-// end is the error of what is no record: io.EOF if that, and all behind it, was never written. part is
-// what was read of it.
+// end returns io.EOF if part, and the rest of the file, are zeros and so were never written; else it
+// returns otherwise. part is what was read of the record.
 func (s *scanner) end(part []byte, otherwise error) error {
 	if !zero(part) {
 		return otherwise
@@ -145,17 +145,17 @@ func (s *scanner) end(part []byte, otherwise error) error {
 	return io.EOF
 }
 
-// errNoID: there are zeros, as beanstalkd has them behind its last record, but something follows.
-var errNoID = errors.New("a record of job 0, and something is behind it")
+// errNoID means that a record is zeros, as after the last record, but something follows.
+var errNoID = errors.New("a record of job 0 before the end of the records")
 
-// check checks a record, and passes over its body.
+// check checks a record, and skips its body.
 func (s *scanner) check(e *entry) error {
 	full := e.name != nil
 	if err := e.fields.check(full, s.size-s.at); err != nil || !full {
 		return err
 	}
 	if !validName(e.name) {
-		return fmt.Errorf("a record of job %d names a tube %q, which cannot be", e.id, e.name)
+		return fmt.Errorf("a record of job %d has the invalid tube name %q", e.id, e.name)
 	}
 	if err := s.skip(int64(e.body) - crlf); err != nil {
 		return err
@@ -170,7 +170,7 @@ func (s *scanner) check(e *entry) error {
 	return nil
 }
 
-// verify reads the checksum of a record, if it has one.
+// verify checks the checksum of a record, if it has one.
 func (s *scanner) verify(e *entry) error {
 	if !s.checked {
 		return nil
@@ -185,9 +185,9 @@ func (s *scanner) verify(e *entry) error {
 	return nil
 }
 
-// bytes reads n bytes. They are good until the next call.
+// bytes reads n bytes. They are valid until the next call.
 func (s *scanner) bytes(n int) ([]byte, error) {
-	b := s.room[:n]
+	b := s.buf[:n]
 	return b, s.read(b)
 }
 
@@ -201,7 +201,7 @@ func (s *scanner) read(b []byte) error {
 	return readError(err)
 }
 
-// skip passes over n bytes.
+// skip skips n bytes.
 func (s *scanner) skip(n int64) error {
 	if s.checked {
 		return s.skipSummed(n)
@@ -216,7 +216,7 @@ func (s *scanner) skip(n int64) error {
 	return nil
 }
 
-// skipSummed is skip for bytes that have a checksum.
+// skipSummed is skip for bytes that are part of a checksum.
 func (s *scanner) skipSummed(n int64) error {
 	var part [4096]byte
 	for n > 0 {
@@ -229,10 +229,10 @@ func (s *scanner) skipSummed(n int64) error {
 	return nil
 }
 
-// zero reports whether there is nothing but zeros.
+// zero reports whether all bytes are zero.
 func zero(b []byte) bool { return len(bytes.TrimLeft(b, "\x00")) == 0 }
 
-// onlyZeros reads the rest of the file, and whether there is nothing but zeros in it.
+// onlyZeros reads the rest of the file, and reports whether all of it is zero.
 func (s *scanner) onlyZeros() (bool, error) {
 	var part [4096]byte
 	for {

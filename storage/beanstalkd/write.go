@@ -13,16 +13,16 @@ import (
 	"redstalk/tube"
 )
 
-// fileSize is about how many bytes a file has that Write makes: that of beanstalkd's -s.
+// fileSize is the approximate size in bytes of a file of Write: the default of beanstalkd's -s.
 const fileSize = 10 << 20
 
-// ErrTaken: the directory has a binlog already.
+// ErrTaken means that the directory already has a binlog.
 var ErrTaken = errors.New("there is a binlog already")
 
-// Write makes a binlog of version 7 of jobs, in a directory that has none; it makes the
-// directory if it does not exist. Buried jobs are in the order of their burial. The next job
-// that beanstalkd puts gets an id above lastID. It returns how many jobs it has written; with an
-// error the files are removed.
+// Write writes jobs as a binlog of version 7 into a directory that has none; it creates the
+// directory if it does not exist. Buried jobs must come in the order of their burial. The next job
+// that is put into beanstalkd gets an id above lastID. Write returns the number of jobs it has
+// written; after an error it removes the files.
 func Write(dir string, jobs iter.Seq2[Job, error], lastID uint64) (n int, err error) {
 	switch has, err := In(dir); {
 	case err != nil:
@@ -43,16 +43,16 @@ func Write(dir string, jobs iter.Seq2[Job, error], lastID uint64) (n int, err er
 
 // writer writes the files of a binlog.
 type writer struct {
-	dir   string
-	paths []string
-	file  *os.File // nil: none was begun
-	out   *bufio.Writer
-	size  int64
-	most  uint64 // the largest id so far
-	room  []byte
+	dir    string
+	paths  []string
+	file   *os.File // nil: none is open
+	out    *bufio.Writer
+	size   int64
+	lastID uint64 // the largest id so far
+	buf    []byte
 }
 
-// all writes everything.
+// all writes all jobs.
 func (w *writer) all(jobs iter.Seq2[Job, error], lastID uint64) (n int, err error) {
 	for j, err := range jobs {
 		if err == nil {
@@ -63,8 +63,8 @@ func (w *writer) all(jobs iter.Seq2[Job, error], lastID uint64) (n int, err erro
 		}
 		n++
 	}
-	if lastID > w.most {
-		err = w.addGone(lastID)
+	if lastID > w.lastID {
+		err = w.addDeleted(lastID)
 	}
 	if w.file == nil && err == nil {
 		err = w.begin()
@@ -72,8 +72,8 @@ func (w *writer) all(jobs iter.Seq2[Job, error], lastID uint64) (n int, err erro
 	return n, errors.Join(err, w.end(), syncDirectory(w.dir))
 }
 
-// addGone writes a job, and that it is gone: so ids go on behind its.
-func (w *writer) addGone(id uint64) error {
+// addDeleted writes a job and its deletion, so that new ids are larger than id.
+func (w *writer) addDeleted(id uint64) error {
 	if err := w.add(&Job{ID: id, Tube: tube.Default, State: tube.Ready, TTR: tube.MinTTR}); err != nil {
 		return err
 	}
@@ -85,9 +85,9 @@ func (w *writer) addGone(id uint64) error {
 func (w *writer) add(j *Job) error {
 	switch {
 	case !validName([]byte(j.Tube)):
-		return fmt.Errorf("job %d is in a tube %q, which beanstalkd cannot have", j.ID, j.Tube)
+		return fmt.Errorf("job %d is in the tube %q, a name that beanstalkd does not allow", j.ID, j.Tube)
 	case len(j.Body) > math.MaxInt32-crlf:
-		return fmt.Errorf("job %d has a body of %d bytes, which is more than beanstalkd can have", j.ID, len(j.Body))
+		return fmt.Errorf("job %d has a body of %d bytes, which is more than beanstalkd allows", j.ID, len(j.Body))
 	}
 	f := fields{
 		id: j.ID, pri: j.Pri, delay: j.Delay, ttr: j.TTR, body: int32(len(j.Body) + crlf),
@@ -99,13 +99,13 @@ func (w *writer) add(j *Job) error {
 	case tube.Delayed:
 		f.state, f.due = delayed, int64(j.Due)
 	}
-	w.most = max(w.most, j.ID)
-	w.room = binary.LittleEndian.AppendUint32(w.room[:0], uint32(len(j.Tube)))
-	w.room = f.encode(append(w.room, j.Tube...))
-	return w.write(w.room, j.Body, []byte("\r\n"))
+	w.lastID = max(w.lastID, j.ID)
+	w.buf = binary.LittleEndian.AppendUint32(w.buf[:0], uint32(len(j.Tube)))
+	w.buf = f.encode(append(w.buf, j.Tube...))
+	return w.write(w.buf, j.Body, []byte("\r\n"))
 }
 
-// write writes a record in pieces, into another file if it does not fit into this one.
+// write writes a record in pieces, into a new file if it does not fit into the current one.
 func (w *writer) write(pieces ...[]byte) error {
 	size := int64(0)
 	for _, p := range pieces {
@@ -125,7 +125,7 @@ func (w *writer) write(pieces ...[]byte) error {
 	return nil
 }
 
-// begin makes the next file.
+// begin creates the next file.
 func (w *writer) begin() error {
 	path := filepath.Join(w.dir, fmt.Sprintf("binlog.%d", len(w.paths)+1))
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o400)
@@ -138,7 +138,7 @@ func (w *writer) begin() error {
 	return err
 }
 
-// end completes the file that was begun, if there is one.
+// end completes the current file, if there is one.
 func (w *writer) end() error {
 	if w.file == nil {
 		return nil
@@ -148,14 +148,14 @@ func (w *writer) end() error {
 	return errors.Join(w.out.Flush(), f.Sync(), f.Close())
 }
 
-// remove removes what was written.
+// remove removes all files that were written.
 func (w *writer) remove() {
 	for _, path := range w.paths {
 		os.Remove(path)
 	}
 }
 
-// syncDirectory has the names of the files survive a power cut.
+// syncDirectory makes the names of the files survive a power failure.
 func syncDirectory(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -9,53 +9,53 @@ import (
 	"time"
 )
 
-// keeping returns a Pool that uses memory again, also with the race detector.
-func keeping() *Pool { return &Pool{} }
+// reusingPool returns a Pool that reuses memory, even with the race detector.
+func reusingPool() *Pool { return &Pool{} }
 
-// address tells one memory from another.
+// address identifies the memory of a Buffer.
 func address(b *Buffer) *byte { return &b.Bytes()[0] }
 
-// TestMemoryIsUsedAgain: with the last Release, not before, the memory is there for
-// the next body of about that size.
-func TestMemoryIsUsedAgain(t *testing.T) {
-	p := keeping()
+// TestMemoryIsReused checks that the last Release, and no earlier one, makes the memory
+// available to the next body of about that size.
+func TestMemoryIsReused(t *testing.T) {
+	p := reusingPool()
 	a := p.Get(100 << 10)
 	first := address(a)
 	a.Retain()
 	a.Release()
 	if b := p.Get(100 << 10); address(b) == first {
-		t.Fatal("the memory is given out again although it is in use")
+		t.Fatal("the memory is reused although it is in use")
 	}
 	a.Release()
 	if b := p.Get(101 << 10); address(b) != first {
-		t.Error("the memory is not used again")
+		t.Error("the memory is not reused")
 	} else if len(b.Bytes()) != 101<<10 || cap(b.Bytes()) != 101<<10 {
-		t.Errorf("%d bytes with room for %d, want %d", len(b.Bytes()), cap(b.Bytes()), 101<<10)
+		t.Errorf("%d bytes with capacity %d, want %d", len(b.Bytes()), cap(b.Bytes()), 101<<10)
 	}
 }
 
-// TestClasses: memory is large enough, not much too large, and only used again for
+// TestClasses checks that memory is large enough, not much too large, and only reused for
 // bodies that fit into it.
 func TestClasses(t *testing.T) {
 	at := 0
 	for size := smallest; size <= largest; size += 1 + size/97 {
-		n, room := classOf(size)
-		if room < size || room-size > room/9 || n < at || n >= numClasses {
-			t.Fatalf("%d bytes: class %d of %d bytes", size, n, room)
+		n, capacity := classOf(size)
+		if capacity < size || capacity-size > capacity/9 || n < at || n >= numClasses {
+			t.Fatalf("%d bytes: class %d of %d bytes", size, n, capacity)
 		}
-		if m, same := classOf(room); m != n || same != room {
-			t.Fatalf("%d bytes: class %d of %d bytes, whose memory goes to class %d", size, n, room, m)
+		if m, same := classOf(capacity); m != n || same != capacity {
+			t.Fatalf("%d bytes: class %d of %d bytes, but its memory has class %d", size, n, capacity, m)
 		}
 		at = n
 	}
-	if n, room := classOf(largest); n != numClasses-1 || room != largest {
-		t.Errorf("the largest memory has class %d of %d bytes", n, room)
+	if n, capacity := classOf(largest); n != numClasses-1 || capacity != largest {
+		t.Errorf("the largest memory has class %d of %d bytes", n, capacity)
 	}
 }
 
-// TestNoBuffer: small bodies have no Buffer, and none needs no care.
+// TestNoBuffer checks that small bodies have no Buffer, and that a nil Buffer works.
 func TestNoBuffer(t *testing.T) {
-	b := keeping().Get(smallest - 1)
+	b := reusingPool().Get(smallest - 1)
 	if b != nil || b.Bytes() != nil {
 		t.Errorf("a small body has the Buffer %v", b)
 	}
@@ -64,9 +64,9 @@ func TestNoBuffer(t *testing.T) {
 	b.Release()
 }
 
-// TestIdleIsBounded: what is kept has a limit, and memory beyond largest is not kept.
+// TestIdleIsBounded checks the limit of idle memory, and that memory beyond largest is not kept.
 func TestIdleIsBounded(t *testing.T) {
-	p := keeping()
+	p := reusingPool()
 	var all []*Buffer
 	for range 3 * mostIdle / (1 << 20) {
 		all = append(all, p.Get(1<<20))
@@ -80,9 +80,9 @@ func TestIdleIsBounded(t *testing.T) {
 	}
 }
 
-// TestTrim: what was idle all the time is left to the collector, and nothing else.
+// TestTrim checks that Trim drops exactly the memory that was idle all the time.
 func TestTrim(t *testing.T) {
-	p := keeping()
+	p := reusingPool()
 	var all []*Buffer
 	for range 10 {
 		all = append(all, p.Get(1<<20))
@@ -90,7 +90,7 @@ func TestTrim(t *testing.T) {
 	for _, b := range all {
 		b.Release()
 	}
-	p.Trim() // begins to look
+	p.Trim() // begins an interval
 	for range 3 {
 		a, b := p.Get(1<<20), p.Get(1<<20)
 		a.Release()
@@ -104,27 +104,27 @@ func TestTrim(t *testing.T) {
 	}
 }
 
-// TestReleaseTooMany: it frees nothing that belongs to somebody else, even where it is
-// not noticed.
-func TestReleaseTooMany(t *testing.T) {
-	p := keeping()
+// TestReleaseTooOften checks that one Release too many never frees another body's memory, even
+// in builds that do not detect it.
+func TestReleaseTooOften(t *testing.T) {
+	p := reusingPool()
 	a := p.Get(1 << 20)
 	a.Release()
 	b := p.Get(1 << 20)
 	func() {
 		defer func() {
-			if noticed := recover() != nil; noticed != poison {
-				t.Errorf("noticed: %v, want %v", noticed, poison)
+			if detected := recover() != nil; detected != poison {
+				t.Errorf("detected: %v, want %v", detected, poison)
 			}
 		}()
 		a.Release()
 	}()
 	if c := p.Get(1 << 20); address(c) == address(b) {
-		t.Error("the memory of one body is that of another")
+		t.Error("two bodies have the same memory")
 	}
 }
 
-// TestPoison: a poisoned Pool overwrites memory at the last Release, gives out dirty
+// TestPoison checks that a poisoned Pool overwrites memory at the last Release, returns dirty
 // memory, and has a Buffer for every body.
 func TestPoison(t *testing.T) {
 	p := &Pool{poisoned: true}
@@ -147,11 +147,11 @@ func TestPoison(t *testing.T) {
 	}
 }
 
-// TestManyUsers: goroutines that hand Buffers to each other never find another's
-// bytes in them.
-func TestManyUsers(t *testing.T) {
-	p := keeping()
-	handed := make(chan *Buffer, 8)
+// TestConcurrentUse passes Buffers between goroutines and checks that none ever contains the
+// bytes of another.
+func TestConcurrentUse(t *testing.T) {
+	p := reusingPool()
+	shared := make(chan *Buffer, 8)
 	var makers, readers sync.WaitGroup
 	for maker := range byte(4) {
 		makers.Go(func() {
@@ -162,7 +162,7 @@ func TestManyUsers(t *testing.T) {
 					b.Bytes()[i] = maker
 				}
 				b.Retain()
-				handed <- b
+				shared <- b
 				if body := b.Bytes(); bytes.Count(body, body[:1]) != len(body) || body[0] != maker {
 					t.Error("a body has changed")
 				}
@@ -170,7 +170,7 @@ func TestManyUsers(t *testing.T) {
 			}
 		})
 		readers.Go(func() {
-			for b := range handed {
+			for b := range shared {
 				if body := b.Bytes(); bytes.Count(body, body[:1]) != len(body) {
 					t.Error("a body is mixed from several")
 				}
@@ -179,13 +179,13 @@ func TestManyUsers(t *testing.T) {
 		})
 	}
 	makers.Wait()
-	close(handed)
+	close(shared)
 	readers.Wait()
 }
 
-// TestLeftIsCollected: the collector is told when much was left to it, of bodies too large to be
-// kept and of others beyond what is kept.
-func TestLeftIsCollected(t *testing.T) {
+// TestDroppedIsCollected checks that a garbage collection begins when much memory was dropped: of
+// bodies too large to be kept, and of others beyond the limit of idle memory.
+func TestDroppedIsCollected(t *testing.T) {
 	for _, size := range []int{largest + 1, largest} {
 		p := &Pool{}
 		collections := func() uint32 {
@@ -194,7 +194,7 @@ func TestLeftIsCollected(t *testing.T) {
 			return m.NumGC
 		}
 		var buffers []*Buffer
-		for kept := 0; kept < collectAfter+mostIdle; kept += size {
+		for total := 0; total < collectAfter+mostIdle; total += size {
 			buffers = append(buffers, p.Get(size))
 		}
 		before := collections()
@@ -203,7 +203,7 @@ func TestLeftIsCollected(t *testing.T) {
 		}
 		for begun := time.Now(); collections() == before; time.Sleep(time.Millisecond) {
 			if time.Since(begun) > time.Minute {
-				t.Fatalf("%d bytes of bodies of %d were left, and nothing is collected", collectAfter, size)
+				t.Fatalf("%d bytes of bodies of %d were dropped, and nothing is collected", collectAfter, size)
 			}
 		}
 	}

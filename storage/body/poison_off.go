@@ -2,6 +2,5 @@
 
 package body
 
-// poison says that memory is overwritten when it is given back, see the package
-// comment.
+// poison says that memory is overwritten at the last Release, see the package comment.
 const poison = false

@@ -9,68 +9,68 @@ import (
 )
 
 const (
-	// smallest is the size in bytes from which on a body has a Buffer. To allocate a
-	// smaller one costs less than to count who uses it.
+	// smallest is the smallest body, in bytes, that has a Buffer. Allocating a smaller one
+	// costs less than counting its references.
 	smallest = 4 << 10
 
-	// largest is the largest memory that is kept for another body.
+	// largest is the largest memory that is kept for reuse.
 	largest = 16 << 20
 
-	// mostIdle is how many bytes are kept at most. What is given back beyond that is
-	// left to the garbage collector.
+	// mostIdle is the limit of idle memory in bytes. Memory released beyond that is left to
+	// the garbage collector.
 	mostIdle = 64 << 20
 
-	// collectAfter is how many bytes may be left to the garbage collector before it is
-	// told to begin. By itself it would begin when there is as much garbage as there are
-	// jobs, and bodies of gigabytes would take twice their room, or more while they grow.
-	// What it has to look at is not the bodies, so it has done in milliseconds.
+	// collectAfter is how many bytes are left to the garbage collector before a collection
+	// is started explicitly. The runtime itself would wait until there is as much garbage as
+	// live data, so bodies of gigabytes would take twice their size, or more while they grow.
+	// A collection takes only milliseconds, because bodies contain no pointers.
 	collectAfter = 256 << 20
 
-	// stepBits: there are 1<<stepBits sizes of memory from one power of two to the
-	// next. So at most a ninth of the memory of a body is not used.
+	// stepBits: there are 1<<stepBits sizes of memory per power of two. So at most a ninth
+	// of the memory of a body is unused.
 	stepBits = 3
 
 	numClasses = (24 - 11) << stepBits // for sizes above 2 KiB, up to largest
 )
 
-// Pool makes Buffers, and keeps the memory of those that nobody uses any more for the
-// next ones. All methods may be called from any goroutine.
+// Pool allocates Buffers, and keeps the memory of released ones for reuse. All methods may
+// be called from any goroutine.
 type Pool struct {
 	poisoned bool
 	inUse    atomic.Int64
 
-	mu   sync.Mutex // guards what follows
-	idle [numClasses]class
-	size int // bytes that are idle
-	left int // bytes that were left to the garbage collector since it was last told to begin
+	mu      sync.Mutex // guards what follows
+	idle    [numClasses]class
+	size    int // bytes of idle memory
+	dropped int // bytes left to the garbage collector since a collection was last started
 }
 
 // class is idle memory of one size.
 type class struct {
-	memory [][]byte // what was given back last is used first
-	least  int      // how many there were at least since the last Trim
+	memory [][]byte // a stack: the memory released last is reused first
+	least  int      // the smallest number since the last Trim
 }
 
 // NewPool returns an empty Pool.
 func NewPool() *Pool { return &Pool{poisoned: poison} }
 
-// Get returns a Buffer of size bytes with one use. It returns nil if bodies of this size
-// have none.
+// Get returns a Buffer of size bytes with one reference. It returns nil if bodies of this
+// size have no Buffer.
 func (p *Pool) Get(size int) *Buffer {
 	if size < smallest && !(p.poisoned && size > 0) {
 		return nil
 	}
 	b := &Buffer{pool: p, size: size, memory: p.take(size)}
 	p.inUse.Add(1)
-	b.uses.Store(1)
+	b.refs.Store(1)
 	return b
 }
 
-// InUse is how many Buffers there are whose last use has not ended. Those that were left
-// to the garbage collector count for ever.
+// InUse returns how many Buffers have references. Those whose references were never released
+// count forever.
 func (p *Pool) InUse() int { return int(p.inUse.Load()) }
 
-// take returns memory of size bytes or more.
+// take returns memory of at least size bytes.
 func (p *Pool) take(size int) []byte {
 	if p.poisoned {
 		return dirty(make([]byte, size))
@@ -78,24 +78,24 @@ func (p *Pool) take(size int) []byte {
 	if size < smallest || size > largest {
 		return make([]byte, size)
 	}
-	n, room := classOf(size)
+	n, capacity := classOf(size)
 	p.mu.Lock()
 	c := &p.idle[n]
 	last := len(c.memory) - 1
 	if last < 0 {
 		p.mu.Unlock()
-		return make([]byte, room)
+		return make([]byte, capacity)
 	}
 	memory := c.memory[last]
 	c.memory[last] = nil
 	c.memory = c.memory[:last]
 	c.least = min(c.least, last)
-	p.size -= room
+	p.size -= capacity
 	p.mu.Unlock()
 	return memory
 }
 
-// put keeps memory for the next body, if there is room.
+// put keeps memory for reuse, unless that exceeds a limit.
 func (p *Pool) put(memory []byte) {
 	if p.poisoned {
 		dirty(memory)
@@ -108,7 +108,7 @@ func (p *Pool) put(memory []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if size > largest || p.size+size > mostIdle {
-		p.leave(size)
+		p.drop(size)
 		return
 	}
 	n, _ := classOf(size)
@@ -116,16 +116,16 @@ func (p *Pool) put(memory []byte) {
 	p.idle[n].memory = append(p.idle[n].memory, memory)
 }
 
-// leave counts memory that is left to the garbage collector. The lock is held.
-func (p *Pool) leave(size int) {
-	if p.left += size; p.left >= collectAfter {
-		p.left = 0
+// drop counts memory that is left to the garbage collector. The lock is held.
+func (p *Pool) drop(size int) {
+	if p.dropped += size; p.dropped >= collectAfter {
+		p.dropped = 0
 		go runtime.GC()
 	}
 }
 
-// Trim leaves to the garbage collector what was idle ever since the last call. It is
-// to be called every second or so.
+// Trim drops the memory that was idle ever since the last call. It must be called about
+// once a second.
 func (p *Pool) Trim() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -133,7 +133,7 @@ func (p *Pool) Trim() {
 		c := &p.idle[n]
 		if c.least > 0 {
 			p.size -= c.least * len(c.memory[0])
-			p.leave(c.least * len(c.memory[0]))
+			p.drop(c.least * len(c.memory[0]))
 			c.memory = slices.Clone(c.memory[c.least:])
 		}
 		c.least = len(c.memory)
@@ -142,7 +142,7 @@ func (p *Pool) Trim() {
 
 // classOf returns the number of the class for bodies of that size, and the size of its
 // memory. size is from smallest to largest.
-func classOf(size int) (number, room int) {
+func classOf(size int) (number, capacity int) {
 	const first = 11 // sizes above 1<<first are in the first classes
 	power := bits.Len(uint(size-1)) - 1
 	step := 1 << (power - stepBits)

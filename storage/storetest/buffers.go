@@ -7,11 +7,11 @@ import (
 	"redstalk/storage/body"
 )
 
-// bodies has the memory that Lend gives out.
+// bodies is the pool of Lend.
 var bodies = body.NewPool()
 
-// Lend gives the puts among the operations copies of their bodies in Buffers, as a door
-// does.
+// Lend moves the bodies of the puts among the operations into Buffers, as a listener of the
+// server does.
 func Lend(ops []storage.Op) {
 	for i := range ops {
 		op := &ops[i]
@@ -22,8 +22,8 @@ func Lend(ops []storage.Op) {
 	}
 }
 
-// Receive copies the body of an answer, and releases its Buffer at once, as a door does
-// that has sent its reply.
+// Receive copies the body of an answer, and releases its Buffer at once, as a listener of the
+// server does when it has sent its reply.
 func Receive(a *storage.Answer) {
 	if a.Buffer != nil {
 		a.Body = bytes.Clone(a.Body)
@@ -32,18 +32,18 @@ func Receive(a *storage.Answer) {
 	}
 }
 
-// lent returns a copy of the operations to be handed over, with lent bodies. So ops can be
-// read while the store has the copy.
+// lent returns a copy of the operations, with lent bodies, for the store. So ops can be read
+// while the store has the copy.
 func lent(ops []storage.Op) []storage.Op {
-	given := append([]storage.Op(nil), ops...)
-	Lend(given)
-	return given
+	sent := append([]storage.Op(nil), ops...)
+	Lend(sent)
+	return sent
 }
 
-// receive copies the answers of the operations that lent returned.
-func receive(ops, given []storage.Op) {
+// receive copies the answers from the operations that lent returned.
+func receive(ops, sent []storage.Op) {
 	for i := range ops {
-		ops[i].Answer = given[i].Answer
+		ops[i].Answer = sent[i].Answer
 		Receive(&ops[i].Answer)
 	}
 }

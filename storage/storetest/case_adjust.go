@@ -7,16 +7,16 @@ import (
 	"redstalk/tube"
 )
 
-// testSetPriority: a ready job takes its new place, the others get the priority for later.
-// A reserved one is not touched.
-func testSetPriority(b *rig) {
+// testSetPriority: a ready job moves to its new position, a delayed or buried one only gets the
+// priority. A reserved job is not changed.
+func testSetPriority(b *harness) {
 	set := func(id uint64, pri uint32) bool {
 		return !b.do(storage.Op{Kind: storage.SetPriority, ID: id, Pri: pri}).NotFound
 	}
 	first, second, third := b.put("t", 5000), b.put("t", 5000), b.put("t", 5000)
 	delayed := b.putWith("t", 7, 30, 60, "late")
 	if !set(third, 3) || !set(delayed, 4) || set(delayed+1, 1) {
-		b.Error("it is not as it should be what was found")
+		b.Error("set-priority has not found the right jobs")
 	}
 	if s := b.tube("t"); s.Urgent != 1 || s.Ready != 3 || s.Delayed != 1 {
 		b.Errorf("afterwards %+v", s)
@@ -35,8 +35,8 @@ func testSetPriority(b *rig) {
 	b.wantTake(1, "t", delayed, second)
 }
 
-// testReschedule: ready and delayed jobs become due at another time, to the millisecond.
-func testReschedule(b *rig) {
+// testReschedule: ready and delayed jobs get another due time, to the millisecond.
+func testReschedule(b *harness) {
 	due := func(id uint64, in time.Duration) bool {
 		return !b.do(storage.Op{Kind: storage.Reschedule, ID: id, In: in}).NotFound
 	}

@@ -5,8 +5,8 @@ import (
 	"redstalk/tube"
 )
 
-// testBatchOrder checks that the operations of a batch take effect in their order.
-func testBatchOrder(b *rig) {
+// testBatchOrder checks that the operations of a batch take effect in order.
+func testBatchOrder(b *harness) {
 	take := storage.Op{Kind: storage.Take, Holder: 1, Tubes: []string{"t"}}
 	put := storage.Op{Kind: storage.Put, Tube: "t", TTR: 60}
 	done := b.batch(take, put, put, take, take, take,
@@ -20,7 +20,7 @@ func testBatchOrder(b *rig) {
 		}
 	}
 	if !done[7].Answer.NotFound {
-		b.Errorf("job 1 is still there: %+v", done[7].Answer.Job)
+		b.Errorf("job 1 still exists: %+v", done[7].Answer.Job)
 	}
 	if s := done[8].Answer.TubeStats; s == nil || s.Reserved != 1 || s.Deletes != 1 || s.Total != 2 {
 		b.Errorf("the tube: %+v", s)
@@ -32,7 +32,7 @@ func testBatchOrder(b *rig) {
 
 // testKickedAndReleased kicks jobs, and then releases another one, in one batch. All are
 // ready after it.
-func testKickedAndReleased(b *rig) {
+func testKickedAndReleased(b *harness) {
 	take := storage.Op{Kind: storage.Take, Holder: 1, Tubes: []string{"t"}}
 	put := storage.Op{Kind: storage.Put, Tube: "t", TTR: 60, Pri: 7}
 	move := func(m tube.Move, id uint64) storage.Op {
@@ -51,7 +51,7 @@ func testKickedAndReleased(b *rig) {
 	}
 }
 
-func testLargeBatch(b *rig) {
+func testLargeBatch(b *harness) {
 	const jobs = 5000
 	ops := make([]storage.Op, jobs)
 	for i := range ops {
@@ -64,9 +64,9 @@ func testLargeBatch(b *rig) {
 	}
 }
 
-// testLongKick kicks more jobs than an engine may kick at once, with another operation
-// behind it in the batch.
-func testLongKick(b *rig) {
+// testLongKick kicks more jobs than an engine kicks in one part, with another operation after
+// it in the batch.
+func testLongKick(b *harness) {
 	const jobs = 1203
 	var ops []storage.Op
 	for range jobs {
@@ -90,9 +90,9 @@ func testLongKick(b *rig) {
 	}
 }
 
-// testLeaveWithMuch has a holder leave that holds more jobs than an engine may give back at
-// once.
-func testLeaveWithMuch(b *rig) {
+// testReleaseMany releases all jobs of a holder that holds more jobs than an engine gives back
+// in one part.
+func testReleaseMany(b *harness) {
 	const jobs = 1203
 	var puts, takes []storage.Op
 	for range jobs {
@@ -101,15 +101,15 @@ func testLeaveWithMuch(b *rig) {
 	}
 	b.batch(puts...)
 	b.batch(takes...)
-	b.leave(1)
+	b.releaseAll(1)
 	if t := b.totals(); t.Ready != jobs || t.Reserved != 0 {
-		b.Errorf("after its holder left %d are ready and %d reserved", t.Ready, t.Reserved)
+		b.Errorf("after the release of all %d are ready and %d reserved", t.Ready, t.Reserved)
 	}
 }
 
-// testManyConnections has several holders work at the same time. Every job must be taken by
-// exactly one of them.
-func testManyConnections(b *rig) {
+// testManyConnections runs several holders in parallel. Every job must be taken by exactly one
+// of them.
+func testManyConnections(b *harness) {
 	const holders, jobs = 8, 50
 	taken := make(chan uint64, holders*jobs)
 	for h := range tube.Holder(holders) {

@@ -9,25 +9,25 @@ import (
 )
 
 // flow returns what has happened in a tube since the store was opened. A store that does not
-// count fails no test.
-func (b *rig) flow(name string) (f tube.Flow, counts bool) {
+// count passes.
+func (b *harness) flow(name string) (f tube.Flow, counts bool) {
 	b.Helper()
-	its, ok := b.store.(storage.Reporter)
+	reporter, ok := b.store.(storage.Reporter)
 	if !ok {
 		return f, false
 	}
-	r := its.Report()
+	r := reporter.Report()
 	for i := range r.Named {
 		if r.Named[i].Tube == name {
 			return r.Named[i].Flow, true
 		}
 	}
-	b.Errorf("nothing was counted of tube %s", name)
+	b.Errorf("nothing was counted for tube %s", name)
 	return f, true
 }
 
-// wantFlow checks what has happened in a tube. Of times it checks the buckets.
-func (b *rig) wantFlow(name string, want tube.Flow) {
+// wantFlow checks what has happened in a tube. Of times it checks only the buckets.
+func (b *harness) wantFlow(name string, want tube.Flow) {
 	b.Helper()
 	got, counts := b.flow(name)
 	got.Waits.Sum, got.Runs.Sum = 0, 0
@@ -45,10 +45,10 @@ func timesOf(times ...time.Duration) (t tube.Times) {
 	return t
 }
 
-// testFlows follows jobs through tubes that somebody watches, so that they stay, and compares
+// testFlows moves jobs through tubes that are watched, so that the tubes stay, and compares
 // what was counted with what was done. Times are far from the bounds of their buckets.
-func testFlows(b *rig) {
-	b.attend(tube.Watching, 1, "many", "t", "kicked", "leases", "policy", "keys", "from", "to", "large")
+func testFlows(b *harness) {
+	b.ref(tube.Watching, 1, "many", "t", "kicked", "leases", "policy", "keys", "from", "to", "large")
 	b.flowMany()
 	b.flowOfOne()
 	b.flowOfLeases()
@@ -57,8 +57,8 @@ func testFlows(b *rig) {
 	b.flowOfLarge()
 }
 
-// flowMany: jobs that are put, taken and deleted together.
-func (b *rig) flowMany() {
+// flowMany puts, takes and deletes jobs together.
+func (b *harness) flowMany() {
 	const n = 20
 	puts, takes, deletes := make([]storage.Op, n), make([]storage.Op, n), make([]storage.Op, n)
 	for i := range n {
@@ -79,8 +79,8 @@ func (b *rig) flowMany() {
 	b.wantFlow("many", want)
 }
 
-// flowOfOne: a job that comes back in each way.
-func (b *rig) flowOfOne() {
+// flowOfOne returns a job to its tube in each way.
+func (b *harness) flowOfOne() {
 	id := b.putWith("t", 9, 10, 60, "b")
 	b.advance(20 * time.Second) // it waits for 10 s
 	b.wantTake(1, "t", id)
@@ -95,7 +95,7 @@ func (b *rig) flowOfOne() {
 	b.must(tube.Touch, 1, id)
 	b.advance(40 * time.Second)
 	b.must(tube.Delete, 1, id)
-	b.must(tube.Delete, 1, b.put("t", 9)) // nobody had it
+	b.must(tube.Delete, 1, b.put("t", 9)) // it was never reserved
 	b.wantFlow("t", tube.Flow{
 		Puts: 2, Deletes: 2, Counts: [tube.NumCounters]uint64{tube.Reserves: 4, tube.Timeouts: 1, tube.Releases: 1, tube.Buries: 1, tube.Kicks: 1},
 		Waits: timesOf(10 * time.Second), Runs: timesOf(70 * time.Second),
@@ -103,16 +103,16 @@ func (b *rig) flowOfOne() {
 	id = b.putWith("kicked", 9, 1000, 60, "")
 	b.must(tube.KickJob, 0, id)
 	other := b.put("kicked", 9)
-	b.leave(1)
+	b.releaseAll(1)
 	b.must(tube.ReserveJob, 1, other)
-	b.leave(1) // is no failure, and counts nowhere
+	b.releaseAll(1) // no failure, and not counted
 	if f, counts := b.flow("kicked"); counts && (f.Counts != [tube.NumCounters]uint64{tube.Reserves: 1, tube.Kicks: 1}) {
 		b.Errorf("%+v", f)
 	}
 }
 
-// flowOfLeases: a job that no connection holds.
-func (b *rig) flowOfLeases() {
+// flowOfLeases reserves a job by lease.
+func (b *harness) flowOfLeases() {
 	b.put("leases", 9)
 	b.advance(3 * time.Second)
 	id, token := b.lease("leases")
@@ -129,8 +129,8 @@ func (b *rig) flowOfLeases() {
 	})
 }
 
-// flowOfRules: an exhausted job, and keys.
-func (b *rig) flowOfRules() {
+// flowOfRules exhausts a job, and uses keys.
+func (b *harness) flowOfRules() {
 	b.setPolicy("policy", &tube.Policy{Rules: tube.Rules{Max: 1}})
 	id := b.put("policy", 9)
 	b.advance(3 * time.Second)
@@ -149,8 +149,8 @@ func (b *rig) flowOfRules() {
 	b.wantFlow("keys", tube.Flow{Puts: 2, Deletes: 2})
 }
 
-// flowOfMoves: jobs of one tube become jobs of another one, and are removed there.
-func (b *rig) flowOfMoves() {
+// flowOfMoves moves jobs to another tube, and flushes the first one.
+func (b *harness) flowOfMoves() {
 	for range 5 {
 		b.put("from", 9)
 	}
@@ -162,8 +162,8 @@ func (b *rig) flowOfMoves() {
 	b.wantFlow("to", tube.Flow{Puts: 3})
 }
 
-// flowOfLarge: a job with a large body.
-func (b *rig) flowOfLarge() {
+// flowOfLarge reserves a job with a large body.
+func (b *harness) flowOfLarge() {
 	a := b.do(storage.Op{Kind: storage.Put, Tube: "large", Pri: 9, TTR: 100, Body: bytes.Repeat([]byte("x"), 50_000)})
 	b.advance(3 * time.Second)
 	b.wantTake(1, "large", a.ID)
@@ -174,16 +174,16 @@ func (b *rig) flowOfLarge() {
 	})
 }
 
-// testOldestReady: the oldest ready job of a tube, whatever its priority, and whether it came
-// in the order of priorities.
-func testOldestReady(b *rig) {
+// testOldestReady checks the age of the oldest ready job of a tube, whatever its priority, and
+// whether or not it was put in the order of priorities.
+func testOldestReady(b *harness) {
 	wantAge := func(want time.Duration) {
 		b.Helper()
 		if got := b.tube("t").OldestReady; !near(got, want, 9*time.Second) {
 			b.Errorf("the oldest ready job is %v old, want %v", got, want)
 		}
 	}
-	b.attend(tube.Watching, 1, "t")
+	b.ref(tube.Watching, 1, "t")
 	wantAge(0)
 	var ids []uint64
 	for i := range tube.MaxPriorities {
@@ -196,7 +196,7 @@ func testOldestReady(b *rig) {
 		}
 	}
 	wantAge(300 * time.Second)
-	for n, want := range []time.Duration{300, 200, 200, 100} { // as the oldest go
+	for n, want := range []time.Duration{300, 200, 200, 100} { // while the oldest jobs are reserved
 		b.must(tube.ReserveJob, 1, ids[n])
 		wantAge(want * time.Second)
 	}

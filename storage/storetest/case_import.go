@@ -10,19 +10,19 @@ import (
 	"redstalk/tube"
 )
 
-// importer returns the store as an Importer. A store that is none has nothing to show.
-func (b *rig) importer() storage.Importer {
+// importer returns the store as an Importer. It skips the test for a store that is none.
+func (b *harness) importer() storage.Importer {
 	b.Helper()
 	s, ok := b.store.(storage.Importer)
 	if !ok {
-		b.Skip("the ids of this store are made up for the suite: see RunImport")
+		b.Skip("the suite replaces the ids of this store: see RunImport")
 	}
 	return s
 }
 
-// foreign are jobs of another server, in an order that is not that of their ids, with bodies of all
+// foreign returns jobs of another server, not in the order of their ids, with bodies of all
 // sizes.
-func (b *rig) foreign(n int) (jobs []storage.ImportJob) {
+func (b *harness) foreign(n int) (jobs []storage.ImportJob) {
 	began := tube.Instant(b.began.UnixNano())
 	for i := range n {
 		id := uint64(2*n - 2*i + 5)
@@ -45,15 +45,15 @@ func (b *rig) foreign(n int) (jobs []storage.ImportJob) {
 	return jobs
 }
 
-// takeOver has the store import jobs, the first most of them if that is not 0.
-func (b *rig) takeOver(source string, lastID uint64, jobs []storage.ImportJob, most int) *storage.Importing {
+// importJobs imports jobs into the store; only the first limit of them if that is not 0.
+func (b *harness) importJobs(source string, lastID uint64, jobs []storage.ImportJob, limit int) *storage.Importing {
 	b.Helper()
 	im, err := storage.StartImport(b.importer(), source, lastID, func() tube.Instant { return tube.Instant(b.began.UnixNano()) })
 	if err != nil {
 		b.Fatal(err)
 	}
 	for i, j := range jobs {
-		if most > 0 && i == most {
+		if limit > 0 && i == limit {
 			break
 		}
 		if err := im.Add(j); err != nil {
@@ -66,8 +66,8 @@ func (b *rig) takeOver(source string, lastID uint64, jobs []storage.ImportJob, m
 	return im
 }
 
-// wantForeign checks that all jobs are there, under the ids that an import has given them.
-func (b *rig) wantForeign(im *storage.Importing, jobs []storage.ImportJob) {
+// wantForeign checks all jobs under the ids that an import has given them.
+func (b *harness) wantForeign(im *storage.Importing, jobs []storage.ImportJob) {
 	b.Helper()
 	for _, want := range jobs {
 		id := im.IDOf(want.Tube, want.ID)
@@ -91,8 +91,8 @@ func (b *rig) wantForeign(im *storage.Importing, jobs []storage.ImportJob) {
 	}
 }
 
-// wantBuried checks the order in which jobs of an import are buried.
-func (b *rig) wantBuried(im *storage.Importing, jobs []storage.ImportJob, name string) {
+// wantBuried checks the order in which the jobs of an import are buried.
+func (b *harness) wantBuried(im *storage.Importing, jobs []storage.ImportJob, name string) {
 	b.Helper()
 	var want, got []uint64
 	for _, j := range jobs {
@@ -109,13 +109,13 @@ func (b *rig) wantBuried(im *storage.Importing, jobs []storage.ImportJob, name s
 	}
 }
 
-// testImport: jobs of another server keep all that they have; an import that was interrupted goes on,
-// and one that was done is not done again.
-func testImport(b *rig) {
-	b.reopens = false // it does so by itself, and asks after every job
+// testImport: jobs of another server keep all that they have; an interrupted import resumes, and a
+// finished one is not repeated.
+func testImport(b *harness) {
+	b.reopens = false // the test reopens the store itself, and checks every job
 	jobs := b.foreign(700)
 	lastID := uint64(5000)
-	im := b.takeOver("first", lastID, jobs, 260)
+	im := b.importJobs("first", lastID, jobs, 260)
 	if whole := b.importer().Parts() == 1; im.KeepsIDs() != whole {
 		b.Errorf("an empty store keeps ids: %v", im.KeepsIDs())
 	}
@@ -123,9 +123,9 @@ func testImport(b *rig) {
 		b.Errorf("the first part of an import: %+v", got)
 	}
 	b.restart()
-	im = b.takeOver("first", lastID, jobs, 0)
+	im = b.importJobs("first", lastID, jobs, 0)
 	if im.Done() != 260 {
-		b.Errorf("an import goes on behind %d jobs", im.Done())
+		b.Errorf("an import resumes after %d jobs", im.Done())
 	}
 	for range 2 {
 		b.wantForeign(im, jobs)
@@ -134,8 +134,8 @@ func testImport(b *rig) {
 			b.Errorf("all of an import: %+v", got)
 		}
 		b.restart()
-		if im = b.takeOver("first", lastID, jobs, 0); im.Done() != 700 {
-			b.Errorf("an import that was done is done again behind %d jobs", im.Done())
+		if im = b.importJobs("first", lastID, jobs, 0); im.Done() != 700 {
+			b.Errorf("a finished import has %d jobs done", im.Done())
 		}
 	}
 	if id := b.put("import0", 0); id <= im.IDOf("import0", lastID) {
@@ -146,17 +146,17 @@ func testImport(b *rig) {
 	b.wantBuried(im, jobs, "import1")
 }
 
-// testImportBeside: a store that has jobs gives those that it imports other ids, which are those of
-// nobody else, and in the same order.
-func testImportBeside(b *rig) {
+// testImportBeside: a store that has jobs already gives imported jobs new ids, which no other job
+// has, in the same order.
+func testImportBeside(b *harness) {
 	b.reopens = false
 	own := b.put("import0", 0)
 	jobs := b.foreign(90)
-	im := b.takeOver("beside", 300, jobs, 0)
+	im := b.importJobs("beside", 300, jobs, 0)
 	if im.KeepsIDs() || im.IDOf("import0", 1) <= own {
-		b.Errorf("a store with jobs gives %d in place of 1", im.IDOf("import0", 1))
+		b.Errorf("a store with jobs imports job 1 as %d", im.IDOf("import0", 1))
 	}
-	other := b.takeOver("another", 300, jobs, 0)
+	other := b.importJobs("another", 300, jobs, 0)
 	if first, last := other.IDOf("import0", 1), im.IDOf("import0", 300); first <= last {
 		b.Errorf("a second import begins with the id %d, and the first one goes to %d", first, last)
 	}
@@ -177,8 +177,8 @@ func testImportBeside(b *rig) {
 	}
 }
 
-// restart ends the store and opens it anew, if it keeps what it has.
-func (b *rig) restart() {
+// restart closes and reopens the store, if it is durable.
+func (b *harness) restart() {
 	if b.engine.Durable {
 		b.close()
 		b.open()

@@ -9,57 +9,57 @@ import (
 	"redstalk/tube"
 )
 
-// putTagged puts a job, with priority 10 and a TTR of 60 s.
-func (b *rig) putTagged(name string, tags tube.Tags) (a storage.Answer) {
+// putTagged puts a job with tags, with priority 10 and a TTR of 60 s.
+func (b *harness) putTagged(name string, tags tube.Tags) (a storage.Answer) {
 	b.Helper()
 	a = b.do(storage.Op{Kind: storage.Put, Tube: name, Pri: 10, TTR: 60, Body: []byte("body"), Args: &storage.Args{Tags: &tags}})
 	if a.Result == nil {
-		b.Fatalf("a put with tags is answered %+v", a)
+		b.Fatalf("a put with tags was answered %+v", a)
 	}
 	return a
 }
 
-// putNew puts a job that must be made, and returns its id.
-func (b *rig) putNew(name string, tags tube.Tags) uint64 {
+// putNew puts a job, which must succeed, and returns its id.
+func (b *harness) putNew(name string, tags tube.Tags) uint64 {
 	b.Helper()
 	a := b.putTagged(name, tags)
 	if a.Result.Outcome != tube.PutNew {
-		b.Fatalf("a put into %s with %+v came to %+v, job %d", name, tags, *a.Result, a.ID)
+		b.Fatalf("a put into %s with %+v was answered %+v, job %d", name, tags, *a.Result, a.ID)
 	}
 	return a.ID
 }
 
-// wantPut puts a job that must not be made, because job id has its key, or had it.
-func (b *rig) wantPut(name string, tags tube.Tags, want tube.PutResult, id uint64, state tube.State) {
+// wantPut puts a job, which must not succeed, because job id has its key, or had it.
+func (b *harness) wantPut(name string, tags tube.Tags, want tube.PutResult, id uint64, state tube.State) {
 	b.Helper()
 	if a := b.putTagged(name, tags); a.Result.Outcome != want || a.ID != id || a.Result.State != state {
-		b.Errorf("a put with key %s came to %+v, job %d; want outcome %d, job %d, %v", tags.Key, *a.Result, a.ID, want, id, state)
+		b.Errorf("a put with key %s was answered %+v, job %d; want outcome %d, job %d, %v", tags.Key, *a.Result, a.ID, want, id, state)
 	}
 }
 
-// refused tells whether the store has no room for a job.
-func (b *rig) refused(op storage.Op) bool {
+// refused reports whether the store refuses a put because of a quota.
+func (b *harness) refused(op storage.Op) bool {
 	b.Helper()
-	given := lent([]storage.Op{op})
-	storage.DoWait(b.store, given)
-	if err := given[0].Answer.Err; err != nil && !errors.Is(err, storage.ErrNoSpace) {
+	sent := lent([]storage.Op{op})
+	storage.DoWait(b.store, sent)
+	if err := sent[0].Answer.Err; err != nil && !errors.Is(err, storage.ErrNoSpace) {
 		b.Fatal(err)
 	}
-	return given[0].Answer.Err != nil
+	return sent[0].Answer.Err != nil
 }
 
-func (b *rig) deleteKey(name, key string) bool {
+func (b *harness) deleteKey(name, key string) bool {
 	b.Helper()
 	return !b.do(storage.Op{Kind: storage.DeleteKey, Tube: name, Args: &storage.Args{Key: key}}).NotFound
 }
 
-func (b *rig) peekKey(name, key string) storage.Answer {
+func (b *harness) peekKey(name, key string) storage.Answer {
 	b.Helper()
 	return b.do(storage.Op{Kind: storage.PeekKey, Tube: name, Args: &storage.Args{Key: key}})
 }
 
-// testTagsDelay puts jobs with delays to the millisecond, and with times when they are due.
-func testTagsDelay(b *rig) {
+// testTagsDelay puts jobs with delays to the millisecond, and with due times.
+func testTagsDelay(b *harness) {
 	delay := func(d time.Duration) tube.Tags { return tube.Tags{HasDelay: true, Delay: d} }
 	late := b.putNew("t", delay(40_500*time.Millisecond))
 	soon := b.putNew("t", delay(30_250*time.Millisecond))
@@ -86,15 +86,15 @@ func testTagsDelay(b *rig) {
 }
 
 // testKeys puts jobs whose key is taken, by a job in each state.
-func testKeys(b *rig) {
-	key := func(what tube.OnDuplicate) tube.Tags { return tube.Tags{Key: "k", OnDuplicate: what} }
+func testKeys(b *harness) {
+	key := func(onDuplicate tube.OnDuplicate) tube.Tags { return tube.Tags{Key: "k", OnDuplicate: onDuplicate} }
 	id := b.putNew("t", key(tube.NotSaid))
 	other := b.putNew("u", key(tube.Fail))
 	b.wantPut("t", key(tube.NotSaid), tube.PutTombstone, id, tube.Ready)
 	b.wantPut("t", key(tube.Keep), tube.PutTombstone, id, tube.Ready)
 	b.wantPut("t", key(tube.Fail), tube.PutDuplicate, id, tube.Ready)
 	if s := b.tube("t"); s.Ready != 1 {
-		b.Errorf("after puts that made no job: %+v", s)
+		b.Errorf("after puts that created no job: %+v", s)
 	}
 	b.wantTake(1, "t", id)
 	b.wantPut("t", key(tube.Keep), tube.PutTombstone, id, tube.Reserved)
@@ -106,7 +106,7 @@ func testKeys(b *rig) {
 	b.must(tube.ReserveJob, 1, id)
 	second := b.putNew("t", key(tube.Replace))
 	if b.job(id).State != tube.Gone || b.move(tube.Delete, 1, id, 0, 0) {
-		b.Error("the job that was replaced is still there")
+		b.Error("the job that was replaced still exists")
 	}
 	b.must(tube.Delete, 1, second)
 	third := b.putNew("t", key(tube.Keep))
@@ -118,8 +118,8 @@ func testKeys(b *rig) {
 	}
 }
 
-// testKeyTTL has keys stay taken when their jobs are gone, in each of the ways.
-func testKeyTTL(b *rig) {
+// testKeyTTL checks tombstones: keys stay taken after their jobs are removed, in every way.
+func testKeyTTL(b *harness) {
 	tags := tube.Tags{Key: "k", Rules: tube.Rules{HasKeyTTL: true, KeyTTL: 30 * time.Second}}
 	removals := []func(id uint64){
 		func(id uint64) { b.must(tube.Delete, 1, id) },
@@ -143,20 +143,20 @@ func testKeyTTL(b *rig) {
 	b.must(tube.Delete, 1, id)
 	tags.OnDuplicate = tube.Replace
 	b.putNew("t", tags)
-	id = b.putNew("t", tags) // in the place of one that is there
+	id = b.putNew("t", tags) // it replaces an existing job
 	b.wantPut("t", tube.Tags{Key: "k"}, tube.PutTombstone, id, tube.Ready)
 	b.advance(31 * time.Second)
 	b.wantPut("t", tube.Tags{Key: "k"}, tube.PutTombstone, id, tube.Ready)
 	b.must(tube.Delete, 1, id)
-	id = b.putNew("t", tube.Tags{Key: "k", OnDuplicate: tube.Replace}) // itself without such a time
+	id = b.putNew("t", tube.Tags{Key: "k", OnDuplicate: tube.Replace}) // has no key-ttl itself
 	b.must(tube.Delete, 1, id)
 	b.putNew("t", tube.Tags{Key: "k"})
 }
 
-// testByKey looks for jobs by their keys, and deletes them, in each state.
-func testByKey(b *rig) {
+// testByKey finds jobs by their keys, and deletes them, in each state.
+func testByKey(b *harness) {
 	if a := b.peekKey("t", "k"); !a.NotFound || b.deleteKey("t", "k") {
-		b.Error("there is a job that nobody has put")
+		b.Error("there is a job that was never put")
 	}
 	prepare := map[tube.State]func(uint64){
 		tube.Ready:    func(uint64) {},
@@ -164,14 +164,14 @@ func testByKey(b *rig) {
 		tube.Delayed:  func(id uint64) { b.must(tube.ReserveJob, 1, id); b.move(tube.Release, 1, id, 1, 100) },
 		tube.Buried:   func(id uint64) { b.must(tube.ReserveJob, 1, id); b.must(tube.Bury, 1, id) },
 	}
-	for state, bring := range prepare {
+	for state, moveTo := range prepare {
 		id := b.putNew("t", tube.Tags{Key: "k"})
-		bring(id)
+		moveTo(id)
 		if a := b.peekKey("t", "k"); a.ID != id || string(a.Body) != "body" {
 			b.Errorf("a %v job: peek-key finds %d with %q", state, a.ID, a.Body)
 		}
 		if !b.deleteKey("t", "k") || b.job(id).State != tube.Gone || b.deleteKey("t", "k") {
-			b.Errorf("a %v job was not deleted once", state)
+			b.Errorf("a %v job was not deleted exactly once", state)
 		}
 		if b.move(tube.Delete, 1, id, 0, 0) || b.move(tube.Release, 1, id, 0, 0) {
 			b.Errorf("a %v job can still be finished", state)
@@ -182,8 +182,8 @@ func testByKey(b *rig) {
 	}
 }
 
-// testFindKey looks for a key in all tubes.
-func testFindKey(b *rig) {
+// testFindKey searches all tubes for a key.
+func testFindKey(b *harness) {
 	find := func(key string) storage.Answer {
 		return b.do(storage.Op{Kind: storage.FindKey, Args: &storage.Args{Key: key}})
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // lease reserves a job by lease. It returns its id and the token; 0 if there is no job.
-func (b *rig) lease(name string) (id, token uint64) {
+func (b *harness) lease(name string) (id, token uint64) {
 	b.Helper()
 	a := b.do(storage.Op{Kind: storage.Take, Holder: tube.LeaseHolder, Tubes: []string{name}, Wait: true})
 	if a.NotFound {
@@ -20,14 +20,14 @@ func (b *rig) lease(name string) (id, token uint64) {
 	return a.ID, a.Result.Lease
 }
 
-// leased does a move by lease and returns whether it applied.
-func (b *rig) leased(m tube.Move, id, token uint64) bool {
+// leased does a move by lease and returns whether it was possible.
+func (b *harness) leased(m tube.Move, id, token uint64) bool {
 	b.Helper()
 	return !b.do(storage.Op{Kind: storage.Move, Move: m, Holder: tube.LeaseHolder, ID: id, Pri: 44, Args: &storage.Args{Lease: token}}).NotFound
 }
 
 // testLeases finishes leased jobs in every way, with the right token and with wrong ones.
-func testLeases(b *rig) {
+func testLeases(b *harness) {
 	if id, _ := b.lease("t"); id != 0 {
 		b.Fatalf("leased job %d", id)
 	}
@@ -38,21 +38,21 @@ func testLeases(b *rig) {
 	}
 	for _, move := range []tube.Move{tube.Delete, tube.Release, tube.Bury, tube.Touch} {
 		if b.leased(move, id, token+1) || b.leased(move, id, token-1) || b.leased(move, id, 0) || b.leased(move, id+1, token) || b.move(move, 1, id, 0, 0) {
-			b.Errorf("%v applied without the token", move)
+			b.Errorf("%v succeeded without the token", move)
 		}
 	}
 	b.advance(40 * time.Second)
 	if !b.leased(tube.Touch, id, token) {
 		b.Error("not touched")
 	}
-	b.leave(1)
+	b.releaseAll(1)
 	b.advance(40 * time.Second)
 	if s := b.job(id); s.State != tube.Reserved || s.TimeLeft > 20*time.Second {
 		b.Errorf("80 s after the lease, 40 s after the touch: %+v", s)
 	}
 	b.advance(20_010 * time.Millisecond)
 	if s := b.job(id); s.State != tube.Ready || s.Leased || s.Counters[tube.Timeouts] != 1 || b.leased(tube.Delete, id, token) {
-		b.Errorf("when its time is over: %+v", s)
+		b.Errorf("after its TTR: %+v", s)
 	}
 	for _, c := range []struct {
 		move  tube.Move
@@ -62,7 +62,7 @@ func testLeases(b *rig) {
 		token = b.leaseAgain(id, token)
 		before := b.job(id).Counters
 		if !b.leased(c.move, id, token) || b.leased(c.move, id, token) {
-			b.Errorf("%v did not apply once", c.move)
+			b.Errorf("%v did not succeed exactly once", c.move)
 		}
 		s := b.job(id)
 		if s.State != c.state || s.State != tube.Gone && (s.Pri != 44 || s.Leased || s.Counters[c.grows] != before[c.grows]+1) {
@@ -72,8 +72,8 @@ func testLeases(b *rig) {
 	}
 }
 
-// leaseAgain leases job id once more. Its token must be larger than the last one.
-func (b *rig) leaseAgain(id, last uint64) (token uint64) {
+// leaseAgain leases job id again. Its token must be larger than the last one.
+func (b *harness) leaseAgain(id, last uint64) (token uint64) {
 	b.Helper()
 	got, token := b.lease("t")
 	if got != id || token <= last {
@@ -82,8 +82,8 @@ func (b *rig) leaseAgain(id, last uint64) (token uint64) {
 	return token
 }
 
-// testLeaseRules: the rules hold for leased jobs as well, and keys free them.
-func testLeaseRules(b *rig) {
+// testLeaseRules: the rules apply to leased jobs too, and deleting by key works on them.
+func testLeaseRules(b *harness) {
 	id := b.putNew("t", tube.Tags{Key: "k", Rules: tube.Rules{Retry: []time.Duration{30 * time.Second}}})
 	_, token := b.lease("t")
 	b.wantPut("t", tube.Tags{Key: "k"}, tube.PutTombstone, id, tube.Reserved)
@@ -99,19 +99,19 @@ func testLeaseRules(b *rig) {
 		b.Error("a leased job was not deleted by its key")
 	}
 	if a := b.do(storage.Op{Kind: storage.Take, Holder: tube.LeaseHolder, Tubes: []string{"t"}}); !a.NotFound || a.Soon != storage.Forever {
-		b.Errorf("a lease of nothing is answered %+v", a)
+		b.Errorf("a lease of nothing was answered %+v", a)
 	}
 }
 
-// testLeaseRefused: whoever has leased a job says that it is wanted no more.
-func testLeaseRefused(b *rig) {
+// testLeaseRefused: the holder of a lease rejects the job for good.
+func testLeaseRefused(b *harness) {
 	id := b.putNew("t", tube.Tags{Rules: tube.Rules{Retry: []time.Duration{time.Minute}, Max: 9}})
 	_, token := b.lease("t")
 	if b.leased(tube.Park, id, token+1) || b.move(tube.Park, 1, id, 0, 0) {
 		b.Error("parked without the token")
 	}
 	if !b.leased(tube.Park, id, token) || b.leased(tube.Park, id, token) {
-		b.Error("not parked once")
+		b.Error("not parked exactly once")
 	}
 	b.wantRetries("refused", id, tube.Buried, tube.ParkedRefused, 0, 1)
 	if s := b.job(id); s.Counters[tube.Buries] != 0 || s.Leased || s.Pri == 44 {

@@ -6,16 +6,16 @@ import (
 	"redstalk/tube"
 )
 
-// transition is one way in which a command moves a job.
+// transition is a way in which a command moves a job.
 type transition struct {
 	state tube.State // of the job before
-	mine  bool       // the one who asks holds it
+	mine  bool       // the caller holds it
 	move  tube.Move
 	to    tube.State
 	grows tube.Counter
 }
 
-// transitions are all there are. Anything else is NOT_FOUND.
+// transitions are all possible transitions. Anything else is NOT_FOUND.
 var transitions = []transition{
 	{tube.Ready, false, tube.ReserveJob, tube.Reserved, tube.Reserves},
 	{tube.Ready, false, tube.Delete, tube.Gone, tube.NoCounter},
@@ -40,9 +40,9 @@ func findTransition(state tube.State, mine bool, move tube.Move) *transition {
 	return nil
 }
 
-// testMatrix tries every move on a job in every state, held by the one who asks or by
-// another holder.
-func testMatrix(b *rig) {
+// testMatrix tries every move on a job in every state, held by the caller or by another
+// holder.
+func testMatrix(b *harness) {
 	tried := 0
 	for _, state := range []tube.State{tube.Ready, tube.Delayed, tube.Buried, tube.Reserved} {
 		for _, mine := range []bool{false, true} {
@@ -60,8 +60,8 @@ func testMatrix(b *rig) {
 	}
 }
 
-// tryMove does a move with a new job and compares what comes of it with transitions.
-func (b *rig) tryMove(state tube.State, mine bool, move tube.Move) {
+// tryMove does a move with a new job and compares the result with transitions.
+func (b *harness) tryMove(state tube.State, mine bool, move tube.Move) {
 	b.Helper()
 	id := b.jobIn(state, mine)
 	before := b.job(id)
@@ -74,7 +74,7 @@ func (b *rig) tryMove(state tube.State, mine bool, move tube.Move) {
 	}
 	if want == nil {
 		if after.State != before.State || after.Counters != before.Counters {
-			b.Errorf("%v job (mine: %v), %v did not apply but made it %+v", state, mine, move, after)
+			b.Errorf("%v job (mine: %v), %v was not possible but made it %+v", state, mine, move, after)
 		}
 		return
 	}
@@ -93,9 +93,9 @@ func (b *rig) tryMove(state tube.State, mine bool, move tube.Move) {
 	}
 }
 
-// jobIn makes a job in a state. If that is Reserved, holder 1 has it if mine is true, else
+// jobIn creates a job in a state. A reserved job is held by holder 1 if mine is true, else by
 // holder 2.
-func (b *rig) jobIn(state tube.State, mine bool) uint64 {
+func (b *harness) jobIn(state tube.State, mine bool) uint64 {
 	b.Helper()
 	delay := uint32(0)
 	if state == tube.Delayed {
@@ -118,7 +118,7 @@ func (b *rig) jobIn(state tube.State, mine bool) uint64 {
 	return id
 }
 
-func testRelease(b *rig) {
+func testRelease(b *harness) {
 	id := b.put("t", 5)
 	b.wantTake(1, "t", id)
 	if !b.move(tube.Release, 1, id, 77, 30) {
@@ -136,7 +136,7 @@ func testRelease(b *rig) {
 	}
 }
 
-func testKick(b *rig) {
+func testKick(b *harness) {
 	d1, d2 := b.putWith("t", 1, 50, 60, ""), b.putWith("t", 1, 40, 60, "")
 	buried := []uint64{b.put("t", 0), b.put("t", 0), b.put("t", 0)}
 	b.wantTake(1, "t", buried...)
@@ -150,41 +150,41 @@ func testKick(b *rig) {
 		b.Errorf("kick 2 kicked %d", n)
 	}
 	b.wantTake(1, "t", buried[0], buried[1])
-	if n := b.kick("t", 100); n != 1 { // buried ones only, though there are delayed ones
+	if n := b.kick("t", 100); n != 1 { // buried jobs only, though there are delayed jobs
 		b.Errorf("kick 100 with one buried job kicked %d", n)
 	}
 	b.wantTake(1, "t", buried[2])
 	if n := b.kick("t", 1); n != 1 {
 		b.Errorf("kick 1 with two delayed jobs kicked %d", n)
 	}
-	b.wantTake(1, "t", d2) // the nearest due first
+	b.wantTake(1, "t", d2) // the earliest due time first
 	if n := b.kick("t", 4294967295); n != 1 {
-		b.Errorf("kick with the largest bound kicked %d", n)
+		b.Errorf("kick with the largest number kicked %d", n)
 	}
 	b.wantTake(1, "t", d1)
 	if s := b.job(d1); s.Counters[tube.Kicks] != 1 || s.Delay != 50 {
 		b.Errorf("after kick: %+v", s)
 	}
 	if n := b.kick("nothing", 9); n != 0 {
-		b.Errorf("kick in a tube that is not there kicked %d", n)
+		b.Errorf("kick in a tube that does not exist kicked %d", n)
 	}
 }
 
-func testLeave(b *rig) {
+func testReleaseAll(b *harness) {
 	mine, other := []uint64{b.put("t", 2), b.put("t", 1)}, b.put("t", 3)
 	b.wantTake(1, "t", mine[1], mine[0], other)
 	b.must(tube.Release, 1, other)
 	b.take(2, "t")
-	b.leave(1)
+	b.releaseAll(1)
 	for _, id := range mine {
 		if s := b.job(id); s.State != tube.Ready || s.Counters != (tube.Counters{tube.Reserves: 1}) {
-			b.Errorf("after its holder left: %+v", s)
+			b.Errorf("after the release of all: %+v", s)
 		}
 	}
 	if s := b.job(other); s.State != tube.Reserved {
 		b.Errorf("the job of another holder: %+v", s)
 	}
-	b.leave(1)
-	b.leave(3)
+	b.releaseAll(1)
+	b.releaseAll(3)
 	b.wantTake(3, "t", mine[1], mine[0])
 }

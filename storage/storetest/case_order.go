@@ -8,7 +8,7 @@ import (
 	"redstalk/tube"
 )
 
-func testIDs(b *rig) {
+func testIDs(b *harness) {
 	for want := uint64(1); want <= 3; want++ {
 		if id := b.put("t", 0); id != want {
 			b.Fatalf("put job %d, want %d", id, want)
@@ -16,11 +16,11 @@ func testIDs(b *rig) {
 	}
 	b.must(tube.Delete, 1, 3)
 	if id := b.put("t", 0); id != 4 {
-		b.Fatalf("id %d was given out after 3 was deleted, want 4", id)
+		b.Fatalf("id %d was used after 3 was deleted, want 4", id)
 	}
 }
 
-func testBodies(b *rig) {
+func testBodies(b *harness) {
 	for _, body := range [][]byte{nil, {}, []byte("x"), []byte("a\r\nb\x00c\xff"), bytes.Repeat([]byte("\x00\r\n"), 100_000)} {
 		id := b.do(storage.Op{Kind: storage.Put, Tube: "t", TTR: 9, Body: bytes.Clone(body)}).ID
 		if a := b.do(storage.Op{Kind: storage.Peek, ID: id}); !bytes.Equal(a.Body, body) || a.ID != id {
@@ -32,13 +32,13 @@ func testBodies(b *rig) {
 	}
 }
 
-func testReadyOrder(b *rig) {
+func testReadyOrder(b *harness) {
 	low1, high1, low2, high2, top := b.put("t", 9), b.put("t", 5), b.put("t", 9), b.put("t", 5), b.put("t", 4294967295)
 	if head := b.head("t", tube.Ready); head != high1 {
 		b.Errorf("head of ready is %d, want %d", head, high1)
 	}
 	b.wantTake(1, "t", high1, high2, low1, low2, top)
-	// A released job goes back to the place of its id.
+	// A released job returns to the position of its id.
 	for _, id := range []uint64{low2, high2, low1} {
 		if !b.move(tube.Release, 1, id, 7, 0) {
 			b.Fatalf("job %d was not released", id)
@@ -47,7 +47,7 @@ func testReadyOrder(b *rig) {
 	b.wantTake(1, "t", low1, low2, high2)
 }
 
-func testSeveralTubes(b *rig) {
+func testSeveralTubes(b *harness) {
 	b1, a1, c1 := b.put("b", 5), b.put("a", 5), b.put("c", 4)
 	for _, want := range []uint64{c1, b1, a1, 0} {
 		if got := b.take(1, "a", "nothing", "b", "c"); got != want {
@@ -56,18 +56,18 @@ func testSeveralTubes(b *rig) {
 	}
 }
 
-// testTakeWithin: a take with a bound gets the first job or none, from one tube and from several.
-func testTakeWithin(b *rig) {
+// testTakeWithin: a take with MaxBytes gets the first job or none, from one tube and from several.
+func testTakeWithin(b *harness) {
 	short, long := b.putWith("a", 1, 0, 60, "short"), b.putWith("b", 2, 0, 60, "longer")
 	b.putWith("c", 3, 0, 60, "x")
-	for _, its := range []struct {
+	for _, c := range []struct {
 		tubes []string
-		bound uint32
+		bytes uint32
 		want  uint64
 	}{{[]string{"a"}, 4, 0}, {[]string{"a", "b", "c"}, 4, 0}, {[]string{"c", "b", "a"}, 5, short}, {[]string{"b"}, 5, 0}, {[]string{"b", "c"}, 5, 0}, {[]string{"b", "c"}, 6, long}} {
-		op := storage.Op{Kind: storage.Take, Holder: 1, Tubes: its.tubes, MaxBytes: its.bound}
-		if a := b.do(op); a.ID != its.want || a.NotFound != (its.want == 0) {
-			b.Fatalf("from %v within %d: %+v, want job %d", its.tubes, its.bound, a, its.want)
+		op := storage.Op{Kind: storage.Take, Holder: 1, Tubes: c.tubes, MaxBytes: c.bytes}
+		if a := b.do(op); a.ID != c.want || a.NotFound != (c.want == 0) {
+			b.Fatalf("from %v within %d: %+v, want job %d", c.tubes, c.bytes, a, c.want)
 		}
 	}
 	ops := b.batch(storage.Op{Kind: storage.Take, Holder: 1, Tubes: []string{"c"}, MaxBytes: 1}, storage.Op{Kind: storage.Take, Holder: 1, Tubes: []string{"c"}, MaxBytes: 1})
@@ -76,7 +76,7 @@ func testTakeWithin(b *rig) {
 	}
 }
 
-func testDelayedOrder(b *rig) {
+func testDelayedOrder(b *harness) {
 	late := b.putWith("t", 0, 20, 60, "late")
 	b.engine.Advance(5 * time.Millisecond)
 	early := b.putWith("t", 9, 10, 60, "early")
@@ -92,7 +92,7 @@ func testDelayedOrder(b *rig) {
 	b.advance(9 * time.Second)
 	b.wantTake(1, "t")
 	b.advance(1010 * time.Millisecond)
-	b.wantTake(1, "t", second, early) // both are ready now, by priority
+	b.wantTake(1, "t", second, early) // both are ready now, in the order of priority
 	b.advance(10 * time.Second)
 	b.wantTake(1, "t", late)
 	if s := b.job(late); s.Delay != 20 || s.TTR != 60 || s.Counters != (tube.Counters{tube.Reserves: 1}) {
@@ -100,7 +100,7 @@ func testDelayedOrder(b *rig) {
 	}
 }
 
-func testBuriedOrder(b *rig) {
+func testBuriedOrder(b *harness) {
 	ids := []uint64{b.put("t", 3), b.put("t", 2), b.put("t", 1)}
 	b.wantTake(1, "t", ids[2], ids[1], ids[0])
 	for _, id := range []uint64{ids[1], ids[2], ids[0]} {
@@ -118,15 +118,15 @@ func testBuriedOrder(b *rig) {
 		}
 		b.kick("t", 1)
 	}
-	b.wantTake(1, "t", ids[0], ids[1]) // by the priorities of their burials
+	b.wantTake(1, "t", ids[0], ids[1]) // in the order of the priorities set by bury
 }
 
-func testUnknownIDs(b *rig) {
+func testUnknownIDs(b *harness) {
 	b.put("t", 0)
 	for _, id := range []uint64{0, 2, 1<<53 - 1, 1 << 53, 1<<64 - 1} {
 		for m := range tube.Expire {
 			if m != tube.Reserve && b.move(m, 1, id, 0, 0) {
-				b.Errorf("%v of job %d applied", m, id)
+				b.Errorf("%v of job %d succeeded", m, id)
 			}
 		}
 		if a := b.do(storage.Op{Kind: storage.Peek, ID: id}); !a.NotFound {

@@ -10,15 +10,15 @@ import (
 	"redstalk/tube"
 )
 
-func (b *rig) setPolicy(name string, p *tube.Policy) {
+func (b *harness) setPolicy(name string, p *tube.Policy) {
 	b.Helper()
 	if b.do(storage.Op{Kind: storage.SetPolicy, Tube: name, Args: &storage.Args{Policy: p}}).NotFound {
-		b.Fatalf("there is no tube %s to set a policy for", name)
+		b.Fatalf("setting a policy of tube %s: not found", name)
 	}
 }
 
 // policy returns the policy of a tube, nil if it has none.
-func (b *rig) policy(name string) *tube.Policy {
+func (b *harness) policy(name string) *tube.Policy {
 	b.Helper()
 	a := b.do(storage.Op{Kind: storage.GetPolicy, Tube: name})
 	if a.NotFound {
@@ -27,7 +27,7 @@ func (b *rig) policy(name string) *tube.Policy {
 	return a.Result.Policy
 }
 
-// fullPolicy says something about everything.
+// fullPolicy returns a policy in which everything is set.
 func fullPolicy() *tube.Policy {
 	return &tube.Policy{
 		Rules: tube.Rules{
@@ -43,31 +43,31 @@ func fullPolicy() *tube.Policy {
 }
 
 // testPolicies sets, reads, lists and removes policies, of tubes that need not exist.
-func testPolicies(b *rig) {
+func testPolicies(b *harness) {
 	none := &tube.Policy{QuotaJobs: 0, HasQuotaJobs: true}
 	b.setPolicy("b", fullPolicy())
 	b.setPolicy("a", none)
 	b.setPolicy("c", fullPolicy())
 	if got := b.policy("b"); !reflect.DeepEqual(got, fullPolicy()) {
-		b.Errorf("a policy came back as %+v", got)
+		b.Errorf("a policy was read as %+v", got)
 	}
 	if got := b.policy("a"); !reflect.DeepEqual(got, none) {
-		b.Errorf("a policy came back as %+v", got)
+		b.Errorf("a policy was read as %+v", got)
 	}
 	b.setPolicy("c", none)
 	if got := b.policy("c"); !reflect.DeepEqual(got, none) {
-		b.Errorf("a policy that was replaced came back as %+v", got)
+		b.Errorf("a replaced policy was read as %+v", got)
 	}
 	b.setPolicy("b", nil)
 	b.setPolicy("never", nil)
 	if b.policy("b") != nil || b.policy("never") != nil {
-		b.Error("a policy that was removed is there")
+		b.Error("a removed policy still exists")
 	}
 	if got := b.do(storage.Op{Kind: storage.Policies}).Names; !slices.Equal(got, []string{"a", "c"}) {
 		b.Errorf("the tubes with a policy are %v", got)
 	}
 	if got := b.tubes(); !slices.Equal(got, []string{"default"}) {
-		b.Errorf("policies have made tubes: %v", got)
+		b.Errorf("policies have created tubes: %v", got)
 	}
 	b.put("b", 1)
 	b.must(tube.Delete, 1, 1)
@@ -76,9 +76,9 @@ func testPolicies(b *rig) {
 	}
 }
 
-// testPolicyRules: a policy holds for what a job's own tags do not say, also if the job was
-// there before.
-func testPolicyRules(b *rig) {
+// testPolicyRules: a policy applies where a job's own tags say nothing, even if the job was put
+// before.
+func testPolicyRules(b *harness) {
 	plain, own := b.put("t", 5), b.putNew("t", tube.Tags{Rules: tube.Rules{Retry: []time.Duration{70 * time.Second}}})
 	b.setPolicy("t", &tube.Policy{Rules: tube.Rules{Retry: []time.Duration{20 * time.Second}, Max: 2}})
 	b.wantTake(1, "t", plain, own)
@@ -87,7 +87,7 @@ func testPolicyRules(b *rig) {
 	b.wantDue("by the policy", plain, 20*time.Second, 20)
 	b.wantDue("by its own tag", own, 70*time.Second, 70)
 	if s := b.job(own); s.Rules.Max != 2 || s.Metadata.Max != 0 || len(s.Rules.Retry) != 1 || s.Rules.Retry[0] != 70*time.Second {
-		b.Errorf("what holds for it: %+v, %+v", s.Rules, s.Metadata)
+		b.Errorf("the rules that apply to it: %+v, %+v", s.Rules, s.Metadata)
 	}
 	b.setPolicy("t", &tube.Policy{Rules: tube.Rules{Retry: []time.Duration{0, 0, 0}}})
 	for range 2 { // failures 2 and 3
@@ -109,8 +109,8 @@ func testPolicyRules(b *rig) {
 	b.wantTake(1, "t", plain)
 }
 
-// testPolicyKeys: what a policy says about keys.
-func testPolicyKeys(b *rig) {
+// testPolicyKeys checks the settings of a policy about keys.
+func testPolicyKeys(b *harness) {
 	key := tube.Tags{Key: "k"}
 	b.setPolicy("t", &tube.Policy{Rules: tube.Rules{KeyTTL: 20 * time.Second, HasKeyTTL: true}, OnDuplicate: tube.Fail})
 	id := b.putNew("t", key)
@@ -119,7 +119,7 @@ func testPolicyKeys(b *rig) {
 	b.must(tube.Delete, 1, id)
 	b.wantPut("t", key, tube.PutDuplicate, id, tube.Gone)
 	b.advance(21 * time.Second)
-	id = b.putNew("t", tube.Tags{Key: "k", Rules: tube.Rules{HasKeyTTL: true}}) // no such time for this one
+	id = b.putNew("t", tube.Tags{Key: "k", Rules: tube.Rules{HasKeyTTL: true}}) // no key-ttl for this one
 	b.must(tube.Delete, 1, id)
 	id = b.putNew("t", key)
 	b.setPolicy("t", &tube.Policy{OnDuplicate: tube.Replace})
@@ -131,8 +131,8 @@ func testPolicyKeys(b *rig) {
 	b.putNew("t", tube.Tags{Key: "k", OnDuplicate: tube.Fail})
 }
 
-// testQuotas refuses puts, and nothing else.
-func testQuotas(b *rig) {
+// testQuotas: quotas refuse puts, and nothing else.
+func testQuotas(b *harness) {
 	put := func(size int, tags *tube.Tags) bool {
 		op := storage.Op{Kind: storage.Put, Tube: "t", TTR: 60, Body: bytes.Repeat([]byte("x"), size)}
 		if tags != nil {
@@ -140,7 +140,9 @@ func testQuotas(b *rig) {
 		}
 		return !b.refused(op)
 	}
-	key := func(k string, what tube.OnDuplicate) *tube.Tags { return &tube.Tags{Key: k, OnDuplicate: what} }
+	key := func(k string, onDuplicate tube.OnDuplicate) *tube.Tags {
+		return &tube.Tags{Key: k, OnDuplicate: onDuplicate}
+	}
 	b.setPolicy("t", &tube.Policy{QuotaJobs: 3, HasQuotaJobs: true, QuotaBytes: 10, HasQuotaBytes: true})
 	for i, c := range []struct {
 		size int
@@ -149,7 +151,7 @@ func testQuotas(b *rig) {
 	}{
 		{4, key("a", tube.Keep), true}, {7, nil, false}, {7, key("b", tube.Keep), false}, {6, key("b", tube.Keep), true},
 		{1, nil, false}, {0, nil, true}, {0, nil, false}, {0, key("c", tube.Keep), false},
-		{9, key("a", tube.Keep), true}, // the job with the key is kept
+		{9, key("a", tube.Keep), true}, // the job with the key stays
 		{5, key("a", tube.Replace), false}, {3, key("a", tube.Replace), true}, {4, key("a", tube.Replace), true},
 	} {
 		if got := put(c.size, c.tags); got != c.want {

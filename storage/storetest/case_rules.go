@@ -8,8 +8,8 @@ import (
 	"redstalk/tube"
 )
 
-// wantRetries checks what the retry rules have counted of a job, and where it is.
-func (b *rig) wantRetries(what string, id uint64, state tube.State, parked tube.Parked, failures, deliveries uint32) {
+// wantRetries checks the failures and deliveries that were counted for a job, and its state.
+func (b *harness) wantRetries(what string, id uint64, state tube.State, parked tube.Parked, failures, deliveries uint32) {
 	b.Helper()
 	s := b.job(id)
 	if s.State != state || s.Metadata == nil || s.Metadata.Parked != parked ||
@@ -19,15 +19,15 @@ func (b *rig) wantRetries(what string, id uint64, state tube.State, parked tube.
 }
 
 // wantDue checks that a job is delayed, and for how long, to three seconds.
-func (b *rig) wantDue(what string, id uint64, in time.Duration, delay uint32) {
+func (b *harness) wantDue(what string, id uint64, in time.Duration, delay uint32) {
 	b.Helper()
 	if s := b.job(id); s.State != tube.Delayed || s.TimeLeft > in || s.TimeLeft < in-3*time.Second || s.Delay != delay {
 		b.Errorf("%s: %+v; want it due in %v", what, s, in)
 	}
 }
 
-// testRetries has a job fail in every way.
-func testRetries(b *rig) {
+// testRetries lets a job fail in every way.
+func testRetries(b *harness) {
 	retry := []time.Duration{20_500 * time.Millisecond, 0, 30 * time.Second, 40 * time.Second}
 	id := b.putNew("t", tube.Tags{Rules: tube.Rules{Retry: retry}})
 	if s := b.job(id); s.Metadata == nil || !slices.Equal(s.Metadata.Retry, retry) || !slices.Equal(s.Rules.Retry, retry) {
@@ -43,11 +43,11 @@ func testRetries(b *rig) {
 	b.wantRetries("given back", id, tube.Ready, tube.NotParked, 1, 2)
 	b.wantTake(1, "t", id)
 	b.advance(60_010 * time.Millisecond)
-	b.wantRetries("its TTR ran out, and no wait", id, tube.Ready, tube.NotParked, 2, 3)
+	b.wantRetries("TTR over, no wait", id, tube.Ready, tube.NotParked, 2, 3)
 	b.wantTake(1, "t", id)
 	b.advance(60_010 * time.Millisecond)
-	b.wantRetries("its TTR ran out", id, tube.Delayed, tube.NotParked, 3, 4)
-	b.wantDue("its TTR ran out", id, retry[2], 30)
+	b.wantRetries("TTR over", id, tube.Delayed, tube.NotParked, 3, 4)
+	b.wantDue("TTR over", id, retry[2], 30)
 	b.must(tube.ReserveJob, 1, id)
 	b.move(tube.Release, 1, id, 3, 500)
 	b.wantRetries("released with a delay", id, tube.Delayed, tube.NotParked, 4, 5)
@@ -63,13 +63,13 @@ func testRetries(b *rig) {
 	}
 }
 
-// testDeliveries limits how often jobs are delivered, however that ends.
-func testDeliveries(b *rig) {
+// testDeliveries limits how often jobs are delivered, however a delivery ends.
+func testDeliveries(b *harness) {
 	two := tube.Tags{Rules: tube.Rules{Max: 2}}
 	ends := map[string]func(uint64){
-		"released":           func(id uint64) { b.must(tube.Release, 1, id) },
-		"its TTR ran out":    func(uint64) { b.advance(60_010 * time.Millisecond) },
-		"its holder is gone": func(uint64) { b.giveBack(1) },
+		"released":    func(id uint64) { b.must(tube.Release, 1, id) },
+		"TTR over":    func(uint64) { b.advance(60_010 * time.Millisecond) },
+		"holder gone": func(uint64) { b.giveBack(1) },
 	}
 	for name, end := range ends {
 		id := b.putNew("t", two)
@@ -91,9 +91,9 @@ func testDeliveries(b *rig) {
 	b.wantRetries("more waits than deliveries", both, tube.Buried, tube.ParkedDeliveries, 1, 1)
 }
 
-// testUnparked kicks jobs that are parked, in both ways: they begin anew. One that is reserved
-// by its id does not.
-func testUnparked(b *rig) {
+// testUnparked kicks parked jobs, in both ways: their failures count from zero again. If such a
+// job is reserved by its id they do not.
+func testUnparked(b *harness) {
 	once := tube.Tags{Rules: tube.Rules{Retry: []time.Duration{0}}}
 	fail := func(id uint64) {
 		b.must(tube.ReserveJob, 1, id)
@@ -128,13 +128,13 @@ func testUnparked(b *rig) {
 	b.wantRetries("and failed again", ids[2], tube.Buried, tube.ParkedRetries, 3, 3)
 }
 
-// awaitSent waits until a job has gone to its dead-letter tube, if the engine takes its time
-// for that.
-func (b *rig) awaitSent(id uint64) {
+// awaitSent waits until a job has gone to its dead-letter tube, for engines that do that a little
+// later.
+func (b *harness) awaitSent(id uint64) {
 	b.Helper()
 	for limit := time.Now().Add(time.Minute); b.engine.LateDeadLetters && b.job(id).State != tube.Gone; {
 		if time.Now().After(limit) {
-			b.Fatalf("job %d does not go to its dead-letter tube", id)
+			b.Fatalf("job %d did not go to its dead-letter tube", id)
 		}
 		if _, err := b.store.Tick(); err != nil {
 			b.Fatal(err)
@@ -143,8 +143,8 @@ func (b *rig) awaitSent(id uint64) {
 	}
 }
 
-// testDeadLetters has jobs go to dead-letter tubes.
-func testDeadLetters(b *rig) {
+// testDeadLetters sends jobs to dead-letter tubes.
+func testDeadLetters(b *harness) {
 	rules := tube.Rules{Max: 1, Dead: "morgue", KeyTTL: 50 * time.Second, HasKeyTTL: true}
 	id := b.do(storage.Op{Kind: storage.Put, Tube: "t", Pri: 10, TTR: 77, Body: []byte("its body"),
 		Args: &storage.Args{Tags: &tube.Tags{Key: "k", Rules: rules}}}).ID
@@ -154,7 +154,7 @@ func testDeadLetters(b *rig) {
 	}
 	b.awaitSent(id)
 	if b.job(id).State != tube.Gone || b.move(tube.Delete, 1, id, 0, 0) {
-		b.Error("the exhausted job is still there")
+		b.Error("the exhausted job still exists")
 	}
 	a := b.peekKey("morgue", "k")
 	if a.NotFound || a.ID <= id || string(a.Body) != "its body" {
@@ -166,7 +166,7 @@ func testDeadLetters(b *rig) {
 		b.Errorf("the dead letter: %+v", s)
 	}
 	if s.Metadata.Key != want.Key || s.Metadata.FromTube != want.FromTube || s.Metadata.FromID != id || s.Metadata.Max != 0 || s.Metadata.Parked != tube.NotParked {
-		b.Errorf("its facts: %+v", s.Metadata)
+		b.Errorf("its metadata: %+v", s.Metadata)
 	}
 	b.wantPut("t", tube.Tags{Key: "k"}, tube.PutTombstone, id, tube.Gone)
 	b.advance(51 * time.Second)
@@ -185,13 +185,13 @@ func testDeadLetters(b *rig) {
 	b.giveBack(1)
 }
 
-// testDeadLettersAtHome: a tube that is its own dead-letter tube buries; one that has a policy
-// goes on by that.
-func testDeadLettersAtHome(b *rig) {
+// testOwnDeadLetterTube: a tube that is its own dead-letter tube buries. A dead-letter tube with
+// a policy can send dead letters itself.
+func testOwnDeadLetterTube(b *harness) {
 	id := b.putNew("t", tube.Tags{Rules: tube.Rules{Max: 1, Dead: "t"}})
 	b.wantTake(1, "t", id)
 	b.must(tube.Release, 1, id)
-	b.wantRetries("at home", id, tube.Buried, tube.ParkedDeliveries, 1, 1)
+	b.wantRetries("its own dead-letter tube", id, tube.Buried, tube.ParkedDeliveries, 1, 1)
 	b.setPolicy("t", &tube.Policy{Rules: tube.Rules{Max: 1, Dead: "a"}})
 	b.setPolicy("a", &tube.Policy{Rules: tube.Rules{Max: 1, Dead: "b"}})
 	b.put("t", 5)

@@ -13,17 +13,17 @@ var paymentWaits = []time.Duration{
 	2 * time.Minute, 10 * time.Minute, 10 * time.Minute, time.Hour, 2 * time.Hour, 6 * time.Hour, 15 * time.Hour,
 }
 
-// paymentOffsets are when the job is delivered, from its put on.
+// paymentOffsets are the times of the deliveries, counted from the put.
 var paymentOffsets = []time.Duration{
 	0, 2 * time.Minute, 12 * time.Minute, 22 * time.Minute, 82 * time.Minute, 202 * time.Minute, 562 * time.Minute, 1462 * time.Minute,
 }
 
-// early is how long before a delivery is due the job is looked for in vain.
+// early is how long before each delivery the test checks that the job is not ready.
 const early = 20 * time.Second
 
-// testPaymentSchedule takes a job through the schedule, by its own tags and by the policy of its
-// tube. In the middle the store is opened anew.
-func testPaymentSchedule(b *rig) {
+// testPaymentSchedule runs a job through the schedule, given by its own tags and by the policy of
+// its tube. The store is reopened in the middle.
+func testPaymentSchedule(b *harness) {
 	b.setPolicy("policy", &tube.Policy{Rules: tube.Rules{Retry: paymentWaits}})
 	for name, tags := range map[string]tube.Tags{"tags": {Rules: tube.Rules{Retry: paymentWaits}}, "policy": {}} {
 		id, at := b.putNew(name, tags), time.Duration(0)
@@ -56,9 +56,9 @@ func testPaymentSchedule(b *rig) {
 	}
 }
 
-// testScheduleEnds: a success in the middle ends the schedule, and a change of the policy holds
+// testScheduleEnds: a success in the middle ends the schedule, and a change of the policy applies
 // from the next failure on.
-func testScheduleEnds(b *rig) {
+func testScheduleEnds(b *harness) {
 	id := b.putNew("t", tube.Tags{Rules: tube.Rules{Retry: paymentWaits}})
 	for _, wait := range paymentWaits[:3] {
 		b.wantTake(1, "t", id)
@@ -68,7 +68,7 @@ func testScheduleEnds(b *rig) {
 	b.wantTake(1, "t", id)
 	b.must(tube.Delete, 1, id)
 	if b.advance(100 * time.Hour); b.take(1, "t") != 0 || b.job(id).State != tube.Gone {
-		b.Error("it is there after the success")
+		b.Error("it still exists after the success")
 	}
 
 	b.setPolicy("p", &tube.Policy{Rules: tube.Rules{Retry: paymentWaits}})
@@ -77,12 +77,12 @@ func testScheduleEnds(b *rig) {
 	b.must(tube.Release, 1, id)
 	b.setPolicy("p", &tube.Policy{Rules: tube.Rules{Retry: []time.Duration{time.Minute, 3 * time.Hour}}})
 	b.advance(2*time.Minute - early)
-	b.wantTake(1, "p") // it waits as the failure had it
+	b.wantTake(1, "p") // the wait of the last failure is unchanged
 	b.advance(early + time.Second)
 	b.wantTake(1, "p", id)
 	b.must(tube.Release, 1, id)
 	if left := b.job(id).TimeLeft; !near(left, 3*time.Hour, early) {
-		b.Errorf("by the new policy it is due in %v", left)
+		b.Errorf("with the new policy it is due in %v", left)
 	}
 	b.advance(3*time.Hour + time.Second)
 	b.wantTake(1, "p", id)
@@ -90,8 +90,8 @@ func testScheduleEnds(b *rig) {
 	b.wantFailures(id, tube.Buried, tube.ParkedRetries, 3)
 }
 
-// wantFailures checks what can be read of a job of which each delivery has failed.
-func (b *rig) wantFailures(id uint64, state tube.State, parked tube.Parked, n uint32) {
+// wantFailures checks the state and the counts of a job of which each delivery has failed.
+func (b *harness) wantFailures(id uint64, state tube.State, parked tube.Parked, n uint32) {
 	b.Helper()
 	s, metadata := b.job(id), tube.Metadata{}
 	if s.Metadata != nil {

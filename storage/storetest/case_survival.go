@@ -7,44 +7,44 @@ import (
 	"redstalk/tube"
 )
 
-// testSurvival reopens a store that was closed.
-func testSurvival(b *rig) {
+// testSurvival closes and reopens a store.
+func testSurvival(b *harness) {
 	testReopened(b, func() { b.close() })
 }
 
 // testCrash reopens a store whose process was killed.
-func testCrash(b *rig) {
+func testCrash(b *harness) {
 	testReopened(b, func() {
 		b.engine.Crash(b.store)
 		b.store = nil
 	})
 }
 
-// survivors are jobs that a store holds when it ends.
+// survivors are jobs that a store has when it ends.
 type survivors struct {
 	ready, delayed, deleted, held uint64
 	buried                        []uint64
 	buriedOrder                   []int // of buried
 }
 
-// testReopened checks what survives when a store ends in this way.
-func testReopened(b *rig, end func()) {
+// testReopened checks what survives when a store ends by calling end.
+func testReopened(b *harness, end func()) {
 	if !b.engine.Durable {
 		b.Skip("keeps nothing")
 	}
 	s := b.makeSurvivors()
 	end()
 	b.open()
-	b.advance(10 * time.Second) // an instance that is gone is noticed
+	b.advance(10 * time.Second) // until an instance that is gone is declared dead
 	b.checkSurvivors(s)
 	b.checkBuried(s)
 	if id := b.put("t", 0); id <= s.held {
-		b.Errorf("id %d was given out again", id)
+		b.Errorf("id %d was used again", id)
 	}
 }
 
 // makeSurvivors puts jobs into a paused tube, in all states.
-func (b *rig) makeSurvivors() survivors {
+func (b *harness) makeSurvivors() survivors {
 	s := survivors{buriedOrder: []int{2, 0, 1}}
 	s.ready, s.delayed, s.deleted = b.put("t", 5), b.putWith("t", 6, 100, 9, "delayed"), b.put("t", 0)
 	s.buried = []uint64{b.put("t", 7), b.put("t", 8), b.put("t", 9)}
@@ -62,7 +62,7 @@ func (b *rig) makeSurvivors() survivors {
 }
 
 // checkSurvivors checks the tube, and the jobs that are not buried.
-func (b *rig) checkSurvivors(s survivors) {
+func (b *harness) checkSurvivors(s survivors) {
 	b.Helper()
 	if j := b.job(s.ready); j.State != tube.Ready || j.Pri != 55 || j.Counters != (tube.Counters{tube.Reserves: 1, tube.Releases: 1}) {
 		b.Errorf("a released job: %+v", j)
@@ -82,7 +82,7 @@ func (b *rig) checkSurvivors(s survivors) {
 }
 
 // checkBuried checks the buried jobs and their order, and kicks them.
-func (b *rig) checkBuried(s survivors) {
+func (b *harness) checkBuried(s survivors) {
 	b.Helper()
 	for _, i := range s.buriedOrder {
 		if got := b.head("t", tube.Buried); got != s.buried[i] {
@@ -95,7 +95,7 @@ func (b *rig) checkBuried(s survivors) {
 	}
 }
 
-func testAfterClose(b *rig) {
+func testAfterClose(b *harness) {
 	b.close()
 	store := b.engine.Open(b)
 	if err := store.Close(); err != nil {
@@ -104,6 +104,6 @@ func testAfterClose(b *rig) {
 	ops := []storage.Op{{Kind: storage.Put, Tube: "t"}}
 	storage.DoWait(store, ops)
 	if ops[0].Answer.Err == nil {
-		b.Error("a closed store took a job")
+		b.Error("a closed store accepted a job")
 	}
 }

@@ -9,40 +9,41 @@ import (
 	"redstalk/tube"
 )
 
-// testRulesSurvive reopens a store that was closed, testRulesCrash one that was killed.
-func testRulesSurvive(b *rig) { testRulesReopened(b, func() { b.close() }) }
+// testRulesSurvive closes and reopens a store with metadata and policies.
+func testRulesSurvive(b *harness) { testRulesReopened(b, func() { b.close() }) }
 
-func testRulesCrash(b *rig) {
+// testRulesCrash does the same with a store whose process was killed.
+func testRulesCrash(b *harness) {
 	testRulesReopened(b, func() {
 		b.engine.Crash(b.store)
 		b.store = nil
 	})
 }
 
-// ruledSurvivors are jobs with tags that a store holds when it ends.
-type ruledSurvivors struct {
-	plain, parked, delayed, held, lost, gone uint64
-	leased, token, expires, expiring         uint64
-	dead                                     tube.JobStats
-	before                                   []tube.JobStats // plain, parked, delayed
+// rulesSurvivors are jobs with tags that a store has when it ends.
+type rulesSurvivors struct {
+	plain, parked, delayed, held, lastDelivery, tombstones uint64
+	leased, token, expires, expiring                       uint64
+	dead                                                   tube.JobStats
+	before                                                 []tube.JobStats // plain, parked, delayed
 }
 
-// testRulesReopened checks what survives when a store ends in this way.
-func testRulesReopened(b *rig, end func()) {
+// testRulesReopened checks what survives when a store ends by calling end.
+func testRulesReopened(b *harness, end func()) {
 	if !b.engine.Durable {
 		b.Skip("keeps nothing")
 	}
-	s := b.makeRuled()
+	s := b.makeRulesSurvivors()
 	end()
 	b.open()
 	b.advance(10 * time.Second)
-	b.checkRuled(s)
+	b.checkRulesSurvivors(s)
 	b.checkLeases(s)
-	b.checkRuledKeys(s)
+	b.checkRulesKeys(s)
 }
 
-// makeRuled puts jobs with tags, and gives tubes policies.
-func (b *rig) makeRuled() (s ruledSurvivors) {
+// makeRulesSurvivors puts jobs with tags, and sets policies.
+func (b *harness) makeRulesSurvivors() (s rulesSurvivors) {
 	b.setPolicy("t", fullPolicy())
 	b.setPolicy("u", fullPolicy())
 	b.setPolicy("u", nil)
@@ -50,9 +51,9 @@ func (b *rig) makeRuled() (s ruledSurvivors) {
 	s.plain = b.putNew("s", tube.Tags{Key: "plain", Rules: rules})
 	s.parked = b.putNew("s", tube.Tags{Key: "parked", Rules: tube.Rules{Retry: []time.Duration{0}}})
 	s.delayed = b.putNew("s", tube.Tags{Key: "delayed", HasDelay: true, Delay: 99_500 * time.Millisecond})
-	s.gone = b.putNew("s", tube.Tags{Key: "gone", Rules: rules})
+	s.tombstones = b.putNew("s", tube.Tags{Key: "gone", Rules: rules})
 	s.held = b.putNew("h", tube.Tags{Rules: tube.Rules{Max: 2}})
-	s.lost = b.putNew("h", tube.Tags{Rules: tube.Rules{Max: 1}})
+	s.lastDelivery = b.putNew("h", tube.Tags{Rules: tube.Rules{Max: 1}})
 	s.leased, s.expires = b.putNew("l", tube.Tags{Key: "leased"}), b.putWith("l", 99, 0, 5, "")
 	dead := b.putNew("d", tube.Tags{Key: "dead", Rules: tube.Rules{Max: 1, Dead: "morgue"}})
 	for _, id := range []uint64{s.parked, s.parked, dead} {
@@ -60,9 +61,9 @@ func (b *rig) makeRuled() (s ruledSurvivors) {
 		b.must(tube.Release, 1, id)
 	}
 	b.awaitSent(dead)
-	b.must(tube.Delete, 1, s.gone)
+	b.must(tube.Delete, 1, s.tombstones)
 	b.must(tube.ReserveJob, 1, s.held)
-	b.must(tube.ReserveJob, 1, s.lost)
+	b.must(tube.ReserveJob, 1, s.lastDelivery)
 	_, s.token = b.lease("l")
 	_, s.expiring = b.lease("l")
 	s.dead = b.job(b.head("morgue", tube.Ready))
@@ -73,11 +74,11 @@ func (b *rig) makeRuled() (s ruledSurvivors) {
 	return s
 }
 
-// checkRuled checks policies and jobs.
-func (b *rig) checkRuled(s ruledSurvivors) {
+// checkRulesSurvivors checks policies and jobs.
+func (b *harness) checkRulesSurvivors(s rulesSurvivors) {
 	b.Helper()
 	if got := b.policy("t"); !reflect.DeepEqual(got, fullPolicy()) {
-		b.Errorf("a policy came back as %+v", got)
+		b.Errorf("a policy was read as %+v", got)
 	}
 	if got := b.do(storage.Op{Kind: storage.Policies}).Names; !slices.Equal(got, []string{"t"}) {
 		b.Errorf("the tubes with a policy are %v", got)
@@ -89,14 +90,14 @@ func (b *rig) checkRuled(s ruledSurvivors) {
 		}
 	}
 	b.wantRetries("held, to be delivered again", s.held, tube.Ready, tube.NotParked, 0, 1)
-	b.wantRetries("held, for the last time", s.lost, tube.Buried, tube.ParkedDeliveries, 0, 1)
+	b.wantRetries("held, for the last time", s.lastDelivery, tube.Buried, tube.ParkedDeliveries, 0, 1)
 	b.must(tube.ReserveJob, 1, s.parked)
 	b.must(tube.Release, 1, s.parked)
 	b.wantRetries("failed once more", s.parked, tube.Buried, tube.ParkedRetries, 3, 3)
 }
 
-// checkLeases checks leases: one whose time was over by now, and one that goes on.
-func (b *rig) checkLeases(s ruledSurvivors) {
+// checkLeases checks a lease that has expired by now, and one that has not.
+func (b *harness) checkLeases(s rulesSurvivors) {
 	b.Helper()
 	if j := b.job(s.expires); j.State != tube.Ready || j.Counters[tube.Timeouts] != 1 || b.leased(tube.Delete, s.expires, s.expiring) {
 		b.Errorf("a lease that has ended: %+v", j)
@@ -105,18 +106,18 @@ func (b *rig) checkLeases(s ruledSurvivors) {
 		b.Errorf("a lease that goes on: %+v", j)
 	}
 	if b.leased(tube.Delete, s.leased, s.token+1) || !b.leased(tube.Touch, s.leased, s.token) || !b.leased(tube.Release, s.leased, s.token) {
-		b.Error("not the token that it was")
+		b.Error("the token has changed")
 	}
 	if id, token := b.lease("l"); id != s.leased || token <= s.token {
 		b.Errorf("leased job %d with the token %d after %d", id, token, s.token)
 	}
 }
 
-// checkRuledKeys checks keys: of jobs, of one that is gone, and of a dead letter.
-func (b *rig) checkRuledKeys(s ruledSurvivors) {
+// checkRulesKeys checks keys: of jobs, of a tombstone, and of a dead letter.
+func (b *harness) checkRulesKeys(s rulesSurvivors) {
 	b.Helper()
 	b.wantPut("s", tube.Tags{Key: "plain"}, tube.PutTombstone, s.plain, tube.Ready)
-	b.wantPut("s", tube.Tags{Key: "gone"}, tube.PutTombstone, s.gone, tube.Gone)
+	b.wantPut("s", tube.Tags{Key: "gone"}, tube.PutTombstone, s.tombstones, tube.Gone)
 	b.wantPut("l", tube.Tags{Key: "leased"}, tube.PutTombstone, s.leased, tube.Reserved)
 	b.wantPut("morgue", tube.Tags{Key: "dead"}, tube.PutTombstone, s.dead.ID, tube.Ready)
 	b.advance(91 * time.Second)
@@ -124,9 +125,9 @@ func (b *rig) checkRuledKeys(s ruledSurvivors) {
 	b.putNew("d", tube.Tags{Key: "dead"})
 }
 
-// testParkedAtEnd: jobs of several holders that are parked because the store ends are buried in
-// the order of their ids, whenever they were reserved and however long for.
-func testParkedAtEnd(b *rig) {
+// testParkedAtEnd: jobs of several holders that are parked because the store closes are buried in
+// the order of their ids, whatever the order and the TTRs of their reservations.
+func testParkedAtEnd(b *harness) {
 	if !b.engine.Durable {
 		b.Skip("keeps nothing")
 	}
@@ -142,7 +143,7 @@ func testParkedAtEnd(b *rig) {
 	b.open()
 	for _, want := range ids {
 		if got := b.head("t", tube.Buried); got != want {
-			b.Fatalf("job %d is the first that was buried, want %d", got, want)
+			b.Fatalf("the first buried job is %d, want %d", got, want)
 		}
 		b.must(tube.KickJob, 0, want)
 	}

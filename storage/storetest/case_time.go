@@ -7,9 +7,9 @@ import (
 	"redstalk/tube"
 )
 
-func testPause(b *rig) {
+func testPause(b *harness) {
 	if b.pause("t", 60) {
-		b.Error("a tube that is not there was paused")
+		b.Error("a tube that does not exist was paused")
 	}
 	id := b.put("t", 5)
 	if !b.pause("t", 60) {
@@ -19,10 +19,10 @@ func testPause(b *rig) {
 	if s := b.tube("t"); s.Pause != 60 || s.Pauses != 1 || s.PauseLeft <= 55*time.Second || s.PauseLeft > 60*time.Second {
 		b.Errorf("while paused: %+v", s)
 	}
-	b.ear.heard("t")
+	b.listener.woken("t")
 	b.put("t", 6)
-	if b.ear.heard("t") {
-		b.Error("a put into a paused tube was hinted at")
+	if b.listener.woken("t") {
+		b.Error("a put into a paused tube sent a wake-up")
 	}
 	if !b.move(tube.ReserveJob, 1, id, 0, 0) {
 		b.Error("reserve-job failed in a paused tube")
@@ -30,10 +30,10 @@ func testPause(b *rig) {
 	b.must(tube.Release, 1, id)
 	b.advance(58 * time.Second)
 	b.wantTake(1, "t")
-	b.take(1, "t") // asks for a hint
+	b.take(1, "t") // registers for a wake-up
 	b.advance(2 * time.Second)
-	if !b.ear.heard("t") {
-		b.Error("the end of the pause was not hinted at")
+	if !b.listener.woken("t") {
+		b.Error("the end of the pause sent no wake-up")
 	}
 	b.wantTake(1, "t", id, 2)
 	if s := b.tube("t"); s.Pause != 0 || s.PauseLeft != 0 || s.Pauses != 1 {
@@ -43,19 +43,19 @@ func testPause(b *rig) {
 }
 
 // testResume checks that a pause of length 0 ends a pause at once.
-func testResume(b *rig) {
+func testResume(b *harness) {
 	b.pause("t", 100)
 	b.put("t", 1)
 	b.take(1, "t")
 	b.pause("t", 0)
 	b.advance(2 * time.Millisecond)
-	if !b.ear.heard("t") {
-		b.Error("the end of the pause was not hinted at")
+	if !b.listener.woken("t") {
+		b.Error("the end of the pause sent no wake-up")
 	}
 	b.wantTake(1, "t", 3)
 }
 
-func testTTR(b *rig) {
+func testTTR(b *harness) {
 	id, zero := b.putWith("t", 0, 0, 60, ""), b.putWith("t", 1, 0, 0, "")
 	if s := b.job(zero); s.TTR != 1 {
 		b.Errorf("TTR 0 became %d, want 1", s.TTR)
@@ -74,21 +74,21 @@ func testTTR(b *rig) {
 	}
 	for _, m := range []tube.Move{tube.Release, tube.Bury, tube.Touch} {
 		if b.move(m, 1, id, 0, 0) {
-			b.Errorf("the late owner's %v applied", m)
+			b.Errorf("%v of the former holder succeeded", m)
 		}
 	}
 	if got := b.totals().Timeouts; got != 3 {
 		b.Errorf("%d timeouts are counted, want 3", got) // zero timed out twice
 	}
-	b.must(tube.Delete, 1, id) // any holder may delete it, now that it is ready
+	b.must(tube.Delete, 1, id) // any holder can delete it, now that it is ready
 }
 
-func testTouch(b *rig) {
+func testTouch(b *harness) {
 	id := b.putWith("t", 0, 0, 5, "")
 	b.wantTake(1, "t", id)
 	b.advance(4 * time.Second)
 	if b.move(tube.Touch, 2, id, 0, 0) {
-		b.Error("the touch of another holder applied")
+		b.Error("the touch of another holder succeeded")
 	}
 	b.must(tube.Touch, 1, id)
 	b.advance(4 * time.Second)
@@ -101,8 +101,8 @@ func testTouch(b *rig) {
 	}
 }
 
-// testSoon checks when a Take that finds nothing says that DEADLINE_SOON is due.
-func testSoon(b *rig) {
+// testSoon checks when a Take that finds nothing must be answered DEADLINE_SOON.
+func testSoon(b *harness) {
 	b.wantSoon(1, storage.Forever)
 	first, second := b.putWith("t", 0, 0, 10, ""), b.putWith("t", 1, 0, 20, "")
 	b.wantTake(1, "t", first, second)
@@ -126,7 +126,7 @@ func testSoon(b *rig) {
 }
 
 // soon returns when DEADLINE_SOON is due for a holder. There must be no job in "t".
-func (b *rig) soon(h tube.Holder) time.Duration {
+func (b *harness) soon(h tube.Holder) time.Duration {
 	b.Helper()
 	a := b.do(storage.Op{Kind: storage.Take, Holder: h, Tubes: []string{"t"}})
 	if !a.NotFound {
@@ -136,7 +136,7 @@ func (b *rig) soon(h tube.Holder) time.Duration {
 }
 
 // wantSoon checks when DEADLINE_SOON is due for a holder, to half a second.
-func (b *rig) wantSoon(h tube.Holder, want time.Duration) {
+func (b *harness) wantSoon(h tube.Holder, want time.Duration) {
 	b.Helper()
 	got := b.soon(h)
 	if got > want || got < want-500*time.Millisecond || want == storage.Forever && got != want {
@@ -144,9 +144,9 @@ func (b *rig) wantSoon(h tube.Holder, want time.Duration) {
 	}
 }
 
-// testHints checks that a server that found nothing gets a hint for every way in which a job
+// testWakeUps checks that a server that found nothing gets a wake-up for every way in which a job
 // becomes ready.
-func testHints(b *rig) {
+func testWakeUps(b *harness) {
 	var id uint64
 	ways := []struct {
 		name          string
@@ -155,7 +155,7 @@ func testHints(b *rig) {
 		{"put", nil, func() { id = b.putWith("t", 0, 0, 2, "") }},
 		{"release", nil, func() { b.must(tube.Release, 1, id) }},
 		{"TTR", nil, func() { b.advance(2010 * time.Millisecond) }},
-		{"holder gone", nil, func() { b.leave(1) }},
+		{"holder gone", nil, func() { b.releaseAll(1) }},
 		{"kick-job", func() { b.must(tube.Bury, 1, id) }, func() { b.must(tube.KickJob, 2, id) }},
 		{"kick", func() { b.must(tube.Bury, 1, id) }, func() { b.kick("t", 1) }},
 		{"delay", func() { b.move(tube.Release, 1, id, 0, 3) }, func() { b.advance(3010 * time.Millisecond) }},
@@ -167,10 +167,10 @@ func testHints(b *rig) {
 		if got := b.take(2, "other", "t"); got != 0 {
 			b.Fatalf("%s: took %d, want nothing", way.name, got)
 		}
-		b.ear.heard("t")
+		b.listener.woken("t")
 		way.after()
-		if !b.ear.heard("t") {
-			b.Errorf("%s: no hint", way.name)
+		if !b.listener.woken("t") {
+			b.Errorf("%s: no wake-up", way.name)
 		}
 		if got := b.take(1, "t"); got != id {
 			b.Fatalf("%s: took %d, want %d", way.name, got, id)
@@ -179,11 +179,11 @@ func testHints(b *rig) {
 }
 
 // testDue checks that the store asks for a Tick in time.
-func testDue(b *rig) {
-	asked := func(what string, want time.Duration) {
+func testDue(b *harness) {
+	wantDue := func(what string, want time.Duration) {
 		b.Helper()
-		got := b.ear.due
-		b.ear.due = storage.Forever
+		got := b.listener.due
+		b.listener.due = storage.Forever
 		if got > want+10*time.Millisecond || got < want-500*time.Millisecond {
 			b.Errorf("%s: asked for a tick in %v, want %v", what, got, want)
 		}
@@ -191,18 +191,18 @@ func testDue(b *rig) {
 	if next := b.advance(0); next < time.Second {
 		b.Errorf("with no job something is due in %v", next)
 	}
-	b.ear.due = storage.Forever
+	b.listener.due = storage.Forever
 	b.putWith("t", 0, 100, 9, "")
-	asked("delay", 100*time.Second)
+	wantDue("delay", 100*time.Second)
 	b.putWith("t", 0, 50, 9, "")
-	asked("earlier delay", 50*time.Second)
+	wantDue("earlier delay", 50*time.Second)
 	id := b.putWith("t", 0, 0, 30, "")
 	b.wantTake(1, "t", id)
-	asked("TTR", 30*time.Second)
+	wantDue("TTR", 30*time.Second)
 	b.pause("t", 20)
-	asked("pause", 20*time.Second)
+	wantDue("pause", 20*time.Second)
 	b.engine.Advance(19500 * time.Millisecond)
 	if next := b.advance(0); next > 510*time.Millisecond {
-		b.Errorf("tick said %v, want 500ms", next)
+		b.Errorf("Tick returned %v, want 500ms", next)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"redstalk/tube"
 )
 
-func testUrgent(b *rig) {
+func testUrgent(b *harness) {
 	b.put("t", 1023)
 	id := b.put("t", 1024)
 	b.putWith("t", 0, 100, 9, "")
@@ -26,7 +26,7 @@ func testUrgent(b *rig) {
 	}
 }
 
-func testTubeLifetime(b *rig) {
+func testTubeLifetime(b *harness) {
 	exists := func(name string, want bool) {
 		b.Helper()
 		if got := b.tube(name) != nil; got != want {
@@ -38,42 +38,42 @@ func testTubeLifetime(b *rig) {
 	}
 	exists("default", true)
 	exists("t", false)
-	b.attend(tube.Using, 1, "t")
+	b.ref(tube.Using, 1, "t")
 	exists("t", true)
-	b.attend(tube.Watching, 1, "t")
-	b.attend(tube.Using, -1, "t")
+	b.ref(tube.Watching, 1, "t")
+	b.ref(tube.Using, -1, "t")
 	exists("t", true)
 	id := b.put("t", 0)
 	b.pause("t", 1000)
-	b.attend(tube.Watching, -1, "t")
+	b.ref(tube.Watching, -1, "t")
 	exists("t", true)
 	b.must(tube.ReserveJob, 1, id)
 	exists("t", true)
 	b.must(tube.Delete, 1, id)
 	exists("t", false)
-	b.attend(tube.Using, 1, "t")
+	b.ref(tube.Using, 1, "t")
 	if s := b.tube("t"); s.Total != 0 || s.Deletes != 0 || s.Pauses != 0 || s.Pause != 0 {
-		b.Errorf("a new tube remembers an old one: %+v", s)
+		b.Errorf("a new tube has the counters of an old one: %+v", s)
 	}
 	b.batch(storage.Op{Kind: storage.Put, Tube: "t", TTR: 1}, // in one batch the tube stays
 		storage.Op{Kind: storage.Ref, Role: tube.Using, Delta: -1, Tubes: []string{"t"}})
 	exists("t", true)
-	b.attend(tube.Using, -1, "default", "nothing")
+	b.ref(tube.Using, -1, "default", "nothing")
 	exists("default", true)
 }
 
-func testTubeOrder(b *rig) {
-	b.attend(tube.Watching, 1, "a", "b", "m", "n", "o", "p")
-	b.attend(tube.Watching, -1, "m")
+func testTubeOrder(b *harness) {
+	b.ref(tube.Watching, 1, "a", "b", "m", "n", "o", "p")
+	b.ref(tube.Watching, -1, "m")
 	want := []string{"default", "a", "b", "p", "n", "o"}
 	if got := b.tubes(); !slices.Equal(got, want) {
 		b.Errorf("tubes are %v, want %v", got, want)
 	}
 }
 
-func testTubeCounters(b *rig) {
-	b.attend(tube.Using, 2, "t")
-	b.attend(tube.Watching, 3, "t")
+func testTubeCounters(b *harness) {
+	b.ref(tube.Using, 2, "t")
+	b.ref(tube.Watching, 3, "t")
 	ids := []uint64{b.put("t", 0), b.put("t", 5000), b.put("t", 1), b.putWith("t", 0, 9, 9, "")}
 	b.must(tube.ReserveJob, 1, ids[2])
 	b.must(tube.Bury, 1, ids[2])
@@ -92,7 +92,7 @@ func testTubeCounters(b *rig) {
 	}
 }
 
-func testTotals(b *rig) {
+func testTotals(b *harness) {
 	b.put("a", 0)
 	b.put("b", 2000)
 	b.putWith("c", 0, 9, 9, "")

@@ -1,8 +1,8 @@
 package storetest
 
-// cases are the tests of single rules: in case_*.go, by what they are about. The first
-// word of a name says which extension a case needs.
-var cases = map[string]func(*rig){
+// cases are the tests of single rules, in case_*.go by topic. The first word of a name is the
+// extension that a case needs.
+var cases = map[string]func(*harness){
 	"ids":                 testIDs,
 	"bodies":              testBodies,
 	"ready order":         testReadyOrder,
@@ -20,14 +20,14 @@ var cases = map[string]func(*rig){
 	"TTR":                 testTTR,
 	"touch":               testTouch,
 	"deadline soon":       testSoon,
-	"leave":               testLeave,
-	"leave with much":     testLeaveWithMuch,
+	"release all":         testReleaseAll,
+	"release many":        testReleaseMany,
 	"urgent":              testUrgent,
 	"tube lifetime":       testTubeLifetime,
 	"tube order":          testTubeOrder,
 	"tube counters":       testTubeCounters,
 	"totals":              testTotals,
-	"hints":               testHints,
+	"wake-ups":            testWakeUps,
 	"due":                 testDue,
 	"batch order":         testBatchOrder,
 	"kicked and released": testKickedAndReleased,
@@ -52,10 +52,10 @@ var cases = map[string]func(*rig){
 	"rules: deliveries":       testDeliveries,
 	"rules: kicked":           testUnparked,
 	"rules: dead letters":     testDeadLetters,
-	"rules: dead at home":     testDeadLettersAtHome,
+	"rules: own dead letters": testOwnDeadLetterTube,
 	"rules: payment schedule": testPaymentSchedule,
 	"rules: schedule ends":    testScheduleEnds,
-	"policies: kept":          testPolicies,
+	"policies: stored":        testPolicies,
 	"policies: rules":         testPolicyRules,
 	"policies: keys":          testPolicyKeys,
 	"policies: quotas":        testQuotas,
@@ -65,7 +65,7 @@ var cases = map[string]func(*rig){
 	"flush: each state":       testFlush,
 	"flush: keys":             testFlushKeys,
 	"move: each state":        testMoveJobs,
-	"move: facts":             testMoveMetadata,
+	"move: metadata":          testMoveMetadata,
 	"move: parked":            testMoveParked,
 	"list: each state":        testListJobs,
 	"list: while changing":    testListWhileChanging,
@@ -75,5 +75,5 @@ var cases = map[string]func(*rig){
 	"rules: parked at end":    testParkedAtEnd,
 }
 
-// countsOn are the cases that look at counters which begin anew when a store is opened.
+// countsOn are the cases that check counters which start again at zero when a store is opened.
 var countsOn = map[string]bool{"pause": true, "TTR": true, "tube counters": true, "totals": true, "flush: each state": true, "move: each state": true, "flows": true}

@@ -11,10 +11,10 @@ import (
 	"redstalk/tube"
 )
 
-// differ compares answers and says where they differ; "" if nowhere. Times may differ by
-// tolerance for each second of unit.
+// differ compares answers and returns in what they differ; "" if in nothing. Times can differ
+// by tolerance for each second of unit.
 func differ(got, want *storage.Answer, unit int) string {
-	most := time.Duration(unit) * tolerance
+	maxDiff := time.Duration(unit) * tolerance
 	switch {
 	case !errors.Is(got.Err, want.Err):
 		return fmt.Sprint("error: ", got.Err)
@@ -26,32 +26,32 @@ func differ(got, want *storage.Answer, unit int) string {
 		return "body"
 	case got.Count != want.Count:
 		return "count"
-	case !near(got.Soon, want.Soon, most):
+	case !near(got.Soon, want.Soon, maxDiff):
 		return "deadline soon"
 	case !slices.Equal(got.Names, want.Names):
 		return "names"
 	case (got.Job == nil) != (want.Job == nil), (got.TubeStats == nil) != (want.TubeStats == nil), (got.Stats == nil) != (want.Stats == nil):
 		return "kind of answer"
-	case got.Job != nil && !sameJob(*got.Job, *want.Job, most):
+	case got.Job != nil && !sameJob(*got.Job, *want.Job, maxDiff):
 		return "job"
-	case got.TubeStats != nil && !sameTube(*got.TubeStats, *want.TubeStats, most):
+	case got.TubeStats != nil && !sameTube(*got.TubeStats, *want.TubeStats, maxDiff):
 		return "tube"
 	case got.Stats != nil && got.Stats.Totals != want.Stats.Totals:
 		return "totals"
 	}
-	return differRare(got.Result, want.Result, most)
+	return differResult(got.Result, want.Result, maxDiff)
 }
 
-// differRare is differ for what only few operations answer. Nil is the same as an answer in
-// which nothing is set. Of a lease, and of a cursor, only whether there is one is compared.
-func differRare(got, want *storage.Result, most time.Duration) string {
+// differResult is differ for Results. Nil is the same as a Result in which nothing is set. Of a
+// lease, and of a cursor, only its presence is compared.
+func differResult(got, want *storage.Result, maxDiff time.Duration) string {
 	if got == nil {
 		got = &storage.Result{}
 	}
 	if want == nil {
 		want = &storage.Result{}
 	}
-	same := func(a, b tube.JobStats) bool { return sameJob(a, b, most) }
+	same := func(a, b tube.JobStats) bool { return sameJob(a, b, maxDiff) }
 	switch {
 	case got.Outcome != want.Outcome:
 		return "outcome"
@@ -69,18 +69,18 @@ func differRare(got, want *storage.Result, most time.Duration) string {
 	return ""
 }
 
-func near(a, b, most time.Duration) bool { return a == b || (a-b).Abs() < most }
+func near(a, b, maxDiff time.Duration) bool { return a == b || (a-b).Abs() < maxDiff }
 
-func sameJob(got, want tube.JobStats, most time.Duration) bool {
-	same := near(got.TimeLeft, want.TimeLeft, most)
+func sameJob(got, want tube.JobStats, maxDiff time.Duration) bool {
+	same := near(got.TimeLeft, want.TimeLeft, maxDiff)
 	got.TimeLeft, got.Age, got.Created, got.File = want.TimeLeft, want.Age, want.Created, want.File
 	compareMetadata(&got)
 	compareMetadata(&want)
 	return same && reflect.DeepEqual(got, want)
 }
 
-// compareFacts makes the facts of two jobs comparable. Facts that say nothing are none. The
-// token of a lease is the store's own business.
+// compareMetadata makes the metadata of two jobs comparable. Empty metadata is removed. The token
+// of a lease is chosen by the store.
 func compareMetadata(s *tube.JobStats) {
 	if s.Metadata != nil {
 		metadata := *s.Metadata
@@ -92,15 +92,15 @@ func compareMetadata(s *tube.JobStats) {
 	}
 }
 
-func sameTube(got, want tube.TubeStats, most time.Duration) bool {
-	same := near(got.PauseLeft, want.PauseLeft, most)
+func sameTube(got, want tube.TubeStats, maxDiff time.Duration) bool {
+	same := near(got.PauseLeft, want.PauseLeft, maxDiff)
 	got.PauseLeft = want.PauseLeft
 	got.OldestReady, got.HasPolicy, got.Waits, got.Runs = 0, false, tube.Times{}, tube.Times{}
 	want.OldestReady, want.HasPolicy, want.Waits, want.Runs = 0, false, tube.Times{}, tube.Times{}
 	return same && got == want
 }
 
-// onlyReserves reports whether a batch does nothing but reserve, attend or leave.
+// onlyReserves reports whether a batch contains only Take, Ref, ReleaseAll and ReserveJob.
 func onlyReserves(batch []storage.Op) bool {
 	for i := range batch {
 		switch op := &batch[i]; {
@@ -130,26 +130,26 @@ var kindNames = map[storage.Kind]string{
 	storage.PeekHead: "peek-head", storage.PeekKey: "peek-key", storage.DeleteKey: "delete-key", storage.FindKey: "find-key",
 	storage.SetPolicy: "set-policy", storage.GetPolicy: "get-policy", storage.Policies: "policies", storage.ListJobs: "list-jobs",
 	storage.Flush: "flush", storage.MoveJobs: "move-jobs", storage.JobStats: "job-stats", storage.TubeStats: "tube-stats",
-	storage.Stats: "stats", storage.Tubes: "tubes", storage.Pause: "pause", storage.ReleaseAll: "leave",
+	storage.Stats: "stats", storage.Tubes: "tubes", storage.Pause: "pause", storage.ReleaseAll: "release-all",
 }
 
-// describe says what an operation asks for.
+// describe describes an operation.
 func describe(op *storage.Op) string {
 	switch op.Kind {
 	case storage.Put:
-		return fmt.Sprintf("put into %s, pri %d, delay %d, TTR %d%s", op.Tube, op.Pri, op.Delay, op.TTR, describeRare(op.Args))
+		return fmt.Sprintf("put into %s, pri %d, delay %d, TTR %d%s", op.Tube, op.Pri, op.Delay, op.TTR, describeArgs(op.Args))
 	case storage.Take:
 		return fmt.Sprintf("take for %d from %v", op.Holder, op.Tubes)
 	case storage.Move:
-		return fmt.Sprintf("%v job %d by %d, pri %d, delay %d%s", op.Move, op.ID, op.Holder, op.Pri, op.Delay, describeRare(op.Args))
+		return fmt.Sprintf("%v job %d by %d, pri %d, delay %d%s", op.Move, op.ID, op.Holder, op.Pri, op.Delay, describeArgs(op.Args))
 	case storage.Ref:
-		return fmt.Sprintf("attend %v, role %d, %+d", op.Tubes, op.Role, op.Delta)
+		return fmt.Sprintf("ref %v, role %d, %+d", op.Tubes, op.Role, op.Delta)
 	}
-	return fmt.Sprintf("%s: tube %s, id %d, holder %d, state %v, bound %d, delay %d, pri %d, in %v%s",
-		kindNames[op.Kind], op.Tube, op.ID, op.Holder, op.State, op.MaxJobs, op.Delay, op.Pri, op.In, describeRare(op.Args))
+	return fmt.Sprintf("%s: tube %s, id %d, holder %d, state %v, max %d, delay %d, pri %d, in %v%s",
+		kindNames[op.Kind], op.Tube, op.ID, op.Holder, op.State, op.MaxJobs, op.Delay, op.Pri, op.In, describeArgs(op.Args))
 }
 
-func describeRare(r *storage.Args) string {
+func describeArgs(r *storage.Args) string {
 	switch {
 	case r == nil:
 		return ""
@@ -161,13 +161,13 @@ func describeRare(r *storage.Args) string {
 	return fmt.Sprintf(", key %q, to %q, cursor %q, lease %d", r.Key, r.To, r.Cursor, r.Lease)
 }
 
-// show says what an answer is.
+// show describes an answer.
 func show(a *storage.Answer) string {
 	switch {
 	case a.Err != nil:
 		return a.Err.Error()
 	case a.Result != nil:
-		return showRare(a)
+		return showResult(a)
 	case a.NotFound && a.Soon != 0:
 		return fmt.Sprintf("nothing, DEADLINE_SOON in %v", a.Soon)
 	case a.NotFound:
@@ -184,7 +184,7 @@ func show(a *storage.Answer) string {
 	return fmt.Sprintf("job %d %.40q of %d bytes, count %d", a.ID, a.Body, len(a.Body), a.Count)
 }
 
-func showRare(a *storage.Answer) string {
+func showResult(a *storage.Answer) string {
 	r := a.Result
 	s := fmt.Sprintf("job %d, not found: %v, outcome %d, state %v, lease %d, policy %+v, cursor %q", a.ID, a.NotFound, r.Outcome, r.State, r.Lease, r.Policy, r.Cursor)
 	for i := range r.Jobs {
@@ -193,4 +193,4 @@ func showRare(a *storage.Answer) string {
 	return s
 }
 
-func showJob(s *tube.JobStats) string { return fmt.Sprintf("%+v, facts %+v", *s, s.Metadata) }
+func showJob(s *tube.JobStats) string { return fmt.Sprintf("%+v, metadata %+v", *s, s.Metadata) }

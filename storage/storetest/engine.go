@@ -7,7 +7,7 @@ import (
 	"redstalk/storage"
 )
 
-// Engine is one engine with data of its own.
+// Engine is an engine with its own data.
 type Engine struct {
 	// Open opens a store on the data, which is empty the first time.
 	Open func(t testing.TB) storage.Store
@@ -16,62 +16,62 @@ type Engine struct {
 	// Nil if the engine keeps nothing.
 	Crash func(storage.Store)
 
-	// Advance moves the clock of the store forward. Before it was called the first time
-	// that was about the local time.
+	// Advance moves the clock of the store forward. Before the first call the clock must
+	// show about the local time.
 	Advance func(time.Duration)
 
-	// Durable says that another Open finds what was acknowledged before.
+	// Durable says that the next Open finds what was acknowledged before.
 	Durable bool
 
-	// KeepsTubes says that another Open finds the counters and the order of
-	// tubes as well, and the totals.
+	// KeepsTubes says that the next Open finds the counters and the order of tubes as
+	// well, and the totals.
 	KeepsTubes bool
 
-	// RestartEvery is after how many steps on average a random history opens
-	// the store anew; 0 means 100. If it is 1, cases open it anew as well: after
-	// every batch, unless a reservation or an attendance would end by that.
+	// RestartEvery is after how many steps on average a random history reopens the
+	// store; 0 means 100. If it is 1, cases reopen it as well: after every batch, unless
+	// that would end a reservation or a use of a tube.
 	RestartEvery int
 
-	// Unit is how many seconds the times of random histories are multiples of; 0
-	// means 1. It is for a store whose clock goes on by itself: on a busy machine a
-	// second passes within few operations.
+	// Unit is the unit of the times in random histories, in seconds; 0 means 1. It is for
+	// a store whose clock runs by itself: on a busy machine a second passes within few
+	// operations.
 	Unit int
 
-	// Brief makes random histories that many times shorter; 0 means 1.
+	// Brief divides the length of random histories; 0 means 1.
 	Brief int
 
-	// LargeBodies makes one of so many bodies in a random history large, up to
-	// 100 KB; 0 means none.
+	// LargeBodies makes one body in this number large in a random history, up to 100 KB;
+	// 0 means none.
 	LargeBodies int
 
 	// LateDeadLetters says that a job whose body has to be read first goes to its
 	// dead-letter tube a little later. Then in a random history with rules either no job
-	// has a body or none goes there.
+	// has a body or no job goes to a dead-letter tube.
 	LateDeadLetters bool
 
-	// Plain, if not nil, is the engine with the ids that it gives, which cannot be
-	// foretold: those of jobs that the store makes by itself, dead letters and jobs that are
-	// moved, nor those that are put after them. Dead letters may take their time. Then
-	// random histories with rules are on this engine, and the model learns the ids.
+	// Plain, if not nil, is the engine without any changes to its ids, which the model cannot
+	// predict: those of jobs that the store creates by itself (dead letters and moved jobs) and
+	// of jobs that are put after them. Dead letters can take some time there. If it is set,
+	// random histories with rules use it, and the model learns the ids.
 	Plain *Engine
 
 	// LearnIDs says that this is such an engine, see Plain.
 	LearnIDs bool
 
-	// LateReserves says that a Crash may lose the counters of the last reserves:
-	// of all after the last acknowledged change of another kind.
+	// LateReserves says that a Crash can lose the counters of the last reserves: of all
+	// after the last acknowledged change of another kind.
 	LateReserves bool
 
-	// CleanCrash says that after a Crash another Open finds no reservations, as
-	// after Close. Then histories end the store in both ways.
+	// CleanCrash says that the next Open after a Crash finds no reservations, as after
+	// Close. Then histories end the store in both ways.
 	CleanCrash bool
 }
 
-// Run runs the suite. fresh returns an engine with no data.
+// Run runs the suite. fresh returns an engine without data.
 func Run(t *testing.T, fresh func(testing.TB) *Engine) {
 	for name, test := range cases {
 		t.Run(name, func(t *testing.T) {
-			b := newRig(t, fresh(t))
+			b := newHarness(t, fresh(t))
 			b.reopens = b.engine.RestartEvery == 1 && b.engine.Durable && !countsOn[name]
 			test(b)
 		})
@@ -80,10 +80,10 @@ func Run(t *testing.T, fresh func(testing.TB) *Engine) {
 	t.Run("histories with rules", func(t *testing.T) { runHistories(t, fresh, true) })
 }
 
-// RunImport runs those cases that are about imports: for a store whose ids are not as Run wants
-// them, because it is divided.
+// RunImport runs only the cases about imports. It is for a store whose ids are not as Run
+// expects them, because it is divided.
 func RunImport(t *testing.T, fresh func(testing.TB) *Engine) {
 	for _, name := range []string{"import", "import beside others"} {
-		t.Run(name, func(t *testing.T) { cases[name](newRig(t, fresh(t))) })
+		t.Run(name, func(t *testing.T) { cases[name](newHarness(t, fresh(t))) })
 	}
 }

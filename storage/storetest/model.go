@@ -8,30 +8,30 @@ import (
 	"redstalk/tube"
 )
 
-// Model is the rules once more, written to be believed rather than to be fast: a list of
-// jobs that every operation goes through. It shares nothing with tube.Machine but names. Its
-// clock only moves when it is told to.
+// Model is a second implementation of the rules, written to be obviously right rather than fast:
+// a list of jobs that every operation goes through. It shares nothing with tube.Machine but
+// names. Its clock only moves when Tick is called.
 //
-// Begin begins a batch. What is due at the same time comes in the order of the batches, and
-// within one in the order of ids.
+// Begin begins a batch. Things that are due at the same time happen in the order of the batches,
+// and within a batch in the order of ids.
 type Model struct {
-	now      time.Duration // since the model began
-	jobs     []*modelJob
-	lastID   uint64
-	sequence int // grows with every burial
-	step     int // grows with every batch and every tick
-	timeouts uint64
-	total    uint64
-	tubes    []*modelTube
-	policies map[string]*tube.Policy
-	gone     map[modelKey]modelGone
-	bound    []*modelJob // buried jobs that go to their dead-letter tubes now
-	listed   place       // of the last job that was listed
+	now        time.Duration // since the model began
+	jobs       []*modelJob
+	lastID     uint64
+	sequence   int // grows with every burial
+	step       int // grows with every batch and every Tick
+	timeouts   uint64
+	total      uint64
+	tubes      []*modelTube
+	policies   map[string]*tube.Policy
+	tombstones map[modelKey]modelTombstone
+	pending    []*modelJob // buried jobs that go to their dead-letter tubes now
+	listed     position    // of the last job that was listed
 
 	// With learns the ids of new jobs are above provisional until they are learned.
-	learns bool
-	made   uint64      // jobs with such an id so far
-	sent   []*modelJob // dead letters that were made since they were last learned
+	learns  bool
+	created uint64      // jobs that were created with such an id so far
+	sent    []*modelJob // dead letters that were created since the ids were last learned
 }
 
 type modelJob struct {
@@ -41,13 +41,13 @@ type modelJob struct {
 	pri, delay, ttr uint32
 	holder          tube.Holder
 	due             time.Duration // of delayed and reserved jobs
-	order           int           // of buried jobs: which burial it was; of delayed and reserved ones: the step in which due was set
+	order           int           // of buried jobs: the number of the burial; of delayed and reserved jobs: the step in which due was set
 	counters        tube.Counters
 	body            string
-	metadata        tube.Metadata // Lease is not the token, but whether it had one
-	lease           uint64        // its last token, as the store has told it; 0: it has not yet
+	metadata        tube.Metadata // Lease is 1 if the job was ever leased, not the token
+	lease           uint64        // its last token, as reported by the store; 0: not yet reported
 	leases          uint64        // the largest token that it had
-	wanted          string        // of a dead letter: the key of the job that it was
+	origKey         string        // of a dead letter: the key of its original job
 }
 
 type modelTube struct {
@@ -61,7 +61,7 @@ type modelTube struct {
 
 // NewModel returns a Model without jobs.
 func NewModel() *Model {
-	m := &Model{policies: make(map[string]*tube.Policy), gone: make(map[modelKey]modelGone)}
+	m := &Model{policies: make(map[string]*tube.Policy), tombstones: make(map[modelKey]modelTombstone)}
 	m.open(tube.Default)
 	return m
 }
@@ -83,7 +83,7 @@ func (m *Model) open(name string) *modelTube {
 	return m.tubes[len(m.tubes)-1]
 }
 
-// drop drops the tubes that nothing keeps.
+// drop removes the tubes that nothing keeps alive.
 func (m *Model) drop() {
 	for i := 0; i < len(m.tubes); i++ {
 		t := m.tubes[i]
@@ -120,7 +120,7 @@ func (m *Model) first(s tube.State, accept func(*modelJob) bool) *modelJob {
 	return best
 }
 
-func less(a, b *modelJob) bool { return a.place().before(b.place()) }
+func less(a, b *modelJob) bool { return a.position().before(b.position()) }
 
 // Begin begins a batch of operations.
 func (m *Model) Begin() { m.step++ }
@@ -153,7 +153,7 @@ func (m *Model) Do(op *storage.Op) {
 	case storage.Pause:
 		m.pause(op)
 	case storage.Ref:
-		m.attend(op)
+		m.ref(op)
 	case storage.ReleaseAll:
 		m.giveBack(func(j *modelJob) bool { return j.holder == op.Holder })
 	case storage.SetPolicy, storage.GetPolicy, storage.Policies:
@@ -176,7 +176,7 @@ func answer(a *storage.Answer, j *modelJob) {
 	a.ID, a.Body = j.id, []byte(j.body)
 }
 
-// put makes a job, and returns it.
+// put creates a job, and returns it.
 func (m *Model) put(op *storage.Op) *modelJob {
 	m.lastID++
 	m.total++
@@ -191,18 +191,18 @@ func (m *Model) put(op *storage.Op) *modelJob {
 	return j
 }
 
-// provisional is below all ids that are not known yet, and above all that stores give.
+// provisional is below all ids that are not known yet, and above all ids of stores.
 const provisional = 1 << 60
 
 func (m *Model) newID() uint64 {
 	if !m.learns {
 		return m.lastID
 	}
-	m.made++
-	return provisional + m.made
+	m.created++
+	return provisional + m.created
 }
 
-// wait makes a job delayed, or ready if there is nothing to wait for.
+// wait makes a job delayed, or ready if d is zero.
 func (m *Model) wait(j *modelJob, d time.Duration) {
 	if d == 0 {
 		j.state = tube.Ready
@@ -275,8 +275,8 @@ func (m *Model) move(op *storage.Op) {
 	case op.Move == tube.Release && mine:
 		j.pri, j.delay = op.Pri, op.Delay
 		j.counters[tube.Releases]++
-		m.comeBack(j, true, time.Duration(j.delay)*time.Second)
-		m.sendBound()
+		m.endDelivery(j, true, time.Duration(j.delay)*time.Second)
+		m.sendPending()
 	case op.Move == tube.Bury && mine:
 		j.pri = op.Pri
 		m.bury(j)
@@ -335,7 +335,7 @@ func (m *Model) pause(op *storage.Op) {
 	t.pauses++
 }
 
-func (m *Model) attend(op *storage.Op) {
+func (m *Model) ref(op *storage.Op) {
 	for _, name := range op.Tubes {
 		t := m.find(name)
 		if t == nil {
@@ -349,65 +349,5 @@ func (m *Model) attend(op *storage.Op) {
 		} else {
 			t.watching += op.Delta
 		}
-	}
-}
-
-// Tick moves the clock to then and does what is due by then.
-func (m *Model) Tick(then time.Duration) {
-	m.now = then
-	m.step++
-	for _, t := range m.tubes {
-		if t.paused && t.until <= m.now {
-			t.paused, t.pause = false, 0
-		}
-	}
-	for key, gone := range m.gone {
-		if gone.until <= m.now {
-			delete(m.gone, key)
-		}
-	}
-	for _, j := range m.jobs {
-		if j.state == tube.Delayed && j.due <= m.now {
-			j.state = tube.Ready
-		}
-	}
-	for _, j := range m.sorted(tube.Reserved, func(j *modelJob) bool { return j.due <= m.now }) {
-		j.counters[tube.Timeouts]++
-		m.timeouts++
-		m.comeBack(j, true, 0)
-		m.sendBound()
-	}
-}
-
-// Reopen does what closing a store and opening it again does: no job is reserved but by a
-// lease, and no tube is attended. Unless the store keeps tubes, their counters and the totals begin anew,
-// and tubes are in the order of their oldest jobs.
-func (m *Model) Reopen(keepsTubes bool) {
-	m.step++
-	for _, j := range m.jobs {
-		if j.state == tube.Reserved && j.holder != tube.LeaseHolder {
-			m.comeBack(j, false, 0)
-		}
-	}
-	for _, t := range m.tubes {
-		t.using, t.watching = 0, 0
-	}
-	m.drop()
-	if !keepsTubes {
-		m.reopenTubes()
-	}
-	m.sendBound()
-}
-
-// reopenTubes has the tubes begin anew.
-func (m *Model) reopenTubes() {
-	m.total, m.timeouts, m.tubes = 0, 0, m.tubes[:1]
-	for _, j := range m.jobs {
-		if !slices.Contains(m.tubes, j.tube) {
-			m.tubes = append(m.tubes, j.tube)
-		}
-	}
-	for _, t := range m.tubes {
-		t.total, t.deletes, t.pauses = 0, 0, 0
 	}
 }

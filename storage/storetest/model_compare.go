@@ -8,10 +8,10 @@ import (
 	"redstalk/tube"
 )
 
-// Clone returns a copy that goes its own way.
+// Clone returns an independent copy.
 func (m *Model) Clone() *Model {
 	c := *m
-	c.policies, c.gone = maps.Clone(m.policies), maps.Clone(m.gone)
+	c.policies, c.tombstones = maps.Clone(m.policies), maps.Clone(m.tombstones)
 	c.tubes, c.jobs = make([]*modelTube, 0, len(m.tubes)), make([]*modelJob, 0, len(m.jobs))
 	copies := make(map[*modelTube]*modelTube)
 	for _, t := range m.tubes {
@@ -27,11 +27,11 @@ func (m *Model) Clone() *Model {
 	return &c
 }
 
-// LastID returns the largest id that was given out so far.
+// LastID returns the largest id that was used so far.
 func (m *Model) LastID() uint64 { return m.lastID }
 
-// Reopened returns what survives of m when the store is opened at the time of the model
-// now. Delays and pauses that are over by then are over.
+// Reopened returns what survives of m when the store is opened at the time of the model now.
+// Delays and pauses that are over by then are over.
 func (m *Model) Reopened(keepsTubes bool, now *Model) *Model {
 	c := m.Clone()
 	c.Reopen(keepsTubes)
@@ -39,8 +39,8 @@ func (m *Model) Reopened(keepsTubes bool, now *Model) *Model {
 	return c
 }
 
-// Differs compares all that a store answers with what m would answer. It says where they
-// differ; "" if nowhere. Neither is changed.
+// Differs compares all that a store answers with what m would answer. It returns in what they
+// differ; "" if in nothing. Neither is changed.
 func (m *Model) Differs(s storage.Store) string {
 	ops := []storage.Op{{Kind: storage.Stats}, {Kind: storage.Tubes}}
 	for _, name := range tubeNames {
@@ -59,8 +59,8 @@ func (m *Model) Differs(s storage.Store) string {
 	return m.agrees(s, ops...)
 }
 
-// DiffersApart compares what only shows when both are taken apart: the order of delayed and
-// buried jobs, and the id of the next job. Both are changed.
+// DiffersApart compares what only shows when both are emptied: the order of delayed and buried
+// jobs, and the id of the next job. Both are changed.
 func (m *Model) DiffersApart(s storage.Store) string {
 	for _, name := range tubeNames {
 		for _, state := range []tube.State{tube.Delayed, tube.Buried} {
@@ -82,8 +82,8 @@ func (m *Model) DiffersApart(s storage.Store) string {
 	return m.agrees(s, storage.Op{Kind: storage.Put, Tube: "a"})
 }
 
-// agrees has both carry out the operations. It says where their answers differ; "" if
-// nowhere.
+// agrees carries out the operations on both. It returns in what their answers differ; "" if in
+// nothing.
 func (m *Model) agrees(s storage.Store, ops ...storage.Op) string {
 	mine := slices.Clone(ops)
 	m.Begin()

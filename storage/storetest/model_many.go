@@ -7,7 +7,7 @@ import (
 	"redstalk/tube"
 )
 
-// Operations on many jobs of a tube, once more.
+// Operations on many jobs of a tube, in the model.
 
 func (m *Model) many(op *storage.Op, in func(*modelJob) bool) {
 	switch op.Kind {
@@ -32,7 +32,7 @@ func (m *Model) many(op *storage.Op, in func(*modelJob) bool) {
 	}
 }
 
-// moveTo makes a new job of j in another tube.
+// moveTo creates a copy of j in another tube and removes j.
 func (m *Model) moveTo(j *modelJob, to string) {
 	moved := m.put(&storage.Op{Tube: to, Pri: j.pri, TTR: j.ttr, Body: []byte(j.body)})
 	moved.delay, moved.due, moved.order = j.delay, j.due, j.order
@@ -45,7 +45,7 @@ func (m *Model) moveTo(j *modelJob, to string) {
 	if m.keyed(to, j.metadata.Key) != moved {
 		moved.metadata.Key = ""
 	} else {
-		delete(m.gone, modelKey{to, j.metadata.Key})
+		delete(m.tombstones, modelKey{to, j.metadata.Key})
 	}
 	m.remove(j)
 }
@@ -56,7 +56,7 @@ func (m *Model) list(op *storage.Op, in func(*modelJob) bool) {
 	op.Answer.Result = a
 	jobs := m.sorted(op.State, in)
 	if op.Args != nil && op.Args.Cursor != "" {
-		jobs = slices.DeleteFunc(jobs, func(j *modelJob) bool { return !m.listed.before(j.place()) })
+		jobs = slices.DeleteFunc(jobs, func(j *modelJob) bool { return !m.listed.before(j.position()) })
 	}
 	for i, j := range jobs {
 		if i == int(op.MaxJobs) {
@@ -66,6 +66,6 @@ func (m *Model) list(op *storage.Op, in func(*modelJob) bool) {
 		stats := *m.jobStats(j)
 		stats.Size = len(j.body)
 		a.Jobs = append(a.Jobs, stats)
-		m.listed = j.place()
+		m.listed = j.position()
 	}
 }

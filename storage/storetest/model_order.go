@@ -7,26 +7,26 @@ import (
 	"redstalk/tube"
 )
 
-// place is where a job stands among the jobs of its tube in its state. Which of the fields
-// matter says the state; the others are zero.
-type place struct {
+// position is where a job is among the jobs of its tube in its state. The state decides which
+// fields matter; the others are zero.
+type position struct {
 	pri   uint32
 	due   time.Duration
 	order int
 	id    uint64
 }
 
-func (j *modelJob) place() place {
+func (j *modelJob) position() position {
 	switch j.state {
 	case tube.Ready:
-		return place{pri: j.pri, id: j.id}
+		return position{pri: j.pri, id: j.id}
 	case tube.Buried:
-		return place{order: j.order, id: j.id}
+		return position{order: j.order, id: j.id}
 	}
-	return place{due: j.due, order: j.order, id: j.id}
+	return position{due: j.due, order: j.order, id: j.id}
 }
 
-func (a place) before(b place) bool {
+func (a position) before(b position) bool {
 	switch {
 	case a.pri != b.pri:
 		return a.pri < b.pri
@@ -38,7 +38,7 @@ func (a place) before(b place) bool {
 	return a.id < b.id
 }
 
-// sorted returns the jobs that are in a state and accepted, in their order.
+// sorted returns the jobs that are in a state and accepted, in order.
 func (m *Model) sorted(s tube.State, accept func(*modelJob) bool) (jobs []*modelJob) {
 	for _, j := range m.jobs {
 		if j.state == s && accept(j) {

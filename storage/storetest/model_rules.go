@@ -9,18 +9,18 @@ import (
 	"redstalk/tube"
 )
 
-// The rules about keys, failures and policies, once more.
+// The rules about keys, failures and policies, in the model.
 
 type modelKey struct{ tube, key string }
 
-// modelGone is a key that stays taken although its job is gone.
-type modelGone struct {
+// modelTombstone is a key that stays taken although its job is gone.
+type modelTombstone struct {
 	id    uint64
 	until time.Duration
 }
 
-// rules returns what holds for a job: what it was put with, and for the rest what the policy
-// of its tube says now.
+// rules returns the rules that apply to a job: what it was put with, completed by the present
+// policy of its tube.
 func (m *Model) rules(j *modelJob) tube.Rules {
 	r, p := j.metadata.Rules, m.policies[j.tube.name]
 	if p == nil {
@@ -57,8 +57,8 @@ func (m *Model) putTagged(op *storage.Op) {
 	if op.Args != nil {
 		tags = op.Args.Tags
 	}
-	old, what := m.keyed(op.Tube, tags.Key), m.onDuplicate(op.Tube, tags)
-	if what != tube.Replace && m.answerTaken(&op.Answer, modelKey{op.Tube, tags.Key}, old, what) {
+	old, onDuplicate := m.keyed(op.Tube, tags.Key), m.onDuplicate(op.Tube, tags)
+	if onDuplicate != tube.Replace && m.answerTaken(&op.Answer, modelKey{op.Tube, tags.Key}, old, onDuplicate) {
 		return
 	}
 	if !m.hasRoom(op.Tube, len(op.Body), old) {
@@ -69,7 +69,7 @@ func (m *Model) putTagged(op *storage.Op) {
 	if old != nil {
 		m.remove(old)
 	}
-	delete(m.gone, modelKey{op.Tube, tags.Key})
+	delete(m.tombstones, modelKey{op.Tube, tags.Key})
 	j.metadata.Key, j.metadata.Rules = tags.Key, tags.Rules
 	if tags.HasDelay {
 		j.delay = inSeconds(tags.Delay)
@@ -82,35 +82,35 @@ func (m *Model) putTagged(op *storage.Op) {
 
 // onDuplicate returns what a put does if its key is taken.
 func (m *Model) onDuplicate(name string, tags *tube.Tags) tube.OnDuplicate {
-	what := tags.OnDuplicate
-	if p := m.policies[name]; p != nil && what == tube.NotSaid {
-		what = p.OnDuplicate
+	onDuplicate := tags.OnDuplicate
+	if p := m.policies[name]; p != nil && onDuplicate == tube.NotSaid {
+		onDuplicate = p.OnDuplicate
 	}
-	if what == tube.NotSaid {
-		what = tube.Keep
+	if onDuplicate == tube.NotSaid {
+		onDuplicate = tube.Keep
 	}
-	return what
+	return onDuplicate
 }
 
-// answerTaken answers a put whose key is taken: by the job old, or as that was gone not long
-// ago. It returns false if the key is free.
-func (m *Model) answerTaken(a *storage.Answer, key modelKey, old *modelJob, what tube.OnDuplicate) bool {
-	gone, isGone := m.gone[key]
-	if old == nil && !isGone {
+// answerTaken answers a put whose key is taken: by the job old, or by a tombstone. It returns
+// false if the key is free.
+func (m *Model) answerTaken(a *storage.Answer, key modelKey, old *modelJob, onDuplicate tube.OnDuplicate) bool {
+	stone, found := m.tombstones[key]
+	if old == nil && !found {
 		return false
 	}
 	a.Result = &storage.Result{Outcome: tube.PutTombstone}
-	if what == tube.Fail {
+	if onDuplicate == tube.Fail {
 		a.Result.Outcome = tube.PutDuplicate
 	}
-	if a.ID = gone.id; old != nil {
+	if a.ID = stone.id; old != nil {
 		a.ID, a.Result.State = old.id, old.state
 	}
 	return true
 }
 
-// hasRoom tells whether the policy of a tube lets it have one more job, when the job old,
-// which may be nil, is gone.
+// hasRoom reports whether the policy of a tube allows one more job, when the job old, which may
+// be nil, is gone.
 func (m *Model) hasRoom(name string, size int, old *modelJob) bool {
 	jobs, bytes := 0, 0
 	for _, j := range m.jobs {
@@ -128,15 +128,16 @@ func (m *Model) hasRoom(name string, size int, old *modelJob) bool {
 // remove removes a job. Its key stays taken for as long as its rules say.
 func (m *Model) remove(j *modelJob) {
 	if ttl := m.rules(j).KeyTTL; j.metadata.Key != "" && ttl > 0 {
-		m.gone[modelKey{j.tube.name, j.metadata.Key}] = modelGone{j.id, m.now + ttl}
+		m.tombstones[modelKey{j.tube.name, j.metadata.Key}] = modelTombstone{j.id, m.now + ttl}
 	}
 	j.tube.deletes++
 	m.jobs = slices.DeleteFunc(m.jobs, func(other *modelJob) bool { return other == j })
 	m.drop()
 }
 
-// comeBack ends a reservation. asked is what a release has asked for.
-func (m *Model) comeBack(j *modelJob, failed bool, asked time.Duration) {
+// endDelivery ends a reservation: the job is ready, delayed or parked. asked is the delay of a
+// release.
+func (m *Model) endDelivery(j *modelJob, failed bool, asked time.Duration) {
 	rules, why, wait := m.rules(j), tube.NotParked, asked
 	failures := j.counters[tube.Releases] + j.counters[tube.Timeouts] - j.metadata.FailuresBefore
 	deliveries := j.counters[tube.Reserves] - j.metadata.DeliveriesBefore
@@ -158,39 +159,39 @@ func (m *Model) comeBack(j *modelJob, failed bool, asked time.Duration) {
 	m.bury(j)
 	j.metadata.Parked = why
 	if rules.Dead != "" && rules.Dead != j.tube.name {
-		m.bound = append(m.bound, j)
+		m.pending = append(m.pending, j)
 	}
 }
 
-// sendBound sends the jobs to their dead-letter tubes that go there now.
-func (m *Model) sendBound() {
-	bound := m.bound
-	m.bound = nil
-	for _, j := range bound {
+// sendPending sends the pending dead letters to their tubes.
+func (m *Model) sendPending() {
+	pending := m.pending
+	m.pending = nil
+	for _, j := range pending {
 		op := &storage.Op{Tube: m.rules(j).Dead, Pri: j.pri, TTR: j.ttr, Body: []byte(j.body)}
 		dead := m.put(op)
 		dead.metadata = tube.Metadata{FromTube: j.tube.name, FromID: j.id}
-		dead.wanted = j.metadata.Key
+		dead.origKey = j.metadata.Key
 		if m.learns {
 			m.sent = append(m.sent, dead)
 		}
 		if m.keyed(op.Tube, j.metadata.Key) == nil {
 			dead.metadata.Key = j.metadata.Key
-			delete(m.gone, modelKey{op.Tube, j.metadata.Key})
+			delete(m.tombstones, modelKey{op.Tube, j.metadata.Key})
 		}
 		m.remove(j)
 	}
 }
 
-// giveBack ends the reservations of a holder who is gone.
+// giveBack ends the reservations of a holder that is gone.
 func (m *Model) giveBack(held func(*modelJob) bool) {
 	for _, j := range m.sorted(tube.Reserved, held) {
-		m.comeBack(j, false, 0)
-		m.sendBound()
+		m.endDelivery(j, false, 0)
+		m.sendPending()
 	}
 }
 
-// kickOne kicks a job. If it was parked, its failures and deliveries begin anew.
+// kickOne kicks a job. If it was parked, its failures and deliveries count from zero again.
 func (m *Model) kickOne(j *modelJob) {
 	if j.metadata.Parked != tube.NotParked {
 		j.metadata.Parked = tube.NotParked

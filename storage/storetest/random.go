@@ -24,23 +24,23 @@ func (h *history) randomBatch() []storage.Op {
 	}
 	batch := make([]storage.Op, n)
 	for i := range batch {
-		if h.ruled && h.random.IntN(2) == 0 {
-			batch[i] = h.randomRuledOp()
+		if h.rules && h.random.IntN(2) == 0 {
+			batch[i] = h.randomRulesOp()
 		} else {
 			batch[i] = h.randomOp()
 		}
 		if i > 0 {
-			batch[i].Delta = max(batch[i].Delta, -batch[i].Delta) // an end must not come twice
+			batch[i].Delta = max(batch[i].Delta, -batch[i].Delta) // a use must not end twice
 		}
 	}
-	if h.ruled {
+	if h.rules {
 		h.oneHolder(batch)
 	}
 	return batch
 }
 
-// manyPuts makes up puts into one tube, mostly with one priority: an engine may carry them
-// out together.
+// manyPuts returns random puts into one tube, mostly with one priority: an engine can carry
+// them out together.
 func (h *history) manyPuts() []storage.Op {
 	r := h.random
 	pri := []uint32{5, 1024}[r.IntN(2)]
@@ -59,20 +59,20 @@ func (h *history) manyPuts() []storage.Op {
 	return batch
 }
 
-// manyTakes makes up takes from one tube.
+// manyTakes returns random takes from one tube.
 func (h *history) manyTakes() []storage.Op {
 	r := h.random
 	batch, tubes := make([]storage.Op, 2+r.IntN(10)), []string{tubeNames[r.IntN(len(tubeNames))]}
 	for i := range batch {
 		batch[i] = storage.Op{Kind: storage.Take, Holder: tube.Holder(1 + r.IntN(3)), Tubes: tubes}
 	}
-	if h.ruled {
+	if h.rules {
 		h.oneHolder(batch)
 	}
 	return batch
 }
 
-// randomOp makes up an operation.
+// randomOp returns a random operation.
 func (h *history) randomOp() storage.Op {
 	r := h.random
 	op := storage.Op{
@@ -105,7 +105,7 @@ func (h *history) randomOp() storage.Op {
 	case n < 84:
 		op.Kind = storage.ReleaseAll
 	case n < 88:
-		return h.randomAttend(op)
+		return h.randomRef(op)
 	default:
 		op.Kind = randomReport(n)
 	}
@@ -153,14 +153,14 @@ func (h *history) randomBody() []byte {
 	if h.engine.LargeBodies == 0 || h.random.IntN(h.engine.LargeBodies) > 0 {
 		return body
 	}
-	for n := h.random.IntN(100_000); len(body) < n; { // nothing that would compress
+	for n := h.random.IntN(100_000); len(body) < n; { // incompressible
 		body = binary.LittleEndian.AppendUint64(body, h.random.Uint64())
 	}
 	return body
 }
 
-// randomID is mostly the id of a job. Every other time that is a job in a state that was
-// drawn first, so that jobs in rare states get their share.
+// randomID returns mostly the id of a job. Half of the time the state of the job is chosen
+// first, so that jobs in rare states get their share.
 func (h *history) randomID() uint64 {
 	if h.random.IntN(2) == 0 {
 		state := []tube.State{tube.Ready, tube.Reserved, tube.Delayed, tube.Buried}[h.random.IntN(4)]
@@ -174,9 +174,9 @@ func (h *history) randomID() uint64 {
 	return uint64(h.random.IntN(int(h.model.lastID) + 3))
 }
 
-// late returns whether dead letters take their time: then there is one operation in a batch that
-// may send one, so that none comes behind it.
-func (h *history) late() bool { return h.learns != nil && !h.burying }
+// late reports whether dead letters can take some time. Then a batch has only one operation that
+// can send one, so that no other operation comes after it.
+func (h *history) late() bool { return h.learner != nil && !h.burying }
 
 func everywhere(*modelJob) bool { return true }
 
@@ -194,8 +194,8 @@ func (h *history) nth(state tube.State, n int) uint64 {
 	return 0
 }
 
-// randomAttend makes op begin an attendance, or end one that there is.
-func (h *history) randomAttend(op storage.Op) storage.Op {
+// randomRef makes op add a reference to a tube, or remove one that exists.
+func (h *history) randomRef(op storage.Op) storage.Op {
 	op.Kind, op.Tubes, op.Delta = storage.Ref, []string{op.Tube}, 1
 	op.Role = tube.Role(h.random.IntN(2))
 	t := h.model.find(op.Tube)

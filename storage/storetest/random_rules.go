@@ -7,11 +7,11 @@ import (
 	"redstalk/tube"
 )
 
-// policyTubes are the tubes that may have a policy in a random history.
+// policyTubes are the tubes that can have a policy in a random history.
 var policyTubes = append([]string{"morgue"}, tubeNames...)
 
-// randomRuledOp makes up an operation about tags, keys, policies or leases.
-func (h *history) randomRuledOp() storage.Op {
+// randomRulesOp returns a random operation about tags, keys, policies or leases.
+func (h *history) randomRulesOp() storage.Op {
 	r := h.random
 	op := h.randomOp()
 	op = storage.Op{Tube: tubeNames[r.IntN(len(tubeNames))], ID: op.ID, Pri: op.Pri, Delay: op.Delay, TTR: op.TTR, Args: &storage.Args{}}
@@ -33,8 +33,8 @@ func (h *history) randomRuledOp() storage.Op {
 	return op
 }
 
-// oneHolder has the reservations of a batch be all for one holder: several jobs whose time
-// is over at the same instant come back in no certain order if they have several holders.
+// oneHolder gives all reservations of a batch the same holder: if several jobs of different
+// holders expire at the same instant, the order in which they come back is undefined.
 func (h *history) oneHolder(batch []storage.Op) {
 	if len(batch) == 1 {
 		return
@@ -61,7 +61,7 @@ func (h *history) randomTags() *tube.Tags {
 	return tags
 }
 
-// seconds is mostly none, or else up to four.
+// seconds returns a duration that is mostly zero, and at most four seconds.
 func (h *history) seconds() time.Duration {
 	return time.Duration(max(h.random.IntN(8)-3, 0)) * time.Second
 }
@@ -85,7 +85,7 @@ func (h *history) randomRules() (rules tube.Rules) {
 	return rules
 }
 
-// randomLeased makes op a Move by lease, mostly of a job that is leased and with its token.
+// randomLeased makes op a Move by lease, mostly of a leased job and with its token.
 func (h *history) randomLeased(op storage.Op) storage.Op {
 	r := h.random
 	op.Kind, op.Holder = storage.Move, tube.LeaseHolder

@@ -10,28 +10,28 @@ import (
 	"redstalk/tube"
 )
 
-// Walk is a random history that a test takes step by step. So the test can look at what is
-// kept between two steps and in the middle of one.
+// Walk is a random history that a test runs step by step. So the test can examine what is
+// stored between two steps and in the middle of one.
 type Walk struct{ h *history }
 
-// FirstSeed returns the seed of the command line.
+// FirstSeed returns the seed given on the command line.
 func FirstSeed() uint64 { return *firstSeed }
 
 // NewWalk opens a store of the engine and begins a history on it.
 func NewWalk(t testing.TB, e *Engine, seed uint64) *Walk {
 	h := newHistory(t, e, seed)
 	h.trail = &trail{}
-	h.trail.acknowledged(h.trail.happened(h.model))
+	h.trail.acknowledge(h.trail.add(h.model))
 	return &Walk{h: h}
 }
 
-// WithRules has tags, policies and leases come up in the history from now on.
+// WithRules adds tags, policies and leases to the history from now on.
 func (w *Walk) WithRules() *Walk {
 	w.h.setRules(true)
 	return w
 }
 
-// Step takes a step. It fails the test if an answer is not the model's. It returns false
+// Step does a step. It fails the test if an answer differs from the model's. It returns false
 // once the store has answered with storage.ErrClosed.
 func (w *Walk) Step() bool {
 	if !w.h.ended {
@@ -40,8 +40,8 @@ func (w *Walk) Step() bool {
 	return !w.h.ended
 }
 
-// Acknowledge has the store acknowledge all that has happened so far, also what no client
-// was told about, such as the end of a delay.
+// Acknowledge makes the store acknowledge all that has happened so far, including what no
+// client was notified of, such as the end of a delay.
 func (w *Walk) Acknowledge() {
 	if w.h.engine.LateReserves {
 		w.h.compare([]storage.Op{{Kind: storage.Pause, Tube: tube.Default, Delay: 1}})
@@ -49,32 +49,32 @@ func (w *Walk) Acknowledge() {
 	}
 	n := w.h.trail.last()
 	w.h.totals()
-	w.h.trail.acknowledged(n)
+	w.h.trail.acknowledge(n)
 }
 
-// Store returns the store as it is open now.
+// Store returns the store that is open now.
 func (w *Walk) Store() storage.Store { return w.h.store }
 
-// Mark returns the number of the last state that was acknowledged. It may be
-// called from any goroutine.
+// Mark returns the number of the last state that was acknowledged. It may be called
+// from any goroutine.
 func (w *Walk) Mark() int { return w.h.trail.mark() }
 
-// Since returns the model as it was in the state of that number and in all
-// later ones.
+// Since returns copies of the model in the state of that number and in all later
+// states.
 func (w *Walk) Since(mark int) []*Model { return w.h.trail.since(mark) }
 
-// Log says what has happened.
+// Log returns what has happened.
 func (w *Walk) Log() string { return strings.Join(w.h.log, "\n") }
 
-// trail is the states that a history has gone through. A nil trail keeps none.
+// trail is the list of states that a history has gone through. A nil trail stores none.
 type trail struct {
 	mu     sync.Mutex
 	states []*Model
 	acked  int // index of the last one that was acknowledged
 }
 
-// happened adds the present state of the model. It returns the state's number.
-func (t *trail) happened(m *Model) int {
+// add appends the present state of the model. It returns the state's number.
+func (t *trail) add(m *Model) int {
 	if t == nil {
 		return 0
 	}
@@ -84,8 +84,8 @@ func (t *trail) happened(m *Model) int {
 	return len(t.states) - 1
 }
 
-// acknowledged notes that state n, and all before it, were acknowledged.
-func (t *trail) acknowledged(n int) {
+// acknowledge records that state n, and all before it, were acknowledged.
+func (t *trail) acknowledge(n int) {
 	if t == nil {
 		return
 	}

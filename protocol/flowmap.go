@@ -1,0 +1,79 @@
+package protocol
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// FlowMap builds a YAML map in flow style, on one line. The zero FlowMap is empty and ready to
+// use. Keys and bare values are not escaped and must be plain words.
+type FlowMap struct{ b []byte }
+
+// key begins an entry.
+func (m *FlowMap) key(key string) {
+	if len(m.b) > 0 {
+		m.b = append(m.b, ", "...)
+	}
+	m.b = append(append(m.b, key...), ": "...)
+}
+
+// Uint adds a whole number.
+func (m *FlowMap) Uint(key string, v uint64) {
+	m.key(key)
+	m.b = strconv.AppendUint(m.b, v, 10)
+}
+
+// Int adds a whole number that can be negative.
+func (m *FlowMap) Int(key string, v int64) {
+	m.key(key)
+	m.b = strconv.AppendInt(m.b, v, 10)
+}
+
+// Bare adds a word.
+func (m *FlowMap) Bare(key, v string) {
+	m.key(key)
+	m.b = append(m.b, v...)
+}
+
+// Quoted adds a string in double quotes; a double quote or backslash in it is escaped.
+func (m *FlowMap) Quoted(key, v string) {
+	m.key(key)
+	m.b = appendQuoted(m.b, v)
+}
+
+// Durations formats durations as in a tag: separated by commas, each as a whole number of its
+// largest unit.
+func Durations(all []time.Duration) string {
+	words := make([]string, len(all))
+	for i, d := range all {
+		words[i] = durationWord(d)
+	}
+	return strings.Join(words, ",")
+}
+
+// durationWord formats a duration of whole milliseconds.
+func durationWord(d time.Duration) string {
+	best := "ms"
+	for _, u := range units[:len(units)-1] { // the last one has no letters
+		if d%u.length == 0 && (d != 0 || u.letters == "s") {
+			best = u.letters
+		}
+	}
+	for _, u := range units {
+		if u.letters == best {
+			return strconv.FormatInt(int64(d/u.length), 10) + best
+		}
+	}
+	return ""
+}
+
+// ParseDuration parses a duration as in a tag: a whole number with a unit, or without one for
+// seconds, at most [MaxDuration].
+func ParseDuration(word string) (d time.Duration, ok bool) {
+	if word == "" || word[0] == ' ' {
+		return 0, false
+	}
+	ok = wholeDuration(&d, []byte(word))
+	return d, ok
+}

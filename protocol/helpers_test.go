@@ -1,0 +1,263 @@
+package protocol
+
+import (
+	"bytes"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// show formats a command as in the tables of these tests: the verb and its fields, or
+// the verb and its fault.
+func show(c *Command) string {
+	if c.Fault != NoFault {
+		s := c.Verb.String() + " " + c.Fault.String()
+		if c.Counted {
+			s += " counted"
+		}
+		if c.Producer {
+			s += " producer"
+		}
+		return s
+	}
+	if !c.Counted || c.Producer != (c.Verb == Put) || (c.Body != nil) != (c.Verb == Put) {
+		return fmt.Sprintf("inconsistent: %+v", *c)
+	}
+	switch c.Verb {
+	case Put:
+		return fmt.Sprintf("put %d %d %d %s%s", c.Pri, c.Delay, c.TTR, showBody(c.Body), showTags(c.Tags))
+	case Release:
+		return fmt.Sprintf("release %d %d %d", c.ID, c.Pri, c.Delay)
+	case Bury:
+		return fmt.Sprintf("bury %d %d", c.ID, c.Pri)
+	case Kick:
+		return fmt.Sprintf("kick %d", c.Bound)
+	case ReserveWithTimeout:
+		return fmt.Sprintf("reserve-with-timeout %d", c.Timeout)
+	case Reschedule:
+		return fmt.Sprint("reschedule ", c.ID, " ", c.In)
+	case SetPriority:
+		return fmt.Sprint("set-priority ", c.ID, " ", c.Pri)
+	case ReserveBatch:
+		return fmt.Sprint("reserve-batch ", []uint32{c.Bound, c.Timeout})
+	case DeleteBatch:
+		return fmt.Sprint("delete-batch ", slices.Collect(IDs(c.List)))
+	case PauseTube:
+		return fmt.Sprintf("pause-tube %s %d", c.Name, c.Delay)
+	case Use, Watch, Ignore, StatsTube, GetPolicy:
+		return fmt.Sprintf("%v %s", c.Verb, c.Name)
+	case Peek, ReserveJob, Delete, KickJob, Touch, StatsJob:
+		return fmt.Sprintf("%v %d", c.Verb, c.ID)
+	}
+	return showExtension(c)
+}
+
+// showExtension is show for extensions, and for words without arguments.
+func showExtension(c *Command) string {
+	s := c.Verb.String()
+	switch c.Verb {
+	case ReserveLease:
+		return fmt.Sprint(s, " ", c.Timeout)
+	case DeleteLease, TouchLease:
+		return fmt.Sprint(s, " ", c.ID, " ", c.Lease)
+	case ReleaseLease:
+		return fmt.Sprint(s, " ", c.ID, " ", c.Lease, " ", c.Pri, " ", c.Delay)
+	case BuryLease:
+		return fmt.Sprint(s, " ", c.ID, " ", c.Lease, " ", c.Pri)
+	case ListJobs:
+		return strings.TrimSuffix(fmt.Sprintf("%s %s %v %d %s", s, c.Name, c.State, c.Bound, c.Cursor), " ")
+	case Find, DeleteKey:
+		return fmt.Sprintf("%s %s %s", s, c.Name, c.Key)
+	case FlushTube:
+		return strings.TrimSuffix(fmt.Sprintf("%s %s %v", s, c.Name, c.State), " ")
+	case MoveJobs:
+		return fmt.Sprintf("%s %s %v %s %d", s, c.Name, c.State, c.To, c.Bound)
+	case SetPolicy:
+		return fmt.Sprintf("%s %s%s", s, c.Name, showTags(c.Tags))
+	case Auth:
+		return fmt.Sprintf("%s %s %q", s, c.Name, c.Secret)
+	}
+	return s
+}
+
+// showBody formats a body; of a large one, its beginning, length and checksum.
+func showBody(body []byte) string {
+	if len(body) <= 300 {
+		return strconv.Quote(string(body))
+	}
+	return fmt.Sprintf("%q and so on: %d bytes, %x", body[:20], len(body), crc32.ChecksumIEEE(body))
+}
+
+// showTags formats all tags of a line, "" if there are none.
+func showTags(t *Tags) (s string) {
+	if t == nil {
+		return ""
+	}
+	for _, one := range []struct {
+		name  string
+		said  bool
+		value any
+	}{
+		{"delay", t.HasDelay, t.Delay}, {"at", t.HasAt, t.At}, {"key", t.Key != "", t.Key},
+		{"on-duplicate", t.OnDuplicate != NotSaid, t.OnDuplicate}, {"key-ttl", t.HasKeyTTL, t.KeyTTL},
+		{"retry", t.Retry != nil, t.Retry}, {"max", t.Max != 0, t.Max}, {"dead", t.Dead != "", t.Dead},
+		{"quota-jobs", t.HasQuotaJobs, t.QuotaJobs}, {"quota-bytes", t.HasQuotaBytes, t.QuotaBytes},
+		{"push", t.Push.URL != "", t.Push.URL}, {"push-concurrency", t.Push.Concurrency != 0, t.Push.Concurrency},
+		{"push-timeout", t.Push.Timeout != 0, t.Push.Timeout}, {"push-rate", t.Push.Rate.Calls != 0, t.Push.Rate},
+	} {
+		if one.said {
+			s += fmt.Sprint(" ", one.name, "=", one.value)
+		}
+	}
+	return s
+}
+
+// pieces is a source that returns its data in pieces of the lengths that cut returns, then
+// io.EOF.
+type pieces struct {
+	data string
+	cut  func() int
+}
+
+func (p *pieces) Read(b []byte) (int, error) {
+	if p.data == "" {
+		return 0, io.EOF
+	}
+	n := copy(b, p.data[:min(max(p.cut(), 1), len(p.data))])
+	p.data = p.data[n:]
+	return n, nil
+}
+
+// vecPieces is pieces that can fill several slices with one call.
+type vecPieces struct{ pieces }
+
+func (p *vecPieces) ReadVec(to [][]byte) (int, error) {
+	if p.data == "" {
+		return 0, io.EOF
+	}
+	n, piece := 0, p.data[:min(max(p.cut(), 1), len(p.data))]
+	for _, b := range to {
+		n += copy(b, piece[n:])
+	}
+	p.data = p.data[n:]
+	return n, nil
+}
+
+// lender gives dirty memory to a Reader, and counts the Buffers that are not released. Released
+// memory is overwritten at once.
+type lender struct {
+	t          testing.TB
+	unreleased int
+}
+
+func (l *lender) get(size int) Buffer {
+	if size == 0 {
+		return nil
+	}
+	l.unreleased++
+	return &lentBuffer{l, bytes.Repeat([]byte{0xDB}, size), false}
+}
+
+type lentBuffer struct {
+	l        *lender
+	memory   []byte
+	released bool
+}
+
+func (b *lentBuffer) Bytes() []byte { return b.memory }
+
+func (b *lentBuffer) Release() {
+	if b.released {
+		b.l.t.Error("a Buffer was released twice")
+	}
+	b.released = true
+	b.l.unreleased--
+	for i := range b.memory {
+		b.memory[i] = 0xDB
+	}
+}
+
+func whole() int   { return 1 << 30 }
+func oneByte() int { return 1 }
+
+// randomly cuts into pieces that are mostly small, sometimes large.
+func randomly(seed uint64) func() int {
+	rnd := rand.New(rand.NewPCG(seed, seed))
+	return func() int { return 1 << rnd.IntN(13) >> rnd.IntN(8) }
+}
+
+// commands reads all commands, from sources of both kinds, and with memory of the Reader and
+// of a lender. That must make no difference. It checks the limits of the Reader's memory.
+func commands(t testing.TB, input string, maxBody int, cut func() int) (got []string, r *Reader) {
+	t.Helper()
+	got, r = commandsFrom(t, input, &pieces{input, cut}, maxBody, nil)
+	for name, src := range map[string]io.Reader{"Read": &pieces{input, cut}, "ReadVec": &vecPieces{pieces{input, cut}}} {
+		l := &lender{t: t}
+		lent, r := commandsFrom(t, input, src, maxBody, l)
+		if r.Close(); l.unreleased != 0 {
+			t.Errorf("%s: %d Buffers were not released after %.80q", name, l.unreleased, input)
+		}
+		if g, w := strings.Join(lent, "\n"), strings.Join(got, "\n"); g != w {
+			t.Errorf("%.80q, %s with Buffers:\n got  %.200q\n want %.200q", input, name, g, w)
+		}
+	}
+	return got, r
+}
+
+// commandsFrom reads all commands of src, which returns input. It uses the memory of l, unless
+// that is nil, and releases a body when the next command is read.
+func commandsFrom(t testing.TB, input string, src io.Reader, maxBody int, l *lender) (got []string, r *Reader) {
+	t.Helper()
+	r = NewReader(src, maxBody)
+	if l != nil {
+		r.UseBuffers(l.get)
+	}
+	var c Command
+	for {
+		for r.Next(&c) {
+			got = append(got, show(&c))
+			if c.Buffer != nil {
+				c.Buffer.Release()
+			}
+			if len(got) > len(input) {
+				t.Fatalf("more commands than bytes from %q", input)
+			}
+		}
+		if r.state == inLine && r.Buffered() >= r.longest(r.buf[r.lo:r.hi]) {
+			t.Fatalf("%d bytes left in line state", r.Buffered())
+		}
+		if len(r.buf) > maxBuffer || cap(r.body) > max(maxBuffer, 2*len(input)) {
+			t.Fatalf("buffer %d, body %d bytes for input of %d", len(r.buf), cap(r.body), len(input))
+		}
+		if err := r.Fill(); err == io.EOF {
+			return got, r
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// check runs input through the Reader in many splits, a long one in fewer.
+func check(t *testing.T, input string, maxBody int, want ...string) {
+	t.Helper()
+	cuts := map[string]func() int{"whole": whole}
+	splits := uint64(4)
+	if len(input) <= 4*minBuffer {
+		cuts["byte by byte"], splits = oneByte, 20
+	}
+	for seed := range splits {
+		cuts[fmt.Sprint("split ", seed)] = randomly(seed)
+	}
+	for name, cut := range cuts {
+		got, _ := commands(t, input, maxBody, cut)
+		if g, w := strings.Join(got, "\n"), strings.Join(want, "\n"); g != w {
+			t.Errorf("%.80q, %s:\n got  %.200q\n want %.200q", input, name, g, w)
+			return
+		}
+	}
+}

@@ -1,0 +1,265 @@
+package protocol
+
+import (
+	"fmt"
+	"math/big"
+	"net"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// The part of the model for extensions. It splits a line at its spaces, and parses every word
+// with a regular expression and big numbers.
+
+// modelExtensions has the kinds of the arguments of each word; those with "?" can be missing at
+// the end.
+var modelExtensions = map[string]string{
+	"reserve-lease_": "seconds", "delete-lease_": "Q lease", "touch-lease_": "Q lease",
+	"release-lease_": "Q lease D D", "bury-lease_": "Q lease D", "list-jobs_": "name state listed? cursor?",
+	"find_": "name key", "delete-key_": "name key", "flush-tube_": "name state?", "move-jobs_": "name movable name moved",
+	"reschedule_": "Q time", "set-priority_": "Q D",
+}
+
+var modelKinds = map[string]*regexp.Regexp{
+	"lease": regexp.MustCompile(`^[!-~]{1,32}$`), "cursor": regexp.MustCompile(`^[!-~]{1,64}$`), "key": regexp.MustCompile(`^[!-~]{1,128}$`),
+	"name": modelName, "state": regexp.MustCompile(`^(ready|reserved|delayed|buried)$`), "movable": regexp.MustCompile(`^(ready|delayed|buried)$`),
+}
+
+// modelRanges has the kinds that are numbers, with the lowest and the highest value.
+var modelRanges = map[string][2]string{
+	"Q": {"0", "18446744073709551615"}, "D": {"0", "4294967295"}, "seconds": {"0", "2147483647"}, "listed": {"1", "1000"}, "moved": {"1", "4294967295"},
+	"at": {"0", "9223372036853"}, "max": {"1", "1000000"}, "push-concurrency": {"1", "10000"}, "rate": {"1", "1000000"}, "port": {"1", "65535"},
+}
+
+// modelRange returns the number in a word, without leading zeros, if it is in the range of
+// that kind.
+func modelRange(kind, word string) (string, bool) {
+	n, ok := new(big.Int).SetString(word, 10)
+	if !ok || strings.Trim(word, "0123456789") != "" {
+		return "", false
+	}
+	low, _ := new(big.Int).SetString(modelRanges[kind][0], 10)
+	high, _ := new(big.Int).SetString(modelRanges[kind][1], 10)
+	return n.String(), n.Cmp(low) >= 0 && n.Cmp(high) <= 0
+}
+
+var modelSpaces = regexp.MustCompile(` +`)
+
+// extension parses the arguments of an extension, or of a word without arguments.
+func (m *modelLine) extension(w, args string) bool {
+	switch w {
+	case "reserve-batch_":
+		ok := m.numbers("D", args) || m.rest != "" && m.again() && m.numbers("DD", args) && m.n[1] <= 2147483647
+		if ok {
+			m.text = fmt.Sprint("reserve-batch ", append(m.n, 0)[:2])
+		}
+		return ok && 1 <= m.n[0] && m.n[0] <= 1000
+	case "delete-batch_":
+		for args += " "; strings.Trim(args, " ") != ""; {
+			id, rest, _ := strings.Cut(strings.TrimLeft(args, " "), " ")
+			if !m.numbers("Q", id) {
+				return false
+			}
+			args = rest
+		}
+		m.text += fmt.Sprint(" ", m.n)
+		return args == "" && 1 <= len(m.n) && len(m.n) <= 1000
+	case "auth_":
+		user, secret, _ := strings.Cut(strings.TrimLeft(args, " "), " ")
+		m.text += fmt.Sprintf(" %s %q", user, secret)
+		return modelKinds["key"].MatchString(user) && secret != ""
+	case "set-policy_":
+		name, _, _ := strings.Cut(strings.TrimLeft(args, " "), " ")
+		m.tags(strings.TrimLeft(args, " ")[len(name):], modelPolicyTags)
+		m.text += " " + name + m.tagText
+		return modelName.MatchString(name) && !m.junk && !m.badTags
+	}
+	kinds, found := modelExtensions[w]
+	if !found {
+		return args == ""
+	}
+	return m.words(strings.Fields(kinds), modelSpaces.Split(strings.TrimLeft(args, " "), -1))
+}
+
+// words parses words of these kinds.
+func (m *modelLine) words(kinds, words []string) bool {
+	if len(words) > len(kinds) {
+		return false
+	}
+	for i, kind := range kinds {
+		kind, mayMiss := strings.CutSuffix(kind, "?")
+		if i >= len(words) {
+			if !mayMiss {
+				return false
+			}
+			if kind == "listed" {
+				m.text += " 100"
+			}
+			continue
+		}
+		shown, ok := modelWord(kind, words[i])
+		if !ok {
+			return false
+		}
+		m.text += " " + shown
+	}
+	return true
+}
+
+// modelWord returns a word of a kind in the format of show, and whether it is valid.
+func modelWord(kind, word string) (string, bool) {
+	if _, number := modelRanges[kind]; number {
+		return modelRange(kind, word)
+	}
+	switch kind {
+	case "time":
+		return modelTime(word)
+	case "lease":
+		if n, ok := modelRange("Q", word); ok && len(word) == 20 {
+			return n, true
+		}
+		return "0", modelKinds[kind].MatchString(word)
+	}
+	return word, modelKinds[kind].MatchString(word)
+}
+
+// modelTags are the tags of put and of set-policy, in the order of show.
+const (
+	modelPutTags    = "delay at key on-duplicate key-ttl retry max dead"
+	modelPolicyTags = "on-duplicate key-ttl retry max dead quota-jobs quota-bytes push push-concurrency push-timeout push-rate"
+)
+
+// tags parses what follows the length of a put, or the name of a policy. It sets junk if
+// there is anything but tags, else badTags if they are invalid, else tagText.
+func (m *modelLine) tags(rest, known string) {
+	m.junk, m.badTags, m.tagText = false, false, ""
+	if rest == "" {
+		return
+	}
+	if rest[0] != ' ' {
+		m.junk = true
+		return
+	}
+	got := map[string]string{}
+	for _, word := range modelSpaces.Split(rest, -1)[1:] {
+		name, value, found := strings.Cut(word, ":")
+		if !found || !strings.Contains(" "+known+" ", " "+name+" ") {
+			m.junk, m.badTags = true, false
+			return
+		}
+		shown, ok := modelTag(name, value)
+		if _, twice := got[name]; twice || !ok {
+			m.badTags = true
+		}
+		got[name] = shown
+	}
+	if _, delay := got["delay"]; delay {
+		if _, at := got["at"]; at {
+			m.badTags = true
+		}
+	}
+	for _, name := range []string{"push-concurrency", "push-timeout", "push-rate"} {
+		_, push := got["push"]
+		if _, ok := got[name]; ok && !push {
+			m.badTags = true
+		}
+	}
+	for _, name := range strings.Fields("delay at key on-duplicate key-ttl retry max dead quota-jobs quota-bytes push push-concurrency push-timeout push-rate") {
+		if shown, ok := got[name]; ok {
+			m.tagText += " " + name + "=" + shown
+		}
+	}
+}
+
+// modelTag returns the value of a tag in the format of show, and whether it is valid.
+func modelTag(name, value string) (string, bool) {
+	switch name {
+	case "delay", "key-ttl":
+		return modelTime(value)
+	case "push":
+		p := modelURL.FindStringSubmatch(value)
+		if p == nil || len(value) > 512 {
+			return "", false
+		}
+		if addr, ok := strings.CutPrefix(p[1], "["); ok {
+			if ip := net.ParseIP(addr[:len(addr)-1]); ip == nil {
+				return "", false
+			}
+		}
+		_, ok := modelRange("port", strings.TrimPrefix(p[2], ":"))
+		return value, ok || p[2] == ""
+	case "push-rate":
+		number, unit, found := strings.Cut(value, "/")
+		if !found {
+			unit = "s"
+		}
+		n, ok := modelRange("rate", number)
+		return n + "/" + unit, ok && len(unit) == 1 && strings.Contains("smh", unit)
+	case "push-timeout":
+		shown, ok := modelTime(value)
+		d, _ := time.ParseDuration(shown)
+		return shown, ok && 0 < d && d <= time.Hour
+	case "push-concurrency", "at", "max":
+		return modelRange(name, value)
+	case "quota-jobs", "quota-bytes":
+		return modelRange("Q", value)
+	case "key":
+		return value, modelKinds["key"].MatchString(value)
+	case "dead":
+		return value, modelName.MatchString(value)
+	case "on-duplicate":
+		return value, value == "keep" || value == "replace" || value == "fail"
+	}
+	times := strings.Split(value, ",")
+	for i, one := range times {
+		shown, ok := modelTime(one)
+		if !ok || i == 32 {
+			return "", false
+		}
+		times[i] = shown
+	}
+	return fmt.Sprint(times), true
+}
+
+// modelURL matches valid push URLs. Its groups are the host, and a colon with the port.
+var modelURL = regexp.MustCompile(`^https?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*\])(:[0-9]+)?(?:[/?](?:[!-"$&-\[\]-~]|%[0-9A-Fa-f]{2})*)?$`)
+
+var modelTimeShape = regexp.MustCompile(`^([0-9]+)(|ms|s|m|h|d)$`)
+
+// modelTime returns a duration in the format of show, and whether it is valid: at most ten years,
+// with a number of at most 64 bits.
+func modelTime(text string) (string, bool) {
+	p := modelTimeShape.FindStringSubmatch(text)
+	if p == nil {
+		return "", false
+	}
+	if _, ok := modelRange("Q", p[1]); !ok {
+		return "", false
+	}
+	ms := map[string]int64{"": 1000, "ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}[p[2]]
+	d, _ := new(big.Int).SetString(p[1], 10)
+	d.Mul(d, big.NewInt(ms))
+	return (time.Duration(d.Int64()) * time.Millisecond).String(), d.Cmp(big.NewInt(10*365*86_400_000)) <= 0
+}
+
+// modelMaxLine returns the longest length of such a line.
+func modelMaxLine(line string) int {
+	word, args, _ := strings.Cut(line, " ")
+	switch word {
+	case "delete-batch":
+		return 16384
+	case "set-policy":
+		return 1024
+	case "find", "delete-key", "list-jobs", "move-jobs":
+		return 450
+	case "put":
+		m := &modelLine{}
+		if m.numbers("DDDD…", args) && m.rest != "" {
+			if m.tags(m.rest, modelPutTags); !m.junk {
+				return 1024
+			}
+		}
+	}
+	return 224
+}

@@ -1,0 +1,109 @@
+package protocol
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+// TestModelOfExtensions checks that the Reader and the model agree on random lines of extensions,
+// most of them almost valid, and on what follows them.
+func TestModelOfExtensions(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(2, *linesSeed))
+	faults, goods := 0, 0
+	for range 6_000 {
+		input := randomExtension(rnd) + "\r\nbody\r\nstats\r\n"
+		want := model(input, 10)
+		got, _ := commandsFrom(t, input, &pieces{input, whole}, 10, nil)
+		if g, w := strings.Join(got, "\n"), strings.Join(want, "\n"); g != w {
+			t.Fatalf("%q:\n got  %q\n want %q", input, g, w)
+		}
+		if strings.Contains(strings.Join(got, " "), "BAD_FORMAT") {
+			faults++
+		} else {
+			goods++
+		}
+	}
+	if min(faults, goods) < 600 {
+		t.Errorf("%d faults and %d valid lines are too few", faults, goods)
+	}
+}
+
+// randomExtension returns a line of an extension, or of put with tags.
+func randomExtension(rnd *rand.Rand) string {
+	pick := func(from ...string) string { return from[rnd.IntN(len(from))] }
+	v := Unknown + 1 + Verb(rnd.IntN(int(NumVerbs)-1))
+	for !v.Spec().Ours {
+		v = Unknown + 1 + Verb(rnd.IntN(int(NumVerbs)-1))
+	}
+	line, words := v.Spec().Prefix, modelExtensions[v.Spec().Prefix[:len(v.String())]+"_"]
+	if v == SetPolicy || rnd.IntN(3) == 0 {
+		line, words = pick("put 1 2 3 4", "put 1 2 3 4", "put 1 2 3 11", "set-policy tube"), ""
+		for range rnd.IntN(5) {
+			line += pick(" ", " ", " ", "  ") + randomTag(rnd)
+		}
+	}
+	for _, kind := range strings.Fields(words) {
+		line += randomWord(rnd, strings.TrimSuffix(kind, "?")) + pick(" ", " ", " ", " ", "  ", "")
+	}
+	switch rnd.IntN(12) {
+	case 0:
+		line += pick(" ", "x", " x", "\t", "\x00", "\r", ":", " key:", " foo")
+	case 1:
+		line += strings.Repeat(pick(" ", " 1", "0", " key:a", "a"), rnd.IntN(1100))
+	default:
+		line = strings.TrimRight(line, " ")
+	}
+	return line
+}
+
+// randomWord returns a word of a kind of modelExtensions, mostly a valid one.
+func randomWord(rnd *rand.Rand, kind string) string {
+	pick := func(from ...string) string { return from[rnd.IntN(len(from))] }
+	if rnd.IntN(12) == 0 {
+		kind = pick("Q", "name", "key", "state", "lease", "time", "cursor")
+	}
+	switch kind {
+	case "name":
+		return pick("a", "tube", "a.b/c", strings.Repeat("n", 200), pick("-a", "a:", strings.Repeat("n", 201)))
+	case "state", "movable":
+		return pick("ready", "delayed", "reserved", "buried", pick("", "Ready", "readyy"))
+	case "key", "cursor":
+		return pick("k", "a:b", strings.Repeat("k", 64), strings.Repeat("k", 128), pick("\xff", strings.Repeat("k", 129)))
+	case "lease":
+		return pick("00000000000000000001", "18446744073709551615", "18446744073709551616", "1", "x-y", strings.Repeat("l", 32), strings.Repeat("l", 33))
+	case "time":
+		return pick("1", "250ms", "36h", "3650d", pick("3651d", "1w", "ms"))
+	}
+	return pick("1", "7", "0007", "1000", "2147483647", pick("0", "1001", "4294967295", "4294967296", "-1", "1x", "18446744073709551616"))
+}
+
+// randomTag returns a tag, mostly a valid one.
+func randomTag(rnd *rand.Rand) string {
+	pick := func(from ...string) string { return from[rnd.IntN(len(from))] }
+	switch rnd.IntN(20) {
+	case 0:
+		return pick("foo", "foo:1", "key", ":", "key-ttl", "delays:1")
+	case 1:
+		return pick("delay", "at", "key", "on-duplicate", "key-ttl", "retry", "max", "dead", "quota-jobs", "quota-bytes", "push", "push-concurrency", "push-timeout", "push-rate") + ":" + randomWord(rnd, pick("Q", "name", "key", "time"))
+	}
+	switch name := pick("delay", "at", "key", "on-duplicate", "key-ttl", "retry", "max", "dead", "quota-jobs", "quota-bytes", "push", "push-concurrency", "push-timeout", "push-rate"); name {
+	case "delay", "key-ttl", "push-timeout":
+		return name + ":" + randomWord(rnd, "time")
+	case "push":
+		return name + ":" + pick("http://", "https://", "ftp://", "") + pick("a.b", "[::1]", "u@a", "") + pick("", ":80", ":0", ":65536", ":", ":x") +
+			pick("", "/", "/a/b?c=%20", "/%2", "?q", "#f")
+	case "push-rate":
+		return name + ":" + randomWord(rnd, "Q") + pick("", "/s", "/h", "/", "/d")
+	case "on-duplicate":
+		return name + ":" + pick("keep", "replace", "fail", "Keep")
+	case "retry":
+		return name + ":" + strings.Repeat(pick("1s,", "2m,"), rnd.IntN(33)) + randomWord(rnd, "time")
+	case "key":
+		return name + ":" + randomWord(rnd, "key")
+	case "dead":
+		return name + ":" + randomWord(rnd, "name")
+	default:
+		return name + ":" + randomWord(rnd, "Q")
+	}
+}

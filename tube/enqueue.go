@@ -1,0 +1,108 @@
+package tube
+
+// enter gives j, which is in no queue, a new state and adds it to the queue of that
+// state. Delayed becomes Ready if the job has no delay. h is nil unless to is
+// Reserved.
+func (m *Machine) enter(now Instant, j *Job, to State, h *holding) {
+	if to == Delayed && j.delay == 0 {
+		to = Ready
+	}
+	switch to {
+	case Ready:
+		m.enqueue(j, Ready, int64(j.pri))
+	case Delayed:
+		m.enqueue(j, Delayed, int64(now.After(j.delay)))
+	case Buried:
+		m.burials++
+		m.enqueue(j, Buried, m.burials)
+	case Reserved:
+		m.enqueueReserved(now, j, h)
+	case Gone:
+		m.forget(now, j)
+	}
+}
+
+// enqueue adds j, which is in no queue, to the queue of its tube for a state other
+// than Reserved.
+func (m *Machine) enqueue(j *Job, to State, rank int64) {
+	j.state, j.rank = to, rank
+	t, s := m.tubeOf(j), &m.slab
+	switch to {
+	case Ready:
+		t.ready.add(s, j)
+		m.updateTakeable(t)
+		m.countReady(j, 1)
+		m.addWakeUp(t)
+	case Delayed:
+		t.delayed.add(s, j)
+		m.totals.Delayed++
+		m.rearm(t)
+	case Buried:
+		t.buried.add(s, j)
+		m.totals.Buried++
+	}
+}
+
+// enqueueReserved makes j, which is in no queue, a reservation of h for its TTR.
+func (m *Machine) enqueueReserved(now Instant, j *Job, h *holding) {
+	m.reserve(j, h, int64(now.After(j.ttr)))
+}
+
+// reserve makes j, which is in no queue, a reservation of h until a deadline.
+func (m *Machine) reserve(j *Job, h *holding, deadline int64) {
+	j.holder = h.holder
+	j.state, j.rank = Reserved, deadline
+	h.jobs.add(&m.slab, j)
+	m.tubeOf(j).reserved++
+	m.totals.Reserved++
+	m.alarms.set(&h.alarm, m.nextDue(h))
+}
+
+// forget removes j, which is in no queue. j must not be used any more.
+func (m *Machine) forget(now Instant, j *Job) {
+	t := m.tubeOf(j)
+	if j.hasMetadata {
+		m.forgetMetadata(now, j)
+	}
+	m.jobs.delete(j.ID)
+	t.bytes -= uint64(j.size)
+	m.slab.release(j)
+	t.jobs--
+	m.dropUnused(t)
+}
+
+// dequeue removes j from its queue.
+func (m *Machine) dequeue(j *Job) {
+	t, s := m.tubeOf(j), &m.slab
+	switch j.state {
+	case Ready:
+		t.ready.remove(s, j)
+		m.updateTakeable(t)
+		m.countReady(j, -1)
+	case Delayed:
+		t.delayed.remove(s, j)
+		m.totals.Delayed--
+		m.rearm(t)
+	case Buried:
+		t.buried.remove(s, j)
+		m.totals.Buried--
+	case Reserved:
+		h := m.holdingOf(j.holder)
+		j.holder = 0
+		h.jobs.remove(s, j)
+		t.reserved--
+		m.totals.Reserved--
+		m.alarms.set(&h.alarm, m.nextDue(h))
+	}
+}
+
+// countReady adds by to the number of ready jobs and, if j is urgent, of urgent
+// jobs. It uses the rank of j, not its priority, because release and bury change
+// the priority while the rank is still that of another queue.
+func (m *Machine) countReady(j *Job, by int) {
+	m.totals.Ready += uint64(by)
+	if j.rank < UrgentBelow {
+		m.tubeOf(j).urgent += by
+		m.totals.Urgent += uint64(by)
+	}
+}
