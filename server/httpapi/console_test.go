@@ -14,7 +14,7 @@ import (
 )
 
 // acted does an action of the console to jobs, and returns how many were done.
-func (a *api) acted(body string) actionInfo {
+func (a *harness) acted(body string) actionInfo {
 	a.t.Helper()
 	return decode[actionInfo](a.t, a.want(200, "POST", "/v1/jobs/actions", body))
 }
@@ -76,26 +76,26 @@ func TestMoveWhatCannotBe(t *testing.T) {
 // TestReasonOfPause: why a tube is paused is in the stream for as long as it is.
 func TestReasonOfPause(t *testing.T) {
 	t.Parallel()
-	h := newHistory(nil)
+	p := newPoller(nil)
 	now := time.UnixMilli(1e12)
-	h.now = func() time.Time { return now }
+	p.now = func() time.Time { return now }
 	look := func(left time.Duration) string {
 		began := now
 		now = now.Add(time.Second)
-		h.note([]*tube.TubeStats{{Name: "t", PauseLeft: left}}, nil, began, now)
-		return h.live["t"].Reason
+		p.record([]*tube.TubeStats{{Name: "t", PauseLeft: left}}, nil, began, now)
+		return p.live["t"].Reason
 	}
 	look(0)
 	began := now
 	now = now.Add(time.Millisecond)
-	h.paused("t", "the bank is away")
-	h.note([]*tube.TubeStats{{Name: "t"}}, nil, began, now.Add(time.Second)) // it looked before that
+	p.paused("t", "the bank is away")
+	p.record([]*tube.TubeStats{{Name: "t"}}, nil, began, now.Add(time.Second)) // it looked before that
 	now = now.Add(time.Second)
 	if got := look(time.Minute); got != "the bank is away" {
 		t.Errorf("the reason is %q", got)
 	}
 	look(0)
-	if got := look(time.Minute); got != "" || len(h.reasons) != 0 {
+	if got := look(time.Minute); got != "" || len(p.reasons) != 0 {
 		t.Errorf("the next pause has the reason %q", got)
 	}
 }
@@ -162,7 +162,7 @@ func TestStoreOf(t *testing.T) {
 	a.want(201, "POST", "/v1/tubes/t/jobs", `{"body":""}`)
 	got := decode[storeInfo](t, a.want(200, "GET", "/v1/store", ""))
 	if got.Kind != "memory" || got.Away != "" || got.Calls == 0 || got.CallP95 <= 0 || got.Operations < 1 || got.MemoryBytes == 0 || got.HeapBytes > got.MemoryBytes ||
-		got.LogBytes != 0 || got.Silence != -1 || len(got.Instances)+len(got.Nodes) != 0 {
+		got.LogBytes != 0 || got.SinceReply != -1 || len(got.Instances)+len(got.Nodes) != 0 {
 		t.Errorf("%+v", got)
 	}
 }

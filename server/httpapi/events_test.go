@@ -18,7 +18,7 @@ import (
 )
 
 // stream listens to events, until the test ends. Headers are as those of call.
-func (a *api) stream(query string, headers ...string) *bufio.Reader {
+func (a *harness) stream(query string, headers ...string) *bufio.Reader {
 	a.t.Helper()
 	ctx, leave := context.WithCancel(context.Background())
 	r, err := http.NewRequestWithContext(ctx, "GET", "http://"+a.addr+"/v1/events"+query, nil)
@@ -105,7 +105,7 @@ func TestMaxStreams(t *testing.T) {
 		t.Error("it does not say when to try again")
 	}
 	leave()
-	for limit := time.Now().Add(time.Minute); takenOf(a.door.streams) > 0; time.Sleep(time.Millisecond) {
+	for limit := time.Now().Add(time.Minute); inUse(a.api.streams) > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(limit) {
 			t.Fatal("the stream goes on")
 		}
@@ -134,29 +134,29 @@ func TestListenerThatDoesNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := embedded.NewMemory()
 		q := queue.New(store, queue.Config{})
-		d := New(q, Config{})
-		door := httpserve.New(d, httpserve.Config{})
+		api := New(q, Config{})
+		door := httpserve.New(api, httpserve.Config{})
 		l := oneConn{make(chan net.Conn)}
 		go door.Serve(l)
-		mine, theirs := net.Pipe()
-		l.conns <- theirs
-		io.WriteString(mine, "GET /v1/events HTTP/1.1\r\nHost: x\r\n\r\n")
-		lines := bufio.NewReader(mine)
+		clientConn, serverConn := net.Pipe()
+		l.conns <- serverConn
+		io.WriteString(clientConn, "GET /v1/events HTTP/1.1\r\nHost: x\r\n\r\n")
+		lines := bufio.NewReader(clientConn)
 		for line := ""; line != "event: tubes\r\n" && line != "event: tubes\n"; {
 			var err error
 			if line, err = lines.ReadString('\n'); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if takenOf(d.streams) != 1 {
+		if inUse(api.streams) != 1 {
 			t.Error("nobody listens")
 		}
 		time.Sleep(eventLimit + 2*sampleEvery)
 		synctest.Wait()
-		if n := takenOf(d.streams); n != 0 || d.sampler.stop != nil {
+		if n := inUse(api.streams); n != 0 || api.sampler.stop != nil {
 			t.Errorf("%d listen after %v without reading", n, eventLimit)
 		}
-		mine.Close()
+		clientConn.Close()
 		close(l.conns)
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()

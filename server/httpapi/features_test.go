@@ -55,7 +55,7 @@ func TestFeatures(t *testing.T) {
 
 // fails has every delivery of a job fail, and checks that there are so many before the job
 // is kept, for this reason.
-func (a *api) fails(tube, rules string, deliveries int, parked string) {
+func (a *harness) fails(tube, rules string, deliveries int, parked string) {
 	a.t.Helper()
 	id := decode[putAnswer](a.t, a.want(201, "POST", "/v1/tubes/"+tube+"/jobs", `{"body":"x",`+rules+`}`)).ID
 	for i := range deliveries {
@@ -72,7 +72,7 @@ func (a *api) fails(tube, rules string, deliveries int, parked string) {
 }
 
 // consumers: several consumers for each of several topics get every job once.
-func (a *api) consumers(t *testing.T) {
+func (a *harness) consumers(t *testing.T) {
 	const topics, each, jobs = 3, 3, 30
 	var mu sync.Mutex
 	got := make(map[string]int)

@@ -71,7 +71,7 @@ func FuzzQuery(f *testing.F) {
 	}
 	store := embedded.NewMemory()
 	q := queue.New(store, queue.Config{})
-	d := New(q, Config{})
+	api := New(q, Config{})
 	f.Fuzz(func(t *testing.T, query string) {
 		for _, path := range []string{"/v1/tubes/t/jobs", "/v1/reserve"} {
 			if values, err := url.ParseQuery(query); err == nil && path == "/v1/reserve" && values.Has("wait") {
@@ -85,7 +85,7 @@ func FuzzQuery(f *testing.F) {
 			r.URL.RawQuery = query
 			r.Header.Set(changeHeader, "1")
 			w := httptest.NewRecorder()
-			d.ServeHTTP(w, r)
+			api.ServeHTTP(w, r)
 			after, err := q.Stats(t.Context())
 			if err != nil {
 				t.Fatal(err)

@@ -20,7 +20,7 @@ import (
 
 // walk is a request for each operation, with what it needs to be answered well. They are
 // made in this order. {lease} is the lease of the job 1.
-var walk = []struct {
+var steps = []struct {
 	method, path, at, body string // path is that of the table
 	status                 int
 }{
@@ -75,12 +75,12 @@ func TestOperations(t *testing.T) {
 	t.Parallel()
 	a := start(t, Config{})
 	asked, lease, counts := make(map[string]bool), "", make(map[string]int)
-	for _, step := range walk {
+	for _, step := range steps {
 		asked[step.method+" "+step.path] = true
 		if step.at == "" {
 			continue
 		}
-		counts[fmt.Sprint(operationOf(a.door.api, &row{Operation: Operation{Method: step.method, Path: step.path}}).OperationID, " ", step.status)]++
+		counts[fmt.Sprint(operationOf(a.api.huma, &row{Operation: Operation{Method: step.method, Path: step.path}}).OperationID, " ", step.status)]++
 		got := a.want(step.status, step.method, strings.ReplaceAll(step.at, "{lease}", lease), step.body)
 		if step.path == "/v1/reserve" && got.status == 200 {
 			lease = decode[[]leasedJob](t, got)[0].Lease
@@ -89,7 +89,7 @@ func TestOperations(t *testing.T) {
 			t.Errorf("%s %s: %v\n%s", step.method, step.at, err, got.body)
 		}
 	}
-	all := a.door.Operations()
+	all := a.api.Operations()
 	for _, op := range all {
 		if !asked[op.Method+" "+op.Path] {
 			t.Errorf("%s %s was not asked for", op.Method, op.Path)
@@ -112,7 +112,7 @@ func TestEnding(t *testing.T) {
 		t.Fatal(err)
 	}
 	alone := map[string]bool{"/v1/server/drain": true, "/v1/server/undrain": true, "/v1/charts": true, "/v1/tubes/{tube}/chart": true, "/v1/caller": true, "/v1/store": true}
-	for _, step := range walk {
+	for _, step := range steps {
 		if step.at == "" || alone[step.path] {
 			continue
 		}
@@ -128,7 +128,7 @@ func TestEnding(t *testing.T) {
 }
 
 // counted waits until just these requests are counted: each is a moment after its answer.
-func (a *api) counted(want map[string]int) {
+func (a *harness) counted(want map[string]int) {
 	a.t.Helper()
 	got := make(map[string]int)
 	for limit := time.Now().Add(time.Minute); !maps.Equal(got, want); time.Sleep(time.Millisecond) {
@@ -136,7 +136,7 @@ func (a *api) counted(want map[string]int) {
 			a.t.Fatalf("counted are %v, want %v", got, want)
 		}
 		clear(got)
-		for _, s := range a.served.Requests() {
+		for _, s := range a.server.Requests() {
 			for status, n := range s.Statuses {
 				got[fmt.Sprint(s.Operation, " ", status)] += int(n)
 			}
@@ -145,8 +145,8 @@ func (a *api) counted(want map[string]int) {
 }
 
 // documented says where an answer is not as the document has it.
-func (a *api) documented(method, path string, got answer) error {
-	op := operationOf(a.door.api, &row{Operation: Operation{Method: method, Path: path}})
+func (a *harness) documented(method, path string, got answer) error {
+	op := operationOf(a.api.huma, &row{Operation: Operation{Method: method, Path: path}})
 	if op == nil {
 		return fmt.Errorf("the document lacks the operation")
 	}
@@ -170,7 +170,7 @@ func (a *api) documented(method, path string, got answer) error {
 		return err
 	}
 	result := new(huma.ValidateResult)
-	huma.Validate(a.door.api.OpenAPI().Components.Schemas, media.Schema, huma.NewPathBuffer(nil, 0), huma.ModeReadFromServer, value, result)
+	huma.Validate(a.api.huma.OpenAPI().Components.Schemas, media.Schema, huma.NewPathBuffer(nil, 0), huma.ModeReadFromServer, value, result)
 	if len(result.Errors) > 0 {
 		return result.Errors[0]
 	}
@@ -193,7 +193,7 @@ func TestDocument(t *testing.T) {
 		t.Errorf("%s %s", doc.OpenAPI, doc.Info.Version)
 	}
 	ids := make(map[string]bool)
-	for _, op := range a.door.Operations() {
+	for _, op := range a.api.Operations() {
 		said := doc.Paths[op.Path][strings.ToLower(op.Method)]
 		if said.Right != string(op.Right) || op.Right == "" || said.OperationID == "" || ids[said.OperationID] {
 			t.Errorf("%+v is in the document as %+v", op, said)
@@ -212,23 +212,23 @@ func TestPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var there, want []string
+	var existing, want []string
 	for _, row := range regexp.MustCompile("(?m)^\\| `([A-Z]+ /[^`?]*)").FindAllSubmatch(page, -1) {
-		there = append(there, string(row[1]))
+		existing = append(existing, string(row[1]))
 	}
-	for _, op := range start(t, Config{}).door.Operations() {
+	for _, op := range start(t, Config{}).api.Operations() {
 		want = append(want, op.Method+" "+op.Path)
 	}
-	slices.Sort(there)
+	slices.Sort(existing)
 	slices.Sort(want)
-	if !slices.Equal(there, want) {
-		t.Errorf("the page has the operations\n%s\nand there are\n%s", strings.Join(there, "\n"), strings.Join(want, "\n"))
+	if !slices.Equal(existing, want) {
+		t.Errorf("the page has the operations\n%s\nand there are\n%s", strings.Join(existing, "\n"), strings.Join(want, "\n"))
 	}
 	problems := map[string]int{
-		wordTooMany: 429, wordForbidden: 403, wordUnauthorized: 401, wordUnsupported: 415, wordBadFormat: 422, wordInternal: 500,
+		codeTooMany: 429, codeForbidden: 403, codeUnauthorized: 401, codeUnsupported: 415, codeBadFormat: 422, codeInternal: 500,
 		"DUPLICATE": 409, "LOADING": 503, "MISDIRECTED": 421,
 	}
-	for _, r := range refusals {
+	for _, r := range knownErrors {
 		problems[r.code] = r.status
 	}
 	for code, status := range problems {

@@ -109,7 +109,7 @@ func TestGoneAtTheSameMoment(t *testing.T) {
 		r.Header.Set(changeHeader, "1")
 		reply, ended := httptest.NewRecorder(), make(chan struct{})
 		go func() {
-			a.door.ServeHTTP(reply, r)
+			a.api.ServeHTTP(reply, r)
 			close(ended)
 		}()
 		a.awaitWaiting(1)
@@ -170,7 +170,7 @@ func TestEndingWhileWaiting(t *testing.T) {
 	a.awaitWaiting(1)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if err := a.served.Shutdown(ctx); err != nil {
+	if err := a.server.Shutdown(ctx); err != nil {
 		t.Error(err)
 	}
 	if reply := <-got; reply.status != http.StatusNoContent {

@@ -85,7 +85,7 @@ var requests = map[string]struct {
 // TestRightsOfOperations: every operation needs what the table of package access says.
 func TestRightsOfOperations(t *testing.T) {
 	t.Parallel()
-	for _, op := range start(t, Config{}).door.Operations() {
+	for _, op := range start(t, Config{}).api.Operations() {
 		name := op.Method + " " + op.Path
 		need, known := access.NeedOf(words[name])
 		if !known {
@@ -102,7 +102,7 @@ func TestRightsOfOperations(t *testing.T) {
 
 // guarded is a door with users, whose secrets are their names.
 type guarded struct {
-	*api
+	*harness
 	access *access.Access
 	path   string
 }
@@ -122,7 +122,7 @@ func startGuardedOn(t *testing.T, store storage.Store, users ...string) *guarded
 		t.Fatal(err)
 	}
 	t.Cleanup(g.access.Close)
-	g.api = startWith(t, store, Config{Access: g.access, Handlers: map[string]http.Handler{
+	g.harness = startWith(t, store, Config{Access: g.access, Handlers: map[string]http.Handler{
 		"GET /metrics": http.NotFoundHandler(), "/": http.NotFoundHandler(),
 	}}, queue.Config{MaxJobSize: 1000, Version: "test", MayPush: func(string) bool { return true }})
 	return g
@@ -158,7 +158,7 @@ func tryAllOperations(t *testing.T, store storage.Store) {
 		users = append(users, fmt.Sprintf("%s-t t %s", right, right), fmt.Sprintf("%s-other other %s", right, right), fmt.Sprintf("%s-all * %s", right, right))
 	}
 	g := startGuardedOn(t, store, users...)
-	for _, op := range g.door.Operations() {
+	for _, op := range g.api.Operations() {
 		for _, user := range users {
 			f := strings.Fields(user)
 			g.wantStatus(op, f[0], g.statusFor(op, f[1], Right(f[2])))
@@ -368,7 +368,7 @@ func TestChangeEndsWaiting(t *testing.T) {
 			waits <- got
 		}()
 	}
-	for limit := time.Now().Add(time.Minute); takenOf(g.door.streams) == 0 || g.queue.Waiters() == 0; time.Sleep(time.Millisecond) {
+	for limit := time.Now().Add(time.Minute); inUse(g.api.streams) == 0 || g.queue.Waiters() == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(limit) {
 			t.Fatal("nobody waits")
 		}

@@ -8,7 +8,7 @@ import (
 )
 
 // putMany puts jobs, each made of its number, and returns how many.
-func (a *api) putMany(tube string, n int, job func(i int) string) int {
+func (a *harness) putMany(tube string, n int, job func(i int) string) int {
 	a.t.Helper()
 	for from := 0; from < n; from += 1000 {
 		var all []string
@@ -39,8 +39,8 @@ func TestSearch(t *testing.T) {
 	})
 	a.want(201, "POST", "/v1/tubes/t/jobs", `{"body":"needle","delay":"1h"}`)
 	page := decode[foundPage](t, a.want(200, "GET", "/v1/tubes/t/search?state=ready&text=neEdle", ""))
-	if len(page.Jobs) != 4 || page.Looked != n || page.Next != "" {
-		t.Errorf("%d of %d jobs, then %q", len(page.Jobs), page.Looked, page.Next)
+	if len(page.Jobs) != 4 || page.Examined != n || page.Next != "" {
+		t.Errorf("%d of %d jobs, then %q", len(page.Jobs), page.Examined, page.Next)
 	}
 	for _, job := range page.Jobs {
 		if !needles[int(job.ID)-1] && job.ID != 1201 || job.State != "ready" || job.Excerpt == "" {
@@ -50,7 +50,7 @@ func TestSearch(t *testing.T) {
 	found, cursor := make(map[uint64]bool), ""
 	for more := true; more; more = cursor != "" {
 		page := decode[foundPage](t, a.want(200, "GET", "/v1/tubes/t/search?state=ready&text=o&cursor="+url.QueryEscape(cursor), ""))
-		if cursor = page.Next; len(page.Jobs) >= mostFound+lookAtOnce {
+		if cursor = page.Next; len(page.Jobs) >= maxFound+jobsPerCall {
 			t.Errorf("a page has %d jobs", len(page.Jobs))
 		}
 		for _, job := range page.Jobs {

@@ -16,26 +16,26 @@ import (
 
 // TestPlaces: nobody has more places than are free, so that there is one for somebody else.
 func TestPlaces(t *testing.T) {
-	p := newPlaces(100)
+	l := newLimiter(100)
 	for _, of := range []struct {
-		who  string
-		want int
+		client string
+		want   int
 	}{{"a", 50}, {"b", 25}, {"c", 13}, {"d", 6}, {"e", 3}, {"f", 2}, {"g", 1}, {"h", 0}, {"", 0}} {
 		n := 0
-		for p.take(of.who) {
+		for l.acquire(of.client) {
 			n++
 		}
 		if n != of.want {
-			t.Errorf("%q has %d places, want %d", of.who, n, of.want)
+			t.Errorf("%q has %d places, want %d", of.client, n, of.want)
 		}
 	}
-	p.leave("a")
-	if p.take("a") || !p.take("h") {
+	l.release("a")
+	if l.acquire("a") || !l.acquire("h") {
 		t.Error("who has most gets the place that is free")
 	}
-	unknown := newPlaces(10)
+	unknown := newLimiter(10)
 	for i := range 11 {
-		if unknown.take("") != (i < 10) {
+		if unknown.acquire("") != (i < 10) {
 			t.Errorf("place %d", i)
 		}
 	}
@@ -45,27 +45,27 @@ func TestPlaces(t *testing.T) {
 // long uses up no turn.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := newTurns()
+		turns := newSearchQueue()
 		turns.atOnce = 1
 		var mu sync.Mutex
 		var order []string
-		begin := func(ctx context.Context, who string) {
-			end, err := turns.begin(ctx, who)
+		begin := func(ctx context.Context, client string) {
+			end, err := turns.admit(ctx, client)
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
-				order = append(order, "-"+who)
+				order = append(order, "-"+client)
 				return
 			}
-			order = append(order, who)
+			order = append(order, client)
 			go func() {
 				time.Sleep(time.Second)
 				end()
 			}()
 		}
 		gone, leave := context.WithCancel(t.Context())
-		for _, who := range strings.Fields("a a a b a b") {
-			go begin(t.Context(), who)
+		for _, client := range strings.Fields("a a a b a b") {
+			go begin(t.Context(), client)
 			synctest.Wait()
 		}
 		go begin(gone, "c")
@@ -91,8 +91,8 @@ func TestTurns(t *testing.T) {
 		if served < 10 || served > 11 || served+refused != maxSearches {
 			t.Errorf("%d were served, %d refused", served, refused)
 		}
-		if turns.running != 0 || len(turns.waiting) != 0 || takenOf(turns.places) != 0 {
-			t.Errorf("%d run, %d wait, %d places are taken", turns.running, len(turns.waiting), takenOf(turns.places))
+		if turns.running != 0 || len(turns.waiting) != 0 || inUse(turns.limiter) != 0 {
+			t.Errorf("%d run, %d wait, %d places are taken", turns.running, len(turns.waiting), inUse(turns.limiter))
 		}
 	})
 }
@@ -100,8 +100,8 @@ func TestTurns(t *testing.T) {
 // counted is an engine that knows how many bodies one call reads.
 type counted struct {
 	storage.Store
-	mu   sync.Mutex
-	most int
+	mu    sync.Mutex
+	limit int
 }
 
 func (c *counted) Do(batches ...*storage.Batch) {
@@ -113,7 +113,7 @@ func (c *counted) Do(batches ...*storage.Batch) {
 			}
 		}
 		c.mu.Lock()
-		c.most = max(c.most, peeks)
+		c.limit = max(c.limit, peeks)
 		c.mu.Unlock()
 	}
 	c.Store.Do(batches...)
@@ -124,17 +124,17 @@ func (c *counted) Do(batches ...*storage.Batch) {
 func TestSearchInSteps(t *testing.T) {
 	t.Parallel()
 	store := &counted{Store: embedded.NewMemory()}
-	a := startWith(t, store, Config{}, queue.Config{MaxJobSize: peekAtOnce})
-	const size = peekAtOnce / 4
+	a := startWith(t, store, Config{}, queue.Config{MaxJobSize: bytesPerCall})
+	const size = bytesPerCall / 4
 	n := a.putMany("t", 30, func(i int) string { return fmt.Sprintf(`{"body":"%dx%s"}`, i, strings.Repeat("y", size)) })
-	if page := decode[foundPage](t, a.want(200, "GET", "/v1/tubes/t/search?state=ready&text=xY", "")); len(page.Jobs) != n || page.Looked != n {
-		t.Errorf("%d jobs of %d", len(page.Jobs), page.Looked)
+	if page := decode[foundPage](t, a.want(200, "GET", "/v1/tubes/t/search?state=ready&text=xY", "")); len(page.Jobs) != n || page.Examined != n {
+		t.Errorf("%d jobs of %d", len(page.Jobs), page.Examined)
 	}
 	if page := decode[jobsPage](t, a.want(200, "GET", "/v1/tubes/t/jobs?state=ready&excerpt=true", "")); len(page.Jobs) != n || !strings.HasPrefix(page.Jobs[n-1].Excerpt, "29xy") {
 		t.Errorf("%d jobs, the last is %.10q", len(page.Jobs), page.Jobs[n-1].Excerpt)
 	}
-	if store.most != 4 {
-		t.Errorf("%d bodies are read with one call", store.most)
+	if store.limit != 4 {
+		t.Errorf("%d bodies are read with one call", store.limit)
 	}
 }
 
@@ -154,7 +154,7 @@ func TestHeadOfStreams(t *testing.T) {
 func TestPlacesOfUsers(t *testing.T) {
 	t.Parallel()
 	g := startGuarded(t, "small t work,look", "root * look,work")
-	g.door.streams.most, g.door.waiting.most = 4, 4
+	g.api.streams.limit, g.api.waiting.limit = 4, 4
 	const small, root = "Authorization: Bearer small:small", "Authorization: Bearer root:root"
 	for range 2 {
 		g.stream("?tube=t", small)
@@ -174,7 +174,7 @@ func TestSearchesOfOneClient(t *testing.T) {
 	t.Parallel()
 	a := start(t, Config{})
 	for range maxSearches / 2 {
-		a.door.turns.take("127.0.0.1")
+		a.api.searches.acquire("127.0.0.1")
 	}
 	for _, path := range []string{"/v1/tubes/t/search?state=ready&text=x", "/v1/parked", "/v1/tubes/t/jobs?state=ready&excerpt=true"} {
 		if got := a.want(429, "GET", path, ""); got.header.Get("Retry-After") == "" {
@@ -182,6 +182,6 @@ func TestSearchesOfOneClient(t *testing.T) {
 		}
 	}
 	a.want(200, "GET", "/v1/tubes/t/jobs?state=ready", "")
-	a.door.turns.places.leave("127.0.0.1")
+	a.api.searches.limiter.release("127.0.0.1")
 	a.want(200, "GET", "/v1/parked", "")
 }

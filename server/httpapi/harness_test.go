@@ -20,46 +20,46 @@ import (
 )
 
 // api is a Door on a memory engine that is served on a free port.
-type api struct {
+type harness struct {
 	t      testing.TB
 	queue  *queue.Queue
-	door   *Door
-	served *httpserve.Door
+	api    *API
+	server *httpserve.Door
 	addr   string
 	client *http.Client
 }
 
-func start(t testing.TB, config Config) *api {
+func start(t testing.TB, config Config) *harness {
 	t.Helper()
 	return startOn(t, embedded.NewMemory(), config)
 }
 
 // startOn is start with another engine.
-func startOn(t testing.TB, store storage.Store, config Config) *api {
+func startOn(t testing.TB, store storage.Store, config Config) *harness {
 	t.Helper()
 	return startWith(t, store, config, queue.Config{MaxJobSize: 1000, Version: "test"})
 }
 
 // startWith is startOn with another queue.
-func startWith(t testing.TB, store storage.Store, config Config, of queue.Config) *api {
+func startWith(t testing.TB, store storage.Store, config Config, of queue.Config) *harness {
 	t.Helper()
 	if config.Log == nil {
 		config.Log = slog.New(slog.DiscardHandler)
 	}
-	a := &api{t: t, queue: queue.New(store, of), client: &http.Client{Transport: new(http.Transport)}}
-	a.door = New(a.queue, config)
+	a := &harness{t: t, queue: queue.New(store, of), client: &http.Client{Transport: new(http.Transport)}}
+	a.api = New(a.queue, config)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	a.addr = l.Addr().String()
-	a.served = httpserve.New(a.door, httpserve.Config{})
-	go a.served.Serve(l)
+	a.server = httpserve.New(a.api, httpserve.Config{})
+	go a.server.Serve(l)
 	t.Cleanup(func() {
 		a.client.CloseIdleConnections()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		if err := a.served.Shutdown(ctx); err != nil {
+		if err := a.server.Shutdown(ctx); err != nil {
 			t.Errorf("ending: %v", err)
 		}
 		if err := a.queue.Close(ctx); err != nil {
@@ -79,12 +79,12 @@ type answer struct {
 
 // call is a request: method, path, and perhaps a body, which is JSON unless headers, as
 // "Name: value", say otherwise.
-func (a *api) call(method, path, body string, headers ...string) answer {
+func (a *harness) call(method, path, body string, headers ...string) answer {
 	a.t.Helper()
 	return a.callWith(context.Background(), method, path, body, headers...)
 }
 
-func (a *api) callWith(ctx context.Context, method, path, body string, headers ...string) answer {
+func (a *harness) callWith(ctx context.Context, method, path, body string, headers ...string) answer {
 	a.t.Helper()
 	got, err := a.try(ctx, method, path, body, headers...)
 	if err != nil {
@@ -93,7 +93,7 @@ func (a *api) callWith(ctx context.Context, method, path, body string, headers .
 	return got
 }
 
-func (a *api) try(ctx context.Context, method, path, body string, headers ...string) (answer, error) {
+func (a *harness) try(ctx context.Context, method, path, body string, headers ...string) (answer, error) {
 	r, err := http.NewRequestWithContext(ctx, method, "http://"+a.addr+path, strings.NewReader(body))
 	if err != nil {
 		return answer{}, err
@@ -115,7 +115,7 @@ func (a *api) try(ctx context.Context, method, path, body string, headers ...str
 }
 
 // want is call with the status that has to come.
-func (a *api) want(status int, method, path, body string, headers ...string) answer {
+func (a *harness) want(status int, method, path, body string, headers ...string) answer {
 	a.t.Helper()
 	got := a.call(method, path, body, headers...)
 	if got.status != status {
@@ -134,7 +134,7 @@ func decode[T any](t testing.TB, from answer) (v T) {
 }
 
 // reserve returns the jobs that a reserve gets.
-func (a *api) reserve(query string) []leasedJob {
+func (a *harness) reserve(query string) []leasedJob {
 	a.t.Helper()
 	got := a.call("POST", "/v1/reserve?"+query, "")
 	if got.status == http.StatusNoContent {
@@ -147,7 +147,7 @@ func (a *api) reserve(query string) []leasedJob {
 }
 
 // awaitWaiting waits until that many reserves wait.
-func (a *api) awaitWaiting(n int64) {
+func (a *harness) awaitWaiting(n int64) {
 	a.t.Helper()
 	for limit := time.Now().Add(time.Minute); a.queue.Waiters() != n; time.Sleep(time.Millisecond) {
 		if time.Now().After(limit) {
@@ -168,8 +168,8 @@ func must[T any](v T, err error) func(testing.TB) T {
 }
 
 // takenOf is how many places are taken.
-func takenOf(p *places) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.taken
+func inUse(l *limiter) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.inUse
 }

@@ -11,7 +11,7 @@ var (
 )
 
 // bad are requests that are refused: with the status, the code, and a part of the detail.
-var bad = map[string]struct {
+var refusedRequests = map[string]struct {
 	method, path, body string
 	headers            []string
 	status             int
@@ -138,7 +138,7 @@ var bad = map[string]struct {
 func TestBadInput(t *testing.T) {
 	t.Parallel()
 	a := start(t, Config{})
-	for name, test := range bad {
+	for name, test := range refusedRequests {
 		got := a.call(test.method, test.path, test.body, test.headers...)
 		p := decode[problem](t, got)
 		if got.status != test.status || p.Status != test.status || p.Code != test.code || !strings.Contains(p.Detail, test.detail) || p.Title == "" {

@@ -14,33 +14,33 @@ import (
 )
 
 // looks plays a history, whose looks are given.
-type looks struct {
+type pollerTest struct {
 	t   *testing.T
-	h   *history
+	h   *poller
 	now time.Time
 }
 
-func newLooks(t *testing.T, h *history) *looks {
-	l := &looks{t, h, time.UnixMilli(1e12)}
-	h.now = func() time.Time { return l.now }
+func newPollerTest(t *testing.T, p *poller) *pollerTest {
+	l := &pollerTest{t, p, time.UnixMilli(1e12)}
+	p.now = func() time.Time { return l.now }
 	return l
 }
 
 // look is what a look sees that long after the one before.
-func (l *looks) look(after time.Duration, all ...*tube.TubeStats) {
+func (l *pollerTest) poll(after time.Duration, all ...*tube.TubeStats) {
 	l.now = l.now.Add(after)
-	l.h.note(all, nil, l.now, l.now)
+	l.h.record(all, nil, l.now, l.now)
 }
 
 // event returns what a watcher is sent, as its kind and its value.
-func (l *looks) event(w *watcher) (kind string, e watchEvent) {
+func (l *pollerTest) event(w *watcher) (kind string, e watchEvent) {
 	l.t.Helper()
 	select {
-	case <-w.news:
+	case <-w.updates:
 	default:
 		l.t.Fatal("there is nothing new")
 	}
-	head, data, _ := strings.Cut(string(l.h.take(w)), "\ndata: ")
+	head, data, _ := strings.Cut(string(l.h.nextEvent(w)), "\ndata: ")
 	if err := json.Unmarshal([]byte(strings.TrimSuffix(data, "\n\n")), &e); err != nil && head == "event: tubes" {
 		l.t.Fatalf("%s: %v", data, err)
 	}
@@ -58,11 +58,11 @@ func namesOf(tubes []liveTube) (names []string) {
 // before a problem.
 func TestWatch(t *testing.T) {
 	t.Parallel()
-	l := newLooks(t, newHistory(nil))
+	l := newPollerTest(t, newPoller(nil))
 	a, b := &tube.TubeStats{Name: "a"}, &tube.TubeStats{Name: "b", Ready: 1, OldestReady: time.Minute}
 	w := new(watcher)
-	l.h.join(w)
-	if len(w.news) != 0 {
+	l.h.subscribe(w)
+	if len(w.updates) != 0 {
 		t.Error("before the first look there is something to send")
 	}
 	expect := func(what, kind string, tubes, gone []string) {
@@ -72,30 +72,30 @@ func TestWatch(t *testing.T) {
 			t.Errorf("%s: %s %+v, want %v, gone %v", what, got, e, tubes, gone)
 		}
 	}
-	l.look(time.Second, b, a)
+	l.poll(time.Second, b, a)
 	expect("at first", "tubes", []string{"a", "b"}, nil)
 	l.now = l.now.Add(time.Second)
 	b.OldestReady += time.Second
-	l.look(0, b, a)
+	l.poll(0, b, a)
 	expect("nothing has changed", "tubes", nil, nil)
 
-	l.look(time.Second, a)
-	l.h.note(nil, fmt.Errorf("looking: %w", storage.ErrUnavailable), l.now, l.now)
+	l.poll(time.Second, a)
+	l.h.record(nil, fmt.Errorf("looking: %w", storage.ErrUnavailable), l.now, l.now)
 	expect("the store is away", "problem", nil, nil)
-	l.look(time.Second, a, &tube.TubeStats{Name: "c"})
+	l.poll(time.Second, a, &tube.TubeStats{Name: "c"})
 	expect("the store is back", "tubes", []string{"c"}, []string{"b"})
-	l.look(time.Second, a, b)
-	l.h.note(nil, errors.New("once more"), l.now, l.now)
-	l.look(time.Second, a, b)
+	l.poll(time.Second, a, b)
+	l.h.record(nil, errors.New("once more"), l.now, l.now)
+	l.poll(time.Second, a, b)
 	expect("a problem that nobody was told of", "tubes", []string{"b"}, []string{"c"})
 
 	second := new(watcher)
-	l.h.join(second)
+	l.h.subscribe(second)
 	if _, e := l.event(second); !slices.Equal(namesOf(e.Tubes), []string{"a", "b"}) {
 		t.Errorf("who comes later is told of %+v", e)
 	}
-	l.h.leave(w)
-	l.h.leave(second)
+	l.h.unsubscribe(w)
+	l.h.unsubscribe(second)
 	if l.h.watched() {
 		t.Error("nobody watches")
 	}
@@ -105,12 +105,12 @@ func TestWatch(t *testing.T) {
 // and of a tube that was gone in between there are none.
 func TestRates(t *testing.T) {
 	t.Parallel()
-	l := newLooks(t, newHistory(nil))
+	l := newPollerTest(t, newPoller(nil))
 	for i, want := range []struct {
 		total, deletes uint64
 		puts, done     float64
 	}{{100, 0, 0, 0}, {120, 8, 10, 4}, {140, 8, 15, 2}, {140, 8, 7.5, 1}, {5, 0, 0, 0}, {6, 0, 0.5, 0}, {6, 0, 0.3, 0}, {6, 0, 0.2, 0}, {6, 0, 0.1, 0}, {6, 0, 0, 0}} {
-		l.look(time.Second, &tube.TubeStats{Name: "t", Total: want.total, Deletes: want.deletes})
+		l.poll(time.Second, &tube.TubeStats{Name: "t", Total: want.total, Deletes: want.deletes})
 		if got := l.h.live["t"]; got.Puts != want.puts || got.Done != want.done {
 			t.Errorf("look %d: %v puts and %v deletes a second, want %+v", i, got.Puts, got.Done, want)
 		}
@@ -149,14 +149,14 @@ func TestP95(t *testing.T) {
 func TestChartPoints(t *testing.T) {
 	t.Parallel()
 	a := start(t, Config{})
-	l := newLooks(t, a.door.history)
+	l := newPollerTest(t, a.api.poller)
 	for i := range uint64(400) {
 		all := []*tube.TubeStats{{Name: "t", Ready: i, Buried: 1 << 33, Total: 20 * i, Deletes: 10 * i}}
 		if i < 10 {
 			all = append(all, &tube.TubeStats{Name: "gone"})
 		}
-		l.look(pointEvery-time.Second, all...)
-		l.look(time.Second, all...)
+		l.poll(pointEvery-time.Second, all...)
+		l.poll(time.Second, all...)
 		if charts := len(l.h.charts); i == 9+maxPoints/2 && charts != 2 || i == 10+maxPoints/2 && charts != 1 {
 			t.Errorf("after %d points there are %d charts", i, charts)
 		}

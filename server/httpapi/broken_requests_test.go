@@ -18,7 +18,7 @@ import (
 
 // raw sends bytes to the door, and returns what it answers until it closes the connection. If
 // more is set, that is sent again and again, until the door takes no more or a lot is sent.
-func (a *api) raw(send, more string) (got string, sent int) {
+func (a *harness) raw(send, more string) (got string, sent int) {
 	a.t.Helper()
 	c, err := net.Dial("tcp", a.addr)
 	if err != nil {
@@ -70,7 +70,7 @@ func TestEndless(t *testing.T) {
 }
 
 // empty checks that there is no job, and was none.
-func (a *api) empty() {
+func (a *harness) empty() {
 	a.t.Helper()
 	if s, err := a.queue.Stats(context.Background()); err != nil || s.Jobs != 0 || s.Ready+s.Delayed+s.Reserved+s.Buried != 0 {
 		a.t.Errorf("there are jobs: %+v (%v)", s, err)
@@ -125,16 +125,16 @@ func TestGoneInTheMiddle(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			mine, theirs := net.Pipe()
-			l.conns <- theirs
-			io.WriteString(mine, "POST /v1/reserve?tube=t&n=3 HTTP/1.1\r\nHost: x\r\nX-Redstalk: 1\r\nContent-Length: 0\r\n\r\n")
-			if n, err := io.ReadFull(mine, make([]byte, 70_000)); err != nil {
+			clientConn, serverConn := net.Pipe()
+			l.conns <- serverConn
+			io.WriteString(clientConn, "POST /v1/reserve?tube=t&n=3 HTTP/1.1\r\nHost: x\r\nX-Redstalk: 1\r\nContent-Length: 0\r\n\r\n")
+			if n, err := io.ReadFull(clientConn, make([]byte, 70_000)); err != nil {
 				t.Errorf("%d bytes: %v", n, err)
 			}
 			if s, err := q.TubeStats(ctx, "t"); err != nil || s.Reserved != 3 {
 				t.Errorf("%s: before that: %+v (%v)", name, s, err)
 			}
-			goes(mine)
+			goes(clientConn)
 			synctest.Wait()
 			s, err := q.TubeStats(ctx, "t")
 			if err != nil || s.Ready != 3 {
@@ -143,7 +143,7 @@ func TestGoneInTheMiddle(t *testing.T) {
 			if s, err := q.JobStats(ctx, 1); err != nil || s.Counters.Failures() != 0 {
 				t.Errorf("%s: the first job is %+v (%v)", name, s, err)
 			}
-			mine.Close()
+			clientConn.Close()
 			close(l.conns)
 			ending, cancel := context.WithTimeout(ctx, time.Minute)
 			defer cancel()
@@ -159,7 +159,7 @@ func TestLongBodies(t *testing.T) {
 	t.Parallel()
 	const most = 300_000
 	a := startWith(t, embedded.NewMemory(), Config{}, queue.Config{MaxJobSize: most})
-	for _, n := range []int{firstPiece - 1, firstPiece, firstPiece + 1, 2 * firstPiece, 2*firstPiece + 1, most} {
+	for _, n := range []int{initialBuffer - 1, initialBuffer, initialBuffer + 1, 2 * initialBuffer, 2*initialBuffer + 1, most} {
 		body := strings.Repeat("0123456789abcde", n/15+1)[:n]
 		for name, request := range map[string]string{
 			"bytes":           fmt.Sprintf("Content-Type: image/png\r\nContent-Length: %d\r\n\r\n%s", n, body),
