@@ -19,7 +19,7 @@ import (
 	"redstalk/storage/embedded"
 )
 
-// api is a Door on a memory engine that is served on a free port.
+// harness is an API on a memory engine, served on a free port.
 type harness struct {
 	t      testing.TB
 	queue  *queue.Queue
@@ -34,13 +34,13 @@ func start(t testing.TB, config Config) *harness {
 	return startOn(t, embedded.NewMemory(), config)
 }
 
-// startOn is start with another engine.
+// startOn is start with a given engine.
 func startOn(t testing.TB, store storage.Store, config Config) *harness {
 	t.Helper()
 	return startWith(t, store, config, queue.Config{MaxJobSize: 1000, Version: "test"})
 }
 
-// startWith is startOn with another queue.
+// startWith is startOn with a given configuration of the queue.
 func startWith(t testing.TB, store storage.Store, config Config, of queue.Config) *harness {
 	t.Helper()
 	if config.Log == nil {
@@ -70,15 +70,15 @@ func startWith(t testing.TB, store storage.Store, config Config, of queue.Config
 	return a
 }
 
-// answer is what has come back.
+// answer is an HTTP answer.
 type answer struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// call is a request: method, path, and perhaps a body, which is JSON unless headers, as
-// "Name: value", say otherwise.
+// call makes a request. The body is JSON unless headers, in the form "Name: value", say otherwise. A header
+// without a value is removed.
 func (a *harness) call(method, path, body string, headers ...string) answer {
 	a.t.Helper()
 	return a.callWith(context.Background(), method, path, body, headers...)
@@ -114,17 +114,17 @@ func (a *harness) try(ctx context.Context, method, path, body string, headers ..
 	return answer{reply.StatusCode, reply.Header, string(bytes.TrimSpace(text))}, err
 }
 
-// want is call with the status that has to come.
+// want is call with the expected status.
 func (a *harness) want(status int, method, path, body string, headers ...string) answer {
 	a.t.Helper()
 	got := a.call(method, path, body, headers...)
 	if got.status != status {
-		a.t.Fatalf("%s %s %s: %d instead of %d: %s", method, path, body, got.status, status, got.body)
+		a.t.Fatalf("%s %s %s: status %d, want %d: %s", method, path, body, got.status, status, got.body)
 	}
 	return got
 }
 
-// decode reads the body of an answer.
+// decode decodes the JSON body of an answer.
 func decode[T any](t testing.TB, from answer) (v T) {
 	t.Helper()
 	if err := strict.Unmarshal([]byte(from.body), &v, strict.MatchCaseInsensitiveNames(true)); err != nil {
@@ -133,7 +133,7 @@ func decode[T any](t testing.TB, from answer) (v T) {
 	return v
 }
 
-// reserve returns the jobs that a reserve gets.
+// reserve reserves jobs. It returns nil if there are none.
 func (a *harness) reserve(query string) []leasedJob {
 	a.t.Helper()
 	got := a.call("POST", "/v1/reserve?"+query, "")
@@ -146,7 +146,7 @@ func (a *harness) reserve(query string) []leasedJob {
 	return decode[[]leasedJob](a.t, got)
 }
 
-// awaitWaiting waits until that many reserves wait.
+// awaitWaiting waits until n reserves are waiting.
 func (a *harness) awaitWaiting(n int64) {
 	a.t.Helper()
 	for limit := time.Now().Add(time.Minute); a.queue.Waiters() != n; time.Sleep(time.Millisecond) {
@@ -156,7 +156,7 @@ func (a *harness) awaitWaiting(n int64) {
 	}
 }
 
-// must returns what must not fail.
+// must returns a function that returns v and fails the test if err is not nil.
 func must[T any](v T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()
@@ -167,7 +167,7 @@ func must[T any](v T, err error) func(testing.TB) T {
 	}
 }
 
-// takenOf is how many places are taken.
+// inUse returns how many requests a limiter has admitted.
 func inUse(l *limiter) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 	"redstalk/storage/embedded"
 )
 
-// TestPlaces: nobody has more places than are free, so that there is one for somebody else.
-func TestPlaces(t *testing.T) {
+// TestLimiter: no client has more requests than are free, so that there is always one for another client.
+func TestLimiter(t *testing.T) {
 	l := newLimiter(100)
 	for _, of := range []struct {
 		client string
@@ -26,31 +26,31 @@ func TestPlaces(t *testing.T) {
 			n++
 		}
 		if n != of.want {
-			t.Errorf("%q has %d places, want %d", of.client, n, of.want)
+			t.Errorf("%q has %d requests, want %d", of.client, n, of.want)
 		}
 	}
 	l.release("a")
 	if l.acquire("a") || !l.acquire("h") {
-		t.Error("who has most gets the place that is free")
+		t.Error("the client with the most requests gets the free one")
 	}
 	unknown := newLimiter(10)
 	for i := range 11 {
 		if unknown.acquire("") != (i < 10) {
-			t.Errorf("place %d", i)
+			t.Errorf("request %d", i)
 		}
 	}
 }
 
-// TestTurns: so many at a time, those of several users in turn; who goes away or waits for too
-// long uses up no turn.
-func TestTurns(t *testing.T) {
+// TestSearchQueue: a limited number of searches runs at a time, alternating between users. A search that is
+// cancelled or that times out in the queue does not run.
+func TestSearchQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := newSearchQueue()
-		turns.atOnce = 1
+		queue := newSearchQueue()
+		queue.atOnce = 1
 		var mu sync.Mutex
 		var order []string
 		begin := func(ctx context.Context, client string) {
-			end, err := turns.admit(ctx, client)
+			end, err := queue.admit(ctx, client)
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
@@ -91,13 +91,13 @@ func TestTurns(t *testing.T) {
 		if served < 10 || served > 11 || served+refused != maxSearches {
 			t.Errorf("%d were served, %d refused", served, refused)
 		}
-		if turns.running != 0 || len(turns.waiting) != 0 || inUse(turns.limiter) != 0 {
-			t.Errorf("%d run, %d wait, %d places are taken", turns.running, len(turns.waiting), inUse(turns.limiter))
+		if queue.running != 0 || len(queue.waiting) != 0 || inUse(queue.limiter) != 0 {
+			t.Errorf("%d run, %d wait, %d are in use", queue.running, len(queue.waiting), inUse(queue.limiter))
 		}
 	})
 }
 
-// counted is an engine that knows how many bodies one call reads.
+// counted is an engine that counts the bodies that one call reads.
 type counted struct {
 	storage.Store
 	mu    sync.Mutex
@@ -119,8 +119,7 @@ func (c *counted) Do(batches ...*storage.Batch) {
 	c.Store.Do(batches...)
 }
 
-// TestSearchInSteps: a search reads few large bodies with one call of the store, and so does a
-// list with excerpts.
+// TestSearchInSteps: a search, and a list with excerpts, read only a few large bodies with one call of the store.
 func TestSearchInSteps(t *testing.T) {
 	t.Parallel()
 	store := &counted{Store: embedded.NewMemory()}
@@ -138,7 +137,7 @@ func TestSearchInSteps(t *testing.T) {
 	}
 }
 
-// TestHeadOfStreams: it is answered at once, and takes no place.
+// TestHeadOfStreams: a HEAD request for a stream is answered at once, and does not count as an open stream.
 func TestHeadOfStreams(t *testing.T) {
 	t.Parallel()
 	a := start(t, Config{MaxStreams: 1})
@@ -150,10 +149,10 @@ func TestHeadOfStreams(t *testing.T) {
 	a.stream("")
 }
 
-// TestPlacesOfUsers: a user cannot take all streams, nor all places of those who wait.
-func TestPlacesOfUsers(t *testing.T) {
+// TestLimitsPerUser: one user cannot use all streams, nor all waiting reserves.
+func TestLimitsPerUser(t *testing.T) {
 	t.Parallel()
-	g := startGuarded(t, "small t work,look", "root * look,work")
+	g := startGuarded(t, "small t work,read", "root * read,work")
 	g.api.streams.limit, g.api.waiting.limit = 4, 4
 	const small, root = "Authorization: Bearer small:small", "Authorization: Bearer root:root"
 	for range 2 {
@@ -168,8 +167,7 @@ func TestPlacesOfUsers(t *testing.T) {
 	g.awaitWaiting(3)
 }
 
-// TestSearchesOfOneClient: a client that has half of the places for searches is refused, and says
-// when to try again.
+// TestSearchesOfOneClient: a client that already has half of the searches is refused, with Retry-After.
 func TestSearchesOfOneClient(t *testing.T) {
 	t.Parallel()
 	a := start(t, Config{})
@@ -178,7 +176,7 @@ func TestSearchesOfOneClient(t *testing.T) {
 	}
 	for _, path := range []string{"/v1/tubes/t/search?state=ready&text=x", "/v1/parked", "/v1/tubes/t/jobs?state=ready&excerpt=true"} {
 		if got := a.want(429, "GET", path, ""); got.header.Get("Retry-After") == "" {
-			t.Errorf("%s does not say when to try again", path)
+			t.Errorf("%s has no Retry-After", path)
 		}
 	}
 	a.want(200, "GET", "/v1/tubes/t/jobs?state=ready", "")

@@ -13,36 +13,36 @@ import (
 	"redstalk/tube"
 )
 
-// looks plays a history, whose looks are given.
+// pollerTest feeds given poll results to a poller.
 type pollerTest struct {
-	t   *testing.T
-	h   *poller
-	now time.Time
+	t      *testing.T
+	poller *poller
+	now    time.Time
 }
 
 func newPollerTest(t *testing.T, p *poller) *pollerTest {
-	l := &pollerTest{t, p, time.UnixMilli(1e12)}
-	p.now = func() time.Time { return l.now }
-	return l
+	pt := &pollerTest{t, p, time.UnixMilli(1e12)}
+	p.now = func() time.Time { return pt.now }
+	return pt
 }
 
-// look is what a look sees that long after the one before.
-func (l *pollerTest) poll(after time.Duration, all ...*tube.TubeStats) {
-	l.now = l.now.Add(after)
-	l.h.record(all, nil, l.now, l.now)
+// poll records the result of a poll, the given time after the previous one.
+func (pt *pollerTest) poll(after time.Duration, all ...*tube.TubeStats) {
+	pt.now = pt.now.Add(after)
+	pt.poller.record(all, nil, pt.now, pt.now)
 }
 
-// event returns what a watcher is sent, as its kind and its value.
-func (l *pollerTest) event(w *watcher) (kind string, e watchEvent) {
-	l.t.Helper()
+// event returns the next event of a watcher: its kind and its value.
+func (pt *pollerTest) event(w *watcher) (kind string, e watchEvent) {
+	pt.t.Helper()
 	select {
 	case <-w.updates:
 	default:
-		l.t.Fatal("there is nothing new")
+		pt.t.Fatal("there is no event")
 	}
-	head, data, _ := strings.Cut(string(l.h.nextEvent(w)), "\ndata: ")
+	head, data, _ := strings.Cut(string(pt.poller.nextEvent(w)), "\ndata: ")
 	if err := json.Unmarshal([]byte(strings.TrimSuffix(data, "\n\n")), &e); err != nil && head == "event: tubes" {
-		l.t.Fatalf("%s: %v", data, err)
+		pt.t.Fatalf("%s: %v", data, err)
 	}
 	return strings.TrimPrefix(head, "event: "), e
 }
@@ -54,70 +54,69 @@ func namesOf(tubes []liveTube) (names []string) {
 	return names
 }
 
-// TestWatch: who watches is sent all tubes first, and then each change once, also those of
-// before a problem.
+// TestWatch: a watcher gets all tubes first, and then each change once, including the changes before a problem.
 func TestWatch(t *testing.T) {
 	t.Parallel()
-	l := newPollerTest(t, newPoller(nil))
+	pt := newPollerTest(t, newPoller(nil))
 	a, b := &tube.TubeStats{Name: "a"}, &tube.TubeStats{Name: "b", Ready: 1, OldestReady: time.Minute}
 	w := new(watcher)
-	l.h.subscribe(w)
+	pt.poller.subscribe(w)
 	if len(w.updates) != 0 {
-		t.Error("before the first look there is something to send")
+		t.Error("there is an event before the first poll")
 	}
 	expect := func(what, kind string, tubes, gone []string) {
 		t.Helper()
-		got, e := l.event(w)
-		if got != kind || !slices.Equal(namesOf(e.Tubes), tubes) || !slices.Equal(e.Gone, gone) || kind == "tubes" && e.At != l.now.UnixMilli() {
+		got, e := pt.event(w)
+		if got != kind || !slices.Equal(namesOf(e.Tubes), tubes) || !slices.Equal(e.Gone, gone) || kind == "tubes" && e.At != pt.now.UnixMilli() {
 			t.Errorf("%s: %s %+v, want %v, gone %v", what, got, e, tubes, gone)
 		}
 	}
-	l.poll(time.Second, b, a)
+	pt.poll(time.Second, b, a)
 	expect("at first", "tubes", []string{"a", "b"}, nil)
-	l.now = l.now.Add(time.Second)
+	pt.now = pt.now.Add(time.Second)
 	b.OldestReady += time.Second
-	l.poll(0, b, a)
+	pt.poll(0, b, a)
 	expect("nothing has changed", "tubes", nil, nil)
 
-	l.poll(time.Second, a)
-	l.h.record(nil, fmt.Errorf("looking: %w", storage.ErrUnavailable), l.now, l.now)
-	expect("the store is away", "problem", nil, nil)
-	l.poll(time.Second, a, &tube.TubeStats{Name: "c"})
+	pt.poll(time.Second, a)
+	pt.poller.record(nil, fmt.Errorf("looking: %w", storage.ErrUnavailable), pt.now, pt.now)
+	expect("the store is unavailable", "problem", nil, nil)
+	pt.poll(time.Second, a, &tube.TubeStats{Name: "c"})
 	expect("the store is back", "tubes", []string{"c"}, []string{"b"})
-	l.poll(time.Second, a, b)
-	l.h.record(nil, errors.New("once more"), l.now, l.now)
-	l.poll(time.Second, a, b)
-	expect("a problem that nobody was told of", "tubes", []string{"b"}, []string{"c"})
+	pt.poll(time.Second, a, b)
+	pt.poller.record(nil, errors.New("once more"), pt.now, pt.now)
+	pt.poll(time.Second, a, b)
+	expect("a problem that was not sent", "tubes", []string{"b"}, []string{"c"})
 
 	second := new(watcher)
-	l.h.subscribe(second)
-	if _, e := l.event(second); !slices.Equal(namesOf(e.Tubes), []string{"a", "b"}) {
-		t.Errorf("who comes later is told of %+v", e)
+	pt.poller.subscribe(second)
+	if _, e := pt.event(second); !slices.Equal(namesOf(e.Tubes), []string{"a", "b"}) {
+		t.Errorf("the first event of a later watcher has %+v", e)
 	}
-	l.h.unsubscribe(w)
-	l.h.unsubscribe(second)
-	if l.h.watched() {
-		t.Error("nobody watches")
+	pt.poller.unsubscribe(w)
+	pt.poller.unsubscribe(second)
+	if pt.poller.watched() {
+		t.Error("there are still watchers")
 	}
 }
 
-// TestRates: of the rates of puts and deletes half is that of the last second. They come to an end,
-// and of a tube that was gone in between there are none.
+// TestRates: rates of puts and deletes are smoothed, become zero, and start again for a tube that was deleted in
+// between.
 func TestRates(t *testing.T) {
 	t.Parallel()
-	l := newPollerTest(t, newPoller(nil))
+	pt := newPollerTest(t, newPoller(nil))
 	for i, want := range []struct {
 		total, deletes uint64
 		puts, done     float64
 	}{{100, 0, 0, 0}, {120, 8, 10, 4}, {140, 8, 15, 2}, {140, 8, 7.5, 1}, {5, 0, 0, 0}, {6, 0, 0.5, 0}, {6, 0, 0.3, 0}, {6, 0, 0.2, 0}, {6, 0, 0.1, 0}, {6, 0, 0, 0}} {
-		l.poll(time.Second, &tube.TubeStats{Name: "t", Total: want.total, Deletes: want.deletes})
-		if got := l.h.live["t"]; got.Puts != want.puts || got.Done != want.done {
-			t.Errorf("look %d: %v puts and %v deletes a second, want %+v", i, got.Puts, got.Done, want)
+		pt.poll(time.Second, &tube.TubeStats{Name: "t", Total: want.total, Deletes: want.deletes})
+		if got := pt.poller.live["t"]; got.Puts != want.puts || got.Done != want.done {
+			t.Errorf("poll %d: %v puts and %v deletes a second, want %+v", i, got.Puts, got.Done, want)
 		}
 	}
 }
 
-// TestP95: the bound of the bucket in which the wait is that 95 of 100 did not exceed.
+// TestP95: the 95th percentile is the upper bound of its bucket.
 func TestP95(t *testing.T) {
 	t.Parallel()
 	bounds := tube.TimesBounds()
@@ -129,7 +128,7 @@ func TestP95(t *testing.T) {
 		times.Note(bounds[0])
 	}
 	for range 5 {
-		times.Note(bounds[len(bounds)-1] + time.Second) // beyond all bounds
+		times.Note(bounds[len(bounds)-1] + time.Second) // beyond the last bucket
 	}
 	if got := p95(&times); got != bounds[0].Milliseconds() {
 		t.Errorf("with 95 of 100 in the first bucket it is %d", got)
@@ -144,20 +143,20 @@ func TestP95(t *testing.T) {
 	}
 }
 
-// TestChartPoints: a chart has a point every ten seconds, the last of an hour; of a tube that is
-// gone it is kept half an hour.
+// TestChartPoints: a chart has a point every ten seconds for the last hour. The chart of a tube that is gone is
+// kept for half an hour.
 func TestChartPoints(t *testing.T) {
 	t.Parallel()
 	a := start(t, Config{})
-	l := newPollerTest(t, a.api.poller)
+	pt := newPollerTest(t, a.api.poller)
 	for i := range uint64(400) {
 		all := []*tube.TubeStats{{Name: "t", Ready: i, Buried: 1 << 33, Total: 20 * i, Deletes: 10 * i}}
 		if i < 10 {
 			all = append(all, &tube.TubeStats{Name: "gone"})
 		}
-		l.poll(pointEvery-time.Second, all...)
-		l.poll(time.Second, all...)
-		if charts := len(l.h.charts); i == 9+maxPoints/2 && charts != 2 || i == 10+maxPoints/2 && charts != 1 {
+		pt.poll(pointEvery-time.Second, all...)
+		pt.poll(time.Second, all...)
+		if charts := len(pt.poller.charts); i == 9+maxPoints/2 && charts != 2 || i == 10+maxPoints/2 && charts != 1 {
 			t.Errorf("after %d points there are %d charts", i, charts)
 		}
 	}
