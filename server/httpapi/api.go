@@ -2,101 +2,135 @@ package httpapi
 
 import (
 	"context"
-	_ "embed"
-	"encoding/json"
-	"io"
+	"log/slog"
 	"net/http"
 	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
-	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
-	strict "github.com/go-json-experiment/json"
+	"redstalk/server/access"
+	"redstalk/server/queue"
+	"redstalk/storage/telemetry"
 )
 
-// newAPI returns what makes the document, and serves the rows that are not direct.
-func (d *Door) newAPI() huma.API {
-	format := huma.Format{
-		Marshal: func(w io.Writer, v any) error {
-			enc := json.NewEncoder(w)
-			enc.SetEscapeHTML(false)
-			return enc.Encode(v)
-		},
-		Unmarshal: func(data []byte, v any) error { return strict.Unmarshal(data, v) },
+// Config configures an API. The zero value is useful.
+type Config struct {
+	// Version is the version of the program, for the OpenAPI document. It can be empty.
+	Version string
+
+	// Origins are the web origins, such as https://ops.example.org, whose pages may call
+	// the API from a browser (CORS).
+	Origins []string
+
+	// MaxWaiting limits the requests that wait for jobs at the same time. With Access, no
+	// client holds more of them than are free. 0 means DefaultMaxWaiting.
+	MaxWaiting int
+
+	// MaxStreams limits the event streams that are open at the same time. No client holds
+	// more of them than are free. 0 means DefaultMaxStreams.
+	MaxStreams int
+
+	// Access checks users and rights. If it is nil, everybody may do everything.
+	Access *access.Access
+
+	// History turns on polling of all tubes, for charts and for /v1/watch. The API must then
+	// be closed.
+	History bool
+
+	// Handlers are further handlers by their http.ServeMux patterns, such as "GET /metrics".
+	// They get requests unchanged. The handler of "/" gets all requests that match no other
+	// pattern.
+	Handlers map[string]http.Handler
+
+	// Log gets messages for the operator. nil means slog.Default.
+	Log *slog.Logger
+}
+
+// The default limits.
+const (
+	DefaultMaxWaiting = 10_000
+	DefaultMaxStreams = 200
+)
+
+// API is the HTTP API of one queue. It is an http.Handler.
+type API struct {
+	queue   *queue.Queue
+	config  Config
+	log     *slog.Logger
+	mux     *http.ServeMux
+	paths   *http.ServeMux // answers 405 with the methods of a path
+	rows    []*row
+	huma    huma.API
+	origins map[string]bool
+	cross   *http.CrossOriginProtection
+	sampler *sampler
+	poller  *poller
+
+	aclMu  sync.Mutex      // guards acl and endACL
+	acl    context.Context // ends when the users file changes
+	endACL context.CancelCauseFunc
+
+	waiting  *limiter     // requests that wait for a job
+	streams  *limiter     // open event streams
+	searches *searchQueue // searches, running and queued
+
+	faults telemetry.Log
+}
+
+// New returns the API of a queue.
+func New(q *queue.Queue, config Config) *API {
+	if config.MaxWaiting == 0 {
+		config.MaxWaiting = DefaultMaxWaiting
 	}
-	return huma.NewAPI(huma.Config{
-		OpenAPI: &huma.OpenAPI{
-			OpenAPI: "3.1.0",
-			Info: &huma.Info{
-				Title: "redstalk", Version: d.config.Version,
-				Description: "Jobs in tubes over HTTP. A POST needs the content type application/json or the header X-Redstalk, " +
-					"whatever its value. Durations are whole numbers with a unit (ms, s, m, h, d), or else of seconds. " +
-					"Errors are problem documents (RFC 9457), whose code is the word of the beanstalk protocol.",
-			},
-			Components: &huma.Components{Schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)},
-		},
-		Formats:       map[string]huma.Format{jsonType: format, "json": format},
-		DefaultFormat: jsonType,
-	}, adapter{d})
-}
-
-// adapter has huma's operations served by the mux of the door, behind its guard.
-type adapter struct{ door *Door }
-
-// Handle implements huma.Adapter.
-func (a adapter) Handle(op *huma.Operation, handler func(huma.Context)) {
-	row := a.door.rowOf(op)
-	h := row.direct
-	if h == nil {
-		h = func(w http.ResponseWriter, r *http.Request) {
-			handler(humago.NewContext(op, r.WithContext(context.WithValue(r.Context(), clientKey{}, a.door.clientOf(r))), w))
-		}
+	if config.MaxStreams == 0 {
+		config.MaxStreams = DefaultMaxStreams
 	}
-	a.door.mux.HandleFunc(op.Method+" "+op.Path, a.door.guard(row, h))
-}
-
-// ServeHTTP implements huma.Adapter.
-func (a adapter) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.door.ServeHTTP(w, r) }
-
-// rowOf returns the row of an operation.
-func (d *Door) rowOf(op *huma.Operation) *row {
-	for _, row := range d.rows {
-		if row.Method == op.Method && row.Path == op.Path {
-			return row
-		}
+	if config.Log == nil {
+		config.Log = slog.Default()
 	}
-	panic("web: an operation without a row: " + op.Method + " " + op.Path)
+	api := &API{queue: q, config: config, log: config.Log, mux: http.NewServeMux(), paths: http.NewServeMux(), sampler: newSampler(q), poller: newPoller(q)}
+	api.waiting, api.streams, api.searches = newLimiter(config.MaxWaiting), newLimiter(config.MaxStreams), newSearchQueue()
+	if config.Access != nil {
+		api.aclChanged()
+		config.Access.OnChange(api.aclChanged)
+	}
+	api.setOrigins()
+	api.route()
+	if config.History {
+		api.poller.start()
+	}
+	return api
 }
 
-// operationOf returns a row as the document has it.
-func operationOf(api huma.API, row *row) *huma.Operation {
-	item := api.OpenAPI().Paths[row.Path]
-	return map[string]*huma.Operation{"GET": item.Get, "POST": item.Post, "PUT": item.Put, "DELETE": item.Delete}[row.Method]
-}
-
-// openAPI serves the document.
-func (d *Door) openAPI() http.HandlerFunc {
-	text := sync.OnceValue(func() []byte {
-		text, err := json.Marshal(d.api.OpenAPI())
-		if err != nil {
-			d.log.Error("the OpenAPI document cannot be written", "err", err)
-		}
-		return text
-	})
-	return func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", jsonType)
-		w.Write(text())
+// Close stops the background polling. All requests must have ended.
+func (api *API) Close() {
+	if api.config.History {
+		api.poller.close()
 	}
 }
 
-//go:embed docs.html
-var docsPage []byte
+// ServeHTTP answers one request.
+func (api *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if p := checkPath(r); p != nil {
+		p.Write(w)
+		return
+	}
+	if !api.checkOrigin(w, r) {
+		return
+	}
+	api.mux.ServeHTTP(w, r)
+}
 
-// docs serves a page that shows the document. It needs nothing from elsewhere.
-func (d *Door) docs(w http.ResponseWriter, _ *http.Request) {
-	h := w.Header()
-	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", "default-src 'none'; connect-src 'self'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
-	h.Set("X-Content-Type-Options", "nosniff")
-	w.Write(docsPage)
+// fail answers a request with the problem document of an error.
+func (api *API) fail(w http.ResponseWriter, r *http.Request, err error) {
+	api.problem(err, r.Method, r.URL.Path).Write(w)
+}
+
+// problem returns the problem document of an error. It logs an unexpected error.
+func (api *API) problem(err error, method, path string) *problem {
+	p := problemOf(err)
+	if p.Status == http.StatusInternalServerError {
+		api.faults.Error(api.log, "a request could not be answered", "method", method, "path", path, "err", err)
+	}
+	return p
 }

@@ -14,14 +14,14 @@ import (
 	"redstalk/tube"
 )
 
-// This file has the requests that concern many jobs at once.
+// This file has the batch requests.
 
 const (
-	// maxBatch is how many jobs there may be in a request.
+	// maxBatch is the maximum number of jobs in a request.
 	maxBatch = 1000
 
-	// maxBatchBytes is the largest body of a batch, in bytes, unless a single job may be
-	// larger.
+	// maxBatchBytes is the largest body of a batch, in bytes, unless the limit for a single
+	// job is higher.
 	maxBatchBytes = 16 << 20
 )
 
@@ -34,27 +34,27 @@ type batchInput struct {
 // batchOutput documents the answer to a batch.
 type batchOutput struct{ Body []batchAnswer }
 
-// batchAnswer is what has become of one job of a batch.
+// batchAnswer is the result of one job of a batch.
 type batchAnswer struct {
-	Status    int    `json:"status" doc:"what the job would have been answered by itself"`
+	Status    int    `json:"status" doc:"the status that the request for this job alone would have got"`
 	ID        uint64 `json:"id,omitempty"`
 	State     string `json:"state,omitempty"`
 	Duplicate bool   `json:"duplicate,omitempty"`
-	Code      string `json:"code,omitempty" doc:"that of the problem, if there is one"`
+	Code      string `json:"code,omitempty" doc:"the code of the problem, if there is one"`
 	Detail    string `json:"detail,omitempty"`
 }
 
-// one is a job of a batch: an operation, or why there is none.
-type one struct {
+// batchItem is a job of a batch: its operation, or the error that prevents it.
+type batchItem struct {
 	op  storage.Op
 	err error
 }
 
-func (d *Door) putBatch(w http.ResponseWriter, r *http.Request) {
+func (api *API) putBatch(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("tube")
-	d.batch(w, r, appendPutAnswer, http.StatusCreated, func(text []byte) (storage.Op, error) {
+	api.batch(w, r, appendPutAnswer, http.StatusCreated, func(text []byte) (storage.Op, error) {
 		op, err := parseJob(name, text)
-		if err == nil && len(op.Body) > d.queue.MaxJobSize() {
+		if err == nil && len(op.Body) > api.queue.MaxJobSize() {
 			err = queue.ErrTooBig
 		}
 		if err == nil {
@@ -69,14 +69,14 @@ type finishBatchInput struct {
 	Body []finishJob `maxItems:"1000"`
 }
 
-// finishJob is a job that is done.
+// finishJob is a job to delete.
 type finishJob struct {
 	ID    uint64 `json:"id"`
-	Lease string `json:"lease,omitempty" doc:"without it: a job that nobody holds is removed"`
+	Lease string `json:"lease,omitempty" doc:"without a lease, deletes a job that is not reserved"`
 }
 
-func (d *Door) finishBatch(w http.ResponseWriter, r *http.Request) {
-	d.batch(w, r, appendID, http.StatusNoContent, func(text []byte) (storage.Op, error) {
+func (api *API) finishBatch(w http.ResponseWriter, r *http.Request) {
+	api.batch(w, r, appendID, http.StatusNoContent, func(text []byte) (storage.Op, error) {
 		var j finishJob
 		if err := unmarshal(text, &j); err != nil {
 			return storage.Op{}, err
@@ -85,7 +85,7 @@ func (d *Door) finishBatch(w http.ResponseWriter, r *http.Request) {
 		if j.Lease == "" {
 			lease = nil
 		}
-		return moveOf(tube.Delete, j.ID, lease)
+		return moveOp(tube.Delete, j.ID, lease)
 	})
 }
 
@@ -94,23 +94,22 @@ func appendID(b []byte, op *storage.Op) []byte {
 	return strconv.AppendUint(b, op.ID, 10)
 }
 
-// batch answers a request with many jobs, each of which parse makes an operation of. write
-// writes the fields of what has come of one that was done; status is what it would have been
-// answered by itself.
-func (d *Door) batch(w http.ResponseWriter, r *http.Request, write func([]byte, *storage.Op) []byte, status int, parse func([]byte) (storage.Op, error)) {
-	var all []one
-	err := readJSON(w, r, max(maxBatchBytes, d.jsonLimit()), func(text []byte) (err error) {
+// batch handles a batch request. parse returns the operation of a job, write appends the fields
+// of its result, and status is the status of a job that succeeded.
+func (api *API) batch(w http.ResponseWriter, r *http.Request, write func([]byte, *storage.Op) []byte, status int, parse func([]byte) (storage.Op, error)) {
+	var all []batchItem
+	err := readJSON(w, r, max(maxBatchBytes, api.jsonLimit()), func(text []byte) (err error) {
 		all, err = parseBatch(text, parse)
 		return err
 	})
 	if err == nil && status == http.StatusNoContent {
-		err = d.checkMoves(r.Context(), all)
+		err = api.checkFinishes(r.Context(), all)
 	}
 	if err == nil {
-		err = d.carryOut(r.Context(), all)
+		err = api.execute(r.Context(), all)
 	}
 	if err != nil {
-		d.fail(w, r, err)
+		api.fail(w, r, err)
 		return
 	}
 	b := make([]byte, 0, 64*len(all)+2)
@@ -119,13 +118,13 @@ func (d *Door) batch(w http.ResponseWriter, r *http.Request, write func([]byte, 
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = d.appendOne(b, &all[i], write, status)
+		b = api.appendItem(b, &all[i], write, status)
 	}
 	writeJSON(w, http.StatusOK, append(b, ']'))
 }
 
-// appendOne writes a batchAnswer.
-func (d *Door) appendOne(b []byte, o *one, write func([]byte, *storage.Op) []byte, status int) []byte {
+// appendItem appends a batchAnswer.
+func (api *API) appendItem(b []byte, o *batchItem, write func([]byte, *storage.Op) []byte, status int) []byte {
 	if o.err == nil {
 		b = append(b, `{"status":`...)
 		b = strconv.AppendInt(b, int64(status), 10)
@@ -135,30 +134,30 @@ func (d *Door) appendOne(b []byte, o *one, write func([]byte, *storage.Op) []byt
 	p := problemOf(o.err)
 	text, err := json.Marshal(batchAnswer{Status: p.Status, ID: p.ID, Code: p.Code, Detail: p.Detail})
 	if err != nil {
-		return append(b, '{', '}') // cannot be: strings and numbers have JSON
+		return append(b, '{', '}') // impossible: strings and numbers can always be encoded
 	}
 	return append(b, text...)
 }
 
-// parseBatch reads an array. An element that is JSON but means nothing is answered for
-// itself.
-func parseBatch(text []byte, parse func([]byte) (storage.Op, error)) (all []one, err error) {
+// parseBatch parses a JSON array of jobs. An element that is valid JSON but not a valid job
+// fails on its own, not the whole batch.
+func parseBatch(text []byte, parse func([]byte) (storage.Op, error)) (all []batchItem, err error) {
 	var elements []jsontext.Value
 	if err := strict.Unmarshal(text, &elements); err != nil {
 		return nil, jsonProblem(err)
 	}
 	if len(elements) > maxBatch {
-		return nil, invalid("there are %d jobs; a request may have %d", len(elements), maxBatch)
+		return nil, invalid("there are %d jobs; the limit is %d a request", len(elements), maxBatch)
 	}
-	all = make([]one, len(elements))
+	all = make([]batchItem, len(elements))
 	for i, element := range elements {
 		all[i].op, all[i].err = parse(element)
 	}
 	return all, nil
 }
 
-// carryOut hands the operations to the store, and takes down what has come of them.
-func (d *Door) carryOut(ctx context.Context, all []one) error {
+// execute submits the operations to the store and stores their answers in all.
+func (api *API) execute(ctx context.Context, all []batchItem) error {
 	ops := make([]storage.Op, 0, len(all))
 	for i := range all {
 		if all[i].err == nil {
@@ -168,7 +167,7 @@ func (d *Door) carryOut(ctx context.Context, all []one) error {
 	if len(ops) == 0 {
 		return nil
 	}
-	answers, err := d.queue.Do(context.WithoutCancel(ctx), ops...)
+	answers, err := api.queue.Do(context.WithoutCancel(ctx), ops...)
 	if err != nil {
 		return err
 	}

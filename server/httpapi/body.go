@@ -16,20 +16,21 @@ import (
 	"redstalk/server/httpserve"
 )
 
-// This file reads bodies of requests.
+// This file reads request bodies.
 
-// firstPiece is how much memory a body gets before any of it has come, in bytes.
-const firstPiece = 64 << 10
+// initialBuffer is the most memory that is allocated for a body before any of it has arrived,
+// in bytes.
+const initialBuffer = 64 << 10
 
-// readBody reads a body of at most limit bytes, into buf as far as that has room. The rest
-// of one that is longer is not read.
+// readBody reads a body of at most limit bytes. It uses the memory of buf and grows it as
+// needed. Of a longer body it does not read the rest.
 func readBody(w http.ResponseWriter, r *http.Request, limit int64, buf []byte) ([]byte, error) {
 	tooLong := &http.MaxBytesError{Limit: limit}
 	if r.ContentLength > limit {
 		w.Header().Set("Connection", "close")
 		return nil, tooLong
 	}
-	if want := min(r.ContentLength, firstPiece); int64(cap(buf)) < want {
+	if want := min(r.ContentLength, initialBuffer); int64(cap(buf)) < want {
 		buf = make([]byte, 0, want)
 	}
 	buf = buf[:0]
@@ -37,9 +38,9 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64, buf []byte) (
 	for {
 		if len(buf) == cap(buf) {
 			if int64(len(buf)) == r.ContentLength {
-				var one [1]byte // net/http says that it is the end with the last bytes, mostly
+				var one [1]byte // usually unused: net/http returns EOF together with the last bytes
 				if _, err := from.Read(one[:]); err != nil {
-					return whole(buf, err)
+					return endRead(buf, err)
 				}
 			}
 			buf = slices.Grow(buf, growth(len(buf), r.ContentLength))
@@ -47,56 +48,54 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64, buf []byte) (
 		n, err := from.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
 		if err != nil {
-			return whole(buf, err)
+			return endRead(buf, err)
 		}
 	}
 }
 
-// growth returns how much room a full buffer gets beside what it has: as much again, or what is
-// missing of a body of size bytes, so that the last step leaves nothing over.
+// growth returns by how much a full buffer of have bytes grows. It doubles, or it grows by an
+// even part of what is missing of a body of size bytes, so that the last step fits exactly.
 func growth(have int, size int64) int {
 	missing := size - int64(have)
 	if missing <= 0 {
-		return max(have, firstPiece)
+		return max(have, initialBuffer)
 	}
-	for missing > int64(max(have, firstPiece)) {
+	for missing > int64(max(have, initialBuffer)) {
 		missing = (missing + 1) / 2
 	}
 	return int(missing)
 }
 
-// whole returns what was read until err.
-func whole(buf []byte, err error) ([]byte, error) {
+// endRead returns the body if err is io.EOF, and otherwise the error for the client.
+func endRead(buf []byte, err error) ([]byte, error) {
 	_, tooLong := errors.AsType[*http.MaxBytesError](err)
 	switch {
 	case err == io.EOF:
 		return buf, nil
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, newProblem(http.StatusBadRequest, wordBadFormat, "the body ends early")
+		return nil, newProblem(http.StatusBadRequest, codeBadFormat, "the body ends early")
 	case tooLong, errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, err
 	}
-	return nil, newProblem(http.StatusBadRequest, wordBadFormat, "the body cannot be read: its chunks are broken, or the connection is")
+	return nil, newProblem(http.StatusBadRequest, codeBadFormat, "the body cannot be read: its chunked encoding is invalid, or the connection failed")
 }
 
-// readRest reads a body that means nothing, so that the end of its client is noticed.
+// readRest reads and drops a body. After that net/http notices when the client disconnects.
 func readRest(r *http.Request) error {
 	err := httpserve.ReadRest(r)
 	if err != nil {
-		_, err = whole(nil, err)
+		_, err = endRead(nil, err)
 	}
 	return err
 }
 
-// jsonBuffers has memory for bodies that are JSON. Nothing that is made of them points
-// into it.
+// jsonBuffers is a pool of buffers for JSON bodies. Decoded values never point into them.
 var jsonBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// mostKept is the largest buffer that is kept for the next request, in bytes.
-const mostKept = 1 << 20
+// maxPooled is the largest buffer that goes back to the pool, in bytes.
+const maxPooled = 1 << 20
 
-// readJSON reads a body of JSON and has decode make something of it, which must not keep
-// the memory.
+// readJSON reads a JSON body and passes it to decode, which must not retain the memory.
 func readJSON(w http.ResponseWriter, r *http.Request, limit int64, decode func([]byte) error) error {
 	buf := jsonBuffers.Get().(*[]byte)
 	defer jsonBuffers.Put(buf)
@@ -104,24 +103,24 @@ func readJSON(w http.ResponseWriter, r *http.Request, limit int64, decode func([
 	if err != nil {
 		return err
 	}
-	if cap(text) <= mostKept {
+	if cap(text) <= maxPooled {
 		*buf = text[:0]
 	}
 	return decode(text)
 }
 
-// unmarshal decodes JSON: strictly UTF-8, without members that are unknown or come twice.
+// unmarshal decodes JSON strictly: it refuses invalid UTF-8, and unknown or repeated members.
 func unmarshal(text []byte, into any) error {
 	return jsonProblem(strict.Unmarshal(text, into, strict.RejectUnknownMembers(true)))
 }
 
-// jsonProblem says what is wrong with a body, if anything is.
+// jsonProblem returns the problem for an error of the JSON decoder, or nil if err is nil.
 func jsonProblem(err error) error {
 	if err == nil {
 		return nil
 	}
 	if broken, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
-		return newProblem(http.StatusBadRequest, wordBadFormat, "the body is not JSON: %s", tidy(broken.Error(), "jsontext: "))
+		return newProblem(http.StatusBadRequest, codeBadFormat, "the body is not JSON: %s", tidy(broken.Error(), "jsontext: "))
 	}
 	wrong, ok := errors.AsType[*strict.SemanticError](err)
 	if !ok {
@@ -133,19 +132,19 @@ func jsonProblem(err error) error {
 	}
 	switch {
 	case errors.Is(wrong.Err, strict.ErrUnknownName):
-		return invalid("%s: there is no such field", at)
+		return invalid("%s: unknown field", at)
 	case errors.Is(wrong.Err, strconv.ErrSyntax), errors.Is(wrong.Err, strconv.ErrRange):
-		return invalid("%s: the number is not whole, or out of range", at)
+		return invalid("%s: the number is not an integer, or out of range", at)
 	case wrong.Err != nil:
 		return invalid("%s: %v", at, wrong.Err)
 	}
 	return invalid("%s: a %v is not allowed here", at, kindName(wrong.JSONKind))
 }
 
-// tidy takes away the name of the library.
+// tidy removes the name of the JSON library from an error text.
 func tidy(text, prefix string) string { return strings.TrimPrefix(text, prefix) }
 
-// kindName names a kind of JSON value.
+// kindName returns the name of a kind of JSON value.
 func kindName(k jsontext.Kind) string {
 	switch k {
 	case 'n':

@@ -1,35 +1,37 @@
-// Package httpapi is the HTTP door: the API of docs/http.md, as JSON over HTTP, with its OpenAPI
-// document and a page to read that.
+// Package httpapi is the HTTP API of docs/http.md: JSON over HTTP, with its OpenAPI document and
+// a page that shows it. The browser console is package httpapi/console.
 //
-// # What lives here
+// # Reading order
 //
-//   - Door: an http.Handler on a queue.Queue (web.go). Package serving runs it.
-//   - The table of operations: one row for each, with its method, its path, the right that
-//     it needs, and where it names tubes (operations.go). Routing, the document and the
-//     checks of every request come from it; whoever adds an operation adds a row.
-//   - guard: what every request has to pass before its operation sees it: a clean path, a
-//     query of known parameters, and for changes a proof that no other site's form has sent
-//     it (guard.go, origin.go).
-//   - Operations that are asked for all the time read and write JSON by themselves (put.go,
-//     batch.go, reserve.go, finish.go). All others are functions of a typed input, which
-//     huma reads and checks (jobs.go, tubes.go, policy.go, instance.go). Both are documented
-//     by types.
-//   - sampler: counts of tubes once a second, for all who listen (events.go).
-//   - places, turns: bounds of what takes long, with a share for each client (places.go).
-//   - problem: errors as clients see them (problem.go).
+//   - api.go: API, an http.Handler on a queue.Queue, and its Config. Package httpserve runs it.
+//   - operations.go: the table of operations. A row has the method, the path, the right that
+//     the operation needs, and where it names tubes. Routing, the OpenAPI document (openapi.go)
+//     and the checks of every request follow from the table. To add an operation, add a row.
+//   - guard.go, authenticate.go, rights.go, origin.go: what a request must pass before its
+//     operation sees it. It needs a clean path, known query parameters, a user with the right,
+//     and for changes a proof that no HTML form of another site sent it.
+//   - put.go, batch.go, reserve.go, finish.go: the frequent operations. They parse requests and
+//     write JSON themselves, with body.go and newjob.go.
+//   - jobs.go, movejob.go, jobactions.go, tubes.go, policy.go, server.go, store.go, search.go,
+//     parked.go, caller.go: all other operations, as functions of a typed input, which huma
+//     parses and validates. Both kinds are documented by types.
+//   - events.go and watch.go: event streams (stream.go). The sampler polls tubes once a second
+//     for /v1/events; the poller (poller.go, livetube.go, charts.go) polls all tubes for
+//     /v1/watch and the charts.
+//   - limiter.go: limits for requests that take long, shared fairly between clients.
+//   - problem.go: errors as clients see them, as RFC 9457 problem documents.
 //
-// # What does not
+// # Not in this package
 //
-// Listening, timeouts and the end of connections (package serving); who waits for what, and
-// leases (package queue); metrics and the console, which are other handlers that a Config
-// brings along.
+// Listening, timeouts and the end of connections are in package httpserve. Waiting for jobs and
+// leases are in package queue. Metrics and the console are handlers that a Config brings along.
 //
 // # Invariants
 //
-// A request that is answered with a problem has changed nothing, unless the problem says
-// that the store is not available: then the change may or may not come about. Of a batch
-// this holds for each job.
+// A request that is answered with a problem has changed nothing, unless the problem says that
+// the store is not available: then the change may or may not take effect. In a batch this holds
+// for each job.
 //
-// A client that goes away while it waits takes no job with it. All state is in the store:
-// any instance can answer any request.
+// A client that disconnects while it waits takes no job with it. All state is in the store: any
+// instance can answer any request.
 package httpapi

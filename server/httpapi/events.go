@@ -14,23 +14,23 @@ import (
 )
 
 const (
-	// sampleEvery is how often those who listen get counts.
+	// sampleEvery is the time between two events of a stream.
 	sampleEvery = time.Second
 
-	// sampleLimit is how long the store may take for one sample.
+	// sampleLimit is the timeout of the store calls for one sample.
 	sampleLimit = 5 * time.Second
 
-	// maxSampled is how many tubes there are in an event that is about all tubes.
+	// maxSampled is the maximum number of tubes in an event about all tubes.
 	maxSampled = 1000
 
-	// eventLimit is how long a client may take to read an event. Those that come
-	// meanwhile are left out; who takes longer is cut off.
+	// eventLimit is how long a client can take to read an event. It misses the events of
+	// that time. A client that takes longer is disconnected.
 	eventLimit = 10 * time.Second
 )
 
 // eventsInput documents events.
 type eventsInput struct {
-	Tube []string `query:"tube,explode" maxItems:"1000" doc:"all tubes unless said"`
+	Tube []string `query:"tube,explode" maxItems:"1000" doc:"the default is all tubes"`
 }
 
 // eventsOutput documents the answer.
@@ -38,42 +38,42 @@ type eventsOutput struct {
 	Body string `contentType:"text/event-stream"`
 }
 
-// sample is the counts of tubes at one time.
+// sample has the counts of tubes at one time.
 type sample struct {
 	at    time.Time
-	tubes map[string][]byte // a tubeInfo each, by name
+	tubes map[string][]byte // the JSON of a tubeInfo, by name
 	err   error             // why there are no counts
 
-	// all is what those who listen to all tubes get: the first maxSampled, by name, of
-	// those that the user may see. Who has come since is not in it.
+	// all has, for each user who subscribes to all tubes, the first maxSampled names that
+	// the user may read. Users who subscribed after the sample began are not in it.
 	all map[*access.User][]string
 }
 
-// sampler looks at tubes once a second, while anybody listens, for all who do.
+// sampler polls tubes once a second for all subscribers of /v1/events, while there are any.
 type sampler struct {
 	queue *queue.Queue
 
-	mu        sync.Mutex
-	listeners map[*listener]struct{}
-	stop      context.CancelFunc // ends the sampling; nil if nobody listens
+	mu          sync.Mutex
+	subscribers map[*subscriber]struct{}
+	stop        context.CancelFunc // ends the sampling; nil if there are no subscribers
 }
 
-// listener is a client that listens to events.
-type listener struct {
-	tubes []string     // nil: all
-	user  *access.User // who may see only some of all; nil: all
-	news  chan *sample // holds the last one that the client has not got
+// subscriber is a client of /v1/events.
+type subscriber struct {
+	tubes   []string     // nil means all tubes
+	user    *access.User // nil means that all tubes are visible
+	updates chan *sample // holds the latest sample that was not sent yet
 }
 
 func newSampler(q *queue.Queue) *sampler {
-	return &sampler{queue: q, listeners: make(map[*listener]struct{})}
+	return &sampler{queue: q, subscribers: make(map[*subscriber]struct{})}
 }
 
-// join adds a listener. The first one begins the sampling.
-func (s *sampler) join(l *listener) {
+// subscribe adds a subscriber. The first one starts the sampling.
+func (s *sampler) subscribe(l *subscriber) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.listeners[l] = struct{}{}
+	s.subscribers[l] = struct{}{}
 	if s.stop == nil {
 		var ctx context.Context
 		ctx, s.stop = context.WithCancel(context.Background())
@@ -81,23 +81,23 @@ func (s *sampler) join(l *listener) {
 	}
 }
 
-// leave takes a listener away. The last one ends the sampling.
-func (s *sampler) leave(l *listener) {
+// unsubscribe removes a subscriber. The last one stops the sampling.
+func (s *sampler) unsubscribe(l *subscriber) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.listeners, l)
-	if len(s.listeners) == 0 {
+	delete(s.subscribers, l)
+	if len(s.subscribers) == 0 {
 		s.stop()
 		s.stop = nil
 	}
 }
 
-// run takes a sample now and then, until ctx ends.
+// run takes a sample every sampleEvery until ctx ends.
 func (s *sampler) run(ctx context.Context) {
 	every := time.NewTicker(sampleEvery)
 	defer every.Stop()
 	for {
-		s.hand(s.take(ctx))
+		s.deliver(s.takeSample(ctx))
 		select {
 		case <-every.C:
 		case <-ctx.Done():
@@ -106,13 +106,13 @@ func (s *sampler) run(ctx context.Context) {
 	}
 }
 
-// wanted returns the tubes that somebody listens to by name, and the users who listen to all,
-// without tubes yet.
+// wanted returns the tubes that are subscribed to by name, and the users who subscribe to all
+// tubes as the keys of a map without values.
 func (s *sampler) wanted() (names []string, all map[*access.User][]string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all = make(map[*access.User][]string)
-	for l := range s.listeners {
+	for l := range s.subscribers {
 		if names = append(names, l.tubes...); l.tubes == nil {
 			all[l.user] = nil
 		}
@@ -120,21 +120,21 @@ func (s *sampler) wanted() (names []string, all map[*access.User][]string) {
 	return names, all
 }
 
-// take looks at the tubes that anybody wants.
-func (s *sampler) take(ctx context.Context) *sample {
+// takeSample polls all tubes that are subscribed to.
+func (s *sampler) takeSample(ctx context.Context) *sample {
 	ctx, cancel := context.WithTimeout(ctx, sampleLimit)
 	defer cancel()
 	taken := &sample{at: time.Now(), tubes: make(map[string][]byte)}
 	names, all := s.wanted()
 	if len(all) > 0 {
-		there, err := s.queue.Tubes(ctx)
+		existing, err := s.queue.Tubes(ctx)
 		if taken.err = err; err != nil {
 			return taken
 		}
-		slices.Sort(there)
+		slices.Sort(existing)
 		for user := range all {
-			its := visibleTo(user, there)
-			all[user] = its[:min(len(its), maxSampled)]
+			visible := visibleTo(user, existing)
+			all[user] = visible[:min(len(visible), maxSampled)]
 			names = append(names, all[user]...)
 		}
 	}
@@ -152,27 +152,27 @@ func (s *sampler) take(ctx context.Context) *sample {
 	return taken
 }
 
-// hand gives a sample to all who listen, in place of one that they have not taken yet.
-func (s *sampler) hand(taken *sample) {
+// deliver passes a sample to all subscribers. It replaces one that they have not sent yet.
+func (s *sampler) deliver(taken *sample) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for l := range s.listeners {
+	for l := range s.subscribers {
 		if _, known := taken.all[l.user]; l.tubes == nil && !known && taken.err == nil {
-			continue // it has come meanwhile
+			continue // it subscribed after the sample began
 		}
 		select {
-		case <-l.news:
+		case <-l.updates:
 		default:
 		}
-		l.news <- taken // has room: nobody else sends
+		l.updates <- taken // never blocks: only deliver sends
 	}
 }
 
-// event writes a sample as an event for a listener. A tube that there is not is left out.
-func (s *sample) event(l *listener) []byte {
+// event returns the event of a sample for a subscriber. Tubes that do not exist are left out.
+func (s *sample) event(l *subscriber) []byte {
 	if s.err != nil {
 		p := problemOf(s.err)
-		text, _ := json.Marshal(p) // strings and numbers have JSON
+		text, _ := json.Marshal(p) // strings and numbers can always be encoded
 		return append(append([]byte("event: problem\ndata: "), text...), "\n\n"...)
 	}
 	b := append([]byte("event: tubes\ndata: {\"at\":"), s.at.UTC().Format(`"2006-01-02T15:04:05.000Z"`)...)
@@ -192,34 +192,34 @@ func (s *sample) event(l *listener) []byte {
 	return append(b, "]}\n\n"...)
 }
 
-func (d *Door) events(w http.ResponseWriter, r *http.Request) {
-	l, err := d.listen(r)
+func (api *API) events(w http.ResponseWriter, r *http.Request) {
+	l, err := api.subscriberOf(r)
 	if err != nil {
-		d.fail(w, r, err)
+		api.fail(w, r, err)
 		return
 	}
-	s := d.openStream(w, r)
+	s := api.openStream(w, r)
 	if s == nil {
 		return
 	}
 	defer s.end()
-	d.sampler.join(l)
-	defer d.sampler.leave(l)
+	api.sampler.subscribe(l)
+	defer api.sampler.unsubscribe(l)
 	for err = s.begin(); err == nil; err = s.sendSample(l) {
 	}
 }
 
-// listen returns who a request is from.
-func (d *Door) listen(r *http.Request) (*listener, error) {
+// subscriberOf returns the subscriber that a request describes.
+func (api *API) subscriberOf(r *http.Request) (*subscriber, error) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return nil, invalid("the query is broken: %v", err)
+		return nil, invalid("the query cannot be parsed: %v", err)
 	}
 	tubes, err := tubesIn(query)
-	return &listener{tubes: tubes, user: access.UserIn(r.Context()), news: make(chan *sample, 1)}, err
+	return &subscriber{tubes: tubes, user: access.UserIn(r.Context()), updates: make(chan *sample, 1)}, err
 }
 
-// visibleTo returns the tubes that a user may see.
+// visibleTo returns the tubes that a user may read.
 func visibleTo(u *access.User, names []string) []string {
 	if u == nil {
 		return names
@@ -227,12 +227,12 @@ func visibleTo(u *access.User, names []string) []string {
 	return u.Visible(names, access.Read)
 }
 
-// sendSample waits for the next sample of a listener, and sends it.
-func (s *stream) sendSample(l *listener) error {
+// sendSample waits for the next sample of a subscriber and sends it.
+func (s *stream) sendSample(l *subscriber) error {
 	select {
 	case <-s.ctx.Done():
 		return s.ctx.Err()
-	case taken := <-l.news:
+	case taken := <-l.updates:
 		return s.send(taken.event(l))
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"redstalk/storage/embedded"
 )
 
-// stream listens to events, until the test ends. Headers are as those of call.
-func (a *api) stream(query string, headers ...string) *bufio.Reader {
+// stream subscribes to events until the test ends. Headers are as in call.
+func (a *harness) stream(query string, headers ...string) *bufio.Reader {
 	a.t.Helper()
 	ctx, leave := context.WithCancel(context.Background())
 	r, err := http.NewRequestWithContext(ctx, "GET", "http://"+a.addr+"/v1/events"+query, nil)
@@ -66,8 +66,7 @@ func event(t *testing.T, from *bufio.Reader) (name string, tubes []tubeInfo) {
 	}
 }
 
-// TestEvents: who listens gets the counts of the tubes that it has named, or of all, and
-// soon what has changed.
+// TestEvents: a subscriber gets the counts of the tubes in its query, or of all tubes, and then the changes.
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	a := start(t, Config{})
@@ -90,7 +89,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestMaxStreams: beyond the bound a listener is refused; who leaves makes room.
+// TestMaxStreams: a stream beyond the limit is refused; a stream that ends makes room.
 func TestMaxStreams(t *testing.T) {
 	t.Parallel()
 	a := start(t, Config{MaxStreams: 1})
@@ -102,12 +101,12 @@ func TestMaxStreams(t *testing.T) {
 	}
 	defer reply.Body.Close()
 	if got := a.want(429, "GET", "/v1/events", ""); got.header.Get("Retry-After") == "" {
-		t.Error("it does not say when to try again")
+		t.Error("there is no Retry-After")
 	}
 	leave()
-	for limit := time.Now().Add(time.Minute); takenOf(a.door.streams) > 0; time.Sleep(time.Millisecond) {
+	for limit := time.Now().Add(time.Minute); inUse(a.api.streams) > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(limit) {
-			t.Fatal("the stream goes on")
+			t.Fatal("the stream has not ended")
 		}
 	}
 	a.stream("")
@@ -127,40 +126,40 @@ func (l oneConn) Accept() (net.Conn, error) {
 func (l oneConn) Close() error   { return nil }
 func (l oneConn) Addr() net.Addr { return &net.TCPAddr{} }
 
-// TestListenerThatDoesNotRead is cut off, and costs others nothing; sampling ends when
-// nobody listens.
-func TestListenerThatDoesNotRead(t *testing.T) {
+// TestSubscriberThatDoesNotRead: a subscriber that does not read is disconnected, and sampling ends with the
+// last subscriber.
+func TestSubscriberThatDoesNotRead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := embedded.NewMemory()
 		q := queue.New(store, queue.Config{})
-		d := New(q, Config{})
-		door := httpserve.New(d, httpserve.Config{})
+		api := New(q, Config{})
+		server := httpserve.New(api, httpserve.Config{})
 		l := oneConn{make(chan net.Conn)}
-		go door.Serve(l)
-		mine, theirs := net.Pipe()
-		l.conns <- theirs
-		io.WriteString(mine, "GET /v1/events HTTP/1.1\r\nHost: x\r\n\r\n")
-		lines := bufio.NewReader(mine)
+		go server.Serve(l)
+		clientConn, serverConn := net.Pipe()
+		l.conns <- serverConn
+		io.WriteString(clientConn, "GET /v1/events HTTP/1.1\r\nHost: x\r\n\r\n")
+		lines := bufio.NewReader(clientConn)
 		for line := ""; line != "event: tubes\r\n" && line != "event: tubes\n"; {
 			var err error
 			if line, err = lines.ReadString('\n'); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if takenOf(d.streams) != 1 {
-			t.Error("nobody listens")
+		if inUse(api.streams) != 1 {
+			t.Error("there is no open stream")
 		}
 		time.Sleep(eventLimit + 2*sampleEvery)
 		synctest.Wait()
-		if n := takenOf(d.streams); n != 0 || d.sampler.stop != nil {
-			t.Errorf("%d listen after %v without reading", n, eventLimit)
+		if n := inUse(api.streams); n != 0 || api.sampler.stop != nil {
+			t.Errorf("%d streams are open after %v without reading", n, eventLimit)
 		}
-		mine.Close()
+		clientConn.Close()
 		close(l.conns)
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		door.Shutdown(ctx)
+		server.Shutdown(ctx)
 		q.Close(ctx)
 		store.Close()
 	})

@@ -6,13 +6,13 @@ import (
 	"testing"
 )
 
-// TestFeatures has what services on top of sorted sets in Redis have offered, or wished for:
-// doubles refused, cancelled before due, retries by a list or not at all, jobs kept that
-// have failed too often, and consumers of several topics at once without a lock.
+// TestFeatures has the features of delay queues on Redis sorted sets: deduplication, cancelling before a job is
+// due, retries by a list or none, parking of jobs that failed too often, and concurrent consumers of several
+// topics without a lock.
 func TestFeatures(t *testing.T) {
 	t.Parallel()
 	a := start(t, Config{})
-	t.Run("a double is refused", func(t *testing.T) {
+	t.Run("a duplicate is refused", func(t *testing.T) {
 		const job = `{"body":"x","key":"order-1","delay":"1h","on_duplicate":"fail"}`
 		first := decode[putAnswer](t, a.want(201, "POST", "/v1/tubes/orders/jobs", job))
 		if p := decode[problem](t, a.want(409, "POST", "/v1/tubes/orders/jobs", job)); p.Code != "DUPLICATE" || p.ID != first.ID {
@@ -30,7 +30,7 @@ func TestFeatures(t *testing.T) {
 			t.Errorf("%+v", info)
 		}
 	})
-	t.Run("retried by a list, then kept", func(t *testing.T) {
+	t.Run("retried by a list, then parked", func(t *testing.T) {
 		a.fails("retried", `"retry":["1ms","2ms","3ms"]`, 4, "retries")
 	})
 	t.Run("retried by the policy of the tube", func(t *testing.T) {
@@ -40,7 +40,7 @@ func TestFeatures(t *testing.T) {
 	t.Run("not retried", func(t *testing.T) {
 		a.fails("once", `"max":1`, 1, "deliveries")
 	})
-	t.Run("kept in another tube", func(t *testing.T) {
+	t.Run("moved to a dead-letter tube", func(t *testing.T) {
 		a.want(201, "POST", "/v1/tubes/source/jobs", `{"body":"dead","max":1,"dead":"morgue","key":"k"}`)
 		job := a.reserve("tube=source")[0]
 		a.want(204, "POST", fmt.Sprintf("/v1/jobs/%d/release?lease=%s", job.ID, job.Lease), "")
@@ -53,9 +53,9 @@ func TestFeatures(t *testing.T) {
 	t.Run("consumers of topics", a.consumers)
 }
 
-// fails has every delivery of a job fail, and checks that there are so many before the job
-// is kept, for this reason.
-func (a *api) fails(tube, rules string, deliveries int, parked string) {
+// fails lets every delivery of a job fail, and checks the number of deliveries until the job is parked, and the
+// reason.
+func (a *harness) fails(tube, rules string, deliveries int, parked string) {
 	a.t.Helper()
 	id := decode[putAnswer](a.t, a.want(201, "POST", "/v1/tubes/"+tube+"/jobs", `{"body":"x",`+rules+`}`)).ID
 	for i := range deliveries {
@@ -71,8 +71,8 @@ func (a *api) fails(tube, rules string, deliveries int, parked string) {
 	}
 }
 
-// consumers: several consumers for each of several topics get every job once.
-func (a *api) consumers(t *testing.T) {
+// consumers runs several consumers for each of several topics. Each job is delivered once.
+func (a *harness) consumers(t *testing.T) {
 	const topics, each, jobs = 3, 3, 30
 	var mu sync.Mutex
 	got := make(map[string]int)
@@ -83,7 +83,7 @@ func (a *api) consumers(t *testing.T) {
 				for {
 					some := a.reserve(fmt.Sprintf("tube=topic%d&wait=60s", topic))
 					if len(some) == 0 {
-						t.Errorf("no job of the topic %d has come", topic)
+						t.Errorf("a reserve from topic %d timed out", topic)
 						return
 					}
 					a.want(204, "DELETE", fmt.Sprintf("/v1/jobs/%d?lease=%s", some[0].ID, some[0].Lease), "")

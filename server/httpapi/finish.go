@@ -11,7 +11,7 @@ import (
 	"redstalk/tube"
 )
 
-// This file has what the holder of a lease does with its job.
+// This file has the operations of a lease holder: delete, release, bury and touch.
 
 // JobPath is the job in a path.
 type JobPath struct {
@@ -24,22 +24,22 @@ type noOutput struct{}
 // finishInput documents a delete.
 type finishInput struct {
 	JobPath
-	Lease string `query:"lease" maxLength:"32" doc:"without it, a job that nobody holds is removed"`
+	Lease string `query:"lease" maxLength:"32" doc:"without a lease, deletes a job that is not reserved"`
 }
 
 // releaseInput documents a release.
 type releaseInput struct {
 	JobPath
 	Lease    string `query:"lease" required:"true" maxLength:"32"`
-	Priority uint32 `query:"priority" doc:"as before unless said"`
-	Delay    string `query:"delay" pattern:"^[0-9]+(ms|s|m|h|d)?$" doc:"whole seconds; with 0, or unless said, the rules of the job say when it is ready"`
+	Priority uint32 `query:"priority" doc:"the default is the priority of the job"`
+	Delay    string `query:"delay" pattern:"^[0-9]+(ms|s|m|h|d)?$" doc:"whole seconds; with 0 or without it, the retry rules of the job apply"`
 }
 
 // buryInput documents a bury.
 type buryInput struct {
 	JobPath
 	Lease    string `query:"lease" required:"true" maxLength:"32"`
-	Priority uint32 `query:"priority" doc:"as before unless said"`
+	Priority uint32 `query:"priority" doc:"the default is the priority of the job"`
 }
 
 // touchInput documents a touch.
@@ -48,55 +48,55 @@ type touchInput struct {
 	Lease string `query:"lease" required:"true" maxLength:"32"`
 }
 
-func (d *Door) finish(w http.ResponseWriter, r *http.Request) {
-	d.moveLeased(w, r, tube.Delete)
+func (api *API) finish(w http.ResponseWriter, r *http.Request) {
+	api.moveLeased(w, r, tube.Delete)
 }
 
-func (d *Door) release(w http.ResponseWriter, r *http.Request) {
-	d.moveLeased(w, r, tube.Release)
+func (api *API) release(w http.ResponseWriter, r *http.Request) {
+	api.moveLeased(w, r, tube.Release)
 }
 
-func (d *Door) bury(w http.ResponseWriter, r *http.Request) {
-	d.moveLeased(w, r, tube.Bury)
+func (api *API) bury(w http.ResponseWriter, r *http.Request) {
+	api.moveLeased(w, r, tube.Bury)
 }
 
-func (d *Door) touch(w http.ResponseWriter, r *http.Request) {
-	d.moveLeased(w, r, tube.Touch)
+func (api *API) touch(w http.ResponseWriter, r *http.Request) {
+	api.moveLeased(w, r, tube.Touch)
 }
 
-// moveLeased answers a request that moves one job.
-func (d *Door) moveLeased(w http.ResponseWriter, r *http.Request, move tube.Move) {
+// moveLeased handles a request for one job.
+func (api *API) moveLeased(w http.ResponseWriter, r *http.Request, move tube.Move) {
 	op, err := readMove(r, move)
 	if err == nil {
-		err = d.keepPriority(r, &op)
+		err = api.keepPriority(r, &op)
 	}
 	if err == nil {
-		err = d.moveOne(r.Context(), op)
+		err = api.doMove(r.Context(), op)
 	}
 	if err != nil {
-		d.fail(w, r, err)
+		api.fail(w, r, err)
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// moveOne carries out a move.
-func (d *Door) moveOne(ctx context.Context, op storage.Op) error {
-	answers, err := d.queue.Do(context.WithoutCancel(ctx), op)
+// doMove executes a move.
+func (api *API) doMove(ctx context.Context, op storage.Op) error {
+	answers, err := api.queue.Do(context.WithoutCancel(ctx), op)
 	switch {
 	case err != nil:
 		return err
 	case answers[0].Err != nil:
 		return answers[0].Err
 	case answers[0].NotFound && op.Holder == tube.LeaseHolder:
-		return newProblem(http.StatusNotFound, "NOT_FOUND", "there is no such job, or that is not its present lease")
+		return newProblem(http.StatusNotFound, "NOT_FOUND", "there is no such job, or this is not its current lease")
 	case answers[0].NotFound:
-		return newProblem(http.StatusNotFound, "NOT_FOUND", "there is no such job, or somebody holds it")
+		return newProblem(http.StatusNotFound, "NOT_FOUND", "there is no such job, or it is reserved")
 	}
 	return nil
 }
 
-// readMove returns the operation that a request asks for.
+// readMove parses a request for one job.
 func readMove(r *http.Request, move tube.Move) (op storage.Op, err error) {
 	id, err := readID(r)
 	if err != nil {
@@ -104,7 +104,7 @@ func readMove(r *http.Request, move tube.Move) (op storage.Op, err error) {
 	}
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return op, invalid("the query is broken: %v", err)
+		return op, invalid("the query cannot be parsed: %v", err)
 	}
 	var lease *string
 	if query.Has("lease") {
@@ -112,7 +112,7 @@ func readMove(r *http.Request, move tube.Move) (op storage.Op, err error) {
 	} else if move != tube.Delete {
 		return op, invalid("lease: it is missing")
 	}
-	if op, err = moveOf(move, id, lease); err != nil {
+	if op, err = moveOp(move, id, lease); err != nil {
 		return op, err
 	}
 	if query.Has("delay") {
@@ -128,26 +128,26 @@ func readMove(r *http.Request, move tube.Move) (op storage.Op, err error) {
 	return op, nil
 }
 
-// readID returns the job in a path.
+// readID returns the job id in a path.
 func readID(r *http.Request) (uint64, error) {
 	id, err := strconv.ParseUint(r.PathValue("id"), 10, 64)
 	if err != nil {
-		return 0, invalid("id: %q is not a number of a job", r.PathValue("id"))
+		return 0, invalid("id: %q is not a job id", r.PathValue("id"))
 	}
 	return id, nil
 }
 
-// moveOf returns the operation that moves a job on behalf of whoever has its lease; nil: of
-// somebody who has none.
-func moveOf(move tube.Move, id uint64, lease *string) (storage.Op, error) {
+// moveOp returns the operation that moves a job for the holder of a lease. If lease is nil, the
+// caller holds no lease.
+func moveOp(move tube.Move, id uint64, lease *string) (storage.Op, error) {
 	op := storage.Op{Kind: storage.Move, Move: move, ID: id}
 	if lease == nil {
 		return op, nil
 	}
 	if *lease == "" || len(*lease) > protocol.MaxLease {
-		return op, invalid("lease: it has not 1 to %d characters", protocol.MaxLease)
+		return op, invalid("lease: it must have 1 to %d characters", protocol.MaxLease)
 	}
-	// A token of other digits is none of ours, as is 0: then it is not the job's.
+	// A token that is not a number is never valid, and neither is 0.
 	token, err := strconv.ParseUint(*lease, 10, 64)
 	if err != nil {
 		token = 0
@@ -156,12 +156,12 @@ func moveOf(move tube.Move, id uint64, lease *string) (storage.Op, error) {
 	return op, nil
 }
 
-// keepPriority gives a release or a bury that does not say a priority that of the job.
-func (d *Door) keepPriority(r *http.Request, op *storage.Op) error {
+// keepPriority sets the priority of a release or bury without one to that of the job.
+func (api *API) keepPriority(r *http.Request, op *storage.Op) error {
 	if op.Move != tube.Release && op.Move != tube.Bury || url.Values(r.URL.Query()).Has("priority") {
 		return nil
 	}
-	s, err := d.queue.JobStats(context.WithoutCancel(r.Context()), op.ID)
+	s, err := api.queue.JobStats(context.WithoutCancel(r.Context()), op.ID)
 	if err != nil {
 		return err
 	}

@@ -15,8 +15,8 @@ import (
 	"redstalk/storage/embedded"
 )
 
-// FuzzJob: whatever describes a job is a job within the limits, or is refused as what it is.
-// What is a job stays the same when it is said raw.
+// FuzzJob: the description of a job is either a job within the limits, or refused with a status of the client's
+// fault and a detail.
 func FuzzJob(f *testing.F) {
 	for _, seed := range []string{
 		`{"body":"x"}`, `{"body":{"a":[1,null]},"priority":5,"delay":"90s","ttr":120}`, `{"body_base64":"AAE=","at":1795425227670}`,
@@ -39,7 +39,7 @@ func FuzzJob(f *testing.F) {
 			}
 			return
 		}
-		clear(text) // the memory is used again
+		clear(text) // the buffer is reused
 		if op.Kind != storage.Put || op.TTR < 1 || op.Body == nil {
 			t.Errorf("%q is %+v", before, op)
 		}
@@ -47,7 +47,7 @@ func FuzzJob(f *testing.F) {
 	})
 }
 
-// checkTags checks what the store takes for granted.
+// checkTags checks the assumptions of the store.
 func checkTags(t *testing.T, op *storage.Op) {
 	t.Helper()
 	if op.Args == nil {
@@ -60,8 +60,8 @@ func checkTags(t *testing.T, op *storage.Op) {
 	}
 }
 
-// FuzzQuery: whatever the query, a put and a reserve are answered with a status that is in
-// the document, and a put that is refused puts nothing.
+// FuzzQuery: for any query, the answers to a put and a reserve have a documented status, and a refused put puts
+// nothing.
 func FuzzQuery(f *testing.F) {
 	for _, seed := range []string{
 		"", "ttr=5m&priority=10&retry=1m,5m", "delay=5&at=5", "key=a&on_duplicate=fail", "max=0", "dead=-", "ttr=5&ttr=6", "tube=a&tube=b&n=5",
@@ -71,11 +71,11 @@ func FuzzQuery(f *testing.F) {
 	}
 	store := embedded.NewMemory()
 	q := queue.New(store, queue.Config{})
-	d := New(q, Config{})
+	api := New(q, Config{})
 	f.Fuzz(func(t *testing.T, query string) {
 		for _, path := range []string{"/v1/tubes/t/jobs", "/v1/reserve"} {
 			if values, err := url.ParseQuery(query); err == nil && path == "/v1/reserve" && values.Has("wait") {
-				continue // which may take an hour
+				continue // it can take an hour
 			}
 			before, err := q.Stats(t.Context())
 			if err != nil {
@@ -85,7 +85,7 @@ func FuzzQuery(f *testing.F) {
 			r.URL.RawQuery = query
 			r.Header.Set(changeHeader, "1")
 			w := httptest.NewRecorder()
-			d.ServeHTTP(w, r)
+			api.ServeHTTP(w, r)
 			after, err := q.Stats(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -97,7 +97,7 @@ func FuzzQuery(f *testing.F) {
 	})
 }
 
-// expected says what is wrong with a status and with how many jobs were put.
+// expected returns an error if the status is unexpected, or if it does not fit the number of jobs put.
 func expected(path string, status int, put uint64) error {
 	switch status {
 	case http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusConflict, http.StatusOK, http.StatusNoContent:

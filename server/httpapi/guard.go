@@ -11,42 +11,42 @@ import (
 	"redstalk/server/httpserve"
 )
 
-// changeHeader is a header that no form of another site can send.
+// changeHeader is a header that an HTML form of another site cannot send.
 const changeHeader = "X-Redstalk"
 
-// checkPath refuses paths that http.ServeMux would have cleaned, with a redirection that a
-// client may take for another request. What is encoded is left alone: tubes may be called
-// "." and "a//b".
+// checkPath refuses paths that http.ServeMux would clean and redirect, because a client could
+// follow the redirect to a different operation. Encoded characters are left alone: tubes can be
+// called "." and "a//b".
 func checkPath(r *http.Request) *problem {
 	path := r.URL.EscapedPath()
 	if !strings.HasPrefix(path, "/") {
-		return newProblem(http.StatusBadRequest, wordBadFormat, "the path does not begin with a slash")
+		return newProblem(http.StatusBadRequest, codeBadFormat, "the path does not start with a slash")
 	}
 	whole := path + "/"
 	if strings.Contains(path, "//") || strings.Contains(whole, "/./") || strings.Contains(whole, "/../") {
-		return newProblem(http.StatusNotFound, "NOT_FOUND", "the path has an empty part, or one of only dots: in a name, / is written %%2F and . is written %%2E")
+		return newProblem(http.StatusNotFound, "NOT_FOUND", "the path has an empty segment, or one of dots only: in a name, write / as %%2F and . as %%2E")
 	}
 	return nil
 }
 
-// guard returns what answers the requests of a row: h, if they are in order.
-func (d *Door) guard(row *row, h http.HandlerFunc) http.HandlerFunc {
+// guard returns a handler that checks the user, the request and the rights, and then calls h.
+func (api *API) guard(row *row, h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		httpserve.Name(w, row.doc.OperationID)
-		if r = d.identify(w, r); r == nil {
+		if r = api.authenticate(w, r); r == nil {
 			return
 		}
 		if p := row.check(r); p != nil {
 			p.Write(w)
 			return
 		}
-		if d.mayCall(w, r, row) {
+		if api.authorize(w, r, row) {
 			h(w, r)
 		}
 	}
 }
 
-// check refuses a request that is not in order.
+// check refuses a malformed request, and one that another site could have sent.
 func (row *row) check(r *http.Request) *problem {
 	if row.Tube == InPath && !protocol.ValidName([]byte(r.PathValue("tube"))) {
 		return invalidTube("tube", r.PathValue("tube"))
@@ -57,34 +57,33 @@ func (row *row) check(r *http.Request) *problem {
 	return row.checkChange(r)
 }
 
-// invalidTube is the problem that a parameter is no name of a tube.
+// invalidTube returns the problem for a parameter that is not a tube name.
 func invalidTube(parameter, name string) *problem {
-	return invalid("%s: %q is not a name of a tube: 1 to %d letters, digits and -+/;.$_(), the first one not -", parameter, name, protocol.MaxName)
+	return invalid("%s: %q is not a tube name: 1 to %d letters, digits and -+/;.$_(), not starting with -", parameter, name, protocol.MaxName)
 }
 
-// checkQuery refuses parameters that the operation does not know, and those that come twice
-// where they make sense once.
+// checkQuery refuses unknown parameters, and repeated ones that cannot be repeated.
 func (row *row) checkQuery(r *http.Request) *problem {
 	if r.URL.RawQuery == "" {
 		return nil
 	}
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return newProblem(http.StatusBadRequest, wordBadFormat, "the query is broken (%v): write ; as %%3B and %% as %%25", err)
+		return newProblem(http.StatusBadRequest, codeBadFormat, "the query cannot be parsed (%v): write ; as %%3B and %% as %%25", err)
 	}
 	for name, values := range query {
 		switch many, known := row.query[name]; {
 		case !known:
-			return invalid("%s: there is no such parameter", name)
+			return invalid("%s: unknown parameter", name)
 		case len(values) > 1 && !many:
-			return invalid("%s: the parameter is there %d times", name, len(values))
+			return invalid("%s: the parameter appears %d times", name, len(values))
 		}
 	}
 	return nil
 }
 
-// checkChange refuses a POST that a form of another site could have sent. Other methods that
-// change something are not open to forms.
+// checkChange refuses a POST or PUT that an HTML form of another site could have sent. Forms
+// cannot send other methods that change data.
 func (row *row) checkChange(r *http.Request) *problem {
 	switch {
 	case r.Method != http.MethodPost && r.Method != http.MethodPut, len(r.Header[changeHeader]) > 0:
@@ -92,22 +91,22 @@ func (row *row) checkChange(r *http.Request) *problem {
 	}
 	kind := contentType(r)
 	switch {
-	case kind == jsonType, row.raw && r.Method == http.MethodPost && !slices.Contains(formTypes, kind):
+	case kind == jsonType, row.anyBody && r.Method == http.MethodPost && !slices.Contains(formTypes, kind):
 		return nil
-	case row.raw:
-		return newProblem(http.StatusUnsupportedMediaType, wordUnsupported,
-			"a body needs a content type that forms do not have, such as %s or application/octet-stream; or the header %s", jsonType, changeHeader)
+	case row.anyBody:
+		return newProblem(http.StatusUnsupportedMediaType, codeUnsupported,
+			"the body needs a content type that HTML forms cannot send, such as %s or application/octet-stream, or the header %s", jsonType, changeHeader)
 	}
-	return newProblem(http.StatusUnsupportedMediaType, wordUnsupported, "the request needs the content type %s or the header %s", jsonType, changeHeader)
+	return newProblem(http.StatusUnsupportedMediaType, codeUnsupported, "the request needs the content type %s or the header %s", jsonType, changeHeader)
 }
 
 const jsonType = "application/json"
 
-// formTypes are what forms of any site may send.
+// formTypes are the content types that an HTML form of any site can send.
 var formTypes = []string{"", "application/x-www-form-urlencoded", "multipart/form-data", "text/plain"}
 
-// contentType returns the media type of a request, in small letters and without parameters;
-// "" if it has none. One that cannot be read counts as none.
+// contentType returns the media type of a request, in lower case and without parameters. It is
+// "" if there is none or if it cannot be parsed.
 func contentType(r *http.Request) string {
 	value := r.Header.Get("Content-Type")
 	if value == jsonType {

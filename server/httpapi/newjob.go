@@ -17,30 +17,30 @@ import (
 	"redstalk/tube"
 )
 
-// What a put does not say.
+// The defaults of a put.
 const (
-	usualPriority = tube.UrgentBelow // the most urgent of those that are not urgent
-	usualTTR      = 60               // seconds
+	defaultPriority = tube.UrgentBelow // the first priority that does not count as urgent
+	defaultTTR      = 60               // seconds
 )
 
-// Terms are what a put says of a job beside its body.
+// Terms are the options of a put.
 type Terms struct {
-	Priority    *uint32    `json:"priority,omitempty" doc:"0 is the most urgent; 1024 unless said"`
-	Delay       *duration  `json:"delay,omitempty" doc:"how long until the job is ready"`
-	At          *int64     `json:"at,omitempty" doc:"when the job is ready, in milliseconds since the Unix epoch; instead of delay" minimum:"0" maximum:"9223372036853"`
-	TTR         *duration  `json:"ttr,omitempty" doc:"how long a worker has for the job, in whole seconds; 60 unless said"`
-	Key         *string    `json:"key,omitempty" doc:"the name of the job in its tube" minLength:"1" maxLength:"128" pattern:"^[!-~]+$"`
-	OnDuplicate *duplicate `json:"on_duplicate,omitempty" doc:"what happens if a job has the key"`
-	KeyTTL      *duration  `json:"key_ttl,omitempty" doc:"how long the key stays taken when the job is gone"`
-	Retry       []duration `json:"retry,omitempty" doc:"how long to wait after the first, second … failure" maxItems:"32"`
-	Max         *uint32    `json:"max,omitempty" doc:"how often the job is delivered at most" minimum:"1" maximum:"1000000"`
-	Dead        *string    `json:"dead,omitempty" doc:"the tube where the job goes when it is exhausted, instead of being buried" minLength:"1" maxLength:"200"`
+	Priority    *uint32    `json:"priority,omitempty" doc:"0 is the most urgent; the default is 1024"`
+	Delay       *duration  `json:"delay,omitempty" doc:"time until the job is ready"`
+	At          *int64     `json:"at,omitempty" doc:"when the job becomes ready, in milliseconds since the Unix epoch; instead of delay" minimum:"0" maximum:"9223372036853"`
+	TTR         *duration  `json:"ttr,omitempty" doc:"time to run (visibility timeout), in whole seconds; the default is 60"`
+	Key         *string    `json:"key,omitempty" doc:"deduplication key: at most one job of a tube has it" minLength:"1" maxLength:"128" pattern:"^[!-~]+$"`
+	OnDuplicate *duplicate `json:"on_duplicate,omitempty" doc:"what to do if a job already has the key"`
+	KeyTTL      *duration  `json:"key_ttl,omitempty" doc:"how long the key stays taken after the job is gone"`
+	Retry       []duration `json:"retry,omitempty" doc:"the delays after the first, second, … failure" maxItems:"32"`
+	Max         *uint32    `json:"max,omitempty" doc:"the maximum number of deliveries" minimum:"1" maximum:"1000000"`
+	Dead        *string    `json:"dead,omitempty" doc:"the dead-letter tube of the job; without it an exhausted job is buried" minLength:"1" maxLength:"200"`
 }
 
-// newJob is a job that is to be put.
+// newJob is the JSON description of a job to put.
 type newJob struct {
-	Body   jsonValue `json:"body,omitempty" doc:"a string is the body; of any other value its JSON is"`
-	Base64 *[]byte   `json:"body_base64,omitempty" doc:"the body, in base64; instead of body"`
+	Body   jsonValue `json:"body,omitempty" doc:"a string is the body itself; of any other value the JSON text is the body"`
+	Base64 *[]byte   `json:"body_base64,omitempty" doc:"the body in base64, instead of body"`
 	Terms
 }
 
@@ -49,7 +49,7 @@ func (j *newJob) op(name string) (storage.Op, error) {
 	var body []byte
 	switch {
 	case j.Body != nil && j.Base64 != nil:
-		return storage.Op{}, invalid("body_base64: there is a body already")
+		return storage.Op{}, invalid("body_base64: there is already a body")
 	case j.Base64 != nil:
 		body = *j.Base64
 	case j.Body == nil:
@@ -70,14 +70,14 @@ func (t *Terms) op(name string, body []byte) (storage.Op, error) {
 	if body == nil {
 		body = []byte{}
 	}
-	op := storage.Op{Kind: storage.Put, Tube: name, Pri: usualPriority, TTR: usualTTR, Body: body}
+	op := storage.Op{Kind: storage.Put, Tube: name, Pri: defaultPriority, TTR: defaultTTR, Body: body}
 	if t.Priority != nil {
 		op.Pri = *t.Priority
 	}
 	if t.TTR != nil {
 		seconds := time.Duration(*t.TTR) / time.Second
 		if seconds*time.Second != time.Duration(*t.TTR) || seconds < tube.MinTTR || seconds > math.MaxUint32 {
-			return op, invalid("ttr: it has to be one second or more, and whole seconds")
+			return op, invalid("ttr: it must be a whole number of seconds, at least 1")
 		}
 		op.TTR = uint32(seconds)
 	}
@@ -88,18 +88,18 @@ func (t *Terms) op(name string, body []byte) (storage.Op, error) {
 	if delay := tags.Delay; tags.HasDelay && delay%time.Second == 0 {
 		op.Delay, tags.Delay, tags.HasDelay = uint32(delay/time.Second), 0, false
 	}
-	if t.tagged() || tags.HasDelay {
+	if t.hasTags() || tags.HasDelay {
 		op.Args = &storage.Args{Tags: tags}
 	}
 	return op, nil
 }
 
-// tagged tells whether there is more than priority, delay and TTR.
-func (t *Terms) tagged() bool {
+// hasTags reports whether there is an option besides priority, delay and TTR.
+func (t *Terms) hasTags() bool {
 	return t.At != nil || t.Key != nil || t.OnDuplicate != nil || t.KeyTTL != nil || t.Retry != nil || t.Max != nil || t.Dead != nil
 }
 
-// tags returns what is beyond beanstalkd, and the delay.
+// tags returns the options that beanstalkd does not have, and the delay.
 func (t *Terms) tags() (*tube.Tags, error) {
 	tags := new(tube.Tags)
 	if t.Delay != nil {
@@ -107,10 +107,10 @@ func (t *Terms) tags() (*tube.Tags, error) {
 	}
 	if t.At != nil {
 		if t.Delay != nil {
-			return nil, invalid("at: there is a delay already")
+			return nil, invalid("at: there is already a delay")
 		}
 		if *t.At < 0 || *t.At > protocol.MaxTime {
-			return nil, invalid("at: it is not from 0 to %d", protocol.MaxTime)
+			return nil, invalid("at: it must be from 0 to %d", protocol.MaxTime)
 		}
 		tags.At, tags.HasAt = tube.Instant(*t.At)*tube.Instant(time.Millisecond), true
 	}
@@ -128,11 +128,12 @@ func (t *Terms) tags() (*tube.Tags, error) {
 	return tags, err
 }
 
-// rulesOf returns what tags say about failures and keys; nil is what they do not say.
+// rulesOf returns the rules for retries, dead letters and keys. A nil argument is one that is
+// not set.
 func rulesOf(retry []duration, most *uint32, dead *string, keyTTL *duration) (r tube.Rules, err error) {
 	if retry != nil {
 		if len(retry) == 0 || len(retry) > protocol.MaxRetry {
-			return r, invalid("retry: it has to have 1 to %d durations", protocol.MaxRetry)
+			return r, invalid("retry: it must have 1 to %d durations", protocol.MaxRetry)
 		}
 		for _, wait := range retry {
 			r.Retry = append(r.Retry, time.Duration(wait))
@@ -140,7 +141,7 @@ func rulesOf(retry []duration, most *uint32, dead *string, keyTTL *duration) (r 
 	}
 	if most != nil {
 		if *most < 1 || *most > protocol.MaxDeliveries {
-			return r, invalid("max: it has to be from 1 to %d", protocol.MaxDeliveries)
+			return r, invalid("max: it must be from 1 to %d", protocol.MaxDeliveries)
 		}
 		r.Max = *most
 	}
@@ -156,7 +157,7 @@ func rulesOf(retry []duration, most *uint32, dead *string, keyTTL *duration) (r 
 	return r, nil
 }
 
-// validKey tells whether a job may have this key.
+// validKey reports whether key is a valid deduplication key.
 func validKey(key string) bool {
 	for i := range len(key) {
 		if key[i] < '!' || key[i] > '~' {
@@ -167,11 +168,11 @@ func validKey(key string) bool {
 }
 
 func invalidKey(key string) *problem {
-	return invalid("key: %q has not 1 to %d printable ASCII characters without space", key, protocol.MaxKey)
+	return invalid("key: %q is not a key: 1 to %d printable ASCII characters without spaces", key, protocol.MaxKey)
 }
 
-// termsIn returns what a query says of a job, whose body is that of the request.
-func termsIn(query url.Values) (*Terms, error) {
+// parseTerms returns the options in the query of a put whose request body is the job body.
+func parseTerms(query url.Values) (*Terms, error) {
 	t := new(Terms)
 	for name, values := range query {
 		if err := t.set(name, values[0]); err != nil {
@@ -181,7 +182,7 @@ func termsIn(query url.Values) (*Terms, error) {
 	return t, nil
 }
 
-// set takes a parameter of a query.
+// set sets an option to the value of a query parameter.
 func (t *Terms) set(name, value string) (err error) {
 	switch name {
 	case "priority":
@@ -213,7 +214,7 @@ func (t *Terms) set(name, value string) (err error) {
 	return err
 }
 
-// parsed returns a pointer to what a word means.
+// parsed returns a pointer to the parsed word.
 func parsed[T any](word string, parse func(string) (T, error)) (*T, error) {
 	v, err := parse(word)
 	return &v, err
@@ -227,18 +228,18 @@ func parseUint32(word string) (uint32, error) {
 	return uint32(n), nil
 }
 
-// duration is one as people write it: with a unit, or else in seconds.
+// duration is a time.Duration that is written with a unit, or in seconds without one.
 type duration time.Duration
 
 func parseDuration(word string) (duration, error) {
 	d, ok := protocol.ParseDuration(word)
 	if !ok {
-		return 0, fmt.Errorf("%q is not a duration: a whole number of seconds, or with ms, s, m, h or d, at most ten years", word)
+		return 0, fmt.Errorf("%q is not a duration: a whole number of seconds, or one with the unit ms, s, m, h or d; at most ten years", word)
 	}
 	return duration(d), nil
 }
 
-// UnmarshalJSONFrom takes a string, or a number of seconds.
+// UnmarshalJSONFrom decodes a string, or a number of seconds.
 func (d *duration) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	token, err := dec.ReadToken()
 	if err != nil {
@@ -251,7 +252,7 @@ func (d *duration) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	return err
 }
 
-// MarshalJSON writes a whole number of the largest unit.
+// MarshalJSON encodes the duration as a whole number of the largest possible unit.
 func (d duration) MarshalJSON() ([]byte, error) {
 	return strconv.AppendQuote(nil, protocol.Durations([]time.Duration{time.Duration(d)})), nil
 }
@@ -261,14 +262,14 @@ func (duration) Schema(huma.Registry) *huma.Schema {
 	zero := 0.0
 	return &huma.Schema{
 		OneOf:       []*huma.Schema{{Type: huma.TypeString, Pattern: durationPattern}, {Type: huma.TypeInteger, Minimum: &zero}},
-		Description: "a whole number with a unit (ms, s, m, h, d), or else of seconds; at most ten years",
+		Description: "a whole number with a unit (ms, s, m, h, d), or a number of seconds; at most ten years",
 		Examples:    []any{"90s"},
 	}
 }
 
 const durationPattern = "^[0-9]+(ms|s|m|h|d)?$"
 
-// duplicate is what happens if a job has the key of a new one.
+// duplicate is a tube.OnDuplicate in JSON: what to do if a job already has the key of a put.
 type duplicate tube.OnDuplicate
 
 var duplicates = map[string]tube.OnDuplicate{"keep": tube.Keep, "replace": tube.Replace, "fail": tube.Fail}
@@ -276,12 +277,12 @@ var duplicates = map[string]tube.OnDuplicate{"keep": tube.Keep, "replace": tube.
 func parseDuplicate(word string) (duplicate, error) {
 	d, known := duplicates[word]
 	if !known {
-		return 0, fmt.Errorf("%q is none of keep, replace and fail", word)
+		return 0, fmt.Errorf("%q is not keep, replace or fail", word)
 	}
 	return duplicate(d), nil
 }
 
-// UnmarshalJSONFrom takes one of the words.
+// UnmarshalJSONFrom decodes keep, replace or fail.
 func (d *duplicate) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	var word string
 	err := strict.UnmarshalDecode(dec, &word)
@@ -291,10 +292,10 @@ func (d *duplicate) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	return err
 }
 
-// MarshalJSON writes the word.
+// MarshalJSON encodes keep, replace or fail.
 func (d duplicate) MarshalJSON() ([]byte, error) {
-	for word, is := range duplicates {
-		if is == tube.OnDuplicate(d) {
+	for word, value := range duplicates {
+		if value == tube.OnDuplicate(d) {
 			return strconv.AppendQuote(nil, word), nil
 		}
 	}
@@ -303,13 +304,13 @@ func (d duplicate) MarshalJSON() ([]byte, error) {
 
 // Schema implements huma.SchemaProvider.
 func (duplicate) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Type: huma.TypeString, Enum: []any{"keep", "replace", "fail"}, Description: "what happens if a job has the key; keep unless said"}
+	return &huma.Schema{Type: huma.TypeString, Enum: []any{"keep", "replace", "fail"}, Description: "what to do if a job already has the key; the default is keep"}
 }
 
-// jsonValue is any JSON value as it was written; nil: there is none.
+// jsonValue is the text of any JSON value. It is nil if there is none.
 type jsonValue []byte
 
-// UnmarshalJSONFrom takes any value.
+// UnmarshalJSONFrom copies the text of any value.
 func (v *jsonValue) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	text, err := dec.ReadValue()
 	*v = append([]byte(nil), text...)
@@ -318,5 +319,5 @@ func (v *jsonValue) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 
 // Schema implements huma.SchemaProvider.
 func (jsonValue) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Description: "a string is the body; of any other value its JSON is"}
+	return &huma.Schema{Description: "a string is the body itself; of any other value the JSON text is the body"}
 }

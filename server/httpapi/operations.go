@@ -11,14 +11,14 @@ import (
 	"redstalk/server/httpserve"
 )
 
-// Right is what a caller must be allowed to do, with the tubes that an operation concerns.
+// Right is the right that a caller needs on the tubes that an operation concerns.
 type Right string
 
 // The rights.
 const (
 	Put   Right = "put"
 	Work  Right = "work"
-	Read  Right = "look"
+	Read  Right = "read"
 	Admin Right = "admin"
 )
 
@@ -27,44 +27,44 @@ type TubeAt string
 
 // Where tubes are named.
 const (
-	NoTube  TubeAt = ""      // nowhere: it concerns the instance
+	NoTube  TubeAt = ""      // nowhere: the operation concerns the instance
 	InPath  TubeAt = "path"  // in the path, as {tube}
-	InQuery TubeAt = "query" // in the query, any number of times, as tube; "default" if it is not there
-	OfJob   TubeAt = "job"   // it is that of the job in the path, {id}, or of the jobs in the body
+	InQuery TubeAt = "query" // in the query, as tube, any number of times; the tube default if there is none
+	OfJob   TubeAt = "job"   // the tube of the job {id} in the path, or of the jobs in the body
 	Listed  TubeAt = "list"  // the answer lists tubes
 )
 
-// Operation is what is known of an operation from outside.
+// Operation is the public description of an operation.
 type Operation struct {
-	Method, Path string // as http.ServeMux has them
+	Method, Path string // in the form of http.ServeMux patterns
 	Right        Right
 	Tube         TubeAt
 }
 
-// row is an operation with how it is carried out and documented.
+// row is an operation with its handler and its documentation.
 type row struct {
 	Operation
-	raw bool // bodies may be of any type
+	anyBody bool // the body can have any content type
 
 	doc      huma.Operation
-	register func(api huma.API, doc huma.Operation) // adds it to the document, and has huma serve it
-	direct   http.HandlerFunc                       // serves it instead, unless nil
+	register func(api huma.API, doc huma.Operation) // adds it to the document and to huma
+	direct   http.HandlerFunc                       // if not nil, serves it instead of huma
 
-	// What the types do not say for the document.
-	refusals []int                   // further statuses of problems
-	bodies   map[string]*huma.Schema // further bodies, by their types
-	none     string                  // what an answer without a body means, beside one that has it
+	// The part of the documentation that does not follow from the types.
+	extraStatuses []int                   // further statuses of problems
+	extraBodies   map[string]*huma.Schema // further request bodies, by content type
+	noBody        string                  // what the answer 204 means, if 200 is possible as well
 
-	query map[string]bool // the parameters in its query, and whether they may come several times
+	query map[string]bool // the query parameters, and whether they can be repeated
 }
 
-// typed returns a row whose input huma reads and checks. An operation that answers with
-// nothing has the status 204.
-func typed[I, O any](d *Door, op Operation, doc huma.Operation, f func(context.Context, *I) (*O, error)) *row {
+// typed returns a row whose input huma parses and validates. If f returns nil, the answer
+// has no body.
+func typed[I, O any](api *API, op Operation, doc huma.Operation, f func(context.Context, *I) (*O, error)) *row {
 	problems := func(ctx context.Context, in *I) (*O, error) {
 		out, err := f(ctx, in)
 		if err != nil {
-			return nil, d.problem(err, op.Method, op.Path)
+			return nil, api.problem(err, op.Method, op.Path)
 		}
 		if out == nil {
 			out = new(O)
@@ -74,150 +74,150 @@ func typed[I, O any](d *Door, op Operation, doc huma.Operation, f func(context.C
 	return &row{Operation: op, doc: doc, register: func(api huma.API, doc huma.Operation) { huma.Register(api, doc, problems) }}
 }
 
-// direct returns a row that reads its requests by itself. I and O only document it.
-func direct[I, O any](d *Door, op Operation, doc huma.Operation, h http.HandlerFunc) *row {
-	r := typed(d, op, doc, func(context.Context, *I) (*O, error) { return nil, nil })
+// direct returns a row whose handler parses requests itself. I and O only document it.
+func direct[I, O any](api *API, op Operation, doc huma.Operation, h http.HandlerFunc) *row {
+	r := typed(api, op, doc, func(context.Context, *I) (*O, error) { return nil, nil })
 	r.direct = h
 	return r
 }
 
 // Operations returns all operations.
-func (d *Door) Operations() (all []Operation) {
-	for _, r := range d.rows {
+func (api *API) Operations() (all []Operation) {
+	for _, r := range api.rows {
 		all = append(all, r.Operation)
 	}
 	return all
 }
 
 // table is the table of operations.
-func (d *Door) table() []*row {
-	return slices.Concat(d.jobOperations(), d.tubeOperations(), d.instanceOperations())
+func (api *API) table() []*row {
+	return slices.Concat(api.jobOperations(), api.tubeOperations(), api.instanceOperations())
 }
 
-func (d *Door) jobOperations() []*row {
-	put := direct[rawPutInput, putOutput](d, Operation{"POST", "/v1/tubes/{tube}/jobs", Put, InPath}, doc("put", "Put a job", 201,
-		"With the content type application/json the body describes the job. With any other one it is the body of the job, and the query says the rest."), d.put)
-	put.raw, put.refusals = true, []int{409, 413, 507}
-	put.bodies = map[string]*huma.Schema{"application/octet-stream": {Type: huma.TypeString, Format: "binary"}}
-	putBatch := direct[batchInput, batchOutput](d, Operation{"POST", "/v1/tubes/{tube}/jobs/batch", Put, InPath}, doc("putBatch", "Put up to 1,000 jobs", 200,
-		"Each job is answered for itself, in the same order."), d.putBatch)
-	putBatch.refusals = []int{413}
-	reserve := direct[reserveInput, reserveOutput](d, Operation{"POST", "/v1/reserve", Work, InQuery}, doc("reserve", "Reserve jobs by leases", 200,
-		"Waits for the first job only."), d.reserve)
-	reserve.refusals, reserve.none = []int{429}, "no job has come in time"
+func (api *API) jobOperations() []*row {
+	put := direct[rawPutInput, putOutput](api, Operation{"POST", "/v1/tubes/{tube}/jobs", Put, InPath}, doc("put", "Put a job", 201,
+		"With the content type application/json the request body describes the job. With any other content type it is the body of the job, and the query has the options."), api.put)
+	put.anyBody, put.extraStatuses = true, []int{409, 413, 507}
+	put.extraBodies = map[string]*huma.Schema{"application/octet-stream": {Type: huma.TypeString, Format: "binary"}}
+	putBatch := direct[batchInput, batchOutput](api, Operation{"POST", "/v1/tubes/{tube}/jobs/batch", Put, InPath}, doc("putBatch", "Put up to 1,000 jobs", 200,
+		"The answer has a result for each job, in the same order."), api.putBatch)
+	putBatch.extraStatuses = []int{413}
+	reserve := direct[reserveInput, reserveOutput](api, Operation{"POST", "/v1/reserve", Work, InQuery}, doc("reserve", "Reserve jobs with leases", 200,
+		"Waits for the first job only."), api.reserve)
+	reserve.extraStatuses, reserve.noBody = []int{429}, "there was no job within the wait"
 	return []*row{
 		put, putBatch, reserve,
-		direct[finishInput, noOutput](d, Operation{"DELETE", "/v1/jobs/{id}", Work, OfJob}, doc("finish", "Delete a job", 204,
-			"With its lease: the job is done. Without: a job that nobody holds is removed."), d.finish),
-		direct[finishBatchInput, batchOutput](d, Operation{"POST", "/v1/jobs/finish", Work, OfJob}, doc("finishBatch", "Delete up to 1,000 jobs", 200,
-			"Each job is answered for itself, in the same order."), d.finishBatch),
-		direct[releaseInput, noOutput](d, Operation{"POST", "/v1/jobs/{id}/release", Work, OfJob}, doc("release", "Release a leased job", 204,
-			"The job counts as failed. What is not said of priority stays as it is."), d.release),
-		direct[buryInput, noOutput](d, Operation{"POST", "/v1/jobs/{id}/bury", Work, OfJob}, doc("bury", "Set a leased job aside", 204, ""), d.bury),
-		direct[touchInput, noOutput](d, Operation{"POST", "/v1/jobs/{id}/touch", Work, OfJob}, doc("touch", "Begin the TTR of a leased job anew", 204, ""), d.touch),
-		typed(d, Operation{"GET", "/v1/jobs/{id}", Read, OfJob}, doc("job", "Look at a job", 200, ""), d.job),
-		typed(d, Operation{"POST", "/v1/jobs/{id}/kick", Admin, OfJob}, doc("kickJob", "Make a buried or delayed job ready", 204, ""), d.kickJob),
-		typed(d, Operation{"POST", "/v1/jobs/{id}/reschedule", Admin, OfJob}, doc("reschedule", "Change when a ready or delayed job is due", 204, ""), d.reschedule),
-		typed(d, Operation{"POST", "/v1/jobs/{id}/priority", Admin, OfJob}, doc("setPriority", "Change the priority of a job that is not reserved", 204, ""), d.setPriority),
+		direct[finishInput, noOutput](api, Operation{"DELETE", "/v1/jobs/{id}", Work, OfJob}, doc("finish", "Delete a job", 204,
+			"With a lease: the job is done (acknowledged). Without a lease: deletes a job that is not reserved."), api.finish),
+		direct[finishBatchInput, batchOutput](api, Operation{"POST", "/v1/jobs/finish", Work, OfJob}, doc("finishBatch", "Delete up to 1,000 jobs", 200,
+			"The answer has a result for each job, in the same order."), api.finishBatch),
+		direct[releaseInput, noOutput](api, Operation{"POST", "/v1/jobs/{id}/release", Work, OfJob}, doc("release", "Release a leased job", 204,
+			"The job counts as failed. Without a priority it keeps its own."), api.release),
+		direct[buryInput, noOutput](api, Operation{"POST", "/v1/jobs/{id}/bury", Work, OfJob}, doc("bury", "Bury (park) a leased job", 204, ""), api.bury),
+		direct[touchInput, noOutput](api, Operation{"POST", "/v1/jobs/{id}/touch", Work, OfJob}, doc("touch", "Restart the TTR (visibility timeout) of a leased job", 204, ""), api.touch),
+		typed(api, Operation{"GET", "/v1/jobs/{id}", Read, OfJob}, doc("job", "Get a job", 200, ""), api.job),
+		typed(api, Operation{"POST", "/v1/jobs/{id}/kick", Admin, OfJob}, doc("kickJob", "Make a buried or delayed job ready", 204, ""), api.kickJob),
+		typed(api, Operation{"POST", "/v1/jobs/{id}/reschedule", Admin, OfJob}, doc("reschedule", "Change when a ready or delayed job is due", 204, ""), api.reschedule),
+		typed(api, Operation{"POST", "/v1/jobs/{id}/priority", Admin, OfJob}, doc("setPriority", "Change the priority of a job that is not reserved", 204, ""), api.setPriority),
 	}
 }
 
-func (d *Door) tubeOperations() []*row {
-	jobs := typed(d, Operation{"GET", "/v1/tubes/{tube}/jobs", Read, InPath}, doc("jobs", "List jobs of a tube in a state", 200,
-		"In the order in which they would come out, without bodies."), d.jobs)
-	jobs.refusals = []int{429}
+func (api *API) tubeOperations() []*row {
+	jobs := typed(api, Operation{"GET", "/v1/tubes/{tube}/jobs", Read, InPath}, doc("jobs", "List the jobs of a tube in a state", 200,
+		"In the order in which they would be delivered, without bodies."), api.jobs)
+	jobs.extraStatuses = []int{429}
 	return []*row{
 		jobs,
-		typed(d, Operation{"GET", "/v1/tubes", Read, Listed}, doc("tubes", "List tubes with their counts", 200, "In the order of their names."), d.tubes),
-		typed(d, Operation{"GET", "/v1/tubes/{tube}", Read, InPath}, doc("tube", "Look at a tube", 200, ""), d.tube),
-		typed(d, Operation{"DELETE", "/v1/tubes/{tube}/jobs", Admin, InPath}, doc("flush", "Remove jobs of a tube", 200,
-			"Without a state: those that are ready, delayed and buried."), d.flush),
-		typed(d, Operation{"GET", "/v1/tubes/{tube}/keys/{key}", Read, InPath}, doc("jobByKey", "Look at the job that has a key", 200, ""), d.jobByKey),
-		typed(d, Operation{"DELETE", "/v1/tubes/{tube}/keys/{key}", Work, InPath}, doc("deleteByKey", "Delete the job that has a key", 204,
-			"Whatever its state, and whoever holds it."), d.deleteByKey),
-		typed(d, Operation{"POST", "/v1/tubes/{tube}/kick", Admin, InPath}, doc("kick", "Make buried jobs ready, or if there are none delayed ones", 200, ""), d.kick),
-		typed(d, Operation{"POST", "/v1/tubes/{tube}/pause", Admin, InPath}, doc("pause", "Stop reserves from a tube for a while", 204,
-			"The reason is kept in the memory of the instance that is asked."), d.pause),
-		typed(d, Operation{"POST", "/v1/tubes/{tube}/move", Admin, InPath}, doc("move", "Move jobs to another tube", 200, "They get new ids."), d.move),
-		typed(d, Operation{"GET", "/v1/tubes/{tube}/policy", Admin, InPath}, doc("policy", "Read the policy of a tube", 200, ""), d.policy),
-		typed(d, Operation{"PUT", "/v1/tubes/{tube}/policy", Admin, InPath}, doc("setPolicy", "Give a tube a policy", 204, "It replaces the one that was there."), d.setPolicy),
-		typed(d, Operation{"DELETE", "/v1/tubes/{tube}/policy", Admin, InPath}, doc("deletePolicy", "Take the policy of a tube away", 204, ""), d.deletePolicy),
+		typed(api, Operation{"GET", "/v1/tubes", Read, Listed}, doc("tubes", "List tubes with their counts", 200, "Sorted by name."), api.tubes),
+		typed(api, Operation{"GET", "/v1/tubes/{tube}", Read, InPath}, doc("tube", "Get a tube", 200, ""), api.tube),
+		typed(api, Operation{"DELETE", "/v1/tubes/{tube}/jobs", Admin, InPath}, doc("flush", "Delete the jobs of a tube", 200,
+			"Without a state: all ready, delayed and buried jobs."), api.flush),
+		typed(api, Operation{"GET", "/v1/tubes/{tube}/keys/{key}", Read, InPath}, doc("jobByKey", "Get the job that has a key", 200, ""), api.jobByKey),
+		typed(api, Operation{"DELETE", "/v1/tubes/{tube}/keys/{key}", Work, InPath}, doc("deleteByKey", "Delete the job that has a key", 204,
+			"In any state, even if it is reserved."), api.deleteByKey),
+		typed(api, Operation{"POST", "/v1/tubes/{tube}/kick", Admin, InPath}, doc("kick", "Make buried jobs ready; if there are none, delayed jobs", 200, ""), api.kick),
+		typed(api, Operation{"POST", "/v1/tubes/{tube}/pause", Admin, InPath}, doc("pause", "Pause a tube: no job is reserved from it for a time", 204,
+			"The reason is held only in the memory of the instance that receives the request."), api.pause),
+		typed(api, Operation{"POST", "/v1/tubes/{tube}/move", Admin, InPath}, doc("move", "Move jobs to another tube", 200, "They get new ids."), api.move),
+		typed(api, Operation{"GET", "/v1/tubes/{tube}/policy", Admin, InPath}, doc("policy", "Get the policy of a tube", 200, ""), api.policy),
+		typed(api, Operation{"PUT", "/v1/tubes/{tube}/policy", Admin, InPath}, doc("setPolicy", "Set the policy of a tube", 204, "Replaces the previous policy."), api.setPolicy),
+		typed(api, Operation{"DELETE", "/v1/tubes/{tube}/policy", Admin, InPath}, doc("deletePolicy", "Delete the policy of a tube", 204, ""), api.deletePolicy),
 	}
 }
 
-func (d *Door) instanceOperations() []*row {
-	events := direct[eventsInput, eventsOutput](d, Operation{"GET", "/v1/events", Read, InQuery}, doc("events", "Counts of tubes, once a second", 200,
-		"Server-sent events with the name tubes. Without a tube: all tubes, at most 1,000."), d.events)
-	events.refusals = []int{429}
+func (api *API) instanceOperations() []*row {
+	events := direct[eventsInput, eventsOutput](api, Operation{"GET", "/v1/events", Read, InQuery}, doc("events", "Counts of tubes, once a second", 200,
+		"Server-sent events named tubes. Without a tube: all tubes, at most 1,000."), api.events)
+	events.extraStatuses = []int{429}
 	return append([]*row{
 		events,
-		typed(d, Operation{"GET", "/v1/server", Read, NoTube}, doc("server", "Look at the instance and its store", 200, ""), d.server),
-		typed(d, Operation{"POST", "/v1/server/drain", Admin, NoTube}, doc("drain", "Have this instance refuse puts", 204, ""), d.drain),
-		typed(d, Operation{"POST", "/v1/server/undrain", Admin, NoTube}, doc("undrain", "Have this instance accept puts again", 204, ""), d.undrain),
-	}, d.consoleOperations()...)
+		typed(api, Operation{"GET", "/v1/server", Read, NoTube}, doc("server", "Get the instance and the totals of its store", 200, ""), api.server),
+		typed(api, Operation{"POST", "/v1/server/drain", Admin, NoTube}, doc("drain", "Make this instance refuse puts", 204, ""), api.drain),
+		typed(api, Operation{"POST", "/v1/server/undrain", Admin, NoTube}, doc("undrain", "Make this instance accept puts again", 204, ""), api.undrain),
+	}, api.consoleOperations()...)
 }
 
-// consoleOperations are those that the console needs beside the others.
-func (d *Door) consoleOperations() []*row {
-	watch := direct[struct{}, watchOutput](d, Operation{"GET", "/v1/watch", Read, Listed}, doc("watch", "All tubes, and then what changes", 200,
-		"Server-sent events with the name tubes. At most once a second; a store with very many tubes is looked at less often."), d.watch)
-	watch.refusals = []int{429}
-	search := typed(d, Operation{"GET", "/v1/tubes/{tube}/search", Read, InPath}, doc("search", "Look for jobs by their bodies and keys", 200,
-		"Looks at some of the jobs, and says how far it came."), d.search)
-	parked := typed(d, Operation{"GET", "/v1/parked", Read, Listed}, doc("parked", "List jobs that have used up their retries or deliveries", 200,
-		"Looks at some of the buried jobs, and says how far it came."), d.parked)
-	search.refusals, parked.refusals = []int{429}, []int{429}
+// consoleOperations are the operations that exist for the console.
+func (api *API) consoleOperations() []*row {
+	watch := direct[struct{}, watchOutput](api, Operation{"GET", "/v1/watch", Read, Listed}, doc("watch", "All tubes, then the tubes that change", 200,
+		"Server-sent events named tubes, at most one a second; with very many tubes they are less frequent."), api.watch)
+	watch.extraStatuses = []int{429}
+	search := typed(api, Operation{"GET", "/v1/tubes/{tube}/search", Read, InPath}, doc("search", "Search jobs by their bodies and keys", 200,
+		"A request examines a part of the jobs; the answer has the cursor for the next part."), api.search)
+	parked := typed(api, Operation{"GET", "/v1/parked", Read, Listed}, doc("parked", "List jobs that have used up their retries or deliveries", 200,
+		"A request examines a part of the buried jobs; the answer has the cursor for the next part."), api.parked)
+	search.extraStatuses, parked.extraStatuses = []int{429}, []int{429}
 	return []*row{
 		watch, search, parked,
-		typed(d, Operation{"GET", "/v1/charts", Read, Listed}, doc("charts", "How many jobs were ready in the last minutes", 200,
-			"Of at most 1,000 tubes. Kept in the memory of the instance that is asked."), d.charts),
-		typed(d, Operation{"GET", "/v1/tubes/{tube}/chart", Read, InPath}, doc("chart", "The chart of a tube, of the last hour", 200,
-			"Kept in the memory of the instance that is asked."), d.chart),
-		typed(d, Operation{"POST", "/v1/jobs/actions", Admin, OfJob}, doc("act", "Do the same to up to 1,000 jobs", 200,
-			"Those that somebody has reserved are left alone."), d.act),
-		typed(d, Operation{"GET", "/v1/caller", Read, NoTube}, doc("caller", "Who one is, and what one may do", 200, ""), d.caller),
-		typed(d, Operation{"GET", "/v1/store", Read, NoTube}, doc("store", "Look at the engine, and at the processes around it", 200,
-			"Counts are of the instance that is asked, since it began. Redis is asked how it is."), d.store),
+		typed(api, Operation{"GET", "/v1/charts", Read, Listed}, doc("charts", "How many jobs were ready in the last minutes", 200,
+			"For at most 1,000 tubes. The charts are in the memory of the instance that receives the request."), api.charts),
+		typed(api, Operation{"GET", "/v1/tubes/{tube}/chart", Read, InPath}, doc("chart", "The chart of a tube for the last hour", 200,
+			"It is in the memory of the instance that receives the request."), api.chart),
+		typed(api, Operation{"POST", "/v1/jobs/actions", Admin, OfJob}, doc("act", "Apply one action to up to 1,000 jobs", 200,
+			"Reserved jobs are skipped."), api.act),
+		typed(api, Operation{"GET", "/v1/caller", Read, NoTube}, doc("caller", "The user of the request and its rights", 200, ""), api.caller),
+		typed(api, Operation{"GET", "/v1/store", Read, NoTube}, doc("store", "Get the engine and the processes that share or keep its data", 200,
+			"Counts are those of the instance that receives the request, since it started. Redis nodes are queried."), api.store),
 	}
 }
 
-// doc documents an operation. Its id tells clients that are generated what to call it.
+// doc documents an operation. Generated clients name their functions by the id.
 func doc(id, summary string, status int, description string) huma.Operation {
 	return huma.Operation{OperationID: id, Summary: summary, Description: description, DefaultStatus: status}
 }
 
-// route makes the multiplexers of the table.
-func (d *Door) route() {
-	d.rows = d.table()
-	d.api = d.newAPI()
+// route builds the muxes from the table of operations.
+func (api *API) route() {
+	api.rows = api.table()
+	api.huma = api.newHuma()
 	allowed := make(map[string][]string)
-	for _, row := range d.rows {
+	for _, row := range api.rows {
 		allowed[row.Path] = append(allowed[row.Path], row.Method)
-		row.document(d.api)
+		row.document(api.huma)
 	}
-	d.mux.HandleFunc("GET /openapi.json", d.openAPI())
-	d.mux.HandleFunc("GET /docs", d.docs)
+	api.mux.HandleFunc("GET /openapi.json", api.openAPI())
+	api.mux.HandleFunc("GET /docs", api.docs)
 	for path, methods := range allowed {
-		d.paths.Handle(path, notAllowed(methods))
+		api.paths.Handle(path, notAllowed(methods))
 	}
-	d.mountHandlers()
+	api.mountHandlers()
 }
 
-// mountHandlers has other handlers answer what is theirs.
-func (d *Door) mountHandlers() {
+// mountHandlers adds the handlers of the Config, and the fallback for all other paths.
+func (api *API) mountHandlers() {
 	elsewhere := http.Handler(http.HandlerFunc(noSuchPath))
-	for pattern, h := range d.config.Handlers {
+	for pattern, h := range api.config.Handlers {
 		if pattern == "/" {
 			elsewhere = h
 			continue
 		}
 		if need, guarded := handlerRights[pattern[strings.IndexByte(pattern, '/'):]]; guarded {
-			h = d.config.Access.Protect(h, need)
+			h = api.config.Access.Protect(h, need)
 		}
-		d.mux.Handle(pattern, h)
+		api.mux.Handle(pattern, h)
 	}
-	d.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		if h, pattern := d.paths.Handler(r); pattern != "" {
+	api.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		if h, pattern := api.paths.Handler(r); pattern != "" {
 			h.ServeHTTP(w, r)
 			return
 		}
@@ -225,7 +225,7 @@ func (d *Door) mountHandlers() {
 	})
 }
 
-// notAllowed answers requests with a method that a path does not have.
+// notAllowed returns a handler for requests with a method that a path does not have.
 func notAllowed(methods []string) http.HandlerFunc {
 	if slices.Contains(methods, http.MethodGet) {
 		methods = append(methods, http.MethodHead)
@@ -233,15 +233,15 @@ func notAllowed(methods []string) http.HandlerFunc {
 	allow := strings.Join(methods, ", ")
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", allow)
-		newProblem(http.StatusMethodNotAllowed, wordUnsupported, "%s: this path has %s", r.Method, allow).Write(w)
+		newProblem(http.StatusMethodNotAllowed, codeUnsupported, "%s: this path allows %s", r.Method, allow).Write(w)
 	}
 }
 
 func noSuchPath(w http.ResponseWriter, _ *http.Request) {
-	newProblem(http.StatusNotFound, "NOT_FOUND", "there is no such path; /docs says what there is").Write(w)
+	newProblem(http.StatusNotFound, "NOT_FOUND", "there is no such path; /docs lists all paths").Write(w)
 }
 
-// document registers the row, and takes down its parameters.
+// document registers the row, and stores its query parameters.
 func (row *row) document(api huma.API) {
 	doc := row.doc
 	doc.Method, doc.Path = row.Method, row.Path
@@ -249,20 +249,20 @@ func (row *row) document(api huma.API) {
 	doc.Extensions = map[string]any{"x-right": string(row.Right)}
 	doc.BodyReadTimeout = httpserve.BodyTimeout
 	doc.Errors = []int{400, 401, 403, 404, 415, 422, 503}
-	doc.Errors = append(doc.Errors, row.refusals...)
+	doc.Errors = append(doc.Errors, row.extraStatuses...)
 	row.register(api, doc)
 
 	row.query = make(map[string]bool)
-	made := operationOf(api, row)
-	for _, p := range made.Parameters {
+	operation := operationOf(api, row)
+	for _, p := range operation.Parameters {
 		if p.In == "query" {
 			row.query[p.Name] = p.Schema.Type == huma.TypeArray
 		}
 	}
-	for kind, schema := range row.bodies {
-		made.RequestBody.Content[kind] = &huma.MediaType{Schema: schema}
+	for kind, schema := range row.extraBodies {
+		operation.RequestBody.Content[kind] = &huma.MediaType{Schema: schema}
 	}
-	if row.none != "" {
-		made.Responses["204"] = &huma.Response{Description: row.none}
+	if row.noBody != "" {
+		operation.Responses["204"] = &huma.Response{Description: row.noBody}
 	}
 }

@@ -18,10 +18,10 @@ import (
 	"redstalk/storage/embedded"
 )
 
-// walk is a request for each operation, with what it needs to be answered well. They are
-// made in this order. {lease} is the lease of the job 1.
-var walk = []struct {
-	method, path, at, body string // path is that of the table
+// steps has requests for all operations, in an order in which each succeeds or fails as expected.
+// {lease} is the lease of job 1.
+var steps = []struct {
+	method, path, at, body string // path is the pattern in the table
 	status                 int
 }{
 	{"POST", "/v1/tubes/{tube}/jobs", "/v1/tubes/t/jobs", `{"body":"one","retry":["1m"],"max":5,"dead":"morgue","key":"k"}`, 201},
@@ -69,18 +69,18 @@ var walk = []struct {
 	{"GET", "/v1/watch", "", "", 200},  // a stream as well
 }
 
-// TestOperations asks for every operation of the table, and compares the answers with the
-// document. All are counted by their names.
+// TestOperations calls every operation of the table and validates the answers against the OpenAPI document. All
+// requests are counted under their operations.
 func TestOperations(t *testing.T) {
 	t.Parallel()
 	a := start(t, Config{})
 	asked, lease, counts := make(map[string]bool), "", make(map[string]int)
-	for _, step := range walk {
+	for _, step := range steps {
 		asked[step.method+" "+step.path] = true
 		if step.at == "" {
 			continue
 		}
-		counts[fmt.Sprint(operationOf(a.door.api, &row{Operation: Operation{Method: step.method, Path: step.path}}).OperationID, " ", step.status)]++
+		counts[fmt.Sprint(operationOf(a.api.huma, &row{Operation: Operation{Method: step.method, Path: step.path}}).OperationID, " ", step.status)]++
 		got := a.want(step.status, step.method, strings.ReplaceAll(step.at, "{lease}", lease), step.body)
 		if step.path == "/v1/reserve" && got.status == 200 {
 			lease = decode[[]leasedJob](t, got)[0].Lease
@@ -89,21 +89,21 @@ func TestOperations(t *testing.T) {
 			t.Errorf("%s %s: %v\n%s", step.method, step.at, err, got.body)
 		}
 	}
-	all := a.door.Operations()
+	all := a.api.Operations()
 	for _, op := range all {
 		if !asked[op.Method+" "+op.Path] {
-			t.Errorf("%s %s was not asked for", op.Method, op.Path)
+			t.Errorf("%s %s was not called", op.Method, op.Path)
 		}
 	}
 	if len(all) != len(asked) {
-		t.Errorf("there are %d operations, and %d were asked for", len(all), len(asked))
+		t.Errorf("there are %d operations, and %d were called", len(all), len(asked))
 	}
 	a.client.CloseIdleConnections()
 	a.counted(counts)
 }
 
-// TestEnding: of an instance whose store has ended, each operation that needs the store answers
-// that it is ending, and no other one that something was done.
+// TestEnding: when the store is closed, each operation that needs it answers that the instance is shutting down.
+// Batches report no success.
 func TestEnding(t *testing.T) {
 	t.Parallel()
 	store := embedded.NewMemory()
@@ -112,23 +112,23 @@ func TestEnding(t *testing.T) {
 		t.Fatal(err)
 	}
 	alone := map[string]bool{"/v1/server/drain": true, "/v1/server/undrain": true, "/v1/charts": true, "/v1/tubes/{tube}/chart": true, "/v1/caller": true, "/v1/store": true}
-	for _, step := range walk {
+	for _, step := range steps {
 		if step.at == "" || alone[step.path] {
 			continue
 		}
 		got := a.call(step.method, strings.ReplaceAll(step.at, "{lease}", "1-1"), step.body)
-		if got.status == 200 && strings.Contains(step.body, "[") { // each is answered for itself
+		if got.status == 200 && strings.Contains(step.body, "[") { // each job has its own result
 			if strings.Contains(got.body, `"status":2`) || strings.Contains(got.body, `"done":1`) {
-				t.Errorf("%s %s is answered %s", step.method, step.at, got.body)
+				t.Errorf("the answer to %s %s is %s", step.method, step.at, got.body)
 			}
 		} else if got.status != 503 || got.header.Get("Retry-After") == "" {
-			t.Errorf("%s %s is answered %d %s", step.method, step.at, got.status, got.body)
+			t.Errorf("the answer to %s %s is %d %s", step.method, step.at, got.status, got.body)
 		}
 	}
 }
 
-// counted waits until just these requests are counted: each is a moment after its answer.
-func (a *api) counted(want map[string]int) {
+// counted waits until exactly these requests are counted. A request is counted shortly after its answer.
+func (a *harness) counted(want map[string]int) {
 	a.t.Helper()
 	got := make(map[string]int)
 	for limit := time.Now().Add(time.Minute); !maps.Equal(got, want); time.Sleep(time.Millisecond) {
@@ -136,7 +136,7 @@ func (a *api) counted(want map[string]int) {
 			a.t.Fatalf("counted are %v, want %v", got, want)
 		}
 		clear(got)
-		for _, s := range a.served.Requests() {
+		for _, s := range a.server.Requests() {
 			for status, n := range s.Statuses {
 				got[fmt.Sprint(s.Operation, " ", status)] += int(n)
 			}
@@ -144,9 +144,9 @@ func (a *api) counted(want map[string]int) {
 	}
 }
 
-// documented says where an answer is not as the document has it.
-func (a *api) documented(method, path string, got answer) error {
-	op := operationOf(a.door.api, &row{Operation: Operation{Method: method, Path: path}})
+// documented returns an error if an answer does not match the OpenAPI document.
+func (a *harness) documented(method, path string, got answer) error {
+	op := operationOf(a.api.huma, &row{Operation: Operation{Method: method, Path: path}})
 	if op == nil {
 		return fmt.Errorf("the document lacks the operation")
 	}
@@ -170,14 +170,14 @@ func (a *api) documented(method, path string, got answer) error {
 		return err
 	}
 	result := new(huma.ValidateResult)
-	huma.Validate(a.door.api.OpenAPI().Components.Schemas, media.Schema, huma.NewPathBuffer(nil, 0), huma.ModeReadFromServer, value, result)
+	huma.Validate(a.api.huma.OpenAPI().Components.Schemas, media.Schema, huma.NewPathBuffer(nil, 0), huma.ModeReadFromServer, value, result)
 	if len(result.Errors) > 0 {
 		return result.Errors[0]
 	}
 	return nil
 }
 
-// TestDocument: the document is there for clients, and has the table with its rights.
+// TestDocument: the OpenAPI document has all operations with their rights.
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	a := start(t, Config{Version: "1.2.3"})
@@ -193,70 +193,70 @@ func TestDocument(t *testing.T) {
 		t.Errorf("%s %s", doc.OpenAPI, doc.Info.Version)
 	}
 	ids := make(map[string]bool)
-	for _, op := range a.door.Operations() {
+	for _, op := range a.api.Operations() {
 		said := doc.Paths[op.Path][strings.ToLower(op.Method)]
 		if said.Right != string(op.Right) || op.Right == "" || said.OperationID == "" || ids[said.OperationID] {
-			t.Errorf("%+v is in the document as %+v", op, said)
+			t.Errorf("%+v is documented as %+v", op, said)
 		}
 		ids[said.OperationID] = true
 		if (op.Tube == InPath) != strings.Contains(op.Path, "{tube}") || (op.Tube == OfJob) != strings.HasPrefix(op.Path, "/v1/jobs/") {
-			t.Errorf("%+v names its tube elsewhere", op)
+			t.Errorf("the path of %+v does not match its TubeAt", op)
 		}
 	}
 }
 
-// TestPage: docs/http.md has all operations, no others, and the codes of all problems.
+// TestPage: docs/http.md lists exactly the operations of the table, and the codes of all problems.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/http.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var there, want []string
+	var existing, want []string
 	for _, row := range regexp.MustCompile("(?m)^\\| `([A-Z]+ /[^`?]*)").FindAllSubmatch(page, -1) {
-		there = append(there, string(row[1]))
+		existing = append(existing, string(row[1]))
 	}
-	for _, op := range start(t, Config{}).door.Operations() {
+	for _, op := range start(t, Config{}).api.Operations() {
 		want = append(want, op.Method+" "+op.Path)
 	}
-	slices.Sort(there)
+	slices.Sort(existing)
 	slices.Sort(want)
-	if !slices.Equal(there, want) {
-		t.Errorf("the page has the operations\n%s\nand there are\n%s", strings.Join(there, "\n"), strings.Join(want, "\n"))
+	if !slices.Equal(existing, want) {
+		t.Errorf("the page has the operations\n%s\nand there are\n%s", strings.Join(existing, "\n"), strings.Join(want, "\n"))
 	}
 	problems := map[string]int{
-		wordTooMany: 429, wordForbidden: 403, wordUnauthorized: 401, wordUnsupported: 415, wordBadFormat: 422, wordInternal: 500,
+		codeTooMany: 429, codeForbidden: 403, codeUnauthorized: 401, codeUnsupported: 415, codeBadFormat: 422, codeInternal: 500,
 		"DUPLICATE": 409, "LOADING": 503, "MISDIRECTED": 421,
 	}
-	for _, r := range refusals {
+	for _, r := range knownErrors {
 		problems[r.code] = r.status
 	}
 	for code, status := range problems {
 		if row := fmt.Sprintf("\n| %d | `%s` |", status, code); !strings.Contains(string(page), row) {
-			t.Errorf("the page has not the row %s", row)
+			t.Errorf("the page lacks the row %s", row)
 		}
 	}
 }
 
-// TestDocs: the page for people needs nothing from elsewhere, and may not get it.
+// TestDocs: the documentation page loads nothing from other hosts, and its policy forbids it.
 func TestDocs(t *testing.T) {
 	t.Parallel()
 	got := start(t, Config{}).want(200, "GET", "/docs", "")
 	if strings.Contains(got.body, "://") || strings.Contains(got.body, "src=") {
-		t.Error("the page has something from elsewhere")
+		t.Error("the page refers to another host")
 	}
 	if policy := got.header.Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") {
 		t.Error(policy)
 	}
 }
 
-// TestHandlers: what a Config brings along is served beside the API, and does not hide it.
+// TestHandlers: the handlers of a Config are served beside the API and do not hide it.
 func TestHandlers(t *testing.T) {
 	t.Parallel()
-	say := func(text string) http.Handler {
+	respond := func(text string) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(text)) })
 	}
-	a := start(t, Config{Handlers: map[string]http.Handler{"GET /metrics": say("metrics"), "/": say("console")}})
+	a := start(t, Config{Handlers: map[string]http.Handler{"GET /metrics": respond("metrics"), "/": respond("console")}})
 	for path, want := range map[string]string{"/metrics": "metrics", "/": "console", "/tubes.js": "console"} {
 		if got := a.want(200, "GET", path, ""); got.body != want {
 			t.Errorf("%s: %s", path, got.body)

@@ -7,25 +7,26 @@ import (
 	"redstalk/server/httpserve"
 )
 
-// allowOrigins takes down which other sites may use the API.
-func (d *Door) allowOrigins() {
-	d.origins, d.cross = make(map[string]bool), http.NewCrossOriginProtection()
-	for _, origin := range d.config.Origins {
-		d.origins[origin] = true
-		if err := d.cross.AddTrustedOrigin(origin); err != nil {
-			d.log.Warn("not an origin, so no page has it", "origin", origin, "err", err)
+// setOrigins stores the origins of the Config.
+func (api *API) setOrigins() {
+	api.origins, api.cross = make(map[string]bool), http.NewCrossOriginProtection()
+	for _, origin := range api.config.Origins {
+		api.origins[origin] = true
+		if err := api.cross.AddTrustedOrigin(origin); err != nil {
+			api.log.Warn("not a valid origin; it is ignored", "origin", origin, "err", err)
 		}
 	}
 }
 
-// Origin returns an error if this is not an origin, such as https://ops.example.org:8443.
+// Origin returns an error if origin is not a valid web origin, such as
+// https://ops.example.org:8443.
 func Origin(origin string) error { return http.NewCrossOriginProtection().AddTrustedOrigin(origin) }
 
-// admitOrigin answers requests of browsers whether a page of another site may send a
-// request, and refuses those that may not. It returns whether to go on.
-func (d *Door) admitOrigin(w http.ResponseWriter, r *http.Request) bool {
+// checkOrigin answers CORS preflight requests, and refuses requests that pages of other sites
+// may not send. It reports whether the request is to be handled.
+func (api *API) checkOrigin(w http.ResponseWriter, r *http.Request) bool {
 	origin := r.Header.Get("Origin")
-	if origin != "" && d.origins[origin] {
+	if origin != "" && api.origins[origin] {
 		h := w.Header()
 		h.Set("Access-Control-Allow-Origin", origin)
 		h.Add("Vary", "Origin")
@@ -39,8 +40,8 @@ func (d *Door) admitOrigin(w http.ResponseWriter, r *http.Request) bool {
 			return false
 		}
 	}
-	if err := d.cross.Check(r); err != nil {
-		newProblem(http.StatusForbidden, wordForbidden, "a page of another site has sent this; --http-origin allows sites").Write(w)
+	if err := api.cross.Check(r); err != nil {
+		newProblem(http.StatusForbidden, codeForbidden, "a page of another site sent this request; --http-origin allows sites").Write(w)
 		return false
 	}
 	return true

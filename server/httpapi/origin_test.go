@@ -6,9 +6,8 @@ import (
 	"testing"
 )
 
-// TestPreflight: a browser that asks whether a page of another site may send a request hears
-// that it may if --http-origin names the site, and nothing that would let it otherwise; then
-// the request goes through, or does not.
+// TestPreflight: CORS preflight requests and requests are accepted from the origins in --http-origin, and refused
+// from others.
 func TestPreflight(t *testing.T) {
 	t.Parallel()
 	const known = "https://ops.example.org"
@@ -41,6 +40,6 @@ func TestPreflight(t *testing.T) {
 		}
 	}
 	if got := a.call("OPTIONS", "/v1/server", "", "Origin: "+known, "Content-Type: "); got.status != 405 {
-		t.Errorf("OPTIONS that asks for nothing: %d", got.status)
+		t.Errorf("OPTIONS that is not a preflight: %d", got.status)
 	}
 }

@@ -10,31 +10,31 @@ import (
 	"redstalk/tube"
 )
 
-// policyInfo is the policy of a tube: what holds for jobs that do not say otherwise.
+// policyInfo is the policy of a tube: the defaults for its jobs, its quotas and its push target.
 type policyInfo struct {
-	Retry       []duration `json:"retry,omitempty" nullable:"false" maxItems:"32" doc:"how long to wait after the first, second … failure"`
-	Max         *uint32    `json:"max,omitempty" minimum:"1" maximum:"1000000" doc:"how often a job is delivered at most"`
-	Dead        *string    `json:"dead,omitempty" minLength:"1" maxLength:"200" doc:"the tube where exhausted jobs go"`
-	KeyTTL      *duration  `json:"key_ttl,omitempty" doc:"how long a key stays taken when its job is gone"`
-	OnDuplicate *duplicate `json:"on_duplicate,omitempty" doc:"what happens if a job has the key of a new one"`
-	QuotaJobs   *uint64    `json:"quota_jobs,omitempty" doc:"how many jobs the tube may have"`
-	QuotaBytes  *uint64    `json:"quota_bytes,omitempty" doc:"how many bytes their bodies may have together"`
+	Retry       []duration `json:"retry,omitempty" nullable:"false" maxItems:"32" doc:"the delays after the first, second, … failure"`
+	Max         *uint32    `json:"max,omitempty" minimum:"1" maximum:"1000000" doc:"the maximum number of deliveries of a job"`
+	Dead        *string    `json:"dead,omitempty" minLength:"1" maxLength:"200" doc:"the dead-letter tube for exhausted jobs"`
+	KeyTTL      *duration  `json:"key_ttl,omitempty" doc:"how long a key stays taken after its job is gone"`
+	OnDuplicate *duplicate `json:"on_duplicate,omitempty" doc:"what to do if a job already has the key of a put"`
+	QuotaJobs   *uint64    `json:"quota_jobs,omitempty" doc:"the maximum number of jobs in the tube"`
+	QuotaBytes  *uint64    `json:"quota_bytes,omitempty" doc:"the maximum total size of their bodies, in bytes"`
 
-	Push            *string   `json:"push,omitempty" minLength:"8" maxLength:"512" doc:"the URL to which the jobs are sent: http or https"`
-	PushConcurrency *uint32   `json:"push_concurrency,omitempty" minimum:"1" maximum:"10000" doc:"how many calls at a time each instance makes"`
-	PushTimeout     *duration `json:"push_timeout,omitempty" doc:"how long a call may take, an hour at most"`
-	PushRate        *string   `json:"push_rate,omitempty" doc:"how many calls there may be, such as 100/s, 100/m or 100/h"`
+	Push            *string   `json:"push,omitempty" minLength:"8" maxLength:"512" doc:"the http or https URL to which the jobs are sent (webhook)"`
+	PushConcurrency *uint32   `json:"push_concurrency,omitempty" minimum:"1" maximum:"10000" doc:"the maximum number of concurrent calls of each instance"`
+	PushTimeout     *duration `json:"push_timeout,omitempty" doc:"the timeout of a call, at most an hour"`
+	PushRate        *string   `json:"push_rate,omitempty" doc:"the maximum rate of calls, such as 100/s, 100/m or 100/h"`
 }
 
 type policyOutput struct{ Body policyInfo }
 
 type policyInput struct {
 	TubePath
-	Empty bool `query:"empty" doc:"a tube without a policy is answered {} instead of 404"`
+	Empty bool `query:"empty" doc:"answer {} instead of 404 if the tube has no policy"`
 }
 
-func (d *Door) policy(ctx context.Context, in *policyInput) (*policyOutput, error) {
-	p, err := d.queue.Policy(ctx, in.Tube)
+func (api *API) policy(ctx context.Context, in *policyInput) (*policyOutput, error) {
+	p, err := api.queue.Policy(ctx, in.Tube)
 	if in.Empty && errors.Is(err, queue.ErrNotFound) {
 		return new(policyOutput), nil
 	}
@@ -76,7 +76,7 @@ type setPolicyInput struct {
 	Body policyInfo
 }
 
-func (d *Door) setPolicy(ctx context.Context, in *setPolicyInput) (*noOutput, error) {
+func (api *API) setPolicy(ctx context.Context, in *setPolicyInput) (*noOutput, error) {
 	info := &in.Body
 	p := new(tube.Policy)
 	var err error
@@ -108,63 +108,63 @@ func (d *Door) setPolicy(ctx context.Context, in *setPolicyInput) (*noOutput, er
 	if info.empty() {
 		p = nil
 	}
-	return nil, d.queue.SetPolicy(ctx, in.Tube, p)
+	return nil, api.queue.SetPolicy(ctx, in.Tube, p)
 }
 
-// empty tells whether the policy says nothing.
+// empty reports whether no field of the policy is set.
 func (p *policyInfo) empty() bool {
 	return p.Retry == nil && p.Max == nil && p.Dead == nil && p.KeyTTL == nil && p.OnDuplicate == nil && p.QuotaJobs == nil && p.QuotaBytes == nil &&
 		p.Push == nil
 }
 
-// showPush shows where jobs are sent, if they are.
-func (p *policyInfo) showPush(its *tube.Push) {
-	if its.URL != "" {
-		p.Push = &its.URL
+// showPush sets the push fields from the push target of a policy.
+func (p *policyInfo) showPush(push *tube.Push) {
+	if push.URL != "" {
+		p.Push = &push.URL
 	}
-	if its.Concurrency > 0 {
-		p.PushConcurrency = &its.Concurrency
+	if push.Concurrency > 0 {
+		p.PushConcurrency = &push.Concurrency
 	}
-	if its.Timeout > 0 {
-		p.PushTimeout = (*duration)(&its.Timeout)
+	if push.Timeout > 0 {
+		p.PushTimeout = (*duration)(&push.Timeout)
 	}
-	if its.Rate > 0 {
-		rate := protocol.PushRate{Calls: its.Rate, Every: its.RateEvery}.String()
+	if push.Rate > 0 {
+		rate := protocol.PushRate{Calls: push.Rate, Every: push.RateEvery}.String()
 		p.PushRate = &rate
 	}
 }
 
-// push returns where jobs are to be sent.
-func (p *policyInfo) push() (its tube.Push, err error) {
+// push returns the push target that the push fields describe.
+func (p *policyInfo) push() (push tube.Push, err error) {
 	if p.Push == nil {
 		if p.PushConcurrency != nil || p.PushTimeout != nil || p.PushRate != nil {
-			return its, invalid("push: it is missing, and without it the others mean nothing")
+			return push, invalid("push: it is missing, and the other push fields need it")
 		}
-		return its, nil
+		return push, nil
 	}
-	if its.URL = *p.Push; !protocol.ValidPushURL([]byte(its.URL)) {
-		return its, invalid("push: it is no URL of http or https, or it has a user or a fragment, or more than %d bytes", protocol.MaxPushURL)
+	if push.URL = *p.Push; !protocol.ValidPushURL([]byte(push.URL)) {
+		return push, invalid("push: it must be an http or https URL without user and fragment, of at most %d bytes", protocol.MaxPushURL)
 	}
 	if p.PushConcurrency != nil {
-		if its.Concurrency = *p.PushConcurrency; its.Concurrency < 1 || its.Concurrency > protocol.MaxPushConcurrency {
-			return its, invalid("push_concurrency: it has to be from 1 to %d", protocol.MaxPushConcurrency)
+		if push.Concurrency = *p.PushConcurrency; push.Concurrency < 1 || push.Concurrency > protocol.MaxPushConcurrency {
+			return push, invalid("push_concurrency: it must be from 1 to %d", protocol.MaxPushConcurrency)
 		}
 	}
 	if p.PushTimeout != nil {
-		if its.Timeout = time.Duration(*p.PushTimeout); its.Timeout <= 0 || its.Timeout > protocol.MaxPushTimeout {
-			return its, invalid("push_timeout: it has to be from 1ms to %v", protocol.MaxPushTimeout)
+		if push.Timeout = time.Duration(*p.PushTimeout); push.Timeout <= 0 || push.Timeout > protocol.MaxPushTimeout {
+			return push, invalid("push_timeout: it must be from 1ms to %v", protocol.MaxPushTimeout)
 		}
 	}
 	if p.PushRate != nil {
 		rate, ok := protocol.ParsePushRate([]byte(*p.PushRate))
 		if !ok {
-			return its, invalid("push_rate: it has to be such as 100, 100/s, 100/m or 100/h, up to %d", protocol.MaxPushRate)
+			return push, invalid("push_rate: it must be a rate such as 100, 100/s, 100/m or 100/h, at most %d", protocol.MaxPushRate)
 		}
-		its.Rate, its.RateEvery = rate.Calls, rate.Every
+		push.Rate, push.RateEvery = rate.Calls, rate.Every
 	}
-	return its, nil
+	return push, nil
 }
 
-func (d *Door) deletePolicy(ctx context.Context, in *TubePath) (*noOutput, error) {
-	return nil, d.queue.SetPolicy(ctx, in.Tube, nil)
+func (api *API) deletePolicy(ctx context.Context, in *TubePath) (*noOutput, error) {
+	return nil, api.queue.SetPolicy(ctx, in.Tube, nil)
 }

@@ -9,7 +9,7 @@ import (
 	"redstalk/storage/embedded"
 )
 
-// TestPolicy: a policy is shown as it was set, each field of it; and one that says nothing is none.
+// TestPolicy: each field of a policy is returned as it was set. An empty policy is no policy.
 func TestPolicy(t *testing.T) {
 	t.Parallel()
 	a := startWith(t, embedded.NewMemory(), Config{}, queue.Config{MayPush: func(string) bool { return true }})
@@ -30,19 +30,19 @@ func TestPolicy(t *testing.T) {
 	} {
 		a.want(204, "PUT", "/v1/tubes/t/policy", policy)
 		if got := a.want(200, "GET", "/v1/tubes/t/policy", ""); got.body != policy {
-			t.Errorf("%s is shown as %s", policy, got.body)
+			t.Errorf("%s is returned as %s", policy, got.body)
 		}
 	}
 	a.want(204, "PUT", "/v1/tubes/t/policy", `{}`)
 	a.want(404, "GET", "/v1/tubes/t/policy", "")
 	if got := a.want(200, "GET", "/v1/tubes/t/policy?empty=true", ""); got.body != "{}" {
-		t.Errorf("none is shown as %s", got.body)
+		t.Errorf("no policy is returned as %s", got.body)
 	}
 	for _, field := range []string{`"push_concurrency":0`, `"push_concurrency":10001`, `"push_timeout":0`, `"push_timeout":"61m"`, `"push_rate":"0/s"`} {
 		for _, push := range []string{`"push":"https://example.org/a",`, ``} {
 			got := a.want(422, "PUT", "/v1/tubes/t/policy", fmt.Sprintf(`{%s%s}`, push, field))
 			if name, _, _ := strings.Cut(field, ":"); push != "" && !strings.Contains(got.body, strings.Trim(name, `"`)) {
-				t.Errorf("%s is answered %s", field, got.body)
+				t.Errorf("the answer to %s is %s", field, got.body)
 			}
 		}
 	}

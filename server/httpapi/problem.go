@@ -16,36 +16,36 @@ import (
 	"redstalk/storage"
 )
 
-// The words of problems that the beanstalk protocol has no word for.
+// The codes of problems for which the beanstalk protocol has no word.
 const (
-	wordTooMany   = "TOO_MANY"  // 429: others wait, or listen, already
-	wordForbidden = "FORBIDDEN" // 403
+	codeTooMany   = "TOO_MANY"  // 429: a limit for concurrent requests is reached
+	codeForbidden = "FORBIDDEN" // 403
 
-	wordUnauthorized = "UNAUTHORIZED" // 401
-	wordUnsupported  = "UNSUPPORTED"  // 405, 415: the method or the content type
-	wordTimeout      = "TIMED_OUT"    // 408: the body did not come in time
-	wordBadFormat    = "BAD_FORMAT"   // 400, 422
-	wordInternal     = "INTERNAL_ERROR"
+	codeUnauthorized = "UNAUTHORIZED" // 401
+	codeUnsupported  = "UNSUPPORTED"  // 405, 415: the method or the content type
+	codeTimeout      = "TIMED_OUT"    // 408: the body did not arrive in time
+	codeBadFormat    = "BAD_FORMAT"   // 400, 422
+	codeInternal     = "INTERNAL_ERROR"
 )
 
-// problem is a serving.Problem that huma can write, too.
+// problem is an httpserve.Problem that huma can write as well.
 type problem struct {
 	httpserve.Problem
 
-	// ID is the job that has the key already: only with DUPLICATE.
+	// ID is the job that already has the key. Only DUPLICATE has it.
 	ID uint64 `json:"id,omitempty"`
 
-	// Done is how many jobs a kick, flush or move had been done with, at least, when it failed.
+	// Done is the least number of jobs that a kick, flush or move had processed when it failed.
 	Done int `json:"done,omitempty"`
 }
 
-// partlyDone is why an operation on many jobs ended when it had been done with some of them.
-type partlyDone struct {
+// partialError is the error of an operation on many jobs that had processed some of them.
+type partialError struct {
 	error
 	jobs int
 }
 
-func (e partlyDone) Unwrap() error { return e.error }
+func (e partialError) Unwrap() error { return e.error }
 
 // GetStatus implements huma.StatusError.
 func (p *problem) GetStatus() int { return p.Status }
@@ -62,25 +62,25 @@ func (p *problem) GetHeaders() http.Header {
 	return h
 }
 
-// Write answers a request.
+// Write answers a request with the problem.
 func (p *problem) Write(w http.ResponseWriter) { p.WriteWith(w, p) }
 
-// newProblem returns a problem whose detail is a format with its arguments.
+// newProblem returns a problem whose detail is formatted as by fmt.Sprintf.
 func newProblem(status int, code, format string, args ...any) *problem {
 	return &problem{Problem: *httpserve.NewProblem(status, code, fmt.Sprintf(format, args...))}
 }
 
-// invalid is the problem that a value is not allowed.
+// invalid returns the problem for a value that is not allowed.
 func invalid(format string, args ...any) *problem {
-	return newProblem(http.StatusUnprocessableEntity, wordBadFormat, format, args...)
+	return newProblem(http.StatusUnprocessableEntity, codeBadFormat, format, args...)
 }
 
-// retryAfter is when it is worth to try again, in seconds: when the instance drains, or has
-// many waiting requests, and when the store is away.
+// retryAfter is the Retry-After of answers, in seconds, while the instance drains, while a
+// limit is reached, and while the store is unavailable.
 const retryAfter = 2
 
-// refusals are errors that clients may meet.
-var refusals = []struct {
+// knownErrors are the errors that have a problem of their own.
+var knownErrors = []struct {
 	err    error
 	status int
 	code   string
@@ -88,17 +88,17 @@ var refusals = []struct {
 }{
 	{queue.ErrNotFound, http.StatusNotFound, "NOT_FOUND", ""},
 	{queue.ErrTooBig, http.StatusRequestEntityTooLarge, "JOB_TOO_BIG", ""},
-	{queue.ErrForbidden, http.StatusForbidden, "FORBIDDEN", "this server may not push there"},
-	{queue.ErrDraining, http.StatusServiceUnavailable, "DRAINING", "this instance takes in no jobs at present"},
-	{storage.ErrNoSpace, http.StatusInsufficientStorage, "OUT_OF_MEMORY", "the store has no room, or the tube has reached its quota"},
-	{storage.ErrUnavailable, http.StatusServiceUnavailable, wordInternal, "the store is not available; what was asked for may have been done or not"},
-	{storage.ErrClosed, http.StatusServiceUnavailable, wordInternal, "this instance is ending"},
-	{queue.ErrClosed, http.StatusServiceUnavailable, wordInternal, "this instance is ending"},
-	{context.Canceled, http.StatusServiceUnavailable, wordInternal, "the request was given up"},
-	{os.ErrDeadlineExceeded, http.StatusRequestTimeout, wordTimeout, "the body did not come in time"},
+	{queue.ErrForbidden, http.StatusForbidden, "FORBIDDEN", "this server does not allow pushes to that URL"},
+	{queue.ErrDraining, http.StatusServiceUnavailable, "DRAINING", "this instance is draining and accepts no jobs"},
+	{storage.ErrNoSpace, http.StatusInsufficientStorage, "OUT_OF_MEMORY", "the store is full, or the tube has reached its quota"},
+	{storage.ErrUnavailable, http.StatusServiceUnavailable, codeInternal, "the store is not available; the request may or may not have taken effect"},
+	{storage.ErrClosed, http.StatusServiceUnavailable, codeInternal, "this instance is shutting down"},
+	{queue.ErrClosed, http.StatusServiceUnavailable, codeInternal, "this instance is shutting down"},
+	{context.Canceled, http.StatusServiceUnavailable, codeInternal, "the request was canceled"},
+	{os.ErrDeadlineExceeded, http.StatusRequestTimeout, codeTimeout, "the body did not arrive in time"},
 }
 
-// problemOf returns what a client is told of an error.
+// problemOf returns the problem document that a client gets for an error.
 func problemOf(err error) *problem {
 	if p, ok := errors.AsType[*problem](err); ok {
 		return p
@@ -106,8 +106,8 @@ func problemOf(err error) *problem {
 	if tooLong, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return newProblem(http.StatusRequestEntityTooLarge, "JOB_TOO_BIG", "the body has more than %d bytes", tooLong.Limit)
 	}
-	partly, _ := errors.AsType[partlyDone](err)
-	for _, r := range refusals {
+	partly, _ := errors.AsType[partialError](err)
+	for _, r := range knownErrors {
 		if errors.Is(err, r.err) {
 			p := newProblem(r.status, r.code, "%s", r.detail)
 			if r.status == http.StatusServiceUnavailable {
@@ -117,10 +117,10 @@ func problemOf(err error) *problem {
 			return p
 		}
 	}
-	return newProblem(http.StatusInternalServerError, wordInternal, "")
+	return newProblem(http.StatusInternalServerError, codeInternal, "")
 }
 
-// init has huma make problems of ours. What it finds wrong with a request is not allowed.
+// init makes huma report its errors as problems of this package.
 func init() {
 	huma.NewError = func(status int, msg string, errs ...error) huma.StatusError {
 		var all []string
@@ -132,15 +132,15 @@ func init() {
 		if len(all) == 0 {
 			all = []string{msg}
 		}
-		code := wordBadFormat
+		code := codeBadFormat
 		if status >= http.StatusInternalServerError {
-			code = wordInternal
+			code = codeInternal
 		}
 		return newProblem(status, code, "%s", strings.Join(all, "; "))
 	}
 }
 
-// describe writes what huma has found wrong, with where it is.
+// describe formats an error of huma: where it is, and what is wrong.
 func describe(err error) string {
 	var d *huma.ErrorDetail
 	if !errors.As(err, &d) {

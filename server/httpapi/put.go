@@ -14,14 +14,14 @@ import (
 // rawPutInput documents a put.
 type rawPutInput struct {
 	TubePath
-	Priority    uint32 `query:"priority" doc:"for a raw body, as are the others"`
+	Priority    uint32 `query:"priority" doc:"the query parameters are for requests that are not JSON"`
 	Delay       string `query:"delay"`
 	At          int64  `query:"at"`
 	TTR         string `query:"ttr"`
 	Key         string `query:"key"`
 	OnDuplicate string `query:"on_duplicate" enum:"keep,replace,fail"`
 	KeyTTL      string `query:"key_ttl"`
-	Retry       string `query:"retry" doc:"durations with commas"`
+	Retry       string `query:"retry" doc:"durations separated by commas"`
 	Max         uint32 `query:"max"`
 	Dead        string `query:"dead"`
 	Body        newJob
@@ -29,50 +29,50 @@ type rawPutInput struct {
 
 // TubePath is the tube in a path.
 type TubePath struct {
-	Tube string `path:"tube" maxLength:"200" doc:"with / written as %2F"`
+	Tube string `path:"tube" maxLength:"200" doc:"write / as %2F"`
 }
 
 // putOutput documents the answer to a put.
 type putOutput struct{ Body putAnswer }
 
-// putAnswer is what has become of a put.
+// putAnswer is the result of a put.
 type putAnswer struct {
-	ID        uint64 `json:"id" doc:"of the new job, or of that which has the key"`
-	State     string `json:"state" enum:"ready,delayed,reserved,buried,gone" doc:"gone: that job is, but its key is taken still"`
-	Duplicate bool   `json:"duplicate" doc:"nothing was put: a job has the key"`
+	ID        uint64 `json:"id" doc:"of the new job, or of the job that has the key"`
+	State     string `json:"state" enum:"ready,delayed,reserved,buried,gone" doc:"gone: the job with the key is gone, but its key is still taken"`
+	Duplicate bool   `json:"duplicate" doc:"true if nothing was put because a job has the key"`
 }
 
-// jsonLimit is the largest body that describes a job, in bytes: whatever needs more can be
-// put raw.
-func (d *Door) jsonLimit() int64 { return 2*int64(d.queue.MaxJobSize()) + 64<<10 }
+// jsonLimit is the largest request body that describes a job in JSON, in bytes. A job whose
+// JSON is larger can be put raw.
+func (api *API) jsonLimit() int64 { return 2*int64(api.queue.MaxJobSize()) + 64<<10 }
 
-func (d *Door) put(w http.ResponseWriter, r *http.Request) {
-	op, err := d.readPut(w, r)
+func (api *API) put(w http.ResponseWriter, r *http.Request) {
+	op, err := api.readPut(w, r)
 	if err == nil {
 		err = checkPut(r.Context(), &op)
 	}
 	if err == nil {
 		var answers []storage.Answer
-		if answers, err = d.queue.Do(context.WithoutCancel(r.Context()), op); err == nil {
+		if answers, err = api.queue.Do(context.WithoutCancel(r.Context()), op); err == nil {
 			err = putFailure(&answers[0])
 			op.Answer = answers[0]
 		}
 	}
 	if err != nil {
-		d.fail(w, r, err)
+		api.fail(w, r, err)
 		return
 	}
 	writeJSON(w, http.StatusCreated, append(appendPutAnswer([]byte{'{'}, &op), '}'))
 }
 
-// readPut returns the operation that a request asks for.
-func (d *Door) readPut(w http.ResponseWriter, r *http.Request) (op storage.Op, err error) {
+// readPut parses a put.
+func (api *API) readPut(w http.ResponseWriter, r *http.Request) (op storage.Op, err error) {
 	name := r.PathValue("tube")
 	if contentType(r) == jsonType {
 		if r.URL.RawQuery != "" {
-			return op, invalid("the query says how to put a raw body; with JSON, all is in the body")
+			return op, invalid("query parameters are for raw bodies; with JSON, set the options in the body")
 		}
-		err = readJSON(w, r, d.jsonLimit(), func(text []byte) error {
+		err = readJSON(w, r, api.jsonLimit(), func(text []byte) error {
 			op, err = parseJob(name, text)
 			return err
 		})
@@ -80,20 +80,20 @@ func (d *Door) readPut(w http.ResponseWriter, r *http.Request) (op storage.Op, e
 	}
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return op, invalid("the query is broken: %v", err)
+		return op, invalid("the query cannot be parsed: %v", err)
 	}
-	t, err := termsIn(query)
+	t, err := parseTerms(query)
 	if err != nil {
 		return op, err
 	}
-	body, err := readBody(w, r, int64(d.queue.MaxJobSize()), nil)
+	body, err := readBody(w, r, int64(api.queue.MaxJobSize()), nil)
 	if err != nil {
 		return op, err
 	}
 	return t.op(name, body)
 }
 
-// parseJob returns the operation that puts a job which JSON describes.
+// parseJob parses the JSON description of a job to put.
 func parseJob(name string, text []byte) (storage.Op, error) {
 	var j newJob
 	if err := unmarshal(text, &j); err != nil {
@@ -102,7 +102,7 @@ func parseJob(name string, text []byte) (storage.Op, error) {
 	return j.op(name)
 }
 
-// putFailure says why nothing was put, unless another job was kept.
+// putFailure returns why a put failed. It is nil if on_duplicate=keep returned another job.
 func putFailure(a *storage.Answer) error {
 	switch {
 	case a.Err != nil:
@@ -115,23 +115,23 @@ func putFailure(a *storage.Answer) error {
 	return nil
 }
 
-// appendPutAnswer writes the fields of a putAnswer.
+// appendPutAnswer appends the fields of a putAnswer.
 func appendPutAnswer(b []byte, op *storage.Op) []byte {
 	a := &op.Answer
-	state, kept := stateOfPut(op), false
+	state, duplicate := stateOfPut(op), false
 	if a.Result != nil && a.Result.Outcome != tube.PutNew {
-		state, kept = stateWord(a.Result.State), true
+		state, duplicate = stateWord(a.Result.State), true
 	}
 	b = append(b, `"id":`...)
 	b = strconv.AppendUint(b, a.ID, 10)
 	b = append(b, `,"state":"`...)
 	b = append(b, state...)
 	b = append(b, `","duplicate":`...)
-	return strconv.AppendBool(b, kept)
+	return strconv.AppendBool(b, duplicate)
 }
 
-// stateOfPut is the state that a job was put in. With a due time it is told by the clock of
-// this machine, which may be a little off that of the store.
+// stateOfPut returns the state of a job that was just put. For a job with a due time it uses
+// the clock of this machine, which can differ slightly from that of the store.
 func stateOfPut(op *storage.Op) string {
 	delayed := op.Delay > 0
 	if op.Args != nil && op.Args.Tags.HasDelay {
@@ -146,7 +146,7 @@ func stateOfPut(op *storage.Op) string {
 	return tube.Ready.String()
 }
 
-// stateWord names a state.
+// stateWord returns the name of a state in JSON.
 func stateWord(s tube.State) string {
 	if s == tube.Gone {
 		return "gone"
@@ -154,7 +154,7 @@ func stateWord(s tube.State) string {
 	return s.String()
 }
 
-// writeJSON answers with a document.
+// writeJSON answers with JSON text.
 func writeJSON(w http.ResponseWriter, status int, text []byte) {
 	h := w.Header()
 	h["Content-Type"] = jsonTypes

@@ -18,101 +18,101 @@ import (
 )
 
 const (
-	// maxWait is how long a reserve may wait.
+	// maxWait is the longest wait of a reserve.
 	maxWait = time.Hour
 
-	// maxTubes is how many tubes a request may name.
+	// maxTubes is the maximum number of tubes in a request.
 	maxTubes = 1000
 )
 
 // reserveInput documents a reserve.
 type reserveInput struct {
-	Tube []string `query:"tube,explode" doc:"where to look; default unless said" maxItems:"1000"`
+	Tube []string `query:"tube,explode" doc:"the tubes to reserve from; the default is the tube default" maxItems:"1000"`
 	Wait string   `query:"wait" pattern:"^[0-9]+(ms|s|m|h|d)?$" doc:"how long to wait for the first job, at most an hour" example:"30s"`
-	N    int      `query:"n" minimum:"1" maximum:"1000" default:"1" doc:"how many jobs at most"`
+	N    int      `query:"n" minimum:"1" maximum:"1000" default:"1" doc:"the maximum number of jobs"`
 }
 
 // reserveOutput documents the answer to a reserve.
 type reserveOutput struct{ Body []leasedJob }
 
-// leasedJob is a job that was reserved.
+// leasedJob is a job that was reserved with a lease.
 type leasedJob struct {
 	ID         uint64 `json:"id"`
-	Lease      string `json:"lease" doc:"what finishes, releases, buries and touches the job"`
+	Lease      string `json:"lease" doc:"the token to delete, release, bury or touch the job"`
 	Tube       string `json:"tube"`
 	Body       string `json:"body,omitempty" doc:"if it is UTF-8"`
 	Base64     string `json:"body_base64,omitempty" doc:"if it is not" format:"base64"`
 	Priority   uint32 `json:"priority"`
 	TTR        uint32 `json:"ttr" doc:"seconds"`
-	TimeLeft   int64  `json:"time_left_ms" doc:"until the lease ends"`
+	TimeLeft   int64  `json:"time_left_ms" doc:"time until the lease ends"`
 	Age        int64  `json:"age" doc:"seconds since the put"`
-	Deliveries uint32 `json:"deliveries" doc:"this one included"`
+	Deliveries uint32 `json:"deliveries" doc:"including this one"`
 	Failures   uint32 `json:"failures"`
 	Key        string `json:"key,omitempty"`
 }
 
-// reserving is what a reserve asks for.
-type reserving struct {
+// reserveRequest has the parameters of a reserve.
+type reserveRequest struct {
 	tubes []string
 	wait  time.Duration
 	n     int
 }
 
-func (d *Door) reserve(w http.ResponseWriter, r *http.Request) {
-	asked, err := readReserve(r)
+func (api *API) reserve(w http.ResponseWriter, r *http.Request) {
+	request, err := readReserve(r)
 	if err != nil {
-		d.fail(w, r, err)
+		api.fail(w, r, err)
 		return
 	}
-	if asked.wait > 0 {
+	if request.wait > 0 {
 		if err := readRest(r); err != nil {
-			d.fail(w, r, err)
+			api.fail(w, r, err)
 			return
 		}
-		who := ""
-		if d.config.Access != nil {
-			who = d.clientOf(r)
+		client := ""
+		if api.config.Access != nil {
+			client = api.clientOf(r)
 		}
-		if !d.waiting.take(who) {
-			d.fail(w, r, tooMany("too many requests wait for jobs already"))
+		if !api.waiting.acquire(client) {
+			api.fail(w, r, tooMany("too many requests are waiting for jobs"))
 			return
 		}
-		defer d.waiting.leave(who)
+		defer api.waiting.release(client)
 	}
-	jobs, err := d.reserveJobs(r, asked)
+	jobs, err := api.reserveJobs(r, request)
 	switch {
-	case errors.Is(err, queue.ErrTimedOut), errors.Is(err, queue.ErrDeadlineSoon), errors.Is(err, httpserve.ErrEnding), errors.Is(err, errChanged):
+	case errors.Is(err, queue.ErrTimedOut), errors.Is(err, queue.ErrDeadlineSoon), errors.Is(err, httpserve.ErrEnding), errors.Is(err, errACLChanged):
 		w.WriteHeader(http.StatusNoContent)
 		return
 	case err != nil:
-		d.fail(w, r, err)
+		api.fail(w, r, err)
 		return
-	case r.Context().Err() != nil: // the client is gone
-		d.queue.GiveBackLeases(jobs)
+	case r.Context().Err() != nil: // the client has disconnected
+		api.queue.GiveBackLeases(jobs)
 		return
 	}
-	d.answerLeased(w, jobs)
+	api.writeLeased(w, jobs)
 }
 
-// reserveJobs reserves until the client is gone, or the door ends: then with the error
-// serving.ErrEnding.
-func (d *Door) reserveJobs(r *http.Request, asked reserving) ([]queue.Leased, error) {
-	if asked.wait == 0 {
-		return d.queue.ReserveLeases(context.WithoutCancel(r.Context()), asked.tubes, asked.n, 0)
+// reserveJobs reserves jobs until the client disconnects or the server shuts down. The error is
+// then httpserve.ErrEnding.
+func (api *API) reserveJobs(r *http.Request, request reserveRequest) ([]queue.Leased, error) {
+	if request.wait == 0 {
+		return api.queue.ReserveLeases(context.WithoutCancel(r.Context()), request.tubes, request.n, 0)
 	}
 	present, cancel := httpserve.UntilEnding(r)
 	defer cancel()
-	ctx, end := untilChange(present)
+	ctx, end := untilACLChange(present)
 	defer end()
-	jobs, err := d.queue.ReserveLeases(ctx, asked.tubes, asked.n, asked.wait)
+	jobs, err := api.queue.ReserveLeases(ctx, request.tubes, request.n, request.wait)
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
 	return jobs, err
 }
 
-// answerLeased answers with jobs. What cannot be written is given back.
-func (d *Door) answerLeased(w http.ResponseWriter, jobs []queue.Leased) {
+// writeLeased answers with jobs. If the answer cannot be written, the jobs are given back.
+func (api *API) writeLeased(w http.ResponseWriter, jobs []queue.Leased) {
 	size := 2
 	for i := range jobs {
 		size += len(jobs[i].Body) + 256
@@ -123,7 +123,7 @@ func (d *Door) answerLeased(w http.ResponseWriter, jobs []queue.Leased) {
 			b = append(b, ',')
 		}
 		b = appendLeased(b, &jobs[i])
-		jobs[i].Body = nil // b is enough for a client that reads slowly
+		jobs[i].Body = nil // b has a copy; a slow client should not hold both in memory
 	}
 	b = append(b, ']')
 	h := w.Header()
@@ -131,11 +131,11 @@ func (d *Door) answerLeased(w http.ResponseWriter, jobs []queue.Leased) {
 	h["Content-Length"] = []string{strconv.Itoa(len(b))}
 	w.WriteHeader(http.StatusOK)
 	if _, err := w.Write(b); err != nil {
-		d.queue.GiveBackLeases(jobs)
+		api.queue.GiveBackLeases(jobs)
 	}
 }
 
-// appendLeased writes a leasedJob.
+// appendLeased appends a leasedJob.
 func appendLeased(b []byte, j *queue.Leased) []byte {
 	s := j.Stats
 	b = append(b, `{"id":`...)
@@ -143,7 +143,7 @@ func appendLeased(b []byte, j *queue.Leased) []byte {
 	b = append(b, `,"lease":"`...)
 	b = strconv.AppendUint(b, j.Lease, 10)
 	b = append(b, `","tube":"`...)
-	b = append(b, s.Tube...) // has only bytes that need no quoting
+	b = append(b, s.Tube...) // tube names need no quoting
 	b = append(b, '"', ',')
 	b = appendBody(b, j.Body)
 	b = append(b, `,"priority":`...)
@@ -166,7 +166,7 @@ func appendLeased(b []byte, j *queue.Leased) []byte {
 	return append(b, '}')
 }
 
-// factsOf returns the facts of a job, which are none if it has none.
+// metadataOf returns the metadata of a job, or empty metadata if it has none.
 func metadataOf(s *tube.JobStats) *tube.Metadata {
 	if s.Metadata == nil {
 		return new(tube.Metadata)
@@ -174,7 +174,7 @@ func metadataOf(s *tube.JobStats) *tube.Metadata {
 	return s.Metadata
 }
 
-// appendBody writes a body as the member body, or body_base64 if it is not UTF-8.
+// appendBody appends a body as the member body, or as body_base64 if it is not UTF-8.
 func appendBody(b, body []byte) []byte {
 	begin := len(b)
 	quoted, err := jsontext.AppendQuote(append(b, `"body":`...), body)
@@ -186,41 +186,41 @@ func appendBody(b, body []byte) []byte {
 	return append(b, '"')
 }
 
-// readReserve reads the query of a reserve, which has only parameters that there are.
-func readReserve(r *http.Request) (asked reserving, err error) {
-	asked.n = 1
+// readReserve parses the query of a reserve. row.checkQuery has refused unknown parameters.
+func readReserve(r *http.Request) (request reserveRequest, err error) {
+	request.n = 1
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return asked, invalid("the query is broken: %v", err)
+		return request, invalid("the query cannot be parsed: %v", err)
 	}
-	if asked.tubes, err = tubesIn(query); err != nil {
-		return asked, err
+	if request.tubes, err = tubesIn(query); err != nil {
+		return request, err
 	}
-	if len(asked.tubes) == 0 {
-		asked.tubes = []string{tube.Default}
+	if len(request.tubes) == 0 {
+		request.tubes = []string{tube.Default}
 	}
 	if query.Has("wait") {
 		wait, err := parseDuration(query.Get("wait"))
 		if err != nil {
-			return asked, invalid("wait: %v", err)
+			return request, invalid("wait: %v", err)
 		}
-		if asked.wait = time.Duration(wait); asked.wait > maxWait {
-			return asked, invalid("wait: it may be an hour at most")
+		if request.wait = time.Duration(wait); request.wait > maxWait {
+			return request, invalid("wait: it must be at most an hour")
 		}
 	}
 	if query.Has("n") {
-		if asked.n, err = strconv.Atoi(query.Get("n")); err != nil || asked.n < 1 || asked.n > maxBatch {
-			return asked, invalid("n: it has to be from 1 to %d", maxBatch)
+		if request.n, err = strconv.Atoi(query.Get("n")); err != nil || request.n < 1 || request.n > maxBatch {
+			return request, invalid("n: it must be from 1 to %d", maxBatch)
 		}
 	}
-	return asked, nil
+	return request, nil
 }
 
-// tubesIn returns the tubes that a query names.
+// tubesIn returns the tubes in a query.
 func tubesIn(query url.Values) ([]string, error) {
 	names := query["tube"]
 	if len(names) > maxTubes {
-		return nil, invalid("tube: there are %d; a request may name %d", len(names), maxTubes)
+		return nil, invalid("tube: there are %d; the limit is %d a request", len(names), maxTubes)
 	}
 	for _, name := range names {
 		if !protocol.ValidName([]byte(name)) {
@@ -230,9 +230,9 @@ func tubesIn(query url.Values) ([]string, error) {
 	return names, nil
 }
 
-// tooMany is the problem that there is no room for another request of this kind now.
+// tooMany returns the problem for a limit that is reached.
 func tooMany(format string, args ...any) *problem {
-	p := newProblem(http.StatusTooManyRequests, wordTooMany, format, args...)
+	p := newProblem(http.StatusTooManyRequests, codeTooMany, format, args...)
 	p.RetryAfter = retryAfter
 	return p
 }

@@ -15,8 +15,7 @@ import (
 	"redstalk/tube"
 )
 
-// TestLongPoll: a reserve that waits gets the next job of any of its tubes, however it is
-// put; at the end of its time it gets none.
+// TestLongPoll: a waiting reserve gets the next job of any of its tubes. If the wait ends first, it gets none.
 func TestLongPoll(t *testing.T) {
 	t.Parallel()
 	a := start(t, Config{})
@@ -33,7 +32,7 @@ func TestLongPoll(t *testing.T) {
 	}
 }
 
-// TestReserveMany: as many as are asked for, with at most 16 MiB of bodies.
+// TestReserveMany: a reserve gets as many jobs as it asks for.
 func TestReserveMany(t *testing.T) {
 	t.Parallel()
 	a := start(t, Config{})
@@ -63,8 +62,7 @@ func TestReserveMany(t *testing.T) {
 	}
 }
 
-// TestGoneWhileWaiting: a client that goes away takes no job with it, whether or not it has sent a
-// body.
+// TestGoneWhileWaiting: a client that disconnects while it waits takes no job, whether or not it has sent a body.
 func TestGoneWhileWaiting(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{"", "{}"} {
@@ -88,7 +86,7 @@ func TestGoneWhileWaiting(t *testing.T) {
 	}
 }
 
-// TestUnreadBodyOfReserve: a body means nothing to a reserve, but it has to come.
+// TestUnreadBodyOfReserve: a reserve reads and ignores a body of up to 64 KiB.
 func TestUnreadBodyOfReserve(t *testing.T) {
 	t.Parallel()
 	a := start(t, Config{})
@@ -96,20 +94,20 @@ func TestUnreadBodyOfReserve(t *testing.T) {
 	a.want(413, "POST", "/v1/reserve?wait=1m", strings.Repeat("x", 64<<10+1))
 }
 
-// TestGoneAtTheSameMoment: clients go away just as their job comes. Each job is in an answer
-// that the door has written, or ready again without a failure.
+// TestGoneAtTheSameMoment: clients disconnect just as their job arrives. Each job is either in a written answer,
+// or ready again without a failure.
 func TestGoneAtTheSameMoment(t *testing.T) {
 	t.Parallel()
 	a := start(t, Config{})
-	const rounds = 300
+	const attempts = 300
 	written, held := 0, 0
-	for round := range rounds {
+	for i := range attempts {
 		ctx, leave := context.WithCancel(context.Background())
 		r := httptest.NewRequestWithContext(ctx, "POST", "/v1/reserve?tube=t&wait=60s&n=3", nil)
 		r.Header.Set(changeHeader, "1")
 		reply, ended := httptest.NewRecorder(), make(chan struct{})
 		go func() {
-			a.door.ServeHTTP(reply, r)
+			a.api.ServeHTTP(reply, r)
 			close(ended)
 		}()
 		a.awaitWaiting(1)
@@ -120,7 +118,7 @@ func TestGoneAtTheSameMoment(t *testing.T) {
 			}
 		})
 		both.Go(func() {
-			for range round { // not always before the put has come to the store
+			for range i { // so that it is not always before the put reaches the store
 				runtime.Gosched()
 			}
 			leave()
@@ -130,20 +128,20 @@ func TestGoneAtTheSameMoment(t *testing.T) {
 		if reply.Code == http.StatusOK && reply.Body.Len() > 0 {
 			written, held = written+1, held+1
 		}
-		for held <= round { // it was given back, or will be
+		for held <= i { // it was given back, or will be
 			some := a.reserve("tube=t&wait=60s")
 			if held += len(some); len(some) != 1 || some[0].Failures != 0 {
-				t.Fatalf("round %d: %+v instead of the job of a client that is gone", round, some)
+				t.Fatalf("attempt %d: %+v instead of the job of the client that disconnected", i, some)
 			}
 		}
 	}
-	if info := decode[tubeInfo](t, a.want(200, "GET", "/v1/tubes/t", "")); info.Ready != 0 || info.Reserved != rounds {
+	if info := decode[tubeInfo](t, a.want(200, "GET", "/v1/tubes/t", "")); info.Ready != 0 || info.Reserved != attempts {
 		t.Errorf("%+v", info)
 	}
-	t.Logf("%d of %d clients were answered before they were gone", written, rounds)
+	t.Logf("%d of %d clients were answered before they disconnected", written, attempts)
 }
 
-// TestMaxWaiting: beyond the bound a reserve that would wait is refused, others are not.
+// TestMaxWaiting: beyond the limit, reserves that would wait are refused, and others are not.
 func TestMaxWaiting(t *testing.T) {
 	t.Parallel()
 	a := start(t, Config{MaxWaiting: 1})
@@ -152,7 +150,7 @@ func TestMaxWaiting(t *testing.T) {
 	go a.try(ctx, "POST", "/v1/reserve?wait=60s", "")
 	a.awaitWaiting(1)
 	if got := a.want(429, "POST", "/v1/reserve?wait=60s", ""); got.header.Get("Retry-After") == "" {
-		t.Error("it does not say when to try again")
+		t.Error("there is no Retry-After")
 	}
 	a.want(204, "POST", "/v1/reserve", "")
 	leave()
@@ -160,8 +158,7 @@ func TestMaxWaiting(t *testing.T) {
 	a.want(204, "POST", "/v1/reserve?wait=1ms", "")
 }
 
-// TestEndingWhileWaiting: at the end of the door, who waits is told that no job has come,
-// and does not hold it up.
+// TestEndingWhileWaiting: at shutdown, waiting reserves are answered without a job, and do not delay it.
 func TestEndingWhileWaiting(t *testing.T) {
 	t.Parallel()
 	a := start(t, Config{})
@@ -170,7 +167,7 @@ func TestEndingWhileWaiting(t *testing.T) {
 	a.awaitWaiting(1)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if err := a.served.Shutdown(ctx); err != nil {
+	if err := a.server.Shutdown(ctx); err != nil {
 		t.Error(err)
 	}
 	if reply := <-got; reply.status != http.StatusNoContent {
@@ -178,13 +175,13 @@ func TestEndingWhileWaiting(t *testing.T) {
 	}
 }
 
-// TestLeases: only the present lease of a job moves it.
+// TestLeases: only the current lease of a job can move it.
 func TestLeases(t *testing.T) {
 	t.Parallel()
 	a := start(t, Config{})
 	a.want(201, "POST", "/v1/tubes/default/jobs", `{"body":"x","priority":5}`)
 	old := a.reserve("")[0]
-	a.want(404, "DELETE", "/v1/jobs/1", "") // nobody may delete what somebody holds
+	a.want(404, "DELETE", "/v1/jobs/1", "") // a reserved job cannot be deleted without its lease
 	a.want(204, "POST", "/v1/jobs/1/release?lease="+old.Lease, "")
 	present := a.reserve("")[0]
 	for _, move := range []string{"/release", "/bury", "/touch"} {

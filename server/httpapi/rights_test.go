@@ -21,8 +21,8 @@ import (
 	"redstalk/tube"
 )
 
-// words has the word of the table of package access for every operation.
-var words = map[string]string{
+// words maps each operation to its name in the table of package access.
+var accessNames = map[string]string{
 	"POST /v1/tubes/{tube}/jobs": "put", "POST /v1/tubes/{tube}/jobs/batch": "batch", "POST /v1/reserve": "reserve-lease",
 	"DELETE /v1/jobs/{id}": "delete", "POST /v1/jobs/finish": "delete-batch", "POST /v1/jobs/{id}/release": "release-lease",
 	"POST /v1/jobs/{id}/bury": "bury-lease", "POST /v1/jobs/{id}/touch": "touch-lease", "GET /v1/jobs/{id}": "peek",
@@ -37,9 +37,8 @@ var words = map[string]string{
 	"GET /v1/store": "stats",
 }
 
-// requests has what each operation is asked with, about the tube t and the job {id}, which
-// is ready and has the key k{id}; or with {lease} reserved. 404 as the status is that of a
-// job which is not in the right state.
+// requests has a request for each operation, on the tube t and the job {id}. The job has the key k; it is reserved
+// if the request has {lease}, and otherwise ready. The status 404 means that the job is not in the right state.
 var requests = map[string]struct {
 	at, body string
 	status   int
@@ -82,17 +81,17 @@ var requests = map[string]struct {
 	"POST /v1/server/undrain":            {"/v1/server/undrain", "", 204},
 }
 
-// TestRightsOfOperations: every operation needs what the table of package access says.
+// TestRightsOfOperations: every operation needs the right in the table of package access.
 func TestRightsOfOperations(t *testing.T) {
 	t.Parallel()
-	for _, op := range start(t, Config{}).door.Operations() {
+	for _, op := range start(t, Config{}).api.Operations() {
 		name := op.Method + " " + op.Path
-		need, known := access.NeedOf(words[name])
+		need, known := access.NeedOf(accessNames[name])
 		if !known {
-			t.Errorf("%s has no word of the table", name)
+			t.Errorf("%s is not in the table", name)
 		}
 		if rights[op.Right] != need.One {
-			t.Errorf("%s needs %s, %s needs %v", name, op.Right, words[name], need.One)
+			t.Errorf("%s needs %s, %s needs %v", name, op.Right, accessNames[name], need.One)
 		}
 		if requests[name].at == "" {
 			t.Errorf("%s has no request", name)
@@ -100,9 +99,9 @@ func TestRightsOfOperations(t *testing.T) {
 	}
 }
 
-// guarded is a door with users, whose secrets are their names.
+// guarded is a harness with a users file. The secret of a user is its name.
 type guarded struct {
-	*api
+	*harness
 	access *access.Access
 	path   string
 }
@@ -112,7 +111,7 @@ func startGuarded(t *testing.T, users ...string) *guarded {
 	return startGuardedOn(t, embedded.NewMemory(), users...)
 }
 
-// startGuardedOn is startGuarded with another engine.
+// startGuardedOn is startGuarded with a given engine.
 func startGuardedOn(t *testing.T, store storage.Store, users ...string) *guarded {
 	t.Helper()
 	g := &guarded{path: filepath.Join(t.TempDir(), "users.yml")}
@@ -122,13 +121,13 @@ func startGuardedOn(t *testing.T, store storage.Store, users ...string) *guarded
 		t.Fatal(err)
 	}
 	t.Cleanup(g.access.Close)
-	g.api = startWith(t, store, Config{Access: g.access, Handlers: map[string]http.Handler{
+	g.harness = startWith(t, store, Config{Access: g.access, Handlers: map[string]http.Handler{
 		"GET /metrics": http.NotFoundHandler(), "/": http.NotFoundHandler(),
 	}}, queue.Config{MaxJobSize: 1000, Version: "test", MayPush: func(string) bool { return true }})
 	return g
 }
 
-// write writes the file of users, each as NAME TUBES RIGHT.
+// write writes the users file. Each user is given as NAME TUBES RIGHTS.
 func (g *guarded) write(t *testing.T, users ...string) {
 	t.Helper()
 	text := "users:\n"
@@ -145,8 +144,8 @@ func (g *guarded) write(t *testing.T, users ...string) {
 	}
 }
 
-// TestEveryOperationWithEveryRight makes every request as users with one right on the tube,
-// on another one, and on all, on each engine.
+// TestEveryOperationWithEveryRight makes every request as users with one right on the tube, on another tube, and
+// on all tubes, on each engine.
 func TestEveryOperationWithEveryRight(t *testing.T) {
 	t.Parallel()
 	engines.Each(t, engines.OfAll, tryAllOperations)
@@ -158,7 +157,7 @@ func tryAllOperations(t *testing.T, store storage.Store) {
 		users = append(users, fmt.Sprintf("%s-t t %s", right, right), fmt.Sprintf("%s-other other %s", right, right), fmt.Sprintf("%s-all * %s", right, right))
 	}
 	g := startGuardedOn(t, store, users...)
-	for _, op := range g.door.Operations() {
+	for _, op := range g.api.Operations() {
 		for _, user := range users {
 			f := strings.Fields(user)
 			g.wantStatus(op, f[0], g.statusFor(op, f[1], Right(f[2])))
@@ -166,18 +165,18 @@ func tryAllOperations(t *testing.T, store storage.Store) {
 		g.wantStatus(op, "", 401)
 		g.wantStatus(op, "nobody", 401)
 	}
-	if got := g.call("GET", "/metrics", "", "Authorization: Bearer look-t:look-t"); got.status != 403 {
-		t.Errorf("metrics for a user who may not see all: %d", got.status)
+	if got := g.call("GET", "/metrics", "", "Authorization: Bearer read-t:read-t"); got.status != 403 {
+		t.Errorf("metrics for a user without the right on all tubes: %d", got.status)
 	}
-	if got := g.call("GET", "/metrics", "", "Authorization: Bearer look-all:look-all"); got.status != 404 { // as the handler says
-		t.Errorf("metrics for a user who may see all: %d", got.status)
+	if got := g.call("GET", "/metrics", "", "Authorization: Bearer read-all:read-all"); got.status != 404 { // the answer of the handler
+		t.Errorf("metrics for a user with the right on all tubes: %d", got.status)
 	}
 }
 
-// statusFor is what an operation is answered for a user who has one right on some tubes.
+// statusFor returns the expected status of an operation for a user with one right on some tubes.
 func (g *guarded) statusFor(op Operation, tubes string, right Right) int {
 	name := op.Method + " " + op.Path
-	need, _ := access.NeedOf(words[name])
+	need, _ := access.NeedOf(accessNames[name])
 	has, onT := right == op.Right, tubes != "other"
 	switch {
 	case name == "POST /v1/jobs/finish", name == "POST /v1/jobs/actions":
@@ -192,7 +191,7 @@ func (g *guarded) statusFor(op Operation, tubes string, right Right) int {
 	return requests[name].status
 }
 
-// wantStatus makes a request as a user whose secret is its name, and compares the status.
+// wantStatus makes a request as a user and compares the status.
 func (g *guarded) wantStatus(op Operation, user string, want int) {
 	g.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -242,11 +241,11 @@ func (g *guarded) wantStatus(op Operation, user string, want int) {
 	g.queue.Flush(context.Background(), "t", tube.Reserved)
 }
 
-// TestOtherTubes: tubes that are named beside the one in the path count, and lists leave
-// out what the user may not see.
+// TestOtherTubes: rights are also checked on tubes outside of the path, and lists leave out tubes without the
+// right.
 func TestOtherTubes(t *testing.T) {
 	t.Parallel()
-	g := startGuarded(t, "all a* put,work,look,admin", "root * put,work,look,admin")
+	g := startGuarded(t, "all a* put,work,read,admin", "root * put,work,read,admin")
 	all, root := "Authorization: Bearer all:all", "Authorization: Bearer root:root"
 	for _, c := range []struct {
 		method, path, body string
@@ -282,11 +281,11 @@ func TestOtherTubes(t *testing.T) {
 	}
 }
 
-// TestJobsLeave: jobs leave a tube only for those who may work on it, and enter one only from
-// those who may put.
+// TestJobsLeave: redirecting jobs needs the right work on the tube that they leave, and put on the tube that they
+// enter.
 func TestJobsLeave(t *testing.T) {
 	t.Parallel()
-	g := startGuarded(t, "head * put,look,admin", "source * work,look,admin", "root * put,work,look,admin")
+	g := startGuarded(t, "head * put,read,admin", "source * work,read,admin", "root * put,work,read,admin")
 	g.call("POST", "/v1/tubes/a/jobs", `{"body":"x"}`, "Authorization: Bearer root:root") // 1
 	for _, c := range []struct{ user, method, path, body, want string }{
 		{"head", "PUT", "/v1/tubes/a/policy", `{"push":"http://localhost:1/"}`, "FORBIDDEN"},
@@ -308,8 +307,7 @@ func TestJobsLeave(t *testing.T) {
 	}
 }
 
-// TestLimitsOfUsers: what is put beyond the rates of a user is answered 429, however it is put,
-// and goes in when there is room again.
+// TestLimitsOfUsers: a put beyond the rate limits of a user is answered 429, in any form, and accepted later.
 func TestLimitsOfUsers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -320,13 +318,13 @@ func TestLimitsOfUsers(t *testing.T) {
 		g.access = must(access.Open(g.path, slog.New(slog.DiscardHandler)))(t)
 		store := embedded.NewMemory()
 		q := queue.New(store, queue.Config{})
-		door := New(q, Config{Access: g.access})
+		server := New(q, Config{Access: g.access})
 		put := func(kind, path, body string, want int) string {
 			t.Helper()
 			r, w := httptest.NewRequest("POST", "/v1/tubes/t/"+path, strings.NewReader(body)), httptest.NewRecorder()
 			r.Header.Set("Content-Type", kind)
 			r.SetBasicAuth("app", "app")
-			if door.ServeHTTP(w, r); w.Code != want || (w.Code == 429) != (w.Header().Get("Retry-After") != "") {
+			if server.ServeHTTP(w, r); w.Code != want || (w.Code == 429) != (w.Header().Get("Retry-After") != "") {
 				t.Errorf("%s %.40s: %d %s, want %d", path, body, w.Code, w.Body, want)
 			}
 			return w.Body.String()
@@ -353,11 +351,11 @@ func TestLimitsOfUsers(t *testing.T) {
 	})
 }
 
-// TestChangeEndsWaiting: what waits or listens ends when the file of users changes, and
-// who is gone does not get in again.
+// TestChangeEndsWaiting: waiting reserves and streams end when the users file changes, and a removed user is
+// refused.
 func TestChangeEndsWaiting(t *testing.T) {
 	t.Parallel()
-	g := startGuarded(t, "app t work,look")
+	g := startGuarded(t, "app t work,read")
 	waits := make(chan answer, 2)
 	for _, request := range [][2]string{{"POST", "/v1/reserve?tube=t&wait=1h"}, {"GET", "/v1/events?tube=t"}} {
 		go func() {
@@ -368,9 +366,9 @@ func TestChangeEndsWaiting(t *testing.T) {
 			waits <- got
 		}()
 	}
-	for limit := time.Now().Add(time.Minute); takenOf(g.door.streams) == 0 || g.queue.Waiters() == 0; time.Sleep(time.Millisecond) {
+	for limit := time.Now().Add(time.Minute); inUse(g.api.streams) == 0 || g.queue.Waiters() == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(limit) {
-			t.Fatal("nobody waits")
+			t.Fatal("no request waits")
 		}
 	}
 	g.write(t, "other t work")
@@ -383,15 +381,14 @@ func TestChangeEndsWaiting(t *testing.T) {
 		}
 	}
 	if got := g.call("POST", "/v1/reserve?tube=t", "", "Authorization: Bearer app:app"); got.status != 401 {
-		t.Errorf("who is gone gets %d", got.status)
+		t.Errorf("the removed user gets %d", got.status)
 	}
 }
 
-// TestEventsOfFew: who may see few of very many tubes gets events about those, whatever their
-// names.
+// TestEventsOfFew: a user with the right on few of very many tubes gets events about those, whatever their names.
 func TestEventsOfFew(t *testing.T) {
 	t.Parallel()
-	g := startGuarded(t, "few z* look", "root * put,look")
+	g := startGuarded(t, "few z* read", "root * put,read")
 	for n := 0; n <= maxSampled; n += 500 {
 		for i := range 500 {
 			if _, err := g.queue.Put(context.Background(), queue.NewJob{Tube: fmt.Sprint("a", n+i), TTR: 1}); err != nil {
@@ -402,9 +399,9 @@ func TestEventsOfFew(t *testing.T) {
 	g.call("POST", "/v1/tubes/z1/jobs", `{"body":"x"}`, "Authorization: Bearer root:root")
 	few, all := g.stream("", "Authorization: Bearer few:few"), g.stream("", "Authorization: Bearer root:root")
 	if _, tubes := event(t, few); len(tubes) != 1 || tubes[0].Name != "z1" {
-		t.Errorf("who may see one gets %d", len(tubes))
+		t.Errorf("the user with one tube gets %d", len(tubes))
 	}
 	if _, tubes := event(t, all); len(tubes) != maxSampled || tubes[0].Name != "a0" {
-		t.Errorf("who may see all gets %d", len(tubes))
+		t.Errorf("the user with all tubes gets %d", len(tubes))
 	}
 }

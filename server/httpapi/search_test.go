@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// putMany puts jobs, each made of its number, and returns how many.
-func (a *api) putMany(tube string, n int, job func(i int) string) int {
+// putMany puts n jobs and returns n. job returns the JSON of each.
+func (a *harness) putMany(tube string, n int, job func(i int) string) int {
 	a.t.Helper()
 	for from := 0; from < n; from += 1000 {
 		var all []string
@@ -22,8 +22,7 @@ func (a *api) putMany(tube string, n int, job func(i int) string) int {
 	return n
 }
 
-// TestSearch: jobs are found by their bodies and their keys, in small and large letters, in the
-// state that was asked for, and page after page.
+// TestSearch: jobs in a state are found by their bodies and keys, in upper and lower case, page after page.
 func TestSearch(t *testing.T) {
 	t.Parallel()
 	a := start(t, Config{})
@@ -39,8 +38,8 @@ func TestSearch(t *testing.T) {
 	})
 	a.want(201, "POST", "/v1/tubes/t/jobs", `{"body":"needle","delay":"1h"}`)
 	page := decode[foundPage](t, a.want(200, "GET", "/v1/tubes/t/search?state=ready&text=neEdle", ""))
-	if len(page.Jobs) != 4 || page.Looked != n || page.Next != "" {
-		t.Errorf("%d of %d jobs, then %q", len(page.Jobs), page.Looked, page.Next)
+	if len(page.Jobs) != 4 || page.Examined != n || page.Next != "" {
+		t.Errorf("%d of %d jobs, then %q", len(page.Jobs), page.Examined, page.Next)
 	}
 	for _, job := range page.Jobs {
 		if !needles[int(job.ID)-1] && job.ID != 1201 || job.State != "ready" || job.Excerpt == "" {
@@ -50,7 +49,7 @@ func TestSearch(t *testing.T) {
 	found, cursor := make(map[uint64]bool), ""
 	for more := true; more; more = cursor != "" {
 		page := decode[foundPage](t, a.want(200, "GET", "/v1/tubes/t/search?state=ready&text=o&cursor="+url.QueryEscape(cursor), ""))
-		if cursor = page.Next; len(page.Jobs) >= mostFound+lookAtOnce {
+		if cursor = page.Next; len(page.Jobs) >= maxFound+jobsPerCall {
 			t.Errorf("a page has %d jobs", len(page.Jobs))
 		}
 		for _, job := range page.Jobs {
@@ -61,12 +60,12 @@ func TestSearch(t *testing.T) {
 		}
 	}
 	if len(found) != n-len(needles) {
-		t.Errorf("%d jobs have an o", len(found))
+		t.Errorf("%d jobs contain an o", len(found))
 	}
 }
 
-// TestParkedPages: parked jobs of all tubes are found page after page, each once, and none that was
-// buried in another way.
+// TestParkedPages: the parked jobs of all tubes are found page after page, each once, and no job that a worker
+// buried.
 func TestParkedPages(t *testing.T) {
 	t.Parallel()
 	a := start(t, Config{})
@@ -96,9 +95,9 @@ func TestParkedPages(t *testing.T) {
 	if len(found) != all || pages < 2 {
 		t.Errorf("%d jobs were found on %d pages, there are %d", len(found), pages, all)
 	}
-	// The tube with which to go on may be gone.
+	// The tube of the cursor can be gone.
 	page := decode[parkedPage](t, a.want(200, "GET", "/v1/parked?from=bb&cursor=of+another+tube", ""))
 	if len(page.Jobs) != 150 || page.Jobs[0].Tube != "c" {
-		t.Errorf("behind bb are %d", len(page.Jobs))
+		t.Errorf("after bb there are %d", len(page.Jobs))
 	}
 }

@@ -10,54 +10,54 @@ import (
 	"redstalk/storage/telemetry"
 )
 
-// This file shows how the store is: what this instance has counted of it, and the processes
-// that share or keep it.
+// This file reports on the store: the counters of this instance, and the processes that share
+// or keep its data.
 
-// surveyLimit is how long those processes may take to answer.
-const surveyLimit = 2 * time.Second
+// topologyTimeout is how long those processes can take to answer.
+const topologyTimeout = 2 * time.Second
 
-// storeInfo is what is known of the store and its surroundings.
+// storeInfo describes the store and the processes around it.
 type storeInfo struct {
 	Kind string `json:"kind" enum:"memory,embedded,redis"`
-	Away string `json:"away,omitempty" doc:"why the store cannot be used at present"`
+	Away string `json:"away,omitempty" doc:"why the store is unavailable now"`
 
-	Calls      uint64  `json:"calls" doc:"of the store, by this instance"`
+	Calls      uint64  `json:"calls" doc:"calls of the store by this instance"`
 	Operations float64 `json:"operations_per_call" doc:"on average"`
-	CallP95    float64 `json:"call_p95_ms" doc:"within which 95 of 100 calls were answered; 0 if there were none"`
-	Syncs      uint64  `json:"syncs" doc:"of the disk"`
-	SyncP95    float64 `json:"sync_p95_ms" doc:"within which 95 of 100 syncs were done; 0 if there were none"`
-	Retries    uint64  `json:"retries" doc:"calls that were sent again"`
-	Replays    uint64  `json:"replays" doc:"of these, those that had been carried out before"`
-	Silence    int64   `json:"silence_ms" doc:"since Redis last answered; -1 if there is none"`
+	CallP95    float64 `json:"call_p95_ms" doc:"95th percentile of the call duration; 0 if there were no calls"`
+	Syncs      uint64  `json:"syncs" doc:"syncs of the log to the disk"`
+	SyncP95    float64 `json:"sync_p95_ms" doc:"95th percentile of the sync duration; 0 if there were no syncs"`
+	Retries    uint64  `json:"retries" doc:"calls that were sent more than once"`
+	Replays    uint64  `json:"replays" doc:"retried calls that had already taken effect"`
+	SinceReply int64   `json:"silence_ms" doc:"time since Redis last answered; -1 without Redis"`
 
-	LogBytes        uint64 `json:"log_bytes" doc:"size of the log on the disk; 0 if there is none"`
-	FreeBytes       uint64 `json:"free_bytes" doc:"free on the disk of the store; 0 if that is not known"`
-	RecordsWritten  uint64 `json:"records_written" doc:"to the log"`
-	RecordsMigrated uint64 `json:"records_migrated" doc:"from the log to the tables"`
+	LogBytes        uint64 `json:"log_bytes" doc:"size of the log on disk; 0 if there is none"`
+	FreeBytes       uint64 `json:"free_bytes" doc:"free space on the disk of the store; 0 if unknown"`
+	RecordsWritten  uint64 `json:"records_written" doc:"records written to the log"`
+	RecordsMigrated uint64 `json:"records_migrated" doc:"records moved from the log to the tables"`
 
-	TimerLag    int64   `json:"timer_lag_ms" doc:"how late things happen that are due by time"`
-	MemoryBytes uint64  `json:"memory_bytes" doc:"that this process has of the system"`
-	HeapBytes   uint64  `json:"heap_bytes" doc:"of these, what is in use"`
+	TimerLag    int64   `json:"timer_lag_ms" doc:"how late timed transitions happen"`
+	MemoryBytes uint64  `json:"memory_bytes" doc:"memory of this process"`
+	HeapBytes   uint64  `json:"heap_bytes" doc:"the part of memory_bytes that is in use"`
 	Goroutines  uint64  `json:"goroutines"`
-	CPU         float64 `json:"cpu_seconds" doc:"of the processor, since the process began"`
+	CPU         float64 `json:"cpu_seconds" doc:"CPU time since the process started"`
 
-	Instances []instanceInfo `json:"instances" nullable:"false" doc:"that share the store; for users who may look at all tubes"`
-	Nodes     []nodeInfo     `json:"nodes" nullable:"false" doc:"that keep the store; for users who may look at all tubes"`
+	Instances []instanceInfo `json:"instances" nullable:"false" doc:"instances that share the store; only for users who may read all tubes"`
+	Nodes     []nodeInfo     `json:"nodes" nullable:"false" doc:"processes that keep the data; only for users who may read all tubes"`
 }
 
-// instanceInfo is a server that shares the store.
+// instanceInfo is an instance that shares the store.
 type instanceInfo struct {
-	Name    string `json:"name" doc:"under which the store knows it"`
-	Own     bool   `json:"own" doc:"it is the one that answers"`
-	Silence int64  `json:"silence_ms" doc:"since its last heartbeat"`
-	Version string `json:"version,omitempty" doc:"of its program; missing if it has not said"`
+	Name           string `json:"name" doc:"name of the instance in the store"`
+	Own            bool   `json:"own" doc:"whether it is the instance that answers"`
+	SinceHeartbeat int64  `json:"silence_ms" doc:"time since its last heartbeat"`
+	Version        string `json:"version,omitempty" doc:"version of redstalkd; missing if unknown"`
 }
 
-// nodeInfo is a process that keeps the store.
+// nodeInfo is a process that keeps the data of the store.
 type nodeInfo struct {
 	Addr       string        `json:"addr"`
 	Partitions int           `json:"partitions"`
-	Problem    string        `json:"problem,omitempty" doc:"why it could not be asked"`
+	Problem    string        `json:"problem,omitempty" doc:"why it could not be queried"`
 	Role       string        `json:"role,omitempty"`
 	Version    string        `json:"version,omitempty"`
 	Memory     uint64        `json:"memory_bytes"`
@@ -70,28 +70,28 @@ type nodeInfo struct {
 type replicaInfo struct {
 	Addr   string `json:"addr"`
 	State  string `json:"state"`
-	Lag    int64  `json:"lag_ms" doc:"since it last said how far it is"`
-	Behind uint64 `json:"behind_bytes" doc:"of changes that it has not confirmed"`
+	Lag    int64  `json:"lag_ms" doc:"time since its last acknowledgment"`
+	Behind uint64 `json:"behind_bytes" doc:"bytes of changes that it has not acknowledged"`
 }
 
 type storeOutput struct{ Body storeInfo }
 
-func (d *Door) store(ctx context.Context, _ *struct{}) (*storeOutput, error) {
-	report := d.queue.Report()
+func (api *API) store(ctx context.Context, _ *struct{}) (*storeOutput, error) {
+	report := api.queue.Report()
 	info := storeInfo{
-		Kind: kindOf(&report), Retries: report.Retries, Replays: report.Replays, Silence: -1, TimerLag: d.queue.TimerLag().Milliseconds(),
+		Kind: kindOf(&report), Retries: report.Retries, Replays: report.Replays, SinceReply: -1, TimerLag: api.queue.TimerLag().Milliseconds(),
 		Instances: []instanceInfo{}, Nodes: []nodeInfo{},
 	}
 	if report.Away != nil {
 		info.Away = report.Away.Error()
 	}
 	if report.Silence >= 0 {
-		info.Silence = report.Silence.Milliseconds()
+		info.SinceReply = report.Silence.Milliseconds()
 	}
 	info.addCounts(&report)
 	info.addProcess()
 	if info.Away == "" {
-		s, err := d.queue.Stats(ctx)
+		s, err := api.queue.Stats(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -99,12 +99,12 @@ func (d *Door) store(ctx context.Context, _ *struct{}) (*storeOutput, error) {
 		info.CPU = (s.Process.UserTime + s.Process.SystemTime).Seconds()
 	}
 	if u := access.UserIn(ctx); u == nil || u.Everywhere()&access.Read != 0 {
-		d.addSurvey(ctx, &info)
+		api.addTopology(ctx, &info)
 	}
 	return &storeOutput{info}, nil
 }
 
-// kindOf tells engines apart by what they count.
+// kindOf returns the kind of the engine, which follows from what it counts.
 func kindOf(r *storage.Report) string {
 	switch {
 	case r.Silence >= 0:
@@ -130,8 +130,8 @@ func (i *storeInfo) addCounts(r *storage.Report) {
 	}
 }
 
-// milliseconds returns within how many of them 95 of 100 values in nanoseconds are: the bound
-// of the bucket.
+// milliseconds returns the 95th percentile of values in nanoseconds, in milliseconds: the upper
+// bound of its bucket.
 func milliseconds(r *telemetry.Reading) float64 {
 	n, sum := r.Count(), uint64(0)
 	if n == 0 {
@@ -145,7 +145,7 @@ func milliseconds(r *telemetry.Reading) float64 {
 	return float64(r.Bounds[len(r.Bounds)-1]) / 1e6
 }
 
-// addProcess asks the runtime.
+// addProcess adds figures of the Go runtime.
 func (i *storeInfo) addProcess() {
 	all := []metrics.Sample{
 		{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"},
@@ -155,23 +155,23 @@ func (i *storeInfo) addProcess() {
 	i.MemoryBytes, i.HeapBytes, i.Goroutines = all[0].Value.Uint64()-all[1].Value.Uint64(), all[2].Value.Uint64(), all[3].Value.Uint64()
 }
 
-// addSurvey asks the processes around the store. If they do not answer, what is known without
-// them is shown all the same.
-func (d *Door) addSurvey(ctx context.Context, info *storeInfo) {
-	ctx, cancel := context.WithTimeout(ctx, surveyLimit)
+// addTopology queries the processes around the store. If they do not answer, the rest of the
+// answer is unaffected.
+func (api *API) addTopology(ctx context.Context, info *storeInfo) {
+	ctx, cancel := context.WithTimeout(ctx, topologyTimeout)
 	defer cancel()
-	survey, err := d.queue.Topology(ctx)
+	topology, err := api.queue.Topology(ctx)
 	if err != nil && info.Away == "" {
 		info.Away = err.Error()
 	}
-	if survey == nil {
+	if topology == nil {
 		return
 	}
-	for _, s := range survey.Instances {
-		info.Instances = append(info.Instances, instanceInfo{Name: s.Name, Own: s.Own, Silence: s.Silence.Milliseconds(), Version: s.Version})
+	for _, s := range topology.Instances {
+		info.Instances = append(info.Instances, instanceInfo{Name: s.Name, Own: s.Own, SinceHeartbeat: s.Silence.Milliseconds(), Version: s.Version})
 	}
-	for i := range survey.Nodes {
-		info.Nodes = append(info.Nodes, nodeInfoOf(&survey.Nodes[i]))
+	for i := range topology.Nodes {
+		info.Nodes = append(info.Nodes, nodeInfoOf(&topology.Nodes[i]))
 	}
 }
 

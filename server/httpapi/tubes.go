@@ -12,7 +12,7 @@ import (
 	"redstalk/tube"
 )
 
-// tubeInfo is what is known of a tube.
+// tubeInfo describes a tube.
 type tubeInfo struct {
 	Name      string `json:"name"`
 	Ready     uint64 `json:"ready"`
@@ -20,14 +20,14 @@ type tubeInfo struct {
 	Reserved  uint64 `json:"reserved"`
 	Delayed   uint64 `json:"delayed"`
 	Buried    uint64 `json:"buried"`
-	Total     uint64 `json:"total" doc:"jobs ever put here"`
+	Total     uint64 `json:"total" doc:"jobs put so far"`
 	Deletes   uint64 `json:"deletes"`
 	Pauses    uint64 `json:"pauses"`
-	Pause     uint32 `json:"pause" doc:"the length of the present pause in seconds; 0 if there is none"`
+	Pause     uint32 `json:"pause" doc:"the length of the current pause in seconds; 0 if there is none"`
 	PauseLeft int64  `json:"pause_left_ms"`
-	Using     uint64 `json:"using" doc:"connections of the beanstalk door"`
-	Watching  uint64 `json:"watching" doc:"connections of the beanstalk door"`
-	Waiting   uint64 `json:"waiting" doc:"reserves that wait, of all doors"`
+	Using     uint64 `json:"using" doc:"connections to the beanstalk port"`
+	Watching  uint64 `json:"watching" doc:"connections to the beanstalk port"`
+	Waiting   uint64 `json:"waiting" doc:"waiting reserves, over any protocol"`
 }
 
 func tubeInfoOf(s *tube.TubeStats) tubeInfo {
@@ -39,20 +39,20 @@ func tubeInfoOf(s *tube.TubeStats) tubeInfo {
 }
 
 type tubesInput struct {
-	Cursor string `query:"cursor" maxLength:"200" doc:"next of the page before"`
+	Cursor string `query:"cursor" maxLength:"200" doc:"next of the previous page"`
 	Limit  uint64 `query:"limit" minimum:"1" maximum:"1000" default:"1000"`
 }
 
 type tubesOutput struct{ Body tubesPage }
 
-// tubesPage is some of the tubes.
+// tubesPage is a page of tubes.
 type tubesPage struct {
 	Tubes []tubeInfo `json:"tubes" nullable:"false"`
-	Next  string     `json:"next" doc:"the cursor of the next page; empty if this is the last one"`
+	Next  string     `json:"next" doc:"the cursor of the next page; empty on the last page"`
 }
 
-func (d *Door) tubes(ctx context.Context, in *tubesInput) (*tubesOutput, error) {
-	names, err := d.queue.Tubes(ctx)
+func (api *API) tubes(ctx context.Context, in *tubesInput) (*tubesOutput, error) {
+	names, err := api.queue.Tubes(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func (d *Door) tubes(ctx context.Context, in *tubesInput) (*tubesOutput, error) 
 		names = names[:limit]
 		page.Next = names[limit-1]
 	}
-	all, err := tubeStats(ctx, d.queue, names)
+	all, err := tubeStats(ctx, api.queue, names)
 	if err != nil {
 		return nil, err
 	}
@@ -78,12 +78,12 @@ func (d *Door) tubes(ctx context.Context, in *tubesInput) (*tubesOutput, error) 
 	return &tubesOutput{page}, nil
 }
 
-// tubesAtOnce is about how many tubes are looked at with one call of the store.
-const tubesAtOnce = 100
+// tubesPerCall is how many tubes are read with one call of the store.
+const tubesPerCall = 100
 
-// tubeStats returns the pages about tubes. A tube that there is not is left out.
+// tubeStats returns the statistics of tubes. Tubes that do not exist are left out.
 func tubeStats(ctx context.Context, q *queue.Queue, names []string) (all []*tube.TubeStats, err error) {
-	for some := range slices.Chunk(names, tubesAtOnce) {
+	for some := range slices.Chunk(names, tubesPerCall) {
 		ops := make([]storage.Op, len(some))
 		for i, name := range some {
 			ops[i] = storage.Op{Kind: storage.TubeStats, Tube: name}
@@ -106,36 +106,36 @@ func tubeStats(ctx context.Context, q *queue.Queue, names []string) (all []*tube
 
 type tubeOutput struct{ Body tubeInfo }
 
-func (d *Door) tube(ctx context.Context, in *TubePath) (*tubeOutput, error) {
-	s, err := d.queue.TubeStats(ctx, in.Tube)
+func (api *API) tube(ctx context.Context, in *TubePath) (*tubeOutput, error) {
+	s, err := api.queue.TubeStats(ctx, in.Tube)
 	if err != nil {
 		return nil, err
 	}
 	return &tubeOutput{tubeInfoOf(s)}, nil
 }
 
-// stateNames has the states by the words of parameters.
+// stateNames maps the values of the parameter state to states.
 var stateNames = map[string]tube.State{"": tube.Gone, "ready": tube.Ready, "reserved": tube.Reserved, "delayed": tube.Delayed, "buried": tube.Buried}
 
 type jobsInput struct {
 	TubePath
 	State  string `query:"state" required:"true" enum:"ready,reserved,delayed,buried"`
-	Cursor string `query:"cursor" maxLength:"64" doc:"next of the page before"`
+	Cursor string `query:"cursor" maxLength:"64" doc:"next of the previous page"`
 	Limit  uint64 `query:"limit" minimum:"1" maximum:"1000" default:"100"`
 
-	Excerpt bool `query:"excerpt" doc:"with how the bodies begin, as long as they are not too large together"`
+	Excerpt bool `query:"excerpt" doc:"include the beginnings of the bodies, up to a limit for all bodies together"`
 }
 
 type jobsOutput struct{ Body jobsPage }
 
-// jobsPage is some of the jobs of a tube.
+// jobsPage is a page of jobs of a tube.
 type jobsPage struct {
 	Jobs []JobInfo `json:"jobs" nullable:"false"`
-	Next string    `json:"next" doc:"the cursor of the next page; empty if this is the last one"`
+	Next string    `json:"next" doc:"the cursor of the next page; empty on the last page"`
 }
 
-func (d *Door) jobs(ctx context.Context, in *jobsInput) (*jobsOutput, error) {
-	found, next, err := d.queue.ListJobs(ctx, in.Tube, stateNames[in.State], uint32(in.Limit), in.Cursor)
+func (api *API) jobs(ctx context.Context, in *jobsInput) (*jobsOutput, error) {
+	found, next, err := api.queue.ListJobs(ctx, in.Tube, stateNames[in.State], uint32(in.Limit), in.Cursor)
 	if err != nil {
 		return nil, err
 	}
@@ -144,22 +144,23 @@ func (d *Door) jobs(ctx context.Context, in *jobsInput) (*jobsOutput, error) {
 		page.Jobs[i] = infoOf(&found[i])
 	}
 	if in.Excerpt {
-		err = d.addExcerpts(ctx, page.Jobs)
+		err = api.addExcerpts(ctx, page.Jobs)
 	}
 	return &jobsOutput{page}, err
 }
 
 type countOutput struct{ Body count }
 
-// count is how many jobs were concerned.
+// count is the number of jobs that an operation changed.
 type count struct {
 	Count int `json:"count"`
 }
 
-// answerCount answers with how many jobs were concerned, also when that was not all of it.
+// answerCount returns the answer with a count. If an operation failed after n jobs, its error
+// becomes a partialError.
 func answerCount(n int, err error) (*countOutput, error) {
 	if err != nil && n > 0 {
-		err = partlyDone{err, n}
+		err = partialError{err, n}
 	}
 	return &countOutput{count{n}}, err
 }
@@ -169,41 +170,41 @@ type flushInput struct {
 	State string `query:"state" enum:"ready,reserved,delayed,buried"`
 }
 
-func (d *Door) flush(ctx context.Context, in *flushInput) (*countOutput, error) {
-	n, err := d.queue.Flush(ctx, in.Tube, stateNames[in.State])
+func (api *API) flush(ctx context.Context, in *flushInput) (*countOutput, error) {
+	n, err := api.queue.Flush(ctx, in.Tube, stateNames[in.State])
 	return answerCount(n, err)
 }
 
 type kickInput struct {
 	TubePath
-	N uint64 `query:"n" minimum:"1" maximum:"4294967295" default:"1" doc:"how many at most"`
+	N uint64 `query:"n" minimum:"1" maximum:"4294967295" default:"1" doc:"the maximum number of jobs"`
 }
 
-func (d *Door) kick(ctx context.Context, in *kickInput) (*countOutput, error) {
-	n, err := d.queue.Kick(ctx, in.Tube, uint32(in.N))
+func (api *API) kick(ctx context.Context, in *kickInput) (*countOutput, error) {
+	n, err := api.queue.Kick(ctx, in.Tube, uint32(in.N))
 	return answerCount(n, err)
 }
 
 type pauseInput struct {
 	TubePath
 	For    string `query:"for" required:"true" pattern:"^[0-9]+(ms|s|m|h|d)?$" doc:"whole seconds; 0 ends a pause" example:"10m"`
-	Reason string `query:"reason" maxLength:"200" doc:"for people; shown in the console and in the log"`
+	Reason string `query:"reason" maxLength:"200" doc:"shown in the console and in the log"`
 }
 
-func (d *Door) pause(ctx context.Context, in *pauseInput) (*noOutput, error) {
+func (api *API) pause(ctx context.Context, in *pauseInput) (*noOutput, error) {
 	seconds, err := parseSeconds("for", in.For)
 	if err != nil {
 		return nil, err
 	}
-	if err := d.queue.Pause(ctx, in.Tube, seconds); err != nil {
+	if err := api.queue.Pause(ctx, in.Tube, seconds); err != nil {
 		return nil, err
 	}
 	user := ""
 	if u := access.UserIn(ctx); u != nil {
 		user = u.Name()
 	}
-	d.log.Info("a tube was paused", "tube", in.Tube, "seconds", seconds, "reason", in.Reason, "user", user)
-	d.history.paused(in.Tube, in.Reason)
+	api.log.Info("tube paused", "tube", in.Tube, "seconds", seconds, "reason", in.Reason, "user", user)
+	api.poller.paused(in.Tube, in.Reason)
 	return nil, nil
 }
 
@@ -211,19 +212,19 @@ type moveInput struct {
 	TubePath
 	State string `query:"state" required:"true" enum:"ready,delayed,buried"`
 	To    string `query:"to" required:"true" maxLength:"200" doc:"another tube"`
-	N     uint64 `query:"n" required:"true" minimum:"1" maximum:"4294967295" doc:"how many at most"`
+	N     uint64 `query:"n" required:"true" minimum:"1" maximum:"4294967295" doc:"the maximum number of jobs"`
 }
 
-func (d *Door) move(ctx context.Context, in *moveInput) (*countOutput, error) {
+func (api *API) move(ctx context.Context, in *moveInput) (*countOutput, error) {
 	if !protocol.ValidName([]byte(in.To)) {
 		return nil, invalidTube("to", in.To)
 	}
-	if err := checkOther(ctx, Admin, in.To); err != nil {
+	if err := checkOtherTube(ctx, Admin, in.To); err != nil {
 		return nil, err
 	}
 	if err := checkRedirect(ctx, in.Tube, in.To); err != nil {
 		return nil, err
 	}
-	n, err := d.queue.MoveJobs(ctx, in.Tube, stateNames[in.State], in.To, uint32(in.N))
+	n, err := api.queue.MoveJobs(ctx, in.Tube, stateNames[in.State], in.To, uint32(in.N))
 	return answerCount(n, err)
 }

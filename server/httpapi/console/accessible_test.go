@@ -12,29 +12,29 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// check returns what a function of checks finds wrong.
+// check returns the problems that a function of window.check finds.
 func (b *tab) check(function string) []string {
 	b.t.Helper()
 	return eval[[]string](b, "check."+function+"()")
 }
 
-// named are the roles of elements that a screen reader has to have a name for.
-var named = []string{"button", "link", "textbox", "searchbox", "combobox", "spinbutton", "checkbox", "tab", "grid", "dialog", "group", "tablist",
+// rolesWithName are the roles of elements that need a name for screen readers.
+var rolesWithName = []string{"button", "link", "textbox", "searchbox", "combobox", "spinbutton", "checkbox", "tab", "grid", "dialog", "group", "tablist",
 	"navigation", "image", "img", "columnheader", "DisclosureTriangle", "option", "heading", "RootWebArea"}
 
-// nameless returns the elements without a name that need one.
-func (b *tab) nameless() (wrong []string) {
+// unnamed returns the elements that need a name and have none.
+func (b *tab) unnamed() (wrong []string) {
 	b.t.Helper()
 	tree := send(b, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{})
 	for _, node := range tree.Nodes {
-		if role := text(node.Role); !node.Ignored && slices.Contains(named, role) && text(node.Name) == "" {
+		if role := text(node.Role); !node.Ignored && slices.Contains(rolesWithName, role) && text(node.Name) == "" {
 			wrong = append(wrong, fmt.Sprintf("a %s has no name (node %d)", role, node.BackendDOMNodeID))
 		}
 	}
 	return wrong
 }
 
-// views are all that can be seen of the console, and how to get there from an empty tab.
+// views are all views of the console, and how to open them in an empty tab.
 var views = []struct {
 	name, page, view string
 	then             func(b *tab)
@@ -45,41 +45,41 @@ var views = []struct {
 	{"tube", "#/tube/invoices", "tube", func(b *tab) { b.awaitRows(12) }},
 	{"marked", "#/tube/invoices", "tube", func(b *tab) {
 		b.awaitRows(12)
-		b.click("input[aria-label='Mark all that are listed']")
-		b.see("12 jobs marked")
+		b.click("input[aria-label='Select all listed']")
+		b.awaitText("12 jobs selected")
 	}},
-	{"job", "#/tube/letters", "tube", func(b *tab) { b.look(b.s.jobs("letters", "ready")[0].ID) }},
+	{"job", "#/tube/letters", "tube", func(b *tab) { b.openJob(b.s.jobs("letters", "ready")[0].ID) }},
 	{"flush", "#/tube/invoices", "tube", func(b *tab) {
-		b.act("flush")
+		b.clickAction("flush")
 		b.click("[data-do=ok]")
-		b.see("The name is another one.")
+		b.awaitText("The name does not match.")
 	}},
-	{"policy", "#/tube/invoices", "tube", func(b *tab) { b.act("policy"); b.dialog("policy") }},
-	{"paused", "#/tube/thumbnails", "tube", func(b *tab) { b.see("paused for") }},
+	{"policy", "#/tube/invoices", "tube", func(b *tab) { b.clickAction("policy"); b.dialog("policy") }},
+	{"paused", "#/tube/thumbnails", "tube", func(b *tab) { b.awaitText("paused for") }},
 	{"put", "#/put/more", "put", func(b *tab) {
 		b.moreTags()
-		b.act("put")
-		b.told("was put")
+		b.clickAction("put")
+		b.awaitMessage("was put")
 	}},
 	{"failed", "#/put/no", "put", func(b *tab) {
 		b.fill(putField("ttr"), "0s")
-		b.act("put")
+		b.clickAction("put")
 		b.await(`document.querySelector(".note.bad, .problem:not(:empty)")`)
 	}},
 	{"parked", "#/parked", "parked", func(b *tab) { b.awaitRows(3) }},
 	{"server", "#/server", "server", nil},
-	{"nothing", "#/nothing", "", func(b *tab) { b.see("There is no such page.") }},
+	{"nothing", "#/nothing", "", func(b *tab) { b.awaitText("There is no such page.") }},
 }
 
-// showAll opens each view in a tab that was prepared, and calls inspect with it.
-func showAll(t *testing.T, s *site, prepare func(b *tab), inspect func(b *tab, view string)) {
+// forEachView opens each view in a prepared tab and calls inspect with it.
+func forEachView(t *testing.T, s *testServer, prepare func(b *tab), inspect func(b *tab, view string)) {
 	t.Helper()
 	b := s.blank(t)
-	b.excuse("status of 4")
+	b.ignore("status of 4")
 	prepare(b)
 	for _, v := range views {
 		t.Run(v.name, func(t *testing.T) {
-			defer b.lend(t)()
+			defer b.borrow(t)()
 			b.goTo("?" + v.name + v.page)
 			if v.view != "" {
 				b.ready(v.view)
@@ -92,23 +92,23 @@ func showAll(t *testing.T, s *site, prepare func(b *tab), inspect func(b *tab, v
 	}
 }
 
-// lend gives a tab to a part of its test, until the function is called that it returns. Then the
-// part has failed if the tab had problems.
-func (b *tab) lend(t *testing.T) (back func()) {
+// borrow makes a tab report to a subtest, until the returned function is called. The subtest then fails if
+// the tab had problems.
+func (b *tab) borrow(t *testing.T) (back func()) {
 	owner := b.t
 	b.t = t
 	return func() {
-		b.pictureOfFailure()
+		b.failureScreenshot()
 		b.report()
 		b.t = owner
 	}
 }
 
-// furnished is a server that has something for all views.
-func furnished(t *testing.T) *site {
-	s := serve(t)
-	shop(s)
-	exhaust(s, "inventory", 3)
+// populated starts a server with data for all views.
+func populated(t *testing.T) *testServer {
+	s := startServer(t)
+	putShopJobs(s)
+	parkJobs(s, "inventory", 3)
 	s.put("letters", terms{"body": `{"to": "Ann", "n": 1.5, "ok": true, "none": null, "list": ["a"]}`, "key": "k", "max": 3, "retry": []string{"10s"}, "dead": "lost"})
 	s.call("POST", tubePath("thumbnails")+"/pause?for=1h", nil, nil)
 	s.call("PUT", tubePath("invoices")+"/policy", map[string]any{"max": 3}, nil)
@@ -117,17 +117,16 @@ func furnished(t *testing.T) *site {
 
 var schemes = []string{"light", "dark"}
 
-// TestAccessible: each view, in light and in dark, can be read by those who see little and by
-// screen readers.
+// TestAccessible checks names, structure and contrast of each view, in light and in dark.
 func TestAccessible(t *testing.T) {
 	t.Parallel()
-	showAll(t, furnished(t), func(b *tab) { b.theme("light") }, func(b *tab, view string) {
-		for _, wrong := range slices.Concat(b.nameless(), b.check("structure")) {
+	forEachView(t, populated(t), func(b *tab) { b.theme("light") }, func(b *tab, view string) {
+		for _, wrong := range slices.Concat(b.unnamed(), b.check("structure")) {
 			b.t.Error(wrong)
 		}
 		for _, scheme := range schemes {
 			b.theme(scheme)
-			b.picture(view + "-" + scheme)
+			b.screenshot(view + "-" + scheme)
 			for _, wrong := range b.check("contrast") {
 				b.t.Errorf("%s: %s", scheme, wrong)
 			}
@@ -136,8 +135,8 @@ func TestAccessible(t *testing.T) {
 	})
 }
 
-// show opens a page in a tab that was prepared.
-func (s *site) show(t *testing.T, page string, prepare func(b *tab)) *tab {
+// show opens a page in a prepared tab.
+func (s *testServer) show(t *testing.T, page string, prepare func(b *tab)) *tab {
 	t.Helper()
 	b := s.blank(t)
 	prepare(b)
@@ -145,23 +144,23 @@ func (s *site) show(t *testing.T, page string, prepare func(b *tab)) *tab {
 	return b
 }
 
-// TestFocusSeen: whoever goes through a page by the tab key sees where they are, in light and in dark.
+// TestFocusSeen: the focus is visible on every element that the tab key reaches, in light and in dark.
 func TestFocusSeen(t *testing.T) {
 	t.Parallel()
-	b := furnished(t).blank(t)
+	b := populated(t).blank(t)
 	b.theme("light")
 	for _, page := range []string{"", "#/tube/invoices", "#/put", "#/parked", "#/server"} {
 		b.goTo("?" + url.QueryEscape(page) + page)
 		b.await(`document.querySelector("#main[data-ready=true]")`)
-		b.throughAll(page)
+		b.tabThroughAll(page)
 	}
 }
 
-// throughAll presses the tab key until it has led to everything.
-func (b *tab) throughAll(page string) {
+// tabThroughAll presses the tab key until the focus has been on every element.
+func (b *tab) tabThroughAll(page string) {
 	b.t.Helper()
 	seen := make(map[string]bool)
-	for range mostStops {
+	for range maxTabs {
 		b.keys(kb.Tab)
 		if eval[bool](b, "document.activeElement === document.body") {
 			break
@@ -171,15 +170,15 @@ func (b *tab) throughAll(page string) {
 			break
 		}
 		seen[role+name] = true
-		b.seenInAll(fmt.Sprintf("%q, the %s %q", page, role, name))
+		b.checkFocusInAll(fmt.Sprintf("%q, the %s %q", page, role, name))
 	}
 	if len(seen) < 8 {
-		b.t.Errorf("%q: the tab key leads to %d elements only: %v", page, len(seen), seen)
+		b.t.Errorf("%q: the tab key reaches only %d elements: %v", page, len(seen), seen)
 	}
 }
 
-// seenInAll fails the test if what has the focus does not show it in each of the schemes.
-func (b *tab) seenInAll(what string) {
+// checkFocusInAll fails the test if the focused element does not show its focus in a color scheme.
+func (b *tab) checkFocusInAll(what string) {
 	b.t.Helper()
 	for _, scheme := range schemes {
 		for _, wrong := range eval[[]string](b, fmt.Sprintf("(document.documentElement.dataset.theme = %q, check.focus())", scheme)) {
@@ -188,11 +187,11 @@ func (b *tab) seenInAll(what string) {
 	}
 }
 
-// TestPhone: each view has room in a narrow window.
+// TestPhone: each view fits into a narrow window.
 func TestPhone(t *testing.T) {
 	t.Parallel()
-	showAll(t, furnished(t), (*tab).phone, func(b *tab, view string) {
-		b.picture(view + "-phone")
+	forEachView(t, populated(t), (*tab).phone, func(b *tab, view string) {
+		b.screenshot(view + "-phone")
 		for _, wrong := range b.check("narrow") {
 			b.t.Error(wrong)
 		}

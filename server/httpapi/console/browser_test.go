@@ -1,7 +1,7 @@
 //go:build chromium
 
-// Package console_test tries the console in a real Chromium, on real servers: make test-console.
-// It is built with the tag chromium only, so that other tests need no browser.
+// Package console_test tests the console in a real Chromium with real servers: make test-console.
+// The build tag chromium keeps it out of other test runs, which need no browser.
 package console_test
 
 import (
@@ -25,16 +25,16 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// This file has the browser and its tabs, and watches what the tabs do.
+// This file has the browser and its tabs, and records the problems of the tabs.
 
-var pictures = flag.String("pictures", "../../../bin/console", "the `directory` where pictures are left")
+var screenshotDir = flag.String("pictures", "../../../bin/console", "the `directory` for screenshots")
 
-// chromium is the browser of all tests; each has tabs of its own, which share nothing.
+// chromium is the browser of all tests. Each test has its own tabs, which share no state.
 var chromium context.Context
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	flag.Set("test.parallel", "4") // a browser that has too much to do at a time only gets slower
+	flag.Set("test.parallel", "4") // more tests at a time only slow the browser down
 	os.Exit(run(m))
 }
 
@@ -45,14 +45,14 @@ func run(m *testing.M) int {
 		err = build(dir)
 	}
 	if err == nil {
-		err = os.MkdirAll(*pictures, 0o755)
+		err = os.MkdirAll(*screenshotDir, 0o755)
 	}
 	if err == nil {
 		var end context.CancelFunc
 		chromium, end = chromedp.NewContext(context.Background(), chromedp.WithAllocatorOptions(
-			chromedp.NoSandbox, // which root may not have, and which needs kernels that let others have it
+			chromedp.NoSandbox, // the sandbox does not work for root, nor on all kernels
 			chromedp.DisableGPU, chromedp.WindowSize(1280, 800), chromedp.Flag("lang", "en-US"),
-			chromedp.WSURLReadTimeout(patience), // a machine that is busy takes long to start it
+			chromedp.WSURLReadTimeout(timeout), // starting takes long on a busy machine
 		))
 		defer end()
 		err = chromedp.Do(chromium)
@@ -64,7 +64,7 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// helpers and checks are what tests need within each page: window.help and window.check.
+// helpers and checks are scripts for each page: window.help and window.check.
 var (
 	//go:embed testdata/help.js
 	helpers string
@@ -72,23 +72,23 @@ var (
 	checks string
 )
 
-// tab is a page that is open in the browser.
+// tab is a tab of the browser.
 type tab struct {
 	t   *testing.T
-	s   *site
+	s   *testServer
 	ctx context.Context
 	end context.CancelFunc
 
 	once     sync.Once // for close
 	mu       sync.Mutex
-	problems []string // errors in the console, exceptions, breaches of the policy, requests to other hosts
-	excused  []*regexp.Regexp
-	hosts    map[string]bool // to which there were requests
+	problems []string // errors in the JavaScript console, exceptions, violations of the policy, requests to other hosts
+	ignored  []*regexp.Regexp
+	hosts    map[string]bool // hosts that got requests
 }
 
-// open opens a page of the console, such as "#/parked". The test fails if the tab had problems
-// when it ends.
-func (s *site) open(t *testing.T, page string) *tab {
+// open opens a page of the console, such as "#/parked". The test fails at its end if the tab had
+// problems.
+func (s *testServer) open(t *testing.T, page string) *tab {
 	t.Helper()
 	b := s.blank(t)
 	b.goTo(page)
@@ -96,10 +96,10 @@ func (s *site) open(t *testing.T, page string) *tab {
 }
 
 // blank opens an empty tab.
-func (s *site) blank(t *testing.T) *tab {
+func (s *testServer) blank(t *testing.T) *tab {
 	t.Helper()
 	b := &tab{t: t, s: s, hosts: make(map[string]bool)}
-	b.ctx, b.end = chromedp.NewContext(chromium, chromedp.WithNewBrowserContext(), chromedp.WithListener(b.hear))
+	b.ctx, b.end = chromedp.NewContext(chromium, chromedp.WithNewBrowserContext(), chromedp.WithListener(b.onEvent))
 	if err := chromedp.Do(b.ctx, chromedp.EmulateViewport(1280, 800)); err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func (s *site) blank(t *testing.T) *tab {
 	return b
 }
 
-// goTo goes to a page; if only what follows the # is another one, the page is not loaded again.
+// goTo goes to a page. If only the part after # differs, the page is not loaded again.
 func (b *tab) goTo(address string) {
 	b.t.Helper()
 	if gone := send(b, page.Navigate, page.NavigateParams{URL: b.s.url + "/" + address}); gone.ErrorText != "" {
@@ -117,30 +117,30 @@ func (b *tab) goTo(address string) {
 	}
 }
 
-// again loads the page again.
-func (b *tab) again() {
+// reload loads the page again.
+func (b *tab) reload() {
 	b.t.Helper()
 	eval[bool](b, "(window.before = true)")
 	send(b, page.Reload, page.ReloadParams{})
 	b.await("!window.before && document.readyState === 'complete'")
 }
 
-// close ends the tab, with a picture if the test has failed, and says which problems it had.
-func (b *tab) close() { b.once.Do(b.finish) }
+// close closes the tab and reports its problems. If the test has failed, it takes a screenshot.
+func (b *tab) close() { b.once.Do(b.doClose) }
 
-func (b *tab) finish() {
-	b.pictureOfFailure()
+func (b *tab) doClose() {
+	b.failureScreenshot()
 	b.end()
 	b.report()
 }
 
-func (b *tab) pictureOfFailure() {
+func (b *tab) failureScreenshot() {
 	if b.t.Failed() {
-		b.picture("failed-" + strings.ReplaceAll(b.t.Name(), "/", "-"))
+		b.screenshot("failed-" + strings.ReplaceAll(b.t.Name(), "/", "-"))
 	}
 }
 
-// report says which problems there were since the last report.
+// report reports the problems since the last report.
 func (b *tab) report() {
 	b.t.Helper()
 	b.mu.Lock()
@@ -156,15 +156,15 @@ func (b *tab) report() {
 	}
 }
 
-// excuse has problems that match be none, because the test is about them.
-func (b *tab) excuse(pattern string) {
+// ignore ignores problems that match a pattern, because the test provokes them.
+func (b *tab) ignore(pattern string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.excused = append(b.excused, regexp.MustCompile(pattern))
+	b.ignored = append(b.ignored, regexp.MustCompile(pattern))
 }
 
-// hear takes down what the tab tells of. It runs where the tab's messages are read.
-func (b *tab) hear(event any) {
+// onEvent records problems. It runs in the goroutine that reads the messages of the tab.
+func (b *tab) onEvent(event any) {
 	switch e := event.(type) {
 	case *runtime.EventExceptionThrown:
 		text := e.ExceptionDetails.Text
@@ -192,7 +192,7 @@ func (b *tab) hear(event any) {
 func (b *tab) problem(text string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, re := range b.excused {
+	for _, re := range b.ignored {
 		if re.MatchString(text) {
 			return
 		}
@@ -200,21 +200,21 @@ func (b *tab) problem(text string) {
 	b.problems = append(b.problems, text)
 }
 
-// picture leaves a picture of what is seen, for people to look at.
-func (b *tab) picture(name string) {
-	path := filepath.Join(*pictures, name+".png")
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+// screenshot saves a screenshot for people to look at.
+func (b *tab) screenshot(name string) {
+	path := filepath.Join(*screenshotDir, name+".png")
+	ctx, cancel := context.WithTimeout(b.ctx, timeout)
 	defer cancel()
 	image, err := chromedp.Call(ctx, page.CaptureScreenshot, page.CaptureScreenshotParams{Format: page.CaptureScreenshotFormatPng, OptimizeForSpeed: new(true)})
 	if err == nil {
 		err = os.WriteFile(path, image.Data, 0o644)
 	}
 	if err != nil {
-		b.t.Errorf("a picture of %s: %v", name, err)
+		b.t.Errorf("screenshot of %s: %v", name, err)
 	}
 }
 
-// theme has the page shown as the system would have it: light or dark.
+// theme emulates the color scheme of the system: light or dark.
 func (b *tab) theme(scheme string) {
 	b.t.Helper()
 	send(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
@@ -222,7 +222,7 @@ func (b *tab) theme(scheme string) {
 	}})
 }
 
-// phone has the tab be as small as that of a phone.
+// phone emulates the screen of a phone.
 func (b *tab) phone() {
 	b.t.Helper()
 	if err := chromedp.Do(b.ctx, chromedp.EmulateViewport(390, 844, chromedp.EmulateMobile, chromedp.EmulateTouch)); err != nil {

@@ -9,18 +9,18 @@ import (
 //go:embed assets
 var assets embed.FS
 
-// Patterns are those of http.ServeMux for which the handler answers: the page, and its files.
+// Patterns are the http.ServeMux patterns of the console: the page, and its files.
 var Patterns = []string{"GET /{$}", "GET /console/"}
 
 // Policy is the content security policy of the console.
 const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// Handler serves the console: the page at /, everything else below /console/.
+// Handler serves the console: the page at /, and all other files below /console/.
 func Handler() http.Handler {
 	files, err := fs.Sub(assets, "assets")
 	if err != nil {
-		panic(err) // there is such a directory
+		panic(err) // impossible: the directory is embedded
 	}
 	server := http.StripPrefix("/console", http.FileServerFS(files))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -33,7 +33,7 @@ func Handler() http.Handler {
 		switch r.URL.Path {
 		case "/":
 			http.ServeFileFS(w, r, files, "page.html")
-		case "/console/": // no listing
+		case "/console/": // instead of a directory listing
 			http.Redirect(w, r, "/", http.StatusFound)
 		default:
 			server.ServeHTTP(w, r)

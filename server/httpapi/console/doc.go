@@ -1,29 +1,30 @@
-// Package console is the console: pages by which people look at tubes and jobs in a browser, and
-// do something about them. It serves files; all else it asks the HTTP API for, which checks the
-// rights of whoever uses it.
+// Package console is the browser console: pages that show tubes and jobs, and change them. It
+// serves only static files. The pages call the HTTP API, which checks the rights of the user.
 //
-// # What lives here
+// # Reading order
 //
-//   - Handler: the page, its style sheet and its modules, embedded in the program (console.go).
-//   - assets/page.html, style.css; app.js: which view is shown, and who has signed in.
-//     overview.js, tube.js, put.js, parked.js, server.js: the views. job.js: one job, and what
-//     is done to several. policy.js: the policy of a tube. api.js: requests, rights and the
-//     stream of changes. rows.js: tables of any length, of which only the rows that are seen
-//     exist. chart.js: charts. body.js: how a body can be read. ui.js: elements, dialogs,
-//     messages.
+//   - console.go: Handler, which serves the page, its style sheet and its modules, all embedded
+//     in the program.
+//   - assets/page.html, style.css and app.js: the frame, the choice of the view, and signing in.
+//   - api.js: requests, rights and the event stream.
+//   - The views: overview.js, tube.js, put.js, parked.js and server.js. job.js has the dialog of
+//     one job and the actions on several; policy.js has the policy of a tube.
+//   - rows.js: virtual tables, of which only the visible rows are in the DOM. chart.js: charts.
+//     body.js: the formats of a body. ui.js: elements, dialogs and messages.
 //
-// # What does not
+// # Not in this package
 //
-// State: what a browser is to remember (columns, samples of jobs) is in its localStorage, and
-// who has signed in, until the tab is closed, in its sessionStorage. There is no framework, no
-// step of building, and nothing from another host.
+// State. What the browser remembers (columns, samples of jobs) is in its localStorage; the login
+// is in its sessionStorage until the tab is closed. There is no framework and no build step, and
+// nothing is loaded from another host.
 //
 // # Invariants
 //
-// The content security policy allows the files of this package and requests to the same host,
-// and nothing else: no inline script, no inline style, no evaluation. What comes from jobs is
-// only ever put into the page as text.
+// The content security policy allows only the files of this package and requests to the same
+// host: no inline script, no inline style, no eval. Data of jobs is only ever added to the page
+// as text, never as HTML.
 //
-// Tests and scripts find things by roles, labels, ids and data-attributes (data-view, data-action,
-// data-dialog, data-column, data-id): they stay, or the tests of this package change with them.
+// Tests and scripts find elements by roles, labels, ids and data attributes (data-view,
+// data-action, data-dialog, data-column, data-id). Change them only together with the tests of
+// this package.
 package console

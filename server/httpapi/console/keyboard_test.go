@@ -14,7 +14,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// focused returns the role and the name of what has the focus.
+// focused returns the role and the name of the focused element.
 func (b *tab) focused() (role, name string) {
 	b.t.Helper()
 	e := send(b, runtime.Evaluate, runtime.EvaluateParams{Expression: "document.activeElement"})
@@ -26,14 +26,14 @@ func (b *tab) focused() (role, name string) {
 	return text(tree.Nodes[0].Role), text(tree.Nodes[0].Name)
 }
 
-// mostStops is how often the tab key is pressed at most to reach anything.
-const mostStops = 60
+// maxTabs is how often the tab key is pressed at most to reach an element.
+const maxTabs = 60
 
 // tabTo presses the tab key until an element has the focus.
 func (b *tab) tabTo(role, name string) {
 	b.t.Helper()
 	var passed []string
-	for range mostStops {
+	for range maxTabs {
 		b.keys(kb.Tab)
 		atRole, atName := b.focused()
 		if atRole == role && (name == "" || atName == name) {
@@ -41,28 +41,27 @@ func (b *tab) tabTo(role, name string) {
 		}
 		passed = append(passed, atRole+" "+atName)
 	}
-	b.t.Fatalf("the tab key does not lead to the %s %q, but to %q", role, name, passed)
+	b.t.Fatalf("the tab key does not reach the %s %q, but %q", role, name, passed)
 }
 
-// back presses the tab key with shift.
+// back presses shift and tab.
 func (b *tab) back() {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := context.WithTimeout(b.ctx, timeout)
 	defer cancel()
 	if err := chromedp.Do(ctx, chromedp.KeyEvent(kb.Tab, chromedp.KeyModifiers(chromedp.ModifierShift))); err != nil {
 		b.t.Fatal(err)
 	}
 }
 
-// shortcut presses a key that a page may keep to itself: then nothing is typed. chromedp types
-// it all the same.
+// shortcut presses a key whose default action the page can prevent. chromedp would type it in any case.
 func (b *tab) shortcut(key string) {
 	b.t.Helper()
 	send(b, input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyDown, Key: key, Text: key, UnmodifiedText: key})
 	send(b, input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyUp, Key: key})
 }
 
-// enter presses the enter key, which a page may keep to itself as well.
+// enter presses the enter key, whose default action the page can prevent as well.
 func (b *tab) enter() {
 	b.t.Helper()
 	key := input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyDown, Key: "Enter", Code: "Enter", Text: "\r", UnmodifiedText: "\r", WindowsVirtualKeyCode: 13}
@@ -71,30 +70,30 @@ func (b *tab) enter() {
 	send(b, input.DispatchKeyEvent, key)
 }
 
-// at waits until a row of the table is the one that the keys move from.
-func (b *tab) at(row string) {
+// awaitRowAt waits until a row is the current row of the table.
+func (b *tab) awaitRowAt(row string) {
 	b.t.Helper()
 	b.await(fmt.Sprintf(`document.querySelector(".row.at")?.dataset.id === %q`, row))
 }
 
-// TestKeys: the keys that the page tells of lead where it says.
+// TestKeys: the documented keyboard shortcuts work.
 func TestKeys(t *testing.T) {
 	t.Parallel()
-	s := serve(t)
-	shop(s)
+	s := startServer(t)
+	putShopJobs(s)
 	b := s.open(t, "")
 	b.awaitTubes("emails", "invoices", "refunds", "thumbnails")
 	b.keys("?")
-	b.see("read anew")
-	b.picture("keys")
+	b.awaitText("refresh")
+	b.screenshot("keys")
 	b.keys(kb.Escape)
-	b.lacks("dialog")
+	b.awaitGone("dialog")
 	for key, view := range map[string]string{"p": "parked", "n": "put", "s": "server"} {
 		b.keys("t")
 		b.ready("overview")
 		b.keys(key)
 		b.ready(view)
-		eval[bool](b, "(document.activeElement.blur(), true)") // of the field of a body
+		eval[bool](b, "(document.activeElement.blur(), true)") // the field of the body
 	}
 	b.keys("t")
 	b.ready("overview")
@@ -110,17 +109,17 @@ func TestKeys(t *testing.T) {
 	b.shortcut("/")
 	b.keys("xyz")
 	b.enter()
-	b.see("Nothing was found.")
+	b.awaitText("Nothing was found.")
 	eval[bool](b, "(document.activeElement.blur(), true)")
 	b.keys(kb.Escape)
 	b.ready("overview")
 }
 
-// TestKeyboardOnly: from the first page to the deletion of jobs without a mouse.
+// TestKeyboardOnly goes from the first page to the deletion of jobs without a mouse.
 func TestKeyboardOnly(t *testing.T) {
 	t.Parallel()
-	s := serve(t)
-	shop(s)
+	s := startServer(t)
+	putShopJobs(s)
 	b := s.open(t, "")
 	b.awaitTubes("emails", "invoices", "refunds", "thumbnails")
 	b.keys(kb.Tab)
@@ -136,35 +135,35 @@ func TestKeyboardOnly(t *testing.T) {
 		}
 		b.keys(kb.ArrowDown)
 	}
-	b.at("invoices")
+	b.awaitRowAt("invoices")
 	b.enter()
 	b.counts("ready", 12)
 	b.awaitRows(12)
 	b.tabTo("grid", "Jobs")
 	b.keys("x" + kb.ArrowDown + "jx")
-	b.see("2 jobs marked")
+	b.awaitText("2 jobs selected")
 	b.enter()
 	b.dialog("job")
 	b.keys(kb.Escape)
-	b.lacks("dialog")
+	b.awaitGone("dialog")
 	if role, _ := b.focused(); role != "grid" {
 		t.Errorf("the focus is on the %s when the job is closed", role)
 	}
 	b.deleteByKeys(s)
 }
 
-// deleteByKeys deletes the two invoices that are marked; the focus is on the table.
-func (b *tab) deleteByKeys(s *site) {
+// deleteByKeys deletes the two selected invoices. The focus is on the table.
+func (b *tab) deleteByKeys(s *testServer) {
 	b.t.Helper()
 	name := ""
-	for i := 0; i < mostStops && name != "Delete"; i++ {
+	for i := 0; i < maxTabs && name != "Delete"; i++ {
 		b.back()
 		_, name = b.focused()
 	}
 	b.enter()
 	b.dialog("delete")
 	b.keys(kb.Escape)
-	b.lacks("dialog")
+	b.awaitGone("dialog")
 	s.awaitTube("invoices", 12, 0, 0, 0)
 	b.enter()
 	b.dialog("delete")

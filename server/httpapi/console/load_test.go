@@ -20,12 +20,12 @@ import (
 	"github.com/chromedp/cdproto/performance"
 )
 
-// This file measures: how smooth the console is with very many tubes, and what it costs the
-// server that somebody has it open.
+// This file measures how smooth the console is with very many tubes, and how much CPU an open console costs
+// the server.
 
-var cost = flag.Duration("cost", 0, "measure for so `long` what an open console costs the server; 0: not at all")
+var cost = flag.Duration("cost", 0, "measure for this `duration` what an open console costs the server; 0 skips it")
 
-// frames has the page take down how long its frames take, in ms: from now on.
+// frames makes the page record the duration of its frames, in ms.
 const frames = `(() => {
 	window.slow = [];
 	new PerformanceObserver(list => list.getEntries().forEach(e => slow.push(e.duration))).observe({ type: "long-animation-frame" });
@@ -35,8 +35,8 @@ const frames = `(() => {
 	return true;
 })()`
 
-// scroll scrolls through the table in large steps, one each frame, for as long as it takes to
-// come to the end and back, at most four seconds, and returns how many rows there were at most.
+// scroll scrolls through the table to the end and back in large steps, one each frame, for at most four
+// seconds. It returns the largest number of rows in the DOM.
 const scroll = `new Promise(done => {
 	const grid = document.querySelector("[role=grid]"), end = grid.scrollHeight;
 	const begun = performance.now();
@@ -53,10 +53,10 @@ const scroll = `new Promise(done => {
 	});
 })`
 
-// TestManyTubes: 10,000 tubes are as good as ten. It prints how long frames took.
+// TestManyTubes: the console is smooth with 10,000 tubes. It prints the durations of frames.
 func TestManyTubes(t *testing.T) {
 	const tubes = 10_000
-	s := serve(t)
+	s := startServer(t)
 	c := dial(t, s.addr)
 	for i := range tubes {
 		c.send("use tube-%05d\r\nput 0 0 60 1\r\nx\r\n", i)
@@ -75,9 +75,9 @@ func TestManyTubes(t *testing.T) {
 	b.await(`document.querySelector('.row[data-id="tube-00000"]')`)
 	t.Logf("all tubes were there after %v", time.Since(begun).Round(10*time.Millisecond))
 	eval[bool](b, frames)
-	busy := b.busy()
+	busy := b.cpuTime()
 	most := eval[int](b, scroll)
-	busy = b.busy() - busy
+	busy = b.cpuTime() - busy
 	if most > 120 {
 		t.Errorf("there were %d rows in the page at a time", most)
 	}
@@ -90,16 +90,16 @@ func TestManyTubes(t *testing.T) {
 	each := time.Duration(float64(busy) / scrolled(b))
 	t.Logf("at most %d rows in the page; of %.0f frames, %.0f took more than 50 ms, the longest %.0f ms; the longest time between two: %.0f ms; one took %v of a processor while scrolling",
 		most, got.Frames, got.Slow, got.Longest, got.Most, each.Round(time.Millisecond/10))
-	if each > 100*time.Millisecond { // many times what it takes with 10,000 tubes
+	if each > 100*time.Millisecond { // many times the usual duration with 10,000 tubes
 		t.Errorf("a frame took %v of a processor", each)
 	}
 }
 
-// scrolled returns how many frames there were while scrolling.
+// scrolled returns the number of frames while scrolling.
 func scrolled(b *tab) float64 { return eval[float64](b, "window.steps") }
 
-// busy is the processor time that the page has used, however busy the machine is with others.
-func (b *tab) busy() time.Duration {
+// cpuTime returns the CPU time that the page has used. It does not depend on the load of the machine.
+func (b *tab) cpuTime() time.Duration {
 	b.t.Helper()
 	send(b, performance.Enable, performance.EnableParams{TimeDomain: performance.EnableTimeDomainThreadTicks})
 	for _, m := range send(b, performance.GetMetrics, cdp.Empty{}).Metrics {
@@ -107,17 +107,17 @@ func (b *tab) busy() time.Duration {
 			return time.Duration(m.Value * float64(time.Second))
 		}
 	}
-	b.t.Fatal("the browser does not say how much a page computes")
+	b.t.Fatal("the browser does not report the CPU time of a page")
 	return 0
 }
 
-// TestCost prints what an open console costs the server, while 50 tubes move at 5,000 jobs a
-// second: processor time with one and without, in turns.
+// TestCost prints the CPU time that an open console costs the server, while 5,000 jobs a second move through
+// 50 tubes. It measures without, with, and without a console.
 func TestCost(t *testing.T) {
 	if *cost == 0 {
 		t.Skip("-args -cost 20s measures it")
 	}
-	s := serve(t)
+	s := startServer(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	moved := new(atomic.Int64)
@@ -126,14 +126,14 @@ func TestCost(t *testing.T) {
 		group.Go(func() { move(ctx, s.addr, fmt.Sprintf("tube-%d-%%02d", i), 10, 1000, moved) })
 	}
 	time.Sleep(2 * time.Second)
-	without, rate := s.share(moved)
+	without, rate := s.measureCPU(moved)
 	t.Logf("without a console: %.1f %% of a core, %.0f jobs a second", without*100, rate)
 	b := s.open(t, "")
 	b.ready("overview")
-	with, rate := s.share(moved)
+	with, rate := s.measureCPU(moved)
 	t.Logf("with a console:    %.1f %% of a core, %.0f jobs a second", with*100, rate)
 	b.close()
-	again, rate := s.share(moved)
+	again, rate := s.measureCPU(moved)
 	t.Logf("without a console: %.1f %% of a core, %.0f jobs a second", again*100, rate)
 	extra := with - (without+again)/2
 	t.Logf("an open console costs %.1f %% of a core", extra*100)
@@ -144,17 +144,17 @@ func TestCost(t *testing.T) {
 	group.Wait()
 }
 
-// share measures which share of a core the program takes, and how many jobs move a second.
-func (s *site) share(moved *atomic.Int64) (share, rate float64) {
+// measureCPU measures the share of a core that the program uses, and how many jobs move per second.
+func (s *testServer) measureCPU(moved *atomic.Int64) (share, rate float64) {
 	s.t.Helper()
-	used, jobs, begun := s.processor(), moved.Load(), time.Now()
+	used, jobs, begun := s.cpuTime(), moved.Load(), time.Now()
 	time.Sleep(*cost)
 	took := time.Since(begun)
-	return (s.processor() - used).Seconds() / took.Seconds(), float64(moved.Load()-jobs) / took.Seconds()
+	return (s.cpuTime() - used).Seconds() / took.Seconds(), float64(moved.Load()-jobs) / took.Seconds()
 }
 
-// processor is the processor time that the program has used.
-func (s *site) processor() time.Duration {
+// cpuTime returns the CPU time that the program has used.
+func (s *testServer) cpuTime() time.Duration {
 	s.t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
 	if err != nil {
@@ -166,7 +166,7 @@ func (s *site) processor() time.Duration {
 	return time.Duration(user+system) * (time.Second / 100)
 }
 
-// conn is a connection to the beanstalk door.
+// conn is a connection to the beanstalk port.
 type conn struct {
 	t   *testing.T
 	raw net.Conn
@@ -188,7 +188,7 @@ func (c *conn) send(format string, args ...any) { fmt.Fprintf(c.out, format, arg
 
 func (c *conn) flush() { c.out.Flush() }
 
-// read reads a line, which has to begin with a word.
+// read reads a line, which must start with a word.
 func (c *conn) read(word string) string {
 	c.t.Helper()
 	line, err := c.in.ReadString('\n')
@@ -198,13 +198,13 @@ func (c *conn) read(word string) string {
 	return line
 }
 
-// keepMoving is move, without a count of the jobs.
+// keepMoving is move without a counter.
 func keepMoving(ctx context.Context, addr, pattern string, tubes, rate int) {
 	move(ctx, addr, pattern, tubes, rate, new(atomic.Int64))
 }
 
-// move puts, reserves and deletes jobs, so many a second, in tubes that are called by a
-// pattern with a number, until ctx ends. Some always wait.
+// move puts, reserves and deletes jobs at a rate per second until ctx ends. The names of the tubes are a
+// pattern with a number. Each tube always has some ready jobs.
 func move(ctx context.Context, addr, pattern string, tubes, rate int, moved *atomic.Int64) {
 	raw, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -233,7 +233,7 @@ func move(ctx context.Context, addr, pattern string, tubes, rate int, moved *ato
 	}
 }
 
-// skip reads so many lines.
+// skip reads n lines.
 func skip(in *bufio.Reader, n int) error {
 	for range n {
 		if _, err := in.ReadString('\n'); err != nil {

@@ -8,30 +8,30 @@ import (
 	"testing"
 )
 
-// shop puts jobs into some tubes: 3 emails and 12 invoices are ready, 2 thumbnails delayed, 1
-// refund is buried, and 1 reserved.
-func shop(s *site) {
-	s.put("emails", many(3)...)
-	s.put("invoices", many(12)...)
+// putShopJobs puts jobs into some tubes: 3 emails and 12 invoices are ready, 2 thumbnails are delayed, 1 refund
+// is buried and 1 is reserved.
+func putShopJobs(s *testServer) {
+	s.put("emails", manyJobs(3)...)
+	s.put("invoices", manyJobs(12)...)
 	s.put("thumbnails", terms{"delay": "1h"}, terms{"delay": "2h"})
-	s.put("refunds", many(2)...)
-	s.with(s.reserve("refunds", 1), "bury")
+	s.put("refunds", manyJobs(2)...)
+	s.apply(s.reserve("refunds", 1), "bury")
 	s.reserve("refunds", 1)
 }
 
-// awaitTubes waits until these are the tubes of the table, beside default, in their order.
+// awaitTubes waits until the table has exactly these tubes in this order, besides default.
 func (b *tab) awaitTubes(want ...string) {
 	b.t.Helper()
 	b.awaitOr(fmt.Sprintf(`help.same(help.column("row").filter(n => n !== "default"), %s)`, js(want)), b.table)
 }
 
-// engineOf is the last part of the name of a test.
+// engineOf returns the last part of the name of a test.
 func engineOf(t *testing.T) string { return t.Name()[strings.LastIndexByte(t.Name(), '/')+1:] }
 
-// TestOverview: all tubes are seen, with what happens to them.
+// TestOverview: the overview shows all tubes and their changes.
 func TestOverview(t *testing.T) {
-	onEach(t, func(t *testing.T, s *site) {
-		shop(s)
+	onEach(t, func(t *testing.T, s *testServer) {
+		putShopJobs(s)
 		b := s.open(t, "")
 		b.ready("overview")
 		b.awaitCell("emails", "ready", "3")
@@ -39,8 +39,8 @@ func TestOverview(t *testing.T) {
 		b.awaitCell("thumbnails", "delayed", "2")
 		b.awaitCell("refunds", "buried", "1")
 		b.awaitCell("refunds", "reserved", "1")
-		b.see("15 ready")
-		b.see("2 delayed")
+		b.awaitText("15 ready")
+		b.awaitText("2 delayed")
 
 		eval[bool](b, "window.same = true")
 		s.put("emails", terms{"priority": 3})
@@ -48,43 +48,42 @@ func TestOverview(t *testing.T) {
 		b.awaitCell("emails", "ready", "4")
 		b.awaitCell("emails", "urgent", "1")
 		b.awaitCell("reports", "ready", "1")
-		b.see("17 ready")
+		b.awaitText("17 ready")
 		s.call("POST", tubePath("emails")+"/pause?for=10m", nil, nil)
 		s.call("PUT", tubePath("invoices")+"/policy", map[string]any{"max": 3}, nil)
-		b.see("emails paused")
-		b.see("invoices policy")
+		b.awaitText("emails paused")
+		b.awaitText("invoices policy")
 		s.call("DELETE", tubePath("reports")+"/jobs", nil, nil)
 		b.awaitTubes("emails", "invoices", "refunds", "thumbnails")
 		if !eval[bool](b, "window.same") {
 			t.Error("the page was loaded again")
 		}
 		b.aligned()
-		b.picture("overview-" + engineOf(t))
+		b.screenshot("overview-" + engineOf(t))
 	})
 }
 
-// aligned fails the test if the heads of columns do not stand above their columns.
+// aligned fails the test if the headers of columns are not above their columns.
 func (b *tab) aligned() {
 	b.t.Helper()
 	wrong := eval[string](b, `(() => {
 		const side = (e, s) => Math.round(e.getBoundingClientRect()[s]);
 		const head = [...document.querySelectorAll("[role=columnheader]")].filter(e => e.checkVisibility());
 		const cells = [...document.querySelector(".row[data-id]").querySelectorAll("[role=gridcell], [role=rowheader]")].filter(e => e.checkVisibility());
-		if (head.length !== cells.length) return head.length + " heads over " + cells.length + " columns";
+		if (head.length !== cells.length) return head.length + " headers over " + cells.length + " columns";
 		return head.filter((h, i) => side(h, "left") !== side(cells[i], "left") || side(h, "right") !== side(cells[i], "right"))
 			.map(h => h.innerText).join(", ");
 	})()`)
 	if wrong != "" {
-		b.t.Errorf("these columns do not stand below their heads: %s", wrong)
+		b.t.Errorf("these columns are not below their headers: %s", wrong)
 	}
 }
 
-// TestOverviewChoices: the table is filtered, sorted, and its columns are chosen; all of which
-// the browser remembers.
+// TestOverviewChoices: the filter, the order and the columns can be chosen, and the browser remembers them.
 func TestOverviewChoices(t *testing.T) {
 	t.Parallel()
-	s := serve(t)
-	shop(s)
+	s := startServer(t)
+	putShopJobs(s)
 	b := s.open(t, "")
 	b.ready("overview")
 	b.fill("#filter", "IN")
@@ -92,7 +91,7 @@ func TestOverviewChoices(t *testing.T) {
 	b.fill("#filter", "/^(in|th)/")
 	b.awaitTubes("invoices", "thumbnails")
 	b.fill("#filter", "nothing has this")
-	b.see("No tube fits the filter.")
+	b.awaitText("No tube matches the filter.")
 	b.fill("#filter", "")
 	b.awaitTubes("emails", "invoices", "refunds", "thumbnails")
 
@@ -100,7 +99,7 @@ func TestOverviewChoices(t *testing.T) {
 	b.awaitTubes("invoices", "emails", "refunds", "thumbnails")
 	b.click("[data-sort=ready]")
 	b.await(`document.querySelector("[aria-sort=ascending] [data-sort=ready]")`)
-	b.await(`help.column("row").at(-1) === "invoices"`) // which has the most
+	b.await(`help.column("row").at(-1) === "invoices"`) // the tube with the most ready jobs
 	b.click("[data-sort=delayed]")
 	b.await(`help.column("row")[0] === "thumbnails"`)
 
@@ -109,71 +108,71 @@ func TestOverviewChoices(t *testing.T) {
 	b.click("#columns > summary")
 	b.click("[name=column-urgent]")
 	b.click("[name=column-total]")
-	b.again()
+	b.reload()
 	b.ready("overview")
 	b.awaitTubes("thumbnails", "emails", "invoices", "refunds")
 	b.awaitCell("invoices", "total", "12")
-	b.lacks("[data-column=urgent]")
+	b.awaitGone("[data-column=urgent]")
 }
 
-// TestMarkedTubes: the same is done to several tubes.
-func TestMarkedTubes(t *testing.T) {
-	onEach(t, func(t *testing.T, s *site) {
-		shop(s)
+// TestSelectedTubes: an action applies to all selected tubes.
+func TestSelectedTubes(t *testing.T) {
+	onEach(t, func(t *testing.T, s *testServer) {
+		putShopJobs(s)
 		b := s.open(t, "")
 		b.awaitCell("invoices", "ready", "12")
 		for _, name := range []string{"emails", "invoices"} {
 			b.click(fmt.Sprintf(".row[data-id=%q] input[type=checkbox]", name))
 		}
-		b.see("2 tubes marked")
-		b.act("pause")
+		b.awaitText("2 tubes selected")
+		b.clickAction("pause")
 		b.fill(field("for"), "10m")
 		b.fill(field("reason"), "stocktaking")
 		b.hits("15 ready jobs")
-		b.sure("pause")
-		b.see("invoices paused")
+		b.confirm("pause")
+		b.awaitText("invoices paused")
 		if s.tube("emails").Pause != 600 || s.tube("thumbnails").Pause != 0 {
-			t.Error("other tubes are paused than those that were marked")
+			t.Error("the paused tubes are not the selected ones")
 		}
-		b.act("resume")
-		b.seeNot("invoices paused")
-		b.act("flush")
+		b.clickAction("resume")
+		b.awaitNoText("invoices paused")
+		b.clickAction("flush")
 		b.choose(field("state"), "ready")
 		b.hits("15")
 		b.fill(field("sure"), "3")
 		b.click("[data-do=ok]")
-		b.see("another number")
+		b.awaitText("does not match")
 		s.awaitTube("invoices", 12, 0, 0, 0)
 		b.fill(field("sure"), "2")
-		b.sure("flush")
+		b.confirm("flush")
 		s.awaitTube("invoices", 0, 0, 0, 0)
 		s.awaitTube("emails", 0, 0, 0, 0)
 		s.awaitTube("thumbnails", 0, 0, 2, 0)
 		b.awaitTubes("refunds", "thumbnails")
 		b.awaitCell("thumbnails", "delayed", "2")
 		b.click(`.row[data-id="thumbnails"] input[type=checkbox]`)
-		b.act("kick")
+		b.clickAction("kick")
 		b.hits("2")
-		b.sure("kick")
+		b.confirm("kick")
 		s.awaitTube("thumbnails", 2, 0, 0, 0)
 	})
 }
 
-// TestFollow: whoever wants to read in peace stops the changes, and sees them all later.
-func TestFollow(t *testing.T) {
+// TestPauseUpdates: updates can be paused; after they are resumed, all changes are shown.
+func TestPauseUpdates(t *testing.T) {
 	t.Parallel()
-	s := serve(t)
-	shop(s)
+	s := startServer(t)
+	putShopJobs(s)
 	b := s.open(t, "")
 	b.awaitCell("emails", "ready", "3")
 	b.click("#follow")
 	b.await(`document.querySelector("#live").dataset.state === "paused"`)
 	counts := func() string { return fmt.Sprint(b.column("row"), b.column("ready"), b.column("total")) }
 	before := counts()
-	other := s.open(t, "") // which hears of everything, and of each later than the first would
+	other := s.open(t, "") // a second page, which shows when the changes have arrived
 	for i, name := range []string{"zebras", "zebus"} {
-		s.put("emails", many(1)...)
-		s.put(name, many(1)...)
+		s.put("emails", manyJobs(1)...)
+		s.put(name, manyJobs(1)...)
 		other.awaitCell(name, "ready", "1")
 		other.awaitCell("emails", "ready", fmt.Sprint(4+i))
 	}
@@ -185,35 +184,34 @@ func TestFollow(t *testing.T) {
 	b.awaitCell("zebras", "ready", "1")
 }
 
-// TestSlowClick: a link works for people whose button is down for longer than it takes until
-// the numbers change.
+// TestSlowClick: a link works even if the numbers change while the mouse button is down.
 func TestSlowClick(t *testing.T) {
 	t.Parallel()
-	s := serve(t)
-	shop(s)
+	s := startServer(t)
+	putShopJobs(s)
 	b := s.open(t, "")
 	b.awaitCell("invoices", "ready", "12")
 	x, y := b.seek("aim", `.row[data-id="invoices"] a`)
 	b.press(x, y)
-	s.put("invoices", many(1)...)
+	s.put("invoices", manyJobs(1)...)
 	b.awaitCell("invoices", "ready", "13")
 	b.release(x, y)
 	b.ready("tube")
 }
 
-// TestServerAway: the page says that it hears nothing, and goes on when the server is back.
+// TestServerAway: the page shows that the connection is lost, and continues when the server is back.
 func TestServerAway(t *testing.T) {
 	t.Parallel()
-	s := serveAt(t, lasting(t), "--store", "embedded:"+t.TempDir())
-	shop(s)
+	s := startServerAt(t, stableAddr(t), "--store", "embedded:"+t.TempDir())
+	putShopJobs(s)
 	b := s.open(t, "")
 	b.awaitCell("emails", "ready", "3")
 	b.await(`document.querySelector("#live").dataset.state === "live"`)
-	b.excuse("ERR_|Failed to load resource")
-	s.end()
+	b.ignore("ERR_|Failed to load resource")
+	s.stop()
 	b.await(`document.querySelector("#live").dataset.state === "lost"`)
-	s.begin(strings.TrimPrefix(s.url, "http://"))
-	s.put("emails", many(2)...)
+	s.start(strings.TrimPrefix(s.url, "http://"))
+	s.put("emails", manyJobs(2)...)
 	b.awaitCell("emails", "ready", "5")
 	b.await(`document.querySelector("#live").dataset.state === "live"`)
 }

@@ -7,50 +7,49 @@ import (
 	"testing"
 )
 
-// exhaust puts jobs into a tube that are parked because they may be delivered only once.
-func exhaust(s *site, tube string, n int) []uint64 {
+// parkJobs puts jobs that can be delivered only once, and has them parked.
+func parkJobs(s *testServer, tube string, n int) []uint64 {
 	s.t.Helper()
-	jobs := many(n)
+	jobs := manyJobs(n)
 	for _, job := range jobs {
 		job["max"] = 1
 	}
 	ids := s.put(tube, jobs...)
-	s.with(s.reserve(tube, n), "release")
+	s.apply(s.reserve(tube, n), "release")
 	s.awaitTube(tube, 0, 0, 0, uint64(n))
 	return ids
 }
 
-// TestParked: what is exhausted is seen, of all tubes and with its reason, and made ready anew
-// at a rate.
+// TestParked: the page shows the parked jobs of all tubes with their reasons, and replays them at a rate.
 func TestParked(t *testing.T) {
-	onEach(t, func(t *testing.T, s *site) {
+	onEach(t, func(t *testing.T, s *testServer) {
 		b := s.open(t, "#/parked")
 		b.ready("parked")
-		b.see("Nothing is parked.")
-		s.put("refunds", many(1)...)
-		s.with(s.reserve("refunds", 1), "bury") // by a worker, so it is not parked
-		invoices := exhaust(s, "invoices", 4)
+		b.awaitText("Nothing is parked.")
+		s.put("refunds", manyJobs(1)...)
+		s.apply(s.reserve("refunds", 1), "bury") // buried by a worker, so not parked
+		invoices := parkJobs(s, "invoices", 4)
 		s.put("emails", terms{"retry": []string{"1s"}})
-		s.with(s.reserve("emails", 1), "release")
-		s.with(s.reserve("emails", 1), "release")
+		s.apply(s.reserve("emails", 1), "release")
+		s.apply(s.reserve("emails", 1), "release")
 		b.click("#read")
 		b.awaitRows(5)
 		b.awaitCell(fmt.Sprint(invoices[0]), "parked", "deliveries")
 		b.awaitCell(fmt.Sprint(s.jobs("emails", "buried")[0].ID), "parked", "retries")
 		b.awaitCell(fmt.Sprint(invoices[3]), "tube", "invoices")
-		b.picture("parked-" + engineOf(t))
+		b.screenshot("parked-" + engineOf(t))
 
-		b.mark(invoices[0], invoices[2])
-		b.act("replay")
+		b.selectJobs(invoices[0], invoices[2])
+		b.clickAction("replay")
 		b.hits("2")
 		b.fill(field("rate"), "0")
 		b.click("[data-do=ok]")
 		b.dialog("replay")
 		s.awaitTube("invoices", 0, 0, 0, 4)
 		b.fill(field("rate"), "1")
-		b.sure("replay")
-		b.told("Replayed 1 of 2.")
-		b.told("2 jobs replayed.")
+		b.confirm("replay")
+		b.awaitMessage("Replayed 1 of 2.")
+		b.awaitMessage("2 jobs replayed.")
 		s.awaitTube("invoices", 2, 0, 0, 2)
 		if got := s.job(invoices[0]); got.Parked != "" || got.Deliveries != 0 {
 			t.Errorf("a job that was replayed is %+v", got)
@@ -58,23 +57,23 @@ func TestParked(t *testing.T) {
 	})
 }
 
-// TestParkedOfOne: those of one tube can be looked at alone, one by one, and deleted.
+// TestParkedOfOne: the parked jobs of one tube can be filtered, opened and deleted.
 func TestParkedOfOne(t *testing.T) {
 	t.Parallel()
-	s := serve(t)
-	invoices := exhaust(s, "invoices", 3)
-	exhaust(s, "refunds", 2)
+	s := startServer(t)
+	invoices := parkJobs(s, "invoices", 3)
+	parkJobs(s, "refunds", 2)
 	b := s.open(t, "#/parked")
 	b.awaitRows(5)
 	b.click("[data-tube=invoices]")
 	b.awaitRows(3)
-	b.look(invoices[1])
-	b.see("parked: deliveries")
+	b.openJob(invoices[1])
+	b.awaitText("parked: deliveries")
 	b.closeJob()
-	b.mark(invoices[0], invoices[1])
-	b.act("delete")
+	b.selectJobs(invoices[0], invoices[1])
+	b.clickAction("delete")
 	b.hits("2")
-	b.sure("delete")
+	b.confirm("delete")
 	s.awaitTube("invoices", 0, 0, 0, 1)
 	s.awaitTube("refunds", 0, 0, 0, 2)
 	b.awaitRows(1)
@@ -82,48 +81,48 @@ func TestParkedOfOne(t *testing.T) {
 	b.awaitRows(3)
 }
 
-// TestReplayStopped: who replays can stop it.
+// TestReplayStopped: a replay can be stopped.
 func TestReplayStopped(t *testing.T) {
 	t.Parallel()
-	s := serve(t)
-	const n = 150 // so many seconds, which is longer than any click takes
-	exhaust(s, "invoices", n)
+	s := startServer(t)
+	const n = 150 // the replay takes as many seconds, which is longer than any click takes
+	parkJobs(s, "invoices", n)
 	b := s.open(t, "#/parked")
 	b.awaitRows(n)
-	b.act("replay")
+	b.clickAction("replay")
 	b.hits(fmt.Sprint(n))
 	b.fill(field("rate"), "1")
-	b.sure("replay")
-	b.told(fmt.Sprintf("Replayed 1 of %d.", n))
-	b.act("replay")
-	b.told("replayed.")
+	b.confirm("replay")
+	b.awaitMessage(fmt.Sprintf("Replayed 1 of %d.", n))
+	b.clickAction("replay")
+	b.awaitMessage("replayed.")
 	if ready := s.tube("invoices").Ready; ready == 0 || ready == n {
 		t.Errorf("%d jobs were replayed", ready)
 	}
 }
 
-// TestServer: what the instance and its store are, and that it can be drained.
+// TestServer: the page shows the instance and its store, and drains the instance.
 func TestServer(t *testing.T) {
-	onEach(t, func(t *testing.T, s *site) {
-		shop(s)
+	onEach(t, func(t *testing.T, s *testServer) {
+		putShopJobs(s)
 		b := s.open(t, "#/server")
 		b.ready("server")
-		b.see(fmt.Sprint(s.cmd.Process.Pid))
+		b.awaitText(fmt.Sprint(s.cmd.Process.Pid))
 		for _, card := range []string{"instance", "store", "engine"} {
 			b.find(fmt.Sprintf("section[data-card=%s]", card))
 		}
-		b.picture("server-" + engineOf(t))
-		b.act("drain")
-		b.sure("drain")
-		b.see("no, it drains")
+		b.screenshot("server-" + engineOf(t))
+		b.clickAction("drain")
+		b.confirm("drain")
+		b.awaitText("no, draining")
 		s.awaitDraining(true)
-		b.act("drain")
+		b.clickAction("drain")
 		s.awaitDraining(false)
-		b.seeNot("no, it drains")
+		b.awaitNoText("no, draining")
 	})
 }
 
-func (s *site) awaitDraining(want bool) {
+func (s *testServer) awaitDraining(want bool) {
 	s.t.Helper()
 	await(s.t, fmt.Sprintf("draining is %v", want), func() bool {
 		var info struct{ Draining bool }
@@ -132,18 +131,18 @@ func (s *site) awaitDraining(want bool) {
 	}, func() string { return "" })
 }
 
-// TestCluster: all instances on a Redis are seen, and the Redis.
+// TestCluster: the page shows all instances on a Redis, and the Redis nodes.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	store := engines["redis"](t)
-	a := serve(t, "--store", store)
-	other := serve(t, "--store", store)
+	a := startServer(t, "--store", store)
+	other := startServer(t, "--store", store)
 	b := a.open(t, "#/server")
 	instances, nodes := "section[data-card=instances]", "section[data-card=nodes]"
 	b.await(fmt.Sprintf(`document.querySelectorAll("%s tbody tr").length === 2`, instances))
-	b.see("Instances: 2 alive")
+	b.awaitText("Instances: 2 alive")
 	b.await(fmt.Sprintf(`document.querySelector("%s").innerText.includes("master")`, nodes))
-	b.picture("cluster")
-	other.end()
+	b.screenshot("cluster")
+	other.stop()
 	b.await(fmt.Sprintf(`!document.querySelector("%s").innerText.includes("2 alive")`, instances))
 }

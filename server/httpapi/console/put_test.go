@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// putField is the selector of a field of the page on which jobs are put.
+// putField returns the selector of a field of the put form.
 func putField(name string) string { return "#put-" + name }
 
-// moreTags opens the part of that page that has the rarer tags.
+// moreTags opens the part of that form with the advanced options.
 func (b *tab) moreTags() {
 	b.t.Helper()
 	b.ready("put")
@@ -20,9 +20,9 @@ func (b *tab) moreTags() {
 	}
 }
 
-// TestPut: a job is put with everything that can be said of it.
+// TestPut puts a job with all options.
 func TestPut(t *testing.T) {
-	onEach(t, func(t *testing.T, s *site) {
+	onEach(t, func(t *testing.T, s *testServer) {
 		b := s.open(t, "#/put/invoices")
 		b.moreTags()
 		for name, value := range map[string]string{
@@ -32,9 +32,9 @@ func TestPut(t *testing.T) {
 			b.fill(putField(name), value)
 		}
 		b.choose(putField("on_duplicate"), "keep")
-		b.picture("put-" + engineOf(t))
-		b.act("put")
-		b.told("was put")
+		b.screenshot("put-" + engineOf(t))
+		b.clickAction("put")
+		b.awaitMessage("was put")
 		s.awaitTube("invoices", 0, 0, 1, 0)
 		got := s.job(s.jobs("invoices", "delayed")[0].ID)
 		got.ID = 0
@@ -43,22 +43,22 @@ func TestPut(t *testing.T) {
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("the job is %+v\nwant %+v", got, want)
 		}
-		b.act("put")
-		b.told("has the key already")
+		b.clickAction("put")
+		b.awaitMessage("already has the key")
 		s.awaitTube("invoices", 0, 0, 1, 0)
 	})
 }
 
-// TestPutForms: bodies as base64, many jobs at once, and what is refused.
+// TestPutForms: bodies in base64, many jobs at once, and an invalid value.
 func TestPutForms(t *testing.T) {
 	t.Parallel()
-	s := serve(t)
+	s := startServer(t)
 	b := s.open(t, "#/put")
 	b.ready("put")
 	b.fill(putField("tube"), "binary")
 	b.fill(putField("body"), "AAH/ /g==")
 	b.choose(putField("encoding"), "base64")
-	b.act("put")
+	b.clickAction("put")
 	s.awaitTube("binary", 1, 0, 0, 0)
 	if job := s.job(s.jobs("binary", "ready")[0].ID); job.Base64 != "AAH//g==" {
 		t.Errorf("the job is %+v", job)
@@ -66,22 +66,22 @@ func TestPutForms(t *testing.T) {
 	b.choose(putField("encoding"), "lines")
 	b.fill(putField("tube"), "rows")
 	eval[bool](b, `(document.querySelector("#put-body").value = Array.from({length: 2500}, (_, i) => "row " + i).join("\n"), true)`)
-	b.act("put")
-	b.sure("put")
+	b.clickAction("put")
+	b.confirm("put")
 	s.awaitTube("rows", 2500, 0, 0, 0)
 
 	b.choose(putField("encoding"), "text")
 	b.fill(putField("ttr"), "0s")
-	b.excuse("status of 4")
-	b.act("put")
+	b.ignore("status of 4")
+	b.clickAction("put")
 	b.await(`/ttr|time to run/i.test(document.querySelector("#notes .note.bad")?.innerText)`)
 	s.awaitTube("rows", 2500, 0, 0, 0)
 }
 
-// TestDueAt: a job can be put for a time of the clock.
+// TestDueAt: a job can be put with a due time.
 func TestDueAt(t *testing.T) {
 	t.Parallel()
-	s := serve(t)
+	s := startServer(t)
 	b := s.open(t, "#/put/later")
 	b.ready("put")
 	b.fill(putField("body"), "x")
@@ -90,7 +90,7 @@ func TestDueAt(t *testing.T) {
 		document.querySelector("#put-at").value = at.toISOString().slice(0, 19);
 		return true;
 	})()`)
-	b.act("put")
+	b.clickAction("put")
 	s.awaitTube("later", 0, 0, 1, 0)
 	var job struct {
 		Due int64 `json:"due_ms"`
@@ -101,31 +101,31 @@ func TestDueAt(t *testing.T) {
 	}
 }
 
-// TestSamples: what is put often is kept in the browser.
+// TestSamples: samples are stored in the browser.
 func TestSamples(t *testing.T) {
 	t.Parallel()
-	s := serve(t)
+	s := startServer(t)
 	b := s.open(t, "#/put")
 	b.ready("put")
 	b.fill(putField("tube"), "emails")
 	b.fill(putField("body"), `{"to": "ann"}`)
 	b.fill(putField("priority"), "9")
-	b.act("keep")
+	b.clickAction("keep")
 	b.fill(field("name"), "to Ann")
-	b.sure("keep")
+	b.confirm("keep")
 	b.find(`.sample[data-name="to Ann"]`)
 
-	b.again()
+	b.reload()
 	b.ready("put")
 	b.click(`.sample[data-name="to Ann"] button:first-of-type`)
-	b.act("put")
+	b.clickAction("put")
 	s.awaitTube("emails", 1, 0, 0, 0)
 	if job := s.job(s.jobs("emails", "ready")[0].ID); job.Body != `{"to": "ann"}` || job.Priority != 9 {
 		t.Errorf("the job is %+v", job)
 	}
-	b.click(`.sample[data-name="to Ann"] button[aria-label^="Forget"]`)
-	b.lacks(".sample")
-	b.again()
+	b.click(`.sample[data-name="to Ann"] button[aria-label^="Delete sample"]`)
+	b.awaitGone(".sample")
+	b.reload()
 	b.ready("put")
-	b.lacks(".sample")
+	b.awaitGone(".sample")
 }

@@ -15,12 +15,11 @@ import (
 
 const secret = "open sesame"
 
-// user is one of the file of users: what they may do, and on which tubes.
+// user is an entry of the users file: some rights on some tubes.
 type user struct{ name, tubes, may string }
 
-// guarded starts a server with these users and with root, who may do everything. All have the
-// same secret.
-func guarded(t *testing.T, users ...user) *site {
+// startWithUsers starts a server with these users and with root, who has all rights. All have the same secret.
+func startWithUsers(t *testing.T, users ...user) *testServer {
 	t.Helper()
 	cmd := exec.Command(redstalkd, "secret")
 	cmd.Stdin = strings.NewReader(secret)
@@ -30,7 +29,7 @@ func guarded(t *testing.T, users ...user) *site {
 	}
 	rights := make(map[string][]string)
 	names := []string{"root"}
-	for _, u := range append(users, user{"root", "*", "put, work, look, admin"}) {
+	for _, u := range append(users, user{"root", "*", "put, work, read, admin"}) {
 		if rights[u.name] == nil && u.name != "root" {
 			names = append(names, u.name)
 		}
@@ -44,28 +43,27 @@ func guarded(t *testing.T, users ...user) *site {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := serve(t, "--access", path)
+	s := startServer(t, "--access", path)
 	s.user = url.UserPassword("root", secret)
 	return s
 }
 
-// signIn opens a page as a user who has to sign in first.
-func (s *site) signIn(t *testing.T, page, name string) *tab {
+// signIn opens a page and signs a user in.
+func (s *testServer) signIn(t *testing.T, page, name string) *tab {
 	t.Helper()
 	b := s.blank(t)
-	b.excuse("status of 401")
+	b.ignore("status of 401")
 	b.goTo(page)
 	b.ready("signin")
 	b.fill("#signin [name=user]", name)
 	b.fill("#signin [name=secret]", secret)
 	b.enter()
-	b.lacks("#signin")
+	b.awaitGone("#signin")
 	return b
 }
 
-// offers fails the test unless exactly those actions are seen that are meant to be, of all that
-// there are.
-func (b *tab) offers(want ...string) {
+// wantActions fails the test unless exactly the given actions are visible.
+func (b *tab) wantActions(want ...string) {
 	b.t.Helper()
 	got := eval[string](b, `[...new Set([...document.querySelectorAll("[data-action]")].filter(e => e.checkVisibility()).map(e => e.dataset.action))]
 		.filter(a => !["copy", "copy-body", "signin", "signout", "unmark"].includes(a)).sort().join(" ")`)
@@ -74,40 +72,39 @@ func (b *tab) offers(want ...string) {
 	}
 }
 
-// TestLookOnly: who may only look is shown nothing that changes anything, and only the tubes
-// that are theirs.
-func TestLookOnly(t *testing.T) {
+// TestReadOnly: a user with only the right read sees no actions, and only its own tubes.
+func TestReadOnly(t *testing.T) {
 	t.Parallel()
-	s := guarded(t, user{"viewer", "inv*", "look"})
-	shop(s)
-	exhaust(s, "inventory", 2)
+	s := startWithUsers(t, user{"viewer", "inv*", "read"})
+	putShopJobs(s)
+	parkJobs(s, "inventory", 2)
 	b := s.signIn(t, "", "viewer")
 	b.awaitTubes("inventory", "invoices")
-	b.lacks("header a[href='#/put']")
-	b.offers()
-	b.picture("look-only")
+	b.awaitGone("header a[href='#/put']")
+	b.wantActions()
+	b.screenshot("read-only")
 	b.click(`.row[data-id=invoices] a`)
 	b.counts("ready", 12)
 	b.awaitRows(12)
-	b.offers()
-	b.lacks("#main input[type=checkbox]")
-	b.look(s.jobs("invoices", "ready")[0].ID)
-	b.offers()
+	b.wantActions()
+	b.awaitGone("#main input[type=checkbox]")
+	b.openJob(s.jobs("invoices", "ready")[0].ID)
+	b.wantActions()
 	b.closeJob()
 	b.click("header a[href='#/parked']")
 	b.awaitRows(2)
-	b.offers()
+	b.wantActions()
 	b.click("header a[href='#/server']")
 	b.ready("server")
-	b.see("viewer")
-	b.offers()
+	b.awaitText("viewer")
+	b.wantActions()
 }
 
-// TestAdmin: who may do everything is offered everything, and can do it.
+// TestAdmin: a user with all rights sees all actions and can use them.
 func TestAdmin(t *testing.T) {
 	t.Parallel()
-	s := guarded(t)
-	shop(s)
+	s := startWithUsers(t)
+	putShopJobs(s)
 	b := s.signIn(t, "#/tube/invoices", "root")
 	b.counts("ready", 12)
 	for _, action := range []string{"kick", "move", "flush", "pause", "policy"} {
@@ -115,62 +112,60 @@ func TestAdmin(t *testing.T) {
 	}
 	b.find("header a[href='#/put']")
 	id := s.jobs("invoices", "ready")[0].ID
-	b.mark(id)
-	b.click(marked + " [data-action=delete]")
-	b.sure("delete")
+	b.selectJobs(id)
+	b.click(selectionBar + " [data-action=delete]")
+	b.confirm("delete")
 	s.awaitTube("invoices", 11, 0, 0, 0)
-	b.again()
+	b.reload()
 	b.counts("ready", 11) // still signed in
 }
 
-// TestMixedRights: who may do one thing on one tube and another on another is offered on each
-// what holds there.
+// TestMixedRights: a user with different rights on two tubes sees the right actions on each.
 func TestMixedRights(t *testing.T) {
 	t.Parallel()
-	s := guarded(t, user{"clerk", "invoices", "look, admin"}, user{"clerk", "emails", "look, put"})
-	shop(s)
+	s := startWithUsers(t, user{"clerk", "invoices", "read, admin"}, user{"clerk", "emails", "read, put"})
+	putShopJobs(s)
 	b := s.signIn(t, "#/tube/invoices", "clerk")
 	b.counts("ready", 12)
 	b.find("[data-action=flush]")
-	b.lacks("[data-action=move]")
-	b.lacks("#main [data-action=put]")
-	b.again()
+	b.awaitGone("[data-action=move]")
+	b.awaitGone("#main [data-action=put]")
+	b.reload()
 	b.goTo("?2#/tube/emails")
 	b.counts("ready", 3)
 	b.await(`document.querySelector("#main [data-action=put], #main a[href^='#/put']")`)
 	for _, action := range []string{"kick", "move", "flush", "pause", "policy"} {
-		b.lacks("[data-action=" + action + "]")
+		b.awaitGone("[data-action=" + action + "]")
 	}
-	b.lacks("#main input[type=checkbox]")
+	b.awaitGone("#main input[type=checkbox]")
 	b.goTo("?3#/server")
 	b.ready("server")
-	b.lacks("[data-action=drain]")
+	b.awaitGone("[data-action=drain]")
 }
 
-// TestStranger: who is not known sees nothing, and is told why; and whoever signs out is not
-// known any more.
-func TestStranger(t *testing.T) {
+// TestUnauthenticated: nothing is shown before signing in, nor after signing out, and a wrong secret is reported.
+func TestUnauthenticated(t *testing.T) {
 	t.Parallel()
-	s := guarded(t)
-	shop(s)
+	s := startWithUsers(t)
+	putShopJobs(s)
 	b := s.blank(t)
-	b.excuse("status of 401")
+	b.ignore("status of 401")
 	b.goTo("#/tube/invoices")
 	b.ready("signin")
-	b.picture("signin")
+	b.screenshot("signin")
 	b.fill("#signin [name=user]", "root")
 	b.fill("#signin [name=secret]", "wrong")
 	b.enter()
-	b.see("The user or the secret is wrong.")
+	b.awaitText("The user or the secret is wrong.")
 	if eval[bool](b, `/refunds|thumbnails/.test(document.documentElement.outerHTML)`) {
-		t.Error("the page knows what a stranger may not")
+		t.Error("the page has data before signing in")
 	}
 	b.fill("#signin [name=user]", "root")
 	b.fill("#signin [name=secret]", secret)
 	b.enter()
 	b.counts("ready", 12)
-	b.act("signout")
+	b.clickAction("signout")
 	b.ready("signin")
-	b.again()
+	b.reload()
 	b.ready("signin")
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// row is the selector of the row of a job.
+// row returns the selector of the row of a job.
 func row(id uint64) string { return fmt.Sprintf(`.row[data-id="%d"]`, id) }
 
 // inState shows the jobs of a state.
@@ -21,22 +21,22 @@ func (b *tab) inState(state string) {
 	b.await(fmt.Sprintf(`document.querySelector("#tab-%s").ariaSelected === "true"`, state))
 }
 
-// counts waits until the tab of a state says how many jobs are in it.
+// counts waits until the tab of a state shows the number of its jobs.
 func (b *tab) counts(state string, n int) {
 	b.t.Helper()
 	b.await(fmt.Sprintf(`document.querySelector("#tab-%s").innerText.replace(/\s+/g, " ").trim().toLowerCase() === "%s %d"`, state, state, n))
 }
 
-// TestTube: the jobs of a tube are listed by their states, a page at a time.
+// TestTube: the jobs of a tube are listed by state, in pages.
 func TestTube(t *testing.T) {
-	onEach(t, func(t *testing.T, s *site) {
-		s.put("work", many(450)...)
+	onEach(t, func(t *testing.T, s *testServer) {
+		s.put("work", manyJobs(450)...)
 		s.put("work", terms{"delay": "1h", "key": "later"})
-		s.with(s.reserve("work", 3), "bury")
+		s.apply(s.reserve("work", 3), "bury")
 		s.reserve("work", 2)
 		b := s.open(t, "#/tube/work")
 		b.ready("tube")
-		b.see("Tubes / work")
+		b.awaitText("Tubes / work")
 		b.counts("ready", 445)
 		b.counts("delayed", 1)
 		b.awaitRows(200)
@@ -44,7 +44,7 @@ func TestTube(t *testing.T) {
 		b.awaitRows(400)
 		b.click("#more")
 		b.awaitRows(445)
-		b.lacks("#more")
+		b.awaitGone("#more")
 		b.inState("delayed")
 		b.awaitRows(1)
 		b.await(`help.column("key")[0].startsWith("later")`)
@@ -56,47 +56,47 @@ func TestTube(t *testing.T) {
 		b.counts("reserved", 3)
 		b.click("#read")
 		b.awaitRows(3)
-		b.picture("tube-" + engineOf(t))
+		b.screenshot("tube-" + engineOf(t))
 	})
 }
 
-// TestCharts: a tube has charts of what was in it, as soon as there are two points.
+// TestCharts: a tube has charts as soon as there are two points.
 func TestCharts(t *testing.T) {
 	t.Parallel()
-	s := serve(t)
-	s.put("work", many(7)...)
+	s := startServer(t)
+	s.put("work", manyJobs(7)...)
 	b := s.open(t, "#/tube/work")
 	b.await(`document.querySelector("figure[data-chart=jobs]")?.innerText.match(/ready\s+7/)`)
 	b.await(`document.querySelector("figure[data-chart=rates] path")`)
-	b.picture("charts")
+	b.screenshot("charts")
 }
 
-// TestTubeOfNothing: a tube that is not there can be looked at.
+// TestTubeOfNothing: a tube that does not exist can be opened.
 func TestTubeOfNothing(t *testing.T) {
 	t.Parallel()
-	b := serve(t).open(t, "#/tube/none")
-	b.see("No job is ready")
+	b := startServer(t).open(t, "#/tube/none")
+	b.awaitText("No job is ready")
 }
 
-// look opens the dialog of a job that the table has.
-func (b *tab) look(id uint64) {
+// openJob opens the dialog of a job in the table.
+func (b *tab) openJob(id uint64) {
 	b.t.Helper()
 	b.click(row(id) + " [data-column=id]")
 	b.dialog("job")
-	b.see(fmt.Sprintf("Job %d", id))
+	b.awaitText(fmt.Sprintf("Job %d", id))
 }
 
-// closeJob closes it.
+// closeJob closes the dialog of a job.
 func (b *tab) closeJob() {
 	b.t.Helper()
 	b.click("[data-do=close]")
-	b.lacks("dialog")
+	b.awaitGone("dialog")
 }
 
-// TestForms: a body is shown as what it is, and as whatever people want it to be.
-func TestForms(t *testing.T) {
+// TestBodyFormats: a body is shown in the most suitable format, and in any format that is chosen.
+func TestBodyFormats(t *testing.T) {
 	t.Parallel()
-	s := serve(t)
+	s := startServer(t)
 	ids := s.put("forms", terms{"body": "plain text"}, terms{"body": `{"to": {"name": "Ann", "list": [1, 2, {"deep": true}]}, "n": 12.5}`},
 		terms{"body": `O:4:"User":2:{s:4:"name";s:4:"Zoë";s:2:"on";b:1;}`}, terms{"body": "aGVsbG8gd29ybGQ="}, terms{"body_base64": "AAH//kE="})
 	b := s.open(t, "#/tube/forms")
@@ -107,51 +107,50 @@ func TestForms(t *testing.T) {
 		{"text", "aGVsbG8gd29ybGQ=", "base64", "hello world"},
 		{"hex", "00 01 ff fe 41", "base64", "AAH//kE="},
 	} {
-		b.look(ids[i])
+		b.openJob(ids[i])
 		b.await(fmt.Sprintf(`document.querySelector("dialog [aria-pressed=true][data-form=%s]")`, test.pressed))
-		b.see(test.shown)
+		b.awaitText(test.shown)
 		if test.pressed == "json" {
 			b.await(`!document.querySelector("dialog .body").innerText.includes("deep")`) // it is folded
-			b.picture("forms-json")
+			b.screenshot("forms-json")
 		}
 		b.click("[data-form=" + test.form + "]")
-		b.see(test.then)
+		b.awaitText(test.then)
 		b.click("[data-form=json]")
 		b.click("[data-form=php]")
 		b.closeJob()
 	}
 }
 
-// TestTubeFirstState: of a tube without ready jobs others are shown first.
+// TestTubeFirstState: if a tube has no ready jobs, another state is shown first.
 func TestTubeFirstState(t *testing.T) {
 	t.Parallel()
-	s := serve(t)
+	s := startServer(t)
 	s.put("work", terms{"delay": "1h"})
 	b := s.open(t, "#/tube/work")
 	b.await(`document.querySelector("#tab-delayed").ariaSelected === "true"`)
 	b.awaitRows(1)
 }
 
-// TestNextJob: whoever looks through jobs goes from one to the next, and takes one as the
-// beginning of a new one.
+// TestNextJob: the dialog goes to the next and the previous job, and copies a job to the put form.
 func TestNextJob(t *testing.T) {
 	t.Parallel()
-	s := serve(t)
+	s := startServer(t)
 	ids := s.put("work", terms{"body": "first"}, terms{"body": "second", "priority": 2000, "key": "k-2", "max": 4}, terms{"body": "third", "priority": 3000})
 	b := s.open(t, "#/tube/work")
-	b.look(ids[0])
-	b.see("1 of 3")
-	b.click("[aria-label='The next job']")
-	b.see("2 of 3")
+	b.openJob(ids[0])
+	b.awaitText("1 of 3")
+	b.click("[aria-label='Next job']")
+	b.awaitText("2 of 3")
 	b.await(`document.querySelector("dialog .body").innerText.includes("second")`)
 	b.keys(kb.ArrowRight)
-	b.see("3 of 3")
+	b.awaitText("3 of 3")
 	b.keys(kb.ArrowLeft)
-	b.see("2 of 3")
-	b.act("copy")
+	b.awaitText("2 of 3")
+	b.clickAction("copy")
 	b.ready("put")
 	b.fill(putField("key"), "k-3")
-	b.act("put")
+	b.clickAction("put")
 	s.awaitTube("work", 4, 0, 0, 0)
 	job := s.job(ids[2] + 1)
 	if job.Body != "second" || job.Priority != 2000 || job.Max != 4 || job.Key != "k-3" {
@@ -159,232 +158,232 @@ func TestNextJob(t *testing.T) {
 	}
 }
 
-// TestOneJob: what can be done with a job that is looked at.
+// TestOneJob: the actions on the job in the dialog.
 func TestOneJob(t *testing.T) {
-	onEach(t, func(t *testing.T, s *site) {
-		s.put("work", many(1)...)
-		s.with(s.reserve("work", 1), "bury")
+	onEach(t, func(t *testing.T, s *testServer) {
+		s.put("work", manyJobs(1)...)
+		s.apply(s.reserve("work", 1), "bury")
 		id := s.jobs("work", "buried")[0].ID
 		b := s.open(t, "#/tube/work")
 		b.ready("tube")
-		b.afresh("buried", id)
-		b.act("kick")
-		b.sure("kick")
+		b.reopenJob("buried", id)
+		b.clickAction("kick")
+		b.confirm("kick")
 		s.awaitTube("work", 1, 0, 0, 0)
 
-		b.afresh("ready", id)
-		b.act("priority")
+		b.reopenJob("ready", id)
+		b.clickAction("priority")
 		b.fill(field("priority"), "17")
-		b.sure("priority")
-		b.afresh("ready", id)
+		b.confirm("priority")
+		b.reopenJob("ready", id)
 		if got := s.job(id).Priority; got != 17 {
 			t.Errorf("the priority is %d", got)
 		}
 
-		b.act("reschedule")
+		b.clickAction("reschedule")
 		b.fill(field("in"), "soon")
 		b.click("[data-do=ok]")
-		b.see("such as 90s")
+		b.awaitText("such as 90s")
 		b.fill(field("in"), "2h")
-		b.sure("reschedule")
+		b.confirm("reschedule")
 		s.awaitTube("work", 0, 0, 1, 0)
 
-		b.afresh("delayed", id)
-		b.act("bury")
-		b.sure("bury")
+		b.reopenJob("delayed", id)
+		b.clickAction("bury")
+		b.confirm("bury")
 		s.awaitTube("work", 0, 0, 0, 1)
 
-		b.afresh("buried", id)
-		b.act("delete")
+		b.reopenJob("buried", id)
+		b.clickAction("delete")
 		b.dialog("delete")
 		b.click("[data-do=cancel]")
 		b.dialog("job")
 		s.awaitTube("work", 0, 0, 0, 1)
-		b.act("delete")
-		b.sure("delete")
+		b.clickAction("delete")
+		b.confirm("delete")
 		s.awaitTube("work", 0, 0, 0, 0)
 
-		held := s.put("work", many(1)...)[0]
+		held := s.put("work", manyJobs(1)...)[0]
 		s.reserve("work", 1)
-		b.afresh("reserved", held)
+		b.reopenJob("reserved", held)
 		for _, action := range []string{"kick", "bury", "delete", "priority", "reschedule", "move"} {
 			if b.has(fmt.Sprintf("dialog [data-action=%s]", action)) {
-				t.Errorf("a job that a worker holds can be: %s", action)
+				t.Errorf("a reserved job has the action %s", action)
 			}
 		}
 	})
 }
 
-// afresh reads the jobs of a state anew and opens one of them.
-func (b *tab) afresh(state string, id uint64) {
+// reopenJob refreshes the jobs of a state and opens one of them.
+func (b *tab) reopenJob(state string, id uint64) {
 	b.t.Helper()
-	b.lacks("dialog")
+	b.awaitGone("dialog")
 	b.inState(state)
 	b.click("#read")
-	b.look(id)
+	b.openJob(id)
 }
 
-// mark marks jobs in the table.
-func (b *tab) mark(ids ...uint64) {
+// selectJobs selects jobs in the table.
+func (b *tab) selectJobs(ids ...uint64) {
 	b.t.Helper()
 	for _, id := range ids {
 		b.click(row(id) + " input[type=checkbox]")
 	}
 }
 
-// marked is where the buttons are for what was marked.
-const marked = "[role=group][aria-label='With the marked jobs']"
+// selectionBar is the selector of the buttons for selected jobs.
+const selectionBar = "[role=group][aria-label='Selected jobs']"
 
-// TestMarked: the same is done to several jobs that were marked.
-func TestMarked(t *testing.T) {
-	onEach(t, func(t *testing.T, s *site) {
-		ids := s.put("work", many(20)...)
+// TestSelectedJobs: an action applies to all selected jobs.
+func TestSelectedJobs(t *testing.T) {
+	onEach(t, func(t *testing.T, s *testServer) {
+		ids := s.put("work", manyJobs(20)...)
 		b := s.open(t, "#/tube/work")
-		b.mark(ids[0], ids[1])
-		b.see("2 jobs marked")
-		b.click(marked + " [data-action=priority]")
+		b.selectJobs(ids[0], ids[1])
+		b.awaitText("2 jobs selected")
+		b.click(selectionBar + " [data-action=priority]")
 		b.fill(field("priority"), "3")
-		b.sure("priority")
-		b.lacks(marked)
+		b.confirm("priority")
+		b.awaitGone(selectionBar)
 		await(t, "the priority is 3", func() bool { return s.job(ids[1]).Priority == 3 }, b.text)
-		b.mark(ids[2], ids[3], ids[4])
-		b.click(marked + " [data-action=reschedule]")
+		b.selectJobs(ids[2], ids[3], ids[4])
+		b.click(selectionBar + " [data-action=reschedule]")
 		b.fill(field("in"), "10m")
-		b.sure("reschedule")
+		b.confirm("reschedule")
 		s.awaitTube("work", 17, 0, 3, 0)
-		b.lacks(marked)
-		b.mark(ids[5], ids[6])
-		b.click(marked + " [data-action=bury]")
+		b.awaitGone(selectionBar)
+		b.selectJobs(ids[5], ids[6])
+		b.click(selectionBar + " [data-action=bury]")
 		b.hits("2")
-		b.sure("bury")
+		b.confirm("bury")
 		s.awaitTube("work", 15, 0, 3, 2)
-		b.lacks(marked)
-		b.mark(ids[7], ids[8], ids[9])
-		b.click(marked + " [data-action=delete]")
+		b.awaitGone(selectionBar)
+		b.selectJobs(ids[7], ids[8], ids[9])
+		b.click(selectionBar + " [data-action=delete]")
 		b.hits("3")
-		b.sure("delete")
+		b.confirm("delete")
 		s.awaitTube("work", 12, 0, 3, 2)
-		b.lacks(marked)
+		b.awaitGone(selectionBar)
 
 		b.inState("buried")
 		b.awaitRows(2)
-		b.click("input[aria-label='Mark all that are listed']")
-		b.click(marked + " [data-action=kick]")
-		b.sure("kick")
+		b.click("input[aria-label='Select all listed']")
+		b.click(selectionBar + " [data-action=kick]")
+		b.confirm("kick")
 		s.awaitTube("work", 14, 0, 3, 0)
-		b.lacks(marked)
+		b.awaitGone(selectionBar)
 
 		b.inState("ready")
 		b.awaitRows(14)
-		b.click("input[aria-label='Mark all that are listed']")
-		s.reserve("work", 4) // which cannot be had any more
-		b.picture("marked-" + engineOf(t))
-		b.click(marked + " [data-action=delete]")
+		b.click("input[aria-label='Select all listed']")
+		s.reserve("work", 4) // these are skipped
+		b.screenshot("marked-" + engineOf(t))
+		b.click(selectionBar + " [data-action=delete]")
 		b.hits("14")
-		b.sure("delete")
+		b.confirm("delete")
 		s.awaitTube("work", 0, 4, 3, 0)
-		b.told("10 jobs done.")
+		b.awaitMessage("10 jobs done.")
 	})
 }
 
-// TestMoveMarked: jobs that were marked are moved to another tube.
-func TestMoveMarked(t *testing.T) {
-	onEach(t, func(t *testing.T, s *site) {
-		ids := s.put("work", many(5)...)
+// TestMoveSelected moves selected jobs to another tube.
+func TestMoveSelected(t *testing.T) {
+	onEach(t, func(t *testing.T, s *testServer) {
+		ids := s.put("work", manyJobs(5)...)
 		b := s.open(t, "#/tube/work")
-		b.mark(ids[1], ids[3])
-		b.click(marked + " [data-action=move]")
+		b.selectJobs(ids[1], ids[3])
+		b.click(selectionBar + " [data-action=move]")
 		b.hits("2")
 		b.fill(field("to"), "elsewhere")
-		b.sure("move")
+		b.confirm("move")
 		s.awaitTube("elsewhere", 2, 0, 0, 0)
 		s.awaitTube("work", 3, 0, 0, 0)
 	})
 }
 
-// TestWholeTube: what can be done with many jobs of a tube at once.
+// TestWholeTube: the actions on all jobs of a tube.
 func TestWholeTube(t *testing.T) {
-	onEach(t, func(t *testing.T, s *site) {
-		s.put("work", many(30)...)
+	onEach(t, func(t *testing.T, s *testServer) {
+		s.put("work", manyJobs(30)...)
 		s.put("work", terms{"delay": "1h"}, terms{"delay": "1h"})
-		s.with(s.reserve("work", 10), "bury")
+		s.apply(s.reserve("work", 10), "bury")
 		b := s.open(t, "#/tube/work")
 		b.counts("buried", 10)
-		b.act("kick")
+		b.clickAction("kick")
 		b.fill(field("n"), "4")
 		b.hits("4")
-		b.sure("kick")
+		b.confirm("kick")
 		s.awaitTube("work", 24, 0, 2, 6)
 
-		b.act("move")
+		b.clickAction("move")
 		b.dialog("move")
 		b.choose(field("state"), "buried")
 		b.fill(field("to"), "elsewhere")
 		b.fill(field("n"), "5")
 		b.hits("5")
-		b.sure("move")
+		b.confirm("move")
 		s.awaitTube("elsewhere", 0, 0, 0, 5)
 		s.awaitTube("work", 24, 0, 2, 1)
 
-		b.act("flush")
+		b.clickAction("flush")
 		b.dialog("flush")
 		b.choose(field("state"), "ready")
 		b.hits("24")
 		b.fill(field("sure"), "wrok")
 		b.click("[data-do=ok]")
-		b.see("The name is another one.")
+		b.awaitText("The name does not match.")
 		s.awaitTube("work", 24, 0, 2, 1)
-		b.picture("flush-" + engineOf(t))
+		b.screenshot("flush-" + engineOf(t))
 		b.fill(field("sure"), "work")
-		b.sure("flush")
+		b.confirm("flush")
 		s.awaitTube("work", 0, 0, 2, 1)
 	})
 }
 
-// TestPause: a tube is paused for a while with a reason that all can read, and goes on.
+// TestPause: a tube is paused with a reason that all users see, and is resumed.
 func TestPause(t *testing.T) {
-	onEach(t, func(t *testing.T, s *site) {
-		s.put("work", many(3)...)
+	onEach(t, func(t *testing.T, s *testServer) {
+		s.put("work", manyJobs(3)...)
 		b := s.open(t, "#/tube/work")
 		b.ready("tube")
-		b.act("pause")
+		b.clickAction("pause")
 		b.fill(field("for"), "10m")
 		b.fill(field("reason"), "the printer is <b>broken</b>")
-		b.sure("pause")
-		b.see("paused for")
-		b.see("the printer is <b>broken</b>")
+		b.confirm("pause")
+		b.awaitText("paused for")
+		b.awaitText("the printer is <b>broken</b>")
 		if got := s.tube("work").Pause; got != 600 {
 			t.Errorf("paused for %d s, want 600", got)
 		}
 		other := s.open(t, "#/tube/work")
-		other.see("the printer is <b>broken</b>")
-		b.act("pause")
+		other.awaitText("the printer is <b>broken</b>")
+		b.clickAction("pause")
 		b.fill(field("for"), "0")
-		b.sure("pause")
-		b.seeNot("paused for")
+		b.confirm("pause")
+		b.awaitNoText("paused for")
 		if got := s.tube("work").Pause; got != 0 {
 			t.Errorf("paused for %d s, want 0", got)
 		}
 	})
 }
 
-// TestPolicy: a tube gets rules, and others.
+// TestPolicy sets and changes the policy of a tube.
 func TestPolicy(t *testing.T) {
-	onEach(t, func(t *testing.T, s *site) {
-		s.put("work", many(3)...)
+	onEach(t, func(t *testing.T, s *testServer) {
+		s.put("work", manyJobs(3)...)
 		b := s.open(t, "#/tube/work")
 		b.ready("tube")
-		b.act("policy")
+		b.clickAction("policy")
 		for name, value := range map[string]string{"retry": "5s, 1m", "max": "7", "dead": "dead", "quota_jobs": "1000"} {
 			b.fill(field(name), value)
 		}
 		b.choose(field("on_duplicate"), "fail")
-		b.picture("policy-" + engineOf(t))
-		b.sure("policy")
+		b.screenshot("policy-" + engineOf(t))
+		b.confirm("policy")
 		b.awaitPolicy("work", `{"dead":"dead","max":7,"on_duplicate":"fail","quota_jobs":1000,"retry":["5s","1m"]}`)
-		b.act("policy")
+		b.clickAction("policy")
 		b.fill(field("max"), "")
-		b.sure("policy")
+		b.confirm("policy")
 		b.awaitPolicy("work", `{"dead":"dead","on_duplicate":"fail","quota_jobs":1000,"retry":["5s","1m"]}`)
 	})
 }
@@ -402,10 +401,10 @@ func (b *tab) awaitPolicy(tube, want string) {
 	}, b.text)
 }
 
-// TestSearch: jobs are found by what is in them, and how far was looked is said.
+// TestSearch: jobs are found by their bodies and keys, and the page says how many it examined.
 func TestSearch(t *testing.T) {
-	onEach(t, func(t *testing.T, s *site) {
-		jobs := many(300)
+	onEach(t, func(t *testing.T, s *testServer) {
+		jobs := manyJobs(300)
 		jobs[123]["body"] = "an invoice for <b>Needle</b> & sons"
 		jobs[250]["key"] = "needle-7"
 		ids := s.put("work", jobs...)
@@ -414,21 +413,21 @@ func TestSearch(t *testing.T) {
 		b.fill("#search", "needle")
 		b.enter()
 		b.awaitColumn("row", fmt.Sprint(ids[123]), fmt.Sprint(ids[250]))
-		b.see("300 jobs")
+		b.awaitText("300 jobs")
 		if excerpt := b.column("key")[0]; !strings.Contains(excerpt, "<b>Needle</b> & sons") {
 			t.Errorf("the excerpt is %q", excerpt)
 		}
-		b.picture("search-" + engineOf(t))
+		b.screenshot("search-" + engineOf(t))
 		if got := eval[string](b, `document.querySelector(".row mark").innerText`); !strings.EqualFold(got, "needle") {
-			t.Errorf("%q is marked", got)
+			t.Errorf("%q is highlighted", got)
 		}
-		s.with(s.reserve("work", 125), "bury")
+		s.apply(s.reserve("work", 125), "bury")
 		b.choose("#search-in", "all")
 		b.awaitRows(2)
 		b.awaitCell(fmt.Sprint(ids[123]), "state", "buried")
 		b.fill("#search", "not there")
 		b.enter()
-		b.see("Nothing was found.")
+		b.awaitText("Nothing was found.")
 		b.fill("#search", "")
 		b.enter()
 		b.awaitRows(175)

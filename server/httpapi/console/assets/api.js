@@ -1,8 +1,8 @@
-// Requests to the HTTP API, who asks, and the stream of changes.
+// Requests to the HTTP API, the user and its rights, and the event stream.
 
-const loginKey = "redstalk.login"; // of this tab, until it is closed
+const loginKey = "redstalk.login"; // in sessionStorage: for this tab, until it is closed
 
-// login is the value of the header Authorization; null: nobody has signed in.
+// login returns the value of the Authorization header, or null if nobody has signed in.
 const login = () => {
   try { return sessionStorage.getItem(loginKey); } catch { return null; }
 };
@@ -17,17 +17,18 @@ export function signOut() {
   sessionStorage.removeItem(loginKey);
 }
 
-// headers are those of every request. The server asks the console, and not the browser, for a user.
+// headers returns the headers of every request. X-Redstalk makes the server answer 401 in a way for
+// which the browser does not open its own login window.
 function headers() {
   const all = { "X-Redstalk": "console" };
   if (signedIn()) all.Authorization = login();
   return all;
 }
 
-let refused = () => {}; // is told when nobody, or the wrong one, has signed in
+let refused = () => {}; // called for each 401 answer
 export function onRefused(f) { refused = f; }
 
-// call makes a request and returns what it is answered. Its error is the problem's detail.
+// call makes a request and returns its answer. The message of an error is the detail of the problem.
 export async function call(method, path, { query, body, signal } = {}) {
   const url = new URL(path, location.href);
   for (const [key, value] of Object.entries(query ?? {})) {
@@ -51,7 +52,7 @@ export async function call(method, path, { query, body, signal } = {}) {
 async function answer(reply) {
   const text = await reply.text();
   let value = null;
-  try { value = JSON.parse(text); } catch { /* said below */ }
+  try { value = JSON.parse(text); } catch { /* reported below */ }
   if (reply.ok) return value;
   const err = new Error(value?.detail || value?.title || `The server answered ${reply.status}.`);
   Object.assign(err, { status: reply.status, code: value?.code });
@@ -62,7 +63,7 @@ async function answer(reply) {
 export const tubePath = name => "/v1/tubes/" + encodeURIComponent(name).replace(/\./g, "%2E");
 export const tubePage = name => "#/tube/" + encodeURIComponent(name);
 
-// caller is who one is, and may do what.
+// caller is the user and its rights, as /v1/caller returns them.
 export const caller = { user: "", anonymous: false, everywhere: [], somewhere: [] };
 export const may = right => caller.somewhere.includes(right);
 export const mayEverywhere = right => caller.everywhere.includes(right);
@@ -74,7 +75,7 @@ export async function readCaller() {
   onTube.clear();
 }
 
-// readRights finds out what one may do on tubes, for mayOn.
+// readRights loads the rights of the user on tubes, for mayOn.
 export async function readRights(names) {
   if (caller.somewhere.every(mayEverywhere)) return;
   const unknown = [...new Set(names)].filter(n => !onTube.has(n));
@@ -86,31 +87,31 @@ export async function readRights(names) {
 
 export const mayOn = (name, right) => mayEverywhere(right) || (onTube.get(name)?.includes(right) ?? false);
 
-// tubes has the present state of all tubes by name. An object stays that of its tube. Who
-// listens is told when something has changed.
+// tubes has the current state of all tubes by name. The object of a tube stays the same while the tube
+// exists. Subscribers are called after each change.
 export const tubes = new Map();
-const listeners = new Set();
-export function follow(listener) {
-  listeners.add(listener);
-  return () => listeners.delete(listener);
+const subscribers = new Set();
+export function follow(subscriber) {
+  subscribers.add(subscriber);
+  return () => subscribers.delete(subscriber);
 }
 
-// The stream. state: connecting, live, paused (by the user), resting (nobody sees the page), lost,
-// or away (the store is). why says more.
-export const stream = { state: "connecting", why: "", at: 0 };
-const stale = 60_000; // ms without a word after which the stream is taken for broken
-const restAfter = 60_000; // ms for which a page that nobody sees goes on to listen
-let wanted = true, cut = null;
+// stream is the state of the event stream: connecting, live, paused (by the user), suspended (the page is
+// hidden), lost (no connection), or unavailable (the store is). reason says more.
+export const stream = { state: "connecting", reason: "", at: 0 };
+const stale = 60_000; // ms without data after which the connection counts as lost
+const suspendAfter = 60_000; // ms after which a hidden page ends its stream
+let wanted = true, connection = null; // an AbortController
 
-function set(state, why = "") {
-  Object.assign(stream, { state, why });
-  for (const l of listeners) l();
+function set(state, reason = "") {
+  Object.assign(stream, { state, reason });
+  for (const s of subscribers) s();
 }
 
-// setFollowing lets the stream go on, or stops it.
+// setFollowing resumes or pauses the stream.
 export function setFollowing(on) {
   wanted = on;
-  if (!on) cut?.abort();
+  if (!on) connection?.abort();
   set(on ? "connecting" : "paused");
   wake();
 }
@@ -121,20 +122,19 @@ const pause = ms => new Promise(done => {
   wake = () => { clearTimeout(timer); done(); };
 });
 
-// listen follows the stream for as long as the page is there.
+// listen reads the stream, and reconnects, for the lifetime of the page.
 export async function listen() {
-  let resting = null;
+  let timer = null;
   document.addEventListener("visibilitychange", () => {
-    clearTimeout(resting);
-    if (document.hidden) resting = setTimeout(() => { if (wanted) { set("resting"); cut?.abort(); } }, restAfter);
-    else if (stream.state === "resting") { set("connecting"); wake(); }
+    clearTimeout(timer);
+    if (document.hidden) timer = setTimeout(() => { if (wanted) { set("suspended"); connection?.abort(); } }, suspendAfter);
+    else if (stream.state === "suspended") { set("connecting"); wake(); }
   });
-  // A page that the browser keeps for when one comes back must not keep its connection, too: there
-  // are six for a server.
-  addEventListener("pagehide", () => { if (wanted) set("resting"); cut?.abort(); });
-  addEventListener("pageshow", event => { if (event.persisted && stream.state === "resting") { set("connecting"); wake(); } });
+  // A page in the back/forward cache must not keep its connection: browsers allow six per server.
+  addEventListener("pagehide", () => { if (wanted) set("suspended"); connection?.abort(); });
+  addEventListener("pageshow", event => { if (event.persisted && stream.state === "suspended") { set("connecting"); wake(); } });
   for (let wait = 1000; ;) {
-    if (!wanted || stream.state === "resting") {
+    if (!wanted || stream.state === "suspended") {
       await pause(3600_000);
       continue;
     }
@@ -142,51 +142,51 @@ export async function listen() {
       await readStream();
       wait = 1000;
     } catch (err) {
-      if (err.status === 401) return; // one begins anew after having signed in
-      if (wanted && stream.state !== "resting") set("lost", err.message);
+      if (err.status === 401) return; // listen is called again after signing in
+      if (wanted && stream.state !== "suspended") set("lost", err.message);
     }
-    if (wanted && stream.state !== "resting") await pause(wait = Math.min(wait * 2, 15_000));
+    if (wanted && stream.state !== "suspended") await pause(wait = Math.min(wait * 2, 15_000));
   }
 }
 
 async function readStream() {
-  const mine = cut = new AbortController();
-  let timer = setTimeout(() => mine.abort(), stale), first = true;
+  const controller = connection = new AbortController();
+  let timer = setTimeout(() => controller.abort(), stale), first = true;
   try {
-    const reply = await fetch("/v1/watch", { headers: { ...headers(), Accept: "text/event-stream" }, signal: mine.signal, credentials: "same-origin" });
+    const reply = await fetch("/v1/watch", { headers: { ...headers(), Accept: "text/event-stream" }, signal: controller.signal, credentials: "same-origin" });
     if (!reply.ok) await answer(reply);
     const reader = reply.body.pipeThrough(new TextDecoderStream()).getReader();
     for (let text = ""; ;) {
       const { done, value } = await reader.read();
-      if (done) throw new Error("The server has ended the connection.");
+      if (done) throw new Error("The server closed the connection.");
       clearTimeout(timer);
-      timer = setTimeout(() => mine.abort(), stale);
+      timer = setTimeout(() => controller.abort(), stale);
       text += value;
-      for (let end; (end = text.indexOf("\n\n")) >= 0; text = text.slice(end + 2)) first = take(text.slice(0, end), first);
+      for (let end; (end = text.indexOf("\n\n")) >= 0; text = text.slice(end + 2)) first = apply(text.slice(0, end), first);
     }
   } finally {
     clearTimeout(timer);
   }
 }
 
-// take takes an event in. The first one of a connection has all tubes.
-function take(event, first) {
-  const name = /^event: (.*)$/m.exec(event)?.[1], news = JSON.parse(/^data: (.*)$/m.exec(event)[1]);
+// apply applies an event to tubes. The first event of a connection has all tubes.
+function apply(event, first) {
+  const name = /^event: (.*)$/m.exec(event)?.[1], data = JSON.parse(/^data: (.*)$/m.exec(event)[1]);
   if (name === "problem") {
-    set("away", news.detail || "The store is away.");
+    set("unavailable", data.detail || "The store is unavailable.");
     return first;
   }
   if (first) {
-    const names = new Set(news.tubes.map(t => t.name));
+    const names = new Set(data.tubes.map(t => t.name));
     for (const known of tubes.keys()) if (!names.has(known)) tubes.delete(known);
   }
-  for (const t of news.tubes) {
+  for (const t of data.tubes) {
     const known = tubes.get(t.name);
     if (known) Object.assign(known, { paused_because: "" }, t);
     else tubes.set(t.name, t);
   }
-  for (const gone of news.gone ?? []) tubes.delete(gone);
-  stream.at = news.at;
+  for (const gone of data.gone ?? []) tubes.delete(gone);
+  stream.at = data.at;
   set("live");
   return false;
 }

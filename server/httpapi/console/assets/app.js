@@ -1,4 +1,4 @@
-// Which view is shown, and what is the same in all of them.
+// The entry point: chooses the view, and has what all views share.
 import { make, note, remember, fieldOf } from "./ui.js";
 import { caller, follow, listen, may, onRefused, readCaller, signedIn, signIn, signOut, stream } from "./api.js";
 import { overview } from "./overview.js";
@@ -8,24 +8,25 @@ import { parked } from "./parked.js";
 import { server } from "./server.js";
 
 const main = document.getElementById("main");
-let leave = null; // ends the view that is shown
+let leave = null; // ends the current view
 
-// A view is a function (main, ...arguments) that returns what ends it. right is what one needs.
+// A view is a function (main, ...arguments) that returns a function that ends it. right is the right that it
+// needs.
 const views = {
-  "": { name: "overview", title: "Tubes", view: overview, right: "look" },
-  tube: { name: "tube", title: "Tube", view: tube, right: "look" },
+  "": { name: "overview", title: "Tubes", view: overview, right: "read" },
+  tube: { name: "tube", title: "Tube", view: tube, right: "read" },
   put: { name: "put", title: "Put", view: put, right: "put" },
-  parked: { name: "parked", title: "Parked", view: parked, right: "look" },
-  server: { name: "server", title: "Server", view: server, right: "look" },
+  parked: { name: "parked", title: "Parked", view: parked, right: "read" },
+  server: { name: "server", title: "Server", view: server, right: "read" },
 };
 
-// place returns what the address asks for; nothing if there is no such page.
-function place() {
+// route returns the view for the address, or null if there is none.
+function route() {
   try {
     const [name, ...rest] = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
     return Object.hasOwn(views, name) ? { key: name, ...views[name], rest } : null;
   } catch {
-    return null; // the address is broken
+    return null; // the address has an invalid escape
   }
 }
 
@@ -40,7 +41,7 @@ function clear(name) {
 }
 
 function show() {
-  const at = place();
+  const at = route();
   clear(at?.name ?? "none");
   document.querySelectorAll("header nav a").forEach(a => {
     const here = at && (a.getAttribute("href") === "#/" + at.key || at.key === "tube" && a.getAttribute("href") === "#/");
@@ -48,7 +49,7 @@ function show() {
   });
   document.title = [at?.rest[0] || at?.title || "No such page", "redstalk"].join(" · ");
   if (!at) say("There is no such page.");
-  else if (!may(at.right)) say("You may not do this.");
+  else if (!may(at.right)) say("You do not have the right to do this.");
   else leave = at.view(main, ...at.rest);
 }
 
@@ -60,23 +61,23 @@ function theme(next) {
   if (next) {
     now = themes[(themes.indexOf(now) + 1) % 3];
     remember.set("theme", now);
-    note({ "": "Light or dark as the system has it.", light: "Light.", dark: "Dark." }[now]);
+    note({ "": "Theme: same as the system.", light: "Theme: light.", dark: "Theme: dark." }[now]);
   }
   document.documentElement.dataset.theme = now;
 }
 
-const words = { connecting: "connecting", live: "live", paused: "standing still", resting: "resting", lost: "connection lost", away: "store away" };
+const stateTexts = { connecting: "connecting", live: "live", paused: "updates paused", suspended: "suspended", lost: "connection lost", unavailable: "store unavailable" };
 
-function tellState() {
-  const e = document.getElementById("live"), text = words[stream.state];
+function showState() {
+  const e = document.getElementById("live"), text = stateTexts[stream.state];
   if (e.textContent !== text) e.textContent = text;
   e.dataset.state = stream.state;
-  e.title = stream.why;
+  e.title = stream.reason;
 }
 
-// keys that work everywhere; ? tells of them.
+// The keyboard shortcuts, as the dialog of ? lists them.
 const help = [["t", "tubes"], ["p", "parked jobs"], ["n", "put a job"], ["s", "server"], ["/", "filter or search"],
-  ["↑ ↓ j k", "move in a table"], ["Enter", "open"], ["x", "mark"], ["← →", "the job before, the next one"], ["r", "read anew"], ["Esc", "close; back to the tubes"]];
+  ["↑ ↓ j k", "move in a table"], ["Enter", "open"], ["x", "select"], ["← →", "previous or next job"], ["r", "refresh"], ["Esc", "close; back to the tubes"]];
 
 document.addEventListener("keydown", event => {
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input:not([type=checkbox]),textarea,select,dialog") || main.dataset.view === "signin") return;
@@ -91,7 +92,7 @@ document.addEventListener("keydown", event => {
 });
 
 function showKeys() {
-  const d = make("dialog", { "aria-label": "Keys", "data-dialog": "keys" }, make("h2", {}, "Keys"),
+  const d = make("dialog", { "aria-label": "Keyboard shortcuts", "data-dialog": "keys" }, make("h2", {}, "Keyboard shortcuts"),
     make("dl", { className: "keys" }, help.map(([k, what]) => [make("dt", {}, make("kbd", {}, k)), make("dd", {}, what)])),
     make("div", { className: "buttons" }, make("button", { type: "button", className: "main", "data-do": "close", autofocus: true, onclick: () => d.close() }, "Close")));
   d.addEventListener("close", () => d.remove());
@@ -99,11 +100,11 @@ function showKeys() {
   d.showModal();
 }
 
-// askForUser shows the form to sign in.
+// askForUser shows the sign-in form.
 function askForUser(problem = "") {
   clear("signin");
   document.title = "Sign in · redstalk";
-  tellUser(false);
+  showUser(false);
   const user = fieldOf({ name: "user", label: "User", required: true, autocomplete: "username" }, "signin");
   const secret = fieldOf({ name: "secret", label: "Secret", type: "password", required: true, autocomplete: "current-password" }, "signin");
   const form = make("form", { id: "signin", className: "card", onsubmit: e => {
@@ -111,25 +112,25 @@ function askForUser(problem = "") {
     signIn(user.value(), secret.value());
     begin();
   } }, make("h1", {}, "Sign in"), user.row, secret.row, make("p", { className: "problem", role: "alert" }, problem),
-  make("div", { className: "buttons" }, caller.anonymous && may("look") && make("button", { type: "button", "data-do": "cancel", onclick: () => location.reload() }, "Cancel"), make("button", { type: "submit", className: "main", "data-do": "ok" }, "Sign in")), make("small", { className: "soft" }, "This tab remembers it until it is closed."));
+  make("div", { className: "buttons" }, caller.anonymous && may("read") && make("button", { type: "button", "data-do": "cancel", onclick: () => location.reload() }, "Cancel"), make("button", { type: "submit", className: "main", "data-do": "ok" }, "Sign in")), make("small", { className: "soft" }, "Stored in this tab until it is closed."));
   main.append(form);
   user.input.focus();
   main.dataset.ready = "true";
 }
 
-// tellUser shows what the user may do, and who that is.
-function tellUser(known) {
+// showUser shows the user, and the pages for which it has the right.
+function showUser(known) {
   document.querySelectorAll("header [data-right]").forEach(e => { e.hidden = !known || !may(e.dataset.right); });
-  const who = document.getElementById("who");
-  who.replaceChildren();
+  const box = document.getElementById("user");
+  box.replaceChildren();
   if (!known || !caller.user) return;
-  if (caller.anonymous) who.append(make("button", { type: "button", "data-action": "signin", onclick: () => askForUser() }, "Sign in"));
-  else who.append(make("span", { className: "soft", "data-user": "" }, caller.user), signedIn() ? make("button", { type: "button", className: "quiet", "data-action": "signout", onclick: () => { signOut(); location.reload(); } }, "Sign out") : "");
+  if (caller.anonymous) box.append(make("button", { type: "button", "data-action": "signin", onclick: () => askForUser() }, "Sign in"));
+  else box.append(make("span", { className: "soft", "data-user": "" }, caller.user), signedIn() ? make("button", { type: "button", className: "quiet", "data-action": "signout", onclick: () => { signOut(); location.reload(); } }, "Sign out") : "");
 }
 
 let listening = false;
 
-// begin finds out who asks, and shows the page that the address says.
+// begin loads the user and its rights, and shows the view for the address.
 async function begin() {
   try {
     await readCaller();
@@ -140,12 +141,12 @@ async function begin() {
       return askForUser(tried ? "The user or the secret is wrong." : "");
     }
     clear("none");
-    say(err.status === 403 ? "This user may not look at anything." : err.message);
+    say(err.status === 403 ? "This user has no rights." : err.message);
     main.append(make("p", { className: "empty" }, make("button", { type: "button", onclick: () => { signOut(); location.reload(); } }, "Try again")));
     return;
   }
-  if (listening && main.dataset.view === "signin") return location.reload(); // the stream is that of another one
-  tellUser(true);
+  if (listening && main.dataset.view === "signin") return location.reload(); // the stream belongs to another user
+  showUser(true);
   if (!listening) {
     listening = true;
     listen().finally(() => { listening = false; });
@@ -157,7 +158,7 @@ theme();
 document.getElementById("theme").onclick = () => theme(true);
 document.getElementById("keys").onclick = showKeys;
 document.querySelector(".skip").onclick = event => { event.preventDefault(); main.focus(); };
-follow(tellState);
-onRefused(() => { if (main.dataset.view !== "signin" && caller.user) { signOut(); askForUser("You are not signed in any more."); } });
+follow(showState);
+onRefused(() => { if (main.dataset.view !== "signin" && caller.user) { signOut(); askForUser("You have been signed out."); } });
 addEventListener("hashchange", () => { if (main.dataset.view !== "signin") { show(); main.focus(); } });
 begin();

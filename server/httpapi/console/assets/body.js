@@ -1,4 +1,4 @@
-// How a body can be read: as text, JSON, PHP-serialised, base64, hex.
+// Views of a body: text, JSON, PHP-serialized, base64, hex.
 import { make, withMarks, note } from "./ui.js";
 
 // bytesOf returns the bytes of a job's body.
@@ -7,10 +7,10 @@ export function bytesOf(job) {
   return new TextEncoder().encode(job.body ?? "");
 }
 
-const most = 256 * 1024; // of a body that is shown
+const maxShown = 256 * 1024; // characters of a body that are shown
 
-// bodyView shows the body of a job, in the form that suits it best at first. A word that was looked
-// for is marked in it.
+// bodyView shows the body of a job, at first in the maxShown suitable format. It highlights a word that was
+// searched for.
 export function bodyView(job, word = "") {
   const bytes = bytesOf(job), text = job.body;
   const forms = [["text", "Text"], ["json", "JSON"], ["php", "PHP"], ["base64", "Base64"], ["hex", "Hex"]];
@@ -28,12 +28,12 @@ export function bodyView(job, word = "") {
   async function copy() {
     try {
       await navigator.clipboard.writeText(text ?? hex(bytes));
-      note("The body is copied.");
+      note("Body copied.");
     } catch {
-      note("The browser does not let this page copy. Mark the text instead.", true);
+      note("The browser does not allow copying. Select the text instead.", true);
     }
   }
-  return make("div", {}, make("div", { className: "tabs", role: "group", "aria-label": "How to show the body" }, buttons,
+  return make("div", {}, make("div", { className: "tabs", role: "group", "aria-label": "Body format" }, buttons,
     make("button", { type: "button", className: "quiet", "data-action": "copy-body", onclick: copy }, "Copy")), box);
 }
 
@@ -48,7 +48,7 @@ function best(bytes, text) {
   return "text";
 }
 
-// textOf returns bytes as text; undefined if they are none.
+// textOf returns bytes as text, or undefined if they are not UTF-8.
 function textOf(bytes) {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
@@ -65,21 +65,21 @@ const views = {
     const plain = (text ?? "").replace(/\s+/g, "");
     if (plain && plain.length % 4 === 0 && /^[A-Za-z0-9+/]+=*$/.test(plain)) {
       const inside = Uint8Array.from(atob(plain), c => c.charCodeAt(0)), read = textOf(inside);
-      return make("div", {}, make("p", { className: "soft said" }, "The body is base64. In it:"), views[best(inside, read)](inside, read, word));
+      return make("div", {}, make("p", { className: "soft intro" }, "The body is base64. Decoded:"), views[best(inside, read)](inside, read, word));
     }
     let out = "";
-    for (let i = 0; i < Math.min(bytes.length, most); i += 57) out += btoa(String.fromCharCode(...bytes.subarray(i, i + 57))) + "\n";
-    return make("div", {}, make("p", { className: "soft said" }, "The body as base64:"), pre(out));
+    for (let i = 0; i < Math.min(bytes.length, maxShown); i += 57) out += btoa(String.fromCharCode(...bytes.subarray(i, i + 57))) + "\n";
+    return make("div", {}, make("p", { className: "soft intro" }, "The body as base64:"), pre(out));
   },
   hex: bytes => pre(hex(bytes)),
 };
 
 function pre(text, word) {
-  const cut = text.length > most;
-  return make("pre", { tabIndex: 0, role: "region", "aria-label": "Body" }, withMarks(cut ? text.slice(0, most) : text, word), text === "" && make("em", {}, "The body is empty."), cut && make("em", {}, `\n… ${text.length - most} more characters`));
+  const cut = text.length > maxShown;
+  return make("pre", { tabIndex: 0, role: "region", "aria-label": "Body" }, withMarks(cut ? text.slice(0, maxShown) : text, word), text === "" && make("em", {}, "The body is empty."), cut && make("em", {}, `\n… ${text.length - maxShown} more characters`));
 }
 
-// Numeral is a number that a browser would show as another one.
+// Numeral is a number that JavaScript cannot represent exactly. It keeps the original text.
 class Numeral {
   constructor(text) { this.text = text; }
   toString() { return this.text; }
@@ -89,7 +89,7 @@ function readJSON(text) {
   try {
     return JSON.parse(text, (key, value, context) => typeof value === "number" && context?.source !== undefined && JSON.stringify(value) !== context.source ? new Numeral(context.source) : value);
   } catch (err) {
-    throw new Error("The body is no JSON: " + err.message);
+    throw new Error("The body is not valid JSON: " + err.message);
   }
 }
 
@@ -103,7 +103,7 @@ function hex(bytes) {
   return bytes.length > 16384 ? out + `… ${bytes.length - 16384} more bytes` : out;
 }
 
-// treeOf shows a value, with a button that folds all of it or nothing.
+// treeOf shows a value as a tree, with a button that folds or unfolds all of it.
 function treeOf(value, word) {
   const box = make("div", { className: "tree", tabIndex: 0, role: "region", "aria-label": "Body" }, tree(value, null, word, 0));
   const nested = box.querySelectorAll("details").length > 1;
@@ -115,9 +115,9 @@ function treeOf(value, word) {
   return make("div", { className: "treebox" }, nested && fold, box);
 }
 
-const mostShown = 500; // entries of one object or list
+const maxEntries = 500; // shown entries of one object or list
 
-// tree shows a value, objects and lists folded from the third level on.
+// tree shows a value. Objects and lists are folded from the third level on.
 function tree(value, key, word, level) {
   const label = key === null ? [] : [make("span", { className: "key" }, withMarks(key, word)), ": "];
   if (value instanceof Numeral) return make("div", { className: "leaf" }, label, make("span", { className: "v number" }, withMarks(value.text, word)));
@@ -126,15 +126,15 @@ function tree(value, key, word, level) {
   }
   const list = Array.isArray(value), entries = Object.entries(value);
   if (!entries.length) return make("div", { className: "leaf" }, label, list ? "[]" : "{}");
-  const inside = () => [entries.slice(0, mostShown).map(([k, v]) => tree(v, list ? k : JSON.stringify(k), word, level + 1)), entries.length > mostShown && make("div", { className: "leaf soft" }, `… ${entries.length - mostShown} more`)];
+  const inside = () => [entries.slice(0, maxEntries).map(([k, v]) => tree(v, list ? k : JSON.stringify(k), word, level + 1)), entries.length > maxEntries && make("div", { className: "leaf soft" }, `… ${entries.length - maxEntries} more`)];
   return make("details", { "aria-label": key ?? "Body", open: level < 2 || word && JSON.stringify(value).toLowerCase().includes(word.toLowerCase()) },
     make("summary", {}, label, make("span", { className: "soft" }, list ? `[ ${entries.length} ]` : `{ ${entries.length} }`)), inside());
 }
 
-// unserialize reads what PHP's serialize writes. Lengths there are of bytes.
+// unserialize parses the output of PHP's serialize. Lengths in it are in bytes.
 export function unserialize(bytes) {
   let at = 0, depth = 0;
-  const fail = () => { throw new Error(`This is not serialised by PHP (byte ${at}).`); };
+  const fail = () => { throw new Error(`This is not PHP-serialized data (byte ${at}).`); };
   const char = () => String.fromCharCode(bytes[at] ?? fail());
   const expect = c => { if (char() !== c) fail(); at++; };
   const until = end => {
@@ -169,21 +169,21 @@ export function unserialize(bytes) {
     if (++depth > 200) fail();
     const kind = char();
     at++;
-    let made;
-    if (kind === "N") { expect(";"); made = null; }
+    let result;
+    if (kind === "N") { expect(";"); result = null; }
     else {
       expect(":");
-      if (kind === "i" || kind === "d") made = numeral(until(";"));
-      else if (kind === "b") made = until(";") === "1";
-      else if (kind === "s" || kind === "E") { made = string(); expect(";"); }
-      else if (kind === "r" || kind === "R") made = "→ value " + until(";");
-      else if (kind === "a") { const n = whole(":"); const o = entries(n, {}); made = Object.keys(o).every((k, i) => k === String(i)) ? Object.values(o) : o; }
-      else if (kind === "O") { const name = string(); expect(":"); made = { [name]: entries(whole(":"), {}) }; }
-      else if (kind === "C") { const name = string(); expect(":"); const n = whole(":"); expect("{"); made = { [name]: new TextDecoder().decode(bytes.subarray(at, at + n)) }; at += n; expect("}"); }
+      if (kind === "i" || kind === "d") result = numeral(until(";"));
+      else if (kind === "b") result = until(";") === "1";
+      else if (kind === "s" || kind === "E") { result = string(); expect(";"); }
+      else if (kind === "r" || kind === "R") result = "→ value " + until(";");
+      else if (kind === "a") { const n = whole(":"); const o = entries(n, {}); result = Object.keys(o).every((k, i) => k === String(i)) ? Object.values(o) : o; }
+      else if (kind === "O") { const name = string(); expect(":"); result = { [name]: entries(whole(":"), {}) }; }
+      else if (kind === "C") { const name = string(); expect(":"); const n = whole(":"); expect("{"); result = { [name]: new TextDecoder().decode(bytes.subarray(at, at + n)) }; at += n; expect("}"); }
       else fail();
     }
     depth--;
-    return made;
+    return result;
   }
   const read = value();
   if (at !== bytes.length) fail();

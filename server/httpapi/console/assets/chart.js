@@ -8,7 +8,7 @@ const svg = (tag, attributes, ...children) => {
   return e;
 };
 
-// spark is a small chart of numbers.
+// spark returns a sparkline.
 export function spark(values, width = 96, height = 24) {
   const box = svg("svg", { class: "spark", viewBox: `0 0 ${width} ${height}`, width, height, "aria-hidden": "true" });
   if (values.length < 2) return box;
@@ -24,17 +24,17 @@ const w = 600, h = 170, left = 46, right = 8, top = 10, bottom = 20;
 const inner = w - left - right, tall = h - top - bottom;
 const clock = at => new Date(at).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
 
-// chart shows several lines: series is [{label, values, className}]; the last value is of the time
-// end, and every is between two, in ms. id is what it is found by.
+// chart returns a line chart. series is [{label, values, className}]. end is the time of the last value,
+// every the interval, both in ms. id is its data-chart attribute.
 export function chart(id, title, series, end, every, perSecond) {
-  const points = Math.max(...series.map(s => s.values.length), 2), span = Math.max(points, 31); // five minutes at least
-  const most = nice(Math.max(...series.flatMap(s => s.values), 1));
-  const x = i => left + (span - points + i) * inner / (span - 1), y = v => top + tall - v * tall / most;
+  const points = Math.max(...series.map(s => s.values.length), 2), span = Math.max(points, 31); // at least five minutes
+  const max = nice(Math.max(...series.flatMap(s => s.values), 1));
+  const x = i => left + (span - points + i) * inner / (span - 1), y = v => top + tall - v * tall / max;
   const text = perSecond ? rate : number, latest = s => text(s.values.at(-1) ?? 0);
   const box = svg("svg", { class: "chart", viewBox: `0 0 ${w} ${h}`, role: "img", "aria-label": `${title} of the last ${Math.round(points * every / 60000)} minutes. Now: ` + series.map(s => `${s.label} ${latest(s)}`).join(", ") });
   for (const part of [0, 0.5, 1]) {
-    box.append(svg("line", { class: "rule", x1: left, x2: w - right, y1: y(most * part), y2: y(most * part) }),
-      svg("text", { class: "tick", x: left - 8, y: y(most * part) + 4, "text-anchor": "end" }, short(most * part)),
+    box.append(svg("line", { class: "rule", x1: left, x2: w - right, y1: y(max * part), y2: y(max * part) }),
+      svg("text", { class: "tick", x: left - 8, y: y(max * part) + 4, "text-anchor": "end" }, short(max * part)),
       svg("text", { class: "tick", x: left + inner * part, y: h - 4, "text-anchor": ["start", "middle", "end"][part * 2] }, clock(end - (1 - part) * (span - 1) * every)));
   }
   for (const s of series) {
@@ -52,8 +52,8 @@ export function chart(id, title, series, end, every, perSecond) {
     make("span", { className: "legend" }, series.map((s, n) => make("span", { className: s.className }, s.label + " ", figures[n])))), box);
 }
 
-// point has a line follow the pointer, and tells which point it is at; null: none.
-function point(box, tell, x, points) {
+// point draws a line at the pointer, and calls onpoint with the index of the point there, or null.
+function point(box, onpoint, x, points) {
   const line = svg("line", { class: "cursor", y1: top, y2: top + tall, visibility: "hidden" });
   box.append(line);
   box.addEventListener("pointermove", event => {
@@ -63,12 +63,12 @@ function point(box, tell, x, points) {
     line.setAttribute("x1", x(i));
     line.setAttribute("x2", x(i));
     line.setAttribute("visibility", "visible");
-    tell(i);
+    onpoint(i);
   });
-  box.addEventListener("pointerleave", () => { line.setAttribute("visibility", "hidden"); tell(null); });
+  box.addEventListener("pointerleave", () => { line.setAttribute("visibility", "hidden"); onpoint(null); });
 }
 
-// nice rounds up to a number that reads well on an axis.
+// nice rounds up to a suitable maximum for an axis.
 function nice(n) {
   const size = 10 ** Math.floor(Math.log10(n));
   return [1, 2, 4, 5, 10].map(m => m * size).find(m => m >= n);

@@ -1,33 +1,33 @@
-// One job: what is known of it, its body, and what can be done with it and with several at once.
+// One job: its properties and its body, and the actions on one or several jobs.
 import { make, number, span, bytes, plural, note, attempt, ask, button, durations, wrongDuration } from "./ui.js";
 import { call, tubes, may, mayOn, readRights, tubePage } from "./api.js";
 import { bodyView } from "./body.js";
 import { copyToPut } from "./put.js";
 
-// actions are what can be done to jobs: in which states, and what that is called.
+// actions are the actions on jobs, each with the states in which it is possible.
 const actions = {
   kick: { states: ["delayed", "buried"], label: "Kick", text: "They become ready at once." },
-  bury: { states: ["ready", "delayed"], label: "Bury", text: "They are set aside until somebody kicks them." },
+  bury: { states: ["ready", "delayed"], label: "Bury", text: "They are buried until somebody kicks them." },
   reschedule: { states: ["ready", "delayed"], label: "Reschedule", fields: () => [{ name: "in", label: "Due in", value: "10m", help: durations + "; 0 is now" }], check: v => wrongDuration(v.in) },
   priority: { states: ["ready", "delayed", "buried"], label: "Priority", title: "Change the priority of", fields: j => [{ name: "priority", label: "Priority", type: "number", value: j?.priority ?? 1024, required: true, max: 4294967295, help: "Jobs with a lower number come first" }] },
-  move: { states: ["ready", "delayed", "buried"], label: "Move", text: "They get new ids, and their failures are counted anew.", fields: j => [{ name: "to", label: "To the tube", required: true, suggest: [...tubes.keys()].filter(n => n !== j?.tube).slice(0, 500) }] },
+  move: { states: ["ready", "delayed", "buried"], label: "Move", text: "They get new ids, and their failures are counted from 0.", fields: j => [{ name: "to", label: "To tube", required: true, suggest: [...tubes.keys()].filter(n => n !== j?.tube).slice(0, 500) }] },
   delete: { states: ["ready", "delayed", "buried"], label: "Delete", text: "This cannot be undone.", danger: true },
 };
 
-// act does something to jobs, after having asked. It returns whether it did.
+// act applies an action to jobs after a confirmation. It reports whether it was confirmed.
 export async function act(name, jobs) {
   const a = actions[name], ids = jobs.map(j => j.id), which = ids.length === 1 ? "job " + ids[0] : plural(ids.length, "job");
-  const v = await ask({ name, title: `${a.title ?? a.label} ${which}?`, text: a.text && ids.length === 1 ? a.text.replace(/^They become/, "It becomes").replace(/^They are/, "It is").replace("kicks them", "kicks it").replace("They get new ids", "It gets a new id").replace("their", "its") : a.text, hits: `It concerns ${plural(ids.length, "job")}.`, action: a.label, danger: a.danger, fields: a.fields?.(jobs[0]), check: a.check });
+  const v = await ask({ name, title: `${a.title ?? a.label} ${which}?`, text: a.text && ids.length === 1 ? a.text.replace(/^They become/, "It becomes").replace(/^They are/, "It is").replace("kicks them", "kicks it").replace("They get new ids", "It gets a new id").replace("their", "its") : a.text, hits: `This affects ${plural(ids.length, "job")}.`, action: a.label, danger: a.danger, fields: a.fields?.(jobs[0]), check: a.check });
   if (!v) return false;
   const more = { ...v };
   if (more.priority !== undefined) more.priority = Number(more.priority);
-  const { done, missed } = await carryOut(name, ids, more);
-  note(`${plural(done, "job")} done.` + (missed.length ? ` Not to be had any more, or not allowed: ${missed.slice(0, 5).join(", ")}${missed.length > 5 ? ` and ${number(missed.length - 5)} more` : ""}.` : ""), missed.length > 0);
+  const { done, missed } = await runAction(name, ids, more);
+  note(`${plural(done, "job")} done.` + (missed.length ? ` Skipped (gone, in another state, or not allowed): ${missed.slice(0, 5).join(", ")}${missed.length > 5 ? ` and ${number(missed.length - 5)} more` : ""}.` : ""), missed.length > 0);
   return true;
 }
 
-// carryOut does something to jobs by their ids.
-export async function carryOut(action, ids, more = {}) {
+// runAction applies an action to jobs by their ids.
+export async function runAction(action, ids, more = {}) {
   let done = 0, missed = [];
   for (let i = 0; i < ids.length; i += 1000) {
     const got = await call("POST", "/v1/jobs/actions", { body: { action, ids: ids.slice(i, i + 1000), ...more } });
@@ -37,20 +37,19 @@ export async function carryOut(action, ids, more = {}) {
   return { done, missed };
 }
 
-// actionButtons are those for jobs, all of which are in one of the states. done is called when
-// something was done.
+// actionButtons returns buttons for the actions that are possible for all of the jobs. done is called after
+// an action.
 export function actionButtons(jobs, done) {
   const states = new Set(jobs.map(j => j.state));
-  if (states.has("reserved")) return [make("span", { className: "soft" }, "Workers hold them: they can only be looked at.")];
-  const mayMove = jobs.every(j => mayOn(j.tube, "work")); // jobs leave a tube only for those who may work on it
+  if (states.has("reserved")) return [make("span", { className: "soft" }, "Workers hold these jobs, so they cannot be changed.")];
+  const mayMove = jobs.every(j => mayOn(j.tube, "work")); // a move needs the right work on the tube that the jobs leave
   return Object.entries(actions).filter(([name, a]) => [...states].every(s => a.states.includes(s)) && (name !== "move" || mayMove))
     .map(([name, a]) => button(name, a.label, async () => { if (await act(name, jobs)) await done(); }, a.danger ? "danger" : ""));
 }
 
-// JobDialog shows one job of a list, and leads to the others of it.
+// JobDialog shows one job of a list, with buttons to the previous and the next one.
 export class JobDialog {
-  // list returns the jobs that there are; word is marked in bodies; done is called when something
-  // was done to the job.
+  // list returns the jobs of the list; word is highlighted in bodies; done is called after an action.
   constructor({ list, at, word = "", done }) {
     Object.assign(this, { list, at, word, done });
     this.dialog = make("dialog", { className: "wide", "data-dialog": "job", "aria-label": "Job" });
@@ -86,11 +85,11 @@ export class JobDialog {
       job = await call("GET", "/v1/jobs/" + listed.id);
     } catch (err) {
       if (err.status !== 404) throw err;
-      this.draw([make("p", { className: "empty" }, `Job ${listed.id} is not there any more.`)], listed);
+      this.draw([make("p", { className: "empty" }, `Job ${listed.id} no longer exists.`)], listed);
       return;
     }
     await readRights([job.tube]);
-    this.draw([facts(job), bodyView(job, this.word), make("div", { className: "buttons" },
+    this.draw([properties(job), bodyView(job, this.word), make("div", { className: "buttons" },
       may("put") && button("copy", "Copy to Put", () => { this.dialog.close(); copyToPut(job); }, "left"),
       mayOn(job.tube, "admin") && actionButtons([job], async () => { this.dialog.close(); await this.done?.(); }))], job);
   }
@@ -100,19 +99,19 @@ export class JobDialog {
     this.dialog.setAttribute("aria-label", "Job " + job.id);
     this.dialog.replaceChildren(make("div", { className: "bar tight" },
       make("h2", { tabIndex: -1, autofocus: true }, `Job ${job.id}`, make("span", { className: "badge " + job.state }, job.state), job.parked && make("span", { className: "badge warn" }, "parked: " + job.parked)),
-      n > 1 && [step("The job before", "‹", -1, this.at === 0), make("span", { className: "soft" }, `${number(this.at + 1)} of ${number(n)}`), step("The next job", "›", 1, this.at === n - 1)],
+      n > 1 && [step("Previous job", "‹", -1, this.at === 0), make("span", { className: "soft" }, `${number(this.at + 1)} of ${number(n)}`), step("Next job", "›", 1, this.at === n - 1)],
       make("button", { type: "button", className: "quiet", "aria-label": "Close", "data-do": "close", onclick: () => this.dialog.close() }, "×")), ...content);
-    if (this.dialog.open) this.dialog.querySelector("h2").focus(); // not on a button: the key that opened it may be down still
+    if (this.dialog.open) this.dialog.querySelector("h2").focus(); // not on a button, because the key that opened the dialog may still be down
   }
 }
 
-// facts are those of a job, as a list.
-export function facts(job) {
+// properties returns the properties of a job as a list.
+export function properties(job) {
   const times = n => plural(n, "time");
   const rows = [["Tube", make("a", { href: tubePage(job.tube) }, job.tube)], ["Priority", number(job.priority)], ["Age", span(job.age * 1000)],
     job.due_ms !== 0 && [job.state === "reserved" ? "TTR ends in" : "Due in", span(job.due_ms)], job.state !== "delayed" && job.delay > 0 && ["Delay", span(job.delay * 1000)], ["TTR", span(job.ttr * 1000)], ["Size", bytes(job.size)],
-    job.key && ["Key", job.key], job.retry && ["Waits after failures", job.retry.join(", ")], job.max && ["At most", plural(job.max, "delivery", "deliveries")],
-    job.dead && ["When exhausted, to", make("a", { href: tubePage(job.dead) }, job.dead)], job.from_tube && ["Comes from", make("span", {}, make("a", { href: tubePage(job.from_tube) }, job.from_tube), `, job ${job.from_id}`)], job.leased && ["Held by", "a lease"],
+    job.key && ["Key", job.key], job.retry && ["Retry delays", job.retry.join(", ")], job.max && ["Maximum", plural(job.max, "delivery", "deliveries")],
+    job.dead && ["Dead-letter tube", make("a", { href: tubePage(job.dead) }, job.dead)], job.from_tube && ["From", make("span", {}, make("a", { href: tubePage(job.from_tube) }, job.from_tube), `, job ${job.from_id}`)], job.leased && ["Held by", "a lease"],
     ["Reserved", times(job.reserves)], ["Timed out", times(job.timeouts)], ["Released", times(job.releases)], ["Buried", times(job.buries)], ["Kicked", times(job.kicks)], ["Failures", number(job.failures)], ["Deliveries", number(job.deliveries)]];
-  return make("dl", { className: "facts" }, rows.filter(Boolean).map(([k, v]) => make("div", {}, make("dt", {}, k), make("dd", {}, v))));
+  return make("dl", { className: "properties" }, rows.filter(Boolean).map(([k, v]) => make("div", {}, make("dt", {}, k), make("dd", {}, v))));
 }

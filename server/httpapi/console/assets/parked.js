@@ -1,17 +1,17 @@
-// All jobs that have used up their retries or deliveries, of all tubes.
+// The parked jobs of all tubes: those that have used up their retries or deliveries.
 import { make, number, plural, note, attempt, ask, button, remember } from "./ui.js";
 import { call, may, mayOn, readRights, tubePage } from "./api.js";
 import { Rows } from "./rows.js";
-import { JobDialog, carryOut, act } from "./job.js";
+import { JobDialog, runAction, act } from "./job.js";
 import { jobColumns } from "./tube.js";
 
-const enough = 20_000, page = 200; // buried jobs that are looked at at once, as long as fewer than so many of them are parked
+const maxExamined = 20_000, page = 200; // one click examines so many buried jobs, or finds so many parked jobs
 const narrow = matchMedia("(max-width: 720px)");
 
 const columns = [
   jobColumns.id,
   { key: "tube", label: "Tube", min: 110, grow: 3, phone: true, stamp: j => j.tube, cell: j => make("a", { href: tubePage(j.tube), tabIndex: -1 }, j.tube) },
-  { key: "parked", label: "Because of", min: 100, phone: true, stamp: j => j.parked, cell: j => make("span", { className: "badge warn first", title: j.parked === "retries" ? "The waits of its retry list are used up" : "It has been delivered as often as it may be" }, j.parked) },
+  { key: "parked", label: "Reason", min: 100, phone: true, stamp: j => j.parked, cell: j => make("span", { className: "badge warn first", title: j.parked === "retries" ? "All delays of its retry list are used up" : "The maximum number of deliveries is reached" }, j.parked) },
   { key: "failures", label: "Failures", number: true, min: 66, cell: j => number(j.failures) },
   { key: "deliveries", label: "Deliveries", number: true, min: 76, cell: j => number(j.deliveries) },
   jobColumns.age, jobColumns.size,
@@ -26,34 +26,34 @@ export function parked(main) {
 
 class Parked {
   constructor(main) {
-    Object.assign(this, { main, jobs: [], next: null, looked: 0, ended: false, replaying: null, only: "", mark: may("admin") ? new Set() : null });
-    this.rows = new Rows({ label: "Parked jobs", columns: chosen(), open: (j, i) => attempt(() => new JobDialog({ list: () => this.list, at: i, done: () => this.read(true) }).show()), mark: this.mark, nameOf: j => "job " + j.id });
-    this.rows.element.addEventListener("marked", () => this.drawActions());
+    Object.assign(this, { main, jobs: [], next: null, examined: 0, ended: false, replaying: null, only: "", selection: may("admin") ? new Set() : null });
+    this.rows = new Rows({ label: "Parked jobs", columns: chosen(), open: (j, i) => attempt(() => new JobDialog({ list: () => this.list, at: i, done: () => this.read(true) }).show()), selection: this.selection, nameOf: j => "job " + j.id });
+    this.rows.element.addEventListener("selectionchanged", () => this.drawActions());
     this.status = make("span", { className: "soft", role: "status" });
     this.empty = make("p", { className: "empty", hidden: true });
-    this.groups = make("div", { className: "chips", role: "group", "aria-label": "Show those of" });
-    this.more = make("button", { type: "button", id: "more", onclick: () => attempt(() => this.read(false)) }, "Look further");
+    this.groups = make("div", { className: "chips", role: "group", "aria-label": "Filter by tube" });
+    this.more = make("button", { type: "button", id: "more", onclick: () => attempt(() => this.read(false)) }, "Search further");
     this.replay = button("replay", "Replay", () => this.startReplay(), "main");
     this.remove = button("delete", "Delete", async () => { if (await act("delete", this.chosenJobs())) await this.read(true); }, "danger");
     this.progress = make("progress", { hidden: true, "aria-label": "Replay" });
-    main.append(make("div", { className: "bar" }, make("h1", {}, "Parked"), this.mark ? [this.progress, this.remove, this.replay] : [], make("button", { type: "button", id: "read", "data-read": "", onclick: () => attempt(() => this.read(true)) }, "Read anew")),
-      make("p", { className: "soft" }, "Jobs of all tubes that have used up their retries or deliveries, and have no tube for dead letters."),
+    main.append(make("div", { className: "bar" }, make("h1", {}, "Parked"), this.selection ? [this.progress, this.remove, this.replay] : [], make("button", { type: "button", id: "read", "data-read": "", onclick: () => attempt(() => this.read(true)) }, "Refresh")),
+      make("p", { className: "soft" }, "Jobs of all tubes that have used up their retries or deliveries and have no dead-letter tube."),
       this.groups, this.rows.element, this.empty, make("div", { className: "foot" }, this.status, this.more));
     this.draw();
     attempt(() => this.read(true));
   }
 
-  async read(anew) {
-    if (anew) { Object.assign(this, { next: null, looked: 0 }); this.mark?.clear(); }
-    let jobs = anew ? [] : this.jobs;
-    const before = jobs.length, lookedBefore = this.looked;
+  async read(refresh) {
+    if (refresh) { Object.assign(this, { next: null, examined: 0 }); this.selection?.clear(); }
+    let jobs = refresh ? [] : this.jobs;
+    const before = jobs.length, examinedBefore = this.examined;
     do {
       const got = await call("GET", "/v1/parked", { query: { from: this.next?.tube, cursor: this.next?.cursor } });
       if (this.ended) return;
       jobs = jobs.concat(got.jobs.map(j => ({ ...j, read: Date.now() })));
-      this.looked += got.looked;
+      this.examined += got.looked;
       this.next = got.next_tube ? { tube: got.next_tube, cursor: got.next } : null;
-    } while (this.next && jobs.length - before < page && this.looked - lookedBefore < enough);
+    } while (this.next && jobs.length - before < page && this.examined - examinedBefore < maxExamined);
     await readRights(jobs.map(j => j.tube));
     this.jobs = jobs;
     this.main.dataset.ready = "true";
@@ -64,41 +64,41 @@ class Parked {
     const by = new Map();
     for (const j of this.jobs) by.set(j.tube, (by.get(j.tube) ?? 0) + 1);
     if (!by.has(this.only)) this.only = "";
-    const chip = (name, label, n) => make("button", { type: "button", className: "chip", "aria-pressed": this.only === name, "data-tube": name, onclick: () => { this.only = name; this.mark?.clear(); this.draw(); } }, label + " ", make("b", {}, number(n)));
+    const chip = (name, label, n) => make("button", { type: "button", className: "chip", "aria-pressed": this.only === name, "data-tube": name, onclick: () => { this.only = name; this.selection?.clear(); this.draw(); } }, label + " ", make("b", {}, number(n)));
     this.groups.hidden = by.size < 2;
     this.groups.replaceChildren(chip("", "all", this.jobs.length), ...[...by].sort((a, b) => b[1] - a[1]).slice(0, 30).map(([name, n]) => chip(name, name, n)));
     this.list = this.only ? this.jobs.filter(j => j.tube === this.only) : this.jobs;
     this.rows.set(this.list);
     this.rows.element.hidden = !this.list.length;
     this.empty.hidden = this.list.length > 0 || !this.main.dataset.ready;
-    this.empty.textContent = this.next ? "None among those that were looked at." : "Nothing is parked.";
+    this.empty.textContent = this.next ? "No parked job was found so far." : "Nothing is parked.";
     this.more.hidden = !this.next;
-    if (!this.main.dataset.ready) this.status.textContent = "Looking through the buried jobs …";
-    else this.status.textContent = `Looked at ${plural(this.looked, "buried job")}, ${number(this.jobs.length)} of them parked.` + (this.next ? " There are more to look at." : "");
+    if (!this.main.dataset.ready) this.status.textContent = "Examining the buried jobs …";
+    else this.status.textContent = `Examined ${plural(this.examined, "buried job")}; ${number(this.jobs.length)} of them ${this.jobs.length === 1 ? "is" : "are"} parked.` + (this.next ? " There are more buried jobs." : "");
     this.drawActions();
   }
 
-  // chosenJobs are those that are marked, or else all that are listed, on whose tubes one may.
+  // chosenJobs returns the selected jobs, or else all listed jobs, on whose tubes the user has the right admin.
   chosenJobs() {
-    return this.list.filter(j => (!this.mark.size || this.mark.has(j.id)) && mayOn(j.tube, "admin"));
+    return this.list.filter(j => (!this.selection.size || this.selection.has(j.id)) && mayOn(j.tube, "admin"));
   }
 
   drawActions() {
-    if (!this.mark) return;
+    if (!this.selection) return;
     const n = this.chosenJobs().length;
-    this.replay.textContent = this.replaying ? "Stop" : this.mark.size ? `Replay ${plural(n, "job")}` : `Replay all ${number(n)} listed`;
+    this.replay.textContent = this.replaying ? "Stop" : this.selection.size ? `Replay ${plural(n, "job")}` : `Replay all ${number(n)} listed`;
     this.replay.hidden = !n && !this.replaying;
-    this.remove.hidden = !n || !this.mark.size || !!this.replaying;
+    this.remove.hidden = !n || !this.selection.size || !!this.replaying;
     this.remove.textContent = `Delete ${plural(n, "job")}`;
   }
 
-  // startReplay kicks jobs, so many a second, until it is stopped or the page is left.
+  // startReplay kicks jobs at a rate, until it is stopped or the page is left.
   async startReplay() {
     if (this.replaying) { this.replaying = null; return; }
     const ids = this.chosenJobs().map(j => j.id), n = plural(ids.length, "job");
-    const v = await ask({ name: "replay", title: `Replay ${n}?`, text: "They become ready, and their failures and deliveries are counted anew. Keep this page open while it goes on.", action: "Replay",
-      hits: v => `${n} will be ready` + (v.rate >= 1 ? `, after ${plural(Math.ceil(ids.length / v.rate) - 1, "second")} all of them.` : "."),
-      fields: [{ name: "rate", label: "Jobs a second at most", type: "number", value: remember.get("replay", 10), min: 1, max: 1000, required: true }], check: v => v.rate >= 1 && v.rate <= 1000 ? "" : "From 1 to 1,000." });
+    const v = await ask({ name: "replay", title: `Replay ${n}?`, text: "They become ready, and their failures and deliveries are counted from 0. Keep this page open until it is done.", action: "Replay",
+      hits: v => `${n} will become ready` + (v.rate >= 1 ? ` within ${plural(Math.ceil(ids.length / v.rate) - 1, "second")}.` : "."),
+      fields: [{ name: "rate", label: "Maximum jobs per second", type: "number", value: remember.get("replay", 10), min: 1, max: 1000, required: true }], check: v => v.rate >= 1 && v.rate <= 1000 ? "" : "From 1 to 1,000." });
     if (!v) return;
     const rate = Math.floor(v.rate), run = this.replaying = {};
     remember.set("replay", rate);
@@ -109,7 +109,7 @@ class Parked {
       for (let i = 0; i < ids.length && this.replaying === run; i += rate) {
         if (i) await new Promise(r => setTimeout(r, 1000));
         if (this.replaying !== run) break;
-        const got = await carryOut("kick", ids.slice(i, i + rate));
+        const got = await runAction("kick", ids.slice(i, i + rate));
         done += got.done;
         missed += got.missed.length;
         this.progress.value = done + missed;
@@ -118,7 +118,7 @@ class Parked {
     } finally {
       if (this.replaying === run) this.replaying = null;
       this.progress.hidden = true;
-      note(`${plural(done, "job")} replayed.` + (missed ? ` ${plural(missed, "job")} not to be had any more.` : ""));
+      note(`${plural(done, "job")} replayed.` + (missed ? ` ${plural(missed, "job")} skipped: gone, or in another state.` : ""));
       if (!this.ended) await this.read(true);
     }
   }

@@ -1,15 +1,15 @@
-// The policy of a tube: how it is told, and the form to change it.
+// The policy of a tube: its summary, and the form to change it.
 import { make, ask, note, plural, number, bytes } from "./ui.js";
 import { call, tubes, tubePath } from "./api.js";
 
 const numbers = ["max", "quota_jobs", "quota_bytes", "push_concurrency"];
 
-// readPolicy returns the policy of a tube; {} if it has none.
+// readPolicy returns the policy of a tube, or {} if it has none.
 export const readPolicy = name => call("GET", tubePath(name) + "/policy", { query: { empty: "true" } });
 
-// policyText says a policy in a few words.
+// policyText returns a summary of a policy.
 export function policyText(p) {
-  return [p.retry && `after failures waits ${p.retry.join(", ")}`, p.max && `at most ${plural(p.max, "delivery", "deliveries")}`, p.dead && `exhausted jobs go to ${p.dead}`,
+  return [p.retry && `retry delays ${p.retry.join(", ")}`, p.max && `at most ${plural(p.max, "delivery", "deliveries")}`, p.dead && `dead-letter tube ${p.dead}`,
     p.key_ttl && `keys stay taken for ${p.key_ttl}`, p.on_duplicate && `if a key is taken: ${p.on_duplicate}`, p.quota_jobs !== undefined && `at most ${plural(p.quota_jobs, "job")}`,
     p.quota_bytes !== undefined && `at most ${bytes(p.quota_bytes)} of bodies`, p.push && `pushed to ${p.push}`, p.push_rate && `at most ${p.push_rate}`].filter(Boolean).join(" · ");
 }
@@ -20,24 +20,24 @@ export async function policyDialog(name) {
   const now = await readPolicy(name), t = tubes.get(name);
   const jobs = t ? t.ready + t.reserved + t.delayed + t.buried : 0;
   const v = await ask({
-    name: "policy", title: "Policy of " + name, action: "Save", wide: true, text: "What holds for jobs that do not say it themselves. Leave everything empty to take the policy away.",
-    hits: `${number(jobs)} ${jobs === 1 ? "job is" : "jobs are"} in the tube now. The new rules hold for them, too.`,
+    name: "policy", title: "Policy of " + name, action: "Save", wide: true, text: "Defaults for jobs that do not set these options themselves. Leave all fields empty to delete the policy.",
+    hits: `${number(jobs)} ${jobs === 1 ? "job is" : "jobs are"} in the tube now. The policy applies to them as well.`,
     fields: [
-      { name: "retry", label: "Waits after failures", value: (now.retry ?? []).join(", "), placeholder: "10s, 1m, 10m", help: "Up to 32 durations with commas. When they are used up, the job is parked" },
-      { name: "max", label: "Deliveries at most", type: "number", value: now.max ?? "", min: 1 },
-      { name: "dead", label: "Exhausted jobs go to tube", value: now.dead ?? "", suggest: [...tubes.keys()].slice(0, 500), help: "Instead of being buried" },
-      { name: "key_ttl", label: "Keys stay taken for", value: now.key_ttl ?? "", placeholder: "1h", help: "When their job is gone" },
-      { name: "on_duplicate", label: "If a key is taken", value: now.on_duplicate ?? "", options: [{ value: "", label: "as usual (keep)" }, "keep", "replace", "fail"] },
-      { name: "quota_jobs", label: "Jobs at most", type: "number", value: now.quota_jobs ?? "" },
-      { name: "quota_bytes", label: "Bytes of bodies at most", type: "number", value: now.quota_bytes ?? "" },
-      { name: "push", label: "Push the jobs to", value: now.push ?? "", placeholder: "https://example.org/jobs", help: "A URL that this server may push to" },
-      { name: "push_concurrency", label: "Calls at a time", type: "number", value: now.push_concurrency ?? "", min: 1 },
-      { name: "push_timeout", label: "A call may take", value: now.push_timeout ?? "", placeholder: "30s" },
-      { name: "push_rate", label: "Calls at most", value: now.push_rate ?? "", placeholder: "100/s" },
+      { name: "retry", label: "Retry delays", value: (now.retry ?? []).join(", "), placeholder: "10s, 1m, 10m", help: "Up to 32 durations, separated by commas. After the last one the job is parked" },
+      { name: "max", label: "Maximum deliveries", type: "number", value: now.max ?? "", min: 1 },
+      { name: "dead", label: "Dead-letter tube", value: now.dead ?? "", suggest: [...tubes.keys()].slice(0, 500), help: "Exhausted jobs go there instead of being buried" },
+      { name: "key_ttl", label: "Keys stay taken for", value: now.key_ttl ?? "", placeholder: "1h", help: "After their job is gone" },
+      { name: "on_duplicate", label: "If a key is taken", value: now.on_duplicate ?? "", options: [{ value: "", label: "default (keep)" }, "keep", "replace", "fail"] },
+      { name: "quota_jobs", label: "Maximum jobs", type: "number", value: now.quota_jobs ?? "" },
+      { name: "quota_bytes", label: "Maximum bytes of bodies", type: "number", value: now.quota_bytes ?? "" },
+      { name: "push", label: "Push jobs to", value: now.push ?? "", placeholder: "https://example.org/jobs", help: "A URL to which this server is allowed to push" },
+      { name: "push_concurrency", label: "Concurrent calls", type: "number", value: now.push_concurrency ?? "", min: 1 },
+      { name: "push_timeout", label: "Call timeout", value: now.push_timeout ?? "", placeholder: "30s" },
+      { name: "push_rate", label: "Maximum call rate", value: now.push_rate ?? "", placeholder: "100/s" },
     ],
   });
   if (!v) return null;
-  const policy = { ...now }; // what the form does not know stays
+  const policy = { ...now }; // keeps fields that the form does not have
   for (const [key, text] of Object.entries(v)) {
     const value = text.trim();
     delete policy[key];
@@ -45,6 +45,6 @@ export async function policyDialog(name) {
   }
   if (Object.keys(policy).length) await call("PUT", tubePath(name) + "/policy", { body: policy });
   else await call("DELETE", tubePath(name) + "/policy");
-  note(Object.keys(policy).length ? "The policy is saved." : "The tube has no policy any more.");
+  note(Object.keys(policy).length ? "The policy is saved." : "The policy is deleted.");
   return policy;
 }

@@ -1,13 +1,13 @@
-// Putting a job by hand. Samples are kept in the browser.
+// The form to put a job. Samples are stored in the browser.
 import { make, fieldOf, attempt, note, ask, remember, button, plural, save, wrongDuration } from "./ui.js";
 import { call, tubes, tubePath } from "./api.js";
 
 const names = ["tube", "body", "encoding", "priority", "delay", "at", "ttr", "key", "on_duplicate", "key_ttl", "retry", "max", "dead"];
-const rare = ["key", "on_duplicate", "key_ttl", "retry", "max", "dead"];
+const advanced = ["key", "on_duplicate", "key_ttl", "retry", "max", "dead"];
 
-let copied = null; // values that the form is to begin with
+let copied = null; // initial values of the form
 
-// copyToPut opens the form with what a job has.
+// copyToPut opens the form with the values of a job.
 export function copyToPut(job) {
   const text = typeof job.body === "string";
   copied = {
@@ -28,36 +28,36 @@ class Put {
     const fields = [
       { name: "tube", label: "Tube", value: tubeName || remember.get("put.tube", "default"), required: true, suggest, maxLength: 200 },
       { name: "body", label: "Body", type: "textarea", rows: 11 },
-      { name: "encoding", label: "The body is", options: [{ value: "text", label: "text" }, { value: "base64", label: "base64 of bytes" }, { value: "lines", label: "one job a line" }] },
-      { name: "priority", label: "Priority", type: "number", value: "1024", max: 4294967295, help: "Lower numbers come first" },
+      { name: "encoding", label: "Body format", options: [{ value: "text", label: "text" }, { value: "base64", label: "base64" }, { value: "lines", label: "one job per line" }] },
+      { name: "priority", label: "Priority", type: "number", value: "1024", max: 4294967295, help: "Lower numbers are delivered first" },
       { name: "delay", label: "Delay", value: "0", help: "Such as 500ms, 90s, 10m, 36h" },
-      { name: "at", label: "Or due at", type: "datetime-local", step: 1, help: "By the clock of this browser" },
-      { name: "ttr", label: "Time to run", value: "60s", help: "What a worker has for it" },
+      { name: "at", label: "Or due at", type: "datetime-local", step: 1, help: "In the local time of this browser" },
+      { name: "ttr", label: "Time to run", value: "60s", help: "How long a worker has the job" },
       { name: "key", label: "Key", maxLength: 128, help: "No two jobs of a tube have the same" },
       { name: "on_duplicate", label: "If the key is taken", value: "", options: [{ value: "", label: "as usual" }, "keep", "replace", "fail"] },
       { name: "key_ttl", label: "The key stays taken for", placeholder: "1h", help: "When the job is gone" },
       { name: "retry", label: "Waits after failures", placeholder: "10s, 1m, 10m" },
-      { name: "max", label: "Deliveries at most", type: "number", min: 1, max: 1000000 },
-      { name: "dead", label: "When exhausted, to tube", suggest, maxLength: 200 },
+      { name: "max", label: "Maximum deliveries", type: "number", min: 1, max: 1000000 },
+      { name: "dead", label: "Dead-letter tube", suggest, maxLength: 200 },
     ].map(f => fieldOf(f, "put"));
     this.by = Object.fromEntries(fields.map(f => [f.name, f]));
     const rows = list => list.map(name => this.by[name].row);
-    this.more = make("details", { id: "put-more", "aria-label": "Key, retries, dead letters" }, make("summary", {}, "Key, retries, dead letters"), make("div", { className: "columns" }, rows(rare)));
-    this.hint = make("p", { className: "soft hint", role: "status" });
+    this.more = make("details", { id: "put-more", "aria-label": "Key, retries, dead letters" }, make("summary", {}, "Key, retries, dead letters"), make("div", { className: "columns" }, rows(advanced)));
+    this.bodyInfo = make("p", { className: "soft bodyinfo", role: "status" });
     this.samples = make("div", { className: "samples" });
     main.append(make("div", { className: "bar" }, make("h1", {}, "Put a job")),
       make("div", { className: "put" },
         make("form", { className: "card", id: "put", onsubmit: e => { e.preventDefault(); attempt(() => this.send()); } },
-          rows(["tube", "body"]), this.hint, make("div", { className: "columns" }, rows(["encoding", "priority", "delay", "at", "ttr"])), this.more,
-          make("div", { className: "buttons" }, button("format", "Format JSON", () => this.format(), "left"), button("keep", "Keep as a sample", () => this.keep()), make("button", { type: "submit", className: "main", "data-action": "put" }, "Put"))),
+          rows(["tube", "body"]), this.bodyInfo, make("div", { className: "columns" }, rows(["encoding", "priority", "delay", "at", "ttr"])), this.more,
+          make("div", { className: "buttons" }, button("format", "Format JSON", () => this.format(), "left"), button("keep", "Save as sample", () => this.keep()), make("button", { type: "submit", className: "main", "data-action": "put" }, "Put"))),
         make("section", { className: "card", "aria-label": "Samples" }, make("h2", {}, "Samples"), this.samples)));
-    this.by.body.input.addEventListener("input", () => this.tell());
+    this.by.body.input.addEventListener("input", () => this.describe());
     this.by.body.input.addEventListener("keydown", e => { if (e.key === "Enter" && (e.ctrlKey || e.metaKey)) attempt(() => this.send()); });
-    this.by.encoding.input.addEventListener("change", () => this.tell());
+    this.by.encoding.input.addEventListener("change", () => this.describe());
     if (copied) this.fill(copied);
     copied = null;
     this.drawSamples();
-    this.tell();
+    this.describe();
     if (!matchMedia("(pointer: coarse)").matches) this.by.body.input.focus();
     main.dataset.ready = "true";
   }
@@ -66,33 +66,33 @@ class Put {
 
   fill(values) {
     for (const name of names) if (values[name] !== undefined) this.by[name].input.value = values[name];
-    this.more.open = rare.some(name => this.value(name));
-    this.tell();
+    this.more.open = advanced.some(name => this.value(name));
+    this.describe();
   }
 
-  // tell says how large the body is, and what is wrong with one that looks like JSON.
-  tell() {
+  // describe shows the size of the body, and the error in one that looks like JSON.
+  describe() {
     const text = this.by.body.value(), as = this.value("encoding");
-    let said = "";
-    if (as === "lines") said = plural(text.split("\n").filter(Boolean).length, "job") + ", a line each";
-    else if (text) said = plural(as === "base64" ? Math.floor(text.replace(/[\s=]/g, "").length * 3 / 4) : new TextEncoder().encode(text).length, "byte");
+    let info = "";
+    if (as === "lines") info = plural(text.split("\n").filter(Boolean).length, "job") + ", one per line";
+    else if (text) info = plural(as === "base64" ? Math.floor(text.replace(/[\s=]/g, "").length * 3 / 4) : new TextEncoder().encode(text).length, "byte");
     if (as === "text" && /^\s*[[{]/.test(text)) {
-      try { JSON.parse(text); said += " · JSON"; } catch (err) { said += " · no JSON: " + err.message; }
+      try { JSON.parse(text); info += " · JSON"; } catch (err) { info += " · invalid JSON: " + err.message; }
     }
-    this.hint.textContent = said;
+    this.bodyInfo.textContent = info;
   }
 
   format() {
     const text = this.by.body.value(), raw = JSON.rawJSON;
-    if (!raw && /\d{16}|\d[.eE]/.test(text)) throw new Error("This browser would change numbers in it.");
+    if (!raw && /\d{16}|\d[.eE]/.test(text)) throw new Error("This browser cannot format these numbers without changing them.");
     let value;
     try {
       value = JSON.parse(text, (key, v, context) => typeof v === "number" && raw && context?.source !== undefined ? raw(context.source) : v);
     } catch (err) {
-      throw new Error("The body is no JSON: " + err.message);
+      throw new Error("The body is not valid JSON: " + err.message);
     }
     this.by.body.input.value = JSON.stringify(value, null, 2);
-    this.tell();
+    this.describe();
   }
 
   job(body) {
@@ -117,25 +117,25 @@ class Put {
     remember.set("put.tube", name);
     if (this.value("encoding") === "lines") return this.sendLines(path, body.split("\n").filter(Boolean));
     const got = await call("POST", path, { body: this.job(body) });
-    note(got.duplicate ? `Job ${got.id} has the key already; it is ${got.state}.` : `Job ${got.id} was put into ${name}; it is ${got.state}.`, got.duplicate);
+    note(got.duplicate ? `Job ${got.id} already has the key; it is ${got.state}.` : `Job ${got.id} was put into ${name}; it is ${got.state}.`, got.duplicate);
   }
 
   async sendLines(path, lines) {
-    if (!lines.length) throw new Error("There is no line in the body.");
+    if (!lines.length) throw new Error("The body has no lines.");
     if (lines.length > 1 && !await ask({ name: "put", title: `Put ${plural(lines.length, "job")}?`, action: "Put" })) return;
-    let done = 0, kept = 0;
+    let done = 0, duplicates = 0;
     for (let i = 0; i < lines.length; i += 1000) {
       const got = await call("POST", path + "/batch", { body: lines.slice(i, i + 1000).map(l => this.job(l)) });
       done += got.filter(a => a.status < 300 && !a.duplicate).length;
-      kept += got.filter(a => a.duplicate).length;
-      const bad = got.find(a => a.status >= 400);
-      if (bad) throw new Error(`${plural(done, "job")} put. Then: ${bad.detail || bad.code}`);
+      duplicates += got.filter(a => a.duplicate).length;
+      const failed = got.find(a => a.status >= 400);
+      if (failed) throw new Error(`${plural(done, "job")} put. Then: ${failed.detail || failed.code}`);
     }
-    note(`${plural(done, "job")} put.` + (kept ? ` Of ${plural(kept, "other")} the key was taken.` : ""), kept > 0);
+    note(`${plural(done, "job")} put.` + (duplicates ? ` ${plural(duplicates, "duplicate")}: the key was already taken.` : ""), duplicates > 0);
   }
 
   async keep() {
-    const v = await ask({ name: "keep", title: "Keep as a sample", text: "It stays in this browser.", action: "Keep", fields: [{ name: "name", label: "Name", required: true, value: this.value("tube") }] });
+    const v = await ask({ name: "keep", title: "Save as sample", text: "It is stored in this browser.", action: "Save", fields: [{ name: "name", label: "Name", required: true, value: this.value("tube") }] });
     if (!v) return;
     const all = remember.get("samples", []).filter(s => s.name !== v.name);
     remember.set("samples", [...all, { name: v.name, ...Object.fromEntries(names.filter(n => n !== "at").map(n => [n, this.by[n].value()])) }]);
@@ -146,17 +146,17 @@ class Put {
     const all = remember.get("samples", []);
     const one = s => make("div", { className: "sample", "data-name": s.name },
       make("button", { type: "button", className: "quiet", onclick: () => this.fill(s) }, make("b", {}, s.name), " ", make("span", { className: "soft" }, s.tube)),
-      make("button", { type: "button", className: "quiet", "aria-label": "Forget " + s.name, onclick: () => { remember.set("samples", all.filter(o => o !== s)); this.drawSamples(); } }, "×"));
-    const file = make("input", { type: "file", accept: "application/json,.json", hidden: true, "aria-label": "File with samples", onchange: e => attempt(() => this.load(e.target.files[0])) });
-    this.samples.replaceChildren(...all.length ? all.map(one) : [make("p", { className: "soft" }, "Jobs that you put again and again can be kept here, in this browser.")],
+      make("button", { type: "button", className: "quiet", "aria-label": "Delete sample " + s.name, onclick: () => { remember.set("samples", all.filter(o => o !== s)); this.drawSamples(); } }, "×"));
+    const file = make("input", { type: "file", accept: "application/json,.json", hidden: true, "aria-label": "Samples file", onchange: e => attempt(() => this.load(e.target.files[0])) });
+    this.samples.replaceChildren(...all.length ? all.map(one) : [make("p", { className: "soft" }, "Save jobs that you put often as samples. They are stored in this browser.")],
       make("div", { className: "buttons" }, all.length > 0 && button("save-samples", "Save to a file", () => save("redstalk-samples.json", JSON.stringify(all, null, 2), "application/json"), "quiet"), button("load-samples", "Load from a file", () => file.click(), "quiet"), file));
   }
 
   async load(file) {
     let read;
-    try { read = JSON.parse(await file.text()); } catch { throw new Error("There are no samples in the file."); }
+    try { read = JSON.parse(await file.text()); } catch { throw new Error("The file has no samples."); }
     const samples = Array.isArray(read) ? read.filter(s => typeof s?.name === "string").map(s => Object.fromEntries(["name", ...names].filter(n => ["string", "number"].includes(typeof s[n])).map(n => [n, String(s[n])]))) : [];
-    if (!samples.length) throw new Error("There are no samples in the file.");
+    if (!samples.length) throw new Error("The file has no samples.");
     const loaded = new Set(samples.map(s => s.name));
     remember.set("samples", [...remember.get("samples", []).filter(s => !loaded.has(s.name)), ...samples]);
     this.drawSamples();

@@ -1,24 +1,24 @@
-// A table of any length, of which only the rows that are seen exist.
+// A virtual table: only the visible rows are in the DOM.
 import { make } from "./ui.js";
 
 const height = 40; // of a row, px, as in style.css
-const spare = 6; // rows above and below those that are seen
-const narrow = matchMedia("(max-width: 720px)"); // as in style.css: rows have less around them
+const spare = 6; // rows above and below the visible ones
+const narrow = matchMedia("(max-width: 720px)"); // as in style.css: rows have less padding
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 let tables = 0;
 
-// Rows shows rows in a grid. columns: [{key, label, number, cell(row), stamp(row), title, min, grow}]:
-// cell returns text or an element; an element is made anew when stamp has changed. min is the least
-// width in px, grow how much of what is left it gets. idOf(row) is what a row is known by. open(row)
-// is called for a row that is chosen. mark is the set of the ids that are marked; null if none can be.
+// Rows shows rows in a grid. columns is [{key, label, number, cell(row), stamp(row), title, min, grow}]. cell
+// returns text or an element; an element is created again when stamp changes. min is the least width in px,
+// grow the share of the remaining width. idOf(row) is the id of a row. open(row) is called when a row is
+// opened. selection is the set of selected ids, or null if rows cannot be selected.
 export class Rows {
-  constructor({ label, columns, open, sort, onsort, mark = null, idOf = r => r.id, nameOf = idOf }) {
-    Object.assign(this, { open, onsort, mark, idOf, nameOf, rows: [], sorted: sort, at: 0, shown: new Map(), highlight: false, id: "rows" + ++tables, frame: 0 });
+  constructor({ label, columns, open, sort, onsort, selection = null, idOf = r => r.id, nameOf = idOf }) {
+    Object.assign(this, { open, onsort, selection, idOf, nameOf, rows: [], sorted: sort, at: 0, shown: new Map(), highlight: false, id: "rows" + ++tables, frame: 0 });
     this.head = make("div", { className: "row head", role: "row", "aria-rowindex": 1 });
     this.body = make("div", { className: "rows", role: "rowgroup" });
     this.element = make("div", { className: "grid", role: "grid", "aria-label": label, tabIndex: 0 },
       make("div", { role: "rowgroup", className: "headgroup" }, this.head), this.body);
-    if (mark) this.element.setAttribute("aria-multiselectable", "true");
+    if (selection) this.element.setAttribute("aria-multiselectable", "true");
     this.element.addEventListener("scroll", () => this.soon(), { passive: true });
     this.element.addEventListener("keydown", e => this.pressed(e));
     this.element.addEventListener("focus", () => this.point());
@@ -32,15 +32,15 @@ export class Rows {
   setColumns(columns) {
     this.columns = columns;
     const widths = columns.map(c => `minmax(${c.min ?? 76}px, ${c.grow ?? 1}fr)`);
-    this.template = (this.mark ? "28px " : "") + widths.join(" ");
+    this.template = (this.selection ? "28px " : "") + widths.join(" ");
     const { gap, around, box } = narrow.matches ? { gap: 8, around: 20, box: 28 } : { gap: 12, around: 26, box: 28 };
-    this.least = columns.reduce((sum, c) => sum + (c.min ?? 76) + gap, this.mark ? box + gap : 0) - gap + around + "px";
+    this.least = columns.reduce((sum, c) => sum + (c.min ?? 76) + gap, this.selection ? box + gap : 0) - gap + around + "px";
     this.drawHead();
-    this.forget();
+    this.clear();
     this.soon();
   }
 
-  forget() {
+  clear() {
     for (const r of this.shown.values()) r.element.remove();
     this.shown.clear();
   }
@@ -48,7 +48,7 @@ export class Rows {
   drawHead() {
     Object.assign(this.head.style, { gridTemplateColumns: this.template, minWidth: this.least });
     this.body.style.minWidth = this.least;
-    this.head.replaceChildren(...(this.mark ? [this.markAll()] : []), ...this.columns.map(c => {
+    this.head.replaceChildren(...(this.selection ? [this.selectAll()] : []), ...this.columns.map(c => {
       const sorted = this.sorted?.key === c.key;
       const cell = make("div", { role: "columnheader", className: "cell" + (c.number ? " number" : ""), title: c.title ?? "", "data-column": c.key });
       if (sorted) cell.setAttribute("aria-sort", this.sorted.down ? "descending" : "ascending");
@@ -66,26 +66,26 @@ export class Rows {
     this.onsort(this.sorted);
   }
 
-  markAll() {
-    this.all = make("input", { type: "checkbox", "aria-label": "Mark all that are listed", onchange: e => {
-      for (const r of this.rows) e.target.checked ? this.mark.add(this.idOf(r)) : this.mark.delete(this.idOf(r));
-      this.marked();
+  selectAll() {
+    this.all = make("input", { type: "checkbox", "aria-label": "Select all listed", onchange: e => {
+      for (const r of this.rows) e.target.checked ? this.selection.add(this.idOf(r)) : this.selection.delete(this.idOf(r));
+      this.selectionChanged();
     } });
-    this.checkAll();
+    this.updateSelectAll();
     return make("div", { role: "columnheader", className: "cell" }, this.all);
   }
 
-  checkAll() {
-    if (!this.mark) return;
-    this.all.checked = this.rows.length > 0 && this.mark.size >= this.rows.length && this.rows.every(r => this.mark.has(this.idOf(r)));
-    this.all.indeterminate = !this.all.checked && this.mark.size > 0;
+  updateSelectAll() {
+    if (!this.selection) return;
+    this.all.checked = this.rows.length > 0 && this.selection.size >= this.rows.length && this.rows.every(r => this.selection.has(this.idOf(r)));
+    this.all.indeterminate = !this.all.checked && this.selection.size > 0;
   }
 
-  // marked is called when marks have changed.
-  marked() {
-    this.checkAll();
+  // selectionChanged must be called after each change of the selection.
+  selectionChanged() {
+    this.updateSelectAll();
     this.soon();
-    this.element.dispatchEvent(new Event("marked"));
+    this.element.dispatchEvent(new Event("selectionchanged"));
   }
 
   set(rows) {
@@ -93,16 +93,16 @@ export class Rows {
     this.at = Math.min(this.at, Math.max(0, rows.length - 1));
     this.element.setAttribute("aria-rowcount", rows.length + 1);
     this.body.style.height = rows.length * height + "px";
-    this.checkAll();
+    this.updateSelectAll();
     this.soon();
   }
 
-  // soon draws with the next frame, however often it is asked for.
+  // soon draws once in the next frame.
   soon() {
     this.frame ||= requestAnimationFrame(() => { this.frame = 0; this.draw(); });
   }
 
-  // draw makes the rows that are seen, and changes in them what is another than it was.
+  // draw creates the visible rows and updates the cells that have changed.
   draw() {
     const top = this.element.scrollTop, view = this.element.clientHeight;
     const first = Math.max(0, Math.floor(top / height) - spare), last = Math.min(this.rows.length, Math.ceil((top + view) / height) + spare);
@@ -129,7 +129,7 @@ export class Rows {
     const element = make("div", { className: "row", role: "row" });
     Object.assign(element.style, { gridTemplateColumns: this.template, minWidth: this.least });
     let box = null;
-    if (this.mark) {
+    if (this.selection) {
       box = make("input", { type: "checkbox", tabIndex: -1 });
       element.append(make("div", { role: "gridcell", className: "cell" }, box));
     }
@@ -144,7 +144,7 @@ export class Rows {
     if (!same) {
       r.of = id;
       r.element.dataset.id = id;
-      if (r.box) r.box.setAttribute("aria-label", "Mark " + this.nameOf(row));
+      if (r.box) r.box.setAttribute("aria-label", "Select " + this.nameOf(row));
     }
     for (const cell of r.cells) {
       const c = cell.column, seen = c.stamp ? c.stamp(row) : c.cell(row);
@@ -161,13 +161,13 @@ export class Rows {
       cell.seen = seen;
     }
     if (r.box) {
-      const marked = this.mark.has(id);
-      r.box.checked = marked;
-      r.element.setAttribute("aria-selected", marked);
+      const selected = this.selection.has(id);
+      r.box.checked = selected;
+      r.element.setAttribute("aria-selected", selected);
     }
   }
 
-  // point shows which row the keys are about.
+  // point shows the row to which keys apply.
   point() {
     const here = this.element.matches(":focus") && this.rows.length > 0;
     for (const r of this.shown.values()) r.element.classList.toggle("at", here && r.index === this.at);
@@ -184,23 +184,23 @@ export class Rows {
     const i = this.indexOf(event), row = this.rows[i];
     if (!row || event.target.closest("a,button")) return;
     if (event.target.closest("input")) return;
-    if (this.mark && event.target.closest(".cell") === event.target.closest(".row").firstElementChild) {
+    if (this.selection && event.target.closest(".cell") === event.target.closest(".row").firstElementChild) {
       this.toggle(row);
       return;
     }
-    if (getSelection()?.toString()) return; // somebody copies text
+    if (getSelection()?.toString()) return; // text is being copied
     this.at = i;
     this.open(row, i);
   }
 
   checked(event) {
     const row = this.rows[this.indexOf(event)];
-    if (row && this.mark) this.toggle(row, event.target.checked);
+    if (row && this.selection) this.toggle(row, event.target.checked);
   }
 
-  toggle(row, on = !this.mark.has(this.idOf(row))) {
-    on ? this.mark.add(this.idOf(row)) : this.mark.delete(this.idOf(row));
-    this.marked();
+  toggle(row, on = !this.selection.has(this.idOf(row))) {
+    on ? this.selection.add(this.idOf(row)) : this.selection.delete(this.idOf(row));
+    this.selectionChanged();
   }
 
   pressed(event) {
@@ -216,7 +216,7 @@ export class Rows {
       this.draw();
     } else if (event.key === "Enter" && row) {
       this.open(row, this.at);
-    } else if ((event.key === "x" || event.key === " ") && this.mark && row) {
+    } else if ((event.key === "x" || event.key === " ") && this.selection && row) {
       this.toggle(row);
     } else return;
     event.preventDefault();

@@ -1,9 +1,9 @@
-// The instance that is asked, the store, and the processes around it.
+// The instance, the store, and the processes that share or keep its data.
 import { make, number, rate, span, attempt, note, ask, bytes, button } from "./ui.js";
 import { call, mayEverywhere, caller } from "./api.js";
 
-const every = 3000; // ms between two looks
-const silent = 3000; // ms without a heartbeat after which the others declare an instance dead
+const every = 3000; // ms between two requests
+const deadAfter = 3000; // ms without a heartbeat after which the other instances declare an instance dead
 
 export function server(main) {
   const view = new Server(main);
@@ -11,7 +11,7 @@ export function server(main) {
 }
 
 const card = (name, title, ...content) => make("section", { className: "card", "data-card": name, "aria-label": title }, make("h2", {}, title), content);
-const facts = rows => make("dl", { className: "facts" }, rows.filter(Boolean).map(([k, v, title]) => make("div", { title: title ?? "" }, make("dt", {}, k), make("dd", {}, v))));
+const properties = rows => make("dl", { className: "properties" }, rows.filter(Boolean).map(([k, v, title]) => make("div", { title: title ?? "" }, make("dt", {}, k), make("dd", {}, v))));
 const table = (heads, rows) => make("div", { className: "tablebox", tabIndex: 0, role: "region", "aria-label": heads[0] + " and more" }, make("table", {}, make("thead", {}, make("tr", {}, heads.map(h => make("th", { scope: "col" }, h)))), make("tbody", {}, rows.map(r => make("tr", {}, r.map(c => make("td", {}, c)))))));
 const dot = (ok, text) => make("span", { className: "state " + (ok ? "ok" : "bad") }, text);
 
@@ -47,32 +47,32 @@ class Server {
 
   instance(s, store) {
     const cpu = this.per("cpu");
-    return card("instance", "This instance", facts([["Version", s.version || "–"], ["Host", s.hostname], ["Process", String(s.pid)], ["Id", make("code", {}, s.id)], ["Up for", span(s.uptime * 1000)], ["Takes puts", dot(!s.draining, s.draining ? "no, it drains" : "yes")],
-      ["Connections", number(s.connections)], ["Waiting reserves", number(s.waiting)], ["Memory", bytes(store.memory_bytes), `Of these ${bytes(store.heap_bytes)} in use`], ["Processor", cpu === null ? "…" : (cpu * 100).toFixed(0) + " % of a core"], ["Goroutines", number(store.goroutines)],
-      ["Largest body", bytes(s.max_job_size)], caller.user && ["You are", caller.user]]));
+    return card("instance", "This instance", properties([["Version", s.version || "–"], ["Host", s.hostname], ["Process", String(s.pid)], ["Id", make("code", {}, s.id)], ["Uptime", span(s.uptime * 1000)], ["Accepts puts", dot(!s.draining, s.draining ? "no, draining" : "yes")],
+      ["Connections", number(s.connections)], ["Waiting reserves", number(s.waiting)], ["Memory", bytes(store.memory_bytes), `${bytes(store.heap_bytes)} of it in use`], ["CPU", cpu === null ? "…" : (cpu * 100).toFixed(0) + " % of a core"], ["Goroutines", number(store.goroutines)],
+      ["Maximum job size", bytes(s.max_job_size)], caller.user && ["Signed in as", caller.user]]));
   }
 
   jobs(s) {
-    return card("store", "Jobs", facts([["Tubes", number(s.tubes)], ["Ready", number(s.ready)], ["Urgent", number(s.urgent)], ["Reserved", number(s.reserved)], ["Delayed", number(s.delayed)], ["Buried", number(s.buried)], ["Ever put", number(s.jobs)], ["Timed out", number(s.timeouts), "Reservations whose TTR ran out"]]));
+    return card("store", "Jobs", properties([["Tubes", number(s.tubes)], ["Ready", number(s.ready)], ["Urgent", number(s.urgent)], ["Reserved", number(s.reserved)], ["Delayed", number(s.delayed)], ["Buried", number(s.buried)], ["Put so far", number(s.jobs)], ["Timed out", number(s.timeouts), "Reservations whose TTR ended"]]));
   }
 
   engine(e) {
     const second = key => { const n = this.per(key); return n === null ? "…" : rate(n); };
     const within = ms => ms ? "≤ " + (ms < 1 ? ms * 1000 + " µs" : span(ms)) : "–";
-    const kinds = { memory: "in memory only", embedded: "on the disk of this instance", redis: "in Redis" };
-    return card("engine", "Engine", facts([["Jobs are kept", kinds[e.kind] ?? e.kind], ["State", dot(!e.away, e.away || "in order")], ["Calls a second", second("calls")], ["Operations a call", e.operations_per_call ? e.operations_per_call.toFixed(1) : "–"], ["p95 of calls", within(e.call_p95_ms)],
-      e.kind === "embedded" && ["Log", bytes(e.log_bytes)], e.kind === "embedded" && e.free_bytes > 0 && ["Free on the disk", bytes(e.free_bytes)], e.kind === "embedded" && ["Syncs a second", second("syncs")], e.kind === "embedded" && ["p95 of syncs", within(e.sync_p95_ms)],
+    const kinds = { memory: "memory only", embedded: "disk of this instance", redis: "Redis" };
+    return card("engine", "Engine", properties([["Storage", kinds[e.kind] ?? e.kind], ["State", dot(!e.away, e.away || "ok")], ["Calls/s", second("calls")], ["Operations per call", e.operations_per_call ? e.operations_per_call.toFixed(1) : "–"], ["p95 call", within(e.call_p95_ms)],
+      e.kind === "embedded" && ["Log", bytes(e.log_bytes)], e.kind === "embedded" && e.free_bytes > 0 && ["Free disk space", bytes(e.free_bytes)], e.kind === "embedded" && ["Syncs/s", second("syncs")], e.kind === "embedded" && ["p95 sync", within(e.sync_p95_ms)],
       e.kind === "embedded" && ["Records written", number(e.records_written), "To the log"], e.kind === "embedded" && ["Migrated", number(e.records_migrated), "From the log to the tables"],
-      e.silence_ms >= 0 && ["Redis last answered", span(e.silence_ms) + " ago"], e.kind === "redis" && ["Sent again", number(e.retries), "Calls that had failed"], e.kind === "redis" && ["Carried out before", number(e.replays), "Of the calls that were sent again"], ["Timer is late by", span(e.timer_lag_ms), "How late things happen that are due by time"]]));
+      e.silence_ms >= 0 && ["Redis last answered", span(e.silence_ms) + " ago"], e.kind === "redis" && ["Retries", number(e.retries), "Calls that failed and were sent again"], e.kind === "redis" && ["Replays", number(e.replays), "Retried calls that had already taken effect"], ["Timer lag", span(e.timer_lag_ms), "How late timed transitions happen"]]));
   }
 
   cluster(s, e) {
     if (e.kind !== "redis") return [];
-    const alive = i => i.silence_ms < silent;
+    const alive = i => i.silence_ms < deadAfter;
     const cards = [];
-    if (e.instances.length) cards.push(card("instances", `Instances: ${number(e.instances.filter(alive).length)} alive`, table(["Instance", "Heartbeat", "Version"], e.instances.map(i => [make("code", {}, i.name), dot(alive(i), span(i.silence_ms) + " ago"), (i.version || "not told") + (i.own ? `: this one, on ${s.hostname}` : "")]))));
+    if (e.instances.length) cards.push(card("instances", `Instances: ${number(e.instances.filter(alive).length)} alive`, table(["Instance", "Heartbeat", "Version"], e.instances.map(i => [make("code", {}, i.name), dot(alive(i), span(i.silence_ms) + " ago"), (i.version || "unknown") + (i.own ? ` (this instance, on ${s.hostname})` : "")]))));
     if (e.nodes.length) {
-      cards.push(card("nodes", "Redis", table(["Server", "Role", "Version", "Answers in", "Memory", "Connections", "Partitions", "Replicas"], e.nodes.map(n => n.problem
+      cards.push(card("nodes", "Redis", table(["Server", "Role", "Version", "Round trip", "Memory", "Connections", "Partitions", "Replicas"], e.nodes.map(n => n.problem
         ? [n.addr, dot(false, n.problem), "", "", "", "", String(n.partitions), ""]
         : [n.addr, n.role, n.version, n.round_trip_ms.toFixed(1) + " ms", bytes(n.memory_bytes), number(n.clients), String(n.partitions),
           n.replicas.length ? n.replicas.map(r => make("div", {}, dot(r.state === "online" && r.lag_ms < 10_000, `${r.addr} ${r.state}, ${r.lag_ms ? span(r.lag_ms) : "< 1 s"} and ${bytes(r.behind_bytes)} behind`))) : "none"]))));
@@ -82,9 +82,9 @@ class Server {
 
   async toggleDrain() {
     const s = this.s;
-    if (!s.draining && !await ask({ name: "drain", title: "Drain this instance?", text: "Every put is refused until it is told otherwise. Workers go on.", hits: `${number(s.connections)} connections are open.`, action: "Drain", danger: true })) return;
+    if (!s.draining && !await ask({ name: "drain", title: "Drain this instance?", text: "Puts are refused until you undo this. Workers continue.", hits: `Open connections: ${number(s.connections)}.`, action: "Drain", danger: true })) return;
     await call("POST", "/v1/server/" + (s.draining ? "undrain" : "drain"));
-    note(s.draining ? "Puts are accepted again." : "Puts are refused now.");
+    note(s.draining ? "Puts are accepted again." : "Puts are now refused.");
     await this.read();
   }
 }

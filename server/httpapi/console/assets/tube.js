@@ -1,4 +1,4 @@
-// One tube: its charts, its jobs by state, and what can be done with them.
+// One tube: its charts, its jobs by state, and the actions on them.
 import { make, number, span, bytes, plural, note, attempt, ask, rate, button, withMarks, durations, wrongDuration } from "./ui.js";
 import { call, tubes, follow, may, mayOn, readRights, tubePath } from "./api.js";
 import { Rows } from "./rows.js";
@@ -8,10 +8,10 @@ import { JobDialog, actionButtons } from "./job.js";
 
 const states = ["ready", "reserved", "delayed", "buried"];
 const pageSize = 200;
-const enough = 2000; // jobs that a search looks at before it asks whether to go on
+const maxExamined = 2000; // jobs that a search examines before it offers to continue
 const narrow = matchMedia("(max-width: 720px)");
 
-// The times of a job go on after it was read at j.read.
+// since returns the time since a job was loaded, by which its age has grown.
 const since = j => Date.now() - j.read;
 
 export const jobColumns = {
@@ -19,11 +19,11 @@ export const jobColumns = {
   state: { key: "state", label: "State", min: 84, grow: 0.5, stamp: j => j.state, cell: j => make("span", { className: "badge first " + j.state }, j.state), phone: true },
   priority: { key: "priority", label: "Priority", min: 66, number: true, cell: j => number(j.priority) },
   age: { key: "age", label: "Age", min: 72, number: true, phone: true, cell: j => span(j.age * 1000 + since(j)) },
-  due: { key: "due", label: "Due in", title: "Until a delayed job is ready, or the TTR of a reserved one ends", min: 72, number: true, cell: j => j.due_ms ? j.due_ms > since(j) ? span(j.due_ms - since(j)) : "now" : "–", className: j => j.due_ms ? "" : " zero" },
+  due: { key: "due", label: "Due in", title: "Time until a delayed job is ready, or until the TTR of a reserved job ends", min: 72, number: true, cell: j => j.due_ms ? j.due_ms > since(j) ? span(j.due_ms - since(j)) : "now" : "–", className: j => j.due_ms ? "" : " zero" },
   size: { key: "size", label: "Size", min: 60, number: true, cell: j => bytes(j.size) },
   reserves: { key: "reserves", label: "Tries", title: "How often it was reserved", min: 48, number: true, cell: j => number(j.reserves), className: j => j.reserves ? "" : " zero" },
 };
-// keyColumn shows what tells jobs from each other: the key, and how the body begins.
+// keyColumn shows the key and the beginning of the body.
 const keyColumn = view => ({ key: "key", label: "Key and body", min: 180, grow: 9, phone: true, stamp: j => j, cell: j => make("span", {}, j.key && make("b", { className: "keyword" }, withMarks(j.key, view.text)), j.parked && make("span", { className: "badge warn" }, "parked: " + j.parked),
   j.from_tube && make("span", { className: "badge soft" }, "from " + j.from_tube), j.leased && make("span", { className: "badge soft" }, "lease"), j.excerpt && make("code", { className: "excerpt" }, withMarks(j.excerpt, view.text))) });
 
@@ -48,27 +48,27 @@ class TubeView {
 
   build() {
     const admin = mayOn(this.name, "admin");
-    this.mark = admin ? new Set() : null;
+    this.selection = admin ? new Set() : null;
     this.pauseBar = make("div", { className: "banner", role: "status", hidden: true });
     this.policy = make("div", { className: "gap" });
-    this.facts = make("div", { className: "sums" });
+    this.summary = make("div", { className: "sums" });
     this.charts = make("div", { className: "charts gap" });
     this.tabs = states.map(s => make("button", { type: "button", role: "tab", id: "tab-" + s, "aria-controls": "jobs", onclick: () => { this.settled = true; this.choose(s); } }));
-    this.rows = new Rows({ label: "Jobs", columns: this.columns(), open: (j, i) => this.open(i), mark: this.mark, nameOf: j => "job " + j.id });
+    this.rows = new Rows({ label: "Jobs", columns: this.columns(), open: (j, i) => this.open(i), selection: this.selection, nameOf: j => "job " + j.id });
     this.rows.element.classList.add("jobs");
-    this.rows.element.addEventListener("marked", () => this.drawMarked());
-    this.marked = make("div", { className: "marked", role: "group", "aria-label": "With the marked jobs", hidden: true });
+    this.rows.element.addEventListener("selectionchanged", () => this.drawSelection());
+    this.selectionBar = make("div", { className: "selection", role: "group", "aria-label": "Selected jobs", hidden: true });
     this.empty = make("p", { className: "empty" });
-    this.looked = make("span", { className: "soft", role: "status" });
+    this.status = make("span", { className: "soft", role: "status" });
     this.more = make("button", { type: "button", id: "more", onclick: () => this.read(false) }, "More");
-    this.anew = make("button", { type: "button", id: "read", "data-read": "", title: "r", onclick: () => this.read(true) }, "Read anew");
+    this.refresh = make("button", { type: "button", id: "read", "data-read": "", title: "r", onclick: () => this.read(true) }, "Refresh");
     this.actions.append(...this.buttons(admin));
-    this.main.append(this.pauseBar, this.policy, this.facts, this.charts,
-      make("div", { className: "bar tight" }, make("div", { className: "tabs", role: "tablist", "aria-label": "States", onkeydown: e => this.turn(e) }, this.tabs), this.searchForm(), this.anew),
-      this.panel = make("div", { id: "jobs", role: "tabpanel", className: "panel" }, this.marked, this.rows.element, this.empty), make("div", { className: "foot" }, this.looked, this.more));
-    this.widened = () => this.rows.setColumns(this.columns());
-    narrow.addEventListener("change", this.widened);
-    this.stop = follow(() => this.news());
+    this.main.append(this.pauseBar, this.policy, this.summary, this.charts,
+      make("div", { className: "bar tight" }, make("div", { className: "tabs", role: "tablist", "aria-label": "States", onkeydown: e => this.tabKey(e) }, this.tabs), this.searchForm(), this.refresh),
+      this.panel = make("div", { id: "jobs", role: "tabpanel", className: "panel" }, this.selectionBar, this.rows.element, this.empty), make("div", { className: "foot" }, this.status, this.more));
+    this.resized = () => this.rows.setColumns(this.columns());
+    narrow.addEventListener("change", this.resized);
+    this.stop = follow(() => this.update());
     this.timers = [setInterval(() => this.readChart(), 10_000), setInterval(() => this.rows.soon(), 1000)];
     this.settled = false;
     this.choose(this.firstState());
@@ -81,15 +81,15 @@ class TubeView {
     this.reading?.abort();
     this.stop?.();
     this.timers?.forEach(clearInterval);
-    if (this.widened) narrow.removeEventListener("change", this.widened);
+    if (this.resized) narrow.removeEventListener("change", this.resized);
   }
 
-  // firstState is the first one that has jobs.
+  // firstState returns the first state that has jobs.
   firstState() { return states.find(s => this.count(s) > 0) ?? "ready"; }
 
-  // news shows what the stream has said. As long as nothing is listed, and nobody has chosen a state,
-  // it chooses the first one that has jobs.
-  news() {
+  // update shows the changes of the stream. While nothing is listed and no state was chosen, it chooses the
+  // first state that has jobs.
+  update() {
     if (!this.settled && this.fresh === false && !this.text && this.count(this.firstState()) > 0) {
       this.settled = true;
       this.choose(this.firstState());
@@ -104,7 +104,7 @@ class TubeView {
 
   searchForm() {
     const set = () => { this.text = input.value; this.everywhere = all.value === "all"; this.rows.setColumns(this.columns()); this.drawState(); this.read(true); };
-    const input = make("input", { type: "search", id: "search", placeholder: "Search bodies and keys", "aria-label": "Search in bodies and keys", maxLength: 200, onchange: set });
+    const input = make("input", { type: "search", id: "search", placeholder: "Search bodies and keys", "aria-label": "Search bodies and keys", maxLength: 200, onchange: set });
     const all = make("select", { id: "search-in", "aria-label": "Where to search", onchange: () => { if (this.text) set(); } }, make("option", { value: "state" }, "in this state"), make("option", { value: "all" }, "in all states"));
     return make("form", { className: "searchform", role: "search", onsubmit: e => { e.preventDefault(); if (this.text !== input.value) set(); } }, input, all);
   }
@@ -117,8 +117,8 @@ class TubeView {
   counts() { return tubes.get(this.name) ?? {}; }
   count(state) { return this.counts()[state] ?? 0; }
 
-  // turn moves between the tabs by keys.
-  turn(event) {
+  // tabKey moves between the tabs with the arrow keys.
+  tabKey(event) {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (!step) return;
     event.preventDefault();
@@ -137,13 +137,13 @@ class TubeView {
       if (tab.textContent !== text) tab.replaceChildren(s + " ", make("b", { className: s }, number(t[s] ?? 0)));
     });
     this.panel.setAttribute("aria-labelledby", "tab-" + this.state);
-    this.drawFacts(t);
+    this.drawFigures(t);
     const paused = t.paused_until > 0;
     this.pauseBar.hidden = !paused;
     if (paused) this.drawPause(t);
     else this.pauseText = "";
     const listed = this.next ? this.readAt : this.jobs.length;
-    this.anew.classList.toggle("news", this.fresh === false && !this.text && listed !== this.count(this.state));
+    this.refresh.classList.toggle("outdated", this.fresh === false && !this.text && listed !== this.count(this.state));
   }
 
   drawPause(t) {
@@ -151,19 +151,19 @@ class TubeView {
     if (this.pauseText !== text) {
       this.pauseText = text;
       this.pauseLeft = make("b", {});
-      this.pauseBar.replaceChildren(make("span", {}, "This tube is paused for another ", this.pauseLeft, t.paused_because ? `: ${t.paused_because}` : "."), mayOn(this.name, "admin") ? button("resume", "Go on", () => this.resume()) : "");
+      this.pauseBar.replaceChildren(make("span", {}, "This tube is paused for another ", this.pauseLeft, t.paused_because ? `: ${t.paused_because}` : "."), mayOn(this.name, "admin") ? button("resume", "Resume", () => this.resume()) : "");
     }
     this.pauseLeft.textContent = span(t.paused_until - Date.now());
   }
 
-  drawFacts(t) {
-    const facts = [["urgent", "urgent", number(t.urgent ?? 0)], ["waiting", "waiting", number(t.waiting ?? 0)], ["put_rate", "puts/s", rate(t.put_rate)], ["delete_rate", "done/s", rate(t.delete_rate)],
-      ["oldest", "oldest", t.oldest_at ? span(Date.now() - t.oldest_at) : "–"], ["wait_p95_ms", "p95 wait", t.wait_p95_ms >= 0 ? "≤ " + span(t.wait_p95_ms) : "–"], ["watching", "watching", number(t.watching ?? 0)], ["total", "ever put", number(t.total ?? 0)]];
+  drawFigures(t) {
+    const all = [["urgent", "urgent", number(t.urgent ?? 0)], ["waiting", "waiting", number(t.waiting ?? 0)], ["put_rate", "puts/s", rate(t.put_rate)], ["delete_rate", "done/s", rate(t.delete_rate)],
+      ["oldest", "oldest", t.oldest_at ? span(Date.now() - t.oldest_at) : "–"], ["wait_p95_ms", "p95 wait", t.wait_p95_ms >= 0 ? "≤ " + span(t.wait_p95_ms) : "–"], ["watching", "watching", number(t.watching ?? 0)], ["total", "put so far", number(t.total ?? 0)]];
     if (!this.figures) {
-      this.figures = facts.map(([key, label]) => make("div", { className: "tile", "data-sum": key }, make("b", {}), make("span", {}, label)));
-      this.facts.append(...this.figures);
+      this.figures = all.map(([key, label]) => make("div", { className: "tile", "data-sum": key }, make("b", {}), make("span", {}, label)));
+      this.summary.append(...this.figures);
     }
-    facts.forEach(([, , text], i) => { const e = this.figures[i].firstChild; if (e.textContent !== text) e.textContent = text; });
+    all.forEach(([, , text], i) => { const e = this.figures[i].firstChild; if (e.textContent !== text) e.textContent = text; });
   }
 
   drawPolicy(p) { this.policy.replaceChildren(policyLine(p) || ""); }
@@ -174,33 +174,33 @@ class TubeView {
       if (this.ended) return;
       const one = Object.hasOwn(c.tubes, this.name) ? c.tubes[this.name] : null;
       if (!one?.ready?.length) {
-        this.charts.replaceChildren(make("p", { className: "soft" }, "The charts of the last hour begin in a few seconds."));
+        this.charts.replaceChildren(make("p", { className: "soft" }, "The charts of the last hour will appear in a few seconds."));
         return;
       }
       this.charts.replaceChildren(
         chart("jobs", "Jobs", states.map(s => ({ label: s, values: one[s], className: s })), one.end, c.every_ms),
-        chart("rates", "Jobs a second", [{ label: "puts", values: one.put_rate, className: "puts" }, { label: "done", values: one.delete_rate, className: "done" }], one.end, c.every_ms, true));
-    } catch { /* the stream tells when the server is away */ }
+        chart("rates", "Jobs per second", [{ label: "puts", values: one.put_rate, className: "puts" }, { label: "done", values: one.delete_rate, className: "done" }], one.end, c.every_ms, true));
+    } catch { /* the state of the stream shows that the server is unreachable */ }
   }
 
   choose(state) {
     this.state = state;
-    this.mark?.clear();
+    this.selection?.clear();
     this.drawState();
     this.read(true);
   }
 
-  // read reads the first jobs, or further ones. A search takes more than one request if each finds
-  // little; goesOn: this is not the first one.
-  async read(anew, goesOn) {
+  // read loads the first jobs if refresh is set, and otherwise more jobs. A search makes several requests if each
+  // finds little; continued says that this is not the first one.
+  async read(refresh, continued) {
     this.reading?.abort();
     const reading = this.reading = new AbortController();
-    if (anew) {
-      Object.assign(this, { next: "", lookedAt: 0, fresh: true, readAt: this.count(this.state) });
+    if (refresh) {
+      Object.assign(this, { next: "", examined: 0, fresh: true, readAt: this.count(this.state) });
       this.rest = this.text && this.everywhere ? states.filter(s => s !== this.state) : [];
       this.searched = this.state;
     }
-    if (!goesOn) this.lookedFrom = this.lookedAt;
+    if (!continued) this.examinedBefore = this.examined;
     await attempt(async () => {
       const query = { state: this.text ? this.searched : this.state, cursor: this.next };
       const page = this.text
@@ -208,12 +208,12 @@ class TubeView {
         : await call("GET", this.path + "/jobs", { query: { ...query, limit: pageSize, excerpt: "true" }, signal: reading.signal });
       if (reading.signal.aborted) return;
       this.jobs = (this.fresh ? [] : this.jobs).concat(page.jobs.map(j => ({ ...j, read: Date.now() })));
-      Object.assign(this, { fresh: false, next: page.next, lookedAt: this.lookedAt + (page.looked ?? 0) });
+      Object.assign(this, { fresh: false, next: page.next, examined: this.examined + (page.looked ?? 0) });
       const ids = new Set(this.jobs.map(j => j.id));
-      if (this.mark) for (const id of this.mark) if (!ids.has(id)) this.mark.delete(id);
+      if (this.selection) for (const id of this.selection) if (!ids.has(id)) this.selection.delete(id);
       this.further = !this.next && this.rest.length > 0;
       if (this.further) this.searched = this.rest.shift();
-      if (this.text && (this.next || this.further) && this.jobs.length < pageSize && this.lookedAt - this.lookedFrom < enough) return this.read(false, true);
+      if (this.text && (this.next || this.further) && this.jobs.length < pageSize && this.examined - this.examinedBefore < maxExamined) return this.read(false, true);
       this.draw();
     });
   }
@@ -225,29 +225,29 @@ class TubeView {
     this.empty.hidden = this.jobs.length > 0;
     this.empty.textContent = this.text ? "Nothing was found" + (this.next ? " so far." : ".") : `No job is ${this.state}.`;
     this.more.hidden = !this.next && !this.further;
-    this.more.textContent = this.text ? "Look further" : "More";
-    this.looked.textContent = this.text ? `Looked at ${plural(this.lookedAt, "job")}, found ${number(this.jobs.length)}` + (this.next || this.further ? "; there are more to look at." : ".")
-      : this.jobs.length ? `${this.next ? "The first " : ""}${plural(this.jobs.length, "job")}, in the order in which they come out.` : "";
-    this.drawMarked();
+    this.more.textContent = this.text ? "Search further" : "More";
+    this.status.textContent = this.text ? `Examined ${plural(this.examined, "job")}, found ${number(this.jobs.length)}` + (this.next || this.further ? "; there are more jobs to examine." : ".")
+      : this.jobs.length ? `${this.next ? "The first " : ""}${plural(this.jobs.length, "job")}, in delivery order.` : "";
+    this.drawSelection();
     this.drawState();
     this.main.dataset.ready = "true";
   }
 
-  drawMarked() {
-    const n = this.mark?.size ?? 0;
-    this.marked.hidden = n === 0;
+  drawSelection() {
+    const n = this.selection?.size ?? 0;
+    this.selectionBar.hidden = n === 0;
     if (!n) return;
-    const jobs = this.jobs.filter(j => this.mark.has(j.id));
-    this.marked.replaceChildren(make("b", {}, plural(n, "job") + " marked"), ...actionButtons(jobs, () => { this.mark.clear(); return this.read(true); }).flat(),
-      button("unmark", "Unmark", () => { this.mark.clear(); this.rows.marked(); }, "quiet"));
+    const jobs = this.jobs.filter(j => this.selection.has(j.id));
+    this.selectionBar.replaceChildren(make("b", {}, plural(n, "job") + " selected"), ...actionButtons(jobs, () => { this.selection.clear(); return this.read(true); }).flat(),
+      button("unmark", "Clear selection", () => { this.selection.clear(); this.rows.selectionChanged(); }, "quiet"));
   }
 
   open(i) { return attempt(() => new JobDialog({ list: () => this.jobs, at: i, word: this.text, done: () => this.read(true) }).show()); }
 
   async kick() {
     const buried = this.count("buried"), delayed = this.count("delayed"), all = buried || delayed;
-    const v = await ask({ name: "kick", title: "Kick jobs of " + this.name, text: "Buried jobs become ready, the first ones first. If none is buried, delayed ones do.",
-      hits: v => `${plural(Math.min(all, Number(v.n)), (buried ? "buried" : "delayed") + " job")} of ${number(all)} will be ready.`, action: "Kick", fields: [{ name: "n", label: "At most", type: "number", value: all || 1, min: 1, required: true }] });
+    const v = await ask({ name: "kick", title: "Kick jobs of " + this.name, text: "Buried jobs become ready, in order. If there are none, delayed jobs become ready.",
+      hits: v => `${plural(Math.min(all, Number(v.n)), (buried ? "buried" : "delayed") + " job")} of ${number(all)} will become ready.`, action: "Kick", fields: [{ name: "n", label: "At most", type: "number", value: all || 1, min: 1, required: true }] });
     if (!v) return;
     const got = await call("POST", this.path + "/kick", { query: { n: v.n } });
     note(plural(got.count, "job") + " kicked.");
@@ -256,17 +256,17 @@ class TubeView {
 
   async pause() {
     const t = this.counts();
-    const v = await ask({ name: "pause", title: "Pause " + this.name, text: "Workers get no job of this tube for that long. Puts go on.", action: "Pause", check: v => wrongDuration(v.for),
-      hits: `${plural(this.count("ready"), "ready job")} will wait, and so will ${plural(this.count("waiting"), "worker")}.`,
-      fields: [{ name: "for", label: "For", value: t.paused_until ? "0" : "10m", help: durations + ", of whole seconds; 0 ends a pause" }, { name: "reason", label: "Reason", value: t.paused_because ?? "", maxLength: 200, help: "For people: shown here, and written to the log" }] });
+    const v = await ask({ name: "pause", title: "Pause " + this.name, text: "Workers get no jobs of this tube for that time. Puts still work.", action: "Pause", check: v => wrongDuration(v.for),
+      hits: `${plural(this.count("ready"), "ready job")} and ${plural(this.count("waiting"), "worker")} will wait.`,
+      fields: [{ name: "for", label: "For", value: t.paused_until ? "0" : "10m", help: durations + ", in whole seconds; 0 ends a pause" }, { name: "reason", label: "Reason", value: t.paused_because ?? "", maxLength: 200, help: "Shown here and in the log" }] });
     if (!v) return;
     await call("POST", this.path + "/pause", { query: v });
-    note(/^0+(ms|s|m|h|d)?$/.test(v.for) ? "The tube goes on." : "The tube is paused.");
+    note(/^0+(ms|s|m|h|d)?$/.test(v.for) ? "The tube is resumed." : "The tube is paused.");
   }
 
   async resume() {
     await call("POST", this.path + "/pause", { query: { for: "0" } });
-    note("The tube goes on.");
+    note("The tube is resumed.");
   }
 
   async changePolicy() {
@@ -276,10 +276,10 @@ class TubeView {
 
   async flush() {
     const all = () => this.count("ready") + this.count("delayed") + this.count("buried"), hit = s => s ? this.count(s) : all();
-    const v = await ask({ name: "flush", title: "Flush " + this.name, text: "Jobs are deleted. This cannot be undone.", action: "Delete them", danger: true,
-      hits: v => `${plural(hit(v.state), "job")} will be deleted.` + (v.state === "reserved" ? " Workers hold them: what they do goes on, and comes to nothing." : ""), fields: [
+    const v = await ask({ name: "flush", title: "Flush " + this.name, text: "Jobs are deleted. This cannot be undone.", action: "Delete", danger: true,
+      hits: v => `${plural(hit(v.state), "job")} will be deleted.` + (v.state === "reserved" ? " Workers that hold them continue, but can no longer finish them." : ""), fields: [
         { name: "state", label: "Which", value: this.state, options: [{ value: "", label: `ready, delayed and buried: ${number(all())}` }, ...states.map(s => ({ value: s, label: `${s}: ${number(this.count(s))}` }))] },
-        { name: "sure", label: `Type ${this.name} to be sure` }], check: v => v.sure === this.name ? "" : "The name is another one." });
+        { name: "sure", label: `Type ${this.name} to confirm` }], check: v => v.sure === this.name ? "" : "The name does not match." });
     if (!v) return;
     const got = await call("DELETE", this.path + "/jobs", { query: { state: v.state } });
     note(plural(got.count, "job") + " deleted.");
@@ -288,10 +288,10 @@ class TubeView {
 
   async move() {
     const movable = ["ready", "delayed", "buried"];
-    const v = await ask({ name: "move", title: "Move jobs of " + this.name, text: "The first ones go first. They get new ids there.", action: "Move",
+    const v = await ask({ name: "move", title: "Move jobs of " + this.name, text: "Jobs are moved in order and get new ids.", action: "Move",
       hits: v => `${plural(Math.min(this.count(v.state), Number(v.n)), v.state + " job")} will be moved` + (v.to ? ` to ${v.to}.` : "."), fields: [
         { name: "state", label: "Which", value: movable.includes(this.state) ? this.state : "ready", options: movable.map(s => ({ value: s, label: `${s}: ${number(this.count(s))}` })) },
-        { name: "to", label: "To the tube", required: true, suggest: [...tubes.keys()].filter(n => n !== this.name).slice(0, 500) },
+        { name: "to", label: "To tube", required: true, suggest: [...tubes.keys()].filter(n => n !== this.name).slice(0, 500) },
         { name: "n", label: "At most", type: "number", value: 1000000, min: 1, required: true }] });
     if (!v) return;
     const got = await call("POST", this.path + "/move", { query: v });

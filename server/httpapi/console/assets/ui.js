@@ -1,7 +1,7 @@
-// Elements, dialogs, messages, numbers as people read them.
+// Elements, dialogs, messages, formatted numbers.
 
-// make returns an element. What begins with "on" is a listener; class, data-* and aria-* are
-// attributes, all else properties. Children are elements or text, never HTML.
+// make returns an element. Properties that start with "on" are event listeners; class, data-* and aria-* are
+// attributes; all others are DOM properties. Children are elements or text, never HTML.
 export function make(tag, properties = {}, ...children) {
   const e = document.createElement(tag);
   for (const [key, value] of Object.entries(properties)) {
@@ -21,7 +21,7 @@ export function rate(n) {
   return n < 10 ? n.toFixed(1) : number(n);
 }
 
-// span is a time in ms in one or two units.
+// span formats a time in ms in one or two units.
 export function span(ms) {
   if (ms < 0) ms = 0;
   if (ms < 1000) return Math.round(ms) + " ms";
@@ -44,7 +44,7 @@ export function bytes(n) {
 
 export const plural = (n, noun, many = noun + "s") => number(n) + " " + (n === 1 ? noun : many);
 
-// note shows a message for a while; a problem stays until it is clicked away.
+// note shows a message for 6 s. An error stays until it is closed.
 export function note(text, bad) {
   const e = make("div", { className: "note" + (bad ? " bad" : "") }, make("span", {}, text),
     make("button", { type: "button", className: "quiet", "aria-label": "Close this message", onclick: () => e.remove() }, "×"));
@@ -54,7 +54,7 @@ export function note(text, bad) {
   if (!bad) setTimeout(() => e.remove(), 6000);
 }
 
-// attempt runs f and shows what goes wrong.
+// attempt runs f and shows its error.
 export async function attempt(f) {
   try {
     return await f();
@@ -63,18 +63,18 @@ export async function attempt(f) {
   }
 }
 
-// button is one that does an action, by whose name it is found.
+// button returns a button for an action. Its data-action attribute is the name of the action.
 export const button = (action, label, f, className = "") => make("button", { type: "button", className, "data-action": action, onclick: () => attempt(f) }, label);
 
-// icon is a sign that stands for itself only for those who see it.
+// icon returns a sign that screen readers skip.
 export const icon = text => make("span", { className: "icon", "aria-hidden": "true" }, text);
 
 export const durations = "A whole number with ms, s, m, h or d, such as 90s";
 export const wrongDuration = text => /^[0-9]+(ms|s|m|h|d)?$/.test(text) ? "" : durations + ".";
 
-// ask shows a dialog with a question, and fields to fill in, and returns their values by name,
-// or null. Each field is {name, label, type, value, options, help, required}. hits, a text or a
-// function of the values, says what it is done to; check, a function of the values, what is wrong.
+// ask shows a dialog with fields and returns their values by name, or null if it is cancelled. A field is
+// {name, label, type, value, options, help, required}. hits, a text or a function of the values, says what the
+// action affects. check, a function of the values, returns an error text or "".
 export function ask({ name, title, text, hits, fields = [], action, danger, check, wide }) {
   return new Promise(resolve => {
     const id = "d" + Math.random().toString(36).slice(2);
@@ -82,13 +82,13 @@ export function ask({ name, title, text, hits, fields = [], action, danger, chec
     const problem = make("p", { className: "problem", role: "alert" });
     const hit = hits && make("p", { className: "hits", role: "status", "data-hits": "" });
     const values = () => Object.fromEntries(inputs.map(i => [i.name, i.value()]));
-    const tell = () => {
+    const showHits = () => {
       const text = typeof hits === "function" ? hits(values()) : hits;
       if (hit && hit.textContent !== text) hit.textContent = text;
     };
-    const clock = setInterval(tell, 500); // what it says is true for as long as it asks
+    const clock = setInterval(showHits, 500); // keeps it up to date while the dialog is open
     const dialog = make("dialog", { "aria-labelledby": id, "data-dialog": name, className: wide ? "middle" : "" },
-      make("form", { method: "dialog", onsubmit: submit, oninput: tell },
+      make("form", { method: "dialog", onsubmit: submit, oninput: showHits },
         make("h2", { id }, title), text && make("p", {}, text), make("div", { className: wide ? "columns" : "" }, inputs.map(i => i.row)), hit, problem,
         make("div", { className: "buttons" },
           make("button", { type: "button", "data-do": "cancel", onclick: () => close(null), autofocus: danger && !fields.length }, "Cancel"),
@@ -107,7 +107,7 @@ export function ask({ name, title, text, hits, fields = [], action, danger, chec
     }
     dialog.addEventListener("cancel", event => { event.preventDefault(); close(null); });
     document.body.append(dialog);
-    tell();
+    showHits();
     dialog.showModal();
     const first = inputs.find(i => i.input.tagName !== "SELECT")?.input;
     first?.focus();
@@ -135,11 +135,11 @@ export function fieldOf(f, id = "f") {
   return { name: f.name, row, input, value: () => input.value };
 }
 
-// withMarks returns a text as elements, in which a word that was looked for is marked.
+// withMarks returns a text as elements in which a searched word is highlighted.
 export function withMarks(text, word) {
   if (!word) return [text];
   const out = [], low = text.toLowerCase(), sought = word.toLowerCase();
-  if (low.length !== text.length) return [text]; // a letter has another length when it is small
+  if (low.length !== text.length) return [text]; // some letter has another length in lower case
   let from = 0;
   for (let at; (at = low.indexOf(sought, from)) >= 0 && out.length < 2000; from = at + sought.length) {
     out.push(text.slice(from, at), make("mark", {}, text.slice(at, at + sought.length)));
@@ -148,14 +148,14 @@ export function withMarks(text, word) {
   return out;
 }
 
-// save has the browser keep a file.
+// save downloads a text as a file.
 export function save(name, text, type) {
   const url = URL.createObjectURL(new Blob([text], { type }));
   make("a", { href: url, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(url), 1000);
 }
 
-// remember keeps a value in the browser.
+// remember stores values in the browser.
 export const remember = {
   get(key, otherwise) {
     try {
@@ -168,7 +168,7 @@ export const remember = {
     try {
       localStorage.setItem("redstalk." + key, JSON.stringify(value));
     } catch {
-      note("The browser has no room to remember this.", true);
+      note("The browser storage is full.", true);
     }
   },
 };

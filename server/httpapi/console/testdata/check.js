@@ -1,9 +1,8 @@
-// What can be seen to be wrong with a page for those who see little, or use no mouse. Each
-// function returns what is wrong, as texts.
+// Accessibility checks of a page. Each function returns the problems it finds, as texts.
 window.check = (() => {
   const pixel = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
 
-  // rgba is a colour as CSS writes it, in any of its ways.
+  // rgba parses a CSS color in any notation.
   function rgba(css) {
     pixel.clearRect(0, 0, 1, 1);
     pixel.fillStyle = "#000";
@@ -14,7 +13,7 @@ window.check = (() => {
   }
   const over = ([r, g, b, a], under) => [r, g, b].map((c, i) => c * a + under[i] * (1 - a));
 
-  // behind is the colour behind an element: that of its nearest ancestors, on top of each other.
+  // behind returns the background color of an element: the blended backgrounds of its ancestors.
   function behind(e) {
     const layers = [];
     for (let p = e; p; p = p.parentElement) {
@@ -47,7 +46,7 @@ window.check = (() => {
     return found < 4.5 ? [`${what} in ${name(e)} has a contrast of ${found.toFixed(2)}`] : [];
   }
 
-  // contrast: each text stands out by 4.5 to 1.
+  // contrast: each text has a contrast of at least 4.5 to 1.
   function contrast() {
     const wrong = [], walk = document.createTreeWalker(dialog(), NodeFilter.SHOW_TEXT);
     for (let n = walk.nextNode(); n; n = walk.nextNode()) {
@@ -58,26 +57,26 @@ window.check = (() => {
     }
     for (const e of dialog().querySelectorAll("input, textarea, select")) {
       if (!seen(e) || e.type === "checkbox") continue;
-      wrong.push(...faint(e, getComputedStyle(e).color, "what is typed"));
+      wrong.push(...faint(e, getComputedStyle(e).color, "the text"));
       if (e.placeholder) wrong.push(...faint(e, getComputedStyle(e, "::placeholder").color, "the placeholder " + JSON.stringify(e.placeholder)));
     }
     return [...new Set(wrong)];
   }
 
-  // structure: a title, one first heading and none left out, landmarks, ids that are unique.
+  // structure: a title, one h1 and no skipped heading level, landmarks, unique ids.
   function structure() {
     const wrong = [];
-    if (document.documentElement.lang !== "en") wrong.push("the page does not say its language");
+    if (document.documentElement.lang !== "en") wrong.push("the page has no language");
     if (!document.title) wrong.push("the page has no title");
     const levels = [...document.querySelectorAll("h1, h2, h3, h4")].filter(seen).filter(h => !h.closest("dialog")).map(h => Number(h.tagName[1]));
-    if (levels.filter(l => l === 1).length !== 1) wrong.push(`there are ${levels.filter(l => l === 1).length} first headings`);
+    if (levels.filter(l => l === 1).length !== 1) wrong.push(`there are ${levels.filter(l => l === 1).length} h1 headings`);
     levels.forEach((l, i) => { if (l > (levels[i - 1] ?? 0) + 1) wrong.push(`a heading of level ${l} follows one of ${levels[i - 1] ?? 0}`); });
     for (const [what, count] of [["main", 1], ["header", 1], ["nav", 1]]) {
       const found = document.querySelectorAll(`body > ${what}, body > header > ${what}`).length;
       if (found !== count) wrong.push(`there are ${found} ${what}`);
     }
     const ids = [...document.querySelectorAll("[id]")].map(e => e.id);
-    for (const id of new Set(ids.filter((id, i) => ids.indexOf(id) !== i))) wrong.push(`the id ${id} is there twice`);
+    for (const id of new Set(ids.filter((id, i) => ids.indexOf(id) !== i))) wrong.push(`the id ${id} is not unique`);
     for (const e of document.querySelectorAll("[aria-labelledby], [aria-describedby], [aria-controls], label[for]")) {
       for (const a of ["aria-labelledby", "aria-describedby", "aria-controls", "for"]) {
         for (const id of (e.getAttribute(a) ?? "").split(/\s+/).filter(Boolean)) if (!document.getElementById(id)) wrong.push(`${name(e)}: there is no ${id}, which ${a} names`);
@@ -86,10 +85,10 @@ window.check = (() => {
     return wrong;
   }
 
-  // focus: what has the focus is seen to have it, by a line that stands out by 3 to 1.
+  // focus: the focused element has an outline with a contrast of at least 3 to 1.
   function focus() {
     const e = document.activeElement;
-    if (!e || e === document.body) return ["nothing has the focus"];
+    if (!e || e === document.body) return ["no element has the focus"];
     const style = getComputedStyle(e), box = e.getBoundingClientRect(), wrong = [];
     if (style.outlineStyle === "none" || parseFloat(style.outlineWidth) < 2) wrong.push(`${name(e)} does not show that it has the focus`);
     else {
@@ -100,7 +99,7 @@ window.check = (() => {
     return wrong;
   }
 
-  // narrow: nothing lies beyond the sides of the window, and fingers can hit what can be pressed.
+  // narrow: nothing exceeds the width of the window, and touch targets are large enough.
   function narrow() {
     const wrong = [], main = document.querySelector("main");
     if (document.scrollingElement.scrollWidth > innerWidth) wrong.push(`the page is ${document.scrollingElement.scrollWidth} wide in a window of ${innerWidth}`);
@@ -109,7 +108,7 @@ window.check = (() => {
       if (!seen(e) || e.closest(".skip, [role=grid]")) continue;
       const box = e.getBoundingClientRect();
       if (box.left < -1 || box.right > innerWidth + 1) wrong.push(`${name(e)} ${JSON.stringify(e.innerText)} reaches from ${box.left} to ${box.right}`);
-      const around = e.closest("label")?.getBoundingClientRect() ?? box; // which can be hit as well
+      const around = e.closest("label")?.getBoundingClientRect() ?? box; // a label can be touched as well
       const [wide, tall] = [Math.max(box.width, around.width), Math.max(box.height, around.height)];
       const inText = getComputedStyle(e).display === "inline" || e.closest(".tree");
       if (!inText && (wide < 23.5 || tall < 23.5)) wrong.push(`${name(e)} ${JSON.stringify(e.innerText)} is ${wide.toFixed()} × ${tall.toFixed()} px`);

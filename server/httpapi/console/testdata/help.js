@@ -1,10 +1,10 @@
-// What tests do within a page. It is there before the page's own scripts, in each document. Waiting
-// is done here, so that it takes no messages to and fro.
+// Helpers of the tests within a page. They run before the scripts of the page. Waiting happens here, so that it
+// takes no round trips between the test and the browser.
 window.help = (() => {
   const pause = ms => new Promise(done => setTimeout(done, ms));
 
-  // until waits until something holds, which may fail until then. It returns false when it has
-  // waited for long enough to be asked again.
+  // until waits until a condition holds. Until then it can throw. It returns false after limit ms, so that the
+  // test calls it again.
   async function until(holds, limit = 2000) {
     for (const end = performance.now() + limit; ; await pause(20)) {
       try {
@@ -18,17 +18,17 @@ window.help = (() => {
   const text = () => squeeze(document.body.innerText);
   const has = selector => [...document.querySelectorAll(selector)].some(e => e.checkVisibility());
 
-  // rows are the texts of the rows of the table that are there, by the keys of their columns; row is
-  // what each is of.
+  // rows returns the texts of the rows in the DOM, by the keys of their columns. The key row has the id of the
+  // row.
   const rows = () => [...document.querySelectorAll(".row[data-id]")].sort((a, b) => a.ariaRowIndex - b.ariaRowIndex).map(r =>
     Object.fromEntries([["row", r.dataset.id], ...[...r.querySelectorAll("[data-column]")].map(c => [c.dataset.column, squeeze(c.innerText)])]));
   const column = key => rows().map(r => r[key]);
   const cell = (row, key) => squeeze(document.querySelector(`.row[data-id=${JSON.stringify(row)}] [data-column=${key}]`).innerText);
   const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 
-  // look returns where the element that fits a selector is. While a dialog is open, only what is in
-  // it counts.
-  function look(selector) {
+  // locate returns the position of the element that matches a selector. While a dialog is open, only its
+  // elements count.
+  function locate(selector) {
     const top = [...document.querySelectorAll("dialog[open]")].at(-1) ?? document;
     const found = [...top.querySelectorAll(selector)].filter(e => e.checkVisibility());
     if (found.length !== 1) return { count: found.length };
@@ -39,27 +39,27 @@ window.help = (() => {
     return { count: 1, e, over, x, y, under: free ? "" : over?.outerHTML.slice(0, 200) ?? "outside of the window" };
   }
 
-  // find waits until an element stands still and a mouse could hit it.
+  // find waits until an element does not move and can be clicked.
   async function find(selector) {
-    const stands = 3; // looks one after the other that find it in the same place
+    const steady = 3; // consecutive calls of locate with the same result
     let at = { count: 0 }, found = 0;
-    const is = await until(() => {
+    const ok = await until(() => {
       const was = at;
-      at = look(selector);
+      at = locate(selector);
       found = at.e === was.e && at.x === was.x && at.y === was.y && at.under === was.under ? found + 1 : 1;
-      return at.count === 1 && at.under === "" && found >= stands;
+      return at.count === 1 && at.under === "" && found >= steady;
     });
-    return { ...at, found: is };
+    return { ...at, found: ok };
   }
-  const told = ({ found, count, x, y, under }) => ({ found, count, x, y, under });
+  const plain = ({ found, count, x, y, under }) => ({ found, count, x, y, under });
 
-  // A click is aimed at an element. Whatever else it meets, because something moved, does not feel it.
+  // A click is aimed at an element. If it hits another one because something moved, the event is suppressed.
   let aimed = null;
   async function aim(selector) {
     aimed = null;
     const at = await find(selector);
     if (at.found) aimed = { ...at, selector, missed: false, clicked: false };
-    return told(at);
+    return plain(at);
   }
   function guard(event) {
     if (!aimed || aimed.clicked || !event.isTrusted) return;
@@ -72,21 +72,21 @@ window.help = (() => {
   }
   for (const type of ["pointerdown", "mousedown", "pointerup", "mouseup", "click"]) addEventListener(type, guard, true);
 
-  // hit returns whether the click came to what it was aimed at, and aims no more.
+  // hit reports whether the click reached the element at which it was aimed, and ends the aiming.
   function hit() {
     const was = !aimed || aimed.clicked;
     aimed = null;
     return was;
   }
 
-  // said is everything that the page has told of in messages and in lines that tell how things stand.
-  const said = [];
+  // messages has all texts that messages and status lines have ever had.
+  const messages = [];
   new MutationObserver(changes => {
     for (const { target } of changes) {
       const e = target.closest?.("#notes, [role=status]");
-      if (e) said.push(squeeze(e.innerText));
+      if (e) messages.push(squeeze(e.innerText));
     }
   }).observe(document, { childList: true, subtree: true });
 
-  return { until, text, has, rows, column, cell, same, find: async selector => told(await find(selector)), aim, hit, said };
+  return { until, text, has, rows, column, cell, same, find: async selector => plain(await find(selector)), aim, hit, messages };
 })();

@@ -20,22 +20,21 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// This file makes the pictures of the documentation, from a server that has what a shop might
-// have in its queues.
+// This file takes the screenshots of the documentation, from a server with the queues of a shop.
 
 var (
-	docPictures = flag.String("doc-pictures", "", "the `directory` for pictures of the documentation; \"\": none are made")
-	shopFor     = flag.Duration("shop-for", time.Minute, "for how `long` the shop is open before they are made: charts have a point each 10 s")
+	docPictures = flag.String("doc-pictures", "", "the `directory` for the screenshots of the documentation; \"\" skips them")
+	shopFor     = flag.Duration("shop-for", time.Minute, "for what `duration` the shop runs before the screenshots: charts have a point every 10 s")
 )
 
-// mostBytes is how large a picture may be.
-const mostBytes = 150_000
+// maxPictureBytes is the maximum size of a screenshot.
+const maxPictureBytes = 150_000
 
-// queue is one of the shop's.
+// queue is a queue of the shop.
 type queue struct {
 	name  string
 	rate  float64       // jobs a second
-	work  time.Duration // that a job takes
+	work  time.Duration // how long a job takes
 	hands int           // workers
 	body  func(i int) string
 }
@@ -44,7 +43,7 @@ var customers = []string{"Ann Berger", "Tomás Ruiz", "Zoë Lind", "Wei Chen", "
 
 func order(i int) string { return fmt.Sprintf("2026-%06d", 418_200+i*7) }
 
-// queues are those of the shop.
+// queues are the queues of the shop.
 var queues = []queue{
 	{"emails", 9, 110 * time.Millisecond, 2, func(i int) string {
 		c := customers[i%len(customers)]
@@ -68,7 +67,7 @@ var queues = []queue{
 	{"reports", 0.2, 2 * time.Second, 1, func(i int) string { return fmt.Sprintf(`{"report":"sales","day":%d}`, i) }},
 }
 
-// open has the shop put jobs and work on them until ctx ends.
+// open starts a producer and the workers of a queue. They run until ctx ends.
 func (q *queue) open(ctx context.Context, addr string) {
 	go q.produce(ctx, addr)
 	for range q.hands {
@@ -76,7 +75,7 @@ func (q *queue) open(ctx context.Context, addr string) {
 	}
 }
 
-// produce puts jobs, now more and now fewer.
+// produce puts jobs at a rate that varies.
 func (q *queue) produce(ctx context.Context, addr string) {
 	c, err := beanstalk.Dial("tcp", addr)
 	if err != nil {
@@ -107,7 +106,7 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// consume works on jobs; one in 400 is buried.
+// consume works on jobs. It buries one in 400.
 func (q *queue) consume(ctx context.Context, addr string) {
 	c, err := beanstalk.Dial("tcp", addr)
 	if err != nil {
@@ -129,8 +128,8 @@ func (q *queue) consume(ctx context.Context, addr string) {
 	}
 }
 
-// rules gives tubes of the shop policies, pauses one, and leaves jobs parked.
-func rules(s *site) {
+// setUpShop sets policies, pauses a tube, and leaves some jobs parked.
+func setUpShop(s *testServer) {
 	for name, policy := range map[string]map[string]any{
 		"payments": {"retry": []string{"10s", "1m", "10m"}, "max": 5}, "webhooks": {"retry": []string{"5s", "30s"}, "max": 8, "dead": "webhooks.dead"},
 		"emails": {"quota_jobs": 100_000},
@@ -151,25 +150,25 @@ func rules(s *site) {
 			jobs = append(jobs, job)
 		}
 		s.put(name, jobs...)
-		s.with(s.reserve(name, n), "release")
+		s.apply(s.reserve(name, n), "release")
 	}
 	time.Sleep(1500 * time.Millisecond)
 	for _, name := range []string{"payments", "refunds", "shipping-labels"} {
 		if n := int(s.tube(name).Ready); n > 0 {
-			s.with(s.reserve(name, n), "release")
+			s.apply(s.reserve(name, n), "release")
 		}
 	}
 	s.put("reports", terms{"body": `{"report":"sales","day":0}`})
 	s.call("POST", tubePath("reports")+"/pause?for=2h&reason=The+numbers+of+yesterday+are+checked", nil, nil)
 }
 
-// TestDocPictures makes the pictures of the documentation.
+// TestDocPictures takes the screenshots of the documentation.
 func TestDocPictures(t *testing.T) {
 	if *docPictures == "" {
-		t.Skip("-args -doc-pictures makes them")
+		t.Skip("-args -doc-pictures takes them")
 	}
-	s := serve(t, "--store", "embedded:"+t.TempDir())
-	rules(s)
+	s := startServer(t, "--store", "embedded:"+t.TempDir())
+	setUpShop(s)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	for i := range queues {
@@ -186,7 +185,7 @@ func TestDocPictures(t *testing.T) {
 		{name: "tube", page: "#/tube/emails"},
 		{name: "job", page: "#/tube/emails", then: func(b *tab) {
 			b.inState("delayed")
-			b.look(s.jobs("emails", "delayed")[0].ID)
+			b.openJob(s.jobs("emails", "delayed")[0].ID)
 		}},
 		{name: "put", page: "#/put/invoices", then: fillOrder},
 		{name: "parked", page: "#/parked"},
@@ -199,31 +198,31 @@ func TestDocPictures(t *testing.T) {
 			}
 		})
 		b.await(`document.querySelector("#main[data-ready=true]")`)
-		time.Sleep(3 * time.Second) // until the charts are there, too
+		time.Sleep(3 * time.Second) // until the charts are drawn
 		if p.then != nil {
 			p.then(b)
 		}
-		b.docPicture(p.name)
+		b.docScreenshot(p.name)
 		b.close()
 	}
 }
 
-// fillOrder fills in the form of a new job.
+// fillOrder fills in the form for a new job.
 func fillOrder(b *tab) {
 	b.fill(putField("body"), "{\n  \"order\": \"2026-418207\",\n  \"total\": \"52.50\",\n  \"currency\": \"EUR\"\n}")
 	b.moreTags()
 	for name, value := range map[string]string{"priority": "100", "key": "invoice-2026-418207", "retry": "10s, 1m, 10m"} {
 		b.fill(putField(name), value)
 	}
-	b.act("keep")
+	b.clickAction("keep")
 	b.fill(field("name"), "An invoice")
-	b.sure("keep")
+	b.confirm("keep")
 }
 
-// docPicture writes a picture of what is seen to the documentation.
-func (b *tab) docPicture(name string) {
+// docScreenshot saves a screenshot for the documentation.
+func (b *tab) docScreenshot(name string) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := context.WithTimeout(b.ctx, timeout)
 	defer cancel()
 	shot, err := chromedp.Call(ctx, page.CaptureScreenshot, page.CaptureScreenshotParams{Format: page.CaptureScreenshotFormatPng})
 	if err != nil {
@@ -240,8 +239,8 @@ func (b *tab) docPicture(name string) {
 	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&small, image); err != nil {
 		b.t.Fatal(err)
 	}
-	if small.Len() > mostBytes {
-		b.t.Errorf("%s has %d bytes, which is more than %d", name, small.Len(), mostBytes)
+	if small.Len() > maxPictureBytes {
+		b.t.Errorf("%s has %d bytes, more than %d", name, small.Len(), maxPictureBytes)
 	}
 	if err := os.WriteFile(filepath.Join(*docPictures, name+".png"), small.Bytes(), 0o644); err != nil {
 		b.t.Fatal(err)

@@ -10,8 +10,8 @@ var (
 	none   = "Content-Type: "
 )
 
-// bad are requests that are refused: with the status, the code, and a part of the detail.
-var bad = map[string]struct {
+// refusedRequests are invalid requests with the expected status, the code, and a part of the detail.
+var refusedRequests = map[string]struct {
 	method, path, body string
 	headers            []string
 	status             int
@@ -133,19 +133,19 @@ var bad = map[string]struct {
 	"another origin":       {"POST", "/v1/tubes/t/jobs", `{"body":"x"}`, []string{"Origin: https://evil.example"}, 403, "FORBIDDEN", ""},
 }
 
-// TestBadInput: whatever is wrong is answered with a problem that names it, and changes
+// TestBadInput: an invalid request is answered with a problem that names the error, and changes
 // nothing.
 func TestBadInput(t *testing.T) {
 	t.Parallel()
 	a := start(t, Config{})
-	for name, test := range bad {
+	for name, test := range refusedRequests {
 		got := a.call(test.method, test.path, test.body, test.headers...)
 		p := decode[problem](t, got)
 		if got.status != test.status || p.Status != test.status || p.Code != test.code || !strings.Contains(p.Detail, test.detail) || p.Title == "" {
-			t.Errorf("%s: %s %.80s %.80s is answered %d %s", name, test.method, test.path, test.body, got.status, got.body)
+			t.Errorf("%s: the answer to %s %.80s %.80s is %d %s", name, test.method, test.path, test.body, got.status, got.body)
 		}
 		if kind := got.header.Get("Content-Type"); kind != "application/problem+json" {
-			t.Errorf("%s is answered as %s", name, kind)
+			t.Errorf("%s: the answer has the content type %s", name, kind)
 		}
 		if retry := got.header.Get("Retry-After"); (retry != "") != (got.status == 503 || got.status == 429) {
 			t.Errorf("%s: Retry-After is %q", name, retry)
@@ -155,7 +155,7 @@ func TestBadInput(t *testing.T) {
 	if info.Jobs != 0 || info.Draining || info.Tubes != 1 {
 		t.Errorf("something has changed: %+v", info)
 	}
-	// What a form cannot send is let in.
+	// Requests that an HTML form cannot send are accepted.
 	a.want(201, "POST", "/v1/tubes/t/jobs", "x", "Content-Type: text/plain", "X-Redstalk: 1")
 	a.want(201, "POST", "/v1/tubes/t/jobs", "x", octets)
 	a.want(201, "POST", "/v1/tubes/t/jobs", `{"body":"x"}`, "Content-Type: application/json; charset=utf-8")

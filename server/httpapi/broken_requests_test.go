@@ -16,9 +16,9 @@ import (
 	"redstalk/storage/embedded"
 )
 
-// raw sends bytes to the door, and returns what it answers until it closes the connection. If
-// more is set, that is sent again and again, until the door takes no more or a lot is sent.
-func (a *api) raw(send, more string) (got string, sent int) {
+// raw sends bytes to the server, and returns its answer up to the end of the connection. If more is set, raw
+// then sends it repeatedly until the server stops reading or 1 GiB was sent.
+func (a *harness) raw(send, more string) (got string, sent int) {
 	a.t.Helper()
 	c, err := net.Dial("tcp", a.addr)
 	if err != nil {
@@ -33,12 +33,12 @@ func (a *api) raw(send, more string) (got string, sent int) {
 	if more == "" {
 		c.(*net.TCPConn).CloseWrite()
 	}
-	text, _ := io.ReadAll(c) // the connection may be reset behind an answer
+	text, _ := io.ReadAll(c) // the connection can be reset after an answer
 	return string(text), sent
 }
 
-// TestEndless: a header or a body without end is refused when it is too long, and no more of
-// it is taken than that and what lies on the way.
+// TestEndless: a header or a body that never ends is refused when it exceeds the limit. The server reads no more
+// than that, apart from what is in socket buffers.
 func TestEndless(t *testing.T) {
 	if testing.Short() {
 		t.Skip("make test-long runs it")
@@ -62,23 +62,22 @@ func TestEndless(t *testing.T) {
 			t.Parallel()
 			got, sent := a.raw(test.send, test.more)
 			if sent > 64<<20 || got != "" && !strings.HasPrefix(got, "HTTP/1.1"+test.want) {
-				t.Errorf("after %d bytes it is answered %.300q", sent, got)
+				t.Errorf("after %d bytes the answer is %.300q", sent, got)
 			}
 		})
 	}
 	t.Cleanup(a.empty)
 }
 
-// empty checks that there is no job, and was none.
-func (a *api) empty() {
+// empty checks that there is no job and that none was put.
+func (a *harness) empty() {
 	a.t.Helper()
 	if s, err := a.queue.Stats(context.Background()); err != nil || s.Jobs != 0 || s.Ready+s.Delayed+s.Reserved+s.Buried != 0 {
 		a.t.Errorf("there are jobs: %+v (%v)", s, err)
 	}
 }
 
-// TestHalfSent: of a request that ends early nothing is done, wherever it ends: no job is put,
-// and of a batch none.
+// TestHalfSent: a request that is truncated at any byte has no effect: no job is put, not even one of a batch.
 func TestHalfSent(t *testing.T) {
 	t.Parallel()
 	a := start(t, Config{})
@@ -93,48 +92,48 @@ func TestHalfSent(t *testing.T) {
 	} {
 		for end := 0; end < len(request); end += 1 + end/40 {
 			if got, _ := a.raw(request[:end], ""); strings.HasPrefix(got, "HTTP/1.1 20") {
-				t.Errorf("%q is answered %q", request[:end], got)
+				t.Errorf("the answer to %q is %q", request[:end], got)
 			}
 		}
 		a.empty()
 		if got, _ := a.raw(request, ""); !strings.HasPrefix(got, "HTTP/1.1 20") {
-			t.Errorf("the whole %q is answered %q", request, got)
+			t.Errorf("the answer to the whole %q is %q", request, got)
 		}
 		a.want(http.StatusOK, "DELETE", "/v1/tubes/t/jobs", "")
 		a = start(t, Config{})
 	}
 }
 
-// TestGoneInTheMiddle: jobs that were leased for a client who reads a part of a large answer
-// and goes away, or reads no more, are ready again, without a failure.
+// TestGoneInTheMiddle: if a client reads only a part of a large answer and then disconnects or stops reading, the
+// jobs that were leased for it are ready again, without a failure.
 func TestGoneInTheMiddle(t *testing.T) {
 	t.Parallel()
-	for name, goes := range map[string]func(net.Conn){
-		"goes away":     func(c net.Conn) { c.Close() },
-		"reads no more": func(net.Conn) { time.Sleep(httpserve.DefaultWriteTimeout + time.Second) },
+	for name, leave := range map[string]func(net.Conn){
+		"disconnects":   func(c net.Conn) { c.Close() },
+		"stops reading": func(net.Conn) { time.Sleep(httpserve.DefaultWriteTimeout + time.Second) },
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			store := embedded.NewMemory()
 			q := queue.New(store, queue.Config{})
-			door := httpserve.New(New(q, Config{}), httpserve.Config{})
+			server := httpserve.New(New(q, Config{}), httpserve.Config{})
 			l := oneConn{make(chan net.Conn)}
-			go door.Serve(l)
+			go server.Serve(l)
 			ctx := context.Background()
 			for range 3 {
 				if _, err := q.Put(ctx, queue.NewJob{Tube: "t", TTR: 3600, Body: make([]byte, 50_000)}); err != nil {
 					t.Fatal(err)
 				}
 			}
-			mine, theirs := net.Pipe()
-			l.conns <- theirs
-			io.WriteString(mine, "POST /v1/reserve?tube=t&n=3 HTTP/1.1\r\nHost: x\r\nX-Redstalk: 1\r\nContent-Length: 0\r\n\r\n")
-			if n, err := io.ReadFull(mine, make([]byte, 70_000)); err != nil {
+			clientConn, serverConn := net.Pipe()
+			l.conns <- serverConn
+			io.WriteString(clientConn, "POST /v1/reserve?tube=t&n=3 HTTP/1.1\r\nHost: x\r\nX-Redstalk: 1\r\nContent-Length: 0\r\n\r\n")
+			if n, err := io.ReadFull(clientConn, make([]byte, 70_000)); err != nil {
 				t.Errorf("%d bytes: %v", n, err)
 			}
 			if s, err := q.TubeStats(ctx, "t"); err != nil || s.Reserved != 3 {
 				t.Errorf("%s: before that: %+v (%v)", name, s, err)
 			}
-			goes(mine)
+			leave(clientConn)
 			synctest.Wait()
 			s, err := q.TubeStats(ctx, "t")
 			if err != nil || s.Ready != 3 {
@@ -143,23 +142,23 @@ func TestGoneInTheMiddle(t *testing.T) {
 			if s, err := q.JobStats(ctx, 1); err != nil || s.Counters.Failures() != 0 {
 				t.Errorf("%s: the first job is %+v (%v)", name, s, err)
 			}
-			mine.Close()
+			clientConn.Close()
 			close(l.conns)
 			ending, cancel := context.WithTimeout(ctx, time.Minute)
 			defer cancel()
-			door.Shutdown(ending)
+			server.Shutdown(ending)
 			q.Close(ending)
 			store.Close()
 		})
 	}
 }
 
-// TestLongBodies: bodies come whole, however long they are and in whatever pieces they come.
+// TestLongBodies: bodies of any length and in any encoding arrive complete.
 func TestLongBodies(t *testing.T) {
 	t.Parallel()
 	const most = 300_000
 	a := startWith(t, embedded.NewMemory(), Config{}, queue.Config{MaxJobSize: most})
-	for _, n := range []int{firstPiece - 1, firstPiece, firstPiece + 1, 2 * firstPiece, 2*firstPiece + 1, most} {
+	for _, n := range []int{initialBuffer - 1, initialBuffer, initialBuffer + 1, 2 * initialBuffer, 2*initialBuffer + 1, most} {
 		body := strings.Repeat("0123456789abcde", n/15+1)[:n]
 		for name, request := range map[string]string{
 			"bytes":           fmt.Sprintf("Content-Type: image/png\r\nContent-Length: %d\r\n\r\n%s", n, body),
@@ -171,7 +170,7 @@ func TestLongBodies(t *testing.T) {
 			}
 			job, err := a.queue.Reserve(context.Background(), 1, []string{"t"}, 0)
 			if err != nil || string(job.Body) != body {
-				t.Errorf("%d bytes as %s have become %d others (%v)", n, name, len(job.Body), err)
+				t.Errorf("%d bytes as %s arrive as %d other bytes (%v)", n, name, len(job.Body), err)
 			}
 		}
 	}

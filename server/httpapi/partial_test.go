@@ -8,7 +8,7 @@ import (
 	"redstalk/storage/embedded"
 )
 
-// failsBetweenParts is a store whose operations on many jobs fail after their first part.
+// failsBetweenParts is a store whose operations on many jobs fail after their first batch of jobs.
 type failsBetweenParts struct{ storage.Store }
 
 func (s failsBetweenParts) Do(batches ...*storage.Batch) {
@@ -27,7 +27,7 @@ func (s failsBetweenParts) Do(batches ...*storage.Batch) {
 	s.Store.Do(batches...)
 }
 
-// TestFailsBetweenParts: the problem says how many jobs were done before the failure.
+// TestFailsBetweenParts: the problem says how many jobs were processed before the failure.
 func TestFailsBetweenParts(t *testing.T) {
 	a := startOn(t, failsBetweenParts{embedded.NewMemory()}, Config{})
 	for range 3 {

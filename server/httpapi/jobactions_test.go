@@ -13,24 +13,24 @@ import (
 	"redstalk/tube"
 )
 
-// acted does an action of the console to jobs, and returns how many were done.
-func (a *api) acted(body string) actionInfo {
+// act sends an action on jobs and returns its result.
+func (a *harness) act(body string) actionInfo {
 	a.t.Helper()
 	return decode[actionInfo](a.t, a.want(200, "POST", "/v1/jobs/actions", body))
 }
 
-// TestMoveMarkedJobs: a job that is moved by its id keeps its state, its terms and its body.
-func TestMoveMarkedJobs(t *testing.T) {
+// TestMoveJobsByID: a job that is moved by its id keeps its state, its options and its body.
+func TestMoveJobsByID(t *testing.T) {
 	t.Parallel()
 	a := start(t, Config{})
 	terms := `"priority":7,"ttr":"90s","key":"k%d","retry":["1m","5m"],"max":9,"dead":"morgue"`
 	for id, more := range []string{`"delay":0`, `"delay":"1h"`, `"delay":0`} {
 		a.want(201, "POST", "/v1/tubes/from/jobs", fmt.Sprintf(`{"body":"body %d",`+terms+`,%s}`, id+1, id+1, more))
 	}
-	if got := a.acted(`{"action":"bury","ids":[3]}`); got.Done != 1 {
+	if got := a.act(`{"action":"bury","ids":[3]}`); got.Done != 1 {
 		t.Fatalf("burying: %+v", got)
 	}
-	if got := a.acted(`{"action":"move","ids":[1,2,3,99],"to":"to"}`); got.Done != 3 || !slices.Equal(got.Missed, []uint64{99}) {
+	if got := a.act(`{"action":"move","ids":[1,2,3,99],"to":"to"}`); got.Done != 3 || !slices.Equal(got.Missed, []uint64{99}) {
 		t.Fatalf("moving: %+v", got)
 	}
 	for i, state := range []string{"ready", "delayed", "buried"} {
@@ -52,8 +52,8 @@ func TestMoveMarkedJobs(t *testing.T) {
 	}
 }
 
-// TestMoveWhatCannotBe: a job that cannot be put into the other tube stays as it was.
-func TestMoveWhatCannotBe(t *testing.T) {
+// TestMoveConflict: if the other tube has a job with the same key, a job is not moved and stays as it was.
+func TestMoveConflict(t *testing.T) {
 	t.Parallel()
 	for _, state := range []string{"ready", "delayed", "buried"} {
 		a := start(t, Config{})
@@ -61,46 +61,46 @@ func TestMoveWhatCannotBe(t *testing.T) {
 		a.want(201, "POST", "/v1/tubes/to/jobs", `{"body":"there","key":"k"}`)
 		a.want(201, "POST", "/v1/tubes/from/jobs", fmt.Sprintf(`{"body":"here","key":"k","priority":5,"delay":%q}`, "0"+delay))
 		if state == "buried" {
-			a.acted(`{"action":"bury","ids":[2]}`)
+			a.act(`{"action":"bury","ids":[2]}`)
 		}
-		if got := a.acted(`{"action":"move","ids":[2],"to":"to"}`); got.Done != 0 || len(got.Missed) != 1 {
+		if got := a.act(`{"action":"move","ids":[2],"to":"to"}`); got.Done != 0 || len(got.Missed) != 1 {
 			t.Errorf("%s: %+v", state, got)
 		}
 		job := decode[jobWithBody](t, a.want(200, "GET", "/v1/jobs/2", ""))
 		if job.State != state || job.Tube != "from" || job.Priority != 5 || state == "delayed" && job.Due < 3000_000 {
-			t.Errorf("%s: it has become %+v", state, job)
+			t.Errorf("%s: the job is now %+v", state, job)
 		}
 	}
 }
 
-// TestReasonOfPause: why a tube is paused is in the stream for as long as it is.
+// TestReasonOfPause: the reason of a pause is in the stream until the pause ends.
 func TestReasonOfPause(t *testing.T) {
 	t.Parallel()
-	h := newHistory(nil)
+	p := newPoller(nil)
 	now := time.UnixMilli(1e12)
-	h.now = func() time.Time { return now }
-	look := func(left time.Duration) string {
+	p.now = func() time.Time { return now }
+	poll := func(left time.Duration) string {
 		began := now
 		now = now.Add(time.Second)
-		h.note([]*tube.TubeStats{{Name: "t", PauseLeft: left}}, nil, began, now)
-		return h.live["t"].Reason
+		p.record([]*tube.TubeStats{{Name: "t", PauseLeft: left}}, nil, began, now)
+		return p.live["t"].Reason
 	}
-	look(0)
+	poll(0)
 	began := now
 	now = now.Add(time.Millisecond)
-	h.paused("t", "the bank is away")
-	h.note([]*tube.TubeStats{{Name: "t"}}, nil, began, now.Add(time.Second)) // it looked before that
+	p.paused("t", "the bank is away")
+	p.record([]*tube.TubeStats{{Name: "t"}}, nil, began, now.Add(time.Second)) // this poll began before the pause
 	now = now.Add(time.Second)
-	if got := look(time.Minute); got != "the bank is away" {
+	if got := poll(time.Minute); got != "the bank is away" {
 		t.Errorf("the reason is %q", got)
 	}
-	look(0)
-	if got := look(time.Minute); got != "" || len(h.reasons) != 0 {
+	poll(0)
+	if got := poll(time.Minute); got != "" || len(p.reasons) != 0 {
 		t.Errorf("the next pause has the reason %q", got)
 	}
 }
 
-// TestPauseIsLogged: with who has paused what, and why.
+// TestPauseIsLogged: a pause is logged with the tube, the duration and the reason.
 func TestPauseIsLogged(t *testing.T) {
 	t.Parallel()
 	var log strings.Builder
@@ -112,30 +112,30 @@ func TestPauseIsLogged(t *testing.T) {
 	}
 }
 
-// TestRightsOnTubes: who asks is told what it may do on the tubes that it names.
+// TestRightsOnTubes: /v1/caller returns the rights of the user on the tubes in the query.
 func TestRightsOnTubes(t *testing.T) {
 	t.Parallel()
-	g := startGuarded(t, "ann sales* admin", "bob * look")
+	g := startGuarded(t, "ann sales* admin", "bob * read")
 	ask := func(user string) callerInfo {
 		secret := base64.StdEncoding.EncodeToString([]byte(user + ":" + user))
 		return decode[callerInfo](t, g.call("GET", "/v1/caller?tube=sales.out&tube=sms", "", "Authorization: Basic "+secret))
 	}
-	if got := ask("bob"); got.User != "bob" || got.Anonymous || !slices.Equal(got.Tubes["sms"], []string{"look"}) {
+	if got := ask("bob"); got.User != "bob" || got.Anonymous || !slices.Equal(got.Tubes["sms"], []string{"read"}) {
 		t.Errorf("bob: %+v", got)
 	}
-	g.write(t, "ann sales* look,admin")
+	g.write(t, "ann sales* read,admin")
 	if err := g.access.Reload(); err != nil {
 		t.Fatal(err)
 	}
-	if got := ask("ann"); len(got.Tubes["sms"]) != 0 || !slices.Equal(got.Tubes["sales.out"], []string{"look", "admin"}) || len(got.Everywhere) != 0 {
+	if got := ask("ann"); len(got.Tubes["sms"]) != 0 || !slices.Equal(got.Tubes["sales.out"], []string{"read", "admin"}) || len(got.Everywhere) != 0 {
 		t.Errorf("ann: %+v", got)
 	}
 }
 
-// TestChallenge: the console is not answered in a way for which a browser asks for a user.
+// TestChallenge: a 401 answer to the console has a scheme for which browsers open no login window.
 func TestChallenge(t *testing.T) {
 	t.Parallel()
-	g := startGuarded(t, "ann * look")
+	g := startGuarded(t, "ann * read")
 	scheme := func(headers ...string) string {
 		got := g.call("GET", "/v1/server", "", headers...)
 		if got.status != http.StatusUnauthorized {
@@ -145,29 +145,29 @@ func TestChallenge(t *testing.T) {
 		return word
 	}
 	if got := scheme(); got != "Basic" {
-		t.Errorf("a program is asked for %q", got)
+		t.Errorf("the scheme for a program is %q", got)
 	}
 	if got := scheme("X-Redstalk: console"); got != "Console" {
-		t.Errorf("the console is asked for %q", got)
+		t.Errorf("the scheme for the console is %q", got)
 	}
 	if got := scheme("X-Redstalk: console", "Authorization: Bearer ann:wrong"); got != "Console" {
-		t.Errorf("the console with a wrong secret is asked for %q", got)
+		t.Errorf("the scheme for the console with a wrong secret is %q", got)
 	}
 }
 
-// TestStoreOf: a store in memory has calls, but no disk and no neighbours.
+// TestStoreOf: a memory store has calls, but no disk and no other processes.
 func TestStoreOf(t *testing.T) {
 	t.Parallel()
 	a := start(t, Config{})
 	a.want(201, "POST", "/v1/tubes/t/jobs", `{"body":""}`)
 	got := decode[storeInfo](t, a.want(200, "GET", "/v1/store", ""))
 	if got.Kind != "memory" || got.Away != "" || got.Calls == 0 || got.CallP95 <= 0 || got.Operations < 1 || got.MemoryBytes == 0 || got.HeapBytes > got.MemoryBytes ||
-		got.LogBytes != 0 || got.Silence != -1 || len(got.Instances)+len(got.Nodes) != 0 {
+		got.LogBytes != 0 || got.SinceReply != -1 || len(got.Instances)+len(got.Nodes) != 0 {
 		t.Errorf("%+v", got)
 	}
 }
 
-// TestExcerpts: a list has how bodies begin if that is asked for.
+// TestExcerpts: a list has the beginnings of bodies only if they are requested.
 func TestExcerpts(t *testing.T) {
 	t.Parallel()
 	a := start(t, Config{})
@@ -181,6 +181,6 @@ func TestExcerpts(t *testing.T) {
 		}
 	}
 	if page = decode[jobsPage](t, a.want(200, "GET", "/v1/tubes/t/jobs?state=ready&limit=1", "")); page.Jobs[0].Excerpt != "" {
-		t.Errorf("nobody has asked for %q", page.Jobs[0].Excerpt)
+		t.Errorf("an excerpt that was not requested: %q", page.Jobs[0].Excerpt)
 	}
 }

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// serverInfo is what is known of the instance and of its store.
+// serverInfo describes the instance and the totals of its store.
 type serverInfo struct {
-	ID         string  `json:"id" doc:"of this run of the instance"`
+	ID         string  `json:"id" doc:"identifies this run of the instance"`
 	Version    string  `json:"version"`
 	Uptime     float64 `json:"uptime" doc:"seconds"`
 	Draining   bool    `json:"draining"`
@@ -15,24 +15,24 @@ type serverInfo struct {
 	Hostname   string  `json:"hostname"`
 	PID        int     `json:"pid"`
 
-	Connections int64 `json:"connections" doc:"of the beanstalk door of this instance"`
-	Waiting     int64 `json:"waiting" doc:"reserves that wait on this instance, of all doors"`
+	Connections int64 `json:"connections" doc:"open connections to the beanstalk port of this instance"`
+	Waiting     int64 `json:"waiting" doc:"reserves that wait on this instance, over any protocol"`
 
-	Instances uint64 `json:"instances" doc:"that share the store; 0 if only one can"`
+	Instances uint64 `json:"instances" doc:"instances that share the store; 0 if the engine cannot be shared"`
 	Tubes     uint64 `json:"tubes"`
 	Ready     uint64 `json:"ready"`
 	Urgent    uint64 `json:"urgent"`
 	Reserved  uint64 `json:"reserved"`
 	Delayed   uint64 `json:"delayed"`
 	Buried    uint64 `json:"buried"`
-	Jobs      uint64 `json:"jobs" doc:"ever put"`
+	Jobs      uint64 `json:"jobs" doc:"jobs put so far"`
 	Timeouts  uint64 `json:"timeouts"`
 }
 
 type serverOutput struct{ Body serverInfo }
 
-func (d *Door) server(ctx context.Context, _ *struct{}) (*serverOutput, error) {
-	s, err := d.queue.Stats(ctx)
+func (api *API) server(ctx context.Context, _ *struct{}) (*serverOutput, error) {
+	s, err := api.queue.Stats(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -44,14 +44,14 @@ func (d *Door) server(ctx context.Context, _ *struct{}) (*serverOutput, error) {
 	}}, nil
 }
 
-func (d *Door) drain(context.Context, *struct{}) (*noOutput, error) {
-	d.queue.Drain()
-	d.log.Info("draining: every put is refused from now on")
+func (api *API) drain(context.Context, *struct{}) (*noOutput, error) {
+	api.queue.Drain()
+	api.log.Info("draining: puts are refused from now on")
 	return nil, nil
 }
 
-func (d *Door) undrain(context.Context, *struct{}) (*noOutput, error) {
-	d.queue.Undrain()
-	d.log.Info("not draining: puts are accepted from now on")
+func (api *API) undrain(context.Context, *struct{}) (*noOutput, error) {
+	api.queue.Undrain()
+	api.log.Info("not draining: puts are accepted from now on")
 	return nil, nil
 }

@@ -14,58 +14,58 @@ import (
 	"redstalk/storage/embedded"
 )
 
-// TestPlaces: nobody has more places than are free, so that there is one for somebody else.
-func TestPlaces(t *testing.T) {
-	p := newPlaces(100)
+// TestLimiter: no client has more requests than are free, so that there is always one for another client.
+func TestLimiter(t *testing.T) {
+	l := newLimiter(100)
 	for _, of := range []struct {
-		who  string
-		want int
+		client string
+		want   int
 	}{{"a", 50}, {"b", 25}, {"c", 13}, {"d", 6}, {"e", 3}, {"f", 2}, {"g", 1}, {"h", 0}, {"", 0}} {
 		n := 0
-		for p.take(of.who) {
+		for l.acquire(of.client) {
 			n++
 		}
 		if n != of.want {
-			t.Errorf("%q has %d places, want %d", of.who, n, of.want)
+			t.Errorf("%q has %d requests, want %d", of.client, n, of.want)
 		}
 	}
-	p.leave("a")
-	if p.take("a") || !p.take("h") {
-		t.Error("who has most gets the place that is free")
+	l.release("a")
+	if l.acquire("a") || !l.acquire("h") {
+		t.Error("the client with the most requests gets the free one")
 	}
-	unknown := newPlaces(10)
+	unknown := newLimiter(10)
 	for i := range 11 {
-		if unknown.take("") != (i < 10) {
-			t.Errorf("place %d", i)
+		if unknown.acquire("") != (i < 10) {
+			t.Errorf("request %d", i)
 		}
 	}
 }
 
-// TestTurns: so many at a time, those of several users in turn; who goes away or waits for too
-// long uses up no turn.
-func TestTurns(t *testing.T) {
+// TestSearchQueue: a limited number of searches runs at a time, alternating between users. A search that is
+// cancelled or that times out in the queue does not run.
+func TestSearchQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := newTurns()
-		turns.atOnce = 1
+		queue := newSearchQueue()
+		queue.atOnce = 1
 		var mu sync.Mutex
 		var order []string
-		begin := func(ctx context.Context, who string) {
-			end, err := turns.begin(ctx, who)
+		begin := func(ctx context.Context, client string) {
+			end, err := queue.admit(ctx, client)
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
-				order = append(order, "-"+who)
+				order = append(order, "-"+client)
 				return
 			}
-			order = append(order, who)
+			order = append(order, client)
 			go func() {
 				time.Sleep(time.Second)
 				end()
 			}()
 		}
 		gone, leave := context.WithCancel(t.Context())
-		for _, who := range strings.Fields("a a a b a b") {
-			go begin(t.Context(), who)
+		for _, client := range strings.Fields("a a a b a b") {
+			go begin(t.Context(), client)
 			synctest.Wait()
 		}
 		go begin(gone, "c")
@@ -91,17 +91,17 @@ func TestTurns(t *testing.T) {
 		if served < 10 || served > 11 || served+refused != maxSearches {
 			t.Errorf("%d were served, %d refused", served, refused)
 		}
-		if turns.running != 0 || len(turns.waiting) != 0 || takenOf(turns.places) != 0 {
-			t.Errorf("%d run, %d wait, %d places are taken", turns.running, len(turns.waiting), takenOf(turns.places))
+		if queue.running != 0 || len(queue.waiting) != 0 || inUse(queue.limiter) != 0 {
+			t.Errorf("%d run, %d wait, %d are in use", queue.running, len(queue.waiting), inUse(queue.limiter))
 		}
 	})
 }
 
-// counted is an engine that knows how many bodies one call reads.
+// counted is an engine that counts the bodies that one call reads.
 type counted struct {
 	storage.Store
-	mu   sync.Mutex
-	most int
+	mu    sync.Mutex
+	limit int
 }
 
 func (c *counted) Do(batches ...*storage.Batch) {
@@ -113,32 +113,31 @@ func (c *counted) Do(batches ...*storage.Batch) {
 			}
 		}
 		c.mu.Lock()
-		c.most = max(c.most, peeks)
+		c.limit = max(c.limit, peeks)
 		c.mu.Unlock()
 	}
 	c.Store.Do(batches...)
 }
 
-// TestSearchInSteps: a search reads few large bodies with one call of the store, and so does a
-// list with excerpts.
+// TestSearchInSteps: a search, and a list with excerpts, read only a few large bodies with one call of the store.
 func TestSearchInSteps(t *testing.T) {
 	t.Parallel()
 	store := &counted{Store: embedded.NewMemory()}
-	a := startWith(t, store, Config{}, queue.Config{MaxJobSize: peekAtOnce})
-	const size = peekAtOnce / 4
+	a := startWith(t, store, Config{}, queue.Config{MaxJobSize: bytesPerCall})
+	const size = bytesPerCall / 4
 	n := a.putMany("t", 30, func(i int) string { return fmt.Sprintf(`{"body":"%dx%s"}`, i, strings.Repeat("y", size)) })
-	if page := decode[foundPage](t, a.want(200, "GET", "/v1/tubes/t/search?state=ready&text=xY", "")); len(page.Jobs) != n || page.Looked != n {
-		t.Errorf("%d jobs of %d", len(page.Jobs), page.Looked)
+	if page := decode[foundPage](t, a.want(200, "GET", "/v1/tubes/t/search?state=ready&text=xY", "")); len(page.Jobs) != n || page.Examined != n {
+		t.Errorf("%d jobs of %d", len(page.Jobs), page.Examined)
 	}
 	if page := decode[jobsPage](t, a.want(200, "GET", "/v1/tubes/t/jobs?state=ready&excerpt=true", "")); len(page.Jobs) != n || !strings.HasPrefix(page.Jobs[n-1].Excerpt, "29xy") {
 		t.Errorf("%d jobs, the last is %.10q", len(page.Jobs), page.Jobs[n-1].Excerpt)
 	}
-	if store.most != 4 {
-		t.Errorf("%d bodies are read with one call", store.most)
+	if store.limit != 4 {
+		t.Errorf("%d bodies are read with one call", store.limit)
 	}
 }
 
-// TestHeadOfStreams: it is answered at once, and takes no place.
+// TestHeadOfStreams: a HEAD request for a stream is answered at once, and does not count as an open stream.
 func TestHeadOfStreams(t *testing.T) {
 	t.Parallel()
 	a := start(t, Config{MaxStreams: 1})
@@ -150,11 +149,11 @@ func TestHeadOfStreams(t *testing.T) {
 	a.stream("")
 }
 
-// TestPlacesOfUsers: a user cannot take all streams, nor all places of those who wait.
-func TestPlacesOfUsers(t *testing.T) {
+// TestLimitsPerUser: one user cannot use all streams, nor all waiting reserves.
+func TestLimitsPerUser(t *testing.T) {
 	t.Parallel()
-	g := startGuarded(t, "small t work,look", "root * look,work")
-	g.door.streams.most, g.door.waiting.most = 4, 4
+	g := startGuarded(t, "small t work,read", "root * read,work")
+	g.api.streams.limit, g.api.waiting.limit = 4, 4
 	const small, root = "Authorization: Bearer small:small", "Authorization: Bearer root:root"
 	for range 2 {
 		g.stream("?tube=t", small)
@@ -168,20 +167,19 @@ func TestPlacesOfUsers(t *testing.T) {
 	g.awaitWaiting(3)
 }
 
-// TestSearchesOfOneClient: a client that has half of the places for searches is refused, and says
-// when to try again.
+// TestSearchesOfOneClient: a client that already has half of the searches is refused, with Retry-After.
 func TestSearchesOfOneClient(t *testing.T) {
 	t.Parallel()
 	a := start(t, Config{})
 	for range maxSearches / 2 {
-		a.door.turns.take("127.0.0.1")
+		a.api.searches.acquire("127.0.0.1")
 	}
 	for _, path := range []string{"/v1/tubes/t/search?state=ready&text=x", "/v1/parked", "/v1/tubes/t/jobs?state=ready&excerpt=true"} {
 		if got := a.want(429, "GET", path, ""); got.header.Get("Retry-After") == "" {
-			t.Errorf("%s does not say when to try again", path)
+			t.Errorf("%s has no Retry-After", path)
 		}
 	}
 	a.want(200, "GET", "/v1/tubes/t/jobs?state=ready", "")
-	a.door.turns.places.leave("127.0.0.1")
+	a.api.searches.limiter.release("127.0.0.1")
 	a.want(200, "GET", "/v1/parked", "")
 }

@@ -19,47 +19,47 @@ import (
 	"redstalk/storage/embedded"
 )
 
-// api is a Door on a memory engine that is served on a free port.
-type api struct {
+// harness is an API on a memory engine, served on a free port.
+type harness struct {
 	t      testing.TB
 	queue  *queue.Queue
-	door   *Door
-	served *httpserve.Door
+	api    *API
+	server *httpserve.Door
 	addr   string
 	client *http.Client
 }
 
-func start(t testing.TB, config Config) *api {
+func start(t testing.TB, config Config) *harness {
 	t.Helper()
 	return startOn(t, embedded.NewMemory(), config)
 }
 
-// startOn is start with another engine.
-func startOn(t testing.TB, store storage.Store, config Config) *api {
+// startOn is start with a given engine.
+func startOn(t testing.TB, store storage.Store, config Config) *harness {
 	t.Helper()
 	return startWith(t, store, config, queue.Config{MaxJobSize: 1000, Version: "test"})
 }
 
-// startWith is startOn with another queue.
-func startWith(t testing.TB, store storage.Store, config Config, of queue.Config) *api {
+// startWith is startOn with a given configuration of the queue.
+func startWith(t testing.TB, store storage.Store, config Config, of queue.Config) *harness {
 	t.Helper()
 	if config.Log == nil {
 		config.Log = slog.New(slog.DiscardHandler)
 	}
-	a := &api{t: t, queue: queue.New(store, of), client: &http.Client{Transport: new(http.Transport)}}
-	a.door = New(a.queue, config)
+	a := &harness{t: t, queue: queue.New(store, of), client: &http.Client{Transport: new(http.Transport)}}
+	a.api = New(a.queue, config)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	a.addr = l.Addr().String()
-	a.served = httpserve.New(a.door, httpserve.Config{})
-	go a.served.Serve(l)
+	a.server = httpserve.New(a.api, httpserve.Config{})
+	go a.server.Serve(l)
 	t.Cleanup(func() {
 		a.client.CloseIdleConnections()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		if err := a.served.Shutdown(ctx); err != nil {
+		if err := a.server.Shutdown(ctx); err != nil {
 			t.Errorf("ending: %v", err)
 		}
 		if err := a.queue.Close(ctx); err != nil {
@@ -70,21 +70,21 @@ func startWith(t testing.TB, store storage.Store, config Config, of queue.Config
 	return a
 }
 
-// answer is what has come back.
+// answer is an HTTP answer.
 type answer struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// call is a request: method, path, and perhaps a body, which is JSON unless headers, as
-// "Name: value", say otherwise.
-func (a *api) call(method, path, body string, headers ...string) answer {
+// call makes a request. The body is JSON unless headers, in the form "Name: value", say otherwise. A header
+// without a value is removed.
+func (a *harness) call(method, path, body string, headers ...string) answer {
 	a.t.Helper()
 	return a.callWith(context.Background(), method, path, body, headers...)
 }
 
-func (a *api) callWith(ctx context.Context, method, path, body string, headers ...string) answer {
+func (a *harness) callWith(ctx context.Context, method, path, body string, headers ...string) answer {
 	a.t.Helper()
 	got, err := a.try(ctx, method, path, body, headers...)
 	if err != nil {
@@ -93,7 +93,7 @@ func (a *api) callWith(ctx context.Context, method, path, body string, headers .
 	return got
 }
 
-func (a *api) try(ctx context.Context, method, path, body string, headers ...string) (answer, error) {
+func (a *harness) try(ctx context.Context, method, path, body string, headers ...string) (answer, error) {
 	r, err := http.NewRequestWithContext(ctx, method, "http://"+a.addr+path, strings.NewReader(body))
 	if err != nil {
 		return answer{}, err
@@ -114,17 +114,17 @@ func (a *api) try(ctx context.Context, method, path, body string, headers ...str
 	return answer{reply.StatusCode, reply.Header, string(bytes.TrimSpace(text))}, err
 }
 
-// want is call with the status that has to come.
-func (a *api) want(status int, method, path, body string, headers ...string) answer {
+// want is call with the expected status.
+func (a *harness) want(status int, method, path, body string, headers ...string) answer {
 	a.t.Helper()
 	got := a.call(method, path, body, headers...)
 	if got.status != status {
-		a.t.Fatalf("%s %s %s: %d instead of %d: %s", method, path, body, got.status, status, got.body)
+		a.t.Fatalf("%s %s %s: status %d, want %d: %s", method, path, body, got.status, status, got.body)
 	}
 	return got
 }
 
-// decode reads the body of an answer.
+// decode decodes the JSON body of an answer.
 func decode[T any](t testing.TB, from answer) (v T) {
 	t.Helper()
 	if err := strict.Unmarshal([]byte(from.body), &v, strict.MatchCaseInsensitiveNames(true)); err != nil {
@@ -133,8 +133,8 @@ func decode[T any](t testing.TB, from answer) (v T) {
 	return v
 }
 
-// reserve returns the jobs that a reserve gets.
-func (a *api) reserve(query string) []leasedJob {
+// reserve reserves jobs. It returns nil if there are none.
+func (a *harness) reserve(query string) []leasedJob {
 	a.t.Helper()
 	got := a.call("POST", "/v1/reserve?"+query, "")
 	if got.status == http.StatusNoContent {
@@ -146,8 +146,8 @@ func (a *api) reserve(query string) []leasedJob {
 	return decode[[]leasedJob](a.t, got)
 }
 
-// awaitWaiting waits until that many reserves wait.
-func (a *api) awaitWaiting(n int64) {
+// awaitWaiting waits until n reserves are waiting.
+func (a *harness) awaitWaiting(n int64) {
 	a.t.Helper()
 	for limit := time.Now().Add(time.Minute); a.queue.Waiters() != n; time.Sleep(time.Millisecond) {
 		if time.Now().After(limit) {
@@ -156,7 +156,7 @@ func (a *api) awaitWaiting(n int64) {
 	}
 }
 
-// must returns what must not fail.
+// must returns a function that returns v and fails the test if err is not nil.
 func must[T any](v T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()
@@ -167,9 +167,9 @@ func must[T any](v T, err error) func(testing.TB) T {
 	}
 }
 
-// takenOf is how many places are taken.
-func takenOf(p *places) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.taken
+// inUse returns how many requests a limiter has admitted.
+func inUse(l *limiter) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.inUse
 }

@@ -17,15 +17,14 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// This file has what tests do in a tab. Elements are found by attributes that are there for
-// that: data-action of buttons, data-dialog of questions, names of fields. They are used as
-// people use them, by mouse where they are seen, and by keyboard; so one that something lies
-// upon makes a test fail.
+// This file has the interactions of tests with a tab. Elements are found by attributes that exist for this
+// purpose: data-action of buttons, data-dialog of dialogs, names of fields. Tests use real mouse and keyboard
+// events, so an element that is covered by another one makes a test fail.
 
-// send sends a command of the browser's protocol.
+// send sends a command of the DevTools protocol.
 func send[P, R any](b *tab, command cdp.Command[P, R], params P) R {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := context.WithTimeout(b.ctx, timeout)
 	defer cancel()
 	answer, err := chromedp.Call(ctx, command, params)
 	if err != nil {
@@ -34,7 +33,7 @@ func send[P, R any](b *tab, command cdp.Command[P, R], params P) R {
 	return answer
 }
 
-// eval returns what an expression of JavaScript comes to in the page.
+// eval returns the value of a JavaScript expression in the page.
 func eval[T any](b *tab, expression string) T {
 	b.t.Helper()
 	value, err := try[T](b, expression)
@@ -44,9 +43,9 @@ func eval[T any](b *tab, expression string) T {
 	return value
 }
 
-// try is eval for what may fail.
+// try is eval for expressions that can fail.
 func try[T any](b *tab, expression string) (T, error) {
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := context.WithTimeout(b.ctx, timeout)
 	defer cancel()
 	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 	if err != nil {
@@ -55,55 +54,55 @@ func try[T any](b *tab, expression string) (T, error) {
 	return value, err
 }
 
-// await waits until something holds that only a test can see.
+// await waits until a condition of the test holds.
 func await(t *testing.T, what string, holds func() bool, more func() string) {
 	t.Helper()
-	for limit := time.Now().Add(patience); !holds(); time.Sleep(20 * time.Millisecond) {
+	for limit := time.Now().Add(timeout); !holds(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(limit) {
-			t.Fatalf("%s: this did not come about; there is\n%s", what, more())
+			t.Fatalf("timeout waiting for: %s; the page has\n%s", what, more())
 		}
 	}
 }
 
-// await waits until an expression of JavaScript is true, which may fail until then.
+// await waits until a JavaScript expression is true. Until then it can throw.
 func (b *tab) await(expression string) {
 	b.t.Helper()
 	b.awaitOr(expression, b.text)
 }
 
-// awaitOr is await that says more if it fails.
+// awaitOr is await with a description of the page for the failure.
 func (b *tab) awaitOr(expression string, more func() string) {
 	b.t.Helper()
 	var last error
 	await(b.t, expression, func() bool {
 		var done bool
-		done, last = try[bool](b, "help.until(() => "+expression+")") // fails while another page comes
+		done, last = try[bool](b, "help.until(() => "+expression+")") // fails while another page loads
 		return done
 	}, func() string { return fmt.Sprintf("%v\n%s", last, more()) })
 }
 
-// text is what can be read in the page.
+// text returns the visible text of the page.
 func (b *tab) text() string { return eval[string](b, "document.body?.innerText ?? ''") }
 
-// see waits until a text can be read.
-func (b *tab) see(text string) {
+// awaitText waits until a text is visible.
+func (b *tab) awaitText(text string) {
 	b.t.Helper()
 	b.await("help.text().includes(" + js(text) + ")")
 }
 
-// seeNot waits until a text cannot be read any more.
-func (b *tab) seeNot(text string) {
+// awaitNoText waits until a text is no longer visible.
+func (b *tab) awaitNoText(text string) {
 	b.t.Helper()
 	b.await("!help.text().includes(" + js(text) + ")")
 }
 
-// told waits until the page has told of something, be it for how short a time.
-func (b *tab) told(text string) {
+// awaitMessage waits until the page has shown a message or a status, even if only for a moment.
+func (b *tab) awaitMessage(text string) {
 	b.t.Helper()
-	b.await("help.said.some(s => s.includes(" + js(text) + "))")
+	b.await("help.messages.some(s => s.includes(" + js(text) + "))")
 }
 
-// js is a value as JavaScript writes it.
+// js returns a value as a JavaScript literal.
 func js(value any) string {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -112,10 +111,10 @@ func js(value any) string {
 	return string(text)
 }
 
-// squeeze has one space wherever there are several, or ends of lines.
+// squeeze replaces each run of white space by one space.
 func squeeze(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// text is that of a value of the accessibility tree.
+// text returns the text of a value of the accessibility tree.
 func text(v *accessibility.Value) (s string) {
 	if v == nil || json.Unmarshal(v.Value, &s) != nil {
 		return ""
@@ -123,35 +122,35 @@ func text(v *accessibility.Value) (s string) {
 	return squeeze(s)
 }
 
-// target is where an element is that is looked for.
+// target is the position of an element.
 type target struct {
-	Found bool // it stands still, and could be hit
-	Count int  // of the elements that fit and are seen
+	Found bool // the element does not move and can be clicked
+	Count int  // how many visible elements match
 	X, Y  float64
-	Under string // what lies upon it, if something does
+	Under string // the element that covers it, if there is one
 }
 
-// find waits for the one element that fits a CSS selector, stands still and could be hit by a
-// mouse, and returns where its middle is.
+// find waits until exactly one element matches a CSS selector, does not move and can be clicked. It returns
+// the center of the element.
 func (b *tab) find(selector string) (x, y float64) {
 	b.t.Helper()
 	return b.seek("find", selector)
 }
 
-// seek is find, by a function of the page's help.
+// seek is find with a function of window.help.
 func (b *tab) seek(function, selector string) (x, y float64) {
 	b.t.Helper()
 	var at target
 	var last error
-	await(b.t, selector+" is there once, to be clicked", func() bool {
+	await(b.t, selector+" is there once and can be clicked", func() bool {
 		at, last = try[target](b, "help."+function+"("+js(selector)+")")
 		return at.Found
 	}, func() string { return fmt.Sprintf("%+v, %v\n%s", at, last, b.text()) })
 	return at.X, at.Y
 }
 
-// click clicks on the element that fits a CSS selector. If it has moved away from under the mouse,
-// nothing feels the click, and there is another one.
+// click clicks on the element that matches a CSS selector. If the element moves away before the click, the
+// click is suppressed and repeated.
 func (b *tab) click(selector string) {
 	b.t.Helper()
 	await(b.t, selector+" is clicked", func() bool {
@@ -159,55 +158,55 @@ func (b *tab) click(selector string) {
 		b.press(x, y)
 		b.release(x, y)
 		hit, err := try[bool](b, "help.hit()")
-		return hit || err != nil // then it led to another page
+		return hit || err != nil // an error means that the click led to another page
 	}, b.text)
 }
 
-// act clicks on the button of an action, such as kick.
-func (b *tab) act(action string) {
+// clickAction clicks on the button of an action, such as kick.
+func (b *tab) clickAction(action string) {
 	b.t.Helper()
 	b.click(fmt.Sprintf("[data-action=%q]", action))
 }
 
-// has tells whether something that fits a CSS selector is seen.
+// has reports whether an element that matches a CSS selector is visible.
 func (b *tab) has(selector string) bool {
 	b.t.Helper()
 	return eval[bool](b, "help.has("+js(selector)+")")
 }
 
-// lacks waits until nothing that fits a CSS selector is seen.
-func (b *tab) lacks(selector string) {
+// awaitGone waits until no element that matches a CSS selector is visible.
+func (b *tab) awaitGone(selector string) {
 	b.t.Helper()
 	b.await("!help.has(" + js(selector) + ")")
 }
 
-// ready waits until a view has its data.
+// ready waits until a view has loaded its data.
 func (b *tab) ready(view string) {
 	b.t.Helper()
 	b.await(fmt.Sprintf(`document.querySelector("#main[data-view=%s][data-ready=true]")`, view))
 }
 
-// dialog waits until a question is asked.
+// dialog waits until a dialog is open.
 func (b *tab) dialog(name string) {
 	b.t.Helper()
 	b.await(fmt.Sprintf(`[...document.querySelectorAll("dialog[open]")].at(-1)?.dataset.dialog === %q`, name))
 }
 
-// sure waits until a question is asked, and says yes to it.
-func (b *tab) sure(name string) {
+// confirm waits until a dialog is open, and confirms it.
+func (b *tab) confirm(name string) {
 	b.t.Helper()
 	b.dialog(name)
 	b.click("[data-do=ok]")
-	b.lacks(fmt.Sprintf("dialog[data-dialog=%q]", name))
+	b.awaitGone(fmt.Sprintf("dialog[data-dialog=%q]", name))
 }
 
-// hits waits until a question says how many jobs it will hit.
+// hits waits until a dialog says how many jobs the action affects.
 func (b *tab) hits(n string) {
 	b.t.Helper()
 	b.await(fmt.Sprintf(`([...document.querySelectorAll("dialog[open] [data-hits]")].at(-1)?.innerText ?? "").includes(%q)`, n))
 }
 
-// press and release are what a mouse does.
+// press moves the mouse to a point and presses its button; release releases it.
 func (b *tab) press(x, y float64) {
 	b.t.Helper()
 	send(b, input.DispatchMouseEvent, input.DispatchMouseEventParams{Type: input.DispatchMouseEventTypeMouseMoved, X: x, Y: y})
@@ -219,17 +218,17 @@ func (b *tab) release(x, y float64) {
 	send(b, input.DispatchMouseEvent, input.DispatchMouseEventParams{Type: input.DispatchMouseEventTypeMouseReleased, X: x, Y: y, Button: input.MouseButtonLeft, ClickCount: 1})
 }
 
-// keys presses keys, one after the other.
+// keys types keys, one after the other.
 func (b *tab) keys(keys string) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := context.WithTimeout(b.ctx, timeout)
 	defer cancel()
 	if err := chromedp.Do(ctx, chromedp.KeyEvent(keys)); err != nil {
 		b.t.Fatal(err)
 	}
 }
 
-// fill clicks on a field and types over what is in it.
+// fill clicks on a field and replaces its text.
 func (b *tab) fill(selector, value string) {
 	b.t.Helper()
 	b.click(selector)
@@ -242,10 +241,10 @@ func (b *tab) fill(selector, value string) {
 	b.await(fmt.Sprintf("[...document.querySelectorAll(%s)].at(-1).value === %s", js(selector), js(value)))
 }
 
-// field is the selector of a field of a form or a question.
+// field returns the selector of a field of a form or a dialog.
 func field(name string) string { return fmt.Sprintf("[name=%q]", name) }
 
-// choose chooses a value of a list.
+// choose chooses a value of a select element.
 func (b *tab) choose(selector, value string) {
 	b.t.Helper()
 	b.find(selector)
@@ -262,28 +261,28 @@ func (b *tab) choose(selector, value string) {
 	}
 }
 
-// column returns a column of the table; row is what each row is of.
+// column returns the texts of a column of the table. The column "row" has the ids of the rows.
 func (b *tab) column(key string) []string {
 	b.t.Helper()
 	return eval[[]string](b, "help.column("+js(key)+")")
 }
 
-// awaitColumn waits until a column of the table has these values.
+// awaitColumn waits until a column of the table has these texts.
 func (b *tab) awaitColumn(key string, want ...string) {
 	b.t.Helper()
 	b.awaitOr(fmt.Sprintf("help.same(help.column(%s), %s)", js(key), js(want)), b.table)
 }
 
-// table is all that can be read in the table, and around it.
+// table returns the visible text of the table and of the page.
 func (b *tab) table() string { return eval[string](b, "JSON.stringify(help.rows())") + "\n" + b.text() }
 
-// awaitRows waits until the table has so many rows, seen or not.
+// awaitRows waits until the table has n rows, visible or not.
 func (b *tab) awaitRows(n int) {
 	b.t.Helper()
 	b.await(fmt.Sprintf(`document.querySelector("#main [role=grid]").ariaRowCount === "%d"`, n+1))
 }
 
-// awaitCell waits until a row has a text in a column.
+// awaitCell waits until a cell has a text.
 func (b *tab) awaitCell(row, key, want string) {
 	b.t.Helper()
 	b.awaitOr(fmt.Sprintf("help.cell(%s, %s) === %s", js(row), js(key), js(want)), b.table)

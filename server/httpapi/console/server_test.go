@@ -26,18 +26,17 @@ import (
 	"redstalk/tools/conformance/compile"
 )
 
-// This file has the servers whose consoles are tried, and what the tests do to them behind the
-// console's back, over HTTP.
+// This file starts the servers under test, and changes and reads their state over HTTP.
 
-// patience bounds every wait in these tests; none is expected to come near. Who breaks the page to see
-// tests fail has less.
-var patience = time.Minute
+// timeout limits every wait in these tests. No wait should come near it. Use a shorter one when you break
+// the page on purpose to see tests fail.
+var timeout = time.Minute
 
 func init() {
-	flag.DurationVar(&patience, "patience", patience, "wait for anything so `long` at most")
+	flag.DurationVar(&timeout, "patience", timeout, "the timeout of each wait, a `duration`")
 }
 
-// redstalkd is the program, built once.
+// redstalkd is the path of the program, which is built once.
 var redstalkd string
 
 // build builds the program into a directory.
@@ -46,51 +45,51 @@ func build(dir string) error {
 	return compile.Program(redstalkd, "redstalk/cmd/redstalkd")
 }
 
-// engines are those on which the console is tried, each with an empty store.
+// engines are the engines under test, each with an empty store.
 var engines = map[string]func(t *testing.T) (store string){
 	"embedded": func(t *testing.T) string { return "embedded:" + t.TempDir() },
 	"redis":    func(t *testing.T) string { return redistest.Start(t).URL() },
 }
 
-// onEach runs a test on each engine, at the same time.
-func onEach(t *testing.T, test func(t *testing.T, s *site)) {
+// onEach runs a test on each engine, in parallel.
+func onEach(t *testing.T, test func(t *testing.T, s *testServer)) {
 	t.Parallel()
 	for name, store := range engines {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, serve(t, "--store", store(t)))
+			test(t, startServer(t, "--store", store(t)))
 		})
 	}
 }
 
 // site is a server with a console.
-type site struct {
+type testServer struct {
 	t    *testing.T
 	args []string
 	cmd  *exec.Cmd
-	url  string // of its HTTP door, without a slash at the end
-	addr string // of its beanstalk door
+	url  string // of its HTTP API, without a slash at the end
+	addr string // of its beanstalk port
 	user *url.Userinfo
 }
 
-// serve starts a server. It ends with the test.
-func serve(t *testing.T, args ...string) *site {
+// startServer starts a server, which is stopped at the end of the test.
+func startServer(t *testing.T, args ...string) *testServer {
 	t.Helper()
-	return serveAt(t, "127.0.0.1:0", args...)
+	return startServerAt(t, "127.0.0.1:0", args...)
 }
 
-// serveAt is serve with its HTTP door at an address.
-func serveAt(t *testing.T, http string, args ...string) *site {
+// startServerAt is startServer with an address for the HTTP API.
+func startServerAt(t *testing.T, http string, args ...string) *testServer {
 	t.Helper()
-	s := &site{t: t, args: args}
-	s.begin(http)
-	t.Cleanup(s.end)
+	s := &testServer{t: t, args: args}
+	s.start(http)
+	t.Cleanup(s.stop)
 	return s
 }
 
-// lasting is an address that stays free while the server at it is away: outgoing connections, and
-// servers that take any port, have ports from 32768 on.
-func lasting(t *testing.T) string {
+// stableAddr returns an address that stays free while its server is restarted. The kernel assigns ports only
+// from 32768 on.
+func stableAddr(t *testing.T) string {
 	t.Helper()
 	for range 1000 {
 		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(10_000))); err == nil {
@@ -102,28 +101,28 @@ func lasting(t *testing.T) string {
 	return ""
 }
 
-// begin starts the program with its HTTP door at an address.
-func (s *site) begin(http string) {
+// start starts the program with its HTTP API at an address.
+func (s *testServer) start(http string) {
 	s.t.Helper()
 	s.cmd = exec.Command(redstalkd, append([]string{"-V", "-p0", "--http", http}, s.args...)...)
 	s.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "REDSTALK_STORE=memory:"}
 	log := newLines()
 	s.cmd.Stderr = log
-	dieWithTest(s.cmd)
+	killWithTest(s.cmd)
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
 	s.addr = log.await(s.t, regexp.MustCompile(`msg=serving addr=(\S+)`))
-	s.url = "http://" + log.await(s.t, regexp.MustCompile(`msg=listening door=http addr=(\S+)`))
+	s.url = "http://" + log.await(s.t, regexp.MustCompile(`msg=listening \w+=http addr=(\S+)`))
 }
 
-// end kills the program.
-func (s *site) end() {
+// stop kills the program.
+func (s *testServer) stop() {
 	s.cmd.Process.Kill()
 	s.cmd.Wait()
 }
 
-// lines collects what a program writes.
+// lines collects the output of a program.
 type lines struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -137,10 +136,10 @@ func (l *lines) Write(p []byte) (int, error) {
 	return l.text.Write(p)
 }
 
-// await waits for a match and returns its group.
+// await waits for a match and returns its first group.
 func (l *lines) await(t *testing.T, re *regexp.Regexp) string {
 	t.Helper()
-	for limit := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+	for limit := time.Now().Add(timeout); ; time.Sleep(5 * time.Millisecond) {
 		l.mu.Lock()
 		text := l.text.String()
 		l.mu.Unlock()
@@ -153,17 +152,16 @@ func (l *lines) await(t *testing.T, re *regexp.Regexp) string {
 	}
 }
 
-// call makes a request, whose answer has to be a good one, and reads it into a value unless
-// that is nil.
-func (s *site) call(method, path string, body, into any) {
+// call makes a request that must succeed, and decodes the answer into a value unless that is nil.
+func (s *testServer) call(method, path string, body, into any) {
 	s.t.Helper()
 	if err := s.try(method, path, body, into); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-// try is call for requests whose answer may be another one.
-func (s *site) try(method, path string, body, into any) error {
+// try is call for requests that can fail.
+func (s *testServer) try(method, path string, body, into any) error {
 	var in io.Reader
 	if body != nil {
 		text, err := json.Marshal(body)
@@ -200,11 +198,11 @@ func (s *site) try(method, path string, body, into any) error {
 	return nil
 }
 
-// terms are what a job is put with, by the names of the HTTP API.
+// terms are the fields of a put, with the names of the HTTP API.
 type terms map[string]any
 
 // put puts jobs and returns their ids.
-func (s *site) put(tube string, jobs ...terms) (ids []uint64) {
+func (s *testServer) put(tube string, jobs ...terms) (ids []uint64) {
 	s.t.Helper()
 	for _, job := range jobs {
 		if job["body"] == nil && job["body_base64"] == nil {
@@ -230,8 +228,8 @@ func (s *site) put(tube string, jobs ...terms) (ids []uint64) {
 	return ids
 }
 
-// many is so many jobs, alike but for their bodies.
-func many(n int) (jobs []terms) {
+// manyJobs returns n jobs that differ only in their bodies.
+func manyJobs(n int) (jobs []terms) {
 	for i := range n {
 		jobs = append(jobs, terms{"body": fmt.Sprintf("job %04d", i)})
 	}
@@ -242,32 +240,32 @@ func tubePath(tube string) string {
 	return "/v1/tubes/" + strings.ReplaceAll(url.PathEscape(tube), ".", "%2E")
 }
 
-// held is a job that is reserved by a lease.
-type held struct {
+// leasedJob is a job that is reserved with a lease.
+type leasedJob struct {
 	ID    uint64
 	Lease string
 }
 
-// reserve reserves so many jobs of a tube.
-func (s *site) reserve(tube string, n int) (all []held) {
+// reserve reserves n jobs of a tube.
+func (s *testServer) reserve(tube string, n int) (all []leasedJob) {
 	s.t.Helper()
 	for len(all) < n {
-		var some []held
+		var some []leasedJob
 		s.call("POST", fmt.Sprintf("/v1/reserve?wait=10s&n=%d&tube=%s", min(n-len(all), 1000), url.QueryEscape(tube)), nil, &some)
 		all = append(all, some...)
 	}
 	return all
 }
 
-// with does something to jobs that are held: bury or release.
-func (s *site) with(jobs []held, do string) {
+// apply buries or releases leased jobs.
+func (s *testServer) apply(jobs []leasedJob, do string) {
 	s.t.Helper()
 	for _, job := range jobs {
 		s.call("POST", fmt.Sprintf("/v1/jobs/%d/%s?lease=%s", job.ID, do, job.Lease), nil, nil)
 	}
 }
 
-// jobInfo is what the API says of a job.
+// jobInfo is a job in the API.
 type jobInfo struct {
 	ID                                           uint64
 	Tube, State, Key, Dead, Body, Parked         string
@@ -276,40 +274,40 @@ type jobInfo struct {
 	Priority, Delay, TTR, Max, Deliveries, Kicks uint32
 }
 
-func (s *site) job(id uint64) (j jobInfo) {
+func (s *testServer) job(id uint64) (j jobInfo) {
 	s.t.Helper()
 	s.call("GET", fmt.Sprintf("/v1/jobs/%d", id), nil, &j)
 	return j
 }
 
-// jobs returns the jobs of a tube in a state, at most 1,000, with their bodies left out.
-func (s *site) jobs(tube, state string) []jobInfo {
+// jobs returns the jobs of a tube in a state, at most 1,000, without bodies.
+func (s *testServer) jobs(tube, state string) []jobInfo {
 	s.t.Helper()
 	var page struct{ Jobs []jobInfo }
 	s.call("GET", tubePath(tube)+"/jobs?limit=1000&state="+state, nil, &page)
 	return page.Jobs
 }
 
-// tubeInfo is what the API says of a tube.
+// tubeInfo is a tube in the API.
 type tubeInfo struct{ Ready, Urgent, Reserved, Delayed, Buried, Total, Pause uint64 }
 
-func (s *site) tube(name string) (info tubeInfo) {
+func (s *testServer) tube(name string) (info tubeInfo) {
 	s.t.Helper()
 	s.call("GET", tubePath(name), nil, &info)
 	return info
 }
 
-// awaitTube waits until a tube has these counts: ready, reserved, delayed, buried.
-func (s *site) awaitTube(name string, ready, reserved, delayed, buried uint64) {
+// awaitTube waits until a tube has the given numbers of jobs.
+func (s *testServer) awaitTube(name string, ready, reserved, delayed, buried uint64) {
 	s.t.Helper()
 	want := [4]uint64{ready, reserved, delayed, buried}
 	var got [4]uint64
-	for limit := time.Now().Add(patience); time.Now().Before(limit); time.Sleep(20 * time.Millisecond) {
-		var i tubeInfo // zero as long as there is no such tube
+	for limit := time.Now().Add(timeout); time.Now().Before(limit); time.Sleep(20 * time.Millisecond) {
+		var i tubeInfo // zero while there is no such tube
 		s.try("GET", tubePath(name), nil, &i)
 		if got = [4]uint64{i.Ready, i.Reserved, i.Delayed, i.Buried}; got == want {
 			return
 		}
 	}
-	s.t.Fatalf("%s has %v jobs ready, reserved, delayed and buried, want %v", name, got, want)
+	s.t.Fatalf("%s has %v ready, reserved, delayed and buried jobs, want %v", name, got, want)
 }
