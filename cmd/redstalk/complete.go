@@ -14,7 +14,7 @@ import (
 
 func completionCommand() *cli.Command {
 	return &cli.Command{
-		Name: "completion", ArgsUsage: "bash|zsh|fish", Action: locally(arguments{1, 1}, completion),
+		Name: "completion", ArgsUsage: "bash|zsh|fish", Action: withoutServer(arguments{1, 1}, completion),
 		Usage: "print what has a shell complete the words of redstalk",
 		Description: "bash: source <(redstalk completion bash). zsh: source <(redstalk completion zsh), after compinit. fish: redstalk completion fish | source. " +
 			"Names of tubes are asked for at the server, for at most half a second.",
@@ -25,7 +25,7 @@ func completionCommand() *cli.Command {
 // are typed are its arguments, the last one being that to complete. It prints candidates one a
 // line, each with a TAB and what it means behind it. A candidate may hold what a shell would
 // obey: bash is given it quoted, the others quote by themselves.
-var scripts = map[string]string{
+var completionScripts = map[string]string{
 	"bash": `_redstalk() {
   local line
   COMPREPLY=()
@@ -58,17 +58,17 @@ complete -c redstalk -n '__fish_seen_subcommand_from import' -F
 }
 
 func completion(t *task) error {
-	script, ok := scripts[t.Args().First()]
+	script, ok := completionScripts[t.Args().First()]
 	if !ok {
 		return usage("there is completion for bash, zsh and fish, not for %q", t.Args().First())
 	}
 	_, err := io.WriteString(t.out, script)
-	return written(err)
+	return outputError(err)
 }
 
 func completeCommand() *cli.Command {
 	return &cli.Command{
-		Name: "complete", Hidden: true, Action: locally(anyNumber, complete),
+		Name: "complete", Hidden: true, Action: withoutServer(anyNumber, complete),
 		Usage: "print what the last argument may be completed to",
 	}
 }
@@ -135,15 +135,15 @@ func valuesOf(t *task, before []string, f cli.Flag) []candidate {
 	case "tube", "to", "dead":
 		return tubeCandidates(t, before)
 	case "state":
-		return plain(states...)
+		return plainCandidates(states...)
 	case "on-duplicate":
-		return plain("keep", "replace", "fail")
+		return plainCandidates("keep", "replace", "fail")
 	case "on-failure":
-		return plain("auto", "release", "bury")
+		return plainCandidates("auto", "release", "bury")
 	case "sort":
-		return plain("name", "ready", "delayed", "reserved", "buried", "waiting", "puts", "deletes")
+		return plainCandidates("name", "ready", "delayed", "reserved", "buried", "waiting", "puts", "deletes")
 	case "wait":
-		return plain("forever", "10s", "1m")
+		return plainCandidates("forever", "10s", "1m")
 	}
 	return nil
 }
@@ -152,18 +152,18 @@ func valuesOf(t *task, before []string, f cli.Flag) []candidate {
 func argumentsOf(t *task, before []string, command *cli.Command) []candidate {
 	switch command.Name {
 	case "policy":
-		return append(tubeCandidates(t, before), plain("retry:", "max:", "dead:", "key-ttl:", "on-duplicate:", "quota-jobs:", "quota-bytes:")...)
+		return append(tubeCandidates(t, before), plainCandidates("retry:", "max:", "dead:", "key-ttl:", "on-duplicate:", "quota-jobs:", "quota-bytes:")...)
 	case "move":
-		return plain("all")
+		return plainCandidates("all")
 	case "kick":
-		return plain("1", "10", "100", "all")
+		return plainCandidates("1", "10", "100", "all")
 	case "completion":
-		return plain("bash", "zsh", "fish")
+		return plainCandidates("bash", "zsh", "fish")
 	}
 	return nil
 }
 
-func plain(texts ...string) (found []candidate) {
+func plainCandidates(texts ...string) (found []candidate) {
 	for _, text := range texts {
 		found = append(found, candidate{text, ""})
 	}
@@ -181,7 +181,7 @@ func tubeCandidates(t *task, before []string) (found []candidate) {
 			addr = before[i+1]
 		}
 	}
-	l, err := linkOf(t)
+	l, err := newDialer(t)
 	if err != nil {
 		return nil
 	}
@@ -196,5 +196,5 @@ func tubeCandidates(t *task, before []string) (found []candidate) {
 	if err != nil {
 		return nil
 	}
-	return plain(slices.DeleteFunc(names, func(name string) bool { return word("", name) != nil })...)
+	return plainCandidates(slices.DeleteFunc(names, func(name string) bool { return checkWord("", name) != nil })...)
 }

@@ -36,7 +36,7 @@ func commonFlags() []cli.Flag {
 
 // link says how to connect, and who one is. It is read from the flags once, and may be used
 // for several connections.
-type link struct {
+type dialer struct {
 	addr         string
 	tls          *tls.Config // nil: none
 	user, secret string
@@ -44,8 +44,8 @@ type link struct {
 }
 
 // linkOf reads the common flags.
-func linkOf(t *task) (*link, error) {
-	l := &link{addr: t.String("server"), user: t.String("user"), limit: t.duration("timeout")}
+func newDialer(t *task) (*dialer, error) {
+	l := &dialer{addr: t.String("server"), user: t.String("user"), limit: t.duration("timeout")}
 	if l.limit <= 0 {
 		return nil, usage("--timeout must be more than 0")
 	}
@@ -57,14 +57,14 @@ func linkOf(t *task) (*link, error) {
 		if l.secret, err = secretOf(t.String("secret-file")); err != nil {
 			return nil, err
 		}
-		err = errors.Join(word("the user", l.user), wireSecret(l.secret))
+		err = errors.Join(checkWord("the user", l.user), wireSecret(l.secret))
 	}
 	return l, err
 }
 
 // wireSecret checks a secret, without showing it.
 func wireSecret(secret string) error {
-	if word("", secret) != nil {
+	if checkWord("", secret) != nil {
 		return usage("there is no secret for --user, or it has spaces or other signs than ASCII in it: set REDSTALK_SECRET or --secret-file")
 	}
 	return nil
@@ -80,7 +80,7 @@ func secretOf(path string) (string, error) {
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return "", readable("the secret", path, err)
+		return "", fileError("the secret", path, err)
 	}
 	first, _, _ := strings.Cut(string(text), "\n")
 	return strings.TrimRight(first, "\r"), nil
@@ -96,7 +96,7 @@ func tlsOf(t *task) (*tls.Config, error) {
 	if ca != "" {
 		pem, err := os.ReadFile(ca)
 		if err != nil {
-			return nil, readable("--tls-ca", ca, err)
+			return nil, fileError("--tls-ca", ca, err)
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(pem) {
@@ -117,7 +117,7 @@ func tlsOf(t *task) (*tls.Config, error) {
 }
 
 // connect makes a connection on which one is who one is.
-func (l *link) connect() (*client.Conn, error) {
+func (l *dialer) connect() (*client.Conn, error) {
 	conn, err := client.DialTLS(l.addr, l.tls, l.limit)
 	if err != nil {
 		return nil, failure{exitServer, err}
@@ -129,13 +129,13 @@ func (l *link) connect() (*client.Conn, error) {
 	doing := "logging in as " + l.user
 	err = conn.Ask(fmt.Appendf(nil, "auth %s %s\r\n", l.user, l.secret), 1, func(r *client.Reply) error {
 		if string(r.Line) != "AUTHENTICATED" {
-			return refused(doing, r)
+			return replyError(doing, r)
 		}
 		return nil
 	})
 	if err != nil {
 		conn.Close()
-		return nil, broken(doing, err)
+		return nil, connectionError(doing, err)
 	}
 	return conn, nil
 }

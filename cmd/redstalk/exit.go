@@ -52,7 +52,7 @@ func usage(format string, args ...any) error {
 }
 
 // nothing is the error of a command that found nothing.
-func nothing(format string, args ...any) error {
+func notFound(format string, args ...any) error {
 	return failure{exitNothing, fmt.Errorf(format, args...)}
 }
 
@@ -77,7 +77,7 @@ func codeOf(err error) int {
 }
 
 // broken is the error of a connection that failed while something was asked for.
-func broken(doing string, err error) error {
+func connectionError(doing string, err error) error {
 	var own failure
 	if errors.As(err, &own) {
 		return err
@@ -90,14 +90,14 @@ func interrupted(so string) error { return failure{exitInterrupted, errors.New("
 
 // refused is the error of a reply that was not hoped for. doing says what was asked for:
 // "deleting job 7".
-func refused(doing string, r *client.Reply) error {
+func replyError(doing string, r *client.Reply) error {
 	word, _, _ := bytes.Cut(r.Line, []byte(" "))
 	err := fmt.Errorf("%s: the server answered %s", doing, r.Line)
 	switch string(word) {
 	case "NOT_FOUND":
-		return nothing("%s: there is no such thing (NOT_FOUND)", doing)
+		return notFound("%s: there is no such thing (NOT_FOUND)", doing)
 	case "TIMED_OUT":
-		return nothing("%s: nothing came in time", doing)
+		return notFound("%s: nothing came in time", doing)
 	case "UNKNOWN_COMMAND":
 		return failure{exitExtension, fmt.Errorf("%s: the server does not know this command", doing)}
 	case "UNAUTHORIZED", "FORBIDDEN":
@@ -107,7 +107,7 @@ func refused(doing string, r *client.Reply) error {
 }
 
 // readable says what is wrong with a file without saying it twice.
-func readable(what, path string, err error) error {
+func fileError(what, path string, err error) error {
 	var at *os.PathError
 	if errors.As(err, &at) {
 		err = at.Err

@@ -14,7 +14,7 @@ import (
 
 func exportCommand() *cli.Command {
 	return &cli.Command{
-		Name: "export", Action: connected(noArguments, export),
+		Name: "export", Action: withConn(noArguments, export),
 		Usage: "print jobs as JSON, one a line, with state, delay and tags; the jobs stay where they are",
 		Description: "What import reads. A job that changes its state meanwhile may be missed, or come as it was: pause the producers and workers, or drain the " +
 			"server, for a copy that is whole. Reserved jobs are exported, too. A server without the extension list-jobs is asked for every id from --from-id on.",
@@ -40,7 +40,7 @@ type exporter struct {
 func export(t *task) error {
 	e := &exporter{task: t, out: bufio.NewWriter(t.stdio.out), tubes: t.StringSlice("tube"), states: t.StringSlice("state"), seen: make(map[uint64]bool), policies: make(map[string]string)}
 	for _, tube := range e.tubes {
-		if err := word("--tube", tube); err != nil {
+		if err := checkWord("--tube", tube); err != nil {
 			return err
 		}
 	}
@@ -48,11 +48,11 @@ func export(t *task) error {
 		e.states = states
 	}
 	for _, s := range e.states {
-		if err := stateWord(s, states...); err != nil {
+		if err := checkState(s, states...); err != nil {
 			return err
 		}
 	}
-	lists, err := t.can("list-jobs")
+	lists, err := t.supports("list-jobs")
 	if err != nil {
 		return err
 	}
@@ -63,13 +63,13 @@ func export(t *task) error {
 	}
 	e.bar.end()
 	if err == nil {
-		err = written(e.out.Flush())
+		err = outputError(e.out.Flush())
 	}
 	if err == nil && t.Context.Context.Err() != nil {
 		err = interrupted(nounFor(len(e.seen), "job") + " exported")
 	}
 	if err == nil {
-		t.say("redstalk: %s exported", nounFor(len(e.seen), "job"))
+		t.infof("redstalk: %s exported", nounFor(len(e.seen), "job"))
 	}
 	return err
 }
@@ -124,27 +124,27 @@ func (e *exporter) lastID() (uint64, error) {
 	if err := e.use("redstalk-export"); err != nil {
 		return 0, err
 	}
-	r, err := e.ask("asking for the last id", "put 0 3600 60 0\r\n")
+	r, err := e.request("asking for the last id", "put 0 3600 60 0\r\n")
 	if err != nil {
 		return 0, err
 	}
 	if r.Word != client.Inserted {
-		return 0, refused("asking for the last id by a put", r)
+		return 0, replyError("asking for the last id by a put", r)
 	}
 	last := r.ID
-	_, err = e.order("deleting that job", "DELETED", fmt.Sprintf("delete %d", last))
+	_, err = e.expect("deleting that job", "DELETED", fmt.Sprintf("delete %d", last))
 	return last - 1, err
 }
 
 // write writes those of n jobs that are still there and wanted.
 func (e *exporter) write(n int, id func(i int) uint64) error {
 	found := make([]*job, 0, n)
-	err := e.each("looking at jobs", n, func(out []byte, i int) []byte { return fmt.Appendf(out, "stats-job %d\r\n", id(i)) }, func(i int, r *client.Reply) error {
+	err := e.pipeline("looking at jobs", n, func(out []byte, i int) []byte { return fmt.Appendf(out, "stats-job %d\r\n", id(i)) }, func(i int, r *client.Reply) error {
 		if r.Word == client.NotFound {
 			return nil
 		}
 		if r.Word != client.OK {
-			return refused("looking at a job", r)
+			return replyError("looking at a job", r)
 		}
 		j := &job{ID: id(i)}
 		j.readPage(client.Page(r.Body))
@@ -167,7 +167,7 @@ func (e *exporter) wants(j *job) bool {
 // writeFound writes jobs with their bodies.
 func (e *exporter) writeFound(jobs []*job) error {
 	for _, j := range jobs {
-		if err := e.onlyOwn(j); err != nil {
+		if err := e.dropPolicyTags(j); err != nil {
 			return err
 		}
 	}
@@ -175,7 +175,7 @@ func (e *exporter) writeFound(jobs []*job) error {
 	for len(jobs) > 0 {
 		some := jobs[:min(len(jobs), 50)]
 		jobs = jobs[len(some):]
-		err := e.each("fetching bodies", len(some), func(out []byte, i int) []byte { return fmt.Appendf(out, "peek %d\r\n", some[i].ID) }, func(i int, r *client.Reply) error {
+		err := e.pipeline("fetching bodies", len(some), func(out []byte, i int) []byte { return fmt.Appendf(out, "peek %d\r\n", some[i].ID) }, func(i int, r *client.Reply) error {
 			if r.Word != client.Found {
 				return nil // gone meanwhile
 			}
@@ -195,18 +195,18 @@ func (e *exporter) writeJob(j *job) error {
 		_, err = e.out.Write(line)
 	}
 	e.seen[j.ID] = true
-	return written(err)
+	return outputError(err)
 }
 
 // onlyOwn takes from a job what it has from the policy of its tube: a job with tags shows both
 // alike.
-func (e *exporter) onlyOwn(j *job) error {
+func (e *exporter) dropPolicyTags(j *job) error {
 	if len(j.Retry) == 0 && j.Max == 0 && j.Dead == "" {
 		return nil
 	}
 	policy, known := e.policies[j.Tube]
 	if !known {
-		r, err := e.ask("asking for the policy of "+j.Tube, "get-policy "+j.Tube)
+		r, err := e.request("asking for the policy of "+j.Tube, "get-policy "+j.Tube)
 		if err != nil {
 			return err
 		}

@@ -18,7 +18,7 @@ import (
 
 func importCommand() *cli.Command {
 	return &cli.Command{
-		Name: "import", ArgsUsage: "[FILE]", Action: connected(arguments{0, 1}, importJobs),
+		Name: "import", ArgsUsage: "[FILE]", Action: withConn(arguments{0, 1}, importJobs),
 		Usage: "put the jobs that export has printed, from a file or standard input",
 		Description: "Jobs get new ids. Delayed jobs are due when they were due, or at once if that has passed. Reserved ones become ready. Buried ones are put with a " +
 			"long delay, reserved and buried, so that no worker gets them in between. All lines are checked one by one as they are read: import ends at the " +
@@ -47,7 +47,7 @@ func importJobs(t *task) error {
 	}
 	defer in.Close()
 	m := &importer{task: t}
-	if m.tags, err = t.can("put-tags"); err != nil {
+	if m.tags, err = t.supports("put-tags"); err != nil {
 		return err
 	}
 	m.bar = startProgress(t, "importing", size)
@@ -61,7 +61,7 @@ func importJobs(t *task) error {
 	if t.Context.Context.Err() != nil {
 		return interrupted(fmt.Sprintf("go on with --skip %d", m.put))
 	}
-	t.say("redstalk: %s imported", nounFor(m.put-min(m.put, t.Int("skip")), "job"))
+	t.infof("redstalk: %s imported", nounFor(m.put-min(m.put, t.Int("skip")), "job"))
 	return nil
 }
 
@@ -73,19 +73,19 @@ func openInput(t *task) (io.ReadCloser, uint64, error) {
 	}
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, 0, readable("the jobs from", path, err)
+		return nil, 0, fileError("the jobs from", path, err)
 	}
 	info, err := file.Stat()
 	if err != nil {
-		return nil, 0, readable("the jobs from", path, err)
+		return nil, 0, fileError("the jobs from", path, err)
 	}
 	return file, uint64(info.Size()), nil
 }
 
 func (m *importer) all(ctx context.Context, in *lines) error {
 	for {
-		some, more := in.some(ctx)
-		if err := m.window(some); err != nil {
+		some, more := in.next(ctx)
+		if err := m.importLines(some); err != nil {
 			return err
 		}
 		if !more {
@@ -98,7 +98,7 @@ func (m *importer) all(ctx context.Context, in *lines) error {
 }
 
 // window puts the jobs of some lines. If one of them is bad, those before it are put.
-func (m *importer) window(some [][]byte) error {
+func (m *importer) importLines(some [][]byte) error {
 	jobs := make([]*entry, 0, len(some))
 	var bad error
 	size := uint64(0)
@@ -152,7 +152,7 @@ func (m *importer) read(line []byte) (*entry, error) {
 	if tube := m.tube(); tube != "" {
 		j.Tube = tube
 	}
-	if err := word("tube", j.Tube); err != nil {
+	if err := checkWord("tube", j.Tube); err != nil {
 		return nil, err
 	}
 	body, err := j.body()
@@ -162,8 +162,8 @@ func (m *importer) read(line []byte) (*entry, error) {
 	if j.State != "" && !slices.Contains(states, j.State) {
 		return nil, fmt.Errorf("state is %q, and none of %s", j.State, strings.Join(states, ", "))
 	}
-	if j.At > latest.UnixMilli() {
-		return nil, fmt.Errorf("at is %d, and a job can be due until %d", j.At, latest.UnixMilli())
+	if j.At > maxDueTime.UnixMilli() {
+		return nil, fmt.Errorf("at is %d, and a job can be due until %d", j.At, maxDueTime.UnixMilli())
 	}
 	tags, err := j.tags()
 	if err != nil {
@@ -211,12 +211,12 @@ func (m *importer) putAll(jobs []*entry) error {
 			real = append(real, e)
 		}
 	}
-	err := m.each("importing jobs", len(real), func(out []byte, i int) []byte { return real[i].appendPut(out, now) }, func(i int, r *client.Reply) error {
+	err := m.pipeline("importing jobs", len(real), func(out []byte, i int) []byte { return real[i].appendPut(out, now) }, func(i int, r *client.Reply) error {
 		if r.Word != client.Inserted {
-			return refused(fmt.Sprintf("importing job %d of tube %s", real[i].ID, real[i].Tube), r)
+			return replyError(fmt.Sprintf("importing job %d of tube %s", real[i].ID, real[i].Tube), r)
 		}
 		if m.put++; len(r.Rest) > 0 {
-			m.say("redstalk: the key %s is taken already in tube %s; left as it is", real[i].Key, real[i].Tube)
+			m.infof("redstalk: the key %s is taken already in tube %s; left as it is", real[i].Key, real[i].Tube)
 		} else if real[i].State == "buried" {
 			buried = append(buried, &job{ID: r.ID, Priority: real[i].Priority})
 		}
@@ -240,9 +240,9 @@ func (m *importer) bury(jobs []*job) error {
 		}
 		return fmt.Appendf(out, "bury %d %d\r\n", j.ID, j.Priority)
 	}
-	return m.each("burying jobs", 2*len(jobs), commands, func(i int, r *client.Reply) error {
+	return m.pipeline("burying jobs", 2*len(jobs), commands, func(i int, r *client.Reply) error {
 		if i%2 == 1 && string(r.Line) != "BURIED" {
-			return refused(fmt.Sprintf("burying job %d, which is delayed now", jobs[i/2].ID), r)
+			return replyError(fmt.Sprintf("burying job %d, which is delayed now", jobs[i/2].ID), r)
 		}
 		return nil
 	})

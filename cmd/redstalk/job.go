@@ -114,7 +114,7 @@ func (j *job) tags() (tags []string, err error) {
 		if tag.value == "" {
 			continue
 		}
-		if err := word(tag.name, tag.value); err != nil {
+		if err := checkWord(tag.name, tag.value); err != nil {
 			return nil, err
 		}
 		tags = append(tags, tag.name+":"+tag.value)
@@ -130,7 +130,7 @@ func optional(n uint32) string {
 }
 
 // latest is the latest due time that a redstalkd takes.
-var latest = time.UnixMilli(1<<63/1_000_000 - 1)
+var maxDueTime = time.UnixMilli(1<<63/1_000_000 - 1)
 
 // delayAt returns how long from now a job has to wait that is due at a time of the clock, in
 // milliseconds since 1970; at most as long as a put can say.

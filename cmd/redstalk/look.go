@@ -15,7 +15,7 @@ import (
 
 func peekCommand() *cli.Command {
 	return &cli.Command{
-		Name: "peek", ArgsUsage: "[ID]", Action: connected(arguments{0, 1}, peek),
+		Name: "peek", ArgsUsage: "[ID]", Action: withConn(arguments{0, 1}, peek),
 		Usage: "print the body of a job, or of the next one of a tube",
 		Flags: []cli.Flag{tubeFlag(), stateFlag("ready", "ready, delayed or buried: which is the next one")},
 	}
@@ -25,7 +25,7 @@ func peek(t *task) error {
 	command, doing := "peek "+t.Args().First(), "looking at job "+t.Args().First()
 	if t.NArg() == 0 {
 		state := t.String("state")
-		if err := stateWord(state, "ready", "delayed", "buried"); err != nil {
+		if err := checkState(state, "ready", "delayed", "buried"); err != nil {
 			return err
 		}
 		if err := t.use(t.tube()); err != nil {
@@ -40,12 +40,12 @@ func peek(t *task) error {
 
 // printFound prints the job that a command finds.
 func printFound(t *task, doing, command string) error {
-	r, err := t.ask(doing, command)
+	r, err := t.request(doing, command)
 	if err != nil {
 		return err
 	}
 	if r.Word != client.Found {
-		return refused(doing, r)
+		return replyError(doing, r)
 	}
 	if !t.Bool("json") {
 		return t.printBody(r.Body)
@@ -62,7 +62,7 @@ func printFound(t *task, doing, command string) error {
 
 func findCommand() *cli.Command {
 	return &cli.Command{
-		Name: "find", ArgsUsage: "KEY", Action: connected(arguments{1, 1}, find),
+		Name: "find", ArgsUsage: "KEY", Action: withConn(arguments{1, 1}, find),
 		Usage: "print the body of the job of a tube that has a key (extension put-tags)",
 		Flags: []cli.Flag{tubeFlag()},
 	}
@@ -70,10 +70,10 @@ func findCommand() *cli.Command {
 
 func find(t *task) error {
 	key := t.Args().First()
-	if err := word("the key", key); err != nil {
+	if err := checkWord("the key", key); err != nil {
 		return err
 	}
-	if err := t.need("put-tags", "find"); err != nil {
+	if err := t.require("put-tags", "find"); err != nil {
 		return err
 	}
 	return printFound(t, fmt.Sprintf("looking for key %s in tube %s", key, t.tube()), "find "+t.tube()+" "+key)
@@ -81,7 +81,7 @@ func find(t *task) error {
 
 func listCommand() *cli.Command {
 	return &cli.Command{
-		Name: "list", Action: connected(noArguments, list),
+		Name: "list", Action: withConn(noArguments, list),
 		Usage: "list jobs of a tube in the order in which they would come out (extension list-jobs)",
 		Flags: []cli.Flag{
 			tubeFlag(), stateFlag("ready", strings.Join(states, ", ")),
@@ -140,12 +140,12 @@ func (t *task) pageOfJobs(tube, state string, count uint64, cursor string) (jobs
 }
 
 // mostInPage is how many jobs list-jobs gives at once.
-const mostInPage = 1000
+const maxPageJobs = 1000
 
 // allJobs hands over jobs of a tube, a page at a time, until there are no more, or ctx ends.
 func (t *task) allJobs(tube, state string, most uint64, take func([]*job) error) error {
 	for cursor := ""; most > 0 && t.Context.Context.Err() == nil; {
-		jobs, next, err := t.pageOfJobs(tube, state, min(most, mostInPage), cursor)
+		jobs, next, err := t.pageOfJobs(tube, state, min(most, maxPageJobs), cursor)
 		if err == nil {
 			err = take(jobs)
 		}
@@ -159,10 +159,10 @@ func (t *task) allJobs(tube, state string, most uint64, take func([]*job) error)
 
 func list(t *task) error {
 	state, most := t.String("state"), uint64(t.Uint("count"))
-	if err := stateWord(state, states...); err != nil {
+	if err := checkState(state, states...); err != nil {
 		return err
 	}
-	if err := t.need("list-jobs", "list"); err != nil {
+	if err := t.require("list-jobs", "list"); err != nil {
 		return err
 	}
 	if t.Bool("all") {
@@ -181,7 +181,7 @@ func list(t *task) error {
 	b := &table{head: []string{"ID", "PRI", "AGE", "DUE IN", "SIZE", "TRIES", "KEY", "PARKED"}}
 	err := t.allJobs(t.tube(), state, most, func(jobs []*job) error {
 		for _, j := range jobs {
-			b.add(fmt.Sprint(j.ID), fmt.Sprint(j.Priority), seconds(j.Age), leftText(j), fmt.Sprint(j.Size), fmt.Sprint(j.Reserves), j.Key, j.Parked)
+			b.add(fmt.Sprint(j.ID), fmt.Sprint(j.Priority), formatSeconds(j.Age), leftText(j), fmt.Sprint(j.Size), fmt.Sprint(j.Reserves), j.Key, j.Parked)
 		}
 		return nil
 	})
@@ -200,7 +200,7 @@ func leftText(j *job) string {
 
 func tubesCommand() *cli.Command {
 	return &cli.Command{
-		Name: "tubes", Action: connected(noArguments, tubes),
+		Name: "tubes", Action: withConn(noArguments, tubes),
 		Usage: "list the tubes with their jobs",
 		Flags: []cli.Flag{&cli.BoolFlag{Name: "names", Usage: "names only"}},
 	}
@@ -244,11 +244,11 @@ func (t *task) allTubes() ([]tubeStats, error) {
 		return nil, err
 	}
 	all := []tubeStats{}
-	err = t.each("looking at tubes", len(names), func(out []byte, i int) []byte { return fmt.Appendf(out, "stats-tube %s\r\n", names[i]) }, func(i int, r *client.Reply) error {
+	err = t.pipeline("looking at tubes", len(names), func(out []byte, i int) []byte { return fmt.Appendf(out, "stats-tube %s\r\n", names[i]) }, func(i int, r *client.Reply) error {
 		if r.Word == client.OK {
 			all = append(all, tubeStatsOf(names[i], client.Page(r.Body)))
 		} else if r.Word != client.NotFound { // the tube may just have gone
-			return refused("looking at tube "+names[i], r)
+			return replyError("looking at tube "+names[i], r)
 		}
 		return nil
 	})
@@ -270,7 +270,7 @@ func tableOfTubes(all []tubeStats) *table {
 		s := &all[i]
 		paused := "-"
 		if s.Paused > 0 {
-			paused = seconds(int64(s.Paused))
+			paused = formatSeconds(int64(s.Paused))
 		}
 		b.add(s.Name, grouped(s.Ready), grouped(s.Urgent), grouped(s.Reserved), grouped(s.Delayed), grouped(s.Buried), grouped(s.Waiting), grouped(s.Total), paused)
 	}
@@ -279,7 +279,7 @@ func tableOfTubes(all []tubeStats) *table {
 
 func statsCommand() *cli.Command {
 	return &cli.Command{
-		Name: "stats", ArgsUsage: "[ID]", Action: connected(arguments{0, 1}, stats),
+		Name: "stats", ArgsUsage: "[ID]", Action: withConn(arguments{0, 1}, stats),
 		Usage: "print what the server tells of itself, of a tube, or of a job",
 		Flags: []cli.Flag{&cli.StringFlag{Name: "tube", Aliases: []string{"t"}, Usage: "`TUBE` that it is about"}},
 	}
@@ -317,7 +317,7 @@ func (t *task) printPage(page client.Page) error {
 	widths := b.widths()
 	for _, row := range b.rows {
 		if _, err := fmt.Fprintln(t.out, b.line(row, widths)); err != nil {
-			return written(err)
+			return outputError(err)
 		}
 	}
 	return nil

@@ -28,9 +28,9 @@ type stdio struct {
 
 // run is one run of the program. It returns the exit code. When ctx is done, commands end.
 func run(ctx context.Context, io stdio, args []string) int {
-	io.out, io.err = guarded(io.out), guarded(io.err)
+	io.out, io.err = safeOutput(io.out), safeOutput(io.err)
 	app := newApp(io)
-	return report(io, app.RunContext(ctx, arrange(app, args)))
+	return report(io, app.RunContext(ctx, reorderArgs(app, args)))
 }
 
 func newApp(io stdio) *cli.App {
@@ -46,7 +46,7 @@ func newApp(io stdio) *cli.App {
 		ErrWriter:                 io.err,
 		HideHelp:                  true, // the library's flags for these are shared by all apps
 		HideVersion:               true,
-		Before:                    explain,
+		Before:                    showHelp,
 		DisableSliceFlagSeparator: true,
 		OnUsageError:              usageError,
 		ExitErrHandler:            func(*cli.Context, error) {},
@@ -60,7 +60,7 @@ func newApp(io stdio) *cli.App {
 }
 
 // explain does what --help and --version ask for, instead of the command.
-func explain(c *cli.Context) error {
+func showHelp(c *cli.Context) error {
 	switch {
 	case c.Bool("version"):
 		cli.ShowVersion(c)

@@ -17,7 +17,7 @@ import (
 
 func moveFromCommand() *cli.Command {
 	return &cli.Command{
-		Name: "move-from", ArgsUsage: "ADDR", Action: linked(arguments{1, 1}, moveFrom),
+		Name: "move-from", ArgsUsage: "ADDR", Action: withDialer(arguments{1, 1}, moveFrom),
 		Usage: "take all jobs of another beanstalk server over, while both serve",
 		Description: "Ready jobs, delayed ones with what is left of the delay, and buried ones, tube by tube. No job is lost, and none can be had from both servers. " +
 			"Jobs get new ids, and their counters begin anew. Interrupted, whatever by, and begun again it goes on. What workers there have reserved " +
@@ -32,14 +32,14 @@ func moveFromCommand() *cli.Command {
 }
 
 // tally counts the jobs that were moved.
-type tally struct {
+type moveCounts struct {
 	mu    sync.Mutex
 	tubes []string // in the order in which they came
 	jobs  map[string]map[migrate.State]int
 	bar   *progress
 }
 
-func (n *tally) add(tube string, s migrate.State) {
+func (n *moveCounts) add(tube string, s migrate.State) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.jobs[tube] == nil {
@@ -56,30 +56,30 @@ func moveFrom(t *task) error {
 		return usage("%q is no address of a server: HOST:PORT or unix:PATH", from)
 	}
 	if to := t.String("to"); to != "" {
-		t.link.addr = to
+		t.dialer.addr = to
 	}
 	if t.Int("at-once") < 1 || t.Int("at-once") > 1000 || t.Float64("rate") < 0 {
 		return usage("--at-once is 1 to 1000, and --rate is not below 0")
 	}
-	old, err := client.Dial(from, t.link.limit)
+	old, err := client.Dial(from, t.dialer.limit)
 	if err != nil {
 		return failure{exitServer, err}
 	}
 	defer old.Close()
-	old.Patience = t.link.limit
+	old.Patience = t.dialer.limit
 	all, err := jobsOf(old)
 	if err != nil {
-		return broken("asking "+from, err)
+		return connectionError("asking "+from, err)
 	}
-	n := &tally{jobs: make(map[string]map[migrate.State]int), bar: startProgress(t, "moving", all)}
+	n := &moveCounts{jobs: make(map[string]map[migrate.State]int), bar: startProgress(t, "moving", all)}
 	m := &migrate.Mover{
-		Connect:  func(context.Context) (*migrate.Carrier, error) { return t.carrier(from) },
+		Connect:  func(context.Context) (*migrate.Carrier, error) { return t.newMigrator(from) },
 		Carriers: t.Int("at-once"), Rate: t.Float64("rate"), Stay: t.Bool("wait"), Carried: n.add,
 	}
 	began := time.Now()
 	moved, left, err := m.Run(t.Context.Context)
 	n.bar.end()
-	return errors.Join(n.tell(t), t.tellMove(from, moved, left, time.Since(began), err))
+	return errors.Join(n.print(t), t.printMove(from, moved, left, time.Since(began), err))
 }
 
 // jobsOf is how many jobs a server has that can be moved.
@@ -94,8 +94,8 @@ func jobsOf(c *client.Conn) (n uint64, err error) {
 }
 
 // carrier makes the connections of a carrier.
-func (t *task) carrier(from string) (*migrate.Carrier, error) {
-	to, err := t.link.connect()
+func (t *task) newMigrator(from string) (*migrate.Carrier, error) {
+	to, err := t.dialer.connect()
 	if err != nil {
 		return nil, err
 	}
@@ -104,12 +104,12 @@ func (t *task) carrier(from string) (*migrate.Carrier, error) {
 		to.Close()
 		return nil, failure{exitExtension, err}
 	}
-	old, err := client.Dial(from, t.link.limit)
+	old, err := client.Dial(from, t.dialer.limit)
 	if err != nil {
 		to.Close()
 		return nil, failure{exitServer, err}
 	}
-	old.Patience = t.link.limit
+	old.Patience = t.dialer.limit
 	c, err := migrate.New(old, from, here)
 	if err != nil {
 		old.Close()
@@ -119,25 +119,25 @@ func (t *task) carrier(from string) (*migrate.Carrier, error) {
 }
 
 // tell prints how many jobs of each tube were moved.
-func (n *tally) tell(t *task) error {
+func (n *moveCounts) print(t *task) error {
 	for _, tube := range n.tubes {
-		its := n.jobs[tube]
+		counts := n.jobs[tube]
 		if t.Bool("json") {
-			line, err := json.Marshal(map[string]any{"tube": tube, "ready": its[migrate.Ready], "delayed": its[migrate.Delayed], "buried": its[migrate.Buried]})
+			line, err := json.Marshal(map[string]any{"tube": tube, "ready": counts[migrate.Ready], "delayed": counts[migrate.Delayed], "buried": counts[migrate.Buried]})
 			if err != nil {
 				return err
 			}
 			fmt.Fprintf(t.out, "%s\n", line)
 			continue
 		}
-		fmt.Fprintf(t.out, "%s: %d ready, %d delayed, %d buried\n", tube, its[migrate.Ready], its[migrate.Delayed], its[migrate.Buried])
+		fmt.Fprintf(t.out, "%s: %d ready, %d delayed, %d buried\n", tube, counts[migrate.Ready], counts[migrate.Delayed], counts[migrate.Buried])
 	}
 	return nil
 }
 
 // tellMove says how a move has ended.
-func (t *task) tellMove(from string, moved uint64, left migrate.Left, took time.Duration, err error) error {
-	t.say("redstalk: %s moved from %s in %v", nounFor(int(moved), "job"), from, took.Round(time.Millisecond))
+func (t *task) printMove(from string, moved uint64, left migrate.Left, took time.Duration, err error) error {
+	t.infof("redstalk: %s moved from %s in %v", nounFor(int(moved), "job"), from, took.Round(time.Millisecond))
 	switch {
 	case t.Context.Context.Err() != nil:
 		return interrupted("say the same again, and the move goes on")
@@ -147,10 +147,10 @@ func (t *task) tellMove(from string, moved uint64, left migrate.Left, took time.
 		return fmt.Errorf("%w (say the same again when that is mended, and the move goes on)", err)
 	}
 	if left.Reserved > 0 {
-		t.say("redstalk: %s there with workers, and stay until these are done: say it again then", nounFor(left.Reserved, "job"))
+		t.infof("redstalk: %s there with workers, and stay until these are done: say it again then", nounFor(left.Reserved, "job"))
 	}
 	if left.Notes > 0 {
-		t.say("redstalk: %s of moves from other addresses that have not ended", nounFor(left.Notes, "job"))
+		t.infof("redstalk: %s of moves from other addresses that have not ended", nounFor(left.Notes, "job"))
 	}
 	return nil
 }

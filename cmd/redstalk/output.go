@@ -34,7 +34,7 @@ type terminal struct {
 }
 
 // guarded returns an output that a terminal can bear, if it is one.
-func guarded(w io.Writer) io.Writer {
+func safeOutput(w io.Writer) io.Writer {
 	if f, ok := w.(*os.File); ok && onTerminal(f) {
 		return &terminal{file: f}
 	}
@@ -55,7 +55,7 @@ func (t *terminal) Write(p []byte) (int, error) {
 	all := append(t.rest, p...)
 	end := len(all) - partOfRune(all)
 	t.rest = bytes.Clone(all[end:])
-	if _, err := io.WriteString(t.file, bearable(all[:end])); err != nil {
+	if _, err := io.WriteString(t.file, printable(all[:end])); err != nil {
 		return 0, err
 	}
 	return len(p), nil
@@ -89,7 +89,7 @@ func (t *task) printJSON(value any) error {
 	if err == nil {
 		_, err = t.out.Write(line)
 	}
-	return written(err)
+	return outputError(err)
 }
 
 // lineOf returns a value as JSON, and a LF.
@@ -102,7 +102,7 @@ func lineOf(value any) ([]byte, error) {
 }
 
 // written wraps the error of writing the result, which is none of the connection.
-func written(err error) error {
+func outputError(err error) error {
 	if err != nil {
 		return failure{exitFailed, fmt.Errorf("writing the result: %w", err)}
 	}
@@ -110,10 +110,10 @@ func written(err error) error {
 }
 
 // done prints a line for people; with --json it is this value.
-func (t *task) done(value any, format string, args ...any) error {
+func (t *task) printDone(value any, format string, args ...any) error {
 	return t.result(value, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, format+"\n", args...)
-		return written(err)
+		return outputError(err)
 	})
 }
 
@@ -161,7 +161,7 @@ func (b *table) print(w io.Writer) error {
 		out.WriteString(b.line(row, widths) + "\n")
 	}
 	_, err := w.Write(out.Bytes())
-	return written(err)
+	return outputError(err)
 }
 
 // printBody writes a body: as it is, or for a terminal on lines of its own.
@@ -170,12 +170,12 @@ func (t *task) printBody(body []byte) error {
 		body = append(bytes.Clone(body), '\n')
 	}
 	_, err := t.out.Write(body)
-	return written(err)
+	return outputError(err)
 }
 
 // bearable returns text in which what a terminal would obey, and what is no text, is written
 // as Go would.
-func bearable(body []byte) string {
+func printable(body []byte) string {
 	var out strings.Builder
 	for len(body) > 0 {
 		r, n := utf8.DecodeRune(body)

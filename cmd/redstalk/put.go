@@ -17,7 +17,7 @@ import (
 
 func putCommand() *cli.Command {
 	return &cli.Command{
-		Name: "put", ArgsUsage: "[BODY]", Action: connected(arguments{0, 1}, put),
+		Name: "put", ArgsUsage: "[BODY]", Action: withConn(arguments{0, 1}, put),
 		Usage: "put a job: the argument, or all of standard input, or each of its lines; prints the ids",
 		Flags: append([]cli.Flag{
 			tubeFlag(),
@@ -43,7 +43,7 @@ func tagFlags() []cli.Flag {
 }
 
 // terms are what a put says of its jobs beside their bodies.
-type terms struct {
+type putOptions struct {
 	pri   uint32
 	delay time.Duration
 	ttr   int64
@@ -51,7 +51,7 @@ type terms struct {
 }
 
 // termsOf reads the flags of put.
-func termsOf(t *task) (*terms, error) {
+func putOptionsOf(t *task) (*putOptions, error) {
 	pri, ttr := t.Uint("pri"), t.duration("ttr")
 	if uint64(pri) > 1<<32-1 || uint64(t.Uint("max")) > 1<<32-1 {
 		return nil, usage("--pri and --max must be below 4294967296")
@@ -67,17 +67,17 @@ func termsOf(t *task) (*terms, error) {
 	if err != nil {
 		return nil, err
 	}
-	terms := &terms{uint32(pri), t.duration("delay"), wholeSeconds(ttr), tags}
+	options := &putOptions{uint32(pri), t.duration("delay"), wholeSeconds(ttr), tags}
 	if len(tags) > 0 {
-		if err := t.need("put-tags", "a put with "+strings.Join(tags, " ")); err != nil {
+		if err := t.require("put-tags", "a put with "+strings.Join(tags, " ")); err != nil {
 			return nil, err
 		}
 	}
-	return terms, terms.setDue(t)
+	return options, options.setDueTime(t)
 }
 
 // setDue has the job due to the millisecond, if the server can do that.
-func (m *terms) setDue(t *task) error {
+func (m *putOptions) setDueTime(t *task) error {
 	at, delayed := t.String("at"), t.IsSet("delay")
 	if at != "" && delayed {
 		return usage("--at and --delay exclude each other")
@@ -88,8 +88,8 @@ func (m *terms) setDue(t *task) error {
 		if err != nil {
 			return err
 		}
-		if when.After(latest) {
-			return usage("%q is too late: a job can be due until %s", at, latest.UTC().Format(time.RFC3339Nano))
+		if when.After(maxDueTime) {
+			return usage("%q is too late: a job can be due until %s", at, maxDueTime.UTC().Format(time.RFC3339Nano))
 		}
 		m.delay, due = delayAt(when.UnixMilli(), time.Now()), fmt.Sprintf("at:%d", when.UnixMilli())
 	} else if m.delay%time.Second != 0 {
@@ -98,7 +98,7 @@ func (m *terms) setDue(t *task) error {
 	if due == "" {
 		return nil
 	}
-	exactly, err := t.can("put-tags")
+	exactly, err := t.supports("put-tags")
 	if exactly {
 		m.tags = append(m.tags, due)
 	}
@@ -122,7 +122,7 @@ func put(t *task) error {
 	if t.Bool("lines") && t.NArg() > 0 {
 		return usage("--lines reads standard input, so there can be no argument")
 	}
-	m, err := termsOf(t)
+	m, err := putOptionsOf(t)
 	if err != nil {
 		return err
 	}
@@ -138,20 +138,20 @@ func put(t *task) error {
 			return err
 		}
 	}
-	return t.each("putting the job", 1, func(out []byte, _ int) []byte { return m.put(out, body) }, func(_ int, r *client.Reply) error {
-		return t.tellPut("putting the job", r)
+	return t.pipeline("putting the job", 1, func(out []byte, _ int) []byte { return m.put(out, body) }, func(_ int, r *client.Reply) error {
+		return t.printPut("putting the job", r)
 	})
 }
 
 // put appends the put of a body.
-func (m *terms) put(out, body []byte) []byte {
+func (m *putOptions) put(out, body []byte) []byte {
 	return appendPut(out, m.pri, m.delay, m.ttr, body, m.tags)
 }
 
 // tellPut prints what became of a put.
-func (t *task) tellPut(doing string, r *client.Reply) error {
+func (t *task) printPut(doing string, r *client.Reply) error {
 	if r.Word != client.Inserted {
-		return refused(doing, r)
+		return replyError(doing, r)
 	}
 	state := strings.ToLower(string(r.Rest))
 	value := struct {
@@ -159,15 +159,15 @@ func (t *task) tellPut(doing string, r *client.Reply) error {
 		State string `json:"state,omitempty"` // of the job that had the key before
 	}{r.ID, state}
 	if state != "" {
-		t.say("redstalk: job %d has that key already and is %s; nothing was put", r.ID, state)
+		t.infof("redstalk: job %d has that key already and is %s; nothing was put", r.ID, state)
 	}
-	return t.done(value, "%d", r.ID)
+	return t.printDone(value, "%d", r.ID)
 }
 
 // readAll reads standard input to its end.
 func readAll(t *task) ([]byte, error) {
 	if onTerminal(t.in) {
-		t.say("redstalk: reading the body from the terminal; Ctrl-D ends it")
+		t.infof("redstalk: reading the body from the terminal; Ctrl-D ends it")
 	}
 	var body []byte
 	err := errors.New("not read yet")
@@ -188,16 +188,16 @@ func readAll(t *task) ([]byte, error) {
 }
 
 // putLines puts each line. Lines are sent as they come, many at a time if they come fast.
-func putLines(t *task, m *terms) error {
+func putLines(t *task, m *putOptions) error {
 	ctx, stop := context.WithCancel(t.Context.Context)
 	defer stop()
 	in := startLines(ctx, t.in)
 	count := 0
 	for {
-		lines, more := in.some(ctx)
-		err := t.each("putting a job", len(lines), func(out []byte, i int) []byte { return m.put(out, lines[i]) }, func(_ int, r *client.Reply) error {
+		lines, more := in.next(ctx)
+		err := t.pipeline("putting a job", len(lines), func(out []byte, i int) []byte { return m.put(out, lines[i]) }, func(_ int, r *client.Reply) error {
 			count++
-			return t.tellPut(fmt.Sprintf("putting line %d", count), r)
+			return t.printPut(fmt.Sprintf("putting line %d", count), r)
 		})
 		switch {
 		case err != nil:
@@ -253,7 +253,7 @@ func trimEnd(line []byte) []byte {
 
 // some waits for a line and returns it with those that have come, too, at most a window, and
 // whether there may be more.
-func (l *lines) some(ctx context.Context) (some [][]byte, more bool) {
+func (l *lines) next(ctx context.Context) (some [][]byte, more bool) {
 	size := 0
 	for size < windowBytes && len(some) < window {
 		if len(some) > 0 && len(l.c) == 0 {

@@ -11,21 +11,21 @@ import (
 
 func manCommand() *cli.Command {
 	return &cli.Command{
-		Name: "man", Action: locally(noArguments, man),
+		Name: "man", Action: withoutServer(noArguments, man),
 		Usage: "print the man page: redstalk man | man -l -",
 	}
 }
 
 func man(t *task) error {
 	_, err := t.out.Write(manPage(t.App))
-	return written(err)
+	return outputError(err)
 }
 
 func referenceCommand() *cli.Command {
 	return &cli.Command{
-		Name: "reference", Hidden: true, Action: locally(noArguments, func(t *task) error {
+		Name: "reference", Hidden: true, Action: withoutServer(noArguments, func(t *task) error {
 			_, err := io.WriteString(t.out, reference(t.App))
-			return written(err)
+			return outputError(err)
 		}),
 		Usage: "print the part of docs/cli.md that is made of the definitions",
 	}

@@ -13,7 +13,7 @@ import (
 
 func reserveCommand() *cli.Command {
 	return &cli.Command{
-		Name: "reserve", Action: linked(noArguments, reserve),
+		Name: "reserve", Action: withDialer(noArguments, reserve),
 		Usage: "reserve a job and print its body, or run a command for each job",
 		Description: "Without --exec, one job is reserved and its body printed. It stays reserved by a lease for its TTR; the lease is told on " +
 			"standard error, or by --json, and delete, release, bury and touch take it. With --delete the job is deleted as soon as its body is written; " +
@@ -58,7 +58,7 @@ func tubesOf(t *task) ([]string, error) {
 		return []string{"default"}, nil
 	}
 	for _, tube := range tubes {
-		if err := word("--tube", tube); err != nil {
+		if err := checkWord("--tube", tube); err != nil {
 			return nil, err
 		}
 	}
@@ -77,7 +77,7 @@ func reserve(t *task) error {
 	if t.IsSet("exec") {
 		return work(t, tubes, wait)
 	}
-	if t.conn, err = t.link.connect(); err != nil {
+	if t.conn, err = t.dialer.connect(); err != nil {
 		return err
 	}
 	defer t.conn.Close()
@@ -86,7 +86,7 @@ func reserve(t *task) error {
 
 // reserveOne reserves one job and prints it.
 func reserveOne(t *task, tubes []string, wait time.Duration) error {
-	leased, err := t.can("lease")
+	leased, err := t.supports("lease")
 	if err != nil {
 		return err
 	}
@@ -102,21 +102,21 @@ func reserveOne(t *task, tubes []string, wait time.Duration) error {
 	}
 	var j job
 	var body []byte
-	err = awaitJob(t.Context.Context, t.conn, t.link.limit, command, wait, func(r *client.Reply) {
+	err = awaitJob(t.Context.Context, t.conn, t.dialer.limit, command, wait, func(r *client.Reply) {
 		j.ID, j.Lease, body = r.ID, string(r.Rest), append(body, r.Body...)
 	})
 	if err != nil {
 		return err
 	}
 	if j.ID == 0 {
-		return nothing("no job is ready in %s", strings.Join(tubes, ", "))
+		return notFound("no job is ready in %s", strings.Join(tubes, ", "))
 	}
-	return t.handOut(&j, body)
+	return t.printReserved(&j, body)
 }
 
 // handOut prints a job that is reserved, and deletes it then, if that is wanted. If it cannot
 // be printed, it stays reserved until its TTR is over.
-func (t *task) handOut(j *job, body []byte) error {
+func (t *task) printReserved(j *job, body []byte) error {
 	page, err := t.page("looking at the job", fmt.Sprintf("stats-job %d", j.ID))
 	if err != nil {
 		return err
@@ -133,7 +133,7 @@ func (t *task) handOut(j *job, body []byte) error {
 	}
 	if !t.Bool("delete") {
 		if !t.Bool("json") {
-			t.say("redstalk: job %d of tube %s is reserved for %s: redstalk delete %d --lease %s", j.ID, j.Tube, seconds(int64(j.TTR)), j.ID, j.Lease)
+			t.infof("redstalk: job %d of tube %s is reserved for %s: redstalk delete %d --lease %s", j.ID, j.Tube, formatSeconds(int64(j.TTR)), j.ID, j.Lease)
 		}
 		return nil
 	}
@@ -141,7 +141,7 @@ func (t *task) handOut(j *job, body []byte) error {
 	if j.Lease != "" {
 		command = fmt.Sprintf("delete-lease %d %s", j.ID, j.Lease)
 	}
-	_, err = t.order(fmt.Sprintf("deleting job %d, which was printed", j.ID), "DELETED", command)
+	_, err = t.expect(fmt.Sprintf("deleting job %d, which was printed", j.ID), "DELETED", command)
 	return err
 }
 
@@ -158,12 +158,12 @@ func watch(conn *client.Conn, tubes []string) error {
 	}
 	err := conn.Ask(commands, n, func(r *client.Reply) error {
 		if r.Word != client.Watching {
-			return refused("watching tubes", r)
+			return replyError("watching tubes", r)
 		}
 		return nil
 	})
 	if err != nil {
-		return broken("watching tubes", err)
+		return connectionError("watching tubes", err)
 	}
 	return nil
 }
@@ -204,12 +204,12 @@ func askForJob(conn *client.Conn, limit time.Duration, command string, seconds i
 			take(r)
 		case client.TimedOut:
 		default:
-			return refused("reserving a job", r)
+			return replyError("reserving a job", r)
 		}
 		return nil
 	})
 	if err != nil {
-		return got, broken("waiting for a job", err)
+		return got, connectionError("waiting for a job", err)
 	}
 	return got, nil
 }

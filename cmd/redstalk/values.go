@@ -15,19 +15,19 @@ var states = []string{"ready", "delayed", "reserved", "buried"}
 // units of a duration, by the letters behind the number. Without any it is seconds.
 var units = []struct {
 	letters string
-	is      time.Duration
+	unit    time.Duration
 }{{"ms", time.Millisecond}, {"s", time.Second}, {"m", time.Minute}, {"h", time.Hour}, {"d", 24 * time.Hour}, {"", time.Second}}
 
 // mostTime is the longest duration that redstalk takes.
-const mostTime = 10 * 365 * 24 * time.Hour
+const maxDuration = 10 * 365 * 24 * time.Hour
 
 // parseDuration reads a whole number with a unit, 250ms 90s 10m 36h 30d, or of seconds.
 func parseDuration(text string) (time.Duration, error) {
 	digits := len(text) - len(strings.TrimLeft(text, "0123456789"))
 	n, err := strconv.ParseUint(text[:digits], 10, 63)
 	for _, u := range units {
-		if err == nil && text[digits:] == u.letters && n <= uint64(mostTime/u.is) {
-			return time.Duration(n) * u.is, nil
+		if err == nil && text[digits:] == u.letters && n <= uint64(maxDuration/u.unit) {
+			return time.Duration(n) * u.unit, nil
 		}
 	}
 	return 0, fmt.Errorf("%q is no duration, such as 250ms, 90s, 10m, 36h, 30d or a number of seconds, at most ten years", text)
@@ -46,8 +46,8 @@ func (d *duration) String() string { return durationText(d.d) }
 // durationText is a duration as parseDuration reads it.
 func durationText(d time.Duration) string {
 	for _, u := range []int{4, 3, 2, 1} {
-		if is := units[u].is; d >= is && d%is == 0 {
-			return fmt.Sprint(int64(d/is), units[u].letters)
+		if unit := units[u].unit; d >= unit && d%unit == 0 {
+			return fmt.Sprint(int64(d/unit), units[u].letters)
 		}
 	}
 	return fmt.Sprint(d.Milliseconds(), "ms")
@@ -65,7 +65,7 @@ func (t *task) duration(name string) time.Duration { return t.Generic(name).(*du
 func wholeSeconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
 
 // word checks what goes on the wire as one word of a command.
-func word(what, text string) error {
+func checkWord(what, text string) error {
 	if text == "" {
 		return usage("%s must not be empty", what)
 	}
@@ -76,7 +76,7 @@ func word(what, text string) error {
 }
 
 // stateWord checks the name of a state.
-func stateWord(text string, of ...string) error {
+func checkState(text string, of ...string) error {
 	for _, s := range of {
 		if text == s {
 			return nil

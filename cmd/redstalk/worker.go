@@ -23,27 +23,27 @@ import (
 // reserves a job, runs the command, touches the job meanwhile, and deletes, releases or
 // buries it.
 func work(t *task, tubes []string, wait time.Duration) error {
-	w := &workers{task: t, tubes: tubes, wait: wait, command: t.String("exec"), left: t.Int("count"), failing: t.String("on-failure")}
+	w := &workers{task: t, tubes: tubes, wait: wait, command: t.String("exec"), left: t.Int("count"), onFailure: t.String("on-failure")}
 	if err := w.check(); err != nil {
 		return err
 	}
-	killing, stop := context.WithCancel(context.Background())
+	killCtx, stop := context.WithCancel(context.Background())
 	defer stop()
 	defer w.watchSignals(stop)()
-	defer context.AfterFunc(t.Context.Context, func() { t.say("redstalk: taking no more jobs, waiting for those that run") })()
+	defer context.AfterFunc(t.Context.Context, func() { t.infof("redstalk: taking no more jobs, waiting for those that run") })()
 	errs := make(chan error, t.Int("jobs"))
 	for range t.Int("jobs") {
-		go func() { errs <- w.run(killing) }()
+		go func() { errs <- w.run(killCtx) }()
 	}
 	var err error
 	for range t.Int("jobs") {
 		err = errors.Join(err, <-errs)
 	}
-	t.say("redstalk: %s done, %d failed", nounFor(w.done, "job"), w.failed)
+	t.infof("redstalk: %s done, %d failed", nounFor(w.done, "job"), w.failed)
 	switch {
 	case err != nil:
 		return err
-	case killing.Err() != nil:
+	case killCtx.Err() != nil:
 		return interrupted("what ran was ended, and its jobs given back")
 	case w.failed > 0:
 		return failure{exitJobs, errors.New("")}
@@ -54,10 +54,10 @@ func work(t *task, tubes []string, wait time.Duration) error {
 // workers are what the workers of one run share.
 type workers struct {
 	*task
-	tubes   []string
-	wait    time.Duration
-	command string
-	failing string // what happens to jobs that fail
+	tubes     []string
+	wait      time.Duration
+	command   string
+	onFailure string // what happens to jobs that fail
 
 	mu           sync.Mutex
 	left         int // jobs that may still be begun, if --count bounds them
@@ -74,7 +74,7 @@ func (w *workers) check() error {
 		return usage("--count must not be negative")
 	case w.Bool("delete"):
 		return usage("--delete and --exec exclude each other: --exec deletes what was done")
-	case w.failing != "auto" && w.failing != "release" && w.failing != "bury":
+	case w.onFailure != "auto" && w.onFailure != "release" && w.onFailure != "bury":
 		return usage("--on-failure is release, bury or auto")
 	}
 	return nil
@@ -98,7 +98,7 @@ func (w *workers) watchSignals(kill func()) (stop func()) {
 }
 
 // may takes one from the jobs that may be begun.
-func (w *workers) may() bool {
+func (w *workers) takeSlot() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.Int("count") == 0 {
@@ -109,7 +109,7 @@ func (w *workers) may() bool {
 }
 
 // mayNot gives it back, as no job came.
-func (w *workers) mayNot() {
+func (w *workers) returnSlot() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.left++
@@ -120,11 +120,11 @@ var pauses = []time.Duration{time.Second / 10, time.Second, 2 * time.Second, 5 *
 
 // run is one worker. It ends when there are no more jobs, or when the command is told to end. If
 // it waits for jobs it outlives its connection.
-func (w *workers) run(killing context.Context) error {
+func (w *workers) run(killCtx context.Context) error {
 	ctx := w.Context.Context
 	for attempt := 0; ; attempt++ {
 		began := false
-		err := w.runOnce(killing, &began)
+		err := w.runOnce(killCtx, &began)
 		if err == nil || ctx.Err() != nil {
 			return nil
 		}
@@ -134,7 +134,7 @@ func (w *workers) run(killing context.Context) error {
 		if began {
 			attempt = 0
 		}
-		w.say("redstalk: %v; connecting again", err)
+		w.infof("redstalk: %v; connecting again", err)
 		select {
 		case <-time.After(pauses[min(attempt, len(pauses)-1)]):
 		case <-ctx.Done():
@@ -144,8 +144,8 @@ func (w *workers) run(killing context.Context) error {
 }
 
 // runOnce works on one connection. began says whether it could be made.
-func (w *workers) runOnce(killing context.Context, began *bool) error {
-	conn, err := w.link.connect()
+func (w *workers) runOnce(killCtx context.Context, began *bool) error {
+	conn, err := w.dialer.connect()
 	if err != nil {
 		return err
 	}
@@ -154,18 +154,18 @@ func (w *workers) runOnce(killing context.Context, began *bool) error {
 	if err := watch(conn, w.tubes); err != nil {
 		return err
 	}
-	for w.Context.Context.Err() == nil && w.may() {
+	for w.Context.Context.Err() == nil && w.takeSlot() {
 		var c *current
-		err := awaitJob(w.Context.Context, conn, w.link.limit, "reserve-with-timeout", w.wait, func(r *client.Reply) {
+		err := awaitJob(w.Context.Context, conn, w.dialer.limit, "reserve-with-timeout", w.wait, func(r *client.Reply) {
 			c = &current{workers: w, conn: conn, id: r.ID, body: bytes.Clone(r.Body)}
 		})
 		if c == nil {
-			w.mayNot()
+			w.returnSlot()
 		}
 		if err != nil || c == nil {
 			return err
 		}
-		if err := c.carryOut(killing); err != nil {
+		if err := c.process(killCtx); err != nil {
 			return err
 		}
 	}
@@ -183,8 +183,8 @@ type current struct {
 }
 
 // carryOut runs the command and settles the job. Its error is one of the connection.
-func (c *current) carryOut(killing context.Context) error {
-	if err := c.look(); err != nil {
+func (c *current) process(killCtx context.Context) error {
+	if err := c.readStats(); err != nil {
 		return err
 	}
 	end := make(chan error, 1)
@@ -193,27 +193,27 @@ func (c *current) carryOut(killing context.Context) error {
 	if err != nil {
 		return err // it is not the job that failed: it comes back with the end of the connection
 	}
-	err = c.attend(killing, cmd, end)
-	if killing.Err() != nil {
+	err = c.waitAndTouch(killCtx, cmd, end)
+	if killCtx.Err() != nil {
 		return interrupted("job given back") // with the connection
 	}
-	how, settled := c.settle(err)
-	c.tell(how, err, time.Since(began))
+	how, settled := c.finish(err)
+	c.record(how, err, time.Since(began))
 	return settled
 }
 
 // ask sends a command on the worker's connection and hands over its reply.
-func (c *current) ask(command string, take func(*client.Reply)) error {
+func (c *current) request(command string, take func(*client.Reply)) error {
 	err := c.conn.Ask([]byte(command+"\r\n"), 1, func(r *client.Reply) error { take(r); return nil })
 	if err != nil {
-		return broken(fmt.Sprintf("job %d", c.id), err)
+		return connectionError(fmt.Sprintf("job %d", c.id), err)
 	}
 	return nil
 }
 
 // look asks for the TTR of the job, and what else the command may want to know.
-func (c *current) look() error {
-	return c.ask(fmt.Sprintf("stats-job %d", c.id), func(r *client.Reply) {
+func (c *current) readStats() error {
+	return c.request(fmt.Sprintf("stats-job %d", c.id), func(r *client.Reply) {
 		if r.Word == client.OK {
 			c.job.readPage(client.Page(r.Body))
 		}
@@ -240,7 +240,7 @@ func (c *current) start(end chan<- error) (*exec.Cmd, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting the command: %w", err)
 	}
-	go func() { end <- ended(cmd.Wait()) }()
+	go func() { end <- commandError(cmd.Wait()) }()
 	return cmd, nil
 }
 
@@ -269,7 +269,7 @@ func wholeInput(body []byte) (*os.File, error) {
 }
 
 // ended returns how a command has ended: having left something behind is no failure.
-func ended(err error) error {
+func commandError(err error) error {
 	if errors.Is(err, exec.ErrWaitDelay) {
 		return nil
 	}
@@ -277,10 +277,10 @@ func ended(err error) error {
 }
 
 // attend waits for the end of the command and touches the job three times in its TTR.
-func (c *current) attend(killing context.Context, cmd *exec.Cmd, end <-chan error) error {
+func (c *current) waitAndTouch(killCtx context.Context, cmd *exec.Cmd, end <-chan error) error {
 	ticker := time.NewTicker(time.Duration(max(c.job.TTR, 1)) * time.Second / 3)
 	defer ticker.Stop()
-	kill := killing.Done()
+	kill := killCtx.Done()
 	for {
 		select {
 		case err := <-end:
@@ -300,17 +300,17 @@ func (c *current) touch() {
 	if c.lost {
 		return
 	}
-	err := c.ask(fmt.Sprintf("touch %d", c.id), func(r *client.Reply) { c.lost = string(r.Line) != "TOUCHED" })
+	err := c.request(fmt.Sprintf("touch %d", c.id), func(r *client.Reply) { c.lost = string(r.Line) != "TOUCHED" })
 	if c.lost = c.lost || err != nil; c.lost {
-		c.say("redstalk: job %d is not reserved any more while its command runs: it may run twice", c.id)
+		c.infof("redstalk: job %d is not reserved any more while its command runs: it may run twice", c.id)
 	}
 }
 
 // settle tells the server what became of the job, and returns what the server made of that.
-func (c *current) settle(failed error) (how string, err error) {
+func (c *current) finish(failed error) (how string, err error) {
 	command, want := fmt.Sprintf("delete %d", c.id), "DELETED"
 	if failed != nil {
-		release, err := c.mayComeAgain()
+		release, err := c.shouldRelease()
 		if err != nil {
 			return "lost", err
 		}
@@ -320,7 +320,7 @@ func (c *current) settle(failed error) (how string, err error) {
 		}
 	}
 	how = "lost"
-	err = c.ask(command, func(r *client.Reply) {
+	err = c.request(command, func(r *client.Reply) {
 		if string(r.Line) == want {
 			how = strings.ToLower(want)
 		}
@@ -329,15 +329,15 @@ func (c *current) settle(failed error) (how string, err error) {
 }
 
 // mayComeAgain tells whether a job that has failed is released.
-func (c *current) mayComeAgain() (bool, error) {
-	if c.failing != "auto" {
-		return c.failing == "release", nil
+func (c *current) shouldRelease() (bool, error) {
+	if c.onFailure != "auto" {
+		return c.onFailure == "release", nil
 	}
 	if len(c.job.Retry) > 0 || c.job.Max > 0 {
 		return true, nil
 	}
 	has := false
-	err := c.ask("get-policy "+c.job.Tube, func(r *client.Reply) {
+	err := c.request("get-policy "+c.job.Tube, func(r *client.Reply) {
 		if r.Word == client.OK {
 			_, retry := client.Page(r.Body).Value("retry")
 			_, most := client.Page(r.Body).Value("max")
@@ -349,7 +349,7 @@ func (c *current) mayComeAgain() (bool, error) {
 
 // tell counts the job, and says what became of it: everything by --json, otherwise what went
 // wrong.
-func (c *current) tell(how string, failed error, took time.Duration) {
+func (c *current) record(how string, failed error, took time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if how == "deleted" {
@@ -369,8 +369,8 @@ func (c *current) tell(how string, failed error, took time.Duration) {
 		return
 	}
 	if failed != nil {
-		c.say("redstalk: job %s failed (%v) and was %s", strconv.FormatUint(c.id, 10), failed, how)
+		c.infof("redstalk: job %s failed (%v) and was %s", strconv.FormatUint(c.id, 10), failed, how)
 	} else if how != "deleted" {
-		c.say("redstalk: job %d was done, but could not be deleted: it comes again", c.id)
+		c.infof("redstalk: job %d was done, but could not be deleted: it comes again", c.id)
 	}
 }

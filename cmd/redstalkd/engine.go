@@ -56,7 +56,7 @@ func openEmbedded(dir string, e engine) (storage.Store, error) {
 	store, err := embedded.Open(embedded.Options{
 		Dir: dir, SyncEvery: e.syncEvery, FileSize: e.fileSize, Reserve: e.reserve, Log: e.log,
 		Fatal: func(err error) {
-			once.Do(func() { e.logging.exit(exitFailure, lastWords(dir, err)+"\n") })
+			once.Do(func() { e.logging.exit(exitFailure, fatalMessage(dir, err)+"\n") })
 		},
 	})
 	if err != nil {
@@ -66,7 +66,7 @@ func openEmbedded(dir string, e engine) (storage.Store, error) {
 }
 
 // lastWords says why the embedded engine ends the process.
-func lastWords(dir string, err error) string {
+func fatalMessage(dir string, err error) string {
 	kept := "what was acknowledged is kept"
 	if errors.Is(err, embedded.ErrGone) {
 		kept = "what was acknowledged is where its files are now, if anywhere"
@@ -81,5 +81,5 @@ func describe(e engine, err error) error {
 	if errors.Is(err, embedded.ErrLocked) {
 		code = exitLocked
 	}
-	return failure(code, "opening the store %s: %w", redact(e.url), scrub(e.url, err))
+	return failure(code, "opening the store %s: %w", redact(e.url), redactError(e.url, err))
 }

@@ -45,7 +45,7 @@ func (s *settings) storeOptions() []*option {
 			help: "serve from a Redis that deletes keys of its choice, jobs among them, when it is full"},
 		{short: 'b', name: "binlog", value: "DIR", set: s.setBinlog, rivals: []string{"store"},
 			help: "keep jobs in this directory: the same as --store embedded:DIR"},
-		s.noImportOption(), s.behindOption(), s.behindRateOption(),
+		s.noImportOption(), s.upstreamOption(), s.upstreamRateOption(),
 		{short: 'f', name: "fsync-ms", value: "MS", set: s.setSync, checkVariable: wholeNumber(maxSyncMS), rivals: []string{"no-fsync"}, initial: "0",
 			help: "with embedded:DIR, sync to the disk within MS milliseconds;\n0 is before every reply"},
 		{short: 'F', name: "no-fsync", set: s.setNoSync, rivals: []string{"fsync-ms"},
@@ -62,15 +62,15 @@ func (s *settings) limitOptions() []*option {
 	return []*option{
 		{short: 'z', name: "max-job-size", value: "BYTES", set: s.setMaxJobSize, checkVariable: wholeNumber(math.MaxInt64), initial: strconv.Itoa(defaultMaxJobSize),
 			help: fmt.Sprintf("largest body of a job, at most %d", maxMaxJobSize)},
-		{short: 'u', name: "user", value: "USER", set: notEmpty(&s.user),
+		{short: 'u', name: "user", value: "USER", set: setNonEmpty(&s.user),
 			help: "become this user and their primary group, after listening"},
 		{name: "max-connections", value: "N", set: s.setMaxConnections, initial: "auto",
 			help: "close connections beyond so many, of all doors together; 0 for no limit; auto\n" +
 				"leaves some of the process's file descriptors to everything else"},
-		{name: "idle-timeout", value: "DURATION", set: setLimit(&s.limits.idleTimeout), initial: "0",
+		{name: "idle-timeout", value: "DURATION", set: setTimeout(&s.limits.idleTimeout), initial: "0",
 			help: "close a connection that has sent nothing for so long, unless it waits in a\n" +
 				"reserve or holds a job; 0 for never"},
-		{name: "write-timeout", value: "DURATION", set: setLimit(&s.limits.writeTimeout), initial: s.limits.writeTimeout.String(),
+		{name: "write-timeout", value: "DURATION", set: setTimeout(&s.limits.writeTimeout), initial: s.limits.writeTimeout.String(),
 			help: "close a connection that has read none of its waiting replies for so long;\n0 for never"},
 		{name: "max-unread", value: "BYTES", set: s.setMaxUnread, checkVariable: wholeNumber(math.MaxInt64), initial: strconv.Itoa(limits.DefaultUnread),
 			help: "close the connections that read least when replies that were not read take\nmore than this, over all connections; 0 for no limit"},
@@ -82,7 +82,7 @@ func (s *settings) limitOptions() []*option {
 // httpOptions are those of the HTTP door.
 func (s *settings) httpOptions() []*option {
 	return []*option{
-		{name: "http", value: "ADDR", set: setDoor(&s.http.addr),
+		{name: "http", value: "ADDR", set: setAddress(&s.http.addr),
 			help: "serve HTTP on HOST:PORT, :PORT or unix:PATH"},
 		{name: "http-host", value: "NAMES", set: s.setHosts,
 			help: "names that requests over HTTP may have in the header Host beside those of this\nmachine, such as queue.example.org; *.example.org for all that end so, * for any;\nseveral times, or several with commas"},
@@ -90,7 +90,7 @@ func (s *settings) httpOptions() []*option {
 			help: "other sites, such as https://ops.example.org, whose pages may use the HTTP API\nfrom a browser; with commas"},
 		{name: "http-max-waiting", value: "N", set: s.setMaxWaiting, initial: strconv.Itoa(s.http.maxWaiting),
 			help: "refuse HTTP requests beyond so many that wait for jobs at once, at each door"},
-		{name: "metrics-tubes", value: "N", set: s.setMetricsTubes, checkVariable: wholeNumber(mostNamedTubes), initial: strconv.Itoa(s.metrics.tubes),
+		{name: "metrics-tubes", value: "N", set: s.setMetricsTubes, checkVariable: wholeNumber(maxNamedTubes), initial: strconv.Itoa(s.metrics.tubes),
 			help: "show so many tubes by name in the metrics, and the rest as one"},
 		{name: "ready-lag", value: "DURATION", set: s.setReadyLag, initial: s.metrics.readyLag.String(),
 			help: "say on /readyz that the server is not ready while timers are later than this"},
@@ -100,27 +100,27 @@ func (s *settings) httpOptions() []*option {
 // guardOptions say who may come in.
 func (s *settings) guardOptions() []*option {
 	return []*option{
-		{name: "access", value: "FILE", set: notEmpty(&s.guards.access),
+		{name: "access", value: "FILE", set: setNonEmpty(&s.guards.access),
 			help: "let in only the users of this file, and only to what they may do; read again on SIGHUP"},
 		{name: "auth-timeout", value: "DURATION", set: s.setAuthTimeout, initial: s.guards.authTimeout.String(),
 			help: "close a connection that has not said who it is for so long, or whose handshake\nof TLS takes longer"},
 		{name: "max-strangers", value: "N", set: s.setMaxUnauthenticated, initial: strconv.Itoa(s.guards.unauthenticated),
 			help: "close connections at once beyond so many that have not said who they are"},
-		{name: "tls", value: "ADDR", set: setDoor(&s.guards.tls.addr),
+		{name: "tls", value: "ADDR", set: setAddress(&s.guards.tls.addr),
 			help: "serve the protocol with TLS on HOST:PORT, :PORT or unix:PATH as well"},
-		{name: "tls-cert", value: "FILE", set: notEmpty(&s.guards.tls.files.Cert),
+		{name: "tls-cert", value: "FILE", set: setNonEmpty(&s.guards.tls.files.Cert),
 			help: "certificate of --tls with its chain, in PEM; read again when it changes"},
-		{name: "tls-key", value: "FILE", set: notEmpty(&s.guards.tls.files.Key),
+		{name: "tls-key", value: "FILE", set: setNonEmpty(&s.guards.tls.files.Key),
 			help: "key of that certificate, in PEM"},
-		{name: "tls-client-ca", value: "FILE", set: notEmpty(&s.guards.tls.files.ClientCA),
+		{name: "tls-client-ca", value: "FILE", set: setNonEmpty(&s.guards.tls.files.ClientCA),
 			help: "authority of the certificates of clients; without --access each must have one"},
-		{name: "http-tls", value: "ADDR", set: setDoor(&s.guards.httpTLS.addr),
+		{name: "http-tls", value: "ADDR", set: setAddress(&s.guards.httpTLS.addr),
 			help: "serve HTTP with TLS on HOST:PORT, :PORT or unix:PATH"},
-		{name: "http-tls-cert", value: "FILE", set: notEmpty(&s.guards.httpTLS.files.Cert), initial: "that of --tls-cert",
+		{name: "http-tls-cert", value: "FILE", set: setNonEmpty(&s.guards.httpTLS.files.Cert), initial: "that of --tls-cert",
 			help: "certificate of --http-tls"},
-		{name: "http-tls-key", value: "FILE", set: notEmpty(&s.guards.httpTLS.files.Key), initial: "that of --tls-key",
+		{name: "http-tls-key", value: "FILE", set: setNonEmpty(&s.guards.httpTLS.files.Key), initial: "that of --tls-key",
 			help: "key of that certificate"},
-		{name: "http-tls-client-ca", value: "FILE", set: notEmpty(&s.guards.httpTLS.files.ClientCA), initial: "that of --tls-client-ca",
+		{name: "http-tls-client-ca", value: "FILE", set: setNonEmpty(&s.guards.httpTLS.files.ClientCA), initial: "that of --tls-client-ca",
 			help: "authority of the certificates of clients of --http-tls"},
 	}
 }

@@ -43,7 +43,7 @@ func (m *Main) fsck(ctx context.Context, args []string, env func(string) (string
 	progress.clear()
 	switch {
 	case errors.Is(err, redis.ErrInstances):
-		return failure(exitUsage, "%w", scrub(s.engine.url, err))
+		return failure(exitUsage, "%w", redactError(s.engine.url, err))
 	case err != nil:
 		return describe(s.engine, err)
 	}

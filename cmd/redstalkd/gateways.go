@@ -64,14 +64,14 @@ var gatewayTable = map[string]func(p *program, q *queue.Queue) (h http.Handler, 
 }
 
 // gatewayDoors are the doors of the gateways that are wanted.
-func (p *program) gatewayDoors() (doors httpDoors) {
+func (p *program) gatewayListeners() (doors httpListeners) {
 	for _, g := range p.gateways.wanted {
 		open := gatewayTable[g.name]
 		protected := func(p *program, q *queue.Queue) (http.Handler, func()) {
 			h, closed := open(p, q)
 			return p.gateways.sites.Protect(h), closed
 		}
-		doors = append(doors, &httpDoor{name: g.name, addr: g.addr, open: protected})
+		doors = append(doors, &httpListener{name: g.name, addr: g.addr, open: protected})
 	}
 	return doors
 }
@@ -83,7 +83,7 @@ func (s *settings) setGateway(v string) error {
 			return fmt.Errorf("%q is not a gateway and its address, such as ouqiang=127.0.0.1:9277; there are ouqiang, ruffianjiang, zywaited and zywaited-grpc", one)
 		}
 		var checked string
-		if err := setDoor(&checked)(addr); err != nil {
+		if err := setAddress(&checked)(addr); err != nil {
 			return err
 		}
 		s.gateways.wanted = append(s.gateways.wanted, gatewayAt{name, checked})
@@ -99,7 +99,7 @@ func (s *settings) setGatewayWait(v string) error {
 	if d == 0 {
 		d = -1 // 0 asks the gateway for its default
 	}
-	s.gateways.wait, s.said["gateway-wait"] = d, true
+	s.gateways.wait, s.given["gateway-wait"] = d, true
 	return nil
 }
 
@@ -126,11 +126,11 @@ type oldProgram struct {
 var oldPrograms = map[string]oldProgram{
 	"ouqiang": {"-c", "", func(file string) (func(*settings) error, error) {
 		f, err := ouqiang.ReadConfig(file)
-		return func(s *settings) error { return s.takeOverOuqiang(f) }, err
+		return func(s *settings) error { return s.applyOuqiang(f) }, err
 	}},
 	"zywaited": {"-f", zywaited.DefaultPath, func(file string) (func(*settings) error, error) {
 		f, err := zywaited.ReadConfig(file)
-		return func(s *settings) error { return s.takeOverZywaited(f) }, err
+		return func(s *settings) error { return s.applyZywaited(f) }, err
 	}},
 }
 
@@ -166,16 +166,16 @@ func readOldProgram(args []string) (rest []string, takeOver func(*settings) erro
 	return rest, takeOver, nil
 }
 
-func (s *settings) takeOverOuqiang(f *ouqiang.File) error {
+func (s *settings) applyOuqiang(f *ouqiang.File) error {
 	s.gateways.wanted = append(s.gateways.wanted, gatewayAt{"ouqiang", f.Bind})
-	if !s.said["gateway-wait"] {
+	if !s.given["gateway-wait"] {
 		s.gateways.wait = f.Block
 	}
-	s.takeOverStore(f.Redis, f.Remarks)
+	s.applyOldStore(f.Redis, f.Remarks)
 	return nil
 }
 
-func (s *settings) takeOverZywaited(f *zywaited.File) error {
+func (s *settings) applyZywaited(f *zywaited.File) error {
 	s.gateways.tasks = zywaited.Config{Base: f.Base, Timeout: f.Timeout, Calls: f.Calls}
 	for name, addr := range map[string]string{"zywaited": f.HTTP, "zywaited-grpc": f.GRPC} {
 		if addr != "" {
@@ -186,24 +186,24 @@ func (s *settings) takeOverZywaited(f *zywaited.File) error {
 	if f.Role&zywaited.RoleWorker != 0 && s.pushes.allow == nil {
 		return usageError("an instance with role 2 or 3 calls: --push-allow has to say where it may")
 	}
-	s.takeOverStore(f.Redis, f.Remarks)
+	s.applyOldStore(f.Redis, f.Remarks)
 	return nil
 }
 
 // largestOfOld is the largest body of a job in the place of an old program, which has had no
 // limit but that of Redis.
-const largestOfOld = 16 << 20
+const oldMaxJobSize = 16 << 20
 
 // takeOverStore has jobs kept in the old program's Redis, large ones too. The beanstalk door is
 // then on any free port.
-func (s *settings) takeOverStore(url string, remarks []string) {
-	if !s.said["max-job-size"] {
-		s.maxJobSize = largestOfOld
+func (s *settings) applyOldStore(url string, remarks []string) {
+	if !s.given["max-job-size"] {
+		s.maxJobSize = oldMaxJobSize
 	}
-	if url != "" && !s.said["store"] && !s.said["binlog"] {
+	if url != "" && !s.given["store"] && !s.given["binlog"] {
 		s.engine.url = url
 	}
-	if !s.said["port"] && !s.said["listen"] {
+	if !s.given["port"] && !s.given["listen"] {
 		s.port = 0
 	}
 	for _, r := range remarks {

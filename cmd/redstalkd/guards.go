@@ -129,7 +129,7 @@ func (g *guards) reload(log *slog.Logger) {
 }
 
 // warnOpen says so if anybody in the network may do everything.
-func (p *program) warnOpen(l net.Listener) {
+func (p *program) warnUnprotected(l net.Listener) {
 	tcp, ok := l.Addr().(*net.TCPAddr)
 	if ok && !tcp.IP.IsLoopback() && p.guards.access == "" && p.guards.tls.addr == "" {
 		p.log.Warn(fmt.Sprintf("everybody who reaches %s may do everything; see --access and --tls", l.Addr()))

@@ -20,7 +20,7 @@ func (m *Main) healthcheck(ctx context.Context, args []string, env func(string) 
 	if err != nil || s == nil {
 		return err
 	}
-	network, at := "tcp", net.JoinHostPort(reachable(s.addr), strconv.Itoa(s.port))
+	network, at := "tcp", net.JoinHostPort(dialHost(s.addr), strconv.Itoa(s.port))
 	if path, ok := strings.CutPrefix(s.addr, unixPrefix); ok {
 		path, _, err := parseUnix(path)
 		if err != nil {
@@ -48,7 +48,7 @@ func (m *Main) healthcheck(ctx context.Context, args []string, env func(string) 
 }
 
 // reachable is where a server is found that listens on an address: on this machine, if on all of them.
-func reachable(addr string) string {
+func dialHost(addr string) string {
 	if ip := net.ParseIP(addr); ip != nil && ip.IsUnspecified() {
 		if ip.To4() != nil {
 			return "127.0.0.1"

@@ -18,7 +18,7 @@ import (
 // cut takes options out of a command line that the server does not have: those of a
 // command. Each has its name as the key, and true if it takes a value. It returns what is left,
 // and the values; that of an option without one is its name.
-func cut(args []string, names map[string]bool) (rest []string, values map[string]string, err error) {
+func cutOptions(args []string, names map[string]bool) (rest []string, values map[string]string, err error) {
 	values = make(map[string]string)
 	for i := 0; i < len(args); i++ {
 		name, value, attached := strings.Cut(args[i], "=")
@@ -46,8 +46,8 @@ func cut(args []string, names map[string]bool) (rest []string, values map[string
 }
 
 // storeNamed fails unless it was said where the jobs are.
-func storeNamed(s *settings, command string) error {
-	if !s.said["store"] && !s.said["binlog"] {
+func requireStore(s *settings, command string) error {
+	if !s.given["store"] && !s.given["binlog"] {
 		return usageError("%s needs --store, or REDSTALK_STORE", command)
 	}
 	return nil
@@ -75,7 +75,7 @@ func (m *Main) untilSignal(ctx context.Context) (context.Context, context.Cancel
 // of a binlog of beanstalkd. What it has to say is on stderr. The list of ids, if jobs get others,
 // is on stdout or in a file.
 func (m *Main) importJobs(ctx context.Context, args []string, env func(string) (string, bool), stdout, stderr io.Writer) error {
-	args, said, err := cut(args, map[string]bool{"--from": true, "--ids": true, "--dry-run": false})
+	args, said, err := cutOptions(args, map[string]bool{"--from": true, "--ids": true, "--dry-run": false})
 	if err != nil {
 		return err
 	}
@@ -87,10 +87,10 @@ func (m *Main) importJobs(ctx context.Context, args []string, env func(string) (
 		return usageError("import needs --from DIR, where beanstalkd has its binlog")
 	}
 	dry := said["--dry-run"] != ""
-	if err := storeNamed(s, "import"); err != nil && !dry {
+	if err := requireStore(s, "import"); err != nil && !dry {
 		return err
 	}
-	l, err := whenFree(ctx, s, func() (*beanstalkd.Log, error) {
+	l, err := retryWhileTaken(ctx, s, func() (*beanstalkd.Log, error) {
 		return readBinlog(said["--from"], newProgress(stderr), func(line string) { fmt.Fprintln(stderr, line) })
 	})
 	if err != nil {
@@ -140,16 +140,16 @@ func importLog(ctx context.Context, s *settings, l *beanstalkd.Log, to *importRe
 	if err := s.useImported(); err != nil {
 		return err
 	}
-	store, err := whenFree(ctx, s, func() (storage.Store, error) { return openStore(ctx, s.engine) })
+	store, err := retryWhileTaken(ctx, s, func() (storage.Store, error) { return openStore(ctx, s.engine) })
 	if err != nil {
 		return describe(s.engine, err)
 	}
 	defer func() {
 		if closeErr := store.Close(); err == nil && closeErr != nil {
-			err = failure(exitFailure, "closing the store %s: %w", redact(s.engine.url), scrub(s.engine.url, closeErr))
+			err = failure(exitFailure, "closing the store %s: %w", redact(s.engine.url), redactError(s.engine.url, closeErr))
 		}
 	}()
-	store.Listen(nobody{})
+	store.Listen(nopListener{})
 	progress := newProgress(to.line)
 	r, err := beanstalkd.Import(ctx, store, l, func(n int) { progress.show("jobs", n) })
 	progress.clear()
@@ -157,7 +157,7 @@ func importLog(ctx context.Context, s *settings, l *beanstalkd.Log, to *importRe
 	case ctx.Err() != nil:
 		return failure(exitFailure, "the import was interrupted: say the same again, and it goes on")
 	case err != nil:
-		return failure(exitFailure, "%w: say the same again when that is mended, and the import goes on", scrub(s.engine.url, err))
+		return failure(exitFailure, "%w: say the same again when that is mended, and the import goes on", redactError(s.engine.url, err))
 	}
 	fmt.Fprintf(to.line, "imported %d jobs into %s; %d were there already\n", r.Jobs, redact(s.engine.url), r.Before)
 	if r.KeepIDs {
@@ -191,8 +191,8 @@ func (to *importReport) list(r *beanstalkd.Result, l *beanstalkd.Log) (err error
 }
 
 // nobody is the listener of a store from which nothing is served.
-type nobody struct{}
+type nopListener struct{}
 
-func (nobody) Ready(string) bool  { return false }
-func (nobody) Waiting(string) int { return 0 }
-func (nobody) Due(time.Duration)  {}
+func (nopListener) Ready(string) bool  { return false }
+func (nopListener) Waiting(string) int { return 0 }
+func (nopListener) Due(time.Duration)  {}

@@ -254,7 +254,7 @@ func TestServeOldDirectoryLater(t *testing.T) {
 	p := start(t, onOld(dir))
 	p.serving(t)
 	p.end(t)
-	beside := dir + besideSuffix
+	beside := dir + siblingSuffix
 	for _, change := range []func() error{
 		func() error { return os.Rename(filepath.Join(dir, insideName), beside) },
 		func() error { return os.Remove(filepath.Join(dir, "binlog.1")) },

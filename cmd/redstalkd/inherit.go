@@ -27,7 +27,7 @@ func (p *program) inherit() (net.Listener, error) {
 		p.log.Warn("several sockets were passed; only the first is used", "passed", count)
 	}
 	for _, name := range []string{"listen", "port"} {
-		if p.said[name] {
+		if p.given[name] {
 			p.log.Warn("a socket was passed by systemd; ignoring the option", "option", "--"+name, "addr", l.Addr())
 		}
 	}

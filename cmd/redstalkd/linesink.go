@@ -10,11 +10,11 @@ import (
 
 const (
 	// maxWaiting is how many bytes of lines wait to be written at most.
-	maxWaiting = 1 << 20
+	maxPending = 1 << 20
 
 	// lastLines is how long the end of the process waits for its last lines to
 	// be written.
-	lastLines = 500 * time.Millisecond
+	closeTimeout = 500 * time.Millisecond
 )
 
 // lineSink writes lines, one for each Write, and never waits for their reader:
@@ -27,8 +27,8 @@ type lineSink struct {
 	ended   chan struct{}
 
 	mu      sync.Mutex
-	waiting []byte
-	missing int // lines dropped since the last one that waits
+	pending []byte
+	lost    int // lines dropped since the last one that waits
 	closed  bool
 }
 
@@ -55,17 +55,17 @@ func (s *lineSink) Write(line []byte) (int, error) {
 	defer s.mu.Unlock()
 	switch {
 	case s.closed:
-	case s.missing > 0, len(s.waiting)+len(line) > maxWaiting:
-		s.missing++
+	case s.lost > 0, len(s.pending)+len(line) > maxPending:
+		s.lost++
 	default:
-		s.waiting = append(s.waiting, line...)
-		s.wakeRun()
+		s.pending = append(s.pending, line...)
+		s.wakeWriter()
 	}
 	return len(line), nil
 }
 
 // wakeRun has run take what waits. The lock is held.
-func (s *lineSink) wakeRun() {
+func (s *lineSink) wakeWriter() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
@@ -75,7 +75,7 @@ func (s *lineSink) wakeRun() {
 func (s *lineSink) run() {
 	defer close(s.ended)
 	for {
-		lines, more := s.take()
+		lines, more := s.takePending()
 		switch {
 		case len(lines) > 0:
 			s.w.Write(lines) // there is nobody to tell of an error
@@ -88,23 +88,23 @@ func (s *lineSink) run() {
 }
 
 // take returns the lines that wait, and whether more may come.
-func (s *lineSink) take() (lines []byte, more bool) {
+func (s *lineSink) takePending() (lines []byte, more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.addMissing()
-	lines, s.waiting = s.waiting, nil
+	s.reportLost()
+	lines, s.pending = s.pending, nil
 	return lines, !s.closed
 }
 
 // addMissing adds the line that says how many are missing, if any are. The lock is
 // held.
-func (s *lineSink) addMissing() {
-	if s.missing == 0 {
+func (s *lineSink) reportLost() {
+	if s.lost == 0 {
 		return
 	}
 	var line bytes.Buffer
-	s.dropped(&line, s.missing)
-	s.waiting, s.missing = append(s.waiting, line.Bytes()...), 0
+	s.dropped(&line, s.lost)
+	s.pending, s.lost = append(s.pending, line.Bytes()...), 0
 }
 
 // close ends the sink with a last line, which is not dropped, and waits some time
@@ -112,14 +112,14 @@ func (s *lineSink) addMissing() {
 func (s *lineSink) close(line string) {
 	s.mu.Lock()
 	if !s.closed {
-		s.addMissing()
-		s.waiting = append(s.waiting, line...)
+		s.reportLost()
+		s.pending = append(s.pending, line...)
 		s.closed = true
-		s.wakeRun()
+		s.wakeWriter()
 	}
 	s.mu.Unlock()
 	select {
 	case <-s.ended:
-	case <-time.After(lastLines):
+	case <-time.After(closeTimeout):
 	}
 }

@@ -86,7 +86,7 @@ func TestLineSinkEnds(t *testing.T) {
 	s.Write([]byte("a line\n"))
 	begun := time.Now()
 	s.close("the last line\n")
-	if took := time.Since(begun); took > 10*lastLines {
+	if took := time.Since(begun); took > 10*closeTimeout {
 		t.Errorf("it took %v", took)
 	}
 }

@@ -39,7 +39,7 @@ func (p *program) listen(ctx context.Context) (net.Listener, error) {
 		l, err = p.listenTCP(ctx, p.addr, p.port)
 	}
 	if err != nil {
-		return nil, failure(exitListen, "cannot listen: %w", scrub(p.addr, err))
+		return nil, failure(exitListen, "cannot listen: %w", redactError(p.addr, err))
 	}
 	return l, nil
 }
@@ -90,7 +90,7 @@ func (s *settings) listenTCP(ctx context.Context, host string, port int) (net.Li
 
 // listenOn listens on an address.
 func (s *settings) listenOn(ctx context.Context, network, host string, port int) (net.Listener, error) {
-	return whenFree(ctx, s, func() (net.Listener, error) {
+	return retryWhileTaken(ctx, s, func() (net.Listener, error) {
 		var config net.ListenConfig
 		return config.Listen(ctx, network, net.JoinHostPort(host, strconv.Itoa(port)))
 	})
@@ -99,7 +99,7 @@ func (s *settings) listenOn(ctx context.Context, network, host string, port int)
 // listenUnix listens on a socket file, in place of one that a dead server has
 // left. What may follow the path says whose file it is, see unixOptions.
 func (s *settings) listenUnix(ctx context.Context, path string) (net.Listener, error) {
-	return whenFree(ctx, s, func() (net.Listener, error) { return listenFile(ctx, path) })
+	return retryWhileTaken(ctx, s, func() (net.Listener, error) { return listenFile(ctx, path) })
 }
 
 // listenFile is listenUnix, once.

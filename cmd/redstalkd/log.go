@@ -31,7 +31,7 @@ func newLog(w io.Writer, s *settings) *slog.Logger {
 	case s.verbosity > 1:
 		level = slog.LevelDebug
 	}
-	options := &slog.HandlerOptions{Level: level, ReplaceAttr: spell}
+	options := &slog.HandlerOptions{Level: level, ReplaceAttr: stringValues}
 	to := func(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, options)) }
 	if s.logJSON {
 		to = func(w io.Writer) *slog.Logger { return slog.New(slog.NewJSONHandler(w, options)) }
@@ -46,7 +46,7 @@ func newLog(w io.Writer, s *settings) *slog.Logger {
 
 // spell has values that know how to write themselves do so in JSON, too,
 // where addresses would be structures and durations nanoseconds.
-func spell(_ []string, a slog.Attr) slog.Attr {
+func stringValues(_ []string, a slog.Attr) slog.Attr {
 	if text, ok := a.Value.Any().(fmt.Stringer); ok && a.Value.Kind() != slog.KindTime {
 		a.Value = slog.StringValue(text.String())
 	}

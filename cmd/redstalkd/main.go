@@ -22,7 +22,7 @@ import (
 var Version = "0.1.0"
 
 func main() {
-	makeRoom(os.LookupEnv)
+	raiseMaxProcs(os.LookupEnv)
 	signal.Ignore(syscall.SIGPIPE)
 	stdlog.SetOutput(io.Discard) // net/http would write there what others send it
 	signals := make(chan os.Signal, 8)
@@ -47,7 +47,7 @@ var ballast = make([]byte, 16<<20)
 // connections, and for the disk or Redis: until the runtime has noticed, which
 // may take 10 ms, timers and goroutines have one thread fewer, and on a machine
 // with two processors sometimes none.
-func makeRoom(env func(string) (string, bool)) {
+func raiseMaxProcs(env func(string) (string, bool)) {
 	if _, set := env("GOMAXPROCS"); !set {
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + server.Loops())
 	}
@@ -96,10 +96,10 @@ func (m *Main) Run(ctx context.Context, args []string, stdout, stderr io.Writer)
 }
 
 // verb is what the program does instead of serving, by the first word.
-type verb func(ctx context.Context, args []string, env func(string) (string, bool), stdout, stderr io.Writer) error
+type subcommand func(ctx context.Context, args []string, env func(string) (string, bool), stdout, stderr io.Writer) error
 
-func (m *Main) verbs() map[string]verb {
-	return map[string]verb{"fsck": m.fsck, "import": m.importJobs, "export": m.export, "healthcheck": m.healthcheck, "secret": m.secret}
+func (m *Main) commands() map[string]subcommand {
+	return map[string]subcommand{"fsck": m.fsck, "import": m.importJobs, "export": m.export, "healthcheck": m.healthcheck, "secret": m.secret}
 }
 
 func (m *Main) run(ctx context.Context, args []string, stdout, stderr io.Writer, log *logging) error {
@@ -108,7 +108,7 @@ func (m *Main) run(ctx context.Context, args []string, stdout, stderr io.Writer,
 		env = func(string) (string, bool) { return "", false }
 	}
 	if len(args) > 0 {
-		if do := m.verbs()[args[0]]; do != nil {
+		if do := m.commands()[args[0]]; do != nil {
 			return do(ctx, args[1:], env, stdout, stderr)
 		}
 	}
@@ -130,7 +130,7 @@ func (m *Main) run(ctx context.Context, args []string, stdout, stderr io.Writer,
 	s.engine.maxJobSize = s.maxJobSize
 	p := &program{
 		settings: s, log: s.engine.log, env: env, signals: m.Signals,
-		ready: m.Ready, open: m.open, drain: drainSwitch{turned: make(chan struct{}, 1)}, storeLimit: m.storeLimit,
+		ready: m.Ready, open: m.open, drain: drainSwitch{changed: make(chan struct{}, 1)}, storeLimit: m.storeLimit,
 	}
 	p.observer = metrics.New(metrics.Config{
 		Tubes: s.metrics.tubes, ReadyLag: s.metrics.readyLag, Commands: server.CommandNames(), Version: Version, Log: p.log,

@@ -19,7 +19,7 @@ type metricsSettings struct {
 }
 
 // mostNamedTubes bounds what one scrape brings.
-const mostNamedTubes = 100_000
+const maxNamedTubes = 100_000
 
 func defaultMetrics() metricsSettings {
 	return metricsSettings{tubes: tube.DefaultNamed, readyLag: metrics.DefaultReadyLag}
@@ -35,8 +35,8 @@ func (m *metricsSettings) namedTubes() int {
 
 func (s *settings) setMetricsTubes(v string) error {
 	n, err := strconv.ParseUint(v, 10, 32)
-	if err != nil || n > mostNamedTubes {
-		return fmt.Errorf("%q is not a number of tubes, 0 to %d", v, mostNamedTubes)
+	if err != nil || n > maxNamedTubes {
+		return fmt.Errorf("%q is not a number of tubes, 0 to %d", v, maxNamedTubes)
 	}
 	s.metrics.tubes = int(n)
 	return nil

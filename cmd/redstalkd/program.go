@@ -78,14 +78,14 @@ func (p *program) serve(ctx context.Context) error {
 	p.bounds = p.newBounds()
 	l, err := p.listen(ctx)
 	if err != nil {
-		return endedEarly(ctx, err)
+		return unlessStopped(ctx, err)
 	}
 	defer l.Close()
 	p.log.Info("listening", "addr", l.Addr(), "version", Version, "pid", os.Getpid())
 	doors, err := p.listenHTTP(ctx)
 	defer doors.close()
 	if err != nil {
-		return endedEarly(ctx, err)
+		return unlessStopped(ctx, err)
 	}
 	pushes, err := p.pushConfig()
 	if err != nil {
@@ -93,11 +93,11 @@ func (p *program) serve(ctx context.Context) error {
 	}
 	g, err := p.openGuards(ctx)
 	if err != nil {
-		return endedEarly(ctx, err)
+		return unlessStopped(ctx, err)
 	}
 	defer g.close()
 	p.guard.Store(g)
-	p.warnOpen(l)
+	p.warnUnprotected(l)
 	if p.user != "" {
 		if err := become(p.user); err != nil {
 			return err
@@ -105,25 +105,25 @@ func (p *program) serve(ctx context.Context) error {
 	}
 	served := make(chan error, 2+len(doors))
 	p.serveEarly(doors, served)
-	store, err := p.filledStore(ctx)
+	store, err := p.openStoreInBackground(ctx)
 	if err != nil {
 		p.observer.Ending()
 		<-doors.shutdown(ctx)
-		return endedEarly(ctx, err)
+		return unlessStopped(ctx, err)
 	}
 	return p.serveStore(ctx, l, doors, pushes, store, served)
 }
 
 // filledStore opens the store, after what moves in at its first start has done so. It gives up
 // waiting for that when ctx ends: then the process does, too.
-func (p *program) filledStore(ctx context.Context) (storage.Store, error) {
+func (p *program) openStoreInBackground(ctx context.Context) (storage.Store, error) {
 	type opened struct {
 		store storage.Store
 		err   error
 	}
 	done := make(chan opened, 1)
 	go func() {
-		store, err := whenFree(ctx, p.settings, func() (storage.Store, error) { return p.openStore(ctx) })
+		store, err := retryWhileTaken(ctx, p.settings, func() (storage.Store, error) { return p.openStore(ctx) })
 		done <- opened{store, err}
 	}()
 	select {
@@ -136,7 +136,7 @@ func (p *program) filledStore(ctx context.Context) (storage.Store, error) {
 
 // openStore is filledStore on the goroutine that may have to be given up.
 func (p *program) openStore(ctx context.Context) (storage.Store, error) {
-	if err := p.moveIn(ctx); err != nil {
+	if err := p.importAtStart(ctx); err != nil {
 		return nil, err
 	}
 	store, err := p.open(ctx, p.engine)
@@ -147,7 +147,7 @@ func (p *program) openStore(ctx context.Context) (storage.Store, error) {
 }
 
 // endedEarly is err, unless the program was told to end: then it has.
-func endedEarly(ctx context.Context, err error) error {
+func unlessStopped(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -200,8 +200,8 @@ func connectionsFor(descriptors uint64, pushes int) int {
 }
 
 // serveStore serves what is in a store. The error that ends a door comes by served.
-func (p *program) serveStore(ctx context.Context, l net.Listener, doors httpDoors, pushes webhook.Config, store storage.Store, served chan error) error {
-	old := p.bringer()
+func (p *program) serveStore(ctx context.Context, l net.Listener, doors httpListeners, pushes webhook.Config, store storage.Store, served chan error) error {
+	old := p.newMigrator()
 	q := queue.New(store, queue.Config{
 		MaxJobSize: p.maxJobSize, Version: Version, NamedTubes: p.metrics.namedTubes(), Log: p.log, MayPush: p.mayPush(),
 		Wanted: old.wanted(),
@@ -209,7 +209,7 @@ func (p *program) serveStore(ctx context.Context, l net.Listener, doors httpDoor
 	p.startPushing(q, pushes)
 	old.start(q)
 	if err := p.startTasks(q); err != nil {
-		return errors.Join(err, p.end(server.New(q, p.serverConfig()), doors, q, store, old))
+		return errors.Join(err, p.shutdown(server.New(q, p.serverConfig()), doors, q, store, old))
 	}
 	s := server.New(q, p.serverConfig())
 	go func() { served <- s.Serve(l) }()
@@ -226,7 +226,7 @@ func (p *program) serveStore(ctx context.Context, l net.Listener, doors httpDoor
 	var err error
 	for running := true; running; {
 		select {
-		case <-p.drain.turned:
+		case <-p.drain.changed:
 			p.applyDrain(q)
 		case err = <-served:
 			err = failure(exitFailure, "accepting connections: %w", err)
@@ -236,7 +236,7 @@ func (p *program) serveStore(ctx context.Context, l net.Listener, doors httpDoor
 		}
 	}
 	p.notify("STOPPING=1")
-	return errors.Join(err, p.end(s, doors, q, store, old))
+	return errors.Join(err, p.shutdown(s, doors, q, store, old))
 }
 
 // applyDrain has puts refused, or not, as the last signal says.
@@ -253,21 +253,21 @@ func (p *program) applyDrain(q *queue.Queue) {
 // drainSwitch is what signals want of draining. It may be turned before there is a
 // queue.
 type drainSwitch struct {
-	on     atomic.Bool
-	turned chan struct{} // holds one when on was set since it was last read
+	on      atomic.Bool
+	changed chan struct{} // holds one when on was set since it was last read
 }
 
 func (d *drainSwitch) set(on bool) {
 	d.on.Store(on)
 	select {
-	case d.turned <- struct{}{}:
+	case d.changed <- struct{}{}:
 	default:
 	}
 }
 
 // end stops the doors, the queue and then the store. It gives up on a store that does
 // not answer.
-func (p *program) end(s *server.Server, doors httpDoors, q *queue.Queue, store storage.Store, old *bringer) error {
+func (p *program) shutdown(s *server.Server, doors httpListeners, q *queue.Queue, store storage.Store, old *migrator) error {
 	p.observer.Ending()
 	if e, ok := store.(interface{ Ending() }); ok {
 		e.Ending() // for whenFree of the next process
@@ -292,7 +292,7 @@ func (p *program) end(s *server.Server, doors httpDoors, q *queue.Queue, store s
 	select {
 	case err := <-done:
 		if err != nil {
-			return failure(exitFailure, "closing the store %s: %w", redact(p.engine.url), scrub(p.engine.url, err))
+			return failure(exitFailure, "closing the store %s: %w", redact(p.engine.url), redactError(p.engine.url, err))
 		}
 		p.log.Info("ended")
 		return nil

@@ -24,9 +24,9 @@ func (s *settings) pushOptions() []*option {
 		{name: "push-allow", value: "LIST", set: s.setPushAllow,
 			help: "let tubes push their jobs to these: host names, *.DOMAIN, addresses and networks,\n" +
 				"each with :PORT or without, with commas; * is every public host"},
-		{name: "push-secrets", value: "FILE", set: notEmpty(&s.pushes.secrets),
+		{name: "push-secrets", value: "FILE", set: setNonEmpty(&s.pushes.secrets),
 			help: "sign what is pushed with the secrets of this file; read again on SIGHUP"},
-		{name: "push-ca", value: "FILE", set: notEmpty(&s.pushes.ca),
+		{name: "push-ca", value: "FILE", set: setNonEmpty(&s.pushes.ca),
 			help: "trust the certificates of this file when pushing, instead of the system's"},
 		{name: "push-proxy", set: setBool(&s.pushes.proxy),
 			help: "push through the proxies that HTTP_PROXY, HTTPS_PROXY and NO_PROXY name"},

@@ -63,17 +63,17 @@ func isPath(s string) bool {
 }
 
 // scrubbed is an error whose text holds no user and password, though those it wraps may.
-type scrubbed struct {
+type redactedError struct {
 	text string
 	err  error
 }
 
-func (s *scrubbed) Error() string { return s.text }
-func (s *scrubbed) Unwrap() error { return s.err }
+func (s *redactedError) Error() string { return s.text }
+func (s *redactedError) Unwrap() error { return s.err }
 
 // scrub hides user and password of rawURL in what err says, together and the password
 // alone, as they stand in the URL, in quotes, and decoded.
-func scrub(rawURL string, err error) error {
+func redactError(rawURL string, err error) error {
 	from, to := userInfo(rawURL)
 	text, both := err.Error(), rawURL[from:to]
 	_, password, found := strings.Cut(both, ":")
@@ -82,23 +82,23 @@ func scrub(rawURL string, err error) error {
 	}
 	if both != "" {
 		text = strings.ReplaceAll(text, rawURL, redact(rawURL))
-		text = strings.ReplaceAll(text, quoteless(rawURL), redact(rawURL))
+		text = strings.ReplaceAll(text, goQuoted(rawURL), redact(rawURL))
 	}
-	for _, secret := range []string{both, quoteless(both), decoded(both), password, quoteless(password), decoded(password)} {
+	for _, secret := range []string{both, goQuoted(both), unescaped(both), password, goQuoted(password), unescaped(password)} {
 		if len(secret) >= shortestSecret {
 			text = strings.ReplaceAll(text, secret, hidden)
 		}
 	}
-	return &scrubbed{text, err}
+	return &redactedError{text, err}
 }
 
 // quoteless is how s stands between quotes.
-func quoteless(s string) string {
+func goQuoted(s string) string {
 	quoted := strconv.Quote(s)
 	return quoted[1 : len(quoted)-1]
 }
 
-func decoded(s string) string {
+func unescaped(s string) string {
 	if plain, err := url.PathUnescape(s); err == nil {
 		return plain
 	}

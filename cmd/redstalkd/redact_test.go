@@ -41,7 +41,7 @@ func TestScrub(t *testing.T) {
 		if cause == nil {
 			cause = errors.New("refused")
 		}
-		err := scrub(address, errors.Join(cause, errors.New("tried secret and s%65cret at "+address)))
+		err := redactError(address, errors.Join(cause, errors.New("tried secret and s%65cret at "+address)))
 		for _, secret := range []string{"secret", "s%65cret", "sec ret"} {
 			if strings.Contains(address, secret) && strings.Contains(err.Error(), secret) {
 				t.Errorf("%q is in %q", secret, err)

@@ -23,7 +23,7 @@ func (s *settings) setListen(v string) error {
 	case strings.Contains(v, "://"):
 		return fmt.Errorf("%q is a URL, not an address", v)
 	}
-	s.addr, s.said["listen"] = v, true
+	s.addr, s.given["listen"] = v, true
 	return nil
 }
 
@@ -32,12 +32,12 @@ func (s *settings) setPort(v string) error {
 	if err != nil || v == "" {
 		return fmt.Errorf("%q is neither a port from 0 to 65535 nor a known service", v)
 	}
-	s.port, s.said["port"] = port, true
+	s.port, s.given["port"] = port, true
 	return nil
 }
 
 // setDoor takes the address of a door: HOST:PORT, :PORT or unix:PATH.
-func setDoor(to *string) func(string) error {
+func setAddress(to *string) func(string) error {
 	return func(v string) error {
 		*to = v
 		if path, isUnix := strings.CutPrefix(v, unixPrefix); isUnix {
@@ -99,7 +99,7 @@ func (s *settings) setStore(v string) error {
 	case scheme == "memory" && rest == "",
 		scheme == "embedded" && rest != "",
 		redisSchemes[scheme] && authority:
-		s.engine.url, s.said["store"] = v, true
+		s.engine.url, s.given["store"] = v, true
 		return nil
 	}
 	return fmt.Errorf("%q is none of memory:, embedded:DIR, redis://..., rediss://..., redis+sentinel://..., redis+cluster://... and unix:///PATH", v)
@@ -123,7 +123,7 @@ func (s *settings) setBinlog(dir string) error {
 	if dir == "" {
 		return errors.New("empty directory name")
 	}
-	s.engine.url, s.said["binlog"] = "embedded:"+dir, true
+	s.engine.url, s.given["binlog"] = "embedded:"+dir, true
 	return nil
 }
 
@@ -175,7 +175,7 @@ func (s *settings) setMaxJobSize(v string) error {
 		n = maxMaxJobSize
 		s.warn("maximum job size was set to %d", n)
 	}
-	s.maxJobSize, s.said["max-job-size"] = int(n), true
+	s.maxJobSize, s.given["max-job-size"] = int(n), true
 	if n == 0 {
 		s.maxJobSize = -1 // 0 asks the server for its default
 	}
@@ -205,7 +205,7 @@ func (s *settings) setMaxConnections(v string) error {
 }
 
 // setLimit takes a duration, of which 0 means that there is no limit.
-func setLimit(to *time.Duration) func(string) error {
+func setTimeout(to *time.Duration) func(string) error {
 	return func(v string) error {
 		d, err := time.ParseDuration(v)
 		if err != nil || d < 0 {
@@ -292,7 +292,7 @@ func setBool(to *bool) func(string) error {
 	}
 }
 
-func notEmpty(to *string) func(string) error {
+func setNonEmpty(to *string) func(string) error {
 	return func(v string) error {
 		if v == "" {
 			return errors.New("empty name")

@@ -12,26 +12,26 @@ import (
 
 // settings is what the command line and the environment ask for.
 type settings struct {
-	addr       string // to listen on: IP address, host name, or unix:PATH
-	port       int    // 0: any that is free
-	user       string // to become; "": nobody else
-	maxJobSize int    // bytes, as queue.Config has it; negative: empty bodies only
-	quoteStats bool
-	verbosity  int
-	logJSON    bool
-	grace      time.Duration
-	limits     limitSettings
-	engine     engine
-	http       httpSettings
-	gateways   gatewaySettings
-	metrics    metricsSettings
-	pushes     pushSettings
-	noImport   bool   // of a binlog in the directory of the store
-	behind     string // address of the old server whose jobs come over; "": there is none
-	behindRate float64
-	guards     guardSettings
+	addr         string // to listen on: IP address, host name, or unix:PATH
+	port         int    // 0: any that is free
+	user         string // to become; "": nobody else
+	maxJobSize   int    // bytes, as queue.Config has it; negative: empty bodies only
+	quoteStats   bool
+	verbosity    int
+	logJSON      bool
+	grace        time.Duration
+	limits       limitSettings
+	engine       engine
+	http         httpSettings
+	gateways     gatewaySettings
+	metrics      metricsSettings
+	pushes       pushSettings
+	noImport     bool   // of a binlog in the directory of the store
+	upstream     string // address of the old server whose jobs come over; "": there is none
+	upstreamRate float64
+	guards       guardSettings
 
-	said     map[string]bool // listen, port, store, binlog: given, wherever
+	given    map[string]bool // listen, port, store, binlog: given, wherever
 	warnings []string
 }
 
@@ -72,20 +72,20 @@ const (
 
 func defaults() *settings {
 	return &settings{
-		addr: "127.0.0.1", port: 11300, behindRate: defaultBehindRate, maxJobSize: defaultMaxJobSize, grace: 5 * time.Second,
+		addr: "127.0.0.1", port: 11300, upstreamRate: defaultUpstreamRate, maxJobSize: defaultMaxJobSize, grace: 5 * time.Second,
 		limits:  limitSettings{connections: autoConnections, writeTimeout: server.DefaultWriteTimeout, unread: limits.DefaultUnread, incoming: limits.DefaultIncoming},
 		engine:  engine{url: defaultStore, namespace: "redstalk", fileSize: defaultFileSize, reserve: defaultReserve, timeout: defaultStoreTimeout},
 		http:    httpSettings{maxWaiting: httpapi.DefaultMaxWaiting},
 		metrics: defaultMetrics(),
 		guards:  guardSettings{authTimeout: server.DefaultAuthTimeout, unauthenticated: server.DefaultMaxUnauthenticated},
-		said:    make(map[string]bool),
+		given:   make(map[string]bool),
 	}
 }
 
 // finish checks what can only be seen when everything has been read.
 func (s *settings) finish(line *commandLine) error {
-	switch both := s.said["binlog"] && s.said["store"]; {
-	case both && line.said["binlog"]:
+	switch both := s.given["binlog"] && s.given["store"]; {
+	case both && line.given["binlog"]:
 		return usageError("-b and --store both say where jobs are kept: give one of them")
 	case both:
 		return failure(exitUsage, "REDSTALK_BINLOG and REDSTALK_STORE both say where jobs are kept: set one of them")

@@ -69,7 +69,7 @@ func (o *unixOptions) apply(path string) error {
 	uid, gid := -1, -1
 	var err error
 	if o.user != "" {
-		uid, err = numberOf(o.user, func(name string) (string, error) {
+		uid, err = idOf(o.user, func(name string) (string, error) {
 			u, err := user.Lookup(name)
 			if err != nil {
 				return "", err
@@ -78,7 +78,7 @@ func (o *unixOptions) apply(path string) error {
 		})
 	}
 	if err == nil && o.group != "" {
-		gid, err = numberOf(o.group, func(name string) (string, error) {
+		gid, err = idOf(o.group, func(name string) (string, error) {
 			g, err := user.LookupGroup(name)
 			if err != nil {
 				return "", err
@@ -99,7 +99,7 @@ func (o *unixOptions) apply(path string) error {
 }
 
 // numberOf returns a number as it is, and looks a name up.
-func numberOf(name string, lookup func(string) (string, error)) (int, error) {
+func idOf(name string, lookup func(string) (string, error)) (int, error) {
 	if n, err := strconv.ParseUint(name, 10, 31); err == nil {
 		return int(n), nil
 	}

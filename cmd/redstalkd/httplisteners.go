@@ -16,7 +16,7 @@ import (
 )
 
 // httpDoor is a door that speaks HTTP. A further one is another row of allHTTPDoors.
-type httpDoor struct {
+type httpListener struct {
 	name string // for the log and for errors
 	addr string // HOST:PORT, :PORT or unix:PATH; "": the door is not wanted
 
@@ -40,28 +40,28 @@ type httpDoor struct {
 
 	listener net.Listener
 	opened   *lateHandler
-	door     *httpserve.Door // nil until it serves
+	server   *httpserve.Door // nil until it serves
 	closed   func()
 }
 
 // httpDoors are those that are wanted.
-type httpDoors []*httpDoor
+type httpListeners []*httpListener
 
 // webPages are those of the HTTP API.
-var webPages = [][2]string{{"console", ""}, {"docs", "docs"}, {"openapi", "openapi.json"}, {"metrics", "metrics"}}
+var httpPages = [][2]string{{"console", ""}, {"docs", "docs"}, {"openapi", "openapi.json"}, {"metrics", "metrics"}}
 
 // allHTTPDoors is the table of the doors that speak HTTP.
-func (p *program) allHTTPDoors() httpDoors {
-	return append(httpDoors{
-		{name: "http", addr: p.http.addr, open: (*program).openWeb, early: (*program).observeEarly, pages: webPages, identifies: true},
-		{name: "https", addr: p.guards.httpTLS.addr, open: (*program).openWeb, early: (*program).observeEarly, pages: webPages, identifies: true, tls: true},
-	}, p.gatewayDoors()...)
+func (p *program) allHTTPListeners() httpListeners {
+	return append(httpListeners{
+		{name: "http", addr: p.http.addr, open: (*program).openHTTPAPI, early: (*program).openMetrics, pages: httpPages, identifies: true},
+		{name: "https", addr: p.guards.httpTLS.addr, open: (*program).openHTTPAPI, early: (*program).openMetrics, pages: httpPages, identifies: true, tls: true},
+	}, p.gatewayListeners()...)
 }
 
 // listenHTTP listens for all doors that are wanted. If that fails for one, the others are
 // returned all the same, to be closed.
-func (p *program) listenHTTP(ctx context.Context) (doors httpDoors, err error) {
-	for _, d := range p.allHTTPDoors() {
+func (p *program) listenHTTP(ctx context.Context) (doors httpListeners, err error) {
+	for _, d := range p.allHTTPListeners() {
 		if d.addr == "" {
 			continue
 		}
@@ -76,17 +76,17 @@ func (p *program) listenHTTP(ctx context.Context) (doors httpDoors, err error) {
 
 // serveEarly has those doors answer that have something to say before there is a queue. The
 // error that ends one of them goes to served, which has room for it.
-func (p *program) serveEarly(doors httpDoors, served chan<- error) {
+func (p *program) serveEarly(doors httpListeners, served chan<- error) {
 	for _, d := range doors {
 		if d.early != nil {
 			d.opened = new(lateHandler)
-			p.serveDoor(d, d.early(p, d.opened), served)
+			p.startServing(d, d.early(p, d.opened), served)
 		}
 	}
 }
 
 // serveHTTP opens the doors. For served see serveEarly.
-func (p *program) serveHTTP(doors httpDoors, q *queue.Queue, served chan<- error) {
+func (p *program) serveHTTP(doors httpListeners, q *queue.Queue, served chan<- error) {
 	for _, d := range doors {
 		var h http.Handler
 		h, d.closed = d.open(p, q)
@@ -96,14 +96,14 @@ func (p *program) serveHTTP(doors httpDoors, q *queue.Queue, served chan<- error
 		if d.opened != nil {
 			d.opened.open(h)
 		} else {
-			p.serveDoor(d, h, served)
+			p.startServing(d, h, served)
 		}
-		p.log.Info("serving", append([]any{"door", d.name, "url", d.url()}, d.told()...)...)
+		p.log.Info("serving", append([]any{"door", d.name, "url", d.url()}, d.pageURLs()...)...)
 	}
 }
 
 // serveDoor has a door answer requests with h.
-func (p *program) serveDoor(d *httpDoor, h http.Handler, served chan<- error) {
+func (p *program) startServing(d *httpListener, h http.Handler, served chan<- error) {
 	config := httpserve.Config{
 		Name: d.name, Log: p.log,
 		Hosts: p.http.hosts, Address: d.addr,
@@ -115,10 +115,10 @@ func (p *program) serveDoor(d *httpDoor, h http.Handler, served chan<- error) {
 	if d.tls {
 		config.TLS = p.guard.Load().httpTLS.Config()
 	}
-	d.door = httpserve.New(h, config)
-	p.observer.Door(d.door)
+	d.server = httpserve.New(h, config)
+	p.observer.Door(d.server)
 	go func() {
-		if err := d.door.Serve(d.listener); err != nil {
+		if err := d.server.Serve(d.listener); err != nil {
 			served <- err
 		}
 	}()
@@ -126,7 +126,7 @@ func (p *program) serveDoor(d *httpDoor, h http.Handler, served chan<- error) {
 
 // observeEarly answers what is asked about the health of the instance. Its figures, which
 // name all tubes, are for those who may look at all tubes.
-func (p *program) observeEarly(opened *lateHandler) http.Handler {
+func (p *program) openMetrics(opened *lateHandler) http.Handler {
 	all := p.observer.Handler(opened)
 	guarded := p.guard.Load().access.Protect(all, access.Read)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -143,7 +143,7 @@ func (p *program) observeEarly(opened *lateHandler) http.Handler {
 }
 
 // url is how the door is called by its clients.
-func (d *httpDoor) url() string {
+func (d *httpListener) url() string {
 	a := d.listener.Addr()
 	switch {
 	case a.Network() == "unix":
@@ -155,7 +155,7 @@ func (d *httpDoor) url() string {
 }
 
 // told returns the URLs of the pages, for the log.
-func (d *httpDoor) told() (attrs []any) {
+func (d *httpListener) pageURLs() (attrs []any) {
 	for _, page := range d.pages {
 		if d.listener.Addr().Network() != "unix" {
 			attrs = append(attrs, page[0], d.url()+page[1])
@@ -166,12 +166,12 @@ func (d *httpDoor) told() (attrs []any) {
 
 // shutdown ends the doors that serve, all at once. What has become of that can be read
 // once.
-func (doors httpDoors) shutdown(ctx context.Context) <-chan error {
-	doors = slices.DeleteFunc(slices.Clone(doors), func(d *httpDoor) bool { return d.door == nil })
+func (doors httpListeners) shutdown(ctx context.Context) <-chan error {
+	doors = slices.DeleteFunc(slices.Clone(doors), func(d *httpListener) bool { return d.server == nil })
 	ended, all := make(chan error, len(doors)), make(chan error, 1)
 	for _, d := range doors {
 		go func() {
-			err := d.door.Shutdown(ctx)
+			err := d.server.Shutdown(ctx)
 			if d.closed != nil {
 				d.closed()
 			}
@@ -189,16 +189,16 @@ func (doors httpDoors) shutdown(ctx context.Context) <-chan error {
 }
 
 // close closes the listeners, whether or not the doors were open.
-func (doors httpDoors) close() {
+func (doors httpListeners) close() {
 	for _, d := range doors {
 		d.listener.Close()
 	}
 }
 
 // openWeb opens the HTTP API.
-func (p *program) openWeb(q *queue.Queue) (http.Handler, func()) {
+func (p *program) openHTTPAPI(q *queue.Queue) (http.Handler, func()) {
 	d := httpapi.New(q, httpapi.Config{
-		Version: Version, Origins: p.http.origins, MaxWaiting: p.http.maxWaiting, Handlers: p.webHandlers(q), Log: p.log,
+		Version: Version, Origins: p.http.origins, MaxWaiting: p.http.maxWaiting, Handlers: p.consoleHandlers(q), Log: p.log,
 		Access: p.guard.Load().access, History: true,
 	})
 	return d, d.Close
@@ -206,7 +206,7 @@ func (p *program) openWeb(q *queue.Queue) (http.Handler, func()) {
 
 // webHandlers are what the HTTP door serves beside the API, by the patterns of
 // http.ServeMux.
-func (p *program) webHandlers(*queue.Queue) map[string]http.Handler {
+func (p *program) consoleHandlers(*queue.Queue) map[string]http.Handler {
 	handlers := make(map[string]http.Handler)
 	for _, pattern := range console.Patterns {
 		handlers[pattern] = console.Handler()

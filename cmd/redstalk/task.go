@@ -15,8 +15,8 @@ import (
 type task struct {
 	*cli.Context
 	stdio
-	link *link
-	conn *client.Conn
+	dialer *dialer
+	conn   *client.Conn
 
 	capabilities []string // of the server; nil until asked for
 	used         string   // the tube of the connection, "" until use was sent
@@ -32,7 +32,7 @@ var (
 )
 
 // locally makes an action of a function that needs no server.
-func locally(n arguments, f func(*task) error) cli.ActionFunc {
+func withoutServer(n arguments, f func(*task) error) cli.ActionFunc {
 	return func(c *cli.Context) error {
 		if c.NArg() < n.least {
 			return usage("%s needs an argument more: redstalk %s --help", c.Command.Name, c.Command.Name)
@@ -41,7 +41,7 @@ func locally(n arguments, f func(*task) error) cli.ActionFunc {
 			return usage("%s does not know what to do with %q: redstalk %s --help", c.Command.Name, c.Args().Get(n.most), c.Command.Name)
 		}
 		t := &task{Context: c, stdio: c.App.Metadata["stdio"].(stdio)}
-		if err := t.checkWords(); err != nil {
+		if err := t.checkWordFlags(); err != nil {
 			return err
 		}
 		return f(t)
@@ -49,9 +49,9 @@ func locally(n arguments, f func(*task) error) cli.ActionFunc {
 }
 
 // linked is as locally, for a function that makes its own connections, by the link.
-func linked(n arguments, f func(*task) error) cli.ActionFunc {
-	return locally(n, func(t *task) (err error) {
-		if t.link, err = linkOf(t); err != nil {
+func withDialer(n arguments, f func(*task) error) cli.ActionFunc {
+	return withoutServer(n, func(t *task) (err error) {
+		if t.dialer, err = newDialer(t); err != nil {
 			return err
 		}
 		return f(t)
@@ -59,9 +59,9 @@ func linked(n arguments, f func(*task) error) cli.ActionFunc {
 }
 
 // connected is as linked, for a function that uses one connection to the server.
-func connected(n arguments, f func(*task) error) cli.ActionFunc {
-	return linked(n, func(t *task) (err error) {
-		if t.conn, err = t.link.connect(); err != nil {
+func withConn(n arguments, f func(*task) error) cli.ActionFunc {
+	return withDialer(n, func(t *task) (err error) {
+		if t.conn, err = t.dialer.connect(); err != nil {
 			return err
 		}
 		defer t.conn.Close()
@@ -80,11 +80,11 @@ func stateFlag(initially, help string) cli.Flag {
 }
 
 // checkWords checks the flags that go on the wire as they are.
-func (t *task) checkWords() error {
+func (t *task) checkWordFlags() error {
 	for _, name := range []string{"tube", "to", "key", "lease", "dead", "retry", "cursor"} {
 		text, ok := t.Value(name).(string)
 		if ok && text != "" {
-			if err := word("--"+name, text); err != nil {
+			if err := checkWord("--"+name, text); err != nil {
 				return err
 			}
 		}
@@ -96,35 +96,35 @@ func (t *task) tube() string { return t.String("tube") }
 
 // ask sends one command, without its CR LF, and hands over the reply. It is good until the
 // next one.
-func (t *task) ask(doing, command string) (reply *client.Reply, err error) {
+func (t *task) request(doing, command string) (reply *client.Reply, err error) {
 	err = t.conn.Ask([]byte(command+"\r\n"), 1, func(r *client.Reply) error { reply = r; return nil })
 	if err != nil {
-		return nil, broken(doing, err)
+		return nil, connectionError(doing, err)
 	}
 	return reply, nil
 }
 
 // order sends one command that is answered with this word, and returns what follows that.
-func (t *task) order(doing, want, command string) (rest string, err error) {
-	r, err := t.ask(doing, command)
+func (t *task) expect(doing, want, command string) (rest string, err error) {
+	r, err := t.request(doing, command)
 	if err != nil {
 		return "", err
 	}
 	got, rest, _ := strings.Cut(string(r.Line), " ")
 	if got != want {
-		return "", refused(doing, r)
+		return "", replyError(doing, r)
 	}
 	return rest, nil
 }
 
 // page asks for a page.
 func (t *task) page(doing, command string) (client.Page, error) {
-	r, err := t.ask(doing, command)
+	r, err := t.request(doing, command)
 	if err != nil {
 		return "", err
 	}
 	if r.Word != client.OK {
-		return "", refused(doing, r)
+		return "", replyError(doing, r)
 	}
 	return client.Page(r.Body), nil
 }
@@ -149,15 +149,15 @@ func (t *task) use(tube string) error {
 	if t.used == tube {
 		return nil
 	}
-	_, err := t.order("using tube "+tube, "USING", "use "+tube)
+	_, err := t.expect("using tube "+tube, "USING", "use "+tube)
 	t.used = tube
 	return err
 }
 
 // can tells whether the server has an extension.
-func (t *task) can(extension string) (bool, error) {
+func (t *task) supports(extension string) (bool, error) {
 	if t.capabilities == nil {
-		r, err := t.ask("asking what the server can do", "capabilities")
+		r, err := t.request("asking what the server can do", "capabilities")
 		if err != nil {
 			return false, err
 		}
@@ -170,8 +170,8 @@ func (t *task) can(extension string) (bool, error) {
 }
 
 // need fails if the server has not got an extension. what is what needs it.
-func (t *task) need(extension, what string) error {
-	has, err := t.can(extension)
+func (t *task) require(extension, what string) error {
+	has, err := t.supports(extension)
 	if err == nil && !has {
 		err = failure{exitExtension, fmt.Errorf("%s needs the extension %s, which this server does not have", what, extension)}
 	}
@@ -187,7 +187,7 @@ const (
 
 // each sends n commands, many at a time, and hands over their replies in order. command appends
 // the i-th to out. It ends at the first error of take.
-func (t *task) each(doing string, n int, command func(out []byte, i int) []byte, take func(i int, r *client.Reply) error) error {
+func (t *task) pipeline(doing string, n int, command func(out []byte, i int) []byte, take func(i int, r *client.Reply) error) error {
 	var out []byte
 	for from := 0; from < n; {
 		to := from
@@ -197,7 +197,7 @@ func (t *task) each(doing string, n int, command func(out []byte, i int) []byte,
 		at := from
 		err := t.conn.Ask(out, to-from, func(r *client.Reply) error { at++; return take(at-1, r) })
 		if err != nil {
-			return broken(doing, err)
+			return connectionError(doing, err)
 		}
 		from = to
 	}
@@ -205,7 +205,7 @@ func (t *task) each(doing string, n int, command func(out []byte, i int) []byte,
 }
 
 // say tells people something on standard error, unless they want to hear nothing.
-func (t *task) say(format string, args ...any) {
+func (t *task) infof(format string, args ...any) {
 	if !t.Bool("quiet") {
 		fmt.Fprintf(t.err, format+"\n", args...)
 	}

@@ -8,7 +8,7 @@ import (
 
 // arrange puts the words of a command line into the order that the library reads: the flags
 // of the program, the command, its flags, its arguments. So flags may stand anywhere.
-func arrange(app *cli.App, args []string) []string {
+func reorderArgs(app *cli.App, args []string) []string {
 	var common, own, rest []string
 	var command *cli.Command
 	for i := 1; i < len(args); i++ {

@@ -20,7 +20,7 @@ import (
 // is made it has another name, so it is complete if it is there. The binlog stays as it is.
 const (
 	insideName     = "redstalk"
-	besideSuffix   = ".redstalk" // of the directory beside it that earlier versions have made
+	siblingSuffix  = ".redstalk" // of the directory beside it that earlier versions have made
 	unfinishedMark = ".importing"
 	importedFrom   = "imported-from" // file in the new directory: the fingerprint of the binlog
 
@@ -36,7 +36,7 @@ func (s *settings) noImportOption() *option {
 }
 
 // moveIn finds the store of a directory of beanstalkd, and makes it at the first start.
-func (p *program) moveIn(ctx context.Context) error {
+func (p *program) importAtStart(ctx context.Context) error {
 	dir, ok := strings.CutPrefix(p.engine.url, "embedded:")
 	if !ok {
 		return nil
@@ -46,7 +46,7 @@ func (p *program) moveIn(ctx context.Context) error {
 	case err != nil, has && p.noImport:
 		return nil // an error shows again when the store is opened
 	case !has:
-		p.warnAbove(dir)
+		p.warnParentBinlog(dir)
 		return p.useImported()
 	case embedded.Exists(dir):
 		return failure(exitFailure, "%s has a binlog of beanstalkd and jobs of redstalk: "+
@@ -74,7 +74,7 @@ func (s *settings) useImported() error {
 }
 
 // warnAbove says so if a new store is made in beanstalkd's directory, whose jobs stay where they are.
-func (p *program) warnAbove(dir string) {
+func (p *program) warnParentBinlog(dir string) {
 	path, err := filepath.Abs(dir)
 	if err != nil || p.noImport || embedded.Exists(dir) {
 		return
@@ -89,7 +89,7 @@ func (p *program) warnAbove(dir string) {
 // imported returns the store that was made of the binlog in a directory, and the fingerprint that
 // the binlog had; "" if there is none.
 func (s *settings) imported(dir string) (store, from string, err error) {
-	inside, beside := filepath.Join(dir, insideName), filepath.Clean(dir)+besideSuffix
+	inside, beside := filepath.Join(dir, insideName), filepath.Clean(dir)+siblingSuffix
 	for _, store := range []string{inside, beside} {
 		text, err := os.ReadFile(filepath.Join(store, importedFrom))
 		own := embedded.Exists(dir)
@@ -187,7 +187,7 @@ func (p *program) fill(ctx context.Context, making string, l *beanstalkd.Log) (r
 	if err != nil {
 		return r, err
 	}
-	store.Listen(nobody{})
+	store.Listen(nopListener{})
 	r, err = beanstalkd.Import(ctx, store, l, func(int) {})
 	return r, errors.Join(err, store.Close())
 }
