@@ -6,7 +6,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// arrange puts the words of a command line into the order that the library reads: the flags
+// reorderArgs puts the words of a command line into the order that the library reads: the flags
 // of the program, the command, its flags, its arguments. So flags may stand anywhere.
 func reorderArgs(app *cli.App, args []string) []string {
 	var common, own, rest []string

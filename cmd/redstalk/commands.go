@@ -35,7 +35,7 @@ func commands() []*cli.Command {
 	}
 }
 
-// in puts a command into a part of the help.
+// inCategory puts a command into a part of the help.
 func inCategory(part string, c *cli.Command) *cli.Command {
 	c.Category = part
 	return c

@@ -21,7 +21,7 @@ func completionCommand() *cli.Command {
 	}
 }
 
-// scripts has for each shell how it asks `redstalk complete` for candidates. The words that
+// completionScripts has for each shell how it asks `redstalk complete` for candidates. The words that
 // are typed are its arguments, the last one being that to complete. It prints candidates one a
 // line, each with a TAB and what it means behind it. A candidate may hold what a shell would
 // obey: bash is given it quoted, the others quote by themselves.

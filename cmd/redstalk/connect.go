@@ -34,7 +34,7 @@ func commonFlags() []cli.Flag {
 	}
 }
 
-// link says how to connect, and who one is. It is read from the flags once, and may be used
+// dialer says how to connect, and who one is. It is read from the flags once, and may be used
 // for several connections.
 type dialer struct {
 	addr         string
@@ -43,7 +43,7 @@ type dialer struct {
 	limit        time.Duration
 }
 
-// linkOf reads the common flags.
+// newDialer reads the common flags.
 func newDialer(t *task) (*dialer, error) {
 	l := &dialer{addr: t.String("server"), user: t.String("user"), limit: t.duration("timeout")}
 	if l.limit <= 0 {

@@ -51,7 +51,7 @@ func usage(format string, args ...any) error {
 	return failure{exitUsage, fmt.Errorf(format, args...)}
 }
 
-// nothing is the error of a command that found nothing.
+// notFound is the error of a command that found nothing.
 func notFound(format string, args ...any) error {
 	return failure{exitNothing, fmt.Errorf(format, args...)}
 }
@@ -76,7 +76,7 @@ func codeOf(err error) int {
 	return exitFailed
 }
 
-// broken is the error of a connection that failed while something was asked for.
+// connectionError is the error of a connection that failed while something was asked for.
 func connectionError(doing string, err error) error {
 	var own failure
 	if errors.As(err, &own) {
@@ -88,7 +88,7 @@ func connectionError(doing string, err error) error {
 // interrupted is the error of a command that was told to end. so says how far it got.
 func interrupted(so string) error { return failure{exitInterrupted, errors.New("interrupted: " + so)} }
 
-// refused is the error of a reply that was not hoped for. doing says what was asked for:
+// replyError is the error of a reply that was not hoped for. doing says what was asked for:
 // "deleting job 7".
 func replyError(doing string, r *client.Reply) error {
 	word, _, _ := bytes.Cut(r.Line, []byte(" "))
@@ -106,7 +106,7 @@ func replyError(doing string, r *client.Reply) error {
 	return failure{exitFailed, err}
 }
 
-// readable says what is wrong with a file without saying it twice.
+// fileError says what is wrong with a file without saying it twice.
 func fileError(what, path string, err error) error {
 	var at *os.PathError
 	if errors.As(err, &at) {

@@ -198,7 +198,7 @@ func (e *exporter) writeJob(j *job) error {
 	return outputError(err)
 }
 
-// onlyOwn takes from a job what it has from the policy of its tube: a job with tags shows both
+// dropPolicyTags takes from a job what it has from the policy of its tube: a job with tags shows both
 // alike.
 func (e *exporter) dropPolicyTags(j *job) error {
 	if len(j.Retry) == 0 && j.Max == 0 && j.Dead == "" {

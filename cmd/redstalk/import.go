@@ -97,7 +97,7 @@ func (m *importer) all(ctx context.Context, in *lines) error {
 	}
 }
 
-// window puts the jobs of some lines. If one of them is bad, those before it are put.
+// importLines puts the jobs of some lines. If one of them is bad, those before it are put.
 func (m *importer) importLines(some [][]byte) error {
 	jobs := make([]*entry, 0, len(some))
 	var bad error

@@ -129,7 +129,7 @@ func optional(n uint32) string {
 	return strconv.FormatUint(uint64(n), 10)
 }
 
-// latest is the latest due time that a redstalkd takes.
+// maxDueTime is the latest due time that a redstalkd takes.
 var maxDueTime = time.UnixMilli(1<<63/1_000_000 - 1)
 
 // delayAt returns how long from now a job has to wait that is due at a time of the clock, in

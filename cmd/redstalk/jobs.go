@@ -83,7 +83,7 @@ func byLease(t *task, ids []uint64, doing, want string, command func(id uint64) 
 	return t.printDone(map[string]any{strings.ToLower(want): 1}, "job %d %s", ids[0], strings.ToLower(want))
 }
 
-// forEach does something to each job, and says how many it was done to. If it was not done to
+// forEachJob does something to each job, and says how many it was done to. If it was not done to
 // all, that is an error.
 func forEachJob(t *task, ids []uint64, done string, want client.Word, command func(out []byte, id uint64) []byte) error {
 	count, missing := 0, []uint64{}
@@ -110,7 +110,7 @@ func forEachJob(t *task, ids []uint64, done string, want client.Word, command fu
 	return nil
 }
 
-// listed is the first few of some ids.
+// formatIDs is the first few of some ids.
 func formatIDs(ids []uint64) string {
 	const most = 10
 	text := strings.Trim(fmt.Sprint(ids[:min(most, len(ids))]), "[]")
@@ -227,7 +227,7 @@ func priOf(t *task, id uint64) (uint32, error) {
 	return j.Priority, err
 }
 
-// held reserves a job and has its command done at once, on the same connection: the protocol
+// reserveAndExpect reserves a job and has its command done at once, on the same connection: the protocol
 // lets only the holder do it. A job that somebody else holds is theirs.
 func reserveAndExpect(t *task, id uint64, doing, want, command string) error {
 	doing = fmt.Sprintf("%s job %d", doing, id)
@@ -296,7 +296,7 @@ func setPriority(t *task) error {
 	return t.changeJob("changing the priority of", "UPDATED", fmt.Sprint(pri), "set-priority")
 }
 
-// change sends a command about one job that beanstalkd does not know. It is there where
+// changeJob sends a command about one job that beanstalkd does not know. It is there where
 // list-jobs is, and has no name among the capabilities.
 func (t *task) changeJob(doing, want, value, command string) error {
 	id, err := jobID(t.Args().First())
@@ -313,7 +313,7 @@ func (t *task) changeJob(doing, want, value, command string) error {
 	return t.printDone(map[string]any{strings.ToLower(want): 1}, "job %d %s", id, strings.ToLower(want))
 }
 
-// agreed asks people at a terminal whether they mean it. Scripts say --yes.
+// confirm asks people at a terminal whether they mean it. Scripts say --yes.
 func confirm(t *task, question string) error {
 	if t.Bool("yes") {
 		return nil
@@ -337,5 +337,5 @@ func confirm(t *task, question string) error {
 	return interrupted("nothing was done")
 }
 
-// seconds is a duration in seconds, as people read it.
+// formatSeconds is a duration in seconds, as people read it.
 func formatSeconds(s int64) string { return (time.Duration(s) * time.Second).String() }

@@ -139,7 +139,7 @@ func (t *task) pageOfJobs(tube, state string, count uint64, cursor string) (jobs
 	return jobs, in.Next, nil
 }
 
-// mostInPage is how many jobs list-jobs gives at once.
+// maxPageJobs is how many jobs list-jobs gives at once.
 const maxPageJobs = 1000
 
 // allJobs hands over jobs of a tube, a page at a time, until there are no more, or ctx ends.

@@ -59,7 +59,7 @@ func newApp(io stdio) *cli.App {
 	return app
 }
 
-// explain does what --help and --version ask for, instead of the command.
+// showHelp does what --help and --version ask for, instead of the command.
 func showHelp(c *cli.Context) error {
 	switch {
 	case c.Bool("version"):

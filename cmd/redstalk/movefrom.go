@@ -31,7 +31,7 @@ func moveFromCommand() *cli.Command {
 	}
 }
 
-// tally counts the jobs that were moved.
+// moveCounts counts the jobs that were moved.
 type moveCounts struct {
 	mu    sync.Mutex
 	tubes []string // in the order in which they came
@@ -93,7 +93,7 @@ func jobsOf(c *client.Conn) (n uint64, err error) {
 	return n, err
 }
 
-// carrier makes the connections of a carrier.
+// newMigrator makes the connections of a carrier.
 func (t *task) newMigrator(from string) (*migrate.Carrier, error) {
 	to, err := t.dialer.connect()
 	if err != nil {
@@ -118,7 +118,7 @@ func (t *task) newMigrator(from string) (*migrate.Carrier, error) {
 	return c, err
 }
 
-// tell prints how many jobs of each tube were moved.
+// print prints how many jobs of each tube were moved.
 func (n *moveCounts) print(t *task) error {
 	for _, tube := range n.tubes {
 		counts := n.jobs[tube]
@@ -135,7 +135,7 @@ func (n *moveCounts) print(t *task) error {
 	return nil
 }
 
-// tellMove says how a move has ended.
+// printMove says how a move has ended.
 func (t *task) printMove(from string, moved uint64, left migrate.Left, took time.Duration, err error) error {
 	t.infof("redstalk: %s moved from %s in %v", nounFor(int(moved), "job"), from, took.Round(time.Millisecond))
 	switch {

@@ -33,7 +33,7 @@ type terminal struct {
 	rest []byte     // the beginning of a character of which the end is still to be written
 }
 
-// guarded returns an output that a terminal can bear, if it is one.
+// safeOutput returns an output that a terminal can bear, if it is one.
 func safeOutput(w io.Writer) io.Writer {
 	if f, ok := w.(*os.File); ok && onTerminal(f) {
 		return &terminal{file: f}
@@ -101,7 +101,7 @@ func lineOf(value any) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// written wraps the error of writing the result, which is none of the connection.
+// outputError wraps the error of writing the result, which is none of the connection.
 func outputError(err error) error {
 	if err != nil {
 		return failure{exitFailed, fmt.Errorf("writing the result: %w", err)}
@@ -109,7 +109,7 @@ func outputError(err error) error {
 	return nil
 }
 
-// done prints a line for people; with --json it is this value.
+// printDone prints a line for people; with --json it is this value.
 func (t *task) printDone(value any, format string, args ...any) error {
 	return t.result(value, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, format+"\n", args...)
@@ -173,7 +173,7 @@ func (t *task) printBody(body []byte) error {
 	return outputError(err)
 }
 
-// bearable returns text in which what a terminal would obey, and what is no text, is written
+// printable returns text in which what a terminal would obey, and what is no text, is written
 // as Go would.
 func printable(body []byte) string {
 	var out strings.Builder

@@ -42,7 +42,7 @@ func tagFlags() []cli.Flag {
 	}
 }
 
-// terms are what a put says of its jobs beside their bodies.
+// putOptions are what a put says of its jobs beside their bodies.
 type putOptions struct {
 	pri   uint32
 	delay time.Duration
@@ -50,7 +50,7 @@ type putOptions struct {
 	tags  []string
 }
 
-// termsOf reads the flags of put.
+// putOptionsOf reads the flags of put.
 func putOptionsOf(t *task) (*putOptions, error) {
 	pri, ttr := t.Uint("pri"), t.duration("ttr")
 	if uint64(pri) > 1<<32-1 || uint64(t.Uint("max")) > 1<<32-1 {
@@ -76,7 +76,7 @@ func putOptionsOf(t *task) (*putOptions, error) {
 	return options, options.setDueTime(t)
 }
 
-// setDue has the job due to the millisecond, if the server can do that.
+// setDueTime has the job due to the millisecond, if the server can do that.
 func (m *putOptions) setDueTime(t *task) error {
 	at, delayed := t.String("at"), t.IsSet("delay")
 	if at != "" && delayed {
@@ -148,7 +148,7 @@ func (m *putOptions) put(out, body []byte) []byte {
 	return appendPut(out, m.pri, m.delay, m.ttr, body, m.tags)
 }
 
-// tellPut prints what became of a put.
+// printPut prints what became of a put.
 func (t *task) printPut(doing string, r *client.Reply) error {
 	if r.Word != client.Inserted {
 		return replyError(doing, r)
@@ -251,7 +251,7 @@ func trimEnd(line []byte) []byte {
 	return line
 }
 
-// some waits for a line and returns it with those that have come, too, at most a window, and
+// next waits for a line and returns it with those that have come, too, at most a window, and
 // whether there may be more.
 func (l *lines) next(ctx context.Context) (some [][]byte, more bool) {
 	size := 0

@@ -114,7 +114,7 @@ func reserveOne(t *task, tubes []string, wait time.Duration) error {
 	return t.printReserved(&j, body)
 }
 
-// handOut prints a job that is reserved, and deletes it then, if that is wanted. If it cannot
+// printReserved prints a job that is reserved, and deletes it then, if that is wanted. If it cannot
 // be printed, it stays reserved until its TTR is over.
 func (t *task) printReserved(j *job, body []byte) error {
 	page, err := t.page("looking at the job", fmt.Sprintf("stats-job %d", j.ID))

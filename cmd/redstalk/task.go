@@ -31,7 +31,7 @@ var (
 	anyNumber   = arguments{0, -1}
 )
 
-// locally makes an action of a function that needs no server.
+// withoutServer makes an action of a function that needs no server.
 func withoutServer(n arguments, f func(*task) error) cli.ActionFunc {
 	return func(c *cli.Context) error {
 		if c.NArg() < n.least {
@@ -48,7 +48,7 @@ func withoutServer(n arguments, f func(*task) error) cli.ActionFunc {
 	}
 }
 
-// linked is as locally, for a function that makes its own connections, by the link.
+// withDialer is as locally, for a function that makes its own connections, by the link.
 func withDialer(n arguments, f func(*task) error) cli.ActionFunc {
 	return withoutServer(n, func(t *task) (err error) {
 		if t.dialer, err = newDialer(t); err != nil {
@@ -58,7 +58,7 @@ func withDialer(n arguments, f func(*task) error) cli.ActionFunc {
 	})
 }
 
-// connected is as linked, for a function that uses one connection to the server.
+// withConn is as linked, for a function that uses one connection to the server.
 func withConn(n arguments, f func(*task) error) cli.ActionFunc {
 	return withDialer(n, func(t *task) (err error) {
 		if t.conn, err = t.dialer.connect(); err != nil {
@@ -79,7 +79,7 @@ func stateFlag(initially, help string) cli.Flag {
 	return &cli.StringFlag{Name: "state", Value: initially, Usage: "`STATE`: " + help}
 }
 
-// checkWords checks the flags that go on the wire as they are.
+// checkWordFlags checks the flags that go on the wire as they are.
 func (t *task) checkWordFlags() error {
 	for _, name := range []string{"tube", "to", "key", "lease", "dead", "retry", "cursor"} {
 		text, ok := t.Value(name).(string)
@@ -94,7 +94,7 @@ func (t *task) checkWordFlags() error {
 
 func (t *task) tube() string { return t.String("tube") }
 
-// ask sends one command, without its CR LF, and hands over the reply. It is good until the
+// request sends one command, without its CR LF, and hands over the reply. It is good until the
 // next one.
 func (t *task) request(doing, command string) (reply *client.Reply, err error) {
 	err = t.conn.Ask([]byte(command+"\r\n"), 1, func(r *client.Reply) error { reply = r; return nil })
@@ -104,7 +104,7 @@ func (t *task) request(doing, command string) (reply *client.Reply, err error) {
 	return reply, nil
 }
 
-// order sends one command that is answered with this word, and returns what follows that.
+// expect sends one command that is answered with this word, and returns what follows that.
 func (t *task) expect(doing, want, command string) (rest string, err error) {
 	r, err := t.request(doing, command)
 	if err != nil {
@@ -154,7 +154,7 @@ func (t *task) use(tube string) error {
 	return err
 }
 
-// can tells whether the server has an extension.
+// supports tells whether the server has an extension.
 func (t *task) supports(extension string) (bool, error) {
 	if t.capabilities == nil {
 		r, err := t.request("asking what the server can do", "capabilities")
@@ -169,7 +169,7 @@ func (t *task) supports(extension string) (bool, error) {
 	return slices.Contains(t.capabilities, extension), nil
 }
 
-// need fails if the server has not got an extension. what is what needs it.
+// require fails if the server has not got an extension. what is what needs it.
 func (t *task) require(extension, what string) error {
 	has, err := t.supports(extension)
 	if err == nil && !has {
@@ -185,7 +185,7 @@ const (
 	windowBytes = 1 << 20
 )
 
-// each sends n commands, many at a time, and hands over their replies in order. command appends
+// pipeline sends n commands, many at a time, and hands over their replies in order. command appends
 // the i-th to out. It ends at the first error of take.
 func (t *task) pipeline(doing string, n int, command func(out []byte, i int) []byte, take func(i int, r *client.Reply) error) error {
 	var out []byte
@@ -204,7 +204,7 @@ func (t *task) pipeline(doing string, n int, command func(out []byte, i int) []b
 	return nil
 }
 
-// say tells people something on standard error, unless they want to hear nothing.
+// infof tells people something on standard error, unless they want to hear nothing.
 func (t *task) infof(format string, args ...any) {
 	if !t.Bool("quiet") {
 		fmt.Fprintf(t.err, format+"\n", args...)

@@ -28,7 +28,7 @@ func topCommand() *cli.Command {
 	}
 }
 
-// movingTube is a tube with what happened to it since the last round.
+// tubeRates is a tube with what happened to it since the last round.
 type tubeRates struct {
 	tubeStats
 	PutRate    float64 `json:"puts_per_second"`
@@ -88,7 +88,7 @@ func top(t *task) error {
 	}
 }
 
-// round asks for the figures and compares them with the last ones.
+// refresh asks for the figures and compares them with the last ones.
 func (s *screen) refresh() error {
 	all, err := s.allTubes()
 	if err != nil {
@@ -139,7 +139,7 @@ func rate(r float64) string {
 	return grouped(uint64(r + 0.5))
 }
 
-// live shows the tables on the other screen of the terminal and reads keys, until q.
+// runLive shows the tables on the other screen of the terminal and reads keys, until q.
 func (s *screen) runLive() error {
 	in := s.in.(*os.File)
 	before, err := term.MakeRaw(int(in.Fd()))
@@ -194,7 +194,7 @@ func readKeys(in *os.File) <-chan string {
 	return keys
 }
 
-// pressed does what a key means, and tells whether it means the end.
+// handleKey does what a key means, and tells whether it means the end.
 func (s *screen) handleKey(key string) (end bool) {
 	page := max(1, s.height()-3)
 	switch key {

@@ -18,7 +18,7 @@ var units = []struct {
 	unit    time.Duration
 }{{"ms", time.Millisecond}, {"s", time.Second}, {"m", time.Minute}, {"h", time.Hour}, {"d", 24 * time.Hour}, {"", time.Second}}
 
-// mostTime is the longest duration that redstalk takes.
+// maxDuration is the longest duration that redstalk takes.
 const maxDuration = 10 * 365 * 24 * time.Hour
 
 // parseDuration reads a whole number with a unit, 250ms 90s 10m 36h 30d, or of seconds.
@@ -64,7 +64,7 @@ func (t *task) duration(name string) time.Duration { return t.Generic(name).(*du
 // before its time.
 func wholeSeconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
 
-// word checks what goes on the wire as one word of a command.
+// checkWord checks what goes on the wire as one word of a command.
 func checkWord(what, text string) error {
 	if text == "" {
 		return usage("%s must not be empty", what)
@@ -75,7 +75,7 @@ func checkWord(what, text string) error {
 	return nil
 }
 
-// stateWord checks the name of a state.
+// checkState checks the name of a state.
 func checkState(text string, of ...string) error {
 	for _, s := range of {
 		if text == s {

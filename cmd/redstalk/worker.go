@@ -97,7 +97,7 @@ func (w *workers) watchSignals(kill func()) (stop func()) {
 	return func() { signal.Stop(signals); close(signals) }
 }
 
-// may takes one from the jobs that may be begun.
+// takeSlot takes one from the jobs that may be begun.
 func (w *workers) takeSlot() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -108,7 +108,7 @@ func (w *workers) takeSlot() bool {
 	return w.left >= 0
 }
 
-// mayNot gives it back, as no job came.
+// returnSlot gives it back, as no job came.
 func (w *workers) returnSlot() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -182,7 +182,7 @@ type current struct {
 	lost bool // the reservation has ended before the command
 }
 
-// carryOut runs the command and settles the job. Its error is one of the connection.
+// process runs the command and settles the job. Its error is one of the connection.
 func (c *current) process(killCtx context.Context) error {
 	if err := c.readStats(); err != nil {
 		return err
@@ -202,7 +202,7 @@ func (c *current) process(killCtx context.Context) error {
 	return settled
 }
 
-// ask sends a command on the worker's connection and hands over its reply.
+// request sends a command on the worker's connection and hands over its reply.
 func (c *current) request(command string, take func(*client.Reply)) error {
 	err := c.conn.Ask([]byte(command+"\r\n"), 1, func(r *client.Reply) error { take(r); return nil })
 	if err != nil {
@@ -211,7 +211,7 @@ func (c *current) request(command string, take func(*client.Reply)) error {
 	return nil
 }
 
-// look asks for the TTR of the job, and what else the command may want to know.
+// readStats asks for the TTR of the job, and what else the command may want to know.
 func (c *current) readStats() error {
 	return c.request(fmt.Sprintf("stats-job %d", c.id), func(r *client.Reply) {
 		if r.Word == client.OK {
@@ -268,7 +268,7 @@ func wholeInput(body []byte) (*os.File, error) {
 	return file, nil
 }
 
-// ended returns how a command has ended: having left something behind is no failure.
+// commandError returns how a command has ended: having left something behind is no failure.
 func commandError(err error) error {
 	if errors.Is(err, exec.ErrWaitDelay) {
 		return nil
@@ -276,7 +276,7 @@ func commandError(err error) error {
 	return err
 }
 
-// attend waits for the end of the command and touches the job three times in its TTR.
+// waitAndTouch waits for the end of the command and touches the job three times in its TTR.
 func (c *current) waitAndTouch(killCtx context.Context, cmd *exec.Cmd, end <-chan error) error {
 	ticker := time.NewTicker(time.Duration(max(c.job.TTR, 1)) * time.Second / 3)
 	defer ticker.Stop()
@@ -306,7 +306,7 @@ func (c *current) touch() {
 	}
 }
 
-// settle tells the server what became of the job, and returns what the server made of that.
+// finish tells the server what became of the job, and returns what the server made of that.
 func (c *current) finish(failed error) (how string, err error) {
 	command, want := fmt.Sprintf("delete %d", c.id), "DELETED"
 	if failed != nil {
@@ -328,7 +328,7 @@ func (c *current) finish(failed error) (how string, err error) {
 	return how, err
 }
 
-// mayComeAgain tells whether a job that has failed is released.
+// shouldRelease tells whether a job that has failed is released.
 func (c *current) shouldRelease() (bool, error) {
 	if c.onFailure != "auto" {
 		return c.onFailure == "release", nil
@@ -347,7 +347,7 @@ func (c *current) shouldRelease() (bool, error) {
 	return has, err
 }
 
-// tell counts the job, and says what became of it: everything by --json, otherwise what went
+// record counts the job, and says what became of it: everything by --json, otherwise what went
 // wrong.
 func (c *current) record(how string, failed error, took time.Duration) {
 	c.mu.Lock()

@@ -11,7 +11,7 @@ import (
 )
 
 // export is `redstalkd export --to DIR [--format binlog] OPTIONS`: it writes all jobs of the store
-// as a binlog that beanstalkd opens. What it has to say is on stdout.
+// as a binlog that beanstalkd can open. It reports on stdout.
 func (m *Main) export(ctx context.Context, args []string, env func(string) (string, bool), stdout, stderr io.Writer) (err error) {
 	args, said, err := cutOptions(args, map[string]bool{"--to": true, "--format": true})
 	if err != nil {
@@ -55,8 +55,8 @@ func (m *Main) export(ctx context.Context, args []string, env func(string) (stri
 	return nil
 }
 
-// beanstalkdReads is up to how many bytes a body may have for a beanstalkd without -z: when it reads
-// its binlog it counts the CR LF as well.
+// beanstalkdReads is the largest body, in bytes, that a beanstalkd without -z reads from its binlog: there
+// it counts the CR LF as well.
 const beanstalkdReads = defaultMaxJobSize - 2
 
 func printExport(stdout io.Writer, dir string, n *beanstalkd.Exported) {

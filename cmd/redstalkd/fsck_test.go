@@ -49,7 +49,7 @@ func TestProgress(t *testing.T) {
 	p.clear()
 	p.clear()
 	const line = "\r\033[K"
-	if want := line + "looking at jobs: 0" + line + "looking at jobs: 2" + line + "looking at jobs: 4" + line; out.String() != want {
+	if want := line + "processing jobs: 0" + line + "processing jobs: 2" + line + "processing jobs: 4" + line; out.String() != want {
 		t.Errorf("got  %q\nwant %q", out.String(), want)
 	}
 	none := newProgress(&out)

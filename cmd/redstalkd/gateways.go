@@ -14,7 +14,7 @@ import (
 	"redstalk/server/queue"
 )
 
-// gatewaySettings are those of the gateways.
+// gatewaySettings are the settings of the gateways.
 type gatewaySettings struct {
 	wanted []gatewayAt
 	wait   time.Duration // as ouqiang.Config.Block
@@ -22,30 +22,30 @@ type gatewaySettings struct {
 	zone   *time.Location // nil: the default
 	sites  *gateway.Sites
 	tasks  zywaited.Config
-	role   int // of zywaited; 0: not said
+	role   int // of zywaited; 0: not given
 }
 
-// gatewayOptions say which older systems' clients are served.
+// gatewayOptions are the flags of the gateways to clients of older systems.
 func (s *settings) gatewayOptions() []*option {
 	return []*option{
 		{name: "gateway", value: "NAME=ADDR", set: s.setGateway,
 			help: "serve clients of an older system on an address like that of --http: ouqiang,\n" +
-				"ruffianjiang, zywaited or zywaited-grpc; several times, or several with commas"},
+				"ruffianjiang, zywaited or zywaited-grpc; can be repeated, or several with commas"},
 		{name: "gateway-wait", value: "DURATION", set: s.setGatewayWait, initial: ouqiang.DefaultBlock.String(),
 			help: "how long a pop of ouqiang waits for a job; 0 for ever"},
 		{name: "gateway-strict", set: setBool(&s.gateways.strict),
-			help: "with ouqiang, pop answers a lease as well, and finish of a taken job needs it"},
+			help: "with ouqiang, pop returns a lease as well, and finish of a popped job needs it"},
 		{name: "gateway-zone", value: "ZONE", set: s.setGatewayZone, initial: ruffianjiang.DefaultZone,
-			help: "the zone of dates that clients of ruffianjiang send: +08:00, UTC, Asia/Shanghai"},
+			help: "the time zone of dates from clients of ruffianjiang: +08:00, UTC, Asia/Shanghai"},
 		{name: "gateway-origin", value: "ORIGINS", set: s.setGatewaySites,
-			help: "other sites, such as https://ops.example.org, whose pages may use the gateways\nfrom a browser; with commas; * is every site"},
+			help: "other sites, such as https://ops.example.org, whose pages may use the gateways\nfrom a browser; several with commas; * is every site"},
 	}
 }
 
-// gatewayAt is a gateway that is wanted at an address.
+// gatewayAt is a gateway to serve at an address.
 type gatewayAt struct{ name, addr string }
 
-// gatewayTable is how each gateway is opened.
+// gatewayTable has the function that opens each gateway, by its name.
 var gatewayTable = map[string]func(p *program, q *queue.Queue) (h http.Handler, closed func()){
 	"ouqiang": func(p *program, q *queue.Queue) (http.Handler, func()) {
 		return ouqiang.New(q, ouqiang.Config{
@@ -63,17 +63,17 @@ var gatewayTable = map[string]func(p *program, q *queue.Queue) (h http.Handler, 
 	},
 }
 
-// gatewayDoors are the doors of the gateways that are wanted.
-func (p *program) gatewayListeners() (doors httpListeners) {
+// gatewayListeners are the listeners of the wanted gateways.
+func (p *program) gatewayListeners() (listeners httpListeners) {
 	for _, g := range p.gateways.wanted {
 		open := gatewayTable[g.name]
 		protected := func(p *program, q *queue.Queue) (http.Handler, func()) {
 			h, closed := open(p, q)
 			return p.gateways.sites.Protect(h), closed
 		}
-		doors = append(doors, &httpListener{name: g.name, addr: g.addr, open: protected})
+		listeners = append(listeners, &httpListener{name: g.name, addr: g.addr, open: protected})
 	}
-	return doors
+	return listeners
 }
 
 func (s *settings) setGateway(v string) error {
@@ -113,14 +113,14 @@ func (s *settings) setGatewaySites(v string) (err error) {
 	return err
 }
 
-// An oldProgram is one in whose place redstalkd can serve: `redstalkd NAME FLAG FILE`.
+// An oldProgram is a program that redstalkd can replace: `redstalkd NAME FLAG FILE`.
 type oldProgram struct {
-	flag string // that names its configuration file
-	file string // that is read if none is named
+	flag string // names its configuration file
+	file string // the default file
 
-	// read reads the file, and returns what makes the settings those of the old program,
-	// where the command line and the environment do not say otherwise.
-	read func(file string) (takeOver func(*settings) error, err error)
+	// read reads the file. apply applies its values to the settings, except where the command
+	// line or the environment has set them.
+	read func(file string) (apply func(*settings) error, err error)
 }
 
 var oldPrograms = map[string]oldProgram{
@@ -134,9 +134,9 @@ var oldPrograms = map[string]oldProgram{
 	}},
 }
 
-// readOldProgram takes `NAME FLAG FILE` off the arguments, and reads the file. takeOver does
-// nothing if the arguments begin otherwise.
-func readOldProgram(args []string) (rest []string, takeOver func(*settings) error, err error) {
+// readOldProgram removes `NAME FLAG FILE` from the arguments, and reads the file. If the arguments
+// do not begin with the name of an old program, apply does nothing.
+func readOldProgram(args []string) (rest []string, apply func(*settings) error, err error) {
 	var old oldProgram
 	ok := len(args) > 0
 	if ok {
@@ -160,10 +160,10 @@ func readOldProgram(args []string) (rest []string, takeOver func(*settings) erro
 			return nil, nil, usageError("%s needs the name of a file", old.flag)
 		}
 	}
-	if takeOver, err = old.read(path); err != nil {
+	if apply, err = old.read(path); err != nil {
 		return nil, nil, failure(exitUsage, "%w", err)
 	}
-	return rest, takeOver, nil
+	return rest, apply, nil
 }
 
 func (s *settings) applyOuqiang(f *ouqiang.File) error {
@@ -190,12 +190,12 @@ func (s *settings) applyZywaited(f *zywaited.File) error {
 	return nil
 }
 
-// largestOfOld is the largest body of a job in the place of an old program, which has had no
-// limit but that of Redis.
+// oldMaxJobSize is the default --max-job-size in place of an old program, which had no limit except
+// that of Redis.
 const oldMaxJobSize = 16 << 20
 
-// takeOverStore has jobs kept in the old program's Redis, large ones too. The beanstalk door is
-// then on any free port.
+// applyOldStore uses the old program's Redis as the store, and accepts large jobs. The beanstalk
+// port is then any free port.
 func (s *settings) applyOldStore(url string, remarks []string) {
 	if !s.given["max-job-size"] {
 		s.maxJobSize = oldMaxJobSize
@@ -211,7 +211,7 @@ func (s *settings) applyOldStore(url string, remarks []string) {
 	}
 }
 
-// startTasks has the tasks of zywaited called, if this instance is to do that.
+// startTasks starts the calls of zywaited's tasks, if this instance has that role.
 func (p *program) startTasks(q *queue.Queue) error {
 	isTasks := func(g gatewayAt) bool { return g.name == "zywaited" || g.name == "zywaited-grpc" }
 	if p.gateways.role == 0 && !slices.ContainsFunc(p.gateways.wanted, isTasks) {

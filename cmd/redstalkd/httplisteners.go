@@ -15,27 +15,27 @@ import (
 	"redstalk/server/queue"
 )
 
-// httpDoor is a door that speaks HTTP. A further one is another row of allHTTPDoors.
+// httpListener is an address where HTTP is served. To add one, add a row to allHTTPListeners.
 type httpListener struct {
 	name string // for the log and for errors
-	addr string // HOST:PORT, :PORT or unix:PATH; "": the door is not wanted
+	addr string // HOST:PORT, :PORT or unix:PATH; "": not wanted
 
 	tls bool // with the certificates of --http-tls
 
-	// identifies says that the door finds out itself who sends a request. Another one has
-	// the user in the context of each, if there is a file of users. Both ask what the user
-	// may do.
+	// identifies reports whether the handler authenticates requests itself. If it is false and
+	// there is a file of users, requests are authenticated before the handler, and the
+	// principal is in their context. In both cases the handler checks rights.
 	identifies bool
 
-	// pages are paths that the log tells of, by what they are.
+	// pages are {name, path} of pages whose URLs are logged.
 	pages [][2]string
 
-	// open returns what answers requests, and what is to be done when the last one is
-	// answered (nil: nothing). The queue has been made, and lives longer.
+	// open returns the handler of requests, and what to call after the last one (nil:
+	// nothing). The queue outlives both.
 	open func(p *program, q *queue.Queue) (h http.Handler, closed func())
 
-	// early, if not nil, returns what answers requests from when the listener is open. It
-	// passes them on to what open returns, which it gets when there is that.
+	// early, if not nil, returns the handler that serves as soon as the socket listens, before
+	// the store is open. It passes requests on to the handler of open once that exists.
 	early func(p *program, opened *lateHandler) http.Handler
 
 	listener net.Listener
@@ -44,13 +44,13 @@ type httpListener struct {
 	closed   func()
 }
 
-// httpDoors are those that are wanted.
+// httpListeners are the ones that the settings ask for.
 type httpListeners []*httpListener
 
-// webPages are those of the HTTP API.
+// httpPages are the logged pages of the HTTP API.
 var httpPages = [][2]string{{"console", ""}, {"docs", "docs"}, {"openapi", "openapi.json"}, {"metrics", "metrics"}}
 
-// allHTTPDoors is the table of the doors that speak HTTP.
+// allHTTPListeners is the table of HTTP listeners.
 func (p *program) allHTTPListeners() httpListeners {
 	return append(httpListeners{
 		{name: "http", addr: p.http.addr, open: (*program).openHTTPAPI, early: (*program).openMetrics, pages: httpPages, identifies: true},
@@ -58,26 +58,26 @@ func (p *program) allHTTPListeners() httpListeners {
 	}, p.gatewayListeners()...)
 }
 
-// listenHTTP listens for all doors that are wanted. If that fails for one, the others are
-// returned all the same, to be closed.
-func (p *program) listenHTTP(ctx context.Context) (doors httpListeners, err error) {
+// listenHTTP opens the sockets of all wanted listeners. If one fails, it returns the open ones as
+// well, for the caller to close.
+func (p *program) listenHTTP(ctx context.Context) (listeners httpListeners, err error) {
 	for _, d := range p.allHTTPListeners() {
 		if d.addr == "" {
 			continue
 		}
 		if d.listener, err = p.listenAt(ctx, d.addr); err != nil {
-			return doors, failure(exitListen, "cannot listen for %s on %s: %w", d.name, d.addr, err)
+			return listeners, failure(exitListen, "cannot listen for %s on %s: %w", d.name, d.addr, err)
 		}
 		p.log.Info("listening", "door", d.name, "addr", d.listener.Addr())
-		doors = append(doors, d)
+		listeners = append(listeners, d)
 	}
-	return doors, nil
+	return listeners, nil
 }
 
-// serveEarly has those doors answer that have something to say before there is a queue. The
-// error that ends one of them goes to served, which has room for it.
-func (p *program) serveEarly(doors httpListeners, served chan<- error) {
-	for _, d := range doors {
+// serveEarly starts the listeners that have an early handler, before there is a queue. The
+// error that ends one of them is sent to served, which must have room for it.
+func (p *program) serveEarly(listeners httpListeners, served chan<- error) {
+	for _, d := range listeners {
 		if d.early != nil {
 			d.opened = new(lateHandler)
 			p.startServing(d, d.early(p, d.opened), served)
@@ -85,9 +85,10 @@ func (p *program) serveEarly(doors httpListeners, served chan<- error) {
 	}
 }
 
-// serveHTTP opens the doors. For served see serveEarly.
-func (p *program) serveHTTP(doors httpListeners, q *queue.Queue, served chan<- error) {
-	for _, d := range doors {
+// serveHTTP gives the listeners their handlers and starts those that do not serve yet. For served
+// see serveEarly.
+func (p *program) serveHTTP(listeners httpListeners, q *queue.Queue, served chan<- error) {
+	for _, d := range listeners {
 		var h http.Handler
 		h, d.closed = d.open(p, q)
 		if !d.identifies {
@@ -102,7 +103,7 @@ func (p *program) serveHTTP(doors httpListeners, q *queue.Queue, served chan<- e
 	}
 }
 
-// serveDoor has a door answer requests with h.
+// startServing starts a listener with the handler h.
 func (p *program) startServing(d *httpListener, h http.Handler, served chan<- error) {
 	config := httpserve.Config{
 		Name: d.name, Log: p.log,
@@ -124,8 +125,8 @@ func (p *program) startServing(d *httpListener, h http.Handler, served chan<- er
 	}()
 }
 
-// observeEarly answers what is asked about the health of the instance. Its figures, which
-// name all tubes, are for those who may look at all tubes.
+// openMetrics returns the handler of metrics and health checks, which serves while the store is
+// still loading. The metrics name all tubes, so they need the right to read all tubes.
 func (p *program) openMetrics(opened *lateHandler) http.Handler {
 	all := p.observer.Handler(opened)
 	guarded := p.guard.Load().access.Protect(all, access.Read)
@@ -142,7 +143,7 @@ func (p *program) openMetrics(opened *lateHandler) http.Handler {
 	})
 }
 
-// url is how the door is called by its clients.
+// url is where clients reach the listener.
 func (d *httpListener) url() string {
 	a := d.listener.Addr()
 	switch {
@@ -154,7 +155,7 @@ func (d *httpListener) url() string {
 	return "http://" + a.String() + "/"
 }
 
-// told returns the URLs of the pages, for the log.
+// pageURLs returns the names and URLs of the pages, for the log.
 func (d *httpListener) pageURLs() (attrs []any) {
 	for _, page := range d.pages {
 		if d.listener.Addr().Network() != "unix" {
@@ -164,12 +165,11 @@ func (d *httpListener) pageURLs() (attrs []any) {
 	return attrs
 }
 
-// shutdown ends the doors that serve, all at once. What has become of that can be read
-// once.
-func (doors httpListeners) shutdown(ctx context.Context) <-chan error {
-	doors = slices.DeleteFunc(slices.Clone(doors), func(d *httpListener) bool { return d.server == nil })
-	ended, all := make(chan error, len(doors)), make(chan error, 1)
-	for _, d := range doors {
+// shutdown stops all serving listeners at the same time. The channel delivers the result once.
+func (listeners httpListeners) shutdown(ctx context.Context) <-chan error {
+	listeners = slices.DeleteFunc(slices.Clone(listeners), func(d *httpListener) bool { return d.server == nil })
+	ended, all := make(chan error, len(listeners)), make(chan error, 1)
+	for _, d := range listeners {
 		go func() {
 			err := d.server.Shutdown(ctx)
 			if d.closed != nil {
@@ -180,7 +180,7 @@ func (doors httpListeners) shutdown(ctx context.Context) <-chan error {
 	}
 	go func() {
 		var errs []error
-		for range doors {
+		for range listeners {
 			errs = append(errs, <-ended)
 		}
 		all <- errors.Join(errs...)
@@ -188,14 +188,14 @@ func (doors httpListeners) shutdown(ctx context.Context) <-chan error {
 	return all
 }
 
-// close closes the listeners, whether or not the doors were open.
-func (doors httpListeners) close() {
-	for _, d := range doors {
+// close closes the sockets, whether or not they were served.
+func (listeners httpListeners) close() {
+	for _, d := range listeners {
 		d.listener.Close()
 	}
 }
 
-// openWeb opens the HTTP API.
+// openHTTPAPI opens the HTTP API.
 func (p *program) openHTTPAPI(q *queue.Queue) (http.Handler, func()) {
 	d := httpapi.New(q, httpapi.Config{
 		Version: Version, Origins: p.http.origins, MaxWaiting: p.http.maxWaiting, Handlers: p.consoleHandlers(q), Log: p.log,
@@ -204,8 +204,7 @@ func (p *program) openHTTPAPI(q *queue.Queue) (http.Handler, func()) {
 	return d, d.Close
 }
 
-// webHandlers are what the HTTP door serves beside the API, by the patterns of
-// http.ServeMux.
+// consoleHandlers are the handlers beside the API, by their http.ServeMux patterns.
 func (p *program) consoleHandlers(*queue.Queue) map[string]http.Handler {
 	handlers := make(map[string]http.Handler)
 	for _, pattern := range console.Patterns {

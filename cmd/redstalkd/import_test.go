@@ -184,7 +184,7 @@ func TestServeOldDirectory(t *testing.T) {
 	}
 	cmd := command("-p0", "-b", dir)
 	cmd.Env = cmd.Env[:1]
-	if code, _, text := run(t, cmd); code != 1 || !strings.Contains(text, "beanstalkd has gone on with it") {
+	if code, _, text := run(t, cmd); code != 1 || !strings.Contains(text, "beanstalkd has written to it since") {
 		t.Errorf("%d, %s", code, text)
 	}
 }

@@ -11,30 +11,31 @@ import (
 )
 
 const (
-	// overlap is how long a start waits for an address or a directory that another process has. It
-	// is for a process that was told to end just now: one that goes on serving is seen soon.
+	// takenTimeout is how long a start waits for an address or a directory that another process uses.
+	// It is meant for a process that is just being stopped. If the other process goes on serving,
+	// the start fails soon.
 	takenTimeout = time.Second
 
-	// overlapEvery is how often it is tried meanwhile.
+	// retryInterval is the time between two attempts.
 	retryInterval = 20 * time.Millisecond
 )
 
-// errAnswers: another server has the unix socket.
+// errAnswers reports that another server serves the unix socket.
 var errAnswers = errors.New("another server answers")
 
-// whenFree calls try until nobody else has what it wants. It gives up with try's error after
-// overlap, or, if a process has it that is ending in good order, after the time that this one
-// would take to end.
+// retryWhileTaken calls try until it does not fail because another process uses the address or
+// directory. It gives up with try's error after takenTimeout, or, if the other process is
+// shutting down, after the time that this one would take to shut down.
 func retryWhileTaken[T any](ctx context.Context, s *settings, try func() (T, error)) (T, error) {
-	told := false
+	warned := false
 	for began := time.Now(); ; {
 		v, err := try()
 		limit := s.takenTimeoutFor(err)
 		if time.Since(began) >= limit {
 			return v, err
 		}
-		if limit > takenTimeout && !told {
-			told = true
+		if limit > takenTimeout && !warned {
+			warned = true
 			s.engine.log.Warn("waiting for the process that has the directory, which is ending", "err", err)
 		}
 		select {
@@ -45,7 +46,7 @@ func retryWhileTaken[T any](ctx context.Context, s *settings, try func() (T, err
 	}
 }
 
-// overlap is how long an error may last before it counts.
+// takenTimeoutFor is how long to retry after an error; 0 for an error that has other causes.
 func (s *settings) takenTimeoutFor(err error) time.Duration {
 	switch {
 	case errors.Is(err, embedded.ErrEnding):

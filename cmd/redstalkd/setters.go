@@ -36,7 +36,7 @@ func (s *settings) setPort(v string) error {
 	return nil
 }
 
-// setDoor takes the address of a door: HOST:PORT, :PORT or unix:PATH.
+// setAddress accepts the address of a listener: HOST:PORT, :PORT or unix:PATH.
 func setAddress(to *string) func(string) error {
 	return func(v string) error {
 		*to = v
@@ -57,7 +57,7 @@ func setAddress(to *string) func(string) error {
 	}
 }
 
-// setOrigins takes sites, with commas.
+// setOrigins accepts origins, separated by commas.
 func (s *settings) setOrigins(v string) error {
 	s.http.origins = nil
 	for origin := range strings.SplitSeq(v, ",") {
@@ -70,7 +70,7 @@ func (s *settings) setOrigins(v string) error {
 	return nil
 }
 
-// setHosts takes names of this server, with commas.
+// setHosts accepts host names, separated by commas.
 func (s *settings) setHosts(v string) error {
 	for one := range strings.SplitSeq(v, ",") {
 		name, err := httpserve.Host(strings.TrimSpace(one))
@@ -204,7 +204,7 @@ func (s *settings) setMaxConnections(v string) error {
 	return nil
 }
 
-// setLimit takes a duration, of which 0 means that there is no limit.
+// setTimeout accepts a duration, of which 0 means no timeout.
 func setTimeout(to *time.Duration) func(string) error {
 	return func(v string) error {
 		d, err := time.ParseDuration(v)
@@ -260,7 +260,7 @@ func (s *settings) setLogFormat(v string) error {
 	return nil
 }
 
-// setVerbose counts, or is told the number.
+// setVerbose counts how often the flag is given, or accepts the number.
 func (s *settings) setVerbose(v string) error {
 	if v == "true" {
 		s.verbosity++

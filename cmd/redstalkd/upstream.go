@@ -10,20 +10,20 @@ import (
 	"redstalk/server/upstream"
 )
 
-// defaultBehindRate is how many jobs a second come over that nobody waits for: few enough not to be
-// felt by those who work at both servers.
+// defaultUpstreamRate is how many jobs a second are migrated in the background: few enough that
+// clients of both servers do not notice.
 const defaultUpstreamRate = 500
 
-// behindOption is the row of --behind.
+// upstreamRateOption is the row of --upstream.
 func (s *settings) upstreamOption() *option {
-	return &option{name: "behind", value: "ADDR", set: s.setUpstream,
-		help: "serve in front of an old beanstalk server: its jobs come over as they are wanted,\nand by and by"}
+	return &option{name: "upstream", value: "ADDR", set: s.setUpstream,
+		help: "serve in front of an old beanstalk server: its jobs are migrated when a client\nwants them, and in the background"}
 }
 
-// behindRateOption is the row of --behind-rate.
+// upstreamRateOption is the row of --upstream-rate.
 func (s *settings) upstreamRateOption() *option {
-	return &option{name: "behind-rate", value: "N", set: s.setUpstreamRate, initial: strconv.Itoa(defaultUpstreamRate),
-		help: "how many jobs a second come over that nobody waits for, at most; 0 for no limit"}
+	return &option{name: "upstream-rate", value: "N", set: s.setUpstreamRate, initial: strconv.Itoa(defaultUpstreamRate),
+		help: "migrate at most N jobs a second in the background; 0 for no limit"}
 }
 
 func (s *settings) setUpstream(v string) error {
@@ -40,11 +40,11 @@ func (s *settings) setUpstreamRate(v string) error {
 	return nil
 }
 
-// bringer is what brings over the jobs of an old server. Its methods may be called on nil: there is
-// no old server.
+// migrator migrates the jobs of the old server of --upstream. A nil migrator, without that flag, does
+// nothing.
 type migrator struct{ *upstream.Front }
 
-// bringer returns the one of --behind.
+// newMigrator returns the migrator of --upstream, or nil without that flag.
 func (p *program) newMigrator() *migrator {
 	if p.upstream == "" {
 		return nil

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// become makes the process that of the user, with their primary group and no
-// other. There is no way back.
+// become changes the process to the user, with their primary group and no
+// other groups. It cannot be undone.
 func become(name string) error {
 	uid, gid, err := lookupUser(name, user.Lookup)
 	if err != nil {
@@ -29,7 +29,7 @@ func become(name string) error {
 	return nil
 }
 
-// identify returns the ids of the user and of their primary group.
+// lookupUser returns the ids of the user and of their primary group.
 func lookupUser(name string, lookup func(string) (*user.User, error)) (uid, gid int, err error) {
 	u, err := lookup(name)
 	if _, unknown := errors.AsType[user.UnknownUserError](err); unknown {
