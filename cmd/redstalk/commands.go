@@ -35,8 +35,8 @@ func commands() []*cli.Command {
 	}
 }
 
-// inCategory puts a command into a part of the help.
-func inCategory(part string, c *cli.Command) *cli.Command {
-	c.Category = part
+// inCategory puts a command into a section of the help.
+func inCategory(category string, c *cli.Command) *cli.Command {
+	c.Category = category
 	return c
 }

@@ -15,16 +15,16 @@ import (
 func completionCommand() *cli.Command {
 	return &cli.Command{
 		Name: "completion", ArgsUsage: "bash|zsh|fish", Action: withoutServer(arguments{1, 1}, completion),
-		Usage: "print what has a shell complete the words of redstalk",
+		Usage: "print the completion script for a shell",
 		Description: "bash: source <(redstalk completion bash). zsh: source <(redstalk completion zsh), after compinit. fish: redstalk completion fish | source. " +
-			"Names of tubes are asked for at the server, for at most half a second.",
+			"Names of tubes come from the server, which has half a second to answer.",
 	}
 }
 
-// completionScripts has for each shell how it asks `redstalk complete` for candidates. The words that
-// are typed are its arguments, the last one being that to complete. It prints candidates one a
-// line, each with a TAB and what it means behind it. A candidate may hold what a shell would
-// obey: bash is given it quoted, the others quote by themselves.
+// completionScripts has the script for each shell. It passes the typed words, the last of which is to be
+// completed, to `redstalk complete`, which prints the candidates: one per line, followed by a TAB
+// and a description. A candidate can contain characters that are special to a shell: the script
+// for bash quotes them, the other shells do it themselves.
 var completionScripts = map[string]string{
 	"bash": `_redstalk() {
   local line
@@ -69,7 +69,7 @@ func completion(t *task) error {
 func completeCommand() *cli.Command {
 	return &cli.Command{
 		Name: "complete", Hidden: true, Action: withoutServer(anyNumber, complete),
-		Usage: "print what the last argument may be completed to",
+		Usage: "print the completions of the last argument",
 	}
 }
 
@@ -88,7 +88,7 @@ func complete(t *task) error {
 
 type candidate struct{ text, meaning string }
 
-// candidates returns what a word may be, behind others.
+// candidates returns the possible values of a word after the words before it.
 func candidates(t *task, before []string, word string) []candidate {
 	var command *cli.Command
 	for _, w := range before {
@@ -129,7 +129,7 @@ func commandCandidates(app *cli.App) (found []candidate) {
 	return found
 }
 
-// valuesOf returns what a flag may hold.
+// valuesOf returns the possible values of a flag.
 func valuesOf(t *task, before []string, f cli.Flag) []candidate {
 	switch f.Names()[0] {
 	case "tube", "to", "dead":
@@ -148,7 +148,7 @@ func valuesOf(t *task, before []string, f cli.Flag) []candidate {
 	return nil
 }
 
-// argumentsOf returns what an argument of a command may be.
+// argumentsOf returns the possible arguments of a command.
 func argumentsOf(t *task, before []string, command *cli.Command) []candidate {
 	switch command.Name {
 	case "policy":
@@ -170,8 +170,8 @@ func plainCandidates(texts ...string) (found []candidate) {
 	return found
 }
 
-// tubeCandidates asks the server that the words before name for its tubes. If it cannot be
-// asked, there are none.
+// tubeCandidates requests the names of tubes from the server of the command line. If that fails,
+// there are none.
 func tubeCandidates(t *task, before []string) (found []candidate) {
 	addr := t.String("server")
 	for i, w := range before {
@@ -191,8 +191,7 @@ func tubeCandidates(t *task, before []string) (found []candidate) {
 		return nil
 	}
 	defer conn.Close()
-	asking := &task{Context: t.Context, conn: conn}
-	names, err := asking.names("listing tubes", "list-tubes")
+	names, err := (&task{Context: t.Context, conn: conn}).names("listing tubes", "list-tubes")
 	if err != nil {
 		return nil
 	}

@@ -15,17 +15,17 @@ import (
 func deleteCommand() *cli.Command {
 	return &cli.Command{
 		Name: "delete", ArgsUsage: "[ID...|-]", Action: withConn(anyNumber, deleteJobs),
-		Usage: "delete jobs that nobody holds, or that one has a lease for; - reads ids from standard input",
-		Flags: []cli.Flag{leaseFlag(), tubeFlag(), &cli.StringFlag{Name: "key", Usage: "`KEY` of the job in --tube, whoever holds it (extension put-tags)"}},
+		Usage: "delete jobs that are not reserved, or a job by its lease; - reads ids from standard input",
+		Flags: []cli.Flag{leaseFlag(), tubeFlag(), &cli.StringFlag{Name: "key", Usage: "`KEY` of the job in --tube, even if it is reserved (extension put-tags)"}},
 	}
 }
 
 func leaseFlag() cli.Flag {
-	return &cli.StringFlag{Name: "lease", Usage: "`LEASE` by which the job is reserved (extension lease)"}
+	return &cli.StringFlag{Name: "lease", Usage: "`LEASE` with which the job is reserved (extension lease)"}
 }
 
 func priFlag() cli.Flag {
-	return &cli.UintFlag{Name: "pri", Aliases: []string{"p"}, Usage: "`PRI` that the job gets, if not its own"}
+	return &cli.UintFlag{Name: "pri", Aliases: []string{"p"}, Usage: "new `PRI` of the job (default: unchanged)"}
 }
 
 func deleteJobs(t *task) error {
@@ -52,7 +52,7 @@ func deleteJobs(t *task) error {
 	return forEachJob(t, ids, "deleted", client.Deleted, client.AppendDelete)
 }
 
-// idsFrom reads the arguments as ids, and for "-" those of standard input, one a line.
+// idsFrom reads the ids of the arguments, or of standard input if the argument is "-".
 func idsFrom(t *task) ([]uint64, error) {
 	words := t.Args().Slice()
 	if len(words) == 0 {
@@ -68,7 +68,7 @@ func idsFrom(t *task) ([]uint64, error) {
 	return jobIDs(words)
 }
 
-// byLease does something to the one job that a lease is for.
+// byLease sends a command about the one job of a lease.
 func byLease(t *task, ids []uint64, doing, want string, command func(id uint64) string) error {
 	if len(ids) != 1 {
 		return usage("a lease is for one job")
@@ -83,8 +83,8 @@ func byLease(t *task, ids []uint64, doing, want string, command func(id uint64) 
 	return t.printDone(map[string]any{strings.ToLower(want): 1}, "job %d %s", ids[0], strings.ToLower(want))
 }
 
-// forEachJob does something to each job, and says how many it was done to. If it was not done to
-// all, that is an error.
+// forEachJob sends a command for each job, and prints for how many it succeeded. If a job was not
+// found it returns an error.
 func forEachJob(t *task, ids []uint64, done string, want client.Word, command func(out []byte, id uint64) []byte) error {
 	count, missing := 0, []uint64{}
 	err := t.pipeline(done+" jobs", len(ids), func(out []byte, i int) []byte { return command(out, ids[i]) }, func(i int, r *client.Reply) error {
@@ -105,12 +105,12 @@ func forEachJob(t *task, ids []uint64, done string, want client.Word, command fu
 		return err
 	}
 	if len(missing) > 0 {
-		return notFound("not there, or not in a state for that: %s", formatIDs(missing))
+		return notFound("not found, or in a state that does not allow it: %s", formatIDs(missing))
 	}
 	return nil
 }
 
-// formatIDs is the first few of some ids.
+// formatIDs returns the first few of the ids.
 func formatIDs(ids []uint64) string {
 	const most = 10
 	text := strings.Trim(fmt.Sprint(ids[:min(most, len(ids))]), "[]")
@@ -123,8 +123,8 @@ func formatIDs(ids []uint64) string {
 func kickCommand() *cli.Command {
 	return &cli.Command{
 		Name: "kick", ArgsUsage: "[COUNT|all]", Action: withConn(arguments{0, 1}, kick),
-		Usage: "make buried jobs of a tube ready; if none is buried, delayed ones",
-		Flags: []cli.Flag{tubeFlag(), &cli.Uint64SliceFlag{Name: "id", Usage: "`ID` of a buried or delayed job; may be given several times"}},
+		Usage: "make buried jobs of a tube ready, or delayed ones if none is buried",
+		Flags: []cli.Flag{tubeFlag(), &cli.Uint64SliceFlag{Name: "id", Usage: "`ID` of a buried or delayed job; can be repeated"}},
 	}
 }
 
@@ -154,14 +154,14 @@ func kick(t *task) error {
 	return t.printDone(map[string]any{"kicked": n}, "%s kicked", nounFor(n, "job"))
 }
 
-// countOf reads how many jobs are meant.
+// countOf reads a number of jobs, or all.
 func countOf(text string) (uint64, error) {
 	var n uint32
 	if text == "all" {
 		return 1<<32 - 1, nil
 	}
 	if _, err := fmt.Sscanf(text+" ", "%d ", &n); err != nil || fmt.Sprint(n) != text {
-		return 0, usage("%q is no number of jobs, nor all", text)
+		return 0, usage("%q is neither a number of jobs nor all", text)
 	}
 	return uint64(n), nil
 }
@@ -169,7 +169,7 @@ func countOf(text string) (uint64, error) {
 func buryCommand() *cli.Command {
 	return &cli.Command{
 		Name: "bury", ArgsUsage: "ID", Action: withConn(arguments{1, 1}, bury),
-		Usage: "bury a job that is ready or delayed, or that one has a lease for",
+		Usage: "bury a job that is ready or delayed, or a reserved one by its lease",
 		Flags: []cli.Flag{leaseFlag(), priFlag()},
 	}
 }
@@ -192,7 +192,7 @@ func bury(t *task) error {
 func releaseCommand() *cli.Command {
 	return &cli.Command{
 		Name: "release", ArgsUsage: "ID", Action: withConn(arguments{1, 1}, release),
-		Usage: "give back a job that one has a lease for, or make any job that nobody holds ready or delayed",
+		Usage: "release a reserved job by its lease, or make a job that is not reserved ready or delayed",
 		Flags: []cli.Flag{leaseFlag(), priFlag(), durationFlag("delay", 0, "`DURATION` until it is due again, in whole seconds")},
 	}
 }
@@ -227,8 +227,8 @@ func priOf(t *task, id uint64) (uint32, error) {
 	return j.Priority, err
 }
 
-// reserveAndExpect reserves a job and has its command done at once, on the same connection: the protocol
-// lets only the holder do it. A job that somebody else holds is theirs.
+// reserveAndExpect reserves a job and then sends the command on the same connection: the protocol
+// allows it only to the holder. It fails for a job that another client holds.
 func reserveAndExpect(t *task, id uint64, doing, want, command string) error {
 	doing = fmt.Sprintf("%s job %d", doing, id)
 	r, err := t.request(doing, fmt.Sprintf("reserve-job %d", id))
@@ -236,7 +236,7 @@ func reserveAndExpect(t *task, id uint64, doing, want, command string) error {
 	case err != nil:
 		return err
 	case r.Word == client.NotFound:
-		return notFound("%s: it is not there, or somebody has reserved it: then only the one who holds it can do that, or who has its lease (--lease)", doing)
+		return notFound("%s: it does not exist, or it is reserved: then only its holder can do that, or you with its lease (--lease)", doing)
 	case r.Word != client.Reserved:
 		return replyError(doing, r)
 	}
@@ -249,7 +249,7 @@ func reserveAndExpect(t *task, id uint64, doing, want, command string) error {
 func touchCommand() *cli.Command {
 	return &cli.Command{
 		Name: "touch", ArgsUsage: "ID", Action: withConn(arguments{1, 1}, touch),
-		Usage: "begin anew the TTR of a job that one has a lease for (extension lease)",
+		Usage: "restart the TTR of a reserved job, by its lease (extension lease)",
 		Flags: []cli.Flag{leaseFlag()},
 	}
 }
@@ -261,7 +261,7 @@ func touch(t *task) error {
 	}
 	lease := t.String("lease")
 	if lease == "" {
-		return usage("touch needs --lease: what a connection has reserved ends with the connection")
+		return usage("touch needs --lease: a reservation without a lease ends with its connection")
 	}
 	return byLease(t, ids, "touching", "TOUCHED", func(id uint64) string { return fmt.Sprintf("touch-lease %d %s", id, lease) })
 }
@@ -269,7 +269,7 @@ func touch(t *task) error {
 func rescheduleCommand() *cli.Command {
 	return &cli.Command{
 		Name: "reschedule", ArgsUsage: "ID DURATION", Action: withConn(arguments{2, 2}, reschedule),
-		Usage: "have a ready or delayed job due that long from now (an extension)",
+		Usage: "make a ready or delayed job due that long from now (an extension)",
 	}
 }
 
@@ -291,13 +291,13 @@ func priorityCommand() *cli.Command {
 func setPriority(t *task) error {
 	pri, err := countOf(t.Args().Get(1))
 	if err != nil || t.Args().Get(1) == "all" {
-		return usage("%q is no priority", t.Args().Get(1))
+		return usage("%q is not a priority", t.Args().Get(1))
 	}
 	return t.changeJob("changing the priority of", "UPDATED", fmt.Sprint(pri), "set-priority")
 }
 
-// changeJob sends a command about one job that beanstalkd does not know. It is there where
-// list-jobs is, and has no name among the capabilities.
+// changeJob sends a command about one job that beanstalkd does not have. The command has no
+// capability of its own: a server that has list-jobs has it.
 func (t *task) changeJob(doing, want, value, command string) error {
 	id, err := jobID(t.Args().First())
 	if err == nil {
@@ -313,13 +313,13 @@ func (t *task) changeJob(doing, want, value, command string) error {
 	return t.printDone(map[string]any{strings.ToLower(want): 1}, "job %d %s", id, strings.ToLower(want))
 }
 
-// confirm asks people at a terminal whether they mean it. Scripts say --yes.
+// confirm asks a person at a terminal to confirm. Scripts need --yes.
 func confirm(t *task, question string) error {
 	if t.Bool("yes") {
 		return nil
 	}
 	if !onTerminal(t.in) {
-		return usage("%s Say --yes", question)
+		return usage("%s Use --yes to confirm", question)
 	}
 	fmt.Fprintf(t.err, "%s [y/N] ", question)
 	answers := make(chan string, 1)
@@ -337,5 +337,5 @@ func confirm(t *task, question string) error {
 	return interrupted("nothing was done")
 }
 
-// formatSeconds is a duration in seconds, as people read it.
+// formatSeconds formats a number of seconds for people.
 func formatSeconds(s int64) string { return (time.Duration(s) * time.Second).String() }

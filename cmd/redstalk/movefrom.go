@@ -18,23 +18,23 @@ import (
 func moveFromCommand() *cli.Command {
 	return &cli.Command{
 		Name: "move-from", ArgsUsage: "ADDR", Action: withDialer(arguments{1, 1}, moveFrom),
-		Usage: "take all jobs of another beanstalk server over, while both serve",
-		Description: "Ready jobs, delayed ones with what is left of the delay, and buried ones, tube by tube. No job is lost, and none can be had from both servers. " +
-			"Jobs get new ids, and their counters begin anew. Interrupted, whatever by, and begun again it goes on. What workers there have reserved " +
-			"stays with them: --wait waits for that.",
+		Usage: "migrate all jobs from another beanstalk server, while both serve",
+		Description: "Moves ready jobs, delayed ones with the rest of their delay, and buried ones, tube by tube. No job is lost, and none can be reserved on both servers. " +
+			"Jobs get new ids, and their counters start at 0. After any interruption, run it again to continue. Jobs that workers have reserved there " +
+			"stay with them: --wait waits for them.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "to", Usage: "`ADDR` of the redstalk that gets the jobs, instead of --server"},
-			&cli.Float64Flag{Name: "rate", Value: 2000, Usage: "`N` jobs a second at most; 0 for as many as can be"},
-			&cli.IntFlag{Name: "at-once", Value: 8, Usage: "`N` jobs at most may be on their way, and so can be had from neither server; with 1 the jobs of a tube keep their exact order"},
-			&cli.BoolFlag{Name: "wait", Usage: "go on until nothing is left there, not even with workers"},
+			&cli.StringFlag{Name: "to", Usage: "`ADDR` of the redstalk that receives the jobs, instead of --server"},
+			&cli.Float64Flag{Name: "rate", Value: 2000, Usage: "move at most `N` jobs a second; 0 for no limit"},
+			&cli.IntFlag{Name: "at-once", Value: 8, Usage: "move `N` jobs at the same time, which cannot be reserved on either server meanwhile; with 1 the jobs of a tube keep their exact order"},
+			&cli.BoolFlag{Name: "wait", Usage: "continue until the other server has no jobs left, not even reserved ones"},
 		},
 	}
 }
 
-// moveCounts counts the jobs that were moved.
+// moveCounts counts the moved jobs by tube and state.
 type moveCounts struct {
 	mu    sync.Mutex
-	tubes []string // in the order in which they came
+	tubes []string // in order of their first job
 	jobs  map[string]map[migrate.State]int
 	bar   *progress
 }
@@ -53,13 +53,13 @@ func (n *moveCounts) add(tube string, s migrate.State) {
 func moveFrom(t *task) error {
 	from := t.Args().First()
 	if migrate.Validate(from) != nil {
-		return usage("%q is no address of a server: HOST:PORT or unix:PATH", from)
+		return usage("%q is not the address of a server: HOST:PORT or unix:PATH", from)
 	}
 	if to := t.String("to"); to != "" {
 		t.dialer.addr = to
 	}
 	if t.Int("at-once") < 1 || t.Int("at-once") > 1000 || t.Float64("rate") < 0 {
-		return usage("--at-once is 1 to 1000, and --rate is not below 0")
+		return usage("--at-once must be 1 to 1000, and --rate not negative")
 	}
 	old, err := client.Dial(from, t.dialer.limit)
 	if err != nil {
@@ -82,7 +82,7 @@ func moveFrom(t *task) error {
 	return errors.Join(n.print(t), t.printMove(from, moved, left, time.Since(began), err))
 }
 
-// jobsOf is how many jobs a server has that can be moved.
+// jobsOf returns the number of jobs of a server that can be moved.
 func jobsOf(c *client.Conn) (n uint64, err error) {
 	page, err := c.Page("stats")
 	for _, state := range []string{"ready", "delayed", "buried"} {
@@ -93,7 +93,7 @@ func jobsOf(c *client.Conn) (n uint64, err error) {
 	return n, err
 }
 
-// newMigrator makes the connections of a carrier.
+// newMigrator makes a migrator with its connections to both servers.
 func (t *task) newMigrator(from string) (*migrate.Carrier, error) {
 	to, err := t.dialer.connect()
 	if err != nil {
@@ -135,22 +135,22 @@ func (n *moveCounts) print(t *task) error {
 	return nil
 }
 
-// printMove says how a move has ended.
+// printMove reports the result of a move.
 func (t *task) printMove(from string, moved uint64, left migrate.Left, took time.Duration, err error) error {
 	t.infof("redstalk: %s moved from %s in %v", nounFor(int(moved), "job"), from, took.Round(time.Millisecond))
 	switch {
 	case t.Context.Context.Err() != nil:
-		return interrupted("say the same again, and the move goes on")
+		return interrupted("run the same command again to continue")
 	case errors.Is(err, migrate.ErrBusy):
 		return failure{exitFailed, err}
 	case err != nil:
-		return fmt.Errorf("%w (say the same again when that is mended, and the move goes on)", err)
+		return fmt.Errorf("%w (when that is fixed, run the same command again to continue)", err)
 	}
 	if left.Reserved > 0 {
-		t.infof("redstalk: %s there with workers, and stay until these are done: say it again then", nounFor(left.Reserved, "job"))
+		t.infof("redstalk: %s left, reserved by workers: run the same command again when these are done", nounFor(left.Reserved, "job"))
 	}
 	if left.Notes > 0 {
-		t.infof("redstalk: %s of moves from other addresses that have not ended", nounFor(left.Notes, "job"))
+		t.infof("redstalk: %s left of unfinished moves from other addresses", nounFor(left.Notes, "job"))
 	}
 	return nil
 }

@@ -10,8 +10,8 @@ import (
 	"redstalk/protocol/client"
 )
 
-// task is one run of a command: its flags and arguments, its connection, and what the server
-// can do. It belongs to one goroutine.
+// task is one run of a command: its flags and arguments, its connection, and the server's
+// capabilities. It is used by one goroutine.
 type task struct {
 	*cli.Context
 	stdio
@@ -22,8 +22,8 @@ type task struct {
 	used         string   // the tube of the connection, "" until use was sent
 }
 
-// arguments says how many arguments a command takes: at least and at most; most < 0 is any
-// number.
+// arguments is the least and the largest number of arguments of a command; most < 0 is no
+// limit.
 type arguments struct{ least, most int }
 
 var (
@@ -31,14 +31,14 @@ var (
 	anyNumber   = arguments{0, -1}
 )
 
-// withoutServer makes an action of a function that needs no server.
+// withoutServer makes an action from a function that needs no server.
 func withoutServer(n arguments, f func(*task) error) cli.ActionFunc {
 	return func(c *cli.Context) error {
 		if c.NArg() < n.least {
-			return usage("%s needs an argument more: redstalk %s --help", c.Command.Name, c.Command.Name)
+			return usage("%s needs another argument: redstalk %s --help", c.Command.Name, c.Command.Name)
 		}
 		if n.most >= 0 && c.NArg() > n.most {
-			return usage("%s does not know what to do with %q: redstalk %s --help", c.Command.Name, c.Args().Get(n.most), c.Command.Name)
+			return usage("unexpected argument of %s: %q; see redstalk %s --help", c.Command.Name, c.Args().Get(n.most), c.Command.Name)
 		}
 		t := &task{Context: c, stdio: c.App.Metadata["stdio"].(stdio)}
 		if err := t.checkWordFlags(); err != nil {
@@ -48,7 +48,7 @@ func withoutServer(n arguments, f func(*task) error) cli.ActionFunc {
 	}
 }
 
-// withDialer is as locally, for a function that makes its own connections, by the link.
+// withDialer is like withoutServer, for a function that makes its own connections.
 func withDialer(n arguments, f func(*task) error) cli.ActionFunc {
 	return withoutServer(n, func(t *task) (err error) {
 		if t.dialer, err = newDialer(t); err != nil {
@@ -58,7 +58,7 @@ func withDialer(n arguments, f func(*task) error) cli.ActionFunc {
 	})
 }
 
-// withConn is as linked, for a function that uses one connection to the server.
+// withConn is like withDialer, for a function that uses one connection to the server.
 func withConn(n arguments, f func(*task) error) cli.ActionFunc {
 	return withDialer(n, func(t *task) (err error) {
 		if t.conn, err = t.dialer.connect(); err != nil {
@@ -69,17 +69,17 @@ func withConn(n arguments, f func(*task) error) cli.ActionFunc {
 	})
 }
 
-// tubeFlag is the flag that names the tube a command is about.
+// tubeFlag is the flag for the tube of a command.
 func tubeFlag() cli.Flag {
-	return &cli.StringFlag{Name: "tube", Aliases: []string{"t"}, Value: "default", Usage: "`TUBE` that the command is about"}
+	return &cli.StringFlag{Name: "tube", Aliases: []string{"t"}, Value: "default", Usage: "`TUBE` of the command"}
 }
 
-// stateFlag is the flag that names a state of jobs.
+// stateFlag is the flag for a state of jobs.
 func stateFlag(initially, help string) cli.Flag {
 	return &cli.StringFlag{Name: "state", Value: initially, Usage: "`STATE`: " + help}
 }
 
-// checkWordFlags checks the flags that go on the wire as they are.
+// checkWordFlags checks the flags that are sent to the server as words.
 func (t *task) checkWordFlags() error {
 	for _, name := range []string{"tube", "to", "key", "lease", "dead", "retry", "cursor"} {
 		text, ok := t.Value(name).(string)
@@ -94,8 +94,8 @@ func (t *task) checkWordFlags() error {
 
 func (t *task) tube() string { return t.String("tube") }
 
-// request sends one command, without its CR LF, and hands over the reply. It is good until the
-// next one.
+// request sends one command, given without its CR LF, and returns the reply, which is valid until
+// the next request. doing describes the request in errors.
 func (t *task) request(doing, command string) (reply *client.Reply, err error) {
 	err = t.conn.Ask([]byte(command+"\r\n"), 1, func(r *client.Reply) error { reply = r; return nil })
 	if err != nil {
@@ -104,7 +104,7 @@ func (t *task) request(doing, command string) (reply *client.Reply, err error) {
 	return reply, nil
 }
 
-// expect sends one command that is answered with this word, and returns what follows that.
+// expect sends a command whose reply must begin with the word want, and returns the rest of the reply.
 func (t *task) expect(doing, want, command string) (rest string, err error) {
 	r, err := t.request(doing, command)
 	if err != nil {
@@ -117,7 +117,7 @@ func (t *task) expect(doing, want, command string) (rest string, err error) {
 	return rest, nil
 }
 
-// page asks for a page.
+// page requests a page.
 func (t *task) page(doing, command string) (client.Page, error) {
 	r, err := t.request(doing, command)
 	if err != nil {
@@ -129,7 +129,7 @@ func (t *task) page(doing, command string) (client.Page, error) {
 	return client.Page(r.Body), nil
 }
 
-// names asks for a page that is a list of names.
+// names requests a page that is a list of names.
 func (t *task) names(doing, command string) ([]string, error) {
 	page, err := t.page(doing, command)
 	if err != nil {
@@ -144,7 +144,7 @@ func (t *task) names(doing, command string) ([]string, error) {
 	return names, nil
 }
 
-// use makes the connection put into this tube, and count its jobs.
+// use makes tube the used tube of the connection, unless it is already.
 func (t *task) use(tube string) error {
 	if t.used == tube {
 		return nil
@@ -154,7 +154,7 @@ func (t *task) use(tube string) error {
 	return err
 }
 
-// supports tells whether the server has an extension.
+// supports reports whether the server has an extension.
 func (t *task) supports(extension string) (bool, error) {
 	if t.capabilities == nil {
 		r, err := t.request("asking what the server can do", "capabilities")
@@ -169,7 +169,7 @@ func (t *task) supports(extension string) (bool, error) {
 	return slices.Contains(t.capabilities, extension), nil
 }
 
-// require fails if the server has not got an extension. what is what needs it.
+// require fails if the server does not have an extension. what names what needs it.
 func (t *task) require(extension, what string) error {
 	has, err := t.supports(extension)
 	if err == nil && !has {
@@ -178,15 +178,15 @@ func (t *task) require(extension, what string) error {
 	return err
 }
 
-// window is how many commands are sent before their replies are read, and windowBytes how many
-// bytes of them.
+// window is the number of commands that are sent before their replies are read, and windowBytes
+// about the number of their bytes.
 const (
 	window      = 500
 	windowBytes = 1 << 20
 )
 
-// pipeline sends n commands, many at a time, and hands over their replies in order. command appends
-// the i-th to out. It ends at the first error of take.
+// pipeline sends n commands in windows, and passes their replies to take in order. command appends
+// the i-th command to out. It stops at the first error of take.
 func (t *task) pipeline(doing string, n int, command func(out []byte, i int) []byte, take func(i int, r *client.Reply) error) error {
 	var out []byte
 	for from := 0; from < n; {
@@ -204,7 +204,7 @@ func (t *task) pipeline(doing string, n int, command func(out []byte, i int) []b
 	return nil
 }
 
-// infof tells people something on standard error, unless they want to hear nothing.
+// infof prints a message on standard error, unless --quiet is set.
 func (t *task) infof(format string, args ...any) {
 	if !t.Bool("quiet") {
 		fmt.Fprintf(t.err, format+"\n", args...)

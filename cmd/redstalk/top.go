@@ -16,26 +16,26 @@ import (
 func topCommand() *cli.Command {
 	return &cli.Command{
 		Name: "top", Action: withConn(noArguments, top),
-		Usage: "show the tubes and how fast they move, live",
+		Usage: "show the tubes and their rates, live",
 		Description: "Keys: q ends, arrow keys and page up and down move, n r d u b w p sort by name, ready, delayed, reserved (in use), buried, waiting or puts a second. " +
-			"With --json each round is a line.",
+			"With --json each update is a line.",
 		Flags: []cli.Flag{
-			&cli.GenericFlag{Name: "every", Value: &duration{2 * time.Second}, Usage: "`DURATION` between rounds"},
-			&cli.IntFlag{Name: "count", Aliases: []string{"n"}, Usage: "end after `N` rounds; 0 for no limit on a terminal, 1 elsewhere"},
-			&cli.StringFlag{Name: "filter", Usage: "only tubes that have this `TEXT` in their names"},
-			&cli.StringFlag{Name: "sort", Value: "name", Usage: "`COLUMN`: name, ready, delayed, reserved, buried, waiting, puts or deletes"},
+			&cli.GenericFlag{Name: "every", Value: &duration{2 * time.Second}, Usage: "`DURATION` between updates"},
+			&cli.IntFlag{Name: "count", Aliases: []string{"n"}, Usage: "end after `N` updates; 0 for no limit on a terminal, 1 elsewhere"},
+			&cli.StringFlag{Name: "filter", Usage: "only tubes with this `TEXT` in their names"},
+			&cli.StringFlag{Name: "sort", Value: "name", Usage: "sort by `COLUMN`: name, ready, delayed, reserved, buried, waiting, puts or deletes"},
 		},
 	}
 }
 
-// tubeRates is a tube with what happened to it since the last round.
+// tubeRates is a tube with its rates since the last update.
 type tubeRates struct {
 	tubeStats
 	PutRate    float64 `json:"puts_per_second"`
 	DeleteRate float64 `json:"deletes_per_second"`
 }
 
-// orders are those in which tubes can be shown: the largest number first.
+// orders are the orders in which tubes can be shown. Numbers are in descending order.
 var orders = map[string]func(a, b *tubeRates) int{
 	"name":     func(a, b *tubeRates) int { return 0 },
 	"ready":    func(a, b *tubeRates) int { return cmp.Compare(b.Ready, a.Ready) },
@@ -47,14 +47,14 @@ var orders = map[string]func(a, b *tubeRates) int{
 	"deletes":  func(a, b *tubeRates) int { return cmp.Compare(b.DeleteRate, a.DeleteRate) },
 }
 
-// sortKeys are the keys that choose one.
+// sortKeys are the keys that select an order.
 var sortKeys = map[byte]string{'n': "name", 'r': "ready", 'd': "delayed", 'u': "reserved", 'b': "buried", 'w': "waiting", 'p': "puts", 'x': "deletes"}
 
 // screen is one run of top.
 type screen struct {
 	*task
 	order     string
-	from      int // the first row that is shown
+	from      int // the first visible row
 	tubes     []tubeRates
 	last      map[string]tubeStats
 	at        time.Time // of last
@@ -88,7 +88,7 @@ func top(t *task) error {
 	}
 }
 
-// refresh asks for the figures and compares them with the last ones.
+// refresh requests the counters and computes the rates since the last ones.
 func (s *screen) refresh() error {
 	all, err := s.allTubes()
 	if err != nil {
@@ -139,12 +139,12 @@ func rate(r float64) string {
 	return grouped(uint64(r + 0.5))
 }
 
-// runLive shows the tables on the other screen of the terminal and reads keys, until q.
+// runLive shows the table on the alternate screen of the terminal and handles keys, until q.
 func (s *screen) runLive() error {
 	in := s.in.(*os.File)
 	before, err := term.MakeRaw(int(in.Fd()))
 	if err != nil {
-		return fmt.Errorf("asking the terminal for keys: %w", err)
+		return fmt.Errorf("reading keys from the terminal: %w", err)
 	}
 	fmt.Fprint(raw(s.stdio.out), "\x1b[?1049h\x1b[?25l")
 	defer func() {
@@ -178,7 +178,7 @@ func (s *screen) runLive() error {
 	}
 }
 
-// readKeys hands over what is typed. Its goroutine ends with the process.
+// readKeys delivers typed keys. Its goroutine ends with the process.
 func readKeys(in *os.File) <-chan string {
 	keys := make(chan string)
 	go func() {
@@ -194,7 +194,7 @@ func readKeys(in *os.File) <-chan string {
 	return keys
 }
 
-// handleKey does what a key means, and tells whether it means the end.
+// handleKey handles a key, and reports whether it ends the program.
 func (s *screen) handleKey(key string) (end bool) {
 	page := max(1, s.height()-3)
 	switch key {
@@ -226,7 +226,7 @@ func (s *screen) height() int {
 	return height
 }
 
-// draw writes the whole screen at once.
+// draw writes the whole screen in one write.
 func (s *screen) draw() {
 	width, height, err := term.GetSize(int(raw(s.stdio.out).(*os.File).Fd()))
 	if err != nil {

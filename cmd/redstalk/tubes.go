@@ -14,7 +14,7 @@ import (
 func pauseCommand() *cli.Command {
 	return &cli.Command{
 		Name: "pause", ArgsUsage: "DURATION", Action: withConn(arguments{1, 1}, pause),
-		Usage: "hand out no job of a tube for that long, in whole seconds; 0 ends a pause",
+		Usage: "deliver no jobs of a tube for that long, in whole seconds; 0 ends a pause",
 		Flags: []cli.Flag{tubeFlag()},
 	}
 }
@@ -29,19 +29,19 @@ func pause(t *task) error {
 		return err
 	}
 	if s == 0 {
-		return t.printDone(map[string]any{"paused": 0}, "tube %s goes on", t.tube())
+		return t.printDone(map[string]any{"paused": 0}, "tube %s is not paused", t.tube())
 	}
 	return t.printDone(map[string]any{"paused": s}, "tube %s paused for %s", t.tube(), formatSeconds(s))
 }
 
 func yesFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "do not ask"}
+	return &cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "do not ask for confirmation"}
 }
 
 func flushCommand() *cli.Command {
 	return &cli.Command{
 		Name: "flush", Action: withConn(noArguments, flush),
-		Usage: "delete all jobs of a tube that nobody holds, or all in one state; asks first",
+		Usage: "delete all jobs of a tube that are not reserved, or all in one state; asks first",
 		Flags: []cli.Flag{tubeFlag(), stateFlag("", "ready, delayed, buried, or reserved (extension flush)"), yesFlag()},
 	}
 }
@@ -78,16 +78,16 @@ func flush(t *task) error {
 	return t.printDone(map[string]any{"flushed": n}, "%s deleted", nounFor(n, "job"))
 }
 
-// countJobs returns how many jobs of the tube are in these states.
+// countJobs returns the number of jobs of the tube in these states.
 func countJobs(t *task, in []string) (n uint64, err error) {
-	page, err := t.page("looking at tube "+t.tube(), "stats-tube "+t.tube())
+	page, err := t.page("reading tube "+t.tube(), "stats-tube "+t.tube())
 	for _, state := range in {
 		n += numberOf(page, "current-jobs-"+state)
 	}
 	return n, err
 }
 
-// numberOf returns a number of a page, 0 if it is not there.
+// numberOf returns a number of a page, or 0 if it is missing.
 func numberOf(page client.Page, key string) uint64 {
 	value, _ := page.Value(key)
 	n, _ := strconv.ParseUint(value, 10, 64)
@@ -101,8 +101,8 @@ func flushAtOnce(t *task, n *uint64) error {
 	return err
 }
 
-// flushOneByOne deletes job after job, as beanstalkd has nothing better. Jobs that come
-// meanwhile are deleted, too; it ends when there is none.
+// flushOneByOne deletes one job after the other, for a server without the extension. It ends when there
+// are no more, so it deletes jobs that arrive meanwhile, too.
 func flushOneByOne(t *task, from []string) (count uint64, err error) {
 	if err := t.use(t.tube()); err != nil {
 		return 0, err
@@ -134,8 +134,8 @@ func flushOneByOne(t *task, from []string) (count uint64, err error) {
 func moveCommand() *cli.Command {
 	return &cli.Command{
 		Name: "move", ArgsUsage: "[COUNT|all]", Action: withConn(arguments{0, 1}, move),
-		Usage: "give jobs to another tube, where they have new ids (extension move)",
-		Flags: []cli.Flag{tubeFlag(), &cli.StringFlag{Name: "to", Usage: "`TUBE` to which they go"}, stateFlag("ready", "ready, delayed or buried"), yesFlag()},
+		Usage: "move jobs to another tube, where they get new ids (extension move)",
+		Flags: []cli.Flag{tubeFlag(), &cli.StringFlag{Name: "to", Usage: "destination `TUBE`"}, stateFlag("ready", "ready, delayed or buried"), yesFlag()},
 	}
 }
 
@@ -156,11 +156,11 @@ func move(t *task) error {
 	if err := t.require("move", "move"); err != nil {
 		return err
 	}
-	are, err := countJobs(t, []string{state})
+	count, err := countJobs(t, []string{state})
 	if err != nil {
 		return err
 	}
-	if err := confirm(t, fmt.Sprintf("Move %s (%s) from %s to %s?", nounFor(min(n, are), "job"), state, t.tube(), to)); err != nil {
+	if err := confirm(t, fmt.Sprintf("Move %s (%s) from %s to %s?", nounFor(min(n, count), "job"), state, t.tube(), to)); err != nil {
 		return err
 	}
 	moved, err := t.expect("moving jobs", "MOVED", fmt.Sprintf("move-jobs %s %s %s %d", t.tube(), state, to, n))
@@ -174,9 +174,9 @@ func move(t *task) error {
 func policyCommand() *cli.Command {
 	return &cli.Command{
 		Name: "policy", ArgsUsage: "[TUBE [TAG:VALUE...]]", Action: withConn(anyNumber, policy),
-		Usage:       "show which tubes have a policy, or that of a tube, or set it (extension policy)",
-		Description: "Tags: retry:10s,1m max:10 dead:TUBE key-ttl:1h on-duplicate:keep quota-jobs:N quota-bytes:N. They replace the policy that there was.",
-		Flags:       []cli.Flag{&cli.BoolFlag{Name: "remove", Usage: "take the policy of the tube away"}},
+		Usage:       "list the tubes with a policy, or show or set the policy of a tube (extension policy)",
+		Description: "Tags: retry:10s,1m max:10 dead:TUBE key-ttl:1h on-duplicate:keep quota-jobs:N quota-bytes:N. They replace the previous policy.",
+		Flags:       []cli.Flag{&cli.BoolFlag{Name: "remove", Usage: "remove the policy of the tube"}},
 	}
 }
 
@@ -228,8 +228,8 @@ func printNames(w io.Writer, names []string) error {
 func drainCommand() *cli.Command {
 	return &cli.Command{
 		Name: "drain", Action: withConn(noArguments, drain),
-		Usage: "have the server refuse every put, or accept them again (extension drain)",
-		Flags: []cli.Flag{&cli.BoolFlag{Name: "off", Usage: "accept them again"}},
+		Usage: "make the server refuse every put, or accept puts again (extension drain)",
+		Flags: []cli.Flag{&cli.BoolFlag{Name: "off", Usage: "accept puts again"}},
 	}
 }
 

@@ -19,8 +19,8 @@ import (
 	"redstalk/protocol/client"
 )
 
-// work is reserve --exec: a number of workers, each with a connection of its own, on which it
-// reserves a job, runs the command, touches the job meanwhile, and deletes, releases or
+// work is reserve --exec. It runs several workers, each with its own connection. A worker
+// reserves a job, runs the command, touches the job meanwhile, and then deletes, releases or
 // buries it.
 func work(t *task, tubes []string, wait time.Duration) error {
 	w := &workers{task: t, tubes: tubes, wait: wait, command: t.String("exec"), left: t.Int("count"), onFailure: t.String("on-failure")}
@@ -30,7 +30,7 @@ func work(t *task, tubes []string, wait time.Duration) error {
 	killCtx, stop := context.WithCancel(context.Background())
 	defer stop()
 	defer w.watchSignals(stop)()
-	defer context.AfterFunc(t.Context.Context, func() { t.infof("redstalk: taking no more jobs, waiting for those that run") })()
+	defer context.AfterFunc(t.Context.Context, func() { t.infof("redstalk: taking no more jobs, waiting for running commands") })()
 	errs := make(chan error, t.Int("jobs"))
 	for range t.Int("jobs") {
 		go func() { errs <- w.run(killCtx) }()
@@ -44,23 +44,23 @@ func work(t *task, tubes []string, wait time.Duration) error {
 	case err != nil:
 		return err
 	case killCtx.Err() != nil:
-		return interrupted("what ran was ended, and its jobs given back")
+		return interrupted("running commands were killed, and their jobs released")
 	case w.failed > 0:
 		return failure{exitJobs, errors.New("")}
 	}
 	return nil
 }
 
-// workers are what the workers of one run share.
+// workers is the shared state of the workers of one run.
 type workers struct {
 	*task
 	tubes     []string
 	wait      time.Duration
 	command   string
-	onFailure string // what happens to jobs that fail
+	onFailure string // what to do with failed jobs
 
 	mu           sync.Mutex
-	left         int // jobs that may still be begun, if --count bounds them
+	left         int // jobs that may still be started, if --count is set
 	done, failed int
 }
 
@@ -73,14 +73,14 @@ func (w *workers) check() error {
 	case w.left < 0:
 		return usage("--count must not be negative")
 	case w.Bool("delete"):
-		return usage("--delete and --exec exclude each other: --exec deletes what was done")
+		return usage("--delete and --exec cannot be used together: --exec deletes finished jobs")
 	case w.onFailure != "auto" && w.onFailure != "release" && w.onFailure != "bury":
-		return usage("--on-failure is release, bury or auto")
+		return usage("--on-failure must be release, bury or auto")
 	}
 	return nil
 }
 
-// watchSignals has the second signal kill what runs. The first one has ended the context of the
+// watchSignals calls kill at the second signal. The first one cancels the context of the
 // command.
 func (w *workers) watchSignals(kill func()) (stop func()) {
 	signals := make(chan os.Signal, 2)
@@ -97,7 +97,7 @@ func (w *workers) watchSignals(kill func()) (stop func()) {
 	return func() { signal.Stop(signals); close(signals) }
 }
 
-// takeSlot takes one from the jobs that may be begun.
+// takeSlot reserves one of the jobs that --count allows. It reports false if there are none left.
 func (w *workers) takeSlot() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -108,18 +108,18 @@ func (w *workers) takeSlot() bool {
 	return w.left >= 0
 }
 
-// returnSlot gives it back, as no job came.
+// returnSlot undoes takeSlot, when no job came.
 func (w *workers) returnSlot() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.left++
 }
 
-// pauses are those between attempts to connect again.
+// pauses are the delays between attempts to reconnect.
 var pauses = []time.Duration{time.Second / 10, time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second}
 
-// run is one worker. It ends when there are no more jobs, or when the command is told to end. If
-// it waits for jobs it outlives its connection.
+// run is one worker. It ends when there are no more jobs, or when the command is stopped. With
+// --wait it reconnects when the connection fails.
 func (w *workers) run(killCtx context.Context) error {
 	ctx := w.Context.Context
 	for attempt := 0; ; attempt++ {
@@ -143,7 +143,7 @@ func (w *workers) run(killCtx context.Context) error {
 	}
 }
 
-// runOnce works on one connection. began says whether it could be made.
+// runOnce works on one connection. It sets began when that is made.
 func (w *workers) runOnce(killCtx context.Context, began *bool) error {
 	conn, err := w.dialer.connect()
 	if err != nil {
@@ -179,10 +179,10 @@ type current struct {
 	id   uint64
 	body []byte
 	job  job
-	lost bool // the reservation has ended before the command
+	lost bool // the reservation ended before the command
 }
 
-// process runs the command and settles the job. Its error is one of the connection.
+// process runs the command and finishes the job. Its error is one of the connection.
 func (c *current) process(killCtx context.Context) error {
 	if err := c.readStats(); err != nil {
 		return err
@@ -191,18 +191,18 @@ func (c *current) process(killCtx context.Context) error {
 	began := time.Now()
 	cmd, err := c.start(end)
 	if err != nil {
-		return err // it is not the job that failed: it comes back with the end of the connection
+		return err // the job has not failed: the server releases it when the connection closes
 	}
 	err = c.waitAndTouch(killCtx, cmd, end)
 	if killCtx.Err() != nil {
-		return interrupted("job given back") // with the connection
+		return interrupted("job released") // by the end of the connection
 	}
-	how, settled := c.finish(err)
-	c.record(how, err, time.Since(began))
-	return settled
+	result, finishErr := c.finish(err)
+	c.record(result, err, time.Since(began))
+	return finishErr
 }
 
-// request sends a command on the worker's connection and hands over its reply.
+// request sends a command on the worker's connection and passes its reply to take.
 func (c *current) request(command string, take func(*client.Reply)) error {
 	err := c.conn.Ask([]byte(command+"\r\n"), 1, func(r *client.Reply) error { take(r); return nil })
 	if err != nil {
@@ -211,7 +211,7 @@ func (c *current) request(command string, take func(*client.Reply)) error {
 	return nil
 }
 
-// readStats asks for the TTR of the job, and what else the command may want to know.
+// readStats requests the TTR of the job, and the values for the command's environment.
 func (c *current) readStats() error {
 	return c.request(fmt.Sprintf("stats-job %d", c.id), func(r *client.Reply) {
 		if r.Word == client.OK {
@@ -220,8 +220,8 @@ func (c *current) readStats() error {
 	})
 }
 
-// start starts the command. What ends it comes by the channel. It has a process group of its
-// own, so that the signals of a terminal reach redstalk only.
+// start starts the command. Its result is sent to end. It has its own process group, so that
+// signals from a terminal reach only redstalk.
 func (c *current) start(end chan<- error) (*exec.Cmd, error) {
 	in, err := wholeInput(c.body)
 	if err != nil {
@@ -236,7 +236,7 @@ func (c *current) start(end chan<- error) (*exec.Cmd, error) {
 	cmd.Env = append(withoutSecret(os.Environ()),
 		fmt.Sprintf("REDSTALK_JOB_ID=%d", c.id), "REDSTALK_JOB_TUBE="+c.job.Tube, fmt.Sprintf("REDSTALK_JOB_RESERVES=%d", c.job.Reserves))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.WaitDelay = time.Second // for what the command has left behind with our output open
+	cmd.WaitDelay = time.Second // for processes that the command leaves behind with our output open
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting the command: %w", err)
 	}
@@ -244,18 +244,17 @@ func (c *current) start(end chan<- error) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// withoutSecret returns an environment without the secret of redstalk, which the command has no
-// use for.
+// withoutSecret returns an environment without redstalk's secret, which the command does not need.
 func withoutSecret(env []string) []string {
 	return slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, secretVariable+"=") })
 }
 
-// wholeInput is a file without a name that holds a body. A pipe would break if redstalk were
-// killed, and its command would take the part of the body that it has for the whole.
+// wholeInput returns an unlinked file with the body. With a pipe, a kill of redstalk would end the
+// input early, and the command would take a part of the body for the whole.
 func wholeInput(body []byte) (*os.File, error) {
 	file, err := os.CreateTemp("", "redstalk-job")
 	if err != nil {
-		return nil, fmt.Errorf("keeping the body for the command: %w", err)
+		return nil, fmt.Errorf("storing the body for the command: %w", err)
 	}
 	os.Remove(file.Name())
 	if _, err = file.Write(body); err == nil {
@@ -263,12 +262,12 @@ func wholeInput(body []byte) (*os.File, error) {
 	}
 	if err != nil {
 		file.Close()
-		return nil, fmt.Errorf("keeping the body for the command: %w", err)
+		return nil, fmt.Errorf("storing the body for the command: %w", err)
 	}
 	return file, nil
 }
 
-// commandError returns how a command has ended: having left something behind is no failure.
+// commandError returns the error of a command. A process that it leaves behind is not an error.
 func commandError(err error) error {
 	if errors.Is(err, exec.ErrWaitDelay) {
 		return nil
@@ -276,7 +275,7 @@ func commandError(err error) error {
 	return err
 }
 
-// waitAndTouch waits for the end of the command and touches the job three times in its TTR.
+// waitAndTouch waits for the end of the command, and touches the job three times per TTR.
 func (c *current) waitAndTouch(killCtx context.Context, cmd *exec.Cmd, end <-chan error) error {
 	ticker := time.NewTicker(time.Duration(max(c.job.TTR, 1)) * time.Second / 3)
 	defer ticker.Stop()
@@ -294,20 +293,21 @@ func (c *current) waitAndTouch(killCtx context.Context, cmd *exec.Cmd, end <-cha
 	}
 }
 
-// touch has the TTR begin anew. If that fails, somebody else may have the job already. The command goes
-// on all the same: half of its work may be done.
+// touch restarts the TTR. If that fails, another worker may have the job already. The command still
+// continues: half of its work may be done.
 func (c *current) touch() {
 	if c.lost {
 		return
 	}
 	err := c.request(fmt.Sprintf("touch %d", c.id), func(r *client.Reply) { c.lost = string(r.Line) != "TOUCHED" })
 	if c.lost = c.lost || err != nil; c.lost {
-		c.infof("redstalk: job %d is not reserved any more while its command runs: it may run twice", c.id)
+		c.infof("redstalk: the reservation of job %d ended while its command runs: it may run twice", c.id)
 	}
 }
 
-// finish tells the server what became of the job, and returns what the server made of that.
-func (c *current) finish(failed error) (how string, err error) {
+// finish deletes, buries or releases the job, and returns what was done: deleted, buried, released, or
+// lost if the server refused. failed is the error of the command.
+func (c *current) finish(failed error) (result string, err error) {
 	command, want := fmt.Sprintf("delete %d", c.id), "DELETED"
 	if failed != nil {
 		release, err := c.shouldRelease()
@@ -319,16 +319,16 @@ func (c *current) finish(failed error) (how string, err error) {
 			command, want = fmt.Sprintf("release %d %d %d", c.id, c.job.Priority, wholeSeconds(c.duration("delay"))), "RELEASED"
 		}
 	}
-	how = "lost"
+	result = "lost"
 	err = c.request(command, func(r *client.Reply) {
 		if string(r.Line) == want {
-			how = strings.ToLower(want)
+			result = strings.ToLower(want)
 		}
 	})
-	return how, err
+	return result, err
 }
 
-// shouldRelease tells whether a job that has failed is released.
+// shouldRelease reports whether a failed job is to be released rather than buried.
 func (c *current) shouldRelease() (bool, error) {
 	if c.onFailure != "auto" {
 		return c.onFailure == "release", nil
@@ -347,12 +347,11 @@ func (c *current) shouldRelease() (bool, error) {
 	return has, err
 }
 
-// record counts the job, and says what became of it: everything by --json, otherwise what went
-// wrong.
-func (c *current) record(how string, failed error, took time.Duration) {
+// record counts the job and prints its result: with --json always, otherwise only failures.
+func (c *current) record(result string, failed error, took time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if how == "deleted" {
+	if result == "deleted" {
 		c.done++
 	} else {
 		c.failed++
@@ -365,12 +364,12 @@ func (c *current) record(how string, failed error, took time.Duration) {
 		} else if failed != nil {
 			code = -1
 		}
-		c.printJSON(map[string]any{"id": c.id, "tube": c.job.Tube, "exit": code, "result": how, "took_ms": took.Milliseconds()})
+		c.printJSON(map[string]any{"id": c.id, "tube": c.job.Tube, "exit": code, "result": result, "took_ms": took.Milliseconds()})
 		return
 	}
 	if failed != nil {
-		c.infof("redstalk: job %s failed (%v) and was %s", strconv.FormatUint(c.id, 10), failed, how)
-	} else if how != "deleted" {
-		c.infof("redstalk: job %d was done, but could not be deleted: it comes again", c.id)
+		c.infof("redstalk: job %s failed (%v) and was %s", strconv.FormatUint(c.id, 10), failed, result)
+	} else if result != "deleted" {
+		c.infof("redstalk: job %d was done, but could not be deleted: it will be delivered again", c.id)
 	}
 }

@@ -223,7 +223,7 @@ func TestServeOldDirectoryOccupied(t *testing.T) {
 			wantOldQueue(t, start(t, onOld(dir)).serving(t), 90, 3*3+7)
 			continue
 		}
-		if code, _, text := run(t, onOld(dir)); code != 1 || !strings.Contains(text, "not made of the binlog in "+dir) {
+		if code, _, text := run(t, onOld(dir)); code != 1 || !strings.Contains(text, "not made from the binlog in "+dir) {
 			t.Errorf("%s: %d, %s", what, code, text)
 		}
 		if _, err := os.Lstat(filepath.Join(dir, insideName)); err != nil {
@@ -266,7 +266,7 @@ func TestServeOldDirectoryLater(t *testing.T) {
 		p := start(t, onOld(dir))
 		wantOldQueue(t, p.serving(t), 90, 3*3+7)
 		_, err := os.Stat(beside)
-		if told := strings.Contains(p.stderr.String(), "where an earlier version put it"); told != (err == nil) {
+		if warned := strings.Contains(p.stderr.String(), "where an earlier version made it"); warned != (err == nil) {
 			t.Errorf("%v: %s", err, p.stderr)
 		}
 		p.end(t)
