@@ -221,7 +221,7 @@ func priOf(t *task, id uint64) (uint32, error) {
 		}
 		return 0, usage("--pri must be below 4294967296")
 	}
-	page, err := t.page(fmt.Sprintf("looking at job %d", id), fmt.Sprintf("stats-job %d", id))
+	page, err := t.page(fmt.Sprintf("reading job %d", id), fmt.Sprintf("stats-job %d", id))
 	var j job
 	j.readPage(page)
 	return j.Priority, err

@@ -17,7 +17,7 @@ func peekCommand() *cli.Command {
 }
 
 func peek(t *task) error {
-	command, doing := "peek "+t.Args().First(), "looking at job "+t.Args().First()
+	command, doing := "peek "+t.Args().First(), "reading job "+t.Args().First()
 	if t.NArg() == 0 {
 		state := t.String("state")
 		if err := checkState(state, "ready", "delayed", "buried"); err != nil {
@@ -26,7 +26,7 @@ func peek(t *task) error {
 		if err := t.use(t.tube()); err != nil {
 			return err
 		}
-		command, doing = "peek-"+state, "looking at the next "+state+" job of "+t.tube()
+		command, doing = "peek-"+state, "reading the next "+state+" job of "+t.tube()
 	} else if _, err := jobID(t.Args().First()); err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func printFound(t *task, doing, command string) error {
 	}
 	j := job{ID: r.ID}
 	j.setBody(r.Body)
-	page, err := t.page(fmt.Sprintf("looking at job %d", j.ID), fmt.Sprintf("stats-job %d", j.ID))
+	page, err := t.page(fmt.Sprintf("reading job %d", j.ID), fmt.Sprintf("stats-job %d", j.ID))
 	if err != nil {
 		return err
 	}

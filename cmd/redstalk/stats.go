@@ -57,11 +57,11 @@ func (t *task) allTubes() ([]tubeStats, error) {
 		return nil, err
 	}
 	all := []tubeStats{}
-	err = t.pipeline("looking at tubes", len(names), func(out []byte, i int) []byte { return fmt.Appendf(out, "stats-tube %s\r\n", names[i]) }, func(i int, r *client.Reply) error {
+	err = t.pipeline("reading tubes", len(names), func(out []byte, i int) []byte { return fmt.Appendf(out, "stats-tube %s\r\n", names[i]) }, func(i int, r *client.Reply) error {
 		if r.Word == client.OK {
 			all = append(all, tubeStatsOf(names[i], client.Page(r.Body)))
 		} else if r.Word != client.NotFound { // the tube may just have gone
-			return replyError("looking at tube "+names[i], r)
+			return replyError("reading tube "+names[i], r)
 		}
 		return nil
 	})
