@@ -36,7 +36,7 @@ func TestFsck(t *testing.T) {
 	dial(t, addr).ask("reserve\r\n", "RESERVED 1 1", "x")
 }
 
-// TestProgress: one line is written anew, not too often, and taken away.
+// TestProgress: one line is written again, not too often, and taken away.
 func TestProgress(t *testing.T) {
 	var out strings.Builder
 	now := time.Now()

@@ -359,7 +359,7 @@ func TestServeInsideOldDirectory(t *testing.T) {
 	}
 }
 
-// trueServer starts the true beanstalkd on a unix socket, and returns its address.
+// trueServer starts the real beanstalkd on a unix socket, and returns its address.
 func trueServer(t *testing.T, args ...string) (addr string) {
 	addr, _ = trueProcess(t, args...)
 	return addr
@@ -412,7 +412,7 @@ func contents(t *testing.T, dir string) string {
 	return s.String()
 }
 
-// What is exported the true beanstalkd opens, and its jobs come back by another import.
+// What is exported the real beanstalkd opens, and its jobs come back by another import.
 func TestExport(t *testing.T) {
 	t.Parallel()
 	dir, store := oldQueue(t, 360), "embedded:"+filepath.Join(t.TempDir(), "new")

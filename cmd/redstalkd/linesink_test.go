@@ -18,7 +18,7 @@ import (
 type reader struct {
 	lines, dropped int
 	last           string
-	told           func() // called when the first line says that some were dropped
+	told           func() // called when the first line reports that some were dropped
 }
 
 var droppedLine = regexp.MustCompile(`were dropped.*lines=(\d+)`)
@@ -91,7 +91,7 @@ func TestLineSinkEnds(t *testing.T) {
 	}
 }
 
-// TestLogNobodyReads: a server whose log goes into a pipe that nobody reads goes on
+// TestLogNobodyReads: a server whose log goes into a pipe that nobody reads continues
 // answering, tells later how much is missing, and ends when it is told to.
 func TestLogNobodyReads(t *testing.T) {
 	t.Parallel()

@@ -17,7 +17,7 @@ import (
 	"redstalk/tools/conformance/compile"
 )
 
-// How many jobs are moved, and how often whoever moves them is killed meanwhile.
+// How many jobs are moved, and how often anyone who moves them is killed meanwhile.
 var (
 	moveJobs  = flag.Int("move-jobs", 900, "jobs that TestMoveKilled and TestBehindKilled move")
 	moveKills = flag.Int("move-kills", 3, "how often the mover is killed")

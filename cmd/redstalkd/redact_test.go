@@ -76,7 +76,7 @@ func TestNothingTellsSecrets(t *testing.T) {
 		for i, form := range forms {
 			raw, encoded := fmt.Sprintf(form, secret), fmt.Sprintf(form, strings.ReplaceAll(url.PathEscape(secret), "@", "%40"))
 			if c == '@' && !strings.Contains(form, "@") {
-				continue // what is behind the last @ is a host
+				continue // what is after the last @ is a host
 			}
 			lines := [][]string{{"--store", raw}, {"--store=" + encoded, "-VV"}, {"fsck", "--store", raw}}
 			if i == 0 {

@@ -14,7 +14,7 @@ import (
 
 // TestRestart leads jobs into every state and restarts the program in the
 // middle, in good order and by force. Everything is as it was, except that reserved
-// jobs are ready and time has gone on.
+// jobs are ready and time has continued.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	for name, signals := range map[string][]syscall.Signal{

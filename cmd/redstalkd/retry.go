@@ -12,7 +12,7 @@ import (
 
 const (
 	// takenTimeout is how long a start waits for an address or a directory that another process uses.
-	// It is meant for a process that is just being stopped. If the other process goes on serving,
+	// It is meant for a process that is just being stopped. If the other process continues serving,
 	// the start fails soon.
 	takenTimeout = time.Second
 

@@ -94,7 +94,7 @@ func (tr *trouble) end(proxy *redistest.Proxy) {
 }
 
 // TestFaultDoor has Redis fail in every way, for long and for a moment, under the
-// whole program. A client that waits for a job goes on waiting, other commands are
+// whole program. A client that waits for a job continues waiting, other commands are
 // held up, and connections are kept. A job is there once, or not at all if its put
 // was not acknowledged. One instance answers with an error soon, the other one is
 // patient.
@@ -146,7 +146,7 @@ func (tr *trouble) long(proxy *redistest.Proxy, c *client, limit time.Duration) 
 	if took := time.Since(begun); (took < limit) != tr.atOnce {
 		c.t.Errorf("%s came after %v", want, took)
 	}
-	if tr.atOnce { // and the waiter is served once a second, in vain
+	if tr.atOnce { // and the waiter is served once a second, without success
 		time.Sleep(time.Until(begun.Add(1500 * time.Millisecond)))
 	}
 }
