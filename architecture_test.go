@@ -179,7 +179,7 @@ func TestLayers(t *testing.T) {
 	}
 }
 
-// isTool tells whether a package is for tests and tools only.
+// isTool reports whether a package is for tests and tools only.
 func isTool(pkg string) bool {
 	return slices.ContainsFunc(notProduct, func(dir string) bool { return within(pkg, dir) })
 }

@@ -30,7 +30,7 @@ type block struct {
 	language string
 	line     int // of its first line of text
 	text     string
-	output   string // the text of the block behind it, if that is marked output
+	output   string // the text of the block after it, if that is marked output
 }
 
 // pages reads the whole documentation.

@@ -77,7 +77,7 @@ func wantShort(t *testing.T, path, name string, first, last int) {
 // luaHead matches the first line of a function that begins at the margin.
 var luaHead = regexp.MustCompile(`^(local )?(function\b|[\w.]+ *= *function\b)`)
 
-// luaFunctions tells of each function that begins at the margin of a Lua file, and
+// luaFunctions reports each function that begins at the margin of a Lua file, and
 // ends there. The lines are counted from 1.
 func luaFunctions(text string, tell func(head string, first, last int)) {
 	head, first, number := "", 0, 0

@@ -5,38 +5,38 @@ import "github.com/urfave/cli/v2"
 // commands is the table of commands, in the order of the help.
 func commands() []*cli.Command {
 	return []*cli.Command{
-		in("Jobs", putCommand()),
-		in("Jobs", reserveCommand()),
-		in("Jobs", peekCommand()),
-		in("Jobs", listCommand()),
-		in("Jobs", findCommand()),
-		in("Jobs", deleteCommand()),
-		in("Jobs", kickCommand()),
-		in("Jobs", buryCommand()),
-		in("Jobs", releaseCommand()),
-		in("Jobs", touchCommand()),
-		in("Jobs", rescheduleCommand()),
-		in("Jobs", priorityCommand()),
-		in("Tubes", tubesCommand()),
-		in("Tubes", topCommand()),
-		in("Tubes", pauseCommand()),
-		in("Tubes", flushCommand()),
-		in("Tubes", moveCommand()),
-		in("Tubes", policyCommand()),
-		in("Servers", statsCommand()),
-		in("Servers", drainCommand()),
-		in("Servers", exportCommand()),
-		in("Servers", importCommand()),
-		in("Servers", moveFromCommand()),
-		in("This program", completionCommand()),
-		in("This program", manCommand()),
+		inCategory("Jobs", putCommand()),
+		inCategory("Jobs", reserveCommand()),
+		inCategory("Jobs", peekCommand()),
+		inCategory("Jobs", listCommand()),
+		inCategory("Jobs", findCommand()),
+		inCategory("Jobs", deleteCommand()),
+		inCategory("Jobs", kickCommand()),
+		inCategory("Jobs", buryCommand()),
+		inCategory("Jobs", releaseCommand()),
+		inCategory("Jobs", touchCommand()),
+		inCategory("Jobs", rescheduleCommand()),
+		inCategory("Jobs", priorityCommand()),
+		inCategory("Tubes", tubesCommand()),
+		inCategory("Tubes", topCommand()),
+		inCategory("Tubes", pauseCommand()),
+		inCategory("Tubes", flushCommand()),
+		inCategory("Tubes", moveCommand()),
+		inCategory("Tubes", policyCommand()),
+		inCategory("Servers", statsCommand()),
+		inCategory("Servers", drainCommand()),
+		inCategory("Servers", exportCommand()),
+		inCategory("Servers", importCommand()),
+		inCategory("Servers", moveFromCommand()),
+		inCategory("This program", completionCommand()),
+		inCategory("This program", manCommand()),
 		completeCommand(),
 		referenceCommand(),
 	}
 }
 
-// in puts a command into a part of the help.
-func in(part string, c *cli.Command) *cli.Command {
-	c.Category = part
+// inCategory puts a command into a section of the help.
+func inCategory(category string, c *cli.Command) *cli.Command {
+	c.Category = category
 	return c
 }

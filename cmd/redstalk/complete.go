@@ -14,18 +14,18 @@ import (
 
 func completionCommand() *cli.Command {
 	return &cli.Command{
-		Name: "completion", ArgsUsage: "bash|zsh|fish", Action: locally(arguments{1, 1}, completion),
-		Usage: "print what has a shell complete the words of redstalk",
+		Name: "completion", ArgsUsage: "bash|zsh|fish", Action: withoutServer(arguments{1, 1}, completion),
+		Usage: "print the completion script for a shell",
 		Description: "bash: source <(redstalk completion bash). zsh: source <(redstalk completion zsh), after compinit. fish: redstalk completion fish | source. " +
-			"Names of tubes are asked for at the server, for at most half a second.",
+			"Names of tubes come from the server, which has half a second to answer.",
 	}
 }
 
-// scripts has for each shell how it asks `redstalk complete` for candidates. The words that
-// are typed are its arguments, the last one being that to complete. It prints candidates one a
-// line, each with a TAB and what it means behind it. A candidate may hold what a shell would
-// obey: bash is given it quoted, the others quote by themselves.
-var scripts = map[string]string{
+// completionScripts has the script for each shell. It passes the typed words, the last of which is to be
+// completed, to `redstalk complete`, which prints the candidates: one per line, followed by a TAB
+// and a description. A candidate can contain characters that are special to a shell: the script
+// for bash quotes them, the other shells do it themselves.
+var completionScripts = map[string]string{
 	"bash": `_redstalk() {
   local line
   COMPREPLY=()
@@ -58,18 +58,18 @@ complete -c redstalk -n '__fish_seen_subcommand_from import' -F
 }
 
 func completion(t *task) error {
-	script, ok := scripts[t.Args().First()]
+	script, ok := completionScripts[t.Args().First()]
 	if !ok {
 		return usage("there is completion for bash, zsh and fish, not for %q", t.Args().First())
 	}
 	_, err := io.WriteString(t.out, script)
-	return written(err)
+	return outputError(err)
 }
 
 func completeCommand() *cli.Command {
 	return &cli.Command{
-		Name: "complete", Hidden: true, Action: locally(anyNumber, complete),
-		Usage: "print what the last argument may be completed to",
+		Name: "complete", Hidden: true, Action: withoutServer(anyNumber, complete),
+		Usage: "print the completions of the last argument",
 	}
 }
 
@@ -88,7 +88,7 @@ func complete(t *task) error {
 
 type candidate struct{ text, meaning string }
 
-// candidates returns what a word may be, behind others.
+// candidates returns the possible values of a word after the words before it.
 func candidates(t *task, before []string, word string) []candidate {
 	var command *cli.Command
 	for _, w := range before {
@@ -129,49 +129,49 @@ func commandCandidates(app *cli.App) (found []candidate) {
 	return found
 }
 
-// valuesOf returns what a flag may hold.
+// valuesOf returns the possible values of a flag.
 func valuesOf(t *task, before []string, f cli.Flag) []candidate {
 	switch f.Names()[0] {
 	case "tube", "to", "dead":
 		return tubeCandidates(t, before)
 	case "state":
-		return plain(states...)
+		return plainCandidates(states...)
 	case "on-duplicate":
-		return plain("keep", "replace", "fail")
+		return plainCandidates("keep", "replace", "fail")
 	case "on-failure":
-		return plain("auto", "release", "bury")
+		return plainCandidates("auto", "release", "bury")
 	case "sort":
-		return plain("name", "ready", "delayed", "reserved", "buried", "waiting", "puts", "deletes")
+		return plainCandidates("name", "ready", "delayed", "reserved", "buried", "waiting", "puts", "deletes")
 	case "wait":
-		return plain("forever", "10s", "1m")
+		return plainCandidates("forever", "10s", "1m")
 	}
 	return nil
 }
 
-// argumentsOf returns what an argument of a command may be.
+// argumentsOf returns the possible arguments of a command.
 func argumentsOf(t *task, before []string, command *cli.Command) []candidate {
 	switch command.Name {
 	case "policy":
-		return append(tubeCandidates(t, before), plain("retry:", "max:", "dead:", "key-ttl:", "on-duplicate:", "quota-jobs:", "quota-bytes:")...)
+		return append(tubeCandidates(t, before), plainCandidates("retry:", "max:", "dead:", "key-ttl:", "on-duplicate:", "quota-jobs:", "quota-bytes:")...)
 	case "move":
-		return plain("all")
+		return plainCandidates("all")
 	case "kick":
-		return plain("1", "10", "100", "all")
+		return plainCandidates("1", "10", "100", "all")
 	case "completion":
-		return plain("bash", "zsh", "fish")
+		return plainCandidates("bash", "zsh", "fish")
 	}
 	return nil
 }
 
-func plain(texts ...string) (found []candidate) {
+func plainCandidates(texts ...string) (found []candidate) {
 	for _, text := range texts {
 		found = append(found, candidate{text, ""})
 	}
 	return found
 }
 
-// tubeCandidates asks the server that the words before name for its tubes. If it cannot be
-// asked, there are none.
+// tubeCandidates requests the names of tubes from the server of the command line. If that fails,
+// there are none.
 func tubeCandidates(t *task, before []string) (found []candidate) {
 	addr := t.String("server")
 	for i, w := range before {
@@ -181,7 +181,7 @@ func tubeCandidates(t *task, before []string) (found []candidate) {
 			addr = before[i+1]
 		}
 	}
-	l, err := linkOf(t)
+	l, err := newDialer(t)
 	if err != nil {
 		return nil
 	}
@@ -191,10 +191,9 @@ func tubeCandidates(t *task, before []string) (found []candidate) {
 		return nil
 	}
 	defer conn.Close()
-	asking := &task{Context: t.Context, conn: conn}
-	names, err := asking.names("listing tubes", "list-tubes")
+	names, err := (&task{Context: t.Context, conn: conn}).names("listing tubes", "list-tubes")
 	if err != nil {
 		return nil
 	}
-	return plain(slices.DeleteFunc(names, func(name string) bool { return word("", name) != nil })...)
+	return plainCandidates(slices.DeleteFunc(names, func(name string) bool { return checkWord("", name) != nil })...)
 }

@@ -19,33 +19,33 @@ func commonFlags() []cli.Flag {
 	env := func(name string) []string { return []string{"REDSTALK_" + name} }
 	return []cli.Flag{
 		&cli.StringFlag{Name: "server", Aliases: []string{"s"}, Value: "127.0.0.1:11300", EnvVars: env("SERVER"), Usage: "`ADDR` of the server: HOST:PORT or unix:PATH"},
-		&cli.BoolFlag{Name: "json", Usage: "results as JSON, a value a line"},
-		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "nothing on standard error but what went wrong"},
-		&cli.GenericFlag{Name: "timeout", Value: &duration{10 * time.Second}, EnvVars: env("TIMEOUT"), Usage: "`DURATION` that connecting, and each reply, may take"},
-		&cli.StringFlag{Name: "user", EnvVars: env("AUTH_USER"), Usage: "`USER` to be. The secret is in REDSTALK_SECRET, or in a file"},
+		&cli.BoolFlag{Name: "json", Usage: "print results as JSON, one value per line"},
+		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print only errors on standard error"},
+		&cli.GenericFlag{Name: "timeout", Value: &duration{10 * time.Second}, EnvVars: env("TIMEOUT"), Usage: "`DURATION` to wait for the connection and for each reply"},
+		&cli.StringFlag{Name: "user", EnvVars: env("AUTH_USER"), Usage: "`USER` to log in as. The secret is in REDSTALK_SECRET or in --secret-file"},
 		&cli.StringFlag{Name: "secret-file", EnvVars: env("SECRET_FILE"), Usage: "`FILE` whose first line is the secret"},
-		&cli.BoolFlag{Name: "tls", EnvVars: env("TLS"), Usage: "speak TLS"},
-		&cli.StringFlag{Name: "tls-ca", EnvVars: env("TLS_CA"), Usage: "`FILE` of the authorities (PEM) instead of those of the system; implies --tls"},
-		&cli.StringFlag{Name: "tls-cert", EnvVars: env("TLS_CERT"), Usage: "`FILE` of the certificate (PEM) to show; implies --tls"},
+		&cli.BoolFlag{Name: "tls", EnvVars: env("TLS"), Usage: "use TLS"},
+		&cli.StringFlag{Name: "tls-ca", EnvVars: env("TLS_CA"), Usage: "`FILE` of authorities (PEM) to trust instead of the system's; implies --tls"},
+		&cli.StringFlag{Name: "tls-cert", EnvVars: env("TLS_CERT"), Usage: "`FILE` of the client certificate (PEM); implies --tls"},
 		&cli.StringFlag{Name: "tls-key", EnvVars: env("TLS_KEY"), Usage: "`FILE` of the key of that certificate (PEM)"},
 		&cli.StringFlag{Name: "tls-name", EnvVars: env("TLS_NAME"), Usage: "`NAME` that the server's certificate must have, if not that of the address"},
-		&cli.BoolFlag{Name: "help", Aliases: []string{"h"}, Usage: "show help, behind a command that of the command"},
+		&cli.BoolFlag{Name: "help", Aliases: []string{"h"}, Usage: "show help, or with a command the help of the command"},
 		&cli.BoolFlag{Name: "version", Aliases: []string{"v"}, Usage: "print the version"},
 	}
 }
 
-// link says how to connect, and who one is. It is read from the flags once, and may be used
-// for several connections.
-type link struct {
+// dialer makes connections: it has the server's address, TLS and the user. It is read from the
+// flags once, and can be used for several connections.
+type dialer struct {
 	addr         string
-	tls          *tls.Config // nil: none
+	tls          *tls.Config // nil: no TLS
 	user, secret string
 	limit        time.Duration
 }
 
-// linkOf reads the common flags.
-func linkOf(t *task) (*link, error) {
-	l := &link{addr: t.String("server"), user: t.String("user"), limit: t.duration("timeout")}
+// newDialer makes a dialer from the common flags.
+func newDialer(t *task) (*dialer, error) {
+	l := &dialer{addr: t.String("server"), user: t.String("user"), limit: t.duration("timeout")}
 	if l.limit <= 0 {
 		return nil, usage("--timeout must be more than 0")
 	}
@@ -57,20 +57,20 @@ func linkOf(t *task) (*link, error) {
 		if l.secret, err = secretOf(t.String("secret-file")); err != nil {
 			return nil, err
 		}
-		err = errors.Join(word("the user", l.user), wireSecret(l.secret))
+		err = errors.Join(checkWord("the user", l.user), wireSecret(l.secret))
 	}
 	return l, err
 }
 
-// wireSecret checks a secret, without showing it.
+// wireSecret checks that a secret can be sent as one word. Its error does not show the secret.
 func wireSecret(secret string) error {
-	if word("", secret) != nil {
-		return usage("there is no secret for --user, or it has spaces or other signs than ASCII in it: set REDSTALK_SECRET or --secret-file")
+	if checkWord("", secret) != nil {
+		return usage("the secret for --user is missing, or has spaces or characters other than ASCII: set REDSTALK_SECRET or --secret-file")
 	}
 	return nil
 }
 
-// secretVariable is the variable of the environment that holds the secret.
+// secretVariable is the environment variable with the secret.
 const secretVariable = "REDSTALK_SECRET"
 
 // secretOf reads the secret from the file, or from the environment if there is none.
@@ -80,7 +80,7 @@ func secretOf(path string) (string, error) {
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return "", readable("the secret", path, err)
+		return "", fileError("the secret", path, err)
 	}
 	first, _, _ := strings.Cut(string(text), "\n")
 	return strings.TrimRight(first, "\r"), nil
@@ -96,15 +96,15 @@ func tlsOf(t *task) (*tls.Config, error) {
 	if ca != "" {
 		pem, err := os.ReadFile(ca)
 		if err != nil {
-			return nil, readable("--tls-ca", ca, err)
+			return nil, fileError("--tls-ca", ca, err)
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, usage("--tls-ca %s has no certificate in it", ca)
+			return nil, usage("--tls-ca %s has no certificate", ca)
 		}
 	}
 	if (cert == "") != (key == "") {
-		return nil, usage("--tls-cert and --tls-key belong together")
+		return nil, usage("--tls-cert and --tls-key need each other")
 	}
 	if cert != "" {
 		pair, err := tls.LoadX509KeyPair(cert, key)
@@ -116,8 +116,8 @@ func tlsOf(t *task) (*tls.Config, error) {
 	return config, nil
 }
 
-// connect makes a connection on which one is who one is.
-func (l *link) connect() (*client.Conn, error) {
+// connect makes a connection, and authenticates it if there is a user.
+func (l *dialer) connect() (*client.Conn, error) {
 	conn, err := client.DialTLS(l.addr, l.tls, l.limit)
 	if err != nil {
 		return nil, failure{exitServer, err}
@@ -129,13 +129,13 @@ func (l *link) connect() (*client.Conn, error) {
 	doing := "logging in as " + l.user
 	err = conn.Ask(fmt.Appendf(nil, "auth %s %s\r\n", l.user, l.secret), 1, func(r *client.Reply) error {
 		if string(r.Line) != "AUTHENTICATED" {
-			return refused(doing, r)
+			return replyError(doing, r)
 		}
 		return nil
 	})
 	if err != nil {
 		conn.Close()
-		return nil, broken(doing, err)
+		return nil, connectionError(doing, err)
 	}
 	return conn, nil
 }

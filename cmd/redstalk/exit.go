@@ -22,23 +22,23 @@ const (
 	exitInterrupted = 130
 )
 
-// exitCodes says what they mean, for the reference.
+// exitCodes are the exit codes with their meanings, for the reference.
 var exitCodes = []struct {
 	code    int
 	meaning string
 }{
 	{0, "done"},
-	{exitFailed, "the server refused, or something else went wrong; the message says what"},
+	{exitFailed, "the server refused, or another error; the message says which"},
 	{exitUsage, "the command line is wrong; nothing was sent"},
-	{exitNothing, "nothing there: no such job, tube or policy, or no job came in time"},
-	{exitServer, "the server cannot be reached, or the connection broke"},
-	{exitExtension, "the server lacks an extension that this needs; nothing was changed"},
-	{exitForbidden, "the server wants a user and a secret, or this user may not do that"},
-	{exitJobs, "reserve --exec: all went on, but at least one job failed"},
-	{exitInterrupted, "told to end by SIGINT or SIGTERM before all was done"},
+	{exitNothing, "not found: no such job, tube or policy, or no job within the wait"},
+	{exitServer, "the server cannot be reached, or the connection failed"},
+	{exitExtension, "the server lacks an extension that the command needs; nothing was changed"},
+	{exitForbidden, "the server requires a user and a secret, or this user may not do that"},
+	{exitJobs, "reserve --exec: at least one job failed"},
+	{exitInterrupted, "stopped by SIGINT or SIGTERM before everything was done"},
 }
 
-// failure is an error that has an exit code.
+// failure is an error with an exit code.
 type failure struct {
 	code int
 	error
@@ -46,17 +46,17 @@ type failure struct {
 
 func (f failure) Unwrap() error { return f.error }
 
-// usage is the error of a wrong command line.
+// usage returns the error for a wrong command line.
 func usage(format string, args ...any) error {
 	return failure{exitUsage, fmt.Errorf(format, args...)}
 }
 
-// nothing is the error of a command that found nothing.
-func nothing(format string, args ...any) error {
+// notFound returns the error of a command that found nothing.
+func notFound(format string, args ...any) error {
 	return failure{exitNothing, fmt.Errorf(format, args...)}
 }
 
-// report says on standard error what went wrong, if anything, and returns the exit code.
+// report prints an error on standard error, if there is one, and returns the exit code.
 func report(io stdio, err error) int {
 	if err == nil {
 		return 0
@@ -76,8 +76,8 @@ func codeOf(err error) int {
 	return exitFailed
 }
 
-// broken is the error of a connection that failed while something was asked for.
-func broken(doing string, err error) error {
+// connectionError returns the error of a connection that failed during a request.
+func connectionError(doing string, err error) error {
 	var own failure
 	if errors.As(err, &own) {
 		return err
@@ -85,19 +85,19 @@ func broken(doing string, err error) error {
 	return failure{exitServer, fmt.Errorf("%s: %w", doing, err)}
 }
 
-// interrupted is the error of a command that was told to end. so says how far it got.
+// interrupted returns the error of a command that was stopped. so says how far it got.
 func interrupted(so string) error { return failure{exitInterrupted, errors.New("interrupted: " + so)} }
 
-// refused is the error of a reply that was not hoped for. doing says what was asked for:
+// replyError returns the error of a reply that is not the expected one. doing describes the request:
 // "deleting job 7".
-func refused(doing string, r *client.Reply) error {
+func replyError(doing string, r *client.Reply) error {
 	word, _, _ := bytes.Cut(r.Line, []byte(" "))
 	err := fmt.Errorf("%s: the server answered %s", doing, r.Line)
 	switch string(word) {
 	case "NOT_FOUND":
-		return nothing("%s: there is no such thing (NOT_FOUND)", doing)
+		return notFound("%s: not found (NOT_FOUND)", doing)
 	case "TIMED_OUT":
-		return nothing("%s: nothing came in time", doing)
+		return notFound("%s: timed out", doing)
 	case "UNKNOWN_COMMAND":
 		return failure{exitExtension, fmt.Errorf("%s: the server does not know this command", doing)}
 	case "UNAUTHORIZED", "FORBIDDEN":
@@ -106,8 +106,8 @@ func refused(doing string, r *client.Reply) error {
 	return failure{exitFailed, err}
 }
 
-// readable says what is wrong with a file without saying it twice.
-func readable(what, path string, err error) error {
+// fileError wraps an error of reading a file, so that its text names the file once.
+func fileError(what, path string, err error) error {
 	var at *os.PathError
 	if errors.As(err, &at) {
 		err = at.Err

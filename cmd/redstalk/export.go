@@ -14,13 +14,13 @@ import (
 
 func exportCommand() *cli.Command {
 	return &cli.Command{
-		Name: "export", Action: connected(noArguments, export),
-		Usage: "print jobs as JSON, one a line, with state, delay and tags; the jobs stay where they are",
-		Description: "What import reads. A job that changes its state meanwhile may be missed, or come as it was: pause the producers and workers, or drain the " +
-			"server, for a copy that is whole. Reserved jobs are exported, too. A server without the extension list-jobs is asked for every id from --from-id on.",
+		Name: "export", Action: withConn(noArguments, export),
+		Usage: "print jobs as JSON, one per line, with state, delay and tags; the jobs are not changed",
+		Description: "The input of import. A job that changes its state meanwhile can be missed, or exported in its old state: for a complete copy, pause " +
+			"producers and workers, or drain the server. Reserved jobs are exported, too. On a server without the extension list-jobs, every id from --from-id on is tried.",
 		Flags: []cli.Flag{
-			&cli.StringSliceFlag{Name: "tube", Aliases: []string{"t"}, Usage: "`TUBE`; may be given several times (default: all tubes)"},
-			&cli.StringSliceFlag{Name: "state", Usage: "`STATE`; may be given several times (default: all states)"},
+			&cli.StringSliceFlag{Name: "tube", Aliases: []string{"t"}, Usage: "`TUBE`; can be repeated (default: all tubes)"},
+			&cli.StringSliceFlag{Name: "state", Usage: "`STATE`; can be repeated (default: all states)"},
 			&cli.Uint64Flag{Name: "from-id", Value: 1, Usage: "`ID` to begin with, on a server without list-jobs"},
 		},
 	}
@@ -32,7 +32,7 @@ type exporter struct {
 	out      *bufio.Writer
 	tubes    []string // empty: all
 	states   []string
-	seen     map[uint64]bool // a job that changed its state may be listed twice
+	seen     map[uint64]bool // ids of exported jobs: a job that changes its state can be listed twice
 	policies map[string]string
 	bar      *progress
 }
@@ -40,7 +40,7 @@ type exporter struct {
 func export(t *task) error {
 	e := &exporter{task: t, out: bufio.NewWriter(t.stdio.out), tubes: t.StringSlice("tube"), states: t.StringSlice("state"), seen: make(map[uint64]bool), policies: make(map[string]string)}
 	for _, tube := range e.tubes {
-		if err := word("--tube", tube); err != nil {
+		if err := checkWord("--tube", tube); err != nil {
 			return err
 		}
 	}
@@ -48,11 +48,11 @@ func export(t *task) error {
 		e.states = states
 	}
 	for _, s := range e.states {
-		if err := stateWord(s, states...); err != nil {
+		if err := checkState(s, states...); err != nil {
 			return err
 		}
 	}
-	lists, err := t.can("list-jobs")
+	lists, err := t.supports("list-jobs")
 	if err != nil {
 		return err
 	}
@@ -63,18 +63,18 @@ func export(t *task) error {
 	}
 	e.bar.end()
 	if err == nil {
-		err = written(e.out.Flush())
+		err = outputError(e.out.Flush())
 	}
 	if err == nil && t.Context.Context.Err() != nil {
 		err = interrupted(nounFor(len(e.seen), "job") + " exported")
 	}
 	if err == nil {
-		t.say("redstalk: %s exported", nounFor(len(e.seen), "job"))
+		t.infof("redstalk: %s exported", nounFor(len(e.seen), "job"))
 	}
 	return err
 }
 
-// byLists exports what list-jobs lists.
+// byLists exports the jobs that list-jobs lists.
 func (e *exporter) byLists() error {
 	all, err := e.allTubes()
 	if err != nil {
@@ -101,14 +101,14 @@ func (e *exporter) byLists() error {
 	return nil
 }
 
-// byIDs asks for every id that the server can have given.
+// byIDs tries every id that the server can have assigned.
 func (e *exporter) byIDs() error {
 	last, err := e.lastID()
 	if err != nil {
 		return err
 	}
 	first := e.Uint64("from-id")
-	e.bar = startProgress(e.task, "looking at ids", last-min(first, last)+1)
+	e.bar = startProgress(e.task, "trying ids", last-min(first, last)+1)
 	for from := first; from <= last && e.Context.Context.Err() == nil; from += window {
 		n := int(min(window, last-from+1))
 		if err := e.write(n, func(i int) uint64 { return from + uint64(i) }); err != nil {
@@ -118,33 +118,33 @@ func (e *exporter) byIDs() error {
 	return nil
 }
 
-// lastID puts a job, which nobody gets, and deletes it, as beanstalkd tells the last id in no
-// other way.
+// lastID finds the last assigned id. beanstalkd reports it in no other way, so lastID puts a
+// delayed job, which nobody can reserve, and deletes it.
 func (e *exporter) lastID() (uint64, error) {
 	if err := e.use("redstalk-export"); err != nil {
 		return 0, err
 	}
-	r, err := e.ask("asking for the last id", "put 0 3600 60 0\r\n")
+	r, err := e.request("asking for the last id", "put 0 3600 60 0\r\n")
 	if err != nil {
 		return 0, err
 	}
 	if r.Word != client.Inserted {
-		return 0, refused("asking for the last id by a put", r)
+		return 0, replyError("asking for the last id by a put", r)
 	}
 	last := r.ID
-	_, err = e.order("deleting that job", "DELETED", fmt.Sprintf("delete %d", last))
+	_, err = e.expect("deleting that job", "DELETED", fmt.Sprintf("delete %d", last))
 	return last - 1, err
 }
 
-// write writes those of n jobs that are still there and wanted.
+// write exports those of n jobs that still exist and match the flags.
 func (e *exporter) write(n int, id func(i int) uint64) error {
 	found := make([]*job, 0, n)
-	err := e.each("looking at jobs", n, func(out []byte, i int) []byte { return fmt.Appendf(out, "stats-job %d\r\n", id(i)) }, func(i int, r *client.Reply) error {
+	err := e.pipeline("reading jobs", n, func(out []byte, i int) []byte { return fmt.Appendf(out, "stats-job %d\r\n", id(i)) }, func(i int, r *client.Reply) error {
 		if r.Word == client.NotFound {
 			return nil
 		}
 		if r.Word != client.OK {
-			return refused("looking at a job", r)
+			return replyError("reading a job", r)
 		}
 		j := &job{ID: id(i)}
 		j.readPage(client.Page(r.Body))
@@ -167,15 +167,15 @@ func (e *exporter) wants(j *job) bool {
 // writeFound writes jobs with their bodies.
 func (e *exporter) writeFound(jobs []*job) error {
 	for _, j := range jobs {
-		if err := e.onlyOwn(j); err != nil {
+		if err := e.dropPolicyTags(j); err != nil {
 			return err
 		}
 	}
-	// Bodies may be large, so fewer of them come at a time.
+	// Bodies can be large, so fewer of them are requested at a time.
 	for len(jobs) > 0 {
 		some := jobs[:min(len(jobs), 50)]
 		jobs = jobs[len(some):]
-		err := e.each("fetching bodies", len(some), func(out []byte, i int) []byte { return fmt.Appendf(out, "peek %d\r\n", some[i].ID) }, func(i int, r *client.Reply) error {
+		err := e.pipeline("fetching bodies", len(some), func(out []byte, i int) []byte { return fmt.Appendf(out, "peek %d\r\n", some[i].ID) }, func(i int, r *client.Reply) error {
 			if r.Word != client.Found {
 				return nil // gone meanwhile
 			}
@@ -195,38 +195,38 @@ func (e *exporter) writeJob(j *job) error {
 		_, err = e.out.Write(line)
 	}
 	e.seen[j.ID] = true
-	return written(err)
+	return outputError(err)
 }
 
-// onlyOwn takes from a job what it has from the policy of its tube: a job with tags shows both
-// alike.
-func (e *exporter) onlyOwn(j *job) error {
+// dropPolicyTags removes tags that the job has from the policy of its tube: stats-job does not
+// distinguish them from the job's own.
+func (e *exporter) dropPolicyTags(j *job) error {
 	if len(j.Retry) == 0 && j.Max == 0 && j.Dead == "" {
 		return nil
 	}
 	policy, known := e.policies[j.Tube]
 	if !known {
-		r, err := e.ask("asking for the policy of "+j.Tube, "get-policy "+j.Tube)
+		r, err := e.request("asking for the policy of "+j.Tube, "get-policy "+j.Tube)
 		if err != nil {
 			return err
 		}
 		policy = string(r.Body)
 		e.policies[j.Tube] = policy
 	}
-	of := func(key string) string { value, _ := client.Page(policy).Value(key); return value }
-	if strings.Join(j.Retry, ",") == of("retry") {
+	policyTag := func(key string) string { value, _ := client.Page(policy).Value(key); return value }
+	if strings.Join(j.Retry, ",") == policyTag("retry") {
 		j.Retry = nil
 	}
-	if optional(j.Max) == of("max") {
+	if optional(j.Max) == policyTag("max") {
 		j.Max = 0
 	}
-	if j.Dead == of("dead") {
+	if j.Dead == policyTag("dead") {
 		j.Dead = ""
 	}
 	return nil
 }
 
-// progress is a bar on a terminal, and nothing elsewhere. A nil one is none, too.
+// progress is a progress bar on a terminal. A nil progress shows nothing.
 type progress struct {
 	to        io.Writer
 	what      string
@@ -255,7 +255,7 @@ func (p *progress) add(n uint64) {
 	fmt.Fprintf(p.to, "\r%s [%s%s] %3d%%  %s", p.what, strings.Repeat("#", full), strings.Repeat(".", 30-full), percent, grouped(p.done))
 }
 
-// end leaves an empty line where the bar was.
+// end removes the bar.
 func (p *progress) end() {
 	if p != nil {
 		fmt.Fprint(p.to, "\r\x1b[K")

@@ -77,9 +77,9 @@ func startServer(t *testing.T, program string, args ...string) (addr string) {
 }
 
 // await waits until something is so.
-func await(t *testing.T, what string, is func() bool) {
+func await(t *testing.T, what string, unit func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !is(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(patience); !unit(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("waited too long for %s", what)
 		}

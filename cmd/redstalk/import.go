@@ -18,15 +18,15 @@ import (
 
 func importCommand() *cli.Command {
 	return &cli.Command{
-		Name: "import", ArgsUsage: "[FILE]", Action: connected(arguments{0, 1}, importJobs),
-		Usage: "put the jobs that export has printed, from a file or standard input",
-		Description: "Jobs get new ids. Delayed jobs are due when they were due, or at once if that has passed. Reserved ones become ready. Buried ones are put with a " +
-			"long delay, reserved and buried, so that no worker gets them in between. All lines are checked one by one as they are read: import ends at the " +
-			"first bad one, and says how many lines were put; --skip goes on from there.",
+		Name: "import", ArgsUsage: "[FILE]", Action: withConn(arguments{0, 1}, importJobs),
+		Usage: "put jobs from the output of export, read from a file or standard input",
+		Description: "Jobs get new ids. Delayed jobs keep their due time; if it has passed they are ready at once. Reserved ones become ready. Buried ones are put with a " +
+			"long delay, reserved and buried, so that no worker can reserve them meanwhile. Lines are checked one by one as they are read: import stops at the " +
+			"first bad one, and reports how many lines were put; --skip continues from there.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "tube", Aliases: []string{"t"}, Usage: "`TUBE` into which all go, instead of their own"},
-			&cli.IntFlag{Name: "skip", Usage: "`N`: leave the first lines out"},
-			&cli.BoolFlag{Name: "drop-tags", Usage: "leave out key, retry, max and dead if the server has no put-tags"},
+			&cli.StringFlag{Name: "tube", Aliases: []string{"t"}, Usage: "`TUBE` for all jobs, instead of their own"},
+			&cli.IntFlag{Name: "skip", Usage: "`N`: skip the first N lines"},
+			&cli.BoolFlag{Name: "drop-tags", Usage: "drop key, retry, max and dead if the server has no put-tags"},
 		},
 	}
 }
@@ -34,8 +34,8 @@ func importCommand() *cli.Command {
 // importer is one run of import.
 type importer struct {
 	*task
-	tags  bool // the server knows them
-	lines int  // that were read
+	tags  bool // the server has put-tags
+	lines int  // lines read
 	put   int
 	bar   *progress
 }
@@ -47,7 +47,7 @@ func importJobs(t *task) error {
 	}
 	defer in.Close()
 	m := &importer{task: t}
-	if m.tags, err = t.can("put-tags"); err != nil {
+	if m.tags, err = t.supports("put-tags"); err != nil {
 		return err
 	}
 	m.bar = startProgress(t, "importing", size)
@@ -56,16 +56,16 @@ func importJobs(t *task) error {
 	err = m.all(ctx, startLines(ctx, in))
 	m.bar.end()
 	if err != nil {
-		return fmt.Errorf("%w (go on with --skip %d)", err, m.put)
+		return fmt.Errorf("%w (continue with --skip %d)", err, m.put)
 	}
 	if t.Context.Context.Err() != nil {
-		return interrupted(fmt.Sprintf("go on with --skip %d", m.put))
+		return interrupted(fmt.Sprintf("continue with --skip %d", m.put))
 	}
-	t.say("redstalk: %s imported", nounFor(m.put-min(m.put, t.Int("skip")), "job"))
+	t.infof("redstalk: %s imported", nounFor(m.put-min(m.put, t.Int("skip")), "job"))
 	return nil
 }
 
-// openInput opens the file, or standard input. The size is in bytes, 0 if it is not known.
+// openInput opens the file, or standard input. The size is in bytes, 0 if it is unknown.
 func openInput(t *task) (io.ReadCloser, uint64, error) {
 	path := t.Args().First()
 	if path == "" || path == "-" {
@@ -73,19 +73,19 @@ func openInput(t *task) (io.ReadCloser, uint64, error) {
 	}
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, 0, readable("the jobs from", path, err)
+		return nil, 0, fileError("the jobs from", path, err)
 	}
 	info, err := file.Stat()
 	if err != nil {
-		return nil, 0, readable("the jobs from", path, err)
+		return nil, 0, fileError("the jobs from", path, err)
 	}
 	return file, uint64(info.Size()), nil
 }
 
 func (m *importer) all(ctx context.Context, in *lines) error {
 	for {
-		some, more := in.some(ctx)
-		if err := m.window(some); err != nil {
+		some, more := in.next(ctx)
+		if err := m.importLines(some); err != nil {
 			return err
 		}
 		if !more {
@@ -97,8 +97,8 @@ func (m *importer) all(ctx context.Context, in *lines) error {
 	}
 }
 
-// window puts the jobs of some lines. If one of them is bad, those before it are put.
-func (m *importer) window(some [][]byte) error {
+// importLines puts the jobs of some lines. If a line is bad, the lines before it are put.
+func (m *importer) importLines(some [][]byte) error {
 	jobs := make([]*entry, 0, len(some))
 	var bad error
 	size := uint64(0)
@@ -125,14 +125,14 @@ func (m *importer) window(some [][]byte) error {
 	return bad
 }
 
-// entry is a line to be put. Its job is nil if there is nothing to do.
+// entry is a line of the input. Its job is nil if the line is skipped or empty.
 type entry struct {
 	*job
 	bytes []byte // body
 	tags  []string
 }
 
-// sameTube returns where, from a place on, the jobs of another tube begin.
+// sameTube returns the index of the first job after from that is of another tube.
 func sameTube(jobs []*entry, from int) int {
 	for to := from; to < len(jobs); to++ {
 		if jobs[to].job != nil && jobs[from].job == nil || jobs[to].job != nil && jobs[to].Tube != jobs[from].Tube {
@@ -152,7 +152,7 @@ func (m *importer) read(line []byte) (*entry, error) {
 	if tube := m.tube(); tube != "" {
 		j.Tube = tube
 	}
-	if err := word("tube", j.Tube); err != nil {
+	if err := checkWord("tube", j.Tube); err != nil {
 		return nil, err
 	}
 	body, err := j.body()
@@ -160,10 +160,10 @@ func (m *importer) read(line []byte) (*entry, error) {
 		return nil, err
 	}
 	if j.State != "" && !slices.Contains(states, j.State) {
-		return nil, fmt.Errorf("state is %q, and none of %s", j.State, strings.Join(states, ", "))
+		return nil, fmt.Errorf("state is %q, not one of %s", j.State, strings.Join(states, ", "))
 	}
-	if j.At > latest.UnixMilli() {
-		return nil, fmt.Errorf("at is %d, and a job can be due until %d", j.At, latest.UnixMilli())
+	if j.At > maxDueTime.UnixMilli() {
+		return nil, fmt.Errorf("at is %d, and the latest due time is %d", j.At, maxDueTime.UnixMilli())
 	}
 	tags, err := j.tags()
 	if err != nil {
@@ -171,7 +171,7 @@ func (m *importer) read(line []byte) (*entry, error) {
 	}
 	if len(tags) > 0 && !m.tags {
 		if !m.Bool("drop-tags") {
-			return nil, failure{exitExtension, fmt.Errorf("the job has %s, which this server does not know: --drop-tags leaves them out", strings.Join(tags, " "))}
+			return nil, failure{exitExtension, fmt.Errorf("the job has %s, which this server does not support: use --drop-tags to drop them", strings.Join(tags, " "))}
 		}
 		tags = nil
 	}
@@ -195,7 +195,7 @@ func (e *entry) appendPut(out []byte, now time.Time) []byte {
 	return appendPut(out, e.Priority, delay, int64(e.TTR), e.bytes, e.tags)
 }
 
-// putAll puts jobs of one tube and then buries those that were buried.
+// putAll puts jobs of one tube, and then buries those with the state buried.
 func (m *importer) putAll(jobs []*entry) error {
 	if jobs[0].job == nil {
 		m.put += len(jobs)
@@ -211,12 +211,12 @@ func (m *importer) putAll(jobs []*entry) error {
 			real = append(real, e)
 		}
 	}
-	err := m.each("importing jobs", len(real), func(out []byte, i int) []byte { return real[i].appendPut(out, now) }, func(i int, r *client.Reply) error {
+	err := m.pipeline("importing jobs", len(real), func(out []byte, i int) []byte { return real[i].appendPut(out, now) }, func(i int, r *client.Reply) error {
 		if r.Word != client.Inserted {
-			return refused(fmt.Sprintf("importing job %d of tube %s", real[i].ID, real[i].Tube), r)
+			return replyError(fmt.Sprintf("importing job %d of tube %s", real[i].ID, real[i].Tube), r)
 		}
 		if m.put++; len(r.Rest) > 0 {
-			m.say("redstalk: the key %s is taken already in tube %s; left as it is", real[i].Key, real[i].Tube)
+			m.infof("redstalk: tube %[2]s already has a job with the key %[1]s; it was not changed", real[i].Key, real[i].Tube)
 		} else if real[i].State == "buried" {
 			buried = append(buried, &job{ID: r.ID, Priority: real[i].Priority})
 		}
@@ -231,7 +231,7 @@ func (m *importer) putAll(jobs []*entry) error {
 	return err
 }
 
-// bury buries jobs that were put for that.
+// bury reserves jobs by id and buries them.
 func (m *importer) bury(jobs []*job) error {
 	commands := func(out []byte, i int) []byte {
 		j := jobs[i/2]
@@ -240,9 +240,9 @@ func (m *importer) bury(jobs []*job) error {
 		}
 		return fmt.Appendf(out, "bury %d %d\r\n", j.ID, j.Priority)
 	}
-	return m.each("burying jobs", 2*len(jobs), commands, func(i int, r *client.Reply) error {
+	return m.pipeline("burying jobs", 2*len(jobs), commands, func(i int, r *client.Reply) error {
 		if i%2 == 1 && string(r.Line) != "BURIED" {
-			return refused(fmt.Sprintf("burying job %d, which is delayed now", jobs[i/2].ID), r)
+			return replyError(fmt.Sprintf("burying job %d, which is delayed now", jobs[i/2].ID), r)
 		}
 		return nil
 	})

@@ -12,8 +12,8 @@ import (
 	"redstalk/protocol/client"
 )
 
-// job is a job as it is shown, exported and imported: a line of JSON. Fields that a server does
-// not tell, or that are what they are without being said, are left out.
+// job is a job as it is shown, exported and imported: a line of JSON. Fields that the server does
+// not report, or that have their default, are omitted.
 type job struct {
 	ID       uint64 `json:"id,omitempty"`
 	Tube     string `json:"tube,omitempty"`
@@ -40,7 +40,7 @@ type job struct {
 	Buries   uint32 `json:"buries,omitempty"`
 	Kicks    uint32 `json:"kicks,omitempty"`
 
-	// Body is the body if that is text, else BodyBase64 is.
+	// Body is the body if it is UTF-8, else BodyBase64 is.
 	Body       *string `json:"body,omitempty"`
 	BodyBase64 string  `json:"body_base64,omitempty"`
 }
@@ -69,7 +69,7 @@ func (j *job) body() ([]byte, error) {
 	return body, nil
 }
 
-// readPage sets what stats-job tells.
+// readPage sets the fields from the page of stats-job.
 func (j *job) readPage(p client.Page) {
 	text := func(key string) string {
 		value, _ := p.Value(key)
@@ -94,7 +94,7 @@ func (j *job) readPage(p client.Page) {
 	j.setLeft(left, time.Now())
 }
 
-// setLeft sets when the job is due, or its TTR ends, in that many milliseconds from now.
+// setLeft sets the milliseconds from now until the job is due or its TTR ends.
 func (j *job) setLeft(left int64, now time.Time) {
 	switch j.State {
 	case "delayed":
@@ -105,7 +105,7 @@ func (j *job) setLeft(left int64, now time.Time) {
 	}
 }
 
-// tags returns the job's tags as put has them, those that beanstalkd does not have.
+// tags returns the job's tags in the form of put. beanstalkd has none of them.
 func (j *job) tags() (tags []string, err error) {
 	for _, tag := range []struct{ name, value string }{
 		{"key", j.Key}, {"on-duplicate", j.OnDuplicate}, {"key-ttl", j.KeyTTL},
@@ -114,7 +114,7 @@ func (j *job) tags() (tags []string, err error) {
 		if tag.value == "" {
 			continue
 		}
-		if err := word(tag.name, tag.value); err != nil {
+		if err := checkWord(tag.name, tag.value); err != nil {
 			return nil, err
 		}
 		tags = append(tags, tag.name+":"+tag.value)
@@ -129,17 +129,16 @@ func optional(n uint32) string {
 	return strconv.FormatUint(uint64(n), 10)
 }
 
-// latest is the latest due time that a redstalkd takes.
-var latest = time.UnixMilli(1<<63/1_000_000 - 1)
+// maxDueTime is the latest due time that redstalkd accepts.
+var maxDueTime = time.UnixMilli(1<<63/1_000_000 - 1)
 
-// delayAt returns how long from now a job has to wait that is due at a time of the clock, in
-// milliseconds since 1970; at most as long as a put can say.
+// delayAt returns the delay from now until a due time in milliseconds since 1970, limited to
+// what a put can express.
 func delayAt(at int64, now time.Time) time.Duration {
 	return min(max(0, time.UnixMilli(at).Sub(now)), math.MaxUint32*time.Second)
 }
 
-// appendPut appends the put of a body. The delay is rounded up to seconds; a tag can say it
-// exactly.
+// appendPut appends a put. The delay is rounded up to seconds; a tag can give it exactly.
 func appendPut(out []byte, pri uint32, delay time.Duration, ttr int64, body []byte, tags []string) []byte {
 	out = fmt.Appendf(out, "put %d %d %d %d", pri, wholeSeconds(delay), ttr, len(body))
 	for _, tag := range tags {

@@ -14,18 +14,18 @@ import (
 
 func deleteCommand() *cli.Command {
 	return &cli.Command{
-		Name: "delete", ArgsUsage: "[ID...|-]", Action: connected(anyNumber, deleteJobs),
-		Usage: "delete jobs that nobody holds, or that one has a lease for; - reads ids from standard input",
-		Flags: []cli.Flag{leaseFlag(), tubeFlag(), &cli.StringFlag{Name: "key", Usage: "`KEY` of the job in --tube, whoever holds it (extension put-tags)"}},
+		Name: "delete", ArgsUsage: "[ID...|-]", Action: withConn(anyNumber, deleteJobs),
+		Usage: "delete jobs that are not reserved, or a job by its lease; - reads ids from standard input",
+		Flags: []cli.Flag{leaseFlag(), tubeFlag(), &cli.StringFlag{Name: "key", Usage: "`KEY` of the job in --tube, even if it is reserved (extension put-tags)"}},
 	}
 }
 
 func leaseFlag() cli.Flag {
-	return &cli.StringFlag{Name: "lease", Usage: "`LEASE` by which the job is reserved (extension lease)"}
+	return &cli.StringFlag{Name: "lease", Usage: "`LEASE` with which the job is reserved (extension lease)"}
 }
 
 func priFlag() cli.Flag {
-	return &cli.UintFlag{Name: "pri", Aliases: []string{"p"}, Usage: "`PRI` that the job gets, if not its own"}
+	return &cli.UintFlag{Name: "pri", Aliases: []string{"p"}, Usage: "new `PRI` of the job (default: unchanged)"}
 }
 
 func deleteJobs(t *task) error {
@@ -33,14 +33,14 @@ func deleteJobs(t *task) error {
 		if t.NArg() > 0 {
 			return usage("delete takes either ids or --key")
 		}
-		if err := t.need("put-tags", "delete --key"); err != nil {
+		if err := t.require("put-tags", "delete --key"); err != nil {
 			return err
 		}
-		_, err := t.order("deleting the job with key "+key, "DELETED", "delete-key "+t.tube()+" "+key)
+		_, err := t.expect("deleting the job with key "+key, "DELETED", "delete-key "+t.tube()+" "+key)
 		if err != nil {
 			return err
 		}
-		return t.done(map[string]any{"deleted": 1}, "1 job deleted")
+		return t.printDone(map[string]any{"deleted": 1}, "1 job deleted")
 	}
 	ids, err := idsFrom(t)
 	if err != nil {
@@ -49,10 +49,10 @@ func deleteJobs(t *task) error {
 	if lease := t.String("lease"); lease != "" {
 		return byLease(t, ids, "deleting", "DELETED", func(id uint64) string { return fmt.Sprintf("delete-lease %d %s", id, lease) })
 	}
-	return forEach(t, ids, "deleted", client.Deleted, client.AppendDelete)
+	return forEachJob(t, ids, "deleted", client.Deleted, client.AppendDelete)
 }
 
-// idsFrom reads the arguments as ids, and for "-" those of standard input, one a line.
+// idsFrom reads the ids of the arguments, or of standard input if the argument is "-".
 func idsFrom(t *task) ([]uint64, error) {
 	words := t.Args().Slice()
 	if len(words) == 0 {
@@ -68,50 +68,50 @@ func idsFrom(t *task) ([]uint64, error) {
 	return jobIDs(words)
 }
 
-// byLease does something to the one job that a lease is for.
+// byLease sends a command about the one job of a lease.
 func byLease(t *task, ids []uint64, doing, want string, command func(id uint64) string) error {
 	if len(ids) != 1 {
 		return usage("a lease is for one job")
 	}
-	if err := t.need("lease", "--lease"); err != nil {
+	if err := t.require("lease", "--lease"); err != nil {
 		return err
 	}
 	doing = fmt.Sprintf("%s job %d by its lease", doing, ids[0])
-	if _, err := t.order(doing, want, command(ids[0])); err != nil {
+	if _, err := t.expect(doing, want, command(ids[0])); err != nil {
 		return err
 	}
-	return t.done(map[string]any{strings.ToLower(want): 1}, "job %d %s", ids[0], strings.ToLower(want))
+	return t.printDone(map[string]any{strings.ToLower(want): 1}, "job %d %s", ids[0], strings.ToLower(want))
 }
 
-// forEach does something to each job, and says how many it was done to. If it was not done to
-// all, that is an error.
-func forEach(t *task, ids []uint64, done string, want client.Word, command func(out []byte, id uint64) []byte) error {
+// forEachJob sends a command for each job, and prints for how many it succeeded. If a job was not
+// found it returns an error.
+func forEachJob(t *task, ids []uint64, done string, want client.Word, command func(out []byte, id uint64) []byte) error {
 	count, missing := 0, []uint64{}
-	err := t.each(done+" jobs", len(ids), func(out []byte, i int) []byte { return command(out, ids[i]) }, func(i int, r *client.Reply) error {
+	err := t.pipeline(done+" jobs", len(ids), func(out []byte, i int) []byte { return command(out, ids[i]) }, func(i int, r *client.Reply) error {
 		switch r.Word {
 		case want:
 			count++
 		case client.NotFound:
 			missing = append(missing, ids[i])
 		default:
-			return refused(fmt.Sprintf("job %d", ids[i]), r)
+			return replyError(fmt.Sprintf("job %d", ids[i]), r)
 		}
 		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("%w (%d were %s)", err, count, done)
 	}
-	if err := t.done(map[string]any{done: count, "missing": missing}, "%s %s", nounFor(count, "job"), done); err != nil {
+	if err := t.printDone(map[string]any{done: count, "missing": missing}, "%s %s", nounFor(count, "job"), done); err != nil {
 		return err
 	}
 	if len(missing) > 0 {
-		return nothing("not there, or not in a state for that: %s", listed(missing))
+		return notFound("not found, or in a state that does not allow it: %s", formatIDs(missing))
 	}
 	return nil
 }
 
-// listed is the first few of some ids.
-func listed(ids []uint64) string {
+// formatIDs returns the first few of the ids.
+func formatIDs(ids []uint64) string {
 	const most = 10
 	text := strings.Trim(fmt.Sprint(ids[:min(most, len(ids))]), "[]")
 	if len(ids) > most {
@@ -122,9 +122,9 @@ func listed(ids []uint64) string {
 
 func kickCommand() *cli.Command {
 	return &cli.Command{
-		Name: "kick", ArgsUsage: "[COUNT|all]", Action: connected(arguments{0, 1}, kick),
-		Usage: "make buried jobs of a tube ready; if none is buried, delayed ones",
-		Flags: []cli.Flag{tubeFlag(), &cli.Uint64SliceFlag{Name: "id", Usage: "`ID` of a buried or delayed job; may be given several times"}},
+		Name: "kick", ArgsUsage: "[COUNT|all]", Action: withConn(arguments{0, 1}, kick),
+		Usage: "make buried jobs of a tube ready, or delayed ones if none is buried",
+		Flags: []cli.Flag{tubeFlag(), &cli.Uint64SliceFlag{Name: "id", Usage: "`ID` of a buried or delayed job; can be repeated"}},
 	}
 }
 
@@ -133,7 +133,7 @@ func kick(t *task) error {
 		if t.NArg() > 0 {
 			return usage("kick takes either a count or --id")
 		}
-		return forEach(t, ids, "kicked", client.Kicked, func(out []byte, id uint64) []byte { return fmt.Appendf(out, "kick-job %d\r\n", id) })
+		return forEachJob(t, ids, "kicked", client.Kicked, func(out []byte, id uint64) []byte { return fmt.Appendf(out, "kick-job %d\r\n", id) })
 	}
 	count := uint64(1)
 	if t.NArg() > 0 {
@@ -145,31 +145,31 @@ func kick(t *task) error {
 	if err := t.use(t.tube()); err != nil {
 		return err
 	}
-	kicked, err := t.order("kicking jobs of "+t.tube(), "KICKED", fmt.Sprintf("kick %d", count))
+	kicked, err := t.expect("kicking jobs of "+t.tube(), "KICKED", fmt.Sprintf("kick %d", count))
 	if err != nil {
 		return err
 	}
 	var n uint64
 	fmt.Sscan(kicked, &n)
-	return t.done(map[string]any{"kicked": n}, "%s kicked", nounFor(n, "job"))
+	return t.printDone(map[string]any{"kicked": n}, "%s kicked", nounFor(n, "job"))
 }
 
-// countOf reads how many jobs are meant.
+// countOf reads a number of jobs, or all.
 func countOf(text string) (uint64, error) {
 	var n uint32
 	if text == "all" {
 		return 1<<32 - 1, nil
 	}
 	if _, err := fmt.Sscanf(text+" ", "%d ", &n); err != nil || fmt.Sprint(n) != text {
-		return 0, usage("%q is no number of jobs, nor all", text)
+		return 0, usage("%q is neither a number of jobs nor all", text)
 	}
 	return uint64(n), nil
 }
 
 func buryCommand() *cli.Command {
 	return &cli.Command{
-		Name: "bury", ArgsUsage: "ID", Action: connected(arguments{1, 1}, bury),
-		Usage: "bury a job that is ready or delayed, or that one has a lease for",
+		Name: "bury", ArgsUsage: "ID", Action: withConn(arguments{1, 1}, bury),
+		Usage: "bury a job that is ready or delayed, or a reserved one by its lease",
 		Flags: []cli.Flag{leaseFlag(), priFlag()},
 	}
 }
@@ -186,13 +186,13 @@ func bury(t *task) error {
 	if lease := t.String("lease"); lease != "" {
 		return byLease(t, ids, "burying", "BURIED", func(id uint64) string { return fmt.Sprintf("bury-lease %d %s %d", id, lease, pri) })
 	}
-	return held(t, ids[0], "burying", "BURIED", fmt.Sprintf("bury %d %d", ids[0], pri))
+	return reserveAndExpect(t, ids[0], "burying", "BURIED", fmt.Sprintf("bury %d %d", ids[0], pri))
 }
 
 func releaseCommand() *cli.Command {
 	return &cli.Command{
-		Name: "release", ArgsUsage: "ID", Action: connected(arguments{1, 1}, release),
-		Usage: "give back a job that one has a lease for, or make any job that nobody holds ready or delayed",
+		Name: "release", ArgsUsage: "ID", Action: withConn(arguments{1, 1}, release),
+		Usage: "release a reserved job by its lease, or make a job that is not reserved ready or delayed",
 		Flags: []cli.Flag{leaseFlag(), priFlag(), durationFlag("delay", 0, "`DURATION` until it is due again, in whole seconds")},
 	}
 }
@@ -210,7 +210,7 @@ func release(t *task) error {
 	if lease := t.String("lease"); lease != "" {
 		return byLease(t, ids, "releasing", "RELEASED", func(id uint64) string { return fmt.Sprintf("release-lease %d %s %d %d", id, lease, pri, delay) })
 	}
-	return held(t, ids[0], "releasing", "RELEASED", fmt.Sprintf("release %d %d %d", ids[0], pri, delay))
+	return reserveAndExpect(t, ids[0], "releasing", "RELEASED", fmt.Sprintf("release %d %d %d", ids[0], pri, delay))
 }
 
 // priOf returns --pri, or the priority that the job has.
@@ -221,35 +221,35 @@ func priOf(t *task, id uint64) (uint32, error) {
 		}
 		return 0, usage("--pri must be below 4294967296")
 	}
-	page, err := t.page(fmt.Sprintf("looking at job %d", id), fmt.Sprintf("stats-job %d", id))
+	page, err := t.page(fmt.Sprintf("reading job %d", id), fmt.Sprintf("stats-job %d", id))
 	var j job
 	j.readPage(page)
 	return j.Priority, err
 }
 
-// held reserves a job and has its command done at once, on the same connection: the protocol
-// lets only the holder do it. A job that somebody else holds is theirs.
-func held(t *task, id uint64, doing, want, command string) error {
+// reserveAndExpect reserves a job and then sends the command on the same connection: the protocol
+// allows it only to the holder. It fails for a job that another client holds.
+func reserveAndExpect(t *task, id uint64, doing, want, command string) error {
 	doing = fmt.Sprintf("%s job %d", doing, id)
-	r, err := t.ask(doing, fmt.Sprintf("reserve-job %d", id))
+	r, err := t.request(doing, fmt.Sprintf("reserve-job %d", id))
 	switch {
 	case err != nil:
 		return err
 	case r.Word == client.NotFound:
-		return nothing("%s: it is not there, or somebody has reserved it: then only the one who holds it can do that, or who has its lease (--lease)", doing)
+		return notFound("%s: it does not exist, or it is reserved: then only its holder can do that, or you with its lease (--lease)", doing)
 	case r.Word != client.Reserved:
-		return refused(doing, r)
+		return replyError(doing, r)
 	}
-	if _, err := t.order(doing, want, command); err != nil {
+	if _, err := t.expect(doing, want, command); err != nil {
 		return err
 	}
-	return t.done(map[string]any{strings.ToLower(want): 1}, "job %d %s", id, strings.ToLower(want))
+	return t.printDone(map[string]any{strings.ToLower(want): 1}, "job %d %s", id, strings.ToLower(want))
 }
 
 func touchCommand() *cli.Command {
 	return &cli.Command{
-		Name: "touch", ArgsUsage: "ID", Action: connected(arguments{1, 1}, touch),
-		Usage: "begin anew the TTR of a job that one has a lease for (extension lease)",
+		Name: "touch", ArgsUsage: "ID", Action: withConn(arguments{1, 1}, touch),
+		Usage: "restart the TTR of a reserved job, by its lease (extension lease)",
 		Flags: []cli.Flag{leaseFlag()},
 	}
 }
@@ -261,15 +261,15 @@ func touch(t *task) error {
 	}
 	lease := t.String("lease")
 	if lease == "" {
-		return usage("touch needs --lease: what a connection has reserved ends with the connection")
+		return usage("touch needs --lease: a reservation without a lease ends with its connection")
 	}
 	return byLease(t, ids, "touching", "TOUCHED", func(id uint64) string { return fmt.Sprintf("touch-lease %d %s", id, lease) })
 }
 
 func rescheduleCommand() *cli.Command {
 	return &cli.Command{
-		Name: "reschedule", ArgsUsage: "ID DURATION", Action: connected(arguments{2, 2}, reschedule),
-		Usage: "have a ready or delayed job due that long from now (an extension)",
+		Name: "reschedule", ArgsUsage: "ID DURATION", Action: withConn(arguments{2, 2}, reschedule),
+		Usage: "make a ready or delayed job due that long from now (an extension)",
 	}
 }
 
@@ -278,12 +278,12 @@ func reschedule(t *task) error {
 	if err != nil {
 		return failure{exitUsage, err}
 	}
-	return t.change("rescheduling", "RESCHEDULED", fmt.Sprintf("%dms", in.Milliseconds()), "reschedule")
+	return t.changeJob("rescheduling", "RESCHEDULED", fmt.Sprintf("%dms", in.Milliseconds()), "reschedule")
 }
 
 func priorityCommand() *cli.Command {
 	return &cli.Command{
-		Name: "set-priority", ArgsUsage: "ID PRI", Action: connected(arguments{2, 2}, setPriority),
+		Name: "set-priority", ArgsUsage: "ID PRI", Action: withConn(arguments{2, 2}, setPriority),
 		Usage: "give a ready, delayed or buried job another priority (an extension)",
 	}
 }
@@ -291,35 +291,35 @@ func priorityCommand() *cli.Command {
 func setPriority(t *task) error {
 	pri, err := countOf(t.Args().Get(1))
 	if err != nil || t.Args().Get(1) == "all" {
-		return usage("%q is no priority", t.Args().Get(1))
+		return usage("%q is not a priority", t.Args().Get(1))
 	}
-	return t.change("changing the priority of", "UPDATED", fmt.Sprint(pri), "set-priority")
+	return t.changeJob("changing the priority of", "UPDATED", fmt.Sprint(pri), "set-priority")
 }
 
-// change sends a command about one job that beanstalkd does not know. It is there where
-// list-jobs is, and has no name among the capabilities.
-func (t *task) change(doing, want, value, command string) error {
+// changeJob sends a command about one job that beanstalkd does not have. The command has no
+// capability of its own: a server that has list-jobs has it.
+func (t *task) changeJob(doing, want, value, command string) error {
 	id, err := jobID(t.Args().First())
 	if err == nil {
-		err = t.need("list-jobs", command)
+		err = t.require("list-jobs", command)
 	}
 	if err != nil {
 		return err
 	}
 	doing = fmt.Sprintf("%s job %d", doing, id)
-	if _, err := t.order(doing, want, fmt.Sprintf("%s %d %s", command, id, value)); err != nil {
+	if _, err := t.expect(doing, want, fmt.Sprintf("%s %d %s", command, id, value)); err != nil {
 		return err
 	}
-	return t.done(map[string]any{strings.ToLower(want): 1}, "job %d %s", id, strings.ToLower(want))
+	return t.printDone(map[string]any{strings.ToLower(want): 1}, "job %d %s", id, strings.ToLower(want))
 }
 
-// agreed asks people at a terminal whether they mean it. Scripts say --yes.
-func agreed(t *task, question string) error {
+// confirm asks a person at a terminal to confirm. Scripts need --yes.
+func confirm(t *task, question string) error {
 	if t.Bool("yes") {
 		return nil
 	}
 	if !onTerminal(t.in) {
-		return usage("%s Say --yes", question)
+		return usage("%s Use --yes to confirm", question)
 	}
 	fmt.Fprintf(t.err, "%s [y/N] ", question)
 	answers := make(chan string, 1)
@@ -337,5 +337,5 @@ func agreed(t *task, question string) error {
 	return interrupted("nothing was done")
 }
 
-// seconds is a duration in seconds, as people read it.
-func seconds(s int64) string { return (time.Duration(s) * time.Second).String() }
+// formatSeconds formats a number of seconds for people.
+func formatSeconds(s int64) string { return (time.Duration(s) * time.Second).String() }

@@ -20,24 +20,24 @@ func main() {
 	os.Exit(run(ctx, stdio{os.Stdin, os.Stdout, os.Stderr}, os.Args))
 }
 
-// stdio is what a process has to read from and to write to.
+// stdio is the standard streams of a process.
 type stdio struct {
 	in       io.Reader
 	out, err io.Writer
 }
 
-// run is one run of the program. It returns the exit code. When ctx is done, commands end.
+// run runs the program and returns its exit code. When ctx is done, commands stop.
 func run(ctx context.Context, io stdio, args []string) int {
-	io.out, io.err = guarded(io.out), guarded(io.err)
+	io.out, io.err = safeOutput(io.out), safeOutput(io.err)
 	app := newApp(io)
-	return report(io, app.RunContext(ctx, arrange(app, args)))
+	return report(io, app.RunContext(ctx, reorderArgs(app, args)))
 }
 
 func newApp(io stdio) *cli.App {
 	usageError := func(_ *cli.Context, err error, _ bool) error { return failure{exitUsage, err} }
 	app := &cli.App{
 		Name:                      "redstalk",
-		Usage:                     "put, run, look at, move and copy the jobs of a beanstalk server",
+		Usage:                     "put, run, show, move and copy the jobs of a beanstalk server",
 		Version:                   version,
 		Flags:                     commonFlags(),
 		Commands:                  commands(),
@@ -46,7 +46,7 @@ func newApp(io stdio) *cli.App {
 		ErrWriter:                 io.err,
 		HideHelp:                  true, // the library's flags for these are shared by all apps
 		HideVersion:               true,
-		Before:                    explain,
+		Before:                    showHelp,
 		DisableSliceFlagSeparator: true,
 		OnUsageError:              usageError,
 		ExitErrHandler:            func(*cli.Context, error) {},
@@ -59,8 +59,8 @@ func newApp(io stdio) *cli.App {
 	return app
 }
 
-// explain does what --help and --version ask for, instead of the command.
-func explain(c *cli.Context) error {
+// showHelp handles --help and --version, instead of the command.
+func showHelp(c *cli.Context) error {
 	switch {
 	case c.Bool("version"):
 		cli.ShowVersion(c)
@@ -74,7 +74,7 @@ func explain(c *cli.Context) error {
 	return failure{0, errors.New("")}
 }
 
-// unknownCommand is what the program does if no command of its own was named.
+// unknownCommand is the action if the command line names no known command.
 func unknownCommand(c *cli.Context) error {
 	if c.NArg() == 0 {
 		return cli.ShowAppHelp(c)

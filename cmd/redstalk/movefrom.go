@@ -17,29 +17,29 @@ import (
 
 func moveFromCommand() *cli.Command {
 	return &cli.Command{
-		Name: "move-from", ArgsUsage: "ADDR", Action: linked(arguments{1, 1}, moveFrom),
-		Usage: "take all jobs of another beanstalk server over, while both serve",
-		Description: "Ready jobs, delayed ones with what is left of the delay, and buried ones, tube by tube. No job is lost, and none can be had from both servers. " +
-			"Jobs get new ids, and their counters begin anew. Interrupted, whatever by, and begun again it goes on. What workers there have reserved " +
-			"stays with them: --wait waits for that.",
+		Name: "move-from", ArgsUsage: "ADDR", Action: withDialer(arguments{1, 1}, moveFrom),
+		Usage: "migrate all jobs from another beanstalk server, while both serve",
+		Description: "Moves ready jobs, delayed ones with the rest of their delay, and buried ones, tube by tube. No job is lost, and none can be reserved on both servers. " +
+			"Jobs get new ids, and their counters start at 0. After any interruption, run it again to continue. Jobs that workers have reserved there " +
+			"stay with them: --wait waits for them.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "to", Usage: "`ADDR` of the redstalk that gets the jobs, instead of --server"},
-			&cli.Float64Flag{Name: "rate", Value: 2000, Usage: "`N` jobs a second at most; 0 for as many as can be"},
-			&cli.IntFlag{Name: "at-once", Value: 8, Usage: "`N` jobs at most may be on their way, and so can be had from neither server; with 1 the jobs of a tube keep their exact order"},
-			&cli.BoolFlag{Name: "wait", Usage: "go on until nothing is left there, not even with workers"},
+			&cli.StringFlag{Name: "to", Usage: "`ADDR` of the redstalk that receives the jobs, instead of --server"},
+			&cli.Float64Flag{Name: "rate", Value: 2000, Usage: "move at most `N` jobs a second; 0 for no limit"},
+			&cli.IntFlag{Name: "at-once", Value: 8, Usage: "move `N` jobs at the same time, which cannot be reserved on either server meanwhile; with 1 the jobs of a tube keep their exact order"},
+			&cli.BoolFlag{Name: "wait", Usage: "continue until the other server has no jobs left, not even reserved ones"},
 		},
 	}
 }
 
-// tally counts the jobs that were moved.
-type tally struct {
+// moveCounts counts the moved jobs by tube and state.
+type moveCounts struct {
 	mu    sync.Mutex
-	tubes []string // in the order in which they came
+	tubes []string // in order of their first job
 	jobs  map[string]map[migrate.State]int
 	bar   *progress
 }
 
-func (n *tally) add(tube string, s migrate.State) {
+func (n *moveCounts) add(tube string, s migrate.State) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.jobs[tube] == nil {
@@ -53,36 +53,36 @@ func (n *tally) add(tube string, s migrate.State) {
 func moveFrom(t *task) error {
 	from := t.Args().First()
 	if migrate.Validate(from) != nil {
-		return usage("%q is no address of a server: HOST:PORT or unix:PATH", from)
+		return usage("%q is not the address of a server: HOST:PORT or unix:PATH", from)
 	}
 	if to := t.String("to"); to != "" {
-		t.link.addr = to
+		t.dialer.addr = to
 	}
 	if t.Int("at-once") < 1 || t.Int("at-once") > 1000 || t.Float64("rate") < 0 {
-		return usage("--at-once is 1 to 1000, and --rate is not below 0")
+		return usage("--at-once must be 1 to 1000, and --rate not negative")
 	}
-	old, err := client.Dial(from, t.link.limit)
+	old, err := client.Dial(from, t.dialer.limit)
 	if err != nil {
 		return failure{exitServer, err}
 	}
 	defer old.Close()
-	old.Patience = t.link.limit
+	old.Patience = t.dialer.limit
 	all, err := jobsOf(old)
 	if err != nil {
-		return broken("asking "+from, err)
+		return connectionError("asking "+from, err)
 	}
-	n := &tally{jobs: make(map[string]map[migrate.State]int), bar: startProgress(t, "moving", all)}
+	n := &moveCounts{jobs: make(map[string]map[migrate.State]int), bar: startProgress(t, "moving", all)}
 	m := &migrate.Mover{
-		Connect:  func(context.Context) (*migrate.Carrier, error) { return t.carrier(from) },
+		Connect:  func(context.Context) (*migrate.Carrier, error) { return t.newMigrator(from) },
 		Carriers: t.Int("at-once"), Rate: t.Float64("rate"), Stay: t.Bool("wait"), Carried: n.add,
 	}
 	began := time.Now()
 	moved, left, err := m.Run(t.Context.Context)
 	n.bar.end()
-	return errors.Join(n.tell(t), t.tellMove(from, moved, left, time.Since(began), err))
+	return errors.Join(n.print(t), t.printMove(from, moved, left, time.Since(began), err))
 }
 
-// jobsOf is how many jobs a server has that can be moved.
+// jobsOf returns the number of jobs of a server that can be moved.
 func jobsOf(c *client.Conn) (n uint64, err error) {
 	page, err := c.Page("stats")
 	for _, state := range []string{"ready", "delayed", "buried"} {
@@ -93,9 +93,9 @@ func jobsOf(c *client.Conn) (n uint64, err error) {
 	return n, err
 }
 
-// carrier makes the connections of a carrier.
-func (t *task) carrier(from string) (*migrate.Carrier, error) {
-	to, err := t.link.connect()
+// newMigrator makes a migrator with its connections to both servers.
+func (t *task) newMigrator(from string) (*migrate.Carrier, error) {
+	to, err := t.dialer.connect()
 	if err != nil {
 		return nil, err
 	}
@@ -104,12 +104,12 @@ func (t *task) carrier(from string) (*migrate.Carrier, error) {
 		to.Close()
 		return nil, failure{exitExtension, err}
 	}
-	old, err := client.Dial(from, t.link.limit)
+	old, err := client.Dial(from, t.dialer.limit)
 	if err != nil {
 		to.Close()
 		return nil, failure{exitServer, err}
 	}
-	old.Patience = t.link.limit
+	old.Patience = t.dialer.limit
 	c, err := migrate.New(old, from, here)
 	if err != nil {
 		old.Close()
@@ -118,39 +118,39 @@ func (t *task) carrier(from string) (*migrate.Carrier, error) {
 	return c, err
 }
 
-// tell prints how many jobs of each tube were moved.
-func (n *tally) tell(t *task) error {
+// print prints how many jobs of each tube were moved.
+func (n *moveCounts) print(t *task) error {
 	for _, tube := range n.tubes {
-		its := n.jobs[tube]
+		counts := n.jobs[tube]
 		if t.Bool("json") {
-			line, err := json.Marshal(map[string]any{"tube": tube, "ready": its[migrate.Ready], "delayed": its[migrate.Delayed], "buried": its[migrate.Buried]})
+			line, err := json.Marshal(map[string]any{"tube": tube, "ready": counts[migrate.Ready], "delayed": counts[migrate.Delayed], "buried": counts[migrate.Buried]})
 			if err != nil {
 				return err
 			}
 			fmt.Fprintf(t.out, "%s\n", line)
 			continue
 		}
-		fmt.Fprintf(t.out, "%s: %d ready, %d delayed, %d buried\n", tube, its[migrate.Ready], its[migrate.Delayed], its[migrate.Buried])
+		fmt.Fprintf(t.out, "%s: %d ready, %d delayed, %d buried\n", tube, counts[migrate.Ready], counts[migrate.Delayed], counts[migrate.Buried])
 	}
 	return nil
 }
 
-// tellMove says how a move has ended.
-func (t *task) tellMove(from string, moved uint64, left migrate.Left, took time.Duration, err error) error {
-	t.say("redstalk: %s moved from %s in %v", nounFor(int(moved), "job"), from, took.Round(time.Millisecond))
+// printMove reports the result of a move.
+func (t *task) printMove(from string, moved uint64, left migrate.Left, took time.Duration, err error) error {
+	t.infof("redstalk: %s moved from %s in %v", nounFor(int(moved), "job"), from, took.Round(time.Millisecond))
 	switch {
 	case t.Context.Context.Err() != nil:
-		return interrupted("say the same again, and the move goes on")
+		return interrupted("run the same command again to continue")
 	case errors.Is(err, migrate.ErrBusy):
 		return failure{exitFailed, err}
 	case err != nil:
-		return fmt.Errorf("%w (say the same again when that is mended, and the move goes on)", err)
+		return fmt.Errorf("%w (when that is fixed, run the same command again to continue)", err)
 	}
 	if left.Reserved > 0 {
-		t.say("redstalk: %s there with workers, and stay until these are done: say it again then", nounFor(left.Reserved, "job"))
+		t.infof("redstalk: %s left, reserved by workers: run the same command again when these are done", nounFor(left.Reserved, "job"))
 	}
 	if left.Notes > 0 {
-		t.say("redstalk: %s of moves from other addresses that have not ended", nounFor(left.Notes, "job"))
+		t.infof("redstalk: %s left of unfinished moves from other addresses", nounFor(left.Notes, "job"))
 	}
 	return nil
 }

@@ -15,8 +15,7 @@ import (
 	"golang.org/x/term"
 )
 
-// onTerminal tells whether what is written there is read by a person, or what is read there
-// typed by one.
+// onTerminal reports whether an input or output is a terminal.
 func onTerminal(w any) bool {
 	if _, ok := w.(*terminal); ok {
 		return true
@@ -25,23 +24,23 @@ func onTerminal(w any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// terminal is an output that a person reads. Whatever is written to it becomes bearable first:
-// servers and jobs can say anything. What the program draws itself goes past it, see raw.
+// terminal is an output on a terminal. Control characters in its input are escaped, since it
+// can come from servers and jobs. The program's own control sequences bypass it, see raw.
 type terminal struct {
 	file *os.File
 	mu   sync.Mutex // guards rest
-	rest []byte     // the beginning of a character of which the end is still to be written
+	rest []byte     // the first bytes of an incomplete character
 }
 
-// guarded returns an output that a terminal can bear, if it is one.
-func guarded(w io.Writer) io.Writer {
+// safeOutput returns an output that escapes control characters if w is a terminal.
+func safeOutput(w io.Writer) io.Writer {
 	if f, ok := w.(*os.File); ok && onTerminal(f) {
 		return &terminal{file: f}
 	}
 	return w
 }
 
-// raw is the output itself.
+// raw is the output without escaping.
 func raw(w io.Writer) io.Writer {
 	if t, ok := w.(*terminal); ok {
 		return t.file
@@ -55,14 +54,14 @@ func (t *terminal) Write(p []byte) (int, error) {
 	all := append(t.rest, p...)
 	end := len(all) - partOfRune(all)
 	t.rest = bytes.Clone(all[end:])
-	if _, err := io.WriteString(t.file, bearable(all[:end])); err != nil {
+	if _, err := io.WriteString(t.file, printable(all[:end])); err != nil {
 		return 0, err
 	}
 	return len(p), nil
 }
 
-// partOfRune returns how many bytes at the end of b may become a character with those that
-// follow.
+// partOfRune returns the number of bytes at the end of b that are the beginning of an incomplete
+// character.
 func partOfRune(b []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
 		if tail := b[len(b)-n:]; utf8.RuneStart(tail[0]) {
@@ -75,7 +74,7 @@ func partOfRune(b []byte) int {
 	return 0
 }
 
-// result prints a value as JSON if that is wanted, and by the function otherwise.
+// result prints a value as JSON with --json, and with the function otherwise.
 func (t *task) result(value any, plain func(w io.Writer) error) error {
 	if t.Bool("json") {
 		return t.printJSON(value)
@@ -83,16 +82,16 @@ func (t *task) result(value any, plain func(w io.Writer) error) error {
 	return plain(t.out)
 }
 
-// printJSON prints a value in one line.
+// printJSON prints a value as JSON on one line.
 func (t *task) printJSON(value any) error {
 	line, err := lineOf(value)
 	if err == nil {
 		_, err = t.out.Write(line)
 	}
-	return written(err)
+	return outputError(err)
 }
 
-// lineOf returns a value as JSON, and a LF.
+// lineOf returns a value as JSON, with a LF.
 func lineOf(value any) ([]byte, error) {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
@@ -101,19 +100,19 @@ func lineOf(value any) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// written wraps the error of writing the result, which is none of the connection.
-func written(err error) error {
+// outputError wraps the error of writing the result, so that it is not taken for one of the connection.
+func outputError(err error) error {
 	if err != nil {
 		return failure{exitFailed, fmt.Errorf("writing the result: %w", err)}
 	}
 	return nil
 }
 
-// done prints a line for people; with --json it is this value.
-func (t *task) done(value any, format string, args ...any) error {
+// printDone prints a line of text, or with --json the value.
+func (t *task) printDone(value any, format string, args ...any) error {
 	return t.result(value, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, format+"\n", args...)
-		return written(err)
+		return outputError(err)
 	})
 }
 
@@ -121,12 +120,12 @@ func (t *task) done(value any, format string, args ...any) error {
 type table struct {
 	head []string
 	rows [][]string
-	left int // how many columns are aligned to the left; the others hold numbers
+	left int // the number of left-aligned columns; the others are numbers
 }
 
 func (b *table) add(cells ...string) { b.rows = append(b.rows, cells) }
 
-// widths returns how many columns of the terminal each column takes.
+// widths returns the width of each column in characters.
 func (b *table) widths() []int {
 	widths := make([]int, len(b.head))
 	for _, row := range append([][]string{b.head}, b.rows...) {
@@ -137,7 +136,7 @@ func (b *table) widths() []int {
 	return widths
 }
 
-// line is one row, without spaces at its end.
+// line formats one row, without trailing spaces.
 func (b *table) line(row []string, widths []int) string {
 	var line strings.Builder
 	for i, cell := range row {
@@ -161,21 +160,20 @@ func (b *table) print(w io.Writer) error {
 		out.WriteString(b.line(row, widths) + "\n")
 	}
 	_, err := w.Write(out.Bytes())
-	return written(err)
+	return outputError(err)
 }
 
-// printBody writes a body: as it is, or for a terminal on lines of its own.
+// printBody writes a body unchanged, or on a terminal with a LF.
 func (t *task) printBody(body []byte) error {
 	if onTerminal(t.out) {
 		body = append(bytes.Clone(body), '\n')
 	}
 	_, err := t.out.Write(body)
-	return written(err)
+	return outputError(err)
 }
 
-// bearable returns text in which what a terminal would obey, and what is no text, is written
-// as Go would.
-func bearable(body []byte) string {
+// printable returns a body with control characters and bytes that are not UTF-8 in Go escapes.
+func printable(body []byte) string {
 	var out strings.Builder
 	for len(body) > 0 {
 		r, n := utf8.DecodeRune(body)
@@ -192,7 +190,7 @@ func bearable(body []byte) string {
 	return out.String()
 }
 
-// unquoted returns the value of a page without its quotes, if it has any.
+// unquoted returns a value of a page without quotes, if it has any.
 func unquoted(value string) string {
 	if len(value) < 2 || value[0] != '"' || value[len(value)-1] != '"' {
 		return value

@@ -17,41 +17,41 @@ import (
 
 func putCommand() *cli.Command {
 	return &cli.Command{
-		Name: "put", ArgsUsage: "[BODY]", Action: connected(arguments{0, 1}, put),
-		Usage: "put a job: the argument, or all of standard input, or each of its lines; prints the ids",
+		Name: "put", ArgsUsage: "[BODY]", Action: withConn(arguments{0, 1}, put),
+		Usage: "put a job from the argument or from standard input, or one for each line of it; prints the ids",
 		Flags: append([]cli.Flag{
 			tubeFlag(),
 			&cli.UintFlag{Name: "pri", Aliases: []string{"p"}, Value: 1024, Usage: "`PRI`: jobs with a lower number come first"},
 			durationFlag("delay", 0, "`DURATION` until the job is due"),
-			&cli.StringFlag{Name: "at", Usage: "`TIME` when it is due: 2006-01-02T15:04:05Z, '2006-01-02 15:04' here, or milliseconds since 1970"},
+			&cli.StringFlag{Name: "at", Usage: "`TIME` when it is due: 2006-01-02T15:04:05Z, '2006-01-02 15:04' in local time, or milliseconds since 1970"},
 			durationFlag("ttr", time.Minute, "`DURATION` that a worker may take, in whole seconds"),
-			&cli.BoolFlag{Name: "lines", Aliases: []string{"l"}, Usage: "a job for each line of standard input, as they come"},
+			&cli.BoolFlag{Name: "lines", Aliases: []string{"l"}, Usage: "put a job for each line of standard input, as it arrives"},
 		}, tagFlags()...),
 	}
 }
 
-// tagFlags are those of the tags that a put may have on redstalk.
+// tagFlags are the flags for the tags of a put, an extension.
 func tagFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "key", Usage: "`KEY`: the name of the job in its tube (extension put-tags, as all that follow)"},
-		&cli.StringFlag{Name: "on-duplicate", Usage: "`WHAT` happens if a job has the key: keep, replace or fail"},
-		&cli.StringFlag{Name: "key-ttl", Usage: "`DURATION` for which the key stays taken when the job is gone"},
-		&cli.StringFlag{Name: "retry", Usage: "`DURATIONS` with commas: waits after the first failure, the second and so on"},
-		&cli.UintFlag{Name: "max", Usage: "`N`: deliveries, then the job is parked"},
-		&cli.StringFlag{Name: "dead", Usage: "`TUBE` for it when its retries or deliveries are used up"},
+		&cli.StringFlag{Name: "key", Usage: "`KEY`: the unique name of the job in its tube (extension put-tags, like the flags below)"},
+		&cli.StringFlag{Name: "on-duplicate", Usage: "`WHAT` to do if a job has the key: keep, replace or fail"},
+		&cli.StringFlag{Name: "key-ttl", Usage: "`DURATION` for which the key stays taken after the job is gone"},
+		&cli.StringFlag{Name: "retry", Usage: "`DURATIONS`, separated by commas: delays after the first failure, the second and so on"},
+		&cli.UintFlag{Name: "max", Usage: "park the job after `N` deliveries"},
+		&cli.StringFlag{Name: "dead", Usage: "`TUBE` for the job when its retries or deliveries are used up"},
 	}
 }
 
-// terms are what a put says of its jobs beside their bodies.
-type terms struct {
+// putOptions are the parameters of a put except the body.
+type putOptions struct {
 	pri   uint32
 	delay time.Duration
 	ttr   int64
 	tags  []string
 }
 
-// termsOf reads the flags of put.
-func termsOf(t *task) (*terms, error) {
+// putOptionsOf reads the flags of put.
+func putOptionsOf(t *task) (*putOptions, error) {
 	pri, ttr := t.Uint("pri"), t.duration("ttr")
 	if uint64(pri) > 1<<32-1 || uint64(t.Uint("max")) > 1<<32-1 {
 		return nil, usage("--pri and --max must be below 4294967296")
@@ -67,20 +67,20 @@ func termsOf(t *task) (*terms, error) {
 	if err != nil {
 		return nil, err
 	}
-	terms := &terms{uint32(pri), t.duration("delay"), wholeSeconds(ttr), tags}
+	options := &putOptions{uint32(pri), t.duration("delay"), wholeSeconds(ttr), tags}
 	if len(tags) > 0 {
-		if err := t.need("put-tags", "a put with "+strings.Join(tags, " ")); err != nil {
+		if err := t.require("put-tags", "a put with "+strings.Join(tags, " ")); err != nil {
 			return nil, err
 		}
 	}
-	return terms, terms.setDue(t)
+	return options, options.setDueTime(t)
 }
 
-// setDue has the job due to the millisecond, if the server can do that.
-func (m *terms) setDue(t *task) error {
+// setDueTime sets the due time to the millisecond, if the server supports that.
+func (m *putOptions) setDueTime(t *task) error {
 	at, delayed := t.String("at"), t.IsSet("delay")
 	if at != "" && delayed {
-		return usage("--at and --delay exclude each other")
+		return usage("--at and --delay cannot be used together")
 	}
 	due := ""
 	if at != "" {
@@ -88,8 +88,8 @@ func (m *terms) setDue(t *task) error {
 		if err != nil {
 			return err
 		}
-		if when.After(latest) {
-			return usage("%q is too late: a job can be due until %s", at, latest.UTC().Format(time.RFC3339Nano))
+		if when.After(maxDueTime) {
+			return usage("%q is too late: the latest due time is %s", at, maxDueTime.UTC().Format(time.RFC3339Nano))
 		}
 		m.delay, due = delayAt(when.UnixMilli(), time.Now()), fmt.Sprintf("at:%d", when.UnixMilli())
 	} else if m.delay%time.Second != 0 {
@@ -98,14 +98,14 @@ func (m *terms) setDue(t *task) error {
 	if due == "" {
 		return nil
 	}
-	exactly, err := t.can("put-tags")
+	exactly, err := t.supports("put-tags")
 	if exactly {
 		m.tags = append(m.tags, due)
 	}
 	return err
 }
 
-// parseTime reads a time of the clock.
+// parseTime reads a point in time.
 func parseTime(text string) (time.Time, error) {
 	if ms, err := strconv.ParseInt(text, 10, 64); err == nil && ms >= 0 {
 		return time.UnixMilli(ms), nil
@@ -115,14 +115,14 @@ func parseTime(text string) (time.Time, error) {
 			return when, nil
 		}
 	}
-	return time.Time{}, usage("%q is no time, such as 2006-01-02T15:04:05Z or '2006-01-02 15:04'", text)
+	return time.Time{}, usage("%q is not a time such as 2006-01-02T15:04:05Z or '2006-01-02 15:04'", text)
 }
 
 func put(t *task) error {
 	if t.Bool("lines") && t.NArg() > 0 {
-		return usage("--lines reads standard input, so there can be no argument")
+		return usage("--lines reads standard input, so it takes no argument")
 	}
-	m, err := termsOf(t)
+	m, err := putOptionsOf(t)
 	if err != nil {
 		return err
 	}
@@ -138,36 +138,36 @@ func put(t *task) error {
 			return err
 		}
 	}
-	return t.each("putting the job", 1, func(out []byte, _ int) []byte { return m.put(out, body) }, func(_ int, r *client.Reply) error {
-		return t.tellPut("putting the job", r)
+	return t.pipeline("putting the job", 1, func(out []byte, _ int) []byte { return m.put(out, body) }, func(_ int, r *client.Reply) error {
+		return t.printPut("putting the job", r)
 	})
 }
 
 // put appends the put of a body.
-func (m *terms) put(out, body []byte) []byte {
+func (m *putOptions) put(out, body []byte) []byte {
 	return appendPut(out, m.pri, m.delay, m.ttr, body, m.tags)
 }
 
-// tellPut prints what became of a put.
-func (t *task) tellPut(doing string, r *client.Reply) error {
+// printPut prints the result of a put.
+func (t *task) printPut(doing string, r *client.Reply) error {
 	if r.Word != client.Inserted {
-		return refused(doing, r)
+		return replyError(doing, r)
 	}
 	state := strings.ToLower(string(r.Rest))
 	value := struct {
 		ID    uint64 `json:"id"`
-		State string `json:"state,omitempty"` // of the job that had the key before
+		State string `json:"state,omitempty"` // of the job that already had the key
 	}{r.ID, state}
 	if state != "" {
-		t.say("redstalk: job %d has that key already and is %s; nothing was put", r.ID, state)
+		t.infof("redstalk: job %d already has that key and is %s; nothing was put", r.ID, state)
 	}
-	return t.done(value, "%d", r.ID)
+	return t.printDone(value, "%d", r.ID)
 }
 
 // readAll reads standard input to its end.
 func readAll(t *task) ([]byte, error) {
 	if onTerminal(t.in) {
-		t.say("redstalk: reading the body from the terminal; Ctrl-D ends it")
+		t.infof("redstalk: reading the body from the terminal; Ctrl-D ends it")
 	}
 	var body []byte
 	err := errors.New("not read yet")
@@ -187,17 +187,17 @@ func readAll(t *task) ([]byte, error) {
 	}
 }
 
-// putLines puts each line. Lines are sent as they come, many at a time if they come fast.
-func putLines(t *task, m *terms) error {
+// putLines puts a job for each line. Lines are sent as they arrive, in windows if they arrive fast.
+func putLines(t *task, m *putOptions) error {
 	ctx, stop := context.WithCancel(t.Context.Context)
 	defer stop()
 	in := startLines(ctx, t.in)
 	count := 0
 	for {
-		lines, more := in.some(ctx)
-		err := t.each("putting a job", len(lines), func(out []byte, i int) []byte { return m.put(out, lines[i]) }, func(_ int, r *client.Reply) error {
+		lines, more := in.next(ctx)
+		err := t.pipeline("putting a job", len(lines), func(out []byte, i int) []byte { return m.put(out, lines[i]) }, func(_ int, r *client.Reply) error {
 			count++
-			return t.tellPut(fmt.Sprintf("putting line %d", count), r)
+			return t.printPut(fmt.Sprintf("putting line %d", count), r)
 		})
 		switch {
 		case err != nil:
@@ -212,13 +212,13 @@ func putLines(t *task, m *terms) error {
 	}
 }
 
-// lines are those of a file, read by a goroutine of their own.
+// lines are the lines of a file, read by a goroutine.
 type lines struct {
 	c   chan []byte
-	err error // when c is closed
+	err error // valid when c is closed
 }
 
-// startLines begins to read. The goroutine ends with the file, or with ctx and the next line.
+// startLines starts the reading goroutine. It ends with the file, or at the next line after ctx is done.
 func startLines(ctx context.Context, from io.Reader) *lines {
 	l := &lines{c: make(chan []byte, window)}
 	go func() {
@@ -251,9 +251,9 @@ func trimEnd(line []byte) []byte {
 	return line
 }
 
-// some waits for a line and returns it with those that have come, too, at most a window, and
-// whether there may be more.
-func (l *lines) some(ctx context.Context) (some [][]byte, more bool) {
+// next waits for a line and returns it with those that have arrived meanwhile, at most a window, and
+// whether there can be more.
+func (l *lines) next(ctx context.Context) (some [][]byte, more bool) {
 	size := 0
 	for size < windowBytes && len(some) < window {
 		if len(some) > 0 && len(l.c) == 0 {

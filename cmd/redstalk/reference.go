@@ -11,28 +11,28 @@ import (
 
 func manCommand() *cli.Command {
 	return &cli.Command{
-		Name: "man", Action: locally(noArguments, man),
+		Name: "man", Action: withoutServer(noArguments, man),
 		Usage: "print the man page: redstalk man | man -l -",
 	}
 }
 
 func man(t *task) error {
 	_, err := t.out.Write(manPage(t.App))
-	return written(err)
+	return outputError(err)
 }
 
 func referenceCommand() *cli.Command {
 	return &cli.Command{
-		Name: "reference", Hidden: true, Action: locally(noArguments, func(t *task) error {
+		Name: "reference", Hidden: true, Action: withoutServer(noArguments, func(t *task) error {
 			_, err := io.WriteString(t.out, reference(t.App))
-			return written(err)
+			return outputError(err)
 		}),
-		Usage: "print the part of docs/cli.md that is made of the definitions",
+		Usage: "print the generated part of docs/cli.md",
 	}
 }
 
-// parts are those of the help, in its order.
-func parts(app *cli.App) (names []string, commands map[string][]*cli.Command) {
+// categories returns the sections of the help in its order, and their commands.
+func categories(app *cli.App) (names []string, commands map[string][]*cli.Command) {
 	commands = make(map[string][]*cli.Command)
 	for _, c := range app.VisibleCommands() {
 		if commands[c.Category] == nil {
@@ -43,7 +43,7 @@ func parts(app *cli.App) (names []string, commands map[string][]*cli.Command) {
 	return names, commands
 }
 
-// reference is all commands and flags as Markdown.
+// reference returns all commands and flags as Markdown.
 func reference(app *cli.App) string {
 	var out strings.Builder
 	out.WriteString("## Flags of every command\n\n")
@@ -52,10 +52,10 @@ func reference(app *cli.App) string {
 	for _, e := range exitCodes {
 		fmt.Fprintf(&out, "| %d | %s |\n", e.code, e.meaning)
 	}
-	names, commands := parts(app)
-	for _, part := range names {
-		fmt.Fprintf(&out, "\n## %s\n", part)
-		for _, c := range commands[part] {
+	names, commands := categories(app)
+	for _, category := range names {
+		fmt.Fprintf(&out, "\n## %s\n", category)
+		for _, c := range commands[category] {
 			fmt.Fprintf(&out, "\n### %s\n\n`redstalk %s`\n\n%s.\n", c.Name, synopsis(c), sentence(c.Usage))
 			if c.Description != "" {
 				fmt.Fprintf(&out, "\n%s\n", c.Description)
@@ -79,7 +79,7 @@ func synopsis(c *cli.Command) string {
 
 func sentence(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
 
-// flagText is a flag: how it is written, its variable, its default, and what it means.
+// flagText returns the parts of a flag's description: its form, its variable, its default, and its meaning.
 func flagText(f cli.Flag) (form, variable, initially, meaning string) {
 	d := f.(cli.DocGenerationFlag)
 	value, meaning := valueName(d.GetUsage())
@@ -106,8 +106,7 @@ func flagText(f cli.Flag) (form, variable, initially, meaning string) {
 	return form, strings.Join(d.GetEnvVars(), ", "), initially, meaning
 }
 
-// valueName returns the name of the value that the text of a flag has in backquotes, and the text without
-// them.
+// valueName returns the name in backquotes of a flag's text, and the text without the backquotes.
 func valueName(text string) (name, plain string) {
 	if parts := strings.SplitN(text, "`", 3); len(parts) == 3 {
 		name = parts[1]
@@ -129,16 +128,16 @@ func flagTable(out *strings.Builder, flags []cli.Flag) {
 	}
 }
 
-// manPage is the same as a man page.
+// manPage returns all commands and flags as a man page.
 func manPage(app *cli.App) []byte {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%% redstalk 1\n\n# NAME\n\nredstalk - %s\n\n# SYNOPSIS\n\n**redstalk** [FLAGS] COMMAND [FLAGS] [ARGUMENTS]\n\n", app.Usage)
-	out.WriteString("# FLAGS\n\nThey may stand anywhere on the line, as those of the commands.\n\n")
+	out.WriteString("# FLAGS\n\nThese flags, and those of the commands, can stand anywhere on the line.\n\n")
 	flagList(&out, app.VisibleFlags())
-	names, commands := parts(app)
-	for _, part := range names {
-		fmt.Fprintf(&out, "# %s\n\n", strings.ToUpper(part))
-		for _, c := range commands[part] {
+	names, commands := categories(app)
+	for _, category := range names {
+		fmt.Fprintf(&out, "# %s\n\n", strings.ToUpper(category))
+		for _, c := range commands[category] {
 			fmt.Fprintf(&out, "## redstalk %s\n\n%s.\n\n", manText(synopsis(c)), manText(sentence(c.Usage)))
 			if c.Description != "" {
 				fmt.Fprintf(&out, "%s\n\n", manText(c.Description))
@@ -166,7 +165,7 @@ func flagList(out *strings.Builder, flags []cli.Flag) {
 	}
 }
 
-// manText keeps what is not meant as Markdown from being read as that.
+// manText escapes characters that are special in Markdown.
 func manText(text string) string {
 	return strings.NewReplacer("<", `\<`, "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "|", `\|`).Replace(text)
 }

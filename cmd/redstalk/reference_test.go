@@ -29,7 +29,7 @@ func TestReference(t *testing.T) {
 	app.Setup()
 	wantFile(t, "cli.md", head+mark+reference(app))
 	wantFile(t, "cli/redstalk.1", string(manPage(app)))
-	for shell, script := range scripts {
+	for shell, script := range completionScripts {
 		wantFile(t, "cli/redstalk."+shell, script)
 	}
 }

@@ -13,30 +13,30 @@ import (
 
 func reserveCommand() *cli.Command {
 	return &cli.Command{
-		Name: "reserve", Action: linked(noArguments, reserve),
+		Name: "reserve", Action: withDialer(noArguments, reserve),
 		Usage: "reserve a job and print its body, or run a command for each job",
-		Description: "Without --exec, one job is reserved and its body printed. It stays reserved by a lease for its TTR; the lease is told on " +
-			"standard error, or by --json, and delete, release, bury and touch take it. With --delete the job is deleted as soon as its body is written; " +
-			"that works with servers that have no leases, too.\n\n" +
+		Description: "Without --exec, one job is reserved and its body printed. It stays reserved by a lease for its TTR; the lease is printed on " +
+			"standard error, or with --json, and is accepted by delete, release, bury and touch. With --delete the job is deleted as soon as its body is written; " +
+			"that also works with servers without leases.\n\n" +
 			"With --exec the shell runs CMD for each job, with the body on standard input and REDSTALK_JOB_ID, REDSTALK_JOB_TUBE and REDSTALK_JOB_RESERVES " +
-			"in the environment. Exit code 0 deletes the job. Any other fails it: --on-failure says what happens then. While CMD runs, the TTR is " +
-			"begun anew again and again. The first SIGINT or SIGTERM has redstalk take no more jobs and wait for those that run, the second one ends these, and " +
-			"gives their jobs back.\n\n" +
-			"If no job is ready, reserve ends at once: without --exec by exit code 3, with --exec by 0 (7 if a job failed). --wait has it wait.",
+			"in the environment. Exit code 0 deletes the job. With any other the job has failed: see --on-failure. While CMD runs, redstalk touches the job " +
+			"before its TTR ends. After the first SIGINT or SIGTERM redstalk takes no more jobs and waits for running commands; the second one kills these, and " +
+			"their jobs are released.\n\n" +
+			"If no job is ready, reserve ends at once: without --exec with exit code 3, with --exec with 0 (7 if a job failed). --wait makes it wait.",
 		Flags: []cli.Flag{
-			&cli.StringSliceFlag{Name: "tube", Aliases: []string{"t"}, Usage: "`TUBE` to reserve from; may be given several times (default: default)"},
-			&cli.StringFlag{Name: "wait", Aliases: []string{"w"}, Value: "0", Usage: "`DURATION` to wait for a job, or forever; with --exec for each further one, and then lost connections are made again"},
-			&cli.BoolFlag{Name: "delete", Usage: "delete the job when its body is written"},
+			&cli.StringSliceFlag{Name: "tube", Aliases: []string{"t"}, Usage: "`TUBE` to reserve from; can be repeated (default: default)"},
+			&cli.StringFlag{Name: "wait", Aliases: []string{"w"}, Value: "0", Usage: "`DURATION` to wait for a job, or forever; with --exec for each job, and lost connections are made again"},
+			&cli.BoolFlag{Name: "delete", Usage: "delete the job after its body is written"},
 			&cli.StringFlag{Name: "exec", Aliases: []string{"e"}, Usage: "`CMD` to run for each job"},
-			&cli.IntFlag{Name: "jobs", Aliases: []string{"j"}, Value: 1, Usage: "--exec: `N` commands at a time"},
+			&cli.IntFlag{Name: "jobs", Aliases: []string{"j"}, Value: 1, Usage: "--exec: run `N` commands at the same time"},
 			&cli.IntFlag{Name: "count", Aliases: []string{"n"}, Usage: "--exec: end after `N` jobs; 0 for no limit"},
-			&cli.StringFlag{Name: "on-failure", Value: "auto", Usage: "--exec: `WHAT` is done with a job whose command fails: release, bury, or auto, which releases if the job or its tube has retry or max, and buries otherwise"},
-			durationFlag("delay", 0, "--exec: `DURATION` of the delay of jobs that are released because they failed"),
+			&cli.StringFlag{Name: "on-failure", Value: "auto", Usage: "--exec: `WHAT` to do with a job whose command fails: release, bury, or auto, which releases if the job or its tube has retry or max, and buries otherwise"},
+			durationFlag("delay", 0, "--exec: `DURATION` of the delay of failed jobs that are released"),
 		},
 	}
 }
 
-// forever is the wait without an end.
+// forever is a wait without timeout.
 const forever = time.Duration(-1)
 
 // waitOf reads --wait.
@@ -58,7 +58,7 @@ func tubesOf(t *task) ([]string, error) {
 		return []string{"default"}, nil
 	}
 	for _, tube := range tubes {
-		if err := word("--tube", tube); err != nil {
+		if err := checkWord("--tube", tube); err != nil {
 			return nil, err
 		}
 	}
@@ -77,7 +77,7 @@ func reserve(t *task) error {
 	if t.IsSet("exec") {
 		return work(t, tubes, wait)
 	}
-	if t.conn, err = t.link.connect(); err != nil {
+	if t.conn, err = t.dialer.connect(); err != nil {
 		return err
 	}
 	defer t.conn.Close()
@@ -86,12 +86,12 @@ func reserve(t *task) error {
 
 // reserveOne reserves one job and prints it.
 func reserveOne(t *task, tubes []string, wait time.Duration) error {
-	leased, err := t.can("lease")
+	leased, err := t.supports("lease")
 	if err != nil {
 		return err
 	}
 	if !leased && !t.Bool("delete") {
-		return failure{exitExtension, fmt.Errorf("this server has no leases, so a job that is reserved would be given back when redstalk ends: say --delete or --exec")}
+		return failure{exitExtension, fmt.Errorf("this server has no leases, so the reservation would end with redstalk: use --delete or --exec")}
 	}
 	if err := watch(t.conn, tubes); err != nil {
 		return err
@@ -102,22 +102,22 @@ func reserveOne(t *task, tubes []string, wait time.Duration) error {
 	}
 	var j job
 	var body []byte
-	err = awaitJob(t.Context.Context, t.conn, t.link.limit, command, wait, func(r *client.Reply) {
+	err = awaitJob(t.Context.Context, t.conn, t.dialer.limit, command, wait, func(r *client.Reply) {
 		j.ID, j.Lease, body = r.ID, string(r.Rest), append(body, r.Body...)
 	})
 	if err != nil {
 		return err
 	}
 	if j.ID == 0 {
-		return nothing("no job is ready in %s", strings.Join(tubes, ", "))
+		return notFound("no job is ready in %s", strings.Join(tubes, ", "))
 	}
-	return t.handOut(&j, body)
+	return t.printReserved(&j, body)
 }
 
-// handOut prints a job that is reserved, and deletes it then, if that is wanted. If it cannot
-// be printed, it stays reserved until its TTR is over.
-func (t *task) handOut(j *job, body []byte) error {
-	page, err := t.page("looking at the job", fmt.Sprintf("stats-job %d", j.ID))
+// printReserved prints a reserved job, and deletes it then if --delete is set. If it cannot
+// be printed, it stays reserved until its TTR ends.
+func (t *task) printReserved(j *job, body []byte) error {
+	page, err := t.page("reading the job", fmt.Sprintf("stats-job %d", j.ID))
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (t *task) handOut(j *job, body []byte) error {
 	}
 	if !t.Bool("delete") {
 		if !t.Bool("json") {
-			t.say("redstalk: job %d of tube %s is reserved for %s: redstalk delete %d --lease %s", j.ID, j.Tube, seconds(int64(j.TTR)), j.ID, j.Lease)
+			t.infof("redstalk: job %d of tube %s is reserved for %s: redstalk delete %d --lease %s", j.ID, j.Tube, formatSeconds(int64(j.TTR)), j.ID, j.Lease)
 		}
 		return nil
 	}
@@ -141,11 +141,11 @@ func (t *task) handOut(j *job, body []byte) error {
 	if j.Lease != "" {
 		command = fmt.Sprintf("delete-lease %d %s", j.ID, j.Lease)
 	}
-	_, err = t.order(fmt.Sprintf("deleting job %d, which was printed", j.ID), "DELETED", command)
+	_, err = t.expect(fmt.Sprintf("deleting job %d, which was printed", j.ID), "DELETED", command)
 	return err
 }
 
-// watch has a new connection reserve from these tubes and no other.
+// watch makes a new connection watch these tubes and no others.
 func watch(conn *client.Conn, tubes []string) error {
 	var commands []byte
 	n, byDefault := len(tubes), false
@@ -158,23 +158,23 @@ func watch(conn *client.Conn, tubes []string) error {
 	}
 	err := conn.Ask(commands, n, func(r *client.Reply) error {
 		if r.Word != client.Watching {
-			return refused("watching tubes", r)
+			return replyError("watching tubes", r)
 		}
 		return nil
 	})
 	if err != nil {
-		return broken("watching tubes", err)
+		return connectionError("watching tubes", err)
 	}
 	return nil
 }
 
-// longestWait is how long one command waits. Longer waits are made of several, so that a
-// connection that nobody ends, and that leads nowhere any more, is noticed.
+// longestWait is the longest wait of one command. A longer wait uses several commands, so that a
+// dead connection is noticed.
 const longestWait = time.Minute
 
-// awaitJob waits for a job and hands it over. None came in time if take was not called and there
-// is no error. When ctx ends, so does the connection, and a job that comes then is given
-// back by the server.
+// awaitJob waits for a job and passes it to take. If the wait times out, take is not called and there
+// is no error. When ctx is done, the connection is closed, and the server releases a job that it sends
+// then.
 func awaitJob(ctx context.Context, conn *client.Conn, limit time.Duration, command string, wait time.Duration, take func(*client.Reply)) error {
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	for end := time.Now().Add(wait); ; {
@@ -192,7 +192,7 @@ func awaitJob(ctx context.Context, conn *client.Conn, limit time.Duration, comma
 	}
 }
 
-// askForJob sends one command that waits so many seconds.
+// askForJob sends one reserve command with a timeout in seconds.
 func askForJob(conn *client.Conn, limit time.Duration, command string, seconds int64, take func(*client.Reply)) (got bool, err error) {
 	patience := conn.Patience
 	conn.Patience = limit + time.Duration(seconds)*time.Second
@@ -204,12 +204,12 @@ func askForJob(conn *client.Conn, limit time.Duration, command string, seconds i
 			take(r)
 		case client.TimedOut:
 		default:
-			return refused("reserving a job", r)
+			return replyError("reserving a job", r)
 		}
 		return nil
 	})
 	if err != nil {
-		return got, broken("waiting for a job", err)
+		return got, connectionError("waiting for a job", err)
 	}
 	return got, nil
 }

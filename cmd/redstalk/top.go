@@ -15,50 +15,50 @@ import (
 
 func topCommand() *cli.Command {
 	return &cli.Command{
-		Name: "top", Action: connected(noArguments, top),
-		Usage: "show the tubes and how fast they move, live",
+		Name: "top", Action: withConn(noArguments, top),
+		Usage: "show the tubes and their rates, live",
 		Description: "Keys: q ends, arrow keys and page up and down move, n r d u b w p sort by name, ready, delayed, reserved (in use), buried, waiting or puts a second. " +
-			"With --json each round is a line.",
+			"With --json each update is a line.",
 		Flags: []cli.Flag{
-			&cli.GenericFlag{Name: "every", Value: &duration{2 * time.Second}, Usage: "`DURATION` between rounds"},
-			&cli.IntFlag{Name: "count", Aliases: []string{"n"}, Usage: "end after `N` rounds; 0 for no limit on a terminal, 1 elsewhere"},
-			&cli.StringFlag{Name: "filter", Usage: "only tubes that have this `TEXT` in their names"},
-			&cli.StringFlag{Name: "sort", Value: "name", Usage: "`COLUMN`: name, ready, delayed, reserved, buried, waiting, puts or deletes"},
+			&cli.GenericFlag{Name: "every", Value: &duration{2 * time.Second}, Usage: "`DURATION` between updates"},
+			&cli.IntFlag{Name: "count", Aliases: []string{"n"}, Usage: "end after `N` updates; 0 for no limit on a terminal, 1 elsewhere"},
+			&cli.StringFlag{Name: "filter", Usage: "only tubes with this `TEXT` in their names"},
+			&cli.StringFlag{Name: "sort", Value: "name", Usage: "sort by `COLUMN`: name, ready, delayed, reserved, buried, waiting, puts or deletes"},
 		},
 	}
 }
 
-// movingTube is a tube with what happened to it since the last round.
-type movingTube struct {
+// tubeRates is a tube with its rates since the last update.
+type tubeRates struct {
 	tubeStats
 	PutRate    float64 `json:"puts_per_second"`
 	DeleteRate float64 `json:"deletes_per_second"`
 }
 
-// orders are those in which tubes can be shown: the largest number first.
-var orders = map[string]func(a, b *movingTube) int{
-	"name":     func(a, b *movingTube) int { return 0 },
-	"ready":    func(a, b *movingTube) int { return cmp.Compare(b.Ready, a.Ready) },
-	"delayed":  func(a, b *movingTube) int { return cmp.Compare(b.Delayed, a.Delayed) },
-	"reserved": func(a, b *movingTube) int { return cmp.Compare(b.Reserved, a.Reserved) },
-	"buried":   func(a, b *movingTube) int { return cmp.Compare(b.Buried, a.Buried) },
-	"waiting":  func(a, b *movingTube) int { return cmp.Compare(b.Waiting, a.Waiting) },
-	"puts":     func(a, b *movingTube) int { return cmp.Compare(b.PutRate, a.PutRate) },
-	"deletes":  func(a, b *movingTube) int { return cmp.Compare(b.DeleteRate, a.DeleteRate) },
+// orders are the orders in which tubes can be shown. Numbers are in descending order.
+var orders = map[string]func(a, b *tubeRates) int{
+	"name":     func(a, b *tubeRates) int { return 0 },
+	"ready":    func(a, b *tubeRates) int { return cmp.Compare(b.Ready, a.Ready) },
+	"delayed":  func(a, b *tubeRates) int { return cmp.Compare(b.Delayed, a.Delayed) },
+	"reserved": func(a, b *tubeRates) int { return cmp.Compare(b.Reserved, a.Reserved) },
+	"buried":   func(a, b *tubeRates) int { return cmp.Compare(b.Buried, a.Buried) },
+	"waiting":  func(a, b *tubeRates) int { return cmp.Compare(b.Waiting, a.Waiting) },
+	"puts":     func(a, b *tubeRates) int { return cmp.Compare(b.PutRate, a.PutRate) },
+	"deletes":  func(a, b *tubeRates) int { return cmp.Compare(b.DeleteRate, a.DeleteRate) },
 }
 
-// sortKeys are the keys that choose one.
+// sortKeys are the keys that select an order.
 var sortKeys = map[byte]string{'n': "name", 'r': "ready", 'd': "delayed", 'u': "reserved", 'b': "buried", 'w': "waiting", 'p': "puts", 'x': "deletes"}
 
 // screen is one run of top.
 type screen struct {
 	*task
-	order  string
-	from   int // the first row that is shown
-	tubes  []movingTube
-	last   map[string]tubeStats
-	at     time.Time // of last
-	rounds int
+	order     string
+	from      int // the first visible row
+	tubes     []tubeRates
+	last      map[string]tubeStats
+	at        time.Time // of last
+	refreshes int
 }
 
 func top(t *task) error {
@@ -70,14 +70,14 @@ func top(t *task) error {
 		return usage("--every must be at least 100ms")
 	}
 	if onTerminal(t.out) && onTerminal(t.in) && !t.Bool("json") {
-		return s.live()
+		return s.runLive()
 	}
-	rounds := max(1, t.Int("count"))
+	refreshes := max(1, t.Int("count"))
 	for {
-		if err := s.round(); err != nil {
+		if err := s.refresh(); err != nil {
 			return err
 		}
-		if err := t.result(map[string]any{"at": s.at.UnixMilli(), "tubes": s.tubes}, s.table().print); err != nil || s.rounds >= rounds {
+		if err := t.result(map[string]any{"at": s.at.UnixMilli(), "tubes": s.tubes}, s.table().print); err != nil || s.refreshes >= refreshes {
 			return err
 		}
 		select {
@@ -88,8 +88,8 @@ func top(t *task) error {
 	}
 }
 
-// round asks for the figures and compares them with the last ones.
-func (s *screen) round() error {
+// refresh requests the counters and computes the rates since the last ones.
+func (s *screen) refresh() error {
 	all, err := s.allTubes()
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func (s *screen) round() error {
 	s.tubes = s.tubes[:0]
 	last := make(map[string]tubeStats, len(all))
 	for _, tube := range all {
-		m := movingTube{tubeStats: tube}
+		m := tubeRates{tubeStats: tube}
 		if before, ok := s.last[tube.Name]; ok && before.Total <= tube.Total && before.Deletes <= tube.Deletes {
 			m.PutRate = float64(tube.Total-before.Total) / passed
 			m.DeleteRate = float64(tube.Deletes-before.Deletes) / passed
@@ -110,13 +110,13 @@ func (s *screen) round() error {
 		}
 	}
 	s.last, s.at = last, now
-	s.rounds++
+	s.refreshes++
 	s.sort()
 	return nil
 }
 
 func (s *screen) sort() {
-	slices.SortFunc(s.tubes, func(a, b movingTube) int { return cmp.Or(orders[s.order](&a, &b), cmp.Compare(a.Name, b.Name)) })
+	slices.SortFunc(s.tubes, func(a, b tubeRates) int { return cmp.Or(orders[s.order](&a, &b), cmp.Compare(a.Name, b.Name)) })
 }
 
 func (s *screen) table() *table {
@@ -125,7 +125,7 @@ func (s *screen) table() *table {
 		m := &s.tubes[i]
 		name := m.Name
 		if m.Paused > 0 {
-			name += " (paused " + seconds(int64(m.Paused)) + ")"
+			name += " (paused " + formatSeconds(int64(m.Paused)) + ")"
 		}
 		b.add(name, grouped(m.Ready), grouped(m.Delayed), grouped(m.Reserved), grouped(m.Buried), grouped(m.Waiting), rate(m.PutRate), rate(m.DeleteRate))
 	}
@@ -139,12 +139,12 @@ func rate(r float64) string {
 	return grouped(uint64(r + 0.5))
 }
 
-// live shows the tables on the other screen of the terminal and reads keys, until q.
-func (s *screen) live() error {
+// runLive shows the table on the alternate screen of the terminal and handles keys, until q.
+func (s *screen) runLive() error {
 	in := s.in.(*os.File)
 	before, err := term.MakeRaw(int(in.Fd()))
 	if err != nil {
-		return fmt.Errorf("asking the terminal for keys: %w", err)
+		return fmt.Errorf("reading keys from the terminal: %w", err)
 	}
 	fmt.Fprint(raw(s.stdio.out), "\x1b[?1049h\x1b[?25l")
 	defer func() {
@@ -156,12 +156,12 @@ func (s *screen) live() error {
 	keys := readKeys(in)
 	for fresh := true; ; {
 		if fresh {
-			if err := s.round(); err != nil {
+			if err := s.refresh(); err != nil {
 				return err
 			}
 		}
 		s.draw()
-		if most := s.Int("count"); most > 0 && s.rounds >= most {
+		if most := s.Int("count"); most > 0 && s.refreshes >= most {
 			return nil
 		}
 		select {
@@ -169,7 +169,7 @@ func (s *screen) live() error {
 			fresh = true
 		case key := <-keys:
 			fresh = false
-			if s.pressed(key) {
+			if s.handleKey(key) {
 				return nil
 			}
 		case <-s.Context.Context.Done():
@@ -178,7 +178,7 @@ func (s *screen) live() error {
 	}
 }
 
-// readKeys hands over what is typed. Its goroutine ends with the process.
+// readKeys delivers typed keys. Its goroutine ends with the process.
 func readKeys(in *os.File) <-chan string {
 	keys := make(chan string)
 	go func() {
@@ -194,8 +194,8 @@ func readKeys(in *os.File) <-chan string {
 	return keys
 }
 
-// pressed does what a key means, and tells whether it means the end.
-func (s *screen) pressed(key string) (end bool) {
+// handleKey handles a key, and reports whether it ends the program.
+func (s *screen) handleKey(key string) (end bool) {
 	page := max(1, s.height()-3)
 	switch key {
 	case "q", "Q", "\x03", "\x1b":
@@ -226,7 +226,7 @@ func (s *screen) height() int {
 	return height
 }
 
-// draw writes the whole screen at once.
+// draw writes the whole screen in one write.
 func (s *screen) draw() {
 	width, height, err := term.GetSize(int(raw(s.stdio.out).(*os.File).Fd()))
 	if err != nil {
@@ -236,7 +236,7 @@ func (s *screen) draw() {
 	widths := b.widths()
 	var out bytes.Buffer
 	row := func(style, text string) {
-		text = bearable([]byte(text))
+		text = printable([]byte(text))
 		if runes := []rune(text); len(runes) > width {
 			text = string(runes[:width])
 		}

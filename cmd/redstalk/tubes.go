@@ -13,8 +13,8 @@ import (
 
 func pauseCommand() *cli.Command {
 	return &cli.Command{
-		Name: "pause", ArgsUsage: "DURATION", Action: connected(arguments{1, 1}, pause),
-		Usage: "hand out no job of a tube for that long, in whole seconds; 0 ends a pause",
+		Name: "pause", ArgsUsage: "DURATION", Action: withConn(arguments{1, 1}, pause),
+		Usage: "deliver no jobs of a tube for that long, in whole seconds; 0 ends a pause",
 		Flags: []cli.Flag{tubeFlag()},
 	}
 }
@@ -25,23 +25,23 @@ func pause(t *task) error {
 		return failure{exitUsage, err}
 	}
 	s := wholeSeconds(d)
-	if _, err := t.order("pausing tube "+t.tube(), "PAUSED", fmt.Sprintf("pause-tube %s %d", t.tube(), s)); err != nil {
+	if _, err := t.expect("pausing tube "+t.tube(), "PAUSED", fmt.Sprintf("pause-tube %s %d", t.tube(), s)); err != nil {
 		return err
 	}
 	if s == 0 {
-		return t.done(map[string]any{"paused": 0}, "tube %s goes on", t.tube())
+		return t.printDone(map[string]any{"paused": 0}, "tube %s is not paused", t.tube())
 	}
-	return t.done(map[string]any{"paused": s}, "tube %s paused for %s", t.tube(), seconds(s))
+	return t.printDone(map[string]any{"paused": s}, "tube %s paused for %s", t.tube(), formatSeconds(s))
 }
 
 func yesFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "do not ask"}
+	return &cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "do not ask for confirmation"}
 }
 
 func flushCommand() *cli.Command {
 	return &cli.Command{
-		Name: "flush", Action: connected(noArguments, flush),
-		Usage: "delete all jobs of a tube that nobody holds, or all in one state; asks first",
+		Name: "flush", Action: withConn(noArguments, flush),
+		Usage: "delete all jobs of a tube that are not reserved, or all in one state; asks first",
 		Flags: []cli.Flag{tubeFlag(), stateFlag("", "ready, delayed, buried, or reserved (extension flush)"), yesFlag()},
 	}
 }
@@ -49,7 +49,7 @@ func flushCommand() *cli.Command {
 func flush(t *task) error {
 	from := []string{"ready", "delayed", "buried"}
 	if state := t.String("state"); state != "" {
-		if err := stateWord(state, states...); err != nil {
+		if err := checkState(state, states...); err != nil {
 			return err
 		}
 		from = []string{state}
@@ -58,36 +58,36 @@ func flush(t *task) error {
 	if err != nil {
 		return err
 	}
-	if err := agreed(t, fmt.Sprintf("Delete %s (%s) of tube %s?", nounFor(n, "job"), strings.Join(from, ", "), t.tube())); err != nil {
+	if err := confirm(t, fmt.Sprintf("Delete %s (%s) of tube %s?", nounFor(n, "job"), strings.Join(from, ", "), t.tube())); err != nil {
 		return err
 	}
-	atOnce, err := t.can("flush")
+	atOnce, err := t.supports("flush")
 	if err != nil {
 		return err
 	}
 	if atOnce {
 		err = flushAtOnce(t, &n)
 	} else if from[0] == "reserved" {
-		err = t.need("flush", "flush --state reserved")
+		err = t.require("flush", "flush --state reserved")
 	} else {
 		n, err = flushOneByOne(t, from)
 	}
 	if err != nil {
 		return err
 	}
-	return t.done(map[string]any{"flushed": n}, "%s deleted", nounFor(n, "job"))
+	return t.printDone(map[string]any{"flushed": n}, "%s deleted", nounFor(n, "job"))
 }
 
-// countJobs returns how many jobs of the tube are in these states.
+// countJobs returns the number of jobs of the tube in these states.
 func countJobs(t *task, in []string) (n uint64, err error) {
-	page, err := t.page("looking at tube "+t.tube(), "stats-tube "+t.tube())
+	page, err := t.page("reading tube "+t.tube(), "stats-tube "+t.tube())
 	for _, state := range in {
 		n += numberOf(page, "current-jobs-"+state)
 	}
 	return n, err
 }
 
-// numberOf returns a number of a page, 0 if it is not there.
+// numberOf returns a number of a page, or 0 if it is missing.
 func numberOf(page client.Page, key string) uint64 {
 	value, _ := page.Value(key)
 	n, _ := strconv.ParseUint(value, 10, 64)
@@ -96,27 +96,27 @@ func numberOf(page client.Page, key string) uint64 {
 
 func flushAtOnce(t *task, n *uint64) error {
 	command := strings.TrimSpace("flush-tube " + t.tube() + " " + t.String("state"))
-	count, err := t.order("flushing tube "+t.tube(), "FLUSHED", command)
+	count, err := t.expect("flushing tube "+t.tube(), "FLUSHED", command)
 	fmt.Sscan(count, n)
 	return err
 }
 
-// flushOneByOne deletes job after job, as beanstalkd has nothing better. Jobs that come
-// meanwhile are deleted, too; it ends when there is none.
+// flushOneByOne deletes one job after the other, for a server without the extension. It ends when there
+// are no more, so it deletes jobs that arrive meanwhile, too.
 func flushOneByOne(t *task, from []string) (count uint64, err error) {
 	if err := t.use(t.tube()); err != nil {
 		return 0, err
 	}
 	for _, state := range from {
 		for t.Context.Context.Err() == nil {
-			r, err := t.ask("looking for a job", "peek-"+state)
+			r, err := t.request("looking for a job", "peek-"+state)
 			if err != nil {
 				return count, err
 			}
 			if r.Word != client.Found {
 				break
 			}
-			deleted, err := t.ask("deleting a job", fmt.Sprintf("delete %d", r.ID))
+			deleted, err := t.request("deleting a job", fmt.Sprintf("delete %d", r.ID))
 			if err != nil {
 				return count, err
 			}
@@ -133,15 +133,15 @@ func flushOneByOne(t *task, from []string) (count uint64, err error) {
 
 func moveCommand() *cli.Command {
 	return &cli.Command{
-		Name: "move", ArgsUsage: "[COUNT|all]", Action: connected(arguments{0, 1}, move),
-		Usage: "give jobs to another tube, where they have new ids (extension move)",
-		Flags: []cli.Flag{tubeFlag(), &cli.StringFlag{Name: "to", Usage: "`TUBE` to which they go"}, stateFlag("ready", "ready, delayed or buried"), yesFlag()},
+		Name: "move", ArgsUsage: "[COUNT|all]", Action: withConn(arguments{0, 1}, move),
+		Usage: "move jobs to another tube, where they get new ids (extension move)",
+		Flags: []cli.Flag{tubeFlag(), &cli.StringFlag{Name: "to", Usage: "destination `TUBE`"}, stateFlag("ready", "ready, delayed or buried"), yesFlag()},
 	}
 }
 
 func move(t *task) error {
 	to, state, n := t.String("to"), t.String("state"), uint64(1<<32-1)
-	if err := stateWord(state, "ready", "delayed", "buried"); err != nil {
+	if err := checkState(state, "ready", "delayed", "buried"); err != nil {
 		return err
 	}
 	if to == "" {
@@ -153,40 +153,40 @@ func move(t *task) error {
 			return err
 		}
 	}
-	if err := t.need("move", "move"); err != nil {
+	if err := t.require("move", "move"); err != nil {
 		return err
 	}
-	are, err := countJobs(t, []string{state})
+	count, err := countJobs(t, []string{state})
 	if err != nil {
 		return err
 	}
-	if err := agreed(t, fmt.Sprintf("Move %s (%s) from %s to %s?", nounFor(min(n, are), "job"), state, t.tube(), to)); err != nil {
+	if err := confirm(t, fmt.Sprintf("Move %s (%s) from %s to %s?", nounFor(min(n, count), "job"), state, t.tube(), to)); err != nil {
 		return err
 	}
-	moved, err := t.order("moving jobs", "MOVED", fmt.Sprintf("move-jobs %s %s %s %d", t.tube(), state, to, n))
+	moved, err := t.expect("moving jobs", "MOVED", fmt.Sprintf("move-jobs %s %s %s %d", t.tube(), state, to, n))
 	if err != nil {
 		return err
 	}
 	fmt.Sscan(moved, &n)
-	return t.done(map[string]any{"moved": n}, "%s moved", nounFor(n, "job"))
+	return t.printDone(map[string]any{"moved": n}, "%s moved", nounFor(n, "job"))
 }
 
 func policyCommand() *cli.Command {
 	return &cli.Command{
-		Name: "policy", ArgsUsage: "[TUBE [TAG:VALUE...]]", Action: connected(anyNumber, policy),
-		Usage:       "show which tubes have a policy, or that of a tube, or set it (extension policy)",
-		Description: "Tags: retry:10s,1m max:10 dead:TUBE key-ttl:1h on-duplicate:keep quota-jobs:N quota-bytes:N. They replace the policy that there was.",
-		Flags:       []cli.Flag{&cli.BoolFlag{Name: "remove", Usage: "take the policy of the tube away"}},
+		Name: "policy", ArgsUsage: "[TUBE [TAG:VALUE...]]", Action: withConn(anyNumber, policy),
+		Usage:       "list the tubes with a policy, or show or set the policy of a tube (extension policy)",
+		Description: "Tags: retry:10s,1m max:10 dead:TUBE key-ttl:1h on-duplicate:keep quota-jobs:N quota-bytes:N. They replace the previous policy.",
+		Flags:       []cli.Flag{&cli.BoolFlag{Name: "remove", Usage: "remove the policy of the tube"}},
 	}
 }
 
 func policy(t *task) error {
-	if err := t.need("policy", "policy"); err != nil {
+	if err := t.require("policy", "policy"); err != nil {
 		return err
 	}
 	words := t.Args().Slice()
 	for _, w := range words {
-		if err := word("a tag", w); err != nil {
+		if err := checkWord("a tag", w); err != nil {
 			return err
 		}
 	}
@@ -196,10 +196,10 @@ func policy(t *task) error {
 	case t.Bool("remove") && len(words) > 1:
 		return usage("--remove takes a tube only")
 	case t.Bool("remove") || len(words) > 1:
-		if _, err := t.order("setting the policy of "+words[0], "SET", "set-policy "+strings.Join(words, " ")); err != nil {
+		if _, err := t.expect("setting the policy of "+words[0], "SET", "set-policy "+strings.Join(words, " ")); err != nil {
 			return err
 		}
-		return t.done(map[string]any{"set": words[0]}, "policy of %s set", words[0])
+		return t.printDone(map[string]any{"set": words[0]}, "policy of %s set", words[0])
 	}
 	page, err := t.page("asking for the policy of "+words[0], "get-policy "+words[0])
 	if err != nil {
@@ -219,7 +219,7 @@ func listPolicies(t *task) error {
 func printNames(w io.Writer, names []string) error {
 	for _, name := range names {
 		if _, err := fmt.Fprintln(w, name); err != nil {
-			return written(err)
+			return outputError(err)
 		}
 	}
 	return nil
@@ -227,22 +227,22 @@ func printNames(w io.Writer, names []string) error {
 
 func drainCommand() *cli.Command {
 	return &cli.Command{
-		Name: "drain", Action: connected(noArguments, drain),
-		Usage: "have the server refuse every put, or accept them again (extension drain)",
-		Flags: []cli.Flag{&cli.BoolFlag{Name: "off", Usage: "accept them again"}},
+		Name: "drain", Action: withConn(noArguments, drain),
+		Usage: "make the server refuse every put, or accept puts again (extension drain)",
+		Flags: []cli.Flag{&cli.BoolFlag{Name: "off", Usage: "accept puts again"}},
 	}
 }
 
 func drain(t *task) error {
-	if err := t.need("drain", "drain"); err != nil {
+	if err := t.require("drain", "drain"); err != nil {
 		return err
 	}
 	command, want := "drain", "DRAINING"
 	if t.Bool("off") {
 		command, want = "undrain", "NOT_DRAINING"
 	}
-	if _, err := t.order("draining", want, command); err != nil {
+	if _, err := t.expect("draining", want, command); err != nil {
 		return err
 	}
-	return t.done(map[string]any{"draining": !t.Bool("off")}, "%s", strings.ToLower(strings.ReplaceAll(want, "_", " ")))
+	return t.printDone(map[string]any{"draining": !t.Bool("off")}, "%s", strings.ToLower(strings.ReplaceAll(want, "_", " ")))
 }

@@ -19,48 +19,48 @@ import (
 	"redstalk/protocol/client"
 )
 
-// work is reserve --exec: a number of workers, each with a connection of its own, on which it
-// reserves a job, runs the command, touches the job meanwhile, and deletes, releases or
+// work is reserve --exec. It runs several workers, each with its own connection. A worker
+// reserves a job, runs the command, touches the job meanwhile, and then deletes, releases or
 // buries it.
 func work(t *task, tubes []string, wait time.Duration) error {
-	w := &workers{task: t, tubes: tubes, wait: wait, command: t.String("exec"), left: t.Int("count"), failing: t.String("on-failure")}
+	w := &workers{task: t, tubes: tubes, wait: wait, command: t.String("exec"), left: t.Int("count"), onFailure: t.String("on-failure")}
 	if err := w.check(); err != nil {
 		return err
 	}
-	killing, stop := context.WithCancel(context.Background())
+	killCtx, stop := context.WithCancel(context.Background())
 	defer stop()
 	defer w.watchSignals(stop)()
-	defer context.AfterFunc(t.Context.Context, func() { t.say("redstalk: taking no more jobs, waiting for those that run") })()
+	defer context.AfterFunc(t.Context.Context, func() { t.infof("redstalk: taking no more jobs, waiting for running commands") })()
 	errs := make(chan error, t.Int("jobs"))
 	for range t.Int("jobs") {
-		go func() { errs <- w.run(killing) }()
+		go func() { errs <- w.run(killCtx) }()
 	}
 	var err error
 	for range t.Int("jobs") {
 		err = errors.Join(err, <-errs)
 	}
-	t.say("redstalk: %s done, %d failed", nounFor(w.done, "job"), w.failed)
+	t.infof("redstalk: %s done, %d failed", nounFor(w.done, "job"), w.failed)
 	switch {
 	case err != nil:
 		return err
-	case killing.Err() != nil:
-		return interrupted("what ran was ended, and its jobs given back")
+	case killCtx.Err() != nil:
+		return interrupted("running commands were killed, and their jobs released")
 	case w.failed > 0:
 		return failure{exitJobs, errors.New("")}
 	}
 	return nil
 }
 
-// workers are what the workers of one run share.
+// workers is the shared state of the workers of one run.
 type workers struct {
 	*task
-	tubes   []string
-	wait    time.Duration
-	command string
-	failing string // what happens to jobs that fail
+	tubes     []string
+	wait      time.Duration
+	command   string
+	onFailure string // what to do with failed jobs
 
 	mu           sync.Mutex
-	left         int // jobs that may still be begun, if --count bounds them
+	left         int // jobs that may still be started, if --count is set
 	done, failed int
 }
 
@@ -73,14 +73,14 @@ func (w *workers) check() error {
 	case w.left < 0:
 		return usage("--count must not be negative")
 	case w.Bool("delete"):
-		return usage("--delete and --exec exclude each other: --exec deletes what was done")
-	case w.failing != "auto" && w.failing != "release" && w.failing != "bury":
-		return usage("--on-failure is release, bury or auto")
+		return usage("--delete and --exec cannot be used together: --exec deletes finished jobs")
+	case w.onFailure != "auto" && w.onFailure != "release" && w.onFailure != "bury":
+		return usage("--on-failure must be release, bury or auto")
 	}
 	return nil
 }
 
-// watchSignals has the second signal kill what runs. The first one has ended the context of the
+// watchSignals calls kill at the second signal. The first one cancels the context of the
 // command.
 func (w *workers) watchSignals(kill func()) (stop func()) {
 	signals := make(chan os.Signal, 2)
@@ -97,8 +97,8 @@ func (w *workers) watchSignals(kill func()) (stop func()) {
 	return func() { signal.Stop(signals); close(signals) }
 }
 
-// may takes one from the jobs that may be begun.
-func (w *workers) may() bool {
+// takeSlot reserves one of the jobs that --count allows. It reports false if there are none left.
+func (w *workers) takeSlot() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.Int("count") == 0 {
@@ -108,23 +108,23 @@ func (w *workers) may() bool {
 	return w.left >= 0
 }
 
-// mayNot gives it back, as no job came.
-func (w *workers) mayNot() {
+// returnSlot undoes takeSlot, when no job came.
+func (w *workers) returnSlot() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.left++
 }
 
-// pauses are those between attempts to connect again.
+// pauses are the delays between attempts to reconnect.
 var pauses = []time.Duration{time.Second / 10, time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second}
 
-// run is one worker. It ends when there are no more jobs, or when the command is told to end. If
-// it waits for jobs it outlives its connection.
-func (w *workers) run(killing context.Context) error {
+// run is one worker. It ends when there are no more jobs, or when the command is stopped. With
+// --wait it reconnects when the connection fails.
+func (w *workers) run(killCtx context.Context) error {
 	ctx := w.Context.Context
 	for attempt := 0; ; attempt++ {
 		began := false
-		err := w.runOnce(killing, &began)
+		err := w.runOnce(killCtx, &began)
 		if err == nil || ctx.Err() != nil {
 			return nil
 		}
@@ -134,7 +134,7 @@ func (w *workers) run(killing context.Context) error {
 		if began {
 			attempt = 0
 		}
-		w.say("redstalk: %v; connecting again", err)
+		w.infof("redstalk: %v; connecting again", err)
 		select {
 		case <-time.After(pauses[min(attempt, len(pauses)-1)]):
 		case <-ctx.Done():
@@ -143,9 +143,9 @@ func (w *workers) run(killing context.Context) error {
 	}
 }
 
-// runOnce works on one connection. began says whether it could be made.
-func (w *workers) runOnce(killing context.Context, began *bool) error {
-	conn, err := w.link.connect()
+// runOnce works on one connection. It sets began when that is made.
+func (w *workers) runOnce(killCtx context.Context, began *bool) error {
+	conn, err := w.dialer.connect()
 	if err != nil {
 		return err
 	}
@@ -154,18 +154,18 @@ func (w *workers) runOnce(killing context.Context, began *bool) error {
 	if err := watch(conn, w.tubes); err != nil {
 		return err
 	}
-	for w.Context.Context.Err() == nil && w.may() {
+	for w.Context.Context.Err() == nil && w.takeSlot() {
 		var c *current
-		err := awaitJob(w.Context.Context, conn, w.link.limit, "reserve-with-timeout", w.wait, func(r *client.Reply) {
+		err := awaitJob(w.Context.Context, conn, w.dialer.limit, "reserve-with-timeout", w.wait, func(r *client.Reply) {
 			c = &current{workers: w, conn: conn, id: r.ID, body: bytes.Clone(r.Body)}
 		})
 		if c == nil {
-			w.mayNot()
+			w.returnSlot()
 		}
 		if err != nil || c == nil {
 			return err
 		}
-		if err := c.carryOut(killing); err != nil {
+		if err := c.process(killCtx); err != nil {
 			return err
 		}
 	}
@@ -179,49 +179,49 @@ type current struct {
 	id   uint64
 	body []byte
 	job  job
-	lost bool // the reservation has ended before the command
+	lost bool // the reservation ended before the command
 }
 
-// carryOut runs the command and settles the job. Its error is one of the connection.
-func (c *current) carryOut(killing context.Context) error {
-	if err := c.look(); err != nil {
+// process runs the command and finishes the job. Its error is one of the connection.
+func (c *current) process(killCtx context.Context) error {
+	if err := c.readStats(); err != nil {
 		return err
 	}
 	end := make(chan error, 1)
 	began := time.Now()
 	cmd, err := c.start(end)
 	if err != nil {
-		return err // it is not the job that failed: it comes back with the end of the connection
+		return err // the job has not failed: the server releases it when the connection closes
 	}
-	err = c.attend(killing, cmd, end)
-	if killing.Err() != nil {
-		return interrupted("job given back") // with the connection
+	err = c.waitAndTouch(killCtx, cmd, end)
+	if killCtx.Err() != nil {
+		return interrupted("job released") // by the end of the connection
 	}
-	how, settled := c.settle(err)
-	c.tell(how, err, time.Since(began))
-	return settled
+	result, finishErr := c.finish(err)
+	c.record(result, err, time.Since(began))
+	return finishErr
 }
 
-// ask sends a command on the worker's connection and hands over its reply.
-func (c *current) ask(command string, take func(*client.Reply)) error {
+// request sends a command on the worker's connection and passes its reply to take.
+func (c *current) request(command string, take func(*client.Reply)) error {
 	err := c.conn.Ask([]byte(command+"\r\n"), 1, func(r *client.Reply) error { take(r); return nil })
 	if err != nil {
-		return broken(fmt.Sprintf("job %d", c.id), err)
+		return connectionError(fmt.Sprintf("job %d", c.id), err)
 	}
 	return nil
 }
 
-// look asks for the TTR of the job, and what else the command may want to know.
-func (c *current) look() error {
-	return c.ask(fmt.Sprintf("stats-job %d", c.id), func(r *client.Reply) {
+// readStats requests the TTR of the job, and the values for the command's environment.
+func (c *current) readStats() error {
+	return c.request(fmt.Sprintf("stats-job %d", c.id), func(r *client.Reply) {
 		if r.Word == client.OK {
 			c.job.readPage(client.Page(r.Body))
 		}
 	})
 }
 
-// start starts the command. What ends it comes by the channel. It has a process group of its
-// own, so that the signals of a terminal reach redstalk only.
+// start starts the command. Its result is sent to end. It has its own process group, so that
+// signals from a terminal reach only redstalk.
 func (c *current) start(end chan<- error) (*exec.Cmd, error) {
 	in, err := wholeInput(c.body)
 	if err != nil {
@@ -236,26 +236,25 @@ func (c *current) start(end chan<- error) (*exec.Cmd, error) {
 	cmd.Env = append(withoutSecret(os.Environ()),
 		fmt.Sprintf("REDSTALK_JOB_ID=%d", c.id), "REDSTALK_JOB_TUBE="+c.job.Tube, fmt.Sprintf("REDSTALK_JOB_RESERVES=%d", c.job.Reserves))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.WaitDelay = time.Second // for what the command has left behind with our output open
+	cmd.WaitDelay = time.Second // for processes that the command leaves behind with our output open
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting the command: %w", err)
 	}
-	go func() { end <- ended(cmd.Wait()) }()
+	go func() { end <- commandError(cmd.Wait()) }()
 	return cmd, nil
 }
 
-// withoutSecret returns an environment without the secret of redstalk, which the command has no
-// use for.
+// withoutSecret returns an environment without redstalk's secret, which the command does not need.
 func withoutSecret(env []string) []string {
 	return slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, secretVariable+"=") })
 }
 
-// wholeInput is a file without a name that holds a body. A pipe would break if redstalk were
-// killed, and its command would take the part of the body that it has for the whole.
+// wholeInput returns an unlinked file with the body. With a pipe, a kill of redstalk would end the
+// input early, and the command would take a part of the body for the whole.
 func wholeInput(body []byte) (*os.File, error) {
 	file, err := os.CreateTemp("", "redstalk-job")
 	if err != nil {
-		return nil, fmt.Errorf("keeping the body for the command: %w", err)
+		return nil, fmt.Errorf("storing the body for the command: %w", err)
 	}
 	os.Remove(file.Name())
 	if _, err = file.Write(body); err == nil {
@@ -263,24 +262,24 @@ func wholeInput(body []byte) (*os.File, error) {
 	}
 	if err != nil {
 		file.Close()
-		return nil, fmt.Errorf("keeping the body for the command: %w", err)
+		return nil, fmt.Errorf("storing the body for the command: %w", err)
 	}
 	return file, nil
 }
 
-// ended returns how a command has ended: having left something behind is no failure.
-func ended(err error) error {
+// commandError returns the error of a command. A process that it leaves behind is not an error.
+func commandError(err error) error {
 	if errors.Is(err, exec.ErrWaitDelay) {
 		return nil
 	}
 	return err
 }
 
-// attend waits for the end of the command and touches the job three times in its TTR.
-func (c *current) attend(killing context.Context, cmd *exec.Cmd, end <-chan error) error {
+// waitAndTouch waits for the end of the command, and touches the job three times per TTR.
+func (c *current) waitAndTouch(killCtx context.Context, cmd *exec.Cmd, end <-chan error) error {
 	ticker := time.NewTicker(time.Duration(max(c.job.TTR, 1)) * time.Second / 3)
 	defer ticker.Stop()
-	kill := killing.Done()
+	kill := killCtx.Done()
 	for {
 		select {
 		case err := <-end:
@@ -294,23 +293,24 @@ func (c *current) attend(killing context.Context, cmd *exec.Cmd, end <-chan erro
 	}
 }
 
-// touch has the TTR begin anew. If that fails, somebody else may have the job already. The command goes
-// on all the same: half of its work may be done.
+// touch restarts the TTR. If that fails, another worker may have the job already. The command still
+// continues: half of its work may be done.
 func (c *current) touch() {
 	if c.lost {
 		return
 	}
-	err := c.ask(fmt.Sprintf("touch %d", c.id), func(r *client.Reply) { c.lost = string(r.Line) != "TOUCHED" })
+	err := c.request(fmt.Sprintf("touch %d", c.id), func(r *client.Reply) { c.lost = string(r.Line) != "TOUCHED" })
 	if c.lost = c.lost || err != nil; c.lost {
-		c.say("redstalk: job %d is not reserved any more while its command runs: it may run twice", c.id)
+		c.infof("redstalk: the reservation of job %d ended while its command runs: it may run twice", c.id)
 	}
 }
 
-// settle tells the server what became of the job, and returns what the server made of that.
-func (c *current) settle(failed error) (how string, err error) {
+// finish deletes, buries or releases the job, and returns what was done: deleted, buried, released, or
+// lost if the server refused. failed is the error of the command.
+func (c *current) finish(failed error) (result string, err error) {
 	command, want := fmt.Sprintf("delete %d", c.id), "DELETED"
 	if failed != nil {
-		release, err := c.mayComeAgain()
+		release, err := c.shouldRelease()
 		if err != nil {
 			return "lost", err
 		}
@@ -319,25 +319,25 @@ func (c *current) settle(failed error) (how string, err error) {
 			command, want = fmt.Sprintf("release %d %d %d", c.id, c.job.Priority, wholeSeconds(c.duration("delay"))), "RELEASED"
 		}
 	}
-	how = "lost"
-	err = c.ask(command, func(r *client.Reply) {
+	result = "lost"
+	err = c.request(command, func(r *client.Reply) {
 		if string(r.Line) == want {
-			how = strings.ToLower(want)
+			result = strings.ToLower(want)
 		}
 	})
-	return how, err
+	return result, err
 }
 
-// mayComeAgain tells whether a job that has failed is released.
-func (c *current) mayComeAgain() (bool, error) {
-	if c.failing != "auto" {
-		return c.failing == "release", nil
+// shouldRelease reports whether a failed job is to be released rather than buried.
+func (c *current) shouldRelease() (bool, error) {
+	if c.onFailure != "auto" {
+		return c.onFailure == "release", nil
 	}
 	if len(c.job.Retry) > 0 || c.job.Max > 0 {
 		return true, nil
 	}
 	has := false
-	err := c.ask("get-policy "+c.job.Tube, func(r *client.Reply) {
+	err := c.request("get-policy "+c.job.Tube, func(r *client.Reply) {
 		if r.Word == client.OK {
 			_, retry := client.Page(r.Body).Value("retry")
 			_, most := client.Page(r.Body).Value("max")
@@ -347,12 +347,11 @@ func (c *current) mayComeAgain() (bool, error) {
 	return has, err
 }
 
-// tell counts the job, and says what became of it: everything by --json, otherwise what went
-// wrong.
-func (c *current) tell(how string, failed error, took time.Duration) {
+// record counts the job and prints its result: with --json always, otherwise only failures.
+func (c *current) record(result string, failed error, took time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if how == "deleted" {
+	if result == "deleted" {
 		c.done++
 	} else {
 		c.failed++
@@ -365,12 +364,12 @@ func (c *current) tell(how string, failed error, took time.Duration) {
 		} else if failed != nil {
 			code = -1
 		}
-		c.printJSON(map[string]any{"id": c.id, "tube": c.job.Tube, "exit": code, "result": how, "took_ms": took.Milliseconds()})
+		c.printJSON(map[string]any{"id": c.id, "tube": c.job.Tube, "exit": code, "result": result, "took_ms": took.Milliseconds()})
 		return
 	}
 	if failed != nil {
-		c.say("redstalk: job %s failed (%v) and was %s", strconv.FormatUint(c.id, 10), failed, how)
-	} else if how != "deleted" {
-		c.say("redstalk: job %d was done, but could not be deleted: it comes again", c.id)
+		c.infof("redstalk: job %s failed (%v) and was %s", strconv.FormatUint(c.id, 10), failed, result)
+	} else if result != "deleted" {
+		c.infof("redstalk: job %d was done, but could not be deleted: it will be delivered again", c.id)
 	}
 }

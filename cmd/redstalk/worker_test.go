@@ -15,7 +15,7 @@ import (
 var execJobs = flag.Int("exec-jobs", 300, "how many jobs reserve --exec is killed in the middle of")
 
 // workshop is a server with numbered jobs, and a file into which the command of reserve --exec
-// writes what it was given. Jobs from half on wait until they may go on.
+// writes what it was given. Jobs from half on wait until they may continue.
 type workshop struct {
 	t        *testing.T
 	addr     string
@@ -40,7 +40,7 @@ func (w *workshop) args(more ...string) []string {
 	return append([]string{"reserve", "-t", "work", "-s", w.addr, "--exec", command}, more...)
 }
 
-// goOn lets the jobs from half on go on.
+// goOn lets the jobs from half on continue.
 func (w *workshop) goOn() {
 	if err := os.WriteFile(w.may, nil, 0o600); err != nil {
 		w.t.Fatal(err)
@@ -64,7 +64,7 @@ func (w *workshop) left() string {
 	return page
 }
 
-// hasLeft says that so many jobs are ready, and so many reserved: all others are finished.
+// hasLeft reports that so many jobs are ready, and so many reserved: all others are finished.
 func (w *workshop) hasLeft(ready, reserved int) bool {
 	left := w.left()
 	return strings.Contains(left, fmt.Sprintf(`"ready":%d,`, ready)) && strings.Contains(left, fmt.Sprintf(`"reserved":%d,`, reserved))

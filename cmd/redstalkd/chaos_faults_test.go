@@ -21,10 +21,10 @@ type fault struct {
 type traits int
 
 const (
-	livesOn   traits = 1 << iota // sentinels may replace a primary that goes on, or comes back before they have
+	livesOn   traits = 1 << iota // sentinels may replace a primary that continues, or comes back before they have
 	aside                        // it is done to one instance, and may be felt at others
 	takesOver                    // sentinels replace the primary, once
-	prompt                       // the instance must go on in time; not on a machine too busy for that
+	prompt                       // the instance must continue in time; not on a machine too busy for that
 )
 
 // class says what a fault concerns. Two faults happen at once only if they are
@@ -55,7 +55,7 @@ const (
 	ofOthers                 // all else, which clients are not to notice
 )
 
-// longestFault bounds how long something is frozen or cut off: long enough that
+// longestFault limits how long something is frozen or cut off: long enough that
 // others declare the instance dead, and decide about Redis.
 func longestFault() time.Duration {
 	if *haLong {
@@ -101,7 +101,7 @@ func killInstance(c *chaos) func() {
 func freezeInstance(c *chaos) func() {
 	in := c.someInstance()
 	enough := c.upTo(longestFault())
-	if c.rng.IntN(2) == 0 { // so long that others declare it dead
+	if c.rng.IntN(2) == 0 { // that long that others declare it dead
 		enough = enough*2/3 + longestFault()
 	}
 	over := c.done.begin(in.addr, "instance frozen")

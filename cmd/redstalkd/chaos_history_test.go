@@ -10,8 +10,8 @@ import (
 
 // history is what was done to instances, and when.
 type history struct {
-	stalls atomic.Int64 // how often nothing at all went on
-	ticked atomic.Int64 // when this program was last seen to go on, in ns since begun
+	stalls atomic.Int64 // how often nothing at all continued
+	ticked atomic.Int64 // when this program was last seen to continue, in ns since begun
 	begun  time.Time
 
 	mu  sync.Mutex
@@ -22,7 +22,7 @@ type history struct {
 type disturbance struct {
 	addr string // of the instance, as clients know it; "" for all
 	what string
-	over time.Time // zero while it goes on
+	over time.Time // zero while it continues
 }
 
 const (
@@ -31,7 +31,7 @@ const (
 	aftermath = 3 * time.Second
 
 	// stillFor is how long this program may not get to run: beyond that, the
-	// instances have not either, and whichever goes on first finds that the
+	// instances have not either, and whichever continues first finds that the
 	// others were silent.
 	stillFor = 1500 * time.Millisecond
 )
@@ -65,7 +65,7 @@ func (h *history) stalled() bool {
 	return time.Since(h.begun)-time.Duration(h.ticked.Load()) > stillFor
 }
 
-// begin notes that something is being done to an instance, until end is called.
+// begin records that something is being done to an instance, until end is called.
 func (h *history) begin(addr, what string) (end func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -16,7 +16,7 @@ type result struct {
 	back      time.Duration // from the beginning until all instances served all tubes
 	errors    int           // INTERNAL_ERROR
 	hasty     bool          // before its time
-	stalled   bool          // nothing at all went on for a while, so times say nothing
+	stalled   bool          // nothing at all continued for a while, so times say nothing
 }
 
 func namesOf(faults []*fault) (names []string) {

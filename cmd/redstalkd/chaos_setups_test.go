@@ -46,11 +46,11 @@ func chaosSentinel(t *testing.T) *setup {
 }
 
 // chaosSentinelOne is the same, but answers wait for one of the replicas. Then a
-// primary that goes on while another one is chosen, and the replica that does
+// primary that continues while another one is chosen, and the replica that does
 // not know of that yet, can acknowledge what is thrown away when they do. So
 // whatever happens to a primary here, it is dead before and after, or cut off
 // from all replicas until they follow another one. If the sentinels replace one
-// on top of that, as they do when the machine stands still, the books say nothing.
+// on top of that, as they do when the machine stands still, the ledger say nothing.
 func chaosSentinelOne(t *testing.T) *setup {
 	redis := redistest.StartSentinelsBehind(t, 2, onDisk...)
 	s := sentinelSetup(t, redis, 1)

@@ -210,7 +210,7 @@ func (c *chaos) suffer(rounds int) {
 func (c *chaos) round(number int) {
 	c.t.Helper()
 	c.drawn = c.draw()
-	c.books.TakeSilences()
+	c.books.TakeUnanswered()
 	errors, stalls, begun := c.books.Report().InternalErrors, c.done.stalls.Load(), time.Now()
 	var ends []func()
 	for _, f := range c.drawn {
@@ -226,7 +226,7 @@ func (c *chaos) round(number int) {
 		c.t.Fatalf("a client gets no answer: %v", err)
 	}
 	c.awaitPuts(50)
-	for where, silence := range c.books.TakeSilences() {
+	for where, silence := range c.books.TakeUnanswered() {
 		r.silence = max(r.silence, silence)
 		if !c.done.disturbed(where, begun) {
 			r.elsewhere = max(r.elsewhere, silence)
@@ -352,7 +352,7 @@ func (c *chaos) fsck(when string) {
 	}
 }
 
-// audit takes out all jobs and looks at the books.
+// audit takes out all jobs and looks at the ledger.
 func (c *chaos) audit(rounds int) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), chaosPatience)
@@ -405,7 +405,7 @@ func (c *chaos) tellLogs() {
 
 // works returns whether puts in all tubes are acknowledged at an address.
 func (c *chaos) works(addr string) bool {
-	const limit = 20 * time.Second // an instance that answers later is asked anew
+	const limit = 20 * time.Second // an instance that answers later is asked again
 	conn, err := protoclient.Dial(addr, limit)
 	if err != nil {
 		return false

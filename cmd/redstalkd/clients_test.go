@@ -19,7 +19,7 @@ import (
 	"redstalk/tools/conformance/compile"
 )
 
-// withClients says whether what tools/clients.sh installs is there.
+// withClients reports whether what tools/clients.sh installs is there.
 var withClients = flag.Bool("clients", false, "run the programs in testdata/clients, each with a client that others wrote")
 
 // clientsFolder holds a folder for each client.
@@ -59,7 +59,7 @@ func clientPrograms(t *testing.T) map[string][]string {
 }
 
 // TestClients runs the programs on the binary with each durable engine, and on
-// the true beanstalkd, which is the judge of the programs.
+// the real beanstalkd, which is the judge of the programs.
 //
 // A program prints "restart" on a line of its own when it wants its server
 // stopped and started again, and reads a line when that was done. It leaves no
@@ -117,7 +117,7 @@ func onDurableServers(t *testing.T, test func(t *testing.T, server func(t *testi
 	})
 }
 
-// errTimed says that a program failed where seconds matter to it.
+// errTimed reports that a program failed where seconds matter to it.
 var errTimed = errors.New("in one of the parts that measure time")
 
 // watchMachine begins to measure how long the machine stands still. The function

@@ -27,7 +27,7 @@ const auditLimit = time.Minute
 // TestCrash kills the program at random moments under load, starts it again on
 // the same directory and port, and compares what is there with what it had
 // acknowledged: of jobs with keys and leases, too, which go to dead-letter tubes and are
-// moved. That the kernel goes on is why -f 50 and -F lose nothing,
+// moved. That the kernel continues is why -f 50 and -F lose nothing,
 // either; what is lost with the kernel is the business of storage/embedded.
 func TestCrash(t *testing.T) {
 	t.Parallel()
@@ -107,7 +107,7 @@ func quietPort(t *testing.T) string {
 }
 
 // suffer kills the program as often as that, and in the end asks it to end,
-// each time under load; the books are checked each time.
+// each time under load; the ledger are checked each time.
 func (v *victim) suffer(t *testing.T, rounds int) {
 	for round := range rounds {
 		v.round(t, syscall.SIGKILL, fmt.Sprint("round ", round+1))
@@ -126,7 +126,7 @@ func (v *victim) suffer(t *testing.T, rounds int) {
 }
 
 // round ends the program under load and starts it again. Half of the time the
-// load goes on meanwhile, and some of the time the program is killed once more
+// load continues meanwhile, and some of the time the program is killed once more
 // while it starts.
 func (v *victim) round(t *testing.T, sig syscall.Signal, name string) {
 	t.Helper()

@@ -26,7 +26,7 @@ var (
 const allCovered = 50_000
 
 // TestDiffer plays random scripts on the program, with each engine, and on the
-// true beanstalkd, and compares every reply.
+// real beanstalkd, and compares every reply.
 func TestDiffer(t *testing.T) {
 	t.Parallel() // it waits more than it computes
 	onEngines(t, func(t *testing.T, store func() []string) {
@@ -102,7 +102,7 @@ func compareSpread(t *testing.T, commands int, url string, more ...string) {
 // standstill is longer than a machine stands still that does other things.
 const standstill = 5 * time.Minute
 
-// patiently has the engine wait for Redis for so long.
+// patiently has the engine wait for Redis for that long.
 func patiently(store func() []string) func() []string {
 	return func() []string { return append(store(), "--store-timeout", standstill.String()) }
 }

@@ -82,7 +82,7 @@ func TestDiskReserve(t *testing.T) {
 }
 
 // awaitFree returns how much is free, and after how long it was so much, or not
-// for a while: files that are written anew to tidy up take their room from the
+// for a while: files that are written again to tidy up take their room from the
 // reserve until the old ones are removed, of which there is no event.
 func awaitFree(t *testing.T, dir string, want int) (free int, waited time.Duration) {
 	t.Helper()
@@ -173,7 +173,7 @@ func awaitRoom(t *testing.T, dir, addr string, n int) {
 
 // TestDiskFull lets the disk get full to the last byte. Either the program
 // ends with a line that says why, or it leaves everybody without a reply; it
-// says no more than an operator can read; and when there is room it goes on
+// says no more than an operator can read; and when there is room it continues
 // with every job that it had acknowledged.
 func TestDiskFull(t *testing.T) {
 	atLength(t)
@@ -244,7 +244,7 @@ func (p *process) endsWithin(d time.Duration) bool {
 	}
 }
 
-// verifyLastWords checks what a program says that has to end because of a full
+// verifyLastWords checks what a program reports that has to end because of a full
 // disk. An operator must find the cause in the last line.
 func verifyLastWords(t *testing.T, p *process) {
 	t.Helper()
@@ -308,7 +308,7 @@ func TestSyncedByTimer(t *testing.T) {
 	}
 }
 
-// attached is closed when strace says that it is, or has ended.
+// attached is closed when strace reports that it is, or has ended.
 func (p *process) attached(pid int) <-chan struct{} {
 	attached := make(chan struct{})
 	go func() {

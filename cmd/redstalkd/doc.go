@@ -1,71 +1,81 @@
 // Redstalkd is the server: a work queue that speaks the beanstalk protocol.
 //
-// # What lives here
+// # Contents
 //
 // Everything between the operating system and package server: the command
-// line and the environment, the listening socket, the user to become, the
-// choice of the engine, signals and exit codes. Main is the whole program as a
-// value, so that a test can run it without a process.
+// line and the environment, the listening sockets, the user to become, the
+// choice of the engine, signals and exit codes. Commands, jobs and engines are
+// elsewhere. Main is the whole program as a value, so that a test can run it
+// without a process.
 //
-// # What does not
+// Read in this order:
 //
-// Commands, jobs and engines. Nothing here knows what a tube is.
+//   - main.go: the entry, and the subcommands; program.go: start, serve, stop.
+//   - flags.go: the table of flags; options.go and getopt.go: how they are read;
+//     settings.go: what they set; setters.go and numbers.go: how values are read.
+//   - listen.go, inherit.go (systemd), unixoptions.go, retry.go: sockets.
+//     httplisteners.go, gateways.go, guards.go (access and TLS), push.go,
+//     metrics.go, upstream.go: what is served beside the beanstalk port.
+//   - engine.go, engine_redis.go: stores. autoimport.go: the import of a
+//     beanstalkd binlog at the first start.
+//   - import.go, export.go, fsck.go, healthcheck.go, secret.go: the subcommands.
+//   - log.go, linesink.go, progress.go, redact.go, exit.go, notify.go: output.
 //
 // # The order of starting
 //
-// Listen, become the user of -u, open the store, serve. Whoever connects while
-// the store is being opened waits in the backlog and is answered then; a port
-// below 1024 can be had without serving as root; and files of the store
-// belong to the user who serves.
+// Listen, become the user of -u, open the store, serve. Clients that connect while
+// the store is being opened wait in the backlog and are answered then. A port
+// below 1024 can be used without serving as root, and the files of the store
+// belong to the user that serves.
 //
 // # The command line
 //
 // beanstalkd's flags, with beanstalkd's meaning and in the forms that getopt
 // takes (-p1234, -VVp 1), each with a long name, and each with an environment
 // variable that the flag overrides: REDSTALK_MAX_JOB_SIZE for --max-job-size.
-// An empty variable is as good as none. A password is better in REDSTALK_STORE
-// than in a flag, where every user of the machine can read it; it is never
-// printed, wherever it was given.
+// An empty variable counts as unset. A password is safer in REDSTALK_STORE
+// than in a flag, where every user of the machine can read it. It is never
+// printed, whichever way it was given.
 //
-// The first word may be fsck: then jobs in Redis are checked; import: then those of a
-// binlog of beanstalkd are taken over; or export: then such a binlog is written. Nothing
-// is served then.
+// With a subcommand as the first word nothing is served: fsck checks the jobs in
+// Redis, import reads the jobs of a beanstalkd binlog, and export writes such a
+// binlog; healthcheck asks a running server, and secret hashes a secret.
 //
-// # The end
+// # Shutdown
 //
-// SIGTERM and SIGINT let connections finish what they have sent, for --grace
-// at most, give back what they hold, close the store and exit with 0; the
-// second such signal exits at once, with 1. SIGUSR1 begins draining, SIGUSR2
-// ends it. Exit codes are beanstalkd's where it has one:
+// On SIGTERM and SIGINT, connections finish what they have sent, within --grace,
+// and give back the jobs that they hold; the store is closed, and the process exits
+// with 0. A second such signal exits at once, with 1. SIGUSR1 starts drain mode,
+// SIGUSR2 ends it. Exit codes are beanstalkd's where it has one:
 //
-//	0    asked to end, and ended; also -h and -v
-//	1    everything that has no code of its own: the store cannot be opened or closed
-//	4    fsck has found something wrong, or import a damaged file
+//	0    stopped by a signal; also -h and -v
+//	1    every error without a code of its own, such as a store that cannot be opened
+//	4    fsck has found a fault, or import a damaged file
 //	5    the command line or the environment is wrong
-//	10   another process has the directory of the embedded engine, or of the binlog
+//	10   another process uses the directory of the embedded engine, or of the binlog
 //	32   the user of -u cannot be looked up
 //	33   there is no such user
 //	34   becoming that user was refused
 //	111  cannot listen
 //
-// A start waits for what a process still has that is ending, see overlap.go.
-// Before every exit other than 0 there is one line on standard error that
-// begins with "redstalkd: ".
+// A start waits for the address or directory of a process that is shutting down,
+// see retry.go. Before every exit other than 0 there is one line on standard error
+// that begins with "redstalkd: ".
 //
 // # Where it differs from beanstalkd
 //
 //   - Without -l it listens on 127.0.0.1 only. The protocol has no passwords.
 //   - A port above 65535, or the name of an unknown service, is an error of
 //     usage (5).
-//   - -f defaults to 0: a reply is sent when the change is on disk, but for the
+//   - -f defaults to 0: a reply is sent when the change is on disk, except for the
 //     count of reservations, see package embedded.
 //   - -u also drops the supplementary groups.
-//   - The socket of another server that still answers is not taken away from
-//     it, and the own socket's file is removed at the end.
+//   - The socket file of a server that still answers is not replaced, and the
+//     server's own socket file is removed at shutdown.
 //   - Connections are limited (--max-connections), by default so that 128
-//     descriptors are left to the store and all else, and clients that do not
-//     read their replies are cut off after a minute (--write-timeout), or when
-//     these take too much memory (--max-unread), or a body that comes slowly
+//     descriptors are left for the store and everything else. A connection is closed
+//     if the client reads no replies for a minute (--write-timeout), if unread
+//     replies take too much memory (--max-unread), or if a body that arrives slowly
 //     takes memory that others need (--max-incoming).
 //   - Logs go to standard error.
 //
@@ -73,5 +83,5 @@
 //
 // A field of settings (settings.go), a row in settings.options (flags.go) and,
 // if no other flag has values of that kind, a function that reads its value
-// (setters.go). Adding an engine: a case in openStore and its scheme in setStore.
+// (setters.go). To add an engine: a case in openStore and its scheme in setStore.
 package main

@@ -13,28 +13,28 @@ import (
 	"redstalk/storage/embedded"
 )
 
-// engine is what is known about the store to be opened.
+// engine is the configuration of the store.
 type engine struct {
 	url       string        // memory:, embedded:DIR, or a Redis URL
 	namespace string        // Redis: prefix of every key
 	timeout   time.Duration // Redis: see redis.Options.Timeout
 
-	partitions int // Redis: 0 is the usual number
+	partitions int // Redis: 0 is the default number
 
-	waitReplicas  int  // Redis: how many must have a change before its reply
-	allowEviction bool // Redis: though it may delete jobs
+	waitReplicas  int  // Redis: replicas that must have a change before its reply
+	allowEviction bool // Redis: accept a server that can evict jobs
 	maxJobSize    int  // Redis: see redis.Options.MaxJobSize
 	log           *slog.Logger
 
-	logging *logging // where the log goes
+	logging *logging // the log's output
 
 	syncEvery time.Duration // embedded: 0 is before every reply; see neverSync
-	fileSize  int64         // embedded: bytes of one file of the log
-	reserve   int64         // embedded: bytes of the disk that stay free
+	fileSize  int64         // embedded: bytes of a log segment
+	reserve   int64         // embedded: bytes of disk space to keep free
 }
 
-// neverSync as engine.syncEvery leaves it to the operating system when changes
-// get to the disk.
+// neverSync, as engine.syncEvery, lets the operating system decide when changes
+// are written to disk.
 const neverSync time.Duration = -1
 
 // openStore opens the engine that the URL's scheme names.
@@ -52,11 +52,11 @@ func openStore(ctx context.Context, e engine) (storage.Store, error) {
 }
 
 func openEmbedded(dir string, e engine) (storage.Store, error) {
-	var once sync.Once // a second caller waits for the end
+	var once sync.Once // a second caller waits until the process exits
 	store, err := embedded.Open(embedded.Options{
 		Dir: dir, SyncEvery: e.syncEvery, FileSize: e.fileSize, Reserve: e.reserve, Log: e.log,
 		Fatal: func(err error) {
-			once.Do(func() { e.logging.exit(exitFailure, lastWords(dir, err)+"\n") })
+			once.Do(func() { e.logging.exit(exitFailure, fatalMessage(dir, err)+"\n") })
 		},
 	})
 	if err != nil {
@@ -65,8 +65,8 @@ func openEmbedded(dir string, e engine) (storage.Store, error) {
 	return store, nil
 }
 
-// lastWords says why the embedded engine ends the process.
-func lastWords(dir string, err error) string {
+// fatalMessage is the last line of a process that the embedded engine ends.
+func fatalMessage(dir string, err error) string {
 	kept := "what was acknowledged is kept"
 	if errors.Is(err, embedded.ErrGone) {
 		kept = "what was acknowledged is where its files are now, if anywhere"
@@ -74,12 +74,11 @@ func lastWords(dir string, err error) string {
 	return fmt.Sprintf("redstalkd: the journal in %s cannot go on; %s: %s", dir, kept, oneLine(err.Error()))
 }
 
-// describe adds to the error of opening the store which store it was, and the
-// exit code.
+// describe wraps an error of opening the store with the store's URL and the exit code.
 func describe(e engine, err error) error {
 	code := exitFailure
 	if errors.Is(err, embedded.ErrLocked) {
 		code = exitLocked
 	}
-	return failure(code, "opening the store %s: %w", redact(e.url), scrub(e.url, err))
+	return failure(code, "opening the store %s: %w", redact(e.url), redactError(e.url, err))
 }

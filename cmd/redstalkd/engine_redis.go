@@ -7,7 +7,7 @@ import (
 	"redstalk/storage/redis"
 )
 
-// redisSchemes are those of the URLs that storage/redis reads.
+// redisSchemes are the URL schemes that storage/redis accepts.
 var redisSchemes = map[string]bool{
 	"redis": true, "redis+sentinel": true, "redis+cluster": true,
 	"rediss": true, "rediss+sentinel": true, "rediss+cluster": true,

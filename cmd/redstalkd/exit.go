@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// The exit codes, see the package's essay.
+// The exit codes; the package comment explains them.
 const (
 	exitFailure    = 1
-	exitWrong      = 4 // fsck: something is wrong, and is still; import: a file is damaged
+	exitWrong      = 4 // fsck: there are faults that were not repaired; import: a file is damaged
 	exitUsage      = 5
 	exitLocked     = 10
 	exitUserLookup = 32
@@ -18,7 +18,7 @@ const (
 	exitListen     = 111
 )
 
-// exitError is an error that has an exit code of its own.
+// exitError is an error with an exit code.
 type exitError struct {
 	code int
 	err  error

@@ -11,9 +11,9 @@ import (
 )
 
 // export is `redstalkd export --to DIR [--format binlog] OPTIONS`: it writes all jobs of the store
-// as a binlog that beanstalkd opens. What it has to say is on stdout.
+// as a binlog that beanstalkd can open. It reports on stdout.
 func (m *Main) export(ctx context.Context, args []string, env func(string) (string, bool), stdout, stderr io.Writer) (err error) {
-	args, said, err := cut(args, map[string]bool{"--to": true, "--format": true})
+	args, said, err := cutOptions(args, map[string]bool{"--to": true, "--format": true})
 	if err != nil {
 		return err
 	}
@@ -27,7 +27,7 @@ func (m *Main) export(ctx context.Context, args []string, env func(string) (stri
 	case format != "" && format != "binlog":
 		return usageError("--format: %q is not binlog, which is all there is", format)
 	}
-	if err := storeNamed(s, "export"); err != nil {
+	if err := requireStore(s, "export"); err != nil {
 		return err
 	}
 	ctx, cancel := m.untilSignal(ctx)
@@ -36,12 +36,12 @@ func (m *Main) export(ctx context.Context, args []string, env func(string) (stri
 	if err := s.useImported(); err != nil {
 		return err
 	}
-	store, err := whenFree(ctx, s, func() (storage.Store, error) { return openStore(ctx, s.engine) })
+	store, err := retryWhileTaken(ctx, s, func() (storage.Store, error) { return openStore(ctx, s.engine) })
 	if err != nil {
 		return describe(s.engine, err)
 	}
 	defer store.Close()
-	store.Listen(nobody{})
+	store.Listen(nopListener{})
 	progress := newProgress(stderr)
 	n, err := beanstalkd.Export(ctx, store, said["--to"], func(n int) { progress.show("jobs", n) })
 	progress.clear()
@@ -49,17 +49,17 @@ func (m *Main) export(ctx context.Context, args []string, env func(string) (stri
 	case errors.Is(err, beanstalkd.ErrTaken):
 		return failure(exitUsage, "%w: choose an empty directory", err)
 	case err != nil:
-		return failure(exitFailure, "%w", scrub(s.engine.url, err))
+		return failure(exitFailure, "%w", redactError(s.engine.url, err))
 	}
-	tellExport(stdout, said["--to"], &n)
+	printExport(stdout, said["--to"], &n)
 	return nil
 }
 
-// beanstalkdReads is up to how many bytes a body may have for a beanstalkd without -z: when it reads
-// its binlog it counts the CR LF as well.
+// beanstalkdReads is the largest body, in bytes, that a beanstalkd without -z reads from its binlog: there
+// it counts the CR LF as well.
 const beanstalkdReads = defaultMaxJobSize - 2
 
-func tellExport(stdout io.Writer, dir string, n *beanstalkd.Exported) {
+func printExport(stdout io.Writer, dir string, n *beanstalkd.Exported) {
 	fmt.Fprintf(stdout, "exported %d jobs to %s\n", n.Jobs, dir)
 	if n.Held > 0 {
 		fmt.Fprintf(stdout, "%d of them are reserved, and will be ready\n", n.Held)

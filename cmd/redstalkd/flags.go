@@ -9,13 +9,13 @@ import (
 	"redstalk/server/limits"
 )
 
-// options is the table of flags, in the order of the help. Each but the last
-// few has an environment variable named after it.
+// options is the table of flags, in the order of the help. Except for the last few, each has an
+// environment variable named after it.
 func (s *settings) options() []*option {
 	return slices.Concat(s.listenOptions(), s.storeOptions(), s.limitOptions(), s.httpOptions(), s.gatewayOptions(), s.pushOptions(), s.guardOptions(), s.otherOptions())
 }
 
-// listenOptions say where the beanstalk port is.
+// listenOptions are the address of the beanstalk port.
 func (s *settings) listenOptions() []*option {
 	return []*option{
 		{short: 'l', name: "listen", value: "ADDR", set: s.setListen, initial: s.addr,
@@ -25,103 +25,103 @@ func (s *settings) listenOptions() []*option {
 	}
 }
 
-// storeOptions say where jobs are kept, and how safely.
+// storeOptions choose the store and its durability.
 func (s *settings) storeOptions() []*option {
 	return []*option{
 		{name: "store", value: "URL", set: s.setStore, initial: s.engine.url, rivals: []string{"binlog"},
-			help: "where jobs are kept: embedded:DIR, memory: (they end with the process),\n" +
+			help: "where jobs are stored: embedded:DIR, memory: (they end with the process),\n" +
 				"redis://USER:PASSWORD@HOST:PORT/DB, rediss://... or unix:///PATH?db=N;\n" +
 				"redis+sentinel://HOST:PORT,HOST:PORT/NAME/DB, redis+cluster://HOST:PORT,HOST:PORT;\n" +
 				"a password is safer in the variable, which other users cannot see"},
 		{name: "namespace", value: "NAME", set: s.setNamespace, initial: s.engine.namespace,
 			help: "prefix of every key in Redis"},
 		{name: "partitions", value: "N", set: s.setPartitions, initial: "1, on a cluster 16",
-			help: "parts that the tubes are divided into in Redis, for ever"},
+			help: "divide the tubes into N partitions in Redis; it cannot be changed later"},
 		{name: "store-timeout", value: "DURATION", set: s.setStoreTimeout, initial: s.engine.timeout.String(),
-			help: "hold commands up for so long while Redis fails, before INTERNAL_ERROR"},
+			help: "while Redis fails, let commands wait this long before INTERNAL_ERROR"},
 		{name: "wait-replicas", value: "N", set: s.setWaitReplicas, initial: "0",
-			help: "with Redis, reply when so many replicas have the change"},
+			help: "with Redis, reply only when N replicas have the change"},
 		{name: "allow-eviction", set: setBool(&s.engine.allowEviction),
-			help: "serve from a Redis that deletes keys of its choice, jobs among them, when it is full"},
+			help: "accept a Redis that evicts keys, jobs among them, when it is full"},
 		{short: 'b', name: "binlog", value: "DIR", set: s.setBinlog, rivals: []string{"store"},
-			help: "keep jobs in this directory: the same as --store embedded:DIR"},
-		s.noImportOption(), s.behindOption(), s.behindRateOption(),
+			help: "store jobs in this directory: the same as --store embedded:DIR"},
+		s.noImportOption(), s.upstreamOption(), s.upstreamRateOption(),
 		{short: 'f', name: "fsync-ms", value: "MS", set: s.setSync, checkVariable: wholeNumber(maxSyncMS), rivals: []string{"no-fsync"}, initial: "0",
-			help: "with embedded:DIR, sync to the disk within MS milliseconds;\n0 is before every reply"},
+			help: "with embedded:DIR, sync to disk within MS milliseconds;\n0 is before every reply"},
 		{short: 'F', name: "no-fsync", set: s.setNoSync, rivals: []string{"fsync-ms"},
-			help: "with embedded:DIR, never sync; of -f and -F the last one counts"},
+			help: "with embedded:DIR, never sync; of -f and -F the last one wins"},
 		{short: 's', name: "binlog-size", value: "BYTES", set: s.setFileSize, checkVariable: wholeNumber(math.MaxInt64), initial: strconv.Itoa(defaultFileSize),
-			help: "with embedded:DIR, about the size of each file of the log"},
+			help: "with embedded:DIR, the approximate size of each log segment"},
 		{name: "disk-reserve", value: "BYTES", set: s.setReserve, checkVariable: wholeNumber(math.MaxInt64), initial: strconv.Itoa(defaultReserve),
-			help: "with embedded:DIR, refuse puts while less than this is free on the disk; 0 for never"},
+			help: "with embedded:DIR, refuse puts while less disk space than this is free; 0 for never"},
 	}
 }
 
-// limitOptions bound what clients may do.
+// limitOptions are the limits for clients.
 func (s *settings) limitOptions() []*option {
 	return []*option{
 		{short: 'z', name: "max-job-size", value: "BYTES", set: s.setMaxJobSize, checkVariable: wholeNumber(math.MaxInt64), initial: strconv.Itoa(defaultMaxJobSize),
 			help: fmt.Sprintf("largest body of a job, at most %d", maxMaxJobSize)},
-		{short: 'u', name: "user", value: "USER", set: notEmpty(&s.user),
+		{short: 'u', name: "user", value: "USER", set: setNonEmpty(&s.user),
 			help: "become this user and their primary group, after listening"},
 		{name: "max-connections", value: "N", set: s.setMaxConnections, initial: "auto",
-			help: "close connections beyond so many, of all doors together; 0 for no limit; auto\n" +
-				"leaves some of the process's file descriptors to everything else"},
-		{name: "idle-timeout", value: "DURATION", set: setLimit(&s.limits.idleTimeout), initial: "0",
-			help: "close a connection that has sent nothing for so long, unless it waits in a\n" +
+			help: "close connections beyond N, on all listeners together; 0 for no limit; auto\n" +
+				"leaves some of the process's file descriptors for everything else"},
+		{name: "idle-timeout", value: "DURATION", set: setTimeout(&s.limits.idleTimeout), initial: "0",
+			help: "close a connection that has sent nothing for this long, unless it waits in a\n" +
 				"reserve or holds a job; 0 for never"},
-		{name: "write-timeout", value: "DURATION", set: setLimit(&s.limits.writeTimeout), initial: s.limits.writeTimeout.String(),
-			help: "close a connection that has read none of its waiting replies for so long;\n0 for never"},
+		{name: "write-timeout", value: "DURATION", set: setTimeout(&s.limits.writeTimeout), initial: s.limits.writeTimeout.String(),
+			help: "close a connection that has read none of its pending replies for this long;\n0 for never"},
 		{name: "max-unread", value: "BYTES", set: s.setMaxUnread, checkVariable: wholeNumber(math.MaxInt64), initial: strconv.Itoa(limits.DefaultUnread),
-			help: "close the connections that read least when replies that were not read take\nmore than this, over all connections; 0 for no limit"},
+			help: "close the slowest readers while unread replies take more than this, over all\nconnections; 0 for no limit"},
 		{name: "max-incoming", value: "BYTES", set: s.setMaxIncoming, checkVariable: wholeNumber(math.MaxInt64), initial: strconv.Itoa(limits.DefaultIncoming),
-			help: "let bodies wait when those that have come in part take more than this, over all\nconnections, and close those that come slowest; 0 for no limit"},
+			help: "while partly received bodies take more than this, over all connections, let\nothers wait and close the slowest senders; 0 for no limit"},
 	}
 }
 
-// httpOptions are those of the HTTP door.
+// httpOptions are the flags of the HTTP API and the metrics.
 func (s *settings) httpOptions() []*option {
 	return []*option{
-		{name: "http", value: "ADDR", set: setDoor(&s.http.addr),
+		{name: "http", value: "ADDR", set: setAddress(&s.http.addr),
 			help: "serve HTTP on HOST:PORT, :PORT or unix:PATH"},
 		{name: "http-host", value: "NAMES", set: s.setHosts,
-			help: "names that requests over HTTP may have in the header Host beside those of this\nmachine, such as queue.example.org; *.example.org for all that end so, * for any;\nseveral times, or several with commas"},
+			help: "names to accept in the header Host of HTTP requests, beside those of this\nmachine, such as queue.example.org; *.example.org for all its subdomains, * for any;\ncan be repeated, or several with commas"},
 		{name: "http-origin", value: "ORIGINS", set: s.setOrigins,
-			help: "other sites, such as https://ops.example.org, whose pages may use the HTTP API\nfrom a browser; with commas"},
+			help: "other sites, such as https://ops.example.org, whose pages may use the HTTP API\nfrom a browser; several with commas"},
 		{name: "http-max-waiting", value: "N", set: s.setMaxWaiting, initial: strconv.Itoa(s.http.maxWaiting),
-			help: "refuse HTTP requests beyond so many that wait for jobs at once, at each door"},
-		{name: "metrics-tubes", value: "N", set: s.setMetricsTubes, checkVariable: wholeNumber(mostNamedTubes), initial: strconv.Itoa(s.metrics.tubes),
-			help: "show so many tubes by name in the metrics, and the rest as one"},
+			help: "refuse HTTP requests that would wait for jobs while N already wait, per listener"},
+		{name: "metrics-tubes", value: "N", set: s.setMetricsTubes, checkVariable: wholeNumber(maxNamedTubes), initial: strconv.Itoa(s.metrics.tubes),
+			help: "show N tubes by name in the metrics, and the rest as one"},
 		{name: "ready-lag", value: "DURATION", set: s.setReadyLag, initial: s.metrics.readyLag.String(),
-			help: "say on /readyz that the server is not ready while timers are later than this"},
+			help: "report on /readyz that the server is not ready while timer lag exceeds this"},
 	}
 }
 
-// guardOptions say who may come in.
+// guardOptions are the flags of access control and TLS.
 func (s *settings) guardOptions() []*option {
 	return []*option{
-		{name: "access", value: "FILE", set: notEmpty(&s.guards.access),
-			help: "let in only the users of this file, and only to what they may do; read again on SIGHUP"},
+		{name: "access", value: "FILE", set: setNonEmpty(&s.guards.access),
+			help: "let in only the users of this file, with the rights it gives; reread on SIGHUP"},
 		{name: "auth-timeout", value: "DURATION", set: s.setAuthTimeout, initial: s.guards.authTimeout.String(),
-			help: "close a connection that has not said who it is for so long, or whose handshake\nof TLS takes longer"},
-		{name: "max-strangers", value: "N", set: s.setMaxUnauthenticated, initial: strconv.Itoa(s.guards.unauthenticated),
-			help: "close connections at once beyond so many that have not said who they are"},
-		{name: "tls", value: "ADDR", set: setDoor(&s.guards.tls.addr),
+			help: "close a connection that is not authenticated after this long, or whose TLS\nhandshake takes longer"},
+		{name: "max-unauthenticated", value: "N", set: s.setMaxUnauthenticated, initial: strconv.Itoa(s.guards.unauthenticated),
+			help: "close new connections at once while N are not authenticated yet"},
+		{name: "tls", value: "ADDR", set: setAddress(&s.guards.tls.addr),
 			help: "serve the protocol with TLS on HOST:PORT, :PORT or unix:PATH as well"},
-		{name: "tls-cert", value: "FILE", set: notEmpty(&s.guards.tls.files.Cert),
-			help: "certificate of --tls with its chain, in PEM; read again when it changes"},
-		{name: "tls-key", value: "FILE", set: notEmpty(&s.guards.tls.files.Key),
+		{name: "tls-cert", value: "FILE", set: setNonEmpty(&s.guards.tls.files.Cert),
+			help: "certificate of --tls with its chain, in PEM; reread when it changes"},
+		{name: "tls-key", value: "FILE", set: setNonEmpty(&s.guards.tls.files.Key),
 			help: "key of that certificate, in PEM"},
-		{name: "tls-client-ca", value: "FILE", set: notEmpty(&s.guards.tls.files.ClientCA),
-			help: "authority of the certificates of clients; without --access each must have one"},
-		{name: "http-tls", value: "ADDR", set: setDoor(&s.guards.httpTLS.addr),
+		{name: "tls-client-ca", value: "FILE", set: setNonEmpty(&s.guards.tls.files.ClientCA),
+			help: "authority of client certificates; without --access every client needs one"},
+		{name: "http-tls", value: "ADDR", set: setAddress(&s.guards.httpTLS.addr),
 			help: "serve HTTP with TLS on HOST:PORT, :PORT or unix:PATH"},
-		{name: "http-tls-cert", value: "FILE", set: notEmpty(&s.guards.httpTLS.files.Cert), initial: "that of --tls-cert",
+		{name: "http-tls-cert", value: "FILE", set: setNonEmpty(&s.guards.httpTLS.files.Cert), initial: "that of --tls-cert",
 			help: "certificate of --http-tls"},
-		{name: "http-tls-key", value: "FILE", set: notEmpty(&s.guards.httpTLS.files.Key), initial: "that of --tls-key",
+		{name: "http-tls-key", value: "FILE", set: setNonEmpty(&s.guards.httpTLS.files.Key), initial: "that of --tls-key",
 			help: "key of that certificate"},
-		{name: "http-tls-client-ca", value: "FILE", set: notEmpty(&s.guards.httpTLS.files.ClientCA), initial: "that of --tls-client-ca",
-			help: "authority of the certificates of clients of --http-tls"},
+		{name: "http-tls-client-ca", value: "FILE", set: setNonEmpty(&s.guards.httpTLS.files.ClientCA), initial: "that of --tls-client-ca",
+			help: "authority of client certificates of --http-tls"},
 	}
 }
 
@@ -129,13 +129,13 @@ func (s *settings) guardOptions() []*option {
 func (s *settings) otherOptions() []*option {
 	return []*option{
 		{name: "grace", value: "DURATION", set: s.setGrace, initial: s.grace.String(),
-			help: "how long connections may take to finish what they have sent, at the end"},
+			help: "at shutdown, how long connections may take to finish what they have sent"},
 		{name: "quote-stats", set: setBool(&s.quoteStats),
-			help: "put strings on stats pages in quotes, as beanstalkd 1.13 does"},
+			help: "quote strings on stats pages, as beanstalkd 1.13 does"},
 		{name: "log-format", value: "FORMAT", set: s.setLogFormat, initial: "text",
-			help: "text or json, on standard error"},
+			help: "format of the log on standard error: text or json"},
 		{short: 'V', name: "verbose", set: s.setVerbose,
-			help: "log more than warnings and errors: connections, with -VV commands as well;\nthe variable is a number"},
+			help: "log more than warnings and errors: connections, and with -VV commands;\nthe variable is a number"},
 		{short: 'v', name: "version", help: "print the version"},
 		{short: 'h', name: "help", help: "print this help"},
 		{short: 'c', name: "c", hidden: true, set: s.ignore("-c")},

@@ -19,7 +19,7 @@ import (
 )
 
 // front makes several instances look like one server: connections are dealt to
-// them in turn, and what stats tells of one instance only is that of all. To
+// them in turn, and what stats reports one instance only is that of all. To
 // know it, each instance is asked on a connection of its own, and what that adds
 // to its figures is taken off.
 type front struct {
@@ -129,7 +129,7 @@ func (f *front) whole(of *instance, page string) (string, error) {
 	return page, nil
 }
 
-// sum adds what the other instances tell of themselves to a page of stats.
+// sum adds what the other instances report themselves to a page of stats.
 func (f *front) sum(of *instance, page string) (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 )
 
 // fsck is `redstalkd fsck [--repair] OPTIONS`: it compares the jobs in Redis with
-// the queues, and says on stdout what is wrong. The options are those of the
-// server, of which it needs --store and --namespace.
+// the queues, and reports faults on stdout. The options are those of the
+// server; it uses --store and --namespace.
 func (m *Main) fsck(ctx context.Context, args []string, env func(string) (string, bool), stdout, stderr io.Writer) error {
 	n := len(args)
 	args = slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == "--repair" })
@@ -26,7 +26,7 @@ func (m *Main) fsck(ctx context.Context, args []string, env func(string) (string
 		return failure(exitUsage, "fsck is for jobs in Redis, and --store is %s", redact(s.engine.url))
 	}
 	wrong, progress := 0, newProgress(stderr)
-	say := func(partition int, what string) {
+	report := func(partition int, what string) {
 		progress.clear()
 		fmt.Fprintf(stdout, "{%d} %s\n", partition, what)
 	}
@@ -35,15 +35,15 @@ func (m *Main) fsck(ctx context.Context, args []string, env func(string) (string
 	}, repair, redis.Report{
 		Found: func(partition int, what string) {
 			wrong++
-			say(partition, what)
+			report(partition, what)
 		},
-		Skipped: say,
+		Skipped: report,
 		Looking: progress.show,
 	})
 	progress.clear()
 	switch {
 	case errors.Is(err, redis.ErrInstances):
-		return failure(exitUsage, "%w", scrub(s.engine.url, err))
+		return failure(exitUsage, "%w", redactError(s.engine.url, err))
 	case err != nil:
 		return describe(s.engine, err)
 	}

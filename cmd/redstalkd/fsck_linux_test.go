@@ -29,7 +29,7 @@ func TestFsckOnTerminal(t *testing.T) {
 		t.Errorf("%v, %q", err, stdout.String())
 	}
 	terminal.Close()
-	if shown := screen(); !strings.HasPrefix(shown, "\r\033[Klooking at ") || !strings.HasSuffix(shown, "\r\033[K") {
+	if shown := screen(); !strings.HasPrefix(shown, "\r\033[Kprocessing ") || !strings.HasSuffix(shown, "\r\033[K") {
 		t.Errorf("on the terminal: %q", shown)
 	}
 }

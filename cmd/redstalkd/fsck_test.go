@@ -36,7 +36,7 @@ func TestFsck(t *testing.T) {
 	dial(t, addr).ask("reserve\r\n", "RESERVED 1 1", "x")
 }
 
-// TestProgress: one line is written anew, not too often, and taken away.
+// TestProgress: one line is written again, not too often, and taken away.
 func TestProgress(t *testing.T) {
 	var out strings.Builder
 	now := time.Now()
@@ -49,7 +49,7 @@ func TestProgress(t *testing.T) {
 	p.clear()
 	p.clear()
 	const line = "\r\033[K"
-	if want := line + "looking at jobs: 0" + line + "looking at jobs: 2" + line + "looking at jobs: 4" + line; out.String() != want {
+	if want := line + "processing jobs: 0" + line + "processing jobs: 2" + line + "processing jobs: 4" + line; out.String() != want {
 		t.Errorf("got  %q\nwant %q", out.String(), want)
 	}
 	none := newProgress(&out)

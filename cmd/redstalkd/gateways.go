@@ -14,7 +14,7 @@ import (
 	"redstalk/server/queue"
 )
 
-// gatewaySettings are those of the gateways.
+// gatewaySettings are the settings of the gateways.
 type gatewaySettings struct {
 	wanted []gatewayAt
 	wait   time.Duration // as ouqiang.Config.Block
@@ -22,30 +22,30 @@ type gatewaySettings struct {
 	zone   *time.Location // nil: the default
 	sites  *gateway.Sites
 	tasks  zywaited.Config
-	role   int // of zywaited; 0: not said
+	role   int // of zywaited; 0: not given
 }
 
-// gatewayOptions say which older systems' clients are served.
+// gatewayOptions are the flags of the gateways to clients of older systems.
 func (s *settings) gatewayOptions() []*option {
 	return []*option{
 		{name: "gateway", value: "NAME=ADDR", set: s.setGateway,
 			help: "serve clients of an older system on an address like that of --http: ouqiang,\n" +
-				"ruffianjiang, zywaited or zywaited-grpc; several times, or several with commas"},
+				"ruffianjiang, zywaited or zywaited-grpc; can be repeated, or several with commas"},
 		{name: "gateway-wait", value: "DURATION", set: s.setGatewayWait, initial: ouqiang.DefaultBlock.String(),
 			help: "how long a pop of ouqiang waits for a job; 0 for ever"},
 		{name: "gateway-strict", set: setBool(&s.gateways.strict),
-			help: "with ouqiang, pop answers a lease as well, and finish of a taken job needs it"},
+			help: "with ouqiang, pop returns a lease as well, and finish of a popped job needs it"},
 		{name: "gateway-zone", value: "ZONE", set: s.setGatewayZone, initial: ruffianjiang.DefaultZone,
-			help: "the zone of dates that clients of ruffianjiang send: +08:00, UTC, Asia/Shanghai"},
+			help: "the time zone of dates from clients of ruffianjiang: +08:00, UTC, Asia/Shanghai"},
 		{name: "gateway-origin", value: "ORIGINS", set: s.setGatewaySites,
-			help: "other sites, such as https://ops.example.org, whose pages may use the gateways\nfrom a browser; with commas; * is every site"},
+			help: "other sites, such as https://ops.example.org, whose pages may use the gateways\nfrom a browser; several with commas; * is every site"},
 	}
 }
 
-// gatewayAt is a gateway that is wanted at an address.
+// gatewayAt is a gateway to serve at an address.
 type gatewayAt struct{ name, addr string }
 
-// gatewayTable is how each gateway is opened.
+// gatewayTable has the function that opens each gateway, by its name.
 var gatewayTable = map[string]func(p *program, q *queue.Queue) (h http.Handler, closed func()){
 	"ouqiang": func(p *program, q *queue.Queue) (http.Handler, func()) {
 		return ouqiang.New(q, ouqiang.Config{
@@ -63,17 +63,17 @@ var gatewayTable = map[string]func(p *program, q *queue.Queue) (h http.Handler, 
 	},
 }
 
-// gatewayDoors are the doors of the gateways that are wanted.
-func (p *program) gatewayDoors() (doors httpDoors) {
+// gatewayListeners are the listeners of the wanted gateways.
+func (p *program) gatewayListeners() (listeners httpListeners) {
 	for _, g := range p.gateways.wanted {
 		open := gatewayTable[g.name]
 		protected := func(p *program, q *queue.Queue) (http.Handler, func()) {
 			h, closed := open(p, q)
 			return p.gateways.sites.Protect(h), closed
 		}
-		doors = append(doors, &httpDoor{name: g.name, addr: g.addr, open: protected})
+		listeners = append(listeners, &httpListener{name: g.name, addr: g.addr, open: protected})
 	}
-	return doors
+	return listeners
 }
 
 func (s *settings) setGateway(v string) error {
@@ -83,7 +83,7 @@ func (s *settings) setGateway(v string) error {
 			return fmt.Errorf("%q is not a gateway and its address, such as ouqiang=127.0.0.1:9277; there are ouqiang, ruffianjiang, zywaited and zywaited-grpc", one)
 		}
 		var checked string
-		if err := setDoor(&checked)(addr); err != nil {
+		if err := setAddress(&checked)(addr); err != nil {
 			return err
 		}
 		s.gateways.wanted = append(s.gateways.wanted, gatewayAt{name, checked})
@@ -99,7 +99,7 @@ func (s *settings) setGatewayWait(v string) error {
 	if d == 0 {
 		d = -1 // 0 asks the gateway for its default
 	}
-	s.gateways.wait, s.said["gateway-wait"] = d, true
+	s.gateways.wait, s.given["gateway-wait"] = d, true
 	return nil
 }
 
@@ -113,30 +113,30 @@ func (s *settings) setGatewaySites(v string) (err error) {
 	return err
 }
 
-// An oldProgram is one in whose place redstalkd can serve: `redstalkd NAME FLAG FILE`.
+// An oldProgram is a program that redstalkd can replace: `redstalkd NAME FLAG FILE`.
 type oldProgram struct {
-	flag string // that names its configuration file
-	file string // that is read if none is named
+	flag string // names its configuration file
+	file string // the default file
 
-	// read reads the file, and returns what makes the settings those of the old program,
-	// where the command line and the environment do not say otherwise.
-	read func(file string) (takeOver func(*settings) error, err error)
+	// read reads the file. apply applies its values to the settings, except where the command
+	// line or the environment has set them.
+	read func(file string) (apply func(*settings) error, err error)
 }
 
 var oldPrograms = map[string]oldProgram{
 	"ouqiang": {"-c", "", func(file string) (func(*settings) error, error) {
 		f, err := ouqiang.ReadConfig(file)
-		return func(s *settings) error { return s.takeOverOuqiang(f) }, err
+		return func(s *settings) error { return s.applyOuqiang(f) }, err
 	}},
 	"zywaited": {"-f", zywaited.DefaultPath, func(file string) (func(*settings) error, error) {
 		f, err := zywaited.ReadConfig(file)
-		return func(s *settings) error { return s.takeOverZywaited(f) }, err
+		return func(s *settings) error { return s.applyZywaited(f) }, err
 	}},
 }
 
-// readOldProgram takes `NAME FLAG FILE` off the arguments, and reads the file. takeOver does
-// nothing if the arguments begin otherwise.
-func readOldProgram(args []string) (rest []string, takeOver func(*settings) error, err error) {
+// readOldProgram removes `NAME FLAG FILE` from the arguments, and reads the file. If the arguments
+// do not begin with the name of an old program, apply does nothing.
+func readOldProgram(args []string) (rest []string, apply func(*settings) error, err error) {
 	var old oldProgram
 	ok := len(args) > 0
 	if ok {
@@ -160,22 +160,22 @@ func readOldProgram(args []string) (rest []string, takeOver func(*settings) erro
 			return nil, nil, usageError("%s needs the name of a file", old.flag)
 		}
 	}
-	if takeOver, err = old.read(path); err != nil {
+	if apply, err = old.read(path); err != nil {
 		return nil, nil, failure(exitUsage, "%w", err)
 	}
-	return rest, takeOver, nil
+	return rest, apply, nil
 }
 
-func (s *settings) takeOverOuqiang(f *ouqiang.File) error {
+func (s *settings) applyOuqiang(f *ouqiang.File) error {
 	s.gateways.wanted = append(s.gateways.wanted, gatewayAt{"ouqiang", f.Bind})
-	if !s.said["gateway-wait"] {
+	if !s.given["gateway-wait"] {
 		s.gateways.wait = f.Block
 	}
-	s.takeOverStore(f.Redis, f.Remarks)
+	s.applyOldStore(f.Redis, f.Remarks)
 	return nil
 }
 
-func (s *settings) takeOverZywaited(f *zywaited.File) error {
+func (s *settings) applyZywaited(f *zywaited.File) error {
 	s.gateways.tasks = zywaited.Config{Base: f.Base, Timeout: f.Timeout, Calls: f.Calls}
 	for name, addr := range map[string]string{"zywaited": f.HTTP, "zywaited-grpc": f.GRPC} {
 		if addr != "" {
@@ -186,24 +186,24 @@ func (s *settings) takeOverZywaited(f *zywaited.File) error {
 	if f.Role&zywaited.RoleWorker != 0 && s.pushes.allow == nil {
 		return usageError("an instance with role 2 or 3 calls: --push-allow has to say where it may")
 	}
-	s.takeOverStore(f.Redis, f.Remarks)
+	s.applyOldStore(f.Redis, f.Remarks)
 	return nil
 }
 
-// largestOfOld is the largest body of a job in the place of an old program, which has had no
-// limit but that of Redis.
-const largestOfOld = 16 << 20
+// oldMaxJobSize is the default --max-job-size in place of an old program, which had no limit except
+// that of Redis.
+const oldMaxJobSize = 16 << 20
 
-// takeOverStore has jobs kept in the old program's Redis, large ones too. The beanstalk door is
-// then on any free port.
-func (s *settings) takeOverStore(url string, remarks []string) {
-	if !s.said["max-job-size"] {
-		s.maxJobSize = largestOfOld
+// applyOldStore uses the old program's Redis as the store, and accepts large jobs. The beanstalk
+// port is then any free port.
+func (s *settings) applyOldStore(url string, remarks []string) {
+	if !s.given["max-job-size"] {
+		s.maxJobSize = oldMaxJobSize
 	}
-	if url != "" && !s.said["store"] && !s.said["binlog"] {
+	if url != "" && !s.given["store"] && !s.given["binlog"] {
 		s.engine.url = url
 	}
-	if !s.said["port"] && !s.said["listen"] {
+	if !s.given["port"] && !s.given["listen"] {
 		s.port = 0
 	}
 	for _, r := range remarks {
@@ -211,7 +211,7 @@ func (s *settings) takeOverStore(url string, remarks []string) {
 	}
 }
 
-// startTasks has the tasks of zywaited called, if this instance is to do that.
+// startTasks starts the calls of zywaited's tasks, if this instance has that role.
 func (p *program) startTasks(q *queue.Queue) error {
 	isTasks := func(g gatewayAt) bool { return g.name == "zywaited" || g.name == "zywaited-grpc" }
 	if p.gateways.role == 0 && !slices.ContainsFunc(p.gateways.wanted, isTasks) {

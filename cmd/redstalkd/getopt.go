@@ -4,90 +4,107 @@ import (
 	"strings"
 )
 
-// commandLine is the arguments in the one form that the flag parser is given.
+// commandLine is the parsed command line.
 type commandLine struct {
-	args []string        // each --name=value
-	said map[string]bool // long names that occur
-	ask  string          // "help" or "version": nothing after that matters
+	flags []givenOption   // in their order
+	given map[string]bool // by long name
+	ask   string          // "help" or "version": then nothing else counts
 }
 
-// normalize reads arguments as getopt does: short flags in clusters, the value
-// of the last one attached or the next argument, whatever that looks like;
-// long ones as --name=value, or with the value next. "--" ends the flags.
-// The first -h or -v ends it all, as in beanstalkd.
-func normalize(args []string, options []*option) (*commandLine, error) {
-	n := normalizer{rest: args, options: options, line: commandLine{said: make(map[string]bool)}}
-	for len(n.rest) > 0 && n.line.ask == "" {
-		arg := n.next()
+// givenOption is an option of a command line with its value; a switch has the value "true".
+type givenOption struct {
+	*option
+	text string
+}
+
+// overrides reports whether the command line gives an option or one of its rivals.
+func (l *commandLine) overrides(o *option) bool {
+	for _, name := range o.rivals {
+		if l.given[name] {
+			return true
+		}
+	}
+	return l.given[o.name]
+}
+
+// parseArgs reads arguments as getopt does. Short flags can be in clusters; the value
+// of the last one is attached, or is the next argument, whatever that looks like.
+// Long ones are --name=value, or have the value next. "--" ends the flags.
+// The first -h or -v ends everything, as in beanstalkd.
+func parseArgs(args []string, options []*option) (*commandLine, error) {
+	p := argParser{rest: args, options: options, line: commandLine{given: make(map[string]bool)}}
+	for len(p.rest) > 0 && p.line.ask == "" {
+		arg := p.next()
 		var err error
 		switch {
-		case arg == "--" && len(n.rest) == 0:
+		case arg == "--" && len(p.rest) == 0:
 		case arg == "--":
-			err = stray(n.next())
+			err = unexpectedArgument(p.next())
 		case strings.HasPrefix(arg, "--"):
-			err = n.long(arg[2:])
+			err = p.long(arg[2:])
 		case strings.HasPrefix(arg, "-") && arg != "-":
-			err = n.cluster(arg[1:])
+			err = p.cluster(arg[1:])
 		default:
-			err = stray(arg)
+			err = unexpectedArgument(arg)
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
-	return &n.line, nil
+	return &p.line, nil
 }
 
-func stray(arg string) error { return usageError("unexpected argument %q", redact(arg)) }
+func unexpectedArgument(arg string) error { return usageError("unexpected argument %q", redact(arg)) }
 
 // usageError is an error in the command line.
 func usageError(format string, args ...any) error {
 	return failure(exitUsage, format+" (redstalkd -h shows the flags)", args...)
 }
 
-type normalizer struct {
+// argParser is one run of parseArgs.
+type argParser struct {
 	rest    []string
 	options []*option
 	line    commandLine
 }
 
-func (n *normalizer) next() string {
-	arg := n.rest[0]
-	n.rest = n.rest[1:]
+func (p *argParser) next() string {
+	arg := p.rest[0]
+	p.rest = p.rest[1:]
 	return arg
 }
 
-func (n *normalizer) long(arg string) error {
+func (p *argParser) long(arg string) error {
 	name, value, attached := strings.Cut(arg, "=")
-	for _, o := range n.options {
+	for _, o := range p.options {
 		if o.name == name {
-			return n.add(o, "--"+name, value, attached)
+			return p.add(o, "--"+name, value, attached)
 		}
 	}
 	return usageError("unknown flag --%s", redact(name))
 }
 
-func (n *normalizer) cluster(flags string) error {
-	for len(flags) > 0 && n.line.ask == "" {
-		o := n.find(flags[0])
+func (p *argParser) cluster(flags string) error {
+	for len(flags) > 0 && p.line.ask == "" {
+		o := p.find(flags[0])
 		if o == nil {
 			return usageError("unknown flag -%s", firstRune(flags))
 		}
 		name := "-" + flags[:1]
 		flags = flags[1:]
 		if !o.takesValue() {
-			if err := n.add(o, name, "", false); err != nil {
+			if err := p.add(o, name, "", false); err != nil {
 				return err
 			}
 			continue
 		}
-		return n.add(o, name, flags, flags != "")
+		return p.add(o, name, flags, flags != "")
 	}
 	return nil
 }
 
-func (n *normalizer) find(short byte) *option {
-	for _, o := range n.options {
+func (p *argParser) find(short byte) *option {
+	for _, o := range p.options {
 		if o.short == short {
 			return o
 		}
@@ -102,21 +119,21 @@ func firstRune(s string) string {
 	return ""
 }
 
-// add notes that option o was given, written as name.
-func (n *normalizer) add(o *option, name, value string, attached bool) error {
+// add records that option o was given, written as name.
+func (p *argParser) add(o *option, name, value string, attached bool) error {
 	switch {
-	case o.takesValue() && !attached && len(n.rest) == 0:
+	case o.takesValue() && !attached && len(p.rest) == 0:
 		return usageError("flag %s needs a value: %s", name, o.value)
 	case o.takesValue() && !attached:
-		value = n.next()
+		value = p.next()
 	case !attached:
 		value = "true"
 	}
 	if o.name == "help" || o.name == "version" {
-		n.line.ask = o.name
+		p.line.ask = o.name
 		return nil
 	}
-	n.line.said[o.name] = true
-	n.line.args = append(n.line.args, "--"+o.name+"="+value)
+	p.line.given[o.name] = true
+	p.line.flags = append(p.line.flags, givenOption{o, value})
 	return nil
 }

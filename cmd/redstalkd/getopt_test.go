@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestNormalize(t *testing.T) {
+func TestParseArgs(t *testing.T) {
 	tests := []struct {
 		in   string // separated by spaces
 		want string
@@ -36,18 +36,22 @@ func TestNormalize(t *testing.T) {
 		{in: "--version stray", ask: "version"},
 	}
 	for _, test := range tests {
-		line, err := normalize(strings.Fields(test.in), defaults().options())
+		line, err := parseArgs(strings.Fields(test.in), defaults().options())
 		if err != nil {
 			t.Errorf("%q: %v", test.in, err)
 			continue
 		}
-		if want := strings.Fields(test.want); !slices.Equal(line.args, want) || line.ask != test.ask {
-			t.Errorf("%q: %q and %q, want %q and %q", test.in, line.args, line.ask, want, test.ask)
+		var got []string
+		for _, g := range line.flags {
+			got = append(got, "--"+g.name+"="+g.text)
+		}
+		if want := strings.Fields(test.want); !slices.Equal(got, want) || line.ask != test.ask {
+			t.Errorf("%q: %q and %q, want %q and %q", test.in, got, line.ask, want, test.ask)
 		}
 	}
 }
 
-func TestNormalizeRefuses(t *testing.T) {
+func TestParseArgsRefuses(t *testing.T) {
 	tests := []struct{ in, want string }{
 		{"-x", "unknown flag -x"},
 		{"-Vx", "unknown flag -x"},
@@ -64,7 +68,7 @@ func TestNormalizeRefuses(t *testing.T) {
 		{"-x -v", "unknown flag -x"},
 	}
 	for _, test := range tests {
-		_, err := normalize(strings.Fields(test.in), defaults().options())
+		_, err := parseArgs(strings.Fields(test.in), defaults().options())
 		if err == nil || !strings.HasPrefix(err.Error(), test.want) || exitCode(err) != exitUsage {
 			t.Errorf("%q: %v, want %q", test.in, err, test.want)
 		}

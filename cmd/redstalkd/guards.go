@@ -10,26 +10,26 @@ import (
 	"redstalk/server/access"
 )
 
-// guardSettings say who may come in.
+// guardSettings are the settings of access control and TLS.
 type guardSettings struct {
-	access          string // the file of users; "": everybody may do everything
+	access          string // the file of users; "": no access control
 	authTimeout     time.Duration
 	unauthenticated int
 	tls, httpTLS    tlsSettings
 }
 
-// tlsSettings are those of a port with TLS.
+// tlsSettings are the settings of a TLS port.
 type tlsSettings struct {
 	addr  string // HOST:PORT, :PORT or unix:PATH; "": there is none
 	files access.CertificateFiles
 }
 
-// wanted tells whether there are files to be read again.
+// wanted reports whether there are files to reread on SIGHUP.
 func (g *guardSettings) wanted() bool {
 	return g.access != "" || g.tls.addr != "" || g.httpTLS.addr != ""
 }
 
-// check finds what is missing, and fills in for --http-tls what --tls has.
+// check finds missing settings. --http-tls takes its defaults from --tls.
 func (g *guardSettings) check() error {
 	if err := g.tls.check("tls"); err != nil {
 		return err
@@ -50,15 +50,15 @@ func (t *tlsSettings) check(flag string) error {
 	return nil
 }
 
-// guards are what says who may come in.
+// guards are access control and TLS of a running program.
 type guards struct {
-	access   *access.Access       // nil: everybody may do everything
-	tls      *access.Certificates // nil: no port with TLS, as is:
+	access   *access.Access       // nil: no access control
+	tls      *access.Certificates // nil: no TLS port; then listener is nil too
 	listener net.Listener
 	httpTLS  *access.Certificates
 }
 
-// openGuards reads the files, and listens for TLS.
+// openGuards reads the files, and opens the TLS socket.
 func (p *program) openGuards(ctx context.Context) (*guards, error) {
 	g := new(guards)
 	var err error
@@ -82,7 +82,7 @@ func (p *program) openGuards(ctx context.Context) (*guards, error) {
 	return g, nil
 }
 
-// openCertificates reads those of a port, nil if it is not wanted.
+// openCertificates reads the certificates of a port. It returns nil if the port is not wanted.
 func (p *program) openCertificates(t *tlsSettings, flag string, protocols ...string) (*access.Certificates, error) {
 	if t.addr == "" {
 		return nil, nil
@@ -97,7 +97,7 @@ func (p *program) openCertificates(t *tlsSettings, flag string, protocols ...str
 	return c, nil
 }
 
-// close ends what listens, and all attempts to come in.
+// close closes the TLS socket and ends pending authentications.
 func (g *guards) close() {
 	if g.listener != nil {
 		g.listener.Close()
@@ -107,15 +107,15 @@ func (g *guards) close() {
 	}
 }
 
-// reload reads the files again. What is faulty stays as it was. It does nothing before
-// there is anything to read again.
+// reload rereads the files. A faulty file changes nothing. On nil guards, before they are open, it
+// does nothing.
 func (g *guards) reload(log *slog.Logger) {
 	if g == nil {
 		return
 	}
 	if g.access != nil {
 		if err := g.access.Reload(); err != nil {
-			log.Error("the file of users is faulty; that of before stays", "err", err)
+			log.Error("the file of users is faulty; the previous one stays in use", "err", err)
 		}
 	}
 	for _, c := range []*access.Certificates{g.tls, g.httpTLS} {
@@ -123,13 +123,13 @@ func (g *guards) reload(log *slog.Logger) {
 			continue
 		}
 		if err := c.Reload(); err != nil {
-			log.Error("the certificates cannot be used; those of before stay", "err", err)
+			log.Error("the certificates cannot be used; the previous ones stay in use", "err", err)
 		}
 	}
 }
 
-// warnOpen says so if anybody in the network may do everything.
-func (p *program) warnOpen(l net.Listener) {
+// warnUnprotected logs a warning if anybody in the network has all rights.
+func (p *program) warnUnprotected(l net.Listener) {
 	tcp, ok := l.Addr().(*net.TCPAddr)
 	if ok && !tcp.IP.IsLoopback() && p.guards.access == "" && p.guards.tls.addr == "" {
 		p.log.Warn(fmt.Sprintf("everybody who reaches %s may do everything; see --access and --tls", l.Addr()))

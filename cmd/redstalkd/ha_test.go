@@ -17,10 +17,10 @@ import (
 var haLong = flag.Bool("ha-long", false, "also run what takes long of the tests in which Redis fails over")
 
 // These tests put two instances under load, let Redis fail over or move what it
-// has, and hold the books against what is there in the end.
+// has, and hold the ledger against what is there in the end.
 
 // underLoad starts two instances on a store, and runs the ledger's load on them
-// while trouble makes trouble. Then it checks the books.
+// while trouble makes trouble. Then it checks the ledger.
 func underLoad(t *testing.T, url string, trouble func(*probe), flags ...string) ledger.Report {
 	t.Helper()
 	args := append([]string{"-p0", "--store", url}, flags...)
@@ -123,7 +123,7 @@ func TestSentinelFailover(t *testing.T) {
 }
 
 // TestFrozenPrimary stops the primary until another one has taken over, and lets
-// it go on: what it was told and has not answered, and what it is told before it
+// it continue: what it was told and has not answered, and what it is told before it
 // knows, is not what counts.
 func TestFrozenPrimary(t *testing.T) {
 	if !*haLong {

@@ -10,17 +10,18 @@ import (
 	"time"
 )
 
-// healthLimit bounds what the server may take to answer a healthcheck.
+// healthLimit is how long the server may take to answer a healthcheck.
 const healthLimit = 5 * time.Second
 
-// healthcheck is `redstalkd healthcheck OPTIONS`: it asks the server that these options start whether
-// it answers, and ends with 0 if it does. It says nothing then. A server that wants a user answers, too.
+// healthcheck is `redstalkd healthcheck OPTIONS`: it sends a command to the server that these options
+// would start. If that answers, it exits with 0 and prints nothing. An answer that asks for
+// authentication counts.
 func (m *Main) healthcheck(ctx context.Context, args []string, env func(string) (string, bool), stdout, _ io.Writer) error {
 	s, err := configure(args, env, stdout)
 	if err != nil || s == nil {
 		return err
 	}
-	network, at := "tcp", net.JoinHostPort(reachable(s.addr), strconv.Itoa(s.port))
+	network, at := "tcp", net.JoinHostPort(dialHost(s.addr), strconv.Itoa(s.port))
 	if path, ok := strings.CutPrefix(s.addr, unixPrefix); ok {
 		path, _, err := parseUnix(path)
 		if err != nil {
@@ -47,8 +48,9 @@ func (m *Main) healthcheck(ctx context.Context, args []string, env func(string) 
 	return nil
 }
 
-// reachable is where a server is found that listens on an address: on this machine, if on all of them.
-func reachable(addr string) string {
+// dialHost returns the host at which to reach a server that listens on addr: the loopback address if it
+// listens on all addresses.
+func dialHost(addr string) string {
 	if ip := net.ParseIP(addr); ip != nil && ip.IsUnspecified() {
 		if ip.To4() != nil {
 			return "127.0.0.1"

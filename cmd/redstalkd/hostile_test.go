@@ -50,7 +50,7 @@ func TestHostile(t *testing.T) {
 	good.conn.Close()
 	p.awaitFiles(t, before.files+4)
 	t.Logf("before %+v, after %+v", before, p.usage(t))
-	p.signal(t, syscall.SIGQUIT) // the runtime tells of all goroutines
+	p.signal(t, syscall.SIGQUIT) // the runtime reports all goroutines
 	p.code(t)
 	if n := strings.Count(p.stderr.String(), "\ngoroutine "); n == 0 || n > mostGoroutines {
 		t.Errorf("%d goroutines are left, want at most %d", n, mostGoroutines)

@@ -20,14 +20,14 @@ import (
 	"redstalk/tools/conformance/busy"
 )
 
-// serveHTTP starts the binary with these arguments and an HTTP door, and returns its URL.
+// serveHTTP starts the binary with these arguments and an HTTP API, and returns its URL.
 func serveHTTP(t *testing.T, args ...string) (p *process, url string) {
 	t.Helper()
 	p, _ = serve(t, append([]string{"-p0", "--http", "127.0.0.1:0"}, args...)...)
 	return p, "http://" + p.stderr.await(t, `msg=listening door=http addr=(\S+)`)
 }
 
-// TestHTTPHost: every door that speaks HTTP answers for names of this machine and --http-host only.
+// TestHTTPHost: every listener that speaks HTTP answers for names of this machine and --http-host only.
 func TestHTTPHost(t *testing.T) {
 	t.Parallel()
 	p, api := serveHTTP(t, "--http-host", "queue.example.org", "--gateway", "ouqiang=127.0.0.1:0")
@@ -125,7 +125,7 @@ type leased struct {
 }
 
 // TestHTTPOnTwoInstances: a job that was leased through one instance is finished through the
-// other; the lease holds though the first one is killed, and other jobs go on.
+// other; the lease holds though the first one is killed, and other jobs continue.
 func TestHTTPOnTwoInstances(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)
@@ -226,7 +226,7 @@ func TestHTTPWaitsCount(t *testing.T) {
 	c.awaitFigure("stats-tube polled", "current-waiting", "0")
 }
 
-// TestHTTPDiskFull: puts are refused while there is no room, and all else goes on.
+// TestHTTPDiskFull: puts are refused while there is no room, and all else continues.
 func TestHTTPDiskFull(t *testing.T) {
 	t.Parallel()
 	_, url := serveHTTP(t, "--store", "embedded:"+t.TempDir(), "--disk-reserve", "1000000000000000000")
@@ -245,7 +245,7 @@ func TestHTTPDiskFull(t *testing.T) {
 	}
 }
 
-// TestConnectionsOfAllDoors: the bound on connections is one for all doors together.
+// TestConnectionsOfAllDoors: the bound on connections is one for all listeners together.
 func TestConnectionsOfAllDoors(t *testing.T) {
 	t.Parallel()
 	p, addr := serve(t, "-p0", "--store", "memory:", "--http", "127.0.0.1:0", "--gateway", "ouqiang=127.0.0.1:0", "--max-connections", "3")

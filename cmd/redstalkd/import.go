@@ -15,10 +15,10 @@ import (
 	"redstalk/storage/beanstalkd"
 )
 
-// cut takes options out of a command line that the server does not have: those of a
-// command. Each has its name as the key, and true if it takes a value. It returns what is left,
-// and the values; that of an option without one is its name.
-func cut(args []string, names map[string]bool) (rest []string, values map[string]string, err error) {
+// cutOptions removes the options of a subcommand from a command line. names has their names, and
+// true for those that take a value. It returns the rest, and the values by name; a switch has its
+// own name as value.
+func cutOptions(args []string, names map[string]bool) (rest []string, values map[string]string, err error) {
 	values = make(map[string]string)
 	for i := 0; i < len(args); i++ {
 		name, value, attached := strings.Cut(args[i], "=")
@@ -45,15 +45,15 @@ func cut(args []string, names map[string]bool) (rest []string, values map[string
 	return rest, values, nil
 }
 
-// storeNamed fails unless it was said where the jobs are.
-func storeNamed(s *settings, command string) error {
-	if !s.said["store"] && !s.said["binlog"] {
+// requireStore fails unless the settings name a store.
+func requireStore(s *settings, command string) error {
+	if !s.given["store"] && !s.given["binlog"] {
 		return usageError("%s needs --store, or REDSTALK_STORE", command)
 	}
 	return nil
 }
 
-// untilSignal returns a context that ends with the first signal that ends the program.
+// untilSignal returns a context that is canceled by SIGTERM or SIGINT.
 func (m *Main) untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
@@ -71,11 +71,11 @@ func (m *Main) untilSignal(ctx context.Context) (context.Context, context.Cancel
 	return ctx, cancel
 }
 
-// importJobs is `redstalkd import --from DIR [--dry-run] [--ids FILE] OPTIONS`: it takes over the jobs
-// of a binlog of beanstalkd. What it has to say is on stderr. The list of ids, if jobs get others,
-// is on stdout or in a file.
+// importJobs is `redstalkd import --from DIR [--dry-run] [--ids FILE] OPTIONS`: it imports the jobs
+// of a beanstalkd binlog. It reports on stderr. If jobs get new ids, the list of them
+// is written to stdout or to a file.
 func (m *Main) importJobs(ctx context.Context, args []string, env func(string) (string, bool), stdout, stderr io.Writer) error {
-	args, said, err := cut(args, map[string]bool{"--from": true, "--ids": true, "--dry-run": false})
+	args, said, err := cutOptions(args, map[string]bool{"--from": true, "--ids": true, "--dry-run": false})
 	if err != nil {
 		return err
 	}
@@ -87,10 +87,10 @@ func (m *Main) importJobs(ctx context.Context, args []string, env func(string) (
 		return usageError("import needs --from DIR, where beanstalkd has its binlog")
 	}
 	dry := said["--dry-run"] != ""
-	if err := storeNamed(s, "import"); err != nil && !dry {
+	if err := requireStore(s, "import"); err != nil && !dry {
 		return err
 	}
-	l, err := whenFree(ctx, s, func() (*beanstalkd.Log, error) {
+	l, err := retryWhileTaken(ctx, s, func() (*beanstalkd.Log, error) {
 		return readBinlog(said["--from"], newProgress(stderr), func(line string) { fmt.Fprintln(stderr, line) })
 	})
 	if err != nil {
@@ -108,8 +108,8 @@ func (m *Main) importJobs(ctx context.Context, args []string, env func(string) (
 	return err
 }
 
-// readBinlog reads a binlog, and says what is in it.
-func readBinlog(dir string, progress *progress, say func(string)) (*beanstalkd.Log, error) {
+// readBinlog reads a binlog, and reports its damage and its contents.
+func readBinlog(dir string, progress *progress, report func(line string)) (*beanstalkd.Log, error) {
 	l, err := beanstalkd.Open(dir, progress.show)
 	progress.clear()
 	switch {
@@ -119,45 +119,45 @@ func readBinlog(dir string, progress *progress, say func(string)) (*beanstalkd.L
 		return nil, failure(exitFailure, "%w", err)
 	}
 	for _, d := range l.Damage {
-		say("damaged: " + d.String())
+		report("damaged: " + d.String())
 	}
-	say(fmt.Sprintf("%s: %d files, %d records, %d jobs, %d bytes of bodies; the last id is %d", dir, l.Files, l.Records, l.Len(), l.Bytes(), l.LastID))
-	say(beanstalkd.Count(l).String())
+	report(fmt.Sprintf("%s: %d files, %d records, %d jobs, %d bytes of bodies; the last id is %d", dir, l.Files, l.Records, l.Len(), l.Bytes(), l.LastID))
+	report(beanstalkd.Count(l).String())
 	return l, nil
 }
 
-// importReport is where it goes what an import has to say.
+// importReport is where an import reports.
 type importReport struct {
 	line io.Writer // for people
 	ids  io.Writer // the list of ids
-	file string    // for that list instead; "": none
+	file string    // a file for that list instead; "": none
 }
 
-// importLog imports a binlog that was read into the store of the settings.
+// importLog imports a parsed binlog into the store of the settings.
 func importLog(ctx context.Context, s *settings, l *beanstalkd.Log, to *importReport) (err error) {
 	s.engine.log = newLog(to.line, s)
 	s.engine.logging = &logging{to.line, func(line string) { io.WriteString(to.line, line) }}
 	if err := s.useImported(); err != nil {
 		return err
 	}
-	store, err := whenFree(ctx, s, func() (storage.Store, error) { return openStore(ctx, s.engine) })
+	store, err := retryWhileTaken(ctx, s, func() (storage.Store, error) { return openStore(ctx, s.engine) })
 	if err != nil {
 		return describe(s.engine, err)
 	}
 	defer func() {
 		if closeErr := store.Close(); err == nil && closeErr != nil {
-			err = failure(exitFailure, "closing the store %s: %w", redact(s.engine.url), scrub(s.engine.url, closeErr))
+			err = failure(exitFailure, "closing the store %s: %w", redact(s.engine.url), redactError(s.engine.url, closeErr))
 		}
 	}()
-	store.Listen(nobody{})
+	store.Listen(nopListener{})
 	progress := newProgress(to.line)
 	r, err := beanstalkd.Import(ctx, store, l, func(n int) { progress.show("jobs", n) })
 	progress.clear()
 	switch {
 	case ctx.Err() != nil:
-		return failure(exitFailure, "the import was interrupted: say the same again, and it goes on")
+		return failure(exitFailure, "the import was interrupted: run the same command again to continue")
 	case err != nil:
-		return failure(exitFailure, "%w: say the same again when that is mended, and the import goes on", scrub(s.engine.url, err))
+		return failure(exitFailure, "%w: when that is fixed, run the same command again to continue", redactError(s.engine.url, err))
 	}
 	fmt.Fprintf(to.line, "imported %d jobs into %s; %d were there already\n", r.Jobs, redact(s.engine.url), r.Before)
 	if r.KeepIDs {
@@ -167,7 +167,7 @@ func importLog(ctx context.Context, s *settings, l *beanstalkd.Log, to *importRe
 	return to.list(&r, l)
 }
 
-// list writes which ids jobs had and have.
+// list writes the old and the new ids of jobs.
 func (to *importReport) list(r *beanstalkd.Result, l *beanstalkd.Log) (err error) {
 	out := to.ids
 	if to.file != "" {
@@ -190,9 +190,9 @@ func (to *importReport) list(r *beanstalkd.Result, l *beanstalkd.Log) (err error
 	return nil
 }
 
-// nobody is the listener of a store from which nothing is served.
-type nobody struct{}
+// nopListener is the listener of a store from which nothing is served.
+type nopListener struct{}
 
-func (nobody) Ready(string) bool  { return false }
-func (nobody) Waiting(string) int { return 0 }
-func (nobody) Due(time.Duration)  {}
+func (nopListener) Ready(string) bool  { return false }
+func (nopListener) Waiting(string) int { return 0 }
+func (nopListener) Due(time.Duration)  {}

@@ -184,7 +184,7 @@ func TestServeOldDirectory(t *testing.T) {
 	}
 	cmd := command("-p0", "-b", dir)
 	cmd.Env = cmd.Env[:1]
-	if code, _, text := run(t, cmd); code != 1 || !strings.Contains(text, "beanstalkd has gone on with it") {
+	if code, _, text := run(t, cmd); code != 1 || !strings.Contains(text, "beanstalkd has written to it since") {
 		t.Errorf("%d, %s", code, text)
 	}
 }
@@ -223,7 +223,7 @@ func TestServeOldDirectoryOccupied(t *testing.T) {
 			wantOldQueue(t, start(t, onOld(dir)).serving(t), 90, 3*3+7)
 			continue
 		}
-		if code, _, text := run(t, onOld(dir)); code != 1 || !strings.Contains(text, "not made of the binlog in "+dir) {
+		if code, _, text := run(t, onOld(dir)); code != 1 || !strings.Contains(text, "not made from the binlog in "+dir) {
 			t.Errorf("%s: %d, %s", what, code, text)
 		}
 		if _, err := os.Lstat(filepath.Join(dir, insideName)); err != nil {
@@ -254,7 +254,7 @@ func TestServeOldDirectoryLater(t *testing.T) {
 	p := start(t, onOld(dir))
 	p.serving(t)
 	p.end(t)
-	beside := dir + besideSuffix
+	beside := dir + siblingSuffix
 	for _, change := range []func() error{
 		func() error { return os.Rename(filepath.Join(dir, insideName), beside) },
 		func() error { return os.Remove(filepath.Join(dir, "binlog.1")) },
@@ -266,7 +266,7 @@ func TestServeOldDirectoryLater(t *testing.T) {
 		p := start(t, onOld(dir))
 		wantOldQueue(t, p.serving(t), 90, 3*3+7)
 		_, err := os.Stat(beside)
-		if told := strings.Contains(p.stderr.String(), "where an earlier version put it"); told != (err == nil) {
+		if warned := strings.Contains(p.stderr.String(), "where an earlier version made it"); warned != (err == nil) {
 			t.Errorf("%v: %s", err, p.stderr)
 		}
 		p.end(t)
@@ -359,7 +359,7 @@ func TestServeInsideOldDirectory(t *testing.T) {
 	}
 }
 
-// trueServer starts the true beanstalkd on a unix socket, and returns its address.
+// trueServer starts the real beanstalkd on a unix socket, and returns its address.
 func trueServer(t *testing.T, args ...string) (addr string) {
 	addr, _ = trueProcess(t, args...)
 	return addr
@@ -412,7 +412,7 @@ func contents(t *testing.T, dir string) string {
 	return s.String()
 }
 
-// What is exported the true beanstalkd opens, and its jobs come back by another import.
+// What is exported the real beanstalkd opens, and its jobs come back by another import.
 func TestExport(t *testing.T) {
 	t.Parallel()
 	dir, store := oldQueue(t, 360), "embedded:"+filepath.Join(t.TempDir(), "new")

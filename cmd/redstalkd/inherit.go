@@ -12,8 +12,8 @@ import (
 // firstPassed is the descriptor of the first socket that systemd passes.
 const firstPassed = 3
 
-// inherit returns the listening socket that systemd has opened for this
-// process, nil if there is none: see sd_listen_fds(3).
+// inherit returns the listening socket that systemd has passed to this
+// process, or nil if there is none: see sd_listen_fds(3).
 func (p *program) inherit() (net.Listener, error) {
 	count, err := p.passed()
 	if count == 0 || err != nil {
@@ -27,14 +27,14 @@ func (p *program) inherit() (net.Listener, error) {
 		p.log.Warn("several sockets were passed; only the first is used", "passed", count)
 	}
 	for _, name := range []string{"listen", "port"} {
-		if p.said[name] {
+		if p.given[name] {
 			p.log.Warn("a socket was passed by systemd; ignoring the option", "option", "--"+name, "addr", l.Addr())
 		}
 	}
 	return l, nil
 }
 
-// passed is how many sockets were passed to this very process.
+// passed is the number of sockets that were passed to this process.
 func (p *program) passed() (int, error) {
 	pid, _ := p.env("LISTEN_PID")
 	if n, err := strconv.Atoi(pid); err != nil || n != os.Getpid() {
@@ -48,7 +48,7 @@ func (p *program) passed() (int, error) {
 	return count, nil
 }
 
-// listenerOf takes over a descriptor, which must be a listening stream socket.
+// listenerOf makes a listener of a descriptor, which must be a listening stream socket. It closes fd.
 func listenerOf(fd int) (net.Listener, error) {
 	kind, err := syscall.GetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_TYPE)
 	if err != nil {

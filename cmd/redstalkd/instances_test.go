@@ -75,7 +75,7 @@ func TestWakeAcrossInstances(t *testing.T) {
 }
 
 // wantSoon looks at how long it took from a put on one instance until another
-// had handed out the job.
+// had delivered the job.
 func wantSoon(t *testing.T, took []time.Duration) {
 	t.Helper()
 	slices.Sort(took)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestDueAtTheLimit: what a client has made due in a second is handed out by a
+// TestDueAtTheLimit: what a client has made due in a second is delivered by a
 // reserve-with-timeout 1 that it sends after that, every time.
 func TestDueAtTheLimit(t *testing.T) {
 	t.Parallel()

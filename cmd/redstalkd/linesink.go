@@ -9,26 +9,25 @@ import (
 )
 
 const (
-	// maxWaiting is how many bytes of lines wait to be written at most.
-	maxWaiting = 1 << 20
+	// maxPending is how many bytes of lines are buffered at most.
+	maxPending = 1 << 20
 
-	// lastLines is how long the end of the process waits for its last lines to
-	// be written.
-	lastLines = 500 * time.Millisecond
+	// closeTimeout is how long close waits for the last lines to be written.
+	closeTimeout = 500 * time.Millisecond
 )
 
-// lineSink writes lines, one for each Write, and never waits for their reader:
-// they wait in memory while a goroutine writes the lines before. If too many wait,
-// further lines are dropped. When there is room again, a line says how many were.
+// lineSink is an asynchronous writer of lines. A Write, of one line, never waits for the
+// reader: lines are buffered while a goroutine writes the earlier ones. If the buffer is full,
+// lines are dropped. When there is room again, one line says how many.
 type lineSink struct {
 	w       io.Writer
-	dropped func(io.Writer, int) // writes that line
-	wake    chan struct{}        // capacity 1: there is something to write, or close was called
+	dropped func(io.Writer, int) // writes the line about dropped lines
+	wake    chan struct{}        // capacity 1: there are lines to write, or close was called
 	ended   chan struct{}
 
 	mu      sync.Mutex
-	waiting []byte
-	missing int // lines dropped since the last one that waits
+	pending []byte
+	lost    int // lines dropped since the last buffered one
 	closed  bool
 }
 
@@ -38,8 +37,8 @@ func newLineSink(w io.Writer) *lineSink {
 	return s
 }
 
-// mayBlock tells whether a write to w may take as long as its reader likes: w is a
-// pipe, a socket or a terminal.
+// mayBlock reports whether a slow reader can block writes to w: w is a pipe, a socket or
+// a terminal.
 func mayBlock(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -55,17 +54,17 @@ func (s *lineSink) Write(line []byte) (int, error) {
 	defer s.mu.Unlock()
 	switch {
 	case s.closed:
-	case s.missing > 0, len(s.waiting)+len(line) > maxWaiting:
-		s.missing++
+	case s.lost > 0, len(s.pending)+len(line) > maxPending:
+		s.lost++
 	default:
-		s.waiting = append(s.waiting, line...)
-		s.wakeRun()
+		s.pending = append(s.pending, line...)
+		s.wakeWriter()
 	}
 	return len(line), nil
 }
 
-// wakeRun has run take what waits. The lock is held.
-func (s *lineSink) wakeRun() {
+// wakeWriter wakes run. The lock is held.
+func (s *lineSink) wakeWriter() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
@@ -75,10 +74,10 @@ func (s *lineSink) wakeRun() {
 func (s *lineSink) run() {
 	defer close(s.ended)
 	for {
-		lines, more := s.take()
+		lines, more := s.takePending()
 		switch {
 		case len(lines) > 0:
-			s.w.Write(lines) // there is nobody to tell of an error
+			s.w.Write(lines) // an error cannot be reported anywhere
 		case more:
 			<-s.wake
 		default:
@@ -87,39 +86,38 @@ func (s *lineSink) run() {
 	}
 }
 
-// take returns the lines that wait, and whether more may come.
-func (s *lineSink) take() (lines []byte, more bool) {
+// takePending returns the buffered lines, and whether there can be more.
+func (s *lineSink) takePending() (lines []byte, more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.addMissing()
-	lines, s.waiting = s.waiting, nil
+	s.reportLost()
+	lines, s.pending = s.pending, nil
 	return lines, !s.closed
 }
 
-// addMissing adds the line that says how many are missing, if any are. The lock is
-// held.
-func (s *lineSink) addMissing() {
-	if s.missing == 0 {
+// reportLost adds the line about dropped lines, if any were dropped. The lock is held.
+func (s *lineSink) reportLost() {
+	if s.lost == 0 {
 		return
 	}
 	var line bytes.Buffer
-	s.dropped(&line, s.missing)
-	s.waiting, s.missing = append(s.waiting, line.Bytes()...), 0
+	s.dropped(&line, s.lost)
+	s.pending, s.lost = append(s.pending, line.Bytes()...), 0
 }
 
-// close ends the sink with a last line, which is not dropped, and waits some time
-// until all is written.
+// close ends the sink with a last line, which is never dropped, and waits up to closeTimeout
+// until everything is written.
 func (s *lineSink) close(line string) {
 	s.mu.Lock()
 	if !s.closed {
-		s.addMissing()
-		s.waiting = append(s.waiting, line...)
+		s.reportLost()
+		s.pending = append(s.pending, line...)
 		s.closed = true
-		s.wakeRun()
+		s.wakeWriter()
 	}
 	s.mu.Unlock()
 	select {
 	case <-s.ended:
-	case <-time.After(lastLines):
+	case <-time.After(closeTimeout):
 	}
 }

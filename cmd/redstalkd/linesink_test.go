@@ -18,7 +18,7 @@ import (
 type reader struct {
 	lines, dropped int
 	last           string
-	told           func() // called when the first line says that some were dropped
+	told           func() // called when the first line reports that some were dropped
 }
 
 var droppedLine = regexp.MustCompile(`were dropped.*lines=(\d+)`)
@@ -86,12 +86,12 @@ func TestLineSinkEnds(t *testing.T) {
 	s.Write([]byte("a line\n"))
 	begun := time.Now()
 	s.close("the last line\n")
-	if took := time.Since(begun); took > 10*lastLines {
+	if took := time.Since(begun); took > 10*closeTimeout {
 		t.Errorf("it took %v", took)
 	}
 }
 
-// TestLogNobodyReads: a server whose log goes into a pipe that nobody reads goes on
+// TestLogNobodyReads: a server whose log goes into a pipe that nobody reads continues
 // answering, tells later how much is missing, and ends when it is told to.
 func TestLogNobodyReads(t *testing.T) {
 	t.Parallel()

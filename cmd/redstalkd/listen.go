@@ -19,13 +19,12 @@ const (
 	// maxUnixPath is what fits into a sockaddr_un, less the NUL.
 	maxUnixPath = 107
 
-	// probeLimit bounds how long it may take to see whether anybody answers
-	// on a socket.
+	// probeLimit is how long a probe of a socket file may take.
 	probeLimit = 2 * time.Second
 )
 
-// listen returns the socket of the program: the one that systemd passed, or
-// else one of its own. Every error has the exit code for that.
+// listen returns the socket of the beanstalk port: the one that systemd passed, or
+// else a new one. Its errors have the exit code exitListen.
 func (p *program) listen(ctx context.Context) (net.Listener, error) {
 	l, err := p.inherit()
 	if err != nil {
@@ -39,12 +38,12 @@ func (p *program) listen(ctx context.Context) (net.Listener, error) {
 		l, err = p.listenTCP(ctx, p.addr, p.port)
 	}
 	if err != nil {
-		return nil, failure(exitListen, "cannot listen: %w", scrub(p.addr, err))
+		return nil, failure(exitListen, "cannot listen: %w", redactError(p.addr, err))
 	}
 	return l, nil
 }
 
-// listenAt listens on HOST:PORT, where the host may be left out, or on unix:PATH.
+// listenAt listens on HOST:PORT, :PORT or unix:PATH.
 func (s *settings) listenAt(ctx context.Context, addr string) (net.Listener, error) {
 	if path, isUnix := strings.CutPrefix(addr, unixPrefix); isUnix {
 		return s.listenUnix(ctx, path)
@@ -58,12 +57,12 @@ func (s *settings) listenAt(ctx context.Context, addr string) (net.Listener, err
 		return nil, err
 	}
 	if host == "" {
-		return s.listenOn(ctx, "tcp", "", port) // all addresses, of IPv6 as well
+		return s.listenOn(ctx, "tcp", "", port) // all addresses, IPv4 and IPv6
 	}
 	return s.listenTCP(ctx, host, port)
 }
 
-// listenTCP listens on the first address of the host that can be had.
+// listenTCP listens on the first address of the host that is available.
 func (s *settings) listenTCP(ctx context.Context, host string, port int) (net.Listener, error) {
 	ips, err := net.DefaultResolver.LookupIPAddr(ctx, host)
 	if err != nil {
@@ -74,7 +73,7 @@ func (s *settings) listenTCP(ctx context.Context, host string, port int) (net.Li
 	}
 	var errs []error
 	for _, ip := range ips {
-		// With plain "tcp", 0.0.0.0 would stand for IPv6 as well.
+		// With "tcp", 0.0.0.0 would include IPv6.
 		network := "tcp"
 		if ip.IP.To4() != nil {
 			network = "tcp4"
@@ -88,21 +87,21 @@ func (s *settings) listenTCP(ctx context.Context, host string, port int) (net.Li
 	return nil, errors.Join(errs...)
 }
 
-// listenOn listens on an address.
+// listenOn listens on an address, with retries, see retryWhileTaken.
 func (s *settings) listenOn(ctx context.Context, network, host string, port int) (net.Listener, error) {
-	return whenFree(ctx, s, func() (net.Listener, error) {
+	return retryWhileTaken(ctx, s, func() (net.Listener, error) {
 		var config net.ListenConfig
 		return config.Listen(ctx, network, net.JoinHostPort(host, strconv.Itoa(port)))
 	})
 }
 
-// listenUnix listens on a socket file, in place of one that a dead server has
-// left. What may follow the path says whose file it is, see unixOptions.
+// listenUnix listens on a socket file. It replaces the file of a dead server. The path can
+// be followed by the file's mode and owners, see unixOptions.
 func (s *settings) listenUnix(ctx context.Context, path string) (net.Listener, error) {
-	return whenFree(ctx, s, func() (net.Listener, error) { return listenFile(ctx, path) })
+	return retryWhileTaken(ctx, s, func() (net.Listener, error) { return listenFile(ctx, path) })
 }
 
-// listenFile is listenUnix, once.
+// listenFile is one attempt of listenUnix.
 func listenFile(ctx context.Context, path string) (net.Listener, error) {
 	path, options, err := parseUnix(path)
 	if err != nil {
@@ -115,11 +114,11 @@ func listenFile(ctx context.Context, path string) (net.Listener, error) {
 		return nil, err
 	}
 	config := net.ListenConfig{Control: options.close}
-	any, err := config.Listen(ctx, "unix", fileName(path))
+	listener, err := config.Listen(ctx, "unix", fileName(path))
 	if err != nil {
 		return nil, err
 	}
-	l := any.(*net.UnixListener)
+	l := listener.(*net.UnixListener)
 	l.SetUnlinkOnClose(false)
 	info, err := os.Lstat(path)
 	if err == nil {
@@ -132,8 +131,8 @@ func listenFile(ctx context.Context, path string) (net.Listener, error) {
 	return &socketFile{Listener: l, path: path, info: info}, nil
 }
 
-// fileName is path as package net must be given it: to that, a leading @ means
-// a socket without a file.
+// fileName is path in the form for package net, where a leading @ would mean
+// an abstract socket, without a file.
 func fileName(path string) string {
 	if strings.HasPrefix(path, "@") {
 		return "./" + path
@@ -141,8 +140,8 @@ func fileName(path string) string {
 	return path
 }
 
-// removeStale makes room for a socket at path, unless there is something that
-// is not ours to remove: a server that answers, or another kind of file.
+// removeStale removes the socket file of a dead server at path. It fails if a server
+// answers there, or if the file is not a socket.
 func removeStale(ctx context.Context, path string) error {
 	info, err := os.Lstat(path)
 	switch {
@@ -171,7 +170,7 @@ func removeStale(ctx context.Context, path string) error {
 }
 
 // socketFile is a listener that removes its file when it is closed, unless
-// somebody has put another there.
+// the file has been replaced.
 type socketFile struct {
 	net.Listener
 	path string
@@ -182,7 +181,7 @@ type socketFile struct {
 func (s *socketFile) Close() error {
 	s.once.Do(func() {
 		if info, err := os.Lstat(s.path); err == nil && os.SameFile(info, s.info) {
-			os.Remove(s.path) // in vain if -u lost the right: the next start does it
+			os.Remove(s.path) // fails if -u dropped the right to: then the next start removes it
 		}
 	})
 	return s.Listener.Close()

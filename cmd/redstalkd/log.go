@@ -7,12 +7,11 @@ import (
 	"os"
 )
 
-// logging is where the log goes.
+// logging is the output of the log.
 type logging struct {
 	io.Writer
 
-	// end writes a last line, and the lines that wait before it, as far as there
-	// is a reader.
+	// end writes the buffered lines and a last one, as long as there is a reader.
 	end func(line string)
 }
 
@@ -22,7 +21,7 @@ func (l *logging) exit(code int, line string) {
 	os.Exit(code)
 }
 
-// newLog says warnings and errors only, more with every -V.
+// newLog returns a log of warnings and errors; each -V adds a level.
 func newLog(w io.Writer, s *settings) *slog.Logger {
 	level := slog.LevelWarn
 	switch {
@@ -31,7 +30,7 @@ func newLog(w io.Writer, s *settings) *slog.Logger {
 	case s.verbosity > 1:
 		level = slog.LevelDebug
 	}
-	options := &slog.HandlerOptions{Level: level, ReplaceAttr: spell}
+	options := &slog.HandlerOptions{Level: level, ReplaceAttr: stringValues}
 	to := func(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, options)) }
 	if s.logJSON {
 		to = func(w io.Writer) *slog.Logger { return slog.New(slog.NewJSONHandler(w, options)) }
@@ -44,9 +43,9 @@ func newLog(w io.Writer, s *settings) *slog.Logger {
 	return to(w)
 }
 
-// spell has values that know how to write themselves do so in JSON, too,
-// where addresses would be structures and durations nanoseconds.
-func spell(_ []string, a slog.Attr) slog.Attr {
+// stringValues writes a fmt.Stringer as its string. Without it, addresses would be
+// structures in JSON, and durations nanoseconds.
+func stringValues(_ []string, a slog.Attr) slog.Attr {
 	if text, ok := a.Value.Any().(fmt.Stringer); ok && a.Value.Kind() != slog.KindTime {
 		a.Value = slog.StringValue(text.String())
 	}

@@ -22,9 +22,9 @@ import (
 var Version = "0.1.0"
 
 func main() {
-	makeRoom(os.LookupEnv)
+	raiseMaxProcs(os.LookupEnv)
 	signal.Ignore(syscall.SIGPIPE)
-	stdlog.SetOutput(io.Discard) // net/http would write there what others send it
+	stdlog.SetOutput(io.Discard) // net/http logs there what clients send
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGUSR1, syscall.SIGUSR2)
 	m := Main{
@@ -36,18 +36,17 @@ func main() {
 	os.Exit(code)
 }
 
-// ballast is memory that is never touched, and so not there but in the collector's
-// books: 16 MiB more may be used before it collects again. With few jobs it would
-// do so every few megabytes, which costs a sixth of what the memory engine can do;
+// ballast is heap that is never touched, so it takes no physical memory, but the garbage
+// collector counts it: it runs only after 16 MiB more of allocations. With few jobs it would
+// run every few megabytes, which costs a sixth of the memory engine's throughput;
 // with many it makes no difference.
 var ballast = make([]byte, 16<<20)
 
-// makeRoom has the runtime use a thread more for each loop of the server, unless
-// GOMAXPROCS says how many there are to be. A loop waits in the kernel for its
-// connections, and for the disk or Redis: until the runtime has noticed, which
-// may take 10 ms, timers and goroutines have one thread fewer, and on a machine
-// with two processors sometimes none.
-func makeRoom(env func(string) (string, bool)) {
+// raiseMaxProcs raises GOMAXPROCS by one for each loop of the server, unless the
+// environment sets it. A loop blocks in the kernel for its connections, and for the disk
+// or Redis. Until the runtime notices, which can take 10 ms, timers and goroutines have
+// one thread fewer, and on a machine with two processors sometimes none.
+func raiseMaxProcs(env func(string) (string, bool)) {
 	if _, set := env("GOMAXPROCS"); !set {
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + server.Loops())
 	}
@@ -59,20 +58,20 @@ type Main struct {
 	// LookupEnv is the environment, as os.LookupEnv.
 	LookupEnv func(name string) (value string, found bool)
 
-	// Signals brings SIGUSR1, SIGUSR2, SIGTERM and SIGINT, and those that Notify asks
-	// for.
+	// Signals delivers SIGUSR1, SIGUSR2, SIGTERM and SIGINT, and the signals that Notify
+	// subscribes to.
 	Signals <-chan os.Signal
 
-	// Notify, if not nil, asks for a signal that the program does not always want.
+	// Notify, if not nil, subscribes to another signal.
 	Notify func(os.Signal)
 
 	// Stdin is where a secret is read from; nil is empty.
 	Stdin io.Reader
 
-	// Ready, if not nil, is called once when connections are being served.
+	// Ready, if not nil, is called once, when connections are served.
 	Ready func(net.Addr)
 
-	// For tests: in place of openStore and storeLimit.
+	// For tests, instead of openStore and storeLimit.
 	open       func(context.Context, engine) (storage.Store, error)
 	storeLimit time.Duration
 }
@@ -95,11 +94,11 @@ func (m *Main) Run(ctx context.Context, args []string, stdout, stderr io.Writer)
 	return exitCode(err)
 }
 
-// verb is what the program does instead of serving, by the first word.
-type verb func(ctx context.Context, args []string, env func(string) (string, bool), stdout, stderr io.Writer) error
+// subcommand is what the program does instead of serving, selected by the first word.
+type subcommand func(ctx context.Context, args []string, env func(string) (string, bool), stdout, stderr io.Writer) error
 
-func (m *Main) verbs() map[string]verb {
-	return map[string]verb{"fsck": m.fsck, "import": m.importJobs, "export": m.export, "healthcheck": m.healthcheck, "secret": m.secret}
+func (m *Main) commands() map[string]subcommand {
+	return map[string]subcommand{"fsck": m.fsck, "import": m.importJobs, "export": m.export, "healthcheck": m.healthcheck, "secret": m.secret}
 }
 
 func (m *Main) run(ctx context.Context, args []string, stdout, stderr io.Writer, log *logging) error {
@@ -108,7 +107,7 @@ func (m *Main) run(ctx context.Context, args []string, stdout, stderr io.Writer,
 		env = func(string) (string, bool) { return "", false }
 	}
 	if len(args) > 0 {
-		if do := m.verbs()[args[0]]; do != nil {
+		if do := m.commands()[args[0]]; do != nil {
 			return do(ctx, args[1:], env, stdout, stderr)
 		}
 	}
@@ -130,7 +129,7 @@ func (m *Main) run(ctx context.Context, args []string, stdout, stderr io.Writer,
 	s.engine.maxJobSize = s.maxJobSize
 	p := &program{
 		settings: s, log: s.engine.log, env: env, signals: m.Signals,
-		ready: m.Ready, open: m.open, drain: drainSwitch{turned: make(chan struct{}, 1)}, storeLimit: m.storeLimit,
+		ready: m.Ready, open: m.open, drain: drainSwitch{changed: make(chan struct{}, 1)}, storeLimit: m.storeLimit,
 	}
 	p.observer = metrics.New(metrics.Config{
 		Tubes: s.metrics.tubes, ReadyLag: s.metrics.readyLag, Commands: server.CommandNames(), Version: Version, Log: p.log,

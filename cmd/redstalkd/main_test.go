@@ -113,16 +113,16 @@ func TestIdentify(t *testing.T) {
 	answers := func(u *user.User, err error) func(string) (*user.User, error) {
 		return func(string) (*user.User, error) { return u, err }
 	}
-	if uid, gid, err := identify("x", answers(&user.User{Uid: "3", Gid: "4"}, nil)); uid != 3 || gid != 4 || err != nil {
+	if uid, gid, err := lookupUser("x", answers(&user.User{Uid: "3", Gid: "4"}, nil)); uid != 3 || gid != 4 || err != nil {
 		t.Error(uid, gid, err)
 	}
-	if _, _, err := identify("x", answers(nil, user.UnknownUserError("x"))); exitCode(err) != 33 {
+	if _, _, err := lookupUser("x", answers(nil, user.UnknownUserError("x"))); exitCode(err) != 33 {
 		t.Error(err)
 	}
-	if _, _, err := identify("x", answers(nil, errors.New("broken"))); exitCode(err) != 32 {
+	if _, _, err := lookupUser("x", answers(nil, errors.New("broken"))); exitCode(err) != 32 {
 		t.Error(err)
 	}
-	if _, _, err := identify("x", answers(&user.User{Uid: "S-1-5", Gid: "4"}, nil)); exitCode(err) != 32 {
+	if _, _, err := lookupUser("x", answers(&user.User{Uid: "S-1-5", Gid: "4"}, nil)); exitCode(err) != 32 {
 		t.Error(err)
 	}
 }
@@ -199,11 +199,11 @@ func TestDrain(t *testing.T) {
 func TestMakeRoom(t *testing.T) {
 	usual := runtime.GOMAXPROCS(0)
 	defer runtime.GOMAXPROCS(usual)
-	makeRoom(func(string) (string, bool) { return "2", true })
+	raiseMaxProcs(func(string) (string, bool) { return "2", true })
 	if got := runtime.GOMAXPROCS(0); got != usual {
 		t.Errorf("with GOMAXPROCS set: %d threads, want %d", got, usual)
 	}
-	makeRoom(func(string) (string, bool) { return "", false })
+	raiseMaxProcs(func(string) (string, bool) { return "", false })
 	if got := runtime.GOMAXPROCS(0); got != usual+server.Loops() {
 		t.Errorf("%d threads, want %d and one for each of %d loops", got, usual, server.Loops())
 	}

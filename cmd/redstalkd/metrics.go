@@ -12,20 +12,20 @@ import (
 	"redstalk/tube"
 )
 
-// metricsSettings are those of what operators see.
+// metricsSettings are the settings of metrics and health checks.
 type metricsSettings struct {
-	tubes    int           // that are counted and shown by name
-	readyLag time.Duration // how late timers may be of an instance that is ready
+	tubes    int           // tubes that are counted and shown by name
+	readyLag time.Duration // timer lag up to which an instance is ready
 }
 
-// mostNamedTubes bounds what one scrape brings.
-const mostNamedTubes = 100_000
+// maxNamedTubes limits the size of a scrape.
+const maxNamedTubes = 100_000
 
 func defaultMetrics() metricsSettings {
 	return metricsSettings{tubes: tube.DefaultNamed, readyLag: metrics.DefaultReadyLag}
 }
 
-// namedTubes is queue.Config.NamedTubes, where 0 asks for the default.
+// namedTubes is the value for queue.Config.NamedTubes, where 0 means the default.
 func (m *metricsSettings) namedTubes() int {
 	if m.tubes == 0 {
 		return -1
@@ -35,8 +35,8 @@ func (m *metricsSettings) namedTubes() int {
 
 func (s *settings) setMetricsTubes(v string) error {
 	n, err := strconv.ParseUint(v, 10, 32)
-	if err != nil || n > mostNamedTubes {
-		return fmt.Errorf("%q is not a number of tubes, 0 to %d", v, mostNamedTubes)
+	if err != nil || n > maxNamedTubes {
+		return fmt.Errorf("%q is not a number of tubes, 0 to %d", v, maxNamedTubes)
 	}
 	s.metrics.tubes = int(n)
 	return nil
@@ -51,7 +51,7 @@ func (s *settings) setReadyLag(v string) error {
 	return nil
 }
 
-// lateHandler passes requests on to a handler that may not be there yet.
+// lateHandler passes requests on to a handler that is set later. Until then it answers 503.
 type lateHandler struct{ handler atomic.Pointer[http.Handler] }
 
 func (l *lateHandler) open(h http.Handler) { l.handler.Store(&h) }

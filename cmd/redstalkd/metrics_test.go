@@ -95,7 +95,7 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// TestReadyWhileLoading: the HTTP door says that the store is being loaded, and serves when it
+// TestReadyWhileLoading: the HTTP API reports that the store is being loaded, and serves when it
 // is.
 func TestReadyWhileLoading(t *testing.T) {
 	t.Parallel()
@@ -136,7 +136,7 @@ func TestEndsWhileLoading(t *testing.T) {
 	}
 }
 
-// TestReadyIsOpen: when /readyz says yes, every door answers.
+// TestReadyIsOpen: when /readyz says yes, every listener answers.
 func TestReadyIsOpen(t *testing.T) {
 	t.Parallel()
 	for range 8 {

@@ -17,7 +17,7 @@ import (
 	"redstalk/tools/conformance/compile"
 )
 
-// How many jobs are moved, and how often whoever moves them is killed meanwhile.
+// How many jobs are moved, and how often anyone who moves them is killed meanwhile.
 var (
 	moveJobs  = flag.Int("move-jobs", 900, "jobs that TestMoveKilled and TestBehindKilled move")
 	moveKills = flag.Int("move-kills", 3, "how often the mover is killed")
@@ -229,7 +229,7 @@ func TestBehindKilled(t *testing.T) {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	to := "unix:" + filepath.Join(dir, "s")
 	front := func() *process {
-		p, _ := serve(t, "-l", to, "-b", filepath.Join(dir, "jobs"), "--behind", from, "--behind-rate", strconv.Itoa(*moveJobs/3))
+		p, _ := serve(t, "-l", to, "-b", filepath.Join(dir, "jobs"), "--upstream", from, "--upstream-rate", strconv.Itoa(*moveJobs/3))
 		return p
 	}
 	n, quit := newCensus(), make(chan struct{})
@@ -275,7 +275,7 @@ func TestBehindNobody(t *testing.T) {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	from := "unix:" + filepath.Join(dir, "old")
-	p, addr := serve(t, "-p0", "--behind", from)
+	p, addr := serve(t, "-p0", "--upstream", from)
 	c := dialOld(t, addr)
 	if err := c.Ask([]byte("put 0 0 60 3\r\nown\r\n"), 1, raw.Expect(raw.Inserted)); err != nil {
 		t.Fatal(err)

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// notify tells systemd how far the program is, if systemd has asked for it: see sd_notify(3). An
-// error is no reason to serve nobody, so it is only logged.
+// notify sends the program's state to systemd, if systemd has asked for it: see sd_notify(3). An
+// error does not stop the server, so it is only logged.
 func (p *program) notify(state string) {
 	path, asked := p.env("NOTIFY_SOCKET")
 	if !asked || path == "" {
@@ -21,6 +21,6 @@ func (p *program) notify(state string) {
 		conn.Close()
 	}
 	if err != nil {
-		p.log.Warn("systemd cannot be told", "state", state, "err", err.Error())
+		p.log.Warn("notifying systemd failed", "state", state, "err", err.Error())
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// wholeNumber accepts decimal digits only, of a number up to most.
+// wholeNumber returns a check that accepts decimal digits only, of a number up to most.
 func wholeNumber(most uint64) func(string) error {
 	return func(v string) error {
 		n, err := strconv.ParseUint(v, 10, 64)
@@ -19,7 +19,7 @@ func wholeNumber(most uint64) func(string) error {
 	}
 }
 
-// plainPort refuses what looking up a port would skip or ignore: signs and blanks.
+// plainPort refuses signs and blanks, which a lookup of a port would ignore.
 func plainPort(v string) error {
 	if v[0] == '-' || v[0] == '+' || strings.ContainsAny(v, " \t\r\n") {
 		return fmt.Errorf("%q is neither a port from 0 to 65535 nor a known service", v)
@@ -27,8 +27,8 @@ func plainPort(v string) error {
 	return nil
 }
 
-// parseSize reads a number as beanstalkd does, with C's strtoul: too large a
-// number is the largest, and a negative one counts down from there.
+// parseSize reads a number as beanstalkd does, with C's strtoul: a number that is too
+// large becomes the largest one, and a negative one wraps around.
 func parseSize(v string) (uint64, error) {
 	digits := strings.TrimPrefix(v, "-")
 	if digits == v {

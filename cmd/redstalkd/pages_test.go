@@ -45,7 +45,7 @@ type pagesConn struct {
 	net.Conn
 	in     *bufio.Reader
 	change func(string) (string, error)
-	next   bytes.Buffer // read and not handed out
+	next   bytes.Buffer // read and not delivered
 }
 
 // CloseWrite ends what is sent.

@@ -20,10 +20,10 @@ import (
 	"redstalk/storage"
 )
 
-// storeLimit is long enough for a store that has much to write.
+// storeLimit is how long closing the store may take: enough for one that has much to write.
 const storeLimit = 10 * time.Second
 
-// program is one run of Main, when it is known what is wanted.
+// program is one run of Main as a server, after the settings are read.
 type program struct {
 	*settings
 	log     *slog.Logger
@@ -32,19 +32,19 @@ type program struct {
 	ready   func(net.Addr)
 	open    func(context.Context, engine) (storage.Store, error)
 	drain   drainSwitch
-	guard   atomic.Pointer[guards] // nil until they are there
-	bounds  *limits.Bounds         // of all doors together; from serve on
+	guard   atomic.Pointer[guards] // nil until they are open
+	bounds  *limits.Bounds         // shared by all listeners; set by serve
 
 	observer   *metrics.Observer
 	tasks      *zywaited.Service                  // nil: not wanted
 	dispatcher atomic.Pointer[webhook.Dispatcher] // nil: nothing is pushed, or not yet
 
-	// storeLimit bounds how long the end waits for the store, after the grace
-	// period of connections is over.
+	// storeLimit is how long shutdown waits for the store, after the grace
+	// period of connections.
 	storeLimit time.Duration
 }
 
-// run serves until it is told to end, and minds the signals meanwhile.
+// run serves until it is stopped, and handles signals meanwhile.
 func (p *program) run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -73,19 +73,19 @@ func (p *program) run(ctx context.Context) error {
 	}
 }
 
-// serve is the program from listening to the end, which ctx brings about.
+// serve is the program from listening to shutdown, which begins when ctx is done.
 func (p *program) serve(ctx context.Context) error {
 	p.bounds = p.newBounds()
 	l, err := p.listen(ctx)
 	if err != nil {
-		return endedEarly(ctx, err)
+		return unlessStopped(ctx, err)
 	}
 	defer l.Close()
 	p.log.Info("listening", "addr", l.Addr(), "version", Version, "pid", os.Getpid())
-	doors, err := p.listenHTTP(ctx)
-	defer doors.close()
+	listeners, err := p.listenHTTP(ctx)
+	defer listeners.close()
 	if err != nil {
-		return endedEarly(ctx, err)
+		return unlessStopped(ctx, err)
 	}
 	pushes, err := p.pushConfig()
 	if err != nil {
@@ -93,37 +93,37 @@ func (p *program) serve(ctx context.Context) error {
 	}
 	g, err := p.openGuards(ctx)
 	if err != nil {
-		return endedEarly(ctx, err)
+		return unlessStopped(ctx, err)
 	}
 	defer g.close()
 	p.guard.Store(g)
-	p.warnOpen(l)
+	p.warnUnprotected(l)
 	if p.user != "" {
 		if err := become(p.user); err != nil {
 			return err
 		}
 	}
-	served := make(chan error, 2+len(doors))
-	p.serveEarly(doors, served)
-	store, err := p.filledStore(ctx)
+	served := make(chan error, 2+len(listeners))
+	p.serveEarly(listeners, served)
+	store, err := p.openStoreInBackground(ctx)
 	if err != nil {
 		p.observer.Ending()
-		<-doors.shutdown(ctx)
-		return endedEarly(ctx, err)
+		<-listeners.shutdown(ctx)
+		return unlessStopped(ctx, err)
 	}
-	return p.serveStore(ctx, l, doors, pushes, store, served)
+	return p.serveStore(ctx, l, listeners, pushes, store, served)
 }
 
-// filledStore opens the store, after what moves in at its first start has done so. It gives up
-// waiting for that when ctx ends: then the process does, too.
-func (p *program) filledStore(ctx context.Context) (storage.Store, error) {
+// openStoreInBackground opens the store, after the import of a binlog at the first start. When ctx is
+// done it returns without waiting any longer: then the process exits.
+func (p *program) openStoreInBackground(ctx context.Context) (storage.Store, error) {
 	type opened struct {
 		store storage.Store
 		err   error
 	}
 	done := make(chan opened, 1)
 	go func() {
-		store, err := whenFree(ctx, p.settings, func() (storage.Store, error) { return p.openStore(ctx) })
+		store, err := retryWhileTaken(ctx, p.settings, func() (storage.Store, error) { return p.openStore(ctx) })
 		done <- opened{store, err}
 	}()
 	select {
@@ -134,9 +134,9 @@ func (p *program) filledStore(ctx context.Context) (storage.Store, error) {
 	}
 }
 
-// openStore is filledStore on the goroutine that may have to be given up.
+// openStore is the part of openStoreInBackground that runs on a goroutine of its own.
 func (p *program) openStore(ctx context.Context) (storage.Store, error) {
-	if err := p.moveIn(ctx); err != nil {
+	if err := p.importAtStart(ctx); err != nil {
 		return nil, err
 	}
 	store, err := p.open(ctx, p.engine)
@@ -146,8 +146,8 @@ func (p *program) openStore(ctx context.Context) (storage.Store, error) {
 	return store, nil
 }
 
-// endedEarly is err, unless the program was told to end: then it has.
-func endedEarly(ctx context.Context, err error) error {
+// unlessStopped returns err, or nil if the program was stopped meanwhile: then the error is part of that.
+func unlessStopped(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -166,8 +166,8 @@ func (p *program) serverConfig() server.Config {
 	return c
 }
 
-// descriptors is how many file descriptors this process may have; 0 if that
-// cannot be told.
+// descriptors is the limit of file descriptors of this process; 0 if it is
+// unknown.
 func descriptors() uint64 {
 	var limit syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {
@@ -176,7 +176,7 @@ func descriptors() uint64 {
 	return uint64(limit.Cur)
 }
 
-// newBounds returns what all doors share.
+// newBounds returns the limits that all listeners share.
 func (p *program) newBounds() *limits.Bounds {
 	connections := p.limits.connections
 	if connections == autoConnections {
@@ -189,8 +189,8 @@ func (p *program) newBounds() *limits.Bounds {
 	return limits.New(connections, p.limits.unread, p.limits.incoming)
 }
 
-// connectionsFor is how many connections leave enough of so many descriptors
-// to everything else, of which so many pushes are a part.
+// connectionsFor returns how many connections leave enough of the descriptors
+// for everything else, which includes the given number of concurrent pushes.
 func connectionsFor(descriptors uint64, pushes int) int {
 	others := uint64(128 + pushes)
 	if descriptors > math.MaxInt32 {
@@ -199,9 +199,9 @@ func connectionsFor(descriptors uint64, pushes int) int {
 	return int(descriptors - min(others, descriptors/2))
 }
 
-// serveStore serves what is in a store. The error that ends a door comes by served.
-func (p *program) serveStore(ctx context.Context, l net.Listener, doors httpDoors, pushes webhook.Config, store storage.Store, served chan error) error {
-	old := p.bringer()
+// serveStore serves the jobs of a store. The error that ends a listener comes from served.
+func (p *program) serveStore(ctx context.Context, l net.Listener, listeners httpListeners, pushes webhook.Config, store storage.Store, served chan error) error {
+	old := p.newMigrator()
 	q := queue.New(store, queue.Config{
 		MaxJobSize: p.maxJobSize, Version: Version, NamedTubes: p.metrics.namedTubes(), Log: p.log, MayPush: p.mayPush(),
 		Wanted: old.wanted(),
@@ -209,7 +209,7 @@ func (p *program) serveStore(ctx context.Context, l net.Listener, doors httpDoor
 	p.startPushing(q, pushes)
 	old.start(q)
 	if err := p.startTasks(q); err != nil {
-		return errors.Join(err, p.end(server.New(q, p.serverConfig()), doors, q, store, old))
+		return errors.Join(err, p.shutdown(server.New(q, p.serverConfig()), listeners, q, store, old))
 	}
 	s := server.New(q, p.serverConfig())
 	go func() { served <- s.Serve(l) }()
@@ -217,8 +217,8 @@ func (p *program) serveStore(ctx context.Context, l net.Listener, doors httpDoor
 		go func() { served <- s.ServeTLS(g.listener, g.tls.Config()) }()
 		p.log.Info("serving", "door", "tls", "addr", g.listener.Addr())
 	}
-	p.serveHTTP(doors, q, served)
-	p.observer.Serving(q) // when all doors are open
+	p.serveHTTP(listeners, q, served)
+	p.observer.Serving(q) // when all listeners serve
 	p.log.Info("serving", "addr", l.Addr(), "store", redact(p.engine.url))
 	p.ready(l.Addr())
 	p.notify("READY=1")
@@ -226,7 +226,7 @@ func (p *program) serveStore(ctx context.Context, l net.Listener, doors httpDoor
 	var err error
 	for running := true; running; {
 		select {
-		case <-p.drain.turned:
+		case <-p.drain.changed:
 			p.applyDrain(q)
 		case err = <-served:
 			err = failure(exitFailure, "accepting connections: %w", err)
@@ -236,10 +236,10 @@ func (p *program) serveStore(ctx context.Context, l net.Listener, doors httpDoor
 		}
 	}
 	p.notify("STOPPING=1")
-	return errors.Join(err, p.end(s, doors, q, store, old))
+	return errors.Join(err, p.shutdown(s, listeners, q, store, old))
 }
 
-// applyDrain has puts refused, or not, as the last signal says.
+// applyDrain starts or ends drain mode, as the last signal says.
 func (p *program) applyDrain(q *queue.Queue) {
 	if p.drain.on.Load() {
 		q.Drain()
@@ -250,33 +250,33 @@ func (p *program) applyDrain(q *queue.Queue) {
 	}
 }
 
-// drainSwitch is what signals want of draining. It may be turned before there is a
+// drainSwitch is the drain mode that signals ask for. It can be set before there is a
 // queue.
 type drainSwitch struct {
-	on     atomic.Bool
-	turned chan struct{} // holds one when on was set since it was last read
+	on      atomic.Bool
+	changed chan struct{} // has an element if on was set since it was last read
 }
 
 func (d *drainSwitch) set(on bool) {
 	d.on.Store(on)
 	select {
-	case d.turned <- struct{}{}:
+	case d.changed <- struct{}{}:
 	default:
 	}
 }
 
-// end stops the doors, the queue and then the store. It gives up on a store that does
-// not answer.
-func (p *program) end(s *server.Server, doors httpDoors, q *queue.Queue, store storage.Store, old *bringer) error {
+// shutdown stops the listeners, the queue and then the store. It does not wait longer than the
+// limit for a store that does not answer.
+func (p *program) shutdown(s *server.Server, listeners httpListeners, q *queue.Queue, store storage.Store, old *migrator) error {
 	p.observer.Ending()
 	if e, ok := store.(interface{ Ending() }); ok {
-		e.Ending() // for whenFree of the next process
+		e.Ending() // makes retryWhileTaken of the next process wait longer
 	}
 	done := make(chan error, 1)
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), p.grace)
 		defer cancel()
-		httpEnded, pushEnded := doors.shutdown(ctx), p.stopPushing(ctx)
+		httpEnded, pushEnded := listeners.shutdown(ctx), p.stopPushing(ctx)
 		if err := errors.Join(s.Shutdown(ctx), <-httpEnded); err != nil {
 			p.log.Warn("connections were cut off at the end of the grace period", "grace", p.grace)
 		}
@@ -292,7 +292,7 @@ func (p *program) end(s *server.Server, doors httpDoors, q *queue.Queue, store s
 	select {
 	case err := <-done:
 		if err != nil {
-			return failure(exitFailure, "closing the store %s: %w", redact(p.engine.url), scrub(p.engine.url, err))
+			return failure(exitFailure, "closing the store %s: %w", redact(p.engine.url), redactError(p.engine.url, err))
 		}
 		p.log.Info("ended")
 		return nil

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// progress is the line on a terminal that tells how far something is.
+// progress is a progress line on a terminal.
 type progress struct {
-	to     io.Writer        // nil if it is no terminal
+	to     io.Writer        // nil if it is not a terminal
 	now    func() time.Time // for tests
 	before time.Time        // when it was last written
-	there  bool             // it is on the terminal
+	shown  bool             // it is on the terminal
 }
 
-// progressEvery is how often the line is written at most.
+// progressEvery is the shortest time between two updates of the line.
 const progressEvery = 100 * time.Millisecond
 
-// newProgress returns one that is written if w is a terminal.
+// newProgress returns a progress line that is shown only if w is a terminal.
 func newProgress(w io.Writer) *progress {
 	p := &progress{now: time.Now}
 	if f, ok := w.(*os.File); ok {
@@ -29,19 +29,19 @@ func newProgress(w io.Writer) *progress {
 	return p
 }
 
-// show writes the line anew, now and then.
+// show updates the line, at most every progressEvery.
 func (p *progress) show(what string, n int) {
 	if p.to == nil || p.now().Sub(p.before) < progressEvery {
 		return
 	}
-	p.before, p.there = p.now(), true
-	fmt.Fprintf(p.to, "\r\033[Klooking at %s: %d", what, n)
+	p.before, p.shown = p.now(), true
+	fmt.Fprintf(p.to, "\r\033[Kprocessing %s: %d", what, n)
 }
 
-// clear takes the line away, before something else is written.
+// clear removes the line, before something else is written.
 func (p *progress) clear() {
-	if p.there {
+	if p.shown {
 		fmt.Fprint(p.to, "\r\033[K")
 	}
-	p.there = false
+	p.shown = false
 }

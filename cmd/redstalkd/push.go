@@ -10,24 +10,24 @@ import (
 	"redstalk/server/webhook"
 )
 
-// pushSettings are those of pushes.
+// pushSettings are the settings of pushes to webhooks.
 type pushSettings struct {
 	allow   *webhook.Allow // nil: nothing is pushed
 	secrets string         // a file; "": webhooks are not signed
-	ca      string         // a file; "": the CAs of the system
+	ca      string         // a file; "": the system's CAs
 	proxy   bool
 }
 
-// pushOptions are those of pushes.
+// pushOptions are the flags of pushes to webhooks.
 func (s *settings) pushOptions() []*option {
 	return []*option{
 		{name: "push-allow", value: "LIST", set: s.setPushAllow,
 			help: "let tubes push their jobs to these: host names, *.DOMAIN, addresses and networks,\n" +
-				"each with :PORT or without, with commas; * is every public host"},
-		{name: "push-secrets", value: "FILE", set: notEmpty(&s.pushes.secrets),
-			help: "sign what is pushed with the secrets of this file; read again on SIGHUP"},
-		{name: "push-ca", value: "FILE", set: notEmpty(&s.pushes.ca),
-			help: "trust the certificates of this file when pushing, instead of the system's"},
+				"each with or without :PORT, separated by commas; * is every public host"},
+		{name: "push-secrets", value: "FILE", set: setNonEmpty(&s.pushes.secrets),
+			help: "sign webhooks with the secrets of this file; reread on SIGHUP"},
+		{name: "push-ca", value: "FILE", set: setNonEmpty(&s.pushes.ca),
+			help: "when pushing, trust the certificates of this file instead of the system's"},
 		{name: "push-proxy", set: setBool(&s.pushes.proxy),
 			help: "push through the proxies that HTTP_PROXY, HTTPS_PROXY and NO_PROXY name"},
 	}
@@ -54,7 +54,7 @@ func (p *program) pushConfig() (c webhook.Config, err error) {
 	return c, nil
 }
 
-// readPushSecrets reads what signs webhooks.
+// readPushSecrets reads the secrets that sign webhooks.
 func (p *program) readPushSecrets() (s *webhook.Secrets, err error) {
 	text, err := access.ReadSecrets(p.pushes.secrets, p.log)
 	if err == nil {
@@ -66,7 +66,7 @@ func (p *program) readPushSecrets() (s *webhook.Secrets, err error) {
 	return s, nil
 }
 
-// readCAs returns the certificates of a file, instead of those of the system.
+// readCAs returns the certificates of a PEM file.
 func readCAs(file string) (*x509.CertPool, error) {
 	text, err := access.ReadFile(file)
 	if err != nil {
@@ -87,7 +87,7 @@ func (p *program) mayPush() func(url string) bool {
 	return p.pushes.allow.URL
 }
 
-// startPushing starts the dispatcher, if anything may be pushed.
+// startPushing starts the webhook dispatcher, if --push-allow is set.
 func (p *program) startPushing(q *queue.Queue, c webhook.Config) {
 	if p.pushes.allow == nil {
 		return
@@ -101,7 +101,8 @@ func (p *program) startPushing(q *queue.Queue, c webhook.Config) {
 	}
 }
 
-// stopPushing ends the calls that are under way. The channel is closed when they have ended.
+// stopPushing waits for running calls to end, and cancels them when ctx is done. The channel is closed
+// when all have ended.
 func (p *program) stopPushing(ctx context.Context) <-chan struct{} {
 	ended := make(chan struct{})
 	go func() {
@@ -117,7 +118,7 @@ func (p *program) stopPushing(ctx context.Context) <-chan struct{} {
 	return ended
 }
 
-// reloadPush reads the secrets again. A faulty file changes nothing.
+// reloadPush rereads the secrets. A faulty file changes nothing.
 func (p *program) reloadPush() {
 	d := p.dispatcher.Load()
 	if d == nil || p.pushes.secrets == "" {

@@ -19,7 +19,7 @@ import (
 	"redstalk/storage/redis/redistest"
 )
 
-// pushLedger is a receiver of pushes that keeps the books. Of what it is sent it refuses some,
+// pushLedger is a receiver of pushes that keeps the ledger. Of what it is sent it refuses some,
 // answers some late, and breaks some connections; each job is taken in the end.
 type pushLedger struct {
 	*httptest.Server
@@ -204,7 +204,7 @@ func TestPushLedgerKilled(t *testing.T) {
 	}
 }
 
-// TestPushProgram: the flags, what a server says that does not push, and secrets that are read
+// TestPushProgram: the flags, what a server reports that does not push, and secrets that are read
 // again.
 func TestPushProgram(t *testing.T) {
 	t.Parallel()

@@ -9,19 +9,18 @@ import (
 
 const hidden = "xxxxx"
 
-// shortestSecret is how long a password is at least to be looked for in other texts:
-// shorter ones would be found in any.
+// shortestSecret is the shortest password that is replaced in other texts: shorter
+// ones would match by chance.
 const shortestSecret = 4
 
-// redact returns s without the user and password of the URL that it is, or holds, or
-// was meant to be: it is used on what was mistyped, too, so it does not count on s
-// being well formed.
+// redact returns s with user and password of a URL replaced. s is a URL or contains one, and
+// can be malformed: redact is also used on mistyped values.
 func redact(s string) string {
 	from, to := userInfo(s)
 	return s[:from] + hide(s[from:to]) + s[to:]
 }
 
-// hide returns what is shown of a secret, if there is one.
+// hide returns what is shown in place of a secret; "" for no secret.
 func hide(secret string) string {
 	if secret == "" {
 		return ""
@@ -29,8 +28,8 @@ func hide(secret string) string {
 	return hidden
 }
 
-// userInfo returns where user and password of a URL are in s: s[from:to]. If there
-// is no @ behind which a host comes, that is all that is no host.
+// userInfo returns where user and password of a URL are in s: s[from:to]. Without
+// an @ it is everything, unless all of it can be hosts.
 func userInfo(s string) (from, to int) {
 	if isPath(s) {
 		return 0, 0
@@ -49,12 +48,12 @@ func userInfo(s string) (from, to int) {
 	return from, len(s)
 }
 
-// onlyHosts matches what follows the slashes of a URL if none of it can be a password
-// in the place of a host: hosts with ports, a name and a number, and parameters.
+// onlyHosts matches the part after the slashes of a URL if none of it can be a password
+// instead of a host: hosts with ports, a name and a number, and parameters.
 var onlyHosts = regexp.MustCompile(strings.ReplaceAll(
 	`^HOST(,HOST)*(/[\w.-]*){0,2}(\?(\w+=[^&#]*&?)*)?$`, "HOST", `(\[[0-9a-fA-F:.%]*\]|[^][:,/?#]*)(:\d{0,5})?`))
 
-// isPath tells whether an @ in s is but a letter of a file's name.
+// isPath reports whether s is a path, in which an @ is part of a file name.
 func isPath(s string) bool {
 	if socket, ok := strings.CutPrefix(s, "unix:///"); ok {
 		return !strings.Contains(socket, "@/")
@@ -62,18 +61,18 @@ func isPath(s string) bool {
 	return !strings.Contains(s, "://") && (strings.HasPrefix(s, "embedded:") || strings.HasPrefix(s, unixPrefix+"/"))
 }
 
-// scrubbed is an error whose text holds no user and password, though those it wraps may.
-type scrubbed struct {
+// redactedError is an error whose text has no user and password, while those that it wraps may have.
+type redactedError struct {
 	text string
 	err  error
 }
 
-func (s *scrubbed) Error() string { return s.text }
-func (s *scrubbed) Unwrap() error { return s.err }
+func (s *redactedError) Error() string { return s.text }
+func (s *redactedError) Unwrap() error { return s.err }
 
-// scrub hides user and password of rawURL in what err says, together and the password
-// alone, as they stand in the URL, in quotes, and decoded.
-func scrub(rawURL string, err error) error {
+// redactError replaces user and password of rawURL in the text of err: both together and the
+// password alone, in the form of the URL, in Go quotes, and unescaped.
+func redactError(rawURL string, err error) error {
 	from, to := userInfo(rawURL)
 	text, both := err.Error(), rawURL[from:to]
 	_, password, found := strings.Cut(both, ":")
@@ -82,23 +81,23 @@ func scrub(rawURL string, err error) error {
 	}
 	if both != "" {
 		text = strings.ReplaceAll(text, rawURL, redact(rawURL))
-		text = strings.ReplaceAll(text, quoteless(rawURL), redact(rawURL))
+		text = strings.ReplaceAll(text, goQuoted(rawURL), redact(rawURL))
 	}
-	for _, secret := range []string{both, quoteless(both), decoded(both), password, quoteless(password), decoded(password)} {
+	for _, secret := range []string{both, goQuoted(both), unescaped(both), password, goQuoted(password), unescaped(password)} {
 		if len(secret) >= shortestSecret {
 			text = strings.ReplaceAll(text, secret, hidden)
 		}
 	}
-	return &scrubbed{text, err}
+	return &redactedError{text, err}
 }
 
-// quoteless is how s stands between quotes.
-func quoteless(s string) string {
+// goQuoted is s as %q writes it, without the quotes.
+func goQuoted(s string) string {
 	quoted := strconv.Quote(s)
 	return quoted[1 : len(quoted)-1]
 }
 
-func decoded(s string) string {
+func unescaped(s string) string {
 	if plain, err := url.PathUnescape(s); err == nil {
 		return plain
 	}

@@ -41,7 +41,7 @@ func TestScrub(t *testing.T) {
 		if cause == nil {
 			cause = errors.New("refused")
 		}
-		err := scrub(address, errors.Join(cause, errors.New("tried secret and s%65cret at "+address)))
+		err := redactError(address, errors.Join(cause, errors.New("tried secret and s%65cret at "+address)))
 		for _, secret := range []string{"secret", "s%65cret", "sec ret"} {
 			if strings.Contains(address, secret) && strings.Contains(err.Error(), secret) {
 				t.Errorf("%q is in %q", secret, err)
@@ -76,7 +76,7 @@ func TestNothingTellsSecrets(t *testing.T) {
 		for i, form := range forms {
 			raw, encoded := fmt.Sprintf(form, secret), fmt.Sprintf(form, strings.ReplaceAll(url.PathEscape(secret), "@", "%40"))
 			if c == '@' && !strings.Contains(form, "@") {
-				continue // what is behind the last @ is a host
+				continue // what is after the last @ is a host
 			}
 			lines := [][]string{{"--store", raw}, {"--store=" + encoded, "-VV"}, {"fsck", "--store", raw}}
 			if i == 0 {

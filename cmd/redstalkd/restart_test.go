@@ -14,7 +14,7 @@ import (
 
 // TestRestart leads jobs into every state and restarts the program in the
 // middle, in good order and by force. Everything is as it was, except that reserved
-// jobs are ready and time has gone on.
+// jobs are ready and time has continued.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	for name, signals := range map[string][]syscall.Signal{
@@ -252,12 +252,12 @@ func (l *lifetime) finish() {
 	l.Helper()
 	work, all := beanstalk.NewTube(l.conn, "work"), beanstalk.NewTubeSet(l.conn, "work", "still", "soon")
 	for _, name := range []string{"released", "kicked", "plain", "big", "empty", "overdue"} {
-		l.take(all, name)
+		l.takePending(all, name)
 	}
 	for _, name := range []string{"held", "touched"} {
 		l.do(l.conn.Delete(l.reserve(l.conn, name)))
 	}
-	l.take(all, "pending")
+	l.takePending(all, "pending")
 	if took := time.Since(l.begun); took < pending {
 		l.Errorf("the job with a delay of %v came after %v", pending, took)
 	}
@@ -266,19 +266,19 @@ func (l *lifetime) finish() {
 			l.Errorf("job %d is the first buried one, want %s (%d): %v", id, name, l.id[name], err)
 		}
 		must(work.Kick(1))(l.T)
-		l.take(all, name)
+		l.takePending(all, name)
 	}
 	if id, _, err := all.Reserve(0); !errors.Is(err, beanstalk.ErrTimeout) {
 		l.Errorf("job %d: %v", id, err)
 	}
 	must(work.Kick(9))(l.T)
-	l.take(all, "put off")
-	l.take(all, "delayed")
+	l.takePending(all, "put off")
+	l.takePending(all, "delayed")
 	l.put("work", "new", 0, 0, time.Minute, "")
-	l.take(all, "new")
+	l.takePending(all, "new")
 }
 
-func (l *lifetime) take(from *beanstalk.TubeSet, name string) {
+func (l *lifetime) takePending(from *beanstalk.TubeSet, name string) {
 	l.Helper()
 	id, _, err := from.Reserve(patience)
 	if err != nil || id != l.id[name] {

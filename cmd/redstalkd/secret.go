@@ -15,9 +15,9 @@ import (
 	"redstalk/server/access"
 )
 
-// secret is `redstalkd secret [--argon2id | --cost N]`: it reads a secret from standard
-// input, a line, and prints its hash for the file of users as the last line. At a terminal
-// it asks for it twice, and does not show it.
+// secret is `redstalkd secret [--argon2id | --cost N]`: it reads a secret, one line, from
+// standard input, and prints its hash for the file of users as the last line. At a terminal
+// it asks for the secret twice, without echo.
 func (m *Main) secret(_ context.Context, args []string, _ func(string) (string, bool), stdout, stderr io.Writer) error {
 	cost, argon := access.DefaultBcryptCost, false
 	for i := 0; i < len(args); i++ {
@@ -35,7 +35,7 @@ func (m *Main) secret(_ context.Context, args []string, _ func(string) (string, 
 				return failure(exitUsage, "--cost is a number")
 			}
 			cost = n
-		default: // it may be the secret itself, so it is not repeated
+		default: // it may be the secret itself, so the message does not repeat it
 			return failure(exitUsage, "use: redstalkd secret [--argon2id | --cost N], with the secret on standard input")
 		}
 	}
@@ -71,9 +71,9 @@ func (m *Main) readSecret(stderr io.Writer) (string, error) {
 	return strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r"), nil
 }
 
-// askSecret asks at a terminal.
+// askSecret asks for a secret at a terminal, twice.
 func askSecret(terminal int, stderr io.Writer) (string, error) {
-	var said [2]string
+	var typed [2]string
 	for i, prompt := range []string{"Secret: ", "Again: "} {
 		fmt.Fprint(stderr, prompt)
 		text, err := term.ReadPassword(terminal)
@@ -81,10 +81,10 @@ func askSecret(terminal int, stderr io.Writer) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		said[i] = string(text)
+		typed[i] = string(text)
 	}
-	if said[0] != said[1] {
+	if typed[0] != typed[1] {
 		return "", errors.New("the two are not the same")
 	}
-	return said[0], nil
+	return typed[0], nil
 }

@@ -23,7 +23,7 @@ func (s *settings) setListen(v string) error {
 	case strings.Contains(v, "://"):
 		return fmt.Errorf("%q is a URL, not an address", v)
 	}
-	s.addr, s.said["listen"] = v, true
+	s.addr, s.given["listen"] = v, true
 	return nil
 }
 
@@ -32,12 +32,12 @@ func (s *settings) setPort(v string) error {
 	if err != nil || v == "" {
 		return fmt.Errorf("%q is neither a port from 0 to 65535 nor a known service", v)
 	}
-	s.port, s.said["port"] = port, true
+	s.port, s.given["port"] = port, true
 	return nil
 }
 
-// setDoor takes the address of a door: HOST:PORT, :PORT or unix:PATH.
-func setDoor(to *string) func(string) error {
+// setAddress accepts the address of a listener: HOST:PORT, :PORT or unix:PATH.
+func setAddress(to *string) func(string) error {
 	return func(v string) error {
 		*to = v
 		if path, isUnix := strings.CutPrefix(v, unixPrefix); isUnix {
@@ -57,7 +57,7 @@ func setDoor(to *string) func(string) error {
 	}
 }
 
-// setOrigins takes sites, with commas.
+// setOrigins accepts origins, separated by commas.
 func (s *settings) setOrigins(v string) error {
 	s.http.origins = nil
 	for origin := range strings.SplitSeq(v, ",") {
@@ -70,7 +70,7 @@ func (s *settings) setOrigins(v string) error {
 	return nil
 }
 
-// setHosts takes names of this server, with commas.
+// setHosts accepts host names, separated by commas.
 func (s *settings) setHosts(v string) error {
 	for one := range strings.SplitSeq(v, ",") {
 		name, err := httpserve.Host(strings.TrimSpace(one))
@@ -99,7 +99,7 @@ func (s *settings) setStore(v string) error {
 	case scheme == "memory" && rest == "",
 		scheme == "embedded" && rest != "",
 		redisSchemes[scheme] && authority:
-		s.engine.url, s.said["store"] = v, true
+		s.engine.url, s.given["store"] = v, true
 		return nil
 	}
 	return fmt.Errorf("%q is none of memory:, embedded:DIR, redis://..., rediss://..., redis+sentinel://..., redis+cluster://... and unix:///PATH", v)
@@ -123,7 +123,7 @@ func (s *settings) setBinlog(dir string) error {
 	if dir == "" {
 		return errors.New("empty directory name")
 	}
-	s.engine.url, s.said["binlog"] = "embedded:"+dir, true
+	s.engine.url, s.given["binlog"] = "embedded:"+dir, true
 	return nil
 }
 
@@ -175,7 +175,7 @@ func (s *settings) setMaxJobSize(v string) error {
 		n = maxMaxJobSize
 		s.warn("maximum job size was set to %d", n)
 	}
-	s.maxJobSize, s.said["max-job-size"] = int(n), true
+	s.maxJobSize, s.given["max-job-size"] = int(n), true
 	if n == 0 {
 		s.maxJobSize = -1 // 0 asks the server for its default
 	}
@@ -204,8 +204,8 @@ func (s *settings) setMaxConnections(v string) error {
 	return nil
 }
 
-// setLimit takes a duration, of which 0 means that there is no limit.
-func setLimit(to *time.Duration) func(string) error {
+// setTimeout accepts a duration, of which 0 means no timeout.
+func setTimeout(to *time.Duration) func(string) error {
 	return func(v string) error {
 		d, err := time.ParseDuration(v)
 		if err != nil || d < 0 {
@@ -260,7 +260,7 @@ func (s *settings) setLogFormat(v string) error {
 	return nil
 }
 
-// setVerbose counts, or is told the number.
+// setVerbose counts how often the flag is given, or accepts the number.
 func (s *settings) setVerbose(v string) error {
 	if v == "true" {
 		s.verbosity++
@@ -292,7 +292,7 @@ func setBool(to *bool) func(string) error {
 	}
 }
 
-func notEmpty(to *string) func(string) error {
+func setNonEmpty(to *string) func(string) error {
 	return func(v string) error {
 		if v == "" {
 			return errors.New("empty name")

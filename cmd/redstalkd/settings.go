@@ -10,51 +10,51 @@ import (
 	"redstalk/server/limits"
 )
 
-// settings is what the command line and the environment ask for.
+// settings are the values of all flags and variables.
 type settings struct {
-	addr       string // to listen on: IP address, host name, or unix:PATH
-	port       int    // 0: any that is free
-	user       string // to become; "": nobody else
-	maxJobSize int    // bytes, as queue.Config has it; negative: empty bodies only
-	quoteStats bool
-	verbosity  int
-	logJSON    bool
-	grace      time.Duration
-	limits     limitSettings
-	engine     engine
-	http       httpSettings
-	gateways   gatewaySettings
-	metrics    metricsSettings
-	pushes     pushSettings
-	noImport   bool   // of a binlog in the directory of the store
-	behind     string // address of the old server whose jobs come over; "": there is none
-	behindRate float64
-	guards     guardSettings
+	addr         string // to listen on: IP address, host name, or unix:PATH
+	port         int    // 0: any that is free
+	user         string // to become; "": do not change
+	maxJobSize   int    // bytes, as in queue.Config; negative: empty bodies only
+	quoteStats   bool
+	verbosity    int
+	logJSON      bool
+	grace        time.Duration
+	limits       limitSettings
+	engine       engine
+	http         httpSettings
+	gateways     gatewaySettings
+	metrics      metricsSettings
+	pushes       pushSettings
+	noImport     bool   // of a binlog in the directory of the store
+	upstream     string // address of the old server whose jobs are migrated; "": none
+	upstreamRate float64
+	guards       guardSettings
 
-	said     map[string]bool // listen, port, store, binlog: given, wherever
+	given    map[string]bool // listen, port, store, binlog: given by flag or variable
 	warnings []string
 }
 
-// limits are those of connections.
+// limitSettings are the limits of connections.
 type limitSettings struct {
-	connections  int           // 0: none; autoConnections: by the limit of descriptors
+	connections  int           // 0: no limit; autoConnections: from the limit of descriptors
 	idleTimeout  time.Duration // 0: never
 	writeTimeout time.Duration // 0: never
 	unread       int64         // bytes over all connections; 0: no limit
 	incoming     int64         // likewise
 }
 
-// httpSettings are those of the HTTP door.
+// httpSettings are the settings of the HTTP API.
 type httpSettings struct {
-	addr       string   // HOST:PORT, :PORT or unix:PATH; "": there is none
+	addr       string   // HOST:PORT, :PORT or unix:PATH; "": not served
 	origins    []string // other sites whose pages may use it
-	hosts      []string // as serving.Config.Hosts
-	maxWaiting int      // requests that may wait for jobs at a time
+	hosts      []string // for httpserve.Config.Hosts
+	maxWaiting int      // requests that may wait for jobs at the same time
 }
 
-// autoConnections asks for as many connections as there are descriptors,
-// except those that the store may need: one that cannot open its next file has
-// to end the program.
+// autoConnections limits connections to the number of descriptors, less those
+// that the store may need: a store that cannot open its next file ends the
+// program.
 const autoConnections = -1
 
 const (
@@ -72,25 +72,25 @@ const (
 
 func defaults() *settings {
 	return &settings{
-		addr: "127.0.0.1", port: 11300, behindRate: defaultBehindRate, maxJobSize: defaultMaxJobSize, grace: 5 * time.Second,
+		addr: "127.0.0.1", port: 11300, upstreamRate: defaultUpstreamRate, maxJobSize: defaultMaxJobSize, grace: 5 * time.Second,
 		limits:  limitSettings{connections: autoConnections, writeTimeout: server.DefaultWriteTimeout, unread: limits.DefaultUnread, incoming: limits.DefaultIncoming},
 		engine:  engine{url: defaultStore, namespace: "redstalk", fileSize: defaultFileSize, reserve: defaultReserve, timeout: defaultStoreTimeout},
 		http:    httpSettings{maxWaiting: httpapi.DefaultMaxWaiting},
 		metrics: defaultMetrics(),
 		guards:  guardSettings{authTimeout: server.DefaultAuthTimeout, unauthenticated: server.DefaultMaxUnauthenticated},
-		said:    make(map[string]bool),
+		given:   make(map[string]bool),
 	}
 }
 
-// finish checks what can only be seen when everything has been read.
+// finish checks the settings against each other, after all have been read.
 func (s *settings) finish(line *commandLine) error {
-	switch both := s.said["binlog"] && s.said["store"]; {
-	case both && line.said["binlog"]:
-		return usageError("-b and --store both say where jobs are kept: give one of them")
+	switch both := s.given["binlog"] && s.given["store"]; {
+	case both && line.given["binlog"]:
+		return usageError("-b and --store both name a store: give one of them")
 	case both:
-		return failure(exitUsage, "REDSTALK_BINLOG and REDSTALK_STORE both say where jobs are kept: set one of them")
+		return failure(exitUsage, "REDSTALK_BINLOG and REDSTALK_STORE both name a store: set one of them")
 	}
-	if its := s.pushes; its.allow == nil && (its.secrets != "" || its.ca != "" || its.proxy) {
+	if push := s.pushes; push.allow == nil && (push.secrets != "" || push.ca != "" || push.proxy) {
 		s.warn("--push-secrets, --push-ca and --push-proxy mean nothing without --push-allow")
 	}
 	return s.guards.check()

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// nodeClient speaks TLS to ADDR by the certificate FILE: it sends what follows, and prints what
+// nodeClient uses TLS to ADDR by the certificate FILE: it sends what follows, and prints what
 // comes until the end.
 const nodeClient = `
 const tls = require("tls"), fs = require("fs")

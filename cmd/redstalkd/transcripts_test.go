@@ -17,7 +17,7 @@ import (
 const transcriptSlack = 400 * time.Millisecond
 
 // TestTranscripts plays every transcript, each recorded from or checked on the
-// true beanstalkd, on the program.
+// real beanstalkd, on the program.
 func TestTranscripts(t *testing.T) { playAll(t, "../../testdata/transcripts") }
 
 // TestExtensions does so with the transcripts of what beanstalkd does not know, and on

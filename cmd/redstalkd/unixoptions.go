@@ -11,14 +11,14 @@ import (
 	"syscall"
 )
 
-// unixOptions are what may follow the path of a unix socket: ?mode=0660&user=NAME&group=NAME.
+// unixOptions are the options after the path of a unix socket: ?mode=0660&user=NAME&group=NAME.
 type unixOptions struct {
 	mode        os.FileMode // of the file, if hasMode
 	hasMode     bool
 	user, group string // names or numbers; "": as they are
 }
 
-// parseUnix takes the options off a path. A path may hold a ? that none of them follows.
+// parseUnix separates a path from its options. A ? that no option follows is part of the path.
 func parseUnix(path string) (string, unixOptions, error) {
 	var o unixOptions
 	at := strings.LastIndexByte(path, '?')
@@ -55,8 +55,8 @@ func isUnixQuery(query string) bool {
 	return true
 }
 
-// close is for net.ListenConfig.Control: nobody but this user may connect before apply has
-// said who may. Where that has no effect the umask decides.
+// close is for net.ListenConfig.Control: until apply has set the mode, only this user can connect.
+// On systems where that has no effect, the umask decides.
 func (o *unixOptions) close(_, _ string, conn syscall.RawConn) error {
 	if o.hasMode {
 		conn.Control(func(fd uintptr) { syscall.Fchmod(int(fd), 0o600) })
@@ -64,12 +64,12 @@ func (o *unixOptions) close(_, _ string, conn syscall.RawConn) error {
 	return nil
 }
 
-// apply gives the file its owners and then its mode.
+// apply sets the owners of the file and then its mode.
 func (o *unixOptions) apply(path string) error {
 	uid, gid := -1, -1
 	var err error
 	if o.user != "" {
-		uid, err = numberOf(o.user, func(name string) (string, error) {
+		uid, err = idOf(o.user, func(name string) (string, error) {
 			u, err := user.Lookup(name)
 			if err != nil {
 				return "", err
@@ -78,7 +78,7 @@ func (o *unixOptions) apply(path string) error {
 		})
 	}
 	if err == nil && o.group != "" {
-		gid, err = numberOf(o.group, func(name string) (string, error) {
+		gid, err = idOf(o.group, func(name string) (string, error) {
 			g, err := user.LookupGroup(name)
 			if err != nil {
 				return "", err
@@ -98,8 +98,8 @@ func (o *unixOptions) apply(path string) error {
 	return nil
 }
 
-// numberOf returns a number as it is, and looks a name up.
-func numberOf(name string, lookup func(string) (string, error)) (int, error) {
+// idOf returns the id that name is, or that lookup finds for it.
+func idOf(name string, lookup func(string) (string, error)) (int, error) {
 	if n, err := strconv.ParseUint(name, 10, 31); err == nil {
 		return int(n), nil
 	}

@@ -7,10 +7,10 @@ import (
 	"syscall"
 )
 
-// become makes the process that of the user, with their primary group and no
-// other. There is no way back.
+// become changes the process to the user, with their primary group and no
+// other groups. It cannot be undone.
 func become(name string) error {
-	uid, gid, err := identify(name, user.Lookup)
+	uid, gid, err := lookupUser(name, user.Lookup)
 	if err != nil {
 		return err
 	}
@@ -29,8 +29,8 @@ func become(name string) error {
 	return nil
 }
 
-// identify returns the ids of the user and of their primary group.
-func identify(name string, lookup func(string) (*user.User, error)) (uid, gid int, err error) {
+// lookupUser returns the ids of the user and of their primary group.
+func lookupUser(name string, lookup func(string) (*user.User, error)) (uid, gid int, err error) {
 	u, err := lookup(name)
 	if _, unknown := errors.AsType[user.UnknownUserError](err); unknown {
 		return 0, 0, failure(exitNoUser, "there is no user %q", redact(name))
@@ -42,7 +42,7 @@ func identify(name string, lookup func(string) (*user.User, error)) (uid, gid in
 		gid, err = strconv.Atoi(u.Gid)
 	}
 	if err != nil {
-		return 0, 0, failure(exitUserLookup, "looking up the user %q: %w", redact(name), scrub(name, err))
+		return 0, 0, failure(exitUserLookup, "looking up the user %q: %w", redact(name), redactError(name, err))
 	}
 	return uid, gid, nil
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // TestManyWaiters: a thousand connections wait on one tube, a thousand jobs
-// are put; each gets one, none is handed out twice.
+// are put; each gets one, none is delivered twice.
 func TestManyWaiters(t *testing.T) {
 	const n = 1000
 	onEngines(t, func(t *testing.T, store func() []string) {

@@ -106,7 +106,7 @@ type cell struct{ server, load int }
 
 // run runs every load on every server, round by round. The servers take turns,
 // so that what else the machine does falls on all of them alike. A run that
-// fails is told and left out, and the rest go on.
+// fails is told and left out, and the rest continue.
 func (c *comparison) run(ctx context.Context) error {
 	c.results = make(map[cell][]*result)
 	var failed []error

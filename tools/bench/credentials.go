@@ -17,19 +17,19 @@ import (
 	"redstalk/server/access"
 )
 
-// This file makes what a server that compare starts needs to have TLS or users, anew for
+// This file makes what a server that compare starts needs to have TLS or users, again for
 // every start. It asks for it with {cert} and {key}, or with {access}, in its command.
 
 // benchUser is the user of {access}. It has all rights, but only on the tubes of a load: so
 // the server has to look at the name of every tube.
 const benchUser = "stalkbench"
 
-// wants tells whether a command has a placeholder.
+// wants reports whether a command has a placeholder.
 func (s *server) wants(placeholder string) bool {
 	return strings.Contains(strings.Join(s.argv, " "), placeholder)
 }
 
-// prepare makes what the server wants, and notes how to come in at an address. To the pairs
+// prepare makes what the server wants, and records how to come in at an address. To the pairs
 // of placeholders and what to fill in it adds its own.
 func (r *running) prepare(s *server, addr string, pairs []string) ([]string, error) {
 	r.target.addr = addr

@@ -21,13 +21,13 @@ const (
 // it reserves no more than it put, a reserve never waits for a job that nobody
 // will put, even when all connections share a tube.
 type cycler struct {
-	t        *tally
+	t        *counters
 	pipeline int
 	putOnly  bool
 	body     []byte
 	puts     []byte // N puts
 	reserves []byte // N reserves
-	deletes  []byte // built anew for each stage
+	deletes  []byte // rebuilt for each stage
 
 	phase phase
 	last  uint64   // id of the last job put
@@ -36,7 +36,7 @@ type cycler struct {
 	made  []uint64 // putOnly: every job put
 }
 
-func newCycler(l *load, t *tally, body []byte) *cycler {
+func newCycler(l *load, t *counters, body []byte) *cycler {
 	c := &cycler{t: t, pipeline: l.Pipeline, putOnly: l.Mode == modePut, body: body}
 	for range l.Pipeline {
 		c.puts = appendPut(c.puts, 0, body)
@@ -73,16 +73,16 @@ func (c *cycler) replied(reply *client.Reply, now int64) {
 	case putting:
 		c.inserted(reply)
 	case reserving:
-		if takeReserved(c.t, reply, c.body) {
+		if checkReserved(c.t, reply, c.body) {
 			c.held = append(c.held, reply.ID)
 		}
 	default:
-		takeDeleted(c.t, reply)
+		checkDeleted(c.t, reply)
 	}
 }
 
 func (c *cycler) inserted(reply *client.Reply) {
-	if takeInserted(c.t, reply, &c.last) {
+	if checkInserted(c.t, reply, &c.last) {
 		c.put++
 		if c.putOnly {
 			c.made = append(c.made, reply.ID)

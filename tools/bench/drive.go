@@ -14,13 +14,13 @@ import (
 
 // nap is how long a driver leaves a session that waits, and the most by which
 // a put of a rate-limited producer is late.
-const nap = time.Millisecond
+const retryInterval = time.Millisecond
 
 // A wire is one connection under load and the session it follows.
 type wire struct {
 	conn net.Conn
 	s    session
-	t    *tally
+	t    *counters
 	http bool // replies are answers of HTTP
 }
 
@@ -70,7 +70,7 @@ func (w *wire) follow(r *run) error {
 			return nil
 		}
 		if state == waits {
-			time.Sleep(nap)
+			time.Sleep(retryInterval)
 			now = r.now()
 			continue
 		}

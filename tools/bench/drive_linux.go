@@ -13,7 +13,7 @@ import (
 )
 
 // A link is a wire as the epoll loop sees it: a non-blocking descriptor.
-type link struct {
+type epollConn struct {
 	fd       int
 	index    int // in its loop's links
 	w        *wire
@@ -30,16 +30,16 @@ type link struct {
 type loop struct {
 	r      *run
 	epoll  int
-	links  []*link
-	parked []*link // links whose sessions wait
-	spare  []*link // the array the next parked is built in
-	live   int     // links not closed
+	links  []*epollConn
+	parked []*epollConn // links whose sessions wait
+	spare  []*epollConn // the array the next parked is built in
+	live   int          // links not closed
 	reply  client.Reply
 
 	// What the sessions send after one look at the links goes out with one system call: so
 	// the generator, which shares the machine with the server, costs as little as can be.
-	sender *aio.Sender // nil: there is none here, and each stage is sent by itself
-	adding []*link     // whose stages the sender has, in its order
+	sender *aio.Sender  // nil: there is none here, and each stage is sent by itself
+	adding []*epollConn // whose stages the sender has, in its order
 }
 
 // drive follows the sessions in one epoll loop. It returns when all are done or
@@ -56,7 +56,7 @@ func drive(r *run, wires []*wire) error {
 		defer sender.Close()
 	}
 	for _, w := range wires {
-		if err := lp.adopt(w); err != nil {
+		if err := lp.add(w); err != nil {
 			return err
 		}
 	}
@@ -67,17 +67,17 @@ func drive(r *run, wires []*wire) error {
 
 // adopt takes a wire into the loop. Its descriptor is duplicated and the
 // original closed, so that Go's own poller is not woken by its traffic.
-func (lp *loop) adopt(w *wire) error {
+func (lp *loop) add(w *wire) error {
 	secure, isSecure := w.conn.(*secureConn)
 	if isSecure {
-		w.conn = secure.below.Conn
+		w.conn = secure.raw.Conn
 	}
 	fd, err := duplicate(w.conn)
 	if err != nil {
 		return fmt.Errorf("taking over a connection: %w", err)
 	}
 	w.conn.Close()
-	l := &link{fd: fd, index: len(lp.links), w: w, in: w.decoder()}
+	l := &epollConn{fd: fd, index: len(lp.links), w: w, in: w.decoder()}
 	if isSecure {
 		l.cipher = newCipher(secure, l)
 	}
@@ -130,10 +130,10 @@ func (lp *loop) run() error {
 		lp.advance(l, now)
 	}
 	lp.sendAll()
-	for lp.live > 0 && !lp.r.quits() {
+	for lp.live > 0 && !lp.r.stopped() {
 		timeout := pollMillis
 		if len(lp.parked) > 0 {
-			timeout = int(nap.Milliseconds())
+			timeout = int(retryInterval.Milliseconds())
 		}
 		n, err := syscall.EpollWait(lp.epoll, events, timeout)
 		if err != nil && err != syscall.EINTR {
@@ -142,14 +142,14 @@ func (lp *loop) run() error {
 		for _, ev := range events[:max(n, 0)] {
 			lp.handle(lp.links[ev.Fd], ev.Events)
 		}
-		lp.unpark()
+		lp.resumeParked()
 		lp.sendAll()
 	}
 	return nil
 }
 
 // unpark asks the waiting sessions again.
-func (lp *loop) unpark() {
+func (lp *loop) resumeParked() {
 	if len(lp.parked) == 0 {
 		return
 	}
@@ -163,7 +163,7 @@ func (lp *loop) unpark() {
 }
 
 // handle does what one readiness event of a link calls for.
-func (lp *loop) handle(l *link, events uint32) {
+func (lp *loop) handle(l *epollConn, events uint32) {
 	if l.closed {
 		return
 	}
@@ -177,19 +177,19 @@ func (lp *loop) handle(l *link, events uint32) {
 
 // read takes what the socket has, once; the poll is level-triggered and tells
 // again if there is more. With TLS that may be several records.
-func (lp *loop) read(l *link) {
+func (lp *loop) read(l *epollConn) {
 	if l.cipher == nil {
 		lp.take(l, func(p []byte) (int, error) { return syscall.Read(l.fd, p) })
 		return
 	}
-	l.cipher.told = true
+	l.cipher.readable = true
 	for lp.take(l, l.cipher.Read) {
 	}
 }
 
 // take hands on the replies that one read brings. It returns false if that was
 // nothing, or if the link is closed.
-func (lp *loop) take(l *link, read func([]byte) (int, error)) bool {
+func (lp *loop) take(l *epollConn, read func([]byte) (int, error)) bool {
 	n, err := read(l.in.Space())
 	if err == syscall.EAGAIN || err == syscall.EINTR {
 		return false
@@ -219,7 +219,7 @@ func (lp *loop) take(l *link, read func([]byte) (int, error)) bool {
 
 // deliver hands the parsed reply to the link's session, and moves on if it was
 // the stage's last.
-func (lp *loop) deliver(l *link, now int64) {
+func (lp *loop) deliver(l *epollConn, now int64) {
 	if l.awaiting == 0 {
 		lp.lose(l, fmt.Errorf("a reply nobody awaits: %.60q", lp.reply.Line))
 		return
@@ -235,7 +235,7 @@ func (lp *loop) deliver(l *link, now int64) {
 }
 
 // advance sends the session's next stage, parks the link or closes it.
-func (lp *loop) advance(l *link, now int64) {
+func (lp *loop) advance(l *epollConn, now int64) {
 	if l.closed {
 		return
 	}
@@ -252,7 +252,7 @@ func (lp *loop) advance(l *link, now int64) {
 }
 
 // send sends a stage, with those of other links if that is possible.
-func (lp *loop) send(l *link, out []byte) {
+func (lp *loop) send(l *epollConn, out []byte) {
 	if l.cipher != nil {
 		if _, err := l.cipher.Write(out); err != nil {
 			lp.lose(l, fmt.Errorf("sending commands: %w", err))
@@ -289,15 +289,15 @@ func (lp *loop) sendAll() {
 }
 
 // sendOne sends what the socket takes of a stage, and leaves the rest in unsent until there is room.
-func (lp *loop) sendOne(l *link) {
+func (lp *loop) sendOne(l *epollConn) {
 	n, err := syscall.Write(l.fd, l.unsent)
 	if lp.wrote(l, n, err); len(l.unsent) > 0 {
 		lp.await(l, syscall.EPOLLIN|syscall.EPOLLOUT)
 	}
 }
 
-// flush goes on with a write that the socket did not take whole.
-func (lp *loop) flush(l *link) {
+// flush continues with a write that the socket did not take whole.
+func (lp *loop) flush(l *epollConn) {
 	n, err := syscall.Write(l.fd, l.unsent)
 	lp.wrote(l, n, err)
 	if len(l.unsent) == 0 {
@@ -306,7 +306,7 @@ func (lp *loop) flush(l *link) {
 }
 
 // wrote takes the outcome of a write into account.
-func (lp *loop) wrote(l *link, n int, err error) {
+func (lp *loop) wrote(l *epollConn, n int, err error) {
 	if n > 0 {
 		l.unsent = l.unsent[n:]
 	}
@@ -315,8 +315,8 @@ func (lp *loop) wrote(l *link, n int, err error) {
 	}
 }
 
-// await sets what events of the link the loop is told of.
-func (lp *loop) await(l *link, events uint32) {
+// await sets what events of the link the loop is notified of.
+func (lp *loop) await(l *epollConn, events uint32) {
 	if l.closed {
 		return
 	}
@@ -327,7 +327,7 @@ func (lp *loop) await(l *link, events uint32) {
 }
 
 // lose counts err and closes the link.
-func (lp *loop) lose(l *link, err error) {
+func (lp *loop) lose(l *epollConn, err error) {
 	if err != nil {
 		l.w.t.fail(err.Error())
 	}
@@ -335,7 +335,7 @@ func (lp *loop) lose(l *link, err error) {
 }
 
 // drop closes the link; the kernel takes it out of the epoll set.
-func (lp *loop) drop(l *link) {
+func (lp *loop) drop(l *epollConn) {
 	if l.closed {
 		return
 	}

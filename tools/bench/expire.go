@@ -11,7 +11,7 @@ import (
 
 // untaken is the delay in seconds of jobs that are only to come by the end of
 // their TTR: nobody gets them before.
-const untaken = 3600
+const longDelay = 3600
 
 // ends knows when the TTRs of jobs began, at the earliest: when the holder's
 // reserve-job was sent, in nanoseconds since the run's start, by the job's id.
@@ -40,10 +40,10 @@ type holder struct {
 }
 
 // newHolder makes the holder whose first puts go at the time due.
-func newHolder(l *load, t *tally, f *flow, body []byte, due int64) *holder {
+func newHolder(l *load, t *counters, f *flow, body []byte, due int64) *holder {
 	h := &holder{producer: producer{t: t, f: f, n: l.Pipeline, due: due}}
 	for range l.Pipeline {
-		h.puts = client.AppendPut(h.puts, 0, untaken, l.TTR, body)
+		h.puts = client.AppendPut(h.puts, 0, longDelay, l.TTR, body)
 		h.stamps = append(h.stamps, len(h.puts)-len(body)-len("\r\n"))
 	}
 	return h
@@ -78,7 +78,7 @@ func (h *holder) replied(reply *client.Reply, now int64) {
 	}
 	h.t.count(now)
 	if reply.Word != client.Reserved || reply.ID != h.held[h.from] {
-		h.t.wrong("reserve-job", reply)
+		h.t.unexpected("reserve-job", reply)
 	}
 	h.t.reserves++
 	if h.from++; h.from == len(h.held) {

@@ -48,7 +48,7 @@ func (f *flow) idle() bool {
 
 // A producer puts stamped jobs, N in one write, as its flow lets it.
 type producer struct {
-	t      *tally
+	t      *counters
 	f      *flow
 	n      int
 	puts   []byte // N puts
@@ -58,7 +58,7 @@ type producer struct {
 }
 
 // newProducer makes the producer whose first puts go at the time due.
-func newProducer(l *load, t *tally, f *flow, body []byte, due int64) *producer {
+func newProducer(l *load, t *counters, f *flow, body []byte, due int64) *producer {
 	p := &producer{t: t, f: f, n: l.Pipeline, due: due}
 	for range l.Pipeline {
 		p.puts = appendPut(p.puts, f.delay, body)
@@ -89,7 +89,7 @@ func (p *producer) next(now int64) (stage, status) {
 
 func (p *producer) replied(reply *client.Reply, now int64) {
 	p.t.count(now)
-	if !takeInserted(p.t, reply, &p.last) {
+	if !checkInserted(p.t, reply, &p.last) {
 		p.f.outstanding.Add(-1)
 	}
 }
@@ -99,7 +99,7 @@ func (p *producer) replied(reply *client.Reply, now int64) {
 // nothing of the server, so what is timed is the delete, and for each job its
 // journey.
 type consumer struct {
-	t      *tally
+	t      *counters
 	f      *flow
 	body   []byte // what follows the stamp
 	joined bool
@@ -109,7 +109,7 @@ type consumer struct {
 	expecting phase  // the command whose reply is next
 }
 
-func newConsumer(l *load, t *tally, f *flow, body []byte) *consumer {
+func newConsumer(l *load, t *counters, f *flow, body []byte) *consumer {
 	return &consumer{t: t, f: f, body: body[stampLen:], joined: l.Pipeline > 1, expecting: reserving}
 }
 
@@ -132,7 +132,7 @@ func (c *consumer) replied(reply *client.Reply, now int64) {
 	c.t.count(now)
 	if c.expecting == deleting {
 		c.expecting = reserving
-		takeDeleted(c.t, reply)
+		checkDeleted(c.t, reply)
 		c.f.outstanding.Add(-1)
 		return
 	}
@@ -142,7 +142,7 @@ func (c *consumer) replied(reply *client.Reply, now int64) {
 // reserved verifies a job's body and times its journey.
 func (c *consumer) reserved(reply *client.Reply, now int64) {
 	if reply.Word != client.Reserved {
-		c.t.wrong("reserve", reply)
+		c.t.unexpected("reserve", reply)
 		return
 	}
 	c.t.reserves++

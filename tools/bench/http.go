@@ -20,13 +20,13 @@ import (
 // An httpCycler puts N jobs, reserves as many as were put and finishes those, over and over.
 // An answer is a Reply: its status is the ID, its first line the Line.
 type httpCycler struct {
-	t     *tally
+	t     *counters
 	n     int
 	tube  string
 	host  string
 	body  []byte // as a field of JSON
 	put   []byte // the request that puts N jobs
-	out   []byte // other requests, built anew for each stage
+	out   []byte // other requests, rebuilt for each stage
 	text  []byte // of the body of out
 	phase phase
 	left  int    // jobs put and not reserved
@@ -39,7 +39,7 @@ type held struct {
 	lease []byte
 }
 
-func newHTTPCycler(l *load, t *tally, host, tube string, body []byte) *httpCycler {
+func newHTTPCycler(l *load, t *counters, host, tube string, body []byte) *httpCycler {
 	c := &httpCycler{t: t, n: l.Pipeline, tube: tube, host: host}
 	c.body = fmt.Appendf(nil, `"body":%q`, body)
 	one := fmt.Appendf(nil, `{%s,"ttr":%d}`, c.body, longTTR)
@@ -264,7 +264,7 @@ func dialHTTP(addr string) (net.Conn, error) { return net.DialTimeout("tcp", add
 func (r *run) cleanHTTP() (sum int64, err error) {
 	for i := range min(r.load.Tubes, r.load.Conns) {
 		for _, query := range []string{"", "?state=reserved"} {
-			n, err := flushHTTP(fmt.Sprintf("http://%s/v1/tubes/%s/jobs%s", r.addr, r.stock.tube(i), query))
+			n, err := flushHTTP(fmt.Sprintf("http://%s/v1/tubes/%s/jobs%s", r.addr, r.fixture.tube(i), query))
 			if sum += n; err != nil {
 				return sum, fmt.Errorf("deleting jobs: %w", err)
 			}

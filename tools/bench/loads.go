@@ -47,11 +47,11 @@ func baseLoad() load {
 	}
 }
 
-// timed tells whether jobs are put at a set rate, and what counts is when they
+// timed reports whether jobs are put at a set rate, and what counts is when they
 // come.
 func (l *load) timed() bool { return l.Mode == modeDelayed || l.Mode == modeExpire }
 
-// paired tells whether half of the connections put jobs, and the others wait for
+// paired reports whether half of the connections put jobs, and the others wait for
 // them.
 func (l *load) paired() bool { return l.Mode == modePC || l.timed() }
 

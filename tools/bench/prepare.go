@@ -10,7 +10,7 @@ import (
 
 // A stock is the jobs and tubes one run made beside its load, and how they are
 // put away again.
-type stock struct {
+type fixture struct {
 	target
 	prefix string   // of every tube's name
 	ids    []uint64 // jobs to delete by id
@@ -22,13 +22,13 @@ const tubePrefix = "stalkbench-"
 
 // newStock names tubes after the process and the time, so that no two runs on a
 // server share one.
-func newStock(t target) *stock {
+func newFixture(t target) *fixture {
 	now := time.Now()
-	return &stock{target: t, prefix: fmt.Sprintf("%s%x-%x", tubePrefix, now.Unix(), now.Nanosecond())}
+	return &fixture{target: t, prefix: fmt.Sprintf("%s%x-%x", tubePrefix, now.Unix(), now.Nanosecond())}
 }
 
 // tube names the i-th tube under load.
-func (s *stock) tube(i int) string { return fmt.Sprintf("%s-%d", s.prefix, i) }
+func (s *fixture) tube(i int) string { return fmt.Sprintf("%s-%d", s.prefix, i) }
 
 // batchJobs and batchBytes bound one write of preparing and cleaning.
 const (
@@ -37,7 +37,7 @@ const (
 )
 
 // prepare puts the idle tubes' jobs and the backlog.
-func (s *stock) prepare(l *load, body []byte) error {
+func (s *fixture) prepare(l *load, body []byte) error {
 	if l.IdleTubes == 0 && l.Backlog == 0 {
 		return nil
 	}
@@ -75,7 +75,7 @@ func share(n, parts, i int) int { return n*(i+1)/parts - n*i/parts }
 
 // putAll puts n jobs in batches; each appends the commands, of which each has
 // so many replies, for one job.
-func (s *stock) putAll(c *client.Conn, n, replies int, each func(out []byte, i int) []byte) error {
+func (s *fixture) putAll(c *client.Conn, n, replies int, each func(out []byte, i int) []byte) error {
 	take := func(reply *client.Reply) error {
 		switch reply.Word {
 		case client.Using:
@@ -106,7 +106,7 @@ func (s *stock) putAll(c *client.Conn, n, replies int, each func(out []byte, i i
 const cleaners = 4
 
 // deleteAll deletes the stock's ids and tells how many were there to delete.
-func (s *stock) deleteAll() (int64, error) {
+func (s *fixture) deleteAll() (int64, error) {
 	var group sync.WaitGroup
 	counts, errs := make([]int64, cleaners), make([]error, cleaners)
 	for i := range cleaners {
@@ -130,7 +130,7 @@ func (s *stock) deleteAll() (int64, error) {
 }
 
 // deleteIDs deletes jobs by id on one connection of its own.
-func (s *stock) deleteIDs(ids []uint64) (int64, error) {
+func (s *fixture) deleteIDs(ids []uint64) (int64, error) {
 	c, err := s.dial()
 	if err != nil {
 		return 0, err
@@ -169,7 +169,7 @@ func deleteOn(c *client.Conn, ids []uint64) (int64, error) {
 
 // drain deletes every job of the first tubes tubes under load, the delayed
 // ones too, and tells how many there were.
-func (s *stock) drain(tubes int) (int64, error) {
+func (s *fixture) drain(tubes int) (int64, error) {
 	var sum int64
 	for i := range tubes {
 		n, err := s.drainTube(s.tube(i))
@@ -183,7 +183,7 @@ func (s *stock) drain(tubes int) (int64, error) {
 
 // drainTube kicks what is delayed, then reserves and deletes until a whole
 // batch of reserves comes back empty.
-func (s *stock) drainTube(tube string) (int64, error) {
+func (s *fixture) drainTube(tube string) (int64, error) {
 	c, err := s.dial()
 	if err != nil {
 		return 0, err

@@ -85,17 +85,17 @@ type procUse struct {
 
 // A watch measures processes between its start and stop. The generator itself
 // is always the last of them.
-type watch struct {
+type usageMeter struct {
 	pids   []int
 	before []time.Duration
 	self   time.Duration
 }
 
-func newWatch(pids []int) *watch {
-	return &watch{pids: pids, before: make([]time.Duration, len(pids))}
+func newUsageMeter(pids []int) *usageMeter {
+	return &usageMeter{pids: pids, before: make([]time.Duration, len(pids))}
 }
 
-func (w *watch) start() error {
+func (w *usageMeter) start() error {
 	for i, pid := range w.pids {
 		var err error
 		if w.before[i], _, err = cpuOf(pid); err != nil {
@@ -108,7 +108,7 @@ func (w *watch) start() error {
 
 // stop returns the use of each process; PerOp is left to the caller, who knows
 // the operations.
-func (w *watch) stop() ([]procUse, error) {
+func (w *usageMeter) stop() ([]procUse, error) {
 	self := cpuOfSelf() - w.self
 	var uses []procUse
 	for i, pid := range w.pids {

@@ -36,14 +36,14 @@ type jobs struct {
 }
 
 // newResult draws up what the tally t of run r and the processes' use show.
-func newResult(r *run, t *tally, uses []procUse) *result {
+func newResult(r *run, t *counters, uses []procUse) *result {
 	seconds := time.Duration(r.deadline.Load()).Seconds()
 	res := &result{
 		Load: r.load, Addr: r.addr, Seconds: seconds,
 		Ops: t.ops, OpsPerSec: float64(t.ops) / seconds,
 		Latency: t.latency.percentiles(),
 		Procs:   uses,
-		Jobs:    jobs{Put: t.puts + r.stock.put, Reserved: t.reserves, Deleted: t.deletes},
+		Jobs:    jobs{Put: t.puts + r.fixture.put, Reserved: t.reserves, Deleted: t.deletes},
 		Errors:  t.errors, Samples: t.samples,
 	}
 	journey := t.journey.percentiles()

@@ -14,10 +14,10 @@ import (
 type run struct {
 	load load
 	target
-	stock *stock
-	wires []*wire
-	flow  *flow // of paired loads only
-	made  []*cycler
+	fixture *fixture
+	wires   []*wire
+	flow    *flow // of paired loads only
+	made    []*cycler
 
 	began    time.Time
 	deadline atomic.Int64 // ns since began; no new cycle begins after it
@@ -37,7 +37,7 @@ func (r *run) end() {
 	})
 }
 
-func (r *run) quits() bool { return r.quitting.Load() }
+func (r *run) stopped() bool { return r.quitting.Load() }
 
 // runLoad puts load l on the server t and measures it and the processes
 // pids. If ctx ends first, the load stops early and is cleaned up all the same.
@@ -48,9 +48,9 @@ func runLoad(ctx context.Context, t target, l load, pids []int) (*result, error)
 	if l.Mode == modeHTTP && (t.tls != nil || t.user != "") {
 		return nil, errors.New("mode http has neither TLS nor users")
 	}
-	r := &run{load: l, target: t, stock: newStock(t), quit: make(chan struct{})}
+	r := &run{load: l, target: t, fixture: newFixture(t), quit: make(chan struct{})}
 	body := makeBody(l.Body)
-	err := r.stock.prepare(&l, body)
+	err := r.fixture.prepare(&l, body)
 	if err == nil && l.Mode == modeHTTP {
 		err = awaitReady(ctx, t.addr)
 	}
@@ -76,7 +76,7 @@ func (r *run) measure(ctx context.Context, body []byte, pids []int) (*result, er
 	if err != nil {
 		return nil, err
 	}
-	watch := newWatch(pids)
+	watch := newUsageMeter(pids)
 	r.began = time.Now()
 	r.deadline.Store(int64(r.load.Duration))
 	if err := watch.start(); err != nil {
@@ -92,7 +92,7 @@ func (r *run) measure(ctx context.Context, body []byte, pids []int) (*result, er
 		ended <- err
 	}
 	usage, usageErr := watch.stop()
-	all := &tally{r: r}
+	all := &counters{r: r}
 	late := r.awaitSessions(ended, all)
 	for _, t := range tallies {
 		all.merge(t)
@@ -105,27 +105,27 @@ func (r *run) measure(ctx context.Context, body []byte, pids []int) (*result, er
 
 // connect makes the connections, sets each to its tube and gives it a
 // session. It returns the tallies, which are the drivers' until they end.
-func (r *run) connect(body []byte) ([]*tally, error) {
+func (r *run) connect(body []byte) ([]*counters, error) {
 	l := &r.load
-	var tallies []*tally
+	var all []*counters
 	for range min(l.Threads, l.Conns) {
-		tallies = append(tallies, &tally{r: r})
+		all = append(all, &counters{r: r})
 	}
 	if l.paired() {
 		r.flow = newFlow(l, l.Conns/2, l.Conns-l.Conns/2)
 	}
 	for i := range l.Conns {
-		if l.Blocking && i >= len(tallies) {
-			tallies = append(tallies, &tally{r: r})
+		if l.Blocking && i >= len(all) {
+			all = append(all, &counters{r: r})
 		}
 		conn, err := r.connection(i)
 		if err != nil {
 			return nil, fmt.Errorf("making connection %d of %d: %w", i+1, l.Conns, err)
 		}
-		t := tallies[i%len(tallies)]
+		t := all[i%len(all)]
 		r.wires = append(r.wires, &wire{conn: conn, t: t, s: r.newSession(i, t, body), http: l.Mode == modeHTTP})
 	}
-	return tallies, nil
+	return all, nil
 }
 
 // connection makes connection i.
@@ -133,7 +133,7 @@ func (r *run) connection(i int) (net.Conn, error) {
 	if r.load.Mode == modeHTTP {
 		return dialHTTP(r.addr)
 	}
-	return r.dialTube(r.stock.tube(r.tubeOf(i)))
+	return r.dialTube(r.fixture.tube(r.tubeOf(i)))
 }
 
 // tubeOf returns which tube connection i uses. Producers and consumers take turns
@@ -146,9 +146,9 @@ func (r *run) tubeOf(i int) int {
 }
 
 // newSession returns the part of connection i in the load.
-func (r *run) newSession(i int, t *tally, body []byte) session {
+func (r *run) newSession(i int, t *counters, body []byte) session {
 	if r.load.Mode == modeHTTP {
-		return newHTTPCycler(&r.load, t, r.addr, r.stock.tube(r.tubeOf(i)), body)
+		return newHTTPCycler(&r.load, t, r.addr, r.fixture.tube(r.tubeOf(i)), body)
 	}
 	if r.flow == nil {
 		c := newCycler(&r.load, t, body)
@@ -198,7 +198,7 @@ const grace = 10 * time.Second
 
 // awaitSessions lets the sessions finish what they began, then ends the drivers.
 // What is not finished within the grace is counted in t as an error.
-func (r *run) awaitSessions(ended chan error, t *tally) error {
+func (r *run) awaitSessions(ended chan error, t *counters) error {
 	patience := max(grace, 3*r.load.Duration)
 	limit := time.After(patience + time.Duration(max(r.load.Delay, r.load.TTR))*time.Second)
 	tick := time.NewTicker(2 * time.Millisecond)
@@ -232,12 +232,12 @@ func (r *run) clean() (int64, error) {
 		return r.cleanHTTP()
 	}
 	for _, c := range r.made {
-		r.stock.ids = append(r.stock.ids, c.made...)
+		r.fixture.ids = append(r.fixture.ids, c.made...)
 	}
-	deleted, err := r.stock.deleteAll()
+	deleted, err := r.fixture.deleteAll()
 	if err != nil || r.load.Mode == modePut {
 		return deleted, err
 	}
-	drained, err := r.stock.drain(min(r.load.Tubes, r.load.Conns))
+	drained, err := r.fixture.drain(min(r.load.Tubes, r.load.Conns))
 	return deleted + drained, err
 }

@@ -6,12 +6,12 @@ import (
 )
 
 // A cipher is the connection of a link with TLS: the descriptor below TLS, of which TLS
-// reads what the link's poll has told of, and no more. So bytes that TLS has read ahead are
+// reads what the link's poll has notified of, and no more. So bytes that TLS has read ahead are
 // never forgotten, and the descriptor is read once for each event.
 type cipher struct {
 	*secureConn
-	link *link
-	told bool // the poll has told of something, and nothing was read since
+	link     *epollConn
+	readable bool // the poll has notified of something, and nothing was read since
 
 	in     []byte
 	lo, hi int // in[lo:hi] was read and is not yet with TLS
@@ -21,22 +21,22 @@ type cipher struct {
 const cipherBuffer = 64 << 10
 
 // newCipher puts the descriptor of a link below TLS.
-func newCipher(c *secureConn, l *link) *cipher {
+func newCipher(c *secureConn, l *epollConn) *cipher {
 	sc := &cipher{secureConn: c, link: l, in: make([]byte, cipherBuffer)}
-	c.below.instead = (*descriptor)(sc)
+	c.raw.nonBlocking = (*descriptor)(sc)
 	return sc
 }
 
-// A descriptor is a cipher as TLS sees it. It returns EAGAIN, after which TLS goes on.
+// A descriptor is a cipher as TLS sees it. It returns EAGAIN, after which TLS continues.
 type descriptor cipher
 
 // Read implements io.Reader.
 func (d *descriptor) Read(p []byte) (int, error) {
 	if d.lo == d.hi {
-		if !d.told {
+		if !d.readable {
 			return 0, syscall.EAGAIN
 		}
-		d.told = false
+		d.readable = false
 		n, err := syscall.Read(d.link.fd, d.in)
 		if n == 0 && err == nil {
 			err = io.EOF

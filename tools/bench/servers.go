@@ -102,7 +102,7 @@ type running struct {
 	dir    string   // removed when it is stopped
 }
 
-// acceptTimeout bounds how long a server may take until it accepts, and
+// acceptTimeout limits how long a server may take until it accepts, and
 // termTimeout how long it may take to end once it was sent SIGTERM.
 const (
 	acceptTimeout = 10 * time.Second
@@ -228,15 +228,15 @@ func (p *process) await(ctx context.Context, t target) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-p.ended:
-			return fmt.Errorf("%s ended (%v) before it accepted at %s: %s", p.cmd.Path, p.cmd.ProcessState, t.addr, p.said())
+			return fmt.Errorf("%s ended (%v) before it accepted at %s: %s", p.cmd.Path, p.cmd.ProcessState, t.addr, p.lastOutput())
 		case <-limit:
-			return fmt.Errorf("%s does not accept at %s after %v: %s", p.cmd.Path, t.addr, acceptTimeout, p.said())
+			return fmt.Errorf("%s does not accept at %s after %v: %s", p.cmd.Path, t.addr, acceptTimeout, p.lastOutput())
 		}
 	}
 }
 
 // said returns the end of what the process wrote.
-func (p *process) said() string {
+func (p *process) lastOutput() string {
 	raw, err := os.ReadFile(p.log)
 	if err != nil || len(raw) == 0 {
 		return "it said nothing"

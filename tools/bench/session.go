@@ -10,7 +10,7 @@ type stage struct {
 	timed   bool // whether the time to the last reply counts as a latency
 }
 
-// A status tells whether a session has something to send.
+// A status reports whether a session has something to send.
 type status uint8
 
 const (

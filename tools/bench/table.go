@@ -68,7 +68,7 @@ func (c *comparison) rows() []row {
 			if len(results) == 0 {
 				continue
 			}
-			r := sumUp(results, c.servers[si].helper != nil)
+			r := summarize(results, c.servers[si].helper != nil)
 			r.load, r.server, r.ratio = l.Name, c.servers[si].name, ratio(all, c.results[cell{0, li}])
 			rows = append(rows, r)
 		}
@@ -78,7 +78,7 @@ func (c *comparison) rows() []row {
 
 // sumUp takes the medians. The processes of a result are the server, its helper
 // if there is one, and the generator.
-func sumUp(results []*result, helped bool) row {
+func summarize(results []*result, helped bool) row {
 	r := row{
 		ops:       median(results, func(r *result) float64 { return r.OpsPerSec }),
 		cpu:       median(results, func(r *result) float64 { return r.Procs[0].PerOp }),
@@ -147,8 +147,8 @@ func writeMarkdown(w io.Writer, c *comparison, rows []row) {
 		c.servers[i].describe(w)
 	}
 	fmt.Fprint(w, "\nMachine:\n\n")
-	for _, fact := range machineMetadata() {
-		fmt.Fprintf(w, "- %s\n", fact)
+	for _, line := range machineMetadata() {
+		fmt.Fprintf(w, "- %s\n", line)
 	}
 }
 

@@ -24,7 +24,7 @@ type target struct {
 	user, secret string      // "": nobody in particular
 }
 
-// dialTimeout bounds the making of a connection.
+// dialTimeout limits the making of a connection.
 const dialTimeout = 5 * time.Second
 
 // askTimeout bounds one Ask. A server that needs longer for a batch of commands
@@ -47,7 +47,7 @@ func (t *target) dial() (*client.Conn, error) {
 	}
 	c.Patience = askTimeout
 	if t.user != "" {
-		if err := t.comeIn(c); err != nil {
+		if err := t.authenticate(c); err != nil {
 			c.Close()
 			return nil, err
 		}
@@ -56,7 +56,7 @@ func (t *target) dial() (*client.Conn, error) {
 }
 
 // comeIn says who it is.
-func (t *target) comeIn(c *client.Conn) error {
+func (t *target) authenticate(c *client.Conn) error {
 	return c.Ask(fmt.Appendf(nil, "auth %s %s\r\n", t.user, t.secret), 1, func(r *client.Reply) error {
 		if string(r.Line) != "AUTHENTICATED" {
 			return fmt.Errorf("%s does not let user %s in: %q", t.addr, t.user, r.Line)
@@ -82,26 +82,26 @@ func (t *target) dialTube(tube string) (net.Conn, error) {
 // A secureConn is a connection with TLS.
 type secureConn struct {
 	*tls.Conn
-	below *below
+	raw *rawConn
 }
 
 // below is what TLS stands on: a connection, until a driver puts something in its place
 // that does not block.
-type below struct {
+type rawConn struct {
 	net.Conn
-	instead io.ReadWriter // nil: nothing
+	nonBlocking io.ReadWriter // nil: nothing
 }
 
-func (b *below) Read(p []byte) (int, error) {
-	if b.instead != nil {
-		return b.instead.Read(p)
+func (b *rawConn) Read(p []byte) (int, error) {
+	if b.nonBlocking != nil {
+		return b.nonBlocking.Read(p)
 	}
 	return b.Conn.Read(p)
 }
 
-func (b *below) Write(p []byte) (int, error) {
-	if b.instead != nil {
-		return b.instead.Write(p)
+func (b *rawConn) Write(p []byte) (int, error) {
+	if b.nonBlocking != nil {
+		return b.nonBlocking.Write(p)
 	}
 	return b.Conn.Write(p)
 }
@@ -110,12 +110,12 @@ func (b *below) Write(p []byte) (int, error) {
 func encrypt(conn net.Conn, config *tls.Config) (*secureConn, error) {
 	ctx, stop := context.WithTimeout(context.Background(), dialTimeout)
 	defer stop()
-	b := &below{Conn: conn}
+	b := &rawConn{Conn: conn}
 	s := &secureConn{tls.Client(b, config), b}
 	return s, s.HandshakeContext(ctx)
 }
 
-// clientConfig is how to speak TLS with a server of this name. roots are the authorities
+// clientConfig is how to use TLS with a server of this name. roots are the authorities
 // that count, those of the system if nil.
 func clientConfig(name string, roots *x509.CertPool) *tls.Config {
 	return &tls.Config{

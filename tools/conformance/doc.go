@@ -1,5 +1,5 @@
-// Package conformance holds the judges: packages that tell whether a
-// work-queue server behaves as beanstalkd does, or keeps its word. It has no
+// Package conformance holds the judges: packages that report whether a
+// work-queue server behaves as beanstalkd does, or keeps its promises. It has no
 // code of its own; each judge is a package below it.
 //
 //   - transcript plays written dialogues and tells where a server leaves the

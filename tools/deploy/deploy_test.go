@@ -152,8 +152,8 @@ func TestKubernetes(t *testing.T) {
 	for _, doc := range documents(t, "kubernetes/redstalk.yaml") {
 		kinds = append(kinds, doc["kind"].(string))
 		for _, path := range [][]string{{"spec", "selector", "matchLabels"}, {"spec", "selector"}} {
-			if its, ok := at(doc, path...).(map[string]any); ok && its["app"] != nil && its["app"] != labels["app"] {
-				t.Errorf("%s selects %v", doc["kind"], its)
+			if own, ok := at(doc, path...).(map[string]any); ok && own["app"] != nil && own["app"] != labels["app"] {
+				t.Errorf("%s selects %v", doc["kind"], own)
 			}
 		}
 		if doc["kind"] == "Deployment" && at(doc, "spec", "template", "metadata", "labels", "app") != labels["app"] {

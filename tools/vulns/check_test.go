@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// withTool says whether govulncheck may be fetched and built, which takes a minute.
+// withTool reports whether govulncheck may be fetched and built, which takes a minute.
 var withTool = flag.Bool("vulns", false, "run govulncheck on databases of our own")
 
 // What the databases are about: a module that a small package of ours calls.

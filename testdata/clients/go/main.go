@@ -1,7 +1,7 @@
 // Command go leads the life of a client with go-beanstalk, on the server at
 // the address HOST PORT that is given. It exits with 0 if all is as it should
 // be. It prints "restart" when it wants the server stopped and started again,
-// and waits for a line on its standard input that says that this was done.
+// and waits for a line on its standard input that reports that this was done.
 package main
 
 import (
@@ -160,7 +160,7 @@ func life() {
 	gone(q, id)
 }
 
-// gone checks that everything that can be done with a job says that there is
+// gone checks that everything that can be done with a job reports that there is
 // none.
 func gone(q queue, id uint64) {
 	fails("delete", q.Delete(id), beanstalk.ErrNotFound)
@@ -176,7 +176,7 @@ func gone(q queue, id uint64) {
 	fails("reserve-job", err, beanstalk.ErrNotFound)
 }
 
-// strangers: only the holder of a job may do something to it, and gives it
+// unauthenticated clients: only the holder of a job may do something to it, and gives it
 // back by going.
 func strangers() {
 	holder, other := open("strangers"), open("strangers")

@@ -27,14 +27,14 @@ const (
 )
 
 func largeBurst(r *run) error {
-	return r.onEach(engines, []string{"-z", fmt.Sprint(burstSize)}, func(s *stand) error { return r.burst(s) })
+	return r.onEach(engines, []string{"-z", fmt.Sprint(burstSize)}, func(s *cluster) error { return r.burst(s) })
 }
 
-// burst lets the jobs through twice, as many at a time as fit, and notes what the server, and Redis,
+// burst lets the jobs through twice, as many at a time as fit, and records what the server, and Redis,
 // have in memory before, meanwhile, and for a minute after. What the second time adds would come
 // each time. A job for each connection comes before all, and a time without any, because a server that
 // has done nothing yet has not its own code in memory.
-func (r *run) burst(s *stand) error {
+func (r *run) burst(s *cluster) error {
 	at := s.instances[0]
 	if err := burstWave(at, burstConnections); err != nil {
 		return err
@@ -53,7 +53,7 @@ func (r *run) burst(s *stand) error {
 		if err != nil {
 			return err
 		}
-		r.report("%s: %s%s before; at most %d MiB in %s, %d jobs there at a time; %s", s.engine, which, before, most>>20, shown(took), wave, after)
+		r.report("%s: %s%s before; at most %d MiB in %s, %d jobs there at a time; %s", s.engine, which, before, most>>20, format(took), wave, after)
 	}
 	return nil
 }
@@ -76,8 +76,8 @@ func burstOnce(at *instance) (wave int, took time.Duration, most int64, err erro
 }
 
 // minuteAfter says what is in memory for the minute that begins now.
-func (s *stand) minuteAfter() (string, error) {
-	var told []string
+func (s *cluster) minuteAfter() (string, error) {
+	var reported []string
 	begun := time.Now()
 	for _, when := range []time.Duration{time.Second, 10 * time.Second, 30 * time.Second, time.Minute} {
 		time.Sleep(when - time.Since(begun))
@@ -85,13 +85,13 @@ func (s *stand) minuteAfter() (string, error) {
 		if err != nil {
 			return "", err
 		}
-		told = append(told, fmt.Sprintf("%s after %s", now, shown(when)))
+		reported = append(reported, fmt.Sprintf("%s after %s", now, format(when)))
 	}
-	return strings.Join(told, ", "), nil
+	return strings.Join(reported, ", "), nil
 }
 
 // holding says what the first instance, and Redis, have in memory.
-func (s *stand) holding() (string, error) {
+func (s *cluster) holding() (string, error) {
 	own, err := s.instances[0].resident()
 	if err != nil || s.redis == nil {
 		return fmt.Sprintf("%d MiB", own>>20), err

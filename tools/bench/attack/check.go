@@ -12,7 +12,7 @@ var checks = []attack{
 }
 
 func fsckMany(r *run) error {
-	return r.on(redis, 1, nil, func(s *stand) error {
+	return r.on(redis, 1, nil, func(s *cluster) error {
 		at := s.instances[0]
 		c, err := dial(at.addr)
 		if err != nil {
@@ -23,7 +23,7 @@ func fsckMany(r *run) error {
 		if err := spread(c, 200_000, 25); err != nil {
 			return err
 		}
-		r.report("put in %s", shown(time.Since(begun)))
+		r.report("put in %s", format(time.Since(begun)))
 		t, err := s.during(at, func() error {
 			out, err := exec.Command(r.bin, "fsck", "--store", s.storeURL()).CombinedOutput()
 			if err != nil {

@@ -50,7 +50,7 @@ func bulkTaking(c *client.Conn, n int, add func(out []byte, i int) []byte, take 
 }
 
 // line sends one command, and returns how long its reply took.
-func line(c *client.Conn, format string, args ...any) (time.Duration, error) {
+func command(c *client.Conn, format string, args ...any) (time.Duration, error) {
 	begun := time.Now()
 	err := c.Ask(fmt.Appendf(nil, format+"\r\n", args...), 1, func(r *client.Reply) error { return nil })
 	return time.Since(begun), err
@@ -58,7 +58,7 @@ func line(c *client.Conn, format string, args ...any) (time.Duration, error) {
 
 // putMany puts n jobs with a body of size bytes into a tube.
 func putMany(c *client.Conn, tube string, n, size, delay, ttr int) error {
-	if _, err := line(c, "use %s", tube); err != nil {
+	if _, err := command(c, "use %s", tube); err != nil {
 		return err
 	}
 	body := bytes.Repeat([]byte("x"), size)
@@ -86,10 +86,10 @@ func reserveMany(c *client.Conn, tube string, n int) ([]uint64, error) {
 
 // watchOnly has a connection that watches no tube but the default one watch another one instead.
 func watchOnly(c *client.Conn, tube string) error {
-	if _, err := line(c, "watch %s", tube); err != nil || tube == defaultTube {
+	if _, err := command(c, "watch %s", tube); err != nil || tube == defaultTube {
 		return err
 	}
-	_, err := line(c, "ignore %s", defaultTube)
+	_, err := command(c, "ignore %s", defaultTube)
 	return err
 }
 

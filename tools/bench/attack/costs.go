@@ -73,7 +73,7 @@ func tagsMemory(r *run, e engine) error {
 // memoryOf is how many bytes of memory each of n jobs of a kind takes: of the server's, or of
 // Redis's.
 func (r *run) memoryOf(e engine, k *kind, n int) (each float64, err error) {
-	err = r.on(e, 1, nil, func(s *stand) error {
+	err = r.on(e, 1, nil, func(s *cluster) error {
 		at := s.instances[0]
 		c, err := dial(at.addr)
 		if err != nil {
@@ -98,7 +98,7 @@ func (r *run) memoryOf(e engine, k *kind, n int) (each float64, err error) {
 }
 
 // memory is what jobs are kept in, in bytes.
-func (s *stand) memory() (int64, error) {
+func (s *cluster) memory() (int64, error) {
 	if s.redis == nil {
 		return s.instances[0].resident()
 	}
@@ -123,7 +123,7 @@ func tagsTime(r *run) error {
 	const n = 100_000
 	for _, e := range engines {
 		for _, k := range kinds {
-			err := r.on(e, 1, nil, func(s *stand) error {
+			err := r.on(e, 1, nil, func(s *cluster) error {
 				puts, rest, err := s.timeOf(&k, n)
 				r.report("%s, %s: %s of processor time to put a job, %s to reserve and delete it", e, k.name, puts, rest)
 				return err
@@ -137,7 +137,7 @@ func tagsTime(r *run) error {
 }
 
 // timeOf is the processor time, of the server and of Redis, for each of n jobs.
-func (s *stand) timeOf(k *kind, n int) (put, rest time.Duration, err error) {
+func (s *cluster) timeOf(k *kind, n int) (put, rest time.Duration, err error) {
 	c, err := dial(s.instances[0].addr)
 	if err != nil {
 		return 0, 0, err
@@ -170,7 +170,7 @@ func (s *stand) timeOf(k *kind, n int) (put, rest time.Duration, err error) {
 }
 
 // used is the processor time that the servers of the stand have had.
-func (s *stand) used() (all time.Duration, err error) {
+func (s *cluster) used() (all time.Duration, err error) {
 	pids := []int{s.instances[0].cmd.Process.Pid}
 	if s.redis != nil {
 		pids = append(pids, s.redis.cmd.Process.Pid)

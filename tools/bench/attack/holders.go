@@ -31,13 +31,13 @@ func hold(at *instance, n int) (*client.Conn, error) {
 }
 
 // ready waits until n jobs of the tube that hold uses are ready.
-func ready(at *instance, n int) error {
+func awaitReady(at *instance, n int) error {
 	c, err := dial(at.addr)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	if _, err := line(c, "use held"); err != nil { // there may be no job in it yet
+	if _, err := command(c, "use held"); err != nil { // there may be no job in it yet
 		return err
 	}
 	for begun := time.Now(); time.Since(begun) < patience; time.Sleep(20 * time.Millisecond) {
@@ -55,21 +55,21 @@ func ready(at *instance, n int) error {
 
 func deadWithJobs(r *run) error {
 	const n = 60_000
-	return r.on(redis, 2, nil, func(s *stand) error {
+	return r.on(redis, 2, nil, func(s *cluster) error {
 		dies, lives := s.instances[0], s.instances[1]
 		c, err := hold(dies, n)
 		if err != nil {
 			return err
 		}
 		defer c.Close()
-		t, err := s.during(lives, func() error { dies.kill(); return ready(lives, n) })
+		t, err := s.during(lives, func() error { dies.kill(); return awaitReady(lives, n) })
 		r.report("%v", t)
 		return err
 	})
 }
 
 func deadWithTubes(r *run) error {
-	return r.on(redis, 2, nil, func(s *stand) error {
+	return r.on(redis, 2, nil, func(s *cluster) error {
 		dies, lives := s.instances[0], s.instances[1]
 		for i := range 10 {
 			c, err := dial(dies.addr)
@@ -81,20 +81,20 @@ func deadWithTubes(r *run) error {
 				return err
 			}
 		}
-		t, err := s.during(lives, func() error { dies.kill(); return noTubes(lives) })
+		t, err := s.during(lives, func() error { dies.kill(); return awaitNoTubes(lives) })
 		r.report("%v", t)
 		return err
 	})
 }
 
 // noTubes waits until the tubes are gone that nobody watches any more.
-func noTubes(at *instance) error {
+func awaitNoTubes(at *instance) error {
 	c, err := dial(at.addr)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	if _, err := line(c, "use held"); err != nil { // there may be no job in it yet
+	if _, err := command(c, "use held"); err != nil { // there may be no job in it yet
 		return err
 	}
 	for begun := time.Now(); time.Since(begun) < patience; time.Sleep(20 * time.Millisecond) {
@@ -112,20 +112,20 @@ func noTubes(at *instance) error {
 
 func closeWithJobs(r *run) error {
 	const n = 100_000
-	return r.onEach(engines, nil, func(s *stand) error {
+	return r.onEach(engines, nil, func(s *cluster) error {
 		at := s.instances[0]
 		c, err := hold(at, n)
 		if err != nil {
 			return err
 		}
-		t, err := s.during(at, func() error { c.Close(); return ready(at, n) })
+		t, err := s.during(at, func() error { c.Close(); return awaitReady(at, n) })
 		r.report("%s: %v", s.engine, t)
 		return err
 	})
 }
 
 func closeWithTubes(r *run) error {
-	return r.onEach(engines, nil, func(s *stand) error {
+	return r.onEach(engines, nil, func(s *cluster) error {
 		at := s.instances[0]
 		c, err := dial(at.addr)
 		if err != nil {
@@ -134,14 +134,14 @@ func closeWithTubes(r *run) error {
 		if err := watchMany(c, 10_000, 0); err != nil {
 			return err
 		}
-		t, err := s.during(at, func() error { return ends(c, at) })
+		t, err := s.during(at, func() error { return closeAndWait(c, at) })
 		r.report("%s: %v", s.engine, t)
 		return err
 	})
 }
 
 func holderPolls(r *run) error {
-	return r.on(redis, 1, nil, func(s *stand) error {
+	return r.on(redis, 1, nil, func(s *cluster) error {
 		c, err := hold(s.instances[0], 100_000)
 		if err != nil {
 			return err
@@ -150,11 +150,11 @@ func holderPolls(r *run) error {
 		const polls = 1000
 		begun := time.Now()
 		for range polls {
-			if _, err := line(c, "reserve-with-timeout 0"); err != nil {
+			if _, err := command(c, "reserve-with-timeout 0"); err != nil {
 				return err
 			}
 		}
-		r.report("a poll: %s", shown(time.Since(begun)/polls))
+		r.report("a poll: %s", format(time.Since(begun)/polls))
 		return nil
 	})
 }

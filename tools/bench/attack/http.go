@@ -17,7 +17,7 @@ import (
 	"redstalk/protocol/client"
 )
 
-// overHTTP are the attacks on the HTTP door.
+// overHTTP are the attacks on the HTTP API.
 var overHTTP = []attack{
 	{"http-rate", "50 connections put, reserve and finish over HTTP, one job and 100 in a request", "25,000 requests/s in memory, 15,000 embedded; 10 times that in jobs by batches", httpRate},
 	{"http-idle", "10,000 HTTP connections do nothing, then close, three times", "memory as before, and no more each time; others as without", httpIdle},
@@ -29,13 +29,13 @@ var overHTTP = []attack{
 const rateFor = 5 * time.Second
 
 func httpRate(r *run) error {
-	return r.onEach([]engine{memory, embedded}, []string{withHTTP}, func(s *stand) error {
+	return r.onEach([]engine{memory, embedded}, []string{withHTTP}, func(s *cluster) error {
 		for _, of := range []struct{ load, unit string }{{"http", "requests"}, {"http-p100", "jobs by 100 in a request"}} {
 			res, err := r.bench(s.instances[0].web, of.load, rateFor)
 			if err != nil {
 				return err
 			}
-			r.report("%s: %.0f %s/s; p99 %s", s.engine, res.OpsPerSec, of.unit, shown(time.Duration(res.Latency.P99*1e3)))
+			r.report("%s: %.0f %s/s; p99 %s", s.engine, res.OpsPerSec, of.unit, format(time.Duration(res.Latency.P99*1e3)))
 		}
 		return nil
 	})
@@ -108,7 +108,7 @@ func callers(addr string, n int, method, path string) (all []*caller, err error)
 	return all, nil
 }
 
-func hangUp(all []*caller) {
+func closeAll(all []*caller) {
 	for _, c := range all {
 		c.Close()
 	}
@@ -119,7 +119,7 @@ func hangUp(all []*caller) {
 const idleRounds = 3
 
 func httpIdle(r *run) error {
-	return r.on(memory, 1, []string{withHTTP}, func(s *stand) error {
+	return r.on(memory, 1, []string{withHTTP}, func(s *cluster) error {
 		before, err := s.instances[0].resident()
 		if err != nil {
 			return err
@@ -135,11 +135,11 @@ func httpIdle(r *run) error {
 }
 
 // idle has connections come, do nothing, and go.
-func (r *run) idle(s *stand, before int64) error {
+func (r *run) idle(s *cluster, before int64) error {
 	const n = 10_000
 	at := s.instances[0]
 	var all []*caller
-	defer func() { hangUp(all) }()
+	defer func() { closeAll(all) }()
 	t, err := s.during(at, func() (err error) {
 		if all, err = callers(at.web, n, "GET", "/healthz"); err != nil {
 			return err
@@ -157,10 +157,10 @@ func (r *run) idle(s *stand, before int64) error {
 	time.Sleep(time.Second)
 	with, _ := at.resident()
 	quiet, err := s.quiet(at, 2*time.Second)
-	hangUp(all)
+	closeAll(all)
 	least, after := memoryAfter(at, before+before/2)
 	r.report("coming: %v; there for 2 s: others waited %s; %d MiB with them, %.1f KiB each; gone: %d MiB after %s",
-		t, shown(quiet.waited), with>>20, float64(with-before)/n/1024, least>>20, shown(after))
+		t, format(quiet.waited), with>>20, float64(with-before)/n/1024, least>>20, format(after))
 	return err
 }
 
@@ -178,10 +178,10 @@ func memoryAfter(i *instance, enough int64) (least int64, after time.Duration) {
 
 func httpPolls(r *run) error {
 	const n, leave = 5000, 500
-	return r.on(memory, 1, []string{withHTTP}, func(s *stand) error {
+	return r.on(memory, 1, []string{withHTTP}, func(s *cluster) error {
 		at := s.instances[0]
 		all, err := callers(at.web, n, "POST", "/v1/reserve?tube=polled&wait=10m")
-		defer func() { hangUp(all) }()
+		defer func() { closeAll(all) }()
 		if err != nil {
 			return err
 		}
@@ -193,11 +193,11 @@ func httpPolls(r *run) error {
 		time.Sleep(time.Second)
 		with, _ := at.resident()
 		t, err := s.quiet(at, 2*time.Second)
-		r.report("waiting: %d MiB; others waited %s", with>>20, shown(t.waited))
+		r.report("waiting: %d MiB; others waited %s", with>>20, format(t.waited))
 		if err != nil {
 			return err
 		}
-		hangUp(all[:leave])
+		closeAll(all[:leave])
 		t, err = s.during(at, func() error { return serveAll(c, all[leave:]) })
 		r.report("%d went away, %d were served: %v", leave, n-leave, t)
 		if err != nil {
@@ -231,7 +231,7 @@ func serveAll(c *client.Conn, all []*caller) error {
 }
 
 func scrape(r *run) error {
-	return r.onEach(engines, []string{withHTTP}, func(s *stand) error {
+	return r.onEach(engines, []string{withHTTP}, func(s *cluster) error {
 		at := s.instances[0]
 		c, err := dial(at.addr)
 		if err != nil {
@@ -253,16 +253,16 @@ func scrape(r *run) error {
 		}
 		slices.Sort(took)
 		r.report("%s: %d scrapes of %d KiB: median %s, most %s; others: p99 %s, most %s (without scrapes %s, %s)", s.engine, len(took), size>>10,
-			shown(part(took, 0.5)), shown(part(took, 1)), shown(t.usual), shown(t.waited), shown(without.usual), shown(without.waited))
+			format(quantile(took, 0.5)), format(quantile(took, 1)), format(t.usual), format(t.waited), format(without.usual), format(without.waited))
 		return nil
 	})
 }
 
 const (
-	// scrapeFor is how long scrapes go on.
+	// scrapeFor is how long scrapes continue.
 	scrapeFor = 15 * time.Second
 
-	// scrapeEach is how long there is none after each: so long that all of them ask the store,
+	// scrapeEach is how long there is none after each: that long that all of them ask the store,
 	// and none shows what the one before has found.
 	scrapeEach = 1050 * time.Millisecond
 )

@@ -25,7 +25,7 @@ func distantReserves(r *run) error { return r.largeReserves(distant, 1<<16-1) }
 // still know the bodies.
 func (r *run) largeReserves(e engine, size int) error {
 	const jobs, connections = 500, 8
-	return r.on(e, 2, []string{"-z", fmt.Sprint(size)}, func(s *stand) error {
+	return r.on(e, 2, []string{"-z", fmt.Sprint(size)}, func(s *cluster) error {
 		at := s.instances[0]
 		c, err := dial(s.instances[1].addr)
 		if err != nil {
@@ -44,7 +44,7 @@ func (r *run) largeReserves(e engine, size int) error {
 
 // putLarge puts jobs one after the other.
 func putLarge(c *client.Conn, tube string, n, size int) error {
-	if _, err := line(c, "use %s", tube); err != nil {
+	if _, err := command(c, "use %s", tube); err != nil {
 		return err
 	}
 	put := client.AppendPut(nil, 1, 0, 600, bytes.Repeat([]byte("x"), size))
@@ -87,7 +87,7 @@ func reserveLarge(at *instance, connections, jobs int, got *atomic.Int64) error 
 
 func largePuts(r *run) error {
 	const connections, each, size = 64, 3, 16 << 20
-	return r.on(embedded, 1, []string{"-z", fmt.Sprint(size)}, func(s *stand) error {
+	return r.on(embedded, 1, []string{"-z", fmt.Sprint(size)}, func(s *cluster) error {
 		at := s.instances[0]
 		var all sync.WaitGroup
 		var failed atomic.Value
@@ -105,7 +105,7 @@ func largePuts(r *run) error {
 			})
 		}
 		most := watchMemory(at, &all)
-		r.report("%d jobs in %s, at most %d MiB of memory for %d MiB of bodies", connections*each, shown(time.Since(begun)), most>>20, connections*each*size>>20)
+		r.report("%d jobs in %s, at most %d MiB of memory for %d MiB of bodies", connections*each, format(time.Since(begun)), most>>20, connections*each*size>>20)
 		err, _ := failed.Load().(error)
 		return err
 	})

@@ -12,10 +12,10 @@ import (
 
 // An attack is one row of the table, or several.
 type attack struct {
-	name  string
-	what  string
-	asked string
-	run   func(*run) error
+	name string
+	what string
+	goal string
+	run  func(*run) error
 }
 
 // attacks are all that there are, in the order in which they are made.
@@ -24,7 +24,7 @@ var attacks = slices.Concat(waits, large, bursts, tubes, holders, moves, million
 // A run is one attack being made: where the program is, and what was measured.
 type run struct {
 	bin     string
-	stand   string // the only stand of those with a twin, by its name; "": all
+	engine  string // the only stand of those with a twin, by its name; "": all
 	results []string
 }
 
@@ -72,7 +72,7 @@ func makeAll(bin, only, on string) error {
 			continue
 		}
 		begun := time.Now()
-		r := &run{bin: bin, stand: on}
+		r := &run{bin: bin, engine: on}
 		if err := a.run(r); err != nil {
 			r.report("FAILED: %v", err)
 			failed = append(failed, a.name)
@@ -90,7 +90,7 @@ func makeAll(bin, only, on string) error {
 
 func show(a attack, r *run, took time.Duration) {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "%s: %s (asked: %s) [%s]\n", a.name, a.what, a.asked, shown(took))
+	fmt.Fprintf(w, "%s: %s (asked: %s) [%s]\n", a.name, a.what, a.goal, format(took))
 	for _, line := range r.results {
 		fmt.Fprintf(w, "\t%s\n", line)
 	}
@@ -98,7 +98,7 @@ func show(a attack, r *run, took time.Duration) {
 }
 
 // onEach runs an attack on a stand of one instance with each of the engines.
-func (r *run) onEach(which []engine, flags []string, attack func(*stand) error) error {
+func (r *run) onEach(which []engine, flags []string, attack func(*cluster) error) error {
 	for _, e := range which {
 		if err := r.on(e, 1, flags, attack); err != nil {
 			return fmt.Errorf("%s: %w", e, err)
@@ -108,8 +108,8 @@ func (r *run) onEach(which []engine, flags []string, attack func(*stand) error) 
 }
 
 // on runs an attack on a stand of n instances.
-func (r *run) on(e engine, n int, flags []string, attack func(*stand) error) error {
-	s, err := newStand(r.bin, e, n, flags...)
+func (r *run) on(e engine, n int, flags []string, attack func(*cluster) error) error {
+	s, err := newCluster(r.bin, e, n, flags...)
 	if err != nil {
 		return err
 	}

@@ -18,12 +18,12 @@ var millions = []attack{
 }
 
 // aMillion is how many jobs they are about.
-const aMillion = 1_000_000
+const million = 1_000_000
 
 // eachMillion is an attack that is made on onMillions, by a client of its own.
-func eachMillion(attack func(*million, *client.Conn) error) func(*run) error {
+func eachMillion(attack func(*clusterPair, *client.Conn) error) func(*run) error {
 	return func(r *run) error {
-		return r.onMillions(func(m *million) error {
+		return r.onMillions(func(m *clusterPair) error {
 			c, err := dial(m.instances[0].addr)
 			if err != nil {
 				return err
@@ -35,13 +35,13 @@ func eachMillion(attack func(*million, *client.Conn) error) func(*run) error {
 }
 
 // say is a step that has a command carried out beside others.
-func (m *million) say(c *client.Conn, format string, args ...any) func() error {
-	command := fmt.Sprintf(format, args...)
-	return m.measured(command, func() error { _, err := line(c, "%s", command); return err })
+func (m *clusterPair) command(c *client.Conn, format string, args ...any) func() error {
+	text := fmt.Sprintf(format, args...)
+	return m.measured(text, func() error { _, err := command(c, "%s", text); return err })
 }
 
 // measured is a step that does something beside others.
-func (m *million) measured(what string, do func() error) func() error {
+func (m *clusterPair) measured(what string, do func() error) func() error {
 	return func() error { return m.beside(what, do) }
 }
 
@@ -57,7 +57,7 @@ func inTurn(steps ...func() error) error {
 
 // put is a step that puts a million jobs.
 func put(c *client.Conn, tube string, delay int) func() error {
-	return func() error { return putMany(c, tube, aMillion, 10, delay, 600) }
+	return func() error { return putMany(c, tube, million, 10, delay, 600) }
 }
 
 // idle is a step in which nothing is done for a while.
@@ -65,24 +65,24 @@ func idle(d time.Duration) func() error {
 	return func() error { time.Sleep(d); return nil }
 }
 
-func flushMany(m *million, c *client.Conn) error {
+func flushMany(m *clusterPair, c *client.Conn) error {
 	return inTurn(
 		m.measured("nothing", idle(3*time.Second)),
 		put(c, "from", 0),
-		m.say(c, "move-jobs from ready to %d", aMillion),
-		m.say(c, "flush-tube to"),
+		m.command(c, "move-jobs from ready to %d", million),
+		m.command(c, "flush-tube to"),
 		put(c, "held", 0),
 		reserveAll(c, "held"),
-		m.say(c, "flush-tube held reserved"),
+		m.command(c, "flush-tube held reserved"),
 	)
 }
 
 // reserveAll is a step that reserves a million jobs of a tube, and forgets their numbers.
 func reserveAll(c *client.Conn, tube string) func() error {
-	return func() error { _, err := reserveMany(c, tube, aMillion); return err }
+	return func() error { _, err := reserveMany(c, tube, million); return err }
 }
 
-func listMany(m *million, c *client.Conn) error {
+func listMany(m *clusterPair, c *client.Conn) error {
 	list := func(tube, state string, pages int) func() error {
 		what := fmt.Sprintf("%d pages of %s", pages, state)
 		return m.measured(what, func() error { return listPages(c, tube, state, pages) })
@@ -93,13 +93,13 @@ func listMany(m *million, c *client.Conn) error {
 		list("later", "delayed", 100),
 		put(c, "held", 0),
 		list("held", "ready", 100),
-		func() (err error) { ids, err = reserveMany(c, "held", aMillion); return err },
+		func() (err error) { ids, err = reserveMany(c, "held", million); return err },
 		list("held", "reserved", 2),
 		func() error {
 			return bulk(c, len(ids), client.Other, func(out []byte, i int) []byte { return fmt.Appendf(out, "bury %d 1\r\n", ids[i]) })
 		},
 		list("held", "buried", 100),
-		m.say(c, "kick %d", aMillion),
+		m.command(c, "kick %d", million),
 	)
 }
 
@@ -121,11 +121,11 @@ func listPages(c *client.Conn, tube, state string, pages int) error {
 
 // putAllDue puts a million delayed jobs that are due within a second, some time from now.
 func putAllDue(c *client.Conn, tube string, in time.Duration) (due time.Time, err error) {
-	if _, err := line(c, "use %s", tube); err != nil {
+	if _, err := command(c, "use %s", tube); err != nil {
 		return due, err
 	}
 	due = time.Now().Add(in)
-	return due, bulk(c, aMillion, client.Inserted, func(out []byte, _ int) []byte {
+	return due, bulk(c, million, client.Inserted, func(out []byte, _ int) []byte {
 		return client.AppendPut(out, 1, max(int(time.Until(due)/time.Second), 1), ttr, []byte("due"))
 	})
 }
@@ -141,7 +141,7 @@ const (
 
 // expired is a step in which all jobs of a tube expire that reserve has reserved, and come into the
 // tube held.
-func (m *million) expired(what string, reserve func() error) func() error {
+func (m *clusterPair) expired(what string, reserve func() error) func() error {
 	return func() error {
 		begun := time.Now()
 		if err := reserve(); err != nil {
@@ -153,9 +153,9 @@ func (m *million) expired(what string, reserve func() error) func() error {
 }
 
 // allReady waits until a million jobs are ready.
-func (m *million) allReady() error { return ready(m.instances[0], aMillion) }
+func (m *clusterPair) allReady() error { return awaitReady(m.instances[0], million) }
 
-func expireMany(m *million, c *client.Conn) error {
+func expireMany(m *clusterPair, c *client.Conn) error {
 	return inTurn(
 		func() error {
 			due, err := putAllDue(c, "held", dueIn)
@@ -167,7 +167,7 @@ func expireMany(m *million, c *client.Conn) error {
 	)
 }
 
-func exhaustMany(m *million, c *client.Conn) error {
+func exhaustMany(m *clusterPair, c *client.Conn) error {
 	return inTurn(
 		m.putTagged(c, "dies", func(int) string { return "max:1 dead:held" }),
 		m.expired("dead letters", reserveAll(c, "dies")),
@@ -175,21 +175,21 @@ func exhaustMany(m *million, c *client.Conn) error {
 }
 
 // putTagged is a step that puts a million jobs with tags.
-func (m *million) putTagged(c *client.Conn, tube string, tags func(i int) string) func() error {
+func (m *clusterPair) putTagged(c *client.Conn, tube string, tags func(i int) string) func() error {
 	return func() error {
-		if _, err := line(c, "use %s", tube); err != nil {
+		if _, err := command(c, "use %s", tube); err != nil {
 			return err
 		}
-		return bulk(c, aMillion, client.Inserted, func(out []byte, i int) []byte {
+		return bulk(c, million, client.Inserted, func(out []byte, i int) []byte {
 			return fmt.Appendf(out, "put 1 0 %d 4 %s\r\nbody\r\n", ttr, tags(i))
 		})
 	}
 }
 
-func keysMany(m *million, c *client.Conn) error {
+func keysMany(m *clusterPair, c *client.Conn) error {
 	return inTurn(
 		m.putTagged(c, "held", func(i int) string { return fmt.Sprintf("key:order-%d key-ttl:10s", i) }),
-		m.say(c, "flush-tube held"),
+		m.command(c, "flush-tube held"),
 		m.measured("keys", idle(15*time.Second)),
 	)
 }

@@ -19,7 +19,7 @@ var inProcess = []engine{memory, embedded}
 
 func kickMany(r *run) error {
 	const n = 1_000_000
-	return r.onEach(inProcess, nil, func(s *stand) error {
+	return r.onEach(inProcess, nil, func(s *cluster) error {
 		at := s.instances[0]
 		c, err := dial(at.addr)
 		if err != nil {
@@ -29,7 +29,7 @@ func kickMany(r *run) error {
 		if err := putMany(c, "kicked", n, 10, 3600, 60); err != nil {
 			return err
 		}
-		t, err := s.during(at, func() error { _, err := line(c, "kick %d", n); return err })
+		t, err := s.during(at, func() error { _, err := command(c, "kick %d", n); return err })
 		r.report("%s: %v", s.engine, t)
 		return err
 	})
@@ -37,7 +37,7 @@ func kickMany(r *run) error {
 
 func dueMany(r *run) error {
 	const n, delay = 200_000, 15
-	return r.onEach(inProcess, nil, func(s *stand) error {
+	return r.onEach(inProcess, nil, func(s *cluster) error {
 		at := s.instances[0]
 		c, err := dial(at.addr)
 		if err != nil {
@@ -49,7 +49,7 @@ func dueMany(r *run) error {
 			return err
 		}
 		time.Sleep(time.Until(begun.Add((delay - 1) * time.Second)))
-		t, err := s.during(at, func() error { return ready(at, n) })
+		t, err := s.during(at, func() error { return awaitReady(at, n) })
 		r.report("%s: %v", s.engine, t)
 		return err
 	})
@@ -57,7 +57,7 @@ func dueMany(r *run) error {
 
 func deletedMany(r *run) error {
 	const n = 1_000_000
-	return r.onEach(inProcess, nil, func(s *stand) error {
+	return r.onEach(inProcess, nil, func(s *cluster) error {
 		at := s.instances[0]
 		c, err := dial(at.addr)
 		if err != nil {

@@ -97,7 +97,7 @@ func startPushes(c *client.Conn, to *receiver, tags string) error {
 }
 
 // gone fails if there are jobs left in the tube.
-func gone(c *client.Conn) error {
+func checkEmpty(c *client.Conn) error {
 	page, err := c.Page("stats-tube " + pushTube)
 	if err != nil {
 		return err
@@ -114,7 +114,7 @@ func pushRate(r *run) error {
 	const n = 50_000
 	for _, e := range engines {
 		for _, calls := range []int{32, 128} {
-			err := r.on(e, 1, allowPush, func(s *stand) error {
+			err := r.on(e, 1, allowPush, func(s *cluster) error {
 				took, doubles, err := pushReady(s.instances[0], n, calls)
 				r.report("%s: %d calls at a time: %.0f/s, %d twice", e, calls, n/took.Seconds(), doubles)
 				return err
@@ -148,14 +148,14 @@ func pushReady(at *instance, n, calls int) (took time.Duration, doubles int, err
 	}
 	last, doubles, err := to.await(n)
 	if err == nil {
-		err = gone(c)
+		err = checkEmpty(c)
 	}
 	return last.Sub(begun), doubles, err
 }
 
 func pushDue(r *run) error {
 	const n = 100_000
-	return r.onEach(engines, allowPush, func(s *stand) error {
+	return r.onEach(engines, allowPush, func(s *cluster) error {
 		at := s.instances[0]
 		to, err := newReceiver()
 		if err != nil {
@@ -180,10 +180,10 @@ func pushDue(r *run) error {
 		var doubles int
 		t, err := s.during(at, func() (err error) { last, doubles, err = to.await(n); return err })
 		if err == nil {
-			err = gone(c)
+			err = checkEmpty(c)
 		}
-		r.report("%s: all after %s, %d twice; others: p99 %s, most %s (without %s, %s)", s.engine, shown(last.Sub(due)), doubles,
-			shown(t.usual), shown(t.waited), shown(without.usual), shown(without.waited))
+		r.report("%s: all after %s, %d twice; others: p99 %s, most %s (without %s, %s)", s.engine, format(last.Sub(due)), doubles,
+			format(t.usual), format(t.waited), format(without.usual), format(without.waited))
 		return err
 	})
 }
@@ -194,7 +194,7 @@ func putDue(c *client.Conn, to *receiver, n int) (due time.Time, err error) {
 	if err := startPushes(c, to, ""); err != nil {
 		return due, err
 	}
-	if _, err := line(c, "use "+pushTube); err != nil {
+	if _, err := command(c, "use "+pushTube); err != nil {
 		return due, err
 	}
 	due = time.Now().Add(5 * time.Second)

@@ -15,7 +15,7 @@ type redisServer struct {
 	cmd  *exec.Cmd
 }
 
-// slow is from how long on, in microseconds, Redis notes a call.
+// slow is from how long on, in microseconds, Redis records a call.
 const slow = "1000"
 
 func startRedis(dir string) (*redisServer, error) {
@@ -50,8 +50,8 @@ func (r *redisServer) ask(args ...string) ([]byte, error) {
 	return exec.Command("redis-cli", append([]string{"--json", "-p", strconv.Itoa(r.port)}, args...)...).Output()
 }
 
-// forget has longest begin anew. To clear a long log is a long call itself, which is noted
-// behind it: so it is cleared twice.
+// forget has longest start again. To clear a long log is a long call itself, which is noted
+// after it: so it is cleared twice.
 func (r *redisServer) forget() {
 	r.ask("SLOWLOG", "RESET")
 	r.ask("SLOWLOG", "RESET")

@@ -18,7 +18,7 @@ var tubes = []attack{
 }
 
 func watch100k(r *run) error {
-	return r.onEach(engines, nil, func(s *stand) error {
+	return r.onEach(engines, nil, func(s *cluster) error {
 		const n = 100_000
 		at := s.instances[0]
 		c, err := dial(at.addr)
@@ -33,14 +33,14 @@ func watch100k(r *run) error {
 		if err != nil {
 			return err
 		}
-		t, err = s.during(at, func() error { return ends(c, at) })
+		t, err = s.during(at, func() error { return closeAndWait(c, at) })
 		r.report("%s: close: %v", s.engine, t)
 		return err
 	})
 }
 
 // ends closes a connection, and waits until the server has noticed.
-func ends(c *client.Conn, at *instance) error {
+func closeAndWait(c *client.Conn, at *instance) error {
 	asker, err := dial(at.addr)
 	if err != nil {
 		return err
@@ -67,7 +67,7 @@ func ends(c *client.Conn, at *instance) error {
 }
 
 func poll20k(r *run) error {
-	return r.onEach(engines, nil, func(s *stand) error {
+	return r.onEach(engines, nil, func(s *cluster) error {
 		at := s.instances[0]
 		c, err := dial(at.addr)
 		if err != nil {
@@ -86,7 +86,7 @@ func poll20k(r *run) error {
 }
 
 func paused10k(r *run) error {
-	return r.on(redis, 1, nil, func(s *stand) error {
+	return r.on(redis, 1, nil, func(s *cluster) error {
 		const n = 10_000
 		at := s.instances[0]
 		c, err := dial(at.addr)
@@ -106,7 +106,7 @@ func paused10k(r *run) error {
 			return err
 		}
 		after, err := roundTime(at)
-		r.report("a round of put, reserve, delete: %s (%s before)", shown(after), shown(before))
+		r.report("a round of put, reserve, delete: %s (%s before)", format(after), format(before))
 		return err
 	})
 }
@@ -122,7 +122,7 @@ func roundTime(at *instance) (time.Duration, error) {
 		return 0, err
 	}
 	const rounds = 1000
-	var o others
+	var o bystander
 	begun := time.Now()
 	for range rounds {
 		if err := o.round(c); err != nil {
@@ -133,7 +133,7 @@ func roundTime(at *instance) (time.Duration, error) {
 }
 
 func list100k(r *run) error {
-	return r.onEach([]engine{embedded, redis}, nil, func(s *stand) error {
+	return r.onEach([]engine{embedded, redis}, nil, func(s *cluster) error {
 		at := s.instances[0]
 		c, err := dial(at.addr)
 		if err != nil {

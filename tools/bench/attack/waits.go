@@ -23,15 +23,15 @@ const (
 
 func waitEnds(r *run) error {
 	for _, e := range engines {
-		if err := r.on(e, 1, nil, func(s *stand) error { return r.waitEndsOn(s, s.instances[0], s.instances[0]) }); err != nil {
+		if err := r.on(e, 1, nil, func(s *cluster) error { return r.waitEndsOn(s, s.instances[0], s.instances[0]) }); err != nil {
 			return err
 		}
 	}
-	return r.on(redis, 2, nil, func(s *stand) error { return r.waitEndsOn(s, s.instances[0], s.instances[1]) })
+	return r.on(redis, 2, nil, func(s *cluster) error { return r.waitEndsOn(s, s.instances[0], s.instances[1]) })
 }
 
 // waitEndsOn lets jobs become due through one instance, and waits for them at another.
-func (r *run) waitEndsOn(s *stand, by, at *instance) error {
+func (r *run) waitEndsOn(s *cluster, by, at *instance) error {
 	counts := ""
 	for _, way := range []struct {
 		name string
@@ -91,7 +91,7 @@ func waitRoundsOf(due func(*client.Conn, string) error, by, at *instance, tube s
 			err = waiter.Ask([]byte("reserve-with-timeout 5\r\n"), 1, func(r *client.Reply) error { id = r.ID; return nil })
 		}
 		if err == nil {
-			_, err = line(waiter, "delete %d", id)
+			_, err = command(waiter, "delete %d", id)
 		}
 		if err != nil {
 			return err
@@ -108,7 +108,7 @@ func dueByRelease(c *client.Conn, tube string) error {
 	}
 	ids, err := reserveMany(c, tube, 1)
 	if err == nil {
-		_, err = line(c, "release %d 1 1", ids[0])
+		_, err = command(c, "release %d 1 1", ids[0])
 	}
 	return err
 }
@@ -117,7 +117,7 @@ func dueByPause(c *client.Conn, tube string) error {
 	if err := putMany(c, tube, 1, 1, 0, 60); err != nil {
 		return err
 	}
-	_, err := line(c, "pause-tube %s 1", tube)
+	_, err := command(c, "pause-tube %s 1", tube)
 	return err
 }
 
@@ -131,7 +131,7 @@ func dueByTTR(c *client.Conn, tube string) error {
 
 // idleWaits compares what Redis needs with and without those that wait.
 func idleWaits(r *run) error {
-	return r.on(redis, 1, nil, func(s *stand) error {
+	return r.on(redis, 1, nil, func(s *cluster) error {
 		const idle = 10 * time.Second
 		before, err := s.redis.share(idle)
 		if err != nil {

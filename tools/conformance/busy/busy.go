@@ -2,11 +2,11 @@
 // long something may take. They run beside each other and beside whatever else a
 // machine has to do, and a limit that holds there would not notice much elsewhere.
 //
-// # What lives here
+// # Contents
 //
 // Factor, by which such a test multiplies its limit.
 //
-// # What does not
+// # Not here
 //
 // What is waited for without a limit that matters: there a long one does no harm. And
 // promises that hold on every machine, such as that nothing comes early.
@@ -22,7 +22,7 @@ const sample = 20 * time.Millisecond
 
 // Factor returns how many times longer a program has to run now than on a machine that
 // has nothing else to do, until it has had the same processor time. It is 1 or more,
-// and 1 where that cannot be told. It takes 20 ms of processor time to find out.
+// and 1 where that is unknown. It takes 20 ms of processor time to find out.
 func Factor() float64 {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// used is the processor time that the calling thread has had, 0 if it is not known.
+// used is the processor time that the calling thread has had, 0 if it is unknown.
 func used() time.Duration {
 	const thisThread = 1 // RUSAGE_THREAD, which package syscall lacks
 	var usage syscall.Rusage

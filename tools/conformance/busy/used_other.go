@@ -4,5 +4,5 @@ package busy
 
 import "time"
 
-// used is the processor time that the calling thread has had: it is not known.
+// used is the processor time that the calling thread has had: it is unknown.
 func used() time.Duration { return 0 }

@@ -1,12 +1,12 @@
 // Package compile builds the programs of this module for tests that run them.
 //
-// # What lives here
+// # Contents
 //
 // Program, which makes a program as the packages have it: without cgo, and without what
 // only a debugger needs. So what is tested is what people install, and the C code of
 // libraries is not compiled, which would take a new machine half a minute.
 //
-// # What does not
+// # Not here
 //
 // How a program is started, and what is asked of it: the tests of each package know.
 package compile

@@ -9,7 +9,7 @@ import (
 
 // asked is a command that was sent whole, and what can be told from its bytes
 // alone.
-type asked struct {
+type sentCommand struct {
 	verb, line string
 	label      int       // of the job, if it is a put
 	whole      bool      // a put whose body is complete and ends as it should
@@ -21,7 +21,7 @@ type asked struct {
 	armed      bool      // what its waiting sets off was noted
 	delayed    bool      // its long delay was noted
 	base       uint64    // when it was sent, see sums.now
-	closeWait  bool      // a reserve whose wait ends just behind what is due, see episode.closeWait
+	closeWait  bool      // a reserve whose wait ends just after what is due, see episode.closeWait
 
 	// How many stats pages had been asked of the two for other reasons.
 	probesJudge, probesSubject int
@@ -29,7 +29,7 @@ type asked struct {
 
 // ids are the jobs that a command names, if it names any. They are asked of every
 // command of every packet that might be sent.
-func (a *asked) ids() (all []uint64) {
+func (a *sentCommand) ids() (all []uint64) {
 	verb, rest, _ := strings.Cut(a.line, " ")
 	switch verb {
 	case "peek", "reserve-job", "delete", "release", "bury", "kick-job", "touch", "stats-job",
@@ -57,7 +57,7 @@ var (
 )
 
 // seconds are the times that a command names, if it may be accepted.
-func (a *asked) seconds() []uint64 {
+func (a *sentCommand) seconds() []uint64 {
 	var m []string
 	switch a.verb {
 	case "put":
@@ -106,7 +106,7 @@ const (
 )
 
 // longDelay is the delay that a put or release names, if it is a long one.
-func (a *asked) longDelay() (uint64, bool) {
+func (a *sentCommand) longDelay() (uint64, bool) {
 	times := a.seconds()
 	if len(times) == 0 || times[0] < latest {
 		return 0, false
@@ -118,8 +118,8 @@ func (a *asked) longDelay() (uint64, bool) {
 	return 0, false
 }
 
-// wakes says whether a command can make a job ready, or let one be taken.
-func (a *asked) wakes() bool {
+// wakes reports whether a command can make a job ready, or let one be taken.
+func (a *sentCommand) wakes() bool {
 	switch a.verb {
 	case "put", "release", "kick", "kick-job", "pause-tube", "quit", "release-lease", "reschedule", "move-jobs":
 		return true
@@ -127,8 +127,8 @@ func (a *asked) wakes() bool {
 	return false
 }
 
-// inert says that a command neither changes a job nor tells of one.
-func (a *asked) inert() bool {
+// inert reports that a command neither changes a job nor reports one.
+func (a *sentCommand) isNeutral() bool {
 	switch a.verb {
 	case unknown, "use", "watch", "ignore", "list-tube-used", "list-tubes-watched", "capabilities", "get-policy", "list-policies":
 		return true

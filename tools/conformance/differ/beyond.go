@@ -27,7 +27,7 @@ var longLines = map[string]int{
 	"delete-batch": 16<<10 - 2, "set-policy": 1022, "delete-key": 448, "list-jobs": 448, "find": 448, "move-jobs": 448,
 }
 
-// tagLineMax is the longest line of a put that has nothing but tags behind its length.
+// tagLineMax is the longest line of a put that has nothing but tags after its length.
 const tagLineMax = 1022
 
 var (
@@ -56,7 +56,7 @@ func (f *framer) verbOf(line string) string {
 }
 
 // longest is how many bytes a line may have, without its CRLF.
-func (f *framer) longest(a *asked) int {
+func (f *framer) longest(a *sentCommand) int {
 	switch n := longLines[a.verb]; {
 	case !f.beyond:
 		return lineMax
@@ -70,7 +70,7 @@ func (f *framer) longest(a *asked) int {
 
 // tags are what follows the length of a put, or the name in a set-policy, if that is
 // nothing but tags; else "".
-func (a *asked) tags() string {
+func (a *sentCommand) tags() string {
 	switch a.verb {
 	case "put":
 		if m := putLine.FindStringSubmatch(a.line); m != nil && putTags.MatchString(m[5]) {
@@ -85,7 +85,7 @@ func (a *asked) tags() string {
 }
 
 // tag is the value of a tag of a line.
-func (a *asked) tag(name string) (value string, ok bool) {
+func (a *sentCommand) tag(name string) (value string, ok bool) {
 	for _, word := range strings.Fields(a.tags()) {
 		if value, ok := strings.CutPrefix(word, name+":"); ok {
 			return value, true
@@ -118,7 +118,7 @@ func wholeSeconds(ms uint64) uint64 {
 }
 
 // dueIn is in how many seconds a put with tags is due, if they say so.
-func (a *asked) dueIn() (n uint64, ok bool) {
+func (a *sentCommand) dueIn() (n uint64, ok bool) {
 	if value, ok := a.tag("delay"); ok {
 		return inSeconds(value)
 	}
@@ -132,7 +132,7 @@ func (a *asked) dueIn() (n uint64, ok bool) {
 
 // later are the times in tags that count when something happens to a job: those of
 // retry, and of key-ttl.
-func (a *asked) later() (retry, keyTTL []uint64) {
+func (a *sentCommand) later() (retry, keyTTL []uint64) {
 	collect := func(name string) (all []uint64) {
 		value, _ := a.tag(name)
 		for _, word := range strings.Split(value, ",") {
@@ -146,7 +146,7 @@ func (a *asked) later() (retry, keyTTL []uint64) {
 }
 
 // secondsBeyond are the times of a line that beanstalkd does not know.
-func (a *asked) secondsBeyond() []uint64 {
+func (a *sentCommand) secondsBeyond() []uint64 {
 	var word string
 	switch a.verb {
 	case "release-lease":
@@ -171,9 +171,9 @@ func group(re *regexp.Regexp, line string, n int) string {
 	return ""
 }
 
-// mayWait says whether a line is a reserve, of those that beanstalkd does not know, that
+// mayWait reports whether a line is a reserve, of those that beanstalkd does not know, that
 // waits if there is no job.
-func (a *asked) mayWait() bool {
+func (a *sentCommand) mayWait() bool {
 	if a.verb == "reserve-batch" {
 		if n, err := strconv.ParseUint(group(batchLine, a.line, 1), 10, 32); err != nil || n < 1 || n > 1000 {
 			return false
@@ -186,13 +186,13 @@ func (a *asked) mayWait() bool {
 	return len(times) == 1 && 0 < times[0] && times[0] <= 1<<31-1
 }
 
-// mayFail says whether a command may be a failure of a job.
-func (a *asked) mayFail() bool {
+// mayFail reports whether a command may be a failure of a job.
+func (a *sentCommand) mayFail() bool {
 	return a.verb == "release" || a.verb == "release-lease" || a.verb == "quit"
 }
 
-// mayRemove says whether a job may be gone by a command.
-func (a *asked) mayRemove() bool {
+// mayRemove reports whether a job may be gone by a command.
+func (a *sentCommand) mayRemove() bool {
 	switch a.verb {
 	case "delete", "delete-lease", "delete-batch", "delete-key", "flush-tube", "move-jobs":
 		return true
@@ -201,8 +201,8 @@ func (a *asked) mayRemove() bool {
 	return a.mayFail() || key
 }
 
-// leaveOne says whether a command of one or several jobs concerns one at most.
-func (a *asked) leaveOne() bool {
+// leaveOne reports whether a command of one or several jobs concerns one at most.
+func (a *sentCommand) leaveOne() bool {
 	switch a.verb {
 	case "kick":
 		return a.line == "kick 1" || a.line == "kick 0"

@@ -61,7 +61,7 @@ func TestTimesInTags(t *testing.T) {
 		{"reserve-batch 5 2", []uint64{2}, nil},
 		{"release-lease 5 x 1 2", []uint64{2}, nil},
 	} {
-		a := &asked{line: c.line, verb: verbOf(c.line, verbsBeyond), whole: true, base: now}
+		a := &sentCommand{line: c.line, verb: verbOf(c.line, verbsBeyond), whole: true, base: now}
 		retry, keyTTL := a.later()
 		if got := a.seconds(); !slices.Equal(got, c.times) {
 			t.Errorf("%s: %v, want %v", c.line, got, c.times)
@@ -73,7 +73,7 @@ func TestTimesInTags(t *testing.T) {
 }
 
 // TestLists: pages of list-jobs are compared line by line: ids by job, in the order of
-// the page but for reserved jobs.
+// the page except for reserved jobs.
 func TestLists(t *testing.T) {
 	e := &episode{byJudge: map[uint64]int{1: 10, 2: 20}, bySubject: map[uint64]int{7: 10, 9: 20}}
 	page := func(next string, jobs ...string) string {
@@ -95,7 +95,7 @@ func TestLists(t *testing.T) {
 		{"an unknown job", "list-jobs t ready", page(`""`, "id: 8, pri: 5, age: 3", "id: 9, pri: 6, age: 3"), "id"},
 		{"no list", "list-jobs t ready", "---\n", "a list"},
 	} {
-		f := e.differsList(&asked{line: c.line}, page(`""`, one, two), c.got)
+		f := e.differsList(&sentCommand{line: c.line}, page(`""`, one, two), c.got)
 		switch {
 		case f == nil && c.fault != "":
 			t.Errorf("%s: nothing was found", c.name)
@@ -133,7 +133,7 @@ func TestLeaseGrows(t *testing.T) {
 func TestNewIDs(t *testing.T) {
 	e := &episode{beyond: true, jobs: make(map[int]*job), byJudge: make(map[uint64]int), bySubject: make(map[uint64]int), fresh: unnamed}
 	found := func(id string) reply { return reply{head: "FOUND " + id + " 1", body: "x", data: true} }
-	a := &asked{verb: "find", line: "find t k"}
+	a := &sentCommand{verb: "find", line: "find t k"}
 	e.meetAll(a, found("3"), found("8"))
 	for _, c := range []struct {
 		judge, subject string

@@ -19,7 +19,7 @@ const (
 	perhaps                  // nobody knows what, if anything
 )
 
-// makesReady says whether jobs may be had then that could not be had before.
+// makesReady reports whether jobs may be had then that could not be had before.
 func (o occasion) makesReady() bool { return o == matures || o == expires || o == resumes }
 
 // event is something that will happen on both servers between lo and hi, or
@@ -30,8 +30,8 @@ type event struct {
 	lo, hi   time.Time
 	job      int
 	conn     int
-	waiter   *asked // which times out
-	reminded bool   // its holder has sent something since, see remind
+	waiter   *sentCommand // which times out
+	reminded bool         // its holder has sent something since, see remind
 }
 
 const (
@@ -44,7 +44,7 @@ const (
 	prompt = 10 * time.Millisecond
 )
 
-// arm notes what was set off between begun and done.
+// arm records what was set off between begun and done.
 func (e *episode) arm(ev event, seconds uint64) {
 	if e.timed && 0 < seconds && seconds <= soonest {
 		e.armIn(ev, seconds)
@@ -58,7 +58,7 @@ func (e *episode) armIn(ev event, seconds uint64) {
 	e.events = append(e.events, ev)
 }
 
-// armReserved notes when a job that was just reserved is lost again.
+// armReserved records when a job that was just reserved is lost again.
 func (e *episode) armReserved(id, label int) {
 	j := e.jobs[label]
 	if j == nil {
@@ -75,7 +75,7 @@ func (e *episode) armReserved(id, label int) {
 	}
 }
 
-// armTimeouts notes the reserves that have begun to wait.
+// armTimeouts records the reserves that have begun to wait.
 func (e *episode) armTimeouts() {
 	e.done = time.Now()
 	for id, c := range e.conns {
@@ -105,7 +105,7 @@ func (e *episode) disarmDelay(label int) {
 
 // passTime waits until a step can be made: not near an event, and if it sets
 // off an event itself, when that will not fall near another.
-func (e *episode) passTime(arming bool) error {
+func (e *episode) awaitGap(arming bool) error {
 	for {
 		now := time.Now()
 		if i := slices.IndexFunc(e.events, func(ev event) bool { return !now.Before(ev.hi.Add(lag)) }); i >= 0 {
@@ -126,7 +126,7 @@ func (e *episode) passTime(arming bool) error {
 				until = maxTime(until, ev.hi.Add(lag))
 			}
 		}
-		if until.Equal(now) && arming && e.crowded(now) {
+		if until.Equal(now) && arming && e.tooClose(now) {
 			until = now.Add(guard / 4)
 		}
 		if until.Equal(now) {
@@ -150,7 +150,7 @@ func (e *episode) overWith(one event) time.Time {
 	return over
 }
 
-// sleepReminding does nothing until then, but for reminders.
+// sleepReminding does nothing until then, except for reminders.
 func (e *episode) sleepReminding(until time.Time) error {
 	for {
 		first := -1
@@ -171,7 +171,7 @@ func (e *episode) sleepReminding(until time.Time) error {
 	}
 }
 
-// sleep notes by how much it lasts longer than it should. If the machine stood
+// sleep records by how much it lasts longer than it should. If the machine stood
 // still, so may the servers have: they get time to do what is overdue.
 func (e *episode) sleep(until time.Time) {
 	for {
@@ -198,9 +198,9 @@ func minTime(a, b time.Time) time.Time {
 	return b
 }
 
-// crowded says that an event set off now would be near another. As all times
+// crowded reports that an event set off now would be near another. As all times
 // are whole seconds it is enough to look at fractions of a second.
-func (e *episode) crowded(now time.Time) bool {
+func (e *episode) tooClose(now time.Time) bool {
 	for _, ev := range e.events {
 		away := math.Mod(ev.lo.Sub(now).Seconds()+60, 1)
 		if away < spacing.Seconds() || away+(ev.hi.Sub(ev.lo)+spacing).Seconds() > 1 {
@@ -214,7 +214,7 @@ func (e *episode) crowded(now time.Time) bool {
 func (e *episode) happened() error {
 	now := time.Now()
 	over := e.past(now)
-	if e.waiting(-1) > 0 && e.muddled(over, now) {
+	if e.waiting(-1) > 0 && e.ambiguous(over, now) {
 		return fmt.Errorf("%w: two events have happened, and in which order shows", errVoid)
 	}
 	e.insist(over)
@@ -244,11 +244,11 @@ func (e *episode) past(now time.Time) (over []event) {
 	return over
 }
 
-// muddled says whether another event has come before the outcome of the first
+// muddled reports whether another event has come before the outcome of the first
 // was seen, or two at the same time have each made a job ready: a step may pause a
 // tube and be handed a job, with a TTR as long as the pause. Then beanstalkd serves
 // who waits in between.
-func (e *episode) muddled(over []event, now time.Time) bool {
+func (e *episode) ambiguous(over []event, now time.Time) bool {
 	if ready := slices.DeleteFunc(slices.Clone(over), func(ev event) bool { return !ev.kind.makesReady() }); len(ready) > 1 {
 		return true
 	}
@@ -258,7 +258,7 @@ func (e *episode) muddled(over []event, now time.Time) bool {
 	})
 }
 
-// insist notes which reserves may wait no longer, however late their answers
+// insist records which reserves may wait no longer, however late their answers
 // are.
 func (e *episode) insist(over []event) {
 	for _, ev := range over {
@@ -280,7 +280,7 @@ func (e *episode) remind(ev event) error {
 		return nil
 	}
 	delete(c.held, ev.job)
-	replies, _ := e.judge.came(ev.conn)
+	replies, _ := e.judge.received(ev.conn)
 	if replies < len(c.pending) || c.over() || !c.frame.idle() {
 		return nil
 	}
@@ -290,7 +290,7 @@ func (e *episode) remind(ev event) error {
 }
 
 // finish has both servers become idle. If they differ, and it has come near an
-// event, the event may be why; or else the subject was waited for in vain.
+// event, the event may be why; or else the subject was waited for without success.
 func (e *episode) finish() error {
 	err := e.awaitBoth()
 	near := e.checkClock()

@@ -17,8 +17,8 @@ func TestKickedForAWaiter(t *testing.T) {
 		conns: map[int]*conn{0: newConn(0, &sums{}), 1: newConn(0, &sums{})},
 	}
 	e.arm(event{kind: matures, job: 7}, 1)
-	e.learn(0, &asked{verb: "reserve", line: "reserve"}, reply{head: "RESERVED 3 2"})
-	e.learn(1, &asked{verb: "kick-job", line: "kick-job 3"}, reply{head: "KICKED"})
+	e.learn(0, &sentCommand{verb: "reserve", line: "reserve"}, reply{head: "RESERVED 3 2"})
+	e.learn(1, &sentCommand{verb: "kick-job", line: "kick-job 3"}, reply{head: "KICKED"})
 	if len(e.events) != 1 || e.events[0].kind != expires {
 		t.Errorf("what is due: %+v", e.events)
 	}
@@ -35,7 +35,7 @@ func holding(expiry event) *episode {
 		subject: &side{links: map[int]*link{1: {}, 2: {}}, news: make(chan struct{}, 1)},
 	}
 	e.conns[1].held[7] = true
-	e.conns[2].pending = []*asked{{verb: "reserve", line: "reserve", blocks: true}}
+	e.conns[2].pending = []*sentCommand{{verb: "reserve", line: "reserve", blocks: true}}
 	return e
 }
 
@@ -137,7 +137,7 @@ func TestTwoReadyAtOnce(t *testing.T) {
 		{"a pause and a reserve", []event{at(resumes), at(timesOut)}, false},
 		{"a reserve and a TTR", []event{at(timesOut), at(expires)}, false},
 	} {
-		if got := new(episode).muddled(c.over, time.Now()); got != c.chance {
+		if got := new(episode).ambiguous(c.over, time.Now()); got != c.chance {
 			t.Errorf("%s: %v", c.name, got)
 		}
 	}
@@ -152,7 +152,7 @@ func TestCrowded(t *testing.T) {
 	for after := -995 * time.Millisecond; after < 3*time.Second; after += 10 * time.Millisecond {
 		at := (after + 4*time.Second) % time.Second // within the event's second
 		want := at < width+spacing || at > time.Second-spacing
-		if got := e.crowded(now.Add(after)); got != want {
+		if got := e.tooClose(now.Add(after)); got != want {
 			t.Errorf("%v after it has begun: %v", after, got)
 		}
 	}
@@ -164,7 +164,7 @@ func TestAgain(t *testing.T) {
 	type play struct{ fails, slow, near bool }
 	for _, c := range []struct {
 		name           string
-		plays          []play // and then for ever like the last
+		plays          []play // and then forever like the last
 		failed, inTime bool
 		most           int // plays
 	}{

@@ -29,7 +29,7 @@ func (f *Fault) Error() string {
 	return fmt.Sprintf("%s: want %s, got %s", where, f.Want, f.Got)
 }
 
-// like says whether two faults look like the same one.
+// like reports whether two faults look like the same one.
 func (f *Fault) like(other *Fault) bool { return f.kind() == other.kind() }
 
 func (f *Fault) kind() string {
@@ -44,7 +44,7 @@ func (f *Fault) kind() string {
 // and learns from them.
 func (e *episode) consume(n map[int]int) error {
 	type both struct {
-		to           *asked
+		to           *sentCommand
 		conn         int
 		judge, other reply
 	}
@@ -65,7 +65,7 @@ func (e *episode) consume(n map[int]int) error {
 		last.came = append(last.came, answer{p.conn, p.to, p.judge})
 		e.bind(p.to, p.judge.head, p.other.head)
 	}
-	for _, p := range pairs { // an INSERTED may come behind what another connection is told of its job
+	for _, p := range pairs { // an INSERTED may come after what another connection is notified of its job
 		e.meetAll(p.to, p.judge, p.other)
 	}
 	if slices.ContainsFunc(pairs, func(p both) bool { return !p.to.asks() }) {
@@ -85,7 +85,7 @@ func (e *episode) consume(n map[int]int) error {
 	return nil
 }
 
-// logUnmatched notes what the judge has answered beyond what the subject has, for
+// logUnmatched records what the judge has answered beyond what the subject has, for
 // the transcript.
 func (e *episode) logUnmatched() {
 	last := &e.log[len(e.log)-1]
@@ -98,7 +98,7 @@ func (e *episode) logUnmatched() {
 			}
 			last.came = append(last.came, answer{id, c.pending[i], r})
 		}
-		if _, ended := e.judge.came(id); ended && c.over() {
+		if _, ended := e.judge.received(id); ended && c.over() {
 			last.end = append(last.end, id)
 		}
 	}
@@ -112,7 +112,7 @@ func show(r reply) string {
 }
 
 // bind remembers the ids of a job that both have inserted.
-func (e *episode) bind(a *asked, judge, subject string) {
+func (e *episode) bind(a *sentCommand, judge, subject string) {
 	theirs, ok1 := strings.CutPrefix(judge, "INSERTED ")
 	ours, ok2 := strings.CutPrefix(subject, "INSERTED ")
 	if !ok1 || !ok2 || strings.Contains(theirs, " ") || strings.Contains(ours, " ") {
@@ -139,7 +139,7 @@ func (e *episode) bind(a *asked, judge, subject string) {
 }
 
 // differs says in what two replies differ, nil if in nothing.
-func (e *episode) differs(a *asked, judge, subject reply) *Fault {
+func (e *episode) differs(a *sentCommand, judge, subject reply) *Fault {
 	j, s := strings.Fields(judge.head), strings.Fields(subject.head)
 	fault := &Fault{Want: show(judge), Got: show(subject)}
 	if len(j) == 0 || len(s) == 0 || j[0] != s[0] || len(j) != len(s) || judge.data != subject.data {
@@ -183,7 +183,7 @@ func (e *episode) differs(a *asked, judge, subject reply) *Fault {
 
 func sortedLines(text string) []string { return slices.Sorted(strings.SplitSeq(text, "\n")) }
 
-// leaseGrows says whether the last token of a job is one that the contract allows: of 20
+// leaseGrows reports whether the last token of a job is one that the contract allows: of 20
 // digits, and larger than those before it.
 func (e *episode) leaseGrows(id string) bool {
 	all := e.jobs[e.byLabelOfJudge(id)].leases
@@ -217,7 +217,7 @@ func (e *episode) sameJob(judge, subject string) bool {
 	return err == nil && label != 0 && label == e.bySubject[n]
 }
 
-func (e *episode) differsPage(a *asked, judge, subject string) *Fault {
+func (e *episode) differsPage(a *sentCommand, judge, subject string) *Fault {
 	want := readPage(judge).withoutControl(a.verb, a.probesJudge)
 	got := readPage(subject).withoutControl(a.verb, a.probesSubject)
 	if a.verb == "stats-job" && e.sameJob(want.value("id"), got.value("id")) {
@@ -234,7 +234,7 @@ func (e *episode) differsPage(a *asked, judge, subject string) *Fault {
 	return comparePages(want, got, 1+e.stalled)
 }
 
-// isCount says whether a value is a number; of the tube default it may be less
+// isCount reports whether a value is a number; of the tube default it may be less
 // than what is taken off for questions, until all are known.
 func isCount(value string) bool {
 	_, err := strconv.Atoi(value)

@@ -7,7 +7,7 @@ import (
 
 // alikeBeyond makes alike on two pages what two servers that know more than beanstalkd
 // may tell in ways of their own.
-func (e *episode) alikeBeyond(a *asked, want, got *page) {
+func (e *episode) alikeBeyond(a *sentCommand, want, got *page) {
 	switch a.verb {
 	case "stats":
 		own := func(l pageLine) bool { return strings.HasPrefix(l.key, "redstalk-") }

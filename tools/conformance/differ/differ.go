@@ -155,7 +155,7 @@ func (r *run) work(ctx context.Context, timed bool) error {
 	}
 }
 
-// nextNumber hands out the number of the next script.
+// nextNumber delivers the number of the next script.
 func (r *run) nextNumber(ctx context.Context, timed bool) (int, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

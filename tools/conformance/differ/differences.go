@@ -106,7 +106,7 @@ const (
 	free              // the server's own
 	near              // a clock
 	nearMs            // a clock of milliseconds
-	quoting           // but for quotes
+	quoting           // except for quotes
 )
 
 var agreements = map[string]agreement{

@@ -1,7 +1,7 @@
 // Package differ looks for replies in which a server differs from the true
 // beanstalkd.
 //
-// # What lives here
+// # Contents
 //
 // Random scripts: several connections, all commands, all states of jobs,
 // malformed lines, bodies of any bytes, bursts in one packet or in odd
@@ -27,7 +27,7 @@
 //     transcript.
 //   - coverage.go: which replies to which commands were seen.
 //
-// # What does not
+// # Not here
 //
 // Any knowledge of the subject, or of how servers are started: the caller
 // hands over two [Server]s. The package imports the standard library only.
@@ -57,7 +57,7 @@
 // only.
 //
 // An event may set off another: a TTR runs out, a waiting connection gets the
-// job, and the TTR begins anew for that connection. How late beanstalkd does that
+// job, and the TTR starts again for that connection. How late beanstalkd does that
 // is chance, up to the reminder that the old holder sends (see
 // ttr-expiry-idle-holder). So the second event comes no sooner than a TTR after
 // the first was due, and no later than a TTR after both have answered.
@@ -72,7 +72,7 @@
 // A subject may be several processes that share the jobs, if the caller makes
 // them look like one: deals the connections to them, and adds up what stats tells
 // of each alone. What they tell each other now and then only, [Config.Lag] says
-// how late: then plain scripts stand still for so long every few hundred steps,
+// how late: then plain scripts stand still for that long every few hundred steps,
 // and ask on each connection about every tube. In between the figures concerned
 // are not compared.
 //
@@ -85,17 +85,17 @@
 // Leases and cursors of lists are other ones on the two servers. They are learned as ids
 // are, and a line names them by a reference. A job that gets a new id by itself, because
 // it goes to another tube, is known by the place in a reply where both first name it; its
-// TTR is not known then, so a timed script foresees all that it could be. In the same
+// TTR is unknown then, so a timed script foresees all that it could be. In the same
 // way it foresees after a failure all waits that a retry list may ask for: nothing here
 // knows the rules of retries.
 //
-// A job that is exhausted may go to its dead-letter tube behind the reply. So once there
+// A job that is exhausted may go to its dead-letter tube after the reply. So once there
 // may be such jobs, both servers must have as many jobs in all states before the next
 // step.
 //
 // # Invariants
 //
-// Everything that was compared was equal but for what is in differences.go.
+// Everything that was compared was equal except for what is in differences.go.
 // A script that fails is not one that the judge itself could have answered in
 // two ways: either rules.go keeps such scripts out, or the clock voids them.
 //

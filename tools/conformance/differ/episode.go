@@ -37,7 +37,7 @@ type episode struct {
 
 	events []event // what is due, if timed
 
-	// What is being learned of was done between begun and done: it is not known
+	// What is being learned of was done between begun and done: it is unknown
 	// better when a server did it.
 	begun, done time.Time
 	// slow is by how much this process was woken too late, or how long the judge
@@ -65,17 +65,17 @@ type episode struct {
 // conn is a connection as far as it must be known what may be sent on it.
 type conn struct {
 	frame      *framer
-	pending    []*asked // commands sent of which the reply has not come
+	pending    []*sentCommand // commands sent of which the reply has not come
 	used       string
 	watched    []string
 	held       map[int]bool // labels of jobs reserved
 	halfClosed bool
-	behind     int // bytes sent behind a waiting reserve
+	behind     int // bytes sent after a waiting reserve
 }
 
 type job struct {
 	judge, subject uint64 // ids
-	ttr            int    // seconds, 0 if it is not known
+	ttr            int    // seconds, 0 if it is unknown
 	leases         []pair // tokens, in the order in which they were given
 	at             bool   // it was put with a time at which it is due
 	met            bool   // it has got its id by itself
@@ -95,11 +95,11 @@ type entry struct {
 // answer is a reply of the judge.
 type answer struct {
 	conn  int
-	to    *asked
+	to    *sentCommand
 	reply reply
 }
 
-// errVoid says that the machine was too slow for a timed script.
+// errVoid reports that the machine was too slow for a timed script.
 var errVoid = errors.New("a step came too near an event")
 
 func (e *episode) newConn() *conn {
@@ -127,7 +127,7 @@ func (e *episode) heldBy(id int) []int {
 	return nil
 }
 
-// over says that the server is to close the connection.
+// over reports that the server is to close the connection.
 func (c *conn) over() bool { return c.halfClosed || c.frame.over }
 
 func (e *episode) judgeID(label int) (uint64, bool) {
@@ -172,7 +172,7 @@ func (e *episode) subjectID(label int) (uint64, bool) {
 	return j.subject, true
 }
 
-// play makes the steps that next hands out until there are no more. What is
+// play makes the steps that next delivers until there are no more. What is
 // not admitted is left out.
 func (e *episode) play(next func() (step, bool)) error {
 	for {
@@ -184,8 +184,8 @@ func (e *episode) play(next func() (step, bool)) error {
 			continue
 		}
 		if e.timed {
-			arming := slices.ContainsFunc(e.foreseen(s), func(a *asked) bool { return e.arms(s.conn, a) })
-			if err := e.passTime(arming); err != nil {
+			arming := slices.ContainsFunc(e.nextCommands(s), func(a *sentCommand) bool { return e.arms(s.conn, a) })
+			if err := e.awaitGap(arming); err != nil {
 				return err
 			}
 			if e.admit(s) != "" { // what has happened meanwhile may forbid it
@@ -199,8 +199,8 @@ func (e *episode) play(next func() (step, bool)) error {
 	}
 }
 
-// foreseen are the commands that will be done because of a step.
-func (e *episode) foreseen(s step) []*asked {
+// direct hand-off are the commands that will be done because of a step.
+func (e *episode) nextCommands(s step) []*sentCommand {
 	c := e.conns[s.conn]
 	if s.act != send {
 		return nil
@@ -324,20 +324,20 @@ func (e *episode) forget(id int) {
 	e.gone[id], e.census = true, true
 }
 
-// tooSlow says that what was seen may be the fault of the machine: if this process
+// tooSlow reports that what was seen may be the fault of the machine: if this process
 // was so late, the servers may have been later than is allowed for.
 func (e *episode) tooSlow() bool { return e.slow > lag/2 }
 
-// lasted notes how long something has taken by now.
+// lasted records how long something has taken by now.
 func (e *episode) lasted(since time.Time) {
 	if took := time.Since(since); took > time.Second/4 {
 		e.stalled = max(e.stalled, int(took/time.Second)+1)
 	}
 }
 
-// asksOnly says whether a step does nothing but ask about tubes, on a
+// asksOnly reports whether a step does nothing but ask about tubes, on a
 // connection that is there.
 func (e *episode) asksOnly(s step) bool {
 	return s.act == send && !s.fin && e.conns[s.conn] != nil &&
-		!slices.ContainsFunc(e.foreseen(s), func(a *asked) bool { return a.verb != "stats-tube" && a.verb != "list-tubes" })
+		!slices.ContainsFunc(e.nextCommands(s), func(a *sentCommand) bool { return a.verb != "stats-tube" && a.verb != "list-tubes" })
 }

@@ -18,7 +18,7 @@ type failure struct {
 	slow time.Duration // see episode
 }
 
-// fail notes a failing script, if no other fails alike. A timed one counts
+// fail records a failing script, if no other fails alike. A timed one counts
 // only if it fails again: that it was the machine cannot be ruled out once.
 func (r *run) fail(f failure) {
 	r.Log("script %d: %v", f.number, f.fault)
@@ -47,7 +47,7 @@ func (r *run) fail(f failure) {
 	r.failed = append(r.failed, f)
 }
 
-// again says whether a script fails again, and whether it was ever played while
+// again reports whether a script fails again, and whether it was ever played while
 // the machine was not too slow. Only then does it say something. If it fails when
 // an event is near, the event may be why, but hardly twice.
 func again(f failure, replay func() (*episode, *Fault)) (failed, inTime bool) {

@@ -26,14 +26,14 @@ const (
 
 // framer cuts the bytes sent on one connection into commands.
 type framer struct {
-	max    int    // the longest body allowed
-	beyond bool   // what beanstalkd does not know is sent, see Config
-	line   []byte // of the line that is not complete yet
-	left   int64  // bytes still to come of a body and its CRLF
-	end    []byte // the last two bytes of the body so far
-	put    *asked // whose body that is
-	over   bool   // quit was sent
-	lost   bool   // and something behind it
+	max    int          // the longest body allowed
+	beyond bool         // what beanstalkd does not know is sent, see Config
+	line   []byte       // of the line that is not complete yet
+	left   int64        // bytes still to come of a body and its CRLF
+	end    []byte       // the last two bytes of the body so far
+	put    *sentCommand // whose body that is
+	over   bool         // quit was sent
+	lost   bool         // and something after it
 	sums   *sums
 }
 
@@ -57,12 +57,12 @@ func (f *framer) clone() *framer {
 	return &c
 }
 
-// idle says that no command has been begun.
+// idle reports that no command has been begun.
 func (f *framer) idle() bool { return len(f.line) == 0 && f.put == nil }
 
 // feed takes what is sent next and returns the commands that are complete by
 // it. A put that begins here gets the label.
-func (f *framer) feed(data []byte, label int) (done []*asked) {
+func (f *framer) feed(data []byte, label int) (done []*sentCommand) {
 	for len(data) > 0 && !f.over {
 		if f.put != nil {
 			data = f.body(data)
@@ -109,8 +109,8 @@ func (f *framer) body(data []byte) []byte {
 }
 
 // command says what a line is.
-func (f *framer) command(line string, label int) *asked {
-	a := &asked{line: line, verb: f.verbOf(line), base: f.sums.now}
+func (f *framer) command(line string, label int) *sentCommand {
+	a := &sentCommand{line: line, verb: f.verbOf(line), base: f.sums.now}
 	switch {
 	case strings.Contains(line, "\r"):
 		a.flaw = "framing-lone-cr"
@@ -151,8 +151,8 @@ func verbOf(line string, verbs []string) string {
 var putLine = regexp.MustCompile(`(?s)^put +([0-9]+) +([0-9]+) +([0-9]+) +([0-9]+)(.*)$`)
 
 // beginPut reads the size of a put. A body that is too big is swallowed even
-// if the line has something behind its numbers.
-func (f *framer) beginPut(a *asked, label int) {
+// if the line has something after its numbers.
+func (f *framer) beginPut(a *sentCommand, label int) {
 	m := putLine.FindStringSubmatch(a.line)
 	if m == nil {
 		return

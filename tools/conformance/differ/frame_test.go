@@ -50,7 +50,7 @@ func TestFramer(t *testing.T) {
 }
 
 // describe writes a command as the test does.
-func describe(a *asked) string {
+func describe(a *sentCommand) string {
 	s := a.verb
 	if a.verb == "put" && !a.whole {
 		s += "!"

@@ -24,7 +24,7 @@ type generator struct {
 
 func newGenerator(e *episode, random *rand.Rand, steps int) *generator {
 	g := &generator{Rand: random, e: e, left: steps, unsent: make(map[int]string)}
-	if g.oneIn(4) {
+	if g.chance(4) {
 		g.drained = 12
 	}
 	return g
@@ -50,7 +50,7 @@ func (g *generator) next() (step, bool) {
 		if s := g.step(); g.e.admit(s) == "" {
 			return s, true
 		}
-		g.unsent = unsent // else a line would go on in the next one, and an id get into the name of a tube
+		g.unsent = unsent // else a line would continue in the next one, and an id get into the name of a tube
 	}
 	return step{conn: g.newConn(), commands: []command{{line: "list-tubes", payload: "\r\n"}}}, true
 }
@@ -79,17 +79,17 @@ func (g *generator) newConn() int {
 }
 
 // oneIn says yes in one of n cases.
-func (g *generator) oneIn(n int) bool { return g.IntN(n) == 0 }
+func (g *generator) chance(n int) bool { return g.IntN(n) == 0 }
 
 func pick[T any](g *generator, from ...T) T { return from[g.IntN(len(from))] }
 
 func (g *generator) step() step {
 	open := slices.Sorted(maps.Keys(g.e.conns))
-	if len(open) < 2 || len(open) < 6 && g.oneIn(30) {
+	if len(open) < 2 || len(open) < 6 && g.chance(30) {
 		return g.packet(g.newConn())
 	}
 	id := pick(g, open...)
-	if g.e.conns[id].waits() && !g.oneIn(12) {
+	if g.e.conns[id].waits() && !g.chance(12) {
 		id = pick(g, open...) // let others do something for it
 	}
 	switch n := g.IntN(200); {
@@ -120,7 +120,7 @@ func (g *generator) packet(id int) step {
 		n = pick(g, 2, 10, 20, 70, 130)
 	}
 	if g.e.timed {
-		if g.oneIn(6) {
+		if g.chance(6) {
 			return g.closeWait(s)
 		}
 		n = min(n, 4)
@@ -128,13 +128,13 @@ func (g *generator) packet(id int) step {
 	for range n {
 		s.commands = append(s.commands, g.command(id))
 	}
-	if g.oneIn(12) {
+	if g.chance(12) {
 		for range 1 + g.IntN(4) {
 			s.cuts = append(s.cuts, g.IntN(300))
 		}
 	}
 	delete(g.unsent, id)
-	if last := &s.commands[len(s.commands)-1]; !g.e.timed && g.oneIn(15) && last.payload != "" {
+	if last := &s.commands[len(s.commands)-1]; !g.e.timed && g.chance(15) && last.payload != "" {
 		at := g.IntN(len(last.payload))
 		trial := s
 		trial.commands = slices.Clone(s.commands)
@@ -147,7 +147,7 @@ func (g *generator) packet(id int) step {
 	return s
 }
 
-// closeWait is a packet in which something is to be due in a second, and behind it
+// closeWait is a packet in which something is to be due in a second, and after it
 // a reserve that waits for as long: it ends at most some milliseconds later.
 func (g *generator) closeWait(s step) step {
 	const tube = "t"
@@ -175,10 +175,10 @@ func (g *generator) closeWait(s step) step {
 
 func (g *generator) command(id int) command {
 	line := g.line(id)
-	if g.oneIn(10) {
-		line = g.spoil(line)
+	if g.chance(10) {
+		line = g.malform(line)
 	}
-	if len(line) > 0 && g.oneIn(40) {
+	if len(line) > 0 && g.chance(40) {
 		line = g.junk()
 	}
 	return g.whole(strings.ReplaceAll(clean(line), "\r", ""))
@@ -206,13 +206,13 @@ func (g *generator) bodyFor(line string) string {
 	}
 	body := g.bytes(int(size))
 	switch {
-	case g.oneIn(40):
+	case g.chance(40):
 		return body + "x\r\n"
-	case g.oneIn(40):
+	case g.chance(40):
 		return body + g.bytes(g.IntN(20)+2)
-	case g.oneIn(60) && size > 0:
+	case g.chance(60) && size > 0:
 		return body[1:] + "\r\n"
-	case g.oneIn(60):
+	case g.chance(60):
 		return body + "\n\r"
 	}
 	return body + "\r\n"
@@ -250,7 +250,7 @@ func (g *generator) fill(b []byte) {
 var tubeNames = []string{"t", "u", "v", "w", "default", "-t", "a/b;c.d$e_f(g)+h", "1", strings.Repeat("n", 200), strings.Repeat("n", 201)}
 
 func (g *generator) tube() string {
-	if g.oneIn(4) {
+	if g.chance(4) {
 		return pick(g, tubeNames...)
 	}
 	return pick(g, tubeNames[:5]...)
@@ -323,13 +323,13 @@ func (g *generator) size() int {
 
 // line is a well-formed line.
 func (g *generator) line(id int) string {
-	if g.e.beyond && g.oneIn(2) {
+	if g.e.beyond && g.chance(2) {
 		return g.lineBeyond(id)
 	}
 	many := len(g.e.alive) > 60
 	n := g.IntN(132)
-	if many && g.oneIn(2) {
-		return "delete " + g.job(id, g.oneIn(2))
+	if many && g.chance(2) {
+		return "delete " + g.job(id, g.chance(2))
 	}
 	switch {
 	case n < 20:
@@ -341,8 +341,8 @@ func (g *generator) line(id int) string {
 	case n < 40:
 		return "reserve-job " + g.job(id, false)
 	case n < 47:
-		return "delete " + g.job(id, g.oneIn(2))
-	case n < 66 && g.holdsNothing(id) && !g.oneIn(4): // it would mostly be NOT_FOUND
+		return "delete " + g.job(id, g.chance(2))
+	case n < 66 && g.holdsNothing(id) && !g.chance(4): // it would mostly be NOT_FOUND
 		return pick(g, "reserve-with-timeout "+g.timeout(), "reserve-job "+g.job(id, false))
 	case n < 55:
 		return "release " + g.job(id, true) + " " + g.pri() + " " + g.seconds()
@@ -381,7 +381,7 @@ func (g *generator) question(id, n int) string {
 		return pick(g, "list-tubes", "list-tube-used", "list-tubes-watched")
 	case n < 131:
 		return pick(g, "pause-tube ", "pause-tube ", "pause-tube ", "pause-tube   ", "pause-tube") + g.tube() + " " + g.seconds()
-	case g.oneIn(4):
+	case g.chance(4):
 		return pick(g, "quit", "quitter", "quit now please")
 	}
 	return "list-tubes"

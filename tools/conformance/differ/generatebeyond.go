@@ -10,7 +10,7 @@ import (
 var keyNames = []string{"k", "l", "m", `q"\`, strings.Repeat("~", 128), strings.Repeat("~", 129)}
 
 func (g *generator) key() string {
-	if g.oneIn(8) {
+	if g.chance(8) {
 		return pick(g, keyNames...)
 	}
 	return pick(g, keyNames[:3]...)
@@ -18,7 +18,7 @@ func (g *generator) key() string {
 
 // lineBeyond is a well-formed line with something that beanstalkd does not know.
 func (g *generator) lineBeyond(id int) string {
-	if g.e.draining && g.oneIn(3) {
+	if g.e.draining && g.chance(3) {
 		return "undrain"
 	}
 	switch n := g.IntN(100); {
@@ -90,7 +90,7 @@ func (g *generator) taggedPut() string {
 		{3, func() string { return "max:" + pick(g, "1", "2", "3") }},
 		{4, func() string { return "dead:" + g.tube() }},
 	} {
-		if g.oneIn(tag.odds) {
+		if g.chance(tag.odds) {
 			line += " " + tag.write()
 		}
 	}
@@ -121,7 +121,7 @@ func (g *generator) policy() (tags string) {
 		{8, func() string { return "quota-jobs:" + pick(g, "0", "1", "3", "10") }},
 		{8, func() string { return "quota-bytes:" + pick(g, "0", "50", "1000") }},
 	} {
-		if g.oneIn(tag.odds) {
+		if g.chance(tag.odds) {
 			tags += " " + tag.write()
 		}
 	}
@@ -165,18 +165,18 @@ func (g *generator) reserveBatch() string {
 func (g *generator) deleteBatch(id int) string {
 	line := "delete-batch"
 	for range pick(g, 1, 2, 3, 10) {
-		line += " " + g.job(id, g.oneIn(2))
+		line += " " + g.job(id, g.chance(2))
 	}
 	return line
 }
 
-// listJobs goes on with a list, if there is one, or begins another.
+// listJobs continues with a list, if there is one, or begins another.
 func (g *generator) listJobs() string {
-	if n := len(g.e.cursors); n > g.e.current && !g.oneIn(4) {
+	if n := len(g.e.cursors); n > g.e.current && !g.chance(4) {
 		return "list-jobs " + g.e.cursors[n-1].list + " " + pick(g, "1", "2", "5") + " " + cursorRef(n-1)
 	}
 	switch state := pick(g, "ready", "ready", "delayed", "buried", "reserved"); {
-	case state == "reserved", g.oneIn(3):
+	case state == "reserved", g.chance(3):
 		return "list-jobs " + g.tube() + " " + state
 	default:
 		return "list-jobs " + g.tube() + " " + state + " " + pick(g, "1", "2", "5", "1000")

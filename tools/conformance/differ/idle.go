@@ -9,7 +9,7 @@ import (
 )
 
 // owing is what must still come from a side before it is idle.
-type owing struct {
+type outstandingReplies struct {
 	busy  bool // something that must come by itself
 	maybe int  // connections of which the next reply is a reserve's, which may wait
 	lost  int  // a connection that has ended too early, -1 if none
@@ -17,10 +17,10 @@ type owing struct {
 }
 
 // outstanding says what a side still owes.
-func (e *episode) outstanding(s *side) owing {
-	r := owing{lost: -1}
+func (e *episode) outstanding(s *side) outstandingReplies {
+	r := outstandingReplies{lost: -1}
 	for id, c := range e.conns {
-		replies, ended := s.came(id)
+		replies, ended := s.received(id)
 		due := len(c.pending)
 		if due > 0 && c.pending[due-1].verb == "quit" {
 			due--
@@ -41,7 +41,7 @@ func (e *episode) outstanding(s *side) owing {
 	return r
 }
 
-// errJudge says that the judge has not answered as it must: a mistake of this
+// errJudge reports that the judge has not answered as it must: a mistake of this
 // package, or something in beanstalkd that nobody knows of.
 var errJudge = errors.New("the judge is not idle")
 
@@ -79,11 +79,11 @@ func (e *episode) awaitBoth() error {
 	e.slow = max(e.slow, time.Since(begun))
 	owed, fault := make(map[int]int), error(nil)
 	for id := range e.conns {
-		owed[id], _ = e.judge.came(id)
+		owed[id], _ = e.judge.received(id)
 	}
 	if fault = e.awaitSubject(owed); fault != nil {
 		for id := range owed { // compare what there is: that tells more
-			n, _ := e.subject.came(id)
+			n, _ := e.subject.received(id)
 			owed[id] = min(owed[id], n)
 		}
 	}
@@ -106,7 +106,7 @@ func (e *episode) awaitBoth() error {
 }
 
 // awaitDeadLetters waits until both have as many jobs in all states: one that is
-// exhausted may go to another tube behind the reply.
+// exhausted may go to another tube after the reply.
 func (e *episode) awaitDeadLetters() error {
 	if !e.dead {
 		return nil
@@ -127,7 +127,7 @@ func (e *episode) awaitDeadLetters() error {
 
 // awaitJudge waits until the judge is idle. If a reserve may be waiting,
 // only the judge can tell: when as many wait as were left without an answer
-// before it was asked, and it has not counted a reserve behind them, nothing
+// before it was asked, and it has not counted a reserve after them, nothing
 // is on its way.
 func (e *episode) awaitJudge() error {
 	limit := budget{e, e.judge, judgePatience}
@@ -168,7 +168,7 @@ func (e *episode) isIdle(s *side, waiting int) (bool, error) {
 func (e *episode) idleState(s *side, waiting int) state {
 	st := state{waiting: waiting, draining: e.draining, counted: e.sums.counted}
 	for id, c := range e.conns {
-		replies, ended := s.came(id)
+		replies, ended := s.received(id)
 		if !ended {
 			st.connections++
 		}
@@ -176,7 +176,7 @@ func (e *episode) idleState(s *side, waiting int) state {
 			continue
 		}
 		for _, a := range append(slices.Clone(c.pending[replies+1:]), c.frame.put) {
-			if a != nil && a.counted { // behind the reserve
+			if a != nil && a.counted { // after the reserve
 				st.counted--
 			}
 		}
@@ -215,14 +215,14 @@ func (e *episode) awaitSubject(owed map[int]int) error {
 }
 
 // late is the fault of a subject that did not become idle.
-func (e *episode) late(missing int, owed map[int]int, r owing) error {
+func (e *episode) late(missing int, owed map[int]int, r outstandingReplies) error {
 	if missing >= 0 {
-		n, _ := e.subject.came(missing)
+		n, _ := e.subject.received(missing)
 		n = min(n, owed[missing]-1) // it may have come just now
 		return e.fault(missing, show(e.judge.peek(missing)[n]), "no reply")
 	}
 	for id, c := range e.conns {
-		if _, ended := e.subject.came(id); c.over() && !ended {
+		if _, ended := e.subject.received(id); c.over() && !ended {
 			return e.fault(id, "the end of the connection", "nothing")
 		}
 	}
@@ -239,7 +239,7 @@ func (e *episode) late(missing int, owed map[int]int, r owing) error {
 func (e *episode) compareCounts(owed map[int]int) (missing, extra int) {
 	missing, extra = -1, -1
 	for _, id := range slices.Sorted(maps.Keys(owed)) {
-		switch n, _ := e.subject.came(id); {
+		switch n, _ := e.subject.received(id); {
 		case n < owed[id]:
 			missing = id
 		case n > owed[id]:
@@ -252,7 +252,7 @@ func (e *episode) compareCounts(owed map[int]int) (missing, extra int) {
 // fault blames the first command without a reply.
 func (e *episode) fault(id int, want, got string) *Fault {
 	verb := "nothing"
-	n, _ := e.subject.came(id)
+	n, _ := e.subject.received(id)
 	if c := e.conns[id]; n < len(c.pending) {
 		verb = c.pending[n].verb
 	}

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// learn notes what a reply of the judge says about what may be sent next: which
+// learn records what a reply of the judge says about what may be sent next: which
 // connection watches and holds what, and what will be due.
-func (e *episode) learn(id int, a *asked, r reply) {
+func (e *episode) learn(id int, a *sentCommand, r reply) {
 	e.learnBeyond(id, a, r)
 	c := e.conns[id]
 	words := strings.Fields(r.head)
@@ -58,7 +58,7 @@ func (e *episode) learn(id int, a *asked, r reply) {
 	}
 }
 
-func (e *episode) learnWatching(c *conn, a *asked) {
+func (e *episode) learnWatching(c *conn, a *sentCommand) {
 	if name, ok := strings.CutPrefix(a.line, "watch "); ok && !slices.Contains(c.watched, name) {
 		c.watched = append(c.watched, name)
 	}

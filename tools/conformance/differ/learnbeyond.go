@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// This file notes what replies tell of which beanstalkd does not know.
+// This file records what replies report which beanstalkd does not know.
 
 // meetAll gives labels to jobs that both servers name at the same place of a reply for
 // the first time: they have got a new id by themselves.
-func (e *episode) meetAll(a *asked, judge, subject reply) {
+func (e *episode) meetAll(a *sentCommand, judge, subject reply) {
 	if !e.beyond {
 		return
 	}
@@ -27,7 +27,7 @@ func (e *episode) meetAll(a *asked, judge, subject reply) {
 }
 
 // ids are the jobs that a reply names, in their order.
-func (r reply) ids(a *asked) (ids []string) {
+func (r reply) ids(a *sentCommand) (ids []string) {
 	words := strings.Fields(r.head)
 	if len(words) < 2 {
 		return nil
@@ -67,7 +67,7 @@ func (e *episode) meet(judge, subject string) {
 	e.alive = append(e.alive, e.fresh)
 }
 
-// meetLease notes the tokens in two LEASED.
+// meetLease records the tokens in two LEASED.
 func (e *episode) meetLease(judge, subject []string) {
 	label := e.byLabelOfJudge(judge[1])
 	if j := e.jobs[label]; j != nil {
@@ -77,7 +77,7 @@ func (e *episode) meetLease(judge, subject []string) {
 	}
 }
 
-func (e *episode) meetCursor(a *asked, judge, subject string) {
+func (e *episode) meetCursor(a *sentCommand, judge, subject string) {
 	words := strings.Fields(a.line)
 	if judge != "" && subject != "" && len(words) > 2 {
 		e.cursors = append(e.cursors, cursor{pair{judge, subject}, words[1] + " " + words[2]})
@@ -86,7 +86,7 @@ func (e *episode) meetCursor(a *asked, judge, subject string) {
 
 // learnBeyond is learn for replies that beanstalkd does not give, and for what others
 // mean because of tags.
-func (e *episode) learnBeyond(id int, a *asked, r reply) {
+func (e *episode) learnBeyond(id int, a *sentCommand, r reply) {
 	if !e.beyond {
 		return
 	}
@@ -121,7 +121,7 @@ func (e *episode) learnBeyond(id int, a *asked, r reply) {
 	}
 }
 
-// armLeased notes when a job that was just leased is lost again.
+// armLeased records when a job that was just leased is lost again.
 func (e *episode) armLeased(label int) {
 	j := e.jobs[label]
 	switch {
@@ -134,21 +134,21 @@ func (e *episode) armLeased(label int) {
 	}
 }
 
-// armFailing notes what may come of it if a TTR runs out in so many seconds.
+// armFailing records what may come of it if a TTR runs out in so many seconds.
 func (e *episode) armFailing(ttr uint64) {
 	if (e.shortRetry || e.shortKeyTTL) && ttr <= soonest {
 		e.armPerhaps(ttr+1, ttr+soonest)
 	}
 }
 
-// armUnknown notes when a job that was just reserved may be lost again whose TTR is not
+// armUnknown records when a job that was just reserved may be lost again whose TTR is not
 // known, and what may come of that.
 func (e *episode) armUnknown() {
 	e.armPerhaps(1, soonest)
 	e.armFailing(soonest)
 }
 
-// armPerhaps notes that something may happen in so many seconds, or any whole number of
+// armPerhaps records that something may happen in so many seconds, or any whole number of
 // them up to another.
 func (e *episode) armPerhaps(from, to uint64) {
 	if !e.timed {

@@ -71,7 +71,7 @@ func (l list) byLabel(label func(id uint64) int) {
 }
 
 // differsList says in what two pages of list-jobs differ.
-func (e *episode) differsList(a *asked, judge, subject string) *Fault {
+func (e *episode) differsList(a *sentCommand, judge, subject string) *Fault {
 	want, got := readList(judge), readList(subject)
 	if reservedList.MatchString(a.line) {
 		want.byLabel(func(id uint64) int { return e.byJudge[id] })

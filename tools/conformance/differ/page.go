@@ -104,7 +104,7 @@ func valuesAgree(key, want, got string, all page, seconds int) bool {
 	return want == got
 }
 
-// within says whether two values are numbers that differ by so much at most.
+// within reports whether two values are numbers that differ by so much at most.
 func within(want, got string, most int) bool {
 	w, err1 := strconv.Atoi(want)
 	g, err2 := strconv.Atoi(got)

@@ -70,11 +70,11 @@ func TestAge(t *testing.T) {
 			return &side{links: map[int]*link{1: {replies: replies}}}
 		}
 		now := time.Now()
-		put := &asked{verb: "put", line: "put 0 0 1 1", whole: true, since: now.Add(-c.put)}
+		put := &sentCommand{verb: "put", line: "put 0 0 1 1", whole: true, since: now.Add(-c.put)}
 		e := &episode{
 			begun: now.Add(-c.step), judge: says(c.age), subject: says(0), covered: make(Coverage), log: []entry{{}},
 			jobs: make(map[int]*job), byJudge: make(map[uint64]int), bySubject: make(map[uint64]int),
-			conns: map[int]*conn{1: {pending: []*asked{put, {verb: "stats-job", line: "stats-job 1"}}}},
+			conns: map[int]*conn{1: {pending: []*sentCommand{put, {verb: "stats-job", line: "stats-job 1"}}}},
 		}
 		if err := e.consume(map[int]int{1: 2}); err == nil != c.same {
 			t.Errorf("%+v: %v", c, err)

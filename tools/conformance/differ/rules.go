@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// admit says whether a step may be made now: "" or why not. What it keeps out
+// admit reports whether a step may be made now: "" or why not. What it keeps out
 // is in Differences, or would make it chance what a server does. A step that
 // is not admitted is left out on both sides, in a script that was cut down as
 // in one that is being made.
@@ -32,7 +32,7 @@ func (e *episode) admit(s step) string {
 	}
 	coming := e.preview(c, s)
 	all := append(slices.Clone(c.pending), coming...)
-	for _, rule := range []func(int, *conn, []*asked, step) string{
+	for _, rule := range []func(int, *conn, []*sentCommand, step) string{
 		e.admitLines, e.admitBehind, e.admitIDs, e.admitTimes, e.admitPuts, e.admitWaiting, e.admitWaking, e.admitEnd,
 		e.admitBeyond,
 	} {
@@ -47,12 +47,12 @@ func (e *episode) admit(s step) string {
 }
 
 // preview returns the commands that would be complete after the step.
-func (e *episode) preview(c *conn, s step) (coming []*asked) {
+func (e *episode) preview(c *conn, s step) (coming []*sentCommand) {
 	coming, e.frameAfter = e.commands(c, s, e.judgeNames())
 	return coming
 }
 
-func (e *episode) commands(c *conn, s step, n names) (coming []*asked, after *framer) {
+func (e *episode) commands(c *conn, s step, n names) (coming []*sentCommand, after *framer) {
 	after = c.frame.clone()
 	for _, cmd := range s.commands {
 		coming = append(coming, after.feed(cmd.bytes(n), cmd.label)...)
@@ -64,7 +64,7 @@ func (e *episode) commands(c *conn, s step, n names) (coming []*asked, after *fr
 const farID = 1_000_000_000
 
 // admitIDs keeps out ids that are not the same job to both, or not yet a job.
-func (e *episode) admitIDs(_ int, c *conn, all []*asked, s step) string {
+func (e *episode) admitIDs(_ int, c *conn, all []*sentCommand, s step) string {
 	f := c.frame.clone()
 	for _, cmd := range s.commands {
 		if f.put != nil && refs.MatchString(cmd.line) {
@@ -94,7 +94,7 @@ const mostCommands = 300
 
 // admitLines keeps out what the two are known to read differently, and what
 // has no end.
-func (e *episode) admitLines(_ int, _ *conn, all []*asked, _ step) string {
+func (e *episode) admitLines(_ int, _ *conn, all []*sentCommand, _ step) string {
 	if len(all) > mostCommands {
 		return "a body is read as too many commands"
 	}
@@ -117,16 +117,16 @@ func (e *episode) admitLines(_ int, _ *conn, all []*asked, _ step) string {
 	return ""
 }
 
-// behindMost is how many bytes are sent behind a waiting reserve at most.
+// behindMost is how many bytes are sent after a waiting reserve at most.
 const behindMost = 50_000
 
 // admitBehind keeps out more than a subject reads ahead.
-func (e *episode) admitBehind(_ int, c *conn, all []*asked, s step) string {
+func (e *episode) admitBehind(_ int, c *conn, all []*sentCommand, s step) string {
 	bytes := c.behind
 	for _, cmd := range s.commands {
 		bytes += len(cmd.line) + len(cmd.payload)
 	}
-	blocks := slices.ContainsFunc(all, func(a *asked) bool { return a.blocks })
+	blocks := slices.ContainsFunc(all, func(a *sentCommand) bool { return a.blocks })
 	if blocks && bytes > behindMost {
 		return "waiting-then-gone"
 	}
@@ -135,7 +135,7 @@ func (e *episode) admitBehind(_ int, c *conn, all []*asked, s step) string {
 
 // admitTimes keeps times apart that a script waits for and those that it does
 // not; and has no more than one event set off by one step.
-func (e *episode) admitTimes(id int, c *conn, all []*asked, s step) string {
+func (e *episode) admitTimes(id int, c *conn, all []*sentCommand, s step) string {
 	if put := e.frameAfter.put; put != nil && put.whole {
 		all = append(all, put)
 	}
@@ -165,11 +165,11 @@ func (e *episode) admitTimes(id int, c *conn, all []*asked, s step) string {
 	return ""
 }
 
-// closeWait says whether of two commands that set off an event the second is a
+// closeWait reports whether of two commands that set off an event the second is a
 // reserve that may wait for as long as it takes until what the first does is due. So
 // that is due a moment before the limit of the wait, and comes before it. Nobody
 // else may wait, to whom the order of the two would show.
-func (e *episode) closeWait(id int, c *conn, all []*asked, arming int) bool {
+func (e *episode) closeWait(id int, c *conn, all []*sentCommand, arming int) bool {
 	if len(all) == 0 || arming != 2 {
 		return false
 	}
@@ -188,7 +188,7 @@ func (e *episode) closeWait(id int, c *conn, all []*asked, arming int) bool {
 	return false
 }
 
-// endsWithCloseWait says whether a step is such a packet. Both times are the
+// endsWithCloseWait reports whether a step is such a packet. Both times are the
 // server's, so there is only one right answer, however slow the machine is.
 func (e *episode) endsWithCloseWait(s step, c *conn) bool {
 	if !e.timed {
@@ -203,8 +203,8 @@ func (e *episode) endsWithCloseWait(s step, c *conn) bool {
 	return e.closeWait(s.conn, c, coming, arming)
 }
 
-// arms says whether a command may set off an event.
-func (e *episode) arms(id int, a *asked) bool {
+// arms reports whether a command may set off an event.
+func (e *episode) arms(id int, a *sentCommand) bool {
 	if !e.timed {
 		return false
 	}
@@ -233,20 +233,20 @@ func (e *episode) waiting(but int) int {
 }
 
 // admitPuts keeps the order of ids the same: beanstalkd gives them to lines,
-// the subject to complete bodies. A line behind a waiting reserve is read when
+// the subject to complete bodies. A line after a waiting reserve is read when
 // that is answered, which another's step may bring about, or time. If a body
 // were incomplete then, its put would have begun before the one behind the
 // reserve, which may be complete first. Without that, puts that meet are read in
 // the order in which they were sent, and it is enough that none sent later is
 // completed first.
-func (e *episode) admitPuts(id int, _ *conn, all []*asked, _ step) string {
+func (e *episode) admitPuts(id int, _ *conn, all []*sentCommand, _ step) string {
 	mine := e.frameAfter.put
 	for other, o := range e.conns {
 		if other == id {
 			continue
 		}
 		theirs := o.frame.put
-		overtakes := theirs != nil && slices.ContainsFunc(all, func(a *asked) bool { return a.begun > theirs.begun })
+		overtakes := theirs != nil && slices.ContainsFunc(all, func(a *sentCommand) bool { return a.begun > theirs.begun })
 		if overtakes || mine != nil && putHeldUp(o.pending, theirs) {
 			return "put-half-received"
 		}
@@ -254,9 +254,9 @@ func (e *episode) admitPuts(id int, _ *conn, all []*asked, _ step) string {
 	return ""
 }
 
-// putHeldUp says whether a put among the commands, or the incomplete one behind
+// putHeldUp reports whether a put among the commands, or the incomplete one behind
 // them, if any, may have to wait until a reserve is answered.
-func putHeldUp(commands []*asked, incomplete *asked) bool {
+func putHeldUp(commands []*sentCommand, incomplete *sentCommand) bool {
 	behind := false
 	for _, a := range commands {
 		if behind && a.begun > 0 {
@@ -268,8 +268,8 @@ func putHeldUp(commands []*asked, incomplete *asked) bool {
 }
 
 // admitWaiting keeps connections from waiting for the same tube.
-func (e *episode) admitWaiting(id int, c *conn, all []*asked, _ step) string {
-	if !slices.ContainsFunc(all, func(a *asked) bool { return a.blocks }) {
+func (e *episode) admitWaiting(id int, c *conn, all []*sentCommand, _ step) string {
+	if !slices.ContainsFunc(all, func(a *sentCommand) bool { return a.blocks }) {
 		return ""
 	}
 	mine := c.mayWatch(all)
@@ -288,7 +288,7 @@ func (e *episode) admitWaiting(id int, c *conn, all []*asked, _ step) string {
 
 // mayWatch are the tubes that a connection watches or will have watched when
 // the commands given are done.
-func (c *conn) mayWatch(commands []*asked) []string {
+func (c *conn) mayWatch(commands []*sentCommand) []string {
 	names := slices.Clone(c.watched)
 	for _, a := range commands {
 		if name, ok := strings.CutPrefix(a.line, "watch "); ok {
@@ -300,9 +300,9 @@ func (c *conn) mayWatch(commands []*asked) []string {
 
 // admitWaking keeps out packets that wake a waiting connection and then do
 // something whose outcome depends on how soon that connection takes its job.
-func (e *episode) admitWaking(id int, c *conn, all []*asked, _ step) string {
+func (e *episode) admitWaking(id int, c *conn, all []*sentCommand, _ step) string {
 	others := e.waiting(id)
-	first := slices.IndexFunc(all, func(a *asked) bool { return a.blocks })
+	first := slices.IndexFunc(all, func(a *sentCommand) bool { return a.blocks })
 	tail := first >= 0 && first < len(all)-1
 	if others == 0 && !tail {
 		return ""
@@ -317,7 +317,7 @@ func (e *episode) admitWaking(id int, c *conn, all []*asked, _ step) string {
 	}
 	woken, counts := false, false
 	for _, a := range suspect {
-		if woken && (otherTail || !a.inert()) || counts && a.wakes() {
+		if woken && (otherTail || !a.isNeutral()) || counts && a.wakes() {
 			return "burst-and-waiter"
 		}
 		woken, counts = woken || a.wakes(), counts || a.verb == "stats"
@@ -328,7 +328,7 @@ func (e *episode) admitWaking(id int, c *conn, all []*asked, _ step) string {
 	return ""
 }
 
-// otherTail says whether another connection has sent something behind a
+// otherTail reports whether another connection has sent something behind a
 // waiting reserve.
 func (e *episode) otherTail(id int) bool {
 	for other, o := range e.conns {
@@ -341,7 +341,7 @@ func (e *episode) otherTail(id int) bool {
 
 // admitEnd keeps a connection from giving several jobs back at once, and from
 // ending where it would be chance how much was done before.
-func (e *episode) admitEnd(id int, c *conn, all []*asked, s step) string {
+func (e *episode) admitEnd(id int, c *conn, all []*sentCommand, s step) string {
 	quits := len(all) > 0 && all[len(all)-1].verb == "quit"
 	if !quits && !s.fin && s.act != half {
 		return ""
@@ -358,11 +358,11 @@ func (e *episode) admitEnd(id int, c *conn, all []*asked, s step) string {
 	if held > 1 && e.waiting(id) > 0 {
 		return "disconnect-serves-one"
 	}
-	wakesBefore := slices.ContainsFunc(all, func(a *asked) bool { return a.wakes() && a.verb != "quit" })
+	wakesBefore := slices.ContainsFunc(all, func(a *sentCommand) bool { return a.wakes() && a.verb != "quit" })
 	if e.otherTail(id) || held > 0 && e.waiting(id) > 0 && wakesBefore {
 		return "burst-and-waiter"
 	}
-	if quits && slices.ContainsFunc(all, func(a *asked) bool { return a.blocks }) {
+	if quits && slices.ContainsFunc(all, func(a *sentCommand) bool { return a.blocks }) {
 		return "quit behind a reserve"
 	}
 	return ""

@@ -16,7 +16,7 @@ type beyondState struct {
 	current int      // how many of the cursors are out of date
 
 	// What was sent in tags: that jobs wait for some seconds before they are tried
-	// again, or keys stay taken so long; that jobs wait, however long; that jobs are
+	// again, or keys stay taken that long; that jobs wait, however long; that jobs are
 	// delivered so many times, or go to another tube when they are exhausted.
 	shortRetry, shortKeyTTL, retry, dead bool
 }
@@ -27,8 +27,8 @@ type cursor struct {
 	list string // "tube state"
 }
 
-// noteSent notes what a line says about later.
-func (e *episode) noteSent(a *asked) {
+// noteSent records what a line says about later.
+func (e *episode) noteSent(a *sentCommand) {
 	if !e.beyond {
 		return
 	}
@@ -63,31 +63,31 @@ func cursorsIn(line string) (all []int) {
 	return all
 }
 
-// asks says that a command changes nothing.
-func (a *asked) asks() bool {
+// asks reports that a command changes nothing.
+func (a *sentCommand) asks() bool {
 	switch a.verb {
 	case "peek", "peek-ready", "peek-delayed", "peek-buried", "stats-job", "stats-tube", "stats", "list-jobs", "find", "list-tubes":
 		return true
 	}
-	return a.inert()
+	return a.isNeutral()
 }
 
-// tagsBetween says whether a time in tags is one that no script waits for, and none
+// tagsBetween reports whether a time in tags is one that no script waits for, and none
 // passes by.
-func (e *episode) tagsBetween(a *asked) bool {
+func (e *episode) tagsBetween(a *sentCommand) bool {
 	retry, keyTTL := a.later()
 	return slices.ContainsFunc(append(retry, keyTTL...), func(n uint64) bool {
 		return n > 0 && n < latest && (!e.timed || n > soonest)
 	})
 }
 
-// armsByRules says whether a command may set off an event because of tags.
-func (e *episode) armsByRules(a *asked) bool {
+// armsByRules reports whether a command may set off an event because of tags.
+func (e *episode) armsByRules(a *sentCommand) bool {
 	return e.shortRetry && a.mayFail() || e.shortKeyTTL && a.mayRemove()
 }
 
 // admitBeyond keeps out what would make it chance what a server does.
-func (e *episode) admitBeyond(_ int, _ *conn, all []*asked, s step) string {
+func (e *episode) admitBeyond(_ int, _ *conn, all []*sentCommand, s step) string {
 	if !e.beyond {
 		return ""
 	}
@@ -97,7 +97,7 @@ func (e *episode) admitBeyond(_ int, _ *conn, all []*asked, s step) string {
 		_, buries := a.tag("dead")
 		dead, retry = dead || buries, retry || len(retried) > 0
 		switch {
-		case fails > 0 && dead && !a.inert():
+		case fails > 0 && dead && !a.isNeutral():
 			return "dead-letters-later"
 		case behind && (a.verb == "drain" || a.verb == "undrain" || a.blocks && !a.counted):
 			return "own-questions"
@@ -130,7 +130,7 @@ func (e *episode) admitCursors(s step) string {
 				return "a list that has changed"
 			}
 		}
-		a := &asked{line: cmd.line, verb: verbOf(cmd.line, verbsBeyond)}
+		a := &sentCommand{line: cmd.line, verb: verbOf(cmd.line, verbsBeyond)}
 		changed = changed || !a.asks()
 	}
 	return ""

@@ -24,7 +24,7 @@ type step struct {
 	conn     int // opened when it is first named
 	commands []command
 	cuts     []int // where the packet is cut into fragments, modulo its length
-	fin      bool  // shut down the sending side right behind the packet
+	fin      bool  // shut down the sending side right after the packet
 }
 
 // command is what is cut out together when a script is made smaller: a line

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// shrinker makes a failing script smaller while it goes on to fail alike.
+// shrinker makes a failing script smaller while it continues to fail alike.
 type shrinker struct {
 	fails    func([]step) bool // on fresh servers
 	parallel int

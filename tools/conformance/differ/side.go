@@ -183,7 +183,7 @@ func (s *side) wait(limit time.Duration) {
 }
 
 // came says how many replies have come on a connection and whether it ended.
-func (s *side) came(id int) (replies int, ended bool) {
+func (s *side) received(id int) (replies int, ended bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.links[id]

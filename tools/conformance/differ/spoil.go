@@ -8,7 +8,7 @@ var numbers = []string{
 }
 
 // spoil makes a well-formed line malformed, or at least odd.
-func (g *generator) spoil(line string) string {
+func (g *generator) malform(line string) string {
 	words := strings.Split(line, " ")
 	switch g.IntN(16) {
 	case 0:
@@ -46,19 +46,19 @@ func (g *generator) spoil(line string) string {
 	return strings.Join(append(words, words[len(words)-1]), " ")
 }
 
-// junk is a word, mostly whole, and whatever behind it.
+// junk is a word, mostly whole, and whatever after it.
 func (g *generator) junk() string {
 	line := pick(g, verbs...)
 	if g.e.beyond {
 		line = pick(g, verbsBeyond...)
 	}
-	if g.oneIn(4) {
+	if g.chance(4) {
 		line = line[:g.IntN(len(line)+1)]
 	}
 	for range g.IntN(5) {
 		line += pick(g, numbers...) + pick(g, " ", " ", "", "  ")
 	}
-	if g.oneIn(6) {
+	if g.chance(6) {
 		return ""
 	}
 	return line

@@ -210,7 +210,7 @@ func (w *writer) value(l pageLine, p page, a answer) string {
 	return edges(quote(l.value, false))
 }
 
-// quote writes bytes as a transcript does. afterName says that a job's name
+// quote writes bytes as a transcript does. afterName reports that a job's name
 // stands before them, which they must not lengthen.
 func quote(s string, afterName bool) string {
 	var b strings.Builder

@@ -77,7 +77,7 @@ func played(t *testing.T, text string, n int) []byte {
 func TestSpoiltLength(t *testing.T) {
 	g, long := &generator{Rand: rand.New(rand.NewPCG(1, 2))}, 0
 	for range 20_000 {
-		line := g.spoil("bury " + ref(24) + " 5")
+		line := g.malform("bury " + ref(24) + " 5")
 		if n := len(line); n > lineMax-10 && n < lineMax+10 {
 			t.Fatalf("%d bytes: %q", n, line)
 		} else if n > lineMax {

@@ -22,7 +22,7 @@ func (w *writer) partBeyond(r string) part {
 // tokenName is what a transcript calls a lease or a cursor.
 func tokenName(r string) string { return "t" + strings.ReplaceAll(r, "/", "x") }
 
-// answerBeyond prints a reply that beanstalkd does not give, and says whether it was one.
+// answerBeyond prints a reply that beanstalkd does not give, and reports whether it was one.
 func (w *writer) answerBeyond(name string, a answer, words []string) bool {
 	label := 0
 	if len(words) > 1 {

@@ -15,8 +15,8 @@ const (
 )
 
 // Check looks at every job that may be there, and at every one that was
-// deleted since the last audit, changing nothing; then the load can go on. The
-// error is that of Report, or says that ctx ended before there was an answer.
+// deleted since the last audit, changing nothing; then the load can continue. The
+// error is that of Report, or reports that ctx ended before there was an answer.
 func (l *Ledger) Check(ctx context.Context) error {
 	return l.conclude(l.check(ctx, func(e *entry) bool { return !e.verified }))
 }
@@ -99,7 +99,7 @@ func (c *client) peekAll(some []*entry) (left []*entry) {
 		requests = append(requests, request{text: fmt.Sprintf("peek %d\r\n", e.id), want: "FOUND", settle: func(r reply) {
 			switch r.end {
 			case done:
-				c.ledger.sighted(e.id, r.body, sent)
+				c.ledger.seen(e.id, r.body, sent)
 			case refused:
 				c.ledger.missing(e)
 			default:
@@ -122,19 +122,19 @@ func (l *Ledger) missing(e *entry) {
 	l.markGone(e)
 }
 
-// recount compares how many jobs the stats pages tell of with the books; again while jobs may be
+// recount compares how many jobs the stats pages report with the ledger; again while jobs may be
 // on their way from one tube to another.
 func (l *Ledger) recount(ctx context.Context) {
 	for limit := time.Now().Add(l.config.Settle); ; sleep(ctx, settlePause) {
-		told, ok := l.live(ctx)
-		if !ok || l.compareCount(told, len(l.keyed) == 0 || time.Now().After(limit)) {
+		reported, ok := l.live(ctx)
+		if !ok || l.compareCount(reported, len(l.keyed) == 0 || time.Now().After(limit)) {
 			return
 		}
 	}
 }
 
 // compareCount returns whether so many jobs may be there. If they may not, it is a fault at last.
-func (l *Ledger) compareCount(told int, last bool) bool {
+func (l *Ledger) compareCount(reported int, last bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	sure, perhaps := 0, 0
@@ -147,9 +147,9 @@ func (l *Ledger) compareCount(told int, last bool) bool {
 		}
 	}
 	l.report.Live = sure
-	wrong := told < sure || told > sure+perhaps
+	wrong := reported < sure || reported > sure+perhaps
 	if wrong && last {
-		l.fault(&l.report.Miscounted, "the pages tell of %d jobs, there are %d and perhaps %d more", told, sure, perhaps)
+		l.fault(&l.report.Miscounted, "the pages tell of %d jobs, there are %d and perhaps %d more", reported, sure, perhaps)
 	}
 	return !wrong || last
 }
@@ -247,11 +247,11 @@ func (c *client) deleteAll(ctx context.Context, name string) {
 	}
 }
 
-// toDelete judges a job that was handed out, and returns what notes that it is about
+// toDelete judges a job that was delivered, and returns what records that it is about
 // to be deleted, and the command.
 func (c *client) toDelete(r reply, sent uint64, since time.Time) func() request {
 	text := fmt.Sprintf("delete %d\r\n", r.id)
-	e := c.ledger.sighted(r.id, r.body, sent)
+	e := c.ledger.seen(r.id, r.body, sent)
 	if e == nil {
 		return func() request { return request{text: text, want: "DELETED", settle: none} }
 	}

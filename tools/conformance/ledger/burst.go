@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// burstBytes bounds the bodies that one packet puts, but for the last of them.
+// burstBytes limits the bodies that one packet puts, except for the last of them.
 const burstBytes = 4 << 20
 
 // burst sends packets of many commands each, which put jobs, reserve some, and
@@ -19,7 +19,7 @@ func (l *Ledger) burst(ctx context.Context, c *client, number int) {
 	}
 	for c.connect(ctx) {
 		requests := b.packet()
-		if frozen := b.nap.due() && len(c.kept) > 0; frozen && c.rng.IntN(2) == 0 {
+		if frozen := b.nap.due() && len(c.unfinished) > 0; frozen && c.rng.IntN(2) == 0 {
 			c.exchange(requests, func() { b.nap.take(ctx, l) })
 		} else {
 			c.exchange(requests, nil)
@@ -37,7 +37,7 @@ type burster struct {
 	*client
 	ctx      context.Context
 	producer int
-	nap      *nap
+	nap      *freezer
 
 	ahead    map[*entry]bool // jobs that a command gives up whose reply is still to come
 	used     string          // tube of the connection below
@@ -54,11 +54,11 @@ func (b *burster) packet() []request {
 	bytes := 0
 	for len(requests) < size && bytes < burstBytes {
 		switch n := b.rng.IntN(100); {
-		case n < 50 && b.place():
+		case n < 50 && b.takeSlot():
 			put, body := b.put()
 			requests = append(requests, put...)
 			bytes += body
-		case n < 75 && len(b.kept) > 0:
+		case n < 75 && len(b.unfinished) > 0:
 			requests = append(requests, b.finish()...)
 		default:
 			requests = append(requests, b.take())
@@ -86,9 +86,9 @@ func (b *burster) watch() (requests []request) {
 }
 
 // place takes one in the backlog, if there is any.
-func (c *client) place() bool {
+func (c *client) takeSlot() bool {
 	select {
-	case c.ledger.places <- struct{}{}:
+	case c.ledger.slots <- struct{}{}:
 		return true
 	default:
 		return false
@@ -116,30 +116,30 @@ func (b *burster) take() request {
 		if r.end != done {
 			return
 		}
-		if e := b.ledger.sighted(r.id, r.body, sent); e != nil {
-			b.handedOut(e, sent, &hold{addr: b.at, since: since, behind: b.ahead[e]})
-			b.kept = append(b.kept, e)
+		if e := b.ledger.seen(r.id, r.body, sent); e != nil {
+			b.handedOut(e, sent, &hold{addr: b.at, since: since, givenUpLater: b.ahead[e]})
+			b.unfinished = append(b.unfinished, e)
 		}
 	}}
 }
 
 // finish does something with a job that was reserved by an earlier packet.
 func (b *burster) finish() []request {
-	at := b.rng.IntN(len(b.kept))
-	e := b.kept[at]
+	at := b.rng.IntN(len(b.unfinished))
+	e := b.unfinished[at]
 	switch n := b.rng.IntN(100); {
 	case n < 8:
 		return []request{b.touched(e)}
 	case n < 15: // not yet
 		return nil
 	case n < 20:
-		b.kept = slices.Delete(b.kept, at, at+1)
+		b.unfinished = slices.Delete(b.unfinished, at, at+1)
 		return []request{b.touched(e), b.deleted(e)}
 	case n < 80:
-		b.kept = slices.Delete(b.kept, at, at+1)
+		b.unfinished = slices.Delete(b.unfinished, at, at+1)
 		return []request{b.deleted(e)}
 	}
-	b.kept = slices.Delete(b.kept, at, at+1)
+	b.unfinished = slices.Delete(b.unfinished, at, at+1)
 	switch n := b.rng.IntN(20); {
 	case n < 12:
 		return []request{b.givenUp(e, fmt.Sprintf("release %d %d 0\r\n", e.id, b.rng.IntN(100)), "RELEASED")}
@@ -179,14 +179,14 @@ func (b *burster) givenUp(e *entry, text, want string) request {
 	}}
 }
 
-// gaveUp notes that a command was answered that gives up a job, and returns the
+// gaveUp records that a command was answered that gives up a job, and returns the
 // reservation that it was about. The client had one when it sent the command. A reserve
 // before that in the same packet may have got the job once more, after the TTR had run
 // out: then it is that one.
 func (b *burster) gaveUp(e *entry, had *hold) *hold {
 	delete(b.ahead, e)
 	if h := b.giveUp(e); h != nil {
-		h.behind = false // so it was there to be given up
+		h.givenUpLater = false // so it was there to be given up
 		return h
 	}
 	return had

@@ -10,11 +10,11 @@ import (
 // was meant for an earlier reservation, whose TTR had run out.
 
 // newGivenUpBehind returns a client that sends bursts, a job, and the packet in which the
-// client asks for it and, if so wanted, gives it up behind that.
+// client asks for it and, if so wanted, gives it up after that.
 func newGivenUpBehind(behind bool) (*burster, *entry, []request) {
 	l := New(Config{Bursters: 1, Excuse: func(string, time.Time) string { return "" }})
 	b := &burster{client: newTestClient(l), ahead: make(map[*entry]bool)}
-	b.place()
+	b.takeSlot()
 	e := l.begin(0, 10, time.Hour)
 	l.inserted(e, 1, done)
 	packet := []request{b.take()}
@@ -77,7 +77,7 @@ func TestGivenUpUnheard(t *testing.T) {
 }
 
 // TestGivenUpInVain has a client hear that it has reserved a job, and that it could not
-// give it up behind that, long before the TTR ran out. Somebody took it away.
+// give it up after that, long before the TTR ran out. Somebody took it away.
 func TestGivenUpInVain(t *testing.T) {
 	b, e, packet := newGivenUpBehind(true)
 	packet[0].settle(reply{end: done, id: 1, body: b.ledger.body(e)})

@@ -23,21 +23,21 @@ const retryPause = 5 * time.Millisecond
 type outcome int
 
 const (
-	unknown outcome = iota // no reply that says whether it was carried out
-	refused                // a reply says that it was not
+	unknown outcome = iota // no reply that reports whether it was carried out
+	refused                // a reply reports that it was not
 	done
 )
 
-// client is a connection that is made anew whenever it breaks. One goroutine
+// client is a connection that is made again whenever it breaks. One goroutine
 // has it.
 type client struct {
-	ledger *Ledger
-	rng    *rand.Rand
-	addr   int              // index of the next address
-	at     string           // address of the last connection
-	holds  map[*entry]*hold // what the connection has reserved; with the ledger's lock
-	kept   []*entry         // of these, those that it has done nothing with yet
-	ending bool             // it is about to be interrupted; with the ledger's lock
+	ledger     *Ledger
+	rng        *rand.Rand
+	addr       int              // index of the next address
+	at         string           // address of the last connection
+	holds      map[*entry]*hold // what the connection has reserved; with the ledger's lock
+	unfinished []*entry         // of these, those that it has done nothing with yet
+	ending     bool             // it is about to be interrupted; with the ledger's lock
 
 	conn  *beanstalk.Conn // nil while there is none
 	wire  *wire           // below conn
@@ -46,7 +46,7 @@ type client struct {
 	asked []string        // where it has asked since then
 }
 
-// wire notes that reading has failed: the client library takes a line that
+// wire records that reading has failed: the client library takes a line that
 // was cut off for a whole one, and a cut INSERTED 123 for INSERTED 12.
 type wire struct {
 	net.Conn
@@ -127,14 +127,14 @@ func (c *client) dial(ctx context.Context) error {
 // close ends the connection, and with it the reservations.
 func (c *client) close() {
 	if c.conn != nil {
-		c.letGo(false)
-		c.kept = nil
+		c.releaseAll(false)
+		c.unfinished = nil
 		c.conn.Close()
 		c.conn = nil
 	}
 }
 
-// asking notes that from now on a reply is missing.
+// asking records that from now on a reply is missing.
 func (c *client) asking() {
 	if c.since.IsZero() {
 		c.since, c.asked = time.Now(), []string{c.at}
@@ -144,9 +144,9 @@ func (c *client) asking() {
 	}
 }
 
-// heard notes that the server has answered, which it had been allowed to do as
+// heard records that the server has answered, which it had been allowed to do as
 // late as wait.
-func (c *client) heard(wait time.Duration) {
+func (c *client) replied(wait time.Duration) {
 	silence := time.Since(c.since) - wait
 	c.since = time.Time{}
 	l := c.ledger
@@ -155,14 +155,14 @@ func (c *client) heard(wait time.Duration) {
 	delete(l.asking, c)
 	l.report.LongestSilence = max(l.report.LongestSilence, silence)
 	where := strings.Join(c.asked, " ")
-	l.silences[where] = max(l.silences[where], silence)
+	l.unanswered[where] = max(l.unanswered[where], silence)
 }
 
 // retire ends the client.
 func (c *client) retire() {
 	c.close()
 	if !c.since.IsZero() {
-		c.heard(0)
+		c.replied(0)
 	}
 }
 
@@ -173,17 +173,17 @@ func (c *client) ask(wait time.Duration, exchange func(*beanstalk.Conn) error) (
 	c.wire.SetDeadline(time.Now().Add(c.ledger.config.Patience + wait))
 	err := exchange(c.conn)
 	if c.wire.failed {
-		c.hangUp()
+		c.disconnect()
 		return unknown, net.ErrClosed
 	}
 	end := judge(err)
 	switch {
 	case end != unknown:
-		c.heard(wait)
+		c.replied(wait)
 	case errors.Is(err, beanstalk.ErrInternal):
 		c.ledger.count(func(r *Report) { r.InternalErrors++ })
 	default:
-		c.hangUp()
+		c.disconnect()
 		if _, network := errors.AsType[*net.OpError](err); !network {
 			c.ledger.garbled(err)
 		}
@@ -192,7 +192,7 @@ func (c *client) ask(wait time.Duration, exchange func(*beanstalk.Conn) error) (
 }
 
 // hangUp gives up a connection that has broken.
-func (c *client) hangUp() {
+func (c *client) disconnect() {
 	if !c.wire.cut.Load() {
 		c.ledger.count(func(r *Report) { r.Broken++ })
 	}
@@ -215,7 +215,7 @@ func judge(err error) outcome {
 	return unknown
 }
 
-// garbled notes a reply that is none, or none to that command.
+// garbled records a reply that is none, or none to that command.
 func (l *Ledger) garbled(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -39,7 +39,7 @@ type Config struct {
 	// not deleted; producers wait then. 2000 if 0.
 	Backlog int
 
-	// MinBody and MaxBody bound the bodies, in bytes, but for the few that a
+	// MinBody and MaxBody bound the bodies, in bytes, except for the few that a
 	// body's first line takes; 0 and 4096 if both are 0.
 	MinBody, MaxBody int
 

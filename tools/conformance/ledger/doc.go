@@ -1,8 +1,8 @@
 // Package ledger puts a server under load and keeps books of its own on what
 // was asked and what was acknowledged, so that afterwards it can be said
-// whether the server kept its word: through crashes, failovers, full disks.
+// whether the server kept its promises: through crashes, failovers, full disks.
 //
-// # What lives here
+// # Contents
 //
 //   - Ledger: one entry for each put, with the id it was given, whether it was
 //     deleted, and the judgement of everything that is seen later.
@@ -10,8 +10,8 @@
 //     reserve them and delete, release, bury, touch or abandon them; kickers
 //     kick; bursters do all of that with up to 512 commands in one packet; leasers
 //     do it with keys, leases, dead-letter tubes and moves of jobs, in tubes of their
-//     own. A connection that breaks is made anew, to the next address. Consumers,
-//     bursters and leasers may freeze now and then with jobs that they hold, and go on.
+//     own. A connection that breaks is made again, to the next address. Consumers,
+//     bursters and leasers may freeze now and then with jobs that they hold, and continue.
 //   - Check and Drain: the audits.
 //   - Report: the figures, and what was found wrong.
 //
@@ -29,7 +29,7 @@
 //   - A put that was acknowledged, or whose job was ever seen, is there with
 //     its id and its body until a delete of it is sent. If not, it is Lost.
 //   - A job whose delete was acknowledged, or that an audit has found gone, is
-//     never handed out by a command sent later, else it is Undead. It is never
+//     never delivered by a command sent later, else it is Undead. It is never
 //     deleted again (DeletedTwice).
 //   - No put makes two jobs (Twice). No id ever stands for two puts (Reused), nor
 //     for a put of the ledger and a put of another program ([Ledger.Foreign]). No
@@ -49,7 +49,7 @@
 //     refused, by whichever server (Obeyed).
 //
 // "Later" is by the ledger's own count of events, not by the clock: a finding
-// is held against the server only if its command was sent after the contrary
+// counts against the server only if its command was sent after the contrary
 // was known.
 //
 // A NOT_FOUND to the holder of a job is counted as Overtaken: reservations end
@@ -65,13 +65,13 @@
 // # The invariant
 //
 // An entry is written before the command is sent, and amended after the reply
-// was read. So whatever the server can be held to is in the books.
+// was read. So whatever the server can be held to is in the ledger.
 //
 // # How to use it
 //
 //	l := ledger.New(ledger.Config{Addrs: []string{addr}, Seed: seed})
 //	l.Run(ctx)           // until ctx ends; kill the server meanwhile
-//	err := l.Check(ctx)  // nothing is changed, and the load can go on
+//	err := l.Check(ctx)  // nothing is changed, and the load can continue
 //	l.Run(ctx)
 //	err = l.Drain(ctx)   // every job is taken out and accounted for
 //	t.Log(l.Report())

@@ -13,7 +13,7 @@ import (
 // request is one command of a packet of many.
 type request struct {
 	text   string        // the line, and the body of a put, each with its CR LF
-	want   string        // the first word of a reply that says that it was carried out
+	want   string        // the first word of a reply that reports that it was carried out
 	settle func(reply)   // learns from the reply; called once, with an unknown outcome if none came
 	wait   time.Duration // how much later than usual the reply may come
 }
@@ -63,9 +63,9 @@ func (c *client) exchange(requests []request, meanwhile func()) {
 	if meanwhile != nil {
 		meanwhile()
 	}
-	heard := c.hear(requests)
+	heard := c.readReplies(requests)
 	if heard < len(requests) {
-		c.hangUp()
+		c.disconnect()
 	}
 	for _, r := range requests[heard:] {
 		r.settle(reply{end: unknown})
@@ -75,7 +75,7 @@ func (c *client) exchange(requests []request, meanwhile func()) {
 
 // hear reads replies and hands them out, until all have come or the connection
 // has broken, and returns how many have come.
-func (c *client) hear(requests []request) int {
+func (c *client) readReplies(requests []request) int {
 	for i, r := range requests {
 		c.asking()
 		c.wire.SetDeadline(time.Now().Add(c.ledger.config.Patience + r.wait))
@@ -89,7 +89,7 @@ func (c *client) hear(requests []request) int {
 			c.ledger.garbled(err)
 			return i
 		default:
-			c.heard(r.wait)
+			c.replied(r.wait)
 		}
 		r.settle(answer)
 	}

@@ -7,9 +7,9 @@ import (
 )
 
 // nap says when a client that holds jobs freezes: it does nothing at all for a
-// while, neither reads nor writes, and then goes on as if nothing had been. Each
+// while, neither reads nor writes, and then continues as if nothing had been. Each
 // is frozen for a tenth of its time.
-type nap struct {
+type freezer struct {
 	rng         *rand.Rand
 	least, most time.Duration
 	next        time.Time // zero: never
@@ -18,22 +18,22 @@ type nap struct {
 // awake is how much longer a client is awake than frozen, on average.
 const awake = 9
 
-func (l *Ledger) newNap(rng *rand.Rand) *nap {
-	n := &nap{rng: rng, least: l.config.MinFreeze, most: l.config.MaxFreeze}
+func (l *Ledger) newNap(rng *rand.Rand) *freezer {
+	n := &freezer{rng: rng, least: l.config.MinFreeze, most: l.config.MaxFreeze}
 	if n.most > 0 { // somewhere between two
 		n.next = time.Now().Add(time.Duration(rng.Int64N(int64(awake * n.most))))
 	}
 	return n
 }
 
-func (n *nap) due() bool { return !n.next.IsZero() && time.Now().After(n.next) }
+func (n *freezer) due() bool { return !n.next.IsZero() && time.Now().After(n.next) }
 
-func (n *nap) length() time.Duration {
+func (n *freezer) length() time.Duration {
 	return n.least + time.Duration(n.rng.Int64N(int64(n.most-n.least)+1))
 }
 
 // take freezes the client whose nap it is.
-func (n *nap) take(ctx context.Context, l *Ledger) {
+func (n *freezer) take(ctx context.Context, l *Ledger) {
 	l.count(func(r *Report) { r.Frozen++ })
 	sleep(ctx, n.length())
 	n.next = time.Now().Add(awake * n.length())

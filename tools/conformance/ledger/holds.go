@@ -12,13 +12,13 @@ type hold struct {
 	addr  string    // of the server that handed it out
 	since time.Time // when it was asked for: the TTR does not begin earlier
 
-	// behind says that a later command of the packet in which the client asked for the
+	// behind reports that a later command of the packet in which the client asked for the
 	// job gives it up, meant for an earlier reservation, whose TTR had run out. So the
 	// server may have carried that out, and given the job to somebody else, before the
 	// client hears of either.
-	behind bool
+	givenUpLater bool
 
-	// lease says that it belongs to no connection: only the TTR ends it.
+	// lease reports that it belongs to no connection: only the TTR ends it.
 	lease bool
 }
 
@@ -32,7 +32,7 @@ const (
 // excused returns why it is no fault if a reservation is not there any more; ""
 // if it is one. The lock is held.
 func (l *Ledger) excused(e *entry, h *hold) string {
-	if h.behind {
+	if h.givenUpLater {
 		return givenBehind
 	}
 	if time.Since(h.since) >= e.ttr {
@@ -47,7 +47,7 @@ func (l *Ledger) excused(e *entry, h *hold) string {
 	return l.config.Excuse(h.addr, h.since)
 }
 
-// handedOut notes that the client has got a job for which it has asked at that event.
+// handedOut records that the client has got a job for which it has asked at that event.
 // Nobody else may have it, nor have deleted it meanwhile, unless there is an excuse.
 func (c *client) handedOut(e *entry, sent uint64, h *hold) {
 	l := c.ledger
@@ -91,8 +91,8 @@ func (l *Ledger) takenFromHolders(e *entry) {
 	}
 }
 
-// giveUp notes that the client is about to send what gives up a job, if it is
-// carried out, and returns how it had it; nil if that is not known.
+// giveUp records that the client is about to send what gives up a job, if it is
+// carried out, and returns how it had it; nil if that is unknown.
 func (c *client) giveUp(e *entry) *hold {
 	c.ledger.mu.Lock()
 	defer c.ledger.mu.Unlock()
@@ -104,14 +104,14 @@ func (c *client) giveUp(e *entry) *hold {
 // drop forgets a reservation. The lock is held.
 func (c *client) drop(e *entry) {
 	if h := c.holds[e]; h != nil {
-		e.held = slices.DeleteFunc(e.held, func(is *hold) bool { return is == h })
+		e.held = slices.DeleteFunc(e.held, func(ok *hold) bool { return ok == h })
 		delete(c.holds, e)
 	}
 }
 
-// letGo notes that the connection is about to end, and with it what the client
-// has reserved; for good, if it is not to be made anew.
-func (c *client) letGo(forGood bool) {
+// letGo records that the connection is about to end, and with it what the client
+// has reserved; for good, if it is not to be made again.
+func (c *client) releaseAll(forGood bool) {
 	c.ledger.mu.Lock()
 	defer c.ledger.mu.Unlock()
 	c.ending = c.ending || forGood

@@ -11,7 +11,7 @@ import (
 // The books on keyed jobs, which are those of leasers. Such a job gets another id when it goes
 // to its dead-letter tube or is moved, and is there under one of them at a time.
 
-// maxPast bounds the leases of the past that are kept to be tried.
+// maxPast limits the leases of the past that are kept to be tried.
 const maxPast = 500
 
 // mostKeyed is the largest body of most keyed jobs, in bytes.
@@ -41,7 +41,7 @@ func (l *Ledger) beginKeyed(producer int, rng *rand.Rand) *entry {
 	return e
 }
 
-// insertedKeyed notes how a try of a put with a key ended that was sent at that event, and
+// insertedKeyed records how a try of a put with a key ended that was sent at that event, and
 // returns whether its outcome is still unknown.
 func (l *Ledger) insertedKeyed(e *entry, r reply, sent uint64) (again bool) {
 	l.mu.Lock()
@@ -79,14 +79,14 @@ func (l *Ledger) judgeRepeated(e *entry, r reply, sent uint64, tried bool) {
 	}
 	l.learn(e, r.id)
 	if r.state != gone && r.state != duplicate {
-		l.met(e, r.id, sent)
+		l.seenUnder(e, r.id, sent)
 	}
 	if e.acked == 0 {
 		e.acked = l.event()
 	}
 }
 
-// abandon notes that a put is not repeated any more; nil for none.
+// abandon records that a put is not repeated any more; nil for none.
 func (l *Ledger) abandon(e *entry) {
 	if e != nil && e.acked == 0 {
 		l.inserted(e, 0, unknown)
@@ -103,10 +103,10 @@ func (e *entry) identity(id uint64) *identity {
 	return nil
 }
 
-// met notes that the job of a keyed put was there under an id, in reply to a command sent at
+// met records that the job of a keyed put was there under an id, in reply to a command sent at
 // that event. Under all others it is there no more that a reply had shown before. The lock is
 // held.
-func (l *Ledger) met(e *entry, id, sent uint64) {
+func (l *Ledger) seenUnder(e *entry, id, sent uint64) {
 	known := e.identity(id)
 	if e.key == "" || known == nil {
 		return
@@ -124,7 +124,7 @@ func (l *Ledger) met(e *entry, id, sent uint64) {
 	known.seen = now
 }
 
-// tokenGiven notes a lease that a reply has brought to a command sent at that event. Of each
+// tokenGiven records a lease that a reply has brought to a command sent at that event. Of each
 // id, a later one is larger.
 func (l *Ledger) tokenGiven(x *lease, sent uint64) {
 	l.mu.Lock()
@@ -147,14 +147,14 @@ func (l *Ledger) tokenGiven(x *lease, sent uint64) {
 	}
 }
 
-// tokenPast notes that a lease is over.
+// tokenPast records that a lease is over.
 func (l *Ledger) tokenPast(x *lease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.addPast(*x)
 }
 
-// addPast notes that a lease is over. The lock is held.
+// addPast records that a lease is over. The lock is held.
 func (l *Ledger) addPast(x lease) {
 	if len(l.past) == maxPast {
 		l.past = slices.Delete(l.past, 0, maxPast/2)
@@ -185,11 +185,11 @@ func (l *Ledger) triedPast(x *lease, want, addr string, end outcome) {
 	}
 }
 
-// giveUpLease notes that a client is about to send what gives up a lease, if it is carried out.
+// giveUpLease records that a client is about to send what gives up a lease, if it is carried out.
 func (l *Ledger) giveUpLease(c *client, x *lease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	x.e.held = slices.DeleteFunc(x.e.held, func(is *hold) bool { return is == x.h })
+	x.e.held = slices.DeleteFunc(x.e.held, func(ok *hold) bool { return ok == x.h })
 	if c.holds[x.e] == x.h {
 		delete(c.holds, x.e)
 	}

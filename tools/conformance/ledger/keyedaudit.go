@@ -11,7 +11,7 @@ const (
 	// settlePause is how long an audit waits before it looks for such a job again.
 	settlePause = 100 * time.Millisecond
 
-	// sureLooks is how many times a job that may have been deleted is looked for in vain until
+	// sureLooks is how many times a job that may have been deleted is looked for without success until
 	// it counts as gone. While an audit looks in one tube after the other, the job might move
 	// from one that is still to come to one that is done.
 	sureLooks = 3
@@ -79,7 +79,7 @@ func (c *client) lookAt(some []*entry) []*whereabouts {
 		for _, name := range c.ledger.keyed {
 			requests = append(requests, request{text: fmt.Sprintf("find %s %s\r\n", name, e.key), want: "FOUND", settle: func(r reply) {
 				if at.unsure = at.unsure || r.end == unknown; r.end == done {
-					c.ledger.sighted(r.id, r.body, sent)
+					c.ledger.seen(r.id, r.body, sent)
 					at.tubes, at.ids = append(at.tubes, name), append(at.ids, r.id)
 				}
 			}})

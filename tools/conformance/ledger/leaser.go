@@ -71,7 +71,7 @@ func (b *leaser) next() []request {
 		return b.put(e)
 	}
 	switch n := b.rng.IntN(100); {
-	case n < 35 && b.place():
+	case n < 35 && b.takeSlot():
 		return b.put(b.ledger.beginKeyed(b.producer, b.rng))
 	case n < 65 && len(b.leases) < mostLeases:
 		return []request{b.take()}
@@ -112,7 +112,7 @@ func (b *leaser) take() request {
 		if r.end != done {
 			return
 		}
-		e := b.ledger.sighted(r.id, r.body, sent)
+		e := b.ledger.seen(r.id, r.body, sent)
 		if e == nil {
 			return
 		}

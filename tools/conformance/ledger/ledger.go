@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// Ledger is the books of one load. Run, Check and Drain are called one at a
+// Ledger is the ledger of one load. Run, Check and Drain are called one at a
 // time; the rest may be called at any.
 type Ledger struct {
 	config Config
 	tubes  []string
 	keyed  []string      // tubes of leasers; the last one is that of dead letters
-	places chan struct{} // of the backlog: one in it for each that is taken
+	slots  chan struct{} // of the backlog: one in it for each that is taken
 
 	lastBuried atomic.Uint64 // an id, for the kickers
 
@@ -27,8 +27,8 @@ type Ledger struct {
 	past    []lease           // some that were over
 	report  Report
 
-	asking   map[*client]time.Time    // clients that have no reply yet, and since when
-	silences map[string]time.Duration // see TakeSilences
+	asking     map[*client]time.Time    // clients that have no reply yet, and since when
+	unanswered map[string]time.Duration // see TakeSilences
 }
 
 // putKey names a put; it is in the body.
@@ -37,11 +37,11 @@ type putKey struct{ producer, seq int }
 // entry is what is known of one put and its job.
 type entry struct {
 	putKey
-	size  int           // of the body, without its first line
-	ttr   time.Duration // of the job
-	id    uint64        // 0: neither acknowledged nor seen
-	place bool          // it takes one in the backlog
-	held  []*hold       // reservations that were not given up
+	size    int           // of the body, without its first line
+	ttr     time.Duration // of the job
+	id      uint64        // 0: neither acknowledged nor seen
+	hasSlot bool          // it takes one in the backlog
+	held    []*hold       // reservations that were not given up
 
 	refused  bool   // the put; later also: it was unknown, and there is no job
 	open     int    // deletes under way or of unknown outcome
@@ -55,7 +55,7 @@ type entry struct {
 	tube  string
 	line  string // the command, without its end
 	tried bool
-	acked uint64 // the event of the first reply that told of the job
+	acked uint64 // the event of the first reply that notified of the job
 	known []*identity
 }
 
@@ -67,10 +67,10 @@ func (e *entry) String() string {
 func New(config Config) *Ledger {
 	config.setDefaults()
 	l := &Ledger{
-		config: config, places: make(chan struct{}, config.Backlog), next: make([]int, config.Producers+config.Bursters+config.Leasers),
+		config: config, slots: make(chan struct{}, config.Backlog), next: make([]int, config.Producers+config.Bursters+config.Leasers),
 		entries: make(map[putKey]*entry), ids: make(map[uint64]*entry), others: make(map[uint64]bool),
 		report: Report{Shared: make(map[string]int)},
-		asking: make(map[*client]time.Time), silences: make(map[string]time.Duration),
+		asking: make(map[*client]time.Time), unanswered: make(map[string]time.Duration),
 	}
 	for i := range config.Tubes {
 		l.tubes = append(l.tubes, fmt.Sprintf("%s-%d", config.Name, i))
@@ -117,7 +117,7 @@ func (l *Ledger) begin(producer, size int, ttr time.Duration) *entry {
 	return e
 }
 
-// inserted notes how a put ended.
+// inserted records how a put ended.
 func (l *Ledger) inserted(e *entry, id uint64, end outcome) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -126,7 +126,7 @@ func (l *Ledger) inserted(e *entry, id uint64, end outcome) {
 		l.report.PutsAcked++
 		l.learn(e, id)
 		if e.gone == 0 {
-			e.place = true
+			e.hasSlot = true
 			return
 		}
 	case refused:
@@ -138,10 +138,10 @@ func (l *Ledger) inserted(e *entry, id uint64, end outcome) {
 	default:
 		l.report.PutsUnknown++
 	}
-	<-l.places
+	<-l.slots
 }
 
-// learn notes that a put has made the job id. The lock is held.
+// learn records that a put has made the job id. The lock is held.
 func (l *Ledger) learn(e *entry, id uint64) {
 	if other := l.ids[id]; other != nil && other != e {
 		l.fault(&l.report.Reused, "%v: its id was given to put %d of producer %d, too", other, e.seq, e.producer)
@@ -164,7 +164,7 @@ func (l *Ledger) learn(e *entry, id uint64) {
 	}
 }
 
-// Foreign notes that a put of another program was given this id, so that no put of
+// Foreign records that a put of another program was given this id, so that no put of
 // the ledger may have it.
 func (l *Ledger) Foreign(id uint64) {
 	l.mu.Lock()
@@ -175,9 +175,9 @@ func (l *Ledger) Foreign(id uint64) {
 	l.others[id] = true
 }
 
-// sighted notes that a job was handed out or shown in reply to a command sent
+// sighted records that a job was delivered or shown in reply to a command sent
 // at that event, and returns its entry; nil if it is not to be found.
-func (l *Ledger) sighted(id uint64, body []byte, sent uint64) *entry {
+func (l *Ledger) seen(id uint64, body []byte, sent uint64) *entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	key, err := l.parse(body)
@@ -200,11 +200,11 @@ func (l *Ledger) sighted(id uint64, body []byte, sent uint64) *entry {
 	case e.gone != 0 && sent > e.gone:
 		l.fault(&l.report.Undead, "%v is there again", e)
 	}
-	l.met(e, id, sent)
+	l.seenUnder(e, id, sent)
 	return e
 }
 
-// deleting notes that a delete is about to be sent.
+// deleting records that a delete is about to be sent.
 func (l *Ledger) deleting(e *entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -212,7 +212,7 @@ func (l *Ledger) deleting(e *entry) {
 	l.report.Deletes++
 }
 
-// deletion notes how a delete ended. h is how its client had the job.
+// deletion records how a delete ended. h is how its client had the job.
 func (l *Ledger) deletion(e *entry, h *hold, end outcome) {
 	switch end {
 	case done:
@@ -229,8 +229,8 @@ func (l *Ledger) deletion(e *entry, h *hold, end outcome) {
 	}
 }
 
-// deleted notes that a delete was acknowledged. h is how its client had the job, nil if that
-// is not known.
+// deleted records that a delete was acknowledged. h is how its client had the job, nil if that
+// is unknown.
 func (l *Ledger) deleted(e *entry, h *hold) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -246,14 +246,14 @@ func (l *Ledger) deleted(e *entry, h *hold) {
 	l.markGone(e)
 }
 
-// markGone notes that the job is gone. The lock is held.
+// markGone records that the job is gone. The lock is held.
 func (l *Ledger) markGone(e *entry) {
 	if e.gone == 0 {
 		e.gone = l.event()
 	}
-	if e.place {
-		e.place = false
-		<-l.places
+	if e.hasSlot {
+		e.hasSlot = false
+		<-l.slots
 	}
 }
 

@@ -278,9 +278,9 @@ func (test *reservations) check(t *testing.T, bursters int) {
 	books := ledger.New(ledger.Config{
 		Addrs: []string{addr}, Seed: 1, MaxBody: 300, Consumers: 8 - bursters, Producers: 4, Bursters: bursters, MaxBurst: 30, BurstPace: time.Millisecond,
 		MinFreeze: test.freeze, MaxFreeze: 2 * test.freeze,
-		Excuse: func(is string, _ time.Time) string {
-			if is != addr {
-				t.Errorf("an excuse for %s, not %s", is, addr)
+		Excuse: func(ok string, _ time.Time) string {
+			if ok != addr {
+				t.Errorf("an excuse for %s, not %s", ok, addr)
 			}
 			return test.excuse
 		},
@@ -329,7 +329,7 @@ func TestForeign(t *testing.T) {
 	}
 }
 
-// TestMiscount: the pages tell of one job too many.
+// TestMiscount: the pages report one job too many.
 func TestMiscount(t *testing.T) {
 	report, checked, _ := load(t, ledger.Config{}, func(s storage.Store, op *storage.Op, count func() bool) {
 		honestly(s, op)

@@ -24,7 +24,7 @@ const (
 )
 
 // Run puts the servers under load until ctx ends. It may be called again, and
-// goes on where it was.
+// continues where it was.
 func (l *Ledger) Run(ctx context.Context) {
 	var workers sync.WaitGroup
 	start := func(n int, work func(context.Context, *client, int)) {
@@ -48,12 +48,12 @@ func (l *Ledger) Run(ctx context.Context) {
 func (l *Ledger) produce(ctx context.Context, c *client, producer int) {
 	for {
 		select {
-		case l.places <- struct{}{}:
+		case l.slots <- struct{}{}:
 		case <-ctx.Done():
 			return
 		}
 		if !c.connect(ctx) {
-			<-l.places
+			<-l.slots
 			return
 		}
 		end, err := c.put(producer)
@@ -131,9 +131,9 @@ func (l *Ledger) consume(ctx context.Context, c *client, _ int) {
 			nap.take(ctx, l)
 		}
 		c.dispose(id, e)
-		if len(c.kept) > 0 && c.rng.IntN(50) == 0 {
-			oldest := c.kept[0]
-			c.kept = c.kept[1:]
+		if len(c.unfinished) > 0 && c.rng.IntN(50) == 0 {
+			oldest := c.unfinished[0]
+			c.unfinished = c.unfinished[1:]
 			c.delete(oldest.id, oldest)
 		}
 	}
@@ -141,10 +141,10 @@ func (l *Ledger) consume(ctx context.Context, c *client, _ int) {
 
 // reserve takes a job. The end of ctx cuts the connection rather than wait.
 func (c *client) reserve(ctx context.Context, wait time.Duration) (id uint64, e *entry, end outcome) {
-	its := c.wire
+	own := c.wire
 	defer context.AfterFunc(ctx, func() {
-		c.letGo(true)
-		its.interrupt()
+		c.releaseAll(true)
+		own.interrupt()
 	})()
 	var body []byte
 	sent, since := c.ledger.sending(), time.Now()
@@ -153,7 +153,7 @@ func (c *client) reserve(ctx context.Context, wait time.Duration) (id uint64, e 
 		return err
 	})
 	if end == done {
-		e = c.ledger.sighted(id, body, sent)
+		e = c.ledger.seen(id, body, sent)
 		c.handedOut(e, sent, &hold{addr: c.at, since: since})
 	}
 	return id, e, end
@@ -180,7 +180,7 @@ func (c *client) dispose(id uint64, e *entry) {
 			c.ledger.lastBuried.Store(id)
 		}
 	case n < 99: // keeps it for a while
-		c.kept = append(c.kept, e)
+		c.unfinished = append(c.unfinished, e)
 	default:
 		c.close()
 	}
@@ -192,7 +192,7 @@ func (c *client) without(e *entry, exchange func(*beanstalk.Conn) error) outcome
 	return c.holding(e, c.giveUp(e), exchange)
 }
 
-// touch has the TTR of a job begin anew.
+// touch has the TTR of a job start again.
 func (c *client) touch(id uint64, e *entry) outcome {
 	c.ledger.mu.Lock()
 	h := c.holds[e]
@@ -210,7 +210,7 @@ func (c *client) holding(e *entry, h *hold, exchange func(*beanstalk.Conn) error
 	return end
 }
 
-// delete deletes a job; e is nil if it is not in the books.
+// delete deletes a job; e is nil if it is not in the ledger.
 func (c *client) delete(id uint64, e *entry) {
 	var h *hold
 	if e != nil {

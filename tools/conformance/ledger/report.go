@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// maxFaults bounds how many faults are told in words.
+// maxFaults limits how many faults are told in words.
 const maxFaults = 20
 
-// Report is the state of the books.
+// Report is the state of the ledger.
 type Report struct {
 	Puts, PutsAcked, PutsRefused, PutsUnknown int
 
@@ -25,11 +25,11 @@ type Report struct {
 	Broken         int // connections
 	Frozen         int // times that a client was frozen with jobs that it held
 
-	// LongestSilence is how long a client asked in vain at most:
+	// LongestSilence is how long a client asked without success at most:
 	// INTERNAL_ERROR is no answer, and a reserve's timeout is not counted.
 	LongestSilence time.Duration
 
-	// Shared counts, with Config.Excuse, jobs that were handed out while
+	// Shared counts, with Config.Excuse, jobs that were delivered while
 	// another client had them, by the reason for which that is no fault.
 	Shared map[string]int
 
@@ -37,7 +37,7 @@ type Report struct {
 	// jobs that were found under another id, leases of the past that were refused.
 	Repeated, Leases, Moved, Renamed, PastRefused int
 
-	// What a server that keeps its word has none of; see the package comment.
+	// What a server that keeps its promises has none of; see the package comment.
 	Lost, Undead, DeletedTwice, Twice, Reused, Changed, Strange, Miscounted, Garbled int
 	Contested, Robbed                                                                int
 	Tokens, Obeyed                                                                   int
@@ -59,11 +59,11 @@ func (l *Ledger) Report() Report {
 // TakeSilences returns the longest silences since it was last called, of those
 // that are over, by the addresses that the client has asked meanwhile, with a
 // space between them.
-func (l *Ledger) TakeSilences() map[string]time.Duration {
+func (l *Ledger) TakeUnanswered() map[string]time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	all := l.silences
-	l.silences = make(map[string]time.Duration)
+	all := l.unanswered
+	l.unanswered = make(map[string]time.Duration)
 	return all
 }
 

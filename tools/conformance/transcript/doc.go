@@ -116,6 +116,6 @@
 //
 // The player reads the clock with package time, and every goroutine it starts
 // has ended when Play returns, so it can run inside a testing/synctest bubble
-// if Dial hands out in-memory connections. Those need a buffer (a reply must
+// if Dial delivers in-memory connections. Those need a buffer (a reply must
 // not wait for its reader) and, for half-close, a CloseWrite method.
 package transcript

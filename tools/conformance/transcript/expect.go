@@ -13,13 +13,13 @@ import (
 // asks until the answer is right or Patience is over.
 func (e *expectStep) play(p *player) error {
 	q := p.question
-	err := e.hear(p)
+	err := e.receive(p)
 	if q == nil || !q.again || q.conn != e.conn {
 		return err
 	}
 	p.clock.allow(p.target.Patience)
 	var m *Mismatch
-	for end := time.Now().Add(p.target.Patience); errors.As(err, &m) && time.Now().Before(end); err = e.hear(p) {
+	for end := time.Now().Add(p.target.Patience); errors.As(err, &m) && time.Now().Before(end); err = e.receive(p) {
 		if err := p.sleep(10 * time.Millisecond); err != nil {
 			return err
 		}
@@ -31,7 +31,7 @@ func (e *expectStep) play(p *player) error {
 }
 
 // hear takes the next reply and compares it.
-func (e *expectStep) hear(p *player) error {
+func (e *expectStep) receive(p *player) error {
 	r, d, err := e.await(p)
 	if err != nil {
 		return err

@@ -12,10 +12,10 @@ import (
 // jobs that pages tell, in whole seconds, are then others than it expects.
 const untimedTolerance = time.Second
 
-// maxPlays bounds how often PlayInTime plays a transcript.
+// maxPlays limits how often PlayInTime plays a transcript.
 const maxPlays = 5
 
-// A LateError says that a timed transcript went wrong while it was played late:
+// A LateError reports that a timed transcript went wrong while it was played late:
 // its steps, and the replies that were waited for, took longer than they should
 // by more than [Target.Tolerance]. So what went wrong may be the fault of the
 // machine. An untimed transcript is late only from untimedTolerance on.
@@ -79,7 +79,7 @@ func (p *player) blame(err error) error {
 	return &LateError{By: p.clock.late, Err: err}
 }
 
-// timed says whether it matters when the steps are made.
+// timed reports whether it matters when the steps are made.
 func (t *Transcript) timed(kind string) bool {
 	for _, s := range t.steps {
 		if !s.base().on(kind) {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// slowed answers as a server on which a put with a delay of 1 s takes so long, and
+// slowed answers as a server on which a put with a delay of 1 s takes that long, and
 // "ready" asks whether that is over.
 func slowed(put time.Duration, ready string) Target {
 	var due time.Time

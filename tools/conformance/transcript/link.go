@@ -28,7 +28,7 @@ type link struct {
 	eofAt  time.Time
 }
 
-// A stamp says that the bytes of buf before end had come at the time at.
+// A stamp reports that the bytes of buf before end had come at the time at.
 type stamp struct {
 	end int
 	at  time.Time
@@ -83,7 +83,7 @@ func (l *link) unread() []byte {
 	return bytes.Clone(l.buf)
 }
 
-// ended says whether the server has closed, and when.
+// ended reports whether the server has closed, and when.
 func (l *link) ended() (bool, time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -112,7 +112,7 @@ func (l *link) take() (reply, bool, error) {
 	return r, true, nil
 }
 
-// whole says whether a reply has come whole (or can never be).
+// whole reports whether a reply has come whole (or can never be).
 func (l *link) whole() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -142,7 +142,7 @@ func (l *link) until(ctx context.Context, deadline time.Time, ok func() bool) er
 var crlf = []byte("\r\n")
 
 // cutReply finds the reply at the start of buf and its length, which is 0 if
-// it is not there whole. The error says that the counts do not agree.
+// it is not there whole. The error reports that the counts do not agree.
 func cutReply(buf []byte) (reply, int, error) {
 	i := bytes.Index(buf, crlf)
 	if i < 0 {

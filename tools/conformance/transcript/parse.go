@@ -19,7 +19,7 @@ type Transcript struct {
 // Flags are the server flags the transcript asks for, such as -z 10.
 func (t *Transcript) Flags() []string { return t.flags }
 
-// Plays says whether anything is played on a server of this kind; it is false
+// Plays reports whether anything is played on a server of this kind; it is false
 // if every step stands in an `only` block for others.
 func (t *Transcript) Plays(kind string) bool {
 	for _, s := range t.steps {
@@ -44,7 +44,7 @@ type place struct {
 
 func (p *place) base() *place { return p }
 
-// on says whether the step is played on this kind of server.
+// on reports whether the step is played on this kind of server.
 func (p *place) on(kind string) bool {
 	if p.only == nil {
 		return true

@@ -127,8 +127,8 @@ func (p *player) link(name string) (*link, error) {
 }
 
 // takeTurn waits until the server must have seen what the connection before
-// sent, and notes that this one is at it now.
-func (p *player) takeTurn(name string) error {
+// sent, and records that this one is at it now.
+func (p *player) awaitTurn(name string) error {
 	before := p.unanswered
 	p.unanswered = name
 	if before == "" || before == name {

@@ -19,8 +19,8 @@ const quiet = 60 * time.Millisecond
 // Record plays the sent lines of t on a server, which should be the real
 // beanstalkd, and returns the text of t with the replies that came. A reply
 // that is as written stays as written, with its variables, masks and times;
-// another one is written anew; one that does not come is dropped; one that no
-// line expects is added behind the last line played. Times are kept, not
+// another one is written again; one that does not come is dropped; one that no
+// line expects is added after the last line played. Times are kept, not
 // judged: play the result to see whether they hold. Blocks for other kinds of
 // server are not touched.
 func Record(ctx context.Context, t *Transcript, target Target) (string, error) {
@@ -98,7 +98,7 @@ func speaker(s step) (name string, ends bool) {
 	return "", false
 }
 
-// answered says whether the file has an expectation on this connection since
+// answered reports whether the file has an expectation on this connection since
 // it last sent, or is still going to have one before it sends again: then
 // nothing is missing that the recorder should add.
 func (r *recorder) answered(i int, name string) bool {

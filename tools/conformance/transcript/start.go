@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// ErrNoBeanstalkd says that there is no beanstalkd binary to judge by.
+// ErrNoBeanstalkd reports that there is no beanstalkd binary to judge by.
 var ErrNoBeanstalkd = errors.New("no beanstalkd binary on the path")
 
 // A Server is a server process of our own. Stop ends it.
@@ -63,7 +63,7 @@ func findBeanstalkd() (string, error) {
 	return "", ErrNoBeanstalkd
 }
 
-// boundAddress reads the port that beanstalkd -V -p 0 tells, and goes on
+// boundAddress reads the port that beanstalkd -V -p 0 tells, and continues
 // reading so that the server's log never blocks it. The reader ends with the
 // process.
 func boundAddress(out io.Reader) (string, error) {

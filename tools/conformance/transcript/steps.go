@@ -24,7 +24,7 @@ func (s *sendStep) play(p *player) error {
 			data = append(data, crlf...)
 		}
 	}
-	if err := p.takeTurn(l.name); err != nil {
+	if err := p.awaitTurn(l.name); err != nil {
 		return err
 	}
 	p.log.add(time.Now(), s.conn, "> "+clip(data))
@@ -46,7 +46,7 @@ func (s *connStep) play(p *player) error {
 	if err != nil {
 		return err
 	}
-	if err := p.takeTurn(anybody); err != nil {
+	if err := p.awaitTurn(anybody); err != nil {
 		return err
 	}
 	p.log.add(time.Now(), s.conn, s.verb)
@@ -77,7 +77,7 @@ func (s *waitStep) play(p *player) error {
 }
 
 func (s *markStep) play(p *player) error {
-	if err := p.takeTurn(anybody); err != nil {
+	if err := p.awaitTurn(anybody); err != nil {
 		return err
 	}
 	p.unanswered = ""
@@ -94,7 +94,7 @@ func (s *signalStep) play(p *player) error {
 	if p.target.Signal == nil {
 		return errors.New("this target takes no signals")
 	}
-	if err := p.takeTurn(anybody); err != nil {
+	if err := p.awaitTurn(anybody); err != nil {
 		return err
 	}
 	p.log.add(time.Now(), "server", "signal "+s.name)

@@ -146,7 +146,7 @@ func parseRepeat(inner string) ([]byte, error) {
 	return bytes.Repeat(t.pieces[0].lit, n), nil
 }
 
-// hasMask says whether t can only be expected, not sent.
+// hasMask reports whether t can only be expected, not sent.
 func (t text) hasMask() bool {
 	for _, p := range t.pieces {
 		if p.mask != noMask {
@@ -164,7 +164,7 @@ type vars struct {
 	tokens map[string]string
 }
 
-// isToken says whether a variable is a token and not an id.
+// isToken reports whether a variable is a token and not an id.
 func isToken(name string) bool { return name[0] == 't' }
 
 // bytes is what t stands for when it is sent.
@@ -188,7 +188,7 @@ func (t text) bytes(v *vars) ([]byte, error) {
 	return out, nil
 }
 
-// match says whether data is what t stands for. Variables without a value are
+// match reports whether data is what t stands for. Variables without a value are
 // put into bind if that is not nil, and match nothing otherwise.
 func (t text) match(data []byte, v *vars, bind map[string]uint64) bool {
 	return matchPieces(t.pieces, data, v, bind)
@@ -291,7 +291,7 @@ func quote(data []byte) string {
 	return b.String()
 }
 
-// quoteByte writes c; rest is what comes after it, edge says that it stands
+// quoteByte writes c; rest is what comes after it, edge reports that it stands
 // where an editor might strip a space.
 func quoteByte(c byte, rest []byte, edge bool) string {
 	switch {

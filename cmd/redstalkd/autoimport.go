@@ -15,28 +15,28 @@ import (
 	"redstalk/storage/embedded"
 )
 
-// A directory of -b that has a binlog of beanstalkd is not served from: at the first start its jobs
-// are imported into a directory inside it, and that one is served from, then and later. While that
-// is made it has another name, so it is complete if it is there. The binlog stays as it is.
+// If the directory of -b has a binlog of beanstalkd, the first start imports its jobs into a new store
+// in a directory inside it. This and all later starts serve from that store. Until it is complete
+// the new directory has another name. The binlog is not changed.
 const (
 	insideName     = "redstalk"
-	besideSuffix   = ".redstalk" // of the directory beside it that earlier versions have made
+	siblingSuffix  = ".redstalk" // of the directory beside it, where earlier versions made the store
 	unfinishedMark = ".importing"
-	importedFrom   = "imported-from" // file in the new directory: the fingerprint of the binlog
+	importedFrom   = "imported-from" // a file in the new directory: the fingerprint of the binlog
 
-	importedFromBad = "the binlog in %s is not what it was when its jobs were imported into %s: beanstalkd has gone on with it. " +
-		"Say --store embedded:%s to serve the jobs that are there, or redstalkd import to bring those of the binlog as well"
-	importedFromNone = "%s is there, but not made of the binlog in %s: say --store embedded:%s to serve the jobs that are there, or remove it"
+	importedFromBad = "the binlog in %s is not what it was when its jobs were imported into %s: beanstalkd has written to it since. " +
+		"Use --store embedded:%s to serve the imported jobs, or redstalkd import to import those of the binlog as well"
+	importedFromNone = "%s exists, but was not made from the binlog in %s: use --store embedded:%s to serve its jobs, or remove it"
 )
 
 // noImportOption is the row of --no-import.
 func (s *settings) noImportOption() *option {
 	return &option{name: "no-import", set: setBool(&s.noImport),
-		help: "do not import the jobs of beanstalkd's binlog in the directory of -b into DIR/redstalk,\nbut end at once"}
+		help: "do not import beanstalkd's binlog in the directory of -b into DIR/redstalk, but exit\nat once"}
 }
 
-// moveIn finds the store of a directory of beanstalkd, and makes it at the first start.
-func (p *program) moveIn(ctx context.Context) error {
+// importAtStart selects the store for a directory with a beanstalkd binlog, and makes it at the first start.
+func (p *program) importAtStart(ctx context.Context) error {
 	dir, ok := strings.CutPrefix(p.engine.url, "embedded:")
 	if !ok {
 		return nil
@@ -44,13 +44,13 @@ func (p *program) moveIn(ctx context.Context) error {
 	has, err := beanstalkd.In(dir)
 	switch {
 	case err != nil, has && p.noImport:
-		return nil // an error shows again when the store is opened
+		return nil // an error occurs again when the store is opened
 	case !has:
-		p.warnAbove(dir)
+		p.warnParentBinlog(dir)
 		return p.useImported()
 	case embedded.Exists(dir):
 		return failure(exitFailure, "%s has a binlog of beanstalkd and jobs of redstalk: "+
-			"move the binlog to another directory, and say redstalkd import --from that one", dir)
+			"move the binlog to another directory, and run redstalkd import --from that one", dir)
 	}
 	store, err := p.importOnce(ctx, dir)
 	if err == nil {
@@ -59,8 +59,8 @@ func (p *program) moveIn(ctx context.Context) error {
 	return err
 }
 
-// useImported has the store of a directory of beanstalkd be the one that was made of its binlog, if
-// there is that. The binlog may have been removed since.
+// useImported selects the store that an earlier start has made from the binlog in the directory, if there
+// is one. The binlog may have been removed since.
 func (s *settings) useImported() error {
 	dir, ok := strings.CutPrefix(s.engine.url, "embedded:")
 	if !ok {
@@ -73,23 +73,24 @@ func (s *settings) useImported() error {
 	return err
 }
 
-// warnAbove says so if a new store is made in beanstalkd's directory, whose jobs stay where they are.
-func (p *program) warnAbove(dir string) {
+// warnParentBinlog logs a warning if a new store is made in a subdirectory of a beanstalkd binlog, whose
+// jobs are then not imported.
+func (p *program) warnParentBinlog(dir string) {
 	path, err := filepath.Abs(dir)
 	if err != nil || p.noImport || embedded.Exists(dir) {
 		return
 	}
 	above := filepath.Dir(path)
 	if has, err := beanstalkd.In(above); err == nil && has {
-		p.log.Warn("the directory above the new store has a binlog of beanstalkd, whose jobs are not imported: say -b with that directory, or redstalkd import",
+		p.log.Warn("the directory above the new store has a binlog of beanstalkd, whose jobs are not imported: use -b with that directory, or redstalkd import",
 			"binlog", above, "store", dir)
 	}
 }
 
-// imported returns the store that was made of the binlog in a directory, and the fingerprint that
-// the binlog had; "" if there is none.
+// imported returns the store that was made from the binlog in a directory, and the binlog's fingerprint
+// at that time; "" if there is none.
 func (s *settings) imported(dir string) (store, from string, err error) {
-	inside, beside := filepath.Join(dir, insideName), filepath.Clean(dir)+besideSuffix
+	inside, beside := filepath.Join(dir, insideName), filepath.Clean(dir)+siblingSuffix
 	for _, store := range []string{inside, beside} {
 		text, err := os.ReadFile(filepath.Join(store, importedFrom))
 		own := embedded.Exists(dir)
@@ -101,7 +102,7 @@ func (s *settings) imported(dir string) (store, from string, err error) {
 		case own:
 			return "", "", failure(exitFailure, "both %s and %s have jobs of redstalk: move one of them elsewhere", dir, inside)
 		case store == beside:
-			s.engine.log.Warn("the store is beside the directory of the binlog, where an earlier version put it: stop the server and move it inside",
+			s.engine.log.Warn("the store is beside the directory of the binlog, where an earlier version made it: stop the server and move it inside",
 				"from", beside, "to", inside)
 		}
 		return store, string(text), nil
@@ -109,7 +110,7 @@ func (s *settings) imported(dir string) (store, from string, err error) {
 	return "", "", nil
 }
 
-// importOnce returns the store that was made of the binlog in a directory, and makes it if there is
+// importOnce returns the store that was made from the binlog in a directory, and makes it if there is
 // none.
 func (p *program) importOnce(ctx context.Context, dir string) (store string, err error) {
 	lock, err := lockImport(dir)
@@ -132,30 +133,30 @@ func (p *program) importOnce(ctx context.Context, dir string) (store string, err
 		return store, nil
 	}
 	store = filepath.Join(dir, insideName)
-	syscall.Rmdir(store) // if it is empty: somebody has made it for the jobs
+	syscall.Rmdir(store) // succeeds if it is empty: somebody has made it for the jobs
 	if _, err := os.Lstat(store); err == nil {
 		return "", failure(exitFailure, importedFromNone, store, dir, store)
 	}
 	return store, p.importInto(ctx, dir, store)
 }
 
-// lockImport lets one process at a time import the binlog in a directory, until the lock is closed.
-// Importing processes share beanstalkd's own lock.
+// lockImport takes an exclusive lock on the directory of a binlog, so that one process at a time
+// imports it. beanstalkd's own lock does not exclude them: importing processes share it.
 func lockImport(dir string) (*os.File, error) {
 	f, err := os.Open(dir)
 	if err != nil {
 		return nil, failure(exitFailure, "reading the binlog in %s: %w", dir, err)
 	}
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	if errors.Is(err, syscall.EWOULDBLOCK) { // another error is that the file system knows no such locks
+	if errors.Is(err, syscall.EWOULDBLOCK) { // any other error means that the file system has no locks
 		f.Close()
 		return nil, failure(exitLocked, "importing the binlog in %s: %w", dir, embedded.ErrLocked)
 	}
 	return f, nil
 }
 
-// importInto makes a store of the binlog in a directory. What an import that was interrupted has left
-// is removed: beanstalkd may have gone on with its binlog since.
+// importInto makes a store from the binlog in a directory. It removes the remains of an interrupted
+// import: beanstalkd may have written to its binlog since.
 func (p *program) importInto(ctx context.Context, dir, store string) error {
 	l, err := readBinlog(dir, newProgress(nil), func(line string) { p.log.Warn(line) })
 	if err != nil {
@@ -171,7 +172,7 @@ func (p *program) importInto(ctx context.Context, dir, store string) error {
 		err = finish(dir, making, store)
 	}
 	if err != nil {
-		os.RemoveAll(making) // others may need the room
+		os.RemoveAll(making) // frees the disk space
 		return failure(exitFailure, "importing the binlog in %s into %s: %w", dir, making, err)
 	}
 	p.log.Warn("the jobs of a binlog of beanstalkd are imported; the old files stay as they are, and are not used any more",
@@ -187,12 +188,12 @@ func (p *program) fill(ctx context.Context, making string, l *beanstalkd.Log) (r
 	if err != nil {
 		return r, err
 	}
-	store.Listen(nobody{})
+	store.Listen(nopListener{})
 	r, err = beanstalkd.Import(ctx, store, l, func(int) {})
 	return r, errors.Join(err, store.Close())
 }
 
-// finish gives a store that is complete its name. Nobody has changed the binlog since it was read.
+// finish renames a complete store to its final name. The binlog cannot have changed since it was read.
 func finish(dir, making, store string) error {
 	print, err := fingerprint(dir)
 	if err != nil {
@@ -212,7 +213,7 @@ func finish(dir, making, store string) error {
 	return syncPath(dir)
 }
 
-// syncPath has the names in a directory survive a power cut.
+// syncPath makes the names in a directory durable.
 func syncPath(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -221,7 +222,7 @@ func syncPath(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// fingerprint changes if beanstalkd goes on with a binlog. It does not read the files.
+// fingerprint returns a hash that changes when beanstalkd writes to a binlog. It does not read the files.
 func fingerprint(dir string) (string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

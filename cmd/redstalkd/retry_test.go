@@ -30,17 +30,17 @@ func TestWhenFree(t *testing.T) {
 		{ending, 12 * time.Second, 12 * time.Second, false, 1},
 		{ending, time.Hour, 13 * time.Second, true, 1},
 		{embedded.ErrLocked, 900 * time.Millisecond, 900 * time.Millisecond, false, 0},
-		{embedded.ErrLocked, time.Hour, overlap, true, 0},
-		{beanstalkd.ErrLocked, time.Hour, overlap, true, 0},
-		{errAnswers, time.Hour, overlap, true, 0},
-		{failure(exitListen, "%w", scrub("", syscall.EADDRINUSE)), time.Hour, overlap, true, 0},
+		{embedded.ErrLocked, time.Hour, takenTimeout, true, 0},
+		{beanstalkd.ErrLocked, time.Hour, takenTimeout, true, 0},
+		{errAnswers, time.Hour, takenTimeout, true, 0},
+		{failure(exitListen, "%w", redactError("", syscall.EADDRINUSE)), time.Hour, takenTimeout, true, 0},
 		{errors.New("another"), time.Hour, 0, true, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			log := newOutput()
 			s := &settings{grace: 3 * time.Second, engine: engine{log: slog.New(slog.NewTextHandler(log, nil))}}
 			began := time.Now()
-			_, err := whenFree(t.Context(), s, func() (int, error) {
+			_, err := retryWhileTaken(t.Context(), s, func() (int, error) {
 				if time.Since(began) < test.for_ {
 					return 0, test.err
 				}
@@ -52,9 +52,9 @@ func TestWhenFree(t *testing.T) {
 			if warns := strings.Count(log.String(), "level=WARN"); warns != test.warns {
 				t.Errorf("%v: %d warnings, want %d", test.err, warns, test.warns)
 			}
-			ctx, stop := context.WithTimeout(t.Context(), 5*overlapEvery)
+			ctx, stop := context.WithTimeout(t.Context(), 5*retryInterval)
 			defer stop()
-			if whenFree(ctx, s, func() (int, error) { return 0, ending }); time.Since(began) > test.after+5*overlapEvery {
+			if retryWhileTaken(ctx, s, func() (int, error) { return 0, ending }); time.Since(began) > test.after+5*retryInterval {
 				t.Errorf("told to end, it went on until %v", time.Since(began))
 			}
 		})
@@ -69,7 +69,7 @@ func TestRestartWithOverlap(t *testing.T) {
 	certificate(t, dir)
 	at := func(name string) string { return "unix:" + filepath.Join(dir, name) }
 	args := []string{
-		"-z", "20000000", "-b", filepath.Join(dir, "jobs"), "--grace", (overlap * 3 / 2).String(), "--http", at("http"), "--gateway", "ouqiang=" + at("gateway"),
+		"-z", "20000000", "-b", filepath.Join(dir, "jobs"), "--grace", (takenTimeout * 3 / 2).String(), "--http", at("http"), "--gateway", "ouqiang=" + at("gateway"),
 		"--tls", at("tls"), "--tls-cert", filepath.Join(dir, "cert.pem"), "--tls-key", filepath.Join(dir, "key.pem"),
 	}
 	p, addr := serve(t, append([]string{"-p0"}, args...)...)
@@ -110,7 +110,7 @@ func TestListensWhenFree(t *testing.T) {
 		if network == "unix" {
 			at = unixPrefix + at
 		}
-		time.AfterFunc(3*overlapEvery, func() { other.Close() })
+		time.AfterFunc(3*retryInterval, func() { other.Close() })
 		l, err := s.listenAt(t.Context(), at)
 		if err != nil {
 			t.Errorf("%s: %v", at, err)

@@ -6,9 +6,9 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// arrange puts the words of a command line into the order that the library reads: the flags
-// of the program, the command, its flags, its arguments. So flags may stand anywhere.
-func arrange(app *cli.App, args []string) []string {
+// reorderArgs sorts the words of a command line into the order that the library needs: the common
+// flags, the command, its flags, its arguments. So flags can stand anywhere.
+func reorderArgs(app *cli.App, args []string) []string {
 	var common, own, rest []string
 	var command *cli.Command
 	for i := 1; i < len(args); i++ {
@@ -46,8 +46,7 @@ func arrange(app *cli.App, args []string) []string {
 	return out
 }
 
-// findFlag returns the flag that an argument such as --name=value begins with, nil if there is
-// none.
+// findFlag returns the flag of an argument such as --name=value, or nil if there is none.
 func findFlag(flags []cli.Flag, arg string) cli.Flag {
 	name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
 	for _, f := range flags {

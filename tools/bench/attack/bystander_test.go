@@ -29,7 +29,7 @@ func TestApart(t *testing.T) {
 		{"beside the longest only", []wait{at(100, 9), at(10, 20)}, []wait{at(10, 19)}, 9},
 		{"none", nil, []wait{at(10, 19)}, 0},
 	} {
-		if got := apart(test.waits, test.elsewhere); got != time.Duration(test.want)*time.Millisecond {
+		if got := longestAlone(test.waits, test.elsewhere); got != time.Duration(test.want)*time.Millisecond {
 			t.Errorf("%s: %v, want %d ms", test.name, got, test.want)
 		}
 	}

@@ -7,16 +7,16 @@ import "fmt"
 // an attack does.
 
 // A million is a stand that is attacked, and its twin.
-type million struct {
-	*stand
-	twin *stand
+type clusterPair struct {
+	*cluster
+	twin *cluster
 	run  *run
 	name string // of the stand
 }
 
 // onMillions runs an attack on stands of one instance with each engine, and on Redis in 16
 // partitions. Each has a twin.
-func (r *run) onMillions(attack func(*million) error) error {
+func (r *run) onMillions(attack func(*clusterPair) error) error {
 	for _, e := range engines {
 		if err := r.onMillion(string(e), e, nil, attack); err != nil {
 			return err
@@ -25,16 +25,16 @@ func (r *run) onMillions(attack func(*million) error) error {
 	return r.onMillion("redis in 16 partitions", redis, []string{"--partitions", "16"}, attack)
 }
 
-func (r *run) onMillion(name string, e engine, flags []string, attack func(*million) error) error {
-	if r.stand != "" && r.stand != name {
+func (r *run) onMillion(name string, e engine, flags []string, attack func(*clusterPair) error) error {
+	if r.engine != "" && r.engine != name {
 		return nil
 	}
-	twin, err := newStand(r.bin, e, 1, flags...)
+	twin, err := newCluster(r.bin, e, 1, flags...)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	defer twin.end()
-	err = r.on(e, 1, flags, func(s *stand) error { return attack(&million{s, twin, r, name}) })
+	err = r.on(e, 1, flags, func(s *cluster) error { return attack(&clusterPair{s, twin, r, name}) })
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
@@ -42,8 +42,8 @@ func (r *run) onMillion(name string, e engine, flags []string, attack func(*mill
 }
 
 // beside makes an attack on the stand while others work there and on the twin, and reports both.
-func (m *million) beside(what string, attack func() error) error {
-	o, err := watchOthers(m.twin.instances[0].addr)
+func (m *clusterPair) beside(what string, attack func() error) error {
+	o, err := startBystander(m.twin.instances[0].addr)
 	if err != nil {
 		return err
 	}
@@ -53,6 +53,6 @@ func (m *million) beside(what string, attack func() error) error {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	m.run.report("%s, %s: %v, at most %s longer than the twin at that time; 999 of 1,000 at most %s; on the twin %s and %s", m.name, what,
-		t, shown(apart(t.waits, waits)), shown(t.rare), shown(longest(waits, 1)), shown(longest(waits, 0.999)))
+		t, format(longestAlone(t.waits, waits)), format(t.rare), format(quantileOfWaits(waits, 1)), format(quantileOfWaits(waits, 0.999)))
 	return failed
 }

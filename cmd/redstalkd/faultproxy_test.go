@@ -18,13 +18,13 @@ const doorTimeout = time.Second
 
 // trouble is a way in which Redis fails calls of the script.
 type trouble struct {
-	name   string
-	brief  bool           // make test plays it
-	says   string         // what it answers; if that is empty, the fate is what happens
-	fate   redistest.Fate // of calls, or of their answers
-	behind bool           // it is of the answers
-	reply  string         // to a put; INTERNAL_ERROR if empty
-	atOnce bool           // that comes at once, as waiting does not help
+	name     string
+	brief    bool           // make test plays it
+	says     string         // what it answers; if that is empty, the fate is what happens
+	fate     redistest.Fate // of calls, or of their answers
+	upstream bool           // it is of the answers
+	reply    string         // to a put; INTERNAL_ERROR if empty
+	atOnce   bool           // that comes at once, as waiting does not help
 }
 
 var troubles = []trouble{
@@ -41,9 +41,9 @@ var troubles = []trouble{
 	{name: "ASK", says: "ASK 3999 127.0.0.1:1"},
 	{name: "UNBLOCKED", says: "UNBLOCKED force unblock from blocking operation"},
 	{name: "cut-before", fate: redistest.Cut},
-	{name: "cut-behind", brief: true, fate: redistest.Cut, behind: true},
+	{name: "cut-behind", brief: true, fate: redistest.Cut, upstream: true},
 	{name: "black-hole", brief: true, fate: redistest.Drop},
-	{name: "black-hole-behind", fate: redistest.Drop, behind: true},
+	{name: "black-hole-behind", fate: redistest.Drop, upstream: true},
 	{name: "OOM", brief: true, says: "OOM command not allowed when used memory > 'maxmemory'.", reply: "OUT_OF_MEMORY", atOnce: true},
 	{name: "NOPERM", says: "NOPERM this user has no permissions to run the 'evalsha' command", atOnce: true},
 	{name: "NOAUTH", brief: true, says: "NOAUTH Authentication required."},
@@ -55,7 +55,7 @@ func (tr *trouble) begin(proxy *redistest.Proxy) *atomic.Int64 {
 	failed := new(atomic.Int64)
 	fails := func(piece []byte) bool {
 		ok := bytes.Contains(piece, []byte("\r\nevalsha\r\n")) || bytes.Contains(piece, []byte("\r\neval\r\n"))
-		if tr.behind {
+		if tr.upstream {
 			ok = piece[0] == '*' && !bytes.HasPrefix(piece, []byte("*-1")) // not that there is no notification
 		}
 		if ok && strings.HasPrefix(tr.says, "OOM") {
@@ -73,7 +73,7 @@ func (tr *trouble) begin(proxy *redistest.Proxy) *atomic.Int64 {
 		return redistest.Pass
 	}
 	switch {
-	case tr.behind:
+	case tr.upstream:
 		proxy.Judge(nil, judge)
 	case tr.says == "":
 		proxy.Judge(judge, nil)
@@ -94,7 +94,7 @@ func (tr *trouble) end(proxy *redistest.Proxy) {
 }
 
 // TestFaultDoor has Redis fail in every way, for long and for a moment, under the
-// whole program. A client that waits for a job goes on waiting, other commands are
+// whole program. A client that waits for a job continues waiting, other commands are
 // held up, and connections are kept. A job is there once, or not at all if its put
 // was not acknowledged. One instance answers with an error soon, the other one is
 // patient.
@@ -146,7 +146,7 @@ func (tr *trouble) long(proxy *redistest.Proxy, c *client, limit time.Duration) 
 	if took := time.Since(begun); (took < limit) != tr.atOnce {
 		c.t.Errorf("%s came after %v", want, took)
 	}
-	if tr.atOnce { // and the waiter is served once a second, in vain
+	if tr.atOnce { // and the waiter is served once a second, without success
 		time.Sleep(time.Until(begun.Add(1500 * time.Millisecond)))
 	}
 }

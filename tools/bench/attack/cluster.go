@@ -35,7 +35,7 @@ const (
 var engines = []engine{memory, embedded, redis}
 
 // A stand is the servers of one attack: one redstalkd, or several on one Redis.
-type stand struct {
+type cluster struct {
 	engine    engine
 	dir       string
 	redis     *redisServer // nil without Redis
@@ -50,16 +50,16 @@ type instance struct {
 	cmd  *exec.Cmd
 }
 
-// withHTTP, as a flag of an instance, gives it an HTTP door on a free port.
+// withHTTP, as a flag of an instance, gives it an HTTP API on a free port.
 const withHTTP = "--http"
 
 // newStand starts n instances of the program with an engine; only Redis takes more than one.
-func newStand(bin string, e engine, n int, flags ...string) (*stand, error) {
+func newCluster(bin string, e engine, n int, flags ...string) (*cluster, error) {
 	dir, err := os.MkdirTemp("", "attack")
 	if err != nil {
 		return nil, fmt.Errorf("making a directory: %w", err)
 	}
-	s := &stand{engine: e, dir: dir}
+	s := &cluster{engine: e, dir: dir}
 	if e == redis || e == distant {
 		if s.redis, err = startRedis(dir); err == nil && e == distant {
 			s.link, err = startLink(s.redis.port)
@@ -79,7 +79,7 @@ func newStand(bin string, e engine, n int, flags ...string) (*stand, error) {
 }
 
 // storeURL is what --store is told.
-func (s *stand) storeURL() string {
+func (s *cluster) storeURL() string {
 	switch s.engine {
 	case embedded:
 		return "embedded:" + filepath.Join(s.dir, "jobs")
@@ -92,7 +92,7 @@ func (s *stand) storeURL() string {
 	}
 }
 
-func (s *stand) startInstance(bin string, flags []string) error {
+func (s *cluster) startInstance(bin string, flags []string) error {
 	port, err := freePort()
 	if err != nil {
 		return err
@@ -147,7 +147,7 @@ func (i *instance) kill() {
 }
 
 // end stops all servers and removes their files.
-func (s *stand) end() {
+func (s *cluster) end() {
 	for _, i := range s.instances {
 		i.cmd.Process.Signal(syscall.SIGTERM)
 		done := time.AfterFunc(20*time.Second, func() { i.cmd.Process.Kill() })

@@ -11,8 +11,8 @@ import (
 
 // others is a client that goes about its business while an attack is on: it puts a job
 // into a tube of its own, reserves it and deletes it, and begins again a millisecond
-// later. It notes how long it has waited for each reply.
-type others struct {
+// later. It records how long it has waited for each reply.
+type bystander struct {
 	stop  chan struct{}
 	done  chan error
 	waits []wait // its goroutine's, until finish
@@ -28,7 +28,7 @@ type wait struct {
 const pause = time.Millisecond
 
 // watchOthers begins; finish ends it.
-func watchOthers(addr string) (*others, error) {
+func startBystander(addr string) (*bystander, error) {
 	c, err := dial(addr)
 	if err != nil {
 		return nil, err
@@ -36,7 +36,7 @@ func watchOthers(addr string) (*others, error) {
 	if err := c.UseOnly("others"); err != nil {
 		return nil, fmt.Errorf("beginning beside the attack: %w", err)
 	}
-	o := &others{stop: make(chan struct{}), done: make(chan error, 1)}
+	o := &bystander{stop: make(chan struct{}), done: make(chan error, 1)}
 	go func() {
 		defer c.Close()
 		o.done <- o.work(c)
@@ -44,7 +44,7 @@ func watchOthers(addr string) (*others, error) {
 	return o, nil
 }
 
-func (o *others) work(c *client.Conn) error {
+func (o *bystander) work(c *client.Conn) error {
 	for {
 		select {
 		case <-o.stop:
@@ -57,7 +57,7 @@ func (o *others) work(c *client.Conn) error {
 	}
 }
 
-func (o *others) round(c *client.Conn) error {
+func (o *bystander) round(c *client.Conn) error {
 	var id uint64
 	for _, command := range []func() []byte{
 		func() []byte { return client.AppendPut(nil, 1, 0, 60, []byte("others")) },
@@ -81,7 +81,7 @@ func (o *others) round(c *client.Conn) error {
 }
 
 // finish ends it, and returns its waits, the shortest first.
-func (o *others) finish() ([]wait, error) {
+func (o *bystander) finish() ([]wait, error) {
 	close(o.stop)
 	err := <-o.done
 	slices.SortFunc(o.waits, func(a, b wait) int { return cmp.Compare(a.took, b.took) })
@@ -89,7 +89,7 @@ func (o *others) finish() ([]wait, error) {
 }
 
 // longest returns the wait that a part of all waits, which are sorted, do not exceed.
-func longest(waits []wait, of float64) time.Duration {
+func quantileOfWaits(waits []wait, of float64) time.Duration {
 	if len(waits) == 0 {
 		return 0
 	}
@@ -98,18 +98,18 @@ func longest(waits []wait, of float64) time.Duration {
 
 // apart returns by how much one of some waits was longer, at most, than what somebody else waited
 // for one reply at the same time: the rest may be due to what has held up both. Both are sorted.
-func apart(waits, elsewhere []wait) (most time.Duration) {
+func longestAlone(waits, elsewhere []wait) (most time.Duration) {
 	for _, w := range slices.Backward(waits) {
 		if w.took <= most {
 			break
 		}
-		most = max(most, w.took-shared(w, elsewhere))
+		most = max(most, w.took-overlap(w, elsewhere))
 	}
 	return most
 }
 
 // shared returns for how long a wait and one of elsewhere were under way at the same time, at most.
-func shared(w wait, elsewhere []wait) (most time.Duration) {
+func overlap(w wait, elsewhere []wait) (most time.Duration) {
 	end := w.begun.Add(w.took)
 	for _, e := range slices.Backward(elsewhere) {
 		if e.took <= most {
@@ -128,7 +128,7 @@ func shared(w wait, elsewhere []wait) (most time.Duration) {
 }
 
 // part returns the wait that a part of all waits, which are sorted, do not exceed.
-func part(waits []time.Duration, of float64) time.Duration {
+func quantile(waits []time.Duration, of float64) time.Duration {
 	if len(waits) == 0 {
 		return 0
 	}
@@ -139,7 +139,7 @@ func part(waits []time.Duration, of float64) time.Duration {
 const longCall = 10 * time.Millisecond
 
 // A toll is what an attack cost those who had nothing to do with it.
-type toll struct {
+type impact struct {
 	took    time.Duration // of the attack itself
 	waited  time.Duration // the longest that others waited for a reply
 	usual   time.Duration // what 99 of 100 replies did not exceed
@@ -149,10 +149,10 @@ type toll struct {
 	call    string        // how that call began
 }
 
-func (t toll) String() string {
-	s := fmt.Sprintf("%s; others waited %s", shown(t.took), shown(t.waited))
+func (t impact) String() string {
+	s := fmt.Sprintf("%s; others waited %s", format(t.took), format(t.waited))
 	if t.blocked > 0 {
-		s += ", one call " + shown(t.blocked)
+		s += ", one call " + format(t.blocked)
 	}
 	if t.blocked > longCall {
 		s += " (" + t.call + ")"
@@ -161,7 +161,7 @@ func (t toll) String() string {
 }
 
 // shown is a duration for people: three digits.
-func shown(d time.Duration) string {
+func format(d time.Duration) string {
 	for unit := time.Microsecond; unit <= time.Second; unit *= 10 {
 		if d < 100*unit {
 			return d.Round(unit / 10).String()
@@ -171,13 +171,13 @@ func shown(d time.Duration) string {
 }
 
 // during carries out an attack while others work on an instance of the stand.
-func (s *stand) during(i *instance, attack func() error) (toll, error) {
+func (s *cluster) during(i *instance, attack func() error) (impact, error) {
 	if s.redis != nil {
 		s.redis.forget()
 	}
-	o, err := watchOthers(i.addr)
+	o, err := startBystander(i.addr)
 	if err != nil {
-		return toll{}, err
+		return impact{}, err
 	}
 	time.Sleep(50 * time.Millisecond) // others are under way
 	begun := time.Now()
@@ -187,7 +187,7 @@ func (s *stand) during(i *instance, attack func() error) (toll, error) {
 	if err == nil {
 		err = failed
 	}
-	t := toll{took: took, waited: longest(waits, 1), usual: longest(waits, 0.99), rare: longest(waits, 0.999), waits: waits}
+	t := impact{took: took, waited: quantileOfWaits(waits, 1), usual: quantileOfWaits(waits, 0.99), rare: quantileOfWaits(waits, 0.999), waits: waits}
 	if s.redis != nil {
 		t.blocked, t.call = s.redis.longest()
 	}
@@ -195,6 +195,6 @@ func (s *stand) during(i *instance, attack func() error) (toll, error) {
 }
 
 // quiet is what others wait while nothing else happens, for as long.
-func (s *stand) quiet(i *instance, d time.Duration) (toll, error) {
+func (s *cluster) quiet(i *instance, d time.Duration) (impact, error) {
 	return s.during(i, func() error { time.Sleep(d); return nil })
 }

@@ -9,7 +9,7 @@ import (
 
 // A tally is what the sessions of one driver counted. It belongs to one
 // goroutine until the driver has ended.
-type tally struct {
+type counters struct {
 	r *run
 
 	ops      int64 // commands answered within the duration
@@ -22,18 +22,18 @@ type tally struct {
 	journey  histogram        // pc: put sent to job received; delayed, expire: lateness
 }
 
-// maxSamples bounds how many kinds of error are kept by name.
+// maxSamples limits how many kinds of error are kept by name.
 const maxSamples = 8
 
 // count counts one command as answered.
-func (t *tally) count(now int64) {
+func (t *counters) count(now int64) {
 	if now <= t.r.deadline.Load() {
 		t.ops++
 	}
 }
 
 // fail counts one error under the name what.
-func (t *tally) fail(what string) {
+func (t *counters) fail(what string) {
 	t.errors++
 	if t.samples == nil {
 		t.samples = make(map[string]int64)
@@ -44,12 +44,12 @@ func (t *tally) fail(what string) {
 }
 
 // wrong counts a reply that command should not have got.
-func (t *tally) wrong(command string, reply *client.Reply) {
+func (t *counters) unexpected(command string, reply *client.Reply) {
 	t.fail(fmt.Sprintf("%s answered %.60q", command, reply.Line))
 }
 
 // merge adds what o counted.
-func (t *tally) merge(o *tally) {
+func (t *counters) merge(o *counters) {
 	t.ops += o.ops
 	t.puts += o.puts
 	t.reserves += o.reserves
@@ -66,9 +66,9 @@ func (t *tally) merge(o *tally) {
 
 // takeInserted verifies the reply to a put: a job id, and not the one this
 // connection got last.
-func takeInserted(t *tally, reply *client.Reply, last *uint64) bool {
+func checkInserted(t *counters, reply *client.Reply, last *uint64) bool {
 	if reply.Word != client.Inserted {
-		t.wrong("put", reply)
+		t.unexpected("put", reply)
 		return false
 	}
 	if reply.ID == 0 || reply.ID == *last {
@@ -81,9 +81,9 @@ func takeInserted(t *tally, reply *client.Reply, last *uint64) bool {
 
 // takeReserved verifies the reply to a reserve: a job with the body that
 // was put.
-func takeReserved(t *tally, reply *client.Reply, body []byte) bool {
+func checkReserved(t *counters, reply *client.Reply, body []byte) bool {
 	if reply.Word != client.Reserved {
-		t.wrong("reserve", reply)
+		t.unexpected("reserve", reply)
 		return false
 	}
 	if reply.ID == 0 || !bytes.Equal(reply.Body, body) {
@@ -94,9 +94,9 @@ func takeReserved(t *tally, reply *client.Reply, body []byte) bool {
 }
 
 // takeDeleted verifies the reply to a delete.
-func takeDeleted(t *tally, reply *client.Reply) {
+func checkDeleted(t *counters, reply *client.Reply) {
 	if reply.Word != client.Deleted {
-		t.wrong("delete", reply)
+		t.unexpected("delete", reply)
 		return
 	}
 	t.deletes++

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+	"go.yaml.in/yaml/v3"
+)
+
+func listCommand() *cli.Command {
+	return &cli.Command{
+		Name: "list", Action: withConn(noArguments, list),
+		Usage: "list the jobs of a tube in their order of delivery (extension list-jobs)",
+		Flags: []cli.Flag{
+			tubeFlag(), stateFlag("ready", strings.Join(states, ", ")),
+			&cli.UintFlag{Name: "count", Aliases: []string{"n"}, Value: 100, Usage: "list at most `N` jobs"},
+			&cli.BoolFlag{Name: "all", Usage: "list all jobs"},
+		},
+	}
+}
+
+// listedJob is a job in a page of list-jobs.
+type listedJob struct {
+	ID       uint64 `yaml:"id"`
+	Pri      uint32 `yaml:"pri"`
+	Age      int64  `yaml:"age"`
+	DueMS    int64  `yaml:"due-ms"`
+	Size     int    `yaml:"size"`
+	TTR      uint32 `yaml:"ttr"`
+	Key      string `yaml:"key"`
+	Parked   string `yaml:"parked"`
+	Reserves uint32 `yaml:"reserves"`
+	Timeouts uint32 `yaml:"timeouts"`
+	Releases uint32 `yaml:"releases"`
+	Buries   uint32 `yaml:"buries"`
+	Kicks    uint32 `yaml:"kicks"`
+}
+
+func (l *listedJob) job(tube, state string, now time.Time) *job {
+	j := &job{
+		ID: l.ID, Tube: tube, State: state, Priority: l.Pri, TTR: l.TTR, Age: l.Age, Size: l.Size, Key: l.Key, Parked: l.Parked,
+		Reserves: l.Reserves, Timeouts: l.Timeouts, Releases: l.Releases, Buries: l.Buries, Kicks: l.Kicks,
+	}
+	j.setLeft(l.DueMS, now)
+	return j
+}
+
+// pageOfJobs requests at most count jobs, from a cursor on, which is "" for the first page. It
+// returns the cursor of the next page, or "" if there is none.
+func (t *task) pageOfJobs(tube, state string, count uint64, cursor string) (jobs []*job, next string, err error) {
+	command := strings.TrimSpace(fmt.Sprintf("list-jobs %s %s %d %s", tube, state, count, cursor))
+	page, err := t.page("listing the jobs of "+tube, command)
+	if err != nil {
+		return nil, "", err
+	}
+	var in struct {
+		Next string
+		Jobs []listedJob
+	}
+	if err := yaml.Unmarshal([]byte(page), &in); err != nil {
+		return nil, "", fmt.Errorf("reading a page of list-jobs: %w", err)
+	}
+	now := time.Now()
+	for i := range in.Jobs {
+		jobs = append(jobs, in.Jobs[i].job(tube, state, now))
+	}
+	return jobs, in.Next, nil
+}
+
+// maxPageJobs is the largest number of jobs in a page of list-jobs.
+const maxPageJobs = 1000
+
+// allJobs passes the jobs of a tube to take, a page at a time, until there are no more or ctx is done.
+func (t *task) allJobs(tube, state string, most uint64, take func([]*job) error) error {
+	for cursor := ""; most > 0 && t.Context.Context.Err() == nil; {
+		jobs, next, err := t.pageOfJobs(tube, state, min(most, maxPageJobs), cursor)
+		if err == nil {
+			err = take(jobs)
+		}
+		if err != nil || next == "" {
+			return err
+		}
+		cursor, most = next, most-min(most, uint64(len(jobs)))
+	}
+	return nil
+}
+
+func list(t *task) error {
+	state, most := t.String("state"), uint64(t.Uint("count"))
+	if err := checkState(state, states...); err != nil {
+		return err
+	}
+	if err := t.require("list-jobs", "list"); err != nil {
+		return err
+	}
+	if t.Bool("all") {
+		most = 1 << 62
+	}
+	if t.Bool("json") {
+		return t.allJobs(t.tube(), state, most, func(jobs []*job) error {
+			for _, j := range jobs {
+				if err := t.printJSON(j); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	b := &table{head: []string{"ID", "PRI", "AGE", "DUE IN", "SIZE", "TRIES", "KEY", "PARKED"}}
+	err := t.allJobs(t.tube(), state, most, func(jobs []*job) error {
+		for _, j := range jobs {
+			b.add(fmt.Sprint(j.ID), fmt.Sprint(j.Priority), formatSeconds(j.Age), leftText(j), fmt.Sprint(j.Size), fmt.Sprint(j.Reserves), j.Key, j.Parked)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return b.print(t.out)
+}
+
+func leftText(j *job) string {
+	if j.Left == 0 {
+		return "-"
+	}
+	return (time.Duration(j.Left) * time.Millisecond).Round(time.Second / 10).String()
+}
