@@ -187,11 +187,11 @@ func (p *partition) sequenceOf(c *call, op *storage.Op) *sequence {
 	case isTaggedPut(op):
 		return &c.tagged
 	case op.Kind == storage.Take && op.HandOff:
-		return &c.foreseen
+		return &c.handOffs
 	case op.Kind == storage.Take && op.Holder != tube.LeaseHolder:
 		return &c.taken
 	case p.deletesHeld(c, op):
-		return &c.gone
+		return &c.deletesHeld
 	}
 	return nil
 }
@@ -212,7 +212,7 @@ func (p *partition) deletesHeld(c *call, op *storage.Op) bool {
 	if op.Kind != storage.Move || op.Move != tube.Delete {
 		return false
 	}
-	held := p.holdings.has(op.Holder, op.ID, c.number)
+	held := p.holdings.heldBy(op.Holder, op.ID, c.number)
 	return held != nil && !held.hasMetadata
 }
 
@@ -222,13 +222,13 @@ func (p *partition) seal(c *call) {
 		return
 	}
 	c.sealed = true
-	for _, seq := range []sequence{c.gone, c.put, c.tagged, c.foreseen, c.taken} {
+	for _, seq := range []sequence{c.deletesHeld, c.put, c.tagged, c.handOffs, c.taken} {
 		p.encodeOps(c, seq, nil)
 	}
 	for _, encode := range c.last {
 		encode(c)
 	}
-	p.encodeOver(c)
+	p.encodeEmptySets(c)
 }
 
 // encodeOps appends operations, those of a kind that follow each other as one.
@@ -253,7 +253,7 @@ func (p *partition) encodeOps(c *call, ops []*storage.Op, u *unit) {
 		case op.Kind == storage.Take:
 			encodeTakeAny(c, op)
 		case p.deletesHeld(c, op):
-			n = p.encodeGone(c, ops)
+			n = p.encodeDeletesHeld(c, ops)
 		case op.Kind == storage.TubeStats:
 			n = p.encodeTubeStats(c, ops)
 		default:
@@ -297,7 +297,7 @@ func sizeOf(puts []*storage.Op) (bytes int) {
 
 func (p *partition) encodeDelayedPuts(c *call, ops []*storage.Op) {
 	first := ops[0]
-	c.words("put-delayed", &first.Tube, boolArg(p.attendance.known(first.Tube)), &first.Delay, sizeOf(ops), len(ops))
+	c.words("put-delayed", &first.Tube, boolArg(p.refs.isReported(first.Tube)), &first.Delay, sizeOf(ops), len(ops))
 	for _, op := range ops {
 		c.addRecord(op)
 	}
@@ -313,7 +313,7 @@ func (p *partition) encodeReadyPuts(c *call, ops []*storage.Op, same bool) {
 			urgent++
 		}
 	}
-	c.words("put", &first.Tube, boolArg(p.attendance.known(first.Tube)), len(ops), urgent, sizeOf(ops))
+	c.words("put", &first.Tube, boolArg(p.refs.isReported(first.Tube)), len(ops), urgent, sizeOf(ops))
 	if !same {
 		c.words("", "")
 		for _, op := range ops {
@@ -375,7 +375,7 @@ func encodeTakes(c *call, ops []*storage.Op) int {
 			op.HandOff == first.HandOff
 	})
 	if first.HandOff {
-		c.words("take-foreseen", n, 1, &first.Tubes[0])
+		c.words("take-handoff", n, 1, &first.Tubes[0])
 		c.expect((*partition).readTakes, ops[:n]...)
 		return n
 	}
@@ -390,7 +390,7 @@ func encodeTakes(c *call, ops []*storage.Op) int {
 // encodeTakeAny appends a take from several tubes.
 func encodeTakeAny(c *call, op *storage.Op) {
 	if op.HandOff {
-		c.words("take-foreseen", 1, len(op.Tubes))
+		c.words("take-handoff", 1, len(op.Tubes))
 	} else {
 		c.words("take-any", boolArg(op.Wait), len(op.Tubes))
 	}
@@ -432,15 +432,15 @@ func encodeTakeWithin(c *call, op *storage.Op, other *head) {
 
 // encodeGone appends the first of some deletes, of jobs of one tube that their
 // connections hold, all in lease sets or none, and returns how many.
-func (p *partition) encodeGone(c *call, ops []*storage.Op) int {
-	first := p.holdings.has(ops[0].Holder, ops[0].ID, c.number)
+func (p *partition) encodeDeletesHeld(c *call, ops []*storage.Op) int {
+	first := p.holdings.heldBy(ops[0].Holder, ops[0].ID, c.number)
 	first.spent = c.number
 	size, inSet := first.size, p.holdings.inSet(first)
 	n := alike(ops, func(op *storage.Op) bool {
 		if op.Kind != storage.Move || op.Move != tube.Delete {
 			return false
 		}
-		held := p.holdings.has(op.Holder, op.ID, c.number)
+		held := p.holdings.heldBy(op.Holder, op.ID, c.number)
 		if held == nil || held.hasMetadata || held.tube != first.tube || p.holdings.inSet(held) != inSet {
 			return false
 		}
@@ -449,11 +449,11 @@ func (p *partition) encodeGone(c *call, ops []*storage.Op) int {
 		return true
 	})
 	name := p.holdings.tubeOf(first)
-	c.words("gone", name, boolArg(p.attendance.known(name)), boolArg(inSet), size, n)
+	c.words("delete-held", name, boolArg(p.refs.isReported(name)), boolArg(inSet), size, n)
 	for _, op := range ops[:n] {
 		c.addID(op.ID)
 	}
-	c.expect((*partition).readGone, ops[:n]...)
+	c.expect((*partition).readDeletesHeld, ops[:n]...)
 	return n
 }
 

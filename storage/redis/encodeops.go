@@ -20,7 +20,7 @@ func (p *partition) encodeOp(c *call, u *unit, op *storage.Op) {
 	case storage.BeginImport, storage.ImportJobs:
 		p.encodeImport(c, op)
 	case storage.Ref:
-		p.encodeAttend(c, u, op)
+		p.encodeRef(c, u, op)
 	case storage.Kick:
 		p.encodeKick(c, u, op)
 	case storage.SetPriority:
@@ -44,13 +44,13 @@ func (p *partition) encodeOp(c *call, u *unit, op *storage.Op) {
 		c.words("pause", &op.Tube, &op.Delay)
 		c.expect((*partition).readFound, op)
 	case storage.ReleaseAll:
-		p.encodeLeave(c, u, op)
+		p.encodeReleaseAll(c, u, op)
 	case storage.JobStats:
 		c.words("job-stats")
 		c.addID(op.ID)
 		c.expect((*partition).readJobStats, op)
 	case storage.Stats:
-		c.words("stats", silence.Milliseconds())
+		c.words("stats", heartbeatTimeout.Milliseconds())
 		c.expect((*partition).readStats, op)
 	case storage.Tubes:
 		encodeTubes(c, u, op)
@@ -70,7 +70,7 @@ func (p *partition) encodeMove(c *call, op *storage.Op) {
 		op.Answer.NotFound = true
 		return
 	}
-	held := p.holdings.has(op.Holder, op.ID, c.number)
+	held := p.holdings.heldBy(op.Holder, op.ID, c.number)
 	c.words("move", op.Move.String(), boolArg(held != nil))
 	c.addID(op.ID)
 	c.words(&op.Pri, &op.Delay)
@@ -100,30 +100,30 @@ func (p *partition) encodeKick(c *call, u *unit, op *storage.Op) {
 		c.expect((*partition).readKick, op)
 		return
 	}
-	part := min(int(op.MaxJobs)-u.partial.jobs, c.some(&p.paces.kick))
+	part := min(int(op.MaxJobs)-u.partial.jobs, c.stepSize(&p.batchSizes.kick))
 	c.words("kick", op.Tube, part, u.kick.from)
 	c.expect(readKickPart(u, part), op)
 }
 
 // encodeAttend counts who attends a tube here, once, and tells Redis if it
 // must know at once.
-func (p *partition) encodeAttend(c *call, u *unit, op *storage.Op) {
-	its := &u.attends
-	its.seen++
-	if its.seen <= its.counted {
+func (p *partition) encodeRef(c *call, u *unit, op *storage.Op) {
+	progress := &u.refs
+	progress.seen++
+	if progress.seen <= progress.counted {
 		return // counted for a call that was not carried out; Redis is owed the tubes since
 	}
-	its.counted = its.seen
+	progress.counted = progress.seen
 	for _, name := range op.Tubes {
-		if p.attendance.count(name, op.Role, op.Delta) {
-			p.encodeAttendance(c, name)
+		if p.refs.add(name, op.Role, op.Delta) {
+			p.encodeTubeRefs(c, name)
 		}
 	}
 }
 
 // encodeLeave gives back what a connection that is gone holds. If that is very much
 // it takes several calls, and those of others come in between.
-func (p *partition) encodeLeave(c *call, u *unit, op *storage.Op) {
+func (p *partition) encodeReleaseAll(c *call, u *unit, op *storage.Op) {
 	p.holdings.forget(op.Holder)
 	p.encodeGiveBackSome(c, op.Holder, u.againLater)
 }
@@ -132,9 +132,9 @@ func (p *partition) encodeLeave(c *call, u *unit, op *storage.Op) {
 func (p *partition) encodeTubeStats(c *call, ops []*storage.Op) int {
 	n := alike(ops, func(op *storage.Op) bool { return op.Kind == storage.TubeStats })
 	c.words("tube-stats", n)
-	here := make([]attending, n)
+	here := make([]refCounts, n)
 	for i, op := range ops[:n] {
-		here[i] = p.attendance.now(op.Tube)
+		here[i] = p.refs.counts(op.Tube)
 		c.words(&op.Tube)
 	}
 	c.expect(readTubeStats(here), ops[:n]...)

@@ -36,10 +36,10 @@ const (
 // meaning is what an error that Redis answers means for this engine. Nothing was carried out,
 // whatever it is.
 type meaning struct {
-	words    string // with which it begins, behind an ERR that may be there or not
-	reaction reaction
-	leave    bool // the connection is given up: another one may lead to another server, or be let in
-	operator bool // it does not end by itself: the log has it as an error
+	words           string // with which it begins, behind an ERR that may be there or not
+	reaction        reaction
+	closeConnection bool // the connection is given up: another one may lead to another server, or be let in
+	operator        bool // it does not end by itself: the log has it as an error
 
 	forbidden bool // it is about a command that this user may not run, or that is not there
 }
@@ -56,18 +56,18 @@ var meanings = []meaning{
 	{words: "MISCONF", reaction: hold, operator: true},
 
 	// Not this server: another one has the keys, or will have.
-	{words: "READONLY", reaction: hold, leave: true},
-	{words: "MASTERDOWN", reaction: hold, leave: true},
-	{words: "UNBLOCKED", reaction: hold, leave: true},
+	{words: "READONLY", reaction: hold, closeConnection: true},
+	{words: "MASTERDOWN", reaction: hold, closeConnection: true},
+	{words: "UNBLOCKED", reaction: hold, closeConnection: true},
 	{words: "CLUSTERDOWN", reaction: hold},
 	{words: "MOVED", reaction: hold},
 	{words: "ASK", reaction: hold},
 
 	// Not by this connection. The last two are what a server without users says to AUTH.
-	{words: "max number of clients", reaction: hold, leave: true, operator: true},
-	{words: "NOAUTH", reaction: hold, leave: true, operator: true},
-	{words: "WRONGPASS", reaction: hold, leave: true, operator: true},
-	{words: "invalid password", reaction: hold, leave: true, operator: true},
+	{words: "max number of clients", reaction: hold, closeConnection: true, operator: true},
+	{words: "NOAUTH", reaction: hold, closeConnection: true, operator: true},
+	{words: "WRONGPASS", reaction: hold, closeConnection: true, operator: true},
+	{words: "invalid password", reaction: hold, closeConnection: true, operator: true},
 
 	// Not by this user, or not at all.
 	{words: "NOPERM", reaction: giveUp, operator: true, forbidden: true},
@@ -79,7 +79,7 @@ var meanings = []meaning{
 
 	// Not in this way.
 	{words: fullMemory, reaction: withhold},
-	{words: invalidLength, reaction: shrink, leave: true},
+	{words: invalidLength, reaction: shrink, closeConnection: true},
 	{words: unstaged, reaction: restage},
 	{words: lost, reaction: renew},
 }
@@ -128,9 +128,9 @@ func codeOf(err error) string {
 }
 
 // leaves returns whether the connection is to be given up on which Redis has answered this.
-func leaves(err error) bool {
+func closesConnection(err error) bool {
 	m := meaningOf(answerOf(err))
-	return m != nil && m.leave
+	return m != nil && m.closeConnection
 }
 
 // needsOperator returns whether an error will not end by itself.
@@ -152,8 +152,8 @@ func isForbidden(err error) bool {
 }
 
 func reactionTo(err error) reaction {
-	if its, ok := errors.AsType[unsent](err); ok {
-		return its.reaction
+	if e, ok := errors.AsType[unsent](err); ok {
+		return e.reaction
 	}
 	text := answerOf(err)
 	if m := meaningOf(text); m != nil {

@@ -19,7 +19,7 @@ var errFetch = errors.New("a job was reserved, and its record could not be read"
 
 // large is a record in a reply of which only the begin is there.
 type large struct {
-	place int // in records
+	index int // in records
 	bytes int // of the whole record
 }
 
@@ -29,8 +29,8 @@ func (r *reply) parseSizes(sizes string) {
 		var body large
 		place, rest, _ := strings.Cut(sizes, ";")
 		bytes, rest, _ := strings.Cut(rest, ";")
-		body.place, body.bytes, sizes = int(r.parse(place)), int(r.parse(bytes)), rest
-		if r.err != nil || body.place < 0 || body.place >= len(r.records) {
+		body.index, body.bytes, sizes = int(r.parse(place)), int(r.parse(bytes)), rest
+		if r.err != nil || body.index < 0 || body.index >= len(r.records) {
 			r.err = errReply
 			return
 		}
@@ -47,12 +47,12 @@ func (p *partition) fetch(node *goredis.Client, r *reply) error {
 	var missing []large
 	var commands [][]any
 	for _, body := range r.large {
-		if body.place >= len(ids) {
+		if body.index >= len(ids) {
 			return errReply
 		}
-		id := ids[body.place]
+		id := ids[body.index]
 		if cached, ok := p.bodies.take(id); ok && !r.begins(body).hasMetadata() {
-			r.records[body.place] = cached
+			r.records[body.index] = cached
 			continue
 		}
 		missing = append(missing, body)
@@ -63,7 +63,7 @@ func (p *partition) fetch(node *goredis.Client, r *reply) error {
 
 // begins returns the begin of a large record.
 func (r *reply) begins(body large) record {
-	text, _ := r.records[body.place].(string)
+	text, _ := r.records[body.index].(string)
 	if text == "" {
 		return " " // there is none
 	}
@@ -90,8 +90,8 @@ func (p *partition) get(node *goredis.Client, r *reply, which []large, commands 
 			continue
 		}
 		text, _ := answer.(string)
-		if r.records[body.place] = nil; len(text) == body.bytes {
-			r.records[body.place] = text
+		if r.records[body.index] = nil; len(text) == body.bytes {
+			r.records[body.index] = text
 		}
 	}
 	return failed

@@ -9,7 +9,7 @@ const (
 
 	// silence is how long an instance must have given none, while Redis answered the
 	// others, before they declare it dead, and give back what it has reserved.
-	silence = 3 * time.Second
+	heartbeatTimeout = 3 * time.Second
 )
 
 // heartbeat is what a partition knows of its own heartbeats, and of those of the other
@@ -40,12 +40,12 @@ func (h *heartbeat) saw(beats []string, own string, sent time.Time) {
 	seen := make(map[string]sighting, len(beats)/2)
 	for i := 0; i+1 < len(beats); i += 2 {
 		name, beat := beats[i], beats[i+1]
-		its := h.others[name]
-		if its.beat != beat {
-			its = sighting{beat, sent}
+		last := h.others[name]
+		if last.beat != beat {
+			last = sighting{beat, sent}
 		}
 		if name != own {
-			seen[name] = its
+			seen[name] = last
 		}
 	}
 	h.others = seen
@@ -58,17 +58,17 @@ func (h *heartbeat) saw(beats []string, own string, sent time.Time) {
 // does not know whether they were.
 func (h *heartbeat) silent(now time.Time) map[string]sighting {
 	local := time.Now()
-	if !h.last.IsZero() && elapsed(h.last, local) > heartbeatEvery+slow {
+	if !h.last.IsZero() && elapsed(h.last, local) > heartbeatEvery+slowCall {
 		h.doubt(now)
 	}
 	h.last = local
-	if now.Sub(h.doubted) < silence+slow {
+	if now.Sub(h.doubted) < heartbeatTimeout+slowCall {
 		return nil
 	}
 	dead := make(map[string]sighting)
-	for name, its := range h.others {
-		if now.Sub(its.since) >= silence && len(dead) < maxMoves {
-			dead[name] = its
+	for name, seen := range h.others {
+		if now.Sub(seen.since) >= heartbeatTimeout && len(dead) < maxMoves {
+			dead[name] = seen
 		}
 	}
 	return dead

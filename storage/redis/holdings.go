@@ -24,16 +24,16 @@ type holdings struct {
 	shared bool
 	mu     sync.Mutex // held when anything changes, or others look; if shared
 
-	places  map[uint64]uint32 // of jobs on the shelf
-	shelf   shelf
-	tubes   numbered[string] // of the jobs
-	named   map[string]uint32
-	sets    numbered[*leaseSet] // of the jobs
-	base    time.Time           // the times of holdings are counted from here
-	holders map[tube.Holder]*held
-	begun   uint64   // reservations so far
-	spare   []*held  // empty ones
-	over    []string // lease sets all of whose jobs are deleted, of which Redis was not told
+	slots        map[uint64]uint32 // of jobs on the shelf
+	slab         slab
+	tubes        interned[string] // of the jobs
+	tubeNumbers  map[string]uint32
+	sets         interned[*leaseSet] // of the jobs
+	base         time.Time           // the times of holdings are counted from here
+	holders      map[tube.Holder]*held
+	reservations uint64   // reservations so far
+	spare        []*held  // empty ones
+	emptySets    []string // lease sets all of whose jobs are deleted, of which Redis was not told
 
 	// forfeited are reservations that Redis has lost. There may be other jobs with
 	// the same ids by now: what their holders still say is not meant for these.
@@ -41,7 +41,7 @@ type holdings struct {
 }
 
 // keptPages is up to how many pages the shelf keeps when there is nothing on it.
-const keptPages = 16
+const retainedPages = 16
 
 // holding is one job. It is good until the job is dropped. It has no pointers, see shelf.go.
 type holding struct {
@@ -52,7 +52,7 @@ type holding struct {
 	ttr         time.Duration
 	spent       uint64 // number of the last call in which the holder gives it up
 	size        int    // of its body, bytes
-	place       uint32 // in held
+	index       uint32 // in held
 	tube        uint32 // its number
 	set         uint32 // number of the lease set in which Redis has it; 0 if by itself
 	hasMetadata bool   // see facts.go
@@ -77,19 +77,19 @@ type leaseSet struct {
 // held is what one connection has reserved: a heap of places on the shelf, of which the first is
 // the next to expire.
 type held struct {
-	places []uint32
-	shelf  *shelf
+	slots []uint32
+	slab  *slab
 }
 
-func (h *held) at(i int) *holding { return h.shelf.at(h.places[i]) }
+func (h *held) at(i int) *holding { return h.slab.at(h.slots[i]) }
 
 // Len, Less and Swap implement heap.Interface.
-func (h *held) Len() int           { return len(h.places) }
+func (h *held) Len() int           { return len(h.slots) }
 func (h *held) Less(i, k int) bool { return h.at(i).until < h.at(k).until }
 
 func (h *held) Swap(i, k int) {
-	h.places[i], h.places[k] = h.places[k], h.places[i]
-	h.at(i).place, h.at(k).place = uint32(i), uint32(k)
+	h.slots[i], h.slots[k] = h.slots[k], h.slots[i]
+	h.at(i).index, h.at(k).index = uint32(i), uint32(k)
 }
 
 // Push and Pop are not called: add and remove spare what any costs.
@@ -97,19 +97,19 @@ func (h *held) Push(any) { panic("held: use add") }
 func (h *held) Pop() any { panic("held: use remove") }
 
 // add adds what is at a place on the shelf.
-func (h *held) add(place uint32) {
-	last := len(h.places)
-	h.places = append(h.places, place)
-	h.at(last).place = uint32(last)
+func (h *held) add(slot uint32) {
+	last := len(h.slots)
+	h.slots = append(h.slots, slot)
+	h.at(last).index = uint32(last)
 	heap.Fix(h, last)
 }
 
 // remove removes what has a place in h.
-func (h *held) remove(place uint32) {
-	last := len(h.places) - 1
-	h.Swap(int(place), last)
-	if h.places = h.places[:last]; int(place) < last {
-		heap.Fix(h, int(place))
+func (h *held) remove(slot uint32) {
+	last := len(h.slots) - 1
+	h.Swap(int(slot), last)
+	if h.slots = h.slots[:last]; int(slot) < last {
+		heap.Fix(h, int(slot))
 	}
 }
 
@@ -117,7 +117,7 @@ func (h *held) remove(place uint32) {
 // those below a place in the heap, without some. It looks at no more jobs than twice
 // those that have, and those.
 func (h *held) next(at int, now time.Duration, without map[uint64]bool) time.Duration {
-	if at >= len(h.places) {
+	if at >= len(h.slots) {
 		return storage.Forever
 	}
 	held := h.at(at)
@@ -135,18 +135,18 @@ func newHoldings(shared bool) *holdings {
 
 // empty begins with nothing.
 func (hs *holdings) empty() {
-	hs.places, hs.shelf = make(map[uint64]uint32), shelf{}
-	hs.tubes, hs.named, hs.sets = numbered[string]{}, make(map[string]uint32), numbered[*leaseSet]{}
-	hs.holders, hs.spare, hs.over = make(map[tube.Holder]*held), nil, nil
+	hs.slots, hs.slab = make(map[uint64]uint32), slab{}
+	hs.tubes, hs.tubeNumbers, hs.sets = interned[string]{}, make(map[string]uint32), interned[*leaseSet]{}
+	hs.holders, hs.spare, hs.emptySets = make(map[tube.Holder]*held), nil, nil
 }
 
 // count returns how many jobs the connections of this instance have.
-func (hs *holdings) count() int { return len(hs.places) }
+func (hs *holdings) count() int { return len(hs.slots) }
 
 // of returns job id; nil if nobody here has it.
-func (hs *holdings) of(id uint64) *holding {
-	if place, ok := hs.places[id]; ok {
-		return hs.shelf.at(place)
+func (hs *holdings) get(id uint64) *holding {
+	if slot, ok := hs.slots[id]; ok {
+		return hs.slab.at(slot)
 	}
 	return nil
 }
@@ -187,8 +187,8 @@ func (hs *holdings) clear() {
 // forfeit notes that all reservations are lost, and perhaps their jobs, too.
 func (hs *holdings) forfeit() {
 	hs.lock()
-	for id, place := range hs.places {
-		held := hs.shelf.at(place)
+	for id, slot := range hs.slots {
+		held := hs.slab.at(slot)
 		lost := hs.forfeited[held.holder]
 		if lost == nil {
 			lost = make(map[uint64]bool)
@@ -205,19 +205,19 @@ func (hs *holdings) hold(h tube.Holder, id uint64, of job, now time.Time, in *le
 	hs.lock()
 	defer hs.unlock()
 	hs.remove(id) // it was released or buried, or has expired, in this very batch
-	place, at := hs.shelf.take(), hs.fromBase(now)
-	hs.begun++
-	*hs.shelf.at(place) = holding{
-		reservation: reservation{id, hs.begun}, holder: h, until: at + of.ttr, since: at, ttr: of.ttr,
-		tube: hs.useTube(of.tube), set: hs.useSet(in), size: len(of.body), hasMetadata: of.hasMetadata,
+	slot, at := hs.slab.take(), hs.fromBase(now)
+	hs.reservations++
+	*hs.slab.at(slot) = holding{
+		reservation: reservation{id, hs.reservations}, holder: h, until: at + of.ttr, since: at, ttr: of.ttr,
+		tube: hs.refTube(of.tube), set: hs.refSet(in), size: len(of.body), hasMetadata: of.hasMetadata,
 	}
-	hs.places[id] = place
+	hs.slots[id] = slot
 	held := hs.holders[h]
 	if held == nil {
 		held = hs.newHeld()
 		hs.holders[h] = held
 	}
-	held.add(place)
+	held.add(slot)
 	if lost := hs.forfeited[h]; lost != nil {
 		delete(lost, id)
 	}
@@ -238,31 +238,31 @@ func (hs *holdings) forget(h tube.Holder) {
 }
 
 // useTube returns the number of a tube for one more job.
-func (hs *holdings) useTube(name string) uint32 {
-	number := hs.named[name]
+func (hs *holdings) refTube(name string) uint32 {
+	number := hs.tubeNumbers[name]
 	if number != 0 {
-		hs.tubes.use(number)
+		hs.tubes.ref(number)
 		return number
 	}
 	number = hs.tubes.add(name)
-	hs.named[name] = number
+	hs.tubeNumbers[name] = number
 	return number
 }
 
-func (hs *holdings) leaveTube(number uint32) {
+func (hs *holdings) unrefTube(number uint32) {
 	name := hs.tubes.of(number)
-	if hs.tubes.leave(number) {
-		delete(hs.named, name)
+	if hs.tubes.unref(number) {
+		delete(hs.tubeNumbers, name)
 	}
 }
 
 // useSet returns the number of a lease set for one more of its jobs; 0 for none.
-func (hs *holdings) useSet(in *leaseSet) uint32 {
+func (hs *holdings) refSet(in *leaseSet) uint32 {
 	switch {
 	case in == nil:
 		return 0
 	case in.number != 0:
-		hs.sets.use(in.number)
+		hs.sets.ref(in.number)
 	default:
 		in.number = hs.sets.add(in)
 	}
@@ -270,15 +270,15 @@ func (hs *holdings) useSet(in *leaseSet) uint32 {
 }
 
 // leaveSet notes that a job of a lease set is gone.
-func (hs *holdings) leaveSet(number uint32) {
+func (hs *holdings) unrefSet(number uint32) {
 	if number == 0 {
 		return
 	}
 	s := hs.sets.of(number)
 	if s.left--; s.left == 0 && !s.split {
-		hs.over = append(hs.over, s.name)
+		hs.emptySets = append(hs.emptySets, s.name)
 	}
-	if hs.sets.leave(number) {
+	if hs.sets.unref(number) {
 		s.number = 0
 	}
 }
@@ -289,7 +289,7 @@ func (hs *holdings) newHeld() *held {
 		hs.spare = hs.spare[:n-1]
 		return held
 	}
-	return &held{shelf: &hs.shelf}
+	return &held{slab: &hs.slab}
 }
 
 // drop notes that nobody here has job id any more.
@@ -300,37 +300,37 @@ func (hs *holdings) drop(id uint64) {
 }
 
 func (hs *holdings) remove(id uint64) {
-	place, ok := hs.places[id]
+	slot, ok := hs.slots[id]
 	if !ok {
 		return
 	}
-	was := hs.shelf.at(place)
-	delete(hs.places, id)
-	hs.leaveTube(was.tube)
-	hs.leaveSet(was.set)
-	hs.leaveHolder(was)
-	if hs.shelf.giveBack(place); len(hs.places) == 0 && len(hs.shelf.pages) > keptPages {
-		hs.shelf, hs.places = shelf{}, make(map[uint64]uint32) // as large as they were
+	was := hs.slab.at(slot)
+	delete(hs.slots, id)
+	hs.unrefTube(was.tube)
+	hs.unrefSet(was.set)
+	hs.removeFromHolder(was)
+	if hs.slab.free(slot); len(hs.slots) == 0 && len(hs.slab.pages) > retainedPages {
+		hs.slab, hs.slots = slab{}, make(map[uint64]uint32) // as large as they were
 	}
 }
 
 // leaveHolder notes that its holder does not have a job any more.
-func (hs *holdings) leaveHolder(was *holding) {
+func (hs *holdings) removeFromHolder(was *holding) {
 	held := hs.holders[was.holder]
-	held.remove(was.place)
-	if len(held.places) > 0 {
+	held.remove(was.index)
+	if len(held.slots) > 0 {
 		return
 	}
 	delete(hs.holders, was.holder)
-	if cap(held.places) < 1024 {
+	if cap(held.slots) < 1024 {
 		hs.spare = append(hs.spare, held)
 	}
 }
 
 // has returns job id if h has it, and does not give it up earlier in the same
 // call; nil if not.
-func (hs *holdings) has(h tube.Holder, id, call uint64) *holding {
-	if held := hs.of(id); held != nil && held.holder == h && held.spent != call {
+func (hs *holdings) heldBy(h tube.Holder, id, call uint64) *holding {
+	if held := hs.get(id); held != nil && held.holder == h && held.spent != call {
 		return held
 	}
 	return nil
@@ -351,9 +351,9 @@ func (hs *holdings) splitSet(held *holding) {
 func (hs *holdings) touch(id uint64, now time.Time) {
 	hs.lock()
 	defer hs.unlock()
-	if held := hs.of(id); held != nil {
+	if held := hs.get(id); held != nil {
 		held.until = hs.fromBase(now) + held.ttr
-		heap.Fix(hs.holders[held.holder], int(held.place))
+		heap.Fix(hs.holders[held.holder], int(held.index))
 	}
 }
 
@@ -378,7 +378,7 @@ func (hs *holdings) soonWithout(h tube.Holder, now time.Time, without map[uint64
 }
 
 // any returns whether h has anything, or had.
-func (hs *holdings) any(h tube.Holder) bool {
+func (hs *holdings) holdsAny(h tube.Holder) bool {
 	hs.lock()
 	defer hs.unlock()
 	return hs.holders[h] != nil || hs.forfeited[h] != nil
@@ -387,24 +387,24 @@ func (hs *holdings) any(h tube.Holder) bool {
 // countOf returns how many jobs h has.
 func (hs *holdings) countOf(h tube.Holder) int {
 	if held := hs.holders[h]; held != nil {
-		return len(held.places)
+		return len(held.slots)
 	}
 	return 0
 }
 
 // stands returns whether a reservation has not been given up yet.
-func (hs *holdings) stands(r reservation) bool {
-	held := hs.of(r.id)
+func (hs *holdings) isCurrent(r reservation) bool {
+	held := hs.get(r.id)
 	return held != nil && held.number == r.number
 }
 
 // some returns some of what h has, n at most, the next to expire first.
-func (hs *holdings) some(h tube.Holder, n int) []reservation {
+func (hs *holdings) firstOf(h tube.Holder, n int) []reservation {
 	held := hs.holders[h]
 	if held == nil {
 		return nil
 	}
-	first := make([]*holding, min(n, len(held.places)))
+	first := make([]*holding, min(n, len(held.slots)))
 	for i := range first {
 		first[i] = held.at(i)
 	}

@@ -17,7 +17,7 @@ import (
 func (s *Store) Parts() int { return len(s.parts) }
 
 // PartOf implements storage.Importer.
-func (s *Store) PartOf(tube string) int { return placeOf(tube, len(s.parts)) }
+func (s *Store) PartOf(tube string) int { return partitionOf(tube, len(s.parts)) }
 
 // IDOf implements storage.Importer.
 func (s *Store) IDOf(part int, number uint64) uint64 {

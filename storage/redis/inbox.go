@@ -101,7 +101,7 @@ func (in *inbox) remove(want func(*unit) bool) (removed []*unit) {
 
 // goOn is asked by the caller before each call. If nothing waits it returns false, and
 // then there is no caller any more.
-func (in *inbox) goOn() bool {
+func (in *inbox) keepCaller() bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.called = len(in.queue) > 0

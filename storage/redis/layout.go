@@ -16,7 +16,7 @@ const (
 
 	// usualPartitions is how many there are on a single server, so that ids
 	// are 1, 2, 3 …, and clusterPartitions on a cluster.
-	usualPartitions   = 1
+	defaultPartitions = 1
 	clusterPartitions = 16
 
 	// MaxPartitions bounds them: each costs every instance a connection, and
@@ -35,7 +35,7 @@ func partitionsFor(asked int, k kind) (int, error) {
 	case k == cluster:
 		return clusterPartitions, nil
 	}
-	return usualPartitions, nil
+	return defaultPartitions, nil
 }
 
 // errLayout: a namespace is laid out in another way than this instance needs.

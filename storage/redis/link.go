@@ -49,13 +49,13 @@ func newLink(a *address, o Options) *link {
 	switch a.kind {
 	case single:
 		l.one = goredis.NewClient(a.options)
-		watchAnswers(l.one)
+		retireOnRefusal(l.one)
 	case sentinels:
 		l.one = goredis.NewFailoverClient(a.failover())
-		watchAnswers(l.one)
+		retireOnRefusal(l.one)
 	case cluster:
 		l.cluster = goredis.NewClusterClient(a.cluster())
-		l.cluster.OnNewNode(watchAnswers)
+		l.cluster.OnNewNode(retireOnRefusal)
 	}
 	return l
 }
@@ -108,25 +108,25 @@ func (l *link) node(ctx context.Context, prefix string) (*goredis.Client, error)
 
 // newSockets returns what opens connections for calls to a server, of which a client is
 // given. They end with the link, or by endSockets.
-func (l *link) newSockets(node *goredis.Client) *sockets {
-	s := &sockets{servers: l.servers}
+func (l *link) newSocketDialer(node *goredis.Client) *socketDialer {
+	s := &socketDialer{servers: l.servers}
 	if l.address.kind == sentinels {
 		options := l.address.failover()
-		options.OnConnect = s.noteLet
+		options.OnConnect = s.noteAuthenticated
 		s.client = goredis.NewFailoverClient(options)
 	} else {
 		options := *node.Options()
-		options.OnConnect = s.noteLet
+		options.OnConnect = s.noteAuthenticated
 		s.client = goredis.NewClient(&options)
 	}
-	s.client.AddHook(dialed{s})
+	s.client.AddHook(dialHook{s})
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.calls[s.client] = true
 	return s
 }
 
-func (l *link) endSockets(s *sockets) {
+func (l *link) closeSocketDialer(s *socketDialer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.calls, s.client)
@@ -134,7 +134,7 @@ func (l *link) endSockets(s *sockets) {
 }
 
 // doubt has it found out anew which node has what, after a call has failed.
-func (l *link) doubt() {
+func (l *link) reloadTopology() {
 	if l.cluster != nil {
 		l.cluster.ReloadState(context.Background())
 	}
@@ -161,9 +161,9 @@ func (l *link) eachReplica(ctx context.Context, do func(context.Context, *goredi
 	if err != nil {
 		return nil // the same is said of the primary itself
 	}
-	for _, is := range replicaLine.FindAllStringSubmatch(info, -1) {
+	for _, match := range replicaLine.FindAllStringSubmatch(info, -1) {
 		options := *l.address.options
-		options.Addr = net.JoinHostPort(is[1], is[2])
+		options.Addr = net.JoinHostPort(match[1], match[2])
 		options.OnConnect = nil
 		node := goredis.NewClient(&options)
 		err := do(ctx, node)

@@ -10,19 +10,19 @@ import (
 // luaData is what Go and Lua both have to know. It is written once, in Go, and a
 // script includes it under one of these names.
 var luaData = map[string]func() string{
-	"data: keys":     luaKeys,
-	"data: sizes":    luaSizes,
-	"data: call":     luaCall,
-	"data: terms":    luaTerms,
-	"data: record":   luaRecord,
-	"data: rules":    luaRules,
-	"data: verdicts": luaVerdicts,
-	"data: facts":    luaMetadata,
-	"data: after":    luaAfter,
-	"data: places":   luaPlaces,
-	"data: silence":  luaSilence,
-	"data: counters": luaCounters,
-	"data: times":    luaTimes,
+	"data: keys":              luaKeys,
+	"data: sizes":             luaSizes,
+	"data: call":              luaCall,
+	"data: terms":             luaTerms,
+	"data: record":            luaRecord,
+	"data: rules":             luaRules,
+	"data: verdicts":          luaVerdicts,
+	"data: metadata":          luaMetadata,
+	"data: after":             luaAfter,
+	"data: placement":         luaPlacement,
+	"data: heartbeat-timeout": luaHeartbeatTimeout,
+	"data: counters":          luaCounters,
+	"data: times":             luaTimes,
 }
 
 // luaKeys says how an id is written in keys, and below which priority a job is urgent.
@@ -68,17 +68,17 @@ func luaRecord() string {
 		}
 	}
 	format := ">"
-	var names, its, table []string
+	var names, fields, table []string
 	for _, f := range headerFields {
 		format += f.packed
-		names, its, table = append(names, f.name), append(its, "j."+f.name), append(table, f.name+" = "+f.name)
+		names, fields, table = append(names, f.name), append(fields, "j."+f.name), append(table, f.name+" = "+f.name)
 	}
 	fmt.Fprintf(&s, "local NAME_AT = %d\n", nameAt+1)
 	fmt.Fprintf(&s, "local CREATED_FROM, CREATED_TO, PRIORITIES = '%d', '%d', %d\n", createdAt, countersAt-1, tube.MaxPriorities)
 	fmt.Fprintf(&s, "local LETTER, STATE = { %s}, { %s}\n", &letter, &state)
 	fmt.Fprintf(&s, "local function read_header(raw)\n  local %s = struct.unpack('%s', raw)\n", strings.Join(names, ", "), format)
 	fmt.Fprintf(&s, "  local name = string.sub(raw, NAME_AT, NAME_AT - 1 + name_length)\n  return { tube = name, %s }\nend\n", strings.Join(table, ", "))
-	fmt.Fprintf(&s, "local function pack_header(j)\n  return struct.pack('%s', %s)\nend\n", format, strings.Join(its, ", "))
+	fmt.Fprintf(&s, "local function pack_header(j)\n  return struct.pack('%s', %s)\nend\n", format, strings.Join(fields, ", "))
 	return s.String()
 }
 
@@ -126,8 +126,8 @@ func luaVerdicts() string {
 
 // luaSilence says for how many ms all instances must have given no heartbeat before
 // something may be repaired.
-func luaSilence() string {
-	return fmt.Sprintf("local SILENCE = %d\n", watchFor.Milliseconds())
+func luaHeartbeatTimeout() string {
+	return fmt.Sprintf("local HEARTBEAT_TIMEOUT = %d\n", watchHeartbeatsFor.Milliseconds())
 }
 
 // luaTimes is the fields of tube:TUBE that are histograms.

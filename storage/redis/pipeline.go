@@ -20,7 +20,7 @@ const fewOps = 128
 //
 // It belongs to the caller of the partition.
 type pipeline struct {
-	more     func(look bool) int // hands over what has come meanwhile; nil if nobody is to be asked
+	poll     func(read bool) int // hands over what has come meanwhile; nil if nobody is to be asked
 	answered *call               // Redis has answered it, and its units have not been told; nil if none
 	next     *call               // has units already, and is sent next; nil if none
 	spare    []*call             // to be used again
@@ -46,12 +46,12 @@ func (p *partition) newCall() *call {
 
 // limit begins to encode a call for what the server allows.
 func (p *partition) limit(c *call) {
-	is := p.fitness.condition.Load()
-	c.body = is.body()
+	caps := p.server.capabilities.Load()
+	c.body = caps.body()
 	if c.noMemory == nil {
-		c.noMemory = is.refusal
+		c.noMemory = caps.refusal
 	}
-	if is.stagesNothing() {
+	if caps.cannotStage() {
 		c.largeFrom = stageNothing
 	}
 }
@@ -79,13 +79,13 @@ func (p *partition) load(c *call) {
 
 // beCaller makes a call, and if there is more now and then, all that follow. It leaves
 // the rest, a call that has failed above all, to the worker.
-func (p *partition) beCaller(more func(look bool) int) {
-	for p.inbox.goOn() {
-		if f := p.makeCalls(more != nil, more); f.call != nil || more == nil {
+func (p *partition) beCaller(poll func(read bool) int) {
+	for p.inbox.keepCaller() {
+		if f := p.makeCalls(poll != nil, poll); f.call != nil || poll == nil {
 			p.inbox.handOver(f)
 			return
 		}
-		more(true)
+		poll(true)
 	}
 }
 
@@ -98,16 +98,16 @@ func (p *partition) work() {
 		if !ok {
 			return
 		}
-		p.goOnAfter(f)
-		for p.inbox.goOn() {
-			p.goOnAfter(p.makeCalls(p.of == 1, nil))
+		p.finishFailed(f)
+		for p.inbox.keepCaller() {
+			p.finishFailed(p.makeCalls(p.of == 1, nil))
 		}
 	}
 }
 
 // goOnAfter sees a call through that has failed, if there is one, and then the one
 // before it, should that have waited for it.
-func (p *partition) goOnAfter(f failure) {
+func (p *partition) finishFailed(f failure) {
 	if f.call == nil {
 		return
 	}
@@ -115,29 +115,29 @@ func (p *partition) goOnAfter(f failure) {
 	p.finish(f.call)
 	p.recycle(f.call)
 	if c := p.pipeline.answered; c != nil {
-		p.vouchForAnswered(c.sent)
+		p.confirmAnswered(c.sent)
 	}
 }
 
 // makeCalls makes a call of what waits, and if they may overlap those that are encoded
 // meanwhile. It returns the call that has failed, if one has.
-func (p *partition) makeCalls(overlapping bool, more func(look bool) int) failure {
+func (p *partition) makeCalls(overlapping bool, poll func(read bool) int) failure {
 	if overlapping {
-		p.pipeline.more = more
-		defer func() { p.pipeline.more = nil }()
+		p.pipeline.poll = poll
+		defer func() { p.pipeline.poll = nil }()
 	}
 	c := p.newCall()
 	p.load(c)
 	for c != nil {
 		err := p.exchange(c, overlapping)
-		p.tellAnswered()
+		p.completeAnswered()
 		if err != nil {
-			p.dropNext()
+			p.requeueNext()
 			return failure{c, err}
 		}
-		p.vouchForAnswered(c.sent)
+		p.confirmAnswered(c.sent)
 		if overlapping && p.pipeline.next == nil {
-			p.gather(c)
+			p.collect(c)
 		}
 		p.pipeline.answered = c
 		c = p.followUp(c.ops, c.sent)
@@ -150,11 +150,11 @@ func (p *partition) makeCalls(overlapping bool, more func(look bool) int) failur
 func (p *partition) followUp(ops int, sent time.Time) *call {
 	next := p.pipeline.next
 	if next != nil && next.ops < min(fewOps, ops) {
-		p.tellAnswered()
-		p.gather(nil)
+		p.completeAnswered()
+		p.collect(nil)
 	}
 	if next == nil {
-		p.vouchForAnswered(sent)
+		p.confirmAnswered(sent)
 	}
 	p.pipeline.next = nil
 	return next
@@ -162,9 +162,9 @@ func (p *partition) followUp(ops int, sent time.Time) *call {
 
 // gather adds what has come to the next call. Nothing is added that has to wait for
 // the answer to the call under way; nil: there is none.
-func (p *partition) gather(underWay *call) {
-	if more := p.pipeline.more; more != nil {
-		more(true)
+func (p *partition) collect(underWay *call) {
+	if poll := p.pipeline.poll; poll != nil {
+		poll(true)
 	}
 	if !p.instance.isRegistered() || underWay != nil && underWay.hasUpkeep() || p.inbox.empty() {
 		return
@@ -177,7 +177,7 @@ func (p *partition) gather(underWay *call) {
 
 // tellAnswered hands out what came of the call that Redis has answered, unless it is
 // stale: then the next answer of Redis decides, see stale.go.
-func (p *partition) tellAnswered() {
+func (p *partition) completeAnswered() {
 	c := p.pipeline.answered
 	if c == nil {
 		return
@@ -201,13 +201,13 @@ func (p *partition) tellAnswered() {
 
 // dropNext puts what was in the next call back into the inbox, as the one before it has
 // failed.
-func (p *partition) dropNext() {
+func (p *partition) requeueNext() {
 	c := p.pipeline.next
 	if c == nil {
 		return
 	}
 	p.pipeline.next = nil
-	p.oweTold(c)
+	p.restoreReports(c)
 	for _, u := range c.units {
 		u.restart()
 	}
@@ -219,7 +219,7 @@ func (p *partition) dropNext() {
 // call, or, if they have had much, behind those that have come meanwhile.
 func (p *partition) finish(c *call) {
 	if c.reply != nil {
-		p.passOn(c.reply)
+		p.notifyListener(c.reply)
 	}
 	var first, last []*unit
 	for _, u := range c.units {
@@ -238,9 +238,9 @@ func (p *partition) finish(c *call) {
 }
 
 // passOn tells the listener what else Redis has said.
-func (p *partition) passOn(r *reply) {
-	for _, its := range r.hints {
-		p.hint(its)
+func (p *partition) notifyListener(r *reply) {
+	for _, w := range r.wakeUps {
+		p.wake(w)
 	}
 	if r.due >= 0 {
 		p.upkeep.dueIn(p.clock.now(), r.due)

@@ -83,7 +83,7 @@ func (p *partition) recover(c *call, err error) {
 				p.giveUp(c, err) // nobody waits any more
 				return
 			}
-			p.ailing.Store(true)
+			p.failing.Store(true)
 			rest()
 		}
 		if err = p.attempt(c); err == nil {
@@ -123,7 +123,7 @@ func (p *partition) logChange(c *call, err error, logged string) string {
 
 // recovered has done what came due while a call failed.
 func (p *partition) recovered() {
-	p.ailing.Store(false)
+	p.failing.Store(false)
 	p.upkeep.dueIn(p.clock.now(), 0)
 	p.listener.Due(0)
 }
@@ -131,7 +131,7 @@ func (p *partition) recovered() {
 // attempt makes a call once more, and decodes the answer. If it fails there is no
 // reply.
 func (p *partition) attempt(c *call) error {
-	p.effort.retries.Add(1)
+	p.stats.retries.Add(1)
 	err := p.exchange(c, false)
 	if err == nil {
 		err = p.decode(c)
@@ -144,13 +144,13 @@ func (p *partition) attempt(c *call) error {
 
 // encodeAgain encodes the units anew, of which nothing was carried out.
 func (p *partition) encodeAgain(c *call) {
-	p.oweTold(c)
+	p.restoreReports(c)
 	p.leaveStaged(c)
 	c.forgetEncoded()
 	c.number, c.created = p.instance.nextNumber(), p.clock.redis()
 	p.limit(c)
 	if !p.instance.isRegistered() {
-		p.encodeAttendances(c)
+		p.encodeChangedRefs(c)
 	}
 	for _, u := range c.units {
 		u.restart()
@@ -161,27 +161,27 @@ func (p *partition) encodeAgain(c *call) {
 }
 
 // oweTold notes that Redis was not told what the call was to tell.
-func (p *partition) oweTold(c *call) {
-	for _, name := range c.told {
-		p.attendance.owe(name)
+func (p *partition) restoreReports(c *call) {
+	for _, name := range c.reportedTubes {
+		p.refs.markUnreported(name)
 	}
-	p.holdings.over = append(p.holdings.over, c.over...)
-	c.over = nil
+	p.holdings.emptySets = append(p.holdings.emptySets, c.emptySets...)
+	c.emptySets = nil
 }
 
 // overdue answers those whose time is over; of the call under way all together, when
 // it is over for the last of them.
 func (p *partition) overdue(c *call, err error) {
 	limit := time.Now().Add(-p.options.Timeout)
-	waits := func(u *unit) bool { return !u.keep && !u.abandoned }
+	waits := func(u *unit) bool { return !u.mustRun && !u.abandoned }
 	early := func(u *unit) bool { return waits(u) && !u.since.Before(limit) }
 	if c.kind != void && slices.ContainsFunc(c.units, waits) && !slices.ContainsFunc(c.units, early) {
 		p.abandon(c, err)
 	}
-	late := p.inbox.remove(func(u *unit) bool { return !u.keep && u.since.Before(limit) })
-	p.giveBackUnheard(late...)
+	late := p.inbox.remove(func(u *unit) bool { return !u.mustRun && u.since.Before(limit) })
+	p.giveBackUndelivered(late...)
 	for _, u := range late {
-		p.forgo(u, u.at)
+		p.applyUnsent(u, u.at)
 		u.end(err)
 	}
 }
@@ -192,16 +192,16 @@ func (p *partition) resolveVoid(c *call) {
 	if c.kind != void {
 		return
 	}
-	if c.reply.said == voided {
+	if c.reply.unread == voided {
 		p.cancel(c)
 		return
 	}
 	for _, u := range c.units {
 		if u.abandoned {
-			p.forgo(u, u.at)
+			p.applyUnsent(u, u.at)
 		}
 	}
-	p.giveBackUnheard(c.units...)
+	p.giveBackUndelivered(c.units...)
 }
 
 // renew begins anew as another instance, after others have declared this one dead, or
@@ -222,7 +222,7 @@ func (p *partition) renew(c *call, err error) {
 		p.ids.skip(p.clock.now())
 	}
 	p.bodies.clear()
-	p.attendance.oweAll()
+	p.refs.markAllUnreported()
 	p.instance.rename()
 	p.wakeAll()
 }
@@ -230,7 +230,7 @@ func (p *partition) renew(c *call, err error) {
 // wakeAll has everybody who waits look again: Redis does not know any more that
 // this instance is to be told of jobs.
 func (p *partition) wakeAll() {
-	for name, at := range p.attendance.tubes {
+	for name, at := range p.refs.tubes {
 		if at.watching > 0 {
 			p.listener.Ready(name)
 		}

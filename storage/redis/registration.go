@@ -22,13 +22,13 @@ func (e registrationError) Unwrap() error { return e.error }
 
 // register has Redis know this instance by its present name.
 func (p *partition) register() error {
-	if err := p.enlist(); err != nil {
+	if err := p.sendRegistration(); err != nil {
 		return registrationError{fmt.Errorf("registering the instance: %w", err)}
 	}
 	return nil
 }
 
-func (p *partition) enlist() error {
+func (p *partition) sendRegistration() error {
 	if p.instance.renamed {
 		if err := p.prepareAgain(); err != nil {
 			return err
@@ -49,26 +49,26 @@ func (p *partition) enlist() error {
 		return err
 	}
 	p.instance.recorded = numberArg(c.number)
-	p.tellVersion()
+	p.publishVersion()
 	return nil
 }
 
 // tellVersion leaves the version of the program where a survey finds it. Nothing depends on
 // that: if it fails, the version is not known.
-func (p *partition) tellVersion() {
+func (p *partition) publishVersion() {
 	if p.number != 0 || p.options.Version == "" {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), p.options.attempt())
 	defer cancel()
-	if err := p.replaceVersions(ctx); err != nil {
-		p.log.Debug("other instances do not know the version of this one", "err", p.link.address.hide(err))
+	if err := p.updateVersions(ctx); err != nil {
+		p.log.Debug("other instances do not know the version of this one", "err", p.link.address.redactError(err))
 	}
 }
 
 // replaceVersions adds the own version, and removes those of instances that are gone. It
 // comes after the registration, so nobody else takes this instance for one that is gone.
-func (p *partition) replaceVersions(ctx context.Context) error {
+func (p *partition) updateVersions(ctx context.Context) error {
 	node, err := p.link.node(ctx, p.prefix)
 	if err != nil {
 		return err

@@ -21,10 +21,10 @@ type reply struct {
 	puts     int           // how many puts were read
 	refused  map[int]bool  // which of these have made no job, the first one being 1; nil if none
 	due      time.Duration // until the first thing that the call made due; negative: none
-	hints    []hint
+	wakeUps  []wakeUp
 
 	prefixed int    // bytes of a key before the id
-	said     string // what is not read yet
+	unread   string // what is not read yet
 	err      error
 
 	// Of jobs taken in bulk, what is not given out yet.
@@ -38,13 +38,13 @@ type reply struct {
 
 	cached bool // they and the last one are in the body cache, and have no records here
 
-	bare bool                 // it has no records, as the call was void; see lua/batch.lua
-	cut  map[*storage.Op]bool // operations that have to be asked for again
+	recordless bool                 // it has no records, as the call was void; see lua/batch.lua
+	cut        map[*storage.Op]bool // operations that have to be asked for again
 }
 
 // hint names a tube in which this instance may take so many jobs, as far as others leave
 // them to it.
-type hint struct {
+type wakeUp struct {
 	tube string
 	jobs int
 }
@@ -87,13 +87,13 @@ func parseReply(raw any, prefix string, partitions int, sent time.Time) (*reply,
 		return nil, fmt.Errorf("%w: %T", errReply, raw)
 	}
 	r := &reply{sent: sent, records: parts[3:], prefixed: len(prefix), step: uint64(partitions)}
-	said, is := parts[0].(string)
-	taken, are := parts[1].(string)
-	sizes, there := parts[2].(string)
-	if !is || !are || !there {
+	text, textOK := parts[0].(string)
+	taken, takenOK := parts[1].(string)
+	sizes, sizesOK := parts[2].(string)
+	if !textOK || !takenOK || !sizesOK {
 		return nil, fmt.Errorf("%w: %T, %T, %T", errReply, parts[0], parts[1], parts[2])
 	}
-	r.said, r.taken = said, taken
+	r.unread, r.taken = text, taken
 	r.parseSizes(sizes)
 	r.clock = r.int64()*1000 + r.int64()/1000
 	flags := r.int64()
@@ -104,7 +104,7 @@ func parseReply(raw any, prefix string, partitions int, sent time.Time) (*reply,
 	r.id = uint64(r.int64())
 	r.due = time.Duration(r.int64()) * time.Microsecond
 	for range r.int64() {
-		r.hints = append(r.hints, hint{tube: r.text(), jobs: r.int()})
+		r.wakeUps = append(r.wakeUps, wakeUp{tube: r.text(), jobs: r.int()})
 	}
 	return r, r.err
 }
@@ -119,24 +119,24 @@ func (r *reply) readRefused() {
 
 // until reads up to a mark.
 func (r *reply) until(mark byte) string {
-	at := strings.IndexByte(r.said, mark)
+	at := strings.IndexByte(r.unread, mark)
 	if at < 0 {
-		r.err, r.said = errReply, ""
+		r.err, r.unread = errReply, ""
 		return ""
 	}
-	head := r.said[:at]
-	r.said = r.said[at+1:]
+	head := r.unread[:at]
+	r.unread = r.unread[at+1:]
 	return head
 }
 
 // first reads n bytes.
 func (r *reply) first(n int) string {
-	if n < 0 || n > len(r.said) {
-		r.err, r.said = errReply, ""
+	if n < 0 || n > len(r.unread) {
+		r.err, r.unread = errReply, ""
 		return ""
 	}
-	head := r.said[:n]
-	r.said = r.said[n:]
+	head := r.unread[:n]
+	r.unread = r.unread[n:]
 	return head
 }
 

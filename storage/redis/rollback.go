@@ -100,7 +100,7 @@ func infoValue(info, name string) string {
 }
 
 // met is what a partition knows of the process that it calls.
-type met struct {
+type serverID struct {
 	addr    string
 	changes uint64 // see servers.seen
 }
@@ -108,9 +108,9 @@ type met struct {
 // ids is how far the ids of a partition are, as far as this instance knows. It belongs
 // to the caller of the partition, but for order.
 type ids struct {
-	order    *order    // common to all partitions
+	order    *idOrder  // common to all partitions
 	of       int       // partitions in all
-	server   met       // which the calls go to
+	server   serverID  // which the calls go to
 	counted  time.Time // when it was last known how many ids were given out; zero if never
 	skipping bool      // the next job has to have an id beyond those that order knows
 }
@@ -122,12 +122,12 @@ func (i *ids) saw(n uint64, sent time.Time) {
 }
 
 // bound returns whether the next job has to have an id beyond those that order knows.
-func (i *ids) bound() bool { return i.of > 1 || i.skipping }
+func (i *ids) mustExceedKnown() bool { return i.of > 1 || i.skipping }
 
 // least is the number that Redis is told with each heartbeat to go on from; 0 if it
 // needs none.
 func (i *ids) least() uint64 {
-	if !i.bound() {
+	if !i.mustExceedKnown() {
 		return 0
 	}
 	return i.order.last.Load()
@@ -139,7 +139,7 @@ func (i *ids) meet(addr string, changes uint64, now time.Time) {
 	if i.server.addr != "" && (addr != i.server.addr || changes != i.server.changes) {
 		i.skip(now)
 	}
-	i.server = met{addr, changes}
+	i.server = serverID{addr, changes}
 }
 
 // skip has the next jobs get ids beyond all that can have been given out since this

@@ -36,11 +36,11 @@ type leg struct {
 
 // dispatch collects legs of several trips, so that those to the same partition
 // get into the same call.
-type dispatch [][]*unit
+type unitsByPartition [][]*unit
 
 // route begins a trip for each batch.
 func (s *Store) route(batches []*storage.Batch) {
-	now, out := time.Now(), make(dispatch, len(s.parts))
+	now, out := time.Now(), make(unitsByPartition, len(s.parts))
 	for _, b := range batches {
 		t := &trip{store: s, batch: b, since: now}
 		t.advance(out)
@@ -49,7 +49,7 @@ func (s *Store) route(batches []*storage.Batch) {
 }
 
 // send submits what was collected.
-func (s *Store) send(out dispatch) {
+func (s *Store) send(out unitsByPartition) {
 	for at, units := range out {
 		if len(units) > 0 {
 			s.parts[at].carryOut(nil, units...)
@@ -59,13 +59,13 @@ func (s *Store) send(out dispatch) {
 
 // advance begins the next legs, or the search for a job; at the end it says
 // that the batch is done.
-func (t *trip) advance(out dispatch) {
+func (t *trip) advance(out unitsByPartition) {
 	for t.next < len(t.batch.Ops) {
 		op := &t.batch.Ops[t.next]
-		at := placeOfOp(op, len(t.store.parts))
+		at := partitionOfOp(op, len(t.store.parts))
 		t.first = t.next
 		switch {
-		case t.store.idle(op, at):
+		case t.store.mayWait(op, at):
 			t.next++
 			op.Answer = storage.Answer{NotFound: true, Soon: t.store.soon(op.Holder, several)}
 			continue
@@ -75,7 +75,7 @@ func (t *trip) advance(out dispatch) {
 			continue
 		case at == several && op.Kind == storage.Take:
 			t.next += searchedAlike(t.batch.Ops[t.first:])
-			newSearch(t, t.batch.Ops[t.first:t.next]).nextRound(out)
+			newSearch(t, t.batch.Ops[t.first:t.next]).nextPass(out)
 			return
 		case op.Kind == storage.MoveJobs:
 			t.next++
@@ -100,15 +100,15 @@ func (t *trip) advance(out dispatch) {
 // idle returns whether an operation on a partition may as well wait until it
 // works again: a take of somebody who waits for a job. The usher, who takes for
 // all who wait, is not held up.
-func (s *Store) idle(op *storage.Op, at int) bool {
-	return at != several && op.Kind == storage.Take && op.Wait && s.parts[at].ailing.Load()
+func (s *Store) mayWait(op *storage.Op, at int) bool {
+	return at != several && op.Kind == storage.Take && op.Wait && s.parts[at].failing.Load()
 }
 
 // dispatchLegs has the legs carried out, and returns whether there is an answer to wait
 // for.
-func (t *trip) dispatchLegs(out dispatch) bool {
+func (t *trip) dispatchLegs(out unitsByPartition) bool {
 	t.legs = slices.DeleteFunc(t.legs, func(l *leg) bool {
-		leave := t.store.parts[l.at].ailing.Load() && l.mayFollow()
+		leave := t.store.parts[l.at].failing.Load() && l.mayFollow()
 		if leave {
 			l.detach()
 			out[l.at] = append(out[l.at], &l.unit)
@@ -156,7 +156,7 @@ func (t *trip) arrive() {
 
 // goOn begins what comes next.
 func (t *trip) goOn() {
-	out := make(dispatch, len(t.store.parts))
+	out := make(unitsByPartition, len(t.store.parts))
 	t.advance(out)
 	t.store.send(out)
 }
@@ -179,7 +179,7 @@ func (t *trip) findSoon() {
 		reserves := takes || op.Kind == storage.Move && op.Move == tube.ReserveJob
 		switch {
 		case takes && op.Answer.NotFound:
-			at := placeOfOp(op, len(t.store.parts))
+			at := partitionOfOp(op, len(t.store.parts))
 			op.Answer.Soon = min(op.Answer.Soon, t.store.soonWithout(op.Holder, at, later))
 		case reserves && op.Answer.ID != 0 && len(t.legs) > 1:
 			if later == nil {
@@ -253,7 +253,7 @@ func (s *Store) soonWithout(h tube.Holder, but int, without map[uint64]bool) tim
 func (t *trip) everywhere(op *storage.Op) (legs []*leg) {
 	op.Answer = storage.Answer{}
 	for at, p := range t.store.parts {
-		if op.Kind != storage.ReleaseAll || p.holdings.any(op.Holder) {
+		if op.Kind != storage.ReleaseAll || p.holdings.holdsAny(op.Holder) {
 			legs = append(legs, &leg{at: at, ops: []storage.Op{*op}, from: []int{t.next - 1}})
 		}
 	}
@@ -268,8 +268,8 @@ func (t *trip) nextLegs() []*leg {
 	together := newStretch()
 	for t.next < len(ops) {
 		op := &ops[t.next]
-		at := placeOfOp(op, len(t.store.parts))
-		if t.next > first && t.store.idle(op, at) || !together.accept(op, at) {
+		at := partitionOfOp(op, len(t.store.parts))
+		if t.next > first && t.store.mayWait(op, at) || !together.accept(op, at) {
 			break
 		}
 		t.next++
@@ -289,12 +289,12 @@ func (t *trip) divide(legs []*leg, i int) []*leg {
 	op, of := &t.batch.Ops[i], len(t.store.parts)
 	op.Answer = storage.Answer{}
 	if op.Kind != storage.Ref {
-		l := legTo(&legs, placeOfOp(op, of))
+		l := legTo(&legs, partitionOfOp(op, of))
 		l.ops, l.from = append(l.ops, *op), append(l.from, i)
 		return legs
 	}
 	for _, name := range op.Tubes {
-		l := legTo(&legs, placeOf(name, of))
+		l := legTo(&legs, partitionOf(name, of))
 		if n := len(l.from); n > 0 && l.from[n-1] == i {
 			l.ops[n-1].Tubes = append(l.ops[n-1].Tubes, name)
 			continue
@@ -323,18 +323,18 @@ func legTo(legs *[]*leg, at int) *leg {
 // independent of everything elsewhere; or nothing but reads, or nothing but
 // takes.
 type stretch struct {
-	first  int  // the partition of the first operation; several if there is none
-	same   bool // all are of that one
-	where  int  // the partition of the first that does not attend
-	sort   sort // of those that do not attend
-	spread bool // some of these are of other partitions
+	first  int     // the partition of the first operation; several if there is none
+	same   bool    // all are of that one
+	where  int     // the partition of the first that does not attend
+	class  opClass // of those that do not attend
+	spread bool    // some of these are of other partitions
 }
 
 // sort is what operations must have in common to be spread.
-type sort int
+type opClass int
 
 const (
-	writes sort = iota // or mixed
+	writes opClass = iota // or mixed
 	reads
 	takes
 )
@@ -343,18 +343,18 @@ func newStretch() *stretch { return &stretch{first: several, same: true, where: 
 
 // accept adds an operation on a partition, if it may be in the stretch.
 func (s *stretch) accept(op *storage.Op, at int) bool {
-	switch its := sortOf(op); {
+	switch class := classOf(op); {
 	case op.Kind == storage.Ref:
 	case at == several:
 		return false
 	case s.where == several:
-		s.where, s.sort = at, its
-	case s.sort == its && its != writes:
+		s.where, s.class = at, class
+	case s.class == class && class != writes:
 		s.spread = s.spread || at != s.where
 	case s.spread || at != s.where:
 		return false
 	default:
-		s.sort = writes
+		s.class = writes
 	}
 	if s.first == several {
 		s.first = at
@@ -363,7 +363,7 @@ func (s *stretch) accept(op *storage.Op, at int) bool {
 	return true
 }
 
-func sortOf(op *storage.Op) sort {
+func classOf(op *storage.Op) opClass {
 	switch op.Kind {
 	case storage.Peek, storage.PeekHead, storage.PeekKey, storage.JobStats, storage.TubeStats, storage.GetPolicy:
 		return reads

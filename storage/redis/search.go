@@ -20,16 +20,16 @@ import (
 type search struct {
 	trip   *trip
 	open   []*storage.Op // takes that are not answered, at least one: they differ in their holders only
-	places []place
+	groups []tubeGroup
 	wait   bool // this round is the one before waiting
-	rounds int  // since a job was taken
+	passes int  // since a job was taken
 
 	heads []head       // of the places, in this round
 	left  atomic.Int32 // of these, not known
 }
 
 // place is some tubes of one partition, and what a search may find there.
-type place struct {
+type tubeGroup struct {
 	at    int // partition
 	tubes []string
 }
@@ -45,7 +45,7 @@ type head struct {
 const (
 	// maxRounds is after how many rounds in vain the best is taken whatever came
 	// meanwhile.
-	maxRounds = 16
+	maxPasses = 16
 
 	// searchTogether is for how many takes a search is at most. One call has all of them, unless
 	// they look in very many tubes.
@@ -60,7 +60,7 @@ func newSearch(t *trip, takes []storage.Op) *search {
 		s.open = append(s.open, &takes[i])
 	}
 	for _, name := range takes[0].Tubes {
-		s.add(placeOf(name, len(t.store.parts)), name)
+		s.add(partitionOf(name, len(t.store.parts)), name)
 	}
 	return s
 }
@@ -79,25 +79,25 @@ func searchedAlike(ops []storage.Op) int {
 }
 
 func (s *search) add(at int, name string) {
-	for i := len(s.places) - 1; i >= 0 && i >= len(s.places)-len(s.trip.store.parts); i-- {
-		if its := &s.places[i]; its.at == at && len(its.tubes) < maxTubes {
-			its.tubes = append(its.tubes, name)
+	for i := len(s.groups) - 1; i >= 0 && i >= len(s.groups)-len(s.trip.store.parts); i-- {
+		if group := &s.groups[i]; group.at == at && len(group.tubes) < maxTubes {
+			group.tubes = append(group.tubes, name)
 			return
 		}
 	}
-	s.places = append(s.places, place{at, []string{name}})
+	s.groups = append(s.groups, tubeGroup{at, []string{name}})
 }
 
 // nextRound begins a round. Partitions that fail are left out, unless none of the
 // others has a job and nobody waits for one.
-func (s *search) nextRound(out dispatch) {
-	s.rounds++
-	heads := make([]head, len(s.places)) // of this round only: what fails may answer later
+func (s *search) nextPass(out unitsByPartition) {
+	s.passes++
+	heads := make([]head, len(s.groups)) // of this round only: what fails may answer later
 	s.heads = heads
 	asked, n := make([][]int, len(out)), 0 // the places to ask, by partition
-	for i := range s.places {
-		at := s.places[i].at
-		if s.trip.store.parts[at].ailing.Load() && (!s.wait || s.waits()) {
+	for i := range s.groups {
+		at := s.groups[i].at
+		if s.trip.store.parts[at].failing.Load() && (!s.wait || s.waits()) {
 			heads[i].err = storage.ErrUnavailable
 			continue
 		}
@@ -109,36 +109,36 @@ func (s *search) nextRound(out dispatch) {
 		return
 	}
 	s.left.Store(int32(n))
-	for at, its := range asked {
-		if len(its) > 0 {
-			out[at] = append(out[at], s.ask(its))
+	for at, indexes := range asked {
+		if len(indexes) > 0 {
+			out[at] = append(out[at], s.ask(indexes))
 		}
 	}
 }
 
 // ask returns the unit that finds out what is best in the first of some places of one
 // partition. When it is done it has the others asked.
-func (s *search) ask(its []int) *unit {
-	p, h, wait := &s.places[its[0]], &s.heads[its[0]], s.wait && s.waits()
+func (s *search) ask(indexes []int) *unit {
+	p, h, wait := &s.groups[indexes[0]], &s.heads[indexes[0]], s.wait && s.waits()
 	return &unit{
 		since:  s.trip.since,
 		upkeep: func(c *call) { encodeBest(c, p, wait, h) },
-		after:  func(err error) { s.asked(its, err) },
+		after:  func(err error) { s.asked(indexes, err) },
 	}
 }
 
 // asked is called when the first of some places of one partition has been asked. If that
 // failed the others are not asked.
-func (s *search) asked(its []int, err error) {
+func (s *search) asked(indexes []int, err error) {
 	if err != nil {
-		for _, i := range its {
+		for _, i := range indexes {
 			s.heads[i].err = err
 		}
-		s.seen(len(its))
+		s.seen(len(indexes))
 		return
 	}
-	if rest := its[1:]; len(rest) > 0 {
-		s.trip.store.parts[s.places[rest[0]].at].carryOut(nil, s.ask(rest))
+	if rest := indexes[1:]; len(rest) > 0 {
+		s.trip.store.parts[s.groups[rest[0]].at].carryOut(nil, s.ask(rest))
 	}
 	s.seen(1)
 }
@@ -149,7 +149,7 @@ func (s *search) seen(n int) {
 		return
 	}
 	best, second, err := s.rank()
-	out := make(dispatch, len(s.trip.store.parts))
+	out := make(unitsByPartition, len(s.trip.store.parts))
 	if best >= 0 {
 		s.takeFrom(best, second, out)
 	} else {
@@ -162,10 +162,10 @@ func (s *search) seen(n int) {
 func (s *search) waits() bool { return s.open[0].Wait }
 
 // none is for a round that has found no job, perhaps because of an error.
-func (s *search) none(err error, out dispatch) {
+func (s *search) none(err error, out unitsByPartition) {
 	if !s.wait && (err != nil || s.waits()) {
 		s.wait = true
-		s.nextRound(out)
+		s.nextPass(out)
 		return
 	}
 	for _, op := range s.open {
@@ -204,14 +204,14 @@ func (h *head) before(other *head) bool {
 }
 
 // takeFrom takes the best jobs of a place, as long as they come before another.
-func (s *search) takeFrom(best int, second *head, out dispatch) {
-	at := s.places[best].at
+func (s *search) takeFrom(best int, second *head, out unitsByPartition) {
+	at := s.groups[best].at
 	takes := make([]storage.Op, len(s.open))
 	for i, op := range s.open {
-		takes[i] = storage.Op{Kind: storage.Take, Holder: op.Holder, Tubes: s.places[best].tubes, MaxBytes: op.MaxBytes}
+		takes[i] = storage.Op{Kind: storage.Take, Holder: op.Holder, Tubes: s.groups[best].tubes, MaxBytes: op.MaxBytes}
 	}
 	u := &unit{since: s.trip.since, batch: &storage.Batch{Ops: takes}}
-	if s.rounds < maxRounds {
+	if s.passes < maxPasses {
 		u.limit = second
 	}
 	u.batch.Done = func() { s.taken(takes) }
@@ -221,7 +221,7 @@ func (s *search) takeFrom(best int, second *head, out dispatch) {
 // taken hands over what was taken, and ends the search or begins another round for those who have
 // got nothing.
 func (s *search) taken(takes []storage.Op) {
-	out := make(dispatch, len(s.trip.store.parts))
+	out := make(unitsByPartition, len(s.trip.store.parts))
 	got := s.handOver(takes)
 	tooLong := got == 0 && s.open[0].MaxBytes > 0 // perhaps
 	switch {
@@ -230,13 +230,13 @@ func (s *search) taken(takes []storage.Op) {
 	case tooLong:
 		s.wait = true
 		s.none(nil, out)
-	case got == 0 && s.rounds >= maxRounds:
+	case got == 0 && s.passes >= maxPasses:
 		s.none(nil, out)
 	default:
 		if s.wait = false; got > 0 {
-			s.rounds = 0
+			s.passes = 0
 		}
-		s.nextRound(out)
+		s.nextPass(out)
 	}
 	s.trip.store.send(out)
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // slow is how long a call may take before heartbeats of others are doubted.
-const slow = time.Second
+const slowCall = time.Second
 
 // exchange sends a call, unless nothing is encoded, and reads what comes before the
 // answers to its operations. If calls may overlap it goes on with the others while Redis
@@ -30,8 +30,8 @@ func (p *partition) exchange(c *call, overlapping bool) error {
 		return err
 	}
 	if overlapping {
-		p.tellAnswered()
-		p.gather(c)
+		p.completeAnswered()
+		p.collect(c)
 	}
 	if err := p.receive(c); err != nil {
 		return err
@@ -43,12 +43,12 @@ func (p *partition) exchange(c *call, overlapping bool) error {
 // noteRecorded takes down what Redis knows since it has answered a call.
 func (p *partition) noteRecorded(c *call) {
 	r := c.reply
-	r.bare = c.kind == void
+	r.recordless = c.kind == void
 	if !r.recorded {
 		return
 	}
 	p.instance.recorded = numberArg(c.number)
-	if r.said != voided {
+	if r.unread != voided {
 		p.instance.largest = max(p.instance.largest, c.largest)
 		p.ids.skipping = p.ids.skipping && c.puts == 0
 	}
@@ -74,7 +74,7 @@ func (p *partition) send(c *call) error {
 		return err
 	}
 	p.ids.meet(node.Options().Addr, p.link.servers.seen(), p.clock.now())
-	if err := p.mayGo(c, node); err != nil {
+	if err := p.checkCapabilities(c, node); err != nil {
 		return err
 	}
 	c.sentAs = c.number
@@ -84,7 +84,7 @@ func (p *partition) send(c *call) error {
 	if err := p.transmit(c); err != nil {
 		p.calling.end()
 		p.noteFailure()
-		p.fitness.doubt(err)
+		p.server.noteFailure(err)
 		return err
 	}
 	return nil
@@ -115,12 +115,12 @@ func (p *partition) receive(c *call) error {
 		p.noteFailure()
 		return err
 	}
-	if time.Since(c.begun) > slow {
+	if time.Since(c.begun) > slowCall {
 		p.heartbeat.doubt(p.clock.now())
 	}
 	p.noteAnswered(c)
 	if r.clock == 0 { // it was recorded before, and what was staged now is not needed
-		p.effort.replays.Add(1)
+		p.stats.replays.Add(1)
 		p.leaveStaged(c)
 	}
 	c.reply = r
@@ -140,21 +140,21 @@ func (p *partition) receiveReply(c *call) (*reply, error) {
 		if reactionTo(err) != withhold { // a Redis without memory does answer
 			p.noteFailure()
 		}
-		p.fitness.doubt(err)
+		p.server.noteFailure(err)
 		return nil, err
 	}
 	r, err := parseReply(answer, p.prefix, p.of, c.sent)
 	if err == nil && r.clock != 0 {
-		p.clock.note(r.clock)
+		p.clock.setRedisTime(r.clock)
 	}
 	return r, err
 }
 
 // noteFailure is for a call that was not sent or not answered.
 func (p *partition) noteFailure() {
-	p.paces.quickest.Store(0) // the next answer may come from farther away
+	p.batchSizes.quickest.Store(0) // the next answer may come from farther away
 	p.heartbeat.doubt(p.clock.now())
-	p.link.doubt()
+	p.link.reloadTopology()
 }
 
 // errFewReplicas: a batch was carried out, but is not yet where it has to be.
@@ -235,7 +235,7 @@ func (p *partition) writeHead(c *call) {
 func (p *partition) terms(c *call, puts int) string {
 	var terms strings.Builder
 	terms.WriteString(p.shape)
-	if puts > 0 && p.ids.bound() {
+	if puts > 0 && p.ids.mustExceedKnown() {
 		fmt.Fprintf(&terms, "least=%d ", p.ids.order.last.Load())
 	}
 	if (puts > 0 || c.imports && c.kind != void) && c.most > p.instance.largest {

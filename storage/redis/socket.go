@@ -25,11 +25,11 @@ import (
 // goroutines: so there must not be more than one at a time.
 //
 // It belongs to the caller of the partition, but for fresh and let.
-type sockets struct {
-	client  *goredis.Client
-	servers *servers
-	fresh   freshConns
-	let     atomic.Bool // the last connection was let in: with the user and database that it is to have
+type socketDialer struct {
+	client        *goredis.Client
+	servers       *servers
+	fresh         freshConns
+	authenticated atomic.Bool // the last connection was let in: with the user and database that it is to have
 }
 
 // freshConns are the connections that were dialed and are not in use yet. There is more
@@ -48,48 +48,48 @@ type freshConn struct {
 
 // noteLet is called by go-redis when a connection has the user and the database that it is to have.
 // Which process it leads to is asked by open.
-func (s *sockets) noteLet(context.Context, *goredis.Conn) error {
-	s.let.Store(true)
+func (s *socketDialer) noteAuthenticated(context.Context, *goredis.Conn) error {
+	s.authenticated.Store(true)
 	return nil
 }
 
 // dialed is told of the connections of sockets.
-type dialed struct{ sockets *sockets }
+type dialHook struct{ dialer *socketDialer }
 
 // DialHook implements goredis.Hook.
-func (d dialed) DialHook(next goredis.DialHook) goredis.DialHook {
+func (d dialHook) DialHook(next goredis.DialHook) goredis.DialHook {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := next(ctx, network, addr)
 		if err != nil {
 			return nil, err
 		}
-		d.sockets.add(c)
+		d.dialer.add(c)
 		return c, nil
 	}
 }
 
 // ProcessHook implements goredis.Hook.
-func (dialed) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook { return next }
+func (dialHook) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook { return next }
 
 // ProcessPipelineHook implements goredis.Hook.
-func (dialed) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
+func (dialHook) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
 	return next
 }
 
 // add takes down a connection that was dialed.
-func (s *sockets) add(c net.Conn) {
-	wire := wireOf(c)
+func (s *socketDialer) add(c net.Conn) {
+	wire := rawConnOf(c)
 	if wire == nil {
 		return
 	}
-	wire.Conn = takeOut(wire.Conn)
+	wire.Conn = unpoll(wire.Conn)
 	s.fresh.mu.Lock()
 	defer s.fresh.mu.Unlock()
 	s.fresh.conns = append(s.fresh.conns, freshConn{c, wire, wire.sent.Load()})
 }
 
 // wireOf returns what of a connection that dialer has made goes over the wire; nil if that is not known.
-func wireOf(c net.Conn) *conn {
+func rawConnOf(c net.Conn) *conn {
 	if encrypted, may := c.(interface{ NetConn() net.Conn }); may {
 		c = encrypted.NetConn()
 	}
@@ -133,12 +133,12 @@ var errClosedAtOnce = &net.OpError{Op: "dial", Net: "tcp", Err: net.ErrClosed}
 // open opens a connection, and finds out which process it leads to. If that may not be
 // asked the connection is as good. go-redis leaves one open that was not let in: it would
 // be one of the user default, to database 0.
-func (s *sockets) open(ctx context.Context) (*socket, error) {
+func (s *socketDialer) open(ctx context.Context) (*socket, error) {
 	s.fresh.mark()
-	s.let.Store(false)
+	s.authenticated.Store(false)
 	held := s.client.Conn()
 	answered := s.servers.identify(ctx, held)
-	if answered != nil && !(s.let.Load() && isForbidden(answered)) {
+	if answered != nil && !(s.authenticated.Load() && isForbidden(answered)) {
 		s.fresh.close()
 		held.Close()
 		return nil, answered
@@ -174,7 +174,7 @@ func (s *socket) isGood() bool {
 	if s.wire.closed.Load() || s.in.Buffered() > 0 {
 		return false
 	}
-	return s.conn != net.Conn(s.wire) || isQuiet(s.wire) // of TLS it is not known
+	return s.conn != net.Conn(s.wire) || isIdle(s.wire) // of TLS it is not known
 }
 
 // close gives up the connection.
@@ -206,12 +206,12 @@ func (s *socket) receive() (any, error) {
 }
 
 // lastWordsLimit is how long lastWords waits.
-const lastWordsLimit = 50 * time.Millisecond
+const refusalTimeout = 50 * time.Millisecond
 
 // lastWords returns the error that Redis has answered before it closed the connection, to which
 // commands could not be sent for that reason; or the one that there is if it has said nothing.
-func (s *socket) lastWords(unsent error, commands int) error {
-	if s.conn.SetReadDeadline(time.Now().Add(lastWordsLimit)) != nil {
+func (s *socket) refusal(unsent error, commands int) error {
+	if s.conn.SetReadDeadline(time.Now().Add(refusalTimeout)) != nil {
 		return unsent
 	}
 	for range commands {

@@ -20,7 +20,7 @@ const freshFor = 2 * time.Second
 // isStale returns whether the answer to the call gives somebody a job, and it has
 // been too long since Redis confirmed that the instance is alive.
 func (p *partition) isStale(c *call) bool {
-	if elapsed(c.vouched(), p.clock.now()) <= freshFor {
+	if elapsed(c.aliveAt(), p.clock.now()) <= freshFor {
 		return false
 	}
 	for _, u := range c.units {
@@ -46,11 +46,11 @@ func givesJob(op *storage.Op) bool {
 // is still to be handed out. Redis has answered a call that was sent at that time. Until
 // the instance is known to be alive lately it asks again; if it is not, or Redis does
 // not say, nobody gets a job.
-func (p *partition) vouchForAnswered(sent time.Time) {
+func (p *partition) confirmAnswered(sent time.Time) {
 	begun, pause := time.Now(), firstPause
 	for c := p.pipeline.answered; p.pipeline.answered != nil; {
 		c.confirmed = sent
-		if p.tellAnswered(); p.pipeline.answered == nil {
+		if p.completeAnswered(); p.pipeline.answered == nil {
 			return
 		}
 		sent = p.clock.now()
@@ -79,18 +79,18 @@ func (p *partition) confirm() error {
 // told. If others have them the next call says so (LOST); if that is not known they are
 // given back.
 func (p *partition) withdraw(c *call, err error) {
-	var unheard []reservation
+	var undelivered []reservation
 	for _, u := range c.units {
 		if u.abandoned {
 			continue
 		}
 		for _, op := range p.holding(u) {
-			unheard = append(unheard, p.holdings.of(op.Answer.ID).reservation)
+			undelivered = append(undelivered, p.holdings.get(op.Answer.ID).reservation)
 			op.Answer = withdrawn(err)
 		}
 	}
-	p.log.Warn("this instance stood still; jobs that it had reserved are not handed out", "jobs", len(unheard), "err", err)
-	p.giveBack(unheard)
+	p.log.Warn("this instance stood still; jobs that it had reserved are not handed out", "jobs", len(undelivered), "err", err)
+	p.giveBack(undelivered)
 }
 
 // withdrawEarlier takes back the jobs that units have got by earlier calls and were

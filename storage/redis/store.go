@@ -113,9 +113,9 @@ type Options struct {
 type Store struct {
 	link          *link
 	parts         []*partition
-	effort        *effort
-	notifications []*notifications // of each partition
-	pulses        []*pulse         // likewise
+	stats         *storeStats
+	wakeUpReaders []*wakeUpReader // of each partition
+	keepalives    []*keepalive    // likewise
 	log           *slog.Logger
 
 	unwatch context.CancelFunc // ends watch
@@ -133,52 +133,52 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.kind, o.Log = a.kind, a.discreet(o.Log)
+	o.kind, o.Log = a.kind, a.redactLog(o.Log)
 	if o.Partitions, err = partitionsFor(o.Partitions, a.kind); err != nil {
 		return nil, err
 	}
 	l := newLink(a, o)
-	conditions, err := ready(ctx, l, &o)
+	all, err := checkAndPrepare(ctx, l, &o)
 	if err != nil {
 		l.Close()
-		return nil, fmt.Errorf("using Redis at %s: %w", a.where(), a.hide(err))
+		return nil, fmt.Errorf("using Redis at %s: %w", a.where(), a.redactError(err))
 	}
-	s := newStore(l, o, conditions)
+	s := newStore(l, o, all)
 	if err := s.each(func(p *partition) error { return p.do(func(*call) {}) }); err != nil {
-		s.hangUp()
+		s.closeConnections()
 		s.end()
-		return nil, fmt.Errorf("using Redis at %s: %w", a.where(), a.hide(err))
+		return nil, fmt.Errorf("using Redis at %s: %w", a.where(), a.redactError(err))
 	}
 	return s, nil
 }
 
 // newStore sets up the partitions, whose servers are in these conditions.
-func newStore(l *link, o Options, conditions []*condition) *Store {
-	s, ids, late := &Store{link: l, log: o.Log, effort: newEffort()}, &order{}, &tardiness{log: o.Log}
+func newStore(l *link, o Options, all []*capabilities) *Store {
+	s, ids, lag := &Store{link: l, log: o.Log, stats: newStoreStats()}, &idOrder{}, &timerLag{log: o.Log}
 	ticks, senders, complaints := &atomic.Int32{}, &atomic.Int32{}, &telemetry.Log{}
 	for number := range o.Partitions {
-		p := newPartition(l, o, ids, late, number)
-		p.effort, p.ticks, p.senders, p.fitness.complaints = s.effort, ticks, senders, complaints
-		p.fitness.condition.Store(conditions[number])
-		p.warnOfSize(conditions[number])
+		p := newPartition(l, o, ids, lag, number)
+		p.stats, p.ticks, p.senders, p.server.complaints = s.stats, ticks, senders, complaints
+		p.server.capabilities.Store(all[number])
+		p.warnOfSize(all[number])
 		p.all = func(number int) *partition { return s.parts[number] }
 		s.parts = append(s.parts, p)
-		s.notifications = append(s.notifications, newNotifications(p, l))
-		s.pulses = append(s.pulses, newPulse(p, l))
+		s.wakeUpReaders = append(s.wakeUpReaders, newWakeUpReader(p, l))
+		s.keepalives = append(s.keepalives, newKeepalive(p, l))
 		go p.work()
 	}
 	s.NameTubes(tube.DefaultNamed)
 	var ctx context.Context
 	ctx, s.unwatch = context.WithCancel(context.Background())
 	s.watched = make(chan struct{})
-	go s.watch(ctx)
+	go s.inspectPeriodically(ctx)
 	return s
 }
 
 // ready checks that Redis and the namespace are fit to be used, and returns in what condition the
 // server of each partition is.
-func ready(ctx context.Context, l *link, o *Options) ([]*condition, error) {
-	conditions, err := guard(ctx, l, o)
+func checkAndPrepare(ctx context.Context, l *link, o *Options) ([]*capabilities, error) {
+	all, err := checkServers(ctx, l, o)
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +186,7 @@ func ready(ctx context.Context, l *link, o *Options) ([]*condition, error) {
 	if err != nil {
 		return nil, err
 	}
-	return conditions, prepare(ctx, node, *o)
+	return all, prepare(ctx, node, *o)
 }
 
 func (o Options) withDefaults() Options {
@@ -196,7 +196,7 @@ func (o Options) withDefaults() Options {
 	o.largeFrom = cmp.Or(o.largeFrom, largeFrom)
 	o.inspectEvery = cmp.Or(o.inspectEvery, inspectEvery)
 	o.tickPatience = cmp.Or(o.tickPatience, tickPatience)
-	o.watchFor = cmp.Or(o.watchFor, watchFor)
+	o.watchFor = cmp.Or(o.watchFor, watchHeartbeatsFor)
 	if o.skew == nil {
 		o.skew = func() time.Duration { return 0 }
 	}
@@ -208,25 +208,25 @@ func (o Options) attempt() time.Duration { return min(longestAttempt, o.Timeout/
 
 func init() {
 	// What go-redis would print by itself comes back as errors too.
-	goredis.SetLogger(quiet{})
+	goredis.SetLogger(nopLogger{})
 }
 
-type quiet struct{}
+type nopLogger struct{}
 
-func (quiet) Printf(context.Context, string, ...any) {}
+func (nopLogger) Printf(context.Context, string, ...any) {}
 
 // deaf is the listener until there is one.
-type deaf struct{}
+type nopListener struct{}
 
-func (deaf) Ready(string) bool  { return true }
-func (deaf) Waiting(string) int { return 0 }
-func (deaf) Due(time.Duration)  {}
+func (nopListener) Ready(string) bool  { return true }
+func (nopListener) Waiting(string) int { return 0 }
+func (nopListener) Due(time.Duration)  {}
 
 // Listen implements storage.Store.
 func (s *Store) Listen(l storage.Listener) {
 	for i, p := range s.parts {
 		p.listen(l)
-		s.notifications[i].start()
+		s.wakeUpReaders[i].start()
 	}
 }
 
@@ -235,7 +235,7 @@ func (s *Store) Listen(l storage.Listener) {
 func (s *Store) Do(batches ...*storage.Batch) { s.DoPolling(nil, batches...) }
 
 // DoGathering implements storage.Gatherer.
-func (s *Store) DoPolling(more func(look bool) int, batches ...*storage.Batch) {
+func (s *Store) DoPolling(poll func(read bool) int, batches ...*storage.Batch) {
 	if len(s.parts) > 1 || slices.ContainsFunc(batches, searches) {
 		s.route(batches)
 		return
@@ -245,7 +245,7 @@ func (s *Store) DoPolling(more func(look bool) int, batches ...*storage.Batch) {
 		units[i].batch = b
 		all[i] = &units[i]
 	}
-	s.parts[0].carryOut(more, all...)
+	s.parts[0].carryOut(poll, all...)
 }
 
 // searches returns whether a batch looks for a job in so many tubes that it takes
@@ -260,8 +260,8 @@ func searches(b *storage.Batch) bool {
 }
 
 // carryOut submits units, or says that the partition has ended.
-func (p *partition) carryOut(more func(look bool) int, units ...*unit) {
-	if !p.submitGathering(more, units...) {
+func (p *partition) carryOut(poll func(read bool) int, units ...*unit) {
+	if !p.submitPolling(poll, units...) {
 		for _, u := range units {
 			u.end(storage.ErrClosed)
 		}
@@ -288,7 +288,7 @@ func (s *Store) each(do func(*partition) error) error {
 func (s *Store) Close() error {
 	err := s.each((*partition).resign)
 	s.end()
-	if closeErr := s.hangUp(); err == nil {
+	if closeErr := s.closeConnections(); err == nil {
 		err = closeErr
 	}
 	if err != nil {
@@ -316,20 +316,20 @@ func (s *Store) end() {
 }
 
 // hangUp ends everything that talks to Redis.
-func (s *Store) hangUp() error {
+func (s *Store) closeConnections() error {
 	s.unwatch()
-	for _, m := range s.notifications {
+	for _, m := range s.wakeUpReaders {
 		m.cancel()
 	}
-	for _, pulse := range s.pulses {
-		pulse.cancel()
+	for _, k := range s.keepalives {
+		k.cancel()
 	}
 	err := s.link.Close()
-	for _, m := range s.notifications {
+	for _, m := range s.wakeUpReaders {
 		m.wait()
 	}
-	for _, pulse := range s.pulses {
-		<-pulse.done
+	for _, k := range s.keepalives {
+		<-k.done
 	}
 	<-s.watched
 	return err

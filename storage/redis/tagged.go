@@ -18,7 +18,7 @@ func isTaggedPut(op *storage.Op) bool { return op.Kind == storage.Put && op.Args
 func (p *partition) encodeTaggedPuts(c *call, ops []*storage.Op) int {
 	first := ops[0]
 	n := alike(ops, func(op *storage.Op) bool { return isTaggedPut(op) && op.Tube == first.Tube })
-	c.words("put-tagged", &first.Tube, boolArg(p.attendance.known(first.Tube)), n)
+	c.words("put-tagged", &first.Tube, boolArg(p.refs.isReported(first.Tube)), n)
 	for _, op := range ops[:n] {
 		c.addTaggedPut(op)
 	}

@@ -13,17 +13,17 @@ import (
 
 const (
 	// maxTimesTold bounds of how many tubes one heartbeat tells.
-	maxTimesTold = 32
+	maxTubesWithTimes = 32
 
 	// tellAgain is after how long a tube without a policy is told of again, as it may have
 	// got one.
-	tellAgain = 10 * time.Second
+	retryTimesAfter = 10 * time.Second
 )
 
 // toldTimes is what Redis was told of a tube.
-type toldTimes struct {
+type reportedTimes struct {
 	waits, runs tube.Times
-	again       time.Time // before that nothing is told
+	notBefore   time.Time // before that nothing is told
 }
 
 // timesFields are the fields of tube:TUBE: of each histogram the buckets, and the sum in ms.
@@ -40,11 +40,11 @@ var timesFields = func() (fields []string) {
 // timesNumbers are the numbers of these fields.
 func timesNumbers(waits, runs *tube.Times) (numbers [2 * (tube.NumTimes + 1)]int64) {
 	for i, t := range []*tube.Times{waits, runs} {
-		its := numbers[i*(tube.NumTimes+1):]
+		part := numbers[i*(tube.NumTimes+1):]
 		for k, n := range t.Counts {
-			its[k] = int64(n)
+			part[k] = int64(n)
 		}
-		its[tube.NumTimes] = t.Sum.Milliseconds()
+		part[tube.NumTimes] = t.Sum.Milliseconds()
 	}
 	return numbers
 }
@@ -52,17 +52,17 @@ func timesNumbers(waits, runs *tube.Times) (numbers [2 * (tube.NumTimes + 1)]int
 // drop is for a tube that does not exist any more, nor what Redis was told of it.
 func (f *tubeFlows) drop(name string) {
 	f.flows.Drop(name)
-	delete(f.told, name)
+	delete(f.reported, name)
 }
 
 // encodeTimes tells of tubes in which something has happened.
 func (p *partition) encodeTimes(c *call) {
 	p.flow.mu.Lock()
 	defer p.flow.mu.Unlock()
-	now, left := time.Now(), maxTimesTold
+	now, left := time.Now(), maxTubesWithTimes
 	p.flow.flows.Each(func(name string, f *tube.Flow) bool {
-		before := p.flow.told[name]
-		if (f.Waits != before.waits || f.Runs != before.runs) && now.After(before.again) {
+		before := p.flow.reported[name]
+		if (f.Waits != before.waits || f.Runs != before.runs) && now.After(before.notBefore) {
 			p.encodeTimesOf(c, name, f, before)
 			left--
 		}
@@ -71,12 +71,12 @@ func (p *partition) encodeTimes(c *call) {
 }
 
 // encodeTimesOf tells by how much the numbers of a tube have grown.
-func (p *partition) encodeTimesOf(c *call, name string, f *tube.Flow, before toldTimes) {
-	told := toldTimes{waits: f.Waits, runs: f.Runs}
-	is, was := timesNumbers(&told.waits, &told.runs), timesNumbers(&before.waits, &before.runs)
+func (p *partition) encodeTimesOf(c *call, name string, f *tube.Flow, before reportedTimes) {
+	told := reportedTimes{waits: f.Waits, runs: f.Runs}
+	now, was := timesNumbers(&told.waits, &told.runs), timesNumbers(&before.waits, &before.runs)
 	args := []any{"add-times", name, 0}
 	for i, field := range timesFields {
-		if by := is[i] - was[i]; by != 0 {
+		if by := now[i] - was[i]; by != 0 {
 			args = append(args, field, by)
 		}
 	}
@@ -84,9 +84,9 @@ func (p *partition) encodeTimesOf(c *call, name string, f *tube.Flow, before tol
 	c.add(func(r *reply) {
 		if !r.found() {
 			told = before
-			told.again = time.Now().Add(tellAgain)
+			told.notBefore = time.Now().Add(retryTimesAfter)
 		}
-		p.flow.told[name] = told
+		p.flow.reported[name] = told
 	}, args...)
 }
 
@@ -100,7 +100,7 @@ func (f *tubeFlows) timesOf(name string, r *reply) (waits, runs tube.Times) {
 		t.Sum = r.ms()
 	}
 	if flow := f.flows.Find(name); flow != nil {
-		before := f.told[name]
+		before := f.reported[name]
 		waits.Add(&flow.Waits)
 		waits.Sub(&before.waits)
 		runs.Add(&flow.Runs)

@@ -39,10 +39,10 @@ func newTransport(l *link, of int) transport {
 // connection is the transport of a partition: a socket to the server that has it.
 type connection struct {
 	link    *link
-	addr    string   // of the server
-	sockets *sockets // to that; nil if nothing was sent yet
-	socket  *socket  // nil if there is none
-	leaves  bool     // an answer said so (meaning.leave), so the socket is dropped before the next use
+	addr    string        // of the server
+	dialer  *socketDialer // to that; nil if nothing was sent yet
+	socket  *socket       // nil if there is none
+	closing bool          // an answer said so (meaning.leave), so the socket is dropped before the next use
 }
 
 // send implements transport. It makes no new connection: that might lead to another
@@ -53,7 +53,7 @@ func (n *connection) send(_ *goredis.Client, commands ...[]any) error {
 	}
 	err := n.socket.send(commands)
 	if err != nil {
-		err = n.socket.lastWords(err, len(commands))
+		err = n.socket.refusal(err, len(commands))
 		n.drop()
 	}
 	return err
@@ -62,21 +62,21 @@ func (n *connection) send(_ *goredis.Client, commands ...[]any) error {
 // connect implements transport.
 func (n *connection) connect(node *goredis.Client) error {
 	addr := node.Options().Addr
-	if n.socket != nil && (n.leaves || addr != n.addr || !n.socket.isGood()) {
+	if n.socket != nil && (n.closing || addr != n.addr || !n.socket.isGood()) {
 		n.drop()
 	}
 	if n.socket != nil {
 		return nil
 	}
-	if n.sockets != nil && addr != n.addr {
-		n.link.endSockets(n.sockets)
-		n.sockets = nil
+	if n.dialer != nil && addr != n.addr {
+		n.link.closeSocketDialer(n.dialer)
+		n.dialer = nil
 	}
-	if n.sockets == nil {
-		n.sockets, n.addr = n.link.newSockets(node), addr
+	if n.dialer == nil {
+		n.dialer, n.addr = n.link.newSocketDialer(node), addr
 	}
 	var err error
-	n.socket, err = n.sockets.open(context.Background())
+	n.socket, err = n.dialer.open(context.Background())
 	return err
 }
 
@@ -90,13 +90,13 @@ func (n *connection) receive() (any, error) {
 	if err != nil && codeOf(err) == "" {
 		n.drop()
 	}
-	n.leaves = n.leaves || leaves(err)
+	n.closing = n.closing || closesConnection(err)
 	return answer, err
 }
 
 func (n *connection) drop() {
 	n.socket.close()
-	n.socket, n.leaves = nil, false
+	n.socket, n.closing = nil, false
 }
 
 // pooled is a transport by whatever connections go-redis has: to send is to wait for the

@@ -23,21 +23,21 @@ type unit struct {
 	answered map[int]bool // operations that were, though one before them was cut
 	limit    *head        // the batch is takes, of jobs that come before this one; nil if it is not, or of any
 
-	attends attendProgress
+	refs    refProgress
 	partial partial
 	kick    kickProgress
 	listing listing
 	many    manyProgress
 
-	upkeep func(*call)     // encodes an operation of the engine itself
-	after  func(err error) // called when upkeep is done, if not nil
-	keep   bool            // upkeep that must be done, however long it takes
+	upkeep  func(*call)     // encodes an operation of the engine itself
+	after   func(err error) // called when upkeep is done, if not nil
+	mustRun bool            // upkeep that must be done, however long it takes
 
 	abandoned bool // it was answered with an error, while its call goes on
 }
 
 // attendProgress says how far a unit's attending operations have come.
-type attendProgress struct {
+type refProgress struct {
 	counted int // that attendance knows
 	seen    int // that are encoded
 	before  int // of these, in earlier calls than the present one
@@ -85,11 +85,11 @@ func opsOf(units []*unit) int {
 }
 
 // enterCall is called when u goes into a call.
-func (u *unit) enterCall() { u.begun, u.attends.before, u.yields = u.at, u.attends.seen, false }
+func (u *unit) enterCall() { u.begun, u.refs.before, u.yields = u.at, u.refs.seen, false }
 
 // restart goes back to where u was when it went into its present call, which was not
 // carried out.
-func (u *unit) restart() { u.at, u.attends.seen = u.begun, u.attends.before }
+func (u *unit) restart() { u.at, u.refs.seen = u.begun, u.refs.before }
 
 // again asks for the last operation once more, in another call.
 func (u *unit) again() { u.at-- }

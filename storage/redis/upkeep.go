@@ -20,8 +20,8 @@ const (
 
 	// lateWorthLogging is how late a delay, a TTR or a pause may end unremarked,
 	// and lateEvery how often that is remarked on.
-	lateWorthLogging = time.Second
-	lateEvery        = 10 * time.Second
+	minLoggedLag = time.Second
+	logLagEvery  = 10 * time.Second
 )
 
 // upkeep is what a partition has done now and then, whatever connections want:
@@ -95,7 +95,7 @@ func (p *partition) tick(ended chan<- error, beat bool) {
 	u := &unit{upkeep: func(c *call) {
 		if beat {
 			p.encodeHeartbeat(c)
-			p.encodeAttendances(c)
+			p.encodeChangedRefs(c)
 			p.encodeTimes(c)
 		}
 		p.encodeTick(c)
@@ -215,25 +215,25 @@ func (s *Store) await(ended <-chan error, begun int) (errs []error) {
 // tardiness tells the operator when what was due was done late: because the
 // machine or Redis has too much to do, or more was due at once than can be done
 // at once, or there was no instance.
-type tardiness struct {
+type timerLag struct {
 	log *slog.Logger
 
-	mu    sync.Mutex
-	told  time.Time     // when it was last remarked on
-	times int           // since then
-	most  time.Duration // of these
+	mu     sync.Mutex
+	logged time.Time     // when it was last remarked on
+	times  int           // since then
+	most   time.Duration // of these
 }
 
 // note takes down how late the latest was of what a tick has done.
-func (t *tardiness) note(late time.Duration) {
-	if late < lateWorthLogging {
+func (t *timerLag) record(late time.Duration) {
+	if late < minLoggedLag {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.times, t.most = t.times+1, max(t.most, late)
-	if now := time.Now(); now.Sub(t.told) >= lateEvery {
+	if now := time.Now(); now.Sub(t.logged) >= logLagEvery {
 		t.log.Warn("delays, TTRs or pauses have ended late", "by", t.most, "times", t.times)
-		t.told, t.times, t.most = now, 0, 0
+		t.logged, t.times, t.most = now, 0, 0
 	}
 }
