@@ -10,13 +10,12 @@ import (
 	"redstalk/tube"
 )
 
-// What this instance counts: by tube what its clients have done, and of its own work how often
-// Redis was called. Redis keeps none of it. What the usual life of a job is, put, take and
-// delete, the instance knows by the answers; the rest the script notes at the end of a reply,
-// see note in lua/rare/tubes.lua.
+// What this instance counts: by tube, what its clients have done; and how often it has called
+// Redis. Redis stores none of it. Puts, takes and deletes are known from the answers; the
+// script reports everything else at the end of a reply, see OPS.note in lua/slow/tubes.lua.
 
-// tubeFlows is what has happened in the tubes of a partition. mu is held while the answers of a
-// call are decoded.
+// tubeFlows is what has happened in the tubes of a partition. mu is held while a reply is
+// decoded.
 type tubeFlows struct {
 	mu       sync.Mutex
 	flows    *tube.Flows
@@ -30,11 +29,11 @@ func newTubeFlows() tubeFlows {
 // of returns the flow of a tube.
 func (f *tubeFlows) of(name string) *tube.Flow { return f.flows.Open(name) }
 
-// noteDelivered counts that op has got a job. How long it waited is known if it is delivered
-// for the first time, and was neither kicked nor asked for by its id before it was due.
+// noteDelivered counts that op has got a job. Its waiting time is known if this is its first
+// delivery and it was neither kicked nor reserved by its id before it was due.
 func (p *partition) noteDelivered(r *reply, op *storage.Op, j *job) {
 	if j.tube == "" || r.err != nil {
-		return // it has no record any more
+		return // its record is gone
 	}
 	f := p.flow.of(j.tube)
 	f.Counts[tube.Reserves]++
@@ -48,7 +47,7 @@ func (p *partition) noteDelivered(r *reply, op *storage.Op, j *job) {
 	}
 }
 
-// redisTime is when Redis has carried out a call, in ms, or about that.
+// redisTime returns about when Redis has carried out a call, in ms.
 func (p *partition) redisTime(r *reply) int64 {
 	if r.clock != 0 {
 		return r.clock + p.options.skew().Milliseconds()
@@ -56,7 +55,7 @@ func (p *partition) redisTime(r *reply) int64 {
 	return p.clock.redis()
 }
 
-// due is when a job was due that was put with its delay, in ms by the clock of Redis.
+// due returns when a job was due that was put with its delay, in ms by the clock of Redis.
 func (r record) due() int64 { return r.createdMs() + int64(r.delay())*1000 }
 
 // noteRun counts how long a job has run that its holder has deleted.
@@ -64,7 +63,7 @@ func (p *partition) noteRun(r *reply, held *holding) {
 	p.flow.of(p.holdings.tubeOf(held)).Runs.Note(r.sent.Sub(p.holdings.since(held)))
 }
 
-// readNoted reads what the script has noted, at the end of a reply.
+// readNoted reads the counts at the end of a reply.
 func (p *partition) readNoted(r *reply) {
 	for r.err == nil && r.unread != "" {
 		what, n, name := r.text(), r.count(), r.text()
@@ -98,8 +97,8 @@ var counterNamed = func() map[string]tube.Counter {
 	return all
 }()
 
-// effort is what a store counts of its own work. All of it may be used by anybody.
-type storeStats struct {
+// storeStats is what a store counts of its own work. It is safe for concurrent use.
+type storeStats struct { // duration from sending to the reply
 	calls      *histograms.Histogram // from sending to the answer
 	operations *histograms.Histogram
 	retries    atomic.Uint64

@@ -8,17 +8,18 @@ import (
 )
 
 const (
-	// leastDue is how many due things the ticks that are under way do at least, all of them
-	// together: what is late costs more patience than what waits a millisecond longer. tickLeast
-	// is what each of them does at least.
+	// leastDue is how many due things the concurrent ticks do at least, all of them together:
+	// being late is worse than making others wait a millisecond longer. tickLeast is the
+	// minimum for each of them.
 	leastDue  = 64
 	tickLeast = 4
 
-	// maxTold bounds of how many tubes one call tells who attends them.
+	// maxTubesReported limits the tubes whose refs are reported in one call.
 	maxTubesReported = 250
 )
 
-// encodeHeartbeat sends the heartbeat, declares dead who is silent, and exchanges how far ids are.
+// encodeHeartbeat sends the heartbeat, declares silent instances dead, and exchanges the
+// highest ids.
 func (p *partition) encodeHeartbeat(c *call) {
 	now, home := p.clock.now(), boolArg(partitionOf(tube.Default, p.of) == p.number)
 	dead := p.heartbeat.silent(now)
@@ -30,45 +31,44 @@ func (p *partition) encodeHeartbeat(c *call) {
 	c.add(p.readIDs, "ids", p.ids.least())
 }
 
-// encodeReclaim has the next part done of what is to be done about an instance that
-// was declared dead, from where the last one ended.
+// encodeReclaim does the next part of the work about an instance that was declared dead.
 func (p *partition) encodeReclaim(c *call, inst string, from int64) {
 	c.add(p.readReclaimed(inst), "reclaim", inst, c.stepSize(&p.batchSizes.reclaim), from)
 }
 
-// encodeResign gives back the next part of what the instance has.
+// encodeResign gives back the next part of what the instance holds.
 func encodeResign(c *call, from *atomic.Int64) {
 	c.add(func(r *reply) { from.Store(r.int64()) }, "resign", maxMoves, from.Load())
 }
 
-// encodeTick does what is due. It comes last in the call: what expires in it is
-// no longer held, which those before it need not know. The ticks of all partitions that are
-// under way share a step: they may be on one Redis, and then others wait for all of them.
+// encodeTick does what is due. It comes last in the call, because operations before it need not
+// know which jobs expire in it. All partitions whose ticks are under way share one step size:
+// they can be on one Redis, and then others wait for all of them.
 func (p *partition) encodeTick(c *call) {
 	c.last = append(c.last, func(c *call) {
 		c.add(p.readTick, "tick", max(max(c.stepSize(&p.batchSizes.tick), leastDue)/max(int(p.ticks.Load()), 1), tickLeast))
 	})
 }
 
-// encodePass passes on a notification that nobody here wants.
+// encodePassWakeUp passes a wake-up that no client here needs to another instance.
 func encodePassWakeUp(c *call, tube string) { c.add(skipNumber, "pass-wakeup", tube) }
 
-// encodeBest asks for the best ready job of a place, and if wait is true has Redis
-// notify this instance of the next one.
+// encodeBest requests the best ready job of a group of tubes. With wait, Redis sends this
+// instance a wake-up for the next one if there is none.
 func encodeBest(c *call, group *tubeGroup, wait bool, h *head) {
 	c.add(h.read, "best", boolArg(wait), len(group.tubes))
 	c.ops += len(group.tubes)
 	c.addTubes(group.tubes)
 }
 
-// encodeAttendances tells what has changed of who attends which tube here.
+// encodeChangedRefs reports tubes whose refs have changed.
 func (p *partition) encodeChangedRefs(c *call) {
 	p.refs.findChanged(p.listener.Waiting)
 	p.encodeUnreportedRefs(c)
 }
 
-// encodeUntold tells of tubes that were reviewed. What is too much for one call is
-// told by the next ones.
+// encodeUnreportedRefs reports tubes that findChanged has found. What is too much for one call
+// is reported by the next ones.
 func (p *partition) encodeUnreportedRefs(c *call) {
 	for _, name := range p.refs.nextToReport(maxTubesReported) {
 		p.encodeTubeRefs(c, name)
@@ -78,7 +78,7 @@ func (p *partition) encodeUnreportedRefs(c *call) {
 	}
 }
 
-// encodeAttendance tells Redis who attends a tube here.
+// encodeTubeRefs reports how many connections here use, watch and wait for a tube.
 func (p *partition) encodeTubeRefs(c *call, name string) {
 	waiting := 0
 	if p.refs.counts(name).watching > 0 {
@@ -89,8 +89,8 @@ func (p *partition) encodeTubeRefs(c *call, name string) {
 	c.add(skipNumber, "set-refs", name, using, watching, waiting)
 }
 
-// encodeGiveBackSome gives back what a connection holds, as much as one call may.
-// more is called if something is left.
+// encodeGiveBackSome gives back what a connection holds, as much as fits one call. more is
+// called if something is left.
 func (p *partition) encodeGiveBackSome(c *call, h tube.Holder, more func()) {
 	some := p.holdings.firstOf(h, maxMoves)
 	if len(some) == 0 {
@@ -100,8 +100,8 @@ func (p *partition) encodeGiveBackSome(c *call, h tube.Holder, more func()) {
 	c.expect(afterGiveBack(h, more))
 }
 
-// encodeGiveBack gives back those of the jobs that this instance still has, by the
-// same reservations: somebody else here may have reserved one again meanwhile.
+// encodeGiveBack gives back those of the jobs that this instance still holds by the same
+// reservations: another client here can have reserved a job again since.
 func (p *partition) encodeGiveBack(c *call, all []reservation) {
 	all = slices.DeleteFunc(slices.Clone(all), func(r reservation) bool { return !p.holdings.isCurrent(r) })
 	if len(all) == 0 {
@@ -117,7 +117,7 @@ func (p *partition) encodeGiveBack(c *call, all []reservation) {
 	c.ops += len(all)
 }
 
-// encodeOver tells of lease sets that are over, in a call that is made anyway.
+// encodeEmptySets reports lease sets that are empty, in a call that is made anyway.
 func (p *partition) encodeEmptySets(c *call) {
 	if len(p.holdings.emptySets) == 0 || c.isEmpty() {
 		return

@@ -8,22 +8,22 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// Of a large job that was taken the script brings the begin of its record only. The rest
-// is read by a GET, as that is cheap, before the answer is decoded: unless this instance
-// has put the job itself a short while ago, and has the body in its cache. The job is
-// reserved by then, so nobody deletes it meanwhile. One call takes as much as one reply
-// may bring, large jobs as well, which bounds what is read in one go.
+// Of a large job that was taken, the script returns only the beginning of the record. The rest
+// is read with a GET, which is cheap, before the reply is decoded, unless this instance has
+// recently put the job itself and has the body in its cache. The job is reserved by then, so
+// nobody deletes it meanwhile. One call takes as much as one reply can carry, large jobs
+// included, which limits how much is read at once.
 
-// errFetch: a call was carried out, but a record that belongs to the answer was not read.
+// errFetch: a call was carried out, but a record that belongs to the reply could not be read.
 var errFetch = errors.New("a job was reserved, and its record could not be read")
 
-// large is a record in a reply of which only the begin is there.
+// large is a record in a reply of which only the beginning is there.
 type large struct {
 	index int // in records
 	bytes int // of the whole record
 }
 
-// parseSizes reads which records are large ones.
+// parseSizes reads which records are large.
 func (r *reply) parseSizes(sizes string) {
 	for sizes != "" {
 		var body large
@@ -61,7 +61,7 @@ func (p *partition) fetch(node *goredis.Client, r *reply) error {
 	return p.get(node, r, missing, commands)
 }
 
-// begins returns the begin of a large record.
+// begins returns the beginning of a large record.
 func (r *reply) begins(body large) record {
 	text, _ := r.records[body.index].(string)
 	if text == "" {
@@ -70,8 +70,8 @@ func (r *reply) begins(body large) record {
 	return record(text)
 }
 
-// get sends these GETs, and completes the records that they are about. One that is not
-// there any more, which happens only if somebody has changed keys by hand, becomes nil.
+// get sends these GETs, and completes their records. A record that is gone, which happens only
+// if somebody has changed keys by hand, becomes nil.
 func (p *partition) get(node *goredis.Client, r *reply, which []large, commands [][]any) error {
 	if len(commands) == 0 {
 		return nil
@@ -97,7 +97,7 @@ func (p *partition) get(node *goredis.Client, r *reply, which []large, commands 
 	return failed
 }
 
-// idsOfRecords are the ids of the jobs whose records are in the reply.
+// idsOfRecords returns the ids of the jobs whose records are in the reply.
 func (r *reply) idsOfRecords() (ids []uint64) {
 	rest := *r
 	for rest.err == nil && (rest.more > 0 || rest.taken != "") {

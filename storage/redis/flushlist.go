@@ -10,23 +10,23 @@ import (
 	"redstalk/tube"
 )
 
-// Operations on many jobs of a tube, both ways: see lua/many. They take several calls, and
-// those of others come in between. moving.go has moves to another tube.
+// Operations on many jobs of a tube, both encoding and decoding: see lua/bulk. They take
+// several calls, between which others are served. movejobs.go has moves to another tube.
 
-// manyProgress is how far a flush or a list has come.
+// manyProgress is the progress of a flush or a list.
 type manyProgress struct {
 	begun  bool
-	states string // still to be flushed, as the script wants them
-	last   string // the largest id of a job to be flushed; "" at first
+	states string // still to be flushed, as the script expects them
+	last   string // the largest id to be flushed; "" at first
 
-	position listPosition // behind which the next part goes on
+	position listPosition // after which the next part continues
 	holder   string       // whose reserved jobs come next
 	had      int          // how many of this holder were found
 	found    []listed
 }
 
-// listPlace is the place of a job in a queue, as the script knows it: its score and its key; ""
-// before the first.
+// listPosition is the position of a job in a queue, as the script has it: its score and its
+// key; "" before the first.
 type listPosition struct{ score, key string }
 
 // listed is a job of a list.
@@ -35,10 +35,10 @@ type listed struct {
 	tube.JobStats
 }
 
-// readPlace reads a place.
+// readPosition reads a position.
 func (r *reply) readPosition() listPosition { return listPosition{r.text(), r.text()} }
 
-// encodeMany appends a flush or a list, or a part of it.
+// encodeMany appends a flush or a list, or the next part of one.
 func (p *partition) encodeMany(c *call, u *unit, op *storage.Op) {
 	switch {
 	case op.Kind == storage.ListJobs:
@@ -52,8 +52,8 @@ func (p *partition) encodeMany(c *call, u *unit, op *storage.Op) {
 	}
 }
 
-// encodeFlush appends a part of a flush of jobs that are not reserved. Those that are ready
-// come last: jobs become ready meanwhile by themselves.
+// encodeFlush appends a part of a flush of jobs that are not reserved. Ready jobs come last,
+// because jobs can become ready meanwhile.
 func (p *partition) encodeFlush(c *call, u *unit, op *storage.Op) {
 	m := &u.many
 	if !m.begun {
@@ -77,7 +77,7 @@ func readFlush(u *unit) func(*partition, *reply, []*storage.Op) {
 	}
 }
 
-// readFlushReserved is readFlush for reserved jobs. Those of this instance are gone at once.
+// readFlushReserved is readFlush for reserved jobs. This instance drops its own at once.
 func readFlushReserved(u *unit) func(*partition, *reply, []*storage.Op) {
 	return func(p *partition, r *reply, ops []*storage.Op) {
 		m := &u.many
@@ -99,7 +99,7 @@ func (u *unit) goOnFlushing(more bool, op *storage.Op) {
 	u.partial, u.many = partial{}, manyProgress{}
 }
 
-// encodeList appends a part of a list of jobs. Of a cursor that no page had the page is empty.
+// encodeList appends a part of a list of jobs. With an invalid cursor the page is empty.
 func (p *partition) encodeList(c *call, u *unit, op *storage.Op) {
 	begin, ok := p.cursorOf(op)
 	count := countOf(op)
@@ -116,16 +116,16 @@ func (p *partition) encodeList(c *call, u *unit, op *storage.Op) {
 		c.expect(readList(u), op)
 		return
 	}
-	// A lease set at the beginning may have jobs before the first.
+	// A lease set at the beginning can have jobs before the first one of the page.
 	most := count + 1 + maxTogether
 	c.words("list-reserved", op.Tube, c.stepSize(&p.batchSizes.listReserved), most, begin.score, begin.key, m.holder, m.had, m.position.score, m.position.key)
 	c.expect(readListReserved(u), op)
 }
 
-// countOf is how many jobs a page has at most.
+// countOf returns how many jobs a page has at most.
 func countOf(op *storage.Op) int { return int(min(op.MaxJobs, tube.MaxListed)) }
 
-// cursorOf returns the place behind which a page begins; false if the cursor is none.
+// cursorOf returns the position after which a page begins; false if the cursor is invalid.
 func (p *partition) cursorOf(op *storage.Op) (listPosition, bool) {
 	if op.Args == nil || op.Args.Cursor == "" {
 		return listPosition{}, true
@@ -174,7 +174,7 @@ func readListReserved(u *unit) func(*partition, *reply, []*storage.Op) {
 	}
 }
 
-// readListed reads jobs of a list. One that has changed its place between two parts comes once.
+// readListed reads jobs of a list. A job that has moved between two parts is listed once.
 func (r *reply) readListed(m *manyProgress) {
 	seen := make(map[uint64]bool, len(m.found))
 	for i := range m.found {
@@ -195,7 +195,7 @@ func (r *reply) readListed(m *manyProgress) {
 	}
 }
 
-// endList answers with a page of the jobs that were found, of which there may be too many.
+// endList answers with a page of the jobs that were found, which can be too many.
 func (u *unit) endList(op *storage.Op) {
 	found, a := u.many.found, &storage.Result{}
 	if count := countOf(op); len(found) > count {

@@ -11,71 +11,71 @@ import (
 	"redstalk/tube"
 )
 
-// holdings is what the connections of this instance have reserved, and until
-// when by the local clock. Redis knows which jobs the instance has; which of
-// its connections has them is known here only, which spares Redis the trouble.
-// It is exact as long as batches are recorded one after the other: nobody else
-// takes a job from an instance without having declared it dead, and then the script
-// says so (LOST).
+// holdings is what the connections of this instance have reserved, and until when by the local
+// clock. Redis knows which jobs the instance has. Which of its connections has them is known
+// only here, which saves work in Redis. It is exact as long as batches are recorded one after
+// the other: no other instance takes a job from this one without having declared it dead, and
+// then the script says so (LOST).
 //
-// It belongs to the caller of the partition; only soon and any may be called by others,
-// and only if it is shared.
+// It belongs to the caller of the partition. Only soon and holdsAny can be
+// called by other goroutines, and only if shared is set.
 type holdings struct {
 	shared bool
-	mu     sync.Mutex // held when anything changes, or others look; if shared
+	mu     sync.Mutex // if shared: held while anything changes, or other goroutines read
 
-	slots        map[uint64]uint32 // of jobs on the shelf
+	slots        map[uint64]uint32 // of jobs in the slab
 	slab         slab
 	tubes        interned[string] // of the jobs
 	tubeNumbers  map[string]uint32
 	sets         interned[*leaseSet] // of the jobs
-	base         time.Time           // the times of holdings are counted from here
+	base         time.Time           // the times of holdings are relative to this
 	holders      map[tube.Holder]*held
-	reservations uint64   // reservations so far
+	reservations uint64   // number of reservations so far
 	spare        []*held  // empty ones
-	emptySets    []string // lease sets all of whose jobs are deleted, of which Redis was not told
+	emptySets    []string // lease sets without jobs, of which Redis has not been told
 
-	// forfeited are reservations that Redis has lost. There may be other jobs with
-	// the same ids by now: what their holders still say is not meant for these.
+	// forfeited are reservations that Redis has lost. By now there can be other jobs with the
+	// same ids, for which commands of the old holders are not meant.
 	forfeited map[tube.Holder]map[uint64]bool
 }
 
-// keptPages is up to how many pages the shelf keeps when there is nothing on it.
+// retainedPages is up to how many pages the slab keeps when it is empty.
 const retainedPages = 16
 
-// holding is one job. It is good until the job is dropped. It has no pointers, see shelf.go.
+// holding is one reserved job. It is valid until the job is dropped. It has no pointers, see
+// slab.go.
 type holding struct {
 	reservation
 	holder      tube.Holder
 	until       time.Duration // from base
-	since       time.Duration // when it was delivered, as until
+	since       time.Duration // when it was delivered, relative to base
 	ttr         time.Duration
 	spent       uint64 // number of the last call in which the holder gives it up
-	size        int    // of its body, bytes
-	index       uint32 // in held
-	tube        uint32 // its number
-	set         uint32 // number of the lease set in which Redis has it; 0 if by itself
-	hasMetadata bool   // see facts.go
+	size        int    // of its body, in bytes
+	index       uint32 // its position in the heap of held
+	tube        uint32 // number of its tube
+	set         uint32 // number of its lease set in Redis; 0 if it has none
+	hasMetadata bool   // see metadata.go
 }
 
-// reservation names one that this instance has: a job may be reserved again and again.
+// reservation identifies a reservation of this instance: a job can be reserved again and again.
 type reservation struct {
-	id     uint64 // of the job
-	number uint64 // that no other reservation has
+	id     uint64 // id of the job
+	number uint64 // unique among reservations
 }
 
-// leaseSet is jobs that Redis has reserved together, see lua/keys.md. Once
-// something was sent that splits it, its jobs count as being by themselves; the
-// script can tell if they are not, because it was never carried out.
+// leaseSet is jobs that Redis has reserved together, see lua/keys.md. After an operation that
+// splits it was sent, its jobs count as single ones. If that was never carried out, the script
+// notices it.
 type leaseSet struct {
 	name   string
-	left   int // of its jobs, that were not deleted
+	left   int // how many of its jobs are not deleted
 	split  bool
-	number uint32 // among those of holdings; 0: it has none
+	number uint32 // its number in holdings; 0: none
 }
 
-// held is what one connection has reserved: a heap of places on the shelf, of which the first is
-// the next to expire.
+// held is what one connection has reserved: a heap of slots of the slab, with the job that
+// expires next first.
 type held struct {
 	slots []uint32
 	slab  *slab
@@ -92,11 +92,11 @@ func (h *held) Swap(i, k int) {
 	h.at(i).index, h.at(k).index = uint32(i), uint32(k)
 }
 
-// Push and Pop are not called: add and remove spare what any costs.
+// Push and Pop are not called: add and remove avoid the cost of an any.
 func (h *held) Push(any) { panic("held: use add") }
 func (h *held) Pop() any { panic("held: use remove") }
 
-// add adds what is at a place on the shelf.
+// add adds the holding in a slot.
 func (h *held) add(slot uint32) {
 	last := len(h.slots)
 	h.slots = append(h.slots, slot)
@@ -104,7 +104,7 @@ func (h *held) add(slot uint32) {
 	heap.Fix(h, last)
 }
 
-// remove removes what has a place in h.
+// remove removes the holding at a position of the heap.
 func (h *held) remove(slot uint32) {
 	last := len(h.slots) - 1
 	h.Swap(int(slot), last)
@@ -113,9 +113,9 @@ func (h *held) remove(slot uint32) {
 	}
 }
 
-// next returns how long it is until the first job expires that has not yet, of
-// those below a place in the heap, without some. It looks at no more jobs than twice
-// those that have, and those.
+// next returns how long it is until the first unexpired job expires, among those below a
+// position in the heap, except for some. It examines at most 2n+1 jobs, where n is the number
+// of expired and excepted ones.
 func (h *held) next(at int, now time.Duration, without map[uint64]bool) time.Duration {
 	if at >= len(h.slots) {
 		return storage.Forever
@@ -133,17 +133,17 @@ func newHoldings(shared bool) *holdings {
 	return hs
 }
 
-// empty begins with nothing.
+// empty resets everything to nothing.
 func (hs *holdings) empty() {
 	hs.slots, hs.slab = make(map[uint64]uint32), slab{}
 	hs.tubes, hs.tubeNumbers, hs.sets = interned[string]{}, make(map[string]uint32), interned[*leaseSet]{}
 	hs.holders, hs.spare, hs.emptySets = make(map[tube.Holder]*held), nil, nil
 }
 
-// count returns how many jobs the connections of this instance have.
+// count returns how many jobs the connections of this instance hold.
 func (hs *holdings) count() int { return len(hs.slots) }
 
-// of returns job id; nil if nobody here has it.
+// get returns a job; nil if no connection here holds it.
 func (hs *holdings) get(id uint64) *holding {
 	if slot, ok := hs.slots[id]; ok {
 		return hs.slab.at(slot)
@@ -157,7 +157,7 @@ func (hs *holdings) tubeOf(held *holding) string { return hs.tubes.of(held.tube)
 // since returns when a job was delivered.
 func (hs *holdings) since(held *holding) time.Time { return hs.base.Add(held.since) }
 
-// fromBase returns a time as holdings have it.
+// fromBase returns a time relative to base.
 func (hs *holdings) fromBase(t time.Time) time.Duration {
 	if hs.base.IsZero() {
 		hs.base = t
@@ -177,14 +177,14 @@ func (hs *holdings) unlock() {
 	}
 }
 
-// clear forgets all reservations: others have given back their jobs.
+// clear forgets all reservations: other instances have given back the jobs.
 func (hs *holdings) clear() {
 	hs.lock()
 	defer hs.unlock()
 	hs.empty()
 }
 
-// forfeit notes that all reservations are lost, and perhaps their jobs, too.
+// forfeit records that all reservations are lost, and perhaps their jobs as well.
 func (hs *holdings) forfeit() {
 	hs.lock()
 	for id, slot := range hs.slots {
@@ -200,7 +200,7 @@ func (hs *holdings) forfeit() {
 	hs.clear()
 }
 
-// hold notes that h has got a job by that id, in a lease set unless that is nil.
+// hold records that h has got a job, in a lease set unless that is nil.
 func (hs *holdings) hold(h tube.Holder, id uint64, of job, now time.Time, in *leaseSet) {
 	hs.lock()
 	defer hs.unlock()
@@ -223,11 +223,10 @@ func (hs *holdings) hold(h tube.Holder, id uint64, of job, now time.Time, in *le
 	}
 }
 
-// lost returns whether h had job id reserved, but not any more since all
-// reservations were lost.
+// lost returns whether h had reserved a job before all reservations were lost.
 func (hs *holdings) lost(h tube.Holder, id uint64) bool { return hs.forfeited[h][id] }
 
-// forget is for a holder that is gone.
+// forget is called when a holder is gone.
 func (hs *holdings) forget(h tube.Holder) {
 	if len(hs.forfeited) == 0 {
 		return
@@ -237,7 +236,7 @@ func (hs *holdings) forget(h tube.Holder) {
 	delete(hs.forfeited, h)
 }
 
-// useTube returns the number of a tube for one more job.
+// refTube returns the number of a tube for one more job.
 func (hs *holdings) refTube(name string) uint32 {
 	number := hs.tubeNumbers[name]
 	if number != 0 {
@@ -256,7 +255,7 @@ func (hs *holdings) unrefTube(number uint32) {
 	}
 }
 
-// useSet returns the number of a lease set for one more of its jobs; 0 for none.
+// refSet returns the number of a lease set for one more of its jobs; 0 for none.
 func (hs *holdings) refSet(in *leaseSet) uint32 {
 	switch {
 	case in == nil:
@@ -269,7 +268,7 @@ func (hs *holdings) refSet(in *leaseSet) uint32 {
 	return in.number
 }
 
-// leaveSet notes that a job of a lease set is gone.
+// unrefSet records that a job of a lease set is gone.
 func (hs *holdings) unrefSet(number uint32) {
 	if number == 0 {
 		return
@@ -292,7 +291,7 @@ func (hs *holdings) newHeld() *held {
 	return &held{slab: &hs.slab}
 }
 
-// drop notes that nobody here has job id any more.
+// drop records that no connection here holds a job any more.
 func (hs *holdings) drop(id uint64) {
 	hs.lock()
 	defer hs.unlock()
@@ -310,11 +309,11 @@ func (hs *holdings) remove(id uint64) {
 	hs.unrefSet(was.set)
 	hs.removeFromHolder(was)
 	if hs.slab.free(slot); len(hs.slots) == 0 && len(hs.slab.pages) > retainedPages {
-		hs.slab, hs.slots = slab{}, make(map[uint64]uint32) // as large as they were
+		hs.slab, hs.slots = slab{}, make(map[uint64]uint32) // a map never shrinks
 	}
 }
 
-// leaveHolder notes that its holder does not have a job any more.
+// removeFromHolder records that a holder does not have a job any more.
 func (hs *holdings) removeFromHolder(was *holding) {
 	held := hs.holders[was.holder]
 	held.remove(was.index)
@@ -327,8 +326,7 @@ func (hs *holdings) removeFromHolder(was *holding) {
 	}
 }
 
-// has returns job id if h has it, and does not give it up earlier in the same
-// call; nil if not.
+// heldBy returns a job if h has it, and does not give it up earlier in the same call; else nil.
 func (hs *holdings) heldBy(h tube.Holder, id, call uint64) *holding {
 	if held := hs.get(id); held != nil && held.holder == h && held.spent != call {
 		return held
@@ -336,18 +334,18 @@ func (hs *holdings) heldBy(h tube.Holder, id, call uint64) *holding {
 	return nil
 }
 
-// inSet returns whether Redis is sure to have a job in a lease set.
+// inSet returns whether Redis certainly has a job in a lease set.
 func (hs *holdings) inSet(held *holding) bool { return held.set != 0 && !hs.sets.of(held.set).split }
 
-// splitSet notes that something was sent that takes a job out of its lease set other
-// than by deleting it, so that the lease set is split.
+// splitSet records that an operation other than a delete was sent for a job, which splits its
+// lease set.
 func (hs *holdings) splitSet(held *holding) {
 	if held.set != 0 {
 		hs.sets.of(held.set).split = true
 	}
 }
 
-// touch notes that the TTR of job id begins anew.
+// touch restarts the TTR of a job.
 func (hs *holdings) touch(id uint64, now time.Time) {
 	hs.lock()
 	defer hs.unlock()
@@ -357,12 +355,12 @@ func (hs *holdings) touch(id uint64, now time.Time) {
 	}
 }
 
-// soon is how long until the holder must be told DEADLINE_SOON.
+// soon returns how long it is until the holder must be answered DEADLINE_SOON.
 func (hs *holdings) soon(h tube.Holder, now time.Time) time.Duration {
 	return hs.soonWithout(h, now, nil)
 }
 
-// soonWithout is soon without some of the jobs that the holder has.
+// soonWithout is soon without some of the jobs of the holder.
 func (hs *holdings) soonWithout(h tube.Holder, now time.Time, without map[uint64]bool) time.Duration {
 	hs.lock()
 	defer hs.unlock()
@@ -377,7 +375,7 @@ func (hs *holdings) soonWithout(h tube.Holder, now time.Time, without map[uint64
 	return left - tube.Margin
 }
 
-// any returns whether h has anything, or had.
+// holdsAny returns whether h holds anything, or did.
 func (hs *holdings) holdsAny(h tube.Holder) bool {
 	hs.lock()
 	defer hs.unlock()
@@ -392,13 +390,13 @@ func (hs *holdings) countOf(h tube.Holder) int {
 	return 0
 }
 
-// stands returns whether a reservation has not been given up yet.
+// isCurrent returns whether a reservation has not been given up yet.
 func (hs *holdings) isCurrent(r reservation) bool {
 	held := hs.get(r.id)
 	return held != nil && held.number == r.number
 }
 
-// some returns some of what h has, n at most, the next to expire first.
+// firstOf returns up to n reservations of h, the next to expire first.
 func (hs *holdings) firstOf(h tube.Holder, n int) []reservation {
 	held := hs.holders[h]
 	if held == nil {

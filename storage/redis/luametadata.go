@@ -8,19 +8,18 @@ import (
 
 // What Lua knows of jobs with tags, and of the rules of tubes: see luaData.
 
-// luaFacts is the layout of a block of facts, see facts.go:
+// luaMetadata is the layout of a metadata block, see metadata.go:
 //
-//   - MAX_METADATA is how many bytes the largest one has, CHANGING how many of them at its
-//     end change.
-//   - unpack_metadata(text) returns a table of the facts in a block, of which text has the end
-//     of the record, or more of it than the block; nil if it is broken.
-//   - pack_changing(f) returns its last CHANGING bytes; length is how many bytes are before
-//     the length.
-//   - facts_end(text) returns where the block begins.
+//   - MAX_METADATA is an upper limit of its size. CHANGING is the size of its last part, which
+//     changes.
+//   - unpack_metadata(text) returns a table of the fields of a block; nil if it is broken. text
+//     is the end of the record, at least as long as the block.
+//   - pack_changing(f) returns the last CHANGING bytes. f.length is the size of the block
+//     without its length field.
 //
-// The fields of the table are key (empty if there is none), void, retry (nil, or ms), max (0: no
-// limit), dead (empty), key_ttl (nil, or ms), from_tube (empty), from_id, parked (a tube.Parked),
-// failures_before, deliveries_before, lease, and length.
+// The fields of the table are key (empty if there is none), void, retry (nil, or ms), max (0:
+// no limit), dead (empty), key_ttl (nil, or ms), from_tube (empty), from_id, parked (a
+// tube.Parked), failures_before, deliveries_before, lease, and length.
 func luaMetadata() string {
 	return fmt.Sprintf("local CHANGING, MAX_METADATA, KEY_VOID = %d, %d, %d\n", changingMetadata, mostMetadata, keyVoid) +
 		fmt.Sprintf("local HAS_RETRY, HAS_MAX, HAS_DEAD, HAS_KEY_TTL, HAS_FROM = %d, %d, %d, %d, %d\n", hasRetry, hasMax, hasDead, hasKeyTTL, hasFrom) +
@@ -64,11 +63,11 @@ local function pack_changing(f)
 end
 `
 
-// luaAfter is tube.Rules.After, for rules that are a table like that of unpack_metadata, and an
+// luaAfter is tube.Rules.After, for rules in a table like that of unpack_metadata, and an
 // outcome of ARROW_ENDS. TestAfterInLua compares the two.
 //
-//   - after(rules, outcome, failures, deliveries) returns why the job is parked, NOT_PARKED
-//     if it is not, and for how many ms it waits.
+//   - after(rules, outcome, failures, deliveries) returns why the job is parked, NOT_PARKED if it
+//     is not, and for how many ms it is delayed.
 func luaAfter() string {
 	return fmt.Sprintf("local FAILURE, REFUSED, NOT_PARKED, PARKED_RETRIES, PARKED_DELIVERIES, PARKED_REFUSED = %d, %d, %d, %d, %d, %d\n",
 		tube.Failure, tube.Refused, tube.NotParked, tube.ParkedRetries, tube.ParkedDeliveries, tube.ParkedRefused) + `
@@ -85,7 +84,7 @@ end
 `
 }
 
-// luaPlaces is placeOf, and the words about puts with tags.
+// luaPlacement is partitionOf, and the constants of puts with tags.
 func luaPlacement() string {
 	return fmt.Sprintf("local PUT_NEW, PUT_TOMBSTONE, PUT_DUPLICATE, PUT_REFUSED = %d, %d, %d, %d\n",
 		tube.PutNew, tube.PutTombstone, tube.PutDuplicate, tube.PutRefused) +

@@ -8,24 +8,24 @@ import (
 	"redstalk/tube"
 )
 
-// A job that was put with tags, or that rules have changed, has a block of facts at the end
-// of its record, behind the body. Then the letter of its state is a small one. So the
-// header is where it always is, what a job without facts costs is not changed, and a block
-// can be added to a record of any size without moving its body.
+// A job that was put with tags, or that a rule has changed, has a metadata block at
+// the end of its record, after the body. Then the letter of its state is in lower case. So the
+// header is where it always is, a job without metadata costs nothing more, and a block can be
+// added to a record of any size without moving its body.
 //
-// The block is, with numbers big-endian, and texts of up to 255 bytes behind their length:
+// The block, with big-endian numbers, and texts of up to 255 bytes after their length:
 //
 //	flags, key         what else is there, by these bits
-//	retry              1: how many waits; and each, ms
+//	retry              1: how many delays; and each, ms
 //	max                2: deliveries
 //	dead               4: tube
 //	key-ttl            8: ms
 //	from               16: tube, and id of the job that was exhausted
 //	status             tube.Parked, and keyVoid
 //	failures before, deliveries before, lease
-//	length             of all before it
+//	length             of everything before it
 //
-// Only status and what comes behind it ever change, in place.
+// Only status and what follows it ever change, in place.
 const (
 	hasRetry = 1 << iota
 	hasMax
@@ -35,20 +35,20 @@ const (
 )
 
 const (
-	// keyVoid in the status says that the job does not have the key that is in the block:
-	// another job has it.
+	// keyVoid in the status means that the job does not own the key in its block: another job
+	// has it.
 	keyVoid = 1 << 7
 
-	// changingFacts is how many bytes change, the length behind them included, and
-	// mostFacts how many the largest block has, or more.
+	// changingMetadata is the size of the part that changes, including the length after it.
+	// mostMetadata is an upper limit of the size of a block.
 	changingMetadata = 1 + 4 + 4 + 8 + 2
 	mostMetadata     = 1100
 
-	// smallLetter is what is added to the letter of a job with facts.
+	// smallLetter is added to the letter of a job with metadata.
 	smallLetter = 'a' - 'A'
 )
 
-// appendFacts appends a block.
+// appendMetadata appends a block.
 func appendMetadata(b []byte, f *tube.Metadata) []byte {
 	from := len(b)
 	flags := metadataFlags(f)
@@ -91,7 +91,7 @@ func metadataFlags(f *tube.Metadata) (flags byte) {
 
 func appendShort(b []byte, text string) []byte { return append(append(b, byte(len(text))), text...) }
 
-// factsReader reads a block from its front. What is not there reads as zero, and is noted.
+// metadataReader reads a block from its beginning. Missing fields read as zero and set bad.
 type metadataReader struct {
 	rest string
 	bad  bool
@@ -116,7 +116,7 @@ func (r *metadataReader) number(bytes int) (n uint64) {
 func (r *metadataReader) short() string     { return r.text(int(r.number(1))) }
 func (r *metadataReader) ms() time.Duration { return time.Duration(r.number(8)) * time.Millisecond }
 
-// parseFacts reads a block, without its length.
+// parseMetadata reads a block without its length.
 func parseMetadata(block string) (*tube.Metadata, error) {
 	r, f := &metadataReader{rest: block}, new(tube.Metadata)
 	flags := byte(r.number(1))
@@ -150,11 +150,11 @@ func parseMetadata(block string) (*tube.Metadata, error) {
 	return f, nil
 }
 
-// hasFacts returns whether a record has a block of facts.
+// hasMetadata returns whether a record has a metadata block.
 func (r record) hasMetadata() bool { return r[letterAt] >= 'a' }
 
-// factsLength is how many bytes the block of a whole record has, its length included; 0 if
-// there is none, or it is broken.
+// metadataLength returns the size of the block of a whole record, including its length field; 0
+// if there is none, or it is broken.
 func (r record) metadataLength() int {
 	if !r.hasMetadata() {
 		return 0

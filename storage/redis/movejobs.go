@@ -10,17 +10,17 @@ import (
 	"redstalk/tube"
 )
 
-// A move of jobs to another tube takes parts. In each of them the first jobs are moved in one
-// call, if the other tube is in the same partition and their records are small. Otherwise they
-// take the way of dead letters, see deadletter.go: they are bound, become jobs there, and are
-// removed here. Whoever dies meanwhile, somebody else sees to the last steps.
+// A move of jobs to another tube is done in parts. Each part moves the first jobs in one call,
+// if the other tube is in the same partition and the records are small. Otherwise they take the
+// way of dead letters, see deadletter.go: they become pending, become jobs there, and are
+// removed here. If this instance dies meanwhile, another one finishes the last steps.
 
-// moving is a MoveJobs on its way.
+// moving is a MoveJobs in progress.
 type moving struct {
 	trip     *trip
 	op       *storage.Op
 	from, to *partition
-	left     int // how many jobs are to be moved at most
+	left     int // how many more jobs are moved at most
 	begun    bool
 	done     int
 
@@ -31,7 +31,7 @@ type moving struct {
 	refused     error
 }
 
-// newMoving begins to move jobs; nil if none are to be moved.
+// newMoving starts to move jobs; nil if there is nothing to move.
 func newMoving(t *trip, op *storage.Op) *moving {
 	op.Answer = storage.Answer{}
 	if op.Args.To == op.Tube || op.MaxJobs == 0 || op.State == tube.Reserved || op.State == tube.Gone {
@@ -92,7 +92,7 @@ func (m *moving) read(p *partition, r *reply, here bool, limit int) {
 	}
 }
 
-// afterPart sends what is bound, and then goes on.
+// afterPart sends what is pending, and then continues.
 func (m *moving) afterPart(err error) {
 	if err == nil {
 		err = m.refused
@@ -126,7 +126,7 @@ func (m *moving) afterPart(err error) {
 	}
 }
 
-// goOn begins the next part, or ends.
+// goOn starts the next part, or ends.
 func (m *moving) goOn(err error) {
 	if err != nil || m.left == 0 {
 		m.end(err)
@@ -135,15 +135,16 @@ func (m *moving) goOn(err error) {
 	m.from.submitOrEnd(m.part())
 }
 
-// end answers the operation, and has the trip go on. If it has failed, what is bound is sent
-// later; the answer says how many jobs had been moved by then.
+// end answers the operation, and lets the trip continue. After a failure, pending jobs are sent
+// later; the answer is how many jobs had been moved by then.
 func (m *moving) end(err error) {
 	m.op.Answer.Count, m.op.Answer.Err = m.done, err
 	m.trip.goOn()
 }
 
-// setPlace reads what bound says of a job beside its tube: 'KEY' for a dead letter, which will be
-// ready, or 'STATE SCORE KEY'. It returns false if the record is broken.
+// parseDestination parses what the script says of a pending job after its tube: 'KEY' for a
+// dead letter, which will be ready, or 'STATE SCORE KEY'. It returns false if the record is
+// broken.
 func (l *deadLetter) parseDestination(text string) bool {
 	words := strings.SplitN(text, " ", 3)
 	if len(words) < 3 {
@@ -161,8 +162,8 @@ func (l *deadLetter) parseDestination(text string) bool {
 	return err == nil
 }
 
-// movedRecord is the record that a job has in its new tube, and whose counters begin at zero: what
-// they come to is in the facts.
+// movedRecord is the record of a job in its new tube. Its counters begin at zero; the metadata
+// has their former values.
 func (l *deadLetter) movedRecord() stagedRecord {
 	rec, f := l.job.record, *l.metadata
 	counters := rec.counters()
@@ -180,7 +181,7 @@ func (l *deadLetter) movedRecord() stagedRecord {
 	return moved
 }
 
-// isPlain returns whether a block of facts says nothing.
+// isPlain returns whether a metadata block says nothing.
 func isPlain(f *tube.Metadata) bool {
 	block := appendMetadata(nil, f)
 	return !slices.ContainsFunc(block[:len(block)-2], func(b byte) bool { return b != 0 })

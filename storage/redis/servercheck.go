@@ -18,42 +18,42 @@ import (
 	"redstalk/storage/telemetry"
 )
 
-// What a server allows is looked at before the first call, and again whenever it may have become
-// another one: when another process answers, when a call has failed, and once a minute. So nobody
-// finds out half way through a script that a command is forbidden, and no job is put where it would
-// be deleted.
+// What a server allows is inspected before the first call, and again whenever that may have
+// changed: when another process answers, when a call has failed, and once a minute. So no
+// script fails halfway because a command is forbidden, and no job is put where it would be
+// deleted.
 
 const (
-	// inspectEvery is how often settings are looked at that are changed while Redis runs.
+	// inspectEvery is how often the settings are read, which can change while Redis runs.
 	inspectEvery = time.Minute
 
-	// doubtEvery is how often calls that fail have their server inspected.
+	// reinspectEvery is how often failing calls cause an inspection of their server.
 	reinspectEvery = time.Second
 
-	// usualBulk and usualBuffer are what proto-max-bulk-len and client-query-buffer-limit are unless
-	// somebody has set them. They are believed where CONFIG may not be asked.
+	// defaultBulk and defaultBuffer are the defaults of proto-max-bulk-len and
+	// client-query-buffer-limit. They are assumed where CONFIG is forbidden.
 	defaultBulk   = 512 << 20
 	defaultBuffer = 1 << 30
 
-	// besides is how many bytes there may be in the buffer of Redis beside the record that it
-	// reads, and besideBody in a record beside the body.
+	// bufferReserve is how many bytes the query buffer of Redis can hold in addition to a
+	// record, and recordOverhead how many a record can have in addition to the body.
 	bufferReserve  = 64 << 10
 	recordOverhead = 4 << 10
 )
 
-// condition is what a server allows, as far as it can be asked. It is not changed.
+// capabilities is what a server allows, as far as known. It is immutable.
 type capabilities struct {
 	missing []string // commands that are forbidden or renamed
-	policy  string   // maxmemory-policy; "" if that is not known
-	record  int      // bytes of the largest record that it takes
-	known   bool     // record is what it says, and not what is usual
-	refusal error    // of all new jobs; nil if there is none
+	policy  string   // maxmemory-policy; "" if unknown
+	record  int      // size of the largest record, in bytes
+	known   bool     // record is the server's setting, and not the default
+	refusal error    // the error for all new jobs; nil if they are accepted
 }
 
-// staging are the commands that are needed by staged records only.
+// staging are the commands that only staged records need.
 var staging = []string{"PERSIST", "RENAME"}
 
-// unfit returns an error if the engine cannot work there.
+// unusable returns an error if the engine cannot work there.
 func (c *capabilities) unusable() error {
 	needed := slices.DeleteFunc(slices.Clone(c.missing), func(name string) bool { return slices.Contains(staging, name) })
 	if len(needed) == 0 {
@@ -62,7 +62,7 @@ func (c *capabilities) unusable() error {
 	return fmt.Errorf("these commands are renamed, or forbidden to the user of Redis: %s", strings.Join(needed, ", "))
 }
 
-// stagesNothing returns whether the server may not be sent staged records.
+// cannotStage returns whether the server does not allow staged records.
 func (c *capabilities) cannotStage() bool {
 	return slices.ContainsFunc(c.missing, func(name string) bool { return slices.Contains(staging, name) })
 }
@@ -70,11 +70,11 @@ func (c *capabilities) cannotStage() bool {
 // evicts returns whether the server deletes jobs when its memory is full.
 func (c *capabilities) evicts() bool { return strings.HasPrefix(c.policy, "allkeys") }
 
-// body is how many bytes a body may have.
+// body returns the size of the largest body, in bytes.
 func (c *capabilities) body() int { return c.record - recordOverhead }
 
-// inspect looks at the server that has the keys with this prefix, by the commands of the script, too,
-// if they are to be tried.
+// inspect inspects the server that has the keys with this prefix. With try it also tries the
+// commands of the script.
 func inspect(ctx context.Context, node *goredis.Client, prefix string, o *Options, try bool) (*capabilities, error) {
 	c := &capabilities{}
 	pipe := node.Pipeline()
@@ -101,11 +101,11 @@ func inspect(ctx context.Context, node *goredis.Client, prefix string, o *Option
 	return c, c.readTried(ctx, node, prefix, tried)
 }
 
-// tryDirectly tries commands that are used outside of scripts only.
+// tryDirectly tries commands that are used only outside of scripts.
 func tryDirectly(ctx context.Context, pipe goredis.Pipeliner, prefix string, o *Options) []*goredis.Cmd {
 	tried := []*goredis.Cmd{
 		pipe.Do(ctx, "evalsha", strings.Repeat("0", 40), 1, prefix),
-		pipe.Do(ctx, "blpop", prefix+"none", "-"), // refused for its timeout; a short one takes 100 ms
+		pipe.Do(ctx, "blpop", prefix+"none", "-"), // refused for its timeout; a short timeout takes 100 ms
 	}
 	if o.WaitReplicas > 0 {
 		tried = append(tried, pipe.Do(ctx, "wait", 0, 1))
@@ -113,8 +113,8 @@ func tryDirectly(ctx context.Context, pipe goredis.Pipeliner, prefix string, o *
 	return tried
 }
 
-// readTried takes down which commands may not be used, of those that were tried and those of the
-// scripts.
+// readTried records which commands are forbidden, of those that were tried directly and those
+// of the scripts.
 func (c *capabilities) readTried(ctx context.Context, node *goredis.Client, prefix string, tried []*goredis.Cmd) error {
 	for _, cmd := range tried {
 		switch err := cmd.Err(); {
@@ -137,7 +137,7 @@ func (c *capabilities) readTried(ctx context.Context, node *goredis.Client, pref
 	return err
 }
 
-// setting reads a number that CONFIG has been asked for; false if that is what is usual.
+// setting reads a number from CONFIG GET; false if it is the default.
 func setting(answer *goredis.MapStringStringCmd, usual int) (int, bool) {
 	for _, text := range answer.Val() {
 		if n, err := strconv.Atoi(text); err == nil && n > 0 {
@@ -147,34 +147,34 @@ func setting(answer *goredis.MapStringStringCmd, usual int) (int, bool) {
 	return usual, false
 }
 
-// fitness is what a partition knows of its server.
-type serverCheck struct {
+// serverCheck is what a partition knows of its server.
+type serverCheck struct { // from the last inspection; never nil
 	capabilities atomic.Pointer[capabilities] // when it was last inspected; never nil
 	complaints   *telemetry.Log               // common to all partitions
-	mu           sync.Mutex                   // is held while condition is changed
+	mu           sync.Mutex                   // held while capabilities changes
 
 	// The rest belongs to the caller of the partition.
-	inspected serverID  // the process that was inspected; zero: that which there was at the start
+	inspected serverID  // the process that was inspected; zero: the one at the start
 	at        time.Time // when it was
 	failed    bool      // a call has failed since
-	forbidden bool      // because of a command that is forbidden
+	forbidden bool      // a command was forbidden
 }
 
-// isDue returns whether the process is to be inspected before it gets a call.
+// isDue returns whether the process must be inspected before it gets a call.
 func (f *serverCheck) isDue(current serverID) bool {
 	other := f.inspected != current && (f.inspected != serverID{} || current.changes > 0)
 	return other || f.forbidden || f.capabilities.Load().unusable() != nil || f.failed && time.Since(f.at) >= reinspectEvery
 }
 
-// doubt notes that a call has failed. If a command was forbidden the next one may not fail half way
-// as well.
+// noteFailure records that a call has failed. If a command was forbidden, the next call must
+// not fail halfway too.
 func (f *serverCheck) noteFailure(err error) {
 	what := reactionTo(err)
 	f.failed = f.failed || what == hold || what == giveUp
 	f.forbidden = f.forbidden || isForbidden(err)
 }
 
-// unsent is the error of a call that was not sent, for what its server allows.
+// unsent is the error of a call that was not sent because of what its server allows.
 type unsent struct {
 	error
 	reaction reaction
@@ -182,7 +182,8 @@ type unsent struct {
 
 func (e unsent) Unwrap() error { return e.error }
 
-// mayGo returns an error if a call is not to be sent to the server as it is.
+// checkCapabilities returns an error if a call must not be sent to the server in its present
+// form.
 func (p *partition) checkCapabilities(c *call, node *goredis.Client) error {
 	f := &p.server
 	if f.isDue(p.ids.server) {
@@ -212,21 +213,21 @@ func (p *partition) checkCapabilities(c *call, node *goredis.Client) error {
 }
 
 var (
-	// errTooLarge: Redis takes no record of that size.
+	// errTooLarge: the record is too large for Redis.
 	errTooLarge = fmt.Errorf("%w: larger than Redis takes it (proto-max-bulk-len, client-query-buffer-limit)", storage.ErrTooBig)
 
-	// errStaging: a call wants to stage records, where that is forbidden.
+	// errStaging: a call has staged records, but they are forbidden.
 	errStaging = errors.New("the commands that staged records need are forbidden")
 )
 
-// noteCondition takes down what the server is like, and tells the operator what is wrong with it.
+// setCapabilities records what the server allows, and logs what is wrong with it.
 func (p *partition) setCapabilities(caps *capabilities) {
 	f := &p.server
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	was := f.capabilities.Load()
 	if !caps.known && !was.known {
-		caps.record = min(caps.record, was.record) // it may have been learned, see tooLarge
+		caps.record = min(caps.record, was.record) // it can be learned, see tooLarge
 	}
 	f.capabilities.Store(caps)
 	if err := caps.unusable(); err != nil {
@@ -246,20 +247,20 @@ func (p *partition) setCapabilities(caps *capabilities) {
 	}
 }
 
-// warnOfSize warns if Redis does not take all jobs that the server does.
+// warnOfSize warns if Redis does not accept all jobs that the server does.
 func (p *partition) warnOfSize(caps *capabilities) {
 	if caps.body() < p.options.MaxJobSize {
 		p.log.Warn("Redis takes no larger jobs: see proto-max-bulk-len and client-query-buffer-limit", "bytes", caps.body(), "max-job-size", p.options.MaxJobSize)
 	}
 }
 
-// warnOfStaging says what it costs to do without staged records.
+// warnOfStaging logs the cost of working without staged records.
 func warnOfStaging(log *slog.Logger) {
 	log.Warn("these commands are renamed, or forbidden to the user of Redis: large jobs cost Redis more without them", "commands", strings.Join(staging, ", "))
 }
 
-// tooLarge notes that Redis has not taken the largest record of a call, whatever it says of its
-// settings.
+// tooLarge records that Redis has refused the largest record of a call, whatever its settings
+// say.
 func (p *partition) tooLarge(c *call) {
 	f := &p.server
 	f.mu.Lock()
@@ -270,7 +271,7 @@ func (p *partition) tooLarge(c *call) {
 	}
 }
 
-// watch inspects the servers of all partitions every so often, until the context ends.
+// inspectPeriodically inspects the servers of all partitions until the context ends.
 func (s *Store) inspectPeriodically(ctx context.Context) {
 	defer close(s.watched)
 	ticker := time.NewTicker(s.parts[0].options.inspectEvery)
@@ -287,11 +288,11 @@ func (s *Store) inspectPeriodically(ctx context.Context) {
 	}
 }
 
-// lookAgain inspects the settings of the server. Commands that are forbidden show when they are used.
+// recheck inspects the settings of the server. Forbidden commands show when they are used.
 func (p *partition) recheck(ctx context.Context) {
 	node, err := p.link.node(ctx, p.prefix)
 	if err != nil {
-		return // calls fail as well, and say so
+		return // calls fail as well, and log it
 	}
 	caps, err := inspect(ctx, node, p.prefix, &p.options, false)
 	if err != nil {

@@ -16,9 +16,9 @@ import (
 //go:embed lua/check/permissions.lua
 var permissionsScript string
 
-// guard checks at the start what would cost jobs or fail later on, on every
-// server that has jobs or may come to have some. It returns in what condition the server of
-// each partition is, which is looked at again later: see fitness.go.
+// checkServers checks at the start what would lose jobs or fail later, on every server that has
+// jobs or can get some. It returns what the server of each partition allows, which is inspected
+// again later, see servercheck.go.
 func checkServers(ctx context.Context, l *link, o *Options) (all []*capabilities, err error) {
 	for number := range o.Partitions {
 		prefix := keyPrefix(o.Namespace, number)
@@ -38,7 +38,7 @@ func checkServers(ctx context.Context, l *link, o *Options) (all []*capabilities
 	if slices.ContainsFunc(all, (*capabilities).cannotStage) {
 		warnOfStaging(o.Log)
 	}
-	var mu sync.Mutex // servers are looked at at the same time
+	var mu sync.Mutex // servers are asked concurrently
 	return all, l.each(ctx, func(ctx context.Context, node *goredis.Client) error {
 		info, err := node.Info(ctx).Result()
 		mu.Lock()
@@ -47,10 +47,10 @@ func checkServers(ctx context.Context, l *link, o *Options) (all []*capabilities
 	})
 }
 
-// checkServer looks at what a server says of itself, if it does.
+// checkServerInfo checks the INFO of a server, if there is one.
 func checkServerInfo(addr, info string, err error, o Options) error {
 	log := o.Log
-	if addr == "FailoverClient" { // go-redis's word
+	if addr == "FailoverClient" { // the name that go-redis uses
 		addr = "the primary"
 	}
 	if o.kind != single {
@@ -60,7 +60,7 @@ func checkServerInfo(addr, info string, err error, o Options) error {
 	case forbids(err, "info"):
 		log.Warn("Redis does not let this user run INFO, so it cannot be checked whether Redis may lose jobs")
 		return nil
-	case err != nil && o.kind != single: // those that are needed are asked for more than this
+	case err != nil && o.kind != single: // servers that are needed were inspected more strictly before
 		log.Warn("a server does not answer, so it cannot be checked whether it may lose jobs", "err", err)
 		return nil
 	case err != nil:
@@ -83,8 +83,7 @@ func checkInfo(addr, info string, log *slog.Logger, o Options) error {
 	return nil
 }
 
-// checkUser refuses a user without a password, which mostly is a password in
-// the wrong place.
+// checkUser refuses a user without a password, which mostly is a password in the wrong place.
 func checkUser(options *goredis.Options) error {
 	if options.Username != "" && options.Password == "" {
 		return errors.New("reading the URL of Redis: there is a user but no password; write redis://:PASSWORD@HOST for a password without a user")
