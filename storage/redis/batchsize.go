@@ -7,31 +7,31 @@ import (
 )
 
 const (
-	// stepTime is how much longer than the quickest call one should take that has a step of many
-	// jobs in it: others wait for the one under way, and for that in which they are.
+	// targetStepTime is how much longer than the quickest call a call should take that has a
+	// step of many jobs in it: other clients wait for it.
 	targetStepTime = 2 * time.Millisecond
 
-	// opTime is how long other operations of the call may have taken, each.
+	// assumedOpTime is the time allowed for each of the other operations of the call.
 	assumedOpTime = 5 * time.Microsecond
 
-	// firstStep and leastStep are how many jobs a step is about at first, and at least; maxMoves
-	// is the most.
+	// initialStep and minStep are the initial and the minimum number of jobs of a step;
+	// maxMoves is the maximum.
 	initialStep = 64
 	minStep     = 16
 )
 
-// pace is how many jobs a step of something is about that is done to many: fewer if the last ones
-// have taken long, as some jobs are more work than others, and some machines are slower.
-type batchSize struct{ jobs atomic.Int32 } // 0: as at first
+// batchSize is the adaptive number of jobs in a step of one kind of work: smaller after slow
+// steps, as some jobs are more work than others and some machines are slower.
+type batchSize struct{ jobs atomic.Int32 } // 0: the initial value
 
-// paces are those of a partition. Anybody may use them.
+// batchSizes are those of a partition. They are safe for concurrent use.
 type batchSizes struct {
 	flush, flushReserved, list, listReserved, move, kick, tick, reclaim batchSize
 
-	quickest atomic.Int64 // what a call has taken at least, ns; 0: none was answered
+	quickest atomic.Int64 // the least time that a call has taken, ns; 0: none was answered
 }
 
-// limit is how many jobs the next step may be about.
+// limit returns how many jobs the next step can have.
 func (size *batchSize) limit() int {
 	if n := size.jobs.Load(); n > 0 {
 		return int(n)
@@ -39,8 +39,8 @@ func (size *batchSize) limit() int {
 	return initialStep
 }
 
-// note takes down by how much longer than the quickest a call has taken that had a step. What has
-// held up everything on the machine takes back half of the pace at most.
+// adjust adapts the size to how much longer than the quickest call a call with a step has
+// taken. A stall of the whole machine at most halves it.
 func (size *batchSize) adjust(longer time.Duration) {
 	n := size.limit()
 	if longer > targetStepTime {
@@ -51,21 +51,22 @@ func (size *batchSize) adjust(longer time.Duration) {
 	size.jobs.Store(int32(n))
 }
 
-// some returns about how many jobs a step in the call may be.
+// stepSize returns how many jobs a step in the call can have, and measures the call for that
+// size.
 func (c *call) stepSize(size *batchSize) int {
 	c.measure(size)
 	return size.limit()
 }
 
-// pacedBy has how long the call takes count for a pace.
+// measure makes the duration of the call adjust a batch size.
 func (c *call) measure(size *batchSize) {
 	if !slices.Contains(c.measuredBy, size) {
 		c.measuredBy = append(c.measuredBy, size)
 	}
 }
 
-// notePace takes down how long a call has taken. The operations of clients that were in it as well
-// are no reason for smaller steps.
+// adjustBatchSizes records how long a call has taken. The operations of clients in it are no
+// reason for smaller steps.
 func (p *partition) adjustBatchSizes(c *call, took time.Duration) {
 	quickest := &p.batchSizes.quickest
 	if least := quickest.Load(); least == 0 || int64(took) < least {

@@ -6,26 +6,26 @@ import (
 	"time"
 )
 
-// Heartbeats go out with the calls, which come one after the other. A call may take
-// longer than the others wait for a heartbeat, though all is in order: it brings or
-// sends a body of many MiB over a slow line. So while a call is under way that takes
-// long, a pulse is sent beside it by another connection: a heartbeat that does nothing
-// else, and nothing at all if the instance was declared dead already.
+// Heartbeats are sent with the calls, which come one after the other. A call can take longer
+// than the heartbeat timeout although nothing is wrong: it sends or receives a body of many MiB
+// over a slow line. So while a long call is under way, keepalives are sent beside it on another
+// connection. A keepalive is a heartbeat that does nothing else, and fails if the instance was
+// already declared dead.
 //
-// A call that makes no progress fails soon (conn.go), and then there is no pulse.
+// A call that makes no progress fails soon (conn.go), and then there are no keepalives.
 
 const (
-	// pulseEvery is how often it is looked whether a call takes long, and
-	// pulseAfter how long that is. The last heartbeat was asked for 1.5 s before the
-	// call began at most, so a pulse comes well before silence is over.
+	// keepaliveEvery is the interval of checks whether a call is long, keepaliveAfter the
+	// duration of a long call. The last heartbeat was requested at most 1.5 s before the call
+	// began, so a keepalive comes well before heartbeatTimeout is over.
 	keepaliveEvery = 500 * time.Millisecond
 	keepaliveAfter = 400 * time.Millisecond
 )
 
-// pulseScript gives a heartbeat.
+// keepaliveScript sends a heartbeat.
 var keepaliveScript = scriptFrom("keepalive.lua")
 
-// pulse gives heartbeats beside calls that take long.
+// keepalive sends heartbeats beside calls that take long.
 type keepalive struct {
 	part *partition
 	link *link
@@ -34,8 +34,7 @@ type keepalive struct {
 	done   chan struct{}
 }
 
-// newPulse begins to watch the calls of a partition. The link is one by which the
-// calls do not wait in the kernel.
+// newKeepalive starts to watch the calls of a partition.
 func newKeepalive(p *partition, l *link) *keepalive {
 	ctx, cancel := context.WithCancel(context.Background())
 	k := &keepalive{part: p, link: l, cancel: cancel, done: make(chan struct{})}
@@ -61,7 +60,7 @@ func (k *keepalive) run(ctx context.Context) {
 	}
 }
 
-// give gives a heartbeat. It shares nothing with the call that is under way.
+// send sends a heartbeat. It shares nothing with the call that is under way.
 func (k *keepalive) send(ctx context.Context) error {
 	p := k.part
 	node, err := k.link.node(ctx, p.prefix)
@@ -71,7 +70,7 @@ func (k *keepalive) send(ctx context.Context) error {
 	return keepaliveScript().Run(ctx, node, []string{p.prefix}, p.instance.name(), p.options.clockMoved()).Err()
 }
 
-// clockMoved is how many ms tests add to the clock of Redis.
+// clockMoved returns how many ms tests add to the clock of Redis.
 func (o *Options) clockMoved() int64 {
 	moved := o.skew()
 	if o.redisStep != nil {
@@ -80,13 +79,13 @@ func (o *Options) clockMoved() int64 {
 	return moved.Milliseconds()
 }
 
-// calling is since when a call is under way.
+// calling is the start time of the call that is under way.
 type calling struct{ since atomic.Int64 } // ns since the epoch; 0 if there is none
 
 func (c *calling) begin(now time.Time) { c.since.Store(now.UnixNano()) }
 func (c *calling) end()                { c.since.Store(0) }
 
-// takes returns whether a call is under way for so long, or longer.
+// takes returns whether a call has been under way for at least that long.
 func (c *calling) takes(long time.Duration) bool {
 	since := c.since.Load()
 	return since != 0 && time.Since(time.Unix(0, since)) >= long

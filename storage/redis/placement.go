@@ -8,11 +8,11 @@ import (
 	"redstalk/storage"
 )
 
-// Where things are: a tube belongs to a partition by the hash of its name, and
-// the number of a job's partition is the remainder of its id.
+// How jobs and tubes are assigned to partitions: a tube by the hash of its name, and a job by
+// the remainder of its id.
 
-// placeOf returns the partition of a tube, of so many. It is FNV-1a; another
-// one would not find the jobs that are there.
+// partitionOf returns the partition of a tube. The hash is FNV-1a; another one would not find
+// existing jobs.
 func partitionOf(tube string, of int) int {
 	if of == 1 {
 		return 0
@@ -24,12 +24,12 @@ func partitionOf(tube string, of int) int {
 	return int(hash % uint32(of))
 }
 
-// several is the place of an operation that concerns more than one partition, or may take
-// several units, such as one on so many tubes of one that it takes several calls.
+// several is the partition of an operation that concerns more than one, or that can take
+// several units, such as a take from so many tubes of one partition that it takes several
+// calls.
 const several = -1
 
-// placeOfTubes returns the partition that all of the tubes belong to; several
-// if there is none.
+// partitionOfTubes returns the partition of all the tubes; several if they differ.
 func partitionOfTubes(tubes []string, of int) int {
 	at := 0
 	for i, name := range tubes {
@@ -43,7 +43,7 @@ func partitionOfTubes(tubes []string, of int) int {
 	return at
 }
 
-// placeOfOp returns the partition that an operation concerns.
+// partitionOfOp returns the partition that an operation concerns.
 func partitionOfOp(op *storage.Op, of int) int {
 	switch op.Kind {
 	case storage.Put, storage.Kick, storage.PeekHead, storage.TubeStats, storage.Pause,
@@ -64,22 +64,21 @@ func partitionOfOp(op *storage.Op, of int) int {
 	return several
 }
 
-// order gives the jobs of all partitions ids that grow: whoever puts a job
-// tells its partition the largest number that is known, and gets one above it.
-// So a job has a larger id than all that were put before and that the instance
-// knew of, and jobs of the same priority come out in the order in which they
-// were put, whatever their tubes. Instances learn of each other's numbers with
-// every heartbeat.
+// idOrder makes the ids of jobs grow over all partitions: an instance that puts a job passes
+// the largest known number, and the job gets a larger one. So a job has a larger id than all
+// jobs that its instance knew of before, and jobs of the same priority are taken in the order
+// in which they were put, whatever their tubes. Instances learn each other's numbers with every
+// heartbeat.
 type idOrder struct {
 	last atomic.Uint64
 
 	mu      sync.Mutex
-	from    uint64    // last, before it was skipped
-	skipped time.Time // when that was
+	from    uint64    // last, before the skip
+	skipped time.Time // time of the last skip
 }
 
-// skip has ids go on beyond the next so many. Partitions that do so at about the same
-// time, for one reason, skip the same ones.
+// skip skips so many ids. Partitions that do so at about the same time, for the same reason,
+// skip the same ones.
 func (o *idOrder) skip(now time.Time, ids uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -89,7 +88,7 @@ func (o *idOrder) skip(now time.Time, ids uint64) {
 	o.saw(o.from + ids)
 }
 
-// saw notes that a number was given out.
+// saw records that a number was given out.
 func (o *idOrder) saw(n uint64) {
 	for {
 		was := o.last.Load()

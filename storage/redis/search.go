@@ -7,34 +7,34 @@ import (
 	"redstalk/storage"
 )
 
-// search is for takes that follow each other, from the same tubes of several places: of several
-// partitions, or more of one than a call looks at. It looks at the best ready job of each, and
-// takes jobs from where the best of these is, as long as they come before the second best: else
-// there are better ones elsewhere now, or somebody was quicker, and for the takes that are left it
-// looks again. It looks in all partitions at the same time, and in the places of one
-// partition in turn, so that others wait for one place only.
+// search is for consecutive takes from the same tubes in several groups: of several partitions,
+// or more tubes of one partition than a call examines. It reads the best ready job of each
+// group, and takes jobs from the group with the best one, as long as they come before the
+// second best. Otherwise there are better jobs elsewhere by now, or another client was quicker,
+// and for the takes that are left it starts another pass. All partitions are asked at the same
+// time, the groups of one partition one after the other, so that other clients wait for one
+// group only.
 //
-// When there is none at all, and whoever asks will wait, it looks once more and
-// has each partition, in the same call, note that the instance is to be told of
-// the next one.
+// If there is no job at all, and the client will wait, it makes one more pass in which each
+// partition registers the instance for a wake-up, in the same call.
 type search struct {
 	trip   *trip
-	open   []*storage.Op // takes that are not answered, at least one: they differ in their holders only
+	open   []*storage.Op // unanswered takes, at least one; they differ only in their holders
 	groups []tubeGroup
-	wait   bool // this round is the one before waiting
+	wait   bool // this pass is the last one before waiting
 	passes int  // since a job was taken
 
-	heads []head       // of the places, in this round
-	left  atomic.Int32 // of these, not known
+	heads []head       // of the groups, in this pass
+	left  atomic.Int32 // how many of these are unknown
 }
 
-// place is some tubes of one partition, and what a search may find there.
+// tubeGroup is some tubes of one partition.
 type tubeGroup struct {
 	at    int // partition
 	tubes []string
 }
 
-// head is the best ready job of a place.
+// head is the best ready job of a group.
 type head struct {
 	err   error
 	found bool
@@ -43,12 +43,12 @@ type head struct {
 }
 
 const (
-	// maxRounds is after how many rounds in vain the best is taken whatever came
-	// meanwhile.
+	// maxPasses is the number of vain passes after which the best job is taken regardless of
+	// others.
 	maxPasses = 16
 
-	// searchTogether is for how many takes a search is at most. One call has all of them, unless
-	// they look in very many tubes.
+	// searchTogether is the maximum of takes in one search. One call carries them all, unless
+	// they are from very many tubes.
 	searchTogether = 64
 )
 
@@ -65,7 +65,7 @@ func newSearch(t *trip, takes []storage.Op) *search {
 	return s
 }
 
-// searchedAlike returns how many of ops, of which the first is a take, one search may be for.
+// searchedAlike returns how many of ops, which begins with a take, can be in one search.
 func searchedAlike(ops []storage.Op) int {
 	first, n := &ops[0], 1
 	for n < min(len(ops), searchTogether) {
@@ -88,13 +88,13 @@ func (s *search) add(at int, name string) {
 	s.groups = append(s.groups, tubeGroup{at, []string{name}})
 }
 
-// nextRound begins a round. Partitions that fail are left out, unless none of the
-// others has a job and nobody waits for one.
+// nextPass starts a pass. Failing partitions are left out, unless none of the others has a job
+// and no client waits for one.
 func (s *search) nextPass(out unitsByPartition) {
 	s.passes++
-	heads := make([]head, len(s.groups)) // of this round only: what fails may answer later
+	heads := make([]head, len(s.groups)) // of this pass only: late answers must not change later passes
 	s.heads = heads
-	asked, n := make([][]int, len(out)), 0 // the places to ask, by partition
+	asked, n := make([][]int, len(out)), 0 // the groups to ask, by partition
 	for i := range s.groups {
 		at := s.groups[i].at
 		if s.trip.store.parts[at].failing.Load() && (!s.wait || s.waits()) {
@@ -116,8 +116,8 @@ func (s *search) nextPass(out unitsByPartition) {
 	}
 }
 
-// ask returns the unit that finds out what is best in the first of some places of one
-// partition. When it is done it has the others asked.
+// ask returns the unit that reads the best job of the first of some groups of one partition.
+// Then the others are asked.
 func (s *search) ask(indexes []int) *unit {
 	p, h, wait := &s.groups[indexes[0]], &s.heads[indexes[0]], s.wait && s.waits()
 	return &unit{
@@ -127,8 +127,8 @@ func (s *search) ask(indexes []int) *unit {
 	}
 }
 
-// asked is called when the first of some places of one partition has been asked. If that
-// failed the others are not asked.
+// asked is called when the first of some groups of one partition has been asked. After a
+// failure the others are not asked.
 func (s *search) asked(indexes []int, err error) {
 	if err != nil {
 		for _, i := range indexes {
@@ -143,7 +143,7 @@ func (s *search) asked(indexes []int, err error) {
 	s.seen(1)
 }
 
-// seen is called when n more heads are known, and when all are decides.
+// seen is called when n more heads are known. When all are, it decides.
 func (s *search) seen(n int) {
 	if s.left.Add(int32(-n)) > 0 {
 		return
@@ -158,10 +158,10 @@ func (s *search) seen(n int) {
 	s.trip.store.send(out)
 }
 
-// waits returns whether whoever asks will wait if there is no job.
+// waits returns whether the clients will wait if there is no job.
 func (s *search) waits() bool { return s.open[0].Wait }
 
-// none is for a round that has found no job, perhaps because of an error.
+// none ends a pass that has found no job, perhaps because of an error.
 func (s *search) none(err error, out unitsByPartition) {
 	if !s.wait && (err != nil || s.waits()) {
 		s.wait = true
@@ -178,8 +178,7 @@ func (s *search) none(err error, out unitsByPartition) {
 	s.trip.advance(out)
 }
 
-// rank returns the place with the best job, negative if there is none, and the
-// second best job.
+// rank returns the group with the best job, negative if there is none, and the second best job.
 func (s *search) rank() (best int, second *head, err error) {
 	best = -1
 	for i := range s.heads {
@@ -203,7 +202,7 @@ func (h *head) before(other *head) bool {
 	return h.pri < other.pri || h.pri == other.pri && h.id < other.id
 }
 
-// takeFrom takes the best jobs of a place, as long as they come before another.
+// takeFrom takes the best jobs of a group, as long as they come before another job.
 func (s *search) takeFrom(best int, second *head, out unitsByPartition) {
 	at := s.groups[best].at
 	takes := make([]storage.Op, len(s.open))
@@ -218,8 +217,8 @@ func (s *search) takeFrom(best int, second *head, out unitsByPartition) {
 	out[at] = append(out[at], u)
 }
 
-// taken hands over what was taken, and ends the search or begins another round for those who have
-// got nothing.
+// taken hands over what was taken, and ends the search or starts another pass for the takes
+// that have got nothing.
 func (s *search) taken(takes []storage.Op) {
 	out := make(unitsByPartition, len(s.trip.store.parts))
 	got := s.handOver(takes)
@@ -241,7 +240,7 @@ func (s *search) taken(takes []storage.Op) {
 	s.trip.store.send(out)
 }
 
-// handOver answers those takes that are answered now, and returns how many. The others stay open.
+// handOver answers the takes that have a result, and returns how many. The others stay open.
 func (s *search) handOver(takes []storage.Op) (answered int) {
 	open := s.open[:0]
 	for i, op := range s.open {

@@ -1,20 +1,20 @@
 package redis
 
-// What connections have reserved may be a million jobs. The garbage collector would look at each
-// of them again and again if there were a pointer to it, or one in it, and hold up everybody for
-// that long where there are few processors. So holdings are kept in few pieces, have numbers for
-// what they refer to, and are referred to by numbers.
+// Connections can have a million reserved jobs. If there were a pointer to or in each of them,
+// every garbage collection would visit them, and hold up all clients for that long where there
+// are few processors. So holdings are stored in large pages, and refer to other things, and are
+// referred to, by numbers.
 
-// pageLen is how many holdings a page of a shelf has.
+// pageLen is how many holdings a page of a slab has.
 const pageLen = 512
 
-// shelf is where holdings are. They do not move.
+// slab stores holdings in slots. They do not move.
 type slab struct {
 	pages     []*[pageLen]holding
 	freeSlots []uint32 // places of none
 }
 
-// take returns the place of a holding that nobody has.
+// take returns a free slot.
 func (s *slab) take() uint32 {
 	if len(s.freeSlots) == 0 {
 		s.pages = append(s.pages, new([pageLen]holding))
@@ -28,17 +28,17 @@ func (s *slab) take() uint32 {
 	return slot
 }
 
-// giveBack takes back what take has returned.
+// free frees a slot.
 func (s *slab) free(slot uint32) { s.freeSlots = append(s.freeSlots, slot) }
 
-// at returns the holding at a place.
+// at returns the holding in a slot.
 func (s *slab) at(slot uint32) *holding { return &s.pages[slot/pageLen][slot%pageLen] }
 
-// numbered has things that holdings refer to by numbers, as long as one refers to them. 0 is the
-// number of nothing.
+// interned has values that holdings refer to by numbers, as long as one refers to them. 0 is
+// the number of no value.
 type interned[T any] struct {
 	values    []internedValue[T] // those from 1 on
-	freeSlots []uint32           // numbers of none
+	freeSlots []uint32           // unused numbers
 }
 
 type internedValue[T any] struct {
@@ -46,7 +46,7 @@ type internedValue[T any] struct {
 	uses  int
 }
 
-// add returns a number for a thing that has none, and is used once now.
+// add returns a number for a new value, with one reference.
 func (n *interned[T]) add(value T) uint32 {
 	if last := len(n.freeSlots) - 1; last >= 0 {
 		number := n.freeSlots[last]
@@ -58,7 +58,7 @@ func (n *interned[T]) add(value T) uint32 {
 	return uint32(len(n.values))
 }
 
-// of returns what has a number; the zero value for 0.
+// of returns the value with a number; the zero value for 0.
 func (n *interned[T]) of(number uint32) (value T) {
 	if number != 0 {
 		value = n.values[number-1].value
@@ -66,10 +66,10 @@ func (n *interned[T]) of(number uint32) (value T) {
 	return value
 }
 
-// use notes one more use of what has a number.
+// ref adds a reference to a value.
 func (n *interned[T]) ref(number uint32) { n.values[number-1].uses++ }
 
-// leave notes the end of a use, and returns whether it was the last: then the number is free.
+// unref removes a reference, and returns whether it was the last: then the number is free.
 func (n *interned[T]) unref(number uint32) (last bool) {
 	v := &n.values[number-1]
 	if v.uses--; v.uses > 0 {

@@ -20,92 +20,86 @@ const (
 	// DefaultTimeout is how long an operation is held up while Redis fails.
 	DefaultTimeout = 5 * time.Second
 
-	// longestAttempt is how long Redis may take to answer a call before the
-	// call is sent again.
+	// longestAttempt is how long Redis has to answer a call before it is sent again.
 	longestAttempt = time.Second
 )
 
-// DefaultNamespace begins every key unless Options say otherwise.
+// DefaultNamespace is the beginning of all keys if Options names no other.
 const DefaultNamespace = "redstalk"
 
 // Options say where the jobs are.
 type Options struct {
 	// URL is redis://user:password@host:port/db, or unix:///path?db=N;
-	// redis+sentinel://user:password@host:port,host:port/name/db, where name
-	// is what the sentinels at these addresses call the primary; or
-	// redis+cluster://user:password@host:port,host:port, some nodes of a
-	// cluster. With rediss for redis it is TLS; then ca, cert, key and
-	// server_name may be given as parameters: names of files in PEM, and the
-	// name that the servers' certificates are to have. For sentinels that
-	// want the same user and password, sentinel_auth is same.
+	// redis+sentinel://user:password@host:port,host:port/name/db, with the addresses of
+	// sentinels and their name for the primary; or
+	// redis+cluster://user:password@host:port,host:port, some nodes of a cluster. With rediss
+	// instead of redis TLS is used; then the parameters ca, cert, key (names of PEM files) and
+	// server_name (the name that the servers' certificates must have) are allowed.
+	// sentinel_auth=same means that the sentinels need the same user and password.
 	URL string
 
-	// Namespace begins every key; empty means DefaultNamespace. Stores with
-	// the same one on the same Redis share their jobs.
+	// Namespace is the beginning of all keys; empty means DefaultNamespace. Stores with the
+	// same namespace on the same Redis share their jobs.
 	Namespace string
 
-	// Partitions is how many parts the tubes are divided into, at most
-	// MaxPartitions; 0 means 1, and 16 on a cluster. It is the same for all
-	// stores with the same namespace, for ever: an id tells its partition by
-	// it.
+	// Partitions is the number of parts into which the tubes are divided, at most
+	// MaxPartitions; 0 means 1, and 16 on a cluster. It must be the same for all stores with
+	// the same namespace, and never change, because an id determines its partition by it.
 	Partitions int
 
 	// Timeout is how long an operation is held up while Redis fails, before it
 	// is answered with storage.ErrUnavailable; 0 means DefaultTimeout.
 	Timeout time.Duration
 
-	// AllowEviction opens a store even if Redis deletes keys of its choice when
-	// its memory is full, and so jobs.
+	// AllowEviction opens a store even if Redis deletes arbitrary keys, and so jobs, when its
+	// memory is full.
 	AllowEviction bool
 
-	// MaxJobSize is how many bytes a job may have by the server's rules. If Redis takes less,
-	// that is logged. 0: nobody knows.
+	// MaxJobSize is the server's limit of a job in bytes. If Redis accepts less, that is
+	// logged. 0: unknown.
 	MaxJobSize int
 
-	// WaitReplicas is how many replicas must have a change before it is
-	// acknowledged. While there are fewer, operations are held up as while
-	// Redis fails.
+	// WaitReplicas is how many replicas must have a change before it is acknowledged. While
+	// there are fewer, operations are held up as while Redis fails.
 	WaitReplicas int
 
-	// Version is that of the program, which other instances show; may be empty.
+	// Version is the version of the program, which other instances show; can be empty.
 	Version string
 
-	// Log gets what an operator should know; nil means slog.Default.
+	// Log is for messages to the operator; nil means slog.Default.
 	Log *slog.Logger
 
-	kind kind // of what the URL names
+	kind kind // of the URL
 
-	// inspectEvery is how often it is looked whether the settings of Redis are others; 0: as
-	// usual. A short time is for tests.
+	// inspectEvery is the interval of inspections of the settings of Redis; 0: the default.
+	// Short for tests.
 	inspectEvery time.Duration
 
 	// skew moves the clock, for tests.
 	skew func() time.Duration
 
-	// redisStep moves the clock of Redis only, for tests; nil: not at all.
+	// redisStep moves only the clock of Redis, for tests; nil: not at all.
 	redisStep func() time.Duration
 
-	// leaseSetFrom is how many jobs reserved together make a lease set; 0: as many
-	// as usual. Small ones are for tests.
+	// leaseSetFrom is how many jobs reserved together make a lease set; 0: the default. Small
+	// for tests.
 	leaseSetFrom int
 
-	// budget is how many bytes of records a reply brings; 0: as many as usual.
-	// A small one is for tests.
+	// budget is how many bytes of records a reply returns; 0: the default. Small for tests.
 	budget int
 
-	// largeFrom is from how many bytes on a record is a large one; 0: as usual. A
-	// small one is for tests.
+	// largeFrom is the size from which on a record is large; 0: the default. Small for tests.
 	largeFrom int
 
-	// noBodyCache is an instance that caches no bodies, for tests.
+	// noBodyCache disables the body cache, for tests.
 	noBodyCache bool
 
-	// tickPatience is how long a tick waits for its partitions; 0: as usual. A long
-	// one is for tests that move the clock, and rely on all being done that is due.
+	// tickPatience is how long a tick waits for its partitions; 0: the default. Long for tests
+	// that move the clock and rely on everything due being done.
 	tickPatience time.Duration
 
-	// watchFor is how long others are watched that may be alive; 0: as usual. A short one
-	// is for tests.
+	// watchFor is how long instances are watched that may be alive; 0: the default. Short for
+	// tests.
 	watchFor time.Duration
 }
 
@@ -115,15 +109,15 @@ type Store struct {
 	parts         []*partition
 	stats         *storeStats
 	wakeUpReaders []*wakeUpReader // of each partition
-	keepalives    []*keepalive    // likewise
+	keepalives    []*keepalive    // of each partition
 	log           *slog.Logger
 
-	unwatch context.CancelFunc // ends watch
-	watched chan struct{}      // closed when it has ended
+	unwatch context.CancelFunc // ends inspectPeriodically
+	watched chan struct{}      // closed when that has ended
 }
 
-// Open connects to Redis, checks that what is under the namespace can be
-// served, and announces the instance.
+// Open connects to Redis, checks that it and the namespace can be used, and registers the
+// instance.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	o = o.withDefaults()
 	if err := CheckNamespace(o.Namespace); err != nil {
@@ -152,7 +146,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
-// newStore sets up the partitions, whose servers are in these conditions.
+// newStore sets up the partitions, with the capabilities of their servers.
 func newStore(l *link, o Options, all []*capabilities) *Store {
 	s, ids, lag := &Store{link: l, log: o.Log, stats: newStoreStats()}, &idOrder{}, &timerLag{log: o.Log}
 	ticks, senders, complaints := &atomic.Int32{}, &atomic.Int32{}, &telemetry.Log{}
@@ -175,8 +169,8 @@ func newStore(l *link, o Options, all []*capabilities) *Store {
 	return s
 }
 
-// ready checks that Redis and the namespace are fit to be used, and returns in what condition the
-// server of each partition is.
+// checkAndPrepare checks that Redis and the namespace can be used, and returns the capabilities
+// of the server of each partition.
 func checkAndPrepare(ctx context.Context, l *link, o *Options) ([]*capabilities, error) {
 	all, err := checkServers(ctx, l, o)
 	if err != nil {
@@ -203,11 +197,11 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// attempt is how long Redis may take to answer a call before it is sent again.
+// attempt returns how long Redis has to answer a call before it is sent again.
 func (o Options) attempt() time.Duration { return min(longestAttempt, o.Timeout/2) }
 
 func init() {
-	// What go-redis would print by itself comes back as errors too.
+	// What go-redis would log is also returned as errors.
 	goredis.SetLogger(nopLogger{})
 }
 
@@ -215,7 +209,7 @@ type nopLogger struct{}
 
 func (nopLogger) Printf(context.Context, string, ...any) {}
 
-// deaf is the listener until there is one.
+// nopListener is the listener until Listen is called.
 type nopListener struct{}
 
 func (nopListener) Ready(string) bool  { return true }
@@ -230,11 +224,11 @@ func (s *Store) Listen(l storage.Listener) {
 	}
 }
 
-// Do implements storage.Store. If Redis has nothing to do, and there is one
-// partition, it returns when the batches are done, or Redis has failed.
+// Do implements storage.Store. If Redis is idle and there is one partition, it returns when the
+// batches are done, or Redis has failed.
 func (s *Store) Do(batches ...*storage.Batch) { s.DoPolling(nil, batches...) }
 
-// DoGathering implements storage.Gatherer.
+// DoPolling implements storage.PollingStore.
 func (s *Store) DoPolling(poll func(read bool) int, batches ...*storage.Batch) {
 	if len(s.parts) > 1 || slices.ContainsFunc(batches, searches) {
 		s.route(batches)
@@ -248,8 +242,8 @@ func (s *Store) DoPolling(poll func(read bool) int, batches ...*storage.Batch) {
 	s.parts[0].carryOut(poll, all...)
 }
 
-// searches returns whether a batch looks for a job in so many tubes that it takes
-// several calls, or moves jobs to another tube.
+// searches returns whether a batch looks for a job in so many tubes that it takes several
+// calls, or moves jobs to another tube.
 func searches(b *storage.Batch) bool {
 	for i := range b.Ops {
 		if op := &b.Ops[i]; op.Kind == storage.Take && len(op.Tubes) > maxTubes || op.Kind == storage.MoveJobs {
@@ -259,7 +253,7 @@ func searches(b *storage.Batch) bool {
 	return false
 }
 
-// carryOut submits units, or says that the partition has ended.
+// carryOut submits units. If the partition has ended they end with ErrClosed.
 func (p *partition) carryOut(poll func(read bool) int, units ...*unit) {
 	if !p.submitPolling(poll, units...) {
 		for _, u := range units {
@@ -268,8 +262,7 @@ func (p *partition) carryOut(poll func(read bool) int, units ...*unit) {
 	}
 }
 
-// each does something with all partitions at once, and returns the first
-// error.
+// each calls do with all partitions concurrently, and returns the first error.
 func (s *Store) each(do func(*partition) error) error {
 	ended := make(chan error, len(s.parts))
 	for _, p := range s.parts {
@@ -297,7 +290,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// resign gives back everything that the instance has.
+// resign gives back everything that the instance holds.
 func (p *partition) resign() error {
 	var err error
 	var from atomic.Int64
@@ -307,7 +300,7 @@ func (p *partition) resign() error {
 	return err
 }
 
-// end lets the partitions finish what they have to do.
+// end lets the partitions finish their work.
 func (s *Store) end() {
 	s.each(func(p *partition) error {
 		p.end()
@@ -315,7 +308,7 @@ func (s *Store) end() {
 	})
 }
 
-// hangUp ends everything that talks to Redis.
+// closeConnections ends everything that uses connections to Redis.
 func (s *Store) closeConnections() error {
 	s.unwatch()
 	for _, m := range s.wakeUpReaders {

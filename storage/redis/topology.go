@@ -14,8 +14,9 @@ import (
 	"redstalk/storage"
 )
 
-// Survey implements storage.Surveyor. Instances are those of the first partition: each serves
-// all of them. Of a server that cannot be asked the survey says why.
+// Topology implements storage.Surveyor. Instances are those of the first partition, as each
+// instance serves all partitions. For a server that cannot be asked, the topology has the
+// error.
 func (s *Store) Topology(ctx context.Context) (*storage.Topology, error) {
 	topology, at := new(storage.Topology), make(map[*goredis.Client]int)
 	for _, p := range s.parts {
@@ -35,7 +36,7 @@ func (s *Store) Topology(ctx context.Context) (*storage.Topology, error) {
 	return topology, err
 }
 
-// surveyInstances reads the heartbeats.
+// readInstances reads the heartbeats and versions.
 func (s *Store) readInstances(ctx context.Context) (all []storage.Instance, err error) {
 	p := s.parts[0]
 	node, err := s.link.node(ctx, p.prefix)
@@ -63,7 +64,7 @@ func (s *Store) readInstances(ctx context.Context) (all []storage.Instance, err 
 	return all, nil
 }
 
-// surveyNode asks one server about itself.
+// readNode asks one server about itself.
 func (s *Store) readNode(ctx context.Context, node *goredis.Client) storage.Node {
 	n := storage.Node{Addr: node.Options().Addr, Partitions: 1}
 	if s.link.address.kind == sentinels {
@@ -98,7 +99,7 @@ func (s *Store) readNode(ctx context.Context, node *goredis.Client) storage.Node
 
 var replicaName = regexp.MustCompile(`^slave\d+$`)
 
-// replicaOf reads what a server says of a replica of its own, which has sent so many bytes.
+// replicaOf parses the line of INFO about a replica. The primary has sent so many bytes.
 func replicaOf(text string, sent uint64) storage.Replica {
 	metadata := make(map[string]string)
 	for part := range strings.SplitSeq(text, ",") {
@@ -115,7 +116,7 @@ func replicaOf(text string, sent uint64) storage.Replica {
 	return r
 }
 
-// number reads a number; 0 if it is none.
+// number parses a number; 0 if it is malformed.
 func number(text string) uint64 {
 	n, _ := strconv.ParseUint(text, 10, 64)
 	return n

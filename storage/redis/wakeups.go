@@ -9,9 +9,8 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// notifications receives what other instances tell this one about a partition:
-// names of tubes in which there is a job for somebody who waits here. They are a
-// list in Redis, mail:INST.
+// wakeUpReader receives wake-ups from other instances for one partition: names of tubes in
+// which there is a job for a client that waits here. They are a list in Redis, wakeups:INST.
 type wakeUpReader struct {
 	part *partition
 	link *link
@@ -22,10 +21,10 @@ type wakeUpReader struct {
 }
 
 const (
-	// notificationWait is how long one read of an empty list blocks.
+	// wakeUpReadTimeout is how long one read of an empty list blocks.
 	wakeUpReadTimeout = time.Second
 
-	// notificationRetry is the pause after a read that failed.
+	// wakeUpReadRetry is the pause after a read that has failed.
 	wakeUpReadRetry = 100 * time.Millisecond
 )
 
@@ -39,8 +38,8 @@ func (n *wakeUpReader) start() {
 	go n.readAll(ctx)
 }
 
-// wait returns when nothing is received any more, which cancel and the closing of
-// the link bring about. It may be called even if start never was.
+// wait returns when the reader has ended, after cancel and the closing of the link. It can be
+// called even if start never was.
 func (n *wakeUpReader) wait() {
 	if n.done != nil {
 		<-n.done
@@ -62,7 +61,7 @@ func (n *wakeUpReader) readAll(ctx context.Context) {
 	}
 }
 
-// receive waits for one notification and returns the tube that it names.
+// receive waits for one wake-up and returns its tube.
 func (n *wakeUpReader) receive(ctx context.Context) (string, error) {
 	node, err := n.link.node(ctx, n.part.prefix)
 	if err != nil {
