@@ -79,7 +79,7 @@ func TestLostNotification(t *testing.T) {
 	a, b := dial(t, putsHere), dial(t, waitsHere)
 	var lost atomic.Int64
 	redis.Front.Of(p.cmd.Process.Pid).Judge(nil, func(piece []byte) redistest.Fate {
-		if bytes.Contains(piece, []byte(":mail:")) {
+		if bytes.Contains(piece, []byte(":wakeups:")) {
 			lost.Add(1)
 			return redistest.Drop
 		}

@@ -8,28 +8,29 @@ import (
 	"redstalk/tube"
 )
 
-// What becomes of units that are answered with an error while it is not known what
-// became of their call, or that are never sent: jobs that were reserved for them are
-// given back, and what they say of connections that come and go is made up for.
+// What happens to units that are answered with an error although the outcome of their call is
+// unknown, or that are never sent: jobs that were reserved for them are given back, and
+// connections that came or went are still counted.
 
-// keepLater is when upkeep is tried again that Redis has refused.
-const keepLater = time.Second
+// retryMustRunAfter is when background work that must run is tried again after Redis has
+// refused it.
+const retryMustRunAfter = time.Second
 
-// giveUp answers the units of a call with an error. It was not carried out, and will
-// not be.
+// giveUp answers the units of a call with an error. The call was not carried out, and never
+// will be.
 func (p *partition) giveUp(c *call, err error) {
 	p.abandon(c, classify(err))
 	p.cancel(c)
 }
 
-// abandon answers the units of the call with an error. From now on the call
-// only asks what became of it.
+// abandon answers the units of the call with an error. From now on the call only asks for its
+// outcome.
 func (p *partition) abandon(c *call, err error) {
 	c.kind = void
 	copies := make(map[*storage.Op]*storage.Op)
 	var waiting []*unit
 	for _, u := range c.units {
-		if u.abandoned || u.keep {
+		if u.abandoned || u.mustRun {
 			continue
 		}
 		waiting = append(waiting, &unit{batch: u.batch, upkeep: u.upkeep, after: u.after, at: u.at, partial: u.partial})
@@ -45,8 +46,8 @@ func (p *partition) abandon(c *call, err error) {
 	}
 	for _, s := range c.steps {
 		for i, op := range s.ops {
-			if its := copies[op]; its != nil {
-				s.ops[i] = its
+			if copied := copies[op]; copied != nil {
+				s.ops[i] = copied
 			}
 		}
 	}
@@ -55,8 +56,8 @@ func (p *partition) abandon(c *call, err error) {
 	}
 }
 
-// cloneOps copies operations that their connection will take back while the
-// copies are still under way.
+// cloneOps copies operations whose memory their connection is about to reuse, while the copies
+// are still under way.
 func cloneOps(ops []storage.Op) []storage.Op {
 	all := slices.Clone(ops)
 	for i := range all {
@@ -65,86 +66,85 @@ func cloneOps(ops []storage.Op) []storage.Op {
 	return all
 }
 
-// giveBackUnheard gives back what was reserved for units that were answered with an
-// error, or are about to be.
-func (p *partition) giveBackUnheard(units ...*unit) {
-	var unheard []reservation
+// giveBackUndelivered gives back what was reserved for units that were answered with an error,
+// or are about to be.
+func (p *partition) giveBackUndelivered(units ...*unit) {
+	var undelivered []reservation
 	for _, u := range units {
 		for _, op := range p.holding(u) {
-			unheard = append(unheard, p.holdings.of(op.Answer.ID).reservation)
+			undelivered = append(undelivered, p.holdings.get(op.Answer.ID).reservation)
 		}
 	}
-	if len(unheard) > 0 {
-		p.log.Info("jobs that were reserved for clients who were not told are given back", "jobs", len(unheard))
+	if len(undelivered) > 0 {
+		p.log.Info("jobs that were reserved for clients who were not told are given back", "jobs", len(undelivered))
 	}
-	for part := range slices.Chunk(unheard, maxMoves) {
+	for part := range slices.Chunk(undelivered, maxMoves) {
 		p.giveBack(part)
 	}
 }
 
-// holding returns the operations of a unit that have given somebody a job, which that
-// connection still has.
+// holding returns the operations of a unit that have reserved a job which their connection
+// still holds.
 func (p *partition) holding(u *unit) []*storage.Op {
 	return slices.DeleteFunc(u.given(), func(op *storage.Op) bool {
-		held := p.holdings.of(op.Answer.ID)
+		held := p.holdings.get(op.Answer.ID)
 		return held == nil || held.holder != op.Holder
 	})
 }
 
-// cancel is for a call that was not carried out, and will not be: what must be
-// done all the same is done later.
+// cancel ends a call that was not carried out, and never will be. Work that must run is queued
+// again.
 func (p *partition) cancel(c *call) {
 	c.reply = nil
-	p.oweTold(c)
+	p.restoreReports(c)
 	p.leaveStaged(c)
 	for _, u := range c.units {
-		if u.keep && !u.abandoned {
+		if u.mustRun && !u.abandoned {
 			u.abandoned = true
 			again := *u
 			again.abandoned = false
-			time.AfterFunc(keepLater, func() { p.submit(&again) })
+			time.AfterFunc(retryMustRunAfter, func() { p.submit(&again) })
 		}
-		p.forgo(u, u.begun)
+		p.applyUnsent(u, u.begun)
 	}
-	p.giveBackUnheard(c.units...)
+	p.giveBackUndelivered(c.units...)
 }
 
-// forgo sees to it that a connection that comes or goes is known to, even if its unit
-// was not carried out from that operation on.
-func (p *partition) forgo(u *unit, from int) {
+// applyUnsent counts the connections that come or go in the operations of u from that one on,
+// which were not carried out.
+func (p *partition) applyUnsent(u *unit, from int) {
 	if u.batch == nil {
 		return
 	}
-	seen := u.attends.before
+	seen := u.refs.before
 	if from == u.at {
-		seen = u.attends.seen
+		seen = u.refs.seen
 	}
 	for i := from; i < len(u.batch.Ops); i++ {
 		switch op := &u.batch.Ops[i]; op.Kind {
 		case storage.Ref:
-			if seen++; seen <= u.attends.counted {
+			if seen++; seen <= u.refs.counted {
 				continue
 			}
 			for _, name := range op.Tubes {
-				p.attendance.count(name, op.Role, op.Delta)
-				p.attendance.owe(name)
+				p.refs.add(name, op.Role, op.Delta)
+				p.refs.markUnreported(name)
 			}
 		case storage.ReleaseAll:
-			p.leaveLater(op.Holder)
+			p.releaseAllLater(op.Holder)
 		}
 	}
 }
 
-// giveBack has jobs that nobody wants given back by a later call.
+// giveBack queues a call that gives back reservations of which no client knows.
 func (p *partition) giveBack(all []reservation) {
-	p.submit(&unit{keep: true, upkeep: func(c *call) { p.encodeGiveBack(c, all) }})
+	p.submit(&unit{mustRun: true, upkeep: func(c *call) { p.encodeGiveBack(c, all) }})
 }
 
-// leaveLater has what a connection that is gone holds given back in calls of their
-// own.
-func (p *partition) leaveLater(h tube.Holder) {
+// releaseAllLater gives back what a closed connection holds, in calls of their own.
+func (p *partition) releaseAllLater(h tube.Holder) {
 	p.holdings.forget(h)
-	p.submit(&unit{keep: true, upkeep: func(c *call) {
-		p.encodeGiveBackSome(c, h, func() { p.leaveLater(h) })
+	p.submit(&unit{mustRun: true, upkeep: func(c *call) {
+		p.encodeGiveBackSome(c, h, func() { p.releaseAllLater(h) })
 	}})
 }

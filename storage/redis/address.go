@@ -16,17 +16,16 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// address is what a URL says: which servers to begin with, and how they are
-// talked to.
+// address is a parsed URL: the servers to connect to first, and the options of connections.
 type address struct {
 	kind    kind
-	hosts   []string         // host:port: of the server, sentinels, or some nodes of a cluster
-	master  string           // what sentinels call the primary
-	known   bool             // sentinels want the same user and password as Redis
+	hosts   []string         // host:port of the server, of sentinels, or of some nodes of a cluster
+	master  string           // the name that sentinels have for the primary
+	known   bool             // sentinels need the same user and password as Redis
 	options *goredis.Options // for every connection; Addr is that of a single server
 }
 
-// kind is the way in which Redis is run.
+// kind says how Redis is deployed.
 type kind int
 
 const (
@@ -35,15 +34,13 @@ const (
 	cluster
 )
 
-// kinds are the words behind the + of a URL's scheme, with the port that hosts
-// without one get.
+// kinds maps what follows the + of a URL's scheme to its kind and its default port.
 var kinds = map[string]struct {
 	kind kind
 	port string
 }{"sentinel": {sentinels, "26379"}, "cluster": {cluster, "6379"}}
 
-// parseAddress reads a URL; its errors do not repeat the URL, which may hold a
-// password.
+// parseAddress parses a URL. Its errors do not quote the URL, which can contain a password.
 func parseAddress(o Options) (*address, error) {
 	a, err := splitURL(o.URL)
 	if err != nil {
@@ -63,7 +60,7 @@ func parseAddress(o Options) (*address, error) {
 	return a, nil
 }
 
-// howToEncode is said instead of what is wrong, which may be a piece of a password.
+// howToEncode replaces the offending text in errors, because that can be a piece of a password.
 const howToEncode = "in a user or password, characters such as # / ? @ : and % must be written %23 %2F %3F %40 %3A and %25, " +
 	"and behind them an @ must be, too"
 
@@ -72,9 +69,9 @@ var (
 	errPort      = errors.New("the port of a host is no number from 1 to 65535; " + howToEncode)
 )
 
-// written is a URL in the parts in which it is written.
-type written struct {
-	scheme, word string // redis, rediss or unix, and what follows a +
+// urlParts are the parts of a URL as written.
+type urlParts struct {
+	scheme, word string // redis, rediss or unix; and what follows a +
 	several      bool   // there is a +
 	user         *url.Userinfo
 	hosts        string
@@ -82,10 +79,9 @@ type written struct {
 	query        url.Values
 }
 
-// cutURL takes a URL apart. It refuses what may be a user or password with
-// characters in it that end these in a URL: then the rest would be taken for
-// hosts, files or options, and be named in errors.
-func cutURL(text string) (w written, err error) {
+// cutURL splits a URL. It refuses text that can be a user or password with unescaped
+// delimiters: the rest would be taken for hosts, files or options, and be quoted in errors.
+func cutURL(text string) (w urlParts, err error) {
 	scheme, rest, _ := strings.Cut(text, "://")
 	w.scheme, w.word, w.several = strings.Cut(scheme, "+")
 	if strings.Contains(rest, "#") || strings.ContainsFunc(rest, unicode.IsControl) {
@@ -100,11 +96,11 @@ func cutURL(text string) (w written, err error) {
 		return w, errMalformed
 	}
 	if at > 0 {
-		its, err := url.Parse("redis://" + authority[:at] + "host")
+		parsed, err := url.Parse("redis://" + authority[:at] + "host")
 		if err != nil || w.scheme == "unix" && w.hosts != "" {
 			return w, errMalformed
 		}
-		w.user = its.User
+		w.user = parsed.User
 	}
 	if w.query, err = url.ParseQuery(query); err != nil {
 		return w, errors.New("what is behind the ? is malformed")
@@ -112,23 +108,23 @@ func cutURL(text string) (w written, err error) {
 	return w, nil
 }
 
-// isSocket returns whether the path is that of a unix socket, whose name may have
-// an @ in it: redis@1.sock. In front of a / it may be the end of a password.
-func (w *written) isSocket() bool {
+// isSocket returns whether the path is that of a unix socket, whose name can contain an @, as
+// in redis@1.sock. Before a / an @ can be the end of a password.
+func (w *urlParts) isSocket() bool {
 	return w.scheme == "unix" && w.hosts == "" && !strings.Contains(w.path, "@/")
 }
 
-// splitURL reads REDIS[S][+KIND]://USER:PASSWORD@HOSTS/PATH?QUERY or unix://….
+// splitURL parses REDIS[S][+KIND]://USER:PASSWORD@HOSTS/PATH?QUERY or unix://….
 func splitURL(text string) (*address, error) {
 	w, err := cutURL(text)
 	if err != nil {
 		return nil, err
 	}
-	its := w.query
-	a := &address{known: its.Get("sentinel_auth") == "same"}
-	files := tlsFiles{its.Get("ca"), its.Get("cert"), its.Get("key"), its.Get("server_name")}
+	query := w.query
+	a := &address{known: query.Get("sentinel_auth") == "same"}
+	files := tlsFiles{query.Get("ca"), query.Get("cert"), query.Get("key"), query.Get("server_name")}
 	for _, name := range []string{"sentinel_auth", "ca", "cert", "key", "server_name"} {
-		its.Del(name)
+		query.Del(name)
 	}
 	rest := w.hosts + w.path
 	if w.several {
@@ -138,8 +134,8 @@ func splitURL(text string) (*address, error) {
 	} else if err := checkPort(w.hosts); err != nil {
 		return nil, err
 	}
-	if text = w.scheme + "://" + rest; len(its) > 0 {
-		text += "?" + its.Encode()
+	if text = w.scheme + "://" + rest; len(query) > 0 {
+		text += "?" + query.Encode()
 	}
 	if a.options, err = goredis.ParseURL(text); err != nil {
 		return nil, withoutValues(err)
@@ -151,12 +147,12 @@ func splitURL(text string) (*address, error) {
 	if !w.several {
 		a.hosts = []string{a.options.Addr}
 	} else if a.options.TLSConfig != nil {
-		a.options.TLSConfig.ServerName = "" // each server is to have its own
+		a.options.TLSConfig.ServerName = "" // each server has its own name
 	}
 	return a, files.into(a.options)
 }
 
-// withoutValues returns what go-redis says of a URL, but nothing of the URL itself.
+// withoutValues returns an error of go-redis about a URL without any part of the URL.
 func withoutValues(err error) error {
 	if _, malformed := errors.AsType[*url.Error](err); malformed {
 		return errMalformed
@@ -165,7 +161,7 @@ func withoutValues(err error) error {
 	return errors.New(what)
 }
 
-// checkPort checks the port of a host, if it has one.
+// checkPort checks the port of a host, if there is one.
 func checkPort(host string) error {
 	colon := strings.LastIndexByte(host, ':') + 1
 	if colon == 0 || colon == len(host) || strings.HasSuffix(host, "]") {
@@ -177,14 +173,14 @@ func checkPort(host string) error {
 	return nil
 }
 
-// split takes down the hosts and what follows them, and returns what a URL of
-// the first host would say: host/db.
-func (a *address) split(w *written) (string, error) {
-	is, known := kinds[w.word]
+// split reads the hosts and what follows them. It returns host/db, as a URL of the first host
+// alone would have it.
+func (a *address) split(w *urlParts) (string, error) {
+	kind, known := kinds[w.word]
 	if !known {
 		return "", errors.New("it begins with none of redis, redis+sentinel and redis+cluster, nor with rediss for TLS")
 	}
-	a.kind = is.kind
+	a.kind = kind.kind
 	for _, host := range strings.Split(w.hosts, ",") {
 		if host == "" {
 			return "", errors.New("a host is missing")
@@ -193,7 +189,7 @@ func (a *address) split(w *written) (string, error) {
 			return "", err
 		}
 		if _, _, err := net.SplitHostPort(host); err != nil {
-			host = net.JoinHostPort(strings.Trim(host, "[]"), is.port)
+			host = net.JoinHostPort(strings.Trim(host, "[]"), kind.port)
 		}
 		a.hosts = append(a.hosts, host)
 	}
@@ -212,11 +208,11 @@ func (a *address) split(w *written) (string, error) {
 // where names the servers, for errors.
 func (a *address) where() string { return strings.Join(a.hosts, ", ") }
 
-// tlsFiles are the names of files in PEM, and the name that the certificates
-// of the servers are to have; each may be empty.
+// tlsFiles are names of PEM files, and the name that the certificates of the servers must have.
+// Each can be empty.
 type tlsFiles struct{ ca, cert, key, name string }
 
-// into has connections use the files.
+// into configures connections to use the files.
 func (f tlsFiles) into(o *goredis.Options) error {
 	if f == (tlsFiles{}) {
 		return nil

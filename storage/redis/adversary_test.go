@@ -181,7 +181,7 @@ func TestVoidPuts(t *testing.T) {
 	}
 	proxy.Judge(nil, nil)
 	for range 100 {
-		if figures(t, s); !p.ailing.Load() {
+		if figures(t, s); !p.failing.Load() {
 			break
 		}
 	}
@@ -247,7 +247,7 @@ func TestOthersBesideWideTakes(t *testing.T) {
 			s := openWith(t, Options{URL: proxy.URL(), Partitions: partitions, Timeout: patient})
 			var all []string
 			for _, name := range names(5 * maxTubes) {
-				if placeOf(name, partitions) == 0 && len(all) < maxTubes {
+				if partitionOf(name, partitions) == 0 && len(all) < maxTubes {
 					all = append(all, name)
 				}
 			}

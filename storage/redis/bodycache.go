@@ -10,35 +10,34 @@ import (
 )
 
 const (
-	// cacheFor is how long bodies are cached, and cacheBytes about how many bytes
-	// of them in all partitions. A job that waits for longer, or
-	// comes while the cache is full, is read from Redis.
+	// cacheFor is how long bodies are cached. cacheBytes is about how many bytes of them are
+	// cached in all partitions. A job that waits for longer, or is put while the cache is full,
+	// is read from Redis.
 	cacheFor   = 10 * time.Second
 	cacheBytes = 32 << 20
 
-	// cacheCost is what a job costs beside its body, in bytes.
+	// cacheCost is the memory of a cached job in addition to its body, in bytes.
 	cacheCost = 64
 )
 
-// bodyCache has the bodies of jobs that this instance has put into ranges a short
-// while ago, and of large jobs. Mostly it is this instance that reserves them, and a
-// body never changes, so Redis need not send it back: the name of a range says who has
-// put it, and each call says from which job on this instance has the bodies. The cache is exact, as
-// answers to calls are decoded in order: what one of them adds, the next call may rely
-// on. An instance that has lost touch with Redis goes on under another name and begins
-// with an empty cache.
+// bodyCache has the bodies of jobs that this instance has recently put into ranges, and of
+// large jobs. Mostly the same instance reserves them, and a body never changes, so Redis need
+// not send it back. The name of a range says which instance has put it, and each call says the
+// id from which on this instance has the bodies. The cache is exact, because replies are
+// decoded in order: the next call can rely on what a reply has added. An instance that loses
+// contact with Redis continues under another name with an empty cache.
 //
-// A large job is a range of one here, of which the script knows nothing: the instance looks
-// into the cache before it reads such a record, see fetch.go.
+// A large job is a range of one here. The script does not know of it: the instance looks into
+// the cache before it reads such a record, see fetch.go.
 //
 // It belongs to the caller of the partition.
 type bodyCache struct {
 	ranges []cachedRange // in the order of their ids
-	last   int           // in which a job was found; most likely the next one is, too
-	done   int           // how many of ranges have nothing left
-	bytes  int           // of what is left, about
+	last   int           // where the last job was found; the next one is probably there too
+	done   int           // how many ranges are empty
+	bytes  int           // of what is left, approximately
 	limit  int           // of bytes
-	from   uint64        // the first job that is sure to be cached
+	from   uint64        // the first job that is certain to be cached
 	step   uint64        // from one id of a range to the next
 }
 
@@ -60,13 +59,13 @@ func newBodyCache(o Options) *bodyCache {
 	return b
 }
 
-// clear empties the cache of an instance that goes on under another name.
+// clear empties the cache of an instance that continues under another name.
 func (b *bodyCache) clear() { *b = bodyCache{limit: b.limit, step: b.step} }
 
 // room returns whether another range can be cached.
 func (b *bodyCache) room() bool { return b.bytes < b.limit }
 
-// keep caches a range that was put: jobs of one tube and TTR.
+// keep caches a range that was put: jobs with the same tube and TTR.
 func (b *bodyCache) keep(puts []*storage.Op, now time.Time) {
 	if b.done > 64 && b.done > len(b.ranges)/2 {
 		b.ranges = slices.DeleteFunc(b.ranges, func(r cachedRange) bool { return r.left == 0 })
@@ -85,7 +84,7 @@ func (b *bodyCache) keep(puts []*storage.Op, now time.Time) {
 	b.ranges = append(b.ranges, cached)
 }
 
-// ttrOf is the TTR of a job that is put.
+// ttrOf returns the TTR of a job that is put.
 func ttrOf(op *storage.Op) time.Duration {
 	return time.Duration(max(op.TTR, tube.MinTTR)) * time.Second
 }
@@ -95,7 +94,7 @@ func (b *bodyCache) take(id uint64) (job, bool) {
 	if b.last >= len(b.ranges) || !b.ranges[b.last].has(id, b.step) {
 		at, ok := slices.BinarySearchFunc(b.ranges, id, func(r cachedRange, id uint64) int { return cmp.Compare(r.first, id) })
 		if !ok {
-			at-- // it may be in the range that begins before it
+			at-- // the job can be in the range that begins before it
 		}
 		if at < 0 || !b.ranges[at].has(id, b.step) {
 			return job{}, false
@@ -114,13 +113,14 @@ func (b *bodyCache) take(id uint64) (job, bool) {
 	return job{body: body, tube: cached.tube, ttr: cached.ttr, cached: cached.since}, true
 }
 
-// has returns whether the body of a job is there; step is from one id to the next.
+// has returns whether the body of a job is there. step is the difference between ids of the
+// range.
 func (r *cachedRange) has(id, step uint64) bool {
 	behind := id - r.first
 	return id >= r.first && behind%step == 0 && behind/step < uint64(len(r.bodies)) && r.bodies[behind/step] != nil
 }
 
-// since returns from which job on a call may rely on the cache.
+// since returns the first id from which on a call can rely on the cache.
 func (b *bodyCache) since(now time.Time) uint64 {
 	for i := range b.ranges {
 		cached := &b.ranges[i]
@@ -135,7 +135,7 @@ func (b *bodyCache) since(now time.Time) uint64 {
 	return b.from
 }
 
-// forget drops all jobs before that one, as no call will rely on them.
+// forget drops all jobs before an id. No later call relies on them.
 func (b *bodyCache) forget(before uint64) {
 	gone := 0
 	for gone < len(b.ranges) && (b.ranges[gone].left == 0 || b.ranges[gone].first < before) {

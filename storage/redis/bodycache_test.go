@@ -238,11 +238,11 @@ func TestBodyCache(t *testing.T) {
 	keep := func(first uint64, after time.Duration, bodies ...string) {
 		m.keep(putsFrom(first, bodies...), begun.Add(after))
 	}
-	want := func(id uint64, body string, is bool) {
+	want := func(id uint64, body string, textOK bool) {
 		t.Helper()
 		job, ok := m.take(id)
-		if ok != is || string(job.body) != body || is && (job.tube != "t" || job.ttr != 600*time.Second) {
-			t.Errorf("job %d: %+v, %v; want %q, %v", id, job, ok, body, is)
+		if ok != textOK || string(job.body) != body || textOK && (job.tube != "t" || job.ttr != 600*time.Second) {
+			t.Errorf("job %d: %+v, %v; want %q, %v", id, job, ok, body, textOK)
 		}
 	}
 	want(1, "", false)

@@ -9,114 +9,111 @@ import (
 )
 
 const (
-	// maxOps bounds how many operations go into one call, and so how long Redis
-	// does nothing else: about a millisecond.
+	// maxOps limits the operations of one call, so that Redis is busy for about a millisecond.
 	maxOps = 512
 
-	// maxBytes bounds the bodies in one call; one may be larger.
+	// maxBytes limits the bodies in one call, except that a single one can be larger.
 	maxBytes = 1 << 20
 
-	// headArgs are how many arguments come before the operations.
+	// headArgs is how many arguments come before the operations.
 	headArgs = 10
 )
 
-// call is one call of the script, from its first unit to the last answer: what it
-// carries, how that is encoded, when it was sent, and what Redis has answered. Its way
-// is
+// call is one call of the script, from its first unit to its last answer: what it carries, how
+// that is encoded, when it was sent, and the reply. Its life:
 //
 //	newCall, load      units are added and encoded
-//	seal, writeHead    nothing is added any more
-//	exchange           it is sent, and answered; if that fails see recover
-//	decode             the answer is read into the answers of the operations
-//	finish             units are told, or go on with a later call
+//	seal, writeHead    nothing more is added
+//	exchange           it is sent and answered; if that fails see recover.go
+//	decode             the reply becomes the answers of the operations
+//	finish             units are done, or continue with a later call
 //
-// It belongs to the caller of the partition. What is in args points into the
-// operations: they stay as they are until they are done.
+// It belongs to the caller of the partition. args points into the operations, which must not
+// change until they are done.
 type call struct {
 	prefix string // of all keys of the partition
-	number uint64 // that no other call of the instance has
+	number uint64 // unique among the calls of the instance
 	units  []*unit
 	kind   callKind
 
-	// noMemory is not nil if no jobs are to be put, or Redis has refused to write for want of memory: then
-	// puts are not sent but answered with this.
+	// noMemory is the error with which puts are answered instead of being sent; nil if puts are
+	// allowed. It is set if Redis has refused a write for lack of memory, or must not get new
+	// jobs.
 	noMemory error
 
-	body   int    // bytes that a body may have, for Redis to take it
+	body   int    // largest body, in bytes, that Redis accepts
 	sentAs uint64 // its number when it was last sent
 
-	// largeFrom is from how many bytes on a record is staged, see staged.go; it may
-	// be stageNothing.
+	// largeFrom is the size from which on a record is staged, see staged.go; or stageNothing.
 	largeFrom int
 
 	encoding
 	sequences
-	last   []func(*call) // encode what has to come behind all that
-	sealed bool          // nothing is added any more
+	last   []func(*call) // encode what must come after all that
+	sealed bool          // nothing more is added
 
-	before    int             // answers that come before that to the call itself
-	node      *goredis.Client // of the server to which it was sent
+	before    int             // replies that come before that of the call itself
+	node      *goredis.Client // client of the server to which it was sent
 	begun     time.Time       // when it was last sent, by the local clock
-	sent      time.Time       // the same, by clock.now; zero if it was not
+	sent      time.Time       // the same, by clock.now; zero if it was not sent
 	confirmed time.Time       // when a later call was sent that Redis has answered
-	reply     *reply          // nil if Redis has not answered, or was not asked
+	reply     *reply          // nil if Redis has not answered, or was not called
 	decoded   bool
 }
 
-// callKind says what a call is for.
+// callKind is the purpose of a call.
 type callKind int
 
 const (
 	work         callKind = iota // carry out units
-	registration                 // say that there is an instance, see registration.go
+	registration                 // register the instance, see registration.go
 	question                     // ask whether the instance is alive, see stale.go
-	void                         // ask what became of units that were answered with an error, see recover.go
+	void                         // ask for the outcome of units that were answered with an error, see recover.go
 )
 
-// encoding is what is sent, and how the answer is to be read.
+// encoding is what is sent, and how the reply is decoded.
 type encoding struct {
-	args     []any // of EVALSHA: headArgs, then the operations, see lua/
-	steps    []step
-	text     []byte         // what args and staged point into
-	staged   []stagedRecord // sent before the call, see staged.go
-	stagedAs []string       // the keys to which that was sent, as long as Redis may have them
-	created  int64          // when its jobs are put, ms by the clock of Redis
-	puts     int            // jobs
-	imports  bool           // jobs are imported
-	ops      int            // operations, those that are much work counting as several
-	bytes    int            // of bodies
-	most     int            // bytes of the largest record put
-	largest  int            // what Redis is told of that, if it is news, else 0
-	since    uint64         // the first job that Redis was told to be in the body cache
-	told     []string       // tubes whose attendance is told
-	over     []string       // lease sets of which it is told that they are over
-	paced    []*pace        // of the steps in it, see pace.go
-	moved    int            // how many of ops are jobs of a move, or dead letters
+	args          []any // of EVALSHA: headArgs, then the operations, see lua/
+	steps         []step
+	text          []byte         // memory into which args and staged point
+	staged        []stagedRecord // sent before the call, see staged.go
+	stagedAs      []string       // the keys of staged, as long as Redis may have them
+	created       int64          // when its jobs are put, in ms by the clock of Redis
+	puts          int            // jobs
+	imports       bool           // whether jobs are imported
+	ops           int            // operations, weighted by their work
+	bytes         int            // of bodies
+	most          int            // size of the largest record put, in bytes
+	largest       int            // what Redis is told of that, if it is larger than before, else 0
+	since         uint64         // the first job that the call says to be in the body cache
+	reportedTubes []string       // tubes whose refs are reported
+	emptySets     []string       // lease sets that are reported as empty
+	measuredBy    []*batchSize   // sizes of the steps in it, see batchsize.go
+	moved         int            // how many of ops are jobs of a move, or dead letters
 }
 
-// sequence is operations of whole units that are all of one kind. The sequences come
-// last in the call, one after the other: it is the same to their connections which of
-// them is first.
+// sequence is operations of one kind from whole units. Sequences come last in the call, one
+// after the other: for their connections the order among them does not matter.
 type sequence []*storage.Op
 
-// sequences are those of a call, in their order. Who waits for a job that is put comes
-// before who asks for one only now.
-type sequences struct{ gone, put, tagged, foreseen, taken sequence }
+// sequences are those of a call, in their order. Takes of clients that were already waiting for
+// the jobs being put (direct hand-off) come before new takes.
+type sequences struct{ deletesHeld, put, tagged, handOffs, taken sequence }
 
 func (s *sequences) empty() {
-	for _, seq := range []*sequence{&s.gone, &s.put, &s.tagged, &s.foreseen, &s.taken} {
+	for _, seq := range []*sequence{&s.deletesHeld, &s.put, &s.tagged, &s.handOffs, &s.taken} {
 		clear(*seq)
 		*seq = (*seq)[:0]
 	}
 }
 
-// step is how the answers of operations that were encoded together are decoded.
+// step says how the answers of operations that were encoded together are decoded.
 type step struct {
 	ops    []*storage.Op
 	decode func(*partition, *reply, []*storage.Op)
 }
 
-// clear makes c an empty call, which keeps its buffers.
+// clear makes c an empty call that keeps its buffers.
 func (c *call) clear() {
 	clear(c.units)
 	clear(c.last)
@@ -126,7 +123,7 @@ func (c *call) clear() {
 	}
 }
 
-// forgetEncoded empties what is encoded, so that it can be done anew.
+// forgetEncoded empties what is encoded, so that it can be encoded again.
 func (c *call) forgetEncoded() {
 	clear(c.args)
 	clear(c.steps)
@@ -134,19 +131,18 @@ func (c *call) forgetEncoded() {
 	c.sequences.empty()
 	clear(c.last)
 	c.encoding = encoding{
-		args: append(c.args[:0], make([]any, headArgs)...), steps: c.steps[:0], text: c.text[:0], told: c.told[:0],
-		staged: c.staged[:0], stagedAs: c.stagedAs[:0], paced: c.paced[:0],
+		args: append(c.args[:0], make([]any, headArgs)...), steps: c.steps[:0], text: c.text[:0], reportedTubes: c.reportedTubes[:0],
+		staged: c.staged[:0], stagedAs: c.stagedAs[:0], measuredBy: c.measuredBy[:0],
 	}
 	c.last, c.sealed = c.last[:0], false
 }
 
-// isFull returns whether no more units go into the call.
+// isFull returns whether the call takes no more units.
 func (c *call) isFull() bool { return c.ops >= maxOps || c.bytes >= maxBytes }
 
-// isEmpty returns whether nothing is encoded.
 func (c *call) isEmpty() bool { return len(c.args) == headArgs }
 
-// hasUpkeep returns whether one of the units is upkeep.
+// hasUpkeep returns whether one of the units is background work.
 func (c *call) hasUpkeep() bool {
 	for _, u := range c.units {
 		if u.upkeep != nil {
@@ -156,8 +152,8 @@ func (c *call) hasUpkeep() bool {
 	return false
 }
 
-// vouched is when the instance is known to have been alive.
-func (c *call) vouched() time.Time {
+// aliveAt returns the last time at which the instance is known to have been alive.
+func (c *call) aliveAt() time.Time {
 	if c.confirmed.After(c.sent) {
 		return c.confirmed
 	}
@@ -167,19 +163,19 @@ func (c *call) vouched() time.Time {
 // words appends arguments.
 func (c *call) words(words ...any) { c.args = append(c.args, words...) }
 
-// expect says how the answers of operations are to be decoded.
+// expect says how the answers of operations are decoded.
 func (c *call) expect(decode func(*partition, *reply, []*storage.Op), ops ...*storage.Op) {
 	c.steps = append(c.steps, step{ops, decode})
 }
 
-// add appends an operation of the engine itself, and how its answer is to be decoded.
+// add appends an operation of the engine itself, and how its answer is decoded.
 func (c *call) add(decode func(*reply), words ...any) {
 	c.words(words...)
 	c.expect(func(_ *partition, r *reply, _ []*storage.Op) { decode(r) })
 	c.ops++
 }
 
-// addID appends the key of a job, which is also its name in ZSETs.
+// addID appends the key of a job, which is also its name in sorted sets.
 func (c *call) addID(id uint64) {
 	from := len(c.text)
 	c.text = append(c.text, c.prefix...)

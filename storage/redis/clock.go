@@ -2,19 +2,19 @@ package redis
 
 import "time"
 
-// clock tells the local time and that of Redis. now may be asked by anybody; the rest
-// belongs to the caller of the partition.
+// clock has the local time and that of Redis. Any goroutine can call now; the rest belongs to
+// the caller of the partition.
 type clock struct {
 	skew func() time.Duration // see Options
 
-	said int64     // what the clock of Redis said last, in ms
+	said int64     // the last time that Redis reported, in ms
 	at   time.Time // when that was, by the local clock; zero if never
 }
 
-// now is the local time, moved as the clock of Redis is in tests.
+// now is the local time, moved by the same amount as the clock of Redis is in tests.
 func (k *clock) now() time.Time { return time.Now().Add(k.skew()) }
 
-// redis is about what the clock of Redis says, in ms.
+// redis estimates the clock of Redis, in ms.
 func (k *clock) redis() int64 {
 	if k.at.IsZero() {
 		return k.now().UnixMilli()
@@ -22,5 +22,5 @@ func (k *clock) redis() int64 {
 	return k.said + k.now().Sub(k.at).Milliseconds()
 }
 
-// note takes down what the clock of Redis has just said, in ms.
-func (k *clock) note(redis int64) { k.said, k.at = redis, time.Now() }
+// setRedisTime records the time that Redis has just reported, in ms.
+func (k *clock) setRedisTime(redis int64) { k.said, k.at = redis, time.Now() }

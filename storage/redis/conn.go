@@ -12,35 +12,34 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// conn is a connection to Redis with deadlines for progress. go-redis, and socket.go,
-// set one for a whole answer, and for a whole request. Here it begins anew with every
-// piece. So a large body may take its time on a slow line, and a line that is dead is
-// noticed as soon. What was written may still be on its way when the answer is awaited,
-// which nobody sees: for a large request the first deadline is later by what it takes
-// at slowestLine.
+// conn is a connection to Redis with deadlines for progress. go-redis and socket.go set one
+// deadline for a whole reply or request. Here it starts again with every piece, so that a large
+// body can take its time on a slow line, while a dead line is noticed as soon. What was written
+// can still be in transit when the reply is awaited, which is invisible here: after a large
+// request the first deadline is later by its transfer time at slowestLine.
 type conn struct {
 	net.Conn
 
-	reads, writes atomic.Int64 // how long a piece may take, as a time.Duration; 0: for ever
+	reads, writes atomic.Int64 // time limit of a piece, as a time.Duration; 0: none
 	sent          atomic.Int64 // bytes
-	awaited       int64        // of these, when something was last read
-	arrival       time.Time    // by when these are sure to have arrived, see slowestLine
+	awaited       int64        // how many of these had been sent at the last read
+	arrival       time.Time    // when these have certainly arrived, see slowestLine
 	closed        atomic.Bool
 
-	dialed    time.Time
-	departure *departure // from the server; nil if nobody asks for one
+	dialed  time.Time
+	retirer *retirer // of the pool; nil if there is none
 }
 
-// slowestLine is at what rate a large request is sure to arrive, in bytes a second.
+// slowestLine is the assumed minimum rate of a large request, in bytes per second.
 const slowestLine = 1 << 20
 
-// maxPiece is how many bytes are written before the deadline begins anew.
+// maxPiece is how many bytes are written before the deadline starts again.
 const maxPiece = 64 << 10
 
 // Write implements net.Conn.
 func (c *conn) Write(p []byte) (int, error) {
-	if c.departure.concerns(c) {
-		return 0, errLeft
+	if c.retirer.retired(c) {
+		return 0, errRetired
 	}
 	sent := 0
 	for {
@@ -54,7 +53,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	}
 }
 
-// someWriter writes as much of some pieces as is possible at once, at least one byte.
+// someWriter writes as much of some pieces as possible at once, at least one byte.
 type someWriter interface {
 	writeSome(pieces [][]byte) (int, error)
 }
@@ -78,7 +77,7 @@ func (c *conn) WriteVec(pieces [][]byte) (sent int, err error) {
 	return sent, err
 }
 
-// prolongWrites has the deadline for writing begin anew.
+// prolongWrites starts the deadline for writing again.
 func (c *conn) prolongWrites() {
 	if limit := time.Duration(c.writes.Load()); limit > 0 {
 		c.Conn.SetWriteDeadline(time.Now().Add(limit))
@@ -102,8 +101,8 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// noteSent reckons when what was written since the last read is sure to have arrived, if
-// that is much. Several answers may be read until then.
+// noteSent computes when what was written since the last read has certainly arrived, if that is
+// much. Several replies can be read until then.
 func (c *conn) noteSent() {
 	sent := c.sent.Load()
 	if written := sent - c.awaited; written > maxPiece {
@@ -139,7 +138,7 @@ func (c *conn) SetWriteDeadline(t time.Time) error {
 	return c.Conn.SetWriteDeadline(t)
 }
 
-// limitUntil is how long it is until a deadline, 0 if there is none.
+// limitUntil returns how long it is until a deadline, 0 if there is none.
 func limitUntil(t time.Time) time.Duration {
 	if t.IsZero() {
 		return 0
@@ -147,16 +146,16 @@ func limitUntil(t time.Time) time.Duration {
 	return max(time.Until(t), 1)
 }
 
-// SyscallConn lets it be found out whether Redis has closed the connection. One that is given up
-// is as good as closed.
+// SyscallConn lets go-redis find out whether Redis has closed the connection. A retired
+// connection counts as closed.
 func (c *conn) SyscallConn() (syscall.RawConn, error) {
-	if c.departure.concerns(c) {
-		return nil, errLeft
+	if c.retirer.retired(c) {
+		return nil, errRetired
 	}
 	return c.Conn.(syscall.Conn).SyscallConn()
 }
 
-// dialer returns what makes the connections of o.
+// dialer returns the function that dials connections with these options.
 func dialer(o *goredis.Options) func(context.Context, string, string) (net.Conn, error) {
 	plain := net.Dialer{Timeout: o.DialTimeout}
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -172,9 +171,8 @@ func dialer(o *goredis.Options) func(context.Context, string, string) (net.Conn,
 	}
 }
 
-// encrypt makes a connection to a server a TLS one. The name that its
-// certificate is to have is that of the host, unless the configuration says
-// another one.
+// encrypt does the TLS handshake of a connection to a server. Its certificate must have the
+// name of the host, unless the configuration names another one.
 func encrypt(ctx context.Context, c net.Conn, addr string, config *tls.Config) (net.Conn, error) {
 	if config.ServerName == "" {
 		host, _, err := net.SplitHostPort(addr)

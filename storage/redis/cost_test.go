@@ -78,7 +78,7 @@ func BenchmarkSpread(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			s.Listen(deaf{})
+			s.Listen(nopListener{})
 			b.Cleanup(func() { s.Close() })
 			benchmarkSpread(b, s, cluster)
 		})
@@ -166,7 +166,7 @@ func openBy(b *testing.B, o Options) *Store {
 	if err != nil {
 		b.Fatal(err)
 	}
-	s.Listen(deaf{})
+	s.Listen(nopListener{})
 	b.Cleanup(func() { s.Close() })
 	return s
 }

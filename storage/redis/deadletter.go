@@ -9,159 +9,161 @@ import (
 	"redstalk/tube"
 )
 
-// A job that is exhausted goes to its dead-letter tube in the call in which it is parked, if
-// that tube is in the same partition and the record is small. Otherwise it takes steps, of
-// which each is a call of its own:
+// An exhausted job goes to its dead-letter tube in the call in which it is parked, if that tube
+// is in the same partition and the record is small. Otherwise it becomes a pending dead letter,
+// and each of these steps is a call of its own:
 //
-//  1. The job is parked as bound (lua/tagged/bound.lua).
-//  2. It is read, with others that wait.
-//  3. In the partition of its dead-letter tube it becomes a job, and a mark is left that it
-//     has: so it does so once.
+//  1. The job is parked as pending (lua/tagged/pending.lua).
+//  2. It is read, with other pending ones.
+//  3. In the partition of its dead-letter tube it becomes a job. A mark records that, so that
+//     it happens only once.
 //  4. It is removed where it came from.
-//  5. The mark is made to expire after some minutes.
+//  5. The mark is set to expire after some minutes.
 //
-// Whoever dies between any two of them, the next instance that ticks in the partition goes
-// on from the second one. Two may do so at the same time: the mark is there for whoever has
-// read the letter before it was removed. One that stands still for so long that the mark is
-// gone was declared dead, and does not send the letter under another name.
+// If an instance dies between two steps, the next instance that ticks in the partition
+// continues from step 2. Two instances can do so at the same time: the mark exists for every
+// instance that has read the dead letter before it was removed. An instance that was paused for
+// so long that the mark has expired was declared dead, and does not send the dead letter under
+// another name.
 
 const (
-	// someLetters is about how many dead letters a partition sends together, and allLetters all
-	// of them that are partitions of this Store: the letters may all be for one, and then others
-	// wait for all of them there. leastLetters is what each of them sends at least.
-	someLetters  = 32
-	allLetters   = 128
-	leastLetters = 4
+	// maxDeadLetters is about how many dead letters a partition sends together,
+	// maxDeadLettersTotal all partitions of this Store: all of them may have the same target,
+	// and other calls there wait for them. minDeadLetters is the minimum for each partition.
+	maxDeadLetters      = 32
+	maxDeadLettersTotal = 128
+	minDeadLetters      = 4
 
-	// letterLoad is as how many operations a letter that arrives counts.
-	letterLoad = 4
+	// deadLetterWeight is as how many operations an arriving dead letter counts.
+	deadLetterWeight = 4
 )
 
-// deadLetters says how far a partition is with sending letters. It goes through those that wait
-// from the first to the last, again and again until there was none on the whole way: where many
-// were that are gone a part of it may have none, though others wait behind it.
-type deadLetters struct {
+// deadLetterSender is the progress of a partition with sending its pending dead letters. It
+// scans them from the first to the last, until a whole scan finds none: after many were removed
+// a part of the scan can be empty although there are more.
+type deadLetterSender struct {
 	sending atomic.Bool
 
-	// The rest belongs to who has set sending.
-	from  string // where to go on, as Redis says it
-	found bool   // there was a letter, or this way was not begun at the first
+	// The rest belongs to the goroutine that has set sending.
+	from  string // cursor of the next part, as Redis has returned it
+	found bool   // a dead letter was found, or this scan did not begin at the start
 }
 
-// firstLetter is where a way through all letters begins, and as Redis says that it has ended.
-const firstLetter = "0"
+// scanStart is the cursor of the beginning, and what Redis returns at the end.
+const scanStart = "0"
 
-// deadLetter is a job on its way.
+// deadLetter is a job on its way to another tube.
 type deadLetter struct {
-	from    *partition
-	as      string // name of this instance where it is bound to, when it was read
-	id      uint64
-	to, key string
-	its     job
+	from       *partition
+	targetName string // name of this instance in the target partition, when the job was read
+	id         uint64
+	to, key    string
+	job        job
 
-	moves        bool   // it is no dead letter, see moving.go
-	state, score string // where it will be, and that in its queue
+	isMove       bool   // it is not a dead letter but moved, see movejobs.go
+	state, score string // its state in the target, and its score in that queue
 	metadata     *tube.Metadata
 }
 
-// name is what no other letter is called.
+// name is unique among dead letters.
 func (l *deadLetter) name() string { return fmt.Sprintf("%d:%d", l.from.number, l.id) }
 
-// where is the partition to which it is bound.
-func (l *deadLetter) where() *partition { return l.from.all(placeOf(l.to, l.from.of)) }
+// target is the partition of its tube.
+func (l *deadLetter) target() *partition { return l.from.all(partitionOf(l.to, l.from.of)) }
 
-// begin begins to send what waits in p, unless that is under way.
-func (ls *deadLetters) begin(p *partition) {
+// begin starts to send what is pending in p, unless that is under way.
+func (ls *deadLetterSender) begin(p *partition) {
 	if !ls.sending.Swap(true) {
 		p.senders.Add(1)
-		ls.from = cmp.Or(ls.from, firstLetter)
-		ls.found = ls.from != firstLetter
-		p.sendSome()
+		ls.from = cmp.Or(ls.from, scanStart)
+		ls.found = ls.from != scanStart
+		p.sendDeadLetters()
 	}
 }
 
-// sendSome reads some letters, and sends them.
-func (p *partition) sendSome() {
-	ls, next, some := &p.letters, "", []*deadLetter(nil)
+// sendDeadLetters reads some pending dead letters, and sends them.
+func (p *partition) sendDeadLetters() {
+	ls, next, some := &p.deadLetters, "", []*deadLetter(nil)
 	u := &unit{upkeep: func(c *call) {
 		some = nil
-		p.encodeLetters(c, ls.from, func(from string, read []*deadLetter) { next, some = from, read })
+		p.encodePending(c, ls.from, func(from string, read []*deadLetter) { next, some = from, read })
 	}}
 	u.after = func(err error) {
 		if err != nil {
-			p.endLetters()
+			p.endDeadLetters()
 			return
 		}
 		ls.from, ls.found = next, ls.found || len(some) > 0
-		p.sendEach(some)
+		p.transferEach(some)
 	}
-	p.submitLetter(u)
+	p.submitOrEnd(u)
 }
 
-// sendMore goes on with more letters, unless there are none.
-func (p *partition) sendMore() {
-	ls := &p.letters
-	if ls.from == firstLetter {
+// sendMoreDeadLetters continues with the next part, unless there are none left.
+func (p *partition) sendMoreDeadLetters() {
+	ls := &p.deadLetters
+	if ls.from == scanStart {
 		if !ls.found {
-			p.endLetters()
+			p.endDeadLetters()
 			return
 		}
 		ls.found = false
 	}
-	p.sendSome()
+	p.sendDeadLetters()
 }
 
-// endLetters says that p sends no more, until begin.
-func (p *partition) endLetters() {
+// endDeadLetters ends the sending, until the next begin.
+func (p *partition) endDeadLetters() {
 	p.senders.Add(-1)
-	p.letters.sending.Store(false)
+	p.deadLetters.sending.Store(false)
 }
 
-// lettersTogether is how many letters p may send together: its share, as long as others send, too.
-func (p *partition) lettersTogether() int {
-	return min(max(allLetters/max(int(p.senders.Load()), 1), leastLetters), someLetters)
+// deadLetterLimit is how many dead letters p sends together: its share, while other partitions
+// send too.
+func (p *partition) deadLetterLimit() int {
+	return min(max(maxDeadLettersTotal/max(int(p.senders.Load()), 1), minDeadLetters), maxDeadLetters)
 }
 
-// submitLetter submits a unit. If the partition has ended that is its end as well.
-func (p *partition) submitLetter(u *unit) {
+// submitOrEnd submits a unit. If the partition has ended, the unit ends with ErrClosed.
+func (p *partition) submitOrEnd(u *unit) {
 	if !p.submit(u) {
 		u.end(storage.ErrClosed)
 	}
 }
 
-// encodeLetters asks for some letters, and where to go on.
-func (p *partition) encodeLetters(c *call, from string, take func(next string, some []*deadLetter)) {
+// encodePending asks for some pending dead letters, and for the cursor of the next part.
+func (p *partition) encodePending(c *call, from string, take func(next string, some []*deadLetter)) {
 	c.add(func(r *reply) {
 		next := r.text()
-		take(next, p.readLetters(r))
-	}, "bound", from, p.lettersTogether())
+		take(next, p.readPending(r))
+	}, "pending", from, p.deadLetterLimit())
 }
 
-// readLetters reads what bound answers behind where to go on.
-func (p *partition) readLetters(r *reply) (some []*deadLetter) {
+// readPending reads what the operation pending answers after the cursor.
+func (p *partition) readPending(r *reply) (some []*deadLetter) {
 	for range r.int64() {
 		l := &deadLetter{from: p, to: r.text()}
-		l.as = l.where().instance.name()
+		l.targetName = l.target().instance.name()
 		place := r.text()
-		l.id, l.its = p.nextTaken(r)
-		if l.id != 0 && !r.bare && r.err == nil && l.setPlace(place) {
+		l.id, l.job = p.nextTaken(r)
+		if l.id != 0 && !r.recordless && r.err == nil && l.parseDestination(place) {
 			some = append(some, l)
 		}
 	}
 	return some
 }
 
-// sendEach sends letters, and goes on with more when all of them are gone. If any of them
-// fails it is tried again by a later tick.
-func (p *partition) sendEach(some []*deadLetter) {
+// transferEach sends dead letters, and continues with more when all of them are done. After a
+// failure a later tick tries again.
+func (p *partition) transferEach(some []*deadLetter) {
 	if len(some) == 0 {
-		p.sendMore()
+		p.sendMoreDeadLetters()
 		return
 	}
 	var left, failed atomic.Int32
 	left.Store(int32(len(some)))
 	for _, l := range some {
-		l.arrive(func(err error) {
+		l.transfer(func(err error) {
 			if err != nil {
 				failed.Add(1)
 			}
@@ -169,19 +171,19 @@ func (p *partition) sendEach(some []*deadLetter) {
 				return
 			}
 			if failed.Load() > 0 {
-				p.endLetters()
+				p.endDeadLetters()
 				return
 			}
-			p.sendMore()
+			p.sendMoreDeadLetters()
 		})
 	}
 }
 
-// arrive makes a job of the letter where it is bound to, and then has it depart.
-func (l *deadLetter) arrive(ended func(error)) {
-	to, arrived := l.where(), false
+// transfer makes the dead letter a job in its target, and then removes it from its source.
+func (l *deadLetter) transfer(ended func(error)) {
+	to, arrived := l.target(), false
 	u := &unit{upkeep: func(c *call) {
-		if arrived = false; c.noMemory == nil && to.instance.name() == l.as {
+		if arrived = false; c.noMemory == nil && to.instance.name() == l.targetName {
 			to.encodeArrive(c, l, &arrived)
 		}
 	}}
@@ -195,23 +197,23 @@ func (l *deadLetter) arrive(ended func(error)) {
 		}
 		l.depart(to, ended)
 	}
-	to.submitLetter(u)
+	to.submitOrEnd(u)
 }
 
-// encodeArrive appends what makes a job of a letter.
+// encodeArrive appends the operation that makes the dead letter a job.
 func (p *partition) encodeArrive(c *call, l *deadLetter, arrived *bool) {
-	c.pacedBy(&l.from.paces.move)
-	c.words("arrive", l.to, boolArg(p.attendance.known(l.to)), l.name(), l.key, len(l.its.body), l.state, l.score)
-	if l.moves {
+	c.measure(&l.from.batchSizes.move)
+	c.words("arrive", l.to, boolArg(p.refs.isReported(l.to)), l.name(), l.key, len(l.job.body), l.state, l.score)
+	if l.isMove {
 		c.addStaged(l.movedRecord())
 	} else {
-		op := storage.Op{Tube: l.to, Pri: l.its.pri, TTR: uint32(l.its.ttr.Seconds()), Body: l.its.body}
-		c.addRecordWith(&op, &tube.Metadata{Key: l.key, FromTube: l.its.tube, FromID: l.id})
+		op := storage.Op{Tube: l.to, Pri: l.job.pri, TTR: uint32(l.job.ttr.Seconds()), Body: l.job.body}
+		c.addRecordWith(&op, &tube.Metadata{Key: l.key, FromTube: l.job.tube, FromID: l.id})
 	}
 	c.puts++
-	c.bytes += len(l.its.body)
-	c.ops += letterLoad
-	c.moved += letterLoad
+	c.bytes += len(l.job.body)
+	c.ops += deadLetterWeight
+	c.moved += deadLetterWeight
 	c.expect(func(_ *partition, r *reply, _ []*storage.Op) {
 		*arrived = true
 		if r.puts++; r.found() {
@@ -221,10 +223,10 @@ func (p *partition) encodeArrive(c *call, l *deadLetter, arrived *bool) {
 	})
 }
 
-// depart removes the letter where it came from, and then the mark.
+// depart removes the dead letter from its source, and then the mark.
 func (l *deadLetter) depart(to *partition, ended func(error)) {
 	gone := &unit{upkeep: func(c *call) {
-		c.pacedBy(&l.from.paces.move)
+		c.measure(&l.from.batchSizes.move)
 		c.words("depart")
 		c.addID(l.id)
 		c.expect(func(_ *partition, r *reply, _ []*storage.Op) { skipNumber(r) })
@@ -236,5 +238,5 @@ func (l *deadLetter) depart(to *partition, ended func(error)) {
 		}
 		ended(err)
 	}
-	l.from.submitLetter(gone)
+	l.from.submitOrEnd(gone)
 }

@@ -48,9 +48,9 @@ return { after(rules, tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])) }
 	for _, of := range []int{1, 3, 16, 1024} {
 		for n := range 30 {
 			name := fmt.Sprint("tube-", n*n, "$")
-			got, err := client.Eval(ctx, fmt.Sprintf("local partitions = %d\n", of)+luaPlaces()+"return place_of(ARGV[1])", nil, name).Int()
-			if err != nil || got != placeOf(name, of) {
-				t.Errorf("%s of %d: %d, %v, want %d", name, of, got, err, placeOf(name, of))
+			got, err := client.Eval(ctx, fmt.Sprintf("local partitions = %d\n", of)+luaPlacement()+"return partition_of(ARGV[1])", nil, name).Int()
+			if err != nil || got != partitionOf(name, of) {
+				t.Errorf("%s of %d: %d, %v, want %d", name, of, got, err, partitionOf(name, of))
 			}
 		}
 	}
@@ -61,7 +61,7 @@ return { after(rules, tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])) }
 func bindDead(t *testing.T, s *Store, from, to string, n int) {
 	t.Helper()
 	for _, p := range s.parts {
-		p.letters.sending.Store(true)
+		p.deadLetters.sending.Store(true)
 	}
 	for i := range n {
 		tags := &tube.Tags{Key: fmt.Sprint("key", i), Rules: tube.Rules{Max: 1, Dead: to}}
@@ -90,16 +90,16 @@ func interruptLetters(t *testing.T, steps int) {
 	server := redistest.Start(t)
 	client, ctx := server.Client(t), context.Background()
 	from, to := "from", "to"
-	for placeOf(to, 16) == placeOf(from, 16) {
+	for partitionOf(to, 16) == partitionOf(from, 16) {
 		to += "o"
 	}
 	s := openWith(t, Options{URL: server.URL(), Partitions: 16, Timeout: patient})
 	bindDead(t, s, from, to, 3)
-	p := s.parts[placeOf(from, 16)]
+	p := s.parts[partitionOf(from, 16)]
 	var some []*deadLetter
 	if steps > 0 {
 		take := func(_ string, read []*deadLetter) { some = read }
-		if err := p.do(func(c *call) { p.encodeLetters(c, firstLetter, take) }); err != nil {
+		if err := p.do(func(c *call) { p.encodePending(c, scanStart, take) }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -112,12 +112,12 @@ func interruptLetters(t *testing.T, steps int) {
 		}
 		client.ScriptFlush(ctx)
 		arrived := false
-		if err := l.where().do(func(c *call) { l.where().encodeArrive(c, l, &arrived) }); err != nil || !arrived {
+		if err := l.target().do(func(c *call) { l.target().encodeArrive(c, l, &arrived) }); err != nil || !arrived {
 			t.Fatal(err)
 		}
 		if steps > 1 && i == 0 {
 			ended := make(chan error)
-			l.depart(l.where(), func(err error) { ended <- err })
+			l.depart(l.target(), func(err error) { ended <- err })
 			if err := <-ended; err != nil {
 				t.Fatal(err)
 			}
@@ -129,10 +129,10 @@ func interruptLetters(t *testing.T, steps int) {
 	awaitSent(t, other, from, to, 3)
 	if steps == 3 { // the first one sends once more what it has read
 		for _, l := range some {
-			its := *l
-			its.from = other.parts[l.from.number]
+			copied := *l
+			copied.from = other.parts[l.from.number]
 			var arrived bool
-			its.where().do(func(c *call) { its.where().encodeArrive(c, &its, &arrived) })
+			copied.target().do(func(c *call) { copied.target().encodeArrive(c, &copied, &arrived) })
 		}
 		awaitSent(t, other, from, to, 3)
 	}
@@ -235,14 +235,14 @@ func TestLettersShared(t *testing.T) {
 	p := s.parts[0]
 	for _, test := range []struct{ senders, want int32 }{{0, 32}, {1, 32}, {4, 32}, {8, 16}, {16, 8}, {64, 4}} {
 		p.senders.Store(test.senders)
-		if got := p.lettersTogether(); got != int(test.want) {
+		if got := p.deadLetterLimit(); got != int(test.want) {
 			t.Errorf("%d together of %d senders, want %d", got, test.senders, test.want)
 		}
 	}
 	p.senders.Store(0)
 	for range 3 {
 		for _, p := range s.parts {
-			p.letters.begin(p)
+			p.deadLetters.begin(p)
 		}
 	}
 	for begun := time.Now(); p.senders.Load() != 0; time.Sleep(time.Millisecond) {

@@ -10,14 +10,14 @@ import (
 	"redstalk/tube"
 )
 
-// How what a call has returned becomes answers of operations, and what the instance
-// learns from it. The functions here are the counterparts of those in encode.go and
-// beside it; reply.go reads the words.
+// How a reply becomes answers of operations, and what the instance learns from it. The
+// functions are the counterparts of those in encode.go and its neighbours; reply.go reads the
+// fields.
 
-// decode reads the answer to a call, if there is one to its operations.
+// decode reads the reply to a call, if it has answers of operations.
 func (p *partition) decode(c *call) error {
 	r := c.reply
-	if r == nil || r.said == voided {
+	if r == nil || r.unread == voided {
 		return nil
 	}
 	p.flow.mu.Lock()
@@ -31,15 +31,16 @@ func (p *partition) decode(c *call) error {
 
 func (p *partition) decodeSteps(c *call, r *reply) error {
 	for i := 0; i < len(c.steps) && r.err == nil; i++ {
-		its := &c.steps[i]
-		its.decode(p, r, its.ops)
+		s := &c.steps[i]
+		s.decode(p, r, s.ops)
 	}
 	p.readNoted(r)
 	return r.err
 }
 
-// rewind has units go on from their first operation that was cut. What was answered
-// behind it is not asked for again. Redis does answer, so their time begins anew.
+// rewind makes units continue from their first operation that was cut. What was answered after
+// that is not requested again. Redis does answer, so the time limit of these units starts
+// again.
 func (c *call) rewind(r *reply) {
 	if len(r.cut) == 0 {
 		return
@@ -51,15 +52,15 @@ func (c *call) rewind(r *reply) {
 	}
 }
 
-// job is what is to be known of a job that was taken.
+// job is what is known of a job that was taken.
 type job struct {
 	body        []byte
 	tube        string
-	pri         uint32 // not of one from the body cache
+	pri         uint32 // unset for a job from the body cache
 	ttr         time.Duration
 	hasMetadata bool
-	record      record    // not of one from the body cache
-	cached      time.Time // of one from the body cache: when it was put; else zero
+	record      record    // unset for a job from the body cache
+	cached      time.Time // when a job from the body cache was put; else zero
 }
 
 func (r record) job() job {
@@ -68,9 +69,8 @@ func (r record) job() job {
 	}
 }
 
-// nextTaken returns the next job that was taken or looked at; 0 if it has no record any
-// more.
-func (p *partition) nextTaken(r *reply) (id uint64, its job) {
+// nextTaken returns the next job that was taken or peeked at; 0 if its record is gone.
+func (p *partition) nextTaken(r *reply) (id uint64, j job) {
 	if id = r.nextID(); r.err != nil {
 		return 0, job{}
 	}
@@ -81,7 +81,7 @@ func (p *partition) nextTaken(r *reply) (id uint64, its job) {
 		}
 		return id, job
 	}
-	if r.bare {
+	if r.recordless {
 		return id, job{}
 	}
 	if len(r.records) == 0 {
@@ -90,14 +90,14 @@ func (p *partition) nextTaken(r *reply) (id uint64, its job) {
 	}
 	next := r.records[0]
 	r.records = r.records[1:]
-	if its, cached := next.(job); cached {
-		return id, its
+	if j, cached := next.(job); cached {
+		return id, j
 	}
 	if next == nil {
-		return 0, job{} // it is gone
+		return 0, job{} // its record is gone
 	}
 	text, _ := next.(string)
-	if text == "" { // it was gone when the answer was given again
+	if text == "" { // it was gone when the reply was repeated
 		return 0, job{}
 	}
 	rec := record(text)
@@ -108,9 +108,9 @@ func (p *partition) nextTaken(r *reply) (id uint64, its job) {
 	return id, rec.job()
 }
 
-// nextID reads the next of the ids of jobs taken in bulk: 'KEY', or for a range
-// 'KEY;how many;' and its terms, or the deadline of the lease set that it is. At the
-// end there is '!' if the instance has them in its body cache.
+// nextID reads the next id of the jobs taken in bulk: 'KEY', or for a range 'KEY;COUNT;' and
+// its terms, or for a lease set its deadline. A '!' at the end means that the bodies are in the
+// body cache.
 func (r *reply) nextID() uint64 {
 	if r.more > 0 {
 		r.more--
@@ -136,7 +136,8 @@ func (r *reply) nextID() uint64 {
 	return r.last
 }
 
-// numberPuts numbers the jobs of a sequence of puts. It returns whether none was refused.
+// numberPuts assigns ids to the jobs of a sequence of puts. It returns whether none was
+// refused.
 func (p *partition) numberPuts(r *reply, ops []*storage.Op) (all bool) {
 	all = true
 	for _, op := range ops {
@@ -148,13 +149,13 @@ func (p *partition) numberPuts(r *reply, ops []*storage.Op) (all bool) {
 		r.id++
 		p.flow.of(op.Tube).Puts++
 	}
-	if r.id > 0 { // else no job at all was put
+	if r.id > 0 { // else no job was put
 		p.ids.order.saw(r.id - 1)
 	}
 	return all
 }
 
-// readPuts reads a sequence of puts. The bodies of large jobs that are ready are cached.
+// readPuts reads a sequence of puts. The bodies of large ready jobs are cached.
 func (p *partition) readPuts(r *reply, ops []*storage.Op) {
 	p.numberPuts(r, ops)
 	for i, op := range ops {
@@ -164,15 +165,15 @@ func (p *partition) readPuts(r *reply, ops []*storage.Op) {
 	}
 }
 
-// readOwnRange is readPuts for a range whose bodies are to be cached.
+// readOwnRange is readPuts for a range whose bodies are cached.
 func (p *partition) readOwnRange(r *reply, ops []*storage.Op) {
 	if p.numberPuts(r, ops) {
 		p.bodies.keep(ops, r.sent)
 	}
 }
 
-// readTakes reads a sequence of takes, of which the first have got a job. The others
-// have none, or are cut.
+// readTakes reads a sequence of takes. The first ones have got a job; the others found none, or
+// are cut.
 func (p *partition) readTakes(r *reply, ops []*storage.Op) {
 	got := r.int()
 	if got < 0 {
@@ -201,7 +202,7 @@ func (p *partition) readTakeAny(r *reply, ops []*storage.Op) {
 	}
 }
 
-func (p *partition) take(r *reply, op *storage.Op, id uint64, its job, in *leaseSet) {
+func (p *partition) take(r *reply, op *storage.Op, id uint64, j job, in *leaseSet) {
 	if r.err != nil {
 		return
 	}
@@ -209,14 +210,14 @@ func (p *partition) take(r *reply, op *storage.Op, id uint64, its job, in *lease
 		r.cutOff([]*storage.Op{op})
 		return
 	}
-	op.Answer.ID, op.Answer.Body = id, its.body
-	its.tube = nameFor(op, its.tube)
-	p.noteDelivered(r, op, &its)
-	p.holdings.hold(op.Holder, id, its, r.sent, in)
+	op.Answer.ID, op.Answer.Body = id, j.body
+	j.tube = nameFor(op, j.tube)
+	p.noteDelivered(r, op, &j)
+	p.holdings.hold(op.Holder, id, j, r.sent, in)
 }
 
-// nameFor returns the name of the tube of a job that op has taken; mostly one
-// that is in op. A part of the record would keep the body in memory.
+// nameFor returns the name of the tube of a job that op has taken; mostly the one that is in
+// op. A substring of the record would keep the body in memory.
 func nameFor(op *storage.Op, name string) string {
 	for _, tube := range op.Tubes {
 		if tube == name {
@@ -231,15 +232,15 @@ func (p *partition) noJob(op *storage.Op) {
 	op.Answer.Soon = p.holdings.soon(op.Holder, p.clock.now())
 }
 
-// readGone reads a sequence of deletes of jobs that their connections held.
-func (p *partition) readGone(r *reply, ops []*storage.Op) {
+// readDeletesHeld reads a sequence of deletes of jobs that their connections held.
+func (p *partition) readDeletesHeld(r *reply, ops []*storage.Op) {
 	each := ""
 	if !r.found() {
 		each = r.text()
 	}
 	for i, op := range ops {
 		op.Answer.NotFound = each != "" && each[min(i, len(each)-1)] == '0'
-		if held := p.holdings.of(op.ID); held != nil && !op.Answer.NotFound {
+		if held := p.holdings.get(op.ID); held != nil && !op.Answer.NotFound {
 			p.flow.of(p.holdings.tubeOf(held)).Deletes++
 			p.noteRun(r, held)
 		}
@@ -247,14 +248,14 @@ func (p *partition) readGone(r *reply, ops []*storage.Op) {
 	}
 }
 
-// readMove reads the answer of a move, and keeps in step what the holder has.
+// readMove reads the answer of a move, and updates the holdings.
 func (p *partition) readMove(r *reply, ops []*storage.Op) {
 	op := ops[0]
 	switch r.verdict(op) {
 	case refused:
 		op.Answer.NotFound = true
-		if finishes(op.Move) && p.holdings.has(op.Holder, op.ID, 0) != nil {
-			p.holdings.drop(op.ID) // somebody has removed it by its key
+		if finishes(op.Move) && p.holdings.heldBy(op.Holder, op.ID, 0) != nil {
+			p.holdings.drop(op.ID) // it was removed by its key
 		}
 		return
 	case cutOff:
@@ -267,15 +268,15 @@ func (p *partition) readMove(r *reply, ops []*storage.Op) {
 	case reserved:
 		p.holdings.touch(op.ID, r.sent)
 	default:
-		if held := p.holdings.has(op.Holder, op.ID, 0); held != nil && op.Move == tube.Delete {
+		if held := p.holdings.heldBy(op.Holder, op.ID, 0); held != nil && op.Move == tube.Delete {
 			p.noteRun(r, held)
 		}
 		p.holdings.drop(op.ID)
 	}
 }
 
-// readPeek reads a job that was looked at. Nobody holds it, so it may have been deleted
-// before its record was read: then it is asked for again.
+// readPeek reads a job that was peeked at. Nobody holds it, so it can be deleted before its
+// record is read: then it is requested again.
 func (p *partition) readPeek(r *reply, ops []*storage.Op) {
 	a := &ops[0].Answer
 	v := r.verdict(ops[0])
@@ -301,7 +302,7 @@ func (p *partition) readJobStats(r *reply, ops []*storage.Op) {
 	}
 }
 
-// jobStats reads what the script says of a job; nil if that is not as expected.
+// jobStats reads the answer of job-stats; nil if it is malformed.
 func (r *reply) jobStats(id uint64) *tube.JobStats {
 	s := &tube.JobStats{ID: id, State: stateOf(r.text()), Age: r.ms(), TimeLeft: r.ms()}
 	rec := r.record()
@@ -310,7 +311,7 @@ func (r *reply) jobStats(id uint64) *tube.JobStats {
 	}
 	s.Tube, s.Pri, s.Delay, s.TTR, s.Created, s.Counters = rec.tube(), rec.pri(), rec.delay(), rec.ttr(), rec.created(), rec.counters()
 	if s.State == tube.Reserved {
-		s.Counters[tube.Reserves]++ // the record has it when it is over
+		s.Counters[tube.Reserves]++ // the record counts it when the reservation ends
 	}
 	if rec.hasMetadata() {
 		r.addMetadata(s)
@@ -318,9 +319,9 @@ func (r *reply) jobStats(id uint64) *tube.JobStats {
 	return s
 }
 
-// readTubeStats reads what Redis knows of tubes; here is how many connections of this
-// instance use and watch each of them, which Redis does not count.
-func readTubeStats(here []attending) func(*partition, *reply, []*storage.Op) {
+// readTubeStats reads the stats of tubes. here is how many connections of this instance use and
+// watch each of them, which Redis does not add.
+func readTubeStats(here []refCounts) func(*partition, *reply, []*storage.Op) {
 	return func(p *partition, r *reply, ops []*storage.Op) {
 		for i, op := range ops {
 			if op.Answer.NotFound = !r.found(); op.Answer.NotFound {
@@ -332,7 +333,7 @@ func readTubeStats(here []attending) func(*partition, *reply, []*storage.Op) {
 	}
 }
 
-func (p *partition) readTube(r *reply, name string, here attending) *tube.TubeStats {
+func (p *partition) readTube(r *reply, name string, here refCounts) *tube.TubeStats {
 	s := &tube.TubeStats{Name: name, Urgent: r.count(), Ready: r.count(), Delayed: r.count(), Buried: r.count(), Total: r.count(), Deletes: r.count(), Pauses: r.count()}
 	s.Pause, s.PauseLeft = uint32(r.int64()), r.ms()
 	s.Using, s.Watching, s.Waiting = r.count()+uint64(here.using), r.count()+uint64(here.watching), r.count()
@@ -351,7 +352,8 @@ func (p *partition) readStats(r *reply, ops []*storage.Op) {
 
 func (p *partition) readKick(r *reply, ops []*storage.Op) { ops[0].Answer.Count, _ = r.int(), r.text() }
 
-// readKickPart reads the answer to a part of a kick that takes several calls: one of part jobs.
+// readKickPart reads the answer to a part of a kick that takes several calls. The part had this
+// many jobs at most.
 func readKickPart(u *unit, part int) func(*partition, *reply, []*storage.Op) {
 	return func(_ *partition, r *reply, ops []*storage.Op) {
 		n, state := r.int(), r.text()
@@ -385,7 +387,7 @@ func readTubes(u *unit) func(*partition, *reply, []*storage.Op) {
 	}
 }
 
-// firsts returns names without those that come twice.
+// firsts returns names without duplicates.
 func firsts(names []string) []string {
 	seen := make(map[string]bool, len(names))
 	return slices.DeleteFunc(names, func(name string) bool {
@@ -395,7 +397,6 @@ func firsts(names []string) []string {
 	})
 }
 
-// readGivenBack reads that reservations were given back.
 func (p *partition) readGivenBack(all []reservation) func(*reply) {
 	return func(r *reply) {
 		r.found()
@@ -414,8 +415,7 @@ func afterGiveBack(h tube.Holder, more func()) func(*partition, *reply, []*stora
 	}
 }
 
-// readHeartbeat has what is left to do about instances that were declared dead done
-// with further calls.
+// readHeartbeat queues calls for the rest of the work about instances that were declared dead.
 func (p *partition) readHeartbeat(r *reply) {
 	for range r.int64() {
 		inst := r.text()
@@ -424,15 +424,13 @@ func (p *partition) readHeartbeat(r *reply) {
 	p.heartbeat.saw(strings.Fields(strings.Clone(r.text())), p.instance.name(), r.sent)
 }
 
-// readIDs reads how far ids are.
+// readIDs reads the last number that was given to a job.
 func (p *partition) readIDs(r *reply) { p.ids.saw(uint64(r.int64()), r.sent) }
 
-// reclaimed is what the script says of an instance about which nothing is left to
-// do.
+// reclaimed is what the script answers when nothing is left to do about an instance.
 const reclaimed = -2
 
-// readReclaimed reads how far the script has come with an instance that was declared
-// dead.
+// readReclaimed reads the progress with an instance that was declared dead.
 func (p *partition) readReclaimed(inst string) func(*reply) {
 	return func(r *reply) {
 		if next := r.int64(); next != reclaimed && r.err == nil {
@@ -441,23 +439,23 @@ func (p *partition) readReclaimed(inst string) func(*reply) {
 	}
 }
 
-// readTick reads how late the latest thing was that a tick has done, whether
-// another instance has to do something that is due, which jobs have expired, whether dead
-// letters wait to be sent, and which reservations were flushed.
+// readTick reads how late the latest thing was that a tick has done, whether another instance
+// has something due, which jobs have expired, how many dead letters are pending, and which
+// reservations were flushed.
 func (p *partition) readTick(r *reply) {
-	p.tardiness.note(r.ms())
+	p.timerLag.record(r.ms())
 	p.upkeep.elsewhere.Store(r.found())
 	for range r.int64() {
 		p.holdings.drop(r.key())
 	}
 	p.upkeep.nothingDue()
 	if r.int64() > 0 {
-		p.letters.begin(p)
+		p.deadLetters.begin(p)
 	}
 	p.dropFlushed(r)
 }
 
-// read reads what is the best ready job of a place.
+// read reads the best ready job of a group of tubes.
 func (h *head) read(r *reply) {
 	if h.found = r.found(); h.found {
 		h.pri, h.id = uint32(r.int64()), r.key()

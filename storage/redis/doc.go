@@ -1,66 +1,60 @@
-// Package redis is the engine that keeps the jobs in Redis: any number of
-// redstalk instances serve the same jobs, and each of them may die.
+// Package redis is the engine that keeps the jobs in Redis. Any number of redstalk instances
+// serve the same jobs, and any of them may die at any time.
 //
-// # What lives here
+// # Reading order
 //
-//   - lua/: the script that carries out a batch of operations (batch.lua). It
-//     walks tube's table of arrows, and is the only code that changes keys, apart
-//     from the checks of fsck (check/). keys.md describes the keys.
-//   - script and luadata: how the scripts are put together, and what Go and Lua
-//     both know, which is written once, in Go.
-//   - store: the storage.Store. route, search and place: which partitions a batch
-//     concerns, in what order it goes through them, and takes from tubes of several.
-//   - partition: joins what all connections want into calls of the script, one at a
-//     time. unit is what it is handed over, inbox where units wait and who makes the
-//     calls, pipeline in what order that is done, call a call.
-//   - encode, encodeops and encodeupkeep: how operations become arguments; reply and
-//     decode: how what is returned becomes answers; record and keys: the record of a
-//     job, and its key.
-//   - facts: what the record of a job with tags has besides; tagged: the operations about
-//     such jobs, and about policies (policy) and leases; luafacts: what Lua knows of them;
-//     deadletter: how an exhausted job gets into another partition.
-//   - many and moving: flushes, lists, and moves to another tube, in parts; pace: how large
-//     these and other steps are.
-//   - staged and fetch: how the records of large jobs go past the script.
-//   - send: how a call is sent and its answer received; socket, resp and outgoing: by
-//     which connection, and in which bytes; conn and direct: with which deadlines, and
-//     how the answer is waited for. address and link: what a URL says, and on which
-//     server a partition is, be it alone, the primary of sentinels, or a node of a
-//     cluster.
-//   - recover, abandon and errors: what is done when a call fails, and what each answer of Redis
-//     means; departure: that connections are given up. registration: how
-//     Redis gets to know an instance; rollback: that ids go on after Redis has gone
-//     back in time; stale: that nobody gets a job from an instance that has been
-//     declared dead.
-//   - upkeep: heartbeats, and what is due, by partition. instance, heartbeat and
-//     clock: what a partition has to know for that. pulse: heartbeats beside a call
-//     that takes long.
-//   - holdings and attendance: what the connections of this instance hold,
-//     use and watch; bodycache: bodies of jobs that it has put.
-//   - notifications: how another instance tells this one that there is a job.
-//   - guard, namespace, layout and alive: what is checked before anything is touched; fitness:
-//     what a server allows, which is looked at again when it may be another one;
-//     check and check_counts: what is compared when somebody asks for it (redstalkd
-//     fsck), in steps; discreet: no password is told.
+// Begin with lua/keys.md (the keys) and lua/batch.lua (the script that carries out a batch of
+// operations). The script walks tube's table of arrows and is the only code that changes the
+// keys of jobs, apart from the checks of fsck (lua/check). Then read the Go side:
 //
-// # What does not
+//   - store: the [storage.Store]. placement, route and search: which partitions a batch
+//     concerns, in which order it goes through them, and takes from tubes of several.
+//   - partition: joins what all connections want into calls of the script, one call at a time.
+//     unit: what is queued. inbox: the queue, and which goroutine makes the calls. pipeline:
+//     how calls overlap with other work. call: one call.
+//   - encode, encodeops and encodeupkeep: operations become arguments. reply and decode: the
+//     reply becomes answers. record and keys: the record of a job, and its key.
+//   - metadata: what the record of a job with tags has in addition. tagged, policy and import:
+//     operations on such jobs, policies and leases, and jobs of other servers. deadletter: how
+//     an exhausted job reaches another partition.
+//   - flushlist and movejobs: flushes, lists, and moves to another tube, in steps. batchsize:
+//     adaptive sizes of these and other steps.
+//   - staged and fetch: how the records of large jobs bypass the script.
+//   - script, luadata and luametadata: how scripts are put together, and the constants that Go
+//     and Lua share, which are written once, in Go.
+//   - send and transport: how a call is sent and its reply received. socket, outgoing and resp:
+//     by which connection, and in which bytes. conn and blockingconn: deadlines, and how a
+//     reply is waited for. address and link: what a URL means, and which server has a
+//     partition: a single server, the primary of sentinels, or a node of a cluster. retire:
+//     connections that are given up.
+//   - recover, abandon and errors: what happens when a call fails, and what each error of Redis
+//     means. instance and registration: the name of an instance, and how Redis learns of it.
+//     rollback: ids keep growing after Redis has gone back in time. stale: a paused instance
+//     hands out no job that has since been reassigned.
+//   - upkeep: background work by partition, that is, heartbeats and what is due. heartbeat and
+//     clock: its state. keepalive: heartbeats beside a call that takes long.
+//   - holdings and slab: what the connections of this instance have reserved. refs: how many
+//     of them use and watch each tube. bodycache: bodies of jobs that this instance has put.
+//   - wakeups: how an instance learns that a tube has a job for a client that waits here.
+//   - counters and times: what this instance counts. topology: servers and instances.
+//   - startcheck, namespace, layout: what is checked before anything is used. servercheck: what
+//     a server allows. redact: no password reaches a log or an error.
+//   - fsck, fsck_counts, fsck_bytes and fsck_alive: redstalkd fsck, check and repair in steps.
 //
-// Rules (package tube), waiting (package server), and any knowledge of keys
-// outside of the scripts, but for the one that records the layout and the kinds
-// that check looks for.
+// Not here: rules (package tube) and waiting (package server/queue). Only the scripts know the
+// keys, except for the keys of layout, instances and versions, and the kinds that fsck scans for.
 //
 // # Invariants
 //
-// Nothing that one partition does waits for another: each has its own calls by its own
-// connection, and its own heartbeats under a name of its own; it fails by itself. Only a batch that
-// concerns several goes through them one after the other.
+// Partitions are independent: each has its own calls on its own connection, and its own
+// heartbeats under its own name, and it fails by itself. Only a batch that concerns several
+// partitions goes through them one after the other.
 //
-// Everything that a batch changes is changed in one script call, so nobody
-// sees half of it; and it is changed once, however often the batch is sent. What is
-// staged before a call is seen by nobody, and expires if no call takes it over.
-// Time is Redis's: due times are read off its clock and told to the caller as
-// durations. All keys of a partition carry its number as hash tag, so that a
-// partition lives on one node of a cluster, and an id tells its partition.
-// Nothing here is needed to find a job again: an instance that is gone is
-// noticed by its silence, and what it held is given back by any other.
+// Everything that a batch changes in a partition is changed in one script call, so nobody sees
+// half of it. It is changed once, however often the batch is sent. A record that is staged
+// before a call is invisible, and expires if no call takes it over. Time is that of Redis: due
+// times are computed from its clock and reported to the caller as durations. All keys of a
+// partition have its number as their hash tag, so that a partition is on one node of a cluster,
+// and an id says its partition. Nothing in memory is needed to find a job again: an instance
+// that dies is noticed when its heartbeats stop, and any other instance gives back what it held.
 package redis

@@ -8,30 +8,30 @@ import (
 	"redstalk/tube"
 )
 
-// How units become arguments of the script. Here: which operations of a unit go into a
-// call, and how those that follow each other are encoded together. encodeops.go has the
-// operations that are encoded one by one, encodeupkeep.go those of the engine itself,
-// and decode.go how the answers are read.
+// How units become arguments of the script. Here: which operations of a unit go into a call,
+// and how consecutive ones are encoded together. encodeops.go has the operations that are
+// encoded one by one, encodeupkeep.go those of the engine itself, and decode.go reads the
+// answers.
 
 const (
-	// maxTubes bounds in how many tubes one operation looks, or how many it lists.
+	// maxTubes limits the tubes in which one operation looks for jobs, or which it lists.
 	maxTubes = 1000
 
-	// maxMoves bounds how many jobs a single operation moves in one call.
+	// maxMoves limits the jobs that a single operation moves in one call.
 	maxMoves = 250
 
-	// maxTogether bounds how many jobs one command of Redis is about: Lua hands
-	// over a few thousand arguments at most.
+	// maxTogether limits the jobs of one Redis command: Lua passes a few thousand arguments at
+	// most.
 	maxTogether = 250
 
-	// rangeFrom is from how many puts that follow each other with one priority
-	// and TTR their jobs are made a range, see lua/keys.md.
+	// rangeFrom is how many consecutive puts with one priority and TTR become a range, see
+	// lua/keys.md.
 	rangeFrom = 4
 )
 
-// encode appends the operations of u to the call, from where u stands, and advances
-// it. It stops behind an operation that may not be finished by one call, and before one
-// that depends on the answers.
+// encode appends the operations of u to the call, from its position on, and advances it. It
+// stops after an operation that can take several calls, and before one that depends on the
+// answers.
 func (p *partition) encode(c *call, u *unit) {
 	u.enterCall()
 	if u.upkeep != nil {
@@ -56,11 +56,10 @@ func (p *partition) encode(c *call, u *unit) {
 	p.encodeOps(c, open, u)
 }
 
-// until returns before which operation a call ends that begins with ops[from].
-// Behind an operation that brings a body there are only others of its kind: so
-// what is cut, see lua/batch.lua, is asked for again before anything that comes
-// behind it is done, and what a connection does with a job that it takes is in a
-// later call.
+// until returns the index at which a call ends that begins with ops[from]. After an operation
+// that returns a body there are only others of its kind. So what is cut, see lua/batch.lua, is
+// requested again before the operations that follow it are carried out, and what a connection
+// does with a job that it takes is in a later call.
 func (p *partition) until(ops []storage.Op, from int) int {
 	much := 0
 	for i := from; i < len(ops); i++ {
@@ -79,8 +78,8 @@ func (p *partition) until(ops []storage.Op, from int) int {
 	return len(ops)
 }
 
-// load is how much operations are that may be very much each: how many jobs are
-// kicked, and in how many tubes is looked for one.
+// load is the work of operations that can be expensive: how many jobs are kicked, and in how
+// many tubes a job is looked for.
 func load(ops []storage.Op) (all int) {
 	for i := range ops {
 		all += loadOf(&ops[i])
@@ -100,7 +99,7 @@ func loadOf(op *storage.Op) int {
 	return 0
 }
 
-// bringsBody returns whether the answer to an operation may have a body.
+// bringsBody returns whether the answer to an operation can have a body.
 func bringsBody(op *storage.Op) bool {
 	switch op.Kind {
 	case storage.Take, storage.Peek, storage.PeekHead, storage.PeekKey:
@@ -111,7 +110,7 @@ func bringsBody(op *storage.Op) bool {
 
 func sameKind(a, b *storage.Op) bool { return a.Kind == b.Kind && a.Move == b.Move }
 
-// isLong returns whether an operation may take several calls.
+// isLong returns whether an operation can take several calls.
 func (p *partition) isLong(op *storage.Op) bool {
 	switch op.Kind {
 	case storage.Kick:
@@ -124,7 +123,7 @@ func (p *partition) isLong(op *storage.Op) bool {
 	return false
 }
 
-// weigh notes what an operation adds to the call, and begins its answer.
+// weigh adds the cost of an operation to the call, and resets its answer.
 func (c *call) weigh(op *storage.Op) {
 	op.Answer = storage.Answer{}
 	c.ops += 1 + loadOf(op)
@@ -139,7 +138,7 @@ func (c *call) weigh(op *storage.Op) {
 	op.Answer.Err = c.refusal(op)
 }
 
-// makesJobs returns whether an operation needs memory of Redis for new jobs.
+// makesJobs returns whether an operation needs memory in Redis for new jobs.
 func makesJobs(op *storage.Op) bool {
 	return op.Kind == storage.Put || op.Kind == storage.BeginImport || op.Kind == storage.ImportJobs
 }
@@ -147,8 +146,8 @@ func makesJobs(op *storage.Op) bool {
 // refuses returns whether an operation is answered without being sent.
 func (c *call) refuses(op *storage.Op) bool { return c.refusal(op) != nil }
 
-// refusal says why an operation is not sent; nil if it is. Redis has no memory for jobs, is not to
-// be given any, or does not take so large a one.
+// refusal returns why an operation is not sent; nil if it is sent. Reasons are that Redis has
+// no memory for jobs, that it must not get any, or that the job is too large for it.
 func (c *call) refusal(op *storage.Op) error {
 	switch {
 	case !makesJobs(op):
@@ -168,8 +167,8 @@ func (c *call) isTooLarge(op *storage.Op) bool {
 	return len(op.Body) > c.body
 }
 
-// sequenceFor tells in which sequence of the call all these operations may go; nil if
-// they have to stay together among others.
+// sequenceFor returns the sequence of the call into which all these operations can go; nil if
+// they must stay in order with others.
 func (p *partition) sequenceFor(c *call, ops []storage.Op) *sequence {
 	seq := p.sequenceOf(c, &ops[0])
 	for i := 1; seq != nil && i < len(ops); i++ {
@@ -187,11 +186,11 @@ func (p *partition) sequenceOf(c *call, op *storage.Op) *sequence {
 	case isTaggedPut(op):
 		return &c.tagged
 	case op.Kind == storage.Take && op.HandOff:
-		return &c.foreseen
+		return &c.handOffs
 	case op.Kind == storage.Take && op.Holder != tube.LeaseHolder:
 		return &c.taken
 	case p.deletesHeld(c, op):
-		return &c.gone
+		return &c.deletesHeld
 	}
 	return nil
 }
@@ -206,33 +205,33 @@ func (c *call) addTo(seq *sequence, ops []storage.Op) {
 	}
 }
 
-// deletesHeld returns whether op deletes a job without facts that its connection is sure to
-// hold.
+// deletesHeld returns whether op deletes a job without metadata that its connection is certain
+// to hold.
 func (p *partition) deletesHeld(c *call, op *storage.Op) bool {
 	if op.Kind != storage.Move || op.Move != tube.Delete {
 		return false
 	}
-	held := p.holdings.has(op.Holder, op.ID, c.number)
+	held := p.holdings.heldBy(op.Holder, op.ID, c.number)
 	return held != nil && !held.hasMetadata
 }
 
-// seal ends the call with what units had put into its sequences.
+// seal ends the call with the sequences of its units.
 func (p *partition) seal(c *call) {
 	if c.sealed {
 		return
 	}
 	c.sealed = true
-	for _, seq := range []sequence{c.gone, c.put, c.tagged, c.foreseen, c.taken} {
+	for _, seq := range []sequence{c.deletesHeld, c.put, c.tagged, c.handOffs, c.taken} {
 		p.encodeOps(c, seq, nil)
 	}
 	for _, encode := range c.last {
 		encode(c)
 	}
-	p.encodeOver(c)
+	p.encodeEmptySets(c)
 }
 
-// encodeOps appends operations, those of a kind that follow each other as one.
-// u is the unit that they come from, nil if they are those of several.
+// encodeOps appends operations; consecutive ones of a kind become one. u is the unit from which
+// they come, nil if they are from several.
 func (p *partition) encodeOps(c *call, ops []*storage.Op, u *unit) {
 	for len(ops) > 0 {
 		op, n := ops[0], 1
@@ -253,7 +252,7 @@ func (p *partition) encodeOps(c *call, ops []*storage.Op, u *unit) {
 		case op.Kind == storage.Take:
 			encodeTakeAny(c, op)
 		case p.deletesHeld(c, op):
-			n = p.encodeGone(c, ops)
+			n = p.encodeDeletesHeld(c, ops)
 		case op.Kind == storage.TubeStats:
 			n = p.encodeTubeStats(c, ops)
 		default:
@@ -263,7 +262,8 @@ func (p *partition) encodeOps(c *call, ops []*storage.Op, u *unit) {
 	}
 }
 
-// alike returns how many of ops are like the first.
+// alike returns how many of the first operations satisfy like. The first one counts without
+// being asked.
 func alike(ops []*storage.Op, like func(*storage.Op) bool) int {
 	n := 1
 	for n < min(len(ops), maxTogether) && like(ops[n]) {
@@ -275,7 +275,7 @@ func alike(ops []*storage.Op, like func(*storage.Op) bool) int {
 // isPlainPut returns whether op puts a job without tags.
 func isPlainPut(op *storage.Op) bool { return op.Kind == storage.Put && op.Args == nil }
 
-// encodePuts appends the first of some puts, to one tube, and returns how many.
+// encodePuts appends the first puts, to one tube, and returns how many.
 func (p *partition) encodePuts(c *call, ops []*storage.Op) int {
 	n, same := putsTogether(ops)
 	if ops = ops[:n]; ops[0].Delay > 0 {
@@ -287,7 +287,7 @@ func (p *partition) encodePuts(c *call, ops []*storage.Op) int {
 	return n
 }
 
-// sizeOf is how many bytes the bodies of puts have.
+// sizeOf returns the size of the bodies of puts, in bytes.
 func sizeOf(puts []*storage.Op) (bytes int) {
 	for _, op := range puts {
 		bytes += len(op.Body)
@@ -297,15 +297,15 @@ func sizeOf(puts []*storage.Op) (bytes int) {
 
 func (p *partition) encodeDelayedPuts(c *call, ops []*storage.Op) {
 	first := ops[0]
-	c.words("put-delayed", &first.Tube, boolArg(p.attendance.known(first.Tube)), &first.Delay, sizeOf(ops), len(ops))
+	c.words("put-delayed", &first.Tube, boolArg(p.refs.isReported(first.Tube)), &first.Delay, sizeOf(ops), len(ops))
 	for _, op := range ops {
 		c.addRecord(op)
 	}
 	c.expect((*partition).readPuts, ops...)
 }
 
-// encodeReadyPuts appends puts without a delay. If they are all of the same priority
-// and TTR, their jobs become a range.
+// encodeReadyPuts appends puts without a delay. If all have the same priority and TTR, their
+// jobs become a range.
 func (p *partition) encodeReadyPuts(c *call, ops []*storage.Op, same bool) {
 	first, urgent := ops[0], 0
 	for _, op := range ops {
@@ -313,7 +313,7 @@ func (p *partition) encodeReadyPuts(c *call, ops []*storage.Op, same bool) {
 			urgent++
 		}
 	}
-	c.words("put", &first.Tube, boolArg(p.attendance.known(first.Tube)), len(ops), urgent, sizeOf(ops))
+	c.words("put", &first.Tube, boolArg(p.refs.isReported(first.Tube)), len(ops), urgent, sizeOf(ops))
 	if !same {
 		c.words("", "")
 		for _, op := range ops {
@@ -335,17 +335,17 @@ func (p *partition) encodeReadyPuts(c *call, ops []*storage.Op, same bool) {
 	c.expect(read, ops...)
 }
 
-// rangeTerms is what the name of a range says of its jobs, which were put like op.
+// rangeTerms is the part of a range's name that describes its jobs, which were put like op.
 func rangeTerms(op *storage.Op) string {
 	return fmt.Sprintf("%d;%d;", op.Pri, max(op.TTR, tube.MinTTR))
 }
 
-// putsTogether returns how many of the puts that ops begins with are one
-// operation: all to one tube with one delay, and unless there is one either of the
-// same priority and TTR, or of such as do not stay the same for long.
+// putsTogether returns how many of the first puts form one operation: all to one tube with one
+// delay. Without a delay they either all have the same priority and TTR, or are a mix without
+// long streaks of the same.
 func putsTogether(ops []*storage.Op) (n int, same bool) {
 	first := ops[0]
-	streak := 0 // of how many the last ones have the same priority and TTR
+	streak := 0 // how many of the last ones have the same priority and TTR
 	n = alike(ops, func(op *storage.Op) bool {
 		return isPlainPut(op) && op.Delay == first.Delay && op.Tube == first.Tube
 	})
@@ -367,7 +367,7 @@ func putsTogether(ops []*storage.Op) (n int, same bool) {
 	return n, streak == n && n >= rangeFrom
 }
 
-// encodeTakes appends the first of some takes, from one tube, and returns how many.
+// encodeTakes appends the first takes from one tube, and returns how many.
 func encodeTakes(c *call, ops []*storage.Op) int {
 	first, wait := ops[0], false
 	n := alike(ops, func(op *storage.Op) bool {
@@ -375,7 +375,7 @@ func encodeTakes(c *call, ops []*storage.Op) int {
 			op.HandOff == first.HandOff
 	})
 	if first.HandOff {
-		c.words("take-foreseen", n, 1, &first.Tubes[0])
+		c.words("take-handoff", n, 1, &first.Tubes[0])
 		c.expect((*partition).readTakes, ops[:n]...)
 		return n
 	}
@@ -390,7 +390,7 @@ func encodeTakes(c *call, ops []*storage.Op) int {
 // encodeTakeAny appends a take from several tubes.
 func encodeTakeAny(c *call, op *storage.Op) {
 	if op.HandOff {
-		c.words("take-foreseen", 1, len(op.Tubes))
+		c.words("take-handoff", 1, len(op.Tubes))
 	} else {
 		c.words("take-any", boolArg(op.Wait), len(op.Tubes))
 	}
@@ -398,7 +398,7 @@ func encodeTakeAny(c *call, op *storage.Op) {
 	c.expect((*partition).readTakeAny, op)
 }
 
-// encodeTakeBefore appends a take of a job that comes before another one.
+// encodeTakeBefore appends a take of a job that comes before another job.
 func encodeTakeBefore(c *call, op *storage.Op, other *head) {
 	if op.Holder == tube.LeaseHolder {
 		encodeTakeLease(c, op, other)
@@ -415,8 +415,8 @@ func encodeTakeBefore(c *call, op *storage.Op, other *head) {
 	c.expect((*partition).readTakeAny, op)
 }
 
-// encodeTakeWithin appends a take of a job whose body is not too long, and which comes before
-// another one if that is not nil.
+// encodeTakeWithin appends a take of a job with a limited body size, which comes before another
+// job if that is not nil.
 func encodeTakeWithin(c *call, op *storage.Op, other *head) {
 	c.words("take-within", int(op.MaxBytes))
 	if other == nil {
@@ -430,17 +430,17 @@ func encodeTakeWithin(c *call, op *storage.Op, other *head) {
 	c.expect((*partition).readTakeAny, op)
 }
 
-// encodeGone appends the first of some deletes, of jobs of one tube that their
-// connections hold, all in lease sets or none, and returns how many.
-func (p *partition) encodeGone(c *call, ops []*storage.Op) int {
-	first := p.holdings.has(ops[0].Holder, ops[0].ID, c.number)
+// encodeDeletesHeld appends the first deletes of jobs of one tube that their connections hold,
+// either all in lease sets or none, and returns how many.
+func (p *partition) encodeDeletesHeld(c *call, ops []*storage.Op) int {
+	first := p.holdings.heldBy(ops[0].Holder, ops[0].ID, c.number)
 	first.spent = c.number
 	size, inSet := first.size, p.holdings.inSet(first)
 	n := alike(ops, func(op *storage.Op) bool {
 		if op.Kind != storage.Move || op.Move != tube.Delete {
 			return false
 		}
-		held := p.holdings.has(op.Holder, op.ID, c.number)
+		held := p.holdings.heldBy(op.Holder, op.ID, c.number)
 		if held == nil || held.hasMetadata || held.tube != first.tube || p.holdings.inSet(held) != inSet {
 			return false
 		}
@@ -449,11 +449,11 @@ func (p *partition) encodeGone(c *call, ops []*storage.Op) int {
 		return true
 	})
 	name := p.holdings.tubeOf(first)
-	c.words("gone", name, boolArg(p.attendance.known(name)), boolArg(inSet), size, n)
+	c.words("delete-held", name, boolArg(p.refs.isReported(name)), boolArg(inSet), size, n)
 	for _, op := range ops[:n] {
 		c.addID(op.ID)
 	}
-	c.expect((*partition).readGone, ops[:n]...)
+	c.expect((*partition).readDeletesHeld, ops[:n]...)
 	return n
 }
 

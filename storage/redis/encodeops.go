@@ -7,8 +7,7 @@ import (
 	"redstalk/tube"
 )
 
-// encodeOp appends an operation that is encoded by itself. u is the unit that it
-// comes from.
+// encodeOp appends an operation that is encoded by itself. u is the unit from which it comes.
 func (p *partition) encodeOp(c *call, u *unit, op *storage.Op) {
 	switch op.Kind {
 	case storage.Move:
@@ -20,7 +19,7 @@ func (p *partition) encodeOp(c *call, u *unit, op *storage.Op) {
 	case storage.BeginImport, storage.ImportJobs:
 		p.encodeImport(c, op)
 	case storage.Ref:
-		p.encodeAttend(c, u, op)
+		p.encodeRef(c, u, op)
 	case storage.Kick:
 		p.encodeKick(c, u, op)
 	case storage.SetPriority:
@@ -44,13 +43,13 @@ func (p *partition) encodeOp(c *call, u *unit, op *storage.Op) {
 		c.words("pause", &op.Tube, &op.Delay)
 		c.expect((*partition).readFound, op)
 	case storage.ReleaseAll:
-		p.encodeLeave(c, u, op)
+		p.encodeReleaseAll(c, u, op)
 	case storage.JobStats:
 		c.words("job-stats")
 		c.addID(op.ID)
 		c.expect((*partition).readJobStats, op)
 	case storage.Stats:
-		c.words("stats", silence.Milliseconds())
+		c.words("stats", heartbeatTimeout.Milliseconds())
 		c.expect((*partition).readStats, op)
 	case storage.Tubes:
 		encodeTubes(c, u, op)
@@ -59,8 +58,7 @@ func (p *partition) encodeOp(c *call, u *unit, op *storage.Op) {
 	}
 }
 
-// encodeMove appends a move of one job, of which Redis is told whether the connection
-// holds it.
+// encodeMove appends a move of one job. It says whether the connection holds the job.
 func (p *partition) encodeMove(c *call, op *storage.Op) {
 	if op.Holder == tube.LeaseHolder {
 		encodeMoveLeased(c, op)
@@ -70,7 +68,7 @@ func (p *partition) encodeMove(c *call, op *storage.Op) {
 		op.Answer.NotFound = true
 		return
 	}
-	held := p.holdings.has(op.Holder, op.ID, c.number)
+	held := p.holdings.heldBy(op.Holder, op.ID, c.number)
 	c.words("move", op.Move.String(), boolArg(held != nil))
 	c.addID(op.ID)
 	c.words(&op.Pri, &op.Delay)
@@ -83,7 +81,7 @@ func (p *partition) encodeMove(c *call, op *storage.Op) {
 	c.expect((*partition).readMove, op)
 }
 
-// finishes returns whether a move is for the holder of a job.
+// finishes returns whether only the holder of a job can make a move.
 func finishes(m tube.Move) bool {
 	switch m {
 	case tube.Delete, tube.Release, tube.Bury, tube.Touch:
@@ -92,56 +90,56 @@ func finishes(m tube.Move) bool {
 	return false
 }
 
-// encodeKick appends a kick, or the next part of one that may be too long for one
-// call. The first part decides from which state it kicks.
+// encodeKick appends a kick, or the next part of a kick that is too long for one call. The
+// first part decides from which state it kicks.
 func (p *partition) encodeKick(c *call, u *unit, op *storage.Op) {
 	if !p.isLong(op) {
 		c.words("kick", &op.Tube, &op.MaxJobs, "")
 		c.expect((*partition).readKick, op)
 		return
 	}
-	part := min(int(op.MaxJobs)-u.partial.jobs, c.some(&p.paces.kick))
+	part := min(int(op.MaxJobs)-u.partial.jobs, c.stepSize(&p.batchSizes.kick))
 	c.words("kick", op.Tube, part, u.kick.from)
 	c.expect(readKickPart(u, part), op)
 }
 
-// encodeAttend counts who attends a tube here, once, and tells Redis if it
-// must know at once.
-func (p *partition) encodeAttend(c *call, u *unit, op *storage.Op) {
-	its := &u.attends
-	its.seen++
-	if its.seen <= its.counted {
-		return // counted for a call that was not carried out; Redis is owed the tubes since
+// encodeRef counts the connections that begin or end to use or watch tubes, once, and updates
+// Redis if that cannot wait.
+func (p *partition) encodeRef(c *call, u *unit, op *storage.Op) {
+	progress := &u.refs
+	progress.seen++
+	if progress.seen <= progress.counted {
+		return // counted for a call that was not carried out; these tubes are marked to be reported
 	}
-	its.counted = its.seen
+	progress.counted = progress.seen
 	for _, name := range op.Tubes {
-		if p.attendance.count(name, op.Role, op.Delta) {
-			p.encodeAttendance(c, name)
+		if p.refs.add(name, op.Role, op.Delta) {
+			p.encodeTubeRefs(c, name)
 		}
 	}
 }
 
-// encodeLeave gives back what a connection that is gone holds. If that is very much
-// it takes several calls, and those of others come in between.
-func (p *partition) encodeLeave(c *call, u *unit, op *storage.Op) {
+// encodeReleaseAll gives back what a closed connection holds. If that is much, it takes several
+// calls, between which others are served.
+func (p *partition) encodeReleaseAll(c *call, u *unit, op *storage.Op) {
 	p.holdings.forget(op.Holder)
 	p.encodeGiveBackSome(c, op.Holder, u.againLater)
 }
 
-// encodeTubeStats appends the first of some questions about tubes, and returns how many.
+// encodeTubeStats appends the first requests for stats of tubes, and returns how many.
 func (p *partition) encodeTubeStats(c *call, ops []*storage.Op) int {
 	n := alike(ops, func(op *storage.Op) bool { return op.Kind == storage.TubeStats })
 	c.words("tube-stats", n)
-	here := make([]attending, n)
+	here := make([]refCounts, n)
 	for i, op := range ops[:n] {
-		here[i] = p.attendance.now(op.Tube)
+		here[i] = p.refs.counts(op.Tube)
 		c.words(&op.Tube)
 	}
 	c.expect(readTubeStats(here), ops[:n]...)
 	return n
 }
 
-// encodeTubes asks for the next part of the list of tubes.
+// encodeTubes requests the next part of the list of tubes.
 func encodeTubes(c *call, u *unit, op *storage.Op) {
 	c.words("tubes", u.listing.next(), maxTubes)
 	c.expect(readTubes(u), op)

@@ -8,91 +8,91 @@ import (
 )
 
 const (
-	// leastDue is how many due things the ticks that are under way do at least, all of them
-	// together: what is late costs more patience than what waits a millisecond longer. tickLeast
-	// is what each of them does at least.
+	// leastDue is how many due things the concurrent ticks do at least, all of them together:
+	// being late is worse than making others wait a millisecond longer. tickLeast is the
+	// minimum for each of them.
 	leastDue  = 64
 	tickLeast = 4
 
-	// maxTold bounds of how many tubes one call tells who attends them.
-	maxTold = 250
+	// maxTubesReported limits the tubes whose refs are reported in one call.
+	maxTubesReported = 250
 )
 
-// encodeHeartbeat sends the heartbeat, declares dead who is silent, and exchanges how far ids are.
+// encodeHeartbeat sends the heartbeat, declares silent instances dead, and exchanges the
+// highest ids.
 func (p *partition) encodeHeartbeat(c *call) {
-	now, home := p.clock.now(), boolArg(placeOf(tube.Default, p.of) == p.number)
+	now, home := p.clock.now(), boolArg(partitionOf(tube.Default, p.of) == p.number)
 	dead := p.heartbeat.silent(now)
 	args := []any{"beat", maxMoves, home, c.created, len(dead)}
-	for name, its := range dead {
-		args = append(args, name, its.beat, boolArg(now.Sub(its.since) >= 3*silence))
+	for name, seen := range dead {
+		args = append(args, name, seen.beat, boolArg(now.Sub(seen.since) >= 3*heartbeatTimeout))
 	}
 	c.add(p.readHeartbeat, args...)
 	c.add(p.readIDs, "ids", p.ids.least())
 }
 
-// encodeReclaim has the next part done of what is to be done about an instance that
-// was declared dead, from where the last one ended.
+// encodeReclaim does the next part of the work about an instance that was declared dead.
 func (p *partition) encodeReclaim(c *call, inst string, from int64) {
-	c.add(p.readReclaimed(inst), "reclaim", inst, c.some(&p.paces.reclaim), from)
+	c.add(p.readReclaimed(inst), "reclaim", inst, c.stepSize(&p.batchSizes.reclaim), from)
 }
 
-// encodeResign gives back the next part of what the instance has.
+// encodeResign gives back the next part of what the instance holds.
 func encodeResign(c *call, from *atomic.Int64) {
 	c.add(func(r *reply) { from.Store(r.int64()) }, "resign", maxMoves, from.Load())
 }
 
-// encodeTick does what is due. It comes last in the call: what expires in it is
-// no longer held, which those before it need not know. The ticks of all partitions that are
-// under way share a step: they may be on one Redis, and then others wait for all of them.
+// encodeTick does what is due. It comes last in the call, because operations before it need not
+// know which jobs expire in it. All partitions whose ticks are under way share one step size:
+// they can be on one Redis, and then others wait for all of them.
 func (p *partition) encodeTick(c *call) {
 	c.last = append(c.last, func(c *call) {
-		c.add(p.readTick, "tick", max(max(c.some(&p.paces.tick), leastDue)/max(int(p.ticks.Load()), 1), tickLeast))
+		c.add(p.readTick, "tick", max(max(c.stepSize(&p.batchSizes.tick), leastDue)/max(int(p.ticks.Load()), 1), tickLeast))
 	})
 }
 
-// encodePass passes on a notification that nobody here wants.
-func encodePass(c *call, tube string) { c.add(skipNumber, "pass", tube) }
+// encodePassWakeUp passes a wake-up that no client here needs to another instance.
+func encodePassWakeUp(c *call, tube string) { c.add(skipNumber, "pass-wakeup", tube) }
 
-// encodeBest asks for the best ready job of a place, and if wait is true has Redis
-// notify this instance of the next one.
-func encodeBest(c *call, its *place, wait bool, h *head) {
-	c.add(h.read, "best", boolArg(wait), len(its.tubes))
-	c.ops += len(its.tubes)
-	c.addTubes(its.tubes)
+// encodeBest requests the best ready job of a group of tubes. With wait, Redis sends this
+// instance a wake-up for the next one if there is none.
+func encodeBest(c *call, group *tubeGroup, wait bool, h *head) {
+	c.add(h.read, "best", boolArg(wait), len(group.tubes))
+	c.ops += len(group.tubes)
+	c.addTubes(group.tubes)
 }
 
-// encodeAttendances tells what has changed of who attends which tube here.
-func (p *partition) encodeAttendances(c *call) {
-	p.attendance.review(p.listener.Waiting)
-	p.encodeUntold(c)
+// encodeChangedRefs reports tubes whose refs have changed.
+func (p *partition) encodeChangedRefs(c *call) {
+	p.refs.findChanged(p.listener.Waiting)
+	p.encodeUnreportedRefs(c)
 }
 
-// encodeUntold tells of tubes that were reviewed. What is too much for one call is
-// told by the next ones.
-func (p *partition) encodeUntold(c *call) {
-	for _, name := range p.attendance.next(maxTold) {
-		p.encodeAttendance(c, name)
+// encodeUnreportedRefs reports tubes that findChanged has found. What is too much for one call
+// is reported by the next ones.
+func (p *partition) encodeUnreportedRefs(c *call) {
+	for _, name := range p.refs.nextToReport(maxTubesReported) {
+		p.encodeTubeRefs(c, name)
 	}
-	if len(p.attendance.untold) > 0 {
-		p.submit(&unit{upkeep: p.encodeUntold})
+	if len(p.refs.toReport) > 0 {
+		p.submit(&unit{upkeep: p.encodeUnreportedRefs})
 	}
 }
 
-// encodeAttendance tells Redis who attends a tube here.
-func (p *partition) encodeAttendance(c *call, name string) {
+// encodeTubeRefs reports how many connections here use, watch and wait for a tube.
+func (p *partition) encodeTubeRefs(c *call, name string) {
 	waiting := 0
-	if p.attendance.now(name).watching > 0 {
+	if p.refs.counts(name).watching > 0 {
 		waiting = p.listener.Waiting(name)
 	}
-	using, watching := p.attendance.tell(name, waiting)
-	c.told = append(c.told, name)
-	c.add(skipNumber, "attend", name, using, watching, waiting)
+	using, watching := p.refs.markReported(name, waiting)
+	c.reportedTubes = append(c.reportedTubes, name)
+	c.add(skipNumber, "set-refs", name, using, watching, waiting)
 }
 
-// encodeGiveBackSome gives back what a connection holds, as much as one call may.
-// more is called if something is left.
+// encodeGiveBackSome gives back what a connection holds, as much as fits one call. more is
+// called if something is left.
 func (p *partition) encodeGiveBackSome(c *call, h tube.Holder, more func()) {
-	some := p.holdings.some(h, maxMoves)
+	some := p.holdings.firstOf(h, maxMoves)
 	if len(some) == 0 {
 		return
 	}
@@ -100,32 +100,32 @@ func (p *partition) encodeGiveBackSome(c *call, h tube.Holder, more func()) {
 	c.expect(afterGiveBack(h, more))
 }
 
-// encodeGiveBack gives back those of the jobs that this instance still has, by the
-// same reservations: somebody else here may have reserved one again meanwhile.
+// encodeGiveBack gives back those of the jobs that this instance still holds by the same
+// reservations: another client here can have reserved a job again since.
 func (p *partition) encodeGiveBack(c *call, all []reservation) {
-	all = slices.DeleteFunc(slices.Clone(all), func(r reservation) bool { return !p.holdings.stands(r) })
+	all = slices.DeleteFunc(slices.Clone(all), func(r reservation) bool { return !p.holdings.isCurrent(r) })
 	if len(all) == 0 {
 		return
 	}
 	c.add(p.readGivenBack(all), "give-back", len(all))
 	for _, r := range all {
 		c.addID(r.id)
-		held := p.holdings.of(r.id)
+		held := p.holdings.get(r.id)
 		p.holdings.splitSet(held)
 		held.spent = c.number
 	}
 	c.ops += len(all)
 }
 
-// encodeOver tells of lease sets that are over, in a call that is made anyway.
-func (p *partition) encodeOver(c *call) {
-	if len(p.holdings.over) == 0 || c.isEmpty() {
+// encodeEmptySets reports lease sets that are empty, in a call that is made anyway.
+func (p *partition) encodeEmptySets(c *call) {
+	if len(p.holdings.emptySets) == 0 || c.isEmpty() {
 		return
 	}
-	n := min(len(p.holdings.over), maxTogether)
-	c.over, p.holdings.over = p.holdings.over[:n:n], p.holdings.over[n:]
-	c.words("over", n)
-	for i := range c.over {
-		c.words(c.over[i])
+	n := min(len(p.holdings.emptySets), maxTogether)
+	c.emptySets, p.holdings.emptySets = p.holdings.emptySets[:n:n], p.holdings.emptySets[n:]
+	c.words("drop-sets", n)
+	for i := range c.emptySets {
+		c.words(c.emptySets[i])
 	}
 }

@@ -13,40 +13,40 @@ import (
 	"redstalk/storage"
 )
 
-// lost begins the error of the script that says that the batch does not follow
-// the last one that Redis knows of this instance.
+// lost is the code of the script's error that the batch does not follow the last one that Redis
+// knows of this instance.
 const lost = "LOST"
 
-// declaredDead is in that error if others have declared the instance dead. Then Redis
-// has lost nothing.
+// declaredDead is in that error if other instances have declared this one dead. Then Redis has
+// lost no data.
 const declaredDead = "declared dead"
 
-// reaction is what is done about a failed call.
+// reaction is what is done after a failed call.
 type reaction int
 
 const (
 	hold     reaction = iota // send it again
 	withhold                 // encode it again, without what needs memory
-	restage                  // encode it again, with the records in it
-	renew                    // go on as a new instance
+	restage                  // encode it again, with staged records in its arguments
+	renew                    // continue as a new instance
 	shrink                   // encode it again, without what is too large
 	giveUp                   // answer with an error
 )
 
-// meaning is what an error that Redis answers means for this engine. Nothing was carried out,
-// whatever it is.
+// meaning is what an error of Redis means for this engine. Whatever it is, nothing was carried
+// out.
 type meaning struct {
-	words    string // with which it begins, behind an ERR that may be there or not
-	reaction reaction
-	leave    bool // the connection is given up: another one may lead to another server, or be let in
-	operator bool // it does not end by itself: the log has it as an error
+	words           string // its beginning, after an optional ERR
+	reaction        reaction
+	closeConnection bool // retire the connection: another one can lead to another server, or be accepted
+	operator        bool // it does not go away by itself, so it is logged as an error
 
-	forbidden bool // it is about a command that this user may not run, or that is not there
+	forbidden bool // a command is forbidden to this user, or unknown
 }
 
-// meanings are all answers that this engine knows. Any other one is a definite refusal.
+// meanings are all errors that this engine knows. Any other one is a definite refusal.
 var meanings = []meaning{
-	// Not now. The same server will do it later.
+	// Not now. The same server will accept it later.
 	{words: "LOADING", reaction: hold},
 	{words: "BUSY", reaction: hold},
 	{words: "UNKILLABLE", reaction: hold},
@@ -55,19 +55,19 @@ var meanings = []meaning{
 	{words: "NOREPLICAS", reaction: hold},
 	{words: "MISCONF", reaction: hold, operator: true},
 
-	// Not this server: another one has the keys, or will have.
-	{words: "READONLY", reaction: hold, leave: true},
-	{words: "MASTERDOWN", reaction: hold, leave: true},
-	{words: "UNBLOCKED", reaction: hold, leave: true},
+	// Not this server: another one has the keys, or will have them.
+	{words: "READONLY", reaction: hold, closeConnection: true},
+	{words: "MASTERDOWN", reaction: hold, closeConnection: true},
+	{words: "UNBLOCKED", reaction: hold, closeConnection: true},
 	{words: "CLUSTERDOWN", reaction: hold},
 	{words: "MOVED", reaction: hold},
 	{words: "ASK", reaction: hold},
 
-	// Not by this connection. The last two are what a server without users says to AUTH.
-	{words: "max number of clients", reaction: hold, leave: true, operator: true},
-	{words: "NOAUTH", reaction: hold, leave: true, operator: true},
-	{words: "WRONGPASS", reaction: hold, leave: true, operator: true},
-	{words: "invalid password", reaction: hold, leave: true, operator: true},
+	// Not by this connection. The last two are what a server without users answers to AUTH.
+	{words: "max number of clients", reaction: hold, closeConnection: true, operator: true},
+	{words: "NOAUTH", reaction: hold, closeConnection: true, operator: true},
+	{words: "WRONGPASS", reaction: hold, closeConnection: true, operator: true},
+	{words: "invalid password", reaction: hold, closeConnection: true, operator: true},
 
 	// Not by this user, or not at all.
 	{words: "NOPERM", reaction: giveUp, operator: true, forbidden: true},
@@ -77,20 +77,20 @@ var meanings = []meaning{
 	{words: "Unknown Redis command", reaction: giveUp, operator: true, forbidden: true},
 	{words: "Unknown command", reaction: giveUp, operator: true, forbidden: true},
 
-	// Not in this way.
+	// Not in this form.
 	{words: fullMemory, reaction: withhold},
-	{words: invalidLength, reaction: shrink, leave: true},
+	{words: invalidLength, reaction: shrink, closeConnection: true},
 	{words: unstaged, reaction: restage},
 	{words: lost, reaction: renew},
 }
 
-// Codes that are asked for by name.
+// Codes that are compared by name.
 const (
 	fullMemory    = "OOM"
-	invalidLength = "Protocol error: invalid bulk length" // Redis closes the connection then
+	invalidLength = "Protocol error: invalid bulk length" // after it Redis closes the connection
 )
 
-// meaningOf returns what the text of an answer means; nil if that is not known.
+// meaningOf returns the meaning of the text of an error; nil if it is unknown.
 func meaningOf(text string) *meaning {
 	text = strings.TrimPrefix(text, "ERR ")
 	for i := range meanings {
@@ -102,11 +102,11 @@ func meaningOf(text string) *meaning {
 	return nil
 }
 
-// wrapping is what comes before an error within a script in Redis before 7: where it was called,
-// and which lines it went through.
+// wrapping is what Redis before 7 puts before an error within a script: the call, and the
+// lines.
 var wrapping = regexp.MustCompile(`^(ERR Error running script \([^)]*\): )?(@\w+: ?\d+: )*-?`)
 
-// answerOf returns the text of an error that Redis has answered, "" if it has not.
+// answerOf returns the text of an error that Redis has answered, "" if err is not one.
 func answerOf(err error) string {
 	var answer goredis.Error
 	if !errors.As(err, &answer) {
@@ -116,8 +116,8 @@ func answerOf(err error) string {
 	return text[len(wrapping.FindString(text)):]
 }
 
-// codeOf returns the words of an answer by which meanings has it, or its first word; "" if Redis has
-// answered no error.
+// codeOf returns the words by which meanings lists an error of Redis, or its first word; "" if
+// err is not an error of Redis.
 func codeOf(err error) string {
 	text := answerOf(err)
 	if m := meaningOf(text); m != nil {
@@ -127,33 +127,34 @@ func codeOf(err error) string {
 	return code
 }
 
-// leaves returns whether the connection is to be given up on which Redis has answered this.
-func leaves(err error) bool {
+// closesConnection returns whether an error of Redis retires the connection.
+func closesConnection(err error) bool {
 	m := meaningOf(answerOf(err))
-	return m != nil && m.leave
+	return m != nil && m.closeConnection
 }
 
-// needsOperator returns whether an error will not end by itself.
+// needsOperator returns whether an error will not go away by itself.
 func needsOperator(err error) bool {
 	m := meaningOf(answerOf(err))
 	return m != nil && m.operator
 }
 
-// forbids returns whether Redis does not know this command, or does not let this user run it. The
-// answer may be about another one, such as the AUTH of a new connection.
+// forbids returns whether Redis does not know this command, or does not let this user run it.
+// The error can also be about another command, such as the AUTH of a new connection.
 func forbids(err error, command string) bool {
 	return isForbidden(err) && strings.Contains(strings.ToLower(answerOf(err)), command)
 }
 
-// isForbidden returns whether Redis does not know a command, or does not let this user run it.
+// isForbidden returns whether Redis does not know some command, or does not let this user run
+// it.
 func isForbidden(err error) bool {
 	m := meaningOf(answerOf(err))
 	return m != nil && m.forbidden
 }
 
 func reactionTo(err error) reaction {
-	if its, ok := errors.AsType[unsent](err); ok {
-		return its.reaction
+	if e, ok := errors.AsType[unsent](err); ok {
+		return e.reaction
 	}
 	text := answerOf(err)
 	if m := meaningOf(text); m != nil {
@@ -165,8 +166,8 @@ func reactionTo(err error) reaction {
 	return hold
 }
 
-// unknown returns whether a call that failed so may have been carried out, now
-// or later.
+// unknown returns whether a call that failed with err may have been carried out, or may still
+// be.
 func unknown(err error) bool {
 	var op *net.OpError
 	sent := !(errors.As(err, &op) && op.Op == "dial") && !errors.Is(err, goredis.ErrPoolTimeout) && !errors.Is(err, errNoNode)
@@ -177,7 +178,7 @@ func unknown(err error) bool {
 	return codeOf(err) == "" && sent && !errors.Is(err, errOtherServer) && !errors.As(err, &registering)
 }
 
-// classify turns an error of Redis into one of package storage.
+// classify turns an error of Redis into an error of package storage.
 func classify(err error) error {
 	if errors.Is(err, storage.ErrNoSpace) {
 		return err

@@ -23,14 +23,14 @@ func TestMeanings(t *testing.T) {
 		for how, wrap := range wraps {
 			for _, text := range []string{want.words, want.words + " and more: -of it"} {
 				err := said(wrap(text))
-				if got := reactionTo(err); got != want.reaction || codeOf(err) != want.words || leaves(err) != want.leave || needsOperator(err) != want.operator {
+				if got := reactionTo(err); got != want.reaction || codeOf(err) != want.words || closesConnection(err) != want.closeConnection || needsOperator(err) != want.operator {
 					t.Errorf("%s, %q: reaction %d, code %q", how, err, got, codeOf(err))
 				}
 			}
 		}
 	}
 	for _, text := range []string{"ERR", "ERR something", "READONLYish thing", "WRONGTYPE READONLY", "ERR Error running script (call to f_ab12): @user_script:7: -WRONGTYPE LOADING"} {
-		if err := said(text); reactionTo(err) != giveUp || leaves(err) {
+		if err := said(text); reactionTo(err) != giveUp || closesConnection(err) {
 			t.Errorf("%q: reaction %d", text, reactionTo(err))
 		}
 	}

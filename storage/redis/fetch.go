@@ -8,29 +8,29 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// Of a large job that was taken the script brings the begin of its record only. The rest
-// is read by a GET, as that is cheap, before the answer is decoded: unless this instance
-// has put the job itself a short while ago, and has the body in its cache. The job is
-// reserved by then, so nobody deletes it meanwhile. One call takes as much as one reply
-// may bring, large jobs as well, which bounds what is read in one go.
+// Of a large job that was taken, the script returns only the beginning of the record. The rest
+// is read with a GET, which is cheap, before the reply is decoded, unless this instance has
+// recently put the job itself and has the body in its cache. The job is reserved by then, so
+// nobody deletes it meanwhile. One call takes as much as one reply can carry, large jobs
+// included, which limits how much is read at once.
 
-// errFetch: a call was carried out, but a record that belongs to the answer was not read.
+// errFetch: a call was carried out, but a record that belongs to the reply could not be read.
 var errFetch = errors.New("a job was reserved, and its record could not be read")
 
-// large is a record in a reply of which only the begin is there.
+// large is a record in a reply of which only the beginning is there.
 type large struct {
-	place int // in records
+	index int // in records
 	bytes int // of the whole record
 }
 
-// parseSizes reads which records are large ones.
+// parseSizes reads which records are large.
 func (r *reply) parseSizes(sizes string) {
 	for sizes != "" {
 		var body large
 		place, rest, _ := strings.Cut(sizes, ";")
 		bytes, rest, _ := strings.Cut(rest, ";")
-		body.place, body.bytes, sizes = int(r.parse(place)), int(r.parse(bytes)), rest
-		if r.err != nil || body.place < 0 || body.place >= len(r.records) {
+		body.index, body.bytes, sizes = int(r.parse(place)), int(r.parse(bytes)), rest
+		if r.err != nil || body.index < 0 || body.index >= len(r.records) {
 			r.err = errReply
 			return
 		}
@@ -47,12 +47,12 @@ func (p *partition) fetch(node *goredis.Client, r *reply) error {
 	var missing []large
 	var commands [][]any
 	for _, body := range r.large {
-		if body.place >= len(ids) {
+		if body.index >= len(ids) {
 			return errReply
 		}
-		id := ids[body.place]
+		id := ids[body.index]
 		if cached, ok := p.bodies.take(id); ok && !r.begins(body).hasMetadata() {
-			r.records[body.place] = cached
+			r.records[body.index] = cached
 			continue
 		}
 		missing = append(missing, body)
@@ -61,17 +61,17 @@ func (p *partition) fetch(node *goredis.Client, r *reply) error {
 	return p.get(node, r, missing, commands)
 }
 
-// begins returns the begin of a large record.
+// begins returns the beginning of a large record.
 func (r *reply) begins(body large) record {
-	text, _ := r.records[body.place].(string)
+	text, _ := r.records[body.index].(string)
 	if text == "" {
 		return " " // there is none
 	}
 	return record(text)
 }
 
-// get sends these GETs, and completes the records that they are about. One that is not
-// there any more, which happens only if somebody has changed keys by hand, becomes nil.
+// get sends these GETs, and completes their records. A record that is gone, which happens only
+// if somebody has changed keys by hand, becomes nil.
 func (p *partition) get(node *goredis.Client, r *reply, which []large, commands [][]any) error {
 	if len(commands) == 0 {
 		return nil
@@ -90,14 +90,14 @@ func (p *partition) get(node *goredis.Client, r *reply, which []large, commands 
 			continue
 		}
 		text, _ := answer.(string)
-		if r.records[body.place] = nil; len(text) == body.bytes {
-			r.records[body.place] = text
+		if r.records[body.index] = nil; len(text) == body.bytes {
+			r.records[body.index] = text
 		}
 	}
 	return failed
 }
 
-// idsOfRecords are the ids of the jobs whose records are in the reply.
+// idsOfRecords returns the ids of the jobs whose records are in the reply.
 func (r *reply) idsOfRecords() (ids []uint64) {
 	rest := *r
 	for rest.err == nil && (rest.more > 0 || rest.taken != "") {

@@ -34,7 +34,7 @@ func TestHeartbeats(t *testing.T) {
 	if got := do(a, take(1)); got.ID != 1 {
 		t.Fatalf("%+v", got)
 	}
-	ahead.Add(int64(silence)) // nobody ticks, so a sends no heartbeat
+	ahead.Add(int64(heartbeatTimeout)) // nobody ticks, so a sends no heartbeat
 	b := open()
 	of := b.parts[0]
 	beat := func(heldUp time.Duration) {
@@ -51,8 +51,8 @@ func TestHeartbeats(t *testing.T) {
 	if got := figures(t, b); got.Reserved != 1 {
 		t.Errorf("after the first one: %+v", got)
 	}
-	ahead.Add(int64(silence + slow))
-	beat(slow)
+	ahead.Add(int64(heartbeatTimeout + slowCall))
+	beat(slowCall)
 	if got := figures(t, b); got.Reserved != 1 {
 		t.Errorf("after one that was held up: %+v", got)
 	}

@@ -11,113 +11,113 @@ import (
 	"redstalk/tube"
 )
 
-// holdings is what the connections of this instance have reserved, and until
-// when by the local clock. Redis knows which jobs the instance has; which of
-// its connections has them is known here only, which spares Redis the trouble.
-// It is exact as long as batches are recorded one after the other: nobody else
-// takes a job from an instance without having declared it dead, and then the script
-// says so (LOST).
+// holdings is what the connections of this instance have reserved, and until when by the local
+// clock. Redis knows which jobs the instance has. Which of its connections has them is known
+// only here, which saves work in Redis. It is exact as long as batches are recorded one after
+// the other: no other instance takes a job from this one without having declared it dead, and
+// then the script says so (LOST).
 //
-// It belongs to the caller of the partition; only soon and any may be called by others,
-// and only if it is shared.
+// It belongs to the caller of the partition. Only soon and holdsAny can be
+// called by other goroutines, and only if shared is set.
 type holdings struct {
 	shared bool
-	mu     sync.Mutex // held when anything changes, or others look; if shared
+	mu     sync.Mutex // if shared: held while anything changes, or other goroutines read
 
-	places  map[uint64]uint32 // of jobs on the shelf
-	shelf   shelf
-	tubes   numbered[string] // of the jobs
-	named   map[string]uint32
-	sets    numbered[*leaseSet] // of the jobs
-	base    time.Time           // the times of holdings are counted from here
-	holders map[tube.Holder]*held
-	begun   uint64   // reservations so far
-	spare   []*held  // empty ones
-	over    []string // lease sets all of whose jobs are deleted, of which Redis was not told
+	slots        map[uint64]uint32 // of jobs in the slab
+	slab         slab
+	tubes        interned[string] // of the jobs
+	tubeNumbers  map[string]uint32
+	sets         interned[*leaseSet] // of the jobs
+	base         time.Time           // the times of holdings are relative to this
+	holders      map[tube.Holder]*held
+	reservations uint64   // number of reservations so far
+	spare        []*held  // empty ones
+	emptySets    []string // lease sets without jobs, of which Redis has not been told
 
-	// forfeited are reservations that Redis has lost. There may be other jobs with
-	// the same ids by now: what their holders still say is not meant for these.
+	// forfeited are reservations that Redis has lost. By now there can be other jobs with the
+	// same ids, for which commands of the old holders are not meant.
 	forfeited map[tube.Holder]map[uint64]bool
 }
 
-// keptPages is up to how many pages the shelf keeps when there is nothing on it.
-const keptPages = 16
+// retainedPages is up to how many pages the slab keeps when it is empty.
+const retainedPages = 16
 
-// holding is one job. It is good until the job is dropped. It has no pointers, see shelf.go.
+// holding is one reserved job. It is valid until the job is dropped. It has no pointers, see
+// slab.go.
 type holding struct {
 	reservation
 	holder      tube.Holder
 	until       time.Duration // from base
-	since       time.Duration // when it was delivered, as until
+	since       time.Duration // when it was delivered, relative to base
 	ttr         time.Duration
 	spent       uint64 // number of the last call in which the holder gives it up
-	size        int    // of its body, bytes
-	place       uint32 // in held
-	tube        uint32 // its number
-	set         uint32 // number of the lease set in which Redis has it; 0 if by itself
-	hasMetadata bool   // see facts.go
+	size        int    // of its body, in bytes
+	index       uint32 // its position in the heap of held
+	tube        uint32 // number of its tube
+	set         uint32 // number of its lease set in Redis; 0 if it has none
+	hasMetadata bool   // see metadata.go
 }
 
-// reservation names one that this instance has: a job may be reserved again and again.
+// reservation identifies a reservation of this instance: a job can be reserved again and again.
 type reservation struct {
-	id     uint64 // of the job
-	number uint64 // that no other reservation has
+	id     uint64 // id of the job
+	number uint64 // unique among reservations
 }
 
-// leaseSet is jobs that Redis has reserved together, see lua/keys.md. Once
-// something was sent that splits it, its jobs count as being by themselves; the
-// script can tell if they are not, because it was never carried out.
+// leaseSet is jobs that Redis has reserved together, see lua/keys.md. After an operation that
+// splits it was sent, its jobs count as single ones. If that was never carried out, the script
+// notices it.
 type leaseSet struct {
 	name   string
-	left   int // of its jobs, that were not deleted
+	left   int // how many of its jobs are not deleted
 	split  bool
-	number uint32 // among those of holdings; 0: it has none
+	number uint32 // its number in holdings; 0: none
 }
 
-// held is what one connection has reserved: a heap of places on the shelf, of which the first is
-// the next to expire.
+// held is what one connection has reserved: a heap of slots of the slab, with the job that
+// expires next first.
 type held struct {
-	places []uint32
-	shelf  *shelf
+	slots []uint32
+	slab  *slab
 }
 
-func (h *held) at(i int) *holding { return h.shelf.at(h.places[i]) }
+func (h *held) at(i int) *holding { return h.slab.at(h.slots[i]) }
 
 // Len, Less and Swap implement heap.Interface.
-func (h *held) Len() int           { return len(h.places) }
+func (h *held) Len() int           { return len(h.slots) }
 func (h *held) Less(i, k int) bool { return h.at(i).until < h.at(k).until }
 
 func (h *held) Swap(i, k int) {
-	h.places[i], h.places[k] = h.places[k], h.places[i]
-	h.at(i).place, h.at(k).place = uint32(i), uint32(k)
+	h.slots[i], h.slots[k] = h.slots[k], h.slots[i]
+	h.at(i).index, h.at(k).index = uint32(i), uint32(k)
 }
 
-// Push and Pop are not called: add and remove spare what any costs.
+// Push and Pop are not called: add and remove avoid the cost of an any.
 func (h *held) Push(any) { panic("held: use add") }
 func (h *held) Pop() any { panic("held: use remove") }
 
-// add adds what is at a place on the shelf.
-func (h *held) add(place uint32) {
-	last := len(h.places)
-	h.places = append(h.places, place)
-	h.at(last).place = uint32(last)
+// add adds the holding in a slot.
+func (h *held) add(slot uint32) {
+	last := len(h.slots)
+	h.slots = append(h.slots, slot)
+	h.at(last).index = uint32(last)
 	heap.Fix(h, last)
 }
 
-// remove removes what has a place in h.
-func (h *held) remove(place uint32) {
-	last := len(h.places) - 1
-	h.Swap(int(place), last)
-	if h.places = h.places[:last]; int(place) < last {
-		heap.Fix(h, int(place))
+// remove removes the holding at a position of the heap.
+func (h *held) remove(slot uint32) {
+	last := len(h.slots) - 1
+	h.Swap(int(slot), last)
+	if h.slots = h.slots[:last]; int(slot) < last {
+		heap.Fix(h, int(slot))
 	}
 }
 
-// next returns how long it is until the first job expires that has not yet, of
-// those below a place in the heap, without some. It looks at no more jobs than twice
-// those that have, and those.
+// next returns how long it is until the first unexpired job expires, among those below a
+// position in the heap, except for some. It examines at most 2n+1 jobs, where n is the number
+// of expired and excepted ones.
 func (h *held) next(at int, now time.Duration, without map[uint64]bool) time.Duration {
-	if at >= len(h.places) {
+	if at >= len(h.slots) {
 		return storage.Forever
 	}
 	held := h.at(at)
@@ -133,20 +133,20 @@ func newHoldings(shared bool) *holdings {
 	return hs
 }
 
-// empty begins with nothing.
+// empty resets everything to nothing.
 func (hs *holdings) empty() {
-	hs.places, hs.shelf = make(map[uint64]uint32), shelf{}
-	hs.tubes, hs.named, hs.sets = numbered[string]{}, make(map[string]uint32), numbered[*leaseSet]{}
-	hs.holders, hs.spare, hs.over = make(map[tube.Holder]*held), nil, nil
+	hs.slots, hs.slab = make(map[uint64]uint32), slab{}
+	hs.tubes, hs.tubeNumbers, hs.sets = interned[string]{}, make(map[string]uint32), interned[*leaseSet]{}
+	hs.holders, hs.spare, hs.emptySets = make(map[tube.Holder]*held), nil, nil
 }
 
-// count returns how many jobs the connections of this instance have.
-func (hs *holdings) count() int { return len(hs.places) }
+// count returns how many jobs the connections of this instance hold.
+func (hs *holdings) count() int { return len(hs.slots) }
 
-// of returns job id; nil if nobody here has it.
-func (hs *holdings) of(id uint64) *holding {
-	if place, ok := hs.places[id]; ok {
-		return hs.shelf.at(place)
+// get returns a job; nil if no connection here holds it.
+func (hs *holdings) get(id uint64) *holding {
+	if slot, ok := hs.slots[id]; ok {
+		return hs.slab.at(slot)
 	}
 	return nil
 }
@@ -157,7 +157,7 @@ func (hs *holdings) tubeOf(held *holding) string { return hs.tubes.of(held.tube)
 // since returns when a job was delivered.
 func (hs *holdings) since(held *holding) time.Time { return hs.base.Add(held.since) }
 
-// fromBase returns a time as holdings have it.
+// fromBase returns a time relative to base.
 func (hs *holdings) fromBase(t time.Time) time.Duration {
 	if hs.base.IsZero() {
 		hs.base = t
@@ -177,18 +177,18 @@ func (hs *holdings) unlock() {
 	}
 }
 
-// clear forgets all reservations: others have given back their jobs.
+// clear forgets all reservations: other instances have given back the jobs.
 func (hs *holdings) clear() {
 	hs.lock()
 	defer hs.unlock()
 	hs.empty()
 }
 
-// forfeit notes that all reservations are lost, and perhaps their jobs, too.
+// forfeit records that all reservations are lost, and perhaps their jobs as well.
 func (hs *holdings) forfeit() {
 	hs.lock()
-	for id, place := range hs.places {
-		held := hs.shelf.at(place)
+	for id, slot := range hs.slots {
+		held := hs.slab.at(slot)
 		lost := hs.forfeited[held.holder]
 		if lost == nil {
 			lost = make(map[uint64]bool)
@@ -200,34 +200,33 @@ func (hs *holdings) forfeit() {
 	hs.clear()
 }
 
-// hold notes that h has got a job by that id, in a lease set unless that is nil.
+// hold records that h has got a job, in a lease set unless that is nil.
 func (hs *holdings) hold(h tube.Holder, id uint64, of job, now time.Time, in *leaseSet) {
 	hs.lock()
 	defer hs.unlock()
 	hs.remove(id) // it was released or buried, or has expired, in this very batch
-	place, at := hs.shelf.take(), hs.fromBase(now)
-	hs.begun++
-	*hs.shelf.at(place) = holding{
-		reservation: reservation{id, hs.begun}, holder: h, until: at + of.ttr, since: at, ttr: of.ttr,
-		tube: hs.useTube(of.tube), set: hs.useSet(in), size: len(of.body), hasMetadata: of.hasMetadata,
+	slot, at := hs.slab.take(), hs.fromBase(now)
+	hs.reservations++
+	*hs.slab.at(slot) = holding{
+		reservation: reservation{id, hs.reservations}, holder: h, until: at + of.ttr, since: at, ttr: of.ttr,
+		tube: hs.refTube(of.tube), set: hs.refSet(in), size: len(of.body), hasMetadata: of.hasMetadata,
 	}
-	hs.places[id] = place
+	hs.slots[id] = slot
 	held := hs.holders[h]
 	if held == nil {
 		held = hs.newHeld()
 		hs.holders[h] = held
 	}
-	held.add(place)
+	held.add(slot)
 	if lost := hs.forfeited[h]; lost != nil {
 		delete(lost, id)
 	}
 }
 
-// lost returns whether h had job id reserved, but not any more since all
-// reservations were lost.
+// lost returns whether h had reserved a job before all reservations were lost.
 func (hs *holdings) lost(h tube.Holder, id uint64) bool { return hs.forfeited[h][id] }
 
-// forget is for a holder that is gone.
+// forget is called when a holder is gone.
 func (hs *holdings) forget(h tube.Holder) {
 	if len(hs.forfeited) == 0 {
 		return
@@ -237,48 +236,48 @@ func (hs *holdings) forget(h tube.Holder) {
 	delete(hs.forfeited, h)
 }
 
-// useTube returns the number of a tube for one more job.
-func (hs *holdings) useTube(name string) uint32 {
-	number := hs.named[name]
+// refTube returns the number of a tube for one more job.
+func (hs *holdings) refTube(name string) uint32 {
+	number := hs.tubeNumbers[name]
 	if number != 0 {
-		hs.tubes.use(number)
+		hs.tubes.ref(number)
 		return number
 	}
 	number = hs.tubes.add(name)
-	hs.named[name] = number
+	hs.tubeNumbers[name] = number
 	return number
 }
 
-func (hs *holdings) leaveTube(number uint32) {
+func (hs *holdings) unrefTube(number uint32) {
 	name := hs.tubes.of(number)
-	if hs.tubes.leave(number) {
-		delete(hs.named, name)
+	if hs.tubes.unref(number) {
+		delete(hs.tubeNumbers, name)
 	}
 }
 
-// useSet returns the number of a lease set for one more of its jobs; 0 for none.
-func (hs *holdings) useSet(in *leaseSet) uint32 {
+// refSet returns the number of a lease set for one more of its jobs; 0 for none.
+func (hs *holdings) refSet(in *leaseSet) uint32 {
 	switch {
 	case in == nil:
 		return 0
 	case in.number != 0:
-		hs.sets.use(in.number)
+		hs.sets.ref(in.number)
 	default:
 		in.number = hs.sets.add(in)
 	}
 	return in.number
 }
 
-// leaveSet notes that a job of a lease set is gone.
-func (hs *holdings) leaveSet(number uint32) {
+// unrefSet records that a job of a lease set is gone.
+func (hs *holdings) unrefSet(number uint32) {
 	if number == 0 {
 		return
 	}
 	s := hs.sets.of(number)
 	if s.left--; s.left == 0 && !s.split {
-		hs.over = append(hs.over, s.name)
+		hs.emptySets = append(hs.emptySets, s.name)
 	}
-	if hs.sets.leave(number) {
+	if hs.sets.unref(number) {
 		s.number = 0
 	}
 }
@@ -289,10 +288,10 @@ func (hs *holdings) newHeld() *held {
 		hs.spare = hs.spare[:n-1]
 		return held
 	}
-	return &held{shelf: &hs.shelf}
+	return &held{slab: &hs.slab}
 }
 
-// drop notes that nobody here has job id any more.
+// drop records that no connection here holds a job any more.
 func (hs *holdings) drop(id uint64) {
 	hs.lock()
 	defer hs.unlock()
@@ -300,69 +299,68 @@ func (hs *holdings) drop(id uint64) {
 }
 
 func (hs *holdings) remove(id uint64) {
-	place, ok := hs.places[id]
+	slot, ok := hs.slots[id]
 	if !ok {
 		return
 	}
-	was := hs.shelf.at(place)
-	delete(hs.places, id)
-	hs.leaveTube(was.tube)
-	hs.leaveSet(was.set)
-	hs.leaveHolder(was)
-	if hs.shelf.giveBack(place); len(hs.places) == 0 && len(hs.shelf.pages) > keptPages {
-		hs.shelf, hs.places = shelf{}, make(map[uint64]uint32) // as large as they were
+	was := hs.slab.at(slot)
+	delete(hs.slots, id)
+	hs.unrefTube(was.tube)
+	hs.unrefSet(was.set)
+	hs.removeFromHolder(was)
+	if hs.slab.free(slot); len(hs.slots) == 0 && len(hs.slab.pages) > retainedPages {
+		hs.slab, hs.slots = slab{}, make(map[uint64]uint32) // a map never shrinks
 	}
 }
 
-// leaveHolder notes that its holder does not have a job any more.
-func (hs *holdings) leaveHolder(was *holding) {
+// removeFromHolder records that a holder does not have a job any more.
+func (hs *holdings) removeFromHolder(was *holding) {
 	held := hs.holders[was.holder]
-	held.remove(was.place)
-	if len(held.places) > 0 {
+	held.remove(was.index)
+	if len(held.slots) > 0 {
 		return
 	}
 	delete(hs.holders, was.holder)
-	if cap(held.places) < 1024 {
+	if cap(held.slots) < 1024 {
 		hs.spare = append(hs.spare, held)
 	}
 }
 
-// has returns job id if h has it, and does not give it up earlier in the same
-// call; nil if not.
-func (hs *holdings) has(h tube.Holder, id, call uint64) *holding {
-	if held := hs.of(id); held != nil && held.holder == h && held.spent != call {
+// heldBy returns a job if h has it, and does not give it up earlier in the same call; else nil.
+func (hs *holdings) heldBy(h tube.Holder, id, call uint64) *holding {
+	if held := hs.get(id); held != nil && held.holder == h && held.spent != call {
 		return held
 	}
 	return nil
 }
 
-// inSet returns whether Redis is sure to have a job in a lease set.
+// inSet returns whether Redis certainly has a job in a lease set.
 func (hs *holdings) inSet(held *holding) bool { return held.set != 0 && !hs.sets.of(held.set).split }
 
-// splitSet notes that something was sent that takes a job out of its lease set other
-// than by deleting it, so that the lease set is split.
+// splitSet records that an operation other than a delete was sent for a job, which splits its
+// lease set.
 func (hs *holdings) splitSet(held *holding) {
 	if held.set != 0 {
 		hs.sets.of(held.set).split = true
 	}
 }
 
-// touch notes that the TTR of job id begins anew.
+// touch restarts the TTR of a job.
 func (hs *holdings) touch(id uint64, now time.Time) {
 	hs.lock()
 	defer hs.unlock()
-	if held := hs.of(id); held != nil {
+	if held := hs.get(id); held != nil {
 		held.until = hs.fromBase(now) + held.ttr
-		heap.Fix(hs.holders[held.holder], int(held.place))
+		heap.Fix(hs.holders[held.holder], int(held.index))
 	}
 }
 
-// soon is how long until the holder must be told DEADLINE_SOON.
+// soon returns how long it is until the holder must be answered DEADLINE_SOON.
 func (hs *holdings) soon(h tube.Holder, now time.Time) time.Duration {
 	return hs.soonWithout(h, now, nil)
 }
 
-// soonWithout is soon without some of the jobs that the holder has.
+// soonWithout is soon without some of the jobs of the holder.
 func (hs *holdings) soonWithout(h tube.Holder, now time.Time, without map[uint64]bool) time.Duration {
 	hs.lock()
 	defer hs.unlock()
@@ -377,8 +375,8 @@ func (hs *holdings) soonWithout(h tube.Holder, now time.Time, without map[uint64
 	return left - tube.Margin
 }
 
-// any returns whether h has anything, or had.
-func (hs *holdings) any(h tube.Holder) bool {
+// holdsAny returns whether h holds anything, or did.
+func (hs *holdings) holdsAny(h tube.Holder) bool {
 	hs.lock()
 	defer hs.unlock()
 	return hs.holders[h] != nil || hs.forfeited[h] != nil
@@ -387,24 +385,24 @@ func (hs *holdings) any(h tube.Holder) bool {
 // countOf returns how many jobs h has.
 func (hs *holdings) countOf(h tube.Holder) int {
 	if held := hs.holders[h]; held != nil {
-		return len(held.places)
+		return len(held.slots)
 	}
 	return 0
 }
 
-// stands returns whether a reservation has not been given up yet.
-func (hs *holdings) stands(r reservation) bool {
-	held := hs.of(r.id)
+// isCurrent returns whether a reservation has not been given up yet.
+func (hs *holdings) isCurrent(r reservation) bool {
+	held := hs.get(r.id)
 	return held != nil && held.number == r.number
 }
 
-// some returns some of what h has, n at most, the next to expire first.
-func (hs *holdings) some(h tube.Holder, n int) []reservation {
+// firstOf returns up to n reservations of h, the next to expire first.
+func (hs *holdings) firstOf(h tube.Holder, n int) []reservation {
 	held := hs.holders[h]
 	if held == nil {
 		return nil
 	}
-	first := make([]*holding, min(n, len(held.places)))
+	first := make([]*holding, min(n, len(held.slots)))
 	for i := range first {
 		first[i] = held.at(i)
 	}

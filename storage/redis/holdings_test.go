@@ -40,17 +40,17 @@ func TestHoldings(t *testing.T) {
 				sets++
 				set = &leaseSet{name: fmt.Sprint(sets), left: 1 << 20}
 			}
-			its := kept{id, tube.Holder(rng.IntN(3)), fmt.Sprint(rng.IntN(50)), now.Add(time.Minute), set}
+			k := kept{id, tube.Holder(rng.IntN(3)), fmt.Sprint(rng.IntN(50)), now.Add(time.Minute), set}
 			if rng.IntN(2) == 0 {
-				its.set = nil
+				k.set = nil
 			}
-			hs.hold(its.holder, id, job{tube: its.tube, ttr: time.Minute}, now, its.set)
-			model[id] = its
+			hs.hold(k.holder, id, job{tube: k.tube, ttr: time.Minute}, now, k.set)
+			model[id] = k
 		case rng.IntN(2) == 0:
 			hs.touch(id, now)
-			if its, ok := model[id]; ok {
-				its.until = now.Add(time.Minute)
-				model[id] = its
+			if k, ok := model[id]; ok {
+				k.until = now.Add(time.Minute)
+				model[id] = k
 			}
 		default:
 			drop(id)
@@ -59,16 +59,16 @@ func TestHoldings(t *testing.T) {
 			compare(t, hs, model)
 		}
 	}
-	if n := len(hs.shelf.pages); n <= keptPages {
+	if n := len(hs.slab.pages); n <= retainedPages {
 		t.Errorf("there are %d pages only", n)
 	}
 	for _, id := range slices.Collect(maps.Keys(model)) {
 		drop(id)
 	}
 	compare(t, hs, model)
-	if len(hs.holders) != 0 || len(hs.named) != 0 || len(hs.shelf.pages) != 0 || len(hs.sets.all) != len(hs.sets.free) || len(hs.tubes.all) > 50 {
+	if len(hs.holders) != 0 || len(hs.tubeNumbers) != 0 || len(hs.slab.pages) != 0 || len(hs.sets.values) != len(hs.sets.freeSlots) || len(hs.tubes.values) > 50 {
 		t.Errorf("left: %d holders, %d tubes of %d, %d pages, %d lease sets of which %d are free",
-			len(hs.holders), len(hs.named), len(hs.tubes.all), len(hs.shelf.pages), len(hs.sets.all), len(hs.sets.free))
+			len(hs.holders), len(hs.tubeNumbers), len(hs.tubes.values), len(hs.slab.pages), len(hs.sets.values), len(hs.sets.freeSlots))
 	}
 }
 
@@ -79,17 +79,17 @@ func compare(t *testing.T, hs *holdings, model map[uint64]kept) {
 		t.Fatalf("%d jobs, want %d", hs.count(), len(model))
 	}
 	for h := range tube.Holder(3) {
-		its := slices.SortedFunc(maps.Values(model), func(a, b kept) int {
+		held := slices.SortedFunc(maps.Values(model), func(a, b kept) int {
 			return cmp.Or(a.until.Compare(b.until), cmp.Compare(a.id, b.id))
 		})
-		its = slices.DeleteFunc(its, func(k kept) bool { return k.holder != h })
-		some := hs.some(h, len(its)+1)
-		if len(some) != len(its) || hs.countOf(h) != len(its) || hs.any(h) != (len(its) > 0) {
-			t.Fatalf("holder %d has %d jobs, want %d", h, len(some), len(its))
+		held = slices.DeleteFunc(held, func(k kept) bool { return k.holder != h })
+		some := hs.firstOf(h, len(held)+1)
+		if len(some) != len(held) || hs.countOf(h) != len(held) || hs.holdsAny(h) != (len(held) > 0) {
+			t.Fatalf("holder %d has %d jobs, want %d", h, len(some), len(held))
 		}
-		for i, want := range its {
-			got := hs.of(want.id)
-			if some[i].id != want.id || hs.tubeOf(got) != want.tube || hs.sets.of(got.set) != want.set || hs.has(h, want.id, 1) != got {
+		for i, want := range held {
+			got := hs.get(want.id)
+			if some[i].id != want.id || hs.tubeOf(got) != want.tube || hs.sets.of(got.set) != want.set || hs.heldBy(h, want.id, 1) != got {
 				t.Fatalf("job %d of holder %d: %+v, want %+v", i, h, got, want)
 			}
 			if until := hs.base.Add(got.until); !until.Equal(want.until) {
@@ -102,17 +102,17 @@ func compare(t *testing.T, hs *holdings, model map[uint64]kept) {
 // TestNoPointersInHoldings: there may be a million of them, of which the garbage collector should
 // not have to look at any.
 func TestNoPointersInHoldings(t *testing.T) {
-	var look func(reflect.Type)
-	look = func(of reflect.Type) {
+	var check func(reflect.Type)
+	check = func(of reflect.Type) {
 		switch of.Kind() {
 		case reflect.Struct:
 			for i := range of.NumField() {
-				look(of.Field(i).Type)
+				check(of.Field(i).Type)
 			}
 		case reflect.Bool, reflect.Int, reflect.Int64, reflect.Uint32, reflect.Uint64:
 		default:
 			t.Errorf("there is a %v", of)
 		}
 	}
-	look(reflect.TypeFor[holding]())
+	check(reflect.TypeFor[holding]())
 }

@@ -10,21 +10,21 @@ import (
 	"redstalk/tube"
 )
 
-// Jobs of another server, see storage.Importer and lua/many/import.lua. Their ids were set aside
+// Jobs of another server, see storage.Importer and lua/bulk/import.lua. Their ids were reserved
 // when the import began, so they are no puts.
 
 // Parts implements storage.Importer: they are the partitions.
 func (s *Store) Parts() int { return len(s.parts) }
 
 // PartOf implements storage.Importer.
-func (s *Store) PartOf(tube string) int { return placeOf(tube, len(s.parts)) }
+func (s *Store) PartOf(tube string) int { return partitionOf(tube, len(s.parts)) }
 
 // IDOf implements storage.Importer.
 func (s *Store) IDOf(part int, number uint64) uint64 {
 	return number*uint64(len(s.parts)) + uint64(part)
 }
 
-// encodeImport appends the begin of an import, or jobs of one.
+// encodeImport appends the beginning of an import, or some of its jobs.
 func (p *partition) encodeImport(c *call, op *storage.Op) {
 	imported := op.Args.Import
 	if op.Kind == storage.BeginImport {
@@ -43,7 +43,7 @@ func (p *partition) encodeImport(c *call, op *storage.Op) {
 	c.expect((*partition).readImported, op)
 }
 
-// addImportedRecords appends the records of jobs, first those that go through the script.
+// addImportedRecords appends the records of jobs, first those that are not staged.
 func (c *call) addImportedRecords(jobs []storage.ImportJob) {
 	at, large := len(c.args), []*storage.ImportJob(nil)
 	c.words(nil, nil) // how many of both
@@ -68,14 +68,14 @@ func (c *call) addImportedRecords(jobs []storage.ImportJob) {
 	}
 }
 
-// importQueue is the jobs of an import that are in one tube and one state.
+// importQueue is the jobs of an import in one tube and one state.
 type importQueue struct {
 	tube  string
 	state tube.State
 	jobs  []*storage.ImportJob // in the order of the import
 }
 
-// queuesOf sorts jobs by tube and state.
+// queuesOf groups jobs by tube and state.
 func queuesOf(jobs []storage.ImportJob) (queues []importQueue) {
 	type place struct {
 		tube  string
@@ -95,8 +95,8 @@ func queuesOf(jobs []storage.ImportJob) (queues []importQueue) {
 	return queues
 }
 
-// addImportedQueue appends where jobs go, in the form in which ZADD takes them: so the script does
-// nothing for each of them. Only buried ones get their scores there.
+// addImportedQueue appends the queue of some jobs in the form of the arguments of ZADD, so that
+// the script does nothing for each of them. Only buried ones get their scores there.
 func (c *call) addImportedQueue(q *importQueue) {
 	var bytes, urgent int
 	first := int64(math.MaxInt64)
@@ -129,7 +129,7 @@ func (c *call) addImportedQueue(q *importQueue) {
 	}
 }
 
-// dueAt is when a delayed job is due, ms, rounded up: nothing is ever early.
+// dueAt returns when a delayed job is due, in ms, rounded up: nothing is ever early.
 func dueAt(j *storage.ImportJob) int64 {
 	return (j.Rank + int64(time.Millisecond) - 1) / int64(time.Millisecond)
 }
@@ -148,14 +148,14 @@ func appendImportedHead(b []byte, r *tube.Record) []byte {
 	return append(b, r.Tube...)
 }
 
-// readBegunImport reads where an import begins.
+// readBegunImport reads the offset and progress of an import.
 func (p *partition) readBegunImport(r *reply, ops []*storage.Op) {
 	s := &storage.ImportState{Offset: r.count(), Done: r.count()}
 	ops[0].Answer.Result = &storage.Result{Import: s}
 	p.ids.order.saw(r.count())
 }
 
-// readImported reads how far an import is.
+// readImported reads the progress of an import.
 func (p *partition) readImported(r *reply, ops []*storage.Op) {
 	ops[0].Answer.Result = &storage.Result{Import: &storage.ImportState{Done: r.count()}}
 }

@@ -5,20 +5,19 @@ import (
 	"sync"
 )
 
-// inbox has the units that wait for a call of the partition, and says who makes the
-// calls: the caller. That is one goroutine at a time, either the one that has handed
-// over a unit while there was no caller, or the worker (partition.work). Everything
-// that a partition says to belong to the caller is guarded by this.
+// inbox has the units that wait for a call of the partition, and decides which goroutine is the
+// caller, that is, makes the calls. There is one caller at a time: either the goroutine that
+// has added a unit while there was no caller, or the worker (partition.work). Whatever "belongs
+// to the caller of the partition" is guarded by this.
 //
-// All methods may be called by anybody, except where they say that they are for the
-// caller or for the worker.
+// The methods are safe for concurrent use, except those that are for the caller or the worker.
 type inbox struct {
 	mu      sync.Mutex
-	changed sync.Cond // worker, called or ending has
+	changed sync.Cond // worker, called or ending has changed
 	queue   []*unit
 	called  bool    // there is a caller
-	worker  bool    // the worker is to become the caller
-	failure failure // what the worker begins with
+	worker  bool    // the worker must become the caller
+	failure failure // with which the worker begins
 	ending  bool    // nothing more is accepted
 }
 
@@ -28,9 +27,9 @@ type failure struct {
 	err  error
 }
 
-// add queues units; false if the partition has ended. If caller is true whoever has
-// called this is the caller from now on, which happens only if mayCall. Otherwise it is
-// the worker, unless there is a caller already.
+// add queues units. ok is false if the partition has ended. If caller is true, the calling
+// goroutine is the caller from now on, which happens only with mayCall. Otherwise the worker
+// becomes the caller, unless there is one already.
 func (in *inbox) add(units []*unit, mayCall bool) (caller, ok bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -47,8 +46,7 @@ func (in *inbox) add(units []*unit, mayCall bool) (caller, ok bool) {
 	return caller, true
 }
 
-// next returns the unit that has waited longest; nil if none waits. It is for the
-// caller.
+// next returns the unit that has waited longest; nil if none waits. It is for the caller.
 func (in *inbox) next() *unit {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -67,8 +65,7 @@ func (in *inbox) empty() bool {
 	return len(in.queue) == 0
 }
 
-// putBack queues units before those that wait, and others behind them. It is for the
-// caller.
+// putBack queues units before and after those that wait. It is for the caller.
 func (in *inbox) putBack(first, last []*unit) {
 	if len(first) == 0 && len(last) == 0 {
 		return
@@ -85,7 +82,7 @@ func (in *inbox) waiting() []*unit {
 	return slices.Clone(in.queue)
 }
 
-// remove takes those units out for which want returns true. It is for the caller.
+// remove removes the units for which want returns true. It is for the caller.
 func (in *inbox) remove(want func(*unit) bool) (removed []*unit) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -99,9 +96,9 @@ func (in *inbox) remove(want func(*unit) bool) (removed []*unit) {
 	return removed
 }
 
-// goOn is asked by the caller before each call. If nothing waits it returns false, and
-// then there is no caller any more.
-func (in *inbox) goOn() bool {
+// keepCaller is called by the caller before each call. If nothing waits it returns false, and
+// there is no caller any more.
+func (in *inbox) keepCaller() bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.called = len(in.queue) > 0
@@ -111,8 +108,7 @@ func (in *inbox) goOn() bool {
 	return in.called
 }
 
-// handOver ends the role of the caller. The worker takes over if there is anything to
-// do.
+// handOver ends the role of the caller. The worker takes over if there is anything to do.
 func (in *inbox) handOver(f failure) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -126,8 +122,8 @@ func (in *inbox) handOver(f failure) {
 	}
 }
 
-// await returns when the worker has become the caller, with the call that has failed
-// if there is one; false if the partition has ended. It is for the worker.
+// await returns when the worker has become the caller, with the failed call if there is one;
+// false if the partition has ended. It is for the worker.
 func (in *inbox) await() (failure, bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -142,7 +138,7 @@ func (in *inbox) await() (failure, bool) {
 	return f, true
 }
 
-// end has nothing more accepted. The worker ends when nothing waits any more.
+// end stops accepting units. The worker ends when nothing waits any more.
 func (in *inbox) end() {
 	in.mu.Lock()
 	defer in.mu.Unlock()

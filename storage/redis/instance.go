@@ -5,20 +5,20 @@ import (
 	"sync/atomic"
 )
 
-// instance is under which name Redis knows this instance in a partition, and what it
-// has recorded of its calls. name may be asked by anybody; the rest belongs to the
-// caller of the partition.
+// instance is the name under which Redis knows this instance in a partition, and what Redis has
+// recorded of its calls. name is safe for concurrent use; the rest belongs to the caller of the
+// partition.
 type instance struct {
 	named        atomic.Pointer[string]
-	numbers      uint64 // of calls; the last one given out
+	numbers      uint64 // the last call number that was used
 	registration uint64 // number of the call that registers the name
 	recorded     string // number of the last call that Redis has recorded; "" before the registration
 	renamed      bool   // it had another name before
-	garbled      bool   // an answer could not be decoded, so nobody knows what this instance has
-	largest      int    // bytes; Redis knows that no record that was put here has more
+	garbled      bool   // a reply could not be decoded, so holdings may be wrong
+	largest      int    // size, in bytes, that Redis knows no record put here exceeds
 }
 
-// rename begins anew as an instance that nobody knows.
+// rename continues as a new, unknown instance.
 func (i *instance) rename() {
 	name := rand.Text()[:8]
 	i.renamed = i.named.Swap(&name) != nil
@@ -26,10 +26,10 @@ func (i *instance) rename() {
 	i.recorded, i.garbled, i.largest = "", false, 0
 }
 
-// name has 8 characters.
+// name returns the name, which has 8 characters.
 func (i *instance) name() string { return *i.named.Load() }
 
-// nextNumber returns one that no call had before.
+// nextNumber returns a new call number.
 func (i *instance) nextNumber() uint64 {
 	i.numbers++
 	return i.numbers

@@ -6,20 +6,19 @@ import (
 )
 
 const (
-	// maxID is the largest id there can be: clients and Lua read ids as
-	// doubles.
+	// maxID is the largest possible id: clients and Lua read ids as doubles.
 	maxID = 1<<53 - 1
 
 	// idLen is the length of an id in keys.
 	idLen = 16
 )
 
-// keyPrefix is how all keys of a partition begin. The number is the hash tag.
+// keyPrefix returns the beginning of all keys of a partition. The number is the hash tag.
 func keyPrefix(namespace string, number int) string {
 	return fmt.Sprintf("%s:{%d}:", namespace, number)
 }
 
-// appendID appends how the key of a job ends.
+// appendID appends the end of the key of a job.
 func appendID(b []byte, id uint64) []byte {
 	if id > maxID {
 		return append(b, '-') // no job has that id
@@ -32,7 +31,7 @@ func appendID(b []byte, id uint64) []byte {
 	return append(b, digits[:]...)
 }
 
-// isID returns whether that is how the key of a job ends.
+// isID returns whether key is the end of the key of a job.
 func isID(key string) bool {
 	return len(key) == idLen && strings.Trim(key, "0123456789") == ""
 }

@@ -10,22 +10,20 @@ import (
 )
 
 const (
-	// layoutVersion is that of the keys in lua/keys.md. A namespace with another one is not
-	// touched.
+	// layoutVersion is the version of the keys in lua/keys.md. A namespace with another version
+	// is not touched.
 	layoutVersion = 1
 
-	// usualPartitions is how many there are on a single server, so that ids
-	// are 1, 2, 3 …, and clusterPartitions on a cluster.
-	usualPartitions   = 1
+	// defaultPartitions is the number of partitions on a single server, so that ids are 1, 2, 3
+	// …; clusterPartitions is that on a cluster.
+	defaultPartitions = 1
 	clusterPartitions = 16
 
-	// MaxPartitions bounds them: each costs every instance a connection, and
-	// a call now and then.
+	// MaxPartitions limits them: each costs every instance a connection and periodic calls.
 	MaxPartitions = 1024
 )
 
-// partitionsFor returns how many partitions there are if so many were asked
-// for, 0 being the usual number.
+// partitionsFor returns the number of partitions for the number in Options; 0 is the default.
 func partitionsFor(asked int, k kind) (int, error) {
 	switch {
 	case asked < 0 || asked > MaxPartitions:
@@ -35,14 +33,14 @@ func partitionsFor(asked int, k kind) (int, error) {
 	case k == cluster:
 		return clusterPartitions, nil
 	}
-	return usualPartitions, nil
+	return defaultPartitions, nil
 }
 
-// errLayout: a namespace is laid out in another way than this instance needs.
+// errLayout: a namespace has another layout than this instance needs.
 var errLayout = errors.New("another layout")
 
-// prepare checks that the namespace is ours to use, marking it if it is new.
-// The mark is the hash NAMESPACE:{0}:layout.
+// prepare checks that this instance can use the namespace. It marks a new one, with the hash
+// NAMESPACE:{0}:layout.
 func prepare(ctx context.Context, node *goredis.Client, o Options) error {
 	prefix := keyPrefix(o.Namespace, 0)
 	key := prefix + "layout"
@@ -71,8 +69,8 @@ func prepare(ctx context.Context, node *goredis.Client, o Options) error {
 	return nil
 }
 
-// writeThoughFull has a command carried out that writes, even if Redis has no memory left: it
-// lets a script write whose first write needs none. Otherwise no instance could start to work
+// writeThoughFull runs a command that writes even if Redis has no memory left: Redis allows a
+// script to write if its first write needs no memory. Otherwise no instance could start to work
 // off what fills the memory.
 func writeThoughFull(ctx context.Context, by goredis.Scripter, prefix string, words ...any) *goredis.Cmd {
 	return by.Eval(ctx, "redis.call('DEL', KEYS[1]) return redis.call(unpack(ARGV))", []string{prefix + "none"}, words...)

@@ -44,7 +44,7 @@ func (lab *testbed) open(url string, timeout time.Duration) *Store {
 	if err != nil {
 		lab.t.Fatal(err)
 	}
-	s.Listen(deaf{})
+	s.Listen(nopListener{})
 	lab.t.Cleanup(func() { s.Close() })
 	return s
 }

@@ -13,26 +13,25 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// link is how this instance reaches Redis, however that is run.
+// link is the connection of this instance to Redis, in any deployment.
 //
-// Scripts are never sent through a cluster's client but through that of the
-// node which has the partition. The cluster's would follow an ASK: it means
-// that the keys of the partition are being moved, and on neither side are they
-// all. A script must run where they are, so it waits until they are together.
+// Scripts are never sent through a cluster's client but through that of the node which has the
+// partition. The cluster's client would follow an ASK, which means that the keys of the
+// partition are being migrated, and neither side has all of them. A script must run where they
+// all are, so it waits until they are together.
 type link struct {
 	address *address
-	one     *goredis.Client        // of the only server, or the one that sentinels call primary
-	cluster *goredis.ClusterClient // nil if there is none
+	one     *goredis.Client        // of the single server, or of the primary that sentinels name
+	cluster *goredis.ClusterClient // nil if Redis is not a cluster
 
-	servers *servers // that its connections have met
+	servers *servers // processes that its connections have met
 
 	mu    sync.Mutex
-	calls map[*goredis.Client]bool // clients whose connections are sockets
+	calls map[*goredis.Client]bool // clients of the socketDialers
 }
 
-// connections is how many an instance may need to one server: every partition
-// has one that waits for notifications, makes one call at a time, and may give a heartbeat
-// beside it.
+// connections is how many connections an instance can need to one server: each partition has
+// one that waits for wake-ups, makes one call at a time, and can send a heartbeat beside it.
 func connections(o Options) int { return 3*o.Partitions + 8 }
 
 // newLink prepares to connect.
@@ -49,13 +48,13 @@ func newLink(a *address, o Options) *link {
 	switch a.kind {
 	case single:
 		l.one = goredis.NewClient(a.options)
-		watchAnswers(l.one)
+		retireOnRefusal(l.one)
 	case sentinels:
 		l.one = goredis.NewFailoverClient(a.failover())
-		watchAnswers(l.one)
+		retireOnRefusal(l.one)
 	case cluster:
 		l.cluster = goredis.NewClusterClient(a.cluster())
-		l.cluster.OnNewNode(watchAnswers)
+		l.cluster.OnNewNode(retireOnRefusal)
 	}
 	return l
 }
@@ -87,11 +86,10 @@ func (a *address) cluster() *goredis.ClusterOptions {
 	}
 }
 
-// errNoNode: it is not known where a partition is, so nothing was sent.
+// errNoNode: the server of a partition is unknown, so nothing was sent.
 var errNoNode = errors.New("no node of the cluster says who has the partition")
 
-// node returns a client of the server that has the keys with this prefix, as
-// far as is known.
+// node returns a client of the server that has the keys with this prefix, as far as known.
 func (l *link) node(ctx context.Context, prefix string) (*goredis.Client, error) {
 	if l.cluster == nil {
 		return l.one, nil
@@ -106,43 +104,42 @@ func (l *link) node(ctx context.Context, prefix string) (*goredis.Client, error)
 	return node, nil
 }
 
-// newSockets returns what opens connections for calls to a server, of which a client is
-// given. They end with the link, or by endSockets.
-func (l *link) newSockets(node *goredis.Client) *sockets {
-	s := &sockets{servers: l.servers}
+// newSocketDialer returns a dialer of connections for calls to the server of a client. It ends
+// with the link, or by closeSocketDialer.
+func (l *link) newSocketDialer(node *goredis.Client) *socketDialer {
+	s := &socketDialer{servers: l.servers}
 	if l.address.kind == sentinels {
 		options := l.address.failover()
-		options.OnConnect = s.noteLet
+		options.OnConnect = s.noteAuthenticated
 		s.client = goredis.NewFailoverClient(options)
 	} else {
 		options := *node.Options()
-		options.OnConnect = s.noteLet
+		options.OnConnect = s.noteAuthenticated
 		s.client = goredis.NewClient(&options)
 	}
-	s.client.AddHook(dialed{s})
+	s.client.AddHook(dialHook{s})
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.calls[s.client] = true
 	return s
 }
 
-func (l *link) endSockets(s *sockets) {
+func (l *link) closeSocketDialer(s *socketDialer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.calls, s.client)
 	s.client.Close()
 }
 
-// doubt has it found out anew which node has what, after a call has failed.
-func (l *link) doubt() {
+// reloadTopology makes the client read again which node has what, after a call has failed.
+func (l *link) reloadTopology() {
 	if l.cluster != nil {
 		l.cluster.ReloadState(context.Background())
 	}
 }
 
-// each calls do with every server that may have keys, now or after a failover,
-// and returns the first error. What sentinels may choose is asked of the
-// primary.
+// each calls do with every server that has keys, or can have them after a failover, and returns
+// the first error. The candidates of sentinels are the replicas of the primary.
 func (l *link) each(ctx context.Context, do func(context.Context, *goredis.Client) error) error {
 	switch l.address.kind {
 	case cluster:
@@ -159,11 +156,11 @@ func (l *link) each(ctx context.Context, do func(context.Context, *goredis.Clien
 func (l *link) eachReplica(ctx context.Context, do func(context.Context, *goredis.Client) error) error {
 	info, err := l.one.Info(ctx, "replication").Result()
 	if err != nil {
-		return nil // the same is said of the primary itself
+		return nil // the primary itself reports the same
 	}
-	for _, is := range replicaLine.FindAllStringSubmatch(info, -1) {
+	for _, match := range replicaLine.FindAllStringSubmatch(info, -1) {
 		options := *l.address.options
-		options.Addr = net.JoinHostPort(is[1], is[2])
+		options.Addr = net.JoinHostPort(match[1], match[2])
 		options.OnConnect = nil
 		node := goredis.NewClient(&options)
 		err := do(ctx, node)

@@ -39,7 +39,7 @@ func TestSuiteBySentinels(t *testing.T) {
 // tubeIn returns the name of a tube that belongs to a partition.
 func tubeIn(partition, of int) string {
 	for i := 0; ; i++ {
-		if name := fmt.Sprint("tube", i); placeOf(name, of) == partition {
+		if name := fmt.Sprint("tube", i); partitionOf(name, of) == partition {
 			return name
 		}
 	}

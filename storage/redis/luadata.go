@@ -7,91 +7,89 @@ import (
 	"redstalk/tube"
 )
 
-// luaData is what Go and Lua both have to know. It is written once, in Go, and a
-// script includes it under one of these names.
+// luaData is what both Go and Lua have to know. It is written once, in Go, and a script
+// includes it by one of these names.
 var luaData = map[string]func() string{
-	"data: keys":     luaKeys,
-	"data: sizes":    luaSizes,
-	"data: call":     luaCall,
-	"data: terms":    luaTerms,
-	"data: record":   luaRecord,
-	"data: rules":    luaRules,
-	"data: verdicts": luaVerdicts,
-	"data: facts":    luaMetadata,
-	"data: after":    luaAfter,
-	"data: places":   luaPlaces,
-	"data: silence":  luaSilence,
-	"data: counters": luaCounters,
-	"data: times":    luaTimes,
+	"data: keys":              luaKeys,
+	"data: sizes":             luaSizes,
+	"data: call":              luaCall,
+	"data: terms":             luaTerms,
+	"data: record":            luaRecord,
+	"data: rules":             luaRules,
+	"data: verdicts":          luaVerdicts,
+	"data: metadata":          luaMetadata,
+	"data: after":             luaAfter,
+	"data: placement":         luaPlacement,
+	"data: heartbeat-timeout": luaHeartbeatTimeout,
+	"data: counters":          luaCounters,
+	"data: times":             luaTimes,
 }
 
-// luaKeys says how an id is written in keys, and below which priority a job is urgent.
+// luaKeys defines the format of ids in keys, and below which priority a job is urgent.
 func luaKeys() string {
 	return fmt.Sprintf("local ID_LENGTH, ID_FORMAT, URGENT_BELOW = %d, '%%0%d.0f', %d\n", idLen, idLen, tube.UrgentBelow)
 }
 
-// luaSizes says from how many bytes on a record is a large one, and what GETRANGE calls
-// the last byte of the longest name of a tube in a record.
+// luaSizes defines from which size on a record is large, and the offset for GETRANGE of the
+// last byte of the longest tube name in a record.
 func luaSizes() string {
 	return fmt.Sprintf("local LARGE, LONGEST_NAME = %d, '%d'\n", largeFrom, nameAt+longestName-1)
 }
 
-// luaCall says where the operations of a batch begin in ARGV, what a void batch
-// answers, and how the errors begin with which a batch is refused.
+// luaCall defines where the operations of a batch begin in ARGV, the answer of a void batch,
+// and the codes of the errors that refuse a batch.
 func luaCall() string {
 	const command = 4 // EVALSHA, the hash, the number of keys, and the key
 	return fmt.Sprintf("local FIRST_OPERATION, VOIDED, LOST, UNSTAGED = %d, '%s', '%s', '%s'\n", headArgs-command+1, voided, lost, unstaged)
 }
 
-// luaTerms says where the TTR and the priority are in a record, from the first byte
-// of the one to the last byte of the other, and how to unpack the two. Lua counts
-// from 1.
+// luaTerms defines the offsets of the TTR and the priority in a record, from the first byte of
+// the one to the last byte of the other, and how to unpack the two. Lua counts from 1.
 func luaTerms() string {
 	return fmt.Sprintf("local TERMS, TERMS_FROM, TERMS_TO = '>I4I4', %d, %d\n", ttrAt+1, delayAt)
 }
 
 // luaRecord is the layout of a record:
 //
-//   - NAME_AT is where the name of the tube begins; CREATED_FROM and CREATED_TO are the first
-//     and the last byte of when the job was put, as GETRANGE counts.
-//   - PRIORITIES is among how many of them the oldest ready job is looked for.
-//   - LETTER says by the word of a state which letter is in the record of a job without
-//     facts, and STATE the reverse, also for jobs with facts.
-//   - read_header(raw) returns a table of the fields of a record, and of its tube;
+//   - NAME_AT is where the name of the tube begins. CREATED_FROM and CREATED_TO are the first
+//     and the last byte of the creation time, as GETRANGE counts.
+//   - PRIORITIES is among how many priorities the oldest ready job is looked for.
+//   - LETTER maps the word of a state to the letter in the record of a job without metadata.
+//     STATE is the reverse, also for jobs with metadata.
+//   - read_header(raw) returns a table of the fields of a record, and of its tube.
 //     pack_header(j) returns the bytes of the fields.
 func luaRecord() string {
 	var s, letter, state strings.Builder
 	for _, st := range []tube.State{tube.Ready, tube.Reserved, tube.Delayed, tube.Buried} {
 		fmt.Fprintf(&letter, "%s = '%c', ", stateWord(st), recordLetter(st))
-		if st != tube.Reserved { // which a record does not know
+		if st != tube.Reserved { // which a record does not show
 			fmt.Fprintf(&state, "%[1]c = '%[3]s', %[2]c = '%[3]s', ", recordLetter(st), recordLetter(st)+smallLetter, stateWord(st))
 		}
 	}
 	format := ">"
-	var names, its, table []string
+	var names, fields, table []string
 	for _, f := range headerFields {
 		format += f.packed
-		names, its, table = append(names, f.name), append(its, "j."+f.name), append(table, f.name+" = "+f.name)
+		names, fields, table = append(names, f.name), append(fields, "j."+f.name), append(table, f.name+" = "+f.name)
 	}
 	fmt.Fprintf(&s, "local NAME_AT = %d\n", nameAt+1)
 	fmt.Fprintf(&s, "local CREATED_FROM, CREATED_TO, PRIORITIES = '%d', '%d', %d\n", createdAt, countersAt-1, tube.MaxPriorities)
 	fmt.Fprintf(&s, "local LETTER, STATE = { %s}, { %s}\n", &letter, &state)
 	fmt.Fprintf(&s, "local function read_header(raw)\n  local %s = struct.unpack('%s', raw)\n", strings.Join(names, ", "), format)
 	fmt.Fprintf(&s, "  local name = string.sub(raw, NAME_AT, NAME_AT - 1 + name_length)\n  return { tube = name, %s }\nend\n", strings.Join(table, ", "))
-	fmt.Fprintf(&s, "local function pack_header(j)\n  return struct.pack('%s', %s)\nend\n", format, strings.Join(its, ", "))
+	fmt.Fprintf(&s, "local function pack_header(j)\n  return struct.pack('%s', %s)\nend\n", format, strings.Join(fields, ", "))
 	return s.String()
 }
 
-// luaRules is the rules of package tube that are data. An arrow is named by its move
-// and the state from which it leads, 'release reserved':
+// luaRules is the part of package tube's rules that is data. An arrow (state transition) is
+// named by its move and its first state, such as 'release reserved':
 //
-//   - ARROW_TO says to which state, 'gone' if the job is deleted; nothing if there is
-//     no such arrow.
+//   - ARROW_TO is its second state, 'gone' if the job is deleted; nil if there is no such arrow.
 //   - ARROW_HELD says whether it is only for the holder of the job.
-//   - ARROW_COUNTS says which counter of the job grows.
+//   - ARROW_COUNTS is the counter of the job that it increments.
 //   - ARROW_ENDS says how it ends a reservation: see luaAfter.
 //   - ARROW_SETS_PRI and ARROW_SETS_DELAY say which terms the job takes over.
-//   - KICK_ORDER is where a kick looks for jobs.
+//   - KICK_ORDER is the order of the states in which a kick looks for jobs.
 func luaRules() string {
 	var to, held, counts, ends, pri, delay, kick strings.Builder
 	for _, a := range tube.Arrows() {
@@ -119,15 +117,15 @@ func luaRules() string {
 		&to, &held, &counts, &ends, &pri, &delay, &kick, tube.Default)
 }
 
-// luaVerdicts is how operations that concern one job begin their answers.
+// luaVerdicts defines the first number of the answers of operations on one job.
 func luaVerdicts() string {
 	return fmt.Sprintf("local NOT_FOUND, DONE, CUT = %d, %d, %d\n", refused, done, cutOff)
 }
 
-// luaSilence says for how many ms all instances must have given no heartbeat before
-// something may be repaired.
-func luaSilence() string {
-	return fmt.Sprintf("local SILENCE = %d\n", watchFor.Milliseconds())
+// luaHeartbeatTimeout defines for how many ms no instance may have sent a heartbeat before a
+// repair.
+func luaHeartbeatTimeout() string {
+	return fmt.Sprintf("local HEARTBEAT_TIMEOUT = %d\n", watchHeartbeatsFor.Milliseconds())
 }
 
 // luaTimes is the fields of tube:TUBE that are histograms.

@@ -7,16 +7,15 @@ import (
 	"unicode"
 )
 
-// longestNamespace is in bytes. Every key, and every member of a queue, begins with
-// the namespace, so a long one costs memory for each job twice.
+// longestNamespace is in bytes. Every key, and every member of a queue, begins with the
+// namespace, so a long one costs memory twice for each job.
 const longestNamespace = 200
 
-// CheckNamespace returns an error if a namespace cannot begin keys. Braces would be
-// taken for the hash tag that says which node of a cluster has a key; and as there
-// are none, no key of one namespace begins like those of another. Control characters
-// would be invisible wherever keys are shown. All else is allowed, as it has always
-// been: blanks between words, and what patterns are made of, * ? [ ] and \, which
-// is escaped in the one pattern there is, that of a check.
+// CheckNamespace returns an error if a namespace cannot be the beginning of keys. Braces would
+// be taken for the hash tag that decides which node of a cluster has a key; without them, no
+// key of one namespace begins like those of another. Control characters would be invisible
+// wherever keys are shown. Everything else is allowed, such as blanks between words, and * ? [
+// ] and \, which the only pattern, that of fsck, escapes.
 func CheckNamespace(name string) error {
 	switch {
 	case strings.TrimSpace(name) == "":

@@ -3,28 +3,28 @@ package redis
 import "io"
 
 const (
-	// bufferSize is that of what is sent, and of what is received, in bytes.
+	// bufferSize is the size of the buffers for sending and receiving, in bytes.
 	bufferSize = 64 << 10
 
-	// ownPiece is from how many bytes on a text is not copied into what is sent.
+	// ownPiece is the size from which on a text is not copied into the send buffer.
 	ownPiece = 8 << 10
 
-	// maxPieces bounds how many pieces are sent at once.
+	// maxPieces limits how many pieces are sent at once.
 	maxPieces = 512
 )
 
-// outgoing is what is on its way to Redis: small texts, which are copied, and between
-// them large ones, which are not. They have to stay as they are until Flush.
+// outgoing is a send buffer: small texts are copied, and large ones between them are
+// referenced. Those must not change until Flush.
 type outgoing struct {
-	to     io.Writer
-	small  []byte   // texts, one behind the other
-	cut    int      // up to where small is in pieces
-	pieces [][]byte // in their order; parts of small, or large texts
-	bytes  int      // in pieces
-	err    error    // the first one; nothing is written after it
+	to     io.Writer // small texts, one after the other
+	small  []byte    // end of the part of small that is in pieces
+	cut    int       // in their order; slices of small, or large texts
+	pieces [][]byte  // total size of pieces
+	bytes  int       // in pieces
+	err    error     // the first error; nothing is written after it
 }
 
-// vecWriter writes pieces one behind the other. It may change the list.
+// vecWriter writes pieces one after the other. It can change the list.
 type vecWriter interface {
 	WriteVec(pieces [][]byte) (int, error)
 }
@@ -47,7 +47,7 @@ func (o *outgoing) WriteString(text string) {
 	o.flushIfFull()
 }
 
-// cutSmall makes a piece of the small texts behind the last large one.
+// cutSmall appends the small texts after the last large one as a piece.
 func (o *outgoing) cutSmall() {
 	if o.cut < len(o.small) {
 		o.pieces = append(o.pieces, o.small[o.cut:])
@@ -62,7 +62,7 @@ func (o *outgoing) flushIfFull() {
 	}
 }
 
-// Flush writes all that was appended, and returns the first error there was.
+// Flush writes everything that was appended, and returns the first error.
 func (o *outgoing) Flush() error {
 	o.cutSmall()
 	if o.err == nil && o.bytes > 0 {
@@ -86,8 +86,7 @@ func (o *outgoing) writePieces() error {
 	return nil
 }
 
-// unwritten returns what is left of pieces when so many bytes of them are written. It
-// changes the list.
+// unwritten returns what is left of pieces after n bytes are written. It changes the list.
 func unwritten(pieces [][]byte, n int) [][]byte {
 	for len(pieces) > 0 && n >= len(pieces[0]) {
 		n -= len(pieces[0])

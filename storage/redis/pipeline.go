@@ -2,35 +2,33 @@ package redis
 
 import "time"
 
-// fewOps is below how many operations a call costs Redis more by being one than
-// by what is in it. If so few have come while Redis worked, and fewer than were
-// in that call, its units are told before the next one is sent: they may want
-// to be in it.
+// fewOps is the number of operations below which the fixed cost of a call exceeds that of its
+// content. If fewer have come while Redis worked, and fewer than were in that call, its units
+// are completed before the next call is sent: their clients may send more, which can be part of
+// it.
 const fewOps = 128
 
-// pipeline is what the caller of a partition has in its hands beside the call that is
-// under way. While Redis works on that, the caller tells the units of the call before
-// what came of them, asks for what has come meanwhile, and encodes the next call: so
-// Redis need not wait for replies to be written, nor for commands to be read.
+// pipeline is what the caller of a partition has in addition to the call that is under way.
+// While Redis works on that, the caller completes the units of the call before, polls for new
+// units, and encodes the next call. So Redis need not wait for replies to be written, nor for
+// commands to be read.
 //
-// A call that is encoded while another one is under way knows nothing of its answers.
-// It need not: the units of one connection are never in both, as a connection has one
-// batch at a time. Upkeep, which is about what connections hold and is asked for by
-// nobody in particular, has Redis to itself.
+// A call that is encoded while another one is under way does not know its answers. It need not:
+// a connection has one batch at a time, so the units of one connection are never in both. While
+// background work that changes holdings is under way, nothing else is.
 //
 // It belongs to the caller of the partition.
 type pipeline struct {
-	more     func(look bool) int // hands over what has come meanwhile; nil if nobody is to be asked
-	answered *call               // Redis has answered it, and its units have not been told; nil if none
+	poll     func(read bool) int // submits what has come meanwhile; nil if there is no poller
+	answered *call               // answered by Redis, but its units are not completed; nil if none
 	next     *call               // has units already, and is sent next; nil if none
-	spare    []*call             // to be used again
+	spare    []*call             // to be reused
 }
 
-// maxSpare bounds how many calls are kept to be used again: there are three at most at
-// a time.
+// maxSpare limits how many calls are kept for reuse: at most three exist at a time.
 const maxSpare = 3
 
-// newCall begins another call.
+// newCall starts a new call.
 func (p *partition) newCall() *call {
 	c := &call{}
 	if n := len(p.pipeline.spare); n > 0 {
@@ -44,19 +42,19 @@ func (p *partition) newCall() *call {
 	return c
 }
 
-// limit begins to encode a call for what the server allows.
+// limit applies what the server allows to a call that is about to be encoded.
 func (p *partition) limit(c *call) {
-	is := p.fitness.condition.Load()
-	c.body = is.body()
+	caps := p.server.capabilities.Load()
+	c.body = caps.body()
 	if c.noMemory == nil {
-		c.noMemory = is.refusal
+		c.noMemory = caps.refusal
 	}
-	if is.stagesNothing() {
+	if caps.cannotStage() {
 		c.largeFrom = stageNothing
 	}
 }
 
-// recycle is for a call that nobody needs any more.
+// recycle keeps a call for reuse.
 func (p *partition) recycle(c *call) {
 	c.reply = nil
 	clear(c.staged)
@@ -65,7 +63,7 @@ func (p *partition) recycle(c *call) {
 	}
 }
 
-// load encodes units from the inbox into a call until that is full.
+// load encodes units from the inbox into a call until it is full.
 func (p *partition) load(c *call) {
 	for !c.isFull() {
 		u := p.inbox.next()
@@ -77,19 +75,19 @@ func (p *partition) load(c *call) {
 	}
 }
 
-// beCaller makes a call, and if there is more now and then, all that follow. It leaves
-// the rest, a call that has failed above all, to the worker.
-func (p *partition) beCaller(more func(look bool) int) {
-	for p.inbox.goOn() {
-		if f := p.makeCalls(more != nil, more); f.call != nil || more == nil {
+// beCaller makes a call, and with poll all that follow. It leaves the rest to the worker, in
+// particular a call that has failed.
+func (p *partition) beCaller(poll func(read bool) int) {
+	for p.inbox.keepCaller() {
+		if f := p.makeCalls(poll != nil, poll); f.call != nil || poll == nil {
 			p.inbox.handOver(f)
 			return
 		}
-		more(true)
+		poll(true)
 	}
 }
 
-// work is the worker: it makes calls while there is something to do and nobody else
+// work is the worker: it makes calls while there is something to do and no other goroutine
 // makes them.
 func (p *partition) work() {
 	defer close(p.ended)
@@ -98,16 +96,16 @@ func (p *partition) work() {
 		if !ok {
 			return
 		}
-		p.goOnAfter(f)
-		for p.inbox.goOn() {
-			p.goOnAfter(p.makeCalls(p.of == 1, nil))
+		p.finishFailed(f)
+		for p.inbox.keepCaller() {
+			p.finishFailed(p.makeCalls(p.of == 1, nil))
 		}
 	}
 }
 
-// goOnAfter sees a call through that has failed, if there is one, and then the one
-// before it, should that have waited for it.
-func (p *partition) goOnAfter(f failure) {
+// finishFailed completes a failed call, if there is one, and then the one before it if that was
+// waiting for it.
+func (p *partition) finishFailed(f failure) {
 	if f.call == nil {
 		return
 	}
@@ -115,29 +113,29 @@ func (p *partition) goOnAfter(f failure) {
 	p.finish(f.call)
 	p.recycle(f.call)
 	if c := p.pipeline.answered; c != nil {
-		p.vouchForAnswered(c.sent)
+		p.confirmAnswered(c.sent)
 	}
 }
 
-// makeCalls makes a call of what waits, and if they may overlap those that are encoded
+// makeCalls makes a call of what waits, and if calls can overlap also those that are encoded
 // meanwhile. It returns the call that has failed, if one has.
-func (p *partition) makeCalls(overlapping bool, more func(look bool) int) failure {
+func (p *partition) makeCalls(overlapping bool, poll func(read bool) int) failure {
 	if overlapping {
-		p.pipeline.more = more
-		defer func() { p.pipeline.more = nil }()
+		p.pipeline.poll = poll
+		defer func() { p.pipeline.poll = nil }()
 	}
 	c := p.newCall()
 	p.load(c)
 	for c != nil {
 		err := p.exchange(c, overlapping)
-		p.tellAnswered()
+		p.completeAnswered()
 		if err != nil {
-			p.dropNext()
+			p.requeueNext()
 			return failure{c, err}
 		}
-		p.vouchForAnswered(c.sent)
+		p.confirmAnswered(c.sent)
 		if overlapping && p.pipeline.next == nil {
-			p.gather(c)
+			p.collect(c)
 		}
 		p.pipeline.answered = c
 		c = p.followUp(c.ops, c.sent)
@@ -145,26 +143,26 @@ func (p *partition) makeCalls(overlapping bool, more func(look bool) int) failur
 	return failure{}
 }
 
-// followUp returns the call that is sent next, nil if there is none. Redis has just
-// answered one with so many operations, that was sent then.
+// followUp returns the call that is sent next, nil if there is none. The last one had this many
+// operations, and was sent then.
 func (p *partition) followUp(ops int, sent time.Time) *call {
 	next := p.pipeline.next
 	if next != nil && next.ops < min(fewOps, ops) {
-		p.tellAnswered()
-		p.gather(nil)
+		p.completeAnswered()
+		p.collect(nil)
 	}
 	if next == nil {
-		p.vouchForAnswered(sent)
+		p.confirmAnswered(sent)
 	}
 	p.pipeline.next = nil
 	return next
 }
 
-// gather adds what has come to the next call. Nothing is added that has to wait for
-// the answer to the call under way; nil: there is none.
-func (p *partition) gather(underWay *call) {
-	if more := p.pipeline.more; more != nil {
-		more(true)
+// collect adds new units to the next call, unless they must wait for the answer to the call
+// under way; nil: there is none.
+func (p *partition) collect(underWay *call) {
+	if poll := p.pipeline.poll; poll != nil {
+		poll(true)
 	}
 	if !p.instance.isRegistered() || underWay != nil && underWay.hasUpkeep() || p.inbox.empty() {
 		return
@@ -175,9 +173,9 @@ func (p *partition) gather(underWay *call) {
 	p.load(p.pipeline.next)
 }
 
-// tellAnswered hands out what came of the call that Redis has answered, unless it is
-// stale: then the next answer of Redis decides, see stale.go.
-func (p *partition) tellAnswered() {
+// completeAnswered completes the units of the call that Redis has answered, unless it is stale:
+// then the next answer of Redis decides, see stale.go.
+func (p *partition) completeAnswered() {
 	c := p.pipeline.answered
 	if c == nil {
 		return
@@ -199,15 +197,15 @@ func (p *partition) tellAnswered() {
 	p.recycle(c)
 }
 
-// dropNext puts what was in the next call back into the inbox, as the one before it has
-// failed.
-func (p *partition) dropNext() {
+// requeueNext puts the units of the next call back into the inbox, because the call before it
+// has failed.
+func (p *partition) requeueNext() {
 	c := p.pipeline.next
 	if c == nil {
 		return
 	}
 	p.pipeline.next = nil
-	p.oweTold(c)
+	p.restoreReports(c)
 	for _, u := range c.units {
 		u.restart()
 	}
@@ -215,11 +213,11 @@ func (p *partition) dropNext() {
 	p.recycle(c)
 }
 
-// finish hands out what came of a call. Units that are not done go on with the next
-// call, or, if they have had much, behind those that have come meanwhile.
+// finish completes the units of a call. Units that are not done continue with the next call,
+// or, if they have had much, after those that have come meanwhile.
 func (p *partition) finish(c *call) {
 	if c.reply != nil {
-		p.passOn(c.reply)
+		p.notifyListener(c.reply)
 	}
 	var first, last []*unit
 	for _, u := range c.units {
@@ -237,10 +235,10 @@ func (p *partition) finish(c *call) {
 	p.inbox.putBack(first, last)
 }
 
-// passOn tells the listener what else Redis has said.
-func (p *partition) passOn(r *reply) {
-	for _, its := range r.hints {
-		p.hint(its)
+// notifyListener passes the wake-ups and due times of a reply to the listener.
+func (p *partition) notifyListener(r *reply) {
+	for _, w := range r.wakeUps {
+		p.wake(w)
 	}
 	if r.due >= 0 {
 		p.upkeep.dueIn(p.clock.now(), r.due)

@@ -24,15 +24,15 @@ type crowd struct {
 	early   int          // handed over while others were pending
 }
 
-func (c *crowd) submit(more func(look bool) int) {
+func (c *crowd) submit(poll func(read bool) int) {
 	op := &storage.Batch{Ops: c.ops[c.next : c.next+1]}
 	c.next++
 	op.Done = func() { c.pending.Add(-1) }
 	c.pending.Add(1)
-	if more == nil {
+	if poll == nil {
 		c.s.Do(op)
 	} else {
-		c.s.DoPolling(more, op)
+		c.s.DoPolling(poll, op)
 	}
 }
 
@@ -140,7 +140,7 @@ func TestUpkeepIsAlone(t *testing.T) {
 	} {
 		answered = false
 		handed, early := false, false
-		p.submitGathering(func(bool) int {
+		p.submitPolling(func(bool) int {
 			if handed {
 				return 0
 			}

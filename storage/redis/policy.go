@@ -9,13 +9,13 @@ import (
 	"redstalk/tube"
 )
 
-// A policy is in Redis as a text: name:value, with a space between them, such as
-// "retry:1000,2000 max:5 dead:graveyard key-ttl:1000 on-duplicate:2 quota-jobs:10 quota-bytes:4096".
-// and for a push "push:https://example.org/hook push-calls:8 push-timeout:3000 push-rate:100 push-every:1000".
-// Times are ms, on-duplicate is a tube.OnDuplicate. What is not said is not there.
+// A policy is in Redis as a text of name:value words separated by spaces, such as
+// "retry:1000,2000 max:5 dead:graveyard key-ttl:1000 on-duplicate:2 quota-jobs:10
+// quota-bytes:4096", and for a webhook "push:https://example.org/hook push-calls:8
+// push-timeout:3000 push-rate:100 push-every:1000". Times are ms, on-duplicate is a
+// tube.OnDuplicate. Unset fields are left out.
 
-// policyText returns the text of a policy; "" for nil. A policy that says nothing is a
-// space.
+// policyText returns the text of a policy; "" for nil. An empty policy is a space.
 func policyText(p *tube.Policy) string {
 	if p == nil {
 		return ""
@@ -50,8 +50,8 @@ func policyText(p *tube.Policy) string {
 
 func msText(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// quotaText returns the quotas of a policy, as the script compares them: "JOBS BYTES", where
-// - is no limit; "" if there are none.
+// quotaText returns the quotas of a policy in the form that the script compares: "JOBS BYTES",
+// where - is no limit; "" if there are none.
 func quotaText(p *tube.Policy) string {
 	if p == nil || !p.HasQuotaJobs && !p.HasQuotaBytes {
 		return ""

@@ -93,51 +93,51 @@ func wantRanges(t *testing.T, server *redistest.Server, s *Store, what string, u
 func TestReadyRanges(t *testing.T) {
 	server := redistest.Start(t)
 	s := openAt(t, server.URL(), patient)
-	look := func(what string, urgent, ready uint64, want ...string) {
+	check := func(what string, urgent, ready uint64, want ...string) {
 		t.Helper()
 		wantRanges(t, server, s, what, urgent, ready, want)
 	}
 	putMany(t, s, rangeFrom-1, 5)
-	look("too few for a range", 3, 3, "1", "2", "3")
+	check("too few for a range", 3, 3, "1", "2", "3")
 	putMany(t, s, 10, 5)
-	look("ten", 13, 13, "1", "2", "3", "4;10;5")
+	check("ten", 13, 13, "1", "2", "3", "4;10;5")
 	putMany(t, s, 6, 5000)
-	look("six that are not urgent", 13, 19, "1", "2", "3", "4;10;5", "14;6;5000")
+	check("six that are not urgent", 13, 19, "1", "2", "3", "4;10;5", "14;6;5000")
 	if ids, _ := takeMany(t, s, 4); !slices.Equal(ids, []uint64{1, 2, 3, 4}) {
 		t.Errorf("took %d", ids)
 	}
-	look("part of a range taken", 9, 15, "5;9;5", "14;6;5000")
+	check("part of a range taken", 9, 15, "5;9;5", "14;6;5000")
 	if a := do(s, move(tube.Delete, 1, 8)); a.NotFound || a.Err != nil {
 		t.Errorf("%+v", a)
 	}
-	look("deleted in the middle", 8, 14, "5;3;5", "9;5;5", "14;6;5000")
+	check("deleted in the middle", 8, 14, "5;3;5", "9;5;5", "14;6;5000")
 	if a := do(s, move(tube.ReserveJob, 1, 19)); a.NotFound || string(a.Body) != "body 5" {
 		t.Errorf("%+v", a)
 	}
-	look("the last one reserved by its id", 8, 13, "5;3;5", "9;5;5", "14;5;5000")
+	check("the last one reserved by its id", 8, 13, "5;3;5", "9;5;5", "14;5;5000")
 	for id, found := range map[uint64]bool{8: false, 19: false, 5: true} {
 		if a := do(s, move(tube.ReserveJob, 2, id)); a.NotFound == found {
 			t.Errorf("job %d: %+v", id, a)
 		}
 	}
-	look("the first one reserved by its id", 7, 12, "6;2;5", "9;5;5", "14;5;5000")
+	check("the first one reserved by its id", 7, 12, "6;2;5", "9;5;5", "14;5;5000")
 	do(s, move(tube.Delete, 1, 7))
-	look("one is left of a range", 6, 11, "6", "9;5;5", "14;5;5000")
+	check("one is left of a range", 6, 11, "6", "9;5;5", "14;5;5000")
 	release := move(tube.Release, 1, 19)
 	release.Pri = 5
 	do(s, release)
-	look("released among urgent ones", 7, 12, "6", "9;5;5", "19", "14;5;5000")
+	check("released among urgent ones", 7, 12, "6", "9;5;5", "19", "14;5;5000")
 	if a := do(s, move(tube.Delete, 1, 16)); a.NotFound {
 		t.Error("job 16 was not found, behind one of another priority")
 	}
-	look("deleted in the middle, with another order", 7, 11, "6", "9;5;5", "19", "14;2;5000", "17;2;5000")
+	check("deleted in the middle, with another order", 7, 11, "6", "9;5;5", "19", "14;2;5000", "17;2;5000")
 	if a := do(s, storage.Op{Kind: storage.Peek, ID: 17}); a.NotFound || string(a.Body) != "body 3" {
 		t.Errorf("%+v", a)
 	}
 	if ids, _ := takeMany(t, s, 20); !slices.Equal(ids, []uint64{6, 9, 10, 11, 12, 13, 19, 14, 15, 17, 18}) {
 		t.Errorf("took %d", ids)
 	}
-	look("all taken", 0, 0)
+	check("all taken", 0, 0)
 }
 
 // TestReadyRangesPastLostRecord: jobs of a range whose record somebody has deleted are
@@ -176,7 +176,7 @@ func TestReadyRangesTakenOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer s.Close()
-			s.Listen(deaf{})
+			s.Listen(nopListener{})
 			do(s, put("single"))
 			putMany(t, s, 4, 0)
 			putMany(t, s, 9, 0)
@@ -265,7 +265,7 @@ func TestCheckManyRanges(t *testing.T) {
 		t.Errorf("%d jobs, %q", jobs, wrong)
 	}
 	var many []goredis.Z
-	for i := range 2 * checkWork {
+	for i := range 2 * maxCheckWork {
 		many = append(many, goredis.Z{Score: 5, Member: p + digits(uint64(10_000+i))})
 	}
 	client.ZAdd(ctx, p+"ready:t", many...)

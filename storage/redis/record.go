@@ -9,14 +9,13 @@ import (
 	"redstalk/tube"
 )
 
-// The record of a job is a header of fixed width, the name of its tube, and its body. Few
-// have a block of facts behind that, see facts.go. Only the header ever changes, in place.
-// Numbers are big-endian. Lua reads and writes it by headerFields.
+// The record of a job is a header of fixed width, the name of its tube, and its body. Some have
+// a metadata block after that, see metadata.go. Only the header ever changes, in place. Numbers
+// are big-endian. Lua reads and writes the header by headerFields.
 //
-// The usual life of a job does not touch its record: reserving it and deleting it do
-// not. So the letter R leaves open whether a job is ready or reserved: the sorted sets
-// know. And the reservation that a job is in is not among its reserves yet; it is added
-// when the job leaves it.
+// The usual life of a job does not touch its record: neither reserving nor deleting it does. So
+// the letter R means ready or reserved, and the sorted sets tell which. The reservation that a
+// job is in is not counted as a reserve yet; it is added when the job leaves it.
 const (
 	letterAt     = 0 // the state, see recordLetter
 	ttrAt        = letterAt + 1
@@ -31,11 +30,10 @@ const (
 	longestName = 200
 )
 
-// headerField is a field of the header, by its name in Lua and as struct.pack of Lua
-// has it.
+// headerField is a field of the header: its name in Lua, and its format for Lua's struct.pack.
 type headerField struct{ name, packed string }
 
-// headerFields are all of them in their order.
+// headerFields are all fields in their order.
 var headerFields = func() []headerField {
 	fields := []headerField{{"letter", "c1"}, {"ttr", "I4"}, {"pri", "I4"}, {"delay", "I4"}, {"created", "I8"}}
 	for c := range tube.NumCounters {
@@ -44,7 +42,7 @@ var headerFields = func() []headerField {
 	return append(fields, headerField{"name_length", "B"})
 }()
 
-// recordLetter is how a record tells the state of its job, which has no facts.
+// recordLetter returns the letter of a state in a record without metadata.
 func recordLetter(s tube.State) byte {
 	switch s {
 	case tube.Delayed:
@@ -73,10 +71,10 @@ func appendHead(b []byte, op *storage.Op, created int64) []byte {
 	return append(b, op.Tube...)
 }
 
-// record is a job's record as read; it may be cut off behind the name.
+// record is a job's record as read. It can end after the name.
 type record string
 
-// valid returns whether r is long enough to be one.
+// valid returns whether r is long enough to be a record.
 func (r record) valid() bool { return len(r) >= nameAt && len(r) >= nameAt+int(r[nameLengthAt]) }
 
 func (r record) uint32(at int) uint32 {
@@ -97,7 +95,7 @@ func (r record) createdMs() int64 {
 
 func (r record) tube() string { return string(r[nameAt : nameAt+int(r[nameLengthAt])]) }
 
-// body is a part of r, not a copy: it must never be changed.
+// body returns a slice of r, not a copy: it must never be changed.
 func (r record) body() []byte {
 	body := string(r[r.bodyAt() : len(r)-r.metadataLength()])
 	return unsafe.Slice(unsafe.StringData(body), len(body))

@@ -11,33 +11,30 @@ import (
 	"redstalk/storage"
 )
 
-// When a call fails, its units are held up until it succeeds or their time is
-// over. The same call is sent again and again, with the same number: if Redis
-// has carried it out and only the answer was lost, the script repeats the
-// answer.
+// When a call fails, its units are held up until it succeeds or their time is over. The same
+// call is sent again and again, with the same number: if Redis has carried it out and only the
+// reply was lost, the script repeats the reply.
 //
-// When their time is over, the units are answered with an error; but what
-// became of the call must be known before the next one, or a job could stay
-// reserved for somebody who was never told. So from then on the number alone
-// is sent, with the request to mark it as void. Either the script answers what
-// it has done, and jobs that nobody was told of are given back. Or it marks the
-// number, and the call cannot be carried out any more, should it be under way
-// still.
+// When their time is over, the units are answered with an error. But the outcome of the call
+// must be known before the next one, or a job could stay reserved for a client that never got
+// it. So from then on only the number is sent, with the request to mark it void. Either the
+// script answers what it has done, and jobs that no client has received are given back. Or it
+// marks the number, so that the call, if it still arrives, can no longer be carried out.
 
 const (
-	// firstPause and longestPause are between two attempts.
+	// firstPause and longestPause are the pauses between two attempts.
 	firstPause   = 2 * time.Millisecond
 	longestPause = 100 * time.Millisecond
 
-	// voided is what the script says to a call that is marked void.
+	// voided is what the script answers to a call that is marked void.
 	voided = "void;"
 )
 
-// errUnknown: it is not known what became of a batch, and what to do next.
+// errUnknown: the outcome of a batch is unknown, and it cannot be sent again as it is.
 var errUnknown = fmt.Errorf("%w: Redis has no memory left, or does not take so large a job", storage.ErrUnavailable)
 
-// recover goes on with a call that has failed until it is known what became of it.
-// The units are answered by then if it leaves no reply.
+// recover continues with a failed call until its outcome is known. If it leaves no reply, the
+// units have been answered by then.
 func (p *partition) recover(c *call, err error) {
 	begun, pause, uncertain, renewed := time.Now(), firstPause, false, false
 	rest := func() {
@@ -57,7 +54,7 @@ func (p *partition) recover(c *call, err error) {
 			if c.kind == void || uncertain {
 				p.abandon(c, classify(err))
 			}
-			if renewed { // again and again: it may be the call that takes too long
+			if renewed { // repeatedly: perhaps the call itself takes too long
 				p.overdue(c, classify(err))
 				rest()
 			}
@@ -77,13 +74,13 @@ func (p *partition) recover(c *call, err error) {
 			p.tooLarge(c)
 			p.encodeAgain(c)
 		case (what == withhold || what == shrink) && uncertain && c.kind != void:
-			p.abandon(c, errUnknown) // find out what it did before anything else
+			p.abandon(c, errUnknown) // find out its outcome before anything else
 		default:
 			if p.overdue(c, classify(err)); c.kind == void && p.inbox.hasEnded() {
-				p.giveUp(c, err) // nobody waits any more
+				p.giveUp(c, err) // no client waits any more
 				return
 			}
-			p.ailing.Store(true)
+			p.failing.Store(true)
 			rest()
 		}
 		if err = p.attempt(c); err == nil {
@@ -97,8 +94,8 @@ func (p *partition) recover(c *call, err error) {
 	}
 }
 
-// logFailure says why Redis has not carried out a call. What needs no memory is carried out all
-// the same.
+// logFailure logs why Redis has not carried out a call. After withhold, what needs no memory is
+// carried out anyway.
 func (p *partition) logFailure(c *call, err error) {
 	level := slog.LevelWarn
 	switch {
@@ -110,8 +107,8 @@ func (p *partition) logFailure(c *call, err error) {
 	p.log.Log(context.Background(), level, "Redis has not carried out a batch", "operations", c.ops, "err", err)
 }
 
-// logChange says if a call fails for another reason by now that needs the operator, and returns the
-// code that was logged last.
+// logChange logs if a call now fails for another reason that needs the operator, and returns
+// the code that was logged last.
 func (p *partition) logChange(c *call, err error, logged string) string {
 	code := codeOf(err)
 	if code == logged || !needsOperator(err) {
@@ -121,17 +118,16 @@ func (p *partition) logChange(c *call, err error, logged string) string {
 	return code
 }
 
-// recovered has done what came due while a call failed.
+// recovered triggers what became due while a call failed.
 func (p *partition) recovered() {
-	p.ailing.Store(false)
+	p.failing.Store(false)
 	p.upkeep.dueIn(p.clock.now(), 0)
 	p.listener.Due(0)
 }
 
-// attempt makes a call once more, and decodes the answer. If it fails there is no
-// reply.
+// attempt makes a call again, and decodes the reply. If it fails there is no reply.
 func (p *partition) attempt(c *call) error {
-	p.effort.retries.Add(1)
+	p.stats.retries.Add(1)
 	err := p.exchange(c, false)
 	if err == nil {
 		err = p.decode(c)
@@ -142,15 +138,15 @@ func (p *partition) attempt(c *call) error {
 	return err
 }
 
-// encodeAgain encodes the units anew, of which nothing was carried out.
+// encodeAgain encodes the units again. Nothing of them was carried out.
 func (p *partition) encodeAgain(c *call) {
-	p.oweTold(c)
+	p.restoreReports(c)
 	p.leaveStaged(c)
 	c.forgetEncoded()
 	c.number, c.created = p.instance.nextNumber(), p.clock.redis()
 	p.limit(c)
 	if !p.instance.isRegistered() {
-		p.encodeAttendances(c)
+		p.encodeChangedRefs(c)
 	}
 	for _, u := range c.units {
 		u.restart()
@@ -160,53 +156,52 @@ func (p *partition) encodeAgain(c *call) {
 	}
 }
 
-// oweTold notes that Redis was not told what the call was to tell.
-func (p *partition) oweTold(c *call) {
-	for _, name := range c.told {
-		p.attendance.owe(name)
+// restoreReports records that Redis was not told what the call was to report.
+func (p *partition) restoreReports(c *call) {
+	for _, name := range c.reportedTubes {
+		p.refs.markUnreported(name)
 	}
-	p.holdings.over = append(p.holdings.over, c.over...)
-	c.over = nil
+	p.holdings.emptySets = append(p.holdings.emptySets, c.emptySets...)
+	c.emptySets = nil
 }
 
-// overdue answers those whose time is over; of the call under way all together, when
-// it is over for the last of them.
+// overdue answers units whose time is over. Those of the call under way are answered together,
+// when the time of the last of them is over.
 func (p *partition) overdue(c *call, err error) {
 	limit := time.Now().Add(-p.options.Timeout)
-	waits := func(u *unit) bool { return !u.keep && !u.abandoned }
+	waits := func(u *unit) bool { return !u.mustRun && !u.abandoned }
 	early := func(u *unit) bool { return waits(u) && !u.since.Before(limit) }
 	if c.kind != void && slices.ContainsFunc(c.units, waits) && !slices.ContainsFunc(c.units, early) {
 		p.abandon(c, err)
 	}
-	late := p.inbox.remove(func(u *unit) bool { return !u.keep && u.since.Before(limit) })
-	p.giveBackUnheard(late...)
+	late := p.inbox.remove(func(u *unit) bool { return !u.mustRun && u.since.Before(limit) })
+	p.giveBackUndelivered(late...)
 	for _, u := range late {
-		p.forgo(u, u.at)
+		p.applyUnsent(u, u.at)
 		u.end(err)
 	}
 }
 
-// resolveVoid deals with the answer to a call whose units may have been answered
-// with an error before.
+// resolveVoid handles the reply to a call whose units may have been answered with an error
+// before.
 func (p *partition) resolveVoid(c *call) {
 	if c.kind != void {
 		return
 	}
-	if c.reply.said == voided {
+	if c.reply.unread == voided {
 		p.cancel(c)
 		return
 	}
 	for _, u := range c.units {
 		if u.abandoned {
-			p.forgo(u, u.at)
+			p.applyUnsent(u, u.at)
 		}
 	}
-	p.giveBackUnheard(c.units...)
+	p.giveBackUndelivered(c.units...)
 }
 
-// renew begins anew as another instance, after others have declared this one dead, or
-// Redis has lost data. What Redis still has under the other name becomes what it has of
-// a dead instance.
+// renew continues as another instance, after others have declared this one dead, or Redis has
+// lost data. What Redis still has under the old name is that of a dead instance.
 func (p *partition) renew(c *call, err error) {
 	if p.pipeline.answered != nil {
 		p.withdraw(p.pipeline.answered, err)
@@ -222,15 +217,15 @@ func (p *partition) renew(c *call, err error) {
 		p.ids.skip(p.clock.now())
 	}
 	p.bodies.clear()
-	p.attendance.oweAll()
+	p.refs.markAllUnreported()
 	p.instance.rename()
 	p.wakeAll()
 }
 
-// wakeAll has everybody who waits look again: Redis does not know any more that
-// this instance is to be told of jobs.
+// wakeAll makes all waiting clients look for jobs again: Redis no longer knows that this
+// instance must be woken.
 func (p *partition) wakeAll() {
-	for name, at := range p.attendance.tubes {
+	for name, at := range p.refs.tubes {
 		if at.watching > 0 {
 			p.listener.Ready(name)
 		}

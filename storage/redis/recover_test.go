@@ -40,7 +40,7 @@ func openWith(t *testing.T, o Options) *Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Listen(deaf{})
+	s.Listen(nopListener{})
 	t.Cleanup(func() { s.Close() })
 	return s
 }
@@ -103,7 +103,7 @@ func trusting(s *Store) {
 
 // isCall tells calls of the script that carry operations from all else.
 func isCall(piece []byte) bool {
-	return bytes.Contains(piece, []byte("evalsha")) && !bytes.Contains(piece, []byte(pulseScript().Hash()))
+	return bytes.Contains(piece, []byte("evalsha")) && !bytes.Contains(piece, []byte(keepaliveScript().Hash()))
 }
 
 // once returns a judge that gives the n-th piece that matches a fate.
@@ -255,10 +255,10 @@ func testNeverSent(t *testing.T, first bool) {
 	}
 	proxy.Refuse(false)
 	awaitReserved(t, s, 0)
-	there := true
-	for i := 0; i < 100 && there; i++ {
+	sizesOK := true
+	for i := 0; i < 100 && sizesOK; i++ {
 		s.Tick()
-		there = !do(s, storage.Op{Kind: storage.TubeStats, Tube: "gone"}).NotFound
+		sizesOK = !do(s, storage.Op{Kind: storage.TubeStats, Tube: "gone"}).NotFound
 		time.Sleep(20 * time.Millisecond)
 	}
 	if got, want := figures(t, s), (tube.Totals{Urgent: 1, Ready: 1, Jobs: 1, Tubes: 2}); got != want {
@@ -415,14 +415,14 @@ func testOpenFull(t *testing.T, partitions int, used bool) {
 		t.Errorf("the versions of %d instances are known", versions)
 	}
 	for tries := 0; used && tries < 10 && figures(t, s).Reserved > 0; tries++ {
-		ahead.Add(int64(silence + slow))
+		ahead.Add(int64(heartbeatTimeout + slowCall))
 		s.TickAll()
 	}
 	for _, s := range []*Store{s, other} {
 		if a := do(s, put("z")); !errors.Is(a.Err, storage.ErrNoSpace) {
 			t.Errorf("put: %+v", a)
 		}
-		if err := s.pulses[0].give(ctx); err != nil {
+		if err := s.keepalives[0].send(ctx); err != nil {
 			t.Errorf("a heartbeat beside a call: %v", err)
 		}
 		if a := do(s, take(1)); a.Err != nil || a.NotFound == used {

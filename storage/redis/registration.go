@@ -7,28 +7,26 @@ import (
 	"slices"
 )
 
-// Before anything else is sent under a name, Redis has to know it: by a call of
-// its own, a registration, which says that there is an instance and does no work.
-// Only a registration may follow nothing (lua/batch.lua). So work that comes
-// late or twice, after the others have declared the instance dead, is told from
-// work of a new instance; and what is reserved under a name is given back if the
-// instance dies, however soon.
+// Before anything else is sent under a name, Redis must know it: by a call of its own, a
+// registration, which only announces the instance. Only a registration can be the first batch
+// (lua/batch.lua). So a batch that arrives late or twice, after others have declared the
+// instance dead, is distinguished from one of a new instance; and what is reserved under a name
+// is given back if the instance dies, however soon.
 
-// registrationError is that of a call that does no work, so it does not matter
-// what became of it.
+// registrationError is the error of a registration, whose outcome does not matter.
 type registrationError struct{ error }
 
 func (e registrationError) Unwrap() error { return e.error }
 
-// register has Redis know this instance by its present name.
+// register makes the present name of this instance known to Redis.
 func (p *partition) register() error {
-	if err := p.enlist(); err != nil {
+	if err := p.sendRegistration(); err != nil {
 		return registrationError{fmt.Errorf("registering the instance: %w", err)}
 	}
 	return nil
 }
 
-func (p *partition) enlist() error {
+func (p *partition) sendRegistration() error {
 	if p.instance.renamed {
 		if err := p.prepareAgain(); err != nil {
 			return err
@@ -49,26 +47,26 @@ func (p *partition) enlist() error {
 		return err
 	}
 	p.instance.recorded = numberArg(c.number)
-	p.tellVersion()
+	p.publishVersion()
 	return nil
 }
 
-// tellVersion leaves the version of the program where a survey finds it. Nothing depends on
-// that: if it fails, the version is not known.
-func (p *partition) tellVersion() {
+// publishVersion stores the version of the program for the topology. Nothing depends on it: if
+// it fails, the version is unknown.
+func (p *partition) publishVersion() {
 	if p.number != 0 || p.options.Version == "" {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), p.options.attempt())
 	defer cancel()
-	if err := p.replaceVersions(ctx); err != nil {
-		p.log.Debug("other instances do not know the version of this one", "err", p.link.address.hide(err))
+	if err := p.updateVersions(ctx); err != nil {
+		p.log.Debug("other instances do not know the version of this one", "err", p.link.address.redactError(err))
 	}
 }
 
-// replaceVersions adds the own version, and removes those of instances that are gone. It
-// comes after the registration, so nobody else takes this instance for one that is gone.
-func (p *partition) replaceVersions(ctx context.Context) error {
+// updateVersions adds the version of this instance, and removes those of instances that are
+// gone. It comes after the registration, so no other instance removes this one's.
+func (p *partition) updateVersions(ctx context.Context) error {
 	node, err := p.link.node(ctx, p.prefix)
 	if err != nil {
 		return err
@@ -94,12 +92,11 @@ func (p *partition) replaceVersions(ctx context.Context) error {
 	return nil
 }
 
-// errOtherLayout: somebody else has begun to use the namespace meanwhile, and in
-// another way.
+// errOtherLayout: another instance has begun to use the namespace with another layout.
 var errOtherLayout = errors.New("the namespace is not what it was when this instance began")
 
-// prepareAgain marks the layout of a namespace that may have been emptied, or looks
-// whether it is still this instance's.
+// prepareAgain marks the layout of a namespace that may have been emptied, or checks that it is
+// still the layout of this instance.
 func (p *partition) prepareAgain() error {
 	ctx := context.Background()
 	node, err := p.link.node(ctx, keyPrefix(p.options.Namespace, 0))

@@ -15,7 +15,7 @@ import (
 // job is gone. Nobody gets a job that is none: who wanted it gets the next one, or none.
 func TestGoneBeforeAnsweredAgain(t *testing.T) {
 	t.Parallel()
-	for name, its := range map[string]struct {
+	for name, tc := range map[string]struct {
 		op   storage.Op
 		word string
 		size int
@@ -35,19 +35,19 @@ func TestGoneBeforeAnsweredAgain(t *testing.T) {
 				proxy := redistest.NewProxy(t, lab.redis)
 				a := lab.open(proxy.URL(), patient)
 				tags := &storage.Args{Tags: &tube.Tags{Key: "k"}}
-				its.op.ID = do(lab.s, storage.Op{Kind: storage.Put, Tube: "t", TTR: 1, Body: bodyOf('a', its.size), Args: tags}).ID
+				tc.op.ID = do(lab.s, storage.Op{Kind: storage.Put, Tube: "t", TTR: 1, Body: bodyOf('a', tc.size), Args: tags}).ID
 				for range left {
-					do(lab.s, storage.Op{Kind: storage.Put, Tube: "t", TTR: 600, Body: bodyOf('b', its.size)})
+					do(lab.s, storage.Op{Kind: storage.Put, Tube: "t", TTR: 600, Body: bodyOf('b', tc.size)})
 				}
-				cutBehind(proxy, its.word, func() { its.gone(lab, its.op.ID) })
-				got := do(a, its.op)
-				if got.Err != nil || got.ID == its.op.ID || got.NotFound != (got.ID == 0) {
+				cutBehind(proxy, tc.word, func() { tc.gone(lab, tc.op.ID) })
+				got := do(a, tc.op)
+				if got.Err != nil || got.ID == tc.op.ID || got.NotFound != (got.ID == 0) {
 					t.Errorf("job %d, %v, found %v", got.ID, got.Err, !got.NotFound)
 				}
-				if takes := its.op.Kind == storage.Take; takes && got.NotFound != (left == 0) {
+				if takes := tc.op.Kind == storage.Take; takes && got.NotFound != (left == 0) {
 					t.Errorf("job %d of %d that are left", got.ID, left)
 				}
-				if got.ID != 0 && string(got.Body) != string(bodyOf('b', its.size)) {
+				if got.ID != 0 && string(got.Body) != string(bodyOf('b', tc.size)) {
 					t.Errorf("a body with %d bytes", len(got.Body))
 				}
 				if sum := figures(t, a); sum.Reserved != uint64(min(left, int(got.ID))) {

@@ -10,46 +10,45 @@ import (
 	"redstalk/storage"
 )
 
-// reply is what a call of the script has returned, being read from the front,
-// see lua/batch.lua. The first thing that is not as expected is kept
-// in err.
+// reply is the reply to a call of the script, read from the front, see lua/batch.lua. err is
+// the first error.
 type reply struct {
 	sent     time.Time // when the call was sent
-	clock    int64     // of Redis, ms; 0 in an answer given again
+	clock    int64     // of Redis, ms; 0 in a repeated reply
 	recorded bool
 	id       uint64        // number of the next job put
 	puts     int           // how many puts were read
-	refused  map[int]bool  // which of these have made no job, the first one being 1; nil if none
-	due      time.Duration // until the first thing that the call made due; negative: none
-	hints    []hint
+	refused  map[int]bool  // which of these have made no job, counted from 1; nil if none
+	due      time.Duration // until the first thing is due that the call made due; negative: none
+	wakeUps  []wakeUp
 
-	prefixed int    // bytes of a key before the id
-	said     string // what is not read yet
+	prefixed int    // length of a key before the id
+	unread   string // what is not read yet
 	err      error
 
-	// Of jobs taken in bulk, what is not given out yet.
+	// Of jobs taken in bulk, what is not handed out yet:
 	taken   string    // ids
-	records []any     // of each job the record, a string; or a job, or nil, see fetch.go
-	large   []large   // those of which only the begin is there, until fetch
-	more    int       // how many more jobs of the range that is being read
-	set     *leaseSet // in which they and the last one are, nil if in none
-	last    uint64    // the last one
-	step    uint64    // from one of its ids to the next
+	records []any     // the record of each job, a string; or a job, or nil, see fetch.go
+	large   []large   // those of which only the beginning is there, until fetch
+	more    int       // how many more jobs of the current range
+	set     *leaseSet // their lease set, nil if none
+	last    uint64    // the id that was read last
+	step    uint64    // difference between ids of a range
 
 	cached bool // they and the last one are in the body cache, and have no records here
 
-	bare bool                 // it has no records, as the call was void; see lua/batch.lua
-	cut  map[*storage.Op]bool // operations that have to be asked for again
+	recordless bool                 // it has no records, as the call was void; see lua/batch.lua
+	cut        map[*storage.Op]bool // operations that must be requested again
 }
 
-// hint names a tube in which this instance may take so many jobs, as far as others leave
-// them to it.
-type hint struct {
+// wakeUp names a tube in which this instance can take that many jobs, as far as other clients
+// leave them.
+type wakeUp struct {
 	tube string
 	jobs int
 }
 
-// cutOff notes that operations have to be asked for again.
+// cutOff records that operations must be requested again.
 func (r *reply) cutOff(ops []*storage.Op) {
 	if r.cut == nil {
 		r.cut = make(map[*storage.Op]bool)
@@ -59,16 +58,16 @@ func (r *reply) cutOff(ops []*storage.Op) {
 	}
 }
 
-// verdict is what an operation that brings a body came to.
+// verdict is the outcome of an operation that returns a body.
 type verdict int64
 
 const (
 	refused verdict = iota // there is no such job
 	done
-	cutOff // it has to be asked for again
+	cutOff // it must be requested again
 )
 
-// verdict reads one, and takes down if the operation was cut.
+// verdict reads a verdict, and records if the operation was cut.
 func (r *reply) verdict(op *storage.Op) verdict {
 	v := verdict(r.int64())
 	if v == cutOff {
@@ -79,21 +78,20 @@ func (r *reply) verdict(op *storage.Op) verdict {
 
 var errReply = errors.New("the script returned something else than expected")
 
-// parseReply reads what comes before the answers in the reply to a call that was sent
-// then.
+// parseReply reads what comes before the answers in the reply to a call that was sent then.
 func parseReply(raw any, prefix string, partitions int, sent time.Time) (*reply, error) {
 	parts, ok := raw.([]any)
 	if !ok || len(parts) < 3 {
 		return nil, fmt.Errorf("%w: %T", errReply, raw)
 	}
 	r := &reply{sent: sent, records: parts[3:], prefixed: len(prefix), step: uint64(partitions)}
-	said, is := parts[0].(string)
-	taken, are := parts[1].(string)
-	sizes, there := parts[2].(string)
-	if !is || !are || !there {
+	text, textOK := parts[0].(string)
+	taken, takenOK := parts[1].(string)
+	sizes, sizesOK := parts[2].(string)
+	if !textOK || !takenOK || !sizesOK {
 		return nil, fmt.Errorf("%w: %T, %T, %T", errReply, parts[0], parts[1], parts[2])
 	}
-	r.said, r.taken = said, taken
+	r.unread, r.taken = text, taken
 	r.parseSizes(sizes)
 	r.clock = r.int64()*1000 + r.int64()/1000
 	flags := r.int64()
@@ -104,12 +102,12 @@ func parseReply(raw any, prefix string, partitions int, sent time.Time) (*reply,
 	r.id = uint64(r.int64())
 	r.due = time.Duration(r.int64()) * time.Microsecond
 	for range r.int64() {
-		r.hints = append(r.hints, hint{tube: r.text(), jobs: r.int()})
+		r.wakeUps = append(r.wakeUps, wakeUp{tube: r.text(), jobs: r.int()})
 	}
 	return r, r.err
 }
 
-// readRefused reads which puts quotas have refused.
+// readRefused reads which puts were refused because of quotas.
 func (r *reply) readRefused() {
 	r.refused = make(map[int]bool)
 	for range r.int64() {
@@ -119,24 +117,24 @@ func (r *reply) readRefused() {
 
 // until reads up to a mark.
 func (r *reply) until(mark byte) string {
-	at := strings.IndexByte(r.said, mark)
+	at := strings.IndexByte(r.unread, mark)
 	if at < 0 {
-		r.err, r.said = errReply, ""
+		r.err, r.unread = errReply, ""
 		return ""
 	}
-	head := r.said[:at]
-	r.said = r.said[at+1:]
+	head := r.unread[:at]
+	r.unread = r.unread[at+1:]
 	return head
 }
 
 // first reads n bytes.
 func (r *reply) first(n int) string {
-	if n < 0 || n > len(r.said) {
-		r.err, r.said = errReply, ""
+	if n < 0 || n > len(r.unread) {
+		r.err, r.unread = errReply, ""
 		return ""
 	}
-	head := r.said[:n]
-	r.said = r.said[n:]
+	head := r.unread[:n]
+	r.unread = r.unread[n:]
 	return head
 }
 
@@ -174,5 +172,5 @@ func (r *reply) record() record {
 
 func (r *reply) count() uint64 { return uint64(r.int64()) }
 
-// skipNumber reads an answer that nobody asks about.
+// skipNumber reads an answer that is ignored.
 func skipNumber(r *reply) { r.int64() }

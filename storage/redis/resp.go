@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// The protocol of Redis, RESP2, as far as calls need it.
+// The part of the protocol of Redis, RESP2, that calls need.
 
 // answeredError is an error that Redis has answered.
 type answeredError string
@@ -15,10 +15,10 @@ type answeredError string
 // Error implements error.
 func (e answeredError) Error() string { return string(e) }
 
-// RedisError marks the error as one that Redis has answered, see codeOf.
+// RedisError marks the error as an answer of Redis, see codeOf.
 func (e answeredError) RedisError() {}
 
-// write writes a command. Its words are texts and numbers, or pointers to such.
+// write writes a command. Its words are texts and numbers, or pointers to them.
 func (s *socket) write(words []any) error {
 	s.writeMark('*', len(words))
 	for _, word := range words {
@@ -49,10 +49,10 @@ func (s *socket) write(words []any) error {
 			return fmt.Errorf("%w: a word of a command is a %T", errReply, word)
 		}
 	}
-	return nil // what could not be written is told by Flush
+	return nil // Flush returns the error of a failed write
 }
 
-// writeMark writes what a text or command begins with.
+// writeMark writes the first line of a text or a command.
 func (s *socket) writeMark(mark byte, n int) {
 	b := append(s.num[:0], mark)
 	b = strconv.AppendInt(b, int64(n), 10)
@@ -103,8 +103,8 @@ func (s *socket) read() (any, error) {
 	return all, nil
 }
 
-// readLine reads the first line of a value: the mark, and what is behind it, which is
-// good until the next read.
+// readLine reads the first line of a value: the mark and the rest, which is valid until the
+// next read.
 func (s *socket) readLine() (mark byte, text []byte, err error) {
 	line, err := s.in.ReadSlice('\n')
 	switch {
@@ -116,7 +116,7 @@ func (s *socket) readLine() (mark byte, text []byte, err error) {
 	return line[0], line[1 : len(line)-2], nil
 }
 
-// readSimple reads a value that is no list, of which the first line is given.
+// readSimple reads a value that is no list, after its first line.
 func (s *socket) readSimple(mark byte, text []byte) (any, error) {
 	switch mark {
 	case '+':
@@ -137,10 +137,10 @@ func (s *socket) readSimple(mark byte, text []byte) (any, error) {
 	return nil, fmt.Errorf("%w: %c%.40q", errProtocol, mark, text)
 }
 
-// maxLength bounds a text, in bytes, and a list.
+// maxLength limits the size of a text, in bytes, and the length of a list.
 const maxLength = 1 << 30
 
-// length reads how long a text or list is; negative if there is none.
+// length parses the length of a text or list; negative if there is none.
 func length(text []byte) (int, error) {
 	n, err := strconv.Atoi(string(text))
 	if err != nil || n > maxLength {

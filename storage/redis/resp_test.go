@@ -89,10 +89,10 @@ func TestClosedWhileIdle(t *testing.T) {
 	if strings.Contains(log.String(), "not carried out") {
 		t.Error(log.String())
 	}
-	if n := len(s.parts[0].transport.(*connection).sockets.fresh.conns); n != 0 {
+	if n := len(s.parts[0].transport.(*connection).dialer.fresh.conns); n != 0 {
 		t.Errorf("%d connections have no owner", n)
 	}
-	if n := s.parts[0].transport.(*connection).sockets.client.PoolStats().TotalConns; n != 1 {
+	if n := s.parts[0].transport.(*connection).dialer.client.PoolStats().TotalConns; n != 1 {
 		t.Errorf("there are %d connections", n)
 	}
 	do(s, storage.Op{Kind: storage.Stats})

@@ -10,19 +10,17 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// Redis can go back in time: it restarts from an older snapshot, a replica takes
-// over that lacks the end, somebody runs FLUSHALL. Then it would give out ids once
-// more that clients know, and a late delete would hit another job. An instance
-// notices in two ways: the script says LOST, or it meets another process than
-// before at the other end. From then on it puts jobs with ids beyond all that
-// anybody can have been given meanwhile.
+// Redis can go back in time: it restarts from an older snapshot, a replica takes over that
+// lacks the last writes, somebody runs FLUSHALL. Then it would assign ids again that clients
+// know, and a late delete would hit another job. An instance notices in two ways: the script
+// answers LOST, or another process answers than before. From then on it puts jobs with ids
+// beyond all that can have been assigned meanwhile.
 
-// maxIDRate is more ids than all instances together can be given in a second by
-// one partition.
+// maxIDRate is more ids than one partition can assign to all instances in a second.
 const maxIDRate = 1_000_000
 
-// errOtherServer: a new connection leads to another Redis process than those
-// before. Nothing was sent by it. The next call goes out with ids in mind.
+// errOtherServer: a new connection leads to another Redis process than those before. Nothing
+// was sent by it. The next call skips ids.
 var errOtherServer = errors.New("another Redis process answers than before")
 
 // servers has the processes that a link has met, by their run ids.
@@ -31,22 +29,22 @@ type servers struct {
 
 	mu      sync.Mutex
 	runIDs  map[string]string // run ids by the id of the node, "" outside of a cluster
-	changes uint64            // how often there was another one
+	changes uint64            // how many times a run id has changed
 }
 
-// greet looks which process a new connection leads to, and refuses it once if it
-// is another one than before, or says nothing: the answer might come when that to the next
-// command is awaited.
+// greet identifies the process to which a new connection leads. It refuses the connection once
+// if the process is another one than before. It also refuses it if there is no answer, because
+// that might come when the answer to the next command is awaited.
 func (s *servers) greet(ctx context.Context, cn *goredis.Conn) error {
 	err := s.identify(ctx, cn)
 	if errors.Is(err, errOtherServer) || err != nil && codeOf(err) == "" {
 		return err
 	}
-	return nil // if it may not be asked, the next command will tell what is wrong
+	return nil // if INFO is forbidden, the next command will show what is wrong
 }
 
-// identify asks which process a connection leads to. It returns errOtherServer once if it
-// is another one than before.
+// identify asks to which process a connection leads. It returns errOtherServer once if that is
+// another one than before.
 func (s *servers) identify(ctx context.Context, cn *goredis.Conn) error {
 	info, err := cn.Info(ctx, "server").Result()
 	if err != nil || infoValue(info, "redis_mode") == "sentinel" {
@@ -71,8 +69,7 @@ func (s *servers) nodeOf(ctx context.Context, cn *goredis.Conn) (string, error) 
 	return cmd.Val(), err
 }
 
-// isOther takes down the run id of a node, and returns whether it had another one
-// before.
+// isOther records the run id of a node, and returns whether it had another one before.
 func (s *servers) isOther(node, runID string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,81 +82,79 @@ func (s *servers) isOther(node, runID string) bool {
 	return true
 }
 
-// seen is how often another process than before was met.
+// seen returns how many times another process than before was met.
 func (s *servers) seen() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.changes
 }
 
-// infoValue returns a field of what INFO says; "" if it is not there.
+// infoValue returns a field of the text of INFO; "" if it is missing.
 func infoValue(info, name string) string {
 	_, rest, _ := strings.Cut("\n"+info, "\n"+name+":")
 	text, _, _ := strings.Cut(rest, "\n")
 	return strings.TrimSpace(text)
 }
 
-// met is what a partition knows of the process that it calls.
-type met struct {
+// serverID identifies the process that a partition calls.
+type serverID struct {
 	addr    string
 	changes uint64 // see servers.seen
 }
 
-// ids is how far the ids of a partition are, as far as this instance knows. It belongs
-// to the caller of the partition, but for order.
+// ids is the progress of the ids of a partition, as far as this instance knows. It belongs to
+// the caller of the partition, except for order.
 type ids struct {
-	order    *order    // common to all partitions
+	order    *idOrder  // common to all partitions
 	of       int       // partitions in all
-	server   met       // which the calls go to
-	counted  time.Time // when it was last known how many ids were given out; zero if never
-	skipping bool      // the next job has to have an id beyond those that order knows
+	server   serverID  // to which the calls go
+	counted  time.Time // when the number of assigned ids was last known; zero if never
+	skipping bool      // the next job must get an id beyond those that order knows
 }
 
-// saw notes up to which number ids were given out when a call was sent.
+// saw records the last number that had been assigned when a call was sent.
 func (i *ids) saw(n uint64, sent time.Time) {
 	i.order.saw(n)
 	i.counted = sent
 }
 
-// bound returns whether the next job has to have an id beyond those that order knows.
-func (i *ids) bound() bool { return i.of > 1 || i.skipping }
+// mustExceedKnown returns whether the next job must get an id beyond those that order knows.
+func (i *ids) mustExceedKnown() bool { return i.of > 1 || i.skipping }
 
-// least is the number that Redis is told with each heartbeat to go on from; 0 if it
-// needs none.
+// least is the number that each heartbeat sends to Redis, which continues after it; 0 if that
+// is not needed.
 func (i *ids) least() uint64 {
-	if !i.bound() {
+	if !i.mustExceedKnown() {
 		return 0
 	}
 	return i.order.last.Load()
 }
 
-// meet notices that the calls go to another process than before. changes is
-// servers.seen.
+// meet checks whether the calls go to another process than before. changes is servers.seen.
 func (i *ids) meet(addr string, changes uint64, now time.Time) {
 	if i.server.addr != "" && (addr != i.server.addr || changes != i.server.changes) {
 		i.skip(now)
 	}
-	i.server = met{addr, changes}
+	i.server = serverID{addr, changes}
 }
 
-// skip has the next jobs get ids beyond all that can have been given out since this
-// instance last knew how far they are.
+// skip makes the next jobs get ids beyond all that can have been assigned since this instance
+// last knew their number.
 func (i *ids) skip(now time.Time) {
 	if i.counted.IsZero() {
-		return // it knows of none
+		return // it knows of no ids
 	}
 	since := min(max(elapsed(i.counted, now), 0), maxAway) + time.Second
 	i.order.skip(now, uint64(since.Seconds()*maxIDRate))
 	i.counted, i.skipping = now, true
 }
 
-// maxAway bounds for how long others may have put jobs, of whom this instance knew
-// nothing, without Redis having kept any of them.
+// maxAway limits how long other instances can have put jobs, unknown to this one, of which
+// Redis has none any more.
 const maxAway = 24 * time.Hour
 
-// elapsed is the time from one moment to a later one, by the clock that has gone
-// further: the one on the wall stands still while nobody sets it, the other one
-// while the machine sleeps.
+// elapsed returns the time between two moments, by the clock that has advanced more: the wall
+// clock if the machine was suspended, the monotonic clock if the wall clock was set back.
 func elapsed(from, to time.Time) time.Duration {
 	return max(to.Sub(from), to.Round(0).Sub(from.Round(0)))
 }

@@ -201,7 +201,7 @@ func testClockStep(t *testing.T, by time.Duration, when string) {
 		do(a, put("x"))
 	}
 	took := time.Duration(0)
-	for figures(t, a).Reserved == 2 && took < 5*silence {
+	for figures(t, a).Reserved == 2 && took < 5*heartbeatTimeout {
 		for _, s := range []*Store{a, b} {
 			p := s.parts[0]
 			p.do(func(*call) { p.heartbeat.last = time.Time{} }) // a busy machine is not what is tested
@@ -213,7 +213,7 @@ func testClockStep(t *testing.T, by time.Duration, when string) {
 	if got := do(b, move(tube.Touch, 1, 1)); got.Err != nil || got.NotFound {
 		t.Errorf("a job of a living instance was given away: %+v", got)
 	}
-	if got := do(a, move(tube.ReserveJob, 1, 2)); got.Err != nil || got.NotFound || took > 2*silence {
+	if got := do(a, move(tube.ReserveJob, 1, 2)); got.Err != nil || got.NotFound || took > 2*heartbeatTimeout {
 		t.Errorf("the job of the dead one, after %v: %+v", took, got)
 	}
 }
@@ -270,7 +270,7 @@ func TestAnotherConnectionMeetsItFirst(t *testing.T) {
 	s := openAt(t, redistest.Start(t).URL(), patient)
 	first, p := do(s, put("x")).ID, s.parts[0]
 	replaced, once := make(chan struct{}), sync.Once{}
-	p.submit(&unit{keep: true, upkeep: func(*call) {
+	p.submit(&unit{mustRun: true, upkeep: func(*call) {
 		p.transport = beforehand{p.transport, func() { once.Do(func() { s.link.servers.isOther("", "another") }) }}
 		close(replaced)
 	}})

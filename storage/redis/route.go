@@ -9,10 +9,10 @@ import (
 	"redstalk/tube"
 )
 
-// When there are several partitions, the batch of a connection is a trip: legs
-// that are under way at the same time, then the next ones when these have
-// answered. What a trip does is as if its operations were carried out in their
-// order, though other connections may see things happen between them.
+// With several partitions, the batch of a connection is a trip. It consists of legs: some are
+// under way at the same time, then the next ones when these have answered. The result is as if
+// the operations were carried out in their order, although other connections can see changes
+// between them.
 
 // trip is a batch on its way through the partitions.
 type trip struct {
@@ -21,26 +21,26 @@ type trip struct {
 	since time.Time
 	next  int // operation that is not under way yet
 
-	first int          // operation of those of the legs
+	first int          // first operation of the legs
 	legs  []*leg       // under way
-	left  atomic.Int32 // of these, not answered
+	left  atomic.Int32 // how many of these are not answered
 }
 
-// leg is what a trip has one partition do.
+// leg is the part of a trip in one partition.
 type leg struct {
 	unit unit
 	at   int          // partition
 	ops  []storage.Op // of the batch, or copies
-	from []int        // which operations of the batch they copy; nil if they are those of the batch
+	from []int        // indexes of the operations that they copy; nil if they are those of the batch
 }
 
-// dispatch collects legs of several trips, so that those to the same partition
-// get into the same call.
-type dispatch [][]*unit
+// unitsByPartition collects legs of several trips, so that those to the same partition get into
+// the same call.
+type unitsByPartition [][]*unit
 
-// route begins a trip for each batch.
+// route starts a trip for each batch.
 func (s *Store) route(batches []*storage.Batch) {
-	now, out := time.Now(), make(dispatch, len(s.parts))
+	now, out := time.Now(), make(unitsByPartition, len(s.parts))
 	for _, b := range batches {
 		t := &trip{store: s, batch: b, since: now}
 		t.advance(out)
@@ -49,7 +49,7 @@ func (s *Store) route(batches []*storage.Batch) {
 }
 
 // send submits what was collected.
-func (s *Store) send(out dispatch) {
+func (s *Store) send(out unitsByPartition) {
 	for at, units := range out {
 		if len(units) > 0 {
 			s.parts[at].carryOut(nil, units...)
@@ -57,25 +57,24 @@ func (s *Store) send(out dispatch) {
 	}
 }
 
-// advance begins the next legs, or the search for a job; at the end it says
-// that the batch is done.
-func (t *trip) advance(out dispatch) {
+// advance starts the next legs, or the search for a job. At the end it completes the batch.
+func (t *trip) advance(out unitsByPartition) {
 	for t.next < len(t.batch.Ops) {
 		op := &t.batch.Ops[t.next]
-		at := placeOfOp(op, len(t.store.parts))
+		at := partitionOfOp(op, len(t.store.parts))
 		t.first = t.next
 		switch {
-		case t.store.idle(op, at):
+		case t.store.mayWait(op, at):
 			t.next++
 			op.Answer = storage.Answer{NotFound: true, Soon: t.store.soon(op.Holder, several)}
 			continue
-		case at == several && op.HandOff: // to search takes calls of its own
+		case at == several && op.HandOff: // a search takes calls of its own
 			t.next++
 			op.Answer = storage.Answer{NotFound: true, Soon: t.store.soon(op.Holder, several)}
 			continue
 		case at == several && op.Kind == storage.Take:
 			t.next += searchedAlike(t.batch.Ops[t.first:])
-			newSearch(t, t.batch.Ops[t.first:t.next]).nextRound(out)
+			newSearch(t, t.batch.Ops[t.first:t.next]).nextPass(out)
 			return
 		case op.Kind == storage.MoveJobs:
 			t.next++
@@ -97,18 +96,17 @@ func (t *trip) advance(out dispatch) {
 	t.batch.Done()
 }
 
-// idle returns whether an operation on a partition may as well wait until it
-// works again: a take of somebody who waits for a job. The usher, who takes for
-// all who wait, is not held up.
-func (s *Store) idle(op *storage.Op, at int) bool {
-	return at != several && op.Kind == storage.Take && op.Wait && s.parts[at].ailing.Load()
+// mayWait returns whether an operation can just as well wait until a partition works again: a
+// take of a waiting client. The takes of the dispatcher, which takes for all waiters, are not
+// held up.
+func (s *Store) mayWait(op *storage.Op, at int) bool {
+	return at != several && op.Kind == storage.Take && op.Wait && s.parts[at].failing.Load()
 }
 
-// dispatchLegs has the legs carried out, and returns whether there is an answer to wait
-// for.
-func (t *trip) dispatchLegs(out dispatch) bool {
+// dispatchLegs submits the legs, and returns whether there is an answer to wait for.
+func (t *trip) dispatchLegs(out unitsByPartition) bool {
 	t.legs = slices.DeleteFunc(t.legs, func(l *leg) bool {
-		leave := t.store.parts[l.at].ailing.Load() && l.mayFollow()
+		leave := t.store.parts[l.at].failing.Load() && l.mayFollow()
 		if leave {
 			l.detach()
 			out[l.at] = append(out[l.at], &l.unit)
@@ -123,17 +121,16 @@ func (t *trip) dispatchLegs(out dispatch) bool {
 	return len(t.legs) > 0
 }
 
-// mayFollow returns whether the trip may go on before the leg is done, in a
-// partition that fails: when it only says who attends and who leaves, which is
-// made up for whatever becomes of it. So connections can come and go while it
-// is not their tubes that fail.
+// mayFollow returns whether the trip can continue before the leg is done, in a partition that
+// fails: if it only counts connections that come and go, which is repeated whatever happens to
+// it. So connections can come and go while the partitions of other tubes fail.
 func (l *leg) mayFollow() bool {
 	return !slices.ContainsFunc(l.ops, func(op storage.Op) bool {
 		return op.Kind != storage.Ref && op.Kind != storage.ReleaseAll
 	})
 }
 
-// detach answers the operations of a leg, and has copies of them carried out.
+// detach answers the operations of a leg, and carries out copies of them.
 func (l *leg) detach() {
 	l.unit = unit{batch: &storage.Batch{Ops: cloneOps(l.ops), Done: func() {}}}
 	for i := range l.ops {
@@ -154,23 +151,23 @@ func (t *trip) arrive() {
 	t.goOn()
 }
 
-// goOn begins what comes next.
+// goOn starts what comes next.
 func (t *trip) goOn() {
-	out := make(dispatch, len(t.store.parts))
+	out := make(unitsByPartition, len(t.store.parts))
 	t.advance(out)
 	t.store.send(out)
 }
 
-// collect takes over the answers of a leg.
+// collect copies the answers of a leg.
 func (t *trip) collect(l *leg) {
 	for i := range l.from {
 		merge(&t.batch.Ops[l.from[i]], &l.ops[i].Answer)
 	}
 }
 
-// findSoon has the takes of the legs that have found nothing answer with what their holders have in
-// other partitions, too: but not with what they got there by later operations, which were under
-// way at the same time.
+// findSoon includes what the holders have in other partitions in the answers of takes that have
+// found nothing, but not what they got there by later operations, which were under way at the
+// same time.
 func (t *trip) findSoon() {
 	var later map[uint64]bool
 	for i := t.next - 1; i >= t.first; i-- {
@@ -179,7 +176,7 @@ func (t *trip) findSoon() {
 		reserves := takes || op.Kind == storage.Move && op.Move == tube.ReserveJob
 		switch {
 		case takes && op.Answer.NotFound:
-			at := placeOfOp(op, len(t.store.parts))
+			at := partitionOfOp(op, len(t.store.parts))
 			op.Answer.Soon = min(op.Answer.Soon, t.store.soonWithout(op.Holder, at, later))
 		case reserves && op.Answer.ID != 0 && len(t.legs) > 1:
 			if later == nil {
@@ -233,11 +230,11 @@ func addTotals(to, t *tube.Totals) {
 	to.Tubes += t.Tubes
 }
 
-// soon is how long until a holder must be told DEADLINE_SOON for what it has in
+// soon returns how long it is until a holder must be answered DEADLINE_SOON for what it has in
 // partitions other than that one.
 func (s *Store) soon(h tube.Holder, but int) time.Duration { return s.soonWithout(h, but, nil) }
 
-// soonWithout is soon without what it has of some jobs.
+// soonWithout is soon without some of its jobs.
 func (s *Store) soonWithout(h tube.Holder, but int, without map[uint64]bool) time.Duration {
 	soon := storage.Forever
 	for at, p := range s.parts {
@@ -248,28 +245,28 @@ func (s *Store) soonWithout(h tube.Holder, but int, without map[uint64]bool) tim
 	return soon
 }
 
-// everywhere returns the legs of an operation that concerns all partitions, or
-// those where its holder has something.
+// everywhere returns the legs of an operation that concerns all partitions, or those where its
+// holder has something.
 func (t *trip) everywhere(op *storage.Op) (legs []*leg) {
 	op.Answer = storage.Answer{}
 	for at, p := range t.store.parts {
-		if op.Kind != storage.ReleaseAll || p.holdings.any(op.Holder) {
+		if op.Kind != storage.ReleaseAll || p.holdings.holdsAny(op.Holder) {
 			legs = append(legs, &leg{at: at, ops: []storage.Op{*op}, from: []int{t.next - 1}})
 		}
 	}
 	return legs
 }
 
-// nextLegs returns the legs of as many of the next operations as may be under
-// way together: the first one at least, whatever its partition has come to since
-// somebody looked, and no other that is idle.
+// nextLegs returns the legs of the next operations that can be under way together: at least the
+// first one, even if its partition has begun to fail since it was examined, and no other that
+// may wait.
 func (t *trip) nextLegs() []*leg {
 	ops, first := t.batch.Ops, t.next
 	together := newStretch()
 	for t.next < len(ops) {
 		op := &ops[t.next]
-		at := placeOfOp(op, len(t.store.parts))
-		if t.next > first && t.store.idle(op, at) || !together.accept(op, at) {
+		at := partitionOfOp(op, len(t.store.parts))
+		if t.next > first && t.store.mayWait(op, at) || !together.accept(op, at) {
 			break
 		}
 		t.next++
@@ -289,12 +286,12 @@ func (t *trip) divide(legs []*leg, i int) []*leg {
 	op, of := &t.batch.Ops[i], len(t.store.parts)
 	op.Answer = storage.Answer{}
 	if op.Kind != storage.Ref {
-		l := legTo(&legs, placeOfOp(op, of))
+		l := legTo(&legs, partitionOfOp(op, of))
 		l.ops, l.from = append(l.ops, *op), append(l.from, i)
 		return legs
 	}
 	for _, name := range op.Tubes {
-		l := legTo(&legs, placeOf(name, of))
+		l := legTo(&legs, partitionOf(name, of))
 		if n := len(l.from); n > 0 && l.from[n-1] == i {
 			l.ops[n-1].Tubes = append(l.ops[n-1].Tubes, name)
 			continue
@@ -306,7 +303,7 @@ func (t *trip) divide(legs []*leg, i int) []*leg {
 	return legs
 }
 
-// legTo returns the leg to a partition, a new one if need be.
+// legTo returns the leg to a partition, a new one if necessary.
 func legTo(legs *[]*leg, at int) *leg {
 	for _, l := range *legs {
 		if l.at == at {
@@ -318,43 +315,42 @@ func legTo(legs *[]*leg, at int) *leg {
 	return l
 }
 
-// stretch is operations that follow each other and may be under way together: those
-// of one partition, and with them, in all, who attends a tube, which is
-// independent of everything elsewhere; or nothing but reads, or nothing but
-// takes.
+// stretch is consecutive operations that can be under way together: those of one partition,
+// together with refs of tubes in any partition, which are independent of everything elsewhere;
+// or only reads; or only takes.
 type stretch struct {
-	first  int  // the partition of the first operation; several if there is none
-	same   bool // all are of that one
-	where  int  // the partition of the first that does not attend
-	sort   sort // of those that do not attend
-	spread bool // some of these are of other partitions
+	first  int     // partition of the first operation; several if there is none
+	same   bool    // all are in that one
+	where  int     // partition of the first operation that is no ref
+	class  opClass // of those that are no refs
+	spread bool    // some of these are in other partitions
 }
 
-// sort is what operations must have in common to be spread.
-type sort int
+// opClass is what operations must have in common to be spread over partitions.
+type opClass int
 
 const (
-	writes sort = iota // or mixed
+	writes opClass = iota // or mixed
 	reads
 	takes
 )
 
 func newStretch() *stretch { return &stretch{first: several, same: true, where: several} }
 
-// accept adds an operation on a partition, if it may be in the stretch.
+// accept adds an operation on a partition, if it can be in the stretch.
 func (s *stretch) accept(op *storage.Op, at int) bool {
-	switch its := sortOf(op); {
+	switch class := classOf(op); {
 	case op.Kind == storage.Ref:
 	case at == several:
 		return false
 	case s.where == several:
-		s.where, s.sort = at, its
-	case s.sort == its && its != writes:
+		s.where, s.class = at, class
+	case s.class == class && class != writes:
 		s.spread = s.spread || at != s.where
 	case s.spread || at != s.where:
 		return false
 	default:
-		s.sort = writes
+		s.class = writes
 	}
 	if s.first == several {
 		s.first = at
@@ -363,7 +359,7 @@ func (s *stretch) accept(op *storage.Op, at int) bool {
 	return true
 }
 
-func sortOf(op *storage.Op) sort {
+func classOf(op *storage.Op) opClass {
 	switch op.Kind {
 	case storage.Peek, storage.PeekHead, storage.PeekKey, storage.JobStats, storage.TubeStats, storage.GetPolicy:
 		return reads

@@ -57,7 +57,7 @@ func planned(script string) string {
 	}
 	trip, said := &trip{store: s, batch: &storage.Batch{Ops: ops}}, []string{}
 	for trip.next < len(ops) {
-		if op := &ops[trip.next]; placeOfOp(op, 4) == several && op.Kind != storage.Ref {
+		if op := &ops[trip.next]; partitionOfOp(op, 4) == several && op.Kind != storage.Ref {
 			said = append(said, words[trip.next])
 			trip.next++
 			continue
@@ -91,7 +91,7 @@ func TestBeginsToFail(t *testing.T) {
 	for i := range ops {
 		ops[i].Wait = true
 	}
-	s.parts[1].ailing.Store(true)
+	s.parts[1].failing.Store(true)
 	trip := &trip{store: s, batch: &storage.Batch{Ops: ops}}
 	legs := trip.nextLegs()
 	if len(legs) != 2 || legs[0].at != 1 || len(legs[0].ops) != 1 || legs[1].at != 2 || trip.next != 2 {
@@ -135,20 +135,20 @@ func tubesApart(n int) (names []string) {
 // which they were put, whatever their tubes, and whichever instance put them.
 func TestOrderOverPartitions(t *testing.T) {
 	redis := redistest.Start(t)
-	a, b := openInParts(t, redis.URL(), deaf{}), openInParts(t, redis.URL(), deaf{})
+	a, b := openInParts(t, redis.URL(), nopListener{}), openInParts(t, redis.URL(), nopListener{})
 	names, rng := tubesApart(6), rand.New(rand.NewPCG(1, 1))
 	last, want := uint64(0), make(map[uint32][]uint64)
 	for i := range 60 {
-		pri, its := rng.Uint32N(3), a
+		pri, store := rng.Uint32N(3), a
 		if i >= 30 {
-			its = b
+			store = b
 		}
 		if i == 30 { // b hears of a's ids with its next heartbeat
 			if err := b.each(func(p *partition) error { return p.do(p.encodeHeartbeat) }); err != nil {
 				t.Fatal(err)
 			}
 		}
-		id := do(its, putIn(names[rng.IntN(len(names))], pri)).ID
+		id := do(store, putIn(names[rng.IntN(len(names))], pri)).ID
 		if id <= last {
 			t.Errorf("job %d was put after job %d", id, last)
 		}
@@ -171,7 +171,7 @@ func TestOrderOverPartitions(t *testing.T) {
 // is in one partition they cost one call there.
 func TestTakesTogether(t *testing.T) {
 	redis := redistest.Start(t)
-	s, names, rng := openInParts(t, redis.URL(), deaf{}), tubesApart(4), rand.New(rand.NewPCG(2, 2))
+	s, names, rng := openInParts(t, redis.URL(), nopListener{}), tubesApart(4), rand.New(rand.NewPCG(2, 2))
 	const jobs, takes = 60, 70
 	batch := func(op storage.Op) []storage.Op {
 		ops := slices.Repeat([]storage.Op{op}, takes)
@@ -180,14 +180,14 @@ func TestTakesTogether(t *testing.T) {
 	}
 	long := takeFrom(1, false, names...)
 	long.MaxBytes = 100
-	for _, its := range []storage.Op{takeFrom(1, false, names...), takeFrom(2, true, names...), long} {
+	for _, take := range []storage.Op{takeFrom(1, false, names...), takeFrom(2, true, names...), long} {
 		want := make([][]uint64, 3)
 		for range jobs {
 			pri := rng.Uint32N(3)
 			want[pri] = append(want[pri], do(s, putIn(names[rng.IntN(len(names))], pri)).ID)
 		}
 		order := slices.Concat(want...)
-		for i, op := range batch(its) {
+		for i, op := range batch(take) {
 			if a := op.Answer; a.Err != nil || a.NotFound != (i >= jobs) || i < jobs && a.ID != order[i] {
 				t.Errorf("take %d: %+v", i, a)
 			}
@@ -207,7 +207,7 @@ func TestTakesTogether(t *testing.T) {
 // instances, while jobs are put: each job is taken once.
 func TestTakersOverPartitions(t *testing.T) {
 	redis := redistest.Start(t)
-	stores := []*Store{openInParts(t, redis.URL(), deaf{}), openInParts(t, redis.URL(), deaf{})}
+	stores := []*Store{openInParts(t, redis.URL(), nopListener{}), openInParts(t, redis.URL(), nopListener{})}
 	names := tubesApart(4)
 	const takers, jobs = 6, 40
 	taken := make(chan uint64, takers*jobs)
@@ -249,7 +249,7 @@ func TestTakersOverPartitions(t *testing.T) {
 // tubes of several partitions: who is first in the batch gets a job, as long as
 // there are any, and each gets another one.
 func TestManySearches(t *testing.T) {
-	s, names := openInParts(t, redistest.Start(t).URL(), deaf{}), tubesApart(4)
+	s, names := openInParts(t, redistest.Start(t).URL(), nopListener{}), tubesApart(4)
 	const jobs, takers = 30, 50
 	for i := range jobs {
 		do(s, putIn(names[i%len(names)], uint32(i%2)))
@@ -275,7 +275,7 @@ func TestManySearches(t *testing.T) {
 func TestBrokenInPartitions(t *testing.T) {
 	t.Parallel()
 	proxy := redistest.NewProxy(t, redistest.Start(t))
-	s, names := openInParts(t, proxy.URL(), deaf{}), tubesApart(clusterPartitions)
+	s, names := openInParts(t, proxy.URL(), nopListener{}), tubesApart(clusterPartitions)
 	const workers, each = 8, 30
 	broken := make(chan struct{})
 	var all sync.WaitGroup
@@ -341,7 +341,7 @@ func checkAll(t *testing.T, s *Store, jobs int, names []string) {
 
 // ears hear of tubes with jobs.
 type ears struct {
-	deaf
+	nopListener
 	heard chan string
 }
 
@@ -355,7 +355,7 @@ func (e ears) Ready(name string) bool {
 func TestHintsOverPartitions(t *testing.T) {
 	redis := redistest.Start(t)
 	e := ears{heard: make(chan string, 100)}
-	a, b := openInParts(t, redis.URL(), deaf{}), openInParts(t, redis.URL(), e)
+	a, b := openInParts(t, redis.URL(), nopListener{}), openInParts(t, redis.URL(), e)
 	names := tubesApart(5)
 	for _, name := range names {
 		if got := do(b, takeFrom(1, true, names...)); !got.NotFound {
@@ -378,7 +378,7 @@ func TestHintsOverPartitions(t *testing.T) {
 // TestSoonOverPartitions: what is held in one partition counts when a take from
 // another finds nothing.
 func TestSoonOverPartitions(t *testing.T) {
-	s, names := openInParts(t, redistest.Start(t).URL(), deaf{}), tubesApart(3)
+	s, names := openInParts(t, redistest.Start(t).URL(), nopListener{}), tubesApart(3)
 	do(s, storage.Op{Kind: storage.Put, Tube: names[0], TTR: 60})
 	do(s, takeFrom(1, false, names[0]))
 	for _, from := range [][]string{names[1:2], names[1:], names} {
@@ -400,7 +400,7 @@ func TestSoonOverPartitions(t *testing.T) {
 // TestSoonInOrder: a take that finds nothing says when the deadline comes of what its holder has
 // by then, wherever that is, and not of what it gets later in the batch in another partition.
 func TestSoonInOrder(t *testing.T) {
-	s := openInParts(t, redistest.Start(t).URL(), deaf{})
+	s := openInParts(t, redistest.Start(t).URL(), nopListener{})
 	with, without := tubeIn(1, clusterPartitions), tubeIn(2, clusterPartitions)
 	for range 3 {
 		op := putIn(with, 0)

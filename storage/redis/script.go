@@ -13,24 +13,24 @@ import (
 //go:embed lua
 var luaFiles embed.FS
 
-// scriptText is the one script of the engine.
+// scriptText is the source of the main script of the engine.
 var scriptText = sync.OnceValue(func() string { return luaSource("batch.lua") })
 
-// script knows its hash.
+// script is the main script with its hash.
 var script = sync.OnceValue(func() *goredis.Script { return goredis.NewScript(scriptText()) })
 
-// scriptFrom returns a script that is in a file in lua/. It is put together when it is first
-// wanted: a program that does not use Redis starts without it.
+// scriptFrom returns a function that loads the script in a file of lua/. It is put together at
+// its first use, so that a program without Redis starts without it.
 func scriptFrom(name string) func() *goredis.Script {
 	return sync.OnceValue(func() *goredis.Script { return goredis.NewScript(luaSource(name)) })
 }
 
-// include begins a line of a file in lua/ whose place another file takes, or
-// what luaData returns under that name.
+// include begins a line of a file in lua/ that stands for another file, or for what luaData
+// returns under that name.
 const include = "--include "
 
-// luaSource returns a file in lua/ with all that it includes. Where it has comments
-// there are empty lines, because Redis keeps what it is sent.
+// luaSource returns a file of lua/ with all its includes. Comments become empty lines, because
+// Redis keeps the source.
 func luaSource(name string) string {
 	text, err := luaFiles.ReadFile("lua/" + name)
 	if err != nil {
@@ -55,7 +55,7 @@ func luaSource(name string) string {
 	return s.String()
 }
 
-// stateWord is how scripts name a state: as keys do, and stats-job.
+// stateWord returns the name of a state in scripts, which is that in keys and stats-job.
 func stateWord(s tube.State) string {
 	if s == tube.Gone {
 		return "gone"
@@ -63,7 +63,7 @@ func stateWord(s tube.State) string {
 	return s.String()
 }
 
-// stateOf is the reverse of stateWord.
+// stateOf is the inverse of stateWord.
 func stateOf(word string) tube.State {
 	for _, s := range []tube.State{tube.Ready, tube.Reserved, tube.Delayed, tube.Buried} {
 		if stateWord(s) == word {

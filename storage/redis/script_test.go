@@ -62,7 +62,7 @@ func TestManyAtOnce(t *testing.T) {
 	client, ctx := server.Client(t), context.Background()
 	s := openAt(t, server.URL(), patient)
 	const n = 100
-	look := func(key string, want int64) {
+	check := func(key string, want int64) {
 		t.Helper()
 		key = "redstalk:{0}:" + key
 		if got := client.ZCard(ctx, key).Val(); got != want {
@@ -79,13 +79,13 @@ func TestManyAtOnce(t *testing.T) {
 		puts, takes = append(puts, op), append(takes, take(tube.Holder(1)))
 	}
 	storage.DoWait(s, puts)
-	look("ready:t", n)
+	check("ready:t", n)
 	if got := figures(t, s); got.Urgent != 52 || got.Ready != n {
 		t.Errorf("%+v", got)
 	}
 	storage.DoWait(s, takes)
-	look("ready:t", 0)
-	look("reserved:"+s.parts[0].instance.name(), n)
+	check("ready:t", 0)
+	check("reserved:"+s.parts[0].instance.name(), n)
 	for i := range takes {
 		if a := takes[i].Answer; a.Err != nil || a.ID != puts[i].Answer.ID {
 			t.Fatalf("take %d: %+v, want job %d", i, a, puts[i].Answer.ID)

@@ -7,34 +7,34 @@ import (
 	"redstalk/storage"
 )
 
-// search is for takes that follow each other, from the same tubes of several places: of several
-// partitions, or more of one than a call looks at. It looks at the best ready job of each, and
-// takes jobs from where the best of these is, as long as they come before the second best: else
-// there are better ones elsewhere now, or somebody was quicker, and for the takes that are left it
-// looks again. It looks in all partitions at the same time, and in the places of one
-// partition in turn, so that others wait for one place only.
+// search is for consecutive takes from the same tubes in several groups: of several partitions,
+// or more tubes of one partition than a call examines. It reads the best ready job of each
+// group, and takes jobs from the group with the best one, as long as they come before the
+// second best. Otherwise there are better jobs elsewhere by now, or another client was quicker,
+// and for the takes that are left it starts another pass. All partitions are asked at the same
+// time, the groups of one partition one after the other, so that other clients wait for one
+// group only.
 //
-// When there is none at all, and whoever asks will wait, it looks once more and
-// has each partition, in the same call, note that the instance is to be told of
-// the next one.
+// If there is no job at all, and the client will wait, it makes one more pass in which each
+// partition registers the instance for a wake-up, in the same call.
 type search struct {
 	trip   *trip
-	open   []*storage.Op // takes that are not answered, at least one: they differ in their holders only
-	places []place
-	wait   bool // this round is the one before waiting
-	rounds int  // since a job was taken
+	open   []*storage.Op // unanswered takes, at least one; they differ only in their holders
+	groups []tubeGroup
+	wait   bool // this pass is the last one before waiting
+	passes int  // since a job was taken
 
-	heads []head       // of the places, in this round
-	left  atomic.Int32 // of these, not known
+	heads []head       // of the groups, in this pass
+	left  atomic.Int32 // how many of these are unknown
 }
 
-// place is some tubes of one partition, and what a search may find there.
-type place struct {
+// tubeGroup is some tubes of one partition.
+type tubeGroup struct {
 	at    int // partition
 	tubes []string
 }
 
-// head is the best ready job of a place.
+// head is the best ready job of a group.
 type head struct {
 	err   error
 	found bool
@@ -43,12 +43,12 @@ type head struct {
 }
 
 const (
-	// maxRounds is after how many rounds in vain the best is taken whatever came
-	// meanwhile.
-	maxRounds = 16
+	// maxPasses is the number of vain passes after which the best job is taken regardless of
+	// others.
+	maxPasses = 16
 
-	// searchTogether is for how many takes a search is at most. One call has all of them, unless
-	// they look in very many tubes.
+	// searchTogether is the maximum of takes in one search. One call carries them all, unless
+	// they are from very many tubes.
 	searchTogether = 64
 )
 
@@ -60,12 +60,12 @@ func newSearch(t *trip, takes []storage.Op) *search {
 		s.open = append(s.open, &takes[i])
 	}
 	for _, name := range takes[0].Tubes {
-		s.add(placeOf(name, len(t.store.parts)), name)
+		s.add(partitionOf(name, len(t.store.parts)), name)
 	}
 	return s
 }
 
-// searchedAlike returns how many of ops, of which the first is a take, one search may be for.
+// searchedAlike returns how many of ops, which begins with a take, can be in one search.
 func searchedAlike(ops []storage.Op) int {
 	first, n := &ops[0], 1
 	for n < min(len(ops), searchTogether) {
@@ -79,25 +79,25 @@ func searchedAlike(ops []storage.Op) int {
 }
 
 func (s *search) add(at int, name string) {
-	for i := len(s.places) - 1; i >= 0 && i >= len(s.places)-len(s.trip.store.parts); i-- {
-		if its := &s.places[i]; its.at == at && len(its.tubes) < maxTubes {
-			its.tubes = append(its.tubes, name)
+	for i := len(s.groups) - 1; i >= 0 && i >= len(s.groups)-len(s.trip.store.parts); i-- {
+		if group := &s.groups[i]; group.at == at && len(group.tubes) < maxTubes {
+			group.tubes = append(group.tubes, name)
 			return
 		}
 	}
-	s.places = append(s.places, place{at, []string{name}})
+	s.groups = append(s.groups, tubeGroup{at, []string{name}})
 }
 
-// nextRound begins a round. Partitions that fail are left out, unless none of the
-// others has a job and nobody waits for one.
-func (s *search) nextRound(out dispatch) {
-	s.rounds++
-	heads := make([]head, len(s.places)) // of this round only: what fails may answer later
+// nextPass starts a pass. Failing partitions are left out, unless none of the others has a job
+// and no client waits for one.
+func (s *search) nextPass(out unitsByPartition) {
+	s.passes++
+	heads := make([]head, len(s.groups)) // of this pass only: late answers must not change later passes
 	s.heads = heads
-	asked, n := make([][]int, len(out)), 0 // the places to ask, by partition
-	for i := range s.places {
-		at := s.places[i].at
-		if s.trip.store.parts[at].ailing.Load() && (!s.wait || s.waits()) {
+	asked, n := make([][]int, len(out)), 0 // the groups to ask, by partition
+	for i := range s.groups {
+		at := s.groups[i].at
+		if s.trip.store.parts[at].failing.Load() && (!s.wait || s.waits()) {
 			heads[i].err = storage.ErrUnavailable
 			continue
 		}
@@ -109,47 +109,47 @@ func (s *search) nextRound(out dispatch) {
 		return
 	}
 	s.left.Store(int32(n))
-	for at, its := range asked {
-		if len(its) > 0 {
-			out[at] = append(out[at], s.ask(its))
+	for at, indexes := range asked {
+		if len(indexes) > 0 {
+			out[at] = append(out[at], s.ask(indexes))
 		}
 	}
 }
 
-// ask returns the unit that finds out what is best in the first of some places of one
-// partition. When it is done it has the others asked.
-func (s *search) ask(its []int) *unit {
-	p, h, wait := &s.places[its[0]], &s.heads[its[0]], s.wait && s.waits()
+// ask returns the unit that reads the best job of the first of some groups of one partition.
+// Then the others are asked.
+func (s *search) ask(indexes []int) *unit {
+	p, h, wait := &s.groups[indexes[0]], &s.heads[indexes[0]], s.wait && s.waits()
 	return &unit{
 		since:  s.trip.since,
 		upkeep: func(c *call) { encodeBest(c, p, wait, h) },
-		after:  func(err error) { s.asked(its, err) },
+		after:  func(err error) { s.asked(indexes, err) },
 	}
 }
 
-// asked is called when the first of some places of one partition has been asked. If that
-// failed the others are not asked.
-func (s *search) asked(its []int, err error) {
+// asked is called when the first of some groups of one partition has been asked. After a
+// failure the others are not asked.
+func (s *search) asked(indexes []int, err error) {
 	if err != nil {
-		for _, i := range its {
+		for _, i := range indexes {
 			s.heads[i].err = err
 		}
-		s.seen(len(its))
+		s.seen(len(indexes))
 		return
 	}
-	if rest := its[1:]; len(rest) > 0 {
-		s.trip.store.parts[s.places[rest[0]].at].carryOut(nil, s.ask(rest))
+	if rest := indexes[1:]; len(rest) > 0 {
+		s.trip.store.parts[s.groups[rest[0]].at].carryOut(nil, s.ask(rest))
 	}
 	s.seen(1)
 }
 
-// seen is called when n more heads are known, and when all are decides.
+// seen is called when n more heads are known. When all are, it decides.
 func (s *search) seen(n int) {
 	if s.left.Add(int32(-n)) > 0 {
 		return
 	}
 	best, second, err := s.rank()
-	out := make(dispatch, len(s.trip.store.parts))
+	out := make(unitsByPartition, len(s.trip.store.parts))
 	if best >= 0 {
 		s.takeFrom(best, second, out)
 	} else {
@@ -158,14 +158,14 @@ func (s *search) seen(n int) {
 	s.trip.store.send(out)
 }
 
-// waits returns whether whoever asks will wait if there is no job.
+// waits returns whether the clients will wait if there is no job.
 func (s *search) waits() bool { return s.open[0].Wait }
 
-// none is for a round that has found no job, perhaps because of an error.
-func (s *search) none(err error, out dispatch) {
+// none ends a pass that has found no job, perhaps because of an error.
+func (s *search) none(err error, out unitsByPartition) {
 	if !s.wait && (err != nil || s.waits()) {
 		s.wait = true
-		s.nextRound(out)
+		s.nextPass(out)
 		return
 	}
 	for _, op := range s.open {
@@ -178,8 +178,7 @@ func (s *search) none(err error, out dispatch) {
 	s.trip.advance(out)
 }
 
-// rank returns the place with the best job, negative if there is none, and the
-// second best job.
+// rank returns the group with the best job, negative if there is none, and the second best job.
 func (s *search) rank() (best int, second *head, err error) {
 	best = -1
 	for i := range s.heads {
@@ -203,25 +202,25 @@ func (h *head) before(other *head) bool {
 	return h.pri < other.pri || h.pri == other.pri && h.id < other.id
 }
 
-// takeFrom takes the best jobs of a place, as long as they come before another.
-func (s *search) takeFrom(best int, second *head, out dispatch) {
-	at := s.places[best].at
+// takeFrom takes the best jobs of a group, as long as they come before another job.
+func (s *search) takeFrom(best int, second *head, out unitsByPartition) {
+	at := s.groups[best].at
 	takes := make([]storage.Op, len(s.open))
 	for i, op := range s.open {
-		takes[i] = storage.Op{Kind: storage.Take, Holder: op.Holder, Tubes: s.places[best].tubes, MaxBytes: op.MaxBytes}
+		takes[i] = storage.Op{Kind: storage.Take, Holder: op.Holder, Tubes: s.groups[best].tubes, MaxBytes: op.MaxBytes}
 	}
 	u := &unit{since: s.trip.since, batch: &storage.Batch{Ops: takes}}
-	if s.rounds < maxRounds {
+	if s.passes < maxPasses {
 		u.limit = second
 	}
 	u.batch.Done = func() { s.taken(takes) }
 	out[at] = append(out[at], u)
 }
 
-// taken hands over what was taken, and ends the search or begins another round for those who have
-// got nothing.
+// taken hands over what was taken, and ends the search or starts another pass for the takes
+// that have got nothing.
 func (s *search) taken(takes []storage.Op) {
-	out := make(dispatch, len(s.trip.store.parts))
+	out := make(unitsByPartition, len(s.trip.store.parts))
 	got := s.handOver(takes)
 	tooLong := got == 0 && s.open[0].MaxBytes > 0 // perhaps
 	switch {
@@ -230,18 +229,18 @@ func (s *search) taken(takes []storage.Op) {
 	case tooLong:
 		s.wait = true
 		s.none(nil, out)
-	case got == 0 && s.rounds >= maxRounds:
+	case got == 0 && s.passes >= maxPasses:
 		s.none(nil, out)
 	default:
 		if s.wait = false; got > 0 {
-			s.rounds = 0
+			s.passes = 0
 		}
-		s.nextRound(out)
+		s.nextPass(out)
 	}
 	s.trip.store.send(out)
 }
 
-// handOver answers those takes that are answered now, and returns how many. The others stay open.
+// handOver answers the takes that have a result, and returns how many. The others stay open.
 func (s *search) handOver(takes []storage.Op) (answered int) {
 	open := s.open[:0]
 	for i, op := range s.open {

@@ -9,12 +9,11 @@ import (
 	"time"
 )
 
-// slow is how long a call may take before heartbeats of others are doubted.
-const slow = time.Second
+// slowCall is the duration of a call from which on heartbeats of other instances are doubted.
+const slowCall = time.Second
 
-// exchange sends a call, unless nothing is encoded, and reads what comes before the
-// answers to its operations. If calls may overlap it goes on with the others while Redis
-// works on this one.
+// exchange sends a call, unless it is empty, and reads what comes before the answers. If calls
+// can overlap, it works on other calls while Redis works on this one.
 func (p *partition) exchange(c *call, overlapping bool) error {
 	c.reply = nil
 	p.seal(c)
@@ -30,8 +29,8 @@ func (p *partition) exchange(c *call, overlapping bool) error {
 		return err
 	}
 	if overlapping {
-		p.tellAnswered()
-		p.gather(c)
+		p.completeAnswered()
+		p.collect(c)
 	}
 	if err := p.receive(c); err != nil {
 		return err
@@ -40,22 +39,21 @@ func (p *partition) exchange(c *call, overlapping bool) error {
 	return nil
 }
 
-// noteRecorded takes down what Redis knows since it has answered a call.
+// noteRecorded records what Redis knows since it has answered a call.
 func (p *partition) noteRecorded(c *call) {
 	r := c.reply
-	r.bare = c.kind == void
+	r.recordless = c.kind == void
 	if !r.recorded {
 		return
 	}
 	p.instance.recorded = numberArg(c.number)
-	if r.said != voided {
+	if r.unread != voided {
 		p.instance.largest = max(p.instance.largest, c.largest)
 		p.ids.skipping = p.ids.skipping && c.puts == 0
 	}
 }
 
-// ask sends a call that has no units, and reads what comes before the answers to its
-// operations.
+// ask sends a call without units, and reads what comes before the answers.
 func (p *partition) ask(c *call) error {
 	if err := p.send(c); err != nil {
 		return err
@@ -74,7 +72,7 @@ func (p *partition) send(c *call) error {
 		return err
 	}
 	p.ids.meet(node.Options().Addr, p.link.servers.seen(), p.clock.now())
-	if err := p.mayGo(c, node); err != nil {
+	if err := p.checkCapabilities(c, node); err != nil {
 		return err
 	}
 	c.sentAs = c.number
@@ -84,13 +82,13 @@ func (p *partition) send(c *call) error {
 	if err := p.transmit(c); err != nil {
 		p.calling.end()
 		p.noteFailure()
-		p.fitness.doubt(err)
+		p.server.noteFailure(err)
 		return err
 	}
 	return nil
 }
 
-// transmit sends what a call consists of.
+// transmit sends the commands of a call.
 func (p *partition) transmit(c *call) error {
 	commands := p.addStaging(c, nil)
 	c.before = len(commands)
@@ -102,9 +100,8 @@ func (p *partition) transmit(c *call) error {
 	return p.transport.send(c.node, commands...)
 }
 
-// receive waits for what Redis answers to a call, which is sent again by the source of
-// the script if Redis does not know that, reads what comes before the answers to its
-// operations, and completes the records in it.
+// receive waits for the reply to a call, reads what comes before the answers, and completes the
+// records in it. If Redis does not know the script, the call is sent again with its source.
 func (p *partition) receive(c *call) error {
 	defer p.calling.end()
 	r, err := p.receiveReply(c)
@@ -115,12 +112,12 @@ func (p *partition) receive(c *call) error {
 		p.noteFailure()
 		return err
 	}
-	if time.Since(c.begun) > slow {
+	if time.Since(c.begun) > slowCall {
 		p.heartbeat.doubt(p.clock.now())
 	}
 	p.noteAnswered(c)
 	if r.clock == 0 { // it was recorded before, and what was staged now is not needed
-		p.effort.replays.Add(1)
+		p.stats.replays.Add(1)
 		p.leaveStaged(c)
 	}
 	c.reply = r
@@ -140,29 +137,29 @@ func (p *partition) receiveReply(c *call) (*reply, error) {
 		if reactionTo(err) != withhold { // a Redis without memory does answer
 			p.noteFailure()
 		}
-		p.fitness.doubt(err)
+		p.server.noteFailure(err)
 		return nil, err
 	}
 	r, err := parseReply(answer, p.prefix, p.of, c.sent)
 	if err == nil && r.clock != 0 {
-		p.clock.note(r.clock)
+		p.clock.setRedisTime(r.clock)
 	}
 	return r, err
 }
 
-// noteFailure is for a call that was not sent or not answered.
+// noteFailure is called after a call that could not be sent or was not answered.
 func (p *partition) noteFailure() {
-	p.paces.quickest.Store(0) // the next answer may come from farther away
+	p.batchSizes.quickest.Store(0) // the next server can be farther away
 	p.heartbeat.doubt(p.clock.now())
-	p.link.doubt()
+	p.link.reloadTopology()
 }
 
-// errFewReplicas: a batch was carried out, but is not yet where it has to be.
+// errFewReplicas: a batch was carried out, but is not on enough replicas yet.
 var errFewReplicas = errors.New("too few replicas have the batch")
 
-// receiveStaged waits for the answers to what was sent before a call, and to the call. If
-// the script misses something, then because it was refused. Behind a record that is too large
-// Redis reads nothing.
+// receiveStaged waits for the replies to staged records and to the call. If the script misses a
+// record, the reason is that the record was refused. After a record that is too large Redis
+// reads nothing more.
 func (p *partition) receiveStaged(c *call) (any, error) {
 	var refused error
 	for ; c.before > 0; c.before-- {
@@ -184,9 +181,9 @@ func (p *partition) receiveStaged(c *call) (any, error) {
 	return answer, err
 }
 
-// receiveConfirmed waits for the answer to a call, and if it has to be on replicas until
-// it is. WAIT, by which Redis says so, was sent with it, as it is about what the same
-// connection has written.
+// receiveConfirmed waits for the reply to a call, and if required until the call is on
+// replicas. The WAIT for that was sent with it, because it applies to the writes of the same
+// connection.
 func (p *partition) receiveConfirmed() (any, error) {
 	answer, err := p.transport.receive()
 	if p.options.WaitReplicas == 0 || err != nil && codeOf(err) == "" {
@@ -205,7 +202,7 @@ func (p *partition) receiveConfirmed() (any, error) {
 	return answer, nil
 }
 
-// request is the command that a call is.
+// request returns the command to be sent.
 func (c *call) request() []any {
 	if c.kind == void {
 		return c.args[:headArgs]
@@ -213,7 +210,7 @@ func (c *call) request() []any {
 	return c.args
 }
 
-// writeHead fills in what comes before the operations of a call.
+// writeHead sets the arguments before the operations of a call.
 func (p *partition) writeHead(c *call) {
 	puts := c.puts
 	if c.kind == void {
@@ -221,7 +218,7 @@ func (p *partition) writeHead(c *call) {
 	}
 	follows := p.instance.recorded
 	if p.instance.garbled {
-		follows = numberArg(0) // which no call has: the script says LOST, and all is begun anew
+		follows = numberArg(0) // no call has this number: the script answers LOST, and everything starts again
 	}
 	terms := p.terms(c, puts)
 	c.since = p.bodies.since(p.clock.now())
@@ -231,11 +228,11 @@ func (p *partition) writeHead(c *call) {
 	})
 }
 
-// terms are the words that say what is out of the ordinary about a call.
+// terms returns the options of a call that differ from the usual.
 func (p *partition) terms(c *call, puts int) string {
 	var terms strings.Builder
 	terms.WriteString(p.shape)
-	if puts > 0 && p.ids.bound() {
+	if puts > 0 && p.ids.mustExceedKnown() {
 		fmt.Fprintf(&terms, "least=%d ", p.ids.order.last.Load())
 	}
 	if (puts > 0 || c.imports && c.kind != void) && c.most > p.instance.largest {
@@ -258,7 +255,7 @@ func (p *partition) terms(c *call, puts int) string {
 	return terms.String()
 }
 
-// addTestTerms adds what only tests ask for.
+// addTestTerms adds options for tests.
 func (p *partition) addTestTerms(terms *strings.Builder) {
 	o := &p.options
 	if ahead := o.skew().Milliseconds(); ahead != 0 {

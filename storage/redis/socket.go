@@ -14,82 +14,82 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// sockets opens the connections to one server by which a single partition sends its
-// calls. There is one at a time. go-redis dials it, says hello, authenticates, chooses
-// the database, and closes it when sentinels name another primary: its pool believes
-// that it is in use. What is sent and received is up to the partition.
+// socketDialer opens the connections to one server by which a single partition sends its calls.
+// There is one at a time. go-redis dials it, sends HELLO, authenticates, selects the database,
+// and closes it when sentinels name another primary; its pool considers it in use. The
+// partition does the sending and receiving itself.
 //
-// Whoever waits for an answer there waits in the kernel (direct_linux.go), so that no
-// other thread is woken to find out what has happened. The runtime knows of a thread
-// that does so only after milliseconds, and until then it is one fewer that runs
-// goroutines: so there must not be more than one at a time.
+// A goroutine that waits for a reply there blocks in the kernel (blockingconn_linux.go), so
+// that no other thread has to be woken. The Go runtime notices a blocked thread only after
+// milliseconds, and until then has one thread less to run goroutines: so at most one may block
+// at a time.
 //
-// It belongs to the caller of the partition, but for fresh and let.
-type sockets struct {
-	client  *goredis.Client
-	servers *servers
-	fresh   freshConns
-	let     atomic.Bool // the last connection was let in: with the user and database that it is to have
+// It belongs to the caller of the partition, except for fresh and authenticated.
+type socketDialer struct {
+	client        *goredis.Client
+	servers       *servers
+	fresh         freshConns
+	authenticated atomic.Bool // the last connection has the right user and database
 }
 
-// freshConns are the connections that were dialed and are not in use yet. There is more
-// than one only if go-redis has given up on one that came all the same.
+// freshConns are the connections that were dialed and are not in use yet. There is more than
+// one only if go-redis has given up on one that was established after all.
 type freshConns struct {
 	mu    sync.Mutex
 	conns []freshConn
 }
 
-// freshConn is a connection, and what of it goes over the wire: the same but for TLS.
+// freshConn is a connection, and the connection below TLS.
 type freshConn struct {
 	net.Conn
 	wire *conn
-	sent int64 // bytes that had been written when it was dialed, or by mark
+	sent int64 // bytes written when it was dialed, or at mark
 }
 
-// noteLet is called by go-redis when a connection has the user and the database that it is to have.
-// Which process it leads to is asked by open.
-func (s *sockets) noteLet(context.Context, *goredis.Conn) error {
-	s.let.Store(true)
+// noteAuthenticated is called by go-redis when a connection has the right user and database.
+// open identifies its process.
+func (s *socketDialer) noteAuthenticated(context.Context, *goredis.Conn) error {
+	s.authenticated.Store(true)
 	return nil
 }
 
-// dialed is told of the connections of sockets.
-type dialed struct{ sockets *sockets }
+// dialHook adds the connections that are dialed to a socketDialer.
+type dialHook struct{ dialer *socketDialer }
 
 // DialHook implements goredis.Hook.
-func (d dialed) DialHook(next goredis.DialHook) goredis.DialHook {
+func (d dialHook) DialHook(next goredis.DialHook) goredis.DialHook {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := next(ctx, network, addr)
 		if err != nil {
 			return nil, err
 		}
-		d.sockets.add(c)
+		d.dialer.add(c)
 		return c, nil
 	}
 }
 
 // ProcessHook implements goredis.Hook.
-func (dialed) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook { return next }
+func (dialHook) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook { return next }
 
 // ProcessPipelineHook implements goredis.Hook.
-func (dialed) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
+func (dialHook) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
 	return next
 }
 
-// add takes down a connection that was dialed.
-func (s *sockets) add(c net.Conn) {
-	wire := wireOf(c)
+// add adds a connection that was dialed.
+func (s *socketDialer) add(c net.Conn) {
+	wire := rawConnOf(c)
 	if wire == nil {
 		return
 	}
-	wire.Conn = takeOut(wire.Conn)
+	wire.Conn = unpoll(wire.Conn)
 	s.fresh.mu.Lock()
 	defer s.fresh.mu.Unlock()
 	s.fresh.conns = append(s.fresh.conns, freshConn{c, wire, wire.sent.Load()})
 }
 
-// wireOf returns what of a connection that dialer has made goes over the wire; nil if that is not known.
-func wireOf(c net.Conn) *conn {
+// rawConnOf returns the conn that dialer has made, without TLS; nil if there is none.
+func rawConnOf(c net.Conn) *conn {
 	if encrypted, may := c.(interface{ NetConn() net.Conn }); may {
 		c = encrypted.NetConn()
 	}
@@ -97,7 +97,7 @@ func wireOf(c net.Conn) *conn {
 	return wire
 }
 
-// mark notes what has been written by each connection.
+// mark records what has been written to each connection.
 func (f *freshConns) mark() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -120,31 +120,31 @@ func (f *freshConns) take() (freshConn, error) {
 	return c, nil
 }
 
-// close closes the connections by which something was sent since mark.
+// close closes the connection by which something was sent since mark.
 func (f *freshConns) close() {
 	if c, err := f.take(); err == nil {
 		c.Close()
 	}
 }
 
-// errClosedAtOnce: a connection was closed as soon as it was there.
+// errClosedAtOnce: a connection was closed as soon as it was established.
 var errClosedAtOnce = &net.OpError{Op: "dial", Net: "tcp", Err: net.ErrClosed}
 
-// open opens a connection, and finds out which process it leads to. If that may not be
-// asked the connection is as good. go-redis leaves one open that was not let in: it would
-// be one of the user default, to database 0.
-func (s *sockets) open(ctx context.Context) (*socket, error) {
+// open opens a connection, and identifies the process to which it leads. If INFO is forbidden
+// the connection is still usable. After a failed authentication go-redis leaves the connection
+// open: it would have the user default and database 0, so it is closed here.
+func (s *socketDialer) open(ctx context.Context) (*socket, error) {
 	s.fresh.mark()
-	s.let.Store(false)
+	s.authenticated.Store(false)
 	held := s.client.Conn()
 	answered := s.servers.identify(ctx, held)
-	if answered != nil && !(s.let.Load() && isForbidden(answered)) {
+	if answered != nil && !(s.authenticated.Load() && isForbidden(answered)) {
 		s.fresh.close()
 		held.Close()
 		return nil, answered
 	}
 	c, err := s.fresh.take()
-	if err != nil { // Redis has refused to be greeted
+	if err != nil { // Redis has refused the greeting
 		held.Close()
 		return nil, cmp.Or(answered, err)
 	}
@@ -159,28 +159,28 @@ func (s *sockets) open(ctx context.Context) (*socket, error) {
 type socket struct {
 	conn net.Conn
 	wire *conn
-	held *goredis.Conn // the same, as go-redis sees it
+	held *goredis.Conn // the same, as go-redis has it
 
 	readLimit, writeLimit time.Duration // for progress, see conn
 
 	in  *bufio.Reader
 	out outgoing
-	num [24]byte // for numbers on their way out
+	num [24]byte // buffer for numbers
 }
 
-// isGood returns whether the connection can be used, as far as that can be known
-// without asking Redis.
+// isGood returns whether the connection can be used, as far as that is known without asking
+// Redis.
 func (s *socket) isGood() bool {
 	if s.wire.closed.Load() || s.in.Buffered() > 0 {
 		return false
 	}
-	return s.conn != net.Conn(s.wire) || isQuiet(s.wire) // of TLS it is not known
+	return s.conn != net.Conn(s.wire) || isIdle(s.wire) // for TLS it is unknown
 }
 
 // close gives up the connection.
 func (s *socket) close() {
 	s.conn.Close()
-	s.held.Time(context.Background()) // fails, by which the pool learns of it
+	s.held.Time(context.Background()) // fails, so that the pool discards the connection
 	s.held.Close()
 }
 
@@ -205,13 +205,13 @@ func (s *socket) receive() (any, error) {
 	return s.read()
 }
 
-// lastWordsLimit is how long lastWords waits.
-const lastWordsLimit = 50 * time.Millisecond
+// refusalTimeout is how long refusal waits.
+const refusalTimeout = 50 * time.Millisecond
 
-// lastWords returns the error that Redis has answered before it closed the connection, to which
-// commands could not be sent for that reason; or the one that there is if it has said nothing.
-func (s *socket) lastWords(unsent error, commands int) error {
-	if s.conn.SetReadDeadline(time.Now().Add(lastWordsLimit)) != nil {
+// refusal returns the error that Redis has answered before it closed the connection, after the
+// sending of commands has failed; or the error of the sending if there is none.
+func (s *socket) refusal(unsent error, commands int) error {
+	if s.conn.SetReadDeadline(time.Now().Add(refusalTimeout)) != nil {
 		return unsent
 	}
 	for range commands {
@@ -224,5 +224,5 @@ func (s *socket) lastWords(unsent error, commands int) error {
 	return unsent
 }
 
-// errProtocol: what has come is no answer as they are written.
+// errProtocol: what was received is not RESP.
 var errProtocol = errors.New("the answer of Redis is not of its protocol")

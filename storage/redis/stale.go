@@ -6,21 +6,20 @@ import (
 	"redstalk/storage"
 )
 
-// An instance may stand still: its process is stopped, its machine sleeps. If that
-// takes longer than the others wait for its heartbeat, they declare it dead and give
-// its jobs to somebody else. So when it goes on with the answer to a call in its
-// hands, the jobs in it may not be its own any more. An answer that gives somebody a
-// job and is older than freshFor is not handed out before Redis has said, by
-// answering another call, that the instance is alive.
+// An instance can be paused: its process is stopped, or its machine suspended. If that takes
+// longer than the heartbeat timeout, other instances declare it dead and give back its jobs. So
+// when it continues with the reply to a call, the jobs in it may have been reassigned. A reply
+// that gives a job to a client and is older than freshFor is not delivered before Redis has
+// confirmed, by answering another call, that the instance is alive.
 
-// freshFor is how long after it was asked for an answer is sure to be good: the
-// others wait longer before they declare an instance dead.
+// freshFor is how long after the request a reply is certainly good: the heartbeat timeout is
+// longer.
 const freshFor = 2 * time.Second
 
-// isStale returns whether the answer to the call gives somebody a job, and it has
-// been too long since Redis confirmed that the instance is alive.
+// isStale returns whether the reply to the call gives a job to a client, and Redis has not
+// confirmed for too long that the instance is alive.
 func (p *partition) isStale(c *call) bool {
-	if elapsed(c.vouched(), p.clock.now()) <= freshFor {
+	if elapsed(c.aliveAt(), p.clock.now()) <= freshFor {
 		return false
 	}
 	for _, u := range c.units {
@@ -36,21 +35,20 @@ func (p *partition) isStale(c *call) bool {
 	return false
 }
 
-// givesJob returns whether an operation that was answered has reserved a job.
+// givesJob returns whether an answered operation has reserved a job.
 func givesJob(op *storage.Op) bool {
 	takes := op.Kind == storage.Take || op.Kind == storage.Move && bringsBody(op)
 	return takes && op.Answer.ID != 0
 }
 
-// vouchForAnswered hands out what came of the last call that Redis has answered, if it
-// is still to be handed out. Redis has answered a call that was sent at that time. Until
-// the instance is known to be alive lately it asks again; if it is not, or Redis does
-// not say, nobody gets a job.
-func (p *partition) vouchForAnswered(sent time.Time) {
+// confirmAnswered completes the last call that Redis has answered, if there is one. Redis has
+// answered a call that was sent at that time. If that is not recent, the instance asks whether
+// it is alive. If it is not, or Redis does not answer, no client gets a job.
+func (p *partition) confirmAnswered(sent time.Time) {
 	begun, pause := time.Now(), firstPause
 	for c := p.pipeline.answered; p.pipeline.answered != nil; {
 		c.confirmed = sent
-		if p.tellAnswered(); p.pipeline.answered == nil {
+		if p.completeAnswered(); p.pipeline.answered == nil {
 			return
 		}
 		sent = p.clock.now()
@@ -66,8 +64,8 @@ func (p *partition) vouchForAnswered(sent time.Time) {
 	}
 }
 
-// confirm asks Redis whether this instance is alive, by a call that does nothing
-// and so leaves no record.
+// confirm asks Redis whether this instance is alive, by a call that does nothing and so is not
+// recorded.
 func (p *partition) confirm() error {
 	c := p.newCall()
 	defer p.recycle(c)
@@ -75,26 +73,26 @@ func (p *partition) confirm() error {
 	return p.ask(c)
 }
 
-// withdraw takes back the jobs that a call has given to somebody, who has not been
-// told. If others have them the next call says so (LOST); if that is not known they are
+// withdraw takes back the jobs that a call has reserved for clients that have not received
+// them. If other instances have them the next call answers LOST; if that is unknown, they are
 // given back.
 func (p *partition) withdraw(c *call, err error) {
-	var unheard []reservation
+	var undelivered []reservation
 	for _, u := range c.units {
 		if u.abandoned {
 			continue
 		}
 		for _, op := range p.holding(u) {
-			unheard = append(unheard, p.holdings.of(op.Answer.ID).reservation)
+			undelivered = append(undelivered, p.holdings.get(op.Answer.ID).reservation)
 			op.Answer = withdrawn(err)
 		}
 	}
-	p.log.Warn("this instance stood still; jobs that it had reserved are not handed out", "jobs", len(unheard), "err", err)
-	p.giveBack(unheard)
+	p.log.Warn("this instance stood still; jobs that it had reserved are not handed out", "jobs", len(undelivered), "err", err)
+	p.giveBack(undelivered)
 }
 
-// withdrawEarlier takes back the jobs that units have got by earlier calls and were
-// not told of, because they are not done: those of a call, and those that wait.
+// withdrawEarlier takes back the jobs that unfinished units have got by earlier calls: those of
+// a call, and those that wait.
 func (p *partition) withdrawEarlier(c *call, err error) {
 	for _, u := range append(p.inbox.waiting(), c.units...) {
 		if u.abandoned {
@@ -106,8 +104,7 @@ func (p *partition) withdrawEarlier(c *call, err error) {
 	}
 }
 
-// withdrawn is the answer to an operation whose job is somebody else's: there was
-// none.
+// withdrawn returns the answer to an operation whose job was taken back.
 func withdrawn(err error) storage.Answer {
 	if codeOf(err) == lost {
 		return storage.Answer{NotFound: true, Soon: storage.Forever}

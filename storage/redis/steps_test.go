@@ -81,7 +81,7 @@ func TestHintsOfTheDead(t *testing.T) {
 	waiting := take(1)
 	waiting.Wait = true
 	dead.parts[0].do(func(c *call) { // nobody reads its notifications
-		for _, m := range dead.notifications {
+		for _, m := range dead.wakeUpReaders {
 			m.cancel()
 			m.wait()
 		}
@@ -202,22 +202,22 @@ func TestSoonOfMany(t *testing.T) {
 	hs.hold(2, n, job{tube: "t", ttr: 5 * time.Second}, now, nil)
 	for left := n; left > 0; left -= 100 {
 		want := storage.Forever
-		for _, place := range hs.places {
-			if held := hs.shelf.at(place); held.holder == 1 {
+		for _, slot := range hs.slots {
+			if held := hs.slab.at(slot); held.holder == 1 {
 				want = min(want, held.until-hs.fromBase(now)-tube.Margin)
 			}
 		}
 		if got := hs.soon(1, now); got != want {
 			t.Fatalf("%d left: %v, want %v", left, got, want)
 		}
-		for _, reserved := range hs.some(1, 50) {
+		for _, reserved := range hs.firstOf(1, 50) {
 			hs.touch(reserved.id, now.Add(time.Duration(reserved.id)*time.Second))
 		}
-		for _, reserved := range hs.some(1, 100) {
+		for _, reserved := range hs.firstOf(1, 100) {
 			hs.drop(reserved.id)
 		}
 	}
-	if got := hs.soon(1, now); got != storage.Forever || hs.any(1) {
+	if got := hs.soon(1, now); got != storage.Forever || hs.holdsAny(1) {
 		t.Errorf("nothing is left: %v", got)
 	}
 	if hs.hold(3, 1, job{tube: "t", ttr: time.Second}, now.Add(-time.Hour), nil); hs.soon(3, now) != storage.Forever {
@@ -238,8 +238,8 @@ func TestSoonCostsNothing(t *testing.T) {
 		hs.hold(1, id, job{tube: "t", ttr: time.Duration(100+id%1000) * time.Second}, now, nil)
 	}
 	begun, first := time.Now(), storage.Forever
-	for _, place := range hs.places {
-		first = min(first, hs.shelf.at(place).until-hs.fromBase(now))
+	for _, slot := range hs.slots {
+		first = min(first, hs.slab.at(slot).until-hs.fromBase(now))
 	}
 	all := time.Since(begun)
 	begun = time.Now()
@@ -289,7 +289,7 @@ func TestGivenBackOnce(t *testing.T) {
 	p := s.parts[0]
 	do(s, put("x"))
 	do(s, take(1))
-	old := p.holdings.some(1, 1)
+	old := p.holdings.firstOf(1, 1)
 	p.do(func(c *call) { p.encodeGiveBack(c, old) })
 	if a := do(s, take(2)); a.ID != 1 {
 		t.Fatalf("%+v", a)
@@ -345,7 +345,7 @@ func oneTubeOfEach(of int) []string {
 	all := make([]string, of)
 	for n, found := 0, 0; found < of; n++ {
 		name := fmt.Sprint("tube", n)
-		if at := placeOf(name, of); all[at] == "" {
+		if at := partitionOf(name, of); all[at] == "" {
 			all[at], found = name, found+1
 		}
 	}

@@ -63,7 +63,7 @@ func (e *engines) fresh(testing.TB) *storetest.Engine {
 
 // crash ends a store without saying a word to Redis.
 func (s *Store) crash() {
-	s.hangUp()
+	s.closeConnections()
 	s.end()
 }
 

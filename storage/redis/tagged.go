@@ -9,16 +9,17 @@ import (
 	"redstalk/tube"
 )
 
-// What only jobs with tags and tubes with policies need, both ways: see lua/tagged.
+// What only jobs with tags and tubes with policies need, both encoding and decoding: see
+// lua/tagged.
 
 // isTaggedPut returns whether op puts a job with tags.
 func isTaggedPut(op *storage.Op) bool { return op.Kind == storage.Put && op.Args != nil }
 
-// encodeTaggedPuts appends the first of some puts with tags, to one tube, and returns how many.
+// encodeTaggedPuts appends the first puts with tags, to one tube, and returns how many.
 func (p *partition) encodeTaggedPuts(c *call, ops []*storage.Op) int {
 	first := ops[0]
 	n := alike(ops, func(op *storage.Op) bool { return isTaggedPut(op) && op.Tube == first.Tube })
-	c.words("put-tagged", &first.Tube, boolArg(p.attendance.known(first.Tube)), n)
+	c.words("put-tagged", &first.Tube, boolArg(p.refs.isReported(first.Tube)), n)
 	for _, op := range ops[:n] {
 		c.addTaggedPut(op)
 	}
@@ -27,7 +28,7 @@ func (p *partition) encodeTaggedPuts(c *call, ops []*storage.Op) int {
 	return n
 }
 
-// addTaggedPut appends what the script is told of a put with tags.
+// addTaggedPut appends the arguments of a put with tags.
 func (c *call) addTaggedPut(op *storage.Op) {
 	tags := op.Args.Tags
 	how, ms := "in", int64(op.Delay)*1000
@@ -41,7 +42,7 @@ func (c *call) addTaggedPut(op *storage.Op) {
 	c.addRecordWith(op, &tube.Metadata{Key: tags.Key, Rules: tags.Rules})
 }
 
-// addRecordWith appends the record of a ready job with facts.
+// addRecordWith appends the record of a ready job with metadata.
 func (c *call) addRecordWith(op *storage.Op, f *tube.Metadata) {
 	plain := storage.Op{Tube: op.Tube, Pri: op.Pri, TTR: op.TTR}
 	staged := stagedRecord{head: appendHead(nil, &plain, c.created), body: op.Body}
@@ -67,7 +68,7 @@ func (p *partition) readTaggedPuts(r *reply, ops []*storage.Op) {
 	}
 }
 
-// readTaggedPut reads the answer to one of them.
+// readTaggedPut reads the answer to one put with tags.
 func (p *partition) readTaggedPut(r *reply, ops []*storage.Op) {
 	op, result := ops[0], tube.PutResult(r.int())
 	switch result {
@@ -109,7 +110,7 @@ func encodeTagged(c *call, u *unit, op *storage.Op) {
 	}
 }
 
-// readDeleteKey reads whether there was a job, and which, if somebody had reserved it.
+// readDeleteKey reads whether there was a job, and its id if it was reserved.
 func (p *partition) readDeleteKey(r *reply, ops []*storage.Op) {
 	if ops[0].Answer.NotFound = !r.found(); !ops[0].Answer.NotFound {
 		p.holdings.drop(r.count())
@@ -138,7 +139,7 @@ func readFindKey(u *unit) func(*partition, *reply, []*storage.Op) {
 	}
 }
 
-// firstJobs returns jobs, in the order of their ids, without those that come twice.
+// firstJobs returns jobs in the order of their ids, without duplicates.
 func firstJobs(jobs []tube.JobStats) (first []tube.JobStats) {
 	seen := make(map[uint64]bool, len(jobs))
 	for _, s := range jobs {
@@ -181,19 +182,19 @@ func (p *partition) readPolicies(r *reply, ops []*storage.Op) {
 	ops[0].Answer.Names = names
 }
 
-// addFacts reads what the script says of a job with facts.
+// addMetadata reads what job-stats answers about a job with metadata.
 func (r *reply) addMetadata(s *tube.JobStats) {
 	block, policy, leased, bound := r.text(), r.policy(), r.found(), r.text()
 	f, err := parseMetadata(block)
 	if err != nil {
-		return // it is broken: fsck tells
+		return // it is broken: fsck reports it
 	}
 	f.PendingDead = bound
 	s.Metadata, s.Rules, s.Leased = f, f.Rules.Over(policy), leased
 }
 
-// encodeTakeLease appends a take by nobody's connection, of a job that comes before another
-// one if that is not nil.
+// encodeTakeLease appends a take with a lease, of a job that comes before another one if that
+// is not nil.
 func encodeTakeLease(c *call, op *storage.Op, before *head) {
 	c.words("take-lease", boolArg(op.Wait))
 	if before == nil {
@@ -207,8 +208,8 @@ func encodeTakeLease(c *call, op *storage.Op, before *head) {
 	c.expect((*partition).readTakeLease, op)
 }
 
-// readTakeLease reads a take by nobody's connection: nothing is held here. The job may be gone
-// when its lease has run out before the answer was given again: then another one is asked for.
+// readTakeLease reads a take with a lease, which is no holding of this instance. The job can be
+// gone if its lease ended before the reply was repeated: then another job is requested.
 func (p *partition) readTakeLease(r *reply, ops []*storage.Op) {
 	op := ops[0]
 	switch r.verdict(op) {
@@ -228,7 +229,7 @@ func (p *partition) readTakeLease(r *reply, ops []*storage.Op) {
 	}
 }
 
-// encodeMoveLeased appends a move on behalf of whoever has a token.
+// encodeMoveLeased appends a move on behalf of a client with a lease token.
 func encodeMoveLeased(c *call, op *storage.Op) {
 	c.words("move-leased", op.Move.String(), strconv.FormatUint(op.Args.Lease, 10))
 	c.addID(op.ID)

@@ -63,7 +63,7 @@ func newJudged(t *testing.T, o Options, instances int, seed uint64) *judged {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.Listen(deaf{})
+		s.Listen(nopListener{})
 		t.Cleanup(func() { s.Close() })
 		j.stores = append(j.stores, s)
 	}
@@ -146,7 +146,7 @@ func (j *judged) awaitLetters(t *testing.T) {
 		}
 		for _, s := range j.stores {
 			for _, p := range s.parts {
-				waiting = waiting || p.letters.sending.Load()
+				waiting = waiting || p.deadLetters.sending.Load()
 			}
 		}
 		if !waiting {
@@ -159,11 +159,11 @@ func (j *judged) awaitLetters(t *testing.T) {
 
 // judgement is what the judge answers, who has other tokens and gives other ids.
 func (j *judged) judgement(now tube.Instant, op, theirs *storage.Op) storage.Answer {
-	its := *op
+	batch := *op
 	if op.Kind == storage.Move && op.Holder == tube.LeaseHolder {
-		its.Args = &storage.Args{Lease: j.tokens[op.Args.Lease]}
+		batch.Args = &storage.Args{Lease: j.tokens[op.Args.Lease]}
 	}
-	a := judgement(j.judge, now, &its)
+	a := judgement(j.judge, now, &batch)
 	if a.Result != nil && a.Result.Lease != 0 && theirs.Answer.Result != nil {
 		token := theirs.Answer.Result.Lease
 		if before := j.leases[a.ID]; len(before) > 0 && before[len(before)-1] >= token {
@@ -182,7 +182,7 @@ func (j *judged) findDead(t *testing.T) {
 		if j.ids[id] != 0 || !ok || s.Metadata == nil || s.Metadata.FromTube == "" {
 			continue
 		}
-		p := j.stores[0].parts[placeOf(s.Tube, len(j.stores[0].parts))]
+		p := j.stores[0].parts[partitionOf(s.Tube, len(j.stores[0].parts))]
 		for n := uint64(0); n < 2000 && j.ids[id] == 0; n++ {
 			real := n*uint64(p.of) + uint64(p.number)
 			a := do(j.stores[0], storage.Op{Kind: storage.JobStats, ID: real})
@@ -211,7 +211,7 @@ func describe(op *storage.Op) string {
 func show(a *storage.Answer) string {
 	text := fmt.Sprintf("found %v id %d err %v body %d count %d names %v", !a.NotFound, a.ID, a.Err, len(a.Body), a.Count, a.Names)
 	if a.Job != nil {
-		text += fmt.Sprintf(" job %+v facts %+v", *a.Job, a.Job.Metadata)
+		text += fmt.Sprintf(" job %+v metadata %+v", *a.Job, a.Job.Metadata)
 	}
 	if a.TubeStats != nil {
 		text += fmt.Sprintf(" tube %+v", *a.TubeStats)

@@ -39,34 +39,34 @@ func keysOf(word string, n int) (keys []string) {
 func TestTaggedRanges(t *testing.T) {
 	server := redistest.Start(t)
 	s := openAt(t, server.URL(), patient)
-	look := func(what string, urgent, ready uint64, want ...string) {
+	check := func(what string, urgent, ready uint64, want ...string) {
 		t.Helper()
 		wantRanges(t, server, s, what, urgent, ready, want)
 	}
 	putKeyed(s, 5, tube.Keep, keysOf("few", rangeFrom-1)...)
-	look("too few for a range", 3, 3, "1", "2", "3")
+	check("too few for a range", 3, 3, "1", "2", "3")
 	putKeyed(s, 5, tube.Keep, keysOf("a", 10)...)
-	look("ten", 13, 13, "1", "2", "3", "4;10;5;600")
+	check("ten", 13, 13, "1", "2", "3", "4;10;5;600")
 	answers := putKeyed(s, 5000, tube.Replace, "b0", "b1", "b2", "b3", "b1", "c0", "c1", "c2", "c3")
 	for i, a := range answers {
 		if a.Err != nil || a.ID != uint64(14+i) {
 			t.Errorf("put %d: %+v", i, a)
 		}
 	}
-	look("one replaced that was put just before", 13, 21, "1", "2", "3", "4;10;5;600", "14", "16;2;5000;600", "18;5;5000;600")
+	check("one replaced that was put just before", 13, 21, "1", "2", "3", "4;10;5;600", "14", "16;2;5000;600", "18;5;5000;600")
 	answers = putKeyed(s, 7, tube.Fail, "d0", "d1", "d0", "a5", "d2", "d3", "d4", "d5")
 	for i, want := range []uint64{23, 24, 23, 9, 25, 26, 27, 28} {
 		if a := answers[i]; a.Err != nil || a.ID != want || (a.Result.Outcome == tube.PutDuplicate) != (i == 2 || i == 3) {
 			t.Errorf("put %d: %+v", i, a)
 		}
 	}
-	look("two not put", 19, 27, "1", "2", "3", "4;10;5;600", "23", "24", "25;4;7;600", "14", "16;2;5000;600", "18;5;5000;600")
+	check("two not put", 19, 27, "1", "2", "3", "4;10;5;600", "23", "24", "25;4;7;600", "14", "16;2;5000;600", "18;5;5000;600")
 	ops := []storage.Op{put("x"), put("x"), put("x"), put("x"), put("x")}
 	for i := range ops {
 		ops[i].Pri, ops[i].Args = 9, &storage.Args{Tags: &tube.Tags{Delay: time.Hour, HasDelay: i == 2}}
 	}
 	storage.DoWait(s, ops)
-	look("one is delayed", 23, 31, "1", "2", "3", "4;10;5;600", "23", "24", "25;4;7;600", "29", "30", "32", "33", "14", "16;2;5000;600", "18;5;5000;600")
+	check("one is delayed", 23, 31, "1", "2", "3", "4;10;5;600", "23", "24", "25;4;7;600", "29", "30", "32", "33", "14", "16;2;5000;600", "18;5;5000;600")
 }
 
 // TestTaggedReservedTogether: jobs with tags that were reserved together make no lease set, which

@@ -7,26 +7,26 @@ import (
 	"redstalk/tube"
 )
 
-// How long jobs wait and run is shown to clients, in stats-tube of a tube with a policy, as
-// what all instances have seen. So each tells Redis with its heartbeats what it has counted
-// since the last time.
+// stats-tube of a tube with a policy shows how long jobs wait and run, as seen by all
+// instances. So each instance reports to Redis with its heartbeats what it has counted since
+// the last report.
 
 const (
-	// maxTimesTold bounds of how many tubes one heartbeat tells.
-	maxTimesTold = 32
+	// maxTubesWithTimes limits the tubes in the report of one heartbeat.
+	maxTubesWithTimes = 32
 
-	// tellAgain is after how long a tube without a policy is told of again, as it may have
-	// got one.
-	tellAgain = 10 * time.Second
+	// retryTimesAfter is after how long a tube without a policy is reported again, as it may
+	// have got one.
+	retryTimesAfter = 10 * time.Second
 )
 
-// toldTimes is what Redis was told of a tube.
-type toldTimes struct {
+// reportedTimes is what was reported about a tube.
+type reportedTimes struct {
 	waits, runs tube.Times
-	again       time.Time // before that nothing is told
+	notBefore   time.Time // nothing is reported before that
 }
 
-// timesFields are the fields of tube:TUBE: of each histogram the buckets, and the sum in ms.
+// timesFields are the fields of tube:TUBE: the buckets of each histogram, and its sum in ms.
 var timesFields = func() (fields []string) {
 	for _, which := range []string{"w", "r"} {
 		for i := range tube.NumTimes {
@@ -37,32 +37,32 @@ var timesFields = func() (fields []string) {
 	return fields
 }()
 
-// timesNumbers are the numbers of these fields.
+// timesNumbers returns the values of these fields.
 func timesNumbers(waits, runs *tube.Times) (numbers [2 * (tube.NumTimes + 1)]int64) {
 	for i, t := range []*tube.Times{waits, runs} {
-		its := numbers[i*(tube.NumTimes+1):]
+		part := numbers[i*(tube.NumTimes+1):]
 		for k, n := range t.Counts {
-			its[k] = int64(n)
+			part[k] = int64(n)
 		}
-		its[tube.NumTimes] = t.Sum.Milliseconds()
+		part[tube.NumTimes] = t.Sum.Milliseconds()
 	}
 	return numbers
 }
 
-// drop is for a tube that does not exist any more, nor what Redis was told of it.
+// drop is called for a tube that does not exist any more. What was reported is gone as well.
 func (f *tubeFlows) drop(name string) {
 	f.flows.Drop(name)
-	delete(f.told, name)
+	delete(f.reported, name)
 }
 
-// encodeTimes tells of tubes in which something has happened.
+// encodeTimes reports tubes in which something has happened.
 func (p *partition) encodeTimes(c *call) {
 	p.flow.mu.Lock()
 	defer p.flow.mu.Unlock()
-	now, left := time.Now(), maxTimesTold
+	now, left := time.Now(), maxTubesWithTimes
 	p.flow.flows.Each(func(name string, f *tube.Flow) bool {
-		before := p.flow.told[name]
-		if (f.Waits != before.waits || f.Runs != before.runs) && now.After(before.again) {
+		before := p.flow.reported[name]
+		if (f.Waits != before.waits || f.Runs != before.runs) && now.After(before.notBefore) {
 			p.encodeTimesOf(c, name, f, before)
 			left--
 		}
@@ -70,13 +70,13 @@ func (p *partition) encodeTimes(c *call) {
 	})
 }
 
-// encodeTimesOf tells by how much the numbers of a tube have grown.
-func (p *partition) encodeTimesOf(c *call, name string, f *tube.Flow, before toldTimes) {
-	told := toldTimes{waits: f.Waits, runs: f.Runs}
-	is, was := timesNumbers(&told.waits, &told.runs), timesNumbers(&before.waits, &before.runs)
+// encodeTimesOf reports by how much the numbers of a tube have grown.
+func (p *partition) encodeTimesOf(c *call, name string, f *tube.Flow, before reportedTimes) {
+	told := reportedTimes{waits: f.Waits, runs: f.Runs}
+	now, was := timesNumbers(&told.waits, &told.runs), timesNumbers(&before.waits, &before.runs)
 	args := []any{"add-times", name, 0}
 	for i, field := range timesFields {
-		if by := is[i] - was[i]; by != 0 {
+		if by := now[i] - was[i]; by != 0 {
 			args = append(args, field, by)
 		}
 	}
@@ -84,14 +84,14 @@ func (p *partition) encodeTimesOf(c *call, name string, f *tube.Flow, before tol
 	c.add(func(r *reply) {
 		if !r.found() {
 			told = before
-			told.again = time.Now().Add(tellAgain)
+			told.notBefore = time.Now().Add(retryTimesAfter)
 		}
-		p.flow.told[name] = told
+		p.flow.reported[name] = told
 	}, args...)
 }
 
-// timesOf reads what all instances have told of a tube, and adds what this one has yet to
-// tell.
+// timesOf reads what all instances have reported of a tube, and adds what this one has yet to
+// report.
 func (f *tubeFlows) timesOf(name string, r *reply) (waits, runs tube.Times) {
 	for _, t := range []*tube.Times{&waits, &runs} {
 		for i := range t.Counts {
@@ -100,7 +100,7 @@ func (f *tubeFlows) timesOf(name string, r *reply) (waits, runs tube.Times) {
 		t.Sum = r.ms()
 	}
 	if flow := f.flows.Find(name); flow != nil {
-		before := f.told[name]
+		before := f.reported[name]
 		waits.Add(&flow.Waits)
 		waits.Sub(&before.waits)
 		runs.Add(&flow.Runs)

@@ -8,27 +8,27 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// transport is how a partition sends its calls. One call is under way at a time. It
-// belongs to the caller of the partition.
+// transport sends the calls of a partition. One call is under way at a time. It belongs to the
+// caller of the partition.
 type transport interface {
-	// connect sees to it that there is a connection to a server, if calls do not share
-	// some. What servers.seen says after that counts the process to which it leads.
+	// connect ensures that there is a connection to a server, if connections are not pooled.
+	// After it, servers.seen takes the process at the other end into account.
 	connect(node *goredis.Client) error
 
-	// send sends commands to the server of the last connect. For each of them there is
-	// to be one receive, unless an error is returned.
+	// send sends commands to the server of the last connect. Each of them needs one receive,
+	// unless an error is returned.
 	send(node *goredis.Client, commands ...[]any) error
 
-	// receive waits for the answer to the next command: nil, a string, an int64, or
-	// an []any of these. An error with a code (codeOf) is that answer, too; after
-	// any other one nothing is left to be received.
+	// receive waits for the reply to the next command: nil, a string, an int64, or an []any of
+	// these. An error with a code (codeOf) is that reply as well; after any other error nothing
+	// more can be received.
 	receive() (any, error)
 }
 
-// newTransport returns the transport of one of so many partitions. A single one has a
-// connection of its own, by which sending and receiving are two things, with other work
-// in between. Where there are several their calls overlap each other anyway, and they
-// share what connections there are: a new one takes as long as several calls.
+// newTransport returns the transport of one of so many partitions. A single one has its own
+// connection, on which sending and receiving are separate, with other work in between. The
+// calls of several partitions overlap anyway. They share a pool of connections, because opening
+// a new one takes as long as several calls.
 func newTransport(l *link, of int) transport {
 	if of > 1 {
 		return &pooled{}
@@ -36,24 +36,24 @@ func newTransport(l *link, of int) transport {
 	return &connection{link: l}
 }
 
-// connection is the transport of a partition: a socket to the server that has it.
+// connection is the transport of a single partition: a socket to its server.
 type connection struct {
 	link    *link
-	addr    string   // of the server
-	sockets *sockets // to that; nil if nothing was sent yet
-	socket  *socket  // nil if there is none
-	leaves  bool     // an answer said so (meaning.leave), so the socket is dropped before the next use
+	addr    string        // of the server
+	dialer  *socketDialer // to that server; nil if nothing was sent yet
+	socket  *socket       // nil if there is none
+	closing bool          // an error demands it (meaning.closeConnection), so the socket is closed before its next use
 }
 
-// send implements transport. It makes no new connection: that might lead to another
-// process than the one for which the commands are meant.
+// send implements transport. It opens no new connection, because that might lead to another
+// process than the one that was checked.
 func (n *connection) send(_ *goredis.Client, commands ...[]any) error {
 	if n.socket == nil {
 		return net.ErrClosed
 	}
 	err := n.socket.send(commands)
 	if err != nil {
-		err = n.socket.lastWords(err, len(commands))
+		err = n.socket.refusal(err, len(commands))
 		n.drop()
 	}
 	return err
@@ -62,26 +62,26 @@ func (n *connection) send(_ *goredis.Client, commands ...[]any) error {
 // connect implements transport.
 func (n *connection) connect(node *goredis.Client) error {
 	addr := node.Options().Addr
-	if n.socket != nil && (n.leaves || addr != n.addr || !n.socket.isGood()) {
+	if n.socket != nil && (n.closing || addr != n.addr || !n.socket.isGood()) {
 		n.drop()
 	}
 	if n.socket != nil {
 		return nil
 	}
-	if n.sockets != nil && addr != n.addr {
-		n.link.endSockets(n.sockets)
-		n.sockets = nil
+	if n.dialer != nil && addr != n.addr {
+		n.link.closeSocketDialer(n.dialer)
+		n.dialer = nil
 	}
-	if n.sockets == nil {
-		n.sockets, n.addr = n.link.newSockets(node), addr
+	if n.dialer == nil {
+		n.dialer, n.addr = n.link.newSocketDialer(node), addr
 	}
 	var err error
-	n.socket, err = n.sockets.open(context.Background())
+	n.socket, err = n.dialer.open(context.Background())
 	return err
 }
 
-// receive implements transport. A connection that is to be given up is left as soon as all
-// answers are received.
+// receive implements transport. A connection that is retired is closed when all replies are
+// received.
 func (n *connection) receive() (any, error) {
 	if n.socket == nil {
 		return nil, net.ErrClosed
@@ -90,17 +90,17 @@ func (n *connection) receive() (any, error) {
 	if err != nil && codeOf(err) == "" {
 		n.drop()
 	}
-	n.leaves = n.leaves || leaves(err)
+	n.closing = n.closing || closesConnection(err)
 	return answer, err
 }
 
 func (n *connection) drop() {
 	n.socket.close()
-	n.socket, n.leaves = nil, false
+	n.socket, n.closing = nil, false
 }
 
-// pooled is a transport by whatever connections go-redis has: to send is to wait for the
-// answers, too.
+// pooled is a transport by the connections of go-redis's pool. Its send also waits for the
+// replies.
 type pooled struct{ answers []*goredis.Cmd }
 
 // connect implements transport.
@@ -115,7 +115,7 @@ func (p *pooled) send(node *goredis.Client, commands ...[]any) error {
 	}
 	if len(commands) == 1 {
 		p.answers = append(p.answers, goredis.NewCmd(ctx, commands[0]...))
-		node.Process(ctx, p.answers[0]) // whose error it has
+		node.Process(ctx, p.answers[0]) // it has the error
 		return nil
 	}
 	pipe := node.Pipeline()
@@ -126,7 +126,7 @@ func (p *pooled) send(node *goredis.Client, commands ...[]any) error {
 	return nil
 }
 
-// joinRecords makes one piece of each record, as go-redis wants it.
+// joinRecords joins the pieces of each record, as go-redis needs them.
 func joinRecords(words []any) {
 	for i, word := range words {
 		if staged, ok := word.(stagedRecord); ok {

@@ -7,65 +7,66 @@ import (
 	"redstalk/tube"
 )
 
-// unit is what is carried out together: the batch of a connection, or upkeep of the
-// engine itself. It may take several calls.
+// unit is what is carried out together: the batch of a connection, or background work of the
+// engine itself ("upkeep"), such as heartbeats, expiry and reclaiming. It can take several
+// calls.
 //
-// A unit belongs to whoever handed it over until it is in the inbox, and then to the
+// A unit belongs to the goroutine that submits it until it is in the inbox, and then to the
 // caller of the partition until end.
 type unit struct {
-	batch *storage.Batch // nil for upkeep
-	since time.Time      // when it came; its time runs from here
+	batch *storage.Batch // nil for background work
+	since time.Time      // when it was submitted, for its time limit
 
-	at       int          // operations of the batch that are encoded
-	begun    int          // of these, in earlier calls than the present one
-	yields   bool         // it has had as much of a call as one may have; others come first
+	at       int          // number of operations of the batch that are encoded
+	begun    int          // how many of these, in earlier calls than the present one
+	yields   bool         // it has had its share of a call; others come first
 	cut      bool         // something of it was cut, see rewind
-	answered map[int]bool // operations that were, though one before them was cut
-	limit    *head        // the batch is takes, of jobs that come before this one; nil if it is not, or of any
+	answered map[int]bool // operations that were answered although one before them was cut
+	limit    *head        // if not nil, the batch is takes of jobs that come before this one
 
-	attends attendProgress
+	refs    refProgress
 	partial partial
 	kick    kickProgress
 	listing listing
 	many    manyProgress
 
-	upkeep func(*call)     // encodes an operation of the engine itself
-	after  func(err error) // called when upkeep is done, if not nil
-	keep   bool            // upkeep that must be done, however long it takes
+	upkeep  func(*call)     // encodes an operation of the engine itself
+	after   func(err error) // called when background work is done, if not nil
+	mustRun bool            // background work without a time limit
 
-	abandoned bool // it was answered with an error, while its call goes on
+	abandoned bool // it was answered with an error, while its call continues
 }
 
-// attendProgress says how far a unit's attending operations have come.
-type attendProgress struct {
-	counted int // that attendance knows
-	seen    int // that are encoded
+// refProgress is how many Ref operations of a unit are done.
+type refProgress struct { // counted in tubeRefs
+	counted int // encoded
+	seen    int // how many of these, in earlier calls than the present one
 	before  int // of these, in earlier calls than the present one
 }
 
-// partial is an operation on many jobs that takes several calls, and how many jobs
+// partial is the progress of an operation on many jobs that takes several calls: how many jobs
 // it has kicked or removed in those that were answered.
 type partial struct {
 	op   *storage.Op
 	jobs int
 }
 
-// add notes that a part of an operation was done with some more jobs.
+// add adds jobs of an answered part of an operation.
 func (d *partial) add(op *storage.Op, jobs int) { d.op, d.jobs = op, d.jobs+jobs }
 
-// kickProgress is a kick that takes several calls.
+// kickProgress is the state of a kick that takes several calls.
 type kickProgress struct {
 	from string // the state from which it kicks; "" before the first call
 }
 
 // listing is a list of tubes that is read in parts, from its end, or of jobs in them.
-type listing struct {
+type listing struct { // where the next part ends, exclusive; 0 if none was read
 	from  int // where the next part ends, behind the first; 0 if none was read
 	names []string
 	jobs  []tube.JobStats
 }
 
-// next is where the next part is to end, as the script wants it.
+// next returns where the next part ends, as the script expects it.
 func (l *listing) next() int {
 	if l.from == 0 {
 		return -1
@@ -85,23 +86,22 @@ func opsOf(units []*unit) int {
 }
 
 // enterCall is called when u goes into a call.
-func (u *unit) enterCall() { u.begun, u.attends.before, u.yields = u.at, u.attends.seen, false }
+func (u *unit) enterCall() { u.begun, u.refs.before, u.yields = u.at, u.refs.seen, false }
 
-// restart goes back to where u was when it went into its present call, which was not
-// carried out.
-func (u *unit) restart() { u.at, u.attends.seen = u.begun, u.attends.before }
+// restart goes back to the position of u before its present call, which was not carried out.
+func (u *unit) restart() { u.at, u.refs.seen = u.begun, u.refs.before }
 
-// again asks for the last operation once more, in another call.
+// again repeats the last operation, in another call.
 func (u *unit) again() { u.at-- }
 
-// againLater is again, behind what others want.
+// againLater is again, after the other units that wait.
 func (u *unit) againLater() { u.at, u.yields = u.at-1, true }
 
 // done returns whether nothing is left to do.
 func (u *unit) done() bool { return u.batch == nil || u.at == len(u.batch.Ops) }
 
-// rewind goes back to the first operation that was cut, and returns whether there is
-// one. The unit yields to others if it has got something.
+// rewind goes back to the first operation that was cut, and returns whether there is one. The
+// unit yields to others if it has got something.
 func (u *unit) rewind(cut map[*storage.Op]bool) bool {
 	ops, first := u.batch.Ops, u.begun
 	for first < u.at && !cut[&ops[first]] {
@@ -123,7 +123,7 @@ func (u *unit) rewind(cut map[*storage.Op]bool) bool {
 	return true
 }
 
-// given returns the operations that have given somebody a job, as far as u has got.
+// given returns the operations of u so far that have reserved a job.
 func (u *unit) given() (ops []*storage.Op) {
 	if u.batch == nil {
 		return nil
@@ -136,7 +136,7 @@ func (u *unit) given() (ops []*storage.Op) {
 	return ops
 }
 
-// open returns the operations, from one as far as u has got, that were not answered.
+// open returns the unanswered operations of u so far, from an index on.
 func (u *unit) open(from int) []*storage.Op {
 	ops := make([]*storage.Op, 0, u.at-from)
 	for i := from; i < u.at; i++ {
@@ -147,8 +147,8 @@ func (u *unit) open(from int) []*storage.Op {
 	return ops
 }
 
-// end tells whoever handed u over that it is done; if err is not nil nothing of it
-// counts as done, but for the jobs that were kicked or removed.
+// end completes the unit. If err is not nil nothing of it counts as done, except for the jobs
+// that were kicked or removed.
 func (u *unit) end(err error) {
 	if u.upkeep != nil {
 		if u.after != nil {
@@ -165,12 +165,12 @@ func (u *unit) end(err error) {
 	u.batch.Done()
 }
 
-// jobsDone returns with how many jobs an operation was done in calls that were answered.
+// jobsDone returns how many jobs an operation has handled in calls that were answered.
 func (u *unit) jobsDone(i int) int {
 	switch op := &u.batch.Ops[i]; {
 	case op == u.partial.op:
 		return u.partial.jobs
-	case i < u.at: // encoded, so an answer is not that of an earlier use of the operation
+	case i < u.at: // encoded, so the answer is not that of an earlier use of the operation
 		return op.Answer.Count
 	}
 	return 0

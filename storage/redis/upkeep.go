@@ -11,35 +11,34 @@ import (
 )
 
 const (
-	// tickPatience is how long a tick waits for its partitions, if there are
-	// several: while one fails, what is due in the others is not to be late.
+	// tickPatience is how long a tick waits for several partitions: while one fails, the others
+	// must not be late.
 	tickPatience = 250 * time.Millisecond
 
-	// tickAgain is when a tick is to be tried again that failed in some.
+	// tickAgain is when a tick is tried again after it has failed in some partitions.
 	tickAgain = 100 * time.Millisecond
 
-	// lateWorthLogging is how late a delay, a TTR or a pause may end unremarked,
-	// and lateEvery how often that is remarked on.
-	lateWorthLogging = time.Second
-	lateEvery        = 10 * time.Second
+	// minLoggedLag is from which lateness of a delay, TTR or pause on it is logged, and
+	// logLagEvery how often.
+	minLoggedLag = time.Second
+	logLagEvery  = 10 * time.Second
 )
 
-// upkeep is what a partition has done now and then, whatever connections want:
-// sending a heartbeat, and doing what is due. Times are by the local clock,
-// moved as that of Redis is in tests.
+// upkeep schedules the background work of a partition: heartbeats, and what is due. Times are
+// by the local clock, which is moved like that of Redis in tests.
 type upkeep struct {
-	elsewhere atomic.Bool // the last tick has found something due that another instance has to do
+	elsewhere atomic.Bool // another instance has something due, as of the last tick
 
 	mu      sync.Mutex
 	running bool
-	beat    time.Time // of the last heartbeat that was asked for
-	due     time.Time // of the next thing, as far as is known
+	beat    time.Time // when the last heartbeat was requested
+	due     time.Time // when the next thing is due, as far as known
 }
 
-// never is a time that does not come.
+// never is a time in the distant future.
 var never = time.Unix(1<<40, 0)
 
-// dueIn notes that something is due in so long.
+// dueIn records that something will be due.
 func (u *upkeep) dueIn(now time.Time, in time.Duration) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -48,15 +47,15 @@ func (u *upkeep) dueIn(now time.Time, in time.Duration) {
 	}
 }
 
-// nothingDue notes that whatever was known to be due is done, or is told again.
+// nothingDue records that what was known to be due is done, or will be reported again.
 func (u *upkeep) nothingDue() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.due = never
 }
 
-// left is how long until the next thing; while upkeep is under way nothing more
-// is due, or whoever asks would do so again and again.
+// left returns how long it is until the next thing is due. While a tick is under way nothing
+// more is due, so that the timer does not ask again and again.
 func (u *upkeep) left(now time.Time) time.Duration {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -66,9 +65,9 @@ func (u *upkeep) left(now time.Time) time.Duration {
 	return u.due.Sub(now)
 }
 
-// begin returns whether there is something to do, and none under way, and
-// whether that is a heartbeat, too. It is asked again after heartbeatEvery at the
-// latest: a heartbeat is sent if the next one would come late then.
+// begin returns whether there is something to do while nothing is under way, and whether that
+// includes a heartbeat. It is called at least every heartbeatEvery: a heartbeat is sent if the
+// next one would be late.
 func (u *upkeep) begin(now time.Time, always bool) (ok, beat bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -89,20 +88,20 @@ func (u *upkeep) end() {
 	u.running = false
 }
 
-// tick has the upkeep of the partition done, which has begun; with a heartbeat if beat is
-// true. How it ended comes over the channel.
+// tick submits the background work of the partition, which has begun; with a heartbeat if beat
+// is true. The result is sent to the channel.
 func (p *partition) tick(ended chan<- error, beat bool) {
 	u := &unit{upkeep: func(c *call) {
 		if beat {
 			p.encodeHeartbeat(c)
-			p.encodeAttendances(c)
+			p.encodeChangedRefs(c)
 			p.encodeTimes(c)
 		}
 		p.encodeTick(c)
 	}}
 	u.after = func(err error) {
 		p.endTick()
-		if p.of > 1 { // whoever began it may not have waited
+		if p.of > 1 { // nobody may be waiting for the channel
 			left := p.upkeep.left(p.clock.now())
 			if err != nil {
 				left = max(left, tickAgain)
@@ -117,31 +116,30 @@ func (p *partition) tick(ended chan<- error, beat bool) {
 	}
 }
 
-// endTick notes that the upkeep has ended.
+// endTick records that the background work has ended.
 func (p *partition) endTick() {
 	p.ticks.Add(-1)
 	p.upkeep.end()
 }
 
-// Tick implements storage.Store. It also sends the heartbeats when they are
-// due; the time until then bounds what it returns. Each partition has its own
-// upkeep, so one that fails holds up none of the others. What other instances know
-// to be due is left to them.
+// Tick implements storage.Store. It also sends the heartbeats when they are due; the result is
+// never later than the next one. Each partition has its own background work, so one that fails
+// does not hold up the others. What other instances know to be due is left to them.
 func (s *Store) Tick() (time.Duration, error) {
 	next, _, err := s.tick(false)
 	return next, err
 }
 
 const (
-	// settlePatience is how long Settle waits for others to do what is theirs to
-	// do, and settleAgain how often it looks.
+	// settlePatience is how long TickAll waits for other instances to do what is theirs, and
+	// settleAgain how often it looks.
 	settlePatience = 200 * time.Millisecond
 	settleAgain    = 3 * time.Millisecond
 )
 
-// Settle implements storage.Settler. It ticks in all partitions, also where it knows
-// of nothing that is due, and while a reservation of another instance has just run
-// out, or upkeep is under way that may have begun too early, it does so again.
+// TickAll ticks in all partitions, including those where nothing is known to be due. It repeats
+// that while a reservation of another instance has just expired, or a tick is under way that
+// may have begun too early.
 func (s *Store) TickAll() (time.Duration, error) {
 	for begun := time.Now(); ; time.Sleep(settleAgain) {
 		next, all, err := s.tick(true)
@@ -151,9 +149,9 @@ func (s *Store) TickAll() (time.Duration, error) {
 	}
 }
 
-// tick has the upkeep of those partitions done for which something is due, or of
-// all. It returns when the next thing is due, and whether, as far as can be told,
-// all is done that was.
+// tick does the background work of the partitions for which something is due, or of all. It
+// returns when the next thing is due, and whether everything that was due is done, as far as
+// known.
 func (s *Store) tick(everywhere bool) (next time.Duration, all bool, err error) {
 	ended := make(chan error, len(s.parts))
 	begun := s.beginTicks(everywhere || len(s.parts) == 1)
@@ -176,9 +174,9 @@ func (s *Store) tick(everywhere bool) (next time.Duration, all bool, err error) 
 	return next, all, nil
 }
 
-// beginTicks begins the upkeep of those partitions for which something is due, or of all for
-// which none is under way, and returns with each whether a heartbeat is due. All begin before
-// the first one is told what to do, so each knows its share of what may be done.
+// beginTicks begins the background work of the partitions for which something is due, or of all
+// for which none is under way. It returns with each whether a heartbeat is due. All begin
+// before the first one is encoded, so that each knows its share of the step size.
 func (s *Store) beginTicks(always bool) map[*partition]bool {
 	begun := make(map[*partition]bool, len(s.parts))
 	for _, p := range s.parts {
@@ -190,8 +188,8 @@ func (s *Store) beginTicks(always bool) map[*partition]bool {
 	return begun
 }
 
-// await collects how the upkeep of that many partitions has ended, if there are
-// several not longer than Options.tickPatience.
+// await collects the results of that many partitions. If there are several it waits for at most
+// Options.tickPatience.
 func (s *Store) await(ended <-chan error, begun int) (errs []error) {
 	var enough <-chan time.Time
 	if len(s.parts) > 1 && begun > 0 {
@@ -212,28 +210,27 @@ func (s *Store) await(ended <-chan error, begun int) (errs []error) {
 	return errs
 }
 
-// tardiness tells the operator when what was due was done late: because the
-// machine or Redis has too much to do, or more was due at once than can be done
-// at once, or there was no instance.
-type tardiness struct {
+// timerLag logs when due things were done late: because the machine or Redis is overloaded,
+// because more was due at once than can be done at once, or because there was no instance.
+type timerLag struct {
 	log *slog.Logger
 
-	mu    sync.Mutex
-	told  time.Time     // when it was last remarked on
-	times int           // since then
-	most  time.Duration // of these
+	mu     sync.Mutex
+	logged time.Time     // when it was last logged
+	times  int           // since then
+	most   time.Duration // of these
 }
 
-// note takes down how late the latest was of what a tick has done.
-func (t *tardiness) note(late time.Duration) {
-	if late < lateWorthLogging {
+// record records how late the latest thing was that a tick has done.
+func (t *timerLag) record(late time.Duration) {
+	if late < minLoggedLag {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.times, t.most = t.times+1, max(t.most, late)
-	if now := time.Now(); now.Sub(t.told) >= lateEvery {
+	if now := time.Now(); now.Sub(t.logged) >= logLagEvery {
 		t.log.Warn("delays, TTRs or pauses have ended late", "by", t.most, "times", t.times)
-		t.told, t.times, t.most = now, 0, 0
+		t.logged, t.times, t.most = now, 0, 0
 	}
 }

@@ -69,7 +69,7 @@ func testTardiness(t *testing.T, url string, partitions int, begin func(s *Store
 	late(4*time.Second, "4s", "1")
 	late(6 * time.Second)
 	late(2 * time.Second)
-	time.Sleep(lateEvery)
+	time.Sleep(logLagEvery)
 	late(3*time.Second, "6s", "3")
 }
 

@@ -77,14 +77,14 @@
 -- What a call costs. Redis runs this whole text in every call. Expensive are
 --   each redis.call: half a microsecond, and what the command does
 --   each function that is defined, by the number of locals from outside that it uses. So the
---     operations of nearly every batch, in often/, are not functions; and those of take.lua,
---     of rare/ and of tagged/ are defined by the first operation that needs them
+--     operations of nearly every batch, in fast/, are not functions; and those of take.lua,
+--     of slow/ and of tagged/ are defined by the first operation that needs them
 --   numbers given to redis.call, which prints them with 17 digits. So it is given text
 --   new strings, such as arguments and what a redis.call returns: Lua hashes all of their
 --     bytes, for about a nanosecond each. So large records are kept out of here
 
--- Where what is: batch/ has the parts that every call runs, often/ the operations of nearly
--- every batch, rare/ the others and what they share, shared/ what the checks need, too.
+-- Where what is: batch/ has the parts that every call runs, fast/ the operations of nearly
+-- every batch, slow/ the others and what they share, shared/ what the checks need, too.
 -- A line '--include' stands for a file here, or for data that luadata.go generates.
 
 --include data: keys
@@ -96,57 +96,57 @@
 --include batch/state.lua
 --include batch/jobs.lua
 
--- find_first and reserve_first are nil until define_take is called. RARE is nil, or what
--- rare_functions has returned.
-local find_first, reserve_first, RARE
-local define_take, rare_functions
+-- find_first and reserve_first are nil until define_take is called. SLOW is nil, or what
+-- slow_functions has returned.
+local find_first, reserve_first, SLOW
+local define_take, slow_functions
 
 function define_take()
 --include data: terms
 --include batch/take.lua
 end
 
--- What only jobs with tags, tubes with policies and leases need is defined when RARE is
+-- What only jobs with tags, tubes with policies and leases need is defined when SLOW is
 -- asked for a function that it does not have, and then what operations on many jobs need.
-function rare_functions()
+function slow_functions()
 --include data: record
 --include data: rules
 --include data: verdicts
 --include data: times
 --include shared/ranges.lua
---include rare/tubes.lua
---include rare/records.lua
---include rare/moves.lua
---include rare/put.lua
---include rare/take.lua
---include rare/move.lua
---include rare/peek.lua
---include rare/stats.lua
---include rare/attend.lua
---include rare/tick.lua
---include rare/instances.lua
+--include slow/tubes.lua
+--include slow/records.lua
+--include slow/moves.lua
+--include slow/put.lua
+--include slow/take.lua
+--include slow/move.lua
+--include slow/peek.lua
+--include slow/stats.lua
+--include slow/refs.lua
+--include slow/tick.lua
+--include slow/instances.lua
   local function define_tagged()
 --include tagged/start.lua
---include data: facts
+--include data: metadata
 --include data: after
---include data: places
---include tagged/facts.lua
+--include data: placement
+--include tagged/metadata.lua
 --include tagged/policies.lua
 --include tagged/keys.lua
---include tagged/comeback.lua
+--include tagged/outcome.lua
 --include tagged/put.lua
 --include tagged/leases.lua
---include tagged/bound.lua
+--include tagged/pending.lua
   end
-  local function define_many()
---include many/start.lua
---include data: facts
+  local function define_bulk()
+--include bulk/start.lua
+--include data: metadata
 --include data: counters
---include many/walk.lua
---include many/flush.lua
---include many/list.lua
---include many/move.lua
---include many/import.lua
+--include bulk/walk.lua
+--include bulk/flush.lua
+--include bulk/list.lua
+--include bulk/move.lua
+--include bulk/import.lua
   end
   local function define_next(define, and_then)
     setmetatable(OPS, { __index = function(_, name)
@@ -156,30 +156,30 @@ function rare_functions()
       return OPS[name]
     end })
   end
-  define_next(define_tagged, define_many)
+  define_next(define_tagged, define_bulk)
   return OPS
 end
 
--- The operations. at is where the next one begins in ARGV. Those in often/ are here,
--- and move at themselves; the others are functions of rare/, which are given where
+-- The operations. at is where the next one begins in ARGV. Those in fast/ are here,
+-- and move at themselves; the others are functions of slow/, which are given where
 -- their arguments begin and return where those of the next operation do.
 local at = FIRST_OPERATION
 while ARGV[at] do
   local word = ARGV[at]
   if word == 'put' then
---include often/put.lua
+--include fast/put.lua
   elseif word == 'take' then
---include often/take.lua
-  elseif word == 'take-foreseen' then
---include often/foreseen.lua
-  elseif word == 'gone' then
---include often/gone.lua
-  elseif word == 'over' then
---include often/over.lua
+--include fast/take.lua
+  elseif word == 'take-handoff' then
+--include fast/handoff.lua
+  elseif word == 'delete-held' then
+--include fast/delete_held.lua
+  elseif word == 'drop-sets' then
+--include fast/drop_sets.lua
   else
     if word ~= 'put-delayed' then write_new_jobs() end
-    RARE = RARE or rare_functions()
-    at = RARE[word](at + 1)
+    SLOW = SLOW or slow_functions()
+    at = SLOW[word](at + 1)
   end
 end
 write_new_jobs()

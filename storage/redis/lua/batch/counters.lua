@@ -3,8 +3,8 @@
 
 for tube, by in pairs(totals) do
   if call('HINCRBY', PREFIX .. 'tube:' .. tube, 'total', format('%d', by)) == by then
-    RARE = RARE or rare_functions()
-    RARE.open_tube(tube)
+    SLOW = SLOW or slow_functions()
+    SLOW.open_tube(tube)
   end
 end
 for tube, by in pairs(bytes) do
@@ -20,5 +20,5 @@ for tube, by in pairs(deletes) do call('HINCRBY', PREFIX .. 'tube:' .. tube, 'de
 if sum.deleted ~= 0 then call('HINCRBY', COUNTS, 'deleted', format('%d', sum.deleted)) end
 if sum.urgent ~= 0 then call('HINCRBY', COUNTS, 'urgent', format('%d', sum.urgent)) end
 if sum.grouped ~= 0 then call('HINCRBY', COUNTS, 'grouped', format('%d', sum.grouped)) end
-if RARE then RARE.write_rare_counters() end
+if SLOW then SLOW.write_slow_counters() end
 

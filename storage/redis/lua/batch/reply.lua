@@ -4,7 +4,7 @@
 -- become ready, those first that have waited longest. An instance is told once, and then
 -- asks again. This instance is told by hints, which are in the reply.
 local hints, hinted = '', 0
-for tube, n in pairs(become_ready) do
+for tube, n in pairs(wakeups) do
   local waiting = PREFIX .. 'waiting:' .. tube
   if n > 0 and call('EXISTS', waiting) == 1 and not is_paused(tube) then
     local told = call('ZPOPMIN', waiting, format('%d', n))
@@ -13,7 +13,7 @@ for tube, n in pairs(become_ready) do
         local jobs = n - #told / 2 + 1 -- one for each of the others
         hints, hinted = hints .. #tube .. ':' .. tube .. jobs .. ';', hinted + 1
       else
-        call('RPUSH', PREFIX .. 'mail:' .. told[k], tube)
+        call('RPUSH', PREFIX .. 'wakeups:' .. told[k], tube)
       end
     end
   end
@@ -23,7 +23,7 @@ local text = (sum.refused or sum.changed and '1;' or '0;')
   .. (sum.puts > 0 and format('%.0f;', first_number) or '0;')
   .. (sum.earliest < math.huge and format('%.0f;', math.max((sum.earliest - MS) * 1000 + 1, 0)) or '-1;')
   .. (hinted > 0 and hinted .. ';' .. hints or '0;')
-  .. concat(answers) .. (sum.noted and RARE.noted_text() or '')
+  .. concat(answers) .. (sum.noted and SLOW.noted_text() or '')
 local ids = concat(taken, ',')
 if sum.changed then call('SET', BATCH, NUMBER .. ';' .. #ids .. ';' .. ids .. '0;0;' .. text) end
 records[1], records[2], records[3] = clock[1] .. ';' .. clock[2] .. ';' .. text, ids, concat(sizes)

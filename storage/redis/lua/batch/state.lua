@@ -31,7 +31,7 @@ local sum = {
   changed = void, -- whether anything has changed that must not be done twice
   puts = 0, takes = 0, -- jobs put, and jobs taken in bulk
   unput = 0, -- puts that made no job: their numbers are given back
-  noted = nil, -- what is counted by tube, see note in rare/tubes.lua
+  noted = nil, -- what is counted by tube, see note in slow/tubes.lua
   refused = nil, -- what the reply says of puts that quotas have refused
   earliest = math.huge, -- when the first thing is due that the batch made due
   -- By how much the counters of these names change. There is none of ready jobs: their
@@ -41,7 +41,7 @@ local sum = {
 
 -- The same by tube: jobs put, deleted, and become ready; bytes of bodies; and joined,
 -- joined-urgent.
-local totals, deletes, become_ready, bytes = {}, {}, {}, {}
+local totals, deletes, wakeups, bytes = {}, {}, {}, {}
 local joined, joined_urgent = {}, {}
 
 -- The reply: the answers, the ids of jobs that were taken, the sizes of large records, and

@@ -88,8 +88,8 @@ local function add_records(tube, found)
   local keys, base, sized = not_cached(found), #records, #sizes
   if not keys[1] then return end
   if largest >= LARGE then
-    RARE = RARE or rare_functions()
-    if not RARE.add_any_size(keys) then RARE.drop_lost(tube, found, base, sized) end
+    SLOW = SLOW or slow_functions()
+    if not SLOW.add_any_size(keys) then SLOW.drop_lost(tube, found, base, sized) end
     return
   end
   local raw, at = call('MGET', unpack(keys)), base
@@ -100,8 +100,8 @@ local function add_records(tube, found)
     end
   end
   if at < base + #keys then
-    RARE = RARE or rare_functions()
-    RARE.drop_lost(tube, found, base, sized)
+    SLOW = SLOW or slow_functions()
+    SLOW.drop_lost(tube, found, base, sized)
   end
 end
 
@@ -168,8 +168,8 @@ function reserve_first(tube, n)
   if found.count == 0 then return 0, false, false end
   largest = largest or tonumber(call('HGET', COUNTS, 'largest') or math.huge)
   if carried + found.count * largest > BUDGET then
-    RARE = RARE or rare_functions()
-    found, cut = RARE.fit(tube, found)
+    SLOW = SLOW or slow_functions()
+    found, cut = SLOW.fit(tube, found)
     if found.count == 0 then return 0, false, true end
   end
   local count, base, used = found.count, #records, #found.names

@@ -23,7 +23,7 @@
 --include data: keys
 --include data: sizes
 --include data: record
---include data: silence
+--include data: heartbeat-timeout
 --include check/start.lua
 --include shared/ranges.lua
 
@@ -182,7 +182,7 @@ local function check_tube(tube, is_reserved, all, urgent)
   if not all then all, urgent = count_joined(tube, 0) end
   compare(report, key, 'joined', all)
   compare(report, key, 'joined-urgent', urgent)
-  local have = call('HMGET', PREFIX .. key, 'joined', 'joined-urgent', 'total', 'deletes', 'bound')
+  local have = call('HMGET', PREFIX .. key, 'joined', 'joined-urgent', 'total', 'deletes', 'pending')
   local ready = members + number(have[1])
   local delayed, buried = call('ZCARD', PREFIX .. 'delayed:' .. tube), call('ZCARD', PREFIX .. 'buried:' .. tube) + number(have[5])
   sum.ready, sum.delayed, sum.buried = sum.ready + ready, sum.delayed + delayed, sum.buried + buried

@@ -1,5 +1,5 @@
 -- Which of these jobs are not where their records say, or in two places. A repair puts them
--- right, as places.lua says; else nothing is changed.
+-- right, as locations.lua says; else nothing is changed.
 --
 -- KEYS[1]  prefix of every key of the partition
 -- ARGV[1]  1 to repair, else 0
@@ -14,11 +14,11 @@
 --include data: keys
 --include data: sizes
 --include data: record
---include data: facts
---include data: silence
+--include data: metadata
+--include data: heartbeat-timeout
 --include check/start.lua
 --include shared/ranges.lua
---include check/places.lua
+--include check/locations.lua
 
 local listed = {} -- by tube: true, or false if it was not listed
 local function is_listed(tube)
@@ -40,22 +40,22 @@ local function check_listed(key, tube)
   end
 end
 
--- check_kept checks that a record does not expire, as staged ones do.
-local function check_kept(key)
+-- check_persistent checks that a record does not expire, as staged ones do.
+local function check_persistent(key)
   work = work + 1
   if call('PTTL', key) < 0 then return end
   note('job ' .. id_text(key) .. ': its record expires')
   if REPAIR then call('PERSIST', key) end
 end
 
--- check_facts checks the block of facts of a job, and that its tube knows its key. It returns
+-- check_metadata checks the block of facts of a job, and that its tube knows its key. It returns
 -- how many bytes the block has.
-local function check_facts(key, j)
+local function check_metadata(key, j)
   if j.letter < 'a' then return 0 end
   work = work + 2
-  local f = unpack_facts(call('GETRANGE', key, string.format('%d', -MOST_FACTS), '-1'))
+  local f = unpack_metadata(call('GETRANGE', key, string.format('%d', -MAX_METADATA), '-1'))
   if not f then
-    note('job ' .. id_text(key) .. ': its facts are broken')
+    note('job ' .. id_text(key) .. ': its metadata is broken')
     return 0
   end
   local number = string.format('%.0f', tonumber(id_text(key)))
@@ -75,14 +75,14 @@ local function add_size(tube, size)
 end
 
 local function check_job(key, raw)
-  check_kept(key)
+  check_persistent(key)
   local j = read_header(raw)
   if not STATE[j.letter] then
     note_broken(key)
     add_size('', 0)
     return
   end
-  add_size(j.tube, call('STRLEN', key) - NAME_AT + 1 - #j.tube - check_facts(key, j))
+  add_size(j.tube, call('STRLEN', key) - NAME_AT + 1 - #j.tube - check_metadata(key, j))
   if not is_in_place(j, (queues_with(key, j.tube))) then
     local places = places_of(key, j)
     if not is_right(j, places.keys) then

@@ -15,10 +15,10 @@
 --include data: keys
 --include data: sizes
 --include data: record
---include data: silence
+--include data: heartbeat-timeout
 --include check/start.lua
 --include shared/ranges.lua
---include check/places.lua
+--include check/locations.lua
 
 -- The queue of the members that are being checked: its key behind the prefix, what comes
 -- before the ':' in that, and the tube or instance.

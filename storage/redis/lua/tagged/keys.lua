@@ -11,9 +11,9 @@ local function by_key(tube, key)
   return number and key_of_number(tonumber(number)) or nil
 end
 
--- kept_for returns the number of the gone job for which a key of a tube stays taken; nil if
+-- tombstone_of returns the number of the gone job for which a key of a tube stays taken; nil if
 -- it does not.
-local function kept_for(tube, key)
+local function tombstone_of(tube, key)
   local kept = key ~= '' and call('GET', PREFIX .. 'key:' .. tube .. ' ' .. key)
   local number, till = string.match(kept or '', '^(%d+) (%d+)$')
   return number and tonumber(till) > NOW and tonumber(number) or nil
@@ -25,23 +25,23 @@ end
 -- than UNTICKED, for what stays taken for longer than LONG.
 local UNTICKED, SHORT_TOGETHER, LONG_TOGETHER, LONG = 180000, 1000, 60000, 600000
 
--- keep_key has a key of a tube stay taken for a job that is gone.
-local function keep_key(tube, key, number, ttl)
+-- leave_tombstone has a key of a tube stay taken for a job that is gone.
+local function leave_tombstone(tube, key, number, ttl)
   local name, till = tube .. ' ' .. key, NOW_UP + ttl
   call('SET', PREFIX .. 'key:' .. name, format('%.0f %.0f', number, till), 'PX', format('%.0f', ttl + UNTICKED))
   local together = ttl > LONG and LONG_TOGETHER or SHORT_TOGETHER
   local over = format('%.0f', math.ceil(till / together) * together)
-  if call('RPUSH', PREFIX .. 'kept:' .. over, name) == 1 then call('ZADD', PREFIX .. 'kept', over, over) end
+  if call('RPUSH', PREFIX .. 'tombstones:' .. over, name) == 1 then call('ZADD', PREFIX .. 'tombstones', over, over) end
 end
 
--- forget_facts is called for a job that is about to be gone. Its key stays taken for as long as
+-- forget_metadata is called for a job that is about to be gone. Its key stays taken for as long as
 -- the rules say.
-function OPS.forget_facts(j)
-  local f = facts_of(j)
+function OPS.forget_metadata(j)
+  local f = metadata_of(j)
   if not f or f.key == '' then return end
   call('HDEL', PREFIX .. 'keys:' .. j.tube, f.key)
   local ttl = rules_of(j).key_ttl or 0
-  if ttl > 0 then keep_key(j.tube, f.key, tonumber(sub(j.key, #PREFIX + 1)), ttl) end
+  if ttl > 0 then leave_tombstone(j.tube, f.key, tonumber(sub(j.key, #PREFIX + 1)), ttl) end
 end
 
 -- give_key gives a job, whose key is free, the key.
@@ -71,8 +71,8 @@ local function remove(j)
   local reserved = j.state == 'reserved'
   if reserved then
     take_from_holder(j)
-  elseif j.state == 'bound' then
-    OPS.unbind(j)
+  elseif j.state == 'pending' then
+    OPS.clear_pending(j)
   else
     leave_place(j)
   end
@@ -132,13 +132,13 @@ OPS['find-key'] = function(i)
   return i + 3
 end
 
--- answer_facts answers with what job-stats says of a job with facts: its block, the key void or
+-- answer_metadata answers with what job-stats says of a job with facts: its block, the key void or
 -- not, '' if it is broken; the policy of its tube, '' if none; 1 if it is leased; and where it is bound to, or ''.
-function OPS.answer_facts(j)
-  local f, size = facts_of(j), length_of(j.key)
+function OPS.answer_metadata(j)
+  local f, size = metadata_of(j), length_of(j.key)
   answer_text(not f and '' or call('GETRANGE', j.key, format('%d', size - f.length - 2), format('%d', size - 3)))
   answer_text(call('HGET', PREFIX .. 'policies', j.tube) or '')
   answer(j.leased and 1 or 0)
-  local bound = j.state == 'bound' and call('HGET', PREFIX .. 'bound', sub(j.key, #PREFIX + 1))
-  answer_text(bound and string.match(bound, '^%S+') or '')
+  local pending = j.state == 'pending' and call('HGET', PREFIX .. 'pending', sub(j.key, #PREFIX + 1))
+  answer_text(pending and string.match(pending, '^%S+') or '')
 end

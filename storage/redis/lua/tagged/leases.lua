@@ -37,9 +37,9 @@ OPS['take-lease'] = function(i)
     if not cut and ARGV[i] == '1' then await(from, last) end
     return last + 1
   end
-  local f = change_facts(j)
+  local f = change_metadata(j)
   f.lease = math.max(math.floor(MS * 1000), f.lease + 1)
-  save_facts(j)
+  save_metadata(j)
   j.leased = true
   follow(j, 'reserve ready')
   answer(DONE)
@@ -56,9 +56,9 @@ end
 -- Answer  1; 0 if that is not its present lease
 OPS['move-leased'] = function(i)
   local move, j, arrow = ARGV[i], load(ARGV[i + 2]), nil
-  if j and j.has_facts then
+  if j and j.has_metadata then
     locate(j, false)
-    j.mine = j.leased and facts_of(j) ~= nil and format('%.0f', j.facts.lease) == ARGV[i + 1]
+    j.mine = j.leased and metadata_of(j) ~= nil and format('%.0f', j.metadata.lease) == ARGV[i + 1]
     arrow = j.mine and arrow_for(j, move)
   end
   answer(arrow and 1 or 0)

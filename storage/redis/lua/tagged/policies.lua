@@ -1,7 +1,7 @@
 -- Policies and quotas of tubes.
 
 -- policy_of returns the policy of a tube, nil if it has none: a table with retry, max, dead
--- and key_ttl like that of unpack_facts, and on_duplicate, a number. The hash policies has
+-- and key_ttl like that of unpack_metadata, and on_duplicate, a number. The hash policies has
 -- texts, see policy.go.
 function OPS.policy_of(tube)
   if policies[tube] == nil then
@@ -24,7 +24,7 @@ end
 
 -- rules_of returns the rules that hold for a job: its own, and for the rest those of its tube.
 local function rules_of(j)
-  local f, p = facts_of(j) or { max = 0, dead = '' }, OPS.policy_of(j.tube) or { max = 0, dead = '' }
+  local f, p = metadata_of(j) or { max = 0, dead = '' }, OPS.policy_of(j.tube) or { max = 0, dead = '' }
   return {
     retry = f.retry or p.retry, max = f.max > 0 and f.max or p.max, dead = f.dead ~= '' and f.dead or p.dead,
     key_ttl = f.key_ttl or p.key_ttl,
@@ -75,7 +75,7 @@ function OPS.put_limited(i, quota)
     if OPS.admit_record(tube, quota, record) then
       call('ZADD', READY .. tube, its, new_job(record))
       if tonumber(its) < URGENT_BELOW then sum.urgent = sum.urgent + 1 end
-      become_ready[tube], sum.changed = (become_ready[tube] or 0) + 1, true
+      wakeups[tube], sum.changed = (wakeups[tube] or 0) + 1, true
     end
   end
   return first + step * n - 1

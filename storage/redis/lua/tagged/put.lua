@@ -18,7 +18,7 @@ local function enter_run()
     call('ZADD', READY .. tube, unpack(entries))
   end
   if tonumber(pri) < URGENT_BELOW then sum.urgent = sum.urgent + #keys end
-  become_ready[tube] = (become_ready[tube] or 0) + #keys
+  wakeups[tube] = (wakeups[tube] or 0) + #keys
   run.keys = {}
 end
 
@@ -48,13 +48,13 @@ end
 -- that is gone, and answers that. other is the job that has the key, nil if there is none.
 local function is_taken(tube, key, what, other)
   if what == REPLACE then return false end
-  local number, state = other and sub(other.key, #PREFIX + 1) or kept_for(tube, key), 'gone'
+  local number, state = other and sub(other.key, #PREFIX + 1) or tombstone_of(tube, key), 'gone'
   if not number then return false end
   if other then
     locate(other, false)
     state = other.state
   end
-  answer(what == FAIL and PUT_DUPLICATE or PUT_KEPT)
+  answer(what == FAIL and PUT_DUPLICATE or PUT_TOMBSTONE)
   answer(number)
   answer_text(state)
   return true
@@ -108,7 +108,7 @@ end
 -- Keys    writes the records, ready: or delayed:TUBE, timers, keys:TUBE, key:TUBE KEY, tube:TUBE,
 --         counts; reads policies, quotas; removes the jobs that had the keys, as delete-key
 -- Answer  of each put PUT_NEW, whose number follows from the first one, which each reply has, and
---         the id of the job that was replaced, if it was reserved, else 0; PUT_KEPT or
+--         the id of the job that was replaced, if it was reserved, else 0; PUT_TOMBSTONE or
 --         PUT_DUPLICATE, id and state of the other job, 'gone' if only its key is taken; or
 --         PUT_REFUSED
 local PUT_ARGUMENTS = 7 -- of each put

@@ -1,0 +1,94 @@
+package redis
+
+import (
+	"testing"
+	"time"
+
+	"redstalk/storage"
+	"redstalk/storage/redis/redistest"
+	"redstalk/tube"
+)
+
+// TestLongCall: an instance is alive while it sends or gets a large body over a slow
+// line, however long that takes. The call is made once, and what others of its
+// connections hold stays theirs.
+func TestLongCall(t *testing.T) {
+	t.Parallel()
+	const size, long = 12 << 20, heartbeatTimeout + 2*time.Second // a piece of 1 MiB takes less than longestAttempt
+	big := storage.Op{Kind: storage.Put, Tube: "big", TTR: 600, Body: make([]byte, size)}
+	for name, op := range map[string]storage.Op{"put": big, "take": takeOf(1, "big")} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			other := openAt(t, server.URL(), patient)
+			if do(other, put("x")); op.Kind == storage.Take {
+				do(other, big)
+			}
+			proxy := redistest.NewProxy(t, server)
+			s := openAt(t, proxy.URL(), patient)
+			held := do(s, take(1)).ID
+			slowly := func(piece []byte) redistest.Fate {
+				time.Sleep(long * time.Duration(len(piece)) / size)
+				return redistest.Pass
+			}
+			proxy.Judge(slowly, slowly)
+			defer proxy.Judge(nil, nil)
+			trusting(other)
+			begun, done := time.Now(), make(chan storage.Answer, 1)
+			go func() { done <- do(s, op) }()
+			for answered := false; !answered; {
+				select {
+				case a := <-done:
+					answered = true
+					if a.Err != nil || a.NotFound {
+						t.Errorf("%+v", a)
+					}
+				case <-time.After(100 * time.Millisecond):
+					other.Tick()
+				}
+				if time.Since(begun) > 3*long {
+					t.Fatal("it is not answered")
+				}
+			}
+			if took := time.Since(begun); took < long {
+				t.Errorf("the line is not slow: %v", took)
+			}
+			if a := do(s, move(tube.Delete, 1, held)); a.Err != nil || a.NotFound {
+				t.Errorf("delete of what was reserved before: %+v", a)
+			}
+			if a := do(other, storage.Op{Kind: storage.TubeStats, Tube: "big"}); a.Err != nil || a.TubeStats.Total != 1 {
+				t.Errorf("%+v", a)
+			}
+		})
+	}
+}
+
+// TestPulseOfTheDead: a pulse of an instance that was declared dead, or that Redis does
+// not know, changes nothing.
+func TestPulseOfTheDead(t *testing.T) {
+	lab := newTestbed(t)
+	ctx := t.Context()
+	s := lab.open(lab.redis.URL(), patient)
+	name := s.parts[0].instance.name()
+	const instances = "redstalk:{0}:instances"
+	was := lab.client.ZScore(ctx, instances, name).Val()
+	lab.ahead.Add(int64(time.Second))
+	if err := s.keepalives[0].send(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if score := lab.client.ZScore(ctx, instances, name).Val(); score < was+1000 {
+		t.Errorf("the last heartbeat is %v later by the clock of Redis, want 1 s", score-was)
+	}
+	trusting(lab.s)
+	lab.ahead.Add(int64(10 * time.Second))
+	lab.s.Tick()
+	for _, what := range []string{"dead", "unknown"} {
+		if err := s.keepalives[0].send(ctx); err == nil || codeOf(err) != lost {
+			t.Errorf("%s: %v", what, err)
+		}
+		if n := lab.client.ZCard(ctx, instances).Val(); n != 1 {
+			t.Errorf("%s: %d instances are known", what, n)
+		}
+		lab.client.Del(ctx, "redstalk:{0}:batch:"+name)
+	}
+}

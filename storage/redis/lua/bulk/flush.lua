@@ -1,0 +1,136 @@
+-- Flushes: all jobs of a tube in some states are removed, in parts. Jobs with larger ids than
+-- last, which were put since the first part, are spared.
+
+-- remove_records removes the records of jobs of a tube, which are in no place any more, and
+-- returns how many there were.
+local function remove_records(tube, keys)
+  local size, n = 0, 0
+  if not keys[1] then return 0 end
+  for _, key in ipairs(keys) do
+    local letter = call('GETRANGE', key, '0', '0')
+    if letter >= 'a' then
+      local j = load(key)
+      size = size + size_of(j)
+      OPS.forget_metadata(j)
+    elseif letter ~= '' then
+      size = size + call('STRLEN', key) - #tube - NAME_AT + 1
+    end
+    lengths[key] = nil
+  end
+  n = call('DEL', unpack(keys))
+  bytes[tube], deletes[tube] = (bytes[tube] or 0) - size, (deletes[tube] or 0) + n
+  sum.deleted, sum.changed = sum.deleted + n, true
+  OPS.note('deletes', tube, n)
+  return n
+end
+
+-- count_left counts that n jobs of a tube are not in a state any more, which were a member
+-- of its queue, with that score.
+local function count_left(tube, state, member, score, n)
+  if state ~= 'ready' then
+    sum[state] = sum[state] - n
+    return
+  end
+  if #member > KEY_LENGTH then add_joined(tube, score, 1 - n) end
+  if tonumber(score) < URGENT_BELOW then sum.urgent = sum.urgent - n end
+end
+
+-- flush_queue removes up to about limit jobs of a queue, from the place w on, which moves behind
+-- those that are spared. It returns how many it has removed, and whether that was the last.
+local function flush_queue(tube, state, w, last, limit)
+  local queue, gone, keys, at = PREFIX .. state .. ':' .. tube, {}, {}, 1
+  local most = w.key == '' and limit or 4 * limit -- of those that are spared
+  local members = members_behind(queue, w, most)
+  while members[at] and #keys < limit do
+    local member, score = members[at], members[at + 1]
+    if id_of(member) > last then
+      w.score, w.key = score, last_of(member)
+    else
+      local its = keys_of(member, partitions)
+      if #keys > 0 and #keys + #its > limit then break end
+      for _, key in ipairs(its) do keys[#keys + 1] = key end
+      gone[#gone + 1] = member
+      count_left(tube, state, member, score, #its)
+    end
+    at = at + 2
+  end
+  if gone[1] then call('ZREM', queue, unpack(gone)) end
+  return remove_records(tube, keys), not members[at] and #members < 2 * most
+end
+
+-- last_number returns the id of the job that was put last.
+local function last_number() return (call('HGET', COUNTS, 'ids') or 0) * partitions + partition end
+
+-- flush: some jobs of a tube are removed that are ready, delayed or buried
+--
+-- ARGV    'flush', tube, states, limit, last, score, key
+--           states      of the jobs, in this order, each with a space behind it
+--           limit       about how many jobs at most
+--           last        the largest id of a job to be removed; '' in the first part
+--           score, key  place in the queue of the first state behind which to go on
+-- Keys    takes members from ready:, delayed: and buried:TUBE; deletes the records; writes
+--         keys:TUBE, key:TUBE KEY, tube:TUBE, counts; reads policies
+-- Answer  how many were removed, and for the next part states ('' if nothing is left), last,
+--         score and key
+OPS['flush'] = function(i)
+  local tube, states, left = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2])
+  local last, w, count = tonumber(ARGV[i + 3]), { score = ARGV[i + 4], key = ARGV[i + 5] }, 0
+  repeat
+    local n, ended = flush_queue(tube, string.match(states, '^%l+'), w, last or math.huge, left)
+    count, left = count + n, left - n
+    if ended then states, w.score, w.key = string.match(states, ' (.*)'), '', '' end
+  until states == '' or left <= 0 or not ended
+  if count > 0 then OPS.gone_from(tube) end
+  answer(count)
+  answer_text(states)
+  answer(last or last_number())
+  answer_text(w.score)
+  answer_text(w.key)
+  return i + 6
+end
+
+-- take_reserved takes a member of what a holder has reserved from it, with the jobs that it
+-- has. An instance is told of it, as it believes that one of its connections has the job. This
+-- one has it in own, and in flushed:INST as well, for its batches that are on their way.
+local function take_reserved(holder, member, jobs, own)
+  call('ZREM', holder_queue(holder), member)
+  if holder == '' then return end
+  if #member > KEY_LENGTH then
+    call('ZREM', PREFIX .. 'groups:' .. holder, member)
+    sum.grouped = sum.grouped - jobs
+  end
+  call('RPUSH', PREFIX .. 'flushed:' .. holder, member)
+  if holder == INSTANCE then own[#own + 1] = member end
+end
+
+-- flush-reserved: some reserved jobs of a tube are removed, whoever holds them
+--
+-- ARGV    'flush-reserved', tube, limit, last, holder, score, key
+--           limit, last         as flush
+--           holder, score, key  where to go on: with '' in the first part
+-- Keys    takes members from reserved: and groups: of all instances, and from leases; writes
+--         flushed: of these instances; else as flush
+-- Answer  how many were removed; 1 if more is to be done, else 0; for the next part last, holder,
+--         score and key; and how many of what this instance had reserved was flushed, jobs and
+--         lease sets, and their names
+OPS['flush-reserved'] = function(i)
+  local tube, last = ARGV[i], tonumber(ARGV[i + 2])
+  local w = { holder = ARGV[i + 3], score = ARGV[i + 4], key = ARGV[i + 5], had = 0, begin = { score = '', key = '' } }
+  local found, count, own = next_reserved(tube, w, tonumber(ARGV[i + 1]), math.huge), 0, {}
+  for _, its in ipairs(found) do
+    local member, holder, keys = its[1], its[3], its[4]
+    if id_of(member) <= (last or math.huge) then
+      take_reserved(holder, member, #keys, own)
+      count = count + remove_records(tube, keys)
+    end
+  end
+  if count > 0 then OPS.gone_from(tube) end
+  answer(count)
+  answer(w.holder and 1 or 0)
+  answer(last or last_number())
+  answer_text(w.holder or '')
+  answer_text(w.score)
+  answer_text(w.key)
+  OPS.answer_names(own)
+  return i + 6
+end

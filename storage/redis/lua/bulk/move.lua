@@ -1,0 +1,186 @@
+-- Moves of jobs to another tube. Small ones become new jobs in the call, if that tube is of this
+-- partition. The others are bound, like dead letters, see ../../moving.go: in bound is 'TUBE
+-- STATE SCORE KEY' then, where SCORE is that in their queue.
+
+-- leave_queue takes the first n jobs of a member out of a queue of a tube.
+local function leave_queue(tube, state, member, score, n)
+  local queue = PREFIX .. state .. ':' .. tube
+  call('ZREM', queue, member)
+  if state ~= 'ready' then
+    sum[state] = sum[state] - n
+    return
+  end
+  if tonumber(score) < URGENT_BELOW then sum.urgent = sum.urgent - n end
+  if #member == KEY_LENGTH then return end
+  local size, terms = string.match(member, '^;(%d+);(.*)', KEY_LENGTH + 1)
+  add_joined(tube, score, 1 - size)
+  if tonumber(size) > n then
+    call('ZADD', queue, score, range_of(key_of(id_of(member) + n * partitions), size - n, terms))
+    add_joined(tube, score, size - n - 1)
+  end
+end
+
+-- moved_metadata returns the block of facts that a job gets in another tube, whose record is raw:
+-- '' if it needs none. Its counters begin at zero there, and what they come to is in the facts.
+-- The key goes to the job new, if it is free there. Here it stays taken as if j had been
+-- deleted.
+local function moved_metadata(j, raw, to, new)
+  local f = j.has_metadata and unpack_metadata(raw)
+  local block = '\0\0' -- up to what changes
+  if f then
+    block = sub(raw, #raw - f.length - 1, #raw - CHANGING)
+    if f.key ~= '' then
+      j.metadata = f
+      OPS.forget_metadata(j)
+      f.void = OPS.by_key(to, f.key) ~= nil
+      if not f.void then OPS.give_key(to, f.key, new) end
+    end
+  else
+    f = { parked = 0, failures_before = 0, deliveries_before = 0, lease = 0, length = CHANGING }
+  end
+  f.failures_before = (f.failures_before - j.releases - j.timeouts) % 4294967296
+  f.deliveries_before = (f.deliveries_before - j.reserves) % 4294967296
+  if not j.has_metadata and f.failures_before + f.deliveries_before == 0 then return '' end
+  return block .. pack_changing(f)
+end
+
+-- copy_to makes the job new of a job in another tube, and returns the size of its body.
+local function copy_to(key, state, to, new)
+  local raw = call('GET', key)
+  local j = job_from(key, raw)
+  local size = #raw - NAME_AT + 1 - #j.tube
+  if j.has_metadata then size = size - unpack_metadata(raw).length - 2 end
+  local body, block = sub(raw, NAME_AT + #j.tube, NAME_AT - 1 + #j.tube + size), moved_metadata(j, raw, to, new)
+  j.letter = block == '' and LETTER[state] or string.lower(LETTER[state])
+  for _, counter in ipairs(COUNTERS) do j[counter] = 0 end
+  j.name_length = #to
+  call('SET', new, pack_header(j) .. to .. body .. block)
+  return size
+end
+
+-- enter_moved puts new jobs of a tube into the place of a state. scores are those that they had
+-- where they come from.
+local function enter_moved(to, state, jobs, scores)
+  local n, entries = #jobs, {}
+  local burials = state == 'buried' and count_up(COUNTS, 'burials', n) - n
+  for k, key in ipairs(jobs) do
+    local score = burials and format('%.0f', burials + k) or scores[k]
+    entries[2 * k - 1], entries[2 * k] = score, key
+    if state == 'ready' and tonumber(score) < URGENT_BELOW then sum.urgent = sum.urgent + 1 end
+  end
+  add_all(PREFIX .. state .. ':' .. to, entries)
+  if state == 'ready' then
+    wakeups[to] = (wakeups[to] or 0) + n
+    return
+  end
+  sum[state] = sum[state] + n
+  if state == 'buried' then return end
+  local timer, first = call('ZSCORE', PREFIX .. 'timers', 'd:' .. to), tonumber(scores[1])
+  if not timer or tonumber(timer) > first then call('ZADD', PREFIX .. 'timers', scores[1], 'd:' .. to) end
+  note_due(first)
+end
+OPS.enter_moved = enter_moved
+
+-- move_here makes new jobs of jobs, which are in no place any more, in a tube of this
+-- partition. They have small records.
+local function move_here(tube, state, to, keys, scores)
+  local jobs, size, n = {}, 0, #keys
+  for k, key in ipairs(keys) do
+    jobs[k] = key_of((first_number + sum.puts) * partitions + partition)
+    sum.puts = sum.puts + 1
+    size = size + copy_to(key, state, to, jobs[k])
+    lengths[key] = nil
+  end
+  call('DEL', unpack(keys))
+  sum.deleted, deletes[tube], bytes[tube] = sum.deleted + n, (deletes[tube] or 0) + n, (bytes[tube] or 0) - size
+  totals[to], bytes[to] = (totals[to] or 0) + n, (bytes[to] or 0) + size
+  OPS.note('deletes', tube, n)
+  OPS.note('puts', to, n)
+  enter_moved(to, state, jobs, scores)
+end
+
+-- set_all_pending has jobs, which are in no place any more, wait to be sent to a tube. Their keys stay
+-- taken as if they had been deleted. Their records are in the reply.
+local function set_all_pending(tube, state, to, keys, scores)
+  for k, key in ipairs(keys) do
+    local j = load(key)
+    local f = OPS.change_metadata(j)
+    call('HSET', PREFIX .. 'pending', sub(key, #PREFIX + 1), table.concat({ to, state, scores[k], f.key }, ' '))
+    if f.key ~= '' then
+      OPS.forget_metadata(j)
+      f.key, f.void = '', true
+    end
+    OPS.save_metadata(j)
+    j.state = 'buried'
+    save(j)
+    taken[#taken + 1] = key
+    add_record(key)
+  end
+  count_up(PREFIX .. 'tube:' .. tube, 'pending', #keys)
+  sum.buried = sum.buried + #keys
+  note_due(NOW)
+end
+
+-- first_alike takes the first jobs of a queue out of it, limit at most: all of those that can be
+-- moved here, or all of those that cannot, whichever the first one is; of the latter as many as
+-- the reply may bring. It returns their keys and scores, and whether they are of the first
+-- sort. Those that have no record are dropped.
+local function first_alike(tube, state, here, limit)
+  local members = call('ZRANGE', PREFIX .. state .. ':' .. tube, '0', format('%d', limit - 1), 'WITHSCORES')
+  local keys, scores, sort, reply, more, at = {}, {}, nil, carried, true, 1
+  while members[at] and more do
+    local n = 0
+    for _, key in ipairs(keys_of(members[at], partitions)) do
+      local size = length_of(key)
+      local its = here and size < LARGE
+      more = #keys < limit and (size == 0 or sort == nil or sort == its) and (its or #keys == 0 or reply + size <= BUDGET)
+      if not more then break end
+      n = n + 1
+      if size > 0 then
+        sort, reply = its, reply + size + MAX_METADATA
+        keys[#keys + 1], scores[#scores + 1] = key, members[at + 1]
+      end
+    end
+    if n > 0 then leave_queue(tube, state, members[at], members[at + 1], n) end
+    at = at + 2
+  end
+  return keys, scores, sort
+end
+
+-- move-jobs: the first jobs of a tube in a state become jobs of another tube, or are bound to it
+--
+-- ARGV    'move-jobs', from, state, to, known, here, limit
+--           state  'ready', 'delayed' or 'buried'
+--           known  1 if the tube `to` is sure to exist
+--           here   1 if it is of this partition: then as many numbers as the limit are counted
+--                  as puts
+--           limit  how many jobs at most
+-- Keys    takes members from ready:, delayed: or buried:FROM; writes the records, keys:FROM and
+--         key:FROM KEY; with here ready:, delayed: or buried:TO, timers, keys:, key: and tube:
+--         of TO, else bound; writes counts; reads policies
+-- Answer  how many jobs there were in the state; how many became jobs, whose numbers follow from
+--         the next one of a put; how many are bound, which are in the reply's ids and records,
+--         and of each its state, score and key, as in bound
+OPS['move-jobs'] = function(i)
+  local tube, state, to, here, limit = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 4] == '1', tonumber(ARGV[i + 5])
+  answer(call('ZCARD', PREFIX .. state .. ':' .. tube) + (state == 'ready' and joined_in(tube) or 0))
+  local before, keys, scores, moves = sum.puts, {}, {}, nil
+  if limit > 0 then keys, scores, moves = first_alike(tube, state, here, limit) end
+  if moves then
+    move_here(tube, state, to, keys, scores)
+    if ARGV[i + 3] ~= '1' then OPS.put_in(to) end
+    OPS.gone_from(tube)
+  elseif keys[1] then
+    set_all_pending(tube, state, to, keys, scores)
+  end
+  sum.changed = sum.changed or keys[1] ~= nil
+  if here then sum.unput = sum.unput + limit - (sum.puts - before) end
+  answer(moves and #keys or 0)
+  answer(moves and 0 or #keys)
+  if not moves then
+    for _, key in ipairs(keys) do
+      answer_text(string.match(call('HGET', PREFIX .. 'pending', sub(key, #PREFIX + 1)), ' (.*)'))
+    end
+  end
+  return i + 6
+end

@@ -1,0 +1,41 @@
+-- put: new jobs of a tube, without a delay
+--
+-- ARGV    'put', tube, known, n, urgent, size, pri, terms, records…
+--           known       1 if the tube is sure to exist
+--           n, urgent   how many jobs there are, and how many of them are urgent
+--           size        of all bodies, bytes
+--           pri, terms  if they are to be a range: its priority, and
+--                       'PRIORITY;TTR;INST'. Else both are '', and each record has its
+--                       priority before it
+-- Keys    writes the records, ready:TUBE, tube:TUBE, counts; reads quotas
+-- Answer  nothing: the numbers of the jobs follow from the first one, which each reply has
+local tube, n, pri, last = ARGV[at + 1], tonumber(ARGV[at + 3]), ARGV[at + 6], at + 7
+if any_quota == nil then look_for_any() end
+local quota = any_quota and call('HGET', PREFIX .. 'quotas', tube)
+if quota then
+  SLOW = SLOW or slow_functions()
+  last = SLOW.put_limited(at + 1, quota)
+elseif pri ~= '' then
+  local first = new_job(ARGV[last + 1])
+  for k = last + 2, last + n do new_job(ARGV[k]) end
+  call('ZADD', READY .. tube, pri, range_of(first, n, ARGV[at + 7]))
+  add_joined(tube, pri, n - 1)
+  last = last + n
+else
+  local entries = {}
+  for k = 1, 2 * n, 2 do
+    last = last + 2
+    entries[k], entries[k + 1] = ARGV[last - 1], new_job(ARGV[last])
+  end
+  add_all(READY .. tube, entries)
+end
+if not quota then
+  sum.changed, sum.urgent = true, sum.urgent + ARGV[at + 4]
+  wakeups[tube], bytes[tube] = (wakeups[tube] or 0) + n, (bytes[tube] or 0) + ARGV[at + 5]
+  totals[tube] = (totals[tube] or 0) + n
+end
+if ARGV[at + 2] ~= '1' then
+  SLOW = SLOW or slow_functions()
+  SLOW.put_in(tube)
+end
+at = last + 1

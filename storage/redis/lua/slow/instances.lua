@@ -1,0 +1,173 @@
+-- How instances come, live, end, and notice that others are dead.
+
+local DEAD, DEAD_FOR = 'dead', '86400' -- what batch:INST says of a dead one, and seconds
+
+-- last_batch returns the begin of what an instance has recorded: '' if nothing, or DEAD.
+local function last_batch(inst)
+  return call('GETRANGE', PREFIX .. 'batch:' .. inst, '0', format('%d', #DEAD - 1))
+end
+
+-- forget_in has an instance attend no tubes any more, of those with the ranks low to
+-- high - 1. They are gone through from the last to the first: when one is dropped, the last
+-- one of all takes its place, which is done already.
+local function forget_in(inst, low, high)
+  if high <= 0 then return end
+  local names = call('ZRANGE', PREFIX .. 'tubes', format('%d', low), format('%d', high - 1))
+  for k = #names, 1, -1 do
+    call('ZREM', PREFIX .. 'waiting:' .. names[k], inst)
+    if call('HDEL', PREFIX .. 'refs:' .. names[k], inst) == 1 then
+      referenced[names[k]] = nil
+      drop_unused(names[k])
+    end
+  end
+end
+
+-- pass_wakeups has others told what an instance was told and has not read, up to limit of these
+-- notifications. It returns whether that was all.
+local function pass_wakeups(inst, limit)
+  for _ = 1, limit do
+    local tube = call('LPOP', PREFIX .. 'wakeups:' .. inst)
+    if not tube then return true end
+    add_wakeup(tube)
+  end
+  return false
+end
+
+-- reclaim gives back what an instance has reserved, and then forgets the instance: a part
+-- of that, about limit jobs or tubes. from is -1 for the first part, else what the part
+-- before has returned. It returns where the next part goes on, nil if there is none.
+local function reclaim(inst, limit, from)
+  local queue = PREFIX .. 'reserved:' .. inst
+  sum.changed = true
+  give_back_first(inst, call('ZRANGE', queue, '0', format('%d', limit - 1)), 1, limit, 'give-back reserved')
+  if call('EXISTS', queue) == 1 then return from end
+  flush()
+  if from < 0 then from = call('ZCARD', PREFIX .. 'tubes') end
+  local low = math.max(from - limit, 0)
+  forget_in(inst, low, from)
+  if low > 0 then return low end
+  if not pass_wakeups(inst, limit) then return 0 end
+  call('DEL', PREFIX .. 'flushed:' .. inst)
+  call('ZREM', PREFIX .. 'instances', inst)
+  return nil
+end
+
+-- reclaim: an instance was declared dead, and a part of what follows from that is done
+--
+-- ARGV    'reclaim', instance, limit, from
+--           limit  about how many jobs or tubes
+--           from   -1 for the first part, else what the part before has answered
+-- Keys    as give-back and attend, for that instance; writes wakeups:INST, instances
+-- Answer  where the next part goes on, -2 if there is none
+OPS['reclaim'] = function(i)
+  local inst, limit, from, rest = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), nil
+  local last = last_batch(inst)
+  if last == '' or last == DEAD then -- else the instance is alive
+    rest = reclaim(inst, limit, from)
+  end
+  answer(rest or -2)
+  return i + 3
+end
+
+-- resign: this instance ends, and a part of what follows from that is done
+--
+-- ARGV    'resign', limit, from: as reclaim
+-- Keys    as reclaim, and batch:INST
+-- Answer  as reclaim
+OPS['resign'] = function(i)
+  local rest = reclaim(INSTANCE, tonumber(ARGV[i]), tonumber(ARGV[i + 1]))
+  if not rest then
+    call('DEL', BATCH)
+    sum.changed = false -- so the batch is not recorded
+  end
+  answer(rest or -2)
+  return i + 2
+end
+
+-- declare_dead declares an instance dead whose last heartbeat is still the one that was seen,
+-- unless that was done before. From then on the instance has no batch that another one could
+-- follow. It returns whether this instance has to reclaim what that one has reserved: it has to
+-- if it has declared it dead, or if nobody has done so for a long time.
+local function declare_dead(inst, seen, for_long)
+  if call('ZSCORE', PREFIX .. 'instances', inst) ~= seen then return false end
+  local last = last_batch(inst)
+  if last ~= '' and last ~= DEAD then
+    call('SET', PREFIX .. 'batch:' .. inst, DEAD, 'EX', DEAD_FOR)
+    sum.changed = true
+    return true
+  end
+  return for_long
+end
+
+-- declare_silent_dead declares n instances dead, which ARGV names from i on, unless they have
+-- given a heartbeat meanwhile. It reclaims a part of what they have reserved, about limit jobs or
+-- tubes, and returns the names of those for which there is more to do, and where to go on.
+local function declare_silent_dead(i, n, limit)
+  local names, rests = {}, {}
+  for k = i, i + 3 * (n - 1), 3 do
+    local inst = ARGV[k]
+    if declare_dead(inst, ARGV[k + 1], ARGV[k + 2] == '1') then
+      local rest = -1
+      if limit > 0 then rest = reclaim(inst, limit, -1) end
+      limit = 0
+      if rest then names[#names + 1], rests[#rests + 1] = inst, rest end
+    end
+  end
+  return names, rests
+end
+
+-- register makes the first batch of an instance one that is recorded. In a partition that
+-- is empty it notes that there is no record yet; in an older one it may be that nothing
+-- is known about their sizes.
+local function register()
+  sum.changed = true
+  local have = call('HMGET', COUNTS, 'ids', 'skipped', 'deleted')
+  if not have[1] or call('EXISTS', PREFIX .. 'instances') == 0 and have[1] - (have[2] or 0) == tonumber(have[3] or 0) then
+    call('HSET', COUNTS, 'largest', '0')
+  end
+end
+
+-- beat: a heartbeat of this instance, which declares those dead that it has seen silent
+--
+-- ARGV    'beat', limit, home, sent, n, and n times: instance, seen, for long
+--           limit     about how many jobs or tubes of dead ones are dealt with
+--           home      1 if DEFAULT_TUBE, which always exists, belongs to this partition
+--           sent      when the batch was first sent. If it was held up for HELD_UP ms, or the clock
+--                     was set meanwhile, it declares nobody dead: if it was held up the heartbeats
+--                     of others may come right behind it
+--           instance  that is to be declared dead if its last heartbeat is seen, as an answer said
+--           for long  1 if who has declared it dead before may be dead itself
+-- Keys    reads and writes instances; writes tubes, batch:INST of dead ones, counts; then as reclaim
+-- Answer  how many instances there are for which there is more to do, and for each the name and
+--         where reclaim goes on; the names and last heartbeats of all instances
+local HELD_UP = 1000
+OPS['beat'] = function(i)
+  local limit, home, sent, n = tonumber(ARGV[i]), ARGV[i + 1] == '1', ARGV[i + 2], tonumber(ARGV[i + 3])
+  if home then open_tube(DEFAULT_TUBE) end
+  if registering then register() end
+  call('ZADD', PREFIX .. 'instances', format('%.0f', NOW), INSTANCE)
+  local names, rests = {}, {}
+  if math.abs(NOW - sent) < HELD_UP then names, rests = declare_silent_dead(i + 4, n, limit) end
+  answer(#names)
+  for k, inst in ipairs(names) do
+    answer_text(inst)
+    answer(rests[k])
+  end
+  answer_text(concat(call('ZRANGE', PREFIX .. 'instances', '0', '-1', 'WITHSCORES'), ' '))
+  return i + 4 + 3 * n
+end
+
+-- ids: the last number that was given to a job, which is made this one at least
+--
+-- ARGV    'ids', least
+-- Keys    reads and writes counts
+-- Answer  the number
+OPS['ids'] = function(i)
+  local least, last = tonumber(ARGV[i]), tonumber(call('HGET', COUNTS, 'ids') or 0)
+  if last < least then
+    count_up(COUNTS, 'skipped', least - last)
+    last = count_up(COUNTS, 'ids', least - last)
+  end
+  answer(last)
+  return i + 1
+end

@@ -1,0 +1,148 @@
+-- Moves of single jobs, and kicks.
+
+-- move: a job moves along an arrow
+--
+-- ARGV    'move', move, mine, id, pri, delay
+--           move        its name in package tube, such as 'release'
+--           mine        1 if the connection held the job before this batch
+--           pri, delay  for moves that set them; ignored by the others
+-- Keys    reads and writes the record; takes the job out of ready:, delayed: or buried:TUBE
+--         or reserved:INST, of this instance, and puts it into another; writes groups:INST,
+--         timers, tube:TUBE, counts
+-- Answer  DONE, and 1 if the job is reserved now, else 0; for reserve-job the job is in the
+--         reply's ids and records, too. Or NOT_FOUND, or, for reserve-job, CUT
+OPS['move'] = function(i)
+  local move, mine, key, pri, delay = ARGV[i], ARGV[i + 1] == '1', ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
+  local brings = move == 'reserve-job'
+  if brings and not fits(key) then
+    answer(CUT)
+    return i + 5
+  end
+  local j = load(key)
+  if j then locate(j, mine) end
+  local arrow = j and arrow_for(j, move)
+  if not arrow then
+    answer(NOT_FOUND)
+    return i + 5
+  end
+  leave_place(j)
+  if ARROW_SETS_PRI[arrow] then j.pri = tonumber(pri) end
+  if ARROW_SETS_DELAY[arrow] then j.delay = tonumber(delay) end
+  follow(j, arrow)
+  answer(DONE)
+  answer(ARROW_TO[arrow] == 'reserved' and 1 or 0)
+  if brings then
+    taken[#taken + 1] = key
+    add_record(key)
+  end
+  return i + 5
+end
+
+-- adjustable returns a job with its state; nil if there is none.
+local function adjustable(key)
+  local j = load(key)
+  if j then locate(j, false) end
+  return j
+end
+
+-- set-priority: a job that is not reserved gets another priority
+--
+-- ARGV    'set-priority', id, pri
+-- Keys    reads and writes the record; writes ready:TUBE, tube:TUBE, counts
+-- Answer  1, or 0 if there is no such job
+OPS['set-priority'] = function(i)
+  local j = adjustable(ARGV[i])
+  local state = j and j.state
+  if state == 'ready' then
+    leave_place(j)
+    j.pri = tonumber(ARGV[i + 1])
+    enter_ready(j)
+  elseif state == 'delayed' or state == 'buried' then
+    j.pri = tonumber(ARGV[i + 1])
+  else
+    answer(0)
+    return i + 2
+  end
+  sum.changed = true
+  save(j)
+  answer(1)
+  return i + 2
+end
+
+-- reschedule: a ready or delayed job becomes due at another time
+--
+-- ARGV    'reschedule', id, ms
+--           ms  from now on; 0 makes it ready
+-- Keys    reads and writes the record; writes ready: and delayed:TUBE, timers, tube:TUBE,
+--         counts
+-- Answer  1, or 0 if there is no such job
+OPS['reschedule'] = function(i)
+  local j, ms = adjustable(ARGV[i]), tonumber(ARGV[i + 1])
+  if not j or j.state ~= 'ready' and j.state ~= 'delayed' then
+    answer(0)
+    return i + 2
+  end
+  leave_place(j)
+  j.delay = math.ceil(ms / 1000)
+  if ms > 0 then
+    j.state = 'delayed'
+    enter_delayed(j.tube, ms / 1000, { j.key })
+  else
+    enter(j, 'ready')
+  end
+  sum.changed = true
+  save(j)
+  answer(1)
+  return i + 2
+end
+
+-- kickable returns the state of the jobs that a kick of a tube moves.
+local function kickable(tube)
+  for _, state in ipairs(KICK_ORDER) do
+    if call('EXISTS', PREFIX .. state .. ':' .. tube) == 1 then return state end
+  end
+  return KICK_ORDER[#KICK_ORDER]
+end
+
+-- kick: buried or delayed jobs of a tube become ready
+--
+-- ARGV    'kick', tube, limit, state
+--           limit  how many at most; a batch may do only so many
+--           state  that of the jobs to be kicked; '' to choose it by KICK_ORDER
+-- Keys    moves ids from buried: or delayed:TUBE to ready:TUBE; reads and writes the records;
+--         writes counts
+-- Answer  how many were kicked, and the state in which they were
+OPS['kick'] = function(i)
+  local tube, limit, state = ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2]
+  if state == '' then state = kickable(tube) end
+  local queue = PREFIX .. state .. ':' .. tube
+  local keys = limit > 0 and call('ZRANGE', queue, '0', format('%d', limit - 1)) or {}
+  follow_all(queue, state, keys, 'kick-job ' .. state)
+  answer(#keys)
+  answer_text(state)
+  return i + 3
+end
+
+-- give_back makes a job ready that this instance has reserved.
+local function give_back(key)
+  if not unreserve(INSTANCE, key) then return end
+  sum.changed = true
+  local j = load(key)
+  if j then
+    j.state = 'reserved'
+    follow(j, 'give-back reserved')
+  end
+end
+
+-- give-back: jobs that connections of this instance held become ready
+--
+-- ARGV    'give-back', n, ids…
+-- Keys    moves ids from reserved:INST to ready:TUBE; reads and writes the records; splits
+--         lease sets in groups:INST; writes counts
+-- Answer  1
+OPS['give-back'] = function(i)
+  local last = i + ARGV[i]
+  for k = i + 1, last do give_back(ARGV[k]) end
+  answer(1)
+  return last + 1
+end

@@ -1,0 +1,222 @@
+-- How a job moves: out of the place of its state, along an arrow, into its new place.
+
+local LEASES = PREFIX .. 'leases'
+
+-- joined_in returns how many more ready jobs than members a tube has.
+local function joined_in(tube)
+  return tonumber(call('HGET', PREFIX .. 'tube:' .. tube, 'joined') or 0) + (joined[tube] or 0)
+end
+
+-- is_ready returns whether a job is among the ready ones. If it is in a range, j.range is
+-- that, j.range_size how many jobs it has, and j.range_before how many come before j.
+local function is_ready(j)
+  local queue = READY .. j.tube
+  if call('ZSCORE', queue, j.key) then return true end
+  j.range, j.range_size, j.range_before = range_by_bytes(queue, j.key, partitions)
+  if not j.range and joined_in(j.tube) ~= 0 then
+    j.range, j.range_size, j.range_before = range_by_priority(queue, j.key, j.pri, partitions)
+  end
+  return j.range ~= nil
+end
+
+-- locate finds out whether a job that is 'ready' by its record is reserved. mine says
+-- whether the connection that asks holds it, which is known from before this batch: what
+-- a connection does with a job is never in the batch in which it gets it.
+local function locate(j, mine)
+  j.mine = mine
+  if j.state == 'ready' and (mine or not is_ready(j)) then j.state = 'reserved' end
+  if j.has_metadata and not mine then OPS.locate_tagged(j) end
+end
+
+-- leave_range takes a ready job out of its range. What is left of that becomes up to two.
+local function leave_range(j)
+  local pri, parts = format('%.0f', j.pri), {}
+  local terms = string.match(j.range, '^;%d+;(.*)', KEY_LENGTH + 1)
+  local function add_part(first, n)
+    if n == 0 then return end
+    parts[#parts + 1], parts[#parts + 2] = pri, range_of(first, n, terms)
+    add_joined(j.tube, pri, n - 1)
+  end
+  add_part(sub(j.range, 1, KEY_LENGTH), j.range_before)
+  add_part(key_of(id_of(j.key) + partitions), j.range_size - j.range_before - 1)
+  call('ZREM', READY .. j.tube, j.range)
+  call('ZADD', READY .. j.tube, unpack(parts))
+  add_joined(j.tube, pri, 1 - j.range_size)
+  j.range = nil
+end
+
+-- split splits an instance's lease set, and returns the keys of what is left of it.
+local function split(inst, member)
+  local left = split_lease_set(PREFIX, inst, member, partitions)
+  sum.changed, sum.grouped = true, sum.grouped - #left
+  return left
+end
+
+-- unreserve takes a job out of what an instance has reserved, and returns whether it was
+-- there.
+local function unreserve(inst, key)
+  if call('ZREM', PREFIX .. 'reserved:' .. inst, key) == 1 then return true end
+  local set = range_by_bytes(PREFIX .. 'groups:' .. inst, key, partitions)
+  if not set then return false end
+  split(inst, set)
+  return call('ZREM', PREFIX .. 'reserved:' .. inst, key) == 1
+end
+
+-- leave_place takes a job out of the place of its state. Its priority must still be the
+-- one with which it went in. A reserved job must be this instance's, or leased.
+local function leave_place(j)
+  if j.leased then
+    call('ZREM', LEASES, j.key)
+  elseif j.state == 'reserved' then
+    unreserve(INSTANCE, j.key)
+  elseif j.state == 'ready' then
+    if j.range then
+      leave_range(j)
+    else
+      call('ZREM', READY .. j.tube, j.key)
+    end
+    if j.pri < URGENT_BELOW then sum.urgent = sum.urgent - 1 end
+  else
+    call('ZREM', PREFIX .. j.state .. ':' .. j.tube, j.key)
+    sum[j.state] = sum[j.state] - 1
+  end
+end
+
+-- gathered has by tube what is to be added to the ready jobs, while follow_all makes many
+-- jobs ready; else it is nil.
+local gathered
+
+local function enter_ready(j)
+  local pri = format('%.0f', j.pri)
+  if gathered then
+    local entries = gathered[j.tube] or {}
+    entries[#entries + 1], entries[#entries + 2], gathered[j.tube] = pri, j.key, entries
+  else
+    call('ZADD', READY .. j.tube, pri, j.key)
+  end
+  if j.pri < URGENT_BELOW then sum.urgent = sum.urgent + 1 end
+  wakeups[j.tube] = (wakeups[j.tube] or 0) + 1
+end
+
+-- enter_delayed puts jobs of a tube among the delayed ones, all with one delay. The timer
+-- of a tube may go off before its first delayed job is due, never after it. Taking a job
+-- out leaves the timer as it is.
+local function enter_delayed(tube, delay, keys)
+  local due, entries = NOW_UP + delay * 1000, {}
+  local score = format('%.0f', due)
+  for _, key in ipairs(keys) do entries[#entries + 1], entries[#entries + 2] = score, key end
+  add_all(PREFIX .. 'delayed:' .. tube, entries)
+  sum.delayed = sum.delayed + #keys
+  local timer = call('ZSCORE', PREFIX .. 'timers', 'd:' .. tube)
+  if not timer or tonumber(timer) > due then call('ZADD', PREFIX .. 'timers', score, 'd:' .. tube) end
+  note_due(due)
+end
+
+local function enter_reserved(j)
+  local due = NOW_UP + j.ttr * 1000
+  call('ZADD', j.leased and LEASES or RESERVED, format('%.0f', due), j.key)
+  note_due(due)
+end
+
+local function enter_buried(j)
+  call('ZADD', PREFIX .. 'buried:' .. j.tube, format('%.0f', count_up(COUNTS, 'burials', 1)), j.key)
+  sum.buried = sum.buried + 1
+end
+
+-- enter puts a job, which is in no place, into that of a state. Nothing else sets the state
+-- of a job that exists. Delayed without a delay means ready.
+local function enter(j, state)
+  if state == 'delayed' and j.delay == 0 then state = 'ready' end
+  j.state = state
+  if state == 'ready' then
+    enter_ready(j)
+  elseif state == 'reserved' then
+    enter_reserved(j)
+  elseif state == 'delayed' then
+    enter_delayed(j.tube, j.delay, { j.key })
+  else
+    enter_buried(j)
+  end
+end
+
+-- arrow_for returns the arrow for a move of a job that was located; nil if there is none,
+-- or it is only for the holder and that is somebody else.
+local function arrow_for(j, move)
+  local arrow = move .. ' ' .. j.state
+  if not ARROW_TO[arrow] or ARROW_HELD[arrow] and not j.mine then return nil end
+  return arrow
+end
+
+-- grow adds one to a counter of a job, which is one of 32 bits.
+local function grow(j, counter)
+  if counter then j[counter] = (j[counter] + 1) % 4294967296 end
+end
+
+-- size_of returns how many bytes the body of a job has.
+local function size_of(j)
+  local size = length_of(j.key) - #j.tube - NAME_AT + 1
+  return j.has_metadata and size - OPS.metadata_size(j) or size
+end
+
+-- delete removes a job that is in no place any more.
+local function delete(j)
+  bytes[j.tube] = (bytes[j.tube] or 0) - size_of(j)
+  if j.has_metadata then OPS.forget_metadata(j) end
+  lengths[j.key] = nil
+  call('DEL', j.key)
+  sum.deleted = sum.deleted + 1
+  deletes[j.tube] = (deletes[j.tube] or 0) + 1
+  OPS.note('deletes', j.tube, 1)
+  OPS.gone_from(j.tube)
+end
+
+-- is_ruled returns whether a job comes back by rules of its own or of its tube. Each tube
+-- is looked up once in a batch, and none if no tube at all has a policy.
+local policies, any_policy = {}, nil
+local function is_ruled(j)
+  if j.has_metadata then return true end
+  if any_policy == nil then any_policy = call('EXISTS', PREFIX .. 'policies') == 1 end
+  return any_policy and OPS.policy_of(j.tube) ~= nil
+end
+
+-- follow takes a job, which is in no place any more, along an arrow, and writes it. That a
+-- job was reserved is counted when it leaves the reserved ones, see record.go.
+local function follow(j, arrow)
+  local from, to = j.state, ARROW_TO[arrow]
+  sum.changed = true
+  if to == 'gone' then
+    if j.leased and j.metadata then OPS.note_run(j.tube, math.max(MS - j.metadata.lease / 1000, 0)) end
+    delete(j)
+    return
+  end
+  if to ~= 'reserved' then
+    if from == 'reserved' then grow(j, 'reserves') end
+    grow(j, ARROW_COUNTS[arrow])
+    if ARROW_COUNTS[arrow] then OPS.note(ARROW_COUNTS[arrow], j.tube, 1) end
+  end
+  if from == 'buried' and j.has_metadata then OPS.unpark(j, arrow) end
+  if ARROW_ENDS[arrow] and is_ruled(j) then
+    OPS.come_back(j, arrow)
+    return
+  end
+  enter(j, to)
+  save(j)
+end
+
+-- follow_all takes jobs along an arrow that are members of a queue and in one state. Those
+-- that have no record leave the queue, too.
+local function follow_all(queue, state, keys, arrow)
+  if #keys == 0 then return end
+  call('ZREM', queue, unpack(keys))
+  sum.changed, gathered = true, {}
+  for _, key in ipairs(keys) do
+    local j = load(key)
+    if j then
+      j.state = state
+      if state ~= 'reserved' then sum[state] = sum[state] - 1 end
+      follow(j, arrow)
+    end
+  end
+  for tube, entries in pairs(gathered) do add_all(READY .. tube, entries) end
+  gathered = nil
+end

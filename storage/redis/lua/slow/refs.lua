@@ -1,0 +1,78 @@
+-- What instances say about tubes: who attends them, and whether they are paused.
+
+-- add_wakeup has the next instance told that waits for a job of a tube, if there is a job.
+local function add_wakeup(tube)
+  if call('EXISTS', READY .. tube) == 1 then wakeups[tube] = (wakeups[tube] or 0) + 1 end
+end
+
+-- pass: no session here wants the job of which this instance was told, so another instance
+-- is told
+--
+-- ARGV    'pass-wakeup', tube
+-- Keys    reads ready:TUBE; writes waiting:TUBE, wakeups:INST
+-- Answer  1
+OPS['pass-wakeup'] = function(i)
+  add_wakeup(ARGV[i])
+  answer(1)
+  return i + 1
+end
+
+-- attend: how many connections of this instance attend a tube
+--
+-- ARGV    'set-refs', tube, using, watching, waiting
+-- Keys    writes refs:TUBE, waiting:TUBE, tubes; deletes all of the tube that nothing
+--         keeps any more
+-- Answer  1
+OPS['set-refs'] = function(i)
+  local tube, using, watching, waiting = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
+  sum.changed = true
+  flush()
+  referenced[tube] = nil
+  if using == '0' and watching == '0' then
+    call('HDEL', PREFIX .. 'refs:' .. tube, INSTANCE)
+    call('ZREM', PREFIX .. 'waiting:' .. tube, INSTANCE)
+    drop_unused(tube)
+  else
+    open_tube(tube)
+    call('HSET', PREFIX .. 'refs:' .. tube, INSTANCE, using .. ' ' .. watching .. ' ' .. waiting)
+  end
+  answer(1)
+  return i + 4
+end
+
+-- resume ends the pause of a tube, if there is one.
+local function resume(tube)
+  call('ZREM', PREFIX .. 'timers', 'p:' .. tube)
+  call('HDEL', PREFIX .. 'paused', tube)
+  paused[tube] = false
+  sum.changed = true
+  wakeups[tube] = (wakeups[tube] or 0) + call('ZCARD', READY .. tube) + joined_in(tube)
+end
+
+-- pause: a tube is paused, or its pause ends
+--
+-- ARGV    'pause', tube, seconds
+--           seconds  0 to end a pause
+-- Keys    writes paused, timers, tube:TUBE; reads tubes, ready:TUBE
+-- Answer  1; 0 if there is no such tube
+OPS['pause'] = function(i)
+  local tube, seconds = ARGV[i], tonumber(ARGV[i + 1])
+  flush()
+  if not tube_exists(tube) then
+    answer(NOT_FOUND)
+    return i + 2
+  end
+  sum.changed = true
+  count_up(PREFIX .. 'tube:' .. tube, 'pauses', 1)
+  answer(DONE)
+  if seconds == 0 then
+    resume(tube)
+    return i + 2
+  end
+  local till = NOW_UP + seconds * 1000
+  call('HSET', PREFIX .. 'paused', tube, format('%.0f %.0f', seconds, till))
+  call('ZADD', PREFIX .. 'timers', format('%.0f', till), 'p:' .. tube)
+  paused[tube], any_paused = true, true
+  note_due(till)
+  return i + 2
+end

@@ -1,0 +1,225 @@
+-- What clients ask about jobs, tubes and the whole. The counters of tubes that the batch has
+-- changed are written first, where they matter.
+
+local function tube_exists(tube)
+  return tube == DEFAULT_TUBE or call('ZSCORE', PREFIX .. 'tubes', tube)
+end
+
+-- time_left is how long it is until a time, in ms. It is one ms less than that: whole
+-- seconds, which clients are told, have begun then, as in beanstalkd.
+local function time_left(at)
+  return at - NOW_UP - 1
+end
+
+-- reserved_until returns the deadline of a reserved job, whichever instance has reserved
+-- it; NOW if none has.
+local function reserved_until(key)
+  local instances = call('ZRANGE', PREFIX .. 'instances', '0', '-1')
+  table.insert(instances, 1, INSTANCE)
+  for _, inst in ipairs(instances) do
+    local at = call('ZSCORE', PREFIX .. 'reserved:' .. inst, key)
+    if at then return tonumber(at) end
+    local set = range_by_bytes(PREFIX .. 'groups:' .. inst, key, partitions)
+    if set then return tonumber(string.match(set, '%d+$')) end
+  end
+  return NOW
+end
+
+-- answer_located answers with what job-stats says of a job that was located, and which is due
+-- in so many ms.
+local function answer_located(j, left)
+  answer_text(j.state == 'pending' and 'buried' or j.state)
+  answer(math.max(NOW - j.created, 0))
+  answer(left)
+  answer_text(sub(j.raw, 1, NAME_AT - 1 + #j.tube))
+  if j.has_metadata then OPS.answer_metadata(j) end
+end
+
+-- answer_stats answers with what job-stats says of a job.
+local function answer_stats(j)
+  locate(j, false)
+  local left = 0
+  if j.leased then
+    left = time_left(tonumber(call('ZSCORE', LEASES, j.key)))
+  elseif j.state == 'reserved' then
+    left = time_left(reserved_until(j.key))
+  elseif j.state == 'delayed' then
+    left = time_left(tonumber(call('ZSCORE', PREFIX .. 'delayed:' .. j.tube, j.key) or NOW))
+  end
+  answer_located(j, left)
+end
+
+-- job-stats: about a job
+--
+-- ARGV    'job-stats', id
+-- Keys    reads the record, ready: and delayed:TUBE, tube:TUBE, instances, and reserved: and
+--         groups: of all instances
+-- Answer  1, state, age and time left (ms), record as far as the name of the tube, and if it has
+--         facts what answer_metadata says; 0 if there is no such job
+OPS['job-stats'] = function(i)
+  local j = load(ARGV[i])
+  answer(j and DONE or NOT_FOUND)
+  if j then answer_stats(j) end
+  return i + 1
+end
+
+-- elsewhere returns how many connections of other instances use, watch and wait for a tube.
+local function elsewhere(tube)
+  local all, sums = call('HGETALL', PREFIX .. 'refs:' .. tube), { 0, 0, 0 }
+  for k = 1, #all, 2 do
+    if all[k] ~= INSTANCE then
+      local place = 0
+      for n in string.gmatch(all[k + 1], '%d+') do
+        place = place + 1
+        sums[place] = sums[place] + tonumber(n)
+      end
+    end
+  end
+  return sums[1], sums[2], sums[3]
+end
+
+-- look_at_ready returns how many of the members of ready:TUBE are urgent, and for how many ms the
+-- oldest ready job has been there, since its put; -1 if none is ready. The first member of each
+-- priority has the oldest job of it, as ids grow with time. Of more than PRIORITIES the others are
+-- not looked at.
+local function look_at_ready(key, members)
+  local behind, first, oldest = '-inf', nil, nil
+  for _ = 1, math.min(PRIORITIES, members) do
+    local head = call('ZRANGEBYSCORE', key, behind, '+inf', 'WITHSCORES', 'LIMIT', '0', '1')
+    if not head[1] then break end
+    first = first or tonumber(head[2])
+    local created = call('GETRANGE', sub(head[1], 1, KEY_LENGTH), CREATED_FROM, CREATED_TO)
+    if #created == 8 then oldest = math.min(oldest or math.huge, (struct.unpack('>I8', created))) end
+    behind = '(' .. head[2]
+  end
+  local urgent = 0
+  if first and first < URGENT_BELOW then
+    urgent = members == 1 and 1 or call('ZCOUNT', key, '-inf', '(' .. URGENT_BELOW)
+  end
+  return urgent, oldest and math.max(NOW - oldest, 0) or -1
+end
+
+-- pause_of returns for how many seconds a tube is paused, and how many ms are left of that.
+local function pause_of(tube)
+  local pause = call('HGET', PREFIX .. 'paused', tube)
+  if not pause then return 0, 0 end
+  local seconds, till = string.match(pause, '(%d+) (%d+)')
+  return tonumber(seconds), math.max(time_left(tonumber(till)), 0)
+end
+
+-- answer_tube answers with the stats of a tube. A scrape of the metrics asks for those of a thousand
+-- tubes, so nothing is looked up that cannot be there.
+local ABOUT_TUBE = string.rep('%.0f;', 14)
+local function answer_tube(tube, any_pause, any_policy)
+  if not tube_exists(tube) then return answer(NOT_FOUND) end
+  local have = call('HMGET', PREFIX .. 'tube:' .. tube, 'total', 'deletes', 'pauses', 'joined', 'joined-urgent', 'pending')
+  for k = 1, 6 do have[k] = tonumber(have[k] or 0) end
+  local members = call('ZCARD', READY .. tube)
+  local urgent, oldest = look_at_ready(READY .. tube, members)
+  local pause, left = 0, 0
+  if any_pause then pause, left = pause_of(tube) end
+  local using, watching, waiting = elsewhere(tube)
+  say(format(ABOUT_TUBE, DONE, urgent + have[5], members + have[4], call('ZCARD', PREFIX .. 'delayed:' .. tube),
+    call('ZCARD', PREFIX .. 'buried:' .. tube) + have[6], have[1], have[2], have[3], pause, left, using, watching, waiting, oldest))
+  local ruled = any_policy and call('HEXISTS', PREFIX .. 'policies', tube) == 1
+  answer(ruled and 1 or 0)
+  if ruled then
+    for _, n in ipairs(call('HMGET', PREFIX .. 'tube:' .. tube, unpack(TIMES))) do answer(tonumber(n or 0)) end
+  end
+end
+
+-- tube-stats: about tubes
+--
+-- ARGV    'tube-stats', n, tubes…
+-- Keys    reads tubes, tube:TUBE, ready:, delayed: and buried:TUBE, paused, refs:TUBE,
+--         policies, and records
+-- Answer  of each tube 1, urgent, ready, delayed, buried, total, deletes, pauses, pause (seconds),
+--         time left of it (ms), and using, watching and waiting at other instances, for how many ms
+--         the oldest ready job has been there, and 1 if it has a policy, and then the numbers that
+--         are called TIMES, else 0; 0 if there is no such tube
+OPS['tube-stats'] = function(i)
+  local last = i + ARGV[i]
+  flush()
+  local any_pause = call('EXISTS', PREFIX .. 'paused') == 1
+  local any_policy = call('EXISTS', PREFIX .. 'policies') == 1
+  for k = i + 1, last do answer_tube(ARGV[k], any_pause, any_policy) end
+  return last + 1
+end
+
+-- add-times: how long jobs of a tube have waited and run, since the instance last told, if the
+-- tube has a policy
+--
+-- ARGV    'add-times', tube, n, fields and numbers by turns…
+--           n  how many fields, of those called TIMES
+-- Keys    writes tube:TUBE; reads policies
+-- Answer  1; 0 if the tube has no policy, or nothing was ever put into it
+OPS['add-times'] = function(i)
+  local tube, last = ARGV[i], i + 1 + 2 * ARGV[i + 1]
+  local key = PREFIX .. 'tube:' .. tube
+  local wanted = call('HEXISTS', PREFIX .. 'policies', tube) == 1 and call('EXISTS', key) == 1
+  answer(wanted and 1 or 0)
+  if wanted then
+    sum.changed = true
+    for k = i + 2, last, 2 do call('HINCRBY', key, ARGV[k], ARGV[k + 1]) end
+  end
+  return last + 1
+end
+
+-- single_reserved returns how many jobs an instance has reserved that are in no lease set.
+local function single_reserved(inst)
+  return call('ZCARD', PREFIX .. 'reserved:' .. inst) - call('ZCARD', PREFIX .. 'groups:' .. inst)
+end
+
+-- stats: about the whole partition
+--
+-- ARGV    'stats', silence
+--           silence  ms: instances that gave a heartbeat within it count
+-- Keys    reads counts, tubes, instances, leases, and reserved: and groups: of all instances
+-- Answer  urgent, ready, reserved, delayed, buried, total, timeouts, tubes, instances, of which
+--         this one is always one
+OPS['stats'] = function(i)
+  flush()
+  local reserved, living = single_reserved(INSTANCE) + call('ZCARD', LEASES), 1
+  local seen = call('ZRANGE', PREFIX .. 'instances', '0', '-1', 'WITHSCORES')
+  for k = 1, #seen, 2 do
+    if seen[k] ~= INSTANCE then
+      reserved = reserved + single_reserved(seen[k])
+      if tonumber(seen[k + 1]) > NOW - ARGV[i] then living = living + 1 end
+    end
+  end
+  local have, fields = {}, { 'urgent', 'delayed', 'buried', 'ids', 'deleted', 'timeouts', 'skipped', 'grouped' }
+  local values = call('HMGET', COUNTS, unpack(fields))
+  for k, field in ipairs(fields) do have[field] = tonumber(values[k] or 0) + (sum[field] or 0) end
+  -- Jobs that the batch has yet to put have their numbers already.
+  local total = have.ids - have.skipped - (tonumber(ARGV[4]) - sum.puts)
+  reserved = reserved + have.grouped
+  answer(have.urgent)
+  answer(total - have.deleted - have.delayed - have.buried - reserved)
+  answer(reserved)
+  answer(have.delayed)
+  answer(have.buried)
+  answer(total)
+  answer(have.timeouts)
+  answer(call('ZCARD', PREFIX .. 'tubes'))
+  answer(living)
+  return i + 1
+end
+
+-- tubes: a part of the list of tubes. It is read from its end: as the last tube takes the
+-- place of one that is dropped, none is missed, but some may come twice
+--
+-- ARGV    'tubes', from, limit
+--           from   -1 for the first part, else what the part before has answered
+--           limit  how many names at most
+-- Keys    reads tubes
+-- Answer  where the next part begins, 0 if this was the last; how many names, and the names
+OPS['tubes'] = function(i)
+  flush()
+  local from, limit = tonumber(ARGV[i]), ARGV[i + 1]
+  if from < 0 then from = call('ZCARD', PREFIX .. 'tubes') end
+  local low = math.max(from - limit, 0)
+  local names = from > 0 and call('ZRANGE', PREFIX .. 'tubes', format('%d', low), format('%d', from - 1)) or {}
+  answer(low)
+  OPS.answer_names(names)
+  return i + 2
+end

@@ -1,0 +1,190 @@
+-- What is done when it is due.
+
+-- give_back_first moves the first of the members of an instance's reserved jobs along an
+-- arrow, up to about limit jobs, and returns their keys. step is 2 if members has scores
+-- between: then they move in this order, else in that of their ids. A lease set moves as a
+-- whole, as the instance believes that one either exists or is split.
+local function give_back_first(inst, members, step, limit, arrow)
+  local keys = {}
+  for k = 1, #members, step do
+    local member = members[k]
+    for _, key in ipairs(#member > KEY_LENGTH and split(inst, member) or { member }) do keys[#keys + 1] = key end
+    if #keys >= limit then break end
+  end
+  if step == 1 then table.sort(keys) end
+  follow_all(PREFIX .. 'reserved:' .. inst, 'reserved', keys, arrow)
+  return keys
+end
+
+-- overdue returns the first members of a sorted set of reserved jobs whose deadline is not
+-- after a time, with the deadlines between them.
+local function overdue(set, upto, limit)
+  return call('ZRANGEBYSCORE', set, '-inf', format('%.0f', upto), 'WITHSCORES', 'LIMIT', '0', format('%d', limit))
+end
+
+-- expire makes ready what connections of this instance have held for longer than until upto.
+-- It adds the keys to expired, and returns how many jobs these are.
+local function expire(upto, limit, expired)
+  local keys = give_back_first(INSTANCE, overdue(RESERVED, upto, limit), 2, limit, 'expire reserved')
+  for _, key in ipairs(keys) do expired[#expired + 1] = key end
+  return #keys
+end
+
+-- expire_leases makes leased jobs ready whose deadline is not after upto, and returns how many.
+local function expire_leases(upto, limit)
+  local over, keys = overdue(LEASES, upto, limit), {}
+  for k = 1, #over, 2 do keys[#keys + 1] = over[k] end
+  follow_all(LEASES, 'reserved', keys, 'expire reserved')
+  return #keys
+end
+
+-- first_deadline returns that of the first job of a set of reserved jobs.
+local function first_deadline(set)
+  return tonumber(call('ZRANGE', set, '0', '0', 'WITHSCORES')[2] or math.huge)
+end
+
+-- expire_all makes about limit jobs ready whose TTR is over, leased ones and others, in the
+-- order of their deadlines. It returns the keys of the others, and by how many ms the first job
+-- is late.
+local function expire_all(limit)
+  local expired, late = {}, 0
+  while limit > 0 do
+    local own, leased = first_deadline(RESERVED), first_deadline(LEASES)
+    local first = math.min(own, leased)
+    if first > NOW then break end
+    late = math.max(late, NOW - first)
+    local n
+    if own <= leased then
+      n = expire(math.min(leased, NOW), limit, expired)
+    else
+      n = expire_leases(math.min(own, NOW), limit)
+    end
+    sum.timeouts = sum.timeouts + n
+    limit = limit - math.max(n, 1) -- a set whose jobs are all gone counts, too
+  end
+  return expired, late
+end
+
+-- mature makes up to limit delayed jobs of a tube ready whose time has come, sets the timer
+-- of the tube, and returns how many they are.
+local function mature(tube, limit)
+  local queue = PREFIX .. 'delayed:' .. tube
+  local keys = call('ZRANGEBYSCORE', queue, '-inf', format('%.0f', NOW), 'LIMIT', '0', format('%d', limit))
+  follow_all(queue, 'delayed', keys, 'mature delayed')
+  local head = call('ZRANGE', queue, '0', '0', 'WITHSCORES')
+  if head[1] then
+    call('ZADD', PREFIX .. 'timers', head[2], 'd:' .. tube)
+  else
+    call('ZREM', PREFIX .. 'timers', 'd:' .. tube)
+  end
+  return #keys
+end
+
+-- fire_timers does up to about limit things whose timers are due. It returns how many more
+-- might be done, and by how many ms the latest of them is late.
+local function fire_timers(limit)
+  local left, late = limit, 0
+  while left > 0 do
+    local first = call('ZRANGEBYSCORE', PREFIX .. 'timers', '-inf', format('%.0f', NOW), 'WITHSCORES', 'LIMIT', '0', '1')
+    local timer = first[1]
+    if not timer then break end
+    left, late = left - 1, math.max(late, NOW - first[2])
+    local kind, tube = sub(timer, 1, 2), sub(timer, 3)
+    if kind == 'p:' then
+      resume(tube)
+    else
+      left = left - mature(tube, left + 1)
+    end
+  end
+  return left, late
+end
+
+-- overdue_elsewhere returns whether a reservation of another instance has run out in the
+-- last RECENT ms, which that instance has yet to deal with.
+local RECENT = 500
+local function overdue_elsewhere()
+  for _, inst in ipairs(call('ZRANGE', PREFIX .. 'instances', '0', '-1')) do
+    if inst ~= INSTANCE then
+      local due = call('ZRANGE', PREFIX .. 'reserved:' .. inst, '0', '0', 'WITHSCORES')[2]
+      if due and tonumber(due) <= NOW and tonumber(due) > NOW - RECENT then return true end
+    end
+  end
+  return false
+end
+
+-- drop_keys drops those of some keys of gone jobs, 'TUBE KEY' each, that do not stay taken any
+-- longer. One may have been given to another job since, and stay taken for that.
+local function drop_keys(names)
+  local over = {}
+  for k, name in ipairs(names) do names[k] = PREFIX .. 'key:' .. name end
+  for k, kept in ipairs(call('MGET', unpack(names))) do
+    local till = kept and string.match(kept, ' (%d+)$')
+    if till and tonumber(till) <= NOW then over[#over + 1] = names[k] end
+  end
+  if over[1] then call('DEL', unpack(over)) end
+end
+
+-- drop_tombstones drops up to limit keys of gone jobs that do not stay taken any longer. It returns when
+-- the next ones are to be dropped; nil if there are none.
+local function drop_tombstones(limit)
+  local queue = PREFIX .. 'tombstones'
+  while true do
+    local first = call('ZRANGE', queue, '0', '0', 'WITHSCORES')
+    if limit <= 0 or not first[1] or tonumber(first[2]) > NOW then return tonumber(first[2]) end
+    local names = {}
+    while #names < limit do
+      local name = call('LPOP', PREFIX .. 'tombstones:' .. first[1])
+      if not name then break end
+      names[#names + 1] = name
+    end
+    if #names < limit then call('ZREM', queue, first[1]) end
+    if names[1] then drop_keys(names) end
+    limit = limit - math.max(#names, 1)
+  end
+end
+
+-- MIN_TOMBSTONES is how many keys of gone jobs a tick drops whatever else it does.
+local MIN_TOMBSTONES = 8
+
+-- tell_flushed answers with up to limit of the reservations of this instance that were flushed.
+local function tell_flushed(limit)
+  local names, queue = {}, PREFIX .. 'flushed:' .. INSTANCE
+  for _ = 1, limit do
+    local name = call('LPOP', queue)
+    if not name then break end
+    names[#names + 1], sum.changed = name, true
+  end
+  if #names == limit then note_due(NOW) end
+  OPS.answer_names(names)
+end
+
+-- tick: up to about so many things that are due are done
+--
+-- ARGV    'tick', limit
+-- Keys    moves ids from delayed:TUBE, reserved:INST and leases to ready:TUBE; reads and writes the
+--         records; splits lease sets in groups:INST; writes timers, paused, counts; reads
+--         instances and their reserved:INST; takes from kept and tombstones:TIME; deletes key:TUBE KEY
+-- Answer  by how many ms the latest thing was late; 1 if something is due that another instance
+--         has to do, else 0; of how many jobs the TTR ran out, and their keys; how many dead
+--         letters wait to be sent; how many of what this instance had reserved was flushed, jobs
+--         and lease sets, and their names
+OPS['tick'] = function(i)
+  local limit, expired, late, held = tonumber(ARGV[i]), {}, 0, 0
+  limit, late = fire_timers(limit)
+  if limit > 0 then expired, held = expire_all(limit) end
+  local kept = drop_tombstones(math.max(limit - #expired, MIN_TOMBSTONES))
+  local timer = call('ZRANGE', PREFIX .. 'timers', '0', '0', 'WITHSCORES')[2]
+  local reserved = call('ZRANGE', RESERVED, '0', '0', 'WITHSCORES')[2]
+  if timer then note_due(tonumber(timer)) end
+  if reserved then note_due(tonumber(reserved)) end
+  local leased = call('ZRANGE', LEASES, '0', '0', 'WITHSCORES')[2]
+  if leased then note_due(tonumber(leased)) end
+  if kept then note_due(kept) end
+  answer(math.max(late, held))
+  answer(overdue_elsewhere() and 1 or 0)
+  answer(#expired)
+  for _, key in ipairs(expired) do say(key) end
+  answer(call('HLEN', PREFIX .. 'pending'))
+  tell_flushed(tonumber(ARGV[i]))
+  return i + 1
+end

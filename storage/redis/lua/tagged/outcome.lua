@@ -1,0 +1,100 @@
+-- How a job comes back that was reserved: whether it waits, or is parked.
+
+-- wait_for has a job, which is in no place, due in so many ms, and writes it.
+local function wait_for(j, ms)
+  j.delay = math.min(math.ceil(ms / 1000), 4294967295)
+  if ms > 0 then
+    j.state = 'delayed'
+    enter_delayed(j.tube, ms / 1000, { j.key })
+  else
+    enter(j, 'ready')
+  end
+  save(j)
+end
+
+-- more_number returns a number for a job that the batch does not put.
+local function more_number()
+  local number = count_up(COUNTS, 'ids', 1)
+  sum.more_numbers = true
+  return number
+end
+
+-- dead_record returns the record of the job that a dead letter becomes in a tube: its header,
+-- the tube, the body, and facts with a key and from where it came.
+local function dead_record(j, tube, key, body)
+  local head = pack_header({
+    letter = 'r', ttr = j.ttr, pri = j.pri, delay = 0, created = NOW, reserves = 0, timeouts = 0, releases = 0,
+    buries = 0, kicks = 0, name_length = #tube,
+  })
+  local f = { parked = NOT_PARKED, failures_before = 0, deliveries_before = 0, lease = 0 }
+  local from = struct.pack('>BBc0Bc0I8', HAS_FROM, #key, key, #j.tube, j.tube, tonumber(sub(j.key, #PREFIX + 1)))
+  f.length = #from + CHANGING - 2
+  return head .. tube .. body .. from .. pack_changing(f)
+end
+
+-- send_here makes a new job of j, which is in no place, in its dead-letter tube, which is one
+-- of this partition, and removes j. The new one has its key, unless that is taken there.
+local function send_here(j, tube)
+  local f, raw = metadata_of(j) or { key = '', length = -2 }, call('GET', j.key)
+  local body = sub(raw, NAME_AT + #j.tube, #raw - f.length - 2)
+  local key = by_key(tube, f.key) and '' or f.key
+  local dead = { tube = tube, pri = j.pri, key = key_of_number(more_number() * partitions + partition) }
+  call('SET', dead.key, dead_record(j, tube, key, body))
+  if key ~= '' then give_key(tube, key, dead.key) end
+  totals[tube], bytes[tube] = (totals[tube] or 0) + 1, (bytes[tube] or 0) + #body
+  OPS.note('puts', tube, 1)
+  enter_ready(dead)
+  OPS.put_in(tube)
+  delete(j)
+end
+
+-- park buries a job, which is in no place, and notes why, or has it go to its dead-letter tube.
+local function park(j, why, tube)
+  OPS.note('parked', j.tube, 1)
+  if tube ~= '' and tube ~= j.tube and partition_of(tube) == partition and length_of(j.key) < LARGE then
+    send_here(j, tube)
+    return
+  end
+  local f = change_metadata(j)
+  f.parked = why
+  if tube ~= '' and tube ~= j.tube then
+    OPS.set_pending(j, tube)
+  else
+    enter(j, 'buried')
+  end
+  save_metadata(j)
+  save(j)
+end
+
+-- come_back puts a job that was reserved, and is in no place any more, where its rules have it,
+-- and writes it. A release with a delay waits for that, and not as the rules say.
+function OPS.come_back(j, arrow)
+  local f = metadata_of(j) or { failures_before = 0, deliveries_before = 0 }
+  local rules = rules_of(j)
+  local failures = (j.releases + j.timeouts - f.failures_before) % 4294967296
+  local deliveries = (j.reserves - f.deliveries_before) % 4294967296
+  local parked, wait = after(rules, ARROW_ENDS[arrow], failures, deliveries)
+  if parked ~= NOT_PARKED then
+    park(j, parked, rules.dead)
+  elseif ARROW_SETS_DELAY[arrow] and j.delay > 0 then
+    enter(j, 'delayed')
+    save(j)
+  elseif wait > 0 then
+    wait_for(j, wait)
+  else
+    enter(j, 'ready')
+    save(j)
+  end
+end
+
+-- unpark forgets why a job was parked that leaves the buried ones along an arrow. If it was
+-- kicked its failures and deliveries begin anew.
+function OPS.unpark(j, arrow)
+  local f = metadata_of(j)
+  if not f or f.parked == NOT_PARKED then return end
+  f.parked = NOT_PARKED
+  if arrow == 'kick-job buried' then
+    f.failures_before, f.deliveries_before = (j.releases + j.timeouts) % 4294967296, j.reserves
+  end
+  save_metadata(j)
+end

@@ -1,0 +1,122 @@
+-- Dead letters whose tube is in another partition, or whose record is large: see deadletter.go for
+-- the steps. pending has by ID where a job is bound to, and its key: 'TUBE KEY'. Such a job is
+-- in no queue, and nothing else becomes of it.
+
+-- bind has a job, which is in no place and was parked, wait to be sent to a tube. Its key is
+-- free from now on.
+function OPS.set_pending(j, tube)
+  local f = metadata_of(j)
+  call('HSET', PREFIX .. 'pending', sub(j.key, #PREFIX + 1), tube .. ' ' .. f.key)
+  if f.key ~= '' then
+    OPS.forget_metadata(j)
+    f.key, f.void = '', true
+  end
+  count_up(PREFIX .. 'tube:' .. j.tube, 'pending', 1)
+  j.state, sum.buried = 'buried', sum.buried + 1
+  note_due(NOW)
+end
+
+-- unbind is for a job that is about to be removed.
+function OPS.clear_pending(j)
+  call('HDEL', PREFIX .. 'pending', sub(j.key, #PREFIX + 1))
+  count_up(PREFIX .. 'tube:' .. j.tube, 'pending', -1)
+  sum.buried = sum.buried - 1
+end
+
+-- pending: some of the jobs that wait to be sent
+--
+-- ARGV    'pending', cursor, limit
+--           cursor  where to go on, as HSCAN says it: '0' for the first ones
+--           limit   about how many
+-- Keys    reads pending and the records
+-- Answer  where to go on, '0' at the end; how many, and for each the tube, and the key or ''; they
+--         are in the reply's ids and records. A part may have none, as Redis stops looking where
+--         many were that are gone. What is too much for a reply is left out
+OPS['pending'] = function(i)
+  local part, limit, n = call('HSCAN', PREFIX .. 'pending', ARGV[i], 'COUNT', ARGV[i + 1]), tonumber(ARGV[i + 1]), 0
+  local found = part[2]
+  local said = {}
+  for k = 1, #found, 2 do
+    local key = PREFIX .. found[k]
+    if call('EXISTS', key) == 0 then
+      call('HDEL', PREFIX .. 'pending', found[k])
+    elseif n < limit and fits(key) then
+      n, said[#said + 1] = n + 1, found[k + 1]
+      taken[#taken + 1] = key
+      add_record(key)
+    end
+  end
+  answer_text(part[1])
+  answer(n)
+  for _, text in ipairs(said) do
+    local tube, key = string.match(text, '^(%S*) (.*)$')
+    answer_text(tube)
+    answer_text(key)
+  end
+  return i + 2
+end
+
+-- arrive: a dead letter from anywhere becomes a job, unless it has done so before
+--
+-- ARGV    'arrive', tube, known, letter, key, size, state, score, record
+--           known   1 if the tube is sure to exist
+--           letter  a name that it has nowhere else: 'PARTITION:ID'
+--           key     '' if it has none
+--           size    of the body, bytes
+--           state   'ready', 'delayed' or 'buried'; score is that in its queue, see move.lua
+--           record  of a job in that state, with the key in its facts
+-- Keys    writes the record, dead:LETTER, ready:, delayed: or buried:TUBE, timers, keys:TUBE, key:TUBE KEY, tube:TUBE, counts
+-- Answer  1 if it has become a job now, whose number follows from the first one; else 0
+local MARKED_FOR, STILL_MARKED_FOR = '2592000', '600' -- seconds: until and after departed
+OPS['arrive'] = function(i)
+  local tube, key, record, mark = ARGV[i], ARGV[i + 3], ARGV[i + 7], PREFIX .. 'dead:' .. ARGV[i + 2]
+  if call('EXISTS', mark) == 1 then
+    drop_put(record)
+    answer(0)
+    return i + 8
+  end
+  local job = new_job(record)
+  write_new_jobs()
+  local j = load(job)
+  if key ~= '' and by_key(tube, key) then
+    change_metadata(j).void = true
+    save_metadata(j)
+  elseif key ~= '' then
+    give_key(tube, key, job)
+  end
+  call('SET', mark, sub(job, #PREFIX + 1), 'EX', MARKED_FOR)
+  totals[tube], bytes[tube], sum.changed = (totals[tube] or 0) + 1, (bytes[tube] or 0) + ARGV[i + 4], true
+  OPS.note('puts', tube, 1)
+  if ARGV[i + 1] ~= '1' then OPS.put_in(tube) end
+  OPS.enter_moved(tube, ARGV[i + 5], { job }, { ARGV[i + 6] })
+  answer(1)
+  return i + 8
+end
+
+-- depart: a dead letter that has arrived is removed where it came from
+--
+-- ARGV    'depart', id
+-- Keys    deletes the record; writes pending, tube:TUBE, counts
+-- Answer  1
+OPS['depart'] = function(i)
+  local j = load(ARGV[i])
+  if j and call('HEXISTS', PREFIX .. 'pending', sub(j.key, #PREFIX + 1)) == 1 then
+    OPS.clear_pending(j)
+    sum.changed = true
+    delete(j)
+  end
+  answer(1)
+  return i + 1
+end
+
+-- departed: that a dead letter has arrived need not be known for long any more, but by instances
+-- that have read it before
+--
+-- ARGV    'departed', letter
+-- Keys    has dead:LETTER expire soon
+-- Answer  1
+OPS['departed'] = function(i)
+  call('SET', PREFIX .. 'dead:' .. ARGV[i], '', 'EX', STILL_MARKED_FOR)
+  answer(1)
+  return i + 1
+end

@@ -1,0 +1,188 @@
+package redis
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+// A move of jobs to another tube is done in parts. Each part moves the first jobs in one call,
+// if the other tube is in the same partition and the records are small. Otherwise they take the
+// way of dead letters, see deadletter.go: they become pending, become jobs there, and are
+// removed here. If this instance dies meanwhile, another one finishes the last steps.
+
+// moving is a MoveJobs in progress.
+type moving struct {
+	trip     *trip
+	op       *storage.Op
+	from, to *partition
+	left     int // how many more jobs are moved at most
+	begun    bool
+	done     int
+
+	// Of the present part:
+	moved       int
+	pending     int
+	deadLetters []*deadLetter
+	refused     error
+}
+
+// newMoving starts to move jobs; nil if there is nothing to move.
+func newMoving(t *trip, op *storage.Op) *moving {
+	op.Answer = storage.Answer{}
+	if op.Args.To == op.Tube || op.MaxJobs == 0 || op.State == tube.Reserved || op.State == tube.Gone {
+		return nil
+	}
+	of := len(t.store.parts)
+	return &moving{
+		trip: t, op: op, left: int(op.MaxJobs),
+		from: t.store.parts[partitionOf(op.Tube, of)], to: t.store.parts[partitionOf(op.Args.To, of)],
+	}
+}
+
+// part returns the next part.
+func (m *moving) part() *unit {
+	u := &unit{upkeep: func(c *call) {
+		m.moved, m.pending, m.deadLetters, m.refused = 0, 0, nil, nil
+		if here := m.from == m.to; here && c.noMemory != nil {
+			m.refused = c.noMemory
+		} else {
+			m.encode(c, here)
+		}
+	}}
+	u.after = m.afterPart
+	return u
+}
+
+// encode appends a part.
+func (m *moving) encode(c *call, here bool) {
+	limit := min(m.left, c.stepSize(&m.from.batchSizes.move))
+	known := m.to.refs.isReported
+	c.words("move-jobs", m.op.Tube, m.op.State.String(), m.op.Args.To, boolArg(here && known(m.op.Args.To)), boolArg(here), limit)
+	c.ops += limit
+	c.moved += limit
+	if here {
+		c.puts += limit
+	}
+	c.expect(func(p *partition, r *reply, _ []*storage.Op) { m.read(p, r, here, limit) })
+}
+
+// read reads the answer to a part.
+func (m *moving) read(p *partition, r *reply, here bool, limit int) {
+	if in := r.int(); !m.begun {
+		m.begun, m.left = true, min(m.left, in)
+	}
+	m.moved, m.pending = r.int(), r.int()
+	if here {
+		r.puts += limit
+		if r.id += uint64(m.moved); m.moved > 0 {
+			p.ids.order.saw(r.id - 1)
+		}
+	}
+	for range m.pending {
+		l := &deadLetter{from: p, to: m.op.Args.To, targetName: m.to.instance.name()}
+		place := r.text()
+		if l.id, l.job = p.nextTaken(r); l.id != 0 && !r.recordless && r.err == nil && l.parseDestination(place) {
+			m.deadLetters = append(m.deadLetters, l)
+		}
+	}
+}
+
+// afterPart sends what is pending, and then continues.
+func (m *moving) afterPart(err error) {
+	if err == nil {
+		err = m.refused
+	}
+	if err != nil || m.moved+m.pending == 0 {
+		m.end(err)
+		return
+	}
+	m.done, m.left = m.done+m.moved+m.pending, m.left-m.moved-m.pending
+	if len(m.deadLetters) == 0 {
+		m.goOn(nil)
+		return
+	}
+	var left atomic.Int32
+	var failed atomic.Pointer[error]
+	left.Store(int32(len(m.deadLetters)))
+	for _, l := range m.deadLetters {
+		l.transfer(func(err error) {
+			if err != nil {
+				failed.Store(&err)
+			}
+			if left.Add(-1) > 0 {
+				return
+			}
+			if err := failed.Load(); err != nil {
+				m.goOn(*err)
+				return
+			}
+			m.goOn(nil)
+		})
+	}
+}
+
+// goOn starts the next part, or ends.
+func (m *moving) goOn(err error) {
+	if err != nil || m.left == 0 {
+		m.end(err)
+		return
+	}
+	m.from.submitOrEnd(m.part())
+}
+
+// end answers the operation, and lets the trip continue. After a failure, pending jobs are sent
+// later; the answer is how many jobs had been moved by then.
+func (m *moving) end(err error) {
+	m.op.Answer.Count, m.op.Answer.Err = m.done, err
+	m.trip.goOn()
+}
+
+// parseDestination parses what the script says of a pending job after its tube: 'KEY' for a
+// dead letter, which will be ready, or 'STATE SCORE KEY'. It returns false if the record is
+// broken.
+func (l *deadLetter) parseDestination(text string) bool {
+	words := strings.SplitN(text, " ", 3)
+	if len(words) < 3 {
+		l.state, l.score, l.key = stateWord(tube.Ready), strconv.FormatUint(uint64(l.job.pri), 10), text
+		return true
+	}
+	l.isMove, l.state, l.score, l.key = true, words[0], words[1], words[2]
+	rec := l.job.record
+	n := rec.metadataLength()
+	if n < 2 {
+		return false
+	}
+	metadata, err := parseMetadata(string(rec[len(rec)-n : len(rec)-2]))
+	l.metadata = metadata
+	return err == nil
+}
+
+// movedRecord is the record of a job in its new tube. Its counters begin at zero; the metadata
+// has their former values.
+func (l *deadLetter) movedRecord() stagedRecord {
+	rec, f := l.job.record, *l.metadata
+	counters := rec.counters()
+	f.Key = l.key
+	f.FailuresBefore -= counters.Failures()
+	f.DeliveriesBefore -= counters.Deliveries()
+	head := append([]byte(rec[:countersAt]), make([]byte, nameLengthAt-countersAt)...)
+	head = append(append(head, byte(len(l.to))), l.to...)
+	head[letterAt] = recordLetter(stateOf(l.state))
+	moved := stagedRecord{head: head, body: l.job.body}
+	if !isPlain(&f) {
+		head[letterAt] += smallLetter
+		moved.metadata = appendMetadata(nil, &f)
+	}
+	return moved
+}
+
+// isPlain returns whether a metadata block says nothing.
+func isPlain(f *tube.Metadata) bool {
+	block := appendMetadata(nil, f)
+	return !slices.ContainsFunc(block[:len(block)-2], func(b byte) bool { return b != 0 })
+}

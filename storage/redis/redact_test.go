@@ -1,0 +1,121 @@
+package redis
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"redstalk/storage/redis/redistest"
+)
+
+// secretWith is a password with a character in it, and is nowhere else.
+func secretWith(c byte) string { return "Zq7x" + string(c) + "Wv9k" + string(c) + "8Jy4" }
+
+// tells returns whether a text tells a part of a secret, of four characters or more.
+func tells(text, secret string) bool {
+	for at := range len(secret) - 3 {
+		if strings.Contains(text, secret[at:at+4]) {
+			return true
+		}
+	}
+	return false
+}
+
+// encoded is a user or password as it must be written in a URL.
+func encoded(secret string) string {
+	var b strings.Builder
+	for _, c := range []byte(secret) {
+		fmt.Fprintf(&b, "%%%02X", c)
+	}
+	return b.String()
+}
+
+// withSecrets are URLs of all kinds, good and bad, with a secret to be filled in.
+var withSecrets = []string{
+	"redis://u:%s@127.0.0.1:1/0", "redis://:%s@127.0.0.1:1", "rediss://u:%s@127.0.0.1:1", "unix://u:%s@/nowhere/r.sock?db=2",
+	"redis+sentinel://u:%s@127.0.0.1:1,127.0.0.1:2/jobs/0", "redis+cluster://u:%s@127.0.0.1:1,127.0.0.1:2",
+	"redis://u:%s@127.0.0.1:port/0", "redis://u:%s@127.0.0.1:99999", "redis+cluster://u:%s@127.0.0.1:1,:x", "redis+sentinel://u:%s@,/jobs",
+	"redis://u:%s@[::1/0", "redis://u:%s@127.0.0.1:1/x/y", "redis://u:%s@127.0.0.1:1/x", "redis://u:%s@127.0.0.1:1/0?nonsense=1", "redis://u:%s@127.0.0.1:1/0?%%zz",
+	"rediss://u:%s@127.0.0.1:1?ca=/nowhere", "rediss://u:%s@127.0.0.1:1?cert=/nowhere", "redis://u:%s@127.0.0.1:1?pool_size=x",
+	"redis://u:%s", "redis://:%s", "redis://:1234%s", "redis+cluster://u:%s", "redis+raft://u:%s@127.0.0.1:1",
+}
+
+// TestAddressTellsNoSecret has passwords with every printable character, as they
+// are and encoded, and everything wrong with the rest of the URL.
+func TestAddressTellsNoSecret(t *testing.T) {
+	for c := byte(' '); c <= '~'; c++ {
+		secret := secretWith(c)
+		for i, form := range withSecrets {
+			for _, written := range []string{secret, encoded(secret)} {
+				url := fmt.Sprintf(form, written)
+				if strings.Count(url, "@") == 2 && !strings.Contains(form, "@") {
+					continue // what is behind the last @ is a host
+				}
+				a, err := parseAddress(Options{URL: url}.withDefaults())
+				switch {
+				case err != nil && (tells(err.Error(), secret) || tells(err.Error(), encoded(secret))):
+					t.Errorf("%s: %v", url, err)
+				case err == nil && (a.options.Password != secret || tells(a.where(), secret)):
+					t.Errorf("%s: password %q at %s", url, a.options.Password, a.where())
+				case err != nil && i < 6 && written != secret:
+					t.Errorf("%s, which is well written: %v", url, err)
+				case err != nil && i < 6 && !strings.Contains(err.Error(), "%23 %2F %3F %40 %3A"):
+					t.Errorf("%s: %v does not say how to write it", url, err)
+				}
+			}
+		}
+	}
+}
+
+// TestEncodedSecretsOpen: with requirepass and with a user of ACL.
+func TestEncodedSecretsOpen(t *testing.T) {
+	redis := redistest.Start(t)
+	var all strings.Builder
+	for c := byte('!'); c <= '~'; c++ {
+		all.WriteByte(c)
+	}
+	secret, user := all.String(), "a/b#c?d@e:f%g"
+	ctx, client := context.Background(), redis.Client(t)
+	for _, args := range [][]any{
+		{"acl", "setuser", user, "on", ">" + secret, "~*", "+@all"}, {"config", "set", "requirepass", secret},
+	} {
+		if err := client.Do(ctx, args...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"", encoded(user)} {
+		s := openWith(t, Options{URL: "redis://" + name + ":" + encoded(secret) + "@" + redis.Addr, Timeout: patient})
+		do(s, put("x"))
+	}
+	var log bytes.Buffer
+	for _, who := range []string{":", encoded(user) + ":"} {
+		_, err := Open(ctx, Options{URL: "redis://" + who + encoded("wrong"+secret) + "@" + redis.Addr, Log: slog.New(slog.NewTextHandler(&log, nil))})
+		if err == nil || tells(err.Error()+log.String(), secret) {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+// TestServersThatQuoteSecrets: a server that does not know AUTH quotes what it was
+// sent.
+func TestServersThatQuoteSecrets(t *testing.T) {
+	redis, secret := redistest.Start(t, "--rename-command", "AUTH", "LOGIN"), "Zq7xWv9k8Jy4"
+	var log bytes.Buffer
+	o := Options{URL: "redis://u:" + secret + "@" + redis.Addr, Log: slog.New(slog.NewTextHandler(&log, nil))}
+	_, err := Open(context.Background(), o)
+	if err == nil || !strings.Contains(err.Error(), redacted) || tells(err.Error()+log.String(), secret) {
+		t.Errorf("%v\n%s", err, log.String())
+	}
+	if _, err = Check(context.Background(), o, false, Report{}); err == nil || tells(err.Error(), secret) {
+		t.Errorf("%v", err)
+	}
+	a, _ := parseAddress(o.withDefaults())
+	quoting := fmt.Errorf("it was sent %s", secret)
+	a.redactLog(o.Log).With("err", quoting).Warn(quoting.Error(), "err", quoting, "text", secret)
+	if got := log.String(); strings.Count(got, redacted) != 4 || tells(got, secret) {
+		t.Errorf("%s", got)
+	}
+}

@@ -1,0 +1,123 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"redstalk/storage"
+	"redstalk/storage/redis/redistest"
+	"redstalk/tube"
+)
+
+func TestAttendance(t *testing.T) {
+	a, nobody := newTubeRefs(), func(string) int { return 0 }
+	untold := func() []string {
+		a.findChanged(nobody)
+		return a.nextToReport(maxTubesReported)
+	}
+	if !a.add("t", tube.Using, 1) || a.add("t", tube.Watching, 1) {
+		t.Error("only the first connection at a tube is worth telling at once")
+	}
+	if got := untold(); !slices.Equal(got, []string{"t"}) {
+		t.Errorf("untold: %v", got)
+	}
+	a.markReported("t", 0)
+	if got := untold(); len(got) != 0 {
+		t.Errorf("untold after it was told: %v", got)
+	}
+	if !a.isReported("t") {
+		t.Error("it was told and is not known")
+	}
+	a.markUnreported("t") // the call that told it was not carried out
+	if a.isReported("t") {
+		t.Error("it is owed and known")
+	}
+	if got := untold(); !slices.Equal(got, []string{"t"}) {
+		t.Errorf("untold after the call failed: %v", got)
+	}
+	a.markReported("t", 0)
+	if got := untold(); len(got) != 0 {
+		t.Errorf("untold after it was told again: %v", got)
+	}
+	if a.add("t", tube.Using, -1) || !a.add("t", tube.Watching, -1) {
+		t.Error("only the last connection at a tube is worth telling at once")
+	}
+}
+
+// TestInstances: an instance counts until it ends, or has been silent for too
+// long, whether or not others have declared it dead.
+func TestInstances(t *testing.T) {
+	for _, partitions := range []int{1, 4} {
+		t.Run(fmt.Sprint(partitions), func(t *testing.T) {
+			var ahead atomic.Int64
+			o := Options{
+				URL: redistest.Start(t).URL(), Partitions: partitions,
+				skew: func() time.Duration { return time.Duration(ahead.Load()) },
+			}
+			var stores []*Store
+			for range 3 {
+				s, err := Open(context.Background(), o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				stores = append(stores, s)
+			}
+			asked := stores[0]
+			defer asked.Close()
+			do(asked, put("x")) // without a batch on record every call sends a heartbeat, and declares others dead
+			want := func(n uint64) {
+				t.Helper()
+				a := do(asked, storage.Op{Kind: storage.Stats})
+				if a.Stats == nil || a.Stats.Instances != n {
+					t.Errorf("%+v, want %d instances", a.Stats, n)
+				}
+			}
+			want(3)
+			stores[1].Close()
+			want(2)
+			stores[2].crash()
+			ahead.Add(int64(heartbeatTimeout - time.Second))
+			want(2)
+			ahead.Add(int64(2 * time.Second))
+			want(1)
+		})
+	}
+}
+
+// TestManyAttended: a heartbeat looks at a bounded number of tubes, and in the end at
+// all; they are told of in parts.
+func TestManyAttended(t *testing.T) {
+	const tubes = 3*maxReviewed + 7
+	a, asked := newTubeRefs(), 0
+	for _, name := range names(tubes) {
+		a.add(name, tube.Watching, 1)
+		a.markReported(name, 0)
+	}
+	told := make(map[string]bool)
+	for range 4 {
+		before := asked
+		a.findChanged(func(string) int {
+			asked++
+			return 1
+		})
+		if n := asked - before; n > maxReviewed {
+			t.Fatalf("%d tubes were looked at", n)
+		}
+		for part := a.nextToReport(maxTubesReported); len(part) > 0; part = a.nextToReport(maxTubesReported) {
+			if len(part) > maxTubesReported {
+				t.Fatalf("%d are told at once", len(part))
+			}
+			for _, name := range part {
+				told[name] = true
+				a.markReported(name, 1)
+			}
+		}
+	}
+	if len(told) != tubes || asked != tubes {
+		t.Errorf("%d tubes were told of, and %d looked at, want %d", len(told), asked, tubes)
+	}
+}

@@ -1,0 +1,141 @@
+package redis
+
+import (
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"redstalk/storage"
+	"redstalk/storage/redis/redistest"
+)
+
+// keepsOld is in front of a server, and keeps the connections that there are on the old primary
+// when a standby takes over.
+type keepsOld struct {
+	net.Listener
+	to string
+
+	mu  sync.Mutex
+	old map[net.Conn]bool // by connection of a client: whether it was there before the takeover
+}
+
+func newKeepsOld(t *testing.T, server *redistest.Server) *keepsOld {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &keepsOld{Listener: l, to: server.Addr, old: make(map[net.Conn]bool)}
+	t.Cleanup(func() { l.Close() })
+	go k.serve()
+	return k
+}
+
+func (k *keepsOld) serve() {
+	for {
+		client, err := k.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("tcp", k.to)
+		if err != nil {
+			client.Close()
+			continue
+		}
+		k.mu.Lock()
+		k.old[client] = false
+		k.mu.Unlock()
+		go func() {
+			io.Copy(client, server)
+			client.Close()
+		}()
+		go k.pass(client, server)
+	}
+}
+
+// pass passes requests on, or refuses them as the proxy of a managed Redis does.
+func (k *keepsOld) pass(client, server net.Conn) {
+	defer server.Close()
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := client.Read(buf)
+		if err != nil {
+			return
+		}
+		k.mu.Lock()
+		old := k.old[client]
+		k.mu.Unlock()
+		if old {
+			io.WriteString(client, "-ERR READONLY You can't write against a read only instance\r\n")
+		} else if _, err = server.Write(buf[:n]); err != nil {
+			return
+		}
+	}
+}
+
+// takeOver has all connections be old ones from now on, but for those that come later.
+func (k *keepsOld) takeOver() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for c := range k.old {
+		k.old[c] = true
+	}
+}
+
+// TestOldConnections: connections that stay on a server which is no primary any more are given up,
+// whatever a proxy writes before its READONLY: those of calls, and those by which notifications come.
+func TestOldConnections(t *testing.T) {
+	t.Parallel()
+	for _, partitions := range []int{1, 2} {
+		server := redistest.Start(t)
+		before := newKeepsOld(t, server)
+		o := Options{Log: slog.New(slog.DiscardHandler), URL: "redis://" + before.Addr().String() + "/0", Partitions: partitions, Timeout: patient}
+		s, err := Open(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		told := make(chan string, 1)
+		s.Listen(notes(told))
+		other := openWith(t, Options{URL: server.URL(), Partitions: partitions, Timeout: patient})
+		if a := do(s, put("x")); a.Err != nil {
+			t.Fatal(a.Err)
+		}
+		before.takeOver()
+		if a := do(s, put("y")); a.Err != nil {
+			t.Errorf("%d partitions: %v", partitions, a.Err)
+		}
+		name := s.parts[0].instance.name()
+		key := s.parts[0].prefix + "wakeups:" + name
+		if err := server.Client(t).RPush(t.Context(), key, "told").Err(); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case got := <-told:
+			if got != "told" {
+				t.Errorf("%d partitions: told of %q", partitions, got)
+			}
+		case <-time.After(patient):
+			t.Errorf("%d partitions: told of nothing", partitions)
+		}
+		if a := do(other, storage.Op{Kind: storage.TubeStats, Tube: "t"}); a.Err != nil || a.TubeStats.Ready != 2 {
+			t.Errorf("%d partitions: %s", partitions, show(&a))
+		}
+	}
+}
+
+// notes is a listener that passes on the tubes of which it is told.
+type notes chan string
+
+func (n notes) Ready(name string) bool {
+	select {
+	case n <- name:
+	default:
+	}
+	return true
+}
+func (notes) Waiting(string) int { return 0 }
+func (notes) Due(time.Duration)  {}

@@ -1,0 +1,303 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"redstalk/storage"
+	"redstalk/storage/telemetry"
+)
+
+// What a server allows is inspected before the first call, and again whenever that may have
+// changed: when another process answers, when a call has failed, and once a minute. So no
+// script fails halfway because a command is forbidden, and no job is put where it would be
+// deleted.
+
+const (
+	// inspectEvery is how often the settings are read, which can change while Redis runs.
+	inspectEvery = time.Minute
+
+	// reinspectEvery is how often failing calls cause an inspection of their server.
+	reinspectEvery = time.Second
+
+	// defaultBulk and defaultBuffer are the defaults of proto-max-bulk-len and
+	// client-query-buffer-limit. They are assumed where CONFIG is forbidden.
+	defaultBulk   = 512 << 20
+	defaultBuffer = 1 << 30
+
+	// bufferReserve is how many bytes the query buffer of Redis can hold in addition to a
+	// record, and recordOverhead how many a record can have in addition to the body.
+	bufferReserve  = 64 << 10
+	recordOverhead = 4 << 10
+)
+
+// capabilities is what a server allows, as far as known. It is immutable.
+type capabilities struct {
+	missing []string // commands that are forbidden or renamed
+	policy  string   // maxmemory-policy; "" if unknown
+	record  int      // size of the largest record, in bytes
+	known   bool     // record is the server's setting, and not the default
+	refusal error    // the error for all new jobs; nil if they are accepted
+}
+
+// staging are the commands that only staged records need.
+var staging = []string{"PERSIST", "RENAME"}
+
+// unusable returns an error if the engine cannot work there.
+func (c *capabilities) unusable() error {
+	needed := slices.DeleteFunc(slices.Clone(c.missing), func(name string) bool { return slices.Contains(staging, name) })
+	if len(needed) == 0 {
+		return nil
+	}
+	return fmt.Errorf("these commands are renamed, or forbidden to the user of Redis: %s", strings.Join(needed, ", "))
+}
+
+// cannotStage returns whether the server does not allow staged records.
+func (c *capabilities) cannotStage() bool {
+	return slices.ContainsFunc(c.missing, func(name string) bool { return slices.Contains(staging, name) })
+}
+
+// evicts returns whether the server deletes jobs when its memory is full.
+func (c *capabilities) evicts() bool { return strings.HasPrefix(c.policy, "allkeys") }
+
+// body returns the size of the largest body, in bytes.
+func (c *capabilities) body() int { return c.record - recordOverhead }
+
+// inspect inspects the server that has the keys with this prefix. With try it also tries the
+// commands of the script.
+func inspect(ctx context.Context, node *goredis.Client, prefix string, o *Options, try bool) (*capabilities, error) {
+	c := &capabilities{}
+	pipe := node.Pipeline()
+	info := pipe.Info(ctx)
+	bulk, buffer := pipe.ConfigGet(ctx, "proto-max-bulk-len"), pipe.ConfigGet(ctx, "client-query-buffer-limit")
+	var tried []*goredis.Cmd
+	if try {
+		tried = tryDirectly(ctx, pipe, prefix, o)
+	}
+	pipe.Exec(ctx) // each has its own error
+	if err := info.Err(); err != nil && !forbids(err, "info") {
+		return nil, err
+	}
+	c.policy = infoValue(info.Val(), "maxmemory_policy")
+	if c.evicts() && !o.AllowEviction {
+		c.refusal = fmt.Errorf("%w: the maxmemory-policy of Redis is %s, by which it deletes jobs", storage.ErrNoSpace, c.policy)
+	}
+	most, isMost := setting(bulk, defaultBulk)
+	room, isRoom := setting(buffer, defaultBuffer)
+	c.record, c.known = min(most, room-bufferReserve), isMost && isRoom
+	if !try {
+		return c, nil
+	}
+	return c, c.readTried(ctx, node, prefix, tried)
+}
+
+// tryDirectly tries commands that are used only outside of scripts.
+func tryDirectly(ctx context.Context, pipe goredis.Pipeliner, prefix string, o *Options) []*goredis.Cmd {
+	tried := []*goredis.Cmd{
+		pipe.Do(ctx, "evalsha", strings.Repeat("0", 40), 1, prefix),
+		pipe.Do(ctx, "blpop", prefix+"none", "-"), // refused for its timeout; a short timeout takes 100 ms
+	}
+	if o.WaitReplicas > 0 {
+		tried = append(tried, pipe.Do(ctx, "wait", 0, 1))
+	}
+	return tried
+}
+
+// readTried records which commands are forbidden, of those that were tried directly and those
+// of the scripts.
+func (c *capabilities) readTried(ctx context.Context, node *goredis.Client, prefix string, tried []*goredis.Cmd) error {
+	for _, cmd := range tried {
+		switch err := cmd.Err(); {
+		case forbids(err, cmd.Name()):
+			c.missing = append(c.missing, strings.ToUpper(cmd.Name()))
+		case codeOf(err) == "" && err != nil && !errors.Is(err, goredis.Nil):
+			return err
+		}
+	}
+	failed, err := node.Eval(ctx, permissionsScript, []string{prefix}).StringSlice()
+	if forbids(err, "eval") {
+		c.missing = append(c.missing, "EVAL")
+		return nil
+	}
+	for ; len(failed) > 1; failed = failed[2:] {
+		if name := failed[0]; isForbidden(answeredError(failed[1])) && !slices.Contains(c.missing, name) {
+			c.missing = append(c.missing, name)
+		}
+	}
+	return err
+}
+
+// setting reads a number from CONFIG GET; false if it is the default.
+func setting(answer *goredis.MapStringStringCmd, usual int) (int, bool) {
+	for _, text := range answer.Val() {
+		if n, err := strconv.Atoi(text); err == nil && n > 0 {
+			return n, true
+		}
+	}
+	return usual, false
+}
+
+// serverCheck is what a partition knows of its server.
+type serverCheck struct { // from the last inspection; never nil
+	capabilities atomic.Pointer[capabilities] // when it was last inspected; never nil
+	complaints   *telemetry.Log               // common to all partitions
+	mu           sync.Mutex                   // held while capabilities changes
+
+	// The rest belongs to the caller of the partition.
+	inspected serverID  // the process that was inspected; zero: the one at the start
+	at        time.Time // when it was
+	failed    bool      // a call has failed since
+	forbidden bool      // a command was forbidden
+}
+
+// isDue returns whether the process must be inspected before it gets a call.
+func (f *serverCheck) isDue(current serverID) bool {
+	other := f.inspected != current && (f.inspected != serverID{} || current.changes > 0)
+	return other || f.forbidden || f.capabilities.Load().unusable() != nil || f.failed && time.Since(f.at) >= reinspectEvery
+}
+
+// noteFailure records that a call has failed. If a command was forbidden, the next call must
+// not fail halfway too.
+func (f *serverCheck) noteFailure(err error) {
+	what := reactionTo(err)
+	f.failed = f.failed || what == hold || what == giveUp
+	f.forbidden = f.forbidden || isForbidden(err)
+}
+
+// unsent is the error of a call that was not sent because of what its server allows.
+type unsent struct {
+	error
+	reaction reaction
+}
+
+func (e unsent) Unwrap() error { return e.error }
+
+// checkCapabilities returns an error if a call must not be sent to the server in its present
+// form.
+func (p *partition) checkCapabilities(c *call, node *goredis.Client) error {
+	f := &p.server
+	if f.isDue(p.ids.server) {
+		caps, err := inspect(context.Background(), node, p.prefix, &p.options, true)
+		if err != nil {
+			p.noteFailure()
+			return err
+		}
+		f.at, f.failed, f.forbidden = time.Now(), false, false
+		p.setCapabilities(caps)
+	}
+	f.inspected = p.ids.server
+	caps := f.capabilities.Load()
+	switch err := caps.unusable(); {
+	case err != nil:
+		return unsent{err, hold}
+	case c.kind != work:
+	case c.most > caps.record:
+		return unsent{errTooLarge, shrink}
+	case c.sentAs == c.number: // it may have been carried out
+	case len(c.staged) > 0 && caps.cannotStage():
+		return unsent{errStaging, restage}
+	case c.puts > 0 && caps.refusal != nil && c.noMemory == nil:
+		return unsent{caps.refusal, withhold}
+	}
+	return nil
+}
+
+var (
+	// errTooLarge: the record is too large for Redis.
+	errTooLarge = fmt.Errorf("%w: larger than Redis takes it (proto-max-bulk-len, client-query-buffer-limit)", storage.ErrTooBig)
+
+	// errStaging: a call has staged records, but they are forbidden.
+	errStaging = errors.New("the commands that staged records need are forbidden")
+)
+
+// setCapabilities records what the server allows, and logs what is wrong with it.
+func (p *partition) setCapabilities(caps *capabilities) {
+	f := &p.server
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	was := f.capabilities.Load()
+	if !caps.known && !was.known {
+		caps.record = min(caps.record, was.record) // it can be learned, see tooLarge
+	}
+	f.capabilities.Store(caps)
+	if err := caps.unusable(); err != nil {
+		f.complaints.Error(p.log, "Redis cannot be used as it is", "err", err)
+	}
+	switch {
+	case caps.refusal != nil:
+		f.complaints.Error(p.log, "Redis deletes jobs when its memory is full, so no jobs are put", "maxmemory-policy", caps.policy)
+	case was.refusal != nil:
+		p.log.Info("jobs are put again", "maxmemory-policy", caps.policy)
+	}
+	if caps.cannotStage() && !was.cannotStage() {
+		warnOfStaging(p.log)
+	}
+	if caps.record != was.record {
+		p.warnOfSize(caps)
+	}
+}
+
+// warnOfSize warns if Redis does not accept all jobs that the server does.
+func (p *partition) warnOfSize(caps *capabilities) {
+	if caps.body() < p.options.MaxJobSize {
+		p.log.Warn("Redis takes no larger jobs: see proto-max-bulk-len and client-query-buffer-limit", "bytes", caps.body(), "max-job-size", p.options.MaxJobSize)
+	}
+}
+
+// warnOfStaging logs the cost of working without staged records.
+func warnOfStaging(log *slog.Logger) {
+	log.Warn("these commands are renamed, or forbidden to the user of Redis: large jobs cost Redis more without them", "commands", strings.Join(staging, ", "))
+}
+
+// tooLarge records that Redis has refused the largest record of a call, whatever its settings
+// say.
+func (p *partition) tooLarge(c *call) {
+	f := &p.server
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if caps := *f.capabilities.Load(); caps.record >= c.most {
+		caps.record = c.most - 1
+		f.capabilities.Store(&caps)
+	}
+}
+
+// inspectPeriodically inspects the servers of all partitions until the context ends.
+func (s *Store) inspectPeriodically(ctx context.Context) {
+	defer close(s.watched)
+	ticker := time.NewTicker(s.parts[0].options.inspectEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		for _, p := range s.parts {
+			p.recheck(ctx)
+		}
+	}
+}
+
+// recheck inspects the settings of the server. Forbidden commands show when they are used.
+func (p *partition) recheck(ctx context.Context) {
+	node, err := p.link.node(ctx, p.prefix)
+	if err != nil {
+		return // calls fail as well, and log it
+	}
+	caps, err := inspect(ctx, node, p.prefix, &p.options, false)
+	if err != nil {
+		return
+	}
+	caps.missing = p.server.capabilities.Load().missing
+	p.setCapabilities(caps)
+}

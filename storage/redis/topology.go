@@ -1,0 +1,123 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"redstalk/storage"
+)
+
+// Topology implements storage.Surveyor. Instances are those of the first partition, as each
+// instance serves all partitions. For a server that cannot be asked, the topology has the
+// error.
+func (s *Store) Topology(ctx context.Context) (*storage.Topology, error) {
+	topology, at := new(storage.Topology), make(map[*goredis.Client]int)
+	for _, p := range s.parts {
+		node, err := s.link.node(ctx, p.prefix)
+		if err != nil {
+			return nil, fmt.Errorf("looking for the server of the partition %d: %w", p.number, err)
+		}
+		if i, known := at[node]; known {
+			topology.Nodes[i].Partitions++
+			continue
+		}
+		at[node] = len(topology.Nodes)
+		topology.Nodes = append(topology.Nodes, s.readNode(ctx, node))
+	}
+	var err error
+	topology.Instances, err = s.readInstances(ctx)
+	return topology, err
+}
+
+// readInstances reads the heartbeats and versions.
+func (s *Store) readInstances(ctx context.Context) (all []storage.Instance, err error) {
+	p := s.parts[0]
+	node, err := s.link.node(ctx, p.prefix)
+	if err != nil {
+		return nil, fmt.Errorf("looking for the server of the first partition: %w", err)
+	}
+	now, err := node.Time(ctx).Result()
+	if err != nil {
+		return nil, fmt.Errorf("asking for the time: %w", s.link.address.redactError(err))
+	}
+	beats, err := node.ZRangeWithScores(ctx, p.prefix+"instances", 0, -1).Result()
+	if err != nil {
+		return nil, fmt.Errorf("reading the heartbeats: %w", s.link.address.redactError(err))
+	}
+	versions, err := node.HGetAll(ctx, p.prefix+"versions").Result()
+	if err != nil {
+		return nil, fmt.Errorf("reading the versions of instances: %w", s.link.address.redactError(err))
+	}
+	own := p.instance.name()
+	for _, beat := range beats {
+		name, _ := beat.Member.(string)
+		since := now.Sub(time.UnixMilli(int64(beat.Score)))
+		all = append(all, storage.Instance{Name: name, Own: name == own, Silence: max(since, 0), Version: versions[name]})
+	}
+	return all, nil
+}
+
+// readNode asks one server about itself.
+func (s *Store) readNode(ctx context.Context, node *goredis.Client) storage.Node {
+	n := storage.Node{Addr: node.Options().Addr, Partitions: 1}
+	if s.link.address.kind == sentinels {
+		n.Addr = s.link.address.master
+	}
+	began := time.Now()
+	info, err := node.Info(ctx).Result()
+	if err != nil {
+		n.Err = s.link.address.redactError(err)
+		return n
+	}
+	n.RoundTrip = time.Since(began)
+	metadata := make(map[string]string)
+	for line := range strings.Lines(info) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			metadata[name] = value
+		}
+	}
+	n.Role, n.Version = metadata["role"], metadata["redis_version"]
+	if valkey := metadata["valkey_version"]; valkey != "" {
+		n.Version = "Valkey " + valkey
+	}
+	n.Memory, n.Clients = number(metadata["used_memory"]), number(metadata["connected_clients"])
+	offset := number(metadata["master_repl_offset"])
+	for name, value := range metadata {
+		if replicaName.MatchString(name) {
+			n.Replicas = append(n.Replicas, replicaOf(value, offset))
+		}
+	}
+	return n
+}
+
+var replicaName = regexp.MustCompile(`^slave\d+$`)
+
+// replicaOf parses the line of INFO about a replica. The primary has sent so many bytes.
+func replicaOf(text string, sent uint64) storage.Replica {
+	metadata := make(map[string]string)
+	for part := range strings.SplitSeq(text, ",") {
+		name, value, _ := strings.Cut(part, "=")
+		metadata[name] = value
+	}
+	r := storage.Replica{
+		Addr: net.JoinHostPort(metadata["ip"], metadata["port"]), State: metadata["state"],
+		Lag: time.Duration(number(metadata["lag"])) * time.Second,
+	}
+	if has := number(metadata["offset"]); has < sent {
+		r.Behind = sent - has
+	}
+	return r
+}
+
+// number parses a number; 0 if it is malformed.
+func number(text string) uint64 {
+	n, _ := strconv.ParseUint(text, 10, 64)
+	return n
+}

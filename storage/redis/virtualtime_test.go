@@ -1,0 +1,656 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"redstalk/storage"
+	"redstalk/storage/redis/redistest"
+	"redstalk/tube"
+)
+
+// These tests let calls of the script fail through a door in the client, with
+// every answer that there is, before they are sent or after they were carried
+// out. They run in virtual time, on a real Redis, of which the clock goes on.
+
+// said is an error that Redis answers.
+type said string
+
+func (s said) Error() string { return string(s) }
+func (said) RedisError()     {}
+
+// fate is what becomes of a call: it is not sent, and fails; or it is carried
+// out, and then fails all the same; or nothing, if both are nil.
+type fate struct{ before, after error }
+
+// door decides about calls of the script, and receipts of notifications.
+type door struct {
+	mu      sync.Mutex
+	fates   []fate // of the next calls
+	forever fate   // of all behind these
+	meets   int    // calls that failed
+
+	then   func()                // called when a call was carried out and fails; may be nil
+	garble func(parts []any) any // changes what calls return; may be nil
+
+	receipt error // what becomes of the next receipts of notifications
+	unread  int   // of so many
+}
+
+// set says what becomes of the next calls, and of all others.
+func (d *door) set(forever fate, next ...fate) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.fates, d.forever, d.meets = next, forever, 0
+}
+
+// failed is how many calls have met their fate since set.
+func (d *door) failed() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.meets
+}
+
+func (d *door) next() fate {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f := d.forever
+	if len(d.fates) > 0 {
+		f, d.fates = d.fates[0], d.fates[1:]
+	}
+	if f != (fate{}) {
+		d.meets++
+	}
+	return f
+}
+
+// nextReceipt is what becomes of a receipt of notifications.
+func (d *door) nextReceipt() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.unread == 0 {
+		return nil
+	}
+	d.unread--
+	return d.receipt
+}
+
+// behind is a transport behind a door, which decides about calls.
+type behind struct {
+	*door
+	transport
+	fate fate
+	left []string // of the commands that were sent, those that are not answered
+}
+
+func (b *behind) send(node *goredis.Client, commands ...[]any) error {
+	b.left = b.left[:0]
+	for _, words := range commands {
+		b.left = append(b.left, fmt.Sprint(words[0]))
+	}
+	call := slices.IndexFunc(b.left, isScript)
+	if call < 0 { // bodies are read
+		return b.transport.send(node, commands...)
+	}
+	b.fate = b.next()
+	words := commands[call]
+	if b.fate.before == outOfMemory && strings.Contains(fmt.Sprint(words...), "full=1") {
+		b.fate = fate{} // as Redis does
+	}
+	if b.fate.before != nil {
+		return b.fate.before
+	}
+	return b.transport.send(node, commands[:call+1]...)
+}
+
+// isScript returns whether a command runs a script.
+func isScript(command string) bool { return command == "evalsha" || command == "eval" }
+
+// receive answers for the replicas, of which there are none: what was to wait for them
+// was not sent, and fails or not.
+func (b *behind) receive() (any, error) {
+	what, waits := b.left[0], len(b.left) > 1
+	b.left = b.left[1:]
+	if what == "wait" {
+		return int64(1), b.fate.after
+	}
+	if !isScript(what) {
+		return b.transport.receive()
+	}
+	answer, err := b.transport.receive()
+	if waits {
+		return answer, err
+	}
+	if b.fate.after != nil {
+		if err == nil {
+			answer, err = nil, b.fate.after
+		}
+		if b.then != nil {
+			b.then()
+		}
+	}
+	if err == nil && b.garble != nil {
+		answer = b.garble(answer.([]any))
+	}
+	return answer, err
+}
+
+func (d *door) DialHook(next goredis.DialHook) goredis.DialHook { return next }
+
+// ProcessHook is for receipts of notifications.
+func (d *door) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
+	return func(ctx context.Context, cmd goredis.Cmder) error {
+		if cmd.Name() == "blpop" {
+			if err := d.nextReceipt(); err != nil {
+				cmd.SetErr(err)
+				return err
+			}
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (d *door) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
+	return next
+}
+
+// house is a store behind a door, and what its clients were told.
+type house struct {
+	*Store
+	*door
+	t     *testing.T
+	ahead *atomic.Int64 // of the clock of Redis
+	held  uint64        // a job that holder 3 has
+
+	puts, maybePut   int // acknowledged; answered with an error
+	gone, maybeTaken int // deletes acknowledged; answered with an error
+}
+
+// inVirtualTime runs a test on a store of its own for each failure, in two
+// histories: nothing was carried out before it, or a call was, of which the
+// answer was lost.
+func inVirtualTime(t *testing.T, o Options, failures map[string]error, test func(h *house, failure error, before fate)) {
+	o.URL = redistest.Start(t).URL()
+	for name, failure := range failures {
+		for history, before := range map[string]fate{
+			"at once": {before: failure}, "after a lost answer": {after: io.EOF},
+			"at once, large": {before: failure}, "after a lost answer, large": {after: io.EOF},
+		} {
+			t.Run(name+" "+history, func(t *testing.T) {
+				o := o
+				if strings.HasSuffix(history, "large") {
+					o.largeFrom = 1
+				}
+				o.Namespace = strings.ReplaceAll(t.Name(), "/", ".")
+				synctest.Test(t, func(t *testing.T) {
+					h := build(t, o)
+					test(h, failure, before)
+					h.set(fate{})
+					h.Close()
+				})
+			})
+		}
+	}
+}
+
+// build opens the store. There are two ready jobs, and one that holder 3 has.
+func build(t *testing.T, o Options) *house {
+	t.Helper()
+	h := &house{t: t, door: &door{}, ahead: new(atomic.Int64)}
+	o.skew, o.leaseSetFrom = func() time.Duration { return time.Duration(h.ahead.Load()) }, 2
+	if o.Log == nil {
+		o.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+	replicas := o.WaitReplicas
+	o.WaitReplicas = 0 // there are none before the door is there
+	var err error
+	if h.Store, err = Open(context.Background(), o); err != nil {
+		t.Fatal(err)
+	}
+	h.parts[0].transport = &behind{door: h.door, transport: h.parts[0].transport}
+	h.parts[0].options.WaitReplicas = replicas
+	for range 3 {
+		if a := do(h.Store, put("x")); a.Err != nil {
+			t.Fatal(a.Err)
+		}
+		h.puts++
+	}
+	h.held = do(h.Store, take(3)).ID
+	return h
+}
+
+// bustle is what three connections want at the same time, in one call: one puts,
+// one takes a job and puts another, one deletes what it has and takes the next.
+// It returns the answers, and how long they took.
+func (h *house) bustle() (answers []storage.Answer, took time.Duration) {
+	begun := time.Now()
+	var all sync.WaitGroup
+	all.Add(3)
+	batches := []*storage.Batch{
+		{Ops: []storage.Op{put("a")}, Done: all.Done},
+		{Ops: []storage.Op{take(2), put("b")}, Done: all.Done},
+		{Ops: []storage.Op{move(tube.Delete, 3, h.held), take(3)}, Done: all.Done},
+	}
+	h.Do(batches...)
+	all.Wait()
+	for _, b := range batches {
+		for i := range b.Ops {
+			h.book(&b.Ops[i])
+			answers = append(answers, b.Ops[i].Answer)
+		}
+	}
+	return answers, time.Since(begun)
+}
+
+// book notes what was acknowledged.
+func (h *house) book(op *storage.Op) {
+	failed := op.Answer.Err != nil
+	switch {
+	case op.Kind == storage.Put && failed:
+		h.maybePut++
+	case op.Kind == storage.Put:
+		h.puts++
+	case op.Kind == storage.Move && failed:
+		h.maybeTaken++
+	case op.Kind == storage.Move && !op.Answer.NotFound:
+		h.gone++
+	}
+}
+
+// wantAll checks that all operations of a bustle were done.
+func (h *house) wantAll(answers []storage.Answer) {
+	h.t.Helper()
+	for i, a := range answers {
+		if a.Err != nil || a.NotFound {
+			h.t.Errorf("operation %d: %+v", i, a)
+		}
+	}
+}
+
+// wantNone checks that all operations of a bustle were answered with the error.
+func (h *house) wantNone(answers []storage.Answer, want error) {
+	h.t.Helper()
+	for i, a := range answers {
+		if !errors.Is(a.Err, want) {
+			h.t.Errorf("operation %d: %+v, want %v", i, a, want)
+		}
+	}
+}
+
+// audit ends all connections, lets some time go by, and holds what was
+// acknowledged against what is there: each job once, none reserved.
+func (h *house) audit() {
+	h.t.Helper()
+	for holder := range tube.Holder(4) {
+		do(h.Store, storage.Op{Kind: storage.ReleaseAll, Holder: holder})
+	}
+	got := figures(h.t, h.Store)
+	for range 30 {
+		time.Sleep(time.Second)
+		h.ahead.Add(int64(time.Second))
+		h.Tick()
+		if got = figures(h.t, h.Store); got.Reserved == 0 {
+			break
+		}
+	}
+	gone := int(got.Jobs - got.Ready)
+	if put := int(got.Jobs); put < h.puts || put > h.puts+h.maybePut || got.Reserved != 0 || gone < h.gone || gone > h.gone+h.maybeTaken {
+		h.t.Errorf("%+v, but %d puts were acknowledged and %d not, %d deletes and %d not", got, h.puts, h.maybePut, h.gone, h.maybeTaken)
+	}
+	seen := make(map[uint64]bool)
+	for a := do(h.Store, take(9)); !a.NotFound; a = do(h.Store, take(9)) {
+		if a.Err != nil || seen[a.ID] {
+			h.t.Fatalf("%+v, handed out before: %v", a, seen[a.ID])
+		}
+		seen[a.ID] = true
+	}
+	if len(seen) != int(got.Ready) {
+		h.t.Errorf("%d jobs were handed out, want %d", len(seen), got.Ready)
+	}
+}
+
+// passes are failures that end by themselves, or may.
+var passes = map[string]error{
+	"LOADING":       said("LOADING Redis is loading the dataset in memory"),
+	"BUSY":          said("BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."),
+	"READONLY":      said("READONLY You can't write against a read only replica."),
+	"MASTERDOWN":    said("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."),
+	"NOREPLICAS":    said("NOREPLICAS Not enough good replicas to write."),
+	"NOSCRIPT":      said("NOSCRIPT No matching script. Please use EVAL."),
+	"CLUSTERDOWN":   said("CLUSTERDOWN The cluster is down"),
+	"TRYAGAIN":      said("TRYAGAIN Multiple keys request during rehashing of slot"),
+	"MISCONF":       said("MISCONF Redis is configured to save RDB snapshots, but it is currently not able to persist on disk."),
+	"MOVED":         said("MOVED 3999 127.0.0.1:6381"),
+	"ASK":           said("ASK 3999 127.0.0.1:6381"),
+	"UNBLOCKED":     said("UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)"),
+	"wrapped":       said("ERR Error running script (call to f_0123): @user_script:1: -READONLY You can't write against a read only replica."),
+	"wrapped twice": said("ERR Error running script (call to f_0123): @user_script:1: @user_script: 1: -MISCONF Redis is configured to save RDB snapshots"),
+	"by a proxy":    said("ERR READONLY You can't write against a read only instance"),
+	"clients":       said("ERR max number of clients reached"),
+	"UNKILLABLE":    said("UNKILLABLE Sorry the script already executed write commands against the dataset."),
+	"NOAUTH":        said("NOAUTH Authentication required."),
+	"WRONGPASS":     said("WRONGPASS invalid username-password pair or user is disabled."),
+	"refused":       &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED},
+	"reset":         &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET},
+	"pipe":          &net.OpError{Op: "write", Net: "tcp", Err: syscall.EPIPE},
+	"closed":        io.EOF,
+	"black hole":    &net.OpError{Op: "read", Net: "tcp", Err: os.ErrDeadlineExceeded},
+	"busy pool":     goredis.ErrPoolTimeout,
+}
+
+// stays are failures that no waiting ends.
+var stays = map[string]error{
+	"NOPERM":      said("NOPERM this user has no permissions to run the 'evalsha' command"),
+	"WRONGTYPE":   said("WRONGTYPE Operation against a key holding the wrong kind of value"),
+	"ERR":         said("ERR unknown command 'evalsha'"),
+	"other bytes": fmt.Errorf("%w: %T", errReply, 1),
+}
+
+// outOfMemory is what Redis says to a call that does not say that it can do
+// without memory.
+const outOfMemory = said("OOM command not allowed when used memory > 'maxmemory'.")
+
+// TestPasses: nobody notices a failure that passes within the limit, whether or
+// not the call was carried out before.
+func TestPasses(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, Options{}, passes, func(h *house, failure error, before fate) {
+		h.set(fate{}, before, fate{before: failure}, fate{before: failure})
+		answers, took := h.bustle()
+		h.wantAll(answers)
+		if n := h.failed(); n != 3 || took > time.Second {
+			h.t.Errorf("%d attempts failed, and the answers came after %v", n, took)
+		}
+		h.audit()
+	})
+}
+
+// TestOutlasts: when a failure outlasts the limit, what is held up is answered
+// with an error, as is what comes later; and when it is over all goes on, with
+// nothing done that nobody was told of, but what had been done before.
+func TestOutlasts(t *testing.T) {
+	t.Parallel()
+	inVirtualTime(t, Options{}, passes, func(h *house, failure error, before fate) {
+		h.set(fate{before: failure}, before)
+		for range 2 {
+			answers, took := h.bustle()
+			h.wantNone(answers, storage.ErrUnavailable)
+			if took < DefaultTimeout || took > DefaultTimeout+time.Second {
+				h.t.Errorf("the answers came after %v", took)
+			}
+		}
+		if before.after == nil {
+			h.maybePut, h.maybeTaken = 0, 0 // nothing can have been done
+		}
+		h.set(fate{})
+		time.Sleep(2 * longestPause)
+		if got := figures(h.t, h.Store); got.Reserved > 1 {
+			h.t.Errorf("%d jobs are reserved, and only one connection was told so", got.Reserved)
+		}
+		answers, _ := h.bustle()
+		for i, a := range answers {
+			if a.Err != nil {
+				h.t.Errorf("when it is over, operation %d: %+v", i, a)
+			}
+		}
+		h.audit()
+	})
+}
+
+// TestStays: what no waiting ends is an error at once, and no later call suffers
+// from it.
+func TestStays(t *testing.T) {
+	inVirtualTime(t, Options{}, stays, func(h *house, failure error, before fate) {
+		next := []fate{before}
+		if before.after != nil {
+			next = append(next, fate{before: failure})
+		}
+		h.set(fate{before: failure}, next...)
+		answers, took := h.bustle()
+		h.wantNone(answers, storage.ErrUnavailable)
+		if took > time.Second {
+			h.t.Errorf("the answers came after %v", took)
+		}
+		h.set(fate{})
+		h.audit()
+	})
+}
+
+// TestFullBehindDoor: without memory puts are refused, at once, and all else is
+// done; unless it is unknown what the call had done before.
+func TestFullBehindDoor(t *testing.T) {
+	inVirtualTime(t, Options{}, map[string]error{"OOM": outOfMemory}, func(h *house, failure error, before fate) {
+		h.set(fate{before: failure}, before)
+		answers, took := h.bustle()
+		if before.after != nil {
+			h.wantNone(answers, storage.ErrUnavailable)
+		} else {
+			h.wantNone([]storage.Answer{answers[0], answers[2]}, storage.ErrNoSpace)
+			h.wantAll([]storage.Answer{answers[1], answers[3], answers[4]})
+		}
+		if took > time.Second {
+			h.t.Errorf("the answers came after %v", took)
+		}
+		h.audit()
+	})
+}
+
+// TestUnconfirmed: while replicas do not confirm a call, for whatever reason, it
+// is held up; when they do, it was carried out once, and the instance still has
+// what it had.
+func TestUnconfirmed(t *testing.T) {
+	failures := map[string]error{
+		"UNBLOCKED": passes["UNBLOCKED"],
+		"a replica": said("ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a replica is configured to be writable (which is not the default) writes to replicas are just local and are not propagated."),
+		"NOPERM":    said("NOPERM this user has no permissions to run the 'wait' command"),
+		"too few":   errFewReplicas,
+		"reset":     passes["reset"],
+	}
+	inVirtualTime(t, Options{WaitReplicas: 1}, failures, func(h *house, failure error, _ fate) {
+		fails := fate{after: failure}
+		h.set(fate{}, fails, fails, fails)
+		answers, took := h.bustle()
+		h.wantAll(answers)
+		if n := h.failed(); n != 3 || took > time.Second {
+			h.t.Errorf("%d attempts failed, and the answers came after %v", n, took)
+		}
+		h.set(fails)
+		answers, took = h.bustle()
+		h.wantNone(answers, storage.ErrUnavailable)
+		if took < DefaultTimeout || took > DefaultTimeout+time.Second {
+			h.t.Errorf("the answers came after %v", took)
+		}
+		h.set(fate{})
+		h.audit()
+	})
+}
+
+// TestEndsInTrouble: a store that is closed while Redis fails ends, after the
+// limit.
+func TestEndsInTrouble(t *testing.T) {
+	inVirtualTime(t, Options{}, map[string]error{"reset": passes["reset"]}, func(h *house, failure error, before fate) {
+		h.set(fate{before: failure}, before)
+		if a := do(h.Store, put("y")); !errors.Is(a.Err, storage.ErrUnavailable) {
+			h.t.Errorf("%+v", a)
+		}
+		begun := time.Now()
+		if err := h.Close(); !errors.Is(err, storage.ErrUnavailable) {
+			h.t.Errorf("closed: %v", err)
+		}
+		if took := time.Since(begun); took > DefaultTimeout+time.Second {
+			h.t.Errorf("it took %v", took)
+		}
+	})
+}
+
+// TestGivesBackInTheEnd: what a connection held that has ended is given back when
+// that is possible again, however often Redis has refused.
+func TestGivesBackInTheEnd(t *testing.T) {
+	inVirtualTime(t, Options{}, stays, func(h *house, failure error, before fate) {
+		if a := do(h.Store, take(4)); a.Err != nil {
+			h.t.Fatal(a.Err)
+		}
+		h.set(fate{before: failure})
+		if a := do(h.Store, storage.Op{Kind: storage.ReleaseAll, Holder: 4}); a.Err == nil {
+			h.t.Error("a connection has left while Redis refuses everything")
+		}
+		time.Sleep(10 * retryMustRunAfter)
+		if n := h.failed(); n < 5 {
+			h.t.Errorf("it was tried %d times", n)
+		}
+		h.set(fate{})
+		time.Sleep(2 * retryMustRunAfter)
+		if got := figures(h.t, h.Store); got.Reserved != 1 {
+			h.t.Errorf("%d jobs are reserved, want that of the other connection", got.Reserved)
+		}
+	})
+}
+
+// TestEmptyAfterALostAnswer: a call was carried out, and then Redis comes back
+// empty. Nobody knows what to tell its clients, so it is not sent again.
+func TestEmptyAfterALostAnswer(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client(t)
+	synctest.Test(t, func(t *testing.T) {
+		h := build(t, Options{URL: server.URL()})
+		defer h.Close()
+		h.then = func() { client.FlushAll(context.Background()) }
+		h.set(fate{}, fate{after: io.EOF})
+		if a := do(h.Store, put("y")); !errors.Is(a.Err, storage.ErrUnavailable) {
+			t.Errorf("%+v", a)
+		}
+		if got := figures(t, h.Store); got.Jobs != 0 {
+			t.Errorf("%+v", got)
+		}
+		if a := do(h.Store, put("z")); a.Err != nil || a.ID <= 4 {
+			t.Errorf("%+v", a) // clients know the ids up to 4
+		}
+	})
+}
+
+// TestGarbled: an answer that ends too early, anywhere, or is not what the script
+// returns, is an error to all who wanted something of that call, and later calls
+// do not suffer from it.
+func TestGarbled(t *testing.T) {
+	t.Parallel()
+	url := redistest.Start(t).URL()
+	garbles := map[string]func(parts []any) any{
+		"nothing":       func([]any) any { return nil },
+		"empty":         func([]any) any { return []any{} },
+		"a number":      func([]any) any { return []any{int64(1)} },
+		"no ids":        func(parts []any) any { return parts[:1] },
+		"short ids":     func(parts []any) any { return append([]any{parts[0], "1"}, parts[2:]...) },
+		"no records":    func(parts []any) any { return parts[:2] },
+		"short records": func(parts []any) any { return append(parts[:2:2], "R", "R") },
+		"a wrong digit": func(parts []any) any {
+			return append([]any{strings.Replace(parts[0].(string), ";", "x;", 1)}, parts[1:]...)
+		},
+	}
+	for cut := range 60 {
+		garbles[fmt.Sprint("without the last ", cut+1)] = func(parts []any) any {
+			text := parts[0].(string)
+			return append([]any{text[:max(0, len(text)-cut-1)]}, parts[1:]...)
+		}
+	}
+	for name, garble := range garbles {
+		synctest.Test(t, func(t *testing.T) {
+			h := build(t, Options{URL: url, Namespace: name})
+			defer h.Close()
+			h.garble = func(parts []any) any {
+				h.garble = nil
+				return garble(parts)
+			}
+			answers, took := h.bustle()
+			h.wantNone(answers, storage.ErrUnavailable)
+			if took > time.Second {
+				t.Errorf("the answers came after %v", took)
+			}
+			if h.audit(); t.Failed() {
+				t.Fatal(name)
+			}
+		})
+	}
+}
+
+// ear is a listener on whose server somebody waits for a job, or nobody does.
+type ear struct {
+	nopListener
+	waits bool
+	heard chan string
+}
+
+func (e *ear) Ready(name string) bool {
+	select {
+	case e.heard <- name:
+	default: // it was heard before
+	}
+	return e.waits
+}
+
+// TestNotificationsGoOn: receipts of notifications that fail, as when Redis becomes a
+// replica for a while, are tried again; and an instance on which nobody waits any
+// more passes on what it is told.
+func TestNotificationsGoOn(t *testing.T) {
+	url := redistest.Start(t).URL()
+	ears := []*ear{{waits: false, heard: make(chan string, 1)}, {waits: true, heard: make(chan string, 1)}}
+	for _, e := range ears {
+		s, err := Open(context.Background(), Options{URL: url, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		s.link.one.AddHook(&door{receipt: passes["UNBLOCKED"], unread: 3})
+		s.Listen(e)
+		if a := do(s, takeFrom(1, true, "t")); !a.NotFound {
+			t.Fatalf("%+v", a)
+		}
+	}
+	do(openAt(t, url, patient), put("x"))
+	for i, e := range ears {
+		select {
+		case <-e.heard:
+		case <-time.After(patient):
+			t.Fatalf("instance %d has not heard of the job", i)
+		}
+	}
+}
+
+// TestDeclaredDeadAgainAndAgain: when every call comes too late, because the others
+// have declared the instance dead again meanwhile, clients are told in time.
+func TestDeclaredDeadAgainAndAgain(t *testing.T) {
+	failures := map[string]error{"LOST": said(lost + " the instance was " + declaredDead)}
+	inVirtualTime(t, Options{Timeout: DefaultTimeout}, failures, func(h *house, failure error, before fate) {
+		if before.before == nil {
+			return
+		}
+		h.set(before)
+		answered := make(chan bool)
+		go func() {
+			answers, _ := h.bustle()
+			h.wantNone(answers, storage.ErrUnavailable)
+			close(answered)
+		}()
+		select {
+		case <-answered:
+		case <-time.After(3 * DefaultTimeout):
+			t.Error("nobody is answered")
+		}
+		h.set(fate{})
+		<-answered
+	})
+}
